@@ -1,0 +1,51 @@
+# Language level, warnings, sanitizers, linker and compiler cache for every target of the project.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+option(ATOLL_TESTS "Build the tests" ON)
+option(ATOLL_LIBTORCH "Build the rooms that need LibTorch (the worker program)" ON)
+set(ATOLL_SANITIZE "" CACHE STRING "Sanitizers: empty, address (with undefined) or thread")
+
+find_program(ATOLL_CCACHE ccache)
+if(ATOLL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # CCACHE_BASEDIR and NOHASHDIR let several build folders of one checkout share their objects.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${ATOLL_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
+endif()
+find_program(ATOLL_MOLD mold)
+if(ATOLL_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
+
+# Asserts stay on in every build: a broken invariant stops the process.
+add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
+set(ATOLL_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual -Werror)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  list(APPEND ATOLL_WARNINGS -Wthread-safety)
+else()
+  # GCC 12 prints these falsely at -O2 for inlined string appends.
+  list(APPEND ATOLL_WARNINGS -Wno-error=restrict -Wno-error=stringop-overflow -Wno-error=stringop-overread -Wno-error=array-bounds -Wno-error=maybe-uninitialized)
+endif()
+
+if(ATOLL_SANITIZE STREQUAL "address")
+  add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+  add_link_options(-fsanitize=address,undefined)
+elseif(ATOLL_SANITIZE STREQUAL "thread")
+  add_compile_options(-fsanitize=thread -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=thread)
+elseif(NOT ATOLL_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "ATOLL_SANITIZE is '${ATOLL_SANITIZE}'; it must be empty, address or thread")
+endif()
+
+if(CMAKE_BUILD_TYPE STREQUAL "Release" AND ATOLL_SANITIZE STREQUAL "")
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-D_FORTIFY_SOURCE=2> $<$<COMPILE_LANGUAGE:CXX>:-D_GLIBCXX_ASSERTIONS>
+    $<$<COMPILE_LANGUAGE:CXX>:-fstack-protector-strong>)
+  add_link_options(-Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack)
+endif()

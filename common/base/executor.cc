@@ -1,0 +1,58 @@
+#include "common/base/executor.h"
+
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace atl {
+
+ThreadExecutor::ThreadExecutor(size_t threads) {
+  ATOLL_CHECK(threads >= 1, "an executor needs a thread");
+  for (size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
+}
+
+ThreadExecutor::~ThreadExecutor() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.NotifyAll();
+}
+
+void ThreadExecutor::Post(std::function<void()> work) {
+  {
+    MutexLock lock(mutex_);
+    queue_.push_back(std::move(work));
+  }
+  wake_.NotifyOne();
+}
+
+void ThreadExecutor::Run() {
+  for (;;) {
+    std::function<void()> work;
+    {
+      MutexLock lock(mutex_);
+      while (queue_.empty() && !stopping_) wake_.Wait(mutex_);
+      if (queue_.empty()) return;
+      work = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    work();
+  }
+}
+
+void ManualExecutor::RunOne(size_t index) {
+  ATOLL_CHECK(index < queue_.size(), "no such pending job");
+  const auto at = queue_.begin() + static_cast<std::ptrdiff_t>(index);
+  const std::function<void()> work = std::move(*at);
+  queue_.erase(at);
+  work();
+}
+
+size_t ManualExecutor::RunAll() {
+  size_t count = 0;
+  for (; !queue_.empty(); ++count) RunOne();
+  return count;
+}
+
+}  // namespace atl

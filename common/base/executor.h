@@ -1,0 +1,57 @@
+// Where blocking work runs. The engine never waits: appends, flushes, SQLite, hashing and aggregation are jobs on an
+// Executor, and their completion comes back as an event.
+#ifndef ATOLL_COMMON_BASE_EXECUTOR_H_
+#define ATOLL_COMMON_BASE_EXECUTOR_H_
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+#include <thread>
+
+#include "common/base/mutex.h"
+
+namespace atl {
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  // Runs `work` once, later, never inside this call. Thread-safe.
+  virtual void Post(std::function<void()> work) = 0;
+};
+
+// A fixed number of threads over one first-in-first-out queue; with one thread, jobs run strictly in order.
+// The destructor runs what is queued, then joins.
+class ThreadExecutor final : public Executor {
+ public:
+  explicit ThreadExecutor(size_t threads);
+  ~ThreadExecutor() override;
+  void Post(std::function<void()> work) override ATOLL_EXCLUDES(mutex_);
+
+ private:
+  void Run();
+  Mutex mutex_;
+  CondVar wake_;
+  std::deque<std::function<void()>> queue_ ATOLL_GUARDED_BY(mutex_);
+  bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;
+  std::vector<std::jthread> threads_;
+};
+
+// Runs jobs when asked, in the caller's thread: for harnesses and the simulator. Not thread-safe.
+class ManualExecutor final : public Executor {
+ public:
+  void Post(std::function<void()> work) override { queue_.push_back(std::move(work)); }
+  size_t pending() const { return queue_.size(); }
+  // Runs job number `index` of those pending (0 is the oldest). Requires index < pending().
+  void RunOne(size_t index = 0);
+  // Runs until nothing is pending, oldest first; returns how many ran.
+  size_t RunAll();
+
+ private:
+  std::deque<std::function<void()>> queue_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_BASE_EXECUTOR_H_

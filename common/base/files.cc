@@ -1,0 +1,176 @@
+#include "common/base/files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace atl {
+namespace {
+
+absl::Status Error(const char* what, const std::string& path, int code) {
+  const std::string text = absl::StrCat(what, " ", path, ": ", std::strerror(code));
+  if (code == ENOENT) return absl::NotFoundError(text);
+  if (code == ENOSPC || code == EDQUOT || code == EFBIG) return absl::ResourceExhaustedError(text);
+  if (code == EACCES || code == EPERM || code == EROFS) return absl::PermissionDeniedError(text);
+  if (code == EEXIST) return absl::AlreadyExistsError(text);
+  return absl::InternalError(text);
+}
+
+class PosixFile final : public File {
+ public:
+  PosixFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  ~PosixFile() override { ::close(fd_); }
+
+  absl::Status Append(Bytes data) override {
+    while (!data.empty()) {
+      const ssize_t n = ::write(fd_, data.data(), data.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return Error("write", path_, errno);
+      if (n == 0) return Error("write", path_, ENOSPC);
+      data = data.subspan(static_cast<size_t>(n));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
+    while (!out.empty()) {
+      const ssize_t n = ::pread(fd_, out.data(), out.size(), static_cast<off_t>(offset));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return Error("read", path_, errno);
+      if (n == 0) return absl::OutOfRangeError(absl::StrCat("read ", path_, ": the file ends at offset ", offset));
+      out = out.subspan(static_cast<size_t>(n));
+      offset += static_cast<uint64_t>(n);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Sync() override {
+    if (::fdatasync(fd_) != 0) return Error("fdatasync", path_, errno);
+    return absl::OkStatus();
+  }
+
+  absl::Status Truncate(uint64_t size) override {
+    if (::ftruncate(fd_, static_cast<off_t>(size)) != 0) return Error("truncate", path_, errno);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<uint64_t> Size() const override {
+    struct stat s {};
+    if (::fstat(fd_, &s) != 0) return Error("stat", path_, errno);
+    return static_cast<uint64_t>(s.st_size);
+  }
+
+ private:
+  int fd_;
+  std::string path_;
+};
+
+absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path, int flags) {
+  const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
+  if (fd < 0) return Error("open", path, errno);
+  return std::make_unique<PosixFile>(fd, path);
+}
+
+class PosixFiles final : public Files {
+ public:
+  absl::StatusOr<std::unique_ptr<File>> OpenForAppend(const std::string& path) override {
+    return Open(path, O_RDWR | O_CREAT | O_APPEND);
+  }
+  absl::StatusOr<std::unique_ptr<File>> OpenForRead(const std::string& path) const override {
+    return Open(path, O_RDONLY);
+  }
+  absl::Status Rename(const std::string& from, const std::string& to) override {
+    if (::rename(from.c_str(), to.c_str()) != 0) return Error("rename", from, errno);
+    return absl::OkStatus();
+  }
+  absl::Status Remove(const std::string& path) override {
+    if (::remove(path.c_str()) != 0 && errno != ENOENT) return Error("remove", path, errno);
+    return absl::OkStatus();
+  }
+  absl::Status HardLink(const std::string& from, const std::string& to) override {
+    if (::link(from.c_str(), to.c_str()) != 0) return Error("link", to, errno);
+    return absl::OkStatus();
+  }
+  absl::Status MakeDirectory(const std::string& path) override {
+    for (size_t at = path.find('/', 1);; at = path.find('/', at + 1)) {
+      const std::string part = path.substr(0, at);
+      if (::mkdir(part.c_str(), 0755) != 0 && errno != EEXIST) return Error("mkdir", part, errno);
+      if (at == std::string::npos) return absl::OkStatus();
+    }
+  }
+  absl::Status SyncDirectory(const std::string& path) override {
+    const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return Error("open", path, errno);
+    const int failed = ::fsync(fd) != 0 ? errno : 0;
+    ::close(fd);
+    return failed ? Error("fsync", path, failed) : absl::OkStatus();
+  }
+  absl::StatusOr<std::vector<std::string>> List(const std::string& path) const override {
+    std::vector<std::string> names;
+    DIR* dir = ::opendir(path.c_str());
+    if (dir == nullptr) {
+      if (errno == ENOENT) return names;
+      return Error("list", path, errno);
+    }
+    while (const dirent* entry = ::readdir(dir)) {
+      const std::string name = entry->d_name;
+      if (name != "." && name != "..") names.push_back(name);
+    }
+    ::closedir(dir);
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  bool Exists(const std::string& path) const override { return ::access(path.c_str(), F_OK) == 0; }
+  absl::StatusOr<Space> SpaceAt(const std::string& path) const override {
+    struct statvfs s {};
+    if (::statvfs(path.c_str(), &s) != 0) return Error("statvfs", path, errno);
+    return Space{s.f_bavail * s.f_frsize, s.f_blocks * s.f_frsize};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Files> MakePosixFiles() { return std::make_unique<PosixFiles>(); }
+
+absl::StatusOr<std::string> ReadWholeFile(const Files& files, const std::string& path, uint64_t limit_bytes) {
+  ATOLL_ASSIGN_OR_RETURN(const auto file, files.OpenForRead(path));
+  ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+  if (size > limit_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(path, " has ", size, " bytes; at most ", limit_bytes, " are read"));
+  }
+  std::string content(size, '\0');
+  ATOLL_RETURN_IF_ERROR(file->ReadAt(0, std::as_writable_bytes(std::span(content))));
+  return content;
+}
+
+absl::Status WriteFileAtomically(Files& files, const std::string& path, Bytes data) {
+  const std::string temporary = absl::StrCat(path, ".tmp");
+  ATOLL_RETURN_IF_ERROR(files.Remove(temporary));
+  {
+    ATOLL_ASSIGN_OR_RETURN(const auto file, files.OpenForAppend(temporary));
+    ATOLL_RETURN_IF_ERROR(file->Append(data));
+    ATOLL_RETURN_IF_ERROR(file->Sync());
+  }
+  ATOLL_RETURN_IF_ERROR(files.Rename(temporary, path));
+  return files.SyncDirectory(DirectoryOf(path));
+}
+
+std::string JoinPath(const std::string& directory, const std::string& name) {
+  if (directory.empty()) return name;
+  return directory.back() == '/' ? directory + name : directory + "/" + name;
+}
+
+std::string DirectoryOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+}  // namespace atl

@@ -1,0 +1,73 @@
+// The file system as an interface, so that the simulator and crash tests can stand behind the store.
+// Every method names its path in the error it returns. A failed Sync is never retried by a caller (I24).
+#ifndef ATOLL_COMMON_BASE_FILES_H_
+#define ATOLL_COMMON_BASE_FILES_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/hash.h"
+#include "common/base/status.h"
+
+namespace atl {
+
+// An open file. Not thread-safe, but ReadAt may run beside other ReadAt calls. The destructor closes without flushing.
+class File {
+ public:
+  virtual ~File() = default;
+  // Writes all of `data` at the end. ResourceExhausted when the disk is full, otherwise Internal.
+  virtual absl::Status Append(Bytes data) = 0;
+  // Fills all of `out` from `offset`; OutOfRange when the file ends before.
+  virtual absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const = 0;
+  // fdatasync.
+  virtual absl::Status Sync() = 0;
+  virtual absl::Status Truncate(uint64_t size) = 0;
+  virtual absl::StatusOr<uint64_t> Size() const = 0;
+};
+
+class Files {
+ public:
+  virtual ~Files() = default;
+  // Appends go to the end; creates the file if it is not there.
+  virtual absl::StatusOr<std::unique_ptr<File>> OpenForAppend(const std::string& path) = 0;
+  // NotFound when absent.
+  virtual absl::StatusOr<std::unique_ptr<File>> OpenForRead(const std::string& path) const = 0;
+  virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
+  // OK when already absent.
+  virtual absl::Status Remove(const std::string& path) = 0;
+  virtual absl::Status HardLink(const std::string& from, const std::string& to) = 0;
+  // mkdir -p.
+  virtual absl::Status MakeDirectory(const std::string& path) = 0;
+  // fsync of the directory: makes creations, renames and removals in it durable.
+  virtual absl::Status SyncDirectory(const std::string& path) = 0;
+  // Names (not paths) in the directory, sorted; empty when the directory is absent.
+  virtual absl::StatusOr<std::vector<std::string>> List(const std::string& path) const = 0;
+  virtual bool Exists(const std::string& path) const = 0;
+  // Bytes an unprivileged process may still write below `path`, and the size of that file system.
+  struct Space {
+    uint64_t free_bytes = 0;
+    uint64_t total_bytes = 0;
+  };
+  virtual absl::StatusOr<Space> SpaceAt(const std::string& path) const = 0;
+};
+
+// POSIX. Thread-safe.
+std::unique_ptr<Files> MakePosixFiles();
+
+// Reads a whole file; ResourceExhausted when it is larger than `limit_bytes`.
+absl::StatusOr<std::string> ReadWholeFile(const Files& files, const std::string& path, uint64_t limit_bytes);
+
+// Temp file, write, fsync, rename, fsync directory: after OK the file is whole and durable, before that the old one stands.
+absl::Status WriteFileAtomically(Files& files, const std::string& path, Bytes data);
+
+// "a/b" from "a" and "b".
+std::string JoinPath(const std::string& directory, const std::string& name);
+// The part before the last slash, "." if there is none.
+std::string DirectoryOf(const std::string& path);
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_BASE_FILES_H_

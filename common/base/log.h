@@ -1,0 +1,64 @@
+// Structured log lines: one event name and key-value fields, as text for people or JSON for machines, on stderr.
+// spdlog stays inside log.cc: its headers are slow to compile and clash with LibTorch's fmt.
+// Bounded memory: the last lines are kept in a ring so that `atoll job logs` can ask for them.
+#ifndef ATOLL_COMMON_BASE_LOG_H_
+#define ATOLL_COMMON_BASE_LOG_H_
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace atl {
+
+enum class LogLevel { kDebug, kInfo, kWarning, kError };
+
+struct LogField {
+  LogField(std::string k, const absl::AlphaNum& v) : key(std::move(k)), value(v.Piece()) {}
+  std::string key;
+  std::string value;
+};
+
+struct LogLine {
+  int64_t wall_nanos = 0;
+  LogLevel level = LogLevel::kInfo;
+  std::string event;  // a short lower-case phrase: "round committed"
+  std::vector<LogField> fields;
+  std::string ToText() const;  // 2026-01-31T12:00:00.123Z INFO round committed job=tiny version=3
+  std::string ToJson() const;  // {"time":…,"level":"info","event":…,"job":"tiny","version":"3"}
+};
+
+struct LogOptions {
+  LogLevel minimum = LogLevel::kInfo;
+  bool json = false;
+  size_t ring_lines = 2000;  // lines kept for Recent()
+  bool to_stderr = true;
+};
+
+// One per process, made in main and handed down. Thread-safe. Control characters in values are escaped (S23).
+class Log {
+ public:
+  explicit Log(LogOptions options);
+  ~Log();
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+  void Write(LogLevel level, std::string event, std::initializer_list<LogField> fields = {});
+  void Debug(std::string event, std::initializer_list<LogField> fields = {}) { Write(LogLevel::kDebug, std::move(event), fields); }
+  void Info(std::string event, std::initializer_list<LogField> fields = {}) { Write(LogLevel::kInfo, std::move(event), fields); }
+  void Warn(std::string event, std::initializer_list<LogField> fields = {}) { Write(LogLevel::kWarning, std::move(event), fields); }
+  void Error(std::string event, std::initializer_list<LogField> fields = {}) { Write(LogLevel::kError, std::move(event), fields); }
+  // The newest `count` lines at or after `since_wall_nanos`, oldest first.
+  std::vector<LogLine> Recent(size_t count, int64_t since_wall_nanos = 0) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_BASE_LOG_H_

@@ -1,0 +1,47 @@
+// Counter-based random numbers (Philox 4x32-10, Salmon et al. 2011): a pure function of (key, counter), so that any
+// element of any stream can be made alone, on any machine and any thread count, with the same bits.
+#ifndef ATOLL_COMMON_BASE_RANDOM_H_
+#define ATOLL_COMMON_BASE_RANDOM_H_
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace atl {
+
+// Ten rounds of Philox 4x32: four independent uniform 32-bit words for one (key, counter).
+std::array<uint32_t, 4> Philox(uint64_t key, uint64_t counter_low, uint64_t counter_high = 0);
+
+// A key for a named stream of one seed; adding a draw to one stream shifts no other.
+uint64_t StreamKey(uint64_t seed, std::string_view stream);
+
+// A standard normal value as element `index` of stream `key`, in double by Box-Muller, rounded once to fp32.
+// Uses libm's log and cos, whose last bit may differ between C libraries: initial parameters are therefore made once, by
+// the coordinator, and travel as bytes.
+float NormalAt(uint64_t key, uint64_t index);
+
+// A bijection of [0, n) chosen by key: a balanced Feistel network with cycle walking. O(1) time, no table.
+// Requires index < n, n >= 1.
+uint64_t Permute(uint64_t key, uint64_t n, uint64_t index);
+
+// A sequential generator over Philox for tests, jitter and the simulator. Satisfies UniformRandomBitGenerator.
+class Rng {
+ public:
+  using result_type = uint64_t;
+  explicit Rng(uint64_t key) : key_(key) {}
+  static constexpr uint64_t min() { return 0; }
+  static constexpr uint64_t max() { return UINT64_MAX; }
+  uint64_t operator()();
+  // Uniform in [0, n); n >= 1.
+  uint64_t Below(uint64_t n);
+  // Uniform in [0, 1).
+  double Uniform();
+
+ private:
+  uint64_t key_;
+  uint64_t counter_ = 0;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_BASE_RANDOM_H_
