@@ -1,0 +1,123 @@
+// The subset of safetensors that Atoll reads and writes (docs/formats/safetensors.md): tensors of F32, F16 and BF16.
+// The reader trusts nothing: header at most 16 MiB, at most 65,536 tensors, rank at most 8, first byte '{', nesting at
+// most 4, no duplicate key, tensors contiguous from 0 without hole or overlap, file length exact. Every refusal names
+// the file.
+#ifndef ATOLL_COMMON_FORMAT_SAFETENSORS_H_
+#define ATOLL_COMMON_FORMAT_SAFETENSORS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/files.h"
+#include "common/base/status.h"
+#include "common/format/number_formats.h"
+
+namespace atl {
+
+constexpr uint64_t kSafetensorsHeaderBytes = uint64_t{16} << 20;  // longer headers are refused
+constexpr size_t kSafetensorsTensors = 65536;                     // in one file; more are refused
+constexpr size_t kSafetensorsRank = 8;
+constexpr uint64_t kSafetensorsAlignment = 4096;  // of the data area, as written here; readers accept any
+
+// One tensor as declared: row-major, little-endian.
+struct SafetensorsTensor {
+  std::string name;
+  NumberType type = NumberType::kF32;
+  std::vector<uint64_t> shape;  // empty: a scalar
+  uint64_t elements = 0;        // product of shape
+  uint64_t offset_bytes = 0;    // in the data area
+  uint64_t size_bytes = 0;      // elements * NumberBytes(type)
+};
+
+struct SafetensorsHeader {
+  std::vector<SafetensorsTensor> tensors;  // by offset, then name
+  std::map<std::string, std::string> metadata;
+  uint64_t data_offset_bytes = 0;  // of the data area in the file
+  uint64_t data_bytes = 0;         // of the data area: exactly what the tensors cover
+};
+
+// Checks and parses the JSON text of a header. InvalidArgument says what is wrong. `data_bytes` is the length of the
+// data area that follows. Pure; the target of fuzzing.
+absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(const std::string& json, uint64_t data_bytes);
+
+// The header as it is written: 8 bytes length, JSON, spaces up to kSafetensorsAlignment. Offsets are set in order of
+// `tensors`, whose offsets, sizes and elements are filled in. `metadata` gets "format": "pt" (transformers asks for
+// it).
+std::string SerializeSafetensorsHeader(std::vector<SafetensorsTensor>& tensors,
+                                       std::map<std::string, std::string> metadata = {});
+
+// A checkpoint open for reading: one file, or the files of a model.safetensors.index.json. Immutable after Open, so
+// ReadTensor may be called from several threads. Keeps the files open; reads with pread, so a file that is cut while it
+// is open gives an error, not a signal.
+class SafetensorsReader {
+ public:
+  // `path` is a .safetensors file, an index .json, or a directory that holds model.safetensors or
+  // model.safetensors.index.json. NotFound when absent; InvalidArgument when damaged, when two files hold one tensor,
+  // when the index names a file outside its directory (any name with '/') or a tensor that its file lacks.
+  static absl::StatusOr<std::unique_ptr<SafetensorsReader>> Open(const Files& files, const std::string& path);
+
+  // All tensors, by name.
+  std::vector<std::string> Names() const;
+  // nullptr when absent.
+  const SafetensorsTensor* Find(const std::string& name) const;
+  // Converts the whole tensor into `out`, whose size must be its element count. NotFound, InvalidArgument (size), or,
+  // with `require_finite`, InvalidArgument that names the first element that is NaN or infinite.
+  absl::Status ReadTensor(const std::string& name, std::span<float> out, bool require_finite = true) const;
+  // The same for elements [begin, begin + out.size()) of the row-major tensor.
+  absl::Status ReadElements(const std::string& name, uint64_t begin, std::span<float> out,
+                            bool require_finite = true) const;
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }  // of the first file
+
+ private:
+  struct Shard {
+    std::string path;
+    std::unique_ptr<File> file;
+    uint64_t data_offset_bytes = 0;
+  };
+  struct Entry {
+    size_t shard = 0;
+    SafetensorsTensor tensor;
+  };
+  SafetensorsReader() = default;
+  absl::Status AddFile(const Files& files, const std::string& path);
+  absl::Status AddIndex(const Files& files, const std::string& path);
+
+  std::vector<Shard> shards_;
+  std::map<std::string, Entry> entries_;
+  std::map<std::string, std::string> metadata_;
+};
+
+// Writes one file front to back: every tensor is declared first, then its values are appended in the same order, in any
+// number of parts. Not thread-safe. Until Finish succeeds the path is untouched; a writer destroyed before that removes
+// its temporary file.
+class SafetensorsWriter {
+ public:
+  // InvalidArgument on a duplicate or empty name, or beyond the reader's limits.
+  static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Create(Files& files, std::string path,
+                                                                   std::vector<SafetensorsTensor> tensors,
+                                                                   std::map<std::string, std::string> metadata = {});
+  ~SafetensorsWriter();
+  // The next values, converted to the declared type. FailedPrecondition when more come than were declared.
+  absl::Status Append(std::span<const float> values);
+  // FailedPrecondition when values are missing. Flushes, renames into place, flushes the directory.
+  absl::Status Finish();
+
+ private:
+  SafetensorsWriter(Files& files, std::string path) : files_(files), path_(std::move(path)) {}
+
+  Files& files_;
+  std::string path_;
+  std::unique_ptr<File> file_;
+  std::vector<SafetensorsTensor> tensors_;
+  size_t tensor_ = 0;    // the one being filled
+  uint64_t filled_ = 0;  // its elements so far
+  bool finished_ = false;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_FORMAT_SAFETENSORS_H_
