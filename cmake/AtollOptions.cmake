@@ -21,8 +21,10 @@ if(ATOLL_MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
 
-set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
-set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
+if(ATOLL_SANITIZE STREQUAL "") # the sanitizer presets bring their own
+  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
+  set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
+endif()
 
 # Asserts stay on in every build: a broken invariant stops the process.
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
@@ -44,8 +46,12 @@ elseif(NOT ATOLL_SANITIZE STREQUAL "")
   message(FATAL_ERROR "ATOLL_SANITIZE is '${ATOLL_SANITIZE}'; it must be empty, address or thread")
 endif()
 
+# Hardening of what is shipped; tests/tidy/check_elf.py reads it back from the programs.
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND ATOLL_SANITIZE STREQUAL "")
-  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-D_FORTIFY_SOURCE=2> $<$<COMPILE_LANGUAGE:CXX>:-D_GLIBCXX_ASSERTIONS>
-    $<$<COMPILE_LANGUAGE:CXX>:-fstack-protector-strong>)
+  include(CheckPIESupported)
+  check_pie_supported(LANGUAGES CXX)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-U_FORTIFY_SOURCE> $<$<COMPILE_LANGUAGE:CXX>:-D_FORTIFY_SOURCE=2>
+    $<$<COMPILE_LANGUAGE:CXX>:-D_GLIBCXX_ASSERTIONS> $<$<COMPILE_LANGUAGE:CXX>:-fstack-protector-strong>
+    $<$<COMPILE_LANGUAGE:CXX>:-fstack-clash-protection> $<$<COMPILE_LANGUAGE:CXX>:-fcf-protection>)
   add_link_options(-Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack)
 endif()
