@@ -1,0 +1,161 @@
+// What a user asks for, validated: the domain form of atoll.v1.JobSpec. common/wire fills it from the message and back;
+// rooms below never see protobuf. Plain values; copies are cheap. Defaults here are the defaults of the job file.
+// ValidateJobSpec (job_validation.h) is the one place that says what is allowed.
+#ifndef ATOLL_COMMON_PLAN_JOB_SPEC_H_
+#define ATOLL_COMMON_PLAN_JOB_SPEC_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/hash.h"
+#include "common/base/time.h"
+
+namespace atl {
+
+enum class Precision { kFp32, kBf16 };  // kBf16: bf16 working copy and activations, fp32 master parameters
+
+// The Llama family. Shapes follow Hugging Face's LlamaConfig.
+struct ModelSpec {
+  uint32_t vocab_size = 0;         // 0: the tokenizer's, rounded up to a multiple of 64
+  uint32_t hidden_size = 256;
+  uint32_t intermediate_size = 0;  // 0: 8/3 x hidden_size rounded up to a multiple of 64
+  uint32_t layers = 4;
+  uint32_t heads = 4;
+  uint32_t kv_heads = 0;           // 0: heads
+  uint32_t head_dim = 0;           // 0: hidden_size / heads
+  double rope_theta = 10000.0;
+  double rms_norm_eps = 1e-5;
+  bool tie_embeddings = true;
+  double init_std = 0.02;          // normal; output projections of attention and MLP scaled by 1/sqrt(2 layers)
+  Precision precision = Precision::kFp32;
+};
+
+// Where version 0 comes from. Exactly one source; the seed is the default. No worker ever donates initial state.
+struct InitSpec {
+  uint64_t seed = 0;
+  std::vector<Sha256> safetensors;  // blobs of a Hugging Face directory, stored at submit; empty: the seed
+  std::string checkpoint;           // "jobs/{job}/checkpoints/{step}" of this coordinator, with its outer state
+};
+
+struct CorpusSpec {
+  std::string name;      // unique in the job; for people and metrics
+  Sha256 manifest;       // blob of the corpus manifest, stored at submit
+  uint32_t weight = 1;   // share of samples, relative to the other corpora; 1 to 10,000
+};
+
+struct DataSpec {
+  std::vector<CorpusSpec> corpora;
+  std::vector<Sha256> tokenizer_files;      // blobs, in the order of tokenizer_file_names; stored at submit for export
+  std::vector<std::string> tokenizer_file_names;  // plain file names, no directory
+  uint32_t sequence_length = 256;           // tokens of one sample, T; a sample reads T + 1 tokens
+  uint64_t seed = 0;                        // of the order; independent of the initial parameters
+  uint32_t window_blocks = 64;              // W: samples are permuted inside windows of W blocks
+  double max_epochs = 0;                    // 0: as many as the stop rule needs
+  bool separate_documents = false;          // attention and positions stop at end-of-text tokens
+  bool pin_shards = false;                  // data.assignment: shards
+};
+
+enum class ScheduleKind { kConstant, kCosine, kLinear, kWsd };
+struct ScheduleSpec {
+  ScheduleKind kind = ScheduleKind::kCosine;
+  uint64_t warmup_steps = 0;     // linear from 0 to the peak
+  uint64_t decay_steps = 0;      // WSD: length of the final decay (0: 20 % of total)
+  double final_ratio = 0.1;      // learning rate at the end / peak
+  uint64_t total_steps = 0;      // 0: the job's planned inner steps
+};
+
+struct InnerOptimizerSpec {
+  double learning_rate = 4e-4;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0.1;     // decoupled; not applied to norms
+  double gradient_clip = 1.0;    // global norm; 0: off
+  ScheduleSpec schedule;
+  enum class Kind { kAdamW, kSgd } kind = Kind::kAdamW;  // SGD exists for the identities of papers.md 6.2
+};
+
+struct BatchSpec {
+  uint32_t sequences_per_step = 8;  // samples of one inner step of one worker
+  uint32_t micro_batch = 0;         // samples of one forward pass; 0: found by the worker
+};
+
+enum class OuterKind { kNesterov, kMomentum, kSgd };
+struct OuterOptimizerSpec {
+  OuterKind kind = OuterKind::kNesterov;
+  double learning_rate = 0;  // 0: fixed at submit from planned workers and outer steps (design section 3)
+  double momentum = -1;      // < 0: fixed at submit
+};
+
+enum class CodecKind { kFp32, kFp16, kBf16, kInt8, kMxfp4, kE3m0 };
+enum class ErrorMemory { kOff, kFeedback, kLoco };
+enum class FragmentPattern { kWhole, kStrided, kSequential, kBalanced };
+enum class WeightRule { kUniform, kTokens, kTokensSquaredOverSteps };
+enum class Pace { kUniform, kBalanced };
+
+struct SyncSpec {
+  uint32_t inner_steps = 100;         // H
+  uint32_t overlap_steps = 0;         // tau, 0 <= tau < H
+  double mix = 0;                     // alpha in [0, 1]: share of own parameters that survives a merge
+  FragmentPattern pattern = FragmentPattern::kWhole;
+  uint32_t layers_per_fragment = 3;
+  CodecKind upload_codec = CodecKind::kFp32;
+  CodecKind download_codec = CodecKind::kFp32;
+  ErrorMemory upload_error_memory = ErrorMemory::kOff;
+  ErrorMemory download_error_memory = ErrorMemory::kFeedback;
+  WeightRule weights = WeightRule::kTokens;
+  Pace pace = Pace::kUniform;
+  uint32_t quorum = 0;                // contributions that suffice after the grace window; 0: majority of expected
+  Duration grace_max{};               // upper bound of the grace window; 0: derived
+  Duration deadline{};                // of a round's gathering; 0: derived, at least membership timeout + grace
+  uint32_t max_missed = 3;            // missed syncs running before a worker takes the outer copy
+  uint32_t max_unsynced_periods = 2;  // steps since the last applied update, in periods of H
+  uint32_t join_warmup_steps = 0;     // ramp of a joiner's inner rate; 0: H / 2
+};
+
+struct WorkersSpec {
+  uint32_t min = 1;
+  uint32_t max = 64;
+  uint32_t planned = 0;  // for the outer defaults; 0: min
+};
+
+// The run ends at the first rule met; at least one is set.
+struct StopSpec {
+  uint64_t inner_steps = 0;  // job clock
+  uint64_t tokens = 0;       // consumed
+};
+
+struct EvaluationSpec {
+  uint32_t every_rounds = 0;   // outer steps of fragment 0 between evaluations; 0: only first and last
+  uint64_t max_tokens = 65536; // held-out tokens read by one evaluation
+};
+
+struct CheckpointSpec {
+  uint32_t every_rounds = 0;  // 0: only the final one
+  uint32_t keep_last = 3;     // at least 1
+  uint32_t keep_every = 0;    // additionally every n-th for good; 0: none
+  bool keep_contributions = false;  // round logs are not dropped after snapshots (replay)
+};
+
+struct JobSpec {
+  std::string name;                           // [a-z0-9-]{1,63}; becomes the JobId
+  std::map<std::string, std::string> labels;  // at most 32, each at most 256 bytes
+  int32_t priority = 0;                       // higher first, -1000 to 1000
+  ModelSpec model;
+  InitSpec init;
+  DataSpec data;
+  BatchSpec batch;
+  InnerOptimizerSpec inner;
+  OuterOptimizerSpec outer;
+  SyncSpec sync;
+  WorkersSpec workers;
+  StopSpec stop;
+  EvaluationSpec evaluation;
+  CheckpointSpec checkpoint;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_PLAN_JOB_SPEC_H_

@@ -1,0 +1,46 @@
+// Every limit on what comes from outside, in one place. What happens at a limit is said beside it.
+#ifndef ATOLL_COMMON_PLAN_LIMITS_H_
+#define ATOLL_COMMON_PLAN_LIMITS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/base/time.h"
+
+namespace atl::limits {
+
+// Wire
+constexpr size_t kFramePayloadBytes = size_t{1} << 20;      // payload of a bulk frame; larger is refused
+constexpr size_t kMessageBytes = kFramePayloadBytes + (size_t{64} << 10);  // any gRPC message; larger is refused
+constexpr size_t kNameBytes = 63;           // job and worker names: [a-z0-9] then [a-z0-9-]*; else INVALID_ARGUMENT
+constexpr size_t kTextBytes = 4096;         // any other string field; longer is cut in logs, refused in requests
+constexpr size_t kJobFileBytes = size_t{1} << 20;
+constexpr size_t kManifestBytes = size_t{64} << 20;
+constexpr size_t kTokenizerFileBytes = size_t{64} << 20;
+constexpr uint64_t kBlobBytes = uint64_t{1} << 40;          // one stored blob (initial weights)
+constexpr size_t kMetricsPerHeartbeat = 64;                 // further ones are dropped and counted
+
+// Model
+constexpr uint32_t kLayers = 1024;
+constexpr uint32_t kFragments = 1024;
+constexpr uint64_t kParameters = uint64_t{1} << 40;
+
+// Coordinator
+constexpr uint32_t kWorkers = 1024;         // registered at once; further ones are refused with RESOURCE_EXHAUSTED
+constexpr uint32_t kJobs = 10'000;          // kept in the ledger, ended ones included
+constexpr size_t kMailboxEvents = 100'000;  // the engine's queue; control streams stop reading when it is full
+constexpr size_t kOutboxMessages = 4096;    // unsent messages to one worker; beyond that its stream is cut
+constexpr size_t kWatchers = 256;           // job watch streams at once
+constexpr size_t kCurvePoints = 4096;       // points kept of one curve; then every second one is dropped
+
+// Membership (design section 6). The relations are asserted by a test: 2 x kHeartbeatInterval < kMembershipTimeout.
+constexpr Duration kHeartbeatInterval = Seconds(2);
+constexpr Duration kMembershipTimeout = Seconds(20);
+constexpr Duration kGraceMinimum = Milliseconds(250);
+
+// Command line
+constexpr Duration kControlDeadline = Seconds(10);
+
+}  // namespace atl::limits
+
+#endif  // ATOLL_COMMON_PLAN_LIMITS_H_

@@ -1,0 +1,40 @@
+// When a worker sends and applies each fragment (Streaming DiLoCo algorithm 2; design section 3): pure step arithmetic.
+// Step s is "after s inner steps of the job clock have been taken".
+#ifndef ATOLL_COMMON_PLAN_SYNC_SCHEDULE_H_
+#define ATOLL_COMMON_PLAN_SYNC_SCHEDULE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/plan/job_spec.h"
+
+namespace atl {
+
+class SyncSchedule {
+ public:
+  // Requires inner_steps >= 1, overlap_steps < inner_steps, fragments >= 1.
+  SyncSchedule(uint32_t inner_steps, uint32_t overlap_steps, uint32_t fragments);
+
+  // t_p = floor((p + 1) H / P) - tau, taken modulo H into [0, H).
+  uint32_t OffsetOf(FragmentIndex fragment) const;
+  // True when the fragment is sent after step s: s >= 1 and (s - t_p) mod H = 0.
+  bool IsSendStep(FragmentIndex fragment, uint64_t step) const;
+  // The first send step at or after `step` (>= 1).
+  uint64_t NextSendStep(FragmentIndex fragment, uint64_t step) const;
+  // A contribution sent at step s is applied at s + tau.
+  uint64_t ApplyStep(uint64_t send_step) const { return send_step + overlap_steps_; }
+  // Fragments due at `step`, ascending.
+  std::vector<FragmentIndex> DueAt(uint64_t step) const;
+
+  uint32_t inner_steps() const { return inner_steps_; }
+  uint32_t overlap_steps() const { return overlap_steps_; }
+  uint32_t fragments() const { return fragments_; }
+
+ private:
+  uint32_t inner_steps_, overlap_steps_, fragments_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_PLAN_SYNC_SCHEDULE_H_
