@@ -1,0 +1,79 @@
+// Kernels over fp32 spans for aggregation and synchronisation. Each elementwise kernel does, per element, exactly the
+// operations written beside it, each rounded to fp32 on its own: no FMA, no flush to zero, no libm. So the scalar reference
+// (namespace vecmath::scalar) and the run-time dispatched SIMD forms give the same bits on every CPU.
+//
+// Reductions have a fixed shape: inside a block of kSumBlock elements, element i goes to lane i % 16 in fp64, and the lanes
+// are added as a tree; blocks are then added in block order. Squares and products of two fp32 are exact in fp64.
+// Spans of one call have equal sizes and do not overlap unless they are the same argument. Pure functions, safe everywhere.
+#ifndef ATOLL_COMMON_VECMATH_VECMATH_H_
+#define ATOLL_COMMON_VECMATH_VECMATH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "common/plan/job_spec.h"
+
+namespace atl::vecmath {
+
+constexpr size_t kSumBlock = 4096;  // elements
+
+// out[i] = weight * x[i]
+void Scale(float weight, std::span<const float> x, std::span<float> out);
+// acc[i] = acc[i] + weight * x[i]
+void ScaledAccumulate(float weight, std::span<const float> x, std::span<float> acc);
+// target[i] = target[i] + x[i]
+void Add(std::span<const float> x, std::span<float> target);
+// out[i] = a[i] - b[i]   (delta = outer - local)
+void Subtract(std::span<const float> a, std::span<const float> b, std::span<float> out);
+// local[i] = mix * local[i] + (1 - mix) * outer[i]; 1 - mix is computed in double and rounded once. mix 0 copies outer,
+// mix 1 leaves local as it is, both to the bit (also for non-finite values).
+void Merge(double mix, std::span<const float> outer, std::span<float> local);
+// local[i] = local[i] + (to[i] - from[i])
+void AddDifference(std::span<const float> from, std::span<const float> to, std::span<float> local);
+
+// The outer step's direction. kNesterov: buf = mu*buf + g; u = -lr*(g + mu*buf). kMomentum: buf = mu*buf + g; u = -lr*buf.
+// kSgd: u = -lr*g, momentum is left alone (and may be empty). Overwrites g with u. (DiLoCo 2311.08105, algorithm 1 line 14,
+// in PyTorch's form.)
+struct OuterCoefficients {
+  OuterKind kind = OuterKind::kNesterov;
+  float learning_rate = 0;
+  float momentum = 0;
+};
+void OuterDirection(const OuterCoefficients& c, std::span<float> momentum, std::span<float> g_to_u);
+
+// What a block tells about itself.
+struct BlockStats {
+  double sum_squares = 0;
+  float max_abs = 0;   // of the finite elements
+  bool finite = true;
+};
+// Requires x.size() <= kSumBlock.
+BlockStats BlockStatistics(std::span<const float> x);
+double BlockDot(std::span<const float> a, std::span<const float> b);
+
+// Over any length, blocks added in order: equal to the sum of the block results.
+double SumSquares(std::span<const float> x);
+double Dot(std::span<const float> a, std::span<const float> b);
+bool AllFinite(std::span<const float> x);
+float MaxAbs(std::span<const float> x);  // of the finite elements
+
+// The name of the instruction set in use ("AVX2", "SSE4", ...), for the start-up line.
+const char* InstructionSet();
+
+// The scalar reference: the same functions, plain C++.
+namespace scalar {
+void Scale(float weight, std::span<const float> x, std::span<float> out);
+void ScaledAccumulate(float weight, std::span<const float> x, std::span<float> acc);
+void Add(std::span<const float> x, std::span<float> target);
+void Subtract(std::span<const float> a, std::span<const float> b, std::span<float> out);
+void Merge(double mix, std::span<const float> outer, std::span<float> local);
+void AddDifference(std::span<const float> from, std::span<const float> to, std::span<float> local);
+void OuterDirection(const OuterCoefficients& c, std::span<float> momentum, std::span<float> g_to_u);
+BlockStats BlockStatistics(std::span<const float> x);
+double BlockDot(std::span<const float> a, std::span<const float> b);
+}  // namespace scalar
+
+}  // namespace atl::vecmath
+
+#endif  // ATOLL_COMMON_VECMATH_VECMATH_H_

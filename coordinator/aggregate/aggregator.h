@@ -1,0 +1,134 @@
+// Contributions -> merged pseudo-gradient -> outer step -> encoded update, in one pass over a fragment (design section 4,
+// "Aggregation in one pass"; method in section 3, "Outer step"; DiLoCo 2311.08105 algorithm 1).
+//
+// An Aggregator owns, for each fragment of one job, the public copy, the momentum and the download residual (12 bytes a
+// parameter) and the version. There is no other theta: the virtual master is public + residual.
+//
+// What holds: the result is a function of the set of contributions and of the state, not of arrival order, thread count or
+// CPU type; nothing changes unless CloseRound commits. Thread rule: calls for one fragment must not overlap; different
+// fragments may be closed at the same time. Knows no clock, file, socket or log.
+#ifndef ATOLL_COORDINATOR_AGGREGATE_AGGREGATOR_H_
+#define ATOLL_COORDINATOR_AGGREGATE_AGGREGATOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/hash.h"
+#include "common/base/ids.h"
+#include "common/base/status.h"
+#include "common/plan/job_spec.h"
+#include "common/plan/model_layout.h"
+
+namespace atl {
+
+// One accepted contribution. `encoded` is borrowed until CloseRound returns.
+struct RoundInput {
+  WorkerId worker;
+  CodecKind codec = CodecKind::kFp32;
+  Bytes encoded;
+  uint64_t tokens = 0;  // behind it, since the worker's last contribution that counted
+  uint64_t steps = 0;
+};
+
+struct OuterParameters {
+  OuterKind kind = OuterKind::kNesterov;
+  double learning_rate = 0;  // rounded once to fp32
+  double momentum = 0;       // rounded once to fp32
+  WeightRule weights = WeightRule::kTokens;
+  uint32_t inner_steps = 1;  // H: under kUniform a contribution of fewer steps weighs steps / H
+  CodecKind download_codec = CodecKind::kFp32;
+  ErrorMemory download_error_memory = ErrorMemory::kFeedback;  // kLoco is refused: it does not telescope
+};
+// From a resolved spec.
+OuterParameters OuterParametersOf(const JobSpec& spec);
+
+// What was measured of one contribution, in the order of RoundResult::contributions (ascending worker id).
+struct ContributionReport {
+  WorkerId worker;
+  bool finite = true;
+  double weight = 0;            // normalised: all weights sum to 1 (up to rounding in double)
+  double norm = 0;              // L2 of the decoded contribution
+  double cosine_to_merged = 0;  // 0 where one of both norms is 0
+};
+
+struct RoundResult {
+  bool committed = false;  // false: a contribution was not finite; nothing was changed, and only `contributions` (finite,
+                           // norm) and `non_finite` are filled. Close again without them.
+  std::vector<WorkerId> non_finite;
+  std::vector<ContributionReport> contributions;
+  Version reached;                // the version now held
+  Digest hash;                    // ContentHash(public copy, reached, layout digest)
+  std::vector<std::byte> update;  // q = Q(h) in the download codec
+  Digest update_digest;           // DigestOf(update)
+  double merged_norm = 0;         // L2 of the merged pseudo-gradient
+  double outer_step_norm = 0;     // L2 of u, before codec and residual
+};
+
+// What a contribution says by itself; usable when it arrives, without any state.
+struct ContributionScreen {
+  bool finite = true;
+  double norm = 0;
+  float max_abs = 0;  // of the finite elements
+};
+// InvalidArgument when `encoded` has another size than `elements` elements of `codec`.
+absl::StatusOr<ContributionScreen> ScreenContribution(CodecKind codec, Bytes encoded, uint64_t elements);
+
+// Normalised weights, double: uniform (steps / H at most 1), tokens, tokens^2 / steps. InvalidArgument when a contribution
+// has no steps, or the sum is zero.
+absl::StatusOr<std::vector<double>> RoundWeights(WeightRule rule, uint32_t inner_steps, std::span<const RoundInput> inputs);
+
+// A view of a fragment's state, valid until the next CloseRound or Restore of that fragment.
+struct FragmentStateView {
+  Version version;
+  std::span<const float> public_copy, momentum, residual;  // equal lengths
+};
+
+class Aggregator {
+ public:
+  // Every fragment at version 0 with zero parameters; give it its state with Restore. Memory: 12 bytes x layout.elements.
+  explicit Aggregator(const ModelLayout& layout);
+  ~Aggregator();
+  Aggregator(Aggregator&&) noexcept;
+  Aggregator& operator=(Aggregator&&) noexcept;
+
+  // Replaces a fragment's state. Empty momentum or residual means zeros (version 0, or weights without outer state).
+  // InvalidArgument on a wrong length or a non-finite value; then nothing is changed.
+  absl::Status Restore(FragmentIndex fragment, const FragmentStateView& state);
+
+  // Closes the round that turns `version` into `version` + 1. `inputs` may come in any order; worker ids are distinct.
+  // Uses up to `threads` threads of its own for the duration of the call. Memory: the update, 16 KiB x (inputs + 2) a
+  // thread, 24 bytes x inputs x blocks of 4,096 elements.
+  // InvalidArgument: no inputs, duplicate worker, wrong encoded size, unusable weights or parameters.
+  // FailedPrecondition: the fragment is not at `version`. OutOfRange: the step could overflow fp32. On any error, and when
+  // a contribution is not finite (see RoundResult::committed), the state is unchanged to the bit.
+  absl::StatusOr<RoundResult> CloseRound(FragmentIndex fragment, Version version, std::span<const RoundInput> inputs,
+                                         const OuterParameters& parameters, unsigned threads = 1);
+
+  FragmentStateView State(FragmentIndex fragment) const;
+  Version version(FragmentIndex fragment) const;
+  // ContentHash of the public copy as it stands.
+  Digest Hash(FragmentIndex fragment) const;
+  size_t fragments() const;
+
+ private:
+  struct Fragment;
+  Fragment& At(FragmentIndex fragment);
+  const Fragment& At(FragmentIndex fragment) const;
+  Digest layout_digest_;
+  std::vector<std::unique_ptr<Fragment>> fragments_;
+};
+
+// public_copy += D(update): what every worker does to its outer copy; for replay checks and catch-up.
+// InvalidArgument on a wrong size.
+absl::Status ApplyEncodedUpdate(CodecKind codec, Bytes update, std::span<float> public_copy);
+
+// Index of the first 4 KiB leaf in which two copies of a fragment differ in bits, or -1: names the block of a replay
+// mismatch. Requires equal sizes.
+int64_t FirstDifferingLeaf(std::span<const float> a, std::span<const float> b);
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_AGGREGATE_AGGREGATOR_H_

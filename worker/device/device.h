@@ -1,0 +1,61 @@
+// Where the parameter arena lives, and how synchronisation sees a fragment of it from the host. Two forms: the CPU, where a
+// window is the memory itself, and CUDA through the plugin's table (gpu_plugin.h), where it is a pinned copy.
+// No LibTorch here: the arena's owner passes pointers and its compute stream.
+#ifndef ATOLL_WORKER_DEVICE_DEVICE_H_
+#define ATOLL_WORKER_DEVICE_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "common/base/status.h"
+
+namespace atl {
+
+enum class DeviceKind { kCpu, kCuda };
+
+struct DeviceInfo {
+  DeviceKind kind = DeviceKind::kCpu;
+  int index = 0;                    // CUDA device number
+  std::string name;                 // "cpu" or the GPU's name
+  uint64_t memory_total_bytes = 0;  // of the device (of the machine for a CPU)
+};
+
+// A host view of one range of device memory. Thread rule: calls on one window must not overlap; different windows are
+// independent. Must not outlive its Device.
+class HostWindow {
+ public:
+  virtual ~HostWindow() = default;
+  // Begins to read the range as it is after all work enqueued so far on `compute_stream` (a cudaStream_t, ignored by the
+  // CPU). host() must not be looked at until Wait returns.
+  virtual absl::Status Snapshot(void* compute_stream) = 0;
+  // Begins to write host() to the range; work enqueued on `compute_stream` afterwards sees it. host() must not be changed
+  // until Wait returns.
+  virtual absl::Status WriteBack(void* compute_stream) = 0;
+  // Blocks until the last Snapshot or WriteBack is done; immediately when there is none. Internal on a device failure.
+  virtual absl::Status Wait() = 0;
+  // True when Wait would not block.
+  virtual absl::StatusOr<bool> Done() = 0;
+  // The values: the device memory itself on a CPU (true for is_direct), pinned host memory else.
+  virtual std::span<float> host() = 0;
+  // True when host() is the range itself: a change is seen at once, and Snapshot and WriteBack copy nothing.
+  virtual bool is_direct() const = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const DeviceInfo& info() const = 0;
+  virtual absl::StatusOr<uint64_t> FreeMemoryBytes() = 0;
+  // A window on `range`, which is memory of this device (not to be read through the span unless the device is a CPU) and
+  // outlives the window. ResourceExhausted when no pinned memory of that size can be had.
+  virtual absl::StatusOr<std::unique_ptr<HostWindow>> OpenWindow(std::span<float> range) = 0;
+};
+
+// The CPU form. Memory figures come from sysconf.
+std::unique_ptr<Device> OpenCpuDevice();
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_DEVICE_DEVICE_H_

@@ -1,0 +1,65 @@
+/* The boundary between the worker and its CUDA plugin: plain C types only. The plugin exports one function,
+ * atoll_gpu_open; no C++ type, exception, allocator, logger or message crosses. Valid C and CUDA C++17.
+ *
+ * Calls return 0 for success and a negative number for failure, with a sentence from last_error. All functions may be
+ * called from any thread; one context's calls must not overlap unless said otherwise. `compute_stream` is a cudaStream_t as
+ * a plain pointer: the stream on which the caller's LibTorch work runs (null is the default stream). */
+#ifndef ATOLL_WORKER_DEVICE_GPU_ABI_H_
+#define ATOLL_WORKER_DEVICE_GPU_ABI_H_
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Raised when an existing entry changes; new entries are added at the end and found by table_bytes. */
+#define ATOLL_GPU_ABI_REVISION 1u
+
+typedef struct atoll_gpu_context atoll_gpu_context; /* one device, with a copy stream of its own */
+typedef struct atoll_gpu_event atoll_gpu_event;     /* a point on the copy stream */
+
+typedef struct atoll_gpu_table {
+  uint32_t revision;    /* ATOLL_GPU_ABI_REVISION of the plugin */
+  uint32_t table_bytes; /* sizeof(atoll_gpu_table) in the plugin */
+
+  /* 0 with *count = 0 when the driver is missing or sees no device; last_error then says why. */
+  int32_t (*device_count)(int32_t* count);
+  int32_t (*device_open)(int32_t index, atoll_gpu_context** out);
+  /* Waits for copies under way. Pinned memory and events of the context must have been given back. */
+  void (*device_close)(atoll_gpu_context* context);
+  /* NUL-terminated, cut to fit. */
+  int32_t (*device_name)(atoll_gpu_context* context, char* out, uint64_t out_bytes);
+  int32_t (*device_memory)(atoll_gpu_context* context, uint64_t* free_bytes, uint64_t* total_bytes);
+
+  /* Page-locked host memory, aligned to 4 KiB. */
+  int32_t (*pinned_allocate)(atoll_gpu_context* context, uint64_t bytes, void** out);
+  int32_t (*pinned_free)(atoll_gpu_context* context, void* memory);
+
+  /* Begin a copy on the copy stream, after everything enqueued on compute_stream so far, and give the event at its end.
+   * `host` must be pinned memory of this context. Memory stays the caller's and untouched until the event has come. */
+  int32_t (*copy_to_host)(atoll_gpu_context* context, void* host, const void* device, uint64_t bytes,
+                          void* compute_stream, atoll_gpu_event** done);
+  /* As above; in addition, work enqueued on compute_stream later waits for the copy. */
+  int32_t (*copy_to_device)(atoll_gpu_context* context, void* device, const void* host, uint64_t bytes,
+                            void* compute_stream, atoll_gpu_event** done);
+  /* Blocks until the event has come. May run beside other calls of the context. */
+  int32_t (*event_wait)(atoll_gpu_event* event);
+  /* *done = 1 when it has come, else 0. Does not block. */
+  int32_t (*event_query)(atoll_gpu_event* event, int32_t* done);
+  void (*event_release)(atoll_gpu_event* event);
+
+  /* The calling thread's newest failure as one sentence, NUL-terminated, cut to fit. Empty when there was none. */
+  void (*last_error)(char* out, uint64_t out_bytes);
+} atoll_gpu_table;
+
+/* The plugin's only export. Null when it does not speak revision `abi`. The table lives until the process ends. */
+const atoll_gpu_table* atoll_gpu_open(uint32_t abi);
+typedef const atoll_gpu_table* (*atoll_gpu_open_function)(uint32_t abi);
+#define ATOLL_GPU_OPEN_SYMBOL "atoll_gpu_open"
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ATOLL_WORKER_DEVICE_GPU_ABI_H_ */

@@ -1,0 +1,35 @@
+// Loads the CUDA plugin, once, before anything looks for CUDA: OpenGpuPlugin is the first thing in main (a later call finds
+// LibTorch's hooks already cached). The program runs without it: the reason is a sentence for the start-up line.
+#ifndef ATOLL_WORKER_DEVICE_GPU_PLUGIN_H_
+#define ATOLL_WORKER_DEVICE_GPU_PLUGIN_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "worker/device/device.h"
+#include "worker/device/gpu_abi.h"
+
+namespace atl {
+
+struct GpuPlugin {
+  const atoll_gpu_table* table = nullptr;  // null: no plugin; lives until the process ends
+  std::string reason;                      // why there is none, or "" when there is one
+  int device_count = 0;                    // 0 also with a plugin that sees no device; then `reason` says why
+};
+
+// dlopen(path, RTLD_NOW | RTLD_GLOBAL) and atoll_gpu_open. Never fails: the CPU form is used where device_count is 0.
+// The library is never closed. Call once, before any other thread or LibTorch call.
+GpuPlugin OpenGpuPlugin(const std::string& path);
+
+// The device "cpu", "cuda", "cuda:N" or "auto" (the first GPU, else the CPU). Unavailable, with the reason, when a GPU was
+// asked for by name and there is none.
+absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const GpuPlugin& plugin, const std::string& wanted);
+
+// A CUDA device over the plugin's table. InvalidArgument when `index` is not below the device count.
+absl::StatusOr<std::unique_ptr<Device>> OpenGpuDevice(const atoll_gpu_table* table, int index);
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_DEVICE_GPU_PLUGIN_H_
