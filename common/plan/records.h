@@ -1,0 +1,186 @@
+// The ledger in domain form: what the coordinator writes durably before it says anything (design section 7). The core
+// makes records, the store keeps them, and recovery hands them back. All records of one step are one transaction.
+// Upserts replace the row with the same key; appends never change again.
+#ifndef ATOLL_COMMON_PLAN_RECORDS_H_
+#define ATOLL_COMMON_PLAN_RECORDS_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/base/hash.h"
+#include "common/base/ids.h"
+#include "common/plan/job_spec.h"
+#include "common/plan/messages.h"
+
+namespace atl {
+
+// Values are part of the ledger format; never renumber.
+enum class JobState : uint32_t {
+  kPending = 1,
+  kWaitingForWorkers = 2,
+  kRunning = 3,
+  kPaused = 4,
+  kClosing = 5,
+  kSucceeded = 6,
+  kFailed = 7,
+  kCancelled = 8,
+};
+inline bool HasEnded(JobState s) {
+  return s == JobState::kSucceeded || s == JobState::kFailed || s == JobState::kCancelled;
+}
+
+// Key: job. Upsert.
+struct JobRecord {
+  JobId job;
+  uint64_t sequence = 0;          // order of submission, for the queue
+  JobSpec spec;                   // resolved
+  uint64_t spec_revision = 1;
+  JobState state = JobState::kPending;
+  std::string reason;
+  std::string request_id;         // of the submit call, empty when none
+  uint64_t stop_step = 0;         // planned end of the job clock
+  uint64_t dataset_samples = 0;   // positions of the data order that may be leased; UINT64_MAX without end
+  uint64_t held_out_samples = 0;
+  uint32_t fragments = 0;
+  uint64_t epoch = 0;             // raised by each rollback: versions of an older epoch are fenced
+  bool parameters_ready = false;  // version 0 is a snapshot on disk
+  bool draining = false;          // cancelled with drain: closes as if the stop rule were met, ends CANCELLED
+  uint64_t next_evaluation = 0;
+  int64_t create_wall_nanos = 0, start_wall_nanos = 0, end_wall_nanos = 0;
+};
+
+// Key: job. Upsert. With the leases it says where every sample is (I12).
+struct PoolRecord {
+  JobId job;
+  uint64_t frontier = 0;              // positions from here on were never leased
+  std::vector<SampleRange> returned;  // below the frontier, free again; disjoint, ascending
+  uint64_t consumed = 0;              // samples in committed contributions
+  uint64_t abandoned = 0;
+};
+
+// Key: worker. Upsert.
+struct WorkerRecord {
+  WorkerId worker;
+  Incarnation incarnation;
+  uint64_t start_nonce = 0;
+  JobId job;                      // assigned, empty when none
+  bool evaluate_only = false;
+  std::string device;
+};
+
+// Key: lease. Upsert; deleted when nothing of it is left (LeaseClosed).
+struct LeaseRecord {
+  LeaseId lease;
+  JobId job;
+  WorkerId worker;
+  Incarnation incarnation;
+  SampleRange range;
+  uint64_t consumed_to = 0;       // samples before this are in a committed contribution
+  uint64_t request = 0;           // LeaseRequest that it answered
+  bool revoked = false;           // only samples of accepted contributions are still to come from it
+};
+struct LeaseClosed {
+  LeaseId lease;
+};
+
+struct CommittedContribution {
+  ContributionHeader header;
+  double weight = 0;              // normalised; exact bits
+  double clip_factor = 1;
+};
+
+// Key: (job, epoch, fragment, version reached). Append.
+struct RoundRecord {
+  JobId job;
+  uint64_t epoch = 0;
+  FragmentVersion reached;
+  uint64_t spec_revision = 0;
+  uint32_t arithmetic_revision = kArithmeticRevision;
+  std::vector<CommittedContribution> contributions;  // in worker-name order
+  double learning_rate = 0, momentum = 0;
+  Digest hash;                    // ContentHash at the new version
+  Digest update_digest;
+  uint64_t update_bytes = 0;
+  uint64_t clock_step = 0;        // job clock after the commit
+  uint64_t tokens = 0;            // of its contributions
+  BootNumber boot;
+  int64_t wall_nanos = 0;
+};
+
+// Key: (job, evaluation). Append.
+struct EvaluationRecord {
+  JobId job;
+  uint64_t evaluation = 0;
+  uint64_t clock_step = 0;
+  VersionVector versions;
+  int64_t nll_micro_nats = 0;
+  uint64_t tokens = 0, text_bytes = 0, trained_tokens = 0;
+  int64_t wall_nanos = 0;
+};
+
+// Key: (job, step). Upsert; `complete` once the files are on disk. Deleted by CheckpointDropped.
+struct CheckpointRecord {
+  JobId job;
+  uint64_t step = 0;              // job clock asked for
+  VersionVector versions;
+  std::vector<Digest> hashes;     // content hash of each fragment
+  bool complete = false;
+  uint64_t pool_consumed = 0;     // PoolRecord::consumed at that point, for rollback
+  uint64_t pool_frontier = 0;
+  int64_t wall_nanos = 0;
+};
+struct CheckpointDropped {
+  JobId job;
+  uint64_t step = 0;
+};
+
+// Numbers that never go back.
+struct CountersRecord {
+  uint64_t next_lease = 1;
+  uint64_t next_incarnation = 1;
+  uint64_t next_job_sequence = 1;
+};
+
+// A rollback: rounds of the job beyond these versions are void (the rows stay, under their old epoch).
+struct RollbackRecord {
+  JobId job;
+  uint64_t epoch = 0;             // the new one
+  VersionVector versions;
+};
+
+using LedgerRecord = std::variant<JobRecord, PoolRecord, WorkerRecord, LeaseRecord, LeaseClosed, RoundRecord, EvaluationRecord,
+                                  CheckpointRecord, CheckpointDropped, CountersRecord, RollbackRecord>;
+
+// Where a fragment stands according to the ledger.
+struct FragmentHead {
+  Version version;
+  Digest hash;                    // zero for version 0 before its snapshot
+};
+
+// Everything the ledger and the round log say at start.
+struct RecoveredJob {
+  JobRecord job;
+  PoolRecord pool;
+  std::vector<FragmentHead> heads;             // by fragment
+  uint64_t clock_step = 0;
+  uint64_t rounds_committed = 0;
+  uint64_t tokens_committed = 0;
+  std::vector<ContributionHeader> accepted;    // durable in open segments, by worker name
+  std::vector<EvaluationRecord> evaluations;   // by number
+  std::vector<CheckpointRecord> checkpoints;   // by step
+};
+struct RecoveredState {
+  BootNumber boot;                             // already raised durably
+  CountersRecord counters;
+  std::vector<RecoveredJob> jobs;              // by sequence
+  std::vector<WorkerRecord> workers;           // by name
+  std::vector<LeaseRecord> leases;             // by id
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_PLAN_RECORDS_H_

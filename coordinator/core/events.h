@@ -1,0 +1,218 @@
+// What can happen to the coordinator's core, and what it asks for in return. Pure values: no clock, thread, file, socket or
+// floating-point decision. Time is an argument of Core::Step.
+#ifndef ATOLL_COORDINATOR_CORE_EVENTS_H_
+#define ATOLL_COORDINATOR_CORE_EVENTS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/base/status.h"
+#include "common/plan/messages.h"
+#include "common/plan/records.h"
+
+namespace atl {
+
+using ConnectionId = uint64_t;  // of a control stream; never reused in one process
+using UploadId = uint64_t;      // of an upload conversation; never reused in one process
+using RequestId = uint64_t;     // of a call that waits for an answer; never reused in one process
+
+// ---- events -------------------------------------------------------------------------------------------------------
+
+struct WorkerConnected {
+  ConnectionId connection = 0;
+  Hello hello;
+};
+// Any message but Hello, already validated by the service.
+struct WorkerSaid {
+  ConnectionId connection = 0;
+  WorkerMessage message;
+};
+struct ConnectionClosed {
+  ConnectionId connection = 0;
+};
+
+// An upload wants to begin. Answered by UploadVerdict.
+struct UploadOffered {
+  UploadId upload = 0;
+  ContributionHeader header;
+  BootNumber boot;                // the sender's newest; 0 none
+};
+// All bytes are in the segment and the digest matches. The core answers with FlushAcceptance or a refusing verdict.
+struct UploadFinished {
+  UploadId upload = 0;
+};
+// The trailer is flushed: the contribution is accepted for good.
+struct ContributionDurable {
+  UploadId upload = 0;
+};
+// The conversation broke before the acceptance; the verified prefix stays in the segment for a resume.
+struct UploadBroken {
+  UploadId upload = 0;
+};
+
+// A job with resolved spec and known sizes. Answered by RequestAnswered.
+struct JobSubmitted {
+  RequestId request = 0;
+  std::string request_id;         // idempotence key of the caller, empty when none
+  JobSpec spec;                   // spec.name is the wished-for id
+  uint32_t fragments = 0;
+  uint64_t stop_step = 0;
+  uint64_t dataset_samples = 0;
+  uint64_t held_out_samples = 0;
+  int64_t wall_nanos = 0;
+};
+enum class JobAction { kCancel, kCancelWithDrain, kPause, kResume };
+struct JobControlled {
+  RequestId request = 0;
+  JobId job;
+  JobAction action = JobAction::kCancel;
+  int64_t wall_nanos = 0;
+};
+struct JobUpdated {
+  RequestId request = 0;
+  JobId job;
+  JobSpec spec;                   // the whole new spec; the service has merged and validated it
+  uint64_t stop_step = 0;
+  uint64_t expected_revision = 0; // 0: whatever it is
+};
+struct JobRolledBack {
+  RequestId request = 0;
+  JobId job;
+  uint64_t checkpoint_step = 0;
+  int64_t wall_nanos = 0;
+};
+struct WorkerDrained {
+  RequestId request = 0;
+  WorkerId worker;
+};
+
+// Completions of tasks.
+struct ParametersReady {
+  JobId job;
+  std::vector<Digest> hashes;     // content hash of each fragment at version 0 (or at the versions of a rollback)
+};
+struct TaskFailed {
+  JobId job;
+  std::string reason;             // the job fails with it
+};
+struct RoundAggregated {
+  JobId job;
+  uint64_t epoch = 0;
+  FragmentVersion reached;
+  RoundRecord record;             // contributions with weights, hash, update digest and size, rates; wall time
+};
+// The aggregate found contributions that may not be merged; nothing was changed. The core refuses them and decides anew.
+struct ContributionsScreened {
+  JobId job;
+  uint64_t epoch = 0;
+  FragmentVersion target;
+  std::vector<std::pair<WorkerId, std::string>> refused;  // who and why
+};
+struct CheckpointWritten {
+  JobId job;
+  uint64_t step = 0;
+  std::vector<Digest> hashes;
+  int64_t wall_nanos = 0;
+};
+// Free space crossed the threshold (design section 4, "Published bounds").
+struct DiskSpace {
+  bool low = false;
+};
+struct Tick {};
+
+using Event = std::variant<WorkerConnected, WorkerSaid, ConnectionClosed, UploadOffered, UploadFinished, ContributionDurable,
+                           UploadBroken, JobSubmitted, JobControlled, JobUpdated, JobRolledBack, WorkerDrained, ParametersReady,
+                           TaskFailed, RoundAggregated, ContributionsScreened, CheckpointWritten, DiskSpace, Tick>;
+
+// ---- effects ------------------------------------------------------------------------------------------------------
+
+struct Send {
+  ConnectionId connection = 0;
+  CoordinatorMessage message;
+};
+struct CloseConnection {
+  ConnectionId connection = 0;
+};
+
+enum class UploadDecision {
+  kGranted,   // send the bytes (the engine says from which offset)
+  kAccepted,  // all is durable already; nothing to send
+  kRefused,   // `status` says why
+};
+struct UploadVerdict {
+  UploadId upload = 0;
+  UploadDecision decision = UploadDecision::kRefused;
+  absl::Status status;            // for kRefused: code and sentence for the sender
+};
+
+// Tasks: blocking work for the engine's executors; each ends in an event above.
+struct PrepareParameters {        // -> ParametersReady or TaskFailed
+  JobId job;
+};
+struct FlushAcceptance {          // -> ContributionDurable
+  UploadId upload = 0;
+};
+struct CloseRound {               // -> RoundAggregated or ContributionsScreened or TaskFailed
+  JobId job;
+  uint64_t epoch = 0;
+  FragmentVersion target;         // the version it starts from
+  uint64_t spec_revision = 0;
+  std::vector<ContributionHeader> contributions;  // in worker-name order
+  uint64_t clock_step = 0;        // job clock after the commit
+};
+struct WriteCheckpoint {          // -> CheckpointWritten; taken right after the commits before it
+  JobId job;
+  uint64_t step = 0;
+  VersionVector versions;
+};
+struct DropCheckpoint {
+  JobId job;
+  uint64_t step = 0;
+};
+// Parameters and outer state back to a checkpoint, durable as snapshots -> ParametersReady or TaskFailed.
+struct RestoreCheckpoint {
+  JobId job;
+  uint64_t step = 0;
+  uint64_t epoch = 0;
+};
+// The job has ended: memory may go, files stay as retention says.
+struct ReleaseJob {
+  JobId job;
+};
+using Task = std::variant<PrepareParameters, FlushAcceptance, CloseRound, WriteCheckpoint, DropCheckpoint, RestoreCheckpoint,
+                          ReleaseJob>;
+
+struct RequestAnswered {
+  RequestId request = 0;
+  absl::Status status;
+  JobId job;                      // of job calls
+};
+
+// A line of the job's event log, for people and machines.
+struct JobNote {
+  JobId job;                      // empty: about the fleet
+  std::string kind;               // "round committed"
+  std::string text;               // one sentence
+  std::map<std::string, std::string> fields;
+};
+
+// What one step asks for. The engine makes `records` durable as one transaction before any send, verdict, answer or task
+// of the same step leaves (commit, then publish); steps leave in order. FlushAcceptance may run beside the commit.
+struct Effects {
+  std::vector<LedgerRecord> records;
+  std::vector<Send> sends;
+  std::vector<CloseConnection> closes;   // after the sends
+  std::vector<UploadVerdict> verdicts;
+  std::vector<Task> tasks;
+  std::vector<RequestAnswered> answers;
+  std::vector<JobNote> notes;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_CORE_EVENTS_H_
