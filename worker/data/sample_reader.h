@@ -1,0 +1,122 @@
+// Samples in the order of the job's leases: position -> DataOrder -> block -> tokens, read ahead by one thread into a
+// bounded queue. What has been handed out is the cursor; what was read ahead is not, so a crash repeats nothing.
+#ifndef ATOLL_WORKER_DATA_SAMPLE_READER_H_
+#define ATOLL_WORKER_DATA_SAMPLE_READER_H_
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/base/status.h"
+#include "common/base/time.h"
+#include "common/format/corpus_manifest.h"
+#include "common/plan/data_order.h"
+#include "common/plan/messages.h"
+#include "worker/data/block_source.h"
+
+namespace atl {
+
+// What DataOrder needs to know of the corpora: their training shards, in manifest order. InvalidArgument when the
+// number of manifests is not that of data.corpora.
+absl::StatusOr<std::vector<CorpusShape>> ShapesOf(const DataSpec& data, const std::vector<CorpusManifest>& manifests);
+
+// Blocks in memory, least recently used out first. Not thread-safe.
+class BlockMemory {
+ public:
+  // `source` outlives it. Keeps at most `blocks` (at least 2) of kBlockBytes.
+  BlockMemory(BlockSource& source, CorpusManifests manifests, size_t blocks);
+  // Tokens [first, first + out.size()) of file `file` of the corpus. OutOfRange beyond its end; errors of the source.
+  absl::Status ReadTokens(uint32_t corpus, uint32_t file, uint64_t first, std::span<int32_t> out);
+
+ private:
+  absl::StatusOr<const std::string*> Block(const BlockId& id);
+  BlockSource& source_;
+  const CorpusManifests manifests_;
+  const size_t limit_;
+  std::list<std::pair<BlockId, std::string>> recent_;  // newest first
+  std::map<BlockId, std::list<std::pair<BlockId, std::string>>::iterator> index_;
+};
+
+struct SampleReaderOptions {
+  size_t prefetch_samples = 64;  // read ahead at most; at least one
+  size_t memory_blocks = 0;      // 1 MiB each; 0: corpora x (window_blocks + 2), at most 256
+};
+
+// Samples handed out together, in order.
+struct SampleBatch {
+  std::vector<int32_t> tokens;        // samples x (T + 1), row-major
+  uint32_t samples = 0;
+  std::vector<LeaseCursor> cursors;   // every lease still held, after these samples
+};
+
+// Thread-safe; one thread takes samples.
+class SampleReader {
+ public:
+  // InvalidArgument as ShapesOf and DataOrder::Create. `source` outlives the reader, which owns one thread.
+  static absl::StatusOr<std::unique_ptr<SampleReader>> Create(const DataSpec& data, CorpusManifests manifests,
+                                                              BlockSource& source, const SampleReaderOptions& options);
+  ~SampleReader();
+  SampleReader(const SampleReader&) = delete;
+  SampleReader& operator=(const SampleReader&) = delete;
+
+  // Leases are read in the order in which they are added; `cursor` is the first position to read (range.begin of a new
+  // lease). A lease already held is left as it is. InvalidArgument when the cursor lies outside the range.
+  absl::Status AddLease(LeaseId lease, const SampleRange& range, uint64_t cursor);
+  // Forgets a lease and what was read ahead of it; unknown ones are ignored.
+  void RemoveLease(LeaseId lease);
+  // Of every lease held, in the order of reading; a lease read to its end stays until it is removed.
+  std::vector<LeaseCursor> Cursors() const;
+  // Positions leased and not handed out.
+  uint64_t Remaining() const;
+
+  // The next `samples` samples. FailedPrecondition at once when fewer are leased (nothing is taken);
+  // DeadlineExceeded after `limit` (nothing is taken, what was read stays), with the last error of the source as the
+  // reason if it is worth trying again. Any other error of the source is returned once and the sample is tried again at
+  // the next call.
+  absl::StatusOr<SampleBatch> Next(uint32_t samples, Duration limit);
+  // Time that Next has waited, in all.
+  Duration waited() const;
+
+  const DataOrder& order() const;
+
+ private:
+  struct State;
+  explicit SampleReader(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// Held-out samples: sample i of [0, samples()) is T + 1 tokens. They are taken in turn from the corpora that still have
+// some, and within a corpus shard after shard, sample k of a shard at token k T.
+class HeldOutReader {
+ public:
+  // `source` outlives it. InvalidArgument when no corpus has a held-out sample.
+  static absl::StatusOr<std::unique_ptr<HeldOutReader>> Create(uint32_t sequence_length, CorpusManifests manifests,
+                                                               BlockSource& source);
+  uint64_t samples() const { return samples_; }
+  // T + 1 tokens each of samples [first, first + count), which must lie below samples().
+  absl::StatusOr<SampleBatch> Read(uint64_t first, uint32_t count);
+  // Mean bytes of text behind one token of the samples [0, count), by the manifests' totals; 0 when unknown.
+  double BytesPerToken(uint64_t count) const;
+
+ private:
+  HeldOutReader(uint32_t sequence_length, CorpusManifests manifests, BlockSource& source);
+  struct Place {
+    uint32_t corpus = 0, file = 0;
+    uint64_t token = 0;
+  };
+  Place PlaceOf(uint64_t sample) const;
+
+  const uint32_t sequence_length_;
+  const CorpusManifests manifests_;
+  BlockMemory memory_;
+  uint64_t samples_ = 0;
+  std::vector<uint64_t> corpus_samples_;  // of each corpus
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_DATA_SAMPLE_READER_H_

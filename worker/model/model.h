@@ -1,0 +1,72 @@
+// The Llama family over the parameter arena: RMSNorm, rotary embeddings (rotate-half, as Hugging Face), grouped-query
+// attention, SwiGLU, tied or untied head. Weights are views into the arena, so nothing is copied when the optimizer or a
+// merge changes them. LibTorch stays behind this header; every exception of its becomes a status.
+// Losses and norm statistics are fp32; with bf16, weights are read from a bf16 copy of the arena and activations are bf16.
+#ifndef ATOLL_WORKER_MODEL_MODEL_H_
+#define ATOLL_WORKER_MODEL_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "common/base/status.h"
+#include "common/plan/job_spec.h"
+#include "common/plan/model_layout.h"
+#include "worker/model/arena.h"
+
+namespace atl {
+
+struct ModelOptions {
+  bool separate_documents = false;  // attention and positions start anew after each end-of-text token
+  int32_t end_of_text = -1;         // its id; -1: the tokenizer has none, which separate_documents refuses
+};
+
+// A batch of samples of equal length: tokens[sequence][position], row-major.
+struct TokenBatch {
+  std::span<const int32_t> tokens;  // sequences x length ids, each in [0, vocab_size)
+  uint32_t sequences = 0;
+  uint32_t length() const { return sequences == 0 ? 0 : static_cast<uint32_t>(tokens.size() / sequences); }
+};
+
+// Negative log-likelihood in nats, summed over targets.
+struct LossSum {
+  double nll = 0;
+  uint64_t targets = 0;
+};
+
+// Owned by one thread at a time. Every method: InvalidArgument for a token outside the vocabulary or a ragged batch,
+// ResourceExhausted when memory ran out (the arena of gradients is then half done: zero it), Internal otherwise.
+class Model {
+ public:
+  // `spec` is resolved (no zero sizes) and `layout` made from it. `gradients` may be null for a model that is never
+  // trained; it lies on the same device. Both arenas outlive the model.
+  static absl::StatusOr<std::unique_ptr<Model>> Create(const ModelSpec& spec, const ModelLayout& layout,
+                                                       const ModelOptions& options, Arena& parameters,
+                                                       Arena* gradients);
+  ~Model();
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  // Call after the parameters were changed (optimizer, merge, fetch) and before the next pass: brings the bf16 copy up
+  // to date. Free of charge in fp32.
+  absl::Status ParametersChanged();
+
+  // The sum of the loss over the batch (length T + 1: T inputs, T targets), and gradients += scale * d(sum) / d(parameters).
+  // A non-finite loss is returned as it is; the gradients are then non-finite as well.
+  absl::StatusOr<LossSum> ForwardBackward(const TokenBatch& batch, double scale);
+  // The same sum without gradients.
+  absl::StatusOr<LossSum> ForwardLoss(const TokenBatch& batch);
+  // Scores of the next token, fp32, sequences x length x vocab_size; `out` has that size.
+  absl::Status Logits(const TokenBatch& batch, std::span<float> out);
+  // The same after the last position only, sequences x vocab_size.
+  absl::Status LastLogits(const TokenBatch& batch, std::span<float> out);
+
+ private:
+  struct State;
+  explicit Model(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_MODEL_MODEL_H_

@@ -1,0 +1,44 @@
+// How much memory training takes, said before it is taken: a host overcommits and then kills, a GPU fails in mid-step.
+#ifndef ATOLL_WORKER_TRAIN_MEMORY_H_
+#define ATOLL_WORKER_TRAIN_MEMORY_H_
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/status.h"
+#include "common/plan/job_spec.h"
+#include "common/plan/model_layout.h"
+#include "worker/model/arena.h"
+
+namespace atl {
+
+// Bytes of one worker that trains with `micro_batch` samples a pass. Arenas are exact, activations are an estimate that
+// tests hold against measurement.
+struct TrainingMemory {
+  uint64_t parameter_bytes = 0;     // fp32 master
+  uint64_t gradient_bytes = 0;      // fp32
+  uint64_t moment_bytes = 0;        // AdamW: two fp32 arenas
+  uint64_t working_copy_bytes = 0;  // bf16 only
+  uint64_t sync_bytes = 0;          // outer copy, residual where there is error feedback, encoded bytes in flight
+  uint64_t activation_bytes = 0;    // kept for backward, with logits and the largest temporary
+  uint64_t total() const {
+    return parameter_bytes + gradient_bytes + moment_bytes + working_copy_bytes + sync_bytes + activation_bytes;
+  }
+};
+
+// `spec` is resolved. Requires micro_batch >= 1.
+TrainingMemory EstimateTrainingMemory(const JobSpec& spec, const ModelLayout& layout, uint32_t micro_batch);
+
+// Bytes a process may still take: MemAvailable, or what the cgroup leaves if that is less; on a GPU what the driver says
+// is free. `proc_root` is "" outside tests.
+absl::StatusOr<uint64_t> AvailableMemory(TensorDevice device, const std::string& proc_root = "");
+
+// The samples of one pass: `spec.batch.micro_batch` if given, otherwise the largest power of two that is at most
+// sequences_per_step, keeps a pass within 4,096 tokens on a CPU (65,536 on a GPU: beyond that it only takes memory) and
+// fits `available_bytes` with a tenth to spare. ResourceExhausted, with every part of the sum, when one sample does not fit.
+absl::StatusOr<uint32_t> ChooseMicroBatch(const JobSpec& spec, const ModelLayout& layout, TensorDevice device,
+                                          uint64_t available_bytes);
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_TRAIN_MEMORY_H_

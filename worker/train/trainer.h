@@ -1,0 +1,105 @@
+// The inner step of one worker: micro-batches -> gradient arena -> clipping -> AdamW over spans of the arena. It owns the
+// arenas and nothing of the network, the clock of the job or the data: the caller brings tokens and the learning rate.
+//
+//   loss = mean over the step's targets of -log p(target)
+//   g <- g * min(1, gradient_clip / (|g| + 1e-6))                       global norm over the whole arena
+//   AdamW (Loshchilov and Hutter 2019, algorithm 2): p <- p - lr wd p; m, v; p <- p - lr m^ / (sqrt(v^) + eps)
+// Weight decay is decoupled for SGD as well (p <- p - lr wd p - lr g) and skips norms.
+#ifndef ATOLL_WORKER_TRAIN_TRAINER_H_
+#define ATOLL_WORKER_TRAIN_TRAINER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "common/base/status.h"
+#include "common/base/time.h"
+#include "common/plan/job_spec.h"
+#include "common/plan/model_layout.h"
+#include "worker/model/arena.h"
+#include "worker/model/model.h"
+#include "worker/train/memory.h"
+
+namespace atl {
+
+struct TrainerOptions {
+  TensorDevice device;
+  int32_t threads = 0;                       // of LibTorch in this process; 0: leave as it is
+  std::optional<uint32_t> end_of_text;       // of the job's tokenizer
+  std::optional<uint64_t> available_bytes;   // instead of asking the machine
+};
+
+struct StepReport {
+  bool applied = false;    // false: loss or gradient not finite; parameters and moments are as before, bit for bit
+  double loss = 0;         // mean over targets, nats
+  double grad_norm = 0;    // before clipping
+  uint64_t tokens = 0;     // targets
+  uint32_t micro_batch = 0;
+  Duration passes{};       // forward and backward
+  Duration update{};       // clipping and optimizer
+};
+
+// Owned by one thread at a time: the train thread. Calls block; a pass is not interrupted.
+class Trainer {
+ public:
+  // `spec` is resolved and `layout` made from spec.model. Parameters are zero until written. ResourceExhausted when the
+  // model does not fit the memory (one sentence with the sum), InvalidArgument when separate_documents is asked for
+  // without an end-of-text token. `clock` outlives the trainer.
+  static absl::StatusOr<std::unique_ptr<Trainer>> Create(const JobSpec& spec, const ModelLayout& layout,
+                                                         const TrainerOptions& options, const Clock& clock);
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  // One inner step on `batch` (length T + 1). A step that runs out of memory is begun again with half the micro-batch,
+  // unless the job fixes it; ResourceExhausted when one sample is too much. On any error the parameters and moments are
+  // unchanged. The result depends on the micro-batch by rounding only.
+  absl::StatusOr<StepReport> Step(const TokenBatch& batch, double learning_rate);
+
+  // Parameters may be changed between steps, by the thread that owns the trainer: in place through parameters().host() on
+  // a CPU, through a window of worker/device over parameters().memory() on the compute stream, or with Read and Write.
+  Arena& parameters();
+  // The stream on which LibTorch's work runs, for worker/device: the default stream, so null, on every device.
+  void* compute_stream() const { return nullptr; }
+  // Of the last step, before clipping was undone by the next: for tests and diagnostics.
+  Arena& gradients();
+  // The optimizer's memory, to be saved and restored with optimizer_steps(); nullptr with SGD.
+  Arena* first_moments();
+  Arena* second_moments();
+  // Steps behind the bias correction: those of this optimizer, not of the job.
+  uint64_t optimizer_steps() const;
+  void set_optimizer_steps(uint64_t steps);
+  // What a joiner begins with: zero moments, zero steps.
+  absl::Status ResetOptimizer();
+
+  uint32_t micro_batch() const;
+  const TrainingMemory& memory() const;  // of the chosen micro-batch
+
+ private:
+  struct State;
+  explicit Trainer(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// Losses under parameters that are not being trained: the outer copy, or a checkpoint. Owned by one thread at a time.
+class Evaluator {
+ public:
+  // On a CPU `parameters` (a whole arena in `layout`) is read in place: it outlives the evaluator and stands still during
+  // Evaluate; with bf16, or on a GPU, a copy is made here.
+  static absl::StatusOr<std::unique_ptr<Evaluator>> Create(const ModelSpec& spec, const ModelLayout& layout,
+                                                           const ModelOptions& options, TensorDevice device,
+                                                           std::span<float> parameters);
+  // Nats over all targets of the batch (length T + 1), taken in passes of at most 4,096 tokens.
+  absl::StatusOr<LossSum> Evaluate(const TokenBatch& batch);
+  Model& model() { return *model_; }
+
+ private:
+  Evaluator() = default;
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<Model> model_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_TRAIN_TRAINER_H_
