@@ -1,0 +1,409 @@
+#include "common/plan/job_validation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "common/base/check.h"
+#include "common/plan/limits.h"
+
+namespace atl {
+namespace {
+
+constexpr uint64_t kVocabularyMultiple = 64;
+constexpr uint64_t kManyOuterSteps = 200;
+
+// Collects violations; each method adds at most one.
+class Report {
+ public:
+  explicit Report(std::vector<Violation>& out) : out_(out) {}
+
+  void Add(const std::string& field, std::string problem) { out_.push_back({field, std::move(problem)}); }
+  void Require(bool good, const std::string& field, std::string problem) {
+    if (!good) Add(field, std::move(problem));
+  }
+  // low <= value <= high.
+  void Range(const std::string& field, uint64_t value, uint64_t low, uint64_t high) {
+    Require(value >= low && value <= high, field, absl::StrCat("is ", value, "; it must be ", low, " to ", high));
+  }
+  // Finite and low <= value <= high.
+  void Real(const std::string& field, double value, double low, double high) {
+    Require(std::isfinite(value) && value >= low && value <= high, field,
+            absl::StrCat("is ", value, "; it must be ", low, " to ", high));
+  }
+  // Finite and low < value <= high.
+  void Above(const std::string& field, double value, double low, double high) {
+    Require(std::isfinite(value) && value > low && value <= high, field,
+            absl::StrCat("is ", value, "; it must be above ", low, " and at most ", high));
+  }
+  // Finite and low <= value < high.
+  void Below(const std::string& field, double value, double low, double high) {
+    Require(std::isfinite(value) && value >= low && value < high, field,
+            absl::StrCat("is ", value, "; it must be at least ", low, " and below ", high));
+  }
+
+ private:
+  std::vector<Violation>& out_;
+};
+
+// [a-z0-9] then [a-z0-9-]*, at most 63 bytes.
+bool IsName(const std::string& s) {
+  if (s.empty() || s.size() > limits::kNameBytes || s[0] == '-') return false;
+  return std::all_of(s.begin(), s.end(),
+                     [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; });
+}
+
+// A file name that stays in its directory.
+bool IsPlainFileName(const std::string& s) {
+  return !s.empty() && s.size() <= 255 && s != "." && s != ".." && s.find('/') == std::string::npos &&
+         s.find('\0') == std::string::npos;
+}
+
+// "jobs/{job}/checkpoints/{step}".
+bool IsCheckpointName(const std::string& s) {
+  const std::string head = "jobs/", middle = "/checkpoints/";
+  if (s.compare(0, head.size(), head) != 0) return false;
+  const size_t at = s.find(middle);
+  if (at == std::string::npos || !IsName(s.substr(head.size(), at - head.size()))) return false;
+  const std::string step = s.substr(at + middle.size());
+  if (step == "latest") return true;
+  return !step.empty() && step.size() <= 20 &&
+         std::all_of(step.begin(), step.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+const char kNameRule[] = "must be 1 to 63 of a-z, 0-9 and -, not beginning with -";
+
+void CheckMetadata(const JobSpec& spec, bool before_submit, Report& report) {
+  if (!spec.name.empty() || !before_submit) {
+    report.Require(IsName(spec.name), "metadata.name", absl::StrCat("is '", spec.name, "'; it ", kNameRule));
+  }
+  report.Require(spec.labels.size() <= limits::kLabels, "metadata.labels",
+                 absl::StrCat("has ", spec.labels.size(), " labels; at most ", limits::kLabels, " are allowed"));
+  for (const auto& [key, value] : spec.labels) {
+    const bool fits = !key.empty() && key.size() <= limits::kLabelBytes && value.size() <= limits::kLabelBytes;
+    report.Require(fits, "metadata.labels." + key.substr(0, 64),
+                   absl::StrCat("must have a key and a value of at most ", limits::kLabelBytes, " bytes"));
+  }
+}
+
+uint32_t HeadDim(const ModelSpec& m) {
+  return m.head_dim != 0 ? m.head_dim : m.hidden_size / std::max(1u, m.heads);
+}
+
+void CheckHeads(const ModelSpec& m, Report& report) {
+  report.Range("model.heads", m.heads, 1, 1024);
+  if (m.heads == 0) return;
+  report.Require(m.kv_heads == 0 || m.heads % m.kv_heads == 0, "model.kv_heads",
+                 absl::StrCat("is ", m.kv_heads, "; model.heads (", m.heads, ") must be a multiple of it"));
+  if (m.head_dim == 0 && m.hidden_size % m.heads != 0) {
+    report.Add("model.heads", absl::StrCat("is ", m.heads, "; model.hidden_size (", m.hidden_size,
+                                           ") must be a multiple of it, or set model.head_dim"));
+    return;
+  }
+  const uint32_t dim = HeadDim(m);
+  report.Require(dim >= 2 && dim <= 4096 && dim % 2 == 0, m.head_dim != 0 ? "model.head_dim" : "model.heads",
+                 absl::StrCat("makes heads of ", dim, "; a head must be an even number from 2 to 4096"));
+}
+
+void CheckModel(const ModelSpec& m, Report& report) {
+  report.Range("model.vocab_size", m.vocab_size, 0, uint64_t{1} << 24);
+  report.Range("model.hidden_size", m.hidden_size, 8, 65'536);
+  report.Range("model.intermediate_size", m.intermediate_size, 0, 1'048'576);
+  report.Range("model.layers", m.layers, 1, limits::kLayers);
+  CheckHeads(m, report);
+  report.Above("model.rope_theta", m.rope_theta, 1, 1e12);
+  report.Above("model.rms_norm_eps", m.rms_norm_eps, 0, 1);
+  report.Real("model.init_std", m.init_std, 0, 1);
+  // In double: the sizes above may not be valid, and this must not overflow.
+  const double hidden = m.hidden_size, inner = m.intermediate_size != 0 ? m.intermediate_size : hidden * 3;
+  const double heads = (2.0 * m.heads + 2.0 * (m.kv_heads != 0 ? m.kv_heads : m.heads)) * HeadDim(m);
+  const double parameters = m.layers * hidden * (heads + 3 * inner) + 2.0 * m.vocab_size * hidden;
+  report.Require(
+      parameters <= static_cast<double>(limits::kParameters), "model",
+      absl::StrCat("has about ", parameters, " parameters; at most ", limits::kParameters, " are supported"));
+}
+
+void CheckInit(const InitSpec& init, Report& report) {
+  report.Require(init.checkpoint.empty() || init.safetensors.empty(), "model.init",
+                 "has two sources; give only one of directory and checkpoint");
+  report.Require(init.checkpoint.empty() || IsCheckpointName(init.checkpoint), "model.init.checkpoint",
+                 absl::StrCat("is '", init.checkpoint.substr(0, 200), "'; it must be jobs/{job}/checkpoints/{step}"));
+  report.Require(
+      init.safetensors.size() <= limits::kInitialFiles, "model.init",
+      absl::StrCat("has ", init.safetensors.size(), " files; at most ", limits::kInitialFiles, " are allowed"));
+}
+
+void CheckCorpora(const DataSpec& data, bool before_submit, Report& report) {
+  report.Require(!data.corpora.empty(), "data.corpora", "is empty; name at least one corpus by its manifest");
+  report.Require(data.corpora.size() <= limits::kCorpora, "data.corpora",
+                 absl::StrCat("has ", data.corpora.size(), " corpora; at most ", limits::kCorpora, " are allowed"));
+  std::set<std::string> names;
+  for (size_t i = 0; i < data.corpora.size(); ++i) {
+    const CorpusSpec& c = data.corpora[i];
+    const std::string at = absl::StrCat("data.corpora[", i, "]");
+    report.Range(at + ".weight", c.weight, 1, 10'000);
+    if (!before_submit)
+      report.Require(!c.manifest.IsZero(), at + ".manifest_sha256", "is missing; store the manifest first");
+    if (c.name.empty() && before_submit) continue;
+    report.Require(IsName(c.name), at + ".name", absl::StrCat("is '", c.name.substr(0, 64), "'; it ", kNameRule));
+    report.Require(names.insert(c.name).second, at + ".name",
+                   absl::StrCat("is '", c.name.substr(0, 64), "' a second time; corpora need different names"));
+  }
+}
+
+void CheckData(const DataSpec& data, bool before_submit, Report& report) {
+  CheckCorpora(data, before_submit, report);
+  report.Range("data.sequence_length", data.sequence_length, 8, 1'048'576);
+  report.Range("data.window_blocks", data.window_blocks, 1, 65'536);
+  report.Real("data.max_epochs", data.max_epochs, 0, 1e6);
+  report.Require(!data.pin_shards, "data.assignment", "is shards, which this version does not have; use shared");
+  report.Require(data.tokenizer_files.size() == data.tokenizer_file_names.size(), "data.tokenizer_file_names",
+                 "must have one name for each file in data.tokenizer_sha256");
+  report.Require(data.tokenizer_files.size() <= limits::kTokenizerFiles, "data.tokenizer_sha256",
+                 absl::StrCat("has too many files; at most ", limits::kTokenizerFiles, " are allowed"));
+  for (const std::string& name : data.tokenizer_file_names) {
+    report.Require(IsPlainFileName(name), "data.tokenizer_file_names",
+                   absl::StrCat("has '", name.substr(0, 64), "'; names must be plain, without a directory"));
+  }
+}
+
+void CheckBatch(const BatchSpec& batch, Report& report) {
+  report.Range("batch.sequences_per_step", batch.sequences_per_step, 1, 1'048'576);
+  report.Require(batch.micro_batch <= batch.sequences_per_step, "batch.micro_batch",
+                 absl::StrCat("is ", batch.micro_batch, "; it must be at most batch.sequences_per_step (",
+                              batch.sequences_per_step, "), or 0 to have it found"));
+}
+
+// Bound on step counts: far above any run, far below overflow in sums and products.
+constexpr uint64_t kMaxSteps = 1'000'000'000'000;
+
+void CheckSchedule(const JobSpec& spec, Report& report) {
+  const ScheduleSpec& s = spec.inner.schedule;
+  const std::string at = "inner_optimizer.schedule";
+  report.Range(at + ".total_steps", s.total_steps, 0, kMaxSteps);
+  report.Real(at + ".final_ratio", s.final_ratio, 0, 1);
+  const uint64_t total = s.total_steps != 0 ? s.total_steps : PlannedInnerSteps(spec);
+  if (total == 0) return;  // the stop rule is missing and said so
+  report.Require(s.warmup_steps <= total, at + ".warmup_steps",
+                 absl::StrCat("is ", s.warmup_steps, "; it must be at most the ", total, " steps of the schedule"));
+  if (s.kind == ScheduleKind::kWsd && s.warmup_steps <= total) {
+    report.Require(s.decay_steps <= total - s.warmup_steps, at + ".decay_steps",
+                   absl::StrCat("is ", s.decay_steps, "; warm-up and decay must fit into ", total, " steps"));
+  }
+}
+
+void CheckInner(const JobSpec& spec, Report& report) {
+  const InnerOptimizerSpec& inner = spec.inner;
+  report.Above("inner_optimizer.learning_rate", inner.learning_rate, 0, 1e3);
+  report.Below("inner_optimizer.beta1", inner.beta1, 0, 1);
+  report.Below("inner_optimizer.beta2", inner.beta2, 0, 1);
+  report.Above("inner_optimizer.epsilon", inner.epsilon, 0, 1);
+  report.Real("inner_optimizer.weight_decay", inner.weight_decay, 0, 100);
+  report.Real("inner_optimizer.gradient_clip", inner.gradient_clip, 0, 1e6);
+  CheckSchedule(spec, report);
+}
+
+struct OuterDefaults {
+  double learning_rate = 0;
+  double momentum = 0;
+  bool few_steps = false;
+};
+
+uint64_t PlannedOuterSteps(const JobSpec& spec) {
+  return PlannedInnerSteps(spec) / std::max<uint64_t>(1, spec.sync.inner_steps);
+}
+
+// Design section 3, "Outer optimisers".
+OuterDefaults DefaultsOf(const JobSpec& spec) {
+  if (spec.outer.kind == OuterKind::kSgd) return {.learning_rate = 1.0, .momentum = 0.0};
+  if (PlannedOuterSteps(spec) < kManyOuterSteps) return {.learning_rate = 0.7, .momentum = 0.6, .few_steps = true};
+  const uint32_t workers = spec.workers.planned != 0 ? spec.workers.planned : spec.workers.min;
+  return {.learning_rate = workers <= 1 ? 0.4 : workers <= 4 ? 0.6 : 0.8, .momentum = 0.9};
+}
+
+void CheckOuter(const JobSpec& spec, Report& report) {
+  const OuterOptimizerSpec& outer = spec.outer;
+  report.Require(std::isfinite(outer.learning_rate) && outer.learning_rate >= 0, "outer_optimizer.learning_rate",
+                 absl::StrCat("is ", outer.learning_rate, "; it must be above 0"));
+  report.Require(std::isfinite(outer.momentum) && outer.momentum < 1, "outer_optimizer.momentum",
+                 absl::StrCat("is ", outer.momentum, "; it must be at least 0 and below 1"));
+  const bool sgd_with_momentum = outer.kind == OuterKind::kSgd && outer.momentum > 0;
+  report.Require(!sgd_with_momentum, "outer_optimizer.momentum", "is set, but kind sgd has none; use kind momentum");
+  if (!(outer.learning_rate > 0) || !(outer.momentum < 1) || sgd_with_momentum) return;
+  const double mu = outer.momentum >= 0 ? outer.momentum : DefaultsOf(spec).momentum;
+  const double bound = (2 + 2 * mu) / (1 + 2 * mu);
+  report.Require(outer.learning_rate <= bound, "outer_optimizer.learning_rate",
+                 absl::StrCat("is ", outer.learning_rate, "; above (2 + 2 momentum) / (1 + 2 momentum) = ", bound,
+                              " the outer step is unstable when a worker misses a sync"));
+}
+
+void CheckCodec(const char* field, CodecKind kind, Report& report) {
+  const bool known = kind == CodecKind::kFp32 || kind == CodecKind::kFp16 || kind == CodecKind::kBf16;
+  report.Require(known, field, "is a codec that this version does not have; use fp32, fp16 or bf16");
+}
+
+void CheckFragments(const JobSpec& spec, Report& report) {
+  const SyncSpec& s = spec.sync;
+  report.Range("sync.layers_per_fragment", s.layers_per_fragment, 1, limits::kLayers);
+  if (s.pattern == FragmentPattern::kWhole || s.layers_per_fragment == 0) return;
+  const uint64_t fragments = uint64_t{spec.model.layers} / s.layers_per_fragment + 2;
+  report.Require(fragments <= limits::kFragments, "sync.layers_per_fragment",
+                 absl::StrCat("makes about ", fragments, " fragments; at most ", limits::kFragments, " are supported"));
+}
+
+void CheckSync(const JobSpec& spec, Report& report) {
+  const SyncSpec& s = spec.sync;
+  report.Range("sync.inner_steps", s.inner_steps, 1, 1'000'000);
+  report.Require(s.inner_steps == 0 || s.overlap_steps < s.inner_steps, "sync.overlap_steps",
+                 absl::StrCat("is ", s.overlap_steps, "; it must be below sync.inner_steps (", s.inner_steps, ")"));
+  report.Real("sync.mix", s.mix, 0, 1);
+  CheckFragments(spec, report);
+  CheckCodec("sync.upload_codec", s.upload_codec, report);
+  CheckCodec("sync.download_codec", s.download_codec, report);
+  const char no_loco[] = "is loco, which this version does not have; use off or feedback";
+  report.Require(s.upload_error_memory != ErrorMemory::kLoco, "sync.upload_error_memory", no_loco);
+  report.Require(s.download_error_memory != ErrorMemory::kLoco, "sync.download_error_memory", no_loco);
+  report.Require(s.pace == Pace::kUniform, "sync.pace", "is balanced, which this version does not have; use uniform");
+  report.Require(s.quorum <= spec.workers.max, "sync.quorum",
+                 absl::StrCat("is ", s.quorum, "; it must be at most workers.max (", spec.workers.max, ")"));
+  constexpr Duration kDay = Seconds(86'400);
+  report.Require(s.grace_max >= Duration{} && s.grace_max <= kDay, "sync.grace_max", "must be 0s to 86400s");
+  report.Require(s.deadline >= Duration{} && s.deadline <= kDay, "sync.deadline", "must be 0s to 86400s");
+  report.Range("sync.max_missed", s.max_missed, 1, 1000);
+  report.Range("sync.max_unsynced_periods", s.max_unsynced_periods, 1, 1000);
+  report.Range("sync.join_warmup_steps", s.join_warmup_steps, 0, 1'000'000);
+}
+
+void CheckWorkers(const WorkersSpec& w, Report& report) {
+  report.Range("workers.min", w.min, 1, limits::kWorkers);
+  report.Range("workers.max", w.max, 1, limits::kWorkers);
+  report.Require(w.min <= w.max, "workers.max",
+                 absl::StrCat("is ", w.max, "; it must be at least workers.min (", w.min, ")"));
+  report.Require(w.planned == 0 || (w.planned >= w.min && w.planned <= w.max), "workers.planned",
+                 absl::StrCat("is ", w.planned, "; it must lie between workers.min (", w.min, ") and workers.max (",
+                              w.max, "), or be 0"));
+}
+
+void CheckStop(const StopSpec& stop, Report& report) {
+  report.Require(stop.inner_steps > 0 || stop.tokens > 0, "stop",
+                 "has no rule; set stop.inner_steps or stop.tokens, so that the run ends");
+  report.Range("stop.inner_steps", stop.inner_steps, 0, kMaxSteps);
+  report.Range("stop.tokens", stop.tokens, 0, uint64_t{1} << 60);
+}
+
+uint64_t RoundUp(uint64_t n, uint64_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
+void ResolveModel(ModelSpec& m, uint32_t tokenizer_vocab, std::vector<std::string>& notes) {
+  if (m.vocab_size == 0) {
+    m.vocab_size = static_cast<uint32_t>(RoundUp(tokenizer_vocab, kVocabularyMultiple));
+    notes.push_back(absl::StrCat("model.vocab_size ", m.vocab_size, ": the tokenizer's ", tokenizer_vocab,
+                                 ", rounded up to a multiple of ", kVocabularyMultiple));
+  }
+  if (m.intermediate_size == 0) {
+    const uint64_t exact = (uint64_t{m.hidden_size} * 8 + 2) / 3;
+    m.intermediate_size = static_cast<uint32_t>(RoundUp(exact, 64));
+  }
+  if (m.kv_heads == 0) m.kv_heads = m.heads;
+  if (m.head_dim == 0) m.head_dim = m.hidden_size / m.heads;
+}
+
+void ResolveOuter(JobSpec& spec, std::vector<std::string>& notes) {
+  const OuterDefaults chosen = DefaultsOf(spec);
+  const std::string why = spec.outer.kind == OuterKind::kSgd ? std::string("plain averaging")
+                          : chosen.few_steps                 ? absl::StrCat(PlannedOuterSteps(spec),
+                                                                            " planned outer steps are fewer than ", kManyOuterSteps)
+                                                             : absl::StrCat(spec.workers.planned, " planned workers");
+  if (spec.outer.learning_rate == 0) {
+    spec.outer.learning_rate = chosen.learning_rate;
+    notes.push_back(absl::StrCat("outer_optimizer.learning_rate ", chosen.learning_rate, ": ", why));
+  }
+  if (spec.outer.momentum < 0) {
+    spec.outer.momentum = chosen.momentum;
+    if (spec.outer.kind != OuterKind::kSgd) {
+      notes.push_back(absl::StrCat("outer_optimizer.momentum ", chosen.momentum, ": ",
+                                   chosen.few_steps ? why : std::string("the default")));
+    }
+  }
+}
+
+void ResolveSchedule(JobSpec& spec, std::vector<std::string>& notes) {
+  ScheduleSpec& s = spec.inner.schedule;
+  if (s.total_steps == 0) {
+    s.total_steps = PlannedInnerSteps(spec);
+    if (spec.stop.inner_steps == 0) {
+      notes.push_back(absl::StrCat("inner_optimizer.schedule.total_steps ", s.total_steps, ": stop.tokens with ",
+                                   spec.workers.planned, " planned workers"));
+    }
+  }
+  if (s.kind == ScheduleKind::kWsd && s.decay_steps == 0) s.decay_steps = std::max<uint64_t>(1, s.total_steps / 5);
+}
+
+}  // namespace
+
+std::vector<Violation> ValidateJobSpec(const JobSpec& spec, bool before_submit) {
+  std::vector<Violation> out;
+  Report report(out);
+  CheckMetadata(spec, before_submit, report);
+  CheckModel(spec.model, report);
+  CheckInit(spec.init, report);
+  CheckData(spec.data, before_submit, report);
+  CheckBatch(spec.batch, report);
+  CheckInner(spec, report);
+  CheckOuter(spec, report);
+  CheckSync(spec, report);
+  CheckWorkers(spec.workers, report);
+  CheckStop(spec.stop, report);
+  report.Require(spec.evaluation.max_tokens >= spec.data.sequence_length, "evaluation.max_tokens",
+                 absl::StrCat("is ", spec.evaluation.max_tokens, "; it must be at least one sample (",
+                              spec.data.sequence_length, " tokens)"));
+  report.Range("checkpoint.keep_last", spec.checkpoint.keep_last, 1, 10'000);
+  report.Require(spec.priority >= -1000 && spec.priority <= 1000, "priority",
+                 absl::StrCat("is ", spec.priority, "; it must be -1000 to 1000"));
+  return out;
+}
+
+std::vector<std::string> ResolveDefaults(JobSpec& spec, uint32_t tokenizer_vocab) {
+  std::vector<std::string> notes;
+  ResolveModel(spec.model, tokenizer_vocab, notes);
+  if (spec.workers.planned == 0) spec.workers.planned = spec.workers.min;
+  ResolveOuter(spec, notes);
+  ResolveSchedule(spec, notes);
+  if (spec.sync.join_warmup_steps == 0) spec.sync.join_warmup_steps = std::max<uint32_t>(1, spec.sync.inner_steps / 2);
+  return notes;
+}
+
+uint64_t PlannedInnerSteps(const JobSpec& spec) {
+  uint64_t steps = spec.stop.inner_steps != 0 ? spec.stop.inner_steps : std::numeric_limits<uint64_t>::max();
+  if (spec.stop.tokens != 0) {
+    const uint64_t workers = std::max<uint64_t>(1, spec.workers.planned != 0 ? spec.workers.planned : spec.workers.min);
+    const uint64_t per_worker =
+        std::max<uint64_t>(1, uint64_t{spec.batch.sequences_per_step} * spec.data.sequence_length);
+    const uint64_t worker_tokens = spec.stop.tokens / workers + (spec.stop.tokens % workers != 0 ? 1 : 0);
+    steps = std::min(steps, worker_tokens / per_worker + (worker_tokens % per_worker != 0 ? 1 : 0));
+  }
+  return steps == std::numeric_limits<uint64_t>::max() ? 0 : steps;
+}
+
+bool IsMutableField(const std::string& field) {
+  static constexpr const char* kExact[] = {"inner_optimizer.learning_rate",
+                                           "priority",
+                                           "workers.min",
+                                           "workers.max",
+                                           "evaluation.every_rounds",
+                                           "checkpoint.every_rounds",
+                                           "checkpoint.keep_last",
+                                           "checkpoint.keep_every",
+                                           "inner_optimizer.schedule",
+                                           "stop",
+                                           "metadata.labels",
+                                           "labels"};
+  static constexpr const char* kPrefixes[] = {"inner_optimizer.schedule.", "stop.", "metadata.labels.", "labels."};
+  if (std::any_of(std::begin(kExact), std::end(kExact), [&](const char* s) { return field == s; })) return true;
+  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
+                     [&](const char* s) { return field.rfind(s, 0) == 0 && field.size() > std::string(s).size(); });
+}
+
+}  // namespace atl
