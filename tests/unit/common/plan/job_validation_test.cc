@@ -1,0 +1,275 @@
+#include "common/plan/job_validation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "common/plan/model_layout.h"
+
+namespace atl {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+JobSpec Valid() {
+  JobSpec spec;
+  spec.name = "tiny";
+  CorpusSpec corpus;
+  corpus.name = "text";
+  corpus.manifest = Sha256Of(AsBytes(std::string("manifest")));
+  spec.data.corpora.push_back(corpus);
+  spec.stop.inner_steps = 1000;
+  return spec;
+}
+
+std::vector<std::string> Fields(const JobSpec& spec, bool before_submit = false) {
+  std::vector<std::string> out;
+  for (const Violation& v : ValidateJobSpec(spec, before_submit)) out.push_back(v.field);
+  return out;
+}
+
+TEST(ValidateJobSpec, AcceptsTheDefaults) {
+  EXPECT_THAT(Fields(Valid()), ElementsAre());
+}
+
+TEST(ValidateJobSpec, BeforeSubmitNameAndManifestMayBeAbsent) {
+  JobSpec spec = Valid();
+  spec.name.clear();
+  spec.data.corpora[0].manifest = {};
+  spec.data.corpora[0].name.clear();
+  EXPECT_THAT(Fields(spec, true), ElementsAre());
+  EXPECT_THAT(Fields(spec, false),
+              ElementsAre("metadata.name", "data.corpora[0].manifest_sha256", "data.corpora[0].name"));
+}
+
+TEST(ValidateJobSpec, ListsAllViolationsInFileOrder) {
+  JobSpec spec = Valid();
+  spec.model.heads = 3;
+  spec.data.sequence_length = 4;
+  spec.batch.micro_batch = 9;
+  spec.sync.overlap_steps = 100;
+  spec.stop = {};
+  EXPECT_THAT(Fields(spec),
+              ElementsAre("model.heads", "data.sequence_length", "batch.micro_batch", "sync.overlap_steps", "stop"));
+}
+
+struct Case {
+  const char* field;
+  void (*change)(JobSpec&);
+  const char* text;
+};
+
+class OneViolation : public testing::TestWithParam<Case> {};
+
+TEST_P(OneViolation, IsFoundAndExplained) {
+  JobSpec spec = Valid();
+  GetParam().change(spec);
+  const std::vector<Violation> found = ValidateJobSpec(spec, false);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].field, GetParam().field);
+  EXPECT_THAT(found[0].problem, HasSubstr(GetParam().text));
+}
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+const Case kCases[] = {
+    {"metadata.name", [](JobSpec& s) { s.name = "Big Name"; }, "must be 1 to 63 of a-z"},
+    {"metadata.name", [](JobSpec& s) { s.name = "-a"; }, "not beginning with -"},
+    {"metadata.name", [](JobSpec& s) { s.name = std::string(64, 'a'); }, "1 to 63"},
+    {"metadata.labels",
+     [](JobSpec& s) {
+       for (int i = 0; i < 33; ++i) s.labels["k" + std::to_string(i)] = "v";
+     },
+     "at most 32"},
+    {"metadata.labels.k", [](JobSpec& s) { s.labels["k"] = std::string(257, 'v'); }, "at most 256 bytes"},
+    {"priority", [](JobSpec& s) { s.priority = 1001; }, "-1000 to 1000"},
+    {"model.hidden_size",
+     [](JobSpec& s) {
+       s.model.hidden_size = 4;
+       s.model.heads = 2;
+     },
+     "8 to 65536"},
+    {"model.layers", [](JobSpec& s) { s.model.layers = 0; }, "is 0; it must be 1 to 1024"},
+    {"model.heads", [](JobSpec& s) { s.model.heads = 0; }, "1 to 1024"},
+    {"model.kv_heads", [](JobSpec& s) { s.model.kv_heads = 3; }, "model.heads (4) must be a multiple"},
+    {"model.head_dim", [](JobSpec& s) { s.model.head_dim = 33; }, "even number"},
+    {"model.rope_theta", [](JobSpec& s) { s.model.rope_theta = 1; }, "above 1"},
+    {"model.init_std", [](JobSpec& s) { s.model.init_std = kNan; }, "0 to 1"},
+    {"model",
+     [](JobSpec& s) {
+       s.model.hidden_size = 65536;
+       s.model.layers = 1024;
+       s.model.heads = 1024;
+     },
+     "parameters"},
+    {"model.init.checkpoint", [](JobSpec& s) { s.init.checkpoint = "jobs/a/b/3"; }, "jobs/{job}/checkpoints/{step}"},
+    {"model.init",
+     [](JobSpec& s) {
+       s.init.checkpoint = "jobs/a/checkpoints/3";
+       s.init.safetensors.resize(1);
+     },
+     "only one"},
+    {"data.corpora", [](JobSpec& s) { s.data.corpora.clear(); }, "at least one corpus"},
+    {"data.corpora[1].name", [](JobSpec& s) { s.data.corpora.push_back(s.data.corpora[0]); }, "a second time"},
+    {"data.corpora[0].weight", [](JobSpec& s) { s.data.corpora[0].weight = 0; }, "1 to 10000"},
+    {"data.window_blocks", [](JobSpec& s) { s.data.window_blocks = 0; }, "1 to 65536"},
+    {"data.max_epochs", [](JobSpec& s) { s.data.max_epochs = -1; }, "0 to"},
+    {"data.tokenizer_file_names",
+     [](JobSpec& s) {
+       s.data.tokenizer_file_names = {"../x"};
+       s.data.tokenizer_files.resize(1);
+     },
+     "plain"},
+    {"data.tokenizer_file_names", [](JobSpec& s) { s.data.tokenizer_files.resize(1); }, "one name for each"},
+    {"data.assignment", [](JobSpec& s) { s.data.pin_shards = true; }, "use shared"},
+    {"batch.sequences_per_step", [](JobSpec& s) { s.batch.sequences_per_step = 0; }, "1 to"},
+    {"inner_optimizer.learning_rate", [](JobSpec& s) { s.inner.learning_rate = 0; }, "above 0"},
+    {"inner_optimizer.beta2", [](JobSpec& s) { s.inner.beta2 = 1; }, "below 1"},
+    {"inner_optimizer.epsilon", [](JobSpec& s) { s.inner.epsilon = kNan; }, "above 0"},
+    {"inner_optimizer.schedule.warmup_steps", [](JobSpec& s) { s.inner.schedule.warmup_steps = 1001; }, "1000 steps"},
+    {"inner_optimizer.schedule.decay_steps",
+     [](JobSpec& s) { s.inner.schedule = {.kind = ScheduleKind::kWsd, .warmup_steps = 600, .decay_steps = 500}; },
+     "must fit"},
+    {"inner_optimizer.schedule.final_ratio", [](JobSpec& s) { s.inner.schedule.final_ratio = 1.5; }, "0 to 1"},
+    {"outer_optimizer.learning_rate", [](JobSpec& s) { s.outer.learning_rate = -0.1; }, "above 0"},
+    {"outer_optimizer.momentum", [](JobSpec& s) { s.outer.momentum = 1; }, "below 1"},
+    {"outer_optimizer.momentum",
+     [](JobSpec& s) {
+       s.outer.kind = OuterKind::kSgd;
+       s.outer.momentum = 0.5;
+     },
+     "kind momentum"},
+    {"sync.inner_steps", [](JobSpec& s) { s.sync.inner_steps = 0; }, "1 to 1000000"},
+    {"sync.mix", [](JobSpec& s) { s.sync.mix = 1.01; }, "0 to 1"},
+    {"sync.layers_per_fragment", [](JobSpec& s) { s.sync.layers_per_fragment = 0; }, "1 to 1024"},
+    {"sync.layers_per_fragment",
+     [](JobSpec& s) {
+       s.sync.layers_per_fragment = 1;
+       s.model.layers = 1024;
+       s.sync.pattern = FragmentPattern::kStrided;
+     },
+     "at most 1024"},
+    {"sync.upload_codec", [](JobSpec& s) { s.sync.upload_codec = CodecKind::kInt8; }, "fp32, fp16 or bf16"},
+    {"sync.download_error_memory", [](JobSpec& s) { s.sync.download_error_memory = ErrorMemory::kLoco; }, "feedback"},
+    {"sync.pace", [](JobSpec& s) { s.sync.pace = Pace::kBalanced; }, "uniform"},
+    {"sync.quorum", [](JobSpec& s) { s.sync.quorum = 65; }, "workers.max (64)"},
+    {"sync.deadline", [](JobSpec& s) { s.sync.deadline = Seconds(-1); }, "0s to 86400s"},
+    {"sync.max_missed", [](JobSpec& s) { s.sync.max_missed = 0; }, "1 to 1000"},
+    {"workers.max", [](JobSpec& s) { s.workers.max = 2000; }, "1 to 1024"},
+    {"workers.max",
+     [](JobSpec& s) {
+       s.workers.min = 8;
+       s.workers.max = 4;
+     },
+     "workers.min (8)"},
+    {"workers.planned", [](JobSpec& s) { s.workers.planned = 65; }, "between"},
+    {"stop", [](JobSpec& s) { s.stop = {}; }, "so that the run ends"},
+    {"evaluation.max_tokens", [](JobSpec& s) { s.evaluation.max_tokens = 10; }, "one sample (256 tokens)"},
+    {"checkpoint.keep_last", [](JobSpec& s) { s.checkpoint.keep_last = 0; }, "1 to"},
+};
+INSTANTIATE_TEST_SUITE_P(Table, OneViolation, testing::ValuesIn(kCases));
+
+// (2 + 2 mu) / (1 + 2 mu): 1.357 at 0.9, 2 without momentum.
+TEST(ValidateJobSpec, RefusesUnstableOuterRates) {
+  JobSpec spec = Valid();
+  spec.outer.momentum = 0.9;
+  spec.outer.learning_rate = 1.35;
+  EXPECT_THAT(Fields(spec), ElementsAre());
+  spec.outer.learning_rate = 1.36;
+  EXPECT_THAT(Fields(spec), ElementsAre("outer_optimizer.learning_rate"));
+  spec.outer.momentum = -1;  // 0.6 will be chosen: (2 + 1.2) / (1 + 1.2) = 1.4545
+  EXPECT_THAT(Fields(spec), ElementsAre());
+  spec.outer.learning_rate = 1.46;
+  EXPECT_THAT(Fields(spec), ElementsAre("outer_optimizer.learning_rate"));
+  spec.outer.kind = OuterKind::kSgd;
+  spec.outer.learning_rate = 2.0;
+  EXPECT_THAT(Fields(spec), ElementsAre());
+}
+
+TEST(ResolveDefaults, FillsSizes) {
+  JobSpec spec = Valid();
+  ResolveDefaults(spec, 257);
+  EXPECT_EQ(spec.model.vocab_size, 320u);
+  EXPECT_EQ(spec.model.intermediate_size, 704u);  // 8/3 x 256 = 682.67
+  EXPECT_EQ(spec.model.kv_heads, 4u);
+  EXPECT_EQ(spec.model.head_dim, 64u);
+  EXPECT_EQ(spec.workers.planned, 1u);
+  EXPECT_EQ(spec.sync.join_warmup_steps, 50u);
+  EXPECT_EQ(spec.inner.schedule.total_steps, 1000u);
+  EXPECT_GT(MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment).elements, 0u);
+  EXPECT_THAT(Fields(spec), ElementsAre());
+}
+
+TEST(ResolveDefaults, LeavesWhatIsGiven) {
+  JobSpec spec = Valid();
+  ResolveDefaults(spec, 256);
+  const JobSpec once = spec;
+  EXPECT_TRUE(ResolveDefaults(spec, 999).empty());
+  EXPECT_EQ(spec.model.vocab_size, once.model.vocab_size);
+  EXPECT_EQ(spec.outer.momentum, once.outer.momentum);
+}
+
+TEST(ResolveDefaults, OuterRateFollowsPlannedWorkers) {
+  const auto rate = [](uint32_t planned) {
+    JobSpec spec = Valid();
+    spec.stop.inner_steps = 100'000;  // 1,000 outer steps
+    spec.workers.planned = planned;
+    ResolveDefaults(spec, 256);
+    EXPECT_DOUBLE_EQ(spec.outer.momentum, 0.9);
+    return spec.outer.learning_rate;
+  };
+  EXPECT_DOUBLE_EQ(rate(1), 0.4);
+  EXPECT_DOUBLE_EQ(rate(2), 0.6);
+  EXPECT_DOUBLE_EQ(rate(4), 0.6);
+  EXPECT_DOUBLE_EQ(rate(5), 0.8);
+  EXPECT_DOUBLE_EQ(rate(64), 0.8);
+}
+
+TEST(ResolveDefaults, ShortRunsGetLessMomentumAndALineThatSaysSo) {
+  JobSpec spec = Valid();
+  spec.stop.inner_steps = 19'999;
+  const std::vector<std::string> notes = ResolveDefaults(spec, 256);
+  EXPECT_DOUBLE_EQ(spec.outer.learning_rate, 0.7);
+  EXPECT_DOUBLE_EQ(spec.outer.momentum, 0.6);
+  EXPECT_THAT(notes, testing::Contains("outer_optimizer.momentum 0.6: 199 planned outer steps are fewer than 200"));
+  JobSpec longer = Valid();
+  longer.stop.inner_steps = 20'000;
+  ResolveDefaults(longer, 256);
+  EXPECT_DOUBLE_EQ(longer.outer.momentum, 0.9);
+}
+
+TEST(ResolveDefaults, GivenOuterValuesStand) {
+  JobSpec spec = Valid();
+  spec.outer.momentum = 0;
+  ResolveDefaults(spec, 256);
+  EXPECT_DOUBLE_EQ(spec.outer.momentum, 0);
+  EXPECT_DOUBLE_EQ(spec.outer.learning_rate, 0.7);
+}
+
+TEST(PlannedInnerSteps, TakesTheFirstRuleMet) {
+  JobSpec spec = Valid();
+  EXPECT_EQ(PlannedInnerSteps(spec), 1000u);
+  spec.stop.tokens = 8 * 256 * 10 + 1;  // ten steps of one worker and a bit
+  EXPECT_EQ(PlannedInnerSteps(spec), 11u);
+  spec.workers.planned = 4;
+  EXPECT_EQ(PlannedInnerSteps(spec), 3u);
+  spec.stop = {};
+  EXPECT_EQ(PlannedInnerSteps(spec), 0u);
+}
+
+TEST(IsMutableField, KnowsWhatAnUpdateMayChange) {
+  for (const char* field : {"inner_optimizer.learning_rate", "inner_optimizer.schedule.total_steps", "stop.tokens",
+                            "priority", "workers.min", "workers.max", "evaluation.every_rounds",
+                            "checkpoint.every_rounds", "labels.a", "metadata.labels.a"}) {
+    EXPECT_TRUE(IsMutableField(field)) << field;
+  }
+  for (const char* field :
+       {"model.layers", "inner_optimizer.beta1", "sync.inner_steps", "outer_optimizer.learning_rate", "workers.planned",
+        "data.seed", "stops.tokens", "", "stop."}) {
+    EXPECT_FALSE(IsMutableField(field)) << field;
+  }
+}
+
+}  // namespace
+}  // namespace atl
