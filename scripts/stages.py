@@ -1,0 +1,346 @@
+#!/usr/bin/env python3
+"""The stages of scripts/test: runs them in order, stops at the first that fails, adds up tests and times."""
+
+import argparse
+import dataclasses
+import datetime
+import json
+import os
+import pathlib
+import platform
+import re
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+REPORT = ROOT / "docs" / "results" / "long.md"
+TORCH_ROOMS = ("worker/model/", "worker/train/", "worker/gpu/", "worker/daemon/", "worker/main.cc")
+
+
+class StageFailed(Exception):
+    pass
+
+
+@dataclasses.dataclass
+class Counts:
+    passed: int = 0
+    failed: int = 0
+    skipped: list = dataclasses.field(default_factory=list)
+
+    def add(self, other):
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+
+    def line(self):
+        return f"{self.passed} passed, {self.failed} failed, {len(self.skipped)} skipped"
+
+
+def jobs():
+    """As many as there are cores, fewer where 2 GB each would not fit."""
+    available = re.search(r"MemAvailable:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text())
+    return max(1, min(os.cpu_count(), int(available.group(1)) // (2 << 20)))
+
+
+def run(*command, env=None, quiet=False):
+    print("+", " ".join(str(c) for c in command), flush=True)
+    result = subprocess.run([str(c) for c in command], cwd=ROOT, env={**os.environ, **(env or {})}, text=True,
+                            stdout=subprocess.PIPE if quiet else None, stderr=subprocess.STDOUT if quiet else None)
+    if result.returncode != 0:
+        if quiet:
+            print(result.stdout[-6000:])
+        raise StageFailed(f"{command[0]} ended with status {result.returncode}")
+    return result
+
+
+def git_files(*patterns):
+    """Tracked files and those that would be, sorted."""
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "--", *patterns], cwd=ROOT, check=True,
+                            capture_output=True, text=True).stdout.split("\n")
+    return sorted(f for f in set(listed) if f and (ROOT / f).is_file())
+
+
+# --- building and ctest -----------------------------------------------------------------------------------------------
+
+
+def build(preset):
+    run("cmake", "--preset", preset, quiet=True)
+    run("cmake", "--build", "--preset", preset, "-j", jobs())
+    return Counts()
+
+
+def without_address_randomisation():
+    """GCC 12's thread sanitizer cannot start where the kernel randomises addresses over more bits than it expects."""
+    probe = subprocess.run(["setarch", "-R", "true"], capture_output=True)
+    return ["setarch", "-R"] if probe.returncode == 0 else []
+
+
+def read_junit(path):
+    counts = Counts()
+    failed = []
+    for case in ET.parse(path).getroot().iter("testcase"):
+        status = case.get("status")
+        if status == "run":
+            counts.passed += 1
+        elif status == "fail":
+            counts.failed += 1
+            failed.append(case.get("name"))
+        else:  # notrun (skipped) or disabled
+            counts.skipped.append(case.get("name"))
+    return counts, failed
+
+
+def ctest(preset, prefix=()):
+    report = ROOT / "build" / preset / "junit.xml"
+    if preset == "long":
+        report = ROOT / "build" / "dev" / "junit-long.xml"
+    report.unlink(missing_ok=True)
+    command = [*prefix, "ctest", "--preset", preset, "-j", str(jobs()), "--progress", "--output-junit", str(report)]
+    print("+", " ".join(command), flush=True)
+    status = subprocess.run(command, cwd=ROOT).returncode
+    if not report.exists():
+        if preset == "long" and status == 0:
+            return Counts()
+        raise StageFailed(f"ctest ended with status {status} and wrote no report")
+    counts, failed = read_junit(report)
+    if status != 0:
+        again = f"ctest --preset {preset} -R '^{re.escape(failed[0])}$'" if failed else " ".join(command)
+        raise StageFailed(f"{len(failed)} failed: {', '.join(failed[:20])}; one of them alone: {again}", counts)
+    return counts
+
+
+def build_and_test(preset):
+    build(preset)
+    return ctest(preset, without_address_randomisation() if preset == "tsan" else ())
+
+
+# --- checks of the text -----------------------------------------------------------------------------------------------
+
+
+def check_format():
+    files = git_files("*.h", "*.cc", "*.cu", "*.cuh")
+    if files:
+        run("clang-format-14", "--dry-run", "-Werror", "--style=file", *files, quiet=True)
+    return Counts(passed=1)
+
+
+def check_scripts():
+    shell = [f for f in git_files("scripts", ".ci", "cmake", "tests", "deploy") if is_shell(ROOT / f)]
+    run("shellcheck", "--severity=warning", *shell)
+    for f in git_files("*.py"):
+        compile((ROOT / f).read_text(), f, "exec")
+    return Counts(passed=2)
+
+
+def is_shell(path):
+    with open(path, "rb") as f:
+        first = f.readline(80)
+    return re.match(rb"#!.*\b(ba)?sh\b", first) is not None
+
+
+def check_promtool():
+    rules = git_files("deploy/prometheus/*.rules.yml", "deploy/prometheus/rules/*.yml", "deploy/prometheus/rules/*.yaml")
+    tests = git_files("deploy/prometheus/*_test.yml", "deploy/prometheus/tests/*.yml", "deploy/prometheus/tests/*.yaml")
+    configs = git_files("deploy/prometheus/prometheus.yml", "deploy/prometheus/prometheus.yaml")
+    for kind, files in (("check rules", rules), ("test rules", tests), ("check config", configs)):
+        if files:
+            run("promtool", *kind.split(), *files)
+    return Counts(passed=len(rules) + len(tests) + len(configs))
+
+
+# --- clang over the rooms without LibTorch ----------------------------------------------------------------------------
+
+
+def compile_commands(preset):
+    """{file relative to the root: arguments that matter to clang (-I, -isystem, -D, -std)}"""
+    path = ROOT / "build" / preset / "compile_commands.json"
+    if not path.exists():
+        run("cmake", "--preset", preset, quiet=True)
+    result = {}
+    for entry in json.loads(path.read_text()):
+        source = pathlib.Path(entry["file"])
+        if not source.is_relative_to(ROOT) or source.is_relative_to(ROOT / "build") or source.suffix != ".cc":
+            continue
+        words = entry["command"].split()
+        kept = []
+        for i, word in enumerate(words):
+            if word == "-isystem":
+                kept += [word, words[i + 1]]
+            elif word.startswith(("-I", "-D", "-std=")):
+                kept.append(word.replace('\\"', '"'))
+        result[str(source.relative_to(ROOT))] = [k for k in kept if "FORTIFY" not in k]
+    return result
+
+
+def in_parallel(commands):
+    """Runs commands, as many at a time as there are cores; returns [(command, output)] of those that failed."""
+    import concurrent.futures
+
+    def one(command):
+        done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return command, done.returncode, done.stdout
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [(c, out) for c, status, out in pool.map(one, commands) if status != 0]
+
+
+def locks_something(source, seen=None):
+    """Does this file, or a header of the project that it includes, hold a lock annotation?"""
+    seen = set() if seen is None else seen
+    if source in seen or source == "common/base/mutex.h" or not (ROOT / source).is_file():
+        return False
+    seen.add(source)
+    text = (ROOT / source).read_text()
+    if re.search(r"\bMutexLock\b|\bATOLL_(GUARDED_BY|REQUIRES|EXCLUDES)\b", text):
+        return True
+    return any(locks_something(i, seen) for i in re.findall(r'#include "([^"]+)"', text))
+
+
+def check_thread_safety():
+    """clang's lock analysis of every unit that takes one of our locks; g++ has no such warning."""
+    units = {f: a for f, a in compile_commands("tsan").items() if locks_something(f)}
+    commands = [["clang++-14", "-fsyntax-only", "-w", "-Wthread-safety", "-Wthread-safety-beta", "-Werror=thread-safety",
+                 "-Werror=thread-safety-beta", *arguments, f] for f, arguments in sorted(units.items())]
+    report_failures(in_parallel(commands), "clang++ -Wthread-safety")
+    return Counts(passed=len(commands))
+
+
+def report_failures(failures, what):
+    for command, output in failures[:5]:
+        print("+", " ".join(command))
+        print(output[-4000:])
+    if failures:
+        raise StageFailed(f"{what} refused {len(failures)} files: {', '.join(c[-1] for c, _ in failures[:20])}")
+
+
+# Tier 1 looks at these and at what the last commit or the working tree changed; --long at everything.
+TIDY_ALWAYS = ("common/base/", "coordinator/core/", "worker/core/")
+TIDY_CHANGED_LIMIT = 16
+
+
+def clang_tidy(everything):
+    units = {f: a for f, a in compile_commands("tsan").items() if not f.startswith("tests/")}
+    if not everything:
+        changed = subprocess.run(["git", "diff", "--name-only", "HEAD~1"], cwd=ROOT, capture_output=True, text=True)
+        recent = sorted(f for f in changed.stdout.split("\n") if f in units)[:TIDY_CHANGED_LIMIT]
+        units = {f: a for f, a in units.items() if f.startswith(TIDY_ALWAYS) or f in recent}
+    commands = [["clang-tidy-14", "--quiet", "--warnings-as-errors=*", "--extra-arg=-w", f, "--", *a]
+                for f, a in sorted(units.items())]
+    report_failures(in_parallel(commands), "clang-tidy")
+    return Counts(passed=len(commands))
+
+
+def check_release():
+    """The hardened build, and what the programs' own headers say about it."""
+    build("release")
+    programs = sorted(p for p in (ROOT / "build/release/bin").glob("atoll*") if p.is_file() and os.access(p, os.X_OK))
+    if not programs:
+        raise StageFailed("build/release/bin holds no program")
+    run("/usr/bin/python3", "tests/tidy/check_elf.py", *programs)
+    return Counts(passed=len(programs))
+
+
+# --- the lists --------------------------------------------------------------------------------------------------------
+
+TIER1 = [
+    ("format", check_format),
+    ("scripts", check_scripts),
+    ("promtool", check_promtool),
+    ("build-dev", lambda: build("dev")),
+    ("test-dev", lambda: ctest("dev")),
+    ("build-asan", lambda: build("asan")),
+    ("test-asan", lambda: ctest("asan")),
+    ("build-tsan", lambda: build("tsan")),
+    ("test-tsan", lambda: ctest("tsan", without_address_randomisation())),
+    ("thread-safety", check_thread_safety),
+    ("clang-tidy", lambda: clang_tidy(everything=False)),
+    ("release", check_release),
+]
+LONG = [
+    ("build-dev", lambda: build("dev")),
+    ("test-long", lambda: ctest("long")),
+    ("clang-tidy-all", lambda: clang_tidy(everything=True)),
+]
+
+
+def seconds(s):
+    return f"{int(s) // 60}:{int(s) % 60:02d}"
+
+
+def table(rows):
+    width = max(len(r[0]) for r in rows)
+    lines = [f"{'stage'.ljust(width)}  min:s  result"]
+    lines += [f"{name.ljust(width)}  {seconds(took):>5}  {result}" for name, took, result in rows]
+    total = sum(r[1] for r in rows)
+    return "\n".join(lines + [f"{'total'.ljust(width)}  {seconds(total):>5}"])
+
+
+def write_report(rows, counts):
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    model = re.search(r"model name\s*:\s*(.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    skipped = "\n".join(f"- {name}" for name in counts.skipped) or "none"
+    REPORT.parent.mkdir(parents=True, exist_ok=True)
+    REPORT.write_text(
+        "# The long tests\n\n"
+        "Written by `scripts/test --long`; the numbers are of its last run.\n\n"
+        f"Date {datetime.date.today().isoformat()}, commit {commit}, {os.cpu_count()} cores, "
+        f"{model.group(1) if model else platform.processor()}.\n\n"
+        f"```\n{table(rows)}\n```\n\n{counts.line()}\n\n## Skipped\n\n{skipped}\n")
+    print(f"test: report written to {REPORT.relative_to(ROOT)}")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/test")
+    parser.add_argument("--long", action="store_true")
+    parser.add_argument("--stage", metavar="NAME")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--setup-started", type=float, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    stages = LONG if options.long else TIER1
+    if options.list:
+        print("\n".join(name for name, _ in stages))
+        return 0
+    if options.stage:
+        stages = [s for s in {**dict(TIER1), **dict(LONG)}.items() if s[0] == options.stage]
+        if not stages:
+            parser.error(f"no stage '{options.stage}'; scripts/test --list names them")
+    return run_stages(stages, options)
+
+
+def run_stages(stages, options):
+    rows, counts, failure = [], Counts(), None
+    if options.setup_started:
+        rows.append(("setup", time.time() - options.setup_started, "ok"))
+    for name, stage in stages:
+        print(f"\n=== {name}", flush=True)
+        start = time.monotonic()
+        try:
+            part = stage()
+            counts.add(part)
+            result = part.line() if part.passed or part.skipped else "ok"
+        except StageFailed as error:
+            part = error.args[1] if len(error.args) > 1 else Counts(failed=1)
+            counts.add(part)
+            failure, result = (name, error.args[0]), "FAILED"
+        rows.append((name, time.monotonic() - start, result))
+        if failure:
+            break
+    return finish(rows, counts, failure, options)
+
+
+def finish(rows, counts, failure, options):
+    print(f"\n{table(rows)}")
+    if counts.skipped:
+        print("skipped:\n" + "\n".join(f"  {name}" for name in sorted(set(counts.skipped))))
+    if options.long and not options.stage:
+        write_report(rows, counts)
+    if failure:
+        print(f"test: stage '{failure[0]}' failed: {failure[1]}\ntest: to see it again: scripts/test --stage {failure[0]}")
+    print(counts.line(), flush=True)
+    return 1 if failure or counts.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""check_includes.py [ROOT]: refuses every #include that the table in docs/architecture.md ("The house") does not allow."""
+
+import pathlib
+import re
+import sys
+
+from tree import CODE, files_below, without_comments_and_literals
+
+TABLE = "docs/architecture.md"
+COMPOSITION_ROOTS = {"coordinator/main.cc": "coordinator/", "worker/main.cc": "worker/", "cli/main.cc": "cli"}
+
+# Header prefixes of the libraries that only some rooms may see. Order matters: the first match counts.
+LIBRARIES = [
+    ("gRPC", re.compile(r"^(grpc|grpcpp)/|\.grpc\.pb\.h$")),
+    ("protobuf", re.compile(r"^google/protobuf/|\.pb\.h$")),
+    ("LibTorch", re.compile(r"^(torch|ATen|c10|caffe2)/")),
+    ("CUDA", re.compile(r"^(cuda|cublas|curand|nccl)[a-z0-9_]*\.h$|^cooperative_groups|^cub/|^nvtx")),
+    ("SQLite", re.compile(r"^sqlite3\.h$")),
+    ("spdlog", re.compile(r"^(spdlog|fmt)/")),
+    ("SentencePiece", re.compile(r"^sentencepiece")),
+    ("Prometheus", re.compile(r"^prometheus/")),
+    ("CLI11", re.compile(r"^CLI/")),
+]
+
+IMPURE = re.compile(
+    r"^(thread|mutex|shared_mutex|condition_variable|atomic|future|chrono|ctime|time\.h|random|fstream|iostream|cstdio|"
+    r"filesystem|unordered_map|unordered_set|unistd\.h|sys/.*|cmath|math\.h|absl/(time|random|synchronization|container)/.*|"
+    r"common/base/(log|files|executor|mutex)\.h)$")
+FLOATING = re.compile(r"\b(float|double)\b")
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
+
+
+class Room:
+    def __init__(self, name, what, rooms, libraries):
+        self.name, self.rooms, self.libraries = name, rooms, libraries
+        self.pure = bool(re.search(r": pure\s*$", what))
+
+
+def read_table(root):
+    """{name: Room}, rooms closed over what they may include."""
+    text = (pathlib.Path(root) / TABLE).read_text()
+    rooms = {}
+    for line in text.splitlines():
+        cells = [c.strip() for c in line.strip().strip("|").split("|")]
+        if not line.startswith("|") or len(cells) != 4 or not re.fullmatch(r"(common|coordinator|worker)/\w+|cli", cells[0]):
+            continue
+        split = [[v.strip() for v in c.split(",") if v.strip()] for c in cells[2:]]
+        rooms[cells[0]] = Room(cells[0], cells[1], set(split[0]), set(split[1]))
+    if not rooms:
+        sys.exit(f"{TABLE}: found no table of rooms")
+    known_libraries = {name for name, _ in LIBRARIES}
+    for room in rooms.values():
+        for name in room.rooms - rooms.keys():
+            sys.exit(f"{TABLE}: room {room.name} may include '{name}', which has no row")
+        for name in room.libraries - known_libraries:
+            sys.exit(f"{TABLE}: room {room.name} names the library '{name}', which tests/tidy/check_includes.py does not know")
+    refuse_cycles(rooms)
+    for room in rooms.values():
+        room.rooms = reachable(rooms, room.name)
+    return rooms
+
+
+def refuse_cycles(rooms):
+    for room in rooms.values():
+        if any(room.name in reachable(rooms, other) for other in room.rooms):
+            sys.exit(f"{TABLE}: room {room.name} may include itself through others; the house has no cycles")
+
+
+def reachable(rooms, start):
+    seen, todo = set(), [start]
+    while todo:
+        for name in rooms[todo.pop()].rooms - seen:
+            seen.add(name)
+            todo.append(name)
+    return seen
+
+
+def room_of(path, rooms):
+    parts = path.split("/")
+    if parts[0] == "cli":
+        return "cli"
+    name = "/".join(parts[:2])
+    return name if len(parts) > 2 and name in rooms else None
+
+
+def library_of(header):
+    return next((name for name, pattern in LIBRARIES if pattern.search(header)), None)
+
+
+def check_file(path, text, rooms):
+    """Yields one sentence for each refused include of `path`."""
+    if path in COMPOSITION_ROOTS:
+        yield from check_composition_root(path, text, rooms)
+        return
+    room = rooms.get(room_of(path, rooms))
+    if room is None:
+        yield f"{path}:1: belongs to no room of {TABLE}; move it into one, or add a row for a new room"
+        return
+    for line, header in includes(text):
+        other, library = room_of(header, rooms), library_of(header)
+        where = f"{path}:{line}"
+        if header.startswith(("tests/", "../", "./")) or "/../" in header:
+            yield f"{where}: includes {header}; write the path from the repository's root, and never one below tests"
+        elif other and other != room.name and other not in room.rooms:
+            yield f"{where}: room {room.name} may not include {header} (room {other}); see the table in {TABLE}"
+        elif library and library not in room.libraries:
+            yield f"{where}: room {room.name} may not see {library} ({header}); see the table in {TABLE}"
+        elif room.pure and IMPURE.match(header):
+            yield f"{where}: room {room.name} is pure and may not include {header}; take what it needs as an argument"
+    if room.pure:
+        for number, line in enumerate(without_comments_and_literals(text).splitlines(), 1):
+            if match := FLOATING.search(line):
+                yield f"{path}:{number}: room {room.name} is pure and may not use {match.group(1)}; count in integers (ns, bytes, tokens, steps)"
+
+
+def check_composition_root(path, text, rooms):
+    own = COMPOSITION_ROOTS[path]
+    for line, header in includes(text):
+        other, library = room_of(header, rooms), library_of(header)
+        if other and not other.startswith(("common/", own)):
+            yield f"{path}:{line}: this program may not include {header} (room {other})"
+        elif library == "LibTorch":
+            yield f"{path}:{line}: {path} puts rooms together and may not see LibTorch ({header}); go through worker/daemon"
+
+
+def includes(text):
+    for match in INCLUDE.finditer(text):
+        yield text.count("\n", 0, match.start(1)) + 1, match.group(1)
+
+
+def check(root):
+    rooms = read_table(root)
+    problems = []
+    for path in files_below(root):
+        if path.endswith(CODE) and path.split("/")[0] in ("common", "coordinator", "worker", "cli"):
+            problems += check_file(path, (pathlib.Path(root) / path).read_text(), rooms)
+    return problems
+
+
+def main():
+    root = sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent.parent
+    problems = check(root)
+    print("\n".join(problems))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""check_style.py [ROOT]: the rules of style that no other tool checks. Each message names the replacement.
+
+tests/tidy/allowed.txt lists the exceptions, one a line: RULE PATH LIMIT REASON. LIMIT is the most that is let through
+there (lines for the size rules, occurrences for the others): it may go down, never up.
+"""
+
+import pathlib
+import re
+import sys
+
+from tree import CODE, files_below, without_comments_and_literals
+
+ALLOWED = "tests/tidy/allowed.txt"
+OWN_FOLDERS = ("common", "coordinator", "worker", "cli", "tests")
+TEXT = CODE + (".py", ".sh", ".md", ".txt", ".cmake", ".proto", ".yaml", ".yml", ".json", ".service", "")
+FUNCTION_LINES, FILE_LINES, HEADER_LINES = 70, 500, 250
+
+# rule: (pattern, what to do instead). On C++ without comments and literals.
+CODE_RULES = {
+    "absl-mutex": (r"\babsl::(Mutex|MutexLock|CondVar|ReaderMutexLock)\b", "use Mutex of common/base/mutex.h: the thread sanitizer cannot see absl::Mutex"),
+    "std-mutex": (r"\bstd::(recursive_|shared_|timed_)?mutex\b|\bstd::(lock_guard|unique_lock|scoped_lock|condition_variable)\b",
+                  "use Mutex, MutexLock and CondVar of common/base/mutex.h: they carry the lock annotations"),
+    "std-format": (r"\bstd::(format|expected|source_location)\b", "use absl::StrFormat, absl::StatusOr or __FILE__: g++ 12 lacks it"),
+    "bare-new": (r"(?<!operator )(?<!\()\bnew\b(?!\s*\()|(?<!= )(?<!operator )\bdelete\b", "own by value or with std::make_unique"),
+    "throw": (r"\bthrow\b", "return an absl::Status: errors are values here"),
+    "assert": (r"(?<!static_)\bassert\s*\(", "use ATOLL_CHECK(condition, why) of common/base/check.h: it stays on in release"),
+    "cout": (r"\bstd::(cout|cerr|clog)\b|\bprintf\s*\(", "write to the Log, or to the stream that was passed in"),
+    "thread-local": (r"\bthread_local\b", "pass the state in: there are no globals here"),
+    "rand": (r"\bs?rand\s*\(|\bstd::(random_device|mt19937(_64)?|default_random_engine)\b", "use common/base/random.h: a key and a counter"),
+    "system-clock": (r"\b(system_clock|steady_clock|high_resolution_clock)\b|\bgettimeofday\b|\bclock_gettime\b", "take a Clock (common/base/time.h)"),
+    "getenv": (r"\b(std::)?(secure_)?getenv\s*\(", "read the environment in common/config only and pass the value"),
+}
+TEST_RULES = {
+    "sleep": (r"\bsleep_(for|until)\b|\bu?sleep\s*\(|\bnanosleep\s*\(|\babsl::SleepFor\b", "wait for an event, or move a ManualClock"),
+    "disabled-test": (r"\bDISABLED_\w+", "mend the test, or delete it and say why in the commit"),
+    "assert-nothing": (r"\b(EXPECT_TRUE\(true\)|ASSERT_TRUE\(true\)|SUCCEED\(\))", "assert what the test is about"),
+}
+TESTS_ARE_FREE_OF = {"getenv", "std-mutex", "cout"}
+
+# rule: (pattern, what to do instead). On every text file, comments included. Written so that they do not match themselves.
+TEXT_RULES = {
+    "todo": (r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b", "do it now, or write an issue; the tree holds no reminders"),
+    "machine-path": (r"(?<![\w./$}{~-])/(wo" r"rk|ro" r"ot|ho" r"me/\w+)/", "use a path relative to the repository, $HOME or a temporary directory"),
+    "outside": (r"\.\./sha" r"red", "read ATOLL_TEST_DATA; only its default, in tests, may name that folder"),
+    "wording": (r"\b(white" r"list|black" r"list)\w*", "say allow list or deny list"),
+    "glossary": (r"\b(pseudo" r"gradient|pseudo_" r"gradients?_avg|out-of-" r"date|global[ _]model)\b", "say pseudo-gradient, outer copy or stale: the words of the glossary"),
+    "puffery": (r"\b(bla" r"zing(ly)?|cutting[- ]ed" r"ge|seam" r"less(ly)?|lever" r"ag(e|es|ed|ing)|util" r"i[sz](e|es|ed|ing))\b",
+                "say plainly what it does, with a number if it is fast (use, not its longer cousins)"),
+}
+
+_CONTROL = re.compile(r"^(if|for|while|switch|catch|else|do|return|namespace|struct|class|enum|union|extern|try|case|default)\b")
+_SIGNATURE_END = re.compile(
+    r"\)\s*(?:(?:const|noexcept|override|final|mutable|&|&&|try|ATOLL_\w+(?:\([^{}]*\))?|requires\b[^{}]*|->[^{}]*)\s*)*(?::[^{};]*)?$", re.DOTALL)
+
+
+def functions(code):
+    """Yields (line, name, lines) of each outermost function body in code without comments and literals."""
+    starts = []  # open braces: (position, head) where head is a function's or None
+    last = 0
+    inside = 0
+    for match in re.finditer(r"[{};]", code):
+        char, at = match.group(0), match.start()
+        if char == "{":
+            head = re.sub(r"^\s*(?:public|private|protected)\s*:", "", code[last:at]).strip()
+            head = re.sub(r"^\s*(#[^\n]*\n\s*)+", "", head)
+            is_function = not inside and bool(_SIGNATURE_END.search(head)) and not _CONTROL.match(re.sub(r"^template\s*<[^{};]*>\s*", "", head)) and "=" not in head.split("(")[0]
+            starts.append((code.count("\n", 0, at - len(code[last:at].lstrip())), head if is_function else None))
+            inside += is_function
+        elif char == "}" and starts:
+            line, head = starts.pop()
+            if head is not None:
+                inside -= 1
+                name = re.search(r"([\w:~]+|operator\S+)\s*\(", head)
+                yield line + 1, name.group(1) if name else "?", code.count("\n", 0, at) - line + 1
+        if not inside or char != ";":
+            last = at + 1
+
+
+def is_test(path):
+    return path.startswith("tests/")
+
+
+def code_problems(path, text):
+    """Yields (rule, line, amount or None, sentence)."""
+    code = without_comments_and_literals(text)
+    rules = {k: v for k, v in CODE_RULES.items() if not (is_test(path) and k in TESTS_ARE_FREE_OF)}
+    if is_test(path):
+        rules |= TEST_RULES
+    yield from matches(rules, code)
+    for line, name, lines in functions(code):
+        if lines > FUNCTION_LINES:
+            yield "function-lines", line, lines, f"{name} has {lines} lines; split it (the limit is {FUNCTION_LINES})"
+
+
+def matches(rules, text):
+    for rule, (pattern, instead) in rules.items():
+        for match in re.finditer(pattern, text):
+            yield rule, text.count("\n", 0, match.start()) + 1, None, f"'{match.group(0).strip()}': {instead}"
+
+
+def size_problems(path, text):
+    lines = text.count("\n")
+    limit, rule = (HEADER_LINES, "header-lines") if path.endswith((".h", ".cuh")) else (FILE_LINES, "file-lines")
+    if path.endswith(CODE + (".py",)) and lines > limit:
+        yield rule, 1, lines, f"has {lines} lines; split it by idea (the limit is {limit})"
+
+
+def problems_of(path, text):
+    if path.endswith(CODE) and path.startswith(OWN_FOLDERS):
+        yield from code_problems(path, text)
+    if path.endswith(".py") and is_test(path):
+        yield from matches({"sleep": (r"\btime\.sl" r"eep\s*\(", "wait for an event with a deadline")}, text)
+    yield from size_problems(path, text)
+    yield from matches(TEXT_RULES, text)
+
+
+def read_allowed(root):
+    path = pathlib.Path(root) / ALLOWED
+    allowed = {}
+    for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        words = line.split(None, 3)
+        if len(words) < 4 or not words[2].isdigit():
+            sys.exit(f"{ALLOWED}:{number}: write RULE PATH LIMIT REASON")
+        allowed[(words[0], words[1])] = int(words[2])
+    return allowed
+
+
+def check(root):
+    root, found = pathlib.Path(root), {}
+    for path in files_below(root):
+        if pathlib.PurePath(path).suffix not in TEXT or path.startswith(("tests/data/", "docs/results/")):
+            continue
+        try:
+            text = (root / path).read_text()
+        except UnicodeDecodeError:
+            continue
+        for rule, line, amount, sentence in problems_of(path, text):
+            found.setdefault((rule, path), []).append((line, amount, sentence))
+    return refuse(found, read_allowed(root))
+
+
+def refuse(found, allowed):
+    problems = []
+    for (rule, path), hits in sorted(found.items()):
+        have = max((a for _, a, _ in hits if a), default=0) or len(hits)
+        if have > allowed.get((rule, path), 0):
+            problems += [f"{path}:{line}: [{rule}] {sentence}" for line, _, sentence in hits]
+    for (rule, path), limit in sorted(allowed.items()):
+        if (rule, path) not in found:
+            problems.append(f"{ALLOWED}: '{rule} {path} {limit}' is no longer needed; delete the line")
+    return problems
+
+
+def main():
+    root = sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent.parent
+    problems = check(root)
+    print("\n".join(problems))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,303 @@
+#!/usr/bin/env python3
+"""The checks, checked: each plants a violation in a temporary tree and must be refused with the right words."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE))
+
+import check_elf  # noqa: E402
+import check_includes  # noqa: E402
+import check_style  # noqa: E402
+from tree import without_comments_and_literals  # noqa: E402
+
+HOUSE = (ROOT / "docs" / "architecture.md").read_text()
+
+
+class Tree(unittest.TestCase):
+    """A temporary repository with the real table of rooms."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.write("docs/architecture.md", HOUSE)
+
+    def write(self, path, text):
+        file = pathlib.Path(self.folder.name, path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def refused(self, check, *words):
+        problems = check(self.folder.name)
+        self.assertEqual(len(problems), 1, problems)
+        for word in words:
+            self.assertIn(word, problems[0])
+
+    def accepted(self, check):
+        self.assertEqual(check(self.folder.name), [])
+
+
+class Includes(Tree):
+    check = staticmethod(check_includes.check)
+
+    def test_allowed_edges_pass(self):
+        self.write("common/plan/a.h", '#include "common/base/status.h"\n#include <vector>\n')
+        self.write("coordinator/engine/a.cc", '#include "common/codec/codec.h"\n')  # through aggregate
+        self.write("worker/train/a.cc", "#include <ATen/ATen.h>\n")
+        self.write("common/wire/a.cc", '#include "atoll/v1/job.pb.h"\n')
+        self.accepted(self.check)
+
+    def test_upward_edge(self):
+        self.write("common/base/a.h", '\n#include "common/plan/job_spec.h"\n')
+        self.refused(self.check, "common/base/a.h:2", "room common/base may not include", "docs/architecture.md")
+
+    def test_sideways_edge(self):
+        self.write("coordinator/core/a.cc", '#include "coordinator/store/ledger.h"\n')
+        self.refused(self.check, "room coordinator/core may not include")
+
+    def test_torch_outside_its_rooms(self):
+        self.write("worker/sync/a.cc", "#include <torch/types.h>\n")
+        self.refused(self.check, "worker/sync may not see LibTorch")
+
+    def test_grpc_outside_its_rooms(self):
+        self.write("coordinator/engine/a.cc", "#include <grpcpp/grpcpp.h>\n")
+        self.refused(self.check, "coordinator/engine may not see gRPC")
+
+    def test_generated_service_counts_as_grpc(self):
+        self.write("common/wire/a.cc", '#include "atoll/v1/job.grpc.pb.h"\n')
+        self.refused(self.check, "common/wire may not see gRPC")
+
+    def test_protobuf_outside_its_rooms(self):
+        self.write("coordinator/aggregate/a.cc", '#include "atoll/v1/job.pb.h"\n')
+        self.refused(self.check, "coordinator/aggregate may not see protobuf")
+
+    def test_pure_room_with_a_clock(self):
+        self.write("worker/core/a.cc", "#include <chrono>\n")
+        self.refused(self.check, "worker/core is pure", "chrono")
+
+    def test_pure_room_with_floating_point(self):
+        self.write("coordinator/core/a.cc", "// a double in a comment is fine\ndouble norm = 0;\n")
+        self.refused(self.check, "coordinator/core/a.cc:2", "may not use double")
+
+    def test_main_puts_its_program_together(self):
+        self.write("coordinator/main.cc", '#include "coordinator/service/service.h"\n#include "common/config/config.h"\n')
+        self.accepted(self.check)
+        self.write("coordinator/main.cc", '#include "worker/core/core.h"\n')
+        self.refused(self.check, "may not include worker/core/core.h")
+
+    def test_folder_without_a_row(self):
+        self.write("common/misc/a.h", "\n")
+        self.refused(self.check, "belongs to no room")
+
+    def test_room_that_reaches_into_tests(self):
+        self.write("common/base/a.cc", '#include "tests/unit/helper.h"\n')
+        self.refused(self.check, "never one below tests")
+
+    def test_table_with_a_cycle(self):
+        self.write("docs/architecture.md", "| common/a | x | common/b | |\n| common/b | x | common/a | |\n")
+        with self.assertRaisesRegex(SystemExit, "no cycles"):
+            self.check(self.folder.name)
+
+
+class Style(Tree):
+    check = staticmethod(check_style.check)
+
+    def test_plain_code_passes(self):
+        self.write("common/base/a.cc", "int F() {\n  return 1;  // a new thing to throw away\n}\nauto p = std::make_unique<int>(3);\n")
+        self.accepted(self.check)
+
+    def test_each_rule_of_code(self):
+        planted = {
+            "absl-mutex": "absl::Mutex m;", "std-mutex": "std::mutex m;", "std-format": 'auto s = std::format("x");',
+            "bare-new": "int* p = new int;", "throw": "void F() { throw 1; }", "assert": "void F() { assert(true); }",
+            "cout": "void F() { std::cout << 1; }", "thread-local": "thread_local int x;", "rand": "int x = rand();",
+            "system-clock": "auto t = std::chrono::steady_clock::now();", "getenv": 'auto s = std::getenv("HOME");',
+        }
+        self.assertEqual(planted.keys(), check_style.CODE_RULES.keys())
+        for rule, code in planted.items():
+            with self.subTest(rule):
+                self.write("common/base/a.cc", code + "\n")
+                self.refused(self.check, f"[{rule}]", "common/base/a.cc:1")
+
+    def test_each_rule_of_tests(self):
+        planted = {"sleep": "std::this_thread::sleep_for(x);", "disabled-test": "TEST(A, DISABLED_B) {}",
+                   "assert-nothing": "EXPECT_TRUE(true);"}
+        self.assertEqual(planted.keys(), check_style.TEST_RULES.keys())
+        for rule, code in planted.items():
+            with self.subTest(rule):
+                self.write("tests/unit/a_test.cc", code + "\n")
+                self.refused(self.check, f"[{rule}]")
+
+    def test_each_rule_of_text(self):
+        planted = {"todo": "TO" + "DO: later", "machine-path": "see /wo" + "rk/main", "outside": ".." + "/shared/data",
+                   "wording": "black" + "list", "glossary": "pseudo" + "gradient", "puffery": "seam" + "less"}
+        self.assertEqual(planted.keys(), check_style.TEXT_RULES.keys())
+        for rule, text in planted.items():
+            with self.subTest(rule):
+                self.write("docs/a.md", text + "\n")
+                self.refused(self.check, f"[{rule}]")
+
+    def test_long_function(self):
+        body = "  F();\n" * check_style.FUNCTION_LINES
+        self.write("worker/core/a.cc", "namespace atl {\n\nint A::F(int x) const {\n" + body + "}\n}\n")
+        self.refused(self.check, "[function-lines]", "a.cc:3", "A::F has 72 lines")
+
+    def test_long_test(self):
+        self.write("tests/unit/a_test.cc", "TEST(A, B) {\n" + "  F();\n" * 80 + "}\n")
+        self.refused(self.check, "[function-lines]")
+
+    def test_class_is_not_a_function(self):
+        self.write("worker/core/a.cc", "class A : public B {\n" + "  int F() const { return 1; }\n" * 100 + "};\n")
+        self.accepted(self.check)
+
+    def test_long_files(self):
+        self.write("common/base/a.h", "int x;\n" * (check_style.HEADER_LINES + 1))
+        self.refused(self.check, "[header-lines]")
+        self.write("common/base/a.h", "")
+        self.write("common/base/a.cc", "int x;\n" * (check_style.FILE_LINES + 1))
+        self.refused(self.check, "[file-lines]")
+
+    def test_exception_needs_a_reason_and_only_shrinks(self):
+        self.write("common/base/a.cc", "std::mutex a;\nstd::mutex b;\n")
+        self.write(check_style.ALLOWED, "std-mutex common/base/a.cc 2 wraps it\n")
+        self.accepted(self.check)
+        self.write("common/base/a.cc", "std::mutex a;\nstd::mutex b;\nstd::mutex c;\n")
+        self.assertEqual(len(self.check(self.folder.name)), 3)
+        self.write("common/base/a.cc", "int a;\n")
+        self.refused(self.check, "no longer needed")
+        self.write(check_style.ALLOWED, "std-mutex common/base/a.cc 2\n")
+        with self.assertRaisesRegex(SystemExit, "REASON"):
+            self.check(self.folder.name)
+
+    def test_literals_and_comments_are_not_code(self):
+        code = 'f("new \\" // x", \'"\', R"(throw "x")", 1\'000); // new\n/* new\n new */ g();\n'
+        self.assertEqual(without_comments_and_literals(code).count("\n"), code.count("\n"))
+        self.assertNotRegex(without_comments_and_literals(code), "new|throw|x")
+
+
+class Proto(unittest.TestCase):
+    HEAD = 'syntax = "proto3";\npackage atoll.v1;\n'
+    BASE = HEAD + """
+// A thing with a size.
+message Thing {
+  uint64 size_bytes = 1;  // bytes, at least 1
+  string name = 2;  // lower case, at most 63 characters
+  oneof choice { uint32 count = 3;  // how many there are
+  }
+  Shade shade = 4;  // absent: unspecified
+}
+// How dark it is drawn.
+enum Shade {
+  SHADE_UNSPECIFIED = 0;
+  SHADE_DARK = 1;  // nearly black
+}
+// Keeps things for later.
+service Things {
+  // Returns the thing or NOT_FOUND.
+  rpc GetThing(Thing) returns (Thing);
+}
+"""
+
+    def compile(self, folder, name, text):
+        source = pathlib.Path(folder, name, "atoll", "v1", "thing.proto")
+        source.parent.mkdir(parents=True)
+        source.write_text(text)
+        out = f"{folder}/{name}.binpb"
+        subprocess.run(["protoc", "-I", f"{folder}/{name}", "--include_source_info", f"--descriptor_set_out={out}", str(source)],
+                       check=True)
+        return out
+
+    def check(self, changed):
+        with tempfile.TemporaryDirectory() as folder:
+            files = [self.compile(folder, "now", changed), self.compile(folder, "base", self.BASE)]
+            done = subprocess.run([sys.executable, str(HERE / "check_proto.py"), *files], capture_output=True, text=True)
+            self.assertEqual(done.stderr, "")
+            return done.returncode, done.stdout
+
+    def refused(self, old, new, *words):
+        self.assertIn(old, self.BASE)
+        status, output = self.check(self.BASE.replace(old, new))
+        self.assertEqual(status, 1)
+        for word in words:
+            self.assertIn(word, output)
+
+    def accepted(self, old, new):
+        self.assertIn(old, self.BASE)
+        self.assertEqual(self.check(self.BASE.replace(old, new)), (0, "\n"))
+
+    def test_unchanged_and_added(self):
+        self.accepted("Shade shade", "string note = 9;  // free text, may be empty\n  Shade shade")
+
+    def test_removed_field(self):
+        line = "  string name = 2;  // lower case, at most 63 characters\n"
+        self.refused(line, "", "name (number 2) is gone", "reserved 2;")
+        self.refused(line, "  reserved 2;\n", 'reserved "name";')
+        self.accepted(line, '  reserved 2;\n  reserved "name";\n')
+
+    def test_renumbered_field(self):
+        self.refused("string name = 2;", "string name = 7;", "name (number 2) is gone")
+
+    def test_retyped_field(self):
+        self.refused("string name = 2;", "bytes name = 2;", "from string to bytes")
+        self.refused("string name = 2;", "repeated string name = 2;", "single and repeated")
+        self.refused("string name = 2;", "optional string name = 2;", "optional and plain")
+
+    def test_renamed_field(self):
+        self.refused("string name = 2;", "string title = 2;", "now called title")
+
+    def test_field_leaves_its_oneof(self):
+        self.refused("oneof choice { uint32 count = 3;  // how many there are\n  }", "uint32 count = 3;  // how many there are",
+                     "oneof")
+
+    def test_enum(self):
+        self.refused("  SHADE_DARK = 1;  // nearly black\n", "", "SHADE_DARK (number 1) is gone")
+        self.refused("SHADE_DARK", "SHADE_DIM", "now called SHADE_DIM")
+        self.refused("SHADE_UNSPECIFIED", "SHADE_NONE", "must be SHADE_UNSPECIFIED")
+        self.refused("SHADE_DARK = 1;", "LIGHT = 2;  // nearly white\n  SHADE_DARK = 1;", "must begin with SHADE_")
+
+    def test_rpc(self):
+        self.refused("returns (Thing)", "returns (stream Thing)", "rpc atoll.v1.Things/GetThing changed")
+        self.refused("  // Returns the thing or NOT_FOUND.\n  rpc GetThing(Thing) returns (Thing);\n", "", "is gone")
+
+    def test_message_gone(self):
+        self.refused("Thing", "Item", "message atoll.v1.Thing is gone")
+
+    def test_comments(self):
+        self.refused("  // bytes, at least 1", "", "size_bytes has no comment")
+        self.refused("// A thing with a size.\n", "", "message atoll.v1.Thing has no comment")
+        self.refused("  // Returns the thing or NOT_FOUND.\n", "", "rpc atoll.v1.Things/GetThing has no comment")
+        self.refused("  // nearly black", "", "SHADE_DARK has no comment")
+
+    def test_field_name(self):
+        self.refused("Shade shade = 4;", "string aName = 9;  // mixed case is refused\n  Shade shade = 4;", "lower_snake_case")
+
+
+class Elf(unittest.TestCase):
+    SOURCE = '#include <cstdio>\n#include <cstring>\nint main(int n, char** v) { char b[64]; std::strcpy(b, v[n - 1]); return std::puts(b); }\n'
+    HARD = ["-O2", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2", "-fstack-protector-strong", "-fPIE", "-pie", "-Wl,-z,relro", "-Wl,-z,now"]
+
+    def problems(self, flags):
+        with tempfile.TemporaryDirectory() as folder:
+            source, program = pathlib.Path(folder, "a.cc"), f"{folder}/a"
+            source.write_text(self.SOURCE)
+            subprocess.run(["g++", "-w", *flags, str(source), "-o", program], check=True)
+            return " ".join(check_elf.problems_of(program))
+
+    def test_hardened_program_passes(self):
+        self.assertEqual(self.problems(self.HARD), "")
+
+    def test_each_lack_is_named(self):
+        for flag, words in {"-no-pie": "position-independent", "-Wl,-z,lazy": "binds lazily", "-Wl,-z,norelro": "relocations",
+                            "-Wl,-z,execstack": "executable stack", "-fno-stack-protector": "stack protector",
+                            "-U_FORTIFY_SOURCE": "checked function", "-Wl,-rpath,lib": "relative folder"}.items():
+            with self.subTest(flag):
+                self.assertIn(words, self.problems([*self.HARD, flag]))
+
+
+if __name__ == "__main__":
+    unittest.main()
