@@ -54,6 +54,9 @@ class Arena {
   std::unique_ptr<State> state_;
 };
 
+// Threads of LibTorch's CPU operators in this process; at least 1.
+void SetTensorThreads(int32_t threads);
+
 }  // namespace atl
 
 #endif  // ATOLL_WORKER_MODEL_ARENA_H_

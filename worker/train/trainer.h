@@ -27,7 +27,7 @@ struct TrainerOptions {
   TensorDevice device;
   int32_t threads = 0;                       // of LibTorch in this process; 0: leave as it is
   std::optional<uint32_t> end_of_text;       // of the job's tokenizer
-  std::optional<uint64_t> available_bytes;   // instead of asking the machine
+  std::optional<uint64_t> available_bytes;   // free on the device; a GPU's must be given, a host is asked
 };
 
 struct StepReport {

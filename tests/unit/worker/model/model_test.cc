@@ -1,0 +1,243 @@
+#include "worker/model/model.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "common/base/random.h"
+#include "gtest/gtest.h"
+#include "tests/unit/worker/model/reference_llama.h"
+
+namespace atl {
+namespace {
+
+constexpr int32_t kEndOfText = 3;
+
+struct Shape {
+  const char* name;
+  uint32_t heads, kv_heads;
+  bool tied, separate;
+  FragmentPattern pattern;
+};
+
+ModelSpec SpecOf(const Shape& shape) {
+  ModelSpec m;
+  m.vocab_size = 19;
+  m.hidden_size = 16;
+  m.intermediate_size = 24;
+  m.layers = 3;
+  m.heads = shape.heads;
+  m.kv_heads = shape.kv_heads;
+  m.head_dim = 6;
+  m.tie_embeddings = shape.tied;
+  m.init_std = 0.3;  // large enough that every path matters
+  return m;
+}
+
+// A model with its arenas, with parameters from the seed; norms are moved off 1 so that their weights matter.
+struct Fixture {
+  explicit Fixture(const ModelSpec& m, bool separate = false, FragmentPattern pattern = FragmentPattern::kWhole)
+      : spec(m), layout(MakeModelLayout(m, pattern, 1)) {
+    parameters = *Arena::Create(layout.elements, {});
+    gradients = *Arena::Create(layout.elements, {});
+    InitialParameters(layout, 7, 0, parameters->host());
+    for (const TensorInfo& t : layout.tensors) {
+      for (uint64_t i = 0; t.init == InitKind::kOnes && i < t.elements; ++i) {
+        parameters->host()[t.offset + i] += 0.2f * NormalAt(99, t.offset + i);
+      }
+    }
+    auto made = Model::Create(spec, layout, {.separate_documents = separate, .end_of_text = separate ? kEndOfText : -1},
+                              *parameters, gradients.get());
+    EXPECT_TRUE(made.ok()) << made.status();
+    model = *std::move(made);
+  }
+  const ModelSpec spec;
+  const ModelLayout layout;
+  std::unique_ptr<Arena> parameters, gradients;
+  std::unique_ptr<Model> model;
+};
+
+std::vector<int32_t> Tokens(size_t count, uint32_t vocab, uint64_t key = 5) {
+  Rng rng(key);
+  std::vector<int32_t> out(count);
+  for (int32_t& t : out) t = static_cast<int32_t>(rng.Below(vocab));
+  return out;
+}
+
+std::vector<int32_t> Row(const std::vector<int32_t>& tokens, size_t row, size_t length) {
+  return {tokens.begin() + static_cast<ptrdiff_t>(row * length), tokens.begin() + static_cast<ptrdiff_t>((row + 1) * length)};
+}
+
+class ModelShapes : public testing::TestWithParam<Shape> {};
+
+TEST_P(ModelShapes, LogitsEqualTheReference) {
+  Fixture f(SpecOf(GetParam()), GetParam().separate, GetParam().pattern);
+  const int32_t end = GetParam().separate ? kEndOfText : -1;
+  std::vector<int32_t> tokens = Tokens(2 * 12, f.spec.vocab_size);
+  tokens[4] = tokens[5] = tokens[16] = kEndOfText;  // also two in a row
+  std::vector<float> logits(tokens.size() * f.spec.vocab_size);
+  ASSERT_TRUE(f.model->Logits({tokens, 2}, logits).ok());
+  const test::ReferenceLlama reference(f.spec, f.layout, f.parameters->host());
+  for (size_t row = 0; row < 2; ++row) {
+    const auto expected = reference.Logits(Row(tokens, row, 12), end);
+    for (size_t i = 0; i < 12; ++i) {
+      for (size_t v = 0; v < f.spec.vocab_size; ++v) {
+        ASSERT_NEAR(logits[(row * 12 + i) * f.spec.vocab_size + v], expected[i][v], 2e-5) << row << " " << i << " " << v;
+      }
+    }
+  }
+  std::vector<float> last(2 * f.spec.vocab_size);
+  ASSERT_TRUE(f.model->LastLogits({tokens, 2}, last).ok());
+  for (size_t v = 0; v < f.spec.vocab_size; ++v) {
+    EXPECT_NEAR(last[v], logits[11 * f.spec.vocab_size + v], 1e-6);
+  }
+}
+
+TEST_P(ModelShapes, GradientsEqualFiniteDifferencesOfTheReference) {
+  Fixture f(SpecOf(GetParam()), GetParam().separate, GetParam().pattern);
+  const int32_t end = GetParam().separate ? kEndOfText : -1;
+  std::vector<int32_t> tokens = Tokens(2 * 9, f.spec.vocab_size);
+  tokens[3] = tokens[13] = kEndOfText;
+  const double scale = 0.125;
+  const auto sum = f.model->ForwardBackward({tokens, 2}, scale);
+  ASSERT_TRUE(sum.ok()) << sum.status();
+  test::ReferenceLlama reference(f.spec, f.layout, f.parameters->host());
+  const auto loss = [&] { return reference.Loss(Row(tokens, 0, 9), end) + reference.Loss(Row(tokens, 1, 9), end); };
+  EXPECT_NEAR(sum->nll, loss(), 1e-4);
+  EXPECT_EQ(sum->targets, 16u);
+  for (const TensorInfo& t : f.layout.tensors) {  // a few elements of every tensor
+    for (uint64_t i = 0; i < 6; ++i) {
+      const uint64_t at = t.offset + Permute(11, t.elements, i);
+      double& p = reference.parameter(at);
+      const double before = p, h = 1e-5;
+      p = before + h;
+      const double above = loss();
+      p = before - h;
+      const double below = loss();
+      p = before;
+      const double expected = scale * (above - below) / (2 * h);
+      EXPECT_NEAR(f.gradients->host()[at], expected, 1e-5 + 1e-4 * std::abs(expected)) << t.name << " " << at - t.offset;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ModelShapes,
+    testing::Values(Shape{"tied", 4, 4, true, false, FragmentPattern::kWhole},
+                    Shape{"untied", 4, 4, false, false, FragmentPattern::kStrided},
+                    Shape{"grouped", 4, 2, true, false, FragmentPattern::kSequential},
+                    Shape{"one_key_head", 4, 1, false, false, FragmentPattern::kWhole},
+                    Shape{"documents", 4, 2, true, true, FragmentPattern::kBalanced}),
+    [](const testing::TestParamInfo<Shape>& param) { return std::string(param.param.name); });
+
+const Shape kPlain{"plain", 4, 2, true, false, FragmentPattern::kWhole};
+
+TEST(Model, GradientsAreAddedToWhatIsThere) {
+  Fixture f(SpecOf(kPlain));
+  const std::vector<int32_t> tokens = Tokens(2 * 9, f.spec.vocab_size);
+  ASSERT_TRUE(f.model->ForwardBackward({tokens, 2}, 1.0).ok());
+  const std::vector<float> once(f.gradients->host().begin(), f.gradients->host().end());
+  ASSERT_TRUE(f.model->ForwardBackward({tokens, 2}, 1.0).ok());
+  for (size_t i = 0; i < once.size(); ++i) ASSERT_EQ(f.gradients->host()[i], 2 * once[i]) << i;
+}
+
+TEST(Model, SameInputsGiveTheSameBits) {
+  const std::vector<int32_t> tokens = Tokens(4 * 33, 19);
+  std::vector<float> first;
+  for (int round = 0; round < 3; ++round) {
+    Fixture f(SpecOf(kPlain));
+    ASSERT_TRUE(f.model->ForwardBackward({tokens, 4}, 0.01).ok());
+    const std::span<float> g = f.gradients->host();
+    if (round == 0) first.assign(g.begin(), g.end());
+    EXPECT_EQ(std::memcmp(first.data(), g.data(), g.size_bytes()), 0) << round;
+  }
+}
+
+TEST(Model, EvaluationGivesTheLossOfTraining) {
+  Fixture f(SpecOf(kPlain));
+  const std::vector<int32_t> tokens = Tokens(3 * 17, f.spec.vocab_size);
+  const auto trained = f.model->ForwardBackward({tokens, 3}, 1.0);
+  const auto evaluated = f.model->ForwardLoss({tokens, 3});
+  ASSERT_TRUE(trained.ok() && evaluated.ok());
+  EXPECT_EQ(trained->nll, evaluated->nll);
+  EXPECT_EQ(evaluated->targets, 48u);
+}
+
+TEST(Model, Bf16IsNearFp32AndFollowsTheMaster) {
+  ModelSpec spec = SpecOf(kPlain);
+  spec.init_std = 0.05;
+  Fixture exact(spec);
+  spec.precision = Precision::kBf16;
+  Fixture rounded(spec);
+  const std::vector<int32_t> tokens = Tokens(4 * 33, spec.vocab_size);
+  const auto a = exact.model->ForwardBackward({tokens, 4}, 1.0 / 128), b = rounded.model->ForwardBackward({tokens, 4}, 1.0 / 128);
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_NEAR(b->nll / a->nll, 1.0, 2e-3);
+  double dot = 0, square_a = 0, square_b = 0;
+  for (size_t i = 0; i < exact.layout.elements; ++i) {
+    const double x = exact.gradients->host()[i], y = rounded.gradients->host()[i];
+    dot += x * y;
+    square_a += x * x;
+    square_b += y * y;
+  }
+  EXPECT_GT(dot / std::sqrt(square_a * square_b), 0.999);
+
+  std::fill(rounded.parameters->host().begin(), rounded.parameters->host().end(), 0.0f);
+  ASSERT_TRUE(rounded.model->ParametersChanged().ok());
+  const auto uniform = rounded.model->ForwardLoss({tokens, 4});
+  ASSERT_TRUE(uniform.ok());
+  EXPECT_NEAR(uniform->nll / 128, std::log(19.0), 1e-5);
+}
+
+TEST(Model, RefusesTokensOutsideTheVocabulary) {
+  Fixture f(SpecOf(kPlain));
+  for (const int32_t bad : {-1, 19}) {
+    std::vector<int32_t> tokens = Tokens(10, 19);
+    tokens[7] = bad;
+    const auto sum = f.model->ForwardBackward({tokens, 1}, 1.0);
+    EXPECT_TRUE(absl::IsInvalidArgument(sum.status()));
+    EXPECT_NE(sum.status().message().find("outside the vocabulary of 19"), std::string::npos);
+  }
+  const std::vector<int32_t> ragged = Tokens(10, 19);
+  EXPECT_TRUE(absl::IsInvalidArgument(f.model->ForwardLoss({ragged, 3}).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(f.model->ForwardLoss({{}, 0}).status()));
+}
+
+TEST(Model, RefusesDocumentsWithoutAnEndOfTextToken) {
+  const ModelSpec spec = SpecOf(kPlain);
+  const ModelLayout layout = MakeModelLayout(spec, FragmentPattern::kWhole, 1);
+  const auto arena = Arena::Create(layout.elements, {});
+  const auto made = Model::Create(spec, layout, {.separate_documents = true}, **arena, nullptr);
+  EXPECT_TRUE(absl::IsInvalidArgument(made.status()));
+}
+
+TEST(Arena, ReadsAndWritesRanges) {
+  const auto arena = Arena::Create(10, {});
+  ASSERT_TRUE(arena.ok());
+  const std::vector<float> values = {1, 2, 3};
+  ASSERT_TRUE((*arena)->Write(4, values).ok());
+  std::vector<float> out(5);
+  ASSERT_TRUE((*arena)->Read(3, out).ok());
+  EXPECT_EQ(out, (std::vector<float>{0, 1, 2, 3, 0}));
+  EXPECT_EQ((*arena)->host().size(), 10u);
+  ASSERT_TRUE((*arena)->Zero().ok());
+  EXPECT_EQ((*arena)->host()[5], 0.0f);
+
+  std::vector<float> own = {5, 6};
+  const auto wrapped = Arena::Wrap(own);
+  EXPECT_EQ(wrapped->host().data(), own.data());
+}
+
+TEST(Arena, SaysWhenMemoryIsNotThere) {
+  const auto arena = Arena::Create(uint64_t{1} << 50, {});
+  EXPECT_TRUE(absl::IsResourceExhausted(arena.status())) << arena.status();
+  EXPECT_EQ(arena.status().message().find('\n'), std::string::npos);
+}
+
+TEST(Arena, SaysWhenThereIsNoGpu) {
+  const auto arena = Arena::Create(16, {.gpu = true});
+  EXPECT_TRUE(absl::IsFailedPrecondition(arena.status())) << arena.status();
+}
+
+}  // namespace
+}  // namespace atl

@@ -1,0 +1,54 @@
+// The forward pass of a Llama as LibTorch operators over weights that are views into an arena. Private to worker/model.
+#ifndef ATOLL_WORKER_MODEL_LLAMA_H_
+#define ATOLL_WORKER_MODEL_LLAMA_H_
+
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "common/plan/job_spec.h"
+#include "common/plan/model_layout.h"
+#include "worker/model/model.h"
+
+namespace atl {
+
+// The weights of one transformer block, in the arena's order. Projections that read the same input are one matrix.
+struct BlockWeights {
+  at::Tensor input_norm;  // [hidden]
+  at::Tensor qkv;         // [(heads + 2 kv_heads) head_dim, hidden]
+  at::Tensor output;      // [hidden, heads head_dim]
+  at::Tensor mlp_norm;    // [hidden]
+  at::Tensor gate_up;     // [2 intermediate, hidden]
+  at::Tensor down;        // [hidden, intermediate]
+};
+
+struct LlamaWeights {
+  at::Tensor embedding;  // [vocab, hidden]
+  std::vector<BlockWeights> blocks;
+  at::Tensor final_norm;  // [hidden]
+  at::Tensor head;        // [vocab, hidden]; the embedding itself when tied
+  std::vector<at::Tensor> leaves;  // every one of the above once
+  std::vector<uint64_t> offsets;   // of each leaf in the arena
+};
+
+// Views into `arena` (one dimension, of the layout's size); with `trainable` they are leaves of autograd. Requires that the
+// layout was made from `spec`: a broken one stops the process.
+LlamaWeights MapWeights(const ModelSpec& spec, const ModelLayout& layout, const at::Tensor& arena, bool trainable);
+
+// What attention must know of a batch beside the tokens.
+struct Positions {
+  at::Tensor cos, sin;  // [1 or sequences, length, 1, head_dim / 2], of the activations' type
+  at::Tensor mask;      // bool [sequences, 1, length, length], true where attended; undefined: plain causal
+};
+
+// Positions 0, 1, 2, … of every sequence, or, with separate documents, from 0 again after each end-of-text token.
+// `tokens` is int64 [sequences, length] on the weights' device.
+Positions MakePositions(const ModelSpec& spec, const ModelOptions& options, const at::Tensor& tokens, at::ScalarType type);
+
+// [sequences, length] tokens -> [sequences, length, hidden], after the final norm.
+at::Tensor LlamaHidden(const ModelSpec& spec, const LlamaWeights& weights, const at::Tensor& tokens,
+                       const Positions& positions);
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_MODEL_LLAMA_H_

@@ -1,0 +1,171 @@
+#include "worker/model/model.h"
+
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/grad_mode.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "common/base/check.h"
+#include "worker/model/llama.h"
+#include "worker/model/tensors.h"
+
+namespace atl {
+namespace {
+
+// Adds a finished gradient to its place in the gradient arena and drops it: no gradient outlives its use, and bf16
+// gradients of several passes are summed in fp32.
+class AddToArena final : public torch::autograd::PostAccumulateGradHook {
+ public:
+  explicit AddToArena(at::Tensor place) : place_(std::move(place)) {}
+  void operator()(const at::Tensor& leaf) override {
+    const at::NoGradGuard no_grad;
+    place_.add_(leaf.grad());
+    leaf.mutable_grad().reset();
+  }
+
+ private:
+  at::Tensor place_;
+};
+
+}  // namespace
+
+struct Model::State {
+  ModelSpec spec;
+  ModelOptions options;
+  at::Tensor master;   // fp32 arena
+  at::Tensor working;  // bf16 copy; undefined in fp32
+  bool stale = true;   // the bf16 copy lags behind
+  bool trainable = false;
+  LlamaWeights weights;
+
+  at::ScalarType type() const { return working.defined() ? at::kBFloat16 : at::kFloat; }
+  absl::Status Check(const TokenBatch& batch, uint32_t least_length) const;
+  // int64 on the device.
+  at::Tensor Tokens(const TokenBatch& batch) const;
+  void Refresh();
+  at::Tensor Hidden(const at::Tensor& tokens) {
+    return LlamaHidden(spec, weights, tokens, MakePositions(spec, options, tokens, type()));
+  }
+  // Summed over targets, fp32.
+  at::Tensor Loss(const TokenBatch& batch);
+};
+
+absl::Status Model::State::Check(const TokenBatch& batch, uint32_t least_length) const {
+  if (batch.sequences == 0 || batch.tokens.size() % batch.sequences != 0 || batch.length() < least_length) {
+    return absl::InvalidArgumentError(absl::StrCat("a batch of ", batch.tokens.size(), " tokens is not ",
+                                                   batch.sequences, " sequences of at least ", least_length));
+  }
+  for (const int32_t token : batch.tokens) {
+    if (token < 0 || static_cast<uint32_t>(token) >= spec.vocab_size) {
+      return absl::InvalidArgumentError(absl::StrCat("token ", token, " is outside the vocabulary of ", spec.vocab_size,
+                                                     ": the data were made with another tokenizer than the model"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+at::Tensor Model::State::Tokens(const TokenBatch& batch) const {
+  // from_blob takes no const memory; the tensor is only read.
+  const at::Tensor ids = at::from_blob(const_cast<int32_t*>(batch.tokens.data()), {batch.sequences, batch.length()},
+                                       at::TensorOptions().dtype(at::kInt));
+  return ids.to(master.device(), at::kLong);
+}
+
+void Model::State::Refresh() {
+  if (!stale || !working.defined()) return;
+  working.copy_(master);
+  stale = false;
+}
+
+at::Tensor Model::State::Loss(const TokenBatch& batch) {
+  const at::Tensor tokens = Tokens(batch);
+  const int64_t length = tokens.size(1) - 1;
+  const at::Tensor logits = at::linear(Hidden(tokens.narrow(1, 0, length)), weights.head);
+  return at::cross_entropy_loss(logits.flatten(0, 1).to(at::kFloat), tokens.narrow(1, 1, length).flatten(), {},
+                                at::Reduction::Sum);
+}
+
+Model::Model(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Model::~Model() = default;
+
+absl::StatusOr<std::unique_ptr<Model>> Model::Create(const ModelSpec& spec, const ModelLayout& layout,
+                                                     const ModelOptions& options, Arena& parameters,
+                                                     Arena* gradients) {
+  if (options.separate_documents && options.end_of_text < 0) {
+    return absl::InvalidArgumentError(
+        "data.separate_documents needs a tokenizer with an end-of-text token, and this corpus has none");
+  }
+  return Guarded("making the model", [&]() -> absl::StatusOr<std::unique_ptr<Model>> {
+    auto state = std::make_unique<State>();
+    state->spec = spec;
+    state->options = options;
+    state->master = TensorOf(parameters);
+    state->trainable = gradients != nullptr;
+    if (spec.precision == Precision::kBf16) state->working = at::empty_like(state->master, at::kBFloat16);
+    LlamaWeights& w = state->weights;
+    w = MapWeights(spec, layout, state->working.defined() ? state->working : state->master, state->trainable);
+    for (size_t i = 0; state->trainable && i < w.leaves.size(); ++i) {
+      at::Tensor place = TensorOf(*gradients).narrow(0, static_cast<int64_t>(w.offsets[i]), w.leaves[i].numel());
+      torch::autograd::impl::set_post_acc_grad_hooks(
+          w.leaves[i], std::make_unique<AddToArena>(place.view(w.leaves[i].sizes())));
+    }
+    return std::unique_ptr<Model>(new Model(std::move(state)));
+  });
+}
+
+absl::Status Model::ParametersChanged() {
+  state_->stale = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LossSum> Model::ForwardBackward(const TokenBatch& batch, double scale) {
+  ATOLL_CHECK(state_->trainable, "only a model with gradients is trained");
+  ATOLL_RETURN_IF_ERROR(state_->Check(batch, 2));
+  return Guarded("training", [&]() -> absl::StatusOr<LossSum> {
+    state_->Refresh();
+    const at::AutoGradMode grad(true);
+    const at::Tensor loss = state_->Loss(batch);
+    torch::autograd::backward({loss}, {at::full({}, scale, loss.options())});
+    return LossSum{.nll = loss.item<double>(), .targets = uint64_t{batch.sequences} * (batch.length() - 1)};
+  });
+}
+
+absl::StatusOr<LossSum> Model::ForwardLoss(const TokenBatch& batch) {
+  ATOLL_RETURN_IF_ERROR(state_->Check(batch, 2));
+  return Guarded("evaluating", [&]() -> absl::StatusOr<LossSum> {
+    state_->Refresh();
+    const at::NoGradGuard no_grad;
+    const at::Tensor loss = state_->Loss(batch);
+    return LossSum{.nll = loss.item<double>(), .targets = uint64_t{batch.sequences} * (batch.length() - 1)};
+  });
+}
+
+absl::Status Model::Logits(const TokenBatch& batch, std::span<float> out) {
+  ATOLL_RETURN_IF_ERROR(state_->Check(batch, 1));
+  ATOLL_CHECK(out.size() == batch.tokens.size() * state_->spec.vocab_size, "the output has a place for every score");
+  return Guarded("computing logits", [&]() {
+    state_->Refresh();
+    const at::NoGradGuard no_grad;
+    const at::Tensor logits = at::linear(state_->Hidden(state_->Tokens(batch)), state_->weights.head);
+    at::from_blob(out.data(), logits.sizes(), at::TensorOptions().dtype(at::kFloat)).copy_(logits);
+    return absl::OkStatus();
+  });
+}
+
+absl::Status Model::LastLogits(const TokenBatch& batch, std::span<float> out) {
+  ATOLL_RETURN_IF_ERROR(state_->Check(batch, 1));
+  ATOLL_CHECK(out.size() == size_t{batch.sequences} * state_->spec.vocab_size, "the output has a place for every score");
+  return Guarded("computing logits", [&]() {
+    state_->Refresh();
+    const at::NoGradGuard no_grad;
+    const at::Tensor last = state_->Hidden(state_->Tokens(batch)).select(1, batch.length() - 1);
+    const at::Tensor logits = at::linear(last, state_->weights.head);
+    at::from_blob(out.data(), logits.sizes(), at::TensorOptions().dtype(at::kFloat)).copy_(logits);
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace atl

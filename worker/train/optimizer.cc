@@ -1,0 +1,141 @@
+#include "worker/train/optimizer.h"
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <torch/csrc/autograd/grad_mode.h>
+
+#include "common/base/check.h"
+#include "worker/model/tensors.h"
+
+namespace atl {
+namespace {
+
+constexpr int64_t kNormBlock = 4096;
+
+// A run of neighbouring tensors that are treated alike.
+struct Run {
+  uint64_t offset = 0, elements = 0;
+  bool decay = false;
+};
+
+std::vector<Run> RunsOf(const ModelLayout& layout) {
+  std::vector<Run> runs;
+  for (const TensorInfo& t : layout.tensors) {
+    if (runs.empty() || runs.back().decay != t.decay) runs.push_back({t.offset, 0, t.decay});
+    runs.back().elements += t.elements;
+  }
+  return runs;
+}
+
+// The tensors of all runs of one kind, cut from an arena.
+std::vector<at::Tensor> Cut(const at::Tensor& arena, const std::vector<Run>& runs, bool decay) {
+  std::vector<at::Tensor> out;
+  for (const Run& r : runs) {
+    if (r.decay == decay) out.push_back(arena.narrow(0, static_cast<int64_t>(r.offset), static_cast<int64_t>(r.elements)));
+  }
+  return out;
+}
+
+}  // namespace
+
+struct Optimizer::State {
+  // Same positions, same runs.
+  struct Group {
+    std::vector<at::Tensor> parameters, gradients, first, second;
+  };
+  at::Tensor parameters, gradients;  // whole arenas
+  std::vector<Run> runs;
+  Group decayed, kept;
+};
+
+Optimizer::Optimizer(const InnerOptimizerSpec& spec, std::unique_ptr<State> state)
+    : spec_(spec), state_(std::move(state)) {}
+Optimizer::~Optimizer() = default;
+
+absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(const InnerOptimizerSpec& spec, const ModelLayout& layout,
+                                                             Arena& parameters, Arena& gradients) {
+  auto state = std::make_unique<State>();
+  state->parameters = TensorOf(parameters);
+  state->gradients = TensorOf(gradients);
+  state->runs = RunsOf(layout);
+  auto out = std::unique_ptr<Optimizer>(new Optimizer(spec, std::move(state)));
+  if (spec.kind == InnerOptimizerSpec::Kind::kAdamW) {
+    ATOLL_ASSIGN_OR_RETURN(out->first_, Arena::Create(layout.elements, parameters.device()));
+    ATOLL_ASSIGN_OR_RETURN(out->second_, Arena::Create(layout.elements, parameters.device()));
+  }
+  State& s = *out->state_;
+  for (const bool decay : {true, false}) {
+    State::Group& group = decay ? s.decayed : s.kept;
+    group.parameters = Cut(s.parameters, s.runs, decay);
+    group.gradients = Cut(s.gradients, s.runs, decay);
+    if (out->first_ == nullptr) continue;
+    group.first = Cut(TensorOf(*out->first_), s.runs, decay);
+    group.second = Cut(TensorOf(*out->second_), s.runs, decay);
+  }
+  return out;
+}
+
+absl::StatusOr<double> Optimizer::GradientNorm() {
+  return Guarded("measuring the gradient", [&]() -> absl::StatusOr<double> {
+    const at::NoGradGuard no_grad;
+    const at::Tensor& g = state_->gradients;
+    const int64_t whole = g.numel() / kNormBlock * kNormBlock;
+    double sum = 0;
+    const auto add = [&sum](const at::Tensor& norms) {
+      const at::Tensor host = norms.cpu().contiguous();
+      for (int64_t i = 0; i < host.numel(); ++i) {
+        const double norm = static_cast<double>(host.const_data_ptr<float>()[i]);
+        sum += norm * norm;
+      }
+    };
+    if (whole > 0) add(at::linalg_vector_norm(g.narrow(0, 0, whole).view({-1, kNormBlock}), 2, at::IntArrayRef{1}));
+    if (whole < g.numel()) {
+      add(at::linalg_vector_norm(g.narrow(0, whole, g.numel() - whole).unsqueeze(0), 2, at::IntArrayRef{1}));
+    }
+    return std::sqrt(sum);
+  });
+}
+
+absl::Status Optimizer::ScaleGradients(double factor) {
+  return Guarded("clipping", [&]() {
+    const at::NoGradGuard no_grad;
+    state_->gradients.mul_(factor);
+    return absl::OkStatus();
+  });
+}
+
+absl::Status Optimizer::Apply(double learning_rate) {
+  return Guarded("updating the parameters", [&]() {
+    const at::NoGradGuard no_grad;
+    return first_ != nullptr ? ApplyAdamW(learning_rate) : ApplySgd(learning_rate);
+  });
+}
+
+absl::Status Optimizer::ApplyAdamW(double learning_rate) {
+  ++steps_;
+  const at::Tensor step = at::full({}, static_cast<double>(steps_), state_->parameters.options());
+  for (const bool decay : {true, false}) {
+    State::Group& g = decay ? state_->decayed : state_->kept;
+    if (g.parameters.empty()) continue;
+    const std::vector<at::Tensor> counts(g.parameters.size(), step);
+    at::_fused_adamw_(g.parameters, g.gradients, g.first, g.second, {}, counts, learning_rate, spec_.beta1, spec_.beta2,
+                      decay ? spec_.weight_decay : 0.0, spec_.epsilon, /*amsgrad=*/false, /*maximize=*/false);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Optimizer::ApplySgd(double learning_rate) {
+  ++steps_;
+  if (spec_.weight_decay != 0) {
+    for (at::Tensor& p : state_->decayed.parameters) p.mul_(1.0 - learning_rate * spec_.weight_decay);
+  }
+  state_->parameters.add_(state_->gradients, -learning_rate);
+  return absl::OkStatus();
+}
+
+}  // namespace atl

@@ -1,0 +1,51 @@
+// Clipping and the optimizer's update over whole arenas: LibTorch's fused AdamW over the runs of tensors with and without
+// weight decay, or plain SGD. Private to worker/train; LibTorch stays behind it.
+#ifndef ATOLL_WORKER_TRAIN_OPTIMIZER_H_
+#define ATOLL_WORKER_TRAIN_OPTIMIZER_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "common/base/status.h"
+#include "common/plan/job_spec.h"
+#include "common/plan/model_layout.h"
+#include "worker/model/arena.h"
+
+namespace atl {
+
+// Owned by one thread at a time. Arenas outlive it and lie on one device.
+class Optimizer {
+ public:
+  static absl::StatusOr<std::unique_ptr<Optimizer>> Create(const InnerOptimizerSpec& spec, const ModelLayout& layout,
+                                                           Arena& parameters, Arena& gradients);
+  ~Optimizer();
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  // Euclidean norm of the gradients: fp32 within blocks of 4,096 elements, double over blocks in arena order, so that it
+  // does not depend on the number of threads. Not finite when a gradient is not, or when a block overflows fp32.
+  absl::StatusOr<double> GradientNorm();
+  absl::Status ScaleGradients(double factor);
+  // One update with the gradients as they are. Requires finite gradients.
+  absl::Status Apply(double learning_rate);
+
+  Arena* first_moments() { return first_.get(); }    // nullptr with SGD
+  Arena* second_moments() { return second_.get(); }
+  uint64_t steps() const { return steps_; }
+  void set_steps(uint64_t steps) { steps_ = steps; }
+
+ private:
+  struct State;
+  Optimizer(const InnerOptimizerSpec& spec, std::unique_ptr<State> state);
+  absl::Status ApplyAdamW(double learning_rate);
+  absl::Status ApplySgd(double learning_rate);
+
+  const InnerOptimizerSpec spec_;
+  std::unique_ptr<Arena> first_, second_;
+  uint64_t steps_ = 0;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_TRAIN_OPTIMIZER_H_

@@ -1,0 +1,167 @@
+#include "worker/train/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/base/check.h"
+#include "worker/train/optimizer.h"
+
+namespace atl {
+namespace {
+
+constexpr uint32_t kEvaluationTokens = 4096;  // of one pass
+
+ModelOptions OptionsOf(const JobSpec& spec, const TrainerOptions& options) {
+  return {.separate_documents = spec.data.separate_documents,
+          .end_of_text = options.end_of_text.has_value() ? static_cast<int32_t>(*options.end_of_text) : -1};
+}
+
+TokenBatch Slice(const TokenBatch& batch, uint32_t first, uint32_t count) {
+  return {.tokens = batch.tokens.subspan(size_t{first} * batch.length(), size_t{count} * batch.length()),
+          .sequences = count};
+}
+
+// In passes of at most `micro` sequences, front to back.
+template <typename Pass>
+absl::StatusOr<LossSum> SumOver(const TokenBatch& batch, uint32_t micro, const Pass& pass) {
+  LossSum sum;
+  for (uint32_t first = 0; first < batch.sequences; first += micro) {
+    ATOLL_ASSIGN_OR_RETURN(const LossSum part, pass(Slice(batch, first, std::min(micro, batch.sequences - first))));
+    sum.nll += part.nll;
+    sum.targets += part.targets;
+  }
+  return sum;
+}
+
+absl::Status CheckBatch(const TokenBatch& batch) {
+  if (batch.sequences > 0 && batch.tokens.size() % batch.sequences == 0 && batch.length() >= 2) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("a batch of ", batch.tokens.size(), " tokens in ", batch.sequences,
+                                                 " sequences: each must be as long as the others, at least 2"));
+}
+
+}  // namespace
+
+struct Trainer::State {
+  State(const JobSpec& job, const Clock& c) : spec(job), clock(c) {}
+  const JobSpec spec;
+  const Clock& clock;
+  std::unique_ptr<Arena> parameters, gradients;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Optimizer> optimizer;
+  TrainingMemory memory;
+  uint32_t micro = 1;
+
+  // All passes of one step with the present micro-batch.
+  absl::StatusOr<LossSum> Accumulate(const TokenBatch& batch);
+  // Halves the micro-batch until the passes fit.
+  absl::StatusOr<LossSum> AccumulateWithinMemory(const TokenBatch& batch);
+  absl::Status ClipAndApply(double learning_rate, StepReport& report);
+};
+
+absl::StatusOr<LossSum> Trainer::State::Accumulate(const TokenBatch& batch) {
+  ATOLL_RETURN_IF_ERROR(gradients->Zero());
+  const double targets = static_cast<double>(batch.sequences) * (batch.length() - 1);
+  return SumOver(batch, micro, [&](const TokenBatch& part) { return model->ForwardBackward(part, 1.0 / targets); });
+}
+
+absl::StatusOr<LossSum> Trainer::State::AccumulateWithinMemory(const TokenBatch& batch) {
+  for (;;) {  // at most log2(micro) + 1 rounds
+    absl::StatusOr<LossSum> sum = Accumulate(batch);
+    const bool fits = !absl::IsResourceExhausted(sum.status());
+    if (fits || micro == 1 || spec.batch.micro_batch != 0) return sum;
+    micro = (micro + 1) / 2;
+  }
+}
+
+absl::Status Trainer::State::ClipAndApply(double learning_rate, StepReport& report) {
+  ATOLL_ASSIGN_OR_RETURN(report.grad_norm, optimizer->GradientNorm());
+  report.applied = std::isfinite(report.loss) && std::isfinite(report.grad_norm);
+  if (!report.applied) return absl::OkStatus();
+  const double limit = spec.inner.gradient_clip;
+  const double factor = limit > 0 ? limit / (report.grad_norm + 1e-6) : 1.0;
+  if (factor < 1.0) ATOLL_RETURN_IF_ERROR(optimizer->ScaleGradients(factor));
+  return optimizer->Apply(learning_rate);
+}
+
+Trainer::Trainer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Trainer::~Trainer() = default;
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const JobSpec& spec, const ModelLayout& layout,
+                                                         const TrainerOptions& options, const Clock& clock) {
+  ATOLL_CHECK(options.available_bytes.has_value() || !options.device.gpu, "a GPU's free memory is given");
+  auto state = std::make_unique<State>(spec, clock);
+  uint64_t available = options.available_bytes.value_or(0);
+  if (!options.available_bytes.has_value()) {
+    ATOLL_ASSIGN_OR_RETURN(available, AvailableHostMemory());
+  }
+  ATOLL_ASSIGN_OR_RETURN(state->micro, ChooseMicroBatch(spec, layout, options.device, available));
+  state->memory = EstimateTrainingMemory(spec, layout, state->micro);
+  if (options.threads > 0) SetTensorThreads(options.threads);
+  ATOLL_ASSIGN_OR_RETURN(state->parameters, Arena::Create(layout.elements, options.device));
+  ATOLL_ASSIGN_OR_RETURN(state->gradients, Arena::Create(layout.elements, options.device));
+  ATOLL_ASSIGN_OR_RETURN(state->model, Model::Create(spec.model, layout, OptionsOf(spec, options), *state->parameters,
+                                                     state->gradients.get()));
+  ATOLL_ASSIGN_OR_RETURN(state->optimizer,
+                         Optimizer::Create(spec.inner, layout, *state->parameters, *state->gradients));
+  return std::unique_ptr<Trainer>(new Trainer(std::move(state)));
+}
+
+absl::StatusOr<StepReport> Trainer::Step(const TokenBatch& batch, double learning_rate) {
+  State& s = *state_;
+  ATOLL_RETURN_IF_ERROR(CheckBatch(batch));
+  ATOLL_RETURN_IF_ERROR(s.model->ParametersChanged());  // the caller may have merged since the last step
+  StepReport report;
+  const Instant begin = s.clock.Now();
+  ATOLL_ASSIGN_OR_RETURN(const LossSum sum, s.AccumulateWithinMemory(batch));
+  const Instant passed = s.clock.Now();
+  report.loss = sum.nll / static_cast<double>(sum.targets);
+  report.tokens = sum.targets;
+  report.micro_batch = s.micro;
+  report.passes = passed - begin;
+  ATOLL_RETURN_IF_ERROR(s.ClipAndApply(learning_rate, report));
+  report.update = s.clock.Now() - passed;
+  return report;
+}
+
+Arena& Trainer::parameters() { return *state_->parameters; }
+Arena& Trainer::gradients() { return *state_->gradients; }
+Arena* Trainer::first_moments() { return state_->optimizer->first_moments(); }
+Arena* Trainer::second_moments() { return state_->optimizer->second_moments(); }
+uint64_t Trainer::optimizer_steps() const { return state_->optimizer->steps(); }
+void Trainer::set_optimizer_steps(uint64_t steps) { state_->optimizer->set_steps(steps); }
+uint32_t Trainer::micro_batch() const { return state_->micro; }
+const TrainingMemory& Trainer::memory() const { return state_->memory; }
+
+absl::Status Trainer::ResetOptimizer() {
+  for (Arena* moments : {first_moments(), second_moments()}) {
+    if (moments != nullptr) ATOLL_RETURN_IF_ERROR(moments->Zero());
+  }
+  set_optimizer_steps(0);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const ModelSpec& spec, const ModelLayout& layout,
+                                                             const ModelOptions& options, TensorDevice device,
+                                                             std::span<float> parameters) {
+  ATOLL_CHECK(parameters.size() == layout.elements, "the parameters fill the layout");
+  auto out = std::unique_ptr<Evaluator>(new Evaluator);
+  if (device.gpu) {
+    ATOLL_ASSIGN_OR_RETURN(out->arena_, Arena::Create(layout.elements, device));
+    ATOLL_RETURN_IF_ERROR(out->arena_->Write(0, parameters));
+  } else {
+    out->arena_ = Arena::Wrap(parameters);
+  }
+  ATOLL_ASSIGN_OR_RETURN(out->model_, Model::Create(spec, layout, options, *out->arena_, nullptr));
+  return out;
+}
+
+absl::StatusOr<LossSum> Evaluator::Evaluate(const TokenBatch& batch) {
+  ATOLL_RETURN_IF_ERROR(CheckBatch(batch));
+  const uint32_t micro = std::max<uint32_t>(1, kEvaluationTokens / (batch.length() - 1));
+  return SumOver(batch, micro, [&](const TokenBatch& part) { return model_->ForwardLoss(part); });
+}
+
+}  // namespace atl
