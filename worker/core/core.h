@@ -1,0 +1,89 @@
+// The life of one worker: joining, training, waiting, evaluating, closing, draining. A deterministic machine: Step(event,
+// now) changes the state and returns what must be done, in order; the same events at the same instants give the same
+// effects. It runs in the daemon, in unit tests and in the simulator unchanged. No thread, lock, clock, file, socket, log,
+// random number, unordered iteration or floating point lives here. Owned by the session's thread.
+//
+//   kIdle -> kPreparing -> kFetching -> kActive -> kLeft          (job assigned, prepared, fragments fetched, SIGTERM)
+//     ^________|____________|____________|                        Unassign, JobBroken, failure
+//
+// Steps of the job clock are what SyncSchedule, the rate and the stop rule speak of. Steps taken are what limits speak of.
+// The clock is the steps taken plus an offset that grows, by whole periods, when the job is two periods ahead.
+//
+// Every wait has a deadline or a repetition, and waiting_for() says what it waits for:
+//   an update at its apply step      apply_patience, or one heartbeat interval while the coordinator is away
+//   leases                           asked again after kLeaseRepeat
+//   a fetch                          the link repeats it; a refused one is asked again after kFetchRepeat
+//   an upload before leaving         leave_grace
+//   an evaluation's versions         evaluation_patience
+//   more steps than max_unsynced     until an update is applied; said in every heartbeat
+#ifndef ATOLL_WORKER_CORE_CORE_H_
+#define ATOLL_WORKER_CORE_CORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "worker/core/events.h"
+
+namespace atl::worker {
+
+struct CoreOptions {
+  WorkerId worker;
+  std::string program_version;
+  uint64_t start_nonce = 0;
+  std::string device;
+  uint64_t memory_bytes = 0;
+  bool evaluate_only = false;
+  Duration leave_grace = Seconds(10);          // SIGTERM: for an upload under way
+  Duration evaluation_patience = Seconds(30);  // for the assigned versions to arrive
+};
+
+constexpr Duration kLeaseRepeat = Seconds(2);
+constexpr Duration kFetchRepeat = Seconds(2);
+
+// A fragment, for tests, metrics and the local health page.
+struct FragmentStatus {
+  Version applied;
+  bool contribution_held = false;
+  bool contribution_accepted = false;
+  uint32_t missed = 0;        // syncs running
+  uint64_t steps_behind = 0;  // in the drift: since the last contribution that counted
+};
+
+class Core {
+ public:
+  explicit Core(CoreOptions options);
+  ~Core();
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+
+  // Requires now >= every earlier now. Effects that answer with an event must be answered exactly once, unless ReleaseJob,
+  // DropFetches or CancelUpload came in between; answers that no longer fit are ignored.
+  Effects Step(const Event& event, Instant now);
+  // When a Boundary must be given at the latest; kNever when only an event can change anything.
+  Instant NextWake() const;
+
+  // What the next heartbeat says, without sequence and metrics. Cheap; between two Steps.
+  Heartbeat MakeHeartbeat(Instant now) const;
+  Duration heartbeat_interval() const;
+  WorkerActivity activity() const;
+  std::string waiting_for(Instant now) const;
+  BootNumber boot() const;
+  Incarnation incarnation() const;
+  const JobId& job() const;
+  uint64_t clock_step() const;
+  uint64_t samples_held() const;  // leased and not trained on
+  std::vector<FragmentStatus> fragments() const;
+  bool left() const;
+  // Breaks with ATOLL_CHECK on a violated invariant; cheap enough to call after every step in tests and the simulator.
+  void CheckInvariants() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace atl::worker
+
+#endif  // ATOLL_WORKER_CORE_CORE_H_
