@@ -1,0 +1,101 @@
+#include "worker/train/memory.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "gtest/gtest.h"
+
+namespace atl {
+namespace {
+
+JobSpec Job() {
+  JobSpec job;
+  job.model.vocab_size = 8192;
+  job.model.intermediate_size = 688;
+  job.model.layers = 6;
+  job.model.heads = job.model.kv_heads = 8;
+  job.model.head_dim = 32;
+  job.data.sequence_length = 256;
+  job.batch.sequences_per_step = 32;
+  return job;
+}
+
+ModelLayout LayoutOf(const JobSpec& job) { return MakeModelLayout(job.model, FragmentPattern::kWhole, 1); }
+
+TEST(EstimateTrainingMemory, CountsArenasExactly) {
+  JobSpec job = Job();
+  const ModelLayout layout = LayoutOf(job);
+  const TrainingMemory m = EstimateTrainingMemory(job, layout, 1);
+  EXPECT_EQ(m.parameter_bytes, layout.elements * 4);
+  EXPECT_EQ(m.moment_bytes, layout.elements * 8);
+  EXPECT_EQ(m.working_copy_bytes, 0u);
+  job.inner.kind = InnerOptimizerSpec::Kind::kSgd;
+  job.model.precision = Precision::kBf16;
+  EXPECT_EQ(EstimateTrainingMemory(job, layout, 1).moment_bytes, 0u);
+  EXPECT_EQ(EstimateTrainingMemory(job, layout, 1).working_copy_bytes, layout.elements * 2);
+}
+
+TEST(EstimateTrainingMemory, ActivationsGrowWithTheMicroBatch) {
+  const JobSpec job = Job();
+  const ModelLayout layout = LayoutOf(job);
+  EXPECT_EQ(EstimateTrainingMemory(job, layout, 4).activation_bytes,
+            4 * EstimateTrainingMemory(job, layout, 1).activation_bytes);
+}
+
+TEST(ChooseMicroBatch, StopsAtThePassLimit) {
+  const JobSpec job = Job();
+  const ModelLayout layout = LayoutOf(job);
+  EXPECT_EQ(*ChooseMicroBatch(job, layout, {}, uint64_t{64} << 30), 16u);              // 4,096 tokens
+  EXPECT_EQ(*ChooseMicroBatch(job, layout, {.gpu = true}, uint64_t{64} << 30), 32u);  // all of the step
+}
+
+TEST(ChooseMicroBatch, HalvesUntilItFits) {
+  const JobSpec job = Job();
+  const ModelLayout layout = LayoutOf(job);
+  const uint64_t four = EstimateTrainingMemory(job, layout, 4).total();
+  EXPECT_EQ(*ChooseMicroBatch(job, layout, {}, four / 9 * 10 + 1000), 4u);
+  const uint64_t one = EstimateTrainingMemory(job, layout, 1).total();
+  EXPECT_EQ(*ChooseMicroBatch(job, layout, {}, one / 9 * 10 + 1000), 1u);
+  const auto none = ChooseMicroBatch(job, layout, {}, one);
+  EXPECT_TRUE(absl::IsResourceExhausted(none.status()));
+}
+
+TEST(ChooseMicroBatch, TakesTheJobsOwn) {
+  JobSpec job = Job();
+  job.batch.micro_batch = 24;
+  EXPECT_EQ(*ChooseMicroBatch(job, LayoutOf(job), {}, uint64_t{64} << 30), 24u);
+  EXPECT_TRUE(absl::IsResourceExhausted(ChooseMicroBatch(job, LayoutOf(job), {}, uint64_t{1} << 28).status()));
+}
+
+class HostMemory : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = testing::TempDir() + "/atoll_memory_" + std::to_string(getpid());
+    std::filesystem::create_directories(root_ + "/proc/self");
+    std::filesystem::create_directories(root_ + "/sys/fs/cgroup/a/b");
+    Put("/proc/meminfo", "MemTotal:       1000 kB\nMemFree: 3 kB\nMemAvailable:   800 kB\n");
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  void Put(const std::string& path, const std::string& text) { std::ofstream(root_ + path) << text; }
+  std::string root_;
+};
+
+TEST_F(HostMemory, IsWhatTheKernelSays) { EXPECT_EQ(*AvailableHostMemory(root_), 800u * 1024); }
+
+TEST_F(HostMemory, IsWhatTheCgroupLeaves) {
+  Put("/proc/self/cgroup", "0::/a/b\n");
+  Put("/sys/fs/cgroup/a/b/memory.max", "500000\n");
+  Put("/sys/fs/cgroup/a/b/memory.current", "300000\n");
+  Put("/sys/fs/cgroup/a/b/memory.stat", "anon 1\ninactive_file 100000\n");
+  EXPECT_EQ(*AvailableHostMemory(root_), 300000u);
+  Put("/sys/fs/cgroup/a/b/memory.max", "max\n");
+  EXPECT_EQ(*AvailableHostMemory(root_), 800u * 1024);
+}
+
+TEST_F(HostMemory, SaysWhenItCannotTell) {
+  Put("/proc/meminfo", "nothing\n");
+  EXPECT_TRUE(absl::IsInternal(AvailableHostMemory(root_).status()));
+}
+
+}  // namespace
+}  // namespace atl
