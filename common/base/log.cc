@@ -6,7 +6,7 @@
 #include <ctime>
 #include <deque>
 
-#include "absl/strings/escaping.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "common/base/mutex.h"
 
@@ -79,8 +79,8 @@ std::string LogLine::ToText() const {
 }
 
 std::string LogLine::ToJson() const {
-  std::string out = absl::StrCat("{\"time\":\"", Stamp(wall_nanos), "\",\"level\":\"", Name(level), "\",\"event\":\"",
-                                 Escape(event), "\"");
+  std::string out = absl::StrCat("{\"time\":\"", Stamp(wall_nanos), "\",\"level\":\"",
+                                 absl::AsciiStrToLower(Name(level)), "\",\"event\":\"", Escape(event), "\"");
   for (const LogField& field : fields) {
     absl::StrAppend(&out, ",\"", Escape(field.key), "\":\"", Escape(field.value), "\"");
   }

@@ -83,7 +83,7 @@ def is_test(path):
 
 def code_problems(path, text):
     """Yields (rule, line, amount or None, sentence)."""
-    code = without_comments_and_literals(text)
+    code = re.sub(r"^[ \t]*#[ \t]*include[^\n]*", "", without_comments_and_literals(text), flags=re.MULTILINE)
     rules = {k: v for k, v in CODE_RULES.items() if not (is_test(path) and k in TESTS_ARE_FREE_OF)}
     if is_test(path):
         rules |= TEST_RULES

@@ -1,0 +1,144 @@
+#include "common/base/files.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+namespace atl {
+namespace {
+
+class FilesTest : public testing::Test {
+ protected:
+  FilesTest() {
+    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = JoinPath(testing::TempDir(), absl::StrCat("atoll-files-", info->name(), "-", ::getpid()));
+    std::filesystem::remove_all(folder_);
+    EXPECT_TRUE(files_->MakeDirectory(folder_).ok());
+  }
+  ~FilesTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string Path(const std::string& name) const { return JoinPath(folder_, name); }
+  std::string Content(const std::string& path) const {
+    const auto content = ReadWholeFile(*files_, path, 1 << 20);
+    return content.ok() ? *content : absl::StrCat("error: ", content.status().message());
+  }
+  absl::Status Write(const std::string& path, const std::string& text) {
+    return WriteFileAtomically(*files_, path, AsBytes(text));
+  }
+
+  const std::unique_ptr<Files> files_ = MakePosixFiles();
+  std::string folder_;
+};
+
+TEST_F(FilesTest, AppendsReadsAndTruncates) {
+  const auto file = files_->OpenForAppend(Path("log"));
+  ASSERT_TRUE(file.ok());
+  ASSERT_TRUE((*file)->Append(AsBytes(std::string("hello "))).ok());
+  ASSERT_TRUE((*file)->Append(AsBytes(std::string("world"))).ok());
+  ASSERT_TRUE((*file)->Sync().ok());
+  EXPECT_EQ(*(*file)->Size(), 11u);
+  std::string part(5, '\0');
+  ASSERT_TRUE((*file)->ReadAt(6, std::as_writable_bytes(std::span(part))).ok());
+  EXPECT_EQ(part, "world");
+  ASSERT_TRUE((*file)->Truncate(5).ok());
+  ASSERT_TRUE((*file)->Append(AsBytes(std::string("!"))).ok());
+  EXPECT_EQ(Content(Path("log")), "hello!");
+}
+
+TEST_F(FilesTest, OpeningAgainGoesOnAtTheEnd) {
+  ASSERT_TRUE((*files_->OpenForAppend(Path("log")))->Append(AsBytes(std::string("a"))).ok());
+  ASSERT_TRUE((*files_->OpenForAppend(Path("log")))->Append(AsBytes(std::string("b"))).ok());
+  EXPECT_EQ(Content(Path("log")), "ab");
+}
+
+TEST_F(FilesTest, ReadingPastTheEndIsOutOfRange) {
+  ASSERT_TRUE(Write(Path("short"), "abc").ok());
+  const auto file = files_->OpenForRead(Path("short"));
+  std::string part(4, '\0');
+  const absl::Status status = (*file)->ReadAt(0, std::as_writable_bytes(std::span(part)));
+  EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_NE(std::string(status.message()).find(Path("short")), std::string::npos) << status;
+}
+
+TEST_F(FilesTest, AMissingFileIsNotFoundAndNamed) {
+  const auto file = files_->OpenForRead(Path("nowhere"));
+  EXPECT_EQ(file.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_NE(std::string(file.status().message()).find("nowhere"), std::string::npos) << file.status();
+}
+
+TEST_F(FilesTest, AFullDiskIsResourceExhausted) {
+  const auto file = files_->OpenForAppend("/dev/full");
+  if (!file.ok()) GTEST_SKIP() << "/dev/full cannot be opened here";
+  EXPECT_EQ((*file)->Append(AsBytes(std::string("x"))).code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(FilesTest, AtomicWriteReplacesTheWholeFileAndLeavesNothingElse) {
+  ASSERT_TRUE(Write(Path("state"), "a long first version").ok());
+  ASSERT_TRUE(Write(Path("state"), "second").ok());
+  EXPECT_EQ(Content(Path("state")), "second");
+  EXPECT_EQ(*files_->List(folder_), std::vector<std::string>{"state"});
+}
+
+TEST_F(FilesTest, AtomicWriteIgnoresWhatACrashLeftBehind) {
+  ASSERT_TRUE((*files_->OpenForAppend(Path("state.tmp")))->Append(AsBytes(std::string("half"))).ok());
+  ASSERT_TRUE(Write(Path("state"), "whole").ok());
+  EXPECT_EQ(Content(Path("state")), "whole");
+}
+
+TEST_F(FilesTest, AFailedAtomicWriteLeavesTheOldFile) {
+  ASSERT_TRUE(Write(Path("state"), "old").ok());
+  ASSERT_TRUE(files_->MakeDirectory(Path("state.tmp/occupied")).ok());  // cannot be removed, so the write fails
+  EXPECT_FALSE(Write(Path("state"), "new").ok());
+  EXPECT_EQ(Content(Path("state")), "old");
+}
+
+TEST_F(FilesTest, ReadWholeFileHasALimit) {
+  ASSERT_TRUE(Write(Path("big"), std::string(100, 'x')).ok());
+  EXPECT_TRUE(ReadWholeFile(*files_, Path("big"), 100).ok());
+  EXPECT_EQ(ReadWholeFile(*files_, Path("big"), 99).status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(FilesTest, ListsNamesInOrderAndNothingForAMissingFolder) {
+  for (const std::string name : {"b", "a", "c"}) ASSERT_TRUE(Write(Path(name), "").ok());
+  EXPECT_EQ(*files_->List(folder_), (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_TRUE(files_->List(Path("missing"))->empty());
+}
+
+TEST_F(FilesTest, RenamesLinksAndRemoves) {
+  ASSERT_TRUE(Write(Path("a"), "x").ok());
+  ASSERT_TRUE(files_->HardLink(Path("a"), Path("b")).ok());
+  ASSERT_TRUE(files_->Rename(Path("a"), Path("c")).ok());
+  EXPECT_FALSE(files_->Exists(Path("a")));
+  EXPECT_EQ(Content(Path("b")), "x");
+  ASSERT_TRUE(files_->Remove(Path("c")).ok());
+  EXPECT_TRUE(files_->Remove(Path("c")).ok()) << "removing what is gone is fine";
+  EXPECT_EQ(Content(Path("b")), "x");
+  EXPECT_TRUE(files_->SyncDirectory(folder_).ok());
+}
+
+TEST_F(FilesTest, MakesFoldersWithTheirParents) {
+  EXPECT_TRUE(files_->MakeDirectory(Path("a/b/c")).ok());
+  EXPECT_TRUE(files_->MakeDirectory(Path("a/b/c")).ok());
+  EXPECT_TRUE(files_->Exists(Path("a/b/c")));
+  ASSERT_TRUE(Write(Path("file"), "").ok());
+  EXPECT_FALSE(files_->MakeDirectory(Path("file/below")).ok());
+}
+
+TEST_F(FilesTest, TellsTheFreeSpace) {
+  const auto space = files_->SpaceAt(folder_);
+  ASSERT_TRUE(space.ok());
+  EXPECT_GT(space->total_bytes, 0u);
+  EXPECT_LE(space->free_bytes, space->total_bytes);
+}
+
+TEST(Paths, JoinAndDirectoryOf) {
+  EXPECT_EQ(JoinPath("a", "b"), "a/b");
+  EXPECT_EQ(JoinPath("a/", "b"), "a/b");
+  EXPECT_EQ(JoinPath("", "b"), "b");
+  EXPECT_EQ(DirectoryOf("a/b/c"), "a/b");
+  EXPECT_EQ(DirectoryOf("/a"), "/");
+  EXPECT_EQ(DirectoryOf("a"), ".");
+}
+
+}  // namespace
+}  // namespace atl
