@@ -1,0 +1,23 @@
+// Did you mean: the known word nearest to a mistyped one.
+#ifndef ATOLL_COMMON_CONFIG_NEAREST_WORD_H_
+#define ATOLL_COMMON_CONFIG_NEAREST_WORD_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace atl {
+
+// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
+size_t EditDistance(const std::string& a, const std::string& b);
+
+// The first of the words at the smallest distance, when that is at most a third of the longer word's length and at
+// least one character stays; empty otherwise.
+std::string NearestWord(const std::string& word, const std::vector<std::string>& known);
+
+// "; did you mean 'x'?" or nothing.
+std::string DidYouMean(const std::string& word, const std::vector<std::string>& known);
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_CONFIG_NEAREST_WORD_H_

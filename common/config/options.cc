@@ -1,0 +1,282 @@
+#include "common/config/options.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/config/nearest_word.h"
+#include "common/config/option_table.h"
+
+namespace atl {
+namespace {
+
+constexpr int kUsageExit = 2;
+constexpr uint32_t kHighestPort = 65535;
+
+bool IsLoopback(const std::string& host) {
+  if (host == "localhost" || host == "::1" || host == "[::1]") return true;
+  if (host.compare(0, 4, "127.") != 0) return false;
+  const size_t dots = static_cast<size_t>(std::count(host.begin(), host.end(), '.'));
+  return dots == 3 && host.find_first_not_of("0123456789.") == std::string::npos;
+}
+
+bool IsName(const std::string& s) {
+  if (s.empty() || s.size() > limits::kNameBytes || s[0] == '-') return false;
+  return std::all_of(s.begin(), s.end(),
+                     [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; });
+}
+
+std::string NameFromHost(const std::string& host) {
+  std::string name;
+  for (const char c : host.substr(0, host.find('.'))) {
+    const bool upper = c >= 'A' && c <= 'Z';
+    const char low = upper ? static_cast<char>(c - 'A' + 'a') : c;
+    const bool fits = (low >= 'a' && low <= 'z') || (low >= '0' && low <= '9');
+    if (fits || !name.empty()) name.push_back(fits ? low : '-');
+  }
+  name.resize(std::min(name.size(), limits::kNameBytes));
+  return name.empty() ? "worker" : name;
+}
+
+// The port of HOST:PORT or [HOST]:PORT; 0 when there is none.
+uint32_t PortOf(const std::string& endpoint) {
+  const size_t colon = endpoint.rfind(':');
+  if (colon == std::string::npos || colon == 0) return 0;
+  const std::string digits = endpoint.substr(colon + 1);
+  if (digits.empty() || digits.size() > 5 || digits.find_first_not_of("0123456789") != std::string::npos) return 0;
+  const unsigned long port = std::stoul(digits);
+  return port <= kHighestPort ? static_cast<uint32_t>(port) : 0;
+}
+
+void AddLogOptions(OptionTable& table, LogOptions& log) {
+  table.Choice(
+      "log-level", {"debug", "info", "warning", "error"}, 1,
+      [&log](size_t i) { log.minimum = static_cast<LogLevel>(i); }, "least serious lines written to standard error");
+  table.Choice(
+      "log-format", {"text", "json"}, 0, [&log](size_t i) { log.json = i == 1; }, "form of those lines");
+}
+
+// Turns faults found after the parse into the outcome of a usage error.
+void Refuse(const std::string& program, const std::vector<std::string>& faults, std::string& text, int& exit_code) {
+  for (const std::string& fault : faults) absl::StrAppend(&text, program, ": ", fault, "\n");
+  absl::StrAppend(&text, "Run '", program, " --help' for the options.\n");
+  exit_code = kUsageExit;
+}
+
+void CheckLoopback(const std::string& option, const std::string& host, std::vector<std::string>& faults) {
+  if (IsLoopback(host)) return;
+  faults.push_back(absl::StrCat("--", option, " is '", host,
+                                "'; this version has no encryption and listens on loopback only: use 127.0.0.1"));
+}
+
+std::vector<std::string> FaultsOf(const CoordinatorOptions& o) {
+  std::vector<std::string> faults;
+  if (o.state_dir.empty())
+    faults.emplace_back("--state-dir is missing; name the directory that keeps jobs and checkpoints");
+  CheckLoopback("listen", o.listen_address, faults);
+  if (o.membership_timeout < Seconds(1) || o.membership_timeout > Seconds(3600)) {
+    faults.emplace_back("--membership-timeout must be 1s to 1h");
+  }
+  if (o.heartbeat_interval < Milliseconds(10) || o.heartbeat_interval * 2 >= o.membership_timeout) {
+    faults.emplace_back("--heartbeat-interval must be at least 10ms and below half of --membership-timeout");
+  }
+  if (o.control_port != 0 && (o.control_port == o.bulk_port || o.control_port == o.admin_port)) {
+    faults.push_back(
+        absl::StrCat("--control-port, --bulk-port and --admin-port must differ; ", o.control_port, " is used twice"));
+  } else if (o.bulk_port != 0 && o.bulk_port == o.admin_port) {
+    faults.push_back(absl::StrCat("--bulk-port and --admin-port must differ; ", o.bulk_port, " is used twice"));
+  }
+  return faults;
+}
+
+std::vector<std::string> FaultsOf(const WorkerOptions& o) {
+  std::vector<std::string> faults;
+  if (PortOf(o.coordinator) == 0) {
+    faults.push_back(absl::StrCat("--coordinator is '", o.coordinator, "'; it must be HOST:PORT"));
+  }
+  if (!o.coordinator_bulk.empty() && PortOf(o.coordinator_bulk) == 0) {
+    faults.push_back(absl::StrCat("--coordinator-bulk is '", o.coordinator_bulk, "'; it must be HOST:PORT"));
+  }
+  if (!IsName(o.name)) {
+    faults.push_back(absl::StrCat("--name is '", o.name.substr(0, 64), "'; it must be 1 to 63 of a-z, 0-9 and -"));
+  }
+  if (o.admin) CheckLoopback("admin-address", o.admin_address, faults);
+  if (o.drain_timeout > Seconds(3600)) faults.emplace_back("--drain-timeout must be at most 1h");
+  return faults;
+}
+
+void FillWorkerDefaults(WorkerOptions& o, const Environment& environment) {
+  if (o.coordinator_bulk.empty()) {
+    const size_t colon = o.coordinator.rfind(':');
+    const uint32_t port = std::min(PortOf(o.coordinator) + 1, kHighestPort);
+    o.coordinator_bulk = absl::StrCat(o.coordinator.substr(0, colon), ":", port);
+  }
+  if (!o.cache_dir.empty()) return;
+  const auto value = [&](const char* name) {
+    const auto found = environment.find(name);
+    return found == environment.end() ? std::string() : found->second;
+  };
+  const std::string cache = value("XDG_CACHE_HOME"), home = value("HOME");
+  o.cache_dir = (!cache.empty() ? cache : !home.empty() ? home + "/.cache" : std::string("/tmp")) + "/atoll/" + o.name;
+}
+
+OptionTable WorkerTable(WorkerOptions& o) {
+  OptionTable table("atoll-worker",
+                    "Trains what the coordinator assigns, on this machine.\n\n"
+                    "Other uses: 'atoll-worker generate --help' prints text from an exported checkpoint,\n"
+                    "'atoll-worker eval-loss --help' its loss on a corpus.",
+                    "ATOLL_WORKER_");
+  table.Text("coordinator", o.coordinator, "HOST:PORT", "control port of the coordinator");
+  table.Text("coordinator-bulk", o.coordinator_bulk, "HOST:PORT",
+             "its bulk port (default: the same host, the next port)");
+  table.Text("name", o.name, "NAME", "of this worker, unique at its coordinator; a-z, 0-9 and -");
+  table.Text("data-root", o.data_root, "DIR", "corpora on this machine; others are streamed from the coordinator");
+  table.Text("cache-dir", o.cache_dir, "DIR", "where streamed blocks are kept (default: ~/.cache/atoll/NAME)");
+  table.Size("cache-limit", o.cache_bytes, "of that cache; the oldest blocks go first");
+  table.Number("threads", o.threads, 4096, "of training; 0: one a core");
+  table.Choice(
+      "device", {"auto", "cpu", "gpu"}, 0, [&o](size_t i) { o.device = static_cast<DeviceChoice>(i); },
+      "auto takes a GPU where there is one");
+  table.Size("memory-limit", o.memory_limit_bytes, "models that need more are refused; 0: what the device has");
+  table.Switch("evaluate-only", o.evaluate_only, true, "take evaluations only, never train");
+  table.Rate("upload-limit", o.upload_bytes_per_second, "cap on bulk bytes sent; 0: none");
+  table.Rate("download-limit", o.download_bytes_per_second, "cap on bulk bytes asked for; 0: none");
+  table.Text("admin-address", o.admin_address, "HOST", "of /metrics, /healthz and /readyz; loopback only");
+  table.Number("admin-port", o.admin_port, kHighestPort, "of the same; 0: any free port");
+  table.Switch("no-admin", o.admin, false, "no /metrics, /healthz and /readyz");
+  table.Text("ports-file", o.ports_file, "FILE", "written as JSON once the admin port is open");
+  table.Time("drain-timeout", o.drain_timeout, "grace after SIGTERM to send what is ready");
+  AddLogOptions(table, o.log);
+  return table;
+}
+
+WorkerCommandLine ParseGenerate(const std::vector<std::string>& arguments, const std::string& version) {
+  WorkerCommandLine out;
+  GenerateCommand o;
+  OptionTable table("atoll-worker generate", "Prints text from an exported checkpoint.", "");
+  table.Text("checkpoint", o.checkpoint, "DIR", "a Hugging Face directory, as 'atoll checkpoint export' writes it");
+  table.Text("prompt", o.prompt, "TEXT", "what the text begins with");
+  table.Number("max-tokens", o.max_tokens, 65536, "to print after the prompt");
+  table.Real("temperature", o.temperature, 0, 100, "0: always the likeliest token");
+  table.Number("top-k", o.top_k, UINT32_MAX, "draw from the k likeliest tokens; 0: from all");
+  table.Number64("seed", o.seed, "same seed, same text");
+  table.Number("threads", o.threads, 4096, "0: the library's default");
+  const OptionTable::Outcome outcome = table.Parse(arguments, {}, version);
+  out.text = outcome.text;
+  out.exit_code = outcome.exit_code;
+  if (!outcome.proceed) return out;
+  if (o.checkpoint.empty()) {
+    Refuse("atoll-worker generate", {"--checkpoint is missing; name an exported directory"}, out.text, out.exit_code);
+    return out;
+  }
+  out.generate = o;
+  return out;
+}
+
+WorkerCommandLine ParseEvalLoss(const std::vector<std::string>& arguments, const std::string& version) {
+  WorkerCommandLine out;
+  EvalLossCommand o;
+  OptionTable table("atoll-worker eval-loss", "Prints the loss of an exported checkpoint on a corpus, as JSON.", "");
+  table.Text("checkpoint", o.checkpoint, "DIR", "a Hugging Face directory, as 'atoll checkpoint export' writes it");
+  table.Text("manifest", o.manifest, "FILE", "manifest.json of the corpus, its shards beside it");
+  table.Choice(
+      "split", {"held-out", "train"}, 0, [&o](size_t i) { o.train_split = i == 1; }, "which part of the corpus");
+  table.Number("sequence-length", o.sequence_length, 1'048'576, "tokens of one sample");
+  table.Number64("max-tokens", o.max_tokens, "read at most; 0: the whole split");
+  table.Number("threads", o.threads, 4096, "0: the library's default");
+  const OptionTable::Outcome outcome = table.Parse(arguments, {}, version);
+  out.text = outcome.text;
+  out.exit_code = outcome.exit_code;
+  if (!outcome.proceed) return out;
+  std::vector<std::string> faults;
+  if (o.checkpoint.empty()) faults.emplace_back("--checkpoint is missing; name an exported directory");
+  if (o.manifest.empty()) faults.emplace_back("--manifest is missing; name the manifest.json of a corpus");
+  if (o.sequence_length == 0) faults.emplace_back("--sequence-length is 0; it must be at least 1");
+  if (!faults.empty()) {
+    Refuse("atoll-worker eval-loss", faults, out.text, out.exit_code);
+    return out;
+  }
+  out.eval_loss = o;
+  return out;
+}
+
+}  // namespace
+
+Environment ReadEnvironment() {
+  Environment out;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string line(*entry);
+    const size_t equals = line.find('=');
+    if (equals != std::string::npos && equals != 0) out.emplace(line.substr(0, equals), line.substr(equals + 1));
+  }
+  return out;
+}
+
+CoordinatorCommandLine ParseCoordinatorOptions(const std::vector<std::string>& arguments,
+                                               const Environment& environment, const std::string& version) {
+  CoordinatorCommandLine out;
+  CoordinatorOptions o;
+  OptionTable table("atoll-coordinator",
+                    "Keeps the global model, the ledger and the job queue, and serves workers and users.",
+                    "ATOLL_COORDINATOR_");
+  table.Text("state-dir", o.state_dir, "DIR", "ledger, round logs, snapshots and stored files (required)");
+  table.Text("listen", o.listen_address, "HOST", "address of all ports; loopback only");
+  table.Number("control-port", o.control_port, kHighestPort, "for users and workers; 0: any free port");
+  table.Number("bulk-port", o.bulk_port, kHighestPort, "for bulk connections; 0: any free port");
+  table.Number("admin-port", o.admin_port, kHighestPort, "of /metrics, /healthz and /readyz; 0: any free port");
+  table.Text("ports-file", o.ports_file, "FILE", "written as JSON once all ports are open");
+  table.Text("data-root", o.data_root, "DIR", "corpora that workers without a copy stream from here");
+  table.Number("threads", o.threads, 4096, "of aggregation; 0: one a core");
+  table.Time("membership-timeout", o.membership_timeout, "a worker without a heartbeat for so long is lost");
+  table.Time("heartbeat-interval", o.heartbeat_interval, "asked of workers");
+  AddLogOptions(table, o.log);
+  const OptionTable::Outcome outcome = table.Parse(arguments, environment, version);
+  out.text = outcome.text;
+  out.exit_code = outcome.exit_code;
+  out.resolved = outcome.resolved;
+  if (!outcome.proceed) return out;
+  if (const auto faults = FaultsOf(o); !faults.empty()) {
+    Refuse("atoll-coordinator", faults, out.text, out.exit_code);
+    return out;
+  }
+  out.options = o;
+  return out;
+}
+
+WorkerCommandLine ParseWorkerOptions(const std::vector<std::string>& arguments, const Environment& environment,
+                                     const std::string& version, const std::string& host_name) {
+  if (!arguments.empty() && arguments[0].compare(0, 1, "-") != 0) {
+    const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
+    if (arguments[0] == "generate") return ParseGenerate(rest, version);
+    if (arguments[0] == "eval-loss") return ParseEvalLoss(rest, version);
+    WorkerCommandLine out;
+    Refuse("atoll-worker",
+           {absl::StrCat("unknown command '", arguments[0].substr(0, 64), "'",
+                         DidYouMean(arguments[0], {"generate", "eval-loss"}))},
+           out.text, out.exit_code);
+    return out;
+  }
+  WorkerCommandLine out;
+  WorkerOptions o;
+  o.name = NameFromHost(host_name);
+  OptionTable table = WorkerTable(o);
+  const OptionTable::Outcome outcome = table.Parse(arguments, environment, version);
+  out.text = outcome.text;
+  out.exit_code = outcome.exit_code;
+  out.resolved = outcome.resolved;
+  if (!outcome.proceed) return out;
+  if (const auto faults = FaultsOf(o); !faults.empty()) {
+    Refuse("atoll-worker", faults, out.text, out.exit_code);
+    return out;
+  }
+  FillWorkerDefaults(o, environment);
+  for (std::string& line : out.resolved) {
+    if (line == "cache-dir = (none) (default)") line = "cache-dir = " + o.cache_dir + " (default)";
+    if (line == "coordinator-bulk = (none) (default)") line = "coordinator-bulk = " + o.coordinator_bulk + " (default)";
+  }
+  out.run = o;
+  return out;
+}
+
+}  // namespace atl

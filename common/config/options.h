@@ -1,0 +1,108 @@
+// What a daemon is told at start: flags, environment and an optional file, merged into one validated struct.
+// Precedence: flag, then environment (ATOLL_COORDINATOR_STATE_DIR for --state-dir), then the file of --config, then the
+// default. This room is the only reader of the environment. Plain values; no thread rule.
+#ifndef ATOLL_COMMON_CONFIG_OPTIONS_H_
+#define ATOLL_COMMON_CONFIG_OPTIONS_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/log.h"
+#include "common/base/time.h"
+#include "common/plan/limits.h"
+
+namespace atl {
+
+using Environment = std::map<std::string, std::string>;
+// The process's environment, read once in main and handed down.
+Environment ReadEnvironment();
+
+struct CoordinatorOptions {
+  std::string state_dir;                     // --state-dir: ledger, round log, snapshots, blobs; required
+  std::string listen_address = "127.0.0.1";  // --listen: loopback only, 127.0.0.0/8, ::1 or localhost
+  uint32_t control_port = 7070;              // --control-port: users and workers; 0: any free port
+  uint32_t bulk_port = 7071;                 // --bulk-port: the same services for bulk connections; 0: any free port
+  uint32_t admin_port = 7072;                // --admin-port: /metrics, /healthz, /readyz; 0: any free port
+  std::string ports_file;                    // --ports-file: written once all ports are open, as JSON; empty: none
+  std::string data_root;                     // --data-root: corpora that workers stream from here; empty: none
+  uint32_t threads = 0;                      // --threads: of aggregation; 0: one a core
+  Duration membership_timeout = limits::kMembershipTimeout;  // --membership-timeout
+  Duration heartbeat_interval = limits::kHeartbeatInterval;  // --heartbeat-interval, below half of the timeout
+  LogOptions log;                                            // --log-level, --log-format
+};
+
+enum class DeviceChoice { kAuto, kCpu, kGpu };
+
+struct WorkerOptions {
+  std::string coordinator = "127.0.0.1:7070";  // --coordinator HOST:PORT
+  std::string coordinator_bulk;                // --coordinator-bulk; empty: the coordinator's host, its port + 1
+  std::string name;                            // --name, [a-z0-9-]{1,63}; default: the host's name
+  std::string data_root;                       // --data-root: local corpora; empty: blocks are streamed
+  std::string cache_dir;                       // --cache-dir; default: ~/.cache/atoll/NAME
+  uint64_t cache_bytes = uint64_t{4} << 30;    // --cache-limit: oldest blocks are dropped beyond it
+  uint32_t threads = 0;                        // --threads of training; 0: one a core
+  DeviceChoice device = DeviceChoice::kAuto;   // --device auto|cpu|gpu
+  uint64_t memory_limit_bytes = 0;             // --memory-limit: larger models are refused; 0: what the machine has
+  bool evaluate_only = false;                  // --evaluate-only
+  uint64_t upload_bytes_per_second = 0;        // --upload-limit; 0: none
+  uint64_t download_bytes_per_second = 0;      // --download-limit; 0: none
+  std::string admin_address = "127.0.0.1";     // --admin-address, loopback only
+  uint32_t admin_port = 0;                     // --admin-port: /metrics, /healthz, /readyz; 0: any free port
+  bool admin = true;                           // --no-admin: no such endpoint
+  std::string ports_file;                      // --ports-file: written once the admin port is open; empty: none
+  Duration drain_timeout = Seconds(30);        // --drain-timeout: grace after SIGTERM
+  LogOptions log;                              // --log-level, --log-format
+};
+
+// `atoll-worker generate`: prints text from an exported checkpoint.
+struct GenerateCommand {
+  std::string checkpoint;     // --checkpoint DIR: a Hugging Face directory; required
+  std::string prompt;         // --prompt TEXT
+  uint32_t max_tokens = 200;  // --max-tokens, at most 65,536
+  double temperature = 0.8;   // --temperature; 0: the likeliest token always
+  uint32_t top_k = 50;        // --top-k; 0: all
+  uint64_t seed = 0;          // --seed
+  uint32_t threads = 0;       // --threads; 0: the library's default
+};
+
+// `atoll-worker eval-loss`: the loss of an exported checkpoint on a corpus.
+struct EvalLossCommand {
+  std::string checkpoint;          // --checkpoint DIR; required
+  std::string manifest;            // --manifest FILE; required
+  bool train_split = false;        // --split train|held-out
+  uint32_t sequence_length = 256;  // --sequence-length
+  uint64_t max_tokens = 65536;     // --max-tokens; 0: the whole split
+  uint32_t threads = 0;            // --threads
+};
+
+// What main does next. Without options: prints `text` (to standard output when exit_code is 0, which is --help or
+// --version, else to standard error) and exits.
+struct CoordinatorCommandLine {
+  std::optional<CoordinatorOptions> options;
+  std::vector<std::string> resolved;  // "state-dir = /srv/atoll (flag)": one line an option, for the log at start
+  std::string text;
+  int exit_code = 0;  // 2: usage
+};
+
+struct WorkerCommandLine {
+  std::optional<WorkerOptions> run;  // exactly one of these three, or none
+  std::optional<GenerateCommand> generate;
+  std::optional<EvalLossCommand> eval_loss;
+  std::vector<std::string> resolved;
+  std::string text;
+  int exit_code = 0;
+};
+
+// `arguments` without the program's name. Reads the file named by --config and nothing else.
+CoordinatorCommandLine ParseCoordinatorOptions(const std::vector<std::string>& arguments,
+                                               const Environment& environment, const std::string& version);
+// `host_name` is the default of --name, made to fit; empty when unknown.
+WorkerCommandLine ParseWorkerOptions(const std::vector<std::string>& arguments, const Environment& environment,
+                                     const std::string& version, const std::string& host_name);
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_CONFIG_OPTIONS_H_

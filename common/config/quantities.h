@@ -1,0 +1,33 @@
+// Numbers with units as people write them in flags and files. Each returns one clause that says what is allowed on
+// error (InvalidArgument), without the option's name.
+#ifndef ATOLL_COMMON_CONFIG_QUANTITIES_H_
+#define ATOLL_COMMON_CONFIG_QUANTITIES_H_
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/status.h"
+#include "common/base/time.h"
+
+namespace atl {
+
+// "90s", "250ms", "1.5h", "2m": a number with ns, us, ms, s, m or h. Never negative, below 292 years.
+absl::StatusOr<Duration> ParseDuration(const std::string& text);
+// The shortest exact form in one unit: "90s", "250ms", "0s".
+std::string FormatDuration(Duration d);
+
+// Bytes: "512MiB", "10MB", "4096", with B, kB, MB, GB, TB (powers of 1000) or KiB, MiB, GiB, TiB (powers of 1024).
+absl::StatusOr<uint64_t> ParseBytes(const std::string& text);
+// Bytes a second: "10Mbit", "1Gbit" (powers of 1000, 8 bits a byte; "/s" may follow) or any form of ParseBytes.
+absl::StatusOr<uint64_t> ParseRate(const std::string& text);
+
+// Decimal digits only, at most `high`.
+absl::StatusOr<uint64_t> ParseUnsigned(const std::string& text, uint64_t high);
+// A finite number.
+absl::StatusOr<double> ParseReal(const std::string& text);
+// true, false, yes, no, on, off, 1, 0.
+absl::StatusOr<bool> ParseBool(const std::string& text);
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_CONFIG_QUANTITIES_H_
