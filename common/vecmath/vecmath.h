@@ -45,7 +45,7 @@ void OuterDirection(const OuterCoefficients& c, std::span<float> momentum, std::
 // What a block tells about itself.
 struct BlockStats {
   double sum_squares = 0;
-  float max_abs = 0;   // of the finite elements
+  float max_abs = 0;  // 0 where not finite
   bool finite = true;
 };
 // Requires x.size() <= kSumBlock.
@@ -56,7 +56,7 @@ double BlockDot(std::span<const float> a, std::span<const float> b);
 double SumSquares(std::span<const float> x);
 double Dot(std::span<const float> a, std::span<const float> b);
 bool AllFinite(std::span<const float> x);
-float MaxAbs(std::span<const float> x);  // of the finite elements
+float MaxAbs(std::span<const float> x);  // requires finite elements
 
 // The name of the instruction set in use ("AVX2", "SSE4", ...), for the start-up line.
 const char* InstructionSet();

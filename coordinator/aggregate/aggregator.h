@@ -71,14 +71,15 @@ struct RoundResult {
 struct ContributionScreen {
   bool finite = true;
   double norm = 0;
-  float max_abs = 0;  // of the finite elements
+  float max_abs = 0;  // norm and max_abs are 0 where not finite
 };
 // InvalidArgument when `encoded` has another size than `elements` elements of `codec`.
 absl::StatusOr<ContributionScreen> ScreenContribution(CodecKind codec, Bytes encoded, uint64_t elements);
 
-// Normalised weights, double: uniform (steps / H at most 1), tokens, tokens^2 / steps. InvalidArgument when a contribution
-// has no steps, or the sum is zero.
-absl::StatusOr<std::vector<double>> RoundWeights(WeightRule rule, uint32_t inner_steps, std::span<const RoundInput> inputs);
+// Normalised weights in double, in the order of `inputs`: uniform (steps / H, at most 1), tokens, tokens^2 / steps. Without
+// steps a contribution weighs nothing; where nobody has any weight (a closing round right after a sync) all weigh the same.
+// Requires inner_steps >= 1. Empty for no inputs.
+std::vector<double> RoundWeights(WeightRule rule, uint32_t inner_steps, std::span<const RoundInput> inputs);
 
 // A view of a fragment's state, valid until the next CloseRound or Restore of that fragment.
 struct FragmentStateView {
@@ -101,7 +102,7 @@ class Aggregator {
   // Closes the round that turns `version` into `version` + 1. `inputs` may come in any order; worker ids are distinct.
   // Uses up to `threads` threads of its own for the duration of the call. Memory: the update, 16 KiB x (inputs + 2) a
   // thread, 24 bytes x inputs x blocks of 4,096 elements.
-  // InvalidArgument: no inputs, duplicate worker, wrong encoded size, unusable weights or parameters.
+  // InvalidArgument: no inputs, duplicate worker, wrong encoded size, unusable outer parameters.
   // FailedPrecondition: the fragment is not at `version`. OutOfRange: the step could overflow fp32. On any error, and when
   // a contribution is not finite (see RoundResult::committed), the state is unchanged to the bit.
   absl::StatusOr<RoundResult> CloseRound(FragmentIndex fragment, Version version, std::span<const RoundInput> inputs,

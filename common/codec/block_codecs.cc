@@ -1,0 +1,146 @@
+// int8, mxfp4 and e3m0: blocks of codes under one scale.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "common/codec/families.h"
+
+namespace atl::codec {
+namespace {
+
+constexpr uint16_t kNanScale16 = 0x7fc0;
+constexpr uint8_t kNanScale8 = 0xff;  // OCP Microscaling 1.0, table 7: E8M0's only NaN
+constexpr float kRoundToInteger = 0x1.8p23f;
+
+struct Range {
+  float max_abs = 0;
+  bool finite = true;
+};
+
+Range RangeOf(std::span<const float> block) {
+  uint32_t largest = 0;  // magnitudes order like their bits, and every NaN lies above infinity
+  for (const float x : block) largest = std::max(largest, std::bit_cast<uint32_t>(x) & 0x7fffffffu);
+  return {std::bit_cast<float>(largest), largest < 0x7f800000u};
+}
+
+// Floor of the base-2 logarithm; subnormal numbers count as -127.
+int Exponent(float magnitude) { return static_cast<int>(std::bit_cast<uint32_t>(magnitude) >> 23) - 127; }
+
+// 2^exponent for -127 <= exponent <= 127.
+float PowerOfTwo(int exponent) {
+  if (exponent == -127) return 0x1p-127f;
+  return std::bit_cast<float>(static_cast<uint32_t>(exponent + 127) << 23);
+}
+
+float E8m0Scale(uint8_t byte) {
+  return byte == kNanScale8 ? std::numeric_limits<float>::quiet_NaN() : PowerOfTwo(static_cast<int>(byte) - 127);
+}
+
+uint32_t SignBit(float x) { return std::bit_cast<uint32_t>(x) >> 31 << 3; }
+
+// Nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6; a tie goes to the even code; beyond 6 is 6.
+uint32_t E2m1Code(float x, float inverse_scale) {
+  const float a = std::fabs(x) * inverse_scale;
+  const int code = (a > 0.25f) + (a >= 0.75f) + (a > 1.25f) + (a >= 1.75f) + (a > 2.5f) + (a >= 3.5f) + (a > 5.0f);
+  return SignBit(x) | static_cast<uint32_t>(code);
+}
+
+// Nearest of 0 and 2^(code - 7) for code 1 to 7; a tie goes to the even code; beyond 1 is 1.
+uint32_t E3m0Code(float x, float inverse_scale) {
+  const float a = std::fabs(x) * inverse_scale;
+  const int code = (a > 0x1p-7f) + (a >= 0x1.8p-6f) + (a > 0x1.8p-5f) + (a >= 0x1.8p-4f) + (a > 0x1.8p-3f) +
+                   (a >= 0x1.8p-2f) + (a > 0x1.8p-1f);
+  return SignBit(x) | static_cast<uint32_t>(code);
+}
+
+constexpr float kE2m1[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+constexpr float kE3m0[16] = {0,     0x1p-6f,  0x1p-5f,  0x1p-4f,  0x1p-3f,  0x1p-2f,  0x1p-1f,  1,
+                             -0.0f, -0x1p-6f, -0x1p-5f, -0x1p-4f, -0x1p-3f, -0x1p-2f, -0x1p-1f, -1};
+
+// The exponent of the scale. Design section 3: OCP's floor, raised where absmax would exceed 7 scales. At most 125, so that
+// six scales are finite.
+int Mxfp4Exponent(float max_abs) {
+  const int exponent = std::clamp(Exponent(max_abs) - 2, -127, 125);
+  return exponent < 125 && max_abs * PowerOfTwo(-exponent) > 7.0f ? exponent + 1 : exponent;
+}
+
+// The power of two nearest to absmax: floor, raised where absmax would exceed 1.5 scales.
+int E3m0Exponent(float max_abs) {
+  const int exponent = std::clamp(Exponent(max_abs), -127, 127);
+  return exponent < 127 && max_abs * PowerOfTwo(-exponent) > 1.5f ? exponent + 1 : exponent;
+}
+
+template <int (*ScaleExponent)(float), uint32_t (*Code)(float, float)>
+void EncodeFp4(std::span<const float> in, std::byte* out) {
+  for (size_t at = 0; at < in.size(); at += kFp4Block, out += Fp4Bytes(kFp4Block)) {
+    const std::span<const float> block = in.subspan(at, std::min(kFp4Block, in.size() - at));
+    const Range range = RangeOf(block);
+    std::memset(out, 0, Fp4Bytes(block.size()));
+    if (!range.finite) {
+      out[0] = std::byte{kNanScale8};
+      continue;
+    }
+    const int exponent = ScaleExponent(range.max_abs);
+    out[0] = static_cast<std::byte>(exponent + 127);
+    const float inverse = PowerOfTwo(-exponent);
+    for (size_t i = 0; i < block.size(); ++i) {
+      out[1 + i / 2] |= static_cast<std::byte>(Code(block[i], inverse) << (i % 2 * 4));
+    }
+  }
+}
+
+void DecodeFp4(const float* table, const std::byte* in, std::span<float> out) {
+  for (size_t at = 0; at < out.size(); at += kFp4Block, in += Fp4Bytes(kFp4Block)) {
+    const std::span<float> block = out.subspan(at, std::min(kFp4Block, out.size() - at));
+    const float scale = E8m0Scale(static_cast<uint8_t>(in[0]));
+    for (size_t i = 0; i < block.size(); ++i) {
+      const uint32_t pair = static_cast<uint32_t>(in[1 + i / 2]);
+      block[i] = table[pair >> (i % 2 * 4) & 15u] * scale;
+    }
+  }
+}
+
+// Nearest bf16 to absmax / 127, one step lower where 127 scales would not be finite.
+uint16_t Int8Scale(float max_abs) {
+  uint16_t scale = Bfloat16FromFloat(max_abs / 127.0f);
+  if (!std::isfinite(FloatFromBfloat16(scale) * 127.0f)) --scale;
+  return scale;
+}
+
+}  // namespace
+
+void EncodeInt8(std::span<const float> in, std::byte* out) {
+  for (size_t at = 0; at < in.size(); at += kInt8Block, out += Int8Bytes(kInt8Block)) {
+    const std::span<const float> block = in.subspan(at, std::min(kInt8Block, in.size() - at));
+    const Range range = RangeOf(block);
+    const uint16_t scale_bits = range.finite ? Int8Scale(range.max_abs) : kNanScale16;
+    const float scale = FloatFromBfloat16(scale_bits);
+    std::memcpy(out, &scale_bits, 2);
+    std::memset(out + 2, 0, block.size());
+    if (!range.finite || scale == 0) continue;
+    for (size_t i = 0; i < block.size(); ++i) {
+      const float bounded = std::clamp(block[i] / scale, -127.0f, 127.0f);
+      const float code = (bounded + kRoundToInteger) - kRoundToInteger;
+      out[2 + i] = static_cast<std::byte>(static_cast<int8_t>(code));
+    }
+  }
+}
+
+void DecodeInt8(const std::byte* in, std::span<float> out) {
+  for (size_t at = 0; at < out.size(); at += kInt8Block, in += Int8Bytes(kInt8Block)) {
+    const std::span<float> block = out.subspan(at, std::min(kInt8Block, out.size() - at));
+    uint16_t scale_bits;
+    std::memcpy(&scale_bits, in, 2);
+    const float scale = FloatFromBfloat16(scale_bits);
+    for (size_t i = 0; i < block.size(); ++i) block[i] = static_cast<float>(static_cast<int8_t>(in[2 + i])) * scale;
+  }
+}
+
+void EncodeMxfp4(std::span<const float> in, std::byte* out) { EncodeFp4<Mxfp4Exponent, E2m1Code>(in, out); }
+void DecodeMxfp4(const std::byte* in, std::span<float> out) { DecodeFp4(kE2m1, in, out); }
+void EncodeE3m0(std::span<const float> in, std::byte* out) { EncodeFp4<E3m0Exponent, E3m0Code>(in, out); }
+void DecodeE3m0(const std::byte* in, std::span<float> out) { DecodeFp4(kE3m0, in, out); }
+
+}  // namespace atl::codec

@@ -1,0 +1,105 @@
+// Checks sizes, then hands over to the best instruction set of this CPU.
+#include "common/vecmath/vecmath.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "common/vecmath/vecmath.cc"
+#include "hwy/foreach_target.h"  // includes this file once more for each target
+
+#include "common/vecmath/kernels-inl.h"
+
+#if HWY_ONCE
+#include "common/base/check.h"
+
+namespace atl::vecmath {
+
+HWY_EXPORT(Scale);
+HWY_EXPORT(ScaledAccumulate);
+HWY_EXPORT(Add);
+HWY_EXPORT(Subtract);
+HWY_EXPORT(Merge);
+HWY_EXPORT(AddDifference);
+HWY_EXPORT(OuterDirection);
+HWY_EXPORT(BlockStatistics);
+HWY_EXPORT(BlockDot);
+HWY_EXPORT(TargetName);
+
+void Scale(float weight, std::span<const float> x, std::span<float> out) {
+  ATOLL_CHECK(x.size() == out.size(), "spans of one kernel differ in length");
+  HWY_DYNAMIC_DISPATCH(Scale)(weight, x, out);
+}
+
+void ScaledAccumulate(float weight, std::span<const float> x, std::span<float> acc) {
+  ATOLL_CHECK(x.size() == acc.size(), "spans of one kernel differ in length");
+  HWY_DYNAMIC_DISPATCH(ScaledAccumulate)(weight, x, acc);
+}
+
+void Add(std::span<const float> x, std::span<float> target) {
+  ATOLL_CHECK(x.size() == target.size(), "spans of one kernel differ in length");
+  HWY_DYNAMIC_DISPATCH(Add)(x, target);
+}
+
+void Subtract(std::span<const float> a, std::span<const float> b, std::span<float> out) {
+  ATOLL_CHECK(a.size() == b.size() && a.size() == out.size(), "spans of one kernel differ in length");
+  HWY_DYNAMIC_DISPATCH(Subtract)(a, b, out);
+}
+
+void Merge(double mix, std::span<const float> outer, std::span<float> local) {
+  ATOLL_CHECK(outer.size() == local.size(), "spans of one kernel differ in length");
+  ATOLL_CHECK(mix >= 0 && mix <= 1, "the share of a merge lies outside 0 to 1");
+  HWY_DYNAMIC_DISPATCH(Merge)(mix, outer, local);
+}
+
+void AddDifference(std::span<const float> from, std::span<const float> to, std::span<float> local) {
+  ATOLL_CHECK(from.size() == local.size() && to.size() == local.size(), "spans of one kernel differ in length");
+  HWY_DYNAMIC_DISPATCH(AddDifference)(from, to, local);
+}
+
+void OuterDirection(const OuterCoefficients& c, std::span<float> momentum, std::span<float> g_to_u) {
+  ATOLL_CHECK(c.kind == OuterKind::kSgd || momentum.size() == g_to_u.size(), "spans of one kernel differ in length");
+  HWY_DYNAMIC_DISPATCH(OuterDirection)(c, momentum, g_to_u);
+}
+
+BlockStats BlockStatistics(std::span<const float> x) {
+  ATOLL_CHECK(x.size() <= kSumBlock, "a block of a sum is longer than kSumBlock");
+  return HWY_DYNAMIC_DISPATCH(BlockStatistics)(x);
+}
+
+double BlockDot(std::span<const float> a, std::span<const float> b) {
+  ATOLL_CHECK(a.size() <= kSumBlock && a.size() == b.size(), "blocks of a sum differ in length or are too long");
+  return HWY_DYNAMIC_DISPATCH(BlockDot)(a, b);
+}
+
+namespace {
+std::span<const float> BlockAt(std::span<const float> x, size_t at) {
+  return x.subspan(at, std::min(kSumBlock, x.size() - at));
+}
+}  // namespace
+
+double SumSquares(std::span<const float> x) {
+  return Dot(x, x);
+}
+
+double Dot(std::span<const float> a, std::span<const float> b) {
+  ATOLL_CHECK(a.size() == b.size(), "spans of one kernel differ in length");
+  double sum = 0;
+  for (size_t at = 0; at < a.size(); at += kSumBlock) sum += BlockDot(BlockAt(a, at), BlockAt(b, at));
+  return sum;
+}
+
+bool AllFinite(std::span<const float> x) {
+  for (size_t at = 0; at < x.size(); at += kSumBlock) {
+    if (!BlockStatistics(BlockAt(x, at)).finite) return false;
+  }
+  return true;
+}
+
+float MaxAbs(std::span<const float> x) {
+  float largest = 0;
+  for (size_t at = 0; at < x.size(); at += kSumBlock) largest = std::max(largest, BlockStatistics(BlockAt(x, at)).max_abs);
+  return largest;
+}
+
+const char* InstructionSet() { return HWY_DYNAMIC_DISPATCH(TargetName)(); }
+
+}  // namespace atl::vecmath
+#endif  // HWY_ONCE

@@ -1,0 +1,261 @@
+#include "coordinator/aggregate/aggregator.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/codec/codec.h"
+#include "coordinator/aggregate/round_pass.h"
+
+namespace atl {
+namespace {
+
+// Some room below the largest fp32, for the roundings that the bound does not follow.
+constexpr double kLargest = 3e38;
+
+absl::Status CheckParameters(const OuterParameters& p) {
+  if (!std::isfinite(p.learning_rate) || p.learning_rate < 0 || p.learning_rate > 1e6) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("outer learning rate is ", p.learning_rate, "; it must lie between 0 and 1e6"));
+  }
+  if (!std::isfinite(p.momentum) || p.momentum < 0 || p.momentum >= 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("outer momentum is ", p.momentum, "; it must be at least 0 and below 1"));
+  }
+  if (p.inner_steps == 0) return absl::InvalidArgumentError("inner steps of a period are 0; they must be at least 1");
+  if (p.download_error_memory == ErrorMemory::kLoco) {
+    return absl::InvalidArgumentError(
+        "error memory loco is not for the download leg, since its average does not telescope; use feedback or off");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckInputs(std::span<const RoundInput> sorted, size_t elements) {
+  if (sorted.empty()) return absl::InvalidArgumentError("a round without contributions cannot be closed; extend it");
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    if (i > 0 && sorted[i].worker == sorted[i - 1].worker) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("worker ", sorted[i].worker.value, " has two contributions in one round; keep the accepted one"));
+    }
+    const absl::Status size = CheckEncodedSize(sorted[i].codec, elements, sorted[i].encoded.size());
+    if (!size.ok()) return Annotate(size, absl::StrCat("contribution of worker ", sorted[i].worker.value));
+  }
+  return absl::OkStatus();
+}
+
+struct StateMaxima {
+  float public_copy = 0, momentum = 0, residual = 0;
+};
+
+// Bounds every intermediate magnitude of the pass before it begins, so that a started pass always ends finite.
+absl::Status CheckRange(std::span<const ContributionScreen> screens, std::span<const float> weights,
+                        const vecmath::OuterCoefficients& outer, const StateMaxima& state) {
+  double g = 0;
+  for (size_t i = 0; i < screens.size(); ++i) g += static_cast<double>(weights[i]) * screens[i].max_abs;
+  const bool plain = outer.kind == OuterKind::kSgd;
+  const double mu = outer.momentum;
+  const double buffer = plain ? static_cast<double>(state.momentum) : mu * state.momentum + g;
+  const double direction = plain ? g : g + buffer;  // both forms of momentum stay below this
+  const double h = outer.learning_rate * direction + state.residual;
+  // A codec may round a value up by a third (e3m0), so the residual stays below 2 h.
+  if (std::max({buffer, direction, 2 * h, state.public_copy + 2 * h}) < kLargest) return absl::OkStatus();
+  return absl::OutOfRangeError(
+      absl::StrCat("the outer step could overflow fp32: the merged pseudo-gradient reaches ", g,
+                   "; drop the largest contribution and close again"));
+}
+
+vecmath::OuterCoefficients Coefficients(const OuterParameters& p) {
+  return {.kind = p.kind,
+          .learning_rate = static_cast<float>(p.learning_rate),
+          .momentum = static_cast<float>(p.momentum)};
+}
+
+std::vector<RoundInput> SortedByWorker(std::span<const RoundInput> inputs) {
+  std::vector<RoundInput> sorted(inputs.begin(), inputs.end());
+  std::sort(sorted.begin(), sorted.end(), [](const RoundInput& a, const RoundInput& b) { return a.worker < b.worker; });
+  return sorted;
+}
+
+double Cosine(double dot, double norm_a, double norm_b) {
+  const double product = norm_a * norm_b;
+  return product > 0 ? std::clamp(dot / product, -1.0, 1.0) : 0.0;
+}
+
+RoundResult ReportScreens(std::span<const RoundInput> inputs, std::span<const ContributionScreen> screens) {
+  RoundResult result;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    ContributionReport report;
+    report.worker = inputs[i].worker;
+    report.finite = screens[i].finite;
+    report.norm = screens[i].norm;
+    if (!report.finite) result.non_finite.push_back(report.worker);
+    result.contributions.push_back(std::move(report));
+  }
+  return result;
+}
+
+absl::Status TakePart(const char* name, std::span<const float> from, size_t elements, std::vector<float>& to) {
+  if (from.empty()) {
+    to.assign(elements, 0.0f);
+    return absl::OkStatus();
+  }
+  if (from.size() != elements) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " has ", from.size(), " elements, but the fragment has ", elements, "; check the snapshot"));
+  }
+  if (!vecmath::AllFinite(from)) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " holds a value that is not finite; use an older snapshot"));
+  }
+  to.assign(from.begin(), from.end());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+OuterParameters OuterParametersOf(const JobSpec& spec) {
+  return {.kind = spec.outer.kind,
+          .learning_rate = spec.outer.learning_rate,
+          .momentum = spec.outer.momentum,
+          .weights = spec.sync.weights,
+          .inner_steps = spec.sync.inner_steps,
+          .download_codec = spec.sync.download_codec,
+          .download_error_memory = spec.sync.download_error_memory};
+}
+
+absl::StatusOr<ContributionScreen> ScreenContribution(CodecKind codec, Bytes encoded, uint64_t elements) {
+  ATOLL_RETURN_IF_ERROR(CheckEncodedSize(codec, elements, encoded.size()));
+  RoundInput input;
+  input.codec = codec;
+  input.encoded = encoded;
+  return aggregate::ScreenAll(std::span(&input, 1), elements, 1).front();
+}
+
+struct Aggregator::Fragment {
+  Version version;
+  std::vector<float> public_copy, momentum, residual;
+  StateMaxima maxima;
+};
+
+Aggregator::Aggregator(const ModelLayout& layout) : layout_digest_(layout.digest) {
+  for (const FragmentInfo& info : layout.fragments) {
+    auto fragment = std::make_unique<Fragment>();
+    fragment->public_copy.resize(info.elements);
+    fragment->momentum.resize(info.elements);
+    fragment->residual.resize(info.elements);
+    fragments_.push_back(std::move(fragment));
+  }
+}
+
+Aggregator::~Aggregator() = default;
+Aggregator::Aggregator(Aggregator&&) noexcept = default;
+Aggregator& Aggregator::operator=(Aggregator&&) noexcept = default;
+
+Aggregator::Fragment& Aggregator::At(FragmentIndex fragment) {
+  ATOLL_CHECK(fragment.value < fragments_.size(), "a fragment outside the layout");
+  return *fragments_[fragment.value];
+}
+
+const Aggregator::Fragment& Aggregator::At(FragmentIndex fragment) const {
+  ATOLL_CHECK(fragment.value < fragments_.size(), "a fragment outside the layout");
+  return *fragments_[fragment.value];
+}
+
+absl::Status Aggregator::Restore(FragmentIndex fragment, const FragmentStateView& state) {
+  Fragment& held = At(fragment);
+  const size_t elements = held.public_copy.size();
+  if (state.public_copy.empty()) return absl::InvalidArgumentError("the state of a fragment has no public copy");
+  Fragment next;
+  next.version = state.version;
+  ATOLL_RETURN_IF_ERROR(TakePart("public copy", state.public_copy, elements, next.public_copy));
+  ATOLL_RETURN_IF_ERROR(TakePart("momentum", state.momentum, elements, next.momentum));
+  ATOLL_RETURN_IF_ERROR(TakePart("residual", state.residual, elements, next.residual));
+  next.maxima = {vecmath::MaxAbs(next.public_copy), vecmath::MaxAbs(next.momentum), vecmath::MaxAbs(next.residual)};
+  held = std::move(next);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RoundResult> Aggregator::CloseRound(FragmentIndex fragment, Version version,
+                                                   std::span<const RoundInput> inputs,
+                                                   const OuterParameters& parameters, unsigned threads) {
+  Fragment& held = At(fragment);
+  const size_t elements = held.public_copy.size();
+  if (held.version != version) {
+    return absl::FailedPreconditionError(absl::StrCat("fragment ", fragment.value, " is at version ", held.version.value,
+                                                      ", so the round of version ", version.value,
+                                                      " cannot be closed; replay or drop it"));
+  }
+  const std::vector<RoundInput> sorted = SortedByWorker(inputs);
+  ATOLL_RETURN_IF_ERROR(CheckParameters(parameters));
+  ATOLL_RETURN_IF_ERROR(CheckInputs(sorted, elements));
+
+  const std::vector<ContributionScreen> screens = aggregate::ScreenAll(sorted, elements, threads);
+  RoundResult result = ReportScreens(sorted, screens);
+  if (!result.non_finite.empty()) return result;
+
+  const std::vector<double> weights = RoundWeights(parameters.weights, parameters.inner_steps, sorted);
+  const std::vector<float> rounded(weights.begin(), weights.end());
+  const vecmath::OuterCoefficients outer = Coefficients(parameters);
+  ATOLL_RETURN_IF_ERROR(CheckRange(screens, rounded, outer, held.maxima));
+
+  result.update.resize(EncodedSize(parameters.download_codec, elements));
+  const aggregate::MergeSums sums =
+      aggregate::MergeAll({.inputs = sorted,
+                           .weights = rounded,
+                           .outer = outer,
+                           .download_codec = parameters.download_codec,
+                           .feedback = parameters.download_error_memory == ErrorMemory::kFeedback,
+                           .public_copy = held.public_copy,
+                           .momentum = held.momentum,
+                           .residual = held.residual,
+                           .update = result.update,
+                           .threads = threads});
+  held.version.value += 1;
+  held.maxima = {sums.public_max, sums.momentum_max, sums.residual_max};
+
+  result.committed = true;
+  result.reached = held.version;
+  result.hash = Hash(fragment);
+  result.update_digest = DigestOf(result.update);
+  result.merged_norm = std::sqrt(sums.merged_squares);
+  result.outer_step_norm = std::sqrt(sums.step_squares);
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    result.contributions[i].weight = weights[i];
+    result.contributions[i].cosine_to_merged = Cosine(sums.dots[i], screens[i].norm, result.merged_norm);
+  }
+  return result;
+}
+
+FragmentStateView Aggregator::State(FragmentIndex fragment) const {
+  const Fragment& held = At(fragment);
+  return {held.version, held.public_copy, held.momentum, held.residual};
+}
+
+Version Aggregator::version(FragmentIndex fragment) const { return At(fragment).version; }
+
+Digest Aggregator::Hash(FragmentIndex fragment) const {
+  const Fragment& held = At(fragment);
+  return ContentHash(held.public_copy, held.version.value, layout_digest_);
+}
+
+size_t Aggregator::fragments() const { return fragments_.size(); }
+
+absl::Status ApplyEncodedUpdate(CodecKind codec, Bytes update, std::span<float> public_copy) {
+  ATOLL_RETURN_IF_ERROR(CheckEncodedSize(codec, public_copy.size(), update.size()));
+  DecodeAdd(codec, update, public_copy);
+  return absl::OkStatus();
+}
+
+int64_t FirstDifferingLeaf(std::span<const float> a, std::span<const float> b) {
+  ATOLL_CHECK(a.size() == b.size(), "copies of a fragment differ in length");
+  constexpr size_t kLeafElements = kLeafBytes / sizeof(float);
+  for (size_t at = 0; at < a.size(); at += kLeafElements) {
+    const size_t count = std::min(kLeafElements, a.size() - at);
+    if (std::memcmp(&a[at], &b[at], count * sizeof(float)) != 0) return static_cast<int64_t>(at / kLeafElements);
+  }
+  return -1;
+}
+
+}  // namespace atl

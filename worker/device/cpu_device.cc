@@ -1,0 +1,60 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "worker/device/device.h"
+#include "worker/device/island.h"
+
+namespace atl {
+namespace {
+
+// The window is the memory itself, so there is nothing to copy or to wait for.
+class CpuWindow final : public HostWindow {
+ public:
+  explicit CpuWindow(std::span<float> range) : range_(range) {}
+  absl::Status Snapshot(void* /*compute_stream*/) override { return absl::OkStatus(); }
+  absl::Status WriteBack(void* /*compute_stream*/) override { return absl::OkStatus(); }
+  absl::Status Wait() override { return absl::OkStatus(); }
+  absl::StatusOr<bool> Done() override { return true; }
+  std::span<float> host() override { return range_; }
+  bool is_direct() const override { return true; }
+
+ private:
+  std::span<float> range_;
+};
+
+uint64_t PagesInBytes(int name) {
+  const long pages = sysconf(name);
+  const long page_bytes = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page_bytes > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes) : 0;
+}
+
+class CpuDevice final : public Device {
+ public:
+  CpuDevice() : info_{DeviceKind::kCpu, 0, "cpu", PagesInBytes(_SC_PHYS_PAGES)} {}
+  const DeviceInfo& info() const override { return info_; }
+  absl::StatusOr<uint64_t> FreeMemoryBytes() override { return PagesInBytes(_SC_AVPHYS_PAGES); }
+  absl::StatusOr<std::unique_ptr<HostWindow>> OpenWindow(std::span<float> range) override {
+    return std::unique_ptr<HostWindow>(std::make_unique<CpuWindow>(range));
+  }
+
+ private:
+  DeviceInfo info_;
+};
+
+class SoloIsland final : public Island {
+ public:
+  uint32_t rank() const override { return 0; }
+  uint32_t world() const override { return 1; }
+  absl::Status AllReduceMean(std::span<float> /*values*/, void* /*compute_stream*/) override { return absl::OkStatus(); }
+  absl::Status Broadcast(std::span<float> /*values*/, void* /*compute_stream*/) override { return absl::OkStatus(); }
+};
+
+}  // namespace
+
+std::unique_ptr<Device> OpenCpuDevice() { return std::make_unique<CpuDevice>(); }
+
+std::unique_ptr<Island> MakeSoloIsland() { return std::make_unique<SoloIsland>(); }
+
+}  // namespace atl

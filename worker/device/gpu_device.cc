@@ -1,0 +1,137 @@
+// The CUDA form of Device over the plugin's table of plain C functions.
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "worker/device/gpu_plugin.h"
+
+namespace atl {
+namespace {
+
+std::string LastError(const atoll_gpu_table& table) {
+  std::array<char, 512> text{};
+  table.last_error(text.data(), text.size());
+  text.back() = '\0';
+  return std::string(text.data());
+}
+
+absl::Status Failed(const atoll_gpu_table& table, const char* what) {
+  return absl::InternalError(absl::StrCat(what, " failed on the GPU: ", LastError(table)));
+}
+
+// Owns pinned memory and at most one event: a new copy first waits for the one before it.
+class GpuWindow final : public HostWindow {
+ public:
+  GpuWindow(const atoll_gpu_table& table, atoll_gpu_context* context, std::span<float> range, float* pinned)
+      : table_(table), context_(context), range_(range), pinned_(pinned) {}
+  ~GpuWindow() override {
+    static_cast<void>(Wait());  // the copy must be over before its memory goes; its result is of no use any more
+    table_.pinned_free(context_, pinned_);
+  }
+  GpuWindow(const GpuWindow&) = delete;
+  GpuWindow& operator=(const GpuWindow&) = delete;
+
+  absl::Status Snapshot(void* compute_stream) override {
+    ATOLL_RETURN_IF_ERROR(Wait());
+    if (table_.copy_to_host(context_, pinned_, range_.data(), range_.size_bytes(), compute_stream, &event_) == 0) {
+      return absl::OkStatus();
+    }
+    event_ = nullptr;
+    return Failed(table_, "the copy of a fragment to the host");
+  }
+
+  absl::Status WriteBack(void* compute_stream) override {
+    ATOLL_RETURN_IF_ERROR(Wait());
+    if (table_.copy_to_device(context_, range_.data(), pinned_, range_.size_bytes(), compute_stream, &event_) == 0) {
+      return absl::OkStatus();
+    }
+    event_ = nullptr;
+    return Failed(table_, "the copy of a fragment to the device");
+  }
+
+  absl::Status Wait() override {
+    atoll_gpu_event* const event = std::exchange(event_, nullptr);
+    if (event == nullptr) return absl::OkStatus();
+    const int32_t result = table_.event_wait(event);
+    const absl::Status status = result == 0 ? absl::OkStatus() : Failed(table_, "waiting for a copy");
+    table_.event_release(event);
+    return status;
+  }
+
+  absl::StatusOr<bool> Done() override {
+    if (event_ == nullptr) return true;
+    int32_t done = 0;
+    if (table_.event_query(event_, &done) != 0) return Failed(table_, "asking for the state of a copy");
+    return done != 0;
+  }
+
+  std::span<float> host() override { return {pinned_, range_.size()}; }
+  bool is_direct() const override { return false; }
+
+ private:
+  const atoll_gpu_table& table_;
+  atoll_gpu_context* context_;
+  std::span<float> range_;  // device memory
+  float* pinned_;
+  atoll_gpu_event* event_ = nullptr;
+};
+
+class GpuDevice final : public Device {
+ public:
+  GpuDevice(const atoll_gpu_table& table, atoll_gpu_context* context, DeviceInfo info)
+      : table_(table), context_(context), info_(std::move(info)) {}
+  ~GpuDevice() override { table_.device_close(context_); }
+  GpuDevice(const GpuDevice&) = delete;
+  GpuDevice& operator=(const GpuDevice&) = delete;
+
+  const DeviceInfo& info() const override { return info_; }
+
+  absl::StatusOr<uint64_t> FreeMemoryBytes() override {
+    uint64_t free_bytes = 0, total_bytes = 0;
+    if (table_.device_memory(context_, &free_bytes, &total_bytes) != 0) return Failed(table_, "asking for free memory");
+    return free_bytes;
+  }
+
+  absl::StatusOr<std::unique_ptr<HostWindow>> OpenWindow(std::span<float> range) override {
+    void* pinned = nullptr;
+    if (table_.pinned_allocate(context_, range.size_bytes(), &pinned) != 0) {
+      return absl::ResourceExhaustedError(absl::StrCat("no ", range.size_bytes(),
+                                                       " bytes of pinned host memory for a fragment: ", LastError(table_),
+                                                       "; use smaller fragments or free host memory"));
+    }
+    return std::unique_ptr<HostWindow>(
+        std::make_unique<GpuWindow>(table_, context_, range, static_cast<float*>(pinned)));
+  }
+
+ private:
+  const atoll_gpu_table& table_;
+  atoll_gpu_context* context_;
+  DeviceInfo info_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Device>> OpenGpuDevice(const atoll_gpu_table* table, int index) {
+  int32_t count = 0;
+  if (table == nullptr) return absl::InvalidArgumentError("no GPU plugin is loaded");
+  if (table->device_count(&count) != 0) return Failed(*table, "counting devices");
+  if (index < 0 || index >= count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("GPU ", index, " was asked for, but there are ", count, "; name one of them or use --device=cpu"));
+  }
+  atoll_gpu_context* context = nullptr;
+  if (table->device_open(index, &context) != 0) return Failed(*table, "opening the device");
+  std::array<char, 256> name{};
+  uint64_t free_bytes = 0, total_bytes = 0;
+  if (table->device_name(context, name.data(), name.size()) != 0 ||
+      table->device_memory(context, &free_bytes, &total_bytes) != 0) {
+    const absl::Status status = Failed(*table, "asking for the device's properties");
+    table->device_close(context);
+    return status;
+  }
+  name.back() = '\0';
+  return std::unique_ptr<Device>(std::make_unique<GpuDevice>(
+      *table, context, DeviceInfo{DeviceKind::kCuda, index, std::string(name.data()), total_bytes}));
+}
+
+}  // namespace atl

@@ -1,0 +1,74 @@
+#include "worker/device/gpu_plugin.h"
+
+#include <dlfcn.h>
+
+#include <array>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace atl {
+namespace {
+
+std::string LoaderError(const char* otherwise) {
+  const char* text = dlerror();
+  return text != nullptr ? text : otherwise;
+}
+
+GpuPlugin Without(std::string reason) {
+  GpuPlugin plugin;
+  plugin.reason = std::move(reason);
+  return plugin;
+}
+
+// Counts devices; a plugin that sees none says why.
+GpuPlugin Count(const atoll_gpu_table* table) {
+  GpuPlugin plugin;
+  plugin.table = table;
+  int32_t count = 0;
+  const int32_t result = table->device_count(&count);
+  if (result == 0 && count > 0) {
+    plugin.device_count = count;
+    return plugin;
+  }
+  std::array<char, 512> text{};
+  table->last_error(text.data(), text.size());
+  text.back() = '\0';
+  plugin.reason = absl::StrCat("the GPU plugin sees no device: ", text[0] != '\0' ? text.data() : "no reason given");
+  return plugin;
+}
+
+}  // namespace
+
+GpuPlugin OpenGpuPlugin(const std::string& path) {
+  if (path.empty()) return Without("no GPU plugin was named");
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (library == nullptr) return Without(absl::StrCat("no GPU plugin: ", LoaderError("dlopen failed")));
+  void* const symbol = dlsym(library, ATOLL_GPU_OPEN_SYMBOL);
+  if (symbol == nullptr) {
+    return Without(absl::StrCat(path, " is not a GPU plugin: ", LoaderError("it does not export " ATOLL_GPU_OPEN_SYMBOL)));
+  }
+  const atoll_gpu_table* const table = reinterpret_cast<atoll_gpu_open_function>(symbol)(ATOLL_GPU_ABI_REVISION);
+  if (table == nullptr || table->revision != ATOLL_GPU_ABI_REVISION || table->table_bytes < sizeof(atoll_gpu_table)) {
+    return Without(absl::StrCat("the GPU plugin ", path, " does not speak revision ", ATOLL_GPU_ABI_REVISION,
+                                " of the interface; install the one of this worker's version"));
+  }
+  return Count(table);
+}
+
+absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const GpuPlugin& plugin, const std::string& wanted) {
+  if (wanted == "cpu" || (wanted == "auto" && plugin.device_count == 0)) return OpenCpuDevice();
+  int32_t index = 0;
+  const bool numbered = wanted.rfind("cuda:", 0) == 0;
+  if (wanted != "auto" && wanted != "cuda" && !(numbered && absl::SimpleAtoi(wanted.substr(5), &index))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("device '", wanted, "' is not known; use auto, cpu, cuda or cuda:N with a number"));
+  }
+  if (plugin.device_count == 0) {
+    return absl::UnavailableError(
+        absl::StrCat("device ", wanted, " was asked for, but ", plugin.reason, "; use --device=cpu or auto"));
+  }
+  return OpenGpuDevice(plugin.table, index);
+}
+
+}  // namespace atl

@@ -1,0 +1,204 @@
+#include "worker/sync/fragment_replica.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/codec/codec.h"
+#include "common/vecmath/vecmath.h"
+
+namespace atl {
+namespace {
+
+constexpr size_t kBlock = kCodecBlock;
+
+const char* StateName(ReplicaState state) {
+  switch (state) {
+    case ReplicaState::kEmpty:
+      return "empty";
+    case ReplicaState::kReady:
+      return "ready";
+    case ReplicaState::kUnsettled:
+      return "unsettled";
+    case ReplicaState::kDeviant:
+      return "deviant";
+  }
+  ATOLL_CHECK(false, "a replica state outside the enumeration");
+}
+
+}  // namespace
+
+absl::StatusOr<FragmentReplica> FragmentReplica::Create(std::span<float> outer, const ReplicaOptions& options) {
+  if (outer.empty()) return absl::InvalidArgumentError("a fragment has no elements; check the layout");
+  if (options.upload_error_memory == ErrorMemory::kLoco) {
+    return absl::InvalidArgumentError("upload error memory loco is not available in this version; use feedback or off");
+  }
+  return FragmentReplica(outer, options);
+}
+
+FragmentReplica::FragmentReplica(std::span<float> outer, const ReplicaOptions& options)
+    : outer_(outer), options_(options) {
+  if (options.upload_error_memory == ErrorMemory::kFeedback) residual_.assign(outer.size(), 0.0f);
+}
+
+absl::Status FragmentReplica::CheckLocal(std::span<const float> local) const {
+  if (local.size() == outer_.size()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("local parameters of ", local.size(), " elements given for a fragment of ",
+                                                 outer_.size(), "; pass the fragment's own range"));
+}
+
+absl::Status FragmentReplica::RequireState(ReplicaState wanted, const char* verb) const {
+  if (state_ == wanted) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(verb, " needs a replica that is ", StateName(wanted),
+                                                    ", but this one is ", StateName(state_), " at version ",
+                                                    version_.value));
+}
+
+void FragmentReplica::ClearResidual() { std::fill(residual_.begin(), residual_.end(), 0.0f); }
+
+void FragmentReplica::DropContribution() {
+  unresolved_.reset();
+  pending_ = {};
+}
+
+absl::Status FragmentReplica::Install(std::span<const float> fragment, Version version, Digest hash) {
+  ATOLL_RETURN_IF_ERROR(CheckLocal(fragment));
+  DropContribution();
+  ClearResidual();
+  difference_ = {};
+  state_ = ReplicaState::kEmpty;
+  const Digest found = ContentHash(fragment, version.value, options_.layout_digest);
+  if (found != hash) {
+    return absl::DataLossError(absl::StrCat("the fetched fragment has content hash ", found.Hex(), " at version ",
+                                            version.value, ", but ", hash.Hex(), " was announced; fetch it again"));
+  }
+  if (fragment.data() != outer_.data()) std::copy(fragment.begin(), fragment.end(), outer_.begin());
+  version_ = version;
+  state_ = ReplicaState::kReady;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const StoredContribution*> FragmentReplica::FormContribution(std::span<const float> local) {
+  ATOLL_RETURN_IF_ERROR(RequireState(ReplicaState::kReady, "forming a contribution"));
+  ATOLL_RETURN_IF_ERROR(CheckLocal(local));
+  if (unresolved_) {
+    return absl::FailedPreconditionError(absl::StrCat("the contribution to version ", unresolved_->version.value,
+                                                      " is unresolved, so this send is skipped"));
+  }
+  const bool feedback = !residual_.empty();
+  auto encoded = std::make_shared<std::vector<std::byte>>(EncodedSize(options_.upload_codec, outer_.size()));
+  std::vector<float> pending(feedback ? outer_.size() : 0);
+  std::array<float, kBlock> sum, decoded;
+  double squares = 0;
+  for (size_t at = 0; at < outer_.size(); at += kBlock) {
+    const size_t count = std::min(kBlock, outer_.size() - at);
+    const std::span<float> h = std::span(sum).first(count);
+    vecmath::Subtract(outer_.subspan(at, count), local.subspan(at, count), h);
+    if (feedback) vecmath::Add(std::span(residual_).subspan(at, count), h);
+    const vecmath::BlockStats stats = vecmath::BlockStatistics(h);
+    if (!stats.finite) {
+      return absl::InvalidArgumentError(absl::StrCat("the pseudo-gradient is not finite among elements ", at, " to ",
+                                                     at + count - 1, " of the fragment; take the outer copy"));
+    }
+    squares += stats.sum_squares;
+    const ByteRange range = EncodedRange(options_.upload_codec, at, count);
+    const std::span<std::byte> q = std::span(*encoded).subspan(range.offset, range.bytes);
+    Encode(options_.upload_codec, h, q);
+    if (!feedback) continue;
+    Decode(options_.upload_codec, q, std::span(decoded).first(count));
+    vecmath::Subtract(h, std::span(decoded).first(count), std::span(pending).subspan(at, count));
+  }
+  pending_ = std::move(pending);
+  const Digest digest = DigestOf(std::span<const std::byte>(*encoded));
+  unresolved_ = StoredContribution{version_, std::move(encoded), digest, std::sqrt(squares)};
+  return &*unresolved_;
+}
+
+absl::StatusOr<ApplyVerdict> FragmentReplica::ApplyUpdate(const OuterUpdate& update, Standing standing) {
+  ATOLL_RETURN_IF_ERROR(RequireState(ReplicaState::kReady, "applying an update"));
+  if (update.reached.value != version_.value + 1) {
+    return absl::FailedPreconditionError(absl::StrCat("the update reaches version ", update.reached.value,
+                                                      ", but the outer copy is at ", version_.value,
+                                                      "; apply the updates in order"));
+  }
+  ATOLL_RETURN_IF_ERROR(CheckEncodedSize(options_.download_codec, outer_.size(), update.encoded.size()));
+  if (standing == Standing::kContributor && !unresolved_) {
+    return absl::FailedPreconditionError(absl::StrCat("the update to version ", update.reached.value,
+                                                      " counts a contribution that is not held any more; "
+                                                      "fetch the fragment and take the outer copy"));
+  }
+  if (standing == Standing::kNotContributor) difference_.assign(outer_.begin(), outer_.end());
+  DecodeAdd(options_.download_codec, update.encoded, outer_);
+  version_ = update.reached;
+  standing_ = standing;
+  if (ContentHash(outer_, version_.value, options_.layout_digest) != update.hash) {
+    DropContribution();
+    difference_ = {};
+    state_ = ReplicaState::kDeviant;
+    return ApplyVerdict::kDeviant;
+  }
+  // What was the old outer copy becomes the way from it to the new one.
+  if (standing == Standing::kNotContributor) vecmath::Subtract(outer_, difference_, difference_);
+  state_ = ReplicaState::kUnsettled;
+  return ApplyVerdict::kApplied;
+}
+
+absl::Status FragmentReplica::ResolveAsContributor(std::span<float> local, double mix) {
+  ATOLL_RETURN_IF_ERROR(RequireState(ReplicaState::kUnsettled, "resolving as a contributor"));
+  ATOLL_RETURN_IF_ERROR(CheckLocal(local));
+  if (standing_ != Standing::kContributor) {
+    return absl::FailedPreconditionError("the update was applied without this worker among its contributors");
+  }
+  if (!(mix >= 0 && mix <= 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("the share of own parameters is ", mix, "; it must lie between 0 and 1"));
+  }
+  vecmath::Merge(mix, outer_, local);
+  if (!residual_.empty()) vecmath::Scale(static_cast<float>(1 - mix), pending_, residual_);
+  DropContribution();
+  state_ = ReplicaState::kReady;
+  return absl::OkStatus();
+}
+
+absl::Status FragmentReplica::ResolveAsNonContributor(std::span<float> local) {
+  ATOLL_RETURN_IF_ERROR(RequireState(ReplicaState::kUnsettled, "resolving as a non-contributor"));
+  ATOLL_RETURN_IF_ERROR(CheckLocal(local));
+  if (standing_ != Standing::kNotContributor) {
+    return absl::FailedPreconditionError("the update was applied with this worker among its contributors");
+  }
+  vecmath::Add(difference_, local);
+  difference_ = {};
+  DropContribution();
+  state_ = ReplicaState::kReady;
+  return absl::OkStatus();
+}
+
+absl::Status FragmentReplica::AdoptOuter(std::span<float> local) {
+  if (state_ != ReplicaState::kUnsettled) {
+    ATOLL_RETURN_IF_ERROR(RequireState(ReplicaState::kReady, "taking the outer copy"));
+  }
+  ATOLL_RETURN_IF_ERROR(CheckLocal(local));
+  std::copy(outer_.begin(), outer_.end(), local.begin());
+  ClearResidual();
+  DropContribution();
+  difference_ = {};
+  state_ = ReplicaState::kReady;
+  return absl::OkStatus();
+}
+
+double FragmentReplica::DriftNorm(std::span<const float> local) const {
+  ATOLL_CHECK(state_ == ReplicaState::kReady && local.size() == outer_.size(), "drift is measured on a ready replica");
+  std::array<float, kBlock> delta;
+  double squares = 0;
+  for (size_t at = 0; at < outer_.size(); at += kBlock) {
+    const size_t count = std::min(kBlock, outer_.size() - at);
+    const std::span<float> h = std::span(delta).first(count);
+    vecmath::Subtract(outer_.subspan(at, count), local.subspan(at, count), h);
+    squares += vecmath::SumSquares(h);
+  }
+  return std::sqrt(squares);
+}
+
+}  // namespace atl
