@@ -1,0 +1,172 @@
+#include "common/config/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+
+namespace atl {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+// A file that is gone at the end of the test.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& content)
+      : path_(testing::TempDir() + "options_" + testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    std::ofstream(path_) << content;
+  }
+  ~TemporaryFile() { std::remove(path_.c_str()); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+CoordinatorCommandLine Coordinator(std::vector<std::string> arguments, const Environment& environment = {}) {
+  return ParseCoordinatorOptions(arguments, environment, "1.2.3");
+}
+WorkerCommandLine Worker(std::vector<std::string> arguments, const Environment& environment = {},
+                         const std::string& host = "Paris-1.example.com") {
+  return ParseWorkerOptions(arguments, environment, "1.2.3", host);
+}
+
+TEST(CoordinatorOptions, NeedAStateDirectory) {
+  const auto line = Coordinator({});
+  EXPECT_FALSE(line.options.has_value());
+  EXPECT_EQ(line.exit_code, 2);
+  EXPECT_THAT(line.text, HasSubstr("--state-dir is missing"));
+  const auto good = Coordinator({"--state-dir", "/srv/atoll"});
+  ASSERT_TRUE(good.options.has_value()) << good.text;
+  EXPECT_EQ(good.options->state_dir, "/srv/atoll");
+  EXPECT_EQ(good.options->control_port, 7070u);
+  EXPECT_EQ(good.options->membership_timeout, Seconds(20));
+}
+
+TEST(CoordinatorOptions, AFlagWinsOverTheEnvironmentAndThatOverTheFile) {
+  const TemporaryFile file("state_dir: /file\ncontrol-port: 1001\nbulk-port: 1002\nadmin-port: 1003\n");
+  const Environment environment = {{"ATOLL_COORDINATOR_CONFIG", file.path()},
+                                   {"ATOLL_COORDINATOR_BULK_PORT", "2002"},
+                                   {"ATOLL_COORDINATOR_ADMIN_PORT", "2003"},
+                                   {"HOME", "/root"}};
+  const auto line = Coordinator({"--admin-port=3003"}, environment);
+  ASSERT_TRUE(line.options.has_value()) << line.text;
+  EXPECT_EQ(line.options->state_dir, "/file");
+  EXPECT_EQ(line.options->control_port, 1001u);
+  EXPECT_EQ(line.options->bulk_port, 2002u);
+  EXPECT_EQ(line.options->admin_port, 3003u);
+  EXPECT_THAT(line.resolved, Contains("state-dir = /file (" + file.path() + ":1)"));
+  EXPECT_THAT(line.resolved, Contains("bulk-port = 2002 (ATOLL_COORDINATOR_BULK_PORT)"));
+  EXPECT_THAT(line.resolved, Contains("admin-port = 3003 (flag)"));
+  EXPECT_THAT(line.resolved, Contains("listen = 127.0.0.1 (default)"));
+}
+
+TEST(CoordinatorOptions, TellAllFaultsAtOnce) {
+  const auto line = Coordinator({"--control-port", "70000", "--log-level=infos", "--threads=x", "extra"});
+  EXPECT_EQ(line.exit_code, 2);
+  EXPECT_THAT(line.text, HasSubstr("--control-port (flag) is '70000'; it must be a whole number from 0 to 65535"));
+  EXPECT_THAT(
+      line.text,
+      HasSubstr("--log-level (flag) is 'infos'; it must be one of debug, info, warning, error; did you mean 'info'?"));
+  EXPECT_THAT(line.text, HasSubstr("--threads (flag) is 'x'"));
+  EXPECT_THAT(line.text, HasSubstr("unexpected argument 'extra'"));
+}
+
+TEST(CoordinatorOptions, UnknownNamesSuggestTheNearest) {
+  EXPECT_THAT(Coordinator({"--state-dirs", "/x"}).text,
+              HasSubstr("unknown option --state-dirs; did you mean --state-dir?"));
+  EXPECT_THAT(Coordinator({"--state-dir=/x"}, {{"ATOLL_COORDINATOR_STATE_DI", "/y"}}).text,
+              HasSubstr("ATOLL_COORDINATOR_STATE_DI; did you mean 'ATOLL_COORDINATOR_STATE_DIR'?"));
+  const TemporaryFile file("lisen: 127.0.0.1\n");
+  EXPECT_THAT(Coordinator({"--state-dir=/x", "--config", file.path()}).text,
+              HasSubstr(file.path() + ":1: unknown option 'lisen'; did you mean 'listen'?"));
+}
+
+TEST(CoordinatorOptions, RefuseBadFiles) {
+  const TemporaryFile twice("listen: 127.0.0.1\nlisten: 127.0.0.2\n");
+  EXPECT_THAT(Coordinator({"--state-dir=/x", "--config", twice.path()}).text, HasSubstr(":2: 'listen' is given twice"));
+  EXPECT_THAT(Coordinator({"--state-dir=/x", "--config", "/nowhere"}).text,
+              HasSubstr("cannot read the configuration file '/nowhere'"));
+}
+
+TEST(CoordinatorOptions, ListenOnLoopbackOnly) {
+  EXPECT_THAT(Coordinator({"--state-dir=/x", "--listen=0.0.0.0"}).text, HasSubstr("listens on loopback only"));
+  EXPECT_THAT(Coordinator({"--state-dir=/x", "--listen=127.0.0.1.example.com"}).text, HasSubstr("loopback only"));
+  EXPECT_TRUE(Coordinator({"--state-dir=/x", "--listen=127.0.0.2"}).options.has_value());
+  EXPECT_TRUE(Coordinator({"--state-dir=/x", "--listen=::1"}).options.has_value());
+}
+
+TEST(CoordinatorOptions, HoldRelationsBetweenOptions) {
+  EXPECT_THAT(Coordinator({"--state-dir=/x", "--heartbeat-interval=15s"}).text,
+              HasSubstr("below half of --membership-timeout"));
+  EXPECT_THAT(Coordinator({"--state-dir=/x", "--bulk-port=7070"}).text, HasSubstr("7070 is used twice"));
+  EXPECT_TRUE(
+      Coordinator({"--state-dir=/x", "--control-port=0", "--bulk-port=0", "--admin-port=0"}).options.has_value());
+}
+
+TEST(CoordinatorOptions, HelpAndVersionGoToStandardOutput) {
+  const auto help = Coordinator({"--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_THAT(help.text, HasSubstr("Usage: atoll-coordinator [OPTIONS]"));
+  EXPECT_THAT(help.text, HasSubstr("--control-port N"));
+  EXPECT_THAT(help.text, HasSubstr("[7070]"));
+  size_t begin = 0;
+  for (size_t end = help.text.find('\n'); end != std::string::npos;
+       begin = end + 1, end = help.text.find('\n', begin)) {
+    EXPECT_LE(end - begin, 100u) << help.text.substr(begin, end - begin);
+  }
+  EXPECT_EQ(Coordinator({"--version"}).text, "atoll-coordinator 1.2.3\n");
+}
+
+TEST(WorkerOptions, DefaultsComeFromTheMachine) {
+  const auto line = Worker({}, {{"HOME", "/home/a"}});
+  ASSERT_TRUE(line.run.has_value()) << line.text;
+  EXPECT_EQ(line.run->name, "paris-1");
+  EXPECT_EQ(line.run->coordinator_bulk, "127.0.0.1:7071");
+  EXPECT_EQ(line.run->cache_dir, "/home/a/.cache/atoll/paris-1");
+  EXPECT_THAT(line.resolved, Contains("cache-dir = /home/a/.cache/atoll/paris-1 (default)"));
+  EXPECT_EQ(Worker({}, {}, "").run->name, "worker");
+}
+
+TEST(WorkerOptions, TakeUnitsAndSwitches) {
+  const auto line = Worker({"--upload-limit=10Mbit", "--memory-limit", "2GiB", "--evaluate-only", "--device", "cpu",
+                            "--no-admin", "--drain-timeout=5s"});
+  ASSERT_TRUE(line.run.has_value()) << line.text;
+  EXPECT_EQ(line.run->upload_bytes_per_second, 1'250'000u);
+  EXPECT_EQ(line.run->memory_limit_bytes, uint64_t{2} << 30);
+  EXPECT_TRUE(line.run->evaluate_only);
+  EXPECT_EQ(line.run->device, DeviceChoice::kCpu);
+  EXPECT_FALSE(line.run->admin);
+  EXPECT_EQ(line.run->drain_timeout, Seconds(5));
+}
+
+TEST(WorkerOptions, RefuseBadNamesAndEndpoints) {
+  EXPECT_THAT(Worker({"--name=Big"}).text, HasSubstr("--name is 'Big'"));
+  EXPECT_THAT(Worker({"--coordinator=example.com"}).text, HasSubstr("must be HOST:PORT"));
+  EXPECT_THAT(Worker({"--coordinator=h:0"}).text, HasSubstr("must be HOST:PORT"));
+}
+
+TEST(WorkerOptions, GenerateIsACommandOfItsOwn) {
+  const auto line = Worker({"generate", "--checkpoint", "/c", "--prompt", "Once", "--temperature=0"});
+  ASSERT_TRUE(line.generate.has_value()) << line.text;
+  EXPECT_EQ(line.generate->prompt, "Once");
+  EXPECT_EQ(line.generate->temperature, 0);
+  EXPECT_FALSE(line.run.has_value());
+  EXPECT_THAT(Worker({"generate"}).text, HasSubstr("--checkpoint is missing"));
+  EXPECT_THAT(Worker({"genrate"}).text, HasSubstr("did you mean 'generate'?"));
+  EXPECT_THAT(Worker({"generate", "--temperature=-1", "--checkpoint=/c"}).text, HasSubstr("it must be 0 to 100"));
+}
+
+TEST(WorkerOptions, EvalLossIsACommandOfItsOwn) {
+  const auto line = Worker({"eval-loss", "--checkpoint=/c", "--manifest=/m", "--split=train"});
+  ASSERT_TRUE(line.eval_loss.has_value()) << line.text;
+  EXPECT_TRUE(line.eval_loss->train_split);
+  EXPECT_THAT(Worker({"eval-loss"}).text,
+              testing::AllOf(HasSubstr("--checkpoint is missing"), HasSubstr("--manifest is missing")));
+}
+
+}  // namespace
+}  // namespace atl
