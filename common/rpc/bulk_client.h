@@ -1,0 +1,34 @@
+// BulkClient over gRPC: raw frames of 1 MiB, sent from where they lie, paced by a token bucket for each direction that this
+// side sends in.
+#ifndef ATOLL_COMMON_RPC_BULK_CLIENT_H_
+#define ATOLL_COMMON_RPC_BULK_CLIENT_H_
+
+#include <grpcpp/channel.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/base/status.h"
+#include "common/base/time.h"
+#include "common/rpc/bulk.h"
+
+namespace atl {
+
+struct BulkClientOptions {
+  Duration stall_limit = Seconds(30);        // without a frame either way, or an answer
+  uint64_t upload_bytes_per_second = 0;      // cap over all uploads of this client; 0: none
+};
+
+// Calls may outlive the client object; `clock` must outlive both.
+std::unique_ptr<BulkClient> MakeGrpcBulkClient(std::shared_ptr<grpc::Channel> channel, const Clock& clock,
+                                               const BulkClientOptions& options);
+
+// For programs that have nothing else to do: block until done. The stall limit of the client bounds the wait.
+BulkResult UploadAndWait(BulkClient& client, UploadHeader header, std::shared_ptr<BulkSource> source);
+BulkResult DownloadAndWait(BulkClient& client, DownloadRequest request, std::shared_ptr<BulkSink> sink);
+absl::StatusOr<std::vector<Sha256>> MissingBlobsAndWait(BulkClient& client, std::vector<Sha256> blobs);
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_RPC_BULK_CLIENT_H_

@@ -1,0 +1,28 @@
+// atoll.v1.TransferService over raw frames: translates between the wire and a BulkHandler. Payload is handed on as views
+// into the received slices and sent from where it lies.
+#ifndef ATOLL_COMMON_RPC_BULK_SERVICE_H_
+#define ATOLL_COMMON_RPC_BULK_SERVICE_H_
+
+#include <grpcpp/impl/codegen/service_type.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "common/base/executor.h"
+#include "common/base/time.h"
+#include "common/rpc/bulk.h"
+
+namespace atl {
+
+struct BulkServiceOptions {
+  Duration stall_limit = Seconds(30);       // a peer without progress for this long is cut
+  uint64_t download_bytes_per_second = 0;   // cap over all downloads; 0: none
+};
+
+// `handler`, `io` (reads of download sources) and `clock` must outlive the service, the service its server.
+std::unique_ptr<grpc::Service> MakeBulkService(BulkHandler& handler, Executor& io, const Clock& clock,
+                                               const BulkServiceOptions& options);
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_RPC_BULK_SERVICE_H_

@@ -1,0 +1,54 @@
+// Channels and call contexts. A worker has two channels to one address, control and bulk, each with a subchannel pool of its
+// own, hence two sockets: a heartbeat never queues behind a fragment (design section 5).
+#ifndef ATOLL_COMMON_RPC_CHANNEL_H_
+#define ATOLL_COMMON_RPC_CHANNEL_H_
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/security/credentials.h>
+
+#include <memory>
+#include <string>
+
+#include "common/base/status.h"
+#include "common/base/time.h"
+
+namespace atl {
+
+// How a connection proves who it is. Only loopback plaintext exists so far; certificates come in through this type.
+class ChannelSecurity {
+ public:
+  // InvalidArgument by MakeChannel unless the address is loopback (127.0.0.0/8, [::1], localhost) or a unix socket.
+  static ChannelSecurity PlaintextLoopback();
+  const std::shared_ptr<grpc::ChannelCredentials>& credentials() const { return credentials_; }
+  bool loopback_only() const { return loopback_only_; }
+
+ private:
+  std::shared_ptr<grpc::ChannelCredentials> credentials_;
+  bool loopback_only_ = true;
+};
+
+struct ChannelOptions {
+  std::string address;  // "127.0.0.1:7700"
+  Duration keepalive_interval = Seconds(30);
+  Duration keepalive_timeout = Seconds(10);
+};
+
+// True for 127.0.0.0/8, [::1], localhost and unix: addresses.
+bool IsLoopback(const std::string& address);
+
+// A channel for unary calls and the control stream. Connects lazily; a lost connection is made again after 0.1 to 5 s.
+// InvalidArgument when `security` forbids the address.
+absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeControlChannel(const ChannelOptions& options,
+                                                                  const ChannelSecurity& security);
+// A channel for the bulk connection: never shares a socket with another channel.
+absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeBulkChannel(const ChannelOptions& options,
+                                                               const ChannelSecurity& security);
+
+// Gives a unary call its deadline (limits::kControlDeadline unless told otherwise). Every unary call has one.
+void SetDeadline(grpc::ClientContext& context);
+void SetDeadline(grpc::ClientContext& context, Duration limit);
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_RPC_CHANNEL_H_

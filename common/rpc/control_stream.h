@@ -1,0 +1,28 @@
+// The control stream over gRPC: the worker's end on a channel and the coordinator's end as a service.
+#ifndef ATOLL_COMMON_RPC_CONTROL_STREAM_H_
+#define ATOLL_COMMON_RPC_CONTROL_STREAM_H_
+
+#include <grpcpp/channel.h>
+#include <grpcpp/impl/codegen/service_type.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/rpc/message_stream.h"
+
+namespace atl {
+
+// Opens the stream; the connection is made in the background, a failure comes as on_closed.
+std::unique_ptr<WorkerEnd> OpenControlStream(std::shared_ptr<grpc::Channel> channel);
+
+// Called for each new stream with its coordinator's end and the peer's address ("ipv4:127.0.0.1:40112"), on a transport
+// thread. The acceptor takes the end over and calls Start on it, at once or later; dropping it refuses the stream.
+using ControlAcceptor = std::function<void(std::unique_ptr<CoordinatorEnd> stream, std::string peer)>;
+
+// atoll.v1.WorkerService. Must outlive the server it is registered with.
+std::unique_ptr<grpc::Service> MakeControlService(ControlAcceptor acceptor);
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_RPC_CONTROL_STREAM_H_

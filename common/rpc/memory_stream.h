@@ -1,0 +1,25 @@
+// Two connected ends of a control stream in memory, for single-threaded harnesses and tests.
+#ifndef ATOLL_COMMON_RPC_MEMORY_STREAM_H_
+#define ATOLL_COMMON_RPC_MEMORY_STREAM_H_
+
+#include <functional>
+#include <memory>
+
+#include "common/base/executor.h"
+#include "common/rpc/message_stream.h"
+
+namespace atl {
+
+// Each delivery is one job on `executor`, which must run jobs one at a time (ManualExecutor, ThreadExecutor(1)) and outlive
+// both ends. An end that is dropped without Close is seen by the other as Cancelled.
+struct ControlStreamPair {
+  std::unique_ptr<WorkerEnd> worker;
+  std::unique_ptr<CoordinatorEnd> coordinator;
+  // The wire breaks: both ends get on_closed(Unavailable); undelivered messages are lost.
+  std::function<void()> break_connection;
+};
+ControlStreamPair MakeControlStreamPair(Executor& executor);
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_RPC_MEMORY_STREAM_H_

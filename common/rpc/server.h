@@ -1,0 +1,60 @@
+// A gRPC server with the project's limits: message sizes, keepalive enforcement, no compression, health service.
+#ifndef ATOLL_COMMON_RPC_SERVER_H_
+#define ATOLL_COMMON_RPC_SERVER_H_
+
+#include <grpcpp/server.h>
+#include <grpcpp/security/server_credentials.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/base/time.h"
+
+namespace atl {
+
+class ServerSecurity {
+ public:
+  // Server::Start refuses any other address than a loopback one.
+  static ServerSecurity PlaintextLoopback();
+  const std::shared_ptr<grpc::ServerCredentials>& credentials() const { return credentials_; }
+  bool loopback_only() const { return loopback_only_; }
+
+ private:
+  std::shared_ptr<grpc::ServerCredentials> credentials_;
+  bool loopback_only_ = true;
+};
+
+struct ServerOptions {
+  std::string address = "127.0.0.1:0";  // port 0: any free one
+  size_t quota_bytes = size_t{256} << 20;  // memory of the transport
+  int streams_per_connection = 64;
+  bool reflection = false;
+};
+
+// Thread-safe after Start. The destructor shuts down with a limit of 1 s.
+class Server {
+ public:
+  // `services` (borrowed) must outlive the server. Unavailable, naming the address, when the port is in use;
+  // InvalidArgument when security forbids the address.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options, const ServerSecurity& security,
+                                                       const std::vector<grpc::Service*>& services);
+  ~Server();
+  // The port that is listened on.
+  int port() const { return port_; }
+  // Flips health to NOT_SERVING; calls go on.
+  void AnnounceShutdown();
+  // No new calls; running ones get `limit` to end, then are cancelled. Returns when all handlers are done. Idempotent.
+  void Shutdown(Duration limit);
+
+ private:
+  Server(std::unique_ptr<grpc::Server> server, int port);
+  std::unique_ptr<grpc::Server> server_;
+  int port_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_RPC_SERVER_H_

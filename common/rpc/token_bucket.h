@@ -1,0 +1,31 @@
+// A rate cap at the sender: at most `rate` bytes a second on average and `burst` at once. Pure integer arithmetic.
+#ifndef ATOLL_COMMON_RPC_TOKEN_BUCKET_H_
+#define ATOLL_COMMON_RPC_TOKEN_BUCKET_H_
+
+#include <cstdint>
+
+#include "common/base/time.h"
+
+namespace atl {
+
+// Not thread-safe. In any window of t seconds at most burst + rate * t bytes pass.
+class TokenBucket {
+ public:
+  // rate_bytes_per_second 0: no cap. burst_bytes >= the largest single take.
+  TokenBucket(uint64_t rate_bytes_per_second, uint64_t burst_bytes, Instant now);
+  // Zero: `bytes` may go now and were taken. Otherwise nothing was taken; ask again after that long.
+  Duration Take(uint64_t bytes, Instant now);
+  uint64_t rate_bytes_per_second() const { return rate_; }
+
+ private:
+  void Refill(Instant now);
+  uint64_t rate_;
+  uint64_t burst_;
+  uint64_t available_;
+  Instant last_;
+  uint64_t remainder_ = 0;  // byte-nanoseconds not yet worth a byte
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_RPC_TOKEN_BUCKET_H_

@@ -1,0 +1,62 @@
+// The event log of jobs: one JSON object a line, in one file per job, appended, rotated by size, read back at start. It is
+// for people and curves: losing its tail in a crash loses no decision, so it is not flushed to the disk line by line.
+#ifndef ATOLL_COMMON_TELEMETRY_EVENT_LOG_H_
+#define ATOLL_COMMON_TELEMETRY_EVENT_LOG_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/files.h"
+#include "common/base/ids.h"
+#include "common/base/status.h"
+
+namespace atl {
+
+struct LoggedPoint {
+  std::string curve;        // "loss", "evaluation_loss"
+  uint64_t step = 0;        // job clock
+  double value = 0;
+};
+struct LoggedEvent {
+  JobId job;                // empty: about the fleet (file "fleet.jsonl")
+  uint64_t revision = 0;    // grows by one in each job
+  int64_t wall_nanos = 0;
+  std::string kind;         // "round committed"
+  std::string text;         // one sentence
+  std::map<std::string, std::string> fields;
+  std::vector<LoggedPoint> points;
+};
+
+// One line without its newline, keys in fixed order; non-finite values are written as strings. And back: InvalidArgument
+// when the line is not an event.
+std::string EventToJson(const LoggedEvent& event);
+absl::StatusOr<LoggedEvent> EventFromJson(const std::string& line);
+
+struct EventLogOptions {
+  std::string directory;
+  uint64_t rotate_bytes = uint64_t{16} << 20;  // of one file; then it becomes NAME.1 and so on
+  uint32_t keep_rotated = 4;                   // older ones are removed
+};
+
+// Not thread-safe: calls come from one serial executor. Files are opened at the first event of a job.
+class EventLog {
+ public:
+  // `files` must outlive the log. Makes the directory.
+  static absl::StatusOr<std::unique_ptr<EventLog>> Open(Files& files, const EventLogOptions& options);
+  virtual ~EventLog() = default;
+  // ResourceExhausted when the disk is full: the line is dropped and counted; a later one may succeed.
+  virtual absl::Status Append(const LoggedEvent& event) = 0;
+  // Every kept event of a job, oldest first. A torn or foreign line is skipped; returns how many were.
+  virtual absl::StatusOr<uint64_t> Read(const JobId& job, const std::function<void(LoggedEvent)>& visit) const = 0;
+  virtual absl::Status Sync() = 0;
+  // Lines lost to a full disk.
+  virtual uint64_t dropped() const = 0;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_TELEMETRY_EVENT_LOG_H_

@@ -1,0 +1,58 @@
+// A small HTTP server for operators: GET and HEAD on fixed paths, loopback only, no request body. Used by the coordinator
+// (through coordinator/web) and by the worker.
+// Limits: header 8 KiB (431 above), no body (413), kConnections at once (further ones are closed), 10 s for a request and 10 s for its
+// answer, 60 s idle.
+#ifndef ATOLL_COMMON_TELEMETRY_HTTP_SERVER_H_
+#define ATOLL_COMMON_TELEMETRY_HTTP_SERVER_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "common/base/status.h"
+#include "common/base/time.h"
+
+namespace atl {
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "text/plain; charset=utf-8";
+  std::string body;
+};
+struct HttpRequest {
+  std::string path;   // decoded not at all; without query
+  std::string query;  // after '?', may be empty
+};
+// Runs on the server's only thread; must not block for long. Thread-safe with respect to the rest of the program.
+using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
+
+struct HttpServerOptions {
+  std::string address = "127.0.0.1";  // loopback only
+  int port = 0;                       // 0: any free one
+  size_t connections = 64;
+  Duration request_limit = Seconds(10);
+  Duration idle_limit = Seconds(60);
+};
+
+class HttpServer {
+ public:
+  // `routes` by exact path; a path that ends in '/' (other than "/") takes everything below it. 404 and 405 are the
+  // server's. Starts one thread. Unavailable, naming address and port, when the port is in use; InvalidArgument when the
+  // address is not a loopback one.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const HttpServerOptions& options,
+                                                           std::map<std::string, HttpHandler> routes);
+  ~HttpServer();  // stops: connections are closed, a running handler is waited for
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+  int port() const;
+
+ private:
+  struct State;
+  explicit HttpServer(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_TELEMETRY_HTTP_SERVER_H_

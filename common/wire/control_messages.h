@@ -1,0 +1,28 @@
+// The control conversation: atoll.v1 messages <-> the domain forms of common/plan/messages.h. Every length, name, enum and
+// range is checked before use (limits.h); a refusal is InvalidArgument with the path of the field, e.g. "hello.worker".
+// Pure functions, safe everywhere.
+#ifndef ATOLL_COMMON_WIRE_CONTROL_MESSAGES_H_
+#define ATOLL_COMMON_WIRE_CONTROL_MESSAGES_H_
+
+#include "atoll/v1/worker.pb.h"
+#include "common/base/status.h"
+#include "common/plan/messages.h"
+
+namespace atl {
+
+v1::WorkerMessage WorkerMessageToProto(const WorkerMessage& message);
+absl::StatusOr<WorkerMessage> WorkerMessageFromProto(const v1::WorkerMessage& proto);
+
+// Requires Assignment::spec to be set.
+v1::CoordinatorMessage CoordinatorMessageToProto(const CoordinatorMessage& message);
+absl::StatusOr<CoordinatorMessage> CoordinatorMessageFromProto(const v1::CoordinatorMessage& proto);
+
+v1::Digest DigestToProto(const Digest& digest);
+Digest DigestFromProto(const v1::Digest& proto);
+
+// A single wrong field as InvalidArgument: "path: what is wrong".
+absl::Status FieldError(const std::string& path, const std::string& what);
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_WIRE_CONTROL_MESSAGES_H_

@@ -1,0 +1,97 @@
+// What the bulk connection says besides raw bytes, in domain form and as the bytes of a frame's header field
+// (proto/atoll/v1/transfer.proto). Parsing validates every name, length, enum and range. Pure functions, safe everywhere.
+#ifndef ATOLL_COMMON_WIRE_TRANSFER_MESSAGES_H_
+#define ATOLL_COMMON_WIRE_TRANSFER_MESSAGES_H_
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "atoll/v1/transfer.pb.h"
+#include "common/base/hash.h"
+#include "common/base/ids.h"
+#include "common/base/status.h"
+#include "common/plan/messages.h"
+
+namespace atl {
+
+// A contribution is on its way.
+struct ContributionUpload {
+  ContributionHeader header;
+  BootNumber boot;  // the sender's newest; 0 none
+};
+// A file to be stored by content is on its way.
+struct BlobUpload {
+  Sha256 sha256;
+  uint64_t bytes = 0;
+};
+using UploadHeader = std::variant<ContributionUpload, BlobUpload>;
+// Size of what is announced.
+uint64_t UploadBytes(const UploadHeader& header);
+
+// The coordinator's answers during an upload.
+struct UploadStatus {
+  uint64_t resume_offset_bytes = 0;  // verified prefix; the sender goes on from here
+  bool accepted = false;             // all is durable; ends the conversation
+};
+
+// What can be downloaded.
+struct UpdateKey {
+  JobId job;
+  FragmentVersion reached;
+};
+struct FragmentKey {
+  JobId job;
+  FragmentVersion at;   // version ignored when newest
+  bool newest = false;
+};
+struct BlockKey {
+  JobId job;
+  Sha256 manifest;
+  std::string shard;    // file name in the manifest: no '/', no leading '.'
+  uint64_t block = 0;
+};
+struct BlobKey {
+  Sha256 sha256;
+};
+struct CheckpointFragmentKey {
+  JobId job;
+  uint64_t step = 0;
+  FragmentIndex fragment;
+};
+using DownloadKey = std::variant<UpdateKey, FragmentKey, BlockKey, BlobKey, CheckpointFragmentKey>;
+struct DownloadRequest {
+  DownloadKey key;
+  uint64_t offset_bytes = 0;  // bytes already there
+  WorkerId worker;            // who asks, for the byte accounts; empty: not a worker
+};
+
+struct DownloadHeader {
+  uint64_t total_bytes = 0;   // of the whole, whatever the offset asked for
+  Version version;            // fragments and updates
+  Digest hash;                // fragments and updates: content hash at that version
+  CodecKind codec = CodecKind::kFp32;  // updates
+  Digest digest;              // XXH3-128 of the whole; zero for blocks and files
+};
+
+std::string SerializeUploadHeader(const UploadHeader& header);
+absl::StatusOr<UploadHeader> ParseUploadHeader(const std::string& bytes);
+std::string SerializeUploadStatus(const UploadStatus& status);
+absl::StatusOr<UploadStatus> ParseUploadStatus(const std::string& bytes);
+std::string SerializeDownloadHeader(const DownloadHeader& header);
+absl::StatusOr<DownloadHeader> ParseDownloadHeader(const std::string& bytes);
+
+v1::DownloadRequest DownloadRequestToProto(const DownloadRequest& request);
+absl::StatusOr<DownloadRequest> DownloadRequestFromProto(const v1::DownloadRequest& proto);
+
+v1::ContributionHeader ContributionHeaderToProto(const ContributionHeader& header, BootNumber boot);
+// Field paths in errors begin with `path`.
+absl::StatusOr<ContributionHeader> ContributionHeaderFromProto(const v1::ContributionHeader& proto, const std::string& path);
+
+// v1::CodecKind numbers, the same on wire and disk. InvalidArgument for an unknown number.
+int32_t CodecToNumber(CodecKind codec);
+absl::StatusOr<CodecKind> CodecFromNumber(int32_t number, const std::string& path);
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_WIRE_TRANSFER_MESSAGES_H_

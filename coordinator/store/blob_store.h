@@ -1,0 +1,54 @@
+// Files stored by content (SHA-256): manifests, tokenizers, initial weights. An upload grows a .part file, resumes at its
+// length after a break, and becomes a blob by verification, fsync and rename. Immutable afterwards.
+// Thread rule: calls for one blob must not overlap; the engine uses one serial executor for bulk I/O.
+#ifndef ATOLL_COORDINATOR_STORE_BLOB_STORE_H_
+#define ATOLL_COORDINATOR_STORE_BLOB_STORE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/files.h"
+#include "common/base/hash.h"
+#include "common/base/status.h"
+#include "coordinator/store/data_directory.h"
+
+namespace atl {
+
+class BlobStore {
+ public:
+  BlobStore(Files& files, DataDirectory directory);
+  ~BlobStore();
+
+  bool Has(const Sha256& sha256) const;
+  // Those not stored, in their order.
+  std::vector<Sha256> Missing(const std::vector<Sha256>& wanted) const;
+
+  // Begins or resumes; returns the length that is there (`bytes` when stored already). InvalidArgument: above
+  // limits::kBlobBytes. A second upload of the same blob at the same time takes it over from the first.
+  absl::StatusOr<uint64_t> Begin(const Sha256& sha256, uint64_t bytes);
+  // OutOfRange unless `offset` is the length so far. ResourceExhausted: disk full, nothing added.
+  absl::Status Append(const Sha256& sha256, uint64_t offset, std::span<const Bytes> pieces);
+  // Verifies size and hash, flushes, renames. DataLoss when the content has another hash: the part is removed.
+  absl::Status Finish(const Sha256& sha256);
+  // Closes the part file; it stays for a resume.
+  void Suspend(const Sha256& sha256);
+
+  // NotFound when it is not stored. The file stays readable while open.
+  absl::StatusOr<std::shared_ptr<const File>> Open(const Sha256& sha256) const;
+  // Whole and verified; ResourceExhausted above `limit_bytes`; DataLoss when damaged.
+  absl::StatusOr<std::string> Read(const Sha256& sha256, uint64_t limit_bytes) const;
+
+ private:
+  struct Part;
+  Files& files_;
+  DataDirectory directory_;
+  std::map<Sha256, std::unique_ptr<Part>> parts_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_STORE_BLOB_STORE_H_

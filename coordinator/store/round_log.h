@@ -1,0 +1,100 @@
+// The round log: one segment file for each (job, epoch, fragment, version), to which contributions are appended frame by
+// frame as they arrive, each ended by an *accepted* trailer, then the encoded update (docs/formats/round-log.md).
+//
+// What holds: the trailer, once flushed, is the acceptance. A record is length, type, sequence, boot number, CRC-32C and
+// the hash of the record before. Crash cases: a torn tail is cut at the next open and everything before it stands;
+// unaccepted bytes before the tear are the verified prefix that a sender resumes from; damage in the middle is DataLoss
+// with the offset, never skipped. Opening is idempotent (I26). A failed flush ends the process (I24); a failed append is
+// cut off again and reported, so that a full disk refuses an upload and loses nothing.
+// Thread rule: calls for one segment must not overlap; the engine uses one serial executor for bulk I/O.
+#ifndef ATOLL_COORDINATOR_STORE_ROUND_LOG_H_
+#define ATOLL_COORDINATOR_STORE_ROUND_LOG_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/base/files.h"
+#include "common/base/status.h"
+#include "common/plan/records.h"
+#include "common/wire/record_messages.h"
+#include "coordinator/store/data_directory.h"
+
+namespace atl {
+
+constexpr uint32_t kSegmentRevision = 1;
+
+struct SegmentInfo {
+  RoundKey key;
+  std::vector<AcceptedRecord> accepted;        // by worker name
+  bool has_update = false;
+  UpdateInfo update;
+  uint64_t file_bytes = 0;
+};
+
+class RoundLog {
+ public:
+  // `files` must outlive the log.
+  RoundLog(Files& files, DataDirectory directory, BootNumber boot);
+  ~RoundLog();
+  RoundLog(const RoundLog&) = delete;
+  RoundLog& operator=(const RoundLog&) = delete;
+
+  // Makes the segment durable in its directory, or opens and scans the one that is there. Needed before other calls on the
+  // key. DataLoss: damaged in the middle. FailedPrecondition: newer revision, or another layout.
+  absl::Status Open(const RoundKey& key, Digest layout);
+
+  // Begins or resumes a contribution; returns the length of the verified prefix, which is encoded_bytes when only the
+  // trailer is missing or it is accepted already. An unaccepted one of the same worker with another digest is replaced.
+  // AlreadyExists: the worker has an accepted one with another digest.
+  absl::StatusOr<uint64_t> Begin(const RoundKey& key, const ContributionHeader& header);
+  // 0 when nothing of that digest is there. OK for a key that is not open.
+  uint64_t VerifiedPrefix(const RoundKey& key, const WorkerId& worker, Digest digest) const;
+  // Appends the next bytes (the pieces in order). OutOfRange unless `offset` is the length so far and the end is within
+  // encoded_bytes. ResourceExhausted: disk full; the segment is as before.
+  absl::Status Append(const RoundKey& key, const WorkerId& worker, uint64_t offset, std::span<const Bytes> pieces);
+  // OK when all bytes are there and have the digest announced. DataLoss otherwise: the bytes are then discarded, so that the
+  // sender begins anew.
+  absl::Status CheckComplete(const RoundKey& key, const WorkerId& worker);
+  // Appends the trailer and flushes. Implies CheckComplete. Idempotent.
+  absl::Status Accept(const RoundKey& key, const WorkerId& worker, int64_t wall_nanos);
+  // Forgets an unaccepted contribution.
+  void Abandon(const RoundKey& key, const WorkerId& worker);
+
+  // The encoded bytes of an accepted contribution, checked again against CRCs and digest. NotFound, DataLoss.
+  absl::StatusOr<std::vector<std::byte>> ReadContribution(const RoundKey& key, const WorkerId& worker) const;
+  // Appends the encoded update and flushes. Replaces an earlier one of an uncommitted attempt. Internal when the bytes do
+  // not have the digest and size of `info`.
+  absl::Status WriteUpdate(const RoundKey& key, const UpdateInfo& info, Bytes encoded);
+  // NotFound when there is none.
+  absl::StatusOr<std::vector<std::byte>> ReadUpdate(const RoundKey& key) const;
+  absl::StatusOr<UpdateInfo> FindUpdate(const RoundKey& key) const;
+
+  // Of an open segment. NotFound when it is not open.
+  absl::StatusOr<SegmentInfo> Info(const RoundKey& key) const;
+  // Closes the file of a segment; Open brings it back.
+  void Close(const RoundKey& key);
+  // Versions with a segment on disk, ascending.
+  absl::StatusOr<std::vector<Version>> List(const JobId& job, uint64_t epoch, FragmentIndex fragment) const;
+  // Unlinks segments whose version is below `keep_from`; returns the bytes freed.
+  absl::StatusOr<uint64_t> DropBefore(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version keep_from);
+  absl::Status Drop(const RoundKey& key);
+
+ private:
+  struct Segment;
+  absl::StatusOr<Segment*> Find(const RoundKey& key) const;
+  Files& files_;
+  DataDirectory directory_;
+  BootNumber boot_;
+  std::map<RoundKey, std::unique_ptr<Segment>> open_;
+};
+
+// For each job that has not ended: opens the segment of every head and puts the accepted headers into `state`. `layouts`
+// gives the digest of each job's model layout.
+absl::Status AddAccepted(RoundLog& log, const std::map<JobId, Digest>& layouts, RecoveredState& state);
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_STORE_ROUND_LOG_H_

@@ -1,0 +1,94 @@
+// Snapshots of fragments (public copy, momentum, residual) and checkpoints made of them. Files are immutable: temp, fsync,
+// rename, fsync of the directory (docs/formats/snapshot.md). A checkpoint is a directory of hard links and a manifest that
+// is written last: without it the directory does not count.
+// Thread rule: thread-safe for different keys; the engine uses one serial executor for bulk I/O. Reads of SnapshotReader
+// may run on any thread.
+#ifndef ATOLL_COORDINATOR_STORE_SNAPSHOT_STORE_H_
+#define ATOLL_COORDINATOR_STORE_SNAPSHOT_STORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/files.h"
+#include "common/base/status.h"
+#include "common/plan/records.h"
+#include "common/wire/record_messages.h"
+#include "coordinator/store/data_directory.h"
+
+namespace atl {
+
+constexpr uint32_t kSnapshotRevision = 1;
+
+// Views; equal lengths. Empty momentum or residual means zeros.
+struct FragmentArrays {
+  std::span<const float> public_copy, momentum, residual;
+};
+struct LoadedSnapshot {
+  SnapshotHeader header;
+  std::vector<float> public_copy, momentum, residual;
+};
+
+// The public copy of a snapshot as bytes (little-endian fp32), for downloads. An open reader is a pin: the file stays
+// readable after it was dropped. ReadAt may run beside other ReadAt calls.
+class SnapshotReader {
+ public:
+  SnapshotReader(std::unique_ptr<File> file, SnapshotHeader header, uint64_t public_offset);
+  const SnapshotHeader& header() const { return header_; }
+  uint64_t size_bytes() const { return header_.elements * sizeof(float); }
+  absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const;
+
+ private:
+  std::unique_ptr<File> file_;
+  SnapshotHeader header_;
+  uint64_t public_offset_;
+};
+
+class SnapshotStore {
+ public:
+  SnapshotStore(Files& files, DataDirectory directory, BootNumber boot);
+
+  // `hash` is the ContentHash of the public copy. Idempotent: an existing valid file with the same hash stands.
+  absl::Status Write(const SnapshotKey& key, const FragmentArrays& arrays, Digest hash, Digest layout);
+  // Reads and verifies everything. NotFound; DataLoss with the path and what does not agree; FailedPrecondition: newer
+  // revision, or another layout.
+  absl::StatusOr<LoadedSnapshot> Load(const SnapshotKey& key, Digest layout) const;
+  absl::StatusOr<std::shared_ptr<SnapshotReader>> OpenReader(const SnapshotKey& key) const;
+  // Versions on disk, ascending.
+  absl::StatusOr<std::vector<Version>> List(const JobId& job, uint64_t epoch, FragmentIndex fragment) const;
+  // The newest at or below `at_most`; nothing when there is none.
+  absl::StatusOr<std::optional<Version>> NewestUpTo(const JobId& job, uint64_t epoch, FragmentIndex fragment,
+                                                    Version at_most) const;
+  // Unlinks snapshots below `keep_from`. Links of checkpoints stay.
+  absl::Status DropBefore(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version keep_from);
+
+  // Links the snapshots of `record.versions` in `epoch` (which must be there) and writes the manifest. Idempotent.
+  absl::Status WriteCheckpoint(const CheckpointRecord& record, uint64_t epoch);
+  // The manifest. NotFound when absent or incomplete.
+  absl::StatusOr<CheckpointRecord> ReadCheckpoint(const JobId& job, uint64_t step) const;
+  // One fragment with its outer state, verified.
+  absl::StatusOr<LoadedSnapshot> LoadCheckpointFragment(const JobId& job, uint64_t step, FragmentIndex fragment,
+                                                        Digest layout) const;
+  absl::StatusOr<std::shared_ptr<SnapshotReader>> OpenCheckpointReader(const JobId& job, uint64_t step,
+                                                                       FragmentIndex fragment) const;
+  // Manifest first, then the links. OK when absent.
+  absl::Status DropCheckpoint(const JobId& job, uint64_t step);
+
+ private:
+  absl::StatusOr<LoadedSnapshot> LoadFile(const std::string& path, Digest layout) const;
+  absl::StatusOr<std::shared_ptr<SnapshotReader>> OpenFile(const std::string& path) const;
+  Files& files_;
+  DataDirectory directory_;
+  BootNumber boot_;
+};
+
+// Which checkpoints (by step, ascending) retention drops: the newest `keep_last` and every `keep_every`-th (counted from
+// the first, 0: none) stay. Pure.
+std::vector<uint64_t> CheckpointsToDrop(const std::vector<uint64_t>& steps, uint32_t keep_last, uint32_t keep_every);
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_STORE_SNAPSHOT_STORE_H_
