@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """oracle_stubs.py SITE_PACKAGES
 
 Lets PyPI's torch be imported on a machine without CUDA libraries. Its Python extension is linked against about 2 GB of

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """check_elf.py PROGRAM ...: refuses programs that are not hardened. Needs readelf."""
 
 import re

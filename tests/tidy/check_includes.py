@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """check_includes.py [ROOT]: refuses every #include that the table in docs/architecture.md ("The house") does not allow."""
 
 import pathlib

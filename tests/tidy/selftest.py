@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The checks, checked: each plants a violation in a temporary tree and must be refused with the right words."""
 
 import pathlib
