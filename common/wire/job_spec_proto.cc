@@ -1,0 +1,366 @@
+#include "common/wire/job_spec_proto.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+
+namespace atl {
+namespace {
+
+// Pairs of (number on the wire, domain value); the first entry is what UNSPECIFIED means.
+template <typename Wire, typename Domain, size_t N>
+using EnumTable = std::array<std::pair<Wire, Domain>, N>;
+
+constexpr EnumTable<v1::Precision, Precision, 2> kPrecisions = {
+    {{v1::PRECISION_FP32, Precision::kFp32}, {v1::PRECISION_BF16, Precision::kBf16}}};
+constexpr EnumTable<v1::DataAssignment, bool, 2> kAssignments = {
+    {{v1::DATA_ASSIGNMENT_SHARED, false}, {v1::DATA_ASSIGNMENT_SHARDS, true}}};
+constexpr EnumTable<v1::ScheduleKind, ScheduleKind, 4> kSchedules = {
+    {{v1::SCHEDULE_KIND_COSINE, ScheduleKind::kCosine},
+     {v1::SCHEDULE_KIND_CONSTANT, ScheduleKind::kConstant},
+     {v1::SCHEDULE_KIND_LINEAR, ScheduleKind::kLinear},
+     {v1::SCHEDULE_KIND_WSD, ScheduleKind::kWsd}}};
+constexpr EnumTable<v1::InnerOptimizerKind, InnerOptimizerSpec::Kind, 2> kInnerKinds = {
+    {{v1::INNER_OPTIMIZER_KIND_ADAMW, InnerOptimizerSpec::Kind::kAdamW},
+     {v1::INNER_OPTIMIZER_KIND_SGD, InnerOptimizerSpec::Kind::kSgd}}};
+constexpr EnumTable<v1::OuterOptimizerKind, OuterKind, 3> kOuterKinds = {
+    {{v1::OUTER_OPTIMIZER_KIND_NESTEROV, OuterKind::kNesterov},
+     {v1::OUTER_OPTIMIZER_KIND_MOMENTUM, OuterKind::kMomentum},
+     {v1::OUTER_OPTIMIZER_KIND_SGD, OuterKind::kSgd}}};
+constexpr EnumTable<v1::CodecKind, CodecKind, 6> kCodecs = {{{v1::CODEC_KIND_FP32, CodecKind::kFp32},
+                                                             {v1::CODEC_KIND_FP16, CodecKind::kFp16},
+                                                             {v1::CODEC_KIND_BF16, CodecKind::kBf16},
+                                                             {v1::CODEC_KIND_INT8, CodecKind::kInt8},
+                                                             {v1::CODEC_KIND_MXFP4, CodecKind::kMxfp4},
+                                                             {v1::CODEC_KIND_E3M0, CodecKind::kE3m0}}};
+constexpr EnumTable<v1::ErrorMemory, ErrorMemory, 3> kUploadMemories = {
+    {{v1::ERROR_MEMORY_OFF, ErrorMemory::kOff},
+     {v1::ERROR_MEMORY_FEEDBACK, ErrorMemory::kFeedback},
+     {v1::ERROR_MEMORY_LOCO, ErrorMemory::kLoco}}};
+constexpr EnumTable<v1::ErrorMemory, ErrorMemory, 3> kDownloadMemories = {
+    {{v1::ERROR_MEMORY_FEEDBACK, ErrorMemory::kFeedback},
+     {v1::ERROR_MEMORY_OFF, ErrorMemory::kOff},
+     {v1::ERROR_MEMORY_LOCO, ErrorMemory::kLoco}}};
+constexpr EnumTable<v1::FragmentPattern, FragmentPattern, 4> kPatterns = {
+    {{v1::FRAGMENT_PATTERN_WHOLE, FragmentPattern::kWhole},
+     {v1::FRAGMENT_PATTERN_STRIDED, FragmentPattern::kStrided},
+     {v1::FRAGMENT_PATTERN_SEQUENTIAL, FragmentPattern::kSequential},
+     {v1::FRAGMENT_PATTERN_BALANCED, FragmentPattern::kBalanced}}};
+constexpr EnumTable<v1::WeightRule, WeightRule, 3> kWeights = {
+    {{v1::WEIGHT_RULE_TOKENS, WeightRule::kTokens},
+     {v1::WEIGHT_RULE_UNIFORM, WeightRule::kUniform},
+     {v1::WEIGHT_RULE_TOKENS_SQUARED_OVER_STEPS, WeightRule::kTokensSquaredOverSteps}}};
+constexpr EnumTable<v1::Pace, Pace, 2> kPaces = {
+    {{v1::PACE_UNIFORM, Pace::kUniform}, {v1::PACE_BALANCED, Pace::kBalanced}}};
+
+template <typename Wire, typename Domain, size_t N>
+Wire ToWire(const EnumTable<Wire, Domain, N>& table, Domain value) {
+  for (const auto& [wire, domain] : table) {
+    if (domain == value) return wire;
+  }
+  ATOLL_CHECK(false, "an enum value without a number on the wire");
+}
+
+class Reader {
+ public:
+  explicit Reader(bool before_submit) : before_submit_(before_submit) {}
+
+  void Model(const v1::ModelSpec& m, ModelSpec& out);
+  void Init(const v1::InitSpec& m, InitSpec& out);
+  void Data(const v1::DataSpec& m, DataSpec& out);
+  void Inner(const v1::InnerOptimizerSpec& m, InnerOptimizerSpec& out);
+  void Outer(const v1::OuterOptimizerSpec& m, OuterOptimizerSpec& out);
+  void Sync(const v1::SyncSpec& m, SyncSpec& out);
+  std::vector<Violation> Take() { return std::move(violations_); }
+
+ private:
+  void Refuse(std::string field, std::string problem) { violations_.push_back({std::move(field), std::move(problem)}); }
+
+  template <typename Wire, typename Domain, size_t N>
+  void Enum(const char* field, const EnumTable<Wire, Domain, N>& table, Wire value, Domain& out) {
+    if (value == 0) {
+      out = table[0].second;
+      return;
+    }
+    const auto found =
+        std::find_if(table.begin(), table.end(), [&](const auto& entry) { return entry.first == value; });
+    if (found == table.end()) {
+      Refuse(field, absl::StrCat("has the value ", static_cast<int>(value), ", which this version does not know"));
+      return;
+    }
+    out = found->second;
+  }
+
+  void Hash(const std::string& field, const std::string& hex, Sha256& out) {
+    if (!Sha256::FromHex(hex, out)) Refuse(field, "must be 64 hexadecimal digits");
+  }
+
+  void Time(const char* field, const google::protobuf::Duration& d, Duration& out) {
+    constexpr int64_t kLongest = 1'000'000'000;  // seconds; in nanoseconds it fits 64 bits
+    const bool good = d.seconds() >= 0 && d.seconds() <= kLongest && d.nanos() >= 0 && d.nanos() < 1'000'000'000;
+    if (!good) {
+      Refuse(field, "is not a duration from 0s to 1000000000s");
+      return;
+    }
+    out = Nanoseconds(d.seconds() * 1'000'000'000 + d.nanos());
+  }
+
+  bool before_submit_;
+  std::vector<Violation> violations_;
+};
+
+void Reader::Model(const v1::ModelSpec& m, ModelSpec& out) {
+  out.vocab_size = m.vocab_size();
+  if (m.has_hidden_size()) out.hidden_size = m.hidden_size();
+  out.intermediate_size = m.intermediate_size();
+  if (m.has_layers()) out.layers = m.layers();
+  if (m.has_heads()) out.heads = m.heads();
+  out.kv_heads = m.kv_heads();
+  out.head_dim = m.head_dim();
+  if (m.has_rope_theta()) out.rope_theta = m.rope_theta();
+  if (m.has_rms_norm_eps()) out.rms_norm_eps = m.rms_norm_eps();
+  if (m.has_tie_embeddings()) out.tie_embeddings = m.tie_embeddings();
+  if (m.has_init_std()) out.init_std = m.init_std();
+  Enum("model.precision", kPrecisions, m.precision(), out.precision);
+}
+
+void Reader::Init(const v1::InitSpec& m, InitSpec& out) {
+  out.seed = m.seed();
+  out.checkpoint = m.checkpoint();
+  for (int i = 0; i < m.safetensors_sha256_size(); ++i) {
+    Sha256 hash;
+    Hash(absl::StrCat("model.init.safetensors_sha256[", i, "]"), m.safetensors_sha256(i), hash);
+    out.safetensors.push_back(hash);
+  }
+  if (m.directory().empty()) return;
+  if (!before_submit_) {
+    Refuse("model.init.directory", "is a path of the submitting machine; store its files and give safetensors_sha256");
+  } else if (!m.checkpoint().empty() || m.safetensors_sha256_size() > 0) {
+    Refuse("model.init.directory", "is a second source; give only one of directory, safetensors_sha256 and checkpoint");
+  }
+}
+
+void Reader::Data(const v1::DataSpec& m, DataSpec& out) {
+  for (int i = 0; i < m.corpora_size(); ++i) {
+    const v1::CorpusSpec& c = m.corpora(i);
+    const std::string at = absl::StrCat("data.corpora[", i, "]");
+    CorpusSpec corpus;
+    corpus.name = c.name();
+    if (c.has_weight()) corpus.weight = c.weight();
+    if (!c.manifest_sha256().empty()) Hash(at + ".manifest_sha256", c.manifest_sha256(), corpus.manifest);
+    if (!c.manifest().empty() && !before_submit_) {
+      Refuse(at + ".manifest", "is a path of the submitting machine; store the manifest and give manifest_sha256");
+    } else if (!c.manifest().empty() && !c.manifest_sha256().empty()) {
+      Refuse(at + ".manifest", "is given together with manifest_sha256; give only one of them");
+    } else if (before_submit_ && c.manifest().empty() && c.manifest_sha256().empty()) {
+      Refuse(at + ".manifest", "is missing; give the path of a manifest.json made by 'atoll data prepare'");
+    }
+    out.corpora.push_back(std::move(corpus));
+  }
+  if (m.has_sequence_length()) out.sequence_length = m.sequence_length();
+  out.seed = m.seed();
+  if (m.has_window_blocks()) out.window_blocks = m.window_blocks();
+  out.max_epochs = m.max_epochs();
+  out.separate_documents = m.separate_documents();
+  Enum("data.assignment", kAssignments, m.assignment(), out.pin_shards);
+  for (int i = 0; i < m.tokenizer_sha256_size(); ++i) {
+    Sha256 hash;
+    Hash(absl::StrCat("data.tokenizer_sha256[", i, "]"), m.tokenizer_sha256(i), hash);
+    out.tokenizer_files.push_back(hash);
+  }
+  out.tokenizer_file_names.assign(m.tokenizer_file_names().begin(), m.tokenizer_file_names().end());
+}
+
+void Reader::Inner(const v1::InnerOptimizerSpec& m, InnerOptimizerSpec& out) {
+  if (m.has_learning_rate()) out.learning_rate = m.learning_rate();
+  if (m.has_beta1()) out.beta1 = m.beta1();
+  if (m.has_beta2()) out.beta2 = m.beta2();
+  if (m.has_epsilon()) out.epsilon = m.epsilon();
+  if (m.has_weight_decay()) out.weight_decay = m.weight_decay();
+  if (m.has_gradient_clip()) out.gradient_clip = m.gradient_clip();
+  Enum("inner_optimizer.kind", kInnerKinds, m.kind(), out.kind);
+  const v1::ScheduleSpec& s = m.schedule();
+  Enum("inner_optimizer.schedule.kind", kSchedules, s.kind(), out.schedule.kind);
+  out.schedule.warmup_steps = s.warmup_steps();
+  out.schedule.decay_steps = s.decay_steps();
+  if (s.has_final_ratio()) out.schedule.final_ratio = s.final_ratio();
+  out.schedule.total_steps = s.total_steps();
+}
+
+// In the domain 0 and -1 stand for "fixed at submit"; on the wire that is absence, so the values themselves are wrong.
+void Reader::Outer(const v1::OuterOptimizerSpec& m, OuterOptimizerSpec& out) {
+  Enum("outer_optimizer.kind", kOuterKinds, m.kind(), out.kind);
+  if (m.has_learning_rate()) {
+    out.learning_rate = m.learning_rate();
+    if (!(m.learning_rate() > 0)) {
+      Refuse("outer_optimizer.learning_rate",
+             absl::StrCat("is ", m.learning_rate(), "; it must be above 0, or absent"));
+      out.learning_rate = 0;
+    }
+  }
+  if (m.has_momentum()) {
+    out.momentum = m.momentum();
+    if (!(m.momentum() >= 0)) {
+      Refuse("outer_optimizer.momentum",
+             absl::StrCat("is ", m.momentum(), "; it must be at least 0 and below 1, or absent"));
+      out.momentum = -1;
+    }
+  }
+}
+
+void Reader::Sync(const v1::SyncSpec& m, SyncSpec& out) {
+  if (m.has_inner_steps()) out.inner_steps = m.inner_steps();
+  out.overlap_steps = m.overlap_steps();
+  out.mix = m.mix();
+  Enum("sync.fragments", kPatterns, m.fragments(), out.pattern);
+  if (m.has_layers_per_fragment()) out.layers_per_fragment = m.layers_per_fragment();
+  Enum("sync.upload_codec", kCodecs, m.upload_codec(), out.upload_codec);
+  Enum("sync.download_codec", kCodecs, m.download_codec(), out.download_codec);
+  Enum("sync.upload_error_memory", kUploadMemories, m.upload_error_memory(), out.upload_error_memory);
+  Enum("sync.download_error_memory", kDownloadMemories, m.download_error_memory(), out.download_error_memory);
+  Enum("sync.weights", kWeights, m.weights(), out.weights);
+  Enum("sync.pace", kPaces, m.pace(), out.pace);
+  out.quorum = m.quorum();
+  if (m.has_grace_max()) Time("sync.grace_max", m.grace_max(), out.grace_max);
+  if (m.has_deadline()) Time("sync.deadline", m.deadline(), out.deadline);
+  if (m.has_max_missed()) out.max_missed = m.max_missed();
+  if (m.has_max_unsynced_periods()) out.max_unsynced_periods = m.max_unsynced_periods();
+  // A given 0 means no ramp, which is a ramp of one step; only absence is left to ResolveDefaults.
+  if (m.has_join_warmup_steps()) out.join_warmup_steps = std::max<uint32_t>(1, m.join_warmup_steps());
+}
+
+void SetTime(Duration d, google::protobuf::Duration* out) {
+  out->set_seconds(d.ns / 1'000'000'000);
+  out->set_nanos(static_cast<int32_t>(d.ns % 1'000'000'000));
+}
+
+void WriteModel(const JobSpec& spec, v1::ModelSpec* m) {
+  const ModelSpec& in = spec.model;
+  m->set_vocab_size(in.vocab_size);
+  m->set_hidden_size(in.hidden_size);
+  m->set_intermediate_size(in.intermediate_size);
+  m->set_layers(in.layers);
+  m->set_heads(in.heads);
+  m->set_kv_heads(in.kv_heads);
+  m->set_head_dim(in.head_dim);
+  m->set_rope_theta(in.rope_theta);
+  m->set_rms_norm_eps(in.rms_norm_eps);
+  m->set_tie_embeddings(in.tie_embeddings);
+  m->set_init_std(in.init_std);
+  m->set_precision(ToWire(kPrecisions, in.precision));
+  m->mutable_init()->set_seed(spec.init.seed);
+  m->mutable_init()->set_checkpoint(spec.init.checkpoint);
+  for (const Sha256& hash : spec.init.safetensors) m->mutable_init()->add_safetensors_sha256(hash.Hex());
+}
+
+void WriteData(const DataSpec& in, v1::DataSpec* m) {
+  for (const CorpusSpec& c : in.corpora) {
+    v1::CorpusSpec* out = m->add_corpora();
+    out->set_name(c.name);
+    if (!c.manifest.IsZero()) out->set_manifest_sha256(c.manifest.Hex());
+    out->set_weight(c.weight);
+  }
+  m->set_sequence_length(in.sequence_length);
+  m->set_seed(in.seed);
+  m->set_window_blocks(in.window_blocks);
+  m->set_max_epochs(in.max_epochs);
+  m->set_separate_documents(in.separate_documents);
+  m->set_assignment(ToWire(kAssignments, in.pin_shards));
+  for (const Sha256& hash : in.tokenizer_files) m->add_tokenizer_sha256(hash.Hex());
+  for (const std::string& name : in.tokenizer_file_names) m->add_tokenizer_file_names(name);
+}
+
+void WriteInner(const InnerOptimizerSpec& in, v1::InnerOptimizerSpec* m) {
+  m->set_learning_rate(in.learning_rate);
+  m->set_beta1(in.beta1);
+  m->set_beta2(in.beta2);
+  m->set_epsilon(in.epsilon);
+  m->set_weight_decay(in.weight_decay);
+  m->set_gradient_clip(in.gradient_clip);
+  m->set_kind(ToWire(kInnerKinds, in.kind));
+  v1::ScheduleSpec* s = m->mutable_schedule();
+  s->set_kind(ToWire(kSchedules, in.schedule.kind));
+  s->set_warmup_steps(in.schedule.warmup_steps);
+  s->set_decay_steps(in.schedule.decay_steps);
+  s->set_final_ratio(in.schedule.final_ratio);
+  s->set_total_steps(in.schedule.total_steps);
+}
+
+void WriteSync(const SyncSpec& in, v1::SyncSpec* m) {
+  m->set_inner_steps(in.inner_steps);
+  m->set_overlap_steps(in.overlap_steps);
+  m->set_mix(in.mix);
+  m->set_fragments(ToWire(kPatterns, in.pattern));
+  m->set_layers_per_fragment(in.layers_per_fragment);
+  m->set_upload_codec(ToWire(kCodecs, in.upload_codec));
+  m->set_download_codec(ToWire(kCodecs, in.download_codec));
+  m->set_upload_error_memory(ToWire(kUploadMemories, in.upload_error_memory));
+  m->set_download_error_memory(ToWire(kDownloadMemories, in.download_error_memory));
+  m->set_weights(ToWire(kWeights, in.weights));
+  m->set_pace(ToWire(kPaces, in.pace));
+  m->set_quorum(in.quorum);
+  if (in.grace_max.ns != 0) SetTime(in.grace_max, m->mutable_grace_max());
+  if (in.deadline.ns != 0) SetTime(in.deadline, m->mutable_deadline());
+  m->set_max_missed(in.max_missed);
+  m->set_max_unsynced_periods(in.max_unsynced_periods);
+  if (in.join_warmup_steps != 0) m->set_join_warmup_steps(in.join_warmup_steps);
+}
+
+}  // namespace
+
+std::vector<Violation> JobSpecFromProto(const v1::JobSpec& message, bool before_submit, JobSpec& out) {
+  Reader reader(before_submit);
+  reader.Model(message.model(), out.model);
+  reader.Init(message.model().init(), out.init);
+  reader.Data(message.data(), out.data);
+  if (message.batch().has_sequences_per_step()) out.batch.sequences_per_step = message.batch().sequences_per_step();
+  out.batch.micro_batch = message.batch().micro_batch();
+  reader.Inner(message.inner_optimizer(), out.inner);
+  reader.Outer(message.outer_optimizer(), out.outer);
+  reader.Sync(message.sync(), out.sync);
+  if (message.workers().has_min()) out.workers.min = message.workers().min();
+  if (message.workers().has_max()) out.workers.max = message.workers().max();
+  out.workers.planned = message.workers().planned();
+  out.stop.inner_steps = message.stop().inner_steps();
+  out.stop.tokens = message.stop().tokens();
+  out.evaluation.every_rounds = message.evaluation().every_rounds();
+  if (message.evaluation().has_max_tokens()) out.evaluation.max_tokens = message.evaluation().max_tokens();
+  out.checkpoint.every_rounds = message.checkpoint().every_rounds();
+  if (message.checkpoint().has_keep_last()) out.checkpoint.keep_last = message.checkpoint().keep_last();
+  out.checkpoint.keep_every = message.checkpoint().keep_every();
+  out.checkpoint.keep_contributions = message.checkpoint().keep_contributions();
+  out.priority = message.priority();
+  return reader.Take();
+}
+
+v1::JobSpec JobSpecToProto(const JobSpec& spec) {
+  v1::JobSpec m;
+  WriteModel(spec, m.mutable_model());
+  WriteData(spec.data, m.mutable_data());
+  m.mutable_batch()->set_sequences_per_step(spec.batch.sequences_per_step);
+  m.mutable_batch()->set_micro_batch(spec.batch.micro_batch);
+  WriteInner(spec.inner, m.mutable_inner_optimizer());
+  v1::OuterOptimizerSpec* outer = m.mutable_outer_optimizer();
+  outer->set_kind(ToWire(kOuterKinds, spec.outer.kind));
+  if (spec.outer.learning_rate != 0) outer->set_learning_rate(spec.outer.learning_rate);
+  if (spec.outer.momentum >= 0) outer->set_momentum(spec.outer.momentum);
+  WriteSync(spec.sync, m.mutable_sync());
+  m.mutable_workers()->set_min(spec.workers.min);
+  m.mutable_workers()->set_max(spec.workers.max);
+  m.mutable_workers()->set_planned(spec.workers.planned);
+  m.mutable_stop()->set_inner_steps(spec.stop.inner_steps);
+  m.mutable_stop()->set_tokens(spec.stop.tokens);
+  m.mutable_evaluation()->set_every_rounds(spec.evaluation.every_rounds);
+  m.mutable_evaluation()->set_max_tokens(spec.evaluation.max_tokens);
+  m.mutable_checkpoint()->set_every_rounds(spec.checkpoint.every_rounds);
+  m.mutable_checkpoint()->set_keep_last(spec.checkpoint.keep_last);
+  m.mutable_checkpoint()->set_keep_every(spec.checkpoint.keep_every);
+  m.mutable_checkpoint()->set_keep_contributions(spec.checkpoint.keep_contributions);
+  m.set_priority(spec.priority);
+  return m;
+}
+
+}  // namespace atl
