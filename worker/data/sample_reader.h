@@ -56,9 +56,10 @@ struct SampleBatch {
 // Thread-safe; one thread takes samples.
 class SampleReader {
  public:
-  // InvalidArgument as ShapesOf and DataOrder::Create. `source` outlives the reader, which owns one thread.
+  // InvalidArgument as ShapesOf and DataOrder::Create. `source` and `clock` outlive the reader, which owns one thread.
   static absl::StatusOr<std::unique_ptr<SampleReader>> Create(const DataSpec& data, CorpusManifests manifests,
-                                                              BlockSource& source, const SampleReaderOptions& options);
+                                                              BlockSource& source, const Clock& clock,
+                                                              const SampleReaderOptions& options = {});
   ~SampleReader();
   SampleReader(const SampleReader&) = delete;
   SampleReader& operator=(const SampleReader&) = delete;
@@ -78,7 +79,7 @@ class SampleReader {
   // reason if it is worth trying again. Any other error of the source is returned once and the sample is tried again at
   // the next call.
   absl::StatusOr<SampleBatch> Next(uint32_t samples, Duration limit);
-  // Time that Next has waited, in all.
+  // Time that Next has waited, in all, by `clock`.
   Duration waited() const;
 
   const DataOrder& order() const;
@@ -110,11 +111,26 @@ class HeldOutReader {
   };
   Place PlaceOf(uint64_t sample) const;
 
+  // From sample `first` on, `corpora` take turns, each from its sample `base` on.
+  struct Turn {
+    uint64_t first = 0, base = 0;
+    std::vector<uint32_t> corpora;
+  };
+  // Held-out shards of a corpus that hold a sample.
+  struct Shard {
+    uint32_t file = 0;
+    uint64_t first_sample = 0;  // in the corpus
+  };
+  void PlanTurns(const std::vector<uint64_t>& corpus_samples);
+  // Which corpus sample `sample` comes from, and its number there.
+  std::pair<uint32_t, uint64_t> CorpusOf(uint64_t sample) const;
+
   const uint32_t sequence_length_;
   const CorpusManifests manifests_;
   BlockMemory memory_;
   uint64_t samples_ = 0;
-  std::vector<uint64_t> corpus_samples_;  // of each corpus
+  std::vector<Turn> turns_;
+  std::vector<std::vector<Shard>> shards_;  // of each corpus
 };
 
 }  // namespace atl

@@ -1,0 +1,373 @@
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "common/base/random.h"
+#include "common/format/corpus_writer.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/data/block_cache.h"
+#include "worker/data/local_blocks.h"
+#include "worker/data/sample_reader.h"
+
+namespace atl {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+constexpr uint32_t kLength = 64;
+constexpr Duration kLong = Seconds(60);
+
+// A corpus of random bytes as tokens: 1.3 million in one shard (three blocks) and held-out ones.
+class Data : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = testing::TempDir() + "/atoll_data_" + std::to_string(getpid()) + "_" +
+            testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(root_);
+    fs::create_directories(root_);
+    manifests_ = std::make_shared<std::vector<CorpusManifest>>(
+        std::vector<CorpusManifest>{WriteCorpus("one", 1, 26, 50'000), WriteCorpus("two", 2, 3, 4'000)});
+    data_.sequence_length = kLength;
+    data_.corpora = {CorpusSpec{.name = "one", .manifest = {}, .weight = 3},
+                     CorpusSpec{.name = "two", .manifest = {}, .weight = 1}};
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  CorpusManifest WriteCorpus(const std::string& name, uint64_t key, int documents, size_t tokens) {
+    CorpusWriterOptions options;
+    options.name = name;
+    options.tokenizer = {.kind = "bytes", .file = "", .sha256 = {}, .vocab_size = 257, .eot_id = 256};
+    auto writer = CorpusWriter::Create(*files_, root_ + "/" + name, options);
+    EXPECT_TRUE(writer.ok()) << writer.status();
+    Rng rng(key);
+    for (int d = 0; d < documents; ++d) {
+      std::vector<uint32_t> ids(tokens);
+      for (uint32_t& id : ids) id = static_cast<uint32_t>(rng.Below(256));
+      EXPECT_TRUE((*writer)->Add(CorpusSplit::kTrain, ids, 2 * tokens).ok());
+      ids.resize(300);
+      EXPECT_TRUE((*writer)->Add(CorpusSplit::kHeldOut, ids, 600).ok());
+    }
+    auto manifest = (*writer)->Finish();
+    EXPECT_TRUE(manifest.ok()) << manifest.status();
+    return *manifest;
+  }
+
+  std::unique_ptr<LocalBlockSource> Local() {
+    auto source = LocalBlockSource::Create(*files_, root_, manifests_, {"one", "two"});
+    EXPECT_TRUE(source.ok()) << source.status();
+    return *std::move(source);
+  }
+  std::unique_ptr<SampleReader> Reader(BlockSource& source, size_t prefetch = 8) {
+    auto reader = SampleReader::Create(data_, manifests_, source, clock_, {.prefetch_samples = prefetch, .memory_blocks = 0});
+    EXPECT_TRUE(reader.ok()) << reader.status();
+    return *std::move(reader);
+  }
+  // What the reader must hand out, read without blocks.
+  std::vector<int32_t> Expected(const SampleReader& reader, uint64_t position) {
+    const SampleLocation at = reader.order().At(position);
+    const CorpusFile* file = (*manifests_)[at.corpus].FilesOf(CorpusSplit::kTrain)[at.shard];
+    auto shard = TokenShard::Open(*files_, root_ + "/" + (at.corpus == 0 ? "one/" : "two/") + file->name);
+    EXPECT_TRUE(shard.ok()) << shard.status();
+    std::vector<uint32_t> ids(kLength + 1);
+    EXPECT_TRUE((*shard)->Read(at.token, ids).ok());
+    return {ids.begin(), ids.end()};
+  }
+  std::string TrainShard() { return root_ + "/one/" + (*manifests_)[0].FilesOf(CorpusSplit::kTrain)[0]->name; }
+  // Changes a byte of the training shard's block `block`.
+  void Damage(uint64_t block) {
+    std::fstream f(TrainShard(), std::ios::in | std::ios::out | std::ios::binary);
+    const auto at = static_cast<std::streamoff>(kShardHeaderBytes + block * kBlockBytes + 77);
+    f.seekg(at);
+    const char byte = static_cast<char>(f.get());
+    f.seekp(at);
+    f.put(static_cast<char>(byte ^ 1));
+  }
+
+  const std::unique_ptr<Files> files_ = MakePosixFiles();
+  const SystemClock clock_;
+  std::string root_;
+  std::shared_ptr<std::vector<CorpusManifest>> manifests_;
+  DataSpec data_;
+};
+
+// Counts, and fails on demand.
+class Fetcher final : public BlockSource {
+ public:
+  explicit Fetcher(BlockSource& inner) : inner_(inner) {}
+  absl::StatusOr<std::string> FetchBlock(const BlockId& id) override {
+    const MutexLock lock(mutex_);
+    ++fetched_;
+    if (failures_ > 0) {
+      --failures_;
+      return failure_;
+    }
+    return inner_.FetchBlock(id);
+  }
+  void FailNext(int times, absl::Status status) {
+    const MutexLock lock(mutex_);
+    failures_ = times;
+    failure_ = std::move(status);
+  }
+  int fetched() {
+    const MutexLock lock(mutex_);
+    return fetched_;
+  }
+
+ private:
+  BlockSource& inner_;
+  Mutex mutex_;
+  int fetched_ ATOLL_GUARDED_BY(mutex_) = 0, failures_ ATOLL_GUARDED_BY(mutex_) = 0;
+  absl::Status failure_ ATOLL_GUARDED_BY(mutex_);
+};
+
+TEST_F(Data, SamplesComeInTheOrderOfTheLeases) {
+  const auto source = Local();
+  const auto reader = Reader(*source);
+  ASSERT_TRUE(reader->AddLease(LeaseId{7}, {1000, 1010}, 1000).ok());
+  ASSERT_TRUE(reader->AddLease(LeaseId{9}, {40, 60}, 45).ok());
+  EXPECT_EQ(reader->Remaining(), 25u);
+  std::vector<uint64_t> positions;
+  for (uint64_t p = 1000; p < 1010; ++p) positions.push_back(p);
+  for (uint64_t p = 45; p < 60; ++p) positions.push_back(p);
+  for (size_t first = 0; first < positions.size(); first += 5) {
+    const auto batch = reader->Next(5, kLong);
+    ASSERT_TRUE(batch.ok()) << batch.status();
+    ASSERT_EQ(batch->tokens.size(), 5u * (kLength + 1));
+    for (size_t i = 0; i < 5; ++i) {
+      const auto begin = batch->tokens.begin() + static_cast<ptrdiff_t>(i * (kLength + 1));
+      EXPECT_EQ(std::vector<int32_t>(begin, begin + kLength + 1), Expected(*reader, positions[first + i]));
+    }
+    EXPECT_EQ(batch->cursors, reader->Cursors());
+  }
+  EXPECT_EQ(reader->Cursors(), (std::vector<LeaseCursor>{{LeaseId{7}, 1010}, {LeaseId{9}, 60}}));
+  const auto none = reader->Next(1, kLong);
+  EXPECT_TRUE(absl::IsFailedPrecondition(none.status())) << none.status();
+}
+
+TEST_F(Data, CursorCountsWhatWasHandedOutOnly) {
+  const auto source = Local();
+  const auto reader = Reader(*source, 32);
+  ASSERT_TRUE(reader->AddLease(LeaseId{1}, {0, 100}, 0).ok());
+  ASSERT_TRUE(reader->Next(3, kLong).ok());
+  EXPECT_EQ(reader->Cursors(), (std::vector<LeaseCursor>{{LeaseId{1}, 3}}));
+  EXPECT_EQ(reader->Remaining(), 97u);
+  // Another reader goes on at the cursor with the very next sample.
+  const auto next = Reader(*source);
+  ASSERT_TRUE(next->AddLease(LeaseId{1}, {0, 100}, 3).ok());
+  EXPECT_EQ(next->Next(1, kLong)->tokens, reader->Next(1, kLong)->tokens);
+}
+
+TEST_F(Data, ALeaseTakenBackIsNotRead) {
+  const auto source = Local();
+  const auto reader = Reader(*source, 4);
+  ASSERT_TRUE(reader->AddLease(LeaseId{1}, {0, 50}, 0).ok());
+  ASSERT_TRUE(reader->AddLease(LeaseId{2}, {200, 250}, 200).ok());
+  ASSERT_TRUE(reader->Next(2, kLong).ok());
+  reader->RemoveLease(LeaseId{1});
+  const auto batch = reader->Next(1, kLong);
+  ASSERT_TRUE(batch.ok());
+  EXPECT_EQ(batch->tokens, Expected(*reader, 200));
+  reader->RemoveLease(LeaseId{2});
+  EXPECT_EQ(reader->Remaining(), 0u);
+  EXPECT_TRUE(reader->Cursors().empty());
+}
+
+TEST_F(Data, RefusesACursorOutsideItsLease) {
+  const auto source = Local();
+  const auto reader = Reader(*source);
+  EXPECT_TRUE(absl::IsInvalidArgument(reader->AddLease(LeaseId{1}, {10, 20}, 9)));
+  EXPECT_TRUE(absl::IsInvalidArgument(reader->AddLease(LeaseId{1}, {10, 20}, 21)));
+  EXPECT_EQ(reader->Remaining(), 0u);
+}
+
+TEST_F(Data, ABatchLargerThanTheQueueIsReadAllTheSame) {
+  const auto source = Local();
+  const auto reader = Reader(*source, 1);
+  ASSERT_TRUE(reader->AddLease(LeaseId{1}, {0, 100}, 0).ok());
+  EXPECT_EQ(reader->Next(40, kLong)->samples, 40u);
+}
+
+TEST_F(Data, NamesAMissingShard) {
+  const std::string name = fs::path(TrainShard()).filename();
+  fs::remove(TrainShard());
+  const auto source = Local();
+  const absl::Status check = source->CheckCorpus(0);
+  EXPECT_TRUE(absl::IsNotFound(check));
+  EXPECT_THAT(std::string(check.message()), HasSubstr("shard " + name + " of corpus 'one' is neither at "));
+  EXPECT_THAT(std::string(check.message()), HasSubstr("--data-root"));
+  EXPECT_TRUE(source->CheckCorpus(1).ok());
+  const auto reader = Reader(*source);
+  ASSERT_TRUE(reader->AddLease(LeaseId{1}, {0, 100}, 0).ok());
+  EXPECT_TRUE(absl::IsNotFound(reader->Next(8, kLong).status()));
+}
+
+TEST_F(Data, NamesADamagedBlock) {
+  Damage(1);
+  const auto source = Local();
+  EXPECT_TRUE(source->FetchBlock({0, 0, 0}).ok());
+  const auto bytes = source->FetchBlock({0, 0, 1});
+  ASSERT_TRUE(absl::IsDataLoss(bytes.status())) << bytes.status();
+  EXPECT_THAT(std::string(bytes.status().message()), HasSubstr("block 1"));
+  EXPECT_THAT(std::string(bytes.status().message()), HasSubstr((*manifests_)[0].files[0].blocks[1].Hex()));
+  EXPECT_TRUE(absl::IsInvalidArgument(source->FetchBlock({0, 0, 99}).status()));
+}
+
+TEST_F(Data, NamesAShardOfAnotherLength) {
+  fs::resize_file(TrainShard(), 5000);
+  const auto source = Local();
+  EXPECT_TRUE(absl::IsInvalidArgument(source->CheckCorpus(0)));
+  EXPECT_TRUE(absl::IsInvalidArgument(source->FetchBlock({0, 0, 0}).status()));
+}
+
+TEST_F(Data, NeverLeavesTheDataRoot) {
+  for (const char* bad : {"/etc", "../elsewhere", "one/../../x"}) {
+    const auto source = LocalBlockSource::Create(*files_, root_, manifests_, {bad, "two"});
+    EXPECT_TRUE(absl::IsPermissionDenied(source.status())) << bad;
+  }
+  EXPECT_TRUE(absl::IsNotFound(LocalBlockSource::Create(*files_, root_ + "/none", manifests_, {"a", "b"}).status()));
+  // A link to outside, in place of the shard.
+  const std::string outside = root_ + "_outside";
+  fs::rename(TrainShard(), outside);
+  fs::create_symlink(outside, TrainShard());
+  const auto source = Local();
+  EXPECT_TRUE(absl::IsPermissionDenied(source->FetchBlock({0, 0, 0}).status()));
+  fs::remove(outside);
+}
+
+TEST_F(Data, FindsShardsInTheRootItself) {
+  const auto source = LocalBlockSource::Create(*files_, root_ + "/one", manifests_, {"elsewhere", "two"});
+  ASSERT_TRUE(source.ok());
+  EXPECT_TRUE((*source)->CheckCorpus(0).ok());
+  EXPECT_TRUE((*source)->FetchBlock({0, 0, 0}).ok());
+}
+
+TEST_F(Data, AnErrorIsToldOnceAndTheSampleTriedAgain) {
+  const auto local = Local();
+  Fetcher source(*local);
+  source.FailNext(1, absl::DataLossError("damaged"));
+  const auto reader = Reader(source);
+  ASSERT_TRUE(reader->AddLease(LeaseId{1}, {0, 100}, 0).ok());
+  EXPECT_TRUE(absl::IsDataLoss(reader->Next(4, kLong).status()));
+  const auto batch = reader->Next(1, kLong);
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  EXPECT_EQ(batch->tokens, Expected(*reader, 0));
+}
+
+TEST_F(Data, ATroubledSourceIsTriedAgainUntilTheLimit) {
+  const auto local = Local();
+  Fetcher source(*local);
+  source.FailNext(1, absl::UnavailableError("coordinator away"));
+  const auto reader = Reader(source);
+  ASSERT_TRUE(reader->AddLease(LeaseId{1}, {0, 100}, 0).ok());
+  EXPECT_TRUE(reader->Next(4, kLong).ok());
+  EXPECT_GT(reader->waited().ns, 0);
+
+  Fetcher away(*local);
+  away.FailNext(1'000'000, absl::UnavailableError("coordinator away"));
+  const auto waiting = Reader(away);
+  ASSERT_TRUE(waiting->AddLease(LeaseId{1}, {0, 100}, 0).ok());
+  const auto late = waiting->Next(4, Milliseconds(100));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(late.status()));
+  EXPECT_THAT(std::string(late.status().message()), HasSubstr("no data within 0.1 s"));
+  EXPECT_EQ(waiting->Remaining(), 100u);
+}
+
+TEST_F(Data, EveryTrainingSampleOfAnEpochComesOnce) {
+  data_.corpora.pop_back();
+  manifests_->pop_back();
+  const auto source = LocalBlockSource::Create(*files_, root_, manifests_, {"one"});
+  ASSERT_TRUE(source.ok());
+  const auto reader = Reader(**source, 64);
+  const uint64_t all = reader->order().SamplesPerEpoch(0);
+  ASSERT_TRUE(reader->AddLease(LeaseId{1}, {0, all}, 0).ok());
+  std::set<std::vector<int32_t>> seen;
+  for (uint64_t i = 0; i < all; ++i) seen.insert(reader->Next(1, kLong)->tokens);
+  EXPECT_EQ(seen.size(), all);
+}
+
+TEST_F(Data, CacheFetchesOnceAndSurvivesARestart) {
+  const auto local = Local();
+  Fetcher source(*local);
+  const std::string directory = root_ + "/cache";
+  {
+    auto cache = CachedBlockSource::Create(*files_, directory, 64 << 20, manifests_, source);
+    ASSERT_TRUE(cache.ok()) << cache.status();
+    EXPECT_EQ(*(*cache)->FetchBlock({0, 0, 0}), *local->FetchBlock({0, 0, 0}));
+    EXPECT_TRUE((*cache)->FetchBlock({0, 0, 0}).ok());
+    EXPECT_EQ(source.fetched(), 1);
+  }
+  std::ofstream(directory + "/half.part") << "left by a crash";
+  auto cache = CachedBlockSource::Create(*files_, directory, 64 << 20, manifests_, source);
+  ASSERT_TRUE(cache.ok()) << cache.status();
+  EXPECT_FALSE(fs::exists(directory + "/half.part"));
+  EXPECT_EQ((*cache)->used_bytes(), kBlockBytes);
+  EXPECT_TRUE((*cache)->FetchBlock({0, 0, 0}).ok());
+  EXPECT_EQ(source.fetched(), 1);
+
+  // A damaged file is found by its hash and fetched again.
+  const std::string path = directory + "/" + (*manifests_)[0].files[0].blocks[0].Hex();
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << std::string(kBlockBytes, 'x');
+  EXPECT_EQ(*(*cache)->FetchBlock({0, 0, 0}), *local->FetchBlock({0, 0, 0}));
+  EXPECT_EQ(source.fetched(), 2);
+}
+
+TEST_F(Data, CacheStaysWithinItsLimitAndKeepsTheNewest) {
+  const auto local = Local();
+  Fetcher source(*local);
+  const auto cache = CachedBlockSource::Create(*files_, root_ + "/cache", 2 * kBlockBytes, manifests_, source);
+  ASSERT_TRUE(cache.ok());
+  ASSERT_TRUE((*cache)->FetchBlock({0, 0, 0}).ok());
+  ASSERT_TRUE((*cache)->FetchBlock({0, 0, 1}).ok());
+  ASSERT_TRUE((*cache)->FetchBlock({0, 0, 0}).ok());  // now block 1 is the oldest
+  ASSERT_TRUE((*cache)->FetchBlock({1, 0, 0}).ok());
+  EXPECT_LE((*cache)->used_bytes(), 2 * kBlockBytes);
+  EXPECT_EQ(source.fetched(), 3);
+  ASSERT_TRUE((*cache)->FetchBlock({0, 0, 0}).ok());
+  EXPECT_EQ(source.fetched(), 3);
+  ASSERT_TRUE((*cache)->FetchBlock({0, 0, 1}).ok());
+  EXPECT_EQ(source.fetched(), 4);
+}
+
+TEST_F(Data, CacheRefusesWrongBytes) {
+  class Wrong final : public BlockSource {
+    absl::StatusOr<std::string> FetchBlock(const BlockId&) override { return std::string(kBlockBytes, 'x'); }
+  } wrong;
+  const auto cache = CachedBlockSource::Create(*files_, root_ + "/cache", 64 << 20, manifests_, wrong);
+  ASSERT_TRUE(cache.ok());
+  EXPECT_TRUE(absl::IsDataLoss((*cache)->FetchBlock({0, 0, 0}).status()));
+  EXPECT_EQ((*cache)->used_bytes(), 0u);
+}
+
+TEST_F(Data, HeldOutSamplesTakeTurnsAndEndTogether) {
+  const auto source = Local();
+  const auto reader = HeldOutReader::Create(kLength, manifests_, *source);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  const uint64_t one = ((*manifests_)[0].held_out.tokens - 1) / kLength;
+  const uint64_t two = ((*manifests_)[1].held_out.tokens - 1) / kLength;
+  ASSERT_EQ((*reader)->samples(), one + two);
+  const auto batch = (*reader)->Read(0, static_cast<uint32_t>(one + two));
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  std::set<std::vector<int32_t>> seen;
+  for (uint64_t i = 0; i < one + two; ++i) {
+    const auto begin = batch->tokens.begin() + static_cast<ptrdiff_t>(i * (kLength + 1));
+    seen.insert({begin, begin + kLength + 1});
+  }
+  EXPECT_EQ(seen.size(), one + two);
+  const std::string second = root_ + "/two/" + (*manifests_)[1].FilesOf(CorpusSplit::kHeldOut)[0]->name;
+  std::vector<uint32_t> ids(kLength + 1);
+  ASSERT_TRUE((*TokenShard::Open(*files_, second))->Read(0, ids).ok());
+  EXPECT_TRUE(std::equal(ids.begin(), ids.end(), batch->tokens.begin() + kLength + 1));
+  EXPECT_TRUE(absl::IsOutOfRange((*reader)->Read(one + two, 1).status()));
+  EXPECT_NEAR((*reader)->BytesPerToken(2), 2.0 * 300 / 301, 1e-6);  // 600 bytes a document of 301 tokens in both
+}
+
+TEST_F(Data, SaysWhenManifestsAndCorporaDiffer) {
+  data_.corpora.pop_back();
+  const auto source = Local();
+  EXPECT_TRUE(absl::IsInvalidArgument(SampleReader::Create(data_, manifests_, *source, clock_).status()));
+}
+
+}  // namespace
+}  // namespace atl

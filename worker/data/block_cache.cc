@@ -1,0 +1,112 @@
+#include "worker/data/block_cache.h"
+
+#include <utility>
+#include <vector>
+
+namespace atl {
+namespace {
+
+constexpr char kPartSuffix[] = ".part";
+
+}  // namespace
+
+CachedBlockSource::CachedBlockSource(Files& files, std::string directory, uint64_t limit_bytes,
+                                     CorpusManifests manifests, BlockSource& inner)
+    : files_(files),
+      directory_(std::move(directory)),
+      limit_bytes_(limit_bytes),
+      manifests_(std::move(manifests)),
+      inner_(inner) {}
+
+absl::StatusOr<std::unique_ptr<CachedBlockSource>> CachedBlockSource::Create(Files& files, std::string directory,
+                                                                             uint64_t limit_bytes,
+                                                                             CorpusManifests manifests,
+                                                                             BlockSource& inner) {
+  ATOLL_RETURN_IF_ERROR(files.MakeDirectory(directory));
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(directory));
+  std::unique_ptr<CachedBlockSource> out(
+      new CachedBlockSource(files, directory, limit_bytes, std::move(manifests), inner));
+  const MutexLock lock(out->mutex_);
+  for (const std::string& name : names) {
+    Sha256 hash;
+    if (!Sha256::FromHex(name, hash)) {
+      // What a crash left half written; files of other names are not ours.
+      if (name.ends_with(kPartSuffix)) ATOLL_RETURN_IF_ERROR(files.Remove(JoinPath(directory, name)));
+      continue;
+    }
+    ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, files.OpenForRead(JoinPath(directory, name)));
+    ATOLL_ASSIGN_OR_RETURN(const uint64_t bytes, file->Size());
+    out->entries_[hash] = {.bytes = bytes, .used = ++out->stamp_};
+    out->by_use_[out->stamp_] = hash;
+    out->used_bytes_ += bytes;
+  }
+  out->MakeRoom(0);
+  return out;
+}
+
+uint64_t CachedBlockSource::used_bytes() const {
+  const MutexLock lock(mutex_);
+  return used_bytes_;
+}
+
+absl::StatusOr<std::string> CachedBlockSource::FetchBlock(const BlockId& id) {
+  ATOLL_RETURN_IF_ERROR(CheckBlockId(*manifests_, id));
+  const CorpusManifest& manifest = (*manifests_)[id.corpus];
+  const Sha256& hash = BlockHash(manifest, id);
+  {
+    const MutexLock lock(mutex_);
+    absl::StatusOr<std::string> cached = ReadCached(hash, BlockSizeBytes(manifest, id));
+    if (cached.ok()) return cached;
+  }
+  ATOLL_ASSIGN_OR_RETURN(std::string bytes, inner_.FetchBlock(id));
+  ATOLL_RETURN_IF_ERROR(CheckBlock(manifest, id, bytes, "the coordinator's answer"));
+  const MutexLock lock(mutex_);
+  Keep(hash, bytes);
+  return bytes;
+}
+
+absl::StatusOr<std::string> CachedBlockSource::ReadCached(const Sha256& hash, uint64_t size) {
+  const auto found = entries_.find(hash);
+  if (found == entries_.end()) return absl::NotFoundError("not cached");
+  absl::StatusOr<std::string> bytes = ReadWholeFile(files_, JoinPath(directory_, hash.Hex()), size);
+  if (!bytes.ok() || Sha256Of(AsBytes(*bytes)) != hash) {
+    Forget(hash);
+    return absl::DataLossError("damaged in the cache");
+  }
+  by_use_.erase(found->second.used);
+  found->second.used = ++stamp_;
+  by_use_[stamp_] = hash;
+  return bytes;
+}
+
+// The cache only saves work: a full disk or a failed write is no error of the training.
+void CachedBlockSource::Keep(const Sha256& hash, const std::string& bytes) {
+  if (bytes.size() > limit_bytes_ || entries_.contains(hash)) return;
+  MakeRoom(bytes.size());
+  const std::string path = JoinPath(directory_, hash.Hex()), part = path + kPartSuffix;
+  auto file = files_.OpenForAppend(part);
+  if (!file.ok()) return;
+  // Not flushed: a file that a crash left damaged is found by its hash.
+  if (!(*file)->Truncate(0).ok() || !(*file)->Append(AsBytes(bytes)).ok() || !files_.Rename(part, path).ok()) {
+    files_.Remove(part).IgnoreError();
+    return;
+  }
+  entries_[hash] = {.bytes = bytes.size(), .used = ++stamp_};
+  by_use_[stamp_] = hash;
+  used_bytes_ += bytes.size();
+}
+
+void CachedBlockSource::MakeRoom(uint64_t bytes) {
+  while (!by_use_.empty() && used_bytes_ + bytes > limit_bytes_) Forget(Sha256(by_use_.begin()->second));
+}
+
+void CachedBlockSource::Forget(const Sha256& hash) {
+  const auto found = entries_.find(hash);
+  if (found == entries_.end()) return;
+  files_.Remove(JoinPath(directory_, hash.Hex())).IgnoreError();
+  used_bytes_ -= found->second.bytes;
+  by_use_.erase(found->second.used);
+  entries_.erase(found);
+}
+
+}  // namespace atl

@@ -1,0 +1,54 @@
+// Fetched blocks on disk, so that a second epoch and a second run of a worker fetch nothing twice.
+#ifndef ATOLL_WORKER_DATA_BLOCK_CACHE_H_
+#define ATOLL_WORKER_DATA_BLOCK_CACHE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "common/base/files.h"
+#include "common/base/mutex.h"
+#include "worker/data/block_source.h"
+
+namespace atl {
+
+// Keeps what `inner` fetches in a directory, one file a block, named by its SHA-256, at most `limit_bytes`; the least
+// recently used go first. A damaged file is fetched again. Finds what an earlier process left there. Only one process
+// may use the directory.
+class CachedBlockSource final : public BlockSource {
+ public:
+  // `files` and `inner` outlive the cache. The directory is created.
+  static absl::StatusOr<std::unique_ptr<CachedBlockSource>> Create(Files& files, std::string directory,
+                                                                   uint64_t limit_bytes, CorpusManifests manifests,
+                                                                   BlockSource& inner);
+  absl::StatusOr<std::string> FetchBlock(const BlockId& id) override ATOLL_EXCLUDES(mutex_);
+  uint64_t used_bytes() const ATOLL_EXCLUDES(mutex_);
+
+ private:
+  CachedBlockSource(Files& files, std::string directory, uint64_t limit_bytes, CorpusManifests manifests,
+                    BlockSource& inner);
+  absl::StatusOr<std::string> ReadCached(const Sha256& hash, uint64_t size) ATOLL_REQUIRES(mutex_);
+  void Keep(const Sha256& hash, const std::string& bytes) ATOLL_REQUIRES(mutex_);
+  void MakeRoom(uint64_t bytes) ATOLL_REQUIRES(mutex_);
+  void Forget(const Sha256& hash) ATOLL_REQUIRES(mutex_);
+
+  struct Entry {
+    uint64_t bytes = 0;
+    uint64_t used = 0;  // stamp of the last use
+  };
+  Files& files_;
+  const std::string directory_;
+  const uint64_t limit_bytes_;
+  const CorpusManifests manifests_;
+  BlockSource& inner_;
+  mutable Mutex mutex_;
+  std::map<Sha256, Entry> entries_ ATOLL_GUARDED_BY(mutex_);
+  std::map<uint64_t, Sha256> by_use_ ATOLL_GUARDED_BY(mutex_);
+  uint64_t stamp_ ATOLL_GUARDED_BY(mutex_) = 0;
+  uint64_t used_bytes_ ATOLL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_DATA_BLOCK_CACHE_H_
