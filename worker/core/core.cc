@@ -1,0 +1,264 @@
+#include "worker/core/core.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/plan/limits.h"
+#include "worker/core/state.h"
+
+namespace atl::worker {
+
+void Core::State::Dispatch(const Event& event) {
+  struct Visitor {
+    State& s;
+    void operator()(const StreamUp&) { s.OnStreamUp(); }
+    void operator()(const StreamDown& e) { s.OnStreamDown(e); }
+    void operator()(const Received& e) { s.OnMessage(e.message); }
+    void operator()(const JobPrepared& e) { s.OnJobPrepared(e); }
+    void operator()(const JobBroken& e) { s.OnJobBroken(e); }
+    void operator()(const FragmentFetched& e) { s.OnFragmentFetched(e); }
+    void operator()(const FragmentFetchFailed& e) { s.OnFragmentFetchFailed(e); }
+    void operator()(const FragmentInstalled& e) { s.OnFragmentInstalled(e); }
+    void operator()(const UpdateFetched& e) { s.OnUpdateFetched(e); }
+    void operator()(const UpdateFetchFailed& e) { s.OnUpdateFetchFailed(e); }
+    void operator()(const UpdateApplied& e) { s.OnUpdateApplied(e); }
+    void operator()(const ContributionFormed& e) { s.OnContributionFormed(e); }
+    void operator()(const ContributionFailed& e) { s.OnContributionFailed(e); }
+    void operator()(const UploadEnded& e) { s.OnUploadEnded(e); }
+    void operator()(const StepDone& e) { s.OnStepDone(e); }
+    void operator()(const SamplesMissing& e) {
+      s.step_samples = 0;
+      s.SetWaiting(e.reason);
+    }
+    void operator()(const EvaluationFinished& e) { s.OnEvaluationFinished(e); }
+    void operator()(const EvaluationFailed& e) { s.OnEvaluationFailed(e); }
+    void operator()(const LeaveWanted& e) { s.OnLeaveWanted(e); }
+    void operator()(const Boundary&) { s.OnBoundary(); }
+  };
+  std::visit(Visitor{*this}, event);
+}
+
+Hello Core::State::MakeHello() const {
+  Hello hello;
+  hello.worker = options.worker;
+  hello.program_version = options.program_version;
+  hello.start_nonce = options.start_nonce;
+  hello.incarnation = incarnation;
+  hello.last_boot = boot;
+  hello.device = options.device;
+  hello.memory_bytes = options.memory_bytes;
+  hello.evaluate_only = options.evaluate_only;
+  if (phase == Phase::kIdle) return hello;
+  hello.job = job;
+  for (uint32_t p = 0; p < fragments.size(); ++p) {
+    const Fragment& f = fragments[p];
+    if (f.installed) hello.applied.push_back({FragmentIndex{p}, f.outer});
+    if (f.held) hello.held.push_back({{FragmentIndex{p}, f.held->version}, f.held->header.digest});
+  }
+  hello.leases = Cursors();
+  return hello;
+}
+
+void Core::State::OnStreamUp() {
+  connected = true;
+  welcomed = false;
+  refusing = false;
+  SayIt(MakeHello());
+}
+
+// What is under way is decided anew at the next Welcome: the fate may be known by then, and the boot number another.
+void Core::State::OnStreamDown(const StreamDown& down) {
+  if (connected) {
+    away_since = now;
+    Tell(NoteLevel::kWarning, "coordinator away", down.reason);
+  }
+  connected = false;
+  welcomed = false;
+  for (uint32_t p = 0; p < fragments.size(); ++p) {
+    if (!fragments[p].held || !fragments[p].held->uploading) continue;
+    fragments[p].held->uploading = false;
+    effects.push_back(CancelUpload{FragmentIndex{p}});
+  }
+}
+
+void Core::State::OnMessage(const CoordinatorMessage& message) {
+  if (refusing || phase == Phase::kLeft) return;
+  struct Visitor {
+    State& s;
+    // Words about another job come from before a change of assignment.
+    bool Mine(const JobId& job) const { return s.phase != Phase::kIdle && job == s.job; }
+    void operator()(const Welcome& m) { s.OnWelcome(m); }
+    void operator()(const Assignment& m) { s.OnAssignment(m); }
+    void operator()(const Unassign& m) {
+      if (!s.prepared && !Mine(m.job)) return;  // memory kept for a new incarnation goes as well
+      if (m.job != s.job) return;
+      s.Tell(NoteLevel::kInfo, "left the job", absl::StrCat("job ", m.job.value, ": ", m.reason));
+      s.DropJob(true);
+    }
+    void operator()(const LeaseGranted& m) {
+      if (Mine(m.job)) s.OnLeaseGranted(m);
+    }
+    void operator()(const LeaseDenied& m) {
+      if (Mine(m.job)) s.OnLeaseDenied(m);
+    }
+    void operator()(const LeaseRevoked& m) {
+      if (Mine(m.job)) s.OnLeaseRevoked(m);
+    }
+    void operator()(const UpdatePublished& m) {
+      if (Mine(m.job)) s.OnUpdatePublished(m);
+    }
+    void operator()(const ContributionRefused& m) {
+      if (Mine(m.job)) s.OnContributionRefused(m);
+    }
+    void operator()(const EvaluationAssigned& m) {
+      if (Mine(m.job)) s.OnEvaluationAssigned(m);
+    }
+    void operator()(const ClosingStarted& m) {
+      if (Mine(m.job)) s.OnClosingStarted(m);
+    }
+    void operator()(const DrainRequested& m) { s.OnLeaveWanted({m.reason}); }
+    void operator()(const LogsWanted& m) { s.effects.push_back(AnswerLogs{m}); }
+    void operator()(const Refused& m) {
+      if (m.retry) {
+        s.Tell(NoteLevel::kWarning, "coordinator refused this worker for now", m.reason);
+        return;
+      }
+      s.phase = Phase::kLeft;
+      s.effects.push_back(Exit{ExitReason::kRefused, absl::StrCat("the coordinator refused this worker: ", m.reason)});
+    }
+  };
+  std::visit(Visitor{*this}, message);
+}
+
+void Core::State::OnWelcome(const Welcome& welcome) {
+  if (welcome.boot < boot) {
+    refusing = true;
+    const std::string why = absl::StrCat("the coordinator has boot number ", welcome.boot.value, ", but ", boot.value,
+                                         " was seen before: it runs on an older copy of its state and is not followed");
+    Tell(NoteLevel::kError, "coordinator not followed", why);
+    effects.push_back(CloseStream{why});
+    return;
+  }
+  boot = welcome.boot;
+  incarnation = welcome.incarnation;
+  heartbeat = welcome.heartbeat_interval;
+  membership = welcome.membership_timeout;
+  welcomed = true;
+  if (!welcome.resumed) {
+    VoidIncarnation();
+    return;
+  }
+  for (const Welcome::Fate& fate : welcome.fates) OnFate(fate);
+}
+
+void Core::State::OnFate(const Welcome::Fate& fate) {
+  const uint32_t p = fate.target.fragment.value;
+  if (p >= fragments.size()) return;
+  Fragment& f = fragments[p];
+  if (!f.held || f.held->version != fate.target.version) return;
+  switch (fate.fate) {
+    case ContributionFate::kUnknown:
+      StartUpload(f);
+      break;
+    case ContributionFate::kAccepted:
+      f.held->accepted = true;
+      break;
+    case ContributionFate::kCommitted:
+      f.held->accepted = f.held->committed = true;
+      break;
+    case ContributionFate::kRefused:
+      MarkRefused(p, "it was left out while the connection was down");
+      break;
+  }
+}
+
+void Core::State::OnLeaveWanted(const LeaveWanted& wanted) {
+  if (leaving || phase == Phase::kLeft) return;
+  leaving = Departure{wanted.reason, now + options.leave_grace};
+  Tell(NoteLevel::kInfo, "leaving", wanted.reason);
+}
+
+Core::Core(CoreOptions options) : state_(std::make_unique<State>(std::move(options))) {}
+Core::~Core() = default;
+
+Effects Core::Step(const Event& event, Instant now) {
+  ATOLL_CHECK(now >= state_->now, "time never goes back");
+  state_->now = now;
+  state_->effects.clear();
+  // Anything that happens may allow more at the next boundary; the boundary itself works out when to look again.
+  state_->wake = std::holds_alternative<Boundary>(event) ? kNever : now;
+  if (state_->phase != Phase::kLeft) state_->Dispatch(event);
+  return std::move(state_->effects);
+}
+
+Instant Core::NextWake() const { return state_->wake; }
+
+WorkerActivity Core::activity() const {
+  const State& s = *state_;
+  if (s.leaving || s.phase == Phase::kLeft) return WorkerActivity::kDraining;
+  if (s.phase == Phase::kIdle) return WorkerActivity::kIdle;
+  if (s.phase != Phase::kActive) return WorkerActivity::kFetching;
+  if (s.evaluation && s.evaluation->running) return WorkerActivity::kEvaluating;
+  return s.waiting.empty() ? WorkerActivity::kTraining : WorkerActivity::kWaiting;
+}
+
+std::string Core::waiting_for(Instant now) const {
+  const State& s = *state_;
+  if (s.waiting.empty()) return "";
+  return absl::StrCat(s.waiting, ", for ", (now - s.waiting_since).ns / 1'000'000'000, " s");
+}
+
+Heartbeat Core::MakeHeartbeat(Instant now) const {
+  const State& s = *state_;
+  Heartbeat h;
+  h.activity = activity();
+  if (s.phase == Phase::kIdle || s.phase == Phase::kLeft) return h;
+  h.job = s.job;
+  h.step = s.phase == Phase::kActive ? s.Clock() : s.assigned_clock;
+  h.tokens_total = s.tokens_total;
+  h.step_ns = s.step_ns;
+  h.loss_micro = s.loss_micro;
+  h.waiting_for = waiting_for(now);
+  return h;
+}
+
+Duration Core::heartbeat_interval() const { return state_->heartbeat; }
+BootNumber Core::boot() const { return state_->boot; }
+Incarnation Core::incarnation() const { return state_->incarnation; }
+const JobId& Core::job() const { return state_->job; }
+uint64_t Core::clock_step() const { return state_->Clock(); }
+uint64_t Core::samples_held() const { return state_->Unused(); }
+bool Core::left() const { return state_->phase == Phase::kLeft; }
+
+std::vector<FragmentStatus> Core::fragments() const {
+  std::vector<FragmentStatus> out;
+  for (const Fragment& f : state_->fragments) {
+    out.push_back({f.outer, f.held.has_value(), f.held && f.held->accepted, f.missed, f.steps});
+  }
+  return out;
+}
+
+void Core::CheckInvariants() const {
+  const State& s = *state_;
+  for (const Fragment& f : s.fragments) {
+    if (!f.installed) {
+      ATOLL_CHECK(!f.held && !f.unsettled, "a fragment that is not there has nothing in flight");
+      continue;
+    }
+    for (size_t i = 0; i < f.pending.size(); ++i) {
+      ATOLL_CHECK(f.pending[i].reached.value == f.outer.value + i + 1, "updates are applied in version order");
+    }
+    if (f.held) {
+      const uint64_t base = f.outer.value - (f.unsettled ? 1 : 0);
+      ATOLL_CHECK(f.held->version.value == base, "a contribution is measured against the newest version applied");
+      ATOLL_CHECK(f.held->header.steps <= f.steps, "a contribution carries no more than the drift");
+    }
+  }
+  for (const Lease& lease : s.leases) {
+    ATOLL_CHECK(lease.range.begin <= lease.cursor && lease.cursor <= lease.range.end, "a cursor stays in its lease");
+  }
+}
+
+}  // namespace atl::worker

@@ -1,0 +1,226 @@
+// Taking a job: prepare, fetch every fragment, take the job clock, say Ready; and letting it go again.
+#include <utility>
+
+#include "worker/core/state.h"
+
+namespace atl::worker {
+
+void Core::State::OnAssignment(const Assignment& assignment) {
+  if (failed && *failed == std::pair(assignment.job, assignment.spec_revision)) {
+    SayIt(JobFailure{assignment.job, failed_reason, failed_permanent});
+    return;
+  }
+  if (prepared && job == assignment.job) {
+    ContinueJob(assignment);
+    return;
+  }
+  if (phase == Phase::kPreparing && job == assignment.job) {
+    assigned = assignment.versions;
+    assigned_clock = assignment.clock_step;
+    return;
+  }
+  if (prepared || phase == Phase::kPreparing) DropJob(true);
+  BeginJob(assignment);
+}
+
+void Core::State::BeginJob(const Assignment& assignment) {
+  phase = Phase::kPreparing;
+  job = assignment.job;
+  spec = assignment.spec;
+  revision = assignment.spec_revision;
+  assigned = assignment.versions;
+  assigned_clock = assignment.clock_step;
+  fresh = true;
+  Tell(NoteLevel::kInfo, "job assigned", absl::StrCat("job ", job.value, " at step ", assigned_clock));
+  effects.push_back(PrepareJob{job, spec});
+}
+
+// The job whose memory is there already: after a reconnect, as a new incarnation, or with a new revision of the spec.
+void Core::State::ContinueJob(const Assignment& assignment) {
+  if (assignment.spec_revision > revision) {
+    spec = assignment.spec;
+    revision = assignment.spec_revision;
+    effects.push_back(ChangeSpec{spec});
+    Tell(NoteLevel::kInfo, "job updated", absl::StrCat("job ", job.value, " has revision ", revision));
+  }
+  assigned = assignment.versions;
+  assigned_clock = assignment.clock_step;
+  if (phase == Phase::kIdle) {  // a new incarnation: whatever was here counts for nothing
+    FetchAll();
+    return;
+  }
+  if (phase != Phase::kActive) return;
+  bool behind = false;
+  for (uint32_t p = 0; p < fragments.size() && p < assigned.size(); ++p) {
+    if (fragments[p].installed && assigned[p] < fragments[p].outer) behind = true;
+  }
+  if (behind) {
+    VoidIncarnation();
+    FetchAll();
+    return;
+  }
+  for (uint32_t p = 0; p < fragments.size() && p < assigned.size(); ++p) {
+    if (assigned[p].value > 0) AddPending(p, {assigned[p], Digest{}, false, false, false});
+  }
+  if (assigned_clock > job_clock) job_clock = assigned_clock;
+  SayReady(Clock(), false);
+  if (wish.open) SayIt(LeaseRequest{job, wish.request, wish.samples});
+  if (unsaid_evaluation) {
+    SayIt(*unsaid_evaluation);
+    unsaid_evaluation.reset();
+  }
+}
+
+void Core::State::OnJobPrepared(const JobPrepared& done) {
+  if (phase != Phase::kPreparing || done.job != job) return;
+  prepared = true;
+  fragments.assign(done.fragments, Fragment{});
+  schedule.emplace(spec->sync.inner_steps, spec->sync.overlap_steps, done.fragments);
+  FetchAll();
+}
+
+void Core::State::FetchAll() {
+  phase = Phase::kFetching;
+  SetWaiting(absl::StrCat(fragments.size(), " fragments of job ", job.value));
+  for (uint32_t p = 0; p < fragments.size(); ++p) {
+    fragments[p] = Fragment{};
+    if (p < assigned.size()) fragments[p].outer = assigned[p];
+    fragments[p].fetching = true;
+    effects.push_back(FetchFragment{job, FragmentIndex{p}});
+  }
+}
+
+void Core::State::OnFragmentFetched(const FragmentFetched& fetched) {
+  const uint32_t p = fetched.fragment.value;
+  if (p >= fragments.size() || !fragments[p].fetching) return;
+  fragments[p].fetching = false;
+  fragments[p].installing = true;
+  effects.push_back(InstallFragment{fetched.fragment, fetched.version});
+}
+
+void Core::State::OnFragmentFetchFailed(const FragmentFetchFailed& failed_fetch) {
+  const uint32_t p = failed_fetch.fragment.value;
+  if (p >= fragments.size() || !fragments[p].fetching) return;
+  fragments[p].fetching = false;
+  fragments[p].refetch_at = now + kFetchRepeat;
+  Tell(NoteLevel::kWarning, "fragment not fetched",
+       absl::StrCat("fragment ", p, " of job ", job.value, ": ", failed_fetch.reason, "; asking again"));
+}
+
+void Core::State::OnFragmentInstalled(const FragmentInstalled& installed) {
+  const uint32_t p = installed.fragment.value;
+  if (p >= fragments.size() || !fragments[p].installing) return;
+  Fragment& f = fragments[p];
+  f.installing = false;
+  if (!installed.matches) {
+    f.refetch_at = now + kFetchRepeat;
+    Tell(NoteLevel::kWarning, "fragment damaged",
+         absl::StrCat("fragment ", p, " version ", installed.version.value, " has another hash than announced; asking again"));
+    return;
+  }
+  f.installed = true;
+  f.outer = installed.version;
+  FillGaps(p);
+  if (phase == Phase::kFetching) {
+    FinishJoining();
+    return;
+  }
+  effects.push_back(AdoptOuter{installed.fragment});
+  SayIt(Applied{job, {installed.fragment, f.outer}, true});
+}
+
+// A joiner starts with zero moments and the job's clock; nobody waits for it.
+void Core::State::FinishJoining() {
+  for (const Fragment& f : fragments) {
+    if (!f.installed) return;
+  }
+  for (uint32_t p = 0; p < fragments.size(); ++p) effects.push_back(AdoptOuter{FragmentIndex{p}});
+  if (fresh) effects.push_back(ResetOptimizer{});
+  fresh = false;
+  taken = applied_at = tokens_total = 0;
+  non_finite = 0;
+  clock_offset = job_clock = assigned_clock;
+  phase = Phase::kActive;
+  SetWaiting("");
+  Tell(NoteLevel::kInfo, "training", absl::StrCat("job ", job.value, " from step ", Clock()));
+  SayReady(Clock(), false);
+}
+
+void Core::State::RepeatFetches() {
+  for (uint32_t p = 0; p < fragments.size(); ++p) {
+    Fragment& f = fragments[p];
+    if (f.refetch_at == kNever) continue;
+    if (now < f.refetch_at) {
+      WakeAt(f.refetch_at);
+      continue;
+    }
+    f.refetch_at = kNever;
+    f.fetching = true;
+    effects.push_back(FetchFragment{job, FragmentIndex{p}});
+  }
+}
+
+// `only_nothing`: names only the fragments that this worker will not contribute again (closing).
+void Core::State::SayReady(uint64_t step, bool only_nothing) {
+  Ready ready{job, step, {}};
+  for (uint32_t p = 0; p < fragments.size(); ++p) {
+    if (only_nothing && !fragments[p].closing_nothing) continue;
+    ready.applied.push_back({FragmentIndex{p}, fragments[p].outer});
+  }
+  SayIt(std::move(ready));
+}
+
+void Core::State::OnJobBroken(const JobBroken& broken) {
+  if (phase == Phase::kIdle || broken.job != job) return;
+  failed = std::pair(job, revision);
+  failed_reason = broken.reason;
+  failed_permanent = broken.permanent;
+  Tell(NoteLevel::kError, "job failed here", absl::StrCat("job ", job.value, ": ", broken.reason));
+  SayIt(JobFailure{job, broken.reason, broken.permanent});
+  DropJob(true);
+}
+
+void Core::State::DropJob(bool return_leases) {
+  for (uint32_t p = 0; p < fragments.size(); ++p) Withdraw(p);
+  if (return_leases) ReturnLeases();
+  effects.push_back(ReleaseJob{});
+  phase = Phase::kIdle;
+  prepared = false;
+  job = JobId{};
+  fragments.clear();
+  leases.clear();
+  schedule.reset();
+  spec.reset();
+  revision = 0;
+  taken = clock_offset = job_clock = applied_at = 0;
+  step_samples = 0;
+  wish = LeaseWish{wish.request, 0, false, false, "", {}};
+  evaluation.reset();
+  unsaid_evaluation.reset();
+  closing.reset();
+  SetWaiting("");
+}
+
+// The coordinator gave a new incarnation: leases, drift and residuals are void. Memory and moments stay for an assignment
+// of the same job.
+void Core::State::VoidIncarnation() {
+  if (phase == Phase::kIdle) return;
+  if (phase == Phase::kPreparing) return;  // nothing is held yet
+  Tell(NoteLevel::kWarning, "started over",
+       absl::StrCat("job ", job.value, ": what this worker held no longer counts; it fetches the fragments again"));
+  for (uint32_t p = 0; p < fragments.size(); ++p) {
+    Withdraw(p);
+    effects.push_back(DropFetches{FragmentIndex{p}});
+    fragments[p] = Fragment{};
+  }
+  for (const Lease& lease : leases) effects.push_back(RemoveLease{lease.id});
+  leases.clear();
+  wish = LeaseWish{wish.request, 0, false, false, "", {}};
+  step_samples = 0;
+  evaluation.reset();
+  unsaid_evaluation.reset();
+  closing.reset();
+  phase = Phase::kIdle;
+}
+
+}  // namespace atl::worker

@@ -1,0 +1,246 @@
+// What the worker's core remembers. Private to worker/core: core.cc dispatches, joining.cc takes jobs and fragments,
+// sync.cc sends and applies, training.cc decides what happens at a step boundary.
+#ifndef ATOLL_WORKER_CORE_STATE_H_
+#define ATOLL_WORKER_CORE_STATE_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/plan/limits.h"
+#include "common/plan/sync_schedule.h"
+#include "worker/core/core.h"
+
+namespace atl::worker {
+
+constexpr size_t kCatchUpVersions = 16;    // further behind, the fragment is fetched whole
+constexpr size_t kFetchesAhead = 2;        // updates of one fragment fetched at once
+constexpr uint32_t kNonFiniteInARow = 3;   // I29
+
+// A contribution whose fate is not known. Steps, tokens and loss are what it carries.
+struct Held {
+  Version version;          // measured against
+  ContributionHeader header;
+  int64_t loss_sum_micro = 0;
+  uint64_t apply_at = 0;    // steps taken at which its update is merged
+  Instant wait_until = kNever;  // set when apply_at is reached; after it training goes on
+  bool uploading = false;
+  bool accepted = false;
+  bool committed = false;   // known from a Welcome: part of version + 1
+  bool retry = false;       // the second attempt of one send step
+};
+
+// A version that is committed and not applied yet.
+struct Pending {
+  Version reached;
+  Digest hash;               // zero: not told; the download's own counts
+  bool contributor = false;  // this worker is listed
+  bool fetching = false, fetched = false;
+};
+
+struct Fragment {
+  bool installed = false;
+  Version outer;                 // of the outer copy; meaningful once installed
+  std::optional<bool> unsettled; // outer copy moved, local not: as contributor or not
+  std::optional<Held> held;      // held->version == outer, or outer - 1 while unsettled
+  std::deque<Pending> pending;   // contiguous from outer + 1 once installed
+  bool forming = false, applying = false, installing = false;
+  bool fetching = false;         // whole
+  Instant refetch_at = kNever;
+  bool due = false, send_now = false;
+  std::optional<Version> tried;  // version of a contribution that was refused
+  bool tried_retry = false;
+  bool told_late = false;
+  uint32_t missed = 0;
+  uint64_t steps = 0, tokens = 0;  // since the last contribution that counted: the drift
+  int64_t loss_sum_micro = 0;      // over those steps
+  bool closing_decided = false, closing_nothing = false;
+};
+
+struct Lease {
+  LeaseId id;
+  SampleRange range;
+  uint64_t cursor = 0;
+};
+
+struct LeaseWish {
+  uint64_t request = 0;
+  uint64_t samples = 0;
+  bool open = false;       // not answered
+  bool denied = false;     // newest answer
+  std::string reason;
+  Instant asked_at{};
+};
+
+enum class Phase { kIdle, kPreparing, kFetching, kActive, kLeft };
+
+struct EvaluationWanted {
+  EvaluationAssigned assigned;
+  Instant deadline;
+  bool running = false;
+};
+
+struct Departure {
+  std::string reason;
+  Instant deadline;
+};
+
+struct Core::State {
+  explicit State(CoreOptions o) : options(std::move(o)) {}
+
+  // core.cc
+  void Dispatch(const Event& event);
+  void OnStreamUp();
+  void OnStreamDown(const StreamDown& down);
+  void OnMessage(const CoordinatorMessage& message);
+  void OnWelcome(const Welcome& welcome);
+  void OnFate(const Welcome::Fate& fate);
+  void OnLeaveWanted(const LeaveWanted& wanted);
+  Hello MakeHello() const;
+  void SayIt(WorkerMessage message) { effects.push_back(Say{std::move(message)}); }
+  void Tell(NoteLevel level, std::string event, std::string text) {
+    effects.push_back(Note{level, std::move(event), std::move(text)});
+  }
+
+  // joining.cc
+  void OnAssignment(const Assignment& assignment);
+  void BeginJob(const Assignment& assignment);
+  void ContinueJob(const Assignment& assignment);
+  void OnJobPrepared(const JobPrepared& prepared);
+  void FetchAll();
+  void OnFragmentFetched(const FragmentFetched& fetched);
+  void OnFragmentFetchFailed(const FragmentFetchFailed& failed);
+  void OnFragmentInstalled(const FragmentInstalled& installed);
+  void FinishJoining();
+  void RepeatFetches();
+  void OnJobBroken(const JobBroken& broken);
+  void DropJob(bool return_leases);
+  void VoidIncarnation();
+  void SayReady(uint64_t step, bool only_nothing);
+
+  // sync.cc
+  void OnUpdatePublished(const UpdatePublished& published);
+  void AddPending(uint32_t p, const Pending& pending);
+  void FillGaps(uint32_t p);
+  void StartFetches(uint32_t p);
+  void OnUpdateFetched(const UpdateFetched& fetched);
+  void OnUpdateFetchFailed(const UpdateFetchFailed& failed);
+  void OnUpdateApplied(const UpdateApplied& applied);
+  void OnContributionFormed(const ContributionFormed& formed);
+  void OnContributionFailed(const ContributionFailed& failed);
+  void OnUploadEnded(const UploadEnded& ended);
+  void OnContributionRefused(const ContributionRefused& refused);
+  void StartUpload(Fragment& f);
+  void Withdraw(uint32_t p);       // held is gone, without a verdict
+  void MarkRefused(uint32_t p, const std::string& reason);
+  void ApplyReady();
+  bool IsContributor(const Fragment& f, const Pending& pending) const;
+  bool MayApply(uint32_t p, bool contributor) const;
+  bool MaySettle(const Fragment& f, bool contributor) const;
+  void Settle(uint32_t p);
+  void SettleContributor(Fragment& f);
+  void SettleMissed(Fragment& f);
+  void SendDue();
+  bool MayForm(const Fragment& f) const;
+  void TakeOuterEverywhere(const std::string& why);
+  void Heal(uint32_t p);
+  void ForgetDrift(Fragment& f);
+  Duration ApplyPatience() const;
+
+  // training.cc
+  void OnBoundary();
+  bool Busy() const;
+  void CatchUpClock();
+  bool WaitForUpdates();
+  bool StepsForbidden() const;
+  bool UnsyncedLimitReached() const;
+  bool StopReached() const;
+  void OnStepDone(const StepDone& done);
+  void FailNonFinite();
+  void Leave(ExitReason reason, const std::string& text);
+  void TryStep();
+  uint64_t Unused() const;
+  void WishForLeases();
+  void OnLeaseGranted(const LeaseGranted& granted);
+  void OnLeaseDenied(const LeaseDenied& denied);
+  void OnLeaseRevoked(const LeaseRevoked& revoked);
+  void OnEvaluationAssigned(const EvaluationAssigned& assigned);
+  bool TryEvaluate();
+  void OnEvaluationFinished(const EvaluationFinished& finished);
+  void OnEvaluationFailed(const EvaluationFailed& failed);
+  void OnClosingStarted(const ClosingStarted& started);
+  void ContinueClosing();
+  bool TryLeave();
+  std::vector<LeaseCursor> Cursors() const;
+  void ReturnLeases();
+  void WakeAt(Instant t) {
+    if (t < wake) wake = t;
+  }
+  // Empty: not waiting. The same clause goes on waiting since it was first set.
+  void SetWaiting(std::string clause) {
+    if (clause == waiting) return;
+    waiting = std::move(clause);
+    waiting_since = now;
+  }
+
+  uint64_t Clock() const { return taken + clock_offset; }
+  uint32_t Period() const { return spec->sync.inner_steps; }
+
+  const CoreOptions options;
+  Instant now{};
+  Instant wake = kNever;
+  Effects effects;
+
+  // Connection.
+  bool connected = false;
+  bool welcomed = false;       // on this stream
+  bool refusing = false;       // this stream's coordinator is not followed
+  Instant away_since{};
+  BootNumber boot;
+  Incarnation incarnation;
+  Duration heartbeat{limits::kHeartbeatInterval};
+  Duration membership{limits::kMembershipTimeout};
+
+  // Job.
+  Phase phase = Phase::kIdle;
+  JobId job;
+  bool prepared = false;       // the session holds this job's memory
+  bool fresh = true;           // the optimizer starts from zero
+  std::shared_ptr<const JobSpec> spec;
+  uint64_t revision = 0;
+  VersionVector assigned;      // versions of the newest assignment
+  uint64_t assigned_clock = 0;
+  std::optional<SyncSchedule> schedule;
+  std::vector<Fragment> fragments;
+  std::optional<std::pair<JobId, uint64_t>> failed;  // job and revision that this worker could not take
+  std::string failed_reason;
+  bool failed_permanent = false;
+
+  // Steps.
+  uint64_t taken = 0;          // since the fetch
+  uint64_t clock_offset = 0;
+  uint64_t job_clock = 0;      // newest heard
+  uint64_t applied_at = 0;     // steps taken when an update was last applied
+  uint32_t step_samples = 0;   // of the step that runs; 0: none does
+  uint32_t non_finite = 0;     // in a row
+  uint64_t tokens_total = 0;
+  int64_t step_ns = 0;         // moving mean
+  int64_t loss_micro = 0;
+  std::vector<Lease> leases;   // in the order of reading
+  LeaseWish wish;
+
+  std::optional<EvaluationWanted> evaluation;
+  std::optional<EvaluationDone> unsaid_evaluation;
+  std::optional<ClosingStarted> closing;
+  std::optional<Departure> leaving;
+  std::string waiting;         // one clause, as of the newest boundary
+  Instant waiting_since{};
+};
+
+}  // namespace atl::worker
+
+#endif  // ATOLL_WORKER_CORE_STATE_H_

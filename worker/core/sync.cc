@@ -1,0 +1,364 @@
+// Sending and applying: which contribution is formed, when an update reaches the outer copy and when the local parameters
+// (design section 3: Send, Apply, Not a contributor; section 6: Late).
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/plan/limits.h"
+#include "worker/core/state.h"
+
+namespace atl::worker {
+
+// ---- updates become known and are fetched -------------------------------------------------------------------------
+
+void Core::State::OnUpdatePublished(const UpdatePublished& published) {
+  const uint32_t p = published.reached.fragment.value;
+  if (p >= fragments.size()) return;
+  const bool mine = std::find(published.contributors.begin(), published.contributors.end(), options.worker) !=
+                    published.contributors.end();
+  if (published.clock_step > job_clock) job_clock = published.clock_step;
+  AddPending(p, {published.reached.version, published.hash, mine, false, false});
+}
+
+// Adds one version; versions that were skipped are filled in without hash, and known ones are completed.
+void Core::State::AddPending(uint32_t p, const Pending& wanted) {
+  Fragment& f = fragments[p];
+  for (Pending& known : f.pending) {
+    if (known.reached != wanted.reached) continue;
+    if (!wanted.hash.IsZero()) known.hash = wanted.hash, known.contributor = wanted.contributor;
+    return;
+  }
+  if (wanted.reached <= f.outer || f.fetching || f.installing) {
+    // A fragment that is being fetched whole arrives at this version or a newer one, or FillGaps asks for it.
+    if (!f.installed && wanted.reached > f.outer && f.pending.size() < kCatchUpVersions) f.pending.push_back(wanted);
+    return;
+  }
+  if (!f.installed) {
+    if (f.pending.size() < kCatchUpVersions) f.pending.push_back(wanted);
+    return;
+  }
+  f.pending.push_back(wanted);
+  FillGaps(p);
+}
+
+// Makes `pending` contiguous from outer + 1 and starts fetching; a fragment too far behind is fetched whole.
+void Core::State::FillGaps(uint32_t p) {
+  Fragment& f = fragments[p];
+  std::deque<Pending> old;
+  old.swap(f.pending);
+  uint64_t newest = f.outer.value;
+  for (const Pending& known : old) newest = std::max(newest, known.reached.value);
+  if (newest - f.outer.value > kCatchUpVersions) {
+    Heal(p);
+    return;
+  }
+  for (uint64_t v = f.outer.value + 1; v <= newest; ++v) {
+    const auto known = std::find_if(old.begin(), old.end(), [&](const Pending& k) { return k.reached.value == v; });
+    f.pending.push_back(known != old.end() ? *known : Pending{Version{v}, Digest{}, false, false, false});
+  }
+  StartFetches(p);
+}
+
+void Core::State::StartFetches(uint32_t p) {
+  Fragment& f = fragments[p];
+  for (size_t i = 0; i < f.pending.size() && i < kFetchesAhead; ++i) {
+    Pending& next = f.pending[i];
+    if (next.fetching || next.fetched) continue;
+    next.fetching = true;
+    effects.push_back(FetchUpdate{job, {FragmentIndex{p}, next.reached}});
+  }
+}
+
+void Core::State::OnUpdateFetched(const UpdateFetched& fetched) {
+  const uint32_t p = fetched.reached.fragment.value;
+  if (p >= fragments.size()) return;
+  for (Pending& pending : fragments[p].pending) {
+    if (pending.reached != fetched.reached.version || !pending.fetching) continue;
+    pending.fetching = false;
+    pending.fetched = true;
+  }
+}
+
+// The update is not kept any more, or not what it should be: the whole fragment is.
+void Core::State::OnUpdateFetchFailed(const UpdateFetchFailed& failed_fetch) {
+  const uint32_t p = failed_fetch.reached.fragment.value;
+  if (p >= fragments.size() || !fragments[p].installed) return;
+  const auto& pending = fragments[p].pending;
+  const bool wanted = std::any_of(pending.begin(), pending.end(), [&](const Pending& k) {
+    return k.reached == failed_fetch.reached.version && k.fetching;
+  });
+  if (!wanted) return;
+  Tell(NoteLevel::kWarning, "update not fetched",
+       absl::StrCat("fragment ", p, " version ", failed_fetch.reached.version.value, ": ", failed_fetch.reason,
+                    "; fetching the whole fragment"));
+  Heal(p);
+}
+
+// Fetches fragment p whole. Its drift is given up (outer copy, no residual): the caller says why.
+void Core::State::Heal(uint32_t p) {
+  Withdraw(p);
+  Fragment fresh_one;
+  fresh_one.outer = fragments[p].outer;
+  fresh_one.fetching = true;
+  fragments[p] = std::move(fresh_one);
+  effects.push_back(DropFetches{FragmentIndex{p}});
+  effects.push_back(FetchFragment{job, FragmentIndex{p}});
+}
+
+// ---- updates are applied ------------------------------------------------------------------------------------------
+
+bool Core::State::IsContributor(const Fragment& f, const Pending& pending) const {
+  if (!f.held || f.held->version.value + 1 != pending.reached.value) return false;
+  return pending.contributor || f.held->committed;
+}
+
+// Local parameters are merged at the apply step, not before; when no step can come, waiting for it would be for ever.
+bool Core::State::MaySettle(const Fragment& f, bool contributor) const {
+  return !contributor || taken >= f.held->apply_at || StepsForbidden();
+}
+
+// An evaluation needs the outer copies at exact versions: it hastens updates up to them and holds those beyond.
+bool Core::State::MayApply(uint32_t p, bool contributor) const {
+  const Fragment& f = fragments[p];
+  if (evaluation && p < evaluation->assigned.versions.size()) {
+    if (f.outer >= evaluation->assigned.versions[p]) return false;
+    return true;
+  }
+  return MaySettle(f, contributor);
+}
+
+void Core::State::ApplyReady() {
+  for (uint32_t p = 0; p < fragments.size(); ++p) {
+    Fragment& f = fragments[p];
+    if (!f.installed || f.applying) continue;
+    if (f.unsettled) {
+      if (!MaySettle(f, *f.unsettled)) continue;
+      Settle(p);
+    }
+    if (f.pending.empty() || !f.pending.front().fetched) continue;
+    const Pending& next = f.pending.front();
+    const bool contributor = IsContributor(f, next);
+    if (!MayApply(p, contributor)) continue;
+    f.applying = true;
+    effects.push_back(ApplyUpdate{{FragmentIndex{p}, next.reached}, contributor, next.hash});
+  }
+}
+
+void Core::State::OnUpdateApplied(const UpdateApplied& applied) {
+  const uint32_t p = applied.reached.fragment.value;
+  if (p >= fragments.size() || !fragments[p].applying) return;
+  Fragment& f = fragments[p];
+  f.applying = false;
+  SayIt(Applied{job, applied.reached, applied.hash_matches});
+  if (!applied.hash_matches) {
+    Tell(NoteLevel::kWarning, "replica deviates",
+         absl::StrCat("fragment ", p, " version ", applied.reached.version.value,
+                      " has another hash here than at the coordinator; fetching the whole fragment"));
+    Heal(p);
+    return;
+  }
+  const bool contributor = IsContributor(f, f.pending.front());
+  f.outer = applied.reached.version;
+  f.pending.pop_front();
+  f.unsettled = contributor;
+  StartFetches(p);
+  if (MaySettle(f, contributor)) Settle(p);
+}
+
+void Core::State::Settle(uint32_t p) {
+  Fragment& f = fragments[p];
+  const bool contributor = *f.unsettled;
+  const bool late = contributor && taken > f.held->apply_at;
+  effects.push_back(ResolveUpdate{FragmentIndex{p}, contributor, late});
+  f.unsettled.reset();
+  applied_at = taken;
+  if (!contributor) {
+    if (f.held && f.held->uploading) effects.push_back(CancelUpload{FragmentIndex{p}});
+    SettleMissed(f);
+    return;
+  }
+  if (late) {
+    Tell(NoteLevel::kInfo, "update came late",
+         absl::StrCat("fragment ", p, " version ", f.outer.value, " reached the outer copy ",
+                      taken - f.held->apply_at, " steps after its apply step and was not merged"));
+  }
+  if (f.held->uploading) effects.push_back(CancelUpload{FragmentIndex{p}});
+  SettleContributor(f);
+}
+
+void Core::State::SettleContributor(Fragment& f) {
+  const Held& held = *f.held;
+  f.steps -= held.header.steps;
+  f.tokens -= held.header.tokens;
+  f.loss_sum_micro -= held.loss_sum_micro;
+  f.missed = 0;
+  // A lease that is trained and contributed to its end is consumed: nothing more is to be said of it.
+  for (const LeaseCursor& sent : held.header.cursors) {
+    const auto lease = std::find_if(leases.begin(), leases.end(), [&](const Lease& l) { return l.id == sent.lease; });
+    if (lease == leases.end() || sent.cursor != lease->range.end) continue;
+    effects.push_back(RemoveLease{lease->id});
+    leases.erase(lease);
+  }
+  f.held.reset();
+  f.tried.reset();
+  f.told_late = false;
+}
+
+// Late, refused or lost: the drift stays and is sent again at once, but only once for one send step.
+void Core::State::SettleMissed(Fragment& f) {
+  const Version base{f.outer.value - 1};
+  const bool was_held = f.held && f.held->version == base;
+  const bool was_tried = f.tried && *f.tried == base;
+  const bool was_retry = was_held ? f.held->retry : f.tried_retry;
+  f.held.reset();
+  f.tried.reset();
+  f.told_late = false;
+  if (!was_held && !was_tried) return;
+  ++f.missed;
+  f.send_now = !was_retry;
+  if (f.missed < spec->sync.max_missed) return;
+  TakeOuterEverywhere(absl::StrCat(f.missed, " syncs running were missed"));
+}
+
+void Core::State::ForgetDrift(Fragment& f) {
+  f.steps = f.tokens = 0;
+  f.loss_sum_micro = 0;
+  f.missed = 0;
+  f.due = f.send_now = false;
+}
+
+// Everything that is not contributed is given up: outer copy, no residual, leases back.
+void Core::State::TakeOuterEverywhere(const std::string& why) {
+  Tell(NoteLevel::kWarning, "drift given up",
+       absl::StrCat("job ", job.value, ": ", why, "; this worker goes on from the outer copy with new leases"));
+  for (uint32_t p = 0; p < fragments.size(); ++p) {
+    Withdraw(p);
+    ForgetDrift(fragments[p]);
+    fragments[p].unsettled.reset();
+    if (fragments[p].installed) effects.push_back(AdoptOuter{FragmentIndex{p}});
+  }
+  ReturnLeases();
+}
+
+// ---- contributions ------------------------------------------------------------------------------------------------
+
+bool Core::State::MayForm(const Fragment& f) const {
+  const bool tried_here = f.tried && *f.tried == f.outer;
+  return f.installed && !f.held && !f.unsettled && !f.applying && !tried_here && f.pending.empty() && f.steps > 0;
+}
+
+void Core::State::SendDue() {
+  for (uint32_t p = 0; p < fragments.size(); ++p) {
+    Fragment& f = fragments[p];
+    if (!f.due && !f.send_now) continue;
+    // Catching up first: a contribution against a version left behind would be refused.
+    if (!f.pending.empty()) continue;
+    const bool may = MayForm(f);
+    if (f.due && !may && f.held) {
+      Tell(NoteLevel::kInfo, "send skipped",
+           absl::StrCat("fragment ", p, ": the contribution to version ", f.held->version.value, " is not resolved"));
+    }
+    const bool retry = f.send_now && !f.due;
+    f.due = f.send_now = false;
+    if (!may) continue;
+    f.forming = true;
+    f.tried_retry = retry;
+    effects.push_back(FormContribution{{FragmentIndex{p}, f.outer}});
+  }
+}
+
+void Core::State::OnContributionFormed(const ContributionFormed& formed) {
+  const uint32_t p = formed.target.fragment.value;
+  if (p >= fragments.size() || !fragments[p].forming) return;
+  Fragment& f = fragments[p];
+  f.forming = false;
+  Held held;
+  held.version = formed.target.version;
+  held.loss_sum_micro = f.loss_sum_micro;
+  held.apply_at = taken + (closing ? 0 : spec->sync.overlap_steps);
+  held.retry = f.tried_retry;
+  ContributionHeader& h = held.header;
+  h.job = job;
+  h.worker = options.worker;
+  h.incarnation = incarnation;
+  h.target = formed.target;
+  h.digest = formed.digest;
+  h.encoded_bytes = formed.encoded_bytes;
+  h.codec = spec->sync.upload_codec;
+  h.tokens = f.tokens;
+  h.steps = f.steps;
+  h.send_step = Clock();
+  h.mean_loss_micro = f.loss_sum_micro / static_cast<int64_t>(f.steps);
+  h.cursors = Cursors();
+  f.held = std::move(held);
+  if (welcomed) StartUpload(f);
+}
+
+void Core::State::OnContributionFailed(const ContributionFailed& failed_one) {
+  const uint32_t p = failed_one.target.fragment.value;
+  if (p >= fragments.size() || !fragments[p].forming) return;
+  fragments[p].forming = false;
+  TakeOuterEverywhere(absl::StrCat("fragment ", p, " cannot be contributed (", failed_one.reason, ")"));
+}
+
+void Core::State::StartUpload(Fragment& f) {
+  f.held->uploading = true;
+  effects.push_back(Upload{f.held->header, boot});
+}
+
+void Core::State::OnUploadEnded(const UploadEnded& ended) {
+  const uint32_t p = ended.target.fragment.value;
+  if (p >= fragments.size()) return;
+  Fragment& f = fragments[p];
+  if (!f.held || f.held->version != ended.target.version || f.held->header.digest != ended.digest) return;
+  if (!f.held->uploading) return;
+  f.held->uploading = false;
+  if (ended.result == UploadResult::kAccepted) {
+    f.held->accepted = true;
+    return;
+  }
+  // Without a stream the refusal may come from a coordinator that is starting: the next Welcome tells the fate.
+  if (!welcomed) return;
+  MarkRefused(p, ended.reason);
+}
+
+void Core::State::OnContributionRefused(const ContributionRefused& refused) {
+  const uint32_t p = refused.target.fragment.value;
+  if (p >= fragments.size()) return;
+  Fragment& f = fragments[p];
+  if (!f.held || f.held->version != refused.target.version || f.held->header.digest != refused.digest) return;
+  MarkRefused(p, refused.reason);
+}
+
+void Core::State::MarkRefused(uint32_t p, const std::string& reason) {
+  Fragment& f = fragments[p];
+  if (f.unsettled) return;  // its update is here already and says who contributed
+  Tell(NoteLevel::kWarning, "contribution refused",
+       absl::StrCat("fragment ", p, " version ", f.held->version.value, ": ", reason, "; its ", f.held->header.steps,
+                    " steps stay in this worker and go into the next one"));
+  const bool retry = f.held->retry;
+  const Version version = f.held->version;
+  Withdraw(p);
+  f.tried = version;
+  f.tried_retry = retry;
+  if (closing && f.closing_decided) f.closing_decided = false;
+}
+
+void Core::State::Withdraw(uint32_t p) {
+  Fragment& f = fragments[p];
+  if (!f.held) return;
+  if (f.held->uploading) effects.push_back(CancelUpload{FragmentIndex{p}});
+  effects.push_back(DropContribution{FragmentIndex{p}});
+  f.held.reset();
+}
+
+// How long an apply step waits for its update: the round's deadline as the job gives it, otherwise the shortest that a
+// round may have, and never less than one period of this worker. While the coordinator is away, one heartbeat interval.
+Duration Core::State::ApplyPatience() const {
+  if (!connected) return heartbeat;
+  if (spec->sync.deadline.ns > 0) return spec->sync.deadline;
+  const Duration grace = std::max(spec->sync.grace_max, limits::kGraceMinimum);
+  return std::max(membership + grace, Duration{step_ns} * static_cast<int64_t>(Period()));
+}
+
+}  // namespace atl::worker

@@ -1,0 +1,332 @@
+// What happens at a step boundary, in this order: apply, send, evaluate, close, leave, lease, step.
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+#include "worker/core/state.h"
+
+namespace atl::worker {
+
+void Core::State::OnBoundary() {
+  if (leaving && TryLeave()) return;
+  RepeatFetches();
+  if (phase != Phase::kActive) return;
+  if (step_samples > 0 || (evaluation && evaluation->running) || Busy()) return;
+  CatchUpClock();
+  ApplyReady();
+  if (Busy()) return;
+  if (TryEvaluate()) return;
+  if (closing) {
+    ContinueClosing();
+    return;
+  }
+  SendDue();
+  if (Busy()) return;
+  if (StepsForbidden()) {
+    if (evaluation) return;
+    if (options.evaluate_only) {
+      SetWaiting("");
+    } else if (StopReached()) {
+      SetWaiting(absl::StrCat("the end of job ", job.value, ", whose last step ", Clock(), " is taken"));
+    } else {
+      SetWaiting(absl::StrCat("an update: ", taken - applied_at, " steps were taken since the last one, the limit"));
+    }
+    return;
+  }
+  WishForLeases();
+  if (WaitForUpdates()) return;
+  TryStep();
+}
+
+bool Core::State::Busy() const {
+  return std::any_of(fragments.begin(), fragments.end(),
+                     [](const Fragment& f) { return f.forming || f.applying || f.installing; });
+}
+
+// Whole periods, so that the phase of the schedule stays; one period is left, since commits run ahead of the steps of
+// their apply by up to a period.
+void Core::State::CatchUpClock() {
+  if (job_clock < Clock() + 2 * uint64_t{Period()}) return;
+  const uint64_t jump = ((job_clock - Clock()) / Period() - 1) * Period();
+  clock_offset += jump;
+  Tell(NoteLevel::kInfo, "clock follows the job", absl::StrCat("from step ", Clock() - jump, " to ", Clock()));
+}
+
+bool Core::State::UnsyncedLimitReached() const {
+  return taken - applied_at >= uint64_t{spec->sync.max_unsynced_periods} * Period();
+}
+
+bool Core::State::StopReached() const { return spec->stop.inner_steps > 0 && Clock() >= spec->stop.inner_steps; }
+
+bool Core::State::StepsForbidden() const {
+  return options.evaluate_only || closing || leaving || StopReached() || UnsyncedLimitReached();
+}
+
+// At an apply step training waits for the update, up to a deadline; then it goes on and the update comes late.
+bool Core::State::WaitForUpdates() {
+  for (uint32_t p = 0; p < fragments.size(); ++p) {
+    Fragment& f = fragments[p];
+    if (!f.held || taken != f.held->apply_at) continue;
+    if (f.held->wait_until == kNever) f.held->wait_until = now + ApplyPatience();
+    if (!connected) f.held->wait_until = std::min(f.held->wait_until, away_since + heartbeat);
+    if (now < f.held->wait_until) {
+      WakeAt(f.held->wait_until);
+      SetWaiting(absl::StrCat("version ", f.held->version.value + 1, " of fragment ", p,
+                              f.held->accepted ? "" : ", whose contribution is not accepted yet"));
+      return true;
+    }
+    if (!f.told_late) {
+      Tell(NoteLevel::kWarning, "update did not come in time",
+           absl::StrCat("fragment ", p, " version ", f.held->version.value + 1, " is not there after ",
+                        ApplyPatience().ns / 1'000'000, " ms; training goes on"));
+    }
+    f.told_late = true;
+  }
+  return false;
+}
+
+// ---- steps --------------------------------------------------------------------------------------------------------
+
+uint64_t Core::State::Unused() const {
+  uint64_t unused = 0;
+  for (const Lease& lease : leases) unused += lease.range.end - lease.cursor;
+  return unused;
+}
+
+void Core::State::TryStep() {
+  const uint64_t batch = spec->batch.sequences_per_step;
+  const uint64_t unused = Unused();
+  // The last samples of a dataset may be fewer than a batch.
+  const uint64_t samples = unused >= batch ? batch : (wish.denied ? unused : 0);
+  if (samples == 0) {
+    SetWaiting(wish.denied ? absl::StrCat("a lease: ", wish.reason) : absl::StrCat("a lease of ", wish.samples, " samples"));
+    return;
+  }
+  SetWaiting("");
+  step_samples = static_cast<uint32_t>(samples);
+  const uint32_t asked = spec->sync.join_warmup_steps;
+  // The workers that start a job are no joiners.
+  const uint32_t ramp = clock_offset == 0 ? 0 : (asked > 0 ? asked : Period() / 2);
+  effects.push_back(TakeStep{Clock(), taken, ramp, step_samples});
+}
+
+void Core::State::OnStepDone(const StepDone& done) {
+  if (step_samples == 0 || phase != Phase::kActive) return;
+  uint64_t left = step_samples;
+  step_samples = 0;
+  for (Lease& lease : leases) {
+    const uint64_t used = std::min(left, lease.range.end - lease.cursor);
+    lease.cursor += used;
+    left -= used;
+  }
+  ATOLL_CHECK(left == 0, "a step trains on leased samples only");
+  ++taken;
+  step_ns = step_ns == 0 ? done.took.ns : (step_ns * 7 + done.took.ns) / 8;
+  for (uint32_t p = 0; p < fragments.size(); ++p) {
+    if (schedule->IsSendStep(FragmentIndex{p}, Clock())) fragments[p].due = true;
+  }
+  if (!done.finite) {
+    Tell(NoteLevel::kWarning, "step not finite", absl::StrCat("job ", job.value, " step ", Clock(), ": loss or gradient"));
+    if (++non_finite >= kNonFiniteInARow) FailNonFinite();
+    return;
+  }
+  non_finite = 0;
+  tokens_total += done.tokens;
+  loss_micro = done.loss_micro;
+  for (Fragment& f : fragments) {
+    ++f.steps;
+    f.tokens += done.tokens;
+    f.loss_sum_micro += done.loss_micro;
+  }
+}
+
+void Core::State::FailNonFinite() {
+  const std::string why = absl::StrCat("loss or gradient was not finite in ", kNonFiniteInARow,
+                                       " steps running, up to step ", Clock(), " of job ", job.value,
+                                       ": look at the learning rate and the data of these leases");
+  SayIt(JobFailure{job, why, false});
+  Leave(ExitReason::kNonFinite, why);
+}
+
+// ---- leases -------------------------------------------------------------------------------------------------------
+
+std::vector<LeaseCursor> Core::State::Cursors() const {
+  std::vector<LeaseCursor> out;
+  for (const Lease& lease : leases) out.push_back({lease.id, lease.cursor});
+  return out;
+}
+
+void Core::State::ReturnLeases() {
+  if (leases.empty()) return;
+  SayIt(LeaseReturn{job, Cursors()});
+  for (const Lease& lease : leases) effects.push_back(RemoveLease{lease.id});
+  leases.clear();
+}
+
+// Samples for all the steps that may be taken without an update, asked for when half of them are used.
+void Core::State::WishForLeases() {
+  if (!welcomed) return;
+  uint64_t steps = uint64_t{spec->sync.max_unsynced_periods} * Period();
+  if (spec->stop.inner_steps > 0) steps = std::min(steps, spec->stop.inner_steps - Clock());
+  const uint64_t wanted = steps * spec->batch.sequences_per_step;
+  const uint64_t unused = Unused();
+  const bool repeat_due = now >= wish.asked_at + kLeaseRepeat;
+  if (wish.open) {
+    if (repeat_due) {
+      wish.asked_at = now;
+      SayIt(LeaseRequest{job, wish.request, wish.samples});
+    }
+    WakeAt(wish.asked_at + kLeaseRepeat);
+    return;
+  }
+  if (unused * 2 > wanted || unused >= wanted) return;
+  if (wish.denied && !repeat_due) {
+    WakeAt(wish.asked_at + kLeaseRepeat);
+    return;
+  }
+  wish.open = true;
+  ++wish.request;
+  wish.samples = wanted;
+  wish.asked_at = now;
+  SayIt(LeaseRequest{job, wish.request, wish.samples});
+  WakeAt(wish.asked_at + kLeaseRepeat);
+}
+
+void Core::State::OnLeaseGranted(const LeaseGranted& granted) {
+  if (phase != Phase::kActive || granted.range.size() == 0) return;
+  const auto known = std::any_of(leases.begin(), leases.end(), [&](const Lease& l) { return l.id == granted.lease; });
+  if (!wish.open || granted.request != wish.request || known) return;
+  wish.open = wish.denied = false;
+  leases.push_back({granted.lease, granted.range, granted.range.begin});
+  effects.push_back(AddLease{granted.lease, granted.range, granted.range.begin});
+}
+
+void Core::State::OnLeaseDenied(const LeaseDenied& denied) {
+  if (!wish.open || denied.request != wish.request) return;
+  wish.open = false;
+  wish.denied = true;
+  wish.reason = denied.reason;
+  wish.asked_at = now;
+}
+
+void Core::State::OnLeaseRevoked(const LeaseRevoked& revoked) {
+  bool trained = false;
+  for (const LeaseId id : revoked.leases) {
+    const auto lease = std::find_if(leases.begin(), leases.end(), [&](const Lease& l) { return l.id == id; });
+    if (lease == leases.end()) continue;
+    trained = trained || lease->cursor > lease->range.begin;
+    effects.push_back(RemoveLease{id});
+    leases.erase(lease);
+  }
+  // Samples that were never trained on are in nobody's drift: giving them back changes nothing here.
+  if (trained) TakeOuterEverywhere(absl::StrCat("leases were taken back (", revoked.reason, ")"));
+}
+
+// ---- evaluation ---------------------------------------------------------------------------------------------------
+
+void Core::State::OnEvaluationAssigned(const EvaluationAssigned& wanted) {
+  if (phase != Phase::kActive || wanted.versions.size() != fragments.size()) return;
+  if (evaluation && evaluation->running) return;
+  evaluation = EvaluationWanted{wanted, now + options.evaluation_patience, false};
+}
+
+// True while an evaluation holds training up: its versions are on their way, or it runs.
+bool Core::State::TryEvaluate() {
+  if (!evaluation) return false;
+  const VersionVector& versions = evaluation->assigned.versions;
+  bool beyond = false, there = true;
+  for (uint32_t p = 0; p < fragments.size(); ++p) {
+    beyond = beyond || fragments[p].outer > versions[p];
+    there = there && fragments[p].installed && fragments[p].outer == versions[p];
+  }
+  if (there) {
+    evaluation->running = true;
+    SetWaiting("");
+    effects.push_back(Evaluate{evaluation->assigned.evaluation, evaluation->assigned.samples});
+    return true;
+  }
+  if (beyond || now >= evaluation->deadline) {
+    Tell(NoteLevel::kWarning, "evaluation not possible",
+         absl::StrCat("evaluation ", evaluation->assigned.evaluation, " of job ", job.value,
+                      beyond ? ": this worker's outer copies are newer already" : ": its versions did not come in time"));
+    evaluation.reset();
+    return false;
+  }
+  SetWaiting(absl::StrCat("the versions of evaluation ", evaluation->assigned.evaluation));
+  WakeAt(evaluation->deadline);
+  return true;
+}
+
+void Core::State::OnEvaluationFinished(const EvaluationFinished& finished) {
+  if (!evaluation || !evaluation->running || evaluation->assigned.evaluation != finished.evaluation) return;
+  const EvaluationDone done{job, finished.evaluation, finished.nll_micro_nats, finished.tokens, finished.text_bytes};
+  evaluation.reset();
+  if (welcomed) {
+    SayIt(done);
+  } else {
+    unsaid_evaluation = done;
+  }
+}
+
+void Core::State::OnEvaluationFailed(const EvaluationFailed& failed_one) {
+  if (!evaluation || evaluation->assigned.evaluation != failed_one.evaluation) return;
+  Tell(NoteLevel::kWarning, "evaluation failed",
+       absl::StrCat("evaluation ", failed_one.evaluation, " of job ", job.value, ": ", failed_one.reason));
+  evaluation.reset();
+}
+
+// ---- the end ------------------------------------------------------------------------------------------------------
+
+void Core::State::OnClosingStarted(const ClosingStarted& started) {
+  if (phase != Phase::kActive || closing) return;
+  closing = started;
+  for (Fragment& f : fragments) f.due = f.send_now = false;
+  for (uint32_t p = 0; p < fragments.size() && p < started.versions.size(); ++p) {
+    if (started.versions[p] > fragments[p].outer) AddPending(p, {started.versions[p], Digest{}, false, false, false});
+  }
+  Tell(NoteLevel::kInfo, "closing", absl::StrCat("job ", job.value, " ends at step ", started.stop_step));
+}
+
+// Every fragment is contributed once more, against the closing versions, unless nothing is behind it. An unresolved
+// contribution against that version is this fragment's last one.
+void Core::State::ContinueClosing() {
+  bool told = false;
+  for (uint32_t p = 0; p < fragments.size() && p < closing->versions.size(); ++p) {
+    Fragment& f = fragments[p];
+    if (f.closing_decided || !f.installed || f.unsettled || !f.pending.empty()) continue;
+    if (f.outer < closing->versions[p]) continue;
+    if (f.outer > closing->versions[p] || !(f.held || MayForm(f))) {
+      f.closing_decided = f.closing_nothing = told = true;
+      continue;
+    }
+    f.closing_decided = true;
+    if (f.held) continue;
+    f.forming = true;
+    f.tried_retry = true;
+    effects.push_back(FormContribution{{FragmentIndex{p}, f.outer}});
+  }
+  if (told) SayReady(closing->stop_step, true);
+  SetWaiting(absl::StrCat("the closing rounds of job ", job.value));
+}
+
+bool Core::State::TryLeave() {
+  if (step_samples > 0 || (evaluation && evaluation->running)) return false;
+  const bool sending = std::any_of(fragments.begin(), fragments.end(),
+                                   [](const Fragment& f) { return f.forming || (f.held && f.held->uploading); });
+  if (sending && welcomed && now < leaving->deadline) {
+    SetWaiting("an upload under way, before leaving");
+    WakeAt(leaving->deadline);
+    return false;
+  }
+  Leave(ExitReason::kLeft, leaving->reason);
+  return true;
+}
+
+void Core::State::Leave(ExitReason reason, const std::string& text) {
+  if (phase != Phase::kIdle) DropJob(true);
+  SayIt(Leaving{text});
+  phase = Phase::kLeft;
+  effects.push_back(Exit{reason, text});
+}
+
+}  // namespace atl::worker
