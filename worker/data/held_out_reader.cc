@@ -11,20 +11,25 @@ constexpr size_t kMemoryBlocks = 8;  // samples are read front to back
 
 }  // namespace
 
-HeldOutReader::HeldOutReader(uint32_t sequence_length, CorpusManifests manifests, BlockSource& source)
-    : sequence_length_(sequence_length), manifests_(manifests), memory_(source, manifests, kMemoryBlocks) {}
+HeldOutReader::HeldOutReader(uint32_t sequence_length, CorpusManifests manifests, BlockSource& source,
+                             CorpusSplit split)
+    : sequence_length_(sequence_length),
+      manifests_(manifests),
+      split_(split),
+      memory_(source, manifests, kMemoryBlocks) {}
 
 absl::StatusOr<std::unique_ptr<HeldOutReader>> HeldOutReader::Create(uint32_t sequence_length,
-                                                                     CorpusManifests manifests, BlockSource& source) {
+                                                                     CorpusManifests manifests, BlockSource& source,
+                                                                     CorpusSplit split) {
   ATOLL_CHECK(sequence_length >= 1, "a sample needs a token");
-  std::unique_ptr<HeldOutReader> out(new HeldOutReader(sequence_length, std::move(manifests), source));
+  std::unique_ptr<HeldOutReader> out(new HeldOutReader(sequence_length, std::move(manifests), source, split));
   std::vector<uint64_t> corpus_samples;
   for (const CorpusManifest& manifest : *out->manifests_) {
     std::vector<Shard> shards;
     uint64_t samples = 0;
     for (uint32_t f = 0; f < manifest.files.size(); ++f) {
       const CorpusFile& file = manifest.files[f];
-      if (file.split != CorpusSplit::kHeldOut || file.tokens <= sequence_length) continue;
+      if (file.split != split || file.tokens <= sequence_length) continue;
       shards.push_back({.file = f, .first_sample = samples});
       samples += (file.tokens - 1) / sequence_length;
     }
@@ -33,8 +38,9 @@ absl::StatusOr<std::unique_ptr<HeldOutReader>> HeldOutReader::Create(uint32_t se
     out->samples_ += samples;
   }
   if (out->samples_ == 0) {
-    return absl::InvalidArgumentError(absl::StrCat("no held-out shard holds a sample of ", sequence_length + 1,
-                                                   " tokens: prepare the corpus with a larger held-out share"));
+    return absl::InvalidArgumentError(absl::StrCat("no shard of split ", SplitName(split), " holds a sample of ",
+                                                   sequence_length + 1,
+                                                   " tokens: prepare the corpus with more text in it"));
   }
   out->PlanTurns(corpus_samples);
   return out;
@@ -99,7 +105,7 @@ double HeldOutReader::BytesPerToken(uint64_t count) const {
     const uint64_t end = t + 1 < turns_.size() ? std::min(limit, turns_[t + 1].first) : limit;
     const size_t corpora = turns_[t].corpora.size();
     for (size_t c = 0; c < corpora; ++c) {
-      const CorpusTotals& totals = (*manifests_)[turns_[t].corpora[c]].held_out;
+      const CorpusTotals& totals = (*manifests_)[turns_[t].corpora[c]].Totals(split_);
       if (totals.tokens == 0 || totals.text_bytes == 0) return 0;
       const uint64_t taken = (end - turns_[t].first + corpora - 1 - c) / corpora;
       bytes += static_cast<double>(taken) * static_cast<double>(totals.text_bytes) / static_cast<double>(totals.tokens);

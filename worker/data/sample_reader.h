@@ -90,13 +90,15 @@ class SampleReader {
   std::unique_ptr<State> state_;
 };
 
-// Held-out samples: sample i of [0, samples()) is T + 1 tokens. They are taken in turn from the corpora that still have
-// some, and within a corpus shard after shard, sample k of a shard at token k T.
+// Held-out samples (or, for a check, those of the training split) front to back: sample i of [0, samples()) is T + 1 tokens.
+// They are taken in turn from the corpora that still have some, and within a corpus shard after shard, sample k of a shard
+// at token k T.
 class HeldOutReader {
  public:
-  // `source` outlives it. InvalidArgument when no corpus has a held-out sample.
+  // `source` outlives it. InvalidArgument when no corpus has a sample.
   static absl::StatusOr<std::unique_ptr<HeldOutReader>> Create(uint32_t sequence_length, CorpusManifests manifests,
-                                                               BlockSource& source);
+                                                               BlockSource& source,
+                                                               CorpusSplit split = CorpusSplit::kHeldOut);
   uint64_t samples() const { return samples_; }
   // T + 1 tokens each of samples [first, first + count), which must lie below samples().
   absl::StatusOr<SampleBatch> Read(uint64_t first, uint32_t count);
@@ -104,7 +106,7 @@ class HeldOutReader {
   double BytesPerToken(uint64_t count) const;
 
  private:
-  HeldOutReader(uint32_t sequence_length, CorpusManifests manifests, BlockSource& source);
+  HeldOutReader(uint32_t sequence_length, CorpusManifests manifests, BlockSource& source, CorpusSplit split);
   struct Place {
     uint32_t corpus = 0, file = 0;
     uint64_t token = 0;
@@ -116,7 +118,7 @@ class HeldOutReader {
     uint64_t first = 0, base = 0;
     std::vector<uint32_t> corpora;
   };
-  // Held-out shards of a corpus that hold a sample.
+  // A shard of the split that holds a sample.
   struct Shard {
     uint32_t file = 0;
     uint64_t first_sample = 0;  // in the corpus
@@ -127,6 +129,7 @@ class HeldOutReader {
 
   const uint32_t sequence_length_;
   const CorpusManifests manifests_;
+  const CorpusSplit split_;
   BlockMemory memory_;
   uint64_t samples_ = 0;
   std::vector<Turn> turns_;

@@ -21,8 +21,9 @@ struct GenerateOptions {
   int32_t threads = 0;        // of LibTorch; 0: its default
 };
 
-// Writes prompt and continuation to `out` as it comes, until max_tokens or end of text; one line about the model to
-// `talk`. NotFound or InvalidArgument name the file that is missing or wrong.
+// Writes prompt and continuation to `out` as it comes, until max_tokens or end of text, then a line end; one line about the
+// model to `talk`. An empty prompt begins a document. What lies further back than the model's longest sequence is
+// forgotten; each token is a pass over the whole window. NotFound or InvalidArgument name the file that is missing or wrong.
 absl::Status RunGenerate(const GenerateOptions& options, std::ostream& out, std::ostream& talk);
 
 struct EvalLossOptions {
@@ -31,6 +32,7 @@ struct EvalLossOptions {
   bool train_split = false;        // default: held-out
   uint32_t sequence_length = 256;  // T
   uint64_t max_tokens = 65536;     // targets read, rounded up to whole samples; 0: the whole split
+  bool separate_documents = false;
   int32_t threads = 0;
 };
 

@@ -1,0 +1,80 @@
+#include "worker/train/checkpoint.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "common/format/safetensors.h"
+#include "common/plan/limits.h"
+#include "worker/train/memory.h"
+
+namespace atl {
+namespace {
+
+constexpr uint64_t kConfigBytes = uint64_t{1} << 20;
+
+absl::Status CheckFits(const ModelLayout& layout) {
+  ATOLL_ASSIGN_OR_RETURN(const uint64_t available, AvailableHostMemory());
+  const uint64_t needed = layout.elements * sizeof(float);
+  if (needed <= available) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("the parameters need ", needed >> 20, " MiB and ", available >> 20,
+                                                   " MiB are free; use a machine with more memory"));
+}
+
+absl::Status ReadParameters(const SafetensorsReader& reader, const ModelLayout& layout, std::span<float> out) {
+  for (const TensorInfo& t : layout.tensors) {
+    const SafetensorsTensor* stored = reader.Find(t.name);
+    if (stored == nullptr) return absl::InvalidArgumentError(absl::StrCat("tensor ", t.name, " is missing"));
+    if (stored->shape != t.shape) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor ", t.name, " has ", stored->elements, " elements, config.json asks for ", t.elements));
+    }
+    ATOLL_RETURN_IF_ERROR(reader.ReadTensor(t.name, out.subspan(t.offset, t.elements)));
+  }
+  return absl::OkStatus();
+}
+
+// The byte tokenizer as exported: one entry a byte and no merges.
+bool IsByteTokenizer(const std::string& json) {
+  const auto root = nlohmann::json::parse(json, nullptr, false);
+  if (!root.is_object() || !root.contains("model") || !root["model"].is_object()) return false;
+  const auto& model = root["model"];
+  return model.value("type", "") == "BPE" && model.contains("merges") && model["merges"].empty() &&
+         model.contains("vocab") && model["vocab"].is_object() && model["vocab"].size() == 256;
+}
+
+}  // namespace
+
+absl::StatusOr<Checkpoint> LoadCheckpoint(const Files& files, const std::string& directory) {
+  const std::string path = JoinPath(directory, "config.json");
+  ATOLL_ASSIGN_OR_RETURN(const std::string json, ReadWholeFile(files, path, kConfigBytes));
+  auto config = ParseHuggingFaceConfig(json);
+  if (!config.ok()) return Annotate(config.status(), path);
+  Checkpoint out;
+  out.config = *std::move(config);
+  out.layout = MakeModelLayout(out.config.model, FragmentPattern::kWhole, 1);
+  ATOLL_RETURN_IF_ERROR(CheckFits(out.layout));
+  ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsReader> reader, SafetensorsReader::Open(files, directory));
+  ATOLL_ASSIGN_OR_RETURN(out.parameters, Arena::Create(out.layout.elements, {}));
+  const absl::Status read = ReadParameters(*reader, out.layout, out.parameters->host());
+  if (!read.ok()) return Annotate(read, directory);
+  return out;
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadCheckpointTokenizer(const Files& files, const std::string& directory) {
+  const std::string pieces = JoinPath(directory, kSentencePieceFileName);
+  if (files.Exists(pieces)) {
+    ATOLL_ASSIGN_OR_RETURN(std::string bytes, ReadWholeFile(files, pieces, limits::kTokenizerFileBytes));
+    return LoadSentencePiece(std::move(bytes));
+  }
+  const std::string path = JoinPath(directory, "tokenizer.json");
+  if (!files.Exists(path)) {
+    return absl::NotFoundError(absl::StrCat(directory, " has neither ", kSentencePieceFileName,
+                                            " nor tokenizer.json: export the checkpoint with its tokenizer"));
+  }
+  ATOLL_ASSIGN_OR_RETURN(const std::string json, ReadWholeFile(files, path, limits::kTokenizerFileBytes));
+  if (IsByteTokenizer(json)) return MakeByteTokenizer();
+  return absl::InvalidArgumentError(absl::StrCat(path, " is not the byte tokenizer's, and there is no ",
+                                                 kSentencePieceFileName, " beside it: no other kind is read"));
+}
+
+}  // namespace atl
