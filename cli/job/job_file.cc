@@ -1,0 +1,280 @@
+#include "cli/job/job_file.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/config/nearest_word.h"
+#include "common/plan/job_validation.h"
+#include "common/plan/limits.h"
+#include "common/wire/job_spec_proto.h"
+
+namespace atl::cli {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+constexpr char kApiVersion[] = "atoll/v1";
+constexpr char kKind[] = "TrainingJob";
+
+void ReadLabels(YamlReader& reader, const YAML::Node& node, JobFile& file) {
+  for (const auto& [key, value] : reader.Pairs(node, "metadata.labels")) {
+    file.labels[key] = reader.Scalar(value, "metadata.labels." + key);
+  }
+}
+
+void ReadMetadata(YamlReader& reader, const YAML::Node& node, JobFile& file) {
+  for (const auto& [key, value] : reader.Pairs(node, "metadata")) {
+    if (key == "name") {
+      file.name = reader.Scalar(value, "metadata.name");
+    } else if (key == "labels") {
+      ReadLabels(reader, value, file);
+    } else {
+      reader.AddFault(value, "metadata." + key, "is not a known key" + DidYouMean(key, {"name", "labels"}));
+    }
+  }
+}
+
+// The head's one allowed text.
+void RequireText(YamlReader& reader, const YAML::Node& node, const std::string& key, const std::string& wanted) {
+  const std::string text = reader.Scalar(node, key);
+  if (node.IsScalar() && text != wanted) {
+    reader.AddFault(node, key, absl::StrCat("is '", text.substr(0, 64), "'; it must be ", wanted));
+  }
+}
+
+// Keys of the spec get positions without "spec.": that is how everybody else names them.
+void ReadEnvelope(YamlReader& reader, const YAML::Node& root, JobFile& file, std::vector<Fault>& faults) {
+  const std::vector<std::string> known = {"apiVersion", "kind", "metadata", "spec"};
+  std::vector<std::string> seen;
+  for (const auto& [key, value] : reader.Pairs(root, "")) {
+    seen.push_back(key);
+    if (key == "apiVersion") {
+      RequireText(reader, value, key, kApiVersion);
+    } else if (key == "kind") {
+      RequireText(reader, value, key, kKind);
+    } else if (key == "metadata") {
+      ReadMetadata(reader, value, file);
+    } else if (key == "spec") {
+      reader.ReadMessage(value, "", file.spec);
+    } else {
+      faults.push_back({file.positions[key], key, "is not a known key" + DidYouMean(key, known)});
+    }
+  }
+  const auto require = [&](const std::string& key, const std::string& hint) {
+    if (std::find(seen.begin(), seen.end(), key) == seen.end())
+      faults.push_back({file.source, key, "is missing; " + hint});
+  };
+  require("apiVersion", absl::StrCat("write apiVersion: ", kApiVersion));
+  require("kind", absl::StrCat("write kind: ", kKind));
+  require("spec", "it holds model, data and stop");
+}
+
+// Where a dotted path leads: a message and the field in it, or the element of a list.
+struct Target {
+  Message* message = nullptr;
+  const FieldDescriptor* field = nullptr;
+};
+
+struct Step {
+  std::string name;
+  int index = -1;  // of "corpora[0]"
+};
+
+// False when `text` is not "name" or "name[3]".
+bool ParseStep(const std::string& text, Step& out) {
+  const size_t bracket = text.find('[');
+  out.name = text.substr(0, bracket);
+  if (bracket == std::string::npos) return !out.name.empty();
+  const std::string digits = text.substr(bracket + 1);
+  const bool good = digits.size() >= 2 && digits.size() <= 6 && digits.back() == ']' &&
+                    digits.find_first_not_of("0123456789") == digits.size() - 1;
+  if (good) out.index = std::stoi(digits);
+  return good && !out.name.empty();
+}
+
+// Walks `path` through messages, making those that are absent. On failure returns the problem.
+std::string FindTarget(Message& root, const std::string& path, Target& out) {
+  out.message = &root;
+  for (size_t begin = 0; begin <= path.size();) {
+    const size_t end = std::min(path.find('.', begin), path.size());
+    Step step;
+    if (!ParseStep(path.substr(begin, end - begin), step)) return "is not a path such as sync.inner_steps";
+    const auto& type = *out.message->GetDescriptor();
+    out.field = type.FindFieldByName(step.name);
+    if (out.field == nullptr)
+      return absl::StrCat("has no key '", step.name, "'", DidYouMean(step.name, FieldNames(type)));
+    const bool last = end == path.size();
+    const auto* reflection = out.message->GetReflection();
+    if (step.index >= 0) {
+      if (!out.field->is_repeated() || out.field->type() != FieldDescriptor::TYPE_MESSAGE || last)
+        return "has an index where none fits";
+      if (step.index >= reflection->FieldSize(*out.message, out.field))
+        return absl::StrCat("names element ", step.index, " of a shorter list");
+      out.message = reflection->MutableRepeatedMessage(out.message, out.field, step.index);
+    } else if (!last) {
+      if (out.field->type() != FieldDescriptor::TYPE_MESSAGE)
+        return absl::StrCat("goes below '", step.name, "', which is a single value");
+      if (out.field->is_repeated())
+        return absl::StrCat("must say which element of '", step.name, "', as ", step.name, "[0]");
+      out.message = reflection->MutableMessage(out.message, out.field);
+    }
+    begin = end + 1;
+  }
+  return "";
+}
+
+struct Override {
+  std::string place, path, value;
+};
+
+bool SplitOverride(const std::string& text, Override& out, std::vector<Fault>& faults) {
+  out.place = "--set " + text.substr(0, 200);
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    faults.push_back({out.place, "", "must be PATH=VALUE, as sync.inner_steps=50"});
+    return false;
+  }
+  out.path = text.substr(0, equals);
+  out.value = text.substr(equals + 1);
+  if (out.path.compare(0, 5, "spec.") == 0) out.path.erase(0, 5);
+  return true;
+}
+
+// Sets one field of a spec. False after a fault.
+bool ApplyToSpec(const Override& o, v1::JobSpec& spec, Positions& positions, std::vector<Fault>& faults) {
+  Target target;
+  const size_t before = faults.size();
+  if (std::string problem = FindTarget(spec, o.path, target); !problem.empty()) {
+    faults.push_back({o.place, o.path, std::move(problem)});
+    return false;
+  }
+  positions[o.path] = o.place;
+  try {
+    YamlReader reader(o.place, faults, positions);
+    reader.FixPlace(o.place);
+    reader.ReadField(YAML::Load(o.value), o.path, *target.field, *target.message);
+  } catch (const YAML::Exception& e) {
+    faults.push_back({o.place, o.path, "has a value that is not YAML: " + e.msg});
+  }
+  return faults.size() == before;
+}
+
+void ApplyOverride(const std::string& text, JobFile& file, std::vector<Fault>& faults) {
+  const std::string label = "metadata.labels.";
+  Override o;
+  if (!SplitOverride(text, o, faults)) return;
+  if (o.path == "metadata.name") {
+    file.name = o.value;
+    file.positions[o.path] = o.place;
+  } else if (o.path.compare(0, label.size(), label) == 0 && o.path.size() > label.size()) {
+    file.labels[o.path.substr(label.size())] = o.value;
+    file.positions[o.path] = o.place;
+  } else {
+    ApplyToSpec(o, file.spec, file.positions, faults);
+  }
+}
+
+// The place of the field or of the nearest thing around it that was written.
+std::string PlaceOf(const JobFile& file, std::string path) {
+  for (;;) {
+    if (const auto found = file.positions.find(path); found != file.positions.end()) return found->second;
+    const size_t cut = path.find_last_of(".[");
+    if (cut == std::string::npos) break;
+    path.resize(cut);
+  }
+  const auto spec = file.positions.find("spec");
+  return spec != file.positions.end() ? spec->second : file.source;
+}
+
+JobSpec Domain(const JobFile& file, std::vector<Violation>& violations) {
+  JobSpec spec;
+  spec.name = file.name;
+  spec.labels = file.labels;
+  violations = JobSpecFromProto(file.spec, true, spec);
+  return spec;
+}
+
+}  // namespace
+
+JobFile ParseJobFile(const std::string& source, const std::string& text, const std::vector<std::string>& overrides,
+                     std::vector<Fault>& faults) {
+  JobFile file;
+  file.source = source;
+  if (text.size() > limits::kJobFileBytes) {
+    faults.push_back(
+        {source, "", absl::StrCat("is ", text.size(), " bytes long; a job file has at most ", limits::kJobFileBytes)});
+    return file;
+  }
+  try {
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() != 1) {
+      faults.push_back({source, "", absl::StrCat("has ", documents.size(), " documents; a job file has one")});
+      return file;
+    }
+    YamlReader reader(source, faults, file.positions);
+    ReadEnvelope(reader, documents[0], file, faults);
+  } catch (const YAML::Exception& e) {
+    const std::string place =
+        e.mark.is_null() ? source : absl::StrCat(source, ":", e.mark.line + 1, ":", e.mark.column + 1);
+    const bool tabs = text.find("\n\t") != std::string::npos || text.compare(0, 1, "\t") == 0;
+    faults.push_back({place, "", absl::StrCat("is not YAML: ", e.msg, tabs ? "; indent with spaces, not tabs" : "")});
+    return file;
+  }
+  for (const std::string& o : overrides) ApplyOverride(o, file, faults);
+  return file;
+}
+
+std::vector<Fault> CheckJobFile(const JobFile& file) {
+  std::vector<Violation> violations;
+  const JobSpec spec = Domain(file, violations);
+  for (Violation& v : ValidateJobSpec(spec, true)) {
+    const bool known =
+        std::any_of(violations.begin(), violations.end(), [&](const Violation& w) { return w.field == v.field; });
+    if (!known) violations.push_back(std::move(v));
+  }
+  std::vector<Fault> faults;
+  for (Violation& v : violations) faults.push_back({PlaceOf(file, v.field), v.field, std::move(v.problem)});
+  return faults;
+}
+
+std::string JobFileYaml(const std::string& name, const std::map<std::string, std::string>& labels,
+                        const v1::JobSpec& spec) {
+  std::string out = absl::StrCat("apiVersion: ", kApiVersion, "\nkind: ", kKind, "\n");
+  if (!name.empty() || !labels.empty()) absl::StrAppend(&out, "metadata:\n");
+  if (!name.empty()) absl::StrAppend(&out, "  name: ", YamlText(name), "\n");
+  if (!labels.empty()) absl::StrAppend(&out, "  labels:\n");
+  for (const auto& [key, value] : labels) absl::StrAppend(&out, "    ", YamlText(key), ": ", YamlText(value), "\n");
+  const std::string body = MessageToYaml(spec, 2);
+  return absl::StrCat(out, body.empty() ? "spec: {}\n" : "spec:\n", body);
+}
+
+std::string DefaultedYaml(const JobFile& file) {
+  std::vector<Violation> ignored;
+  v1::JobSpec full = JobSpecToProto(Domain(file, ignored));
+  full.mutable_model()->mutable_init()->set_directory(file.spec.model().init().directory());
+  for (int i = 0; i < file.spec.data().corpora_size(); ++i) {
+    full.mutable_data()->mutable_corpora(i)->set_manifest(file.spec.data().corpora(i).manifest());
+  }
+  return JobFileYaml(file.name, file.labels, full);
+}
+
+SpecUpdate ParseUpdate(const std::vector<std::string>& overrides, std::vector<Fault>& faults) {
+  SpecUpdate update;
+  Positions positions;
+  for (const std::string& text : overrides) {
+    Override o;
+    if (!SplitOverride(text, o, faults)) continue;
+    if (!IsMutableField(o.path)) {
+      faults.push_back(
+          {o.place, o.path,
+           "cannot change in mid-run; inner_optimizer.learning_rate, inner_optimizer.schedule.*, stop.*, priority, "
+           "workers.min, workers.max, evaluation.every_rounds and checkpoint.* can"});
+      continue;
+    }
+    if (ApplyToSpec(o, update.spec, positions, faults)) update.paths.push_back(o.path);
+  }
+  return update;
+}
+
+}  // namespace atl::cli

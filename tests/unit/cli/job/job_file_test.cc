@@ -1,0 +1,251 @@
+#include "cli/job/job_file.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+
+namespace atl::cli {
+namespace {
+
+using google::protobuf::util::MessageDifferencer;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+std::vector<std::string> Texts(const std::vector<Fault>& faults) {
+  std::vector<std::string> out;
+  for (const Fault& f : faults) out.push_back(f.ToString());
+  return out;
+}
+
+constexpr char kGood[] = R"(apiVersion: atoll/v1
+kind: TrainingJob
+metadata:
+  name: tiny
+  labels: {team: reef}
+spec:
+  model: {hidden_size: 64, heads: 4, layers: 2}
+  data:
+    corpora:
+      - name: text
+        manifest: corpus/manifest.json
+  sync:
+    inner_steps: 20
+    fragments: strided
+    deadline: 90s
+  stop: {inner_steps: 400}
+)";
+
+JobFile Parse(const std::string& text, std::vector<Fault>& faults, std::vector<std::string> overrides = {}) {
+  return ParseJobFile("job.yaml", text, overrides, faults);
+}
+
+TEST(JobFile, ReadsAGoodFile) {
+  std::vector<Fault> faults;
+  const JobFile file = Parse(kGood, faults);
+  EXPECT_THAT(Texts(faults), IsEmpty());
+  EXPECT_EQ(file.name, "tiny");
+  EXPECT_EQ(file.labels.at("team"), "reef");
+  EXPECT_EQ(file.spec.model().hidden_size(), 64u);
+  EXPECT_EQ(file.spec.data().corpora(0).manifest(), "corpus/manifest.json");
+  EXPECT_EQ(file.spec.sync().fragments(), v1::FRAGMENT_PATTERN_STRIDED);
+  EXPECT_EQ(file.spec.sync().deadline().seconds(), 90);
+  EXPECT_THAT(Texts(CheckJobFile(file)), IsEmpty());
+}
+
+TEST(JobFile, JsonIsReadToo) {
+  std::vector<Fault> faults;
+  const JobFile file = Parse(R"({"apiVersion": "atoll/v1", "kind": "TrainingJob",
+    "spec": {"model": {"layers": 3, "precision": "bf16"}, "data": {"corpora": [{"manifest": "m.json"}]},
+             "inner_optimizer": {"learning_rate": 4e-4}, "stop": {"tokens": 9007199254740993}}})",
+                             faults);
+  EXPECT_THAT(Texts(faults), IsEmpty());
+  EXPECT_EQ(file.spec.model().layers(), 3u);
+  EXPECT_EQ(file.spec.model().precision(), v1::PRECISION_BF16);
+  EXPECT_EQ(file.spec.stop().tokens(), 9007199254740993u);
+}
+
+// One wrong thing in a file that is otherwise good, and exactly what is said about it.
+struct Case {
+  const char* what;
+  const char* line;  // replaces the sync block's lines
+  const char* said;
+};
+
+std::string WithLine(const std::string& line) {
+  return "apiVersion: atoll/v1\nkind: TrainingJob\nspec:\n  data:\n    corpora: [{manifest: m.json}]\n  stop: "
+         "{inner_steps: 400}\n" +
+         line + "\n";
+}
+
+class JobFileFault : public testing::TestWithParam<Case> {};
+
+TEST_P(JobFileFault, IsOneClearSentenceWithItsPlace) {
+  std::vector<Fault> faults;
+  const JobFile file = Parse(WithLine(GetParam().line), faults);
+  if (faults.empty()) faults = CheckJobFile(file);
+  EXPECT_THAT(Texts(faults), ElementsAre(GetParam().said));
+}
+
+const Case kCases[] = {
+    {"unknown key", "  sync: {inner_step: 5}",
+     "job.yaml:7:10: sync.inner_step is not a known key; did you mean 'inner_steps'?"},
+    {"unknown key without a neighbour", "  sync: {banana: 5}", "job.yaml:7:10: sync.banana is not a known key"},
+    {"unknown section", "  modell: {}", "job.yaml:7:3: modell is not a known key; did you mean 'model'?"},
+    {"text for a number", "  sync: {inner_steps: many}",
+     "job.yaml:7:23: sync.inner_steps is 'many'; it must be a whole number from 0 to 4294967295"},
+    {"quoted number", "  sync: {inner_steps: \"5\"}",
+     "job.yaml:7:23: sync.inner_steps is '5' in quotes; it must be a whole number from 0 to 4294967295"},
+    {"fraction for a whole number", "  sync: {inner_steps: 1.5}",
+     "job.yaml:7:23: sync.inner_steps is '1.5'; it must be a whole number from 0 to 4294967295"},
+    {"negative", "  sync: {inner_steps: -1}",
+     "job.yaml:7:23: sync.inner_steps is '-1'; it must be a whole number from 0 to 4294967295"},
+    {"too large", "  sync: {inner_steps: 4294967296}",
+     "job.yaml:7:23: sync.inner_steps is '4294967296'; it must be a whole number from 0 to 4294967295"},
+    {"not a number", "  sync: {mix: .nan}", "job.yaml:7:15: sync.mix is '.nan'; it must be a number"},
+    {"YAML 1.1 truth", "  model: {tie_embeddings: yes}",
+     "job.yaml:7:27: model.tie_embeddings is 'yes'; it must be true or false"},
+    {"unknown choice", "  sync: {fragments: stridded}",
+     "job.yaml:7:21: sync.fragments is 'stridded'; it must be one of whole, strided, sequential, balanced; did you "
+     "mean "
+     "'strided'?"},
+    {"long name of a choice", "  sync: {fragments: FRAGMENT_PATTERN_WHOLE}",
+     "job.yaml:7:21: sync.fragments is 'FRAGMENT_PATTERN_WHOLE'; it must be one of whole, strided, sequential, "
+     "balanced"},
+    {"duration without a unit", "  sync: {deadline: 90}",
+     "job.yaml:7:20: sync.deadline is '90'; it must be a time such as 90s, 250ms or 1.5h"},
+    {"map for a duration", "  sync: {deadline: {seconds: 90}}",
+     "job.yaml:7:20: sync.deadline is a map; it must be a time such as 90s or 250ms"},
+    {"list for a map", "  sync: [1]", "job.yaml:7:9: sync is a list; it must be a map of 'key: value' lines"},
+    {"text for a map", "  sync: fast", "job.yaml:7:9: sync is 'fast'; it must be a map of 'key: value' lines"},
+    {"map for text", "  model: {init: {checkpoint: {a: b}}}",
+     "job.yaml:7:30: model.init.checkpoint is a map; it must be text"},
+    {"no value", "  sync:\n  batch: {}", "job.yaml:7:3: sync has no value; give one or remove the key"},
+    {"duplicate key", "  sync: {inner_steps: 5, inner_steps: 6}",
+     "job.yaml:7:26: sync.inner_steps is given twice; the first is at job.yaml:7:10"},
+    {"duplicate section", "  batch: {}\n  batch: {}",
+     "job.yaml:8:3: batch is given twice; the first is at job.yaml:7:3"},
+    {"a rule of the job", "  sync: {inner_steps: 0}", "job.yaml:7:10: sync.inner_steps is 0; it must be 1 to 1000000"},
+    {"a rule between keys", "  sync:\n    inner_steps: 5\n    overlap_steps: 5",
+     "job.yaml:9:5: sync.overlap_steps is 5; it must be below sync.inner_steps (5)"},
+    {"a rule about what is absent", "  model: {hidden_size: 250}",
+     "job.yaml:7:3: model.heads is 4; model.hidden_size (250) must be a multiple of it, or set model.head_dim"},
+    {"an outer rate of 0", "  outer_optimizer: {learning_rate: 0}",
+     "job.yaml:7:21: outer_optimizer.learning_rate is 0; it must be above 0, or absent"},
+    {"two sources", "  model: {init: {directory: d, checkpoint: jobs/a/checkpoints/1}}",
+     "job.yaml:7:18: model.init.directory is a second source; give only one of directory, safetensors_sha256 and "
+     "checkpoint"},
+    {"tab", "\tsync: {}", "job.yaml:7:2: is not YAML: end of map not found; indent with spaces, not tabs"},
+};
+INSTANTIATE_TEST_SUITE_P(Table, JobFileFault, testing::ValuesIn(kCases));
+
+TEST(JobFile, ListsAllFaultsInOnePass) {
+  std::vector<Fault> faults;
+  Parse(
+      "apiVersion: atoll/v2\nkind: Training\nmetadata: {nmae: x}\nspec:\n  model: {layers: x}\n  stop: {tokens: -5}\n",
+      faults);
+  EXPECT_THAT(
+      Texts(faults),
+      ElementsAre("job.yaml:1:13: apiVersion is 'atoll/v2'; it must be atoll/v1",
+                  "job.yaml:2:7: kind is 'Training'; it must be TrainingJob",
+                  "job.yaml:3:18: metadata.nmae is not a known key; did you mean 'name'?",
+                  "job.yaml:5:19: model.layers is 'x'; it must be a whole number from 0 to 4294967295",
+                  "job.yaml:6:18: stop.tokens is '-5'; it must be a whole number from 0 to 18446744073709551615"));
+}
+
+TEST(JobFile, TheHeadIsRequired) {
+  std::vector<Fault> faults;
+  Parse("metadata: {name: a}\n", faults);
+  EXPECT_THAT(Texts(faults), ElementsAre("job.yaml: apiVersion is missing; write apiVersion: atoll/v1",
+                                         "job.yaml: kind is missing; write kind: TrainingJob",
+                                         "job.yaml: spec is missing; it holds model, data and stop"));
+}
+
+TEST(JobFile, RefusesWhatIsNoSingleDocument) {
+  const auto said = [](const std::string& text) {
+    std::vector<Fault> faults;
+    Parse(text, faults);
+    return Texts(faults);
+  };
+  EXPECT_THAT(said(""), ElementsAre("job.yaml: has 0 documents; a job file has one"));
+  EXPECT_THAT(said("a: 1\n---\nb: 2\n"), ElementsAre("job.yaml: has 2 documents; a job file has one"));
+  EXPECT_THAT(said("{a: [}"), ElementsAre(testing::StartsWith("job.yaml:1:6: is not YAML: ")));
+  EXPECT_THAT(said(std::string(2 << 20, ' ')),
+              ElementsAre("job.yaml: is 2097152 bytes long; a job file has at most 1048576"));
+}
+
+TEST(JobFile, AliasesCannotMakeASmallFileLarge) {
+  std::string text = "x0: &x0 [1,1,1,1,1,1,1,1,1,1]\n";
+  for (int i = 1; i < 9; ++i) {
+    const std::string last = "*x" + std::to_string(i - 1);
+    text += "x" + std::to_string(i) + ": &x" + std::to_string(i) + " [" + last;
+    for (int k = 0; k < 9; ++k) text += "," + last;
+    text += "]\n";
+  }
+  std::vector<Fault> faults;
+  Parse(text + WithLine("  model: {init: {safetensors_sha256: *x8}}"), faults);
+  EXPECT_FALSE(faults.empty());
+  EXPECT_LT(faults.size(), 200u);
+}
+
+TEST(JobFile, OverridesWinAndAreNamedInFaults) {
+  std::vector<Fault> faults;
+  const JobFile file = Parse(kGood, faults,
+                             {"sync.inner_steps=50", "spec.model.precision=bf16", "metadata.name=other",
+                              "metadata.labels.owner=me", "data.corpora[0].weight=3", "sync.deadline=250ms"});
+  EXPECT_THAT(Texts(faults), IsEmpty());
+  EXPECT_EQ(file.spec.sync().inner_steps(), 50u);
+  EXPECT_EQ(file.spec.model().precision(), v1::PRECISION_BF16);
+  EXPECT_EQ(file.name, "other");
+  EXPECT_EQ(file.labels.at("owner"), "me");
+  EXPECT_EQ(file.spec.data().corpora(0).weight(), 3u);
+  EXPECT_EQ(file.spec.sync().deadline().nanos(), 250'000'000);
+}
+
+TEST(JobFile, WrongOverridesAreFaults) {
+  std::vector<Fault> faults;
+  Parse(kGood, faults,
+        {"sync.inner_step=5", "sync.inner_steps=x", "nonsense", "sync.inner_steps.x=1", "data.corpora.name=a",
+         "data.corpora[4].name=a", "=3", "sync.mix={"});
+  EXPECT_THAT(
+      Texts(faults),
+      ElementsAre("--set sync.inner_step=5: sync.inner_step has no key 'inner_step'; did you mean 'inner_steps'?",
+                  "--set sync.inner_steps=x: sync.inner_steps is 'x'; it must be a whole number from 0 to 4294967295",
+                  "--set nonsense: must be PATH=VALUE, as sync.inner_steps=50",
+                  "--set sync.inner_steps.x=1: sync.inner_steps.x goes below 'inner_steps', which is a single value",
+                  "--set data.corpora.name=a: data.corpora.name must say which element of 'corpora', as corpora[0]",
+                  "--set data.corpora[4].name=a: data.corpora[4].name names element 4 of a shorter list",
+                  "--set =3: must be PATH=VALUE, as sync.inner_steps=50",
+                  testing::StartsWith("--set sync.mix={: sync.mix has a value that is not YAML: ")));
+  faults.clear();
+  const JobFile file = Parse(kGood, faults, {"sync.inner_steps=0"});
+  EXPECT_THAT(Texts(CheckJobFile(file)),
+              ElementsAre("--set sync.inner_steps=0: sync.inner_steps is 0; it must be 1 to 1000000"));
+}
+
+TEST(JobFile, TheDefaultedFileMeansTheSame) {
+  std::vector<Fault> faults;
+  const JobFile file = Parse(kGood, faults);
+  const std::string yaml = DefaultedYaml(file);
+  const JobFile again = Parse(yaml, faults);
+  EXPECT_THAT(Texts(faults), IsEmpty()) << yaml;
+  EXPECT_THAT(Texts(CheckJobFile(again)), IsEmpty());
+  EXPECT_EQ(DefaultedYaml(again), yaml);
+  EXPECT_EQ(again.name, "tiny");
+  EXPECT_EQ(again.labels, file.labels);
+  EXPECT_EQ(again.spec.inner_optimizer().learning_rate(), 4e-4);
+  EXPECT_EQ(again.spec.sync().deadline().seconds(), 90);
+}
+
+TEST(ParseUpdate, TakesMutableFieldsOnly) {
+  std::vector<Fault> faults;
+  const SpecUpdate update = ParseUpdate({"inner_optimizer.learning_rate=1e-3", "workers.max=8"}, faults);
+  EXPECT_THAT(Texts(faults), IsEmpty());
+  EXPECT_THAT(update.paths, ElementsAre("inner_optimizer.learning_rate", "workers.max"));
+  EXPECT_EQ(update.spec.inner_optimizer().learning_rate(), 1e-3);
+  ParseUpdate({"model.layers=3"}, faults);
+  ASSERT_EQ(faults.size(), 1u);
+  EXPECT_THAT(faults[0].ToString(), testing::StartsWith("--set model.layers=3: model.layers cannot change in mid-run"));
+}
+
+}  // namespace
+}  // namespace atl::cli

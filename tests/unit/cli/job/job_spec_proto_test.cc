@@ -1,0 +1,129 @@
+#include "common/wire/job_spec_proto.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+
+namespace atl {
+namespace {
+
+using google::protobuf::util::MessageDifferencer;
+using testing::ElementsAre;
+
+std::vector<std::string> Fields(const v1::JobSpec& message, bool before_submit) {
+  JobSpec spec;
+  std::vector<std::string> out;
+  for (const Violation& v : JobSpecFromProto(message, before_submit, spec)) out.push_back(v.field);
+  return out;
+}
+
+TEST(JobSpecProto, AbsentFieldsAreTheDefaultsOfTheDomain) {
+  JobSpec spec;
+  EXPECT_TRUE(JobSpecFromProto(v1::JobSpec(), false, spec).empty());
+  EXPECT_TRUE(MessageDifferencer::Equals(JobSpecToProto(spec), JobSpecToProto(JobSpec())));
+  EXPECT_EQ(spec.inner.learning_rate, 4e-4);
+  EXPECT_EQ(spec.sync.download_error_memory, ErrorMemory::kFeedback);
+  EXPECT_EQ(spec.sync.upload_error_memory, ErrorMemory::kOff);
+  EXPECT_TRUE(spec.model.tie_embeddings);
+}
+
+JobSpec Unusual() {
+  JobSpec spec;
+  spec.priority = -3;
+  spec.model = {.vocab_size = 7,
+                .hidden_size = 16,
+                .intermediate_size = 5,
+                .layers = 2,
+                .heads = 2,
+                .kv_heads = 1,
+                .head_dim = 6};
+  spec.model.rope_theta = 5e5;
+  spec.model.rms_norm_eps = 1e-6;
+  spec.model.tie_embeddings = false;
+  spec.model.init_std = 0;
+  spec.model.precision = Precision::kBf16;
+  spec.init = {.seed = 9, .safetensors = {Sha256Of(AsBytes(std::string("w")))}, .checkpoint = "jobs/a/checkpoints/3"};
+  spec.data.corpora = {{.name = "a", .manifest = Sha256Of(AsBytes(std::string("m"))), .weight = 4}, {}};
+  spec.data.tokenizer_files = {Sha256Of(AsBytes(std::string("t")))};
+  spec.data.tokenizer_file_names = {"tokenizer.json"};
+  spec.data.sequence_length = 64;
+  spec.data.max_epochs = 1.5;
+  spec.data.separate_documents = true;
+  spec.data.pin_shards = true;
+  spec.batch = {.sequences_per_step = 3, .micro_batch = 2};
+  spec.inner.gradient_clip = 0;
+  spec.inner.kind = InnerOptimizerSpec::Kind::kSgd;
+  spec.inner.schedule = {
+      .kind = ScheduleKind::kWsd, .warmup_steps = 1, .decay_steps = 2, .final_ratio = 0, .total_steps = 9};
+  spec.outer = {.kind = OuterKind::kMomentum, .learning_rate = 0.5, .momentum = 0};
+  spec.sync.pattern = FragmentPattern::kBalanced;
+  spec.sync.upload_codec = CodecKind::kE3m0;
+  spec.sync.download_codec = CodecKind::kBf16;
+  spec.sync.upload_error_memory = ErrorMemory::kLoco;
+  spec.sync.download_error_memory = ErrorMemory::kOff;
+  spec.sync.weights = WeightRule::kTokensSquaredOverSteps;
+  spec.sync.pace = Pace::kBalanced;
+  spec.sync.grace_max = Milliseconds(1500);
+  spec.sync.deadline = Seconds(100);
+  spec.sync.join_warmup_steps = 8;
+  spec.workers = {.min = 2, .max = 3, .planned = 3};
+  spec.stop = {.inner_steps = 4, .tokens = 5};
+  spec.evaluation = {.every_rounds = 6, .max_tokens = 7};
+  spec.checkpoint = {.every_rounds = 8, .keep_last = 9, .keep_every = 10, .keep_contributions = true};
+  return spec;
+}
+
+TEST(JobSpecProto, GoesThereAndBack) {
+  const v1::JobSpec message = JobSpecToProto(Unusual());
+  JobSpec spec;
+  EXPECT_TRUE(JobSpecFromProto(message, false, spec).empty());
+  EXPECT_TRUE(MessageDifferencer::Equals(JobSpecToProto(spec), message));
+  EXPECT_EQ(spec.init.safetensors, Unusual().init.safetensors);
+  EXPECT_EQ(spec.data.corpora[1].manifest, Sha256{});
+  EXPECT_EQ(spec.sync.grace_max, Milliseconds(1500));
+  EXPECT_EQ(spec.outer.momentum, 0);
+  EXPECT_EQ(spec.inner.schedule.kind, ScheduleKind::kWsd);
+}
+
+TEST(JobSpecProto, WhatIsFixedAtSubmitStaysAbsent) {
+  const v1::JobSpec message = JobSpecToProto(JobSpec());
+  EXPECT_FALSE(message.outer_optimizer().has_learning_rate());
+  EXPECT_FALSE(message.outer_optimizer().has_momentum());
+  EXPECT_FALSE(message.sync().has_deadline());
+  EXPECT_FALSE(message.sync().has_join_warmup_steps());
+}
+
+TEST(JobSpecProto, NoJoinWarmUpIsARampOfOneStep) {
+  v1::JobSpec message;
+  message.mutable_sync()->set_join_warmup_steps(0);
+  JobSpec spec;
+  JobSpecFromProto(message, false, spec);
+  EXPECT_EQ(spec.sync.join_warmup_steps, 1u);
+}
+
+TEST(JobSpecProto, RefusesWhatTheDomainCannotHold) {
+  v1::JobSpec message;
+  message.mutable_sync()->set_fragments(static_cast<v1::FragmentPattern>(77));
+  message.mutable_sync()->mutable_deadline()->set_seconds(-1);
+  message.mutable_sync()->mutable_grace_max()->set_seconds(1'000'000'001);
+  message.mutable_model()->mutable_init()->add_safetensors_sha256("abc");
+  message.mutable_data()->add_corpora()->set_manifest_sha256(std::string(64, 'g'));
+  message.mutable_outer_optimizer()->set_learning_rate(-1);
+  message.mutable_outer_optimizer()->set_momentum(-0.5);
+  EXPECT_THAT(Fields(message, false), ElementsAre("model.init.safetensors_sha256[0]", "data.corpora[0].manifest_sha256",
+                                                  "outer_optimizer.learning_rate", "outer_optimizer.momentum",
+                                                  "sync.fragments", "sync.grace_max", "sync.deadline"));
+}
+
+TEST(JobSpecProto, PathsAreForTheCommandLineOnly) {
+  v1::JobSpec message;
+  message.mutable_model()->mutable_init()->set_directory("/weights");
+  message.mutable_data()->add_corpora()->set_manifest("corpus/manifest.json");
+  EXPECT_THAT(Fields(message, true), ElementsAre());
+  EXPECT_THAT(Fields(message, false), ElementsAre("model.init.directory", "data.corpora[0].manifest"));
+  message.mutable_data()->mutable_corpora(0)->clear_manifest();
+  EXPECT_THAT(Fields(message, true), ElementsAre("data.corpora[0].manifest"));
+}
+
+}  // namespace
+}  // namespace atl
