@@ -55,10 +55,14 @@ def run(*command, env=None, quiet=False):
     return result
 
 
+def git(*arguments):
+    """What git prints, or nothing. A clone that somebody else owns is fine for reading."""
+    return subprocess.run(["git", "-c", "safe.directory=*", *arguments], cwd=ROOT, capture_output=True, text=True).stdout
+
+
 def git_files(*patterns):
     """Tracked files and those that would be, sorted."""
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "--", *patterns], cwd=ROOT, check=True,
-                            capture_output=True, text=True).stdout.split("\n")
+    listed = git("ls-files", "-co", "--exclude-standard", "--", *patterns).split("\n")
     return sorted(f for f in set(listed) if f and (ROOT / f).is_file())
 
 
@@ -232,8 +236,7 @@ TIDY_CHANGED_LIMIT = 16
 def clang_tidy(everything):
     units = {f: a for f, a in compile_commands("tsan").items() if not f.startswith("tests/")}
     if not everything:
-        changed = subprocess.run(["git", "diff", "--name-only", "HEAD~1"], cwd=ROOT, capture_output=True, text=True)
-        recent = sorted(f for f in changed.stdout.split("\n") if f in units)[:TIDY_CHANGED_LIMIT]
+        recent = sorted(f for f in git("diff", "--name-only", "HEAD~1").split("\n") if f in units)[:TIDY_CHANGED_LIMIT]
         units = {f: a for f, a in units.items() if f.startswith(TIDY_ALWAYS) or f in recent}
     commands = [["clang-tidy-14", "--quiet", "--warnings-as-errors=*", "--extra-arg=-w", f, "--", *a]
                 for f, a in sorted(units.items())]
@@ -287,7 +290,7 @@ def table(rows):
 
 
 def write_report(rows, counts):
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    commit = git("rev-parse", "--short", "HEAD").strip()
     model = re.search(r"model name\s*:\s*(.*)", pathlib.Path("/proc/cpuinfo").read_text())
     skipped = "\n".join(f"- {name}" for name in counts.skipped) or "none"
     REPORT.parent.mkdir(parents=True, exist_ok=True)

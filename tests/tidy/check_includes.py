@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""check_includes.py [ROOT]: refuses every #include that the table in docs/architecture.md ("The house") does not allow."""
+"""check_includes.py [ROOT]: refuses every #include, and every ROOMS of a CMakeLists.txt, that the table in
+docs/architecture.md ("The house") does not allow."""
 
 import pathlib
 import re
@@ -114,6 +115,22 @@ def check_file(path, text, rooms):
                 yield f"{path}:{number}: room {room.name} is pure and may not use {match.group(1)}; count in integers (ns, bytes, tokens, steps)"
 
 
+def check_cmake(path, text, rooms):
+    """The rooms that a room's target is linked with must be in its row as well."""
+    text = re.sub(r"#[^\n]*", "", text)
+    for match in re.finditer(r"atoll_room\(\s*(\S+)([^)]*)\)", text):
+        name = "cli" if match.group(1).startswith("cli/") else match.group(1)
+        room, words = rooms.get(name), match.group(2).split()
+        if room is None:
+            yield f"{path}: room {match.group(1)} has no row in {TABLE}"
+            continue
+        heads = [i for i, w in enumerate(words) if w in ("SOURCES", "ROOMS", "LIBS", "PRIVATE_LIBS")] + [len(words)]
+        for start, end in zip(heads, heads[1:]):
+            for other in words[start + 1:end] if words[start] == "ROOMS" else ():
+                if other not in room.rooms:
+                    yield f"{path}: room {room.name} may not be linked with {other}; see the table in {TABLE}"
+
+
 def check_composition_root(path, text, rooms):
     own = COMPOSITION_ROOTS[path]
     for line, header in includes(text):
@@ -133,8 +150,12 @@ def check(root):
     rooms = read_table(root)
     problems = []
     for path in files_below(root):
-        if path.endswith(CODE) and path.split("/")[0] in ("common", "coordinator", "worker", "cli"):
+        if path.split("/")[0] not in ("common", "coordinator", "worker", "cli"):
+            continue
+        if path.endswith(CODE):
             problems += check_file(path, (pathlib.Path(root) / path).read_text(), rooms)
+        elif path.endswith("/CMakeLists.txt"):
+            problems += check_cmake(path, (pathlib.Path(root) / path).read_text(), rooms)
     return problems
 
 

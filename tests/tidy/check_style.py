@@ -22,7 +22,7 @@ CODE_RULES = {
     "std-mutex": (r"\bstd::(recursive_|shared_|timed_)?mutex\b|\bstd::(lock_guard|unique_lock|scoped_lock|condition_variable)\b",
                   "use Mutex, MutexLock and CondVar of common/base/mutex.h: they carry the lock annotations"),
     "std-format": (r"\bstd::(format|expected|source_location)\b", "use absl::StrFormat, absl::StatusOr or __FILE__: g++ 12 lacks it"),
-    "bare-new": (r"(?<!operator )(?<!\()\bnew\b(?!\s*\()|(?<!= )(?<!operator )\bdelete\b", "own by value or with std::make_unique"),
+    "bare-new": (r"(?<!operator )\bnew\b(?!\s*\()|(?<!= )(?<!operator )\bdelete\b", "own by value or with std::make_unique"),
     "throw": (r"\bthrow\b", "return an absl::Status: errors are values here"),
     "assert": (r"(?<!static_)\bassert\s*\(", "use ATOLL_CHECK(condition, why) of common/base/check.h: it stays on in release"),
     "cout": (r"\bstd::(cout|cerr|clog)\b|\bprintf\s*\(", "write to the Log, or to the stream that was passed in"),
@@ -84,6 +84,7 @@ def is_test(path):
 def code_problems(path, text):
     """Yields (rule, line, amount or None, sentence)."""
     code = re.sub(r"^[ \t]*#[ \t]*include[^\n]*", "", without_comments_and_literals(text), flags=re.MULTILINE)
+    code = re.sub(r"(\(\s*)new\b", r"\1", code)  # handed to an owner in the same breath: unique_ptr<T>(new T) of a private constructor
     rules = {k: v for k, v in CODE_RULES.items() if not (is_test(path) and k in TESTS_ARE_FREE_OF)}
     if is_test(path):
         rules |= TEST_RULES

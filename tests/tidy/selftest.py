@@ -98,6 +98,12 @@ class Includes(Tree):
         self.write("common/base/a.cc", '#include "tests/unit/helper.h"\n')
         self.refused(self.check, "never one below tests")
 
+    def test_target_linked_against_the_table(self):
+        self.write("common/text/CMakeLists.txt", "atoll_room(common/text\n  SOURCES a.cc\n  ROOMS common/base\n  LIBS x)\n")
+        self.accepted(self.check)
+        self.write("common/text/CMakeLists.txt", "atoll_room(common/text SOURCES a.cc ROOMS common/base common/format)\n")
+        self.refused(self.check, "common/text may not be linked with common/format")
+
     def test_table_with_a_cycle(self):
         self.write("docs/architecture.md", "| common/a | x | common/b | |\n| common/b | x | common/a | |\n")
         with self.assertRaisesRegex(SystemExit, "no cycles"):

@@ -12,7 +12,7 @@ def files_below(root):
     """Paths relative to `root` of every file git tracks or would track; of every file where there is no git."""
     root = pathlib.Path(root)
     if (root / ".git").exists():
-        listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, check=True, capture_output=True,
+        listed = subprocess.run(["git", "-c", "safe.directory=*", "ls-files", "-co", "--exclude-standard"], cwd=root, check=True, capture_output=True,
                                 text=True).stdout.split("\n")
         return sorted({f for f in listed if f and (root / f).is_file()})
     found = (p.relative_to(root) for p in root.rglob("*") if p.is_file())
