@@ -26,9 +26,9 @@ namespace atl {
 
 // One accepted contribution. `encoded` is borrowed until CloseRound returns.
 struct RoundInput {
-  WorkerId worker;
+  WorkerId worker{};
   CodecKind codec = CodecKind::kFp32;
-  Bytes encoded;
+  Bytes encoded{};
   uint64_t tokens = 0;  // behind it, since the worker's last contribution that counted
   uint64_t steps = 0;
 };
@@ -47,7 +47,7 @@ OuterParameters OuterParametersOf(const JobSpec& spec);
 
 // What was measured of one contribution, in the order of RoundResult::contributions (ascending worker id).
 struct ContributionReport {
-  WorkerId worker;
+  WorkerId worker{};
   bool finite = true;
   double weight = 0;            // normalised: all weights sum to 1 (up to rounding in double)
   double norm = 0;              // L2 of the decoded contribution
@@ -83,8 +83,8 @@ std::vector<double> RoundWeights(WeightRule rule, uint32_t inner_steps, std::spa
 
 // A view of a fragment's state, valid until the next CloseRound or Restore of that fragment.
 struct FragmentStateView {
-  Version version;
-  std::span<const float> public_copy, momentum, residual;  // equal lengths
+  Version version{};
+  std::span<const float> public_copy{}, momentum{}, residual{};  // equal lengths
 };
 
 class Aggregator {

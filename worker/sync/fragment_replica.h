@@ -37,7 +37,7 @@ struct ReplicaOptions {
   CodecKind upload_codec = CodecKind::kFp32;
   CodecKind download_codec = CodecKind::kFp32;
   ErrorMemory upload_error_memory = ErrorMemory::kOff;  // kLoco is refused by Create
-  Digest layout_digest;                                 // of the job's ModelLayout; part of every content hash
+  Digest layout_digest{};                               // of the job's ModelLayout; part of every content hash
 };
 
 // A contribution as it is kept until its fate is known: a retransmission sends the same bytes.
@@ -50,9 +50,9 @@ struct StoredContribution {
 
 // An outer update as it arrives. `encoded` is borrowed for the call.
 struct OuterUpdate {
-  Version reached;  // v + 1
-  Bytes encoded;
-  Digest hash;      // ContentHash of the fragment at `reached`
+  Version reached{};  // v + 1
+  Bytes encoded{};
+  Digest hash{};      // ContentHash of the fragment at `reached`
 };
 
 enum class Standing { kContributor, kNotContributor };

@@ -1,0 +1,304 @@
+// Each verb of a replica, bit for bit against design section 3, and every refusal.
+#include "worker/sync/fragment_replica.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "common/base/random.h"
+#include "common/codec/codec.h"
+#include "gtest/gtest.h"
+
+namespace atl {
+namespace {
+
+constexpr Digest kLayout{5, 6};
+constexpr size_t kElements = kCodecBlock + 500;
+
+std::vector<float> Normals(uint64_t seed, size_t n = kElements, float scale = 1.0f) {
+  std::vector<float> out(n);
+  for (size_t i = 0; i < n; ++i) out[i] = NormalAt(seed, i) * scale;
+  return out;
+}
+
+std::vector<std::byte> Encoded(CodecKind codec, std::span<const float> in) {
+  std::vector<std::byte> out(EncodedSize(codec, in.size()));
+  Encode(codec, in, out);
+  return out;
+}
+
+std::vector<float> Decoded(CodecKind codec, std::span<const std::byte> in, size_t n) {
+  std::vector<float> out(n);
+  Decode(codec, in, out);
+  return out;
+}
+
+// A replica installed at version 4, and an update for it.
+struct Bench {
+  explicit Bench(ReplicaOptions options = {}, std::vector<float> start = Normals(1))
+      : base(std::move(start)), outer(base.size()), local(base), replica(Make(options)) {
+    EXPECT_TRUE(replica.Install(base, Version{4}, ContentHash(base, 4, kLayout)).ok());
+  }
+
+  FragmentReplica Make(ReplicaOptions options) {
+    options.layout_digest = kLayout;
+    download = options.download_codec;
+    auto made = FragmentReplica::Create(outer, options);
+    EXPECT_TRUE(made.ok());
+    return *std::move(made);
+  }
+
+  // Encodes `change` as the update from the present version; the bytes live in `bytes`.
+  OuterUpdate Update(std::span<const float> change) {
+    bytes = Encoded(download, change);
+    std::vector<float> after(outer.begin(), outer.end());
+    DecodeAdd(download, bytes, after);
+    const uint64_t reached = replica.version().value + 1;
+    return {Version{reached}, bytes, ContentHash(after, reached, kLayout)};
+  }
+
+  std::vector<float> base, outer, local;
+  CodecKind download = CodecKind::kFp32;
+  std::vector<std::byte> bytes;
+  FragmentReplica replica;
+};
+
+TEST(Install, TakesTheCopyOnlyWithItsHash) {
+  std::vector<float> outer(3);
+  auto replica = FragmentReplica::Create(outer, {.layout_digest = kLayout});
+  ASSERT_TRUE(replica.ok());
+  EXPECT_EQ(replica->state(), ReplicaState::kEmpty);
+  const std::vector<float> fetched = {1, 2, 3};
+  EXPECT_EQ(replica->Install(fetched, Version{9}, Digest{1, 1}).code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(replica->state(), ReplicaState::kEmpty);
+  EXPECT_EQ(replica->Install(fetched, Version{8}, ContentHash(fetched, 9, kLayout)).code(), absl::StatusCode::kDataLoss);
+  ASSERT_TRUE(replica->Install(fetched, Version{9}, ContentHash(fetched, 9, kLayout)).ok());
+  EXPECT_EQ(replica->state(), ReplicaState::kReady);
+  EXPECT_EQ(replica->version().value, 9u);
+  EXPECT_EQ(outer, fetched);
+  outer = {4, 5, 6};  // filled in place by a fetch
+  ASSERT_TRUE(replica->Install(outer, Version{10}, ContentHash(outer, 10, kLayout)).ok());
+  EXPECT_EQ(replica->version().value, 10u);
+}
+
+TEST(FormContribution, EncodesOuterMinusLocal) {
+  for (const CodecKind codec : {CodecKind::kFp32, CodecKind::kFp16, CodecKind::kBf16, CodecKind::kInt8}) {
+    Bench bench({.upload_codec = codec});
+    bench.local = Normals(2);
+    const auto formed = bench.replica.FormContribution(bench.local);
+    ASSERT_TRUE(formed.ok()) << formed.status();
+    std::vector<float> delta(kElements);
+    for (size_t i = 0; i < kElements; ++i) delta[i] = bench.base[i] - bench.local[i];
+    EXPECT_EQ(*(*formed)->encoded, Encoded(codec, delta));
+    EXPECT_EQ((*formed)->digest, DigestOf(*(*formed)->encoded));
+    EXPECT_EQ((*formed)->version.value, 4u);
+    EXPECT_EQ(bench.replica.unresolved(), *formed);
+    EXPECT_DOUBLE_EQ((*formed)->norm, bench.replica.DriftNorm(bench.local));
+    EXPECT_EQ(bench.outer, bench.base);
+  }
+}
+
+TEST(FormContribution, NoneWhileOneIsUnresolvedAndTheBytesStay) {
+  Bench bench;
+  bench.local = Normals(2);
+  ASSERT_TRUE(bench.replica.FormContribution(bench.local).ok());
+  const auto bytes = bench.replica.unresolved()->encoded;
+  bench.local = Normals(3);
+  EXPECT_EQ(bench.replica.FormContribution(bench.local).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(bench.replica.unresolved()->encoded, bytes);
+  bench.replica.DropContribution();
+  EXPECT_EQ(bench.replica.unresolved(), nullptr);
+  EXPECT_TRUE(bench.replica.FormContribution(bench.local).ok());
+}
+
+TEST(FormContribution, RefusesWhatIsNotFinite) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    Bench bench({.upload_error_memory = ErrorMemory::kFeedback});
+    bench.local[kElements - 1] = bad;
+    EXPECT_EQ(bench.replica.FormContribution(bench.local).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(bench.replica.unresolved(), nullptr);
+    EXPECT_EQ(bench.replica.state(), ReplicaState::kReady);
+  }
+}
+
+TEST(Contributor, MergesByTheMix) {
+  for (const double mix : {0.0, 0.25, 0.5, 1.0}) {
+    Bench bench({.download_codec = CodecKind::kBf16});
+    bench.local = Normals(2);
+    ASSERT_TRUE(bench.replica.FormContribution(bench.local).ok());
+    bench.local = Normals(3);  // went on training while the round ran
+    const std::vector<float> before = bench.local, change = Normals(4, kElements, 0.01f);
+    const auto verdict = bench.replica.ApplyUpdate(bench.Update(change), Standing::kContributor);
+    ASSERT_TRUE(verdict.ok()) << verdict.status();
+    EXPECT_EQ(*verdict, ApplyVerdict::kApplied);
+    EXPECT_EQ(bench.local, before) << "applying does not touch local parameters";
+    EXPECT_EQ(bench.replica.state(), ReplicaState::kUnsettled);
+    ASSERT_TRUE(bench.replica.ResolveAsContributor(bench.local, mix).ok());
+    const std::vector<float> decoded = Decoded(CodecKind::kBf16, bench.bytes, kElements);
+    const float own = static_cast<float>(mix), others = static_cast<float>(1 - mix);
+    for (size_t i = 0; i < kElements; ++i) {
+      const float outer = bench.base[i] + decoded[i];
+      ASSERT_EQ(bench.outer[i], outer);
+      ASSERT_EQ(bench.local[i], mix == 0 ? outer : mix == 1 ? before[i] : own * before[i] + others * outer);
+    }
+    EXPECT_EQ(bench.replica.unresolved(), nullptr);
+    EXPECT_EQ(bench.replica.version().value, 5u);
+    EXPECT_EQ(bench.replica.state(), ReplicaState::kReady);
+  }
+}
+
+TEST(NotContributor, AddsTheWayOfTheOuterCopyAndKeepsTheDrift) {
+  Bench bench({.download_codec = CodecKind::kFp16});
+  bench.local = Normals(2);
+  const std::vector<float> before = bench.local;
+  ASSERT_TRUE(bench.replica.FormContribution(bench.local).ok());
+  ASSERT_TRUE(bench.replica.ApplyUpdate(bench.Update(Normals(4, kElements, 0.01f)), Standing::kNotContributor).ok());
+  ASSERT_TRUE(bench.replica.ResolveAsNonContributor(bench.local).ok());
+  for (size_t i = 0; i < kElements; ++i) {
+    ASSERT_EQ(bench.local[i], before[i] + (bench.outer[i] - bench.base[i]));
+  }
+  EXPECT_EQ(bench.replica.unresolved(), nullptr) << "a delta measured against a base left behind is never sent";
+}
+
+TEST(Residual, AContributorKeepsTheShareThatDidNotSurvive) {
+  for (const double mix : {0.0, 0.5, 1.0}) {
+    Bench bench({.upload_codec = CodecKind::kBf16, .upload_error_memory = ErrorMemory::kFeedback});
+    bench.local = Normals(2);
+    const auto formed = bench.replica.FormContribution(bench.local);
+    ASSERT_TRUE(formed.ok());
+    const std::vector<float> sent = Decoded(CodecKind::kBf16, *(*formed)->encoded, kElements);
+    std::vector<float> pending(kElements);
+    for (size_t i = 0; i < kElements; ++i) pending[i] = (bench.base[i] - bench.local[i]) - sent[i];
+    for (const float r : bench.replica.residual()) ASSERT_EQ(r, 0) << "pending is not yet the residual";
+    ASSERT_TRUE(bench.replica.ApplyUpdate(bench.Update(Normals(4)), Standing::kContributor).ok());
+    ASSERT_TRUE(bench.replica.ResolveAsContributor(bench.local, mix).ok());
+    for (size_t i = 0; i < kElements; ++i) {
+      ASSERT_EQ(bench.replica.residual()[i], static_cast<float>(1 - mix) * pending[i]);
+    }
+    // The next contribution carries it.
+    const std::vector<float> carried(bench.replica.residual().begin(), bench.replica.residual().end());
+    const auto next = bench.replica.FormContribution(bench.local);
+    ASSERT_TRUE(next.ok());
+    std::vector<float> h(kElements);
+    for (size_t i = 0; i < kElements; ++i) h[i] = (bench.outer[i] - bench.local[i]) + carried[i];
+    EXPECT_EQ(*(*next)->encoded, Encoded(CodecKind::kBf16, h));
+  }
+}
+
+// One merged round, so that the residual is not zero.
+Bench WithResidual() {
+  Bench bench({.upload_codec = CodecKind::kBf16, .upload_error_memory = ErrorMemory::kFeedback});
+  bench.local = Normals(2);
+  EXPECT_TRUE(bench.replica.FormContribution(bench.local).ok());
+  EXPECT_TRUE(bench.replica.ApplyUpdate(bench.Update(Normals(4)), Standing::kContributor).ok());
+  EXPECT_TRUE(bench.replica.ResolveAsContributor(bench.local, 0).ok());
+  return bench;
+}
+
+std::vector<float> ResidualOf(const FragmentReplica& replica) {
+  return {replica.residual().begin(), replica.residual().end()};
+}
+
+TEST(Residual, ANonContributorDiscardsPendingAndKeepsTheOldOne) {
+  Bench bench = WithResidual();
+  const std::vector<float> old = ResidualOf(bench.replica);
+  ASSERT_NE(old, std::vector<float>(kElements));
+  ASSERT_TRUE(bench.replica.FormContribution(Normals(7)).ok());
+  ASSERT_TRUE(bench.replica.ApplyUpdate(bench.Update(Normals(8)), Standing::kNotContributor).ok());
+  ASSERT_TRUE(bench.replica.ResolveAsNonContributor(bench.local).ok());
+  EXPECT_EQ(ResidualOf(bench.replica), old);
+  ASSERT_TRUE(bench.replica.FormContribution(Normals(9)).ok());
+  bench.replica.DropContribution();
+  EXPECT_EQ(ResidualOf(bench.replica), old);
+}
+
+TEST(Residual, IsClearedByAdoptAndInstall) {
+  const std::vector<float> zeros(kElements);
+  Bench adopting = WithResidual();
+  ASSERT_TRUE(adopting.replica.FormContribution(Normals(7)).ok());
+  ASSERT_TRUE(adopting.replica.AdoptOuter(adopting.local).ok());
+  EXPECT_EQ(adopting.local, adopting.outer);
+  EXPECT_EQ(ResidualOf(adopting.replica), zeros);
+  EXPECT_EQ(adopting.replica.unresolved(), nullptr);
+
+  Bench installing = WithResidual();
+  ASSERT_TRUE(installing.replica.FormContribution(Normals(7)).ok());
+  const std::vector<float> fetched = Normals(11);
+  ASSERT_TRUE(installing.replica.Install(fetched, Version{20}, ContentHash(fetched, 20, kLayout)).ok());
+  EXPECT_EQ(ResidualOf(installing.replica), zeros);
+  EXPECT_EQ(installing.replica.unresolved(), nullptr);
+}
+
+TEST(ErrorMemory, OffKeepsNothing) {
+  Bench bench({.upload_codec = CodecKind::kBf16});
+  ASSERT_TRUE(bench.replica.FormContribution(Normals(2)).ok());
+  EXPECT_TRUE(bench.replica.residual().empty());
+  EXPECT_EQ(FragmentReplica::Create(bench.outer, {.upload_error_memory = ErrorMemory::kLoco}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(Deviant, WithdrawsAndTakesPartAgainAfterAFetch) {
+  for (const Standing standing : {Standing::kContributor, Standing::kNotContributor}) {
+    Bench bench({.upload_codec = CodecKind::kBf16, .upload_error_memory = ErrorMemory::kFeedback});
+    ASSERT_TRUE(bench.replica.FormContribution(Normals(2)).ok());
+    OuterUpdate update = bench.Update(Normals(4));
+    update.hash.low ^= 1;
+    const auto verdict = bench.replica.ApplyUpdate(update, standing);
+    ASSERT_TRUE(verdict.ok());
+    EXPECT_EQ(*verdict, ApplyVerdict::kDeviant);
+    EXPECT_EQ(bench.replica.state(), ReplicaState::kDeviant);
+    EXPECT_EQ(bench.replica.unresolved(), nullptr);
+    EXPECT_FALSE(bench.replica.FormContribution(bench.local).ok());
+    EXPECT_FALSE(bench.replica.AdoptOuter(bench.local).ok());
+    EXPECT_FALSE(bench.replica.ResolveAsContributor(bench.local, 0).ok());
+    EXPECT_FALSE(bench.replica.ResolveAsNonContributor(bench.local).ok());
+    const std::vector<float> fetched = Normals(5);
+    ASSERT_TRUE(bench.replica.Install(fetched, Version{5}, ContentHash(fetched, 5, kLayout)).ok());
+    ASSERT_TRUE(bench.replica.AdoptOuter(bench.local).ok());
+    EXPECT_EQ(bench.local, fetched);
+    EXPECT_TRUE(bench.replica.FormContribution(bench.local).ok());
+  }
+}
+
+TEST(ApplyUpdate, RefusalsChangeNothing) {
+  Bench bench;
+  const std::vector<float> change = Normals(4);
+  const auto refused = [&](const OuterUpdate& update, Standing standing) {
+    const auto verdict = bench.replica.ApplyUpdate(update, standing);
+    EXPECT_EQ(bench.outer, bench.base);
+    EXPECT_EQ(bench.replica.version().value, 4u);
+    EXPECT_EQ(bench.replica.state(), ReplicaState::kReady);
+    return verdict.status().code();
+  };
+  OuterUpdate update = bench.Update(change);
+  EXPECT_EQ(refused(update, Standing::kContributor), absl::StatusCode::kFailedPrecondition) << "nothing was contributed";
+  update.reached = Version{6};
+  EXPECT_EQ(refused(update, Standing::kNotContributor), absl::StatusCode::kFailedPrecondition);
+  update.reached = Version{4};
+  EXPECT_EQ(refused(update, Standing::kNotContributor), absl::StatusCode::kFailedPrecondition);
+  update = bench.Update(change);
+  update.encoded = update.encoded.first(update.encoded.size() - 1);
+  EXPECT_EQ(refused(update, Standing::kNotContributor), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(Resolving, NeedsTheStandingOfTheUpdate) {
+  Bench bench;
+  ASSERT_TRUE(bench.replica.FormContribution(Normals(2)).ok());
+  EXPECT_EQ(bench.replica.ResolveAsContributor(bench.local, 0).code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(bench.replica.ApplyUpdate(bench.Update(Normals(4)), Standing::kContributor).ok());
+  const std::vector<float> before = bench.local;
+  EXPECT_EQ(bench.replica.ResolveAsNonContributor(bench.local).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(bench.replica.ResolveAsContributor(bench.local, 1.5).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(bench.replica.ResolveAsContributor(std::span(bench.local).first(3), 0).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_FALSE(bench.replica.FormContribution(bench.local).ok());
+  EXPECT_FALSE(bench.replica.ApplyUpdate(bench.Update(Normals(4)), Standing::kNotContributor).ok());
+  EXPECT_EQ(bench.local, before);
+  ASSERT_TRUE(bench.replica.AdoptOuter(bench.local).ok()) << "max_missed or revoked leases settle it too";
+  EXPECT_EQ(bench.local, bench.outer);
+  EXPECT_EQ(bench.replica.state(), ReplicaState::kReady);
+}
+
+}  // namespace
+}  // namespace atl
