@@ -38,13 +38,9 @@ class DocumentReader {
   virtual uint64_t file_bytes() const = 0;
 };
 
-// By the name's ending: .txt, .jsonl, .jsonl.zst (.txt.zst, .json and .ndjson as well); others are refused by name.
+// By the name's ending: .txt, .jsonl, .jsonl.zst (.txt.zst and .ndjson as well); others are refused by name.
 absl::StatusOr<std::unique_ptr<DocumentReader>> OpenDocuments(const Files& files, const std::string& path,
                                                               const DocumentOptions& options);
-
-// The offset of the first byte that is not part of valid UTF-8 (surrogates and overlong forms are invalid), or
-// text.size() when all is valid.
-size_t FirstInvalidUtf8(const std::string& text);
 
 }  // namespace atl
 

@@ -1,0 +1,185 @@
+// atoll data prepare: text files -> token shards and a manifest. Two passes over the input when a tokenizer is trained
+// (its sample first), one otherwise. Memory: one document, one block a split, the tokenizer.
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_format.h"
+#include "cli/data_commands.h"
+#include "cli/data_summary.h"
+#include "cli/progress_line.h"
+#include "common/base/hash.h"
+#include "common/format/corpus_writer.h"
+#include "common/plan/limits.h"
+#include "common/text/document_reader.h"
+#include "common/text/tokenizer.h"
+
+namespace atl::cli {
+namespace {
+
+absl::StatusOr<TextSplit> ParseTextSplit(const std::string& name) {
+  if (name == "pieces") return TextSplit::kPieces;
+  if (name == "file") return TextSplit::kFile;
+  if (name == "paragraphs") return TextSplit::kParagraphs;
+  if (name == "lines") return TextSplit::kLines;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--text-split is \"", name, "\"; it must be pieces, file, paragraphs or lines"));
+}
+
+// All documents of all inputs, one after the other.
+class AllDocuments {
+ public:
+  AllDocuments(const Files& files, const std::vector<std::string>& paths, DocumentOptions options)
+      : files_(files), paths_(paths), options_(std::move(options)) {}
+
+  // Opens every input once, so that a wrong name is found before hours of work; sums their sizes.
+  absl::Status Check() {
+    total_bytes_ = 0;
+    for (const std::string& path : paths_) {
+      ATOLL_ASSIGN_OR_RETURN(const auto reader, OpenDocuments(files_, path, options_));
+      total_bytes_ += reader->file_bytes();
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<bool> Next(std::string& text) {
+    for (;;) {
+      if (reader_ == nullptr) {
+        if (next_path_ == paths_.size()) return false;
+        ATOLL_ASSIGN_OR_RETURN(reader_, OpenDocuments(files_, paths_[next_path_++], options_));
+      }
+      ATOLL_ASSIGN_OR_RETURN(const bool more, reader_->Next(text));
+      if (more) return true;
+      finished_bytes_ += reader_->file_bytes();
+      reader_.reset();
+    }
+  }
+  uint64_t done_bytes() const { return finished_bytes_ + (reader_ ? reader_->position_bytes() : 0); }
+  uint64_t total_bytes() const { return total_bytes_; }
+
+ private:
+  const Files& files_;
+  const std::vector<std::string>& paths_;
+  DocumentOptions options_;
+  std::unique_ptr<DocumentReader> reader_;
+  size_t next_path_ = 0;
+  uint64_t finished_bytes_ = 0, total_bytes_ = 0;
+};
+
+// The tokenizer to use, from the options; `bytes` becomes its file (empty for bytes).
+absl::StatusOr<std::unique_ptr<Tokenizer>> TrainOn(AllDocuments documents, const DataPrepareOptions& options,
+                                                   std::ostream& talk) {
+  ATOLL_RETURN_IF_ERROR(documents.Check());
+  SentencePieceTraining training;
+  training.vocab_size = options.train_tokenizer;
+  ProgressLine progress(talk, "reading text for the tokenizer", options.talk_is_terminal, options.quiet);
+  absl::Status fault;
+  const auto source = [&](std::string& text) {
+    // Held-out documents are kept from the tokenizer as well.
+    for (;;) {
+      const auto more = documents.Next(text);
+      fault = more.status();
+      if (!more.ok() || !*more) return false;
+      progress.Update(documents.done_bytes(), documents.total_bytes());
+      if (SplitOf(AsBytes(text), options.held_out, options.split_seed) == CorpusSplit::kTrain) return true;
+    }
+  };
+  auto model = TrainSentencePiece(training, source);
+  ATOLL_RETURN_IF_ERROR(fault);
+  if (!model.ok()) return model.status();
+  return LoadSentencePiece(*std::move(model));
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(const DataPrepareOptions& options, const Files& files,
+                                                         const AllDocuments& documents, std::ostream& talk) {
+  if (options.train_tokenizer > 0) {
+    if (!options.tokenizer.empty()) {
+      return absl::InvalidArgumentError("--tokenizer and --train-tokenizer exclude each other");
+    }
+    return TrainOn(documents, options, talk);
+  }
+  if (options.tokenizer.empty() || options.tokenizer == "bytes") return MakeByteTokenizer();
+  ATOLL_ASSIGN_OR_RETURN(std::string model, ReadWholeFile(files, options.tokenizer, limits::kTokenizerFileBytes));
+  auto tokenizer = LoadSentencePiece(std::move(model));
+  if (!tokenizer.ok()) return Annotate(tokenizer.status(), options.tokenizer);
+  return tokenizer;
+}
+
+// The last part of the output path, with every other character than those of a name turned into '-'.
+std::string NameOf(const DataPrepareOptions& options) {
+  if (!options.name.empty()) return options.name;
+  std::string path = options.output;
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  std::string name = path.substr(path.rfind('/') + 1).substr(0, limits::kNameBytes);
+  for (char& c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_') c = '-';
+  }
+  if (name.empty() || name[0] == '.') name = "corpus";
+  return name;
+}
+
+CorpusWriterOptions WriterOptions(const DataPrepareOptions& options, const Tokenizer& tokenizer) {
+  CorpusWriterOptions writer;
+  writer.name = NameOf(options);
+  writer.tokenizer.kind = TokenizerKindName(tokenizer.kind());
+  writer.tokenizer.vocab_size = tokenizer.vocab_size();
+  writer.tokenizer.eot_id = tokenizer.eot_id();
+  if (!tokenizer.file_bytes().empty()) writer.tokenizer.file = kSentencePieceFileName;
+  writer.tokenizer_bytes = tokenizer.file_bytes();
+  writer.append_eot = options.append_eot;
+  writer.held_out_fraction = options.held_out;
+  writer.split_seed = options.split_seed;
+  writer.shard_tokens = options.shard_tokens;
+  writer.replace = options.force;
+  return writer;
+}
+
+absl::Status CheckPrepare(const DataPrepareOptions& options) {
+  if (options.inputs.empty())
+    return absl::InvalidArgumentError("no input; give one or more .txt, .jsonl or .jsonl.zst files");
+  if (options.output.empty()) return absl::InvalidArgumentError("no output directory; give one with --out");
+  if (!(options.held_out >= 0 && options.held_out < 1)) {
+    return absl::InvalidArgumentError("--held-out must be at least 0 and below 1");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteDocuments(AllDocuments& documents, const Tokenizer& tokenizer, const DataPrepareOptions& options,
+                            CorpusWriter& writer, std::ostream& talk) {
+  ProgressLine progress(talk, "tokenizing", options.talk_is_terminal, options.quiet);
+  std::string text;
+  std::vector<uint32_t> ids;
+  uint64_t tokens = 0;
+  for (;;) {
+    ATOLL_ASSIGN_OR_RETURN(const bool more, documents.Next(text));
+    if (!more) return absl::OkStatus();
+    ids.clear();
+    ATOLL_RETURN_IF_ERROR(tokenizer.Encode(text, ids));
+    const CorpusSplit split = SplitOf(AsBytes(text), options.held_out, options.split_seed);
+    ATOLL_RETURN_IF_ERROR(writer.Add(split, ids, text.size()));
+    tokens += ids.size();
+    progress.Update(documents.done_bytes(), documents.total_bytes(), HumanCount(tokens) + " tokens");
+  }
+}
+
+}  // namespace
+
+absl::Status RunDataPrepare(const DataPrepareOptions& options, Files& files, std::ostream& out, std::ostream& talk) {
+  ATOLL_RETURN_IF_ERROR(CheckPrepare(options));
+  DocumentOptions reading;
+  reading.json_field = options.field;
+  ATOLL_ASSIGN_OR_RETURN(reading.text_split, ParseTextSplit(options.text_split));
+  AllDocuments documents(files, options.inputs, reading);
+  ATOLL_RETURN_IF_ERROR(documents.Check());
+  ATOLL_ASSIGN_OR_RETURN(const auto tokenizer,
+                         MakeTokenizer(options, files, AllDocuments(files, options.inputs, reading), talk));
+  ATOLL_ASSIGN_OR_RETURN(const auto writer,
+                         CorpusWriter::Create(files, options.output, WriterOptions(options, *tokenizer)));
+  ATOLL_RETURN_IF_ERROR(WriteDocuments(documents, *tokenizer, options, *writer, talk));
+  if (!options.quiet) talk << "measuring the bigram baseline and publishing\n";
+  ATOLL_ASSIGN_OR_RETURN(const CorpusManifest manifest, writer->Finish());
+  PrintSummary(options.output, manifest, options.json, out);
+  return absl::OkStatus();
+}
+
+}  // namespace atl::cli

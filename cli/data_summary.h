@@ -1,0 +1,22 @@
+// What a corpus holds, as a table for people or one JSON object for machines.
+#ifndef ATOLL_CLI_DATA_SUMMARY_H_
+#define ATOLL_CLI_DATA_SUMMARY_H_
+
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <string>
+
+#include "common/format/corpus_manifest.h"
+
+namespace atl::cli {
+
+// Keys: directory, name, tokenizer{kind, vocab_size, eot_id?, sha256?}, token_type, eot_appended, splits{train,
+// held_out: {documents, tokens, text_bytes, bytes_per_token, shards}}, bigram?{perplexity, bits_per_byte}.
+nlohmann::ordered_json SummaryJson(const std::string& directory, const CorpusManifest& manifest);
+
+// The object and a newline, or the table.
+void PrintSummary(const std::string& directory, const CorpusManifest& manifest, bool json, std::ostream& out);
+
+}  // namespace atl::cli
+
+#endif  // ATOLL_CLI_DATA_SUMMARY_H_

@@ -1,0 +1,37 @@
+// Progress of a long local command on standard error: one line redrawn in a terminal, otherwise a line every 10 %.
+#ifndef ATOLL_CLI_PROGRESS_LINE_H_
+#define ATOLL_CLI_PROGRESS_LINE_H_
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+
+namespace atl::cli {
+
+class ProgressLine {
+ public:
+  // `what` names the work: "tokenizing". Nothing is printed when `quiet`.
+  ProgressLine(std::ostream& talk, std::string what, bool terminal, bool quiet);
+  // Clears the terminal line.
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  // Prints when a whole per cent (terminal) or ten (otherwise) has been passed. `note` goes behind the bar.
+  void Update(uint64_t done, uint64_t total, const std::string& note = "");
+
+ private:
+  std::ostream& talk_;
+  std::string what_;
+  bool terminal_;
+  bool quiet_;
+  int printed_percent_ = -1;
+};
+
+// "12.0 MB": decimal units, three digits.
+std::string HumanBytes(uint64_t bytes);
+// "1,234,567".
+std::string HumanCount(uint64_t count);
+
+}  // namespace atl::cli
+
+#endif  // ATOLL_CLI_PROGRESS_LINE_H_

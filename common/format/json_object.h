@@ -1,0 +1,50 @@
+// Reading JSON strictly, shared by the formats of this room: duplicate keys, deep nesting, unknown keys and wrong types
+// are refused with the path of the key. Not for other rooms.
+#ifndef ATOLL_COMMON_FORMAT_JSON_OBJECT_H_
+#define ATOLL_COMMON_FORMAT_JSON_OBJECT_H_
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/base/hash.h"
+#include "common/base/status.h"
+
+namespace atl::json {
+
+using Value = nlohmann::json;            // read: members are found in logarithmic time, however many
+using Ordered = nlohmann::ordered_json;  // written: members stay in the order given
+
+// Parses `text`. InvalidArgument: syntax (with the byte), a duplicate key, nesting beyond `max_depth`.
+absl::StatusOr<Value> Parse(const std::string& text, size_t max_depth);
+
+// A view of one JSON object that remembers its path and the first fault: read all fields, then ask `status()` once.
+// After a fault every getter returns its zero value.
+class Reader {
+ public:
+  Reader(const Value& object, std::string path, absl::Status& status);
+  bool Has(const char* key) const;
+  uint64_t Unsigned(const char* key, uint64_t max = INT64_MAX);
+  double Number(const char* key);
+  bool Bool(const char* key);
+  std::string String(const char* key);
+  Sha256 Hash(const char* key);
+  Reader Object(const char* key);
+  // The array's elements, at most `max`.
+  const Value& Array(const char* key, size_t max);
+  // Refuses keys outside the list.
+  void Only(std::initializer_list<const char*> keys);
+  void Fail(const std::string& key, const std::string& what);
+  bool ok() const { return status_.ok(); }
+
+ private:
+  const Value& Get(const char* key);
+  const Value& object_;
+  std::string path_;
+  absl::Status& status_;
+};
+
+}  // namespace atl::json
+
+#endif  // ATOLL_COMMON_FORMAT_JSON_OBJECT_H_

@@ -1,0 +1,25 @@
+// UTF-8: validity and character lengths.
+#ifndef ATOLL_COMMON_TEXT_UTF8_H_
+#define ATOLL_COMMON_TEXT_UTF8_H_
+
+#include <cstddef>
+#include <string>
+
+namespace atl {
+
+// The offset of the first byte that is not part of valid UTF-8 (RFC 3629: surrogates, overlong forms and anything
+// beyond U+10FFFF are invalid), or text.size() when all is valid.
+size_t FirstInvalidUtf8(const std::string& text);
+
+// Bytes of the character that begins with `lead` in valid UTF-8: 1 to 4.
+size_t Utf8Length(char lead);
+
+// The character at `at` of valid UTF-8.
+char32_t Utf8At(const std::string& text, size_t at);
+
+// The UTF-8 form of a code point, appended.
+void AppendUtf8(char32_t code, std::string& text);
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_TEXT_UTF8_H_

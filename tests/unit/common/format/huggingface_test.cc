@@ -1,0 +1,183 @@
+#include "common/format/huggingface.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "common/format/safetensors.h"
+#include "tests/unit/common/format/temp_dir.h"
+
+namespace atl {
+namespace {
+
+using ::testing::HasSubstr;
+
+HuggingFaceConfig Config() {
+  HuggingFaceConfig config;
+  config.model.vocab_size = 320;
+  config.model.hidden_size = 64;
+  config.model.intermediate_size = 192;
+  config.model.layers = 2;
+  config.model.heads = 4;
+  config.model.kv_heads = 2;
+  config.model.head_dim = 16;
+  config.model.rope_theta = 500000;
+  config.model.tie_embeddings = false;
+  config.max_positions = 256;
+  config.eos_id = 256;
+  return config;
+}
+
+TEST(HuggingFaceConfig, SaysBothOldAndNewKeys) {
+  const auto json = nlohmann::json::parse(HuggingFaceConfigJson(Config()));
+  EXPECT_EQ(json["architectures"][0], "LlamaForCausalLM");
+  EXPECT_EQ(json["rope_theta"], 500000.0);
+  EXPECT_EQ(json["rope_parameters"]["rope_theta"], 500000.0);
+  EXPECT_EQ(json["rope_parameters"]["rope_type"], "default");
+  EXPECT_EQ(json["torch_dtype"], "float32");
+  EXPECT_EQ(json["dtype"], "float32");
+  EXPECT_EQ(json["eos_token_id"], 256);
+  EXPECT_TRUE(json["bos_token_id"].is_null());
+  EXPECT_EQ(nlohmann::json::parse(GenerationConfigJson(Config()))["eos_token_id"], 256);
+}
+
+TEST(HuggingFaceConfig, RoundTrip) {
+  const auto parsed = ParseHuggingFaceConfig(HuggingFaceConfigJson(Config()));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(HuggingFaceConfigJson(*parsed), HuggingFaceConfigJson(Config()));
+}
+
+// As published with Llama 2 (transformers 4) and Llama 3, cut to the keys that matter.
+TEST(HuggingFaceConfig, ReadsOlderFiles) {
+  const auto old = ParseHuggingFaceConfig(
+      R"({"architectures":["LlamaForCausalLM"],"hidden_act":"silu","hidden_size":128,"intermediate_size":344,
+          "max_position_embeddings":4096,"model_type":"llama","num_attention_heads":4,"num_hidden_layers":2,
+          "num_key_value_heads":4,"pretraining_tp":1,"rms_norm_eps":1e-05,"rope_scaling":null,"torch_dtype":"float16",
+          "tie_word_embeddings":false,"bos_token_id":1,"eos_token_id":[2,3],"vocab_size":32000})");
+  ASSERT_TRUE(old.ok()) << old.status();
+  EXPECT_EQ(old->model.head_dim, 32u);
+  EXPECT_EQ(old->model.rope_theta, 10000);
+  EXPECT_EQ(old->weights, NumberType::kF16);
+  EXPECT_EQ(*old->bos_id, 1u);
+  EXPECT_EQ(*old->eos_id, 2u);
+}
+
+TEST(HuggingFaceConfig, WhatTheModelCannotDoIsRefused) {
+  const std::string good = HuggingFaceConfigJson(Config());
+  const struct {
+    const char* key;
+    nlohmann::json value;
+    const char* message;
+  } cases[] = {
+      {"model_type", "mistral", "model_type is \"mistral\""},
+      {"hidden_act", "gelu", "hidden_act must be silu"},
+      {"attention_bias", true, "attention_bias must be false"},
+      {"mlp_bias", true, "mlp_bias must be false"},
+      {"rope_scaling", {{"factor", 8}}, "rope_scaling must be null"},
+      {"rope_theta", 10000, "differs from rope_parameters.rope_theta"},
+      {"rope_parameters", {{"rope_type", "llama3"}}, "rope_parameters.rope_type must be default"},
+      {"num_key_value_heads", 3, "must divide num_attention_heads 4"},
+      {"head_dim", 15, "head_dim must be even"},
+      {"vocab_size", 0, "vocab_size must not be 0"},
+      {"hidden_size", -1, "hidden_size must be a whole number"},
+      {"eos_token_id", 320, "eos_token_id must be a token id below vocab_size"},
+      {"dtype", "int8", "dtype is int8"},
+      {"quantization_config", {{"bits", 4}}, "quantization_config must be absent"},
+  };
+  for (const auto& c : cases) {
+    auto json = nlohmann::json::parse(good);
+    json[c.key] = c.value;
+    const absl::Status status = ParseHuggingFaceConfig(json.dump()).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << c.key;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(c.message)) << c.key;
+  }
+  EXPECT_FALSE(ParseHuggingFaceConfig("[]").ok());
+}
+
+TEST(HuggingFaceTensors, NamesAndShapes) {
+  const auto tensors = HuggingFaceTensors(Config().model);
+  const std::map<std::string, std::vector<uint64_t>> by_name(tensors.begin(), tensors.end());
+  EXPECT_EQ(by_name.size(), tensors.size());
+  EXPECT_EQ(tensors.size(), 1u + 2 * 9 + 1 + 1);
+  EXPECT_EQ(by_name.at("model.embed_tokens.weight"), (std::vector<uint64_t>{320, 64}));
+  EXPECT_EQ(by_name.at("model.layers.1.self_attn.k_proj.weight"), (std::vector<uint64_t>{32, 64}));
+  EXPECT_EQ(by_name.at("model.layers.0.mlp.down_proj.weight"), (std::vector<uint64_t>{64, 192}));
+  EXPECT_EQ(by_name.at("model.norm.weight"), (std::vector<uint64_t>{64}));
+  EXPECT_EQ(by_name.at("lm_head.weight"), (std::vector<uint64_t>{320, 64}));
+  ModelSpec tied = Config().model;
+  tied.tie_embeddings = true;
+  for (const auto& [name, shape] : HuggingFaceTensors(tied)) EXPECT_NE(name, "lm_head.weight");
+}
+
+class HuggingFaceDirectory : public ::testing::Test {
+ protected:
+  // Element e of the arena holds e % 1000.
+  absl::Status Write(const std::string& name, const HuggingFaceWriteOptions& options) {
+    const TensorSource source = [&](size_t index, uint64_t begin, std::span<float> out) {
+      for (size_t i = 0; i < out.size(); ++i) {
+        out[i] = static_cast<float>((layout_.tensors[index].offset + begin + i) % 1000);
+      }
+      return absl::OkStatus();
+    };
+    return WriteHuggingFaceDirectory(*files_, dir_ / name, Config(), layout_.tensors, {{"tokenizer.json", "{}"}},
+                                     source, options);
+  }
+  void ExpectValues(const std::string& name) {
+    const auto reader = SafetensorsReader::Open(*files_, dir_ / name);
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    EXPECT_EQ((*reader)->metadata().at("format"), "pt");
+    for (const TensorInfo& tensor : layout_.tensors) {
+      std::vector<float> values(tensor.elements);
+      ASSERT_TRUE((*reader)->ReadTensor(tensor.name, values).ok()) << tensor.name;
+      EXPECT_EQ((*reader)->Find(tensor.name)->shape, tensor.shape);
+      for (size_t i = 0; i < values.size(); ++i) {
+        ASSERT_EQ(values[i], static_cast<float>((tensor.offset + i) % 1000)) << tensor.name << " " << i;
+      }
+    }
+  }
+  TempDir dir_;
+  std::unique_ptr<Files> files_ = MakePosixFiles();
+  ModelLayout layout_ = MakeModelLayout(Config().model, FragmentPattern::kWhole, 1);
+};
+
+TEST_F(HuggingFaceDirectory, OneFile) {
+  uint64_t last = 0, total = 0;
+  HuggingFaceWriteOptions options;
+  options.chunk_elements = 1000;
+  options.progress = [&](uint64_t done, uint64_t all) {
+    EXPECT_GT(done, last);
+    last = done;
+    total = all;
+  };
+  ASSERT_TRUE(Write("m", options).ok());
+  EXPECT_EQ(last, total);
+  EXPECT_EQ(total, layout_.elements * 4);
+  EXPECT_EQ(*files_->List(dir_ / "m"),
+            (std::vector<std::string>{"config.json", "generation_config.json", "model.safetensors", "tokenizer.json"}));
+  ExpectValues("m");
+  EXPECT_EQ(Write("m", options).code(), absl::StatusCode::kAlreadyExists);
+}
+
+TEST_F(HuggingFaceDirectory, SplitWithIndex) {
+  HuggingFaceWriteOptions options;
+  options.shard_bytes = 150000;
+  ASSERT_TRUE(Write("s", options).ok());
+  const auto index = nlohmann::json::parse(dir_.Read("s/model.safetensors.index.json"));
+  EXPECT_EQ(index["metadata"]["total_size"], layout_.elements * 4);
+  EXPECT_EQ(index["weight_map"].size(), layout_.tensors.size());
+  EXPECT_THAT(index["weight_map"]["lm_head.weight"].get<std::string>(), HasSubstr("-of-0000"));
+  ExpectValues("s");
+}
+
+TEST_F(HuggingFaceDirectory, AFailingSourceStopsBeforeConfig) {
+  const TensorSource failing = [](size_t index, uint64_t, std::span<float>) {
+    return index == 3 ? absl::UnavailableError("coordinator went away") : absl::OkStatus();
+  };
+  const absl::Status status = WriteHuggingFaceDirectory(*files_, dir_ / "f", Config(), layout_.tensors, {}, failing);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(files_->List(dir_ / "f")->empty());
+}
+
+}  // namespace
+}  // namespace atl
