@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The checks, checked: each plants a violation in a temporary tree and must be refused with the right words."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -303,6 +304,44 @@ class Elf(unittest.TestCase):
                             "-U_FORTIFY_SOURCE": "checked function", "-Wl,-rpath,lib": "relative folder"}.items():
             with self.subTest(flag):
                 self.assertIn(words, self.problems([*self.HARD, flag]))
+
+
+class Tools(unittest.TestCase):
+    """The compilers' own checks, with the options that scripts/test and the presets give them."""
+
+    def run_in(self, folder, source, *command, env=None):
+        pathlib.Path(folder, "a.cc").write_text(source)
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=env)
+
+    def test_clang_refuses_an_unlocked_access(self):
+        source = ('#include "common/base/mutex.h"\nclass A {\n public:\n  int Get() { return x_; }\n  int Safe() { atl::MutexLock lock(m_); return x_; }\n'
+                  " private:\n  atl::Mutex m_;\n  int x_ ATOLL_GUARDED_BY(m_) = 0;\n};\n")
+        with tempfile.TemporaryDirectory() as folder:
+            done = self.run_in(folder, source, "clang++-14", "-std=c++20", f"-I{ROOT}", "-fsyntax-only", "-w", "-Wthread-safety",
+                               "-Werror=thread-safety", "a.cc")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr.count("error: reading variable 'x_' requires holding mutex 'm_'"), 1, done.stderr)
+
+    def test_thread_sanitizer_finds_a_race_in_spite_of_the_suppressions(self):
+        source = ("#include <thread>\nint x;\nint main() {\n  std::thread a([] { for (int i = 0; i < 100000; ++i) ++x; });\n"
+                  "  for (int i = 0; i < 100000; ++i) ++x;\n  a.join();\n}\n")
+        options = f"ignore_noninstrumented_modules=1:suppressions={ROOT}/cmake/tsan.supp"
+        with tempfile.TemporaryDirectory() as folder:
+            built = self.run_in(folder, source, "g++", "-std=c++20", "-O1", "-g1", "-fsanitize=thread", "a.cc", "-o", "a")
+            self.assertEqual(built.returncode, 0, built.stderr)
+            plain = subprocess.run(["setarch", "-R", "true"], capture_output=True).returncode != 0
+            done = subprocess.run([*([] if plain else ["setarch", "-R"]), f"{folder}/a"], capture_output=True, text=True,
+                                  env={**os.environ, "TSAN_OPTIONS": options})
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("data race", done.stderr)
+
+    def test_clang_tidy_refuses_a_use_after_move(self):
+        source = "#include <string>\n#include <utility>\nstd::string F(std::string s) { std::string t = std::move(s); return s + t; }\n"
+        with tempfile.TemporaryDirectory() as folder:
+            done = self.run_in(folder, source, "clang-tidy-14", "--quiet", f"--config-file={ROOT}/.clang-tidy",
+                               "--warnings-as-errors=*", "--extra-arg=-w", "a.cc", "--", "-std=c++20")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("bugprone-use-after-move", done.stdout)
 
 
 if __name__ == "__main__":
