@@ -70,6 +70,7 @@ struct WorkerRecord {
   JobId job;                      // assigned, empty when none
   bool evaluate_only = false;
   std::string device;
+  LeaseId leases_from;            // leases of this worker with a smaller id were taken back
 };
 
 // Key: lease. Upsert; deleted when nothing of it is left (LeaseClosed).
@@ -169,7 +170,8 @@ struct RecoveredJob {
   uint64_t clock_step = 0;
   uint64_t rounds_committed = 0;
   uint64_t tokens_committed = 0;
-  std::vector<ContributionHeader> accepted;    // durable in open segments, by worker name
+  std::vector<ContributionHeader> accepted;    // durable in open segments of the current epoch, by fragment, then worker name
+  std::vector<ContributionHeader> committed;   // the newest committed of each (fragment, worker), in that order
   std::vector<EvaluationRecord> evaluations;   // by number
   std::vector<CheckpointRecord> checkpoints;   // by step
 };

@@ -65,8 +65,9 @@ class Core {
 
   // The work that recovery leaves to do at once (parameters to load, rounds to close). Call once, before the first Step.
   Effects Start(Instant now);
-  // Requires now >= every earlier now.
-  Effects Step(const Event& event, Instant now);
+  // Requires now >= every earlier now. `wall_nanos` is Unix time for records that people read (when a job started, when an
+  // evaluation was made), 0 when unknown; it decides nothing.
+  Effects Step(const Event& event, Instant now, int64_t wall_nanos = 0);
   // When Step(Tick) must be called at the latest; kNever when nothing is timed.
   Instant NextWake() const;
 

@@ -1,0 +1,118 @@
+// The queue at work, and what each step does beyond its event.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/machine.h"
+#include "coordinator/core/queue.h"
+
+namespace atl {
+
+void Machine::Advance() {
+  AssignWorkers();
+  AssignEvaluators();
+  for (auto& [id, run] : runs_) {
+    if (!HasEnded(run.record.state)) AdvanceRun(run);
+  }
+}
+
+void Machine::AdvanceRun(Run& run) {
+  if (run.record.state == JobState::kWaitingForWorkers && Workers(run).size() >= run.spec->workers.min) {
+    if (run.record.start_wall_nanos == 0) run.record.start_wall_nanos = wall_nanos_;
+    SetState(run, JobState::kRunning, "");
+  }
+  if (run.pool.Unleased() == 0) RecoverAbsentLeases(run);
+  GrantWishes(run);
+  CheckStop(run);
+  AdvanceEvaluation(run);
+  if (run.record.state == JobState::kClosing) AdvanceClosing(run);
+  if (!HasEnded(run.record.state)) AdvanceRounds(run);
+}
+
+std::vector<WorkerId> Machine::Workers(const Run& run) const {
+  std::vector<WorkerId> workers;
+  for (const auto& [id, member] : fleet_.members()) {
+    if (member.Trains(run.id()) && !member.lost && !member.draining) workers.push_back(id);
+  }
+  return workers;
+}
+
+uint32_t Machine::Training(const Run& run) const {
+  uint32_t count = 0;
+  for (const auto& [id, member] : fleet_.members()) {
+    count += member.Trains(run.id()) && !member.lost && member.stage == Stage::kTraining ? 1 : 0;
+  }
+  return count;
+}
+
+uint32_t Machine::Needed(const Run& run) const {
+  if (run.record.state != JobState::kClosing) return run.spec->workers.min;
+  if (run.ending == Ending::kCheckpoint) return 0;
+  const bool waiting =
+      std::any_of(run.rounds.begin(), run.rounds.end(), [](const Round& r) { return !r.accepted.empty(); });
+  return waiting ? run.spec->workers.min : 1;
+}
+
+void Machine::AssignWorkers() {
+  std::vector<QueuedJob> jobs;
+  for (const auto& [id, run] : runs_) {
+    if (!run.Open() || !run.loaded) continue;
+    QueuedJob job{id,          run.record.spec.priority, run.record.sequence, Needed(run), run.spec->workers.max, false,
+                  Workers(run)};
+    job.started = run.record.state != JobState::kWaitingForWorkers;
+    const auto have = static_cast<uint32_t>(job.workers.size());
+    // An ending job takes new workers only for what cannot be done without them.
+    if (run.record.state == JobState::kClosing) job.max = std::max(have, job.min);
+    jobs.push_back(std::move(job));
+  }
+  std::vector<FreeWorker> free;
+  std::map<WorkerId, std::set<JobId>> barred;
+  for (const auto& [id, member] : fleet_.members()) {
+    if (!member.barred.empty()) barred.emplace(id, member.barred);
+    const bool able = member.connection && !member.draining && !member.lost && !member.record.evaluate_only;
+    if (able && !member.Assigned()) free.push_back({id, member.barred});
+  }
+  for (const Move& move : PlanMoves(std::move(jobs), std::move(free), barred)) {
+    Member& member = *fleet_.Find(move.worker);
+    if (!move.from.value.empty()) Detach(member, "another job needs this worker");
+    if (!move.to.value.empty() && member.connection) Assign(member, *Find(move.to));
+  }
+}
+
+void Machine::AssignEvaluators() {
+  for (auto& [id, member] : fleet_.members()) {
+    if (!member.record.evaluate_only || !member.connection || member.draining || member.Assigned()) continue;
+    Run* best = nullptr;
+    for (auto& [job, run] : runs_) {
+      const bool wants = run.Open() && run.loaded && run.record.held_out_samples > 0 && !member.barred.contains(job);
+      const bool served =
+          std::any_of(fleet_.members().begin(), fleet_.members().end(), [&job = job](const auto& other) {
+            return other.second.record.evaluate_only && other.second.record.job == job;
+          });
+      if (!wants || served) continue;
+      const auto rank = [](const Run& r) { return std::pair(-int64_t{r.record.spec.priority}, r.record.sequence); };
+      if (best == nullptr || rank(run) < rank(*best)) best = &run;
+    }
+    if (best != nullptr) Assign(member, *best);
+  }
+}
+
+void Machine::Assign(Member& member, Run& run) {
+  member.record.job = run.id();
+  member.stage = Stage::kFetching;
+  member.step = 0;
+  member.finished = false;
+  fleet_.Touch(member.record.worker);
+  SendAssignment(member, run);
+  Note(run.id(), "worker assigned",
+       absl::StrCat("worker ", member.record.worker.value, " fetches job ", run.id().value, " at step ", ClockOf(run)),
+       {{"worker", member.record.worker.value}});
+}
+
+void Machine::SendAssignment(const Member& member, const Run& run) {
+  SendTo(member, Assignment{run.id(), run.record.spec_revision, run.spec, ClockOf(run), run.Versions()});
+  if (run.record.state == JobState::kClosing) {
+    SendTo(member, ClosingStarted{run.id(), run.record.stop_step, run.Versions()});
+  }
+}
+
+}  // namespace atl

@@ -1,0 +1,225 @@
+// Rounds: opening, closing, committing.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "coordinator/core/machine.h"
+
+namespace atl {
+
+Duration Machine::GraceOf(const Run& run) const {
+  std::vector<int64_t> step_ns;
+  for (const auto& [id, member] : fleet_.members()) {
+    if (member.Trains(run.id()) && member.heartbeat.step_ns > 0) step_ns.push_back(member.heartbeat.step_ns);
+  }
+  std::sort(step_ns.begin(), step_ns.end());
+  const Duration median{step_ns.empty() ? 0 : step_ns[step_ns.size() / 2]};
+  return GraceWindow(run.spreads, TimesAtMostADay(median, run.spec->sync.overlap_steps), run.spec->sync.grace_max);
+}
+
+RoundRule Machine::RuleOf(const Run& run, FragmentIndex fragment) const {
+  RoundRule rule;
+  rule.minimum = run.spec->workers.min;
+  rule.quorum = run.spec->sync.quorum;
+  rule.grace = GraceOf(run);
+  rule.flushing = run.Flushing(fragment);
+  if (run.record.state != JobState::kClosing) return rule;
+  const Round& round = run.rounds[fragment.value];
+  for (const auto& [id, member] : fleet_.members()) {
+    const bool counts = member.Trains(run.id()) && !member.lost && member.stage == Stage::kTraining;
+    const bool done = member.finished || run.HasClosed(fragment, id, member.step);
+    rule.finished += counts && done && !round.accepted.contains(id) ? 1 : 0;
+  }
+  return rule;
+}
+
+void Machine::OpenRound(Run& run, FragmentIndex fragment) {
+  Round& round = run.rounds[fragment.value];
+  round.opened = now_;
+  round.closing = false;
+  round.expected.clear();
+  Duration slowest{};
+  for (const auto& [id, member] : fleet_.members()) {
+    if (!member.Trains(run.id()) || member.lost || member.stage != Stage::kTraining) continue;
+    if (!member.draining) round.expected.insert(id);
+    slowest = std::max(slowest, TimesAtMostADay(Duration{member.heartbeat.step_ns}, run.inner_steps()));
+  }
+  round.deadline = now_ + RoundDeadline(run.spec->sync.deadline, options_.membership_timeout, GraceOf(run), slowest);
+}
+
+uint64_t Machine::NewestStep(const Run& run) const {
+  uint64_t newest = 0;
+  for (const auto& [id, member] : fleet_.members()) {
+    if (member.Trains(run.id()) && member.stage == Stage::kTraining) newest = std::max(newest, member.step);
+  }
+  return newest;
+}
+
+void Machine::AdvanceRounds(Run& run) {
+  const bool pausing = run.record.state == JobState::kPaused;
+  if (!run.loaded || (!pausing && !run.Gathers())) return;
+  for (uint32_t p = 0; p < run.rounds.size(); ++p) {
+    const FragmentIndex fragment{p};
+    const RoundVerdict verdict = DecideRound(run.rounds[p], RuleOf(run, fragment), now_);
+    if (verdict.close) IssueClose(run, fragment, verdict.reason);
+    if (verdict.overdue && !pausing) ReportOverdue(run, fragment, verdict);
+  }
+}
+
+void Machine::ReportOverdue(Run& run, FragmentIndex fragment, const RoundVerdict& verdict) {
+  Round& round = run.rounds[fragment.value];
+  const Duration extension = std::max(round.deadline - round.opened, options_.membership_timeout);
+  round.deadline = now_ + extension;
+  Note(run.id(), "round overdue",
+       absl::StrCat("round ", round.version.value, " of fragment ", fragment.value, ": ", verdict.reason,
+                    "; next report in ", SecondsOf(extension)),
+       {{"fragment", absl::StrCat(fragment.value)}, {"version", absl::StrCat(round.version.value)}});
+  if (run.record.state != JobState::kClosing) return;
+  for (const WorkerId& id : MissingOf(round)) {
+    const bool sending = std::any_of(run.uploads.begin(), run.uploads.end(),
+                                     [&](const auto& entry) { return entry.second.header.worker == id; });
+    if (sending) continue;
+    // The end of a job waits one deadline for each worker, not for ever.
+    fleet_.Find(id)->finished = true;
+    Note(run.id(), "left out", absl::StrCat("the end of the job no longer waits for worker ", id.value),
+         {{"worker", id.value}});
+  }
+}
+
+void Machine::IssueClose(Run& run, FragmentIndex fragment, const std::string& why) {
+  Round& round = run.rounds[fragment.value];
+  round.closing = true;
+  CloseRound task;
+  task.job = run.id();
+  task.epoch = run.record.epoch;
+  task.target = {fragment, round.version};
+  task.spec_revision = run.record.spec_revision;
+  for (const auto& [worker, arrival] : round.accepted) task.contributions.push_back(arrival.header);
+  task.clock_step = ClockOf(run);
+  if (fragment.value == 0) task.clock_step = std::max(task.clock_step, run.StepOf(Version{round.version.value + 1}));
+  for (auto it = run.uploads.begin(); it != run.uploads.end();) {
+    const bool late = it->second.header.target.fragment == fragment;
+    if (late) {
+      Verdict(it->first, UploadDecision::kRefused,
+              absl::FailedPreconditionError(absl::StrCat("late: version ", round.version.value + 1, " is being made")));
+    }
+    it = late ? run.uploads.erase(it) : std::next(it);
+  }
+  out_.tasks.push_back(std::move(task));
+  Note(run.id(), "round closing",
+       absl::StrCat("round ", round.version.value, " of fragment ", fragment.value, " closes: ", why),
+       {{"fragment", absl::StrCat(fragment.value)}, {"version", absl::StrCat(round.version.value)}});
+}
+
+void Machine::On(const RoundAggregated& e) {
+  Run* run = Find(e.job);
+  if (run == nullptr || HasEnded(run->record.state) || e.epoch != run->record.epoch) return;
+  if (e.reached.fragment.value >= run->rounds.size()) return;
+  Round& round = run->rounds[e.reached.fragment.value];
+  if (!round.closing) return;
+  ATOLL_CHECK(e.reached.version.value == round.version.value + 1, "I6: versions grow by exactly one");
+  RoundRecord record = e.record;
+  ATOLL_CHECK(record.contributions.size() == round.accepted.size() && !round.accepted.empty(),
+              "I8: a round commits exactly what was accepted");
+  record.job = run->id();
+  record.epoch = e.epoch;
+  record.reached = e.reached;
+  record.boot = boot_;
+  record.tokens = 0;
+  if (e.reached.fragment.value == 0) record.clock_step = std::max(record.clock_step, run->StepOf(e.reached.version));
+  record.clock_step = std::max(record.clock_step, run->clock_floor);
+  run->participants.clear();
+  for (CommittedContribution& c : record.contributions) {
+    const auto it = round.accepted.find(c.header.worker);
+    ATOLL_CHECK(it != round.accepted.end() && it->second.header.digest == c.header.digest,
+                "I1: only accepted contributions are committed");
+    c.header = it->second.header;
+    record.tokens += c.header.tokens;
+    for (const LeaseCursor& cursor : c.header.cursors) run->pool.Consume(cursor.lease, cursor.cursor);
+    run->participants.insert(c.header.worker);
+    run->committed[e.reached.fragment.value].insert_or_assign(c.header.worker, c.header);
+  }
+  run->spreads.push_back(SpreadOf(round));
+  if (run->spreads.size() > Run::kSpreads) run->spreads.erase(run->spreads.begin());
+  round.version = e.reached.version;
+  round.hash = record.hash;
+  round.accepted.clear();
+  round.screened.clear();
+  run->clock_floor = record.clock_step;
+  ++run->rounds_committed;
+  if (e.reached.fragment.value == 0) run->tokens_committed += record.tokens;
+  out_.records.push_back(record);
+  Publish(*run, record);
+  AfterCommit(*run, e.reached.fragment);
+}
+
+void Machine::Publish(Run& run, const RoundRecord& record) {
+  UpdatePublished update;
+  update.job = run.id();
+  update.reached = record.reached;
+  update.hash = record.hash;
+  update.encoded_bytes = record.update_bytes;
+  update.clock_step = record.clock_step;
+  for (const CommittedContribution& c : record.contributions) update.contributors.push_back(c.header.worker);
+  SendToJob(run, update);
+  const std::string members = ListOf(update.contributors);
+  uint64_t bytes = 0;
+  for (const CommittedContribution& c : record.contributions) bytes += c.header.encoded_bytes;
+  Note(run.id(), "round committed",
+       absl::StrCat("version ", record.reached.version.value, " of fragment ", record.reached.fragment.value, " with ",
+                    members),
+       {{"fragment", absl::StrCat(record.reached.fragment.value)},
+        {"version", absl::StrCat(record.reached.version.value)},
+        {"members", members},
+        {"tokens", absl::StrCat(record.tokens)},
+        {"upload_bytes", absl::StrCat(bytes)},
+        {"update_bytes", absl::StrCat(record.update_bytes)},
+        {"clock_step", absl::StrCat(record.clock_step)},
+        {"hash", record.hash.Hex()}});
+}
+
+void Machine::AfterCommit(Run& run, FragmentIndex fragment) {
+  SettleRevoked(run);
+  OpenRound(run, fragment);
+  if (fragment.value != 0) return;
+  CheckStop(run);
+  if (run.record.state != JobState::kRunning) return;
+  const uint64_t version = run.rounds[0].version.value;
+  const uint32_t evaluate = run.spec->evaluation.every_rounds, save = run.spec->checkpoint.every_rounds;
+  if (evaluate != 0 && version % evaluate == 0) StartEvaluation(run);
+  if (save != 0 && version % save == 0) WriteCheckpointNow(run, run.clock_floor);
+}
+
+void Machine::SettleRevoked(Run& run) {
+  for (const LeaseId id : run.pool.Revoked()) run.pool.Return(id, run.AcceptedCursor(id));
+  for (const auto& [worker, member] : fleet_.members()) {
+    if (member.record.job == run.id()) continue;
+    for (const LeaseId id : run.pool.HeldBy(worker)) run.pool.Return(id, run.AcceptedCursor(id));
+  }
+}
+
+void Machine::On(const ContributionsScreened& e) {
+  Run* run = Find(e.job);
+  if (run == nullptr || HasEnded(run->record.state) || e.epoch != run->record.epoch) return;
+  if (e.target.fragment.value >= run->rounds.size()) return;
+  Round& round = run->rounds[e.target.fragment.value];
+  if (!round.closing || round.version != e.target.version) return;
+  round.closing = false;
+  for (const auto& [worker, why] : e.refused) {
+    const auto it = round.accepted.find(worker);
+    if (it == round.accepted.end()) continue;
+    const Digest digest = it->second.header.digest;
+    round.accepted.erase(it);
+    round.screened[worker] = digest;
+    round.expected.erase(worker);
+    const Member* member = fleet_.Find(worker);
+    if (member != nullptr && member->record.job == run->id()) {
+      SendTo(*member, ContributionRefused{run->id(), e.target, digest, why});
+    }
+    Note(run->id(), "contribution refused", absl::StrCat("contribution of worker ", worker.value, " refused: ", why),
+         {{"worker", worker.value}});
+  }
+  SettleRevoked(*run);
+}
+
+}  // namespace atl

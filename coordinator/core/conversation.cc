@@ -1,0 +1,236 @@
+// What workers say on the control stream.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/machine.h"
+
+namespace atl {
+namespace {
+
+constexpr int64_t kLongestStepNs = Seconds(3600).ns;  // a larger claim is cut: it would stretch every deadline
+constexpr char kNonFinite[] = "non-finite";           // JobFailure::reason begins with it when a range may be poisoned
+
+uint64_t Times(uint64_t a, uint64_t b) {
+  uint64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+}  // namespace
+
+void Machine::On(const WorkerSaid& e) {
+  Member* member = fleet_.OnConnection(e.connection);
+  if (member == nullptr) return;  // of a superseded stream
+  member->heard = now_;
+  std::visit([&](const auto& message) { Hear(*member, message); }, e.message);
+}
+
+void Machine::Hear(Member&, const Hello&) {}  // only the first message of a stream may be one; the service sees to it
+
+void Machine::Hear(Member& member, const Heartbeat& message) {
+  member.heartbeat = message;
+  member.heartbeat.step_ns = std::clamp<int64_t>(message.step_ns, 0, kLongestStepNs);
+  if (message.job == member.record.job) member.step = std::max(member.step, message.step);
+}
+
+void Machine::Hear(Member& member, const LeaseRequest& message) {
+  Run* run = RunOf(member);
+  if (run == nullptr || message.job != run->id()) {
+    SendTo(member, LeaseDenied{message.job, message.request, "this worker is not assigned to the job"});
+    return;
+  }
+  if (const LeaseRecord* lease = run->pool.FindRequest(member.record, message.request)) {
+    SendTo(member, LeaseGranted{run->id(), message.request, lease->lease, lease->range});
+    return;
+  }
+  std::string why_not;
+  if (GrantLease(*run, member, message, &why_not)) return;
+  member.wish = message;
+  SendTo(member, LeaseDenied{run->id(), message.request, why_not});
+}
+
+bool Machine::GrantLease(Run& run, Member& member, const LeaseRequest& wish, std::string* why_not) {
+  const uint64_t per_step = run.spec->batch.sequences_per_step;
+  uint64_t samples = wish.samples;
+  if (run.record.state == JobState::kClosing) {
+    const uint64_t left = run.record.stop_step > member.step ? run.record.stop_step - member.step : 0;
+    samples = std::min(samples, run.ending == Ending::kRounds ? Times(left, per_step) : 0);
+    if (samples == 0) *why_not = "the job is ending";
+  } else if (run.record.state != JobState::kRunning) {
+    samples = 0;
+    *why_not = absl::StrCat("the job is ", NameOf(run.record.state));
+  }
+  const uint64_t period = Times(run.inner_steps(), per_step);
+  const uint64_t limit = Times(uint64_t{run.spec->sync.max_unsynced_periods} + 1, period);
+  const uint64_t outstanding = run.pool.Outstanding(member.record.worker);
+  if (samples > 0 && outstanding >= limit) {
+    *why_not =
+        absl::StrCat(outstanding, " leased samples are in no committed contribution yet; at most ", limit, " may be");
+    return false;
+  }
+  if (samples > 0 && run.pool.Unleased() == 0) RecoverAbsentLeases(run);
+  if (samples > 0 && run.pool.Unleased() == 0) {
+    *why_not = "the dataset is used up";
+    return false;
+  }
+  if (samples == 0) return false;
+  counters_touched_ = true;
+  const LeaseId id{counters_.next_lease++};
+  const auto lease = run.pool.Grant(id, member.record, wish.request, std::min(samples, limit - outstanding));
+  member.wish.reset();
+  SendTo(member, LeaseGranted{run.id(), wish.request, id, lease->range});
+  return true;
+}
+
+void Machine::RecoverAbsentLeases(Run& run) {
+  for (auto& [id, member] : fleet_.members()) {
+    if (member.lost && member.record.job == run.id()) Fence(member, "the pool is empty and it is lost");
+  }
+}
+
+void Machine::GrantWishes(Run& run) {
+  for (auto& [id, member] : fleet_.members()) {
+    if (member.record.job != run.id() || !member.wish || !member.connection) continue;
+    const LeaseRequest wish = *member.wish;
+    std::string why_not;
+    GrantLease(run, member, wish, &why_not);
+  }
+}
+
+void Machine::Hear(Member& member, const Ready& message) {
+  Run* run = RunOf(member);
+  if (run == nullptr || message.job != run->id()) return;
+  const WorkerId& id = member.record.worker;
+  member.step = std::max(member.step, message.step);
+  const bool joins = member.stage != Stage::kTraining;
+  member.stage = Stage::kTraining;
+  member.heartbeat.activity = WorkerActivity::kTraining;
+  if (run->record.state == JobState::kClosing) {
+    // A worker without leases that joins an ending job has no drift.
+    const bool empty = joins && run->pool.HeldBy(id).empty();
+    member.finished = member.finished || empty || message.step >= run->record.stop_step;
+  }
+  if (!joins || member.record.evaluate_only || member.draining || !run->Gathers()) return;
+  for (Round& round : run->rounds) {
+    // A joiner is expected from the next opening on; where nobody else is at work, or at the very start, from now on.
+    const bool start = round.accepted.empty() && (round.version.value == 0 || round.expected.empty());
+    if (!round.closing && start) round.expected.insert(id);
+  }
+  Note(run->id(), "worker training", absl::StrCat("worker ", id.value, " trains from step ", message.step),
+       {{"worker", id.value}});
+}
+
+void Machine::Hear(Member& member, const Applied& message) {
+  if (message.hash_matches || message.job != member.record.job) return;
+  const WorkerId& id = member.record.worker;
+  if (Run* run = RunOf(member)) {
+    DropUploads(*run, &id, absl::AbortedError("withdrawn: the replica deviates from the published version"));
+  }
+  Note(message.job, "deviant",
+       absl::StrCat("worker ", id.value, " holds other bits than published for fragment ",
+                    message.applied.fragment.value, " version ", message.applied.version.value,
+                    "; it fetches the whole fragment"),
+       {{"worker", id.value}});
+}
+
+void Machine::Hear(Member& member, const EvaluationDone& message) {
+  Run* run = RunOf(member);
+  if (run == nullptr || message.job != run->id() || !run->evaluation || message.evaluation != run->evaluation->number ||
+      run->evaluation->versions.empty()) {
+    return;
+  }
+  EvaluationRecord record;
+  record.job = run->id();
+  record.evaluation = message.evaluation;
+  record.clock_step = run->evaluation->clock_step;
+  record.versions = run->evaluation->versions;
+  record.nll_micro_nats = message.nll_micro_nats;
+  record.tokens = message.tokens;
+  record.text_bytes = message.text_bytes;
+  record.trained_tokens = run->tokens_committed;
+  record.wall_nanos = wall_nanos_;
+  run->evaluations.push_back(record);
+  run->record.next_evaluation = message.evaluation + 1;
+  run->touched = true;
+  run->evaluation.reset();
+  out_.records.push_back(record);
+  Note(run->id(), "evaluation",
+       absl::StrCat("evaluation ", message.evaluation, " at step ", record.clock_step, " by ",
+                    member.record.worker.value),
+       {{"evaluation", absl::StrCat(message.evaluation)},
+        {"nll_micro_nats", absl::StrCat(message.nll_micro_nats)},
+        {"tokens", absl::StrCat(message.tokens)},
+        {"text_bytes", absl::StrCat(message.text_bytes)},
+        {"worker", member.record.worker.value}});
+}
+
+void Machine::Hear(Member& member, const LeaseReturn& message) {
+  Run* run = RunOf(member);
+  if (run == nullptr || message.job != run->id()) return;
+  for (const LeaseCursor& c : message.leases) {
+    const LeaseRecord* lease = run->pool.Find(c.lease);
+    if (lease != nullptr && lease->worker == member.record.worker)
+      run->pool.Return(c.lease, run->AcceptedCursor(c.lease));
+  }
+}
+
+void Machine::Hear(Member& member, const Leaving& message) {
+  Note(member.record.job, "worker left",
+       absl::StrCat("worker ", member.record.worker.value, " leaves: ", message.reason),
+       {{"worker", member.record.worker.value}});
+  Fence(member, "it has left");
+  member.lost = true;
+  member.lost_at = now_;
+  Disconnect(member);
+}
+
+void Machine::Hear(Member& member, const JobFailure& message) {
+  Run* run = RunOf(member);
+  if (run == nullptr || message.job != run->id()) return;
+  const WorkerId id = member.record.worker;
+  Note(run->id(), "worker failed", absl::StrCat("worker ", id.value, " cannot go on: ", message.reason),
+       {{"worker", id.value}});
+  if (message.permanent) {
+    End(*run, JobState::kFailed, absl::StrCat("worker ", id.value, ": ", message.reason));
+    return;
+  }
+  const std::vector<SampleRange> held = [&] {
+    std::vector<SampleRange> ranges;
+    for (const LeaseId lease : run->pool.HeldBy(id)) {
+      const LeaseRecord* record = run->pool.Find(lease);
+      ranges.push_back({record->consumed_to, record->range.end});
+    }
+    return ranges;
+  }();
+  member.barred.insert(run->id());
+  Detach(member, "it could not go on with this job");
+  if (message.reason.rfind(kNonFinite, 0) == 0) SuspectRanges(*run, id, held);
+  run->failures[id] = message.reason;
+  JudgeFailures(*run, message.reason);
+}
+
+void Machine::SuspectRanges(Run& run, const WorkerId& worker, const std::vector<SampleRange>& held) {
+  for (const SampleRange& range : held) {
+    for (const auto& [other, suspect] : run.suspects) {
+      const SampleRange both{std::max(range.begin, suspect.begin), std::min(range.end, suspect.end)};
+      if (other == worker || both.begin >= both.end) continue;
+      const uint64_t count = run.pool.Abandon(both);
+      if (count == 0) continue;
+      Note(run.id(), "samples abandoned",
+           absl::StrCat(count, " samples at [", both.begin, ", ", both.end, ") made workers ", other.value, " and ",
+                        worker.value, " non-finite and are left out; look at the data there"),
+           {{"begin", absl::StrCat(both.begin)}, {"end", absl::StrCat(both.end)}});
+    }
+    if (run.suspects.size() < Run::kSuspects) run.suspects.emplace_back(worker, range);
+  }
+}
+
+void Machine::JudgeFailures(Run& run, const std::string& reason) {
+  for (const auto& [id, member] : fleet_.members()) {
+    if (!member.lost && !member.record.evaluate_only && !member.barred.contains(run.id())) return;
+  }
+  End(run, JobState::kFailed, absl::StrCat("all ", run.failures.size(), " workers failed; the last said: ", reason));
+}
+
+void Machine::Hear(Member&, const LogLines&) {}  // the engine passes them on to whoever asked
+
+}  // namespace atl

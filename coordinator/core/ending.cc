@@ -1,0 +1,258 @@
+// The stop rule, the closing rounds, evaluations and checkpoints: everything around the end of a job.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/machine.h"
+
+namespace atl {
+namespace {
+
+constexpr uint32_t kEvaluationTries = 5;              // then it is left out and the job goes on
+constexpr Duration kEvaluationMinimum = Seconds(60);  // beyond what the worker's own pace suggests
+
+uint64_t CeilTo(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
+
+}  // namespace
+
+void Machine::CheckStop(Run& run) {
+  if (run.record.state != JobState::kRunning || !run.loaded) return;
+  const StopSpec& stop = run.spec->stop;
+  const uint64_t clock = ClockOf(run);
+  if (stop.inner_steps > 0 && clock >= stop.inner_steps) {
+    BeginClosing(run, stop.inner_steps, absl::StrCat("step ", stop.inner_steps, " is reached"));
+    return;
+  }
+  const uint64_t length = run.spec->data.sequence_length;
+  if (stop.tokens > 0 && run.pool.record().consumed >= (stop.tokens - 1) / std::max<uint64_t>(length, 1) + 1) {
+    // Nobody is beyond the next send step of a whole period, so no drift is left after it.
+    const uint64_t ahead = CeilTo(std::max(clock, NewestStep(run)) + 1, run.inner_steps());
+    BeginClosing(run, stop.inner_steps > 0 ? std::min(ahead, stop.inner_steps) : ahead,
+                 absl::StrCat(stop.tokens, " tokens are consumed"));
+    return;
+  }
+  if (run.pool.Unleased() > 0) return;
+  bool starving = false;
+  uint64_t least = UINT64_MAX;
+  for (const auto& [id, member] : fleet_.members()) {
+    if (!member.Trains(run.id()) || member.lost) continue;
+    if (member.stage != Stage::kTraining || member.heartbeat.activity != WorkerActivity::kWaiting) return;
+    starving = starving || member.wish.has_value();
+    least = std::min(least, member.step);
+  }
+  if (starving) BeginClosing(run, least, "the dataset is used up");
+}
+
+void Machine::BeginClosing(Run& run, uint64_t stop_step, const std::string& why) {
+  run.record.stop_step = stop_step;
+  run.ending = Ending::kRounds;
+  SetState(run, JobState::kClosing, why);
+  for (auto& [id, member] : fleet_.members()) {
+    if (member.record.job == run.id()) member.finished = false;
+  }
+  SendToJob(run, ClosingStarted{run.id(), stop_step, run.Versions()});
+  for (uint32_t p = 0; p < run.rounds.size(); ++p) {
+    if (!run.rounds[p].closing) OpenRound(run, FragmentIndex{p});
+  }
+}
+
+bool Machine::ClosingRoundsDone(Run& run) {
+  bool done = true;
+  for (uint32_t p = 0; p < run.rounds.size(); ++p) {
+    Round& round = run.rounds[p];
+    if (!round.closing) {
+      round.expected.clear();
+      for (const auto& [id, member] : fleet_.members()) {
+        const bool there = member.Trains(run.id()) && !member.lost && member.stage == Stage::kTraining;
+        if (there && !member.finished && !run.HasClosed(FragmentIndex{p}, id, member.step)) round.expected.insert(id);
+      }
+    }
+    const bool sending = std::any_of(run.uploads.begin(), run.uploads.end(),
+                                     [&](const auto& u) { return u.second.header.target.fragment.value == p; });
+    done = done && !round.closing && round.accepted.empty() && round.expected.empty() && !sending;
+  }
+  return done;
+}
+
+void Machine::AdvanceClosing(Run& run) {
+  if (!run.loaded) return;
+  if (run.ending == Ending::kRounds) {
+    if (!ClosingRoundsDone(run)) return;
+    const bool anyone = std::any_of(fleet_.members().begin(), fleet_.members().end(), [&](const auto& entry) {
+      return entry.second.record.job == run.id() && !entry.second.lost && entry.second.stage == Stage::kTraining;
+    });
+    if (!anyone && !run.record.draining) return;
+    run.ending = anyone ? Ending::kEvaluation : Ending::kCheckpoint;
+    Note(run.id(), "closing rounds done", "every fragment is synchronised for the last time");
+  }
+  if (run.ending == Ending::kEvaluation) {
+    if (WantsEvaluation(run)) {
+      StartEvaluation(run);
+      AdvanceEvaluation(run);
+      return;
+    }
+    run.evaluation.reset();
+    run.ending = Ending::kCheckpoint;
+  }
+  const VersionVector heads = run.Versions();
+  uint64_t step = ClockOf(run);
+  for (const auto& [at, checkpoint] : run.checkpoints) {
+    if (checkpoint.versions == heads) {
+      if (checkpoint.complete) {
+        End(run, run.record.draining ? JobState::kCancelled : JobState::kSucceeded,
+            run.record.draining ? "cancelled; ended in order" : "");
+      }
+      return;
+    }
+    step = std::max(step, at + 1);
+  }
+  WriteCheckpointNow(run, step);
+}
+
+void Machine::End(Run& run, JobState state, const std::string& reason) {
+  run.record.end_wall_nanos = wall_nanos_;
+  run.ending = Ending::kNone;
+  run.evaluation.reset();
+  for (auto& [id, member] : fleet_.members()) {
+    if (member.record.job == run.id()) Detach(member, absl::StrCat("the job is ", NameOf(state)));
+  }
+  for (auto& [id, upload] : run.uploads) {
+    Verdict(id, UploadDecision::kRefused,
+            absl::FailedPreconditionError(absl::StrCat("job ", run.id().value, " has ended: ", NameOf(state))));
+  }
+  run.uploads.clear();
+  for (Round& round : run.rounds) {
+    round.accepted.clear();
+    round.expected.clear();
+    round.closing = false;
+  }
+  SettleRevoked(run);
+  if (run.rollback_request) Answer(*run.rollback_request, absl::InternalError(reason), run.id());
+  run.rollback_request.reset();
+  run.loaded = false;
+  SetState(run, state, reason);
+  out_.tasks.push_back(ReleaseJob{run.id()});
+}
+
+bool Machine::WantsEvaluation(const Run& run) const {
+  const VersionVector heads = run.Versions();
+  if (run.record.held_out_samples == 0 || heads == run.not_evaluated) return false;
+  return run.evaluations.empty() || run.evaluations.back().versions != heads;
+}
+
+void Machine::StartEvaluation(Run& run) {
+  if (run.record.held_out_samples == 0 || run.evaluation) return;
+  run.evaluation = PendingEvaluation{.number = run.record.next_evaluation};
+}
+
+void Machine::AdvanceEvaluation(Run& run) {
+  if (!run.loaded || !run.Open()) return;
+  const bool untouched = run.rounds_committed == 0 && run.evaluations.empty() && run.rounds[0].accepted.empty();
+  if (run.record.state == JobState::kRunning && untouched && run.not_evaluated.empty()) StartEvaluation(run);
+  if (!run.evaluation) return;
+  PendingEvaluation& pending = *run.evaluation;
+  if (!pending.holder.value.empty()) {
+    const Member* holder = fleet_.Find(pending.holder);
+    const bool able = holder != nullptr && holder->record.job == run.id() && !holder->lost;
+    if (able && now_ < pending.deadline) return;
+    Note(run.id(), "evaluation moves",
+         absl::StrCat("evaluation ", pending.number, " is taken from worker ", pending.holder.value, ", which ",
+                      able ? "is too slow" : "is lost"),
+         {{"worker", pending.holder.value}});
+    pending.holder = {};
+    if (++pending.tries >= kEvaluationTries) {
+      Note(run.id(), "evaluation left out", absl::StrCat("no worker has finished evaluation ", pending.number));
+      run.not_evaluated = run.Versions();
+      run.evaluation.reset();
+      return;
+    }
+  }
+  if (Member* next = NextEvaluator(run)) GiveEvaluation(run, *next);
+}
+
+Member* Machine::NextEvaluator(const Run& run) {
+  Member* first = nullptr;
+  Member* after = nullptr;
+  for (auto& [id, member] : fleet_.members()) {
+    if (member.record.job != run.id() || member.lost || member.draining) continue;
+    if (member.record.evaluate_only) return member.stage == Stage::kTraining ? &member : nullptr;
+    if (member.stage != Stage::kTraining || !member.connection) continue;
+    if (first == nullptr) first = &member;
+    if (after == nullptr && run.last_evaluator < id) after = &member;
+  }
+  // An evaluator that sorts behind the trainers still takes them all.
+  for (auto& [id, member] : fleet_.members()) {
+    if (member.record.job == run.id() && !member.lost && member.record.evaluate_only && !member.draining) {
+      return member.stage == Stage::kTraining ? &member : nullptr;
+    }
+  }
+  return after != nullptr ? after : first;
+}
+
+void Machine::GiveEvaluation(Run& run, Member& member) {
+  PendingEvaluation& pending = *run.evaluation;
+  pending.holder = member.record.worker;
+  pending.versions = run.Versions();
+  pending.clock_step = run.record.state == JobState::kClosing ? ClockOf(run) : run.clock_floor;
+  const uint64_t samples =
+      std::max<uint64_t>(1, run.spec->evaluation.max_tokens / std::max(1u, run.spec->data.sequence_length));
+  const uint64_t steps = samples / std::max(1u, run.spec->batch.sequences_per_step) + 1;
+  pending.deadline = now_ + kEvaluationMinimum + TimesAtMostADay(Duration{member.heartbeat.step_ns}, steps) * 2;
+  run.last_evaluator = pending.holder;
+  SendEvaluation(member, run);
+  if (run.record.state == JobState::kClosing || member.record.evaluate_only) return;
+  for (Round& round : run.rounds) {
+    if (!round.closing && !round.accepted.contains(pending.holder)) round.expected.erase(pending.holder);
+  }
+}
+
+void Machine::SendEvaluation(const Member& member, const Run& run) {
+  const uint64_t wanted =
+      std::max<uint64_t>(1, run.spec->evaluation.max_tokens / std::max(1u, run.spec->data.sequence_length));
+  SendTo(member, EvaluationAssigned{run.id(), run.evaluation->number, run.evaluation->versions,
+                                    std::min(wanted, run.record.held_out_samples)});
+}
+
+void Machine::WriteCheckpointNow(Run& run, uint64_t step) {
+  CheckpointRecord record;
+  record.job = run.id();
+  record.step = step;
+  record.versions = run.Versions();
+  record.pool_consumed = run.pool.record().consumed;
+  record.pool_frontier = run.pool.record().frontier;
+  if (!run.checkpoints.emplace(step, record).second) return;
+  out_.records.push_back(record);
+  out_.tasks.push_back(WriteCheckpoint{run.id(), step, record.versions});
+}
+
+void Machine::On(const CheckpointWritten& e) {
+  Run* run = Find(e.job);
+  if (run == nullptr) return;
+  const auto it = run->checkpoints.find(e.step);
+  if (it == run->checkpoints.end() || it->second.complete) return;
+  it->second.complete = true;
+  it->second.hashes = e.hashes;
+  it->second.wall_nanos = e.wall_nanos;
+  out_.records.push_back(it->second);
+  Note(run->id(), "checkpoint", absl::StrCat("checkpoint at step ", e.step, " is on disk"),
+       {{"step", absl::StrCat(e.step)}});
+  Retain(*run);
+}
+
+void Machine::Retain(Run& run) {
+  const CheckpointSpec& rule = run.spec->checkpoint;
+  const uint64_t every = uint64_t{rule.every_rounds} * rule.keep_every;
+  std::vector<uint64_t> complete;
+  for (const auto& [step, checkpoint] : run.checkpoints) {
+    if (checkpoint.complete) complete.push_back(step);
+  }
+  const size_t keep = std::max(1u, rule.keep_last);
+  for (size_t i = 0; i + keep < complete.size(); ++i) {
+    const uint64_t version = run.checkpoints.at(complete[i]).versions[0].value;
+    if (every != 0 && version % every == 0) continue;
+    run.checkpoints.erase(complete[i]);
+    out_.records.push_back(CheckpointDropped{run.id(), complete[i]});
+    out_.tasks.push_back(DropCheckpoint{run.id(), complete[i]});
+  }
+}
+
+}  // namespace atl

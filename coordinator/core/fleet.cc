@@ -1,0 +1,48 @@
+#include "coordinator/core/fleet.h"
+
+#include <algorithm>
+
+#include "common/plan/limits.h"
+
+namespace atl {
+
+Member* Fleet::Find(const WorkerId& worker) {
+  const auto it = members_.find(worker);
+  return it == members_.end() ? nullptr : &it->second;
+}
+
+const Member* Fleet::Find(const WorkerId& worker) const {
+  const auto it = members_.find(worker);
+  return it == members_.end() ? nullptr : &it->second;
+}
+
+Member* Fleet::OnConnection(ConnectionId connection) {
+  for (auto& [id, member] : members_) {
+    if (member.connection == connection) return &member;
+  }
+  return nullptr;
+}
+
+Member& Fleet::Add(WorkerRecord record) {
+  Member& member = members_[record.worker];
+  member.record = std::move(record);
+  return member;
+}
+
+size_t Fleet::Alive() const {
+  return static_cast<size_t>(
+      std::count_if(members_.begin(), members_.end(), [](const auto& entry) { return !entry.second.lost; }));
+}
+
+void Fleet::TakeChanges(std::vector<LedgerRecord>& out) {
+  for (const WorkerId& worker : touched_) out.push_back(members_.at(worker).record);
+  touched_.clear();
+}
+
+bool IsValidName(const std::string& name) {
+  if (name.empty() || name.size() > limits::kNameBytes || name[0] == '-') return false;
+  return std::all_of(name.begin(), name.end(),
+                     [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; });
+}
+
+}  // namespace atl

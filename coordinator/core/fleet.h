@@ -1,0 +1,65 @@
+// Who is there. Membership has a clock, a lease has none: a member is lost after a silence, keeps its leases for one
+// more period of absence, and is then fenced: its record gets an incarnation that nobody holds. Pure; owned by the
+// engine thread.
+//
+//   connected -> silent for membership_timeout -> lost -> absent for one period -> fenced (leases go back)
+//       ^------------- reconnects, same incarnation ----'          `-- reconnects: new incarnation
+#ifndef ATOLL_COORDINATOR_CORE_FLEET_H_
+#define ATOLL_COORDINATOR_CORE_FLEET_H_
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "coordinator/core/events.h"
+
+namespace atl {
+
+// Within the assigned job.
+enum class Stage { kNone, kFetching, kTraining };
+
+struct Member {
+  WorkerRecord record;
+  std::optional<ConnectionId> connection;
+  Instant heard;  // newest sign of life
+  bool lost = false;
+  Instant lost_at{};
+  bool draining = false;  // gets no new work
+  Stage stage = Stage::kNone;
+  bool finished = false;  // in an ending job: has nothing more to contribute
+  uint64_t step = 0;      // newest job clock it reported in this job
+  Heartbeat heartbeat;
+  std::set<JobId> barred;            // it failed at these since it connected
+  std::optional<LeaseRequest> wish;  // denied; granted as soon as samples come free
+
+  bool Assigned() const { return !record.job.value.empty(); }
+  bool Trains(const JobId& job) const { return record.job == job && !record.evaluate_only; }
+};
+
+class Fleet {
+ public:
+  Member* Find(const WorkerId& worker);
+  const Member* Find(const WorkerId& worker) const;
+  Member* OnConnection(ConnectionId connection);
+  Member& Add(WorkerRecord record);
+  size_t Alive() const;
+  std::map<WorkerId, Member>& members() { return members_; }
+  const std::map<WorkerId, Member>& members() const { return members_; }
+
+  // Writes the member's record at the end of the step.
+  void Touch(const WorkerId& worker) { touched_.insert(worker); }
+  void TakeChanges(std::vector<LedgerRecord>& out);
+
+ private:
+  std::map<WorkerId, Member> members_;
+  std::set<WorkerId> touched_;
+};
+
+// [a-z0-9] then [a-z0-9-]*, at most limits::kNameBytes.
+bool IsValidName(const std::string& name);
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_CORE_FLEET_H_

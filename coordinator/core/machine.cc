@@ -1,0 +1,190 @@
+#include "coordinator/core/machine.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+
+namespace atl {
+namespace {
+
+constexpr int kAdvanceLimit = 64;  // passes until nothing more is possible; each pass but the last has an effect
+
+}  // namespace
+
+Machine::Machine(CoreOptions options, RecoveredState recovered, Instant now)
+    : options_(options), boot_(recovered.boot), counters_(recovered.counters), now_(now) {
+  for (RecoveredJob& job : recovered.jobs) Recover(std::move(job), now);
+  for (const LeaseRecord& lease : recovered.leases) {
+    if (Run* run = Find(lease.job)) run->pool.Restore(lease);
+  }
+  for (WorkerRecord& worker : recovered.workers) Recover(std::move(worker), now);
+  for (auto& [id, run] : runs_) {
+    for (uint32_t p = 0; p < run.rounds.size() && !HasEnded(run.record.state); ++p) OpenRound(run, FragmentIndex{p});
+  }
+}
+
+void Machine::Recover(RecoveredJob job, Instant now) {
+  Run run(std::move(job.job), std::move(job.pool));
+  ATOLL_CHECK(job.heads.size() == run.rounds.size(), "a job has one head for each fragment");
+  for (size_t p = 0; p < job.heads.size(); ++p) {
+    run.rounds[p].version = job.heads[p].version;
+    run.rounds[p].hash = job.heads[p].hash;
+  }
+  for (ContributionHeader& header : job.accepted) {
+    Round& round = run.rounds.at(header.target.fragment.value);
+    if (round.version != header.target.version) continue;
+    const WorkerId worker = header.worker;
+    round.accepted.insert_or_assign(worker, Arrival{std::move(header), now});
+  }
+  for (ContributionHeader& header : job.committed) {
+    const WorkerId worker = header.worker;
+    if (header.target.fragment.value == 0 && header.target.version.value + 1 == run.rounds[0].version.value) {
+      run.participants.insert(worker);
+    }
+    run.committed.at(header.target.fragment.value).insert_or_assign(worker, std::move(header));
+  }
+  run.clock_floor = job.clock_step;
+  run.rounds_committed = job.rounds_committed;
+  run.tokens_committed = job.tokens_committed;
+  run.evaluations = std::move(job.evaluations);
+  for (CheckpointRecord& c : job.checkpoints) run.checkpoints.emplace(c.step, c);
+  if (run.record.state == JobState::kClosing) run.ending = Ending::kRounds;
+  const JobId id = run.id();
+  runs_.emplace(id, std::move(run));
+}
+
+void Machine::Recover(WorkerRecord worker, Instant now) {
+  Member& member = fleet_.Add(std::move(worker));
+  member.heard = now;
+  const Run* run = RunOf(member);
+  if (run == nullptr) return;
+  const bool holds = !run->pool.HeldBy(member.record.worker).empty();
+  const bool sent = std::any_of(run->rounds.begin(), run->rounds.end(),
+                                [&](const Round& r) { return r.accepted.contains(member.record.worker); });
+  member.stage = holds || sent ? Stage::kTraining : Stage::kFetching;
+}
+
+Effects Machine::Start(Instant now) {
+  now_ = now;
+  for (auto& [id, run] : runs_) {
+    if (HasEnded(run.record.state)) continue;
+    const VersionVector heads = run.Versions();
+    Task load = PrepareParameters{id};
+    std::vector<uint64_t> gone;
+    for (const auto& [step, checkpoint] : run.checkpoints) {
+      if (checkpoint.complete && checkpoint.versions == heads && run.record.epoch > 0) {
+        load = RestoreCheckpoint{id, step, run.record.epoch};
+      }
+      if (!checkpoint.complete && checkpoint.versions != heads) gone.push_back(step);
+    }
+    for (const uint64_t step : gone) {
+      run.checkpoints.erase(step);
+      out_.records.push_back(CheckpointDropped{id, step});
+      out_.tasks.push_back(DropCheckpoint{id, step});
+    }
+    out_.tasks.push_back(std::move(load));
+    SettleRevoked(run);
+  }
+  return TakeEffects();
+}
+
+Effects Machine::Step(const Event& event, Instant now, int64_t wall_nanos) {
+  ATOLL_CHECK(now >= now_, "time does not go back");
+  now_ = now;
+  wall_nanos_ = std::max(wall_nanos_, wall_nanos);
+  ExpireMembers();
+  std::visit([this](const auto& e) { On(e); }, event);
+  for (int pass = 0;; ++pass) {
+    ATOLL_CHECK(pass < kAdvanceLimit, "the core does not come to rest");
+    const size_t before = EffectsCount();
+    Advance();
+    if (EffectsCount() == before) break;
+  }
+  return TakeEffects();
+}
+
+size_t Machine::EffectsCount() const {
+  return out_.records.size() + out_.sends.size() + out_.closes.size() + out_.verdicts.size() + out_.tasks.size() +
+         out_.answers.size() + out_.notes.size();
+}
+
+Effects Machine::TakeEffects() {
+  if (counters_touched_) out_.records.push_back(counters_);
+  counters_touched_ = false;
+  fleet_.TakeChanges(out_.records);
+  for (auto& [id, run] : runs_) {
+    if (run.touched) out_.records.push_back(run.record);
+    run.touched = false;
+    run.pool.TakeChanges(out_.records);
+  }
+  return std::exchange(out_, Effects{});
+}
+
+Run* Machine::Find(const JobId& job) {
+  const auto it = runs_.find(job);
+  return it == runs_.end() ? nullptr : &it->second;
+}
+
+const Run* Machine::Find(const JobId& job) const {
+  const auto it = runs_.find(job);
+  return it == runs_.end() ? nullptr : &it->second;
+}
+
+void Machine::SendTo(const Member& member, CoordinatorMessage message) {
+  if (member.connection) out_.sends.push_back({*member.connection, std::move(message)});
+}
+
+void Machine::SendToJob(const Run& run, const CoordinatorMessage& message) {
+  for (const auto& [id, member] : fleet_.members()) {
+    if (member.record.job == run.id()) SendTo(member, message);
+  }
+}
+
+void Machine::Disconnect(Member& member) {
+  if (member.connection) out_.closes.push_back({*member.connection});
+  member.connection.reset();
+}
+
+Incarnation Machine::NewIncarnation() {
+  counters_touched_ = true;
+  return Incarnation{counters_.next_incarnation++};
+}
+
+void Machine::Note(const JobId& job, std::string kind, std::string text, std::map<std::string, std::string> fields) {
+  out_.notes.push_back({job, std::move(kind), std::move(text), std::move(fields)});
+}
+
+void Machine::SetState(Run& run, JobState state, const std::string& reason) {
+  run.record.state = state;
+  run.record.reason = reason;
+  run.touched = true;
+  Note(run.id(), "state",
+       absl::StrCat("job ", run.id().value, " is ", NameOf(state), reason.empty() ? "" : ": ", reason),
+       {{"state", NameOf(state)}});
+}
+
+void Machine::Verdict(UploadId upload, UploadDecision decision, absl::Status status) {
+  out_.verdicts.push_back({upload, decision, std::move(status)});
+}
+
+Instant Machine::NextWake() const {
+  Instant wake = kNever;
+  for (const auto& [id, member] : fleet_.members()) {
+    if (!member.lost) {
+      wake = std::min(wake, member.heard + options_.membership_timeout);
+    } else if (member.Assigned()) {
+      wake = std::min(wake, member.lost_at + AbsenceOf(member));
+    }
+  }
+  for (const auto& [id, run] : runs_) {
+    if (run.evaluation && !run.evaluation->holder.value.empty()) wake = std::min(wake, run.evaluation->deadline);
+    if (!run.Gathers()) continue;
+    for (uint32_t p = 0; p < run.rounds.size(); ++p) {
+      wake = std::min(wake, DecideRound(run.rounds[p], RuleOf(run, FragmentIndex{p}), now_).wake);
+    }
+  }
+  return wake;
+}
+
+}  // namespace atl

@@ -1,0 +1,181 @@
+// The state behind Core and the verbs that change it, spread over bodies by theme: membership.cc (hello, silence,
+// fencing), conversation.cc (what workers say), uploads.cc, commits.cc (rounds), ending.cc (closing, evaluations,
+// checkpoints), requests.cc (people's wishes), assignment.cc (queue), view.cc. Handlers change state; Advance then does
+// everything that has become possible. Records of changed rows are collected once, at the end of the step. Pure; owned
+// by the engine thread.
+#ifndef ATOLL_COORDINATOR_CORE_MACHINE_H_
+#define ATOLL_COORDINATOR_CORE_MACHINE_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/core/core.h"
+#include "coordinator/core/fleet.h"
+#include "coordinator/core/run.h"
+
+namespace atl {
+
+class Machine {
+ public:
+  Machine(CoreOptions options, RecoveredState recovered, Instant now);
+
+  Effects Start(Instant now);
+  Effects Step(const Event& event, Instant now, int64_t wall_nanos);
+  Instant NextWake() const;
+
+  BootNumber boot() const { return boot_; }
+  std::vector<JobId> Jobs() const;
+  std::optional<JobView> ViewJob(const JobId& job, Instant now) const;
+  std::vector<WorkerView> ViewWorkers(Instant now) const;
+  void CheckInvariants() const;
+
+ private:
+  // ---- events, by theme
+  void On(const WorkerConnected& e);
+  void On(const WorkerSaid& e);
+  void On(const ConnectionClosed& e);
+  void On(const UploadOffered& e);
+  void On(const UploadFinished& e);
+  void On(const ContributionDurable& e);
+  void On(const UploadBroken& e);
+  void On(const JobSubmitted& e);
+  void On(const JobControlled& e);
+  void On(const JobUpdated& e);
+  void On(const JobRolledBack& e);
+  void On(const WorkerDrained& e);
+  void On(const ParametersReady& e);
+  void On(const TaskFailed& e);
+  void On(const RoundAggregated& e);
+  void On(const ContributionsScreened& e);
+  void On(const CheckpointWritten& e);
+  void On(const DiskSpace& e) { disk_low_ = e.low; }
+  void On(const Tick&) {}
+
+  // ---- recovery
+  void Recover(RecoveredJob job, Instant now);
+  void Recover(WorkerRecord worker, Instant now);
+
+  // ---- membership.cc
+  std::optional<Refused> RefusalOf(const Hello& hello) const;
+  bool MayResume(const Member& member, const Hello& hello) const;
+  void Join(Member& member, const Hello& hello);
+  std::vector<Welcome::Fate> FatesOf(const Hello& hello) const;
+  void ExpireMembers();
+  Duration AbsenceOf(const Member& member) const;
+  // The incarnation ends: leases back, uploads refused, the record gets a number that nobody holds.
+  void Fence(Member& member, const std::string& why);
+  // The worker leaves its job; it is told when it is connected, else fenced.
+  void Detach(Member& member, const std::string& why);
+  void DropWork(Member& member, const std::string& why);
+  void ReturnLeases(Run& run, const WorkerId& worker);
+
+  // ---- conversation.cc
+  void Hear(Member& member, const Hello& message);
+  void Hear(Member& member, const Heartbeat& message);
+  void Hear(Member& member, const LeaseRequest& message);
+  void Hear(Member& member, const Ready& message);
+  void Hear(Member& member, const Applied& message);
+  void Hear(Member& member, const EvaluationDone& message);
+  void Hear(Member& member, const LeaseReturn& message);
+  void Hear(Member& member, const Leaving& message);
+  void Hear(Member& member, const JobFailure& message);
+  void Hear(Member& member, const LogLines& message);
+  bool GrantLease(Run& run, Member& member, const LeaseRequest& wish, std::string* why_not);
+  void RecoverAbsentLeases(Run& run);
+  void GrantWishes(Run& run);
+  void JudgeFailures(Run& run, const std::string& reason);
+  void SuspectRanges(Run& run, const WorkerId& worker, const std::vector<SampleRange>& held);
+
+  // ---- uploads.cc
+  struct Judgement {
+    UploadDecision decision = UploadDecision::kRefused;
+    absl::Status status;
+  };
+  Judgement JudgeOffer(const UploadOffered& e);
+  std::optional<Judgement> JudgeKey(const Run& run, const ContributionHeader& header) const;
+  absl::Status CheckSender(const Run& run, const ContributionHeader& header) const;
+  absl::Status CheckContent(const Run& run, const ContributionHeader& header);
+  absl::Status CheckCursors(const Run& run, const ContributionHeader& header);
+  void DropUploads(Run& run, const WorkerId* worker, const absl::Status& why);
+
+  // ---- commits.cc
+  RoundRule RuleOf(const Run& run, FragmentIndex fragment) const;
+  Duration GraceOf(const Run& run) const;
+  void OpenRound(Run& run, FragmentIndex fragment);
+  void AdvanceRounds(Run& run);
+  void IssueClose(Run& run, FragmentIndex fragment, const std::string& why);
+  void ReportOverdue(Run& run, FragmentIndex fragment, const RoundVerdict& verdict);
+  void SettleRevoked(Run& run);
+  void Publish(Run& run, const RoundRecord& record);
+  void AfterCommit(Run& run, FragmentIndex fragment);
+  uint64_t NewestStep(const Run& run) const;
+  uint64_t ClockOf(const Run& run) const { return run.ClockStep(NewestStep(run)); }
+
+  // ---- ending.cc
+  void CheckStop(Run& run);
+  void BeginClosing(Run& run, uint64_t stop_step, const std::string& why);
+  void AdvanceClosing(Run& run);
+  bool ClosingRoundsDone(Run& run);
+  void End(Run& run, JobState state, const std::string& reason);
+  bool WantsEvaluation(const Run& run) const;
+  void StartEvaluation(Run& run);
+  void AdvanceEvaluation(Run& run);
+  Member* NextEvaluator(const Run& run);
+  void GiveEvaluation(Run& run, Member& member);
+  void SendEvaluation(const Member& member, const Run& run);
+  void WriteCheckpointNow(Run& run, uint64_t step);
+  void Retain(Run& run);
+
+  // ---- requests.cc
+  void Answer(RequestId request, absl::Status status, const JobId& job = {});
+  absl::Status Control(Run& run, JobAction action);
+  absl::Status Pause(Run& run);
+  absl::Status Resume(Run& run);
+  absl::Status Cancel(Run& run, bool drain);
+  absl::Status RollBack(Run& run, const JobRolledBack& e);
+
+  // ---- assignment.cc
+  void Advance();
+  void AdvanceRun(Run& run);
+  void AssignWorkers();
+  void AssignEvaluators();
+  void Assign(Member& member, Run& run);
+  void SendAssignment(const Member& member, const Run& run);
+  uint32_t Needed(const Run& run) const;
+  std::vector<WorkerId> Workers(const Run& run) const;  // alive and assigned to train, by name
+  uint32_t Training(const Run& run) const;
+
+  // ---- small tools
+  Run* Find(const JobId& job);
+  const Run* Find(const JobId& job) const;
+  Run* RunOf(const Member& member) { return member.Assigned() ? Find(member.record.job) : nullptr; }
+  void SendTo(const Member& member, CoordinatorMessage message);
+  void SendToJob(const Run& run, const CoordinatorMessage& message);
+  void Disconnect(Member& member);
+  Incarnation NewIncarnation();
+  void Note(const JobId& job, std::string kind, std::string text, std::map<std::string, std::string> fields = {});
+  void SetState(Run& run, JobState state, const std::string& reason);
+  void Verdict(UploadId upload, UploadDecision decision, absl::Status status);
+  Effects TakeEffects();
+  size_t EffectsCount() const;
+  std::string WaitingLine(const Run& run) const;
+  std::string WaitingForRound(const Run& run) const;
+
+  CoreOptions options_;
+  BootNumber boot_;
+  CountersRecord counters_;
+  bool counters_touched_ = false;
+  Fleet fleet_;
+  std::map<JobId, Run> runs_;
+  bool disk_low_ = false;
+  Instant now_{};
+  int64_t wall_nanos_ = 0;
+  Effects out_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_CORE_MACHINE_H_

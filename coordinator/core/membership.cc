@@ -1,0 +1,186 @@
+// Hello, silence, fencing.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/plan/limits.h"
+#include "coordinator/core/machine.h"
+
+namespace atl {
+
+std::optional<Refused> Machine::RefusalOf(const Hello& hello) const {
+  if (hello.protocol_revision != kProtocolRevision) {
+    return Refused{absl::StrCat("this coordinator speaks protocol revision ", kProtocolRevision, ", the worker ",
+                                hello.protocol_revision, ": install the same release on both"),
+                   false};
+  }
+  if (hello.arithmetic_revision != kArithmeticRevision) {
+    return Refused{absl::StrCat("this coordinator computes with arithmetic revision ", kArithmeticRevision,
+                                ", the worker with ", hello.arithmetic_revision, ": install the same release on both"),
+                   false};
+  }
+  if (!IsValidName(hello.worker.value)) {
+    return Refused{
+        absl::StrCat("a worker's name must be 1 to ", limits::kNameBytes, " of a-z, 0-9 and -, not beginning with -"),
+        false};
+  }
+  const Member* member = fleet_.Find(hello.worker);
+  if (member == nullptr) {
+    if (fleet_.Alive() < limits::kWorkers) return std::nullopt;
+    return Refused{absl::StrCat("this coordinator has ", limits::kWorkers, " workers, its limit; remove one first"),
+                   true};
+  }
+  const bool same = hello.start_nonce == member->record.start_nonce ||
+                    (hello.incarnation.value != 0 && hello.incarnation == member->record.incarnation);
+  if (member->connection && !same) {
+    return Refused{
+        absl::StrCat("a worker named ", hello.worker.value, " is connected from another process; give this one ",
+                     "another name, or stop the other and wait ", SecondsOf(options_.membership_timeout)),
+        true};
+  }
+  return std::nullopt;
+}
+
+bool Machine::MayResume(const Member& member, const Hello& hello) const {
+  const WorkerRecord& record = member.record;
+  if (hello.incarnation.value == 0 || hello.incarnation != record.incarnation) return false;
+  if (hello.start_nonce != record.start_nonce || hello.evaluate_only != record.evaluate_only) return false;
+  if (!hello.job.value.empty() && hello.job != record.job) return false;
+  return std::all_of(hello.leases.begin(), hello.leases.end(),
+                     [&](const LeaseCursor& c) { return c.lease >= record.leases_from; });
+}
+
+void Machine::On(const WorkerConnected& e) {
+  if (auto refused = RefusalOf(e.hello)) {
+    Note({}, "worker refused", absl::StrCat("worker ", e.hello.worker.value, " refused: ", refused->reason));
+    out_.sends.push_back({e.connection, *refused});
+    out_.closes.push_back({e.connection});
+    return;
+  }
+  Member* member = fleet_.Find(e.hello.worker);
+  const bool known = member != nullptr;
+  if (!known) member = &fleet_.Add({.worker = e.hello.worker});
+  Disconnect(*member);
+  const bool resumed = known && MayResume(*member, e.hello);
+  if (!resumed) Join(*member, e.hello);
+  member->connection = e.connection;
+  member->heard = now_;
+  member->lost = false;
+  member->draining = false;
+  member->barred.clear();
+  SendTo(*member, Welcome{boot_, member->record.incarnation, resumed, options_.heartbeat_interval,
+                          options_.membership_timeout, FatesOf(e.hello)});
+  Note({}, "worker joined",
+       absl::StrCat("worker ", e.hello.worker.value, resumed ? " is back with" : " joins with", " incarnation ",
+                    member->record.incarnation.value));
+  const Run* run = RunOf(*member);
+  if (!resumed || run == nullptr) return;
+  SendAssignment(*member, *run);
+  if (run->evaluation && run->evaluation->holder == e.hello.worker) SendEvaluation(*member, *run);
+}
+
+void Machine::Join(Member& member, const Hello& hello) {
+  if (member.record.incarnation.value != 0) DropWork(member, "a new incarnation has joined");
+  member.record.incarnation = NewIncarnation();
+  member.record.start_nonce = hello.start_nonce;
+  member.record.evaluate_only = hello.evaluate_only;
+  member.record.device = hello.device;
+  member.heartbeat = {};
+  fleet_.Touch(hello.worker);
+}
+
+std::vector<Welcome::Fate> Machine::FatesOf(const Hello& hello) const {
+  std::vector<Welcome::Fate> fates;
+  const Run* run = Find(hello.job);
+  for (const HeldContribution& held : hello.held) {
+    ContributionFate fate = ContributionFate::kRefused;
+    const uint32_t p = held.target.fragment.value;
+    if (run != nullptr && p < run->rounds.size() && !HasEnded(run->record.state)) {
+      const Round& round = run->rounds[p];
+      const auto accepted = round.accepted.find(hello.worker);
+      const auto committed = run->committed[p].find(hello.worker);
+      if (held.target.version == round.version) {
+        const bool here = accepted != round.accepted.end() && accepted->second.header.digest == held.digest;
+        const bool taken = accepted != round.accepted.end() || round.closing;
+        fate = here ? ContributionFate::kAccepted : taken ? ContributionFate::kRefused : ContributionFate::kUnknown;
+      } else if (committed != run->committed[p].end() && committed->second.target == held.target &&
+                 committed->second.digest == held.digest) {
+        fate = ContributionFate::kCommitted;
+      }
+    }
+    fates.push_back({held.target, fate});
+  }
+  return fates;
+}
+
+void Machine::On(const ConnectionClosed& e) {
+  if (Member* member = fleet_.OnConnection(e.connection)) member->connection.reset();
+}
+
+Duration Machine::AbsenceOf(const Member& member) const {
+  const Run* run = Find(member.record.job);
+  const Duration period =
+      run == nullptr ? Duration{} : TimesAtMostADay(Duration{member.heartbeat.step_ns}, run->inner_steps());
+  return period.ns > 0 ? period : options_.membership_timeout;
+}
+
+void Machine::ExpireMembers() {
+  for (auto& [id, member] : fleet_.members()) {
+    if (!member.lost && now_ >= member.heard + options_.membership_timeout) {
+      member.lost = true;
+      member.lost_at = now_;
+      Disconnect(member);
+      Note(member.record.job, "worker lost",
+           absl::StrCat("worker ", id.value, " is lost: nothing heard for ", SecondsOf(options_.membership_timeout)),
+           {{"worker", id.value}});
+      if (Run* run = RunOf(member)) {
+        for (Round& round : run->rounds) round.expected.erase(id);
+      }
+    }
+    if (member.lost && member.Assigned() && now_ >= member.lost_at + AbsenceOf(member)) {
+      Fence(member, "it was away for a period");
+    }
+  }
+}
+
+void Machine::ReturnLeases(Run& run, const WorkerId& worker) {
+  for (const LeaseId id : run.pool.HeldBy(worker)) run.pool.Return(id, run.AcceptedCursor(id));
+}
+
+void Machine::DropWork(Member& member, const std::string& why) {
+  const WorkerId& id = member.record.worker;
+  if (Run* run = RunOf(member)) {
+    const size_t leases = run->pool.HeldBy(id).size();
+    DropUploads(*run, &id, absl::AbortedError(absl::StrCat("worker ", id.value, " left the job: ", why)));
+    ReturnLeases(*run, id);
+    for (Round& round : run->rounds) round.expected.erase(id);
+    if (run->evaluation && run->evaluation->holder == id) run->evaluation->holder = {};
+    if (leases > 0) {
+      Note(run->id(), "leases returned",
+           absl::StrCat(leases, " leases of worker ", id.value, " go back to the pool: ", why), {{"worker", id.value}});
+    }
+  }
+  member.record.job = {};
+  member.record.leases_from = LeaseId{counters_.next_lease};
+  member.stage = Stage::kNone;
+  member.finished = false;
+  member.step = 0;
+  member.wish.reset();
+  fleet_.Touch(id);
+}
+
+void Machine::Fence(Member& member, const std::string& why) {
+  DropWork(member, why);
+  member.record.incarnation = NewIncarnation();
+}
+
+void Machine::Detach(Member& member, const std::string& why) {
+  const JobId job = member.record.job;
+  DropWork(member, why);
+  if (member.connection) {
+    SendTo(member, Unassign{job, why});
+  } else {
+    member.record.incarnation = NewIncarnation();
+  }
+}
+
+}  // namespace atl

@@ -1,0 +1,39 @@
+// Which job gets which workers (design section 6): priority, then age. Every running job keeps its minimum; spare
+// workers go to the highest priority below its maximum. A job that waits starts only when its whole minimum can be had,
+// so that no worker stands idle in a job that cannot run. Pure.
+#ifndef ATOLL_COORDINATOR_CORE_QUEUE_H_
+#define ATOLL_COORDINATOR_CORE_QUEUE_H_
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "common/base/ids.h"
+
+namespace atl {
+
+struct QueuedJob {
+  JobId job;
+  int32_t priority = 0;
+  uint64_t sequence = 0;
+  uint32_t min = 1, max = 1;
+  bool started = false;           // takes whatever there is
+  std::vector<WorkerId> workers;  // alive and training it or on the way there, by name
+};
+struct FreeWorker {
+  WorkerId worker;
+  std::set<JobId> barred;  // it failed at these
+};
+struct Move {
+  WorkerId worker;
+  JobId from, to;  // empty: from or to nowhere
+  friend auto operator<=>(const Move&, const Move&) = default;
+};
+// In the order in which they are to be carried out. `barred` holds, for workers that have a job, the jobs they may not
+// get.
+std::vector<Move> PlanMoves(std::vector<QueuedJob> jobs, std::vector<FreeWorker> free,
+                            const std::map<WorkerId, std::set<JobId>>& barred);
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_CORE_QUEUE_H_

@@ -1,0 +1,255 @@
+// What people ask for, and what tasks report.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/plan/limits.h"
+#include "coordinator/core/machine.h"
+
+namespace atl {
+
+void Machine::Answer(RequestId request, absl::Status status, const JobId& job) {
+  out_.answers.push_back({request, std::move(status), job});
+}
+
+void Machine::On(const JobSubmitted& e) {
+  for (const auto& [id, run] : runs_) {
+    if (!e.request_id.empty() && run.record.request_id == e.request_id) return Answer(e.request, absl::OkStatus(), id);
+  }
+  JobId id{e.spec.name};
+  for (uint64_t n = counters_.next_job_sequence; id.value.empty() || (e.spec.name.empty() && Find(id) != nullptr);
+       ++n) {
+    id.value = absl::StrCat("job-", n);
+  }
+  if (!IsValidName(id.value)) {
+    return Answer(e.request,
+                  absl::InvalidArgumentError("metadata.name must be 1 to 63 of a-z, 0-9 and -, not beginning with -"));
+  }
+  if (Find(id) != nullptr) {
+    return Answer(e.request,
+                  absl::AlreadyExistsError(absl::StrCat("a job named ", id.value, " exists; choose another name")));
+  }
+  if (runs_.size() >= limits::kJobs) {
+    return Answer(e.request,
+                  absl::ResourceExhaustedError(absl::StrCat("the ledger holds ", limits::kJobs, " jobs, its limit")));
+  }
+  if (e.fragments == 0 || e.fragments > limits::kFragments || e.dataset_samples == 0) {
+    return Answer(e.request, absl::InvalidArgumentError(absl::StrCat("the job has ", e.fragments, " fragments and ",
+                                                                     e.dataset_samples, " samples; it cannot run")));
+  }
+  JobRecord record;
+  record.job = id;
+  record.sequence = counters_.next_job_sequence++;
+  counters_touched_ = true;
+  record.spec = e.spec;
+  record.spec.name = id.value;
+  record.request_id = e.request_id;
+  record.stop_step = e.stop_step;
+  record.dataset_samples = e.dataset_samples;
+  record.held_out_samples = e.held_out_samples;
+  record.fragments = e.fragments;
+  record.create_wall_nanos = e.wall_nanos;
+  PoolRecord pool;
+  pool.job = id;
+  out_.records.push_back(pool);
+  Run& run = runs_.emplace(id, Run(std::move(record), pool)).first->second;
+  SetState(run, JobState::kPending, "parameters are being made");
+  for (uint32_t p = 0; p < run.rounds.size(); ++p) OpenRound(run, FragmentIndex{p});
+  out_.tasks.push_back(PrepareParameters{id});
+  Answer(e.request, absl::OkStatus(), id);
+}
+
+void Machine::On(const JobControlled& e) {
+  Run* run = Find(e.job);
+  if (run == nullptr)
+    return Answer(e.request, absl::NotFoundError(absl::StrCat("no job is named ", e.job.value)), e.job);
+  wall_nanos_ = std::max(wall_nanos_, e.wall_nanos);
+  Answer(e.request, Control(*run, e.action), e.job);
+}
+
+absl::Status Machine::Control(Run& run, JobAction action) {
+  switch (action) {
+    case JobAction::kCancel: return Cancel(run, false);
+    case JobAction::kCancelWithDrain: return Cancel(run, true);
+    case JobAction::kPause: return Pause(run);
+    case JobAction::kResume: return Resume(run);
+  }
+  return absl::InvalidArgumentError("unknown action");
+}
+
+absl::Status Machine::Cancel(Run& run, bool drain) {
+  if (run.record.state == JobState::kCancelled) return absl::OkStatus();
+  if (HasEnded(run.record.state)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", run.id().value, " has ended: ", NameOf(run.record.state)));
+  }
+  if (!drain || run.record.state != JobState::kRunning || Training(run) == 0) {
+    if (drain && run.record.state == JobState::kClosing) {
+      run.record.draining = true;
+      run.touched = true;
+      return absl::OkStatus();
+    }
+    End(run, JobState::kCancelled, "cancelled");
+    return absl::OkStatus();
+  }
+  run.record.draining = true;
+  BeginClosing(run, std::max<uint64_t>(1, std::max(ClockOf(run), NewestStep(run))), "cancelled with drain");
+  return absl::OkStatus();
+}
+
+absl::Status Machine::Pause(Run& run) {
+  if (run.record.state == JobState::kPaused) return absl::OkStatus();
+  if (run.record.state != JobState::kRunning && run.record.state != JobState::kWaitingForWorkers) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", run.id().value, " is ", NameOf(run.record.state),
+                                                      "; only a running or waiting job can be paused"));
+  }
+  run.evaluation.reset();
+  for (auto& [id, member] : fleet_.members()) {
+    if (member.record.job == run.id()) Detach(member, "the job is paused");
+  }
+  SetState(run, JobState::kPaused, "paused by request");
+  return absl::OkStatus();
+}
+
+absl::Status Machine::Resume(Run& run) {
+  if (run.record.state == JobState::kRunning || run.record.state == JobState::kWaitingForWorkers)
+    return absl::OkStatus();
+  if (run.record.state != JobState::kPaused) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", run.id().value, " is ", NameOf(run.record.state), ", not paused"));
+  }
+  SetState(run, JobState::kWaitingForWorkers, "");
+  for (uint32_t p = 0; p < run.rounds.size(); ++p) {
+    if (!run.rounds[p].closing) OpenRound(run, FragmentIndex{p});
+  }
+  return absl::OkStatus();
+}
+
+void Machine::On(const JobUpdated& e) {
+  Run* run = Find(e.job);
+  if (run == nullptr)
+    return Answer(e.request, absl::NotFoundError(absl::StrCat("no job is named ", e.job.value)), e.job);
+  if (HasEnded(run->record.state) || run->record.state == JobState::kClosing) {
+    return Answer(e.request,
+                  absl::FailedPreconditionError(
+                      absl::StrCat("job ", e.job.value, " is ", NameOf(run->record.state), " and cannot be changed")),
+                  e.job);
+  }
+  if (e.expected_revision != 0 && e.expected_revision != run->record.spec_revision) {
+    return Answer(e.request,
+                  absl::AbortedError(absl::StrCat("the spec is at revision ", run->record.spec_revision, ", not ",
+                                                  e.expected_revision, ": read it again")),
+                  e.job);
+  }
+  run->record.spec = e.spec;
+  run->record.spec.name = e.job.value;
+  run->record.stop_step = e.stop_step;
+  ++run->record.spec_revision;
+  run->spec = std::make_shared<const JobSpec>(run->record.spec);
+  run->touched = true;
+  for (const auto& [id, member] : fleet_.members()) {
+    if (member.record.job == e.job) SendAssignment(member, *run);
+  }
+  Note(e.job, "updated", absl::StrCat("spec revision ", run->record.spec_revision, " takes effect at the next round"),
+       {{"revision", absl::StrCat(run->record.spec_revision)}});
+  Answer(e.request, absl::OkStatus(), e.job);
+}
+
+void Machine::On(const JobRolledBack& e) {
+  Run* run = Find(e.job);
+  if (run == nullptr)
+    return Answer(e.request, absl::NotFoundError(absl::StrCat("no job is named ", e.job.value)), e.job);
+  if (absl::Status status = RollBack(*run, e); !status.ok()) Answer(e.request, std::move(status), e.job);
+}
+
+absl::Status Machine::RollBack(Run& run, const JobRolledBack& e) {
+  if (run.record.state != JobState::kPaused) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", e.job.value, " is ", NameOf(run.record.state), "; pause it before a rollback"));
+  }
+  const auto it = run.checkpoints.find(e.checkpoint_step);
+  if (it == run.checkpoints.end() || !it->second.complete) {
+    return absl::NotFoundError(
+        absl::StrCat("job ", e.job.value, " has no finished checkpoint at step ", e.checkpoint_step));
+  }
+  const bool busy = !run.uploads.empty() || !run.loaded || run.rollback_request ||
+                    std::any_of(run.rounds.begin(), run.rounds.end(), [](const Round& r) { return r.closing; });
+  if (busy) return absl::UnavailableError("a round is being closed or parameters are being loaded; try again");
+  const CheckpointRecord& checkpoint = it->second;
+  ++run.record.epoch;
+  run.touched = true;
+  for (size_t p = 0; p < run.rounds.size(); ++p) {
+    run.rounds[p] = Round{};
+    run.rounds[p].version = checkpoint.versions[p];
+    run.rounds[p].hash = checkpoint.hashes.size() > p ? checkpoint.hashes[p] : Digest{};
+    run.committed[p].clear();
+    OpenRound(run, FragmentIndex{static_cast<uint32_t>(p)});
+  }
+  SettleRevoked(run);
+  run.pool.RollBack(checkpoint.pool_frontier);
+  run.clock_floor = checkpoint.step;
+  run.participants.clear();
+  run.not_evaluated.clear();
+  run.loaded = false;
+  run.rollback_request = e.request;
+  out_.records.push_back(RollbackRecord{run.id(), run.record.epoch, checkpoint.versions});
+  out_.tasks.push_back(RestoreCheckpoint{run.id(), checkpoint.step, run.record.epoch});
+  Note(run.id(), "rolled back",
+       absl::StrCat("back to the checkpoint at step ", checkpoint.step, ", epoch ", run.record.epoch),
+       {{"step", absl::StrCat(checkpoint.step)}, {"epoch", absl::StrCat(run.record.epoch)}});
+  std::vector<uint64_t> later;
+  for (const auto& [step, c] : run.checkpoints) {
+    if (step > checkpoint.step) later.push_back(step);
+  }
+  for (const uint64_t step : later) {
+    run.checkpoints.erase(step);
+    out_.records.push_back(CheckpointDropped{run.id(), step});
+    out_.tasks.push_back(DropCheckpoint{run.id(), step});
+  }
+  return absl::OkStatus();
+}
+
+void Machine::On(const WorkerDrained& e) {
+  Member* member = fleet_.Find(e.worker);
+  if (member == nullptr)
+    return Answer(e.request, absl::NotFoundError(absl::StrCat("no worker is named ", e.worker.value)));
+  if (!member->connection) {
+    return Answer(e.request,
+                  absl::FailedPreconditionError(absl::StrCat("worker ", e.worker.value, " is not connected")));
+  }
+  member->draining = true;
+  SendTo(*member, DrainRequested{"asked to leave by an operator"});
+  Note(member->record.job, "worker drains", absl::StrCat("worker ", e.worker.value, " was asked to leave"),
+       {{"worker", e.worker.value}});
+  Answer(e.request, absl::OkStatus());
+}
+
+void Machine::On(const ParametersReady& e) {
+  Run* run = Find(e.job);
+  if (run == nullptr || HasEnded(run->record.state) || run->loaded) return;
+  for (size_t p = 0; p < run->rounds.size() && p < e.hashes.size(); ++p) {
+    Digest& known = run->rounds[p].hash;
+    if (!known.IsZero() && known != e.hashes[p]) {
+      return End(*run, JobState::kFailed,
+                 absl::StrCat("fragment ", p, " was loaded with hash ", e.hashes[p].Hex(), " but version ",
+                              run->rounds[p].version.value, " was committed with ", known.Hex()));
+    }
+    known = e.hashes[p];
+  }
+  run->loaded = true;
+  if (run->record.state == JobState::kPending) {
+    run->record.parameters_ready = true;
+    SetState(*run, JobState::kWaitingForWorkers, "");
+  }
+  for (const auto& [step, checkpoint] : run->checkpoints) {
+    if (!checkpoint.complete) out_.tasks.push_back(WriteCheckpoint{run->id(), step, checkpoint.versions});
+  }
+  if (run->rollback_request) Answer(*run->rollback_request, absl::OkStatus(), run->id());
+  run->rollback_request.reset();
+}
+
+void Machine::On(const TaskFailed& e) {
+  Run* run = Find(e.job);
+  if (run != nullptr && !HasEnded(run->record.state)) End(*run, JobState::kFailed, e.reason);
+}
+
+}  // namespace atl

@@ -1,0 +1,109 @@
+#include "coordinator/core/rounds.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/plan/limits.h"
+
+namespace atl {
+namespace {
+
+constexpr Duration kDay = Seconds(86'400);
+
+uint32_t MinimumOf(const RoundRule& rule) {
+  return std::max(1u, rule.minimum > rule.finished ? rule.minimum - rule.finished : 0u);
+}
+
+Instant ArrivalNumber(const Round& round, size_t index) {
+  std::vector<Instant> at;
+  for (const auto& [worker, arrival] : round.accepted) at.push_back(arrival.at);
+  std::sort(at.begin(), at.end());
+  return at[index];
+}
+
+}  // namespace
+
+uint32_t QuorumOf(const Round& round, const RoundRule& rule) {
+  const uint32_t wanted = rule.quorum != 0 ? rule.quorum : static_cast<uint32_t>(round.expected.size()) / 2 + 1;
+  return std::max(wanted, MinimumOf(rule));
+}
+
+std::vector<WorkerId> MissingOf(const Round& round) {
+  std::vector<WorkerId> missing;
+  for (const WorkerId& w : round.expected) {
+    if (!round.accepted.contains(w)) missing.push_back(w);
+  }
+  return missing;
+}
+
+RoundVerdict DecideRound(const Round& round, const RoundRule& rule, Instant now) {
+  if (round.closing) return {.reason = "is being merged"};
+  const auto have = static_cast<uint32_t>(round.accepted.size());
+  const uint32_t quorum = QuorumOf(round, rule);
+  const std::vector<WorkerId> missing = MissingOf(round);
+  RoundVerdict verdict;
+  if (missing.empty() && have >= MinimumOf(rule)) {
+    verdict.close = true;
+    verdict.reason = absl::StrCat("all ", have, " expected contributions are there");
+  } else if (have >= quorum) {
+    const Instant close_at = ArrivalNumber(round, quorum - 1) + rule.grace;
+    verdict.close = now >= close_at;
+    verdict.wake = close_at;
+    verdict.reason = verdict.close ? absl::StrCat("quorum ", have, " of ", quorum,
+                                                  " and the grace window has passed; without ", ListOf(missing))
+                                   : absl::StrCat("quorum ", have, " of ", quorum, " reached; waits ",
+                                                  SecondsOf(close_at - now), " for ", ListOf(missing));
+  } else {
+    verdict.overdue = now >= round.deadline;
+    verdict.wake = round.deadline;
+    verdict.reason = absl::StrCat("quorum ", have, " of ", quorum, " not reached; missing ", ListOf(missing));
+  }
+  if (verdict.close && rule.flushing > 0) {
+    return {.reason = absl::StrCat("waits for ", rule.flushing, " contributions that are being written")};
+  }
+  if (verdict.close) verdict.wake = kNever;
+  return verdict;
+}
+
+Duration SpreadOf(const Round& round) {
+  if (round.accepted.size() < 2) return {};
+  return ArrivalNumber(round, round.accepted.size() - 1) - ArrivalNumber(round, 0);
+}
+
+Duration GraceWindow(std::vector<Duration> spreads, Duration overlap_slack, Duration grace_max) {
+  Duration grace = limits::kGraceMinimum;
+  if (!spreads.empty()) {
+    std::sort(spreads.begin(), spreads.end());
+    grace = std::max(grace, spreads[spreads.size() / 2] / 10);
+  }
+  grace = std::max(grace, overlap_slack / 2);
+  return grace_max.ns > 0 ? std::min(grace, grace_max) : grace;
+}
+
+Duration RoundDeadline(Duration wanted, Duration membership_timeout, Duration grace, Duration slowest_period) {
+  const Duration least = membership_timeout + grace;
+  return wanted.ns > 0 ? std::max(wanted, least) : least + slowest_period * 3 / 2;
+}
+
+Duration TimesAtMostADay(Duration value, uint64_t factor) {
+  if (value.ns <= 0 || factor == 0) return {};
+  const auto most = static_cast<uint64_t>(kDay.ns / value.ns);
+  return factor >= most ? kDay : value * static_cast<int64_t>(factor);
+}
+
+std::string ListOf(const std::vector<WorkerId>& workers) {
+  if (workers.empty()) return "nobody";
+  std::string out;
+  for (size_t i = 0; i < workers.size(); ++i) {
+    const char* joint = i == 0 ? "" : i + 1 == workers.size() ? " and " : ", ";
+    absl::StrAppend(&out, joint, workers[i].value);
+  }
+  return out;
+}
+
+std::string SecondsOf(Duration d) {
+  const int64_t whole = d.ns <= 0 ? 0 : (d.ns + 999'999'999) / 1'000'000'000;
+  return absl::StrCat(whole, " s");
+}
+
+}  // namespace atl

@@ -1,0 +1,72 @@
+// One fragment's gathering: who is expected, what has been accepted, and when that is enough (design section 6; quorum
+// and grace of Decoupled DiLoCo, 2604.21428). The decision is a function of the round, the rule and the time, and gives
+// its reason. What leaves or arrives is not decided here. Pure; owned by the engine thread.
+#ifndef ATOLL_COORDINATOR_CORE_ROUNDS_H_
+#define ATOLL_COORDINATOR_CORE_ROUNDS_H_
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/time.h"
+#include "common/plan/records.h"
+
+namespace atl {
+
+struct Arrival {
+  ContributionHeader header;
+  Instant at;
+};
+
+// The round that turns `version` into `version` + 1. There is always exactly one for each fragment.
+struct Round {
+  Version version;  // committed
+  Digest hash;      // content hash at that version
+  Instant opened{};
+  Instant deadline{};                    // without a quorum it is reported here and extended
+  std::set<WorkerId> expected;           // training at the opening, less those lost since
+  std::map<WorkerId, Arrival> accepted;  // durable; never taken out but by a screen or a rollback
+  std::map<WorkerId, Digest> screened;   // newest refused by a screen in this round
+  bool closing = false;                  // the aggregate works on it: nothing is accepted any more
+};
+
+struct RoundRule {
+  uint32_t minimum = 1;  // workers.min
+  uint32_t quorum = 0;   // 0: majority of expected
+  Duration grace{};
+  uint32_t finished = 0;  // workers that ended the job and have nothing for this fragment: they count for the minimum
+  uint32_t flushing = 0;  // uploads whose acceptance is being flushed: waited for
+};
+
+struct RoundVerdict {
+  bool close = false;
+  bool overdue = false;   // the deadline has passed without a quorum
+  Instant wake = kNever;  // when to look again
+  std::string reason;     // one clause: why it closes or what it waits for
+};
+RoundVerdict DecideRound(const Round& round, const RoundRule& rule, Instant now);
+
+// Contributions that suffice once the grace window has passed.
+uint32_t QuorumOf(const Round& round, const RoundRule& rule);
+// Expected and not yet accepted, by name.
+std::vector<WorkerId> MissingOf(const Round& round);
+// Arrival of the last accepted contribution minus the first; 0 below two.
+Duration SpreadOf(const Round& round);
+
+// Grace = max(250 ms, 10 % of the median spread, half of the slack that overlap leaves), at most `grace_max` when that
+// is set.
+Duration GraceWindow(std::vector<Duration> spreads, Duration overlap_slack, Duration grace_max);
+// At least membership_timeout + grace; derived: that plus one and a half periods of the slowest worker.
+Duration RoundDeadline(Duration wanted, Duration membership_timeout, Duration grace, Duration slowest_period);
+
+// value x factor, at most one day.
+Duration TimesAtMostADay(Duration value, uint64_t factor);
+// "a, b and c"; "nobody" when empty.
+std::string ListOf(const std::vector<WorkerId>& workers);
+// Whole seconds, rounded up: "3 s".
+std::string SecondsOf(Duration d);
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_CORE_ROUNDS_H_

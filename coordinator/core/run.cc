@@ -1,0 +1,82 @@
+#include "coordinator/core/run.h"
+
+#include <algorithm>
+
+#include "common/plan/sync_schedule.h"
+
+namespace atl {
+
+Run::Run(JobRecord job, PoolRecord pool_record)
+    : record(std::move(job)),
+      spec(std::make_shared<const JobSpec>(record.spec)),
+      pool(std::move(pool_record), record.dataset_samples),
+      rounds(record.fragments),
+      committed(record.fragments) {}
+
+VersionVector Run::Versions() const {
+  VersionVector versions;
+  for (const Round& round : rounds) versions.push_back(round.version);
+  return versions;
+}
+
+uint64_t Run::StepOf(Version version) const {
+  if (version.value == 0) return 0;
+  const SyncSchedule schedule(spec->sync.inner_steps, spec->sync.overlap_steps, record.fragments);
+  const uint64_t sent = schedule.NextSendStep(FragmentIndex{0}, 1) + (version.value - 1) * inner_steps();
+  const bool running = record.state != JobState::kClosing && !HasEnded(record.state);
+  const uint64_t stop = running ? spec->stop.inner_steps : record.stop_step;
+  return stop == 0 ? sent : std::min(sent, stop);
+}
+
+uint64_t Run::ClockStep(uint64_t newest_step) const {
+  if (rounds.empty()) return clock_floor;
+  const uint64_t sent = StepOf(rounds[0].version);
+  const uint64_t base = std::max(sent, clock_floor);
+  const uint64_t most = std::max(base, sent + inner_steps() - 1);  // less than one period beyond the last commit
+  return std::clamp(newest_step, base, most);
+}
+
+bool Run::HasClosed(FragmentIndex fragment, const WorkerId& worker, uint64_t reported_step) const {
+  const auto& newest = committed[fragment.value];
+  const auto it = newest.find(worker);
+  return it != newest.end() && it->second.send_step >= std::max(record.stop_step, reported_step);
+}
+
+uint32_t Run::Flushing(FragmentIndex fragment) const {
+  uint32_t count = 0;
+  for (const auto& [id, upload] : uploads)
+    count += upload.flushing && upload.header.target.fragment == fragment ? 1 : 0;
+  return count;
+}
+
+uint64_t Run::AcceptedCursor(LeaseId lease) const {
+  uint64_t newest = 0;
+  const auto look = [&](const ContributionHeader& header) {
+    for (const LeaseCursor& c : header.cursors) {
+      if (c.lease == lease) newest = std::max(newest, c.cursor);
+    }
+  };
+  for (const Round& round : rounds) {
+    for (const auto& [worker, arrival] : round.accepted) look(arrival.header);
+  }
+  for (const auto& [id, upload] : uploads) {
+    if (upload.flushing) look(upload.header);
+  }
+  return newest;
+}
+
+const char* NameOf(JobState state) {
+  switch (state) {
+    case JobState::kPending: return "PENDING";
+    case JobState::kWaitingForWorkers: return "WAITING_FOR_WORKERS";
+    case JobState::kRunning: return "RUNNING";
+    case JobState::kPaused: return "PAUSED";
+    case JobState::kClosing: return "CLOSING";
+    case JobState::kSucceeded: return "SUCCEEDED";
+    case JobState::kFailed: return "FAILED";
+    case JobState::kCancelled: return "CANCELLED";
+  }
+  return "UNKNOWN";
+}
+
+}  // namespace atl

@@ -1,0 +1,96 @@
+// The life of one job in the coordinator: its state machine's data and the arithmetic of its clock. Who moves it from
+// state to state is machine.h. Pure; owned by the engine thread.
+//
+//   PENDING -> WAITING_FOR_WORKERS -> RUNNING -> CLOSING (rounds, evaluation, checkpoint) -> SUCCEEDED | CANCELLED
+//                      ^---- PAUSED <---'            every state -> FAILED or CANCELLED
+#ifndef ATOLL_COORDINATOR_CORE_RUN_H_
+#define ATOLL_COORDINATOR_CORE_RUN_H_
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "coordinator/core/events.h"
+#include "coordinator/core/leases.h"
+#include "coordinator/core/rounds.h"
+
+namespace atl {
+
+struct Upload {
+  ContributionHeader header;
+  bool flushing = false;  // the trailer is on its way to the disk: it will be accepted
+};
+
+// An evaluation that somebody is to make.
+struct PendingEvaluation {
+  uint64_t number = 0;
+  uint64_t clock_step = 0;
+  VersionVector versions;  // of the newest assignment
+  WorkerId holder;         // empty: nobody has it
+  Instant deadline{};
+  uint32_t tries = 0;  // workers that were too slow or got lost
+};
+
+enum class Ending { kNone, kRounds, kEvaluation, kCheckpoint };
+
+struct Run {
+  Run(JobRecord job, PoolRecord pool);
+
+  JobRecord record;
+  std::shared_ptr<const JobSpec> spec;
+  LeasePool pool;
+  std::vector<Round> rounds;                                      // by fragment
+  std::vector<std::map<WorkerId, ContributionHeader>> committed;  // by fragment: the newest of each worker
+  std::map<UploadId, Upload> uploads;
+  std::set<WorkerId> participants;                         // of the newest committed round
+  std::vector<Duration> spreads;                           // of the last rounds, at most kSpreads
+  std::map<WorkerId, std::string> failures;                // workers that could not go on, and why
+  std::vector<std::pair<WorkerId, SampleRange>> suspects;  // held by workers that met non-finite losses
+  std::vector<EvaluationRecord> evaluations;
+  std::map<uint64_t, CheckpointRecord> checkpoints;  // by step
+  std::optional<PendingEvaluation> evaluation;
+  VersionVector not_evaluated;  // no worker finished an evaluation of these
+  std::optional<RequestId> rollback_request;
+  WorkerId last_evaluator;
+  Ending ending = Ending::kNone;
+  bool loaded = false;       // the engine has the parameters
+  bool touched = false;      // `record` is written at the end of the step
+  uint64_t clock_floor = 0;  // the clock never goes below it
+  uint64_t rounds_committed = 0;
+  uint64_t tokens_committed = 0;  // of fragment 0, rolled back ones included
+
+  static constexpr size_t kSpreads = 8;
+  static constexpr size_t kSuspects = 64;
+
+  const JobId& id() const { return record.job; }
+  VersionVector Versions() const;
+  uint32_t inner_steps() const { return spec->sync.inner_steps; }
+  // Trains or may soon: workers can be assigned.
+  bool Open() const {
+    return record.state == JobState::kWaitingForWorkers || record.state == JobState::kRunning ||
+           record.state == JobState::kClosing;
+  }
+  bool Gathers() const {
+    return record.state == JobState::kRunning || (record.state == JobState::kClosing && ending == Ending::kRounds);
+  }
+  // Never beyond the stop step. Where the job clock stands at least once fragment 0 has `version`: the step at which
+  // that contribution was sent.
+  uint64_t StepOf(Version version) const;
+  // `newest_step`: the largest reported by its training workers.
+  uint64_t ClockStep(uint64_t newest_step) const;
+  // The worker's newest committed contribution to the fragment was sent at the stop step or later and holds all of the
+  // steps that it has reported.
+  bool HasClosed(FragmentIndex fragment, const WorkerId& worker, uint64_t reported_step) const;
+  uint32_t Flushing(FragmentIndex fragment) const;
+  // Largest cursor of the lease in an accepted or flushing contribution; 0 when there is none.
+  uint64_t AcceptedCursor(LeaseId lease) const;
+};
+
+const char* NameOf(JobState state);
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_CORE_RUN_H_

@@ -1,0 +1,185 @@
+// Contributions on their way in: who may offer what, and when it counts.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/machine.h"
+
+namespace atl {
+namespace {
+
+absl::Status Late(Version version) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "late: version ", version.value + 1, " is committed or being made; contribute against the newest version"));
+}
+
+}  // namespace
+
+void Machine::On(const UploadOffered& e) {
+  const Judgement judgement = JudgeOffer(e);
+  if (judgement.decision == UploadDecision::kGranted) {
+    Run& run = *Find(e.header.job);
+    // A newer conversation for the same key supersedes the older one.
+    for (auto it = run.uploads.begin(); it != run.uploads.end();) {
+      const ContributionHeader& h = it->second.header;
+      const bool same = h.worker == e.header.worker && h.target == e.header.target && !it->second.flushing;
+      if (same)
+        Verdict(it->first, UploadDecision::kRefused, absl::AbortedError("superseded by a newer upload of this worker"));
+      it = same ? run.uploads.erase(it) : std::next(it);
+    }
+    run.uploads.emplace(e.upload, Upload{e.header});
+  }
+  Verdict(e.upload, judgement.decision, judgement.status);
+}
+
+Machine::Judgement Machine::JudgeOffer(const UploadOffered& e) {
+  const ContributionHeader& header = e.header;
+  const auto refuse = [](absl::Status status) { return Judgement{UploadDecision::kRefused, std::move(status)}; };
+  if (e.boot > boot_) {
+    return refuse(absl::FailedPreconditionError(absl::StrCat("the worker has seen boot ", e.boot.value,
+                                                             " of this coordinator, which is at boot ", boot_.value,
+                                                             ": it serves an older copy of its state directory")));
+  }
+  Run* run = Find(header.job);
+  if (run == nullptr) return refuse(absl::NotFoundError(absl::StrCat("no job is named ", header.job.value)));
+  if (header.target.fragment.value >= run->rounds.size()) {
+    return refuse(
+        absl::InvalidArgumentError(absl::StrCat("job ", header.job.value, " has ", run->rounds.size(),
+                                                " fragments; there is no fragment ", header.target.fragment.value)));
+  }
+  if (HasEnded(run->record.state)) {
+    return refuse(absl::FailedPreconditionError(
+        absl::StrCat("job ", header.job.value, " has ended: ", NameOf(run->record.state))));
+  }
+  if (auto known = JudgeKey(*run, header)) return *known;
+  if (absl::Status status = CheckSender(*run, header); !status.ok()) return refuse(std::move(status));
+  if (absl::Status status = CheckContent(*run, header); !status.ok()) return refuse(std::move(status));
+  if (disk_low_) {
+    return refuse(
+        absl::ResourceExhaustedError("the coordinator's disk is almost full: no uploads until space is freed"));
+  }
+  return {UploadDecision::kGranted, absl::OkStatus()};
+}
+
+std::optional<Machine::Judgement> Machine::JudgeKey(const Run& run, const ContributionHeader& header) const {
+  const auto refuse = [](absl::Status status) { return Judgement{UploadDecision::kRefused, std::move(status)}; };
+  const Round& round = run.rounds[header.target.fragment.value];
+  const auto accepted = round.accepted.find(header.worker);
+  if (header.target.version == round.version && accepted != round.accepted.end()) {
+    const Digest first = accepted->second.header.digest;
+    if (first == header.digest) return Judgement{UploadDecision::kAccepted, absl::OkStatus()};
+    return refuse(absl::AlreadyExistsError(absl::StrCat("this worker's contribution with digest ", first.Hex(),
+                                                        " is accepted; the work goes into the next version")));
+  }
+  const auto& newest = run.committed[header.target.fragment.value];
+  const auto committed = newest.find(header.worker);
+  if (committed != newest.end() && committed->second.target == header.target &&
+      committed->second.digest == header.digest) {
+    return Judgement{UploadDecision::kAccepted, absl::OkStatus()};
+  }
+  if (header.target.version < round.version) return refuse(Late(header.target.version));
+  if (header.target.version > round.version) {
+    return refuse(absl::FailedPreconditionError(
+        absl::StrCat("version ", header.target.version.value, " does not exist; the newest is ", round.version.value)));
+  }
+  if (round.closing) return refuse(Late(round.version));
+  const auto screened = round.screened.find(header.worker);
+  if (screened != round.screened.end() && screened->second == header.digest) {
+    return refuse(absl::FailedPreconditionError("the screens have refused this contribution; form another one"));
+  }
+  for (const auto& [id, upload] : run.uploads) {
+    if (!upload.flushing || upload.header.worker != header.worker || upload.header.target != header.target) continue;
+    return refuse(absl::UnavailableError("a contribution of this worker is being written; ask again"));
+  }
+  return std::nullopt;
+}
+
+absl::Status Machine::CheckSender(const Run& run, const ContributionHeader& header) const {
+  const Member* member = fleet_.Find(header.worker);
+  if (member == nullptr || member->record.incarnation != header.incarnation) {
+    return absl::FailedPreconditionError(absl::StrCat("incarnation ", header.incarnation.value, " of worker ",
+                                                      header.worker.value, " is void: say hello again"));
+  }
+  if (!member->Trains(run.id())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("worker ", header.worker.value, " is not assigned to train job ", run.id().value));
+  }
+  if (member->stage != Stage::kTraining) {
+    return absl::UnavailableError("the worker has not said that it is ready since its assignment; ask again");
+  }
+  if (!run.Gathers()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("late: job ", run.id().value, " gathers nothing now (", NameOf(run.record.state), ")"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Machine::CheckContent(const Run& run, const ContributionHeader& header) {
+  if (header.codec != run.spec->sync.upload_codec) {
+    return absl::InvalidArgumentError("the contribution is in another codec than sync.upload_codec of the job");
+  }
+  if (header.steps == 0 || header.tokens == 0) {
+    return absl::InvalidArgumentError("a contribution needs at least one inner step and one token behind it");
+  }
+  return CheckCursors(run, header);
+}
+
+absl::Status Machine::CheckCursors(const Run& run, const ContributionHeader& header) {
+  const Member& member = *fleet_.Find(header.worker);
+  std::vector<LeaseId> taken_back;
+  for (const LeaseCursor& c : header.cursors) {
+    const LeaseRecord* lease = run.pool.Find(c.lease);
+    if (c.lease.value == 0 || c.lease.value >= counters_.next_lease) {
+      return absl::InvalidArgumentError(absl::StrCat("there is no lease ", c.lease.value));
+    }
+    if (c.lease < member.record.leases_from ||
+        (lease != nullptr && (lease->revoked || lease->worker != header.worker))) {
+      taken_back.push_back(c.lease);
+    } else if (lease != nullptr && (c.cursor < lease->range.begin || c.cursor > lease->range.end)) {
+      return absl::InvalidArgumentError(absl::StrCat("cursor ", c.cursor, " is outside lease ", c.lease.value,
+                                                     " of samples [", lease->range.begin, ", ", lease->range.end, ")"));
+    }
+  }
+  if (taken_back.empty()) return absl::OkStatus();
+  SendTo(member, LeaseRevoked{run.id(), taken_back, "these leases were taken back"});
+  return absl::FailedPreconditionError(
+      absl::StrCat("lease ", taken_back.front().value, " was taken back: the work on it cannot be contributed"));
+}
+
+void Machine::On(const UploadFinished& e) {
+  for (auto& [id, run] : runs_) {
+    const auto it = run.uploads.find(e.upload);
+    if (it == run.uploads.end() || it->second.flushing) continue;
+    it->second.flushing = true;
+    out_.tasks.push_back(FlushAcceptance{e.upload});
+    return;
+  }
+}
+
+void Machine::On(const ContributionDurable& e) {
+  for (auto& [id, run] : runs_) {
+    const auto it = run.uploads.find(e.upload);
+    if (it == run.uploads.end() || !it->second.flushing) continue;
+    const ContributionHeader header = std::move(it->second.header);
+    run.uploads.erase(it);
+    run.rounds[header.target.fragment.value].accepted.insert_or_assign(header.worker, Arrival{header, now_});
+    Verdict(e.upload, UploadDecision::kAccepted, absl::OkStatus());
+    return;
+  }
+}
+
+void Machine::On(const UploadBroken& e) {
+  for (auto& [id, run] : runs_) {
+    const auto it = run.uploads.find(e.upload);
+    if (it != run.uploads.end() && !it->second.flushing) run.uploads.erase(it);
+  }
+}
+
+void Machine::DropUploads(Run& run, const WorkerId* worker, const absl::Status& why) {
+  for (auto it = run.uploads.begin(); it != run.uploads.end();) {
+    const bool drop = !it->second.flushing && (worker == nullptr || it->second.header.worker == *worker);
+    if (drop) Verdict(it->first, UploadDecision::kRefused, why);
+    it = drop ? run.uploads.erase(it) : std::next(it);
+  }
+}
+
+}  // namespace atl

@@ -1,0 +1,153 @@
+// What people see, and what must always hold.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "coordinator/core/machine.h"
+
+namespace atl {
+
+std::vector<JobId> Machine::Jobs() const {
+  std::vector<std::pair<uint64_t, JobId>> order;
+  for (const auto& [id, run] : runs_) order.emplace_back(run.record.sequence, id);
+  std::sort(order.begin(), order.end());
+  std::vector<JobId> jobs;
+  for (auto& [sequence, id] : order) jobs.push_back(std::move(id));
+  return jobs;
+}
+
+std::optional<JobView> Machine::ViewJob(const JobId& job, Instant) const {
+  const Run* run = Find(job);
+  if (run == nullptr) return std::nullopt;
+  JobView view;
+  view.record = run->record;
+  for (const Round& round : run->rounds) {
+    const auto missing = static_cast<uint32_t>(MissingOf(round).size());
+    const auto accepted = static_cast<uint32_t>(round.accepted.size());
+    view.fragments.push_back({round.version, round.hash, accepted, accepted + missing});
+  }
+  view.balance = run->pool.Balance();
+  view.clock_step = ClockOf(*run);
+  view.tokens_committed = run->tokens_committed;
+  view.rounds_committed = run->rounds_committed;
+  for (const auto& [id, member] : fleet_.members()) view.alive += member.Trains(job) && !member.lost ? 1 : 0;
+  view.training = Training(*run);
+  view.participating = static_cast<uint32_t>(run->participants.size());
+  view.evaluations = run->evaluations;
+  for (const auto& [step, checkpoint] : run->checkpoints) view.checkpoints.push_back(checkpoint);
+  view.waiting_line = WaitingLine(*run);
+  return view;
+}
+
+std::vector<WorkerView> Machine::ViewWorkers(Instant now) const {
+  std::vector<WorkerView> views;
+  for (const auto& [id, member] : fleet_.members()) {
+    WorkerView view;
+    view.worker = id;
+    view.state = member.lost                        ? WorkerState::kLost
+                 : member.draining                  ? WorkerState::kDraining
+                 : member.stage == Stage::kTraining ? WorkerState::kTraining
+                 : member.stage == Stage::kFetching ? WorkerState::kJoining
+                                                    : WorkerState::kIdle;
+    view.incarnation = member.record.incarnation;
+    view.job = member.record.job;
+    view.last = member.heartbeat;
+    view.device = member.record.device;
+    view.connected = member.connection.has_value();
+    view.evaluate_only = member.record.evaluate_only;
+    const Run* run = Find(member.record.job);
+    view.participating = run != nullptr && run->participants.contains(id);
+    view.heartbeat_age = now - member.heard;
+    views.push_back(std::move(view));
+  }
+  return views;
+}
+
+std::string Machine::WaitingForRound(const Run& run) const {
+  for (uint32_t p = 0; p < run.rounds.size(); ++p) {
+    const Round& round = run.rounds[p];
+    const std::vector<WorkerId> missing = MissingOf(round);
+    if (round.closing || round.accepted.empty()) continue;
+    const RoundVerdict verdict = DecideRound(round, RuleOf(run, FragmentIndex{p}), now_);
+    std::string who;
+    for (const WorkerId& id : missing) {
+      const Member& member = *fleet_.Find(id);
+      absl::StrAppend(&who, who.empty() ? " (" : ", ", id.value, " at step ", member.step,
+                      member.heartbeat.waiting_for.empty() ? "" : ", waits for ", member.heartbeat.waiting_for);
+    }
+    if (!who.empty()) who += ")";
+    return absl::StrCat("round ", round.version.value, " of fragment ", p, ": ", verdict.reason, who,
+                        verdict.wake == kNever || verdict.wake <= now_
+                            ? ""
+                            : absl::StrCat("; next report in ", SecondsOf(verdict.wake - now_)));
+  }
+  return "";
+}
+
+std::string Machine::WaitingLine(const Run& run) const {
+  const size_t have = Workers(run).size();
+  const uint32_t need = Needed(run);
+  switch (run.record.state) {
+    case JobState::kPending: return "the parameters of version 0 are being made";
+    case JobState::kPaused: return "paused; it waits for job resume";
+    case JobState::kSucceeded:
+    case JobState::kFailed:
+    case JobState::kCancelled: return "";
+    case JobState::kWaitingForWorkers:
+    case JobState::kRunning:
+    case JobState::kClosing: break;
+  }
+  if (!run.loaded) return "the parameters are being loaded";
+  if (disk_low_) return "the coordinator's disk is almost full: no uploads until space is freed";
+  if (run.record.state == JobState::kClosing && run.ending == Ending::kCheckpoint)
+    return "the final checkpoint is being written";
+  if (have < need) {
+    std::vector<WorkerId> lost;
+    for (const auto& [id, member] : fleet_.members()) {
+      if (member.Trains(run.id()) && member.lost) lost.push_back(id);
+    }
+    return absl::StrCat(have, " of ", need, " workers needed",
+                        lost.empty() ? "; start more workers" : absl::StrCat(": ", ListOf(lost), " lost"));
+  }
+  if (run.ending == Ending::kEvaluation && run.evaluation) {
+    return absl::StrCat("the final evaluation is made by ",
+                        run.evaluation->holder.value.empty() ? "nobody yet" : run.evaluation->holder.value);
+  }
+  if (run.pool.Unleased() == 0 && run.record.state == JobState::kRunning)
+    return "all samples of the dataset are leased or used";
+  return WaitingForRound(run);
+}
+
+void Machine::CheckInvariants() const {
+  std::set<Incarnation> incarnations;
+  for (const auto& [id, member] : fleet_.members()) {
+    const Incarnation incarnation = member.record.incarnation;
+    ATOLL_CHECK(incarnation.value != 0 && incarnation.value < counters_.next_incarnation,
+                "I10: an incarnation nobody gave");
+    ATOLL_CHECK(incarnations.insert(incarnation).second, "I10: two workers share an incarnation");
+    ATOLL_CHECK(!member.Assigned() || Find(member.record.job) != nullptr, "a worker trains a job that is not there");
+  }
+  for (const auto& [id, run] : runs_) {
+    run.pool.CheckInvariants();
+    for (uint32_t p = 0; p < run.rounds.size(); ++p) {
+      const Round& round = run.rounds[p];
+      ATOLL_CHECK(!round.closing || !round.accepted.empty(), "I8: an empty round is being closed");
+      for (const auto& [worker, arrival] : round.accepted) {
+        ATOLL_CHECK(arrival.header.target == (FragmentVersion{FragmentIndex{p}, round.version}),
+                    "I1: an accepted contribution belongs to another round");
+      }
+      for (const auto& [worker, header] : run.committed[p]) {
+        ATOLL_CHECK(header.target.version < round.version, "I6: a committed contribution is newer than its fragment");
+      }
+    }
+    for (const auto& [worker, member] : fleet_.members()) {
+      for (const LeaseId lease : run.pool.HeldBy(worker)) {
+        const LeaseRecord& record = *run.pool.Find(lease);
+        ATOLL_CHECK(record.incarnation == member.record.incarnation && member.record.job == id,
+                    "I9: a lease outlives the incarnation that it was given to");
+      }
+    }
+  }
+}
+
+}  // namespace atl
