@@ -98,7 +98,8 @@ class SentencePieceTokenizer final : public Tokenizer {
       } else {
         AppendPiece(piece.text, at_start, text);
       }
-      at_start = false;
+      // With trimming, a piece that was nothing but the stripped prefix leaves the start where it is.
+      at_start = at_start && model_.remove_extra_spaces && text.empty();
     }
     return text;
   }
@@ -128,7 +129,8 @@ class SentencePieceTokenizer final : public Tokenizer {
 
   void AppendPiece(const std::string& piece, bool at_start, std::string& text) const {
     size_t at = 0;
-    if (at_start && model_.add_dummy_prefix && piece.rfind(kSpaceSymbol, 0) == 0) at = kSpaceSymbolBytes;
+    const bool strips = at_start && (model_.add_dummy_prefix || model_.remove_extra_spaces);
+    if (strips && piece.rfind(kSpaceSymbol, 0) == 0) at = kSpaceSymbolBytes;
     while (at < piece.size()) {
       if (piece.compare(at, kSpaceSymbolBytes, kSpaceSymbol) == 0) {
         text.push_back(' ');
