@@ -24,6 +24,9 @@ constexpr size_t kTokenizerFiles = 16;      // of a job; more are refused
 constexpr size_t kInitialFiles = 1024;      // safetensors files of initial weights; more are refused
 constexpr uint64_t kBlobBytes = uint64_t{1} << 40;          // one stored blob (initial weights)
 constexpr size_t kMetricsPerHeartbeat = 64;                 // further ones are dropped and counted
+constexpr size_t kLeasesPerWorker = 4096;   // named in one message; more are refused
+constexpr size_t kLogLines = 2000;          // of one answer; older ones are left out
+constexpr uint64_t kCount = uint64_t{1} << 62;              // any counter from outside, so that sums cannot wrap; else refused
 
 // Model
 constexpr uint32_t kLayers = 1024;

@@ -20,9 +20,6 @@ absl::StatusOr<CoordinatorMessage> CoordinatorMessageFromProto(const v1::Coordin
 v1::Digest DigestToProto(const Digest& digest);
 Digest DigestFromProto(const v1::Digest& proto);
 
-// A single wrong field as InvalidArgument: "path: what is wrong".
-absl::Status FieldError(const std::string& path, const std::string& what);
-
 }  // namespace atl
 
 #endif  // ATOLL_COMMON_WIRE_CONTROL_MESSAGES_H_

@@ -64,7 +64,14 @@ absl::StatusOr<SnapshotHeader> ParseSnapshotHeader(const std::string& bytes);
 // Job and epoch are columns of the ledger and not in the bytes: the reader gives them.
 std::string SerializeRoundRecord(const RoundRecord& record);
 absl::StatusOr<RoundRecord> ParseRoundRecord(const std::string& bytes, const JobId& job, uint64_t epoch);
-// The resolved spec of a job.
+struct CheckpointManifest {
+  CheckpointRecord record;  // complete
+  uint64_t epoch = 0;       // that the versions belong to
+  BootNumber boot;
+};
+std::string SerializeCheckpointManifest(const CheckpointManifest& manifest);
+absl::StatusOr<CheckpointManifest> ParseCheckpointManifest(const std::string& bytes);
+// The resolved spec of a job, with name and labels.
 std::string SerializeJobSpec(const JobSpec& spec);
 absl::StatusOr<JobSpec> ParseJobSpec(const std::string& bytes);
 

@@ -1,0 +1,111 @@
+#include "common/wire/field_checks.h"
+
+#include <algorithm>
+
+#include "common/plan/limits.h"
+#include "common/wire/resource_names.h"
+
+namespace atl {
+namespace {
+
+// Length of the valid UTF-8 sequence at `at`, 0 when there is none (overlong forms, surrogates and cut ends included).
+size_t SequenceLength(const std::string& text, size_t at) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(at);
+  if (lead < 0x80) return 1;
+  const size_t length = lead >= 0xC2 && lead <= 0xDF ? 2 : (lead & 0xF0) == 0xE0 ? 3 : lead >= 0xF0 && lead <= 0xF4 ? 4 : 0;
+  if (length == 0 || at + length > text.size()) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(at + i) & 0xC0) != 0x80) return 0;
+  }
+  const unsigned char second = byte(at + 1);
+  if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F)) return 0;
+  if ((lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F)) return 0;
+  return length;
+}
+
+}  // namespace
+
+absl::Status FieldError(const std::string& path, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", what));
+}
+
+absl::Status CheckSize(size_t size, size_t limit, const std::string& path) {
+  if (size <= limit) return absl::OkStatus();
+  return FieldError(path, absl::StrCat("has ", size, " entries, at most ", limit, " are allowed"));
+}
+
+absl::Status CheckText(const std::string& text, const std::string& path) {
+  if (text.size() <= limits::kTextBytes) return absl::OkStatus();
+  return FieldError(path, absl::StrCat("has ", text.size(), " bytes, at most ", limits::kTextBytes, " are allowed"));
+}
+
+absl::Status CheckCount(uint64_t value, const std::string& path) {
+  if (value <= limits::kCount) return absl::OkStatus();
+  return FieldError(path, absl::StrCat(value, " is impossible, at most ", limits::kCount, " is allowed"));
+}
+
+absl::Status CheckNotNegative(int64_t value, const std::string& path) {
+  if (value >= 0) return absl::OkStatus();
+  return FieldError(path, absl::StrCat(value, " is negative"));
+}
+
+absl::StatusOr<JobId> JobField(const std::string& id, Emptiness empty, const std::string& path) {
+  if (id.empty() && empty == Emptiness::kAllowed) return JobId{};
+  if (absl::Status status = CheckId(id, path.c_str()); !status.ok()) return status;
+  return JobId{id};
+}
+
+absl::StatusOr<WorkerId> WorkerField(const std::string& id, Emptiness empty, const std::string& path) {
+  if (id.empty() && empty == Emptiness::kAllowed) return WorkerId{};
+  if (absl::Status status = CheckId(id, path.c_str()); !status.ok()) return status;
+  return WorkerId{id};
+}
+
+v1::FragmentVersion ToProto(const FragmentVersion& value) {
+  v1::FragmentVersion proto;
+  proto.set_fragment(value.fragment.value);
+  proto.set_version(value.version.value);
+  return proto;
+}
+
+absl::StatusOr<FragmentVersion> FromProto(const v1::FragmentVersion& proto, const std::string& path) {
+  if (proto.fragment() >= limits::kFragments) {
+    return FieldError(path + ".fragment", absl::StrCat(proto.fragment(), " is not below ", limits::kFragments));
+  }
+  ATOLL_RETURN_IF_ERROR(CheckCount(proto.version(), path + ".version"));
+  return FragmentVersion{{proto.fragment()}, {proto.version()}};
+}
+
+v1::LeaseCursor ToProto(const LeaseCursor& value) {
+  v1::LeaseCursor proto;
+  proto.set_lease(value.lease.value);
+  proto.set_cursor(value.cursor);
+  return proto;
+}
+
+absl::StatusOr<LeaseCursor> FromProto(const v1::LeaseCursor& proto, const std::string& path) {
+  if (proto.lease() == 0) return FieldError(path + ".lease", "0 is no lease");
+  ATOLL_RETURN_IF_ERROR(CheckCount(proto.lease(), path + ".lease"));
+  ATOLL_RETURN_IF_ERROR(CheckCount(proto.cursor(), path + ".cursor"));
+  return LeaseCursor{{proto.lease()}, proto.cursor()};
+}
+
+std::string Sendable(const std::string& text) {
+  std::string out;
+  out.reserve(std::min(text.size(), limits::kTextBytes));
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = SequenceLength(text, at);
+    if (out.size() + std::max<size_t>(length, 1) > limits::kTextBytes) break;
+    if (length == 0) {
+      out += '?';
+      ++at;
+    } else {
+      out.append(text, at, length);
+      at += length;
+    }
+  }
+  return out;
+}
+
+}  // namespace atl

@@ -1,0 +1,39 @@
+// Checks of single fields from the network, shared by the translators of this room. Each error is InvalidArgument that
+// begins with the field's path.
+#ifndef ATOLL_COMMON_WIRE_FIELD_CHECKS_H_
+#define ATOLL_COMMON_WIRE_FIELD_CHECKS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "atoll/v1/worker.pb.h"
+#include "common/base/status.h"
+#include "common/plan/messages.h"
+
+namespace atl {
+
+absl::Status FieldError(const std::string& path, const std::string& what);
+
+// At most limits::kTextBytes.
+absl::Status CheckText(const std::string& text, const std::string& path);
+// At most limits::kCount.
+absl::Status CheckCount(uint64_t value, const std::string& path);
+absl::Status CheckSize(size_t size, size_t limit, const std::string& path);
+absl::Status CheckNotNegative(int64_t value, const std::string& path);
+
+enum class Emptiness { kRefused, kAllowed };
+absl::StatusOr<JobId> JobField(const std::string& id, Emptiness empty, const std::string& path);
+absl::StatusOr<WorkerId> WorkerField(const std::string& id, Emptiness empty, const std::string& path);
+
+v1::FragmentVersion ToProto(const FragmentVersion& value);
+absl::StatusOr<FragmentVersion> FromProto(const v1::FragmentVersion& proto, const std::string& path);
+v1::LeaseCursor ToProto(const LeaseCursor& value);
+absl::StatusOr<LeaseCursor> FromProto(const v1::LeaseCursor& proto, const std::string& path);
+
+// Text as it may travel: valid UTF-8 (other bytes become '?'), cut to limits::kTextBytes.
+std::string Sendable(const std::string& text);
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_WIRE_FIELD_CHECKS_H_

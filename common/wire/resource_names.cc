@@ -1,0 +1,78 @@
+#include "common/wire/resource_names.h"
+
+#include "absl/strings/numbers.h"
+#include "common/plan/limits.h"
+
+namespace atl {
+namespace {
+
+bool IsNameCharacter(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; }
+
+constexpr char kJobs[] = "jobs/";
+constexpr char kWorkersPrefix[] = "workers/";
+constexpr char kCheckpoints[] = "/checkpoints/";
+
+// The part after `prefix`.
+absl::StatusOr<std::string> After(const std::string& name, const std::string& prefix, const char* form) {
+  if (name.size() <= limits::kTextBytes && name.compare(0, prefix.size(), prefix) == 0) return name.substr(prefix.size());
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", name.substr(0, limits::kLabelBytes), "' is not a resource name of the form ", form));
+}
+
+}  // namespace
+
+std::string JobName(const JobId& job) { return kJobs + job.value; }
+std::string WorkerName(const WorkerId& worker) { return kWorkersPrefix + worker.value; }
+std::string CheckpointNameOf(const JobId& job, uint64_t step) {
+  return absl::StrCat(kJobs, job.value, kCheckpoints, step);
+}
+
+absl::Status CheckId(const std::string& id, const char* what) {
+  bool valid = !id.empty() && id.size() <= limits::kNameBytes && id.front() != '-';
+  for (const char c : id) valid = valid && IsNameCharacter(c);
+  if (valid) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(what, ": '", id.substr(0, limits::kLabelBytes), "' is not a name: use 1 to ",
+                                                 limits::kNameBytes, " of a-z, 0-9 and '-', not beginning with '-'"));
+}
+
+absl::StatusOr<JobId> ParseJobId(const std::string& id) {
+  ATOLL_RETURN_IF_ERROR(CheckId(id, "job"));
+  return JobId{id};
+}
+
+absl::StatusOr<WorkerId> ParseWorkerId(const std::string& id) {
+  ATOLL_RETURN_IF_ERROR(CheckId(id, "worker"));
+  return WorkerId{id};
+}
+
+absl::StatusOr<JobId> ParseJobName(const std::string& name) {
+  ATOLL_ASSIGN_OR_RETURN(const std::string id, After(name, kJobs, "jobs/{job}"));
+  return ParseJobId(id);
+}
+
+absl::StatusOr<WorkerId> ParseWorkerName(const std::string& name) {
+  ATOLL_ASSIGN_OR_RETURN(const std::string id, After(name, kWorkersPrefix, "workers/{worker}"));
+  return ParseWorkerId(id);
+}
+
+absl::StatusOr<CheckpointName> ParseCheckpointName(const std::string& name) {
+  constexpr char kForm[] = "jobs/{job}/checkpoints/{step}";
+  ATOLL_ASSIGN_OR_RETURN(const std::string rest, After(name, kJobs, kForm));
+  const size_t at = rest.find(kCheckpoints);
+  if (at == std::string::npos) return After(name, "jobs/{job}/", kForm).status();
+  CheckpointName out;
+  ATOLL_ASSIGN_OR_RETURN(out.job, ParseJobId(rest.substr(0, at)));
+  const std::string step = rest.substr(at + sizeof(kCheckpoints) - 1);
+  if (step == "latest") {
+    out.latest = true;
+    return out;
+  }
+  // Comparing the printed number refuses signs, blanks and leading zeros.
+  if (!absl::SimpleAtoi(step, &out.step) || absl::StrCat(out.step) != step) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", step.substr(0, limits::kLabelBytes), "' is not a checkpoint's step: use a number, or 'latest'"));
+  }
+  return out;
+}
+
+}  // namespace atl
