@@ -250,7 +250,7 @@ def check_release():
     programs = sorted(p for p in (ROOT / "build/release/bin").glob("atoll*") if p.is_file() and os.access(p, os.X_OK))
     if not programs:
         raise StageFailed("build/release/bin holds no program")
-    run("/usr/bin/python3", "tests/tidy/check_elf.py", *programs)
+    run("/usr/bin/python3", "tests/tidy/check_elf.py", "--commands", "build/release/compile_commands.json", *programs)
     return Counts(passed=len(programs))
 
 

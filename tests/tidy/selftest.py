@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The checks, checked: each plants a violation in a temporary tree and must be refused with the right words."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -301,9 +302,16 @@ class Elf(unittest.TestCase):
     def test_each_lack_is_named(self):
         for flag, words in {"-no-pie": "position-independent", "-Wl,-z,lazy": "binds lazily", "-Wl,-z,norelro": "relocations",
                             "-Wl,-z,execstack": "executable stack", "-fno-stack-protector": "stack protector",
-                            "-U_FORTIFY_SOURCE": "checked function", "-Wl,-rpath,lib": "relative folder"}.items():
+                            "-Wl,-rpath,lib": "relative folder"}.items():
             with self.subTest(flag):
                 self.assertIn(words, self.problems([*self.HARD, flag]))
+
+
+    def test_units_compiled_without_the_flags(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "compile_commands.json")
+            path.write_text(json.dumps([{"file": "a.cc", "command": "g++ " + " ".join(check_elf.FLAGS[1:])}]))
+            self.assertEqual(list(check_elf.problems_of_commands(path)), [f"a.cc is compiled without {check_elf.FLAGS[0]}"])
 
 
 class Tools(unittest.TestCase):
