@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/codec/families.h"
+#include "common/vecmath/vecmath.h"
 
 namespace atl {
 namespace {
@@ -100,7 +101,7 @@ void DecodeAdd(CodecKind kind, Bytes encoded, std::span<float> target) {
     const std::span<float> part = target.subspan(at, std::min(kCodecBlock, target.size() - at));
     const std::span<float> values = std::span(decoded).first(part.size());
     DecodeRange(kind, encoded, at, values);
-    for (size_t i = 0; i < part.size(); ++i) part[i] += values[i];
+    vecmath::Add(values, part);
   }
 }
 

@@ -16,6 +16,7 @@ float FloatFromHalf(uint16_t half);
 uint16_t Bfloat16FromFloat(float x);
 float FloatFromBfloat16(uint16_t value);
 
+// Over spans, by SIMD (word_kernels.cc): the same bits as the functions above.
 void EncodeHalf(std::span<const float> in, std::byte* out);
 void DecodeHalf(const std::byte* in, std::span<float> out);
 void EncodeBfloat16(std::span<const float> in, std::byte* out);

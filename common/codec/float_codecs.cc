@@ -1,6 +1,6 @@
-// fp16 and bf16 in integer arithmetic: the same bits whether or not the CPU has conversion instructions.
+// fp16 and bf16 in integer arithmetic: the same bits whether or not the CPU has conversion instructions. These are the
+// reference; word_kernels-inl.h does the same in lanes.
 #include <bit>
-#include <cstring>
 
 #include "common/codec/families.h"
 
@@ -11,23 +11,6 @@ constexpr uint32_t kMagnitude = 0x7fffffffu;
 constexpr uint32_t kInfinity = 0x7f800000u;
 constexpr uint32_t kHalfOverflow = 0x477ff000u;   // 65520: from here on rounding would reach infinity
 constexpr uint32_t kHalfSmallest = 0x38800000u;   // 2^-14: the smallest normal fp16
-
-template <auto Convert>
-void EncodeWords(std::span<const float> in, std::byte* out) {
-  for (size_t i = 0; i < in.size(); ++i) {
-    const uint16_t word = Convert(in[i]);
-    std::memcpy(out + 2 * i, &word, 2);
-  }
-}
-
-template <auto Convert>
-void DecodeWords(const std::byte* in, std::span<float> out) {
-  for (size_t i = 0; i < out.size(); ++i) {
-    uint16_t word;
-    std::memcpy(&word, in + 2 * i, 2);
-    out[i] = Convert(word);
-  }
-}
 
 }  // namespace
 
@@ -65,10 +48,5 @@ uint16_t Bfloat16FromFloat(float x) {
 }
 
 float FloatFromBfloat16(uint16_t value) { return std::bit_cast<float>(static_cast<uint32_t>(value) << 16); }
-
-void EncodeHalf(std::span<const float> in, std::byte* out) { EncodeWords<HalfFromFloat>(in, out); }
-void DecodeHalf(const std::byte* in, std::span<float> out) { DecodeWords<FloatFromHalf>(in, out); }
-void EncodeBfloat16(std::span<const float> in, std::byte* out) { EncodeWords<Bfloat16FromFloat>(in, out); }
-void DecodeBfloat16(const std::byte* in, std::span<float> out) { DecodeWords<FloatFromBfloat16>(in, out); }
 
 }  // namespace atl::codec

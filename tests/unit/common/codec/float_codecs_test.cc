@@ -2,10 +2,12 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "common/base/random.h"
 #include "common/codec/families.h"
 #include "gtest/gtest.h"
+#include "hwy/highway.h"
 
 namespace atl::codec {
 namespace {
@@ -88,6 +90,36 @@ TEST(Bfloat16, IsWithinHalfAUnitInTheLastPlace) {
     const double unit = std::ldexp(1.0, std::max(std::ilogb(x == 0 ? 1.0f : x), -126) - 7);
     ASSERT_LE(std::fabs(static_cast<double>(FloatFromBfloat16(Bfloat16FromFloat(x))) - static_cast<double>(x)), unit / 2);
   }
+}
+
+// Every bit pattern of the words, and every exponent of the floats with awkward mantissas, on each instruction set.
+TEST(Spans, EveryInstructionSetGivesTheBitsOfTheReference) {
+  std::vector<float> floats;
+  for (uint32_t top = 0; top < 0x10000; ++top) {
+    for (const uint32_t low : {0x0000u, 0x0001u, 0x0fffu, 0x1000u, 0x1001u, 0x7fffu, 0x8000u, 0x8001u, 0xf000u, 0xffffu}) {
+      floats.push_back(std::bit_cast<float>(top << 16 | low));
+    }
+  }
+  std::vector<uint16_t> words(0x10000 + 3);  // an odd tail, too
+  for (size_t i = 0; i < words.size(); ++i) words[i] = static_cast<uint16_t>(i);
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    SCOPED_TRACE(hwy::TargetName(target));
+    for (const bool half : {true, false}) {
+      std::vector<uint16_t> encoded(floats.size());
+      (half ? EncodeHalf : EncodeBfloat16)(floats, reinterpret_cast<std::byte*>(encoded.data()));
+      for (size_t i = 0; i < floats.size(); ++i) {
+        ASSERT_EQ(encoded[i], half ? HalfFromFloat(floats[i]) : Bfloat16FromFloat(floats[i])) << half << " " << i;
+      }
+      std::vector<float> decoded(words.size());
+      (half ? DecodeHalf : DecodeBfloat16)(reinterpret_cast<const std::byte*>(words.data()), decoded);
+      for (size_t i = 0; i < words.size(); ++i) {
+        const float wanted = half ? FloatFromHalf(words[i]) : FloatFromBfloat16(words[i]);
+        ASSERT_EQ(std::bit_cast<uint32_t>(decoded[i]), std::bit_cast<uint32_t>(wanted)) << half << " " << i;
+      }
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
 }
 
 }  // namespace

@@ -1,0 +1,122 @@
+// SIMD forms of fp16 and bf16, compiled once for each instruction set by word_kernels.cc: the integer arithmetic of
+// float_codecs.cc, lane by lane. Tails go through the scalar functions.
+#if defined(ATOLL_COMMON_CODEC_WORD_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATOLL_COMMON_CODEC_WORD_KERNELS_INL_H_
+#undef ATOLL_COMMON_CODEC_WORD_KERNELS_INL_H_
+#else
+#define ATOLL_COMMON_CODEC_WORD_KERNELS_INL_H_
+#endif
+
+#include <cstring>
+#include <span>
+
+#include "common/codec/families.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace atl::codec {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::ScalableTag<float>;
+using Ints = hn::Rebind<int32_t, Floats>;
+using Words = hn::Rebind<uint16_t, Floats>;
+
+struct Half {
+  static uint16_t FromFloat(float x) { return HalfFromFloat(x); }
+  static float ToFloat(uint16_t word) { return FloatFromHalf(word); }
+
+  template <class V>
+  static V Encode(V magnitude) {
+    const Ints d;
+    const Floats df;
+    const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(d, 1));
+    const auto rounded = hn::Add(hn::Add(magnitude, hn::Set(d, 0xfff - 0x38000000)), odd);
+    const auto shifted = hn::BitCast(d, hn::Add(hn::BitCast(df, magnitude), hn::Set(df, 0.5f)));
+    const auto subnormal = hn::Sub(shifted, hn::Set(d, 0x3f000000));
+    auto word = hn::IfThenElse(hn::Lt(magnitude, hn::Set(d, 0x38800000)), subnormal, hn::ShiftRight<13>(rounded));
+    word = hn::IfThenElse(hn::Gt(magnitude, hn::Set(d, 0x477fefff)), hn::Set(d, 0x7bff), word);
+    word = hn::IfThenElse(hn::Eq(magnitude, hn::Set(d, 0x7f800000)), hn::Set(d, 0x7c00), word);
+    return hn::IfThenElse(hn::Gt(magnitude, hn::Set(d, 0x7f800000)), hn::Set(d, 0x7e00), word);
+  }
+
+  template <class V>
+  static hn::Vec<Floats> Decode(V word) {
+    const Ints d;
+    const Floats df;
+    const auto sign = hn::ShiftLeft<16>(hn::And(word, hn::Set(d, 0x8000)));
+    const auto magnitude = hn::ShiftLeft<13>(hn::And(word, hn::Set(d, 0x7fff)));
+    const auto finite = hn::BitCast(d, hn::Mul(hn::BitCast(df, magnitude), hn::Set(df, 0x1p112f)));
+    const auto top = hn::Set(d, 0x7c00);
+    const auto special = hn::Or(magnitude, hn::Set(d, 0x7f800000));
+    return hn::BitCast(df, hn::Or(sign, hn::IfThenElse(hn::Eq(hn::And(word, top), top), special, finite)));
+  }
+};
+
+struct Bfloat16 {
+  static uint16_t FromFloat(float x) { return Bfloat16FromFloat(x); }
+  static float ToFloat(uint16_t word) { return FloatFromBfloat16(word); }
+
+  template <class V>
+  static V Encode(V magnitude) {
+    const Ints d;
+    const auto odd = hn::And(hn::ShiftRight<16>(magnitude), hn::Set(d, 1));
+    const auto bounded = hn::Min(magnitude, hn::Set(d, 0x7f7fffff));  // keeps the sum below the sign bit for any NaN
+    auto word = hn::ShiftRight<16>(hn::Add(hn::Add(bounded, hn::Set(d, 0x7fff)), odd));
+    word = hn::Min(word, hn::Set(d, 0x7f7f));
+    word = hn::IfThenElse(hn::Eq(magnitude, hn::Set(d, 0x7f800000)), hn::Set(d, 0x7f80), word);
+    return hn::IfThenElse(hn::Gt(magnitude, hn::Set(d, 0x7f800000)), hn::Set(d, 0x7fc0), word);
+  }
+
+  template <class V>
+  static hn::Vec<Floats> Decode(V word) {
+    return hn::BitCast(Floats(), hn::ShiftLeft<16>(word));
+  }
+};
+
+template <class Format>
+void EncodeWords(std::span<const float> in, std::byte* out) {
+  const Ints d;
+  const Floats df;
+  const Words dw;
+  size_t i = 0;
+  for (; i + hn::Lanes(df) <= in.size(); i += hn::Lanes(df)) {
+    const auto bits = hn::BitCast(d, hn::LoadU(df, &in[i]));
+    const auto sign = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 0x8000));
+    const auto word = hn::Or(sign, Format::Encode(hn::And(bits, hn::Set(d, 0x7fffffff))));
+    hn::StoreU(hn::DemoteTo(dw, word), dw, reinterpret_cast<uint16_t*>(out + 2 * i));
+  }
+  for (; i < in.size(); ++i) {
+    const uint16_t word = Format::FromFloat(in[i]);
+    std::memcpy(out + 2 * i, &word, 2);
+  }
+}
+
+template <class Format>
+void DecodeWords(const std::byte* in, std::span<float> out) {
+  const Ints d;
+  const Floats df;
+  const Words dw;
+  size_t i = 0;
+  for (; i + hn::Lanes(df) <= out.size(); i += hn::Lanes(df)) {
+    const auto word = hn::PromoteTo(d, hn::LoadU(dw, reinterpret_cast<const uint16_t*>(in + 2 * i)));
+    hn::StoreU(Format::Decode(word), df, &out[i]);
+  }
+  for (; i < out.size(); ++i) {
+    uint16_t word;
+    std::memcpy(&word, in + 2 * i, 2);
+    out[i] = Format::ToFloat(word);
+  }
+}
+
+void EncodeHalf(std::span<const float> in, std::byte* out) { EncodeWords<Half>(in, out); }
+void DecodeHalf(const std::byte* in, std::span<float> out) { DecodeWords<Half>(in, out); }
+void EncodeBfloat16(std::span<const float> in, std::byte* out) { EncodeWords<Bfloat16>(in, out); }
+void DecodeBfloat16(const std::byte* in, std::span<float> out) { DecodeWords<Bfloat16>(in, out); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace atl::codec
+HWY_AFTER_NAMESPACE();
+
+#endif
