@@ -89,7 +89,28 @@ def library_of(header):
     return next((name for name, pattern in LIBRARIES if pattern.search(header)), None)
 
 
-def check_file(path, text, rooms):
+class Headers:
+    """Which libraries a header of ours brings along, directly or through others of ours."""
+
+    def __init__(self, root):
+        self.root, self.brings = pathlib.Path(root), {}
+
+    def libraries(self, header):
+        """{library: the header that includes it}"""
+        if header not in self.brings:
+            self.brings[header] = {}  # a cycle of headers ends here
+            file = self.root / header
+            found = {}
+            for _, inner in includes(file.read_text()) if file.is_file() else ():
+                if library := library_of(inner):
+                    found.setdefault(library, header)
+                else:
+                    found = {**self.libraries(inner), **found}
+            self.brings[header] = found
+        return self.brings[header]
+
+
+def check_file(path, text, rooms, headers):
     """Yields one sentence for each refused include of `path`."""
     if path in COMPOSITION_ROOTS:
         yield from check_composition_root(path, text, rooms)
@@ -107,6 +128,8 @@ def check_file(path, text, rooms):
             yield f"{where}: room {room.name} may not include {header} (room {other}); see the table in {TABLE}"
         elif library and library not in room.libraries:
             yield f"{where}: room {room.name} may not see {library} ({header}); see the table in {TABLE}"
+        elif brought := sorted((l, h) for l, h in headers.libraries(header).items() if other and l not in room.libraries):
+            yield f"{where}: {header} brings {brought[0][0]} into room {room.name} (through {brought[0][1]}); keep it in .cc files there"
         elif room.pure and IMPURE.match(header):
             yield f"{where}: room {room.name} is pure and may not include {header}; take what it needs as an argument"
     if room.pure:
@@ -148,12 +171,12 @@ def includes(text):
 
 def check(root):
     rooms = read_table(root)
-    problems = []
+    problems, headers = [], Headers(root)
     for path in files_below(root):
         if path.split("/")[0] not in ("common", "coordinator", "worker", "cli"):
             continue
         if path.endswith(CODE):
-            problems += check_file(path, (pathlib.Path(root) / path).read_text(), rooms)
+            problems += check_file(path, (pathlib.Path(root) / path).read_text(), rooms, headers)
         elif path.endswith("/CMakeLists.txt"):
             problems += check_cmake(path, (pathlib.Path(root) / path).read_text(), rooms)
     return problems

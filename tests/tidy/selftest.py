@@ -66,6 +66,12 @@ class Includes(Tree):
         self.write("worker/sync/a.cc", "#include <torch/types.h>\n")
         self.refused(self.check, "worker/sync may not see LibTorch")
 
+    def test_library_through_a_header(self):
+        self.write("common/rpc/channel.h", "#include <grpcpp/grpcpp.h>\n")
+        self.write("common/rpc/retry.h", '#include "common/rpc/channel.h"\n')
+        self.write("coordinator/engine/a.cc", '#include "common/rpc/retry.h"\n')
+        self.refused(self.check, "brings gRPC into room coordinator/engine", "through common/rpc/channel.h")
+
     def test_grpc_outside_its_rooms(self):
         self.write("coordinator/engine/a.cc", "#include <grpcpp/grpcpp.h>\n")
         self.refused(self.check, "coordinator/engine may not see gRPC")
