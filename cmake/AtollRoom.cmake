@@ -51,6 +51,10 @@ function(atoll_test name)
   target_link_libraries(${name} PRIVATE ${needed} ${ARG_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
   include(GoogleTest)
   # A program that links LibTorch takes a while to start from a cold disk, hence the discovery limit.
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_PREFIX ${name}.
-    PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "OMP_NUM_THREADS=1;${ARG_ENVIRONMENT}")
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_PREFIX ${name}.)
+  # Not by its PROPERTIES: CMake 3.25 takes lists apart there, so that a second label or variable would be lost.
+  set(properties ${CMAKE_CURRENT_BINARY_DIR}/${name}_properties.cmake)
+  file(WRITE ${properties} "if(${name}_TESTS)\n  set_tests_properties(\${${name}_TESTS} PROPERTIES TIMEOUT ${ARG_TIMEOUT}\n"
+    "    LABELS [==[${ARG_LABELS}]==]\n    ENVIRONMENT [==[OMP_NUM_THREADS=1;${ARG_ENVIRONMENT}]==])\nendif()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${properties})
 endfunction()

@@ -71,7 +71,9 @@ def git_files(*patterns):
 
 def build(preset):
     run("cmake", "--preset", preset, quiet=True)
-    run("cmake", "--build", "--preset", preset, "-j", jobs())
+    # Test programs are started once at the end of the build, to list their cases.
+    prefix = without_address_randomisation() if preset == "tsan" else []
+    run(*prefix, "cmake", "--build", "--preset", preset, "-j", jobs())
     return Counts()
 
 
@@ -122,11 +124,6 @@ def ctest(preset, prefix=()):
         again = f"ctest --preset {preset} -R '^{re.escape(failed[0])}$'" if failed else " ".join(command)
         raise StageFailed(f"{len(failed)} failed: {', '.join(failed[:20])}; one of them alone: {again}", counts)
     return counts
-
-
-def build_and_test(preset):
-    build(preset)
-    return ctest(preset, without_address_randomisation() if preset == "tsan" else ())
 
 
 # --- checks of the text -----------------------------------------------------------------------------------------------
