@@ -29,6 +29,8 @@ else()
   set(_cache $ENV{HOME}/.cache)
 endif()
 set(LIBTORCH_ROOT ${_cache}/atoll/libtorch-2.11.0-cu130 CACHE PATH "Folder with torch/ and nvidia/, filled by scripts/setup")
+set(ATOLL_ORACLE_PYTHON ${_cache}/atoll/oracles-1/bin/python CACHE FILEPATH
+  "Python with torch and transformers for tests that compare with them, made by scripts/setup --oracles; may be absent")
 if(ATOLL_LIBTORCH)
   set(_t ${LIBTORCH_ROOT}/torch)
   if(NOT EXISTS ${_t}/lib/libtorch_cpu.so)
