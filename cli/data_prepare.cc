@@ -66,8 +66,8 @@ class AllDocuments {
   uint64_t finished_bytes_ = 0, total_bytes_ = 0;
 };
 
-// The tokenizer to use, from the options; `bytes` becomes its file (empty for bytes).
-absl::StatusOr<std::unique_ptr<Tokenizer>> TrainOn(AllDocuments documents, const DataPrepareOptions& options,
+// A tokenizer trained on the documents that SplitOf leaves to training.
+absl::StatusOr<std::unique_ptr<Tokenizer>> TrainOn(AllDocuments& documents, const DataPrepareOptions& options,
                                                    std::ostream& talk) {
   ATOLL_RETURN_IF_ERROR(documents.Check());
   SentencePieceTraining training;
@@ -91,11 +91,12 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> TrainOn(AllDocuments documents, const
 }
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(const DataPrepareOptions& options, const Files& files,
-                                                         const AllDocuments& documents, std::ostream& talk) {
+                                                         const DocumentOptions& reading, std::ostream& talk) {
   if (options.train_tokenizer > 0) {
     if (!options.tokenizer.empty()) {
       return absl::InvalidArgumentError("--tokenizer and --train-tokenizer exclude each other");
     }
+    AllDocuments documents(files, options.inputs, reading);
     return TrainOn(documents, options, talk);
   }
   if (options.tokenizer.empty() || options.tokenizer == "bytes") return MakeByteTokenizer();
@@ -171,8 +172,7 @@ absl::Status RunDataPrepare(const DataPrepareOptions& options, Files& files, std
   ATOLL_ASSIGN_OR_RETURN(reading.text_split, ParseTextSplit(options.text_split));
   AllDocuments documents(files, options.inputs, reading);
   ATOLL_RETURN_IF_ERROR(documents.Check());
-  ATOLL_ASSIGN_OR_RETURN(const auto tokenizer,
-                         MakeTokenizer(options, files, AllDocuments(files, options.inputs, reading), talk));
+  ATOLL_ASSIGN_OR_RETURN(const auto tokenizer, MakeTokenizer(options, files, reading, talk));
   ATOLL_ASSIGN_OR_RETURN(const auto writer,
                          CorpusWriter::Create(files, options.output, WriterOptions(options, *tokenizer)));
   ATOLL_RETURN_IF_ERROR(WriteDocuments(documents, *tokenizer, options, *writer, talk));

@@ -19,7 +19,9 @@ ProgressLine::~ProgressLine() {
 
 void ProgressLine::Update(uint64_t done, uint64_t total, const std::string& note) {
   if (quiet_) return;
-  const int percent = total == 0 ? 100 : static_cast<int>(std::min(done, total) / (total / 100.0));
+  const int percent =
+      total == 0 ? 100
+                 : static_cast<int>(100 * static_cast<double>(std::min(done, total)) / static_cast<double>(total));
   const int step = terminal_ ? 1 : 10;
   if (printed_percent_ >= 0 && percent / step == printed_percent_ / step) return;
   printed_percent_ = percent;

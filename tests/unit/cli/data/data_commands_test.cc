@@ -1,0 +1,274 @@
+#include "cli/data_commands.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zstd.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "common/base/random.h"
+#include "common/format/corpus_verify.h"
+#include "tests/unit/common/format/temp_dir.h"
+
+namespace atl::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Passes everything on, but the disk holds only so many more bytes.
+class SmallDisk final : public Files {
+ public:
+  explicit SmallDisk(uint64_t free_bytes) : free_bytes_(free_bytes) {}
+  absl::StatusOr<std::unique_ptr<File>> OpenForAppend(const std::string& path) override {
+    ATOLL_ASSIGN_OR_RETURN(auto file, real_->OpenForAppend(path));
+    return std::make_unique<Limited>(std::move(file), path, free_bytes_);
+  }
+  absl::StatusOr<std::unique_ptr<File>> OpenForRead(const std::string& path) const override {
+    return real_->OpenForRead(path);
+  }
+  absl::Status Rename(const std::string& from, const std::string& to) override { return real_->Rename(from, to); }
+  absl::Status Remove(const std::string& path) override { return real_->Remove(path); }
+  absl::Status HardLink(const std::string& from, const std::string& to) override { return real_->HardLink(from, to); }
+  absl::Status MakeDirectory(const std::string& path) override { return real_->MakeDirectory(path); }
+  absl::Status SyncDirectory(const std::string& path) override { return real_->SyncDirectory(path); }
+  absl::StatusOr<std::vector<std::string>> List(const std::string& path) const override { return real_->List(path); }
+  bool Exists(const std::string& path) const override { return real_->Exists(path); }
+  absl::StatusOr<Space> SpaceAt(const std::string& path) const override { return real_->SpaceAt(path); }
+
+ private:
+  class Limited final : public File {
+   public:
+    Limited(std::unique_ptr<File> file, std::string path, uint64_t& free_bytes)
+        : file_(std::move(file)), path_(std::move(path)), free_bytes_(free_bytes) {}
+    absl::Status Append(Bytes data) override {
+      if (data.size() > free_bytes_) {
+        return absl::ResourceExhaustedError(absl::StrCat("write ", path_, ": No space left on device"));
+      }
+      free_bytes_ -= data.size();
+      return file_->Append(data);
+    }
+    absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const override { return file_->ReadAt(offset, out); }
+    absl::Status Sync() override { return file_->Sync(); }
+    absl::Status Truncate(uint64_t size) override { return file_->Truncate(size); }
+    absl::StatusOr<uint64_t> Size() const override { return file_->Size(); }
+
+   private:
+    std::unique_ptr<File> file_;
+    std::string path_;
+    uint64_t& free_bytes_;
+  };
+  std::unique_ptr<Files> real_ = MakePosixFiles();
+  uint64_t free_bytes_;
+};
+
+std::string ManyDocuments(int count) {
+  Rng rng(1);
+  std::string lines;
+  for (int i = 0; i < count; ++i) {
+    std::string text = absl::StrCat("Document ", i, " tells of");
+    for (uint64_t n = 3 + rng.Below(10); n > 0; --n) {
+      text += " ";
+      for (uint64_t m = 1 + rng.Below(3); m > 0; --m) {
+        text += "bdfgklmnprst"[rng.Below(12)];
+        text += "aeiou"[rng.Below(5)];
+      }
+    }
+    lines += nlohmann::json({{"text", text + "."}}).dump() + "\n";
+  }
+  return lines;
+}
+
+class DataCommands : public ::testing::Test {
+ protected:
+  DataPrepareOptions Prepare(std::vector<std::string> inputs) {
+    DataPrepareOptions options;
+    options.inputs = std::move(inputs);
+    options.output = dir_ / "corpus";
+    options.held_out = 0.1;
+    options.quiet = true;
+    return options;
+  }
+  absl::Status Run(const DataPrepareOptions& options) {
+    out_.str("");
+    talk_.str("");
+    return RunDataPrepare(options, *files_, out_, talk_);
+  }
+  std::string Error(const DataPrepareOptions& options) {
+    const absl::Status status = Run(options);
+    EXPECT_FALSE(status.ok());
+    EXPECT_EQ(out_.str(), "");
+    EXPECT_EQ(std::count(status.message().begin(), status.message().end(), '\n'), 0);
+    return std::string(status.message());
+  }
+  CorpusManifest Manifest() { return *ReadManifest(*files_, dir_ / "corpus"); }
+  TempDir dir_;
+  std::unique_ptr<Files> files_ = MakePosixFiles();
+  std::ostringstream out_, talk_;
+};
+
+TEST_F(DataCommands, BytesFromJsonLines) {
+  ASSERT_TRUE(Run(Prepare({dir_.Write("a.jsonl", ManyDocuments(500))})).ok());
+  const CorpusManifest manifest = Manifest();
+  EXPECT_EQ(manifest.name, "corpus");
+  EXPECT_EQ(manifest.tokenizer.kind, "bytes");
+  EXPECT_EQ(manifest.train.documents + manifest.held_out.documents, 500u);
+  EXPECT_GT(manifest.held_out.documents, 20u);
+  EXPECT_EQ(manifest.train.tokens, manifest.train.text_bytes + manifest.train.documents);  // one end of text each
+  ASSERT_TRUE(manifest.bigram.has_value());
+  EXPECT_GT(manifest.bigram->perplexity, 1.5);
+  EXPECT_LT(manifest.bigram->perplexity, 30);
+  EXPECT_THAT(out_.str(), HasSubstr("held_out"));
+  EXPECT_EQ(talk_.str(), "");
+  EXPECT_TRUE(VerifyCorpus(*files_, dir_ / "corpus").ok());
+}
+
+TEST_F(DataCommands, SameInputSameBytes) {
+  const std::string input = dir_.Write("a.jsonl", ManyDocuments(300));
+  auto options = Prepare({input});
+  options.train_tokenizer = 400;
+  ASSERT_EQ(Run(options), absl::OkStatus());
+  options.output = dir_ / "again";
+  options.name = "corpus";
+  ASSERT_EQ(Run(options), absl::OkStatus());
+  EXPECT_EQ(dir_.Read("corpus/manifest.json"), dir_.Read("again/manifest.json"));
+  EXPECT_EQ(dir_.Read("corpus/tokenizer.model"), dir_.Read("again/tokenizer.model"));
+}
+
+TEST_F(DataCommands, SeveralInputsOfSeveralKinds) {
+  const std::string lines = ManyDocuments(200);
+  std::string packed(ZSTD_compressBound(lines.size()), '\0');
+  packed.resize(ZSTD_compress(packed.data(), packed.size(), lines.data(), lines.size(), 3));
+  std::string text;
+  for (int i = 0; i < 4000; ++i) text += absl::StrCat("Line ", i, " of a plain text.\n");
+  auto options = Prepare({dir_.Write("a.txt", text), dir_.Write("b.jsonl.zst", packed)});
+  options.append_eot = false;
+  options.shard_tokens = 20000;
+  options.json = true;
+  ASSERT_EQ(Run(options), absl::OkStatus());
+  const CorpusManifest manifest = Manifest();
+  EXPECT_GT(manifest.files.size(), 3u);
+  EXPECT_EQ(manifest.train.tokens + manifest.held_out.tokens,
+            manifest.train.text_bytes + manifest.held_out.text_bytes);  // bytes, no end of text
+  const auto json = nlohmann::json::parse(out_.str());
+  EXPECT_EQ(json["splits"]["train"]["tokens"], manifest.train.tokens);
+  EXPECT_EQ(json["tokenizer"]["kind"], "bytes");
+}
+
+TEST_F(DataCommands, TrainedTokenizerThenGivenOne) {
+  const std::string input = dir_.Write("a.jsonl", ManyDocuments(500));
+  auto options = Prepare({input});
+  options.train_tokenizer = 420;
+  ASSERT_EQ(Run(options), absl::OkStatus());
+  EXPECT_EQ(Manifest().tokenizer.vocab_size, 420u);
+  EXPECT_EQ(Manifest().tokenizer.eot_id, std::optional<uint32_t>(2));
+  const std::string hash = Manifest().files[0].sha256.Hex();
+  auto second = Prepare({input});
+  second.output = dir_ / "second";
+  second.tokenizer = dir_ / "corpus/tokenizer.model";
+  ASSERT_TRUE(Run(second).ok());
+  EXPECT_EQ(ReadManifest(*files_, dir_ / "second")->files[0].sha256.Hex(), hash);
+}
+
+TEST_F(DataCommands, ProgressGoesToTalk) {
+  auto options = Prepare({dir_.Write("a.jsonl", ManyDocuments(20000))});
+  options.quiet = false;
+  ASSERT_EQ(Run(options), absl::OkStatus());
+  EXPECT_THAT(talk_.str(), HasSubstr("tokenizing: 100 %"));
+  EXPECT_THAT(talk_.str(), Not(HasSubstr("\r")));
+  options.force = true;
+  options.talk_is_terminal = true;
+  ASSERT_EQ(Run(options), absl::OkStatus());
+  EXPECT_THAT(talk_.str(), HasSubstr("\r\033[Ktokenizing [####"));
+}
+
+TEST_F(DataCommands, InspectShowsFiguresAndText) {
+  ASSERT_TRUE(Run(Prepare({dir_.Write("a.jsonl", ManyDocuments(500))})).ok());
+  DataInspectOptions options;
+  options.directory = dir_ / "corpus";
+  out_.str("");
+  ASSERT_TRUE(RunDataInspect(options, *files_, out_, talk_).ok());
+  EXPECT_THAT(out_.str(), HasSubstr("train begins:\nDocument "));
+  EXPECT_THAT(out_.str(), HasSubstr("BYTES/TOKEN"));
+  out_.str("");
+  options.json = true;
+  ASSERT_TRUE(RunDataInspect(options, *files_, out_, talk_).ok());
+  const auto json = nlohmann::json::parse(out_.str());
+  EXPECT_THAT(json["splits"]["held_out"]["sample"].get<std::string>(), HasSubstr("Document "));
+  EXPECT_GT(json["bigram"]["perplexity"], 1.0);
+  options.directory = dir_.path();
+  EXPECT_EQ(RunDataInspect(options, *files_, out_, talk_).code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(DataCommands, VerifySaysWholeOrNamesTheBlock) {
+  ASSERT_TRUE(Run(Prepare({dir_.Write("a.jsonl", ManyDocuments(500))})).ok());
+  DataVerifyOptions options;
+  options.directory = dir_ / "corpus";
+  options.quiet = true;
+  out_.str("");
+  ASSERT_TRUE(RunDataVerify(options, *files_, out_, talk_).ok());
+  EXPECT_THAT(out_.str(), HasSubstr("is whole: 2 shards, 2 blocks"));
+  std::string bytes = dir_.Read("corpus/held_out-00000.bin");
+  bytes.back() = 'X';
+  dir_.Write("corpus/held_out-00000.bin", bytes);
+  out_.str("");
+  const absl::Status status = RunDataVerify(options, *files_, out_, talk_);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("held_out-00000.bin is damaged: block 0"));
+  EXPECT_EQ(out_.str(), "");
+}
+
+TEST_F(DataCommands, BadInputIsOneClearSentence) {
+  const std::string good = ManyDocuments(50);
+  EXPECT_THAT(Error(Prepare({})), HasSubstr("no input; give one or more"));
+  EXPECT_THAT(Error(Prepare({dir_ / "absent.jsonl"})), HasSubstr("absent.jsonl"));
+  EXPECT_THAT(Error(Prepare({dir_.Write("a.csv", "x")})), HasSubstr("is of no known kind"));
+  EXPECT_THAT(Error(Prepare({dir_.Write("bad.jsonl", good + "{oops\n")})),
+              HasSubstr("bad.jsonl, line 51: is not valid JSON"));
+  EXPECT_THAT(Error(Prepare({dir_.Write("utf.txt", "ab\xff")})),
+              HasSubstr("utf.txt, line 1: byte 3 is not valid UTF-8"));
+  EXPECT_THAT(Error(Prepare({dir_.Write("empty.jsonl", "")})), HasSubstr("no text to train on"));
+  EXPECT_THAT(Error(Prepare({dir_.Write("cut.jsonl.zst", "\x28\xb5\x2f\xfd")})), HasSubstr("it was cut"));
+  auto options = Prepare({dir_.Write("g.jsonl", good)});
+  options.held_out = 1;
+  EXPECT_THAT(Error(options), HasSubstr("--held-out must be"));
+  options = Prepare({dir_ / "g.jsonl"});
+  options.text_split = "words";
+  EXPECT_THAT(Error(options), HasSubstr("--text-split is \"words\""));
+  options = Prepare({dir_ / "g.jsonl"});
+  options.train_tokenizer = 50000;
+  EXPECT_THAT(Error(options), HasSubstr("too small for a vocabulary of 50000"));
+  options.tokenizer = "bytes";
+  EXPECT_THAT(Error(options), HasSubstr("exclude each other"));
+  options = Prepare({dir_ / "g.jsonl"});
+  options.tokenizer = dir_ / "g.jsonl";
+  EXPECT_THAT(Error(options), HasSubstr("g.jsonl: the SentencePiece model cannot be parsed"));
+  options = Prepare({dir_ / "g.jsonl"});
+  options.held_out = 0.0001;
+  EXPECT_THAT(Error(options), HasSubstr("raise --held-out"));
+  options = Prepare({dir_ / "g.jsonl"});
+  options.output = dir_.path();
+  EXPECT_THAT(Error(options), HasSubstr("is not empty"));
+  EXPECT_FALSE(files_->Exists(dir_ / "corpus/manifest.json"));
+}
+
+TEST_F(DataCommands, AFullDiskLosesNothingAndLeavesNothing) {
+  auto options = Prepare({dir_.Write("a.jsonl", ManyDocuments(2000))});
+  ASSERT_EQ(Run(options), absl::OkStatus());
+  const std::string before = dir_.Read("corpus/manifest.json");
+  options.force = true;
+  options.split_seed = 9;
+  for (const uint64_t free_bytes : {uint64_t{0}, uint64_t{50000}, uint64_t{150000}, uint64_t{250000}}) {
+    SmallDisk disk(free_bytes);
+    const absl::Status status = RunDataPrepare(options, disk, out_, talk_);
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << free_bytes << " " << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("No space left on device"));
+    EXPECT_EQ(dir_.Read("corpus/manifest.json"), before);
+    EXPECT_TRUE(VerifyCorpus(*files_, dir_ / "corpus").ok());
+    EXPECT_EQ(files_->List(dir_ / "corpus")->size(), 3u);
+  }
+}
+
+}  // namespace
+}  // namespace atl::cli
