@@ -62,7 +62,6 @@ Hello Core::State::MakeHello() const {
 }
 
 void Core::State::OnStreamUp() {
-  connected = true;
   welcomed = false;
   refusing = false;
   SayIt(MakeHello());
@@ -70,11 +69,8 @@ void Core::State::OnStreamUp() {
 
 // What is under way is decided anew at the next Welcome: the fate may be known by then, and the boot number another.
 void Core::State::OnStreamDown(const StreamDown& down) {
-  if (connected) {
-    away_since = now;
-    Tell(NoteLevel::kWarning, "coordinator away", down.reason);
-  }
-  connected = false;
+  if (welcomed) away_since = now;
+  Tell(NoteLevel::kWarning, "coordinator away", down.reason);
   welcomed = false;
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     if (!fragments[p].held || !fragments[p].held->uploading) continue;

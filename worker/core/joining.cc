@@ -1,6 +1,8 @@
 // Taking a job: prepare, fetch every fragment, take the job clock, say Ready; and letting it go again.
+#include <algorithm>
 #include <utility>
 
+#include "common/plan/job_validation.h"
 #include "worker/core/state.h"
 
 namespace atl::worker {
@@ -63,7 +65,10 @@ void Core::State::ContinueJob(const Assignment& assignment) {
     if (assigned[p].value > 0) AddPending(p, {assigned[p], Digest{}, false, false, false});
   }
   if (assigned_clock > job_clock) job_clock = assigned_clock;
-  SayReady(Clock(), false);
+  // A step at or after the stop step would say that nothing more comes: ContinueClosing says that.
+  const uint64_t stop = closing ? closing->stop_step : PlannedInnerSteps(*spec);
+  closing_said = false;
+  SayReady(stop > 0 ? std::min(Clock(), stop - 1) : Clock());
   if (wish.open) SayIt(LeaseRequest{job, wish.request, wish.samples});
   if (unsaid_evaluation) {
     SayIt(*unsaid_evaluation);
@@ -143,7 +148,7 @@ void Core::State::FinishJoining() {
   phase = Phase::kActive;
   SetWaiting("");
   Tell(NoteLevel::kInfo, "training", absl::StrCat("job ", job.value, " from step ", Clock()));
-  SayReady(Clock(), false);
+  SayReady(Clock());
 }
 
 void Core::State::RepeatFetches() {
@@ -160,13 +165,9 @@ void Core::State::RepeatFetches() {
   }
 }
 
-// `only_nothing`: names only the fragments that this worker will not contribute again (closing).
-void Core::State::SayReady(uint64_t step, bool only_nothing) {
+void Core::State::SayReady(uint64_t step) {
   Ready ready{job, step, {}};
-  for (uint32_t p = 0; p < fragments.size(); ++p) {
-    if (only_nothing && !fragments[p].closing_nothing) continue;
-    ready.applied.push_back({FragmentIndex{p}, fragments[p].outer});
-  }
+  for (uint32_t p = 0; p < fragments.size(); ++p) ready.applied.push_back({FragmentIndex{p}, fragments[p].outer});
   SayIt(std::move(ready));
 }
 

@@ -58,7 +58,6 @@ struct Fragment {
   uint32_t missed = 0;
   uint64_t steps = 0, tokens = 0;  // since the last contribution that counted: the drift
   int64_t loss_sum_micro = 0;      // over those steps
-  bool closing_decided = false, closing_nothing = false;
 };
 
 struct Lease {
@@ -120,7 +119,7 @@ struct Core::State {
   void OnJobBroken(const JobBroken& broken);
   void DropJob(bool return_leases);
   void VoidIncarnation();
-  void SayReady(uint64_t step, bool only_nothing);
+  void SayReady(uint64_t step);
 
   // sync.cc
   void OnUpdatePublished(const UpdatePublished& published);
@@ -196,8 +195,7 @@ struct Core::State {
   Effects effects;
 
   // Connection.
-  bool connected = false;
-  bool welcomed = false;       // on this stream
+  bool welcomed = false;       // the stream is up and its coordinator has answered
   bool refusing = false;       // this stream's coordinator is not followed
   Instant away_since{};
   BootNumber boot;
@@ -236,6 +234,7 @@ struct Core::State {
   std::optional<EvaluationWanted> evaluation;
   std::optional<EvaluationDone> unsaid_evaluation;
   std::optional<ClosingStarted> closing;
+  bool closing_said = false;   // that nothing more comes
   std::optional<Departure> leaving;
   std::string waiting;         // one clause, as of the newest boundary
   Instant waiting_since{};

@@ -287,7 +287,8 @@ void Core::State::OnContributionFormed(const ContributionFormed& formed) {
   h.codec = spec->sync.upload_codec;
   h.tokens = f.tokens;
   h.steps = f.steps;
-  h.send_step = Clock();
+  // What a slower worker has at the end is all it will have: it stands for the stop step.
+  h.send_step = closing ? std::max(Clock(), closing->stop_step) : Clock();
   h.mean_loss_micro = f.loss_sum_micro / static_cast<int64_t>(f.steps);
   h.cursors = Cursors();
   f.held = std::move(held);
@@ -341,7 +342,6 @@ void Core::State::MarkRefused(uint32_t p, const std::string& reason) {
   Withdraw(p);
   f.tried = version;
   f.tried_retry = retry;
-  if (closing && f.closing_decided) f.closing_decided = false;
 }
 
 void Core::State::Withdraw(uint32_t p) {
@@ -355,7 +355,7 @@ void Core::State::Withdraw(uint32_t p) {
 // How long an apply step waits for its update: the round's deadline as the job gives it, otherwise the shortest that a
 // round may have, and never less than one period of this worker. While the coordinator is away, one heartbeat interval.
 Duration Core::State::ApplyPatience() const {
-  if (!connected) return heartbeat;
+  if (!welcomed) return heartbeat;
   if (spec->sync.deadline.ns > 0) return spec->sync.deadline;
   const Duration grace = std::max(spec->sync.grace_max, limits::kGraceMinimum);
   return std::max(membership + grace, Duration{step_ns} * static_cast<int64_t>(Period()));

@@ -68,7 +68,7 @@ bool Core::State::WaitForUpdates() {
     Fragment& f = fragments[p];
     if (!f.held || taken != f.held->apply_at) continue;
     if (f.held->wait_until == kNever) f.held->wait_until = now + ApplyPatience();
-    if (!connected) f.held->wait_until = std::min(f.held->wait_until, away_since + heartbeat);
+    if (!welcomed) f.held->wait_until = std::min(f.held->wait_until, away_since + heartbeat);
     if (now < f.held->wait_until) {
       WakeAt(f.held->wait_until);
       SetWaiting(absl::StrCat("version ", f.held->version.value + 1, " of fragment ", p,
@@ -280,6 +280,7 @@ void Core::State::OnEvaluationFailed(const EvaluationFailed& failed_one) {
 void Core::State::OnClosingStarted(const ClosingStarted& started) {
   if (phase != Phase::kActive || closing) return;
   closing = started;
+  closing_said = false;
   for (Fragment& f : fragments) f.due = f.send_now = false;
   for (uint32_t p = 0; p < fragments.size() && p < started.versions.size(); ++p) {
     if (started.versions[p] > fragments[p].outer) AddPending(p, {started.versions[p], Digest{}, false, false, false});
@@ -287,25 +288,26 @@ void Core::State::OnClosingStarted(const ClosingStarted& started) {
   Tell(NoteLevel::kInfo, "closing", absl::StrCat("job ", job.value, " ends at step ", started.stop_step));
 }
 
-// Every fragment is contributed once more, against the closing versions, unless nothing is behind it. An unresolved
-// contribution against that version is this fragment's last one.
+// What is behind a fragment is contributed with no overlap until nothing is. Once all that is left is accepted, the
+// coordinator is told that nothing more comes, so that no round waits for this worker. A refused contribution is given up:
+// there is no later round that it could count in.
 void Core::State::ContinueClosing() {
-  bool told = false;
+  bool all_said = true;
   for (uint32_t p = 0; p < fragments.size() && p < closing->versions.size(); ++p) {
     Fragment& f = fragments[p];
-    if (f.closing_decided || !f.installed || f.unsettled || !f.pending.empty()) continue;
-    if (f.outer < closing->versions[p]) continue;
-    if (f.outer > closing->versions[p] || !(f.held || MayForm(f))) {
-      f.closing_decided = f.closing_nothing = told = true;
-      continue;
+    const bool settled = f.installed && !f.unsettled && f.pending.empty() && f.outer >= closing->versions[p];
+    if (settled && MayForm(f)) {
+      f.forming = true;
+      f.tried_retry = true;
+      effects.push_back(FormContribution{{FragmentIndex{p}, f.outer}});
     }
-    f.closing_decided = true;
-    if (f.held) continue;
-    f.forming = true;
-    f.tried_retry = true;
-    effects.push_back(FormContribution{{FragmentIndex{p}, f.outer}});
+    const bool last_is_accepted = f.held && f.held->accepted && f.held->header.steps == f.steps;
+    if (f.forming || (f.held ? !last_is_accepted : !settled)) all_said = false;
   }
-  if (told) SayReady(closing->stop_step, true);
+  if (all_said && !closing_said && welcomed) {
+    closing_said = true;
+    SayReady(std::max(Clock(), closing->stop_step));
+  }
   SetWaiting(absl::StrCat("the closing rounds of job ", job.value));
 }
 

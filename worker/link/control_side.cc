@@ -1,0 +1,97 @@
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/plan/limits.h"
+#include "worker/link/link_state.h"
+
+namespace atl {
+
+ControlSide::ControlSide(Parts parts)
+    : parts_(std::move(parts)), backoff_(parts_.options.backoff, parts_.options.seed) {}
+
+Instant ControlSide::Turn() {
+  const Instant now = parts_.clock.Now();
+  if (!stream_) {
+    if (finishing_) return kNever;
+    if (now < open_at_) return open_at_;
+    Open();
+    return welcome_by_;
+  }
+  if (!welcomed_) {
+    if (now >= welcome_by_) CloseStream("no answer to Hello in time");
+    return std::max(welcome_by_, now + Milliseconds(1));
+  }
+  if (now >= beat_at_) Beat();
+  return beat_at_;
+}
+
+void ControlSide::Open() {
+  const uint64_t number = ++number_;
+  welcomed_ = false;
+  close_reason_.clear();
+  welcome_by_ = parts_.clock.Now() + limits::kControlDeadline;
+  stream_ = parts_.open();
+  const std::shared_ptr<Mailbox> mailbox = parts_.mailbox;
+  stream_->Start({[this, mailbox, number](CoordinatorMessage message) {
+                    mailbox->Post([this, number, m = std::move(message)] { OnMessage(number, m); });
+                  },
+                  [this, mailbox, number](absl::Status status) {
+                    mailbox->Post([this, number, status] { OnClosed(number, status); });
+                  }});
+  parts_.listener(worker::Event(worker::StreamUp{}));
+}
+
+void ControlSide::OnMessage(uint64_t number, CoordinatorMessage message) {
+  if (number != number_ || !stream_) return;
+  if (const Welcome* welcome = std::get_if<Welcome>(&message)) {
+    welcomed_ = true;
+    ++connects_;
+    backoff_.Reset();
+    interval_ = welcome->heartbeat_interval.ns > 0 ? welcome->heartbeat_interval : limits::kHeartbeatInterval;
+    beat_at_ = parts_.clock.Now();
+  }
+  parts_.listener(worker::Event(worker::Received{std::move(message)}));
+}
+
+void ControlSide::OnClosed(uint64_t number, const absl::Status& status) {
+  if (number != number_ || !stream_) return;
+  stream_.reset();
+  welcomed_ = false;
+  beat_at_ = welcome_by_ = kNever;
+  if (finishing_) return;
+  const Duration wait = backoff_.Next();
+  open_at_ = parts_.clock.Now() + wait;
+  const std::string why = !close_reason_.empty() ? close_reason_ : status.ok() ? "the coordinator ended the stream"
+                                                                               : std::string(status.message());
+  parts_.listener(worker::Event(worker::StreamDown{
+      absl::StrCat("no control stream to ", parts_.options.address, " (", why, "); trying again in ",
+                   wait.ns / 1'000'000, " ms")}));
+}
+
+void ControlSide::Say(WorkerMessage message) {
+  if (!stream_) return;
+  // A refusal is followed by on_closed, which tells what there is to tell.
+  stream_->Send(std::move(message)).IgnoreError();
+}
+
+void ControlSide::CloseStream(const std::string& reason) {
+  if (!stream_) return;
+  close_reason_ = reason;
+  welcome_by_ = kNever;
+  stream_->Cancel();
+}
+
+void ControlSide::Beat() {
+  const Instant now = parts_.clock.Now();
+  heartbeat_.sequence = ++sequence_;
+  Say(heartbeat_);
+  // A late turn does not shift the beat, and missed ones are not made up for.
+  beat_at_ = std::max(beat_at_ + interval_, now + interval_ / 2);
+}
+
+void ControlSide::Finish() {
+  finishing_ = true;
+  if (stream_) stream_->Close(absl::OkStatus());
+}
+
+}  // namespace atl

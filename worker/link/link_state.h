@@ -1,0 +1,147 @@
+// Private to worker/link: a mailbox, the control side and the transfers of NetworkLink.
+#ifndef ATOLL_WORKER_LINK_LINK_STATE_H_
+#define ATOLL_WORKER_LINK_LINK_STATE_H_
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/base/mutex.h"
+#include "worker/link/network_link.h"
+
+namespace atl {
+
+// Work posted from any thread, done by Turn.
+class Mailbox {
+ public:
+  explicit Mailbox(std::function<void()> wake) : wake_(std::move(wake)) {}
+  void Post(std::function<void()> work) ATOLL_EXCLUDES(mutex_);
+  // Runs everything that is there; returns false when there was nothing.
+  bool RunAll() ATOLL_EXCLUDES(mutex_);
+  // Nothing is kept any more.
+  void Shut() ATOLL_EXCLUDES(mutex_);
+
+ private:
+  Mutex mutex_;
+  std::deque<std::function<void()>> queue_ ATOLL_GUARDED_BY(mutex_);
+  bool shut_ ATOLL_GUARDED_BY(mutex_) = false;
+  const std::function<void()> wake_;
+};
+
+// The control stream: open, Hello by the core, Welcome, heartbeats, close, backoff. Owned by the turning thread.
+class ControlSide {
+ public:
+  struct Parts {
+    const NetworkLinkOptions& options;
+    std::function<std::unique_ptr<WorkerEnd>()> open;
+    const Clock& clock;
+    Log& log;
+    std::function<void(LinkEvent)> listener;
+    std::shared_ptr<Mailbox> mailbox;
+  };
+  explicit ControlSide(Parts parts);
+  Instant Turn();
+  void Say(WorkerMessage message);
+  void CloseStream(const std::string& reason);
+  void SetHeartbeat(Heartbeat heartbeat) { heartbeat_ = std::move(heartbeat); }
+  void Finish();
+  bool finished() const { return finishing_ && !stream_; }
+  bool welcomed() const { return welcomed_; }
+  uint64_t connects() const { return connects_; }
+
+ private:
+  void Open();
+  void OnMessage(uint64_t number, CoordinatorMessage message);
+  void OnClosed(uint64_t number, const absl::Status& status);
+  void Beat();
+
+  Parts parts_;
+  Backoff backoff_;
+  std::unique_ptr<WorkerEnd> stream_;
+  uint64_t number_ = 0;      // of the newest stream: words of older ones are ignored
+  bool welcomed_ = false;
+  bool finishing_ = false;
+  std::string close_reason_;
+  Instant open_at_{};        // next attempt
+  Instant welcome_by_ = kNever;
+  Instant beat_at_ = kNever;
+  Duration interval_{};
+  Heartbeat heartbeat_;
+  uint64_t sequence_ = 0;
+  uint64_t connects_ = 0;
+};
+
+// Uploads and downloads. Owned by the turning thread.
+class Transfers {
+ public:
+  struct Parts {
+    const NetworkLinkOptions& options;
+    BulkClient& bulk;
+    const Clock& clock;
+    Log& log;
+    std::function<void(LinkEvent)> listener;
+    std::shared_ptr<Mailbox> mailbox;
+  };
+  explicit Transfers(Parts parts);
+  ~Transfers();
+  Instant Turn();
+  void StartUpload(ContributionHeader header, BootNumber boot, SharedBytes bytes);
+  void CancelUpload(FragmentIndex fragment) { uploads_.erase(fragment); }
+  // `version` 0 with `whole`: the newest.
+  void StartDownload(const JobId& job, FragmentVersion at, bool whole, uint64_t bytes);
+  void DropFetches(FragmentIndex fragment);
+  void DropAll();
+  uint64_t uploaded_bytes() const { return uploaded_bytes_; }
+  uint64_t downloaded_bytes() const { return downloaded_bytes_; }
+
+ private:
+  // One transfer over its conversations. `call` empty: waiting for the next attempt.
+  struct Conversation {
+    std::unique_ptr<BulkCall> call;
+    uint64_t number = 0;
+    Instant began{}, try_at{}, give_up_at = kNever;
+    int attempts = 0;
+    std::optional<Backoff> backoff;
+  };
+  struct UploadJob {
+    ContributionHeader header;
+    BootNumber boot;
+    SharedBytes bytes;
+    Conversation talk;
+  };
+  class Sink;
+  struct DownloadJob {
+    JobId job;
+    FragmentVersion asked;
+    bool whole = false;
+    uint64_t bytes = 0;
+    std::shared_ptr<Sink> sink;
+    Conversation talk;
+  };
+  using DownloadId = std::pair<FragmentIndex, std::pair<bool, Version>>;
+
+  void Begin(UploadJob& upload);
+  void Begin(DownloadId id, DownloadJob& download);
+  void OnUploadDone(FragmentIndex fragment, uint64_t number, const BulkResult& result);
+  void OnDownloadDone(const DownloadId& id, uint64_t number, const BulkResult& result);
+  void FinishDownload(const DownloadId& id, const absl::Status& status);
+  void TryAgain(Conversation& talk, const std::string& what, const absl::Status& why);
+  void Prepare(Conversation& talk, uint64_t bytes);
+  void Measure(const Conversation& talk, uint64_t bytes);
+  Duration LimitFor(uint64_t bytes) const;
+
+  Parts parts_;
+  uint64_t next_number_ = 1;
+  std::map<FragmentIndex, UploadJob> uploads_;
+  std::map<DownloadId, DownloadJob> downloads_;
+  uint64_t bytes_per_second_ = 0;  // slowest recent conversation of note; 0: none yet
+  uint64_t uploaded_bytes_ = 0, downloaded_bytes_ = 0;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_LINK_LINK_STATE_H_

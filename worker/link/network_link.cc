@@ -1,0 +1,120 @@
+#include "worker/link/network_link.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "worker/link/link_state.h"
+
+namespace atl {
+
+void Mailbox::Post(std::function<void()> work) {
+  {
+    MutexLock lock(mutex_);
+    if (shut_) return;
+    queue_.push_back(std::move(work));
+  }
+  if (wake_) wake_();
+}
+
+bool Mailbox::RunAll() {
+  std::deque<std::function<void()>> work;
+  {
+    MutexLock lock(mutex_);
+    work.swap(queue_);
+  }
+  for (auto& one : work) one();
+  return !work.empty();
+}
+
+void Mailbox::Shut() {
+  std::deque<std::function<void()>> dropped;  // destroyed outside the lock
+  MutexLock lock(mutex_);
+  shut_ = true;
+  dropped.swap(queue_);
+}
+
+struct NetworkLink::State {
+  State(NetworkLinkOptions o, std::function<std::unique_ptr<WorkerEnd>()> open, BulkClient& bulk, const Clock& clock,
+        Log& log, const std::function<void(LinkEvent)>& listener, std::function<void()> wake)
+      : options(std::move(o)),
+        mailbox(std::make_shared<Mailbox>(std::move(wake))),
+        control({options, std::move(open), clock, log, listener, mailbox}),
+        transfers({options, bulk, clock, log, listener, mailbox}) {}
+  const NetworkLinkOptions options;
+  std::shared_ptr<Mailbox> mailbox;
+  ControlSide control;
+  Transfers transfers;
+  std::atomic<bool> finished{false}, connected{false};
+  std::atomic<uint64_t> uploaded_bytes{0}, downloaded_bytes{0}, connects{0};
+};
+
+NetworkLink::NetworkLink(NetworkLinkOptions options, std::function<std::unique_ptr<WorkerEnd>()> open, BulkClient& bulk,
+                         const Clock& clock, Log& log, std::function<void(LinkEvent)> listener,
+                         std::function<void()> wake)
+    : state_(std::make_shared<State>(std::move(options), std::move(open), bulk, clock, log, listener, std::move(wake))) {}
+
+// Callbacks that come later find the mailbox shut; they hold nothing else.
+NetworkLink::~NetworkLink() { state_->mailbox->Shut(); }
+
+Instant NetworkLink::Turn() {
+  State& s = *state_;
+  // Bounded: what is posted by this work is done in the next turn, which is due at once.
+  const bool worked = s.mailbox->RunAll();
+  const Instant wake = std::min(s.control.Turn(), s.transfers.Turn());
+  s.connected = s.control.welcomed();
+  s.finished = s.control.finished();
+  s.uploaded_bytes = s.transfers.uploaded_bytes();
+  s.downloaded_bytes = s.transfers.downloaded_bytes();
+  s.connects = s.control.connects();
+  return worked ? Instant{0} : wake;
+}
+
+bool NetworkLink::finished() const { return state_->finished; }
+bool NetworkLink::connected() const { return state_->connected; }
+LinkTotals NetworkLink::totals() const { return {state_->uploaded_bytes, state_->downloaded_bytes, state_->connects}; }
+
+void NetworkLink::Finish() {
+  State* s = state_.get();
+  s->mailbox->Post([s] {
+    s->transfers.DropAll();
+    s->control.Finish();
+  });
+}
+void NetworkLink::Say(WorkerMessage message) {
+  State* s = state_.get();
+  s->mailbox->Post([s, m = std::move(message)] { s->control.Say(m); });
+}
+void NetworkLink::CloseStream(const std::string& reason) {
+  State* s = state_.get();
+  s->mailbox->Post([s, reason] { s->control.CloseStream(reason); });
+}
+void NetworkLink::SetHeartbeat(Heartbeat heartbeat) {
+  State* s = state_.get();
+  s->mailbox->Post([s, h = std::move(heartbeat)] { s->control.SetHeartbeat(h); });
+}
+void NetworkLink::StartUpload(const ContributionHeader& header, BootNumber boot, SharedBytes bytes) {
+  State* s = state_.get();
+  s->mailbox->Post([s, header, boot, bytes] { s->transfers.StartUpload(header, boot, bytes); });
+}
+void NetworkLink::CancelUpload(FragmentIndex fragment) {
+  State* s = state_.get();
+  s->mailbox->Post([s, fragment] { s->transfers.CancelUpload(fragment); });
+}
+void NetworkLink::FetchFragment(const JobId& job, FragmentIndex fragment, uint64_t bytes) {
+  State* s = state_.get();
+  s->mailbox->Post([s, job, fragment, bytes] { s->transfers.StartDownload(job, {fragment, Version{0}}, true, bytes); });
+}
+void NetworkLink::FetchUpdate(const JobId& job, FragmentVersion reached, uint64_t limit_bytes) {
+  State* s = state_.get();
+  s->mailbox->Post([s, job, reached, limit_bytes] { s->transfers.StartDownload(job, reached, false, limit_bytes); });
+}
+void NetworkLink::DropFetches(FragmentIndex fragment) {
+  State* s = state_.get();
+  s->mailbox->Post([s, fragment] { s->transfers.DropFetches(fragment); });
+}
+void NetworkLink::DropAll() {
+  State* s = state_.get();
+  s->mailbox->Post([s] { s->transfers.DropAll(); });
+}
+
+}  // namespace atl

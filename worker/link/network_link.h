@@ -1,0 +1,76 @@
+// The worker's two connections as one machine that is turned: control stream with reconnect, backoff and heartbeats on
+// time; bulk transfers that resume where they broke. It has no thread of its own: a daemon turns it on its link thread, a
+// harness in its only one. Callbacks of the transport only queue.
+//
+// Waits and their limits: a Welcome, kControlDeadline; a transfer without progress, the BulkClient's stall limit; a
+// conversation as a whole, derived from its size and the measured rate; another try, Backoff. A download is given up after
+// kDownloadAttempts without progress; an upload is tried until it is cancelled, which the core does when its round is over.
+#ifndef ATOLL_WORKER_LINK_NETWORK_LINK_H_
+#define ATOLL_WORKER_LINK_NETWORK_LINK_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/base/log.h"
+#include "common/base/time.h"
+#include "common/rpc/backoff.h"
+#include "common/rpc/bulk.h"
+#include "common/rpc/message_stream.h"
+#include "worker/link/link.h"
+
+namespace atl {
+
+constexpr int kDownloadAttempts = 8;
+
+struct NetworkLinkOptions {
+  WorkerId worker;
+  uint64_t seed = 0;            // of the jitter
+  BackoffOptions backoff;
+  std::string address;          // for people
+};
+
+// Bytes moved since the start, for metrics; payload only.
+struct LinkTotals {
+  uint64_t uploaded_bytes = 0, downloaded_bytes = 0;
+  uint64_t connects = 0;
+};
+
+class NetworkLink final : public Link {
+ public:
+  // `open` makes a worker's end that is not started. `bulk`, `clock` and `log` outlive the link. `listener` is called from
+  // Turn; `wake` (may be empty) from any thread when a Turn is due earlier than the last one said.
+  NetworkLink(NetworkLinkOptions options, std::function<std::unique_ptr<WorkerEnd>()> open, BulkClient& bulk,
+              const Clock& clock, Log& log, std::function<void(LinkEvent)> listener, std::function<void()> wake);
+  ~NetworkLink() override;
+
+  // Does what is due and returns when to come again at the latest. One thread at a time.
+  Instant Turn();
+  // Ends the stream in order after what was said; Turn does nothing more once it is over.
+  void Finish();
+  // After Finish: everything said has left and the stream has ended.
+  bool finished() const;
+  // The stream is up and welcomed.
+  bool connected() const;
+  LinkTotals totals() const;
+
+  void Say(WorkerMessage message) override;
+  void CloseStream(const std::string& reason) override;
+  void SetHeartbeat(Heartbeat heartbeat) override;
+  void StartUpload(const ContributionHeader& header, BootNumber boot, SharedBytes bytes) override;
+  void CancelUpload(FragmentIndex fragment) override;
+  void FetchFragment(const JobId& job, FragmentIndex fragment, uint64_t bytes) override;
+  void FetchUpdate(const JobId& job, FragmentVersion reached, uint64_t limit_bytes) override;
+  void DropFetches(FragmentIndex fragment) override;
+  void DropAll() override;
+
+ private:
+  struct State;
+  // Shared with the transport's callbacks, which may come after the link is gone.
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_LINK_NETWORK_LINK_H_

@@ -1,0 +1,267 @@
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/rpc_status.h"
+#include "worker/link/link_state.h"
+
+namespace atl {
+namespace {
+
+constexpr Duration kShortestLimit = Seconds(60);
+constexpr uint64_t kSlowestBytesPerSecond = 64 * 1024;  // assumed before anything is measured
+constexpr uint64_t kWorthMeasuring = 1 << 20;
+
+bool IsFinal(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kUnimplemented:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+// Collects one download over its conversations. Called from the transport, one call at a time; read by the turning thread
+// only between conversations.
+class Transfers::Sink final : public BulkSink {
+ public:
+  explicit Sink(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
+
+  absl::Status OnHeader(const DownloadHeader& header) override {
+    if (header.total_bytes > limit_bytes_) {
+      return absl::InvalidArgumentError(absl::StrCat("the coordinator announces ", header.total_bytes,
+                                                     " bytes where at most ", limit_bytes_, " are possible"));
+    }
+    const bool same = header_ && header_->version == header.version && header_->digest == header.digest &&
+                      header_->total_bytes == header.total_bytes;
+    if (header_ && !same) {
+      // A newer version took its place between two conversations: what was received is of no use.
+      restart_ = true;
+      return absl::AbortedError("another version is served by now");
+    }
+    header_ = header;
+    bytes_.reserve(header.total_bytes);
+    return absl::OkStatus();
+  }
+
+  absl::Status OnBytes(uint64_t offset, Bytes bytes) override {
+    if (offset != bytes_.size()) return absl::DataLossError("bytes came out of order");
+    if (bytes_.size() + bytes.size() > header_->total_bytes) return absl::DataLossError("more bytes than announced");
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+    return absl::OkStatus();
+  }
+
+  // Between conversations.
+  void PrepareResume() {
+    if (!restart_) return;
+    restart_ = false;
+    header_.reset();
+    bytes_.clear();
+  }
+  void Clear() {
+    restart_ = true;
+    PrepareResume();
+  }
+  uint64_t size() const { return bytes_.size(); }
+  const std::optional<DownloadHeader>& header() const { return header_; }
+  bool complete() const { return header_ && bytes_.size() == header_->total_bytes; }
+  bool intact() const { return header_->digest.IsZero() || DigestOf(Bytes(bytes_)) == header_->digest; }
+  SharedBytes Take() { return std::make_shared<const std::vector<std::byte>>(std::move(bytes_)); }
+
+ private:
+  const uint64_t limit_bytes_;
+  std::optional<DownloadHeader> header_;
+  std::vector<std::byte> bytes_;
+  bool restart_ = false;
+};
+
+Transfers::Transfers(Parts parts) : parts_(std::move(parts)) {}
+Transfers::~Transfers() = default;
+
+Instant Transfers::Turn() {
+  const Instant now = parts_.clock.Now();
+  Instant wake = kNever;
+  const auto look = [&](Conversation& talk, auto begin) {
+    if (!talk.call && now >= talk.try_at) begin();
+    if (talk.call && now >= talk.give_up_at) {
+      talk.give_up_at = kNever;
+      talk.call->Cancel();  // its end comes as Cancelled and is tried again
+    }
+    wake = std::min(wake, talk.call ? talk.give_up_at : talk.try_at);
+  };
+  for (auto& [fragment, upload] : uploads_) {
+    look(upload.talk, [&u = upload, this] { Begin(u); });
+  }
+  for (auto& [id, download] : downloads_) {
+    look(download.talk, [&d = download, &i = id, this] { Begin(i, d); });
+  }
+  return wake;
+}
+
+// ---- uploads ------------------------------------------------------------------------------------------------------
+
+void Transfers::StartUpload(ContributionHeader header, BootNumber boot, SharedBytes bytes) {
+  const FragmentIndex fragment = header.target.fragment;
+  uploads_.erase(fragment);
+  UploadJob& upload = uploads_[fragment];
+  upload.header = std::move(header);
+  upload.boot = boot;
+  upload.bytes = std::move(bytes);
+}
+
+void Transfers::Begin(UploadJob& upload) {
+  Prepare(upload.talk, upload.bytes->size());
+  const FragmentIndex fragment = upload.header.target.fragment;
+  upload.talk.call = parts_.bulk.Upload(
+      ContributionUpload{upload.header, upload.boot}, MakeMemorySource(upload.bytes),
+      [this, mailbox = parts_.mailbox, fragment, number = upload.talk.number](BulkResult result) {
+        mailbox->Post([this, fragment, number, result] { OnUploadDone(fragment, number, result); });
+      });
+}
+
+void Transfers::OnUploadDone(FragmentIndex fragment, uint64_t number, const BulkResult& result) {
+  uploaded_bytes_ += result.payload_bytes;
+  const auto it = uploads_.find(fragment);
+  if (it == uploads_.end() || it->second.talk.number != number) return;
+  UploadJob& upload = it->second;
+  Measure(upload.talk, result.payload_bytes);
+  upload.talk.call.reset();
+  const FragmentVersion target = upload.header.target;
+  if (!result.status.ok() && !IsFinal(result.status)) {
+    TryAgain(upload.talk, absl::StrCat("contribution to fragment ", fragment.value, " version ", target.version.value),
+             result.status);
+    return;
+  }
+  worker::UploadEnded ended{target, upload.header.digest, worker::UploadResult::kAccepted, ""};
+  if (!result.status.ok()) {
+    ended.result = worker::UploadResult::kRefused;
+    ended.reason = std::string(result.status.message());
+  }
+  uploads_.erase(it);
+  parts_.listener(worker::Event(std::move(ended)));
+}
+
+// ---- downloads ----------------------------------------------------------------------------------------------------
+
+void Transfers::StartDownload(const JobId& job, FragmentVersion at, bool whole, uint64_t bytes) {
+  const DownloadId id{at.fragment, {whole, at.version}};
+  downloads_.erase(id);
+  DownloadJob& download = downloads_[id];
+  download.job = job;
+  download.asked = at;
+  download.whole = whole;
+  download.bytes = bytes;
+  download.sink = std::make_shared<Sink>(bytes);
+}
+
+void Transfers::Begin(DownloadId id, DownloadJob& download) {
+  download.sink->PrepareResume();
+  Prepare(download.talk, download.bytes - download.sink->size());
+  DownloadRequest request;
+  if (download.whole) {
+    request.key = FragmentKey{download.job, download.asked, true};
+  } else {
+    request.key = UpdateKey{download.job, download.asked};
+  }
+  request.offset_bytes = download.sink->size();
+  request.worker = parts_.options.worker;
+  download.talk.call = parts_.bulk.Download(
+      std::move(request), download.sink,
+      [this, mailbox = parts_.mailbox, id, number = download.talk.number](BulkResult result) {
+        mailbox->Post([this, id, number, result] { OnDownloadDone(id, number, result); });
+      });
+}
+
+void Transfers::OnDownloadDone(const DownloadId& id, uint64_t number, const BulkResult& result) {
+  downloaded_bytes_ += result.payload_bytes;
+  const auto it = downloads_.find(id);
+  if (it == downloads_.end() || it->second.talk.number != number) return;
+  DownloadJob& download = it->second;
+  Measure(download.talk, result.payload_bytes);
+  download.talk.call.reset();
+  absl::Status status = result.status;
+  if (status.ok() && !download.sink->complete()) status = absl::DataLossError("the transfer ended early");
+  if (status.ok() && !download.sink->intact()) {
+    download.sink->Clear();
+    status = absl::DataLossError("the bytes do not have the digest they were announced with");
+  }
+  if (status.ok() || IsFinal(status)) {
+    FinishDownload(id, status);
+    return;
+  }
+  if (result.payload_bytes > 0 && status.code() != absl::StatusCode::kDataLoss) download.talk.attempts = 0;
+  if (++download.talk.attempts >= kDownloadAttempts) {
+    FinishDownload(id, status);
+    return;
+  }
+  TryAgain(download.talk, absl::StrCat(download.whole ? "fragment " : "update of fragment ", id.first.value), status);
+}
+
+void Transfers::FinishDownload(const DownloadId& id, const absl::Status& status) {
+  const auto it = downloads_.find(id);
+  DownloadJob download = std::move(it->second);
+  downloads_.erase(it);
+  if (status.ok()) {
+    const DownloadHeader header = *download.sink->header();
+    const FragmentVersion at{download.asked.fragment, download.whole ? header.version : download.asked.version};
+    parts_.listener(FetchedBytes{download.job, at, download.whole, header.hash, download.sink->Take()});
+    return;
+  }
+  const std::string reason(status.message());
+  if (download.whole) {
+    parts_.listener(worker::Event(worker::FragmentFetchFailed{download.asked.fragment, reason}));
+  } else {
+    parts_.listener(worker::Event(worker::UpdateFetchFailed{download.asked, reason}));
+  }
+}
+
+void Transfers::DropFetches(FragmentIndex fragment) {
+  std::erase_if(downloads_, [&](const auto& entry) { return entry.first.first == fragment; });
+}
+
+void Transfers::DropAll() {
+  uploads_.clear();
+  downloads_.clear();
+}
+
+// ---- conversations ------------------------------------------------------------------------------------------------
+
+void Transfers::Prepare(Conversation& talk, uint64_t bytes) {
+  talk.number = next_number_++;
+  talk.began = parts_.clock.Now();
+  talk.give_up_at = talk.began + LimitFor(bytes);
+  if (!talk.backoff) talk.backoff.emplace(parts_.options.backoff, parts_.options.seed + talk.number);
+}
+
+void Transfers::TryAgain(Conversation& talk, const std::string& what, const absl::Status& why) {
+  const Duration wait = talk.backoff->Next();
+  talk.try_at = parts_.clock.Now() + wait;
+  parts_.log.Info("transfer broken", {{"what", what},
+                                      {"why", std::string(why.message())},
+                                      {"again_in_ms", wait.ns / 1'000'000}});
+}
+
+void Transfers::Measure(const Conversation& talk, uint64_t bytes) {
+  const Duration took = parts_.clock.Now() - talk.began;
+  if (bytes < kWorthMeasuring || took.ns <= 0) return;
+  const double rate = static_cast<double>(bytes) / ToSeconds(took);
+  const double old = static_cast<double>(bytes_per_second_);
+  bytes_per_second_ = static_cast<uint64_t>(bytes_per_second_ == 0 ? rate : 0.75 * old + 0.25 * rate);
+}
+
+// Eight times what the measured rate promises: several fragments share the link, and rates change.
+Duration Transfers::LimitFor(uint64_t bytes) const {
+  const uint64_t rate = std::max(bytes_per_second_, kSlowestBytesPerSecond);
+  const uint64_t seconds = std::min<uint64_t>(bytes / rate * 8, 24 * 3600);
+  return kShortestLimit + Seconds(static_cast<int64_t>(seconds));
+}
+
+}  // namespace atl

@@ -1,0 +1,79 @@
+// What a session needs of a job that it does not make itself: where parameters live, how a step is taken, where samples
+// come from. The daemon fills these with LibTorch and token shards; tests and the simulator with something small.
+#ifndef ATOLL_WORKER_SESSION_JOB_H_
+#define ATOLL_WORKER_SESSION_JOB_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/base/time.h"
+#include "common/plan/job_spec.h"
+#include "common/plan/messages.h"
+#include "common/plan/model_layout.h"
+#include "worker/data/sample_reader.h"
+#include "worker/device/device.h"
+
+namespace atl {
+
+// Leased samples in order. worker/data's SampleReader is one.
+class SampleSource {
+ public:
+  virtual ~SampleSource() = default;
+  // As SampleReader::AddLease and RemoveLease.
+  virtual absl::Status AddLease(LeaseId lease, const SampleRange& range, uint64_t cursor) = 0;
+  virtual void RemoveLease(LeaseId lease) = 0;
+  // As SampleReader::Next: DeadlineExceeded and Unavailable mean that nothing was taken and another try is worth it.
+  virtual absl::StatusOr<SampleBatch> Next(uint32_t samples, Duration limit) = 0;
+};
+
+struct StepOutcome {
+  bool applied = false;   // false: not finite; parameters and moments are as before
+  double loss = 0;        // mean over targets, nats
+  double grad_norm = 0;   // before clipping
+  uint64_t tokens = 0;    // targets
+};
+
+struct EvaluationOutcome {
+  double nll = 0;           // nats, summed over targets
+  uint64_t tokens = 0;      // targets
+  uint64_t text_bytes = 0;  // 0: unknown
+};
+
+// Owned by the session's thread; calls block.
+class TrainingModel {
+ public:
+  virtual ~TrainingModel() = default;
+  // The whole arena in the job's layout, in memory of the job's device. The session changes it between steps.
+  virtual std::span<float> parameters() = 0;
+  virtual void* compute_stream() = 0;
+  // One inner step. ResourceExhausted when memory ran out; on any error nothing is changed.
+  virtual absl::StatusOr<StepOutcome> Step(const SampleBatch& batch, double learning_rate) = 0;
+  // Zero moments and steps.
+  virtual absl::Status ResetOptimizer() = 0;
+  // The loss of `parameters` (host memory, job's layout) on held-out samples [0, samples), or as many as there are.
+  virtual absl::StatusOr<EvaluationOutcome> Evaluate(std::span<float> parameters, uint64_t samples) = 0;
+};
+
+// One job's memory and data; members are destroyed in reverse order.
+struct JobParts {
+  ModelLayout layout;
+  std::shared_ptr<Device> device;
+  std::unique_ptr<SampleSource> samples;
+  std::unique_ptr<TrainingModel> model;
+};
+
+class JobFactory {
+ public:
+  virtual ~JobFactory() = default;
+  // May take long and block, within limits of its own. Checks memory before taking it. ResourceExhausted: too large for
+  // this worker, with the sum. NotFound: data is missing, with its place. InvalidArgument and Unimplemented: no worker
+  // will do better. One sentence each.
+  virtual absl::StatusOr<std::unique_ptr<JobParts>> Prepare(const JobId& job, const JobSpec& spec) = 0;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_SESSION_JOB_H_

@@ -1,0 +1,375 @@
+#include "worker/session/session.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <utility>
+
+#include "common/base/mutex.h"
+#include "common/plan/learning_rate.h"
+#include "worker/session/replicas.h"
+
+namespace atl {
+namespace {
+
+using worker::Effect;
+using worker::Event;
+
+int64_t Micro(double nats) { return std::isfinite(nats) ? std::llround(nats * 1e6) : 0; }
+
+// No worker will do better with a job that asks for what does not exist.
+bool IsPermanent(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kInvalidArgument || status.code() == absl::StatusCode::kUnimplemented;
+}
+
+bool WorthAnotherTry(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kDeadlineExceeded || status.code() == absl::StatusCode::kUnavailable ||
+         status.code() == absl::StatusCode::kFailedPrecondition;
+}
+
+class Inbox {
+ public:
+  void Post(LinkEvent event) ATOLL_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    events_.push_back(std::move(event));
+  }
+  std::deque<LinkEvent> TakeAll() ATOLL_EXCLUDES(mutex_) {
+    std::deque<LinkEvent> taken;
+    MutexLock lock(mutex_);
+    taken.swap(events_);
+    return taken;
+  }
+
+ private:
+  Mutex mutex_;
+  std::deque<LinkEvent> events_ ATOLL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+struct Session::State {
+  State(SessionOptions o, Link& l, JobFactory& f, const Clock& c, Log& lg, std::function<void()> w)
+      : options(std::move(o)), link(l), factory(f), clock(c), log(lg), wake(std::move(w)), core(options.core) {}
+
+  void Take(LinkEvent event);
+  void Feed(const Event& event);
+  void DrainAnswers();
+  void PublishHeartbeat();
+
+  void Do(const worker::Say& e) { link.Say(e.message); }
+  void Do(const worker::CloseStream& e) { link.CloseStream(e.reason); }
+  void Do(const worker::PrepareJob& e);
+  void Do(const worker::ChangeSpec& e);
+  void Do(const worker::ReleaseJob& e);
+  void Do(const worker::FetchFragment& e);
+  void Do(const worker::InstallFragment& e);
+  void Do(const worker::FetchUpdate& e);
+  void Do(const worker::DropFetches& e);
+  void Do(const worker::ApplyUpdate& e);
+  void Do(const worker::ResolveUpdate& e);
+  void Do(const worker::AdoptOuter& e);
+  void Do(const worker::ResetOptimizer& e);
+  void Do(const worker::FormContribution& e);
+  void Do(const worker::Upload& e);
+  void Do(const worker::CancelUpload& e) { link.CancelUpload(e.fragment); }
+  void Do(const worker::DropContribution& e);
+  void Do(const worker::AddLease& e);
+  void Do(const worker::RemoveLease& e);
+  void Do(const worker::TakeStep& e);
+  void Do(const worker::Evaluate& e);
+  void Do(const worker::AnswerLogs& e);
+  void Do(const worker::Note& e);
+  void Do(const worker::Exit& e) { exit = SessionExit{e.reason, e.text}; }
+  void Answer(Event event) { answers.push_back(std::move(event)); }
+  // A device or model that fails has no repair here: the job is given up with its sentence.
+  void Break(const absl::Status& status);
+  double RateOf(const worker::TakeStep& e) const;
+
+  const SessionOptions options;
+  Link& link;
+  JobFactory& factory;
+  const Clock& clock;
+  Log& log;
+  const std::function<void()> wake;
+  Inbox inbox;
+  worker::Core core;
+  std::deque<Event> answers;  // of effects, given to the core in order
+
+  JobId job;
+  std::shared_ptr<const JobSpec> spec;
+  std::unique_ptr<JobParts> parts;
+  std::unique_ptr<Replicas> replicas;
+  std::optional<SessionExit> exit;
+  Duration data_wait{}, sync_wait{};
+  Instant waiting_since = kNever;
+  bool worked = false;  // a step, evaluation or preparation ran in this turn
+};
+
+// ---- turning ------------------------------------------------------------------------------------------------------
+
+void Session::State::Feed(const Event& event) {
+  for (const Effect& effect : core.Step(event, clock.Now())) {
+    std::visit([this](const auto& e) { Do(e); }, effect);
+  }
+}
+
+void Session::State::DrainAnswers() {
+  while (!answers.empty()) {
+    const Event answer = std::move(answers.front());
+    answers.pop_front();
+    Feed(answer);
+  }
+}
+
+void Session::State::Take(LinkEvent event) {
+  if (FetchedBytes* fetched = std::get_if<FetchedBytes>(&event)) {
+    if (!replicas || fetched->job != job) return;
+    const FragmentVersion at = fetched->at;
+    const bool whole = fetched->whole;
+    replicas->Keep(std::move(*fetched));
+    if (whole) {
+      Feed(worker::FragmentFetched{at.fragment, at.version});
+    } else {
+      Feed(worker::UpdateFetched{at});
+    }
+  } else {
+    Feed(std::get<Event>(event));
+  }
+  DrainAnswers();
+}
+
+void Session::State::PublishHeartbeat() {
+  Heartbeat heartbeat = core.MakeHeartbeat(clock.Now());
+  if (options.heartbeat_metrics) heartbeat.metrics = options.heartbeat_metrics();
+  link.SetHeartbeat(std::move(heartbeat));
+}
+
+TurnResult Session::Turn() {
+  State& s = *state_;
+  s.worked = false;
+  std::deque<LinkEvent> events = s.inbox.TakeAll();
+  for (LinkEvent& event : events) {
+    s.Take(std::move(event));
+    if (s.exit) return {};
+  }
+  // A boundary that applies or sends is followed by another, until a step was taken or nothing more is to be done.
+  constexpr int kBoundaries = 8;
+  for (int i = 0; i < kBoundaries && !s.worked && !s.exit; ++i) {
+    s.Feed(worker::Boundary{});
+    if (s.answers.empty()) break;
+    s.DrainAnswers();
+  }
+  s.PublishHeartbeat();
+  const Instant now = s.clock.Now();
+  const bool waits = s.core.activity() == WorkerActivity::kWaiting;
+  if (waits && s.waiting_since == kNever) s.waiting_since = now;
+  if (!waits && s.waiting_since != kNever) {
+    s.sync_wait = s.sync_wait + (now - s.waiting_since);
+    s.waiting_since = kNever;
+  }
+  const Instant next = s.core.NextWake();
+  return {s.worked || !events.empty() || next <= now, next};
+}
+
+// ---- the job ------------------------------------------------------------------------------------------------------
+
+void Session::State::Do(const worker::PrepareJob& e) {
+  worked = true;
+  PublishHeartbeat();
+  job = e.job;
+  spec = e.spec;
+  auto made = factory.Prepare(e.job, *e.spec);
+  if (made.ok()) {
+    parts = *std::move(made);
+    auto held = Replicas::Create(parts->layout, *e.spec, *parts->device, parts->model->parameters(),
+                                 parts->model->compute_stream());
+    if (held.ok()) {
+      replicas = *std::move(held);
+      Answer(worker::JobPrepared{job, static_cast<uint32_t>(parts->layout.fragments.size())});
+      return;
+    }
+    made = held.status();
+  }
+  parts.reset();
+  Answer(worker::JobBroken{job, std::string(made.status().message()), IsPermanent(made.status())});
+}
+
+void Session::State::Do(const worker::ChangeSpec& e) {
+  spec = e.spec;
+  if (replicas) replicas->ChangeSpec(*spec);
+}
+
+void Session::State::Do(const worker::ReleaseJob&) {
+  link.DropAll();
+  replicas.reset();
+  parts.reset();
+  spec.reset();
+  job = JobId{};
+}
+
+void Session::State::Break(const absl::Status& status) {
+  Answer(worker::JobBroken{job, std::string(status.message()), false});
+}
+
+// ---- synchronisation ----------------------------------------------------------------------------------------------
+
+void Session::State::Do(const worker::FetchFragment& e) {
+  link.FetchFragment(e.job, e.fragment, replicas->FragmentBytes(e.fragment));
+}
+
+void Session::State::Do(const worker::InstallFragment& e) {
+  const absl::Status status = replicas->Install(e.fragment, e.version);
+  if (!status.ok()) log.Warn("fragment not installed", {{"fragment", e.fragment.value}, {"why", status.message()}});
+  Answer(worker::FragmentInstalled{e.fragment, e.version, status.ok()});
+}
+
+void Session::State::Do(const worker::FetchUpdate& e) {
+  link.FetchUpdate(e.job, e.reached, replicas->UpdateBytes(e.reached.fragment));
+}
+
+void Session::State::Do(const worker::DropFetches& e) {
+  link.DropFetches(e.fragment);
+  if (replicas) replicas->DropKept(e.fragment);
+}
+
+// An update that cannot be applied at all is treated as one that gives another hash: the fragment is fetched whole.
+void Session::State::Do(const worker::ApplyUpdate& e) {
+  const auto verdict = replicas->Apply(e.reached, e.contributor, e.expected_hash);
+  if (!verdict.ok()) {
+    log.Warn("update not applied", {{"fragment", e.reached.fragment.value}, {"why", verdict.status().message()}});
+  }
+  Answer(worker::UpdateApplied{e.reached, verdict.ok() && *verdict == ApplyVerdict::kApplied});
+}
+
+void Session::State::Do(const worker::ResolveUpdate& e) {
+  const double mix = e.late ? 1.0 : spec->sync.mix;
+  if (const auto status = replicas->Resolve(e.fragment, e.contributor, mix); !status.ok()) Break(status);
+}
+
+void Session::State::Do(const worker::AdoptOuter& e) {
+  if (const auto status = replicas->AdoptOuter(e.fragment); !status.ok()) Break(status);
+}
+
+void Session::State::Do(const worker::ResetOptimizer&) {
+  if (const auto status = parts->model->ResetOptimizer(); !status.ok()) Break(status);
+}
+
+void Session::State::Do(const worker::FormContribution& e) {
+  const auto formed = replicas->Form(e.target.fragment);
+  if (!formed.ok()) {
+    Answer(worker::ContributionFailed{e.target, std::string(formed.status().message())});
+    return;
+  }
+  Answer(worker::ContributionFormed{e.target, (*formed)->digest, (*formed)->encoded->size()});
+}
+
+void Session::State::Do(const worker::Upload& e) {
+  const StoredContribution* kept = replicas->unresolved(e.header.target.fragment);
+  if (kept == nullptr || kept->digest != e.header.digest) {
+    Answer(worker::UploadEnded{e.header.target, e.header.digest, worker::UploadResult::kRefused, "its bytes are gone"});
+    return;
+  }
+  link.StartUpload(e.header, e.boot, kept->encoded);
+}
+
+void Session::State::Do(const worker::DropContribution& e) {
+  if (replicas) replicas->DropContribution(e.fragment);
+}
+
+// ---- samples, steps, evaluation -----------------------------------------------------------------------------------
+
+void Session::State::Do(const worker::AddLease& e) {
+  if (const auto status = parts->samples->AddLease(e.lease, e.range, e.cursor); !status.ok()) Break(status);
+}
+
+void Session::State::Do(const worker::RemoveLease& e) {
+  if (parts) parts->samples->RemoveLease(e.lease);
+}
+
+double Session::State::RateOf(const worker::TakeStep& e) const {
+  const double rate = LearningRateAt(spec->inner, e.rate_step);
+  return e.ramp_steps == 0 ? rate : rate * JoinRamp(e.steps_since_fetch, e.ramp_steps);
+}
+
+void Session::State::Do(const worker::TakeStep& e) {
+  const Instant asked = clock.Now();
+  auto batch = parts->samples->Next(e.samples, options.sample_wait);
+  const Instant began = clock.Now();
+  data_wait = data_wait + (began - asked);
+  if (!batch.ok()) {
+    if (!WorthAnotherTry(batch.status())) {
+      Break(batch.status());
+      return;
+    }
+    worked = true;
+    Answer(worker::SamplesMissing{absl::StrCat("samples: ", batch.status().message())});
+    DrainAnswers();
+    return;
+  }
+  worked = true;
+  PublishHeartbeat();
+  const double rate = RateOf(e);
+  const auto outcome = parts->model->Step(*batch, rate);
+  if (!outcome.ok()) {
+    Break(outcome.status());
+    return;
+  }
+  const Duration took = clock.Now() - began;
+  Answer(worker::StepDone{outcome->applied, outcome->tokens, Micro(outcome->loss), took});
+  if (options.on_step) options.on_step({e.rate_step + 1, rate, *outcome, took, data_wait, sync_wait});
+  data_wait = sync_wait = Duration{};
+}
+
+void Session::State::Do(const worker::Evaluate& e) {
+  worked = true;
+  PublishHeartbeat();
+  const auto outcome = parts->model->Evaluate(replicas->outer(), e.samples);
+  if (!outcome.ok()) {
+    Answer(worker::EvaluationFailed{e.evaluation, std::string(outcome.status().message())});
+    return;
+  }
+  Answer(worker::EvaluationFinished{e.evaluation, Micro(outcome->nll), outcome->tokens, outcome->text_bytes});
+}
+
+// ---- words --------------------------------------------------------------------------------------------------------
+
+void Session::State::Do(const worker::AnswerLogs& e) {
+  constexpr uint32_t kMostLines = 1000;
+  LogLines lines{e.wanted.request, {}};
+  for (const LogLine& line : log.Recent(std::min(e.wanted.lines, kMostLines), e.wanted.since_wall_nanos)) {
+    lines.lines.push_back(line.ToText());
+  }
+  link.Say(std::move(lines));
+}
+
+void Session::State::Do(const worker::Note& e) {
+  const LogLevel level = e.level == worker::NoteLevel::kInfo      ? LogLevel::kInfo
+                         : e.level == worker::NoteLevel::kWarning ? LogLevel::kWarning
+                                                                  : LogLevel::kError;
+  log.Write(level, e.event, {{"what", e.text}});
+}
+
+// ---- Session ------------------------------------------------------------------------------------------------------
+
+Session::Session(SessionOptions options, Link& link, JobFactory& factory, const Clock& clock, Log& log,
+                 std::function<void()> wake)
+    : state_(std::make_unique<State>(std::move(options), link, factory, clock, log, std::move(wake))) {}
+Session::~Session() = default;
+
+void Session::Post(LinkEvent event) {
+  state_->inbox.Post(std::move(event));
+  if (state_->wake) state_->wake();
+}
+
+void Session::RequestLeave(std::string reason) { Post(Event(worker::LeaveWanted{std::move(reason)})); }
+const std::optional<SessionExit>& Session::exit() const { return state_->exit; }
+const worker::Core& Session::core() const { return state_->core; }
+
+std::span<const float> Session::outer_parameters() const {
+  return state_->replicas ? std::span<const float>(state_->replicas->outer()) : std::span<const float>{};
+}
+std::span<const float> Session::local_parameters() const {
+  return state_->parts ? std::span<const float>(state_->parts->model->parameters()) : std::span<const float>{};
+}
+
+}  // namespace atl

@@ -1,0 +1,86 @@
+// Carries out what worker/core decides: one worker in one thread, without a thread, clock or socket of its own. It owns the
+// core, the outer copies and replicas, and the job's parts; the network is a Link, training a TrainingModel. A daemon turns
+// it on its train thread, a harness in its only one.
+//
+//   link -> Post(event) -> inbox -> Turn: core.Step -> effects -> replicas, model, link -> events -> core ...
+#ifndef ATOLL_WORKER_SESSION_SESSION_H_
+#define ATOLL_WORKER_SESSION_SESSION_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/log.h"
+#include "common/base/time.h"
+#include "worker/core/core.h"
+#include "worker/link/link.h"
+#include "worker/session/job.h"
+
+namespace atl {
+
+// A step that was taken, for metrics.
+struct StepTaken {
+  uint64_t clock_step = 0;  // after it
+  double learning_rate = 0;
+  StepOutcome outcome;
+  Duration took{};          // of the model
+  Duration data_wait{};     // before it, in all since the step before
+  Duration sync_wait{};     // likewise, at apply steps and for leases
+};
+
+struct SessionOptions {
+  worker::CoreOptions core;
+  // How long one Turn may wait for samples; zero in harnesses.
+  Duration sample_wait = Milliseconds(200);
+  // Told after each step, in the session's thread; may be empty.
+  std::function<void(const StepTaken&)> on_step;
+  // Metrics for the next heartbeats; may be empty.
+  std::function<std::vector<MetricSample>()> heartbeat_metrics;
+};
+
+struct TurnResult {
+  bool progressed = false;  // turn again at once
+  Instant next{};           // otherwise: at the latest then, or after a Post
+};
+
+struct SessionExit {
+  worker::ExitReason reason = worker::ExitReason::kLeft;
+  std::string text;
+};
+
+class Session {
+ public:
+  // Everything given outlives the session. `wake` (may be empty) is called by Post, from its thread.
+  Session(SessionOptions options, Link& link, JobFactory& factory, const Clock& clock, Log& log,
+          std::function<void()> wake);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Thread-safe, never blocks.
+  void Post(LinkEvent event);
+  // SIGTERM and the like. Thread-safe.
+  void RequestLeave(std::string reason);
+
+  // Takes in what was posted and does what is due; at most one inner step, evaluation or job preparation a call.
+  TurnResult Turn();
+  // Set once: everything that was to be said was given to the link.
+  const std::optional<SessionExit>& exit() const;
+
+  // For harnesses and tests, in the session's thread.
+  const worker::Core& core() const;
+  // Empty before the job is prepared.
+  std::span<const float> outer_parameters() const;
+  std::span<const float> local_parameters() const;  // of a CPU job
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_SESSION_SESSION_H_
