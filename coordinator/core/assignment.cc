@@ -21,7 +21,6 @@ void Machine::AdvanceRun(Run& run) {
     SetState(run, JobState::kRunning, "");
   }
   if (run.pool.Unleased() == 0) RecoverAbsentLeases(run);
-  GrantWishes(run);
   CheckStop(run);
   AdvanceEvaluation(run);
   if (run.record.state == JobState::kClosing) AdvanceClosing(run);

@@ -74,6 +74,12 @@ void Machine::ReportOverdue(Run& run, FragmentIndex fragment, const RoundVerdict
        absl::StrCat("round ", round.version.value, " of fragment ", fragment.value, ": ", verdict.reason,
                     "; next report in ", SecondsOf(extension)),
        {{"fragment", absl::StrCat(fragment.value)}, {"version", absl::StrCat(round.version.value)}});
+  const uint64_t stop = run.spec->stop.inner_steps;
+  if (run.record.state == JobState::kRunning && stop > 0 && NewestStep(run) >= stop) {
+    // Whoever is at the stop step sends nothing more until the end begins, so this round would wait for ever.
+    BeginClosing(run, stop, absl::StrCat("step ", stop, " is reached and a round is overdue"));
+    return;
+  }
   if (run.record.state != JobState::kClosing) return;
   for (const WorkerId& id : MissingOf(round)) {
     const bool sending = std::any_of(run.uploads.begin(), run.uploads.end(),

@@ -15,6 +15,11 @@ uint64_t Times(uint64_t a, uint64_t b) {
   return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
+// JobFailure carries words only; these two are what the worker writes when a range may be poisoned.
+bool SpeaksOfNonFinite(const std::string& reason) {
+  return reason.find("not finite") != std::string::npos || reason.find("non-finite") != std::string::npos;
+}
+
 }  // namespace
 
 void Machine::On(const WorkerSaid& e) {
@@ -87,15 +92,6 @@ void Machine::RecoverAbsentLeases(Run& run) {
   }
 }
 
-void Machine::GrantWishes(Run& run) {
-  for (auto& [id, member] : fleet_.members()) {
-    if (member.record.job != run.id() || !member.wish || !member.connection) continue;
-    const LeaseRequest wish = *member.wish;
-    std::string why_not;
-    GrantLease(run, member, wish, &why_not);
-  }
-}
-
 void Machine::Hear(Member& member, const Ready& message) {
   Run* run = RunOf(member);
   if (run == nullptr || message.job != run->id()) return;
@@ -108,6 +104,8 @@ void Machine::Hear(Member& member, const Ready& message) {
     // A worker without leases that joins an ending job has no drift.
     const bool empty = joins && run->pool.HeldBy(id).empty();
     member.finished = member.finished || empty || message.step >= run->record.stop_step;
+    // What was said while it was fetching did not reach it.
+    if (joins) SendTo(member, ClosingStarted{run->id(), run->record.stop_step, run->Versions()});
   }
   if (!joins || member.record.evaluate_only || member.draining || !run->Gathers()) return;
   for (Round& round : run->rounds) {
@@ -203,7 +201,7 @@ void Machine::Hear(Member& member, const JobFailure& message) {
   }();
   member.barred.insert(run->id());
   Detach(member, "it could not go on with this job");
-  if (message.reason.rfind(kNonFinite, 0) == 0) SuspectRanges(*run, id, held);
+  if (SpeaksOfNonFinite(message.reason)) SuspectRanges(*run, id, held);
   run->failures[id] = message.reason;
   JudgeFailures(*run, message.reason);
 }

@@ -17,15 +17,14 @@ uint64_t CeilTo(uint64_t value, uint64_t unit) { return (value + unit - 1) / uni
 void Machine::CheckStop(Run& run) {
   if (run.record.state != JobState::kRunning || !run.loaded) return;
   const StopSpec& stop = run.spec->stop;
-  const uint64_t clock = ClockOf(run);
-  if (stop.inner_steps > 0 && clock >= stop.inner_steps) {
+  if (stop.inner_steps > 0 && (run.StepOf(run.rounds[0].version) >= stop.inner_steps || AllAt(run, stop.inner_steps))) {
     BeginClosing(run, stop.inner_steps, absl::StrCat("step ", stop.inner_steps, " is reached"));
     return;
   }
   const uint64_t length = run.spec->data.sequence_length;
   if (stop.tokens > 0 && run.pool.record().consumed >= (stop.tokens - 1) / std::max<uint64_t>(length, 1) + 1) {
     // Nobody is beyond the next send step of a whole period, so no drift is left after it.
-    const uint64_t ahead = CeilTo(std::max(clock, NewestStep(run)) + 1, run.inner_steps());
+    const uint64_t ahead = CeilTo(std::max(ClockOf(run), NewestStep(run)) + 1, run.inner_steps());
     BeginClosing(run, stop.inner_steps > 0 ? std::min(ahead, stop.inner_steps) : ahead,
                  absl::StrCat(stop.tokens, " tokens are consumed"));
     return;
@@ -40,6 +39,16 @@ void Machine::CheckStop(Run& run) {
     least = std::min(least, member.step);
   }
   if (starving) BeginClosing(run, least, "the dataset is used up");
+}
+
+bool Machine::AllAt(const Run& run, uint64_t step) const {
+  bool any = false;
+  for (const auto& [id, member] : fleet_.members()) {
+    if (!member.Trains(run.id()) || member.lost || member.stage != Stage::kTraining) continue;
+    if (member.step < step) return false;
+    any = true;
+  }
+  return any;
 }
 
 void Machine::BeginClosing(Run& run, uint64_t stop_step, const std::string& why) {

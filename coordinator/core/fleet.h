@@ -32,7 +32,7 @@ struct Member {
   uint64_t step = 0;      // newest job clock it reported in this job
   Heartbeat heartbeat;
   std::set<JobId> barred;            // it failed at these since it connected
-  std::optional<LeaseRequest> wish;  // denied; granted as soon as samples come free
+  std::optional<LeaseRequest> wish;  // denied and not asked again since
 
   bool Assigned() const { return !record.job.value.empty(); }
   bool Trains(const JobId& job) const { return record.job == job && !record.evaluate_only; }

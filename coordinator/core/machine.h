@@ -85,7 +85,6 @@ class Machine {
   void Hear(Member& member, const LogLines& message);
   bool GrantLease(Run& run, Member& member, const LeaseRequest& wish, std::string* why_not);
   void RecoverAbsentLeases(Run& run);
-  void GrantWishes(Run& run);
   void JudgeFailures(Run& run, const std::string& reason);
   void SuspectRanges(Run& run, const WorkerId& worker, const std::vector<SampleRange>& held);
 
@@ -116,6 +115,7 @@ class Machine {
 
   // ---- ending.cc
   void CheckStop(Run& run);
+  bool AllAt(const Run& run, uint64_t step) const;  // every training worker has reported it
   void BeginClosing(Run& run, uint64_t stop_step, const std::string& why);
   void AdvanceClosing(Run& run);
   bool ClosingRoundsDone(Run& run);

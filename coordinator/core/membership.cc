@@ -45,6 +45,8 @@ bool Machine::MayResume(const Member& member, const Hello& hello) const {
   if (hello.incarnation.value == 0 || hello.incarnation != record.incarnation) return false;
   if (hello.start_nonce != record.start_nonce || hello.evaluate_only != record.evaluate_only) return false;
   if (!hello.job.value.empty() && hello.job != record.job) return false;
+  const Run* run = Find(record.job);
+  if (hello.job.value.empty() && run != nullptr && !run->pool.HeldBy(record.worker).empty()) return false;
   return std::all_of(hello.leases.begin(), hello.leases.end(),
                      [&](const LeaseCursor& c) { return c.lease >= record.leases_from; });
 }
@@ -72,8 +74,14 @@ void Machine::On(const WorkerConnected& e) {
   Note({}, "worker joined",
        absl::StrCat("worker ", e.hello.worker.value, resumed ? " is back with" : " joins with", " incarnation ",
                     member->record.incarnation.value));
-  const Run* run = RunOf(*member);
+  Run* run = RunOf(*member);
   if (!resumed || run == nullptr) return;
+  // What it does not name it does not have: a grant or a return was lost with the old stream.
+  for (const LeaseId lease : run->pool.HeldBy(e.hello.worker)) {
+    const bool named = std::any_of(e.hello.leases.begin(), e.hello.leases.end(),
+                                   [&](const LeaseCursor& c) { return c.lease == lease; });
+    if (!named) run->pool.Return(lease, run->AcceptedCursor(lease));
+  }
   SendAssignment(*member, *run);
   if (run->evaluation && run->evaluation->holder == e.hello.worker) SendEvaluation(*member, *run);
 }

@@ -1,0 +1,88 @@
+#include "common/plan/ledger_fold.h"
+
+#include <algorithm>
+
+#include "common/base/check.h"
+
+namespace atl {
+
+void LedgerFold::Apply(const std::vector<LedgerRecord>& transaction) {
+  for (const LedgerRecord& record : transaction) {
+    if (const auto* job = std::get_if<JobRecord>(&record)) Fold(*job);
+  }
+  for (const LedgerRecord& record : transaction) {
+    if (std::holds_alternative<JobRecord>(record)) continue;
+    std::visit([this](const auto& r) { Fold(r); }, record);
+  }
+}
+
+LedgerFold::Job& LedgerFold::At(const JobId& job) {
+  const auto it = jobs_.find(job);
+  ATOLL_CHECK(it != jobs_.end(), "a ledger record names a job that was never recorded");
+  return it->second;
+}
+
+void LedgerFold::Fold(const JobRecord& r) {
+  Job& job = jobs_[r.job];
+  job.record = r;
+  job.pool.job = r.job;
+  job.heads.resize(r.fragments);
+}
+
+void LedgerFold::Fold(const RoundRecord& r) {
+  Job& job = At(r.job);
+  FragmentHead& head = job.heads.at(r.reached.fragment.value);
+  ATOLL_CHECK(r.reached.version.value == head.version.value + 1, "I6: versions grow by exactly one");
+  head.version = r.reached.version;
+  head.hash = r.hash;
+  job.clock_step = std::max(job.clock_step, r.clock_step);
+  ++job.rounds_committed;
+  if (r.reached.fragment.value == 0) job.tokens_committed += r.tokens;
+  for (const CommittedContribution& c : r.contributions) {
+    job.committed.insert_or_assign(std::pair(r.reached.fragment, c.header.worker), c.header);
+  }
+  job.rounds.push_back(r);
+}
+
+void LedgerFold::Fold(const RollbackRecord& r) {
+  Job& job = At(r.job);
+  job.committed.clear();
+  for (size_t p = 0; p < job.heads.size(); ++p) job.heads[p] = {r.versions.at(p), Digest{}};
+  for (const auto& [step, checkpoint] : job.checkpoints) {
+    if (!checkpoint.complete || checkpoint.versions != r.versions) continue;
+    job.clock_step = step;
+    for (size_t p = 0; p < job.heads.size() && p < checkpoint.hashes.size(); ++p) job.heads[p].hash = checkpoint.hashes[p];
+    return;
+  }
+}
+
+RecoveredState LedgerFold::State(BootNumber boot) const {
+  RecoveredState state;
+  state.boot = boot;
+  state.counters = counters_;
+  for (const auto& [id, job] : jobs_) {
+    RecoveredJob out;
+    out.job = job.record;
+    out.pool = job.pool;
+    out.heads = job.heads;
+    out.clock_step = job.clock_step;
+    out.rounds_committed = job.rounds_committed;
+    out.tokens_committed = job.tokens_committed;
+    for (const auto& [key, header] : job.committed) out.committed.push_back(header);
+    out.evaluations = job.evaluations;
+    for (const auto& [step, checkpoint] : job.checkpoints) out.checkpoints.push_back(checkpoint);
+    state.jobs.push_back(std::move(out));
+  }
+  std::sort(state.jobs.begin(), state.jobs.end(),
+            [](const RecoveredJob& a, const RecoveredJob& b) { return a.job.sequence < b.job.sequence; });
+  for (const auto& [id, worker] : workers_) state.workers.push_back(worker);
+  for (const auto& [id, lease] : leases_) state.leases.push_back(lease);
+  return state;
+}
+
+std::vector<RoundRecord> LedgerFold::Rounds(const JobId& job) const {
+  const auto it = jobs_.find(job);
+  return it == jobs_.end() ? std::vector<RoundRecord>{} : it->second.rounds;
+}
+
+}  // namespace atl

@@ -1,0 +1,60 @@
+// Ledger records, in the order of their commits, folded into what a restart finds (records.h): the meaning of the ledger,
+// written once. The in-memory ledger is this; tests compare the SQLite ledger and the core with it. Pure.
+#ifndef ATOLL_COMMON_PLAN_LEDGER_FOLD_H_
+#define ATOLL_COMMON_PLAN_LEDGER_FOLD_H_
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "common/plan/records.h"
+
+namespace atl {
+
+class LedgerFold {
+ public:
+  // Upserts replace, appends add. Breaks with ATOLL_CHECK when a record names a job that has no JobRecord yet, except that
+  // records of one transaction may come in any order if they are given to Apply together.
+  void Apply(const std::vector<LedgerRecord>& transaction);
+
+  // `accepted` of the jobs is empty: that is the round log's to say.
+  RecoveredState State(BootNumber boot) const;
+  // All rounds of the job in the order of their commits, of every epoch.
+  std::vector<RoundRecord> Rounds(const JobId& job) const;
+
+ private:
+  struct Job {
+    JobRecord record;
+    PoolRecord pool;
+    std::vector<FragmentHead> heads;
+    uint64_t clock_step = 0;       // of the newest round, or of the checkpoint that was gone back to
+    uint64_t rounds_committed = 0;  // of all fragments and epochs
+    uint64_t tokens_committed = 0;  // of fragment 0, of all epochs
+    std::map<std::pair<FragmentIndex, WorkerId>, ContributionHeader> committed;  // of the current epoch
+    std::vector<EvaluationRecord> evaluations;
+    std::map<uint64_t, CheckpointRecord> checkpoints;
+    std::vector<RoundRecord> rounds;
+  };
+
+  void Fold(const JobRecord& r);
+  void Fold(const PoolRecord& r) { At(r.job).pool = r; }
+  void Fold(const WorkerRecord& r) { workers_[r.worker] = r; }
+  void Fold(const LeaseRecord& r) { leases_[r.lease] = r; }
+  void Fold(const LeaseClosed& r) { leases_.erase(r.lease); }
+  void Fold(const RoundRecord& r);
+  void Fold(const EvaluationRecord& r) { At(r.job).evaluations.push_back(r); }
+  void Fold(const CheckpointRecord& r) { At(r.job).checkpoints[r.step] = r; }
+  void Fold(const CheckpointDropped& r) { At(r.job).checkpoints.erase(r.step); }
+  void Fold(const CountersRecord& r) { counters_ = r; }
+  void Fold(const RollbackRecord& r);
+  Job& At(const JobId& job);
+
+  CountersRecord counters_;
+  std::map<JobId, Job> jobs_;
+  std::map<WorkerId, WorkerRecord> workers_;
+  std::map<LeaseId, LeaseRecord> leases_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_PLAN_LEDGER_FOLD_H_
