@@ -28,7 +28,7 @@ endif()
 
 # Asserts stay on in every build: a broken invariant stops the process.
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
-set(ATOLL_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual -Werror)
+set(ATOLL_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual -Wno-missing-field-initializers -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   list(APPEND ATOLL_WARNINGS -Wthread-safety)
 else()

@@ -1,0 +1,163 @@
+#include "common/telemetry/event_log.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/plan/limits.h"
+
+namespace atl {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr uint64_t kLineBytes = 256 * 1024;  // longer lines are foreign
+
+Json Number(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+double NumberFrom(const Json& json) {
+  if (json.is_number()) return json.get<double>();
+  const std::string text = json.get<std::string>();
+  return text == "inf" ? INFINITY : text == "-inf" ? -INFINITY : NAN;
+}
+
+class FileEventLog final : public EventLog {
+ public:
+  FileEventLog(Files& files, EventLogOptions options) : files_(files), options_(std::move(options)) {}
+
+  absl::Status Append(const LoggedEvent& event) override {
+    const absl::Status done = Write(event);
+    if (!done.ok()) ++dropped_;
+    return done;
+  }
+
+  absl::StatusOr<uint64_t> Read(const JobId& job, const std::function<void(LoggedEvent)>& visit) const override {
+    uint64_t skipped = 0;
+    for (uint32_t i = options_.keep_rotated; i > 0; --i) {
+      ATOLL_RETURN_IF_ERROR(ReadFile(absl::StrCat(PathOf(job), ".", i), visit, skipped));
+    }
+    ATOLL_RETURN_IF_ERROR(ReadFile(PathOf(job), visit, skipped));
+    return skipped;
+  }
+
+  absl::Status Sync() override {
+    for (const auto& [job, file] : open_) ATOLL_RETURN_IF_ERROR(file->Sync());
+    return absl::OkStatus();
+  }
+
+  uint64_t dropped() const override { return dropped_; }
+
+ private:
+  std::string PathOf(const JobId& job) const {
+    return JoinPath(options_.directory, absl::StrCat(job.value.empty() ? "fleet" : job.value, ".jsonl"));
+  }
+
+  absl::Status Write(const LoggedEvent& event) {
+    std::unique_ptr<File>& file = open_[event.job];
+    if (file == nullptr) {
+      auto opened = files_.OpenForAppend(PathOf(event.job));
+      if (!opened.ok()) {
+        open_.erase(event.job);
+        return opened.status();
+      }
+      file = *std::move(opened);
+    }
+    ATOLL_ASSIGN_OR_RETURN(const uint64_t before, file->Size());
+    const std::string line = EventToJson(event) + "\n";
+    const absl::Status appended = file->Append(AsBytes(line));
+    if (!appended.ok()) {
+      (void)file->Truncate(before);  // a torn line is skipped by readers anyway
+      return appended;
+    }
+    if (before + line.size() >= options_.rotate_bytes) return Rotate(event.job);
+    return absl::OkStatus();
+  }
+
+  absl::Status Rotate(const JobId& job) {
+    open_.erase(job);
+    const std::string path = PathOf(job);
+    ATOLL_RETURN_IF_ERROR(files_.Remove(absl::StrCat(path, ".", options_.keep_rotated)));
+    for (uint32_t i = options_.keep_rotated; i > 1; --i) {
+      const std::string from = absl::StrCat(path, ".", i - 1);
+      if (files_.Exists(from)) ATOLL_RETURN_IF_ERROR(files_.Rename(from, absl::StrCat(path, ".", i)));
+    }
+    return files_.Rename(path, absl::StrCat(path, ".1"));
+  }
+
+  absl::Status ReadFile(const std::string& path, const std::function<void(LoggedEvent)>& visit, uint64_t& skipped) const {
+    if (!files_.Exists(path)) return absl::OkStatus();
+    ATOLL_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(files_, path, options_.rotate_bytes + kLineBytes));
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = std::min(text.find('\n', at), text.size());
+      absl::StatusOr<LoggedEvent> event = EventFromJson(text.substr(at, end - at));
+      at = end + 1;
+      if (event.ok()) {
+        visit(*std::move(event));
+      } else {
+        ++skipped;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  Files& files_;
+  const EventLogOptions options_;
+  std::map<JobId, std::unique_ptr<File>> open_;
+  uint64_t dropped_ = 0;
+};
+
+}  // namespace
+
+std::string EventToJson(const LoggedEvent& event) {
+  Json json;
+  json["job"] = event.job.value;
+  json["revision"] = event.revision;
+  json["time_ns"] = event.wall_nanos;
+  json["kind"] = event.kind;
+  json["text"] = event.text;
+  json["fields"] = Json::object();
+  for (const auto& [key, value] : event.fields) json["fields"][key] = value;
+  json["points"] = Json::array();
+  for (const LoggedPoint& point : event.points) {
+    json["points"].push_back({{"curve", point.curve}, {"step", point.step}, {"value", Number(point.value)}});
+  }
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+absl::StatusOr<LoggedEvent> EventFromJson(const std::string& line) {
+  const Json json = line.size() > kLineBytes ? Json() : Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const auto bad = absl::InvalidArgumentError("the line is not an event");
+  if (!json.is_object()) return bad;
+  const auto is = [&json](const char* key, auto check) { return json.contains(key) && check(json[key]); };
+  const auto text = [](const Json& j) { return j.is_string(); };
+  const auto number = [](const Json& j) { return j.is_number_integer(); };
+  if (!is("job", text) || !is("revision", number) || !is("time_ns", number) || !is("kind", text) || !is("text", text) ||
+      !is("fields", [](const Json& j) { return j.is_object(); }) || !is("points", [](const Json& j) { return j.is_array(); })) {
+    return bad;
+  }
+  LoggedEvent event{JobId{json["job"]}, json["revision"], json["time_ns"], json["kind"], json["text"], {}, {}};
+  for (const auto& [key, value] : json["fields"].items()) {
+    if (!value.is_string()) return bad;
+    event.fields[key] = value;
+  }
+  for (const Json& point : json["points"]) {
+    if (!point.is_object() || !point.contains("curve") || !point["curve"].is_string() || !point.contains("step") ||
+        !point["step"].is_number_unsigned() || !point.contains("value") || !(point["value"].is_number() || point["value"].is_string())) {
+      return bad;
+    }
+    event.points.push_back({point["curve"], point["step"], NumberFrom(point["value"])});
+  }
+  return event;
+}
+
+absl::StatusOr<std::unique_ptr<EventLog>> EventLog::Open(Files& files, const EventLogOptions& options) {
+  ATOLL_RETURN_IF_ERROR(files.MakeDirectory(options.directory));
+  return std::make_unique<FileEventLog>(files, options);
+}
+
+}  // namespace atl

@@ -1,0 +1,168 @@
+#include "common/telemetry/http_server.h"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+namespace atl {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using Tcp = asio::ip::tcp;
+
+constexpr uint32_t kHeaderBytes = 8192;
+
+std::chrono::nanoseconds Chrono(Duration d) { return std::chrono::nanoseconds(d.ns); }
+
+const HttpHandler* FindRoute(const std::map<std::string, HttpHandler>& routes, const std::string& path) {
+  const auto exact = routes.find(path);
+  if (exact != routes.end()) return &exact->second;
+  for (size_t slash = path.rfind('/'); slash != std::string::npos && slash > 0; slash = path.rfind('/', slash - 1)) {
+    const auto below = routes.find(path.substr(0, slash + 1));
+    if (below != routes.end()) return &below->second;
+  }
+  return nullptr;
+}
+
+struct Shared {
+  HttpServerOptions options;
+  std::map<std::string, HttpHandler> routes;
+  size_t open = 0;  // connections; the server's thread only
+};
+
+// One connection: read a header, answer, again. Kept alive by its own pending operation.
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(Tcp::socket socket, Shared& shared) : stream_(std::move(socket)), shared_(shared) { ++shared_.open; }
+  ~Connection() { --shared_.open; }
+
+  void Read(Duration limit) {
+    parser_.emplace();
+    parser_->header_limit(kHeaderBytes);
+    parser_->body_limit(0);
+    stream_.expires_after(Chrono(limit));
+    http::async_read(stream_, buffer_, *parser_, [self = shared_from_this()](beast::error_code error, size_t) { self->OnRead(error); });
+  }
+
+ private:
+  void OnRead(beast::error_code error) {
+    if (error == http::error::header_limit) return Write(Plain(431, "the request header is larger than 8 KiB\n"), false);
+    if (error == http::error::body_limit) return Write(Plain(413, "requests here have no body\n"), false);
+    if (error && error.category() == http::make_error_code(http::error::bad_version).category() && error != http::error::end_of_stream) {
+      return Write(Plain(400, "this is not an HTTP request\n"), false);
+    }
+    if (error) return;
+    const auto& request = parser_->get();
+    const bool keep_alive = request.keep_alive();
+    head_ = request.method() == http::verb::head;
+    if (request.method() != http::verb::get && !head_) {
+      HttpResponse refused = Plain(405, "only GET and HEAD are answered here\n");
+      return Write(std::move(refused), keep_alive);
+    }
+    const std::string target(request.target().data(), request.target().size());
+    const size_t question = target.find('?');
+    const HttpRequest asked{target.substr(0, question), question == std::string::npos ? "" : target.substr(question + 1)};
+    const HttpHandler* handler = FindRoute(shared_.routes, asked.path);
+    Write(handler != nullptr ? (*handler)(asked) : Plain(404, "there is nothing here; try /metrics, /healthz or /readyz\n"), keep_alive);
+  }
+
+  static HttpResponse Plain(int status, std::string body) { return {.status = status, .body = std::move(body)}; }
+
+  void Write(HttpResponse response, bool keep_alive) {
+    auto message = std::make_shared<http::response<http::string_body>>();
+    message->result(static_cast<unsigned>(response.status));
+    message->version(11);
+    message->set(http::field::content_type, response.content_type);
+    message->set("X-Content-Type-Options", "nosniff");
+    message->set("Content-Security-Policy", "default-src 'self'; style-src 'self' 'unsafe-inline'");
+    if (response.status == 405) message->set(http::field::allow, "GET, HEAD");
+    message->keep_alive(keep_alive);
+    message->body() = std::move(response.body);
+    message->prepare_payload();  // the length is that of the body, for HEAD too
+    if (head_) message->body().clear();
+    stream_.expires_after(Chrono(shared_.options.request_limit));
+    auto serializer = std::make_shared<http::response_serializer<http::string_body>>(*message);
+    const auto done = [self = shared_from_this(), message, serializer, keep_alive](beast::error_code error, size_t) {
+      if (error || !keep_alive) {
+        beast::error_code ignored;
+        (void)self->stream_.socket().shutdown(Tcp::socket::shutdown_send, ignored);
+        return;
+      }
+      self->Read(self->shared_.options.idle_limit);
+    };
+    if (head_) {
+      http::async_write_header(stream_, *serializer, done);
+    } else {
+      http::async_write(stream_, *serializer, done);
+    }
+  }
+
+  beast::tcp_stream stream_;
+  beast::flat_buffer buffer_{kHeaderBytes + 1024};
+  boost::optional<http::request_parser<http::empty_body>> parser_;
+  bool head_ = false;
+  Shared& shared_;
+};
+
+}  // namespace
+
+struct HttpServer::State {
+  Shared shared;
+  asio::io_context context{1};
+  Tcp::acceptor acceptor{context};
+  int port = 0;
+  std::thread thread;
+
+  void Accept() {
+    acceptor.async_accept([this](beast::error_code error, Tcp::socket socket) {
+      if (error == asio::error::operation_aborted) return;
+      if (!error && shared.open < shared.options.connections) {
+        std::make_shared<Connection>(std::move(socket), shared)->Read(shared.options.request_limit);
+      }
+      Accept();
+    });
+  }
+};
+
+HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+HttpServer::~HttpServer() {
+  state_->context.stop();
+  if (state_->thread.joinable()) state_->thread.join();
+}
+
+int HttpServer::port() const { return state_->port; }
+
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const HttpServerOptions& options, std::map<std::string, HttpHandler> routes) {
+  beast::error_code error;
+  const std::string host = options.address == "localhost" ? "127.0.0.1" : options.address;
+  const auto address = asio::ip::make_address(host, error);
+  if (error || !address.is_loopback()) {
+    return absl::InvalidArgumentError(absl::StrCat("the admin endpoint listens on loopback only, not on '", options.address, "'; use 127.0.0.1 and a reverse proxy"));
+  }
+  auto state = std::make_unique<State>();
+  state->shared = {options, std::move(routes), 0};
+  const Tcp::endpoint endpoint(address, static_cast<uint16_t>(options.port));
+  (void)state->acceptor.open(endpoint.protocol(), error);
+  if (!error) (void)state->acceptor.set_option(asio::socket_base::reuse_address(true), error);
+  if (!error) (void)state->acceptor.bind(endpoint, error);
+  if (!error) (void)state->acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error) {
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", options.address, ":", options.port, " for the admin endpoint: ", error.message(),
+                                               "; choose another port with --admin-port"));
+  }
+  state->port = state->acceptor.local_endpoint().port();
+  state->Accept();
+  State* raw = state.get();
+  state->thread = std::thread([raw] { raw->context.run(); });
+  return std::unique_ptr<HttpServer>(new HttpServer(std::move(state)));
+}
+
+}  // namespace atl

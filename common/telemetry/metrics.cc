@@ -1,0 +1,174 @@
+#include "common/telemetry/metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/family.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <map>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/mutex.h"
+#include "common/plan/limits.h"
+
+namespace atl {
+namespace {
+
+using PromLabels = std::map<std::string, std::string>;
+
+// One family in the registry, of whichever type.
+struct Family {
+  prometheus::Family<prometheus::Counter>* counters = nullptr;
+  prometheus::Family<prometheus::Gauge>* gauges = nullptr;
+  prometheus::Family<prometheus::Histogram>* histograms = nullptr;
+};
+
+struct Series {
+  prometheus::Counter* counter = nullptr;
+  prometheus::Gauge* gauge = nullptr;
+  prometheus::Histogram* histogram = nullptr;
+};
+
+}  // namespace
+
+struct Metrics::State {
+  explicit State(size_t limit) : series_limit(limit) {
+    for (const MetricInfo& info : MetricCatalogue()) families[info.metric] = MakeFamily(registry, info);
+    dropped = &prometheus::BuildCounter()
+                   .Name("atoll_metric_series_dropped_total")
+                   .Help("Series not kept because there were too many.")
+                   .Register(registry)
+                   .Add({});
+  }
+
+  static Family MakeFamily(prometheus::Registry& registry, const MetricInfo& info) {
+    Family family;
+    switch (info.type) {
+      case MetricType::kCounter: family.counters = &prometheus::BuildCounter().Name(info.name).Help(info.help).Register(registry); break;
+      case MetricType::kGauge: family.gauges = &prometheus::BuildGauge().Name(info.name).Help(info.help).Register(registry); break;
+      case MetricType::kHistogram: family.histograms = &prometheus::BuildHistogram().Name(info.name).Help(info.help).Register(registry); break;
+    }
+    return family;
+  }
+
+  // The series of these labels, made if needed; null beyond the limit.
+  Series* Find(const MetricInfo& info, const PromLabels& labels) ATOLL_REQUIRES(mutex) {
+    const auto key = std::pair(info.metric, labels);
+    const auto it = series.find(key);
+    if (it != series.end()) return &it->second;
+    if (series.size() >= series_limit) {
+      dropped->Increment();
+      return nullptr;
+    }
+    const Family& family = families.at(info.metric);
+    Series made;
+    if (family.counters != nullptr) made.counter = &family.counters->Add(labels);
+    if (family.gauges != nullptr) made.gauge = &family.gauges->Add(labels);
+    if (family.histograms != nullptr) made.histogram = &family.histograms->Add(labels, info.buckets);
+    return &series.emplace(key, made).first->second;
+  }
+
+  void Remove(const MetricInfo& info, const Series& gone) ATOLL_REQUIRES(mutex) {
+    const Family& family = families.at(info.metric);
+    if (gone.counter != nullptr) family.counters->Remove(gone.counter);
+    if (gone.gauge != nullptr) family.gauges->Remove(gone.gauge);
+    if (gone.histogram != nullptr) family.histograms->Remove(gone.histogram);
+  }
+
+  void ForgetLabel(const std::string& label, const std::string& value) ATOLL_REQUIRES(mutex) {
+    for (auto it = series.begin(); it != series.end();) {
+      const auto found = it->first.second.find(label);
+      if (found == it->first.second.end() || found->second != value) {
+        ++it;
+        continue;
+      }
+      Remove(InfoOf(it->first.first), it->second);
+      it = series.erase(it);
+    }
+  }
+
+  const size_t series_limit;
+  prometheus::Registry registry;
+  Mutex mutex;
+  std::map<Metric, Family> families;  // immutable after construction
+  std::map<std::pair<Metric, PromLabels>, Series> series ATOLL_GUARDED_BY(mutex);
+  prometheus::Counter* dropped = nullptr;
+};
+
+namespace {
+
+PromLabels LabelsOf(const MetricInfo& info, const Metrics::Labels& values) {
+  ATOLL_CHECK(values.size() == info.labels.size(), "a metric is given exactly the labels of the catalogue");
+  PromLabels labels;
+  for (size_t i = 0; i < values.size(); ++i) labels[info.labels[i]] = values[i];
+  return labels;
+}
+
+}  // namespace
+
+Metrics::Metrics(size_t series_limit) : state_(std::make_unique<State>(series_limit)) {}
+Metrics::~Metrics() = default;
+
+void Metrics::Add(Metric metric, double amount, const Labels& labels) {
+  if (!(amount >= 0)) return;
+  const MetricInfo& info = InfoOf(metric);
+  MutexLock lock(state_->mutex);
+  Series* series = state_->Find(info, LabelsOf(info, labels));
+  if (series != nullptr && series->counter != nullptr) series->counter->Increment(amount);
+}
+
+void Metrics::Set(Metric metric, double value, const Labels& labels) {
+  const MetricInfo& info = InfoOf(metric);
+  MutexLock lock(state_->mutex);
+  Series* series = state_->Find(info, LabelsOf(info, labels));
+  if (series != nullptr && series->gauge != nullptr) series->gauge->Set(value);
+}
+
+void Metrics::Observe(Metric metric, double value, const Labels& labels) {
+  const MetricInfo& info = InfoOf(metric);
+  MutexLock lock(state_->mutex);
+  Series* series = state_->Find(info, LabelsOf(info, labels));
+  if (series != nullptr && series->histogram != nullptr) series->histogram->Observe(value);
+}
+
+void Metrics::SetFromHeartbeat(const WorkerId& worker, const Heartbeat& heartbeat) {
+  const PromLabels labels = {{"job", heartbeat.job.value}, {"worker", worker.value}};
+  MutexLock lock(state_->mutex);
+  for (const MetricSample& sample : heartbeat.metrics) {
+    const MetricInfo* info = FindWorkerMetric(sample.name);
+    if (info == nullptr) continue;
+    Series* series = state_->Find(*info, labels);
+    if (series == nullptr) continue;
+    if (series->gauge != nullptr) series->gauge->Set(sample.value);
+    if (series->counter != nullptr && sample.value > series->counter->Value()) series->counter->Increment(sample.value - series->counter->Value());
+  }
+}
+
+void Metrics::ForgetWorker(const WorkerId& worker) {
+  MutexLock lock(state_->mutex);
+  state_->ForgetLabel("worker", worker.value);
+}
+
+void Metrics::ForgetJob(const JobId& job) {
+  MutexLock lock(state_->mutex);
+  state_->ForgetLabel("job", job.value);
+}
+
+std::string Metrics::Expose() const { return prometheus::TextSerializer().Serialize(state_->registry.Collect()); }
+
+std::vector<MetricSample> Metrics::HeartbeatSamples() const {
+  std::vector<MetricSample> samples;
+  MutexLock lock(state_->mutex);
+  for (const auto& [key, series] : state_->series) {
+    const MetricInfo& info = InfoOf(key.first);
+    if (info.home != MetricHome::kWorker || samples.size() >= limits::kMetricsPerHeartbeat) continue;
+    if (series.gauge != nullptr) samples.push_back({HeartbeatName(key.first), series.gauge->Value()});
+    if (series.counter != nullptr) samples.push_back({HeartbeatName(key.first), series.counter->Value()});
+  }
+  return samples;
+}
+
+}  // namespace atl

@@ -1,0 +1,129 @@
+#include "coordinator/engine/data_plane.h"
+
+#include <utility>
+
+#include "common/codec/codec.h"
+#include "coordinator/engine/engine.h"
+
+namespace atl {
+
+DataPlane::DataPlane(DataPlaneParts parts) : parts_(std::move(parts)) {}
+DataPlane::~DataPlane() = default;
+
+void DataPlane::SetEventSink(std::function<void(Event)> sink) {
+  MutexLock lock(mutex_);
+  sink_ = std::move(sink);
+}
+
+void DataPlane::Emit(Event event) {
+  std::function<void(Event)> sink;
+  {
+    MutexLock lock(mutex_);
+    sink = sink_;
+  }
+  if (sink) sink(std::move(event));
+}
+
+void DataPlane::Fail(const JobId& job, const absl::Status& status) { Emit(TaskFailed{job, std::string(status.message())}); }
+
+std::shared_ptr<JobData> DataPlane::Find(const JobId& job) const {
+  MutexLock lock(mutex_);
+  const auto it = jobs_.find(job);
+  return it == jobs_.end() ? nullptr : it->second;
+}
+
+RoundMeasures DataPlane::MeasuresOf(const JobId& job, FragmentIndex fragment) const {
+  const std::shared_ptr<JobData> data = Find(job);
+  if (data == nullptr) return {};
+  MutexLock lock(data->mutex);
+  return data->measures[fragment];
+}
+
+void DataPlane::Release(const JobId& job) {
+  std::shared_ptr<JobData> data;
+  {
+    MutexLock lock(mutex_);
+    const auto it = jobs_.find(job);
+    if (it == jobs_.end()) return;
+    data = std::move(it->second);
+    jobs_.erase(it);
+  }
+  parts_.io.Post([this, data] {
+    for (const auto& [fragment, version] : [&data] {
+           MutexLock lock(data->mutex);
+           return data->committed;
+         }()) {
+      parts_.rounds.Close({data->job, data->epoch, {fragment, version}});
+    }
+  });
+}
+
+absl::StatusOr<DataPlane::Upload> DataPlane::FindUpload(UploadId upload) const {
+  MutexLock lock(mutex_);
+  const auto it = uploads_.find(upload);
+  if (it == uploads_.end()) return absl::CancelledError("the upload has ended");
+  return it->second;
+}
+
+absl::Status DataPlane::BeginUpload(UploadId upload, const ContributionHeader& header) {
+  const std::shared_ptr<JobData> data = Find(header.job);
+  if (data == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", header.job.value, " takes no contributions: it is not running"));
+  }
+  const size_t fragment = header.target.fragment.value;
+  if (fragment >= data->layout.fragments.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("fragment ", fragment, " does not exist: job ", header.job.value, " has ",
+                                                   data->layout.fragments.size(), " fragments"));
+  }
+  ATOLL_RETURN_IF_ERROR(CheckEncodedSize(header.codec, data->layout.fragments[fragment].elements, header.encoded_bytes));
+  MutexLock lock(mutex_);
+  uploads_[upload] = {{header.job, data->epoch, header.target}, header, data->layout.digest};
+  return absl::OkStatus();
+}
+
+void DataPlane::GrantUpload(UploadId upload, std::shared_ptr<UploadSink> sink) {
+  parts_.io.Post([this, upload, sink = std::move(sink)] {
+    const absl::StatusOr<Upload> known = FindUpload(upload);
+    if (!known.ok()) return sink->Refused(known.status());
+    const absl::Status opened = parts_.rounds.Open(known->key, known->layout);
+    if (!opened.ok()) return sink->Refused(opened);
+    const absl::StatusOr<uint64_t> offset = parts_.rounds.Begin(known->key, known->header);
+    if (!offset.ok()) return sink->Refused(offset.status());
+    sink->Granted(*offset);
+  });
+}
+
+void DataPlane::AppendUpload(UploadId upload, uint64_t offset_bytes, BulkBytes bytes, StatusReply reply) {
+  parts_.io.Post([this, upload, offset_bytes, bytes = std::move(bytes), reply = std::move(reply)] {
+    const absl::StatusOr<Upload> known = FindUpload(upload);
+    if (!known.ok()) return reply(known.status());
+    reply(parts_.rounds.Append(known->key, known->header.worker, offset_bytes, bytes.pieces));
+  });
+}
+
+void DataPlane::FinishUpload(UploadId upload, StatusReply failed) {
+  parts_.io.Post([this, upload, failed = std::move(failed)] {
+    const absl::StatusOr<Upload> known = FindUpload(upload);
+    if (!known.ok()) return failed(known.status());
+    const absl::Status complete = parts_.rounds.CheckComplete(known->key, known->header.worker);
+    if (!complete.ok()) return failed(complete);
+    Emit(UploadFinished{upload});
+  });
+}
+
+void DataPlane::EndUpload(UploadId upload) {
+  MutexLock lock(mutex_);
+  uploads_.erase(upload);
+}
+
+void DataPlane::FlushAcceptance(UploadId upload) {
+  const absl::StatusOr<Upload> known = FindUpload(upload);
+  if (!known.ok()) return;
+  parts_.io.Post([this, upload, known = *known] {
+    const absl::Status accepted = parts_.rounds.Accept(known.key, known.header.worker, parts_.clock.WallNanos());
+    if (!accepted.ok()) return parts_.fatal(Annotate(accepted, "the acceptance of a contribution could not be made durable"));
+    Emit(ContributionDurable{upload});
+  });
+}
+
+}  // namespace atl

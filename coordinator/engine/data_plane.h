@@ -1,0 +1,141 @@
+// The engine's hands: everything that moves bytes or floats. The engine calls from its thread and never waits; each task
+// runs on the executors below and ends in an event. Downloads come only from immutable things (encoded updates, snapshots,
+// blobs, shards), so nobody but the aggregate ever reads live state.
+//
+//   ledger executor (serial)   reads of committed rounds, for replay
+//   io executor (serial)       round log, blobs, writes of snapshots
+//   compute executor (serial)  initial parameters, the aggregate's pass, copies for snapshots
+#ifndef ATOLL_COORDINATOR_ENGINE_DATA_PLANE_H_
+#define ATOLL_COORDINATOR_ENGINE_DATA_PLANE_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/executor.h"
+#include "common/base/files.h"
+#include "common/base/log.h"
+#include "common/base/mutex.h"
+#include "common/base/time.h"
+#include "common/rpc/bulk.h"
+#include "coordinator/core/events.h"
+#include "coordinator/engine/job_data.h"
+#include "coordinator/store/blob_store.h"
+#include "coordinator/store/ledger.h"
+#include "coordinator/store/round_log.h"
+#include "coordinator/store/snapshot_store.h"
+
+namespace atl {
+
+class UploadSink;  // engine.h
+
+// Everything it stands on; all outlive it.
+struct DataPlaneParts {
+  Files& files;
+  Clock& clock;
+  Executor& ledger_executor;
+  Executor& io;
+  Executor& compute;
+  Ledger& ledger;
+  RoundLog& rounds;
+  SnapshotStore& snapshots;
+  BlobStore& blobs;
+  DataDirectory directory;
+  Log& log;
+  std::string data_root;  // of corpora served to workers; empty: none
+  unsigned threads = 1;   // of one aggregate pass
+  // What is on disk can no longer be trusted or written: must end the process with the sentence (I24).
+  std::function<void(const absl::Status&)> fatal;
+};
+
+class DataPlane {
+ public:
+  explicit DataPlane(DataPlaneParts parts);
+  ~DataPlane();
+  DataPlane(const DataPlane&) = delete;
+  DataPlane& operator=(const DataPlane&) = delete;
+
+  // Where completions go; called on executor threads. Set before any task.
+  void SetEventSink(std::function<void(Event)> sink) ATOLL_EXCLUDES(mutex_);
+
+  // ---- tasks of the core; engine thread ------------------------------------------------------------------------------
+  // Brings a job's parameters into memory: version 0 made and written, or the newest snapshots loaded and the rounds since
+  // then recomputed from the log; every hash must agree. -> ParametersReady or TaskFailed.
+  void Prepare(const JobRecord& job, std::vector<FragmentHead> heads);
+  // -> RoundAggregated, ContributionsScreened or TaskFailed.
+  void CloseRound(const struct CloseRound& task, const JobSpec& spec, BootNumber boot);
+  // The ledger holds this round: its update may be served, and a snapshot is taken when the log outweighs it.
+  void Committed(const RoundRecord& record);
+  // -> CheckpointWritten or TaskFailed.
+  void WriteCheckpoint(const struct WriteCheckpoint& task);
+  void DropCheckpoint(const struct DropCheckpoint& task);
+  // -> ParametersReady or TaskFailed.
+  void RestoreCheckpoint(const struct RestoreCheckpoint& task);
+  void Release(const JobId& job);
+  // Of the newest closed round of the fragment.
+  RoundMeasures MeasuresOf(const JobId& job, FragmentIndex fragment) const;
+  // -> ContributionDurable.
+  void FlushAcceptance(UploadId upload);
+
+  // ---- uploads -------------------------------------------------------------------------------------------------------
+  // Registers an upload. InvalidArgument when its size is not what the fragment takes; NotFound for an unknown job.
+  absl::Status BeginUpload(UploadId upload, const ContributionHeader& header);
+  // Opens the segment and tells the sink from which offset to send.
+  void GrantUpload(UploadId upload, std::shared_ptr<UploadSink> sink);
+  // Thread-safe, as are the next two. `reply` runs on the io executor.
+  void AppendUpload(UploadId upload, uint64_t offset_bytes, BulkBytes bytes, StatusReply reply) ATOLL_EXCLUDES(mutex_);
+  // All bytes are there: checks the digest -> UploadFinished; an error goes to `failed`.
+  void FinishUpload(UploadId upload, StatusReply failed) ATOLL_EXCLUDES(mutex_);
+  void EndUpload(UploadId upload) ATOLL_EXCLUDES(mutex_);
+
+  // ---- downloads and blobs; thread-safe ------------------------------------------------------------------------------
+  void OpenDownload(const DownloadRequest& request, DownloadReply reply);
+  BlobStore& blobs() { return parts_.blobs; }
+  Executor& io() { return parts_.io; }
+
+ private:
+  struct Upload {
+    RoundKey key;
+    ContributionHeader header;
+    Digest layout;
+  };
+  struct Preparation;  // prepare.cc
+
+  void Emit(Event event) ATOLL_EXCLUDES(mutex_);
+  void Fail(const JobId& job, const absl::Status& status);
+  std::shared_ptr<JobData> Find(const JobId& job) const ATOLL_EXCLUDES(mutex_);
+  absl::StatusOr<Upload> FindUpload(UploadId upload) const ATOLL_EXCLUDES(mutex_);
+
+  // prepare.cc; each step ends by posting the next
+  void LoadSnapshots(std::shared_ptr<Preparation> p);
+  void MakeVersionZero(std::shared_ptr<Preparation> p);
+  void ReadRounds(std::shared_ptr<Preparation> p);
+  void ReplayNext(std::shared_ptr<Preparation> p);
+  void ReplayOne(std::shared_ptr<Preparation> p, const RoundRecord& record, std::vector<std::vector<std::byte>> inputs);
+  void WriteSnapshotsThenReady(std::shared_ptr<Preparation> p);
+  void AnnounceReady(const Preparation& p);
+
+  // rounds.cc
+  void Aggregate(std::shared_ptr<JobData> data, const struct CloseRound& task, const JobSpec& spec, BootNumber boot,
+                 std::vector<std::vector<std::byte>> inputs);
+  void WriteRound(std::shared_ptr<JobData> data, RoundRecord record, std::vector<std::byte> update, RoundMeasures measures);
+  void TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragment);
+
+  // downloads.cc; io executor
+  absl::StatusOr<DownloadContent> Open(const DownloadRequest& request);
+  absl::StatusOr<DownloadContent> OpenUpdate(const UpdateKey& key);
+  absl::StatusOr<DownloadContent> OpenFragment(const FragmentKey& key);
+  absl::StatusOr<DownloadContent> OpenBlock(const BlockKey& key);
+
+  DataPlaneParts parts_;
+  mutable Mutex mutex_;
+  std::function<void(Event)> sink_ ATOLL_GUARDED_BY(mutex_);
+  std::map<JobId, std::shared_ptr<JobData>> jobs_ ATOLL_GUARDED_BY(mutex_);
+  std::map<UploadId, Upload> uploads_ ATOLL_GUARDED_BY(mutex_);
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_ENGINE_DATA_PLANE_H_

@@ -1,0 +1,378 @@
+#include "coordinator/engine/engine.h"
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <utility>
+
+#include "common/plan/limits.h"
+#include "coordinator/engine/observer.h"
+
+namespace atl {
+namespace {
+
+constexpr Duration kWatchInterval = Milliseconds(500);
+constexpr Duration kLogsDeadline = Seconds(10);
+constexpr size_t kRecentLosses = 120;
+
+struct Watcher {
+  JobId job;
+  uint64_t after_revision = 0;
+  Instant due;                    // shown at the latest
+  std::function<void(const JobGlance*)> show;
+};
+
+struct OpenUpload {
+  std::shared_ptr<UploadSink> sink;
+  JobId job;
+  WorkerId worker;
+  uint64_t bytes = 0;
+};
+
+struct LogsWish {
+  WorkerId worker;
+  Instant deadline;
+  std::function<void(std::vector<std::string>)> answer;
+};
+
+}  // namespace
+
+struct Engine::State {
+  State(EngineOptions o, EngineParts p, RecoveredState recovered)
+      : options(o),
+        parts(p),
+        mailbox(limits::kMailboxEvents),
+        observer(history, p.event_log, p.metrics, p.log, p.clock),
+        core(std::make_unique<Core>(o.core, recovered, p.clock.Now())),
+        pipeline({.executor = p.ledger_executor,
+                  .commit = [this](const std::vector<LedgerRecord>& records) { return parts.ledger.Commit(records); },
+                  .completed = [this](std::function<void()> work) { mailbox.PutAlways(std::move(work)); },
+                  .release = [this](Effects effects) { Release(effects); },
+                  .fatal = p.fatal}) {
+    observer.Recover(recovered);
+  }
+
+  EngineOptions options;
+  EngineParts parts;
+  Mailbox mailbox;
+  History history;
+  Observer observer;
+  std::unique_ptr<Core> core;
+  CommitPipeline pipeline;
+  std::atomic<uint64_t> next_id{1};  // of connections, uploads, requests and watchers
+  std::map<ConnectionId, std::shared_ptr<ControlSink>> controls;
+  std::map<UploadId, OpenUpload> uploads;
+  std::map<RequestId, std::function<void(const RequestAnswered&)>> requests;
+  std::map<uint64_t, Watcher> watchers;
+  std::map<uint64_t, LogsWish> logs_wishes;
+
+  void Post(std::function<void()> work) { mailbox.PutAlways(std::move(work)); }
+
+  void Step(const Event& event) {
+    Effects effects = core->Step(event, parts.clock.Now());
+    Push(std::move(effects));
+  }
+
+  // Acceptances are flushed beside the commit; everything else waits for it.
+  void Push(Effects effects) {
+    for (const Task& task : effects.tasks) {
+      if (const auto* flush = std::get_if<FlushAcceptance>(&task)) parts.data.FlushAcceptance(flush->upload);
+    }
+    pipeline.Push(std::move(effects));
+  }
+
+  void Release(const Effects& effects) {
+    for (const LedgerRecord& record : effects.records) {
+      if (const auto* round = std::get_if<RoundRecord>(&record)) {
+        const RoundMeasures measures = parts.data.MeasuresOf(round->job, round->reached.fragment);
+        observer.OnRound(*round, measures);
+        parts.data.Committed(*round);
+      }
+    }
+    observer.Committed(effects.records);
+    for (const JobNote& note : effects.notes) Note(note);
+    for (const Task& task : effects.tasks) Run(task);
+    for (const UploadVerdict& verdict : effects.verdicts) Deliver(verdict);
+    for (const Send& send : effects.sends) {
+      const auto it = controls.find(send.connection);
+      if (it != controls.end()) it->second->Send(send.message);
+    }
+    for (const CloseConnection& close : effects.closes) {
+      const auto it = controls.find(close.connection);
+      if (it != controls.end()) it->second->Close();
+    }
+    for (const RequestAnswered& answered : effects.answers) {
+      const auto it = requests.find(answered.request);
+      if (it == requests.end()) continue;
+      const auto answer = std::move(it->second);
+      requests.erase(it);
+      answer(answered);
+    }
+  }
+
+  void Note(const JobNote& note) {
+    observer.Note(note);
+    for (auto& [id, watcher] : watchers) {
+      if (watcher.job == note.job) watcher.due = parts.clock.Now();
+    }
+  }
+
+  void Run(const Task& task) {
+    struct Visitor {
+      State& state;
+      void operator()(const PrepareParameters& t) const {
+        const std::optional<JobView> view = state.core->ViewJob(t.job, state.parts.clock.Now());
+        if (!view.has_value()) return;
+        std::vector<FragmentHead> heads;
+        for (const FragmentView& fragment : view->fragments) heads.push_back({fragment.version, fragment.hash});
+        state.parts.data.Prepare(view->record, std::move(heads));
+      }
+      void operator()(const FlushAcceptance&) const {}  // done at Push
+      void operator()(const CloseRound& t) const { state.parts.data.CloseRound(t, state.SpecOf(t.job), state.core->boot()); }
+      void operator()(const WriteCheckpoint& t) const { state.parts.data.WriteCheckpoint(t); }
+      void operator()(const DropCheckpoint& t) const { state.parts.data.DropCheckpoint(t); }
+      void operator()(const RestoreCheckpoint& t) const { state.parts.data.RestoreCheckpoint(t); }
+      void operator()(const ReleaseJob& t) const { state.parts.data.Release(t.job); }
+    };
+    std::visit(Visitor{*this}, task);
+  }
+
+  JobSpec SpecOf(const JobId& job) const { return core->ViewJob(job, parts.clock.Now())->record.spec; }
+
+  void Deliver(const UploadVerdict& verdict) {
+    const auto it = uploads.find(verdict.upload);
+    if (it == uploads.end()) return;
+    if (verdict.decision == UploadDecision::kGranted) {
+      parts.data.GrantUpload(verdict.upload, it->second.sink);
+      return;
+    }
+    const OpenUpload upload = std::move(it->second);
+    uploads.erase(it);
+    parts.data.EndUpload(verdict.upload);
+    if (verdict.decision == UploadDecision::kAccepted) {
+      observer.Uploaded(upload.job, upload.worker, upload.bytes);
+      upload.sink->Accepted();
+    } else {
+      observer.Refused(upload.job, verdict.status);
+      upload.sink->Refused(verdict.status);
+    }
+  }
+
+  void OnWorkerMessage(ConnectionId connection, WorkerMessage message) {
+    if (const auto* lines = std::get_if<LogLines>(&message)) {
+      const auto it = logs_wishes.find(lines->request);
+      if (it == logs_wishes.end()) return;
+      const auto answer = std::move(it->second.answer);
+      logs_wishes.erase(it);
+      answer(lines->lines);
+      return;
+    }
+    if (const auto* heartbeat = std::get_if<Heartbeat>(&message)) observer.Heard(connection, *heartbeat);
+    Step(WorkerSaid{connection, std::move(message)});
+  }
+
+  std::optional<ConnectionId> ConnectionOf(const WorkerId& worker) const { return observer.ConnectionOf(worker); }
+
+  JobGlance Glance(const JobId& job, uint64_t after_revision, Instant now);
+  void ServeWatchers(Instant now);
+  void ExpireLogsWishes(Instant now);
+  Instant NextDue() const;
+};
+
+Engine::Engine(EngineOptions options, EngineParts parts, RecoveredState recovered)
+    : state_(std::make_unique<State>(options, parts, std::move(recovered))) {
+  state_->parts.data.SetEventSink([this](Event event) {
+    state_->mailbox.PutAlways([this, event = std::move(event)] { state_->Step(event); });
+  });
+}
+
+Engine::~Engine() { state_->parts.data.SetEventSink([](const Event&) {}); }
+
+void Engine::Start() { state_->Push(state_->core->Start(state_->parts.clock.Now())); }
+
+Instant Engine::Turn() {
+  for (const auto& work : state_->mailbox.TakeAll()) work();
+  const Instant now = state_->parts.clock.Now();
+  if (state_->core->NextWake() <= now) state_->Step(Tick{});
+  state_->ServeWatchers(now);
+  state_->ExpireLogsWishes(now);
+  state_->observer.Publish(*state_->core, now);
+  return state_->mailbox.empty() ? state_->NextDue() : now;
+}
+
+void Engine::Run(std::stop_token stop) {
+  std::stop_callback wake(stop, [this] { state_->Post([] {}); });
+  while (!stop.stop_requested()) {
+    const Instant next = Turn();
+    const Duration limit = std::min(Seconds(1), next - state_->parts.clock.Now());
+    state_->mailbox.WaitFor(limit);
+  }
+  Turn();
+}
+
+ConnectionId Engine::OpenControl(Hello hello, std::shared_ptr<ControlSink> sink) {
+  const ConnectionId id = state_->next_id++;
+  state_->Post([this, id, hello = std::move(hello), sink = std::move(sink)]() mutable {
+    state_->controls[id] = std::move(sink);
+    state_->observer.Connected(id, hello);
+    state_->Step(WorkerConnected{id, std::move(hello)});
+  });
+  return id;
+}
+
+void Engine::ControlSaid(ConnectionId connection, WorkerMessage message) {
+  state_->Post([this, connection, message = std::move(message)]() mutable {
+    state_->OnWorkerMessage(connection, std::move(message));
+  });
+}
+
+void Engine::ControlClosed(ConnectionId connection) {
+  state_->Post([this, connection] {
+    state_->Step(ConnectionClosed{connection});
+    state_->controls.erase(connection);
+    state_->observer.Disconnected(connection);
+  });
+}
+
+UploadId Engine::OfferUpload(ContributionHeader header, BootNumber boot, std::shared_ptr<UploadSink> sink) {
+  const UploadId id = state_->next_id++;
+  state_->Post([this, id, header = std::move(header), boot, sink = std::move(sink)]() mutable {
+    const absl::Status known = state_->parts.data.BeginUpload(id, header);
+    if (!known.ok()) {
+      state_->observer.Refused(header.job, known);
+      return sink->Refused(known);
+    }
+    state_->uploads[id] = {std::move(sink), header.job, header.worker, header.encoded_bytes};
+    state_->Step(UploadOffered{id, std::move(header), boot});
+  });
+  return id;
+}
+
+void Engine::BreakUpload(UploadId upload) {
+  state_->Post([this, upload] {
+    if (state_->uploads.erase(upload) == 0) return;
+    state_->parts.data.EndUpload(upload);
+    state_->Step(UploadBroken{upload});
+  });
+}
+
+void Engine::Tell(Event event) {
+  state_->Post([this, event = std::move(event)] { state_->Step(event); });
+}
+
+void Engine::Ask(Event event, std::function<void(const RequestAnswered&)> answer) {
+  const RequestId id = state_->next_id++;
+  std::visit(
+      [id](auto& e) {
+        if constexpr (requires { e.request; }) e.request = id;
+      },
+      event);
+  state_->Post([this, id, event = std::move(event), answer = std::move(answer)]() mutable {
+    state_->requests[id] = std::move(answer);
+    state_->Step(event);
+  });
+}
+
+void Engine::Query(std::function<void(const Core&, const History&, Instant)> look) {
+  state_->Post([this, look = std::move(look)] { look(*state_->core, state_->history, state_->parts.clock.Now()); });
+}
+
+void Engine::CountDownload(JobId job, WorkerId worker, std::string kind, uint64_t bytes) {
+  state_->Post([this, job = std::move(job), worker = std::move(worker), kind = std::move(kind), bytes] {
+    state_->observer.Downloaded(job, worker, kind, bytes);
+  });
+}
+
+void Engine::WantLogs(WorkerId worker, uint32_t lines, std::function<void(std::vector<std::string>)> answer) {
+  const uint64_t id = state_->next_id++;
+  state_->Post([this, id, worker = std::move(worker), lines, answer = std::move(answer)]() mutable {
+    const std::optional<ConnectionId> connection = state_->ConnectionOf(worker);
+    const auto control = connection ? state_->controls.find(*connection) : state_->controls.end();
+    if (control == state_->controls.end()) return answer({});
+    control->second->Send(LogsWanted{.request = id, .lines = lines});
+    state_->logs_wishes[id] = {std::move(worker), state_->parts.clock.Now() + kLogsDeadline, std::move(answer)};
+  });
+}
+
+uint64_t Engine::Watch(JobId job, uint64_t after_revision, std::function<void(const JobGlance*)> show) {
+  const uint64_t id = state_->next_id++;
+  state_->Post([this, id, job = std::move(job), after_revision, show = std::move(show)]() mutable {
+    const Instant now = state_->parts.clock.Now();
+    if (!state_->core->ViewJob(job, now).has_value() || state_->watchers.size() >= limits::kWatchers) return show(nullptr);
+    if (after_revision == 0) {
+      const JobHistory* known = state_->history.Find(job);
+      after_revision = known == nullptr ? 0 : known->next_revision - 1;
+    }
+    state_->watchers[id] = {std::move(job), after_revision, now, std::move(show)};
+  });
+  return id;
+}
+
+void Engine::Unwatch(uint64_t watcher) {
+  state_->Post([this, watcher] { state_->watchers.erase(watcher); });
+}
+
+JobGlance Engine::GlanceAt(const JobId& job, uint64_t after_revision, Instant now) const {
+  return state_->Glance(job, after_revision, now);
+}
+
+JobGlance Engine::State::Glance(const JobId& job, uint64_t after_revision, Instant now) {
+  JobGlance glance;
+  glance.view = *core->ViewJob(job, now);
+  for (WorkerView& worker : core->ViewWorkers(now)) {
+    if (worker.job == job) glance.workers.push_back(std::move(worker));
+  }
+  glance.events = history.EventsAfter(job, after_revision, History::kEventsKept);
+  if (const JobHistory* of_job = history.Find(job)) {
+    glance.totals.uploaded_bytes = of_job->uploaded_bytes;
+    glance.totals.downloaded_bytes = of_job->downloaded_bytes;
+    glance.totals.uploaded_total = of_job->uploaded_total;
+    glance.totals.downloaded_total = of_job->downloaded_total;
+    glance.totals.last_loss = of_job->last_loss;
+    const auto losses = of_job->curves.find("loss");
+    if (losses != of_job->curves.end()) {
+      const auto& points = losses->second.points();
+      for (size_t i = points.size() - std::min(points.size(), kRecentLosses); i < points.size(); ++i) {
+        glance.recent_losses.push_back(points[i].value);
+      }
+    }
+  }
+  ObserveRates(glance, now, observer);
+  return glance;
+}
+
+void Engine::State::ServeWatchers(Instant now) {
+  for (auto it = watchers.begin(); it != watchers.end();) {
+    Watcher& watcher = it->second;
+    if (watcher.due > now) {
+      ++it;
+      continue;
+    }
+    const JobGlance glance = Glance(watcher.job, watcher.after_revision, now);
+    if (!glance.events.empty()) watcher.after_revision = glance.events.back().revision;
+    watcher.due = now + kWatchInterval;
+    watcher.show(&glance);
+    it = HasEnded(glance.view.record.state) ? watchers.erase(it) : std::next(it);
+  }
+}
+
+void Engine::State::ExpireLogsWishes(Instant now) {
+  for (auto it = logs_wishes.begin(); it != logs_wishes.end();) {
+    if (it->second.deadline > now) {
+      ++it;
+      continue;
+    }
+    const auto answer = std::move(it->second.answer);
+    it = logs_wishes.erase(it);
+    answer({});
+  }
+}
+
+Instant Engine::State::NextDue() const {
+  Instant next = std::min(core->NextWake(), observer.NextPublish());
+  for (const auto& [id, watcher] : watchers) next = std::min(next, watcher.due);
+  for (const auto& [id, wish] : logs_wishes) next = std::min(next, wish.deadline);
+  return next;
+}
+
+}  // namespace atl

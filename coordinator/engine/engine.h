@@ -1,0 +1,132 @@
+// The coordinator around its core: one thread that takes events from a mailbox, steps the core, commits what it decided and
+// only then publishes it. The engine never waits: appends, flushes, SQLite, hashing and aggregation are jobs on executors
+// whose completion is an event, and a heartbeat queues behind none of them.
+//
+// The same class runs in production (Run on a thread, thread executors) and in the single-threaded harness (Turn by hand,
+// manual executors and clock).
+#ifndef ATOLL_COORDINATOR_ENGINE_ENGINE_H_
+#define ATOLL_COORDINATOR_ENGINE_ENGINE_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "common/base/executor.h"
+#include "common/base/log.h"
+#include "common/base/time.h"
+#include "common/telemetry/event_log.h"
+#include "common/telemetry/metrics.h"
+#include "coordinator/core/core.h"
+#include "coordinator/engine/commit_pipeline.h"
+#include "coordinator/engine/data_plane.h"
+#include "coordinator/engine/history.h"
+#include "coordinator/engine/mailbox.h"
+#include "coordinator/store/ledger.h"
+
+namespace atl {
+
+// A worker's control stream as the engine sees it. Both methods are called on the engine thread and must not block.
+class ControlSink {
+ public:
+  virtual ~ControlSink() = default;
+  virtual void Send(const CoordinatorMessage& message) = 0;
+  // After everything sent before; the stream's end is reported back through Engine::ControlClosed.
+  virtual void Close() = 0;
+};
+
+// The sender's side of an upload conversation. Called on any thread, never concurrently for one upload.
+class UploadSink {
+ public:
+  virtual ~UploadSink() = default;
+  // Send the bytes from this offset on.
+  virtual void Granted(uint64_t offset_bytes) = 0;
+  // Durable; the conversation ends.
+  virtual void Accepted() = 0;
+  // The conversation ends with this status.
+  virtual void Refused(const absl::Status& status) = 0;
+};
+
+// A look at a job for people.
+struct JobGlance {
+  JobView view;
+  std::vector<WorkerView> workers;      // of this job
+  std::vector<EventLine> events;        // new since the last glance of this watcher
+  std::vector<double> recent_losses;    // newest 120 points, oldest first
+  JobHistory totals;                    // events and curves left out; byte accounts and last loss filled
+  double tokens_per_second = 0;         // sum over training workers
+  double seconds_left = -1;             // < 0: unknown
+};
+
+struct EngineOptions {
+  CoreOptions core;
+  unsigned aggregate_threads = 1;
+};
+
+// Everything the engine stands on. All outlive the engine.
+struct EngineParts {
+  Clock& clock;
+  Executor& ledger_executor;    // strictly serial
+  Ledger& ledger;
+  DataPlane& data;
+  EventLog& event_log;
+  Metrics& metrics;
+  Log& log;
+  // The ledger can no longer be written: must end the process with the sentence (I24).
+  std::function<void(const absl::Status&)> fatal;
+};
+
+class Engine {
+ public:
+  Engine(EngineOptions options, EngineParts parts, RecoveredState recovered);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Takes up the work that recovery left. Call once, before Run or the first Turn.
+  void Start();
+  // Handles everything that waits and everything that is due. Returns when it must be called again at the latest.
+  Instant Turn();
+  // Turns until asked to stop; then returns after what waits has been handled. The caller's thread is the engine thread.
+  void Run(std::stop_token stop);
+
+  // ---- entries; all thread-safe, none blocks -----------------------------------------------------------------------
+  // A control stream with its first message. `sink` is kept until ControlClosed.
+  ConnectionId OpenControl(Hello hello, std::shared_ptr<ControlSink> sink);
+  void ControlSaid(ConnectionId connection, WorkerMessage message);
+  void ControlClosed(ConnectionId connection);
+
+  // An upload conversation. The verdict comes through the sink.
+  UploadId OfferUpload(ContributionHeader header, BootNumber boot, std::shared_ptr<UploadSink> sink);
+  // The conversation ended before its acceptance. Payload goes to the DataPlane directly.
+  void BreakUpload(UploadId upload);
+
+  // Something that nobody waits for: disk space.
+  void Tell(Event event);
+  // Calls of people: the event's `request` is filled in; `answer` runs on the engine thread, after the commit.
+  void Ask(Event event, std::function<void(const RequestAnswered&)> answer);
+  // Runs `look` on the engine thread. It must not block.
+  void Query(std::function<void(const Core& core, const History& history, Instant now)> look);
+  // Bytes of a download that left; worker empty: not a worker. `kind` is update, fragment, block, checkpoint or blob.
+  void CountDownload(JobId job, WorkerId worker, std::string kind, uint64_t bytes);
+  // Asks a worker for log lines; `answer` gets them, or an empty list when it is not connected or silent for 10 s.
+  void WantLogs(WorkerId worker, uint32_t lines, std::function<void(std::vector<std::string>)> answer);
+
+  // Calls `show` on the engine thread at once, at every event of the job and at least twice a second, until Unwatch or the
+  // job's end (the glance then shows an ended state). False in the first call's place: no such job -> `show(nullptr)`.
+  uint64_t Watch(JobId job, uint64_t after_revision, std::function<void(const JobGlance*)> show);
+  void Unwatch(uint64_t watcher);
+  // Engine thread only: what Watch shows.
+  JobGlance GlanceAt(const JobId& job, uint64_t after_revision, Instant now) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_ENGINE_ENGINE_H_

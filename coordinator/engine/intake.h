@@ -1,0 +1,45 @@
+// From a submitted spec to a job that can run: reads the stored manifests, fixes the defaults, lays out the model, counts
+// the samples, and says everything that is wrong at once. Blocking (reads blobs); runs on an executor, never in the engine.
+#ifndef ATOLL_COORDINATOR_ENGINE_INTAKE_H_
+#define ATOLL_COORDINATOR_ENGINE_INTAKE_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/format/corpus_manifest.h"
+#include "common/plan/data_order.h"
+#include "common/plan/job_spec.h"
+#include "common/plan/job_validation.h"
+#include "common/plan/model_layout.h"
+
+namespace atl {
+
+// A stored file's content. NotFound when it was never uploaded.
+using BlobReader = std::function<absl::StatusOr<std::string>(const Sha256&)>;
+
+struct JobPlan {
+  JobSpec spec;                     // resolved
+  ModelLayout layout;
+  std::vector<CorpusManifest> manifests;  // in corpus order
+  uint64_t stop_step = 0;
+  uint64_t dataset_samples = 0;     // UINT64_MAX without end
+  uint64_t held_out_samples = 0;    // that one evaluation reads
+  std::vector<std::string> notes;   // values chosen, for the user
+};
+
+struct IntakeResult {
+  std::vector<Violation> violations;  // not empty: `plan` means nothing
+  JobPlan plan;
+};
+
+// Checks and completes a spec. Errors other than violations (a disk that cannot be read) come as a status.
+absl::StatusOr<IntakeResult> PlanJob(JobSpec spec, const BlobReader& blobs);
+
+// The shapes that DataOrder needs of one split of these corpora, with the job's weights.
+std::vector<CorpusShape> ShapesOf(const DataSpec& data, const std::vector<CorpusManifest>& manifests, CorpusSplit split);
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_ENGINE_INTAKE_H_

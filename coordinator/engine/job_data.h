@@ -1,0 +1,53 @@
+// What the coordinator holds in memory of one running job.
+#ifndef ATOLL_COORDINATOR_ENGINE_JOB_DATA_H_
+#define ATOLL_COORDINATOR_ENGINE_JOB_DATA_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/plan/job_spec.h"
+#include "common/plan/model_layout.h"
+#include "common/wire/record_messages.h"
+#include "coordinator/aggregate/aggregator.h"
+
+namespace atl {
+
+// An encoded update in memory, shared by all receivers.
+struct PublishedUpdate {
+  UpdateInfo info;
+  std::shared_ptr<const std::vector<std::byte>> bytes;
+};
+
+// Measured when a round closed; for metrics and the event log, never for a decision.
+struct RoundMeasures {
+  double merged_norm = 0, outer_step_norm = 0, mean_cosine = 0;
+  int64_t aggregate_ns = 0;
+};
+
+struct JobData {
+  JobData(JobId j, uint64_t e, JobSpec s)
+      : job(std::move(j)), epoch(e), spec(std::move(s)),
+        layout(MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment)), aggregator(layout),
+        log_bytes(layout.fragments.size()) {}
+
+  const JobId job;
+  uint64_t epoch;            // engine thread; changes only while nothing runs (rollback of a paused job)
+  const JobSpec spec;        // at preparation; sizes never change, rates come with each task
+  const ModelLayout layout;
+  Aggregator aggregator;     // compute executor only
+
+  Mutex mutex;
+  // By fragment: the newest committed update and the one whose commit is still to come.
+  std::map<FragmentIndex, PublishedUpdate> published ATOLL_GUARDED_BY(mutex);
+  std::map<FragmentIndex, PublishedUpdate> uncommitted ATOLL_GUARDED_BY(mutex);
+  std::map<FragmentIndex, Version> committed ATOLL_GUARDED_BY(mutex);  // newest committed version
+  std::map<FragmentIndex, RoundMeasures> measures ATOLL_GUARDED_BY(mutex);  // of the newest closed round
+  std::vector<uint64_t> log_bytes;  // engine thread: appended since the newest snapshot, by fragment
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_ENGINE_JOB_DATA_H_

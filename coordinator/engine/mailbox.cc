@@ -1,0 +1,40 @@
+#include "coordinator/engine/mailbox.h"
+
+#include <utility>
+
+namespace atl {
+
+bool Mailbox::Put(std::function<void()> work) {
+  {
+    MutexLock lock(mutex_);
+    if (queue_.size() >= limit_) return false;
+    queue_.push_back(std::move(work));
+  }
+  wake_.NotifyOne();
+  return true;
+}
+
+void Mailbox::PutAlways(std::function<void()> work) {
+  {
+    MutexLock lock(mutex_);
+    queue_.push_back(std::move(work));
+  }
+  wake_.NotifyOne();
+}
+
+std::deque<std::function<void()>> Mailbox::TakeAll() {
+  MutexLock lock(mutex_);
+  return std::exchange(queue_, {});
+}
+
+void Mailbox::WaitFor(Duration limit) {
+  MutexLock lock(mutex_);
+  if (queue_.empty() && limit > Duration{}) wake_.WaitFor(mutex_, limit);
+}
+
+bool Mailbox::empty() const {
+  MutexLock lock(mutex_);
+  return queue_.empty();
+}
+
+}  // namespace atl

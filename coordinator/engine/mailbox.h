@@ -1,0 +1,36 @@
+// The engine's bounded queue: many threads put, the engine thread takes. The only way into the engine.
+#ifndef ATOLL_COORDINATOR_ENGINE_MAILBOX_H_
+#define ATOLL_COORDINATOR_ENGINE_MAILBOX_H_
+
+#include <deque>
+#include <functional>
+
+#include "common/base/mutex.h"
+#include "common/base/time.h"
+
+namespace atl {
+
+// Thread-safe. Work put by one thread is taken in the order it was put.
+class Mailbox {
+ public:
+  explicit Mailbox(size_t limit) : limit_(limit) {}
+
+  // False when `limit` entries wait already: the caller must slow its source down. Completions of tasks use PutAlways.
+  bool Put(std::function<void()> work) ATOLL_EXCLUDES(mutex_);
+  void PutAlways(std::function<void()> work) ATOLL_EXCLUDES(mutex_);
+  // Everything that waits, oldest first; empties the box.
+  std::deque<std::function<void()>> TakeAll() ATOLL_EXCLUDES(mutex_);
+  // Returns when something waits or `limit` has passed.
+  void WaitFor(Duration limit) ATOLL_EXCLUDES(mutex_);
+  bool empty() const ATOLL_EXCLUDES(mutex_);
+
+ private:
+  const size_t limit_;
+  mutable Mutex mutex_;
+  CondVar wake_;
+  std::deque<std::function<void()>> queue_ ATOLL_GUARDED_BY(mutex_);
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_ENGINE_MAILBOX_H_

@@ -1,0 +1,214 @@
+#include "coordinator/engine/observer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "coordinator/engine/engine.h"
+
+namespace atl {
+namespace {
+
+constexpr Duration kPublishInterval = Seconds(1);
+constexpr double kMicro = 1e-6;
+constexpr const char* kUploadedField = "uploaded_bytes_total";
+constexpr const char* kDownloadedField = "downloaded_bytes_total";
+
+double MeanLoss(const RoundRecord& record) {
+  double sum = 0, tokens = 0;
+  for (const CommittedContribution& contribution : record.contributions) {
+    sum += static_cast<double>(contribution.header.mean_loss_micro) * kMicro * static_cast<double>(contribution.header.tokens);
+    tokens += static_cast<double>(contribution.header.tokens);
+  }
+  return tokens > 0 ? sum / tokens : 0;
+}
+
+uint64_t NumberOf(const std::map<std::string, std::string>& fields, const char* key) {
+  uint64_t value = 0;
+  const auto it = fields.find(key);
+  if (it != fields.end() && !absl::SimpleAtoi(it->second, &value)) value = 0;
+  return value;
+}
+
+const char* StateName(JobState state) {
+  switch (state) {
+    case JobState::kPending: return "pending";
+    case JobState::kWaitingForWorkers: return "waiting_for_workers";
+    case JobState::kRunning: return "running";
+    case JobState::kPaused: return "paused";
+    case JobState::kClosing: return "closing";
+    case JobState::kSucceeded: return "succeeded";
+    case JobState::kFailed: return "failed";
+    case JobState::kCancelled: return "cancelled";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+void Observer::Recover(const RecoveredState& recovered) {
+  for (const RecoveredJob& job : recovered.jobs) {
+    JobHistory& history = history_.Of(job.job.job);
+    const auto read = events_.Read(job.job.job, [&](const LoggedEvent& event) {
+      history.next_revision = std::max(history.next_revision, event.revision);
+      history_.AddEvent(job.job.job, {event.revision, event.wall_nanos, event.kind, event.text, event.fields});
+      for (const LoggedPoint& point : event.points) {
+        history.curves[point.curve].Add({point.step, event.wall_nanos, point.value});
+        if (point.curve == "loss") history.last_loss = point.value;
+      }
+      history.uploaded_total = std::max(history.uploaded_total, NumberOf(event.fields, kUploadedField));
+      history.downloaded_total = std::max(history.downloaded_total, NumberOf(event.fields, kDownloadedField));
+    });
+    if (!read.ok()) log_.Warn("event log not read", {{"job", job.job.job.value}, {"reason", std::string(read.status().message())}});
+  }
+}
+
+void Observer::Connected(ConnectionId connection, const Hello& hello) {
+  worker_of_[connection] = hello.worker;
+  connection_of_[hello.worker] = connection;
+}
+
+void Observer::Disconnected(ConnectionId connection) {
+  const auto it = worker_of_.find(connection);
+  if (it == worker_of_.end()) return;
+  const auto current = connection_of_.find(it->second);
+  if (current != connection_of_.end() && current->second == connection) {
+    metrics_.ForgetWorker(it->second);
+    connection_of_.erase(current);
+  }
+  worker_of_.erase(it);
+}
+
+std::optional<ConnectionId> Observer::ConnectionOf(const WorkerId& worker) const {
+  const auto it = connection_of_.find(worker);
+  if (it == connection_of_.end()) return std::nullopt;
+  return it->second;
+}
+
+void Observer::Heard(ConnectionId connection, const Heartbeat& heartbeat) {
+  const auto it = worker_of_.find(connection);
+  if (it != worker_of_.end()) metrics_.SetFromHeartbeat(it->second, heartbeat);
+}
+
+void Observer::Committed(const std::vector<LedgerRecord>& records) {
+  for (const LedgerRecord& record : records) {
+    if (const auto* evaluation = std::get_if<EvaluationRecord>(&record)) OnEvaluation(*evaluation);
+    if (const auto* checkpoint = std::get_if<CheckpointRecord>(&record); checkpoint != nullptr && checkpoint->complete) {
+      metrics_.Set(Metric::kCheckpointLastSuccess, static_cast<double>(clock_.WallNanos()) * 1e-9, {checkpoint->job.value});
+    }
+  }
+}
+
+void Observer::OnRound(const RoundRecord& record, const RoundMeasures& measures) {
+  const std::string& job = record.job.value;
+  const double loss = MeanLoss(record);
+  history_.Of(record.job).last_loss = loss;
+  AddPoint(record.job, "loss", record.clock_step, loss);
+  metrics_.Set(Metric::kRound, static_cast<double>(record.reached.version.value), {job, absl::StrCat(record.reached.fragment.value)});
+  metrics_.Add(Metric::kRoundsCompleted, 1, {job, "committed"});
+  metrics_.Set(Metric::kRoundParticipants, static_cast<double>(record.contributions.size()), {job});
+  metrics_.Set(Metric::kRoundLastSuccess, static_cast<double>(record.wall_nanos) * 1e-9, {job});
+  metrics_.Set(Metric::kJobTrainLoss, loss, {job});
+  const Instant now = clock_.Now();
+  const auto last = last_round_.find({record.job, record.reached.fragment});
+  if (last != last_round_.end()) {
+    const double seconds = ToSeconds(now - last->second);
+    metrics_.Observe(Metric::kRoundDuration, seconds, {job});
+    AddPoint(record.job, "round_seconds", record.clock_step, seconds);
+    if (seconds > 0) AddPoint(record.job, "tokens_per_second", record.clock_step, static_cast<double>(record.tokens) / seconds);
+  }
+  last_round_[{record.job, record.reached.fragment}] = now;
+  metrics_.Set(Metric::kPseudoGradientNorm, measures.merged_norm, {job});
+  metrics_.Set(Metric::kPseudoGradientCosine, measures.mean_cosine, {job});
+  metrics_.Observe(Metric::kRoundPhaseDuration, static_cast<double>(measures.aggregate_ns) * 1e-9, {"aggregate"});
+  AddPoint(record.job, "pseudo_gradient_norm", record.clock_step, measures.merged_norm);
+  AddPoint(record.job, "outer_step_norm", record.clock_step, measures.outer_step_norm);
+}
+
+void Observer::OnEvaluation(const EvaluationRecord& record) {
+  const double loss = static_cast<double>(record.nll_micro_nats) * kMicro / static_cast<double>(std::max<uint64_t>(1, record.tokens));
+  AddPoint(record.job, "evaluation_loss", record.clock_step, loss);
+  AddPoint(record.job, "perplexity", record.clock_step, std::exp(loss));
+  metrics_.Set(Metric::kJobEvaluationLoss, loss, {record.job.value});
+}
+
+void Observer::AddPoint(const JobId& job, const std::string& curve, uint64_t step, double value) {
+  history_.Of(job).curves[curve].Add({step, clock_.WallNanos(), value});
+  pending_points_[job].push_back({curve, step, value});
+}
+
+void Observer::Note(const JobNote& note) {
+  EventLine line{.revision = 0, .wall_nanos = clock_.WallNanos(), .kind = note.kind, .text = note.text, .fields = note.fields};
+  const JobHistory& history = history_.Of(note.job);
+  line.fields[kUploadedField] = absl::StrCat(history.uploaded_total);
+  line.fields[kDownloadedField] = absl::StrCat(history.downloaded_total);
+  log_.Info(note.kind, {{"job", note.job.value}, {"text", note.text}});
+  line.revision = history_.AddEvent(note.job, line);
+  Write(note.job, line);
+}
+
+void Observer::Write(const JobId& job, const EventLine& line) {
+  LoggedEvent event{job, line.revision, line.wall_nanos, line.kind, line.text, line.fields, std::exchange(pending_points_[job], {})};
+  // A full disk costs lines for people, counted by the log itself; the ledger is what must not be lost.
+  const absl::Status written = events_.Append(event);
+  if (!written.ok()) log_.Warn("event log line lost", {{"job", job.value}, {"reason", std::string(written.message())}});
+}
+
+void Observer::Refused(const JobId& job, const absl::Status& status) {
+  metrics_.Add(Metric::kUpdatesRejected, 1, {job.value, absl::StatusCodeToString(status.code())});
+}
+
+void Observer::Uploaded(const JobId& job, const WorkerId& worker, uint64_t bytes) {
+  history_.CountUpload(job, worker, bytes);
+  metrics_.Add(Metric::kTransferBytes, static_cast<double>(bytes), {job.value, worker.value, "upload", "contribution"});
+}
+
+void Observer::Downloaded(const JobId& job, const WorkerId& worker, const std::string& kind, uint64_t bytes) {
+  if (job.value.empty()) return;
+  history_.CountDownload(job, worker, bytes);
+  metrics_.Add(Metric::kTransferBytes, static_cast<double>(bytes), {job.value, worker.value, "download", kind});
+}
+
+void Observer::Publish(const Core& core, Instant now) {
+  if (now < next_publish_) return;
+  next_publish_ = now + kPublishInterval;
+  std::map<JobState, int> by_state;
+  for (const JobId& job : core.Jobs()) {
+    const std::optional<JobView> view = core.ViewJob(job, now);
+    ++by_state[view->record.state];
+    if (HasEnded(view->record.state)) continue;
+    metrics_.Set(Metric::kJobClockStep, static_cast<double>(view->clock_step), {job.value});
+    metrics_.Set(Metric::kJobTokensCommitted, static_cast<double>(view->tokens_committed), {job.value});
+    metrics_.Set(Metric::kWorkers, view->alive, {job.value, "alive"});
+    metrics_.Set(Metric::kWorkers, view->training, {job.value, "training"});
+    metrics_.Set(Metric::kWorkers, view->participating, {job.value, "participating"});
+  }
+  for (const JobState state : {JobState::kPending, JobState::kWaitingForWorkers, JobState::kRunning, JobState::kPaused, JobState::kClosing,
+                               JobState::kSucceeded, JobState::kFailed, JobState::kCancelled}) {
+    metrics_.Set(Metric::kJobs, by_state[state], {StateName(state)});
+  }
+  for (const WorkerView& worker : core.ViewWorkers(now)) {
+    if (worker.connected) metrics_.Set(Metric::kHeartbeatAge, ToSeconds(worker.heartbeat_age), {worker.worker.value});
+  }
+}
+
+double Observer::ClockRate(const JobId& job, uint64_t step, Instant now) {
+  const auto [it, fresh] = clock_marks_.try_emplace(job, ClockMark{step, now});
+  const double seconds = ToSeconds(now - it->second.at);
+  if (fresh || seconds <= 0 || step <= it->second.step) return 0;
+  return static_cast<double>(step - it->second.step) / seconds;
+}
+
+void ObserveRates(JobGlance& glance, Instant now, Observer& observer) {
+  const JobSpec& spec = glance.view.record.spec;
+  for (const WorkerView& worker : glance.workers) {
+    if (!worker.connected || worker.state != WorkerState::kTraining || worker.last.step_ns <= 0) continue;
+    glance.tokens_per_second += static_cast<double>(spec.batch.sequences_per_step) * spec.data.sequence_length * 1e9 / static_cast<double>(worker.last.step_ns);
+  }
+  if (glance.view.record.state != JobState::kRunning) return;
+  const double rate = observer.ClockRate(glance.view.record.job, glance.view.clock_step, now);
+  const uint64_t stop = glance.view.record.stop_step;
+  if (rate > 0 && stop > glance.view.clock_step) glance.seconds_left = static_cast<double>(stop - glance.view.clock_step) / rate;
+}
+
+}  // namespace atl

@@ -1,0 +1,76 @@
+// What people see of the engine: log lines, the event log, metrics, curves. Fed by the engine at each event and commit;
+// nothing here is read by a decision. Lives on the engine thread.
+#ifndef ATOLL_COORDINATOR_ENGINE_OBSERVER_H_
+#define ATOLL_COORDINATOR_ENGINE_OBSERVER_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/log.h"
+#include "common/base/time.h"
+#include "common/telemetry/event_log.h"
+#include "common/telemetry/metrics.h"
+#include "coordinator/core/core.h"
+#include "coordinator/engine/history.h"
+#include "coordinator/engine/job_data.h"
+
+namespace atl {
+
+struct JobGlance;
+
+class Observer {
+ public:
+  Observer(History& history, EventLog& events, Metrics& metrics, Log& log, Clock& clock)
+      : history_(history), events_(events), metrics_(metrics), log_(log), clock_(clock) {}
+
+  // Reads curves and accounts of the jobs back from the event log.
+  void Recover(const RecoveredState& recovered);
+  void Connected(ConnectionId connection, const Hello& hello);
+  void Disconnected(ConnectionId connection);
+  std::optional<ConnectionId> ConnectionOf(const WorkerId& worker) const;
+  void Heard(ConnectionId connection, const Heartbeat& heartbeat);
+  // A round is durable now.
+  void OnRound(const RoundRecord& record, const RoundMeasures& measures);
+  // These records are durable now; rounds among them come through OnRound.
+  void Committed(const std::vector<LedgerRecord>& records);
+  void Note(const JobNote& note);
+  void Refused(const JobId& job, const absl::Status& status);
+  void Uploaded(const JobId& job, const WorkerId& worker, uint64_t bytes);
+  void Downloaded(const JobId& job, const WorkerId& worker, const std::string& kind, uint64_t bytes);
+  // Sets the gauges; at most once a second.
+  void Publish(const Core& core, Instant now);
+  Instant NextPublish() const { return next_publish_; }
+  // Inner steps a second on the job clock, over the last minutes; 0 when unknown.
+  double ClockRate(const JobId& job, uint64_t step, Instant now);
+
+ private:
+  void OnEvaluation(const EvaluationRecord& record);
+  void AddPoint(const JobId& job, const std::string& curve, uint64_t step, double value);
+  void Write(const JobId& job, const EventLine& line);
+
+  struct ClockMark {
+    uint64_t step = 0;
+    Instant at;
+  };
+
+  History& history_;
+  EventLog& events_;
+  Metrics& metrics_;
+  Log& log_;
+  Clock& clock_;
+  std::map<ConnectionId, WorkerId> worker_of_;
+  std::map<WorkerId, ConnectionId> connection_of_;
+  std::map<JobId, std::vector<LoggedPoint>> pending_points_;  // for the next event line of the job
+  std::map<std::pair<JobId, FragmentIndex>, Instant> last_round_;
+  std::map<JobId, ClockMark> clock_marks_;
+  Instant next_publish_;
+};
+
+// Fills tokens_per_second and seconds_left.
+void ObserveRates(JobGlance& glance, Instant now, Observer& observer);
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_ENGINE_OBSERVER_H_

@@ -1,0 +1,228 @@
+// A job's parameters into memory: made, loaded, recomputed. Each step posts the next one to the executor that it needs.
+#include <deque>
+#include <utility>
+
+#include "common/format/safetensors.h"
+#include "coordinator/engine/data_plane.h"
+
+namespace atl {
+
+struct DataPlane::Preparation {
+  JobRecord job;
+  std::vector<FragmentHead> heads;
+  std::shared_ptr<JobData> data;
+  std::deque<RoundRecord> rounds;       // still to be recomputed
+  std::vector<Version> snapshot_at;     // version loaded, by fragment
+  bool from_nothing = false;            // version 0 has to be made
+};
+
+namespace {
+
+// Parameters from the safetensors blobs of a Hugging Face directory.
+absl::Status ReadSafetensors(const Files& files, const DataDirectory& directory, const JobSpec& spec, const ModelLayout& layout,
+                             std::span<float> arena) {
+  std::vector<std::unique_ptr<SafetensorsReader>> readers;
+  for (const Sha256& blob : spec.init.safetensors) {
+    ATOLL_ASSIGN_OR_RETURN(auto reader, SafetensorsReader::Open(files, directory.BlobPath(blob)));
+    readers.push_back(std::move(reader));
+  }
+  for (const TensorInfo& tensor : layout.tensors) {
+    const SafetensorsReader* holder = nullptr;
+    for (const auto& reader : readers) {
+      if (reader->Find(tensor.name) != nullptr) holder = reader.get();
+    }
+    if (holder == nullptr) {
+      return absl::NotFoundError(absl::StrCat("the initial weights have no tensor ", tensor.name, "; the model of the job and of the weights must be the same"));
+    }
+    if (holder->Find(tensor.name)->shape != tensor.shape) {
+      return absl::InvalidArgumentError(absl::StrCat("tensor ", tensor.name, " of the initial weights has another shape than the job's model"));
+    }
+    ATOLL_RETURN_IF_ERROR(holder->ReadTensor(tensor.name, arena.subspan(tensor.offset, tensor.elements)));
+  }
+  return absl::OkStatus();
+}
+
+// "jobs/{job}/checkpoints/{step}" -> (job, step). The form was checked at submit.
+absl::StatusOr<std::pair<JobId, uint64_t>> SplitCheckpointName(const std::string& name) {
+  const std::string prefix = "jobs/", middle = "/checkpoints/";
+  const size_t at = name.find(middle);
+  uint64_t step = 0;
+  if (name.compare(0, prefix.size(), prefix) != 0 || at == std::string::npos || !absl::SimpleAtoi(name.substr(at + middle.size()), &step)) {
+    return absl::InvalidArgumentError(absl::StrCat("'", name, "' is not the name of a checkpoint; it looks like jobs/tiny/checkpoints/400"));
+  }
+  return std::pair(JobId{name.substr(prefix.size(), at - prefix.size())}, step);
+}
+
+absl::Status RestoreFrom(const LoadedSnapshot& snapshot, FragmentIndex fragment, Version version, Aggregator& aggregator) {
+  return aggregator.Restore(fragment, {version, snapshot.public_copy, snapshot.momentum, snapshot.residual});
+}
+
+}  // namespace
+
+void DataPlane::Prepare(const JobRecord& job, std::vector<FragmentHead> heads) {
+  auto p = std::make_shared<Preparation>();
+  p->job = job;
+  p->heads = std::move(heads);
+  parts_.compute.Post([this, p] {
+    p->data = std::make_shared<JobData>(p->job.job, p->job.epoch, p->job.spec);
+    LoadSnapshots(p);
+  });
+}
+
+void DataPlane::LoadSnapshots(std::shared_ptr<Preparation> p) {
+  JobData& data = *p->data;
+  const size_t fragments = data.layout.fragments.size();
+  for (uint32_t i = 0; i < fragments; ++i) {
+    const FragmentIndex fragment{i};
+    const auto newest = parts_.snapshots.NewestUpTo(data.job, data.epoch, fragment, p->heads[i].version);
+    if (!newest.ok()) return Fail(data.job, newest.status());
+    if (!newest->has_value()) {
+      if (p->heads[i].version.value > 0) {
+        return Fail(data.job, absl::DataLossError(absl::StrCat("fragment ", i, " of job ", data.job.value, " has no snapshot at or below its committed version ",
+                                                               p->heads[i].version.value, "; restore the data directory from a backup")));
+      }
+      p->from_nothing = true;
+      return MakeVersionZero(p);
+    }
+    const auto loaded = parts_.snapshots.Load({data.job, data.epoch, {fragment, **newest}}, data.layout.digest);
+    if (!loaded.ok()) return Fail(data.job, loaded.status());
+    const absl::Status restored = RestoreFrom(*loaded, fragment, **newest, data.aggregator);
+    if (!restored.ok()) return Fail(data.job, restored);
+    p->snapshot_at.push_back(**newest);
+  }
+  parts_.ledger_executor.Post([this, p] { ReadRounds(p); });
+}
+
+void DataPlane::MakeVersionZero(std::shared_ptr<Preparation> p) {
+  JobData& data = *p->data;
+  const JobSpec& spec = data.spec;
+  const bool from_checkpoint = !spec.init.checkpoint.empty();
+  std::vector<float> arena(from_checkpoint ? 0 : data.layout.elements);
+  if (!spec.init.safetensors.empty()) {
+    const absl::Status read = ReadSafetensors(parts_.files, parts_.directory, spec, data.layout, arena);
+    if (!read.ok()) return Fail(data.job, read);
+  } else if (!from_checkpoint) {
+    InitialParameters(data.layout, spec.init.seed, 0, arena);
+  }
+  for (uint32_t i = 0; i < data.layout.fragments.size(); ++i) {
+    const FragmentInfo& fragment = data.layout.fragments[i];
+    absl::Status restored;
+    if (from_checkpoint) {
+      const auto name = SplitCheckpointName(spec.init.checkpoint);
+      if (!name.ok()) return Fail(data.job, name.status());
+      const auto loaded = parts_.snapshots.LoadCheckpointFragment(name->first, name->second, FragmentIndex{i}, data.layout.digest);
+      if (!loaded.ok()) return Fail(data.job, Annotate(loaded.status(), spec.init.checkpoint));
+      restored = RestoreFrom(*loaded, FragmentIndex{i}, Version{0}, data.aggregator);
+    } else {
+      restored = data.aggregator.Restore(FragmentIndex{i}, {Version{0}, std::span<const float>(arena).subspan(fragment.offset, fragment.elements), {}, {}});
+    }
+    if (!restored.ok()) return Fail(data.job, restored);
+  }
+  parts_.io.Post([this, p] { WriteSnapshotsThenReady(p); });
+}
+
+void DataPlane::WriteSnapshotsThenReady(std::shared_ptr<Preparation> p) {
+  JobData& data = *p->data;
+  for (uint32_t i = 0; i < data.layout.fragments.size(); ++i) {
+    const FragmentStateView state = data.aggregator.State(FragmentIndex{i});
+    const absl::Status written =
+        parts_.snapshots.Write({data.job, data.epoch, {FragmentIndex{i}, state.version}}, {state.public_copy, state.momentum, state.residual},
+                               data.aggregator.Hash(FragmentIndex{i}), data.layout.digest);
+    if (!written.ok()) return Fail(data.job, Annotate(written, "version 0 could not be written"));
+  }
+  AnnounceReady(*p);
+}
+
+void DataPlane::ReadRounds(std::shared_ptr<Preparation> p) {
+  for (uint32_t i = 0; i < p->heads.size(); ++i) {
+    const Version after = p->snapshot_at[i];
+    if (after == p->heads[i].version) continue;
+    auto rounds = parts_.ledger.Rounds(p->data->job, p->data->epoch, FragmentIndex{i}, after, p->heads[i].version.value - after.value);
+    if (!rounds.ok()) return Fail(p->data->job, rounds.status());
+    for (RoundRecord& record : *rounds) p->rounds.push_back(std::move(record));
+  }
+  parts_.io.Post([this, p] { ReplayNext(p); });
+}
+
+void DataPlane::ReplayNext(std::shared_ptr<Preparation> p) {
+  if (p->rounds.empty()) {
+    parts_.compute.Post([this, p] {
+      for (uint32_t i = 0; i < p->heads.size(); ++i) {
+        if (p->data->aggregator.Hash(FragmentIndex{i}) == p->heads[i].hash) continue;
+        return Fail(p->data->job, absl::DataLossError(absl::StrCat("fragment ", i, " of job ", p->data->job.value, " at version ", p->heads[i].version.value,
+                                                                   " does not have the hash that the ledger holds; restore the data directory from a backup")));
+      }
+      AnnounceReady(*p);
+    });
+    return;
+  }
+  const RoundRecord record = std::move(p->rounds.front());
+  p->rounds.pop_front();
+  const RoundKey key{p->data->job, p->data->epoch, {record.reached.fragment, Version{record.reached.version.value - 1}}};
+  const absl::Status opened = parts_.rounds.Open(key, p->data->layout.digest);
+  if (!opened.ok()) return Fail(p->data->job, opened);
+  std::vector<std::vector<std::byte>> inputs;
+  for (const CommittedContribution& contribution : record.contributions) {
+    auto bytes = parts_.rounds.ReadContribution(key, contribution.header.worker);
+    if (!bytes.ok()) return Fail(p->data->job, bytes.status());
+    inputs.push_back(*std::move(bytes));
+  }
+  parts_.compute.Post([this, p, record, inputs = std::move(inputs)]() mutable { ReplayOne(p, record, std::move(inputs)); });
+}
+
+void DataPlane::ReplayOne(std::shared_ptr<Preparation> p, const RoundRecord& record, std::vector<std::vector<std::byte>> bytes) {
+  std::vector<RoundInput> inputs;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const ContributionHeader& header = record.contributions[i].header;
+    inputs.push_back({header.worker, header.codec, bytes[i], header.tokens, header.steps});
+  }
+  OuterParameters outer = OuterParametersOf(p->data->spec);
+  outer.learning_rate = record.learning_rate;
+  outer.momentum = record.momentum;
+  const auto result = p->data->aggregator.CloseRound(record.reached.fragment, Version{record.reached.version.value - 1}, inputs, outer, parts_.threads);
+  if (!result.ok()) return Fail(p->data->job, result.status());
+  if (!result->committed || result->hash != record.hash) {
+    return Fail(p->data->job, absl::DataLossError(absl::StrCat("round ", record.reached.version.value, " of fragment ", record.reached.fragment.value, " of job ", p->data->job.value,
+                                                               " recomputed from the log has another hash than the ledger; run the program of the version that wrote it, or roll back to a checkpoint")));
+  }
+  parts_.io.Post([this, p] { ReplayNext(p); });
+}
+
+void DataPlane::AnnounceReady(const Preparation& p) {
+  std::vector<Digest> hashes;
+  JobData& data = *p.data;
+  {
+    MutexLock lock(data.mutex);
+    for (uint32_t i = 0; i < data.layout.fragments.size(); ++i) data.committed[FragmentIndex{i}] = data.aggregator.version(FragmentIndex{i});
+  }
+  for (uint32_t i = 0; i < data.layout.fragments.size(); ++i) hashes.push_back(data.aggregator.Hash(FragmentIndex{i}));
+  {
+    MutexLock lock(mutex_);
+    jobs_[data.job] = p.data;
+  }
+  Emit(ParametersReady{data.job, std::move(hashes)});
+}
+
+void DataPlane::RestoreCheckpoint(const struct RestoreCheckpoint& task) {
+  const std::shared_ptr<JobData> data = Find(task.job);
+  if (data == nullptr) return Fail(task.job, absl::FailedPreconditionError("the job's parameters are not in memory"));
+  parts_.compute.Post([this, task, data] {
+    data->epoch = task.epoch;
+    for (uint32_t i = 0; i < data->layout.fragments.size(); ++i) {
+      const auto loaded = parts_.snapshots.LoadCheckpointFragment(task.job, task.step, FragmentIndex{i}, data->layout.digest);
+      if (!loaded.ok()) return Fail(task.job, loaded.status());
+      const absl::Status restored = RestoreFrom(*loaded, FragmentIndex{i}, loaded->header.at.version, data->aggregator);
+      if (!restored.ok()) return Fail(task.job, restored);
+    }
+    {
+      MutexLock lock(data->mutex);
+      data->published.clear();
+      data->uncommitted.clear();
+    }
+    auto p = std::make_shared<Preparation>();
+    p->data = data;
+    parts_.io.Post([this, p] { WriteSnapshotsThenReady(p); });
+  });
+}
+
+}  // namespace atl

@@ -1,0 +1,157 @@
+// Closing rounds, snapshots, checkpoints: bytes from the log, one pass of the aggregate, the update back to the log.
+#include <utility>
+
+#include "coordinator/engine/data_plane.h"
+
+namespace atl {
+namespace {
+
+// Segments of this many versions below the newest snapshot stay for workers that are a little behind.
+constexpr uint64_t kVersionsForStragglers = 2;
+
+uint64_t Before(Version version, uint64_t count) { return version.value > count ? version.value - count : 0; }
+
+}  // namespace
+
+void DataPlane::CloseRound(const struct CloseRound& task, const JobSpec& spec, BootNumber boot) {
+  const std::shared_ptr<JobData> data = Find(task.job);
+  if (data == nullptr) return Fail(task.job, absl::FailedPreconditionError("the job's parameters are not in memory"));
+  parts_.io.Post([this, task, spec, boot, data] {
+    const RoundKey key{task.job, task.epoch, task.target};
+    std::vector<std::vector<std::byte>> inputs;
+    for (const ContributionHeader& header : task.contributions) {
+      auto bytes = parts_.rounds.ReadContribution(key, header.worker);
+      if (!bytes.ok()) return Fail(task.job, Annotate(bytes.status(), "an accepted contribution cannot be read back"));
+      inputs.push_back(*std::move(bytes));
+    }
+    parts_.compute.Post([this, task, spec, boot, data, inputs = std::move(inputs)]() mutable {
+      Aggregate(data, task, spec, boot, std::move(inputs));
+    });
+  });
+}
+
+void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound& task, const JobSpec& spec, BootNumber boot,
+                          std::vector<std::vector<std::byte>> bytes) {
+  std::vector<RoundInput> inputs;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const ContributionHeader& header = task.contributions[i];
+    inputs.push_back({header.worker, header.codec, bytes[i], header.tokens, header.steps});
+  }
+  const OuterParameters outer = OuterParametersOf(spec);
+  const Instant begin = parts_.clock.Now();
+  auto result = data->aggregator.CloseRound(task.target.fragment, task.target.version, inputs, outer, parts_.threads);
+  if (!result.ok()) return Fail(task.job, Annotate(result.status(), "the round could not be aggregated"));
+  if (!result->committed) {
+    ContributionsScreened screened{task.job, task.epoch, task.target, {}};
+    for (const WorkerId& worker : result->non_finite) screened.refused.emplace_back(worker, "it holds values that are not finite");
+    return Emit(std::move(screened));
+  }
+  RoundMeasures measures{.merged_norm = result->merged_norm, .outer_step_norm = result->outer_step_norm,
+                         .mean_cosine = 0, .aggregate_ns = (parts_.clock.Now() - begin).ns};
+  RoundRecord record{.job = task.job, .epoch = task.epoch, .reached = {task.target.fragment, result->reached},
+                     .spec_revision = task.spec_revision, .contributions = {}, .learning_rate = outer.learning_rate,
+                     .momentum = outer.momentum, .hash = result->hash, .update_digest = result->update_digest,
+                     .update_bytes = result->update.size(), .clock_step = task.clock_step, .tokens = 0, .boot = boot,
+                     .wall_nanos = parts_.clock.WallNanos()};
+  for (size_t i = 0; i < task.contributions.size(); ++i) {  // both are in worker-name order
+    record.contributions.push_back({task.contributions[i], result->contributions[i].weight, 1.0});
+    record.tokens += task.contributions[i].tokens;
+    measures.mean_cosine += result->contributions[i].cosine_to_merged / static_cast<double>(task.contributions.size());
+  }
+  parts_.io.Post([this, data, record = std::move(record), update = std::move(result->update), measures]() mutable {
+    WriteRound(std::move(data), std::move(record), std::move(update), measures);
+  });
+}
+
+void DataPlane::WriteRound(std::shared_ptr<JobData> data, RoundRecord record, std::vector<std::byte> update, RoundMeasures measures) {
+  const FragmentIndex fragment = record.reached.fragment;
+  const RoundKey key{record.job, record.epoch, {fragment, Version{record.reached.version.value - 1}}};
+  const UpdateInfo info{.reached = record.reached, .hash = record.hash, .digest = record.update_digest,
+                        .encoded_bytes = record.update_bytes, .codec = data->spec.sync.download_codec};
+  const absl::Status written = parts_.rounds.WriteUpdate(key, info, update);
+  if (!written.ok()) return parts_.fatal(Annotate(written, "the update of a closed round could not be made durable"));
+  {
+    MutexLock lock(data->mutex);
+    data->uncommitted[fragment] = {info, std::make_shared<const std::vector<std::byte>>(std::move(update))};
+    data->measures[fragment] = measures;
+  }
+  const JobId job = record.job;
+  const uint64_t epoch = record.epoch;
+  const FragmentVersion reached = record.reached;
+  Emit(RoundAggregated{job, epoch, reached, std::move(record)});
+}
+
+void DataPlane::Committed(const RoundRecord& record) {
+  const std::shared_ptr<JobData> data = Find(record.job);
+  if (data == nullptr || data->epoch != record.epoch) return;
+  const FragmentIndex fragment = record.reached.fragment;
+  {
+    MutexLock lock(data->mutex);
+    const auto update = data->uncommitted.find(fragment);
+    if (update != data->uncommitted.end()) {
+      data->published[fragment] = std::move(update->second);
+      data->uncommitted.erase(update);
+    }
+    data->committed[fragment] = record.reached.version;
+  }
+  parts_.io.Post([this, key = RoundKey{record.job, record.epoch, {fragment, Version{record.reached.version.value - 1}}}] {
+    parts_.rounds.Close(key);
+  });
+  uint64_t& log_bytes = data->log_bytes[fragment.value];
+  log_bytes += record.update_bytes;
+  for (const CommittedContribution& contribution : record.contributions) log_bytes += contribution.header.encoded_bytes;
+  if (log_bytes < 3 * sizeof(float) * data->layout.fragments[fragment.value].elements) return;
+  log_bytes = 0;
+  TakeSnapshot(data, fragment);
+}
+
+void DataPlane::TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragment) {
+  struct Copy {
+    Version version;
+    Digest hash;
+    std::vector<float> public_copy, momentum, residual;
+  };
+  parts_.compute.Post([this, data, fragment] {
+    const FragmentStateView state = data->aggregator.State(fragment);
+    auto copy = std::make_shared<Copy>(Copy{state.version, data->aggregator.Hash(fragment), {}, {}, {}});
+    copy->public_copy.assign(state.public_copy.begin(), state.public_copy.end());
+    copy->momentum.assign(state.momentum.begin(), state.momentum.end());
+    copy->residual.assign(state.residual.begin(), state.residual.end());
+    parts_.io.Post([this, data, fragment, copy] {
+      const SnapshotKey key{data->job, data->epoch, {fragment, copy->version}};
+      absl::Status done = parts_.snapshots.Write(key, {copy->public_copy, copy->momentum, copy->residual}, copy->hash, data->layout.digest);
+      if (done.ok()) done = parts_.snapshots.DropBefore(data->job, data->epoch, fragment, copy->version);
+      if (done.ok() && !data->spec.checkpoint.keep_contributions) {
+        done = parts_.rounds.DropBefore(data->job, data->epoch, fragment, Version{Before(copy->version, kVersionsForStragglers)}).status();
+      }
+      // The log still holds everything: a later snapshot makes up for this one.
+      if (!done.ok()) parts_.log.Warn("snapshot not written", {{"job", data->job.value}, {"fragment", fragment.value}, {"reason", std::string(done.message())}});
+    });
+  });
+}
+
+void DataPlane::WriteCheckpoint(const struct WriteCheckpoint& task) {
+  const std::shared_ptr<JobData> data = Find(task.job);
+  if (data == nullptr) return Fail(task.job, absl::FailedPreconditionError("the job's parameters are not in memory"));
+  for (uint32_t i = 0; i < data->layout.fragments.size(); ++i) TakeSnapshot(data, FragmentIndex{i});
+  // The copies were posted before this, and their writes before the next, so that the files are there when links are made.
+  parts_.compute.Post([this, task, data] {
+    CheckpointRecord record{.job = task.job, .step = task.step, .versions = task.versions, .hashes = {}, .complete = true,
+                            .wall_nanos = parts_.clock.WallNanos()};
+    for (uint32_t i = 0; i < data->layout.fragments.size(); ++i) record.hashes.push_back(data->aggregator.Hash(FragmentIndex{i}));
+    parts_.io.Post([this, record, epoch = data->epoch] {
+      const absl::Status written = parts_.snapshots.WriteCheckpoint(record, epoch);
+      if (!written.ok()) return Fail(record.job, Annotate(written, absl::StrCat("the checkpoint at step ", record.step, " could not be written")));
+      Emit(CheckpointWritten{record.job, record.step, record.hashes, record.wall_nanos});
+    });
+  });
+}
+
+void DataPlane::DropCheckpoint(const struct DropCheckpoint& task) {
+  parts_.io.Post([this, task] {
+    const absl::Status dropped = parts_.snapshots.DropCheckpoint(task.job, task.step);
+    if (!dropped.ok()) parts_.log.Warn("checkpoint not removed", {{"job", task.job.value}, {"step", task.step}, {"reason", std::string(dropped.message())}});
+  });
+}
+
+}  // namespace atl

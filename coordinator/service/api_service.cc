@@ -1,0 +1,179 @@
+#include "coordinator/service/api_service.h"
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "atoll/v1/admin.grpc.pb.h"
+#include "atoll/v1/job.grpc.pb.h"
+#include "common/base/mutex.h"
+#include "common/rpc/rpc_status.h"
+
+namespace atl {
+namespace {
+
+// Answers a unary call once, from any thread.
+template <typename Response>
+Answer<Response> AnswerTo(grpc::ServerUnaryReactor* reactor, Response* out) {
+  return [reactor, out](const absl::Status& status, Response response) {
+    if (status.ok()) *out = std::move(response);
+    reactor->Finish(ToGrpc(status));
+  };
+}
+
+// A server stream fed from outside: keeps the newest kWaiting messages when the reader is slow. Deletes itself when the
+// call is over; feeders hold a Feeder, which then does nothing.
+template <typename Response>
+class FedStream : public grpc::ServerWriteReactor<Response> {
+ public:
+  static constexpr size_t kWaiting = 64;
+
+  // A feeder's hold on a stream that may end at any time. Thread-safe.
+  class Feeder {
+   public:
+    explicit Feeder(FedStream* stream) : stream_(stream) {}
+    void Feed(Response response) ATOLL_EXCLUDES(mutex_) {
+      MutexLock lock(mutex_);
+      if (stream_ != nullptr) stream_->Feed(std::move(response));
+    }
+    void End(const absl::Status& status) ATOLL_EXCLUDES(mutex_) {
+      MutexLock lock(mutex_);
+      if (stream_ != nullptr) stream_->End(status);
+    }
+    void Forget() ATOLL_EXCLUDES(mutex_) {
+      MutexLock lock(mutex_);
+      stream_ = nullptr;
+    }
+
+   private:
+    Mutex mutex_;
+    FedStream* stream_ ATOLL_GUARDED_BY(mutex_);
+  };
+  const std::shared_ptr<Feeder>& feeder() const { return feeder_; }
+
+  // Thread-safe. Older messages that the reader never asked for are dropped beyond kWaiting.
+  void Feed(Response response) ATOLL_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    if (finishing_) return;
+    waiting_.push_back(std::move(response));
+    if (waiting_.size() > kWaiting) waiting_.pop_front();
+    WriteNext();
+  }
+  // Ends the stream once everything fed is written.
+  void End(const absl::Status& status) ATOLL_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    if (finishing_) return;
+    finishing_ = true;
+    status_ = status;
+    if (!writing_ && waiting_.empty()) this->Finish(ToGrpc(status_));
+  }
+
+  void OnWriteDone(bool ok) override ATOLL_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    writing_ = false;
+    if (!ok) waiting_.clear();
+    if (!waiting_.empty()) return WriteNext();
+    if (finishing_ || !ok) {
+      finishing_ = true;
+      this->Finish(ToGrpc(status_));
+    }
+  }
+  void OnCancel() override { End(absl::CancelledError("the caller went away")); }
+  void OnDone() override {
+    feeder_->Forget();
+    on_done();
+    delete this;
+  }
+
+  std::function<void()> on_done = [] {};  // set before the first Feed
+
+ private:
+  void WriteNext() ATOLL_REQUIRES(mutex_) {
+    if (writing_ || waiting_.empty()) return;
+    writing_ = true;
+    current_ = std::move(waiting_.front());
+    waiting_.pop_front();
+    this->StartWrite(&current_);
+  }
+
+  const std::shared_ptr<Feeder> feeder_ = std::make_shared<Feeder>(this);
+  Mutex mutex_;
+  std::deque<Response> waiting_ ATOLL_GUARDED_BY(mutex_);
+  bool writing_ ATOLL_GUARDED_BY(mutex_) = false;
+  bool finishing_ ATOLL_GUARDED_BY(mutex_) = false;
+  absl::Status status_ ATOLL_GUARDED_BY(mutex_);
+  Response current_;
+};
+
+class JobServiceImpl final : public v1::JobService::CallbackService {
+ public:
+  explicit JobServiceImpl(JobApi& api) : api_(api) {}
+
+#define ATOLL_UNARY(Method)                                                                                          \
+  grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const v1::Method##Request* request,        \
+                                   v1::Method##Response* response) override {                                       \
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();                                                  \
+    api_.Method(*request, AnswerTo(reactor, response));                                                             \
+    return reactor;                                                                                                 \
+  }
+  ATOLL_UNARY(SubmitJob)
+  ATOLL_UNARY(GetJob)
+  ATOLL_UNARY(ListJobs)
+  ATOLL_UNARY(CancelJob)
+  ATOLL_UNARY(PauseJob)
+  ATOLL_UNARY(ResumeJob)
+  ATOLL_UNARY(UpdateJob)
+  ATOLL_UNARY(RollbackJob)
+  ATOLL_UNARY(GetJobMetrics)
+
+  grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchJob(grpc::CallbackServerContext*, const v1::WatchJobRequest* request) override {
+    auto* stream = new FedStream<v1::WatchJobResponse>;
+    const std::string name = request->name();
+    const absl::StatusOr<uint64_t> watcher = api_.WatchJob(*request, [feeder = stream->feeder(), name](const v1::WatchJobResponse* look) {
+      if (look == nullptr) return feeder->End(absl::NotFoundError(absl::StrCat("there is no ", name, ", or too many are watching; 'atoll job list' shows those there are")));
+      feeder->Feed(*look);
+      const v1::JobState state = look->job().state();
+      if (state == v1::JOB_STATE_SUCCEEDED || state == v1::JOB_STATE_FAILED || state == v1::JOB_STATE_CANCELLED) feeder->End(absl::OkStatus());
+    });
+    if (watcher.ok()) {
+      stream->on_done = [this, id = *watcher] { api_.StopWatching(id); };
+    } else {
+      stream->End(watcher.status());
+    }
+    return stream;
+  }
+
+  grpc::ServerWriteReactor<v1::StreamJobLogsResponse>* StreamJobLogs(grpc::CallbackServerContext*, const v1::StreamJobLogsRequest* request) override {
+    auto* stream = new FedStream<v1::StreamJobLogsResponse>;
+    api_.GetJobLogs(*request, [feeder = stream->feeder()](const absl::Status& status, v1::StreamJobLogsResponse lines) {
+      if (status.ok()) feeder->Feed(std::move(lines));
+      feeder->End(status);
+    });
+    return stream;
+  }
+
+ private:
+  JobApi& api_;
+};
+
+class AdminServiceImpl final : public v1::AdminService::CallbackService {
+ public:
+  explicit AdminServiceImpl(JobApi& api) : api_(api) {}
+  ATOLL_UNARY(ListWorkers)
+  ATOLL_UNARY(DrainWorker)
+  ATOLL_UNARY(ListCheckpoints)
+  ATOLL_UNARY(GetCheckpoint)
+  ATOLL_UNARY(GetServerInfo)
+#undef ATOLL_UNARY
+
+ private:
+  JobApi& api_;
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::Service> MakeJobService(JobApi& api) { return std::make_unique<JobServiceImpl>(api); }
+std::unique_ptr<grpc::Service> MakeAdminService(JobApi& api) { return std::make_unique<AdminServiceImpl>(api); }
+
+}  // namespace atl

@@ -1,0 +1,19 @@
+// JobService and AdminService over gRPC: reactors that hand requests to JobApi and answers back. No logic of their own.
+#ifndef ATOLL_COORDINATOR_SERVICE_API_SERVICE_H_
+#define ATOLL_COORDINATOR_SERVICE_API_SERVICE_H_
+
+#include <grpcpp/impl/codegen/service_type.h>
+
+#include <memory>
+
+#include "coordinator/service/job_api.h"
+
+namespace atl {
+
+// `api` must outlive the services, the services their server.
+std::unique_ptr<grpc::Service> MakeJobService(JobApi& api);
+std::unique_ptr<grpc::Service> MakeAdminService(JobApi& api);
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_SERVICE_API_SERVICE_H_

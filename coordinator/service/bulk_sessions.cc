@@ -1,0 +1,160 @@
+#include "coordinator/service/bulk_sessions.h"
+
+#include <utility>
+
+#include "common/base/mutex.h"
+
+namespace atl {
+namespace {
+
+// Byte accounts want a job: blobs and checkpoints are asked for by people.
+struct Account {
+  JobId job;
+  const char* kind = "";
+};
+Account AccountOf(const DownloadKey& key) {
+  struct Visitor {
+    Account operator()(const UpdateKey& k) const { return {k.job, "update"}; }
+    Account operator()(const FragmentKey& k) const { return {k.job, "fragment"}; }
+    Account operator()(const BlockKey& k) const { return {k.job, "block"}; }
+    Account operator()(const BlobKey&) const { return {{}, "blob"}; }
+    Account operator()(const CheckpointFragmentKey& k) const { return {k.job, "checkpoint"}; }
+  };
+  return std::visit(Visitor{}, key);
+}
+
+// One contribution on its way: the engine decides, the data plane stores.
+class ContributionSession final : public UploadHandler, public UploadSink, public std::enable_shared_from_this<ContributionSession> {
+ public:
+  ContributionSession(Engine& engine, DataPlane& data) : engine_(engine), data_(data) {}
+
+  void OnBegin(UploadHeader header, UploadReply reply) override {
+    auto& contribution = std::get<ContributionUpload>(header);
+    begin_ = std::move(reply);
+    upload_ = engine_.OfferUpload(std::move(contribution.header), contribution.boot, shared_from_this());
+  }
+  void OnBytes(uint64_t offset, BulkBytes bytes, StatusReply reply) override {
+    data_.AppendUpload(upload_, offset, std::move(bytes), std::move(reply));
+  }
+  void OnEnd(StatusReply reply) override {
+    {
+      MutexLock lock(mutex_);
+      end_ = std::move(reply);
+    }
+    data_.FinishUpload(upload_, [self = shared_from_this()](const absl::Status& status) { self->Finish(status); });
+  }
+  void OnBroken(absl::Status) override { engine_.BreakUpload(upload_); }
+
+  void Granted(uint64_t offset_bytes) override { AnswerBegin(UploadStatus{.resume_offset_bytes = offset_bytes, .accepted = false}); }
+  void Accepted() override {
+    if (!AnswerBegin(UploadStatus{.resume_offset_bytes = 0, .accepted = true})) Finish(absl::OkStatus());
+  }
+  void Refused(const absl::Status& status) override {
+    if (!AnswerBegin(status)) Finish(status);
+  }
+
+ private:
+  // False when the beginning was answered before.
+  bool AnswerBegin(absl::StatusOr<UploadStatus> answer) {
+    UploadReply reply;
+    {
+      MutexLock lock(mutex_);
+      reply = std::exchange(begin_, nullptr);
+    }
+    if (!reply) return false;
+    reply(std::move(answer));
+    return true;
+  }
+  void Finish(const absl::Status& status) {
+    StatusReply reply;
+    {
+      MutexLock lock(mutex_);
+      reply = std::exchange(end_, nullptr);
+    }
+    if (reply) reply(status);
+  }
+
+  Engine& engine_;
+  DataPlane& data_;
+  UploadId upload_ = 0;
+  Mutex mutex_;
+  UploadReply begin_;  // set before OfferUpload, taken under the lock
+  StatusReply end_ ATOLL_GUARDED_BY(mutex_);
+};
+
+// One file on its way to the blob store.
+class BlobSession final : public UploadHandler, public std::enable_shared_from_this<BlobSession> {
+ public:
+  explicit BlobSession(DataPlane& data) : data_(data) {}
+
+  void OnBegin(UploadHeader header, UploadReply reply) override {
+    blob_ = std::get<BlobUpload>(header);
+    data_.io().Post([self = shared_from_this(), reply = std::move(reply)] {
+      BlobStore& blobs = self->data_.blobs();
+      if (blobs.Has(self->blob_.sha256)) return reply(UploadStatus{.resume_offset_bytes = self->blob_.bytes, .accepted = true});
+      const absl::StatusOr<uint64_t> offset = blobs.Begin(self->blob_.sha256, self->blob_.bytes);
+      if (!offset.ok()) return reply(offset.status());
+      reply(UploadStatus{.resume_offset_bytes = *offset, .accepted = false});
+    });
+  }
+  void OnBytes(uint64_t offset, BulkBytes bytes, StatusReply reply) override {
+    data_.io().Post([self = shared_from_this(), offset, bytes = std::move(bytes), reply = std::move(reply)] {
+      reply(self->data_.blobs().Append(self->blob_.sha256, offset, bytes.pieces));
+    });
+  }
+  void OnEnd(StatusReply reply) override {
+    data_.io().Post([self = shared_from_this(), reply = std::move(reply)] { reply(self->data_.blobs().Finish(self->blob_.sha256)); });
+  }
+  void OnBroken(absl::Status) override {
+    data_.io().Post([self = shared_from_this()] { self->data_.blobs().Suspend(self->blob_.sha256); });
+  }
+
+ private:
+  DataPlane& data_;
+  BlobUpload blob_;
+};
+
+// Waits for the header to know which of the two it is.
+class AnyUpload final : public UploadHandler {
+ public:
+  AnyUpload(Engine& engine, DataPlane& data) : engine_(engine), data_(data) {}
+  void OnBegin(UploadHeader header, UploadReply reply) override {
+    if (std::holds_alternative<ContributionUpload>(header)) {
+      inner_ = std::make_shared<ContributionSession>(engine_, data_);
+    } else {
+      inner_ = std::make_shared<BlobSession>(data_);
+    }
+    inner_->OnBegin(std::move(header), std::move(reply));
+  }
+  void OnBytes(uint64_t offset, BulkBytes bytes, StatusReply reply) override { inner_->OnBytes(offset, std::move(bytes), std::move(reply)); }
+  void OnEnd(StatusReply reply) override { inner_->OnEnd(std::move(reply)); }
+  void OnBroken(absl::Status why) override {
+    if (inner_) inner_->OnBroken(std::move(why));
+  }
+
+ private:
+  Engine& engine_;
+  DataPlane& data_;
+  std::shared_ptr<UploadHandler> inner_;
+};
+
+}  // namespace
+
+std::shared_ptr<UploadHandler> BulkSessions::NewUpload(std::string) { return std::make_shared<AnyUpload>(engine_, data_); }
+
+void BulkSessions::OnDownload(DownloadRequest request, DownloadReply reply) {
+  data_.OpenDownload(request, [this, account = AccountOf(request.key), worker = request.worker, reply = std::move(reply)](absl::StatusOr<DownloadContent> content) {
+    if (content.ok()) {
+      content->finished = [this, account, worker](const BulkResult& result) {
+        engine_.CountDownload(account.job, worker, account.kind, result.payload_bytes);
+      };
+    }
+    reply(std::move(content));
+  });
+}
+
+void BulkSessions::OnMissingBlobs(std::vector<Sha256> blobs, std::function<void(absl::StatusOr<std::vector<Sha256>>)> reply) {
+  data_.io().Post([this, blobs = std::move(blobs), reply = std::move(reply)] { reply(data_.blobs().Missing(blobs)); });
+}
+
+}  // namespace atl

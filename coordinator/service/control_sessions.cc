@@ -1,0 +1,82 @@
+#include "coordinator/service/control_sessions.h"
+
+#include <utility>
+
+#include "common/plan/limits.h"
+
+namespace atl {
+
+// One stream. Handlers of a stream run one at a time, so that `connection_` needs no lock.
+class ControlSessions::Session final : public ControlSink, public std::enable_shared_from_this<ControlSessions::Session> {
+ public:
+  Session(ControlSessions& owner, std::unique_ptr<CoordinatorEnd> stream, std::string peer)
+      : owner_(owner), stream_(std::move(stream)), peer_(std::move(peer)) {}
+
+  void Begin() {
+    stream_->Start({.on_message = [this](WorkerMessage message) { OnMessage(std::move(message)); },
+                    .on_closed = [this](const absl::Status& status) { OnClosed(status); }});
+  }
+
+  // Engine thread. A stream that cannot take the message is cut by the transport and reports its end.
+  void Send(const CoordinatorMessage& message) override {
+    const absl::Status sent = stream_->Send(message);
+    if (!sent.ok() && !absl::IsFailedPrecondition(sent)) {
+      owner_.log_.Warn("control message not sent", {{"peer", peer_}, {"reason", std::string(sent.message())}});
+    }
+  }
+  void Close() override { stream_->Close(absl::OkStatus()); }
+
+ private:
+  void OnMessage(WorkerMessage message) {
+    auto* hello = std::get_if<Hello>(&message);
+    if (connection_ == 0 && hello == nullptr) {
+      stream_->Close(absl::InvalidArgumentError("the first message of a control stream must be Hello"));
+    } else if (connection_ != 0 && hello != nullptr) {
+      stream_->Close(absl::InvalidArgumentError("Hello came twice on one control stream; open a new stream to join again"));
+    } else if (hello != nullptr) {
+      connection_ = owner_.engine_.OpenControl(std::move(*hello), shared_from_this());
+    } else {
+      owner_.engine_.ControlSaid(connection_, std::move(message));
+    }
+  }
+
+  void OnClosed(const absl::Status& status) {
+    owner_.log_.Debug("control stream ended", {{"peer", peer_}, {"status", status.ToString()}});
+    if (connection_ != 0) owner_.engine_.ControlClosed(connection_);
+    owner_.Forget(shared_from_this());
+  }
+
+  ControlSessions& owner_;
+  std::unique_ptr<CoordinatorEnd> stream_;
+  const std::string peer_;
+  ConnectionId connection_ = 0;
+};
+
+ControlSessions::~ControlSessions() {
+  std::set<std::shared_ptr<Session>> sessions;
+  {
+    MutexLock lock(mutex_);
+    sessions.swap(sessions_);
+  }
+}
+
+void ControlSessions::Accept(std::unique_ptr<CoordinatorEnd> stream, std::string peer) {
+  std::shared_ptr<Session> session;
+  {
+    MutexLock lock(mutex_);
+    if (sessions_.size() >= limits::kWorkers + 64) {
+      log_.Warn("control stream refused", {{"peer", peer}, {"reason", "too many workers are connected"}});
+      return;  // dropping the end refuses the stream
+    }
+    session = std::make_shared<Session>(*this, std::move(stream), std::move(peer));
+    sessions_.insert(session);
+  }
+  session->Begin();
+}
+
+void ControlSessions::Forget(const std::shared_ptr<Session>& session) {
+  MutexLock lock(mutex_);
+  sessions_.erase(session);
+}
+
+}  // namespace atl

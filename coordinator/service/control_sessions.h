@@ -1,0 +1,37 @@
+// Control streams of workers: the first message must be a Hello; after that every message goes to the engine and every
+// message of the engine to the stream. Never touches state.
+#ifndef ATOLL_COORDINATOR_SERVICE_CONTROL_SESSIONS_H_
+#define ATOLL_COORDINATOR_SERVICE_CONTROL_SESSIONS_H_
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "common/base/log.h"
+#include "common/base/mutex.h"
+#include "common/rpc/message_stream.h"
+#include "coordinator/engine/engine.h"
+
+namespace atl {
+
+// Thread-safe. Outlives the transport that calls Accept.
+class ControlSessions {
+ public:
+  ControlSessions(Engine& engine, Log& log) : engine_(engine), log_(log) {}
+  ~ControlSessions();
+  // Takes a new stream over. At most limits::kWorkers + 64 at a time; further ones are refused.
+  void Accept(std::unique_ptr<CoordinatorEnd> stream, std::string peer) ATOLL_EXCLUDES(mutex_);
+
+ private:
+  class Session;
+  void Forget(const std::shared_ptr<Session>& session) ATOLL_EXCLUDES(mutex_);
+
+  Engine& engine_;
+  Log& log_;
+  Mutex mutex_;
+  std::set<std::shared_ptr<Session>> sessions_ ATOLL_GUARDED_BY(mutex_);
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_SERVICE_CONTROL_SESSIONS_H_

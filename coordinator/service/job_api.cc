@@ -1,0 +1,369 @@
+#include "coordinator/service/job_api.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "common/plan/limits.h"
+#include "common/plan/model_layout.h"
+#include "common/wire/job_spec_proto.h"
+#include "common/wire/resource_names.h"
+#include "coordinator/service/spec_update.h"
+#include "coordinator/service/translate.h"
+
+namespace atl {
+namespace {
+
+constexpr size_t kEventsShown = 50;
+constexpr uint32_t kDefaultPage = 100, kLargestPage = 1000;
+constexpr uint32_t kDefaultLogLines = 100, kLargestLogLines = 2000;
+
+absl::Status NoSuchJob(const JobId& job) {
+  return absl::NotFoundError(absl::StrCat("there is no job jobs/", job.value, "; 'atoll job list' shows those there are"));
+}
+
+// [a-z0-9-]: what is left of a name wish, or one made from the clock.
+std::string JobNameFor(const std::string& wish, int64_t wall_nanos) {
+  return wish.empty() ? absl::StrCat("job-", absl::Hex(wall_nanos / 1'000'000)) : wish;
+}
+
+bool HasLabels(const JobSpec& spec, const google::protobuf::Map<std::string, std::string>& wanted) {
+  return std::all_of(wanted.begin(), wanted.end(), [&spec](const auto& pair) {
+    const auto it = spec.labels.find(pair.first);
+    return it != spec.labels.end() && it->second == pair.second;
+  });
+}
+
+}  // namespace
+
+JobApi::JobApi(JobApiOptions options, Engine& engine, Clock& clock, Log& log, Executor& executor, BlobReader blobs)
+    : options_(std::move(options)), engine_(engine), clock_(clock), log_(log), executor_(executor), blobs_(std::move(blobs)) {}
+
+const JobApi::Sizes& JobApi::SizesOf(const JobRecord& record) {
+  const auto it = sizes_.find(record.job);
+  if (it != sizes_.end()) return it->second;
+  const ModelLayout layout = MakeModelLayout(record.spec.model, record.spec.sync.pattern, record.spec.sync.layers_per_fragment);
+  Sizes sizes{.parameters = layout.elements, .fragment_elements = {}};
+  for (const FragmentInfo& fragment : layout.fragments) sizes.fragment_elements.push_back(fragment.elements);
+  return sizes_.emplace(record.job, std::move(sizes)).first->second;
+}
+
+v1::Job JobApi::JobMessage(const JobId& job, Instant now, bool with_spec) {
+  const JobGlance glance = engine_.GlanceAt(job, UINT64_MAX, now);
+  const Sizes& sizes = SizesOf(glance.view.record);
+  return ToProto(glance, sizes.parameters, sizes.fragment_elements, with_spec);
+}
+
+template <typename Response>
+void JobApi::AskAndShow(Event event, Answer<Response> answer) {
+  engine_.Ask(std::move(event), [this, answer = std::move(answer)](const RequestAnswered& answered) {
+    Response response;
+    if (answered.status.ok()) *response.mutable_job() = JobMessage(answered.job, clock_.Now(), true);
+    answer(answered.status, std::move(response));
+  });
+}
+
+void JobApi::SubmitJob(const v1::SubmitJobRequest& request, Answer<v1::SubmitJobResponse> answer) {
+  JobSpec spec;
+  const std::vector<Violation> violations = JobSpecFromProto(request.spec(), /*before_submit=*/false, spec);
+  if (!violations.empty()) return answer(ViolationsError(violations), {});
+  if (!request.spec().model().init().directory().empty()) {
+    return answer(absl::InvalidArgumentError("model.init.directory: a directory is read by the command line only; upload its safetensors and name them by SHA-256"), {});
+  }
+  spec.name = JobNameFor(request.job_id(), clock_.WallNanos());
+  for (const auto& [key, value] : request.labels()) spec.labels[key] = value;
+  executor_.Post([this, request, spec = std::move(spec), answer = std::move(answer)]() mutable {
+    PlanAndSubmit(request, std::move(spec), std::move(answer));
+  });
+}
+
+void JobApi::PlanAndSubmit(const v1::SubmitJobRequest& request, JobSpec spec, Answer<v1::SubmitJobResponse> answer) {
+  absl::StatusOr<IntakeResult> planned = PlanJob(std::move(spec), blobs_);
+  if (!planned.ok()) return answer(planned.status(), {});
+  if (!planned->violations.empty()) return answer(ViolationsError(planned->violations), {});
+  JobPlan& plan = planned->plan;
+  v1::SubmitJobResponse response;
+  for (const std::string& note : plan.notes) response.add_notes(note);
+  if (request.validate_only()) {
+    *response.mutable_job()->mutable_spec() = JobSpecToProto(plan.spec);
+    response.mutable_job()->set_name(absl::StrCat("jobs/", plan.spec.name));
+    response.mutable_job()->set_parameters(plan.layout.elements);
+    response.mutable_job()->set_stop_step(plan.stop_step);
+    return answer(absl::OkStatus(), std::move(response));
+  }
+  JobSubmitted event{.request_id = request.request_id(),
+                     .spec = plan.spec,
+                     .fragments = static_cast<uint32_t>(plan.layout.fragments.size()),
+                     .stop_step = plan.stop_step,
+                     .dataset_samples = plan.dataset_samples,
+                     .held_out_samples = plan.held_out_samples,
+                     .wall_nanos = clock_.WallNanos()};
+  engine_.Ask(std::move(event), [this, response = std::move(response), answer = std::move(answer)](const RequestAnswered& answered) mutable {
+    if (answered.status.ok()) *response.mutable_job() = JobMessage(answered.job, clock_.Now(), true);
+    answer(answered.status, std::move(response));
+  });
+}
+
+void JobApi::GetJob(const v1::GetJobRequest& request, Answer<v1::GetJobResponse> answer) {
+  const absl::StatusOr<JobId> job = ParseJobName(request.name());
+  if (!job.ok()) return answer(job.status(), {});
+  engine_.Query([this, job = *job, answer = std::move(answer)](const Core& core, const History& history, Instant now) {
+    const std::optional<JobView> view = core.ViewJob(job, now);
+    if (!view.has_value()) return answer(NoSuchJob(job), {});
+    const JobGlance glance = engine_.GlanceAt(job, 0, now);
+    v1::GetJobResponse response;
+    *response.mutable_job() = JobMessage(job, now, true);
+    for (const WorkerView& worker : glance.workers) {
+      *response.add_workers() = ToProto(worker, &glance.totals, &view->record.spec);
+    }
+    for (const EventLine& line : history.EventsAfter(job, 0, kEventsShown)) *response.add_events() = ToProto(line);
+    for (const EvaluationRecord& record : view->evaluations) *response.add_evaluations() = ToProto(record);
+    answer(absl::OkStatus(), std::move(response));
+  });
+}
+
+void JobApi::ListJobs(const v1::ListJobsRequest& request, Answer<v1::ListJobsResponse> answer) {
+  if (request.page_size() > kLargestPage) {
+    return answer(absl::InvalidArgumentError(absl::StrCat("page_size is ", request.page_size(), "; at most ", kLargestPage, " are listed at once")), {});
+  }
+  engine_.Query([this, request, answer = std::move(answer)](const Core& core, const History&, Instant now) {
+    const size_t page = request.page_size() == 0 ? kDefaultPage : request.page_size();
+    std::vector<JobId> jobs = core.Jobs();
+    std::reverse(jobs.begin(), jobs.end());  // newest first
+    size_t at = 0;
+    if (!request.page_token().empty()) {  // the token names the last job of the page before
+      const auto last = std::find(jobs.begin(), jobs.end(), JobId{request.page_token()});
+      if (last == jobs.end()) return answer(absl::InvalidArgumentError("page_token is not one of this list's; start again without it"), {});
+      at = static_cast<size_t>(last - jobs.begin()) + 1;
+    }
+    v1::ListJobsResponse response;
+    for (; at < jobs.size() && static_cast<size_t>(response.jobs_size()) < page; ++at) {
+      const std::optional<JobView> view = core.ViewJob(jobs[at], now);
+      if (!view.has_value() || !HasLabels(view->record.spec, request.labels())) continue;
+      if (request.state() != v1::JOB_STATE_UNSPECIFIED && request.state() != ToProto(view->record.state)) continue;
+      *response.add_jobs() = JobMessage(jobs[at], now, false);
+    }
+    if (at < jobs.size()) response.set_next_page_token(jobs[at - 1].value);
+    answer(absl::OkStatus(), std::move(response));
+  });
+}
+
+void JobApi::CancelJob(const v1::CancelJobRequest& request, Answer<v1::CancelJobResponse> answer) {
+  const absl::StatusOr<JobId> job = ParseJobName(request.name());
+  if (!job.ok()) return answer(job.status(), {});
+  const JobAction action = request.drain() ? JobAction::kCancelWithDrain : JobAction::kCancel;
+  AskAndShow(JobControlled{.job = *job, .action = action, .wall_nanos = clock_.WallNanos()}, std::move(answer));
+}
+
+void JobApi::PauseJob(const v1::PauseJobRequest& request, Answer<v1::PauseJobResponse> answer) {
+  const absl::StatusOr<JobId> job = ParseJobName(request.name());
+  if (!job.ok()) return answer(job.status(), {});
+  AskAndShow(JobControlled{.job = *job, .action = JobAction::kPause, .wall_nanos = clock_.WallNanos()}, std::move(answer));
+}
+
+void JobApi::ResumeJob(const v1::ResumeJobRequest& request, Answer<v1::ResumeJobResponse> answer) {
+  const absl::StatusOr<JobId> job = ParseJobName(request.name());
+  if (!job.ok()) return answer(job.status(), {});
+  AskAndShow(JobControlled{.job = *job, .action = JobAction::kResume, .wall_nanos = clock_.WallNanos()}, std::move(answer));
+}
+
+void JobApi::UpdateJob(const v1::UpdateJobRequest& request, Answer<v1::UpdateJobResponse> answer) {
+  const absl::StatusOr<JobId> job = ParseJobName(request.name());
+  if (!job.ok()) return answer(job.status(), {});
+  engine_.Query([this, job = *job, request, answer = std::move(answer)](const Core& core, const History&, Instant now) {
+    const std::optional<JobView> view = core.ViewJob(job, now);
+    if (!view.has_value()) return answer(NoSuchJob(job), {});
+    if (!request.etag().empty() && request.etag() != EtagOf(*view)) {
+      return answer(absl::AbortedError(absl::StrCat("jobs/", job.value, " has changed since it was read; read it again and repeat the update")), {});
+    }
+    absl::StatusOr<JobSpec> spec = MergeSpecUpdate(view->record.spec, request);
+    if (!spec.ok()) return answer(spec.status(), {});
+    const uint64_t stop_step = PlannedInnerSteps(*spec);
+    AskAndShow(JobUpdated{.job = job, .spec = *std::move(spec), .stop_step = stop_step,
+                          .expected_revision = request.etag().empty() ? 0 : view->record.spec_revision},
+               answer);
+  });
+}
+
+void JobApi::RollbackJob(const v1::RollbackJobRequest& request, Answer<v1::RollbackJobResponse> answer) {
+  const absl::StatusOr<JobId> job = ParseJobName(request.name());
+  if (!job.ok()) return answer(job.status(), {});
+  const absl::StatusOr<CheckpointName> checkpoint = ParseCheckpointName(request.checkpoint());
+  if (!checkpoint.ok()) return answer(checkpoint.status(), {});
+  if (checkpoint->job != *job) {
+    return answer(absl::InvalidArgumentError(absl::StrCat(request.checkpoint(), " is a checkpoint of another job than ", request.name(),
+                                                          "; a new job can start from it with model.init.checkpoint")), {});
+  }
+  engine_.Query([this, job = *job, name = *checkpoint, answer = std::move(answer)](const Core& core, const History&, Instant now) {
+    const std::optional<JobView> view = core.ViewJob(job, now);
+    if (!view.has_value()) return answer(NoSuchJob(job), {});
+    if (name.latest && view->checkpoints.empty()) return answer(absl::NotFoundError(absl::StrCat("jobs/", job.value, " has no checkpoint yet")), {});
+    const uint64_t step = name.latest ? view->checkpoints.back().step : name.step;
+    AskAndShow(JobRolledBack{.job = job, .checkpoint_step = step, .wall_nanos = clock_.WallNanos()}, answer);
+  });
+}
+
+void JobApi::GetJobMetrics(const v1::GetJobMetricsRequest& request, Answer<v1::GetJobMetricsResponse> answer) {
+  const absl::StatusOr<JobId> job = ParseJobName(request.name());
+  if (!job.ok()) return answer(job.status(), {});
+  engine_.Query([job = *job, request, answer = std::move(answer)](const Core& core, const History& history, Instant now) {
+    if (!core.ViewJob(job, now).has_value()) return answer(NoSuchJob(job), {});
+    const std::set<std::string> wanted(request.metrics().begin(), request.metrics().end());
+    v1::GetJobMetricsResponse response;
+    const JobHistory* of_job = history.Find(job);
+    static const std::map<std::string, Curve> kNone;
+    for (const auto& [metric, curve] : of_job ? of_job->curves : kNone) {
+      if (!wanted.empty() && wanted.count(metric) == 0) continue;
+      v1::MetricCurve* out = response.add_curves();
+      out->set_metric(metric);
+      for (const CurvePoint& point : curve.points()) {
+        if (point.step < request.after_step()) continue;
+        v1::MetricPoint* to = out->add_points();
+        to->set_step(point.step);
+        to->set_value(point.value);
+        to->mutable_time()->set_seconds(point.wall_nanos / 1'000'000'000);
+        to->mutable_time()->set_nanos(static_cast<int32_t>(point.wall_nanos % 1'000'000'000));
+      }
+    }
+    answer(absl::OkStatus(), std::move(response));
+  });
+}
+
+void JobApi::GetJobLogs(const v1::StreamJobLogsRequest& request, Answer<v1::StreamJobLogsResponse> answer) {
+  const absl::StatusOr<JobId> job = ParseJobName(request.name());
+  if (!job.ok()) return answer(job.status(), {});
+  const uint32_t count = std::min(request.tail() == 0 ? kDefaultLogLines : request.tail(), kLargestLogLines);
+  if (!request.worker().empty()) {
+    const absl::StatusOr<WorkerId> worker = ParseWorkerName(request.worker());
+    if (!worker.ok()) return answer(worker.status(), {});
+    engine_.WantLogs(*worker, count, [answer = std::move(answer)](const std::vector<std::string>& lines) {
+      v1::StreamJobLogsResponse response;
+      for (const std::string& line : lines) response.add_lines(line);
+      answer(absl::OkStatus(), std::move(response));
+    });
+    return;
+  }
+  v1::StreamJobLogsResponse response;
+  for (const LogLine& line : log_.Recent(kLargestLogLines)) {
+    const bool about_job = std::any_of(line.fields.begin(), line.fields.end(),
+                                       [&job](const LogField& field) { return field.key == "job" && field.value == job->value; });
+    if (about_job) response.add_lines(line.ToText());
+  }
+  const int extra = response.lines_size() - static_cast<int>(count);
+  if (extra > 0) response.mutable_lines()->DeleteSubrange(0, extra);
+  answer(absl::OkStatus(), std::move(response));
+}
+
+void JobApi::ListWorkers(const v1::ListWorkersRequest& request, Answer<v1::ListWorkersResponse> answer) {
+  JobId only;
+  if (!request.job().empty()) {
+    const absl::StatusOr<JobId> job = ParseJobName(request.job());
+    if (!job.ok()) return answer(job.status(), {});
+    only = *job;
+  }
+  engine_.Query([request, only, answer = std::move(answer)](const Core& core, const History& history, Instant now) {
+    v1::ListWorkersResponse response;
+    for (const WorkerView& worker : core.ViewWorkers(now)) {
+      if (!only.value.empty() && worker.job != only) continue;
+      if (worker.state == WorkerState::kLost && !request.include_lost()) continue;
+      const std::optional<JobView> view = core.ViewJob(worker.job, now);
+      *response.add_workers() = ToProto(worker, history.Find(worker.job), view.has_value() ? &view->record.spec : nullptr);
+    }
+    answer(absl::OkStatus(), std::move(response));
+  });
+}
+
+void JobApi::DrainWorker(const v1::DrainWorkerRequest& request, Answer<v1::DrainWorkerResponse> answer) {
+  const absl::StatusOr<WorkerId> worker = ParseWorkerName(request.name());
+  if (!worker.ok()) return answer(worker.status(), {});
+  engine_.Ask(WorkerDrained{.worker = *worker}, [this, worker = *worker, answer = std::move(answer)](const RequestAnswered& answered) {
+    if (!answered.status.ok()) return answer(answered.status, {});
+    engine_.Query([worker, answer](const Core& core, const History&, Instant now) {
+      v1::DrainWorkerResponse response;
+      for (const WorkerView& view : core.ViewWorkers(now)) {
+        if (view.worker == worker) *response.mutable_worker() = ToProto(view, nullptr, nullptr);
+      }
+      answer(absl::OkStatus(), std::move(response));
+    });
+  });
+}
+
+void JobApi::ListCheckpoints(const v1::ListCheckpointsRequest& request, Answer<v1::ListCheckpointsResponse> answer) {
+  const absl::StatusOr<JobId> job = ParseJobName(request.job());
+  if (!job.ok()) return answer(job.status(), {});
+  engine_.Query([this, job = *job, answer = std::move(answer)](const Core& core, const History&, Instant now) {
+    const std::optional<JobView> view = core.ViewJob(job, now);
+    if (!view.has_value()) return answer(NoSuchJob(job), {});
+    v1::ListCheckpointsResponse response;
+    for (const CheckpointRecord& record : view->checkpoints) {
+      if (record.complete) *response.add_checkpoints() = ToProto(record, *view, SizesOf(view->record).fragment_elements);
+    }
+    answer(absl::OkStatus(), std::move(response));
+  });
+}
+
+void JobApi::GetCheckpoint(const v1::GetCheckpointRequest& request, Answer<v1::GetCheckpointResponse> answer) {
+  const absl::StatusOr<CheckpointName> name = ParseCheckpointName(request.name());
+  if (!name.ok()) return answer(name.status(), {});
+  engine_.Query([this, name = *name, answer = std::move(answer)](const Core& core, const History&, Instant now) {
+    const std::optional<JobView> view = core.ViewJob(name.job, now);
+    if (!view.has_value()) return answer(NoSuchJob(name.job), {});
+    const CheckpointRecord* found = nullptr;
+    for (const CheckpointRecord& record : view->checkpoints) {
+      if (record.complete && (name.latest || record.step == name.step)) found = &record;
+    }
+    if (found == nullptr) {
+      return answer(absl::NotFoundError(absl::StrCat("jobs/", name.job.value, " has no checkpoint ", name.latest ? "yet" : absl::StrCat("at step ", name.step),
+                                                     "; 'atoll checkpoint list ", name.job.value, "' shows those there are")), {});
+    }
+    v1::GetCheckpointResponse response;
+    *response.mutable_checkpoint() = ToProto(*found, *view, SizesOf(view->record).fragment_elements);
+    *response.mutable_spec() = JobSpecToProto(view->record.spec);
+    const JobSpec& spec = view->record.spec;
+    const ModelLayout layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
+    for (const TensorInfo& tensor : layout.tensors) {
+      v1::TensorPlace* place = response.add_tensors();
+      place->set_name(tensor.name);
+      for (const uint64_t n : tensor.shape) place->add_shape(n);
+      place->set_fragment(tensor.fragment);
+      place->set_offset_elements(tensor.offset - layout.fragments[tensor.fragment].offset);
+    }
+    for (const FragmentInfo& fragment : layout.fragments) response.add_fragment_elements(fragment.elements);
+    answer(absl::OkStatus(), std::move(response));
+  });
+}
+
+void JobApi::GetServerInfo(const v1::GetServerInfoRequest&, Answer<v1::GetServerInfoResponse> answer) {
+  engine_.Query([this, answer = std::move(answer)](const Core& core, const History&, Instant) {
+    v1::GetServerInfoResponse response;
+    response.set_version(options_.version);
+    response.set_boot_number(core.boot().value);
+    response.set_protocol_revision(kProtocolRevision);
+    response.mutable_start_time()->set_seconds(options_.start_wall_nanos / 1'000'000'000);
+    answer(absl::OkStatus(), std::move(response));
+  });
+}
+
+absl::StatusOr<uint64_t> JobApi::WatchJob(const v1::WatchJobRequest& request,
+                                          std::function<void(const v1::WatchJobResponse*)> show) {
+  ATOLL_ASSIGN_OR_RETURN(const JobId job, ParseJobName(request.name()));
+  return engine_.Watch(job, request.after_revision(), [this, show = std::move(show)](const JobGlance* glance) {
+    if (glance == nullptr) return show(nullptr);
+    const Sizes& sizes = SizesOf(glance->view.record);
+    v1::WatchJobResponse response;
+    *response.mutable_job() = ToProto(*glance, sizes.parameters, sizes.fragment_elements, false);
+    for (const WorkerView& worker : glance->workers) {
+      *response.add_workers() = ToProto(worker, &glance->totals, &glance->view.record.spec);
+    }
+    for (const EventLine& line : glance->events) *response.add_events() = ToProto(line);
+    response.set_waiting_line(glance->view.waiting_line);
+    for (const double loss : glance->recent_losses) response.add_recent_losses(loss);
+    show(&response);
+  });
+}
+
+void JobApi::StopWatching(uint64_t watcher) { engine_.Unwatch(watcher); }
+
+}  // namespace atl

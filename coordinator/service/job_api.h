@@ -1,0 +1,78 @@
+// JobService and AdminService without gRPC: requests in, answers through callbacks. Validates, translates, asks the engine;
+// decides nothing. The gRPC reactors (api_service.h) and the harness call the same methods. Thread-safe.
+#ifndef ATOLL_COORDINATOR_SERVICE_JOB_API_H_
+#define ATOLL_COORDINATOR_SERVICE_JOB_API_H_
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "atoll/v1/admin.pb.h"
+#include "atoll/v1/job.pb.h"
+#include "common/base/executor.h"
+#include "common/base/status.h"
+#include "coordinator/engine/engine.h"
+#include "coordinator/engine/intake.h"
+
+namespace atl {
+
+template <typename Response>
+using Answer = std::function<void(absl::Status, Response)>;
+
+struct JobApiOptions {
+  std::string version;       // of the program
+  int64_t start_wall_nanos = 0;
+};
+
+class JobApi {
+ public:
+  // `blobs` reads stored files and may block; it runs on `executor`. All outlive the object.
+  JobApi(JobApiOptions options, Engine& engine, Clock& clock, Log& log, Executor& executor, BlobReader blobs);
+
+  void SubmitJob(const v1::SubmitJobRequest& request, Answer<v1::SubmitJobResponse> answer);
+  void GetJob(const v1::GetJobRequest& request, Answer<v1::GetJobResponse> answer);
+  void ListJobs(const v1::ListJobsRequest& request, Answer<v1::ListJobsResponse> answer);
+  void CancelJob(const v1::CancelJobRequest& request, Answer<v1::CancelJobResponse> answer);
+  void PauseJob(const v1::PauseJobRequest& request, Answer<v1::PauseJobResponse> answer);
+  void ResumeJob(const v1::ResumeJobRequest& request, Answer<v1::ResumeJobResponse> answer);
+  void UpdateJob(const v1::UpdateJobRequest& request, Answer<v1::UpdateJobResponse> answer);
+  void RollbackJob(const v1::RollbackJobRequest& request, Answer<v1::RollbackJobResponse> answer);
+  void GetJobMetrics(const v1::GetJobMetricsRequest& request, Answer<v1::GetJobMetricsResponse> answer);
+  // One batch of lines; following is the stream's business.
+  void GetJobLogs(const v1::StreamJobLogsRequest& request, Answer<v1::StreamJobLogsResponse> answer);
+
+  void ListWorkers(const v1::ListWorkersRequest& request, Answer<v1::ListWorkersResponse> answer);
+  void DrainWorker(const v1::DrainWorkerRequest& request, Answer<v1::DrainWorkerResponse> answer);
+  void ListCheckpoints(const v1::ListCheckpointsRequest& request, Answer<v1::ListCheckpointsResponse> answer);
+  void GetCheckpoint(const v1::GetCheckpointRequest& request, Answer<v1::GetCheckpointResponse> answer);
+  void GetServerInfo(const v1::GetServerInfoRequest& request, Answer<v1::GetServerInfoResponse> answer);
+
+  // Starts watching; `show(nullptr)` when there is no such job. Returns the watcher for StopWatching.
+  absl::StatusOr<uint64_t> WatchJob(const v1::WatchJobRequest& request, std::function<void(const v1::WatchJobResponse*)> show);
+  void StopWatching(uint64_t watcher);
+
+ private:
+  // Engine thread only: layout sizes by job, worked out once.
+  struct Sizes {
+    uint64_t parameters = 0;
+    std::vector<uint64_t> fragment_elements;
+  };
+  const Sizes& SizesOf(const JobRecord& record);
+  v1::Job JobMessage(const JobId& job, Instant now, bool with_spec);
+  template <typename Response>
+  void AskAndShow(Event event, Answer<Response> answer);
+  void PlanAndSubmit(const v1::SubmitJobRequest& request, JobSpec spec, Answer<v1::SubmitJobResponse> answer);
+
+  const JobApiOptions options_;
+  Engine& engine_;
+  Clock& clock_;
+  Log& log_;
+  Executor& executor_;
+  BlobReader blobs_;
+  std::map<JobId, Sizes> sizes_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_SERVICE_JOB_API_H_

@@ -1,0 +1,70 @@
+#include "coordinator/service/spec_update.h"
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "common/wire/job_spec_proto.h"
+
+namespace atl {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+// Copies one field, named by its dotted path, from `from` to `to`. False when there is no such field.
+bool CopyField(const Message& from, Message& to, const std::vector<std::string>& path, size_t at) {
+  const FieldDescriptor* field = to.GetDescriptor()->FindFieldByName(path[at]);
+  if (field == nullptr) return false;
+  if (at + 1 < path.size()) {
+    if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || field->is_repeated()) return false;
+    return CopyField(from.GetReflection()->GetMessage(from, field), *to.GetReflection()->MutableMessage(&to, field), path, at + 1);
+  }
+  // MergeFrom of a message that has only this field set, into one where it is cleared.
+  std::unique_ptr<Message> only(from.New());
+  only->CopyFrom(from);
+  std::vector<const FieldDescriptor*> set;
+  only->GetReflection()->ListFields(*only, &set);
+  for (const FieldDescriptor* other : set) {
+    if (other != field) only->GetReflection()->ClearField(only.get(), other);
+  }
+  to.GetReflection()->ClearField(&to, field);
+  to.MergeFrom(*only);
+  return true;
+}
+
+}  // namespace
+
+absl::Status ViolationsError(const std::vector<Violation>& violations) {
+  std::vector<std::string> lines;
+  for (const Violation& violation : violations) lines.push_back(absl::StrCat(violation.field, ": ", violation.problem));
+  return absl::InvalidArgumentError(absl::StrJoin(lines, "\n"));
+}
+
+absl::StatusOr<JobSpec> MergeSpecUpdate(const JobSpec& current, const v1::UpdateJobRequest& request) {
+  if (request.update_mask().empty()) {
+    return absl::InvalidArgumentError("nothing to update: name at least one field, as in --set inner_optimizer.learning_rate=2e-4");
+  }
+  std::vector<Violation> violations;
+  v1::JobSpec merged = JobSpecToProto(current);
+  for (const std::string& path : request.update_mask()) {
+    if (!CopyField(request.spec(), merged, absl::StrSplit(path, '.'), 0)) {
+      violations.push_back({path, "there is no such field"});
+    } else if (!IsMutableField(path)) {
+      violations.push_back({path, "cannot change while a job runs; submit a new job from a checkpoint instead"});
+    }
+  }
+  if (!violations.empty()) return ViolationsError(violations);
+  JobSpec spec;
+  violations = JobSpecFromProto(merged, /*before_submit=*/false, spec);
+  if (!violations.empty()) return ViolationsError(violations);
+  spec.name = current.name;
+  spec.labels = current.labels;
+  violations = ValidateJobSpec(spec, /*before_submit=*/false);
+  if (!violations.empty()) return ViolationsError(violations);
+  return spec;
+}
+
+}  // namespace atl

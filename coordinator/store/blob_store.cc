@@ -1,0 +1,133 @@
+#include "coordinator/store/blob_store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/plan/limits.h"
+
+namespace atl {
+namespace {
+
+constexpr size_t kReadBytes = size_t{1} << 20;
+
+// SHA-256 of a whole file.
+absl::StatusOr<Sha256> HashFile(const File& file) {
+  ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
+  Sha256Hasher hasher;
+  std::vector<std::byte> buffer(kReadBytes);
+  for (uint64_t at = 0; at < size;) {
+    const std::span<std::byte> piece(buffer.data(), std::min<uint64_t>(kReadBytes, size - at));
+    ATOLL_RETURN_IF_ERROR(file.ReadAt(at, piece));
+    hasher.Update(piece);
+    at += piece.size();
+  }
+  return hasher.Finish();
+}
+
+absl::Status NotStored(const Sha256& sha256) {
+  return absl::NotFoundError(absl::StrCat("no file with SHA-256 ", sha256.Hex(), " is stored; upload it first"));
+}
+
+}  // namespace
+
+// A blob that is being uploaded.
+struct BlobStore::Part {
+  std::unique_ptr<File> file;
+  uint64_t announced_bytes = 0;
+  uint64_t length = 0;
+};
+
+BlobStore::BlobStore(Files& files, DataDirectory directory) : files_(files), directory_(std::move(directory)) {}
+BlobStore::~BlobStore() = default;
+
+bool BlobStore::Has(const Sha256& sha256) const { return files_.Exists(directory_.BlobPath(sha256)); }
+
+std::vector<Sha256> BlobStore::Missing(const std::vector<Sha256>& wanted) const {
+  std::vector<Sha256> missing;
+  for (const Sha256& sha256 : wanted) {
+    if (!Has(sha256)) missing.push_back(sha256);
+  }
+  return missing;
+}
+
+absl::StatusOr<uint64_t> BlobStore::Begin(const Sha256& sha256, uint64_t bytes) {
+  if (bytes > limits::kBlobBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("a stored file may have at most ", limits::kBlobBytes, " bytes; this one has ", bytes));
+  }
+  if (Has(sha256)) return bytes;
+  const std::string path = directory_.BlobPartPath(sha256);
+  ATOLL_RETURN_IF_ERROR(files_.MakeDirectory(DirectoryOf(path)));
+  parts_.erase(sha256);
+  auto part = std::make_unique<Part>();
+  ATOLL_ASSIGN_OR_RETURN(part->file, files_.OpenForAppend(path));
+  ATOLL_ASSIGN_OR_RETURN(part->length, part->file->Size());
+  if (part->length > bytes) {  // of another announcement: begin anew
+    ATOLL_RETURN_IF_ERROR(part->file->Truncate(0));
+    part->length = 0;
+  }
+  part->announced_bytes = bytes;
+  const uint64_t length = part->length;
+  parts_[sha256] = std::move(part);
+  return length;
+}
+
+absl::Status BlobStore::Append(const Sha256& sha256, uint64_t offset, std::span<const Bytes> pieces) {
+  const auto it = parts_.find(sha256);
+  if (it == parts_.end()) return absl::FailedPreconditionError("the upload of this file has not begun");
+  Part& part = *it->second;
+  uint64_t size = 0;
+  for (const Bytes& piece : pieces) size += piece.size();
+  if (offset != part.length || size > part.announced_bytes - part.length) {
+    return absl::OutOfRangeError(absl::StrCat("bytes [", offset, ", ", offset + size, ") do not go on at ", part.length, " of ", part.announced_bytes));
+  }
+  for (const Bytes& piece : pieces) {
+    const absl::Status appended = part.file->Append(piece);
+    if (!appended.ok()) {
+      ATOLL_RETURN_IF_ERROR(part.file->Truncate(part.length));
+      return appended;
+    }
+  }
+  part.length += size;
+  return absl::OkStatus();
+}
+
+absl::Status BlobStore::Finish(const Sha256& sha256) {
+  if (Has(sha256)) return absl::OkStatus();
+  const auto it = parts_.find(sha256);
+  if (it == parts_.end()) return absl::FailedPreconditionError("the upload of this file has not begun");
+  Part& part = *it->second;
+  if (part.length != part.announced_bytes) {
+    return absl::FailedPreconditionError(absl::StrCat("the file has ", part.length, " of ", part.announced_bytes, " bytes"));
+  }
+  const std::string path = directory_.BlobPath(sha256), part_path = directory_.BlobPartPath(sha256);
+  ATOLL_ASSIGN_OR_RETURN(const Sha256 actual, HashFile(*part.file));
+  if (actual != sha256) {
+    parts_.erase(it);
+    ATOLL_RETURN_IF_ERROR(files_.Remove(part_path));
+    return absl::DataLossError(absl::StrCat("the file that was uploaded as ", sha256.Hex(), " has the SHA-256 ", actual.Hex(), "; upload it again"));
+  }
+  ATOLL_RETURN_IF_ERROR(part.file->Sync());
+  parts_.erase(it);
+  ATOLL_RETURN_IF_ERROR(files_.Rename(part_path, path));
+  ATOLL_RETURN_IF_ERROR(files_.SyncDirectory(DirectoryOf(path)));
+  return files_.SyncDirectory(DirectoryOf(DirectoryOf(path)));
+}
+
+void BlobStore::Suspend(const Sha256& sha256) { parts_.erase(sha256); }
+
+absl::StatusOr<std::shared_ptr<const File>> BlobStore::Open(const Sha256& sha256) const {
+  if (!Has(sha256)) return NotStored(sha256);
+  ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<File> file, files_.OpenForRead(directory_.BlobPath(sha256)));
+  return std::shared_ptr<const File>(std::move(file));
+}
+
+absl::StatusOr<std::string> BlobStore::Read(const Sha256& sha256, uint64_t limit_bytes) const {
+  if (!Has(sha256)) return NotStored(sha256);
+  ATOLL_ASSIGN_OR_RETURN(std::string content, ReadWholeFile(files_, directory_.BlobPath(sha256), limit_bytes));
+  if (Sha256Of(AsBytes(content)) != sha256) {
+    return absl::DataLossError(absl::StrCat("the stored file ", directory_.BlobPath(sha256), " no longer has its SHA-256; remove it and upload it again"));
+  }
+  return content;
+}
+
+}  // namespace atl

@@ -1,0 +1,87 @@
+#include "coordinator/store/data_directory.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_format.h"
+
+namespace atl {
+namespace {
+
+constexpr uint32_t kHysteresisPercent = 2;
+
+class FlockedFile final : public DirectoryLock {
+ public:
+  explicit FlockedFile(int fd) : fd_(fd) {}
+  ~FlockedFile() override { ::close(fd_); }  // releases the lock
+
+ private:
+  int fd_;
+};
+
+std::string ReadHolder(int fd) {
+  char text[32] = {};
+  const ssize_t n = ::pread(fd, text, sizeof text - 1, 0);
+  return n > 0 ? std::string(text, static_cast<size_t>(n)) : "unknown";
+}
+
+}  // namespace
+
+std::string DataDirectory::LockPath() const { return JoinPath(root_, "LOCK"); }
+std::string DataDirectory::LedgerPath() const { return JoinPath(root_, "ledger.sqlite"); }
+std::string DataDirectory::EventsDirectory() const { return JoinPath(root_, "events"); }
+std::string DataDirectory::BlobPath(const Sha256& sha256) const {
+  const std::string hex = sha256.Hex();
+  return absl::StrCat(root_, "/blobs/", hex.substr(0, 2), "/", hex);
+}
+std::string DataDirectory::BlobPartPath(const Sha256& sha256) const { return BlobPath(sha256) + ".part"; }
+std::string DataDirectory::JobDirectory(const JobId& job) const { return absl::StrCat(root_, "/jobs/", job.value); }
+
+std::string DataDirectory::SegmentDirectory(const JobId& job, uint64_t epoch, FragmentIndex fragment) const {
+  return absl::StrFormat("%s/rounds/e%010d/f%05d", JobDirectory(job), epoch, fragment.value);
+}
+std::string DataDirectory::SegmentPath(const RoundKey& key) const {
+  return absl::StrFormat("%s/v%010d.seg", SegmentDirectory(key.job, key.epoch, key.target.fragment), key.target.version.value);
+}
+std::string DataDirectory::SnapshotDirectory(const JobId& job, uint64_t epoch, FragmentIndex fragment) const {
+  return absl::StrFormat("%s/snapshots/e%010d/f%05d", JobDirectory(job), epoch, fragment.value);
+}
+std::string DataDirectory::SnapshotPath(const SnapshotKey& key) const {
+  return absl::StrFormat("%s/v%010d.snap", SnapshotDirectory(key.job, key.epoch, key.at.fragment), key.at.version.value);
+}
+std::string DataDirectory::CheckpointDirectory(const JobId& job, uint64_t step) const {
+  return absl::StrFormat("%s/checkpoints/%010d", JobDirectory(job), step);
+}
+std::string DataDirectory::CheckpointFragmentPath(const JobId& job, uint64_t step, FragmentIndex fragment) const {
+  return absl::StrFormat("%s/f%05d.snap", CheckpointDirectory(job, step), fragment.value);
+}
+
+absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const DataDirectory& directory) {
+  ATOLL_RETURN_IF_ERROR(MakePosixFiles()->MakeDirectory(directory.root()));
+  const int fd = ::open(directory.LockPath().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) return absl::PermissionDeniedError(absl::StrCat("open ", directory.LockPath(), ": ", std::strerror(errno)));
+  auto lock = std::make_unique<FlockedFile>(fd);
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    return absl::FailedPreconditionError(absl::StrCat("the state directory ", directory.root(), " is in use by process ", ReadHolder(fd),
+                                                      "; stop that coordinator first, or give this one another --state-dir"));
+  }
+  const std::string holder = absl::StrCat(::getpid());
+  if (::ftruncate(fd, 0) != 0 || ::pwrite(fd, holder.data(), holder.size(), 0) < 0) {
+    return absl::InternalError(absl::StrCat("write ", directory.LockPath(), ": ", std::strerror(errno)));
+  }
+  return lock;
+}
+
+absl::StatusOr<DiskState> CheckDiskSpace(const Files& files, const DataDirectory& directory, DiskState before, uint32_t minimum_free_percent) {
+  ATOLL_ASSIGN_OR_RETURN(const Files::Space space, files.SpaceAt(directory.root()));
+  if (space.total_bytes == 0) return DiskState::kOk;
+  const uint32_t wanted = minimum_free_percent + (before == DiskState::kLow ? kHysteresisPercent : 0);
+  const bool low = space.free_bytes / 100 < space.total_bytes / 10000 * wanted;
+  return low ? DiskState::kLow : DiskState::kOk;
+}
+
+}  // namespace atl

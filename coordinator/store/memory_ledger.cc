@@ -1,0 +1,56 @@
+#include "coordinator/store/memory_ledger.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/plan/ledger_fold.h"
+
+namespace atl {
+namespace {
+
+class MemoryLedger final : public Ledger {
+ public:
+  MemoryLedger(MemoryLedgerDisk& disk, std::function<absl::Status()> fail) : disk_(disk), fail_(std::move(fail)) {}
+
+  absl::Status Commit(const std::vector<LedgerRecord>& records) override {
+    if (fail_) ATOLL_RETURN_IF_ERROR(fail_());
+    disk_.transactions.push_back(records);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<RecoveredState> Recover() override {
+    ++disk_.boot;
+    LedgerFold fold;
+    for (const auto& transaction : disk_.transactions) fold.Apply(transaction);
+    return fold.State(BootNumber{disk_.boot});
+  }
+
+  absl::StatusOr<std::vector<RoundRecord>> Rounds(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version after,
+                                                  size_t limit) const override {
+    std::vector<RoundRecord> rounds;
+    for (const auto& transaction : disk_.transactions) {
+      for (const LedgerRecord& record : transaction) {
+        const auto* round = std::get_if<RoundRecord>(&record);
+        if (round != nullptr && round->job == job && round->epoch == epoch && round->reached.fragment == fragment &&
+            round->reached.version > after) {
+          rounds.push_back(*round);
+        }
+      }
+    }
+    std::sort(rounds.begin(), rounds.end(), [](const RoundRecord& a, const RoundRecord& b) { return a.reached < b.reached; });
+    if (rounds.size() > limit) rounds.resize(limit);
+    return rounds;
+  }
+
+ private:
+  MemoryLedgerDisk& disk_;
+  std::function<absl::Status()> fail_;
+};
+
+}  // namespace
+
+std::unique_ptr<Ledger> MakeMemoryLedger(MemoryLedgerDisk& disk, std::function<absl::Status()> fail) {
+  return std::make_unique<MemoryLedger>(disk, std::move(fail));
+}
+
+}  // namespace atl

@@ -1,0 +1,207 @@
+#include "coordinator/store/snapshot_store.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+
+namespace atl {
+namespace {
+
+// File: magic, header length, CRC-32C of the header, header, zeros up to kDataOffset, public copy, momentum, residual.
+constexpr std::array<char, 8> kMagic = {'A', 'T', 'L', 'S', 'N', 'A', 'P', '1'};
+constexpr uint64_t kDataOffset = 4096;
+constexpr uint64_t kPrologueBytes = 16;
+constexpr char kCheckpointManifestName[] = "manifest";
+constexpr size_t kManifestLimit = size_t{16} << 20;
+static_assert(std::endian::native == std::endian::little, "snapshots are little-endian");
+
+Bytes BytesOf(std::span<const float> values) { return std::as_bytes(values); }
+
+absl::Status Damaged(const std::string& path, absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("snapshot ", path, " is damaged: ", what, "; restore it from a backup or roll back to a checkpoint"));
+}
+
+std::string Prologue(const std::string& header) {
+  std::string out(kMagic.data(), kMagic.size());
+  const std::array<uint32_t, 2> numbers = {static_cast<uint32_t>(header.size()), Crc32c(0, AsBytes(header))};
+  out.append(reinterpret_cast<const char*>(numbers.data()), sizeof numbers);
+  out += header;
+  out.resize(kDataOffset, '\0');
+  return out;
+}
+
+absl::StatusOr<SnapshotHeader> ReadHeader(const File& file, const std::string& path) {
+  std::string page(kDataOffset, '\0');
+  if (!file.ReadAt(0, std::as_writable_bytes(std::span(page))).ok()) return Damaged(path, "it ends inside its header");
+  if (std::memcmp(page.data(), kMagic.data(), kMagic.size()) != 0) return Damaged(path, "it does not begin as a snapshot does");
+  std::array<uint32_t, 2> numbers{};
+  std::memcpy(numbers.data(), page.data() + kMagic.size(), sizeof numbers);
+  if (numbers[0] > kDataOffset - kPrologueBytes) return Damaged(path, "its header is longer than a page");
+  const std::string bytes = page.substr(kPrologueBytes, numbers[0]);
+  if (Crc32c(0, AsBytes(bytes)) != numbers[1]) return Damaged(path, "its header does not have its checksum");
+  ATOLL_ASSIGN_OR_RETURN(SnapshotHeader header, ParseSnapshotHeader(bytes));
+  if (header.format_revision > kSnapshotRevision) {
+    return absl::FailedPreconditionError(absl::StrCat("snapshot ", path, " has format revision ", header.format_revision, ", this program reads up to ",
+                                                      kSnapshotRevision, "; use the newer program"));
+  }
+  ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
+  if (size != kDataOffset + 3 * header.elements * sizeof(float)) return Damaged(path, "its length does not fit its header");
+  return header;
+}
+
+
+}  // namespace
+
+SnapshotReader::SnapshotReader(std::unique_ptr<File> file, SnapshotHeader header, uint64_t public_offset)
+    : file_(std::move(file)), header_(std::move(header)), public_offset_(public_offset) {}
+
+absl::Status SnapshotReader::ReadAt(uint64_t offset, std::span<std::byte> out) const {
+  if (offset > size_bytes() || out.size() > size_bytes() - offset) return absl::OutOfRangeError("read beyond the public copy of a snapshot");
+  return file_->ReadAt(public_offset_ + offset, out);
+}
+
+SnapshotStore::SnapshotStore(Files& files, DataDirectory directory, BootNumber boot)
+    : files_(files), directory_(std::move(directory)), boot_(boot) {}
+
+absl::Status SnapshotStore::Write(const SnapshotKey& key, const FragmentArrays& arrays, Digest hash, Digest layout) {
+  const std::string path = directory_.SnapshotPath(key);
+  if (files_.Exists(path)) {
+    const auto there = OpenFile(path);
+    if (there.ok() && (*there)->header().hash == hash && (*there)->header().layout == layout) return absl::OkStatus();
+  }
+  ATOLL_RETURN_IF_ERROR(files_.MakeDirectory(DirectoryOf(path)));
+  const size_t elements = arrays.public_copy.size();
+  const std::vector<float> zeros(arrays.momentum.empty() || arrays.residual.empty() ? elements : 0);
+  const std::span<const float> momentum = arrays.momentum.empty() ? zeros : arrays.momentum;
+  const std::span<const float> residual = arrays.residual.empty() ? zeros : arrays.residual;
+  const SnapshotHeader header{.format_revision = kSnapshotRevision, .job = key.job, .epoch = key.epoch, .at = key.at, .elements = elements,
+                              .hash = hash, .momentum_digest = DigestOf(BytesOf(momentum)), .residual_digest = DigestOf(BytesOf(residual)),
+                              .layout = layout, .boot = boot_};
+  const std::string temporary = path + ".tmp";
+  ATOLL_RETURN_IF_ERROR(files_.Remove(temporary));
+  {
+    ATOLL_ASSIGN_OR_RETURN(const auto file, files_.OpenForAppend(temporary));
+    ATOLL_RETURN_IF_ERROR(file->Append(AsBytes(Prologue(SerializeSnapshotHeader(header)))));
+    for (const std::span<const float> values : {arrays.public_copy, momentum, residual}) ATOLL_RETURN_IF_ERROR(file->Append(BytesOf(values)));
+    ATOLL_RETURN_IF_ERROR(file->Sync());
+  }
+  ATOLL_RETURN_IF_ERROR(files_.Rename(temporary, path));
+  return files_.SyncDirectory(DirectoryOf(path));
+}
+
+absl::StatusOr<LoadedSnapshot> SnapshotStore::LoadFile(const std::string& path, Digest layout) const {
+  ATOLL_ASSIGN_OR_RETURN(const auto file, files_.OpenForRead(path));
+  LoadedSnapshot loaded;
+  ATOLL_ASSIGN_OR_RETURN(loaded.header, ReadHeader(*file, path));
+  if (loaded.header.layout != layout) {
+    return absl::FailedPreconditionError(absl::StrCat("snapshot ", path, " is of a model or fragment plan with another layout"));
+  }
+  uint64_t at = kDataOffset;
+  for (std::vector<float>* values : {&loaded.public_copy, &loaded.momentum, &loaded.residual}) {
+    values->resize(loaded.header.elements);
+    ATOLL_RETURN_IF_ERROR(file->ReadAt(at, std::as_writable_bytes(std::span(*values))));
+    at += values->size() * sizeof(float);
+  }
+  if (ContentHash(loaded.public_copy, loaded.header.at.version.value, layout) != loaded.header.hash) return Damaged(path, "the parameters do not have their hash");
+  if (DigestOf(BytesOf(loaded.momentum)) != loaded.header.momentum_digest) return Damaged(path, "the momentum does not have its digest");
+  if (DigestOf(BytesOf(loaded.residual)) != loaded.header.residual_digest) return Damaged(path, "the residual does not have its digest");
+  return loaded;
+}
+
+absl::StatusOr<LoadedSnapshot> SnapshotStore::Load(const SnapshotKey& key, Digest layout) const {
+  return LoadFile(directory_.SnapshotPath(key), layout);
+}
+
+absl::StatusOr<std::shared_ptr<SnapshotReader>> SnapshotStore::OpenFile(const std::string& path) const {
+  ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<File> file, files_.OpenForRead(path));
+  ATOLL_ASSIGN_OR_RETURN(SnapshotHeader header, ReadHeader(*file, path));
+  return std::make_shared<SnapshotReader>(std::move(file), std::move(header), kDataOffset);
+}
+
+absl::StatusOr<std::shared_ptr<SnapshotReader>> SnapshotStore::OpenReader(const SnapshotKey& key) const {
+  return OpenFile(directory_.SnapshotPath(key));
+}
+
+absl::StatusOr<std::vector<Version>> SnapshotStore::List(const JobId& job, uint64_t epoch, FragmentIndex fragment) const {
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(directory_.SnapshotDirectory(job, epoch, fragment)));
+  std::vector<Version> versions;
+  for (const std::string& name : names) {
+    uint64_t version = 0;
+    const bool whole = name.size() > 6 && name[0] == 'v' && name.substr(name.size() - 5) == ".snap";
+    if (whole && absl::SimpleAtoi(name.substr(1, name.size() - 6), &version)) versions.push_back(Version{version});
+  }
+  std::sort(versions.begin(), versions.end());
+  return versions;
+}
+
+absl::StatusOr<std::optional<Version>> SnapshotStore::NewestUpTo(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version at_most) const {
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<Version> versions, List(job, epoch, fragment));
+  std::optional<Version> newest;
+  for (const Version version : versions) {
+    if (version <= at_most) newest = version;
+  }
+  return newest;
+}
+
+absl::Status SnapshotStore::DropBefore(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version keep_from) {
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<Version> versions, List(job, epoch, fragment));
+  for (const Version version : versions) {
+    if (version < keep_from) ATOLL_RETURN_IF_ERROR(files_.Remove(directory_.SnapshotPath({job, epoch, {fragment, version}})));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SnapshotStore::WriteCheckpoint(const CheckpointRecord& record, uint64_t epoch) {
+  const std::string directory = directory_.CheckpointDirectory(record.job, record.step);
+  ATOLL_RETURN_IF_ERROR(files_.MakeDirectory(directory));
+  for (uint32_t i = 0; i < record.versions.size(); ++i) {
+    const std::string link = directory_.CheckpointFragmentPath(record.job, record.step, FragmentIndex{i});
+    ATOLL_RETURN_IF_ERROR(files_.Remove(link));
+    ATOLL_RETURN_IF_ERROR(files_.HardLink(directory_.SnapshotPath({record.job, epoch, {FragmentIndex{i}, record.versions[i]}}), link));
+  }
+  ATOLL_RETURN_IF_ERROR(files_.SyncDirectory(directory));
+  const std::string manifest = SerializeCheckpointManifest({record, epoch, boot_});
+  ATOLL_RETURN_IF_ERROR(WriteFileAtomically(files_, JoinPath(directory, kCheckpointManifestName), AsBytes(manifest)));
+  return files_.SyncDirectory(DirectoryOf(directory));
+}
+
+absl::StatusOr<CheckpointRecord> SnapshotStore::ReadCheckpoint(const JobId& job, uint64_t step) const {
+  const std::string path = JoinPath(directory_.CheckpointDirectory(job, step), kCheckpointManifestName);
+  ATOLL_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(files_, path, kManifestLimit));
+  const auto manifest = ParseCheckpointManifest(text);
+  if (!manifest.ok()) return Annotate(manifest.status(), path);
+  if (manifest->record.job != job || manifest->record.step != step) return absl::DataLossError(absl::StrCat(path, " is the manifest of another checkpoint"));
+  return manifest->record;
+}
+
+absl::StatusOr<LoadedSnapshot> SnapshotStore::LoadCheckpointFragment(const JobId& job, uint64_t step, FragmentIndex fragment, Digest layout) const {
+  return LoadFile(directory_.CheckpointFragmentPath(job, step, fragment), layout);
+}
+
+absl::StatusOr<std::shared_ptr<SnapshotReader>> SnapshotStore::OpenCheckpointReader(const JobId& job, uint64_t step, FragmentIndex fragment) const {
+  return OpenFile(directory_.CheckpointFragmentPath(job, step, fragment));
+}
+
+absl::Status SnapshotStore::DropCheckpoint(const JobId& job, uint64_t step) {
+  const std::string directory = directory_.CheckpointDirectory(job, step);
+  ATOLL_RETURN_IF_ERROR(files_.Remove(JoinPath(directory, kCheckpointManifestName)));
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(directory));
+  for (const std::string& name : names) ATOLL_RETURN_IF_ERROR(files_.Remove(JoinPath(directory, name)));
+  return files_.Remove(directory);
+}
+
+std::vector<uint64_t> CheckpointsToDrop(const std::vector<uint64_t>& steps, uint32_t keep_last, uint32_t keep_every) {
+  std::vector<uint64_t> drop;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const bool newest = steps.size() - i <= keep_last;
+    const bool kept_for_good = keep_every > 0 && i % keep_every == 0;
+    if (!newest && !kept_for_good) drop.push_back(steps[i]);
+  }
+  return drop;
+}
+
+}  // namespace atl
