@@ -22,16 +22,17 @@ namespace atl {
 template <typename In>
 struct StreamHandlers {
   std::function<void(In)> on_message;
-  // Why the stream ended: OK when the peer closed in order, the status given to the server's Close, Cancelled after Cancel,
-  // Unavailable when the connection broke, ResourceExhausted when the outbox overflowed, InvalidArgument when the peer sent
-  // what is not a valid message.
+  // Why the stream ended. At both ends: OK after an end in order, Cancelled after a Cancel of either end, ResourceExhausted
+  // when this end's outbox overflowed, InvalidArgument when the peer sent what is not a valid message. At the worker's end
+  // also the status given to the coordinator's Close, and Unavailable when the connection broke or was never made; the
+  // coordinator's end says Cancelled to that.
   std::function<void(absl::Status)> on_closed;
 };
 
 template <typename Out, typename In>
 class MessageStream {
  public:
-  virtual ~MessageStream() = default;  // cancels when not closed
+  virtual ~MessageStream() = default;  // cancels unless Close was called
   // Call once; messages wait until then.
   virtual void Start(StreamHandlers<In> handlers) = 0;
   // Queues a message; the transport sends in order. ResourceExhausted when limits::kOutboxMessages wait already: the stream

@@ -1,0 +1,372 @@
+#include "common/rpc/bulk_client.h"
+
+#include <grpcpp/generic/generic_stub.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "atoll/v1/transfer.grpc.pb.h"
+#include "common/base/mutex.h"
+#include "common/plan/limits.h"
+#include "common/rpc/bulk_frames.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/rpc_status.h"
+#include "common/rpc/strand.h"
+#include "common/rpc/timer.h"
+
+namespace atl {
+namespace {
+
+constexpr char kUploadMethod[] = "/atoll.v1.TransferService/Upload";
+constexpr char kDownloadMethod[] = "/atoll.v1.TransferService/Download";
+
+// What all transfers of one client share.
+struct Shared {
+  Shared(std::shared_ptr<grpc::Channel> c, const Clock& k, const BulkClientOptions& o)
+      : channel(std::move(c)), clock(k), options(o), stub(channel), bucket(o.upload_bytes_per_second, k) {}
+  const std::shared_ptr<grpc::Channel> channel;
+  const Clock& clock;
+  const BulkClientOptions options;
+  grpc::GenericStub stub;
+  SharedBucket bucket;
+};
+
+// One conversation. All state is touched on the strand only; keeps itself alive from Begin to OnDone.
+class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+                 public std::enable_shared_from_this<Transfer> {
+ public:
+  Transfer(std::shared_ptr<Shared> shared, BulkDone done) : shared_(std::move(shared)), done_(std::move(done)) {}
+
+  void Begin(const char* method) {
+    OnStrand([this, method] {
+      self_ = shared_from_this();
+      shared_->stub.PrepareBidiStreamingCall(&context_, method, {}, this);
+      AddHold();
+      StartCall();
+      Progress();
+      Watch(shared_->options.stall_limit);
+      OnBegun();
+    });
+  }
+  void CancelWith(absl::Status why) {
+    OnStrand([this, why = std::move(why)] { Fail(why); });
+  }
+
+  void OnReadDone(bool ok) override {
+    OnStrand([this, ok] {
+      reading_ = false;
+      Progress();
+      if (!ok) {
+        Release();
+        return;
+      }
+      if (const absl::Status status = OnMessage(in_); !status.ok()) Fail(status);
+      in_.Clear();
+      if (!released_) Read();
+    });
+  }
+  void OnWriteDone(bool ok) override {
+    OnStrand([this, ok] {
+      writing_ = false;
+      out_.Clear();
+      Progress();
+      if (ok) OnWritten();
+    });
+  }
+  void OnDone(const grpc::Status& status) override {
+    OnStrand([this, status] {
+      released_ = true;
+      watchdog_.Cancel();
+      pace_.Cancel();
+      const std::shared_ptr<Transfer> self = std::move(self_);
+      if (failure_) {
+        result_.status = *failure_;
+      } else if (!status.ok()) {
+        result_.status = FromGrpc(status);
+      } else if (!Complete()) {
+        result_.status = absl::UnavailableError("the coordinator ended a bulk transfer before it was complete");
+      }
+      BulkDone done = std::move(done_);
+      done(std::move(result_));
+    });
+  }
+
+ protected:
+  // The call has begun: write what comes first.
+  virtual void OnBegun() = 0;
+  virtual absl::Status OnMessage(const grpc::ByteBuffer& message) = 0;
+  virtual void OnWritten() = 0;
+  virtual bool Complete() const = 0;
+
+  void OnStrand(std::function<void()> job) {
+    strand_.Post([self = shared_from_this(), job = std::move(job)] { job(); });
+  }
+  void Read() {
+    reading_ = true;
+    StartRead(&in_);
+  }
+  void Write(grpc::ByteBuffer message) {
+    out_ = std::move(message);
+    writing_ = true;
+    StartWrite(&out_);
+  }
+  // The first reason stands; OnDone follows.
+  void Fail(const absl::Status& why) {
+    if (!failure_) failure_ = why;
+    context_.TryCancel();
+    if (!reading_) Release();
+  }
+  // Nothing more will be begun outside of reactions.
+  void Release() {
+    if (released_) return;
+    released_ = true;
+    RemoveHold();
+  }
+  bool released() const { return released_; }
+  bool writing() const { return writing_; }
+  Shared& shared() { return *shared_; }
+
+  BulkResult result_;
+  Timer pace_;
+
+ private:
+  void Progress() { last_progress_ = shared_->clock.Now(); }
+  void Watch(Duration wait) {
+    watchdog_.Set(wait, [self = shared_from_this()] { self->OnStrand([self] { self->CheckProgress(); }); });
+  }
+  void CheckProgress() {
+    if (released_) return;
+    const Duration limit = shared_->options.stall_limit;
+    const Duration silent = shared_->clock.Now() - last_progress_;
+    if (silent < limit) return Watch(limit - silent);
+    Fail(absl::DeadlineExceededError(absl::StrCat("a bulk transfer made no progress for ", ToSeconds(limit), " s")));
+  }
+
+  const std::shared_ptr<Shared> shared_;
+  BulkDone done_;
+  grpc::ClientContext context_;
+  Strand strand_;
+  grpc::ByteBuffer in_, out_;
+  Timer watchdog_;
+  Instant last_progress_;
+  bool reading_ = false, writing_ = false, released_ = false;
+  std::optional<absl::Status> failure_;
+  std::shared_ptr<Transfer> self_;
+};
+
+class UploadTransfer final : public Transfer {
+ public:
+  UploadTransfer(std::shared_ptr<Shared> shared, UploadHeader header, std::shared_ptr<BulkSource> source, BulkDone done)
+      : Transfer(std::move(shared), std::move(done)), header_(std::move(header)), source_(std::move(source)) {}
+
+ private:
+  void OnBegun() override {
+    Write(HeaderFrame(SerializeUploadHeader(header_)));
+    Read();
+  }
+  absl::Status OnMessage(const grpc::ByteBuffer& message) override {
+    ATOLL_ASSIGN_OR_RETURN(const std::string header, ReadHeaderFrame(message));
+    ATOLL_ASSIGN_OR_RETURN(const UploadStatus status, ParseUploadStatus(header));
+    if (status.accepted) {
+      accepted_ = true;
+      if (!half_closed_) HalfClose();
+      return absl::OkStatus();
+    }
+    if (granted_) return absl::InvalidArgumentError("the coordinator granted an upload twice");
+    if (status.resume_offset_bytes > source_->size_bytes()) {
+      return absl::InvalidArgumentError(absl::StrCat("the coordinator wants an upload of ", source_->size_bytes(),
+                                                     " bytes to go on at ", status.resume_offset_bytes));
+    }
+    granted_ = true;
+    offset_ = result_.resumed_at = status.resume_offset_bytes;
+    SendNext();
+    return absl::OkStatus();
+  }
+  void OnWritten() override { SendNext(); }
+  bool Complete() const override { return accepted_; }
+
+  void HalfClose() {
+    half_closed_ = true;
+    StartWritesDone();
+  }
+  void SendNext() {
+    if (!granted_ || writing() || released() || half_closed_) return;
+    if (last_sent_) return HalfClose();
+    const auto bytes = static_cast<size_t>(std::min<uint64_t>(limits::kFramePayloadBytes, source_->size_bytes() - offset_));
+    if (const Duration wait = shared().bucket.Take(bytes); wait.ns > 0) {
+      pace_.Set(wait, [this, self = shared_from_this()] { OnStrand([this] { SendNext(); }); });
+      return;
+    }
+    const absl::StatusOr<BulkBytes> payload = source_->Read(offset_, bytes);
+    if (!payload.ok()) return Fail(payload.status());
+    last_sent_ = offset_ + bytes == source_->size_bytes();
+    Write(PayloadFrame(offset_, last_sent_, *payload));
+    offset_ += bytes;
+    result_.payload_bytes += bytes;
+  }
+
+  const UploadHeader header_;
+  const std::shared_ptr<BulkSource> source_;
+  uint64_t offset_ = 0;
+  bool granted_ = false, last_sent_ = false, accepted_ = false, half_closed_ = false;
+};
+
+class DownloadTransfer final : public Transfer {
+ public:
+  DownloadTransfer(std::shared_ptr<Shared> shared, DownloadRequest request, std::shared_ptr<BulkSink> sink, BulkDone done)
+      : Transfer(std::move(shared), std::move(done)), request_(std::move(request)), sink_(std::move(sink)) {
+    offset_ = result_.resumed_at = request_.offset_bytes;
+  }
+
+ private:
+  void OnBegun() override {
+    Write(BufferOf(DownloadRequestToProto(request_).SerializeAsString()));
+    Read();
+  }
+  void OnWritten() override { StartWritesDone(); }
+  bool Complete() const override { return complete_; }
+  absl::Status OnMessage(const grpc::ByteBuffer& message) override {
+    if (!header_) return OnHeader(message);
+    if (complete_) return absl::InvalidArgumentError("the coordinator sent bytes after the last");
+    ATOLL_ASSIGN_OR_RETURN(const ReceivedFrame frame, ReadFrame(message));
+    ATOLL_RETURN_IF_ERROR(CheckFrame(frame.view, offset_, header_->total_bytes));
+    for (const Bytes& piece : frame.view.payload) {
+      ATOLL_RETURN_IF_ERROR(sink_->OnBytes(offset_, piece));
+      offset_ += piece.size();
+    }
+    result_.payload_bytes += frame.view.payload_bytes;
+    complete_ = frame.view.last;
+    return absl::OkStatus();
+  }
+  absl::Status OnHeader(const grpc::ByteBuffer& message) {
+    ATOLL_ASSIGN_OR_RETURN(const std::string bytes, ReadHeaderFrame(message));
+    ATOLL_ASSIGN_OR_RETURN(header_, ParseDownloadHeader(bytes));
+    if (offset_ > header_->total_bytes) {
+      return absl::OutOfRangeError(
+          absl::StrCat("a download was to go on at ", offset_, ", but the whole has ", header_->total_bytes, " bytes"));
+    }
+    return sink_->OnHeader(*header_);
+  }
+
+  const DownloadRequest request_;
+  const std::shared_ptr<BulkSink> sink_;
+  std::optional<DownloadHeader> header_;
+  uint64_t offset_ = 0;
+  bool complete_ = false;
+};
+
+class CallHandle final : public BulkCall {
+ public:
+  explicit CallHandle(const std::shared_ptr<Transfer>& transfer) : transfer_(transfer) {}
+  ~CallHandle() override { Cancel(); }
+  void Cancel() override {
+    if (const auto transfer = transfer_.lock()) transfer->CancelWith(absl::CancelledError("the bulk transfer was cancelled"));
+  }
+
+ private:
+  const std::weak_ptr<Transfer> transfer_;
+};
+
+// A unary call that owns what it needs until it is answered.
+struct MissingCall {
+  explicit MissingCall(const std::shared_ptr<grpc::Channel>& channel) : stub(v1::TransferService::NewStub(channel)) {}
+  std::unique_ptr<v1::TransferService::Stub> stub;
+  grpc::ClientContext context;
+  v1::MissingBlobsRequest request;
+  v1::MissingBlobsResponse response;
+};
+
+absl::StatusOr<std::vector<Sha256>> ReadMissing(const v1::MissingBlobsResponse& response) {
+  std::vector<Sha256> out;
+  for (const std::string& hex : response.sha256()) {
+    if (!Sha256::FromHex(hex, out.emplace_back())) {
+      return absl::InvalidArgumentError("the coordinator answered with what is not a SHA-256");
+    }
+  }
+  return out;
+}
+
+class GrpcBulkClient final : public BulkClient {
+ public:
+  GrpcBulkClient(std::shared_ptr<grpc::Channel> channel, const Clock& clock, const BulkClientOptions& options)
+      : shared_(std::make_shared<Shared>(std::move(channel), clock, options)) {}
+
+  std::unique_ptr<BulkCall> Upload(UploadHeader header, std::shared_ptr<BulkSource> source, BulkDone done) override {
+    const auto transfer =
+        std::make_shared<UploadTransfer>(shared_, std::move(header), std::move(source), std::move(done));
+    transfer->Begin(kUploadMethod);
+    return std::make_unique<CallHandle>(transfer);
+  }
+  std::unique_ptr<BulkCall> Download(DownloadRequest request, std::shared_ptr<BulkSink> sink, BulkDone done) override {
+    const auto transfer =
+        std::make_shared<DownloadTransfer>(shared_, std::move(request), std::move(sink), std::move(done));
+    transfer->Begin(kDownloadMethod);
+    return std::make_unique<CallHandle>(transfer);
+  }
+  void MissingBlobs(std::vector<Sha256> blobs,
+                    std::function<void(absl::StatusOr<std::vector<Sha256>>)> done) override {
+    const auto call = std::make_shared<MissingCall>(shared_->channel);
+    for (const Sha256& blob : blobs) call->request.add_sha256(blob.Hex());
+    SetDeadline(call->context);
+    call->stub->async()->MissingBlobs(&call->context, &call->request, &call->response,
+                                      [call, done = std::move(done)](const grpc::Status& status) {
+                                        if (status.ok()) {
+                                          done(ReadMissing(call->response));
+                                        } else {
+                                          done(FromGrpc(status));
+                                        }
+                                      });
+  }
+
+ private:
+  const std::shared_ptr<Shared> shared_;
+};
+
+// Waits for one value that another thread sets.
+template <typename T>
+class Waiter {
+ public:
+  void Set(T value) {
+    MutexLock lock(mutex_);
+    value_ = std::move(value);
+    set_.NotifyAll();
+  }
+  T Wait() {
+    MutexLock lock(mutex_);
+    while (!value_) set_.Wait(mutex_);
+    return *std::move(value_);
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar set_;
+  std::optional<T> value_ ATOLL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+std::unique_ptr<BulkClient> MakeGrpcBulkClient(std::shared_ptr<grpc::Channel> channel, const Clock& clock,
+                                               const BulkClientOptions& options) {
+  return std::make_unique<GrpcBulkClient>(std::move(channel), clock, options);
+}
+
+BulkResult UploadAndWait(BulkClient& client, UploadHeader header, std::shared_ptr<BulkSource> source) {
+  const auto waiter = std::make_shared<Waiter<BulkResult>>();
+  const auto call = client.Upload(std::move(header), std::move(source), [waiter](BulkResult r) { waiter->Set(std::move(r)); });
+  return waiter->Wait();
+}
+
+BulkResult DownloadAndWait(BulkClient& client, DownloadRequest request, std::shared_ptr<BulkSink> sink) {
+  const auto waiter = std::make_shared<Waiter<BulkResult>>();
+  const auto call = client.Download(std::move(request), std::move(sink), [waiter](BulkResult r) { waiter->Set(std::move(r)); });
+  return waiter->Wait();
+}
+
+absl::StatusOr<std::vector<Sha256>> MissingBlobsAndWait(BulkClient& client, std::vector<Sha256> blobs) {
+  const auto waiter = std::make_shared<Waiter<absl::StatusOr<std::vector<Sha256>>>>();
+  client.MissingBlobs(std::move(blobs),
+                      [waiter](absl::StatusOr<std::vector<Sha256>> answer) { waiter->Set(std::move(answer)); });
+  return waiter->Wait();
+}
+
+}  // namespace atl

@@ -1,0 +1,48 @@
+// Frames as gRPC buffers, without a copy of the payload either way. Used by bulk_client.cc and bulk_service.cc only.
+#ifndef ATOLL_COMMON_RPC_BULK_FRAMES_H_
+#define ATOLL_COMMON_RPC_BULK_FRAMES_H_
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "common/rpc/bulk.h"
+#include "common/rpc/token_bucket.h"
+#include "common/wire/frame.h"
+
+namespace atl {
+
+grpc::ByteBuffer BufferOf(const std::string& message);
+grpc::ByteBuffer HeaderFrame(const std::string& header);
+// A payload frame; the buffer holds `payload.owner` until the transport is done with it. Computes the CRC.
+grpc::ByteBuffer PayloadFrame(uint64_t offset, bool last, const BulkBytes& payload);
+
+struct ReceivedFrame {
+  FrameView view;                     // borrows from `owner`
+  std::shared_ptr<const void> owner;
+  BulkBytes Payload() const { return {view.payload, owner}; }
+};
+absl::StatusOr<ReceivedFrame> ReadFrame(const grpc::ByteBuffer& buffer);
+// The header of a first frame. An empty message is an empty header, as protobuf leaves empty fields out.
+absl::StatusOr<std::string> ReadHeaderFrame(const grpc::ByteBuffer& buffer);
+
+// A token bucket shared by the transfers of one sender. Thread-safe.
+class SharedBucket {
+ public:
+  SharedBucket(uint64_t rate_bytes_per_second, const Clock& clock);
+  // Zero: may go now. Otherwise nothing was taken; ask again after that long.
+  Duration Take(uint64_t bytes) ATOLL_EXCLUDES(mutex_);
+
+ private:
+  const Clock& clock_;
+  Mutex mutex_;
+  TokenBucket bucket_ ATOLL_GUARDED_BY(mutex_);
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_RPC_BULK_FRAMES_H_

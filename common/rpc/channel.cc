@@ -1,0 +1,78 @@
+#include "common/rpc/channel.h"
+
+#include <grpcpp/create_channel.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "common/plan/limits.h"
+
+namespace atl {
+namespace {
+
+int Milli(Duration d) { return static_cast<int>(std::min<int64_t>(d.ns / 1'000'000, INT32_MAX)); }
+
+grpc::ChannelArguments Arguments(const ChannelOptions& options) {
+  grpc::ChannelArguments args;
+  // One pool for each channel: channels to the same address do not share a socket.
+  args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, Milli(options.keepalive_interval));
+  args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milli(options.keepalive_timeout));
+  args.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
+  args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
+  // An address of ours is a host and a port; a proxy of the environment must not come between.
+  args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  args.SetMaxReceiveMessageSize(static_cast<int>(limits::kMessageBytes));
+  args.SetMaxSendMessageSize(static_cast<int>(limits::kMessageBytes));
+  return args;
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ChannelOptions& options, const ChannelSecurity& security,
+                                                           const grpc::ChannelArguments& args) {
+  if (security.loopback_only() && !IsLoopback(options.address)) {
+    return absl::InvalidArgumentError(absl::StrCat("'", options.address, "' is not a loopback address, and without certificates "
+                                                   "only loopback is allowed: use 127.0.0.1:PORT"));
+  }
+  return grpc::CreateCustomChannel(options.address, security.credentials(), args);
+}
+
+}  // namespace
+
+ChannelSecurity ChannelSecurity::PlaintextLoopback() {
+  ChannelSecurity security;
+  security.credentials_ = grpc::InsecureChannelCredentials();
+  return security;
+}
+
+bool IsLoopback(const std::string& address) {
+  if (address.rfind("unix:", 0) == 0) return true;
+  const size_t colon = address.rfind(':');
+  if (colon == std::string::npos) return false;
+  const std::string host = address.substr(0, colon);
+  if (host == "localhost" || host == "[::1]") return true;
+  // 127.a.b.c with digits only, so that "127.example.org" is not taken for an address.
+  return host.rfind("127.", 0) == 0 && host.find_first_not_of("0123456789.") == std::string::npos;
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeControlChannel(const ChannelOptions& options,
+                                                                  const ChannelSecurity& security) {
+  return MakeChannel(options, security, Arguments(options));
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeBulkChannel(const ChannelOptions& options,
+                                                               const ChannelSecurity& security) {
+  grpc::ChannelArguments args = Arguments(options);
+  args.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 1);
+  return MakeChannel(options, security, args);
+}
+
+void SetDeadline(grpc::ClientContext& context) { SetDeadline(context, limits::kControlDeadline); }
+
+void SetDeadline(grpc::ClientContext& context, Duration limit) {
+  context.set_deadline(gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(limit.ns, GPR_TIMESPAN)));
+}
+
+}  // namespace atl

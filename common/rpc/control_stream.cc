@@ -1,0 +1,368 @@
+#include "common/rpc/control_stream.h"
+
+#include <atomic>
+#include <deque>
+#include <optional>
+
+#include "atoll/v1/worker.grpc.pb.h"
+#include "common/plan/limits.h"
+#include "common/rpc/handler_gate.h"
+#include "common/rpc/rpc_status.h"
+#include "common/wire/control_messages.h"
+
+namespace atl {
+namespace {
+
+absl::Status ClosedError() { return absl::FailedPreconditionError("the control stream is closed"); }
+absl::Status FullError() {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the peer of a control stream left ", limits::kOutboxMessages, " messages unread"));
+}
+
+// ---- the worker's end -----------------------------------------------------------------------------------------------
+
+// One call. Keeps itself alive from Begin to OnDone. A hold keeps the call open for operations that begin outside of its
+// reactions; it is given up once nothing more will be begun.
+class WorkerCall final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage>,
+                         public std::enable_shared_from_this<WorkerCall> {
+ public:
+  explicit WorkerCall(std::shared_ptr<grpc::Channel> channel)
+      : channel_(std::move(channel)), stub_(v1::WorkerService::NewStub(channel_)) {}
+
+  void Begin(StreamHandlers<CoordinatorMessage> handlers) {
+    gate_.Set(std::move(handlers));
+    MutexLock lock(mutex_);
+    if (begun_) return;
+    begun_ = true;
+    self_ = shared_from_this();
+    stub_->async()->Control(&context_, this);
+    AddHold();
+    if (cancelled_) context_.TryCancel();
+    StartCall();
+    ReadIfDue();
+    WriteIfDue();
+  }
+
+  absl::Status Send(WorkerMessage message) {
+    MutexLock lock(mutex_);
+    if (ended_ || closing_ || cancelled_) return ClosedError();
+    if (outbox_.size() >= limits::kOutboxMessages) {
+      CancelLocked(FullError());
+      return FullError();
+    }
+    outbox_.push_back(WorkerMessageToProto(message));
+    WriteIfDue();
+    return absl::OkStatus();
+  }
+  void Close() {
+    MutexLock lock(mutex_);
+    closing_ = true;
+    WriteIfDue();
+  }
+  void Cancel(absl::Status why) {
+    MutexLock lock(mutex_);
+    CancelLocked(std::move(why));
+  }
+  void SetPaused(bool paused) {
+    MutexLock lock(mutex_);
+    paused_ = paused;
+    ReadIfDue();
+  }
+  HandlerGate<CoordinatorMessage>& gate() { return gate_; }
+
+  void OnReadDone(bool ok) override {
+    if (ok && !Deliver()) ok = false;
+    MutexLock lock(mutex_);
+    reading_ = false;
+    if (ok) ReadIfDue(); else EndLocked();
+  }
+  void OnWriteDone(bool ok) override {
+    MutexLock lock(mutex_);
+    writing_ = false;
+    if (!outbox_.empty()) outbox_.pop_front();
+    // A failed write means that the stream is over; the read in progress will say so.
+    if (!ok && !reading_) EndLocked();
+    if (ok) WriteIfDue();
+  }
+  void OnDone(const grpc::Status& status) override {
+    std::shared_ptr<WorkerCall> self;
+    std::optional<absl::Status> local;
+    {
+      MutexLock lock(mutex_);
+      ended_ = true;
+      self.swap(self_);
+      local = local_status_;
+    }
+    gate_.Closed(local ? *local : FromGrpc(status));
+  }
+
+ private:
+  // False when what came is no valid message: the stream is then cut.
+  bool Deliver() {
+    absl::StatusOr<CoordinatorMessage> message = CoordinatorMessageFromProto(in_);
+    if (message.ok()) {
+      gate_.Message(*std::move(message));
+      return true;
+    }
+    Cancel(Annotate(message.status(), "the coordinator sent an invalid message"));
+    return false;
+  }
+  void ReadIfDue() ATOLL_REQUIRES(mutex_) {
+    if (!begun_ || reading_ || paused_ || ended_) return;
+    reading_ = true;
+    StartRead(&in_);
+  }
+  void WriteIfDue() ATOLL_REQUIRES(mutex_) {
+    if (!begun_ || writing_ || ended_) return;
+    if (!outbox_.empty()) {
+      writing_ = true;
+      StartWrite(&outbox_.front());
+    } else if (closing_ && !half_closed_) {
+      half_closed_ = true;
+      StartWritesDone();
+      // Reading goes on to the end even if paused: nothing else would notice it.
+      paused_ = false;
+      ReadIfDue();
+    }
+  }
+  void CancelLocked(absl::Status why) ATOLL_REQUIRES(mutex_) {
+    if (!local_status_) local_status_ = std::move(why);
+    cancelled_ = true;
+    if (!begun_) return;
+    context_.TryCancel();
+    if (!reading_) EndLocked();
+  }
+  void EndLocked() ATOLL_REQUIRES(mutex_) {
+    if (ended_) return;
+    ended_ = true;
+    RemoveHold();
+  }
+
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::unique_ptr<v1::WorkerService::Stub> stub_;
+  grpc::ClientContext context_;
+  HandlerGate<CoordinatorMessage> gate_;
+  v1::CoordinatorMessage in_;
+  Mutex mutex_;
+  std::deque<v1::WorkerMessage> outbox_ ATOLL_GUARDED_BY(mutex_);  // the first one is being written while writing_
+  bool begun_ ATOLL_GUARDED_BY(mutex_) = false;
+  bool reading_ ATOLL_GUARDED_BY(mutex_) = false;
+  bool writing_ ATOLL_GUARDED_BY(mutex_) = false;
+  bool paused_ ATOLL_GUARDED_BY(mutex_) = false;
+  bool closing_ ATOLL_GUARDED_BY(mutex_) = false;
+  bool half_closed_ ATOLL_GUARDED_BY(mutex_) = false;
+  bool cancelled_ ATOLL_GUARDED_BY(mutex_) = false;
+  bool ended_ ATOLL_GUARDED_BY(mutex_) = false;  // nothing more will be begun
+  std::optional<absl::Status> local_status_ ATOLL_GUARDED_BY(mutex_);
+  std::shared_ptr<WorkerCall> self_ ATOLL_GUARDED_BY(mutex_);
+};
+
+class GrpcWorkerEnd final : public WorkerEnd {
+ public:
+  explicit GrpcWorkerEnd(std::shared_ptr<grpc::Channel> channel) : call_(std::make_shared<WorkerCall>(std::move(channel))) {}
+  ~GrpcWorkerEnd() override {
+    call_->gate().Detach();
+    if (!closed_) call_->Cancel(absl::CancelledError("the control stream was dropped"));
+  }
+  void Start(StreamHandlers<CoordinatorMessage> handlers) override { call_->Begin(std::move(handlers)); }
+  absl::Status Send(WorkerMessage message) override { return call_->Send(std::move(message)); }
+  void Close(absl::Status) override {
+    closed_ = true;
+    call_->Close();
+  }
+  void Cancel() override { call_->Cancel(absl::CancelledError("the control stream was cancelled")); }
+  void PauseReading() override { call_->SetPaused(true); }
+  void ResumeReading() override { call_->SetPaused(false); }
+
+ private:
+  std::shared_ptr<WorkerCall> call_;
+  std::atomic<bool> closed_ = false;
+};
+
+// ---- the coordinator's end ------------------------------------------------------------------------------------------
+
+// One call at the server. Keeps itself alive from Adopt to OnDone. After Finish nothing is begun any more.
+class CoordinatorCall final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage>,
+                              public std::enable_shared_from_this<CoordinatorCall> {
+ public:
+  explicit CoordinatorCall(grpc::CallbackServerContext* context) : context_(context) {}
+
+  void Adopt() {
+    MutexLock lock(mutex_);
+    self_ = shared_from_this();
+  }
+  void Begin(StreamHandlers<WorkerMessage> handlers) {
+    gate_.Set(std::move(handlers));
+    MutexLock lock(mutex_);
+    begun_ = true;
+    ReadIfDue();
+  }
+  absl::Status Send(CoordinatorMessage message) {
+    MutexLock lock(mutex_);
+    if (finish_ || finished_) return ClosedError();
+    if (outbox_.size() >= limits::kOutboxMessages) {
+      FinishLocked(FullError(), FullError());
+      context_->TryCancel();
+      return FullError();
+    }
+    outbox_.push_back(CoordinatorMessageToProto(message));
+    WriteIfDue();
+    return absl::OkStatus();
+  }
+  void Close(absl::Status status) {
+    MutexLock lock(mutex_);
+    if (finish_ || finished_) return;
+    finish_ = std::move(status);
+    own_end_ = absl::OkStatus();
+    WriteIfDue();
+  }
+  void Cancel(const absl::Status& why) {
+    MutexLock lock(mutex_);
+    FinishLocked(why, why);
+  }
+  void SetPaused(bool paused) {
+    MutexLock lock(mutex_);
+    paused_ = paused;
+    ReadIfDue();
+  }
+  HandlerGate<WorkerMessage>& gate() { return gate_; }
+
+  void OnReadDone(bool ok) override {
+    if (ok) Deliver();
+    MutexLock lock(mutex_);
+    reading_ = false;
+    if (ok) {
+      ReadIfDue();
+      return;
+    }
+    // Nothing more to read: the worker closed in order, or it is gone (then OnCancel has its say too).
+    read_ended_ = true;
+    if (context_->IsCancelled()) {
+      FinishLocked(absl::CancelledError("the worker is gone"), absl::CancelledError("the worker is gone"));
+    } else if (!finish_) {
+      finish_ = absl::OkStatus();
+      own_end_ = absl::OkStatus();
+      WriteIfDue();
+    }
+  }
+  void OnWriteDone(bool ok) override {
+    MutexLock lock(mutex_);
+    writing_ = false;
+    if (!outbox_.empty()) outbox_.pop_front();
+    if (!ok) FinishLocked(absl::CancelledError("the worker is gone"), absl::CancelledError("the worker is gone"));
+    WriteIfDue();
+  }
+  void OnCancel() override { Cancel(absl::CancelledError("the worker is gone")); }
+  void OnDone() override {
+    std::shared_ptr<CoordinatorCall> self;
+    absl::Status end;
+    {
+      MutexLock lock(mutex_);
+      finished_ = true;
+      self.swap(self_);
+      end = own_end_.value_or(absl::CancelledError("the worker is gone"));
+    }
+    gate_.Closed(end);
+  }
+
+ private:
+  void Deliver() {
+    absl::StatusOr<WorkerMessage> message = WorkerMessageFromProto(in_);
+    if (message.ok()) {
+      gate_.Message(*std::move(message));
+      return;
+    }
+    const absl::Status why = Annotate(message.status(), "the worker sent an invalid message");
+    MutexLock lock(mutex_);
+    FinishLocked(why, why);
+  }
+  void ReadIfDue() ATOLL_REQUIRES(mutex_) {
+    if (!begun_ || reading_ || paused_ || read_ended_ || finished_) return;
+    reading_ = true;
+    StartRead(&in_);
+  }
+  // Drops what is queued and finishes as soon as no write is in progress. The first reason stands.
+  void FinishLocked(const absl::Status& to_peer, const absl::Status& own) ATOLL_REQUIRES(mutex_) {
+    if (finished_ || abrupt_) return;
+    abrupt_ = true;
+    own_end_ = own;
+    finish_ = to_peer;
+    outbox_.resize(writing_ ? 1 : 0);
+    WriteIfDue();
+  }
+  void WriteIfDue() ATOLL_REQUIRES(mutex_) {
+    if (writing_ || finished_) return;
+    if (!outbox_.empty()) {
+      writing_ = true;
+      StartWrite(&outbox_.front());
+    } else if (finish_) {
+      finished_ = true;
+      Finish(ToGrpc(*finish_));
+    }
+  }
+
+  grpc::CallbackServerContext* const context_;
+  HandlerGate<WorkerMessage> gate_;
+  v1::WorkerMessage in_;
+  Mutex mutex_;
+  std::deque<v1::CoordinatorMessage> outbox_ ATOLL_GUARDED_BY(mutex_);  // the first one is being written while writing_
+  bool begun_ ATOLL_GUARDED_BY(mutex_) = false;
+  bool reading_ ATOLL_GUARDED_BY(mutex_) = false;
+  bool read_ended_ ATOLL_GUARDED_BY(mutex_) = false;
+  bool writing_ ATOLL_GUARDED_BY(mutex_) = false;
+  bool paused_ ATOLL_GUARDED_BY(mutex_) = false;
+  bool finished_ ATOLL_GUARDED_BY(mutex_) = false;  // Finish was called
+  bool abrupt_ ATOLL_GUARDED_BY(mutex_) = false;
+  std::optional<absl::Status> finish_ ATOLL_GUARDED_BY(mutex_);   // what the worker is told at the end
+  std::optional<absl::Status> own_end_ ATOLL_GUARDED_BY(mutex_);  // what this end's handler is told
+  std::shared_ptr<CoordinatorCall> self_ ATOLL_GUARDED_BY(mutex_);
+};
+
+class GrpcCoordinatorEnd final : public CoordinatorEnd {
+ public:
+  explicit GrpcCoordinatorEnd(std::shared_ptr<CoordinatorCall> call) : call_(std::move(call)) {}
+  ~GrpcCoordinatorEnd() override {
+    call_->gate().Detach();
+    if (!closed_) call_->Cancel(absl::CancelledError("the coordinator dropped the stream"));
+  }
+  void Start(StreamHandlers<WorkerMessage> handlers) override { call_->Begin(std::move(handlers)); }
+  absl::Status Send(CoordinatorMessage message) override { return call_->Send(std::move(message)); }
+  void Close(absl::Status status) override {
+    closed_ = true;
+    call_->Close(std::move(status));
+  }
+  void Cancel() override { call_->Cancel(absl::CancelledError("the control stream was cancelled")); }
+  void PauseReading() override { call_->SetPaused(true); }
+  void ResumeReading() override { call_->SetPaused(false); }
+
+ private:
+  std::shared_ptr<CoordinatorCall> call_;
+  std::atomic<bool> closed_ = false;
+};
+
+class ControlService final : public v1::WorkerService::CallbackService {
+ public:
+  explicit ControlService(ControlAcceptor acceptor) : acceptor_(std::move(acceptor)) {}
+  grpc::ServerBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage>* Control(
+      grpc::CallbackServerContext* context) override {
+    const auto call = std::make_shared<CoordinatorCall>(context);
+    call->Adopt();
+    acceptor_(std::make_unique<GrpcCoordinatorEnd>(call), context->peer());
+    return call.get();
+  }
+
+ private:
+  const ControlAcceptor acceptor_;
+};
+
+}  // namespace
+
+std::unique_ptr<WorkerEnd> OpenControlStream(std::shared_ptr<grpc::Channel> channel) {
+  return std::make_unique<GrpcWorkerEnd>(std::move(channel));
+}
+
+std::unique_ptr<grpc::Service> MakeControlService(ControlAcceptor acceptor) {
+  return std::make_unique<ControlService>(std::move(acceptor));
+}
+
+}  // namespace atl

@@ -1,0 +1,43 @@
+#include "common/rpc/token_bucket.h"
+
+#include <algorithm>
+
+#include "common/base/check.h"
+
+namespace atl {
+namespace {
+constexpr uint64_t kNanosPerSecond = 1'000'000'000;
+}  // namespace
+
+TokenBucket::TokenBucket(uint64_t rate_bytes_per_second, uint64_t burst_bytes, Instant now)
+    : rate_(rate_bytes_per_second), burst_(burst_bytes), available_(burst_bytes), last_(now) {}
+
+void TokenBucket::Refill(Instant now) {
+  if (now <= last_) return;
+  const auto elapsed = static_cast<unsigned __int128>((now - last_).ns);
+  last_ = now;
+  const unsigned __int128 credit = elapsed * rate_ + remainder_;
+  const unsigned __int128 bytes = credit / kNanosPerSecond;
+  remainder_ = static_cast<uint64_t>(credit % kNanosPerSecond);
+  if (bytes >= burst_ - available_) {
+    available_ = burst_;
+    remainder_ = 0;
+  } else {
+    available_ += static_cast<uint64_t>(bytes);
+  }
+}
+
+Duration TokenBucket::Take(uint64_t bytes, Instant now) {
+  if (rate_ == 0) return {};
+  ATOLL_CHECK(bytes <= burst_, "a take larger than the burst would wait for ever");
+  Refill(now);
+  if (bytes <= available_) {
+    available_ -= bytes;
+    return {};
+  }
+  const auto missing = static_cast<unsigned __int128>(bytes - available_) * kNanosPerSecond - remainder_;
+  const unsigned __int128 wait = (missing + rate_ - 1) / rate_;
+  return {static_cast<int64_t>(std::min<unsigned __int128>(wait, INT64_MAX))};
+}
+
+}  // namespace atl
