@@ -59,8 +59,8 @@ constexpr float kE2m1[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.
 constexpr float kE3m0[16] = {0,     0x1p-6f,  0x1p-5f,  0x1p-4f,  0x1p-3f,  0x1p-2f,  0x1p-1f,  1,
                              -0.0f, -0x1p-6f, -0x1p-5f, -0x1p-4f, -0x1p-3f, -0x1p-2f, -0x1p-1f, -1};
 
-// The exponent of the scale. Design section 3: OCP's floor, raised where absmax would exceed 7 scales. At most 125, so that
-// six scales are finite.
+// The exponent of the scale. Design section 3: OCP's floor, raised where absmax would exceed 7 scales. At most 125, so
+// that six scales are finite.
 int Mxfp4Exponent(float max_abs) {
   const int exponent = std::clamp(Exponent(max_abs) - 2, -127, 125);
   return exponent < 125 && max_abs * PowerOfTwo(-exponent) > 7.0f ? exponent + 1 : exponent;

@@ -24,11 +24,9 @@ uint64_t BlockedSize(uint64_t elements, uint64_t block, uint64_t full_bytes, uin
 
 uint64_t EncodedSize(CodecKind kind, uint64_t elements) {
   switch (kind) {
-    case CodecKind::kFp32:
-      return elements * 4;
+    case CodecKind::kFp32: return elements * 4;
     case CodecKind::kFp16:
-    case CodecKind::kBf16:
-      return elements * 2;
+    case CodecKind::kBf16: return elements * 2;
     case CodecKind::kInt8:
       return BlockedSize(elements, codec::kInt8Block, codec::Int8Bytes(codec::kInt8Block),
                          codec::Int8Bytes(elements % codec::kInt8Block));
@@ -44,19 +42,12 @@ void Encode(CodecKind kind, std::span<const float> in, std::span<std::byte> out)
   ATOLL_CHECK(out.size() == EncodedSize(kind, in.size()), "the output of Encode has another size than EncodedSize");
   if (in.empty()) return;
   switch (kind) {
-    case CodecKind::kFp32:
-      std::memcpy(out.data(), in.data(), out.size());
-      return;
-    case CodecKind::kFp16:
-      return codec::EncodeHalf(in, out.data());
-    case CodecKind::kBf16:
-      return codec::EncodeBfloat16(in, out.data());
-    case CodecKind::kInt8:
-      return codec::EncodeInt8(in, out.data());
-    case CodecKind::kMxfp4:
-      return codec::EncodeMxfp4(in, out.data());
-    case CodecKind::kE3m0:
-      return codec::EncodeE3m0(in, out.data());
+    case CodecKind::kFp32: std::memcpy(out.data(), in.data(), out.size()); return;
+    case CodecKind::kFp16: return codec::EncodeHalf(in, out.data());
+    case CodecKind::kBf16: return codec::EncodeBfloat16(in, out.data());
+    case CodecKind::kInt8: return codec::EncodeInt8(in, out.data());
+    case CodecKind::kMxfp4: return codec::EncodeMxfp4(in, out.data());
+    case CodecKind::kE3m0: return codec::EncodeE3m0(in, out.data());
   }
 }
 
@@ -64,19 +55,12 @@ void Decode(CodecKind kind, Bytes encoded, std::span<float> out) {
   ATOLL_CHECK(encoded.size() == EncodedSize(kind, out.size()), "the input of Decode has another size than EncodedSize");
   if (out.empty()) return;
   switch (kind) {
-    case CodecKind::kFp32:
-      std::memcpy(out.data(), encoded.data(), encoded.size());
-      return;
-    case CodecKind::kFp16:
-      return codec::DecodeHalf(encoded.data(), out);
-    case CodecKind::kBf16:
-      return codec::DecodeBfloat16(encoded.data(), out);
-    case CodecKind::kInt8:
-      return codec::DecodeInt8(encoded.data(), out);
-    case CodecKind::kMxfp4:
-      return codec::DecodeMxfp4(encoded.data(), out);
-    case CodecKind::kE3m0:
-      return codec::DecodeE3m0(encoded.data(), out);
+    case CodecKind::kFp32: std::memcpy(out.data(), encoded.data(), encoded.size()); return;
+    case CodecKind::kFp16: return codec::DecodeHalf(encoded.data(), out);
+    case CodecKind::kBf16: return codec::DecodeBfloat16(encoded.data(), out);
+    case CodecKind::kInt8: return codec::DecodeInt8(encoded.data(), out);
+    case CodecKind::kMxfp4: return codec::DecodeMxfp4(encoded.data(), out);
+    case CodecKind::kE3m0: return codec::DecodeE3m0(encoded.data(), out);
   }
 }
 
@@ -115,18 +99,12 @@ absl::Status CheckEncodedSize(CodecKind kind, uint64_t elements, uint64_t encode
 
 const char* CodecName(CodecKind kind) {
   switch (kind) {
-    case CodecKind::kFp32:
-      return "fp32";
-    case CodecKind::kFp16:
-      return "fp16";
-    case CodecKind::kBf16:
-      return "bf16";
-    case CodecKind::kInt8:
-      return "int8";
-    case CodecKind::kMxfp4:
-      return "mxfp4";
-    case CodecKind::kE3m0:
-      return "e3m0";
+    case CodecKind::kFp32: return "fp32";
+    case CodecKind::kFp16: return "fp16";
+    case CodecKind::kBf16: return "bf16";
+    case CodecKind::kInt8: return "int8";
+    case CodecKind::kMxfp4: return "mxfp4";
+    case CodecKind::kE3m0: return "e3m0";
   }
   ATOLL_CHECK(false, "a codec outside the enumeration");
 }

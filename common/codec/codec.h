@@ -1,13 +1,17 @@
 // How a span of fp32 travels: Encode, Decode and sizes known before encoding. No state, no allocation; one file per
-// family of codecs (float_codecs.cc and its SIMD form word_kernels.cc, block_codecs.cc). The byte layouts are in docs/formats/codecs.md.
+// family of codecs (float_codecs.cc and its SIMD form word_kernels.cc, block_codecs.cc). The byte layouts are in
+// docs/formats/codecs.md.
 //
 // What holds for every codec:
-//  - Decoding an element is one correctly rounded fp32 multiply of its code and its block's scale (scale 1 for the plain
+//  - Decoding an element is one correctly rounded fp32 multiply of its code and its block's scale (scale 1 for the
+//  plain
 //    formats), so scalar, SIMD and CUDA forms give the same bits.
-//  - Encoding rounds to nearest, ties to even. A finite value beyond the format's range becomes the largest finite value of
+//  - Encoding rounds to nearest, ties to even. A finite value beyond the format's range becomes the largest finite
+//  value of
 //    its sign (error memory keeps the rest). NaN decodes to NaN. Infinity stays infinity in fp32, fp16 and bf16; in the
 //    block formats one non-finite element makes its whole block NaN. So a decoded check finds what was not finite.
-//  - Encoding is a function of the values of a block alone: encoding in pieces that begin at multiples of kCodecBlock gives
+//  - Encoding is a function of the values of a block alone: encoding in pieces that begin at multiples of kCodecBlock
+//  gives
 //    the same bytes as encoding at once.
 // Thread rule: pure functions, safe everywhere.
 #ifndef ATOLL_COMMON_CODEC_CODEC_H_
@@ -35,8 +39,8 @@ void Encode(CodecKind codec, std::span<const float> in, std::span<std::byte> out
 // Requires encoded.size() == EncodedSize(codec, out.size()). Every bit pattern decodes to something (perhaps NaN).
 void Decode(CodecKind codec, Bytes encoded, std::span<float> out);
 
-// Decodes elements [begin, begin + out.size()) of a longer encoding. Requires begin % kCodecBlock == 0, and out.size() a
-// multiple of kCodecBlock unless the range reaches the end of the encoding.
+// Decodes elements [begin, begin + out.size()) of a longer encoding. Requires begin % kCodecBlock == 0, and out.size()
+// a multiple of kCodecBlock unless the range reaches the end of the encoding.
 void DecodeRange(CodecKind codec, Bytes encoded, uint64_t begin, std::span<float> out);
 
 // The bytes of elements [begin, begin + elements) of an encoding (begin % kCodecBlock == 0); first byte and count.

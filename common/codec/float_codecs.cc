@@ -9,8 +9,8 @@ namespace {
 
 constexpr uint32_t kMagnitude = 0x7fffffffu;
 constexpr uint32_t kInfinity = 0x7f800000u;
-constexpr uint32_t kHalfOverflow = 0x477ff000u;   // 65520: from here on rounding would reach infinity
-constexpr uint32_t kHalfSmallest = 0x38800000u;   // 2^-14: the smallest normal fp16
+constexpr uint32_t kHalfOverflow = 0x477ff000u;  // 65520: from here on rounding would reach infinity
+constexpr uint32_t kHalfSmallest = 0x38800000u;  // 2^-14: the smallest normal fp16
 
 }  // namespace
 

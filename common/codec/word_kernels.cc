@@ -3,9 +3,11 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "common/codec/word_kernels.cc"
+// The kernels must come after it.
+// clang-format off
 #include "hwy/foreach_target.h"  // includes this file once more for each target
-
 #include "common/codec/word_kernels-inl.h"
+// clang-format on
 
 #if HWY_ONCE
 namespace atl::codec {

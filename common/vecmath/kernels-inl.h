@@ -1,5 +1,6 @@
-// The SIMD forms, compiled once for each instruction set by vecmath.cc. Multiplication and addition are separate Highway
-// operations and the build forbids contraction, so every target rounds like scalar.cc. Tails go through the reference.
+// The SIMD forms, compiled once for each instruction set by vecmath.cc. Multiplication and addition are separate
+// Highway operations and the build forbids contraction, so every target rounds like scalar.cc. Tails go through the
+// reference.
 #if defined(ATOLL_COMMON_VECMATH_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATOLL_COMMON_VECMATH_KERNELS_INL_H_
 #undef ATOLL_COMMON_VECMATH_KERNELS_INL_H_
@@ -127,7 +128,8 @@ inline void ProductLanes(const float* a, const float* b, size_t n, std::array<do
     hn::StoreU(sum0, d, &lanes[lane]);
     hn::StoreU(sum1, d, &lanes[lane + width]);
   }
-  for (size_t i = n - n % kLanes; i < n; ++i) lanes[i % kLanes] += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+  for (size_t i = n - n % kLanes; i < n; ++i)
+    lanes[i % kLanes] += static_cast<double>(a[i]) * static_cast<double>(b[i]);
 }
 
 inline uint32_t LargestMagnitudeBits(std::span<const float> x) {

@@ -3,9 +3,11 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "common/vecmath/vecmath.cc"
+// The kernels must come after it.
+// clang-format off
 #include "hwy/foreach_target.h"  // includes this file once more for each target
-
 #include "common/vecmath/kernels-inl.h"
+// clang-format on
 
 #if HWY_ONCE
 #include "common/base/check.h"
@@ -75,9 +77,7 @@ std::span<const float> BlockAt(std::span<const float> x, size_t at) {
 }
 }  // namespace
 
-double SumSquares(std::span<const float> x) {
-  return Dot(x, x);
-}
+double SumSquares(std::span<const float> x) { return Dot(x, x); }
 
 double Dot(std::span<const float> a, std::span<const float> b) {
   ATOLL_CHECK(a.size() == b.size(), "spans of one kernel differ in length");
@@ -95,7 +95,8 @@ bool AllFinite(std::span<const float> x) {
 
 float MaxAbs(std::span<const float> x) {
   float largest = 0;
-  for (size_t at = 0; at < x.size(); at += kSumBlock) largest = std::max(largest, BlockStatistics(BlockAt(x, at)).max_abs);
+  for (size_t at = 0; at < x.size(); at += kSumBlock)
+    largest = std::max(largest, BlockStatistics(BlockAt(x, at)).max_abs);
   return largest;
 }
 

@@ -1,10 +1,11 @@
 // Kernels over fp32 spans for aggregation and synchronisation. Each elementwise kernel does, per element, exactly the
-// operations written beside it, each rounded to fp32 on its own: no FMA, no flush to zero, no libm. So the scalar reference
-// (namespace vecmath::scalar) and the run-time dispatched SIMD forms give the same bits on every CPU.
+// operations written beside it, each rounded to fp32 on its own: no FMA, no flush to zero, no libm. So the scalar
+// reference (namespace vecmath::scalar) and the run-time dispatched SIMD forms give the same bits on every CPU.
 //
-// Reductions have a fixed shape: inside a block of kSumBlock elements, element i goes to lane i % 16 in fp64, and the lanes
-// are added as a tree; blocks are then added in block order. Squares and products of two fp32 are exact in fp64.
-// Spans of one call have equal sizes and do not overlap unless they are the same argument. Pure functions, safe everywhere.
+// Reductions have a fixed shape: inside a block of kSumBlock elements, element i goes to lane i % 16 in fp64, and the
+// lanes are added as a tree; blocks are then added in block order. Squares and products of two fp32 are exact in fp64.
+// Spans of one call have equal sizes and do not overlap unless they are the same argument. Pure functions, safe
+// everywhere.
 #ifndef ATOLL_COMMON_VECMATH_VECMATH_H_
 #define ATOLL_COMMON_VECMATH_VECMATH_H_
 
@@ -32,9 +33,9 @@ void Merge(double mix, std::span<const float> outer, std::span<float> local);
 // local[i] = local[i] + (to[i] - from[i])
 void AddDifference(std::span<const float> from, std::span<const float> to, std::span<float> local);
 
-// The outer step's direction. kNesterov: buf = mu*buf + g; u = -lr*(g + mu*buf). kMomentum: buf = mu*buf + g; u = -lr*buf.
-// kSgd: u = -lr*g, momentum is left alone (and may be empty). Overwrites g with u. (DiLoCo 2311.08105, algorithm 1 line 14,
-// in PyTorch's form.)
+// The outer step's direction. kNesterov: buf = mu*buf + g; u = -lr*(g + mu*buf). kMomentum: buf = mu*buf + g; u =
+// -lr*buf. kSgd: u = -lr*g, momentum is left alone (and may be empty). Overwrites g with u. (DiLoCo 2311.08105,
+// algorithm 1 line 14, in PyTorch's form.)
 struct OuterCoefficients {
   OuterKind kind = OuterKind::kNesterov;
   float learning_rate = 0;

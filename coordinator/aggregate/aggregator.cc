@@ -37,8 +37,8 @@ absl::Status CheckInputs(std::span<const RoundInput> sorted, size_t elements) {
   if (sorted.empty()) return absl::InvalidArgumentError("a round without contributions cannot be closed; extend it");
   for (size_t i = 0; i < sorted.size(); ++i) {
     if (i > 0 && sorted[i].worker == sorted[i - 1].worker) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("worker ", sorted[i].worker.value, " has two contributions in one round; keep the accepted one"));
+      return absl::InvalidArgumentError(absl::StrCat("worker ", sorted[i].worker.value,
+                                                     " has two contributions in one round; keep the accepted one"));
     }
     const absl::Status size = CheckEncodedSize(sorted[i].codec, elements, sorted[i].encoded.size());
     if (!size.ok()) return Annotate(size, absl::StrCat("contribution of worker ", sorted[i].worker.value));
@@ -62,15 +62,13 @@ absl::Status CheckRange(std::span<const ContributionScreen> screens, std::span<c
   const double h = outer.learning_rate * direction + state.residual;
   // A codec may round a value up by a third (e3m0), so the residual stays below 2 h.
   if (std::max({buffer, direction, 2 * h, state.public_copy + 2 * h}) < kLargest) return absl::OkStatus();
-  return absl::OutOfRangeError(
-      absl::StrCat("the outer step could overflow fp32: the merged pseudo-gradient reaches ", g,
-                   "; drop the largest contribution and close again"));
+  return absl::OutOfRangeError(absl::StrCat("the outer step could overflow fp32: the merged pseudo-gradient reaches ",
+                                            g, "; drop the largest contribution and close again"));
 }
 
 vecmath::OuterCoefficients Coefficients(const OuterParameters& p) {
-  return {.kind = p.kind,
-          .learning_rate = static_cast<float>(p.learning_rate),
-          .momentum = static_cast<float>(p.momentum)};
+  return {
+      .kind = p.kind, .learning_rate = static_cast<float>(p.learning_rate), .momentum = static_cast<float>(p.momentum)};
 }
 
 std::vector<RoundInput> SortedByWorker(std::span<const RoundInput> inputs) {
@@ -183,8 +181,8 @@ absl::StatusOr<RoundResult> Aggregator::CloseRound(FragmentIndex fragment, Versi
   Fragment& held = At(fragment);
   const size_t elements = held.public_copy.size();
   if (held.version != version) {
-    return absl::FailedPreconditionError(absl::StrCat("fragment ", fragment.value, " is at version ", held.version.value,
-                                                      ", so the round of version ", version.value,
+    return absl::FailedPreconditionError(absl::StrCat("fragment ", fragment.value, " is at version ",
+                                                      held.version.value, ", so the round of version ", version.value,
                                                       " cannot be closed; replay or drop it"));
   }
   const std::vector<RoundInput> sorted = SortedByWorker(inputs);

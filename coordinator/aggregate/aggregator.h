@@ -1,12 +1,12 @@
-// Contributions -> merged pseudo-gradient -> outer step -> encoded update, in one pass over a fragment (design section 4,
-// "Aggregation in one pass"; method in section 3, "Outer step"; DiLoCo 2311.08105 algorithm 1).
+// Contributions -> merged pseudo-gradient -> outer step -> encoded update, in one pass over a fragment (design section
+// 4, "Aggregation in one pass"; method in section 3, "Outer step"; DiLoCo 2311.08105 algorithm 1).
 //
 // An Aggregator owns, for each fragment of one job, the public copy, the momentum and the download residual (12 bytes a
 // parameter) and the version. There is no other theta: the virtual master is public + residual.
 //
-// What holds: the result is a function of the set of contributions and of the state, not of arrival order, thread count or
-// CPU type; nothing changes unless CloseRound commits. Thread rule: calls for one fragment must not overlap; different
-// fragments may be closed at the same time. Knows no clock, file, socket or log.
+// What holds: the result is a function of the set of contributions and of the state, not of arrival order, thread count
+// or CPU type; nothing changes unless CloseRound commits. Thread rule: calls for one fragment must not overlap;
+// different fragments may be closed at the same time. Knows no clock, file, socket or log.
 #ifndef ATOLL_COORDINATOR_AGGREGATE_AGGREGATOR_H_
 #define ATOLL_COORDINATOR_AGGREGATE_AGGREGATOR_H_
 
@@ -55,8 +55,8 @@ struct ContributionReport {
 };
 
 struct RoundResult {
-  bool committed = false;  // false: a contribution was not finite; nothing was changed, and only `contributions` (finite,
-                           // norm) and `non_finite` are filled. Close again without them.
+  bool committed = false;  // false: a contribution was not finite; nothing was changed, and only `contributions`
+                           // (finite, norm) and `non_finite` are filled. Close again without them.
   std::vector<WorkerId> non_finite;
   std::vector<ContributionReport> contributions;
   Version reached;                // the version now held
@@ -76,9 +76,9 @@ struct ContributionScreen {
 // InvalidArgument when `encoded` has another size than `elements` elements of `codec`.
 absl::StatusOr<ContributionScreen> ScreenContribution(CodecKind codec, Bytes encoded, uint64_t elements);
 
-// Normalised weights in double, in the order of `inputs`: uniform (steps / H, at most 1), tokens, tokens^2 / steps. Without
-// steps a contribution weighs nothing; where nobody has any weight (a closing round right after a sync) all weigh the same.
-// Requires inner_steps >= 1. Empty for no inputs.
+// Normalised weights in double, in the order of `inputs`: uniform (steps / H, at most 1), tokens, tokens^2 / steps.
+// Without steps a contribution weighs nothing; where nobody has any weight (a closing round right after a sync) all
+// weigh the same. Requires inner_steps >= 1. Empty for no inputs.
 std::vector<double> RoundWeights(WeightRule rule, uint32_t inner_steps, std::span<const RoundInput> inputs);
 
 // A view of a fragment's state, valid until the next CloseRound or Restore of that fragment.
@@ -89,7 +89,8 @@ struct FragmentStateView {
 
 class Aggregator {
  public:
-  // Every fragment at version 0 with zero parameters; give it its state with Restore. Memory: 12 bytes x layout.elements.
+  // Every fragment at version 0 with zero parameters; give it its state with Restore. Memory: 12 bytes x
+  // layout.elements.
   explicit Aggregator(const ModelLayout& layout);
   ~Aggregator();
   Aggregator(Aggregator&&) noexcept;
@@ -103,8 +104,8 @@ class Aggregator {
   // Uses up to `threads` threads of its own for the duration of the call. Memory: the update, 16 KiB x (inputs + 2) a
   // thread, 24 bytes x inputs x blocks of 4,096 elements.
   // InvalidArgument: no inputs, duplicate worker, wrong encoded size, unusable outer parameters.
-  // FailedPrecondition: the fragment is not at `version`. OutOfRange: the step could overflow fp32. On any error, and when
-  // a contribution is not finite (see RoundResult::committed), the state is unchanged to the bit.
+  // FailedPrecondition: the fragment is not at `version`. OutOfRange: the step could overflow fp32. On any error, and
+  // when a contribution is not finite (see RoundResult::committed), the state is unchanged to the bit.
   absl::StatusOr<RoundResult> CloseRound(FragmentIndex fragment, Version version, std::span<const RoundInput> inputs,
                                          const OuterParameters& parameters, unsigned threads = 1);
 

@@ -12,7 +12,8 @@ namespace atl::aggregate {
 namespace {
 
 constexpr size_t kBlock = kCodecBlock;
-static_assert(kBlock == vecmath::kSumBlock, "one block of the pass is one block of a sum and whole blocks of every codec");
+static_assert(kBlock == vecmath::kSumBlock,
+              "one block of the pass is one block of a sum and whole blocks of every codec");
 
 size_t BlockCount(size_t elements) { return (elements + kBlock - 1) / kBlock; }
 

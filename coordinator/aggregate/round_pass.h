@@ -1,6 +1,6 @@
-// The two walks over a fragment that close a round. Private to this room. Both go block by block, so what they give does not
-// depend on how blocks are spread over threads: elements are independent, and sums are kept for each block and added in
-// block order afterwards.
+// The two walks over a fragment that close a round. Private to this room. Both go block by block, so what they give
+// does not depend on how blocks are spread over threads: elements are independent, and sums are kept for each block and
+// added in block order afterwards.
 #ifndef ATOLL_COORDINATOR_AGGREGATE_ROUND_PASS_H_
 #define ATOLL_COORDINATOR_AGGREGATE_ROUND_PASS_H_
 
@@ -21,15 +21,15 @@ struct MergeJob {
   std::span<const float> weights;      // of inputs
   vecmath::OuterCoefficients outer;
   CodecKind download_codec = CodecKind::kFp32;
-  bool feedback = true;                // else the residual is neither read nor written
+  bool feedback = true;  // else the residual is neither read nor written
   std::span<float> public_copy, momentum, residual;
-  std::span<std::byte> update;         // EncodedSize(download_codec, public_copy.size())
+  std::span<std::byte> update;  // EncodedSize(download_codec, public_copy.size())
   unsigned threads = 1;
 };
 
 struct MergeSums {
   double merged_squares = 0, step_squares = 0;
-  std::vector<double> dots;  // of each input with the merged pseudo-gradient
+  std::vector<double> dots;                                  // of each input with the merged pseudo-gradient
   float public_max = 0, momentum_max = 0, residual_max = 0;  // largest magnitudes afterwards
 };
 

@@ -11,12 +11,9 @@ double RawWeight(WeightRule rule, uint32_t inner_steps, const RoundInput& input)
   const double tokens = static_cast<double>(input.tokens);
   const double steps = static_cast<double>(input.steps);
   switch (rule) {
-    case WeightRule::kUniform:
-      return std::min(1.0, steps / inner_steps);
-    case WeightRule::kTokens:
-      return tokens;
-    case WeightRule::kTokensSquaredOverSteps:
-      return tokens * tokens / steps;
+    case WeightRule::kUniform: return std::min(1.0, steps / inner_steps);
+    case WeightRule::kTokens: return tokens;
+    case WeightRule::kTokensSquaredOverSteps: return tokens * tokens / steps;
   }
   ATOLL_CHECK(false, "a weight rule outside the enumeration");
 }

@@ -47,7 +47,9 @@ class SoloIsland final : public Island {
  public:
   uint32_t rank() const override { return 0; }
   uint32_t world() const override { return 1; }
-  absl::Status AllReduceMean(std::span<float> /*values*/, void* /*compute_stream*/) override { return absl::OkStatus(); }
+  absl::Status AllReduceMean(std::span<float> /*values*/, void* /*compute_stream*/) override {
+    return absl::OkStatus();
+  }
   absl::Status Broadcast(std::span<float> /*values*/, void* /*compute_stream*/) override { return absl::OkStatus(); }
 };
 

@@ -1,5 +1,5 @@
-// Where the parameter arena lives, and how synchronisation sees a fragment of it from the host. Two forms: the CPU, where a
-// window is the memory itself, and CUDA through the plugin's table (gpu_plugin.h), where it is a pinned copy.
+// Where the parameter arena lives, and how synchronisation sees a fragment of it from the host. Two forms: the CPU,
+// where a window is the memory itself, and CUDA through the plugin's table (gpu_plugin.h), where it is a pinned copy.
 // No LibTorch here: the arena's owner passes pointers and its compute stream.
 #ifndef ATOLL_WORKER_DEVICE_DEVICE_H_
 #define ATOLL_WORKER_DEVICE_DEVICE_H_
@@ -27,11 +27,11 @@ struct DeviceInfo {
 class HostWindow {
  public:
   virtual ~HostWindow() = default;
-  // Begins to read the range as it is after all work enqueued so far on `compute_stream` (a cudaStream_t, ignored by the
-  // CPU). host() must not be looked at until Wait returns.
+  // Begins to read the range as it is after all work enqueued so far on `compute_stream` (a cudaStream_t, ignored by
+  // the CPU). host() must not be looked at until Wait returns.
   virtual absl::Status Snapshot(void* compute_stream) = 0;
-  // Begins to write host() to the range; work enqueued on `compute_stream` afterwards sees it. host() must not be changed
-  // until Wait returns.
+  // Begins to write host() to the range; work enqueued on `compute_stream` afterwards sees it. host() must not be
+  // changed until Wait returns.
   virtual absl::Status WriteBack(void* compute_stream) = 0;
   // Blocks until the last Snapshot or WriteBack is done; immediately when there is none. Internal on a device failure.
   virtual absl::Status Wait() = 0;
@@ -48,8 +48,8 @@ class Device {
   virtual ~Device() = default;
   virtual const DeviceInfo& info() const = 0;
   virtual absl::StatusOr<uint64_t> FreeMemoryBytes() = 0;
-  // A window on `range`, which is memory of this device (not to be read through the span unless the device is a CPU) and
-  // outlives the window. ResourceExhausted when no pinned memory of that size can be had.
+  // A window on `range`, which is memory of this device (not to be read through the span unless the device is a CPU)
+  // and outlives the window. ResourceExhausted when no pinned memory of that size can be had.
   virtual absl::StatusOr<std::unique_ptr<HostWindow>> OpenWindow(std::span<float> range) = 0;
 };
 

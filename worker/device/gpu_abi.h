@@ -2,8 +2,8 @@
  * atoll_gpu_open; no C++ type, exception, allocator, logger or message crosses. Valid C and CUDA C++17.
  *
  * Calls return 0 for success and a negative number for failure, with a sentence from last_error. All functions may be
- * called from any thread; one context's calls must not overlap unless said otherwise. `compute_stream` is a cudaStream_t as
- * a plain pointer: the stream on which the caller's LibTorch work runs (null is the default stream). */
+ * called from any thread; one context's calls must not overlap unless said otherwise. `compute_stream` is a
+ * cudaStream_t as a plain pointer: the stream on which the caller's LibTorch work runs (null is the default stream). */
 #ifndef ATOLL_WORKER_DEVICE_GPU_ABI_H_
 #define ATOLL_WORKER_DEVICE_GPU_ABI_H_
 

@@ -95,9 +95,9 @@ class GpuDevice final : public Device {
   absl::StatusOr<std::unique_ptr<HostWindow>> OpenWindow(std::span<float> range) override {
     void* pinned = nullptr;
     if (table_.pinned_allocate(context_, range.size_bytes(), &pinned) != 0) {
-      return absl::ResourceExhaustedError(absl::StrCat("no ", range.size_bytes(),
-                                                       " bytes of pinned host memory for a fragment: ", LastError(table_),
-                                                       "; use smaller fragments or free host memory"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no ", range.size_bytes(), " bytes of pinned host memory for a fragment: ", LastError(table_),
+                       "; use smaller fragments or free host memory"));
     }
     return std::unique_ptr<HostWindow>(
         std::make_unique<GpuWindow>(table_, context_, range, static_cast<float*>(pinned)));

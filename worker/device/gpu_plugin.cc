@@ -46,7 +46,8 @@ GpuPlugin OpenGpuPlugin(const std::string& path) {
   if (library == nullptr) return Without(absl::StrCat("no GPU plugin: ", LoaderError("dlopen failed")));
   void* const symbol = dlsym(library, ATOLL_GPU_OPEN_SYMBOL);
   if (symbol == nullptr) {
-    return Without(absl::StrCat(path, " is not a GPU plugin: ", LoaderError("it does not export " ATOLL_GPU_OPEN_SYMBOL)));
+    return Without(
+        absl::StrCat(path, " is not a GPU plugin: ", LoaderError("it does not export " ATOLL_GPU_OPEN_SYMBOL)));
   }
   const atoll_gpu_table* const table = reinterpret_cast<atoll_gpu_open_function>(symbol)(ATOLL_GPU_ABI_REVISION);
   if (table == nullptr || table->revision != ATOLL_GPU_ABI_REVISION || table->table_bytes < sizeof(atoll_gpu_table)) {

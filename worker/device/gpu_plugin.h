@@ -1,5 +1,5 @@
-// Loads the CUDA plugin, once, before anything looks for CUDA: OpenGpuPlugin is the first thing in main (a later call finds
-// LibTorch's hooks already cached). The program runs without it: the reason is a sentence for the start-up line.
+// Loads the CUDA plugin, once, before anything looks for CUDA: OpenGpuPlugin is the first thing in main (a later call
+// finds LibTorch's hooks already cached). The program runs without it: the reason is a sentence for the start-up line.
 #ifndef ATOLL_WORKER_DEVICE_GPU_PLUGIN_H_
 #define ATOLL_WORKER_DEVICE_GPU_PLUGIN_H_
 
@@ -23,8 +23,8 @@ struct GpuPlugin {
 // The library is never closed. Call once, before any other thread or LibTorch call.
 GpuPlugin OpenGpuPlugin(const std::string& path);
 
-// The device "cpu", "cuda", "cuda:N" or "auto" (the first GPU, else the CPU). Unavailable, with the reason, when a GPU was
-// asked for by name and there is none.
+// The device "cpu", "cuda", "cuda:N" or "auto" (the first GPU, else the CPU). Unavailable, with the reason, when a GPU
+// was asked for by name and there is none.
 absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const GpuPlugin& plugin, const std::string& wanted);
 
 // A CUDA device over the plugin's table. InvalidArgument when `index` is not below the device count.

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/codec/codec.h"
-#include "common/vecmath/vecmath.h"
 
 namespace atl {
 namespace {
@@ -17,14 +16,10 @@ constexpr size_t kBlock = kCodecBlock;
 
 const char* StateName(ReplicaState state) {
   switch (state) {
-    case ReplicaState::kEmpty:
-      return "empty";
-    case ReplicaState::kReady:
-      return "ready";
-    case ReplicaState::kUnsettled:
-      return "unsettled";
-    case ReplicaState::kDeviant:
-      return "deviant";
+    case ReplicaState::kEmpty: return "empty";
+    case ReplicaState::kReady: return "ready";
+    case ReplicaState::kUnsettled: return "unsettled";
+    case ReplicaState::kDeviant: return "deviant";
   }
   ATOLL_CHECK(false, "a replica state outside the enumeration");
 }
@@ -46,8 +41,9 @@ FragmentReplica::FragmentReplica(std::span<float> outer, const ReplicaOptions& o
 
 absl::Status FragmentReplica::CheckLocal(std::span<const float> local) const {
   if (local.size() == outer_.size()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("local parameters of ", local.size(), " elements given for a fragment of ",
-                                                 outer_.size(), "; pass the fragment's own range"));
+  return absl::InvalidArgumentError(absl::StrCat("local parameters of ", local.size(),
+                                                 " elements given for a fragment of ", outer_.size(),
+                                                 "; pass the fragment's own range"));
 }
 
 absl::Status FragmentReplica::RequireState(ReplicaState wanted, const char* verb) const {
@@ -88,33 +84,43 @@ absl::StatusOr<const StoredContribution*> FragmentReplica::FormContribution(std:
     return absl::FailedPreconditionError(absl::StrCat("the contribution to version ", unresolved_->version.value,
                                                       " is unresolved, so this send is skipped"));
   }
-  const bool feedback = !residual_.empty();
+  StoredContribution formed{version_, nullptr, {}, 0};
   auto encoded = std::make_shared<std::vector<std::byte>>(EncodedSize(options_.upload_codec, outer_.size()));
-  std::vector<float> pending(feedback ? outer_.size() : 0);
-  std::array<float, kBlock> sum, decoded;
+  std::vector<float> pending(residual_.size());
   double squares = 0;
   for (size_t at = 0; at < outer_.size(); at += kBlock) {
-    const size_t count = std::min(kBlock, outer_.size() - at);
-    const std::span<float> h = std::span(sum).first(count);
-    vecmath::Subtract(outer_.subspan(at, count), local.subspan(at, count), h);
-    if (feedback) vecmath::Add(std::span(residual_).subspan(at, count), h);
-    const vecmath::BlockStats stats = vecmath::BlockStatistics(h);
+    const vecmath::BlockStats stats = EncodeBlock(local, at, *encoded, pending);
     if (!stats.finite) {
-      return absl::InvalidArgumentError(absl::StrCat("the pseudo-gradient is not finite among elements ", at, " to ",
-                                                     at + count - 1, " of the fragment; take the outer copy"));
+      return absl::InvalidArgumentError(absl::StrCat("the pseudo-gradient is not finite in the block at element ", at,
+                                                     " of the fragment; take the outer copy"));
     }
     squares += stats.sum_squares;
-    const ByteRange range = EncodedRange(options_.upload_codec, at, count);
-    const std::span<std::byte> q = std::span(*encoded).subspan(range.offset, range.bytes);
-    Encode(options_.upload_codec, h, q);
-    if (!feedback) continue;
-    Decode(options_.upload_codec, q, std::span(decoded).first(count));
-    vecmath::Subtract(h, std::span(decoded).first(count), std::span(pending).subspan(at, count));
   }
+  formed.digest = DigestOf(std::span<const std::byte>(*encoded));
+  formed.encoded = std::move(encoded);
+  formed.norm = std::sqrt(squares);
   pending_ = std::move(pending);
-  const Digest digest = DigestOf(std::span<const std::byte>(*encoded));
-  unresolved_ = StoredContribution{version_, std::move(encoded), digest, std::sqrt(squares)};
+  unresolved_ = std::move(formed);
   return &*unresolved_;
+}
+
+// h = (outer - local) + residual; q = Q(h); pending = h - D(q). Stops before encoding where h is not finite.
+vecmath::BlockStats FragmentReplica::EncodeBlock(std::span<const float> local, size_t at, std::span<std::byte> encoded,
+                                                 std::span<float> pending) const {
+  std::array<float, kBlock> sum, decoded;
+  const size_t count = std::min(kBlock, outer_.size() - at);
+  const std::span<float> h = std::span(sum).first(count);
+  vecmath::Subtract(outer_.subspan(at, count), local.subspan(at, count), h);
+  if (!residual_.empty()) vecmath::Add(std::span(residual_).subspan(at, count), h);
+  const vecmath::BlockStats stats = vecmath::BlockStatistics(h);
+  if (!stats.finite) return stats;
+  const ByteRange range = EncodedRange(options_.upload_codec, at, count);
+  const std::span<std::byte> q = encoded.subspan(range.offset, range.bytes);
+  Encode(options_.upload_codec, h, q);
+  if (residual_.empty()) return stats;
+  Decode(options_.upload_codec, q, std::span(decoded).first(count));
+  vecmath::Subtract(h, std::span(decoded).first(count), pending.subspan(at, count));
+  return stats;
 }
 
 absl::StatusOr<ApplyVerdict> FragmentReplica::ApplyUpdate(const OuterUpdate& update, Standing standing) {
@@ -153,7 +159,8 @@ absl::Status FragmentReplica::ResolveAsContributor(std::span<float> local, doubl
     return absl::FailedPreconditionError("the update was applied without this worker among its contributors");
   }
   if (!(mix >= 0 && mix <= 1)) {
-    return absl::InvalidArgumentError(absl::StrCat("the share of own parameters is ", mix, "; it must lie between 0 and 1"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the share of own parameters is ", mix, "; it must lie between 0 and 1"));
   }
   vecmath::Merge(mix, outer_, local);
   if (!residual_.empty()) vecmath::Scale(static_cast<float>(1 - mix), pending_, residual_);

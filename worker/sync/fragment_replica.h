@@ -14,9 +14,9 @@
 // (worker/device). Verbs that take it are called at a step boundary; ApplyUpdate does not touch it and may run beside
 // training. Thread rule: calls on one object must not overlap.
 //
-// Memory, N elements: the outer copy (caller's, 4N); with upload error memory the residual (4N) and, while a contribution is
-// unresolved, the pending residual (4N); the encoded contribution until resolved; 4N between ApplyUpdate and resolving as a
-// non-contributor.
+// Memory, N elements: the outer copy (caller's, 4N); with upload error memory the residual (4N) and, while a
+// contribution is unresolved, the pending residual (4N); the encoded contribution until resolved; 4N between
+// ApplyUpdate and resolving as a non-contributor.
 #ifndef ATOLL_WORKER_SYNC_FRAGMENT_REPLICA_H_
 #define ATOLL_WORKER_SYNC_FRAGMENT_REPLICA_H_
 
@@ -30,6 +30,7 @@
 #include "common/base/ids.h"
 #include "common/base/status.h"
 #include "common/plan/job_spec.h"
+#include "common/vecmath/vecmath.h"
 
 namespace atl {
 
@@ -42,17 +43,17 @@ struct ReplicaOptions {
 
 // A contribution as it is kept until its fate is known: a retransmission sends the same bytes.
 struct StoredContribution {
-  Version version;                 // measured against
+  Version version;                                        // measured against
   std::shared_ptr<const std::vector<std::byte>> encoded;  // shared with the sender; immutable
-  Digest digest;                   // XXH3-128 of the bytes
-  double norm = 0;                 // L2 of what was encoded, for metrics
+  Digest digest;                                          // XXH3-128 of the bytes
+  double norm = 0;                                        // L2 of what was encoded, for metrics
 };
 
 // An outer update as it arrives. `encoded` is borrowed for the call.
 struct OuterUpdate {
   Version reached{};  // v + 1
   Bytes encoded{};
-  Digest hash{};      // ContentHash of the fragment at `reached`
+  Digest hash{};  // ContentHash of the fragment at `reached`
 };
 
 enum class Standing { kContributor, kNotContributor };
@@ -65,37 +66,38 @@ class FragmentReplica {
   // InvalidArgument when an option is not supported.
   static absl::StatusOr<FragmentReplica> Create(std::span<float> outer, const ReplicaOptions& options);
 
-  // Takes `fragment` as the outer copy at `version`, after checking its content hash. Clears the residual and withdraws an
-  // unresolved contribution (new incarnation, full fetch, healing). `fragment` may be the outer span itself, already filled.
-  // DataLoss when the hash differs: then the state is kEmpty. Local parameters are not touched: AdoptOuter follows.
+  // Takes `fragment` as the outer copy at `version`, after checking its content hash. Clears the residual and withdraws
+  // an unresolved contribution (new incarnation, full fetch, healing). `fragment` may be the outer span itself, already
+  // filled. DataLoss when the hash differs: then the state is kEmpty. Local parameters are not touched: AdoptOuter
+  // follows.
   absl::Status Install(std::span<const float> fragment, Version version, Digest hash);
 
-  // Send: delta = outer - local, plus the residual; encoded, kept, labelled with version(). The reference is valid until
-  // resolved. FailedPrecondition: one is unresolved (skip this send), or the state is not kReady. InvalidArgument: local
-  // holds a non-finite value, or the delta overflows; nothing is stored.
+  // Send: delta = outer - local, plus the residual; encoded, kept, labelled with version(). The reference is valid
+  // until resolved. FailedPrecondition: one is unresolved (skip this send), or the state is not kReady.
+  // InvalidArgument: local holds a non-finite value, or the delta overflows; nothing is stored.
   absl::StatusOr<const StoredContribution*> FormContribution(std::span<const float> local);
   // Null when none is unresolved.
   const StoredContribution* unresolved() const { return unresolved_ ? &*unresolved_ : nullptr; }
 
-  // The unresolved contribution will not count (refused, lost, dropped): pending residual and bytes are discarded, the old
-  // residual stands. No effect when there is none. The update of that version is then applied as kNotContributor.
+  // The unresolved contribution will not count (refused, lost, dropped): pending residual and bytes are discarded, the
+  // old residual stands. No effect when there is none. The update of that version is then applied as kNotContributor.
   void DropContribution();
 
   // Apply: outer += D(q), then the hash is compared. `standing` says whether this worker is in the update's list of
   // contributors. kDeviant: the contribution is withdrawn, fetch the fragment and Install it. FailedPrecondition: wrong
-  // state, an update that does not reach version() + 1, or kContributor without an unresolved contribution for version().
-  // InvalidArgument: wrong size. On an error nothing is changed.
+  // state, an update that does not reach version() + 1, or kContributor without an unresolved contribution for
+  // version(). InvalidArgument: wrong size. On an error nothing is changed.
   absl::StatusOr<ApplyVerdict> ApplyUpdate(const OuterUpdate& update, Standing standing);
 
-  // After ApplyUpdate as kContributor: local := mix * local + (1 - mix) * outer; residual := (1 - mix) * pending. `mix` is
-  // the job's alpha, or 1 when the update came after its deadline (local stays as it is, residual := 0).
+  // After ApplyUpdate as kContributor: local := mix * local + (1 - mix) * outer; residual := (1 - mix) * pending. `mix`
+  // is the job's alpha, or 1 when the update came after its deadline (local stays as it is, residual := 0).
   absl::Status ResolveAsContributor(std::span<float> local, double mix);
   // After ApplyUpdate as kNotContributor: local += outer(v+1) - outer(v); the old residual stands. An unresolved
   // contribution measured against v is dropped.
   absl::Status ResolveAsNonContributor(std::span<float> local);
 
-  // local := outer, residual := 0, an unresolved contribution is withdrawn: joiner, leases taken back, max_missed, deviant.
-  // FailedPrecondition in kEmpty and kDeviant. From kUnsettled it settles.
+  // local := outer, residual := 0, an unresolved contribution is withdrawn: joiner, leases taken back, max_missed,
+  // deviant. FailedPrecondition in kEmpty and kDeviant. From kUnsettled it settles.
   absl::Status AdoptOuter(std::span<float> local);
 
   ReplicaState state() const { return state_; }
@@ -110,6 +112,8 @@ class FragmentReplica {
   FragmentReplica(std::span<float> outer, const ReplicaOptions& options);
   absl::Status CheckLocal(std::span<const float> local) const;
   absl::Status RequireState(ReplicaState wanted, const char* verb) const;
+  vecmath::BlockStats EncodeBlock(std::span<const float> local, size_t at, std::span<std::byte> encoded,
+                                  std::span<float> pending) const;
   void ClearResidual();
 
   std::span<float> outer_;
@@ -117,9 +121,9 @@ class FragmentReplica {
   ReplicaState state_ = ReplicaState::kEmpty;
   Version version_;
   std::optional<StoredContribution> unresolved_;
-  std::vector<float> residual_;    // empty without error memory
-  std::vector<float> pending_;     // what the unresolved encoding lost; empty otherwise
-  std::vector<float> difference_;  // outer(v+1) - outer(v) while unsettled as a non-contributor
+  std::vector<float> residual_;                    // empty without error memory
+  std::vector<float> pending_;                     // what the unresolved encoding lost; empty otherwise
+  std::vector<float> difference_;                  // outer(v+1) - outer(v) while unsettled as a non-contributor
   Standing standing_ = Standing::kNotContributor;  // meaningful in kUnsettled
 };
 

@@ -10,8 +10,7 @@ namespace {
 // theta = 1, g = 0.1 each time, lr 0.7, mu 0.9, in PyTorch's Nesterov form: 0.867, 0.6773, 0.43657.
 TEST(Nesterov, FollowsTheHandMadeSeries) {
   const ModelLayout layout = LayoutOf({1});
-  const LoopOptions options = {
-      .outer = {.kind = OuterKind::kNesterov, .learning_rate = 0.7, .momentum = 0.9}};
+  const LoopOptions options = {.outer = {.kind = OuterKind::kNesterov, .learning_rate = 0.7, .momentum = 0.9}};
   const std::vector<float> start = {1};
   Loop loop(layout, options, start, 1);
   for (const double wanted : {0.867, 0.6773, 0.43657}) {
@@ -22,8 +21,9 @@ TEST(Nesterov, FollowsTheHandMadeSeries) {
   }
 }
 
-// Two scalar layers at 1, gradient 2 and inner learning rate 1, outer SGD with learning rate 2, H = 6, P = 2, two workers.
-// Local values after steps 3, 6, 9, 12 and the outer copies after 9 (torchft, diloco_regression_test.py's fixtures).
+// Two scalar layers at 1, gradient 2 and inner learning rate 1, outer SGD with learning rate 2, H = 6, P = 2, two
+// workers. Local values after steps 3, 6, 9, 12 and the outer copies after 9 (torchft, diloco_regression_test.py's
+// fixtures).
 struct Row {
   uint32_t overlap_steps;
   double mix;
@@ -62,13 +62,11 @@ TEST_P(Streaming, MatchesTorchft) {
   EXPECT_EQ(loop.local(1)[1], row.layer1_at_12);
 }
 
-INSTANTIATE_TEST_SUITE_P(SixRows, Streaming,
-                         testing::Values(Row{0, 0.0, -11, -23, -35, -47, -35, -23},
-                                         Row{0, 0.5, -8, -17, -24.5f, -32, -29, -23},
-                                         Row{0, 1.0, -5, -11, -17, -23, -23, -23},
-                                         Row{1, 0.0, -7, -19, -27, -39, -27, -19},
-                                         Row{1, 0.5, -6, -15, -21.5f, -29, -25, -19},
-                                         Row{1, 1.0, -5, -11, -17, -23, -23, -19}));
+INSTANTIATE_TEST_SUITE_P(
+    SixRows, Streaming,
+    testing::Values(Row{0, 0.0, -11, -23, -35, -47, -35, -23}, Row{0, 0.5, -8, -17, -24.5f, -32, -29, -23},
+                    Row{0, 1.0, -5, -11, -17, -23, -23, -23}, Row{1, 0.0, -7, -19, -27, -39, -27, -19},
+                    Row{1, 0.5, -6, -15, -21.5f, -29, -25, -19}, Row{1, 1.0, -5, -11, -17, -23, -23, -19}));
 
 }  // namespace
 }  // namespace atl::numerics

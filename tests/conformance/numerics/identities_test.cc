@@ -36,8 +36,8 @@ Loop::InnerStep OwnBatches() {
 }
 
 const LoopOptions kPlain = {.inner_steps = kPeriod, .outer = {.kind = OuterKind::kSgd, .learning_rate = 1}};
-const LoopOptions kDiLoCo = {
-    .inner_steps = kPeriod, .outer = {.kind = OuterKind::kNesterov, .learning_rate = 0.7, .momentum = 0.9}};
+const LoopOptions kDiLoCo = {.inner_steps = kPeriod,
+                             .outer = {.kind = OuterKind::kNesterov, .learning_rate = 0.7, .momentum = 0.9}};
 
 // FedAvg (1602.05629): with outer SGD at rate 1 the new parameters are the weighted mean of the workers' own.
 TEST(FedAvg, OuterSgdAtOneIsTheMeanOfTheWorkers) {
@@ -47,8 +47,8 @@ TEST(FedAvg, OuterSgdAtOneIsTheMeanOfTheWorkers) {
   for (size_t w = 0; w < workers; ++w) {
     for (uint64_t step = 1; step <= kPeriod; ++step) Descend(w, step, own[w]);
   }
-  Loop loop(LayoutOf({300, 400}), {.inner_steps = kPeriod, .outer = {.kind = OuterKind::kSgd, .learning_rate = 1}}, start,
-            workers);
+  Loop loop(LayoutOf({300, 400}), {.inner_steps = kPeriod, .outer = {.kind = OuterKind::kSgd, .learning_rate = 1}},
+            start, workers);
   // P = 2 sends fragment 0 in mid-period, so the mean is taken of the fragment that ends with the period.
   for (uint64_t step = 1; step <= kPeriod; ++step) loop.Step(OwnBatches());
   for (size_t i = 300; i < kElements; ++i) {
@@ -76,10 +76,11 @@ TEST(OneWorker, OuterSgdAtOneIsPlainTrainingUpToTwoRoundingsASync) {
       continue;
     }
     for (size_t i = 0; i < kElements; ++i) {
-      const double bound = 0x1p-24 * (std::fabs(static_cast<double>(outer_before[i]) - static_cast<double>(plain[i])) *
-                                          (1 + 0x1p-24) +
-                                      std::fabs(static_cast<double>(loop.local(0)[i])) * (1 + 0x1p-23));
-      ASSERT_LE(std::fabs(static_cast<double>(loop.local(0)[i]) - static_cast<double>(plain[i])), bound) << step << " " << i;
+      const double bound =
+          0x1p-24 * (std::fabs(static_cast<double>(outer_before[i]) - static_cast<double>(plain[i])) * (1 + 0x1p-24) +
+                     std::fabs(static_cast<double>(loop.local(0)[i])) * (1 + 0x1p-23));
+      ASSERT_LE(std::fabs(static_cast<double>(loop.local(0)[i]) - static_cast<double>(plain[i])), bound)
+          << step << " " << i;
     }
     plain.assign(loop.local(0).begin(), loop.local(0).end());
     outer_before = plain;
@@ -109,14 +110,15 @@ TEST(ManyWorkers, TwoOnTheSameBatchesAreOneBitForBit) {
   for (uint64_t step = 1; step <= 10 * kPeriod; ++step) {
     one.Step(SameBatches());
     two.Step(SameBatches());
-    ASSERT_TRUE(std::ranges::equal(one.local(0), two.local(0)) && std::ranges::equal(one.local(0), two.local(1))) << step;
+    ASSERT_TRUE(std::ranges::equal(one.local(0), two.local(0)) && std::ranges::equal(one.local(0), two.local(1)))
+        << step;
   }
   EXPECT_EQ(one.rounds().back().hash, two.rounds().back().hash);
 }
 
-// Any other number k: the merged pseudo-gradient of one round is within (2k) * 2^-24 of the one worker's, relatively (k rounded
-// weights and products, k - 1 sums), so one Nesterov step from the same state differs by that times lr * (1 + mu), and by
-// the roundings of the step itself.
+// Any other number k: the merged pseudo-gradient of one round is within (2k) * 2^-24 of the one worker's, relatively (k
+// rounded weights and products, k - 1 sums), so one Nesterov step from the same state differs by that times lr * (1 +
+// mu), and by the roundings of the step itself.
 TEST(ManyWorkers, AnyNumberOnTheSameBatchesIsOneWithinABound) {
   const std::vector<float> start = Start();
   for (const size_t workers : {3u, 4u, 5u, 7u, 8u}) {
@@ -154,11 +156,13 @@ TEST(DataParallel, APeriodOfOneWithSgdAveragesGradients) {
     for (size_t w = 1; w < workers; ++w) ASSERT_TRUE(std::ranges::equal(loop.local(0), loop.local(w)));
   }
   // The map contracts, so the roundings of 30 steps do not add up beyond a few units of the largest value (about 4).
-  for (size_t i = 0; i < kElements; ++i) EXPECT_NEAR(static_cast<double>(loop.local(0)[i]), wanted[i], 20 * 4 * 0x1p-24);
+  for (size_t i = 0; i < kElements; ++i)
+    EXPECT_NEAR(static_cast<double>(loop.local(0)[i]), wanted[i], 20 * 4 * 0x1p-24);
 }
 
-// A contribution that is left out is not lost: the drift stays and the next one carries it. With alpha 0, outer SGD at rate
-// 1 and one worker whose every second send is dropped, everything trained is in the outer copy after the next sync.
+// A contribution that is left out is not lost: the drift stays and the next one carries it. With alpha 0, outer SGD at
+// rate 1 and one worker whose every second send is dropped, everything trained is in the outer copy after the next
+// sync.
 TEST(LeftOut, WorkStaysInTheDriftUntilItCounts) {
   std::vector<float> start(64, 1.0f);
   LoopOptions options = kPlain;

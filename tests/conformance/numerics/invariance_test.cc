@@ -1,4 +1,5 @@
-// What must not matter: order of arrival, number of threads; and replicas that stay equal bit for bit with lossy codecs.
+// What must not matter: order of arrival, number of threads; and replicas that stay equal bit for bit with lossy
+// codecs.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -74,21 +75,21 @@ TEST(CloseRound, SumsDoNotDependOnThreads) {
     std::vector<double> sums;
     for (const RoundResult& round : loop.rounds()) {
       sums.insert(sums.end(), {round.merged_norm, round.outer_step_norm});
-      for (const ContributionReport& c : round.contributions) sums.insert(sums.end(), {c.norm, c.cosine_to_merged, c.weight});
+      for (const ContributionReport& c : round.contributions)
+        sums.insert(sums.end(), {c.norm, c.cosine_to_merged, c.weight});
     }
     return sums;
   };
   EXPECT_EQ(report(1), report(4));
 }
 
-// The loop stops the test when a hash differs; here the copies themselves are compared, with workers left out now and then.
+// The loop stops the test when a hash differs; here the copies themselves are compared, with workers left out now and
+// then.
 TEST(Replicas, StayEqualBitForBitOverManyRounds) {
-  const std::vector<std::pair<CodecKind, CodecKind>> pairs = {{CodecKind::kBf16, CodecKind::kBf16},
-                                                              {CodecKind::kFp16, CodecKind::kBf16},
-                                                              {CodecKind::kBf16, CodecKind::kFp16},
-                                                              {CodecKind::kInt8, CodecKind::kInt8},
-                                                              {CodecKind::kMxfp4, CodecKind::kMxfp4},
-                                                              {CodecKind::kE3m0, CodecKind::kFp32}};
+  const std::vector<std::pair<CodecKind, CodecKind>> pairs = {
+      {CodecKind::kBf16, CodecKind::kBf16},   {CodecKind::kFp16, CodecKind::kBf16},
+      {CodecKind::kBf16, CodecKind::kFp16},   {CodecKind::kInt8, CodecKind::kInt8},
+      {CodecKind::kMxfp4, CodecKind::kMxfp4}, {CodecKind::kE3m0, CodecKind::kFp32}};
   for (const auto& [upload, download] : pairs) {
     SCOPED_TRACE(std::string(CodecName(upload)) + " up, " + CodecName(download) + " down");
     Loop loop(LayoutOf(kFragments), Lossy(upload, download), Start(), 3);
@@ -115,11 +116,10 @@ TEST(Replicas, StayEqualBitForBitOverManyRounds) {
 // fp32 rounding. Without it the error of each update is lost.
 TEST(DownloadResidual, KeepsTheVirtualMaster) {
   const auto master = [](CodecKind download, ErrorMemory memory) {
-    LoopOptions options = {.inner_steps = 1,
-                           .outer = {.kind = OuterKind::kSgd,
-                                     .learning_rate = 1,
-                                     .download_codec = download,
-                                     .download_error_memory = memory}};
+    LoopOptions options = {
+        .inner_steps = 1,
+        .outer = {
+            .kind = OuterKind::kSgd, .learning_rate = 1, .download_codec = download, .download_error_memory = memory}};
     std::vector<float> start(512, 1.0f);
     Loop loop(LayoutOf({512}), options, start, 1);
     for (uint64_t step = 1; step <= 200; ++step) {

@@ -37,7 +37,8 @@ Loop::Loop(const ModelLayout& layout, const LoopOptions& options, std::span<cons
                                               .download_codec = options.outer.download_codec,
                                               .upload_error_memory = options.upload_error_memory,
                                               .layout_digest = layout.digest});
-      ATOLL_CHECK(replica.ok() && replica->Install(values, Version{0}, aggregator_.Hash(FragmentIndex{f})).ok(), "install");
+      ATOLL_CHECK(replica.ok() && replica->Install(values, Version{0}, aggregator_.Hash(FragmentIndex{f})).ok(),
+                  "install");
       worker->replicas.push_back(*std::move(replica));
     }
   }
@@ -74,7 +75,8 @@ void Loop::Send(FragmentIndex fragment) {
     return;
   }
   std::rotate(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(rotation_ % inputs.size()), inputs.end());
-  auto result = aggregator_.CloseRound(fragment, aggregator_.version(fragment), inputs, options_.outer, options_.threads);
+  auto result =
+      aggregator_.CloseRound(fragment, aggregator_.version(fragment), inputs, options_.outer, options_.threads);
   ATOLL_CHECK(result.ok() && result->committed, "a round that closes");
   rounds_.push_back(*std::move(result));
   pending_.push_back(std::move(pending));

@@ -1,5 +1,5 @@
-// A training run in one thread: the real SyncSchedule, FragmentReplica and Aggregator, joined by a loop that a reader can
-// check against Streaming DiLoCo (2501.18512) algorithm 2. Inner steps are the test's own arithmetic on fp32 spans.
+// A training run in one thread: the real SyncSchedule, FragmentReplica and Aggregator, joined by a loop that a reader
+// can check against Streaming DiLoCo (2501.18512) algorithm 2. Inner steps are the test's own arithmetic on fp32 spans.
 #ifndef ATOLL_TESTS_CONFORMANCE_NUMERICS_LOOP_H_
 #define ATOLL_TESTS_CONFORMANCE_NUMERICS_LOOP_H_
 
@@ -47,7 +47,9 @@ class Loop {
 
   std::span<const float> local(size_t worker) const { return workers_[worker]->local; }
   std::span<const float> outer(size_t worker) const { return workers_[worker]->outer; }
-  const FragmentReplica& replica(size_t worker, uint32_t fragment) const { return workers_[worker]->replicas[fragment]; }
+  const FragmentReplica& replica(size_t worker, uint32_t fragment) const {
+    return workers_[worker]->replicas[fragment];
+  }
   const Aggregator& aggregator() const { return aggregator_; }
   const std::vector<RoundResult>& rounds() const { return rounds_; }
   uint64_t step() const { return step_; }

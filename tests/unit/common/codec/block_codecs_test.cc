@@ -14,7 +14,8 @@ namespace {
 
 std::array<float, kFp4Block> Block(uint64_t seed) {
   std::array<float, kFp4Block> block;
-  for (size_t i = 0; i < block.size(); ++i) block[i] = NormalAt(seed, i) * std::exp2(static_cast<float>(seed % 60) - 30.0f);
+  for (size_t i = 0; i < block.size(); ++i)
+    block[i] = NormalAt(seed, i) * std::exp2(static_cast<float>(seed % 60) - 30.0f);
   return block;
 }
 

@@ -79,8 +79,10 @@ TEST_P(EveryCodec, RangesDecodeLikeTheWhole) {
   const std::vector<float> in = Normals(2, 3 * kCodecBlock + 5);
   const std::vector<std::byte> encoded = Encoded(GetParam(), in);
   const std::vector<float> whole = Decoded(GetParam(), encoded, in.size());
-  for (const auto& [begin, n] : {std::pair<size_t, size_t>{0, kCodecBlock}, {kCodecBlock, 2 * kCodecBlock},
-                                 {2 * kCodecBlock, kCodecBlock + 5}, {3 * kCodecBlock, 5}}) {
+  for (const auto& [begin, n] : {std::pair<size_t, size_t>{0, kCodecBlock},
+                                 {kCodecBlock, 2 * kCodecBlock},
+                                 {2 * kCodecBlock, kCodecBlock + 5},
+                                 {3 * kCodecBlock, 5}}) {
     std::vector<float> part(n);
     DecodeRange(GetParam(), encoded, begin, part);
     EXPECT_EQ(std::memcmp(part.data(), &whole[begin], n * 4), 0) << begin;
@@ -130,8 +132,10 @@ TEST_P(EveryCodec, WhatIsNotFiniteIsFound) {
 TEST_P(EveryCodec, FiniteValuesStayFiniteUpToTheLargest) {
   const float largest = std::numeric_limits<float>::max();
   const float smallest = std::numeric_limits<float>::denorm_min();
-  for (const std::vector<float>& in : {std::vector<float>{largest, -largest, 1.0f, smallest}, {smallest, -smallest},
-                                       {largest, largest / 3}, {0x1p-126f, 0x1p-149f, -0x1p-130f}}) {
+  for (const std::vector<float>& in : {std::vector<float>{largest, -largest, 1.0f, smallest},
+                                       {smallest, -smallest},
+                                       {largest, largest / 3},
+                                       {0x1p-126f, 0x1p-149f, -0x1p-130f}}) {
     const std::vector<float> out = Decoded(GetParam(), Encoded(GetParam(), in), in.size());
     for (size_t i = 0; i < in.size(); ++i) {
       EXPECT_TRUE(std::isfinite(out[i])) << in[i];
@@ -162,24 +166,12 @@ TEST_P(EveryCodec, ErrorOnNormalValuesIsAsPublished) {
   RecordProperty("relative_rms_error", std::to_string(relative));
   RecordProperty("gain", std::to_string(projection / power));
   switch (GetParam()) {
-    case CodecKind::kFp32:
-      EXPECT_EQ(relative, 0);
-      break;
-    case CodecKind::kFp16:
-      EXPECT_LT(relative, 3e-4);
-      break;
-    case CodecKind::kBf16:
-      EXPECT_LT(relative, 1.8e-3);
-      break;
-    case CodecKind::kInt8:
-      EXPECT_LT(relative, 7e-3);
-      break;
-    case CodecKind::kMxfp4:
-      EXPECT_LT(relative, 0.12);
-      break;
-    case CodecKind::kE3m0:
-      EXPECT_LT(relative, 0.2);
-      break;
+    case CodecKind::kFp32: EXPECT_EQ(relative, 0); break;
+    case CodecKind::kFp16: EXPECT_LT(relative, 3e-4); break;
+    case CodecKind::kBf16: EXPECT_LT(relative, 1.8e-3); break;
+    case CodecKind::kInt8: EXPECT_LT(relative, 7e-3); break;
+    case CodecKind::kMxfp4: EXPECT_LT(relative, 0.12); break;
+    case CodecKind::kE3m0: EXPECT_LT(relative, 0.2); break;
   }
   EXPECT_NEAR(projection / power, 1.0, GetParam() == CodecKind::kE3m0 ? 0.05 : 0.02) << "a codec that shrinks or grows";
 }

@@ -44,7 +44,7 @@ TEST(Half, AgreesWithTheCompilersType) {
 TEST(Half, TiesGoToEven) {
   EXPECT_EQ(HalfFromFloat(1.0f + 0x1p-11f), 0x3c00);
   EXPECT_EQ(HalfFromFloat(1.0f + 0x1.8p-10f), 0x3c02);
-  EXPECT_EQ(HalfFromFloat(0x1p-25f), 0x0000);      // half of the smallest
+  EXPECT_EQ(HalfFromFloat(0x1p-25f), 0x0000);  // half of the smallest
   EXPECT_EQ(HalfFromFloat(0x1.000002p-25f), 0x0001);
   EXPECT_EQ(HalfFromFloat(0x1.8p-24f), 0x0002);
   EXPECT_EQ(HalfFromFloat(0x1.ff8p-15f), 0x03ff);  // the largest subnormal
@@ -88,7 +88,8 @@ TEST(Bfloat16, IsWithinHalfAUnitInTheLastPlace) {
     const float x = std::bit_cast<float>(static_cast<uint32_t>(rng()));
     if (!std::isfinite(x) || std::fabs(x) > 3e38f) continue;
     const double unit = std::ldexp(1.0, std::max(std::ilogb(x == 0 ? 1.0f : x), -126) - 7);
-    ASSERT_LE(std::fabs(static_cast<double>(FloatFromBfloat16(Bfloat16FromFloat(x))) - static_cast<double>(x)), unit / 2);
+    ASSERT_LE(std::fabs(static_cast<double>(FloatFromBfloat16(Bfloat16FromFloat(x))) - static_cast<double>(x)),
+              unit / 2);
   }
 }
 
@@ -96,7 +97,8 @@ TEST(Bfloat16, IsWithinHalfAUnitInTheLastPlace) {
 TEST(Spans, EveryInstructionSetGivesTheBitsOfTheReference) {
   std::vector<float> floats;
   for (uint32_t top = 0; top < 0x10000; ++top) {
-    for (const uint32_t low : {0x0000u, 0x0001u, 0x0fffu, 0x1000u, 0x1001u, 0x7fffu, 0x8000u, 0x8001u, 0xf000u, 0xffffu}) {
+    for (const uint32_t low :
+         {0x0000u, 0x0001u, 0x0fffu, 0x1000u, 0x1001u, 0x7fffu, 0x8000u, 0x8001u, 0xf000u, 0xffffu}) {
       floats.push_back(std::bit_cast<float>(top << 16 | low));
     }
   }

@@ -1,4 +1,5 @@
-// Every instruction set that this CPU has, against the scalar reference, bit for bit; and the reference against formulas.
+// Every instruction set that this CPU has, against the scalar reference, bit for bit; and the reference against
+// formulas.
 #include "common/vecmath/vecmath.h"
 
 #include <bit>

@@ -36,7 +36,8 @@ std::vector<float> Normals(uint64_t seed, size_t n, float scale = 1.0f) {
 // Owns the encoded bytes of a round's inputs.
 class Round {
  public:
-  void Add(const std::string& worker, CodecKind codec, std::span<const float> delta, uint64_t tokens, uint64_t steps = 10) {
+  void Add(const std::string& worker, CodecKind codec, std::span<const float> delta, uint64_t tokens,
+           uint64_t steps = 10) {
     auto bytes = std::make_unique<std::vector<std::byte>>(EncodedSize(codec, delta.size()));
     Encode(codec, delta, *bytes);
     inputs_.push_back({WorkerId{worker}, codec, *bytes, tokens, steps});
@@ -69,7 +70,8 @@ Aggregator Restored(const ModelLayout& layout, std::span<const float> parameters
   return aggregator;
 }
 
-const OuterParameters kNesterov = {.kind = OuterKind::kNesterov, .learning_rate = 0.7, .momentum = 0.9, .inner_steps = 10};
+const OuterParameters kNesterov = {
+    .kind = OuterKind::kNesterov, .learning_rate = 0.7, .momentum = 0.9, .inner_steps = 10};
 
 TEST(CloseRound, FollowsTheFormulaElementByElement) {
   const size_t n = 5000;
@@ -134,7 +136,8 @@ TEST(CloseRound, ReportsNormsWeightsAndDirections) {
 
 TEST(CloseRound, MomentumFormLeavesOutTheLookAhead) {
   Aggregator aggregator = Restored(LayoutOf({1}), std::vector<float>{1});
-  const OuterParameters parameters = {.kind = OuterKind::kMomentum, .learning_rate = 0.5, .momentum = 0.5, .inner_steps = 1};
+  const OuterParameters parameters = {
+      .kind = OuterKind::kMomentum, .learning_rate = 0.5, .momentum = 0.5, .inner_steps = 1};
   for (uint64_t version = 0; version < 2; ++version) {
     Round round;
     round.Add("a", CodecKind::kFp32, std::vector<float>{1}, 1, 1);
@@ -145,7 +148,8 @@ TEST(CloseRound, MomentumFormLeavesOutTheLookAhead) {
 
 TEST(CloseRound, ANonFiniteContributionIsNamedAndNothingChanges) {
   const size_t n = 3 * kCodecBlock + 1;
-  for (const CodecKind codec : {CodecKind::kFp32, CodecKind::kFp16, CodecKind::kBf16, CodecKind::kInt8, CodecKind::kMxfp4}) {
+  for (const CodecKind codec :
+       {CodecKind::kFp32, CodecKind::kFp16, CodecKind::kBf16, CodecKind::kInt8, CodecKind::kMxfp4}) {
     Aggregator aggregator = Restored(LayoutOf({n}), Normals(1, n), 7);
     const Copies before = CopyOf(aggregator);
     std::vector<float> broken = Normals(3, n);
@@ -250,7 +254,8 @@ TEST(Replay, FromASnapshotGivesTheSameHash) {
     results.push_back(*std::move(result));
   }
   Aggregator recovered(layout);
-  ASSERT_TRUE(recovered.Restore(kFirst, {snapshot.version, snapshot.public_copy, snapshot.momentum, snapshot.residual}).ok());
+  ASSERT_TRUE(
+      recovered.Restore(kFirst, {snapshot.version, snapshot.public_copy, snapshot.momentum, snapshot.residual}).ok());
   for (uint64_t version = 3; version < 6; ++version) {
     const auto result = recovered.CloseRound(kFirst, Version{version}, log[version]->inputs(), parameters, 2);
     ASSERT_TRUE(result.ok());

@@ -1,5 +1,5 @@
-// The plugin's table over plain host memory. "Device" memory is any memory of the test; copies happen when their event is
-// waited for, so that a caller that does not wait is found out.
+// The plugin's table over plain host memory. "Device" memory is any memory of the test; copies happen when their event
+// is waited for, so that a caller that does not wait is found out.
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -94,9 +94,21 @@ void EventRelease(atoll_gpu_event* event) { delete event; }
 
 void LastError(char* out, uint64_t out_bytes) { CopyText(error, out, out_bytes); }
 
-const atoll_gpu_table kTable = {ATOLL_GPU_ABI_REVISION, sizeof(atoll_gpu_table), DeviceCount, DeviceOpen, DeviceClose,
-                                DeviceName, DeviceMemory, PinnedAllocate, PinnedFree, CopyToHost, CopyToDevice, EventWait,
-                                EventQuery, EventRelease, LastError};
+const atoll_gpu_table kTable = {ATOLL_GPU_ABI_REVISION,
+                                sizeof(atoll_gpu_table),
+                                DeviceCount,
+                                DeviceOpen,
+                                DeviceClose,
+                                DeviceName,
+                                DeviceMemory,
+                                PinnedAllocate,
+                                PinnedFree,
+                                CopyToHost,
+                                CopyToDevice,
+                                EventWait,
+                                EventQuery,
+                                EventRelease,
+                                LastError};
 
 }  // namespace
 

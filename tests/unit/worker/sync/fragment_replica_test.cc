@@ -72,7 +72,8 @@ TEST(Install, TakesTheCopyOnlyWithItsHash) {
   const std::vector<float> fetched = {1, 2, 3};
   EXPECT_EQ(replica->Install(fetched, Version{9}, Digest{1, 1}).code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(replica->state(), ReplicaState::kEmpty);
-  EXPECT_EQ(replica->Install(fetched, Version{8}, ContentHash(fetched, 9, kLayout)).code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(replica->Install(fetched, Version{8}, ContentHash(fetched, 9, kLayout)).code(),
+            absl::StatusCode::kDataLoss);
   ASSERT_TRUE(replica->Install(fetched, Version{9}, ContentHash(fetched, 9, kLayout)).ok());
   EXPECT_EQ(replica->state(), ReplicaState::kReady);
   EXPECT_EQ(replica->version().value, 9u);
@@ -272,7 +273,8 @@ TEST(ApplyUpdate, RefusalsChangeNothing) {
     return verdict.status().code();
   };
   OuterUpdate update = bench.Update(change);
-  EXPECT_EQ(refused(update, Standing::kContributor), absl::StatusCode::kFailedPrecondition) << "nothing was contributed";
+  EXPECT_EQ(refused(update, Standing::kContributor), absl::StatusCode::kFailedPrecondition)
+      << "nothing was contributed";
   update.reached = Version{6};
   EXPECT_EQ(refused(update, Standing::kNotContributor), absl::StatusCode::kFailedPrecondition);
   update.reached = Version{4};
