@@ -1,0 +1,229 @@
+// The CUDA plugin behind worker/device/gpu_abi.h: devices, pinned memory and copies on a stream of their own. Linking it
+// brings LibTorch's CUDA libraries, so that opening it is what gives the worker its GPU. Only C types cross, nothing throws.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+#include "worker/device/gpu_abi.h"
+
+struct atoll_gpu_context {
+  int device = 0;
+  cudaStream_t copies = nullptr;
+};
+
+struct atoll_gpu_event {
+  int device = 0;
+  cudaEvent_t event = nullptr;
+};
+
+namespace {
+
+constexpr int32_t kFailed = -1;
+thread_local char newest_error[512] = "";
+
+int32_t Fail(const char* what, cudaError_t code) {
+  std::snprintf(newest_error, sizeof newest_error, "%s: %s", what, cudaGetErrorString(code));
+  static_cast<void>(cudaGetLastError());  // a later call must not find this failure
+  return kFailed;
+}
+
+int32_t FailWith(const char* what) {
+  std::snprintf(newest_error, sizeof newest_error, "%s", what);
+  return kFailed;
+}
+
+void CopyText(const char* text, char* out, uint64_t out_bytes) {
+  if (out == nullptr || out_bytes == 0) return;
+  const uint64_t length = std::min<uint64_t>(std::strlen(text), out_bytes - 1);
+  std::memcpy(out, text, length);
+  out[length] = '\0';
+}
+
+// Makes a device current and puts the thread's own back: LibTorch keeps its own idea of the current device.
+class WithDevice {
+ public:
+  explicit WithDevice(int device) {
+    result_ = cudaGetDevice(&before_);
+    if (result_ == cudaSuccess) result_ = cudaSetDevice(device);
+  }
+  ~WithDevice() { static_cast<void>(cudaSetDevice(before_)); }
+  WithDevice(const WithDevice&) = delete;
+  WithDevice& operator=(const WithDevice&) = delete;
+  cudaError_t result() const { return result_; }
+
+ private:
+  int before_ = 0;
+  cudaError_t result_ = cudaSuccess;
+};
+
+int32_t DeviceCount(int32_t* count) {
+  *count = 0;
+  int found = 0;
+  const cudaError_t code = cudaGetDeviceCount(&found);
+  if (code == cudaSuccess && found > 0) {
+    *count = found;
+    return 0;
+  }
+  // No driver and no device are answers, not failures.
+  Fail("cudaGetDeviceCount", code == cudaSuccess ? cudaErrorNoDevice : code);
+  return 0;
+}
+
+int32_t DeviceOpen(int32_t index, atoll_gpu_context** out) {
+  *out = nullptr;
+  const WithDevice device(index);
+  if (device.result() != cudaSuccess) return Fail("cudaSetDevice", device.result());
+  auto* context = new (std::nothrow) atoll_gpu_context{index, nullptr};
+  if (context == nullptr) return FailWith("out of host memory");
+  // Does not wait for the default stream by itself: order is by events only.
+  const cudaError_t code = cudaStreamCreateWithFlags(&context->copies, cudaStreamNonBlocking);
+  if (code != cudaSuccess) {
+    delete context;
+    return Fail("cudaStreamCreate", code);
+  }
+  *out = context;
+  return 0;
+}
+
+void DeviceClose(atoll_gpu_context* context) {
+  if (context == nullptr) return;
+  const WithDevice device(context->device);
+  static_cast<void>(cudaStreamSynchronize(context->copies));
+  static_cast<void>(cudaStreamDestroy(context->copies));
+  delete context;
+}
+
+int32_t DeviceName(atoll_gpu_context* context, char* out, uint64_t out_bytes) {
+  cudaDeviceProp properties;
+  const cudaError_t code = cudaGetDeviceProperties(&properties, context->device);
+  if (code != cudaSuccess) return Fail("cudaGetDeviceProperties", code);
+  CopyText(properties.name, out, out_bytes);
+  return 0;
+}
+
+int32_t DeviceMemory(atoll_gpu_context* context, uint64_t* free_bytes, uint64_t* total_bytes) {
+  const WithDevice device(context->device);
+  size_t free = 0, total = 0;
+  const cudaError_t code = cudaMemGetInfo(&free, &total);
+  if (code != cudaSuccess) return Fail("cudaMemGetInfo", code);
+  *free_bytes = free;
+  *total_bytes = total;
+  return 0;
+}
+
+int32_t PinnedAllocate(atoll_gpu_context* context, uint64_t bytes, void** out) {
+  *out = nullptr;
+  const WithDevice device(context->device);
+  const cudaError_t code = cudaHostAlloc(out, bytes, cudaHostAllocPortable);
+  return code == cudaSuccess ? 0 : Fail("cudaHostAlloc", code);
+}
+
+int32_t PinnedFree(atoll_gpu_context* context, void* memory) {
+  const WithDevice device(context->device);
+  const cudaError_t code = cudaFreeHost(memory);
+  return code == cudaSuccess ? 0 : Fail("cudaFreeHost", code);
+}
+
+cudaError_t NewEvent(cudaEvent_t* out) { return cudaEventCreateWithFlags(out, cudaEventDisableTiming); }
+
+// Work put on `later` from now on waits for what is on `earlier`.
+cudaError_t Order(cudaStream_t earlier, cudaStream_t later) {
+  cudaEvent_t ready = nullptr;
+  cudaError_t code = NewEvent(&ready);
+  if (code != cudaSuccess) return code;
+  code = cudaEventRecord(ready, earlier);
+  if (code == cudaSuccess) code = cudaStreamWaitEvent(later, ready, 0);
+  static_cast<void>(cudaEventDestroy(ready));  // freed once it has come
+  return code;
+}
+
+// Copy after `compute`'s work, with the event at its end.
+cudaError_t Copy(atoll_gpu_context* context, void* to, const void* from, uint64_t bytes, cudaMemcpyKind kind,
+                 cudaStream_t compute, cudaEvent_t* done) {
+  cudaError_t code = Order(compute, context->copies);
+  if (code == cudaSuccess) code = cudaMemcpyAsync(to, from, bytes, kind, context->copies);
+  if (code == cudaSuccess) code = NewEvent(done);
+  if (code == cudaSuccess) code = cudaEventRecord(*done, context->copies);
+  return code;
+}
+
+int32_t CopyWithEvent(atoll_gpu_context* context, void* to, const void* from, uint64_t bytes, cudaMemcpyKind kind,
+                      void* compute_stream, atoll_gpu_event** out) {
+  *out = nullptr;
+  const WithDevice device(context->device);
+  if (device.result() != cudaSuccess) return Fail("cudaSetDevice", device.result());
+  auto* event = new (std::nothrow) atoll_gpu_event{context->device, nullptr};
+  if (event == nullptr) return FailWith("out of host memory");
+  const auto compute = static_cast<cudaStream_t>(compute_stream);
+  cudaError_t code = Copy(context, to, from, bytes, kind, compute, &event->event);
+  if (code == cudaSuccess && kind == cudaMemcpyHostToDevice) code = cudaStreamWaitEvent(compute, event->event, 0);
+  if (code == cudaSuccess) {
+    *out = event;
+    return 0;
+  }
+  // A copy may have begun: the caller's memory is free to use only when it is over.
+  static_cast<void>(cudaStreamSynchronize(context->copies));
+  if (event->event != nullptr) static_cast<void>(cudaEventDestroy(event->event));
+  delete event;
+  return Fail("copy", code);
+}
+
+int32_t CopyToHost(atoll_gpu_context* context, void* host, const void* device, uint64_t bytes, void* compute_stream,
+                   atoll_gpu_event** done) {
+  return CopyWithEvent(context, host, device, bytes, cudaMemcpyDeviceToHost, compute_stream, done);
+}
+
+int32_t CopyToDevice(atoll_gpu_context* context, void* device, const void* host, uint64_t bytes, void* compute_stream,
+                     atoll_gpu_event** done) {
+  return CopyWithEvent(context, device, host, bytes, cudaMemcpyHostToDevice, compute_stream, done);
+}
+
+int32_t EventWait(atoll_gpu_event* event) {
+  const cudaError_t code = cudaEventSynchronize(event->event);
+  return code == cudaSuccess ? 0 : Fail("cudaEventSynchronize", code);
+}
+
+int32_t EventQuery(atoll_gpu_event* event, int32_t* done) {
+  const cudaError_t code = cudaEventQuery(event->event);
+  *done = code == cudaSuccess ? 1 : 0;
+  if (code == cudaSuccess) return 0;
+  if (code != cudaErrorNotReady) return Fail("cudaEventQuery", code);
+  static_cast<void>(cudaGetLastError());
+  return 0;
+}
+
+void EventRelease(atoll_gpu_event* event) {
+  if (event == nullptr) return;
+  const WithDevice device(event->device);
+  static_cast<void>(cudaEventDestroy(event->event));
+  delete event;
+}
+
+void LastError(char* out, uint64_t out_bytes) { CopyText(newest_error, out, out_bytes); }
+
+constexpr atoll_gpu_table kTable = {
+    .revision = ATOLL_GPU_ABI_REVISION,
+    .table_bytes = sizeof(atoll_gpu_table),
+    .device_count = DeviceCount,
+    .device_open = DeviceOpen,
+    .device_close = DeviceClose,
+    .device_name = DeviceName,
+    .device_memory = DeviceMemory,
+    .pinned_allocate = PinnedAllocate,
+    .pinned_free = PinnedFree,
+    .copy_to_host = CopyToHost,
+    .copy_to_device = CopyToDevice,
+    .event_wait = EventWait,
+    .event_query = EventQuery,
+    .event_release = EventRelease,
+    .last_error = LastError,
+};
+
+}  // namespace
+
+extern "C" const atoll_gpu_table* atoll_gpu_open(uint32_t abi) {
+  return abi == ATOLL_GPU_ABI_REVISION ? &kTable : nullptr;
+}
