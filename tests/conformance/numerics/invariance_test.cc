@@ -8,6 +8,7 @@
 #include "common/base/random.h"
 #include "common/codec/codec.h"
 #include "gtest/gtest.h"
+#include "hwy/highway.h"
 #include "tests/conformance/numerics/loop.h"
 
 namespace atl::numerics {
@@ -62,6 +63,18 @@ TEST(CloseRound, NeitherArrivalNorThreadsMatter) {
     ASSERT_GE(wanted.size(), 12u);
     for (const size_t rotation : {1u, 2u, 4u}) EXPECT_EQ(HashesOf(rotation, 1, codec), wanted) << CodecName(codec);
     for (const unsigned threads : {2u, 3u, 16u}) EXPECT_EQ(HashesOf(3, threads, codec), wanted) << CodecName(codec);
+  }
+}
+
+// Another type of CPU: every instruction set that this one has gives the same hashes.
+TEST(CloseRound, TheInstructionSetDoesNotMatter) {
+  for (const CodecKind codec : {CodecKind::kFp16, CodecKind::kBf16, CodecKind::kInt8}) {
+    const std::vector<Digest> wanted = HashesOf(0, 1, codec);
+    for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+      hwy::SetSupportedTargetsForTest(target);
+      EXPECT_EQ(HashesOf(0, 1, codec), wanted) << hwy::TargetName(target);
+    }
+    hwy::SetSupportedTargetsForTest(0);
   }
 }
 
