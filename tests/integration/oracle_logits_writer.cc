@@ -1,5 +1,5 @@
-// oracle_logits_writer DIRECTORY: writes Hugging Face directories of small random models, each with tokens and the logits
-// and loss that our model computes, for oracle_logits.py to compare with transformers.
+// oracle_logits_writer DIRECTORY: writes Hugging Face directories of small random models, each with tokens and the
+// logits and loss that our model computes, for oracle_logits.py to compare with transformers.
 //
 //   DIRECTORY/<case>/config.json, model.safetensors, tokenizer files
 //   DIRECTORY/<case>.json   {"sequences":…, "length":…, "tokens":[…], "nll":…, "targets":…}

@@ -1,6 +1,6 @@
-// Where the bytes of token shards come from: files below the worker's data root, or the coordinator, with a bounded cache
-// on disk in between. A block is kBlockBytes of a shard's token area (the last one shorter), named by corpus, shard and
-// index, and checked against the manifest's SHA-256 by whoever hands it out.
+// Where the bytes of token shards come from: files below the worker's data root, or the coordinator, with a bounded
+// cache on disk in between. A block is kBlockBytes of a shard's token area (the last one shorter), named by corpus,
+// shard and index, and checked against the manifest's SHA-256 by whoever hands it out.
 #ifndef ATOLL_WORKER_DATA_BLOCK_SOURCE_H_
 #define ATOLL_WORKER_DATA_BLOCK_SOURCE_H_
 
@@ -36,9 +36,9 @@ absl::Status CheckBlockId(const std::vector<CorpusManifest>& manifests, const Bl
 absl::Status CheckBlock(const CorpusManifest& manifest, const BlockId& id, const std::string& bytes,
                         const std::string& where);
 
-// Implementations are thread-safe and may block, within a limit of their own; they return exactly the block's bytes with
-// the manifest's hash, or an error: NotFound (names the shard, where it was looked for and what to do), DataLoss (shard,
-// block, expected and actual hash), Unavailable (worth trying again).
+// Implementations are thread-safe and may block, within a limit of their own; they return exactly the block's bytes
+// with the manifest's hash, or an error: NotFound (names the shard, where it was looked for and what to do), DataLoss
+// (shard, block, expected and actual hash), Unavailable (worth trying again).
 class BlockSource {
  public:
   virtual ~BlockSource() = default;

@@ -82,8 +82,7 @@ HeldOutReader::Place HeldOutReader::PlaceOf(uint64_t sample) const {
 
 absl::StatusOr<SampleBatch> HeldOutReader::Read(uint64_t first, uint32_t count) {
   if (first > samples_ || count > samples_ - first) {
-    return absl::OutOfRangeError(
-        absl::StrCat("held-out samples [", first, ", ", first + count, ") of ", samples_));
+    return absl::OutOfRangeError(absl::StrCat("held-out samples [", first, ", ", first + count, ") of ", samples_));
   }
   SampleBatch out;
   out.samples = count;

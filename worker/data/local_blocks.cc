@@ -47,8 +47,8 @@ absl::StatusOr<std::unique_ptr<LocalBlockSource>> LocalBlockSource::Create(const
     return absl::NotFoundError(absl::StrCat("--data-root ", data_root, " is no directory"));
   }
   if (directories.size() != manifests->size()) {
-    return absl::InvalidArgumentError(absl::StrCat(manifests->size(), " corpora but ", directories.size(),
-                                                   " directories"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(manifests->size(), " corpora but ", directories.size(), " directories"));
   }
   for (const std::string& directory : directories) {
     if (IsPlainRelative(directory)) continue;
@@ -82,10 +82,10 @@ absl::StatusOr<std::shared_ptr<TokenShard>> LocalBlockSource::ShardOf(uint32_t c
   ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<TokenShard> opened, TokenShard::Open(files_, path));
   const CorpusManifest& manifest = (*manifests_)[corpus];
   if (opened->tokens() != manifest.files[file].tokens || opened->type() != manifest.token_type) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, " holds ", opened->tokens(), " tokens of ", TokenTypeName(opened->type()), ", the manifest of corpus '",
-        manifest.name, "' says ", manifest.files[file].tokens, " of ", TokenTypeName(manifest.token_type),
-        ": it is another corpus' shard"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " holds ", opened->tokens(), " tokens of ", TokenTypeName(opened->type()),
+                     ", the manifest of corpus '", manifest.name, "' says ", manifest.files[file].tokens, " of ",
+                     TokenTypeName(manifest.token_type), ": it is another corpus' shard"));
   }
   if (opened_.size() >= kOpenShards) {
     shards_.erase(opened_.front());
@@ -115,8 +115,8 @@ absl::StatusOr<std::string> LocalBlockSource::FetchBlock(const BlockId& id) {
   const CorpusManifest& manifest = (*manifests_)[id.corpus];
   ATOLL_ASSIGN_OR_RETURN(const std::shared_ptr<TokenShard> shard, ShardOf(id.corpus, id.file));
   std::string bytes(BlockSizeBytes(manifest, id), '\0');
-  ATOLL_RETURN_IF_ERROR(shard->ReadArea(uint64_t{id.block} * kBlockBytes,
-                                        std::as_writable_bytes(std::span(bytes.data(), bytes.size()))));
+  ATOLL_RETURN_IF_ERROR(
+      shard->ReadArea(uint64_t{id.block} * kBlockBytes, std::as_writable_bytes(std::span(bytes.data(), bytes.size()))));
   ATOLL_RETURN_IF_ERROR(CheckBlock(manifest, id, bytes, shard->path()));
   return bytes;
 }

@@ -17,8 +17,8 @@
 namespace atl {
 
 // Shards that lie below a data root. A corpus is looked for in `<data root>/<directory>`, then, when its files are not
-// there, in the data root itself; shard names come from the manifest, are plain names, and a symbolic link that leads out
-// of the root is refused.
+// there, in the data root itself; shard names come from the manifest, are plain names, and a symbolic link that leads
+// out of the root is refused.
 class LocalBlockSource final : public BlockSource {
  public:
   // `directories` has one relative path a corpus. PermissionDenied for a path that is absolute, has "..", or leads out
@@ -32,7 +32,8 @@ class LocalBlockSource final : public BlockSource {
   absl::StatusOr<std::string> FetchBlock(const BlockId& id) override ATOLL_EXCLUDES(mutex_);
 
  private:
-  LocalBlockSource(const Files& files, std::string root, CorpusManifests manifests, std::vector<std::string> directories);
+  LocalBlockSource(const Files& files, std::string root, CorpusManifests manifests,
+                   std::vector<std::string> directories);
   absl::StatusOr<std::string> PathOf(uint32_t corpus, uint32_t file) const;
   absl::StatusOr<std::shared_ptr<TokenShard>> ShardOf(uint32_t corpus, uint32_t file) ATOLL_EXCLUDES(mutex_);
 

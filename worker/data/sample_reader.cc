@@ -45,7 +45,8 @@ struct SampleReader::State {
     std::vector<int32_t> tokens;
   };
 
-  State(DataOrder o, CorpusManifests m, BlockSource& source, const Clock& c, size_t memory_blocks, size_t prefetch_samples)
+  State(DataOrder o, CorpusManifests m, BlockSource& source, const Clock& c, size_t memory_blocks,
+        size_t prefetch_samples)
       : order(std::move(o)),
         training_files(TrainingFiles(*m)),
         memory(source, m, memory_blocks),
@@ -76,8 +77,8 @@ struct SampleReader::State {
   std::vector<Lease> leases ATOLL_GUARDED_BY(mutex);  // in the order of reading
   std::deque<Sample> queue ATOLL_GUARDED_BY(mutex);   // at most max(prefetch, wanted)
   size_t wanted ATOLL_GUARDED_BY(mutex) = 0;
-  absl::Status error ATOLL_GUARDED_BY(mutex);         // for the next caller; reading rests until it is told
-  absl::Status trouble ATOLL_GUARDED_BY(mutex);       // the last error worth trying again
+  absl::Status error ATOLL_GUARDED_BY(mutex);    // for the next caller; reading rests until it is told
+  absl::Status trouble ATOLL_GUARDED_BY(mutex);  // the last error worth trying again
   Duration waited ATOLL_GUARDED_BY(mutex){};
   bool stopping ATOLL_GUARDED_BY(mutex) = false;
   std::jthread thread;
@@ -166,8 +167,8 @@ absl::Status SampleReader::State::WaitFor(uint32_t samples, Duration limit) {
     }
     const Instant now = clock.Now();
     if (now >= end) {
-      result = absl::DeadlineExceededError(absl::StrCat(
-          "no data within ", ToSeconds(limit), " s", trouble.ok() ? "" : ": ", std::string(trouble.message())));
+      result = absl::DeadlineExceededError(absl::StrCat("no data within ", ToSeconds(limit), " s",
+                                                        trouble.ok() ? "" : ": ", std::string(trouble.message())));
       break;
     }
     changed.WaitFor(mutex, end - now);
@@ -209,15 +210,14 @@ absl::StatusOr<std::unique_ptr<SampleReader>> SampleReader::Create(const DataSpe
                                                                    const SampleReaderOptions& options) {
   ATOLL_ASSIGN_OR_RETURN(std::vector<CorpusShape> shapes, ShapesOf(data, *manifests));
   ATOLL_ASSIGN_OR_RETURN(DataOrder order, DataOrder::Create(data, std::move(shapes)));
-  return std::unique_ptr<SampleReader>(
-      new SampleReader(std::make_unique<State>(std::move(order), std::move(manifests), source, clock,
-                                               MemoryBlocks(data, options), options.prefetch_samples)));
+  return std::unique_ptr<SampleReader>(new SampleReader(std::make_unique<State>(
+      std::move(order), std::move(manifests), source, clock, MemoryBlocks(data, options), options.prefetch_samples)));
 }
 
 absl::Status SampleReader::AddLease(LeaseId lease, const SampleRange& range, uint64_t cursor) {
   if (range.begin > range.end || cursor < range.begin || cursor > range.end) {
-    return absl::InvalidArgumentError(absl::StrCat("lease ", lease.value, ": cursor ", cursor, " is outside [",
-                                                   range.begin, ", ", range.end, "]"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("lease ", lease.value, ": cursor ", cursor, " is outside [", range.begin, ", ", range.end, "]"));
   }
   const MutexLock lock(state_->mutex);
   if (state_->Find(lease) != nullptr) return absl::OkStatus();

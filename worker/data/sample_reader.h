@@ -48,9 +48,9 @@ struct SampleReaderOptions {
 
 // Samples handed out together, in order.
 struct SampleBatch {
-  std::vector<int32_t> tokens;        // samples x (T + 1), row-major
+  std::vector<int32_t> tokens;  // samples x (T + 1), row-major
   uint32_t samples = 0;
-  std::vector<LeaseCursor> cursors;   // every lease still held, after these samples
+  std::vector<LeaseCursor> cursors;  // every lease still held, after these samples
 };
 
 // Thread-safe; one thread takes samples.
@@ -90,9 +90,9 @@ class SampleReader {
   std::unique_ptr<State> state_;
 };
 
-// Held-out samples (or, for a check, those of the training split) front to back: sample i of [0, samples()) is T + 1 tokens.
-// They are taken in turn from the corpora that still have some, and within a corpus shard after shard, sample k of a shard
-// at token k T.
+// Held-out samples (or, for a check, those of the training split) front to back: sample i of [0, samples()) is T + 1
+// tokens. They are taken in turn from the corpora that still have some, and within a corpus shard after shard, sample k
+// of a shard at token k T.
 class HeldOutReader {
  public:
   // `source` outlives it. InvalidArgument when no corpus has a sample.

@@ -1,10 +1,12 @@
-// The CUDA plugin behind worker/device/gpu_abi.h: devices, pinned memory and copies on a stream of their own. Linking it
-// brings LibTorch's CUDA libraries, so that opening it is what gives the worker its GPU. Only C types cross, nothing throws.
+// The CUDA plugin behind worker/device/gpu_abi.h: devices, pinned memory and copies on a stream of their own. Linking
+// it brings LibTorch's CUDA libraries, so that opening it is what gives the worker its GPU. Only C types cross, nothing
+// throws.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <new>
 
 #include "worker/device/gpu_abi.h"
@@ -76,24 +78,21 @@ int32_t DeviceOpen(int32_t index, atoll_gpu_context** out) {
   *out = nullptr;
   const WithDevice device(index);
   if (device.result() != cudaSuccess) return Fail("cudaSetDevice", device.result());
-  auto* context = new (std::nothrow) atoll_gpu_context{index, nullptr};
+  std::unique_ptr<atoll_gpu_context> context(new (std::nothrow) atoll_gpu_context{index, nullptr});
   if (context == nullptr) return FailWith("out of host memory");
   // Does not wait for the default stream by itself: order is by events only.
   const cudaError_t code = cudaStreamCreateWithFlags(&context->copies, cudaStreamNonBlocking);
-  if (code != cudaSuccess) {
-    delete context;
-    return Fail("cudaStreamCreate", code);
-  }
-  *out = context;
+  if (code != cudaSuccess) return Fail("cudaStreamCreate", code);
+  *out = context.release();
   return 0;
 }
 
 void DeviceClose(atoll_gpu_context* context) {
-  if (context == nullptr) return;
-  const WithDevice device(context->device);
-  static_cast<void>(cudaStreamSynchronize(context->copies));
-  static_cast<void>(cudaStreamDestroy(context->copies));
-  delete context;
+  const std::unique_ptr<atoll_gpu_context> owned(context);
+  if (owned == nullptr) return;
+  const WithDevice device(owned->device);
+  static_cast<void>(cudaStreamSynchronize(owned->copies));
+  static_cast<void>(cudaStreamDestroy(owned->copies));
 }
 
 int32_t DeviceName(atoll_gpu_context* context, char* out, uint64_t out_bytes) {
@@ -155,19 +154,18 @@ int32_t CopyWithEvent(atoll_gpu_context* context, void* to, const void* from, ui
   *out = nullptr;
   const WithDevice device(context->device);
   if (device.result() != cudaSuccess) return Fail("cudaSetDevice", device.result());
-  auto* event = new (std::nothrow) atoll_gpu_event{context->device, nullptr};
+  std::unique_ptr<atoll_gpu_event> event(new (std::nothrow) atoll_gpu_event{context->device, nullptr});
   if (event == nullptr) return FailWith("out of host memory");
   const auto compute = static_cast<cudaStream_t>(compute_stream);
   cudaError_t code = Copy(context, to, from, bytes, kind, compute, &event->event);
   if (code == cudaSuccess && kind == cudaMemcpyHostToDevice) code = cudaStreamWaitEvent(compute, event->event, 0);
   if (code == cudaSuccess) {
-    *out = event;
+    *out = event.release();
     return 0;
   }
   // A copy may have begun: the caller's memory is free to use only when it is over.
   static_cast<void>(cudaStreamSynchronize(context->copies));
   if (event->event != nullptr) static_cast<void>(cudaEventDestroy(event->event));
-  delete event;
   return Fail("copy", code);
 }
 
@@ -196,10 +194,10 @@ int32_t EventQuery(atoll_gpu_event* event, int32_t* done) {
 }
 
 void EventRelease(atoll_gpu_event* event) {
-  if (event == nullptr) return;
-  const WithDevice device(event->device);
-  static_cast<void>(cudaEventDestroy(event->event));
-  delete event;
+  const std::unique_ptr<atoll_gpu_event> owned(event);
+  if (owned == nullptr) return;
+  const WithDevice device(owned->device);
+  static_cast<void>(cudaEventDestroy(owned->event));
 }
 
 void LastError(char* out, uint64_t out_bytes) { CopyText(newest_error, out, out_bytes); }

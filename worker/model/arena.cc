@@ -1,12 +1,12 @@
 #include "worker/model/arena.h"
 
-#include <utility>
-
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
+
+#include <utility>
 
 #include "common/base/check.h"
 #include "worker/model/tensors.h"
@@ -38,8 +38,9 @@ absl::Status StatusOfException(const char* doing, const std::exception& error) {
                       dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
                       reason.find("can't allocate memory") != std::string::npos;
   if (memory) {
-    return absl::ResourceExhaustedError(absl::StrCat("out of memory while ", doing, ": ", reason,
-                                                     "; use a smaller batch.micro_batch, data.sequence_length or model"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("out of memory while ", doing, ": ", reason,
+                     "; use a smaller batch.micro_batch, data.sequence_length or model"));
   }
   return absl::InternalError(absl::StrCat("LibTorch failed while ", doing, ": ", reason));
 }

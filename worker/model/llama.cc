@@ -1,11 +1,11 @@
 #include "worker/model/llama.h"
 
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/variable.h>
+
 #include <cmath>
 #include <map>
 #include <string>
-
-#include <ATen/ATen.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include "common/base/check.h"
 
@@ -60,8 +60,8 @@ class Mapper {
   std::map<std::string, const TensorInfo*> by_name_;
 };
 
-// The number of the document that each position belongs to, and the position inside it; an end-of-text token is the last
-// of its document. int64 [sequences, length] each.
+// The number of the document that each position belongs to, and the position inside it; an end-of-text token is the
+// last of its document. int64 [sequences, length] each.
 std::pair<at::Tensor, at::Tensor> Documents(const at::Tensor& tokens, int64_t end_of_text) {
   const int64_t length = tokens.size(1);
   const at::Tensor ends = tokens.eq(end_of_text).to(at::kLong);

@@ -2,9 +2,9 @@
 #ifndef ATOLL_WORKER_MODEL_LLAMA_H_
 #define ATOLL_WORKER_MODEL_LLAMA_H_
 
-#include <vector>
-
 #include <ATen/core/Tensor.h>
+
+#include <vector>
 
 #include "common/plan/job_spec.h"
 #include "common/plan/model_layout.h"
@@ -25,14 +25,14 @@ struct BlockWeights {
 struct LlamaWeights {
   at::Tensor embedding;  // [vocab, hidden]
   std::vector<BlockWeights> blocks;
-  at::Tensor final_norm;  // [hidden]
-  at::Tensor head;        // [vocab, hidden]; the embedding itself when tied
+  at::Tensor final_norm;           // [hidden]
+  at::Tensor head;                 // [vocab, hidden]; the embedding itself when tied
   std::vector<at::Tensor> leaves;  // every one of the above once
   std::vector<uint64_t> offsets;   // of each leaf in the arena
 };
 
-// Views into `arena` (one dimension, of the layout's size); with `trainable` they are leaves of autograd. Requires that the
-// layout was made from `spec`: a broken one stops the process.
+// Views into `arena` (one dimension, of the layout's size); with `trainable` they are leaves of autograd. Requires that
+// the layout was made from `spec`: a broken one stops the process.
 LlamaWeights MapWeights(const ModelSpec& spec, const ModelLayout& layout, const at::Tensor& arena, bool trainable);
 
 // What attention must know of a batch beside the tokens.
@@ -43,7 +43,8 @@ struct Positions {
 
 // Positions 0, 1, 2, … of every sequence, or, with separate documents, from 0 again after each end-of-text token.
 // `tokens` is int64 [sequences, length] on the weights' device.
-Positions MakePositions(const ModelSpec& spec, const ModelOptions& options, const at::Tensor& tokens, at::ScalarType type);
+Positions MakePositions(const ModelSpec& spec, const ModelOptions& options, const at::Tensor& tokens,
+                        at::ScalarType type);
 
 // [sequences, length] tokens -> [sequences, length, hidden], after the final norm.
 at::Tensor LlamaHidden(const ModelSpec& spec, const LlamaWeights& weights, const at::Tensor& tokens,

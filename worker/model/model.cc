@@ -1,12 +1,12 @@
 #include "worker/model/model.h"
 
-#include <utility>
-
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/grad_mode.h>
 #include <torch/csrc/autograd/variable.h>
+
+#include <utility>
 
 #include "common/base/check.h"
 #include "worker/model/llama.h"
@@ -92,8 +92,7 @@ Model::Model(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Model::~Model() = default;
 
 absl::StatusOr<std::unique_ptr<Model>> Model::Create(const ModelSpec& spec, const ModelLayout& layout,
-                                                     const ModelOptions& options, Arena& parameters,
-                                                     Arena* gradients) {
+                                                     const ModelOptions& options, Arena& parameters, Arena* gradients) {
   if (options.separate_documents && options.end_of_text < 0) {
     return absl::InvalidArgumentError(
         "data.separate_documents needs a tokenizer with an end-of-text token, and this corpus has none");
@@ -109,8 +108,8 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Create(const ModelSpec& spec, cons
     w = MapWeights(spec, layout, state->working.defined() ? state->working : state->master, state->trainable);
     for (size_t i = 0; state->trainable && i < w.leaves.size(); ++i) {
       at::Tensor place = TensorOf(*gradients).narrow(0, static_cast<int64_t>(w.offsets[i]), w.leaves[i].numel());
-      torch::autograd::impl::set_post_acc_grad_hooks(
-          w.leaves[i], std::make_unique<AddToArena>(place.view(w.leaves[i].sizes())));
+      torch::autograd::impl::set_post_acc_grad_hooks(w.leaves[i],
+                                                     std::make_unique<AddToArena>(place.view(w.leaves[i].sizes())));
     }
     return std::unique_ptr<Model>(new Model(std::move(state)));
   });
@@ -157,7 +156,8 @@ absl::Status Model::Logits(const TokenBatch& batch, std::span<float> out) {
 
 absl::Status Model::LastLogits(const TokenBatch& batch, std::span<float> out) {
   ATOLL_RETURN_IF_ERROR(state_->Check(batch, 1));
-  ATOLL_CHECK(out.size() == size_t{batch.sequences} * state_->spec.vocab_size, "the output has a place for every score");
+  ATOLL_CHECK(out.size() == size_t{batch.sequences} * state_->spec.vocab_size,
+              "the output has a place for every score");
   return Guarded("computing logits", [&]() {
     state_->Refresh();
     const at::NoGradGuard no_grad;

@@ -1,7 +1,7 @@
 // The Llama family over the parameter arena: RMSNorm, rotary embeddings (rotate-half, as Hugging Face), grouped-query
-// attention, SwiGLU, tied or untied head. Weights are views into the arena, so nothing is copied when the optimizer or a
-// merge changes them. LibTorch stays behind this header; every exception of its becomes a status.
-// Losses and norm statistics are fp32; with bf16, weights are read from a bf16 copy of the arena and activations are bf16.
+// attention, SwiGLU, tied or untied head. Weights are views into the arena, so nothing is copied when the optimizer or
+// a merge changes them. LibTorch stays behind this header; every exception of its becomes a status. Losses and norm
+// statistics are fp32; with bf16, weights are read from a bf16 copy of the arena and activations are bf16.
 #ifndef ATOLL_WORKER_MODEL_MODEL_H_
 #define ATOLL_WORKER_MODEL_MODEL_H_
 
@@ -51,8 +51,8 @@ class Model {
   // to date. Free of charge in fp32.
   absl::Status ParametersChanged();
 
-  // The sum of the loss over the batch (length T + 1: T inputs, T targets), and gradients += scale * d(sum) / d(parameters).
-  // A non-finite loss is returned as it is; the gradients are then non-finite as well.
+  // The sum of the loss over the batch (length T + 1: T inputs, T targets), and gradients += scale * d(sum) /
+  // d(parameters). A non-finite loss is returned as it is; the gradients are then non-finite as well.
   absl::StatusOr<LossSum> ForwardBackward(const TokenBatch& batch, double scale);
   // The same sum without gradients.
   absl::StatusOr<LossSum> ForwardLoss(const TokenBatch& batch);

@@ -1,15 +1,15 @@
-// What the rooms that link LibTorch share of it: the tensor behind an arena and the one guard around every call that may
-// throw. Included by .cc files of worker/model and worker/train only, since ATen is slow to compile.
+// What the rooms that link LibTorch share of it: the tensor behind an arena and the one guard around every call that
+// may throw. Included by .cc files of worker/model and worker/train only, since ATen is slow to compile.
 #ifndef ATOLL_WORKER_MODEL_TENSORS_H_
 #define ATOLL_WORKER_MODEL_TENSORS_H_
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/Exception.h>
 
 #include <exception>
 #include <new>
 #include <string>
 #include <utility>
-
-#include <ATen/core/Tensor.h>
-#include <c10/util/Exception.h>
 
 #include "common/base/status.h"
 #include "worker/model/arena.h"
@@ -23,7 +23,8 @@ struct Arena::State {
 inline const at::Tensor& TensorOf(const Arena& arena) { return arena.state().tensor; }
 at::Device ToTorch(TensorDevice device);
 
-// The status that stands for an exception of LibTorch: ResourceExhausted when memory ran out, otherwise Internal; one line.
+// The status that stands for an exception of LibTorch: ResourceExhausted when memory ran out, otherwise Internal; one
+// line.
 absl::Status StatusOfException(const char* doing, const std::exception& error);
 
 // Runs `work`, which returns a Status or StatusOr, and turns an exception into the same type.

@@ -21,7 +21,8 @@ struct Checkpoint {
   std::unique_ptr<Arena> parameters;
 };
 
-// NotFound or InvalidArgument name the file and what is wrong with it; ResourceExhausted when it does not fit the memory.
+// NotFound or InvalidArgument name the file and what is wrong with it; ResourceExhausted when it does not fit the
+// memory.
 absl::StatusOr<Checkpoint> LoadCheckpoint(const Files& files, const std::string& directory);
 
 // The tokenizer beside the weights: tokenizer.model (SentencePiece), or the tokenizer.json of the byte tokenizer.

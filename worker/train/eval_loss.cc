@@ -27,8 +27,8 @@ absl::StatusOr<ModelOptions> OptionsFor(const EvalLossOptions& options, const Co
                                         uint32_t vocab_size) {
   if (manifest.tokenizer.vocab_size > vocab_size) {
     return absl::InvalidArgumentError(absl::StrCat(options.manifest, " was made with a vocabulary of ",
-                                                   manifest.tokenizer.vocab_size, ", the model in ",
-                                                   options.checkpoint, " has ", vocab_size));
+                                                   manifest.tokenizer.vocab_size, ", the model in ", options.checkpoint,
+                                                   " has ", vocab_size));
   }
   const std::optional<uint32_t> eot = manifest.tokenizer.eot_id;
   return ModelOptions{.separate_documents = options.separate_documents,
@@ -49,9 +49,10 @@ absl::StatusOr<LossSum> SumLoss(HeldOutReader& reader, uint64_t samples, Evaluat
 
 std::string JsonLine(const LossSum& sum, double bytes_per_token) {
   const double loss = sum.nll / static_cast<double>(sum.targets);
-  std::string line = absl::StrFormat("{\"nll\":%.9g,\"tokens\":%d,\"loss\":%.9g,\"perplexity\":%.9g", sum.nll, sum.targets,
-                                     loss, std::exp(loss));
-  if (bytes_per_token > 0) absl::StrAppendFormat(&line, ",\"bits_per_byte\":%.9g", loss / std::log(2.0) / bytes_per_token);
+  std::string line = absl::StrFormat("{\"nll\":%.9g,\"tokens\":%d,\"loss\":%.9g,\"perplexity\":%.9g", sum.nll,
+                                     sum.targets, loss, std::exp(loss));
+  if (bytes_per_token > 0)
+    absl::StrAppendFormat(&line, ",\"bits_per_byte\":%.9g", loss / std::log(2.0) / bytes_per_token);
   return line + "}";
 }
 
@@ -69,12 +70,12 @@ absl::Status RunEvalLoss(const EvalLossOptions& options, std::ostream& out, std:
   ATOLL_ASSIGN_OR_RETURN(const Checkpoint checkpoint, LoadCheckpoint(*files, options.checkpoint));
   const ModelSpec& model = checkpoint.config.model;
   ATOLL_ASSIGN_OR_RETURN(const ModelOptions model_options, OptionsFor(options, manifests->front(), model.vocab_size));
-  ATOLL_ASSIGN_OR_RETURN(const auto evaluator, Evaluator::Create(model, checkpoint.layout, model_options, {},
-                                                                 checkpoint.parameters->host()));
+  ATOLL_ASSIGN_OR_RETURN(const auto evaluator,
+                         Evaluator::Create(model, checkpoint.layout, model_options, {}, checkpoint.parameters->host()));
   const uint64_t wanted = (options.max_tokens + options.sequence_length - 1) / options.sequence_length;
   const uint64_t samples = options.max_tokens == 0 ? reader->samples() : std::min(reader->samples(), wanted);
-  talk << checkpoint.layout.elements << " parameters, " << samples << " of " << reader->samples() << " samples of split "
-       << SplitName(split) << "\n";
+  talk << checkpoint.layout.elements << " parameters, " << samples << " of " << reader->samples()
+       << " samples of split " << SplitName(split) << "\n";
   ATOLL_ASSIGN_OR_RETURN(const LossSum sum, SumLoss(*reader, samples, *evaluator));
   out << JsonLine(sum, reader->BytesPerToken(samples)) << "\n";
   return absl::OkStatus();

@@ -16,7 +16,8 @@ constexpr uint32_t kMaxTokens = 65536;
 absl::Status CheckOptions(const GenerateOptions& options) {
   if (options.checkpoint.empty()) return absl::InvalidArgumentError("--checkpoint names no directory");
   if (options.max_tokens == 0 || options.max_tokens > kMaxTokens) {
-    return absl::InvalidArgumentError(absl::StrCat("--max-tokens is ", options.max_tokens, ", must be 1 to ", kMaxTokens));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--max-tokens is ", options.max_tokens, ", must be 1 to ", kMaxTokens));
   }
   if (!(options.temperature >= 0 && options.temperature <= 100)) {
     return absl::InvalidArgumentError(absl::StrCat("--temperature is ", options.temperature, ", must be 0 to 100"));
@@ -84,8 +85,8 @@ absl::Status RunGenerate(const GenerateOptions& options, std::ostream& out, std:
   if (options.threads > 0) SetTensorThreads(options.threads);
   ATOLL_ASSIGN_OR_RETURN(const Checkpoint checkpoint, LoadCheckpoint(*files, options.checkpoint));
   ATOLL_ASSIGN_OR_RETURN(const auto tokenizer, LoadCheckpointTokenizer(*files, options.checkpoint));
-  ATOLL_ASSIGN_OR_RETURN(const auto model, Model::Create(checkpoint.config.model, checkpoint.layout, {},
-                                                         *checkpoint.parameters, nullptr));
+  ATOLL_ASSIGN_OR_RETURN(
+      const auto model, Model::Create(checkpoint.config.model, checkpoint.layout, {}, *checkpoint.parameters, nullptr));
   const uint32_t token_ids = std::min(tokenizer->vocab_size(), checkpoint.config.model.vocab_size);
   talk << checkpoint.layout.elements << " parameters, " << checkpoint.config.model.layers << " layers, vocabulary of "
        << token_ids << "\n";

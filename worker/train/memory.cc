@@ -56,12 +56,12 @@ std::optional<uint64_t> LeftInCgroup(const std::string& root) {
 }
 
 absl::Status TooLarge(const TrainingMemory& m, uint64_t available) {
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "the model does not fit: one sample a pass needs ", Gib(m.total()), " (parameters ", Gib(m.parameter_bytes),
-      ", gradients ", Gib(m.gradient_bytes), ", moments ", Gib(m.moment_bytes), ", bf16 copy ",
-      Gib(m.working_copy_bytes), ", synchronisation ", Gib(m.sync_bytes), ", activations ", Gib(m.activation_bytes),
-      ") and ", Gib(available),
-      " are free; use a smaller model or data.sequence_length, or a machine with more memory"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the model does not fit: one sample a pass needs ", Gib(m.total()), " (parameters ",
+                   Gib(m.parameter_bytes), ", gradients ", Gib(m.gradient_bytes), ", moments ", Gib(m.moment_bytes),
+                   ", bf16 copy ", Gib(m.working_copy_bytes), ", synchronisation ", Gib(m.sync_bytes), ", activations ",
+                   Gib(m.activation_bytes), ") and ", Gib(available),
+                   " are free; use a smaller model or data.sequence_length, or a machine with more memory"));
 }
 
 }  // namespace

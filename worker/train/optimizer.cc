@@ -1,13 +1,13 @@
 #include "worker/train/optimizer.h"
 
-#include <cmath>
-#include <utility>
-#include <vector>
-
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <torch/csrc/autograd/grad_mode.h>
+
+#include <cmath>
+#include <utility>
+#include <vector>
 
 #include "common/base/check.h"
 #include "worker/model/tensors.h"
@@ -36,7 +36,8 @@ std::vector<Run> RunsOf(const ModelLayout& layout) {
 std::vector<at::Tensor> Cut(const at::Tensor& arena, const std::vector<Run>& runs, bool decay) {
   std::vector<at::Tensor> out;
   for (const Run& r : runs) {
-    if (r.decay == decay) out.push_back(arena.narrow(0, static_cast<int64_t>(r.offset), static_cast<int64_t>(r.elements)));
+    if (r.decay == decay)
+      out.push_back(arena.narrow(0, static_cast<int64_t>(r.offset), static_cast<int64_t>(r.elements)));
   }
   return out;
 }

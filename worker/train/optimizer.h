@@ -1,5 +1,5 @@
-// Clipping and the optimizer's update over whole arenas: LibTorch's fused AdamW over the runs of tensors with and without
-// weight decay, or plain SGD. Private to worker/train; LibTorch stays behind it.
+// Clipping and the optimizer's update over whole arenas: LibTorch's fused AdamW over the runs of tensors with and
+// without weight decay, or plain SGD. Private to worker/train; LibTorch stays behind it.
 #ifndef ATOLL_WORKER_TRAIN_OPTIMIZER_H_
 #define ATOLL_WORKER_TRAIN_OPTIMIZER_H_
 
@@ -22,14 +22,14 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // Euclidean norm of the gradients: fp32 within blocks of 4,096 elements, double over blocks in arena order, so that it
-  // does not depend on the number of threads. Not finite when a gradient is not, or when a block overflows fp32.
+  // Euclidean norm of the gradients: fp32 within blocks of 4,096 elements, double over blocks in arena order, so that
+  // it does not depend on the number of threads. Not finite when a gradient is not, or when a block overflows fp32.
   absl::StatusOr<double> GradientNorm();
   absl::Status ScaleGradients(double factor);
   // One update with the gradients as they are. Requires finite gradients.
   absl::Status Apply(double learning_rate);
 
-  Arena* first_moments() { return first_.get(); }    // nullptr with SGD
+  Arena* first_moments() { return first_.get(); }  // nullptr with SGD
   Arena* second_moments() { return second_.get(); }
   uint64_t steps() const { return steps_; }
   void set_steps(uint64_t steps) { steps_ = steps; }

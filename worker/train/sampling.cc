@@ -17,7 +17,9 @@ uint32_t DrawToken(std::span<const float> scores, double temperature, uint32_t t
   std::vector<uint32_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0u);
   const size_t kept = top_k == 0 ? order.size() : std::min<size_t>(top_k, order.size());
-  const auto higher = [scores](uint32_t a, uint32_t b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; };
+  const auto higher = [scores](uint32_t a, uint32_t b) {
+    return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
+  };
   std::partial_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(kept), order.end(), higher);
   std::vector<double> sums(kept);
   double total = 0;

@@ -1,5 +1,6 @@
-// The inner step of one worker: micro-batches -> gradient arena -> clipping -> AdamW over spans of the arena. It owns the
-// arenas and nothing of the network, the clock of the job or the data: the caller brings tokens and the learning rate.
+// The inner step of one worker: micro-batches -> gradient arena -> clipping -> AdamW over spans of the arena. It owns
+// the arenas and nothing of the network, the clock of the job or the data: the caller brings tokens and the learning
+// rate.
 //
 //   loss = mean over the step's targets of -log p(target)
 //   g <- g * min(1, gradient_clip / (|g| + 1e-6))                       global norm over the whole arena
@@ -25,19 +26,19 @@ namespace atl {
 
 struct TrainerOptions {
   TensorDevice device;
-  int32_t threads = 0;                       // of LibTorch in this process; 0: leave as it is
-  std::optional<uint32_t> end_of_text;       // of the job's tokenizer
-  std::optional<uint64_t> available_bytes;   // free on the device; a GPU's must be given, a host is asked
+  int32_t threads = 0;                      // of LibTorch in this process; 0: leave as it is
+  std::optional<uint32_t> end_of_text;      // of the job's tokenizer
+  std::optional<uint64_t> available_bytes;  // free on the device; a GPU's must be given, a host is asked
 };
 
 struct StepReport {
-  bool applied = false;    // false: loss or gradient not finite; parameters and moments are as before, bit for bit
-  double loss = 0;         // mean over targets, nats
-  double grad_norm = 0;    // before clipping
-  uint64_t tokens = 0;     // targets
+  bool applied = false;  // false: loss or gradient not finite; parameters and moments are as before, bit for bit
+  double loss = 0;       // mean over targets, nats
+  double grad_norm = 0;  // before clipping
+  uint64_t tokens = 0;   // targets
   uint32_t micro_batch = 0;
-  Duration passes{};       // forward and backward
-  Duration update{};       // clipping and optimizer
+  Duration passes{};  // forward and backward
+  Duration update{};  // clipping and optimizer
 };
 
 // Owned by one thread at a time: the train thread. Calls block; a pass is not interrupted.
@@ -57,8 +58,9 @@ class Trainer {
   // unchanged. The result depends on the micro-batch by rounding only.
   absl::StatusOr<StepReport> Step(const TokenBatch& batch, double learning_rate);
 
-  // Parameters may be changed between steps, by the thread that owns the trainer: in place through parameters().host() on
-  // a CPU, through a window of worker/device over parameters().memory() on the compute stream, or with Read and Write.
+  // Parameters may be changed between steps, by the thread that owns the trainer: in place through parameters().host()
+  // on a CPU, through a window of worker/device over parameters().memory() on the compute stream, or with Read and
+  // Write.
   Arena& parameters();
   // The stream on which LibTorch's work runs, for worker/device: the default stream, so null, on every device.
   void* compute_stream() const { return nullptr; }
@@ -85,8 +87,8 @@ class Trainer {
 // Losses under parameters that are not being trained: the outer copy, or a checkpoint. Owned by one thread at a time.
 class Evaluator {
  public:
-  // On a CPU `parameters` (a whole arena in `layout`) is read in place: it outlives the evaluator and stands still during
-  // Evaluate; with bf16, or on a GPU, a copy is made here.
+  // On a CPU `parameters` (a whole arena in `layout`) is read in place: it outlives the evaluator and stands still
+  // during Evaluate; with bf16, or on a GPU, a copy is made here.
   static absl::StatusOr<std::unique_ptr<Evaluator>> Create(const ModelSpec& spec, const ModelLayout& layout,
                                                            const ModelOptions& options, TensorDevice device,
                                                            std::span<float> parameters);

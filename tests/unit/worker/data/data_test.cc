@@ -60,7 +60,8 @@ class Data : public testing::Test {
     return *std::move(source);
   }
   std::unique_ptr<SampleReader> Reader(BlockSource& source, size_t prefetch = 8) {
-    auto reader = SampleReader::Create(data_, manifests_, source, clock_, {.prefetch_samples = prefetch, .memory_blocks = 0});
+    auto reader =
+        SampleReader::Create(data_, manifests_, source, clock_, {.prefetch_samples = prefetch, .memory_blocks = 0});
     EXPECT_TRUE(reader.ok()) << reader.status();
     return *std::move(reader);
   }

@@ -24,7 +24,12 @@ bool LibrariesAreMissing() {
 
 JobSpec TinyJob() {
   JobSpec job;
-  job.model = {.vocab_size = 64, .hidden_size = 32, .intermediate_size = 64, .layers = 2, .heads = 4, .kv_heads = 2,
+  job.model = {.vocab_size = 64,
+               .hidden_size = 32,
+               .intermediate_size = 64,
+               .layers = 2,
+               .heads = 4,
+               .kv_heads = 2,
                .head_dim = 8};
   job.data.sequence_length = 16;
   job.batch.sequences_per_step = 2;

@@ -65,7 +65,8 @@ std::vector<int32_t> Tokens(size_t count, uint32_t vocab, uint64_t key = 5) {
 }
 
 std::vector<int32_t> Row(const std::vector<int32_t>& tokens, size_t row, size_t length) {
-  return {tokens.begin() + static_cast<ptrdiff_t>(row * length), tokens.begin() + static_cast<ptrdiff_t>((row + 1) * length)};
+  return {tokens.begin() + static_cast<ptrdiff_t>(row * length),
+          tokens.begin() + static_cast<ptrdiff_t>((row + 1) * length)};
 }
 
 class ModelShapes : public testing::TestWithParam<Shape> {};
@@ -82,7 +83,8 @@ TEST_P(ModelShapes, LogitsEqualTheReference) {
     const auto expected = reference.Logits(Row(tokens, row, 12), end);
     for (size_t i = 0; i < 12; ++i) {
       for (size_t v = 0; v < f.spec.vocab_size; ++v) {
-        ASSERT_NEAR(logits[(row * 12 + i) * f.spec.vocab_size + v], expected[i][v], 2e-5) << row << " " << i << " " << v;
+        ASSERT_NEAR(logits[(row * 12 + i) * f.spec.vocab_size + v], expected[i][v], 2e-5)
+            << row << " " << i << " " << v;
       }
     }
   }
@@ -116,19 +118,19 @@ TEST_P(ModelShapes, GradientsEqualFiniteDifferencesOfTheReference) {
       const double below = loss();
       p = before;
       const double expected = scale * (above - below) / (2 * h);
-      EXPECT_NEAR(f.gradients->host()[at], expected, 1e-5 + 1e-4 * std::abs(expected)) << t.name << " " << at - t.offset;
+      EXPECT_NEAR(f.gradients->host()[at], expected, 1e-5 + 1e-4 * std::abs(expected))
+          << t.name << " " << at - t.offset;
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, ModelShapes,
-    testing::Values(Shape{"tied", 4, 4, true, false, FragmentPattern::kWhole},
-                    Shape{"untied", 4, 4, false, false, FragmentPattern::kStrided},
-                    Shape{"grouped", 4, 2, true, false, FragmentPattern::kSequential},
-                    Shape{"one_key_head", 4, 1, false, false, FragmentPattern::kWhole},
-                    Shape{"documents", 4, 2, true, true, FragmentPattern::kBalanced}),
-    [](const testing::TestParamInfo<Shape>& param) { return std::string(param.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, ModelShapes,
+                         testing::Values(Shape{"tied", 4, 4, true, false, FragmentPattern::kWhole},
+                                         Shape{"untied", 4, 4, false, false, FragmentPattern::kStrided},
+                                         Shape{"grouped", 4, 2, true, false, FragmentPattern::kSequential},
+                                         Shape{"one_key_head", 4, 1, false, false, FragmentPattern::kWhole},
+                                         Shape{"documents", 4, 2, true, true, FragmentPattern::kBalanced}),
+                         [](const testing::TestParamInfo<Shape>& param) { return std::string(param.param.name); });
 
 const Shape kPlain{"plain", 4, 2, true, false, FragmentPattern::kWhole};
 
@@ -170,7 +172,8 @@ TEST(Model, Bf16IsNearFp32AndFollowsTheMaster) {
   spec.precision = Precision::kBf16;
   Fixture rounded(spec);
   const std::vector<int32_t> tokens = Tokens(4 * 33, spec.vocab_size);
-  const auto a = exact.model->ForwardBackward({tokens, 4}, 1.0 / 128), b = rounded.model->ForwardBackward({tokens, 4}, 1.0 / 128);
+  const auto a = exact.model->ForwardBackward({tokens, 4}, 1.0 / 128),
+             b = rounded.model->ForwardBackward({tokens, 4}, 1.0 / 128);
   ASSERT_TRUE(a.ok() && b.ok());
   EXPECT_NEAR(b->nll / a->nll, 1.0, 2e-3);
   double dot = 0, square_a = 0, square_b = 0;

@@ -44,7 +44,12 @@ class Generate : public testing::Test {
 
   static void Train() {
     JobSpec job;
-    job.model = {.vocab_size = 320, .hidden_size = 32, .intermediate_size = 64, .layers = 2, .heads = 4, .kv_heads = 2,
+    job.model = {.vocab_size = 320,
+                 .hidden_size = 32,
+                 .intermediate_size = 64,
+                 .layers = 2,
+                 .heads = 4,
+                 .kv_heads = 2,
                  .head_dim = 8};
     job.data.sequence_length = 48;
     job.batch.sequences_per_step = 4;
@@ -146,8 +151,11 @@ TEST_F(Generate, RefusesBadOptionsAndFiles) {
 
 TEST_F(Generate, MeasuresTheLossOfACorpus) {
   std::ostringstream out, talk;
-  const EvalLossOptions options{.checkpoint = root_ + "/hf", .manifest = root_ + "/corpus/manifest.json",
-                                .train_split = false, .sequence_length = 48, .max_tokens = 0};
+  const EvalLossOptions options{.checkpoint = root_ + "/hf",
+                                .manifest = root_ + "/corpus/manifest.json",
+                                .train_split = false,
+                                .sequence_length = 48,
+                                .max_tokens = 0};
   const absl::Status status = RunEvalLoss(options, out, talk);
   ASSERT_TRUE(status.ok()) << status;
   const auto json = nlohmann::json::parse(out.str());

@@ -45,7 +45,7 @@ TEST(EstimateTrainingMemory, ActivationsGrowWithTheMicroBatch) {
 TEST(ChooseMicroBatch, StopsAtThePassLimit) {
   const JobSpec job = Job();
   const ModelLayout layout = LayoutOf(job);
-  EXPECT_EQ(*ChooseMicroBatch(job, layout, {}, uint64_t{64} << 30), 16u);              // 4,096 tokens
+  EXPECT_EQ(*ChooseMicroBatch(job, layout, {}, uint64_t{64} << 30), 16u);             // 4,096 tokens
   EXPECT_EQ(*ChooseMicroBatch(job, layout, {.gpu = true}, uint64_t{64} << 30), 32u);  // all of the step
 }
 

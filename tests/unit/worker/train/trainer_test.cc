@@ -149,7 +149,8 @@ TEST(Trainer, AccumulationChangesTheGradientByRoundingOnly) {
     const auto g = f.trainer->gradients().host();
     if (whole.empty()) whole.assign(g.begin(), g.end());
     // Sums of 8 terms in another order: a few units in the last place of the largest partial sum.
-    for (size_t i = 0; i < g.size(); ++i) ASSERT_NEAR(g[i], whole[i], 1e-7 + 2e-5 * std::abs(whole[i])) << micro << " " << i;
+    for (size_t i = 0; i < g.size(); ++i)
+      ASSERT_NEAR(g[i], whole[i], 1e-7 + 2e-5 * std::abs(whole[i])) << micro << " " << i;
   }
 }
 
@@ -186,8 +187,9 @@ TEST_P(NonFinite, LeavesParametersAndMomentsAsTheyWere) {
   EXPECT_TRUE(f.trainer->Step({tokens, 4}, 1e-3)->applied);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, NonFinite, testing::Values(std::numeric_limits<float>::quiet_NaN(),
-                                                         std::numeric_limits<float>::infinity()));
+INSTANTIATE_TEST_SUITE_P(All, NonFinite,
+                         testing::Values(std::numeric_limits<float>::quiet_NaN(),
+                                         std::numeric_limits<float>::infinity()));
 
 TEST(Trainer, AJoinerBeginsItsMomentsAnew) {
   Fixture f(TinyJob()), g(TinyJob());
