@@ -166,8 +166,8 @@ def check_promtool():
 def compile_commands(preset):
     """{file relative to the root: arguments that matter to clang (-I, -isystem, -D, -std)}"""
     path = ROOT / "build" / preset / "compile_commands.json"
-    if not path.exists():
-        run("cmake", "--preset", preset, quiet=True)
+    run("cmake", "--preset", preset, quiet=True)
+    run("cmake", "--build", "--preset", preset, "-j", jobs(), "--target", "atoll_proto", quiet=True)  # generated headers
     result = {}
     for entry in json.loads(path.read_text()):
         source = pathlib.Path(entry["file"])
