@@ -63,7 +63,7 @@ double BigramModel::Probability(uint32_t before, uint32_t token) const {
   const double followers = followers_[before];
   if (followers == 0) return unigram;
   const auto pair = pairs_.find(Pair(before, token));
-  const double count = pair == pairs_.end() ? 0 : pair->second;
+  const double count = pair == pairs_.end() ? 0 : static_cast<double>(pair->second);
   return (count + followers * unigram) / (static_cast<double>(begins_[before]) + followers);
 }
 

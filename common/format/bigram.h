@@ -21,8 +21,8 @@
 
 namespace atl {
 
-// Not thread-safe. Memory: 8 B a token of the vocabulary and about 40 B a distinct pair, at most kPairs pairs; from the
-// moment the table is full, Count ignores further text.
+// Not thread-safe. Memory: 20 B a token of the vocabulary and about 40 B a distinct pair, at most kPairs pairs; from
+// the moment the table is full, Count ignores further text.
 class BigramModel {
  public:
   static constexpr size_t kPairs = size_t{1} << 22;
@@ -41,10 +41,10 @@ class BigramModel {
   uint64_t total_ = 0;
   uint32_t last_ = 0;
   bool has_last_ = false;
-  std::vector<uint32_t> unigrams_;   // c(b)
-  std::vector<uint32_t> begins_;     // c(a)
+  std::vector<uint64_t> unigrams_;   // c(b)
+  std::vector<uint64_t> begins_;     // c(a)
   std::vector<uint32_t> followers_;  // f(a)
-  std::unordered_map<uint64_t, uint32_t> pairs_;
+  std::unordered_map<uint64_t, uint64_t> pairs_;
 };
 
 // Counts on the train shards and measures on the held-out shards of `directory`. FailedPrecondition when either split

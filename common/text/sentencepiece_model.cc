@@ -141,7 +141,7 @@ absl::Status ParseNormalizer(const std::string& bytes, SentencePieceModel& model
 }
 
 absl::Status IndexPieces(SentencePieceModel& model, const Names& names) {
-  std::unordered_map<std::string, uint32_t> reserved;
+  PieceIds reserved;
   bool has_unknown = false;
   for (uint32_t id = 0; id < model.pieces.size(); ++id) {
     const Piece& piece = model.pieces[id];

@@ -4,8 +4,10 @@
 #define ATOLL_COMMON_TEXT_SENTENCEPIECE_MODEL_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -27,6 +29,13 @@ struct Piece {
 
 enum class SentencePieceKind { kUnigram = 1, kBpe = 2 };
 
+// Lets pieces be found by a view of the text, without a copy.
+struct PieceHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+};
+using PieceIds = std::unordered_map<std::string, uint32_t, PieceHash, std::equal_to<>>;
+
 struct SentencePieceModel {
   std::vector<Piece> pieces;  // by id
   SentencePieceKind kind = SentencePieceKind::kUnigram;
@@ -38,8 +47,8 @@ struct SentencePieceModel {
   // By piece type and name; ids are found here, not in the trainer's settings, as the library does.
   uint32_t unk_id = 0;
   std::optional<uint32_t> bos_id, eos_id;
-  std::unordered_map<std::string, uint32_t> normal;  // normal, user-defined and unused pieces
-  std::vector<uint32_t> byte_ids;                    // 256 with byte fallback, otherwise empty
+  PieceIds normal;                 // normal, user-defined and unused pieces
+  std::vector<uint32_t> byte_ids;  // 256 with byte fallback, otherwise empty
 };
 
 // InvalidArgument: not a SentencePiece model, a word or char model, one that normalises text (only identity is

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cfloat>
 #include <queue>
+#include <string_view>
 #include <unordered_map>
 
 #include "common/text/sentencepiece_model.h"
@@ -151,7 +152,7 @@ class SentencePieceTokenizer final : public Tokenizer {
 
   // An id for text[begin, +size), or the unknown piece: as bytes, or one id for a whole run of unknown pieces.
   void Emit(const std::string& text, size_t begin, size_t size, bool& after_unknown, std::vector<uint32_t>& ids) const {
-    const auto found = model_.normal.find(text.substr(begin, size));
+    const auto found = model_.normal.find(std::string_view(text).substr(begin, size));
     if (found != model_.normal.end()) {
       ids.push_back(found->second);
       after_unknown = false;
@@ -183,12 +184,12 @@ class SentencePieceTokenizer final : public Tokenizer {
     if (left < 0 || right < 0) return;
     const Symbol &a = symbols[static_cast<size_t>(left)], &b = symbols[static_cast<size_t>(right)];
     if (a.frozen || b.frozen || a.size + b.size > longest_piece_) return;
-    std::string piece = text.substr(a.begin, a.size + b.size);
+    const std::string_view piece = std::string_view(text).substr(a.begin, a.size + b.size);
     const auto found = model_.normal.find(piece);
     if (found == model_.normal.end()) return;
     const Piece& merged = model_.pieces[found->second];
     queue.push(Merge{left, right, merged.score, piece.size()});
-    if (merged.type == PieceType::kUnused) unmerge[std::move(piece)] = a.size;
+    if (merged.type == PieceType::kUnused) unmerge[std::string(piece)] = a.size;
   }
 
   void EmitMerged(const std::string& text, size_t begin, size_t size, const Unmerge& unmerge, bool& after_unknown,
@@ -235,7 +236,8 @@ class SentencePieceTokenizer final : public Tokenizer {
     bool has_character = false;
     const size_t longest = std::min(longest_piece_, text.size() - begin);
     for (size_t size = character; size <= longest; size += Utf8Length(text[begin + size])) {
-      if (const auto found = model_.normal.find(text.substr(begin, size)); found != model_.normal.end()) {
+      if (const auto found = model_.normal.find(std::string_view(text).substr(begin, size));
+          found != model_.normal.end()) {
         const Piece& piece = model_.pieces[found->second];
         if (piece.type != PieceType::kUnused) {
           const float score = piece.type == PieceType::kUserDefined
