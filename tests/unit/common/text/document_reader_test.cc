@@ -47,8 +47,10 @@ class Documents : public ::testing::Test {
 };
 
 TEST_F(Documents, JsonLines) {
-  EXPECT_THAT(*All("a.jsonl", "{\"text\": \"one\"}\n\n{\"id\": 3, \"text\": \"two\\n\\u00e4\"}\r\n{\"text\":\"\"}\n{\"text\":\"last\"}"),
-              ElementsAre("one", "two\n\xc3\xa4", "last"));
+  EXPECT_THAT(
+      *All("a.jsonl",
+           "{\"text\": \"one\"}\n\n{\"id\": 3, \"text\": \"two\\n\\u00e4\"}\r\n{\"text\":\"\"}\n{\"text\":\"last\"}"),
+      ElementsAre("one", "two\n\xc3\xa4", "last"));
   EXPECT_THAT(*All("b.jsonl", "{\"body\": \"x\"}", {.json_field = "body"}), ElementsAre("x"));
   EXPECT_THAT(*All("c.jsonl", ""), ElementsAre());
 }
@@ -57,7 +59,8 @@ TEST_F(Documents, JsonFaultsNameTheLine) {
   const std::string good = "{\"text\": \"one\"}\n";
   EXPECT_THAT(Error("a.jsonl", good + "\n{\"text\": }\n"), HasSubstr("a.jsonl, line 3: is not valid JSON"));
   EXPECT_THAT(Error("a.jsonl", good + "[1]"), HasSubstr("line 2: is no JSON object"));
-  EXPECT_THAT(Error("a.jsonl", good + "{\"txt\": \"a\"}"), HasSubstr("line 2: has no field \"text\"; name it with --field"));
+  EXPECT_THAT(Error("a.jsonl", good + "{\"txt\": \"a\"}"),
+              HasSubstr("line 2: has no field \"text\"; name it with --field"));
   EXPECT_THAT(Error("a.jsonl", good + "{\"text\": 5}"), HasSubstr("line 2: field \"text\" is no string"));
   EXPECT_THAT(Error("a.jsonl", good + "{\"text\": \"a\xff\"}"), HasSubstr("line 2: byte 12 is not valid UTF-8"));
   EXPECT_THAT(Error("a.jsonl", good + "{\"text\": \"\\ud800\"}"), HasSubstr("line 2: is not valid JSON"));
@@ -123,7 +126,8 @@ TEST_F(Documents, TextInOtherWays) {
 
 TEST_F(Documents, LimitsAndKinds) {
   const std::string huge(kDocumentBytes + 10, 'x');
-  EXPECT_THAT(Error("a.jsonl", "{\"text\":\"a\"}\n\"" + huge), HasSubstr("begins in line 2 has more than the 67108864"));
+  EXPECT_THAT(Error("a.jsonl", "{\"text\":\"a\"}\n\"" + huge),
+              HasSubstr("begins in line 2 has more than the 67108864"));
   EXPECT_THAT(Error("a.txt", huge, {.text_split = TextSplit::kFile}), HasSubstr("more than the 67108864"));
   EXPECT_THAT(Error("a.csv", "x"), HasSubstr("is of no known kind: .txt, .jsonl"));
   EXPECT_EQ(OpenDocuments(*files_, dir_ / "absent.txt", {}).status().code(), absl::StatusCode::kNotFound);

@@ -15,11 +15,11 @@ TEST(Utf8, FindsTheFirstInvalidByte) {
   EXPECT_EQ(FirstInvalidUtf8("a\xc3\xa4\xe4\xbd\xa0\xf0\x9f\x98\x80"), 10u);
   EXPECT_EQ(FirstInvalidUtf8("ab\xff"), 2u);
   EXPECT_EQ(FirstInvalidUtf8("ab\x80"), 2u);
-  EXPECT_EQ(FirstInvalidUtf8("\xc0\xaf"), 0u);           // overlong
-  EXPECT_EQ(FirstInvalidUtf8("\xe0\x80\xaf"), 0u);       // overlong
-  EXPECT_EQ(FirstInvalidUtf8("\xed\xa0\x80"), 0u);       // surrogate
-  EXPECT_EQ(FirstInvalidUtf8("\xf4\x90\x80\x80"), 0u);   // beyond U+10FFFF
-  EXPECT_EQ(FirstInvalidUtf8("x\xe4\xbd"), 1u);          // cut
+  EXPECT_EQ(FirstInvalidUtf8("\xc0\xaf"), 0u);          // overlong
+  EXPECT_EQ(FirstInvalidUtf8("\xe0\x80\xaf"), 0u);      // overlong
+  EXPECT_EQ(FirstInvalidUtf8("\xed\xa0\x80"), 0u);      // surrogate
+  EXPECT_EQ(FirstInvalidUtf8("\xf4\x90\x80\x80"), 0u);  // beyond U+10FFFF
+  EXPECT_EQ(FirstInvalidUtf8("x\xe4\xbd"), 1u);         // cut
   EXPECT_EQ(FirstInvalidUtf8("\xf4\x8f\xbf\xbf"), 4u);
 }
 
