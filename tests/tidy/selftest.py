@@ -72,6 +72,11 @@ class Includes(Tree):
         self.write("coordinator/engine/a.cc", '#include "common/rpc/retry.h"\n')
         self.refused(self.check, "brings gRPC into room coordinator/engine", "through common/rpc/channel.h")
 
+    def test_torch_and_grpc_in_one_unit(self):
+        self.write("common/rpc/channel.h", "#include <grpcpp/grpcpp.h>\n")
+        self.write("worker/daemon/a.cc", '#include <ATen/ATen.h>\n#include "common/rpc/channel.h"\n')
+        self.refused(self.check, "sees LibTorch and gRPC")
+
     def test_grpc_outside_its_rooms(self):
         self.write("coordinator/engine/a.cc", "#include <grpcpp/grpcpp.h>\n")
         self.refused(self.check, "coordinator/engine may not see gRPC")
