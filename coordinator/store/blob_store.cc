@@ -56,7 +56,7 @@ absl::StatusOr<uint64_t> BlobStore::Begin(const Sha256& sha256, uint64_t bytes) 
   }
   if (Has(sha256)) return bytes;
   const std::string path = directory_.BlobPartPath(sha256);
-  ATOLL_RETURN_IF_ERROR(files_.MakeDirectory(DirectoryOf(path)));
+  ATOLL_RETURN_IF_ERROR(MakeDurableDirectory(files_, directory_.root(), DirectoryOf(path)));
   parts_.erase(sha256);
   auto part = std::make_unique<Part>();
   ATOLL_ASSIGN_OR_RETURN(part->file, files_.OpenForAppend(path));

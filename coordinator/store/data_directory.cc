@@ -76,6 +76,13 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const DataDirectory
   return lock;
 }
 
+absl::Status MakeDurableDirectory(Files& files, const std::string& root, const std::string& path) {
+  if (files.Exists(path)) return absl::OkStatus();
+  ATOLL_RETURN_IF_ERROR(files.MakeDirectory(path));
+  for (std::string at = path; at.size() > root.size(); at = DirectoryOf(at)) ATOLL_RETURN_IF_ERROR(files.SyncDirectory(at));
+  return files.SyncDirectory(root);
+}
+
 absl::StatusOr<DiskState> CheckDiskSpace(const Files& files, const DataDirectory& directory, DiskState before, uint32_t minimum_free_percent) {
   ATOLL_ASSIGN_OR_RETURN(const Files::Space space, files.SpaceAt(directory.root()));
   if (space.total_bytes == 0) return DiskState::kOk;

@@ -67,6 +67,9 @@ class DirectoryLock {
 // Makes the directory if needed. FailedPrecondition, naming directory and process id of the holder, when it is held.
 absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const DataDirectory& directory);
 
+// MakeDirectory, and flushes every directory from `path` up to `root`, so that the whole way is durable.
+absl::Status MakeDurableDirectory(Files& files, const std::string& root, const std::string& path);
+
 // Whether new uploads may be granted: below `minimum_free_percent` of the file system it says kLow, and only above that
 // plus 2 kOk again, so that it does not flap.
 enum class DiskState { kOk, kLow };

@@ -1,12 +1,13 @@
 // The round log: one segment file for each (job, epoch, fragment, version), to which contributions are appended frame by
 // frame as they arrive, each ended by an *accepted* trailer, then the encoded update (docs/formats/round-log.md).
 //
-// What holds: the trailer, once flushed, is the acceptance. A record is length, type, sequence, boot number, CRC-32C and
-// the hash of the record before. Crash cases: a torn tail is cut at the next open and everything before it stands;
-// unaccepted bytes before the tear are the verified prefix that a sender resumes from; damage in the middle is DataLoss
-// with the offset, never skipped. Opening is idempotent (I26). A failed flush ends the process (I24); a failed append is
-// cut off again and reported, so that a full disk refuses an upload and loses nothing.
-// Thread rule: calls for one segment must not overlap; the engine uses one serial executor for bulk I/O.
+// What holds: the trailer, once flushed, is the acceptance. A record is length, type, sequence, boot number, flushed
+// length, CRC-32C and the hash of the record before. Crash cases: a torn tail is cut at the next open and everything before
+// it stands; unaccepted bytes before the tear are the verified prefix that a sender resumes from; damage below a length
+// that a later record knows to be flushed is DataLoss with the offset, never skipped. Opening is idempotent (I26). A failed
+// flush ends the process (I24); a failed append is cut off again and reported, so that a full disk refuses an upload and
+// loses nothing.
+// Thread rule: thread-safe; calls for one segment wait for each other. All but VerifiedPrefix may block on the disk.
 #ifndef ATOLL_COORDINATOR_STORE_ROUND_LOG_H_
 #define ATOLL_COORDINATOR_STORE_ROUND_LOG_H_
 
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "common/base/files.h"
+#include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/plan/records.h"
 #include "common/wire/record_messages.h"
@@ -52,7 +54,7 @@ class RoundLog {
   absl::StatusOr<uint64_t> Begin(const RoundKey& key, const ContributionHeader& header);
   // 0 when nothing of that digest is there. OK for a key that is not open.
   uint64_t VerifiedPrefix(const RoundKey& key, const WorkerId& worker, Digest digest) const;
-  // Appends the next bytes (the pieces in order). OutOfRange unless `offset` is the length so far and the end is within
+  // Appends the next bytes (the pieces in order, at most limits::kMessageBytes in all). OutOfRange unless `offset` is the length so far and the end is within
   // encoded_bytes. ResourceExhausted: disk full; the segment is as before.
   absl::Status Append(const RoundKey& key, const WorkerId& worker, uint64_t offset, std::span<const Bytes> pieces);
   // OK when all bytes are there and have the digest announced. DataLoss otherwise: the bytes are then discarded, so that the
@@ -63,7 +65,7 @@ class RoundLog {
   // Forgets an unaccepted contribution.
   void Abandon(const RoundKey& key, const WorkerId& worker);
 
-  // The encoded bytes of an accepted contribution, checked again against CRCs and digest. NotFound, DataLoss.
+  // The encoded bytes of an accepted contribution, checked again against its digest. NotFound, DataLoss.
   absl::StatusOr<std::vector<std::byte>> ReadContribution(const RoundKey& key, const WorkerId& worker) const;
   // Appends the encoded update and flushes. Replaces an earlier one of an uncommitted attempt. Internal when the bytes do
   // not have the digest and size of `info`.
@@ -84,15 +86,17 @@ class RoundLog {
 
  private:
   struct Segment;
-  absl::StatusOr<Segment*> Find(const RoundKey& key) const;
+  absl::StatusOr<std::shared_ptr<Segment>> Find(const RoundKey& key) const ATOLL_EXCLUDES(mutex_);
+  std::shared_ptr<Segment> Take(const RoundKey& key) ATOLL_EXCLUDES(mutex_);
   Files& files_;
   DataDirectory directory_;
   BootNumber boot_;
-  std::map<RoundKey, std::unique_ptr<Segment>> open_;
+  mutable Mutex mutex_;
+  std::map<RoundKey, std::shared_ptr<Segment>> open_ ATOLL_GUARDED_BY(mutex_);
 };
 
-// For each job that has not ended: opens the segment of every head and puts the accepted headers into `state`. `layouts`
-// gives the digest of each job's model layout.
+// For each job named in `layouts` (the digest of its model layout): opens the segment of every head that is on disk and puts
+// the accepted headers into `state`, by fragment, then worker name.
 absl::Status AddAccepted(RoundLog& log, const std::map<JobId, Digest>& layouts, RecoveredState& state);
 
 }  // namespace atl

@@ -73,7 +73,7 @@ absl::Status SnapshotStore::Write(const SnapshotKey& key, const FragmentArrays& 
     const auto there = OpenFile(path);
     if (there.ok() && (*there)->header().hash == hash && (*there)->header().layout == layout) return absl::OkStatus();
   }
-  ATOLL_RETURN_IF_ERROR(files_.MakeDirectory(DirectoryOf(path)));
+  ATOLL_RETURN_IF_ERROR(MakeDurableDirectory(files_, directory_.root(), DirectoryOf(path)));
   const size_t elements = arrays.public_copy.size();
   const std::vector<float> zeros(arrays.momentum.empty() || arrays.residual.empty() ? elements : 0);
   const std::span<const float> momentum = arrays.momentum.empty() ? zeros : arrays.momentum;
@@ -157,7 +157,7 @@ absl::Status SnapshotStore::DropBefore(const JobId& job, uint64_t epoch, Fragmen
 
 absl::Status SnapshotStore::WriteCheckpoint(const CheckpointRecord& record, uint64_t epoch) {
   const std::string directory = directory_.CheckpointDirectory(record.job, record.step);
-  ATOLL_RETURN_IF_ERROR(files_.MakeDirectory(directory));
+  ATOLL_RETURN_IF_ERROR(MakeDurableDirectory(files_, directory_.root(), directory));
   for (uint32_t i = 0; i < record.versions.size(); ++i) {
     const std::string link = directory_.CheckpointFragmentPath(record.job, record.step, FragmentIndex{i});
     ATOLL_RETURN_IF_ERROR(files_.Remove(link));

@@ -1,0 +1,134 @@
+#include "coordinator/store/segment_format.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace atl {
+namespace {
+
+void Put(std::string& out, uint64_t value, int bytes) {
+  for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i));
+}
+uint64_t Get(Bytes bytes, int count) {
+  uint64_t value = 0;
+  for (int i = 0; i < count; ++i) value |= static_cast<uint64_t>(bytes[static_cast<size_t>(i)]) << (8 * i);
+  return value;
+}
+
+// Reads one record at `offset` and checks its payload. Nothing when it is broken or the file ends before it does; an error
+// when the disk cannot be read.
+absl::StatusOr<std::optional<ScannedRecord>> ReadRecord(const File& file, uint64_t offset, uint64_t file_bytes,
+                                                        RecordHeaderBytes& raw, std::vector<std::byte>& head) {
+  if (offset > file_bytes || file_bytes - offset < kRecordHeaderBytes) return std::nullopt;
+  ATOLL_RETURN_IF_ERROR(file.ReadAt(offset, raw));
+  ScannedRecord record;
+  if (!DecodeRecordHeader(raw, record.header)) return std::nullopt;
+  record.payload_offset = offset + kRecordHeaderBytes;
+  if (record.header.payload_bytes > file_bytes - record.payload_offset) return std::nullopt;
+  uint32_t crc = 0;
+  std::vector<std::byte> piece;
+  for (uint64_t at = 0; at < record.header.payload_bytes || at == 0;) {
+    const uint64_t size = std::min<uint64_t>(kScanHeadBytes, record.header.payload_bytes - at);
+    std::vector<std::byte>& target = at == 0 ? head : piece;
+    target.resize(size);
+    ATOLL_RETURN_IF_ERROR(file.ReadAt(record.payload_offset + at, target));
+    crc = Crc32c(crc, target);
+    at += size;
+    if (size == 0) break;
+  }
+  if (crc != record.header.payload_crc32c) return std::nullopt;
+  return record;
+}
+
+// Whether an intact record beyond `offset` knows that the file was flushed beyond it.
+absl::StatusOr<bool> FlushedBeyond(const File& file, uint64_t offset, uint64_t file_bytes) {
+  constexpr uint64_t kWindow = uint64_t{1} << 20;
+  std::vector<std::byte> window, head;
+  RecordHeaderBytes raw;
+  for (uint64_t at = offset + 1; at + kRecordHeaderBytes <= file_bytes; at += kWindow) {
+    // Windows overlap by one header, so that none is missed at a border.
+    window.resize(std::min<uint64_t>(kWindow + kRecordHeaderBytes - 1, file_bytes - at));
+    ATOLL_RETURN_IF_ERROR(file.ReadAt(at, window));
+    for (size_t i = 0; i + kRecordHeaderBytes <= window.size(); ++i) {
+      if (static_cast<uint64_t>(window[i]) != (kRecordMagic & 0xff) || GetU32(Bytes(window).subspan(i)) != kRecordMagic) continue;
+      ATOLL_ASSIGN_OR_RETURN(const auto record, ReadRecord(file, at + i, file_bytes, raw, head));
+      if (record && record->header.flushed_bytes > offset) return true;
+    }
+  }
+  return false;
+}
+
+bool Follows(const RecordHeader& header, const ScanResult& so_far) {
+  return header.sequence == so_far.next_sequence && header.previous == so_far.chain && header.boot >= so_far.last_boot &&
+         header.flushed_bytes <= so_far.valid_bytes;
+}
+
+}  // namespace
+
+void PutU32(std::string& out, uint32_t value) { Put(out, value, 4); }
+void PutU64(std::string& out, uint64_t value) { Put(out, value, 8); }
+uint32_t GetU32(Bytes bytes) { return static_cast<uint32_t>(Get(bytes, 4)); }
+uint64_t GetU64(Bytes bytes) { return Get(bytes, 8); }
+
+RecordHeaderBytes EncodeRecordHeader(const RecordHeader& header) {
+  std::string out;
+  PutU32(out, kRecordMagic);
+  PutU32(out, static_cast<uint32_t>(header.type));
+  PutU64(out, header.payload_bytes);
+  PutU64(out, header.sequence);
+  PutU64(out, header.boot);
+  PutU64(out, header.flushed_bytes);
+  PutU64(out, header.previous);
+  PutU32(out, header.payload_crc32c);
+  PutU32(out, Crc32c(0, AsBytes(out)));
+  RecordHeaderBytes bytes;
+  std::ranges::copy(AsBytes(out), bytes.begin());
+  return bytes;
+}
+
+bool DecodeRecordHeader(std::span<const std::byte, kRecordHeaderBytes> bytes, RecordHeader& out) {
+  const Bytes all(bytes);
+  if (GetU32(all) != kRecordMagic) return false;
+  if (GetU32(all.subspan(52)) != Crc32c(0, all.first(52))) return false;
+  const uint32_t type = GetU32(all.subspan(4));
+  if (type < static_cast<uint32_t>(RecordType::kSegmentHeader) || type > static_cast<uint32_t>(RecordType::kAbandon)) return false;
+  out.type = static_cast<RecordType>(type);
+  out.payload_bytes = GetU64(all.subspan(8));
+  out.sequence = GetU64(all.subspan(16));
+  out.boot = GetU64(all.subspan(24));
+  out.flushed_bytes = GetU64(all.subspan(32));
+  out.previous = GetU64(all.subspan(40));
+  out.payload_crc32c = GetU32(all.subspan(48));
+  return out.payload_bytes <= kRecordPayloadBytes;
+}
+
+uint64_t ChainOf(const RecordHeaderBytes& bytes) { return DigestOf(bytes).low; }
+
+absl::StatusOr<ScanResult> ScanSegment(const File& file, const std::string& path, const ScanVisitor& visitor) {
+  ATOLL_ASSIGN_OR_RETURN(const uint64_t file_bytes, file.Size());
+  ScanResult result;
+  RecordHeaderBytes raw;
+  std::vector<std::byte> head;
+  while (result.valid_bytes < file_bytes) {
+    ATOLL_ASSIGN_OR_RETURN(const auto record, ReadRecord(file, result.valid_bytes, file_bytes, raw, head));
+    if (!record || !Follows(record->header, result)) {
+      result.torn = true;
+      break;
+    }
+    ATOLL_RETURN_IF_ERROR(visitor(*record, head));
+    result.valid_bytes = record->payload_offset + record->header.payload_bytes;
+    result.next_sequence = record->header.sequence + 1;
+    result.chain = ChainOf(raw);
+    result.last_boot = record->header.boot;
+  }
+  if (!result.torn) return result;
+  ATOLL_ASSIGN_OR_RETURN(const bool damaged, FlushedBeyond(file, result.valid_bytes, file_bytes));
+  if (damaged) {
+    return absl::DataLossError(absl::StrCat("round log segment ", path, " is damaged at offset ", result.valid_bytes,
+                                            ", in what was durable before: restore the file from a copy, or roll the job back "
+                                            "to a checkpoint"));
+  }
+  return result;
+}
+
+}  // namespace atl

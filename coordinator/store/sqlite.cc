@@ -1,0 +1,111 @@
+#include "coordinator/store/sqlite.h"
+
+#include <sqlite3.h>
+
+#include <utility>
+
+namespace atl {
+
+absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path) {
+  std::unique_ptr<Database> database(new Database(path));
+  const int code = sqlite3_open_v2(path.c_str(), &database->db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+                                   nullptr);
+  if (code != SQLITE_OK) return database->Error(code);
+  sqlite3_extended_result_codes(database->db_, 1);
+  return database;
+}
+
+Database::~Database() { sqlite3_close(db_); }
+
+absl::Status Database::Error(int code) const {
+  const std::string text = absl::StrCat(path_, ": ", db_ != nullptr ? sqlite3_errmsg(db_) : sqlite3_errstr(code));
+  switch (code & 0xff) {
+    case SQLITE_FULL: return absl::ResourceExhaustedError(text);
+    case SQLITE_BUSY: case SQLITE_LOCKED:
+      return absl::FailedPreconditionError(absl::StrCat(path_, " is in use by another coordinator: stop that one, or choose "
+                                                        "another directory"));
+    case SQLITE_CORRUPT: case SQLITE_NOTADB:
+      return absl::DataLossError(absl::StrCat(text, ": restore the directory from a copy"));
+    case SQLITE_CANTOPEN: case SQLITE_PERM: case SQLITE_READONLY: return absl::PermissionDeniedError(text);
+    default: return absl::InternalError(text);
+  }
+}
+
+absl::Status Database::Run(const std::string& sql) {
+  const int code = sqlite3_exec(db_, sql.c_str(), nullptr, nullptr, nullptr);
+  return code == SQLITE_OK ? absl::OkStatus() : Error(code);
+}
+
+absl::StatusOr<int64_t> Database::Number(const std::string& sql) {
+  ATOLL_ASSIGN_OR_RETURN(Statement statement, Prepare(sql));
+  ATOLL_ASSIGN_OR_RETURN(const bool row, statement.Step());
+  if (!row) return absl::InternalError(absl::StrCat(path_, ": no answer to ", sql));
+  return statement.NextSigned();
+}
+
+absl::StatusOr<Statement> Database::Prepare(const std::string& sql) const {
+  sqlite3_stmt* statement = nullptr;
+  const int code = sqlite3_prepare_v2(db_, sql.c_str(), static_cast<int>(sql.size()), &statement, nullptr);
+  if (code != SQLITE_OK) return Error(code);
+  return Statement(*this, statement);
+}
+
+int64_t Database::changes() const { return sqlite3_changes64(db_); }
+
+Statement::~Statement() { sqlite3_finalize(statement_); }
+
+Statement::Statement(Statement&& other) noexcept
+    : database_(other.database_), statement_(std::exchange(other.statement_, nullptr)), bound_(other.bound_),
+      column_(other.column_), failure_(other.failure_) {}
+
+Statement& Statement::Bind(uint64_t value) { return Bind(static_cast<int64_t>(value)); }
+Statement& Statement::Bind(int64_t value) {
+  failure_ |= sqlite3_bind_int64(statement_, ++bound_, value);
+  return *this;
+}
+Statement& Statement::Bind(double value) {
+  failure_ |= sqlite3_bind_double(statement_, ++bound_, value);
+  return *this;
+}
+Statement& Statement::Bind(const std::string& text) {
+  failure_ |= sqlite3_bind_text64(statement_, ++bound_, text.data(), text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
+  return *this;
+}
+Statement& Statement::BindBlob(const std::string& bytes) {
+  failure_ |= sqlite3_bind_blob64(statement_, ++bound_, bytes.data(), bytes.size(), SQLITE_TRANSIENT);
+  return *this;
+}
+
+absl::StatusOr<bool> Statement::Step() {
+  if (failure_ != SQLITE_OK) return database_.Error(failure_);
+  column_ = 0;
+  const int code = sqlite3_step(statement_);
+  if (code == SQLITE_ROW) return true;
+  if (code == SQLITE_DONE) return false;
+  return database_.Error(code);
+}
+
+absl::Status Statement::Run() {
+  absl::StatusOr<bool> row = Step();
+  while (row.ok() && *row) row = Step();
+  sqlite3_reset(statement_);
+  bound_ = 0;
+  failure_ = 0;
+  return row.status();
+}
+
+uint64_t Statement::NextNumber() { return static_cast<uint64_t>(NextSigned()); }
+int64_t Statement::NextSigned() { return sqlite3_column_int64(statement_, column_++); }
+double Statement::NextReal() { return sqlite3_column_double(statement_, column_++); }
+std::string Statement::NextText() {
+  const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column_));
+  const auto size = static_cast<size_t>(sqlite3_column_bytes(statement_, column_++));
+  return text == nullptr ? std::string() : std::string(text, size);
+}
+std::string Statement::NextBlob() {
+  const auto* bytes = static_cast<const char*>(sqlite3_column_blob(statement_, column_));
+  const auto size = static_cast<size_t>(sqlite3_column_bytes(statement_, column_++));
+  return bytes == nullptr ? std::string() : std::string(bytes, size);
+}
+
+}  // namespace atl

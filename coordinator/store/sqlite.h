@@ -1,0 +1,78 @@
+// SQLite as values and statuses: a database, its prepared statements, bound by position. Only sqlite_ledger.cc uses it.
+// Not thread-safe.
+#ifndef ATOLL_COORDINATOR_STORE_SQLITE_H_
+#define ATOLL_COORDINATOR_STORE_SQLITE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/base/status.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace atl {
+
+class Statement;
+
+class Database {
+ public:
+  // Makes the file if needed. FailedPrecondition: held by another process. DataLoss: not a database, or damaged.
+  static absl::StatusOr<std::unique_ptr<Database>> Open(const std::string& path);
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  // Statements without results, separated by semicolons.
+  absl::Status Run(const std::string& sql);
+  // A single number.
+  absl::StatusOr<int64_t> Number(const std::string& sql);
+  absl::StatusOr<Statement> Prepare(const std::string& sql) const;
+  // Rows changed by the last insert, update or delete.
+  int64_t changes() const;
+  // The present error of SQLite, with the path. ResourceExhausted: disk full. FailedPrecondition: busy. DataLoss: damaged.
+  absl::Status Error(int code) const;
+
+ private:
+  explicit Database(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+  sqlite3* db_ = nullptr;
+};
+
+// A prepared statement and its present row. Bind calls fill the parameters from left to right. A failed bind shows at Step.
+class Statement {
+ public:
+  ~Statement();
+  Statement(Statement&& other) noexcept;
+  Statement& operator=(Statement&&) = delete;
+
+  Statement& Bind(uint64_t value);  // stored as the signed number of the same bits
+  Statement& Bind(int64_t value);
+  Statement& Bind(double value);
+  Statement& Bind(const std::string& text);
+  Statement& BindBlob(const std::string& bytes);
+  // True when a row is there, false at the end.
+  absl::StatusOr<bool> Step();
+  // Steps to the end and makes the statement ready to be bound again.
+  absl::Status Run();
+
+  // Columns of the present row, from left to right.
+  uint64_t NextNumber();
+  int64_t NextSigned();
+  double NextReal();
+  std::string NextText();
+  std::string NextBlob();
+
+ private:
+  friend class Database;
+  Statement(const Database& database, sqlite3_stmt* statement) : database_(database), statement_(statement) {}
+  const Database& database_;
+  sqlite3_stmt* statement_;
+  int bound_ = 0, column_ = 0;
+  int failure_ = 0;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_STORE_SQLITE_H_

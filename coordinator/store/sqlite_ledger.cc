@@ -1,0 +1,418 @@
+#include "coordinator/store/sqlite_ledger.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "common/plan/ledger_fold.h"
+#include "common/wire/record_messages.h"
+#include "coordinator/store/ledger_schema.h"
+#include "coordinator/store/sqlite.h"
+
+namespace atl {
+namespace {
+
+// ---- packed columns -------------------------------------------------------------------------------------------------
+
+void PutBig(std::string& out, uint64_t value) {
+  for (int shift = 56; shift >= 0; shift -= 8) out += static_cast<char>(value >> shift);
+}
+uint64_t GetBig(const std::string& bytes, size_t at) {
+  uint64_t value = 0;
+  for (size_t i = 0; i < 8; ++i) value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
+  return value;
+}
+
+std::string Pack(const VersionVector& versions) {
+  std::string out;
+  for (const Version v : versions) PutBig(out, v.value);
+  return out;
+}
+VersionVector UnpackVersions(const std::string& bytes) {
+  VersionVector out;
+  for (size_t at = 0; at + 8 <= bytes.size(); at += 8) out.push_back({GetBig(bytes, at)});
+  return out;
+}
+std::string Pack(const std::vector<Digest>& hashes) {
+  std::string out;
+  for (const Digest& hash : hashes) {
+    PutBig(out, hash.high);
+    PutBig(out, hash.low);
+  }
+  return out;
+}
+std::vector<Digest> UnpackDigests(const std::string& bytes) {
+  std::vector<Digest> out;
+  for (size_t at = 0; at + 16 <= bytes.size(); at += 16) out.push_back({GetBig(bytes, at), GetBig(bytes, at + 8)});
+  return out;
+}
+
+uint64_t Flag(bool value) { return value ? 1 : 0; }
+
+// ---- writing --------------------------------------------------------------------------------------------------------
+
+// Writes the records of one transaction.
+class RecordWriter {
+ public:
+  RecordWriter(Database& database, uint64_t& next_seq) : database_(database), next_seq_(next_seq) {}
+
+  absl::Status operator()(const JobRecord& r) {
+    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare(
+        "INSERT OR REPLACE INTO jobs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"));
+    s.Bind(r.job.value).Bind(r.sequence).BindBlob(SerializeJobSpec(r.spec)).Bind(r.spec_revision);
+    s.Bind(uint64_t{static_cast<uint32_t>(r.state)}).Bind(r.reason).Bind(r.request_id).Bind(r.stop_step);
+    s.Bind(r.dataset_samples).Bind(r.held_out_samples).Bind(uint64_t{r.fragments}).Bind(r.epoch);
+    s.Bind(Flag(r.parameters_ready)).Bind(Flag(r.draining)).Bind(r.next_evaluation);
+    return s.Bind(r.create_wall_nanos).Bind(r.start_wall_nanos).Bind(r.end_wall_nanos).Run();
+  }
+  absl::Status operator()(const PoolRecord& r) {
+    ATOLL_ASSIGN_OR_RETURN(Statement pool, database_.Prepare("INSERT OR REPLACE INTO pools VALUES (?,?,?,?)"));
+    ATOLL_RETURN_IF_ERROR(pool.Bind(r.job.value).Bind(r.frontier).Bind(r.consumed).Bind(r.abandoned).Run());
+    ATOLL_ASSIGN_OR_RETURN(Statement clear, database_.Prepare("DELETE FROM pool_ranges WHERE job = ?"));
+    ATOLL_RETURN_IF_ERROR(clear.Bind(r.job.value).Run());
+    ATOLL_ASSIGN_OR_RETURN(Statement range, database_.Prepare("INSERT INTO pool_ranges VALUES (?,?,?)"));
+    for (const SampleRange& free : r.returned) {
+      ATOLL_RETURN_IF_ERROR(range.Bind(r.job.value).Bind(free.begin).Bind(free.end).Run());
+    }
+    return absl::OkStatus();
+  }
+  absl::Status operator()(const WorkerRecord& r) {
+    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("INSERT OR REPLACE INTO workers VALUES (?,?,?,?,?,?,?)"));
+    return s.Bind(r.worker.value).Bind(r.incarnation.value).Bind(r.start_nonce).Bind(r.job.value).Bind(Flag(r.evaluate_only))
+        .Bind(r.device).Bind(r.leases_from.value).Run();
+  }
+  absl::Status operator()(const LeaseRecord& r) {
+    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("INSERT OR REPLACE INTO leases VALUES (?,?,?,?,?,?,?,?,?)"));
+    s.Bind(r.lease.value).Bind(r.job.value).Bind(r.worker.value).Bind(r.incarnation.value).Bind(r.range.begin);
+    return s.Bind(r.range.end).Bind(r.consumed_to).Bind(r.request).Bind(Flag(r.revoked)).Run();
+  }
+  absl::Status operator()(const LeaseClosed& r) {
+    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("DELETE FROM leases WHERE lease = ?"));
+    return s.Bind(r.lease.value).Run();
+  }
+  absl::Status operator()(const RoundRecord& r) {
+    const std::string bytes = SerializeRoundRecord(r);
+    const uint64_t fragment = r.reached.fragment.value;
+    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("INSERT OR IGNORE INTO rounds VALUES (?,?,?,?,?,?)"));
+    s.Bind(r.job.value).Bind(r.epoch).Bind(fragment).Bind(r.reached.version.value);
+    ATOLL_RETURN_IF_ERROR(s.Bind(next_seq_++).BindBlob(bytes).Run());
+    if (database_.changes() == 1) return absl::OkStatus();
+    ATOLL_ASSIGN_OR_RETURN(Statement there, database_.Prepare(
+        "SELECT record FROM rounds WHERE job = ? AND epoch = ? AND fragment = ? AND version = ?"));
+    there.Bind(r.job.value).Bind(r.epoch).Bind(fragment).Bind(r.reached.version.value);
+    ATOLL_ASSIGN_OR_RETURN(const bool row, there.Step());
+    if (row && there.NextBlob() == bytes) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat("version ", r.reached.version.value, " of fragment ", fragment, " of job ", r.job.value,
+                                            " was committed before with other content"));
+  }
+  absl::Status operator()(const EvaluationRecord& r) {
+    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("INSERT OR IGNORE INTO evaluations VALUES (?,?,?,?,?,?,?,?,?,?)"));
+    s.Bind(r.job.value).Bind(r.evaluation).Bind(next_seq_++).Bind(r.clock_step).BindBlob(Pack(r.versions)).Bind(r.nll_micro_nats);
+    ATOLL_RETURN_IF_ERROR(s.Bind(r.tokens).Bind(r.text_bytes).Bind(r.trained_tokens).Bind(r.wall_nanos).Run());
+    if (database_.changes() == 1) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat("evaluation ", r.evaluation, " of job ", r.job.value, " was recorded before"));
+  }
+  absl::Status operator()(const CheckpointRecord& r) { return WriteCheckpoint(r, false); }
+  absl::Status operator()(const CheckpointDropped& r) {
+    CheckpointRecord gone;
+    gone.job = r.job;
+    gone.step = r.step;
+    return WriteCheckpoint(gone, true);
+  }
+  absl::Status operator()(const CountersRecord& r) {
+    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare(
+        "UPDATE meta SET next_lease = ?, next_incarnation = ?, next_job_sequence = ?"));
+    return s.Bind(r.next_lease).Bind(r.next_incarnation).Bind(r.next_job_sequence).Run();
+  }
+  absl::Status operator()(const RollbackRecord& r) {
+    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("INSERT INTO rollbacks VALUES (?,?,?,?)"));
+    return s.Bind(next_seq_++).Bind(r.job.value).Bind(r.epoch).BindBlob(Pack(r.versions)).Run();
+  }
+
+ private:
+  // Checkpoints are kept as a history, dropped ones too: a rollback is understood by what was there when it was made.
+  absl::Status WriteCheckpoint(const CheckpointRecord& r, bool dropped) {
+    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("INSERT INTO checkpoints VALUES (?,?,?,?,?,?,?,?,?,?)"));
+    s.Bind(next_seq_++).Bind(r.job.value).Bind(r.step).Bind(Flag(dropped)).BindBlob(Pack(r.versions)).BindBlob(Pack(r.hashes));
+    return s.Bind(Flag(r.complete)).Bind(r.pool_consumed).Bind(r.pool_frontier).Bind(r.wall_nanos).Run();
+  }
+
+  Database& database_;
+  uint64_t& next_seq_;
+};
+
+// ---- reading --------------------------------------------------------------------------------------------------------
+
+absl::StatusOr<std::vector<LedgerRecord>> ReadJobs(const Database& database) {
+  std::vector<LedgerRecord> out;
+  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT * FROM jobs"));
+  for (;;) {
+    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
+    if (!row) return out;
+    JobRecord r;
+    r.job.value = s.NextText();
+    r.sequence = s.NextNumber();
+    ATOLL_ASSIGN_OR_RETURN(r.spec, ParseJobSpec(s.NextBlob()));
+    r.spec_revision = s.NextNumber();
+    r.state = static_cast<JobState>(s.NextNumber());
+    r.reason = s.NextText();
+    r.request_id = s.NextText();
+    r.stop_step = s.NextNumber();
+    r.dataset_samples = s.NextNumber();
+    r.held_out_samples = s.NextNumber();
+    r.fragments = static_cast<uint32_t>(s.NextNumber());
+    r.epoch = s.NextNumber();
+    r.parameters_ready = s.NextNumber() != 0;
+    r.draining = s.NextNumber() != 0;
+    r.next_evaluation = s.NextNumber();
+    r.create_wall_nanos = s.NextSigned();
+    r.start_wall_nanos = s.NextSigned();
+    r.end_wall_nanos = s.NextSigned();
+    out.push_back(std::move(r));
+  }
+}
+
+absl::Status ReadPools(const Database& database, std::vector<LedgerRecord>& out) {
+  std::map<JobId, PoolRecord> pools;
+  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT * FROM pools"));
+  for (;;) {
+    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
+    if (!row) break;
+    PoolRecord r;
+    r.job.value = s.NextText();
+    r.frontier = s.NextNumber();
+    r.consumed = s.NextNumber();
+    r.abandoned = s.NextNumber();
+    pools[r.job] = std::move(r);
+  }
+  ATOLL_ASSIGN_OR_RETURN(Statement ranges, database.Prepare("SELECT job, first, last FROM pool_ranges ORDER BY job, first"));
+  for (;;) {
+    ATOLL_ASSIGN_OR_RETURN(const bool row, ranges.Step());
+    if (!row) break;
+    PoolRecord& pool = pools[JobId{ranges.NextText()}];
+    const uint64_t begin = ranges.NextNumber();
+    pool.returned.push_back({begin, ranges.NextNumber()});
+  }
+  for (auto& [job, pool] : pools) out.push_back(std::move(pool));
+  return absl::OkStatus();
+}
+
+absl::Status ReadWorkers(const Database& database, std::vector<LedgerRecord>& out) {
+  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT * FROM workers"));
+  for (;;) {
+    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
+    if (!row) return absl::OkStatus();
+    WorkerRecord r;
+    r.worker.value = s.NextText();
+    r.incarnation.value = s.NextNumber();
+    r.start_nonce = s.NextNumber();
+    r.job.value = s.NextText();
+    r.evaluate_only = s.NextNumber() != 0;
+    r.device = s.NextText();
+    r.leases_from.value = s.NextNumber();
+    out.push_back(std::move(r));
+  }
+}
+
+absl::Status ReadLeases(const Database& database, std::vector<LedgerRecord>& out) {
+  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT * FROM leases"));
+  for (;;) {
+    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
+    if (!row) return absl::OkStatus();
+    LeaseRecord r;
+    r.lease.value = s.NextNumber();
+    r.job.value = s.NextText();
+    r.worker.value = s.NextText();
+    r.incarnation.value = s.NextNumber();
+    r.range.begin = s.NextNumber();
+    r.range.end = s.NextNumber();
+    r.consumed_to = s.NextNumber();
+    r.request = s.NextNumber();
+    r.revoked = s.NextNumber() != 0;
+    out.push_back(std::move(r));
+  }
+}
+
+// Appended records by the order of their commits.
+using History = std::map<uint64_t, LedgerRecord>;
+
+absl::Status ReadRounds(const Database& database, History& out) {
+  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT seq, job, epoch, record FROM rounds"));
+  for (;;) {
+    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
+    if (!row) return absl::OkStatus();
+    const uint64_t seq = s.NextNumber();
+    const JobId job{s.NextText()};
+    const uint64_t epoch = s.NextNumber();
+    ATOLL_ASSIGN_OR_RETURN(RoundRecord r, ParseRoundRecord(s.NextBlob(), job, epoch));
+    out.emplace(seq, std::move(r));
+  }
+}
+
+absl::Status ReadEvaluations(const Database& database, History& out) {
+  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT * FROM evaluations"));
+  for (;;) {
+    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
+    if (!row) return absl::OkStatus();
+    EvaluationRecord r;
+    r.job.value = s.NextText();
+    r.evaluation = s.NextNumber();
+    const uint64_t seq = s.NextNumber();
+    r.clock_step = s.NextNumber();
+    r.versions = UnpackVersions(s.NextBlob());
+    r.nll_micro_nats = s.NextSigned();
+    r.tokens = s.NextNumber();
+    r.text_bytes = s.NextNumber();
+    r.trained_tokens = s.NextNumber();
+    r.wall_nanos = s.NextSigned();
+    out.emplace(seq, std::move(r));
+  }
+}
+
+absl::Status ReadCheckpoints(const Database& database, History& out) {
+  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT * FROM checkpoints"));
+  for (;;) {
+    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
+    if (!row) return absl::OkStatus();
+    CheckpointRecord r;
+    const uint64_t seq = s.NextNumber();
+    r.job.value = s.NextText();
+    r.step = s.NextNumber();
+    const bool dropped = s.NextNumber() != 0;
+    r.versions = UnpackVersions(s.NextBlob());
+    r.hashes = UnpackDigests(s.NextBlob());
+    r.complete = s.NextNumber() != 0;
+    r.pool_consumed = s.NextNumber();
+    r.pool_frontier = s.NextNumber();
+    r.wall_nanos = s.NextSigned();
+    if (dropped) out.emplace(seq, CheckpointDropped{r.job, r.step}); else out.emplace(seq, std::move(r));
+  }
+}
+
+absl::Status ReadRollbacks(const Database& database, History& out) {
+  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT * FROM rollbacks"));
+  for (;;) {
+    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
+    if (!row) return absl::OkStatus();
+    RollbackRecord r;
+    const uint64_t seq = s.NextNumber();
+    r.job.value = s.NextText();
+    r.epoch = s.NextNumber();
+    r.versions = UnpackVersions(s.NextBlob());
+    out.emplace(seq, std::move(r));
+  }
+}
+
+// A round must fit the fold, which treats what does not as a broken program; on disk it is a damaged ledger.
+absl::Status CheckHistory(const std::vector<LedgerRecord>& jobs, const History& history) {
+  std::map<JobId, VersionVector> heads;
+  for (const LedgerRecord& record : jobs) {
+    const auto& job = std::get<JobRecord>(record);
+    heads[job.job].resize(job.fragments);
+  }
+  const auto damaged = [](const JobId& job) {
+    return absl::DataLossError(absl::StrCat("the ledger contradicts itself in job ", job.value, ": restore it from a copy"));
+  };
+  for (const auto& [seq, record] : history) {
+    const JobId& job = std::visit(
+        [](const auto& r) -> const JobId& {
+          if constexpr (requires { r.job; }) return r.job;
+          else { static const JobId none; return none; }
+        },
+        record);
+    const auto at = heads.find(job);
+    if (at == heads.end()) return damaged(job);
+    if (const auto* rollback = std::get_if<RollbackRecord>(&record)) {
+      if (rollback->versions.size() != at->second.size()) return damaged(job);
+      at->second = rollback->versions;
+    }
+    const auto* round = std::get_if<RoundRecord>(&record);
+    if (round == nullptr) continue;
+    const size_t fragment = round->reached.fragment.value;
+    if (fragment >= at->second.size() || round->reached.version.value != at->second[fragment].value + 1) return damaged(job);
+    at->second[fragment] = round->reached.version;
+  }
+  return absl::OkStatus();
+}
+
+// ---- the ledger -----------------------------------------------------------------------------------------------------
+
+class SqliteLedger final : public Ledger {
+ public:
+  explicit SqliteLedger(std::unique_ptr<Database> database) : database_(std::move(database)) {}
+
+  absl::Status Commit(const std::vector<LedgerRecord>& records) override {
+    ATOLL_RETURN_IF_ERROR(database_->Run("BEGIN IMMEDIATE"));
+    ATOLL_ASSIGN_OR_RETURN(const int64_t first, database_->Number("SELECT next_seq FROM meta"));
+    auto next_seq = static_cast<uint64_t>(first);
+    absl::Status status;
+    RecordWriter writer(*database_, next_seq);
+    for (const LedgerRecord& record : records) {
+      if (status.ok()) status = std::visit(writer, record);
+    }
+    if (status.ok()) status = database_->Run(absl::StrCat("UPDATE meta SET next_seq = ", next_seq));
+    if (status.ok()) status = database_->Run("COMMIT");
+    // The first error is what is told; a rollback that fails as well changes nothing about it.
+    if (!status.ok()) database_->Run("ROLLBACK").IgnoreError();
+    return status;
+  }
+
+  absl::StatusOr<RecoveredState> Recover() override {
+    ATOLL_RETURN_IF_ERROR(database_->Run("UPDATE meta SET boot = boot + 1"));
+    ATOLL_ASSIGN_OR_RETURN(const int64_t boot, database_->Number("SELECT boot FROM meta"));
+    ATOLL_ASSIGN_OR_RETURN(std::vector<LedgerRecord> rows, ReadJobs(*database_));
+    History history;
+    ATOLL_RETURN_IF_ERROR(ReadRounds(*database_, history));
+    ATOLL_RETURN_IF_ERROR(ReadEvaluations(*database_, history));
+    ATOLL_RETURN_IF_ERROR(ReadCheckpoints(*database_, history));
+    ATOLL_RETURN_IF_ERROR(ReadRollbacks(*database_, history));
+    ATOLL_RETURN_IF_ERROR(CheckHistory(rows, history));
+    ATOLL_RETURN_IF_ERROR(ReadPools(*database_, rows));
+    ATOLL_RETURN_IF_ERROR(ReadWorkers(*database_, rows));
+    ATOLL_RETURN_IF_ERROR(ReadLeases(*database_, rows));
+    ATOLL_ASSIGN_OR_RETURN(const CountersRecord counters, ReadCounters());
+    rows.push_back(counters);
+    LedgerFold fold;
+    fold.Apply(rows);
+    for (auto& [seq, record] : history) fold.Apply({std::move(record)});
+    return fold.State(BootNumber{static_cast<uint64_t>(boot)});
+  }
+
+  absl::StatusOr<std::vector<RoundRecord>> Rounds(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version after,
+                                                  size_t limit) const override {
+    ATOLL_ASSIGN_OR_RETURN(Statement s, database_->Prepare(
+        "SELECT record FROM rounds WHERE job = ? AND epoch = ? AND fragment = ? AND version > ? ORDER BY version LIMIT ?"));
+    s.Bind(job.value).Bind(epoch).Bind(uint64_t{fragment.value}).Bind(after.value);
+    s.Bind(static_cast<int64_t>(std::min<size_t>(limit, INT64_MAX)));
+    std::vector<RoundRecord> out;
+    for (;;) {
+      ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
+      if (!row) return out;
+      ATOLL_ASSIGN_OR_RETURN(out.emplace_back(), ParseRoundRecord(s.NextBlob(), job, epoch));
+    }
+  }
+
+ private:
+  absl::StatusOr<CountersRecord> ReadCounters() {
+    ATOLL_ASSIGN_OR_RETURN(Statement s, database_->Prepare("SELECT next_lease, next_incarnation, next_job_sequence FROM meta"));
+    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
+    if (!row) return absl::DataLossError("the ledger has lost its counters: restore it from a copy");
+    CountersRecord r;
+    r.next_lease = s.NextNumber();
+    r.next_incarnation = s.NextNumber();
+    r.next_job_sequence = s.NextNumber();
+    return r;
+  }
+
+  const std::unique_ptr<Database> database_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Ledger>> OpenSqliteLedger(const std::string& path) {
+  ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<Database> database, Database::Open(path));
+  ATOLL_RETURN_IF_ERROR(PrepareLedgerSchema(*database, path));
+  return std::make_unique<SqliteLedger>(std::move(database));
+}
+
+}  // namespace atl
