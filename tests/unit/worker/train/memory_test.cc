@@ -1,9 +1,12 @@
 #include "worker/train/memory.h"
 
+#include <sys/resource.h>
+
 #include <filesystem>
 #include <fstream>
 
 #include "gtest/gtest.h"
+#include "worker/train/trainer.h"
 
 namespace atl {
 namespace {
@@ -95,6 +98,74 @@ TEST_F(HostMemory, IsWhatTheCgroupLeaves) {
 TEST_F(HostMemory, SaysWhenItCannotTell) {
   Put("/proc/meminfo", "nothing\n");
   EXPECT_TRUE(absl::IsInternal(AvailableHostMemory(root_).status()));
+}
+
+// A figure of /proc/self/status in bytes.
+uint64_t OwnBytes(const std::string& key) {
+  std::ifstream in("/proc/self/status");
+  std::string word;
+  uint64_t kib = 0;
+  while (in >> word) {
+    if (word == key && in >> kib) return kib * 1024;
+  }
+  return 0;
+}
+
+std::unique_ptr<Trainer> MakeTrainer(const JobSpec& job, const Clock& clock) {
+  TrainerOptions options;
+  options.available_bytes = uint64_t{64} << 30;
+  options.threads = 1;
+  const ModelLayout layout = LayoutOf(job);
+  auto trainer = Trainer::Create(job, layout, options, clock);
+  EXPECT_TRUE(trainer.ok()) << trainer.status();
+  InitialParameters(layout, 1, 0, (*trainer)->parameters().host());
+  return *std::move(trainer);
+}
+
+TEST(EstimateTrainingMemory, IsNearWhatAStepTakes) {
+  JobSpec job = Job();
+  job.batch.sequences_per_step = 4;
+  const SystemClock clock;
+  const auto trainer = MakeTrainer(job, clock);
+  for (Arena* arena : {&trainer->gradients(), trainer->first_moments(), trainer->second_moments()}) {
+    std::fill(arena->host().begin(), arena->host().end(), 0.0f);  // zeros of a fresh mapping take no memory yet
+  }
+  std::ofstream("/proc/self/clear_refs") << "5";  // the peak is counted from here
+  const uint64_t before = OwnBytes("VmRSS:");
+  const std::vector<int32_t> tokens(4 * 257, 1);
+  ASSERT_TRUE(trainer->Step({.tokens = tokens, .sequences = 4}, 1e-3).ok());
+  const double measured = static_cast<double>(OwnBytes("VmHWM:") - before);
+  const double estimate = static_cast<double>(trainer->memory().activation_bytes);
+  EXPECT_LT(measured, 1.3 * estimate);
+  EXPECT_GT(measured, 0.5 * estimate);
+}
+
+// The address space is cut so that a pass of all samples cannot have its memory, one of fewer can.
+TEST(Trainer, HalvesTheMicroBatchWhenMemoryRunsOut) {
+  JobSpec job = Job();
+  job.model.layers = 1;
+  job.batch.sequences_per_step = 16;
+  const SystemClock clock;
+  const auto trainer = MakeTrainer(job, clock);
+  ASSERT_EQ(trainer->micro_batch(), 16u);
+  job.batch.micro_batch = 16;  // the job insists
+  const auto stubborn = MakeTrainer(job, clock);
+  const std::vector<int32_t> tokens(16 * 257, 1), one(257, 1);
+  ASSERT_TRUE(trainer->Step({.tokens = one, .sequences = 1}, 1e-3).ok());  // what is made once is there
+  rlimit before{};
+  getrlimit(RLIMIT_AS, &before);
+  rlimit cut = before;
+  cut.rlim_cur = OwnBytes("VmSize:") + trainer->memory().activation_bytes / 2;
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &cut), 0);
+  const auto report = trainer->Step({.tokens = tokens, .sequences = 16}, 1e-3);
+  const auto refused = stubborn->Step({.tokens = tokens, .sequences = 16}, 1e-3);
+  setrlimit(RLIMIT_AS, &before);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->applied);
+  EXPECT_LT(report->micro_batch, 16u);
+  EXPECT_GE(report->micro_batch, 1u);
+  EXPECT_TRUE(absl::IsResourceExhausted(refused.status())) << refused.status();
+  EXPECT_NE(refused.status().message().find("batch.micro_batch"), std::string::npos);
 }
 
 }  // namespace
