@@ -1,0 +1,36 @@
+// What a worker shows of itself on its own machine: /metrics, /healthz, /readyz.
+#ifndef ATOLL_WORKER_DAEMON_ADMIN_H_
+#define ATOLL_WORKER_DAEMON_ADMIN_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/files.h"
+#include "common/config/options.h"
+#include "common/telemetry/http_server.h"
+#include "common/telemetry/metrics.h"
+#include "worker/session/session.h"
+
+namespace atl {
+
+// Puts a step into the catalogue's metrics. Owned by the train thread; `metrics` is thread-safe.
+class StepMetrics {
+ public:
+  explicit StepMetrics(Metrics& metrics) : metrics_(metrics) {}
+  void Record(const StepTaken& step);
+
+ private:
+  Metrics& metrics_;
+  double tokens_per_second_ = 0;  // moving mean
+};
+
+// Serves until destroyed; writes {"admin": PORT} to options.ports_file when that is given. Null when --no-admin. Errors are
+// those of HttpServer and the file. `metrics` outlives it; `ready` is called from its thread.
+absl::StatusOr<std::unique_ptr<HttpServer>> ServeAdmin(const WorkerOptions& options, Metrics& metrics, Files& files,
+                                                       std::function<absl::Status()> ready);
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_DAEMON_ADMIN_H_

@@ -1,0 +1,207 @@
+#include "worker/daemon/daemon.h"
+
+#include <signal.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <memory>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/files.h"
+#include "common/rpc/bulk_client.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/control_stream.h"
+#include "worker/daemon/admin.h"
+#include "worker/daemon/event_gate.h"
+#include "worker/daemon/exit_codes.h"
+#include "worker/daemon/torch_job.h"
+#include "worker/link/network_link.h"
+#include "worker/session/session.h"
+
+namespace atl {
+namespace {
+
+constexpr Duration kGoodbyeLimit = Seconds(3);  // for the last messages to leave
+
+sigset_t LeaveSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGUSR1);
+  return set;
+}
+
+// Waits for SIGTERM and SIGINT in a thread of its own; SIGUSR1 ends that thread.
+class SignalThread {
+ public:
+  explicit SignalThread(std::function<void(const char*)> leave)
+      : thread_([leave = std::move(leave)] {
+          const sigset_t set = LeaveSignals();
+          for (int seen = 0;; ++seen) {
+            int number = 0;
+            if (sigwait(&set, &number) != 0 || number == SIGUSR1) return;
+            if (seen > 0) _exit(128 + number);
+            leave(number == SIGTERM ? "SIGTERM" : "SIGINT");
+          }
+        }) {}
+  ~SignalThread() { pthread_kill(thread_.native_handle(), SIGUSR1); }
+
+ private:
+  std::jthread thread_;
+};
+
+int Fail(int code, const std::string& sentence) {
+  std::fprintf(stderr, "atoll-worker: %s\n", sentence.c_str());
+  return code;
+}
+
+int CodeOf(worker::ExitReason reason) {
+  switch (reason) {
+    case worker::ExitReason::kLeft: return kWorkerLeft;
+    case worker::ExitReason::kRefused: return kWorkerRefused;
+    case worker::ExitReason::kNonFinite: return kWorkerNonFinite;
+  }
+  return kWorkerLeft;
+}
+
+// "127.0.0.1:7070" -> "127.0.0.1:7071".
+absl::StatusOr<std::string> BulkAddress(const WorkerOptions& options) {
+  if (!options.coordinator_bulk.empty()) return options.coordinator_bulk;
+  const size_t colon = options.coordinator.rfind(':');
+  int port = 0;
+  if (colon == std::string::npos || std::sscanf(options.coordinator.c_str() + colon + 1, "%d", &port) != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--coordinator ", options.coordinator, " has no port; write HOST:PORT"));
+  }
+  return absl::StrCat(options.coordinator.substr(0, colon + 1), port + 1);
+}
+
+struct Connections {
+  std::shared_ptr<grpc::Channel> control, bulk_channel;
+  std::unique_ptr<BulkClient> bulk;
+};
+
+absl::StatusOr<Connections> Connect(const WorkerOptions& options, const Clock& clock) {
+  Connections c;
+  const ChannelSecurity security = ChannelSecurity::PlaintextLoopback();
+  ATOLL_ASSIGN_OR_RETURN(const std::string bulk_address, BulkAddress(options));
+  ATOLL_ASSIGN_OR_RETURN(c.control, MakeControlChannel({.address = options.coordinator}, security));
+  ATOLL_ASSIGN_OR_RETURN(c.bulk_channel, MakeBulkChannel({.address = bulk_address}, security));
+  BulkClientOptions bulk;
+  bulk.upload_bytes_per_second = options.upload_bytes_per_second;
+  c.bulk = MakeGrpcBulkClient(c.bulk_channel, clock, bulk);
+  return c;
+}
+
+// Folders and device are looked at before anything is connected: what is missing is said at once.
+absl::Status CheckFolders(const WorkerOptions& options, Files& files) {
+  if (!options.data_root.empty() && !files.Exists(options.data_root)) {
+    return absl::NotFoundError(absl::StrCat("--data-root ", options.data_root,
+                                            " is not there; create it, or leave the option out to stream the data"));
+  }
+  const absl::Status made = files.MakeDirectory(options.cache_dir);
+  return Annotate(made, absl::StrCat("--cache-dir ", options.cache_dir, " cannot be used"));
+}
+
+const char* DeviceName(DeviceChoice choice) {
+  switch (choice) {
+    case DeviceChoice::kAuto: return "auto";
+    case DeviceChoice::kCpu: return "cpu";
+    case DeviceChoice::kGpu: return "cuda";
+  }
+  return "auto";
+}
+
+SessionOptions MakeSessionOptions(const WorkerOptions& options, const Device& device, const std::string& version) {
+  SessionOptions session;
+  std::random_device random;
+  session.core.worker = WorkerId{options.name};
+  session.core.program_version = version;
+  session.core.start_nonce = (uint64_t{random()} << 32) | random();
+  session.core.device = device.info().name;
+  session.core.memory_bytes =
+      options.memory_limit_bytes > 0 ? options.memory_limit_bytes : device.info().memory_total_bytes;
+  session.core.evaluate_only = options.evaluate_only;
+  session.core.leave_grace = options.drain_timeout;
+  return session;
+}
+
+// The train loop. Returns once the session wants to end.
+SessionExit Train(Session& session, EventGate& gate, const Clock& clock) {
+  for (;;) {
+    const TurnResult turn = session.Turn();
+    if (session.exit()) return *session.exit();
+    if (!turn.progressed) gate.WaitUntil(clock, turn.next);
+  }
+}
+
+}  // namespace
+
+void BlockSignals() {
+  const sigset_t set = LeaveSignals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+int RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, const std::string& version, const Clock& clock,
+              Log& log) {
+  const std::unique_ptr<Files> files = MakePosixFiles();
+  if (const auto status = CheckFolders(options, *files); !status.ok()) {
+    return Fail(kWorkerPrecondition, std::string(status.message()));
+  }
+  auto opened = OpenDevice(plugin, DeviceName(options.device));
+  if (!opened.ok()) return Fail(kWorkerPrecondition, std::string(opened.status().message()));
+  const std::shared_ptr<Device> device = *std::move(opened);
+  auto connections = Connect(options, clock);
+  if (!connections.ok()) return Fail(kWorkerUsage, std::string(connections.status().message()));
+
+  Metrics metrics;
+  StepMetrics step_metrics(metrics);
+  TorchJobFactory factory({WorkerId{options.name}, options.data_root, options.cache_dir, options.cache_bytes,
+                           static_cast<int32_t>(options.threads), options.memory_limit_bytes},
+                          device, *connections->bulk, *files, clock, log);
+  SessionOptions session_options = MakeSessionOptions(options, *device, version);
+  session_options.on_step = [&step_metrics](const StepTaken& step) { step_metrics.Record(step); };
+  session_options.heartbeat_metrics = [&metrics] { return metrics.HeartbeatSamples(); };
+
+  EventGate train_gate, link_gate;
+  Session* session_of_link = nullptr;
+  NetworkLink link({WorkerId{options.name}, session_options.core.start_nonce, {}, options.coordinator},
+                   [channel = connections->control] { return OpenControlStream(channel); }, *connections->bulk, clock, log,
+                   [&session_of_link](LinkEvent event) { session_of_link->Post(std::move(event)); },
+                   [&link_gate] { link_gate.Knock(); });
+  Session session(session_options, link, factory, clock, log, [&train_gate] { train_gate.Knock(); });
+  session_of_link = &session;
+
+  auto admin = ServeAdmin(options, metrics, *files, [&link] {
+    return link.connected() ? absl::OkStatus() : absl::UnavailableError("the coordinator is not reached");
+  });
+  if (!admin.ok()) return Fail(kWorkerPrecondition, std::string(admin.status().message()));
+  log.Info("worker started", {{"name", options.name}, {"coordinator", options.coordinator},
+                              {"device", device->info().name}, {"gpu", plugin.reason.empty() ? "yes" : plugin.reason},
+                              {"admin_port", *admin ? (*admin)->port() : 0}, {"version", version}});
+
+  SignalThread signals([&session](const char* name) { session.RequestLeave(name); });
+  std::atomic<bool> over{false};
+  std::jthread link_thread([&] {
+    while (!over) link_gate.WaitUntil(clock, link.Turn());
+  });
+  const SessionExit exit = Train(session, train_gate, clock);
+  link.Finish();
+  for (const Instant limit = clock.Now() + kGoodbyeLimit; !link.finished() && clock.Now() < limit;) {
+    train_gate.WaitUntil(clock, clock.Now() + Milliseconds(20));
+  }
+  over = true;
+  link_gate.Knock();
+  link_thread.join();
+  log.Info("worker left", {{"why", exit.text}});
+  return exit.reason == worker::ExitReason::kLeft ? kWorkerLeft : Fail(CodeOf(exit.reason), exit.text);
+}
+
+}  // namespace atl

@@ -1,0 +1,41 @@
+// What a loop sleeps on: until somebody knocks or an instant comes.
+#ifndef ATOLL_WORKER_DAEMON_EVENT_GATE_H_
+#define ATOLL_WORKER_DAEMON_EVENT_GATE_H_
+
+#include <algorithm>
+
+#include "common/base/mutex.h"
+#include "common/base/time.h"
+
+namespace atl {
+
+// Thread-safe. A knock that comes before the wait is not lost.
+class EventGate {
+ public:
+  void Knock() ATOLL_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    knocked_ = true;
+    wake_.NotifyAll();
+  }
+  // At most kLongest even without a knock, so that a clock that jumps stops nobody for long.
+  void WaitUntil(const Clock& clock, Instant until) ATOLL_EXCLUDES(mutex_) {
+    constexpr Duration kLongest = Seconds(1);
+    MutexLock lock(mutex_);
+    while (!knocked_) {
+      const Instant now = clock.Now();
+      if (until <= now) return;
+      const Duration left = until == kNever ? kLongest : std::min(until - now, kLongest);
+      if (!wake_.WaitFor(mutex_, left)) break;
+    }
+    knocked_ = false;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar wake_;
+  bool knocked_ ATOLL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_DAEMON_EVENT_GATE_H_

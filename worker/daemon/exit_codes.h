@@ -1,0 +1,17 @@
+// Exit codes of atoll-worker; published in docs/operations.md. Never renumber.
+#ifndef ATOLL_WORKER_DAEMON_EXIT_CODES_H_
+#define ATOLL_WORKER_DAEMON_EXIT_CODES_H_
+
+namespace atl {
+
+enum WorkerExitCode : int {
+  kWorkerLeft = 0,          // left in order: SIGTERM, SIGINT, drained; or a subcommand did its work
+  kWorkerUsage = 2,         // unknown option, wrong value, wrong file
+  kWorkerPrecondition = 3,  // what it needs is not there: data root, cache folder, device, admin port, checkpoint
+  kWorkerRefused = 4,       // the coordinator refuses this worker: another version, a name in use
+  kWorkerNonFinite = 7,     // loss or gradient was not finite three times running
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_DAEMON_EXIT_CODES_H_

@@ -1,0 +1,64 @@
+#include "worker/daemon/job_data.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/plan/limits.h"
+
+namespace atl {
+namespace {
+
+absl::StatusOr<CorpusManifests> FetchManifests(const DataSpec& data, const WorkerId& worker, BulkClient& bulk) {
+  std::vector<CorpusManifest> manifests;
+  for (const CorpusSpec& corpus : data.corpora) {
+    const std::string what = absl::StrCat("the manifest of corpus ", corpus.name);
+    auto text = DownloadSmall(bulk, BlobKey{corpus.manifest}, worker, limits::kManifestBytes);
+    if (!text.ok()) return Annotate(text.status(), what);
+    if (Sha256Of(AsBytes(*text)) != corpus.manifest) {
+      return absl::DataLossError(absl::StrCat(what, " came with another SHA-256 than the job names"));
+    }
+    auto manifest = ParseManifest(*text);
+    if (!manifest.ok()) return Annotate(manifest.status(), what);
+    manifests.push_back(*std::move(manifest));
+  }
+  if (manifests.empty()) return absl::InvalidArgumentError("the job names no corpus");
+  return std::make_shared<const std::vector<CorpusManifest>>(std::move(manifests));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<JobData>> JobData::Create(const JobDataOptions& options, const JobId& job,
+                                                         const DataSpec& data, BulkClient& bulk, Files& files,
+                                                         const Clock& clock, Log& log) {
+  auto made = std::unique_ptr<JobData>(new JobData);
+  ATOLL_ASSIGN_OR_RETURN(made->manifests_, FetchManifests(data, options.worker, bulk));
+  ATOLL_RETURN_IF_ERROR(made->MakeSources(options, job, data, bulk, files, log));
+  ATOLL_ASSIGN_OR_RETURN(made->reader_, SampleReader::Create(data, made->manifests_, *made->blocks_, clock));
+  return made;
+}
+
+absl::Status JobData::MakeSources(const JobDataOptions& options, const JobId& job, const DataSpec& data, BulkClient& bulk,
+                                  Files& files, Log& log) {
+  std::vector<std::string> directories;
+  std::vector<Sha256> hashes;
+  for (const CorpusSpec& corpus : data.corpora) {
+    directories.push_back(corpus.name);
+    hashes.push_back(corpus.manifest);
+  }
+  if (!options.data_root.empty()) {
+    ATOLL_ASSIGN_OR_RETURN(local_, LocalBlockSource::Create(files, options.data_root, manifests_, directories));
+  }
+  remote_ = std::make_unique<RemoteBlockSource>(bulk, job, options.worker, manifests_, std::move(hashes));
+  ATOLL_ASSIGN_OR_RETURN(cached_, CachedBlockSource::Create(files, options.cache_dir, options.cache_bytes, manifests_, *remote_));
+  std::vector<BlockSource*> sources;
+  for (uint32_t c = 0; c < data.corpora.size(); ++c) {
+    const absl::Status here = local_ ? local_->CheckCorpus(c) : absl::NotFoundError("no --data-root was given");
+    sources.push_back(here.ok() ? static_cast<BlockSource*>(local_.get()) : cached_.get());
+    log.Info("corpus", {{"name", data.corpora[c].name}, {"from", here.ok() ? "local files" : "coordinator"},
+                        {"why", std::string(here.message())}});
+  }
+  blocks_ = std::make_unique<BlockSourceByCorpus>(std::move(sources));
+  return absl::OkStatus();
+}
+
+}  // namespace atl

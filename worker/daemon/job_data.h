@@ -1,0 +1,61 @@
+// The corpora of one job at one worker: manifests by hash from the coordinator, blocks from local files where the corpus
+// lies below the data root, otherwise through a cache on disk from the coordinator.
+#ifndef ATOLL_WORKER_DAEMON_JOB_DATA_H_
+#define ATOLL_WORKER_DAEMON_JOB_DATA_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/files.h"
+#include "common/base/log.h"
+#include "common/plan/job_spec.h"
+#include "common/rpc/bulk.h"
+#include "worker/data/block_cache.h"
+#include "worker/data/local_blocks.h"
+#include "worker/data/sample_reader.h"
+#include "worker/daemon/remote_blocks.h"
+#include "worker/session/job.h"
+
+namespace atl {
+
+struct JobDataOptions {
+  WorkerId worker;
+  std::string data_root;
+  std::string cache_dir;
+  uint64_t cache_bytes = 0;
+};
+
+class JobData final : public SampleSource {
+ public:
+  // Blocks while manifests are fetched. NotFound, DataLoss or InvalidArgument name the corpus. Everything given outlives it.
+  static absl::StatusOr<std::unique_ptr<JobData>> Create(const JobDataOptions& options, const JobId& job,
+                                                         const DataSpec& data, BulkClient& bulk, Files& files,
+                                                         const Clock& clock, Log& log);
+  absl::Status AddLease(LeaseId lease, const SampleRange& range, uint64_t cursor) override {
+    return reader_->AddLease(lease, range, cursor);
+  }
+  void RemoveLease(LeaseId lease) override { reader_->RemoveLease(lease); }
+  absl::StatusOr<SampleBatch> Next(uint32_t samples, Duration limit) override { return reader_->Next(samples, limit); }
+
+  BlockSource& blocks() { return *blocks_; }
+  const CorpusManifests& manifests() const { return manifests_; }
+  // Of the first corpus' tokenizer.
+  std::optional<uint32_t> end_of_text() const { return manifests_->front().tokenizer.eot_id; }
+
+ private:
+  JobData() = default;
+  absl::Status MakeSources(const JobDataOptions& options, const JobId& job, const DataSpec& data, BulkClient& bulk,
+                           Files& files, Log& log);
+  CorpusManifests manifests_;
+  std::unique_ptr<LocalBlockSource> local_;
+  std::unique_ptr<RemoteBlockSource> remote_;
+  std::unique_ptr<CachedBlockSource> cached_;
+  std::unique_ptr<BlockSourceByCorpus> blocks_;
+  std::unique_ptr<SampleReader> reader_;  // last: its thread reads from the sources
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_DAEMON_JOB_DATA_H_

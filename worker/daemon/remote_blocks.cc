@@ -1,0 +1,72 @@
+#include "worker/daemon/remote_blocks.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/plan/data_order.h"
+#include "common/rpc/bulk_client.h"
+
+namespace atl {
+namespace {
+
+class StringSink final : public BulkSink {
+ public:
+  explicit StringSink(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
+  absl::Status OnHeader(const DownloadHeader& header) override {
+    if (header.total_bytes > limit_bytes_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the coordinator announces ", header.total_bytes, " bytes where at most ", limit_bytes_, " are possible"));
+    }
+    total_bytes_ = header.total_bytes;
+    return absl::OkStatus();
+  }
+  absl::Status OnBytes(uint64_t offset, Bytes bytes) override {
+    if (offset != text_.size() || text_.size() + bytes.size() > total_bytes_) {
+      return absl::DataLossError("bytes came out of order");
+    }
+    text_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return absl::OkStatus();
+  }
+  std::string Take() { return std::move(text_); }
+
+ private:
+  const uint64_t limit_bytes_;
+  uint64_t total_bytes_ = 0;
+  std::string text_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> DownloadSmall(BulkClient& client, const DownloadKey& key, const WorkerId& worker,
+                                          uint64_t limit_bytes) {
+  auto sink = std::make_shared<StringSink>(limit_bytes);
+  ATOLL_RETURN_IF_ERROR(DownloadAndWait(client, DownloadRequest{key, 0, worker}, sink).status);
+  return sink->Take();
+}
+
+RemoteBlockSource::RemoteBlockSource(BulkClient& client, JobId job, WorkerId worker, CorpusManifests manifests,
+                                     std::vector<Sha256> hashes)
+    : client_(client),
+      job_(std::move(job)),
+      worker_(std::move(worker)),
+      manifests_(std::move(manifests)),
+      hashes_(std::move(hashes)) {}
+
+absl::StatusOr<std::string> RemoteBlockSource::FetchBlock(const BlockId& id) {
+  ATOLL_RETURN_IF_ERROR(CheckBlockId(*manifests_, id));
+  const CorpusManifest& manifest = (*manifests_)[id.corpus];
+  const std::string& shard = manifest.files[id.file].name;
+  auto bytes = DownloadSmall(client_, BlockKey{job_, hashes_[id.corpus], shard, id.block}, worker_, kBlockBytes);
+  if (!bytes.ok()) {
+    return Annotate(bytes.status(), absl::StrCat("block ", id.block, " of shard ", shard, " from the coordinator"));
+  }
+  ATOLL_RETURN_IF_ERROR(CheckBlock(manifest, id, *bytes, "the coordinator"));
+  return bytes;
+}
+
+absl::StatusOr<std::string> BlockSourceByCorpus::FetchBlock(const BlockId& id) {
+  if (id.corpus >= sources_.size()) return absl::InvalidArgumentError("no such corpus in this job");
+  return sources_[id.corpus]->FetchBlock(id);
+}
+
+}  // namespace atl

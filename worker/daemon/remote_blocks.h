@@ -1,0 +1,48 @@
+// Blocks of the job's corpora over the bulk connection, and the choice between them and local files.
+#ifndef ATOLL_WORKER_DAEMON_REMOTE_BLOCKS_H_
+#define ATOLL_WORKER_DAEMON_REMOTE_BLOCKS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/hash.h"
+#include "common/base/ids.h"
+#include "common/rpc/bulk.h"
+#include "worker/data/block_source.h"
+
+namespace atl {
+
+// Collects a download of at most `limit_bytes` in memory, for whole small files and blocks.
+absl::StatusOr<std::string> DownloadSmall(BulkClient& client, const DownloadKey& key, const WorkerId& worker,
+                                          uint64_t limit_bytes);
+
+// Asks the coordinator for each block. Thread-safe; a fetch blocks for the client's stall limit at most.
+class RemoteBlockSource final : public BlockSource {
+ public:
+  // `client` outlives it; `hashes` names the manifest of each corpus.
+  RemoteBlockSource(BulkClient& client, JobId job, WorkerId worker, CorpusManifests manifests, std::vector<Sha256> hashes);
+  absl::StatusOr<std::string> FetchBlock(const BlockId& id) override;
+
+ private:
+  BulkClient& client_;
+  const JobId job_;
+  const WorkerId worker_;
+  const CorpusManifests manifests_;
+  const std::vector<Sha256> hashes_;
+};
+
+// One source for each corpus; they outlive it.
+class BlockSourceByCorpus final : public BlockSource {
+ public:
+  explicit BlockSourceByCorpus(std::vector<BlockSource*> sources) : sources_(std::move(sources)) {}
+  absl::StatusOr<std::string> FetchBlock(const BlockId& id) override;
+
+ private:
+  const std::vector<BlockSource*> sources_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_DAEMON_REMOTE_BLOCKS_H_

@@ -1,0 +1,106 @@
+#include "worker/daemon/torch_job.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/plan/model_layout.h"
+#include "worker/daemon/job_data.h"
+#include "worker/train/memory.h"
+#include "worker/train/trainer.h"
+
+namespace atl {
+namespace {
+
+TensorDevice ToTensorDevice(const DeviceInfo& info) { return {info.kind == DeviceKind::kCuda, info.index}; }
+
+class TorchModel final : public TrainingModel {
+ public:
+  TorchModel(const JobSpec& spec, const ModelLayout& layout, ModelOptions model_options, TensorDevice device,
+             std::unique_ptr<Trainer> trainer, JobData& data)
+      : spec_(spec), layout_(layout), model_options_(model_options), device_(device), trainer_(std::move(trainer)),
+        data_(data) {}
+
+  std::span<float> parameters() override { return trainer_->parameters().memory(); }
+  void* compute_stream() override { return trainer_->compute_stream(); }
+  absl::Status ResetOptimizer() override { return trainer_->ResetOptimizer(); }
+
+  absl::StatusOr<StepOutcome> Step(const SampleBatch& batch, double learning_rate) override {
+    ATOLL_ASSIGN_OR_RETURN(const StepReport report, trainer_->Step({batch.tokens, batch.samples}, learning_rate));
+    return StepOutcome{report.applied, report.loss, report.grad_norm, report.tokens};
+  }
+
+  absl::StatusOr<EvaluationOutcome> Evaluate(std::span<float> parameters, uint64_t samples) override {
+    constexpr uint64_t kSamplesAtOnce = 16;
+    ATOLL_ASSIGN_OR_RETURN(const auto reader,
+                           HeldOutReader::Create(spec_.data.sequence_length, data_.manifests(), data_.blocks()));
+    ATOLL_ASSIGN_OR_RETURN(const auto evaluator,
+                           Evaluator::Create(spec_.model, layout_, model_options_, device_, parameters));
+    const uint64_t all = std::min(samples, reader->samples());
+    LossSum sum;
+    for (uint64_t first = 0; first < all; first += kSamplesAtOnce) {
+      const auto count = static_cast<uint32_t>(std::min(kSamplesAtOnce, all - first));
+      ATOLL_ASSIGN_OR_RETURN(const SampleBatch batch, reader->Read(first, count));
+      ATOLL_ASSIGN_OR_RETURN(const LossSum part, evaluator->Evaluate({batch.tokens, batch.samples}));
+      sum.nll += part.nll;
+      sum.targets += part.targets;
+    }
+    const double bytes = reader->BytesPerToken(all) * static_cast<double>(sum.targets);
+    return EvaluationOutcome{sum.nll, sum.targets, static_cast<uint64_t>(bytes + 0.5)};
+  }
+
+ private:
+  const JobSpec spec_;
+  const ModelLayout layout_;
+  const ModelOptions model_options_;
+  const TensorDevice device_;
+  std::unique_ptr<Trainer> trainer_;
+  JobData& data_;
+};
+
+// What the trainer may take: the device's free memory, and no more than the operator allows.
+absl::StatusOr<std::optional<uint64_t>> Available(Device& device, uint64_t limit_bytes) {
+  const bool gpu = device.info().kind == DeviceKind::kCuda;
+  if (!gpu && limit_bytes == 0) return std::optional<uint64_t>{};
+  ATOLL_ASSIGN_OR_RETURN(uint64_t available, gpu ? device.FreeMemoryBytes() : AvailableHostMemory());
+  if (limit_bytes > 0) available = std::min(available, limit_bytes);
+  return std::optional<uint64_t>(available);
+}
+
+}  // namespace
+
+TorchJobFactory::TorchJobFactory(TorchJobOptions options, std::shared_ptr<Device> device, BulkClient& bulk, Files& files,
+                                 const Clock& clock, Log& log)
+    : options_(std::move(options)), device_(std::move(device)), bulk_(bulk), files_(files), clock_(clock), log_(log) {}
+
+absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& job, const JobSpec& spec) {
+  auto parts = std::make_unique<JobParts>();
+  parts->layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
+  parts->device = device_;
+  const TensorDevice device = ToTensorDevice(device_->info());
+
+  // Memory first: a model that does not fit is refused before anything is fetched.
+  TrainerOptions options{device, options_.threads, {}, {}};
+  ATOLL_ASSIGN_OR_RETURN(options.available_bytes, Available(*device_, options_.memory_limit_bytes));
+  ATOLL_ASSIGN_OR_RETURN(const uint64_t free_bytes,
+                         options.available_bytes ? absl::StatusOr<uint64_t>(*options.available_bytes) : AvailableHostMemory());
+  ATOLL_ASSIGN_OR_RETURN(const uint32_t micro_batch, ChooseMicroBatch(spec, parts->layout, device, free_bytes));
+
+  const JobDataOptions data_options{options_.worker, options_.data_root, options_.cache_dir, options_.cache_bytes};
+  ATOLL_ASSIGN_OR_RETURN(auto data, JobData::Create(data_options, job, spec.data, bulk_, files_, clock_, log_));
+  options.end_of_text = data->end_of_text();
+  ATOLL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(spec, parts->layout, options, clock_));
+  log_.Info("job prepared", {{"job", job.value},
+                             {"parameters", parts->layout.elements},
+                             {"fragments", parts->layout.fragments.size()},
+                             {"micro_batch", micro_batch},
+                             {"memory_bytes", trainer->memory().total()},
+                             {"device", device_->info().name}});
+  const int32_t end_of_text = options.end_of_text ? static_cast<int32_t>(*options.end_of_text) : -1;
+  const ModelOptions model_options{spec.data.separate_documents, end_of_text};
+  parts->model = std::make_unique<TorchModel>(spec, parts->layout, model_options, device, std::move(trainer), *data);
+  parts->samples = std::move(data);
+  return parts;
+}
+
+}  // namespace atl

@@ -1,0 +1,47 @@
+// The production form of a job's parts: corpora from local shards or the coordinator, LibTorch's trainer and evaluator, the
+// device with its windows.
+#ifndef ATOLL_WORKER_DAEMON_TORCH_JOB_H_
+#define ATOLL_WORKER_DAEMON_TORCH_JOB_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/base/files.h"
+#include "common/base/log.h"
+#include "common/base/time.h"
+#include "common/rpc/bulk.h"
+#include "worker/device/device.h"
+#include "worker/session/job.h"
+
+namespace atl {
+
+struct TorchJobOptions {
+  WorkerId worker;
+  std::string data_root;   // empty: blocks are streamed
+  std::string cache_dir;
+  uint64_t cache_bytes = 0;
+  int32_t threads = 0;
+  uint64_t memory_limit_bytes = 0;  // 0: what the machine has
+};
+
+class TorchJobFactory final : public JobFactory {
+ public:
+  // Everything given outlives the factory and its jobs. `files` is used from several threads.
+  TorchJobFactory(TorchJobOptions options, std::shared_ptr<Device> device, BulkClient& bulk, Files& files,
+                  const Clock& clock, Log& log);
+  absl::StatusOr<std::unique_ptr<JobParts>> Prepare(const JobId& job, const JobSpec& spec) override;
+
+ private:
+  const TorchJobOptions options_;
+  const std::shared_ptr<Device> device_;
+  BulkClient& bulk_;
+  Files& files_;
+  const Clock& clock_;
+  Log& log_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_DAEMON_TORCH_JOB_H_
