@@ -1,5 +1,4 @@
 // atoll-worker: run (the default), generate, eval-loss.
-#include <limits.h>
 #include <malloc.h>
 #include <unistd.h>
 
@@ -48,15 +47,26 @@ int Report(const absl::Status& status) {
 }
 
 int Generate(const atl::GenerateCommand& c) {
-  return Report(atl::RunGenerate({c.checkpoint, c.prompt, c.max_tokens, c.temperature, c.top_k, c.seed,
-                                  static_cast<int32_t>(c.threads)},
-                                 std::cout, std::cerr));
+  atl::GenerateOptions options;
+  options.checkpoint = c.checkpoint;
+  options.prompt = c.prompt;
+  options.max_tokens = c.max_tokens;
+  options.temperature = c.temperature;
+  options.top_k = c.top_k;
+  options.seed = c.seed;
+  options.threads = static_cast<int32_t>(c.threads);
+  return Report(atl::RunGenerate(options, std::cout, std::cerr));
 }
 
 int EvalLoss(const atl::EvalLossCommand& c) {
-  return Report(atl::RunEvalLoss({c.checkpoint, c.manifest, c.train_split, c.sequence_length, c.max_tokens,
-                                  static_cast<int32_t>(c.threads)},
-                                 std::cout, std::cerr));
+  atl::EvalLossOptions options;
+  options.checkpoint = c.checkpoint;
+  options.manifest = c.manifest;
+  options.train_split = c.train_split;
+  options.sequence_length = c.sequence_length;
+  options.max_tokens = c.max_tokens;
+  options.threads = static_cast<int32_t>(c.threads);
+  return Report(atl::RunEvalLoss(options, std::cout, std::cerr));
 }
 
 }  // namespace
