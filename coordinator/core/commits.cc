@@ -38,13 +38,20 @@ void Machine::OpenRound(Run& run, FragmentIndex fragment) {
   round.opened = now_;
   round.closing = false;
   round.expected.clear();
+  for (const auto& [id, member] : fleet_.members()) {
+    const bool trains = member.Trains(run.id()) && !member.lost && member.stage == Stage::kTraining;
+    if (trains && !member.draining) round.expected.insert(id);
+  }
+  round.deadline = now_ + DeadlineOf(run);
+}
+
+Duration Machine::DeadlineOf(const Run& run) const {
   Duration slowest{};
   for (const auto& [id, member] : fleet_.members()) {
-    if (!member.Trains(run.id()) || member.lost || member.stage != Stage::kTraining) continue;
-    if (!member.draining) round.expected.insert(id);
+    if (!member.Trains(run.id()) || member.lost) continue;
     slowest = std::max(slowest, TimesAtMostADay(Duration{member.heartbeat.step_ns}, run.inner_steps()));
   }
-  round.deadline = now_ + RoundDeadline(run.spec->sync.deadline, options_.membership_timeout, GraceOf(run), slowest);
+  return RoundDeadline(run.spec->sync.deadline, options_.membership_timeout, GraceOf(run), slowest);
 }
 
 uint64_t Machine::NewestStep(const Run& run) const {
@@ -68,7 +75,12 @@ void Machine::AdvanceRounds(Run& run) {
 
 void Machine::ReportOverdue(Run& run, FragmentIndex fragment, const RoundVerdict& verdict) {
   Round& round = run.rounds[fragment.value];
-  const Duration extension = std::max(round.deadline - round.opened, options_.membership_timeout);
+  const Duration extension = DeadlineOf(run);
+  // At the opening the pace of a new worker is not known yet; once it is, the deadline follows it.
+  if (round.opened + extension > now_) {
+    round.deadline = round.opened + extension;
+    return;
+  }
   round.deadline = now_ + extension;
   Note(run.id(), "round overdue",
        absl::StrCat("round ", round.version.value, " of fragment ", fragment.value, ": ", verdict.reason,

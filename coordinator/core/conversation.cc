@@ -96,7 +96,8 @@ void Machine::Hear(Member& member, const Ready& message) {
   Run* run = RunOf(member);
   if (run == nullptr || message.job != run->id()) return;
   const WorkerId& id = member.record.worker;
-  member.step = std::max(member.step, message.step);
+  // At the end of a job the step of a Ready is a word ("nothing more comes"), not a position.
+  if (run->record.state != JobState::kClosing) member.step = std::max(member.step, message.step);
   const bool joins = member.stage != Stage::kTraining;
   member.stage = Stage::kTraining;
   member.heartbeat.activity = WorkerActivity::kTraining;

@@ -10,8 +10,6 @@ namespace {
 constexpr uint32_t kEvaluationTries = 5;              // then it is left out and the job goes on
 constexpr Duration kEvaluationMinimum = Seconds(60);  // beyond what the worker's own pace suggests
 
-uint64_t CeilTo(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
-
 }  // namespace
 
 void Machine::CheckStop(Run& run) {
@@ -23,8 +21,8 @@ void Machine::CheckStop(Run& run) {
   }
   const uint64_t length = run.spec->data.sequence_length;
   if (stop.tokens > 0 && run.pool.record().consumed >= (stop.tokens - 1) / std::max<uint64_t>(length, 1) + 1) {
-    // Nobody is beyond the next send step of a whole period, so no drift is left after it.
-    const uint64_t ahead = CeilTo(std::max(ClockOf(run), NewestStep(run)) + 1, run.inner_steps());
+    // One step ahead, so that what is committed already does not pass for the last contribution of anybody.
+    const uint64_t ahead = std::max(ClockOf(run), NewestStep(run)) + 1;
     BeginClosing(run, stop.inner_steps > 0 ? std::min(ahead, stop.inner_steps) : ahead,
                  absl::StrCat(stop.tokens, " tokens are consumed"));
     return;

@@ -33,7 +33,7 @@ void Machine::Recover(RecoveredJob job, Instant now) {
   }
   for (ContributionHeader& header : job.accepted) {
     Round& round = run.rounds.at(header.target.fragment.value);
-    if (round.version != header.target.version) continue;
+    if (round.version != header.target.version || HasEnded(run.record.state)) continue;
     const WorkerId worker = header.worker;
     round.accepted.insert_or_assign(worker, Arrival{std::move(header), now});
   }

@@ -103,6 +103,7 @@ class Machine {
   // ---- commits.cc
   RoundRule RuleOf(const Run& run, FragmentIndex fragment) const;
   Duration GraceOf(const Run& run) const;
+  Duration DeadlineOf(const Run& run) const;
   void OpenRound(Run& run, FragmentIndex fragment);
   void AdvanceRounds(Run& run);
   void IssueClose(Run& run, FragmentIndex fragment, const std::string& why);

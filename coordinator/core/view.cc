@@ -77,7 +77,7 @@ std::string Machine::WaitingForRound(const Run& run) const {
     }
     if (!who.empty()) who += ")";
     return absl::StrCat("round ", round.version.value, " of fragment ", p, ": ", verdict.reason, who,
-                        verdict.wake == kNever || verdict.wake <= now_
+                        verdict.wake != round.deadline || verdict.wake <= now_
                             ? ""
                             : absl::StrCat("; next report in ", SecondsOf(verdict.wake - now_)));
   }

@@ -1,0 +1,76 @@
+// The interpreter of stories: commands in, the core's effects out as text. Time stands still until "advance". What tasks
+// would do is played by commands (aggregated, checkpointed, parameters), and the ledger is a LedgerFold, so that "restart"
+// goes on from the records alone. Invariants are checked after every step.
+//
+//   submit JOB [min= max= fragments= inner= overlap= stop= dataset= priority= quorum= held_out= evaluate= save= keep= tokens=]
+//   parameters JOB | aggregated JOB FRAGMENT | screened JOB FRAGMENT WORKER WHY... | checkpointed JOB STEP | broken JOB WHY...
+//   connect WORKER [nonce= incarnation= job= leases=ID:CURSOR,... held=FRAGMENT/VERSION:DIGEST evaluate_only=1 protocol= arithmetic=]
+//   disconnect WORKER | ready WORKER step= | heartbeat WORKER step= step_ms= waiting=1 | lease WORKER request= samples=
+//   offer|contribute WORKER FRAGMENT/VERSION step= [digest= cursors=ID:CURSOR,... incarnation= codec= boot=] | finish U | durable U | broken-upload U
+//   evaluated WORKER NUMBER | return WORKER ID:CURSOR,... | leave WORKER WHY... | fail WORKER WHY... | fail-for-all WORKER WHY...
+//   cancel|cancel-drain|pause|resume JOB | update JOB key=... | rollback JOB STEP | drain WORKER | disk low|free
+//   advance 1500ms [alive=a,b] | restart | view JOB | workers
+#ifndef ATOLL_TESTS_SCENARIO_STORY_H_
+#define ATOLL_TESTS_SCENARIO_STORY_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/plan/ledger_fold.h"
+#include "coordinator/core/core.h"
+
+namespace atl {
+
+class Story {
+ public:
+  Story();
+  // The trace of one command, one line an effect. A command that is not understood gives one line that says so.
+  std::vector<std::string> Do(const std::string& command);
+
+ private:
+  struct Words {
+    std::vector<std::string> words;            // without key=value pairs
+    std::map<std::string, std::string> values;
+    std::string At(size_t i) const { return i < words.size() ? words[i] : ""; }
+    std::string Rest(size_t i) const;
+    uint64_t Number(const std::string& key, uint64_t otherwise) const;
+    bool Has(const std::string& key) const { return values.contains(key); }
+  };
+  static Words Parse(const std::string& command);
+
+  std::vector<std::string> Step(const Event& event);
+  std::vector<std::string> Take(const Effects& effects);
+  std::vector<std::string> Submit(const Words& w);
+  std::vector<std::string> Update(const Words& w);
+  std::vector<std::string> Connect(const Words& w);
+  std::vector<std::string> Say(const Words& w);
+  std::vector<std::string> Offer(const Words& w, bool whole);
+  std::vector<std::string> Control(const Words& w);
+  std::vector<std::string> TaskDone(const Words& w);
+  std::vector<std::string> Advance(const Words& w);
+  std::vector<std::string> Restart();
+  std::vector<std::string> View(const Words& w);
+  ContributionHeader Header(const Words& w);
+  void Change(JobSpec& spec, const Words& w);
+
+  CoreOptions options_;
+  Instant now_;
+  LedgerFold ledger_;
+  uint64_t boot_ = 1;
+  std::unique_ptr<Core> core_;
+  std::map<ConnectionId, std::string> names_;
+  std::map<std::string, ConnectionId> connections_;
+  std::map<std::string, uint64_t> incarnations_, nonces_;
+  std::map<std::string, JobId> jobs_;          // newest assignment of each worker
+  std::map<UploadId, ContributionHeader> uploads_;
+  std::vector<ContributionHeader> accepted_;   // durable trailers
+  std::map<std::pair<JobId, uint32_t>, CloseRound> closing_;
+  uint64_t next_connection_ = 1, next_upload_ = 1, next_request_ = 1, heartbeats_ = 0;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_TESTS_SCENARIO_STORY_H_

@@ -1,0 +1,36 @@
+#include <gtest/gtest.h>
+
+#include "tests/unit/coordinator/core/world.h"
+
+namespace atl {
+namespace {
+
+constexpr uint64_t kSeeds = 200;
+constexpr int kSteps = 500;
+
+TEST(RandomCore, LawsHoldAndARestartFindsWhatWas) {
+  uint64_t rounds = 0;
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    World world(seed);
+    for (int step = 0; step < kSteps; ++step) {
+      world.Chaos();
+      if (step % 10 != 0) continue;
+      const std::string difference = world.RecoveryDifference();
+      ASSERT_EQ(difference, "") << "seed " << seed << " step " << step;
+    }
+    rounds += world.rounds();
+  }
+  EXPECT_GT(rounds, kSeeds * 2) << "the random workers hardly commit anything";
+}
+
+TEST(RandomCore, EveryJobEndsOnceFaultsStop) {
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    World world(seed);
+    for (int step = 0; step < 200; ++step) world.Chaos();
+    const auto open = world.Calm(400);
+    ASSERT_TRUE(open.empty()) << "seed " << seed << ": " << open.front();
+  }
+}
+
+}  // namespace
+}  // namespace atl

@@ -1,0 +1,80 @@
+// A coordinator's core amid workers that do anything, legal or not, from one seed: their messages, broken connections, lost
+// uploads, restarts of the coordinator. Laws are checked after every step; what a restart finds is compared with what was.
+#ifndef ATOLL_TESTS_UNIT_COORDINATOR_CORE_WORLD_H_
+#define ATOLL_TESTS_UNIT_COORDINATOR_CORE_WORLD_H_
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/random.h"
+#include "common/plan/ledger_fold.h"
+#include "coordinator/core/core.h"
+
+namespace atl {
+
+class World {
+ public:
+  explicit World(uint64_t seed);
+  // One random event.
+  void Chaos();
+  // Faults stop: fresh, honest workers. Returns the states of the jobs that have not ended after `seconds`.
+  std::vector<std::string> Calm(int seconds);
+  // What the ledger and the trailers say gives the same core; empty, or the difference.
+  std::string RecoveryDifference() const;
+  uint64_t rounds() const { return rounds_; }
+
+ private:
+  struct Worker {
+    std::optional<ConnectionId> connection;
+    uint64_t nonce = 1, request = 0;
+    Incarnation incarnation;
+    JobId job;
+    uint64_t step = 0, stop = 0;       // stop: ClosingStarted has come
+    std::map<LeaseId, SampleRange> leases;
+    std::optional<uint64_t> evaluation;
+    bool said_done = false;
+  };
+
+  void Give(const Event& event);
+  void Take(const Effects& effects);
+  void Hear(Worker& worker, const CoordinatorMessage& message);
+  void ConnectSomeone();
+  void SaySomething();
+  void Offer(const std::string& name, Worker& worker, const JobId& job, FragmentVersion target, bool honest);
+  void OfferSomething();
+  void MoveAnUpload();
+  void FinishATask();
+  bool Finish(size_t index, bool may_screen);
+  void AskSomething();
+  void Submit();
+  void Restart();
+  void CalmWorker(const std::string& name, Worker& worker);
+  RecoveredState Recovered(uint64_t boot, bool with_flushing) const;
+  bool Chance(uint64_t one_in) { return rng_.Below(one_in) == 0; }
+
+  Rng rng_;
+  CoreOptions options_{Seconds(2), Seconds(20)};
+  Instant now_{1'000'000'000};
+  uint64_t boot_ = 1;
+  LedgerFold ledger_;
+  std::unique_ptr<Core> core_;
+  std::map<std::string, Worker> workers_;
+  std::map<ConnectionId, std::string> names_;
+  struct Upload {
+    ContributionHeader header;
+    bool flushing = false;
+  };
+  std::map<UploadId, Upload> uploads_;
+  std::vector<ContributionHeader> accepted_;
+  std::vector<Task> tasks_;
+  uint64_t next_ = 1, jobs_ = 0, rounds_ = 0;
+  std::map<std::pair<JobId, uint32_t>, std::pair<uint64_t, uint64_t>> newest_;  // (epoch, version): I6
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_TESTS_UNIT_COORDINATOR_CORE_WORLD_H_
