@@ -1,0 +1,208 @@
+// A worker's core with the rest of the world played by the test: effects are recorded as short lines, answers are given at
+// once where a test does not want to give them itself.
+#ifndef ATOLL_TESTS_UNIT_WORKER_CORE_FAKE_COORDINATOR_H_
+#define ATOLL_TESTS_UNIT_WORKER_CORE_FAKE_COORDINATOR_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "worker/core/core.h"
+
+namespace atl::worker {
+
+inline JobSpec SmallSpec() {
+  JobSpec spec;
+  spec.name = "tiny";
+  spec.sync.inner_steps = 4;
+  spec.batch.sequences_per_step = 2;
+  spec.stop.inner_steps = 1000;
+  spec.inner.schedule.total_steps = 1000;
+  return spec;
+}
+
+class World {
+ public:
+  explicit World(JobSpec spec = SmallSpec(), uint32_t fragments = 1)
+      : spec_(std::make_shared<const JobSpec>(std::move(spec))), fragments_(fragments), core_(Options()) {}
+
+  static CoreOptions Options() {
+    CoreOptions options;
+    options.worker = WorkerId{"w1"};
+    options.program_version = "test";
+    options.start_nonce = 7;
+    options.device = "cpu";
+    return options;
+  }
+
+  // One event; what it leads to is answered until nothing is left.
+  void Give(const Event& event) {
+    std::vector<Event> queue{event};
+    for (size_t i = 0; i < queue.size(); ++i) {
+      for (const Effect& effect : core_.Step(queue[i], now_)) Take(effect, queue);
+      core_.CheckInvariants();
+    }
+  }
+  void Hear(CoordinatorMessage message) { Give(Received{std::move(message)}); }
+  void Boundary() { Give(worker::Boundary{}); }
+  void Wait(Duration d) { now_ = now_ + d; }
+  // Boundaries until `more` further steps are taken or `limit` boundaries have passed.
+  void Steps(uint64_t more) {
+    const uint64_t goal = steps_taken + more;
+    for (int i = 0; i < 200 && steps_taken < goal; ++i) Boundary();
+  }
+
+  void Connect(bool resumed = false, uint64_t boot = 1, uint64_t incarnation = 5,
+               std::vector<Welcome::Fate> fates = {}) {
+    Give(StreamUp{});
+    Hear(Welcome{BootNumber{boot}, Incarnation{incarnation}, resumed, Seconds(2), Seconds(20), std::move(fates)});
+  }
+  void Assign(VersionVector versions, uint64_t clock = 0, uint64_t revision = 1) {
+    assigned_ = versions;
+    Hear(Assignment{JobId{"tiny"}, revision, spec_, clock, std::move(versions)});
+  }
+  // Connected, assigned at version 0, fragments there.
+  void Start() {
+    Connect();
+    Assign(VersionVector(fragments_, Version{0}));
+  }
+  void Publish(uint32_t p, uint64_t version, std::vector<std::string> contributors, uint64_t clock = 0) {
+    UpdatePublished published{JobId{"tiny"}, {FragmentIndex{p}, Version{version}}, Digest{version, p + 1}, 16, {}, clock};
+    for (std::string& name : contributors) published.contributors.push_back(WorkerId{std::move(name)});
+    Hear(std::move(published));
+  }
+  void Accept(uint32_t p) {
+    const ContributionHeader& h = uploads.at(p).header;
+    Give(UploadEnded{h.target, h.digest, UploadResult::kAccepted, ""});
+  }
+
+  bool Did(const std::string& line) const {
+    for (const std::string& l : lines) {
+      if (l.find(line) != std::string::npos) return true;
+    }
+    return false;
+  }
+  int Count(const std::string& line) const {
+    int n = 0;
+    for (const std::string& l : lines) n += l.find(line) != std::string::npos ? 1 : 0;
+    return n;
+  }
+  Core& core() { return core_; }
+  Instant now() const { return now_; }
+
+  // How the world answers.
+  bool grant_leases = true, finite = true, fetch_updates = true, finish_fetches = true, hash_matches = true;
+  bool samples_there = true;
+  uint64_t lease_samples = 1000;
+
+  std::vector<std::string> lines;   // effects, one each
+  std::vector<WorkerMessage> said;
+  std::map<uint32_t, Upload> uploads;  // newest of each fragment
+  std::vector<TakeStep> steps;
+  uint64_t steps_taken = 0;
+
+ private:
+  void Log(const std::string& line) { lines.push_back(line); }
+
+  void Take(const Effect& effect, std::vector<Event>& queue) {
+    struct Visitor {
+      World& w;
+      std::vector<Event>& q;
+      void operator()(const Say& e) { w.OnSaid(e.message, q); }
+      void operator()(const CloseStream& e) { w.Log("close: " + e.reason); }
+      void operator()(const PrepareJob& e) {
+        w.Log("prepare");
+        q.push_back(JobPrepared{e.job, w.fragments_});
+      }
+      void operator()(const ChangeSpec&) { w.Log("change spec"); }
+      void operator()(const ReleaseJob&) { w.Log("release"); }
+      void operator()(const FetchFragment& e) {
+        w.Log(absl::StrCat("fetch fragment ", e.fragment.value));
+        if (w.finish_fetches) q.push_back(FragmentFetched{e.fragment, w.assigned_[e.fragment.value]});
+      }
+      void operator()(const InstallFragment& e) {
+        w.Log(absl::StrCat("install ", e.fragment.value, " v", e.version.value));
+        q.push_back(FragmentInstalled{e.fragment, e.version, true});
+      }
+      void operator()(const FetchUpdate& e) {
+        w.Log(absl::StrCat("fetch update ", e.reached.fragment.value, " v", e.reached.version.value));
+        if (w.fetch_updates) q.push_back(UpdateFetched{e.reached});
+      }
+      void operator()(const DropFetches& e) { w.Log(absl::StrCat("drop fetches ", e.fragment.value)); }
+      void operator()(const ApplyUpdate& e) {
+        w.Log(absl::StrCat("apply ", e.reached.fragment.value, " v", e.reached.version.value,
+                           e.contributor ? " contributor" : ""));
+        q.push_back(UpdateApplied{e.reached, w.hash_matches});
+      }
+      void operator()(const ResolveUpdate& e) {
+        w.Log(absl::StrCat("resolve ", e.fragment.value, e.contributor ? " contributor" : " missed", e.late ? " late" : ""));
+      }
+      void operator()(const AdoptOuter& e) { w.Log(absl::StrCat("adopt ", e.fragment.value)); }
+      void operator()(const ResetOptimizer&) { w.Log("reset optimizer"); }
+      void operator()(const FormContribution& e) {
+        w.Log(absl::StrCat("form ", e.target.fragment.value, " v", e.target.version.value));
+        q.push_back(ContributionFormed{e.target, Digest{++w.digests_, 1}, 16});
+      }
+      void operator()(const Upload& e) {
+        w.Log(absl::StrCat("upload ", e.header.target.fragment.value, " v", e.header.target.version.value, " steps ",
+                           e.header.steps, " boot ", e.boot.value));
+        w.uploads[e.header.target.fragment.value] = e;
+      }
+      void operator()(const CancelUpload& e) { w.Log(absl::StrCat("cancel upload ", e.fragment.value)); }
+      void operator()(const DropContribution& e) { w.Log(absl::StrCat("drop contribution ", e.fragment.value)); }
+      void operator()(const AddLease& e) { w.Log(absl::StrCat("lease ", e.lease.value)); }
+      void operator()(const RemoveLease& e) { w.Log(absl::StrCat("forget lease ", e.lease.value)); }
+      void operator()(const TakeStep& e) {
+        if (!w.samples_there) {
+          q.push_back(SamplesMissing{"samples"});
+          return;
+        }
+        w.steps.push_back(e);
+        ++w.steps_taken;
+        w.now_ = w.now_ + Milliseconds(10);
+        q.push_back(StepDone{w.finite, 16, 2'000'000, Milliseconds(10)});
+      }
+      void operator()(const Evaluate& e) {
+        w.Log(absl::StrCat("evaluate ", e.evaluation));
+        q.push_back(EvaluationFinished{e.evaluation, 5'000'000, 10, 20});
+      }
+      void operator()(const AnswerLogs& e) { w.Log(absl::StrCat("logs ", e.wanted.lines)); }
+      void operator()(const Note& e) { w.Log(absl::StrCat("note ", e.event, ": ", e.text)); }
+      void operator()(const Exit& e) { w.Log(absl::StrCat("exit ", static_cast<int>(e.reason), ": ", e.text)); }
+    };
+    std::visit(Visitor{*this, queue}, effect);
+  }
+
+  void OnSaid(const WorkerMessage& message, std::vector<Event>& queue) {
+    said.push_back(message);
+    if (std::holds_alternative<Ready>(message)) Log(absl::StrCat("ready ", std::get<Ready>(message).step));
+    if (const auto* a = std::get_if<Applied>(&message)) {
+      Log(absl::StrCat("applied ", a->applied.fragment.value, " v", a->applied.version.value, a->hash_matches ? "" : " deviant"));
+    }
+    if (std::holds_alternative<LeaseReturn>(message)) Log("return leases");
+    if (std::holds_alternative<Leaving>(message)) Log("leaving");
+    if (const auto* f = std::get_if<JobFailure>(&message)) Log("failure: " + f->reason);
+    if (std::holds_alternative<EvaluationDone>(message)) Log("evaluation done");
+    const auto* wish = std::get_if<LeaseRequest>(&message);
+    if (wish == nullptr) return;
+    Log(absl::StrCat("wish ", wish->request, " for ", wish->samples));
+    if (!grant_leases) return;
+    const uint64_t begin = next_position_;
+    next_position_ += std::min(lease_samples, wish->samples);
+    queue.push_back(Received{LeaseGranted{wish->job, wish->request, LeaseId{++leases_}, {begin, next_position_}}});
+  }
+
+  std::shared_ptr<const JobSpec> spec_;
+  const uint32_t fragments_;
+  VersionVector assigned_;
+  uint64_t digests_ = 0, leases_ = 0, next_position_ = 0;
+  Instant now_{1'000'000'000};
+  Core core_;
+};
+
+}  // namespace atl::worker
+
+#endif  // ATOLL_TESTS_UNIT_WORKER_CORE_FAKE_COORDINATOR_H_

@@ -1,0 +1,278 @@
+// Joining, waiting, reconnecting and leaving, with no time passing but what a test says.
+#include <gtest/gtest.h>
+
+#include "tests/unit/worker/core/fake_coordinator.h"
+
+namespace atl::worker {
+namespace {
+
+TEST(WorkerLife, JoinsAtVersionZeroAndTrains) {
+  World w;
+  w.Start();
+  EXPECT_TRUE(w.Did("fetch fragment 0"));
+  EXPECT_TRUE(w.Did("adopt 0"));
+  EXPECT_TRUE(w.Did("reset optimizer"));
+  EXPECT_TRUE(w.Did("ready 0"));
+  w.Steps(2);
+  EXPECT_EQ(w.steps_taken, 2u);
+  EXPECT_TRUE(w.Did("wish 1 for 16"));  // 2 periods x 4 steps x 2 samples
+  ASSERT_EQ(w.steps.size(), 2u);
+  EXPECT_EQ(w.steps[1].rate_step, 1u);
+  EXPECT_EQ(w.steps[1].ramp_steps, 0u) << "who starts a job is no joiner";
+}
+
+TEST(WorkerLife, AJoinerTakesTheClockAndARamp) {
+  World w;
+  w.Connect();
+  w.Assign({Version{3}}, 13);
+  w.Steps(1);
+  ASSERT_EQ(w.steps.size(), 1u);
+  EXPECT_EQ(w.steps[0].rate_step, 13u);
+  EXPECT_EQ(w.steps[0].ramp_steps, 2u);
+  EXPECT_TRUE(w.Did("ready 13"));
+}
+
+TEST(WorkerLife, UpdatesPublishedWhileFetchingAreAppliedInOrder) {
+  World w;
+  w.finish_fetches = false;
+  w.Connect();
+  w.Assign({Version{1}}, 4);
+  w.Publish(0, 3, {"w2"});
+  w.finish_fetches = true;
+  w.Give(FragmentFetched{FragmentIndex{0}, Version{1}});
+  EXPECT_TRUE(w.Did("fetch update 0 v2"));
+  EXPECT_TRUE(w.Did("fetch update 0 v3"));
+  for (int i = 0; i < 4; ++i) w.Boundary();
+  EXPECT_EQ(w.core().fragments()[0].applied.value, 3u);
+}
+
+TEST(WorkerLife, ALowerBootNumberIsNotFollowed) {
+  World w;
+  w.Connect(false, 5);
+  w.Give(StreamDown{"gone"});
+  w.Connect(true, 4);
+  EXPECT_TRUE(w.Did("close: the coordinator has boot number 4, but 5 was seen before"));
+  w.Assign({Version{0}});
+  EXPECT_FALSE(w.Did("prepare")) << "nothing that such a coordinator says counts";
+}
+
+TEST(WorkerLife, ReconnectSaysWhatIsHeldAndRepeatsTheUpload) {
+  World w;
+  w.Start();
+  w.Steps(4);
+  w.Boundary();
+  ASSERT_TRUE(w.Did("upload 0 v0 steps 4 boot 1"));
+  w.Give(StreamDown{"gone"});
+  EXPECT_TRUE(w.Did("cancel upload 0"));
+  w.Give(StreamUp{});
+  const Hello hello = std::get<Hello>(w.said.back());
+  EXPECT_EQ(hello.incarnation.value, 5u);
+  ASSERT_EQ(hello.held.size(), 1u);
+  ASSERT_EQ(hello.leases.size(), 1u);
+  EXPECT_EQ(hello.leases[0].cursor, 8u);
+  w.Hear(Welcome{BootNumber{2}, Incarnation{5}, true, Seconds(2), Seconds(20),
+                 {{hello.held[0].target, ContributionFate::kUnknown}}});
+  EXPECT_TRUE(w.Did("upload 0 v0 steps 4 boot 2"));
+}
+
+TEST(WorkerLife, ACommitWhileAwayCountsAsContributed) {
+  World w;
+  w.Start();
+  w.Steps(4);
+  w.Boundary();
+  w.Accept(0);
+  w.Give(StreamDown{"gone"});
+  w.Connect(true, 2, 5, {{{FragmentIndex{0}, Version{0}}, ContributionFate::kCommitted}});
+  w.Assign({Version{1}}, 4);
+  for (int i = 0; i < 3; ++i) w.Boundary();
+  EXPECT_TRUE(w.Did("apply 0 v1 contributor"));
+  EXPECT_TRUE(w.Did("resolve 0 contributor"));
+}
+
+TEST(WorkerLife, ANewIncarnationFetchesEverythingAgainButKeepsItsMoments) {
+  World w;
+  w.Start();
+  w.Steps(2);
+  w.Give(StreamDown{"gone"});
+  w.lines.clear();
+  w.Connect(false, 1, 6);
+  w.Assign({Version{2}}, 8);
+  EXPECT_TRUE(w.Did("forget lease 1"));
+  EXPECT_TRUE(w.Did("fetch fragment 0"));
+  EXPECT_TRUE(w.Did("adopt 0"));
+  EXPECT_FALSE(w.Did("reset optimizer"));
+  EXPECT_FALSE(w.Did("prepare"));
+  EXPECT_EQ(w.core().fragments()[0].steps_behind, 0u);
+  w.Steps(1);
+  EXPECT_EQ(w.steps.back().rate_step, 8u);
+}
+
+TEST(WorkerLife, TrainsOnWithoutCoordinatorUpToTheLimitThenIdlesAndSaysWhy) {
+  World w;
+  w.Start();
+  w.Steps(1);
+  w.Give(StreamDown{"gone"});
+  for (int i = 0; i < 40; ++i) {
+    w.Boundary();
+    w.Wait(Seconds(1));
+  }
+  EXPECT_EQ(w.steps_taken, 8u) << "two periods of four";
+  EXPECT_EQ(w.core().activity(), WorkerActivity::kWaiting);
+  EXPECT_NE(w.core().waiting_for(w.now()).find("8 steps were taken since the last one"), std::string::npos);
+}
+
+TEST(WorkerLife, WaitsForLeasesAndAsksAgain) {
+  World w;
+  w.grant_leases = false;
+  w.Start();
+  w.Boundary();
+  EXPECT_EQ(w.Count("wish 1"), 1);
+  EXPECT_EQ(w.core().NextWake(), w.now() + kLeaseRepeat);
+  EXPECT_NE(w.core().waiting_for(w.now()).find("a lease of 16 samples"), std::string::npos);
+  w.Wait(kLeaseRepeat);
+  w.Boundary();
+  EXPECT_EQ(w.Count("wish 1"), 2) << "a repetition has the same number";
+}
+
+TEST(WorkerLife, TheLastSamplesMayBeLessThanABatch) {
+  World w;
+  w.grant_leases = false;
+  w.Start();
+  w.Boundary();
+  w.Hear(LeaseGranted{JobId{"tiny"}, 1, LeaseId{9}, {0, 3}});
+  w.Steps(1);
+  EXPECT_EQ(w.steps.back().samples, 2u);
+  w.Boundary();
+  w.Hear(LeaseDenied{JobId{"tiny"}, 2, "the dataset is used up"});
+  w.Steps(1);
+  EXPECT_EQ(w.steps.back().samples, 1u);
+  w.Boundary();
+  EXPECT_NE(w.core().waiting_for(w.now()).find("the dataset is used up"), std::string::npos);
+}
+
+TEST(WorkerLife, RevokedLeasesTakeTheDriftWithThem) {
+  World w;
+  w.Start();
+  w.Steps(2);
+  w.lines.clear();
+  w.Hear(LeaseRevoked{JobId{"tiny"}, {LeaseId{1}}, "it was away"});
+  EXPECT_TRUE(w.Did("forget lease 1"));
+  EXPECT_TRUE(w.Did("adopt 0"));
+  EXPECT_EQ(w.core().fragments()[0].steps_behind, 0u);
+  EXPECT_EQ(w.core().samples_held(), 0u);
+}
+
+TEST(WorkerLife, SigtermWaitsForTheUploadThenReturnsLeasesAndLeaves) {
+  World w;
+  w.Start();
+  w.Steps(4);
+  w.Boundary();
+  w.Give(LeaveWanted{"SIGTERM"});
+  w.Boundary();
+  EXPECT_FALSE(w.Did("return leases"));
+  EXPECT_EQ(w.core().activity(), WorkerActivity::kDraining);
+  w.Accept(0);
+  w.Boundary();
+  EXPECT_TRUE(w.Did("return leases"));
+  EXPECT_TRUE(w.Did("leaving"));
+  EXPECT_TRUE(w.Did("exit 0: SIGTERM"));
+  EXPECT_TRUE(w.core().left());
+}
+
+TEST(WorkerLife, SigtermDoesNotWaitForEver) {
+  World w;
+  w.Start();
+  w.Steps(4);
+  w.Boundary();
+  w.Give(LeaveWanted{"SIGTERM"});
+  w.Wait(World::Options().leave_grace);
+  w.Boundary();
+  EXPECT_TRUE(w.Did("exit 0"));
+}
+
+TEST(WorkerLife, AnIdleWorkerLeavesAtOnce) {
+  World w;
+  w.Give(LeaveWanted{"SIGINT"});
+  w.Boundary();
+  EXPECT_TRUE(w.Did("exit 0: SIGINT"));
+}
+
+TEST(WorkerLife, ThreeNonFiniteStepsRunningEndIt) {
+  JobSpec spec = SmallSpec();
+  spec.sync.inner_steps = 100;
+  World w(spec);
+  w.Start();
+  w.Steps(1);
+  w.finite = false;
+  w.Steps(2);
+  w.finite = true;
+  w.Steps(1);
+  EXPECT_FALSE(w.core().left()) << "two are not three";
+  w.finite = false;
+  for (int i = 0; i < 5; ++i) w.Boundary();
+  EXPECT_TRUE(w.Did("failure: loss or gradient was not finite in 3 steps running"));
+  EXPECT_TRUE(w.Did("return leases"));
+  EXPECT_TRUE(w.Did("exit 2"));
+}
+
+TEST(WorkerLife, ARefusalEndsTheProcessUnlessItMayPass) {
+  World w;
+  w.Give(StreamUp{});
+  w.Hear(Refused{"busy", true});
+  EXPECT_FALSE(w.core().left());
+  w.Hear(Refused{"protocol revision 9 is not 1", false});
+  EXPECT_TRUE(w.Did("exit 1: the coordinator refused this worker: protocol revision 9 is not 1"));
+}
+
+TEST(WorkerLife, ABrokenJobIsSaidAndNotTriedAgainInTheSameRevision) {
+  World w;
+  w.Start();
+  w.Give(JobBroken{JobId{"tiny"}, "too large", false});
+  EXPECT_TRUE(w.Did("failure: too large"));
+  EXPECT_TRUE(w.Did("release"));
+  w.lines.clear();
+  w.Assign({Version{0}});
+  EXPECT_TRUE(w.Did("failure: too large"));
+  EXPECT_FALSE(w.Did("prepare"));
+  w.Assign({Version{0}}, 0, 2);
+  EXPECT_TRUE(w.Did("prepare"));
+}
+
+TEST(WorkerLife, UnassignReturnsEverything) {
+  World w;
+  w.Start();
+  w.Steps(1);
+  w.Hear(Unassign{JobId{"tiny"}, "paused"});
+  EXPECT_TRUE(w.Did("return leases"));
+  EXPECT_TRUE(w.Did("release"));
+  EXPECT_EQ(w.core().activity(), WorkerActivity::kIdle);
+  EXPECT_EQ(w.core().MakeHeartbeat(w.now()).job.value, "");
+}
+
+TEST(WorkerLife, ANewRevisionChangesTheSpecAndNothingElse) {
+  World w;
+  w.Start();
+  w.Steps(1);
+  w.lines.clear();
+  w.Assign({Version{0}}, 0, 2);
+  EXPECT_TRUE(w.Did("change spec"));
+  EXPECT_FALSE(w.Did("fetch"));
+  w.Steps(1);
+  EXPECT_EQ(w.steps.back().rate_step, 1u);
+}
+
+TEST(WorkerLife, MissingSamplesAreAskedForAgain) {
+  World w;
+  w.Start();
+  w.Steps(1);
+  w.samples_there = false;
+  w.Boundary();
+  EXPECT_EQ(w.core().activity(), WorkerActivity::kWaiting);
+  w.samples_there = true;
+  w.Steps(1);
+  EXPECT_EQ(w.steps_taken, 2u);
+  EXPECT_EQ(w.core().activity(), WorkerActivity::kTraining);
+}
+
+}  // namespace
+}  // namespace atl::worker
