@@ -175,18 +175,6 @@ void ApplyOverride(const std::string& text, JobFile& file, std::vector<Fault>& f
   }
 }
 
-// The place of the field or of the nearest thing around it that was written.
-std::string PlaceOf(const JobFile& file, std::string path) {
-  for (;;) {
-    if (const auto found = file.positions.find(path); found != file.positions.end()) return found->second;
-    const size_t cut = path.find_last_of(".[");
-    if (cut == std::string::npos) break;
-    path.resize(cut);
-  }
-  const auto spec = file.positions.find("spec");
-  return spec != file.positions.end() ? spec->second : file.source;
-}
-
 JobSpec Domain(const JobFile& file, std::vector<Violation>& violations) {
   JobSpec spec;
   spec.name = file.name;
@@ -223,6 +211,17 @@ JobFile ParseJobFile(const std::string& source, const std::string& text, const s
   }
   for (const std::string& o : overrides) ApplyOverride(o, file, faults);
   return file;
+}
+
+std::string PlaceOf(const JobFile& file, std::string path) {
+  for (;;) {
+    if (const auto found = file.positions.find(path); found != file.positions.end()) return found->second;
+    const size_t cut = path.find_last_of(".[");
+    if (cut == std::string::npos) break;
+    path.resize(cut);
+  }
+  const auto spec = file.positions.find("spec");
+  return spec != file.positions.end() ? spec->second : file.source;
 }
 
 std::vector<Fault> CheckJobFile(const JobFile& file) {

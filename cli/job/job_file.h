@@ -28,6 +28,9 @@ JobFile ParseJobFile(const std::string& source, const std::string& text, const s
 // The rules of ValidateJobSpec as faults with places: where the field, or the nearest message around it, was written.
 std::vector<Fault> CheckJobFile(const JobFile& file);
 
+// Where a field, or the nearest thing around it that was written, stands.
+std::string PlaceOf(const JobFile& file, std::string path);
+
 // The file again with every default written out.
 std::string DefaultedYaml(const JobFile& file);
 // The envelope around any spec, as `job get -o yaml` prints it.

@@ -1,0 +1,130 @@
+#include "cli/app.h"
+
+#include <CLI/CLI.hpp>
+#include <optional>
+
+#include "absl/strings/ascii.h"
+#include "cli/checkpoint_commands.h"
+#include "cli/command_tree.h"
+#include "cli/completion.h"
+#include "common/config/quantities.h"
+
+namespace atl::cli {
+namespace {
+
+constexpr char kDefaultEndpoint[] = "127.0.0.1:7070";
+
+std::string Variable(const AppEnvironment& environment, const std::string& name) {
+  const auto found = environment.variables.find(name);
+  return found == environment.variables.end() ? std::string() : found->second;
+}
+
+// The first of LC_ALL, LC_CTYPE and LANG that is set decides, as for every program.
+bool IsUtf8(const AppEnvironment& environment) {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const std::string value = absl::AsciiStrToUpper(Variable(environment, name));
+    if (!value.empty()) return value.find("UTF-8") != std::string::npos || value.find("UTF8") != std::string::npos;
+  }
+  return false;
+}
+
+Terminal TerminalOf(const AppEnvironment& environment, bool no_color) {
+  const bool dumb = Variable(environment, "TERM") == "dumb" || Variable(environment, "TERM").empty();
+  Terminal terminal;
+  terminal.out = environment.out_is_terminal && !dumb;
+  terminal.talk = environment.talk_is_terminal && !dumb;
+  terminal.color = terminal.out && !no_color && Variable(environment, "NO_COLOR").empty();
+  terminal.unicode = IsUtf8(environment);
+  terminal.width = environment.width;
+  terminal.height = environment.height;
+  return terminal;
+}
+
+const std::map<std::string, OutputFormat> kFormats = {{"table", OutputFormat::kTable}, {"wide", OutputFormat::kWide},
+                                                      {"json", OutputFormat::kJson},   {"jsonl", OutputFormat::kJsonl},
+                                                      {"yaml", OutputFormat::kYaml},   {"name", OutputFormat::kName}};
+
+int Usage(AppEnvironment& environment, const std::string& sentence) {
+  environment.talk << "atoll: " << sentence << "\nRun 'atoll --help' for the commands.\n";
+  return kExitUsage;
+}
+
+// What CLI11 says, as one of our sentences.
+int ReportParseError(AppEnvironment& environment, const CLI::App& root, const std::vector<std::string>& arguments,
+                     const CLI::ParseError& error) {
+  if (const std::string unknown = UnknownWord(root, arguments); !unknown.empty()) return Usage(environment, unknown);
+  std::string text = error.what();
+  if (!text.empty() && text.back() == '.') text.pop_back();
+  return Usage(environment, text);
+}
+
+int RunWithSession(AppEnvironment& environment, const GlobalOptions& global,
+                   const std::function<int(Session&)>& command) {
+  std::optional<Instant> deadline;
+  if (!global.timeout.empty()) {
+    const absl::StatusOr<Duration> timeout = ParseDuration(global.timeout);
+    if (!timeout.ok()) return Usage(environment, absl::StrCat("--timeout ", timeout.status().message()));
+    deadline = environment.clock.Now() + *timeout;
+  }
+  const auto format = kFormats.find(global.output);
+  if (format == kFormats.end()) {
+    return Usage(environment, "-o is '" + global.output + "'; it must be table, wide, json, jsonl, yaml or name");
+  }
+  std::string endpoint = global.endpoint.empty() ? Variable(environment, "ATOLL_ENDPOINT") : global.endpoint;
+  if (endpoint.empty()) endpoint = kDefaultEndpoint;
+  if (endpoint.rfind(':') == std::string::npos) {
+    return Usage(environment, "--endpoint is '" + endpoint + "'; it must be HOST:PORT");
+  }
+  const std::shared_ptr<CoordinatorApi> api = environment.connect(endpoint, deadline);
+  Session session{.in = environment.in,
+                  .out = environment.out,
+                  .talk = environment.talk,
+                  .terminal = TerminalOf(environment, global.no_color),
+                  .format = format->second,
+                  .deadline = deadline,
+                  .clock = environment.clock,
+                  .files = environment.files,
+                  .api = *api,
+                  .new_request_id = environment.new_request_id,
+                  .pause_before_retry = environment.pause_before_retry};
+  environment.running(api.get());
+  const int code = command(session);
+  environment.running(nullptr);
+  environment.out.flush();
+  if (!environment.out) {
+    environment.talk << "atoll: the results could not be written to standard output\n";
+    return code == kExitOk ? kExitRefused : code;
+  }
+  return code;
+}
+
+}  // namespace
+
+int RunApp(const std::vector<std::string>& arguments, AppEnvironment& environment) {
+  CLI::App root("Trains one language model over many machines. Talks to atoll-coordinator.", "atoll");
+  GlobalOptions global;
+  std::function<int(Session&)> command;
+  BuildCommandTree(root, global, environment.version, command);
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+  try {
+    root.parse(reversed);
+  } catch (const CLI::CallForHelp&) {
+    const CLI::App* at = &root;
+    while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+    environment.out << at->help();
+    return kExitOk;
+  } catch (const CLI::ParseError& error) {
+    return ReportParseError(environment, root, arguments, error);
+  }
+  if (global.version) {
+    environment.out << "atoll " << environment.version << "\n";
+    return kExitOk;
+  }
+  if (!command) {
+    environment.talk << root.help();
+    return kExitUsage;
+  }
+  return RunWithSession(environment, global, command);
+}
+
+}  // namespace atl::cli

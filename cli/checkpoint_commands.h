@@ -1,0 +1,29 @@
+// `atoll checkpoint ...` and `atoll worker ...` as functions of parsed options. Each returns the exit code.
+#ifndef ATOLL_CLI_CHECKPOINT_COMMANDS_H_
+#define ATOLL_CLI_CHECKPOINT_COMMANDS_H_
+
+#include <string>
+
+#include "cli/session.h"
+
+namespace atl::cli {
+
+int ListCheckpoints(Session& session, const std::string& job);
+
+struct ExportOptions {
+  std::string checkpoint;      // JOB, JOB/STEP, JOB/latest or the full name
+  std::string directory;       // must be absent or empty
+  std::string dtype = "fp32";  // of the weights: fp32, fp16 or bf16
+};
+// Writes a Hugging Face directory: fragments are streamed one after the other, so at most one lies on disk beside it.
+int ExportCheckpoint(Session& session, const ExportOptions& options);
+// Writes the fragments as raw little-endian fp32 with checkpoint.json beside them
+// (docs/formats/checkpoint-download.md).
+int DownloadCheckpoint(Session& session, const std::string& checkpoint, const std::string& directory);
+
+int ListWorkers(Session& session, const std::string& job, bool all);
+int DrainWorker(Session& session, const std::string& worker);
+
+}  // namespace atl::cli
+
+#endif  // ATOLL_CLI_CHECKPOINT_COMMANDS_H_

@@ -1,0 +1,337 @@
+#include "cli/command_tree.h"
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/checkpoint_commands.h"
+#include "cli/completion.h"
+#include "cli/data_commands.h"
+#include "cli/job_commands.h"
+#include "cli/output.h"
+
+namespace atl::cli {
+namespace {
+
+// A subcommand whose options live as long as the tree.
+template <typename Options>
+std::shared_ptr<Options> OptionsOf(CLI::App&) {
+  return std::make_shared<Options>();
+}
+
+void AddSubmit(CLI::App& parent, Command& command) {
+  CLI::App& app = *parent.add_subcommand("submit", "store a job's files and put it into the queue");
+  const auto o = OptionsOf<SubmitOptions>(app);
+  const auto dry_run = std::make_shared<std::string>();
+  const auto flags = std::make_shared<std::array<bool, 3>>();
+  app.add_option("file", o->file, "job file; - is standard input")->required()->type_name("FILE");
+  app.add_option("--set", o->sets, "override one field, as sync.inner_steps=50")
+      ->type_name("PATH=VALUE")
+      ->expected(1)
+      ->take_all();
+  app.add_option("--name", o->name, "the job's name, instead of metadata.name")->type_name("NAME");
+  app.add_option("--request-id", o->request_id, "UUID; the same one makes the job only once")->type_name("UUID");
+  app.add_option("--dry-run", *dry_run, "client: check only here; server: let the coordinator check too")
+      ->check(CLI::IsMember({"client", "server"}))
+      ->type_name("WHERE");
+  app.add_flag("--wait", (*flags)[0], "wait until the job has ended");
+  app.add_flag("--watch", (*flags)[1], "follow the job until it has ended")->excludes("--wait");
+  app.add_flag("--detach", (*flags)[2], "return at once (default)")->excludes("--wait")->excludes("--watch");
+  app.callback([=, &command] {
+    o->dry_run = *dry_run == "client" ? DryRun::kClient : *dry_run == "server" ? DryRun::kServer : DryRun::kNone;
+    o->after = (*flags)[0] ? AfterSubmit::kWait : (*flags)[1] ? AfterSubmit::kWatch : AfterSubmit::kDetach;
+    command = [o](Session& s) { return SubmitJob(s, *o); };
+  });
+}
+
+void AddList(CLI::App& parent, Command& command) {
+  CLI::App& app = *parent.add_subcommand("list", "list jobs, newest first");
+  const auto o = OptionsOf<ListOptions>(app);
+  app.add_option("--state", o->state, "only jobs in this state")->type_name("STATE");
+  app.add_option("-l,--label", o->labels, "only jobs with this label")->type_name("KEY=VALUE")->expected(1)->take_all();
+  app.add_option("--limit", o->limit, "at most so many")->type_name("N");
+  app.callback([=, &command] { command = [o](Session& s) { return ListJobs(s, *o); }; });
+}
+
+// A command of one job and nothing else.
+void AddOfJob(CLI::App& parent, const char* name, const char* help, int (*run)(Session&, const std::string&),
+              Command& command) {
+  CLI::App& app = *parent.add_subcommand(name, help);
+  const auto job = OptionsOf<std::string>(app);
+  app.add_option("job", *job, "name of the job")->required()->type_name("JOB");
+  app.callback([=, &command] { command = [=](Session& s) { return run(s, *job); }; });
+}
+
+void AddGet(CLI::App& parent, Command& command) {
+  AddOfJob(parent, "get", "show a job; -o yaml prints it as a job file", &GetJob, command);
+}
+void AddWatch(CLI::App& parent, Command& command) {
+  AddOfJob(parent, "watch", "follow a job: live in a terminal, one line an event elsewhere", &WatchJob, command);
+}
+
+void AddCancel(CLI::App& parent, Command& command) {
+  CLI::App& app = *parent.add_subcommand("cancel", "end a job before its stop rule");
+  const auto job = OptionsOf<std::string>(app);
+  const auto drain = OptionsOf<bool>(app), now = OptionsOf<bool>(app);
+  app.add_option("job", *job, "name of the job")->required()->type_name("JOB");
+  app.add_flag("--drain", *drain, "closing round, last evaluation and checkpoint first");
+  app.add_flag("--now", *now, "at once; the newest snapshot stays (default)")->excludes("--drain");
+  app.callback([=, &command] { command = [=](Session& s) { return CancelJob(s, *job, *drain); }; });
+}
+
+void AddLogs(CLI::App& parent, Command& command) {
+  CLI::App& app = *parent.add_subcommand("logs", "print log lines of the coordinator about a job, or of a worker");
+  const auto o = OptionsOf<LogsOptions>(app);
+  app.add_option("job", o->job, "name of the job")->required()->type_name("JOB");
+  app.add_option("--worker", o->worker, "lines of this worker")->type_name("WORKER");
+  app.add_option("--tail", o->tail, "newest lines to begin with")->type_name("N");
+  app.add_flag("-f,--follow", o->follow, "go on as lines come");
+  app.callback([=, &command] { command = [o](Session& s) { return JobLogs(s, *o); }; });
+}
+
+void AddMetrics(CLI::App& parent, Command& command) {
+  CLI::App& app = *parent.add_subcommand("metrics", "print curves of a job");
+  const auto o = OptionsOf<MetricsOptions>(app);
+  app.add_option("job", o->job, "name of the job")->required()->type_name("JOB");
+  app.add_option("--metric", o->metrics, "loss, evaluation_loss, perplexity, tokens_per_second, ...; default: all")
+      ->type_name("METRIC")
+      ->expected(1)
+      ->take_all();
+  app.add_option("--since-step", o->since_step, "only points at or after this step")->type_name("STEP");
+  app.add_flag("--csv", o->csv, "comma-separated values with a header");
+  app.callback([=, &command] { command = [o](Session& s) { return JobMetrics(s, *o); }; });
+}
+
+void AddUpdateAndRollback(CLI::App& parent, Command& command) {
+  CLI::App& update = *parent.add_subcommand("update", "change a running job from its next round on");
+  const auto job = OptionsOf<std::string>(update), etag = OptionsOf<std::string>(update);
+  const auto sets = OptionsOf<std::vector<std::string>>(update);
+  update.add_option("job", *job, "name of the job")->required()->type_name("JOB");
+  update.add_option("--set", *sets, "the new value, as inner_optimizer.learning_rate=1e-4")
+      ->type_name("PATH=VALUE")
+      ->expected(1)
+      ->take_all();
+  update.add_option("--etag", *etag, "refuse when the job has changed since it had this etag")->type_name("ETAG");
+  update.callback([=, &command] { command = [=](Session& s) { return UpdateJob(s, *job, *sets, *etag); }; });
+
+  CLI::App& rollback = *parent.add_subcommand("rollback", "set a paused job back to one of its checkpoints");
+  const auto back_job = OptionsOf<std::string>(rollback), to = OptionsOf<std::string>(rollback);
+  rollback.add_option("job", *back_job, "name of the job")->required()->type_name("JOB");
+  rollback.add_option("--to", *to, "step of the checkpoint, or its name")->required()->type_name("CHECKPOINT");
+  rollback.callback([=, &command] { command = [=](Session& s) { return RollbackJob(s, *back_job, *to); }; });
+}
+
+void AddFileCommands(CLI::App& parent, Command& command) {
+  CLI::App& validate =
+      *parent.add_subcommand("validate", "check a job file without a coordinator; -o yaml prints all defaults");
+  const auto file = OptionsOf<std::string>(validate);
+  const auto sets = OptionsOf<std::vector<std::string>>(validate);
+  validate.add_option("file", *file, "job file; - is standard input")->required()->type_name("FILE");
+  validate.add_option("--set", *sets, "override one field")->type_name("PATH=VALUE")->expected(1)->take_all();
+  validate.callback([=, &command] { command = [=](Session& s) { return ValidateJob(s, *file, *sets); }; });
+
+  CLI::App& schema = *parent.add_subcommand("schema", "print the JSON Schema of job files, for editors");
+  schema.callback([&command] { command = [](Session& s) { return PrintJobSchema(s); }; });
+
+  CLI::App& init = *parent.add_subcommand("init", "print a commented job file to begin with");
+  const auto name = std::make_shared<std::string>("tiny-llama");
+  init.add_option("--template", *name, "tiny-llama or llama-150m")->type_name("NAME")->capture_default_str();
+  init.callback([=, &command] { command = [=](Session& s) { return PrintJobTemplate(s, *name); }; });
+}
+
+CLI::App& Group(CLI::App& root, const char* name, const char* help) {
+  CLI::App& app = *root.add_subcommand(name, help);
+  app.require_subcommand(1);
+  return app;
+}
+
+void AddPrepare(CLI::App& data, Command& command) {
+  CLI::App& app = *data.add_subcommand("prepare", "make token shards and a manifest from text");
+  const auto o = OptionsOf<DataPrepareOptions>(app);
+  const auto no_eot = OptionsOf<bool>(app);
+  app.add_option("inputs", o->inputs, ".txt, .jsonl or .jsonl.zst files")->required()->type_name("FILE...");
+  app.add_option("--out", o->output, "directory of the corpus")->required()->type_name("DIR");
+  app.add_option("--name", o->name, "of the corpus; default: the directory's name")->type_name("NAME");
+  app.add_option("--tokenizer", o->tokenizer, "bytes, or a SentencePiece model file")->type_name("bytes|FILE");
+  app.add_option("--train-tokenizer", o->train_tokenizer, "train a SentencePiece model of so many tokens")
+      ->type_name("VOCAB");
+  app.add_option("--field", o->field, "field of .jsonl objects that holds the text")
+      ->type_name("NAME")
+      ->capture_default_str();
+  app.add_option("--text-split", o->text_split, "what is one document in a .txt file")
+      ->check(CLI::IsMember({"pieces", "file", "paragraphs", "lines"}))
+      ->type_name("pieces|file|paragraphs|lines")
+      ->capture_default_str();
+  app.add_flag("--no-eot", *no_eot, "no end-of-text token after each document");
+  app.add_option("--held-out", o->held_out, "share of documents kept for evaluation")
+      ->type_name("SHARE")
+      ->capture_default_str();
+  app.add_option("--split-seed", o->split_seed, "of the choice of held-out documents")->type_name("N");
+  app.add_option("--shard-tokens", o->shard_tokens, "tokens of one shard at most")->type_name("N");
+  app.add_flag("--force", o->force, "replace an earlier corpus there");
+  app.add_flag("-q,--quiet", o->quiet, "no progress");
+  app.callback([=, &command] {
+    o->append_eot = !*no_eot;
+    command = [o](Session& s) {
+      o->json = s.format == OutputFormat::kJson || s.format == OutputFormat::kJsonl;
+      o->talk_is_terminal = s.terminal.talk;
+      const absl::Status status = RunDataPrepare(*o, s.files, s.out, s.talk);
+      return status.ok() ? static_cast<int>(kExitOk) : Fail(s, status);
+    };
+  });
+}
+
+void AddInspectAndVerify(CLI::App& data, Command& command) {
+  CLI::App& inspect = *data.add_subcommand("inspect", "say what a corpus holds");
+  const auto i = OptionsOf<DataInspectOptions>(inspect);
+  inspect.add_option("directory", i->directory, "of the corpus")->required()->type_name("DIR");
+  inspect.add_option("--sample", i->sample_tokens, "tokens to show of each split; 0: none")
+      ->type_name("N")
+      ->capture_default_str();
+  inspect.callback([=, &command] {
+    command = [i](Session& s) {
+      i->json = s.format == OutputFormat::kJson || s.format == OutputFormat::kJsonl;
+      const absl::Status status = RunDataInspect(*i, s.files, s.out, s.talk);
+      return status.ok() ? static_cast<int>(kExitOk) : Fail(s, status);
+    };
+  });
+
+  CLI::App& verify = *data.add_subcommand("verify", "check every file and block of a corpus against its manifest");
+  const auto v = OptionsOf<DataVerifyOptions>(verify);
+  verify.add_option("directory", v->directory, "of the corpus")->required()->type_name("DIR");
+  verify.add_flag("-q,--quiet", v->quiet, "no progress");
+  verify.callback([=, &command] {
+    command = [v](Session& s) {
+      v->json = s.format == OutputFormat::kJson || s.format == OutputFormat::kJsonl;
+      v->talk_is_terminal = s.terminal.talk;
+      const absl::Status status = RunDataVerify(*v, s.files, s.out, s.talk);
+      return status.ok() ? static_cast<int>(kExitOk) : Fail(s, status);
+    };
+  });
+}
+
+int PrintVersion(Session& session, const std::string& version, bool server) {
+  session.out << "atoll " << version << "\n";
+  if (!server) return kExitOk;
+  const auto info = session.api.GetServerInfo({});
+  if (!info.ok()) return Fail(session, info.status());
+  session.out << "atoll-coordinator " << Printable(info->version()) << " (protocol " << info->protocol_revision()
+              << ", start " << info->boot_number() << ")\n";
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddJobCommands(CLI::App& root, Command& command) {
+  CLI::App& job = Group(root, "job", "submit, follow and steer jobs");
+  AddSubmit(job, command);
+  AddFileCommands(job, command);
+  AddList(job, command);
+  AddGet(job, command);
+  AddOfJob(job, "describe", "show a job with its workers, fragments, evaluations and events", &DescribeJob, command);
+  AddWatch(job, command);
+  AddOfJob(job, "wait", "wait until a job has ended; the exit code says how", &WaitForJob, command);
+  AddCancel(job, command);
+  AddOfJob(job, "pause", "hold a job; its state is kept and its workers are free", &PauseJob, command);
+  AddOfJob(job, "resume", "let a paused job go on", &ResumeJob, command);
+  AddUpdateAndRollback(job, command);
+  AddLogs(job, command);
+  AddMetrics(job, command);
+  AddSubmit(root, command);
+  AddList(root, command);
+  AddGet(root, command);
+  AddWatch(root, command);
+  AddCancel(root, command);
+  AddLogs(root, command);
+  AddMetrics(root, command);
+}
+
+void AddWorkerCommands(CLI::App& root, Command& command) {
+  CLI::App& worker = Group(root, "worker", "look at workers and send them home");
+  CLI::App& list = *worker.add_subcommand("list", "list workers");
+  const auto job = OptionsOf<std::string>(list);
+  const auto all = OptionsOf<bool>(list);
+  list.add_option("--job", *job, "only workers of this job")->type_name("JOB");
+  list.add_flag("--all", *all, "also those that are lost or gone");
+  list.callback([=, &command] { command = [=](Session& s) { return ListWorkers(s, *job, *all); }; });
+  CLI::App& drain = *worker.add_subcommand("drain", "ask a worker to finish its step, send what it has and leave");
+  const auto name = OptionsOf<std::string>(drain);
+  drain.add_option("worker", *name, "name of the worker")->required()->type_name("WORKER");
+  drain.callback([=, &command] { command = [=](Session& s) { return DrainWorker(s, *name); }; });
+}
+
+void AddCheckpointCommands(CLI::App& root, Command& command) {
+  CLI::App& checkpoint = Group(root, "checkpoint", "list, download and export checkpoints");
+  AddOfJob(checkpoint, "list", "list the checkpoints of a job, oldest first", &ListCheckpoints, command);
+  CLI::App& download = *checkpoint.add_subcommand("download", "write a checkpoint's fragments as raw fp32");
+  const auto which = OptionsOf<std::string>(download), directory = OptionsOf<std::string>(download);
+  download.add_option("checkpoint", *which, "JOB (the newest), JOB/STEP or the full name")
+      ->required()
+      ->type_name("CHECKPOINT");
+  download.add_option("directory", *directory, "absent or empty")->required()->type_name("DIR");
+  download.callback([=, &command] { command = [=](Session& s) { return DownloadCheckpoint(s, *which, *directory); }; });
+  CLI::App& exporting = *checkpoint.add_subcommand("export", "write a checkpoint as a Hugging Face directory");
+  const auto o = OptionsOf<ExportOptions>(exporting);
+  const auto format = std::make_shared<std::string>("hf");
+  exporting.add_option("checkpoint", o->checkpoint, "JOB (the newest), JOB/STEP or the full name")
+      ->required()
+      ->type_name("CHECKPOINT");
+  exporting.add_option("directory", o->directory, "absent or empty")->required()->type_name("DIR");
+  exporting.add_option("--format", *format, "hf: Hugging Face")
+      ->check(CLI::IsMember({"hf"}))
+      ->type_name("hf")
+      ->capture_default_str();
+  exporting.add_option("--dtype", o->dtype, "of the weights")
+      ->check(CLI::IsMember({"fp32", "fp16", "bf16"}))
+      ->type_name("fp32|fp16|bf16")
+      ->capture_default_str();
+  exporting.callback([=, &command] { command = [o](Session& s) { return ExportCheckpoint(s, *o); }; });
+  AddOfJob(root, "checkpoints", "list the checkpoints of a job", &ListCheckpoints, command);
+}
+
+void AddDataCommands(CLI::App& root, Command& command) {
+  CLI::App& data = Group(root, "data", "prepare and check corpora");
+  AddPrepare(data, command);
+  AddInspectAndVerify(data, command);
+}
+
+void AddOtherCommands(CLI::App& root, const std::string& version, Command& command) {
+  CLI::App& app = *root.add_subcommand("version", "print the version");
+  const auto server = std::make_shared<bool>(false);
+  app.add_flag("--server", *server, "also the coordinator's");
+  app.callback([=, &command] { command = [=](Session& s) { return PrintVersion(s, version, *server); }; });
+
+  CLI::App& completion = *root.add_subcommand("completion", "print a completion script for a shell");
+  const auto shell = std::make_shared<std::string>();
+  completion.add_option("shell", *shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}))
+      ->type_name("SHELL");
+  completion.callback([=, &root, &command] {
+    command = [=, &root](Session& s) {
+      s.out << CompletionScript(root, *shell);
+      return static_cast<int>(kExitOk);
+    };
+  });
+}
+
+void BuildCommandTree(CLI::App& root, GlobalOptions& global, const std::string& version, Command& command) {
+  root.fallthrough();
+  root.add_option("--endpoint", global.endpoint, "the coordinator's control port [$ATOLL_ENDPOINT or 127.0.0.1:7070]")
+      ->type_name("HOST:PORT");
+  root.add_option("-o,--output", global.output, "table, wide, json, jsonl, yaml or name")->type_name("FORMAT");
+  root.add_option("--timeout", global.timeout, "give up after this long with exit code 124, as 30s or 10m")
+      ->type_name("TIME");
+  root.add_flag("--no-color", global.no_color, "no colours; NO_COLOR in the environment does the same");
+  root.add_flag("--version", global.version, "print the version");
+  root.require_subcommand(0, 1);
+  AddJobCommands(root, command);
+  AddWorkerCommands(root, command);
+  AddCheckpointCommands(root, command);
+  AddDataCommands(root, command);
+  AddOtherCommands(root, version, command);
+  root.footer(
+      "Exit codes: 0 ok, 1 job failed, 2 usage or invalid file, 3 not found or refused, 4 not allowed,\n"
+      "5 unreachable, 6 job cancelled, 70 bug, 124 --timeout, 130 interrupted.");
+}
+
+}  // namespace atl::cli

@@ -1,0 +1,38 @@
+// Which commands, options and aliases there are. Private to the command line.
+#ifndef ATOLL_CLI_COMMAND_TREE_H_
+#define ATOLL_CLI_COMMAND_TREE_H_
+
+#include <functional>
+#include <string>
+
+#include "cli/session.h"
+
+namespace CLI {
+class App;
+}
+
+namespace atl::cli {
+
+struct GlobalOptions {
+  std::string endpoint;
+  std::string output = "table";
+  std::string timeout;
+  bool no_color = false;
+  bool version = false;
+};
+
+// Adds everything to `root`. Parsing fills `global` and sets `command` to what is to be run; both outlive the parse.
+void BuildCommandTree(CLI::App& root, GlobalOptions& global, const std::string& version,
+                      std::function<int(Session&)>& command);
+
+// One part of the tree each; `alias` true adds the short form at the root, outside the help's list of groups.
+using Command = std::function<int(Session&)>;
+void AddJobCommands(CLI::App& root, Command& command);
+void AddWorkerCommands(CLI::App& root, Command& command);
+void AddCheckpointCommands(CLI::App& root, Command& command);
+void AddDataCommands(CLI::App& root, Command& command);
+void AddOtherCommands(CLI::App& root, const std::string& version, Command& command);
+
+}  // namespace atl::cli
+
+#endif  // ATOLL_CLI_COMMAND_TREE_H_

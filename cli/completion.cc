@@ -1,0 +1,171 @@
+#include "cli/completion.h"
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+#include "common/config/nearest_word.h"
+
+namespace atl::cli {
+namespace {
+
+struct Command {
+  std::string path;                                            // "atoll job submit"
+  std::vector<std::string> words;                              // subcommands and options
+  std::vector<std::pair<std::string, std::string>> described;  // word, first line of its help
+};
+
+bool IsHidden(const CLI::App& app) { return app.get_group().empty(); }
+
+void AddOptions(const CLI::App& app, Command& out) {
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) {
+      out.words.push_back("--" + name);
+      out.described.emplace_back("--" + name, option->get_description());
+    }
+  }
+}
+
+void Walk(const CLI::App& app, const CLI::App& root, const std::string& path, std::vector<Command>& out) {
+  Command command{.path = path, .words = {}, .described = {}};
+  std::vector<std::pair<const CLI::App*, std::string>> children;
+  for (const CLI::App* child : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (IsHidden(*child)) continue;
+    command.words.push_back(child->get_name());
+    command.described.emplace_back(child->get_name(), child->get_description());
+    children.emplace_back(child, path + " " + child->get_name());
+  }
+  AddOptions(app, command);
+  if (&app != &root) AddOptions(root, command);  // global options may stand behind a command
+  out.push_back(std::move(command));
+  for (const auto& [child, child_path] : children) Walk(*child, root, child_path, out);
+}
+
+std::string Join(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : " ") + word;
+  return out;
+}
+
+// Quotes for a single-quoted shell word.
+std::string Quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+// The longest known command path among the words before the cursor decides what is offered.
+std::string Bash(const std::vector<Command>& commands) {
+  std::string out =
+      "# bash completion for atoll: source <(atoll completion bash)\n"
+      "_atoll() {\n"
+      "  local current=\"${COMP_WORDS[COMP_CWORD]}\" path=atoll words= i\n"
+      "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
+      "    case \"$path ${COMP_WORDS[i]}\" in\n";
+  for (const Command& c : commands) {
+    if (c.path != "atoll") out += "      " + Quoted(c.path) + ") path=" + Quoted(c.path) + " ;;\n";
+  }
+  out += "    esac\n  done\n  case \"$path\" in\n";
+  for (const Command& c : commands) out += "    " + Quoted(c.path) + ") words=" + Quoted(Join(c.words)) + " ;;\n";
+  return out +
+         "  esac\n"
+         "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
+         "}\n"
+         "complete -o default -F _atoll atoll\n";
+}
+
+std::string Zsh(const std::vector<Command>& commands) {
+  std::string out =
+      "#compdef atoll\n"
+      "# zsh completion for atoll: atoll completion zsh > \"${fpath[1]}/_atoll\"\n"
+      "_atoll() {\n"
+      "  local command_path=atoll i\n"
+      "  local -a entries\n"
+      "  for ((i = 2; i < CURRENT; i++)); do\n"
+      "    case \"$command_path ${words[i]}\" in\n";
+  for (const Command& c : commands) {
+    if (c.path != "atoll") out += "      " + Quoted(c.path) + ") command_path=" + Quoted(c.path) + " ;;\n";
+  }
+  out += "    esac\n  done\n  case \"$command_path\" in\n";
+  for (const Command& c : commands) {
+    out += "    " + Quoted(c.path) + ") entries=(";
+    for (const auto& [word, help] : c.described) out += " " + Quoted(word + ":" + help);
+    out += " ) ;;\n";
+  }
+  return out +
+         "  esac\n"
+         "  _describe 'atoll' entries || _files\n"
+         "}\n"
+         "if [ \"$funcstack[1]\" = \"_atoll\" ]; then _atoll \"$@\"; else compdef _atoll atoll; fi\n";
+}
+
+std::string Fish(const std::vector<Command>& commands) {
+  std::string out =
+      "# fish completion for atoll: atoll completion fish | source\n"
+      "function __atoll_path\n"
+      "  set -l path atoll\n"
+      "  for word in (commandline -opc)[2..-1]\n"
+      "    switch \"$path $word\"\n"
+      "      case";
+  for (const Command& c : commands) {
+    if (c.path != "atoll") out += " " + Quoted(c.path);
+  }
+  out +=
+      "\n        set path \"$path $word\"\n"
+      "    end\n"
+      "  end\n"
+      "  test \"$path\" = \"$argv[1]\"\n"
+      "end\n";
+  for (const Command& c : commands) {
+    for (const auto& [word, help] : c.described) {
+      const std::string condition = "-n " + Quoted("__atoll_path '" + c.path + "'");
+      const bool option = word.compare(0, 2, "--") == 0;
+      out += "complete -c atoll " + condition + (option ? " -l " + word.substr(2) : " -a " + word) + " -d " +
+             Quoted(help) + "\n";
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string CompletionScript(const CLI::App& root, const std::string& shell) {
+  std::vector<Command> commands;
+  Walk(root, root, "atoll", commands);
+  if (shell == "bash") return Bash(commands);
+  if (shell == "zsh") return Zsh(commands);
+  if (shell == "fish") return Fish(commands);
+  return "";
+}
+
+std::string UnknownWord(const CLI::App& root, const std::vector<std::string>& arguments) {
+  const CLI::App* at = &root;
+  for (size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
+    const std::string& word = arguments[i];
+    const auto children = at->get_subcommands([](const CLI::App*) { return true; });
+    if (word.size() > 1 && word[0] == '-') {
+      const std::string name = word.substr(0, word.find('='));
+      const CLI::Option* option = at->get_option_no_throw(name);
+      if (option == nullptr) option = root.get_option_no_throw(name);
+      if (option == nullptr) {
+        Command known;
+        AddOptions(*at, known);
+        if (at != &root) AddOptions(root, known);
+        return "unknown option " + name + DidYouMean(name, known.words);
+      }
+      if (name.size() == word.size() && option->get_items_expected_max() > 0) ++i;
+      continue;
+    }
+    if (children.empty()) return "";  // an argument of the command itself
+    const CLI::App* next = nullptr;
+    std::vector<std::string> names;
+    for (const CLI::App* child : children) {
+      if (child->check_name(word)) next = child;
+      if (!IsHidden(*child)) names.push_back(child->get_name());
+    }
+    if (next == nullptr) return "unknown command '" + word.substr(0, 64) + "'" + DidYouMean(word, names);
+    at = next;
+  }
+  return "";
+}
+
+}  // namespace atl::cli

@@ -1,0 +1,54 @@
+// Everything the command line asks of a coordinator. Commands speak to this interface; behind it stands gRPC
+// (grpc_coordinator_api.h) or, in tests, a few lines of memory. Errors are the coordinator's statuses, with a first
+// sentence that names the address when it cannot be reached.
+#ifndef ATOLL_CLI_COORDINATOR_API_H_
+#define ATOLL_CLI_COORDINATOR_API_H_
+
+#include <functional>
+
+#include "atoll/v1/admin.pb.h"
+#include "atoll/v1/job.pb.h"
+#include "common/base/status.h"
+#include "common/rpc/bulk.h"
+
+namespace atl::cli {
+
+// Called by one thread, except Interrupt. Calls block until they are answered, their deadline passes, or Interrupt.
+class CoordinatorApi {
+ public:
+  virtual ~CoordinatorApi() = default;
+
+  virtual absl::StatusOr<v1::SubmitJobResponse> SubmitJob(const v1::SubmitJobRequest& request) = 0;
+  virtual absl::StatusOr<v1::GetJobResponse> GetJob(const v1::GetJobRequest& request) = 0;
+  virtual absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request) = 0;
+  virtual absl::StatusOr<v1::CancelJobResponse> CancelJob(const v1::CancelJobRequest& request) = 0;
+  virtual absl::StatusOr<v1::PauseJobResponse> PauseJob(const v1::PauseJobRequest& request) = 0;
+  virtual absl::StatusOr<v1::ResumeJobResponse> ResumeJob(const v1::ResumeJobRequest& request) = 0;
+  virtual absl::StatusOr<v1::UpdateJobResponse> UpdateJob(const v1::UpdateJobRequest& request) = 0;
+  virtual absl::StatusOr<v1::RollbackJobResponse> RollbackJob(const v1::RollbackJobRequest& request) = 0;
+  virtual absl::StatusOr<v1::GetJobMetricsResponse> GetJobMetrics(const v1::GetJobMetricsRequest& request) = 0;
+  virtual absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest& request) = 0;
+  virtual absl::StatusOr<v1::DrainWorkerResponse> DrainWorker(const v1::DrainWorkerRequest& request) = 0;
+  virtual absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const v1::ListCheckpointsRequest& request) = 0;
+  virtual absl::StatusOr<v1::GetCheckpointResponse> GetCheckpoint(const v1::GetCheckpointRequest& request) = 0;
+  virtual absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const v1::GetServerInfoRequest& request) = 0;
+
+  // Streams. `next` is called for each message, by the calling thread; false ends the call with OK. OK also when the
+  // coordinator ends the stream.
+  virtual absl::Status WatchJob(const v1::WatchJobRequest& request,
+                                const std::function<bool(const v1::WatchJobResponse&)>& next) = 0;
+  virtual absl::Status StreamJobLogs(const v1::StreamJobLogsRequest& request,
+                                     const std::function<bool(const v1::StreamJobLogsResponse&)>& next) = 0;
+
+  // Bulk bytes, over a connection of their own.
+  virtual absl::StatusOr<std::vector<Sha256>> MissingBlobs(const std::vector<Sha256>& blobs) = 0;
+  virtual absl::Status UploadBlob(const Sha256& sha256, std::shared_ptr<BulkSource> source) = 0;
+  virtual absl::Status Download(const DownloadRequest& request, std::shared_ptr<BulkSink> sink) = 0;
+
+  // Ends the running call, and every later one, with Cancelled. Thread-safe.
+  virtual void Interrupt() = 0;
+};
+
+}  // namespace atl::cli
+
+#endif  // ATOLL_CLI_COORDINATOR_API_H_

@@ -1,0 +1,110 @@
+#include "cli/fragment_fetch.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace atl::cli {
+namespace {
+
+constexpr int kAttempts = 10;  // without a byte of progress
+constexpr Duration kPause = Seconds(1);
+
+class FragmentSink final : public BulkSink {
+ public:
+  FragmentSink(File& file, uint64_t expected_bytes, std::function<void(uint64_t)> on_bytes)
+      : file_(file), expected_bytes_(expected_bytes), on_bytes_(std::move(on_bytes)) {}
+
+  absl::Status OnHeader(const DownloadHeader& header) override {
+    if (header.total_bytes != expected_bytes_) {
+      return absl::DataLossError(absl::StrCat("the coordinator sends ", header.total_bytes,
+                                              " bytes where the checkpoint has ", expected_bytes_));
+    }
+    digest_ = header.digest;
+    return absl::OkStatus();
+  }
+  absl::Status OnBytes(uint64_t offset, Bytes bytes) override {
+    if (offset != received_) return absl::InternalError("bytes came out of order");
+    ATOLL_RETURN_IF_ERROR(file_.Append(bytes));
+    hasher_.Update(bytes);
+    received_ += bytes.size();
+    on_bytes_(received_);
+    return absl::OkStatus();
+  }
+  uint64_t received() const { return received_; }
+  absl::Status Check() const {
+    if (received_ != expected_bytes_) return absl::DataLossError("the download ended early");
+    if (hasher_.Finish() != digest_) return absl::DataLossError("the bytes received do not have the digest announced");
+    return absl::OkStatus();
+  }
+
+ private:
+  File& file_;
+  const uint64_t expected_bytes_;
+  std::function<void(uint64_t)> on_bytes_;
+  uint64_t received_ = 0;
+  Digest digest_;
+  DigestHasher hasher_;
+};
+
+class StringSink final : public BulkSink {
+ public:
+  explicit StringSink(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
+  absl::Status OnHeader(const DownloadHeader& header) override {
+    if (header.total_bytes <= limit_bytes_) return absl::OkStatus();
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the file has ", header.total_bytes, " bytes; at most ", limit_bytes_, " are taken"));
+  }
+  absl::Status OnBytes(uint64_t offset, Bytes bytes) override {
+    if (offset != text_.size() || bytes.size() > limit_bytes_ - text_.size())
+      return absl::InternalError("bytes came out of order");
+    text_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return absl::OkStatus();
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  const uint64_t limit_bytes_;
+  std::string text_;
+};
+
+// Downloads with `request.offset_bytes` at what `received` says, again and again while something still comes.
+template <typename Received>
+absl::Status DownloadAll(Session& session, DownloadRequest request, const std::shared_ptr<BulkSink>& sink,
+                         const Received& received) {
+  int left = kAttempts;
+  for (;;) {
+    const uint64_t before = received();
+    request.offset_bytes = before;
+    const absl::Status status = session.api.Download(request, sink);
+    if (status.code() != absl::StatusCode::kUnavailable) return status;
+    left = received() > before ? kAttempts : left - 1;
+    if (left == 0 || !TimeIsLeft(session)) return status;
+    session.pause_before_retry(kPause);
+  }
+}
+
+}  // namespace
+
+absl::Status FetchFragment(Session& session, const CheckpointFragmentKey& key, uint64_t elements,
+                           const std::string& path, const std::function<void(uint64_t bytes)>& on_bytes) {
+  ATOLL_RETURN_IF_ERROR(session.files.Remove(path));
+  ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, session.files.OpenForAppend(path));
+  const auto sink = std::make_shared<FragmentSink>(*file, elements * sizeof(float), on_bytes);
+  DownloadRequest request;
+  request.key = key;
+  const std::string what = absl::StrCat("fragment ", key.fragment.value);
+  ATOLL_RETURN_IF_ERROR(Annotate(DownloadAll(session, request, sink, [&] { return sink->received(); }), what));
+  return Annotate(sink->Check(), what);
+}
+
+absl::StatusOr<std::string> FetchBlob(Session& session, const Sha256& sha256, uint64_t limit_bytes) {
+  const auto sink = std::make_shared<StringSink>(limit_bytes);
+  DownloadRequest request;
+  request.key = BlobKey{sha256};
+  ATOLL_RETURN_IF_ERROR(DownloadAll(session, request, sink, [&] { return sink->text().size(); }));
+  if (Sha256Of(AsBytes(sink->text())) != sha256) {
+    return absl::DataLossError(absl::StrCat("the stored file ", sha256.Hex(), " came damaged"));
+  }
+  return sink->text();
+}
+
+}  // namespace atl::cli

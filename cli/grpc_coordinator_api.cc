@@ -1,0 +1,238 @@
+#include "cli/grpc_coordinator_api.h"
+
+#include <algorithm>
+
+#include "atoll/v1/admin.grpc.pb.h"
+#include "atoll/v1/job.grpc.pb.h"
+#include "common/base/mutex.h"
+#include "common/config/quantities.h"
+#include "common/plan/limits.h"
+#include "common/rpc/bulk_client.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/rpc_status.h"
+
+namespace atl::cli {
+namespace {
+
+// What Interrupt has to cancel.
+class Running {
+ public:
+  // False when interrupted already: the call must not begin.
+  bool Begin(grpc::ClientContext* context, BulkCall* call) ATOLL_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    context_ = context;
+    call_ = call;
+    return !interrupted_;
+  }
+  void End() ATOLL_EXCLUDES(mutex_) { Begin(nullptr, nullptr); }
+  void Interrupt() ATOLL_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    interrupted_ = true;
+    if (context_ != nullptr) context_->TryCancel();
+    if (call_ != nullptr) call_->Cancel();
+  }
+  bool interrupted() ATOLL_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return interrupted_;
+  }
+
+ private:
+  Mutex mutex_;
+  bool interrupted_ ATOLL_GUARDED_BY(mutex_) = false;
+  grpc::ClientContext* context_ ATOLL_GUARDED_BY(mutex_) = nullptr;
+  BulkCall* call_ ATOLL_GUARDED_BY(mutex_) = nullptr;
+};
+
+// A bulk result on its way from a transport thread. Shared with the callback, which may outlive the wait.
+struct Pending {
+  Mutex mutex;
+  CondVar done_changed;
+  bool done ATOLL_GUARDED_BY(mutex) = false;
+  absl::Status status ATOLL_GUARDED_BY(mutex);
+
+  void Set(absl::Status result) ATOLL_EXCLUDES(mutex) {
+    const MutexLock lock(mutex);
+    done = true;
+    status = std::move(result);
+    done_changed.NotifyAll();
+  }
+  absl::Status Wait() ATOLL_EXCLUDES(mutex) {
+    const MutexLock lock(mutex);
+    while (!done) done_changed.Wait(mutex);
+    return status;
+  }
+};
+
+class GrpcCoordinatorApi final : public CoordinatorApi {
+ public:
+  GrpcCoordinatorApi(std::string endpoint, std::optional<Instant> deadline, const Clock& clock)
+      : endpoint_(std::move(endpoint)), deadline_(deadline), clock_(clock) {}
+
+#define ATOLL_UNARY(Service, Method)                                                                          \
+  absl::StatusOr<v1::Method##Response> Method(const v1::Method##Request& request) override {                  \
+    return Call<v1::Service, v1::Method##Request, v1::Method##Response>(&v1::Service::Stub::Method, request); \
+  }
+  ATOLL_UNARY(JobService, SubmitJob)
+  ATOLL_UNARY(JobService, GetJob)
+  ATOLL_UNARY(JobService, ListJobs)
+  ATOLL_UNARY(JobService, CancelJob)
+  ATOLL_UNARY(JobService, PauseJob)
+  ATOLL_UNARY(JobService, ResumeJob)
+  ATOLL_UNARY(JobService, UpdateJob)
+  ATOLL_UNARY(JobService, RollbackJob)
+  ATOLL_UNARY(JobService, GetJobMetrics)
+  ATOLL_UNARY(AdminService, ListWorkers)
+  ATOLL_UNARY(AdminService, DrainWorker)
+  ATOLL_UNARY(AdminService, ListCheckpoints)
+  ATOLL_UNARY(AdminService, GetCheckpoint)
+  ATOLL_UNARY(AdminService, GetServerInfo)
+#undef ATOLL_UNARY
+
+  absl::Status WatchJob(const v1::WatchJobRequest& request,
+                        const std::function<bool(const v1::WatchJobResponse&)>& next) override {
+    return Stream<v1::JobService, v1::WatchJobResponse>(
+        [&](v1::JobService::Stub& stub, grpc::ClientContext& context) { return stub.WatchJob(&context, request); },
+        next);
+  }
+  absl::Status StreamJobLogs(const v1::StreamJobLogsRequest& request,
+                             const std::function<bool(const v1::StreamJobLogsResponse&)>& next) override {
+    return Stream<v1::JobService, v1::StreamJobLogsResponse>(
+        [&](v1::JobService::Stub& stub, grpc::ClientContext& context) { return stub.StreamJobLogs(&context, request); },
+        next);
+  }
+
+  absl::StatusOr<std::vector<Sha256>> MissingBlobs(const std::vector<Sha256>& blobs) override;
+  absl::Status UploadBlob(const Sha256& sha256, std::shared_ptr<BulkSource> source) override;
+  absl::Status Download(const DownloadRequest& request, std::shared_ptr<BulkSink> sink) override;
+  void Interrupt() override { running_.Interrupt(); }
+
+ private:
+  absl::Status Connect();
+  absl::StatusOr<BulkClient*> Bulk();
+  void Limit(grpc::ClientContext& context, bool stream) const;
+  absl::Status Explain(const absl::Status& status);
+  absl::Status Await(Pending& pending, BulkCall* call);
+
+  template <typename Service, typename Request, typename Response, typename Method>
+  absl::StatusOr<Response> Call(Method method, const Request& request) {
+    ATOLL_RETURN_IF_ERROR(Connect());
+    grpc::ClientContext context;
+    Limit(context, false);
+    Response response;
+    if (!running_.Begin(&context, nullptr)) return absl::CancelledError("interrupted");
+    const auto stub = Service::NewStub(channel_);
+    const grpc::Status status = (stub.get()->*method)(&context, request, &response);
+    running_.End();
+    if (!status.ok()) return Explain(FromGrpc(status));
+    return response;
+  }
+
+  template <typename Service, typename Message, typename Open>
+  absl::Status Stream(const Open& open, const std::function<bool(const Message&)>& next) {
+    ATOLL_RETURN_IF_ERROR(Connect());
+    grpc::ClientContext context;
+    Limit(context, true);
+    if (!running_.Begin(&context, nullptr)) return absl::CancelledError("interrupted");
+    const auto stub = Service::NewStub(channel_);
+    const auto reader = open(*stub, context);
+    Message message;
+    bool enough = false;
+    while (!enough && reader->Read(&message)) enough = !next(message);
+    if (enough) context.TryCancel();
+    const grpc::Status status = reader->Finish();
+    running_.End();
+    return enough || status.ok() ? absl::OkStatus() : Explain(FromGrpc(status));
+  }
+
+  const std::string endpoint_;
+  const std::optional<Instant> deadline_;
+  const Clock& clock_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<BulkClient> bulk_;
+  Running running_;
+};
+
+absl::Status GrpcCoordinatorApi::Connect() {
+  if (channel_ != nullptr) return absl::OkStatus();
+  ChannelOptions options;
+  options.address = endpoint_;
+  ATOLL_ASSIGN_OR_RETURN(channel_, MakeControlChannel(options, ChannelSecurity::PlaintextLoopback()));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<BulkClient*> GrpcCoordinatorApi::Bulk() {
+  if (bulk_ == nullptr) {
+    ChannelOptions options;
+    options.address = endpoint_;
+    ATOLL_ASSIGN_OR_RETURN(auto channel, MakeBulkChannel(options, ChannelSecurity::PlaintextLoopback()));
+    bulk_ = MakeGrpcBulkClient(std::move(channel), clock_, {});
+  }
+  return bulk_.get();
+}
+
+void GrpcCoordinatorApi::Limit(grpc::ClientContext& context, bool stream) const {
+  if (deadline_) {
+    const Duration left = std::max(*deadline_ - clock_.Now(), Milliseconds(1));
+    SetDeadline(context, stream ? left : std::min(left, limits::kControlDeadline));
+  } else if (!stream) {
+    SetDeadline(context);
+  }
+}
+
+absl::Status GrpcCoordinatorApi::Explain(const absl::Status& status) {
+  if (running_.interrupted()) return absl::CancelledError("interrupted");
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+      return absl::UnavailableError(absl::StrCat("cannot reach the coordinator at ", endpoint_, " (", status.message(),
+                                                 "): start atoll-coordinator there, or name another address with "
+                                                 "--endpoint or ATOLL_ENDPOINT"));
+    case absl::StatusCode::kDeadlineExceeded:
+      return absl::DeadlineExceededError(absl::StrCat("the coordinator at ", endpoint_, " did not answer within ",
+                                                      FormatDuration(limits::kControlDeadline),
+                                                      "; it may be overloaded or not be a coordinator"));
+    case absl::StatusCode::kUnimplemented:
+      return absl::UnimplementedError(absl::StrCat(
+          "the server at ", endpoint_, " does not know this call; it is no coordinator, or one of another version"));
+    default: return status;
+  }
+}
+
+absl::Status GrpcCoordinatorApi::Await(Pending& pending, BulkCall* call) {
+  if (!running_.Begin(nullptr, call) && call != nullptr) call->Cancel();
+  const absl::Status status = pending.Wait();
+  running_.End();
+  return status.ok() ? status : Explain(status);
+}
+
+absl::StatusOr<std::vector<Sha256>> GrpcCoordinatorApi::MissingBlobs(const std::vector<Sha256>& blobs) {
+  ATOLL_ASSIGN_OR_RETURN(BulkClient * bulk, Bulk());
+  auto result = MissingBlobsAndWait(*bulk, blobs);
+  if (!result.ok()) return Explain(result.status());
+  return result;
+}
+
+absl::Status GrpcCoordinatorApi::UploadBlob(const Sha256& sha256, std::shared_ptr<BulkSource> source) {
+  ATOLL_ASSIGN_OR_RETURN(BulkClient * bulk, Bulk());
+  const auto pending = std::make_shared<Pending>();
+  const BlobUpload header{.sha256 = sha256, .bytes = source->size_bytes()};
+  const auto call =
+      bulk->Upload(header, std::move(source), [pending](const BulkResult& result) { pending->Set(result.status); });
+  return Await(*pending, call.get());
+}
+
+absl::Status GrpcCoordinatorApi::Download(const DownloadRequest& request, std::shared_ptr<BulkSink> sink) {
+  ATOLL_ASSIGN_OR_RETURN(BulkClient * bulk, Bulk());
+  const auto pending = std::make_shared<Pending>();
+  const auto call =
+      bulk->Download(request, std::move(sink), [pending](const BulkResult& result) { pending->Set(result.status); });
+  return Await(*pending, call.get());
+}
+
+}  // namespace
+
+std::unique_ptr<CoordinatorApi> MakeGrpcCoordinatorApi(const std::string& endpoint, std::optional<Instant> deadline,
+                                                       const Clock& clock) {
+  return std::make_unique<GrpcCoordinatorApi>(endpoint, deadline, clock);
+}
+
+}  // namespace atl::cli

@@ -1,0 +1,21 @@
+// CoordinatorApi over gRPC: one connection for calls, another for bulk bytes, both made at first use.
+#ifndef ATOLL_CLI_GRPC_COORDINATOR_API_H_
+#define ATOLL_CLI_GRPC_COORDINATOR_API_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cli/coordinator_api.h"
+#include "common/base/time.h"
+
+namespace atl::cli {
+
+// `endpoint` is HOST:PORT. Calls end at `deadline`, and unary ones after limits::kControlDeadline at the latest.
+// `clock` must outlive the object.
+std::unique_ptr<CoordinatorApi> MakeGrpcCoordinatorApi(const std::string& endpoint, std::optional<Instant> deadline,
+                                                       const Clock& clock);
+
+}  // namespace atl::cli
+
+#endif  // ATOLL_CLI_GRPC_COORDINATOR_API_H_

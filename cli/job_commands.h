@@ -1,0 +1,71 @@
+// `atoll job ...` as functions of parsed options. Each returns the exit code (exit_codes.h).
+#ifndef ATOLL_CLI_JOB_COMMANDS_H_
+#define ATOLL_CLI_JOB_COMMANDS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cli/session.h"
+
+namespace atl::cli {
+
+// job_submit.cc
+enum class DryRun { kNone, kClient, kServer };
+enum class AfterSubmit { kDetach, kWait, kWatch };
+struct SubmitOptions {
+  std::string file;               // "-": standard input
+  std::vector<std::string> sets;  // --set path=value
+  std::string name;               // --name; empty: the file's
+  std::string request_id;         // --request-id; empty: made
+  DryRun dry_run = DryRun::kNone;
+  AfterSubmit after = AfterSubmit::kDetach;
+};
+int SubmitJob(Session& session, const SubmitOptions& options);
+// Checks a file without a coordinator. Prints the file with every default filled in for -o yaml.
+int ValidateJob(Session& session, const std::string& file, const std::vector<std::string>& sets);
+// JSON Schema of the job file.
+int PrintJobSchema(Session& session);
+// A commented job file to begin with. `name` of one of JobTemplates().
+int PrintJobTemplate(Session& session, const std::string& name);
+std::vector<std::string> JobTemplates();
+
+// job_show.cc
+struct ListOptions {
+  std::string state;                // empty: all
+  std::vector<std::string> labels;  // k=v
+  uint32_t limit = 0;               // 0: all
+};
+int ListJobs(Session& session, const ListOptions& options);
+int GetJob(Session& session, const std::string& job);
+int DescribeJob(Session& session, const std::string& job);
+struct MetricsOptions {
+  std::string job;
+  std::vector<std::string> metrics;  // empty: all
+  uint64_t since_step = 0;
+  bool csv = false;
+};
+int JobMetrics(Session& session, const MetricsOptions& options);
+
+// job_follow.cc
+int WatchJob(Session& session, const std::string& job);
+int WaitForJob(Session& session, const std::string& job);
+struct LogsOptions {
+  std::string job;
+  std::string worker;  // empty: the coordinator
+  uint32_t tail = 100;
+  bool follow = false;
+};
+int JobLogs(Session& session, const LogsOptions& options);
+
+// job_steer.cc
+int CancelJob(Session& session, const std::string& job, bool drain);
+int PauseJob(Session& session, const std::string& job);
+int ResumeJob(Session& session, const std::string& job);
+int UpdateJob(Session& session, const std::string& job, const std::vector<std::string>& sets, const std::string& etag);
+int RollbackJob(Session& session, const std::string& job, const std::string& checkpoint);
+
+}  // namespace atl::cli
+
+#endif  // ATOLL_CLI_JOB_COMMANDS_H_

@@ -1,0 +1,150 @@
+// watch, wait, logs: commands that stay.
+#include "cli/job_commands.h"
+#include "cli/output.h"
+#include "cli/watch_view.h"
+
+namespace atl::cli {
+namespace {
+
+// A coordinator may be restarted under a watcher; this is how long a watcher tries before it gives up.
+constexpr Duration kReconnectLimit = Seconds(120);
+constexpr Duration kReconnectPause = Milliseconds(500);
+
+int ExitCodeOfState(v1::JobState state) {
+  if (state == v1::JOB_STATE_FAILED) return kExitJobFailed;
+  return state == v1::JOB_STATE_CANCELLED ? kExitJobCancelled : kExitOk;
+}
+
+// Follows a job through broken connections until it has ended. `show` sees every message.
+class Follower {
+ public:
+  Follower(Session& session, std::string job) : session_(session) { request_.set_name(std::move(job)); }
+
+  template <typename Show>
+  int Run(const Show& show) {
+    for (;;) {
+      const absl::Status status = session_.api.WatchJob(request_, [&](const v1::WatchJobResponse& message) {
+        Note(message);
+        show(message);
+        return !IsTerminal(state_);
+      });
+      if (IsTerminal(state_)) return ExitCodeOfState(state_);
+      if (!status.ok() && status.code() != absl::StatusCode::kUnavailable) return Fail(session_, status);
+      if (!MayRetry(status)) {
+        return Fail(session_, status.ok()
+                                  ? absl::UnavailableError("the coordinator ended the stream before the job ended")
+                                  : status);
+      }
+      session_.pause_before_retry(kReconnectPause);
+    }
+  }
+
+ private:
+  void Note(const v1::WatchJobResponse& message) {
+    if (!lost_.empty()) session_.talk << "connected again\n";
+    lost_.clear();
+    seen_ = true;
+    state_ = message.job().state();
+    for (const v1::JobEvent& event : message.events()) {
+      if (event.revision() > request_.after_revision()) request_.set_after_revision(event.revision());
+    }
+  }
+
+  bool MayRetry(const absl::Status& status) {
+    const Instant now = session_.clock.Now();
+    if (!seen_ || !TimeIsLeft(session_)) return false;  // never reached: say so at once
+    if (lost_.empty()) {
+      lost_ = status.ok() ? "the stream ended" : std::string(status.message());
+      lost_since_ = now;
+      session_.talk << "connection lost, trying again: " << lost_ << "\n";
+    }
+    return now - lost_since_ < kReconnectLimit;
+  }
+
+  Session& session_;
+  v1::WatchJobRequest request_;
+  v1::JobState state_ = v1::JOB_STATE_UNSPECIFIED;
+  bool seen_ = false;
+  std::string lost_;
+  Instant lost_since_{};
+};
+
+bool IsProgramFormat(OutputFormat format) { return format == OutputFormat::kJson || format == OutputFormat::kJsonl; }
+
+void ShowEvents(Session& session, const v1::WatchJobResponse& message) {
+  for (const v1::JobEvent& event : message.events()) {
+    if (IsProgramFormat(session.format)) {
+      session.out << ToJson(event, true);
+    } else {
+      session.out << EventLine(event) << "\n";
+    }
+  }
+  session.out.flush();
+}
+
+std::string EndLine(const v1::Job& job) {
+  std::string line = absl::StrCat(job.name(), " ", StateText(job.state()));
+  if (!job.reason().empty()) absl::StrAppend(&line, ": ", Printable(job.reason()));
+  return line;
+}
+
+}  // namespace
+
+int WatchJob(Session& session, const std::string& job) {
+  const absl::StatusOr<std::string> name = JobResource(job);
+  if (!name.ok()) return Fail(session, name.status());
+  const bool live = session.terminal.out && session.format == OutputFormat::kTable;
+  WatchPainter painter(session.out, session.terminal.color);
+  std::string end;
+  const int code = Follower(session, *name).Run([&](const v1::WatchJobResponse& message) {
+    end = EndLine(message.job());
+    if (!live) {
+      ShowEvents(session, message);
+      return;
+    }
+    painter.Draw(RenderWatch(message, {session.terminal.width(), session.terminal.height(), session.terminal.unicode}));
+  });
+  if (!end.empty() && (code == kExitOk || code == kExitJobFailed || code == kExitJobCancelled))
+    session.talk << end << "\n";
+  return code;
+}
+
+int WaitForJob(Session& session, const std::string& job) {
+  const absl::StatusOr<std::string> name = JobResource(job);
+  if (!name.ok()) return Fail(session, name.status());
+  v1::Job last;
+  const int code = Follower(session, *name).Run([&](const v1::WatchJobResponse& message) { last = message.job(); });
+  if (!IsTerminal(last.state())) return code;
+  if (IsProgramFormat(session.format) || session.format == OutputFormat::kYaml) {
+    PrintMessage(session, last);
+  } else {
+    session.out << EndLine(last) << "\n";
+  }
+  return code;
+}
+
+int JobLogs(Session& session, const LogsOptions& options) {
+  v1::StreamJobLogsRequest request;
+  const absl::StatusOr<std::string> name = JobResource(options.job);
+  if (!name.ok()) return Fail(session, name.status());
+  request.set_name(*name);
+  if (!options.worker.empty()) {
+    const absl::StatusOr<std::string> worker = WorkerResource(options.worker);
+    if (!worker.ok()) return Fail(session, worker.status());
+    request.set_worker(*worker);
+  }
+  request.set_tail(options.tail);
+  request.set_follow(options.follow);
+  const absl::Status status = session.api.StreamJobLogs(request, [&](const v1::StreamJobLogsResponse& message) {
+    if (IsProgramFormat(session.format)) {
+      session.out << ToJson(message, true);
+    } else {
+      for (const std::string& line : message.lines()) session.out << Printable(line) << "\n";
+    }
+    session.out.flush();
+    return true;
+  });
+  return status.ok() ? kExitOk : Fail(session, status);
+}
+
+}  // namespace atl::cli

@@ -1,0 +1,156 @@
+// list, get, describe, metrics.
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "cli/job/yaml_message.h"
+#include "cli/job_commands.h"
+#include "cli/output.h"
+#include "cli/watch_view.h"
+#include "common/config/nearest_word.h"
+
+namespace atl::cli {
+namespace {
+
+constexpr uint32_t kPage = 500;
+constexpr int kMaxPages = 100;  // of a listing; a coordinator keeps fewer jobs
+
+// Fills the request's filters. A sentence when one is wrong.
+std::string Filter(const ListOptions& options, v1::ListJobsRequest& request) {
+  for (const std::string& label : options.labels) {
+    const size_t equals = label.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return absl::StrCat("--label is '", label, "'; it must be KEY=VALUE");
+    (*request.mutable_labels())[label.substr(0, equals)] = label.substr(equals + 1);
+  }
+  if (options.state.empty()) return "";
+  const auto& type = *v1::JobState_descriptor();
+  for (int i = 0; i < type.value_count(); ++i) {
+    if (type.value(i)->number() == 0 || ShortEnumName(type, type.value(i)->number()) != options.state) continue;
+    request.set_state(static_cast<v1::JobState>(type.value(i)->number()));
+    return "";
+  }
+  return absl::StrCat("--state is '", options.state, "', which is no state",
+                      DidYouMean(options.state, ShortEnumNames(type)));
+}
+
+absl::StatusOr<v1::GetJobResponse> Fetch(Session& session, const std::string& job) {
+  ATOLL_ASSIGN_OR_RETURN(const std::string name, JobResource(job));
+  v1::GetJobRequest request;
+  request.set_name(name);
+  return session.api.GetJob(request);
+}
+
+void PrintEvaluations(Session& session, const v1::GetJobResponse& response) {
+  if (response.evaluations_size() == 0) return;
+  Table table({"STEP", "LOSS", "PERPLEXITY", "BITS/BYTE", "TOKENS"});
+  for (const v1::EvaluationResult& e : response.evaluations()) {
+    table.Add({absl::StrCat(e.step()), LossText(e.loss()), absl::StrFormat("%.2f", e.perplexity()),
+               e.bits_per_byte() > 0 ? absl::StrFormat("%.3f", e.bits_per_byte()) : "-", absl::StrCat(e.tokens())});
+  }
+  session.out << "\nHeld-out evaluations\n" << table.ToString();
+}
+
+void PrintFragments(Session& session, const v1::Job& job) {
+  if (job.fragments_size() == 0) return;
+  Table table({"FRAGMENT", "PARAMETERS", "VERSION", "CONTRIBUTIONS", "HASH"});
+  for (const v1::FragmentStatus& f : job.fragments()) {
+    table.Add({absl::StrCat(f.fragment()), absl::StrCat(f.elements()), absl::StrCat(f.version()),
+               absl::StrCat(f.accepted(), " of ", f.expected()), Printable(f.content_hash())});
+  }
+  session.out << "\nFragments\n" << table.ToString();
+}
+
+void PrintSummary(Session& session, const v1::Job& job) {
+  Table table({"Job:", Printable(job.name())});
+  table.Add({"State:", StateText(job.state()) + (job.reason().empty() ? "" : ": " + Printable(job.reason()))});
+  table.Add({"Progress:", absl::StrCat("step ", job.step(), " of ", job.stop_step(), ", round ", job.round())});
+  table.Add({"Loss:", LossText(job.loss())});
+  table.Add({"Rate:", HumanNumber(job.tokens_per_second()) + " tokens/s"});
+  table.Add({"Workers:", absl::StrCat(job.workers_alive(), " alive, ", job.workers_training(), " training, ",
+                                      job.workers_participating(), " participating")});
+  table.Add({"Tokens:", absl::StrCat(job.tokens())});
+  table.Add({"Samples:", absl::StrCat(job.ledger().consumed(), " consumed, ", job.ledger().leased(), " leased, ",
+                                      job.ledger().abandoned(), " abandoned")});
+  table.Add({"Uploaded:", HumanSize(static_cast<double>(job.uploaded_bytes()))});
+  table.Add({"Downloaded:", HumanSize(static_cast<double>(job.downloaded_bytes()))});
+  table.Add({"Parameters:", absl::StrCat(job.parameters())});
+  table.Add({"Revision:", absl::StrCat(job.spec_revision())});
+  session.out << table.ToString();
+}
+
+// "-" is no number for a program to read.
+void PrintCurve(Session& session, const v1::MetricCurve& curve, bool csv) {
+  for (const v1::MetricPoint& p : curve.points()) {
+    session.out << (csv ? absl::StrCat(curve.metric(), ",", p.step(), ",", p.time().seconds(), ",",
+                                       NumberText(p.value()))
+                        : absl::StrFormat("%-24s %10d  %s", curve.metric(), p.step(), NumberText(p.value())))
+                << "\n";
+  }
+}
+
+}  // namespace
+
+int ListJobs(Session& session, const ListOptions& options) {
+  v1::ListJobsRequest request;
+  if (const std::string problem = Filter(options, request); !problem.empty()) return FailUsage(session, problem);
+  v1::ListJobsResponse all;
+  for (int page = 0; page < kMaxPages; ++page) {
+    const uint32_t have = static_cast<uint32_t>(all.jobs_size());
+    request.set_page_size(options.limit == 0 ? kPage : std::min(kPage, options.limit - have));
+    const absl::StatusOr<v1::ListJobsResponse> response = session.api.ListJobs(request);
+    if (!response.ok()) return Fail(session, response.status());
+    for (const v1::Job& job : response->jobs()) *all.add_jobs() = job;
+    request.set_page_token(response->next_page_token());
+    if (request.page_token().empty()) break;
+    if (options.limit != 0 && static_cast<uint32_t>(all.jobs_size()) >= options.limit) break;
+  }
+  PrintJobs(session, all);
+  return kExitOk;
+}
+
+int GetJob(Session& session, const std::string& job) {
+  const absl::StatusOr<v1::GetJobResponse> response = Fetch(session, job);
+  if (!response.ok()) return Fail(session, response.status());
+  PrintJob(session, response->job());
+  return kExitOk;
+}
+
+int DescribeJob(Session& session, const std::string& job) {
+  const absl::StatusOr<v1::GetJobResponse> response = Fetch(session, job);
+  if (!response.ok()) return Fail(session, response.status());
+  if (PrintMessage(session, *response)) return kExitOk;
+  PrintSummary(session, response->job());
+  PrintFragments(session, response->job());
+  PrintEvaluations(session, *response);
+  if (response->workers_size() > 0) {
+    v1::ListWorkersResponse workers;
+    *workers.mutable_workers() = response->workers();
+    session.out << "\nWorkers\n";
+    PrintWorkers(session, workers);
+  }
+  if (response->events_size() > 0) session.out << "\nEvents\n";
+  for (const v1::JobEvent& event : response->events()) session.out << EventLine(event) << "\n";
+  return kExitOk;
+}
+
+int JobMetrics(Session& session, const MetricsOptions& options) {
+  const absl::StatusOr<std::string> name = JobResource(options.job);
+  if (!name.ok()) return Fail(session, name.status());
+  v1::GetJobMetricsRequest request;
+  request.set_name(*name);
+  for (const std::string& metric : options.metrics) request.add_metrics(metric);
+  request.set_after_step(options.since_step);
+  const absl::StatusOr<v1::GetJobMetricsResponse> response = session.api.GetJobMetrics(request);
+  if (!response.ok()) return Fail(session, response.status());
+  if (options.csv) session.out << "metric,step,unix_seconds,value\n";
+  if (!options.csv && session.format == OutputFormat::kJsonl) {
+    for (const v1::MetricCurve& curve : response->curves()) session.out << ToJson(curve, true);
+    return kExitOk;
+  }
+  if (!options.csv && PrintMessage(session, *response)) return kExitOk;
+  for (const v1::MetricCurve& curve : response->curves()) PrintCurve(session, curve, options.csv);
+  if (response->curves_size() == 0) session.talk << "no points yet\n";
+  return kExitOk;
+}
+
+}  // namespace atl::cli

@@ -1,0 +1,79 @@
+// cancel, pause, resume, update, rollback.
+#include "cli/job/job_file.h"
+#include "cli/job_commands.h"
+#include "cli/output.h"
+
+namespace atl::cli {
+namespace {
+
+// The call's answer as the job it carries.
+template <typename Response>
+int Finish(Session& session, const absl::StatusOr<Response>& response, const char* done) {
+  if (!response.ok()) return Fail(session, response.status());
+  if (session.format == OutputFormat::kTable || session.format == OutputFormat::kWide ||
+      session.format == OutputFormat::kName) {
+    session.out << response->job().name() << "\n";
+    session.talk << done << ": the job is now " << StateText(response->job().state()) << "\n";
+  } else {
+    PrintMessage(session, response->job());
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+int CancelJob(Session& session, const std::string& job, bool drain) {
+  const absl::StatusOr<std::string> name = JobResource(job);
+  if (!name.ok()) return Fail(session, name.status());
+  v1::CancelJobRequest request;
+  request.set_name(*name);
+  request.set_drain(drain);
+  return Finish(session, session.api.CancelJob(request), "cancelled");
+}
+
+int PauseJob(Session& session, const std::string& job) {
+  const absl::StatusOr<std::string> name = JobResource(job);
+  if (!name.ok()) return Fail(session, name.status());
+  v1::PauseJobRequest request;
+  request.set_name(*name);
+  return Finish(session, session.api.PauseJob(request), "pause asked for");
+}
+
+int ResumeJob(Session& session, const std::string& job) {
+  const absl::StatusOr<std::string> name = JobResource(job);
+  if (!name.ok()) return Fail(session, name.status());
+  v1::ResumeJobRequest request;
+  request.set_name(*name);
+  return Finish(session, session.api.ResumeJob(request), "resumed");
+}
+
+int UpdateJob(Session& session, const std::string& job, const std::vector<std::string>& sets, const std::string& etag) {
+  const absl::StatusOr<std::string> name = JobResource(job);
+  if (!name.ok()) return Fail(session, name.status());
+  if (sets.empty()) return FailUsage(session, "nothing to change: give at least one --set PATH=VALUE");
+  std::vector<Fault> faults;
+  const SpecUpdate update = ParseUpdate(sets, faults);
+  for (const Fault& fault : faults) session.talk << fault.ToString() << "\n";
+  if (!faults.empty()) return kExitUsage;
+  v1::UpdateJobRequest request;
+  request.set_name(*name);
+  for (const std::string& path : update.paths) request.add_update_mask(path);
+  *request.mutable_spec() = update.spec;
+  request.set_etag(etag);
+  return Finish(session, session.api.UpdateJob(request), "updated from the next round on");
+}
+
+int RollbackJob(Session& session, const std::string& job, const std::string& checkpoint) {
+  const absl::StatusOr<std::string> name = JobResource(job);
+  if (!name.ok()) return Fail(session, name.status());
+  const bool step_only = !checkpoint.empty() && checkpoint.find('/') == std::string::npos;
+  const absl::StatusOr<std::string> target =
+      CheckpointResource(step_only ? name->substr(5) + "/" + checkpoint : checkpoint);
+  if (!target.ok()) return Fail(session, target.status());
+  v1::RollbackJobRequest request;
+  request.set_name(*name);
+  request.set_checkpoint(*target);
+  return Finish(session, session.api.RollbackJob(request), "set back");
+}
+
+}  // namespace atl::cli

@@ -1,0 +1,151 @@
+// submit, validate: from a job file to a job.
+#include <iterator>
+
+#include "cli/job/job_file.h"
+#include "cli/job_commands.h"
+#include "cli/output.h"
+#include "cli/stage_files.h"
+#include "common/plan/limits.h"
+#include "common/rpc/rpc_status.h"
+
+namespace atl::cli {
+namespace {
+
+constexpr int kSubmitAttempts = 4;
+constexpr Duration kSubmitPause = Seconds(1);
+
+struct Input {
+  std::string source;     // for faults
+  std::string directory;  // that relative paths start from
+  std::string text;
+};
+
+absl::StatusOr<Input> ReadInput(Session& session, const std::string& file) {
+  if (file != "-") {
+    ATOLL_ASSIGN_OR_RETURN(std::string text, ReadWholeFile(session.files, file, limits::kJobFileBytes));
+    return Input{.source = file, .directory = DirectoryOf(file), .text = std::move(text)};
+  }
+  Input input{.source = "<stdin>", .directory = ".", .text = std::string(limits::kJobFileBytes + 1, '\0')};
+  session.in.read(input.text.data(), static_cast<std::streamsize>(input.text.size()));
+  input.text.resize(static_cast<size_t>(session.in.gcount()));
+  return input;
+}
+
+void PrintFaults(Session& session, const std::vector<Fault>& faults) {
+  for (const Fault& fault : faults) session.talk << fault.ToString() << "\n";
+  session.talk << "atoll: the job file has " << faults.size() << (faults.size() == 1 ? " fault" : " faults") << "\n";
+}
+
+// Read and checked; faults are printed. False after printing.
+bool Load(Session& session, const Input& input, const std::vector<std::string>& sets, const std::string& name,
+          JobFile& file) {
+  std::vector<Fault> faults;
+  file = ParseJobFile(input.source, input.text, sets, faults);
+  if (!name.empty()) {
+    file.name = name;
+    file.positions["metadata.name"] = "--name " + name;
+  }
+  if (faults.empty()) faults = CheckJobFile(file);
+  if (!faults.empty()) PrintFaults(session, faults);
+  return faults.empty();
+}
+
+// The coordinator's violations at their places in the file.
+int FailSubmit(Session& session, const JobFile& file, const absl::Status& status) {
+  const std::vector<FieldViolation> violations = ViolationsOf(status);
+  if (violations.empty()) return Fail(session, status);
+  std::vector<Fault> faults;
+  for (const FieldViolation& v : violations) {
+    const std::string path = v.field.compare(0, 5, "spec.") == 0 ? v.field.substr(5) : v.field;
+    faults.push_back({PlaceOf(file, path), path, Printable(v.description)});
+  }
+  PrintFaults(session, faults);
+  return ExitCodeOf(status);
+}
+
+// A lost answer is no lost job: the same request id gets the same job.
+absl::StatusOr<v1::SubmitJobResponse> Send(Session& session, const v1::SubmitJobRequest& request) {
+  absl::StatusOr<v1::SubmitJobResponse> response = session.api.SubmitJob(request);
+  for (int attempt = 1; attempt < kSubmitAttempts && response.status().code() == absl::StatusCode::kUnavailable;
+       ++attempt) {
+    session.pause_before_retry(kSubmitPause);
+    response = session.api.SubmitJob(request);
+  }
+  return response;
+}
+
+void PrintSubmitted(Session& session, const v1::SubmitJobResponse& response, bool dry_run) {
+  for (const std::string& note : response.notes()) session.talk << Printable(note) << "\n";
+  const bool text = session.format == OutputFormat::kTable || session.format == OutputFormat::kWide ||
+                    session.format == OutputFormat::kName;
+  if (!text) {
+    PrintMessage(session, response.job());
+  } else if (!dry_run) {
+    session.out << response.job().name() << "\n" << std::flush;
+  } else {
+    session.talk << "the coordinator would take this job\n";
+  }
+}
+
+}  // namespace
+
+int SubmitJob(Session& session, const SubmitOptions& options) {
+  const absl::StatusOr<Input> input = ReadInput(session, options.file);
+  if (!input.ok()) return FailUsage(session, std::string(input.status().message()));
+  JobFile file;
+  if (!Load(session, *input, options.sets, options.name, file)) return kExitUsage;
+  std::vector<Fault> faults;
+  const std::vector<StagedFile> staged = StageFiles(session.files, input->directory, file, faults);
+  if (faults.empty()) faults = CheckJobFile(file);
+  if (!faults.empty()) {
+    PrintFaults(session, faults);
+    return kExitUsage;
+  }
+  if (options.dry_run == DryRun::kClient) {
+    session.talk << "the job file is valid\n";
+    return kExitOk;
+  }
+  if (const absl::Status status = UploadFiles(session, staged); !status.ok()) return Fail(session, status);
+
+  v1::SubmitJobRequest request;
+  request.set_job_id(file.name);
+  *request.mutable_spec() = file.spec;
+  request.mutable_labels()->insert(file.labels.begin(), file.labels.end());
+  request.set_request_id(options.request_id.empty() ? session.new_request_id() : options.request_id);
+  request.set_validate_only(options.dry_run == DryRun::kServer);
+  const absl::StatusOr<v1::SubmitJobResponse> response = Send(session, request);
+  if (!response.ok()) return FailSubmit(session, file, response.status());
+  PrintSubmitted(session, *response, request.validate_only());
+  if (request.validate_only()) return kExitOk;
+  switch (options.after) {
+    case AfterSubmit::kWait: return WaitForJob(session, response->job().name());
+    case AfterSubmit::kWatch: return WatchJob(session, response->job().name());
+    case AfterSubmit::kDetach:
+      session.talk << "follow it with: atoll watch " << response->job().name().substr(5) << "\n";
+      return kExitOk;
+  }
+  return kExitBug;
+}
+
+int ValidateJob(Session& session, const std::string& path, const std::vector<std::string>& sets) {
+  const absl::StatusOr<Input> input = ReadInput(session, path);
+  if (!input.ok()) return FailUsage(session, std::string(input.status().message()));
+  JobFile file;
+  if (!Load(session, *input, sets, "", file)) return kExitUsage;
+  const std::string defaulted = DefaultedYaml(file);
+  std::vector<Fault> faults;
+  StageFiles(session.files, input->directory, file, faults);
+  if (!faults.empty()) {
+    PrintFaults(session, faults);
+    return kExitUsage;
+  }
+  if (session.format == OutputFormat::kYaml) {
+    session.out << defaulted;
+  } else if (session.format == OutputFormat::kJson || session.format == OutputFormat::kJsonl) {
+    session.out << ToJson(file.spec, session.format == OutputFormat::kJsonl);
+  }
+  session.talk << "the job file is valid\n";
+  return kExitOk;
+}
+
+}  // namespace atl::cli

@@ -1,0 +1,257 @@
+#include "cli/output.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "cli/job/job_file.h"
+#include "cli/job/yaml_message.h"
+
+namespace atl::cli {
+namespace {
+
+bool StartsCodePoint(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
+
+std::string AgeText(const Session& session, const google::protobuf::Timestamp& from) {
+  if (from.seconds() == 0) return "-";
+  const double now = static_cast<double>(session.clock.WallNanos()) * 1e-9;
+  return HumanTime(std::max(0.0, now - static_cast<double>(from.seconds())));
+}
+
+std::string LabelsText(const v1::Job& job) {
+  std::vector<std::string> pairs;
+  for (const auto& [key, value] : job.labels()) pairs.push_back(Printable(key + "=" + value));
+  std::sort(pairs.begin(), pairs.end());
+  return pairs.empty() ? "-" : absl::StrJoin(pairs, ",");
+}
+
+std::string ShortName(const std::string& resource) { return Printable(resource.substr(resource.rfind('/') + 1)); }
+
+std::string StepText(const v1::Job& job) {
+  return job.stop_step() == 0 ? absl::StrCat(job.step()) : absl::StrCat(job.step(), "/", job.stop_step());
+}
+
+std::string WorkersText(const v1::Job& job) {
+  return absl::StrCat(job.workers_participating(), "/", job.workers_training(), "/", job.workers_alive());
+}
+
+}  // namespace
+
+size_t DisplayWidth(const std::string& utf8) {
+  return static_cast<size_t>(std::count_if(utf8.begin(), utf8.end(), StartsCodePoint));
+}
+
+std::string Clip(const std::string& utf8, size_t width) {
+  if (DisplayWidth(utf8) <= width) return utf8;
+  if (width == 0) return "";
+  size_t columns = 0, end = 0;
+  while (end < utf8.size()) {
+    if (StartsCodePoint(utf8[end]) && columns++ == width - 1) break;
+    ++end;
+  }
+  return utf8.substr(0, end) + "…";
+}
+
+std::string Printable(const std::string& text) {
+  std::string out = text;
+  for (char& c : out) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  // C1 control characters, which some terminals obey, are C2 80 to C2 9F in UTF-8.
+  for (size_t i = 0; i + 1 < out.size(); ++i) {
+    if (static_cast<unsigned char>(out[i]) == 0xC2 && static_cast<unsigned char>(out[i + 1]) < 0xA0) {
+      out[i] = '?';
+      out[i + 1] = '?';
+    }
+  }
+  return out;
+}
+
+std::string Table::ToString() const {
+  std::vector<size_t> widths;
+  for (const auto& row : rows_) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], DisplayWidth(row[i]));
+  }
+  std::string out;
+  for (const auto& row : rows_) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      line += row[i];
+      if (i + 1 < row.size()) line.append(widths[i] - DisplayWidth(row[i]) + 2, ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
+  return out;
+}
+
+std::string ToJson(const google::protobuf::Message& message, bool one_line) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = !one_line;
+  options.preserve_proto_field_names = true;
+  std::string out;
+  if (!google::protobuf::util::MessageToJsonString(message, &out, options).ok()) return "{}\n";
+  if (one_line) out += "\n";
+  return out;
+}
+
+bool PrintMessage(Session& session, const google::protobuf::Message& message) {
+  switch (session.format) {
+    case OutputFormat::kJson: session.out << ToJson(message, false); return true;
+    case OutputFormat::kJsonl: session.out << ToJson(message, true); return true;
+    case OutputFormat::kYaml: session.out << MessageToYaml(message); return true;
+    default: return false;
+  }
+}
+
+void PrintJobs(Session& session, const v1::ListJobsResponse& jobs) {
+  if (session.format == OutputFormat::kJsonl) {
+    for (const v1::Job& job : jobs.jobs()) session.out << ToJson(job, true);
+    return;
+  }
+  if (PrintMessage(session, jobs)) return;
+  if (session.format == OutputFormat::kName) {
+    for (const v1::Job& job : jobs.jobs()) session.out << job.name() << "\n";
+    return;
+  }
+  const bool wide = session.format == OutputFormat::kWide;
+  std::vector<std::string> header = {"NAME", "STATE", "STEP", "ROUND", "LOSS", "TOKENS/S", "WORKERS", "AGE"};
+  if (wide) header.insert(header.end(), {"PARAMETERS", "TOKENS", "UPLOADED", "DOWNLOADED", "LABELS", "REASON"});
+  Table table(header);
+  for (const v1::Job& job : jobs.jobs()) {
+    std::vector<std::string> row = {ShortName(job.name()), StateText(job.state()),
+                                    StepText(job),         absl::StrCat(job.round()),
+                                    LossText(job.loss()),  HumanNumber(job.tokens_per_second()),
+                                    WorkersText(job),      AgeText(session, job.create_time())};
+    if (wide) {
+      row.insert(
+          row.end(),
+          {HumanNumber(static_cast<double>(job.parameters())), HumanNumber(static_cast<double>(job.tokens())),
+           HumanSize(static_cast<double>(job.uploaded_bytes())), HumanSize(static_cast<double>(job.downloaded_bytes())),
+           LabelsText(job), job.reason().empty() ? "-" : Printable(job.reason())});
+    }
+    table.Add(std::move(row));
+  }
+  session.out << table.ToString();
+  if (jobs.jobs_size() == 0) session.talk << "no jobs\n";
+}
+
+void PrintJob(Session& session, const v1::Job& job) {
+  if (session.format == OutputFormat::kYaml) {
+    session.out << JobFileYaml(ShortName(job.name()), {job.labels().begin(), job.labels().end()}, job.spec());
+    return;
+  }
+  if (session.format == OutputFormat::kTable || session.format == OutputFormat::kWide) {
+    v1::ListJobsResponse one;
+    *one.add_jobs() = job;
+    PrintJobs(session, one);
+    return;
+  }
+  if (session.format == OutputFormat::kName) {
+    session.out << job.name() << "\n";
+    return;
+  }
+  PrintMessage(session, job);
+}
+
+void PrintWorkers(Session& session, const v1::ListWorkersResponse& workers) {
+  if (session.format == OutputFormat::kJsonl) {
+    for (const auto& worker : workers.workers()) session.out << ToJson(worker, true);
+    return;
+  }
+  if (PrintMessage(session, workers)) return;
+  if (session.format == OutputFormat::kName) {
+    for (const auto& worker : workers.workers()) session.out << worker.name() << "\n";
+    return;
+  }
+  const bool wide = session.format == OutputFormat::kWide;
+  std::vector<std::string> header = {"NAME",     "STATE", "JOB",       "ACTIVITY", "STEP",
+                                     "TOKENS/S", "LOSS",  "HEARTBEAT", "DEVICE"};
+  if (wide) header.insert(header.end(), {"INCARNATION", "UPLOADED", "DOWNLOADED", "WAITING FOR"});
+  Table table(header);
+  for (const auto& w : workers.workers()) {
+    std::vector<std::string> row = {
+        ShortName(w.name()),
+        Printable(w.state()),
+        w.job().empty() ? "-" : ShortName(w.job()),
+        w.activity().empty() ? "-" : Printable(w.activity()),
+        absl::StrCat(w.step()),
+        HumanNumber(w.tokens_per_second()),
+        LossText(w.loss()),
+        absl::StrFormat("%.1f s", static_cast<double>(w.heartbeat_age().seconds()) + w.heartbeat_age().nanos() * 1e-9),
+        w.device().empty() ? "-" : Printable(w.device())};
+    if (wide) {
+      row.insert(row.end(), {absl::StrCat(w.incarnation()), HumanSize(static_cast<double>(w.uploaded_bytes())),
+                             HumanSize(static_cast<double>(w.downloaded_bytes())),
+                             w.waiting_for().empty() ? "-" : Printable(w.waiting_for())});
+    }
+    table.Add(std::move(row));
+  }
+  session.out << table.ToString();
+  if (workers.workers_size() == 0) session.talk << "no workers\n";
+}
+
+void PrintCheckpoints(Session& session, const v1::ListCheckpointsResponse& checkpoints) {
+  if (session.format == OutputFormat::kJsonl) {
+    for (const auto& c : checkpoints.checkpoints()) session.out << ToJson(c, true);
+    return;
+  }
+  if (PrintMessage(session, checkpoints)) return;
+  if (session.format == OutputFormat::kName) {
+    for (const auto& c : checkpoints.checkpoints()) session.out << c.name() << "\n";
+    return;
+  }
+  Table table({"NAME", "STEP", "SIZE", "LOSS", "AGE"});
+  for (const auto& c : checkpoints.checkpoints()) {
+    table.Add({Printable(c.name()), absl::StrCat(c.step()), HumanSize(static_cast<double>(c.bytes())),
+               c.has_evaluation_loss() ? LossText(c.evaluation_loss()) : "-", AgeText(session, c.create_time())});
+  }
+  session.out << table.ToString();
+  if (checkpoints.checkpoints_size() == 0) session.talk << "no checkpoints\n";
+}
+
+std::string StateText(v1::JobState state) { return ShortEnumName(*v1::JobState_descriptor(), state); }
+
+bool IsTerminal(v1::JobState state) {
+  return state == v1::JOB_STATE_SUCCEEDED || state == v1::JOB_STATE_FAILED || state == v1::JOB_STATE_CANCELLED;
+}
+
+std::string HumanNumber(double value) {
+  if (!std::isfinite(value) || value <= 0) return "-";
+  static constexpr const char* kUnits[] = {"", "k", "M", "G", "T", "P"};
+  size_t unit = 0;
+  while (value >= 999.5 && unit + 1 < std::size(kUnits)) {
+    value /= 1000;
+    ++unit;
+  }
+  const int digits = unit == 0 && value == std::floor(value) ? 0 : value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+  return absl::StrFormat("%.*f%s", digits, value, kUnits[unit]);
+}
+
+std::string HumanSize(double bytes) {
+  if (!(bytes > 0)) return "0 B";
+  const std::string number = HumanNumber(bytes);
+  const char last = number.back();
+  if (last >= '0' && last <= '9') return number + " B";
+  return number.substr(0, number.size() - 1) + " " + last + "B";
+}
+
+std::string HumanTime(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0) return "-";
+  const int64_t s = std::llround(seconds);
+  if (s < 60) return absl::StrCat(s, " s");
+  if (s < 3600) return absl::StrCat(s / 60, " m ", s % 60, " s");
+  if (s < 86'400) return absl::StrCat(s / 3600, " h ", s / 60 % 60, " m");
+  return absl::StrCat(s / 86'400, " d ", s / 3600 % 24, " h");
+}
+
+std::string LossText(double loss) {
+  if (loss == 0 || !std::isfinite(loss)) return "-";
+  return absl::StrFormat("%.4f", loss);
+}
+
+}  // namespace atl::cli

@@ -1,0 +1,62 @@
+// Results in the form asked for with -o: tables for people, protobuf JSON and YAML for programs.
+#ifndef ATOLL_CLI_OUTPUT_H_
+#define ATOLL_CLI_OUTPUT_H_
+
+#include <google/protobuf/message.h>
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "atoll/v1/admin.pb.h"
+#include "atoll/v1/job.pb.h"
+#include "cli/session.h"
+
+namespace atl::cli {
+
+// Columns padded to their widest cell, two spaces between, no trailing blanks. Control characters become '?'.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> header) { rows_.push_back(std::move(header)); }
+  void Add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  std::string ToString() const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// Columns that a terminal gives the text: code points, combining ones not looked at.
+size_t DisplayWidth(const std::string& utf8);
+// Cut to `width` columns, with an ellipsis when something was cut.
+std::string Clip(const std::string& utf8, size_t width);
+// Control characters replaced by '?': text from workers must not steer the terminal.
+std::string Printable(const std::string& text);
+
+// protobuf's own JSON mapping with the proto's field names; `one_line` for jsonl.
+std::string ToJson(const google::protobuf::Message& message, bool one_line);
+
+// Prints `message` as json, jsonl or yaml; false when the format asks for a table or a name.
+bool PrintMessage(Session& session, const google::protobuf::Message& message);
+
+void PrintJobs(Session& session, const v1::ListJobsResponse& jobs);
+void PrintJob(Session& session, const v1::Job& job);
+void PrintWorkers(Session& session, const v1::ListWorkersResponse& workers);
+void PrintCheckpoints(Session& session, const v1::ListCheckpointsResponse& checkpoints);
+
+// "running", "succeeded".
+std::string StateText(v1::JobState state);
+bool IsTerminal(v1::JobState state);
+
+// "1.2k", "34.5M": three digits. "-" for 0 when `dash`.
+std::string HumanNumber(double value);
+// "3 s", "2 m 5 s", "1 h 4 m", "2 d 3 h".
+std::string HumanTime(double seconds);
+// "12.3 MB".
+std::string HumanSize(double bytes);
+// "3.1415", or "-" when there is none.
+std::string LossText(double loss);
+
+}  // namespace atl::cli
+
+#endif  // ATOLL_CLI_OUTPUT_H_

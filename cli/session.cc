@@ -1,0 +1,55 @@
+#include "cli/session.h"
+
+#include "common/wire/resource_names.h"
+
+namespace atl::cli {
+
+bool TimeIsLeft(const Session& session) { return !session.deadline || session.clock.Now() < *session.deadline; }
+
+int Fail(Session& session, const absl::Status& status) {
+  const bool timed_out = status.code() == absl::StatusCode::kDeadlineExceeded && !TimeIsLeft(session);
+  if (timed_out) {
+    session.talk << "atoll: --timeout has passed\n";
+    return kExitTimeout;
+  }
+  if (status.code() == absl::StatusCode::kCancelled) {
+    session.talk << "atoll: interrupted\n";
+    return kExitInterrupted;
+  }
+  session.talk << "atoll: " << std::string(status.message()) << "\n";
+  return ExitCodeOf(status);
+}
+
+int FailUsage(Session& session, const std::string& sentence) {
+  session.talk << "atoll: " << sentence << "\n";
+  return kExitUsage;
+}
+
+absl::StatusOr<std::string> JobResource(const std::string& text) {
+  const std::string name = text.compare(0, 5, "jobs/") == 0 ? text : "jobs/" + text;
+  ATOLL_ASSIGN_OR_RETURN(const JobId job, ParseJobName(name));
+  return JobName(job);
+}
+
+absl::StatusOr<std::string> WorkerResource(const std::string& text) {
+  const std::string name = text.compare(0, 8, "workers/") == 0 ? text : "workers/" + text;
+  ATOLL_ASSIGN_OR_RETURN(const WorkerId worker, ParseWorkerName(name));
+  return WorkerName(worker);
+}
+
+absl::StatusOr<std::string> CheckpointResource(const std::string& text) {
+  std::string name = text;
+  if (text.compare(0, 5, "jobs/") != 0) {
+    const size_t slash = text.find('/');
+    if (slash == std::string::npos) {
+      name = absl::StrCat("jobs/", text, "/checkpoints/latest");
+    } else {
+      name = absl::StrCat("jobs/", text.substr(0, slash), "/checkpoints/", text.substr(slash + 1));
+    }
+  }
+  ATOLL_ASSIGN_OR_RETURN(const CheckpointName checkpoint, ParseCheckpointName(name));
+  return checkpoint.latest ? JobName(checkpoint.job) + "/checkpoints/latest"
+                           : CheckpointNameOf(checkpoint.job, checkpoint.step);
+}
+
+}  // namespace atl::cli

@@ -1,0 +1,61 @@
+// What a command runs in: streams, terminal, clock, files and the coordinator. Results go to `out`, talk to `talk`.
+#ifndef ATOLL_CLI_SESSION_H_
+#define ATOLL_CLI_SESSION_H_
+
+#include <cstdint>
+#include <functional>
+#include <istream>
+#include <optional>
+#include <ostream>
+#include <string>
+
+#include "cli/coordinator_api.h"
+#include "cli/exit_codes.h"
+#include "common/base/files.h"
+#include "common/base/time.h"
+
+namespace atl::cli {
+
+enum class OutputFormat { kTable, kWide, kJson, kJsonl, kYaml, kName };
+
+struct Terminal {
+  bool out = false;     // standard output is a terminal that understands ANSI sequences
+  bool talk = false;    // standard error likewise
+  bool color = false;   // neither --no-color nor NO_COLOR
+  bool unicode = true;  // the locale is UTF-8
+  std::function<uint32_t()> width = [] { return 80u; };   // columns now
+  std::function<uint32_t()> height = [] { return 24u; };  // rows now
+};
+
+// Lives as long as one run of the program. Commands are called by one thread.
+struct Session {
+  std::istream& in;
+  std::ostream& out;
+  std::ostream& talk;
+  Terminal terminal;
+  OutputFormat format = OutputFormat::kTable;
+  std::optional<Instant> deadline;  // --timeout
+  const Clock& clock;
+  Files& files;
+  CoordinatorApi& api;
+  std::function<std::string()> new_request_id;       // UUID4
+  std::function<void(Duration)> pause_before_retry;  // waits; returns at once when interrupted
+};
+
+// Prints "atoll: sentence" and gives the exit code; 124 when --timeout is what ended the call.
+int Fail(Session& session, const absl::Status& status);
+// The same for a wrong use.
+int FailUsage(Session& session, const std::string& sentence);
+
+// "jobs/tiny" from "tiny" or "jobs/tiny"; InvalidArgument when it is neither. Likewise workers and checkpoints, whose
+// short form is JOB/STEP or JOB/latest.
+absl::StatusOr<std::string> JobResource(const std::string& text);
+absl::StatusOr<std::string> WorkerResource(const std::string& text);
+absl::StatusOr<std::string> CheckpointResource(const std::string& text);
+
+// False when the deadline of --timeout has passed.
+bool TimeIsLeft(const Session& session);
+
+}  // namespace atl::cli
+
+#endif  // ATOLL_CLI_SESSION_H_

@@ -1,0 +1,274 @@
+#include "cli/stage_files.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "cli/progress_line.h"
+#include "common/format/corpus_manifest.h"
+#include "common/format/huggingface.h"
+#include "common/plan/limits.h"
+#include "common/text/huggingface_tokenizer.h"
+#include "common/text/tokenizer.h"
+#include "common/wire/job_spec_proto.h"
+
+namespace atl::cli {
+namespace {
+
+constexpr int kUploadAttempts = 5;
+constexpr Duration kUploadPause = Seconds(1);
+constexpr size_t kHashChunkBytes = size_t{1} << 20;
+constexpr uint64_t kConfigBytes = uint64_t{1} << 20;
+
+std::string Resolve(const std::string& directory, const std::string& path) {
+  return !path.empty() && path[0] == '/' ? path : JoinPath(directory, path);
+}
+
+bool EndsWith(const std::string& text, const std::string& tail) {
+  return text.size() >= tail.size() && text.compare(text.size() - tail.size(), tail.size(), tail) == 0;
+}
+
+// A name that fits CorpusSpec, made from any text.
+std::string CorpusName(const std::string& text) {
+  std::string name;
+  for (const char c : text) {
+    const char low = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    const bool fits = (low >= 'a' && low <= 'z') || (low >= '0' && low <= '9');
+    if (fits || !name.empty()) name.push_back(fits ? low : '-');
+  }
+  name.resize(std::min(name.size(), limits::kNameBytes));
+  return name.empty() ? "corpus" : name;
+}
+
+class FileSource final : public BulkSource {
+ public:
+  FileSource(std::unique_ptr<File> file, uint64_t size) : file_(std::move(file)), size_(size) {}
+  uint64_t size_bytes() const override { return size_; }
+  absl::StatusOr<BulkBytes> Read(uint64_t offset, size_t bytes) override {
+    auto buffer = std::make_shared<std::vector<std::byte>>(bytes);
+    ATOLL_RETURN_IF_ERROR(file_->ReadAt(offset, *buffer));
+    return BulkBytes{.pieces = {Bytes(*buffer)}, .owner = buffer};
+  }
+
+ private:
+  std::unique_ptr<File> file_;
+  uint64_t size_;
+};
+
+absl::StatusOr<StagedFile> StageLargeFile(const Files& files, const std::string& path) {
+  ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<File> file, files.OpenForRead(path));
+  ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+  Sha256Hasher hasher;
+  std::vector<std::byte> chunk(kHashChunkBytes);
+  for (uint64_t at = 0; at < size; at += chunk.size()) {
+    chunk.resize(static_cast<size_t>(std::min<uint64_t>(kHashChunkBytes, size - at)));
+    ATOLL_RETURN_IF_ERROR(file->ReadAt(at, chunk));
+    hasher.Update(chunk);
+  }
+  return StagedFile{
+      .sha256 = hasher.Finish(), .what = path, .source = std::make_shared<FileSource>(std::move(file), size)};
+}
+
+StagedFile StageText(std::string what, std::string bytes) {
+  const Sha256 sha256 = Sha256Of(AsBytes(bytes));
+  return {.sha256 = sha256, .what = std::move(what), .source = MakeMemorySource(std::move(bytes))};
+}
+
+class Stager {
+ public:
+  Stager(const Files& files, std::string directory, JobFile& job, std::vector<Fault>& faults)
+      : files_(files), directory_(std::move(directory)), job_(job), faults_(faults) {}
+
+  std::vector<StagedFile> Run() {
+    for (int i = 0; i < job_.spec.data().corpora_size(); ++i) Corpus(i);
+    if (faults_.empty()) Tokenizer();
+    if (!job_.spec.model().init().directory().empty()) InitialWeights();
+    return std::move(staged_);
+  }
+
+ private:
+  void Refuse(const std::string& path, std::string problem) {
+    faults_.push_back({PlaceOf(job_, path), path, std::move(problem)});
+  }
+
+  void Corpus(int index);
+  void Tokenizer();
+  absl::StatusOr<std::string> TokenizerBytes() const;
+  void InitialWeights();
+  void TakeShapes(const std::string& config_path);
+
+  const Files& files_;
+  const std::string directory_;
+  JobFile& job_;
+  std::vector<Fault>& faults_;
+  std::vector<StagedFile> staged_;
+  std::optional<CorpusTokenizer> tokenizer_;  // of the first corpus read; all others have the same
+  std::string tokenizer_directory_;
+};
+
+void Stager::Corpus(int index) {
+  v1::CorpusSpec& corpus = *job_.spec.mutable_data()->mutable_corpora(index);
+  if (corpus.manifest().empty()) return;  // given by hash
+  const std::string at = absl::StrCat("data.corpora[", index, "].manifest");
+  std::string path = Resolve(directory_, corpus.manifest());
+  if (!EndsWith(path, ".json")) path = JoinPath(path, kManifestName);
+  const absl::StatusOr<std::string> bytes = ReadWholeFile(files_, path, limits::kManifestBytes);
+  if (!bytes.ok()) {
+    return Refuse(at,
+                  absl::StrCat("cannot be read: ", bytes.status().message(), "; make it with 'atoll data prepare'"));
+  }
+  const absl::StatusOr<CorpusManifest> manifest = ParseManifest(*bytes);
+  if (!manifest.ok()) return Refuse(at, absl::StrCat("is no corpus manifest: ", manifest.status().message()));
+  if (!tokenizer_) {
+    tokenizer_ = manifest->tokenizer;
+    tokenizer_directory_ = DirectoryOf(path);
+  } else if (tokenizer_->kind != manifest->tokenizer.kind || tokenizer_->sha256 != manifest->tokenizer.sha256) {
+    return Refuse(at, "was made with another tokenizer than the first corpus; prepare all corpora with one tokenizer");
+  }
+  StagedFile staged = StageText("manifest " + path, *bytes);
+  if (corpus.name().empty()) corpus.set_name(CorpusName(manifest->name));
+  corpus.set_manifest_sha256(staged.sha256.Hex());
+  corpus.clear_manifest();
+  staged_.push_back(std::move(staged));
+}
+
+absl::StatusOr<std::string> Stager::TokenizerBytes() const {
+  if (tokenizer_->file.empty()) return std::string();
+  const std::string path = JoinPath(tokenizer_directory_, tokenizer_->file);
+  ATOLL_ASSIGN_OR_RETURN(std::string bytes, ReadWholeFile(files_, path, limits::kTokenizerFileBytes));
+  if (Sha256Of(AsBytes(bytes)) != tokenizer_->sha256) {
+    return absl::DataLossError(absl::StrCat(path, " is not the file that the manifest names"));
+  }
+  return bytes;
+}
+
+void Stager::Tokenizer() {
+  if (!tokenizer_ || job_.spec.data().tokenizer_sha256_size() > 0) return;
+  const auto made = [&]() -> absl::StatusOr<std::map<std::string, std::string>> {
+    ATOLL_ASSIGN_OR_RETURN(std::string bytes, TokenizerBytes());
+    ATOLL_ASSIGN_OR_RETURN(const auto tokenizer, LoadTokenizer(tokenizer_->kind, std::move(bytes)));
+    return HuggingFaceTokenizerFiles(*tokenizer);
+  }();
+  if (!made.ok())
+    return Refuse("data.corpora", absl::StrCat("has a tokenizer that cannot be used: ", made.status().message()));
+  for (const auto& [name, content] : *made) {
+    StagedFile staged = StageText("tokenizer file " + name, content);
+    job_.spec.mutable_data()->add_tokenizer_sha256(staged.sha256.Hex());
+    job_.spec.mutable_data()->add_tokenizer_file_names(name);
+    staged_.push_back(std::move(staged));
+  }
+}
+
+void Stager::InitialWeights() {
+  const std::string field = "model.init.directory";
+  const std::string directory = Resolve(directory_, job_.spec.model().init().directory());
+  const absl::StatusOr<std::vector<std::string>> names = files_.List(directory);
+  std::vector<std::string> weights;
+  if (names.ok()) {
+    std::copy_if(names->begin(), names->end(), std::back_inserter(weights),
+                 [](const std::string& name) { return EndsWith(name, ".safetensors"); });
+    const auto single = std::find(weights.begin(), weights.end(), "model.safetensors");
+    if (single != weights.end()) weights = {"model.safetensors"};
+  }
+  if (weights.empty()) return Refuse(field, absl::StrCat("names ", directory, ", which holds no .safetensors file"));
+  if (weights.size() > limits::kInitialFiles) {
+    return Refuse(field,
+                  absl::StrCat("names a directory with more than ", limits::kInitialFiles, " .safetensors files"));
+  }
+  TakeShapes(JoinPath(directory, "config.json"));
+  for (const std::string& name : weights) {
+    absl::StatusOr<StagedFile> staged = StageLargeFile(files_, JoinPath(directory, name));
+    if (!staged.ok()) return Refuse(field, absl::StrCat("cannot be read: ", staged.status().message()));
+    job_.spec.mutable_model()->mutable_init()->add_safetensors_sha256(staged->sha256.Hex());
+    staged_.push_back(*std::move(staged));
+  }
+  job_.spec.mutable_model()->mutable_init()->clear_directory();
+}
+
+// Sizes come from config.json; those that the job file gives must be the same.
+void Stager::TakeShapes(const std::string& config_path) {
+  const absl::StatusOr<std::string> json = ReadWholeFile(files_, config_path, kConfigBytes);
+  if (!json.ok())
+    return Refuse("model.init.directory", absl::StrCat("has no readable config.json: ", json.status().message()));
+  const absl::StatusOr<HuggingFaceConfig> config = ParseHuggingFaceConfig(*json);
+  if (!config.ok())
+    return Refuse("model.init.directory", absl::StrCat("holds ", config_path, ": ", config.status().message()));
+  JobSpec carrier;
+  carrier.model = config->model;
+  const v1::JobSpec theirs = JobSpecToProto(carrier);
+  v1::ModelSpec& ours = *job_.spec.mutable_model();
+  for (const char* name : {"vocab_size", "hidden_size", "intermediate_size", "layers", "heads", "kv_heads", "head_dim",
+                           "rope_theta", "rms_norm_eps", "tie_embeddings"}) {
+    const std::string path = absl::StrCat("model.", name);
+    v1::ModelSpec wanted, given;
+    const auto* field = v1::ModelSpec::descriptor()->FindFieldByName(name);
+    const auto copy = [&](const v1::ModelSpec& from, v1::ModelSpec& to) {
+      const auto* r = from.GetReflection();
+      switch (field->cpp_type()) {
+        case google::protobuf::FieldDescriptor::CPPTYPE_UINT32:
+          r->SetUInt32(&to, field, r->GetUInt32(from, field));
+          break;
+        case google::protobuf::FieldDescriptor::CPPTYPE_DOUBLE:
+          r->SetDouble(&to, field, r->GetDouble(from, field));
+          break;
+        default: r->SetBool(&to, field, r->GetBool(from, field)); break;
+      }
+    };
+    copy(theirs.model(), wanted);
+    copy(ours, given);
+    if (job_.positions.count(path) != 0 && wanted.SerializeAsString() != given.SerializeAsString()) {
+      Refuse(path,
+             absl::StrCat("does not fit ", config_path, ", which has another value; remove the key to take it over"));
+    }
+    copy(theirs.model(), ours);
+  }
+}
+
+// Bytes read so far, on the way to the wire.
+class CountingSource final : public BulkSource {
+ public:
+  CountingSource(std::shared_ptr<BulkSource> inner, std::function<void(uint64_t)> on_read)
+      : inner_(std::move(inner)), on_read_(std::move(on_read)) {}
+  uint64_t size_bytes() const override { return inner_->size_bytes(); }
+  absl::StatusOr<BulkBytes> Read(uint64_t offset, size_t bytes) override {
+    on_read_(offset + bytes);
+    return inner_->Read(offset, bytes);
+  }
+
+ private:
+  std::shared_ptr<BulkSource> inner_;
+  std::function<void(uint64_t)> on_read_;
+};
+
+}  // namespace
+
+std::vector<StagedFile> StageFiles(const Files& files, const std::string& directory, JobFile& file,
+                                   std::vector<Fault>& faults) {
+  return Stager(files, directory, file, faults).Run();
+}
+
+absl::Status UploadFiles(Session& session, const std::vector<StagedFile>& staged) {
+  std::vector<Sha256> names;
+  for (const StagedFile& s : staged) names.push_back(s.sha256);
+  if (names.empty()) return absl::OkStatus();
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<Sha256> missing, session.api.MissingBlobs(names));
+  std::set<Sha256> wanted(missing.begin(), missing.end());
+  uint64_t total = 0, before = 0;
+  for (const StagedFile& s : staged) total += wanted.count(s.sha256) != 0 ? s.source->size_bytes() : 0;
+  ProgressLine progress(session.talk, "storing files", session.terminal.talk, total < (uint64_t{8} << 20));
+  for (const StagedFile& s : staged) {
+    if (wanted.erase(s.sha256) == 0) continue;
+    const auto source = std::make_shared<CountingSource>(
+        s.source, [&progress, before, total](uint64_t done) { progress.Update(before + done, total); });
+    absl::Status status = absl::UnavailableError("not tried");
+    for (int attempt = 0; attempt < kUploadAttempts && status.code() == absl::StatusCode::kUnavailable; ++attempt) {
+      if (attempt > 0) session.pause_before_retry(kUploadPause);
+      status = session.api.UploadBlob(s.sha256, source);
+    }
+    if (!status.ok()) return Annotate(status, "storing " + s.what);
+    before += s.source->size_bytes();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace atl::cli

@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""Prints the table at the end of scripts/demo: demo_report.py JOB.json MANIFEST.json"""
+import json
+import sys
+
+
+def bytes_text(n):
+    for unit in ("B", "KB", "MB", "GB", "TB"):
+        if n < 1000 or unit == "TB":
+            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
+        n /= 1000
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as f:
+        answer = json.load(f)
+    job = answer.get("job", answer)
+    with open(sys.argv[2], encoding="utf-8") as f:
+        manifest = json.load(f)
+    number = lambda key: int(job.get(key, 0))
+    first, last = job["first_evaluation"], job["last_evaluation"]
+    batch = job["spec"]["batch"]["sequences_per_step"] * job["spec"]["data"]["sequence_length"]
+    worker_steps = number("tokens") // batch  # inner steps of all workers together
+    moved = number("uploaded_bytes") + number("downloaded_bytes")
+    # Data parallel moves one fp32 gradient up and one update down for each worker and step.
+    data_parallel = worker_steps * 2 * 4 * number("parameters")
+    bigram = manifest["bigram"]["perplexity"]
+    rows = [
+        ("state", job["state"]),
+        ("parameters", f"{number('parameters'):,}"),
+        ("outer steps (all fragments)", f"{number('rounds_committed'):,}"),
+        ("tokens trained", f"{number('tokens'):,}"),
+        ("bytes on the wire, both ways", bytes_text(moved)),
+        ("the same by data parallel (fp32)", f"{bytes_text(data_parallel)}  ({data_parallel / max(1, moved):.0f} x)"),
+        ("held-out perplexity at the start", f"{first['perplexity']:.2f}"),
+        ("held-out perplexity, bigram model", f"{bigram:.2f}"),
+        ("held-out perplexity at the end", f"{last['perplexity']:.2f}"),
+        ("bits per byte at the end", f"{last.get('bits_per_byte', 0):.3f}"),
+    ]
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        print(f"  {name:<{width}}  {value}")
+    if last["perplexity"] >= bigram:
+        sys.exit("demo_report: the model is no better than the bigram model; the run is too short or broken")
+
+
+main()
