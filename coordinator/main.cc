@@ -131,10 +131,12 @@ absl::Status Coordinator::OpenPorts() {
   services_.push_back(MakeControlService([this](std::unique_ptr<CoordinatorEnd> stream, std::string peer) {
     controls_->Accept(std::move(stream), std::move(peer));
   }));
+  // The command line moves files over the port it knows; workers keep bulk on a connection of its own.
   services_.push_back(MakeBulkService(*bulk_, *io_, clock_, {}));
-  std::vector<grpc::Service*> control_services, bulk_services = {services_.back().get()};
+  std::vector<grpc::Service*> control_services;
   for (const auto& service : services_) control_services.push_back(service.get());
-  control_services.pop_back();
+  services_.push_back(MakeBulkService(*bulk_, *io_, clock_, {}));
+  const std::vector<grpc::Service*> bulk_services = {services_.back().get()};
   ATOLL_ASSIGN_OR_RETURN(control_server_, Server::Start({.address = absl::StrCat(options_.listen_address, ":", options_.control_port)}, security, control_services));
   ATOLL_ASSIGN_OR_RETURN(bulk_server_, Server::Start({.address = absl::StrCat(options_.listen_address, ":", options_.bulk_port)}, security, bulk_services));
   WebHandlers handlers;

@@ -47,6 +47,8 @@ class ManualExecutor final : public Executor {
   void RunOne(size_t index = 0);
   // Runs until nothing is pending, oldest first; returns how many ran.
   size_t RunAll();
+  // Forgets what is pending, as the death of a process does.
+  void DropAll() { queue_.clear(); }
 
  private:
   std::deque<std::function<void()>> queue_;

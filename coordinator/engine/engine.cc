@@ -54,7 +54,7 @@ struct Engine::State {
 
   EngineOptions options;
   EngineParts parts;
-  Mailbox mailbox;
+  EngineMailbox mailbox;
   History history;
   Observer observer;
   std::unique_ptr<Core> core;

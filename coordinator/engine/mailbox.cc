@@ -4,7 +4,7 @@
 
 namespace atl {
 
-bool Mailbox::Put(std::function<void()> work) {
+bool EngineMailbox::Put(std::function<void()> work) {
   {
     MutexLock lock(mutex_);
     if (queue_.size() >= limit_) return false;
@@ -14,7 +14,7 @@ bool Mailbox::Put(std::function<void()> work) {
   return true;
 }
 
-void Mailbox::PutAlways(std::function<void()> work) {
+void EngineMailbox::PutAlways(std::function<void()> work) {
   {
     MutexLock lock(mutex_);
     queue_.push_back(std::move(work));
@@ -22,17 +22,17 @@ void Mailbox::PutAlways(std::function<void()> work) {
   wake_.NotifyOne();
 }
 
-std::deque<std::function<void()>> Mailbox::TakeAll() {
+std::deque<std::function<void()>> EngineMailbox::TakeAll() {
   MutexLock lock(mutex_);
   return std::exchange(queue_, {});
 }
 
-void Mailbox::WaitFor(Duration limit) {
+void EngineMailbox::WaitFor(Duration limit) {
   MutexLock lock(mutex_);
   if (queue_.empty() && limit > Duration{}) wake_.WaitFor(mutex_, limit);
 }
 
-bool Mailbox::empty() const {
+bool EngineMailbox::empty() const {
   MutexLock lock(mutex_);
   return queue_.empty();
 }

@@ -11,9 +11,9 @@
 namespace atl {
 
 // Thread-safe. Work put by one thread is taken in the order it was put.
-class Mailbox {
+class EngineMailbox {
  public:
-  explicit Mailbox(size_t limit) : limit_(limit) {}
+  explicit EngineMailbox(size_t limit) : limit_(limit) {}
 
   // False when `limit` entries wait already: the caller must slow its source down. Completions of tasks use PutAlways.
   bool Put(std::function<void()> work) ATOLL_EXCLUDES(mutex_);

@@ -1,0 +1,247 @@
+#include "tests/sim/harness.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/plan/job_validation.h"
+#include "common/rpc/memory_bulk.h"
+#include "common/rpc/memory_stream.h"
+#include "coordinator/store/data_directory.h"
+
+namespace atl {
+namespace {
+
+constexpr char kRoot[] = "/state";
+
+}  // namespace
+
+JobSpec SmallJob(const std::string& name) {
+  JobSpec spec;
+  spec.name = name;
+  spec.model = {.vocab_size = 64, .hidden_size = 16, .layers = 4, .heads = 2};
+  spec.data.corpora = {{.name = "toy", .manifest = Sha256Of(AsBytes(std::string("toy"))), .weight = 1}};
+  spec.data.sequence_length = 16;
+  spec.batch.sequences_per_step = 4;
+  spec.inner.learning_rate = 0.05;
+  spec.sync.inner_steps = 10;
+  spec.workers = {.min = 1, .max = 8, .planned = 2};
+  spec.stop.inner_steps = 60;
+  (void)ResolveDefaults(spec, 64);
+  return spec;
+}
+
+// One life of the coordinator; members are destroyed in reverse order.
+struct Harness::Coordinator {
+  Coordinator(Harness& h, RecoveredState recovered, std::unique_ptr<Ledger> l)
+      : ledger(std::move(l)), rounds(h.files_, DataDirectory(kRoot), recovered.boot), snapshots(h.files_, DataDirectory(kRoot), recovered.boot),
+        blobs(h.files_, DataDirectory(kRoot)),
+        events(*EventLog::Open(h.files_, {.directory = absl::StrCat(kRoot, "/events")})),
+        data({h.files_, h.clock_, h.executor_, h.executor_, h.executor_, *ledger, rounds, snapshots, blobs, DataDirectory(kRoot), h.log_, "", 1,
+              [](const absl::Status& status) { ATOLL_CHECK(status.ok(), "the disk of the harness does not fail"); }}),
+        engine({.core = {Seconds(2), Seconds(20)}}, {h.clock_, h.executor_, *ledger, data, *events, metrics, h.log_,
+                                                     [](const absl::Status& status) { ATOLL_CHECK(status.ok(), "the ledger of the harness does not fail"); }},
+               std::move(recovered)),
+        controls(engine, h.log_), bulk(engine, data) {}
+
+  std::unique_ptr<Ledger> ledger;
+  RoundLog rounds;
+  SnapshotStore snapshots;
+  BlobStore blobs;
+  std::unique_ptr<EventLog> events;
+  Metrics metrics;
+  DataPlane data;
+  Engine engine;
+  ControlSessions controls;
+  BulkSessions bulk;
+};
+
+// Bulk calls go to whichever coordinator lives; without one they end with Unavailable.
+class ReroutingBulk final : public BulkHandler {
+ public:
+  BulkHandler* to = nullptr;
+  std::shared_ptr<UploadHandler> NewUpload(std::string peer) override { return to != nullptr ? to->NewUpload(std::move(peer)) : std::make_shared<Dead>(); }
+  void OnDownload(DownloadRequest request, DownloadReply reply) override {
+    if (to != nullptr) return to->OnDownload(std::move(request), std::move(reply));
+    reply(absl::UnavailableError("no coordinator"));
+  }
+  void OnMissingBlobs(std::vector<Sha256> blobs, std::function<void(absl::StatusOr<std::vector<Sha256>>)> reply) override {
+    if (to != nullptr) return to->OnMissingBlobs(std::move(blobs), std::move(reply));
+    reply(absl::UnavailableError("no coordinator"));
+  }
+
+ private:
+  class Dead final : public UploadHandler {
+   public:
+    void OnBegin(UploadHeader, UploadReply reply) override { reply(absl::UnavailableError("no coordinator")); }
+    void OnBytes(uint64_t, BulkBytes, StatusReply reply) override { reply(absl::UnavailableError("no coordinator")); }
+    void OnEnd(StatusReply reply) override { reply(absl::UnavailableError("no coordinator")); }
+    void OnBroken(absl::Status) override {}
+  };
+};
+
+// One life of a worker.
+struct Harness::Worker {
+  Worker(Harness& h, const std::string& name, uint64_t nonce)
+      : bulk(MakeMemoryBulkClient(rerouting, h.executor_, {.frame_bytes = 4096, .cut = [this] { return rerouting.to == nullptr; }})),
+        link({.worker = WorkerId{name}, .seed = h.seed_ * 1000 + nonce}, [this, &h] { return Open(h); }, *bulk, h.clock_, h.log_,
+             [this](LinkEvent event) { session.Post(std::move(event)); }, {}),
+        session({.core = {.worker = WorkerId{name}, .program_version = "test", .start_nonce = nonce, .device = "cpu"}, .sample_wait = {}}, link,
+                h.factory_, h.clock_, h.log_, {}) {}
+
+  std::unique_ptr<WorkerEnd> Open(Harness& h) {
+    ControlStreamPair pair = MakeControlStreamPair(h.executor_);
+    break_connection = pair.break_connection;
+    if (h.coordinator_ != nullptr) {
+      h.coordinator_->controls.Accept(std::move(pair.coordinator), "memory");
+    }  // otherwise the coordinator's end is dropped: the stream ends
+    return std::move(pair.worker);
+  }
+
+  ReroutingBulk rerouting;
+  std::function<void()> break_connection = [] {};
+  std::unique_ptr<BulkClient> bulk;
+  NetworkLink link;
+  Session session;
+};
+
+Harness::Harness(uint64_t seed) : seed_(seed) {}
+
+Harness::~Harness() {
+  for (auto& [name, worker] : workers_) worker->break_connection();
+  executor_.RunAll();
+  workers_.clear();
+  if (coordinator_ != nullptr) KillCoordinator();
+}
+
+void Harness::StartCoordinator() {
+  ATOLL_CHECK(coordinator_ == nullptr, "one coordinator at a time");
+  std::unique_ptr<Ledger> ledger = MakeMemoryLedger(ledger_disk_, {});
+  RecoveredState recovered = *ledger->Recover();
+  {
+    RoundLog rounds(files_, DataDirectory(kRoot), recovered.boot);
+    std::map<JobId, Digest> layouts;
+    for (const RecoveredJob& job : recovered.jobs) {
+      const JobSpec& spec = job.job.spec;
+      if (!HasEnded(job.job.state)) layouts[job.job.job] = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment).digest;
+    }
+    ATOLL_CHECK(AddAccepted(rounds, layouts, recovered).ok(), "the round log of the harness is whole");
+  }
+  coordinator_ = std::make_unique<Coordinator>(*this, std::move(recovered), std::move(ledger));
+  for (auto& [name, worker] : workers_) worker->rerouting.to = &coordinator_->bulk;
+  coordinator_->engine.Start();
+}
+
+void Harness::KillCoordinator() {
+  ATOLL_CHECK(coordinator_ != nullptr, "there is no coordinator to kill");
+  for (auto& [name, worker] : workers_) {
+    worker->rerouting.to = nullptr;
+    worker->break_connection();
+  }
+  executor_.DropAll();  // what the process was about to do is not done
+  coordinator_.reset();
+  executor_.DropAll();
+  files_.Crash();
+}
+
+void Harness::StartWorker(const std::string& name) {
+  auto worker = std::make_unique<Worker>(*this, name, ++nonce_);
+  if (coordinator_ != nullptr) worker->rerouting.to = &coordinator_->bulk;
+  workers_[name] = std::move(worker);
+}
+
+void Harness::KillWorker(const std::string& name) {
+  workers_.at(name)->break_connection();
+  executor_.RunAll();
+  workers_.erase(name);
+}
+
+void Harness::BreakStream(const std::string& name) { workers_.at(name)->break_connection(); }
+void Harness::LeaveWorker(const std::string& name) { workers_.at(name)->session.RequestLeave("asked by the test"); }
+
+absl::Status Harness::Ask(Event event) {
+  std::optional<absl::Status> answer;
+  coordinator_->engine.Ask(std::move(event), [&answer](const RequestAnswered& answered) { answer = answered.status; });
+  RunUntil([&answer] { return answer.has_value(); }, Seconds(60));
+  return answer.value_or(absl::DeadlineExceededError("no answer"));
+}
+
+absl::Status Harness::Submit(const JobSpec& spec) {
+  const ModelLayout layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
+  return Ask(JobSubmitted{.spec = spec, .fragments = static_cast<uint32_t>(layout.fragments.size()), .stop_step = PlannedInnerSteps(spec),
+                          .dataset_samples = UINT64_MAX, .held_out_samples = 8, .wall_nanos = clock_.WallNanos()});
+}
+
+absl::Status Harness::Control(const std::string& job, JobAction action) {
+  return Ask(JobControlled{.job = JobId{job}, .action = action, .wall_nanos = clock_.WallNanos()});
+}
+
+bool Harness::TurnAll() {
+  bool progressed = executor_.RunAll() > 0;
+  next_ = kNever;
+  if (coordinator_ != nullptr) next_ = std::min(next_, coordinator_->engine.Turn());
+  for (auto& [name, worker] : workers_) {
+    next_ = std::min(next_, worker->link.Turn());
+    const TurnResult turned = worker->session.Turn();
+    progressed = progressed || turned.progressed;
+    next_ = std::min(next_, turned.next);
+  }
+  return progressed || executor_.pending() > 0;
+}
+
+bool Harness::RunUntil(const std::function<bool()>& done, Duration limit) {
+  const Instant end = clock_.Now() + limit;
+  while (!done()) {
+    if (clock_.Now() >= end) return false;
+    if (TurnAll()) continue;
+    if (next_ > clock_.Now()) clock_.Set(std::min(std::min(next_, end), clock_.Now() + Seconds(1)));
+  }
+  return true;
+}
+
+void Harness::RunFor(Duration time) {
+  (void)RunUntil([] { return false; }, time);
+}
+
+std::optional<JobView> Harness::View(const std::string& job) const {
+  std::optional<JobView> view;
+  if (coordinator_ == nullptr) return view;
+  coordinator_->engine.Query([&](const Core& core, const History&, Instant now) {
+    core.CheckInvariants();
+    view = core.ViewJob(JobId{job}, now);
+  });
+  (void)coordinator_->engine.Turn();
+  return view;
+}
+
+bool Harness::Ended(const std::string& job) const {
+  const std::optional<JobView> view = View(job);
+  return view.has_value() && HasEnded(view->record.state);
+}
+
+Version Harness::VersionOf(const std::string& job, uint32_t fragment) const {
+  const std::optional<JobView> view = View(job);
+  return view.has_value() ? view->fragments[fragment].version : Version{};
+}
+
+Digest Harness::HashOf(const std::string& job, uint32_t fragment) const {
+  const std::optional<JobView> view = View(job);
+  return view.has_value() ? view->fragments[fragment].hash : Digest{};
+}
+
+const Session* Harness::session(const std::string& worker) const {
+  const auto it = workers_.find(worker);
+  return it == workers_.end() ? nullptr : &it->second->session;
+}
+
+std::map<uint64_t, Digest> Harness::CommittedHashes(const std::string& job, uint32_t fragment) const {
+  std::map<uint64_t, Digest> hashes;
+  for (const auto& transaction : ledger_disk_.transactions) {
+    for (const LedgerRecord& record : transaction) {
+      const auto* round = std::get_if<RoundRecord>(&record);
+      if (round != nullptr && round->job == JobId{job} && round->reached.fragment.value == fragment) hashes[round->reached.version.value] = round->hash;
+    }
+  }
+  return hashes;
+}
+
+}  // namespace atl

@@ -1,0 +1,88 @@
+// The whole system in one thread: the production engine, store, service and worker sessions with toy jobs, in-memory
+// streams, a file system in memory and a clock that moves only when told. One seed, one run: the same seed gives the same
+// hashes. Faults here: coordinator and workers die and come back; the network breaks.
+#ifndef ATOLL_TESTS_SIM_HARNESS_H_
+#define ATOLL_TESTS_SIM_HARNESS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/executor.h"
+#include "common/base/log.h"
+#include "common/base/time.h"
+#include "common/telemetry/metrics.h"
+#include "coordinator/engine/engine.h"
+#include "coordinator/service/bulk_sessions.h"
+#include "coordinator/service/control_sessions.h"
+#include "coordinator/store/memory_ledger.h"
+#include "tests/sim/memory_files.h"
+#include "tests/sim/toy_job.h"
+#include "worker/link/network_link.h"
+#include "worker/session/session.h"
+
+namespace atl {
+
+// A small resolved job: a few thousand parameters, real layout.
+JobSpec SmallJob(const std::string& name);
+
+class Harness {
+ public:
+  explicit Harness(uint64_t seed = 1);
+  ~Harness();
+
+  void StartCoordinator();
+  // The process dies: memory and unsynced bytes are gone, streams break.
+  void KillCoordinator();
+  bool coordinator_runs() const { return coordinator_ != nullptr; }
+  void StartWorker(const std::string& name);
+  void KillWorker(const std::string& name);
+  // The stream breaks; the worker comes back by itself.
+  void BreakStream(const std::string& name);
+  void LeaveWorker(const std::string& name);
+
+  // Submits and waits for the answer.
+  absl::Status Submit(const JobSpec& spec);
+  absl::Status Control(const std::string& job, JobAction action);
+  absl::Status Ask(Event event);
+
+  // Turns everything until `done`, letting time pass when nothing else can happen. False when `limit` of virtual time passed.
+  bool RunUntil(const std::function<bool()>& done, Duration limit = Seconds(600));
+  void RunFor(Duration time);
+
+  std::optional<JobView> View(const std::string& job) const;
+  bool Ended(const std::string& job) const;
+  Version VersionOf(const std::string& job, uint32_t fragment = 0) const;
+  Digest HashOf(const std::string& job, uint32_t fragment = 0) const;
+  const Session* session(const std::string& worker) const;
+  const ToyJobFactory& factory() const { return factory_; }
+  MemoryLedgerDisk& ledger_disk() { return ledger_disk_; }
+  ManualClock& clock() { return clock_; }
+  // Committed hashes of a fragment by version, as the ledger holds them.
+  std::map<uint64_t, Digest> CommittedHashes(const std::string& job, uint32_t fragment = 0) const;
+
+ private:
+  struct Coordinator;
+  struct Worker;
+  bool TurnAll();
+  Instant next_;
+
+  const uint64_t seed_;
+  ManualClock clock_;
+  ManualExecutor executor_;
+  Log log_{{.minimum = LogLevel::kError}};
+  MemoryFiles files_;
+  MemoryLedgerDisk ledger_disk_;
+  ToyJobFactory factory_{clock_, Milliseconds(50)};
+  std::unique_ptr<Coordinator> coordinator_;
+  std::map<std::string, std::unique_ptr<Worker>> workers_;
+  uint64_t nonce_ = 0;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_TESTS_SIM_HARNESS_H_

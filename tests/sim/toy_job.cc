@@ -1,0 +1,105 @@
+#include "tests/sim/toy_job.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/random.h"
+
+namespace atl {
+namespace {
+
+// Leases in the order they came; hands out positions.
+class ToySamples final : public SampleSource {
+ public:
+  ToySamples(uint32_t sequence_length, std::shared_ptr<std::map<uint64_t, int>> trained)
+      : sequence_length_(sequence_length), trained_(std::move(trained)) {}
+
+  absl::Status AddLease(LeaseId lease, const SampleRange& range, uint64_t cursor) override {
+    for (const Held& held : held_) {
+      if (held.lease == lease) return absl::OkStatus();
+    }
+    held_.push_back({lease, range, cursor});
+    return absl::OkStatus();
+  }
+  void RemoveLease(LeaseId lease) override {
+    std::erase_if(held_, [lease](const Held& held) { return held.lease == lease; });
+  }
+  absl::StatusOr<SampleBatch> Next(uint32_t samples, Duration) override {
+    uint64_t available = 0;
+    for (const Held& held : held_) available += held.range.end - held.cursor;
+    if (available < samples) return absl::FailedPreconditionError("fewer samples are leased");
+    SampleBatch batch;
+    batch.samples = samples;
+    for (Held& held : held_) {
+      for (; samples > 0 && held.cursor < held.range.end; --samples, ++held.cursor) {
+        ++(*trained_)[held.cursor];
+        batch.tokens.resize(batch.tokens.size() + sequence_length_ + 1, static_cast<int32_t>(held.cursor % 1000));
+      }
+      batch.cursors.push_back({held.lease, held.cursor});
+    }
+    return batch;
+  }
+
+ private:
+  struct Held {
+    LeaseId lease;
+    SampleRange range;
+    uint64_t cursor = 0;
+  };
+  const uint32_t sequence_length_;
+  std::shared_ptr<std::map<uint64_t, int>> trained_;
+  std::vector<Held> held_;
+};
+
+class ToyModel final : public TrainingModel {
+ public:
+  ToyModel(uint64_t elements, ManualClock& clock, Duration step) : parameters_(elements), clock_(clock), step_(step) {}
+  std::span<float> parameters() override { return parameters_; }
+  void* compute_stream() override { return nullptr; }
+  absl::StatusOr<StepOutcome> Step(const SampleBatch& batch, double learning_rate) override {
+    clock_.Advance(step_);
+    const float rate = static_cast<float>(learning_rate);
+    double loss = 0;
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      const float gap = parameters_[i] - Target(i, batch);
+      loss += 0.5 * gap * gap;
+      parameters_[i] -= rate * gap;
+    }
+    return StepOutcome{.applied = true, .loss = loss / static_cast<double>(parameters_.size()), .grad_norm = 1,
+                       .tokens = batch.tokens.size() - batch.samples};
+  }
+  absl::Status ResetOptimizer() override { return absl::OkStatus(); }
+  absl::StatusOr<EvaluationOutcome> Evaluate(std::span<float> parameters, uint64_t samples) override {
+    double loss = 0;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const double gap = parameters[i] - Base(i);
+      loss += 0.5 * gap * gap;
+    }
+    return EvaluationOutcome{.nll = loss, .tokens = samples, .text_bytes = samples};
+  }
+
+ private:
+  static float Base(size_t i) { return static_cast<float>(i % 7) * 0.25f - 0.75f; }
+  // The samples pull a little to either side, so that workers differ.
+  static float Target(size_t i, const SampleBatch& batch) {
+    const int32_t token = batch.tokens.empty() ? 0 : batch.tokens[0];
+    return Base(i) + 0.01f * static_cast<float>((token + static_cast<int32_t>(i)) % 5 - 2);
+  }
+
+  std::vector<float> parameters_;
+  ManualClock& clock_;
+  const Duration step_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<JobParts>> ToyJobFactory::Prepare(const JobId&, const JobSpec& spec) {
+  auto parts = std::make_unique<JobParts>();
+  parts->layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
+  parts->device = OpenCpuDevice();
+  parts->samples = std::make_unique<ToySamples>(spec.data.sequence_length, trained_);
+  parts->model = std::make_unique<ToyModel>(parts->layout.elements, clock_, step_);
+  return parts;
+}
+
+}  // namespace atl

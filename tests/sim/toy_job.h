@@ -1,0 +1,31 @@
+// A job without LibTorch for harnesses: real layout, real leases, and an inner step that pulls every parameter towards a
+// target that depends on the samples, so that a wrong merge moves the loss. One step takes a set time on the clock.
+#ifndef ATOLL_TESTS_SIM_TOY_JOB_H_
+#define ATOLL_TESTS_SIM_TOY_JOB_H_
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "common/base/time.h"
+#include "worker/session/job.h"
+
+namespace atl {
+
+class ToyJobFactory final : public JobFactory {
+ public:
+  // `clock` moves on by `step` with each inner step.
+  ToyJobFactory(ManualClock& clock, Duration step) : clock_(clock), step_(step) {}
+  absl::StatusOr<std::unique_ptr<JobParts>> Prepare(const JobId& job, const JobSpec& spec) override;
+  // Positions of the data order that were handed out for training, by any session of this factory, with repetitions.
+  const std::map<uint64_t, int>& trained() const { return *trained_; }
+
+ private:
+  ManualClock& clock_;
+  const Duration step_;
+  std::shared_ptr<std::map<uint64_t, int>> trained_ = std::make_shared<std::map<uint64_t, int>>();
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_TESTS_SIM_TOY_JOB_H_
