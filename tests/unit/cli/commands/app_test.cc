@@ -1,0 +1,366 @@
+// The program as its user sees it: arguments in, two streams and an exit code out.
+#include "cli/app.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "cli/job/job_file.h"
+#include "common/rpc/rpc_status.h"
+#include "tests/unit/cli/commands/fake_coordinator.h"
+
+namespace atl::cli {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+// A job file that names its corpus by hash, so that no file is needed.
+std::string Stored(const std::string& more = "") {
+  return "apiVersion: atoll/v1\nkind: TrainingJob\nmetadata: {name: tiny}\nspec:\n  data:\n    corpora: [{name: text, "
+         "manifest_sha256: " +
+         std::string(64, 'a') + "}]\n  stop: {inner_steps: 400}\n" + more;
+}
+
+v1::Job Job(const std::string& name, v1::JobState state) {
+  v1::Job job;
+  job.set_name("jobs/" + name);
+  job.set_state(state);
+  job.set_step(100);
+  job.set_stop_step(400);
+  return job;
+}
+
+v1::WatchJobResponse Message(v1::JobState state, uint64_t revision, const std::string& text) {
+  v1::WatchJobResponse message;
+  *message.mutable_job() = Job("tiny", state);
+  v1::JobEvent& event = *message.add_events();
+  event.set_revision(revision);
+  event.set_kind("note");
+  event.set_text(text);
+  return message;
+}
+
+TEST(Usage, WrongWordsSuggestTheNearest) {
+  const auto said = [](std::vector<std::string> arguments) {
+    const RunResult result = Harness().Run(arguments);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_EQ(result.out, "");
+    return result.talk;
+  };
+  EXPECT_THAT(said({"sumbit"}), StartsWith("atoll: unknown command 'sumbit'; did you mean 'submit'?\n"));
+  EXPECT_THAT(said({"job", "lits"}), HasSubstr("did you mean 'list'?"));
+  EXPECT_THAT(said({"job", "list", "--lable", "a=b"}), HasSubstr("unknown option --lable; did you mean '--label'?"));
+  EXPECT_THAT(said({"--endpiont=x", "list"}), HasSubstr("unknown option --endpiont; did you mean '--endpoint'?"));
+  EXPECT_THAT(said({"get"}), HasSubstr("job is required"));
+  EXPECT_THAT(said({"list", "-o", "xml"}), HasSubstr("-o is 'xml'; it must be table"));
+  EXPECT_THAT(said({"list", "--timeout", "5"}), HasSubstr("--timeout is '5'; it must be a time"));
+  EXPECT_THAT(said({"list", "--endpoint", "host"}), HasSubstr("--endpoint is 'host'; it must be HOST:PORT"));
+  EXPECT_THAT(said({"list", "--state", "runing"}), HasSubstr("did you mean 'running'?"));
+  EXPECT_THAT(said({"get", "Bad Name"}), HasSubstr("Bad Name"));
+  EXPECT_THAT(said({"job"}), HasSubstr("ubcommand"));
+}
+
+TEST(Usage, HelpAndVersionAreResults) {
+  const RunResult help = Harness().Run({"--help"});
+  EXPECT_EQ(help.code, 0);
+  EXPECT_THAT(help.out, AllOf(HasSubstr("checkpoint"), HasSubstr("Exit codes")));
+  EXPECT_THAT(Harness().Run({"job", "submit", "--help"}).out, HasSubstr("--dry-run"));
+  EXPECT_EQ(Harness().Run({"--version"}).out, "atoll 1.2.3\n");
+  EXPECT_EQ(Harness().Run({"version"}).out, "atoll 1.2.3\n");
+  EXPECT_EQ(Harness().Run({}).code, 2);
+}
+
+TEST(Endpoint, FlagWinsOverEnvironment) {
+  Harness harness;
+  harness.Run({"list"});
+  EXPECT_EQ(harness.endpoint, "127.0.0.1:7070");
+  harness.variables["ATOLL_ENDPOINT"] = "127.0.0.1:1";
+  harness.Run({"list"});
+  EXPECT_EQ(harness.endpoint, "127.0.0.1:1");
+  harness.Run({"list", "--endpoint", "127.0.0.1:2"});
+  EXPECT_EQ(harness.endpoint, "127.0.0.1:2");
+}
+
+TEST(Errors, EachCodeIsOneSentenceAndItsExitCode) {
+  const std::pair<absl::Status, int> cases[] = {{absl::UnavailableError("cannot reach the coordinator at x"), 5},
+                                                {absl::NotFoundError("there is no job 'tiny'"), 3},
+                                                {absl::FailedPreconditionError("the job has ended"), 3},
+                                                {absl::PermissionDeniedError("you may not"), 4},
+                                                {absl::InternalError("our bug"), 70},
+                                                {absl::DeadlineExceededError("no answer"), 5}};
+  for (const auto& [status, code] : cases) {
+    Harness harness;
+    harness.fake.error = status;
+    const RunResult result = harness.Run({"job", "cancel", "tiny"});
+    EXPECT_EQ(result.code, code);
+    EXPECT_EQ(result.talk, "atoll: " + std::string(status.message()) + "\n");
+    EXPECT_EQ(result.out, "");
+  }
+}
+
+TEST(Submit, PrintsTheNameAndTalksBeside) {
+  Harness harness;
+  harness.input = Stored();
+  harness.fake.notes = {"outer_optimizer.momentum 0.6: few steps"};
+  const RunResult result = harness.Run({"submit", "-", "--set", "sync.inner_steps=50", "--name", "other"});
+  EXPECT_EQ(result.code, 0) << result.talk;
+  EXPECT_EQ(result.out, "jobs/other\n");
+  EXPECT_EQ(result.talk, "outer_optimizer.momentum 0.6: few steps\nfollow it with: atoll watch other\n");
+  ASSERT_EQ(harness.fake.submitted.size(), 1u);
+  EXPECT_EQ(harness.fake.submitted[0].spec().sync().inner_steps(), 50u);
+  EXPECT_EQ(harness.fake.submitted[0].request_id(), "11111111-1111-4111-8111-111111111111");
+}
+
+TEST(Submit, ALostAnswerIsAskedForAgainWithTheSameId) {
+  Harness harness;
+  harness.input = Stored();
+  harness.fake.submit_errors = {absl::UnavailableError("cut"), absl::UnavailableError("cut")};
+  EXPECT_EQ(harness.Run({"submit", "-"}).code, 0);
+  ASSERT_EQ(harness.fake.submitted.size(), 3u);
+  EXPECT_EQ(harness.fake.submitted[0].request_id(), harness.fake.submitted[2].request_id());
+  EXPECT_EQ(harness.pauses, 2);
+}
+
+TEST(Submit, FaultsOfTheFileNeverReachTheCoordinator) {
+  Harness harness;
+  harness.input = Stored("  sync: {inner_step: 5, overlap_steps: x}\n");
+  const RunResult result = harness.Run({"submit", "-"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.talk,
+            "<stdin>:8:10: sync.inner_step is not a known key; did you mean 'inner_steps'?\n"
+            "<stdin>:8:40: sync.overlap_steps is 'x'; it must be a whole number from 0 to 4294967295\n"
+            "atoll: the job file has 2 faults\n");
+  EXPECT_TRUE(harness.fake.submitted.empty());
+}
+
+TEST(Submit, TheCoordinatorsViolationsGetTheirLines) {
+  Harness harness;
+  harness.input = Stored("  sync:\n    inner_steps: 50\n");
+  harness.fake.submit_errors = {
+      WithViolations(absl::InvalidArgumentError("bad spec"), {{"spec.sync.inner_steps", "is odd today"}})};
+  const RunResult result = harness.Run({"submit", "-"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.talk, "<stdin>:9:5: sync.inner_steps is odd today\natoll: the job file has 1 fault\n");
+}
+
+TEST(Submit, AMissingFileIsAUsageError) {
+  const RunResult result = Harness().Run({"submit", "/nowhere/job.yaml"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.talk, HasSubstr("/nowhere/job.yaml"));
+}
+
+TEST(Submit, DryRunsCreateNothing) {
+  Harness harness;
+  harness.input = Stored();
+  EXPECT_EQ(harness.Run({"submit", "-", "--dry-run=client"}).code, 0);
+  EXPECT_TRUE(harness.fake.submitted.empty());
+  EXPECT_EQ(harness.Run({"submit", "-", "--dry-run=server"}).code, 0);
+  EXPECT_TRUE(harness.fake.submitted.at(0).validate_only());
+}
+
+TEST(Validate, EchoesTheDefaultsAsYaml) {
+  Harness harness;
+  harness.input = Stored();
+  const RunResult result = harness.Run({"job", "validate", "-", "-o", "yaml"});
+  EXPECT_EQ(result.code, 0) << result.talk;
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("inner_steps: 100"), HasSubstr("learning_rate: 0.0004"), HasSubstr("name: tiny")));
+  harness.input = result.out;
+  EXPECT_EQ(harness.Run({"job", "validate", "-", "-o", "yaml"}).out, result.out);
+}
+
+TEST(Wait, TheExitCodeSaysHowTheJobEnded) {
+  const std::pair<v1::JobState, int> cases[] = {
+      {v1::JOB_STATE_SUCCEEDED, 0}, {v1::JOB_STATE_FAILED, 1}, {v1::JOB_STATE_CANCELLED, 6}};
+  for (const auto& [state, code] : cases) {
+    Harness harness;
+    harness.fake.watches = {{{Message(v1::JOB_STATE_RUNNING, 1, "a"), Message(state, 2, "b")}, absl::OkStatus()}};
+    EXPECT_EQ(harness.Run({"job", "wait", "tiny"}).code, code);
+  }
+}
+
+TEST(Wait, GoesOnAfterTheCoordinatorWasAway) {
+  Harness harness;
+  harness.fake.watches = {{{Message(v1::JOB_STATE_RUNNING, 7, "a")}, absl::UnavailableError("reset")},
+                          {{}, absl::UnavailableError("refused")},
+                          {{Message(v1::JOB_STATE_SUCCEEDED, 8, "b")}, absl::OkStatus()}};
+  const RunResult result = harness.Run({"job", "wait", "tiny"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.talk, "connection lost, trying again: reset\nconnected again\n");
+  ASSERT_EQ(harness.fake.watch_requests.size(), 3u);
+  EXPECT_EQ(harness.fake.watch_requests[2].after_revision(), 7u) << "no event is shown twice";
+}
+
+TEST(Wait, GivesUpWhenTheCoordinatorStaysAway) {
+  Harness harness;
+  harness.fake.watches = {{{Message(v1::JOB_STATE_RUNNING, 1, "a")}, absl::UnavailableError("reset")}};
+  harness.fake.error = absl::UnavailableError("refused");
+  EXPECT_EQ(harness.Run({"job", "wait", "tiny"}).code, 5);
+  EXPECT_LT(harness.pauses, 1000);
+  Harness never;
+  never.fake.error = absl::UnavailableError("refused");
+  EXPECT_EQ(never.Run({"job", "wait", "tiny"}).code, 5);
+  EXPECT_EQ(never.pauses, 0) << "an address that never answered is said at once";
+}
+
+TEST(Wait, TimeoutHasItsOwnExitCode) {
+  Harness harness;
+  harness.fake.watches = {{{Message(v1::JOB_STATE_RUNNING, 1, "a")}, absl::UnavailableError("reset")}};
+  harness.fake.error = absl::UnavailableError("refused");
+  EXPECT_EQ(harness.Run({"job", "wait", "tiny", "--timeout", "10s"}).code, 124);
+}
+
+TEST(Watch, PrintsOneLineAnEventWhereThereIsNoTerminal) {
+  Harness harness;
+  harness.fake.watches = {
+      {{Message(v1::JOB_STATE_RUNNING, 1, "one"), Message(v1::JOB_STATE_SUCCEEDED, 2, "two")}, absl::OkStatus()}};
+  const RunResult result = harness.Run({"watch", "tiny"});
+  EXPECT_EQ(result.out, "00:00:00 note: one\n00:00:00 note: two\n");
+  EXPECT_EQ(result.talk, "jobs/tiny succeeded\n");
+}
+
+TEST(Watch, DrawsOverItselfInATerminal) {
+  Harness harness;
+  harness.terminal = true;
+  harness.fake.watches = {
+      {{Message(v1::JOB_STATE_RUNNING, 1, "one"), Message(v1::JOB_STATE_SUCCEEDED, 2, "two")}, absl::OkStatus()}};
+  EXPECT_THAT(harness.Run({"watch", "tiny"}).out,
+              AllOf(HasSubstr("\x1b[4A"), HasSubstr("\x1b[32m"), HasSubstr("100 %")));
+}
+
+TEST(Watch, RespectsColourlessAndDumbTerminals) {
+  const auto run = [](const std::string& variable, const std::string& value, std::vector<std::string> arguments) {
+    Harness harness;
+    harness.terminal = true;
+    if (!variable.empty()) harness.variables[variable] = value;
+    harness.fake.watches = {{{Message(v1::JOB_STATE_SUCCEEDED, 1, "one")}, absl::OkStatus()}};
+    return harness.Run(arguments).out;
+  };
+  EXPECT_THAT(run("NO_COLOR", "1", {"watch", "tiny"}), Not(HasSubstr("\x1b[32m")));
+  EXPECT_THAT(run("", "", {"--no-color", "watch", "tiny"}), Not(HasSubstr("\x1b[32m")));
+  EXPECT_THAT(run("TERM", "dumb", {"watch", "tiny"}), Not(HasSubstr("\x1b")));
+}
+
+TEST(List, FollowsPages) {
+  Harness harness;
+  harness.fake.pages.resize(2);
+  *harness.fake.pages[0].add_jobs() = Job("one", v1::JOB_STATE_RUNNING);
+  harness.fake.pages[0].set_next_page_token("next");
+  *harness.fake.pages[1].add_jobs() = Job("two", v1::JOB_STATE_FAILED);
+  EXPECT_EQ(harness.Run({"list", "-o", "name"}).out, "jobs/one\njobs/two\n");
+  EXPECT_THAT(harness.fake.page_tokens, ElementsAre("", "next"));
+}
+
+TEST(List, PrintsTablesAndJson) {
+  Harness harness;
+  harness.fake.pages.resize(1);
+  *harness.fake.pages[0].add_jobs() = Job("one", v1::JOB_STATE_RUNNING);
+  EXPECT_THAT(harness.Run({"list"}).out, AllOf(StartsWith("NAME  STATE    STEP"), HasSubstr("one   running  100/400")));
+  harness.fake.page_tokens.clear();
+  EXPECT_THAT(harness.Run({"list", "-o", "json"}).out, HasSubstr("\"name\": \"jobs/one\""));
+  harness.fake.page_tokens.clear();
+  EXPECT_THAT(harness.Run({"list", "-o", "jsonl"}).out, StartsWith("{\"name\":\"jobs/one\""));
+}
+
+TEST(Get, YamlIsAJobFileAgain) {
+  Harness harness;
+  std::vector<Fault> faults;
+  *harness.fake.job.mutable_job() = Job("tiny", v1::JOB_STATE_RUNNING);
+  *harness.fake.job.mutable_job()->mutable_spec() = ParseJobFile("x", Stored(), {}, faults).spec;
+  const RunResult result = harness.Run({"get", "tiny", "-o", "yaml"});
+  EXPECT_EQ(result.code, 0);
+  ParseJobFile("again", result.out, {}, faults);
+  EXPECT_THAT(faults, IsEmpty());
+  EXPECT_EQ(harness.Run({"get", "nobody"}).code, 3);
+}
+
+TEST(Describe, TellsEverything) {
+  Harness harness;
+  *harness.fake.job.mutable_job() = Job("tiny", v1::JOB_STATE_RUNNING);
+  harness.fake.job.mutable_job()->set_reason("waits\x1b[31m");
+  harness.fake.job.add_evaluations()->set_loss(3);
+  harness.fake.job.add_workers()->set_name("workers/a");
+  harness.fake.job.mutable_job()->add_fragments()->set_version(4);
+  const RunResult result = harness.Run({"job", "describe", "tiny"});
+  EXPECT_THAT(result.out, AllOf(HasSubstr("running: waits?[31m"), HasSubstr("Held-out evaluations"),
+                                HasSubstr("Workers"), HasSubstr("Fragments")));
+}
+
+TEST(Steer, RequestsSayWhatWasAsked) {
+  Harness harness;
+  *harness.fake.job.mutable_job() = Job("tiny", v1::JOB_STATE_PAUSED);
+  EXPECT_EQ(harness.Run({"job", "cancel", "tiny", "--drain"}).code, 0);
+  EXPECT_TRUE(harness.fake.cancelled.drain());
+  const RunResult update =
+      harness.Run({"job", "update", "tiny", "--set", "inner_optimizer.learning_rate=1e-4", "--set", "workers.max=3"});
+  EXPECT_EQ(update.code, 0) << update.talk;
+  EXPECT_EQ(harness.fake.updated.update_mask_size(), 2);
+  EXPECT_EQ(harness.fake.updated.spec().inner_optimizer().learning_rate(), 1e-4);
+  EXPECT_EQ(harness.Run({"job", "update", "tiny", "--set", "model.layers=3"}).code, 2);
+  EXPECT_EQ(harness.Run({"job", "update", "tiny"}).code, 2);
+  EXPECT_EQ(harness.Run({"job", "rollback", "tiny", "--to", "400"}).code, 0);
+  EXPECT_EQ(harness.fake.rolled_back.checkpoint(), "jobs/tiny/checkpoints/400");
+  EXPECT_EQ(harness.Run({"job", "rollback", "tiny", "--to", "jobs/tiny/checkpoints/20"}).code, 0);
+  EXPECT_EQ(harness.fake.rolled_back.checkpoint(), "jobs/tiny/checkpoints/20");
+  EXPECT_THAT(harness.Run({"job", "pause", "tiny"}).talk, HasSubstr("the job is now paused"));
+}
+
+TEST(Metrics, PrintCsv) {
+  Harness harness;
+  v1::MetricCurve& curve = *harness.fake.metrics.add_curves();
+  curve.set_metric("loss");
+  curve.add_points()->set_step(20);
+  curve.mutable_points(0)->set_value(3.5);
+  EXPECT_EQ(harness.Run({"metrics", "tiny", "--csv"}).out, "metric,step,unix_seconds,value\nloss,20,0,3.5\n");
+}
+
+TEST(Logs, NothingInThemSteersTheTerminal) {
+  Harness harness;
+  harness.fake.logs.add_lines("round committed \x1b[2J");
+  EXPECT_EQ(harness.Run({"logs", "tiny", "--worker", "paris-1", "--tail", "5"}).out, "round committed ?[2J\n");
+  EXPECT_EQ(harness.fake.logs_request.worker(), "workers/paris-1");
+  EXPECT_EQ(harness.fake.logs_request.tail(), 5u);
+}
+
+TEST(Completion, KnowsEveryCommand) {
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const RunResult result = Harness().Run({"completion", shell});
+    EXPECT_EQ(result.code, 0);
+    for (const char* word : {"rollback", "prepare", "export", "drain", "dry-run", "endpoint"})
+      EXPECT_THAT(result.out, HasSubstr(word)) << shell;
+  }
+  EXPECT_EQ(Harness().Run({"completion", "tcsh"}).code, 2);
+}
+
+TEST(Schema, IsStrictJson) {
+  const RunResult result = Harness().Run({"job", "schema"});
+  EXPECT_THAT(result.out, AllOf(HasSubstr("\"additionalProperties\": false"), HasSubstr("\"strided\""),
+                                HasSubstr("\"apiVersion\"")));
+}
+
+TEST(Init, TemplatesAreTheExamplesAndValid) {
+  const char* source = std::getenv("ATOLL_SOURCE_DIR");
+  ASSERT_NE(source, nullptr);
+  for (const std::string name : {"tiny-llama", "llama-150m"}) {
+    const RunResult result = Harness().Run({"job", "init", "--template", name});
+    EXPECT_EQ(result.code, 0);
+    std::ifstream example(std::string(source) + "/deploy/examples/" + name + ".yaml");
+    const std::string text((std::istreambuf_iterator<char>(example)), std::istreambuf_iterator<char>());
+    EXPECT_EQ(result.out, text);
+    std::vector<Fault> faults;
+    const JobFile file = ParseJobFile(name, result.out, {}, faults);
+    if (faults.empty()) faults = CheckJobFile(file);
+    EXPECT_TRUE(faults.empty()) << faults[0].ToString();
+  }
+  EXPECT_THAT(Harness().Run({"job", "init", "--template", "tiny-lama"}).talk, HasSubstr("did you mean 'tiny-llama'?"));
+}
+
+}  // namespace
+}  // namespace atl::cli

@@ -1,0 +1,203 @@
+// Files that go to the coordinator at submit and come back with an export.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "common/format/corpus_manifest.h"
+#include "common/format/huggingface.h"
+#include "common/format/safetensors.h"
+#include "common/plan/job_validation.h"
+#include "common/plan/model_layout.h"
+#include "common/wire/job_spec_proto.h"
+#include "tests/unit/cli/commands/fake_coordinator.h"
+
+namespace atl::cli {
+namespace {
+
+using testing::HasSubstr;
+
+class ExportTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = testing::TempDir() + "cli_export_" + testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(directory_);
+    std::filesystem::create_directories(directory_);
+    PrepareCorpus();
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  std::string Path(const std::string& name) const { return directory_ + "/" + name; }
+  void Write(const std::string& name, const std::string& text) const {
+    std::ofstream(Path(name), std::ios::binary) << text;
+  }
+  std::string Read(const std::string& name) const {
+    std::ifstream in(Path(name), std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  }
+
+  void PrepareCorpus() {
+    std::string text;
+    for (int i = 0; i < 400; ++i) text += "Paragraph " + std::to_string(i) + " of a text about islands.\n\n";
+    Write("text.txt", text);
+    const RunResult result = harness_.Run(
+        {"data", "prepare", "--out", Path("corpus"), Path("text.txt"), "-q", "--text-split", "paragraphs"});
+    ASSERT_EQ(result.code, 0) << result.talk;
+  }
+
+  void WriteJob(const std::string& more = "", const std::string& manifest = "corpus/manifest.json") {
+    Write("job.yaml",
+          "apiVersion: atoll/v1\nkind: TrainingJob\nmetadata: {name: tiny}\nspec:\n  data:\n    corpora:\n      - "
+          "manifest: " +
+              manifest + "\n    sequence_length: 16\n  stop: {inner_steps: 400}\n" + more);
+  }
+
+  // A checkpoint of a small model in two fragments and more, its bytes made from a seed.
+  void OfferCheckpoint() {
+    WriteJob(
+        "  model: {hidden_size: 16, heads: 2, layers: 2, init_std: 0.5}\n  sync: {fragments: strided, "
+        "layers_per_fragment: 1}\n");
+    const RunResult submitted = harness_.Run({"submit", Path("job.yaml")});
+    ASSERT_EQ(submitted.code, 0) << submitted.talk;
+    JobSpec spec;
+    ASSERT_TRUE(JobSpecFromProto(harness_.fake.submitted.back().spec(), false, spec).empty());
+    ResolveDefaults(spec, 257);
+    layout_ = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
+    values_.resize(layout_.elements);
+    InitialParameters(layout_, 5, 0, values_);
+    v1::GetCheckpointResponse& c = harness_.fake.checkpoint;
+    c.mutable_checkpoint()->set_name("jobs/tiny/checkpoints/400");
+    *c.mutable_spec() = JobSpecToProto(spec);
+    for (const TensorInfo& t : layout_.tensors) {
+      v1::TensorPlace& place = *c.add_tensors();
+      place.set_name(t.name);
+      for (const uint64_t n : t.shape) place.add_shape(n);
+      place.set_fragment(t.fragment);
+      place.set_offset_elements(t.offset - layout_.fragments[t.fragment].offset);
+    }
+    for (uint32_t f = 0; f < layout_.fragments.size(); ++f) {
+      const FragmentInfo& fragment = layout_.fragments[f];
+      c.add_fragment_elements(fragment.elements);
+      harness_.fake.fragments[f].assign(reinterpret_cast<const char*>(values_.data() + fragment.offset),
+                                        fragment.elements * sizeof(float));
+    }
+  }
+
+  // Every tensor of the exported directory against the values offered.
+  void ExpectExported(const std::string& name) {
+    auto reader = SafetensorsReader::Open(*harness_.files, Path(name));
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    for (const TensorInfo& t : layout_.tensors) {
+      std::vector<float> read(t.elements);
+      const absl::Status status = (*reader)->ReadTensor(t.name, read);
+      ASSERT_TRUE(status.ok()) << status;
+      EXPECT_TRUE(std::equal(read.begin(), read.end(), values_.begin() + static_cast<std::ptrdiff_t>(t.offset)))
+          << t.name;
+    }
+    const auto config = ParseHuggingFaceConfig(Read(name + "/config.json"));
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(config->model.hidden_size, 16u);
+    EXPECT_EQ(config->eos_id, 256u);
+  }
+
+  std::string directory_;
+  Harness harness_;
+  ModelLayout layout_;
+  std::vector<float> values_;
+};
+
+TEST_F(ExportTest, SubmitStoresTheFilesAndSendsTheirHashes) {
+  WriteJob();
+  harness_.fake.broken_uploads = 2;
+  const RunResult result = harness_.Run({"submit", Path("job.yaml")});
+  EXPECT_EQ(result.code, 0) << result.talk;
+  EXPECT_EQ(harness_.pauses, 2) << "broken uploads are tried again";
+  const v1::DataSpec& data = harness_.fake.submitted.at(0).spec().data();
+  EXPECT_EQ(data.corpora(0).name(), "corpus");
+  EXPECT_EQ(data.corpora(0).manifest(), "");
+  EXPECT_EQ(data.corpora(0).manifest_sha256(), Sha256Of(AsBytes(Read("corpus/manifest.json"))).Hex());
+  EXPECT_GT(data.tokenizer_file_names_size(), 0);
+  EXPECT_EQ(harness_.fake.blobs.size(), 1u + static_cast<size_t>(data.tokenizer_sha256_size()));
+
+  harness_.fake.broken_uploads = 1000;  // a second submit uploads nothing
+  EXPECT_EQ(harness_.Run({"submit", Path("job.yaml"), "--name", "again"}).code, 0);
+}
+
+TEST_F(ExportTest, FilesThatCannotBeUsedAreFaultsAtTheirLines) {
+  WriteJob("", "nowhere/manifest.json");
+  RunResult result = harness_.Run({"submit", Path("job.yaml")});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.talk, HasSubstr("job.yaml:7:9: data.corpora[0].manifest cannot be read: "));
+  Write("bad.json", "{\"format_revision\": 99}");
+  WriteJob("", "bad.json");
+  result = harness_.Run({"submit", Path("job.yaml")});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.talk, HasSubstr("job.yaml:7:9: data.corpora[0].manifest is no corpus manifest: "));
+  WriteJob("  model: {init: {directory: nothing}}\n");
+  result = harness_.Run({"job", "validate", Path("job.yaml")});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.talk, HasSubstr("job.yaml:10:18: model.init.directory names "));
+}
+
+TEST_F(ExportTest, WritesWhatTheCoordinatorHolds) {
+  OfferCheckpoint();
+  const RunResult result = harness_.Run({"checkpoint", "export", "--format", "hf", "tiny", Path("out")});
+  EXPECT_EQ(result.code, 0) << result.talk;
+  EXPECT_EQ(result.out, Path("out") + "\n");
+  ExpectExported("out");
+  EXPECT_FALSE(std::filesystem::exists(Path("out.fragment")));
+  EXPECT_EQ(harness_.Run({"checkpoint", "export", "tiny", Path("out")}).code, 3) << "never over something";
+}
+
+TEST_F(ExportTest, BrokenConnectionsGoOnWhereTheyWere) {
+  OfferCheckpoint();
+  harness_.fake.cut_every_bytes = 4'000;
+  EXPECT_EQ(harness_.Run({"checkpoint", "export", "tiny/400", Path("out")}).code, 0);
+  ExpectExported("out");
+  EXPECT_GT(harness_.pauses, 0);
+}
+
+TEST_F(ExportTest, DamagedBytesAreNotExported) {
+  OfferCheckpoint();
+  harness_.fake.wrong_digest = true;
+  const RunResult result = harness_.Run({"checkpoint", "export", "tiny", Path("out")});
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.talk, HasSubstr("do not have the digest announced"));
+  EXPECT_FALSE(std::filesystem::exists(Path("out/config.json")));
+}
+
+TEST_F(ExportTest, ALyingLayoutIsRefused) {
+  OfferCheckpoint();
+  harness_.fake.checkpoint.mutable_tensors(1)->set_offset_elements(3);
+  EXPECT_THAT(harness_.Run({"checkpoint", "export", "tiny", Path("out")}).talk,
+              HasSubstr("describes the checkpoint wrongly"));
+  harness_.fake.checkpoint.mutable_tensors(1)->set_fragment(99);
+  EXPECT_EQ(harness_.Run({"checkpoint", "export", "tiny", Path("out")}).code, 3);
+}
+
+TEST_F(ExportTest, AnExportIsAStartForANewJob) {
+  OfferCheckpoint();
+  ASSERT_EQ(harness_.Run({"checkpoint", "export", "tiny", Path("out")}).code, 0);
+  WriteJob("  model: {init: {directory: out}}\n");
+  RunResult result = harness_.Run({"submit", Path("job.yaml")});
+  EXPECT_EQ(result.code, 0) << result.talk;
+  const v1::ModelSpec& model = harness_.fake.submitted.back().spec().model();
+  EXPECT_EQ(model.hidden_size(), 16u) << "sizes come from config.json";
+  EXPECT_EQ(model.init().safetensors_sha256_size(), 1);
+  EXPECT_EQ(model.init().directory(), "");
+  WriteJob("  model: {layers: 9, init: {directory: out}}\n");
+  result = harness_.Run({"submit", Path("job.yaml")});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.talk, HasSubstr("job.yaml:10:11: model.layers does not fit "));
+}
+
+TEST_F(ExportTest, DownloadKeepsTheRawFragments) {
+  OfferCheckpoint();
+  EXPECT_EQ(harness_.Run({"checkpoint", "download", "tiny", Path("raw")}).code, 0);
+  EXPECT_EQ(Read("raw/fragment-00001.f32"), harness_.fake.fragments[1]);
+  EXPECT_THAT(Read("raw/checkpoint.json"), HasSubstr("jobs/tiny/checkpoints/400"));
+}
+
+}  // namespace
+}  // namespace atl::cli

@@ -1,0 +1,232 @@
+// A coordinator of a few lines: answers are set by the test, requests are kept.
+#ifndef ATOLL_TESTS_UNIT_CLI_COMMANDS_FAKE_COORDINATOR_H_
+#define ATOLL_TESTS_UNIT_CLI_COMMANDS_FAKE_COORDINATOR_H_
+
+#include <deque>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cli/app.h"
+
+namespace atl::cli {
+
+class FakeCoordinator : public CoordinatorApi {
+ public:
+  absl::Status error;  // of every unary call
+  std::vector<v1::SubmitJobRequest> submitted;
+  std::deque<absl::Status> submit_errors;  // each answers one submit
+  std::vector<std::string> notes;
+  v1::GetJobResponse job;
+  std::vector<v1::ListJobsResponse> pages;
+  std::vector<std::string> page_tokens;
+  v1::UpdateJobRequest updated;
+  v1::RollbackJobRequest rolled_back;
+  v1::CancelJobRequest cancelled;
+  v1::GetJobMetricsResponse metrics;
+  v1::ListWorkersResponse workers;
+  v1::ListCheckpointsResponse checkpoints;
+  v1::GetCheckpointResponse checkpoint;
+  // One stream after another: its messages, then its status.
+  std::deque<std::pair<std::vector<v1::WatchJobResponse>, absl::Status>> watches;
+  std::vector<v1::WatchJobRequest> watch_requests;
+  v1::StreamJobLogsRequest logs_request;
+  v1::StreamJobLogsResponse logs;
+  std::map<Sha256, std::string> blobs;
+  int broken_uploads = 0;                     // so many uploads fail first
+  std::map<uint32_t, std::string> fragments;  // bytes of the checkpoint's fragments
+  int cut_every_bytes = 0;                    // downloads break after so many bytes; 0: never
+  bool wrong_digest = false;
+
+  absl::StatusOr<v1::SubmitJobResponse> SubmitJob(const v1::SubmitJobRequest& request) override {
+    submitted.push_back(request);
+    if (!submit_errors.empty()) {
+      const absl::Status status = submit_errors.front();
+      submit_errors.pop_front();
+      if (!status.ok()) return status;
+    }
+    if (!error.ok()) return error;
+    v1::SubmitJobResponse response;
+    response.mutable_job()->set_name("jobs/" + (request.job_id().empty() ? "made-up" : request.job_id()));
+    for (const std::string& note : notes) response.add_notes(note);
+    return response;
+  }
+  absl::StatusOr<v1::GetJobResponse> GetJob(const v1::GetJobRequest& request) override {
+    return Answer(job, request.name() == job.job().name()
+                           ? absl::OkStatus()
+                           : absl::NotFoundError("there is no job '" + request.name() + "'"));
+  }
+  absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request) override {
+    page_tokens.push_back(request.page_token());
+    if (!error.ok()) return error;
+    return page_tokens.size() <= pages.size() ? pages[page_tokens.size() - 1] : v1::ListJobsResponse();
+  }
+  absl::StatusOr<v1::CancelJobResponse> CancelJob(const v1::CancelJobRequest& request) override {
+    cancelled = request;
+    return WithJob<v1::CancelJobResponse>();
+  }
+  absl::StatusOr<v1::PauseJobResponse> PauseJob(const v1::PauseJobRequest&) override {
+    return WithJob<v1::PauseJobResponse>();
+  }
+  absl::StatusOr<v1::ResumeJobResponse> ResumeJob(const v1::ResumeJobRequest&) override {
+    return WithJob<v1::ResumeJobResponse>();
+  }
+  absl::StatusOr<v1::UpdateJobResponse> UpdateJob(const v1::UpdateJobRequest& request) override {
+    updated = request;
+    return WithJob<v1::UpdateJobResponse>();
+  }
+  absl::StatusOr<v1::RollbackJobResponse> RollbackJob(const v1::RollbackJobRequest& request) override {
+    rolled_back = request;
+    return WithJob<v1::RollbackJobResponse>();
+  }
+  absl::StatusOr<v1::GetJobMetricsResponse> GetJobMetrics(const v1::GetJobMetricsRequest&) override {
+    return Answer(metrics);
+  }
+  absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest&) override {
+    return Answer(workers);
+  }
+  absl::StatusOr<v1::DrainWorkerResponse> DrainWorker(const v1::DrainWorkerRequest&) override {
+    return Answer(v1::DrainWorkerResponse());
+  }
+  absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const v1::ListCheckpointsRequest&) override {
+    return Answer(checkpoints);
+  }
+  absl::StatusOr<v1::GetCheckpointResponse> GetCheckpoint(const v1::GetCheckpointRequest&) override {
+    return Answer(checkpoint);
+  }
+  absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const v1::GetServerInfoRequest&) override {
+    return Answer(v1::GetServerInfoResponse());
+  }
+
+  absl::Status WatchJob(const v1::WatchJobRequest& request,
+                        const std::function<bool(const v1::WatchJobResponse&)>& next) override {
+    watch_requests.push_back(request);
+    if (watches.empty()) return error.ok() ? absl::NotFoundError("no such job") : error;
+    const auto [messages, status] = watches.front();
+    watches.pop_front();
+    for (const auto& message : messages) {
+      if (!next(message)) return absl::OkStatus();
+    }
+    return status;
+  }
+  absl::Status StreamJobLogs(const v1::StreamJobLogsRequest& request,
+                             const std::function<bool(const v1::StreamJobLogsResponse&)>& next) override {
+    logs_request = request;
+    if (error.ok()) next(logs);
+    return error;
+  }
+
+  absl::StatusOr<std::vector<Sha256>> MissingBlobs(const std::vector<Sha256>& wanted) override {
+    if (!error.ok()) return error;
+    std::vector<Sha256> missing;
+    for (const Sha256& sha256 : wanted) {
+      if (blobs.count(sha256) == 0) missing.push_back(sha256);
+    }
+    return missing;
+  }
+  absl::Status UploadBlob(const Sha256& sha256, std::shared_ptr<BulkSource> source) override {
+    if (broken_uploads-- > 0) return absl::UnavailableError("cut");
+    std::string all;
+    for (uint64_t at = 0; at < source->size_bytes(); at += 1000) {
+      const auto part = source->Read(at, static_cast<size_t>(std::min<uint64_t>(1000, source->size_bytes() - at)));
+      if (!part.ok()) return part.status();
+      for (const Bytes piece : part->pieces) all.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+    }
+    if (Sha256Of(AsBytes(all)) != sha256) return absl::DataLossError("another hash");
+    blobs[sha256] = all;
+    return absl::OkStatus();
+  }
+  absl::Status Download(const DownloadRequest& request, std::shared_ptr<BulkSink> sink) override {
+    std::string bytes;
+    if (const auto* blob = std::get_if<BlobKey>(&request.key)) {
+      if (blobs.count(blob->sha256) == 0) return absl::NotFoundError("no such file");
+      bytes = blobs[blob->sha256];
+    } else if (const auto* key = std::get_if<CheckpointFragmentKey>(&request.key)) {
+      bytes = fragments[key->fragment.value];
+    }
+    DownloadHeader header;
+    header.total_bytes = bytes.size();
+    header.digest = wrong_digest ? Digest{1, 2} : DigestOf(AsBytes(bytes));
+    const absl::Status begun = sink->OnHeader(header);
+    if (!begun.ok()) return begun;
+    uint64_t end = bytes.size();
+    if (cut_every_bytes > 0)
+      end = std::min<uint64_t>(end, request.offset_bytes + static_cast<uint64_t>(cut_every_bytes));
+    const std::string part = bytes.substr(request.offset_bytes, end - request.offset_bytes);
+    if (!part.empty()) {
+      const absl::Status status = sink->OnBytes(request.offset_bytes, AsBytes(part));
+      if (!status.ok()) return status;
+    }
+    return end == bytes.size() ? absl::OkStatus() : absl::UnavailableError("cut");
+  }
+  void Interrupt() override {}
+
+ private:
+  template <typename T>
+  absl::StatusOr<T> Answer(const T& answer, absl::Status status = absl::OkStatus()) const {
+    if (!error.ok()) return error;
+    if (!status.ok()) return status;
+    return answer;
+  }
+  template <typename T>
+  absl::StatusOr<T> WithJob() const {
+    if (!error.ok()) return error;
+    T response;
+    *response.mutable_job() = job.job();
+    return response;
+  }
+};
+
+struct RunResult {
+  int code = 0;
+  std::string out, talk;
+};
+
+// Runs `arguments` against `fake` as a program would be run.
+class Harness {
+ public:
+  FakeCoordinator fake;
+  ManualClock clock;
+  std::unique_ptr<Files> files = MakePosixFiles();
+  Environment variables = {{"TERM", "xterm"}, {"LANG", "C.UTF-8"}};
+  bool terminal = false;
+  uint32_t columns = 80;
+  std::string input;
+  std::string endpoint;  // as given to connect
+  int pauses = 0;
+
+  RunResult Run(const std::vector<std::string>& arguments) {
+    std::istringstream in(input);
+    std::ostringstream out, talk;
+    AppEnvironment environment{.in = in,
+                               .out = out,
+                               .talk = talk,
+                               .out_is_terminal = terminal,
+                               .talk_is_terminal = terminal,
+                               .width = [this] { return columns; },
+                               .height = [] { return 24u; },
+                               .variables = variables,
+                               .version = "1.2.3",
+                               .clock = clock,
+                               .files = *files,
+                               .connect =
+                                   [this](const std::string& to, std::optional<Instant>) {
+                                     endpoint = to;
+                                     return std::shared_ptr<CoordinatorApi>(std::shared_ptr<void>(), &fake);
+                                   },
+                               .running = [](CoordinatorApi*) {},
+                               .new_request_id = [] { return std::string("11111111-1111-4111-8111-111111111111"); },
+                               .pause_before_retry =
+                                   [this](Duration length) {
+                                     ++pauses;
+                                     clock.Advance(length);
+                                   }};
+    const int code = RunApp(arguments, environment);
+    return {code, out.str(), talk.str()};
+  }
+};
+
+}  // namespace atl::cli
+
+#endif  // ATOLL_TESTS_UNIT_CLI_COMMANDS_FAKE_COORDINATOR_H_
