@@ -1,0 +1,213 @@
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "absl/strings/escaping.h"
+#include "coordinator/store/blob_store.h"
+#include "coordinator/store/data_directory.h"
+#include "coordinator/store/snapshot_store.h"
+#include "tests/unit/coordinator/store/sim_disk.h"
+
+namespace atl {
+namespace {
+
+constexpr Digest kLayout{1, 2};
+
+struct Arrays {
+  std::vector<float> public_copy = {1.5f, -2.0f, 0.25f}, momentum = {0.5f, 0.0f, -1.0f}, residual = {1e-8f, 0.0f, 0.0f};
+  FragmentArrays view() const { return {public_copy, momentum, residual}; }
+  Digest Hash(uint64_t version) const { return ContentHash(public_copy, version, kLayout); }
+};
+
+SnapshotKey KeyAt(uint64_t version, uint32_t fragment = 0) { return {{"tiny"}, 0, {{fragment}, {version}}}; }
+
+class SnapshotStoreTest : public testing::Test {
+ protected:
+  absl::Status Write(uint64_t version, uint32_t fragment = 0) {
+    return store_.Write(KeyAt(version, fragment), arrays_.view(), arrays_.Hash(version), kLayout);
+  }
+  SimDisk disk_;
+  DataDirectory directory_{"/data"};
+  SnapshotStore store_{disk_, directory_, BootNumber{3}};
+  Arrays arrays_;
+};
+
+TEST_F(SnapshotStoreTest, ComesBackAfterACrash) {
+  ASSERT_EQ(Write(4), absl::OkStatus());
+  disk_.Crash();
+  const LoadedSnapshot loaded = *store_.Load(KeyAt(4), kLayout);
+  EXPECT_EQ(loaded.public_copy, arrays_.public_copy);
+  EXPECT_EQ(loaded.momentum, arrays_.momentum);
+  EXPECT_EQ(loaded.residual, arrays_.residual);
+  EXPECT_EQ(loaded.header.boot.value, 3u);
+  EXPECT_EQ(store_.Load(KeyAt(5), kLayout).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(store_.Load(KeyAt(4), Digest{8, 8}).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(SnapshotStoreTest, EmptyOuterStateIsZeros) {
+  ASSERT_EQ(store_.Write(KeyAt(0), {arrays_.public_copy, {}, {}}, arrays_.Hash(0), kLayout), absl::OkStatus());
+  EXPECT_EQ(store_.Load(KeyAt(0), kLayout)->momentum, std::vector<float>(3));
+}
+
+TEST_F(SnapshotStoreTest, EveryFlippedByteIsFound) {
+  ASSERT_EQ(Write(4), absl::OkStatus());
+  SimDisk::Content& content = disk_.At(directory_.SnapshotPath(KeyAt(4)));
+  const size_t header_end = 16 + 200;
+  for (size_t i = 0; i < content.size(); i = i == header_end ? 4096 : i + 1) {
+    content[i] ^= std::byte{0x10};
+    const absl::StatusOr<LoadedSnapshot> loaded = store_.Load(KeyAt(4), kLayout);
+    // Beyond the header lie zeros that mean nothing; everything else is covered.
+    const bool padding = loaded.ok() && i > 16 && i < 4096;
+    EXPECT_TRUE(padding || !loaded.ok()) << i;
+    content[i] ^= std::byte{0x10};
+  }
+  content.pop_back();
+  EXPECT_EQ(store_.Load(KeyAt(4), kLayout).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(SnapshotStoreTest, AFailureAtAnyCallLeavesTheOldOne) {
+  ASSERT_EQ(Write(1), absl::OkStatus());
+  const int before = disk_.calls();
+  ASSERT_EQ(Write(2), absl::OkStatus());
+  const int calls = disk_.calls() - before;
+  for (int n = 0; n < calls; ++n) {
+    SimDisk disk;
+    SnapshotStore store(disk, directory_, BootNumber{1});
+    ASSERT_EQ(store.Write(KeyAt(1), arrays_.view(), arrays_.Hash(1), kLayout), absl::OkStatus());
+    disk.FailAt(n, SimDisk::Fault::kShortWrite, true);
+    EXPECT_FALSE(store.Write(KeyAt(2), arrays_.view(), arrays_.Hash(2), kLayout).ok()) << n;
+    disk.Crash();
+    EXPECT_TRUE(store.Load(KeyAt(1), kLayout).ok()) << n;
+    EXPECT_EQ(store.Write(KeyAt(2), arrays_.view(), arrays_.Hash(2), kLayout), absl::OkStatus());
+    EXPECT_TRUE(store.Load(KeyAt(2), kLayout).ok());
+  }
+}
+
+TEST_F(SnapshotStoreTest, ReaderIsAPinAndGivesThePublicCopy) {
+  ASSERT_EQ(Write(1), absl::OkStatus());
+  ASSERT_EQ(Write(5), absl::OkStatus());
+  EXPECT_EQ(**store_.NewestUpTo({"tiny"}, 0, {0}, {4}), Version{1});
+  EXPECT_FALSE(store_.NewestUpTo({"tiny"}, 0, {0}, {0})->has_value());
+  const auto reader = *store_.OpenReader(KeyAt(1));
+  ASSERT_EQ(store_.DropBefore({"tiny"}, 0, {0}, {5}), absl::OkStatus());
+  EXPECT_EQ(*store_.List({"tiny"}, 0, {0}), (std::vector<Version>{{5}}));
+  std::array<float, 2> values{};
+  ASSERT_EQ(reader->ReadAt(4, std::as_writable_bytes(std::span(values))), absl::OkStatus());
+  EXPECT_EQ(values[0], -2.0f);
+  EXPECT_EQ(reader->ReadAt(8, std::as_writable_bytes(std::span(values))).code(), absl::StatusCode::kOutOfRange);
+}
+
+TEST_F(SnapshotStoreTest, CheckpointsOutliveTheirSnapshots) {
+  ASSERT_EQ(Write(1, 0), absl::OkStatus());
+  ASSERT_EQ(Write(2, 1), absl::OkStatus());
+  CheckpointRecord record;
+  record.job = {"tiny"};
+  record.step = 100;
+  record.versions = {{1}, {2}};
+  record.hashes = {arrays_.Hash(1), arrays_.Hash(2)};
+  record.pool_consumed = 5;
+  EXPECT_EQ(store_.ReadCheckpoint({"tiny"}, 100).status().code(), absl::StatusCode::kNotFound);
+  ASSERT_EQ(store_.WriteCheckpoint(record, 0), absl::OkStatus());
+  ASSERT_EQ(store_.WriteCheckpoint(record, 0), absl::OkStatus()) << "again changes nothing";
+  ASSERT_EQ(store_.DropBefore({"tiny"}, 0, {0}, {9}), absl::OkStatus());
+  disk_.Crash();
+  EXPECT_TRUE(store_.ReadCheckpoint({"tiny"}, 100)->complete);
+  EXPECT_EQ(store_.ReadCheckpoint({"tiny"}, 100)->pool_consumed, 5u);
+  EXPECT_EQ(store_.LoadCheckpointFragment({"tiny"}, 100, {1}, kLayout)->header.at.version.value, 2u);
+  ASSERT_EQ(store_.DropCheckpoint({"tiny"}, 100), absl::OkStatus());
+  EXPECT_EQ(store_.ReadCheckpoint({"tiny"}, 100).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(store_.DropCheckpoint({"tiny"}, 100), absl::OkStatus());
+}
+
+TEST_F(SnapshotStoreTest, GoldenBytes) {
+  ASSERT_EQ(Write(4), absl::OkStatus());
+  const SimDisk::Content& content = disk_.At(directory_.SnapshotPath(KeyAt(4)));
+  ASSERT_EQ(content.size(), 4096u + 36);
+  EXPECT_EQ(DigestOf(content).Hex(), "7d095bfddcaea4c784e389dab61a45f0");
+  EXPECT_EQ(absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(content.data()), 12)),
+            "41544c534e41503160000000");
+}
+
+TEST(CheckpointsToDropTest, KeepsTheNewestAndEveryNth) {
+  const std::vector<uint64_t> steps = {10, 20, 30, 40, 50, 60, 70};
+  EXPECT_EQ(CheckpointsToDrop(steps, 3, 0), (std::vector<uint64_t>{10, 20, 30, 40}));
+  EXPECT_EQ(CheckpointsToDrop(steps, 2, 3), (std::vector<uint64_t>{20, 30, 50}));
+  EXPECT_TRUE(CheckpointsToDrop(steps, 9, 0).empty());
+}
+
+class BlobStoreTest : public testing::Test {
+ protected:
+  absl::Status Put(uint64_t offset, const std::string& bytes) { return store_.Append(sha_, offset, std::array{AsBytes(bytes)}); }
+  SimDisk disk_;
+  DataDirectory directory_{"/data"};
+  BlobStore store_{disk_, directory_};
+  const std::string content_ = "a tokenizer file";
+  const Sha256 sha_ = Sha256Of(AsBytes(content_));
+};
+
+TEST_F(BlobStoreTest, ResumesVerifiesAndSurvivesACrash) {
+  EXPECT_EQ(store_.Missing({sha_}), (std::vector<Sha256>{sha_}));
+  EXPECT_EQ(*store_.Begin(sha_, content_.size()), 0u);
+  ASSERT_EQ(Put(0, content_.substr(0, 5)), absl::OkStatus());
+  EXPECT_EQ(store_.Finish(sha_).code(), absl::StatusCode::kFailedPrecondition);
+  store_.Suspend(sha_);
+  EXPECT_EQ(*store_.Begin(sha_, content_.size()), 5u);
+  EXPECT_EQ(Put(4, "x").code(), absl::StatusCode::kOutOfRange);
+  ASSERT_EQ(Put(5, content_.substr(5)), absl::OkStatus());
+  ASSERT_EQ(store_.Finish(sha_), absl::OkStatus());
+  disk_.Crash();
+  EXPECT_EQ(*store_.Read(sha_, 100), content_);
+  EXPECT_EQ(store_.Read(sha_, 3).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(store_.Missing({sha_}).empty());
+  EXPECT_EQ(*store_.Begin(sha_, content_.size()), content_.size());
+}
+
+TEST_F(BlobStoreTest, RefusesContentWithAnotherHash) {
+  ASSERT_TRUE(store_.Begin(sha_, 3).ok());
+  ASSERT_EQ(Put(0, "abc"), absl::OkStatus());
+  EXPECT_EQ(store_.Finish(sha_).code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(*store_.Begin(sha_, content_.size()), 0u);
+  EXPECT_EQ(store_.Begin(sha_, UINT64_MAX).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(BlobStoreTest, AFullDiskAddsNothing) {
+  ASSERT_TRUE(store_.Begin(sha_, content_.size()).ok());
+  disk_.FailAt(0, SimDisk::Fault::kShortWrite);
+  EXPECT_EQ(Put(0, content_).code(), absl::StatusCode::kResourceExhausted);
+  ASSERT_EQ(Put(0, content_), absl::OkStatus());
+  EXPECT_EQ(store_.Finish(sha_), absl::OkStatus());
+}
+
+TEST_F(BlobStoreTest, DamageIsFound) {
+  ASSERT_TRUE(store_.Begin(sha_, content_.size()).ok());
+  ASSERT_EQ(Put(0, content_), absl::OkStatus());
+  ASSERT_EQ(store_.Finish(sha_), absl::OkStatus());
+  disk_.At(directory_.BlobPath(sha_))[3] ^= std::byte{1};
+  EXPECT_EQ(store_.Read(sha_, 100).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST(DiskSpaceTest, DoesNotFlap) {
+  SimDisk disk;
+  const DataDirectory directory("/data");
+  disk.space = {1'100'000, 10'000'000};
+  EXPECT_EQ(*CheckDiskSpace(disk, directory, DiskState::kOk), DiskState::kOk);
+  EXPECT_EQ(*CheckDiskSpace(disk, directory, DiskState::kLow), DiskState::kLow);
+  disk.space.free_bytes = 900'000;
+  EXPECT_EQ(*CheckDiskSpace(disk, directory, DiskState::kOk), DiskState::kLow);
+  disk.space.free_bytes = 1'300'000;
+  EXPECT_EQ(*CheckDiskSpace(disk, directory, DiskState::kLow), DiskState::kOk);
+}
+
+TEST(DirectoryLockTest, ASecondHolderIsRefused) {
+  const DataDirectory directory(testing::TempDir() + "atoll-lock-" + std::to_string(::getpid()));
+  auto first = LockDirectory(directory);
+  ASSERT_TRUE(first.ok()) << first.status();
+  const absl::Status second = LockDirectory(directory).status();
+  EXPECT_EQ(second.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(second.message().find(std::to_string(::getpid())), absl::string_view::npos) << second;
+  first->reset();
+  EXPECT_TRUE(LockDirectory(directory).ok());
+}
+
+}  // namespace
+}  // namespace atl

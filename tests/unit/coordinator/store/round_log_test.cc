@@ -1,0 +1,330 @@
+#include "coordinator/store/round_log.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <numeric>
+
+#include "absl/strings/escaping.h"
+#include "coordinator/store/segment_format.h"
+#include "tests/unit/coordinator/store/sim_disk.h"
+
+namespace atl {
+namespace {
+
+constexpr Digest kLayout{1, 2};
+const RoundKey kKey{{"tiny"}, 3, {{1}, {7}}};
+
+std::vector<std::byte> Payload(size_t bytes, int seed) {
+  std::vector<std::byte> out(bytes);
+  for (size_t i = 0; i < bytes; ++i) out[i] = static_cast<std::byte>((i * 31 + static_cast<size_t>(seed) * 17) & 0xff);
+  return out;
+}
+
+ContributionHeader HeaderOf(const std::string& worker, const std::vector<std::byte>& payload) {
+  ContributionHeader header;
+  header.job = kKey.job;
+  header.worker = {worker};
+  header.incarnation = {4};
+  header.target = kKey.target;
+  header.digest = DigestOf(payload);
+  header.encoded_bytes = payload.size();
+  header.codec = CodecKind::kBf16;
+  header.tokens = 100;
+  header.steps = 5;
+  header.send_step = 40;
+  header.cursors = {{{9}, 77}};
+  return header;
+}
+
+class RoundLogTest : public testing::Test {
+ protected:
+  std::unique_ptr<RoundLog> Reopen(uint64_t boot) {
+    auto log = std::make_unique<RoundLog>(disk_, directory_, BootNumber{boot});
+    EXPECT_EQ(log->Open(kKey, kLayout), absl::OkStatus());
+    return log;
+  }
+  static absl::Status Put(RoundLog& log, const std::string& worker, uint64_t offset, Bytes bytes) {
+    return log.Append(kKey, {worker}, offset, std::array{bytes});
+  }
+  std::string Path() const { return directory_.SegmentPath(kKey); }
+
+  SimDisk disk_;
+  DataDirectory directory_{"/data"};
+  const std::vector<std::byte> a_ = Payload(1000, 1), b_ = Payload(700, 2);
+};
+
+TEST_F(RoundLogTest, InterleavedContributionsAreReadBackWholeAfterARestart) {
+  auto log = Reopen(1);
+  ASSERT_EQ(*log->Begin(kKey, HeaderOf("a", a_)), 0u);
+  ASSERT_EQ(Put(*log, "a", 0, Bytes(a_).first(400)), absl::OkStatus());
+  ASSERT_EQ(*log->Begin(kKey, HeaderOf("b", b_)), 0u);
+  ASSERT_EQ(Put(*log, "b", 0, Bytes(b_)), absl::OkStatus());
+  const std::array<Bytes, 2> rest = {Bytes(a_).subspan(400, 100), Bytes(a_).subspan(500)};
+  ASSERT_EQ(log->Append(kKey, {"a"}, 400, rest), absl::OkStatus());
+  ASSERT_EQ(log->Accept(kKey, {"b"}, 10), absl::OkStatus());
+  ASSERT_EQ(log->Accept(kKey, {"a"}, 11), absl::OkStatus());
+
+  log = Reopen(2);
+  EXPECT_EQ(*log->ReadContribution(kKey, {"a"}), a_);
+  EXPECT_EQ(*log->ReadContribution(kKey, {"b"}), b_);
+  const SegmentInfo info = *log->Info(kKey);
+  ASSERT_EQ(info.accepted.size(), 2u);
+  EXPECT_EQ(info.accepted[0].header.worker.value, "a");
+  EXPECT_EQ(info.accepted[0].header.cursors, HeaderOf("a", a_).cursors);
+  EXPECT_EQ(info.accepted[0].header.codec, CodecKind::kBf16);
+  EXPECT_EQ(info.accepted[0].boot.value, 1u);
+  EXPECT_EQ(info.accepted[1].wall_nanos, 10);
+}
+
+TEST_F(RoundLogTest, AnInterruptedContributionResumesAtItsVerifiedPrefix) {
+  auto log = Reopen(1);
+  ASSERT_TRUE(log->Begin(kKey, HeaderOf("a", a_)).ok());
+  ASSERT_EQ(Put(*log, "a", 0, Bytes(a_).first(400)), absl::OkStatus());
+  log = Reopen(2);
+  EXPECT_EQ(log->VerifiedPrefix(kKey, {"a"}, DigestOf(a_)), 400u);
+  EXPECT_EQ(log->VerifiedPrefix(kKey, {"a"}, DigestOf(b_)), 0u);
+  ContributionHeader later = HeaderOf("a", a_);
+  later.incarnation = {5};
+  EXPECT_EQ(*log->Begin(kKey, later), 400u);
+  EXPECT_EQ(Put(*log, "a", 300, Bytes(a_).subspan(300)).code(), absl::StatusCode::kOutOfRange);
+  ASSERT_EQ(Put(*log, "a", 400, Bytes(a_).subspan(400)), absl::OkStatus());
+  ASSERT_EQ(log->Accept(kKey, {"a"}, 1), absl::OkStatus());
+  EXPECT_EQ(log->Info(kKey)->accepted[0].header.incarnation.value, 5u);
+  EXPECT_EQ(*log->Begin(kKey, later), 1000u) << "accepted already: nothing is left to send";
+}
+
+TEST_F(RoundLogTest, OneContributionCountsForAWorker) {
+  auto log = Reopen(1);
+  ASSERT_TRUE(log->Begin(kKey, HeaderOf("a", a_)).ok());
+  ASSERT_EQ(Put(*log, "a", 0, Bytes(a_).first(400)), absl::OkStatus());
+  // Not accepted yet: another one takes its place.
+  EXPECT_EQ(*log->Begin(kKey, HeaderOf("a", b_)), 0u);
+  ASSERT_EQ(Put(*log, "a", 0, b_), absl::OkStatus());
+  ASSERT_EQ(log->Accept(kKey, {"a"}, 1), absl::OkStatus());
+  EXPECT_EQ(log->Accept(kKey, {"a"}, 1), absl::OkStatus());
+  EXPECT_EQ(log->Begin(kKey, HeaderOf("a", a_)).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(*Reopen(2)->ReadContribution(kKey, {"a"}), b_);
+}
+
+TEST_F(RoundLogTest, BytesOfAnotherDigestAreDiscarded) {
+  auto log = Reopen(1);
+  std::vector<std::byte> bad = a_;
+  bad[5] ^= std::byte{1};
+  ASSERT_TRUE(log->Begin(kKey, HeaderOf("a", a_)).ok());
+  EXPECT_EQ(log->CheckComplete(kKey, {"a"}).code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_EQ(Put(*log, "a", 0, bad), absl::OkStatus());
+  EXPECT_EQ(log->Accept(kKey, {"a"}, 1).code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(*log->Begin(kKey, HeaderOf("a", a_)), 0u);
+  EXPECT_EQ(Reopen(2)->VerifiedPrefix(kKey, {"a"}, DigestOf(a_)), 0u);
+}
+
+TEST_F(RoundLogTest, KeepsTheEncodedUpdateAndReplacesAnUncommittedOne) {
+  auto log = Reopen(1);
+  EXPECT_EQ(log->ReadUpdate(kKey).status().code(), absl::StatusCode::kNotFound);
+  UpdateInfo info{{{1}, {8}}, {5, 6}, DigestOf(b_), b_.size(), CodecKind::kFp16, 1};
+  ASSERT_EQ(log->WriteUpdate(kKey, info, b_), absl::OkStatus());
+  info.digest = DigestOf(a_);
+  info.encoded_bytes = a_.size();
+  ASSERT_EQ(log->WriteUpdate(kKey, info, a_), absl::OkStatus());
+  EXPECT_EQ(log->WriteUpdate(kKey, info, b_).code(), absl::StatusCode::kInternal);
+  log = Reopen(2);
+  EXPECT_EQ(*log->ReadUpdate(kKey), a_);
+  EXPECT_EQ(log->FindUpdate(kKey)->hash, (Digest{5, 6}));
+  EXPECT_EQ(log->FindUpdate(kKey)->codec, CodecKind::kFp16);
+}
+
+// A story that every crash test below tells: one contribution accepted, a second under way, an update.
+absl::Status Story(RoundLog& log, const std::vector<std::byte>& a, const std::vector<std::byte>& b, bool& accepted, bool& updated) {
+  ATOLL_RETURN_IF_ERROR(log.Open(kKey, kLayout));
+  ATOLL_RETURN_IF_ERROR(log.Begin(kKey, HeaderOf("a", a)).status());
+  ATOLL_RETURN_IF_ERROR(log.Append(kKey, {"a"}, 0, std::array{Bytes(a).first(400)}));
+  ATOLL_RETURN_IF_ERROR(log.Append(kKey, {"a"}, 400, std::array{Bytes(a).subspan(400)}));
+  ATOLL_RETURN_IF_ERROR(log.Accept(kKey, {"a"}, 1));
+  accepted = true;
+  ATOLL_RETURN_IF_ERROR(log.Begin(kKey, HeaderOf("b", b)).status());
+  ATOLL_RETURN_IF_ERROR(log.Append(kKey, {"b"}, 0, std::array{Bytes(b).first(300)}));
+  ATOLL_RETURN_IF_ERROR(log.WriteUpdate(kKey, {{{1}, {8}}, {5, 6}, DigestOf(b), b.size(), CodecKind::kFp32, 1}, b));
+  updated = true;
+  return log.Append(kKey, {"b"}, 300, std::array{Bytes(b).subspan(300, 100)});
+}
+
+class RoundLogCrashTest : public RoundLogTest, public testing::WithParamInterface<SimDisk::Fault> {};
+
+TEST_P(RoundLogCrashTest, NothingAcknowledgedIsLostAtAnyFailingCall) {
+  const int calls = [this] {
+    SimDisk disk;
+    RoundLog log(disk, directory_, BootNumber{1});
+    bool accepted = false, updated = false;
+    EXPECT_EQ(Story(log, a_, b_, accepted, updated), absl::OkStatus());
+    return disk.calls();
+  }();
+  ASSERT_GT(calls, 20);
+  for (int n = 0; n < calls; ++n) {
+    SCOPED_TRACE(n);
+    SimDisk disk;
+    bool accepted = false, updated = false;
+    {
+      RoundLog log(disk, directory_, BootNumber{1});
+      disk.FailAt(n, GetParam(), true);
+      EXPECT_FALSE(Story(log, a_, b_, accepted, updated).ok());
+    }
+    disk.Crash();
+    for (uint64_t boot = 2; boot < 4; ++boot) {  // twice: recovery is idempotent
+      RoundLog log(disk, directory_, BootNumber{boot});
+      ASSERT_EQ(log.Open(kKey, kLayout), absl::OkStatus());
+      if (accepted) {
+        EXPECT_EQ(*log.ReadContribution(kKey, {"a"}), a_);
+      }
+      if (updated) {
+        EXPECT_EQ(*log.ReadUpdate(kKey), b_);
+      }
+    }
+    // And the story can go on to its end.
+    RoundLog log(disk, directory_, BootNumber{4});
+    ASSERT_EQ(log.Open(kKey, kLayout), absl::OkStatus());
+    const uint64_t at = *log.Begin(kKey, HeaderOf("b", b_));
+    if (at < b_.size()) {
+      ASSERT_EQ(log.Append(kKey, {"b"}, at, std::array{Bytes(b_).subspan(at)}), absl::OkStatus());
+    }
+    EXPECT_EQ(log.Accept(kKey, {"b"}, 1), absl::OkStatus());
+    EXPECT_EQ(*log.ReadContribution(kKey, {"b"}), b_);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Faults, RoundLogCrashTest,
+                         testing::Values(SimDisk::Fault::kFull, SimDisk::Fault::kFails, SimDisk::Fault::kShortWrite));
+
+TEST_F(RoundLogTest, AFullDiskRefusesOneAppendAndLosesNothing) {
+  for (const SimDisk::Fault fault : {SimDisk::Fault::kFull, SimDisk::Fault::kShortWrite}) {
+    for (int n = 0; n < 3; ++n) {
+      disk_ = SimDisk();
+      auto log = Reopen(1);
+      ASSERT_TRUE(log->Begin(kKey, HeaderOf("a", a_)).ok());
+      ASSERT_EQ(Put(*log, "a", 0, Bytes(a_).first(400)), absl::OkStatus());
+      const size_t before = disk_.At(Path()).size();
+      disk_.FailAt(n, fault);
+      EXPECT_EQ(Put(*log, "a", 400, Bytes(a_).subspan(400)).code(), absl::StatusCode::kResourceExhausted);
+      EXPECT_EQ(disk_.At(Path()).size(), before);
+      ASSERT_EQ(Put(*log, "a", 400, Bytes(a_).subspan(400)), absl::OkStatus());
+      ASSERT_EQ(log->Accept(kKey, {"a"}, 1), absl::OkStatus());
+      EXPECT_EQ(*Reopen(2)->ReadContribution(kKey, {"a"}), a_);
+      if (n == 2) break;
+    }
+  }
+}
+
+TEST_F(RoundLogTest, AFailedFlushIsNotTriedAgain) {
+  auto log = Reopen(1);
+  ASSERT_TRUE(log->Begin(kKey, HeaderOf("a", a_)).ok());
+  ASSERT_EQ(Put(*log, "a", 0, a_), absl::OkStatus());
+  // Two appends (head and trailer of the record are three pieces), then the flush.
+  disk_.FailAt(3, SimDisk::Fault::kFails);
+  EXPECT_EQ(log->Accept(kKey, {"a"}, 1).code(), absl::StatusCode::kInternal);
+  EXPECT_FALSE(log->Accept(kKey, {"a"}, 1).ok());
+  EXPECT_FALSE(log->Begin(kKey, HeaderOf("b", b_)).ok());
+}
+
+TEST_F(RoundLogTest, EveryCutOfTheTailLeavesAValidPrefix) {
+  auto log = Reopen(1);
+  bool accepted = false, updated = false;
+  ASSERT_EQ(Story(*log, a_, b_, accepted, updated), absl::OkStatus());
+  const SimDisk::Content whole = disk_.At(Path());
+  for (size_t cut = 0; cut <= whole.size(); cut += 7) {
+    disk_.At(Path()).assign(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(cut));
+    RoundLog again(disk_, directory_, BootNumber{2});
+    ASSERT_EQ(again.Open(kKey, kLayout), absl::OkStatus()) << cut;
+    EXPECT_LE(again.VerifiedPrefix(kKey, {"b"}, DigestOf(b_)), 400u);
+    EXPECT_EQ(again.ReadContribution(kKey, {"b"}).status().code(), absl::StatusCode::kNotFound);
+  }
+}
+
+TEST_F(RoundLogTest, DamageInWhatWasFlushedIsRefusedWithItsOffset) {
+  auto log = Reopen(1);
+  bool accepted = false, updated = false;
+  ASSERT_EQ(Story(*log, a_, b_, accepted, updated), absl::OkStatus());
+  const SimDisk::Content whole = disk_.At(Path());
+  const size_t at = 700;  // inside the second chunk of "a", long before the update that followed a flush
+  disk_.At(Path())[at] ^= std::byte{4};
+  RoundLog again(disk_, directory_, BootNumber{2});
+  const absl::Status status = again.Open(kKey, kLayout);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_NE(status.message().find("damaged at offset"), absl::string_view::npos) << status;
+  EXPECT_NE(status.message().find(Path()), absl::string_view::npos);
+  EXPECT_EQ(disk_.At(Path()).size(), whole.size()) << "nothing is cut off a damaged file";
+}
+
+TEST_F(RoundLogTest, AHoleBehindTheLastFlushIsATornTail) {
+  auto log = Reopen(1);
+  ASSERT_TRUE(log->Begin(kKey, HeaderOf("a", a_)).ok());
+  for (size_t at = 0; at < 1000; at += 100) ASSERT_EQ(Put(*log, "a", at, Bytes(a_).subspan(at, 100)), absl::OkStatus());
+  // Pages are written out of order: an early one is missing while later ones are there.
+  disk_.At(Path())[600] ^= std::byte{1};
+  RoundLog again(disk_, directory_, BootNumber{2});
+  ASSERT_EQ(again.Open(kKey, kLayout), absl::OkStatus());
+  const uint64_t prefix = again.VerifiedPrefix(kKey, {"a"}, DigestOf(a_));
+  EXPECT_GT(prefix, 0u);
+  EXPECT_LT(prefix, 1000u);
+}
+
+TEST_F(RoundLogTest, RefusesAnotherLayoutAndAnOlderLedger) {
+  Reopen(5);
+  RoundLog other(disk_, directory_, BootNumber{6});
+  EXPECT_EQ(other.Open(kKey, Digest{9, 9}).code(), absl::StatusCode::kFailedPrecondition);
+  RoundLog older(disk_, directory_, BootNumber{4});
+  EXPECT_EQ(older.Open(kKey, kLayout).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(RoundLogTest, DropsByUnlinking) {
+  RoundLog log(disk_, directory_, BootNumber{1});
+  for (uint64_t v = 0; v < 5; ++v) {
+    RoundKey key = kKey;
+    key.target.version = {v};
+    ASSERT_EQ(log.Open(key, kLayout), absl::OkStatus());
+  }
+  EXPECT_GT(*log.DropBefore(kKey.job, kKey.epoch, kKey.target.fragment, Version{3}), 0u);
+  EXPECT_EQ(*log.List(kKey.job, kKey.epoch, kKey.target.fragment), (std::vector<Version>{{3}, {4}}));
+}
+
+TEST_F(RoundLogTest, AddAcceptedFindsOpenRounds) {
+  {
+    auto log = Reopen(1);
+    for (const auto& [worker, bytes] : {std::pair("b", &b_), {"a", &a_}}) {
+      ASSERT_TRUE(log->Begin(kKey, HeaderOf(worker, *bytes)).ok());
+      ASSERT_EQ(Put(*log, worker, 0, *bytes), absl::OkStatus());
+      ASSERT_EQ(log->Accept(kKey, {worker}, 1), absl::OkStatus());
+    }
+  }
+  RecoveredState state;
+  RecoveredJob& job = state.jobs.emplace_back();
+  job.job.job = kKey.job;
+  job.job.epoch = kKey.epoch;
+  job.heads = {{{4}, {}}, {{7}, {}}};
+  RoundLog log(disk_, directory_, BootNumber{2});
+  ASSERT_EQ(AddAccepted(log, {{kKey.job, kLayout}}, state), absl::OkStatus());
+  ASSERT_EQ(job.accepted.size(), 2u);
+  EXPECT_EQ(job.accepted[0].worker.value, "a");
+  EXPECT_EQ(job.accepted[1].worker.value, "b");
+  EXPECT_EQ(log.List(kKey.job, kKey.epoch, {0})->size(), 0u) << "no segment is made for a fragment that has none";
+}
+
+TEST_F(RoundLogTest, GoldenBytes) {
+  const RecordHeader header{RecordType::kChunk, 3, 5, 2, 1024, 0x1122334455667788, 0xAABBCCDD};
+  const RecordHeaderBytes bytes = EncodeRecordHeader(header);
+  EXPECT_EQ(absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size())),
+            "41544c52"                  // magic
+            "03000000"                  // type
+            "0300000000000000"          // payload bytes
+            "0500000000000000"          // sequence
+            "0200000000000000"          // boot
+            "0004000000000000"          // flushed bytes
+            "8877665544332211"          // previous
+            "ddccbbaa"                  // payload CRC
+            "6a8c04ea");                // CRC of the 52 bytes before
+  RecordHeader back;
+  ASSERT_TRUE(DecodeRecordHeader(bytes, back));
+  EXPECT_EQ(back.flushed_bytes, 1024u);
+  EXPECT_EQ(back.previous, header.previous);
+}
+
+}  // namespace
+}  // namespace atl
