@@ -85,8 +85,10 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
       watchdog_.Progress();
       if (ended_) return;
       if (!ok) return Fail(absl::CancelledError("the sender went away in the middle of an upload"));
-      const absl::Status status = begun_ ? OnPayload() : OnHeader();
-      in_.Clear();
+      // Taken out first: the reaction may begin the next read into in_.
+      grpc::ByteBuffer message;
+      message.Swap(&in_);
+      const absl::Status status = begun_ ? OnPayload(message) : OnHeader(message);
       if (!status.ok()) Fail(status);
     });
   }
@@ -118,8 +120,8 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
     StartRead(&in_);
   }
 
-  absl::Status OnHeader() {
-    ATOLL_ASSIGN_OR_RETURN(const std::string bytes, ReadHeaderFrame(in_));
+  absl::Status OnHeader(const grpc::ByteBuffer& message) {
+    ATOLL_ASSIGN_OR_RETURN(const std::string bytes, ReadHeaderFrame(message));
     ATOLL_ASSIGN_OR_RETURN(UploadHeader header, ParseUploadHeader(bytes));
     begun_ = true;
     total_bytes_ = UploadBytes(header);
@@ -143,10 +145,10 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
     Read();
   }
 
-  absl::Status OnPayload() {
+  absl::Status OnPayload(const grpc::ByteBuffer& message) {
     if (!granted_) return absl::InvalidArgumentError("payload came before the upload was granted");
     if (last_seen_) return absl::InvalidArgumentError("payload came after the last frame");
-    ATOLL_ASSIGN_OR_RETURN(const ReceivedFrame frame, ReadFrame(in_));
+    ATOLL_ASSIGN_OR_RETURN(const ReceivedFrame frame, ReadFrame(message));
     ATOLL_RETURN_IF_ERROR(CheckFrame(frame.view, expected_offset_, total_bytes_));
     const uint64_t offset = expected_offset_;
     expected_offset_ += frame.view.payload_bytes;
