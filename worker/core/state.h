@@ -53,6 +53,7 @@ struct Fragment {
   Instant refetch_at = kNever;
   bool due = false, send_now = false;
   std::optional<Version> tried;  // version of a contribution that was refused
+  Instant next_version_by{};     // until when closing waits for a version after the refused one
   bool tried_retry = false;
   bool told_late = false;
   uint32_t missed = 0;

@@ -342,6 +342,7 @@ void Core::State::MarkRefused(uint32_t p, const std::string& reason) {
   Withdraw(p);
   f.tried = version;
   f.tried_retry = retry;
+  f.next_version_by = now + ApplyPatience();
 }
 
 void Core::State::Withdraw(uint32_t p) {

@@ -289,9 +289,11 @@ void Core::State::OnClosingStarted(const ClosingStarted& started) {
 }
 
 // What is behind a fragment is contributed with no overlap until nothing is. Once all that is left is accepted, the
-// coordinator is told that nothing more comes, so that no round waits for this worker. A refused contribution is given up:
-// there is no later round that it could count in.
+// coordinator is told that nothing more comes, so that no round waits for this worker. After a refusal the work goes into
+// the next version, if one comes in time: without other contributions to that round none ever would.
 void Core::State::ContinueClosing() {
+  SetWaiting(absl::StrCat("the closing rounds of job ", job.value));
+  if (closing_said) return;
   bool all_said = true;
   for (uint32_t p = 0; p < fragments.size() && p < closing->versions.size(); ++p) {
     Fragment& f = fragments[p];
@@ -302,13 +304,13 @@ void Core::State::ContinueClosing() {
       effects.push_back(FormContribution{{FragmentIndex{p}, f.outer}});
     }
     const bool last_is_accepted = f.held && f.held->accepted && f.held->header.steps == f.steps;
-    if (f.forming || (f.held ? !last_is_accepted : !settled)) all_said = false;
+    const bool waits_for_next = settled && !f.held && f.tried && f.steps > 0 && now < f.next_version_by;
+    if (waits_for_next) WakeAt(f.next_version_by);
+    if (f.forming || waits_for_next || (f.held ? !last_is_accepted : !settled)) all_said = false;
   }
-  if (all_said && !closing_said && welcomed) {
-    closing_said = true;
-    SayReady(std::max(Clock(), closing->stop_step));
-  }
-  SetWaiting(absl::StrCat("the closing rounds of job ", job.value));
+  if (!all_said || !welcomed) return;
+  closing_said = true;
+  SayReady(std::max(Clock(), closing->stop_step));
 }
 
 bool Core::State::TryLeave() {

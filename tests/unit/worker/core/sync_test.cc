@@ -274,6 +274,32 @@ TEST(WorkerSync, ClosingWaitsForWhatIsInFlightAndSendsTheRest) {
   EXPECT_TRUE(w.Did("ready 3"));
 }
 
+TEST(WorkerSync, RefusedWhileClosingGoesIntoTheNextVersionOrIsGivenUpInTime) {
+  for (const bool next_comes : {true, false}) {
+    World w;
+    w.Start();
+    w.Steps(2);
+    w.Hear(ClosingStarted{JobId{"tiny"}, 10, {Version{0}}});
+    w.Boundary();
+    const ContributionHeader h = w.uploads.at(0).header;
+    w.lines.clear();
+    w.Give(UploadEnded{h.target, h.digest, UploadResult::kRefused, "damaged"});
+    w.Boundary();
+    EXPECT_FALSE(w.Did("ready"));
+    if (next_comes) {
+      w.Publish(0, 1, {"w2"}, 10);
+      w.Boundary();
+      w.Boundary();
+      EXPECT_TRUE(w.Did("upload 0 v1 steps 2"));
+      w.Accept(0);
+    } else {
+      w.Wait(Seconds(21));
+    }
+    w.Boundary();
+    EXPECT_TRUE(w.Did("ready 10"));
+  }
+}
+
 TEST(WorkerSync, NoStepBeyondTheStopStep) {
   JobSpec spec = SmallSpec();
   spec.stop.inner_steps = 3;
