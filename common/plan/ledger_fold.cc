@@ -51,7 +51,8 @@ void LedgerFold::Fold(const RollbackRecord& r) {
   for (const auto& [step, checkpoint] : job.checkpoints) {
     if (!checkpoint.complete || checkpoint.versions != r.versions) continue;
     job.clock_step = step;
-    for (size_t p = 0; p < job.heads.size() && p < checkpoint.hashes.size(); ++p) job.heads[p].hash = checkpoint.hashes[p];
+    for (size_t p = 0; p < job.heads.size() && p < checkpoint.hashes.size(); ++p)
+      job.heads[p].hash = checkpoint.hashes[p];
     return;
   }
 }

@@ -1,5 +1,5 @@
-// Ledger records, in the order of their commits, folded into what a restart finds (records.h): the meaning of the ledger,
-// written once. The in-memory ledger is this; tests compare the SQLite ledger and the core with it. Pure.
+// Ledger records, in the order of their commits, folded into what a restart finds (records.h): the meaning of the
+// ledger, written once. The in-memory ledger is this; tests compare the SQLite ledger and the core with it. Pure.
 #ifndef ATOLL_COMMON_PLAN_LEDGER_FOLD_H_
 #define ATOLL_COMMON_PLAN_LEDGER_FOLD_H_
 
@@ -13,8 +13,8 @@ namespace atl {
 
 class LedgerFold {
  public:
-  // Upserts replace, appends add. Breaks with ATOLL_CHECK when a record names a job that has no JobRecord yet, except that
-  // records of one transaction may come in any order if they are given to Apply together.
+  // Upserts replace, appends add. Breaks with ATOLL_CHECK when a record names a job that has no JobRecord yet, except
+  // that records of one transaction may come in any order if they are given to Apply together.
   void Apply(const std::vector<LedgerRecord>& transaction);
 
   // `accepted` of the jobs is empty: that is the round log's to say.
@@ -27,7 +27,7 @@ class LedgerFold {
     JobRecord record;
     PoolRecord pool;
     std::vector<FragmentHead> heads;
-    uint64_t clock_step = 0;       // of the newest round, or of the checkpoint that was gone back to
+    uint64_t clock_step = 0;        // of the newest round, or of the checkpoint that was gone back to
     uint64_t rounds_committed = 0;  // of all fragments and epochs
     uint64_t tokens_committed = 0;  // of fragment 0, of all epochs
     std::map<std::pair<FragmentIndex, WorkerId>, ContributionHeader> committed;  // of the current epoch

@@ -113,6 +113,8 @@ struct LeaseRequest {
 };
 
 // The worker has everything of its assignment and trains from `step` on.
+// While the job is ending (ClosingStarted), `step` >= stop_step says instead: everything is contributed and accepted, and
+// nothing more will come from this worker; the closing rounds no longer wait for it.
 struct Ready {
   JobId job;
   uint64_t step = 0;

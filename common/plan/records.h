@@ -168,8 +168,8 @@ struct RecoveredJob {
   PoolRecord pool;
   std::vector<FragmentHead> heads;             // by fragment
   uint64_t clock_step = 0;
-  uint64_t rounds_committed = 0;
-  uint64_t tokens_committed = 0;
+  uint64_t rounds_committed = 0;               // of all fragments and epochs
+  uint64_t tokens_committed = 0;               // of fragment 0, all epochs
   std::vector<ContributionHeader> accepted;    // durable in open segments of the current epoch, by fragment, then worker name
   std::vector<ContributionHeader> committed;   // the newest committed of each (fragment, worker), in that order
   std::vector<EvaluationRecord> evaluations;   // by number

@@ -72,7 +72,9 @@ void Machine::AssignWorkers() {
   }
   for (const Move& move : PlanMoves(std::move(jobs), std::move(free), barred)) {
     Member& member = *fleet_.Find(move.worker);
-    if (!move.from.value.empty()) Detach(member, move.to.value.empty() ? "the job has more workers than workers.max" : "a job of higher priority needs this worker");
+    if (!move.from.value.empty())
+      Detach(member, move.to.value.empty() ? "the job has more workers than workers.max"
+                                           : "a job of higher priority needs this worker");
     if (!move.to.value.empty() && member.connection) Assign(member, *Find(move.to));
   }
 }

@@ -146,7 +146,8 @@ void Machine::On(const RoundAggregated& e) {
   record.tokens = 0;
   if (e.reached.fragment.value == 0) record.clock_step = std::max(record.clock_step, run->StepOf(e.reached.version));
   record.clock_step = std::max(record.clock_step, run->clock_floor);
-  run->participants.clear();
+  const bool first = e.reached.fragment.value == 0;
+  if (first) run->participants.clear();
   for (CommittedContribution& c : record.contributions) {
     const auto it = round.accepted.find(c.header.worker);
     ATOLL_CHECK(it != round.accepted.end() && it->second.header.digest == c.header.digest,
@@ -154,7 +155,7 @@ void Machine::On(const RoundAggregated& e) {
     c.header = it->second.header;
     record.tokens += c.header.tokens;
     for (const LeaseCursor& cursor : c.header.cursors) run->pool.Consume(cursor.lease, cursor.cursor);
-    run->participants.insert(c.header.worker);
+    if (first) run->participants.insert(c.header.worker);
     run->committed[e.reached.fragment.value].insert_or_assign(c.header.worker, c.header);
   }
   run->spreads.push_back(SpreadOf(round));

@@ -165,6 +165,9 @@ void Machine::Hear(Member& member, const EvaluationDone& message) {
 void Machine::Hear(Member& member, const LeaseReturn& message) {
   Run* run = RunOf(member);
   if (run == nullptr || message.job != run->id()) return;
+  const WorkerId& id = member.record.worker;
+  // Whoever returns leases has withdrawn what it was sending.
+  DropUploads(*run, &id, absl::AbortedError("withdrawn: the leases behind it were returned"));
   for (const LeaseCursor& c : message.leases) {
     const LeaseRecord* lease = run->pool.Find(c.lease);
     if (lease != nullptr && lease->worker == member.record.worker)

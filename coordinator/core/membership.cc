@@ -76,6 +76,7 @@ void Machine::On(const WorkerConnected& e) {
                     member->record.incarnation.value));
   Run* run = RunOf(*member);
   if (!resumed || run == nullptr) return;
+  DropUploads(*run, &e.hello.worker, absl::AbortedError("a newer stream of this worker has begun; offer it again"));
   // What it does not name it does not have: a grant or a return was lost with the old stream.
   for (const LeaseId lease : run->pool.HeldBy(e.hello.worker)) {
     const bool named = std::any_of(e.hello.leases.begin(), e.hello.leases.end(),

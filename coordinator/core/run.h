@@ -45,7 +45,7 @@ struct Run {
   std::vector<Round> rounds;                                      // by fragment
   std::vector<std::map<WorkerId, ContributionHeader>> committed;  // by fragment: the newest of each worker
   std::map<UploadId, Upload> uploads;
-  std::set<WorkerId> participants;                         // of the newest committed round
+  std::set<WorkerId> participants;                         // of the newest committed round of fragment 0
   std::vector<Duration> spreads;                           // of the last rounds, at most kSpreads
   std::map<WorkerId, std::string> failures;                // workers that could not go on, and why
   std::vector<std::pair<WorkerId, SampleRange>> suspects;  // held by workers that met non-finite losses

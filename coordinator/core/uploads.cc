@@ -149,6 +149,12 @@ void Machine::On(const UploadFinished& e) {
   for (auto& [id, run] : runs_) {
     const auto it = run.uploads.find(e.upload);
     if (it == run.uploads.end() || it->second.flushing) continue;
+    const absl::Status status = CheckCursors(run, it->second.header);
+    if (!status.ok()) {
+      Verdict(e.upload, UploadDecision::kRefused, status);
+      run.uploads.erase(it);
+      return;
+    }
     it->second.flushing = true;
     out_.tasks.push_back(FlushAcceptance{e.upload});
     return;

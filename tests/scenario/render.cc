@@ -29,8 +29,8 @@ std::string Line(const JobRecord& r) {
                       " stop=", r.stop_step);
 }
 std::string Line(const PoolRecord& r) {
-  return absl::StrCat("pool ", r.job.value, " frontier=", r.frontier, " returned=", Of(r.returned), " consumed=", r.consumed,
-                      r.abandoned > 0 ? absl::StrCat(" abandoned=", r.abandoned) : "");
+  return absl::StrCat("pool ", r.job.value, " frontier=", r.frontier, " returned=", Of(r.returned),
+                      " consumed=", r.consumed, r.abandoned > 0 ? absl::StrCat(" abandoned=", r.abandoned) : "");
 }
 std::string Line(const WorkerRecord& r) {
   return absl::StrCat("worker ", r.worker.value, " incarnation=", r.incarnation.value, " job=", r.job.value);
@@ -62,11 +62,12 @@ std::string Line(const Welcome& m) {
   std::string fates;
   static const char* const kNames[] = {"unknown", "accepted", "committed", "refused"};
   for (const auto& f : m.fates) absl::StrAppend(&fates, " ", Of(f.target), "=", kNames[static_cast<int>(f.fate)]);
-  return absl::StrCat("Welcome incarnation=", m.incarnation.value, m.resumed ? " resumed" : " new", " boot=", m.boot.value, fates);
+  return absl::StrCat("Welcome incarnation=", m.incarnation.value, m.resumed ? " resumed" : " new",
+                      " boot=", m.boot.value, fates);
 }
 std::string Line(const Assignment& m) {
-  return absl::StrCat("Assignment ", m.job.value, " revision=", m.spec_revision, " clock=", m.clock_step, " versions=",
-                      Of(m.versions));
+  return absl::StrCat("Assignment ", m.job.value, " revision=", m.spec_revision, " clock=", m.clock_step,
+                      " versions=", Of(m.versions));
 }
 std::string Line(const Unassign& m) { return absl::StrCat("Unassign ", m.job.value, ": ", m.reason); }
 std::string Line(const LeaseGranted& m) {
@@ -81,11 +82,15 @@ std::string Line(const LeaseRevoked& m) {
 std::string Line(const UpdatePublished& m) {
   return absl::StrCat("UpdatePublished ", Of(m.reached), " by ", Of(m.contributors), " clock=", m.clock_step);
 }
-std::string Line(const ContributionRefused& m) { return absl::StrCat("ContributionRefused ", Of(m.target), ": ", m.reason); }
+std::string Line(const ContributionRefused& m) {
+  return absl::StrCat("ContributionRefused ", Of(m.target), ": ", m.reason);
+}
 std::string Line(const EvaluationAssigned& m) {
   return absl::StrCat("EvaluationAssigned ", m.evaluation, " versions=", Of(m.versions), " samples=", m.samples);
 }
-std::string Line(const ClosingStarted& m) { return absl::StrCat("ClosingStarted stop=", m.stop_step, " versions=", Of(m.versions)); }
+std::string Line(const ClosingStarted& m) {
+  return absl::StrCat("ClosingStarted stop=", m.stop_step, " versions=", Of(m.versions));
+}
 std::string Line(const DrainRequested& m) { return absl::StrCat("DrainRequested: ", m.reason); }
 std::string Line(const LogsWanted&) { return "LogsWanted"; }
 std::string Line(const Refused& m) { return absl::StrCat("Refused", m.retry ? " retry" : "", ": ", m.reason); }
@@ -95,8 +100,8 @@ std::string Line(const FlushAcceptance& t) { return absl::StrCat("FlushAcceptanc
 std::string Line(const CloseRound& t) {
   std::vector<WorkerId> members;
   for (const auto& c : t.contributions) members.push_back(c.worker);
-  return absl::StrCat("CloseRound ", t.job.value, " ", Of(t.target), " with ", Of(members), " revision=", t.spec_revision,
-                      " clock=", t.clock_step);
+  return absl::StrCat("CloseRound ", t.job.value, " ", Of(t.target), " with ", Of(members),
+                      " revision=", t.spec_revision, " clock=", t.clock_step);
 }
 std::string Line(const WriteCheckpoint& t) {
   return absl::StrCat("WriteCheckpoint ", t.job.value, " ", t.step, " versions=", Of(t.versions));
@@ -121,7 +126,8 @@ std::vector<std::string> Render(const Effects& effects, const std::map<Connectio
     if (!line.empty()) out.push_back("record " + line);
   }
   for (const Send& s : effects.sends) {
-    out.push_back(absl::StrCat("-> ", names.at(s.connection), " ", std::visit([](const auto& x) { return Line(x); }, s.message)));
+    out.push_back(
+        absl::StrCat("-> ", names.at(s.connection), " ", std::visit([](const auto& x) { return Line(x); }, s.message)));
   }
   for (const CloseConnection& c : effects.closes) out.push_back(absl::StrCat("close c", c.connection));
   for (const UploadVerdict& v : effects.verdicts) {
@@ -141,16 +147,19 @@ std::vector<std::string> Render(const JobView& view) {
     absl::StrAppend(&versions, versions.empty() ? "" : " ", "v", f.version.value, " ", f.accepted, "/", f.expected);
   }
   const BalanceView& b = view.balance;
-  return {absl::StrCat(view.record.job.value, " ", NameOf(view.record.state), " clock=", view.clock_step, " fragments: ", versions),
-          absl::StrCat("unleased=", b.unleased, " leased=", b.leased, " consumed=", b.consumed, " abandoned=", b.abandoned),
-          absl::StrCat("alive=", view.alive, " training=", view.training, " participating=", view.participating),
-          absl::StrCat("waiting: ", view.waiting_line)};
+  return {
+      absl::StrCat(view.record.job.value, " ", NameOf(view.record.state), " clock=", view.clock_step,
+                   " fragments: ", versions),
+      absl::StrCat("unleased=", b.unleased, " leased=", b.leased, " consumed=", b.consumed, " abandoned=", b.abandoned),
+      absl::StrCat("alive=", view.alive, " training=", view.training, " participating=", view.participating),
+      absl::StrCat("waiting: ", view.waiting_line)};
 }
 
 std::string Render(const WorkerView& view) {
   static const char* const kNames[] = {"idle", "joining", "training", "draining", "lost"};
-  return absl::StrCat(view.worker.value, " ", kNames[static_cast<int>(view.state)], " incarnation=", view.incarnation.value,
-                      " job=", view.job.value, view.connected ? " connected" : "");
+  return absl::StrCat(view.worker.value, " ", kNames[static_cast<int>(view.state)],
+                      " incarnation=", view.incarnation.value, " job=", view.job.value,
+                      view.connected ? " connected" : "");
 }
 
 }  // namespace atl

@@ -76,7 +76,8 @@ Lines Story::Take(const Effects& effects) {
   for (const LedgerRecord& record : effects.records) {
     if (const auto* round = std::get_if<RoundRecord>(&record)) {
       std::erase_if(accepted_, [&](const ContributionHeader& h) {
-        return h.job == round->job && h.target.fragment == round->reached.fragment && h.target.version < round->reached.version;
+        return h.job == round->job && h.target.fragment == round->reached.fragment &&
+               h.target.version < round->reached.version;
       });
     }
     if (const auto* back = std::get_if<RollbackRecord>(&record)) {
@@ -93,7 +94,8 @@ Lines Story::Take(const Effects& effects) {
     if (connections_[name] == close.connection) connections_.erase(name);
   }
   for (const Task& task : effects.tasks) {
-    if (const auto* round = std::get_if<CloseRound>(&task)) closing_[{round->job, round->target.fragment.value}] = *round;
+    if (const auto* round = std::get_if<CloseRound>(&task))
+      closing_[{round->job, round->target.fragment.value}] = *round;
   }
   return Render(effects, names_);
 }
@@ -250,7 +252,8 @@ Lines Story::TaskDone(const Words& w) {
   if (verb != "aggregated" && verb != "screened") return {"?"};
   const auto fragment = static_cast<uint32_t>(std::stoul(w.At(2)));
   const CloseRound task = closing_.at({job, fragment});
-  if (verb == "screened") return Step(ContributionsScreened{job, task.epoch, task.target, {{WorkerId{w.At(3)}, w.Rest(4)}}});
+  if (verb == "screened")
+    return Step(ContributionsScreened{job, task.epoch, task.target, {{WorkerId{w.At(3)}, w.Rest(4)}}});
   RoundAggregated e{job, task.epoch, {task.target.fragment, Version{task.target.version.value + 1}}, {}};
   for (const ContributionHeader& h : task.contributions) e.record.contributions.push_back({h, 0, 1});
   e.record.spec_revision = task.spec_revision;

@@ -1,13 +1,14 @@
-// The interpreter of stories: commands in, the core's effects out as text. Time stands still until "advance". What tasks
-// would do is played by commands (aggregated, checkpointed, parameters), and the ledger is a LedgerFold, so that "restart"
-// goes on from the records alone. Invariants are checked after every step.
+// The interpreter of stories: commands in, the core's effects out as text. Time stands still until "advance". What
+// tasks would do is played by commands (aggregated, checkpointed, parameters), and the ledger is a LedgerFold, so that
+// "restart" goes on from the records alone. Invariants are checked after every step.
 //
-//   submit JOB [min= max= fragments= inner= overlap= stop= dataset= priority= quorum= held_out= evaluate= save= keep= tokens=]
-//   parameters JOB | aggregated JOB FRAGMENT | screened JOB FRAGMENT WORKER WHY... | checkpointed JOB STEP | broken JOB WHY...
-//   connect WORKER [nonce= incarnation= job= leases=ID:CURSOR,... held=FRAGMENT/VERSION:DIGEST evaluate_only=1 protocol= arithmetic=]
-//   disconnect WORKER | ready WORKER step= | heartbeat WORKER step= step_ms= waiting=1 | lease WORKER request= samples=
-//   offer|contribute WORKER FRAGMENT/VERSION step= [digest= cursors=ID:CURSOR,... incarnation= codec= boot=] | finish U | durable U | broken-upload U
-//   evaluated WORKER NUMBER | return WORKER ID:CURSOR,... | leave WORKER WHY... | fail WORKER WHY... | fail-for-all WORKER WHY...
+//   submit JOB [min= max= fragments= inner= overlap= stop= dataset= priority= quorum= held_out= evaluate= save= keep=
+//   tokens=] parameters JOB | aggregated JOB FRAGMENT | screened JOB FRAGMENT WORKER WHY... | checkpointed JOB STEP |
+//   broken JOB WHY... connect WORKER [nonce= incarnation= job= leases=ID:CURSOR,... held=FRAGMENT/VERSION:DIGEST
+//   evaluate_only=1 protocol= arithmetic=] disconnect WORKER | ready WORKER step= | heartbeat WORKER step= step_ms=
+//   waiting=1 | lease WORKER request= samples= offer|contribute WORKER FRAGMENT/VERSION step= [digest=
+//   cursors=ID:CURSOR,... incarnation= codec= boot=] | finish U | durable U | broken-upload U evaluated WORKER NUMBER |
+//   return WORKER ID:CURSOR,... | leave WORKER WHY... | fail WORKER WHY... | fail-for-all WORKER WHY...
 //   cancel|cancel-drain|pause|resume JOB | update JOB key=... | rollback JOB STEP | drain WORKER | disk low|free
 //   advance 1500ms [alive=a,b] | restart | view JOB | workers
 #ifndef ATOLL_TESTS_SCENARIO_STORY_H_
@@ -32,7 +33,7 @@ class Story {
 
  private:
   struct Words {
-    std::vector<std::string> words;            // without key=value pairs
+    std::vector<std::string> words;  // without key=value pairs
     std::map<std::string, std::string> values;
     std::string At(size_t i) const { return i < words.size() ? words[i] : ""; }
     std::string Rest(size_t i) const;
@@ -64,9 +65,9 @@ class Story {
   std::map<ConnectionId, std::string> names_;
   std::map<std::string, ConnectionId> connections_;
   std::map<std::string, uint64_t> incarnations_, nonces_;
-  std::map<std::string, JobId> jobs_;          // newest assignment of each worker
+  std::map<std::string, JobId> jobs_;  // newest assignment of each worker
   std::map<UploadId, ContributionHeader> uploads_;
-  std::vector<ContributionHeader> accepted_;   // durable trailers
+  std::vector<ContributionHeader> accepted_;  // durable trailers
   std::map<std::pair<JobId, uint32_t>, CloseRound> closing_;
   uint64_t next_connection_ = 1, next_upload_ = 1, next_request_ = 1, heartbeats_ = 0;
 };

@@ -11,7 +11,8 @@ WorkerId W(const std::string& name) { return WorkerId{name}; }
 JobId J(const std::string& name) { return JobId{name}; }
 
 TEST(Queue, OlderJobFirstAtTheSamePriority) {
-  const auto moves = PlanMoves({{J("young"), 0, 2, 1, 9, false, {}}, {J("old"), 0, 1, 1, 9, false, {}}}, {{W("a"), {}}}, {});
+  const auto moves =
+      PlanMoves({{J("young"), 0, 2, 1, 9, false, {}}, {J("old"), 0, 1, 1, 9, false, {}}}, {{W("a"), {}}}, {});
   EXPECT_EQ(moves, (std::vector<Move>{{W("a"), {}, J("old")}}));
 }
 
@@ -35,13 +36,15 @@ TEST(Queue, ARunningJobBelowItsMinimumTakesWhatThereIs) {
 TEST(Queue, OnlyLowerPriorityGivesAndNeverBelowItsMinimum) {
   const auto moves = PlanMoves({{J("low"), 0, 1, 1, 9, true, {W("a"), W("b")}},
                                 {J("even"), 3, 2, 1, 9, true, {W("c"), W("d")}},
-                                {J("high"), 3, 3, 2, 9, true, {}}}, {}, {});
+                                {J("high"), 3, 3, 2, 9, true, {}}},
+                               {}, {});
   EXPECT_EQ(moves, (std::vector<Move>{{W("b"), J("low"), J("high")}}));
 }
 
 TEST(Queue, ExcessIsLetGoAndBarredJobsAreAvoided) {
   const std::map<WorkerId, std::set<JobId>> barred = {{W("b"), {J("other")}}};
-  const auto moves = PlanMoves({{J("j"), 0, 1, 1, 1, true, {W("a"), W("b")}}, {J("other"), 0, 2, 1, 9, false, {}}}, {}, barred);
+  const auto moves =
+      PlanMoves({{J("j"), 0, 1, 1, 1, true, {W("a"), W("b")}}, {J("other"), 0, 2, 1, 9, false, {}}}, {}, barred);
   EXPECT_EQ(moves, (std::vector<Move>{{W("b"), J("j"), {}}}));
 }
 
@@ -52,8 +55,13 @@ TEST(Queue, APlanCarriedOutNeedsNoOther) {
     std::vector<FreeWorker> free;
     for (uint64_t j = 0; j < 4; ++j) {
       const auto min = static_cast<uint32_t>(1 + rng.Below(3));
-      jobs.push_back({J(std::string(1, static_cast<char>('j' + j))), static_cast<int32_t>(rng.Below(3)), j, min,
-                      min + static_cast<uint32_t>(rng.Below(3)), false, {}});
+      jobs.push_back({J(std::string(1, static_cast<char>('j' + j))),
+                      static_cast<int32_t>(rng.Below(3)),
+                      j,
+                      min,
+                      min + static_cast<uint32_t>(rng.Below(3)),
+                      false,
+                      {}});
     }
     for (uint64_t w = 0; w < rng.Below(9); ++w) free.push_back({W(std::string(1, static_cast<char>('a' + w))), {}});
     for (const Move& move : PlanMoves(jobs, free, {})) {

@@ -16,7 +16,9 @@ Round Gathering(std::vector<std::string> expected, std::vector<std::pair<std::st
   return round;
 }
 
-RoundRule Rule(uint32_t minimum, uint32_t quorum) { return {.minimum = minimum, .quorum = quorum, .grace = Milliseconds(250)}; }
+RoundRule Rule(uint32_t minimum, uint32_t quorum) {
+  return {.minimum = minimum, .quorum = quorum, .grace = Milliseconds(250)};
+}
 
 TEST(DecideRound, ClosesWhenAllExpectedHaveContributed) {
   const auto v = DecideRound(Gathering({"a", "b"}, {{"a", 1}, {"b", 2}}), Rule(1, 0), kStart + Milliseconds(2));

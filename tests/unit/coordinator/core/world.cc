@@ -13,9 +13,10 @@ const char* const kNames[] = {"a", "b", "c", "d"};
 Digest HashOf(uint64_t fragment, uint64_t epoch, uint64_t version) { return {epoch * 1000 + fragment + 1, version}; }
 
 std::string Durable(const JobView& view) {
-  std::string out = absl::StrCat(static_cast<uint32_t>(view.record.state), " rev ", view.record.spec_revision, " epoch ",
-                                 view.record.epoch, " stop ", view.record.stop_step, " rounds ", view.rounds_committed, " tokens ",
-                                 view.tokens_committed, " part ", view.participating, " ev ", view.evaluations.size());
+  std::string out =
+      absl::StrCat(static_cast<uint32_t>(view.record.state), " rev ", view.record.spec_revision, " epoch ",
+                   view.record.epoch, " stop ", view.record.stop_step, " rounds ", view.rounds_committed, " tokens ",
+                   view.tokens_committed, " part ", view.participating, " ev ", view.evaluations.size());
   const BalanceView& b = view.balance;
   absl::StrAppend(&out, " balance ", b.dataset, " ", b.unleased, " ", b.leased, " ", b.consumed, " ", b.abandoned);
   for (const FragmentView& f : view.fragments) {
@@ -46,7 +47,8 @@ void World::Take(const Effects& effects) {
       ATOLL_CHECK(std::pair(round->epoch, round->reached.version.value) > newest, "I6: a version came twice");
       newest = {round->epoch, round->reached.version.value};
       std::erase_if(accepted_, [&](const ContributionHeader& h) {
-        return h.job == round->job && h.target.fragment == round->reached.fragment && h.target.version < round->reached.version;
+        return h.job == round->job && h.target.fragment == round->reached.fragment &&
+               h.target.version < round->reached.version;
       });
     }
     if (const auto* back = std::get_if<RollbackRecord>(&record)) {
@@ -105,12 +107,28 @@ void World::Hear(Worker& worker, const CoordinatorMessage& message) {
 void World::Chaos() {
   switch (rng_.Below(24)) {
     case 0: ConnectSomeone(); break;
-    case 1: case 2: case 3: case 4: case 5: case 6: case 7: SaySomething(); break;
-    case 8: case 9: case 10: case 11: OfferSomething(); break;
-    case 12: case 13: case 14: case 15: MoveAnUpload(); break;
-    case 16: case 17: case 18: case 19: FinishATask(); break;
+    case 1:
+    case 2:
+    case 3:
+    case 4:
+    case 5:
+    case 6:
+    case 7: SaySomething(); break;
+    case 8:
+    case 9:
+    case 10:
+    case 11: OfferSomething(); break;
+    case 12:
+    case 13:
+    case 14:
+    case 15: MoveAnUpload(); break;
+    case 16:
+    case 17:
+    case 18:
+    case 19: FinishATask(); break;
     case 20: AskSomething(); break;
-    case 21: case 22:
+    case 21:
+    case 22:
       now_ = now_ + Milliseconds(static_cast<int64_t>(rng_.Below(Chance(8) ? 60'000 : 1'500)));
       Give(Tick{});
       break;
@@ -135,8 +153,10 @@ void World::ConnectSomeone() {
   hello.incarnation = worker.incarnation;
   hello.evaluate_only = name == "d" && Chance(3);
   hello.job = worker.job;
-  for (const auto& [id, range] : worker.leases) hello.leases.push_back({id, range.begin + rng_.Below(range.size() + 1)});
-  if (Chance(3)) hello.held.push_back({{FragmentIndex{static_cast<uint32_t>(rng_.Below(4))}, Version{rng_.Below(5)}}, Digest{0, 1}});
+  for (const auto& [id, range] : worker.leases)
+    hello.leases.push_back({id, range.begin + rng_.Below(range.size() + 1)});
+  if (Chance(3))
+    hello.held.push_back({{FragmentIndex{static_cast<uint32_t>(rng_.Below(4))}, Version{rng_.Below(5)}}, Digest{0, 1}});
   const ConnectionId connection = next_++;
   names_[connection] = name;
   // A refused connection is closed in the same step; then the worker keeps the stream it has.
@@ -158,7 +178,10 @@ void World::SaySomething() {
     return out;
   };
   switch (rng_.Below(16)) {
-    case 0: case 1: case 2: case 3: {
+    case 0:
+    case 1:
+    case 2:
+    case 3: {
       worker.step += rng_.Below(12);
       Heartbeat h;
       h.job = job;
@@ -167,8 +190,13 @@ void World::SaySomething() {
       h.activity = Chance(3) ? WorkerActivity::kWaiting : WorkerActivity::kTraining;
       return Give(WorkerSaid{c, h});
     }
-    case 4: case 5: case 6: return Give(WorkerSaid{c, LeaseRequest{job, worker.request += rng_.Below(2), rng_.Below(60)}});
-    case 7: case 8: case 9: case 10: return Give(WorkerSaid{c, Ready{job, worker.step, {}}});
+    case 4:
+    case 5:
+    case 6: return Give(WorkerSaid{c, LeaseRequest{job, worker.request += rng_.Below(2), rng_.Below(60)}});
+    case 7:
+    case 8:
+    case 9:
+    case 10: return Give(WorkerSaid{c, Ready{job, worker.step, {}}});
     case 11: return Give(WorkerSaid{c, EvaluationDone{job, worker.evaluation.value_or(rng_.Below(3)), 1, 1, 1}});
     case 12:
       if (Chance(3)) return Give(WorkerSaid{c, LeaseReturn{job, cursors()}});
@@ -199,7 +227,8 @@ void World::Offer(const std::string& name, Worker& worker, const JobId& job, Fra
   e.header.tokens = 10 + rng_.Below(100);
   e.header.steps = 1 + rng_.Below(10);
   e.header.send_step = std::max(worker.step, worker.stop);
-  for (const auto& [id, range] : worker.leases) e.header.cursors.push_back({id, range.begin + rng_.Below(range.size() + 1)});
+  for (const auto& [id, range] : worker.leases)
+    e.header.cursors.push_back({id, range.begin + rng_.Below(range.size() + 1)});
   if (!honest && Chance(10)) e.header.cursors.push_back({LeaseId{rng_.Below(40)}, rng_.Below(400)});
   uploads_[e.upload] = {e.header};
   Give(e);
@@ -308,7 +337,8 @@ void World::AskSomething() {
       if (jobs_ < 3) Submit();
       return;
     case 1: return Give(JobControlled{next_++, job, JobAction::kPause, 0});
-    case 2: case 3: return Give(JobControlled{next_++, job, JobAction::kResume, 0});
+    case 2:
+    case 3: return Give(JobControlled{next_++, job, JobAction::kResume, 0});
     case 4: {
       const auto view = core_->ViewJob(job, now_);
       if (view->checkpoints.empty()) return;
@@ -322,7 +352,8 @@ void World::AskSomething() {
     }
     case 6: return Give(WorkerDrained{next_++, WorkerId{kNames[rng_.Below(4)]}});
     default:
-      if (Chance(6)) return Give(JobControlled{next_++, job, Chance(2) ? JobAction::kCancel : JobAction::kCancelWithDrain, 0});
+      if (Chance(6))
+        return Give(JobControlled{next_++, job, Chance(2) ? JobAction::kCancel : JobAction::kCancelWithDrain, 0});
       return Give(DiskSpace{Chance(4)});
   }
 }
@@ -364,7 +395,8 @@ std::string World::RecoveryDifference() const {
   const auto a = core_->ViewWorkers(now_), b = other.ViewWorkers(now_);
   if (a.size() != b.size()) return "another number of workers";
   for (size_t i = 0; i < a.size(); ++i) {
-    if (a[i].worker != b[i].worker || a[i].incarnation != b[i].incarnation || a[i].job != b[i].job) return a[i].worker.value;
+    if (a[i].worker != b[i].worker || a[i].incarnation != b[i].incarnation || a[i].job != b[i].job)
+      return a[i].worker.value;
   }
   return "";
 }
@@ -375,7 +407,8 @@ std::vector<std::string> World::Calm(int seconds) {
     if (worker.connection) Give(ConnectionClosed{*worker.connection});
     worker = Worker{.nonce = rng_() | 1};
   }
-  for (uint64_t j = 1; j <= jobs_; ++j) Give(JobControlled{next_++, JobId{absl::StrCat("j", j)}, JobAction::kResume, 0});
+  for (uint64_t j = 1; j <= jobs_; ++j)
+    Give(JobControlled{next_++, JobId{absl::StrCat("j", j)}, JobAction::kResume, 0});
   for (int second = 0; second < seconds; ++second) {
     now_ = now_ + Seconds(1);
     Give(Tick{});
@@ -388,9 +421,17 @@ std::vector<std::string> World::Calm(int seconds) {
   std::vector<std::string> open;
   for (const JobId& job : core_->Jobs()) {
     const JobView view = *core_->ViewJob(job, now_);
-    if (!HasEnded(view.record.state)) open.push_back(absl::StrCat(Durable(view), " clock ", view.clock_step, " waiting: ", view.waiting_line));
+    if (!HasEnded(view.record.state))
+      open.push_back(absl::StrCat(Durable(view), " clock ", view.clock_step, " waiting: ", view.waiting_line));
   }
   return open;
+}
+
+uint64_t World::Succeeded() const {
+  uint64_t count = 0;
+  for (const JobId& job : core_->Jobs())
+    count += core_->ViewJob(job, now_)->record.state == JobState::kSucceeded ? 1 : 0;
+  return count;
 }
 
 void World::CalmWorker(const std::string& name, Worker& worker) {

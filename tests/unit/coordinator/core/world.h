@@ -1,5 +1,6 @@
-// A coordinator's core amid workers that do anything, legal or not, from one seed: their messages, broken connections, lost
-// uploads, restarts of the coordinator. Laws are checked after every step; what a restart finds is compared with what was.
+// A coordinator's core amid workers that do anything, legal or not, from one seed: their messages, broken connections,
+// lost uploads, restarts of the coordinator. Laws are checked after every step; what a restart finds is compared with
+// what was.
 #ifndef ATOLL_TESTS_UNIT_COORDINATOR_CORE_WORLD_H_
 #define ATOLL_TESTS_UNIT_COORDINATOR_CORE_WORLD_H_
 
@@ -26,6 +27,7 @@ class World {
   // What the ledger and the trailers say gives the same core; empty, or the difference.
   std::string RecoveryDifference() const;
   uint64_t rounds() const { return rounds_; }
+  uint64_t Succeeded() const;  // jobs
 
  private:
   struct Worker {
@@ -33,7 +35,7 @@ class World {
     uint64_t nonce = 1, request = 0;
     Incarnation incarnation;
     JobId job;
-    uint64_t step = 0, stop = 0;       // stop: ClosingStarted has come
+    uint64_t step = 0, stop = 0;  // stop: ClosingStarted has come
     std::map<LeaseId, SampleRange> leases;
     std::optional<uint64_t> evaluation;
     bool said_done = false;
