@@ -12,15 +12,15 @@
 namespace atl::cli {
 namespace {
 
-// A subcommand whose options live as long as the tree.
+// The options of a subcommand. Its callback must hold the pointer: CLI11 writes through it while parsing.
 template <typename Options>
-std::shared_ptr<Options> OptionsOf(CLI::App&) {
+std::shared_ptr<Options> MakeOptions() {
   return std::make_shared<Options>();
 }
 
 void AddSubmit(CLI::App& parent, Command& command) {
   CLI::App& app = *parent.add_subcommand("submit", "store a job's files and put it into the queue");
-  const auto o = OptionsOf<SubmitOptions>(app);
+  const auto o = MakeOptions<SubmitOptions>();
   const auto dry_run = std::make_shared<std::string>();
   const auto flags = std::make_shared<std::array<bool, 3>>();
   app.add_option("file", o->file, "job file; - is standard input")->required()->type_name("FILE");
@@ -45,7 +45,7 @@ void AddSubmit(CLI::App& parent, Command& command) {
 
 void AddList(CLI::App& parent, Command& command) {
   CLI::App& app = *parent.add_subcommand("list", "list jobs, newest first");
-  const auto o = OptionsOf<ListOptions>(app);
+  const auto o = MakeOptions<ListOptions>();
   app.add_option("--state", o->state, "only jobs in this state")->type_name("STATE");
   app.add_option("-l,--label", o->labels, "only jobs with this label")->type_name("KEY=VALUE")->expected(1)->take_all();
   app.add_option("--limit", o->limit, "at most so many")->type_name("N");
@@ -56,7 +56,7 @@ void AddList(CLI::App& parent, Command& command) {
 void AddOfJob(CLI::App& parent, const char* name, const char* help, int (*run)(Session&, const std::string&),
               Command& command) {
   CLI::App& app = *parent.add_subcommand(name, help);
-  const auto job = OptionsOf<std::string>(app);
+  const auto job = MakeOptions<std::string>();
   app.add_option("job", *job, "name of the job")->required()->type_name("JOB");
   app.callback([=, &command] { command = [=](Session& s) { return run(s, *job); }; });
 }
@@ -69,18 +69,22 @@ void AddWatch(CLI::App& parent, Command& command) {
 }
 
 void AddCancel(CLI::App& parent, Command& command) {
+  struct Options {
+    std::string job;
+    bool drain = false;
+    bool now = false;
+  };
   CLI::App& app = *parent.add_subcommand("cancel", "end a job before its stop rule");
-  const auto job = OptionsOf<std::string>(app);
-  const auto drain = OptionsOf<bool>(app), now = OptionsOf<bool>(app);
-  app.add_option("job", *job, "name of the job")->required()->type_name("JOB");
-  app.add_flag("--drain", *drain, "closing round, last evaluation and checkpoint first");
-  app.add_flag("--now", *now, "at once; the newest snapshot stays (default)")->excludes("--drain");
-  app.callback([=, &command] { command = [=](Session& s) { return CancelJob(s, *job, *drain); }; });
+  const auto o = MakeOptions<Options>();
+  app.add_option("job", o->job, "name of the job")->required()->type_name("JOB");
+  app.add_flag("--drain", o->drain, "closing round, last evaluation and checkpoint first");
+  app.add_flag("--now", o->now, "at once; the newest snapshot stays (default)")->excludes("--drain");
+  app.callback([=, &command] { command = [o](Session& s) { return CancelJob(s, o->job, o->drain); }; });
 }
 
 void AddLogs(CLI::App& parent, Command& command) {
   CLI::App& app = *parent.add_subcommand("logs", "print log lines of the coordinator about a job, or of a worker");
-  const auto o = OptionsOf<LogsOptions>(app);
+  const auto o = MakeOptions<LogsOptions>();
   app.add_option("job", o->job, "name of the job")->required()->type_name("JOB");
   app.add_option("--worker", o->worker, "lines of this worker")->type_name("WORKER");
   app.add_option("--tail", o->tail, "newest lines to begin with")->type_name("N");
@@ -90,7 +94,7 @@ void AddLogs(CLI::App& parent, Command& command) {
 
 void AddMetrics(CLI::App& parent, Command& command) {
   CLI::App& app = *parent.add_subcommand("metrics", "print curves of a job");
-  const auto o = OptionsOf<MetricsOptions>(app);
+  const auto o = MakeOptions<MetricsOptions>();
   app.add_option("job", o->job, "name of the job")->required()->type_name("JOB");
   app.add_option("--metric", o->metrics, "loss, evaluation_loss, perplexity, tokens_per_second, ...; default: all")
       ->type_name("METRIC")
@@ -103,8 +107,8 @@ void AddMetrics(CLI::App& parent, Command& command) {
 
 void AddUpdateAndRollback(CLI::App& parent, Command& command) {
   CLI::App& update = *parent.add_subcommand("update", "change a running job from its next round on");
-  const auto job = OptionsOf<std::string>(update), etag = OptionsOf<std::string>(update);
-  const auto sets = OptionsOf<std::vector<std::string>>(update);
+  const auto job = MakeOptions<std::string>(), etag = MakeOptions<std::string>();
+  const auto sets = MakeOptions<std::vector<std::string>>();
   update.add_option("job", *job, "name of the job")->required()->type_name("JOB");
   update.add_option("--set", *sets, "the new value, as inner_optimizer.learning_rate=1e-4")
       ->type_name("PATH=VALUE")
@@ -114,7 +118,7 @@ void AddUpdateAndRollback(CLI::App& parent, Command& command) {
   update.callback([=, &command] { command = [=](Session& s) { return UpdateJob(s, *job, *sets, *etag); }; });
 
   CLI::App& rollback = *parent.add_subcommand("rollback", "set a paused job back to one of its checkpoints");
-  const auto back_job = OptionsOf<std::string>(rollback), to = OptionsOf<std::string>(rollback);
+  const auto back_job = MakeOptions<std::string>(), to = MakeOptions<std::string>();
   rollback.add_option("job", *back_job, "name of the job")->required()->type_name("JOB");
   rollback.add_option("--to", *to, "step of the checkpoint, or its name")->required()->type_name("CHECKPOINT");
   rollback.callback([=, &command] { command = [=](Session& s) { return RollbackJob(s, *back_job, *to); }; });
@@ -123,8 +127,8 @@ void AddUpdateAndRollback(CLI::App& parent, Command& command) {
 void AddFileCommands(CLI::App& parent, Command& command) {
   CLI::App& validate =
       *parent.add_subcommand("validate", "check a job file without a coordinator; -o yaml prints all defaults");
-  const auto file = OptionsOf<std::string>(validate);
-  const auto sets = OptionsOf<std::vector<std::string>>(validate);
+  const auto file = MakeOptions<std::string>();
+  const auto sets = MakeOptions<std::vector<std::string>>();
   validate.add_option("file", *file, "job file; - is standard input")->required()->type_name("FILE");
   validate.add_option("--set", *sets, "override one field")->type_name("PATH=VALUE")->expected(1)->take_all();
   validate.callback([=, &command] { command = [=](Session& s) { return ValidateJob(s, *file, *sets); }; });
@@ -144,10 +148,32 @@ CLI::App& Group(CLI::App& root, const char* name, const char* help) {
   return app;
 }
 
+void AddExport(CLI::App& parent, Command& command) {
+  struct Options {
+    ExportOptions exporting;
+    std::string format = "hf";
+  };
+  CLI::App& app = *parent.add_subcommand("export", "write a checkpoint as a Hugging Face directory");
+  const auto o = MakeOptions<Options>();
+  app.add_option("checkpoint", o->exporting.checkpoint, "JOB (the newest), JOB/STEP or the full name")
+      ->required()
+      ->type_name("CHECKPOINT");
+  app.add_option("directory", o->exporting.directory, "absent or empty")->required()->type_name("DIR");
+  app.add_option("--format", o->format, "hf: Hugging Face")
+      ->check(CLI::IsMember({"hf"}))
+      ->type_name("hf")
+      ->capture_default_str();
+  app.add_option("--dtype", o->exporting.dtype, "of the weights")
+      ->check(CLI::IsMember({"fp32", "fp16", "bf16"}))
+      ->type_name("fp32|fp16|bf16")
+      ->capture_default_str();
+  app.callback([=, &command] { command = [o](Session& s) { return ExportCheckpoint(s, o->exporting); }; });
+}
+
 void AddPrepare(CLI::App& data, Command& command) {
   CLI::App& app = *data.add_subcommand("prepare", "make token shards and a manifest from text");
-  const auto o = OptionsOf<DataPrepareOptions>(app);
-  const auto no_eot = OptionsOf<bool>(app);
+  const auto o = MakeOptions<DataPrepareOptions>();
+  const auto no_eot = MakeOptions<bool>();
   app.add_option("inputs", o->inputs, ".txt, .jsonl or .jsonl.zst files")->required()->type_name("FILE...");
   app.add_option("--out", o->output, "directory of the corpus")->required()->type_name("DIR");
   app.add_option("--name", o->name, "of the corpus; default: the directory's name")->type_name("NAME");
@@ -182,7 +208,7 @@ void AddPrepare(CLI::App& data, Command& command) {
 
 void AddInspectAndVerify(CLI::App& data, Command& command) {
   CLI::App& inspect = *data.add_subcommand("inspect", "say what a corpus holds");
-  const auto i = OptionsOf<DataInspectOptions>(inspect);
+  const auto i = MakeOptions<DataInspectOptions>();
   inspect.add_option("directory", i->directory, "of the corpus")->required()->type_name("DIR");
   inspect.add_option("--sample", i->sample_tokens, "tokens to show of each split; 0: none")
       ->type_name("N")
@@ -196,7 +222,7 @@ void AddInspectAndVerify(CLI::App& data, Command& command) {
   });
 
   CLI::App& verify = *data.add_subcommand("verify", "check every file and block of a corpus against its manifest");
-  const auto v = OptionsOf<DataVerifyOptions>(verify);
+  const auto v = MakeOptions<DataVerifyOptions>();
   verify.add_option("directory", v->directory, "of the corpus")->required()->type_name("DIR");
   verify.add_flag("-q,--quiet", v->quiet, "no progress");
   verify.callback([=, &command] {
@@ -248,13 +274,13 @@ void AddJobCommands(CLI::App& root, Command& command) {
 void AddWorkerCommands(CLI::App& root, Command& command) {
   CLI::App& worker = Group(root, "worker", "look at workers and send them home");
   CLI::App& list = *worker.add_subcommand("list", "list workers");
-  const auto job = OptionsOf<std::string>(list);
-  const auto all = OptionsOf<bool>(list);
+  const auto job = MakeOptions<std::string>();
+  const auto all = MakeOptions<bool>();
   list.add_option("--job", *job, "only workers of this job")->type_name("JOB");
   list.add_flag("--all", *all, "also those that are lost or gone");
   list.callback([=, &command] { command = [=](Session& s) { return ListWorkers(s, *job, *all); }; });
   CLI::App& drain = *worker.add_subcommand("drain", "ask a worker to finish its step, send what it has and leave");
-  const auto name = OptionsOf<std::string>(drain);
+  const auto name = MakeOptions<std::string>();
   drain.add_option("worker", *name, "name of the worker")->required()->type_name("WORKER");
   drain.callback([=, &command] { command = [=](Session& s) { return DrainWorker(s, *name); }; });
 }
@@ -263,28 +289,13 @@ void AddCheckpointCommands(CLI::App& root, Command& command) {
   CLI::App& checkpoint = Group(root, "checkpoint", "list, download and export checkpoints");
   AddOfJob(checkpoint, "list", "list the checkpoints of a job, oldest first", &ListCheckpoints, command);
   CLI::App& download = *checkpoint.add_subcommand("download", "write a checkpoint's fragments as raw fp32");
-  const auto which = OptionsOf<std::string>(download), directory = OptionsOf<std::string>(download);
+  const auto which = MakeOptions<std::string>(), directory = MakeOptions<std::string>();
   download.add_option("checkpoint", *which, "JOB (the newest), JOB/STEP or the full name")
       ->required()
       ->type_name("CHECKPOINT");
   download.add_option("directory", *directory, "absent or empty")->required()->type_name("DIR");
   download.callback([=, &command] { command = [=](Session& s) { return DownloadCheckpoint(s, *which, *directory); }; });
-  CLI::App& exporting = *checkpoint.add_subcommand("export", "write a checkpoint as a Hugging Face directory");
-  const auto o = OptionsOf<ExportOptions>(exporting);
-  const auto format = std::make_shared<std::string>("hf");
-  exporting.add_option("checkpoint", o->checkpoint, "JOB (the newest), JOB/STEP or the full name")
-      ->required()
-      ->type_name("CHECKPOINT");
-  exporting.add_option("directory", o->directory, "absent or empty")->required()->type_name("DIR");
-  exporting.add_option("--format", *format, "hf: Hugging Face")
-      ->check(CLI::IsMember({"hf"}))
-      ->type_name("hf")
-      ->capture_default_str();
-  exporting.add_option("--dtype", o->dtype, "of the weights")
-      ->check(CLI::IsMember({"fp32", "fp16", "bf16"}))
-      ->type_name("fp32|fp16|bf16")
-      ->capture_default_str();
-  exporting.callback([=, &command] { command = [o](Session& s) { return ExportCheckpoint(s, *o); }; });
+  AddExport(checkpoint, command);
   AddOfJob(root, "checkpoints", "list the checkpoints of a job", &ListCheckpoints, command);
 }
 

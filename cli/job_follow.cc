@@ -30,6 +30,7 @@ class Follower {
       });
       if (IsTerminal(state_)) return ExitCodeOfState(state_);
       if (!status.ok() && status.code() != absl::StatusCode::kUnavailable) return Fail(session_, status);
+      if (!TimeIsLeft(session_)) return Fail(session_, absl::DeadlineExceededError("--timeout has passed"));
       if (!MayRetry(status)) {
         return Fail(session_, status.ok()
                                   ? absl::UnavailableError("the coordinator ended the stream before the job ended")
@@ -52,7 +53,7 @@ class Follower {
 
   bool MayRetry(const absl::Status& status) {
     const Instant now = session_.clock.Now();
-    if (!seen_ || !TimeIsLeft(session_)) return false;  // never reached: say so at once
+    if (!seen_) return false;  // never reached: say so at once
     if (lost_.empty()) {
       lost_ = status.ok() ? "the stream ended" : std::string(status.message());
       lost_since_ = now;

@@ -122,6 +122,14 @@ WatchLine::Style StyleOf(const v1::WorkerStatus& w) {
   return w.waiting_for().empty() ? WatchLine::Style::kPlain : WatchLine::Style::kWarning;
 }
 
+// For terminals without UTF-8.
+void ReplaceEllipsis(std::string& text) {
+  const std::string ellipsis = "…";
+  for (size_t at = text.find(ellipsis); at != std::string::npos; at = text.find(ellipsis)) {
+    text.replace(at, ellipsis.size(), "~");
+  }
+}
+
 const char* Escape(WatchLine::Style style) {
   switch (style) {
     case WatchLine::Style::kTitle: return "\x1b[1m";
@@ -149,13 +157,14 @@ std::string Sparkline(const std::vector<double>& values, size_t width, bool unic
   static constexpr const char* kAscii[] = {"_", ".", "-", "=", "+", "*", "%", "#"};
   const size_t count = std::min(width, values.size());
   if (count == 0) return "";
+  const char* const* glyphs = unicode ? kBlocks : kAscii;  // GCC 12 picks wrongly when the choice itself is indexed
   const auto begin = values.end() - static_cast<std::ptrdiff_t>(count);
   const auto [low, high] = std::minmax_element(begin, values.end());
   std::string out;
   for (auto v = begin; v != values.end(); ++v) {
     const double height = *high > *low ? (*v - *low) / (*high - *low) * 7.0 : 0.0;
     const size_t level = std::isfinite(height) ? static_cast<size_t>(std::lround(height)) : 7;
-    out += (unicode ? kBlocks : kAscii)[std::min<size_t>(7, level)];
+    out += glyphs[std::min<size_t>(7, level)];
   }
   return out;
 }
@@ -181,6 +190,9 @@ std::vector<WatchLine> RenderWatch(const v1::WatchJobResponse& state, const Watc
   if (shown < total)
     lines.push_back({Clip(absl::StrCat("  and ", total - shown, " more workers"), width), WatchLine::Style::kDim});
   if (!why.empty()) lines.push_back({Clip(why, width), WatchLine::Style::kWarning});
+  if (!size.unicode) {
+    for (WatchLine& line : lines) ReplaceEllipsis(line.text);
+  }
   return lines;
 }
 
