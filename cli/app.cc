@@ -110,8 +110,12 @@ int RunApp(const std::vector<std::string>& arguments, AppEnvironment& environmen
     root.parse(reversed);
   } catch (const CLI::CallForHelp&) {
     const CLI::App* at = &root;
-    while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
-    environment.out << at->help();
+    std::string before;  // "atoll job", for the usage line of `atoll job submit`
+    while (!at->get_subcommands().empty()) {
+      absl::StrAppend(&before, before.empty() ? "" : " ", at->get_name());
+      at = at->get_subcommands().front();
+    }
+    environment.out << at->help(before);
     return kExitOk;
   } catch (const CLI::ParseError& error) {
     return ReportParseError(environment, root, arguments, error);

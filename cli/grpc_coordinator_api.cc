@@ -179,11 +179,19 @@ void GrpcCoordinatorApi::Limit(grpc::ClientContext& context, bool stream) const 
   }
 }
 
+// gRPC wraps the cause in its own story: "... Failed to connect to remote host: Connection refused".
+std::string CauseOf(const std::string& message) {
+  const std::string marker = "remote host: ";
+  const size_t at = message.rfind(marker);
+  return at == std::string::npos ? message : message.substr(at + marker.size());
+}
+
 absl::Status GrpcCoordinatorApi::Explain(const absl::Status& status) {
   if (running_.interrupted()) return absl::CancelledError("interrupted");
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
-      return absl::UnavailableError(absl::StrCat("cannot reach the coordinator at ", endpoint_, " (", status.message(),
+      return absl::UnavailableError(absl::StrCat("cannot reach the coordinator at ", endpoint_, " (",
+                                                 CauseOf(std::string(status.message())),
                                                  "): start atoll-coordinator there, or name another address with "
                                                  "--endpoint or ATOLL_ENDPOINT"));
     case absl::StatusCode::kDeadlineExceeded:
