@@ -95,7 +95,10 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void OnWriteDone(bool ok) override {
     OnStrand([this, ok] {
       writing_ = false;
-      if (!ok) return Fail(absl::CancelledError("the sender went away in the middle of an upload"));
+      if (!ok) {
+        accepted_frame_due_ = false;
+        Fail(absl::CancelledError("the sender went away in the middle of an upload"));
+      }
       if (finish_) FinishNow();
     });
   }

@@ -196,6 +196,15 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<v1::WorkerMessage, 
     MutexLock lock(mutex_);
     begun_ = true;
     ReadIfDue();
+    WriteIfDue();
+  }
+  // Nobody will call Begin, Send or Close any more.
+  void Drop(bool cancel) {
+    MutexLock lock(mutex_);
+    dropped_ = true;
+    const absl::Status why = absl::CancelledError("the coordinator dropped the stream");
+    if (cancel) FinishLocked(why, why);
+    WriteIfDue();
   }
   absl::Status Send(CoordinatorMessage message) {
     MutexLock lock(mutex_);
@@ -295,7 +304,8 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<v1::WorkerMessage, 
     if (!outbox_.empty()) {
       writing_ = true;
       StartWrite(&outbox_.front());
-    } else if (finish_) {
+    } else if (finish_ && (begun_ || dropped_)) {
+      // Not before the handlers are there: the end could not be told otherwise.
       finished_ = true;
       Finish(ToGrpc(*finish_));
     }
@@ -313,6 +323,7 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<v1::WorkerMessage, 
   bool paused_ ATOLL_GUARDED_BY(mutex_) = false;
   bool finished_ ATOLL_GUARDED_BY(mutex_) = false;  // Finish was called
   bool abrupt_ ATOLL_GUARDED_BY(mutex_) = false;
+  bool dropped_ ATOLL_GUARDED_BY(mutex_) = false;
   std::optional<absl::Status> finish_ ATOLL_GUARDED_BY(mutex_);   // what the worker is told at the end
   std::optional<absl::Status> own_end_ ATOLL_GUARDED_BY(mutex_);  // what this end's handler is told
   std::shared_ptr<CoordinatorCall> self_ ATOLL_GUARDED_BY(mutex_);
@@ -323,7 +334,7 @@ class GrpcCoordinatorEnd final : public CoordinatorEnd {
   explicit GrpcCoordinatorEnd(std::shared_ptr<CoordinatorCall> call) : call_(std::move(call)) {}
   ~GrpcCoordinatorEnd() override {
     call_->gate().Detach();
-    if (!closed_) call_->Cancel(absl::CancelledError("the coordinator dropped the stream"));
+    call_->Drop(!closed_);
   }
   void Start(StreamHandlers<WorkerMessage> handlers) override { call_->Begin(std::move(handlers)); }
   absl::Status Send(CoordinatorMessage message) override { return call_->Send(std::move(message)); }

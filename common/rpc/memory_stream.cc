@@ -56,10 +56,16 @@ class Wire : public std::enable_shared_from_this<Wire> {
     FinishCoordinator(std::move(status));
     PumpBoth();
   }
-  // Ends both ends at once.
-  void Cut(absl::Status at_worker, absl::Status at_coordinator) {
+  // Ends both ends at once; nothing is left to end when the one that asks has heard its end already.
+  void CancelBy(bool at_worker) {
     MutexLock lock(mutex_);
-    CutLocked(std::move(at_worker), std::move(at_coordinator));
+    if (at_worker ? worker_.told : coordinator_.told) return;
+    const absl::Status cancelled = absl::CancelledError("the control stream was cancelled");
+    CutLocked(cancelled, cancelled);
+  }
+  void Break() {
+    MutexLock lock(mutex_);
+    CutLocked(absl::UnavailableError("the connection broke"), absl::CancelledError("the connection broke"));
   }
 
   std::shared_ptr<HandlerGate<CoordinatorMessage>> worker_gate() { return worker_.gate; }
@@ -148,14 +154,12 @@ class Wire : public std::enable_shared_from_this<Wire> {
   Lane<WorkerMessage> coordinator_;
 };
 
-absl::Status Cancelled() { return absl::CancelledError("the control stream was cancelled"); }
-
 class MemoryWorkerEnd final : public WorkerEnd {
  public:
   explicit MemoryWorkerEnd(std::shared_ptr<Wire> wire) : wire_(std::move(wire)) {}
   ~MemoryWorkerEnd() override {
     wire_->worker_gate()->Detach();
-    if (!closed_) wire_->Cut(Cancelled(), Cancelled());
+    if (!closed_) wire_->CancelBy(true);
   }
   void Start(StreamHandlers<CoordinatorMessage> handlers) override {
     wire_->worker_gate()->Set(std::move(handlers));
@@ -166,7 +170,7 @@ class MemoryWorkerEnd final : public WorkerEnd {
     closed_ = true;
     wire_->CloseWorker();
   }
-  void Cancel() override { wire_->Cut(Cancelled(), Cancelled()); }
+  void Cancel() override { wire_->CancelBy(true); }
   void PauseReading() override { wire_->SetPaused(true, true); }
   void ResumeReading() override { wire_->SetPaused(true, false); }
 
@@ -180,7 +184,7 @@ class MemoryCoordinatorEnd final : public CoordinatorEnd {
   explicit MemoryCoordinatorEnd(std::shared_ptr<Wire> wire) : wire_(std::move(wire)) {}
   ~MemoryCoordinatorEnd() override {
     wire_->coordinator_gate()->Detach();
-    if (!closed_) wire_->Cut(Cancelled(), Cancelled());
+    if (!closed_) wire_->CancelBy(false);
   }
   void Start(StreamHandlers<WorkerMessage> handlers) override {
     wire_->coordinator_gate()->Set(std::move(handlers));
@@ -191,7 +195,7 @@ class MemoryCoordinatorEnd final : public CoordinatorEnd {
     closed_ = true;
     wire_->CloseCoordinator(std::move(status));
   }
-  void Cancel() override { wire_->Cut(Cancelled(), Cancelled()); }
+  void Cancel() override { wire_->CancelBy(false); }
   void PauseReading() override { wire_->SetPaused(false, true); }
   void ResumeReading() override { wire_->SetPaused(false, false); }
 
@@ -207,9 +211,7 @@ ControlStreamPair MakeControlStreamPair(Executor& executor) {
   ControlStreamPair pair;
   pair.worker = std::make_unique<MemoryWorkerEnd>(wire);
   pair.coordinator = std::make_unique<MemoryCoordinatorEnd>(wire);
-  pair.break_connection = [wire] {
-    wire->Cut(absl::UnavailableError("the connection broke"), absl::CancelledError("the connection broke"));
-  };
+  pair.break_connection = [wire] { wire->Break(); };
   return pair;
 }
 

@@ -6,11 +6,19 @@
 #include <atomic>
 
 namespace atl {
+namespace {
+
+// What the callback needs; the alarm, which holds the callback, lies beside it, so that neither owns itself.
+struct Work {
+  std::function<void()> run;
+  std::atomic<bool> cancelled = false;
+};
+
+}  // namespace
 
 struct Timer::Shot {
   grpc::Alarm alarm;
-  std::function<void()> work;
-  std::atomic<bool> cancelled = false;
+  std::shared_ptr<Work> work = std::make_shared<Work>();
 };
 
 Timer::Timer() = default;
@@ -18,19 +26,19 @@ Timer::~Timer() { Cancel(); }
 
 void Timer::Cancel() {
   if (shot_ == nullptr) return;
-  shot_->cancelled = true;
+  shot_->work->cancelled = true;
   shot_->alarm.Cancel();
   shot_.reset();
 }
 
 void Timer::Set(Duration delay, std::function<void()> work) {
   Cancel();
-  shot_ = std::make_shared<Shot>();
-  shot_->work = std::move(work);
+  shot_ = std::make_unique<Shot>();
+  shot_->work->run = std::move(work);
   // A fresh alarm each time: setting one again from inside its own callback would replace the function that runs.
   const gpr_timespec when = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(delay.ns, GPR_TIMESPAN));
-  shot_->alarm.Set(when, [shot = shot_](bool fired) {
-    if (fired && !shot->cancelled) shot->work();
+  shot_->alarm.Set(when, [held = shot_->work](bool fired) {
+    if (fired && !held->cancelled) held->run();
   });
 }
 

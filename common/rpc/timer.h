@@ -20,7 +20,7 @@ class Timer {
 
  private:
   struct Shot;
-  std::shared_ptr<Shot> shot_;
+  std::unique_ptr<Shot> shot_;
 };
 
 }  // namespace atl

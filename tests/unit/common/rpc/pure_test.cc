@@ -1,0 +1,101 @@
+#include <gtest/gtest.h>
+
+#include "common/rpc/backoff.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/rpc_status.h"
+#include "common/rpc/token_bucket.h"
+
+namespace atl {
+namespace {
+
+TEST(BackoffTest, GrowsToTheMaximumWithinItsJitterAndIsSeeded) {
+  Backoff a({Milliseconds(100), Seconds(5), 200, 20}, 1), b({Milliseconds(100), Seconds(5), 200, 20}, 1), c({Milliseconds(100), Seconds(5), 200, 20}, 2);
+  int64_t middle = Milliseconds(100).ns;
+  bool differs = false;
+  for (int i = 0; i < 12; ++i) {
+    const Duration wait = a.Next();
+    EXPECT_EQ(wait, b.Next());
+    differs |= wait != c.Next();
+    EXPECT_GE(wait.ns, middle * 8 / 10) << i;
+    EXPECT_LE(wait.ns, std::min(middle * 12 / 10, Seconds(5).ns)) << i;
+    middle = std::min(middle * 2, Seconds(5).ns);
+  }
+  EXPECT_TRUE(differs);
+  a.Reset();
+  EXPECT_LE(a.Next(), Milliseconds(120));
+}
+
+TEST(TokenBucketTest, HoldsItsRateInEveryWindow) {
+  Instant now{0};
+  TokenBucket bucket(1000, 500, now);
+  uint64_t sent = 0;
+  while (now < Instant{Seconds(10).ns}) {
+    const Duration wait = bucket.Take(300, now);
+    if (wait.ns == 0) sent += 300;
+    EXPECT_LE(sent, 500 + static_cast<uint64_t>(ToSeconds(now - Instant{0}) * 1000 + 1));
+    now = now + wait;
+  }
+  EXPECT_GE(sent, 9'900u);
+  EXPECT_LE(sent, 10'500u);
+}
+
+TEST(TokenBucketTest, OddRatesLoseNothingToRounding) {
+  Instant now{0};
+  TokenBucket bucket(7, 7, now);
+  EXPECT_EQ(bucket.Take(7, now).ns, 0);
+  uint64_t sent = 0;
+  for (int i = 0; i < 1'000'000; ++i) {
+    now = now + Microseconds(33);
+    if (bucket.Take(1, now).ns == 0) ++sent;
+  }
+  EXPECT_EQ(sent, 231u);  // 33 s x 7
+}
+
+TEST(TokenBucketTest, NoCapNeverWaits) {
+  TokenBucket bucket(0, 0, {0});
+  EXPECT_EQ(bucket.Take(UINT64_MAX, {0}).ns, 0);
+}
+
+TEST(RpcStatusTest, EveryCodeTravelsWithItsDetails) {
+  for (int code = 1; code <= 16; ++code) {
+    const absl::Status status = WithViolations(
+        WithErrorInfo(absl::Status(static_cast<absl::StatusCode>(code), "why"), {"STALE", {{"have", "3"}, {"want", "4"}}}),
+        {{"spec.a", "is wrong"}, {"spec.b", "too"}});
+    const absl::Status back = FromGrpc(ToGrpc(status));
+    EXPECT_EQ(static_cast<int>(back.code()), code);
+    EXPECT_EQ(back.message(), "why");
+    EXPECT_EQ(ErrorInfoOf(back)->reason, "STALE");
+    EXPECT_EQ(ErrorInfoOf(back)->metadata, (std::map<std::string, std::string>{{"have", "3"}, {"want", "4"}}));
+    ASSERT_EQ(ViolationsOf(back).size(), 2u);
+    EXPECT_EQ(ViolationsOf(back)[1].field, "spec.b");
+  }
+  EXPECT_TRUE(ToGrpc(absl::OkStatus()).ok());
+  EXPECT_EQ(WithErrorInfo(absl::OkStatus(), {"X", {}}), absl::OkStatus());
+}
+
+TEST(RpcStatusTest, AStatusWithoutAReasonGetsTheCodesName) {
+  EXPECT_EQ(ErrorInfoOf(FromGrpc(ToGrpc(absl::NotFoundError("x"))))->reason, "NOT_FOUND");
+  EXPECT_FALSE(ErrorInfoOf(absl::NotFoundError("x")).has_value());
+}
+
+TEST(RpcStatusTest, ForeignDetailsDoNoHarm) {
+  for (const std::string& details : {std::string("\x1a\xff\xff\xff\xff\x7f"), std::string("rubbish"), std::string(3, '\0')}) {
+    const absl::Status status = FromGrpc(grpc::Status(grpc::StatusCode::ABORTED, "x", details));
+    EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+  }
+  EXPECT_EQ(FromGrpc(grpc::Status(grpc::StatusCode::ABORTED, std::string(100'000, 'x'))).message().size(), 4096u);
+}
+
+TEST(ChannelTest, OnlyLoopbackWithoutCertificates) {
+  for (const char* address : {"127.0.0.1:7700", "127.8.9.10:1", "[::1]:7700", "localhost:1", "unix:/tmp/x"}) {
+    EXPECT_TRUE(IsLoopback(address)) << address;
+  }
+  for (const char* address : {"10.0.0.1:7700", "127.example.org:1", "example.org:1", "127.0.0.1", "0.0.0.0:1", ""}) {
+    EXPECT_FALSE(IsLoopback(address)) << address;
+  }
+  EXPECT_EQ(MakeControlChannel({.address = "10.0.0.1:1"}, ChannelSecurity::PlaintextLoopback()).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace atl

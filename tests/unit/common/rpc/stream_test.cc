@@ -1,0 +1,208 @@
+// One set of cases for both forms of the control stream: gRPC over loopback and memory.
+#include <gtest/gtest.h>
+
+#include "common/base/executor.h"
+#include "common/plan/limits.h"
+#include "common/rpc/control_stream.h"
+#include "common/rpc/memory_stream.h"
+#include "tests/unit/common/rpc/rpc_fixtures.h"
+
+namespace atl {
+namespace {
+
+// Connected ends, however they are connected.
+class Link {
+ public:
+  virtual ~Link() = default;
+  std::unique_ptr<WorkerEnd> worker;
+  // The coordinator's end appears once the stream is there (over gRPC, after the worker has started).
+  virtual std::unique_ptr<CoordinatorEnd> Accept() = 0;
+  virtual void Break() = 0;
+};
+
+class MemoryLink final : public Link {
+ public:
+  MemoryLink() : pair_(MakeControlStreamPair(executor_)) { worker = std::move(pair_.worker); }
+  ~MemoryLink() override { worker.reset(); }
+  std::unique_ptr<CoordinatorEnd> Accept() override { return std::move(pair_.coordinator); }
+  void Break() override { pair_.break_connection(); }
+
+ private:
+  ThreadExecutor executor_{1};
+  ControlStreamPair pair_;
+};
+
+class GrpcLink final : public Link {
+ public:
+  GrpcLink() {
+    service_ = MakeControlService([this](std::unique_ptr<CoordinatorEnd> end, std::string) { accepted_.Put(std::move(end)); });
+    server_ = StartServer({service_.get()});
+    worker = OpenControlStream(
+        *MakeControlChannel({.address = "127.0.0.1:" + std::to_string(server_->port())}, ChannelSecurity::PlaintextLoopback()));
+  }
+  ~GrpcLink() override { worker.reset(); }
+  std::unique_ptr<CoordinatorEnd> Accept() override { return *accepted_.Take(); }
+  void Break() override { server_->Shutdown({0}); }
+
+ private:
+  Inbox<std::unique_ptr<CoordinatorEnd>> accepted_;
+  std::unique_ptr<grpc::Service> service_;
+  std::unique_ptr<Server> server_;
+};
+
+// Records what an end hears.
+template <typename In>
+struct Ear {
+  Inbox<In> messages;
+  Inbox<absl::Status> closed;
+  StreamHandlers<In> Handlers() {
+    return {[this](In message) { messages.Put(std::move(message)); }, [this](absl::Status s) { closed.Put(std::move(s)); }};
+  }
+};
+
+absl::StatusCode Code(Inbox<absl::Status>& closed) { return closed.Take().value_or(absl::UnknownError("")).code(); }
+
+class StreamTest : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    if (GetParam()) link_ = std::make_unique<GrpcLink>(); else link_ = std::make_unique<MemoryLink>();
+    link_->worker->Start(at_worker_.Handlers());
+    coordinator_ = link_->Accept();
+  }
+  void StartCoordinator() { coordinator_->Start(at_coordinator_.Handlers()); }
+  void TearDown() override {
+    coordinator_.reset();
+    link_.reset();
+  }
+  uint64_t NextRequest() { return std::get<LeaseRequest>(*at_coordinator_.messages.Take()).request; }
+
+  Ear<CoordinatorMessage> at_worker_;
+  Ear<WorkerMessage> at_coordinator_;
+  std::unique_ptr<Link> link_;
+  std::unique_ptr<CoordinatorEnd> coordinator_;
+};
+INSTANTIATE_TEST_SUITE_P(Forms, StreamTest, testing::Bool(),
+                         [](const auto& form) { return form.param ? std::string("Grpc") : std::string("Memory"); });
+
+LeaseRequest Request(uint64_t number) { return {{"tiny"}, number, 100}; }
+
+TEST_P(StreamTest, CarriesMessagesBothWaysInOrder) {
+  StartCoordinator();
+  for (uint64_t i = 0; i < 200; ++i) {
+    ASSERT_EQ(link_->worker->Send(Request(i)), absl::OkStatus());
+    ASSERT_EQ(coordinator_->Send(LeaseDenied{{"tiny"}, i, "paused"}), absl::OkStatus());
+  }
+  for (uint64_t i = 0; i < 200; ++i) {
+    ASSERT_EQ(NextRequest(), i);
+    ASSERT_EQ(std::get<LeaseDenied>(*at_worker_.messages.Take()).request, i);
+  }
+}
+
+TEST_P(StreamTest, WhatIsSentBeforeTheOtherStartsWaits) {
+  ASSERT_EQ(link_->worker->Send(Request(5)), absl::OkStatus());
+  StartCoordinator();
+  EXPECT_EQ(NextRequest(), 5u);
+}
+
+TEST_P(StreamTest, TheWorkersCloseEndsBothInOrder) {
+  StartCoordinator();
+  for (uint64_t i = 0; i < 50; ++i) ASSERT_EQ(link_->worker->Send(Request(i)), absl::OkStatus());
+  link_->worker->Close(absl::OkStatus());
+  EXPECT_EQ(link_->worker->Send(Request(99)).code(), absl::StatusCode::kFailedPrecondition);
+  for (uint64_t i = 0; i < 50; ++i) ASSERT_EQ(NextRequest(), i) << "what was queued before Close is sent";
+  EXPECT_EQ(*at_coordinator_.closed.Take(), absl::OkStatus());
+  EXPECT_EQ(*at_worker_.closed.Take(), absl::OkStatus());
+  EXPECT_EQ(coordinator_->Send(LeaseDenied{}).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_P(StreamTest, TheCoordinatorsStatusReachesTheWorkerAfterItsMessages) {
+  StartCoordinator();
+  ASSERT_EQ(coordinator_->Send(Refused{"another protocol", false}), absl::OkStatus());
+  coordinator_->Close(absl::FailedPreconditionError("another protocol"));
+  EXPECT_EQ(std::get<Refused>(*at_worker_.messages.Take()).reason, "another protocol");
+  const absl::Status told = *at_worker_.closed.Take();
+  EXPECT_EQ(told.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(told.message(), "another protocol");
+  EXPECT_EQ(*at_coordinator_.closed.Take(), absl::OkStatus());
+}
+
+TEST_P(StreamTest, CancelEndsBothAtOnce) {
+  StartCoordinator();
+  link_->worker->Cancel();
+  EXPECT_EQ(Code(at_worker_.closed), absl::StatusCode::kCancelled);
+  EXPECT_EQ(Code(at_coordinator_.closed), absl::StatusCode::kCancelled);
+}
+
+TEST_P(StreamTest, TheCoordinatorsCancelEndsBoth) {
+  StartCoordinator();
+  coordinator_->Cancel();
+  EXPECT_EQ(Code(at_worker_.closed), absl::StatusCode::kCancelled);
+  EXPECT_EQ(Code(at_coordinator_.closed), absl::StatusCode::kCancelled);
+}
+
+TEST_P(StreamTest, DroppingAnEndCancels) {
+  StartCoordinator();
+  link_->worker.reset();
+  EXPECT_EQ(Code(at_coordinator_.closed), absl::StatusCode::kCancelled);
+  EXPECT_EQ(at_worker_.closed.size(), 0u) << "no handler runs after the destructor";
+}
+
+TEST_P(StreamTest, DroppingTheCoordinatorsEndUnstartedRefusesTheStream) {
+  coordinator_.reset();
+  EXPECT_EQ(Code(at_worker_.closed), absl::StatusCode::kCancelled);
+}
+
+TEST_P(StreamTest, ABrokenConnectionIsUnavailableToTheWorker) {
+  StartCoordinator();
+  link_->Break();
+  const absl::StatusCode code = Code(at_worker_.closed);
+  // A server that shuts down at once cancels its calls; only a socket that breaks is UNAVAILABLE over gRPC.
+  EXPECT_TRUE(code == absl::StatusCode::kUnavailable || (GetParam() && code == absl::StatusCode::kCancelled)) << code;
+  EXPECT_EQ(Code(at_coordinator_.closed), absl::StatusCode::kCancelled);
+}
+
+TEST_P(StreamTest, APausedReaderHearsNothingUntilItResumes) {
+  coordinator_->PauseReading();
+  StartCoordinator();
+  for (uint64_t i = 0; i < 10; ++i) ASSERT_EQ(link_->worker->Send(Request(i)), absl::OkStatus());
+  // The other direction goes on; when its message has come, the paused one had its chance.
+  ASSERT_EQ(coordinator_->Send(LeaseDenied{{"tiny"}, 1, ""}), absl::OkStatus());
+  ASSERT_TRUE(at_worker_.messages.Take().has_value());
+  EXPECT_EQ(at_coordinator_.messages.size(), 0u);
+  coordinator_->ResumeReading();
+  for (uint64_t i = 0; i < 10; ++i) ASSERT_EQ(NextRequest(), i);
+}
+
+TEST_P(StreamTest, AnOverfullOutboxCutsTheStream) {
+  // The coordinator never reads, so the worker's messages pile up once the transport's windows are full.
+  LogLines big;
+  big.lines.assign(1, std::string(2000, 'x'));
+  absl::Status status;
+  for (size_t i = 0; i <= 2 * limits::kOutboxMessages && status.ok(); ++i) status = link_->worker->Send(big);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Code(at_worker_.closed), absl::StatusCode::kResourceExhausted);
+  StartCoordinator();
+  EXPECT_EQ(Code(at_coordinator_.closed), absl::StatusCode::kCancelled);
+}
+
+TEST_P(StreamTest, AnEndMayBeDroppedFromItsOwnHandler) {
+  Inbox<bool> dropped;
+  coordinator_->Start({[](WorkerMessage) {},
+                       [&](absl::Status) {
+                         coordinator_.reset();
+                         dropped.Put(true);
+                       }});
+  link_->worker->Close(absl::OkStatus());
+  EXPECT_TRUE(dropped.Take().has_value());
+  EXPECT_EQ(*at_worker_.closed.Take(), absl::OkStatus());
+}
+
+TEST(GrpcStreamTest, NobodyThereIsUnavailable) {
+  auto end = OpenControlStream(*MakeControlChannel({.address = "127.0.0.1:1"}, ChannelSecurity::PlaintextLoopback()));
+  Ear<CoordinatorMessage> ear;
+  end->Start(ear.Handlers());
+  EXPECT_EQ(Code(ear.closed), absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace atl
