@@ -69,7 +69,7 @@ struct Engine::State {
   void Post(std::function<void()> work) { mailbox.PutAlways(std::move(work)); }
 
   void Step(const Event& event) {
-    Effects effects = core->Step(event, parts.clock.Now());
+    Effects effects = core->Step(event, parts.clock.Now(), parts.clock.WallNanos());
     Push(std::move(effects));
   }
 
