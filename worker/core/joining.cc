@@ -125,7 +125,8 @@ void Core::State::OnFragmentInstalled(const FragmentInstalled& installed) {
   }
   f.installed = true;
   f.outer = installed.version;
-  FillGaps(p);
+  if (p < assigned.size()) f.newest = std::max(f.newest, assigned[p]);
+  FillGaps(p, true);
   if (phase == Phase::kFetching) {
     FinishJoining();
     return;

@@ -18,6 +18,7 @@
 namespace atl::worker {
 
 constexpr size_t kCatchUpVersions = 16;    // further behind, the fragment is fetched whole
+constexpr uint64_t kVersionsAfterSnapshot = 4096;  // asked for at once after a whole fragment; the rest follows
 constexpr size_t kFetchesAhead = 2;        // updates of one fragment fetched at once
 constexpr uint32_t kNonFiniteInARow = 3;   // I29
 
@@ -45,6 +46,7 @@ struct Pending {
 struct Fragment {
   bool installed = false;
   Version outer;                 // of the outer copy; meaningful once installed
+  Version newest;                // heard of: assigned or published
   std::optional<bool> unsettled; // outer copy moved, local not: as contributor or not
   std::optional<Held> held;      // held->version == outer, or outer - 1 while unsettled
   std::deque<Pending> pending;   // contiguous from outer + 1 once installed
@@ -125,7 +127,7 @@ struct Core::State {
   // sync.cc
   void OnUpdatePublished(const UpdatePublished& published);
   void AddPending(uint32_t p, const Pending& pending);
-  void FillGaps(uint32_t p);
+  void FillGaps(uint32_t p, bool just_installed);
   void StartFetches(uint32_t p);
   void OnUpdateFetched(const UpdateFetched& fetched);
   void OnUpdateFetchFailed(const UpdateFetchFailed& failed);
@@ -154,6 +156,7 @@ struct Core::State {
   // training.cc
   void OnBoundary();
   bool Busy() const;
+  bool CatchingUp() const;
   void CatchUpClock();
   bool WaitForUpdates();
   bool StepsForbidden() const;

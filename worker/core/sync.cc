@@ -23,35 +23,34 @@ void Core::State::OnUpdatePublished(const UpdatePublished& published) {
 // Adds one version; versions that were skipped are filled in without hash, and known ones are completed.
 void Core::State::AddPending(uint32_t p, const Pending& wanted) {
   Fragment& f = fragments[p];
+  f.newest = std::max(f.newest, wanted.reached);
   for (Pending& known : f.pending) {
     if (known.reached != wanted.reached) continue;
     if (!wanted.hash.IsZero()) known.hash = wanted.hash, known.contributor = wanted.contributor;
     return;
   }
-  if (wanted.reached <= f.outer || f.fetching || f.installing) {
-    // A fragment that is being fetched whole arrives at this version or a newer one, or FillGaps asks for it.
-    if (!f.installed && wanted.reached > f.outer && f.pending.size() < kCatchUpVersions) f.pending.push_back(wanted);
-    return;
-  }
   if (!f.installed) {
+    // Whatever arrives whole, FillGaps then asks for what is missing; this only keeps hash and contributors.
     if (f.pending.size() < kCatchUpVersions) f.pending.push_back(wanted);
     return;
   }
+  if (wanted.reached <= f.outer) return;
   f.pending.push_back(wanted);
-  FillGaps(p);
+  FillGaps(p, false);
 }
 
-// Makes `pending` contiguous from outer + 1 and starts fetching; a fragment too far behind is fetched whole.
-void Core::State::FillGaps(uint32_t p) {
+// Makes `pending` contiguous from outer + 1 to the newest version heard of and starts fetching; a fragment too far behind
+// is fetched whole. A whole fragment comes from a snapshot and may be behind itself: the updates since then are kept.
+void Core::State::FillGaps(uint32_t p, bool just_installed) {
   Fragment& f = fragments[p];
   std::deque<Pending> old;
   old.swap(f.pending);
-  uint64_t newest = f.outer.value;
-  for (const Pending& known : old) newest = std::max(newest, known.reached.value);
-  if (newest - f.outer.value > kCatchUpVersions) {
+  uint64_t newest = std::max(f.outer, f.newest).value;
+  if (newest - f.outer.value > kCatchUpVersions && !just_installed) {
     Heal(p);
     return;
   }
+  newest = std::min(newest, f.outer.value + kVersionsAfterSnapshot);
   for (uint64_t v = f.outer.value + 1; v <= newest; ++v) {
     const auto known = std::find_if(old.begin(), old.end(), [&](const Pending& k) { return k.reached.value == v; });
     f.pending.push_back(known != old.end() ? *known : Pending{Version{v}, Digest{}, false, false, false});
@@ -99,6 +98,7 @@ void Core::State::Heal(uint32_t p) {
   Withdraw(p);
   Fragment fresh_one;
   fresh_one.outer = fragments[p].outer;
+  fresh_one.newest = fragments[p].newest;
   fresh_one.fetching = true;
   fragments[p] = std::move(fresh_one);
   effects.push_back(DropFetches{FragmentIndex{p}});

@@ -16,6 +16,10 @@ void Core::State::OnBoundary() {
   ApplyReady();
   if (Busy()) return;
   if (TryEvaluate()) return;
+  if (CatchingUp()) {
+    SetWaiting("updates since the snapshot that was fetched");
+    return;
+  }
   if (closing) {
     ContinueClosing();
     return;
@@ -41,6 +45,11 @@ void Core::State::OnBoundary() {
 bool Core::State::Busy() const {
   return std::any_of(fragments.begin(), fragments.end(),
                      [](const Fragment& f) { return f.forming || f.applying || f.installing; });
+}
+
+// A joiner takes its first step on the newest versions, not on those of the snapshots.
+bool Core::State::CatchingUp() const {
+  return taken == 0 && std::any_of(fragments.begin(), fragments.end(), [](const Fragment& f) { return !f.pending.empty(); });
 }
 
 // Whole periods, so that the phase of the schedule stays; one period is left, since commits run ahead of the steps of

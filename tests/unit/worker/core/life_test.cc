@@ -46,6 +46,23 @@ TEST(WorkerLife, UpdatesPublishedWhileFetchingAreAppliedInOrder) {
   EXPECT_EQ(w.core().fragments()[0].applied.value, 3u);
 }
 
+TEST(WorkerLife, AFragmentFromAnOlderSnapshotIsBroughtUpToDateBeforeTheFirstStep) {
+  World w;
+  w.finish_fetches = w.fetch_updates = false;
+  w.Connect();
+  w.Assign({Version{3}}, 12);
+  w.Give(FragmentFetched{FragmentIndex{0}, Version{1}});
+  EXPECT_TRUE(w.Did("fetch update 0 v2"));
+  EXPECT_TRUE(w.Did("fetch update 0 v3"));
+  w.Boundary();
+  EXPECT_EQ(w.steps_taken, 0u);
+  w.Give(UpdateFetched{{FragmentIndex{0}, Version{2}}});
+  w.Give(UpdateFetched{{FragmentIndex{0}, Version{3}}});
+  w.Steps(1);
+  EXPECT_EQ(w.core().fragments()[0].applied.value, 3u);
+  EXPECT_EQ(w.steps_taken, 1u);
+}
+
 TEST(WorkerLife, ALowerBootNumberIsNotFollowed) {
   World w;
   w.Connect(false, 5);
