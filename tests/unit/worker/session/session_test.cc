@@ -1,0 +1,273 @@
+// A whole worker without network and LibTorch: control messages in, parameters changed.
+#include "worker/session/session.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "common/codec/codec.h"
+#include "tests/unit/worker/session/toy_job.h"
+
+namespace atl {
+namespace {
+
+const JobId kJob{"toy"};
+
+// The coordinator's side of a link, by hand: fragments at version 0, updates as the test makes them.
+class TestLink final : public Link {
+ public:
+  void Say(WorkerMessage message) override { said.push_back(std::move(message)); }
+  void CloseStream(const std::string& reason) override { closed = reason; }
+  void SetHeartbeat(Heartbeat h) override { heartbeat = std::move(h); }
+  void StartUpload(const ContributionHeader& header, BootNumber, SharedBytes bytes) override {
+    uploads[header.target.fragment.value] = {header, std::move(bytes)};
+  }
+  void CancelUpload(FragmentIndex) override { ++cancelled; }
+  void FetchFragment(const JobId&, FragmentIndex fragment, uint64_t bytes) override { fragments[fragment.value] = bytes; }
+  void FetchUpdate(const JobId&, FragmentVersion reached, uint64_t) override { updates.push_back(reached); }
+  void DropFetches(FragmentIndex) override {}
+  void DropAll() override { fragments.clear(); }
+
+  struct Sent {
+    ContributionHeader header;
+    SharedBytes bytes;
+  };
+  std::vector<WorkerMessage> said;
+  std::map<uint32_t, Sent> uploads;
+  std::map<uint32_t, uint64_t> fragments;
+  std::vector<FragmentVersion> updates;
+  Heartbeat heartbeat;
+  std::string closed;
+  int cancelled = 0;
+};
+
+SharedBytes BytesOf(std::span<const float> values) {
+  auto bytes = std::make_shared<std::vector<std::byte>>(values.size_bytes());
+  std::memcpy(bytes->data(), values.data(), values.size_bytes());
+  return bytes;
+}
+
+class SessionTest : public testing::Test {
+ protected:
+  SessionTest() { Make(ToySpec()); }
+
+  void Make(JobSpec spec) {
+    spec_ = std::make_shared<const JobSpec>(std::move(spec));
+    layout_ = MakeModelLayout(spec_->model, spec_->sync.pattern, spec_->sync.layers_per_fragment);
+    global_.assign(layout_.elements, 0.0f);
+    SessionOptions options;
+    options.core.worker = WorkerId{"w1"};
+    options.sample_wait = Duration{};
+    session_ = std::make_unique<Session>(options, link_, factory_, clock_, log_, nullptr);
+  }
+  void Post(CoordinatorMessage message) { session_->Post(worker::Event(worker::Received{std::move(message)})); }
+  // Turns until nothing happens or `limit` turns.
+  void Turn(int limit = 1) {
+    for (int i = 0; i < limit; ++i) {
+      session_->Turn();
+      clock_.Advance(Milliseconds(10));
+    }
+  }
+  void Join() {
+    session_->Post(worker::Event(worker::StreamUp{}));
+    Post(Welcome{BootNumber{1}, Incarnation{3}, false, Seconds(2), Seconds(20), {}});
+    Post(Assignment{kJob, 1, spec_, 0, VersionVector(layout_.fragments.size(), Version{0})});
+    Turn(2);
+    for (uint32_t p = 0; p < layout_.fragments.size(); ++p) ServeFragment(p, 0);
+    Turn();
+  }
+  std::span<float> Global(uint32_t p) {
+    return std::span(global_).subspan(layout_.fragments[p].offset, layout_.fragments[p].elements);
+  }
+  Digest HashOf(uint32_t p, uint64_t version) { return ContentHash(Global(p), version, layout_.digest); }
+  void ServeFragment(uint32_t p, uint64_t version) {
+    session_->Post(FetchedBytes{kJob, {FragmentIndex{p}, Version{version}}, true, HashOf(p, version), BytesOf(Global(p))});
+  }
+  void Lease() {
+    for (const WorkerMessage& message : link_.said) {
+      const auto* wish = std::get_if<LeaseRequest>(&message);
+      if (wish == nullptr || wish->request <= leases_) continue;
+      leases_ = wish->request;
+      Post(LeaseGranted{kJob, wish->request, LeaseId{leases_}, {leases_ * 1000, leases_ * 1000 + std::min(wish->samples, lease_samples_)}});
+    }
+  }
+  void Train(uint64_t clock) {
+    for (int i = 0; i < 50 && session_->core().clock_step() < clock; ++i) {
+      Lease();
+      Turn();
+    }
+    ASSERT_EQ(session_->core().clock_step(), clock);
+    Turn();
+  }
+  // Outer SGD with rate 1 on the one contribution: the global fragment becomes what the worker had.
+  void Commit(uint32_t p, uint64_t version, std::vector<WorkerId> contributors) {
+    const TestLink::Sent& sent = link_.uploads.at(p);
+    session_->Post(worker::Event(worker::UploadEnded{sent.header.target, sent.header.digest, {}, ""}));
+    std::vector<float> change(Global(p).size());
+    Decode(CodecKind::kFp32, *sent.bytes, change);
+    for (size_t i = 0; i < change.size(); ++i) {
+      change[i] = -change[i];
+      Global(p)[i] += change[i];
+    }
+    const FragmentVersion reached{FragmentIndex{p}, Version{version}};
+    Post(UpdatePublished{kJob, reached, HashOf(p, version), change.size() * 4, std::move(contributors), 0});
+    session_->Post(FetchedBytes{kJob, reached, false, HashOf(p, version), BytesOf(change)});
+    Turn(2);
+  }
+  template <typename M>
+  int Count() const {
+    int n = 0;
+    for (const WorkerMessage& m : link_.said) n += std::holds_alternative<M>(m) ? 1 : 0;
+    return n;
+  }
+
+  std::shared_ptr<const JobSpec> spec_;
+  ModelLayout layout_;
+  std::vector<float> global_;
+  TestLink link_;
+  ToyFactory factory_{1.0f};
+  ManualClock clock_;
+  Log log_{[] {
+    LogOptions options;
+    options.to_stderr = false;
+    return options;
+  }()};
+  std::unique_ptr<Session> session_;
+  uint64_t leases_ = 0;
+  uint64_t lease_samples_ = 1000;  // at most, of one lease
+};
+
+TEST_F(SessionTest, JoinsTrainsContributesAndMerges) {
+  Join();
+  EXPECT_EQ(Count<Ready>(), 1);
+  Train(4);
+  // x <- x - 0.25 (x - 1) from 0, four times.
+  const float trained = session_->local_parameters()[0];
+  EXPECT_NEAR(trained, 1.0 - 0.75 * 0.75 * 0.75 * 0.75, 1e-6);
+  ASSERT_EQ(link_.uploads.size(), 1u);
+  const ContributionHeader& header = link_.uploads.at(0).header;
+  EXPECT_EQ(header.steps, 4u);
+  EXPECT_EQ(header.tokens, 4u * 2 * 8);
+  EXPECT_EQ(header.digest, DigestOf(Bytes(*link_.uploads.at(0).bytes)));
+  EXPECT_EQ(header.encoded_bytes, layout_.elements * 4);
+  Commit(0, 1, {WorkerId{"w1"}});
+  EXPECT_EQ(session_->outer_parameters()[0], trained) << "one worker, outer SGD with rate 1: plain training";
+  Train(8);
+  EXPECT_NEAR(session_->local_parameters()[0], 1.0 - std::pow(0.75, 8), 1e-6);
+}
+
+TEST_F(SessionTest, AWorkerThatIsNotInTheUpdateKeepsItsDrift) {
+  Join();
+  Train(4);
+  const float trained = session_->local_parameters()[0];
+  Commit(0, 1, {WorkerId{"w2"}});
+  // Its own four steps stay on top of what the others moved.
+  EXPECT_NEAR(session_->local_parameters()[0], trained + global_[0], 1e-6);
+  EXPECT_EQ(session_->core().fragments()[0].missed, 1u);
+  EXPECT_EQ(link_.uploads.at(0).header.target.version.value, 1u) << "sent again against the new version";
+}
+
+TEST_F(SessionTest, ADeviantIsHealed) {
+  Join();
+  Train(4);
+  const TestLink::Sent sent = link_.uploads.at(0);
+  session_->Post(worker::Event(worker::UploadEnded{sent.header.target, sent.header.digest, {}, ""}));
+  const FragmentVersion reached{FragmentIndex{0}, Version{1}};
+  Post(UpdatePublished{kJob, reached, Digest{1, 2}, sent.bytes->size(), {WorkerId{"w1"}}, 4});
+  session_->Post(FetchedBytes{kJob, reached, false, Digest{1, 2}, sent.bytes});
+  Turn(2);
+  const auto* applied = std::get_if<Applied>(&link_.said.back());
+  ASSERT_NE(applied, nullptr);
+  EXPECT_FALSE(applied->hash_matches);
+  std::fill(global_.begin(), global_.end(), 0.5f);
+  ServeFragment(0, 1);
+  Turn(2);
+  EXPECT_EQ(session_->outer_parameters()[0], 0.5f);
+  EXPECT_EQ(session_->core().fragments()[0].applied.value, 1u);
+}
+
+TEST_F(SessionTest, ADamagedFragmentIsAskedForAgain) {
+  session_->Post(worker::Event(worker::StreamUp{}));
+  Post(Welcome{BootNumber{1}, Incarnation{3}, false, Seconds(2), Seconds(20), {}});
+  Post(Assignment{kJob, 1, spec_, 0, {Version{0}}});
+  Turn(2);
+  ASSERT_EQ(link_.fragments.size(), 1u);
+  session_->Post(FetchedBytes{kJob, {FragmentIndex{0}, Version{0}}, true, Digest{9, 9}, BytesOf(Global(0))});
+  Turn();
+  EXPECT_EQ(Count<Ready>(), 0);
+  link_.fragments.clear();
+  clock_.Advance(worker::kFetchRepeat);
+  Turn();
+  EXPECT_EQ(link_.fragments.size(), 1u);
+}
+
+TEST_F(SessionTest, AJobThatDoesNotFitIsSaidWithItsReason) {
+  factory_.failure = absl::ResourceExhaustedError("the model does not fit: 9 GiB are needed and 1 GiB are free");
+  session_->Post(worker::Event(worker::StreamUp{}));
+  Post(Welcome{BootNumber{1}, Incarnation{3}, false, Seconds(2), Seconds(20), {}});
+  Post(Assignment{kJob, 1, spec_, 0, {Version{0}}});
+  Turn(2);
+  ASSERT_EQ(Count<JobFailure>(), 1);
+  const auto& failure = std::get<JobFailure>(link_.said[1]);
+  EXPECT_NE(failure.reason.find("9 GiB"), std::string::npos);
+  EXPECT_FALSE(failure.permanent);
+  EXPECT_EQ(session_->core().activity(), WorkerActivity::kIdle);
+}
+
+TEST_F(SessionTest, EvaluatesTheOuterCopy) {
+  Join();
+  Train(2);
+  Post(EvaluationAssigned{kJob, 7, {Version{0}}, 10});
+  Turn();
+  ASSERT_EQ(Count<EvaluationDone>(), 1);
+  const auto& done = std::get<EvaluationDone>(link_.said.back());
+  EXPECT_EQ(done.evaluation, 7u);
+  EXPECT_EQ(done.nll_micro_nats, static_cast<int64_t>(layout_.elements) * 500'000) << "at zero, not at the trained values";
+}
+
+TEST_F(SessionTest, LeavesAndSaysSo) {
+  Join();
+  Train(2);
+  session_->RequestLeave("SIGTERM");
+  Turn();
+  ASSERT_TRUE(session_->exit().has_value());
+  EXPECT_EQ(session_->exit()->reason, worker::ExitReason::kLeft);
+  EXPECT_EQ(Count<LeaseReturn>(), 1);
+  EXPECT_TRUE(std::holds_alternative<Leaving>(link_.said.back()));
+}
+
+TEST_F(SessionTest, HeartbeatsSayWhatItDoes) {
+  Join();
+  EXPECT_EQ(link_.heartbeat.job, kJob);
+  Train(4);
+  Turn();
+  EXPECT_EQ(link_.heartbeat.activity, WorkerActivity::kWaiting);
+  EXPECT_NE(link_.heartbeat.waiting_for.find("version 1 of fragment 0"), std::string::npos);
+  EXPECT_EQ(link_.heartbeat.step, 4u);
+}
+
+TEST_F(SessionTest, SeveralFragmentsWithOverlapAndMix) {
+  JobSpec spec = ToySpec();
+  spec.sync.pattern = FragmentPattern::kStrided;
+  spec.sync.layers_per_fragment = 1;
+  spec.sync.overlap_steps = 1;
+  spec.sync.mix = 0.5;
+  Make(spec);
+  ASSERT_EQ(layout_.fragments.size(), 3u);
+  lease_samples_ = 2;  // one step
+  Join();
+  Train(1);  // t_0 = floor(4 / 3) - 1 = 0 -> step 4; t_1 = 2 - 1 = 1
+  ASSERT_EQ(link_.uploads.count(1), 1u);
+  Commit(1, 1, {WorkerId{"w1"}});
+  Train(2);
+  EXPECT_EQ(session_->core().fragments()[1].applied.value, 1u);
+  // Global: what it had after one step, 0.25. Local after two: 0.4375. Half of each.
+  const size_t first = layout_.fragments[1].offset;
+  EXPECT_NEAR(session_->local_parameters()[first], 0.5 * 0.4375 + 0.5 * 0.25, 1e-6);
+}
+
+}  // namespace
+}  // namespace atl

@@ -1,0 +1,112 @@
+// A job without LibTorch: the loss is 1/2 |x - target|^2 over the arena, a step is plain gradient descent. Samples only
+// count.
+#ifndef ATOLL_TESTS_UNIT_WORKER_SESSION_TOY_JOB_H_
+#define ATOLL_TESTS_UNIT_WORKER_SESSION_TOY_JOB_H_
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "worker/session/job.h"
+
+namespace atl {
+
+class CountedSamples final : public SampleSource {
+ public:
+  absl::Status AddLease(LeaseId lease, const SampleRange& range, uint64_t cursor) override {
+    leases_.push_back({lease, range, cursor});
+    return absl::OkStatus();
+  }
+  void RemoveLease(LeaseId lease) override {
+    std::erase_if(leases_, [&](const Held& held) { return held.lease == lease; });
+  }
+  absl::StatusOr<SampleBatch> Next(uint32_t samples, Duration) override {
+    SampleBatch batch;
+    batch.samples = samples;
+    for (Held& held : leases_) {
+      const uint64_t used = std::min<uint64_t>(samples, held.range.end - held.cursor);
+      held.cursor += used;
+      samples -= static_cast<uint32_t>(used);
+    }
+    if (samples > 0) return absl::FailedPreconditionError("fewer samples are leased");
+    return batch;
+  }
+
+ private:
+  struct Held {
+    LeaseId lease;
+    SampleRange range;
+    uint64_t cursor = 0;
+  };
+  std::vector<Held> leases_;
+};
+
+class ToyModel final : public TrainingModel {
+ public:
+  ToyModel(uint64_t elements, float target) : parameters_(elements), target_(target) {}
+  std::span<float> parameters() override { return parameters_; }
+  void* compute_stream() override { return nullptr; }
+  absl::Status ResetOptimizer() override { return absl::OkStatus(); }
+  absl::StatusOr<StepOutcome> Step(const SampleBatch& batch, double learning_rate) override {
+    double loss = 0;
+    for (float& x : parameters_) {
+      const float gradient = x - target_;
+      loss += 0.5 * gradient * gradient;
+      x -= static_cast<float>(learning_rate) * gradient;
+    }
+    return StepOutcome{true, loss / static_cast<double>(parameters_.size()), 1, batch.samples * uint64_t{8}};
+  }
+  absl::StatusOr<EvaluationOutcome> Evaluate(std::span<float> parameters, uint64_t samples) override {
+    double nll = 0;
+    for (const float x : parameters) nll += 0.5 * (x - target_) * (x - target_);
+    return EvaluationOutcome{nll, samples * 8, 0};
+  }
+
+ private:
+  std::vector<float> parameters_;
+  const float target_;
+};
+
+// Fails with `failure` if that is not OK.
+class ToyFactory final : public JobFactory {
+ public:
+  explicit ToyFactory(float target) : target_(target) {}
+  absl::StatusOr<std::unique_ptr<JobParts>> Prepare(const JobId&, const JobSpec& spec) override {
+    if (!failure.ok()) return failure;
+    auto parts = std::make_unique<JobParts>();
+    parts->layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
+    parts->device = OpenCpuDevice();
+    parts->samples = std::make_unique<CountedSamples>();
+    parts->model = std::make_unique<ToyModel>(parts->layout.elements, target_);
+    return parts;
+  }
+  absl::Status failure;
+
+ private:
+  const float target_;
+};
+
+// A resolved spec with few parameters.
+inline JobSpec ToySpec() {
+  JobSpec spec;
+  spec.name = "toy";
+  spec.model.vocab_size = 64;
+  spec.model.hidden_size = 8;
+  spec.model.intermediate_size = 16;
+  spec.model.layers = 2;
+  spec.model.heads = 2;
+  spec.model.kv_heads = 2;
+  spec.model.head_dim = 4;
+  spec.sync.inner_steps = 4;
+  spec.batch.sequences_per_step = 2;
+  spec.stop.inner_steps = 1000;
+  spec.inner.learning_rate = 0.25;
+  spec.inner.schedule.kind = ScheduleKind::kConstant;
+  spec.inner.schedule.total_steps = 1000;
+  return spec;
+}
+
+}  // namespace atl
+
+#endif  // ATOLL_TESTS_UNIT_WORKER_SESSION_TOY_JOB_H_
