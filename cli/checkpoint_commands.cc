@@ -9,51 +9,29 @@
 #include "cli/progress_line.h"
 #include "common/format/corpus_manifest.h"
 #include "common/format/huggingface.h"
+#include "common/plan/job_validation.h"
 #include "common/plan/limits.h"
+#include "common/plan/model_layout.h"
 #include "common/wire/job_spec_proto.h"
 #include "common/wire/resource_names.h"
 
 namespace atl::cli {
 namespace {
 
+// Parameters below this are fetched without a progress line.
+constexpr uint64_t kQuietBytes = uint64_t{8} << 20;
+
 // A checkpoint's shape, checked: everything below may trust it.
 struct Shape {
-  JobId job;
-  uint64_t step = 0;
   JobSpec spec;
-  std::vector<TensorInfo> tensors;
-  std::vector<uint64_t> fragment_elements;
-  uint64_t elements = 0;
+  ModelLayout layout;
+  std::vector<FragmentOfCheckpoint> fragments;
+  uint64_t Bytes() const { return layout.elements * sizeof(float); }
 };
 
 absl::Status Damaged(const std::string& what) {
-  return absl::DataLossError(absl::StrCat("the coordinator describes the checkpoint wrongly: ", what));
-}
-
-absl::Status ReadTensors(const v1::GetCheckpointResponse& response, Shape& shape) {
-  for (const uint64_t n : response.fragment_elements()) {
-    if (n > limits::kParameters || shape.elements + n > limits::kParameters) return Damaged("too many parameters");
-    shape.fragment_elements.push_back(n);
-    shape.elements += n;
-  }
-  std::vector<uint64_t> filled(shape.fragment_elements.size(), 0);
-  for (const v1::TensorPlace& place : response.tensors()) {
-    if (place.fragment() >= filled.size()) return Damaged("a tensor lies in no fragment");
-    TensorInfo t;
-    t.name = place.name();
-    t.fragment = place.fragment();
-    t.offset = place.offset_elements();
-    t.elements = 1;
-    for (const uint64_t n : place.shape()) {
-      if (n == 0 || n > limits::kParameters / t.elements) return Damaged("a tensor has an impossible shape");
-      t.elements *= n;
-      t.shape.push_back(n);
-    }
-    if (t.offset != filled[t.fragment]) return Damaged("its tensors leave holes");
-    filled[t.fragment] += t.elements;
-    shape.tensors.push_back(std::move(t));
-  }
-  return filled == shape.fragment_elements ? absl::OkStatus() : Damaged("its tensors do not fill the fragments");
+  return absl::DataLossError(absl::StrCat("the coordinator describes the checkpoint wrongly: ", what,
+                                          "; it may be of another version than this program"));
 }
 
 absl::StatusOr<v1::GetCheckpointResponse> Fetch(Session& session, const std::string& checkpoint) {
@@ -63,15 +41,49 @@ absl::StatusOr<v1::GetCheckpointResponse> Fetch(Session& session, const std::str
   return session.api.GetCheckpoint(request);
 }
 
-absl::StatusOr<Shape> ShapeOf(const v1::GetCheckpointResponse& response) {
-  Shape shape;
-  ATOLL_ASSIGN_OR_RETURN(const CheckpointName name, ParseCheckpointName(response.checkpoint().name()));
-  shape.job = name.job;
-  shape.step = name.step;
-  if (const auto violations = JobSpecFromProto(response.spec(), false, shape.spec); !violations.empty()) {
-    return Damaged(violations[0].field + " " + violations[0].problem);
+// The coordinator's description of the arena must be the one that the spec gives here.
+absl::Status CompareLayout(const v1::GetCheckpointResponse& response, const ModelLayout& layout) {
+  const size_t tensors = static_cast<size_t>(response.tensors_size());
+  if (tensors != layout.tensors.size())
+    return Damaged(absl::StrCat("it has ", tensors, " tensors instead of ", layout.tensors.size()));
+  for (size_t i = 0; i < tensors; ++i) {
+    const v1::TensorPlace& theirs = response.tensors(static_cast<int>(i));
+    const TensorInfo& ours = layout.tensors[i];
+    const bool same = theirs.name() == ours.name && theirs.fragment() == ours.fragment &&
+                      theirs.offset_elements() == ours.offset - layout.fragments[ours.fragment].offset &&
+                      std::equal(theirs.shape().begin(), theirs.shape().end(), ours.shape.begin(), ours.shape.end());
+    if (!same) return Damaged(absl::StrCat("tensor ", i, " should be ", ours.name, " in fragment ", ours.fragment));
   }
-  ATOLL_RETURN_IF_ERROR(ReadTensors(response, shape));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Shape> ShapeOf(const v1::GetCheckpointResponse& response) {
+  const v1::Checkpoint& checkpoint = response.checkpoint();
+  ATOLL_ASSIGN_OR_RETURN(const CheckpointName name, ParseCheckpointName(checkpoint.name()));
+  Shape shape;
+  std::vector<Violation> violations = JobSpecFromProto(response.spec(), false, shape.spec);
+  if (violations.empty()) violations = ValidateJobSpec(shape.spec, true);
+  if (!violations.empty()) return Damaged(violations[0].field + " " + violations[0].problem);
+  const ModelSpec& model = shape.spec.model;
+  if (model.vocab_size == 0 || model.intermediate_size == 0 || model.kv_heads == 0 || model.head_dim == 0) {
+    return Damaged("its model has sizes of 0");
+  }
+  shape.layout = MakeModelLayout(model, shape.spec.sync.pattern, shape.spec.sync.layers_per_fragment);
+  ATOLL_RETURN_IF_ERROR(CompareLayout(response, shape.layout));
+  const int fragments = static_cast<int>(shape.layout.fragments.size());
+  if (checkpoint.versions_size() != fragments || checkpoint.content_hashes_size() != fragments) {
+    return Damaged(absl::StrCat("it should have ", fragments, " fragments"));
+  }
+  for (int f = 0; f < fragments; ++f) {
+    FragmentOfCheckpoint fragment;
+    fragment.key = {.job = name.job, .step = name.step, .fragment = FragmentIndex{static_cast<uint32_t>(f)}};
+    fragment.elements = shape.layout.fragments[static_cast<size_t>(f)].elements;
+    fragment.version = checkpoint.versions(f);
+    fragment.layout = shape.layout.digest;
+    if (!Digest::FromHex(checkpoint.content_hashes(f), fragment.content_hash))
+      return Damaged("a content hash is no hash");
+    shape.fragments.push_back(fragment);
+  }
   return shape;
 }
 
@@ -101,20 +113,19 @@ class FragmentReader {
   FragmentReader& operator=(const FragmentReader&) = delete;
 
   absl::Status Read(size_t tensor, uint64_t begin, std::span<float> out) {
-    const TensorInfo& t = shape_.tensors[tensor];
+    const TensorInfo& t = shape_.layout.tensors[tensor];
     if (file_ == nullptr || fragment_ != t.fragment) ATOLL_RETURN_IF_ERROR(Open(t.fragment));
-    return file_->ReadAt((t.offset + begin) * sizeof(float), std::as_writable_bytes(out));
+    const uint64_t in_fragment = t.offset - shape_.layout.fragments[t.fragment].offset;
+    return file_->ReadAt((in_fragment + begin) * sizeof(float), std::as_writable_bytes(out));
   }
 
  private:
   absl::Status Open(uint32_t fragment) {
     Drop();
     const uint64_t before = fetched_;
-    const CheckpointFragmentKey key{.job = shape_.job, .step = shape_.step, .fragment = FragmentIndex{fragment}};
-    const uint64_t elements = shape_.fragment_elements[fragment];
-    ATOLL_RETURN_IF_ERROR(
-        FetchFragment(session_, key, elements, scratch_, [&](uint64_t bytes) { on_bytes_(before + bytes); }));
-    fetched_ += elements * sizeof(float);
+    ATOLL_RETURN_IF_ERROR(FetchFragment(session_, shape_.fragments[fragment], scratch_,
+                                        [&](uint64_t bytes) { on_bytes_(before + bytes); }));
+    fetched_ += shape_.fragments[fragment].elements * sizeof(float);
     ATOLL_ASSIGN_OR_RETURN(file_, session_.files.OpenForRead(scratch_));
     fragment_ = fragment;
     return absl::OkStatus();
@@ -165,21 +176,21 @@ absl::Status Export(Session& session, const ExportOptions& options, std::string&
   ATOLL_ASSIGN_OR_RETURN(const Shape shape, ShapeOf(response));
   name = response.checkpoint().name();
   ATOLL_RETURN_IF_ERROR(RequireEmptyDirectory(session.files, options.directory));
-  const uint64_t largest =
-      *std::max_element(shape.fragment_elements.begin(), shape.fragment_elements.end()) * sizeof(float);
-  ATOLL_RETURN_IF_ERROR(RequireSpace(session.files, options.directory, shape.elements * NumberBytes(type) + largest));
+  uint64_t largest = 0;  // fragment, which lies beside the export while it is read
+  for (const FragmentOfCheckpoint& f : shape.fragments) largest = std::max(largest, f.elements * sizeof(float));
+  ATOLL_RETURN_IF_ERROR(
+      RequireSpace(session.files, options.directory, shape.layout.elements * NumberBytes(type) + largest));
   ATOLL_ASSIGN_OR_RETURN(const auto tokenizer, TokenizerFiles(session, shape.spec.data));
   HuggingFaceConfig config;
   config.model = shape.spec.model;
   config.max_positions = shape.spec.data.sequence_length;
   config.weights = type;
   ATOLL_ASSIGN_OR_RETURN(config.eos_id, EndOfText(session, shape.spec.data));
-  ProgressLine progress(session.talk, "exporting", session.terminal.talk, false);
-  const uint64_t total = shape.elements * sizeof(float);
+  ProgressLine progress(session.talk, "exporting", session.terminal.talk, shape.Bytes() < kQuietBytes);
   FragmentReader reader(session, shape, options.directory + ".fragment",
-                        [&](uint64_t bytes) { progress.Update(bytes, total); });
+                        [&](uint64_t bytes) { progress.Update(bytes, shape.Bytes()); });
   return WriteHuggingFaceDirectory(
-      session.files, options.directory, config, shape.tensors, tokenizer,
+      session.files, options.directory, config, shape.layout.tensors, tokenizer,
       [&](size_t tensor, uint64_t begin, std::span<float> out) { return reader.Read(tensor, begin, out); });
 }
 
@@ -187,17 +198,15 @@ absl::Status Download(Session& session, const std::string& checkpoint, const std
   ATOLL_ASSIGN_OR_RETURN(const v1::GetCheckpointResponse response, Fetch(session, checkpoint));
   ATOLL_ASSIGN_OR_RETURN(const Shape shape, ShapeOf(response));
   ATOLL_RETURN_IF_ERROR(RequireEmptyDirectory(session.files, directory));
-  ATOLL_RETURN_IF_ERROR(RequireSpace(session.files, directory, shape.elements * sizeof(float)));
+  ATOLL_RETURN_IF_ERROR(RequireSpace(session.files, directory, shape.Bytes()));
   ATOLL_RETURN_IF_ERROR(session.files.MakeDirectory(directory));
-  ProgressLine progress(session.talk, "downloading", session.terminal.talk, false);
+  ProgressLine progress(session.talk, "downloading", session.terminal.talk, shape.Bytes() < kQuietBytes);
   uint64_t before = 0;
-  for (uint32_t f = 0; f < shape.fragment_elements.size(); ++f) {
-    const CheckpointFragmentKey key{.job = shape.job, .step = shape.step, .fragment = FragmentIndex{f}};
-    const std::string path = JoinPath(directory, absl::StrFormat("fragment-%05d.f32", f));
-    ATOLL_RETURN_IF_ERROR(FetchFragment(session, key, shape.fragment_elements[f], path, [&](uint64_t bytes) {
-      progress.Update(before + bytes, shape.elements * sizeof(float));
-    }));
-    before += shape.fragment_elements[f] * sizeof(float);
+  for (const FragmentOfCheckpoint& fragment : shape.fragments) {
+    const std::string path = JoinPath(directory, absl::StrFormat("fragment-%05d.f32", fragment.key.fragment.value));
+    ATOLL_RETURN_IF_ERROR(FetchFragment(session, fragment, path,
+                                        [&](uint64_t bytes) { progress.Update(before + bytes, shape.Bytes()); }));
+    before += fragment.elements * sizeof(float);
   }
   // Written last: a directory without it is not a whole download.
   return WriteFileAtomically(session.files, JoinPath(directory, "checkpoint.json"), AsBytes(ToJson(response, false)));

@@ -10,16 +10,13 @@ constexpr Duration kPause = Seconds(1);
 
 class FragmentSink final : public BulkSink {
  public:
-  FragmentSink(File& file, uint64_t expected_bytes, std::function<void(uint64_t)> on_bytes)
-      : file_(file), expected_bytes_(expected_bytes), on_bytes_(std::move(on_bytes)) {}
+  FragmentSink(File& file, const FragmentOfCheckpoint& fragment, std::function<void(uint64_t)> on_bytes)
+      : file_(file), fragment_(fragment), on_bytes_(std::move(on_bytes)) {}
 
   absl::Status OnHeader(const DownloadHeader& header) override {
-    if (header.total_bytes != expected_bytes_) {
-      return absl::DataLossError(absl::StrCat("the coordinator sends ", header.total_bytes,
-                                              " bytes where the checkpoint has ", expected_bytes_));
-    }
-    digest_ = header.digest;
-    return absl::OkStatus();
+    if (header.total_bytes == Expected()) return absl::OkStatus();
+    return absl::DataLossError(
+        absl::StrCat("the coordinator sends ", header.total_bytes, " bytes where the checkpoint has ", Expected()));
   }
   absl::Status OnBytes(uint64_t offset, Bytes bytes) override {
     if (offset != received_) return absl::InternalError("bytes came out of order");
@@ -30,19 +27,20 @@ class FragmentSink final : public BulkSink {
     return absl::OkStatus();
   }
   uint64_t received() const { return received_; }
-  absl::Status Check() const {
-    if (received_ != expected_bytes_) return absl::DataLossError("the download ended early");
-    if (hasher_.Finish() != digest_) return absl::DataLossError("the bytes received do not have the digest announced");
-    return absl::OkStatus();
+  absl::Status Check() {
+    if (received_ != Expected()) return absl::DataLossError("the download ended early");
+    if (hasher_.Finish(fragment_.version, fragment_.layout) == fragment_.content_hash) return absl::OkStatus();
+    return absl::DataLossError("the bytes received are not those that were committed; try again");
   }
 
  private:
+  uint64_t Expected() const { return fragment_.elements * sizeof(float); }
+
   File& file_;
-  const uint64_t expected_bytes_;
+  const FragmentOfCheckpoint fragment_;
   std::function<void(uint64_t)> on_bytes_;
   uint64_t received_ = 0;
-  Digest digest_;
-  DigestHasher hasher_;
+  ContentHasher hasher_;
 };
 
 class StringSink final : public BulkSink {
@@ -84,14 +82,14 @@ absl::Status DownloadAll(Session& session, DownloadRequest request, const std::s
 
 }  // namespace
 
-absl::Status FetchFragment(Session& session, const CheckpointFragmentKey& key, uint64_t elements,
-                           const std::string& path, const std::function<void(uint64_t bytes)>& on_bytes) {
+absl::Status FetchFragment(Session& session, const FragmentOfCheckpoint& fragment, const std::string& path,
+                           const std::function<void(uint64_t bytes)>& on_bytes) {
   ATOLL_RETURN_IF_ERROR(session.files.Remove(path));
   ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, session.files.OpenForAppend(path));
-  const auto sink = std::make_shared<FragmentSink>(*file, elements * sizeof(float), on_bytes);
+  const auto sink = std::make_shared<FragmentSink>(*file, fragment, on_bytes);
   DownloadRequest request;
-  request.key = key;
-  const std::string what = absl::StrCat("fragment ", key.fragment.value);
+  request.key = fragment.key;
+  const std::string what = absl::StrCat("fragment ", fragment.key.fragment.value);
   ATOLL_RETURN_IF_ERROR(Annotate(DownloadAll(session, request, sink, [&] { return sink->received(); }), what));
   return Annotate(sink->Check(), what);
 }

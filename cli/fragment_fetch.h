@@ -10,10 +10,19 @@
 
 namespace atl::cli {
 
-// Fetches one fragment of a checkpoint into `path` (little-endian fp32, `elements` of them), checked against the digest
-// that the coordinator sends. DataLoss when it does not agree. `on_bytes` hears how many bytes have come.
-absl::Status FetchFragment(Session& session, const CheckpointFragmentKey& key, uint64_t elements,
-                           const std::string& path, const std::function<void(uint64_t bytes)>& on_bytes);
+// One fragment of a checkpoint, and what its bytes must be.
+struct FragmentOfCheckpoint {
+  CheckpointFragmentKey key;
+  uint64_t elements = 0;
+  uint64_t version = 0;
+  Digest layout;        // of the job's ModelLayout
+  Digest content_hash;  // as committed
+};
+
+// Fetches a fragment into `path` as little-endian fp32 and checks it against its content hash: DataLoss when it has
+// another. `on_bytes` hears how many bytes have come.
+absl::Status FetchFragment(Session& session, const FragmentOfCheckpoint& fragment, const std::string& path,
+                           const std::function<void(uint64_t bytes)>& on_bytes);
 
 // Fetches a stored file of at most `limit_bytes` and checks its SHA-256.
 absl::StatusOr<std::string> FetchBlob(Session& session, const Sha256& sha256, uint64_t limit_bytes);

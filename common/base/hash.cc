@@ -145,6 +145,28 @@ Digest ContentHash(std::span<const float> fragment, uint64_t version, Digest lay
   return root.Finish();
 }
 
+void ContentHasher::Update(Bytes data) {
+  while (!data.empty()) {
+    const size_t take = std::min(kLeafBytes - leaf_.size(), data.size());
+    leaf_.insert(leaf_.end(), data.begin(), data.begin() + static_cast<std::ptrdiff_t>(take));
+    data = data.subspan(take);
+    if (leaf_.size() < kLeafBytes) return;
+    const Digest leaf = DigestOf(leaf_);
+    root_.Update(std::as_bytes(std::span(&leaf, 1)));
+    leaf_.clear();
+  }
+}
+
+Digest ContentHasher::Finish(uint64_t version, Digest layout) {
+  if (!leaf_.empty()) {
+    const Digest leaf = DigestOf(leaf_);
+    root_.Update(std::as_bytes(std::span(&leaf, 1)));
+  }
+  const std::array<uint64_t, 3> tail = {version, layout.high, layout.low};
+  root_.Update(std::as_bytes(std::span(tail)));
+  return root_.Finish();
+}
+
 uint32_t Crc32c(uint32_t crc, Bytes data) {
   static const bool kHardware = __builtin_cpu_supports("sse4.2") > 0;
   return ~(kHardware ? CrcSse42(~crc, data) : CrcPortable(~crc, data));

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace atl {
 
@@ -74,6 +75,17 @@ class DigestHasher {
 // version and the layout's digest), so that a chunk can be checked alone and replicas compared with one value.
 constexpr size_t kLeafBytes = 4096;
 Digest ContentHash(std::span<const float> fragment, uint64_t version, Digest layout);
+
+// The same from bytes (little-endian fp32) that come in pieces of any size. Not thread-safe.
+class ContentHasher {
+ public:
+  void Update(Bytes data);
+  Digest Finish(uint64_t version, Digest layout);  // once, after all bytes
+
+ private:
+  DigestHasher root_;
+  std::vector<std::byte> leaf_;  // the bytes of the leaf begun
+};
 
 // CRC-32C (Castagnoli). `crc` carries on from an earlier call; start with 0.
 uint32_t Crc32c(uint32_t crc, Bytes data);

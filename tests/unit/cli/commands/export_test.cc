@@ -78,6 +78,9 @@ class ExportTest : public testing::Test {
     }
     for (uint32_t f = 0; f < layout_.fragments.size(); ++f) {
       const FragmentInfo& fragment = layout_.fragments[f];
+      c.mutable_checkpoint()->add_versions(f + 7);
+      const std::span<const float> part(values_.data() + fragment.offset, fragment.elements);
+      c.mutable_checkpoint()->add_content_hashes(ContentHash(part, f + 7, layout_.digest).Hex());
       c.add_fragment_elements(fragment.elements);
       harness_.fake.fragments[f].assign(reinterpret_cast<const char*>(values_.data() + fragment.offset),
                                         fragment.elements * sizeof(float));
@@ -160,20 +163,37 @@ TEST_F(ExportTest, BrokenConnectionsGoOnWhereTheyWere) {
 
 TEST_F(ExportTest, DamagedBytesAreNotExported) {
   OfferCheckpoint();
-  harness_.fake.wrong_digest = true;
+  harness_.fake.fragments[0][100] ^= 1;
   const RunResult result = harness_.Run({"checkpoint", "export", "tiny", Path("out")});
   EXPECT_EQ(result.code, 3);
-  EXPECT_THAT(result.talk, HasSubstr("do not have the digest announced"));
+  EXPECT_THAT(result.talk, HasSubstr("are not those that were committed"));
   EXPECT_FALSE(std::filesystem::exists(Path("out/config.json")));
+}
+
+TEST_F(ExportTest, ADigestMayBeAbsent) {
+  OfferCheckpoint();
+  harness_.fake.no_digest = true;
+  EXPECT_EQ(harness_.Run({"checkpoint", "export", "tiny", Path("out")}).code, 0);
 }
 
 TEST_F(ExportTest, ALyingLayoutIsRefused) {
   OfferCheckpoint();
-  harness_.fake.checkpoint.mutable_tensors(1)->set_offset_elements(3);
-  EXPECT_THAT(harness_.Run({"checkpoint", "export", "tiny", Path("out")}).talk,
-              HasSubstr("describes the checkpoint wrongly"));
-  harness_.fake.checkpoint.mutable_tensors(1)->set_fragment(99);
-  EXPECT_EQ(harness_.Run({"checkpoint", "export", "tiny", Path("out")}).code, 3);
+  const v1::GetCheckpointResponse good = harness_.fake.checkpoint;
+  const auto refused = [&](const std::function<void(v1::GetCheckpointResponse&)>& change) {
+    harness_.fake.checkpoint = good;
+    change(harness_.fake.checkpoint);
+    const RunResult result = harness_.Run({"checkpoint", "export", "tiny", Path("out")});
+    EXPECT_EQ(result.code, 3);
+    EXPECT_THAT(result.talk, HasSubstr("describes the checkpoint wrongly"));
+  };
+  refused([](auto& c) { c.mutable_tensors(1)->set_offset_elements(3); });
+  refused([](auto& c) { c.mutable_tensors(1)->set_fragment(99); });
+  refused([](auto& c) { c.mutable_tensors(1)->add_shape(2); });
+  refused([](auto& c) { c.mutable_tensors()->RemoveLast(); });
+  refused([](auto& c) { c.mutable_checkpoint()->clear_versions(); });
+  refused([](auto& c) { c.mutable_checkpoint()->set_content_hashes(0, "x"); });
+  refused([](auto& c) { c.mutable_spec()->mutable_model()->set_hidden_size(1 << 20); });
+  refused([](auto& c) { c.mutable_spec()->mutable_model()->set_vocab_size(0); });
 }
 
 TEST_F(ExportTest, AnExportIsAStartForANewJob) {

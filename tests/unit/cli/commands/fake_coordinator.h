@@ -37,7 +37,7 @@ class FakeCoordinator : public CoordinatorApi {
   int broken_uploads = 0;                     // so many uploads fail first
   std::map<uint32_t, std::string> fragments;  // bytes of the checkpoint's fragments
   int cut_every_bytes = 0;                    // downloads break after so many bytes; 0: never
-  bool wrong_digest = false;
+  bool wrong_digest = false, no_digest = false;
 
   absl::StatusOr<v1::SubmitJobResponse> SubmitJob(const v1::SubmitJobRequest& request) override {
     submitted.push_back(request);
@@ -147,7 +147,7 @@ class FakeCoordinator : public CoordinatorApi {
     }
     DownloadHeader header;
     header.total_bytes = bytes.size();
-    header.digest = wrong_digest ? Digest{1, 2} : DigestOf(AsBytes(bytes));
+    if (!no_digest) header.digest = wrong_digest ? Digest{1, 2} : DigestOf(AsBytes(bytes));
     const absl::Status begun = sink->OnHeader(header);
     if (!begun.ok()) return begun;
     uint64_t end = bytes.size();

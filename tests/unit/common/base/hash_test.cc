@@ -123,6 +123,21 @@ TEST(ContentHash, SeesEveryBitTheVersionAndTheLayout) {
   }
 }
 
+TEST(ContentHasher, PiecesOfAnySizeGiveTheSameHash) {
+  for (const size_t elements : {size_t{1}, size_t{1023}, size_t{1024}, size_t{1025}, size_t{5000}}) {
+    std::vector<float> fragment(elements);
+    for (size_t i = 0; i < elements; ++i) fragment[i] = static_cast<float>(i) * 0.5f;
+    const Bytes bytes = std::as_bytes(std::span(fragment));
+    for (const size_t piece : {size_t{1}, size_t{7}, size_t{4096}, size_t{4097}, size_t{100'000}}) {
+      ContentHasher hasher;
+      for (size_t at = 0; at < bytes.size(); at += piece) {
+        hasher.Update(bytes.subspan(at, std::min(piece, bytes.size() - at)));
+      }
+      EXPECT_EQ(hasher.Finish(3, {1, 2}), ContentHash(fragment, 3, {1, 2})) << elements << " by " << piece;
+    }
+  }
+}
+
 TEST(ContentHash, TellsMinusZeroFromZero) {
   EXPECT_NE(ContentHash(std::vector<float>{0.0f}, 1, {}), ContentHash(std::vector<float>{-0.0f}, 1, {}));
 }
