@@ -1,0 +1,344 @@
+// Both connections in memory, under a clock that the test moves.
+#include "worker/link/network_link.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "common/rpc/memory_bulk.h"
+#include "common/rpc/memory_stream.h"
+
+namespace atl {
+namespace {
+
+// Coordinator's end of bulk: keeps uploads, serves one blob of bytes.
+class Bulk final : public BulkHandler {
+ public:
+  class OneUpload final : public UploadHandler {
+   public:
+    explicit OneUpload(Bulk& bulk) : bulk_(bulk) {}
+    void OnBegin(UploadHeader, UploadReply reply) override {
+      ++bulk_.uploads;
+      if (!bulk_.refusal.ok()) {
+        reply(bulk_.refusal);
+        return;
+      }
+      reply(UploadStatus{bulk_.received.size(), false});
+    }
+    void OnBytes(uint64_t offset, BulkBytes bytes, StatusReply reply) override {
+      EXPECT_EQ(offset, bulk_.received.size());
+      for (const Bytes& piece : bytes.pieces) bulk_.received.insert(bulk_.received.end(), piece.begin(), piece.end());
+      reply(absl::OkStatus());
+    }
+    void OnEnd(StatusReply reply) override { reply(absl::OkStatus()); }
+    void OnBroken(absl::Status) override {}
+
+   private:
+    Bulk& bulk_;
+  };
+  std::shared_ptr<UploadHandler> NewUpload(std::string) override { return std::make_shared<OneUpload>(*this); }
+  void OnDownload(DownloadRequest request, DownloadReply reply) override {
+    offsets.push_back(request.offset_bytes);
+    if (!refusal.ok()) {
+      reply(refusal);
+      return;
+    }
+    reply(DownloadContent{header, MakeMemorySource(content), nullptr});
+  }
+  void OnMissingBlobs(std::vector<Sha256>, std::function<void(absl::StatusOr<std::vector<Sha256>>)> reply) override {
+    reply(std::vector<Sha256>{});
+  }
+  void Serve(std::shared_ptr<const std::vector<std::byte>> bytes, uint64_t version) {
+    content = std::move(bytes);
+    header = DownloadHeader{content->size(), Version{version}, Digest{5, 6}, CodecKind::kFp32, DigestOf(Bytes(*content))};
+  }
+
+  absl::Status refusal;
+  int uploads = 0;
+  std::vector<std::byte> received;
+  std::vector<uint64_t> offsets;
+  DownloadHeader header;
+  std::shared_ptr<const std::vector<std::byte>> content;
+};
+
+SharedBytes SomeBytes(size_t size) {
+  auto bytes = std::make_shared<std::vector<std::byte>>(size);
+  for (size_t i = 0; i < size; ++i) (*bytes)[i] = static_cast<std::byte>(i * 7 + i / 251);
+  return bytes;
+}
+
+class LinkTest : public testing::Test {
+ protected:
+  LinkTest()
+      : bulk_client_(MakeMemoryBulkClient(bulk_, executor_, {.frame_bytes = 100, .cut = [this] { return Cut(); }})),
+        link_({WorkerId{"w1"}, 1, {}, "test"}, [this] { return Open(); }, *bulk_client_, clock_, log_,
+              [this](LinkEvent event) { events_.push_back(std::move(event)); }, nullptr) {}
+
+  std::unique_ptr<WorkerEnd> Open() {
+    ++opened_;
+    pair_ = MakeControlStreamPair(executor_);
+    pair_.coordinator->Start({[this](WorkerMessage m) { heard_.push_back(std::move(m)); }, [](absl::Status) {}});
+    return std::move(pair_.worker);
+  }
+  bool Cut() {
+    if (cut_in_ < 0) return false;
+    return cut_in_-- == 0;
+  }
+  // Everything that can happen now happens.
+  void Settle() {
+    for (int i = 0; i < 400; ++i) {
+      const Instant next = link_.Turn();
+      if (executor_.RunAll() == 0 && next > clock_.Now()) return;
+    }
+    FAIL() << "it never comes to rest";
+  }
+  void Pass(Duration d) {
+    clock_.Advance(d);
+    Settle();
+  }
+  void Welcome() {
+    ASSERT_TRUE(pair_.coordinator->Send(atl::Welcome{BootNumber{1}, Incarnation{1}, true, Seconds(2), Seconds(20), {}}).ok());
+    Settle();
+  }
+  template <typename E>
+  std::vector<E> Events() const {
+    std::vector<E> out;
+    for (const LinkEvent& event : events_) {
+      if constexpr (std::is_same_v<E, FetchedBytes>) {
+        if (const auto* e = std::get_if<FetchedBytes>(&event)) out.push_back(*e);
+      } else {
+        const auto* core = std::get_if<worker::Event>(&event);
+        if (core != nullptr && std::holds_alternative<E>(*core)) out.push_back(std::get<E>(*core));
+      }
+    }
+    return out;
+  }
+  std::vector<Heartbeat> Beats() const {
+    std::vector<Heartbeat> out;
+    for (const WorkerMessage& m : heard_) {
+      if (const auto* beat = std::get_if<Heartbeat>(&m)) out.push_back(*beat);
+    }
+    return out;
+  }
+  ContributionHeader HeaderFor(const SharedBytes& bytes) {
+    ContributionHeader header;
+    header.job = JobId{"toy"};
+    header.worker = WorkerId{"w1"};
+    header.incarnation = Incarnation{1};
+    header.target = {FragmentIndex{2}, Version{4}};
+    header.digest = DigestOf(Bytes(*bytes));
+    header.encoded_bytes = bytes->size();
+    return header;
+  }
+
+  ManualClock clock_;
+  ManualExecutor executor_;
+  Log log_{[] {
+    LogOptions options;
+    options.to_stderr = false;
+    return options;
+  }()};
+  Bulk bulk_;
+  std::unique_ptr<BulkClient> bulk_client_;
+  ControlStreamPair pair_;
+  int opened_ = 0;
+  int cut_in_ = -1;  // frames until one conversation breaks
+  std::vector<WorkerMessage> heard_;
+  std::vector<LinkEvent> events_;
+  NetworkLink link_;
+};
+
+TEST_F(LinkTest, HeartbeatsBeginWithTheWelcomeAndKeepTime) {
+  Settle();
+  EXPECT_EQ(Events<worker::StreamUp>().size(), 1u);
+  EXPECT_TRUE(Beats().empty());
+  Heartbeat says;
+  says.step = 12;
+  link_.SetHeartbeat(says);
+  Welcome();
+  ASSERT_EQ(Beats().size(), 1u);
+  EXPECT_EQ(Beats()[0].step, 12u);
+  for (int i = 0; i < 5; ++i) Pass(Seconds(2));
+  ASSERT_EQ(Beats().size(), 6u);
+  EXPECT_EQ(Beats()[5].sequence, Beats()[0].sequence + 5);
+  Pass(Seconds(30));
+  EXPECT_EQ(Beats().size(), 7u) << "missed beats are not made up for";
+}
+
+TEST_F(LinkTest, NoAnswerToHelloEndsTheAttempt) {
+  Settle();
+  Pass(limits::kControlDeadline);
+  const auto downs = Events<worker::StreamDown>();
+  ASSERT_EQ(downs.size(), 1u);
+  EXPECT_NE(downs[0].reason.find("no answer to Hello in time"), std::string::npos);
+  Pass(Seconds(1));
+  EXPECT_EQ(opened_, 2);
+}
+
+TEST_F(LinkTest, ABrokenStreamIsOpenedAgainWithGrowingWaits) {
+  Settle();
+  Welcome();
+  EXPECT_TRUE(link_.connected());
+  Instant last = clock_.Now();
+  Duration longest{};
+  for (int i = 1; i <= 6; ++i) {
+    pair_.break_connection();
+    Settle();
+    EXPECT_FALSE(link_.connected());
+    const int before = opened_;
+    while (opened_ == before) Pass(Milliseconds(10));
+    longest = std::max(longest, clock_.Now() - last);
+    last = clock_.Now();
+  }
+  EXPECT_GT(longest, Seconds(1));
+  EXPECT_LE(longest, Seconds(7));
+  EXPECT_EQ(Events<worker::StreamUp>().size(), 7u);
+}
+
+TEST_F(LinkTest, SayIsInOrderAndDroppedWhileDown) {
+  Settle();
+  link_.Say(Leaving{"one"});
+  link_.Say(Leaving{"two"});
+  Settle();
+  ASSERT_EQ(heard_.size(), 2u);
+  EXPECT_EQ(std::get<Leaving>(heard_[1]).reason, "two");
+  pair_.break_connection();
+  Settle();
+  link_.Say(Leaving{"three"});
+  Settle();
+  EXPECT_EQ(heard_.size(), 2u);
+}
+
+TEST_F(LinkTest, FinishSendsWhatWasSaidFirst) {
+  Settle();
+  Welcome();
+  link_.Say(Leaving{"bye"});
+  link_.Finish();
+  Settle();
+  pair_.coordinator->Close(absl::OkStatus());
+  Settle();
+  EXPECT_TRUE(link_.finished());
+  EXPECT_EQ(std::get<Leaving>(heard_.back()).reason, "bye");
+  Pass(Seconds(60));
+  EXPECT_EQ(opened_, 1) << "no new attempt";
+}
+
+TEST_F(LinkTest, AnUploadResumesWhereItBroke) {
+  const SharedBytes bytes = SomeBytes(1234);
+  cut_in_ = 5;
+  link_.StartUpload(HeaderFor(bytes), BootNumber{1}, bytes);
+  Settle();
+  EXPECT_TRUE(Events<worker::UploadEnded>().empty());
+  const size_t there = bulk_.received.size();
+  EXPECT_GT(there, 0u);
+  Pass(Seconds(1));
+  const auto ended = Events<worker::UploadEnded>();
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].result, worker::UploadResult::kAccepted);
+  EXPECT_EQ(bulk_.received, *bytes);
+  EXPECT_EQ(bulk_.uploads, 2);
+  EXPECT_GE(link_.totals().uploaded_bytes, bytes->size());
+}
+
+TEST_F(LinkTest, ARefusedUploadIsNotTriedAgain) {
+  bulk_.refusal = absl::FailedPreconditionError("version 5 is the newest");
+  const SharedBytes bytes = SomeBytes(10);
+  link_.StartUpload(HeaderFor(bytes), BootNumber{1}, bytes);
+  Settle();
+  Pass(Seconds(60));
+  const auto ended = Events<worker::UploadEnded>();
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].result, worker::UploadResult::kRefused);
+  EXPECT_EQ(ended[0].reason, "version 5 is the newest");
+  EXPECT_EQ(bulk_.uploads, 1);
+}
+
+TEST_F(LinkTest, AnUnavailableCoordinatorIsAskedUntilCancelled) {
+  bulk_.refusal = absl::UnavailableError("starting");
+  const SharedBytes bytes = SomeBytes(10);
+  link_.StartUpload(HeaderFor(bytes), BootNumber{1}, bytes);
+  Settle();
+  for (int i = 0; i < 20; ++i) Pass(Seconds(6));
+  EXPECT_GT(bulk_.uploads, 10);
+  EXPECT_TRUE(Events<worker::UploadEnded>().empty());
+  link_.CancelUpload(FragmentIndex{2});
+  Settle();
+  const int before = bulk_.uploads;
+  for (int i = 0; i < 5; ++i) Pass(Seconds(6));
+  EXPECT_EQ(bulk_.uploads, before);
+}
+
+TEST_F(LinkTest, ADownloadResumesWhereItBroke) {
+  const SharedBytes bytes = SomeBytes(1234);
+  bulk_.Serve(bytes, 9);
+  cut_in_ = 4;
+  link_.FetchFragment(JobId{"toy"}, FragmentIndex{1}, bytes->size());
+  Settle();
+  Pass(Seconds(1));
+  const auto fetched = Events<FetchedBytes>();
+  ASSERT_EQ(fetched.size(), 1u);
+  EXPECT_EQ(*fetched[0].bytes, *bytes);
+  EXPECT_EQ(fetched[0].at.version.value, 9u);
+  EXPECT_EQ(fetched[0].hash, (Digest{5, 6}));
+  EXPECT_TRUE(fetched[0].whole);
+  ASSERT_EQ(bulk_.offsets.size(), 2u);
+  EXPECT_GT(bulk_.offsets[1], 0u);
+}
+
+TEST_F(LinkTest, ADownloadBeginsAnewWhenANewerVersionIsServed) {
+  bulk_.Serve(SomeBytes(1234), 9);
+  cut_in_ = 4;
+  link_.FetchFragment(JobId{"toy"}, FragmentIndex{1}, 1234);
+  Settle();
+  auto other = std::make_shared<std::vector<std::byte>>(*SomeBytes(1234));
+  std::reverse(other->begin(), other->end());
+  bulk_.Serve(other, 10);
+  for (int i = 0; i < 5; ++i) Pass(Seconds(1));
+  const auto fetched = Events<FetchedBytes>();
+  ASSERT_EQ(fetched.size(), 1u);
+  EXPECT_EQ(*fetched[0].bytes, *other);
+  EXPECT_EQ(fetched[0].at.version.value, 10u);
+}
+
+TEST_F(LinkTest, BytesWithAnotherDigestAreNeverHandedOn) {
+  bulk_.Serve(SomeBytes(1234), 9);
+  bulk_.header.digest = Digest{1, 1};
+  link_.FetchUpdate(JobId{"toy"}, {FragmentIndex{1}, Version{9}}, 1234);
+  Settle();
+  for (int i = 0; i < 60; ++i) Pass(Seconds(1));
+  EXPECT_TRUE(Events<FetchedBytes>().empty());
+  const auto failed = Events<worker::UpdateFetchFailed>();
+  ASSERT_EQ(failed.size(), 1u);
+  EXPECT_NE(failed[0].reason.find("digest"), std::string::npos);
+  EXPECT_EQ(bulk_.offsets.size(), static_cast<size_t>(kDownloadAttempts));
+}
+
+TEST_F(LinkTest, WhatIsLargerThanPossibleIsRefusedBeforeItIsTaken) {
+  bulk_.Serve(SomeBytes(1234), 9);
+  link_.FetchUpdate(JobId{"toy"}, {FragmentIndex{1}, Version{9}}, 1000);
+  Settle();
+  const auto failed = Events<worker::UpdateFetchFailed>();
+  ASSERT_EQ(failed.size(), 1u);
+  EXPECT_NE(failed[0].reason.find("announces 1234 bytes where at most 1000"), std::string::npos);
+}
+
+TEST_F(LinkTest, AnUpdateThatIsNotKeptAnyMoreFailsAtOnce) {
+  bulk_.refusal = absl::NotFoundError("version 3 is not kept any more");
+  link_.FetchUpdate(JobId{"toy"}, {FragmentIndex{1}, Version{3}}, 1000);
+  Settle();
+  ASSERT_EQ(Events<worker::UpdateFetchFailed>().size(), 1u);
+  EXPECT_EQ(bulk_.offsets.size(), 1u);
+}
+
+TEST_F(LinkTest, DroppedFetchesSayNothing) {
+  bulk_.refusal = absl::UnavailableError("starting");
+  link_.FetchUpdate(JobId{"toy"}, {FragmentIndex{1}, Version{3}}, 1000);
+  Settle();
+  link_.DropFetches(FragmentIndex{1});
+  for (int i = 0; i < 60; ++i) Pass(Seconds(1));
+  EXPECT_TRUE(Events<worker::UpdateFetchFailed>().empty());
+}
+
+}  // namespace
+}  // namespace atl
