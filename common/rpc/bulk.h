@@ -79,8 +79,8 @@ class BulkClient {
 using UploadReply = std::function<void(absl::StatusOr<UploadStatus>)>;
 using StatusReply = std::function<void(absl::Status)>;
 
-// One upload conversation: OnBegin, OnBytes*, OnEnd or OnBroken (the last call). Calls come one at a time on transport
-// threads and must not block; replies may come later from any thread, each exactly once.
+// One upload conversation: OnBegin, OnBytes*, OnEnd or OnBroken (the last call). Calls come one at a time, on transport
+// threads or inside a reply, and must not block; replies may come later from any thread, each exactly once.
 class UploadHandler {
  public:
   virtual ~UploadHandler() = default;

@@ -3,6 +3,7 @@
 #include <grpcpp/generic/generic_stub.h>
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 
 #include "atoll/v1/transfer.grpc.pb.h"
@@ -37,19 +38,21 @@ class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
  public:
   Transfer(std::shared_ptr<Shared> shared, BulkDone done) : shared_(std::move(shared)), done_(std::move(done)) {}
 
+  // Not on the strand, and the call starts last: whoever begins a transfer runs none of its callbacks.
   void Begin(const char* method) {
-    OnStrand([this, method] {
-      self_ = shared_from_this();
-      shared_->stub.PrepareBidiStreamingCall(&context_, method, {}, this);
-      AddHold();
-      StartCall();
-      Progress();
-      Watch(shared_->options.stall_limit);
-      OnBegun();
-    });
+    self_ = shared_from_this();
+    shared_->stub.PrepareBidiStreamingCall(&context_, method, {}, this);
+    AddHold();
+    Progress();
+    Watch(shared_->options.stall_limit);
+    OnBegun();
+    Read();
+    StartCall();
   }
-  void CancelWith(absl::Status why) {
-    OnStrand([this, why = std::move(why)] { Fail(why); });
+  // Not on the strand either. A read is always under way and will fail.
+  void Cancel() {
+    cancelled_ = true;
+    context_.TryCancel();
   }
 
   void OnReadDone(bool ok) override {
@@ -81,6 +84,8 @@ class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
       const std::shared_ptr<Transfer> self = std::move(self_);
       if (failure_) {
         result_.status = *failure_;
+      } else if (!status.ok() && cancelled_) {
+        result_.status = absl::CancelledError("the bulk transfer was cancelled");
       } else if (!status.ok()) {
         result_.status = FromGrpc(status);
       } else if (!Complete()) {
@@ -92,7 +97,7 @@ class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
   }
 
  protected:
-  // The call has begun: write what comes first.
+  // Writes what comes first.
   virtual void OnBegun() = 0;
   virtual absl::Status OnMessage(const grpc::ByteBuffer& message) = 0;
   virtual void OnWritten() = 0;
@@ -150,6 +155,7 @@ class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
   Timer watchdog_;
   Instant last_progress_;
   bool reading_ = false, writing_ = false, released_ = false;
+  std::atomic<bool> cancelled_ = false;
   std::optional<absl::Status> failure_;
   std::shared_ptr<Transfer> self_;
 };
@@ -162,7 +168,6 @@ class UploadTransfer final : public Transfer {
  private:
   void OnBegun() override {
     Write(HeaderFrame(SerializeUploadHeader(header_)));
-    Read();
   }
   absl::Status OnMessage(const grpc::ByteBuffer& message) override {
     ATOLL_ASSIGN_OR_RETURN(const std::string header, ReadHeaderFrame(message));
@@ -221,7 +226,6 @@ class DownloadTransfer final : public Transfer {
  private:
   void OnBegun() override {
     Write(BufferOf(DownloadRequestToProto(request_).SerializeAsString()));
-    Read();
   }
   void OnWritten() override { StartWritesDone(); }
   bool Complete() const override { return complete_; }
@@ -260,7 +264,7 @@ class CallHandle final : public BulkCall {
   explicit CallHandle(const std::shared_ptr<Transfer>& transfer) : transfer_(transfer) {}
   ~CallHandle() override { Cancel(); }
   void Cancel() override {
-    if (const auto transfer = transfer_.lock()) transfer->CancelWith(absl::CancelledError("the bulk transfer was cancelled"));
+    if (const auto transfer = transfer_.lock()) transfer->Cancel();
   }
 
  private:

@@ -257,10 +257,10 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
       writing_ = false;
       out_.Clear();
       watchdog_.Progress();
-      if (!ok) return End(absl::CancelledError("the receiver of a download went away"));
-      result_.payload_bytes += in_flight_bytes_;
+      if (ok) result_.payload_bytes += in_flight_bytes_;
       in_flight_bytes_ = 0;
       if (ended_) return FinishNow();
+      if (!ok) return End(absl::CancelledError("the receiver of a download went away"));
       if (last_written_) return End(absl::OkStatus());
       WriteIfDue();
     });
