@@ -117,12 +117,16 @@ absl::Status SafetensorsReader::AddIndex(const Files& files, const std::string& 
 absl::StatusOr<std::unique_ptr<SafetensorsReader>> SafetensorsReader::Open(const Files& files,
                                                                            const std::string& path) {
   ATOLL_ASSIGN_OR_RETURN(const std::string resolved, Resolve(files, path));
+  if (!EndsWith(resolved, ".json")) return OpenFile(files, resolved);
   std::unique_ptr<SafetensorsReader> reader(new SafetensorsReader());
-  if (EndsWith(resolved, ".json")) {
-    ATOLL_RETURN_IF_ERROR(reader->AddIndex(files, resolved));
-  } else {
-    ATOLL_RETURN_IF_ERROR(reader->AddFile(files, resolved));
-  }
+  ATOLL_RETURN_IF_ERROR(reader->AddIndex(files, resolved));
+  return reader;
+}
+
+absl::StatusOr<std::unique_ptr<SafetensorsReader>> SafetensorsReader::OpenFile(const Files& files,
+                                                                               const std::string& path) {
+  std::unique_ptr<SafetensorsReader> reader(new SafetensorsReader());
+  ATOLL_RETURN_IF_ERROR(reader->AddFile(files, path));
   return reader;
 }
 

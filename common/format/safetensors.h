@@ -59,6 +59,8 @@ class SafetensorsReader {
   // model.safetensors.index.json. NotFound when absent; InvalidArgument when damaged, when two files hold one tensor,
   // when the index names a file outside its directory (any name with '/') or a tensor that its file lacks.
   static absl::StatusOr<std::unique_ptr<SafetensorsReader>> Open(const Files& files, const std::string& path);
+  // One .safetensors file, whatever its name.
+  static absl::StatusOr<std::unique_ptr<SafetensorsReader>> OpenFile(const Files& files, const std::string& path);
 
   // All tensors, by name.
   std::vector<std::string> Names() const;

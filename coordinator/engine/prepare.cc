@@ -23,7 +23,7 @@ absl::Status ReadSafetensors(const Files& files, const DataDirectory& directory,
                              std::span<float> arena) {
   std::vector<std::unique_ptr<SafetensorsReader>> readers;
   for (const Sha256& blob : spec.init.safetensors) {
-    ATOLL_ASSIGN_OR_RETURN(auto reader, SafetensorsReader::Open(files, directory.BlobPath(blob)));
+    ATOLL_ASSIGN_OR_RETURN(auto reader, SafetensorsReader::OpenFile(files, directory.BlobPath(blob)));
     readers.push_back(std::move(reader));
   }
   for (const TensorInfo& tensor : layout.tensors) {

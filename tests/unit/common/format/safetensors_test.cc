@@ -40,6 +40,14 @@ class Safetensors : public ::testing::Test {
   std::unique_ptr<Files> files_ = MakePosixFiles();
 };
 
+TEST_F(Safetensors, OneFileMayHaveAnyName) {
+  const std::string path = dir_.Write("0f3c", PythonFile());
+  const auto reader = SafetensorsReader::OpenFile(*files_, path);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ((*reader)->Names(), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(SafetensorsReader::Open(*files_, path).status().code(), absl::StatusCode::kNotFound);
+}
+
 TEST_F(Safetensors, ReadsWhatPythonWrote) {
   const auto reader = SafetensorsReader::Open(*files_, dir_.Write("p.safetensors", PythonFile()));
   ASSERT_TRUE(reader.ok()) << reader.status();
