@@ -1,0 +1,367 @@
+"""Runs the real programs for a test: real sockets, real files, real signals.
+
+A test is a file with a function that takes a Scene, and `main(function)` as its last line. A Scene owns a directory and
+every process that it starts; at the end all of them are killed, and when the test fails their logs are printed. Ports are
+chosen by the system and read from the ports files. Nothing waits without a deadline, and every wait looks for an event:
+a file, a line, a state, the end of a process.
+
+Environment: ATOLL_BIN, the folder of the programs; ATOLL_SCRATCH, a folder for the scenes; ATOLL_TEST_DATA, real text
+(optional). A test ends with status 0, 1 or, when it cannot run here, 77 with a sentence.
+"""
+import ctypes
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+import urllib.request
+
+SKIPPED = 77
+LOG_TAIL_LINES = 60
+LOOK_INTERVAL_SECONDS = 0.1
+BIN = pathlib.Path(os.environ.get("ATOLL_BIN", "build/dev/bin")).resolve()
+
+
+class Failure(Exception):
+    """What the test wanted and did not get."""
+
+
+class Skip(Exception):
+    """Why the test cannot run here."""
+
+
+def check(condition, sentence):
+    if not condition:
+        raise Failure(sentence)
+
+
+def equal(have, want, what):
+    check(have == want, f"{what} is {have!r}, not {want!r}")
+
+
+def close(have, want, relative, what):
+    check(abs(have - want) <= relative * abs(want), f"{what} is {have}, not within {relative} of {want}")
+
+
+def wait_for(what, look, seconds=60, alive=()):
+    """The first true value of look(), which is asked again until then. The processes in `alive` must not end meanwhile."""
+    limit = time.monotonic() + seconds
+    pause = threading.Event()
+    while True:
+        value = look()
+        if value:
+            return value
+        for process in alive:
+            check(process.popen.poll() is None, f"{process.name} ended with {process.popen.returncode} while waiting for {what}")
+        check(time.monotonic() < limit, f"{what}: not seen within {seconds} s")
+        pause.wait(LOOK_INTERVAL_SECONDS)
+
+
+def die_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: no orphans when ctest ends this test
+
+
+class Process:
+    """A program in the background. Standard output and error go to one log, to which a namesake started later appends."""
+
+    def __init__(self, scene, name, command, environment):
+        self.name = name
+        self.log_path = scene.directory / f"{name}.log"
+        with open(self.log_path, "ab") as log:
+            self.log_start = log.tell()
+            self.popen = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=log,
+                                          stderr=subprocess.STDOUT, env=environment, preexec_fn=die_with_parent)
+
+    @property
+    def pid(self):
+        return self.popen.pid
+
+    def log(self):
+        """What this process, not an earlier namesake, has printed."""
+        return self.log_path.read_bytes()[self.log_start:].decode(errors="replace")
+
+    def end(self, seconds=60):
+        """Waits for its end. Its exit status, negative for a signal."""
+        try:
+            return self.popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"{self.name} did not end within {seconds} s") from None
+
+    def send(self, number):
+        self.popen.send_signal(number)
+
+    def kill(self):
+        """kill -9, and gone when this returns."""
+        if self.popen.poll() is None:
+            self.popen.kill()
+            self.popen.wait()
+
+    def terminate(self, seconds=60):
+        """SIGTERM; its exit status."""
+        self.send(signal.SIGTERM)
+        return self.end(seconds)
+
+
+class Coordinator(Process):
+    def __init__(self, scene, name, command, environment, ports_file):
+        super().__init__(scene, name, command, environment)
+        self.ports_file = ports_file
+        self.ports = {}
+
+    def wait_ready(self, seconds=30):
+        wait_for(f"the ports of {self.name}", self.ports_file.exists, seconds, [self])
+        self.ports = json.loads(self.ports_file.read_text())
+        return self
+
+    def page(self, path):
+        return http_get(f"http://127.0.0.1:{self.ports['admin']}{path}")
+
+
+class Worker(Process):
+    def __init__(self, scene, name, command, environment, ports_file):
+        super().__init__(scene, name, command, environment)
+        self.ports_file = ports_file
+
+    def page(self, path):
+        return http_get(f"http://127.0.0.1:{self.admin_port()}{path}")
+
+    def admin_port(self):
+        wait_for(f"the ports of {self.name}", self.ports_file.exists, 30, [self])
+        return json.loads(self.ports_file.read_text())["admin"]
+
+
+def http_get(url):
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return answer.read().decode()
+
+
+class Ran:
+    """A program that has ended."""
+
+    def __init__(self, result):
+        self.code, self.out, self.err = result.returncode, result.stdout, result.stderr
+
+    def json(self):
+        return json.loads(self.out)
+
+    def jsonl(self):
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+def program(name):
+    if not (BIN / name).exists():
+        raise Skip(f"{name} is not built")
+    return BIN / name
+
+
+class Scene:
+    def __init__(self, directory):
+        self.directory = directory
+        self.processes = []
+        self.endpoint = None  # of the newest coordinator
+
+    # ---- processes
+
+    def environment(self, **more):
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("ATOLL_")}
+        return kept | {"HOME": str(self.directory), "OMP_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"} | more
+
+    def start(self, name, command, **environment):
+        process = Process(self, name, command, self.environment(**environment))
+        self.processes.append(process)
+        return process
+
+    def launch_coordinator(self, *options, name="coordinator", state="state", ports=None):
+        """Starts one without waiting. `ports`: those of an earlier one, to come back at the same place."""
+        ports = ports or {"control": 0, "bulk": 0, "admin": 0}
+        ports_file = self.directory / f"{name}.ports"
+        ports_file.unlink(missing_ok=True)
+        command = [program("atoll-coordinator"), "--state-dir", self.path(state), "--ports-file", ports_file, "--threads", "1",
+                   *(x for kind, port in ports.items() for x in (f"--{kind}-port", port)), *options]
+        coordinator = Coordinator(self, name, command, self.environment(), ports_file)
+        self.processes.append(coordinator)
+        return coordinator
+
+    def coordinator(self, *options, **where):
+        """A coordinator that is ready."""
+        coordinator = self.launch_coordinator(*options, **where).wait_ready()
+        self.endpoint = f"127.0.0.1:{coordinator.ports['control']}"
+        return coordinator
+
+    def worker(self, name, coordinator, *options):
+        """Starts one; it need not have connected when this returns."""
+        ports_file = self.path(f"{name}.ports")
+        ports_file.unlink(missing_ok=True)
+        command = [program("atoll-worker"), "--name", name, "--coordinator", f"127.0.0.1:{coordinator.ports['control']}",
+                   "--coordinator-bulk", f"127.0.0.1:{coordinator.ports['bulk']}", "--threads", "1", "--device", "cpu",
+                   "--cache-dir", self.path(f"cache-{name}"), "--ports-file", ports_file, *options]
+        worker = Worker(self, name, command, self.environment(), ports_file)
+        self.processes.append(worker)
+        return worker
+
+    def run(self, name, *arguments, code=0, seconds=120, **environment):
+        """Runs a program to its end. `code`: the exit status it must have, None for any."""
+        said = f"{name} {' '.join(map(str, arguments))}"
+        with_endpoint = {"ATOLL_ENDPOINT": self.endpoint} if self.endpoint and name == "atoll" else {}
+        try:
+            result = subprocess.run([str(program(name)), *map(str, arguments)],
+                                    env=self.environment(**(with_endpoint | environment)), cwd=self.directory, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                    errors="replace", timeout=seconds)
+        except subprocess.TimeoutExpired as late:
+            raise Failure(f"{said} did not end within {seconds} s; it said {late.stderr!r}") from None
+        ran = Ran(result)
+        check(code is None or ran.code == code, f"{said} ended with {ran.code}, not {code}: {ran.err}{ran.out[-2000:]}")
+        return ran
+
+    def atoll(self, *arguments, **how):
+        return self.run("atoll", *arguments, **how)
+
+    # ---- jobs
+
+    def job(self, name):
+        """The job as the coordinator sees it. Absent fields are zero: they are left out of JSON."""
+        return self.atoll("-o", "json", "job", "get", name).json()
+
+    def describe(self, name):
+        return self.atoll("-o", "json", "job", "describe", name).json()
+
+    def wait_job(self, name, condition, what, seconds=90, alive=()):
+        """Polls until condition(job). The ledger must balance at every look."""
+        def look():
+            job = self.job(name)
+            check_balance(job)
+            return job if condition(job) else None
+        return wait_for(f"{what} of {name}", look, seconds, alive)
+
+    def wait_round(self, name, rounds, seconds=90, alive=()):
+        return self.wait_job(name, lambda job: number(job, "round") >= rounds, f"round {rounds}", seconds, alive)
+
+    def wait_end(self, name, seconds=120):
+        """Waits until the job has succeeded; the job."""
+        ran = self.atoll("-o", "json", "--timeout", f"{seconds}s", "job", "wait", name, code=None, seconds=seconds + 30)
+        check(ran.code == 0, f"job {name} did not succeed: wait ended with {ran.code}: {ran.out}{ran.err}")
+        job = ran.json()
+        equal(job["state"], "JOB_STATE_SUCCEEDED", f"the state of {name}")
+        check_balance(job)
+        return job
+
+    def submit(self, name, corpus, *options, **spec):
+        """Submits a small job; see small_job for the keys."""
+        file = self.path(f"{name}.json")
+        file.write_text(json.dumps(small_job(name, corpus, **spec), indent=1))
+        ran = self.atoll("-o", "name", "job", "submit", file, *options)
+        equal(ran.out, f"jobs/{name}\n", "what submit prints")
+        return name
+
+    # ---- files
+
+    def path(self, name):
+        return self.directory / name
+
+    def corpus(self, name="text", text_bytes=150_000, root="data", options=()):
+        """Prepares generated text as a corpus below `root`; the path of its manifest."""
+        source = self.path(f"{name}.txt")
+        source.write_text(generated_text(text_bytes), encoding="utf-8")
+        directory = self.path(root) / name
+        self.atoll("data", "prepare", source, "--out", directory, "--held-out", "0.1", "--text-split", "paragraphs", "--quiet", *options)
+        return directory / "manifest.json"
+
+    def close(self, failed):
+        for process in reversed(self.processes):
+            process.kill()
+        if failed:
+            for log in sorted(self.directory.glob("*.log")):
+                tail = log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
+                print(f"---- {log.name}, its last lines", *tail, sep="\n")
+
+
+def number(message, key):
+    """A number of a message; 64-bit ones are text in JSON."""
+    return int(message.get(key, 0))
+
+
+def check_balance(job):
+    """unleased + leased + consumed + abandoned = dataset."""
+    ledger = job.get("ledger", {})
+    parts = [number(ledger, key) for key in ("unleased", "leased", "consumed", "abandoned")]
+    check(sum(parts) == number(ledger, "dataset"), f"the ledger of {job['name']} does not balance: {ledger}")
+
+
+def small_job(name, corpus, steps=60, inner_steps=10, sync=(), model=(), **spec):
+    """About 20,000 parameters. A job file is YAML, and so is this."""
+    full = {
+        "model": {"hidden_size": 32, "intermediate_size": 64, "layers": 1, "heads": 2, "kv_heads": 1, **dict(model)},
+        "data": {"corpora": [{"manifest": str(corpus)}], "sequence_length": 32},
+        "batch": {"sequences_per_step": 4},
+        "inner_optimizer": {"learning_rate": 0.01, "schedule": {"kind": "constant"}},
+        "sync": {"inner_steps": inner_steps, **dict(sync)},
+        "workers": {"min": 1, "max": 4, "planned": 2},
+        "stop": {"inner_steps": steps},
+        "evaluation": {"every_rounds": 0, "max_tokens": 4096},
+    } | spec
+    return {"apiVersion": "atoll/v1", "kind": "TrainingJob", "metadata": {"name": name}, "spec": full}
+
+
+def generated_text(size, seed=7):
+    """Paragraphs of made-up words with a grammar of sorts: regular enough to be learnt in seconds."""
+    dice = random.Random(seed)
+    syllables = [c + v for c in "bdfgklmnprst" for v in "aeiou"]
+    words = ["".join(dice.choices(syllables, k=dice.randint(1, 3))) for _ in range(60)]
+    after = {word: dice.sample(words, 4) for word in words}
+    paragraphs, length = [], 0
+    while length < size:
+        word, sentence = dice.choice(words), []
+        for _ in range(dice.randint(20, 60)):
+            sentence.append(word)
+            word = dice.choice(after[word])
+        paragraphs.append(" ".join(sentence) + ".")
+        length += len(paragraphs[-1]) + 2
+    return "\n\n".join(paragraphs) + "\n"
+
+
+def sockets_of(pid):
+    """TCP sockets of a process as (local port, remote port, state), from /proc alone."""
+    inodes = set()
+    for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        target = os.readlink(fd) if fd.is_symlink() else ""
+        if target.startswith("socket:["):
+            inodes.add(target[8:-1])
+    found = []
+    for table in ("tcp", "tcp6"):
+        for line in pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[9] in inodes:
+                found.append((int(fields[1].rsplit(":", 1)[1], 16), int(fields[2].rsplit(":", 1)[1], 16), fields[3]))
+    return found
+
+
+def main(test):
+    """Runs `test` in a scene of its own and ends the process."""
+    name = pathlib.Path(sys.argv[0]).stem
+    scratch = pathlib.Path(os.environ.get("ATOLL_SCRATCH", tempfile.gettempdir() + "/atoll-scenes"))
+    directory = (scratch / name).resolve()
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    scene, status = Scene(directory), 1
+    try:
+        test(scene)
+        status = 0
+    except Skip as why:
+        print(f"skipped: {why}")
+        status = SKIPPED
+    except Failure as failure:
+        line = traceback.extract_tb(failure.__traceback__)
+        at = next((f for f in reversed(line) if f.filename == sys.argv[0]), line[-1])
+        print(f"FAILED at {pathlib.Path(at.filename).name}:{at.lineno}: {failure}")
+    except Exception:  # a mistake in the test itself, or an answer of a form that nobody expects
+        traceback.print_exc(file=sys.stdout)
+    finally:
+        scene.close(failed=status == 1)
+    sys.exit(status)

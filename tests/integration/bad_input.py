@@ -1,0 +1,203 @@
+"""The table of bad input: each case gives one clear sentence, its documented exit code, no crash, and changes nothing.
+
+Cases that need no running job. Those that do are in bad_input_run.py; a worker of another revision is in wrong_revision.py.
+"""
+import dataclasses
+import json
+import re
+import socket
+
+from atoll_harness import Failure, check, equal, main, small_job
+
+CRASH = re.compile(r"terminate called|Aborted|Segmentation|Traceback|core dumped|AddressSanitizer|Check failed|what\(\):", re.I)
+USAGE_LINES = 4  # the sentences, and "Run '... --help'" behind them
+
+
+@dataclasses.dataclass
+class Case:
+    """`run` gives the ended program."""
+    name: str
+    run: object
+    code: int
+    says: str  # pattern found in standard error
+
+
+def edited(scene, name, text):
+    file = scene.path(f"{name}.yaml")
+    file.write_text(text)
+    return file
+
+
+def job_text(scene, **spec):
+    return json.dumps(small_job("bad", scene.path("data/text/manifest.json"), **spec), indent=1)
+
+
+def submit(scene, name, text):
+    return scene.atoll("job", "submit", edited(scene, name, text), code=None)
+
+
+def submit_with(scene, *sets):
+    options = [x for s in sets for x in ("--set", s)]
+    return scene.atoll("job", "submit", edited(scene, "plain", job_text(scene)), *options, code=None)
+
+
+def daemon(scene, name, *options):
+    """A daemon that must end by itself."""
+    return scene.run(name, *options, code=None, seconds=60)
+
+
+def coordinator(scene, *options, state="other"):
+    ports = ("--control-port", 0, "--bulk-port", 0, "--admin-port", 0)
+    return daemon(scene, "atoll-coordinator", "--state-dir", scene.path(state), *ports, *options)
+
+
+def with_port_taken(scene):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return daemon(scene, "atoll-coordinator", "--state-dir", scene.path("other"), "--control-port",
+                      taken.getsockname()[1], "--bulk-port", 0, "--admin-port", 0)
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return taken.getsockname()[1]
+
+
+def unreachable(scene, *command):
+    return scene.atoll("--endpoint", f"127.0.0.1:{free_port()}", "--timeout", "30s", *command, code=None)
+
+
+def in_a_file(scene):
+    """A state directory that cannot be made: its parent is a file. (Permissions stop nobody who is root.)"""
+    scene.path("file").write_text("")
+    return daemon(scene, "atoll-coordinator", "--state-dir", scene.path("file") / "state")
+
+
+def foreign_ledger(scene):
+    scene.path("foreign").mkdir()
+    scene.path("foreign/ledger.sqlite").write_bytes(b"no database at all, but long enough to be read as one" * 20)
+    return coordinator(scene, state="foreign")
+
+
+def damaged_shard(scene):
+    """One bit of a training shard is turned."""
+    manifest = scene.corpus("damaged", root="elsewhere")
+    shard = next(manifest.parent.glob("*train*.bin"))
+    content = bytearray(shard.read_bytes())
+    content[5000] ^= 1
+    shard.write_bytes(content)
+    return scene.atoll("data", "verify", manifest.parent, code=None)
+
+
+def missing_shard(scene):
+    manifest = scene.corpus("missing", root="elsewhere")
+    next(manifest.parent.glob("*train*.bin")).unlink()
+    return scene.atoll("data", "verify", manifest.parent, code=None)
+
+
+def job_files(scene):
+    good = job_text(scene)
+    yield Case("unknown key", lambda: submit(scene, "unknown", good.replace('"hidden_size"', '"hiden_size"')), 2,
+               r"unknown\.yaml:\d+:\d+: model\.hiden_size .*did you mean.*hidden_size")
+    yield Case("wrong type", lambda: submit(scene, "type", good.replace('"sequences_per_step": 4', '"sequences_per_step": "four"')), 2,
+               r"type\.yaml:\d+:\d+: batch\.sequences_per_step is 'four'.*whole number")
+    yield Case("duplicate key", lambda: submit(scene, "twice", good.replace('"heads": 2', '"heads": 2,\n   "heads": 4')), 2,
+               r"twice\.yaml:\d+:\d+: model\.heads is given twice; the first is at .*twice\.yaml:\d+")
+    yield Case("value out of range", lambda: submit_with(scene, "sync.mix=1.5"), 2, r"sync\.mix .*1\.5")
+    yield Case("several faults at once", lambda: submit_with(scene, "sync.mix=2", "model.heads=3"), 2, r"sync\.mix[\s\S]*has \d+ faults")
+    yield Case("no stop rule", lambda: submit_with(scene, "stop.inner_steps=0"), 2, r"stop")
+    yield Case("not YAML", lambda: submit(scene, "broken", "spec: [1, 2"), 2, r"broken\.yaml:\d+:\d+: is not YAML")
+    yield Case("no file", lambda: scene.atoll("job", "submit", scene.path("nothing.yaml"), code=None), 2, r"nothing\.yaml")
+    yield Case("missing manifest", lambda: submit_with(scene, "data.corpora[0].manifest=nowhere/manifest.json"), 2,
+               r"data\.corpora\[0\]\.manifest cannot be read: .*nowhere/manifest\.json.*atoll data prepare")
+    yield Case("unstable outer rate", lambda: submit_with(scene, "outer_optimizer.learning_rate=3", "outer_optimizer.momentum=0.9"), 2,
+               r"outer_optimizer\.learning_rate")
+    yield Case("missing checkpoint", lambda: submit_with(scene, "model.init.checkpoint=jobs/none/checkpoints/7"), 3, r"none")
+
+
+def requests(scene):
+    yield Case("unknown command", lambda: scene.atoll("job", "sumbit", code=None), 2, r"sumbit.*submit")
+    yield Case("unknown option", lambda: scene.atoll("job", "list", "--labell", "x=y", code=None), 2, r"--labell.*--label")
+    yield Case("wrong endpoint", lambda: scene.atoll("--endpoint", "nowhere", "job", "list", code=None), 2, r"HOST:PORT")
+    yield Case("unknown job", lambda: scene.atoll("job", "get", "none", code=None), 3, r"no job.*none")
+    yield Case("unknown job to cancel", lambda: scene.atoll("job", "cancel", "none", code=None), 3, r"none")
+    yield Case("unknown worker", lambda: scene.atoll("worker", "drain", "none", code=None), 3, r"none")
+    yield Case("unknown checkpoint", lambda: scene.atoll("checkpoint", "export", "none", scene.path("out"), code=None), 3, r"none")
+    yield Case("bad name", lambda: scene.atoll("job", "get", "No Such", code=None), 2, r"No Such")
+    yield Case("resume of a job that has ended", lambda: scene.atoll("job", "resume", "ended", code=None), 3, r"ended.*cancelled|not paused")
+    yield Case("update of a job that has ended", lambda: scene.atoll("job", "update", "ended", "--set", "priority=3", code=None), 3, r"cannot be changed")
+    yield Case("rollback of a job that is not paused", lambda: scene.atoll("job", "rollback", "kept", "--to", "5", code=None), 3, r"pause it")
+    yield Case("name taken", lambda: scene.atoll("job", "submit", edited(scene, "plain", job_text(scene)), "--name", "kept", code=None), 3,
+               r"kept exists")
+    yield Case("unreachable coordinator", lambda: unreachable(scene, "job", "list"), 5, r"127\.0\.0\.1:\d+")
+    yield Case("unreachable coordinator, watching", lambda: unreachable(scene, "job", "watch", "kept"), 5, r"127\.0\.0\.1:\d+")
+    yield Case("timeout", lambda: scene.atoll("--timeout", "300ms", "job", "wait", "kept", code=None), 124, r"--timeout")
+
+
+def programs(scene):
+    yield Case("unknown option of the coordinator", lambda: daemon(scene, "atoll-coordinator", "--state-dri", "x"), 2, r"--state-dri; did you mean --state-dir")
+    yield Case("no state directory", lambda: daemon(scene, "atoll-coordinator"), 2, r"--state-dir is missing")
+    yield Case("address that is not loopback", lambda: coordinator(scene, "--listen", "0.0.0.0"), 2, r"loopback only")
+    yield Case("port in use", lambda: with_port_taken(scene), 1, r"127\.0\.0\.1:\d+.*(in use|another)")
+    yield Case("state directory in use", lambda: coordinator(scene, state="state"), 1, r"is in use by process \d+")
+    yield Case("unwritable state directory", lambda: in_a_file(scene), 1, r"file/state")
+    yield Case("ledger of another program", lambda: foreign_ledger(scene), 1, r"ledger\.sqlite")
+    yield Case("missing data root of the coordinator", lambda: coordinator(scene, "--data-root", scene.path("nowhere")), 1, r"nowhere")
+    yield Case("unknown option of the worker", lambda: daemon(scene, "atoll-worker", "--cordinator", "x"), 2, r"--cordinator; did you mean --coordinator")
+    yield Case("missing data root of the worker", lambda: daemon(scene, "atoll-worker", "--data-root", scene.path("nowhere")), 3, r"--data-root .*nowhere")
+    yield Case("cache that cannot be made", lambda: daemon(scene, "atoll-worker", "--cache-dir", scene.path("file") / "cache"), 3, r"--cache-dir")
+    yield Case("no GPU here", lambda: daemon(scene, "atoll-worker", "--device", "gpu", "--cache-dir", scene.path("cache")), 3, r"[Gg][Pp][Uu]|CUDA")
+    yield Case("no checkpoint to generate from", lambda: daemon(scene, "atoll-worker", "generate", "--checkpoint", scene.path("nowhere")), 3, r"nowhere")
+    yield Case("no corpus to evaluate on", lambda: daemon(scene, "atoll-worker", "eval-loss", "--checkpoint", "x", "--manifest", scene.path("nowhere")), 3, r"nowhere")
+
+
+def corpora(scene):
+    yield Case("text that is not there", lambda: scene.atoll("data", "prepare", scene.path("no.txt"), "--out", scene.path("new"), code=None), 3, r"no\.txt")
+    yield Case("text of an unknown kind", lambda: scene.atoll("data", "prepare", edited(scene, "text", "x"), "--out", scene.path("new"), code=None), 2, r"text\.yaml")
+    yield Case("corpus that is there already", lambda: scene.atoll("data", "prepare", scene.path("text.txt"), "--out", scene.path("data/text"), code=None), 3, r"--force|already")
+    yield Case("directory that is no corpus", lambda: scene.atoll("data", "inspect", scene.path("state"), code=None), 3, r"manifest\.json")
+    yield Case("corrupt shard", lambda: damaged_shard(scene), 3, r"train.*\.bin.*(block|hash|SHA-256)")
+    yield Case("missing shard", lambda: missing_shard(scene), 3, r"train.*\.bin")
+
+
+def fault_of(case):
+    """What is wrong with the outcome of a case; None when nothing is."""
+    ran = case.run()
+    said = ran.err.strip()
+    if ran.code != case.code:
+        return f"exit status {ran.code}, not {case.code}; it said {said!r}"
+    if CRASH.search(ran.err + ran.out):
+        return f"it crashed: {said!r}"
+    if not re.search(case.says, said):
+        return f"it said {said!r}, which does not match {case.says!r}"
+    if len(said.splitlines()) > USAGE_LINES:
+        return f"more than a sentence: {said!r}"
+    return None
+
+
+def test(scene):
+    manifest = scene.corpus()
+    running = scene.coordinator("--data-root", scene.path("data"))
+    scene.submit("kept", manifest)
+    scene.wait_job("kept", lambda job: job["state"] == "JOB_STATE_WAITING_FOR_WORKERS", "the first version")
+    scene.submit("ended", manifest)
+    scene.atoll("job", "cancel", "ended")
+    before = scene.job("kept")
+    cases = [*job_files(scene), *requests(scene), *programs(scene), *corpora(scene)]
+    faults = {}
+    for case in cases:
+        try:
+            fault = fault_of(case)
+        except Failure as failure:
+            fault = str(failure)
+        if fault:
+            faults[case.name] = fault
+    for name, fault in faults.items():
+        print(f"{name}: {fault}")
+    check(not faults, f"{len(faults)} of {len(cases)} cases of bad input are not answered as they should be")
+    print(f"{len(cases)} cases of bad input")
+    equal(scene.job("kept"), before, "the job that was there before")
+    equal(sorted(scene.atoll("-o", "name", "job", "list").out.split()), ["jobs/ended", "jobs/kept"], "the jobs after all refusals")
+    equal(running.terminate(), 0, "the exit status of the coordinator")
+
+
+main(test)

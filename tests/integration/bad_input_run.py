@@ -1,0 +1,77 @@
+"""Bad input that shows only while a job runs: data that is missing or damaged, a model that is too large."""
+import shutil
+
+from atoll_harness import check, equal, main, number, wait_for
+
+
+def failed(job):
+    return job["state"] == "JOB_STATE_FAILED"
+
+
+def refuse_model(scene, coordinator, manifest):
+    """A model beyond the worker's memory: every worker says how much is missing, the job ends with that sentence."""
+    worker = scene.worker("small", coordinator, "--data-root", scene.path("data"), "--memory-limit", "32MiB")
+    scene.submit("large", manifest, model={"hidden_size": 256, "intermediate_size": 1024, "layers": 4})
+    job = scene.wait_job("large", failed, "the refusal of a large model", alive=[worker])
+    check("the model does not fit" in job["reason"] and "GiB" in job["reason"], f"the reason is {job['reason']!r}")
+    equal(scene.atoll("job", "wait", "large", code=None).code, 1, "the exit status of wait for a failed job")
+    # The worker is free for a job that fits.
+    scene.submit("fits", manifest, steps=20)
+    scene.wait_end("fits")
+    equal(worker.terminate(), 0, "the exit status of the worker")
+
+
+def refuse_missing_data(scene, manifest):
+    """Neither worker nor coordinator has the shards: the job says which file is missing and where."""
+    coordinator = scene.coordinator(name="without-data", state="state-without-data")
+    worker = scene.worker("without", coordinator)
+    scene.submit("missing", manifest)
+    job = scene.wait_job("missing", lambda job: failed(job) or "shard" in job.get("reason", ""), "the word about missing shards", alive=[worker])
+    check(".bin" in job["reason"], f"the reason is {job['reason']!r}")
+    equal(worker.terminate(), 0, "the exit status of the worker")
+    equal(coordinator.terminate(), 0, "the exit status of the coordinator")
+
+
+def refuse_damaged_data(scene, manifest):
+    """A turned bit in the worker's copy: no step is taken with it, and the file is named."""
+    damaged = scene.path("damaged")
+    shutil.copytree(scene.path("data"), damaged)
+    for shard in (damaged / "text").glob("*train*.bin"):
+        content = bytearray(shard.read_bytes())
+        content[2000] ^= 1
+        shard.write_bytes(content)
+    coordinator = scene.coordinator(name="damaged", state="state-damaged")
+    worker = scene.worker("damaged-copy", coordinator, "--data-root", damaged)
+    scene.submit("corrupt", manifest)
+    job = scene.wait_job("corrupt", failed, "the word about damaged shards", alive=[worker])
+    check(".bin" in job["reason"] and "block" in job["reason"], f"the reason is {job['reason']!r}")
+    equal(number(job, "tokens"), 0, "the tokens that were trained on damaged data")
+    equal(worker.terminate(), 0, "the exit status of the worker")
+    equal(coordinator.terminate(), 0, "the exit status of the coordinator")
+
+
+def refuse_namesake(scene, coordinator):
+    """Two workers of one name: the second is told so, does not disturb the first, and has its turn when that has left."""
+    first = scene.worker("same", coordinator, "--data-root", scene.path("data"))
+    workers = lambda: scene.atoll("-o", "json", "worker", "list").json().get("workers", [])
+    wait_for("the first worker", workers, alive=[first])
+    incarnation = number(workers()[0], "incarnation")
+    second = scene.worker("same", coordinator, "--data-root", scene.path("data"))
+    wait_for("the refusal of the namesake", lambda: "give this one another name" in second.log(), alive=[first, second])
+    equal([(w["name"], number(w, "incarnation")) for w in workers()], [("workers/same", incarnation)], "the workers meanwhile")
+    equal(first.terminate(), 0, "the exit status of the first")
+    wait_for("the second worker", lambda: any(number(w, "incarnation") > incarnation for w in workers()), alive=[second])
+    equal(second.terminate(), 0, "the exit status of the second")
+
+
+def test(scene):
+    manifest = scene.corpus()
+    coordinator = scene.coordinator("--data-root", scene.path("data"))
+    refuse_model(scene, coordinator, manifest)
+    refuse_namesake(scene, coordinator)
+    equal(coordinator.terminate(), 0, "the exit status of the coordinator")
+    refuse_missing_data(scene, manifest)
+    refuse_damaged_data(scene, manifest)
+
+
+main(test)

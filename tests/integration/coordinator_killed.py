@@ -1,0 +1,91 @@
+"""kill -9 of the coordinator in mid-run, twice: nothing that was committed is lost, workers come back by themselves."""
+import os
+import shutil
+import signal
+import sqlite3
+
+from atoll_harness import check, equal, main, number
+
+STEPS = 1500
+
+
+def committed_in_ledger(scene, copy):
+    """What the ledger on disk says of fragment 0 after the kill: (version, boot number). Read from a copy."""
+    directory = scene.path(copy)
+    directory.mkdir()
+    for file in scene.path("state").glob("ledger.sqlite*"):
+        shutil.copy(file, directory)
+    with sqlite3.connect(directory / "ledger.sqlite") as ledger:
+        version = ledger.execute("SELECT max(version) FROM rounds WHERE job = 'job' AND fragment = 0").fetchone()[0]
+        boot = ledger.execute("SELECT boot FROM meta").fetchone()[0]
+    return version or 0, boot
+
+
+def fragment(scene):
+    (only,) = scene.job("job")["fragments"]
+    return number(only, "version"), only["content_hash"]
+
+
+def boot_number(coordinator):
+    line = next(line for line in coordinator.page("/metrics").splitlines() if line.startswith("atoll_boot_number"))
+    return int(float(line.split()[-1]))
+
+
+def kill_and_restart(scene, coordinator, workers, seen, copy):
+    """The new coordinator, after checking that it stands exactly where the old one was killed."""
+    ports = coordinator.ports
+    coordinator.kill()
+    for worker in workers:
+        worker.send(signal.SIGSTOP)  # so that the versions can be compared before anything goes on
+    version, boot = committed_in_ledger(scene, copy)
+    print(f"killed at version {version} of {STEPS // 10}, start {boot}")
+    check(version < STEPS // 10, "the run was over before the coordinator was killed")
+    coordinator = scene.coordinator("--data-root", scene.path("data"), ports=ports)
+    scene.wait_job("job", lambda job: "fragments" in job, "the recovered versions", alive=[coordinator])
+    after, content_hash = fragment(scene)
+    equal(after, version, "the version after the restart")
+    equal(boot_number(coordinator), boot + 1, "the boot number")
+    check(after >= max(seen), f"version {max(seen)} was seen, only {after} is left")
+    if after in seen:
+        equal(content_hash, seen[after], f"the hash of version {after}")
+    for worker in workers:
+        worker.send(signal.SIGCONT)
+    return coordinator
+
+
+def watch_rounds(scene, rounds, seen):
+    """Follows the run for a while and notes version and hash as they were shown."""
+    def noted(job):
+        (only,) = job["fragments"]
+        seen[number(only, "version")] = only.get("content_hash", "")
+        return number(job, "round") >= rounds
+    scene.wait_job("job", noted, f"round {rounds}")
+
+
+def check_second_opener(scene):
+    second = scene.launch_coordinator(name="second")
+    equal(second.end(), 1, "the exit status of a second coordinator on the same state directory")
+    check("is in use by process" in second.log() and "--state-dir" in second.log(), f"it said {second.log()!r}")
+
+
+def test(scene):
+    manifest = scene.corpus()
+    coordinator = scene.coordinator("--data-root", scene.path("data"))
+    workers = [scene.worker(name, coordinator, "--data-root", scene.path("data")) for name in ("a", "b")]
+    scene.submit("job", manifest, steps=STEPS, workers={"min": 2}, checkpoint={"every_rounds": 20})
+    seen = {}
+    watch_rounds(scene, 3, seen)
+    check_second_opener(scene)
+    coordinator = kill_and_restart(scene, coordinator, workers, seen, "ledger-1")
+    watch_rounds(scene, max(seen) + 3, seen)
+    coordinator = kill_and_restart(scene, coordinator, workers, seen, "ledger-2")
+    job = scene.wait_end("job")
+    equal(number(job, "step"), STEPS, "the job clock at the end")
+    equal(number(job["ledger"], "abandoned"), 0, "abandoned samples")
+    for worker in workers:
+        check(worker.popen.poll() is None, f"worker {worker.name} has ended")
+    events = scene.path("state/events/job.jsonl").read_text()
+    equal(os.linesep in events and "worker failed" not in events, True, "that no worker failed")
+
+
+main(test)

@@ -1,0 +1,134 @@
+"""Steering: pause, resume, update, rollback, cancel, a new job from a checkpoint, and what the command line shows of them."""
+import json
+import shutil
+import subprocess
+
+from atoll_harness import check, close, equal, main, number
+
+ENDLESS = 1_000_000
+
+
+def in_state(state):
+    return lambda job: job["state"] == f"JOB_STATE_{state}"
+
+
+def pause_and_resume(scene, worker):
+    scene.atoll("job", "pause", "long")
+    scene.wait_job("long", in_state("PAUSED"), "the pause", alive=[worker])
+    scene.wait_job("long", lambda job: number(job, "workers_training") == 0, "free workers", alive=[worker])
+    paused = number(scene.job("long"), "round")
+    scene.atoll("job", "resume", "long")
+    scene.wait_round("long", paused + 2, alive=[worker])
+
+
+def update(scene, worker):
+    before = scene.job("long")
+    scene.atoll("job", "update", "long", "--set", "inner_optimizer.learning_rate=0.004", "--etag", before["etag"])
+    job = scene.job("long")
+    equal(number(job, "spec_revision"), 2, "the revision after an update")
+    equal(job["spec"]["inner_optimizer"]["learning_rate"], 0.004, "the new rate")
+    refused = scene.atoll("job", "update", "long", "--set", "inner_optimizer.learning_rate=0.005", "--etag", before["etag"], code=3)
+    check("has changed" in refused.err, f"an old etag was refused with {refused.err!r}")
+    refused = scene.atoll("job", "update", "long", "--set", "model.hidden_size=64", code=2)
+    check("cannot change" in refused.err, f"a fixed field was refused with {refused.err!r}")
+    scene.wait_round("long", number(job, "round") + 2, alive=[worker])
+    rate = [line for line in worker.page("/metrics").splitlines() if line.startswith("atoll_learning_rate ")]
+    close(float(rate[0].split()[-1]), 0.004, 1e-6, "the rate that the worker trains with")
+
+
+def checkpoints(scene):
+    return scene.atoll("-o", "json", "checkpoint", "list", "long").json().get("checkpoints", [])
+
+
+def rollback(scene, worker):
+    """Back to a checkpoint: the clock, the version and its hash are those of the checkpoint."""
+    refused = scene.atoll("job", "rollback", "long", "--to", checkpoints(scene)[-1]["step"], code=3)
+    check("pause it" in refused.err, f"the rollback of a running job was refused with {refused.err!r}")
+    scene.atoll("job", "pause", "long")
+    scene.wait_job("long", lambda job: in_state("PAUSED")(job) and number(job, "workers_training") == 0, "the pause", alive=[worker])
+    target = checkpoints(scene)[-1]
+    scene.atoll("job", "rollback", "long", "--to", target["step"])
+    job = scene.wait_job("long", lambda job: number(job["fragments"][0], "version") == int(target["versions"][0]), "the old version")
+    equal(job["fragments"][0]["content_hash"], target["content_hashes"][0], "the hash after the rollback")
+    scene.atoll("job", "resume", "long")
+    scene.wait_round("long", int(target["versions"][0]) + 2, alive=[worker])
+    refused = scene.atoll("job", "rollback", "long", "--to", "999999999", code=3)
+    check("long" in refused.err, f"a missing checkpoint was refused with {refused.err!r}")
+
+
+def cancel(scene, worker):
+    scene.atoll("job", "cancel", "long")
+    scene.wait_job("long", in_state("CANCELLED"), "the end", alive=[worker])
+    equal(scene.atoll("job", "wait", "long", code=None).code, 6, "the exit status of wait for a cancelled job")
+
+
+def from_checkpoint(scene, manifest):
+    """A new job that starts where a checkpoint stood: its first evaluation is the checkpoint's."""
+    source = checkpoints(scene)[-1]
+    scene.submit("next", manifest, steps=20, model={"init": {"checkpoint": source["name"]}}, evaluation={"max_tokens": 4096})
+    job = scene.wait_end("next")
+    check(job["first_evaluation"]["loss"] < 4, f"it starts at {job['first_evaluation']['loss']}, as from random parameters")
+    if "evaluation_loss" in source:
+        close(job["first_evaluation"]["loss"], source["evaluation_loss"], 1e-6, "the loss at the start")
+    # And from an exported directory, without outer state.
+    scene.atoll("checkpoint", "export", source["name"][len("jobs/"):].replace("/checkpoints", ""), scene.path("export"))
+    scene.submit("third", manifest, steps=20, model={"init": {"directory": str(scene.path("export"))}}, evaluation={"max_tokens": 4096})
+    third = scene.wait_end("third")
+    close(third["first_evaluation"]["loss"], job["first_evaluation"]["loss"], 1e-6, "the loss at the start from the directory")
+
+
+def what_is_shown(scene):
+    """Every format of every listing."""
+    for command in (["job", "list"], ["job", "get", "next"], ["job", "describe", "next"], ["worker", "list"], ["checkpoint", "list", "next"]):
+        check(len(scene.atoll(*command).out.splitlines()) >= 2, f"{command} prints no table")
+        json.loads(scene.atoll("-o", "json", *command).out)
+        check(scene.atoll("-o", "yaml", *command).out.strip(), f"{command} prints no YAML")
+        check(scene.atoll("-o", "jsonl", *command).jsonl(), f"{command} prints no lines")
+    names = scene.atoll("-o", "name", "job", "list").out.split()
+    equal(sorted(names), ["jobs/long", "jobs/next", "jobs/third"], "the names of all jobs")
+    only = scene.atoll("-o", "name", "job", "list", "--state", "cancelled").out.split()
+    equal(only, ["jobs/long"], "the cancelled jobs")
+    # `job get -o yaml` is a job file again.
+    again = scene.path("again.yaml")
+    again.write_text(scene.atoll("-o", "yaml", "job", "get", "next").out)
+    scene.atoll("job", "submit", again, "--name", "again", "--dry-run", "server")
+    check("round committed" in scene.atoll("job", "logs", "next").out, "the coordinator has no lines about the job")
+    check("job prepared" in scene.atoll("job", "logs", "next", "--worker", "a").out, "the worker's lines did not come")
+    curves = {c["metric"]: c["points"] for c in scene.atoll("-o", "json", "job", "metrics", "next").json()["curves"]}
+    check({"loss", "evaluation_loss", "perplexity"} <= set(curves), f"the curves are {sorted(curves)}")
+    csv = scene.atoll("job", "metrics", "next", "--metric", "loss", "--csv").out.splitlines()
+    equal(len(csv), 1 + len(curves["loss"]), "the lines of a curve as CSV")
+
+
+def completion(scene):
+    for shell in ("bash", "zsh", "fish"):
+        script = scene.atoll("completion", shell).out
+        check("rollback" in script, f"the {shell} completion does not know rollback")
+        if shutil.which(shell):
+            checked = subprocess.run([shell, "-n"], input=script, text=True, capture_output=True)
+            equal((checked.returncode, checked.stderr), (0, ""), f"{shell} -n on the completion script")
+    offered = subprocess.run(["bash", "-c", scene.atoll("completion", "bash").out +
+                              "\nCOMP_WORDS=(atoll job pau); COMP_CWORD=2; COMP_LINE='atoll job pau'; COMP_POINT=13; _atoll; echo ${COMPREPLY[@]}"],
+                             text=True, capture_output=True).stdout.strip()
+    equal(offered, "pause", "what bash offers after 'atoll job pau'")
+
+
+def test(scene):
+    completion(scene)
+    manifest = scene.corpus()
+    data = ("--data-root", scene.path("data"))
+    coordinator = scene.coordinator(*data)
+    worker = scene.worker("a", coordinator, *data)
+    scene.submit("long", manifest, steps=ENDLESS, checkpoint={"every_rounds": 5, "keep_last": 3})
+    scene.wait_round("long", 3, alive=[worker])
+    pause_and_resume(scene, worker)
+    update(scene, worker)
+    scene.wait_job("long", lambda job: len(checkpoints(scene)) >= 2, "two checkpoints", alive=[worker])
+    rollback(scene, worker)
+    cancel(scene, worker)
+    from_checkpoint(scene, manifest)
+    what_is_shown(scene)
+    check(worker.popen.poll() is None, "the worker has ended")
+
+
+main(test)

@@ -1,0 +1,30 @@
+# The real programs, driven by Python's standard library (atoll_harness.py). One ctest a file; each scene has a folder of its
+# own below build/<preset>/tests/integration/scenes, which stays until the next run for a look.
+set(_scenes ${CMAKE_CURRENT_BINARY_DIR}/scenes)
+function(atoll_program_test name timeout)
+  add_test(NAME integration.${name} COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/${name}.py)
+  set_tests_properties(integration.${name} PROPERTIES LABELS integration TIMEOUT ${timeout} SKIP_RETURN_CODE 77 PROCESSORS 2
+    ENVIRONMENT "ATOLL_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};ATOLL_SCRATCH=${_scenes};ATOLL_TEST_DATA=${PROJECT_SOURCE_DIR}/../shared/data;PYTHONDONTWRITEBYTECODE=1")
+endfunction()
+
+atoll_program_test(idle_coordinator 60)
+atoll_program_test(bad_input 180)
+atoll_program_test(wrong_revision 60)
+atoll_program_test(run_end_to_end 240)
+atoll_program_test(coordinator_killed 300)
+atoll_program_test(worker_killed 240)
+atoll_program_test(sigterm 240)
+atoll_program_test(bad_input_run 240)
+atoll_program_test(full_disk 240)
+atoll_program_test(streamed_data 240)
+atoll_program_test(job_control 300)
+atoll_program_test(two_sockets 120)
+atoll_program_test(prometheus_scrape 180)
+atoll_program_test(watch_terminal 180)
+
+# transformers on what run_end_to_end exported; _oracles is the environment that tokenizers.cmake names.
+add_test(NAME integration.oracle_export COMMAND sh -c
+  "python=${_oracles}/bin/python; [ -x $python ] || { echo 'skipped: no '$python'; scripts/setup --oracles installs it'; exit 77; }; exec $python ${CMAKE_CURRENT_SOURCE_DIR}/oracle_export.py ${_scenes}/run_end_to_end")
+set_tests_properties(integration.run_end_to_end PROPERTIES FIXTURES_SETUP exported_run)
+set_tests_properties(integration.oracle_export PROPERTIES FIXTURES_REQUIRED exported_run LABELS integration TIMEOUT 180
+  SKIP_RETURN_CODE 77 ENVIRONMENT "OMP_NUM_THREADS=1;HF_HUB_OFFLINE=1")

@@ -1,0 +1,81 @@
+"""One run from end to end: text, corpus, job, two workers, evaluation, export, generation."""
+import json
+
+from atoll_harness import check, close, equal, main, number
+
+HELD_OUT_TOKENS = 4096
+
+
+def check_corpus(scene, manifest):
+    directory = manifest.parent
+    summary = scene.atoll("-o", "json", "data", "inspect", directory).json()
+    check(summary["splits"]["train"]["tokens"] > 100_000, f"the corpus is too small: {summary}")
+    check(summary["splits"]["held_out"]["tokens"] > HELD_OUT_TOKENS, f"too little is held out: {summary}")
+    check(scene.atoll("-o", "json", "data", "verify", directory).json()["verified"], "the corpus is not verified")
+
+
+def check_job(job, steps):
+    equal(number(job, "step"), steps, "the job clock")
+    equal(number(job, "stop_step"), steps, "the planned end")
+    first, last = job["first_evaluation"], job["last_evaluation"]
+    equal(number(first, "step"), 0, "the step of the first evaluation")
+    equal(number(last, "step"), steps, "the step of the last evaluation")
+    equal(number(last, "tokens"), HELD_OUT_TOKENS, "the targets of the last evaluation")
+    check(last["perplexity"] < 0.2 * first["perplexity"], f"perplexity went only from {first['perplexity']} to {last['perplexity']}")
+    ledger = job["ledger"]
+    equal(number(ledger, "leased"), 0, "leased samples of an ended job")
+    equal(number(ledger, "abandoned"), 0, "abandoned samples")
+    equal(number(ledger, "consumed") * 32, number(job, "tokens"), "the tokens behind the consumed samples")
+    check(number(job, "uploaded_bytes") > 0 and number(job, "downloaded_bytes") > 0, "no bytes were counted")
+
+
+def check_event_log(scene, rounds):
+    lines = [json.loads(line) for line in scene.path("state/events/job.jsonl").read_text().splitlines()]
+    revisions = [int(line["revision"]) for line in lines]
+    equal(revisions, sorted(set(revisions)), "the order of revisions in the event log")
+    commits = [line for line in lines if line["kind"] == "round committed"]
+    check(len(commits) >= rounds, f"{len(commits)} commits in the event log, {rounds} rounds in the job")
+    both = [c for c in commits if "a" in json.dumps(c) and "b" in json.dumps(c)]
+    check(both, "no commit of both workers in the event log")
+
+
+def check_export(scene, manifest, evaluation):
+    """The exported directory has the loss that the job measured, and generates text."""
+    directory = scene.path("export")
+    scene.atoll("checkpoint", "export", "job", directory)
+    for file in ("model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json"):
+        check((directory / file).exists(), f"the export has no {file}")
+    loss = scene.run("atoll-worker", "eval-loss", "--checkpoint", directory, "--manifest", manifest, "--sequence-length", 32,
+                     "--max-tokens", HELD_OUT_TOKENS, "--threads", 1).json()
+    equal(loss["tokens"], number(evaluation, "tokens"), "the targets of eval-loss")
+    close(loss["loss"], evaluation["loss"], 1e-3, "the loss of the export")
+    scene.path("expected.json").write_text(json.dumps({"loss": loss["loss"], "tokens": loss["tokens"]}))
+    generate = ("generate", "--checkpoint", directory, "--prompt", "ba", "--max-tokens", 40, "--seed", 3, "--threads", 1)
+    text = scene.run("atoll-worker", *generate).out
+    check(len(text.strip()) > 20, f"generate printed {text!r}")
+    equal(scene.run("atoll-worker", *generate).out, text, "the text of the same seed")
+
+
+def test(scene):
+    manifest = scene.corpus()
+    check_corpus(scene, manifest)
+    data = scene.path("data")
+    coordinator = scene.coordinator("--data-root", data)
+    workers = [scene.worker(name, coordinator, "--data-root", data) for name in ("a", "b")]
+    steps = 120
+    scene.submit("job", manifest, steps=steps, workers={"min": 2}, sync={"upload_codec": "bf16", "download_codec": "bf16"},
+                 evaluation={"every_rounds": 4, "max_tokens": HELD_OUT_TOKENS}, checkpoint={"every_rounds": 4, "keep_last": 2})
+    watched = scene.atoll("job", "watch", "job").out
+    check("round committed" in watched, f"watch printed no commit: {watched}")
+    job = scene.wait_end("job")
+    check_job(job, steps)
+    check_event_log(scene, number(job, "round"))
+    checkpoints = scene.atoll("-o", "json", "checkpoint", "list", "job").json()["checkpoints"]
+    check(1 <= len(checkpoints) <= 3, f"{len(checkpoints)} checkpoints are kept")
+    check_export(scene, manifest, job["last_evaluation"])
+    for worker in workers:
+        equal(worker.terminate(), 0, f"the exit status of worker {worker.name}")
+    equal(coordinator.terminate(), 0, "the exit status of the coordinator")
+
+
+main(test)

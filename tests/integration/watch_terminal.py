@@ -1,0 +1,71 @@
+"""`atoll job watch` in a real terminal of 80 and of 200 columns, as tmux shows it."""
+import shlex
+import shutil
+import subprocess
+
+from atoll_harness import Skip, check, equal, main, program, wait_for
+
+PARTS = ("step ", "round ", "ETA", "loss ", "perplexity", "tokens/s", "workers: ", "%", "a  ", "b  ")
+
+
+class Terminal:
+    """A tmux server of its own with one window."""
+
+    def __init__(self, scene, columns, command):
+        self.socket = str(scene.path(f"tmux-{columns}"))
+        line = f"{command}; echo exit status $?; exec cat"
+        self.tmux("-f", "/dev/null", "-u", "new-session", "-d", "-x", str(columns), "-y", "24", line,
+                  env=scene.environment(TERM="xterm-256color", ATOLL_ENDPOINT=scene.endpoint))
+
+    def tmux(self, *arguments, env=None):
+        return subprocess.run(["tmux", "-S", self.socket, *arguments], env=env, check=True, capture_output=True, text=True).stdout
+
+    def screen(self):
+        return [line.rstrip() for line in self.tmux("capture-pane", "-p", "-N").splitlines()]
+
+    def close(self):
+        subprocess.run(["tmux", "-S", self.socket, "kill-server"], capture_output=True)
+
+
+def shows(terminal, parts):
+    lines = terminal.screen()
+    return lines if all(any(part in line for line in lines) for part in parts) else None
+
+
+def check_layout(lines, columns):
+    """One line a thing, nothing wrapped, the wide terminal used."""
+    check(all(len(line) <= columns for line in lines), f"a line is longer than {columns}: {lines}")
+    titles = [line for line in lines if line.startswith("job") and "round" in line]
+    equal(len(titles), 1, f"the title lines in {lines}")
+    bars = [line for line in lines if line.lstrip().startswith("[")]
+    equal(len(bars), 1, f"the progress bars in {lines}")
+    check(len(bars[0]) > (60 if columns == 80 else 90), f"the bar takes {len(bars[0])} of {columns} columns")
+    equal(len([line for line in lines if "tok/s" in line]), 2, f"the lines of workers in {lines}")
+
+
+def test(scene):
+    if shutil.which("tmux") is None:
+        raise Skip("tmux is not installed; scripts/setup installs it")
+    manifest = scene.corpus()
+    data = ("--data-root", scene.path("data"))
+    coordinator = scene.coordinator(*data, "--heartbeat-interval", "300ms")
+    workers = [scene.worker(name, coordinator, *data) for name in ("a", "b")]
+    scene.submit("job", manifest, steps=1_000_000, workers={"min": 2}, evaluation={"every_rounds": 5, "max_tokens": 4096})
+    scene.wait_round("job", 6, alive=workers)
+    terminals = {columns: Terminal(scene, columns, f"{shlex.quote(str(program('atoll')))} job watch job") for columns in (80, 200)}
+    try:
+        for columns, terminal in terminals.items():
+            wanted = PARTS if columns == 200 else tuple(p for p in PARTS if p != "workers: ")
+            lines = wait_for(f"the whole view in {columns} columns", lambda: shows(terminal, wanted), 60, workers)
+            print(f"---- {columns} columns", *[line for line in lines if line], sep="\n")
+            check_layout(lines, columns)
+        scene.atoll("job", "cancel", "job")
+        for columns, terminal in terminals.items():
+            lines = wait_for(f"the end in {columns} columns", lambda: shows(terminal, ("cancelled", "exit status 6")), 60)
+            check(all(len(line) <= columns for line in lines), f"a line is longer than {columns}: {lines}")
+    finally:
+        for terminal in terminals.values():
+            terminal.close()
+
+
+main(test)

@@ -1,0 +1,37 @@
+"""kill -9 of a worker: its samples are leased again, the ledger balances at every look, the run ends; it can come back."""
+from atoll_harness import check, equal, main, number
+
+STEPS = 1500
+
+
+def events(scene, kind):
+    return [e for e in scene.describe("job").get("events", []) if e["kind"] == kind]
+
+
+def test(scene):
+    manifest = scene.corpus()
+    # Fleet notes and a job's notes are looked for by kind: what they say is for people.
+    coordinator = scene.coordinator("--data-root", scene.path("data"), "--membership-timeout", "2s", "--heartbeat-interval", "300ms")
+    first = scene.worker("a", coordinator, "--data-root", scene.path("data"))
+    second = scene.worker("b", coordinator, "--data-root", scene.path("data"))
+    scene.submit("job", manifest, steps=STEPS)
+    scene.wait_job("job", lambda job: number(job, "workers_training") == 2 and number(job, "round") >= 3, "two training workers")
+    second.kill()
+    scene.wait_job("job", lambda job: number(job, "workers_alive") == 1, "the loss of b", alive=[first])
+    rounds = number(scene.job("job"), "round")
+    scene.wait_round("job", rounds + 3, alive=[first])
+    lost = next(w for w in scene.atoll("-o", "json", "worker", "list", "--all").json()["workers"] if w["name"] == "workers/b")
+    equal(lost["state"], "lost", "the state of b")
+    # The same name again: another process, another incarnation.
+    again = scene.worker("b", coordinator, "--data-root", scene.path("data"))
+    scene.wait_job("job", lambda job: number(job, "workers_participating") == 2, "b in a round again", alive=[first, again])
+    back = next(w for w in scene.atoll("-o", "json", "worker", "list").json()["workers"] if w["name"] == "workers/b")
+    check(number(back, "incarnation") > number(lost, "incarnation"), f"b came back with incarnation {back['incarnation']}")
+    job = scene.wait_end("job")
+    equal(number(job, "step"), STEPS, "the job clock at the end")
+    equal(number(job["ledger"], "leased"), 0, "leased samples of an ended job")
+    equal(number(job["ledger"], "abandoned"), 0, "abandoned samples")
+    check("leases returned" in scene.path("state/events/job.jsonl").read_text(), "no lease of b was returned")
+
+
+main(test)
