@@ -1,4 +1,6 @@
 // watch, wait, logs: commands that stay.
+#include <functional>
+
 #include "cli/job_commands.h"
 #include "cli/output.h"
 #include "cli/watch_view.h"
@@ -15,10 +17,14 @@ int ExitCodeOfState(v1::JobState state) {
   return state == v1::JOB_STATE_CANCELLED ? kExitJobCancelled : kExitOk;
 }
 
-// Follows a job through broken connections until it has ended. `show` sees every message.
+// Follows a job through broken connections until it has ended. `show` sees every message; `tell` gets a sentence when
+// the connection is lost and an empty one when it is there again.
 class Follower {
  public:
-  Follower(Session& session, std::string job) : session_(session) { request_.set_name(std::move(job)); }
+  using Tell = std::function<void(const std::string&)>;
+  Follower(Session& session, std::string job, Tell tell) : session_(session), tell_(std::move(tell)) {
+    request_.set_name(std::move(job));
+  }
 
   template <typename Show>
   int Run(const Show& show) {
@@ -42,7 +48,7 @@ class Follower {
 
  private:
   void Note(const v1::WatchJobResponse& message) {
-    if (!lost_.empty()) session_.talk << "connected again\n";
+    if (!lost_.empty()) tell_("");
     lost_.clear();
     seen_ = true;
     state_ = message.job().state();
@@ -57,18 +63,26 @@ class Follower {
     if (lost_.empty()) {
       lost_ = status.ok() ? "the stream ended" : std::string(status.message());
       lost_since_ = now;
-      session_.talk << "connection lost, trying again: " << lost_ << "\n";
+      tell_("connection lost, trying again: " + lost_);
     }
     return now - lost_since_ < kReconnectLimit;
   }
 
   Session& session_;
+  const Tell tell_;
   v1::WatchJobRequest request_;
   v1::JobState state_ = v1::JOB_STATE_UNSPECIFIED;
   bool seen_ = false;
   std::string lost_;
   Instant lost_since_{};
 };
+
+// For followers that draw nothing.
+Follower::Tell TellBeside(Session& session) {
+  return [&session](const std::string& sentence) {
+    session.talk << (sentence.empty() ? "connected again" : sentence) << "\n";
+  };
+}
 
 bool IsProgramFormat(OutputFormat format) { return format == OutputFormat::kJson || format == OutputFormat::kJsonl; }
 
@@ -89,22 +103,42 @@ std::string EndLine(const v1::Job& job) {
   return line;
 }
 
+using Seen = std::function<void(const v1::WatchJobResponse&)>;
+
+int WatchEvents(Session& session, const std::string& job, const Seen& seen) {
+  return Follower(session, job, TellBeside(session)).Run([&](const v1::WatchJobResponse& message) {
+    seen(message);
+    ShowEvents(session, message);
+  });
+}
+
+int WatchLive(Session& session, const std::string& job, const Seen& seen) {
+  WatchPainter painter(session.out, session.terminal.color);
+  v1::WatchJobResponse last;
+  const auto draw = [&] {
+    painter.Draw(RenderWatch(last, {session.terminal.width(), session.terminal.height(), session.terminal.unicode}));
+  };
+  // Talk between two views would tear them: the sentence takes the place of the waiting line.
+  const auto tell = [&](const std::string& sentence) {
+    last.set_waiting_line(sentence);
+    draw();
+  };
+  return Follower(session, job, tell).Run([&](const v1::WatchJobResponse& message) {
+    seen(message);
+    last = message;
+    draw();
+  });
+}
+
 }  // namespace
 
 int WatchJob(Session& session, const std::string& job) {
   const absl::StatusOr<std::string> name = JobResource(job);
   if (!name.ok()) return Fail(session, name.status());
-  const bool live = session.terminal.out && session.format == OutputFormat::kTable;
-  WatchPainter painter(session.out, session.terminal.color);
   std::string end;
-  const int code = Follower(session, *name).Run([&](const v1::WatchJobResponse& message) {
-    end = EndLine(message.job());
-    if (!live) {
-      ShowEvents(session, message);
-      return;
-    }
-    painter.Draw(RenderWatch(message, {session.terminal.width(), session.terminal.height(), session.terminal.unicode}));
-  });
+  const auto remember = [&end](const v1::WatchJobResponse& message) { end = EndLine(message.job()); };
+  const bool live = session.terminal.out && session.format == OutputFormat::kTable;
+  const int code = live ? WatchLive(session, *name, remember) : WatchEvents(session, *name, remember);
   if (!end.empty() && (code == kExitOk || code == kExitJobFailed || code == kExitJobCancelled))
     session.talk << end << "\n";
   return code;
@@ -114,7 +148,9 @@ int WaitForJob(Session& session, const std::string& job) {
   const absl::StatusOr<std::string> name = JobResource(job);
   if (!name.ok()) return Fail(session, name.status());
   v1::Job last;
-  const int code = Follower(session, *name).Run([&](const v1::WatchJobResponse& message) { last = message.job(); });
+  const int code = Follower(session, *name, TellBeside(session)).Run([&](const v1::WatchJobResponse& message) {
+    last = message.job();
+  });
   if (!IsTerminal(last.state())) return code;
   if (IsProgramFormat(session.format) || session.format == OutputFormat::kYaml) {
     PrintMessage(session, last);

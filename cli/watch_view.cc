@@ -122,6 +122,19 @@ WatchLine::Style StyleOf(const v1::WorkerStatus& w) {
   return w.waiting_for().empty() ? WatchLine::Style::kPlain : WatchLine::Style::kWarning;
 }
 
+// At most two lines of whole words; what does not fit the second is cut.
+std::vector<std::string> TwoLines(const std::string& text, size_t width) {
+  if (text.empty()) return {};
+  if (DisplayWidth(text) <= width) return {text};
+  size_t cut = 0;
+  for (size_t at = text.find(' '); at != std::string::npos && DisplayWidth(text.substr(0, at)) <= width;
+       at = text.find(' ', at + 1)) {
+    cut = at;
+  }
+  if (cut == 0) return {Clip(text, width)};
+  return {text.substr(0, cut), Clip("  " + text.substr(cut + 1), width)};
+}
+
 // For terminals without UTF-8.
 void ReplaceEllipsis(std::string& text) {
   const std::string ellipsis = "…";
@@ -176,8 +189,9 @@ std::vector<WatchLine> RenderWatch(const v1::WatchJobResponse& state, const Watc
                                   {ProgressLineText(job, size, width), StyleOf(job.state())},
                                   {LossLine(state, size, width), WatchLine::Style::kPlain},
                                   {RateLine(job, width), WatchLine::Style::kPlain}};
-  const std::string why = Printable(state.waiting_line().empty() ? job.reason() : state.waiting_line());
-  const size_t fixed = lines.size() + (why.empty() ? 0 : 1) + 1;  // one more for the count of workers left out
+  const std::vector<std::string> why =
+      TwoLines(Printable(state.waiting_line().empty() ? job.reason() : state.waiting_line()), width);
+  const size_t fixed = lines.size() + why.size() + 1;  // one more for the count of workers left out
   const size_t room = size.rows > fixed + 2 ? size.rows - 1 - fixed : 1;
   const size_t total = static_cast<size_t>(state.workers_size()), shown = std::min(room, total);
   size_t name_width = 6;
@@ -189,7 +203,7 @@ std::vector<WatchLine> RenderWatch(const v1::WatchJobResponse& state, const Watc
   }
   if (shown < total)
     lines.push_back({Clip(absl::StrCat("  and ", total - shown, " more workers"), width), WatchLine::Style::kDim});
-  if (!why.empty()) lines.push_back({Clip(why, width), WatchLine::Style::kWarning});
+  for (const std::string& line : why) lines.push_back({line, WatchLine::Style::kWarning});
   if (!size.unicode) {
     for (WatchLine& line : lines) ReplaceEllipsis(line.text);
   }

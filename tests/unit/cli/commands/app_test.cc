@@ -235,6 +235,17 @@ TEST(Watch, DrawsOverItselfInATerminal) {
               AllOf(HasSubstr("\x1b[4A"), HasSubstr("\x1b[32m"), HasSubstr("100 %")));
 }
 
+TEST(Watch, ALostConnectionDoesNotTearTheView) {
+  Harness harness;
+  harness.terminal = true;
+  harness.fake.watches = {{{Message(v1::JOB_STATE_RUNNING, 7, "a")}, absl::UnavailableError("reset")},
+                          {{Message(v1::JOB_STATE_SUCCEEDED, 8, "b")}, absl::OkStatus()}};
+  const RunResult result = harness.Run({"watch", "tiny"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out, HasSubstr("connection lost, trying again: reset"));
+  EXPECT_EQ(result.talk, "jobs/tiny succeeded\n");
+}
+
 TEST(Watch, RespectsColourlessAndDumbTerminals) {
   const auto run = [](const std::string& variable, const std::string& value, std::vector<std::string> arguments) {
     Harness harness;

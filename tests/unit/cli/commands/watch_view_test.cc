@@ -115,6 +115,16 @@ TEST(RenderWatch, CountsWorkersThatDoNotFit) {
   EXPECT_THAT(lines.back(), HasSubstr("waits for tokyo-2"));
 }
 
+TEST(RenderWatch, ALongReasonTakesTwoLines) {
+  v1::WatchJobResponse state = State();
+  state.set_waiting_line(
+      "round 1 of fragment 0: quorum 1 of 2 not reached; nobody else is expected in it, and it goes on when another "
+      "worker joins");
+  const std::vector<std::string> lines = Texts(RenderWatch(state, {80, 24, true}));
+  EXPECT_EQ(lines[lines.size() - 2], "round 1 of fragment 0: quorum 1 of 2 not reached; nobody else is expected in");
+  EXPECT_EQ(lines.back(), "  it, and it goes on when another worker joins");
+}
+
 TEST(RenderWatch, AnEmptyJobIsNoTrouble) {
   const std::vector<std::string> lines = Texts(RenderWatch({}, {80, 24, false}));
   ASSERT_EQ(lines.size(), 4u);
