@@ -147,6 +147,10 @@ void Core::State::OnWelcome(const Welcome& welcome) {
     return;
   }
   for (const Welcome::Fate& fate : welcome.fates) OnFate(fate);
+  // A contribution that was formed after Hello has no fate yet.
+  for (Fragment& f : fragments) {
+    if (f.held && !f.held->uploading && !f.held->accepted) StartUpload(f);
+  }
 }
 
 void Core::State::OnFate(const Welcome::Fate& fate) {
@@ -156,8 +160,7 @@ void Core::State::OnFate(const Welcome::Fate& fate) {
   if (!f.held || f.held->version != fate.target.version) return;
   switch (fate.fate) {
     case ContributionFate::kUnknown:
-      StartUpload(f);
-      break;
+      break;  // sent again with everything that was never sent
     case ContributionFate::kAccepted:
       f.held->accepted = true;
       break;

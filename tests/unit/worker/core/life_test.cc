@@ -92,6 +92,20 @@ TEST(WorkerLife, ReconnectSaysWhatIsHeldAndRepeatsTheUpload) {
   EXPECT_TRUE(w.Did("upload 0 v0 steps 4 boot 2"));
 }
 
+TEST(WorkerLife, AContributionFormedBetweenHelloAndWelcomeIsSent) {
+  World w;
+  w.Start();
+  w.Steps(3);
+  w.Give(StreamDown{"gone"});
+  w.Give(StreamUp{});
+  w.Steps(1);
+  w.Boundary();
+  ASSERT_TRUE(w.Did("form 0 v0"));
+  EXPECT_FALSE(w.Did("upload 0"));
+  w.Hear(Welcome{BootNumber{2}, Incarnation{5}, true, Seconds(2), Seconds(20), {}});
+  EXPECT_EQ(w.Count("upload 0 v0 steps 4 boot 2"), 1);
+}
+
 TEST(WorkerLife, ACommitWhileAwayCountsAsContributed) {
   World w;
   w.Start();
