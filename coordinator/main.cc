@@ -153,6 +153,9 @@ absl::Status Coordinator::WritePortsFile() {
 }
 
 absl::Status Coordinator::Start() {
+  if (!options_.data_root.empty() && !files_->Exists(options_.data_root)) {
+    return absl::NotFoundError(absl::StrCat("--data-root ", options_.data_root, " is not there; create it, or leave the option out"));
+  }
   ATOLL_RETURN_IF_ERROR(OpenState());
   ledger_executor_ = std::make_unique<ThreadExecutor>(1);
   io_ = std::make_unique<ThreadExecutor>(1);

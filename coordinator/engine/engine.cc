@@ -45,7 +45,13 @@ struct Engine::State {
         observer(history, p.event_log, p.metrics, p.log, p.clock),
         core(std::make_unique<Core>(o.core, recovered, p.clock.Now())),
         pipeline({.executor = p.ledger_executor,
-                  .commit = [this](const std::vector<LedgerRecord>& records) { return parts.ledger.Commit(records); },
+                  .commit =
+                      [this](const std::vector<LedgerRecord>& records) {
+                        const Instant began = parts.clock.Now();
+                        absl::Status status = parts.ledger.Commit(records);
+                        parts.metrics.Observe(Metric::kLedgerCommitDuration, ToSeconds(parts.clock.Now() - began));
+                        return status;
+                      },
                   .completed = [this](std::function<void()> work) { mailbox.PutAlways(std::move(work)); },
                   .release = [this](Effects effects) { Release(effects); },
                   .fatal = p.fatal}) {

@@ -36,6 +36,23 @@ bool HasLabels(const JobSpec& spec, const google::protobuf::Map<std::string, std
   });
 }
 
+// A checkpoint that version 0 is to come from must be there, and be of the same model.
+std::vector<Violation> SourceViolations(const Core& core, const JobPlan& plan, Instant now) {
+  const std::string& wanted = plan.spec.init.checkpoint;
+  if (wanted.empty()) return {};
+  const auto refuse = [](std::string problem) { return std::vector<Violation>{{"model.init.checkpoint", std::move(problem)}}; };
+  const absl::StatusOr<CheckpointName> name = ParseCheckpointName(wanted);
+  if (!name.ok() || name->latest) return refuse(absl::StrCat("is '", wanted, "'; it must be jobs/JOB/checkpoints/STEP"));
+  const std::optional<JobView> source = core.ViewJob(name->job, now);
+  const bool there = source.has_value() && std::any_of(source->checkpoints.begin(), source->checkpoints.end(), [&name](const CheckpointRecord& c) {
+                       return c.complete && c.step == name->step;
+                     });
+  if (!there) return refuse(absl::StrCat("is ", wanted, ", which is not there; 'atoll checkpoint list ", name->job.value, "' shows those there are"));
+  const JobSpec& spec = source->record.spec;
+  if (MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment).digest == plan.layout.digest) return {};
+  return refuse(absl::StrCat("is ", wanted, ", whose model or fragments are others than this job's; give both the same sizes and sync.fragments"));
+}
+
 }  // namespace
 
 JobApi::JobApi(JobApiOptions options, Engine& engine, Clock& clock, Log& log, Executor& executor, BlobReader blobs)
@@ -83,7 +100,15 @@ void JobApi::PlanAndSubmit(const v1::SubmitJobRequest& request, JobSpec spec, An
   absl::StatusOr<IntakeResult> planned = PlanJob(std::move(spec), blobs_);
   if (!planned.ok()) return answer(planned.status(), {});
   if (!planned->violations.empty()) return answer(ViolationsError(planned->violations), {});
-  JobPlan& plan = planned->plan;
+  const auto plan = std::make_shared<const JobPlan>(std::move(planned->plan));
+  engine_.Query([this, request, plan, answer = std::move(answer)](const Core& core, const History&, Instant now) {
+    const std::vector<Violation> violations = SourceViolations(core, *plan, now);
+    if (!violations.empty()) return answer(ViolationsError(violations), {});
+    SubmitPlanned(request, *plan, answer);
+  });
+}
+
+void JobApi::SubmitPlanned(const v1::SubmitJobRequest& request, const JobPlan& plan, Answer<v1::SubmitJobResponse> answer) {
   v1::SubmitJobResponse response;
   for (const std::string& note : plan.notes) response.add_notes(note);
   if (request.validate_only()) {

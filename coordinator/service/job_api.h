@@ -63,6 +63,7 @@ class JobApi {
   template <typename Response>
   void AskAndShow(Event event, Answer<Response> answer);
   void PlanAndSubmit(const v1::SubmitJobRequest& request, JobSpec spec, Answer<v1::SubmitJobResponse> answer);
+  void SubmitPlanned(const v1::SubmitJobRequest& request, const JobPlan& plan, Answer<v1::SubmitJobResponse> answer);
 
   const JobApiOptions options_;
   Engine& engine_;

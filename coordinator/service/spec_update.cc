@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/rpc/rpc_status.h"
 #include "common/wire/job_spec_proto.h"
 
 namespace atl {
@@ -39,8 +40,12 @@ bool CopyField(const Message& from, Message& to, const std::vector<std::string>&
 
 absl::Status ViolationsError(const std::vector<Violation>& violations) {
   std::vector<std::string> lines;
-  for (const Violation& violation : violations) lines.push_back(absl::StrCat(violation.field, ": ", violation.problem));
-  return absl::InvalidArgumentError(absl::StrJoin(lines, "\n"));
+  std::vector<FieldViolation> fields;  // for the command line, which knows where in the job file each one stands
+  for (const Violation& violation : violations) {
+    lines.push_back(absl::StrCat(violation.field, ": ", violation.problem));
+    fields.push_back({violation.field, violation.problem});
+  }
+  return WithViolations(absl::InvalidArgumentError(absl::StrJoin(lines, "\n")), fields);
 }
 
 absl::StatusOr<JobSpec> MergeSpecUpdate(const JobSpec& current, const v1::UpdateJobRequest& request) {

@@ -111,7 +111,8 @@ def job_files(scene):
                r"data\.corpora\[0\]\.manifest cannot be read: .*nowhere/manifest\.json.*atoll data prepare")
     yield Case("unstable outer rate", lambda: submit_with(scene, "outer_optimizer.learning_rate=3", "outer_optimizer.momentum=0.9"), 2,
                r"outer_optimizer\.learning_rate")
-    yield Case("missing checkpoint", lambda: submit_with(scene, "model.init.checkpoint=jobs/none/checkpoints/7"), 3, r"none")
+    yield Case("missing checkpoint", lambda: submit_with(scene, "model.init.checkpoint=jobs/none/checkpoints/7"), 2,
+               r"model\.init\.checkpoint is jobs/none/checkpoints/7, which is not there")
 
 
 def requests(scene):
@@ -141,7 +142,7 @@ def programs(scene):
     yield Case("state directory in use", lambda: coordinator(scene, state="state"), 1, r"is in use by process \d+")
     yield Case("unwritable state directory", lambda: in_a_file(scene), 1, r"file/state")
     yield Case("ledger of another program", lambda: foreign_ledger(scene), 1, r"ledger\.sqlite")
-    yield Case("missing data root of the coordinator", lambda: coordinator(scene, "--data-root", scene.path("nowhere")), 1, r"nowhere")
+    yield Case("missing data root of the coordinator", lambda: coordinator(scene, "--data-root", scene.path("nowhere")), 1, r"--data-root .*nowhere is not there")
     yield Case("unknown option of the worker", lambda: daemon(scene, "atoll-worker", "--cordinator", "x"), 2, r"--cordinator; did you mean --coordinator")
     yield Case("missing data root of the worker", lambda: daemon(scene, "atoll-worker", "--data-root", scene.path("nowhere")), 3, r"--data-root .*nowhere")
     yield Case("cache that cannot be made", lambda: daemon(scene, "atoll-worker", "--cache-dir", scene.path("file") / "cache"), 3, r"--cache-dir")
