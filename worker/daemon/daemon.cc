@@ -187,6 +187,10 @@ int RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, const std::
                               {"device", device->info().name}, {"gpu", plugin.reason.empty() ? "yes" : plugin.reason},
                               {"admin_port", *admin ? (*admin)->port() : 0}, {"version", version}});
 
+  if (options.download_bytes_per_second > 0) {
+    log.Warn("download limit not kept", {{"what", "this version paces uploads only; cap downloads at the coordinator"}});
+  }
+
   SignalThread signals([&session](const char* name) { session.RequestLeave(name); });
   std::atomic<bool> over{false};
   std::jthread link_thread([&] {

@@ -1,0 +1,183 @@
+// The daemon's own parts: the gate, the admin endpoint, exit codes against a coordinator in the same process.
+#include "worker/daemon/daemon.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "common/rpc/control_stream.h"
+#include "common/rpc/server.h"
+#include "worker/daemon/admin.h"
+#include "worker/daemon/event_gate.h"
+#include "worker/daemon/exit_codes.h"
+
+namespace atl {
+namespace {
+
+LogOptions Quiet() {
+  LogOptions options;
+  options.to_stderr = false;
+  return options;
+}
+
+TEST(EventGate, AKnockBeforeTheWaitIsNotLost) {
+  const SystemClock clock;
+  EventGate gate;
+  gate.Knock();
+  gate.WaitUntil(clock, kNever);  // returns at once; a lost knock would take a second
+  const Instant now = clock.Now();
+  gate.WaitUntil(clock, now);
+  SUCCEED();
+}
+
+TEST(EventGate, AKnockFromAnotherThreadWakes) {
+  const SystemClock clock;
+  EventGate gate;
+  std::jthread other([&] { gate.Knock(); });
+  gate.WaitUntil(clock, clock.Now() + Seconds(60));
+  SUCCEED();
+}
+
+TEST(StepMetrics, PutsStepsIntoTheCatalogue) {
+  Metrics metrics;
+  StepMetrics steps(metrics);
+  StepTaken step;
+  step.clock_step = 9;
+  step.learning_rate = 0.5;
+  step.outcome = {true, 2.25, 3.0, 1000};
+  step.took = Seconds(1);
+  step.data_wait = Seconds(1);
+  steps.Record(step);
+  step.outcome.applied = false;
+  steps.Record(step);
+  const std::string text = metrics.Expose();
+  EXPECT_NE(text.find("atoll_train_loss_nats 2.25"), std::string::npos) << text;
+  EXPECT_NE(text.find("atoll_inner_step 9"), std::string::npos);
+  EXPECT_NE(text.find("atoll_tokens_per_second 500"), std::string::npos);
+  EXPECT_NE(text.find("atoll_non_finite_steps_total 1"), std::string::npos);
+  EXPECT_FALSE(metrics.HeartbeatSamples().empty());
+}
+
+// A coordinator that answers Hello with one message, or with a Welcome.
+class FakeCoordinator {
+ public:
+  explicit FakeCoordinator(std::function<void(CoordinatorEnd&, const WorkerMessage&)> answer)
+      : answer_(std::move(answer)), service_(MakeControlService([this](std::unique_ptr<CoordinatorEnd> end, std::string) {
+          CoordinatorEnd* stream = end.get();
+          {
+            MutexLock lock(mutex_);
+            ends_.push_back(std::move(end));
+          }
+          stream->Start({[this, stream](WorkerMessage m) { answer_(*stream, m); },
+                         [stream](absl::Status) { stream->Close(absl::OkStatus()); }});
+        })) {
+    auto started = Server::Start({}, ServerSecurity::PlaintextLoopback(), {service_.get()});
+    EXPECT_TRUE(started.ok()) << started.status();
+    server_ = *std::move(started);
+  }
+  ~FakeCoordinator() { server_->Shutdown(Seconds(1)); }
+  std::string address() const { return "127.0.0.1:" + std::to_string(server_->port()); }
+
+ private:
+  std::function<void(CoordinatorEnd&, const WorkerMessage&)> answer_;
+  Mutex mutex_;
+  std::vector<std::unique_ptr<CoordinatorEnd>> ends_ ATOLL_GUARDED_BY(mutex_);
+  std::unique_ptr<grpc::Service> service_;
+  std::unique_ptr<Server> server_;
+};
+
+class RunWorkerTest : public testing::Test {
+ protected:
+  RunWorkerTest() {
+    BlockSignals();
+    std::string pattern = (std::filesystem::temp_directory_path() / "atoll-daemon-XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+    options_.name = "w1";
+    options_.cache_dir = folder_ + "/cache";
+    options_.device = DeviceChoice::kCpu;
+    options_.coordinator = "127.0.0.1:1";  // nobody
+    options_.drain_timeout = Seconds(1);
+  }
+  ~RunWorkerTest() override { std::filesystem::remove_all(folder_); }
+  int Run() {
+    testing::internal::CaptureStderr();
+    const int code = RunWorker(options_, GpuPlugin{nullptr, "none in tests", 0}, "test", clock_, log_);
+    said_ = testing::internal::GetCapturedStderr();
+    return code;
+  }
+
+  const SystemClock clock_;
+  Log log_{Quiet()};
+  WorkerOptions options_;
+  std::string folder_, said_;
+};
+
+TEST_F(RunWorkerTest, AMissingDataRootIsSaidAtOnce) {
+  options_.data_root = folder_ + "/nowhere";
+  EXPECT_EQ(Run(), kWorkerPrecondition);
+  EXPECT_NE(said_.find("--data-root " + folder_ + "/nowhere is not there"), std::string::npos) << said_;
+}
+
+TEST_F(RunWorkerTest, AnAddressWithoutPortIsAUsageError) {
+  options_.coordinator = "localhost";
+  EXPECT_EQ(Run(), kWorkerUsage);
+  EXPECT_NE(said_.find("has no port"), std::string::npos) << said_;
+}
+
+TEST_F(RunWorkerTest, APortInUseIsNamed) {
+  Metrics metrics;
+  const auto files = MakePosixFiles();
+  auto first = ServeAdmin(options_, metrics, *files, [] { return absl::OkStatus(); });
+  ASSERT_TRUE(first.ok()) << first.status();
+  options_.admin_port = static_cast<uint32_t>((*first)->port());
+  EXPECT_EQ(Run(), kWorkerPrecondition);
+  EXPECT_NE(said_.find(std::to_string(options_.admin_port)), std::string::npos) << said_;
+}
+
+TEST_F(RunWorkerTest, AnotherRevisionIsRefusedWithItsReason) {
+  FakeCoordinator coordinator([](CoordinatorEnd& end, const WorkerMessage& m) {
+    if (!std::holds_alternative<Hello>(m)) return;
+    (void)end.Send(Refused{"protocol revision 1 is not 2: update this worker", false});
+  });
+  options_.coordinator = coordinator.address();
+  EXPECT_EQ(Run(), kWorkerRefused);
+  EXPECT_NE(said_.find("protocol revision 1 is not 2"), std::string::npos) << said_;
+}
+
+TEST_F(RunWorkerTest, SigtermLeavesInOrder) {
+  std::atomic<bool> left{false};
+  FakeCoordinator coordinator([&](CoordinatorEnd& end, const WorkerMessage& m) {
+    if (std::holds_alternative<Hello>(m)) {
+      (void)end.Send(Welcome{BootNumber{1}, Incarnation{1}, false, Seconds(2), Seconds(20), {}});
+    }
+    if (std::holds_alternative<Heartbeat>(m)) kill(getpid(), SIGTERM);
+    if (std::holds_alternative<Leaving>(m)) left = true;
+  });
+  options_.coordinator = coordinator.address();
+  options_.ports_file = folder_ + "/ports.json";
+  EXPECT_EQ(Run(), kWorkerLeft);
+  EXPECT_TRUE(left);
+  EXPECT_TRUE(std::filesystem::exists(options_.ports_file));
+}
+
+TEST_F(RunWorkerTest, ACoordinatorThatIsNotThereIsTriedUntilSigterm) {
+  std::jthread signal([&] {
+    while (log_.Recent(100).empty() || log_.Recent(1)[0].event != "coordinator away") std::this_thread::yield();
+    kill(getpid(), SIGTERM);
+  });
+  EXPECT_EQ(Run(), kWorkerLeft);
+  bool said = false;
+  for (const LogLine& line : log_.Recent(100)) {
+    said = said || line.ToText().find("no control stream to 127.0.0.1:1") != std::string::npos;
+  }
+  EXPECT_TRUE(said);
+}
+
+}  // namespace
+}  // namespace atl

@@ -1,0 +1,149 @@
+// Corpora of a job from local files and from the coordinator give the same samples.
+#include "worker/daemon/job_data.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "common/base/executor.h"
+#include "common/base/random.h"
+#include "common/format/corpus_writer.h"
+#include "common/rpc/memory_bulk.h"
+
+namespace atl {
+namespace {
+
+// Serves one manifest and its shards, as a coordinator does.
+class Shop final : public BulkHandler {
+ public:
+  explicit Shop(std::string directory) : directory_(std::move(directory)) {}
+  std::shared_ptr<UploadHandler> NewUpload(std::string) override { return nullptr; }
+  void OnDownload(DownloadRequest request, DownloadReply reply) override {
+    std::string content;
+    if (std::holds_alternative<BlobKey>(request.key)) {
+      content = manifest;
+    } else if (const auto* block = std::get_if<BlockKey>(&request.key)) {
+      ++blocks;
+      const auto file = std::find_if(parsed.files.begin(), parsed.files.end(),
+                                     [&](const CorpusFile& f) { return f.name == block->shard; });
+      std::ifstream in(directory_ + "/" + block->shard, std::ios::binary);
+      in.seekg(static_cast<std::streamoff>(file->bytes - file->tokens * 2 + block->block * kBlockBytes));
+      content.resize(std::min<uint64_t>(kBlockBytes, file->tokens * 2 - block->block * kBlockBytes));
+      in.read(content.data(), static_cast<std::streamsize>(content.size()));
+      if (damage) content[0] = static_cast<char>(content[0] ^ 1);
+    }
+    reply(DownloadContent{{content.size(), {}, {}, CodecKind::kFp32, {}}, MakeMemorySource(content), nullptr});
+  }
+  void OnMissingBlobs(std::vector<Sha256>, std::function<void(absl::StatusOr<std::vector<Sha256>>)> reply) override {
+    reply(std::vector<Sha256>{});
+  }
+  std::string manifest;
+  CorpusManifest parsed;
+  int blocks = 0;
+  bool damage = false;
+
+ private:
+  const std::string directory_;
+};
+
+class JobDataTest : public testing::Test {
+ protected:
+  JobDataTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "atoll-data-XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+    CorpusWriterOptions options;
+    options.name = "text";
+    options.tokenizer = {"bytes", "", {}, 257, 256};
+    options.held_out_fraction = 0.1;
+    auto writer = CorpusWriter::Create(*files_, folder_ + "/text", options);
+    EXPECT_TRUE(writer.ok()) << writer.status();
+    Rng draw(3);
+    for (int d = 0; d < 40; ++d) {
+      std::vector<uint32_t> ids(300);
+      for (uint32_t& id : ids) id = static_cast<uint32_t>(draw.Below(256));
+      EXPECT_TRUE((*writer)->Add(d % 10 == 0 ? CorpusSplit::kHeldOut : CorpusSplit::kTrain, ids, 300).ok());
+    }
+    auto manifest = (*writer)->Finish();
+    EXPECT_TRUE(manifest.ok()) << manifest.status();
+    shop_ = std::make_unique<Shop>(folder_ + "/text");
+    shop_->manifest = SerializeManifest(*manifest);
+    shop_->parsed = *manifest;
+    client_ = MakeMemoryBulkClient(*shop_, executor_, {});
+    spec_.corpora = {{"text", Sha256Of(AsBytes(shop_->manifest)), 1}};
+    spec_.sequence_length = 32;
+    spec_.window_blocks = 1;
+  }
+  ~JobDataTest() override { std::filesystem::remove_all(folder_); }
+
+  absl::StatusOr<std::unique_ptr<JobData>> Make(const std::string& root, const std::string& cache) {
+    return JobData::Create({WorkerId{"w1"}, root, folder_ + "/" + cache, uint64_t{1} << 30}, JobId{"toy"}, spec_, *client_,
+                           *files_, clock_, log_);
+  }
+  static std::vector<int32_t> Read(JobData& data) {
+    EXPECT_TRUE(data.AddLease(LeaseId{1}, {0, 50}, 0).ok());
+    auto batch = data.Next(50, Seconds(30));
+    EXPECT_TRUE(batch.ok()) << batch.status();
+    return batch.ok() ? batch->tokens : std::vector<int32_t>{};
+  }
+
+  std::string folder_;
+  const std::unique_ptr<Files> files_ = MakePosixFiles();
+  const SystemClock clock_;
+  Log log_{[] {
+    LogOptions options;
+    options.to_stderr = false;
+    return options;
+  }()};
+  std::unique_ptr<Shop> shop_;
+  ThreadExecutor executor_{1};
+  std::unique_ptr<BulkClient> client_;
+  DataSpec spec_;
+};
+
+TEST_F(JobDataTest, LocalFilesAndStreamedBlocksAreTheSameSamples) {
+  auto local = Make(folder_, "cache-a");
+  ASSERT_TRUE(local.ok()) << local.status();
+  const std::vector<int32_t> here = Read(**local);
+  EXPECT_EQ(shop_->blocks, 0);
+  auto remote = Make("", "cache-b");
+  ASSERT_TRUE(remote.ok()) << remote.status();
+  EXPECT_EQ(Read(**remote), here);
+  EXPECT_GT(shop_->blocks, 0);
+  EXPECT_EQ((*remote)->end_of_text(), std::optional<uint32_t>(256));
+}
+
+TEST_F(JobDataTest, ASecondRunFetchesNothingTwice) {
+  {
+    auto first = Make("", "cache");
+    ASSERT_TRUE(first.ok()) << first.status();
+    Read(**first);
+  }
+  const int before = shop_->blocks;
+  auto second = Make("", "cache");
+  ASSERT_TRUE(second.ok());
+  Read(**second);
+  EXPECT_EQ(shop_->blocks, before);
+}
+
+TEST_F(JobDataTest, ADamagedBlockIsNeverTrainedOn) {
+  shop_->damage = true;
+  auto data = Make("", "cache");
+  ASSERT_TRUE(data.ok()) << data.status();
+  ASSERT_TRUE((*data)->AddLease(LeaseId{1}, {0, 50}, 0).ok());
+  const auto batch = (*data)->Next(50, Seconds(30));
+  ASSERT_FALSE(batch.ok());
+  EXPECT_EQ(batch.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_NE(std::string(batch.status().message()).find("the coordinator"), std::string::npos) << batch.status();
+}
+
+TEST_F(JobDataTest, AnotherManifestThanTheJobNamesIsRefused) {
+  spec_.corpora[0].manifest = Sha256Of(AsBytes(std::string("something else")));
+  const auto data = Make("", "cache");
+  ASSERT_FALSE(data.ok());
+  EXPECT_NE(std::string(data.status().message()).find("manifest of corpus text"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace atl
