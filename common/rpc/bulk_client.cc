@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <optional>
+#include <set>
+#include <thread>
 
 #include "atoll/v1/transfer.grpc.pb.h"
 #include "common/base/mutex.h"
@@ -21,16 +24,62 @@ namespace {
 constexpr char kUploadMethod[] = "/atoll.v1.TransferService/Upload";
 constexpr char kDownloadMethod[] = "/atoll.v1.TransferService/Download";
 
-// What all transfers of one client share.
-struct Shared {
+// What all transfers of one client share. The channel is let go by the client alone, and only once no call uses it: gRPC 1.51
+// aborts when the last channel of a process ends on one of its own threads.
+class Shared {
+ public:
   Shared(std::shared_ptr<grpc::Channel> c, const Clock& k, const BulkClientOptions& o)
-      : channel(std::move(c)), clock(k), options(o), stub(channel), bucket(o.upload_bytes_per_second, k) {}
-  const std::shared_ptr<grpc::Channel> channel;
+      : clock(k), options(o), channel(std::move(c)), stub(std::make_unique<grpc::GenericStub>(channel)),
+        questions(v1::TransferService::NewStub(channel)), bucket(o.upload_bytes_per_second, k) {}
+
+  // A call has begun; `cancel` may come at any time, also after its end.
+  void Begun(const void* call, std::function<void()> cancel) ATOLL_EXCLUDES(mutex_);
+  // The last thing a call does here: tells its result, after which the client may go.
+  void Ended(const void* call, const std::function<void()>& tell) ATOLL_EXCLUDES(mutex_);
+  // Cancels what runs and waits for its end, unless called while a result is told on this thread.
+  void EndAll() ATOLL_EXCLUDES(mutex_);
+
   const Clock& clock;
   const BulkClientOptions options;
-  grpc::GenericStub stub;
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<grpc::GenericStub> stub;
+  std::unique_ptr<v1::TransferService::Stub> questions;
   SharedBucket bucket;
+
+ private:
+  Mutex mutex_;
+  CondVar ended_;
+  std::map<const void*, std::function<void()>> running_ ATOLL_GUARDED_BY(mutex_);
+  std::set<std::thread::id> telling_ ATOLL_GUARDED_BY(mutex_);
 };
+
+void Shared::Begun(const void* call, std::function<void()> cancel) {
+  MutexLock lock(mutex_);
+  running_[call] = std::move(cancel);
+}
+
+void Shared::Ended(const void* call, const std::function<void()>& tell) {
+  {
+    MutexLock lock(mutex_);
+    telling_.insert(std::this_thread::get_id());
+  }
+  tell();
+  MutexLock lock(mutex_);
+  telling_.erase(std::this_thread::get_id());
+  running_.erase(call);
+  ended_.NotifyAll();
+}
+
+void Shared::EndAll() {
+  std::vector<std::function<void()>> cancels;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [call, cancel] : running_) cancels.push_back(cancel);
+  }
+  for (const auto& cancel : cancels) cancel();
+  MutexLock lock(mutex_);
+  while (!running_.empty() && !telling_.contains(std::this_thread::get_id())) ended_.Wait(mutex_);
+}
 
 // One conversation. All state is touched on the strand only; keeps itself alive from Begin to OnDone.
 class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
@@ -41,7 +90,10 @@ class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
   // Not on the strand, and the call starts last: whoever begins a transfer runs none of its callbacks.
   void Begin(const char* method) {
     self_ = shared_from_this();
-    shared_->stub.PrepareBidiStreamingCall(&context_, method, {}, this);
+    shared_->Begun(this, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->Cancel();
+    });
+    shared_->stub->PrepareBidiStreamingCall(context_.get(), method, {}, this);
     AddHold();
     Progress();
     Watch(shared_->options.stall_limit);
@@ -52,7 +104,8 @@ class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
   // Not on the strand either. A read is always under way and will fail.
   void Cancel() {
     cancelled_ = true;
-    context_.TryCancel();
+    MutexLock lock(context_mutex_);
+    if (context_ != nullptr) context_->TryCancel();
   }
 
   void OnReadDone(bool ok) override {
@@ -91,8 +144,14 @@ class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
       } else if (!Complete()) {
         result_.status = absl::UnavailableError("the coordinator ended a bulk transfer before it was complete");
       }
-      BulkDone done = std::move(done_);
-      done(std::move(result_));
+      {
+        MutexLock lock(context_mutex_);
+        context_.reset();
+      }
+      shared_->Ended(this, [this] {
+        const BulkDone done = std::move(done_);
+        done(std::move(result_));
+      });
     });
   }
 
@@ -118,7 +177,7 @@ class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
   // The first reason stands; OnDone follows.
   void Fail(const absl::Status& why) {
     if (!failure_) failure_ = why;
-    context_.TryCancel();
+    if (context_ != nullptr) context_->TryCancel();
     if (!reading_) Release();
   }
   // Nothing more will be begun outside of reactions.
@@ -149,7 +208,9 @@ class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
 
   const std::shared_ptr<Shared> shared_;
   BulkDone done_;
-  grpc::ClientContext context_;
+  // Reset on the strand when the call is done; the mutex is for Cancel, which comes from outside.
+  Mutex context_mutex_;
+  std::unique_ptr<grpc::ClientContext> context_ = std::make_unique<grpc::ClientContext>();
   Strand strand_;
   grpc::ByteBuffer in_, out_;
   Timer watchdog_;
@@ -273,9 +334,7 @@ class CallHandle final : public BulkCall {
 
 // A unary call that owns what it needs until it is answered.
 struct MissingCall {
-  explicit MissingCall(const std::shared_ptr<grpc::Channel>& channel) : stub(v1::TransferService::NewStub(channel)) {}
-  std::unique_ptr<v1::TransferService::Stub> stub;
-  grpc::ClientContext context;
+  std::shared_ptr<grpc::ClientContext> context = std::make_shared<grpc::ClientContext>();
   v1::MissingBlobsRequest request;
   v1::MissingBlobsResponse response;
 };
@@ -294,6 +353,12 @@ class GrpcBulkClient final : public BulkClient {
  public:
   GrpcBulkClient(std::shared_ptr<grpc::Channel> channel, const Clock& clock, const BulkClientOptions& options)
       : shared_(std::make_shared<Shared>(std::move(channel), clock, options)) {}
+  ~GrpcBulkClient() override {
+    shared_->EndAll();
+    shared_->stub.reset();
+    shared_->questions.reset();
+    shared_->channel.reset();
+  }
 
   std::unique_ptr<BulkCall> Upload(UploadHeader header, std::shared_ptr<BulkSource> source, BulkDone done) override {
     const auto transfer =
@@ -309,17 +374,20 @@ class GrpcBulkClient final : public BulkClient {
   }
   void MissingBlobs(std::vector<Sha256> blobs,
                     std::function<void(absl::StatusOr<std::vector<Sha256>>)> done) override {
-    const auto call = std::make_shared<MissingCall>(shared_->channel);
+    const auto call = std::make_shared<MissingCall>();
     for (const Sha256& blob : blobs) call->request.add_sha256(blob.Hex());
-    SetDeadline(call->context);
-    call->stub->async()->MissingBlobs(&call->context, &call->request, &call->response,
-                                      [call, done = std::move(done)](const grpc::Status& status) {
-                                        if (status.ok()) {
-                                          done(ReadMissing(call->response));
-                                        } else {
-                                          done(FromGrpc(status));
-                                        }
-                                      });
+    SetDeadline(*call->context);
+    shared_->Begun(call.get(), [weak = std::weak_ptr(call->context)] {
+      if (const auto context = weak.lock()) context->TryCancel();
+    });
+    shared_->questions->async()->MissingBlobs(
+        call->context.get(), &call->request, &call->response,
+        [call, shared = shared_, done = std::move(done)](const grpc::Status& status) {
+          call->context.reset();
+          shared->Ended(call.get(), [&] {
+            if (status.ok()) done(ReadMissing(call->response)); else done(FromGrpc(status));
+          });
+        });
   }
 
  private:

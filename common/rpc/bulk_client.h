@@ -20,7 +20,8 @@ struct BulkClientOptions {
   uint64_t upload_bytes_per_second = 0;      // cap over all uploads of this client; 0: none
 };
 
-// Calls may outlive the client object; `clock` must outlive both.
+// The destructor cancels what still runs and waits for its end, unless it is called from a `done`; then whoever calls it
+// still holds the channel. It must not be called from a source or a sink. `clock` must outlive the client.
 std::unique_ptr<BulkClient> MakeGrpcBulkClient(std::shared_ptr<grpc::Channel> channel, const Clock& clock,
                                                const BulkClientOptions& options);
 

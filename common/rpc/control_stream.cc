@@ -13,6 +13,9 @@
 namespace atl {
 namespace {
 
+constexpr Duration kCloseWait = Milliseconds(100);
+constexpr int kCloseWaits = 10;
+
 absl::Status ClosedError() { return absl::FailedPreconditionError("the control stream is closed"); }
 absl::Status FullError() {
   return absl::ResourceExhaustedError(
@@ -35,9 +38,9 @@ class WorkerCall final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::C
     if (begun_) return;
     begun_ = true;
     self_ = shared_from_this();
-    stub_->async()->Control(&context_, this);
+    stub_->async()->Control(context_.get(), this);
     AddHold();
-    if (cancelled_) context_.TryCancel();
+    if (cancelled_) context_->TryCancel();
     StartCall();
     ReadIfDue();
     WriteIfDue();
@@ -69,6 +72,17 @@ class WorkerCall final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::C
     ReadIfDue();
   }
   HandlerGate<CoordinatorMessage>& gate() { return gate_; }
+  // Waits until the call is over, at most `limit`; true when it is, or never began.
+  bool WaitUntilOver(Duration limit) {
+    MutexLock lock(mutex_);
+    if (begun_ && !over_) wake_.WaitFor(mutex_, limit);
+    return !begun_ || over_;
+  }
+  // Requires the call to be over.
+  void ReleaseChannel() {
+    stub_.reset();
+    channel_.reset();
+  }
 
   void OnReadDone(bool ok) override {
     if (ok && !Deliver()) ok = false;
@@ -92,8 +106,12 @@ class WorkerCall final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::C
       ended_ = true;
       self.swap(self_);
       local = local_status_;
+      context_.reset();
     }
     gate_.Closed(local ? *local : FromGrpc(status));
+    MutexLock lock(mutex_);
+    over_ = true;
+    wake_.NotifyAll();
   }
 
  private:
@@ -129,7 +147,7 @@ class WorkerCall final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::C
     if (!local_status_) local_status_ = std::move(why);
     cancelled_ = true;
     if (!begun_) return;
-    context_.TryCancel();
+    if (context_ != nullptr) context_->TryCancel();
     if (!reading_) EndLocked();
   }
   void EndLocked() ATOLL_REQUIRES(mutex_) {
@@ -138,9 +156,11 @@ class WorkerCall final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::C
     RemoveHold();
   }
 
-  const std::shared_ptr<grpc::Channel> channel_;
-  const std::unique_ptr<v1::WorkerService::Stub> stub_;
-  grpc::ClientContext context_;
+  // Let go by the owner of the end once the call is over: gRPC 1.51 aborts when the last channel of a process ends on one of
+  // its own threads.
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::WorkerService::Stub> stub_;
+  std::unique_ptr<grpc::ClientContext> context_ = std::make_unique<grpc::ClientContext>();
   HandlerGate<CoordinatorMessage> gate_;
   v1::CoordinatorMessage in_;
   Mutex mutex_;
@@ -153,6 +173,8 @@ class WorkerCall final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::C
   bool half_closed_ ATOLL_GUARDED_BY(mutex_) = false;
   bool cancelled_ ATOLL_GUARDED_BY(mutex_) = false;
   bool ended_ ATOLL_GUARDED_BY(mutex_) = false;  // nothing more will be begun
+  bool over_ ATOLL_GUARDED_BY(mutex_) = false;   // the end has been told
+  CondVar wake_;
   std::optional<absl::Status> local_status_ ATOLL_GUARDED_BY(mutex_);
   std::shared_ptr<WorkerCall> self_ ATOLL_GUARDED_BY(mutex_);
 };
@@ -161,8 +183,15 @@ class GrpcWorkerEnd final : public WorkerEnd {
  public:
   explicit GrpcWorkerEnd(std::shared_ptr<grpc::Channel> channel) : call_(std::make_shared<WorkerCall>(std::move(channel))) {}
   ~GrpcWorkerEnd() override {
-    call_->gate().Detach();
-    if (!closed_) call_->Cancel(absl::CancelledError("the control stream was dropped"));
+    const bool in_handler = call_->gate().Detach();
+    // What was queued before Close has this long to go out.
+    for (int i = 0; closed_ && !in_handler && i < kCloseWaits && !call_->WaitUntilOver(kCloseWait); ++i) {
+    }
+    call_->Cancel(absl::CancelledError("the control stream was dropped"));
+    if (in_handler) return;
+    while (!call_->WaitUntilOver(Seconds(1))) {
+    }
+    call_->ReleaseChannel();
   }
   void Start(StreamHandlers<CoordinatorMessage> handlers) override { call_->Begin(std::move(handlers)); }
   absl::Status Send(WorkerMessage message) override { return call_->Send(std::move(message)); }

@@ -33,13 +33,14 @@ class HandlerGate {
     MutexLock lock(mutex_);
     handlers_.reset();
   }
-  // Waits for a running handler unless called from within it.
-  void Detach() ATOLL_EXCLUDES(mutex_) {
+  // Waits for a running handler unless called from within it; then it returns true.
+  bool Detach() ATOLL_EXCLUDES(mutex_) {
     std::shared_ptr<StreamHandlers<In>> dropped;  // destroyed after the lock is released
     MutexLock lock(mutex_);
     detached_ = true;
     dropped.swap(handlers_);
     while (running_ && runner_ != std::this_thread::get_id()) idle_.Wait(mutex_);
+    return running_;
   }
 
  private:
