@@ -199,6 +199,11 @@ void Coordinator::WatchDisk(std::stop_token stop) {
     }
     if (now.ok() && *now != state) {
       state = *now;
+      if (state == DiskState::kLow) {
+        log_.Warn("disk almost full", {{"state_dir", options_.state_dir}, {"what", "no uploads until space is freed"}});
+      } else {
+        log_.Info("disk has room again", {{"state_dir", options_.state_dir}});
+      }
       engine_->Tell(DiskSpace{.low = state == DiskState::kLow});
     }
     MutexLock lock(mutex);
