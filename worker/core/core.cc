@@ -159,17 +159,10 @@ void Core::State::OnFate(const Welcome::Fate& fate) {
   Fragment& f = fragments[p];
   if (!f.held || f.held->version != fate.target.version) return;
   switch (fate.fate) {
-    case ContributionFate::kUnknown:
-      break;  // sent again with everything that was never sent
-    case ContributionFate::kAccepted:
-      f.held->accepted = true;
-      break;
-    case ContributionFate::kCommitted:
-      f.held->accepted = f.held->committed = true;
-      break;
-    case ContributionFate::kRefused:
-      MarkRefused(p, "it was left out while the connection was down");
-      break;
+    case ContributionFate::kUnknown: break;  // sent again with everything that was never sent
+    case ContributionFate::kAccepted: f.held->accepted = true; break;
+    case ContributionFate::kCommitted: f.held->accepted = f.held->committed = true; break;
+    case ContributionFate::kRefused: MarkRefused(p, "it was left out while the connection was down"); break;
   }
 }
 

@@ -1,13 +1,13 @@
-// The life of one worker: joining, training, waiting, evaluating, closing, draining. A deterministic machine: Step(event,
-// now) changes the state and returns what must be done, in order; the same events at the same instants give the same
-// effects. It runs in the daemon, in unit tests and in the simulator unchanged. No thread, lock, clock, file, socket, log,
-// random number, unordered iteration or floating point lives here. Owned by the session's thread.
+// The life of one worker: joining, training, waiting, evaluating, closing, draining. A deterministic machine:
+// Step(event, now) changes the state and returns what must be done, in order; the same events at the same instants give
+// the same effects. It runs in the daemon, in unit tests and in the simulator unchanged. No thread, lock, clock, file,
+// socket, log, random number, unordered iteration or floating point lives here. Owned by the session's thread.
 //
 //   kIdle -> kPreparing -> kFetching -> kActive -> kLeft          (job assigned, prepared, fragments fetched, SIGTERM)
 //     ^________|____________|____________|                        Unassign, JobBroken, failure
 //
-// Steps of the job clock are what SyncSchedule, the rate and the stop rule speak of. Steps taken are what limits speak of.
-// The clock is the steps taken plus an offset that grows, by whole periods, when the job is two periods ahead.
+// Steps of the job clock are what SyncSchedule, the rate and the stop rule speak of. Steps taken are what limits speak
+// of. The clock is the steps taken plus an offset that grows, by whole periods, when the job is two periods ahead.
 //
 // Every wait has a deadline or a repetition, and waiting_for() says what it waits for:
 //   an update at its apply step      apply_patience, or one heartbeat interval while the coordinator is away
@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "worker/core/effects.h"
 #include "worker/core/events.h"
 
 namespace atl::worker {
@@ -58,8 +59,8 @@ class Core {
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
-  // Requires now >= every earlier now. Effects that answer with an event must be answered exactly once, unless ReleaseJob,
-  // DropFetches or CancelUpload came in between; answers that no longer fit are ignored.
+  // Requires now >= every earlier now. Effects that answer with an event must be answered exactly once, unless
+  // ReleaseJob, DropFetches or CancelUpload came in between; answers that no longer fit are ignored.
   Effects Step(const Event& event, Instant now);
   // When a Boundary must be given at the latest; kNever when only an event can change anything.
   Instant NextWake() const;

@@ -120,7 +120,8 @@ void Core::State::OnFragmentInstalled(const FragmentInstalled& installed) {
   if (!installed.matches) {
     f.refetch_at = now + kFetchRepeat;
     Tell(NoteLevel::kWarning, "fragment damaged",
-         absl::StrCat("fragment ", p, " version ", installed.version.value, " has another hash than announced; asking again"));
+         absl::StrCat("fragment ", p, " version ", installed.version.value,
+                      " has another hash than announced; asking again"));
     return;
   }
   f.installed = true;
@@ -203,8 +204,8 @@ void Core::State::DropJob(bool return_leases) {
   SetWaiting("");
 }
 
-// The coordinator gave a new incarnation: leases, drift and residuals are void. Memory and moments stay for an assignment
-// of the same job.
+// The coordinator gave a new incarnation: leases, drift and residuals are void. Memory and moments stay for an
+// assignment of the same job.
 void Core::State::VoidIncarnation() {
   if (phase == Phase::kIdle) return;
   if (phase == Phase::kPreparing) return;  // nothing is held yet

@@ -17,22 +17,22 @@
 
 namespace atl::worker {
 
-constexpr size_t kCatchUpVersions = 16;    // further behind, the fragment is fetched whole
+constexpr size_t kCatchUpVersions = 16;            // further behind, the fragment is fetched whole
 constexpr uint64_t kVersionsAfterSnapshot = 4096;  // asked for at once after a whole fragment; the rest follows
-constexpr size_t kFetchesAhead = 2;        // updates of one fragment fetched at once
-constexpr uint32_t kNonFiniteInARow = 3;   // I29
+constexpr size_t kFetchesAhead = 2;                // updates of one fragment fetched at once
+constexpr uint32_t kNonFiniteInARow = 3;           // I29
 
 // A contribution whose fate is not known. Steps, tokens and loss are what it carries.
 struct Held {
-  Version version;          // measured against
+  Version version;  // measured against
   ContributionHeader header;
   int64_t loss_sum_micro = 0;
-  uint64_t apply_at = 0;    // steps taken at which its update is merged
+  uint64_t apply_at = 0;        // steps taken at which its update is merged
   Instant wait_until = kNever;  // set when apply_at is reached; after it training goes on
   bool uploading = false;
   bool accepted = false;
-  bool committed = false;   // known from a Welcome: part of version + 1
-  bool retry = false;       // the second attempt of one send step
+  bool committed = false;  // known from a Welcome: part of version + 1
+  bool retry = false;      // the second attempt of one send step
 };
 
 // A version that is committed and not applied yet.
@@ -45,13 +45,13 @@ struct Pending {
 
 struct Fragment {
   bool installed = false;
-  Version outer;                 // of the outer copy; meaningful once installed
-  Version newest;                // heard of: assigned or published
-  std::optional<bool> unsettled; // outer copy moved, local not: as contributor or not
-  std::optional<Held> held;      // held->version == outer, or outer - 1 while unsettled
-  std::deque<Pending> pending;   // contiguous from outer + 1 once installed
+  Version outer;                  // of the outer copy; meaningful once installed
+  Version newest;                 // heard of: assigned or published
+  std::optional<bool> unsettled;  // outer copy moved, local not: as contributor or not
+  std::optional<Held> held;       // held->version == outer, or outer - 1 while unsettled
+  std::deque<Pending> pending;    // contiguous from outer + 1 once installed
   bool forming = false, applying = false, installing = false;
-  bool fetching = false;         // whole
+  bool fetching = false;  // whole
   Instant refetch_at = kNever;
   bool due = false, send_now = false;
   std::optional<Version> tried;  // version of a contribution that was refused
@@ -72,8 +72,8 @@ struct Lease {
 struct LeaseWish {
   uint64_t request = 0;
   uint64_t samples = 0;
-  bool open = false;       // not answered
-  bool denied = false;     // newest answer
+  bool open = false;    // not answered
+  bool denied = false;  // newest answer
   std::string reason;
   Instant asked_at{};
 };
@@ -137,7 +137,7 @@ struct Core::State {
   void OnUploadEnded(const UploadEnded& ended);
   void OnContributionRefused(const ContributionRefused& refused);
   void StartUpload(Fragment& f);
-  void Withdraw(uint32_t p);       // held is gone, without a verdict
+  void Withdraw(uint32_t p);  // held is gone, without a verdict
   void MarkRefused(uint32_t p, const std::string& reason);
   void ApplyReady();
   bool IsContributor(const Fragment& f, const Pending& pending) const;
@@ -199,8 +199,8 @@ struct Core::State {
   Effects effects;
 
   // Connection.
-  bool welcomed = false;       // the stream is up and its coordinator has answered
-  bool refusing = false;       // this stream's coordinator is not followed
+  bool welcomed = false;  // the stream is up and its coordinator has answered
+  bool refusing = false;  // this stream's coordinator is not followed
   Instant away_since{};
   BootNumber boot;
   Incarnation incarnation;
@@ -210,11 +210,11 @@ struct Core::State {
   // Job.
   Phase phase = Phase::kIdle;
   JobId job;
-  bool prepared = false;       // the session holds this job's memory
-  bool fresh = true;           // the optimizer starts from zero
+  bool prepared = false;  // the session holds this job's memory
+  bool fresh = true;      // the optimizer starts from zero
   std::shared_ptr<const JobSpec> spec;
   uint64_t revision = 0;
-  VersionVector assigned;      // versions of the newest assignment
+  VersionVector assigned;  // versions of the newest assignment
   uint64_t assigned_clock = 0;
   std::optional<SyncSchedule> schedule;
   std::vector<Fragment> fragments;
@@ -223,24 +223,24 @@ struct Core::State {
   bool failed_permanent = false;
 
   // Steps.
-  uint64_t taken = 0;          // since the fetch
+  uint64_t taken = 0;  // since the fetch
   uint64_t clock_offset = 0;
-  uint64_t job_clock = 0;      // newest heard
-  uint64_t applied_at = 0;     // steps taken when an update was last applied
-  uint32_t step_samples = 0;   // of the step that runs; 0: none does
-  uint32_t non_finite = 0;     // in a row
+  uint64_t job_clock = 0;     // newest heard
+  uint64_t applied_at = 0;    // steps taken when an update was last applied
+  uint32_t step_samples = 0;  // of the step that runs; 0: none does
+  uint32_t non_finite = 0;    // in a row
   uint64_t tokens_total = 0;
-  int64_t step_ns = 0;         // moving mean
+  int64_t step_ns = 0;  // moving mean
   int64_t loss_micro = 0;
-  std::vector<Lease> leases;   // in the order of reading
+  std::vector<Lease> leases;  // in the order of reading
   LeaseWish wish;
 
   std::optional<EvaluationWanted> evaluation;
   std::optional<EvaluationDone> unsaid_evaluation;
   std::optional<ClosingStarted> closing;
-  bool closing_said = false;   // that nothing more comes
+  bool closing_said = false;  // that nothing more comes
   std::optional<Departure> leaving;
-  std::string waiting;         // one clause, as of the newest boundary
+  std::string waiting;  // one clause, as of the newest boundary
   Instant waiting_since{};
 };
 

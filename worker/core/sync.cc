@@ -1,5 +1,5 @@
-// Sending and applying: which contribution is formed, when an update reaches the outer copy and when the local parameters
-// (design section 3: Send, Apply, Not a contributor; section 6: Late).
+// Sending and applying: which contribution is formed, when an update reaches the outer copy and when the local
+// parameters (design section 3: Send, Apply, Not a contributor; section 6: Late).
 #include <algorithm>
 #include <utility>
 
@@ -39,8 +39,9 @@ void Core::State::AddPending(uint32_t p, const Pending& wanted) {
   FillGaps(p, false);
 }
 
-// Makes `pending` contiguous from outer + 1 to the newest version heard of and starts fetching; a fragment too far behind
-// is fetched whole. A whole fragment comes from a snapshot and may be behind itself: the updates since then are kept.
+// Makes `pending` contiguous from outer + 1 to the newest version heard of and starts fetching; a fragment too far
+// behind is fetched whole. A whole fragment comes from a snapshot and may be behind itself: the updates since then are
+// kept.
 void Core::State::FillGaps(uint32_t p, bool just_installed) {
   Fragment& f = fragments[p];
   std::deque<Pending> old;
@@ -179,8 +180,8 @@ void Core::State::Settle(uint32_t p) {
   }
   if (late) {
     Tell(NoteLevel::kInfo, "update came late",
-         absl::StrCat("fragment ", p, " version ", f.outer.value, " reached the outer copy ",
-                      taken - f.held->apply_at, " steps after its apply step and was not merged"));
+         absl::StrCat("fragment ", p, " version ", f.outer.value, " reached the outer copy ", taken - f.held->apply_at,
+                      " steps after its apply step and was not merged"));
   }
   if (f.held->uploading) effects.push_back(CancelUpload{FragmentIndex{p}});
   SettleContributor(f);

@@ -49,7 +49,8 @@ bool Core::State::Busy() const {
 
 // A joiner takes its first step on the newest versions, not on those of the snapshots.
 bool Core::State::CatchingUp() const {
-  return taken == 0 && std::any_of(fragments.begin(), fragments.end(), [](const Fragment& f) { return !f.pending.empty(); });
+  return taken == 0 &&
+         std::any_of(fragments.begin(), fragments.end(), [](const Fragment& f) { return !f.pending.empty(); });
 }
 
 // Whole periods, so that the phase of the schedule stays; one period is left, since commits run ahead of the steps of
@@ -108,7 +109,8 @@ void Core::State::TryStep() {
   // The last samples of a dataset may be fewer than a batch.
   const uint64_t samples = unused >= batch ? batch : (wish.denied ? unused : 0);
   if (samples == 0) {
-    SetWaiting(wish.denied ? absl::StrCat("a lease: ", wish.reason) : absl::StrCat("a lease of ", wish.samples, " samples"));
+    SetWaiting(wish.denied ? absl::StrCat("a lease: ", wish.reason)
+                           : absl::StrCat("a lease of ", wish.samples, " samples"));
     return;
   }
   SetWaiting("");
@@ -135,7 +137,8 @@ void Core::State::OnStepDone(const StepDone& done) {
     if (schedule->IsSendStep(FragmentIndex{p}, Clock())) fragments[p].due = true;
   }
   if (!done.finite) {
-    Tell(NoteLevel::kWarning, "step not finite", absl::StrCat("job ", job.value, " step ", Clock(), ": loss or gradient"));
+    Tell(NoteLevel::kWarning, "step not finite",
+         absl::StrCat("job ", job.value, " step ", Clock(), ": loss or gradient"));
     if (++non_finite >= kNonFiniteInARow) FailNonFinite();
     return;
   }
@@ -150,9 +153,9 @@ void Core::State::OnStepDone(const StepDone& done) {
 }
 
 void Core::State::FailNonFinite() {
-  const std::string why = absl::StrCat("loss or gradient was not finite in ", kNonFiniteInARow,
-                                       " steps running, up to step ", Clock(), " of job ", job.value,
-                                       ": look at the learning rate and the data of these leases");
+  const std::string why =
+      absl::StrCat("loss or gradient was not finite in ", kNonFiniteInARow, " steps running, up to step ", Clock(),
+                   " of job ", job.value, ": look at the learning rate and the data of these leases");
   SayIt(JobFailure{job, why, false});
   Leave(ExitReason::kNonFinite, why);
 }
@@ -256,8 +259,9 @@ bool Core::State::TryEvaluate() {
   }
   if (beyond || now >= evaluation->deadline) {
     Tell(NoteLevel::kWarning, "evaluation not possible",
-         absl::StrCat("evaluation ", evaluation->assigned.evaluation, " of job ", job.value,
-                      beyond ? ": this worker's outer copies are newer already" : ": its versions did not come in time"));
+         absl::StrCat(
+             "evaluation ", evaluation->assigned.evaluation, " of job ", job.value,
+             beyond ? ": this worker's outer copies are newer already" : ": its versions did not come in time"));
     evaluation.reset();
     return false;
   }
@@ -298,8 +302,8 @@ void Core::State::OnClosingStarted(const ClosingStarted& started) {
 }
 
 // What is behind a fragment is contributed with no overlap until nothing is. Once all that is left is accepted, the
-// coordinator is told that nothing more comes, so that no round waits for this worker. After a refusal the work goes into
-// the next version, if one comes in time: without other contributions to that round none ever would.
+// coordinator is told that nothing more comes, so that no round waits for this worker. After a refusal the work goes
+// into the next version, if one comes in time: without other contributions to that round none ever would.
 void Core::State::ContinueClosing() {
   SetWaiting(absl::StrCat("the closing rounds of job ", job.value));
   if (closing_said) return;

@@ -26,8 +26,8 @@ class StepMetrics {
   double tokens_per_second_ = 0;  // moving mean
 };
 
-// Serves until destroyed; writes {"admin": PORT} to options.ports_file when that is given. Null when --no-admin. Errors are
-// those of HttpServer and the file. `metrics` outlives it; `ready` is called from its thread.
+// Serves until destroyed; writes {"admin": PORT} to options.ports_file when that is given. Null when --no-admin. Errors
+// are those of HttpServer and the file. `metrics` outlives it; `ready` is called from its thread.
 absl::StatusOr<std::unique_ptr<HttpServer>> ServeAdmin(const WorkerOptions& options, Metrics& metrics, Files& files,
                                                        std::function<absl::Status()> ready);
 

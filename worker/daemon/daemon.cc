@@ -1,7 +1,7 @@
 #include "worker/daemon/daemon.h"
 
-#include <signal.h>
 #include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -172,10 +172,11 @@ int RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, const std::
 
   EventGate train_gate, link_gate;
   Session* session_of_link = nullptr;
-  NetworkLink link({WorkerId{options.name}, session_options.core.start_nonce, {}, options.coordinator},
-                   [channel = connections->control] { return OpenControlStream(channel); }, *connections->bulk, clock, log,
-                   [&session_of_link](LinkEvent event) { session_of_link->Post(std::move(event)); },
-                   [&link_gate] { link_gate.Knock(); });
+  NetworkLink link(
+      {WorkerId{options.name}, session_options.core.start_nonce, {}, options.coordinator},
+      [channel = connections->control] { return OpenControlStream(channel); }, *connections->bulk, clock, log,
+      [&session_of_link](LinkEvent event) { session_of_link->Post(std::move(event)); },
+      [&link_gate] { link_gate.Knock(); });
   Session session(session_options, link, factory, clock, log, [&train_gate] { train_gate.Knock(); });
   session_of_link = &session;
 
@@ -183,12 +184,16 @@ int RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, const std::
     return link.connected() ? absl::OkStatus() : absl::UnavailableError("the coordinator is not reached");
   });
   if (!admin.ok()) return Fail(kWorkerPrecondition, std::string(admin.status().message()));
-  log.Info("worker started", {{"name", options.name}, {"coordinator", options.coordinator},
-                              {"device", device->info().name}, {"gpu", plugin.reason.empty() ? "yes" : plugin.reason},
-                              {"admin_port", *admin ? (*admin)->port() : 0}, {"version", version}});
+  log.Info("worker started", {{"name", options.name},
+                              {"coordinator", options.coordinator},
+                              {"device", device->info().name},
+                              {"gpu", plugin.reason.empty() ? "yes" : plugin.reason},
+                              {"admin_port", *admin ? (*admin)->port() : 0},
+                              {"version", version}});
 
   if (options.download_bytes_per_second > 0) {
-    log.Warn("download limit not kept", {{"what", "this version paces uploads only; cap downloads at the coordinator"}});
+    log.Warn("download limit not kept",
+             {{"what", "this version paces uploads only; cap downloads at the coordinator"}});
   }
 
   SignalThread signals([&session](const char* name) { session.RequestLeave(name); });

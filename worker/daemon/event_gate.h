@@ -17,17 +17,18 @@ class EventGate {
     knocked_ = true;
     wake_.NotifyAll();
   }
-  // At most kLongest even without a knock, so that a clock that jumps stops nobody for long.
-  void WaitUntil(const Clock& clock, Instant until) ATOLL_EXCLUDES(mutex_) {
+  // True after a knock. At most kLongest even without one, so that a clock that jumps stops nobody for long.
+  bool WaitUntil(const Clock& clock, Instant until) ATOLL_EXCLUDES(mutex_) {
     constexpr Duration kLongest = Seconds(1);
     MutexLock lock(mutex_);
     while (!knocked_) {
       const Instant now = clock.Now();
-      if (until <= now) return;
+      if (until <= now) return false;
       const Duration left = until == kNever ? kLongest : std::min(until - now, kLongest);
-      if (!wake_.WaitFor(mutex_, left)) break;
+      if (!wake_.WaitFor(mutex_, left) && !knocked_) return false;
     }
     knocked_ = false;
+    return true;
   }
 
  private:

@@ -37,8 +37,8 @@ absl::StatusOr<std::unique_ptr<JobData>> JobData::Create(const JobDataOptions& o
   return made;
 }
 
-absl::Status JobData::MakeSources(const JobDataOptions& options, const JobId& job, const DataSpec& data, BulkClient& bulk,
-                                  Files& files, Log& log) {
+absl::Status JobData::MakeSources(const JobDataOptions& options, const JobId& job, const DataSpec& data,
+                                  BulkClient& bulk, Files& files, Log& log) {
   std::vector<std::string> directories;
   std::vector<Sha256> hashes;
   for (const CorpusSpec& corpus : data.corpora) {
@@ -49,12 +49,14 @@ absl::Status JobData::MakeSources(const JobDataOptions& options, const JobId& jo
     ATOLL_ASSIGN_OR_RETURN(local_, LocalBlockSource::Create(files, options.data_root, manifests_, directories));
   }
   remote_ = std::make_unique<RemoteBlockSource>(bulk, job, options.worker, manifests_, std::move(hashes));
-  ATOLL_ASSIGN_OR_RETURN(cached_, CachedBlockSource::Create(files, options.cache_dir, options.cache_bytes, manifests_, *remote_));
+  ATOLL_ASSIGN_OR_RETURN(
+      cached_, CachedBlockSource::Create(files, options.cache_dir, options.cache_bytes, manifests_, *remote_));
   std::vector<BlockSource*> sources;
   for (uint32_t c = 0; c < data.corpora.size(); ++c) {
     const absl::Status here = local_ ? local_->CheckCorpus(c) : absl::NotFoundError("no --data-root was given");
     sources.push_back(here.ok() ? static_cast<BlockSource*>(local_.get()) : cached_.get());
-    log.Info("corpus", {{"name", data.corpora[c].name}, {"from", here.ok() ? "local files" : "coordinator"},
+    log.Info("corpus", {{"name", data.corpora[c].name},
+                        {"from", here.ok() ? "local files" : "coordinator"},
                         {"why", std::string(here.message())}});
   }
   blocks_ = std::make_unique<BlockSourceByCorpus>(std::move(sources));

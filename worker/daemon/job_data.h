@@ -1,5 +1,5 @@
-// The corpora of one job at one worker: manifests by hash from the coordinator, blocks from local files where the corpus
-// lies below the data root, otherwise through a cache on disk from the coordinator.
+// The corpora of one job at one worker: manifests by hash from the coordinator, blocks from local files where the
+// corpus lies below the data root, otherwise through a cache on disk from the coordinator.
 #ifndef ATOLL_WORKER_DAEMON_JOB_DATA_H_
 #define ATOLL_WORKER_DAEMON_JOB_DATA_H_
 
@@ -12,10 +12,10 @@
 #include "common/base/log.h"
 #include "common/plan/job_spec.h"
 #include "common/rpc/bulk.h"
+#include "worker/daemon/remote_blocks.h"
 #include "worker/data/block_cache.h"
 #include "worker/data/local_blocks.h"
 #include "worker/data/sample_reader.h"
-#include "worker/daemon/remote_blocks.h"
 #include "worker/session/job.h"
 
 namespace atl {
@@ -29,7 +29,8 @@ struct JobDataOptions {
 
 class JobData final : public SampleSource {
  public:
-  // Blocks while manifests are fetched. NotFound, DataLoss or InvalidArgument name the corpus. Everything given outlives it.
+  // Blocks while manifests are fetched. NotFound, DataLoss or InvalidArgument name the corpus. Everything given
+  // outlives it.
   static absl::StatusOr<std::unique_ptr<JobData>> Create(const JobDataOptions& options, const JobId& job,
                                                          const DataSpec& data, BulkClient& bulk, Files& files,
                                                          const Clock& clock, Log& log);

@@ -14,8 +14,8 @@ class StringSink final : public BulkSink {
   explicit StringSink(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
   absl::Status OnHeader(const DownloadHeader& header) override {
     if (header.total_bytes > limit_bytes_) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the coordinator announces ", header.total_bytes, " bytes where at most ", limit_bytes_, " are possible"));
+      return absl::InvalidArgumentError(absl::StrCat("the coordinator announces ", header.total_bytes,
+                                                     " bytes where at most ", limit_bytes_, " are possible"));
     }
     total_bytes_ = header.total_bytes;
     return absl::OkStatus();

@@ -22,7 +22,8 @@ absl::StatusOr<std::string> DownloadSmall(BulkClient& client, const DownloadKey&
 class RemoteBlockSource final : public BlockSource {
  public:
   // `client` outlives it; `hashes` names the manifest of each corpus.
-  RemoteBlockSource(BulkClient& client, JobId job, WorkerId worker, CorpusManifests manifests, std::vector<Sha256> hashes);
+  RemoteBlockSource(BulkClient& client, JobId job, WorkerId worker, CorpusManifests manifests,
+                    std::vector<Sha256> hashes);
   absl::StatusOr<std::string> FetchBlock(const BlockId& id) override;
 
  private:

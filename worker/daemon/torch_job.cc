@@ -18,7 +18,11 @@ class TorchModel final : public TrainingModel {
  public:
   TorchModel(const JobSpec& spec, const ModelLayout& layout, ModelOptions model_options, TensorDevice device,
              std::unique_ptr<Trainer> trainer, JobData& data)
-      : spec_(spec), layout_(layout), model_options_(model_options), device_(device), trainer_(std::move(trainer)),
+      : spec_(spec),
+        layout_(layout),
+        model_options_(model_options),
+        device_(device),
+        trainer_(std::move(trainer)),
         data_(data) {}
 
   std::span<float> parameters() override { return trainer_->parameters().memory(); }
@@ -69,8 +73,8 @@ absl::StatusOr<std::optional<uint64_t>> Available(Device& device, uint64_t limit
 
 }  // namespace
 
-TorchJobFactory::TorchJobFactory(TorchJobOptions options, std::shared_ptr<Device> device, BulkClient& bulk, Files& files,
-                                 const Clock& clock, Log& log)
+TorchJobFactory::TorchJobFactory(TorchJobOptions options, std::shared_ptr<Device> device, BulkClient& bulk,
+                                 Files& files, const Clock& clock, Log& log)
     : options_(std::move(options)), device_(std::move(device)), bulk_(bulk), files_(files), clock_(clock), log_(log) {}
 
 absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& job, const JobSpec& spec) {
@@ -82,8 +86,9 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
   // Memory first: a model that does not fit is refused before anything is fetched.
   TrainerOptions options{device, options_.threads, {}, {}};
   ATOLL_ASSIGN_OR_RETURN(options.available_bytes, Available(*device_, options_.memory_limit_bytes));
-  ATOLL_ASSIGN_OR_RETURN(const uint64_t free_bytes,
-                         options.available_bytes ? absl::StatusOr<uint64_t>(*options.available_bytes) : AvailableHostMemory());
+  ATOLL_ASSIGN_OR_RETURN(const uint64_t free_bytes, options.available_bytes
+                                                        ? absl::StatusOr<uint64_t>(*options.available_bytes)
+                                                        : AvailableHostMemory());
   ATOLL_ASSIGN_OR_RETURN(const uint32_t micro_batch, ChooseMicroBatch(spec, parts->layout, device, free_bytes));
 
   const JobDataOptions data_options{options_.worker, options_.data_root, options_.cache_dir, options_.cache_bytes};

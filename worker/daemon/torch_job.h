@@ -1,5 +1,5 @@
-// The production form of a job's parts: corpora from local shards or the coordinator, LibTorch's trainer and evaluator, the
-// device with its windows.
+// The production form of a job's parts: corpora from local shards or the coordinator, LibTorch's trainer and evaluator,
+// the device with its windows.
 #ifndef ATOLL_WORKER_DAEMON_TORCH_JOB_H_
 #define ATOLL_WORKER_DAEMON_TORCH_JOB_H_
 
@@ -19,7 +19,7 @@ namespace atl {
 
 struct TorchJobOptions {
   WorkerId worker;
-  std::string data_root;   // empty: blocks are streamed
+  std::string data_root;  // empty: blocks are streamed
   std::string cache_dir;
   uint64_t cache_bytes = 0;
   int32_t threads = 0;

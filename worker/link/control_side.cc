@@ -61,11 +61,11 @@ void ControlSide::OnClosed(uint64_t number, const absl::Status& status) {
   if (finishing_) return;
   const Duration wait = backoff_.Next();
   open_at_ = parts_.clock.Now() + wait;
-  const std::string why = !close_reason_.empty() ? close_reason_ : status.ok() ? "the coordinator ended the stream"
-                                                                               : std::string(status.message());
-  parts_.listener(worker::Event(worker::StreamDown{
-      absl::StrCat("no control stream to ", parts_.options.address, " (", why, "); trying again in ",
-                   wait.ns / 1'000'000, " ms")}));
+  const std::string why = !close_reason_.empty() ? close_reason_
+                          : status.ok()          ? "the coordinator ended the stream"
+                                                 : std::string(status.message());
+  parts_.listener(worker::Event(worker::StreamDown{absl::StrCat(
+      "no control stream to ", parts_.options.address, " (", why, "); trying again in ", wait.ns / 1'000'000, " ms")}));
 }
 
 void ControlSide::Say(WorkerMessage message) {

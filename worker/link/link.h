@@ -43,8 +43,8 @@ class Link {
   // What the next heartbeats say; they go out on time by themselves, from the Welcome on.
   virtual void SetHeartbeat(Heartbeat heartbeat) = 0;
 
-  // Sends `bytes` under `header` until accepted or refused (UploadEnded); breaks are resumed. One upload for each fragment:
-  // a new one replaces the old.
+  // Sends `bytes` under `header` until accepted or refused (UploadEnded); breaks are resumed. One upload for each
+  // fragment: a new one replaces the old.
   virtual void StartUpload(const ContributionHeader& header, BootNumber boot, SharedBytes bytes) = 0;
   // No UploadEnded comes after it.
   virtual void CancelUpload(FragmentIndex fragment) = 0;

@@ -62,11 +62,11 @@ class ControlSide {
   Parts parts_;
   Backoff backoff_;
   std::unique_ptr<WorkerEnd> stream_;
-  uint64_t number_ = 0;      // of the newest stream: words of older ones are ignored
+  uint64_t number_ = 0;  // of the newest stream: words of older ones are ignored
   bool welcomed_ = false;
   bool finishing_ = false;
   std::string close_reason_;
-  Instant open_at_{};        // next attempt
+  Instant open_at_{};  // next attempt
   Instant welcome_by_ = kNever;
   Instant beat_at_ = kNever;
   Duration interval_{};

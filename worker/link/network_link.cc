@@ -51,7 +51,8 @@ struct NetworkLink::State {
 NetworkLink::NetworkLink(NetworkLinkOptions options, std::function<std::unique_ptr<WorkerEnd>()> open, BulkClient& bulk,
                          const Clock& clock, Log& log, std::function<void(LinkEvent)> listener,
                          std::function<void()> wake)
-    : state_(std::make_shared<State>(std::move(options), std::move(open), bulk, clock, log, listener, std::move(wake))) {}
+    : state_(
+          std::make_shared<State>(std::move(options), std::move(open), bulk, clock, log, listener, std::move(wake))) {}
 
 // Callbacks that come later find the mailbox shut; they hold nothing else.
 NetworkLink::~NetworkLink() { state_->mailbox->Shut(); }

@@ -1,10 +1,11 @@
 // The worker's two connections as one machine that is turned: control stream with reconnect, backoff and heartbeats on
-// time; bulk transfers that resume where they broke. It has no thread of its own: a daemon turns it on its link thread, a
-// harness in its only one. Callbacks of the transport only queue.
+// time; bulk transfers that resume where they broke. It has no thread of its own: a daemon turns it on its link thread,
+// a harness in its only one. Callbacks of the transport only queue.
 //
 // Waits and their limits: a Welcome, kControlDeadline; a transfer without progress, the BulkClient's stall limit; a
-// conversation as a whole, derived from its size and the measured rate; another try, Backoff. A download is given up after
-// kDownloadAttempts without progress; an upload is tried until it is cancelled, which the core does when its round is over.
+// conversation as a whole, derived from its size and the measured rate; another try, Backoff. A download is given up
+// after kDownloadAttempts without progress; an upload is tried until it is cancelled, which the core does when its
+// round is over.
 #ifndef ATOLL_WORKER_LINK_NETWORK_LINK_H_
 #define ATOLL_WORKER_LINK_NETWORK_LINK_H_
 
@@ -26,9 +27,9 @@ constexpr int kDownloadAttempts = 8;
 
 struct NetworkLinkOptions {
   WorkerId worker;
-  uint64_t seed = 0;            // of the jitter
+  uint64_t seed = 0;  // of the jitter
   BackoffOptions backoff;
-  std::string address;          // for people
+  std::string address;  // for people
 };
 
 // Bytes moved since the start, for metrics; payload only.
@@ -39,8 +40,8 @@ struct LinkTotals {
 
 class NetworkLink final : public Link {
  public:
-  // `open` makes a worker's end that is not started. `bulk`, `clock` and `log` outlive the link. `listener` is called from
-  // Turn; `wake` (may be empty) from any thread when a Turn is due earlier than the last one said.
+  // `open` makes a worker's end that is not started. `bulk`, `clock` and `log` outlive the link. `listener` is called
+  // from Turn; `wake` (may be empty) from any thread when a Turn is due earlier than the last one said.
   NetworkLink(NetworkLinkOptions options, std::function<std::unique_ptr<WorkerEnd>()> open, BulkClient& bulk,
               const Clock& clock, Log& log, std::function<void(LinkEvent)> listener, std::function<void()> wake);
   ~NetworkLink() override;

@@ -20,17 +20,15 @@ bool IsFinal(const absl::Status& status) {
     case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kPermissionDenied:
     case absl::StatusCode::kUnauthenticated:
-    case absl::StatusCode::kUnimplemented:
-      return true;
-    default:
-      return false;
+    case absl::StatusCode::kUnimplemented: return true;
+    default: return false;
   }
 }
 
 }  // namespace
 
-// Collects one download over its conversations. Called from the transport, one call at a time; read by the turning thread
-// only between conversations.
+// Collects one download over its conversations. Called from the transport, one call at a time; read by the turning
+// thread only between conversations.
 class Transfers::Sink final : public BulkSink {
  public:
   explicit Sink(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
@@ -120,11 +118,11 @@ void Transfers::StartUpload(ContributionHeader header, BootNumber boot, SharedBy
 void Transfers::Begin(UploadJob& upload) {
   Prepare(upload.talk, upload.bytes->size());
   const FragmentIndex fragment = upload.header.target.fragment;
-  upload.talk.call = parts_.bulk.Upload(
-      ContributionUpload{upload.header, upload.boot}, MakeMemorySource(upload.bytes),
-      [this, mailbox = parts_.mailbox, fragment, number = upload.talk.number](BulkResult result) {
-        mailbox->Post([this, fragment, number, result] { OnUploadDone(fragment, number, result); });
-      });
+  upload.talk.call =
+      parts_.bulk.Upload(ContributionUpload{upload.header, upload.boot}, MakeMemorySource(upload.bytes),
+                         [this, mailbox = parts_.mailbox, fragment, number = upload.talk.number](BulkResult result) {
+                           mailbox->Post([this, fragment, number, result] { OnUploadDone(fragment, number, result); });
+                         });
 }
 
 void Transfers::OnUploadDone(FragmentIndex fragment, uint64_t number, const BulkResult& result) {
@@ -173,11 +171,11 @@ void Transfers::Begin(DownloadId id, DownloadJob& download) {
   }
   request.offset_bytes = download.sink->size();
   request.worker = parts_.options.worker;
-  download.talk.call = parts_.bulk.Download(
-      std::move(request), download.sink,
-      [this, mailbox = parts_.mailbox, id, number = download.talk.number](BulkResult result) {
-        mailbox->Post([this, id, number, result] { OnDownloadDone(id, number, result); });
-      });
+  download.talk.call =
+      parts_.bulk.Download(std::move(request), download.sink,
+                           [this, mailbox = parts_.mailbox, id, number = download.talk.number](BulkResult result) {
+                             mailbox->Post([this, id, number, result] { OnDownloadDone(id, number, result); });
+                           });
 }
 
 void Transfers::OnDownloadDone(const DownloadId& id, uint64_t number, const BulkResult& result) {
@@ -244,9 +242,8 @@ void Transfers::Prepare(Conversation& talk, uint64_t bytes) {
 void Transfers::TryAgain(Conversation& talk, const std::string& what, const absl::Status& why) {
   const Duration wait = talk.backoff->Next();
   talk.try_at = parts_.clock.Now() + wait;
-  parts_.log.Info("transfer broken", {{"what", what},
-                                      {"why", std::string(why.message())},
-                                      {"again_in_ms", wait.ns / 1'000'000}});
+  parts_.log.Info("transfer broken",
+                  {{"what", what}, {"why", std::string(why.message())}, {"again_in_ms", wait.ns / 1'000'000}});
 }
 
 void Transfers::Measure(const Conversation& talk, uint64_t bytes) {

@@ -30,10 +30,10 @@ class SampleSource {
 };
 
 struct StepOutcome {
-  bool applied = false;   // false: not finite; parameters and moments are as before
-  double loss = 0;        // mean over targets, nats
-  double grad_norm = 0;   // before clipping
-  uint64_t tokens = 0;    // targets
+  bool applied = false;  // false: not finite; parameters and moments are as before
+  double loss = 0;       // mean over targets, nats
+  double grad_norm = 0;  // before clipping
+  uint64_t tokens = 0;   // targets
 };
 
 struct EvaluationOutcome {

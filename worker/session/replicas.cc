@@ -8,8 +8,9 @@
 
 namespace atl {
 
-absl::StatusOr<std::unique_ptr<Replicas>> Replicas::Create(const ModelLayout& layout, const JobSpec& spec, Device& device,
-                                                           std::span<float> parameters, void* compute_stream) {
+absl::StatusOr<std::unique_ptr<Replicas>> Replicas::Create(const ModelLayout& layout, const JobSpec& spec,
+                                                           Device& device, std::span<float> parameters,
+                                                           void* compute_stream) {
   auto made = std::unique_ptr<Replicas>(new Replicas);
   made->layout_ = layout;
   made->download_codec_ = spec.sync.download_codec;
@@ -52,7 +53,8 @@ void Replicas::DropKept(FragmentIndex fragment) {
 absl::Status Replicas::Install(FragmentIndex fragment, Version version) {
   One& one = At(fragment);
   if (!one.whole || one.whole->at.version != version) {
-    return absl::NotFoundError(absl::StrCat("version ", version.value, " of fragment ", fragment.value, " was not fetched"));
+    return absl::NotFoundError(
+        absl::StrCat("version ", version.value, " of fragment ", fragment.value, " was not fetched"));
   }
   const FetchedBytes fetched = std::move(*one.whole);
   one.whole.reset();

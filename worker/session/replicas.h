@@ -23,8 +23,9 @@ namespace atl {
 class Replicas {
  public:
   // `parameters` is the local arena on `device`; both outlive the object.
-  static absl::StatusOr<std::unique_ptr<Replicas>> Create(const ModelLayout& layout, const JobSpec& spec, Device& device,
-                                                          std::span<float> parameters, void* compute_stream);
+  static absl::StatusOr<std::unique_ptr<Replicas>> Create(const ModelLayout& layout, const JobSpec& spec,
+                                                          Device& device, std::span<float> parameters,
+                                                          void* compute_stream);
 
   // Size of a fragment whole, and of an encoded update of it.
   uint64_t FragmentBytes(FragmentIndex fragment) const;

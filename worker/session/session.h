@@ -1,6 +1,6 @@
-// Carries out what worker/core decides: one worker in one thread, without a thread, clock or socket of its own. It owns the
-// core, the outer copies and replicas, and the job's parts; the network is a Link, training a TrainingModel. A daemon turns
-// it on its train thread, a harness in its only one.
+// Carries out what worker/core decides: one worker in one thread, without a thread, clock or socket of its own. It owns
+// the core, the outer copies and replicas, and the job's parts; the network is a Link, training a TrainingModel. A
+// daemon turns it on its train thread, a harness in its only one.
 //
 //   link -> Post(event) -> inbox -> Turn: core.Step -> effects -> replicas, model, link -> events -> core ...
 #ifndef ATOLL_WORKER_SESSION_SESSION_H_
@@ -26,9 +26,9 @@ struct StepTaken {
   uint64_t clock_step = 0;  // after it
   double learning_rate = 0;
   StepOutcome outcome;
-  Duration took{};          // of the model
-  Duration data_wait{};     // before it, in all since the step before
-  Duration sync_wait{};     // likewise, at apply steps and for leases
+  Duration took{};       // of the model
+  Duration data_wait{};  // before it, in all since the step before
+  Duration sync_wait{};  // likewise, at apply steps and for leases
 };
 
 struct SessionOptions {

@@ -1,5 +1,5 @@
-// A worker's core with the rest of the world played by the test: effects are recorded as short lines, answers are given at
-// once where a test does not want to give them itself.
+// A worker's core with the rest of the world played by the test: effects are recorded as short lines, answers are given
+// at once where a test does not want to give them itself.
 #ifndef ATOLL_TESTS_UNIT_WORKER_CORE_FAKE_COORDINATOR_H_
 #define ATOLL_TESTS_UNIT_WORKER_CORE_FAKE_COORDINATOR_H_
 
@@ -70,7 +70,8 @@ class World {
     Assign(VersionVector(fragments_, Version{0}));
   }
   void Publish(uint32_t p, uint64_t version, std::vector<std::string> contributors, uint64_t clock = 0) {
-    UpdatePublished published{JobId{"tiny"}, {FragmentIndex{p}, Version{version}}, Digest{version, p + 1}, 16, {}, clock};
+    UpdatePublished published{JobId{"tiny"}, {FragmentIndex{p}, Version{version}}, Digest{version, p + 1}, 16, {},
+                              clock};
     for (std::string& name : contributors) published.contributors.push_back(WorkerId{std::move(name)});
     Hear(std::move(published));
   }
@@ -98,7 +99,7 @@ class World {
   bool samples_there = true;
   uint64_t lease_samples = 1000;
 
-  std::vector<std::string> lines;   // effects, one each
+  std::vector<std::string> lines;  // effects, one each
   std::vector<WorkerMessage> said;
   std::map<uint32_t, Upload> uploads;  // newest of each fragment
   std::vector<TakeStep> steps;
@@ -138,7 +139,8 @@ class World {
         q.push_back(UpdateApplied{e.reached, w.hash_matches});
       }
       void operator()(const ResolveUpdate& e) {
-        w.Log(absl::StrCat("resolve ", e.fragment.value, e.contributor ? " contributor" : " missed", e.late ? " late" : ""));
+        w.Log(absl::StrCat("resolve ", e.fragment.value, e.contributor ? " contributor" : " missed",
+                           e.late ? " late" : ""));
       }
       void operator()(const AdoptOuter& e) { w.Log(absl::StrCat("adopt ", e.fragment.value)); }
       void operator()(const ResetOptimizer&) { w.Log("reset optimizer"); }
@@ -180,7 +182,8 @@ class World {
     said.push_back(message);
     if (std::holds_alternative<Ready>(message)) Log(absl::StrCat("ready ", std::get<Ready>(message).step));
     if (const auto* a = std::get_if<Applied>(&message)) {
-      Log(absl::StrCat("applied ", a->applied.fragment.value, " v", a->applied.version.value, a->hash_matches ? "" : " deviant"));
+      Log(absl::StrCat("applied ", a->applied.fragment.value, " v", a->applied.version.value,
+                       a->hash_matches ? "" : " deviant"));
     }
     if (std::holds_alternative<LeaseReturn>(message)) Log("return leases");
     if (std::holds_alternative<Leaving>(message)) Log("leaving");

@@ -87,7 +87,11 @@ TEST(WorkerLife, ReconnectSaysWhatIsHeldAndRepeatsTheUpload) {
   ASSERT_EQ(hello.held.size(), 1u);
   ASSERT_EQ(hello.leases.size(), 1u);
   EXPECT_EQ(hello.leases[0].cursor, 8u);
-  w.Hear(Welcome{BootNumber{2}, Incarnation{5}, true, Seconds(2), Seconds(20),
+  w.Hear(Welcome{BootNumber{2},
+                 Incarnation{5},
+                 true,
+                 Seconds(2),
+                 Seconds(20),
                  {{hello.held[0].target, ContributionFate::kUnknown}}});
   EXPECT_TRUE(w.Did("upload 0 v0 steps 4 boot 2"));
 }

@@ -78,8 +78,8 @@ class JobDataTest : public testing::Test {
   ~JobDataTest() override { std::filesystem::remove_all(folder_); }
 
   absl::StatusOr<std::unique_ptr<JobData>> Make(const std::string& root, const std::string& cache) {
-    return JobData::Create({WorkerId{"w1"}, root, folder_ + "/" + cache, uint64_t{1} << 30}, JobId{"toy"}, spec_, *client_,
-                           *files_, clock_, log_);
+    return JobData::Create({WorkerId{"w1"}, root, folder_ + "/" + cache, uint64_t{1} << 30}, JobId{"toy"}, spec_,
+                           *client_, *files_, clock_, log_);
   }
   static std::vector<int32_t> Read(JobData& data) {
     EXPECT_TRUE(data.AddLease(LeaseId{1}, {0, 50}, 0).ok());

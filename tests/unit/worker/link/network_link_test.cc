@@ -51,7 +51,8 @@ class Bulk final : public BulkHandler {
   }
   void Serve(std::shared_ptr<const std::vector<std::byte>> bytes, uint64_t version) {
     content = std::move(bytes);
-    header = DownloadHeader{content->size(), Version{version}, Digest{5, 6}, CodecKind::kFp32, DigestOf(Bytes(*content))};
+    header =
+        DownloadHeader{content->size(), Version{version}, Digest{5, 6}, CodecKind::kFp32, DigestOf(Bytes(*content))};
   }
 
   absl::Status refusal;
@@ -72,8 +73,9 @@ class LinkTest : public testing::Test {
  protected:
   LinkTest()
       : bulk_client_(MakeMemoryBulkClient(bulk_, executor_, {.frame_bytes = 100, .cut = [this] { return Cut(); }})),
-        link_({WorkerId{"w1"}, 1, {}, "test"}, [this] { return Open(); }, *bulk_client_, clock_, log_,
-              [this](LinkEvent event) { events_.push_back(std::move(event)); }, nullptr) {}
+        link_(
+            {WorkerId{"w1"}, 1, {}, "test"}, [this] { return Open(); }, *bulk_client_, clock_, log_,
+            [this](LinkEvent event) { events_.push_back(std::move(event)); }, nullptr) {}
 
   std::unique_ptr<WorkerEnd> Open() {
     ++opened_;
@@ -98,7 +100,8 @@ class LinkTest : public testing::Test {
     Settle();
   }
   void Welcome() {
-    ASSERT_TRUE(pair_.coordinator->Send(atl::Welcome{BootNumber{1}, Incarnation{1}, true, Seconds(2), Seconds(20), {}}).ok());
+    ASSERT_TRUE(
+        pair_.coordinator->Send(atl::Welcome{BootNumber{1}, Incarnation{1}, true, Seconds(2), Seconds(20), {}}).ok());
     Settle();
   }
   template <typename E>

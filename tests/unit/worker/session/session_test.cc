@@ -26,7 +26,9 @@ class TestLink final : public Link {
     uploads[header.target.fragment.value] = {header, std::move(bytes)};
   }
   void CancelUpload(FragmentIndex) override { ++cancelled; }
-  void FetchFragment(const JobId&, FragmentIndex fragment, uint64_t bytes) override { fragments[fragment.value] = bytes; }
+  void FetchFragment(const JobId&, FragmentIndex fragment, uint64_t bytes) override {
+    fragments[fragment.value] = bytes;
+  }
   void FetchUpdate(const JobId&, FragmentVersion reached, uint64_t) override { updates.push_back(reached); }
   void DropFetches(FragmentIndex) override {}
   void DropAll() override { fragments.clear(); }
@@ -84,14 +86,18 @@ class SessionTest : public testing::Test {
   }
   Digest HashOf(uint32_t p, uint64_t version) { return ContentHash(Global(p), version, layout_.digest); }
   void ServeFragment(uint32_t p, uint64_t version) {
-    session_->Post(FetchedBytes{kJob, {FragmentIndex{p}, Version{version}}, true, HashOf(p, version), BytesOf(Global(p))});
+    session_->Post(
+        FetchedBytes{kJob, {FragmentIndex{p}, Version{version}}, true, HashOf(p, version), BytesOf(Global(p))});
   }
   void Lease() {
     for (const WorkerMessage& message : link_.said) {
       const auto* wish = std::get_if<LeaseRequest>(&message);
       if (wish == nullptr || wish->request <= leases_) continue;
       leases_ = wish->request;
-      Post(LeaseGranted{kJob, wish->request, LeaseId{leases_}, {leases_ * 1000, leases_ * 1000 + std::min(wish->samples, lease_samples_)}});
+      Post(LeaseGranted{kJob,
+                        wish->request,
+                        LeaseId{leases_},
+                        {leases_ * 1000, leases_ * 1000 + std::min(wish->samples, lease_samples_)}});
     }
   }
   void Train(uint64_t clock) {
@@ -225,7 +231,8 @@ TEST_F(SessionTest, EvaluatesTheOuterCopy) {
   ASSERT_EQ(Count<EvaluationDone>(), 1);
   const auto& done = std::get<EvaluationDone>(link_.said.back());
   EXPECT_EQ(done.evaluation, 7u);
-  EXPECT_EQ(done.nll_micro_nats, static_cast<int64_t>(layout_.elements) * 500'000) << "at zero, not at the trained values";
+  EXPECT_EQ(done.nll_micro_nats, static_cast<int64_t>(layout_.elements) * 500'000)
+      << "at zero, not at the trained values";
 }
 
 TEST_F(SessionTest, LeavesAndSaysSo) {

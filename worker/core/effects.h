@@ -1,0 +1,145 @@
+// What a worker's core asks for, to be carried out in order (events.h says what comes back). Pure values.
+#ifndef ATOLL_WORKER_CORE_EFFECTS_H_
+#define ATOLL_WORKER_CORE_EFFECTS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/plan/messages.h"
+
+namespace atl::worker {
+
+// On the control stream; lost when it is down, which Hello makes good.
+struct Say {
+  WorkerMessage message;
+};
+// The peer must not be followed: end the stream, connect again after a backoff.
+struct CloseStream {
+  std::string reason;
+};
+
+// Make layout, replicas, trainer and readers of the job -> JobPrepared or JobBroken.
+struct PrepareJob {
+  JobId job;
+  std::shared_ptr<const JobSpec> spec;
+};
+// A new revision of the spec: rates, schedule, stop rule.
+struct ChangeSpec {
+  std::shared_ptr<const JobSpec> spec;
+};
+// Stop transfers of the job and give its memory back.
+struct ReleaseJob {};
+
+// -> FragmentFetched or FragmentFetchFailed. The newest committed version is as good as the one named.
+struct FetchFragment {
+  JobId job;
+  FragmentIndex fragment;
+};
+// Fetched bytes become the outer copy -> FragmentInstalled.
+struct InstallFragment {
+  FragmentIndex fragment;
+  Version version;
+};
+// -> UpdateFetched or UpdateFetchFailed.
+struct FetchUpdate {
+  JobId job;
+  FragmentVersion reached;
+};
+// Forget what was fetched or is being fetched of a fragment; no answer comes.
+struct DropFetches {
+  FragmentIndex fragment;
+};
+
+// Outer copy += update -> UpdateApplied. Local parameters are not touched. `expected_hash` zero: the download's own.
+struct ApplyUpdate {
+  FragmentVersion reached;
+  bool contributor = false;
+  Digest expected_hash;
+};
+// Local parameters after ApplyUpdate. Contributor: local := mix local + (1 - mix) outer, mix being the job's, or 1 when
+// `late`. Otherwise local += outer(v + 1) - outer(v).
+struct ResolveUpdate {
+  FragmentIndex fragment;
+  bool contributor = false;
+  bool late = false;
+};
+// local := outer, residual := 0, contribution withdrawn.
+struct AdoptOuter {
+  FragmentIndex fragment;
+};
+// Zero moments and step count.
+struct ResetOptimizer {};
+
+// delta + residual, encoded and kept -> ContributionFormed or ContributionFailed.
+struct FormContribution {
+  FragmentVersion target;
+};
+// The kept bytes under this header -> UploadEnded. Resumes by itself until CancelUpload.
+struct Upload {
+  ContributionHeader header;
+  BootNumber boot;
+};
+struct CancelUpload {
+  FragmentIndex fragment;
+};
+// The kept contribution will not count.
+struct DropContribution {
+  FragmentIndex fragment;
+};
+
+struct AddLease {
+  LeaseId lease;
+  SampleRange range;
+  uint64_t cursor = 0;
+};
+struct RemoveLease {
+  LeaseId lease;
+};
+
+// One inner step on the next `samples` samples -> StepDone or SamplesMissing. The rate is LearningRateAt(rate_step)
+// times JoinRamp(steps_since_fetch, ramp_steps); ramp_steps 0: none.
+struct TakeStep {
+  uint64_t rate_step = 0;
+  uint64_t steps_since_fetch = 0;
+  uint32_t ramp_steps = 0;
+  uint32_t samples = 0;
+};
+// The outer copies on held-out samples [0, samples) -> EvaluationFinished or EvaluationFailed.
+struct Evaluate {
+  uint64_t evaluation = 0;
+  uint64_t samples = 0;
+};
+
+// Answer with a LogLines message from the log ring.
+struct AnswerLogs {
+  LogsWanted wanted;
+};
+
+enum class NoteLevel { kInfo, kWarning, kError };
+// A line for the log: an event name and one sentence.
+struct Note {
+  NoteLevel level = NoteLevel::kInfo;
+  std::string event;
+  std::string text;
+};
+
+enum class ExitReason { kLeft, kRefused, kNonFinite };
+// After what was said before has left, end the process.
+struct Exit {
+  ExitReason reason = ExitReason::kLeft;
+  std::string text;  // one sentence
+};
+
+using Effect =
+    std::variant<Say, CloseStream, PrepareJob, ChangeSpec, ReleaseJob, FetchFragment, InstallFragment, FetchUpdate,
+                 DropFetches, ApplyUpdate, ResolveUpdate, AdoptOuter, ResetOptimizer, FormContribution, Upload,
+                 CancelUpload, DropContribution, AddLease, RemoveLease, TakeStep, Evaluate, AnswerLogs, Note, Exit>;
+using Effects = std::vector<Effect>;
+
+}  // namespace atl::worker
+
+#endif  // ATOLL_WORKER_CORE_EFFECTS_H_
