@@ -265,10 +265,10 @@ class Scene:
     def path(self, name):
         return self.directory / name
 
-    def corpus(self, name="text", text_bytes=150_000, root="data", options=()):
-        """Prepares generated text as a corpus below `root`; the path of its manifest."""
+    def corpus(self, name="text", text_bytes=150_000, root="data", text=None, options=()):
+        """Prepares a text, made up when none is given, as a corpus below `root`; the path of its manifest."""
         source = self.path(f"{name}.txt")
-        source.write_text(generated_text(text_bytes), encoding="utf-8")
+        source.write_text(text or generated_text(text_bytes), encoding="utf-8")
         directory = self.path(root) / name
         self.atoll("data", "prepare", source, "--out", directory, "--held-out", "0.1", "--text-split", "paragraphs", "--quiet", *options)
         return directory / "manifest.json"
@@ -307,6 +307,12 @@ def small_job(name, corpus, steps=60, inner_steps=10, sync=(), model=(), **spec)
         "evaluation": {"every_rounds": 0, "max_tokens": 4096},
     } | spec
     return {"apiVersion": "atoll/v1", "kind": "TrainingJob", "metadata": {"name": name}, "spec": full}
+
+
+def real_text(size):
+    """The beginning of a text that people wrote, None where there is none."""
+    file = pathlib.Path(os.environ.get("ATOLL_TEST_DATA", "")) / "corpus" / "tinyshakespeare.txt"
+    return file.read_text(encoding="utf-8")[:size] if file.is_file() else None
 
 
 def generated_text(size, seed=7):

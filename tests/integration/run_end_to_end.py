@@ -1,7 +1,7 @@
-"""One run from end to end: text, corpus, job, two workers, evaluation, export, generation."""
+"""One run from end to end: text (Shakespeare's where it is there), corpus, job, two workers, evaluation, export, generation."""
 import json
 
-from atoll_harness import check, close, equal, main, number
+from atoll_harness import check, close, equal, main, number, real_text
 
 HELD_OUT_TOKENS = 4096
 
@@ -50,14 +50,15 @@ def check_export(scene, manifest, evaluation):
     equal(loss["tokens"], number(evaluation, "tokens"), "the targets of eval-loss")
     close(loss["loss"], evaluation["loss"], 1e-3, "the loss of the export")
     scene.path("expected.json").write_text(json.dumps({"loss": loss["loss"], "tokens": loss["tokens"]}))
-    generate = ("generate", "--checkpoint", directory, "--prompt", "ba", "--max-tokens", 40, "--seed", 3, "--threads", 1)
+    generate = ("generate", "--checkpoint", directory, "--prompt", "the ", "--max-tokens", 40, "--seed", 3, "--threads", 1)
     text = scene.run("atoll-worker", *generate).out
+    print(f"loss {evaluation['loss']:.4f}, perplexity {evaluation['perplexity']:.2f}, generated {text!r}")
     check(len(text.strip()) > 20, f"generate printed {text!r}")
     equal(scene.run("atoll-worker", *generate).out, text, "the text of the same seed")
 
 
 def test(scene):
-    manifest = scene.corpus()
+    manifest = scene.corpus(text=real_text(300_000))
     check_corpus(scene, manifest)
     data = scene.path("data")
     coordinator = scene.coordinator("--data-root", data)
