@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <optional>
 #include <utility>
 
@@ -70,6 +71,7 @@ struct Engine::State {
   std::map<UploadId, OpenUpload> uploads;
   std::map<RequestId, std::function<void(const RequestAnswered&)>> requests;
   std::map<uint64_t, Watcher> watchers;
+  std::deque<std::function<void()>> looks;  // wait until what the core holds is durable
   std::map<uint64_t, LogsWish> logs_wishes;
 
   void Post(std::function<void()> work) { mailbox.PutAlways(std::move(work)); }
@@ -200,7 +202,11 @@ Instant Engine::Turn() {
   for (const auto& work : state_->mailbox.TakeAll()) work();
   const Instant now = state_->parts.clock.Now();
   if (state_->core->NextWake() <= now) state_->Step(Tick{});
-  state_->ServeWatchers(now);
+  // What people see is committed: the core's state is shown only when the ledger has caught up with it.
+  if (state_->pipeline.idle()) {
+    for (const auto& look : std::exchange(state_->looks, {})) look();
+    state_->ServeWatchers(now);
+  }
   state_->ExpireLogsWishes(now);
   state_->observer.Publish(*state_->core, now);
   return state_->mailbox.empty() ? state_->NextDue() : now;
@@ -280,7 +286,9 @@ void Engine::Ask(Event event, std::function<void(const RequestAnswered&)> answer
 }
 
 void Engine::Query(std::function<void(const Core&, const History&, Instant)> look) {
-  state_->Post([this, look = std::move(look)] { look(*state_->core, state_->history, state_->parts.clock.Now()); });
+  state_->Post([this, look = std::move(look)]() mutable {
+    state_->looks.push_back([this, look = std::move(look)] { look(*state_->core, state_->history, state_->parts.clock.Now()); });
+  });
 }
 
 void Engine::CountDownload(JobId job, WorkerId worker, std::string kind, uint64_t bytes) {
@@ -376,7 +384,9 @@ void Engine::State::ExpireLogsWishes(Instant now) {
 
 Instant Engine::State::NextDue() const {
   Instant next = std::min(core->NextWake(), observer.NextPublish());
-  for (const auto& [id, watcher] : watchers) next = std::min(next, watcher.due);
+  if (pipeline.idle()) {
+    for (const auto& [id, watcher] : watchers) next = std::min(next, watcher.due);
+  }
   for (const auto& [id, wish] : logs_wishes) next = std::min(next, wish.deadline);
   return next;
 }

@@ -108,7 +108,7 @@ class Engine {
   void Tell(Event event);
   // Calls of people: the event's `request` is filled in; `answer` runs on the engine thread, after the commit.
   void Ask(Event event, std::function<void(const RequestAnswered&)> answer);
-  // Runs `look` on the engine thread. It must not block.
+  // Runs `look` on the engine thread, at a moment when everything that the core holds is durable. It must not block.
   void Query(std::function<void(const Core& core, const History& history, Instant now)> look);
   // Bytes of a download that left; worker empty: not a worker. `kind` is update, fragment, block, checkpoint or blob.
   void CountDownload(JobId job, WorkerId worker, std::string kind, uint64_t bytes);

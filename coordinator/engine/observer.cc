@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/engine/engine.h"
 
 namespace atl {
@@ -11,6 +13,7 @@ namespace {
 
 constexpr Duration kPublishInterval = Seconds(1);
 constexpr double kMicro = 1e-6;
+constexpr const char* kRoundCommitted = "round committed";  // as the core writes it
 constexpr const char* kUploadedField = "uploaded_bytes_total";
 constexpr const char* kDownloadedField = "downloaded_bytes_total";
 
@@ -28,6 +31,28 @@ uint64_t NumberOf(const std::map<std::string, std::string>& fields, const char* 
   const auto it = fields.find(key);
   if (it != fields.end() && !absl::SimpleAtoi(it->second, &value)) value = 0;
   return value;
+}
+
+// Everything that was merged and measured, so that each figure on a dashboard can be rebuilt from the event log.
+std::map<std::string, std::string> MergeFields(const RoundRecord& record, const RoundMeasures& measures, double loss) {
+  std::vector<std::string> members;
+  for (const CommittedContribution& contribution : record.contributions) {
+    const ContributionHeader& header = contribution.header;
+    members.push_back(absl::StrFormat("%s:weight=%.6f,tokens=%d,steps=%d,bytes=%d,digest=%s", header.worker.value, contribution.weight, header.tokens,
+                                      header.steps, header.encoded_bytes, header.digest.Hex()));
+  }
+  return {{"contributions", absl::StrJoin(members, " ")},
+          {"hash", record.hash.Hex()},
+          {"update_bytes", absl::StrCat(record.update_bytes)},
+          {"clock_step", absl::StrCat(record.clock_step)},
+          {"spec_revision", absl::StrCat(record.spec_revision)},
+          {"learning_rate", absl::StrCat(record.learning_rate)},
+          {"momentum", absl::StrCat(record.momentum)},
+          {"loss", absl::StrFormat("%.6f", loss)},
+          {"merged_norm", absl::StrFormat("%.6g", measures.merged_norm)},
+          {"outer_step_norm", absl::StrFormat("%.6g", measures.outer_step_norm)},
+          {"mean_cosine", absl::StrFormat("%.4f", measures.mean_cosine)},
+          {"aggregate_ms", absl::StrFormat("%.3f", static_cast<double>(measures.aggregate_ns) * 1e-6)}};
 }
 
 const char* StateName(JobState state) {
@@ -117,6 +142,9 @@ void Observer::OnRound(const RoundRecord& record, const RoundMeasures& measures)
     AddPoint(record.job, "round_seconds", record.clock_step, seconds);
     if (seconds > 0) AddPoint(record.job, "tokens_per_second", record.clock_step, static_cast<double>(record.tokens) / seconds);
   }
+  std::map<std::string, std::string> fields = MergeFields(record, measures, loss);
+  if (last != last_round_.end()) fields["round_seconds"] = absl::StrFormat("%.3f", ToSeconds(now - last->second));
+  round_fields_[record.job].push_back(std::move(fields));
   last_round_[{record.job, record.reached.fragment}] = now;
   metrics_.Set(Metric::kPseudoGradientNorm, measures.merged_norm, {job});
   metrics_.Set(Metric::kPseudoGradientCosine, measures.mean_cosine, {job});
@@ -139,6 +167,10 @@ void Observer::AddPoint(const JobId& job, const std::string& curve, uint64_t ste
 
 void Observer::Note(const JobNote& note) {
   EventLine line{.revision = 0, .wall_nanos = clock_.WallNanos(), .kind = note.kind, .text = note.text, .fields = note.fields};
+  if (note.kind == kRoundCommitted && !round_fields_[note.job].empty()) {
+    line.fields.merge(round_fields_[note.job].front());
+    round_fields_[note.job].pop_front();
+  }
   const JobHistory& history = history_.Of(note.job);
   line.fields[kUploadedField] = absl::StrCat(history.uploaded_total);
   line.fields[kDownloadedField] = absl::StrCat(history.downloaded_total);

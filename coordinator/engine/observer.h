@@ -3,6 +3,7 @@
 #ifndef ATOLL_COORDINATOR_ENGINE_OBSERVER_H_
 #define ATOLL_COORDINATOR_ENGINE_OBSERVER_H_
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -63,6 +64,8 @@ class Observer {
   std::map<ConnectionId, WorkerId> worker_of_;
   std::map<WorkerId, ConnectionId> connection_of_;
   std::map<JobId, std::vector<LoggedPoint>> pending_points_;  // for the next event line of the job
+  // What was measured of the newest rounds, for their "round committed" lines, oldest first.
+  std::map<JobId, std::deque<std::map<std::string, std::string>>> round_fields_;
   std::map<std::pair<JobId, FragmentIndex>, Instant> last_round_;
   std::map<JobId, ClockMark> clock_marks_;
   Instant next_publish_;

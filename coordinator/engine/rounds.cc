@@ -18,6 +18,9 @@ void DataPlane::CloseRound(const struct CloseRound& task, const JobSpec& spec, B
   if (data == nullptr) return Fail(task.job, absl::FailedPreconditionError("the job's parameters are not in memory"));
   parts_.io.Post([this, task, spec, boot, data] {
     const RoundKey key{task.job, task.epoch, task.target};
+    // After a restart the segment may hold contributions that were accepted by an earlier process.
+    const absl::Status opened = parts_.rounds.Open(key, data->layout.digest);
+    if (!opened.ok()) return Fail(task.job, opened);
     std::vector<std::vector<std::byte>> inputs;
     for (const ContributionHeader& header : task.contributions) {
       auto bytes = parts_.rounds.ReadContribution(key, header.worker);

@@ -76,9 +76,12 @@ v1::Job JobApi::JobMessage(const JobId& job, Instant now, bool with_spec) {
 template <typename Response>
 void JobApi::AskAndShow(Event event, Answer<Response> answer) {
   engine_.Ask(std::move(event), [this, answer = std::move(answer)](const RequestAnswered& answered) {
-    Response response;
-    if (answered.status.ok()) *response.mutable_job() = JobMessage(answered.job, clock_.Now(), true);
-    answer(answered.status, std::move(response));
+    if (!answered.status.ok()) return answer(answered.status, {});
+    engine_.Query([this, job = answered.job, answer](const Core&, const History&, Instant now) {
+      Response response;
+      *response.mutable_job() = JobMessage(job, now, true);
+      answer(absl::OkStatus(), std::move(response));
+    });
   });
 }
 
@@ -126,8 +129,11 @@ void JobApi::SubmitPlanned(const v1::SubmitJobRequest& request, const JobPlan& p
                      .held_out_samples = plan.held_out_samples,
                      .wall_nanos = clock_.WallNanos()};
   engine_.Ask(std::move(event), [this, response = std::move(response), answer = std::move(answer)](const RequestAnswered& answered) mutable {
-    if (answered.status.ok()) *response.mutable_job() = JobMessage(answered.job, clock_.Now(), true);
-    answer(answered.status, std::move(response));
+    if (!answered.status.ok()) return answer(answered.status, {});
+    engine_.Query([this, job = answered.job, response, answer](const Core&, const History&, Instant now) mutable {
+      *response.mutable_job() = JobMessage(job, now, true);
+      answer(absl::OkStatus(), std::move(response));
+    });
   });
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/plan/job_validation.h"
 #include "common/rpc/memory_bulk.h"
 #include "common/rpc/memory_stream.h"
@@ -36,9 +37,9 @@ struct Harness::Coordinator {
       : ledger(std::move(l)), rounds(h.files_, DataDirectory(kRoot), recovered.boot), snapshots(h.files_, DataDirectory(kRoot), recovered.boot),
         blobs(h.files_, DataDirectory(kRoot)),
         events(*EventLog::Open(h.files_, {.directory = absl::StrCat(kRoot, "/events")})),
-        data({h.files_, h.clock_, h.executor_, h.executor_, h.executor_, *ledger, rounds, snapshots, blobs, DataDirectory(kRoot), h.log_, "", 1,
+        data({h.files_, h.clock_, h.work_, h.work_, h.work_, *ledger, rounds, snapshots, blobs, DataDirectory(kRoot), h.log_, "", 1,
               [](const absl::Status& status) { ATOLL_CHECK(status.ok(), "the disk of the harness does not fail"); }}),
-        engine({.core = {Seconds(2), Seconds(20)}}, {h.clock_, h.executor_, *ledger, data, *events, metrics, h.log_,
+        engine({.core = {Seconds(2), Seconds(20)}}, {h.clock_, h.work_, *ledger, data, *events, metrics, h.log_,
                                                      [](const absl::Status& status) { ATOLL_CHECK(status.ok(), "the ledger of the harness does not fail"); }},
                std::move(recovered)),
         controls(engine, h.log_), bulk(engine, data) {}
@@ -84,7 +85,11 @@ struct Harness::Worker {
   Worker(Harness& h, const std::string& name, uint64_t nonce)
       : bulk(MakeMemoryBulkClient(rerouting, h.executor_, {.frame_bytes = 4096, .cut = [this] { return rerouting.to == nullptr; }})),
         link({.worker = WorkerId{name}, .seed = h.seed_ * 1000 + nonce}, [this, &h] { return Open(h); }, *bulk, h.clock_, h.log_,
-             [this](LinkEvent event) { session.Post(std::move(event)); }, {}),
+             [this](LinkEvent event) {
+               heard = true;
+               session.Post(std::move(event));
+             },
+             {}),
         session({.core = {.worker = WorkerId{name}, .program_version = "test", .start_nonce = nonce, .device = "cpu"}, .sample_wait = {}}, link,
                 h.factory_, h.clock_, h.log_, {}) {}
 
@@ -97,6 +102,7 @@ struct Harness::Worker {
     return std::move(pair.worker);
   }
 
+  bool heard = false;  // the session was told something since its last turn
   ReroutingBulk rerouting;
   std::function<void()> break_connection = [] {};
   std::unique_ptr<BulkClient> bulk;
@@ -137,9 +143,10 @@ void Harness::KillCoordinator() {
     worker->rerouting.to = nullptr;
     worker->break_connection();
   }
-  executor_.DropAll();  // what the process was about to do is not done
+  executor_.RunAll();  // the wires fall silent; what reaches the dead process is handled no more
   coordinator_.reset();
-  executor_.DropAll();
+  work_.DropAll();  // what it was about to do is not done
+  executor_.RunAll();
   files_.Crash();
 }
 
@@ -176,23 +183,28 @@ absl::Status Harness::Control(const std::string& job, JobAction action) {
 }
 
 bool Harness::TurnAll() {
-  bool progressed = executor_.RunAll() > 0;
+  bool progressed = executor_.RunAll() + work_.RunAll() > 0;
   next_ = kNever;
   if (coordinator_ != nullptr) next_ = std::min(next_, coordinator_->engine.Turn());
   for (auto& [name, worker] : workers_) {
-    next_ = std::min(next_, worker->link.Turn());
+    worker->heard = false;
     const TurnResult turned = worker->session.Turn();
-    progressed = progressed || turned.progressed;
+    (void)worker->link.Turn();  // takes in what the session said, which makes it due at once
+    next_ = std::min(next_, worker->link.Turn());
+    progressed = progressed || turned.progressed || worker->heard;
     next_ = std::min(next_, turned.next);
   }
-  return progressed || executor_.pending() > 0;
+  return progressed || executor_.pending() + work_.pending() > 0;
 }
 
 bool Harness::RunUntil(const std::function<bool()>& done, Duration limit) {
   const Instant end = clock_.Now() + limit;
+  uint64_t turns = 0;
   while (!done()) {
     if (clock_.Now() >= end) return false;
-    if (TurnAll()) continue;
+    const bool progressed = TurnAll();
+    ATOLL_CHECK(++turns < 10'000'000, "the harness turns without end");
+    if (progressed) continue;
     if (next_ > clock_.Now()) clock_.Set(std::min(std::min(next_, end), clock_.Now() + Seconds(1)));
   }
   return true;
@@ -204,12 +216,18 @@ void Harness::RunFor(Duration time) {
 
 std::optional<JobView> Harness::View(const std::string& job) const {
   std::optional<JobView> view;
+  bool looked = false;
   if (coordinator_ == nullptr) return view;
   coordinator_->engine.Query([&](const Core& core, const History&, Instant now) {
     core.CheckInvariants();
     view = core.ViewJob(JobId{job}, now);
+    looked = true;
   });
-  (void)coordinator_->engine.Turn();
+  // The look waits for the ledger; nothing else moves meanwhile.
+  for (int i = 0; i < 100 && !looked; ++i) {
+    (void)coordinator_->engine.Turn();
+    if (!looked) (void)work_.RunAll();
+  }
   return view;
 }
 

@@ -73,7 +73,8 @@ class Harness {
 
   const uint64_t seed_;
   ManualClock clock_;
-  ManualExecutor executor_;
+  ManualExecutor executor_;  // of the wires
+  mutable ManualExecutor work_;      // of the coordinator: gone with it
   Log log_{{.minimum = LogLevel::kError}};
   MemoryFiles files_;
   MemoryLedgerDisk ledger_disk_;

@@ -1,0 +1,205 @@
+// Whole runs in one thread: what must hold when the coordinator dies, workers come and go, and streams break.
+#include "tests/sim/harness.h"
+
+#include <gtest/gtest.h>
+
+namespace atl {
+namespace {
+
+constexpr char kJob[] = "small";
+
+void StartTwo(Harness& h, const JobSpec& spec) {
+  h.StartCoordinator();
+  ASSERT_TRUE(h.Submit(spec).ok());
+  h.StartWorker("a");
+  h.StartWorker("b");
+}
+
+// Every committed sample was trained at least once, and the pools add up (I12).
+void ExpectBalanced(const Harness& h) {
+  const std::optional<JobView> view = h.View(kJob);
+  ASSERT_TRUE(view.has_value());
+  const BalanceView& balance = view->balance;
+  EXPECT_EQ(balance.unleased + balance.leased + balance.consumed + balance.abandoned, balance.dataset);
+  EXPECT_LE(balance.consumed, h.factory().trained().size());
+}
+
+TEST(Harness, RunsAJobToItsEnd) {
+  Harness h;
+  StartTwo(h, SmallJob(kJob));
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  const std::optional<JobView> view = h.View(kJob);
+  EXPECT_EQ(view->record.state, JobState::kSucceeded) << view->record.reason;
+  EXPECT_EQ(view->fragments[0].version.value, 6u);  // 60 steps at H = 10
+  ASSERT_EQ(view->evaluations.size(), 2u);
+  EXPECT_LT(view->evaluations.back().nll_micro_nats, view->evaluations.front().nll_micro_nats / 2);
+  ASSERT_EQ(view->checkpoints.size(), 1u);
+  EXPECT_TRUE(view->checkpoints[0].complete);
+  EXPECT_EQ(view->checkpoints[0].hashes[0], view->fragments[0].hash);
+  ExpectBalanced(h);
+}
+
+TEST(Harness, SameSeedSameHashes) {
+  std::map<uint64_t, Digest> first;
+  for (int i = 0; i < 2; ++i) {
+    Harness h(7);
+    StartTwo(h, SmallJob(kJob));
+    ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+    if (i == 0) first = h.CommittedHashes(kJob);
+    EXPECT_EQ(first, h.CommittedHashes(kJob));
+    EXPECT_EQ(first.size(), 6u);
+  }
+}
+
+TEST(Harness, StreamsFragmentsWithOverlap) {
+  Harness h;
+  JobSpec spec = SmallJob(kJob);
+  spec.sync.pattern = FragmentPattern::kStrided;
+  spec.sync.layers_per_fragment = 2;
+  spec.sync.overlap_steps = 1;
+  spec.sync.mix = 0.5;
+  spec.sync.upload_codec = CodecKind::kBf16;
+  spec.sync.upload_error_memory = ErrorMemory::kFeedback;
+  spec.sync.download_codec = CodecKind::kFp16;
+  StartTwo(h, spec);
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  const std::optional<JobView> view = h.View(kJob);
+  EXPECT_EQ(view->record.state, JobState::kSucceeded) << view->record.reason;
+  ASSERT_EQ(view->fragments.size(), 3u);
+  for (const FragmentView& fragment : view->fragments) EXPECT_GE(fragment.version.value, 6u);
+  EXPECT_LT(view->evaluations.back().nll_micro_nats, view->evaluations.front().nll_micro_nats / 2);
+  ExpectBalanced(h);
+}
+
+// I2, I6, I26: what was committed stays, bit for bit, and the run goes on by itself.
+TEST(Harness, CoordinatorDiesAndComesBack) {
+  Harness h;
+  StartTwo(h, SmallJob(kJob));
+  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 3; }));
+  const Version version = h.VersionOf(kJob);
+  const Digest hash = h.HashOf(kJob);
+  h.KillCoordinator();
+  h.RunFor(Seconds(3));
+  h.StartCoordinator();
+  EXPECT_EQ(h.VersionOf(kJob), version);
+  EXPECT_EQ(h.HashOf(kJob), hash);
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  const std::optional<JobView> view = h.View(kJob);
+  EXPECT_EQ(view->record.state, JobState::kSucceeded) << view->record.reason;
+  EXPECT_GE(view->fragments[0].version.value, 6u);
+  ExpectBalanced(h);
+}
+
+TEST(Harness, CoordinatorDiesAtManyMoments) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    SCOPED_TRACE(seed);
+    Harness h(seed);
+    StartTwo(h, SmallJob(kJob));
+    for (int kill = 0; kill < 3; ++kill) {
+      h.RunFor(Milliseconds(static_cast<int64_t>(137 * seed + 411 * static_cast<uint64_t>(kill))));
+      h.KillCoordinator();
+      h.RunFor(Milliseconds(static_cast<int64_t>(50 * seed)));
+      h.StartCoordinator();
+    }
+    ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+    EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded) << h.View(kJob)->record.reason;
+    ExpectBalanced(h);
+  }
+}
+
+TEST(Harness, WorkerDiesAndItsSamplesAreLeasedAgain) {
+  Harness h;
+  StartTwo(h, SmallJob(kJob));
+  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 2; }));
+  h.KillWorker("b");
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded);
+  ExpectBalanced(h);
+  const BalanceView balance = h.View(kJob)->balance;
+  EXPECT_EQ(balance.leased, 0u);
+}
+
+TEST(Harness, WorkerComesBackUnderItsName) {
+  Harness h;
+  StartTwo(h, SmallJob(kJob));
+  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 2; }));
+  h.KillWorker("b");
+  h.RunFor(Seconds(25));  // it is lost by then
+  h.StartWorker("b");
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded);
+  ExpectBalanced(h);
+}
+
+TEST(Harness, BrokenStreamLosesNothing) {
+  Harness h;
+  StartTwo(h, SmallJob(kJob));
+  for (int i = 0; i < 4; ++i) {
+    h.RunFor(Milliseconds(700));
+    h.BreakStream(i % 2 == 0 ? "a" : "b");
+  }
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded);
+  EXPECT_EQ(h.View(kJob)->fragments[0].version.value, 6u);
+  ExpectBalanced(h);
+}
+
+TEST(Harness, LateWorkerJoins) {
+  Harness h;
+  h.StartCoordinator();
+  ASSERT_TRUE(h.Submit(SmallJob(kJob)).ok());
+  h.StartWorker("a");
+  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 2; }));
+  h.StartWorker("b");
+  ASSERT_TRUE(h.RunUntil([&] { return h.View(kJob)->participating == 2; }));
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded);
+  ExpectBalanced(h);
+}
+
+TEST(Harness, LeavingWorkerReturnsItsLeases) {
+  Harness h;
+  StartTwo(h, SmallJob(kJob));
+  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 2; }));
+  h.LeaveWorker("b");
+  ASSERT_TRUE(h.RunUntil([&] { return h.session("b")->exit().has_value(); }, Seconds(60)));
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded);
+  ExpectBalanced(h);
+}
+
+TEST(Harness, PauseAndResume) {
+  Harness h;
+  StartTwo(h, SmallJob(kJob));
+  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 2; }));
+  ASSERT_TRUE(h.Control(kJob, JobAction::kPause).ok());
+  h.RunFor(Seconds(30));
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kPaused);
+  const Version version = h.VersionOf(kJob);
+  ASSERT_TRUE(h.Control(kJob, JobAction::kResume).ok());
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded);
+  EXPECT_GE(h.VersionOf(kJob), version);
+  ExpectBalanced(h);
+}
+
+TEST(Harness, RollsBackToACheckpoint) {
+  Harness h;
+  JobSpec spec = SmallJob(kJob);
+  spec.checkpoint.every_rounds = 2;
+  StartTwo(h, spec);
+  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 4; }));
+  ASSERT_TRUE(h.Control(kJob, JobAction::kPause).ok());
+  h.RunFor(Seconds(30));
+  const CheckpointRecord checkpoint = h.View(kJob)->checkpoints.front();
+  ASSERT_TRUE(h.Ask(JobRolledBack{.job = JobId{kJob}, .checkpoint_step = checkpoint.step, .wall_nanos = 1}).ok());
+  EXPECT_EQ(h.VersionOf(kJob), checkpoint.versions[0]);
+  EXPECT_EQ(h.HashOf(kJob), checkpoint.hashes[0]);
+  ASSERT_TRUE(h.Control(kJob, JobAction::kResume).ok());
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded);
+  ExpectBalanced(h);
+}
+
+}  // namespace
+}  // namespace atl
