@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
-"""Prints the table at the end of scripts/demo: demo_report.py JOB.json MANIFEST.json"""
+"""Prints the table at the end of scripts/demo: demo_report.py JOB.json MANIFEST.json METRICS.txt
+
+METRICS.txt is the coordinator's /metrics page, taken while the workers are connected: it tells bytes by kind.
+"""
 import json
+import re
 import sys
 
 
@@ -9,6 +13,16 @@ def bytes_text(n):
         if n < 1000 or unit == "TB":
             return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
         n /= 1000
+
+
+def bytes_by_kind(path):
+    kinds = {}
+    with open(path, encoding="utf-8") as f:
+        for line in f:
+            match = re.match(r'atoll_transfer_bytes_total\{.*kind="(\w+)".*\} (\S+)', line)
+            if match:
+                kinds[match[1]] = kinds.get(match[1], 0) + float(match[2])
+    return kinds
 
 
 def main():
@@ -21,7 +35,8 @@ def main():
     first, last = job["first_evaluation"], job["last_evaluation"]
     batch = job["spec"]["batch"]["sequences_per_step"] * job["spec"]["data"]["sequence_length"]
     worker_steps = number("tokens") // batch  # inner steps of all workers together
-    moved = number("uploaded_bytes") + number("downloaded_bytes")
+    kinds = bytes_by_kind(sys.argv[3])
+    moved = kinds.get("contribution", 0) + kinds.get("update", 0) + kinds.get("fragment", 0)
     # Data parallel moves one fp32 gradient up and one update down for each worker and step.
     data_parallel = worker_steps * 2 * 4 * number("parameters")
     bigram = manifest["bigram"]["perplexity"]
@@ -30,8 +45,9 @@ def main():
         ("parameters", f"{number('parameters'):,}"),
         ("outer steps (all fragments)", f"{number('rounds_committed'):,}"),
         ("tokens trained", f"{number('tokens'):,}"),
-        ("bytes on the wire, both ways", bytes_text(moved)),
+        ("parameters on the wire, both ways", bytes_text(moved)),
         ("the same by data parallel (fp32)", f"{bytes_text(data_parallel)}  ({data_parallel / max(1, moved):.0f} x)"),
+        ("training data streamed to workers", bytes_text(kinds.get("block", 0))),
         ("held-out perplexity at the start", f"{first['perplexity']:.2f}"),
         ("held-out perplexity, bigram model", f"{bigram:.2f}"),
         ("held-out perplexity at the end", f"{last['perplexity']:.2f}"),
