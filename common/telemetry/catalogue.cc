@@ -93,7 +93,8 @@ std::string HeartbeatName(Metric metric) { return InfoOf(metric).name + std::str
 
 std::string CatalogueAsMarkdown() {
   std::string out =
-      "# Metrics\n\nGenerated from `common/telemetry/catalogue.cc` by `scripts/generate-docs`; a test compares the two.\n\n"
+      "# Metrics\n\nMade from `common/telemetry/catalogue.cc`; a test compares the two. To renew this page:\n"
+      "`ATOLL_WRITE_DOCS=1 build/dev/bin/telemetry_test --gtest_filter='MetricsPageTest.*'`.\n\n"
       "The coordinator serves them under `/metrics` of its admin port. Metrics of a worker are served by the worker itself and,\n"
       "from its heartbeats, by the coordinator too, with the labels `job` and `worker`, until the worker is gone.\n";
   for (const MetricHome home : {MetricHome::kCoordinator, MetricHome::kWorker}) {

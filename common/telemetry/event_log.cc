@@ -66,6 +66,7 @@ class FileEventLog final : public EventLog {
         return opened.status();
       }
       file = *std::move(opened);
+      ATOLL_RETURN_IF_ERROR(EndTornLine(*file));
     }
     ATOLL_ASSIGN_OR_RETURN(const uint64_t before, file->Size());
     const std::string line = EventToJson(event) + "\n";
@@ -76,6 +77,15 @@ class FileEventLog final : public EventLog {
     }
     if (before + line.size() >= options_.rotate_bytes) return Rotate(event.job);
     return absl::OkStatus();
+  }
+
+  // A crash may have left half a line; the next one must not become part of it.
+  static absl::Status EndTornLine(File& file) {
+    ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
+    if (size == 0) return absl::OkStatus();
+    std::byte last{};
+    ATOLL_RETURN_IF_ERROR(file.ReadAt(size - 1, std::span(&last, 1)));
+    return last == std::byte{'\n'} ? absl::OkStatus() : file.Append(AsBytes(std::string("\n")));
   }
 
   absl::Status Rotate(const JobId& job) {

@@ -1,0 +1,299 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <set>
+#include <sstream>
+
+#include "common/telemetry/catalogue.h"
+#include "common/telemetry/event_log.h"
+#include "common/telemetry/http_server.h"
+#include "common/telemetry/metrics.h"
+#include "common/telemetry/routes.h"
+#include "tests/unit/common/telemetry/http_client.h"
+
+namespace atl {
+namespace {
+
+std::string FreshDirectory(const std::string& name) {
+  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / ("atoll-" + name + "-" + std::to_string(::getpid()));
+  std::filesystem::remove_all(path);
+  std::filesystem::create_directories(path);
+  return path.string();
+}
+
+std::string ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// ---- catalogue ------------------------------------------------------------------------------------------------------
+
+TEST(CatalogueTest, NamesFollowTheRules) {
+  std::set<std::string> names;
+  for (const MetricInfo& info : MetricCatalogue()) {
+    const std::string name = info.name, unit = info.unit;
+    EXPECT_EQ(name.rfind("atoll_", 0), 0u) << name;
+    EXPECT_TRUE(names.insert(name).second) << name << " twice";
+    EXPECT_EQ(name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"), std::string::npos) << name;
+    const bool total = name.size() > 6 && name.substr(name.size() - 6) == "_total";
+    EXPECT_EQ(info.type == MetricType::kCounter, total) << name << ": _total is for counters, and only for them";
+    const std::string stem = total ? name.substr(0, name.size() - 6) : name;
+    if (!unit.empty()) {
+      EXPECT_EQ(stem.substr(stem.size() - unit.size()), unit) << name;
+    }
+    EXPECT_EQ(info.type == MetricType::kHistogram, !info.buckets.empty()) << name;
+    EXPECT_TRUE(std::is_sorted(info.buckets.begin(), info.buckets.end())) << name;
+    EXPECT_EQ(std::string(info.help).back(), '.') << name;
+    if (info.home == MetricHome::kWorker) {
+      EXPECT_EQ(FindWorkerMetric(HeartbeatName(info.metric)), &info);
+    }
+  }
+  EXPECT_EQ(FindWorkerMetric("jobs"), nullptr);
+}
+
+TEST(MetricsPageTest, MatchesTheCatalogue) {
+  const std::string path = std::string(ATOLL_SOURCE_DIR) + "/docs/metrics.md";
+  if (std::getenv("ATOLL_WRITE_DOCS") != nullptr) std::ofstream(path, std::ios::binary) << CatalogueAsMarkdown();
+  EXPECT_EQ(ReadText(path), CatalogueAsMarkdown()) << "the page says how to renew it";
+}
+
+// ---- metrics --------------------------------------------------------------------------------------------------------
+
+// One value of everything, as a busy coordinator would have.
+void FillEverything(Metrics& metrics) {
+  for (const MetricInfo& info : MetricCatalogue()) {
+    const Metrics::Labels labels(info.labels.size(), "a");
+    if (info.type == MetricType::kCounter) metrics.Add(info.metric, 2.5, labels);
+    if (info.type == MetricType::kGauge) metrics.Set(info.metric, -1.5, labels);
+    if (info.type == MetricType::kHistogram) metrics.Observe(info.metric, 0.3, labels);
+  }
+}
+
+TEST(MetricsTest, ExposesEveryMetricOfTheCatalogue) {
+  Metrics metrics;
+  FillEverything(metrics);
+  const std::string text = metrics.Expose();
+  for (const MetricInfo& info : MetricCatalogue()) EXPECT_NE(text.find(std::string("# HELP ") + info.name + " "), std::string::npos) << info.name;
+  EXPECT_NE(text.find("atoll_transfer_bytes_total{direction=\"a\",job=\"a\",kind=\"a\",worker=\"a\"} 2.5"), std::string::npos) << text;
+}
+
+TEST(MetricsTest, PromtoolAcceptsTheExposition) {
+  if (std::system("promtool --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "promtool is not installed";
+  Metrics metrics;
+  FillEverything(metrics);
+  Heartbeat heartbeat;
+  heartbeat.job = {"tiny"};
+  heartbeat.metrics = {{HeartbeatName(Metric::kTrainLoss), 2.0}, {HeartbeatName(Metric::kTokens), 10.0}};
+  metrics.SetFromHeartbeat({"paris-1"}, heartbeat);
+  const std::string path = FreshDirectory("promtool") + "/metrics.txt";
+  std::ofstream(path, std::ios::binary) << metrics.Expose();
+  const std::string command = "promtool check metrics < '" + path + "' > '" + path + ".out' 2>&1";
+  const int rc = std::system(command.c_str());
+  EXPECT_EQ(rc, 0) << ReadText(path + ".out");
+  EXPECT_EQ(ReadText(path + ".out"), "");
+}
+
+TEST(MetricsTest, ShowsWorkersUntilTheyAreGone) {
+  Metrics metrics;
+  Heartbeat heartbeat;
+  heartbeat.job = {"tiny"};
+  heartbeat.metrics = {{HeartbeatName(Metric::kTrainLoss), 2.25}, {HeartbeatName(Metric::kTokens), 100}, {"unknown", 1}, {"jobs", 1}};
+  metrics.SetFromHeartbeat({"paris-1"}, heartbeat);
+  heartbeat.metrics[1].value = 160;
+  metrics.SetFromHeartbeat({"paris-1"}, heartbeat);
+  metrics.SetFromHeartbeat({"rome-1"}, heartbeat);
+  std::string text = metrics.Expose();
+  EXPECT_NE(text.find("atoll_train_loss_nats{job=\"tiny\",worker=\"paris-1\"} 2.25"), std::string::npos) << text;
+  EXPECT_NE(text.find("atoll_trained_tokens_total{job=\"tiny\",worker=\"paris-1\"} 160"), std::string::npos) << text;
+  metrics.ForgetWorker({"paris-1"});
+  text = metrics.Expose();
+  EXPECT_EQ(text.find("paris-1"), std::string::npos);
+  EXPECT_NE(text.find("rome-1"), std::string::npos);
+  metrics.ForgetJob({"tiny"});
+  EXPECT_EQ(metrics.Expose().find("rome-1"), std::string::npos);
+}
+
+TEST(MetricsTest, SeriesAreBounded) {
+  Metrics metrics(10);
+  for (int i = 0; i < 30; ++i) metrics.Set(Metric::kHeartbeatAge, 1, {"w" + std::to_string(i)});
+  EXPECT_NE(metrics.Expose().find("atoll_metric_series_dropped_total 20"), std::string::npos) << metrics.Expose();
+}
+
+TEST(MetricsTest, CountersNeverFall) {
+  Metrics metrics;
+  metrics.Add(Metric::kTokens, 5);
+  metrics.Add(Metric::kTokens, -3);
+  metrics.Add(Metric::kTokens, std::nan(""));
+  ASSERT_EQ(metrics.HeartbeatSamples().size(), 1u);
+  EXPECT_EQ(metrics.HeartbeatSamples()[0].value, 5);
+  EXPECT_EQ(metrics.HeartbeatSamples()[0].name, HeartbeatName(Metric::kTokens));
+}
+
+// ---- event log ------------------------------------------------------------------------------------------------------
+
+LoggedEvent MakeEvent(uint64_t revision) {
+  return {{"tiny"}, revision, 1'700'000'000'000'000'000, "round committed", "version 3 with \"2\" workers\n", {{"members", "a,b"}, {"bad", "\xFF"}},
+          {{"loss", 50, 2.5}, {"evaluation_loss", 50, std::numeric_limits<double>::infinity()}}};
+}
+
+TEST(EventLogTest, GoldenLine) {
+  EXPECT_EQ(EventToJson(MakeEvent(7)),
+            "{\"job\":\"tiny\",\"revision\":7,\"time_ns\":1700000000000000000,\"kind\":\"round committed\",\"text\":\"version 3 with \\\"2\\\" workers\\n\","
+            "\"fields\":{\"bad\":\"\xEF\xBF\xBD\",\"members\":\"a,b\"},\"points\":[{\"curve\":\"loss\",\"step\":50,\"value\":2.5},"
+            "{\"curve\":\"evaluation_loss\",\"step\":50,\"value\":\"inf\"}]}");
+}
+
+TEST(EventLogTest, LinesComeBackAndForeignOnesDoNot) {
+  const LoggedEvent event = *EventFromJson(EventToJson(MakeEvent(7)));
+  EXPECT_EQ(event.revision, 7u);
+  EXPECT_EQ(event.fields.at("members"), "a,b");
+  EXPECT_TRUE(std::isinf(event.points[1].value));
+  for (const char* line : {"", "{", "[]", "{\"job\":1}", "{\"job\":\"a\",\"revision\":\"x\",\"time_ns\":1,\"kind\":\"\",\"text\":\"\",\"fields\":{},\"points\":[]}",
+                           "{\"job\":\"a\",\"revision\":1,\"time_ns\":1,\"kind\":\"\",\"text\":\"\",\"fields\":{\"a\":1},\"points\":[]}",
+                           "{\"job\":\"a\",\"revision\":1,\"time_ns\":1,\"kind\":\"\",\"text\":\"\",\"fields\":{},\"points\":[{\"curve\":\"l\"}]}"}) {
+    EXPECT_FALSE(EventFromJson(line).ok()) << line;
+  }
+}
+
+std::vector<uint64_t> Revisions(const EventLog& log, uint64_t& skipped) {
+  std::vector<uint64_t> out;
+  skipped = *log.Read({"tiny"}, [&](const LoggedEvent& event) { out.push_back(event.revision); });
+  return out;
+}
+
+TEST(EventLogTest, SurvivesATornLine) {
+  const auto files = MakePosixFiles();
+  const EventLogOptions options{.directory = FreshDirectory("events")};
+  uint64_t skipped = 0;
+  {
+    auto log = *EventLog::Open(*files, options);
+    ASSERT_EQ(log->Append(MakeEvent(1)), absl::OkStatus());
+    ASSERT_EQ(log->Append(MakeEvent(2)), absl::OkStatus());
+  }
+  const std::string path = options.directory + "/tiny.jsonl";
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 10);
+  auto log = *EventLog::Open(*files, options);
+  ASSERT_EQ(log->Append(MakeEvent(3)), absl::OkStatus());
+  EXPECT_EQ(Revisions(*log, skipped), (std::vector<uint64_t>{1, 3})) << "what follows a torn line is whole";
+  EXPECT_EQ(skipped, 1u);
+}
+
+TEST(EventLogTest, RotatesAndKeepsTheNewest) {
+  const auto files = MakePosixFiles();
+  const EventLogOptions options{.directory = FreshDirectory("rotate"), .rotate_bytes = 1000, .keep_rotated = 2};
+  auto log = *EventLog::Open(*files, options);
+  for (uint64_t i = 1; i <= 40; ++i) ASSERT_EQ(log->Append(MakeEvent(i)), absl::OkStatus());
+  uint64_t skipped = 0;
+  const std::vector<uint64_t> kept = Revisions(*log, skipped);
+  EXPECT_EQ(skipped, 0u);
+  ASSERT_FALSE(kept.empty());
+  EXPECT_LT(kept.size(), 15u);
+  EXPECT_EQ(kept.back(), 40u);
+  for (size_t i = 1; i < kept.size(); ++i) EXPECT_EQ(kept[i], kept[i - 1] + 1);
+  EXPECT_LE(std::distance(std::filesystem::directory_iterator(options.directory), {}), 3);
+}
+
+// ---- HTTP -----------------------------------------------------------------------------------------------------------
+
+class HttpServerTest : public testing::Test {
+ protected:
+  void Start(HttpServerOptions options = {}) {
+    std::map<std::string, HttpHandler> routes = StandardRoutes(metrics_, {[] { return absl::OkStatus(); }, [this] { return ready_; }}, nullptr);
+    routes["/echo/"] = [](const HttpRequest& request) { return HttpResponse{.body = request.path + "?" + request.query}; };
+    absl::StatusOr<std::unique_ptr<HttpServer>> server = HttpServer::Start(options, std::move(routes));
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+  Metrics metrics_;
+  absl::Status ready_;
+  std::unique_ptr<HttpServer> server_;
+};
+
+TEST_F(HttpServerTest, ServesMetricsAndProbes) {
+  Start();
+  metrics_.Set(Metric::kBoot, 3);
+  const std::string answer = Get(server_->port(), "/metrics");
+  EXPECT_EQ(answer.rfind("HTTP/1.1 200", 0), 0u);
+  EXPECT_NE(answer.find("text/plain; version=0.0.4"), std::string::npos);
+  EXPECT_NE(answer.find("\natoll_boot_number 3\n"), std::string::npos) << answer;
+  EXPECT_NE(Get(server_->port(), "/healthz").find("ok"), std::string::npos);
+  EXPECT_EQ(Get(server_->port(), "/readyz").rfind("HTTP/1.1 200", 0), 0u);
+}
+
+TEST_F(HttpServerTest, SaysWhyItIsNotReady) {
+  ready_ = absl::UnavailableError("replaying the log");
+  Start();
+  const std::string answer = Get(server_->port(), "/readyz");
+  EXPECT_EQ(answer.rfind("HTTP/1.1 503", 0), 0u);
+  EXPECT_NE(answer.find("replaying the log"), std::string::npos);
+}
+
+TEST_F(HttpServerTest, KnowsItsPathsAndMethods) {
+  Start();
+  EXPECT_EQ(Get(server_->port(), "/nothing").rfind("HTTP/1.1 404", 0), 0u);
+  EXPECT_EQ(Get(server_->port(), "/../etc/passwd").rfind("HTTP/1.1 404", 0), 0u);
+  EXPECT_NE(Get(server_->port(), "/echo/a/b?x=1").find("/echo/a/b?x=1"), std::string::npos);
+  const std::string posted = Exchange(server_->port(), "POST /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+  EXPECT_EQ(posted.rfind("HTTP/1.1 405", 0), 0u) << posted;
+  const std::string head = Exchange(server_->port(), "HEAD /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  EXPECT_EQ(head.rfind("HTTP/1.1 200", 0), 0u);
+  EXPECT_NE(head.find("Content-Length: 3"), std::string::npos) << head;
+  EXPECT_EQ(head.substr(head.size() - 4), "\r\n\r\n") << "no body";
+}
+
+TEST_F(HttpServerTest, RefusesWhatIsTooLargeOrNoHttp) {
+  Start();
+  EXPECT_EQ(Exchange(server_->port(), "GET /metrics HTTP/1.1\r\nX: " + std::string(9000, 'x') + "\r\n\r\n").rfind("HTTP/1.1 431", 0), 0u);
+  EXPECT_EQ(Exchange(server_->port(), "GET /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nabcde").rfind("HTTP/1.1 413", 0), 0u);
+  EXPECT_EQ(Exchange(server_->port(), "hello there\r\n\r\n").rfind("HTTP/1.1 400", 0), 0u);
+  EXPECT_EQ(Get(server_->port(), "/healthz").rfind("HTTP/1.1 200", 0), 0u) << "it goes on";
+}
+
+TEST_F(HttpServerTest, ManyRequestsOnOneConnection) {
+  Start();
+  RawConnection connection(server_->port());
+  for (int i = 0; i < 5; ++i) {
+    connection.Send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT_NE(connection.ReadUntil("ok\n").find("200 OK"), std::string::npos) << i;
+  }
+}
+
+TEST_F(HttpServerTest, ConnectionsAreCapped) {
+  Start({.connections = 2});
+  RawConnection first(server_->port()), second(server_->port());
+  for (RawConnection* held : {&first, &second}) {
+    held->Send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT_NE(held->ReadUntil("ok\n").find("200 OK"), std::string::npos);
+  }
+  EXPECT_EQ(Get(server_->port(), "/healthz"), "") << "a third one is closed";
+  first.Send("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_NE(first.ReadUntil("ok\n").find("200 OK"), std::string::npos) << "those that are there are served";
+}
+
+TEST_F(HttpServerTest, ASlowRequestIsCut) {
+  Start({.request_limit = Milliseconds(50)});
+  RawConnection slow(server_->port());
+  slow.Send("GET /healthz HT");
+  EXPECT_EQ(slow.ReadAll().find("200 OK"), std::string::npos);
+}
+
+TEST_F(HttpServerTest, LoopbackOnlyAndAPortInUseIsSaid) {
+  Start();
+  EXPECT_EQ(HttpServer::Start({.address = "0.0.0.0"}, {}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(HttpServer::Start({.address = "example.org"}, {}).status().code(), absl::StatusCode::kInvalidArgument);
+  const absl::Status taken = HttpServer::Start({.port = server_->port()}, {}).status();
+  EXPECT_EQ(taken.code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(taken.message().find(std::to_string(server_->port())), absl::string_view::npos) << taken;
+}
+
+}  // namespace
+}  // namespace atl
