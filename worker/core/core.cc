@@ -18,6 +18,7 @@ void Core::State::Dispatch(const Event& event) {
     void operator()(const Received& e) { s.OnMessage(e.message); }
     void operator()(const JobPrepared& e) { s.OnJobPrepared(e); }
     void operator()(const JobBroken& e) { s.OnJobBroken(e); }
+    void operator()(const JobDelayed& e) { s.OnJobDelayed(e); }
     void operator()(const FragmentFetched& e) { s.OnFragmentFetched(e); }
     void operator()(const FragmentFetchFailed& e) { s.OnFragmentFetchFailed(e); }
     void operator()(const FragmentInstalled& e) { s.OnFragmentInstalled(e); }

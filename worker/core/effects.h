@@ -22,7 +22,7 @@ struct CloseStream {
   std::string reason;
 };
 
-// Make layout, replicas, trainer and readers of the job -> JobPrepared or JobBroken.
+// Make layout, replicas, trainer and readers of the job -> JobPrepared, JobBroken or JobDelayed.
 struct PrepareJob {
   JobId job;
   std::shared_ptr<const JobSpec> spec;

@@ -33,6 +33,11 @@ struct JobBroken {
   std::string reason;      // one sentence
   bool permanent = false;  // no worker will do better
 };
+// Answer to PrepareJob when something was not reached in time: the core asks again.
+struct JobDelayed {
+  JobId job;
+  std::string reason;
+};
 
 // Answers to FetchFragment. The bytes stay with the session until InstallFragment.
 struct FragmentFetched {
@@ -119,10 +124,10 @@ struct LeaveWanted {
 // No step, evaluation or verb is running: the only event after which a step may begin.
 struct Boundary {};
 
-using Event = std::variant<StreamUp, StreamDown, Received, JobPrepared, JobBroken, FragmentFetched, FragmentFetchFailed,
-                           FragmentInstalled, UpdateFetched, UpdateFetchFailed, UpdateApplied, ContributionFormed,
-                           ContributionFailed, UploadEnded, StepDone, SamplesMissing, EvaluationFinished,
-                           EvaluationFailed, LeaveWanted, Boundary>;
+using Event = std::variant<StreamUp, StreamDown, Received, JobPrepared, JobBroken, JobDelayed, FragmentFetched,
+                           FragmentFetchFailed, FragmentInstalled, UpdateFetched, UpdateFetchFailed, UpdateApplied,
+                           ContributionFormed, ContributionFailed, UploadEnded, StepDone, SamplesMissing,
+                           EvaluationFinished, EvaluationFailed, LeaveWanted, Boundary>;
 
 }  // namespace atl::worker
 

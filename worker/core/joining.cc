@@ -153,7 +153,24 @@ void Core::State::FinishJoining() {
   SayReady(Clock());
 }
 
+void Core::State::OnJobDelayed(const JobDelayed& delayed) {
+  if (phase != Phase::kPreparing || delayed.job != job) return;
+  prepare_at = now + kFetchRepeat;
+  SetWaiting(absl::StrCat("what job ", job.value, " needs: ", delayed.reason));
+  Tell(NoteLevel::kWarning, "job not prepared yet",
+       absl::StrCat("job ", job.value, ": ", delayed.reason, "; trying again"));
+}
+
+// Fetches that failed, and a preparation that did not reach what it needs.
 void Core::State::RepeatFetches() {
+  if (prepare_at != kNever) {
+    if (now < prepare_at) {
+      WakeAt(prepare_at);
+    } else {
+      prepare_at = kNever;
+      effects.push_back(PrepareJob{job, spec});
+    }
+  }
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     Fragment& f = fragments[p];
     if (f.refetch_at == kNever) continue;
@@ -189,6 +206,7 @@ void Core::State::DropJob(bool return_leases) {
   effects.push_back(ReleaseJob{});
   phase = Phase::kIdle;
   prepared = false;
+  prepare_at = kNever;
   job = JobId{};
   fragments.clear();
   leases.clear();

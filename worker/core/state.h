@@ -120,6 +120,7 @@ struct Core::State {
   void FinishJoining();
   void RepeatFetches();
   void OnJobBroken(const JobBroken& broken);
+  void OnJobDelayed(const JobDelayed& delayed);
   void DropJob(bool return_leases);
   void VoidIncarnation();
   void SayReady(uint64_t step);
@@ -210,8 +211,9 @@ struct Core::State {
   // Job.
   Phase phase = Phase::kIdle;
   JobId job;
-  bool prepared = false;  // the session holds this job's memory
-  bool fresh = true;      // the optimizer starts from zero
+  Instant prepare_at = kNever;  // once more
+  bool prepared = false;        // the session holds this job's memory
+  bool fresh = true;            // the optimizer starts from zero
   std::shared_ptr<const JobSpec> spec;
   uint64_t revision = 0;
   VersionVector assigned;  // versions of the newest assignment
@@ -230,9 +232,8 @@ struct Core::State {
   uint32_t step_samples = 0;  // of the step that runs; 0: none does
   uint32_t non_finite = 0;    // in a row
   uint64_t tokens_total = 0;
-  int64_t step_ns = 0;  // moving mean
-  int64_t loss_micro = 0;
-  std::vector<Lease> leases;  // in the order of reading
+  int64_t step_ns = 0, loss_micro = 0;  // moving mean; newest
+  std::vector<Lease> leases;            // in the order of reading
   LeaseWish wish;
 
   std::optional<EvaluationWanted> evaluation;

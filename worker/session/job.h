@@ -70,7 +70,7 @@ class JobFactory {
   virtual ~JobFactory() = default;
   // May take long and block, within limits of its own. Checks memory before taking it. ResourceExhausted: too large for
   // this worker, with the sum. NotFound: data is missing, with its place. InvalidArgument and Unimplemented: no worker
-  // will do better. One sentence each.
+  // will do better. Unavailable and DeadlineExceeded: asked again. One sentence each.
   virtual absl::StatusOr<std::unique_ptr<JobParts>> Prepare(const JobId& job, const JobSpec& spec) = 0;
 };
 

@@ -23,8 +23,7 @@ bool IsPermanent(const absl::Status& status) {
 }
 
 bool WorthAnotherTry(const absl::Status& status) {
-  return status.code() == absl::StatusCode::kDeadlineExceeded || status.code() == absl::StatusCode::kUnavailable ||
-         status.code() == absl::StatusCode::kFailedPrecondition;
+  return status.code() == absl::StatusCode::kDeadlineExceeded || status.code() == absl::StatusCode::kUnavailable;
 }
 
 class Inbox {
@@ -191,6 +190,10 @@ void Session::State::Do(const worker::PrepareJob& e) {
     made = held.status();
   }
   parts.reset();
+  if (WorthAnotherTry(made.status())) {
+    Answer(worker::JobDelayed{job, std::string(made.status().message())});
+    return;
+  }
   Answer(worker::JobBroken{job, std::string(made.status().message()), IsPermanent(made.status())});
 }
 
@@ -297,7 +300,9 @@ void Session::State::Do(const worker::TakeStep& e) {
   const Instant began = clock.Now();
   data_wait = data_wait + (began - asked);
   if (!batch.ok()) {
-    if (!WorthAnotherTry(batch.status())) {
+    // Fewer samples than the core counts: a lease that has just been taken back, or a broken invariant that it says.
+    const bool fewer = batch.status().code() == absl::StatusCode::kFailedPrecondition;
+    if (!fewer && !WorthAnotherTry(batch.status())) {
       Break(batch.status());
       return;
     }

@@ -26,8 +26,8 @@ inline JobSpec SmallSpec() {
 
 class World {
  public:
-  explicit World(JobSpec spec = SmallSpec(), uint32_t fragments = 1)
-      : spec_(std::make_shared<const JobSpec>(std::move(spec))), fragments_(fragments), core_(Options()) {}
+  explicit World(JobSpec spec = SmallSpec(), uint32_t fragments = 1, CoreOptions options = Options())
+      : spec_(std::make_shared<const JobSpec>(std::move(spec))), fragments_(fragments), core_(std::move(options)) {}
 
   static CoreOptions Options() {
     CoreOptions options;
@@ -96,7 +96,7 @@ class World {
 
   // How the world answers.
   bool grant_leases = true, finite = true, fetch_updates = true, finish_fetches = true, hash_matches = true;
-  bool samples_there = true;
+  bool samples_there = true, prepare = true;
   uint64_t lease_samples = 1000;
 
   std::vector<std::string> lines;  // effects, one each
@@ -115,7 +115,11 @@ class World {
       void operator()(const Say& e) { w.OnSaid(e.message, q); }
       void operator()(const CloseStream& e) { w.Log("close: " + e.reason); }
       void operator()(const PrepareJob& e) {
-        w.Log("prepare");
+        w.Log("make job");
+        if (!w.prepare) {
+          q.push_back(JobDelayed{e.job, "the manifest of corpus text: not reached"});
+          return;
+        }
         q.push_back(JobPrepared{e.job, w.fragments_});
       }
       void operator()(const ChangeSpec&) { w.Log("change spec"); }

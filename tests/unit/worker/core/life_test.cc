@@ -70,7 +70,7 @@ TEST(WorkerLife, ALowerBootNumberIsNotFollowed) {
   w.Connect(true, 4);
   EXPECT_TRUE(w.Did("close: the coordinator has boot number 4, but 5 was seen before"));
   w.Assign({Version{0}});
-  EXPECT_FALSE(w.Did("prepare")) << "nothing that such a coordinator says counts";
+  EXPECT_FALSE(w.Did("make job")) << "nothing that such a coordinator says counts";
 }
 
 TEST(WorkerLife, ReconnectSaysWhatIsHeldAndRepeatsTheUpload) {
@@ -136,7 +136,7 @@ TEST(WorkerLife, ANewIncarnationFetchesEverythingAgainButKeepsItsMoments) {
   EXPECT_TRUE(w.Did("fetch fragment 0"));
   EXPECT_TRUE(w.Did("adopt 0"));
   EXPECT_FALSE(w.Did("reset optimizer"));
-  EXPECT_FALSE(w.Did("prepare"));
+  EXPECT_FALSE(w.Did("make job"));
   EXPECT_EQ(w.core().fragments()[0].steps_behind, 0u);
   w.Steps(1);
   EXPECT_EQ(w.steps.back().rate_step, 8u);
@@ -268,9 +268,40 @@ TEST(WorkerLife, ABrokenJobIsSaidAndNotTriedAgainInTheSameRevision) {
   w.lines.clear();
   w.Assign({Version{0}});
   EXPECT_TRUE(w.Did("failure: too large"));
-  EXPECT_FALSE(w.Did("prepare"));
+  EXPECT_FALSE(w.Did("make job"));
   w.Assign({Version{0}}, 0, 2);
-  EXPECT_TRUE(w.Did("prepare"));
+  EXPECT_TRUE(w.Did("make job"));
+}
+
+TEST(WorkerLife, WhatIsNotReachedWhilePreparingIsTriedAgain) {
+  World w;
+  w.prepare = false;
+  w.Start();
+  w.Boundary();
+  EXPECT_EQ(w.Count("make job"), 1);
+  EXPECT_EQ(w.core().activity(), WorkerActivity::kFetching);
+  EXPECT_NE(w.core().waiting_for(w.now()).find("the manifest of corpus text"), std::string::npos);
+  w.prepare = true;
+  w.Wait(kFetchRepeat);
+  w.Boundary();
+  EXPECT_TRUE(w.Did("ready 0"));
+  EXPECT_FALSE(w.Did("failure"));
+}
+
+TEST(WorkerLife, AnEvaluatorFollowsTheVersionsAndTakesNoStep) {
+  CoreOptions options = World::Options();
+  options.evaluate_only = true;
+  World w(SmallSpec(), 1, options);
+  w.Start();
+  w.Boundary();
+  EXPECT_FALSE(w.Did("wish"));
+  w.Publish(0, 1, {"w2"}, 4);
+  for (int i = 0; i < 3; ++i) w.Boundary();
+  EXPECT_EQ(w.core().fragments()[0].applied.value, 1u);
+  w.Hear(EvaluationAssigned{JobId{"tiny"}, 1, {Version{1}}, 10});
+  w.Boundary();
+  EXPECT_TRUE(w.Did("evaluation done"));
+  EXPECT_EQ(w.steps_taken, 0u);
 }
 
 TEST(WorkerLife, UnassignReturnsEverything) {
