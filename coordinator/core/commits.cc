@@ -65,6 +65,14 @@ uint64_t Machine::NewestStep(const Run& run) const {
 void Machine::AdvanceRounds(Run& run) {
   const bool pausing = run.record.state == JobState::kPaused;
   if (!run.loaded || (!pausing && !run.Gathers())) return;
+  if (run.checkpoint_due) {
+    // A checkpoint names the committed versions, and the parameters in memory run ahead of them while a round is being
+    // merged: it is taken between merges, and no merge begins before it.
+    const bool merging = std::any_of(run.rounds.begin(), run.rounds.end(), [](const Round& r) { return r.closing; });
+    if (merging) return;
+    run.checkpoint_due = false;
+    WriteCheckpointNow(run, run.clock_floor);
+  }
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     const FragmentIndex fragment{p};
     const RoundVerdict verdict = DecideRound(run.rounds[p], RuleOf(run, fragment), now_);
@@ -206,7 +214,7 @@ void Machine::AfterCommit(Run& run, FragmentIndex fragment) {
   const uint64_t version = run.rounds[0].version.value;
   const uint32_t evaluate = run.spec->evaluation.every_rounds, save = run.spec->checkpoint.every_rounds;
   if (evaluate != 0 && version % evaluate == 0) StartEvaluation(run);
-  if (save != 0 && version % save == 0) WriteCheckpointNow(run, run.clock_floor);
+  if (save != 0 && version % save == 0) run.checkpoint_due = true;
 }
 
 void Machine::SettleRevoked(Run& run) {
