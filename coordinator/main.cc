@@ -36,8 +36,8 @@ constexpr char kVersion[] = ATOLL_VERSION;
 
 // Exit codes beyond those of the command line (docs/operations.md).
 constexpr int kExitOk = 0;
-constexpr int kExitStart = 1;      // could not start: port in use, state directory locked or damaged
-constexpr int kExitStorage = 74;   // the disk could no longer be written; nothing acknowledged is lost
+constexpr int kExitStart = 1;     // could not start: port in use, state directory locked or damaged
+constexpr int kExitStorage = 74;  // the disk could no longer be written; nothing acknowledged is lost
 
 constexpr Duration kDiskCheckInterval = Seconds(5);
 constexpr Duration kShutdownLimit = Seconds(2);
@@ -60,7 +60,8 @@ int Fail(const absl::Status& status) {
 // Everything of one running coordinator, in the order of construction.
 class Coordinator {
  public:
-  explicit Coordinator(const CoordinatorOptions& options) : options_(options), log_(options.log), directory_(options.state_dir) {}
+  explicit Coordinator(const CoordinatorOptions& options)
+      : options_(options), log_(options.log), directory_(options.state_dir) {}
 
   absl::Status Start();
   void WaitForSignal(const sigset_t& signals);
@@ -137,24 +138,32 @@ absl::Status Coordinator::OpenPorts() {
   for (const auto& service : services_) control_services.push_back(service.get());
   services_.push_back(MakeBulkService(*bulk_, *io_, clock_, {}));
   const std::vector<grpc::Service*> bulk_services = {services_.back().get()};
-  ATOLL_ASSIGN_OR_RETURN(control_server_, Server::Start({.address = absl::StrCat(options_.listen_address, ":", options_.control_port)}, security, control_services));
-  ATOLL_ASSIGN_OR_RETURN(bulk_server_, Server::Start({.address = absl::StrCat(options_.listen_address, ":", options_.bulk_port)}, security, bulk_services));
+  ATOLL_ASSIGN_OR_RETURN(control_server_,
+                         Server::Start({.address = absl::StrCat(options_.listen_address, ":", options_.control_port)},
+                                       security, control_services));
+  ATOLL_ASSIGN_OR_RETURN(
+      bulk_server_, Server::Start({.address = absl::StrCat(options_.listen_address, ":", options_.bulk_port)}, security,
+                                  bulk_services));
   WebHandlers handlers;
   handlers.probes.healthy = [] { return absl::OkStatus(); };
   handlers.probes.ready = [] { return absl::OkStatus(); };
-  ATOLL_ASSIGN_OR_RETURN(web_, StartWebServer({.address = options_.listen_address, .port = static_cast<int>(options_.admin_port)}, metrics_, std::move(handlers)));
+  ATOLL_ASSIGN_OR_RETURN(
+      web_, StartWebServer({.address = options_.listen_address, .port = static_cast<int>(options_.admin_port)},
+                           metrics_, std::move(handlers)));
   return absl::OkStatus();
 }
 
 absl::Status Coordinator::WritePortsFile() {
   if (options_.ports_file.empty()) return absl::OkStatus();
-  const std::string text = absl::StrCat("{\"control\": ", control_server_->port(), ", \"bulk\": ", bulk_server_->port(), ", \"admin\": ", web_->port(), "}\n");
+  const std::string text = absl::StrCat("{\"control\": ", control_server_->port(), ", \"bulk\": ", bulk_server_->port(),
+                                        ", \"admin\": ", web_->port(), "}\n");
   return WriteFileAtomically(*files_, options_.ports_file, AsBytes(text));
 }
 
 absl::Status Coordinator::Start() {
   if (!options_.data_root.empty() && !files_->Exists(options_.data_root)) {
-    return absl::NotFoundError(absl::StrCat("--data-root ", options_.data_root, " is not there; create it, or leave the option out"));
+    return absl::NotFoundError(
+        absl::StrCat("--data-root ", options_.data_root, " is not there; create it, or leave the option out"));
   }
   ATOLL_RETURN_IF_ERROR(OpenState());
   ledger_executor_ = std::make_unique<ThreadExecutor>(1);
@@ -163,13 +172,16 @@ absl::Status Coordinator::Start() {
   calls_ = std::make_unique<ThreadExecutor>(1);
   const unsigned threads = options_.threads > 0 ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
   const auto fatal = [this](const absl::Status& status) { Die(status); };
-  data_ = std::make_unique<DataPlane>(DataPlaneParts{*files_, clock_, *ledger_executor_, *io_, *compute_, *ledger_, *rounds_, *snapshots_, *blobs_,
-                                                     directory_, log_, options_.data_root, threads, fatal});
+  data_ = std::make_unique<DataPlane>(DataPlaneParts{*files_, clock_, *ledger_executor_, *io_, *compute_, *ledger_,
+                                                     *rounds_, *snapshots_, *blobs_, directory_, log_,
+                                                     options_.data_root, threads, fatal});
   const BootNumber boot = recovered_.boot;
-  engine_ = std::make_unique<Engine>(EngineOptions{.core = {options_.heartbeat_interval, options_.membership_timeout}, .aggregate_threads = threads},
-                                     EngineParts{clock_, *ledger_executor_, *ledger_, *data_, *events_, metrics_, log_, fatal}, std::move(recovered_));
-  api_ = std::make_unique<JobApi>(JobApiOptions{kVersion, clock_.WallNanos()}, *engine_, clock_, log_, *calls_,
-                                  [this](const Sha256& sha256) { return blobs_->Read(sha256, limits::kManifestBytes); });
+  engine_ = std::make_unique<Engine>(
+      EngineOptions{.core = {options_.heartbeat_interval, options_.membership_timeout}, .aggregate_threads = threads},
+      EngineParts{clock_, *ledger_executor_, *ledger_, *data_, *events_, metrics_, log_, fatal}, std::move(recovered_));
+  api_ =
+      std::make_unique<JobApi>(JobApiOptions{kVersion, clock_.WallNanos()}, *engine_, clock_, log_, *calls_,
+                               [this](const Sha256& sha256) { return blobs_->Read(sha256, limits::kManifestBytes); });
   controls_ = std::make_unique<ControlSessions>(*engine_, log_);
   bulk_ = std::make_unique<BulkSessions>(*engine_, *data_);
   metrics_.Set(Metric::kBuildInfo, 1, {kVersion});
@@ -179,7 +191,9 @@ absl::Status Coordinator::Start() {
   ATOLL_RETURN_IF_ERROR(OpenPorts());
   ATOLL_RETURN_IF_ERROR(WritePortsFile());
   disk_thread_ = std::jthread([this](std::stop_token stop) { WatchDisk(std::move(stop)); });
-  log_.Info("coordinator ready", {{"version", kVersion}, {"boot", boot.value}, {"state_dir", options_.state_dir},
+  log_.Info("coordinator ready", {{"version", kVersion},
+                                  {"boot", boot.value},
+                                  {"state_dir", options_.state_dir},
                                   {"control", absl::StrCat(options_.listen_address, ":", control_server_->port())},
                                   {"bulk", absl::StrCat(options_.listen_address, ":", bulk_server_->port())},
                                   {"admin", absl::StrCat(options_.listen_address, ":", web_->port())}});
@@ -195,7 +209,8 @@ void Coordinator::WatchDisk(std::stop_token stop) {
     const absl::StatusOr<DiskState> now = CheckDiskSpace(*files_, directory_, state);
     const auto space = files_->SpaceAt(directory_.root());
     if (space.ok() && space->total_bytes > 0) {
-      metrics_.Set(Metric::kDiskFreeRatio, static_cast<double>(space->free_bytes) / static_cast<double>(space->total_bytes));
+      metrics_.Set(Metric::kDiskFreeRatio,
+                   static_cast<double>(space->free_bytes) / static_cast<double>(space->total_bytes));
     }
     if (now.ok() && *now != state) {
       state = *now;
@@ -238,8 +253,8 @@ int main(int argc, char** argv) {
   mallopt(M_MMAP_THRESHOLD, 256 << 20);
   mallopt(M_TRIM_THRESHOLD, 64 << 20);
   const sigset_t signals = atl::BlockStopSignals();
-  const atl::CoordinatorCommandLine line =
-      atl::ParseCoordinatorOptions(std::vector<std::string>(argv + 1, argv + argc), atl::ReadEnvironment(), atl::kVersion);
+  const atl::CoordinatorCommandLine line = atl::ParseCoordinatorOptions(std::vector<std::string>(argv + 1, argv + argc),
+                                                                        atl::ReadEnvironment(), atl::kVersion);
   if (!line.options.has_value()) {
     (line.exit_code == 0 ? std::cout : std::cerr) << line.text;
     return line.exit_code;

@@ -7,8 +7,8 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <vector>
 #include <thread>
+#include <vector>
 
 #include "common/base/mutex.h"
 

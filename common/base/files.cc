@@ -143,7 +143,8 @@ absl::StatusOr<std::string> ReadWholeFile(const Files& files, const std::string&
   ATOLL_ASSIGN_OR_RETURN(const auto file, files.OpenForRead(path));
   ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
   if (size > limit_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(path, " has ", size, " bytes; at most ", limit_bytes, " are read"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat(path, " has ", size, " bytes; at most ", limit_bytes, " are read"));
   }
   std::string content(size, '\0');
   ATOLL_RETURN_IF_ERROR(file->ReadAt(0, std::as_writable_bytes(std::span(content))));

@@ -60,7 +60,8 @@ std::unique_ptr<Files> MakePosixFiles();
 // Reads a whole file; ResourceExhausted when it is larger than `limit_bytes`.
 absl::StatusOr<std::string> ReadWholeFile(const Files& files, const std::string& path, uint64_t limit_bytes);
 
-// Temp file, write, fsync, rename, fsync directory: after OK the file is whole and durable, before that the old one stands.
+// Temp file, write, fsync, rename, fsync directory: after OK the file is whole and durable, before that the old one
+// stands.
 absl::Status WriteFileAtomically(Files& files, const std::string& path, Bytes data);
 
 // "a/b" from "a" and "b".

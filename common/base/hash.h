@@ -17,7 +17,9 @@ using Bytes = std::span<const std::byte>;
 
 // The bytes of any trivially copyable span or string.
 template <typename T>
-Bytes AsBytes(std::span<const T> s) { return std::as_bytes(s); }
+Bytes AsBytes(std::span<const T> s) {
+  return std::as_bytes(s);
+}
 inline Bytes AsBytes(const std::string& s) { return std::as_bytes(std::span(s.data(), s.size())); }
 
 // A 256-bit content name. Ordered and comparable; Hex() is 64 lower-case digits.

@@ -23,13 +23,13 @@ struct BootTag {};
 struct VersionTag {};
 struct FragmentTag {};
 
-using JobId = StrongId<JobTag, std::string>;        // "tiny-llama": the part of jobs/{job} after the slash
-using WorkerId = StrongId<WorkerTag, std::string>;  // "paris-1": the part of workers/{worker} after the slash
-using LeaseId = StrongId<LeaseTag, uint64_t>;       // unique in one coordinator's life, never reused; 0 is none
+using JobId = StrongId<JobTag, std::string>;             // "tiny-llama": the part of jobs/{job} after the slash
+using WorkerId = StrongId<WorkerTag, std::string>;       // "paris-1": the part of workers/{worker} after the slash
+using LeaseId = StrongId<LeaseTag, uint64_t>;            // unique in one coordinator's life, never reused; 0 is none
 using Incarnation = StrongId<IncarnationTag, uint64_t>;  // grows each time a worker (re)joins; 0 is none
-using BootNumber = StrongId<BootTag, uint64_t>;     // grows each time the coordinator starts; 0 is none
-using Version = StrongId<VersionTag, uint64_t>;     // outer steps a fragment has had
-using FragmentIndex = StrongId<FragmentTag, uint32_t>;  // position in the job's FragmentPlan
+using BootNumber = StrongId<BootTag, uint64_t>;          // grows each time the coordinator starts; 0 is none
+using Version = StrongId<VersionTag, uint64_t>;          // outer steps a fragment has had
+using FragmentIndex = StrongId<FragmentTag, uint32_t>;   // position in the job's FragmentPlan
 
 }  // namespace atl
 

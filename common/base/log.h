@@ -47,10 +47,18 @@ class Log {
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
   void Write(LogLevel level, std::string event, std::initializer_list<LogField> fields = {});
-  void Debug(std::string event, std::initializer_list<LogField> fields = {}) { Write(LogLevel::kDebug, std::move(event), fields); }
-  void Info(std::string event, std::initializer_list<LogField> fields = {}) { Write(LogLevel::kInfo, std::move(event), fields); }
-  void Warn(std::string event, std::initializer_list<LogField> fields = {}) { Write(LogLevel::kWarning, std::move(event), fields); }
-  void Error(std::string event, std::initializer_list<LogField> fields = {}) { Write(LogLevel::kError, std::move(event), fields); }
+  void Debug(std::string event, std::initializer_list<LogField> fields = {}) {
+    Write(LogLevel::kDebug, std::move(event), fields);
+  }
+  void Info(std::string event, std::initializer_list<LogField> fields = {}) {
+    Write(LogLevel::kInfo, std::move(event), fields);
+  }
+  void Warn(std::string event, std::initializer_list<LogField> fields = {}) {
+    Write(LogLevel::kWarning, std::move(event), fields);
+  }
+  void Error(std::string event, std::initializer_list<LogField> fields = {}) {
+    Write(LogLevel::kError, std::move(event), fields);
+  }
   // The newest `count` lines at or after `since_wall_nanos`, oldest first.
   std::vector<LogLine> Recent(size_t count, int64_t since_wall_nanos = 0) const;
 

@@ -1,5 +1,5 @@
-// std::mutex with clang's thread-safety annotations. absl::Mutex lives in an uninstrumented library and blinds the thread
-// sanitizer, so the project locks with this one only.
+// std::mutex with clang's thread-safety annotations. absl::Mutex lives in an uninstrumented library and blinds the
+// thread sanitizer, so the project locks with this one only.
 #ifndef ATOLL_COMMON_BASE_MUTEX_H_
 #define ATOLL_COMMON_BASE_MUTEX_H_
 

@@ -16,8 +16,8 @@ std::array<uint32_t, 4> Philox(uint64_t key, uint64_t counter_low, uint64_t coun
 uint64_t StreamKey(uint64_t seed, std::string_view stream);
 
 // A standard normal value as element `index` of stream `key`, in double by Box-Muller, rounded once to fp32.
-// Uses libm's log and cos, whose last bit may differ between C libraries: initial parameters are therefore made once, by
-// the coordinator, and travel as bytes.
+// Uses libm's log and cos, whose last bit may differ between C libraries: initial parameters are therefore made once,
+// by the coordinator, and travel as bytes.
 float NormalAt(uint64_t key, uint64_t index);
 
 // A bijection of [0, n) chosen by key: a balanced Feistel network with cycle walking. O(1) time, no table.

@@ -20,8 +20,8 @@ inline absl::Status Annotate(const absl::Status& status, absl::string_view conte
 }  // namespace atl
 
 // Returns from the enclosing function if `expr` is an error.
-#define ATOLL_RETURN_IF_ERROR(expr)                \
-  do {                                             \
+#define ATOLL_RETURN_IF_ERROR(expr)                                                     \
+  do {                                                                                  \
     if (absl::Status atoll_status_ = (expr); !atoll_status_.ok()) return atoll_status_; \
   } while (false)
 

@@ -63,9 +63,7 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path) {
 OptionTable::OptionTable(std::string program, std::string description, std::string prefix)
     : program_(std::move(program)), description_(std::move(description)), prefix_(std::move(prefix)) {}
 
-void OptionTable::Add(Entry entry) {
-  entries_.push_back(std::move(entry));
-}
+void OptionTable::Add(Entry entry) { entries_.push_back(std::move(entry)); }
 
 void OptionTable::Text(const std::string& name, std::string& value, const std::string& placeholder,
                        const std::string& help) {

@@ -1,9 +1,10 @@
-// The order of samples: a seeded, two-level permutation, so that every sample counts once at any worker count and a lease
-// (a range of positions) touches few bytes beyond its own (design section 7, "Data"). A pure function of the job file and the corpora's shapes; O(log blocks) a position, after
-// O(blocks) at the first position of an epoch.
+// The order of samples: a seeded, two-level permutation, so that every sample counts once at any worker count and a
+// lease (a range of positions) touches few bytes beyond its own (design section 7, "Data"). A pure function of the job
+// file and the corpora's shapes; O(log blocks) a position, after O(blocks) at the first position of an epoch.
 //
-// Position i of the job's order -> corpus by weights (a fixed, evenly spread pattern) -> position in that corpus' endless
-// sequence of epochs -> blocks permuted by (seed, epoch) -> samples permuted inside a window of W blocks -> (shard, token).
+// Position i of the job's order -> corpus by weights (a fixed, evenly spread pattern) -> position in that corpus'
+// endless sequence of epochs -> blocks permuted by (seed, epoch) -> samples permuted inside a window of W blocks ->
+// (shard, token).
 #ifndef ATOLL_COMMON_PLAN_DATA_ORDER_H_
 #define ATOLL_COMMON_PLAN_DATA_ORDER_H_
 
@@ -31,7 +32,7 @@ struct CorpusShape {
 struct SampleLocation {
   uint32_t corpus = 0;
   uint32_t shard = 0;
-  uint64_t token = 0;   // first token in the shard's token area
+  uint64_t token = 0;  // first token in the shard's token area
   uint64_t epoch = 0;
 };
 

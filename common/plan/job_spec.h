@@ -18,17 +18,17 @@ enum class Precision { kFp32, kBf16 };  // kBf16: bf16 working copy and activati
 
 // The Llama family. Shapes follow Hugging Face's LlamaConfig.
 struct ModelSpec {
-  uint32_t vocab_size = 0;         // 0: the tokenizer's, rounded up to a multiple of 64
+  uint32_t vocab_size = 0;  // 0: the tokenizer's, rounded up to a multiple of 64
   uint32_t hidden_size = 256;
   uint32_t intermediate_size = 0;  // 0: 8/3 x hidden_size rounded up to a multiple of 64
   uint32_t layers = 4;
   uint32_t heads = 4;
-  uint32_t kv_heads = 0;           // 0: heads
-  uint32_t head_dim = 0;           // 0: hidden_size / heads
+  uint32_t kv_heads = 0;  // 0: heads
+  uint32_t head_dim = 0;  // 0: hidden_size / heads
   double rope_theta = 10000.0;
   double rms_norm_eps = 1e-5;
   bool tie_embeddings = true;
-  double init_std = 0.02;          // normal; output projections of attention and MLP scaled by 1/sqrt(2 layers)
+  double init_std = 0.02;  // normal; output projections of attention and MLP scaled by 1/sqrt(2 layers)
   Precision precision = Precision::kFp32;
 };
 
@@ -40,30 +40,30 @@ struct InitSpec {
 };
 
 struct CorpusSpec {
-  std::string name;      // unique in the job; for people and metrics
-  Sha256 manifest;       // blob of the corpus manifest, stored at submit
-  uint32_t weight = 1;   // share of samples, relative to the other corpora; 1 to 10,000
+  std::string name;     // unique in the job; for people and metrics
+  Sha256 manifest;      // blob of the corpus manifest, stored at submit
+  uint32_t weight = 1;  // share of samples, relative to the other corpora; 1 to 10,000
 };
 
 struct DataSpec {
   std::vector<CorpusSpec> corpora;
-  std::vector<Sha256> tokenizer_files;      // blobs, in the order of tokenizer_file_names; stored at submit for export
+  std::vector<Sha256> tokenizer_files;  // blobs, in the order of tokenizer_file_names; stored at submit for export
   std::vector<std::string> tokenizer_file_names;  // plain file names, no directory
-  uint32_t sequence_length = 256;           // tokens of one sample, T; a sample reads T + 1 tokens
-  uint64_t seed = 0;                        // of the order; independent of the initial parameters
-  uint32_t window_blocks = 64;              // W: samples are permuted inside windows of W blocks
-  double max_epochs = 0;                    // 0: as many as the stop rule needs
-  bool separate_documents = false;          // attention and positions stop at end-of-text tokens
-  bool pin_shards = false;                  // data.assignment: shards
+  uint32_t sequence_length = 256;                 // tokens of one sample, T; a sample reads T + 1 tokens
+  uint64_t seed = 0;                              // of the order; independent of the initial parameters
+  uint32_t window_blocks = 64;                    // W: samples are permuted inside windows of W blocks
+  double max_epochs = 0;                          // 0: as many as the stop rule needs
+  bool separate_documents = false;                // attention and positions stop at end-of-text tokens
+  bool pin_shards = false;                        // data.assignment: shards
 };
 
 enum class ScheduleKind { kConstant, kCosine, kLinear, kWsd };
 struct ScheduleSpec {
   ScheduleKind kind = ScheduleKind::kCosine;
-  uint64_t warmup_steps = 0;     // linear from 0 to the peak
-  uint64_t decay_steps = 0;      // WSD: length of the final decay (0: 20 % of total)
-  double final_ratio = 0.1;      // learning rate at the end / peak
-  uint64_t total_steps = 0;      // 0: the job's planned inner steps
+  uint64_t warmup_steps = 0;  // linear from 0 to the peak
+  uint64_t decay_steps = 0;   // WSD: length of the final decay (0: 20 % of total)
+  double final_ratio = 0.1;   // learning rate at the end / peak
+  uint64_t total_steps = 0;   // 0: the job's planned inner steps
 };
 
 struct InnerOptimizerSpec {
@@ -71,8 +71,8 @@ struct InnerOptimizerSpec {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
-  double weight_decay = 0.1;     // decoupled; not applied to norms
-  double gradient_clip = 1.0;    // global norm; 0: off
+  double weight_decay = 0.1;   // decoupled; not applied to norms
+  double gradient_clip = 1.0;  // global norm; 0: off
   ScheduleSpec schedule;
   enum class Kind { kAdamW, kSgd } kind = Kind::kAdamW;  // SGD exists for the identities of papers.md 6.2
 };
@@ -96,9 +96,9 @@ enum class WeightRule { kUniform, kTokens, kTokensSquaredOverSteps };
 enum class Pace { kUniform, kBalanced };
 
 struct SyncSpec {
-  uint32_t inner_steps = 100;         // H
-  uint32_t overlap_steps = 0;         // tau, 0 <= tau < H
-  double mix = 0;                     // alpha in [0, 1]: share of own parameters that survives a merge
+  uint32_t inner_steps = 100;  // H
+  uint32_t overlap_steps = 0;  // tau, 0 <= tau < H
+  double mix = 0;              // alpha in [0, 1]: share of own parameters that survives a merge
   FragmentPattern pattern = FragmentPattern::kWhole;
   uint32_t layers_per_fragment = 3;
   CodecKind upload_codec = CodecKind::kFp32;
@@ -128,14 +128,14 @@ struct StopSpec {
 };
 
 struct EvaluationSpec {
-  uint32_t every_rounds = 0;   // outer steps of fragment 0 between evaluations; 0: only first and last
-  uint64_t max_tokens = 65536; // held-out tokens read by one evaluation
+  uint32_t every_rounds = 0;    // outer steps of fragment 0 between evaluations; 0: only first and last
+  uint64_t max_tokens = 65536;  // held-out tokens read by one evaluation
 };
 
 struct CheckpointSpec {
-  uint32_t every_rounds = 0;  // 0: only the final one
-  uint32_t keep_last = 3;     // at least 1
-  uint32_t keep_every = 0;    // additionally every n-th for good; 0: none
+  uint32_t every_rounds = 0;        // 0: only the final one
+  uint32_t keep_last = 3;           // at least 1
+  uint32_t keep_every = 0;          // additionally every n-th for good; 0: none
   bool keep_contributions = false;  // round logs are not dropped after snapshots (replay)
 };
 

@@ -87,9 +87,7 @@ void CheckMetadata(const JobSpec& spec, bool before_submit, Report& report) {
   }
 }
 
-uint32_t HeadDim(const ModelSpec& m) {
-  return m.head_dim != 0 ? m.head_dim : m.hidden_size / std::max(1u, m.heads);
-}
+uint32_t HeadDim(const ModelSpec& m) { return m.head_dim != 0 ? m.head_dim : m.hidden_size / std::max(1u, m.heads); }
 
 void CheckHeads(const ModelSpec& m, Report& report) {
   report.Range("model.heads", m.heads, 1, 1024);
@@ -292,9 +290,7 @@ void CheckStop(const StopSpec& stop, Report& report) {
   report.Range("stop.tokens", stop.tokens, 0, uint64_t{1} << 60);
 }
 
-uint64_t RoundUp(uint64_t n, uint64_t multiple) {
-  return (n + multiple - 1) / multiple * multiple;
-}
+uint64_t RoundUp(uint64_t n, uint64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
 void ResolveModel(ModelSpec& m, uint32_t tokenizer_vocab, std::vector<std::string>& notes) {
   if (m.vocab_size == 0) {

@@ -19,16 +19,17 @@ struct Violation {
 // When `before_submit`, things that the command line fills in (manifest, tokenizer, name) may still be absent.
 std::vector<Violation> ValidateJobSpec(const JobSpec& spec, bool before_submit);
 
-// Fills in everything that is fixed at submit and nothing else: sizes that are 0, outer defaults from planned workers and
-// outer steps, planned steps of the schedule. `tokenizer_vocab` is the corpora's. Requires a valid spec. Returns a line
-// for the user for each value chosen that they may want to know ("outer momentum 0.6: fewer than 200 outer steps").
+// Fills in everything that is fixed at submit and nothing else: sizes that are 0, outer defaults from planned workers
+// and outer steps, planned steps of the schedule. `tokenizer_vocab` is the corpora's. Requires a valid spec. Returns a
+// line for the user for each value chosen that they may want to know ("outer momentum 0.6: fewer than 200 outer
+// steps").
 std::vector<std::string> ResolveDefaults(JobSpec& spec, uint32_t tokenizer_vocab);
 
 // Inner steps on the job clock until the stop rule, from the spec alone (tokens rule: with `workers.planned` workers).
 uint64_t PlannedInnerSteps(const JobSpec& spec);
 
-// True for the fields that `job update` may change in mid-run; `field` is a dotted path. They are the inner learning rate
-// and its schedule, the stop rule, priority, labels, workers.min/max, evaluation and checkpoint intervals.
+// True for the fields that `job update` may change in mid-run; `field` is a dotted path. They are the inner learning
+// rate and its schedule, the stop rule, priority, labels, workers.min/max, evaluation and checkpoint intervals.
 bool IsMutableField(const std::string& field);
 
 }  // namespace atl

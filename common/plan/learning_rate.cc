@@ -26,15 +26,13 @@ double Ratio(const ScheduleSpec& schedule, uint64_t step) {
   const uint64_t begin = std::min(schedule.warmup_steps, schedule.total_steps);
   const double fall = 1.0 - schedule.final_ratio;
   switch (schedule.kind) {
-    case ScheduleKind::kConstant:
-      return 1.0;
+    case ScheduleKind::kConstant: return 1.0;
     case ScheduleKind::kCosine: {
       constexpr double kPi = 3.14159265358979323846;
       const double progress = Progress(step, begin, schedule.total_steps);
       return schedule.final_ratio + fall * 0.5 * (1.0 + std::cos(kPi * progress));
     }
-    case ScheduleKind::kLinear:
-      return 1.0 - fall * Progress(step, begin, schedule.total_steps);
+    case ScheduleKind::kLinear: return 1.0 - fall * Progress(step, begin, schedule.total_steps);
     case ScheduleKind::kWsd:
       return 1.0 - fall * Progress(step, schedule.total_steps - WsdDecaySteps(schedule), schedule.total_steps);
   }

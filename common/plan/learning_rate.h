@@ -8,8 +8,8 @@
 
 namespace atl {
 
-// The rate for the step that turns clock `step` into `step + 1`. Warm-up is linear from peak/warmup to the peak; cosine and
-// linear fall to final_ratio x peak at total_steps; WSD stays at the peak, then falls linearly over decay_steps.
+// The rate for the step that turns clock `step` into `step + 1`. Warm-up is linear from peak/warmup to the peak; cosine
+// and linear fall to final_ratio x peak at total_steps; WSD stays at the peak, then falls linearly over decay_steps.
 // After total_steps the final value holds. Requires schedule.total_steps >= 1.
 double LearningRateAt(const InnerOptimizerSpec& inner, uint64_t step);
 

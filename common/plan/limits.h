@@ -10,23 +10,23 @@
 namespace atl::limits {
 
 // Wire
-constexpr size_t kFramePayloadBytes = size_t{1} << 20;      // payload of a bulk frame; larger is refused
+constexpr size_t kFramePayloadBytes = size_t{1} << 20;                     // payload of a bulk frame; larger is refused
 constexpr size_t kMessageBytes = kFramePayloadBytes + (size_t{64} << 10);  // any gRPC message; larger is refused
-constexpr size_t kNameBytes = 63;           // job and worker names: [a-z0-9] then [a-z0-9-]*; else INVALID_ARGUMENT
-constexpr size_t kTextBytes = 4096;         // any other string field; longer is cut in logs, refused in requests
-constexpr size_t kLabels = 32;              // of a job; more are refused
-constexpr size_t kLabelBytes = 256;         // of a label's key or value; longer is refused
+constexpr size_t kNameBytes = 63;    // job and worker names: [a-z0-9] then [a-z0-9-]*; else INVALID_ARGUMENT
+constexpr size_t kTextBytes = 4096;  // any other string field; longer is cut in logs, refused in requests
+constexpr size_t kLabels = 32;       // of a job; more are refused
+constexpr size_t kLabelBytes = 256;  // of a label's key or value; longer is refused
 constexpr size_t kJobFileBytes = size_t{1} << 20;
 constexpr size_t kManifestBytes = size_t{64} << 20;
 constexpr size_t kTokenizerFileBytes = size_t{64} << 20;
-constexpr size_t kCorpora = 64;             // of a job; more are refused
-constexpr size_t kTokenizerFiles = 16;      // of a job; more are refused
-constexpr size_t kInitialFiles = 1024;      // safetensors files of initial weights; more are refused
-constexpr uint64_t kBlobBytes = uint64_t{1} << 40;          // one stored blob (initial weights)
-constexpr size_t kMetricsPerHeartbeat = 64;                 // further ones are dropped and counted
-constexpr size_t kLeasesPerWorker = 4096;   // named in one message; more are refused
-constexpr size_t kLogLines = 2000;          // of one answer; older ones are left out
-constexpr uint64_t kCount = uint64_t{1} << 62;              // any counter from outside, so that sums cannot wrap; else refused
+constexpr size_t kCorpora = 64;                     // of a job; more are refused
+constexpr size_t kTokenizerFiles = 16;              // of a job; more are refused
+constexpr size_t kInitialFiles = 1024;              // safetensors files of initial weights; more are refused
+constexpr uint64_t kBlobBytes = uint64_t{1} << 40;  // one stored blob (initial weights)
+constexpr size_t kMetricsPerHeartbeat = 64;         // further ones are dropped and counted
+constexpr size_t kLeasesPerWorker = 4096;           // named in one message; more are refused
+constexpr size_t kLogLines = 2000;                  // of one answer; older ones are left out
+constexpr uint64_t kCount = uint64_t{1} << 62;      // any counter from outside, so that sums cannot wrap; else refused
 
 // Model
 constexpr uint32_t kLayers = 1024;

@@ -49,14 +49,14 @@ struct ContributionHeader {
   JobId job;
   WorkerId worker;
   Incarnation incarnation;
-  FragmentVersion target;        // measured against version `target.version`; it takes part in the round that ends it
-  Digest digest;                 // XXH3-128 of the encoded bytes
+  FragmentVersion target;  // measured against version `target.version`; it takes part in the round that ends it
+  Digest digest;           // XXH3-128 of the encoded bytes
   uint64_t encoded_bytes = 0;
   CodecKind codec = CodecKind::kFp32;
-  uint64_t tokens = 0;           // trained since this worker's last contribution to this fragment that counted
-  uint64_t steps = 0;            // inner steps, likewise
-  uint64_t send_step = 0;        // job clock of the sender
-  int64_t mean_loss_micro = 0;   // mean training loss over those steps, in 1e-6 nats
+  uint64_t tokens = 0;               // trained since this worker's last contribution to this fragment that counted
+  uint64_t steps = 0;                // inner steps, likewise
+  uint64_t send_step = 0;            // job clock of the sender
+  int64_t mean_loss_micro = 0;       // mean training loss over those steps, in 1e-6 nats
   std::vector<LeaseCursor> cursors;  // every lease held, at the send step
 };
 
@@ -74,16 +74,16 @@ struct Hello {
   std::string program_version;
   uint32_t protocol_revision = kProtocolRevision;
   uint32_t arithmetic_revision = kArithmeticRevision;
-  uint64_t start_nonce = 0;       // random, of this process: tells a restart from a reconnect
-  Incarnation incarnation;        // the one it holds, 0 when it has none
-  BootNumber last_boot;           // newest boot number seen, 0 when none
-  std::string device;             // "cpu" or the GPU's name; for people
-  uint64_t memory_bytes = 0;      // of the device, for the admission check
+  uint64_t start_nonce = 0;   // random, of this process: tells a restart from a reconnect
+  Incarnation incarnation;    // the one it holds, 0 when it has none
+  BootNumber last_boot;       // newest boot number seen, 0 when none
+  std::string device;         // "cpu" or the GPU's name; for people
+  uint64_t memory_bytes = 0;  // of the device, for the admission check
   bool evaluate_only = false;
-  JobId job;                      // the job it was training, empty when none
+  JobId job;                             // the job it was training, empty when none
   std::vector<FragmentVersion> applied;  // newest applied version of each fragment, empty when none
   std::vector<HeldContribution> held;
-  std::vector<LeaseCursor> leases;       // still held, with cursors
+  std::vector<LeaseCursor> leases;  // still held, with cursors
 };
 
 struct MetricSample {
@@ -95,26 +95,26 @@ enum class WorkerActivity { kIdle, kFetching, kTraining, kWaiting, kEvaluating, 
 
 struct Heartbeat {
   uint64_t sequence = 0;
-  JobId job;                      // empty when idle
+  JobId job;  // empty when idle
   WorkerActivity activity = WorkerActivity::kIdle;
-  uint64_t step = 0;              // job clock of the worker
-  uint64_t tokens_total = 0;      // trained in this job by this incarnation
-  int64_t step_ns = 0;            // recent mean duration of an inner step, 0 unknown
-  int64_t loss_micro = 0;         // newest training loss in 1e-6 nats
-  std::string waiting_for;        // one clause, empty when not waiting: "lease of 800 samples for 3 s"
+  uint64_t step = 0;          // job clock of the worker
+  uint64_t tokens_total = 0;  // trained in this job by this incarnation
+  int64_t step_ns = 0;        // recent mean duration of an inner step, 0 unknown
+  int64_t loss_micro = 0;     // newest training loss in 1e-6 nats
+  std::string waiting_for;    // one clause, empty when not waiting: "lease of 800 samples for 3 s"
   std::vector<MetricSample> metrics;
 };
 
 // Wants its unused leased samples of `job` raised to `samples`. The answer is LeaseGranted, or a LeaseDenied notice.
 struct LeaseRequest {
   JobId job;
-  uint64_t request = 0;           // grows by one with each new wish; a repetition gets the same lease
+  uint64_t request = 0;  // grows by one with each new wish; a repetition gets the same lease
   uint64_t samples = 0;
 };
 
 // The worker has everything of its assignment and trains from `step` on.
-// While the job is ending (ClosingStarted), `step` >= stop_step says instead: everything is contributed and accepted, and
-// nothing more will come from this worker; the closing rounds no longer wait for it.
+// While the job is ending (ClosingStarted), `step` >= stop_step says instead: everything is contributed and accepted,
+// and nothing more will come from this worker; the closing rounds no longer wait for it.
 struct Ready {
   JobId job;
   uint64_t step = 0;
@@ -124,17 +124,17 @@ struct Ready {
 // An update was applied; `hash_matches` is false for a deviant, which then fetches the whole fragment.
 struct Applied {
   JobId job;
-  FragmentVersion applied;        // the version reached
+  FragmentVersion applied;  // the version reached
   bool hash_matches = true;
 };
 
 // Results of an evaluation lease.
 struct EvaluationDone {
   JobId job;
-  uint64_t evaluation = 0;        // as assigned
-  int64_t nll_micro_nats = 0;     // summed over tokens, in 1e-6 nats
-  uint64_t tokens = 0;            // targets scored
-  uint64_t text_bytes = 0;        // bytes of text those tokens stand for, 0 unknown
+  uint64_t evaluation = 0;     // as assigned
+  int64_t nll_micro_nats = 0;  // summed over tokens, in 1e-6 nats
+  uint64_t tokens = 0;         // targets scored
+  uint64_t text_bytes = 0;     // bytes of text those tokens stand for, 0 unknown
 };
 
 // Leases given back: samples beyond each cursor were not trained on; those before it are in no contribution any more.
@@ -151,8 +151,8 @@ struct Leaving {
 // The worker cannot go on with its job: non-finite loss three times, out of memory, missing data.
 struct JobFailure {
   JobId job;
-  std::string reason;             // one sentence: what, where, what to do
-  bool permanent = false;         // true: no worker will do better (bad data hash, model too large for any memory)
+  std::string reason;      // one sentence: what, where, what to do
+  bool permanent = false;  // true: no worker will do better (bad data hash, model too large for any memory)
 };
 
 // Lines of its log ring, in answer to LogsWanted.
@@ -171,27 +171,28 @@ enum class ContributionFate { kUnknown, kAccepted, kCommitted, kRefused };
 // Answer to Hello.
 struct Welcome {
   BootNumber boot;
-  Incarnation incarnation;        // the worker's from now on
-  bool resumed = false;           // true: leases, drift and residuals stand; false: a new incarnation, all of them are void
+  Incarnation incarnation;  // the worker's from now on
+  bool resumed = false;     // true: leases, drift and residuals stand; false: a new incarnation, all of them are void
   Duration heartbeat_interval{};
   Duration membership_timeout{};
   struct Fate {
     FragmentVersion target;
     ContributionFate fate = ContributionFate::kUnknown;
   };
-  std::vector<Fate> fates;        // one for each held contribution
+  std::vector<Fate> fates;  // one for each held contribution
 };
 
 // One version of each fragment, in fragment order.
 using VersionVector = std::vector<Version>;
 
-// Train this job. Sent once for a new assignment, again after a reconnect, and with a higher revision after `job update`.
+// Train this job. Sent once for a new assignment, again after a reconnect, and with a higher revision after `job
+// update`.
 struct Assignment {
   JobId job;
   uint64_t spec_revision = 0;
   std::shared_ptr<const JobSpec> spec;
-  uint64_t clock_step = 0;        // the job clock now: where a joiner starts
-  VersionVector versions;         // committed versions
+  uint64_t clock_step = 0;  // the job clock now: where a joiner starts
+  VersionVector versions;   // committed versions
 };
 
 // Leave the job: finish the step, return the leases, drop the state. An idle worker stays connected.
@@ -210,10 +211,11 @@ struct LeaseGranted {
 struct LeaseDenied {
   JobId job;
   uint64_t request = 0;
-  std::string reason;             // "the dataset is used up", "paused"
+  std::string reason;  // "the dataset is used up", "paused"
 };
 
-// Samples of these leases are no longer the worker's: it sets local := outer copy and clears residuals for all fragments.
+// Samples of these leases are no longer the worker's: it sets local := outer copy and clears residuals for all
+// fragments.
 struct LeaseRevoked {
   JobId job;
   std::vector<LeaseId> leases;
@@ -223,11 +225,11 @@ struct LeaseRevoked {
 // Version `version` of a fragment is committed and can be downloaded.
 struct UpdatePublished {
   JobId job;
-  FragmentVersion reached;        // the new version
-  Digest hash;                    // ContentHash of the fragment at the new version
-  uint64_t encoded_bytes = 0;     // size of the encoded update
+  FragmentVersion reached;     // the new version
+  Digest hash;                 // ContentHash of the fragment at the new version
+  uint64_t encoded_bytes = 0;  // size of the encoded update
   std::vector<WorkerId> contributors;
-  uint64_t clock_step = 0;        // the job clock after this commit
+  uint64_t clock_step = 0;  // the job clock after this commit
 };
 
 // The fate of one contribution, when it is not told by UpdatePublished.
@@ -241,12 +243,13 @@ struct ContributionRefused {
 // Evaluate the outer parameters at `versions` on held-out samples [0, samples).
 struct EvaluationAssigned {
   JobId job;
-  uint64_t evaluation = 0;        // number of the evaluation in the job
+  uint64_t evaluation = 0;  // number of the evaluation in the job
   VersionVector versions;
   uint64_t samples = 0;
 };
 
-// The stop step is reached: drain what is in flight, then contribute every fragment once more against `versions` with tau 0.
+// The stop step is reached: drain what is in flight, then contribute every fragment once more against `versions` with
+// tau 0.
 struct ClosingStarted {
   JobId job;
   uint64_t stop_step = 0;

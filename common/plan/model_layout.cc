@@ -64,14 +64,10 @@ std::vector<TensorInfo> AllTensors(const ModelSpec& m) {
 // The group of a transformer block among `groups`. Blocks are equal in bytes, so `balanced` is an even split.
 uint32_t GroupOf(FragmentPattern pattern, uint32_t layer, uint32_t layers, uint32_t per_fragment, uint32_t groups) {
   switch (pattern) {
-    case FragmentPattern::kWhole:
-      return 0;
-    case FragmentPattern::kStrided:
-      return layer % groups;
-    case FragmentPattern::kSequential:
-      return layer / per_fragment;
-    case FragmentPattern::kBalanced:
-      return static_cast<uint32_t>(uint64_t{layer} * groups / layers);
+    case FragmentPattern::kWhole: return 0;
+    case FragmentPattern::kStrided: return layer % groups;
+    case FragmentPattern::kSequential: return layer / per_fragment;
+    case FragmentPattern::kBalanced: return static_cast<uint32_t>(uint64_t{layer} * groups / layers);
   }
   ATOLL_CHECK(false, "a fragment pattern of no known kind");
 }

@@ -1,6 +1,6 @@
-// The parameter arena: which tensor lies where. Pure arithmetic from the job's ModelSpec, equal in coordinator and worker.
-// All parameters are one contiguous fp32 buffer ordered by fragment; tensors, gradients, moments and outer copies are
-// arenas of the same layout. Tensor names are Hugging Face's, so export needs no renaming.
+// The parameter arena: which tensor lies where. Pure arithmetic from the job's ModelSpec, equal in coordinator and
+// worker. All parameters are one contiguous fp32 buffer ordered by fragment; tensors, gradients, moments and outer
+// copies are arenas of the same layout. Tensor names are Hugging Face's, so export needs no renaming.
 #ifndef ATOLL_COMMON_PLAN_MODEL_LAYOUT_H_
 #define ATOLL_COMMON_PLAN_MODEL_LAYOUT_H_
 
@@ -17,22 +17,22 @@ namespace atl {
 enum class InitKind { kNormal, kOnes };
 
 struct TensorInfo {
-  std::string name;              // "model.layers.0.self_attn.q_proj.weight"
-  std::vector<uint64_t> shape;   // row-major: [out, in] for projections, [n] for norms
-  uint64_t offset = 0;           // first element in the arena
+  std::string name;             // "model.layers.0.self_attn.q_proj.weight"
+  std::vector<uint64_t> shape;  // row-major: [out, in] for projections, [n] for norms
+  uint64_t offset = 0;          // first element in the arena
   uint64_t elements = 0;
-  int32_t layer = -1;            // transformer block, -1 for embeddings, final norm and head
-  uint32_t fragment = 0;         // index into ModelLayout::fragments
+  int32_t layer = -1;     // transformer block, -1 for embeddings, final norm and head
+  uint32_t fragment = 0;  // index into ModelLayout::fragments
   InitKind init = InitKind::kNormal;
-  double init_std = 0;           // for kNormal
-  bool decay = true;             // weight decay applies (false for norms)
+  double init_std = 0;  // for kNormal
+  bool decay = true;    // weight decay applies (false for norms)
 };
 
 // A contiguous range of the arena: the unit of synchronisation.
 struct FragmentInfo {
-  uint64_t offset = 0;           // first element in the arena
-  uint64_t elements = 0;         // a multiple of nothing in particular; never 0
-  std::vector<uint32_t> tensors; // indices into ModelLayout::tensors, in arena order
+  uint64_t offset = 0;            // first element in the arena
+  uint64_t elements = 0;          // a multiple of nothing in particular; never 0
+  std::vector<uint32_t> tensors;  // indices into ModelLayout::tensors, in arena order
 };
 
 struct ModelLayout {

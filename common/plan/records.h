@@ -36,14 +36,14 @@ inline bool HasEnded(JobState s) {
 // Key: job. Upsert.
 struct JobRecord {
   JobId job;
-  uint64_t sequence = 0;          // order of submission, for the queue
-  JobSpec spec;                   // resolved
+  uint64_t sequence = 0;  // order of submission, for the queue
+  JobSpec spec;           // resolved
   uint64_t spec_revision = 1;
   JobState state = JobState::kPending;
   std::string reason;
-  std::string request_id;         // of the submit call, empty when none
-  uint64_t stop_step = 0;         // planned end of the job clock
-  uint64_t dataset_samples = 0;   // positions of the data order that may be leased; UINT64_MAX without end
+  std::string request_id;        // of the submit call, empty when none
+  uint64_t stop_step = 0;        // planned end of the job clock
+  uint64_t dataset_samples = 0;  // positions of the data order that may be leased; UINT64_MAX without end
   uint64_t held_out_samples = 0;
   uint32_t fragments = 0;
   uint64_t epoch = 0;             // raised by each rollback: versions of an older epoch are fenced
@@ -67,10 +67,10 @@ struct WorkerRecord {
   WorkerId worker;
   Incarnation incarnation;
   uint64_t start_nonce = 0;
-  JobId job;                      // assigned, empty when none
+  JobId job;  // assigned, empty when none
   bool evaluate_only = false;
   std::string device;
-  LeaseId leases_from;            // leases of this worker with a smaller id were taken back
+  LeaseId leases_from;  // leases of this worker with a smaller id were taken back
 };
 
 // Key: lease. Upsert; deleted when nothing of it is left (LeaseClosed).
@@ -80,9 +80,9 @@ struct LeaseRecord {
   WorkerId worker;
   Incarnation incarnation;
   SampleRange range;
-  uint64_t consumed_to = 0;       // samples before this are in a committed contribution
-  uint64_t request = 0;           // LeaseRequest that it answered
-  bool revoked = false;           // only samples of accepted contributions are still to come from it
+  uint64_t consumed_to = 0;  // samples before this are in a committed contribution
+  uint64_t request = 0;      // LeaseRequest that it answered
+  bool revoked = false;      // only samples of accepted contributions are still to come from it
 };
 struct LeaseClosed {
   LeaseId lease;
@@ -90,7 +90,7 @@ struct LeaseClosed {
 
 struct CommittedContribution {
   ContributionHeader header;
-  double weight = 0;              // normalised; exact bits
+  double weight = 0;  // normalised; exact bits
   double clip_factor = 1;
 };
 
@@ -103,11 +103,11 @@ struct RoundRecord {
   uint32_t arithmetic_revision = kArithmeticRevision;
   std::vector<CommittedContribution> contributions;  // in worker-name order
   double learning_rate = 0, momentum = 0;
-  Digest hash;                    // ContentHash at the new version
+  Digest hash;  // ContentHash at the new version
   Digest update_digest;
   uint64_t update_bytes = 0;
-  uint64_t clock_step = 0;        // job clock after the commit
-  uint64_t tokens = 0;            // of its contributions
+  uint64_t clock_step = 0;  // job clock after the commit
+  uint64_t tokens = 0;      // of its contributions
   BootNumber boot;
   int64_t wall_nanos = 0;
 };
@@ -126,11 +126,11 @@ struct EvaluationRecord {
 // Key: (job, step). Upsert; `complete` once the files are on disk. Deleted by CheckpointDropped.
 struct CheckpointRecord {
   JobId job;
-  uint64_t step = 0;              // job clock asked for
+  uint64_t step = 0;  // job clock asked for
   VersionVector versions;
-  std::vector<Digest> hashes;     // content hash of each fragment
+  std::vector<Digest> hashes;  // content hash of each fragment
   bool complete = false;
-  uint64_t pool_consumed = 0;     // PoolRecord::consumed at that point, for rollback
+  uint64_t pool_consumed = 0;  // PoolRecord::consumed at that point, for rollback
   uint64_t pool_frontier = 0;
   int64_t wall_nanos = 0;
 };
@@ -149,38 +149,40 @@ struct CountersRecord {
 // A rollback: rounds of the job beyond these versions are void (the rows stay, under their old epoch).
 struct RollbackRecord {
   JobId job;
-  uint64_t epoch = 0;             // the new one
+  uint64_t epoch = 0;  // the new one
   VersionVector versions;
 };
 
-using LedgerRecord = std::variant<JobRecord, PoolRecord, WorkerRecord, LeaseRecord, LeaseClosed, RoundRecord, EvaluationRecord,
-                                  CheckpointRecord, CheckpointDropped, CountersRecord, RollbackRecord>;
+using LedgerRecord =
+    std::variant<JobRecord, PoolRecord, WorkerRecord, LeaseRecord, LeaseClosed, RoundRecord, EvaluationRecord,
+                 CheckpointRecord, CheckpointDropped, CountersRecord, RollbackRecord>;
 
 // Where a fragment stands according to the ledger.
 struct FragmentHead {
   Version version;
-  Digest hash;                    // zero for version 0 before its snapshot
+  Digest hash;  // zero for version 0 before its snapshot
 };
 
 // Everything the ledger and the round log say at start.
 struct RecoveredJob {
   JobRecord job;
   PoolRecord pool;
-  std::vector<FragmentHead> heads;             // by fragment
+  std::vector<FragmentHead> heads;  // by fragment
   uint64_t clock_step = 0;
-  uint64_t rounds_committed = 0;               // of all fragments and epochs
-  uint64_t tokens_committed = 0;               // of fragment 0, all epochs
-  std::vector<ContributionHeader> accepted;    // durable in open segments of the current epoch, by fragment, then worker name
-  std::vector<ContributionHeader> committed;   // the newest committed of each (fragment, worker), in that order
-  std::vector<EvaluationRecord> evaluations;   // by number
-  std::vector<CheckpointRecord> checkpoints;   // by step
+  uint64_t rounds_committed = 0;  // of all fragments and epochs
+  uint64_t tokens_committed = 0;  // of fragment 0, all epochs
+  std::vector<ContributionHeader>
+      accepted;  // durable in open segments of the current epoch, by fragment, then worker name
+  std::vector<ContributionHeader> committed;  // the newest committed of each (fragment, worker), in that order
+  std::vector<EvaluationRecord> evaluations;  // by number
+  std::vector<CheckpointRecord> checkpoints;  // by step
 };
 struct RecoveredState {
-  BootNumber boot;                             // already raised durably
+  BootNumber boot;  // already raised durably
   CountersRecord counters;
-  std::vector<RecoveredJob> jobs;              // by sequence
-  std::vector<WorkerRecord> workers;           // by name
-  std::vector<LeaseRecord> leases;             // by id
+  std::vector<RecoveredJob> jobs;     // by sequence
+  std::vector<WorkerRecord> workers;  // by name
+  std::vector<LeaseRecord> leases;    // by id
 };
 
 }  // namespace atl

@@ -6,9 +6,12 @@
 
 namespace atl {
 
-Backoff::Backoff(const BackoffOptions& options, uint64_t seed) : options_(options), rng_(seed), current_(options.initial) {
-  ATOLL_CHECK(options.factor_percent >= 100 && options.jitter_percent <= 100, "a backoff grows and its jitter is a share");
-  ATOLL_CHECK(options.initial.ns > 0 && options.initial <= options.maximum, "a backoff has a first wait and a longest one");
+Backoff::Backoff(const BackoffOptions& options, uint64_t seed)
+    : options_(options), rng_(seed), current_(options.initial) {
+  ATOLL_CHECK(options.factor_percent >= 100 && options.jitter_percent <= 100,
+              "a backoff grows and its jitter is a share");
+  ATOLL_CHECK(options.initial.ns > 0 && options.initial <= options.maximum,
+              "a backoff has a first wait and a longest one");
 }
 
 Duration Backoff::Next() {

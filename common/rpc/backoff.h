@@ -1,4 +1,5 @@
-// When to try again after a failure: exponential with full-range jitter of +-20 %, capped. Pure and seeded; knows no clock.
+// When to try again after a failure: exponential with full-range jitter of +-20 %, capped. Pure and seeded; knows no
+// clock.
 #ifndef ATOLL_COMMON_RPC_BACKOFF_H_
 #define ATOLL_COMMON_RPC_BACKOFF_H_
 

@@ -11,7 +11,8 @@ class MemorySource final : public BulkSource {
   uint64_t size_bytes() const override { return bytes_.size(); }
   absl::StatusOr<BulkBytes> Read(uint64_t offset, size_t bytes) override {
     if (offset > bytes_.size() || bytes > bytes_.size() - offset) {
-      return absl::OutOfRangeError(absl::StrCat("bytes ", offset, " to ", offset + bytes, " of ", bytes_.size(), " in memory"));
+      return absl::OutOfRangeError(
+          absl::StrCat("bytes ", offset, " to ", offset + bytes, " of ", bytes_.size(), " in memory"));
     }
     BulkBytes out{{}, owner_};
     if (bytes > 0) out.pieces.push_back(bytes_.subspan(static_cast<size_t>(offset), bytes));

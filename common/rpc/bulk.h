@@ -1,6 +1,7 @@
-// Bulk bytes behind interfaces: contributions and files go up, updates, fragments, blocks and files come down. Behind them
-// stands gRPC (bulk_client.h, bulk_service.h) or memory (memory_bulk.h). One call is one conversation: whoever wants to go
-// on after a break calls again with the offset reached, at times chosen by Backoff. Payload is never copied by the sender.
+// Bulk bytes behind interfaces: contributions and files go up, updates, fragments, blocks and files come down. Behind
+// them stands gRPC (bulk_client.h, bulk_service.h) or memory (memory_bulk.h). One call is one conversation: whoever
+// wants to go on after a break calls again with the offset reached, at times chosen by Backoff. Payload is never copied
+// by the sender.
 #ifndef ATOLL_COMMON_RPC_BULK_H_
 #define ATOLL_COMMON_RPC_BULK_H_
 
@@ -29,7 +30,8 @@ class BulkSource {
  public:
   virtual ~BulkSource() = default;
   virtual uint64_t size_bytes() const = 0;
-  // Exactly `bytes` from `offset`; offset + bytes <= size_bytes(). May read a file. Called one at a time for one transfer.
+  // Exactly `bytes` from `offset`; offset + bytes <= size_bytes(). May read a file. Called one at a time for one
+  // transfer.
   virtual absl::StatusOr<BulkBytes> Read(uint64_t offset, size_t bytes) = 0;
 };
 // A source over bytes in memory, shared and immutable.
@@ -47,8 +49,8 @@ class BulkSink {
 
 struct BulkResult {
   absl::Status status;
-  uint64_t payload_bytes = 0;   // moved in this conversation
-  uint64_t resumed_at = 0;      // offset at which it began
+  uint64_t payload_bytes = 0;  // moved in this conversation
+  uint64_t resumed_at = 0;     // offset at which it began
 };
 using BulkDone = std::function<void(BulkResult)>;
 
@@ -60,21 +62,24 @@ class BulkCall {
   virtual void Cancel() = 0;
 };
 
-// The client's side. Thread-safe. `done` is called exactly once, never inside the call, from a thread of the transport (or
-// the executor of the memory form). A transfer without progress for `stall_limit` (options of the implementation) ends with
-// DeadlineExceeded. Errors are those of the handlers, plus Unavailable for a broken connection.
+// The client's side. Thread-safe. `done` is called exactly once, never inside the call, from a thread of the transport
+// (or the executor of the memory form). A transfer without progress for `stall_limit` (options of the implementation)
+// ends with DeadlineExceeded. Errors are those of the handlers, plus Unavailable for a broken connection.
 class BulkClient {
  public:
   virtual ~BulkClient() = default;
   // Requires source->size_bytes() == UploadBytes(header). OK once the receiver has said that all is durable.
   virtual std::unique_ptr<BulkCall> Upload(UploadHeader header, std::shared_ptr<BulkSource> source, BulkDone done) = 0;
   // OK once the last byte is in the sink. Digests over the whole are the sink's to check.
-  virtual std::unique_ptr<BulkCall> Download(DownloadRequest request, std::shared_ptr<BulkSink> sink, BulkDone done) = 0;
+  virtual std::unique_ptr<BulkCall> Download(DownloadRequest request, std::shared_ptr<BulkSink> sink,
+                                             BulkDone done) = 0;
   // Which of these are not stored at the coordinator; at most 4,096.
-  virtual void MissingBlobs(std::vector<Sha256> blobs, std::function<void(absl::StatusOr<std::vector<Sha256>>)> done) = 0;
+  virtual void MissingBlobs(std::vector<Sha256> blobs,
+                            std::function<void(absl::StatusOr<std::vector<Sha256>>)> done) = 0;
 };
 
-// ---- the server's side, implemented by coordinator/service -----------------------------------------------------------
+// ---- the server's side, implemented by coordinator/service
+// -----------------------------------------------------------
 
 using UploadReply = std::function<void(absl::StatusOr<UploadStatus>)>;
 using StatusReply = std::function<void(absl::Status)>;
@@ -91,16 +96,16 @@ class UploadHandler {
   virtual void OnBytes(uint64_t offset, BulkBytes bytes, StatusReply reply) = 0;
   // All announced bytes were given and answered. Replies OK once everything is durable.
   virtual void OnEnd(StatusReply reply) = 0;
-  // The conversation ended before acceptance: the peer is gone, stalled or sent rubbish, or a reply was an error. Outstanding
-  // replies are ignored from now on.
+  // The conversation ended before acceptance: the peer is gone, stalled or sent rubbish, or a reply was an error.
+  // Outstanding replies are ignored from now on.
   virtual void OnBroken(absl::Status why) = 0;
 };
 constexpr int kUploadCredits = 4;
 
 // What a download sends.
 struct DownloadContent {
-  DownloadHeader header;                // total_bytes == source->size_bytes()
-  std::shared_ptr<BulkSource> source;   // read on the I/O executor of the service; also the pin on what is read
+  DownloadHeader header;               // total_bytes == source->size_bytes()
+  std::shared_ptr<BulkSource> source;  // read on the I/O executor of the service; also the pin on what is read
   // Told once when the transfer is over, with the payload bytes moved; may be empty.
   std::function<void(BulkResult)> finished;
 };

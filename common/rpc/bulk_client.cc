@@ -24,13 +24,17 @@ namespace {
 constexpr char kUploadMethod[] = "/atoll.v1.TransferService/Upload";
 constexpr char kDownloadMethod[] = "/atoll.v1.TransferService/Download";
 
-// What all transfers of one client share. The channel is let go by the client alone, and only once no call uses it: gRPC 1.51
-// aborts when the last channel of a process ends on one of its own threads.
+// What all transfers of one client share. The channel is let go by the client alone, and only once no call uses it:
+// gRPC 1.51 aborts when the last channel of a process ends on one of its own threads.
 class Shared {
  public:
   Shared(std::shared_ptr<grpc::Channel> c, const Clock& k, const BulkClientOptions& o)
-      : clock(k), options(o), channel(std::move(c)), stub(std::make_unique<grpc::GenericStub>(channel)),
-        questions(v1::TransferService::NewStub(channel)), bucket(o.upload_bytes_per_second, k) {}
+      : clock(k),
+        options(o),
+        channel(std::move(c)),
+        stub(std::make_unique<grpc::GenericStub>(channel)),
+        questions(v1::TransferService::NewStub(channel)),
+        bucket(o.upload_bytes_per_second, k) {}
 
   // A call has begun; `cancel` may come at any time, also after its end.
   void Begun(const void* call, std::function<void()> cancel) ATOLL_EXCLUDES(mutex_);
@@ -227,9 +231,7 @@ class UploadTransfer final : public Transfer {
       : Transfer(std::move(shared), std::move(done)), header_(std::move(header)), source_(std::move(source)) {}
 
  private:
-  void OnBegun() override {
-    Write(HeaderFrame(SerializeUploadHeader(header_)));
-  }
+  void OnBegun() override { Write(HeaderFrame(SerializeUploadHeader(header_))); }
   absl::Status OnMessage(const grpc::ByteBuffer& message) override {
     ATOLL_ASSIGN_OR_RETURN(const std::string header, ReadHeaderFrame(message));
     ATOLL_ASSIGN_OR_RETURN(const UploadStatus status, ParseUploadStatus(header));
@@ -258,7 +260,8 @@ class UploadTransfer final : public Transfer {
   void SendNext() {
     if (!granted_ || writing() || released() || half_closed_) return;
     if (last_sent_) return HalfClose();
-    const auto bytes = static_cast<size_t>(std::min<uint64_t>(limits::kFramePayloadBytes, source_->size_bytes() - offset_));
+    const auto bytes =
+        static_cast<size_t>(std::min<uint64_t>(limits::kFramePayloadBytes, source_->size_bytes() - offset_));
     if (const Duration wait = shared().bucket.Take(bytes); wait.ns > 0) {
       pace_.Set(wait, [this, self = shared_from_this()] { OnStrand([this] { SendNext(); }); });
       return;
@@ -279,15 +282,14 @@ class UploadTransfer final : public Transfer {
 
 class DownloadTransfer final : public Transfer {
  public:
-  DownloadTransfer(std::shared_ptr<Shared> shared, DownloadRequest request, std::shared_ptr<BulkSink> sink, BulkDone done)
+  DownloadTransfer(std::shared_ptr<Shared> shared, DownloadRequest request, std::shared_ptr<BulkSink> sink,
+                   BulkDone done)
       : Transfer(std::move(shared), std::move(done)), request_(std::move(request)), sink_(std::move(sink)) {
     offset_ = result_.resumed_at = request_.offset_bytes;
   }
 
  private:
-  void OnBegun() override {
-    Write(BufferOf(DownloadRequestToProto(request_).SerializeAsString()));
-  }
+  void OnBegun() override { Write(BufferOf(DownloadRequestToProto(request_).SerializeAsString())); }
   void OnWritten() override { StartWritesDone(); }
   bool Complete() const override { return complete_; }
   absl::Status OnMessage(const grpc::ByteBuffer& message) override {
@@ -372,8 +374,7 @@ class GrpcBulkClient final : public BulkClient {
     transfer->Begin(kDownloadMethod);
     return std::make_unique<CallHandle>(transfer);
   }
-  void MissingBlobs(std::vector<Sha256> blobs,
-                    std::function<void(absl::StatusOr<std::vector<Sha256>>)> done) override {
+  void MissingBlobs(std::vector<Sha256> blobs, std::function<void(absl::StatusOr<std::vector<Sha256>>)> done) override {
     const auto call = std::make_shared<MissingCall>();
     for (const Sha256& blob : blobs) call->request.add_sha256(blob.Hex());
     SetDeadline(*call->context);
@@ -385,7 +386,10 @@ class GrpcBulkClient final : public BulkClient {
         [call, shared = shared_, done = std::move(done)](const grpc::Status& status) {
           call->context.reset();
           shared->Ended(call.get(), [&] {
-            if (status.ok()) done(ReadMissing(call->response)); else done(FromGrpc(status));
+            if (status.ok())
+              done(ReadMissing(call->response));
+            else
+              done(FromGrpc(status));
           });
         });
   }
@@ -424,13 +428,15 @@ std::unique_ptr<BulkClient> MakeGrpcBulkClient(std::shared_ptr<grpc::Channel> ch
 
 BulkResult UploadAndWait(BulkClient& client, UploadHeader header, std::shared_ptr<BulkSource> source) {
   const auto waiter = std::make_shared<Waiter<BulkResult>>();
-  const auto call = client.Upload(std::move(header), std::move(source), [waiter](BulkResult r) { waiter->Set(std::move(r)); });
+  const auto call =
+      client.Upload(std::move(header), std::move(source), [waiter](BulkResult r) { waiter->Set(std::move(r)); });
   return waiter->Wait();
 }
 
 BulkResult DownloadAndWait(BulkClient& client, DownloadRequest request, std::shared_ptr<BulkSink> sink) {
   const auto waiter = std::make_shared<Waiter<BulkResult>>();
-  const auto call = client.Download(std::move(request), std::move(sink), [waiter](BulkResult r) { waiter->Set(std::move(r)); });
+  const auto call =
+      client.Download(std::move(request), std::move(sink), [waiter](BulkResult r) { waiter->Set(std::move(r)); });
   return waiter->Wait();
 }
 

@@ -1,5 +1,5 @@
-// BulkClient over gRPC: raw frames of 1 MiB, sent from where they lie, paced by a token bucket for each direction that this
-// side sends in.
+// BulkClient over gRPC: raw frames of 1 MiB, sent from where they lie, paced by a token bucket for each direction that
+// this side sends in.
 #ifndef ATOLL_COMMON_RPC_BULK_CLIENT_H_
 #define ATOLL_COMMON_RPC_BULK_CLIENT_H_
 
@@ -16,12 +16,12 @@
 namespace atl {
 
 struct BulkClientOptions {
-  Duration stall_limit = Seconds(30);        // without a frame either way, or an answer
-  uint64_t upload_bytes_per_second = 0;      // cap over all uploads of this client; 0: none
+  Duration stall_limit = Seconds(30);    // without a frame either way, or an answer
+  uint64_t upload_bytes_per_second = 0;  // cap over all uploads of this client; 0: none
 };
 
-// The destructor cancels what still runs and waits for its end, unless it is called from a `done`; then whoever calls it
-// still holds the channel. It must not be called from a source or a sink. `clock` must outlive the client.
+// The destructor cancels what still runs and waits for its end, unless it is called from a `done`; then whoever calls
+// it still holds the channel. It must not be called from a source or a sink. `clock` must outlive the client.
 std::unique_ptr<BulkClient> MakeGrpcBulkClient(std::shared_ptr<grpc::Channel> channel, const Clock& clock,
                                                const BulkClientOptions& options);
 

@@ -22,7 +22,7 @@ grpc::ByteBuffer HeaderFrame(const std::string& header);
 grpc::ByteBuffer PayloadFrame(uint64_t offset, bool last, const BulkBytes& payload);
 
 struct ReceivedFrame {
-  FrameView view;                     // borrows from `owner`
+  FrameView view;  // borrows from `owner`
   std::shared_ptr<const void> owner;
   BulkBytes Payload() const { return {view.payload, owner}; }
 };

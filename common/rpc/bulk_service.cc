@@ -65,7 +65,8 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
                             public std::enable_shared_from_this<UploadReactor> {
  public:
   UploadReactor(std::shared_ptr<Shared> shared, std::string peer)
-      : shared_(std::move(shared)), handler_(shared_->handler.NewUpload(std::move(peer))),
+      : shared_(std::move(shared)),
+        handler_(shared_->handler.NewUpload(std::move(peer))),
         watchdog_(shared_->clock, shared_->options.stall_limit) {}
 
   void Begin() {
@@ -162,7 +163,10 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
         self->OnStrand([self, status = std::move(status)] { self->OnStored(status); });
       });
     }
-    if (last_seen_) EndIfDue(); else if (unanswered_ < kUploadCredits) Read();
+    if (last_seen_)
+      EndIfDue();
+    else if (unanswered_ < kUploadCredits)
+      Read();
     return absl::OkStatus();
   }
   void OnStored(const absl::Status& status) {
@@ -170,7 +174,10 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
     if (ended_) return;
     --unanswered_;
     if (!status.ok()) return Fail(status);
-    if (last_seen_) EndIfDue(); else Read();
+    if (last_seen_)
+      EndIfDue();
+    else
+      Read();
   }
   void EndIfDue() {
     if (unanswered_ > 0 || ending_) return;
@@ -178,7 +185,10 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
     handler_->OnEnd([self = shared_from_this()](absl::Status status) {
       self->OnStrand([self, status = std::move(status)] {
         if (self->ended_) return;
-        if (status.ok()) self->Accept(); else self->Fail(status);
+        if (status.ok())
+          self->Accept();
+        else
+          self->Fail(status);
       });
     });
   }
@@ -226,8 +236,8 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   int unanswered_ = 0;
   bool begun_ = false, handler_begun_ = false, granted_ = false, last_seen_ = false, ending_ = false;
   bool reading_ = false, writing_ = false, accepted_frame_due_ = false;
-  bool ended_ = false;                    // accepted or failed: nothing more goes to the handler
-  bool finished_ = false;                 // Finish was called
+  bool ended_ = false;     // accepted or failed: nothing more goes to the handler
+  bool finished_ = false;  // Finish was called
   std::optional<absl::Status> finish_;
   std::shared_ptr<UploadReactor> self_;
 };
@@ -302,7 +312,8 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     content_ = *std::move(content);
     if (ended_) return;
     const uint64_t total = content_->header.total_bytes;
-    ATOLL_CHECK(content_->source != nullptr && content_->source->size_bytes() == total, "a download's size is its source's");
+    ATOLL_CHECK(content_->source != nullptr && content_->source->size_bytes() == total,
+                "a download's size is its source's");
     if (offset_ > total) {
       return End(absl::OutOfRangeError(
           absl::StrCat("a download was to go on at ", offset_, ", but the whole has ", total, " bytes: begin at 0")));
@@ -388,7 +399,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   grpc::ByteBuffer out_;
   std::optional<DownloadContent> content_;
   std::optional<Prepared> prepared_;
-  uint64_t offset_ = 0;          // of the next frame to prepare
+  uint64_t offset_ = 0;  // of the next frame to prepare
   size_t in_flight_bytes_ = 0;
   BulkResult result_;
   bool preparing_ = false, last_prepared_ = false, writing_ = false, last_written_ = false;
@@ -398,14 +409,14 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
 
 // ---- the service ----------------------------------------------------------------------------------------------------
 
-using RawService = v1::TransferService::WithRawCallbackMethod_Upload<
-    v1::TransferService::WithRawCallbackMethod_Download<
+using RawService =
+    v1::TransferService::WithRawCallbackMethod_Upload<v1::TransferService::WithRawCallbackMethod_Download<
         v1::TransferService::WithCallbackMethod_MissingBlobs<v1::TransferService::Service>>>;
 
 absl::StatusOr<std::vector<Sha256>> ReadQuestion(const v1::MissingBlobsRequest& request) {
   if (static_cast<size_t>(request.sha256_size()) > kMissingBlobs) {
-    return absl::InvalidArgumentError(absl::StrCat("asks for ", request.sha256_size(), " files, at most ", kMissingBlobs,
-                                                   " are allowed: ask in several calls"));
+    return absl::InvalidArgumentError(absl::StrCat("asks for ", request.sha256_size(), " files, at most ",
+                                                   kMissingBlobs, " are allowed: ask in several calls"));
   }
   std::vector<Sha256> wanted;
   for (const std::string& hex : request.sha256()) {
@@ -440,12 +451,13 @@ class BulkService final : public RawService {
       reactor->Finish(ToGrpc(wanted.status()));
       return reactor;
     }
-    shared_->handler.OnMissingBlobs(*std::move(wanted), [reactor, response](absl::StatusOr<std::vector<Sha256>> missing) {
-      if (missing.ok()) {
-        for (const Sha256& blob : *missing) response->add_sha256(blob.Hex());
-      }
-      reactor->Finish(ToGrpc(missing.status()));
-    });
+    shared_->handler.OnMissingBlobs(*std::move(wanted),
+                                    [reactor, response](absl::StatusOr<std::vector<Sha256>> missing) {
+                                      if (missing.ok()) {
+                                        for (const Sha256& blob : *missing) response->add_sha256(blob.Hex());
+                                      }
+                                      reactor->Finish(ToGrpc(missing.status()));
+                                    });
     return reactor;
   }
 

@@ -1,5 +1,5 @@
-// atoll.v1.TransferService over raw frames: translates between the wire and a BulkHandler. Payload is handed on as views
-// into the received slices and sent from where it lies.
+// atoll.v1.TransferService over raw frames: translates between the wire and a BulkHandler. Payload is handed on as
+// views into the received slices and sent from where it lies.
 #ifndef ATOLL_COMMON_RPC_BULK_SERVICE_H_
 #define ATOLL_COMMON_RPC_BULK_SERVICE_H_
 
@@ -15,8 +15,8 @@
 namespace atl {
 
 struct BulkServiceOptions {
-  Duration stall_limit = Seconds(30);       // a peer without progress for this long is cut
-  uint64_t download_bytes_per_second = 0;   // cap over all downloads; 0: none
+  Duration stall_limit = Seconds(30);      // a peer without progress for this long is cut
+  uint64_t download_bytes_per_second = 0;  // cap over all downloads; 0: none
 };
 
 // `handler`, `io` (reads of download sources) and `clock` must outlive the service, the service its server.

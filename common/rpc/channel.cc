@@ -30,10 +30,12 @@ grpc::ChannelArguments Arguments(const ChannelOptions& options) {
   return args;
 }
 
-absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ChannelOptions& options, const ChannelSecurity& security,
+absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ChannelOptions& options,
+                                                           const ChannelSecurity& security,
                                                            const grpc::ChannelArguments& args) {
   if (security.loopback_only() && !IsLoopback(options.address)) {
-    return absl::InvalidArgumentError(absl::StrCat("'", options.address, "' is not a loopback address, and without certificates "
+    return absl::InvalidArgumentError(absl::StrCat("'", options.address,
+                                                   "' is not a loopback address, and without certificates "
                                                    "only loopback is allowed: use 127.0.0.1:PORT"));
   }
   return grpc::CreateCustomChannel(options.address, security.credentials(), args);

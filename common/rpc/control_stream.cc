@@ -24,8 +24,8 @@ absl::Status FullError() {
 
 // ---- the worker's end -----------------------------------------------------------------------------------------------
 
-// One call. Keeps itself alive from Begin to OnDone. A hold keeps the call open for operations that begin outside of its
-// reactions; it is given up once nothing more will be begun.
+// One call. Keeps itself alive from Begin to OnDone. A hold keeps the call open for operations that begin outside of
+// its reactions; it is given up once nothing more will be begun.
 class WorkerCall final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage>,
                          public std::enable_shared_from_this<WorkerCall> {
  public:
@@ -88,7 +88,10 @@ class WorkerCall final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::C
     if (ok && !Deliver()) ok = false;
     MutexLock lock(mutex_);
     reading_ = false;
-    if (ok) ReadIfDue(); else EndLocked();
+    if (ok)
+      ReadIfDue();
+    else
+      EndLocked();
   }
   void OnWriteDone(bool ok) override {
     MutexLock lock(mutex_);
@@ -156,8 +159,8 @@ class WorkerCall final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::C
     RemoveHold();
   }
 
-  // Let go by the owner of the end once the call is over: gRPC 1.51 aborts when the last channel of a process ends on one of
-  // its own threads.
+  // Let go by the owner of the end once the call is over: gRPC 1.51 aborts when the last channel of a process ends on
+  // one of its own threads.
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::WorkerService::Stub> stub_;
   std::unique_ptr<grpc::ClientContext> context_ = std::make_unique<grpc::ClientContext>();
@@ -181,7 +184,8 @@ class WorkerCall final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::C
 
 class GrpcWorkerEnd final : public WorkerEnd {
  public:
-  explicit GrpcWorkerEnd(std::shared_ptr<grpc::Channel> channel) : call_(std::make_shared<WorkerCall>(std::move(channel))) {}
+  explicit GrpcWorkerEnd(std::shared_ptr<grpc::Channel> channel)
+      : call_(std::make_shared<WorkerCall>(std::move(channel))) {}
   ~GrpcWorkerEnd() override {
     const bool in_handler = call_->gate().Detach();
     // What was queued before Close has this long to go out.

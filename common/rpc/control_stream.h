@@ -13,9 +13,9 @@
 
 namespace atl {
 
-// Opens the stream; the connection is made in the background, a failure comes as on_closed. The destructor of the end waits
-// until the call is over (at most about a second after Close, then it cancels); whoever drops an end from its own handler
-// still holds the channel.
+// Opens the stream; the connection is made in the background, a failure comes as on_closed. The destructor of the end
+// waits until the call is over (at most about a second after Close, then it cancels); whoever drops an end from its own
+// handler still holds the channel.
 std::unique_ptr<WorkerEnd> OpenControlStream(std::shared_ptr<grpc::Channel> channel);
 
 // Called for each new stream with its coordinator's end and the peer's address ("ipv4:127.0.0.1:40112"), on a transport

@@ -85,7 +85,8 @@ class MemoryUpload final : public Conversation {
   }
   void SendFrame() {
     if (shared_->Cut()) return End(CutError());
-    const auto bytes = static_cast<size_t>(std::min<uint64_t>(shared_->options.frame_bytes, source_->size_bytes() - offset_));
+    const auto bytes =
+        static_cast<size_t>(std::min<uint64_t>(shared_->options.frame_bytes, source_->size_bytes() - offset_));
     const absl::StatusOr<BulkBytes> payload = source_->Read(offset_, bytes);
     if (!payload.ok()) return End(payload.status());
     ++unanswered_;
@@ -107,7 +108,10 @@ class MemoryUpload final : public Conversation {
     handler_->OnEnd([this, self = shared_from_this()](absl::Status status) {
       Later([this, status = std::move(status)] {
         if (ended_) return;
-        if (status.ok()) Accept(); else End(status);
+        if (status.ok())
+          Accept();
+        else
+          End(status);
       });
     });
   }
@@ -167,8 +171,8 @@ class MemoryDownload final : public Conversation {
   }
   void Frame() {
     if (shared_->Cut()) return End(CutError());
-    const auto bytes = static_cast<size_t>(
-        std::min<uint64_t>(shared_->options.frame_bytes, content_->header.total_bytes - offset_));
+    const auto bytes =
+        static_cast<size_t>(std::min<uint64_t>(shared_->options.frame_bytes, content_->header.total_bytes - offset_));
     const absl::StatusOr<BulkBytes> payload = content_->source->Read(offset_, bytes);
     if (!payload.ok()) return End(payload.status());
     for (const Bytes& piece : payload->pieces) {
@@ -210,8 +214,7 @@ class MemoryBulkClient final : public BulkClient {
   std::unique_ptr<BulkCall> Download(DownloadRequest request, std::shared_ptr<BulkSink> sink, BulkDone done) override {
     return Run(std::make_shared<MemoryDownload>(shared_, std::move(request), std::move(sink), std::move(done)));
   }
-  void MissingBlobs(std::vector<Sha256> blobs,
-                    std::function<void(absl::StatusOr<std::vector<Sha256>>)> done) override {
+  void MissingBlobs(std::vector<Sha256> blobs, std::function<void(absl::StatusOr<std::vector<Sha256>>)> done) override {
     const auto shared = shared_;
     shared->executor.Post([shared, blobs = std::move(blobs), done = std::move(done)] {
       shared->handler.OnMissingBlobs(blobs, [shared, done](absl::StatusOr<std::vector<Sha256>> missing) {

@@ -1,4 +1,5 @@
-// BulkClient joined to a BulkHandler in memory: frames, credits and resume as over gRPC, each step one job on an executor.
+// BulkClient joined to a BulkHandler in memory: frames, credits and resume as over gRPC, each step one job on an
+// executor.
 #ifndef ATOLL_COMMON_RPC_MEMORY_BULK_H_
 #define ATOLL_COMMON_RPC_MEMORY_BULK_H_
 

@@ -32,12 +32,18 @@ class Wire : public std::enable_shared_from_this<Wire> {
 
   void Start(bool at_worker) {
     MutexLock lock(mutex_);
-    if (at_worker) worker_.started = true; else coordinator_.started = true;
+    if (at_worker)
+      worker_.started = true;
+    else
+      coordinator_.started = true;
     PumpBoth();
   }
   void SetPaused(bool at_worker, bool paused) {
     MutexLock lock(mutex_);
-    if (at_worker) worker_.paused = paused; else coordinator_.paused = paused;
+    if (at_worker)
+      worker_.paused = paused;
+    else
+      coordinator_.paused = paused;
     PumpBoth();
   }
 
@@ -118,7 +124,10 @@ class Wire : public std::enable_shared_from_this<Wire> {
     if (!lane.Due()) return;
     lane.scheduled = true;
     executor_.Post([self = shared_from_this(), at_worker] {
-      if (at_worker) self->Deliver(self->worker_, true); else self->Deliver(self->coordinator_, false);
+      if (at_worker)
+        self->Deliver(self->worker_, true);
+      else
+        self->Deliver(self->coordinator_, false);
     });
   }
 

@@ -10,8 +10,8 @@
 
 namespace atl {
 
-// Each delivery is one job on `executor`, which must run jobs one at a time (ManualExecutor, ThreadExecutor(1)) and outlive
-// both ends. An end that is dropped without Close is seen by the other as Cancelled.
+// Each delivery is one job on `executor`, which must run jobs one at a time (ManualExecutor, ThreadExecutor(1)) and
+// outlive both ends. An end that is dropped without Close is seen by the other as Cancelled.
 struct ControlStreamPair {
   std::unique_ptr<WorkerEnd> worker;
   std::unique_ptr<CoordinatorEnd> coordinator;

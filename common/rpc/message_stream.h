@@ -3,10 +3,10 @@
 //
 //   made -> Start -> on_message* -> on_closed (exactly once, last)
 //
-// Thread rule: Send, Close, Cancel, PauseReading and ResumeReading are thread-safe, never block and never call a handler
-// inside the call. Handlers of one end run one at a time, on threads of the transport or on the given executor. After the
-// destructor returns no handler of this end runs any more; the destructor may be called from a handler of the same end,
-// otherwise it waits for a running one.
+// Thread rule: Send, Close, Cancel, PauseReading and ResumeReading are thread-safe, never block and never call a
+// handler inside the call. Handlers of one end run one at a time, on threads of the transport or on the given executor.
+// After the destructor returns no handler of this end runs any more; the destructor may be called from a handler of the
+// same end, otherwise it waits for a running one.
 #ifndef ATOLL_COMMON_RPC_MESSAGE_STREAM_H_
 #define ATOLL_COMMON_RPC_MESSAGE_STREAM_H_
 
@@ -22,10 +22,10 @@ namespace atl {
 template <typename In>
 struct StreamHandlers {
   std::function<void(In)> on_message;
-  // Why the stream ended. At both ends: OK after an end in order, Cancelled after a Cancel of either end, ResourceExhausted
-  // when this end's outbox overflowed, InvalidArgument when the peer sent what is not a valid message. At the worker's end
-  // also the status given to the coordinator's Close, and Unavailable when the connection broke or was never made; the
-  // coordinator's end says Cancelled to that.
+  // Why the stream ended. At both ends: OK after an end in order, Cancelled after a Cancel of either end,
+  // ResourceExhausted when this end's outbox overflowed, InvalidArgument when the peer sent what is not a valid
+  // message. At the worker's end also the status given to the coordinator's Close, and Unavailable when the connection
+  // broke or was never made; the coordinator's end says Cancelled to that.
   std::function<void(absl::Status)> on_closed;
 };
 
@@ -35,8 +35,8 @@ class MessageStream {
   virtual ~MessageStream() = default;  // cancels unless Close was called
   // Call once; messages wait until then.
   virtual void Start(StreamHandlers<In> handlers) = 0;
-  // Queues a message; the transport sends in order. ResourceExhausted when limits::kOutboxMessages wait already: the stream
-  // is then cut. FailedPrecondition after Close, Cancel or the end.
+  // Queues a message; the transport sends in order. ResourceExhausted when limits::kOutboxMessages wait already: the
+  // stream is then cut. FailedPrecondition after Close, Cancel or the end.
   virtual absl::Status Send(Out message) = 0;
   // Sends what is queued, then ends this end. At a server `status` reaches the peer's on_closed; a client ends in order
   // whatever it is. on_closed follows once the peer is done too.

@@ -14,8 +14,9 @@ using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
 // google.rpc's messages are few and flat and Debian ships no headers for them: they are written and read by hand.
-// Status {int32 code = 1; string message = 2; repeated Any details = 3}, ErrorInfo {string reason = 1; string domain = 2;
-// map<string, string> metadata = 3}, BadRequest {repeated FieldViolation {string field = 1; string description = 2} = 1}.
+// Status {int32 code = 1; string message = 2; repeated Any details = 3}, ErrorInfo {string reason = 1; string domain =
+// 2; map<string, string> metadata = 3}, BadRequest {repeated FieldViolation {string field = 1; string description = 2}
+// = 1}.
 constexpr char kErrorInfoUrl[] = "type.googleapis.com/google.rpc.ErrorInfo";
 constexpr char kBadRequestUrl[] = "type.googleapis.com/google.rpc.BadRequest";
 constexpr size_t kDetails = 64;  // of each repeated field; further ones are dropped

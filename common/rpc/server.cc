@@ -46,7 +46,8 @@ Server::~Server() { Shutdown(Seconds(1)); }
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options, const ServerSecurity& security,
                                                       const std::vector<grpc::Service*>& services) {
   if (security.loopback_only() && !IsLoopback(options.address)) {
-    return absl::InvalidArgumentError(absl::StrCat("cannot listen on '", options.address, "': without certificates only a "
+    return absl::InvalidArgumentError(absl::StrCat("cannot listen on '", options.address,
+                                                   "': without certificates only a "
                                                    "loopback address is allowed, for example 127.0.0.1:7700"));
   }
   grpc::EnableDefaultHealthCheckService(true);
@@ -58,8 +59,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   for (grpc::Service* service : services) builder.RegisterService(service);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || port == 0) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", options.address,
-                                               ": the port is in use or the address is not this machine's; choose another"));
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", options.address,
+                     ": the port is in use or the address is not this machine's; choose another"));
   }
   return std::unique_ptr<Server>(new Server(std::move(server), port));
 }

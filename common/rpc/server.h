@@ -2,8 +2,8 @@
 #ifndef ATOLL_COMMON_RPC_SERVER_H_
 #define ATOLL_COMMON_RPC_SERVER_H_
 
-#include <grpcpp/server.h>
 #include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
 
 #include <cstddef>
 #include <memory>
@@ -28,7 +28,7 @@ class ServerSecurity {
 };
 
 struct ServerOptions {
-  std::string address = "127.0.0.1:0";  // port 0: any free one
+  std::string address = "127.0.0.1:0";     // port 0: any free one
   size_t quota_bytes = size_t{256} << 20;  // memory of the transport
   int streams_per_connection = 64;
   bool reflection = false;

@@ -1,5 +1,5 @@
-// Runs jobs one at a time and in order, on whichever thread posts while none runs: the state of a transfer is touched by
-// one job at a time without a lock. A job posted from inside a job runs after it. Jobs must not block.
+// Runs jobs one at a time and in order, on whichever thread posts while none runs: the state of a transfer is touched
+// by one job at a time without a lock. A job posted from inside a job runs after it. Jobs must not block.
 #ifndef ATOLL_COMMON_RPC_STRAND_H_
 #define ATOLL_COMMON_RPC_STRAND_H_
 

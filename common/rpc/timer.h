@@ -9,8 +9,8 @@
 
 namespace atl {
 
-// Runs `work` once after `delay`, unless cancelled before. Not thread-safe. The destructor cancels; work that is already on
-// its way may still run, so it must hold what it needs.
+// Runs `work` once after `delay`, unless cancelled before. Not thread-safe. The destructor cancels; work that is
+// already on its way may still run, so it must hold what it needs.
 class Timer {
  public:
   Timer();

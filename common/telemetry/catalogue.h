@@ -1,5 +1,5 @@
-// Every metric of both programs in one table: name, type, unit, help and labels. docs/metrics.md is generated from it, a
-// test compares the two. Names follow Prometheus' rules (base units, `_total` last, one prefix).
+// Every metric of both programs in one table: name, type, unit, help and labels. docs/metrics.md is generated from it,
+// a test compares the two. Names follow Prometheus' rules (base units, `_total` last, one prefix).
 #ifndef ATOLL_COMMON_TELEMETRY_CATALOGUE_H_
 #define ATOLL_COMMON_TELEMETRY_CATALOGUE_H_
 
@@ -12,33 +12,33 @@ namespace atl {
 
 enum class Metric : uint32_t {
   // Coordinator
-  kBuildInfo,                 // version
+  kBuildInfo,  // version
   kBoot,
-  kJobs,                      // state
-  kWorkers,                   // job, state: alive, training, participating
-  kRound,                     // job, fragment
-  kRoundsCompleted,           // job, outcome: committed, extended
-  kRoundDuration,             // job
-  kRoundPhaseDuration,        // phase: gather, aggregate, commit
-  kRoundParticipants,         // job
-  kRoundLastSuccess,          // job
-  kJobClockStep,              // job
-  kJobTrainLoss,              // job: mean of the newest committed round
-  kJobEvaluationLoss,         // job
-  kJobTokensCommitted,        // job
-  kPseudoGradientNorm,        // job
-  kPseudoGradientCosine,      // job
-  kUpdatesRejected,           // job, reason
-  kTransferBytes,             // job, worker, direction: upload, download; kind: contribution, update, fragment, block, blob
-  kTransferRawBytes,          // job, direction: before the codec
-  kHeartbeatAge,              // worker
+  kJobs,                  // state
+  kWorkers,               // job, state: alive, training, participating
+  kRound,                 // job, fragment
+  kRoundsCompleted,       // job, outcome: committed, extended
+  kRoundDuration,         // job
+  kRoundPhaseDuration,    // phase: gather, aggregate, commit
+  kRoundParticipants,     // job
+  kRoundLastSuccess,      // job
+  kJobClockStep,          // job
+  kJobTrainLoss,          // job: mean of the newest committed round
+  kJobEvaluationLoss,     // job
+  kJobTokensCommitted,    // job
+  kPseudoGradientNorm,    // job
+  kPseudoGradientCosine,  // job
+  kUpdatesRejected,       // job, reason
+  kTransferBytes,         // job, worker, direction: upload, download; kind: contribution, update, fragment, block, blob
+  kTransferRawBytes,      // job, direction: before the codec
+  kHeartbeatAge,          // worker
   kLedgerCommitDuration,
   kLogSyncDuration,
-  kCheckpointLastBytes,       // job
-  kCheckpointLastSuccess,     // job
+  kCheckpointLastBytes,    // job
+  kCheckpointLastSuccess,  // job
   kDiskFreeRatio,
   kEngineMailboxEvents,
-  kHttpRequests,              // path, code
+  kHttpRequests,  // path, code
   // Worker; shown by the coordinator too, with the labels job and worker, from heartbeats
   kTrainLoss,
   kLearningRate,
@@ -58,12 +58,12 @@ enum class MetricHome { kCoordinator, kWorker };
 
 struct MetricInfo {
   Metric metric = Metric::kCount;
-  const char* name = "";              // with prefix and unit: "atoll_round_duration_seconds"
+  const char* name = "";  // with prefix and unit: "atoll_round_duration_seconds"
   MetricType type = MetricType::kGauge;
-  const char* unit = "";              // "seconds", "bytes", "tokens", "" for a plain number
-  const char* help = "";              // one sentence
-  std::vector<const char*> labels;    // in the order that values are given
-  std::vector<double> buckets;        // of a histogram, ascending
+  const char* unit = "";            // "seconds", "bytes", "tokens", "" for a plain number
+  const char* help = "";            // one sentence
+  std::vector<const char*> labels;  // in the order that values are given
+  std::vector<double> buckets;      // of a histogram, ascending
   MetricHome home = MetricHome::kCoordinator;
 };
 

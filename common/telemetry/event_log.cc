@@ -1,9 +1,8 @@
 #include "common/telemetry/event_log.h"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "common/plan/limits.h"
@@ -99,7 +98,8 @@ class FileEventLog final : public EventLog {
     return files_.Rename(path, absl::StrCat(path, ".1"));
   }
 
-  absl::Status ReadFile(const std::string& path, const std::function<void(LoggedEvent)>& visit, uint64_t& skipped) const {
+  absl::Status ReadFile(const std::string& path, const std::function<void(LoggedEvent)>& visit,
+                        uint64_t& skipped) const {
     if (!files_.Exists(path)) return absl::OkStatus();
     ATOLL_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(files_, path, options_.rotate_bytes + kLineBytes));
     for (size_t at = 0; at < text.size();) {
@@ -147,7 +147,8 @@ absl::StatusOr<LoggedEvent> EventFromJson(const std::string& line) {
   const auto text = [](const Json& j) { return j.is_string(); };
   const auto number = [](const Json& j) { return j.is_number_integer(); };
   if (!is("job", text) || !is("revision", number) || !is("time_ns", number) || !is("kind", text) || !is("text", text) ||
-      !is("fields", [](const Json& j) { return j.is_object(); }) || !is("points", [](const Json& j) { return j.is_array(); })) {
+      !is("fields", [](const Json& j) { return j.is_object(); }) ||
+      !is("points", [](const Json& j) { return j.is_array(); })) {
     return bad;
   }
   LoggedEvent event{JobId{json["job"]}, json["revision"], json["time_ns"], json["kind"], json["text"], {}, {}};
@@ -157,7 +158,8 @@ absl::StatusOr<LoggedEvent> EventFromJson(const std::string& line) {
   }
   for (const Json& point : json["points"]) {
     if (!point.is_object() || !point.contains("curve") || !point["curve"].is_string() || !point.contains("step") ||
-        !point["step"].is_number_unsigned() || !point.contains("value") || !(point["value"].is_number() || point["value"].is_string())) {
+        !point["step"].is_number_unsigned() || !point.contains("value") ||
+        !(point["value"].is_number() || point["value"].is_string())) {
       return bad;
     }
     event.points.push_back({point["curve"], point["step"], NumberFrom(point["value"])});

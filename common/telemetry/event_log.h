@@ -1,5 +1,6 @@
-// The event log of jobs: one JSON object a line, in one file per job, appended, rotated by size, read back at start. It is
-// for people and curves: losing its tail in a crash loses no decision, so it is not flushed to the disk line by line.
+// The event log of jobs: one JSON object a line, in one file per job, appended, rotated by size, read back at start. It
+// is for people and curves: losing its tail in a crash loses no decision, so it is not flushed to the disk line by
+// line.
 #ifndef ATOLL_COMMON_TELEMETRY_EVENT_LOG_H_
 #define ATOLL_COMMON_TELEMETRY_EVENT_LOG_H_
 
@@ -17,22 +18,22 @@
 namespace atl {
 
 struct LoggedPoint {
-  std::string curve;        // "loss", "evaluation_loss"
-  uint64_t step = 0;        // job clock
+  std::string curve;  // "loss", "evaluation_loss"
+  uint64_t step = 0;  // job clock
   double value = 0;
 };
 struct LoggedEvent {
-  JobId job;                // empty: about the fleet (file "fleet.jsonl")
-  uint64_t revision = 0;    // grows by one in each job
+  JobId job;              // empty: about the fleet (file "fleet.jsonl")
+  uint64_t revision = 0;  // grows by one in each job
   int64_t wall_nanos = 0;
-  std::string kind;         // "round committed"
-  std::string text;         // one sentence
+  std::string kind;  // "round committed"
+  std::string text;  // one sentence
   std::map<std::string, std::string> fields;
   std::vector<LoggedPoint> points;
 };
 
-// One line without its newline, keys in fixed order; non-finite values are written as strings. And back: InvalidArgument
-// when the line is not an event.
+// One line without its newline, keys in fixed order; non-finite values are written as strings. And back:
+// InvalidArgument when the line is not an event.
 std::string EventToJson(const LoggedEvent& event);
 absl::StatusOr<LoggedEvent> EventFromJson(const std::string& line);
 

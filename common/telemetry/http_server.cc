@@ -4,7 +4,6 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
-
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -48,14 +47,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
     parser_->header_limit(kHeaderBytes);
     parser_->body_limit(0);
     stream_.expires_after(Chrono(limit));
-    http::async_read(stream_, buffer_, *parser_, [self = shared_from_this()](beast::error_code error, size_t) { self->OnRead(error); });
+    http::async_read(stream_, buffer_, *parser_,
+                     [self = shared_from_this()](beast::error_code error, size_t) { self->OnRead(error); });
   }
 
  private:
   void OnRead(beast::error_code error) {
-    if (error == http::error::header_limit) return Write(Plain(431, "the request header is larger than 8 KiB\n"), false);
+    if (error == http::error::header_limit)
+      return Write(Plain(431, "the request header is larger than 8 KiB\n"), false);
     if (error == http::error::body_limit) return Write(Plain(413, "requests here have no body\n"), false);
-    if (error && error.category() == http::make_error_code(http::error::bad_version).category() && error != http::error::end_of_stream) {
+    if (error && error.category() == http::make_error_code(http::error::bad_version).category() &&
+        error != http::error::end_of_stream) {
       return Write(Plain(400, "this is not an HTTP request\n"), false);
     }
     if (error) return;
@@ -68,9 +70,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
     }
     const std::string target(request.target().data(), request.target().size());
     const size_t question = target.find('?');
-    const HttpRequest asked{target.substr(0, question), question == std::string::npos ? "" : target.substr(question + 1)};
+    const HttpRequest asked{target.substr(0, question),
+                            question == std::string::npos ? "" : target.substr(question + 1)};
     const HttpHandler* handler = FindRoute(shared_.routes, asked.path);
-    Write(handler != nullptr ? (*handler)(asked) : Plain(404, "there is nothing here; try /metrics, /healthz or /readyz\n"), keep_alive);
+    Write(handler != nullptr ? (*handler)(asked)
+                             : Plain(404, "there is nothing here; try /metrics, /healthz or /readyz\n"),
+          keep_alive);
   }
 
   static HttpResponse Plain(int status, std::string body) { return {.status = status, .body = std::move(body)}; }
@@ -140,12 +145,14 @@ HttpServer::~HttpServer() {
 
 int HttpServer::port() const { return state_->port; }
 
-absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const HttpServerOptions& options, std::map<std::string, HttpHandler> routes) {
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const HttpServerOptions& options,
+                                                              std::map<std::string, HttpHandler> routes) {
   beast::error_code error;
   const std::string host = options.address == "localhost" ? "127.0.0.1" : options.address;
   const auto address = asio::ip::make_address(host, error);
   if (error || !address.is_loopback()) {
-    return absl::InvalidArgumentError(absl::StrCat("the admin endpoint listens on loopback only, not on '", options.address, "'; use 127.0.0.1 and a reverse proxy"));
+    return absl::InvalidArgumentError(absl::StrCat("the admin endpoint listens on loopback only, not on '",
+                                                   options.address, "'; use 127.0.0.1 and a reverse proxy"));
   }
   auto state = std::make_unique<State>();
   state->shared = {options, std::move(routes), 0};
@@ -155,7 +162,8 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const HttpServerOp
   if (!error) (void)state->acceptor.bind(endpoint, error);
   if (!error) (void)state->acceptor.listen(asio::socket_base::max_listen_connections, error);
   if (error) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", options.address, ":", options.port, " for the admin endpoint: ", error.message(),
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", options.address, ":", options.port,
+                                               " for the admin endpoint: ", error.message(),
                                                "; choose another port with --admin-port"));
   }
   state->port = state->acceptor.local_endpoint().port();

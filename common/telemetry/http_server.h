@@ -1,7 +1,6 @@
-// A small HTTP server for operators: GET and HEAD on fixed paths, loopback only, no request body. Used by the coordinator
-// (through coordinator/web) and by the worker.
-// Limits: header 8 KiB (431 above), no body (413), kConnections at once (further ones are closed), 10 s for a request and 10 s for its
-// answer, 60 s idle.
+// A small HTTP server for operators: GET and HEAD on fixed paths, loopback only, no request body. Used by the
+// coordinator (through coordinator/web) and by the worker. Limits: header 8 KiB (431 above), no body (413),
+// kConnections at once (further ones are closed), 10 s for a request and 10 s for its answer, 60 s idle.
 #ifndef ATOLL_COMMON_TELEMETRY_HTTP_SERVER_H_
 #define ATOLL_COMMON_TELEMETRY_HTTP_SERVER_H_
 
@@ -38,8 +37,8 @@ struct HttpServerOptions {
 class HttpServer {
  public:
   // `routes` by exact path; a path that ends in '/' (other than "/") takes everything below it. 404 and 405 are the
-  // server's. Starts one thread. Unavailable, naming address and port, when the port is in use; InvalidArgument when the
-  // address is not a loopback one.
+  // server's. Starts one thread. Unavailable, naming address and port, when the port is in use; InvalidArgument when
+  // the address is not a loopback one.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const HttpServerOptions& options,
                                                            std::map<std::string, HttpHandler> routes);
   ~HttpServer();  // stops: connections are closed, a running handler is waited for

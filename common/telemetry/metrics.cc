@@ -47,9 +47,15 @@ struct Metrics::State {
   static Family MakeFamily(prometheus::Registry& registry, const MetricInfo& info) {
     Family family;
     switch (info.type) {
-      case MetricType::kCounter: family.counters = &prometheus::BuildCounter().Name(info.name).Help(info.help).Register(registry); break;
-      case MetricType::kGauge: family.gauges = &prometheus::BuildGauge().Name(info.name).Help(info.help).Register(registry); break;
-      case MetricType::kHistogram: family.histograms = &prometheus::BuildHistogram().Name(info.name).Help(info.help).Register(registry); break;
+      case MetricType::kCounter:
+        family.counters = &prometheus::BuildCounter().Name(info.name).Help(info.help).Register(registry);
+        break;
+      case MetricType::kGauge:
+        family.gauges = &prometheus::BuildGauge().Name(info.name).Help(info.help).Register(registry);
+        break;
+      case MetricType::kHistogram:
+        family.histograms = &prometheus::BuildHistogram().Name(info.name).Help(info.help).Register(registry);
+        break;
     }
     return family;
   }
@@ -143,7 +149,8 @@ void Metrics::SetFromHeartbeat(const WorkerId& worker, const Heartbeat& heartbea
     Series* series = state_->Find(*info, labels);
     if (series == nullptr) continue;
     if (series->gauge != nullptr) series->gauge->Set(sample.value);
-    if (series->counter != nullptr && sample.value > series->counter->Value()) series->counter->Increment(sample.value - series->counter->Value());
+    if (series->counter != nullptr && sample.value > series->counter->Value())
+      series->counter->Increment(sample.value - series->counter->Value());
   }
 }
 

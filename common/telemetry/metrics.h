@@ -1,5 +1,5 @@
-// Values of the catalogue's metrics, and their exposition for Prometheus. One object per process, handed down. Thread-safe.
-// A wrong number of labels is a broken invariant and stops the process.
+// Values of the catalogue's metrics, and their exposition for Prometheus. One object per process, handed down.
+// Thread-safe. A wrong number of labels is a broken invariant and stops the process.
 #ifndef ATOLL_COMMON_TELEMETRY_METRICS_H_
 #define ATOLL_COMMON_TELEMETRY_METRICS_H_
 
@@ -21,13 +21,13 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  using Labels = std::vector<std::string>;  // values, in the catalogue's order
-  void Add(Metric counter, double amount, const Labels& labels = {});      // amount >= 0; NaN and less than 0 are ignored
+  using Labels = std::vector<std::string>;                             // values, in the catalogue's order
+  void Add(Metric counter, double amount, const Labels& labels = {});  // amount >= 0; NaN and less than 0 are ignored
   void Set(Metric gauge, double value, const Labels& labels = {});
   void Observe(Metric histogram, double value, const Labels& labels = {});
 
-  // Metrics of a worker as they come with its heartbeat, shown with the labels job and worker. Unknown names are ignored.
-  // Counters are shown as the worker counts them.
+  // Metrics of a worker as they come with its heartbeat, shown with the labels job and worker. Unknown names are
+  // ignored. Counters are shown as the worker counts them.
   void SetFromHeartbeat(const WorkerId& worker, const Heartbeat& heartbeat);
   // Drops every series with that worker label value.
   void ForgetWorker(const WorkerId& worker);
@@ -36,8 +36,8 @@ class Metrics {
 
   // The text exposition format, version 0.0.4.
   std::string Expose() const;
-  // This process's worker metrics for a heartbeat, at most limits::kMetricsPerHeartbeat (histograms as sum and count are
-  // left out).
+  // This process's worker metrics for a heartbeat, at most limits::kMetricsPerHeartbeat (histograms as sum and count
+  // are left out).
   std::vector<MetricSample> HeartbeatSamples() const;
 
  private:

@@ -15,7 +15,8 @@ HttpHandler Probe(std::function<absl::Status()> check) {
 
 }  // namespace
 
-std::map<std::string, HttpHandler> StandardRoutes(Metrics& metrics, ProbeHandlers probes, std::function<void()> refresh) {
+std::map<std::string, HttpHandler> StandardRoutes(Metrics& metrics, ProbeHandlers probes,
+                                                  std::function<void()> refresh) {
   std::map<std::string, HttpHandler> routes;
   routes["/metrics"] = [&metrics, refresh = std::move(refresh)](const HttpRequest&) {
     if (refresh) refresh();

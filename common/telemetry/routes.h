@@ -18,7 +18,8 @@ struct ProbeHandlers {
   std::function<absl::Status()> ready;
 };
 // `metrics` must outlive the server. `refresh` (may be empty) runs before each exposition, to set gauges.
-std::map<std::string, HttpHandler> StandardRoutes(Metrics& metrics, ProbeHandlers probes, std::function<void()> refresh);
+std::map<std::string, HttpHandler> StandardRoutes(Metrics& metrics, ProbeHandlers probes,
+                                                  std::function<void()> refresh);
 
 }  // namespace atl
 

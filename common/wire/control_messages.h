@@ -1,6 +1,6 @@
-// The control conversation: atoll.v1 messages <-> the domain forms of common/plan/messages.h. Every length, name, enum and
-// range is checked before use (limits.h); a refusal is InvalidArgument with the path of the field, e.g. "hello.worker".
-// Pure functions, safe everywhere.
+// The control conversation: atoll.v1 messages <-> the domain forms of common/plan/messages.h. Every length, name, enum
+// and range is checked before use (limits.h); a refusal is InvalidArgument with the path of the field, e.g.
+// "hello.worker". Pure functions, safe everywhere.
 #ifndef ATOLL_COMMON_WIRE_CONTROL_MESSAGES_H_
 #define ATOLL_COMMON_WIRE_CONTROL_MESSAGES_H_
 

@@ -134,7 +134,8 @@ absl::StatusOr<CoordinatorMessage> Read(const v1::Welcome& in) {
   out.resumed = in.resumed();
   constexpr int64_t kHourNs = Seconds(3600).ns;
   for (const int64_t ns : {in.heartbeat_interval_ns(), in.membership_timeout_ns()}) {
-    if (ns <= 0 || ns > kHourNs) return FieldError("welcome", absl::StrCat("an interval of ", ns, " ns is not in (0, 1 h]"));
+    if (ns <= 0 || ns > kHourNs)
+      return FieldError("welcome", absl::StrCat("an interval of ", ns, " ns is not in (0, 1 h]"));
   }
   out.heartbeat_interval.ns = in.heartbeat_interval_ns();
   out.membership_timeout.ns = in.membership_timeout_ns();
@@ -183,7 +184,8 @@ absl::StatusOr<CoordinatorMessage> Read(const v1::LeaseGranted& in) {
   if (in.lease() == 0) return FieldError("lease_granted.lease", "0 is no lease");
   out.lease.value = in.lease();
   ATOLL_RETURN_IF_ERROR(CheckCount(in.end(), "lease_granted.end"));
-  if (in.begin() >= in.end()) return FieldError("lease_granted", absl::StrCat("[", in.begin(), ", ", in.end(), ") is empty"));
+  if (in.begin() >= in.end())
+    return FieldError("lease_granted", absl::StrCat("[", in.begin(), ", ", in.end(), ") is empty"));
   out.range = {in.begin(), in.end()};
   return out;
 }

@@ -101,7 +101,8 @@ absl::StatusOr<size_t> ReadLength(Reader& reader) {
   if (!reader.Varint(length)) return Malformed("it ends inside a length");
   if (length > reader.left()) return Malformed("a field is longer than the frame");
   if (length > limits::kFramePayloadBytes) {
-    return Malformed(absl::StrCat("a field has ", length, " bytes, at most ", limits::kFramePayloadBytes, " are allowed"));
+    return Malformed(
+        absl::StrCat("a field has ", length, " bytes, at most ", limits::kFramePayloadBytes, " are allowed"));
   }
   return static_cast<size_t>(length);
 }
@@ -109,19 +110,15 @@ absl::StatusOr<size_t> ReadLength(Reader& reader) {
 absl::Status SkipUnknown(Reader& reader, uint64_t tag) {
   uint64_t value = 0;
   switch (tag & 7) {
-    case 0:
-      return reader.Varint(value) ? absl::OkStatus() : Malformed("it ends inside a number");
-    case 1:
-      return reader.Fixed(8, value) ? absl::OkStatus() : Malformed("it ends inside a number");
-    case 5:
-      return reader.Fixed(4, value) ? absl::OkStatus() : Malformed("it ends inside a number");
+    case 0: return reader.Varint(value) ? absl::OkStatus() : Malformed("it ends inside a number");
+    case 1: return reader.Fixed(8, value) ? absl::OkStatus() : Malformed("it ends inside a number");
+    case 5: return reader.Fixed(4, value) ? absl::OkStatus() : Malformed("it ends inside a number");
     case 2: {
       ATOLL_ASSIGN_OR_RETURN(const size_t length, ReadLength(reader));
       reader.Take(length, nullptr);
       return absl::OkStatus();
     }
-    default:
-      return Malformed("unknown wire type");
+    default: return Malformed("unknown wire type");
   }
 }
 
@@ -213,11 +210,12 @@ absl::Status CheckFrame(const FrameView& frame, uint64_t expected_offset, uint64
         absl::StrCat("a bulk frame begins at offset ", frame.offset_bytes, ", expected was ", expected_offset));
   }
   if (frame.payload_bytes > total_bytes - expected_offset) {
-    return absl::OutOfRangeError(absl::StrCat("a bulk frame of ", frame.payload_bytes, " bytes at offset ", expected_offset,
-                                              " goes beyond the announced ", total_bytes));
+    return absl::OutOfRangeError(absl::StrCat("a bulk frame of ", frame.payload_bytes, " bytes at offset ",
+                                              expected_offset, " goes beyond the announced ", total_bytes));
   }
   const bool ends = expected_offset + frame.payload_bytes == total_bytes;
-  if (frame.last != ends) return Malformed(ends ? "the last one is not marked as last" : "it is marked as last too early");
+  if (frame.last != ends)
+    return Malformed(ends ? "the last one is not marked as last" : "it is marked as last too early");
   if (frame.payload_bytes == 0 && !ends) return Malformed("it is empty");
   uint32_t crc = 0;
   for (const Bytes& piece : frame.payload) crc = Crc32c(crc, piece);

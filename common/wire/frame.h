@@ -1,6 +1,7 @@
-// atoll.v1.Frame without protobuf on the hot path: the encoder yields the few bytes that go before a payload, so that the
-// payload itself is sent from where it lies; the decoder reads a message that came in pieces and yields views into them.
-// The bytes are exactly those of a protobuf serialisation of the message (docs/formats/frames.md). Pure, safe everywhere.
+// atoll.v1.Frame without protobuf on the hot path: the encoder yields the few bytes that go before a payload, so that
+// the payload itself is sent from where it lies; the decoder reads a message that came in pieces and yields views into
+// them. The bytes are exactly those of a protobuf serialisation of the message (docs/formats/frames.md). Pure, safe
+// everywhere.
 #ifndef ATOLL_COMMON_WIRE_FRAME_H_
 #define ATOLL_COMMON_WIRE_FRAME_H_
 
@@ -40,8 +41,8 @@ struct FrameView {
   size_t payload_bytes = 0;
 };
 
-// `slices` in order are one message, as from ByteBuffer::Dump. Unknown fields are skipped. InvalidArgument: not a frame, a
-// payload above limits::kFramePayloadBytes, both header and payload, a field twice. Does not look at the CRC.
+// `slices` in order are one message, as from ByteBuffer::Dump. Unknown fields are skipped. InvalidArgument: not a
+// frame, a payload above limits::kFramePayloadBytes, both header and payload, a field twice. Does not look at the CRC.
 absl::StatusOr<FrameView> DecodeFrame(std::span<const Bytes> slices);
 
 // DataLoss when the payload does not have the CRC that the frame names; OutOfRange when it does not begin at

@@ -282,7 +282,8 @@ absl::StatusOr<CheckpointManifest> ParseCheckpointManifest(const std::string& by
   v1::CheckpointManifest proto;
   ATOLL_RETURN_IF_ERROR(Parse(bytes, "checkpoint manifest", proto));
   if (proto.format_revision() != 1) {
-    return absl::FailedPreconditionError(absl::StrCat("a checkpoint manifest has format revision ", proto.format_revision(),
+    return absl::FailedPreconditionError(absl::StrCat("a checkpoint manifest has format revision ",
+                                                      proto.format_revision(),
                                                       ", this program reads 1: use the program that wrote it"));
   }
   CheckpointManifest out;

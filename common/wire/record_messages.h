@@ -1,5 +1,5 @@
-// Durable records <-> bytes (proto/atoll/v1/record.proto), for the store. Reading validates; bytes that do not parse or hold
-// impossible values are DataLoss. Pure functions, safe everywhere.
+// Durable records <-> bytes (proto/atoll/v1/record.proto), for the store. Reading validates; bytes that do not parse or
+// hold impossible values are DataLoss. Pure functions, safe everywhere.
 #ifndef ATOLL_COMMON_WIRE_RECORD_MESSAGES_H_
 #define ATOLL_COMMON_WIRE_RECORD_MESSAGES_H_
 
@@ -32,8 +32,8 @@ struct AcceptedRecord {
 // What is said of an encoded update ahead of its bytes.
 struct UpdateInfo {
   FragmentVersion reached;
-  Digest hash;             // ContentHash of the fragment at `reached`
-  Digest digest;           // XXH3-128 of the encoded update
+  Digest hash;    // ContentHash of the fragment at `reached`
+  Digest digest;  // XXH3-128 of the encoded update
   uint64_t encoded_bytes = 0;
   CodecKind codec = CodecKind::kFp32;
   uint32_t arithmetic_revision = kArithmeticRevision;
@@ -44,11 +44,11 @@ struct SnapshotHeader {
   JobId job;
   uint64_t epoch = 0;
   FragmentVersion at;
-  uint64_t elements = 0;   // of each of the three arrays
-  Digest hash;             // ContentHash of the public copy
+  uint64_t elements = 0;  // of each of the three arrays
+  Digest hash;            // ContentHash of the public copy
   Digest momentum_digest, residual_digest;
   Digest layout;
-  BootNumber boot;         // that wrote the file
+  BootNumber boot;  // that wrote the file
 };
 
 std::string SerializeSegmentHeader(const SegmentHeader& header);

@@ -14,7 +14,8 @@ constexpr char kCheckpoints[] = "/checkpoints/";
 
 // The part after `prefix`.
 absl::StatusOr<std::string> After(const std::string& name, const std::string& prefix, const char* form) {
-  if (name.size() <= limits::kTextBytes && name.compare(0, prefix.size(), prefix) == 0) return name.substr(prefix.size());
+  if (name.size() <= limits::kTextBytes && name.compare(0, prefix.size(), prefix) == 0)
+    return name.substr(prefix.size());
   return absl::InvalidArgumentError(
       absl::StrCat("'", name.substr(0, limits::kLabelBytes), "' is not a resource name of the form ", form));
 }
@@ -31,8 +32,9 @@ absl::Status CheckId(const std::string& id, const char* what) {
   bool valid = !id.empty() && id.size() <= limits::kNameBytes && id.front() != '-';
   for (const char c : id) valid = valid && IsNameCharacter(c);
   if (valid) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(what, ": '", id.substr(0, limits::kLabelBytes), "' is not a name: use 1 to ",
-                                                 limits::kNameBytes, " of a-z, 0-9 and '-', not beginning with '-'"));
+  return absl::InvalidArgumentError(absl::StrCat(what, ": '", id.substr(0, limits::kLabelBytes),
+                                                 "' is not a name: use 1 to ", limits::kNameBytes,
+                                                 " of a-z, 0-9 and '-', not beginning with '-'"));
 }
 
 absl::StatusOr<JobId> ParseJobId(const std::string& id) {
@@ -69,8 +71,8 @@ absl::StatusOr<CheckpointName> ParseCheckpointName(const std::string& name) {
   }
   // Comparing the printed number refuses signs, blanks and leading zeros.
   if (!absl::SimpleAtoi(step, &out.step) || absl::StrCat(out.step) != step) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", step.substr(0, limits::kLabelBytes), "' is not a checkpoint's step: use a number, or 'latest'"));
+    return absl::InvalidArgumentError(absl::StrCat("'", step.substr(0, limits::kLabelBytes),
+                                                   "' is not a checkpoint's step: use a number, or 'latest'"));
   }
   return out;
 }

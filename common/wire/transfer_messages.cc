@@ -17,7 +17,8 @@ absl::StatusOr<Sha256> Sha256Field(const std::string& hex, const std::string& pa
 // A plain file name: no directory, nothing hidden, nothing that a terminal or a path would read otherwise.
 absl::Status CheckFileName(const std::string& name, const std::string& path) {
   bool valid = !name.empty() && name.size() <= limits::kLabelBytes && name[0] != '.';
-  for (const char c : name) valid = valid && c != '/' && c != '\\' && static_cast<unsigned char>(c) >= 0x20 && c != 0x7f;
+  for (const char c : name)
+    valid = valid && c != '/' && c != '\\' && static_cast<unsigned char>(c) >= 0x20 && c != 0x7f;
   return valid ? absl::OkStatus() : FieldError(path, "is not a plain file name");
 }
 
@@ -69,9 +70,11 @@ absl::StatusOr<DownloadKey> ReadBlockKey(const v1::BlockKey& in) {
 }
 absl::StatusOr<DownloadKey> ReadCheckpointKey(const v1::CheckpointFragmentKey& in) {
   ATOLL_ASSIGN_OR_RETURN(const CheckpointName name, ParseCheckpointName(in.checkpoint()));
-  if (name.latest) return FieldError("checkpoint_fragment.checkpoint", "names no step; ask which one is the latest first");
+  if (name.latest)
+    return FieldError("checkpoint_fragment.checkpoint", "names no step; ask which one is the latest first");
   if (in.fragment() >= limits::kFragments) {
-    return FieldError("checkpoint_fragment.fragment", absl::StrCat(in.fragment(), " is not below ", limits::kFragments));
+    return FieldError("checkpoint_fragment.fragment",
+                      absl::StrCat(in.fragment(), " is not below ", limits::kFragments));
   }
   return CheckpointFragmentKey{name.job, name.step, {in.fragment()}};
 }
@@ -105,7 +108,8 @@ uint64_t UploadBytes(const UploadHeader& header) {
 int32_t CodecToNumber(CodecKind codec) { return static_cast<int32_t>(codec) + 1; }
 
 absl::StatusOr<CodecKind> CodecFromNumber(int32_t number, const std::string& path) {
-  if (number < 1 || number > CodecToNumber(CodecKind::kE3m0)) return FieldError(path, absl::StrCat("codec ", number, " is not known"));
+  if (number < 1 || number > CodecToNumber(CodecKind::kE3m0))
+    return FieldError(path, absl::StrCat("codec ", number, " is not known"));
   return static_cast<CodecKind>(number - 1);
 }
 
@@ -127,12 +131,16 @@ v1::ContributionHeader ContributionHeaderToProto(const ContributionHeader& in, B
   return out;
 }
 
-absl::StatusOr<ContributionHeader> ContributionHeaderFromProto(const v1::ContributionHeader& in, const std::string& path) {
+absl::StatusOr<ContributionHeader> ContributionHeaderFromProto(const v1::ContributionHeader& in,
+                                                               const std::string& path) {
   ContributionHeader out;
   ATOLL_ASSIGN_OR_RETURN(out.job, JobField(in.job(), Emptiness::kRefused, path + ".job"));
   ATOLL_ASSIGN_OR_RETURN(out.worker, WorkerField(in.worker(), Emptiness::kRefused, path + ".worker"));
-  for (const auto& [value, name] : {std::pair{in.incarnation(), ".incarnation"}, {in.encoded_bytes(), ".encoded_bytes"},
-                                    {in.tokens(), ".tokens"}, {in.steps(), ".steps"}, {in.send_step(), ".send_step"}}) {
+  for (const auto& [value, name] : {std::pair{in.incarnation(), ".incarnation"},
+                                    {in.encoded_bytes(), ".encoded_bytes"},
+                                    {in.tokens(), ".tokens"},
+                                    {in.steps(), ".steps"},
+                                    {in.send_step(), ".send_step"}}) {
     ATOLL_RETURN_IF_ERROR(CheckCount(value, path + name));
   }
   if (in.encoded_bytes() == 0 || in.encoded_bytes() > limits::kParameters * sizeof(float)) {

@@ -1,5 +1,6 @@
 // What the bulk connection says besides raw bytes, in domain form and as the bytes of a frame's header field
-// (proto/atoll/v1/transfer.proto). Parsing validates every name, length, enum and range. Pure functions, safe everywhere.
+// (proto/atoll/v1/transfer.proto). Parsing validates every name, length, enum and range. Pure functions, safe
+// everywhere.
 #ifndef ATOLL_COMMON_WIRE_TRANSFER_MESSAGES_H_
 #define ATOLL_COMMON_WIRE_TRANSFER_MESSAGES_H_
 
@@ -42,13 +43,13 @@ struct UpdateKey {
 };
 struct FragmentKey {
   JobId job;
-  FragmentVersion at;   // version ignored when newest
+  FragmentVersion at;  // version ignored when newest
   bool newest = false;
 };
 struct BlockKey {
   JobId job;
   Sha256 manifest;
-  std::string shard;    // file name in the manifest: no '/', no leading '.'
+  std::string shard;  // file name in the manifest: no '/', no leading '.'
   uint64_t block = 0;
 };
 struct BlobKey {
@@ -67,11 +68,11 @@ struct DownloadRequest {
 };
 
 struct DownloadHeader {
-  uint64_t total_bytes = 0;   // of the whole, whatever the offset asked for
-  Version version;            // fragments and updates
-  Digest hash;                // fragments and updates: content hash at that version
+  uint64_t total_bytes = 0;            // of the whole, whatever the offset asked for
+  Version version;                     // fragments and updates
+  Digest hash;                         // fragments and updates: content hash at that version
   CodecKind codec = CodecKind::kFp32;  // updates
-  Digest digest;              // XXH3-128 of the whole; zero for blocks and files
+  Digest digest;                       // XXH3-128 of the whole; zero for blocks and files
 };
 
 std::string SerializeUploadHeader(const UploadHeader& header);
@@ -86,7 +87,8 @@ absl::StatusOr<DownloadRequest> DownloadRequestFromProto(const v1::DownloadReque
 
 v1::ContributionHeader ContributionHeaderToProto(const ContributionHeader& header, BootNumber boot);
 // Field paths in errors begin with `path`.
-absl::StatusOr<ContributionHeader> ContributionHeaderFromProto(const v1::ContributionHeader& proto, const std::string& path);
+absl::StatusOr<ContributionHeader> ContributionHeaderFromProto(const v1::ContributionHeader& proto,
+                                                               const std::string& path);
 
 // v1::CodecKind numbers, the same on wire and disk. InvalidArgument for an unknown number.
 int32_t CodecToNumber(CodecKind codec);

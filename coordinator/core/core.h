@@ -1,7 +1,7 @@
-// The coordinator's decisions: fleet, job queue, runs, rounds, leases. A deterministic machine: Step(event, now) changes the
-// state and returns what must be written, sent and done; the same events at the same instants give the same effects. It runs
-// in production, in scenario tests and in the simulator unchanged. No thread, lock, clock, file, socket, log, random number,
-// unordered iteration or floating-point decision lives here. Owned by the engine thread.
+// The coordinator's decisions: fleet, job queue, runs, rounds, leases. A deterministic machine: Step(event, now)
+// changes the state and returns what must be written, sent and done; the same events at the same instants give the same
+// effects. It runs in production, in scenario tests and in the simulator unchanged. No thread, lock, clock, file,
+// socket, log, random number, unordered iteration or floating-point decision lives here. Owned by the engine thread.
 #ifndef ATOLL_COORDINATOR_CORE_CORE_H_
 #define ATOLL_COORDINATOR_CORE_CORE_H_
 
@@ -15,11 +15,12 @@
 namespace atl {
 
 struct CoreOptions {
-  Duration heartbeat_interval;    // told to workers
-  Duration membership_timeout;    // silence after which a worker is lost; >= 2 x heartbeat_interval
+  Duration heartbeat_interval;  // told to workers
+  Duration membership_timeout;  // silence after which a worker is lost; >= 2 x heartbeat_interval
 };
 
-// ---- views for the service, cheap copies -----------------------------------------------------------------------------
+// ---- views for the service, cheap copies
+// -----------------------------------------------------------------------------
 
 enum class WorkerState { kIdle, kJoining, kTraining, kDraining, kLost };
 struct WorkerView {
@@ -27,11 +28,11 @@ struct WorkerView {
   WorkerState state = WorkerState::kIdle;
   Incarnation incarnation;
   JobId job;
-  Heartbeat last;                 // newest heartbeat
+  Heartbeat last;  // newest heartbeat
   std::string device;
   bool connected = false;
   bool evaluate_only = false;
-  bool participating = false;     // in the newest committed round of its job
+  bool participating = false;  // in the newest committed round of its job
   Duration heartbeat_age{};
 };
 struct FragmentView {
@@ -39,7 +40,7 @@ struct FragmentView {
   Digest hash;
   uint32_t accepted = 0, expected = 0;
 };
-struct BalanceView {              // in samples; unleased + leased + consumed + abandoned = dataset
+struct BalanceView {  // in samples; unleased + leased + consumed + abandoned = dataset
   uint64_t dataset = 0, unleased = 0, leased = 0, consumed = 0, abandoned = 0;
 };
 struct JobView {
@@ -52,7 +53,7 @@ struct JobView {
   uint32_t alive = 0, training = 0, participating = 0;
   std::vector<EvaluationRecord> evaluations;
   std::vector<CheckpointRecord> checkpoints;
-  std::string waiting_line;       // why it waits or is slow, naming the worker; empty when it runs freely
+  std::string waiting_line;  // why it waits or is slow, naming the worker; empty when it runs freely
 };
 
 class Core {
@@ -63,20 +64,21 @@ class Core {
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
-  // The work that recovery leaves to do at once (parameters to load, rounds to close). Call once, before the first Step.
+  // The work that recovery leaves to do at once (parameters to load, rounds to close). Call once, before the first
+  // Step.
   Effects Start(Instant now);
-  // Requires now >= every earlier now. `wall_nanos` is Unix time for records that people read (when a job started, when an
-  // evaluation was made), 0 when unknown; it decides nothing.
+  // Requires now >= every earlier now. `wall_nanos` is Unix time for records that people read (when a job started, when
+  // an evaluation was made), 0 when unknown; it decides nothing.
   Effects Step(const Event& event, Instant now, int64_t wall_nanos = 0);
   // When Step(Tick) must be called at the latest; kNever when nothing is timed.
   Instant NextWake() const;
 
   BootNumber boot() const;
-  std::vector<JobId> Jobs() const;                       // by sequence
+  std::vector<JobId> Jobs() const;  // by sequence
   std::optional<JobView> ViewJob(const JobId& job, Instant now) const;
   std::vector<WorkerView> ViewWorkers(Instant now) const;  // by name; includes lost ones that still hold a record
-  // Breaks with ATOLL_CHECK on a violated invariant (I1, I6, I8, I9, I10, I12); cheap enough to call after every step in
-  // tests and the simulator.
+  // Breaks with ATOLL_CHECK on a violated invariant (I1, I6, I8, I9, I10, I12); cheap enough to call after every step
+  // in tests and the simulator.
   void CheckInvariants() const;
 
  private:

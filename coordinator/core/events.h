@@ -1,5 +1,5 @@
-// What can happen to the coordinator's core, and what it asks for in return. Pure values: no clock, thread, file, socket or
-// floating-point decision. Time is an argument of Core::Step.
+// What can happen to the coordinator's core, and what it asks for in return. Pure values: no clock, thread, file,
+// socket or floating-point decision. Time is an argument of Core::Step.
 #ifndef ATOLL_COORDINATOR_CORE_EVENTS_H_
 #define ATOLL_COORDINATOR_CORE_EVENTS_H_
 
@@ -40,7 +40,7 @@ struct ConnectionClosed {
 struct UploadOffered {
   UploadId upload = 0;
   ContributionHeader header;
-  BootNumber boot;                // the sender's newest; 0 none
+  BootNumber boot;  // the sender's newest; 0 none
 };
 // All bytes are in the segment and the digest matches. The core answers with FlushAcceptance or a refusing verdict.
 struct UploadFinished {
@@ -58,8 +58,8 @@ struct UploadBroken {
 // A job with resolved spec and known sizes. Answered by RequestAnswered.
 struct JobSubmitted {
   RequestId request = 0;
-  std::string request_id;         // idempotence key of the caller, empty when none
-  JobSpec spec;                   // spec.name is the wished-for id
+  std::string request_id;  // idempotence key of the caller, empty when none
+  JobSpec spec;            // spec.name is the wished-for id
   uint32_t fragments = 0;
   uint64_t stop_step = 0;
   uint64_t dataset_samples = 0;
@@ -76,9 +76,9 @@ struct JobControlled {
 struct JobUpdated {
   RequestId request = 0;
   JobId job;
-  JobSpec spec;                   // the whole new spec; the service has merged and validated it
+  JobSpec spec;  // the whole new spec; the service has merged and validated it
   uint64_t stop_step = 0;
-  uint64_t expected_revision = 0; // 0: whatever it is
+  uint64_t expected_revision = 0;  // 0: whatever it is
 };
 struct JobRolledBack {
   RequestId request = 0;
@@ -94,19 +94,20 @@ struct WorkerDrained {
 // Completions of tasks.
 struct ParametersReady {
   JobId job;
-  std::vector<Digest> hashes;     // content hash of each fragment at version 0 (or at the versions of a rollback)
+  std::vector<Digest> hashes;  // content hash of each fragment at version 0 (or at the versions of a rollback)
 };
 struct TaskFailed {
   JobId job;
-  std::string reason;             // the job fails with it
+  std::string reason;  // the job fails with it
 };
 struct RoundAggregated {
   JobId job;
   uint64_t epoch = 0;
   FragmentVersion reached;
-  RoundRecord record;             // contributions with weights, hash, update digest and size, rates; wall time
+  RoundRecord record;  // contributions with weights, hash, update digest and size, rates; wall time
 };
-// The aggregate found contributions that may not be merged; nothing was changed. The core refuses them and decides anew.
+// The aggregate found contributions that may not be merged; nothing was changed. The core refuses them and decides
+// anew.
 struct ContributionsScreened {
   JobId job;
   uint64_t epoch = 0;
@@ -125,9 +126,10 @@ struct DiskSpace {
 };
 struct Tick {};
 
-using Event = std::variant<WorkerConnected, WorkerSaid, ConnectionClosed, UploadOffered, UploadFinished, ContributionDurable,
-                           UploadBroken, JobSubmitted, JobControlled, JobUpdated, JobRolledBack, WorkerDrained, ParametersReady,
-                           TaskFailed, RoundAggregated, ContributionsScreened, CheckpointWritten, DiskSpace, Tick>;
+using Event =
+    std::variant<WorkerConnected, WorkerSaid, ConnectionClosed, UploadOffered, UploadFinished, ContributionDurable,
+                 UploadBroken, JobSubmitted, JobControlled, JobUpdated, JobRolledBack, WorkerDrained, ParametersReady,
+                 TaskFailed, RoundAggregated, ContributionsScreened, CheckpointWritten, DiskSpace, Tick>;
 
 // ---- effects ------------------------------------------------------------------------------------------------------
 
@@ -147,25 +149,25 @@ enum class UploadDecision {
 struct UploadVerdict {
   UploadId upload = 0;
   UploadDecision decision = UploadDecision::kRefused;
-  absl::Status status;            // for kRefused: code and sentence for the sender
+  absl::Status status;  // for kRefused: code and sentence for the sender
 };
 
 // Tasks: blocking work for the engine's executors; each ends in an event above.
-struct PrepareParameters {        // -> ParametersReady or TaskFailed
+struct PrepareParameters {  // -> ParametersReady or TaskFailed
   JobId job;
 };
-struct FlushAcceptance {          // -> ContributionDurable
+struct FlushAcceptance {  // -> ContributionDurable
   UploadId upload = 0;
 };
-struct CloseRound {               // -> RoundAggregated or ContributionsScreened or TaskFailed
+struct CloseRound {  // -> RoundAggregated or ContributionsScreened or TaskFailed
   JobId job;
   uint64_t epoch = 0;
-  FragmentVersion target;         // the version it starts from
+  FragmentVersion target;  // the version it starts from
   uint64_t spec_revision = 0;
   std::vector<ContributionHeader> contributions;  // in worker-name order
-  uint64_t clock_step = 0;        // job clock after the commit
+  uint64_t clock_step = 0;                        // job clock after the commit
 };
-struct WriteCheckpoint {          // -> CheckpointWritten; taken right after the commits before it
+struct WriteCheckpoint {  // -> CheckpointWritten; taken right after the commits before it
   JobId job;
   uint64_t step = 0;
   VersionVector versions;
@@ -184,29 +186,29 @@ struct RestoreCheckpoint {
 struct ReleaseJob {
   JobId job;
 };
-using Task = std::variant<PrepareParameters, FlushAcceptance, CloseRound, WriteCheckpoint, DropCheckpoint, RestoreCheckpoint,
-                          ReleaseJob>;
+using Task = std::variant<PrepareParameters, FlushAcceptance, CloseRound, WriteCheckpoint, DropCheckpoint,
+                          RestoreCheckpoint, ReleaseJob>;
 
 struct RequestAnswered {
   RequestId request = 0;
   absl::Status status;
-  JobId job;                      // of job calls
+  JobId job;  // of job calls
 };
 
 // A line of the job's event log, for people and machines.
 struct JobNote {
-  JobId job;                      // empty: about the fleet
-  std::string kind;               // "round committed"
-  std::string text;               // one sentence
+  JobId job;         // empty: about the fleet
+  std::string kind;  // "round committed"
+  std::string text;  // one sentence
   std::map<std::string, std::string> fields;
 };
 
-// What one step asks for. The engine makes `records` durable as one transaction before any send, verdict, answer or task
-// of the same step leaves (commit, then publish); steps leave in order. FlushAcceptance may run beside the commit.
+// What one step asks for. The engine makes `records` durable as one transaction before any send, verdict, answer or
+// task of the same step leaves (commit, then publish); steps leave in order. FlushAcceptance may run beside the commit.
 struct Effects {
   std::vector<LedgerRecord> records;
   std::vector<Send> sends;
-  std::vector<CloseConnection> closes;   // after the sends
+  std::vector<CloseConnection> closes;  // after the sends
   std::vector<UploadVerdict> verdicts;
   std::vector<Task> tasks;
   std::vector<RequestAnswered> answers;

@@ -56,10 +56,10 @@ struct Run {
   std::optional<RequestId> rollback_request;
   WorkerId last_evaluator;
   Ending ending = Ending::kNone;
-  bool loaded = false;       // the engine has the parameters
+  bool loaded = false;          // the engine has the parameters
   bool checkpoint_due = false;  // by checkpoint.every_rounds; taken once nothing is being merged
-  bool touched = false;      // `record` is written at the end of the step
-  uint64_t clock_floor = 0;  // the clock never goes below it
+  bool touched = false;         // `record` is written at the end of the step
+  uint64_t clock_floor = 0;     // the clock never goes below it
   uint64_t rounds_committed = 0;
   uint64_t tokens_committed = 0;  // of fragment 0, rolled back ones included
 

@@ -24,7 +24,9 @@ void DataPlane::Emit(Event event) {
   if (sink) sink(std::move(event));
 }
 
-void DataPlane::Fail(const JobId& job, const absl::Status& status) { Emit(TaskFailed{job, std::string(status.message())}); }
+void DataPlane::Fail(const JobId& job, const absl::Status& status) {
+  Emit(TaskFailed{job, std::string(status.message())});
+}
 
 std::shared_ptr<JobData> DataPlane::Find(const JobId& job) const {
   MutexLock lock(mutex_);
@@ -68,14 +70,16 @@ absl::StatusOr<DataPlane::Upload> DataPlane::FindUpload(UploadId upload) const {
 absl::Status DataPlane::BeginUpload(UploadId upload, const ContributionHeader& header) {
   const std::shared_ptr<JobData> data = Find(header.job);
   if (data == nullptr) {
-    return absl::FailedPreconditionError(absl::StrCat("job ", header.job.value, " takes no contributions: it is not running"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", header.job.value, " takes no contributions: it is not running"));
   }
   const size_t fragment = header.target.fragment.value;
   if (fragment >= data->layout.fragments.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("fragment ", fragment, " does not exist: job ", header.job.value, " has ",
-                                                   data->layout.fragments.size(), " fragments"));
+    return absl::InvalidArgumentError(absl::StrCat("fragment ", fragment, " does not exist: job ", header.job.value,
+                                                   " has ", data->layout.fragments.size(), " fragments"));
   }
-  ATOLL_RETURN_IF_ERROR(CheckEncodedSize(header.codec, data->layout.fragments[fragment].elements, header.encoded_bytes));
+  ATOLL_RETURN_IF_ERROR(
+      CheckEncodedSize(header.codec, data->layout.fragments[fragment].elements, header.encoded_bytes));
   MutexLock lock(mutex_);
   uploads_[upload] = {{header.job, data->epoch, header.target}, header, data->layout.digest};
   return absl::OkStatus();
@@ -121,7 +125,8 @@ void DataPlane::FlushAcceptance(UploadId upload) {
   if (!known.ok()) return;
   parts_.io.Post([this, upload, known = *known] {
     const absl::Status accepted = parts_.rounds.Accept(known.key, known.header.worker, parts_.clock.WallNanos());
-    if (!accepted.ok()) return parts_.fatal(Annotate(accepted, "the acceptance of a contribution could not be made durable"));
+    if (!accepted.ok())
+      return parts_.fatal(Annotate(accepted, "the acceptance of a contribution could not be made durable"));
     Emit(ContributionDurable{upload});
   });
 }

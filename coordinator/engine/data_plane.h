@@ -1,6 +1,6 @@
-// The engine's hands: everything that moves bytes or floats. The engine calls from its thread and never waits; each task
-// runs on the executors below and ends in an event. Downloads come only from immutable things (encoded updates, snapshots,
-// blobs, shards), so nobody but the aggregate ever reads live state.
+// The engine's hands: everything that moves bytes or floats. The engine calls from its thread and never waits; each
+// task runs on the executors below and ends in an event. Downloads come only from immutable things (encoded updates,
+// snapshots, blobs, shards), so nobody but the aggregate ever reads live state.
 //
 //   ledger executor (serial)   reads of committed rounds, for replay
 //   io executor (serial)       round log, blobs, writes of snapshots
@@ -60,9 +60,10 @@ class DataPlane {
   // Where completions go; called on executor threads. Set before any task.
   void SetEventSink(std::function<void(Event)> sink) ATOLL_EXCLUDES(mutex_);
 
-  // ---- tasks of the core; engine thread ------------------------------------------------------------------------------
-  // Brings a job's parameters into memory: version 0 made and written, or the newest snapshots loaded and the rounds since
-  // then recomputed from the log; every hash must agree. -> ParametersReady or TaskFailed.
+  // ---- tasks of the core; engine thread
+  // ------------------------------------------------------------------------------ Brings a job's parameters into
+  // memory: version 0 made and written, or the newest snapshots loaded and the rounds since then recomputed from the
+  // log; every hash must agree. -> ParametersReady or TaskFailed.
   void Prepare(const JobRecord& job, std::vector<FragmentHead> heads);
   // -> RoundAggregated, ContributionsScreened or TaskFailed.
   void CloseRound(const struct CloseRound& task, const JobSpec& spec, BootNumber boot);
@@ -79,8 +80,9 @@ class DataPlane {
   // -> ContributionDurable.
   void FlushAcceptance(UploadId upload);
 
-  // ---- uploads -------------------------------------------------------------------------------------------------------
-  // Registers an upload. InvalidArgument when its size is not what the fragment takes; NotFound for an unknown job.
+  // ---- uploads
+  // ------------------------------------------------------------------------------------------------------- Registers
+  // an upload. InvalidArgument when its size is not what the fragment takes; NotFound for an unknown job.
   absl::Status BeginUpload(UploadId upload, const ContributionHeader& header);
   // Opens the segment and tells the sink from which offset to send.
   void GrantUpload(UploadId upload, std::shared_ptr<UploadSink> sink);
@@ -90,7 +92,8 @@ class DataPlane {
   void FinishUpload(UploadId upload, StatusReply failed) ATOLL_EXCLUDES(mutex_);
   void EndUpload(UploadId upload) ATOLL_EXCLUDES(mutex_);
 
-  // ---- downloads and blobs; thread-safe ------------------------------------------------------------------------------
+  // ---- downloads and blobs; thread-safe
+  // ------------------------------------------------------------------------------
   void OpenDownload(const DownloadRequest& request, DownloadReply reply);
   BlobStore& blobs() { return parts_.blobs; }
   Executor& io() { return parts_.io; }
@@ -120,7 +123,8 @@ class DataPlane {
   // rounds.cc
   void Aggregate(std::shared_ptr<JobData> data, const struct CloseRound& task, const JobSpec& spec, BootNumber boot,
                  std::vector<std::vector<std::byte>> inputs);
-  void WriteRound(std::shared_ptr<JobData> data, RoundRecord record, std::vector<std::byte> update, RoundMeasures measures);
+  void WriteRound(std::shared_ptr<JobData> data, RoundRecord record, std::vector<std::byte> update,
+                  RoundMeasures measures);
   void TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragment);
 
   // downloads.cc; io executor

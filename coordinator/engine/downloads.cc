@@ -1,4 +1,5 @@
-// What can be downloaded, each from something that never changes: encoded updates, snapshots, checkpoints, blobs, shards.
+// What can be downloaded, each from something that never changes: encoded updates, snapshots, checkpoints, blobs,
+// shards.
 #include <algorithm>
 #include <utility>
 
@@ -29,8 +30,11 @@ class ReadAtSource final : public BulkSource {
 };
 
 DownloadContent ContentOf(std::shared_ptr<SnapshotReader> reader) {
-  DownloadHeader header{.total_bytes = reader->size_bytes(), .version = reader->header().at.version, .hash = reader->header().hash,
-                        .codec = CodecKind::kFp32, .digest = {}};
+  DownloadHeader header{.total_bytes = reader->size_bytes(),
+                        .version = reader->header().at.version,
+                        .hash = reader->header().hash,
+                        .codec = CodecKind::kFp32,
+                        .digest = {}};
   return {header, std::make_shared<ReadAtSource<SnapshotReader>>(reader, reader->size_bytes()), {}};
 }
 
@@ -62,33 +66,45 @@ absl::StatusOr<DownloadContent> DataPlane::Open(const DownloadRequest& request) 
 absl::StatusOr<DownloadContent> DataPlane::OpenUpdate(const UpdateKey& key) {
   const std::shared_ptr<JobData> data = Find(key.job);
   if (data == nullptr) return absl::NotFoundError(absl::StrCat("job ", key.job.value, " is not running"));
-  if (key.reached.version.value == 0) return absl::InvalidArgumentError("no update leads to version 0; fetch the fragment");
+  if (key.reached.version.value == 0)
+    return absl::InvalidArgumentError("no update leads to version 0; fetch the fragment");
   {
     MutexLock lock(data->mutex);
     const auto committed = data->committed.find(key.reached.fragment);
     if (committed == data->committed.end() || committed->second < key.reached.version) {
-      return absl::NotFoundError(absl::StrCat("version ", key.reached.version.value, " of fragment ", key.reached.fragment.value, " is not committed"));
+      return absl::NotFoundError(absl::StrCat("version ", key.reached.version.value, " of fragment ",
+                                              key.reached.fragment.value, " is not committed"));
     }
     const auto newest = data->published.find(key.reached.fragment);
     if (newest != data->published.end() && newest->second.info.reached == key.reached) {
       const PublishedUpdate& update = newest->second;
-      return DownloadContent{{.total_bytes = update.info.encoded_bytes, .version = update.info.reached.version, .hash = update.info.hash,
-                              .codec = update.info.codec, .digest = update.info.digest},
-                             MakeMemorySource(update.bytes), {}};
+      return DownloadContent{{.total_bytes = update.info.encoded_bytes,
+                              .version = update.info.reached.version,
+                              .hash = update.info.hash,
+                              .codec = update.info.codec,
+                              .digest = update.info.digest},
+                             MakeMemorySource(update.bytes),
+                             {}};
     }
   }
   const RoundKey round{key.job, data->epoch, {key.reached.fragment, Version{key.reached.version.value - 1}}};
-  ATOLL_ASSIGN_OR_RETURN(const std::vector<Version> kept, parts_.rounds.List(key.job, data->epoch, key.reached.fragment));
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<Version> kept,
+                         parts_.rounds.List(key.job, data->epoch, key.reached.fragment));
   if (!std::binary_search(kept.begin(), kept.end(), round.target.version)) {
-    return absl::NotFoundError(absl::StrCat("the update to version ", key.reached.version.value, " of fragment ", key.reached.fragment.value,
-                                            " is no longer kept; fetch the fragment"));
+    return absl::NotFoundError(absl::StrCat("the update to version ", key.reached.version.value, " of fragment ",
+                                            key.reached.fragment.value, " is no longer kept; fetch the fragment"));
   }
   ATOLL_RETURN_IF_ERROR(parts_.rounds.Open(round, data->layout.digest));
   ATOLL_ASSIGN_OR_RETURN(const UpdateInfo info, parts_.rounds.FindUpdate(round));
   ATOLL_ASSIGN_OR_RETURN(std::vector<std::byte> bytes, parts_.rounds.ReadUpdate(round));
   parts_.rounds.Close(round);
-  return DownloadContent{{.total_bytes = info.encoded_bytes, .version = info.reached.version, .hash = info.hash, .codec = info.codec, .digest = info.digest},
-                         MakeMemorySource(std::make_shared<const std::vector<std::byte>>(std::move(bytes))), {}};
+  return DownloadContent{{.total_bytes = info.encoded_bytes,
+                          .version = info.reached.version,
+                          .hash = info.hash,
+                          .codec = info.codec,
+                          .digest = info.digest},
+                         MakeMemorySource(std::make_shared<const std::vector<std::byte>>(std::move(bytes))),
+                         {}};
 }
 
 absl::StatusOr<DownloadContent> DataPlane::OpenFragment(const FragmentKey& key) {
@@ -100,11 +116,14 @@ absl::StatusOr<DownloadContent> DataPlane::OpenFragment(const FragmentKey& key) 
     {
       MutexLock lock(data->mutex);
       const auto it = data->committed.find(key.at.fragment);
-      if (it == data->committed.end()) return absl::NotFoundError(absl::StrCat("job ", key.job.value, " has no fragment ", key.at.fragment.value));
+      if (it == data->committed.end())
+        return absl::NotFoundError(absl::StrCat("job ", key.job.value, " has no fragment ", key.at.fragment.value));
       committed = it->second;
     }
-    ATOLL_ASSIGN_OR_RETURN(const std::optional<Version> newest, parts_.snapshots.NewestUpTo(key.job, data->epoch, key.at.fragment, committed));
-    if (!newest.has_value()) return absl::NotFoundError(absl::StrCat("fragment ", key.at.fragment.value, " has no snapshot yet"));
+    ATOLL_ASSIGN_OR_RETURN(const std::optional<Version> newest,
+                           parts_.snapshots.NewestUpTo(key.job, data->epoch, key.at.fragment, committed));
+    if (!newest.has_value())
+      return absl::NotFoundError(absl::StrCat("fragment ", key.at.fragment.value, " has no snapshot yet"));
     version = *newest;
   }
   ATOLL_ASSIGN_OR_RETURN(auto reader, parts_.snapshots.OpenReader({key.job, data->epoch, {key.at.fragment, version}}));
@@ -113,28 +132,37 @@ absl::StatusOr<DownloadContent> DataPlane::OpenFragment(const FragmentKey& key) 
 
 absl::StatusOr<DownloadContent> DataPlane::OpenBlock(const BlockKey& key) {
   if (parts_.data_root.empty()) {
-    return absl::NotFoundError(absl::StrCat("shard ", key.shard, " is not served here: the coordinator was started without --data-root; give it one, or start the worker with the corpus below its own"));
+    return absl::NotFoundError(absl::StrCat("shard ", key.shard,
+                                            " is not served here: the coordinator was started without --data-root; "
+                                            "give it one, or start the worker with the corpus below its own"));
   }
   ATOLL_ASSIGN_OR_RETURN(const std::string text, parts_.blobs.Read(key.manifest, limits::kManifestBytes));
   ATOLL_ASSIGN_OR_RETURN(const CorpusManifest manifest, ParseManifest(text));
-  const auto file = std::find_if(manifest.files.begin(), manifest.files.end(), [&key](const CorpusFile& f) { return f.name == key.shard; });
+  const auto file = std::find_if(manifest.files.begin(), manifest.files.end(),
+                                 [&key](const CorpusFile& f) { return f.name == key.shard; });
   if (file == manifest.files.end() || key.block >= file->blocks.size()) {
-    return absl::NotFoundError(absl::StrCat("the manifest of corpus ", manifest.name, " has no block ", key.block, " of a shard ", key.shard));
+    return absl::NotFoundError(
+        absl::StrCat("the manifest of corpus ", manifest.name, " has no block ", key.block, " of a shard ", key.shard));
   }
   std::string path = JoinPath(JoinPath(parts_.data_root, manifest.name), key.shard);
   if (!parts_.files.Exists(path)) path = JoinPath(parts_.data_root, key.shard);
   const auto shard = TokenShard::Open(parts_.files, path);
   if (!shard.ok()) {
-    return Annotate(shard.status(), absl::StrCat("shard ", key.shard, " of corpus ", manifest.name, " cannot be served from the coordinator's data root"));
+    return Annotate(shard.status(), absl::StrCat("shard ", key.shard, " of corpus ", manifest.name,
+                                                 " cannot be served from the coordinator's data root"));
   }
   const uint64_t begin = key.block * kBlockBytes;
-  auto bytes = std::make_shared<std::vector<std::byte>>(std::min(kBlockBytes, (*shard)->area_bytes() - std::min((*shard)->area_bytes(), begin)));
+  auto bytes = std::make_shared<std::vector<std::byte>>(
+      std::min(kBlockBytes, (*shard)->area_bytes() - std::min((*shard)->area_bytes(), begin)));
   ATOLL_RETURN_IF_ERROR((*shard)->ReadArea(begin, *bytes));
   if (Sha256Of(*bytes) != file->blocks[key.block]) {
-    return absl::DataLossError(absl::StrCat("block ", key.block, " of ", path, " does not have the hash that the manifest names; 'atoll data verify' checks the whole corpus"));
+    return absl::DataLossError(
+        absl::StrCat("block ", key.block, " of ", path,
+                     " does not have the hash that the manifest names; 'atoll data verify' checks the whole corpus"));
   }
   const uint64_t size = bytes->size();
-  return DownloadContent{{.total_bytes = size}, MakeMemorySource(std::shared_ptr<const std::vector<std::byte>>(std::move(bytes))), {}};
+  return DownloadContent{
+      {.total_bytes = size}, MakeMemorySource(std::shared_ptr<const std::vector<std::byte>>(std::move(bytes))), {}};
 }
 
 }  // namespace atl

@@ -19,7 +19,7 @@ constexpr size_t kRecentLosses = 120;
 struct Watcher {
   JobId job;
   uint64_t after_revision = 0;
-  Instant due;                    // shown at the latest
+  Instant due;  // shown at the latest
   std::function<void(const JobGlance*)> show;
 };
 
@@ -136,7 +136,9 @@ struct Engine::State {
         state.parts.data.Prepare(view->record, std::move(heads));
       }
       void operator()(const FlushAcceptance&) const {}  // done at Push
-      void operator()(const CloseRound& t) const { state.parts.data.CloseRound(t, state.SpecOf(t.job), state.core->boot()); }
+      void operator()(const CloseRound& t) const {
+        state.parts.data.CloseRound(t, state.SpecOf(t.job), state.core->boot());
+      }
       void operator()(const WriteCheckpoint& t) const { state.parts.data.WriteCheckpoint(t); }
       void operator()(const DropCheckpoint& t) const { state.parts.data.DropCheckpoint(t); }
       void operator()(const RestoreCheckpoint& t) const { state.parts.data.RestoreCheckpoint(t); }
@@ -189,12 +191,13 @@ struct Engine::State {
 
 Engine::Engine(EngineOptions options, EngineParts parts, RecoveredState recovered)
     : state_(std::make_unique<State>(options, parts, std::move(recovered))) {
-  state_->parts.data.SetEventSink([this](Event event) {
-    state_->mailbox.PutAlways([this, event = std::move(event)] { state_->Step(event); });
-  });
+  state_->parts.data.SetEventSink(
+      [this](Event event) { state_->mailbox.PutAlways([this, event = std::move(event)] { state_->Step(event); }); });
 }
 
-Engine::~Engine() { state_->parts.data.SetEventSink([](const Event&) {}); }
+Engine::~Engine() {
+  state_->parts.data.SetEventSink([](const Event&) {});
+}
 
 void Engine::Start() { state_->Push(state_->core->Start(state_->parts.clock.Now())); }
 
@@ -287,7 +290,8 @@ void Engine::Ask(Event event, std::function<void(const RequestAnswered&)> answer
 
 void Engine::Query(std::function<void(const Core&, const History&, Instant)> look) {
   state_->Post([this, look = std::move(look)]() mutable {
-    state_->looks.push_back([this, look = std::move(look)] { look(*state_->core, state_->history, state_->parts.clock.Now()); });
+    state_->looks.push_back(
+        [this, look = std::move(look)] { look(*state_->core, state_->history, state_->parts.clock.Now()); });
   });
 }
 
@@ -312,7 +316,8 @@ uint64_t Engine::Watch(JobId job, uint64_t after_revision, std::function<void(co
   const uint64_t id = state_->next_id++;
   state_->Post([this, id, job = std::move(job), after_revision, show = std::move(show)]() mutable {
     const Instant now = state_->parts.clock.Now();
-    if (!state_->core->ViewJob(job, now).has_value() || state_->watchers.size() >= limits::kWatchers) return show(nullptr);
+    if (!state_->core->ViewJob(job, now).has_value() || state_->watchers.size() >= limits::kWatchers)
+      return show(nullptr);
     if (after_revision == 0) {
       const JobHistory* known = state_->history.Find(job);
       after_revision = known == nullptr ? 0 : known->next_revision - 1;

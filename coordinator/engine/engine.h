@@ -1,9 +1,9 @@
-// The coordinator around its core: one thread that takes events from a mailbox, steps the core, commits what it decided and
-// only then publishes it. The engine never waits: appends, flushes, SQLite, hashing and aggregation are jobs on executors
-// whose completion is an event, and a heartbeat queues behind none of them.
+// The coordinator around its core: one thread that takes events from a mailbox, steps the core, commits what it decided
+// and only then publishes it. The engine never waits: appends, flushes, SQLite, hashing and aggregation are jobs on
+// executors whose completion is an event, and a heartbeat queues behind none of them.
 //
-// The same class runs in production (Run on a thread, thread executors) and in the single-threaded harness (Turn by hand,
-// manual executors and clock).
+// The same class runs in production (Run on a thread, thread executors) and in the single-threaded harness (Turn by
+// hand, manual executors and clock).
 #ifndef ATOLL_COORDINATOR_ENGINE_ENGINE_H_
 #define ATOLL_COORDINATOR_ENGINE_ENGINE_H_
 
@@ -53,12 +53,12 @@ class UploadSink {
 // A look at a job for people.
 struct JobGlance {
   JobView view;
-  std::vector<WorkerView> workers;      // of this job
-  std::vector<EventLine> events;        // new since the last glance of this watcher
-  std::vector<double> recent_losses;    // newest 120 points, oldest first
-  JobHistory totals;                    // events and curves left out; byte accounts and last loss filled
-  double tokens_per_second = 0;         // sum over training workers
-  double seconds_left = -1;             // < 0: unknown
+  std::vector<WorkerView> workers;    // of this job
+  std::vector<EventLine> events;      // new since the last glance of this watcher
+  std::vector<double> recent_losses;  // newest 120 points, oldest first
+  JobHistory totals;                  // events and curves left out; byte accounts and last loss filled
+  double tokens_per_second = 0;       // sum over training workers
+  double seconds_left = -1;           // < 0: unknown
 };
 
 struct EngineOptions {
@@ -69,7 +69,7 @@ struct EngineOptions {
 // Everything the engine stands on. All outlive the engine.
 struct EngineParts {
   Clock& clock;
-  Executor& ledger_executor;    // strictly serial
+  Executor& ledger_executor;  // strictly serial
   Ledger& ledger;
   DataPlane& data;
   EventLog& event_log;
@@ -90,7 +90,8 @@ class Engine {
   void Start();
   // Handles everything that waits and everything that is due. Returns when it must be called again at the latest.
   Instant Turn();
-  // Turns until asked to stop; then returns after what waits has been handled. The caller's thread is the engine thread.
+  // Turns until asked to stop; then returns after what waits has been handled. The caller's thread is the engine
+  // thread.
   void Run(std::stop_token stop);
 
   // ---- entries; all thread-safe, none blocks -----------------------------------------------------------------------
@@ -115,8 +116,9 @@ class Engine {
   // Asks a worker for log lines; `answer` gets them, or an empty list when it is not connected or silent for 10 s.
   void WantLogs(WorkerId worker, uint32_t lines, std::function<void(std::vector<std::string>)> answer);
 
-  // Calls `show` on the engine thread at once, at every event of the job and at least twice a second, until Unwatch or the
-  // job's end (the glance then shows an ended state). False in the first call's place: no such job -> `show(nullptr)`.
+  // Calls `show` on the engine thread at once, at every event of the job and at least twice a second, until Unwatch or
+  // the job's end (the glance then shows an ended state). False in the first call's place: no such job ->
+  // `show(nullptr)`.
   uint64_t Watch(JobId job, uint64_t after_revision, std::function<void(const JobGlance*)> show);
   void Unwatch(uint64_t watcher);
   // Engine thread only: what Watch shows.

@@ -1,5 +1,5 @@
-// What a person wants to see of a job's past: its newest events, its curves, its byte accounts. Rebuildable from the event
-// log, bounded in memory, never read by a decision. Lives on the engine thread.
+// What a person wants to see of a job's past: its newest events, its curves, its byte accounts. Rebuildable from the
+// event log, bounded in memory, never read by a decision. Lives on the engine thread.
 #ifndef ATOLL_COORDINATOR_ENGINE_HISTORY_H_
 #define ATOLL_COORDINATOR_ENGINE_HISTORY_H_
 
@@ -15,15 +15,15 @@ namespace atl {
 
 // One line of a job's event log.
 struct EventLine {
-  uint64_t revision = 0;          // grows by one in each job
+  uint64_t revision = 0;  // grows by one in each job
   int64_t wall_nanos = 0;
-  std::string kind;               // "round committed"
-  std::string text;               // one sentence
+  std::string kind;  // "round committed"
+  std::string text;  // one sentence
   std::map<std::string, std::string> fields;
 };
 
 struct CurvePoint {
-  uint64_t step = 0;              // job clock
+  uint64_t step = 0;  // job clock
   int64_t wall_nanos = 0;
   double value = 0;
 };
@@ -36,17 +36,17 @@ class Curve {
 
  private:
   std::vector<CurvePoint> points_;
-  uint64_t stride_ = 1;   // keep one point in this many
+  uint64_t stride_ = 1;  // keep one point in this many
   uint64_t skipped_ = 0;
 };
 
 struct JobHistory {
-  std::deque<EventLine> events;             // newest kEventsKept
+  std::deque<EventLine> events;  // newest kEventsKept
   uint64_t next_revision = 1;
-  std::map<std::string, Curve> curves;      // by metric: "loss", "evaluation_loss", ...
+  std::map<std::string, Curve> curves;                            // by metric: "loss", "evaluation_loss", ...
   std::map<WorkerId, uint64_t> uploaded_bytes, downloaded_bytes;  // payload, by worker
   uint64_t uploaded_total = 0, downloaded_total = 0;
-  double last_loss = 0;                     // mean of the newest committed round, nats
+  double last_loss = 0;  // mean of the newest committed round, nats
 };
 
 class History {

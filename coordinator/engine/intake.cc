@@ -23,7 +23,8 @@ absl::Status ReadManifests(const JobSpec& spec, const BlobReader& blobs, IntakeR
     const std::string field = absl::StrCat("data.corpora[", i, "].manifest");
     const auto text = blobs(corpus.manifest);
     if (absl::IsNotFound(text.status())) {
-      result.violations.push_back({field, absl::StrCat("the manifest ", corpus.manifest.Hex(), " is not stored here; upload it before the job")});
+      result.violations.push_back({field, absl::StrCat("the manifest ", corpus.manifest.Hex(),
+                                                       " is not stored here; upload it before the job")});
       continue;
     }
     ATOLL_RETURN_IF_ERROR(text.status());
@@ -44,14 +45,15 @@ void CheckTokenizers(const JobSpec& spec, IntakeResult& result) {
     const CorpusTokenizer &first = manifests[0].tokenizer, &other = manifests[i].tokenizer;
     if (first.kind == other.kind && first.sha256 == other.sha256 && first.vocab_size == other.vocab_size) continue;
     result.violations.push_back({absl::StrCat("data.corpora[", i, "].manifest"),
-                                 absl::StrCat("its tokenizer (", other.kind, ", ", other.vocab_size, " tokens) is not that of '",
-                                              manifests[0].name, "' (", first.kind, ", ", first.vocab_size,
-                                              " tokens); prepare both corpora with one tokenizer")});
+                                 absl::StrCat("its tokenizer (", other.kind, ", ", other.vocab_size,
+                                              " tokens) is not that of '", manifests[0].name, "' (", first.kind, ", ",
+                                              first.vocab_size, " tokens); prepare both corpora with one tokenizer")});
   }
   const uint32_t vocab = manifests.empty() ? 0 : manifests[0].tokenizer.vocab_size;
   if (spec.model.vocab_size != 0 && spec.model.vocab_size < vocab) {
-    result.violations.push_back({"model.vocab_size", absl::StrCat("is ", spec.model.vocab_size, ", but the corpus has tokens up to ",
-                                                                  vocab - 1, "; give at least ", vocab, " or leave it out")});
+    result.violations.push_back(
+        {"model.vocab_size", absl::StrCat("is ", spec.model.vocab_size, ", but the corpus has tokens up to ", vocab - 1,
+                                          "; give at least ", vocab, " or leave it out")});
   }
 }
 
@@ -63,21 +65,27 @@ absl::Status CountSamples(IntakeResult& result) {
     result.violations.push_back({"data", std::string(order.status().message())});
     return absl::OkStatus();
   }
-  plan.dataset_samples = plan.spec.data.max_epochs > 0 ? order->PositionsForEpochs(plan.spec.data.max_epochs) : UINT64_MAX;
-  const uint64_t held_out = SamplesIn(ShapesOf(plan.spec.data, plan.manifests, CorpusSplit::kHeldOut), plan.spec.data.sequence_length);
+  plan.dataset_samples =
+      plan.spec.data.max_epochs > 0 ? order->PositionsForEpochs(plan.spec.data.max_epochs) : UINT64_MAX;
+  const uint64_t held_out =
+      SamplesIn(ShapesOf(plan.spec.data, plan.manifests, CorpusSplit::kHeldOut), plan.spec.data.sequence_length);
   const uint64_t wanted = std::max<uint64_t>(1, plan.spec.evaluation.max_tokens / plan.spec.data.sequence_length);
   plan.held_out_samples = std::min(held_out, wanted);
-  if (held_out == 0) plan.notes.push_back("the corpora have no held-out split of a whole sample: the run will not be evaluated");
+  if (held_out == 0)
+    plan.notes.push_back("the corpora have no held-out split of a whole sample: the run will not be evaluated");
   return absl::OkStatus();
 }
 
 }  // namespace
 
-std::vector<CorpusShape> ShapesOf(const DataSpec& data, const std::vector<CorpusManifest>& manifests, CorpusSplit split) {
+std::vector<CorpusShape> ShapesOf(const DataSpec& data, const std::vector<CorpusManifest>& manifests,
+                                  CorpusSplit split) {
   std::vector<CorpusShape> shapes;
   for (size_t i = 0; i < manifests.size(); ++i) {
-    CorpusShape shape{.name = data.corpora[i].name, .weight = data.corpora[i].weight,
-                      .bytes_per_token = static_cast<uint32_t>(TokenBytes(manifests[i].token_type)), .shard_tokens = {}};
+    CorpusShape shape{.name = data.corpora[i].name,
+                      .weight = data.corpora[i].weight,
+                      .bytes_per_token = static_cast<uint32_t>(TokenBytes(manifests[i].token_type)),
+                      .shard_tokens = {}};
     for (const CorpusFile* file : manifests[i].FilesOf(split)) shape.shard_tokens.push_back(file->tokens);
     shapes.push_back(std::move(shape));
   }
@@ -92,7 +100,8 @@ absl::StatusOr<IntakeResult> PlanJob(JobSpec spec, const BlobReader& blobs) {
   CheckTokenizers(spec, result);
   for (size_t i = 0; i < spec.data.tokenizer_files.size(); ++i) {
     if (blobs(spec.data.tokenizer_files[i]).ok()) continue;
-    result.violations.push_back({absl::StrCat("data.tokenizer_sha256[", i, "]"), "the tokenizer file is not stored here; upload it before the job"});
+    result.violations.push_back({absl::StrCat("data.tokenizer_sha256[", i, "]"),
+                                 "the tokenizer file is not stored here; upload it before the job"});
   }
   if (!result.violations.empty()) return result;
   result.plan.notes = ResolveDefaults(spec, result.plan.manifests[0].tokenizer.vocab_size);

@@ -1,5 +1,6 @@
-// From a submitted spec to a job that can run: reads the stored manifests, fixes the defaults, lays out the model, counts
-// the samples, and says everything that is wrong at once. Blocking (reads blobs); runs on an executor, never in the engine.
+// From a submitted spec to a job that can run: reads the stored manifests, fixes the defaults, lays out the model,
+// counts the samples, and says everything that is wrong at once. Blocking (reads blobs); runs on an executor, never in
+// the engine.
 #ifndef ATOLL_COORDINATOR_ENGINE_INTAKE_H_
 #define ATOLL_COORDINATOR_ENGINE_INTAKE_H_
 
@@ -20,13 +21,13 @@ namespace atl {
 using BlobReader = std::function<absl::StatusOr<std::string>(const Sha256&)>;
 
 struct JobPlan {
-  JobSpec spec;                     // resolved
+  JobSpec spec;  // resolved
   ModelLayout layout;
   std::vector<CorpusManifest> manifests;  // in corpus order
   uint64_t stop_step = 0;
-  uint64_t dataset_samples = 0;     // UINT64_MAX without end
-  uint64_t held_out_samples = 0;    // that one evaluation reads
-  std::vector<std::string> notes;   // values chosen, for the user
+  uint64_t dataset_samples = 0;    // UINT64_MAX without end
+  uint64_t held_out_samples = 0;   // that one evaluation reads
+  std::vector<std::string> notes;  // values chosen, for the user
 };
 
 struct IntakeResult {
@@ -38,7 +39,8 @@ struct IntakeResult {
 absl::StatusOr<IntakeResult> PlanJob(JobSpec spec, const BlobReader& blobs);
 
 // The shapes that DataOrder needs of one split of these corpora, with the job's weights.
-std::vector<CorpusShape> ShapesOf(const DataSpec& data, const std::vector<CorpusManifest>& manifests, CorpusSplit split);
+std::vector<CorpusShape> ShapesOf(const DataSpec& data, const std::vector<CorpusManifest>& manifests,
+                                  CorpusSplit split);
 
 }  // namespace atl
 

@@ -29,21 +29,24 @@ struct RoundMeasures {
 
 struct JobData {
   JobData(JobId j, uint64_t e, JobSpec s)
-      : job(std::move(j)), epoch(e), spec(std::move(s)),
-        layout(MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment)), aggregator(layout),
+      : job(std::move(j)),
+        epoch(e),
+        spec(std::move(s)),
+        layout(MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment)),
+        aggregator(layout),
         log_bytes(layout.fragments.size()) {}
 
   const JobId job;
-  uint64_t epoch;            // engine thread; changes only while nothing runs (rollback of a paused job)
-  const JobSpec spec;        // at preparation; sizes never change, rates come with each task
+  uint64_t epoch;      // engine thread; changes only while nothing runs (rollback of a paused job)
+  const JobSpec spec;  // at preparation; sizes never change, rates come with each task
   const ModelLayout layout;
-  Aggregator aggregator;     // compute executor only
+  Aggregator aggregator;  // compute executor only
 
   Mutex mutex;
   // By fragment: the newest committed update and the one whose commit is still to come.
   std::map<FragmentIndex, PublishedUpdate> published ATOLL_GUARDED_BY(mutex);
   std::map<FragmentIndex, PublishedUpdate> uncommitted ATOLL_GUARDED_BY(mutex);
-  std::map<FragmentIndex, Version> committed ATOLL_GUARDED_BY(mutex);  // newest committed version
+  std::map<FragmentIndex, Version> committed ATOLL_GUARDED_BY(mutex);       // newest committed version
   std::map<FragmentIndex, RoundMeasures> measures ATOLL_GUARDED_BY(mutex);  // of the newest closed round
   std::vector<uint64_t> log_bytes;  // engine thread: appended since the newest snapshot, by fragment
 };

@@ -20,7 +20,8 @@ constexpr const char* kDownloadedField = "downloaded_bytes_total";
 double MeanLoss(const RoundRecord& record) {
   double sum = 0, tokens = 0;
   for (const CommittedContribution& contribution : record.contributions) {
-    sum += static_cast<double>(contribution.header.mean_loss_micro) * kMicro * static_cast<double>(contribution.header.tokens);
+    sum += static_cast<double>(contribution.header.mean_loss_micro) * kMicro *
+           static_cast<double>(contribution.header.tokens);
     tokens += static_cast<double>(contribution.header.tokens);
   }
   return tokens > 0 ? sum / tokens : 0;
@@ -38,8 +39,9 @@ std::map<std::string, std::string> MergeFields(const RoundRecord& record, const 
   std::vector<std::string> members;
   for (const CommittedContribution& contribution : record.contributions) {
     const ContributionHeader& header = contribution.header;
-    members.push_back(absl::StrFormat("%s:weight=%.6f,tokens=%d,steps=%d,bytes=%d,digest=%s", header.worker.value, contribution.weight, header.tokens,
-                                      header.steps, header.encoded_bytes, header.digest.Hex()));
+    members.push_back(absl::StrFormat("%s:weight=%.6f,tokens=%d,steps=%d,bytes=%d,digest=%s", header.worker.value,
+                                      contribution.weight, header.tokens, header.steps, header.encoded_bytes,
+                                      header.digest.Hex()));
   }
   return {{"contributions", absl::StrJoin(members, " ")},
           {"hash", record.hash.Hex()},
@@ -84,7 +86,8 @@ void Observer::Recover(const RecoveredState& recovered) {
       history.uploaded_total = std::max(history.uploaded_total, NumberOf(event.fields, kUploadedField));
       history.downloaded_total = std::max(history.downloaded_total, NumberOf(event.fields, kDownloadedField));
     });
-    if (!read.ok()) log_.Warn("event log not read", {{"job", job.job.job.value}, {"reason", std::string(read.status().message())}});
+    if (!read.ok())
+      log_.Warn("event log not read", {{"job", job.job.job.value}, {"reason", std::string(read.status().message())}});
   }
 }
 
@@ -118,8 +121,10 @@ void Observer::Heard(ConnectionId connection, const Heartbeat& heartbeat) {
 void Observer::Committed(const std::vector<LedgerRecord>& records) {
   for (const LedgerRecord& record : records) {
     if (const auto* evaluation = std::get_if<EvaluationRecord>(&record)) OnEvaluation(*evaluation);
-    if (const auto* checkpoint = std::get_if<CheckpointRecord>(&record); checkpoint != nullptr && checkpoint->complete) {
-      metrics_.Set(Metric::kCheckpointLastSuccess, static_cast<double>(clock_.WallNanos()) * 1e-9, {checkpoint->job.value});
+    if (const auto* checkpoint = std::get_if<CheckpointRecord>(&record);
+        checkpoint != nullptr && checkpoint->complete) {
+      metrics_.Set(Metric::kCheckpointLastSuccess, static_cast<double>(clock_.WallNanos()) * 1e-9,
+                   {checkpoint->job.value});
     }
   }
 }
@@ -129,7 +134,8 @@ void Observer::OnRound(const RoundRecord& record, const RoundMeasures& measures)
   const double loss = MeanLoss(record);
   history_.Of(record.job).last_loss = loss;
   AddPoint(record.job, "loss", record.clock_step, loss);
-  metrics_.Set(Metric::kRound, static_cast<double>(record.reached.version.value), {job, absl::StrCat(record.reached.fragment.value)});
+  metrics_.Set(Metric::kRound, static_cast<double>(record.reached.version.value),
+               {job, absl::StrCat(record.reached.fragment.value)});
   metrics_.Add(Metric::kRoundsCompleted, 1, {job, "committed"});
   metrics_.Set(Metric::kRoundParticipants, static_cast<double>(record.contributions.size()), {job});
   metrics_.Set(Metric::kRoundLastSuccess, static_cast<double>(record.wall_nanos) * 1e-9, {job});
@@ -140,7 +146,8 @@ void Observer::OnRound(const RoundRecord& record, const RoundMeasures& measures)
     const double seconds = ToSeconds(now - last->second);
     metrics_.Observe(Metric::kRoundDuration, seconds, {job});
     AddPoint(record.job, "round_seconds", record.clock_step, seconds);
-    if (seconds > 0) AddPoint(record.job, "tokens_per_second", record.clock_step, static_cast<double>(record.tokens) / seconds);
+    if (seconds > 0)
+      AddPoint(record.job, "tokens_per_second", record.clock_step, static_cast<double>(record.tokens) / seconds);
   }
   std::map<std::string, std::string> fields = MergeFields(record, measures, loss);
   if (last != last_round_.end()) fields["round_seconds"] = absl::StrFormat("%.3f", ToSeconds(now - last->second));
@@ -154,7 +161,8 @@ void Observer::OnRound(const RoundRecord& record, const RoundMeasures& measures)
 }
 
 void Observer::OnEvaluation(const EvaluationRecord& record) {
-  const double loss = static_cast<double>(record.nll_micro_nats) * kMicro / static_cast<double>(std::max<uint64_t>(1, record.tokens));
+  const double loss =
+      static_cast<double>(record.nll_micro_nats) * kMicro / static_cast<double>(std::max<uint64_t>(1, record.tokens));
   AddPoint(record.job, "evaluation_loss", record.clock_step, loss);
   AddPoint(record.job, "perplexity", record.clock_step, std::exp(loss));
   metrics_.Set(Metric::kJobEvaluationLoss, loss, {record.job.value});
@@ -166,7 +174,8 @@ void Observer::AddPoint(const JobId& job, const std::string& curve, uint64_t ste
 }
 
 void Observer::Note(const JobNote& note) {
-  EventLine line{.revision = 0, .wall_nanos = clock_.WallNanos(), .kind = note.kind, .text = note.text, .fields = note.fields};
+  EventLine line{
+      .revision = 0, .wall_nanos = clock_.WallNanos(), .kind = note.kind, .text = note.text, .fields = note.fields};
   if (note.kind == kRoundCommitted && !round_fields_[note.job].empty()) {
     line.fields.merge(round_fields_[note.job].front());
     round_fields_[note.job].pop_front();
@@ -180,7 +189,8 @@ void Observer::Note(const JobNote& note) {
 }
 
 void Observer::Write(const JobId& job, const EventLine& line) {
-  LoggedEvent event{job, line.revision, line.wall_nanos, line.kind, line.text, line.fields, std::exchange(pending_points_[job], {})};
+  LoggedEvent event{
+      job, line.revision, line.wall_nanos, line.kind, line.text, line.fields, std::exchange(pending_points_[job], {})};
   // A full disk costs lines for people, counted by the log itself; the ledger is what must not be lost.
   const absl::Status written = events_.Append(event);
   if (!written.ok()) log_.Warn("event log line lost", {{"job", job.value}, {"reason", std::string(written.message())}});
@@ -215,8 +225,8 @@ void Observer::Publish(const Core& core, Instant now) {
     metrics_.Set(Metric::kWorkers, view->training, {job.value, "training"});
     metrics_.Set(Metric::kWorkers, view->participating, {job.value, "participating"});
   }
-  for (const JobState state : {JobState::kPending, JobState::kWaitingForWorkers, JobState::kRunning, JobState::kPaused, JobState::kClosing,
-                               JobState::kSucceeded, JobState::kFailed, JobState::kCancelled}) {
+  for (const JobState state : {JobState::kPending, JobState::kWaitingForWorkers, JobState::kRunning, JobState::kPaused,
+                               JobState::kClosing, JobState::kSucceeded, JobState::kFailed, JobState::kCancelled}) {
     metrics_.Set(Metric::kJobs, by_state[state], {StateName(state)});
   }
   for (const WorkerView& worker : core.ViewWorkers(now)) {
@@ -235,12 +245,14 @@ void ObserveRates(JobGlance& glance, Instant now, Observer& observer) {
   const JobSpec& spec = glance.view.record.spec;
   for (const WorkerView& worker : glance.workers) {
     if (!worker.connected || worker.state != WorkerState::kTraining || worker.last.step_ns <= 0) continue;
-    glance.tokens_per_second += static_cast<double>(spec.batch.sequences_per_step) * spec.data.sequence_length * 1e9 / static_cast<double>(worker.last.step_ns);
+    glance.tokens_per_second += static_cast<double>(spec.batch.sequences_per_step) * spec.data.sequence_length * 1e9 /
+                                static_cast<double>(worker.last.step_ns);
   }
   if (glance.view.record.state != JobState::kRunning) return;
   const double rate = observer.ClockRate(glance.view.record.job, glance.view.clock_step, now);
   const uint64_t stop = glance.view.record.stop_step;
-  if (rate > 0 && stop > glance.view.clock_step) glance.seconds_left = static_cast<double>(stop - glance.view.clock_step) / rate;
+  if (rate > 0 && stop > glance.view.clock_step)
+    glance.seconds_left = static_cast<double>(stop - glance.view.clock_step) / rate;
 }
 
 }  // namespace atl

@@ -11,16 +11,16 @@ struct DataPlane::Preparation {
   JobRecord job;
   std::vector<FragmentHead> heads;
   std::shared_ptr<JobData> data;
-  std::deque<RoundRecord> rounds;       // still to be recomputed
-  std::vector<Version> snapshot_at;     // version loaded, by fragment
-  bool from_nothing = false;            // version 0 has to be made
+  std::deque<RoundRecord> rounds;    // still to be recomputed
+  std::vector<Version> snapshot_at;  // version loaded, by fragment
+  bool from_nothing = false;         // version 0 has to be made
 };
 
 namespace {
 
 // Parameters from the safetensors blobs of a Hugging Face directory.
-absl::Status ReadSafetensors(const Files& files, const DataDirectory& directory, const JobSpec& spec, const ModelLayout& layout,
-                             std::span<float> arena) {
+absl::Status ReadSafetensors(const Files& files, const DataDirectory& directory, const JobSpec& spec,
+                             const ModelLayout& layout, std::span<float> arena) {
   std::vector<std::unique_ptr<SafetensorsReader>> readers;
   for (const Sha256& blob : spec.init.safetensors) {
     ATOLL_ASSIGN_OR_RETURN(auto reader, SafetensorsReader::OpenFile(files, directory.BlobPath(blob)));
@@ -32,10 +32,12 @@ absl::Status ReadSafetensors(const Files& files, const DataDirectory& directory,
       if (reader->Find(tensor.name) != nullptr) holder = reader.get();
     }
     if (holder == nullptr) {
-      return absl::NotFoundError(absl::StrCat("the initial weights have no tensor ", tensor.name, "; the model of the job and of the weights must be the same"));
+      return absl::NotFoundError(absl::StrCat("the initial weights have no tensor ", tensor.name,
+                                              "; the model of the job and of the weights must be the same"));
     }
     if (holder->Find(tensor.name)->shape != tensor.shape) {
-      return absl::InvalidArgumentError(absl::StrCat("tensor ", tensor.name, " of the initial weights has another shape than the job's model"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor ", tensor.name, " of the initial weights has another shape than the job's model"));
     }
     ATOLL_RETURN_IF_ERROR(holder->ReadTensor(tensor.name, arena.subspan(tensor.offset, tensor.elements)));
   }
@@ -47,13 +49,16 @@ absl::StatusOr<std::pair<JobId, uint64_t>> SplitCheckpointName(const std::string
   const std::string prefix = "jobs/", middle = "/checkpoints/";
   const size_t at = name.find(middle);
   uint64_t step = 0;
-  if (name.compare(0, prefix.size(), prefix) != 0 || at == std::string::npos || !absl::SimpleAtoi(name.substr(at + middle.size()), &step)) {
-    return absl::InvalidArgumentError(absl::StrCat("'", name, "' is not the name of a checkpoint; it looks like jobs/tiny/checkpoints/400"));
+  if (name.compare(0, prefix.size(), prefix) != 0 || at == std::string::npos ||
+      !absl::SimpleAtoi(name.substr(at + middle.size()), &step)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", name, "' is not the name of a checkpoint; it looks like jobs/tiny/checkpoints/400"));
   }
   return std::pair(JobId{name.substr(prefix.size(), at - prefix.size())}, step);
 }
 
-absl::Status RestoreFrom(const LoadedSnapshot& snapshot, FragmentIndex fragment, Version version, Aggregator& aggregator) {
+absl::Status RestoreFrom(const LoadedSnapshot& snapshot, FragmentIndex fragment, Version version,
+                         Aggregator& aggregator) {
   return aggregator.Restore(fragment, {version, snapshot.public_copy, snapshot.momentum, snapshot.residual});
 }
 
@@ -78,8 +83,10 @@ void DataPlane::LoadSnapshots(std::shared_ptr<Preparation> p) {
     if (!newest.ok()) return Fail(data.job, newest.status());
     if (!newest->has_value()) {
       if (p->heads[i].version.value > 0) {
-        return Fail(data.job, absl::DataLossError(absl::StrCat("fragment ", i, " of job ", data.job.value, " has no snapshot at or below its committed version ",
-                                                               p->heads[i].version.value, "; restore the data directory from a backup")));
+        return Fail(data.job, absl::DataLossError(absl::StrCat("fragment ", i, " of job ", data.job.value,
+                                                               " has no snapshot at or below its committed version ",
+                                                               p->heads[i].version.value,
+                                                               "; restore the data directory from a backup")));
       }
       p->from_nothing = true;
       return MakeVersionZero(p);
@@ -110,11 +117,14 @@ void DataPlane::MakeVersionZero(std::shared_ptr<Preparation> p) {
     if (from_checkpoint) {
       const auto name = SplitCheckpointName(spec.init.checkpoint);
       if (!name.ok()) return Fail(data.job, name.status());
-      const auto loaded = parts_.snapshots.LoadCheckpointFragment(name->first, name->second, FragmentIndex{i}, data.layout.digest);
+      const auto loaded =
+          parts_.snapshots.LoadCheckpointFragment(name->first, name->second, FragmentIndex{i}, data.layout.digest);
       if (!loaded.ok()) return Fail(data.job, Annotate(loaded.status(), spec.init.checkpoint));
       restored = RestoreFrom(*loaded, FragmentIndex{i}, Version{0}, data.aggregator);
     } else {
-      restored = data.aggregator.Restore(FragmentIndex{i}, {Version{0}, std::span<const float>(arena).subspan(fragment.offset, fragment.elements), {}, {}});
+      restored = data.aggregator.Restore(
+          FragmentIndex{i},
+          {Version{0}, std::span<const float>(arena).subspan(fragment.offset, fragment.elements), {}, {}});
     }
     if (!restored.ok()) return Fail(data.job, restored);
   }
@@ -125,9 +135,9 @@ void DataPlane::WriteSnapshotsThenReady(std::shared_ptr<Preparation> p) {
   JobData& data = *p->data;
   for (uint32_t i = 0; i < data.layout.fragments.size(); ++i) {
     const FragmentStateView state = data.aggregator.State(FragmentIndex{i});
-    const absl::Status written =
-        parts_.snapshots.Write({data.job, data.epoch, {FragmentIndex{i}, state.version}}, {state.public_copy, state.momentum, state.residual},
-                               data.aggregator.Hash(FragmentIndex{i}), data.layout.digest);
+    const absl::Status written = parts_.snapshots.Write({data.job, data.epoch, {FragmentIndex{i}, state.version}},
+                                                        {state.public_copy, state.momentum, state.residual},
+                                                        data.aggregator.Hash(FragmentIndex{i}), data.layout.digest);
     if (!written.ok()) return Fail(data.job, Annotate(written, "version 0 could not be written"));
   }
   AnnounceReady(*p);
@@ -137,7 +147,8 @@ void DataPlane::ReadRounds(std::shared_ptr<Preparation> p) {
   for (uint32_t i = 0; i < p->heads.size(); ++i) {
     const Version after = p->snapshot_at[i];
     if (after == p->heads[i].version) continue;
-    auto rounds = parts_.ledger.Rounds(p->data->job, p->data->epoch, FragmentIndex{i}, after, p->heads[i].version.value - after.value);
+    auto rounds = parts_.ledger.Rounds(p->data->job, p->data->epoch, FragmentIndex{i}, after,
+                                       p->heads[i].version.value - after.value);
     if (!rounds.ok()) return Fail(p->data->job, rounds.status());
     for (RoundRecord& record : *rounds) p->rounds.push_back(std::move(record));
   }
@@ -151,8 +162,10 @@ void DataPlane::ReplayNext(std::shared_ptr<Preparation> p) {
         // Version 0 is a snapshot, not a round: the ledger holds no hash of it, the snapshot verified its own.
         if (p->heads[i].version.value == 0 && p->heads[i].hash.IsZero()) continue;
         if (p->data->aggregator.Hash(FragmentIndex{i}) == p->heads[i].hash) continue;
-        return Fail(p->data->job, absl::DataLossError(absl::StrCat("fragment ", i, " of job ", p->data->job.value, " at version ", p->heads[i].version.value,
-                                                                   " does not have the hash that the ledger holds; restore the data directory from a backup")));
+        return Fail(p->data->job,
+                    absl::DataLossError(absl::StrCat(
+                        "fragment ", i, " of job ", p->data->job.value, " at version ", p->heads[i].version.value,
+                        " does not have the hash that the ledger holds; restore the data directory from a backup")));
       }
       AnnounceReady(*p);
     });
@@ -160,7 +173,8 @@ void DataPlane::ReplayNext(std::shared_ptr<Preparation> p) {
   }
   const RoundRecord record = std::move(p->rounds.front());
   p->rounds.pop_front();
-  const RoundKey key{p->data->job, p->data->epoch, {record.reached.fragment, Version{record.reached.version.value - 1}}};
+  const RoundKey key{
+      p->data->job, p->data->epoch, {record.reached.fragment, Version{record.reached.version.value - 1}}};
   const absl::Status opened = parts_.rounds.Open(key, p->data->layout.digest);
   if (!opened.ok()) return Fail(p->data->job, opened);
   std::vector<std::vector<std::byte>> inputs;
@@ -169,10 +183,12 @@ void DataPlane::ReplayNext(std::shared_ptr<Preparation> p) {
     if (!bytes.ok()) return Fail(p->data->job, bytes.status());
     inputs.push_back(*std::move(bytes));
   }
-  parts_.compute.Post([this, p, record, inputs = std::move(inputs)]() mutable { ReplayOne(p, record, std::move(inputs)); });
+  parts_.compute.Post(
+      [this, p, record, inputs = std::move(inputs)]() mutable { ReplayOne(p, record, std::move(inputs)); });
 }
 
-void DataPlane::ReplayOne(std::shared_ptr<Preparation> p, const RoundRecord& record, std::vector<std::vector<std::byte>> bytes) {
+void DataPlane::ReplayOne(std::shared_ptr<Preparation> p, const RoundRecord& record,
+                          std::vector<std::vector<std::byte>> bytes) {
   std::vector<RoundInput> inputs;
   for (size_t i = 0; i < bytes.size(); ++i) {
     const ContributionHeader& header = record.contributions[i].header;
@@ -181,11 +197,15 @@ void DataPlane::ReplayOne(std::shared_ptr<Preparation> p, const RoundRecord& rec
   OuterParameters outer = OuterParametersOf(p->data->spec);
   outer.learning_rate = record.learning_rate;
   outer.momentum = record.momentum;
-  const auto result = p->data->aggregator.CloseRound(record.reached.fragment, Version{record.reached.version.value - 1}, inputs, outer, parts_.threads);
+  const auto result = p->data->aggregator.CloseRound(record.reached.fragment, Version{record.reached.version.value - 1},
+                                                     inputs, outer, parts_.threads);
   if (!result.ok()) return Fail(p->data->job, result.status());
   if (!result->committed || result->hash != record.hash) {
-    return Fail(p->data->job, absl::DataLossError(absl::StrCat("round ", record.reached.version.value, " of fragment ", record.reached.fragment.value, " of job ", p->data->job.value,
-                                                               " recomputed from the log has another hash than the ledger; run the program of the version that wrote it, or roll back to a checkpoint")));
+    return Fail(p->data->job, absl::DataLossError(
+                                  absl::StrCat("round ", record.reached.version.value, " of fragment ",
+                                               record.reached.fragment.value, " of job ", p->data->job.value,
+                                               " recomputed from the log has another hash than the ledger; run the "
+                                               "program of the version that wrote it, or roll back to a checkpoint")));
   }
   parts_.io.Post([this, p] { ReplayNext(p); });
 }
@@ -195,7 +215,8 @@ void DataPlane::AnnounceReady(const Preparation& p) {
   JobData& data = *p.data;
   {
     MutexLock lock(data.mutex);
-    for (uint32_t i = 0; i < data.layout.fragments.size(); ++i) data.committed[FragmentIndex{i}] = data.aggregator.version(FragmentIndex{i});
+    for (uint32_t i = 0; i < data.layout.fragments.size(); ++i)
+      data.committed[FragmentIndex{i}] = data.aggregator.version(FragmentIndex{i});
   }
   for (uint32_t i = 0; i < data.layout.fragments.size(); ++i) hashes.push_back(data.aggregator.Hash(FragmentIndex{i}));
   {
@@ -211,7 +232,8 @@ void DataPlane::RestoreCheckpoint(const struct RestoreCheckpoint& task) {
   parts_.compute.Post([this, task, data] {
     data->epoch = task.epoch;
     for (uint32_t i = 0; i < data->layout.fragments.size(); ++i) {
-      const auto loaded = parts_.snapshots.LoadCheckpointFragment(task.job, task.step, FragmentIndex{i}, data->layout.digest);
+      const auto loaded =
+          parts_.snapshots.LoadCheckpointFragment(task.job, task.step, FragmentIndex{i}, data->layout.digest);
       if (!loaded.ok()) return Fail(task.job, loaded.status());
       const absl::Status restored = RestoreFrom(*loaded, FragmentIndex{i}, loaded->header.at.version, data->aggregator);
       if (!restored.ok()) return Fail(task.job, restored);

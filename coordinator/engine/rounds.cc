@@ -33,8 +33,8 @@ void DataPlane::CloseRound(const struct CloseRound& task, const JobSpec& spec, B
   });
 }
 
-void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound& task, const JobSpec& spec, BootNumber boot,
-                          std::vector<std::vector<std::byte>> bytes) {
+void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound& task, const JobSpec& spec,
+                          BootNumber boot, std::vector<std::vector<std::byte>> bytes) {
   std::vector<RoundInput> inputs;
   for (size_t i = 0; i < bytes.size(); ++i) {
     const ContributionHeader& header = task.contributions[i];
@@ -46,15 +46,27 @@ void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound
   if (!result.ok()) return Fail(task.job, Annotate(result.status(), "the round could not be aggregated"));
   if (!result->committed) {
     ContributionsScreened screened{task.job, task.epoch, task.target, {}};
-    for (const WorkerId& worker : result->non_finite) screened.refused.emplace_back(worker, "it holds values that are not finite");
+    for (const WorkerId& worker : result->non_finite)
+      screened.refused.emplace_back(worker, "it holds values that are not finite");
     return Emit(std::move(screened));
   }
-  RoundMeasures measures{.merged_norm = result->merged_norm, .outer_step_norm = result->outer_step_norm,
-                         .mean_cosine = 0, .aggregate_ns = (parts_.clock.Now() - begin).ns};
-  RoundRecord record{.job = task.job, .epoch = task.epoch, .reached = {task.target.fragment, result->reached},
-                     .spec_revision = task.spec_revision, .contributions = {}, .learning_rate = outer.learning_rate,
-                     .momentum = outer.momentum, .hash = result->hash, .update_digest = result->update_digest,
-                     .update_bytes = result->update.size(), .clock_step = task.clock_step, .tokens = 0, .boot = boot,
+  RoundMeasures measures{.merged_norm = result->merged_norm,
+                         .outer_step_norm = result->outer_step_norm,
+                         .mean_cosine = 0,
+                         .aggregate_ns = (parts_.clock.Now() - begin).ns};
+  RoundRecord record{.job = task.job,
+                     .epoch = task.epoch,
+                     .reached = {task.target.fragment, result->reached},
+                     .spec_revision = task.spec_revision,
+                     .contributions = {},
+                     .learning_rate = outer.learning_rate,
+                     .momentum = outer.momentum,
+                     .hash = result->hash,
+                     .update_digest = result->update_digest,
+                     .update_bytes = result->update.size(),
+                     .clock_step = task.clock_step,
+                     .tokens = 0,
+                     .boot = boot,
                      .wall_nanos = parts_.clock.WallNanos()};
   for (size_t i = 0; i < task.contributions.size(); ++i) {  // both are in worker-name order
     record.contributions.push_back({task.contributions[i], result->contributions[i].weight, 1.0});
@@ -66,11 +78,15 @@ void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound
   });
 }
 
-void DataPlane::WriteRound(std::shared_ptr<JobData> data, RoundRecord record, std::vector<std::byte> update, RoundMeasures measures) {
+void DataPlane::WriteRound(std::shared_ptr<JobData> data, RoundRecord record, std::vector<std::byte> update,
+                           RoundMeasures measures) {
   const FragmentIndex fragment = record.reached.fragment;
   const RoundKey key{record.job, record.epoch, {fragment, Version{record.reached.version.value - 1}}};
-  const UpdateInfo info{.reached = record.reached, .hash = record.hash, .digest = record.update_digest,
-                        .encoded_bytes = record.update_bytes, .codec = data->spec.sync.download_codec};
+  const UpdateInfo info{.reached = record.reached,
+                        .hash = record.hash,
+                        .digest = record.update_digest,
+                        .encoded_bytes = record.update_bytes,
+                        .codec = data->spec.sync.download_codec};
   const absl::Status written = parts_.rounds.WriteUpdate(key, info, update);
   if (!written.ok()) return parts_.fatal(Annotate(written, "the update of a closed round could not be made durable"));
   {
@@ -97,9 +113,10 @@ void DataPlane::Committed(const RoundRecord& record) {
     }
     data->committed[fragment] = record.reached.version;
   }
-  parts_.io.Post([this, key = RoundKey{record.job, record.epoch, {fragment, Version{record.reached.version.value - 1}}}] {
-    parts_.rounds.Close(key);
-  });
+  parts_.io.Post(
+      [this, key = RoundKey{record.job, record.epoch, {fragment, Version{record.reached.version.value - 1}}}] {
+        parts_.rounds.Close(key);
+      });
   uint64_t& log_bytes = data->log_bytes[fragment.value];
   log_bytes += record.update_bytes;
   for (const CommittedContribution& contribution : record.contributions) log_bytes += contribution.header.encoded_bytes;
@@ -122,13 +139,19 @@ void DataPlane::TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragme
     copy->residual.assign(state.residual.begin(), state.residual.end());
     parts_.io.Post([this, data, fragment, copy] {
       const SnapshotKey key{data->job, data->epoch, {fragment, copy->version}};
-      absl::Status done = parts_.snapshots.Write(key, {copy->public_copy, copy->momentum, copy->residual}, copy->hash, data->layout.digest);
+      absl::Status done = parts_.snapshots.Write(key, {copy->public_copy, copy->momentum, copy->residual}, copy->hash,
+                                                 data->layout.digest);
       if (done.ok()) done = parts_.snapshots.DropBefore(data->job, data->epoch, fragment, copy->version);
       if (done.ok() && !data->spec.checkpoint.keep_contributions) {
-        done = parts_.rounds.DropBefore(data->job, data->epoch, fragment, Version{Before(copy->version, kVersionsForStragglers)}).status();
+        done = parts_.rounds
+                   .DropBefore(data->job, data->epoch, fragment, Version{Before(copy->version, kVersionsForStragglers)})
+                   .status();
       }
       // The log still holds everything: a later snapshot makes up for this one.
-      if (!done.ok()) parts_.log.Warn("snapshot not written", {{"job", data->job.value}, {"fragment", fragment.value}, {"reason", std::string(done.message())}});
+      if (!done.ok())
+        parts_.log.Warn(
+            "snapshot not written",
+            {{"job", data->job.value}, {"fragment", fragment.value}, {"reason", std::string(done.message())}});
     });
   });
 }
@@ -137,14 +160,22 @@ void DataPlane::WriteCheckpoint(const struct WriteCheckpoint& task) {
   const std::shared_ptr<JobData> data = Find(task.job);
   if (data == nullptr) return Fail(task.job, absl::FailedPreconditionError("the job's parameters are not in memory"));
   for (uint32_t i = 0; i < data->layout.fragments.size(); ++i) TakeSnapshot(data, FragmentIndex{i});
-  // The copies were posted before this, and their writes before the next, so that the files are there when links are made.
+  // The copies were posted before this, and their writes before the next, so that the files are there when links are
+  // made.
   parts_.compute.Post([this, task, data] {
-    CheckpointRecord record{.job = task.job, .step = task.step, .versions = task.versions, .hashes = {}, .complete = true,
+    CheckpointRecord record{.job = task.job,
+                            .step = task.step,
+                            .versions = task.versions,
+                            .hashes = {},
+                            .complete = true,
                             .wall_nanos = parts_.clock.WallNanos()};
-    for (uint32_t i = 0; i < data->layout.fragments.size(); ++i) record.hashes.push_back(data->aggregator.Hash(FragmentIndex{i}));
+    for (uint32_t i = 0; i < data->layout.fragments.size(); ++i)
+      record.hashes.push_back(data->aggregator.Hash(FragmentIndex{i}));
     parts_.io.Post([this, record, epoch = data->epoch] {
       const absl::Status written = parts_.snapshots.WriteCheckpoint(record, epoch);
-      if (!written.ok()) return Fail(record.job, Annotate(written, absl::StrCat("the checkpoint at step ", record.step, " could not be written")));
+      if (!written.ok())
+        return Fail(record.job,
+                    Annotate(written, absl::StrCat("the checkpoint at step ", record.step, " could not be written")));
       Emit(CheckpointWritten{record.job, record.step, record.hashes, record.wall_nanos});
     });
   });
@@ -153,7 +184,9 @@ void DataPlane::WriteCheckpoint(const struct WriteCheckpoint& task) {
 void DataPlane::DropCheckpoint(const struct DropCheckpoint& task) {
   parts_.io.Post([this, task] {
     const absl::Status dropped = parts_.snapshots.DropCheckpoint(task.job, task.step);
-    if (!dropped.ok()) parts_.log.Warn("checkpoint not removed", {{"job", task.job.value}, {"step", task.step}, {"reason", std::string(dropped.message())}});
+    if (!dropped.ok())
+      parts_.log.Warn("checkpoint not removed",
+                      {{"job", task.job.value}, {"step", task.step}, {"reason", std::string(dropped.message())}});
   });
 }
 

@@ -110,12 +110,12 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
  public:
   explicit JobServiceImpl(JobApi& api) : api_(api) {}
 
-#define ATOLL_UNARY(Method)                                                                                          \
-  grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const v1::Method##Request* request,        \
-                                   v1::Method##Response* response) override {                                       \
-    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();                                                  \
-    api_.Method(*request, AnswerTo(reactor, response));                                                             \
-    return reactor;                                                                                                 \
+#define ATOLL_UNARY(Method)                                                                                  \
+  grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const v1::Method##Request* request, \
+                                   v1::Method##Response* response) override {                                \
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();                                           \
+    api_.Method(*request, AnswerTo(reactor, response));                                                      \
+    return reactor;                                                                                          \
   }
   ATOLL_UNARY(SubmitJob)
   ATOLL_UNARY(GetJob)
@@ -127,15 +127,20 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
   ATOLL_UNARY(RollbackJob)
   ATOLL_UNARY(GetJobMetrics)
 
-  grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchJob(grpc::CallbackServerContext*, const v1::WatchJobRequest* request) override {
+  grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchJob(grpc::CallbackServerContext*,
+                                                           const v1::WatchJobRequest* request) override {
     auto* stream = new FedStream<v1::WatchJobResponse>;
     const std::string name = request->name();
-    const absl::StatusOr<uint64_t> watcher = api_.WatchJob(*request, [feeder = stream->feeder(), name](const v1::WatchJobResponse* look) {
-      if (look == nullptr) return feeder->End(absl::NotFoundError(absl::StrCat("there is no ", name, ", or too many are watching; 'atoll job list' shows those there are")));
-      feeder->Feed(*look);
-      const v1::JobState state = look->job().state();
-      if (state == v1::JOB_STATE_SUCCEEDED || state == v1::JOB_STATE_FAILED || state == v1::JOB_STATE_CANCELLED) feeder->End(absl::OkStatus());
-    });
+    const absl::StatusOr<uint64_t> watcher =
+        api_.WatchJob(*request, [feeder = stream->feeder(), name](const v1::WatchJobResponse* look) {
+          if (look == nullptr)
+            return feeder->End(absl::NotFoundError(absl::StrCat(
+                "there is no ", name, ", or too many are watching; 'atoll job list' shows those there are")));
+          feeder->Feed(*look);
+          const v1::JobState state = look->job().state();
+          if (state == v1::JOB_STATE_SUCCEEDED || state == v1::JOB_STATE_FAILED || state == v1::JOB_STATE_CANCELLED)
+            feeder->End(absl::OkStatus());
+        });
     if (watcher.ok()) {
       stream->on_done = [this, id = *watcher] { api_.StopWatching(id); };
     } else {
@@ -144,7 +149,8 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
     return stream;
   }
 
-  grpc::ServerWriteReactor<v1::StreamJobLogsResponse>* StreamJobLogs(grpc::CallbackServerContext*, const v1::StreamJobLogsRequest* request) override {
+  grpc::ServerWriteReactor<v1::StreamJobLogsResponse>* StreamJobLogs(grpc::CallbackServerContext*,
+                                                                     const v1::StreamJobLogsRequest* request) override {
     auto* stream = new FedStream<v1::StreamJobLogsResponse>;
     api_.GetJobLogs(*request, [feeder = stream->feeder()](const absl::Status& status, v1::StreamJobLogsResponse lines) {
       if (status.ok()) feeder->Feed(std::move(lines));

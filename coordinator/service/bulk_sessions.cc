@@ -24,7 +24,9 @@ Account AccountOf(const DownloadKey& key) {
 }
 
 // One contribution on its way: the engine decides, the data plane stores.
-class ContributionSession final : public UploadHandler, public UploadSink, public std::enable_shared_from_this<ContributionSession> {
+class ContributionSession final : public UploadHandler,
+                                  public UploadSink,
+                                  public std::enable_shared_from_this<ContributionSession> {
  public:
   ContributionSession(Engine& engine, DataPlane& data) : engine_(engine), data_(data) {}
 
@@ -45,7 +47,9 @@ class ContributionSession final : public UploadHandler, public UploadSink, publi
   }
   void OnBroken(absl::Status) override { engine_.BreakUpload(upload_); }
 
-  void Granted(uint64_t offset_bytes) override { AnswerBegin(UploadStatus{.resume_offset_bytes = offset_bytes, .accepted = false}); }
+  void Granted(uint64_t offset_bytes) override {
+    AnswerBegin(UploadStatus{.resume_offset_bytes = offset_bytes, .accepted = false});
+  }
   void Accepted() override {
     if (!AnswerBegin(UploadStatus{.resume_offset_bytes = 0, .accepted = true})) Finish(absl::OkStatus());
   }
@@ -91,7 +95,8 @@ class BlobSession final : public UploadHandler, public std::enable_shared_from_t
     blob_ = std::get<BlobUpload>(header);
     data_.io().Post([self = shared_from_this(), reply = std::move(reply)] {
       BlobStore& blobs = self->data_.blobs();
-      if (blobs.Has(self->blob_.sha256)) return reply(UploadStatus{.resume_offset_bytes = self->blob_.bytes, .accepted = true});
+      if (blobs.Has(self->blob_.sha256))
+        return reply(UploadStatus{.resume_offset_bytes = self->blob_.bytes, .accepted = true});
       const absl::StatusOr<uint64_t> offset = blobs.Begin(self->blob_.sha256, self->blob_.bytes);
       if (!offset.ok()) return reply(offset.status());
       reply(UploadStatus{.resume_offset_bytes = *offset, .accepted = false});
@@ -103,7 +108,9 @@ class BlobSession final : public UploadHandler, public std::enable_shared_from_t
     });
   }
   void OnEnd(StatusReply reply) override {
-    data_.io().Post([self = shared_from_this(), reply = std::move(reply)] { reply(self->data_.blobs().Finish(self->blob_.sha256)); });
+    data_.io().Post([self = shared_from_this(), reply = std::move(reply)] {
+      reply(self->data_.blobs().Finish(self->blob_.sha256));
+    });
   }
   void OnBroken(absl::Status) override {
     data_.io().Post([self = shared_from_this()] { self->data_.blobs().Suspend(self->blob_.sha256); });
@@ -126,7 +133,9 @@ class AnyUpload final : public UploadHandler {
     }
     inner_->OnBegin(std::move(header), std::move(reply));
   }
-  void OnBytes(uint64_t offset, BulkBytes bytes, StatusReply reply) override { inner_->OnBytes(offset, std::move(bytes), std::move(reply)); }
+  void OnBytes(uint64_t offset, BulkBytes bytes, StatusReply reply) override {
+    inner_->OnBytes(offset, std::move(bytes), std::move(reply));
+  }
   void OnEnd(StatusReply reply) override { inner_->OnEnd(std::move(reply)); }
   void OnBroken(absl::Status why) override {
     if (inner_) inner_->OnBroken(std::move(why));
@@ -140,10 +149,13 @@ class AnyUpload final : public UploadHandler {
 
 }  // namespace
 
-std::shared_ptr<UploadHandler> BulkSessions::NewUpload(std::string) { return std::make_shared<AnyUpload>(engine_, data_); }
+std::shared_ptr<UploadHandler> BulkSessions::NewUpload(std::string) {
+  return std::make_shared<AnyUpload>(engine_, data_);
+}
 
 void BulkSessions::OnDownload(DownloadRequest request, DownloadReply reply) {
-  data_.OpenDownload(request, [this, account = AccountOf(request.key), worker = request.worker, reply = std::move(reply)](absl::StatusOr<DownloadContent> content) {
+  data_.OpenDownload(request, [this, account = AccountOf(request.key), worker = request.worker,
+                               reply = std::move(reply)](absl::StatusOr<DownloadContent> content) {
     if (content.ok()) {
       content->finished = [this, account, worker](const BulkResult& result) {
         engine_.CountDownload(account.job, worker, account.kind, result.payload_bytes);
@@ -153,7 +165,8 @@ void BulkSessions::OnDownload(DownloadRequest request, DownloadReply reply) {
   });
 }
 
-void BulkSessions::OnMissingBlobs(std::vector<Sha256> blobs, std::function<void(absl::StatusOr<std::vector<Sha256>>)> reply) {
+void BulkSessions::OnMissingBlobs(std::vector<Sha256> blobs,
+                                  std::function<void(absl::StatusOr<std::vector<Sha256>>)> reply) {
   data_.io().Post([this, blobs = std::move(blobs), reply = std::move(reply)] { reply(data_.blobs().Missing(blobs)); });
 }
 

@@ -1,5 +1,5 @@
-// Bulk conversations: contributions go through the engine's core to the round log, files to the blob store; downloads come
-// from immutable things only. Translates and hands on; decides nothing. Thread-safe.
+// Bulk conversations: contributions go through the engine's core to the round log, files to the blob store; downloads
+// come from immutable things only. Translates and hands on; decides nothing. Thread-safe.
 #ifndef ATOLL_COORDINATOR_SERVICE_BULK_SESSIONS_H_
 #define ATOLL_COORDINATOR_SERVICE_BULK_SESSIONS_H_
 
@@ -18,7 +18,8 @@ class BulkSessions final : public BulkHandler {
   BulkSessions(Engine& engine, DataPlane& data) : engine_(engine), data_(data) {}
   std::shared_ptr<UploadHandler> NewUpload(std::string peer) override;
   void OnDownload(DownloadRequest request, DownloadReply reply) override;
-  void OnMissingBlobs(std::vector<Sha256> blobs, std::function<void(absl::StatusOr<std::vector<Sha256>>)> reply) override;
+  void OnMissingBlobs(std::vector<Sha256> blobs,
+                      std::function<void(absl::StatusOr<std::vector<Sha256>>)> reply) override;
 
  private:
   Engine& engine_;

@@ -7,7 +7,8 @@
 namespace atl {
 
 // One stream. Handlers of a stream run one at a time, so that `connection_` needs no lock.
-class ControlSessions::Session final : public ControlSink, public std::enable_shared_from_this<ControlSessions::Session> {
+class ControlSessions::Session final : public ControlSink,
+                                       public std::enable_shared_from_this<ControlSessions::Session> {
  public:
   Session(ControlSessions& owner, std::unique_ptr<CoordinatorEnd> stream, std::string peer)
       : owner_(owner), stream_(std::move(stream)), peer_(std::move(peer)) {}
@@ -32,7 +33,8 @@ class ControlSessions::Session final : public ControlSink, public std::enable_sh
     if (connection_ == 0 && hello == nullptr) {
       stream_->Close(absl::InvalidArgumentError("the first message of a control stream must be Hello"));
     } else if (connection_ != 0 && hello != nullptr) {
-      stream_->Close(absl::InvalidArgumentError("Hello came twice on one control stream; open a new stream to join again"));
+      stream_->Close(
+          absl::InvalidArgumentError("Hello came twice on one control stream; open a new stream to join again"));
     } else if (hello != nullptr) {
       connection_ = owner_.engine_.OpenControl(std::move(*hello), shared_from_this());
     } else {

@@ -21,7 +21,8 @@ constexpr uint32_t kDefaultPage = 100, kLargestPage = 1000;
 constexpr uint32_t kDefaultLogLines = 100, kLargestLogLines = 2000;
 
 absl::Status NoSuchJob(const JobId& job) {
-  return absl::NotFoundError(absl::StrCat("there is no job jobs/", job.value, "; 'atoll job list' shows those there are"));
+  return absl::NotFoundError(
+      absl::StrCat("there is no job jobs/", job.value, "; 'atoll job list' shows those there are"));
 }
 
 // [a-z0-9-]: what is left of a name wish, or one made from the clock.
@@ -40,28 +41,42 @@ bool HasLabels(const JobSpec& spec, const google::protobuf::Map<std::string, std
 std::vector<Violation> SourceViolations(const Core& core, const JobPlan& plan, Instant now) {
   const std::string& wanted = plan.spec.init.checkpoint;
   if (wanted.empty()) return {};
-  const auto refuse = [](std::string problem) { return std::vector<Violation>{{"model.init.checkpoint", std::move(problem)}}; };
+  const auto refuse = [](std::string problem) {
+    return std::vector<Violation>{{"model.init.checkpoint", std::move(problem)}};
+  };
   const absl::StatusOr<CheckpointName> name = ParseCheckpointName(wanted);
-  if (!name.ok() || name->latest) return refuse(absl::StrCat("is '", wanted, "'; it must be jobs/JOB/checkpoints/STEP"));
+  if (!name.ok() || name->latest)
+    return refuse(absl::StrCat("is '", wanted, "'; it must be jobs/JOB/checkpoints/STEP"));
   const std::optional<JobView> source = core.ViewJob(name->job, now);
-  const bool there = source.has_value() && std::any_of(source->checkpoints.begin(), source->checkpoints.end(), [&name](const CheckpointRecord& c) {
-                       return c.complete && c.step == name->step;
-                     });
-  if (!there) return refuse(absl::StrCat("is ", wanted, ", which is not there; 'atoll checkpoint list ", name->job.value, "' shows those there are"));
+  const bool there = source.has_value() &&
+                     std::any_of(source->checkpoints.begin(), source->checkpoints.end(),
+                                 [&name](const CheckpointRecord& c) { return c.complete && c.step == name->step; });
+  if (!there)
+    return refuse(absl::StrCat("is ", wanted, ", which is not there; 'atoll checkpoint list ", name->job.value,
+                               "' shows those there are"));
   const JobSpec& spec = source->record.spec;
-  if (MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment).digest == plan.layout.digest) return {};
-  return refuse(absl::StrCat("is ", wanted, ", whose model or fragments are others than this job's; give both the same sizes and sync.fragments"));
+  if (MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment).digest == plan.layout.digest)
+    return {};
+  return refuse(absl::StrCat(
+      "is ", wanted,
+      ", whose model or fragments are others than this job's; give both the same sizes and sync.fragments"));
 }
 
 }  // namespace
 
 JobApi::JobApi(JobApiOptions options, Engine& engine, Clock& clock, Log& log, Executor& executor, BlobReader blobs)
-    : options_(std::move(options)), engine_(engine), clock_(clock), log_(log), executor_(executor), blobs_(std::move(blobs)) {}
+    : options_(std::move(options)),
+      engine_(engine),
+      clock_(clock),
+      log_(log),
+      executor_(executor),
+      blobs_(std::move(blobs)) {}
 
 const JobApi::Sizes& JobApi::SizesOf(const JobRecord& record) {
   const auto it = sizes_.find(record.job);
   if (it != sizes_.end()) return it->second;
-  const ModelLayout layout = MakeModelLayout(record.spec.model, record.spec.sync.pattern, record.spec.sync.layers_per_fragment);
+  const ModelLayout layout =
+      MakeModelLayout(record.spec.model, record.spec.sync.pattern, record.spec.sync.layers_per_fragment);
   Sizes sizes{.parameters = layout.elements, .fragment_elements = {}};
   for (const FragmentInfo& fragment : layout.fragments) sizes.fragment_elements.push_back(fragment.elements);
   return sizes_.emplace(record.job, std::move(sizes)).first->second;
@@ -90,7 +105,9 @@ void JobApi::SubmitJob(const v1::SubmitJobRequest& request, Answer<v1::SubmitJob
   const std::vector<Violation> violations = JobSpecFromProto(request.spec(), /*before_submit=*/false, spec);
   if (!violations.empty()) return answer(ViolationsError(violations), {});
   if (!request.spec().model().init().directory().empty()) {
-    return answer(absl::InvalidArgumentError("model.init.directory: a directory is read by the command line only; upload its safetensors and name them by SHA-256"), {});
+    return answer(absl::InvalidArgumentError("model.init.directory: a directory is read by the command line only; "
+                                             "upload its safetensors and name them by SHA-256"),
+                  {});
   }
   spec.name = JobNameFor(request.job_id(), clock_.WallNanos());
   for (const auto& [key, value] : request.labels()) spec.labels[key] = value;
@@ -111,7 +128,8 @@ void JobApi::PlanAndSubmit(const v1::SubmitJobRequest& request, JobSpec spec, An
   });
 }
 
-void JobApi::SubmitPlanned(const v1::SubmitJobRequest& request, const JobPlan& plan, Answer<v1::SubmitJobResponse> answer) {
+void JobApi::SubmitPlanned(const v1::SubmitJobRequest& request, const JobPlan& plan,
+                           Answer<v1::SubmitJobResponse> answer) {
   v1::SubmitJobResponse response;
   for (const std::string& note : plan.notes) response.add_notes(note);
   if (request.validate_only()) {
@@ -128,7 +146,8 @@ void JobApi::SubmitPlanned(const v1::SubmitJobRequest& request, const JobPlan& p
                      .dataset_samples = plan.dataset_samples,
                      .held_out_samples = plan.held_out_samples,
                      .wall_nanos = clock_.WallNanos()};
-  engine_.Ask(std::move(event), [this, response = std::move(response), answer = std::move(answer)](const RequestAnswered& answered) mutable {
+  engine_.Ask(std::move(event), [this, response = std::move(response),
+                                 answer = std::move(answer)](const RequestAnswered& answered) mutable {
     if (!answered.status.ok()) return answer(answered.status, {});
     engine_.Query([this, job = answered.job, response, answer](const Core&, const History&, Instant now) mutable {
       *response.mutable_job() = JobMessage(job, now, true);
@@ -157,7 +176,9 @@ void JobApi::GetJob(const v1::GetJobRequest& request, Answer<v1::GetJobResponse>
 
 void JobApi::ListJobs(const v1::ListJobsRequest& request, Answer<v1::ListJobsResponse> answer) {
   if (request.page_size() > kLargestPage) {
-    return answer(absl::InvalidArgumentError(absl::StrCat("page_size is ", request.page_size(), "; at most ", kLargestPage, " are listed at once")), {});
+    return answer(absl::InvalidArgumentError(absl::StrCat("page_size is ", request.page_size(), "; at most ",
+                                                          kLargestPage, " are listed at once")),
+                  {});
   }
   engine_.Query([this, request, answer = std::move(answer)](const Core& core, const History&, Instant now) {
     const size_t page = request.page_size() == 0 ? kDefaultPage : request.page_size();
@@ -166,7 +187,8 @@ void JobApi::ListJobs(const v1::ListJobsRequest& request, Answer<v1::ListJobsRes
     size_t at = 0;
     if (!request.page_token().empty()) {  // the token names the last job of the page before
       const auto last = std::find(jobs.begin(), jobs.end(), JobId{request.page_token()});
-      if (last == jobs.end()) return answer(absl::InvalidArgumentError("page_token is not one of this list's; start again without it"), {});
+      if (last == jobs.end())
+        return answer(absl::InvalidArgumentError("page_token is not one of this list's; start again without it"), {});
       at = static_cast<size_t>(last - jobs.begin()) + 1;
     }
     v1::ListJobsResponse response;
@@ -191,13 +213,15 @@ void JobApi::CancelJob(const v1::CancelJobRequest& request, Answer<v1::CancelJob
 void JobApi::PauseJob(const v1::PauseJobRequest& request, Answer<v1::PauseJobResponse> answer) {
   const absl::StatusOr<JobId> job = ParseJobName(request.name());
   if (!job.ok()) return answer(job.status(), {});
-  AskAndShow(JobControlled{.job = *job, .action = JobAction::kPause, .wall_nanos = clock_.WallNanos()}, std::move(answer));
+  AskAndShow(JobControlled{.job = *job, .action = JobAction::kPause, .wall_nanos = clock_.WallNanos()},
+             std::move(answer));
 }
 
 void JobApi::ResumeJob(const v1::ResumeJobRequest& request, Answer<v1::ResumeJobResponse> answer) {
   const absl::StatusOr<JobId> job = ParseJobName(request.name());
   if (!job.ok()) return answer(job.status(), {});
-  AskAndShow(JobControlled{.job = *job, .action = JobAction::kResume, .wall_nanos = clock_.WallNanos()}, std::move(answer));
+  AskAndShow(JobControlled{.job = *job, .action = JobAction::kResume, .wall_nanos = clock_.WallNanos()},
+             std::move(answer));
 }
 
 void JobApi::UpdateJob(const v1::UpdateJobRequest& request, Answer<v1::UpdateJobResponse> answer) {
@@ -207,12 +231,16 @@ void JobApi::UpdateJob(const v1::UpdateJobRequest& request, Answer<v1::UpdateJob
     const std::optional<JobView> view = core.ViewJob(job, now);
     if (!view.has_value()) return answer(NoSuchJob(job), {});
     if (!request.etag().empty() && request.etag() != EtagOf(*view)) {
-      return answer(absl::AbortedError(absl::StrCat("jobs/", job.value, " has changed since it was read; read it again and repeat the update")), {});
+      return answer(absl::AbortedError(absl::StrCat(
+                        "jobs/", job.value, " has changed since it was read; read it again and repeat the update")),
+                    {});
     }
     absl::StatusOr<JobSpec> spec = MergeSpecUpdate(view->record.spec, request);
     if (!spec.ok()) return answer(spec.status(), {});
     const uint64_t stop_step = PlannedInnerSteps(*spec);
-    AskAndShow(JobUpdated{.job = job, .spec = *std::move(spec), .stop_step = stop_step,
+    AskAndShow(JobUpdated{.job = job,
+                          .spec = *std::move(spec),
+                          .stop_step = stop_step,
                           .expected_revision = request.etag().empty() ? 0 : view->record.spec_revision},
                answer);
   });
@@ -224,13 +252,17 @@ void JobApi::RollbackJob(const v1::RollbackJobRequest& request, Answer<v1::Rollb
   const absl::StatusOr<CheckpointName> checkpoint = ParseCheckpointName(request.checkpoint());
   if (!checkpoint.ok()) return answer(checkpoint.status(), {});
   if (checkpoint->job != *job) {
-    return answer(absl::InvalidArgumentError(absl::StrCat(request.checkpoint(), " is a checkpoint of another job than ", request.name(),
-                                                          "; a new job can start from it with model.init.checkpoint")), {});
+    return answer(absl::InvalidArgumentError(absl::StrCat(request.checkpoint(), " is a checkpoint of another job than ",
+                                                          request.name(),
+                                                          "; a new job can start from it with model.init.checkpoint")),
+                  {});
   }
-  engine_.Query([this, job = *job, name = *checkpoint, answer = std::move(answer)](const Core& core, const History&, Instant now) {
+  engine_.Query([this, job = *job, name = *checkpoint, answer = std::move(answer)](const Core& core, const History&,
+                                                                                   Instant now) {
     const std::optional<JobView> view = core.ViewJob(job, now);
     if (!view.has_value()) return answer(NoSuchJob(job), {});
-    if (name.latest && view->checkpoints.empty()) return answer(absl::NotFoundError(absl::StrCat("jobs/", job.value, " has no checkpoint yet")), {});
+    if (name.latest && view->checkpoints.empty())
+      return answer(absl::NotFoundError(absl::StrCat("jobs/", job.value, " has no checkpoint yet")), {});
     const uint64_t step = name.latest ? view->checkpoints.back().step : name.step;
     AskAndShow(JobRolledBack{.job = job, .checkpoint_step = step, .wall_nanos = clock_.WallNanos()}, answer);
   });
@@ -239,27 +271,28 @@ void JobApi::RollbackJob(const v1::RollbackJobRequest& request, Answer<v1::Rollb
 void JobApi::GetJobMetrics(const v1::GetJobMetricsRequest& request, Answer<v1::GetJobMetricsResponse> answer) {
   const absl::StatusOr<JobId> job = ParseJobName(request.name());
   if (!job.ok()) return answer(job.status(), {});
-  engine_.Query([job = *job, request, answer = std::move(answer)](const Core& core, const History& history, Instant now) {
-    if (!core.ViewJob(job, now).has_value()) return answer(NoSuchJob(job), {});
-    const std::set<std::string> wanted(request.metrics().begin(), request.metrics().end());
-    v1::GetJobMetricsResponse response;
-    const JobHistory* of_job = history.Find(job);
-    static const std::map<std::string, Curve> kNone;
-    for (const auto& [metric, curve] : of_job ? of_job->curves : kNone) {
-      if (!wanted.empty() && wanted.count(metric) == 0) continue;
-      v1::MetricCurve* out = response.add_curves();
-      out->set_metric(metric);
-      for (const CurvePoint& point : curve.points()) {
-        if (point.step < request.after_step()) continue;
-        v1::MetricPoint* to = out->add_points();
-        to->set_step(point.step);
-        to->set_value(point.value);
-        to->mutable_time()->set_seconds(point.wall_nanos / 1'000'000'000);
-        to->mutable_time()->set_nanos(static_cast<int32_t>(point.wall_nanos % 1'000'000'000));
-      }
-    }
-    answer(absl::OkStatus(), std::move(response));
-  });
+  engine_.Query(
+      [job = *job, request, answer = std::move(answer)](const Core& core, const History& history, Instant now) {
+        if (!core.ViewJob(job, now).has_value()) return answer(NoSuchJob(job), {});
+        const std::set<std::string> wanted(request.metrics().begin(), request.metrics().end());
+        v1::GetJobMetricsResponse response;
+        const JobHistory* of_job = history.Find(job);
+        static const std::map<std::string, Curve> kNone;
+        for (const auto& [metric, curve] : of_job ? of_job->curves : kNone) {
+          if (!wanted.empty() && wanted.count(metric) == 0) continue;
+          v1::MetricCurve* out = response.add_curves();
+          out->set_metric(metric);
+          for (const CurvePoint& point : curve.points()) {
+            if (point.step < request.after_step()) continue;
+            v1::MetricPoint* to = out->add_points();
+            to->set_step(point.step);
+            to->set_value(point.value);
+            to->mutable_time()->set_seconds(point.wall_nanos / 1'000'000'000);
+            to->mutable_time()->set_nanos(static_cast<int32_t>(point.wall_nanos % 1'000'000'000));
+          }
+        }
+        answer(absl::OkStatus(), std::move(response));
+      });
 }
 
 void JobApi::GetJobLogs(const v1::StreamJobLogsRequest& request, Answer<v1::StreamJobLogsResponse> answer) {
@@ -278,8 +311,9 @@ void JobApi::GetJobLogs(const v1::StreamJobLogsRequest& request, Answer<v1::Stre
   }
   v1::StreamJobLogsResponse response;
   for (const LogLine& line : log_.Recent(kLargestLogLines)) {
-    const bool about_job = std::any_of(line.fields.begin(), line.fields.end(),
-                                       [&job](const LogField& field) { return field.key == "job" && field.value == job->value; });
+    const bool about_job = std::any_of(line.fields.begin(), line.fields.end(), [&job](const LogField& field) {
+      return field.key == "job" && field.value == job->value;
+    });
     if (about_job) response.add_lines(line.ToText());
   }
   const int extra = response.lines_size() - static_cast<int>(count);
@@ -300,7 +334,8 @@ void JobApi::ListWorkers(const v1::ListWorkersRequest& request, Answer<v1::ListW
       if (!only.value.empty() && worker.job != only) continue;
       if (worker.state == WorkerState::kLost && !request.include_lost()) continue;
       const std::optional<JobView> view = core.ViewJob(worker.job, now);
-      *response.add_workers() = ToProto(worker, history.Find(worker.job), view.has_value() ? &view->record.spec : nullptr);
+      *response.add_workers() =
+          ToProto(worker, history.Find(worker.job), view.has_value() ? &view->record.spec : nullptr);
     }
     answer(absl::OkStatus(), std::move(response));
   });
@@ -309,16 +344,17 @@ void JobApi::ListWorkers(const v1::ListWorkersRequest& request, Answer<v1::ListW
 void JobApi::DrainWorker(const v1::DrainWorkerRequest& request, Answer<v1::DrainWorkerResponse> answer) {
   const absl::StatusOr<WorkerId> worker = ParseWorkerName(request.name());
   if (!worker.ok()) return answer(worker.status(), {});
-  engine_.Ask(WorkerDrained{.worker = *worker}, [this, worker = *worker, answer = std::move(answer)](const RequestAnswered& answered) {
-    if (!answered.status.ok()) return answer(answered.status, {});
-    engine_.Query([worker, answer](const Core& core, const History&, Instant now) {
-      v1::DrainWorkerResponse response;
-      for (const WorkerView& view : core.ViewWorkers(now)) {
-        if (view.worker == worker) *response.mutable_worker() = ToProto(view, nullptr, nullptr);
-      }
-      answer(absl::OkStatus(), std::move(response));
-    });
-  });
+  engine_.Ask(WorkerDrained{.worker = *worker},
+              [this, worker = *worker, answer = std::move(answer)](const RequestAnswered& answered) {
+                if (!answered.status.ok()) return answer(answered.status, {});
+                engine_.Query([worker, answer](const Core& core, const History&, Instant now) {
+                  v1::DrainWorkerResponse response;
+                  for (const WorkerView& view : core.ViewWorkers(now)) {
+                    if (view.worker == worker) *response.mutable_worker() = ToProto(view, nullptr, nullptr);
+                  }
+                  answer(absl::OkStatus(), std::move(response));
+                });
+              });
 }
 
 void JobApi::ListCheckpoints(const v1::ListCheckpointsRequest& request, Answer<v1::ListCheckpointsResponse> answer) {
@@ -329,7 +365,8 @@ void JobApi::ListCheckpoints(const v1::ListCheckpointsRequest& request, Answer<v
     if (!view.has_value()) return answer(NoSuchJob(job), {});
     v1::ListCheckpointsResponse response;
     for (const CheckpointRecord& record : view->checkpoints) {
-      if (record.complete) *response.add_checkpoints() = ToProto(record, *view, SizesOf(view->record).fragment_elements);
+      if (record.complete)
+        *response.add_checkpoints() = ToProto(record, *view, SizesOf(view->record).fragment_elements);
     }
     answer(absl::OkStatus(), std::move(response));
   });
@@ -346,8 +383,11 @@ void JobApi::GetCheckpoint(const v1::GetCheckpointRequest& request, Answer<v1::G
       if (record.complete && (name.latest || record.step == name.step)) found = &record;
     }
     if (found == nullptr) {
-      return answer(absl::NotFoundError(absl::StrCat("jobs/", name.job.value, " has no checkpoint ", name.latest ? "yet" : absl::StrCat("at step ", name.step),
-                                                     "; 'atoll checkpoint list ", name.job.value, "' shows those there are")), {});
+      return answer(
+          absl::NotFoundError(absl::StrCat("jobs/", name.job.value, " has no checkpoint ",
+                                           name.latest ? "yet" : absl::StrCat("at step ", name.step),
+                                           "; 'atoll checkpoint list ", name.job.value, "' shows those there are")),
+          {});
     }
     v1::GetCheckpointResponse response;
     *response.mutable_checkpoint() = ToProto(*found, *view, SizesOf(view->record).fragment_elements);

@@ -1,5 +1,5 @@
-// JobService and AdminService without gRPC: requests in, answers through callbacks. Validates, translates, asks the engine;
-// decides nothing. The gRPC reactors (api_service.h) and the harness call the same methods. Thread-safe.
+// JobService and AdminService without gRPC: requests in, answers through callbacks. Validates, translates, asks the
+// engine; decides nothing. The gRPC reactors (api_service.h) and the harness call the same methods. Thread-safe.
 #ifndef ATOLL_COORDINATOR_SERVICE_JOB_API_H_
 #define ATOLL_COORDINATOR_SERVICE_JOB_API_H_
 
@@ -21,7 +21,7 @@ template <typename Response>
 using Answer = std::function<void(absl::Status, Response)>;
 
 struct JobApiOptions {
-  std::string version;       // of the program
+  std::string version;  // of the program
   int64_t start_wall_nanos = 0;
 };
 
@@ -49,7 +49,8 @@ class JobApi {
   void GetServerInfo(const v1::GetServerInfoRequest& request, Answer<v1::GetServerInfoResponse> answer);
 
   // Starts watching; `show(nullptr)` when there is no such job. Returns the watcher for StopWatching.
-  absl::StatusOr<uint64_t> WatchJob(const v1::WatchJobRequest& request, std::function<void(const v1::WatchJobResponse*)> show);
+  absl::StatusOr<uint64_t> WatchJob(const v1::WatchJobRequest& request,
+                                    std::function<void(const v1::WatchJobResponse*)> show);
   void StopWatching(uint64_t watcher);
 
  private:

@@ -21,7 +21,8 @@ bool CopyField(const Message& from, Message& to, const std::vector<std::string>&
   if (field == nullptr) return false;
   if (at + 1 < path.size()) {
     if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || field->is_repeated()) return false;
-    return CopyField(from.GetReflection()->GetMessage(from, field), *to.GetReflection()->MutableMessage(&to, field), path, at + 1);
+    return CopyField(from.GetReflection()->GetMessage(from, field), *to.GetReflection()->MutableMessage(&to, field),
+                     path, at + 1);
   }
   // MergeFrom of a message that has only this field set, into one where it is cleared.
   std::unique_ptr<Message> only(from.New());
@@ -50,7 +51,8 @@ absl::Status ViolationsError(const std::vector<Violation>& violations) {
 
 absl::StatusOr<JobSpec> MergeSpecUpdate(const JobSpec& current, const v1::UpdateJobRequest& request) {
   if (request.update_mask().empty()) {
-    return absl::InvalidArgumentError("nothing to update: name at least one field, as in --set inner_optimizer.learning_rate=2e-4");
+    return absl::InvalidArgumentError(
+        "nothing to update: name at least one field, as in --set inner_optimizer.learning_rate=2e-4");
   }
   std::vector<Violation> violations;
   v1::JobSpec merged = JobSpecToProto(current);

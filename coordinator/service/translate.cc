@@ -85,7 +85,8 @@ v1::JobEvent ToProto(const EventLine& line) {
   return out;
 }
 
-v1::Checkpoint ToProto(const CheckpointRecord& record, const JobView& job, const std::vector<uint64_t>& fragment_elements) {
+v1::Checkpoint ToProto(const CheckpointRecord& record, const JobView& job,
+                       const std::vector<uint64_t>& fragment_elements) {
   v1::Checkpoint out;
   out.set_name(absl::StrCat("jobs/", record.job.value, "/checkpoints/", record.step));
   out.set_step(record.step);
@@ -102,7 +103,8 @@ v1::Checkpoint ToProto(const CheckpointRecord& record, const JobView& job, const
 }
 
 double TokensPerSecond(const WorkerView& worker, const JobSpec& spec) {
-  const bool works = worker.last.activity == WorkerActivity::kTraining || worker.last.activity == WorkerActivity::kWaiting;
+  const bool works =
+      worker.last.activity == WorkerActivity::kTraining || worker.last.activity == WorkerActivity::kWaiting;
   if (!worker.connected || !works || worker.last.step_ns <= 0) return 0;
   const double tokens = static_cast<double>(spec.batch.sequences_per_step) * spec.data.sequence_length;
   return tokens * 1e9 / static_cast<double>(worker.last.step_ns);
@@ -136,7 +138,8 @@ std::string EtagOf(const JobView& view) {
   return absl::StrCat(view.record.spec_revision, "-", view.record.epoch, "-", static_cast<uint32_t>(view.record.state));
 }
 
-v1::Job ToProto(const JobGlance& glance, uint64_t parameters, const std::vector<uint64_t>& fragment_elements, bool with_spec) {
+v1::Job ToProto(const JobGlance& glance, uint64_t parameters, const std::vector<uint64_t>& fragment_elements,
+                bool with_spec) {
   const JobView& view = glance.view;
   const JobRecord& record = view.record;
   v1::Job out;

@@ -13,11 +13,13 @@ namespace atl {
 v1::JobState ToProto(JobState state);
 v1::EvaluationResult ToProto(const EvaluationRecord& record);
 v1::JobEvent ToProto(const EventLine& line);
-v1::Checkpoint ToProto(const CheckpointRecord& record, const JobView& job, const std::vector<uint64_t>& fragment_elements);
+v1::Checkpoint ToProto(const CheckpointRecord& record, const JobView& job,
+                       const std::vector<uint64_t>& fragment_elements);
 // `totals` gives the byte accounts; null leaves them 0.
 v1::WorkerStatus ToProto(const WorkerView& worker, const JobHistory* totals, const JobSpec* spec);
 // `with_spec` false leaves the spec out, as lists and watchers want it.
-v1::Job ToProto(const JobGlance& glance, uint64_t parameters, const std::vector<uint64_t>& fragment_elements, bool with_spec);
+v1::Job ToProto(const JobGlance& glance, uint64_t parameters, const std::vector<uint64_t>& fragment_elements,
+                bool with_spec);
 
 // Changes with every change of the resource.
 std::string EtagOf(const JobView& view);

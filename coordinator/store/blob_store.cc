@@ -52,7 +52,8 @@ std::vector<Sha256> BlobStore::Missing(const std::vector<Sha256>& wanted) const 
 
 absl::StatusOr<uint64_t> BlobStore::Begin(const Sha256& sha256, uint64_t bytes) {
   if (bytes > limits::kBlobBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("a stored file may have at most ", limits::kBlobBytes, " bytes; this one has ", bytes));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a stored file may have at most ", limits::kBlobBytes, " bytes; this one has ", bytes));
   }
   if (Has(sha256)) return bytes;
   const std::string path = directory_.BlobPartPath(sha256);
@@ -78,7 +79,8 @@ absl::Status BlobStore::Append(const Sha256& sha256, uint64_t offset, std::span<
   uint64_t size = 0;
   for (const Bytes& piece : pieces) size += piece.size();
   if (offset != part.length || size > part.announced_bytes - part.length) {
-    return absl::OutOfRangeError(absl::StrCat("bytes [", offset, ", ", offset + size, ") do not go on at ", part.length, " of ", part.announced_bytes));
+    return absl::OutOfRangeError(absl::StrCat("bytes [", offset, ", ", offset + size, ") do not go on at ", part.length,
+                                              " of ", part.announced_bytes));
   }
   for (const Bytes& piece : pieces) {
     const absl::Status appended = part.file->Append(piece);
@@ -97,14 +99,16 @@ absl::Status BlobStore::Finish(const Sha256& sha256) {
   if (it == parts_.end()) return absl::FailedPreconditionError("the upload of this file has not begun");
   Part& part = *it->second;
   if (part.length != part.announced_bytes) {
-    return absl::FailedPreconditionError(absl::StrCat("the file has ", part.length, " of ", part.announced_bytes, " bytes"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the file has ", part.length, " of ", part.announced_bytes, " bytes"));
   }
   const std::string path = directory_.BlobPath(sha256), part_path = directory_.BlobPartPath(sha256);
   ATOLL_ASSIGN_OR_RETURN(const Sha256 actual, HashFile(*part.file));
   if (actual != sha256) {
     parts_.erase(it);
     ATOLL_RETURN_IF_ERROR(files_.Remove(part_path));
-    return absl::DataLossError(absl::StrCat("the file that was uploaded as ", sha256.Hex(), " has the SHA-256 ", actual.Hex(), "; upload it again"));
+    return absl::DataLossError(absl::StrCat("the file that was uploaded as ", sha256.Hex(), " has the SHA-256 ",
+                                            actual.Hex(), "; upload it again"));
   }
   ATOLL_RETURN_IF_ERROR(part.file->Sync());
   parts_.erase(it);
@@ -125,7 +129,8 @@ absl::StatusOr<std::string> BlobStore::Read(const Sha256& sha256, uint64_t limit
   if (!Has(sha256)) return NotStored(sha256);
   ATOLL_ASSIGN_OR_RETURN(std::string content, ReadWholeFile(files_, directory_.BlobPath(sha256), limit_bytes));
   if (Sha256Of(AsBytes(content)) != sha256) {
-    return absl::DataLossError(absl::StrCat("the stored file ", directory_.BlobPath(sha256), " no longer has its SHA-256; remove it and upload it again"));
+    return absl::DataLossError(absl::StrCat("the stored file ", directory_.BlobPath(sha256),
+                                            " no longer has its SHA-256; remove it and upload it again"));
   }
   return content;
 }

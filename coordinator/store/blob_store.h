@@ -1,6 +1,6 @@
-// Files stored by content (SHA-256): manifests, tokenizers, initial weights. An upload grows a .part file, resumes at its
-// length after a break, and becomes a blob by verification, fsync and rename. Immutable afterwards.
-// Thread rule: calls for one blob must not overlap; the engine uses one serial executor for bulk I/O.
+// Files stored by content (SHA-256): manifests, tokenizers, initial weights. An upload grows a .part file, resumes at
+// its length after a break, and becomes a blob by verification, fsync and rename. Immutable afterwards. Thread rule:
+// calls for one blob must not overlap; the engine uses one serial executor for bulk I/O.
 #ifndef ATOLL_COORDINATOR_STORE_BLOB_STORE_H_
 #define ATOLL_COORDINATOR_STORE_BLOB_STORE_H_
 

@@ -45,13 +45,15 @@ std::string DataDirectory::SegmentDirectory(const JobId& job, uint64_t epoch, Fr
   return absl::StrFormat("%s/rounds/e%010d/f%05d", JobDirectory(job), epoch, fragment.value);
 }
 std::string DataDirectory::SegmentPath(const RoundKey& key) const {
-  return absl::StrFormat("%s/v%010d.seg", SegmentDirectory(key.job, key.epoch, key.target.fragment), key.target.version.value);
+  return absl::StrFormat("%s/v%010d.seg", SegmentDirectory(key.job, key.epoch, key.target.fragment),
+                         key.target.version.value);
 }
 std::string DataDirectory::SnapshotDirectory(const JobId& job, uint64_t epoch, FragmentIndex fragment) const {
   return absl::StrFormat("%s/snapshots/e%010d/f%05d", JobDirectory(job), epoch, fragment.value);
 }
 std::string DataDirectory::SnapshotPath(const SnapshotKey& key) const {
-  return absl::StrFormat("%s/v%010d.snap", SnapshotDirectory(key.job, key.epoch, key.at.fragment), key.at.version.value);
+  return absl::StrFormat("%s/v%010d.snap", SnapshotDirectory(key.job, key.epoch, key.at.fragment),
+                         key.at.version.value);
 }
 std::string DataDirectory::CheckpointDirectory(const JobId& job, uint64_t step) const {
   return absl::StrFormat("%s/checkpoints/%010d", JobDirectory(job), step);
@@ -63,11 +65,13 @@ std::string DataDirectory::CheckpointFragmentPath(const JobId& job, uint64_t ste
 absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const DataDirectory& directory) {
   ATOLL_RETURN_IF_ERROR(MakePosixFiles()->MakeDirectory(directory.root()));
   const int fd = ::open(directory.LockPath().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) return absl::PermissionDeniedError(absl::StrCat("open ", directory.LockPath(), ": ", std::strerror(errno)));
+  if (fd < 0)
+    return absl::PermissionDeniedError(absl::StrCat("open ", directory.LockPath(), ": ", std::strerror(errno)));
   auto lock = std::make_unique<FlockedFile>(fd);
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    return absl::FailedPreconditionError(absl::StrCat("the state directory ", directory.root(), " is in use by process ", ReadHolder(fd),
-                                                      "; stop that coordinator first, or give this one another --state-dir"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the state directory ", directory.root(), " is in use by process ", ReadHolder(fd),
+                     "; stop that coordinator first, or give this one another --state-dir"));
   }
   const std::string holder = absl::StrCat(::getpid());
   if (::ftruncate(fd, 0) != 0 || ::pwrite(fd, holder.data(), holder.size(), 0) < 0) {
@@ -79,11 +83,13 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const DataDirectory
 absl::Status MakeDurableDirectory(Files& files, const std::string& root, const std::string& path) {
   if (files.Exists(path)) return absl::OkStatus();
   ATOLL_RETURN_IF_ERROR(files.MakeDirectory(path));
-  for (std::string at = path; at.size() > root.size(); at = DirectoryOf(at)) ATOLL_RETURN_IF_ERROR(files.SyncDirectory(at));
+  for (std::string at = path; at.size() > root.size(); at = DirectoryOf(at))
+    ATOLL_RETURN_IF_ERROR(files.SyncDirectory(at));
   return files.SyncDirectory(root);
 }
 
-absl::StatusOr<DiskState> CheckDiskSpace(const Files& files, const DataDirectory& directory, DiskState before, uint32_t minimum_free_percent) {
+absl::StatusOr<DiskState> CheckDiskSpace(const Files& files, const DataDirectory& directory, DiskState before,
+                                         uint32_t minimum_free_percent) {
   ATOLL_ASSIGN_OR_RETURN(const Files::Space space, files.SpaceAt(directory.root()));
   if (space.total_bytes == 0) return DiskState::kOk;
   const uint32_t wanted = minimum_free_percent + (before == DiskState::kLow ? kHysteresisPercent : 0);

@@ -16,8 +16,9 @@ namespace atl {
 class Ledger {
  public:
   virtual ~Ledger() = default;
-  // All or nothing, flushed. Any error means that the process must end: what is on disk is unknown (I24). ResourceExhausted
-  // when the disk is full. An append whose key exists already, with other content, is Internal: the core is broken.
+  // All or nothing, flushed. Any error means that the process must end: what is on disk is unknown (I24).
+  // ResourceExhausted when the disk is full. An append whose key exists already, with other content, is Internal: the
+  // core is broken.
   virtual absl::Status Commit(const std::vector<LedgerRecord>& records) = 0;
   // Raises the boot number durably and reads everything. `accepted` of the jobs is left empty (see AddAccepted in
   // round_log.h). DataLoss when what is stored contradicts itself.

@@ -7,8 +7,9 @@
 namespace atl {
 namespace {
 
-// Revision 0 (an empty file) to 1. Numbers are signed 64-bit with the bits of the unsigned ones; digests are 16 bytes (high
-// half first, big-endian), version vectors 8 bytes each (big-endian). `seq` is the order of commits over all history tables.
+// Revision 0 (an empty file) to 1. Numbers are signed 64-bit with the bits of the unsigned ones; digests are 16 bytes
+// (high half first, big-endian), version vectors 8 bytes each (big-endian). `seq` is the order of commits over all
+// history tables.
 constexpr char kRevision1[] = R"sql(
 CREATE TABLE meta (id INTEGER PRIMARY KEY CHECK (id = 1), boot INTEGER NOT NULL, next_seq INTEGER NOT NULL,
   next_lease INTEGER NOT NULL, next_incarnation INTEGER NOT NULL, next_job_sequence INTEGER NOT NULL) STRICT;
@@ -54,11 +55,13 @@ absl::Status CheckOwner(Database& database, const std::string& path, int64_t rev
   ATOLL_ASSIGN_OR_RETURN(const int64_t application, database.Number("PRAGMA application_id"));
   ATOLL_ASSIGN_OR_RETURN(const int64_t tables, database.Number("SELECT count(*) FROM sqlite_schema"));
   if (application != kLedgerApplicationId && (application != 0 || tables != 0)) {
-    return absl::FailedPreconditionError(absl::StrCat(path, " is a database of another program: choose another directory"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " is a database of another program: choose another directory"));
   }
   if (revision > kLedgerRevision) {
     return absl::FailedPreconditionError(absl::StrCat("the ledger ", path, " has format revision ", revision,
-                                                      ", this program knows ", kLedgerRevision, ": use the newer program"));
+                                                      ", this program knows ", kLedgerRevision,
+                                                      ": use the newer program"));
   }
   return absl::OkStatus();
 }
@@ -72,8 +75,9 @@ absl::Status PrepareLedgerSchema(Database& database, const std::string& path) {
   ATOLL_RETURN_IF_ERROR(database.Run("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=OFF;"));
   for (; revision < kLedgerRevision; ++revision) {
     const std::string step = kSteps[static_cast<size_t>(revision)];
-    ATOLL_RETURN_IF_ERROR(database.Run(absl::StrCat("BEGIN IMMEDIATE;", step, "PRAGMA application_id=", kLedgerApplicationId,
-                                                    "; PRAGMA user_version=", revision + 1, "; COMMIT;")));
+    ATOLL_RETURN_IF_ERROR(
+        database.Run(absl::StrCat("BEGIN IMMEDIATE;", step, "PRAGMA application_id=", kLedgerApplicationId,
+                                  "; PRAGMA user_version=", revision + 1, "; COMMIT;")));
   }
   return absl::OkStatus();
 }

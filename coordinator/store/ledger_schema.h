@@ -8,8 +8,8 @@
 
 namespace atl {
 
-// Takes the database for this process alone, refuses what is not a ledger of ours or a newer one, makes the tables of a new
-// file, and brings an older one up to date, one revision at a time, each in one transaction.
+// Takes the database for this process alone, refuses what is not a ledger of ours or a newer one, makes the tables of a
+// new file, and brings an older one up to date, one revision at a time, each in one transaction.
 absl::Status PrepareLedgerSchema(Database& database, const std::string& path);
 
 }  // namespace atl

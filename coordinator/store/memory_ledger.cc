@@ -25,8 +25,8 @@ class MemoryLedger final : public Ledger {
     return fold.State(BootNumber{disk_.boot});
   }
 
-  absl::StatusOr<std::vector<RoundRecord>> Rounds(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version after,
-                                                  size_t limit) const override {
+  absl::StatusOr<std::vector<RoundRecord>> Rounds(const JobId& job, uint64_t epoch, FragmentIndex fragment,
+                                                  Version after, size_t limit) const override {
     std::vector<RoundRecord> rounds;
     for (const auto& transaction : disk_.transactions) {
       for (const LedgerRecord& record : transaction) {
@@ -37,7 +37,8 @@ class MemoryLedger final : public Ledger {
         }
       }
     }
-    std::sort(rounds.begin(), rounds.end(), [](const RoundRecord& a, const RoundRecord& b) { return a.reached < b.reached; });
+    std::sort(rounds.begin(), rounds.end(),
+              [](const RoundRecord& a, const RoundRecord& b) { return a.reached < b.reached; });
     if (rounds.size() > limit) rounds.resize(limit);
     return rounds;
   }

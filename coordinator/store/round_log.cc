@@ -21,10 +21,10 @@ struct Contribution {
   uint32_t slot = 0;
   ContributionHeader header;
   uint64_t length = 0;
-  DigestHasher hasher;          // over the bytes so far
+  DigestHasher hasher;  // over the bytes so far
   std::vector<Chunk> chunks;
   bool accepted = false;
-  AcceptedRecord trailer;       // meaningful when accepted
+  AcceptedRecord trailer;  // meaningful when accepted
 };
 
 constexpr size_t kSlotBytes = 4;
@@ -57,7 +57,8 @@ struct RoundLog::Segment {
   absl::Status VisitUpdate(const ScannedRecord& record, Bytes head) ATOLL_REQUIRES(mutex);
   absl::Status CheckIdentity(const RoundKey& key, Digest layout) ATOLL_REQUIRES(mutex);
 
-  // Appends one record of these payload pieces; after an error the file is as before. Fails for good once that did not work.
+  // Appends one record of these payload pieces; after an error the file is as before. Fails for good once that did not
+  // work.
   absl::Status AppendRecord(RecordType type, std::span<const Bytes> payload) ATOLL_REQUIRES(mutex);
   absl::Status Flush() ATOLL_REQUIRES(mutex);
   Contribution* FindSlot(uint32_t slot) ATOLL_REQUIRES(mutex);
@@ -87,12 +88,13 @@ struct RoundLog::Segment {
 
 absl::Status RoundLog::Segment::Scan(const RoundKey& key, Digest layout) {
   ATOLL_ASSIGN_OR_RETURN(const ScanResult result,
-                         ScanSegment(*file, path, [this](const ScannedRecord& record, Bytes head)
-                                                      ATOLL_NO_THREAD_SAFETY_ANALYSIS { return Visit(record, head); }));
+                         ScanSegment(*file, path,
+                                     [this](const ScannedRecord& record, Bytes head)
+                                         ATOLL_NO_THREAD_SAFETY_ANALYSIS { return Visit(record, head); }));
   if (result.last_boot > boot.value) {
     return absl::FailedPreconditionError(
-        absl::StrCat("round log segment ", path, " was written at boot ", result.last_boot, ", the ledger is at boot ", boot.value,
-                     ": the ledger is older than the log; restore both from the same copy"));
+        absl::StrCat("round log segment ", path, " was written at boot ", result.last_boot, ", the ledger is at boot ",
+                     boot.value, ": the ledger is older than the log; restore both from the same copy"));
   }
   file_bytes = result.valid_bytes;
   next_sequence = result.next_sequence;
@@ -104,8 +106,9 @@ absl::Status RoundLog::Segment::Scan(const RoundKey& key, Digest layout) {
 
 absl::Status RoundLog::Segment::CheckIdentity(const RoundKey& key, Digest layout) {
   if (header.format_revision > kSegmentRevision) {
-    return absl::FailedPreconditionError(absl::StrCat("round log segment ", path, " has format revision ", header.format_revision,
-                                                      ", this program reads up to ", kSegmentRevision, ": use the newer program"));
+    return absl::FailedPreconditionError(absl::StrCat("round log segment ", path, " has format revision ",
+                                                      header.format_revision, ", this program reads up to ",
+                                                      kSegmentRevision, ": use the newer program"));
   }
   if (header.job != key.job || header.epoch != key.epoch || header.target != key.target) {
     return Strange(path, "it belongs to another round than its name says");
@@ -118,7 +121,8 @@ absl::Status RoundLog::Segment::CheckIdentity(const RoundKey& key, Digest layout
 }
 
 absl::Status RoundLog::Segment::Visit(const ScannedRecord& record, Bytes head) {
-  if (!has_header && record.header.type != RecordType::kSegmentHeader) return Strange(path, "it does not begin with a header");
+  if (!has_header && record.header.type != RecordType::kSegmentHeader)
+    return Strange(path, "it does not begin with a header");
   switch (record.header.type) {
     case RecordType::kSegmentHeader: return VisitHeader(head);
     case RecordType::kBegin: return VisitBegin(head);
@@ -129,7 +133,8 @@ absl::Status RoundLog::Segment::Visit(const ScannedRecord& record, Bytes head) {
   }
   if (head.size() != kSlotBytes) return Strange(path, "an abandoned contribution has a wrong size");
   const uint32_t slot = GetU32(head);
-  std::erase_if(contributions, [slot](const auto& entry) { return entry.second.slot == slot && !entry.second.accepted; });
+  std::erase_if(contributions,
+                [slot](const auto& entry) { return entry.second.slot == slot && !entry.second.accepted; });
   return absl::OkStatus();
 }
 
@@ -159,7 +164,8 @@ absl::Status RoundLog::Segment::VisitBegin(Bytes head) {
 }
 
 absl::Status RoundLog::Segment::VisitChunk(const ScannedRecord& record, Bytes head) {
-  if (head.size() != record.header.payload_bytes || head.size() <= kChunkHeadBytes) return Strange(path, "a chunk has a wrong size");
+  if (head.size() != record.header.payload_bytes || head.size() <= kChunkHeadBytes)
+    return Strange(path, "a chunk has a wrong size");
   Contribution* contribution = FindSlot(GetU32(head));
   if (contribution == nullptr) return absl::OkStatus();  // of a contribution that was replaced or abandoned since
   const Bytes bytes = head.subspan(kChunkHeadBytes);
@@ -212,7 +218,8 @@ Contribution* RoundLog::Segment::FindWorker(const WorkerId& worker) {
 
 absl::Status RoundLog::Segment::AppendRecord(RecordType type, std::span<const Bytes> payload) {
   ATOLL_RETURN_IF_ERROR(broken);
-  RecordHeader record{.type = type, .sequence = next_sequence, .boot = boot.value, .flushed_bytes = flushed_bytes, .previous = chain};
+  RecordHeader record{
+      .type = type, .sequence = next_sequence, .boot = boot.value, .flushed_bytes = flushed_bytes, .previous = chain};
   for (const Bytes& piece : payload) {
     record.payload_bytes += piece.size();
     record.payload_crc32c = Crc32c(record.payload_crc32c, piece);
@@ -250,11 +257,13 @@ absl::Status RoundLog::Segment::Abandon(const WorkerId& worker) {
 
 absl::Status RoundLog::Segment::CheckComplete(const WorkerId& worker) {
   const Contribution* contribution = FindWorker(worker);
-  if (contribution == nullptr) return absl::NotFoundError(absl::StrCat("worker ", worker.value, " has sent nothing for this round"));
+  if (contribution == nullptr)
+    return absl::NotFoundError(absl::StrCat("worker ", worker.value, " has sent nothing for this round"));
   if (contribution->accepted) return absl::OkStatus();
   const ContributionHeader& announced = contribution->header;
   if (contribution->length != announced.encoded_bytes) {
-    return absl::FailedPreconditionError(absl::StrCat("only ", contribution->length, " of ", announced.encoded_bytes, " bytes are there"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("only ", contribution->length, " of ", announced.encoded_bytes, " bytes are there"));
   }
   const Digest digest = contribution->hasher.Finish();
   if (digest == announced.digest) return absl::OkStatus();
@@ -320,12 +329,13 @@ absl::StatusOr<uint64_t> RoundLog::Begin(const RoundKey& key, const Contribution
     return absl::InvalidArgumentError("a contribution names another round than the one it is sent to");
   }
   Contribution* known = segment->FindWorker(header.worker);
-  const bool same = known != nullptr && known->header.digest == header.digest && known->header.encoded_bytes == header.encoded_bytes;
+  const bool same =
+      known != nullptr && known->header.digest == header.digest && known->header.encoded_bytes == header.encoded_bytes;
   if (known != nullptr && known->accepted) {
     if (same) return known->length;
-    return absl::AlreadyExistsError(absl::StrCat("worker ", header.worker.value, " already has another contribution to version ",
-                                                 key.target.version.value, " of fragment ", key.target.fragment.value,
-                                                 ": put this work into the next version"));
+    return absl::AlreadyExistsError(absl::StrCat(
+        "worker ", header.worker.value, " already has another contribution to version ", key.target.version.value,
+        " of fragment ", key.target.fragment.value, ": put this work into the next version"));
   }
   const std::string begin = SerializeContributionBegin(header);
   if (same && SerializeContributionBegin(known->header) == begin) return known->length;
@@ -350,17 +360,20 @@ uint64_t RoundLog::VerifiedPrefix(const RoundKey& key, const WorkerId& worker, D
   return contribution != nullptr && contribution->header.digest == digest ? contribution->length : 0;
 }
 
-absl::Status RoundLog::Append(const RoundKey& key, const WorkerId& worker, uint64_t offset, std::span<const Bytes> pieces) {
+absl::Status RoundLog::Append(const RoundKey& key, const WorkerId& worker, uint64_t offset,
+                              std::span<const Bytes> pieces) {
   ATOLL_ASSIGN_OR_RETURN(const auto segment, Find(key));
   MutexLock lock(segment->mutex);
   Contribution* contribution = segment->FindWorker(worker);
-  if (contribution == nullptr) return absl::NotFoundError(absl::StrCat("worker ", worker.value, " has not begun a contribution"));
+  if (contribution == nullptr)
+    return absl::NotFoundError(absl::StrCat("worker ", worker.value, " has not begun a contribution"));
   uint64_t size = 0;
   for (const Bytes& piece : pieces) size += piece.size();
   if (size > limits::kMessageBytes) return absl::InvalidArgumentError("more bytes at once than a message may hold");
-  if (offset != contribution->length || size > contribution->header.encoded_bytes - contribution->length || contribution->accepted) {
-    return absl::OutOfRangeError(absl::StrCat("bytes [", offset, ", ", offset + size, ") do not go on at ", contribution->length, " of ",
-                                              contribution->header.encoded_bytes));
+  if (offset != contribution->length || size > contribution->header.encoded_bytes - contribution->length ||
+      contribution->accepted) {
+    return absl::OutOfRangeError(absl::StrCat("bytes [", offset, ", ", offset + size, ") do not go on at ",
+                                              contribution->length, " of ", contribution->header.encoded_bytes));
   }
   if (size == 0) return absl::OkStatus();
   std::string head = SlotHead(contribution->slot);
@@ -409,7 +422,8 @@ absl::StatusOr<std::vector<std::byte>> RoundLog::ReadContribution(const RoundKey
   MutexLock lock(segment->mutex);
   const Contribution* contribution = segment->FindWorker(worker);
   if (contribution == nullptr || !contribution->accepted) {
-    return absl::NotFoundError(absl::StrCat("no accepted contribution of worker ", worker.value, " in ", segment->path));
+    return absl::NotFoundError(
+        absl::StrCat("no accepted contribution of worker ", worker.value, " in ", segment->path));
   }
   std::vector<std::byte> out(contribution->length);
   std::span<std::byte> rest(out);
@@ -455,7 +469,8 @@ absl::StatusOr<std::vector<std::byte>> RoundLog::ReadUpdate(const RoundKey& key)
   std::vector<std::byte> out(segment->update_bytes.bytes);
   ATOLL_RETURN_IF_ERROR(segment->file->ReadAt(segment->update_bytes.file_offset, out));
   if (DigestOf(out) != segment->update.digest) {
-    return absl::DataLossError(absl::StrCat("the update in ", segment->path, " no longer has its digest: the disk has damaged it"));
+    return absl::DataLossError(
+        absl::StrCat("the update in ", segment->path, " no longer has its digest: the disk has damaged it"));
   }
   return out;
 }
@@ -473,7 +488,8 @@ absl::StatusOr<SegmentInfo> RoundLog::Info(const RoundKey& key) const {
 void RoundLog::Close(const RoundKey& key) { Take(key); }
 
 absl::StatusOr<std::vector<Version>> RoundLog::List(const JobId& job, uint64_t epoch, FragmentIndex fragment) const {
-  ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(directory_.SegmentDirectory(job, epoch, fragment)));
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                         files_.List(directory_.SegmentDirectory(job, epoch, fragment)));
   std::vector<Version> versions;
   for (const std::string& name : names) {
     uint64_t version = 0;
@@ -484,7 +500,8 @@ absl::StatusOr<std::vector<Version>> RoundLog::List(const JobId& job, uint64_t e
   return versions;
 }
 
-absl::StatusOr<uint64_t> RoundLog::DropBefore(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version keep_from) {
+absl::StatusOr<uint64_t> RoundLog::DropBefore(const JobId& job, uint64_t epoch, FragmentIndex fragment,
+                                              Version keep_from) {
   ATOLL_ASSIGN_OR_RETURN(const std::vector<Version> versions, List(job, epoch, fragment));
   uint64_t freed = 0;
   for (const Version version : versions) {

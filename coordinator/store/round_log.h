@@ -1,13 +1,13 @@
-// The round log: one segment file for each (job, epoch, fragment, version), to which contributions are appended frame by
-// frame as they arrive, each ended by an *accepted* trailer, then the encoded update (docs/formats/round-log.md).
+// The round log: one segment file for each (job, epoch, fragment, version), to which contributions are appended frame
+// by frame as they arrive, each ended by an *accepted* trailer, then the encoded update (docs/formats/round-log.md).
 //
 // What holds: the trailer, once flushed, is the acceptance. A record is length, type, sequence, boot number, flushed
-// length, CRC-32C and the hash of the record before. Crash cases: a torn tail is cut at the next open and everything before
-// it stands; unaccepted bytes before the tear are the verified prefix that a sender resumes from; damage below a length
-// that a later record knows to be flushed is DataLoss with the offset, never skipped. Opening is idempotent (I26). A failed
-// flush ends the process (I24); a failed append is cut off again and reported, so that a full disk refuses an upload and
-// loses nothing.
-// Thread rule: thread-safe; calls for one segment wait for each other. All but VerifiedPrefix may block on the disk.
+// length, CRC-32C and the hash of the record before. Crash cases: a torn tail is cut at the next open and everything
+// before it stands; unaccepted bytes before the tear are the verified prefix that a sender resumes from; damage below a
+// length that a later record knows to be flushed is DataLoss with the offset, never skipped. Opening is idempotent
+// (I26). A failed flush ends the process (I24); a failed append is cut off again and reported, so that a full disk
+// refuses an upload and loses nothing. Thread rule: thread-safe; calls for one segment wait for each other. All but
+// VerifiedPrefix may block on the disk.
 #ifndef ATOLL_COORDINATOR_STORE_ROUND_LOG_H_
 #define ATOLL_COORDINATOR_STORE_ROUND_LOG_H_
 
@@ -30,7 +30,7 @@ constexpr uint32_t kSegmentRevision = 1;
 
 struct SegmentInfo {
   RoundKey key;
-  std::vector<AcceptedRecord> accepted;        // by worker name
+  std::vector<AcceptedRecord> accepted;  // by worker name
   bool has_update = false;
   UpdateInfo update;
   uint64_t file_bytes = 0;
@@ -44,8 +44,8 @@ class RoundLog {
   RoundLog(const RoundLog&) = delete;
   RoundLog& operator=(const RoundLog&) = delete;
 
-  // Makes the segment durable in its directory, or opens and scans the one that is there. Needed before other calls on the
-  // key. DataLoss: damaged in the middle. FailedPrecondition: newer revision, or another layout.
+  // Makes the segment durable in its directory, or opens and scans the one that is there. Needed before other calls on
+  // the key. DataLoss: damaged in the middle. FailedPrecondition: newer revision, or another layout.
   absl::Status Open(const RoundKey& key, Digest layout);
 
   // Begins or resumes a contribution; returns the length of the verified prefix, which is encoded_bytes when only the
@@ -54,11 +54,11 @@ class RoundLog {
   absl::StatusOr<uint64_t> Begin(const RoundKey& key, const ContributionHeader& header);
   // 0 when nothing of that digest is there. OK for a key that is not open.
   uint64_t VerifiedPrefix(const RoundKey& key, const WorkerId& worker, Digest digest) const;
-  // Appends the next bytes (the pieces in order, at most limits::kMessageBytes in all). OutOfRange unless `offset` is the length so far and the end is within
-  // encoded_bytes. ResourceExhausted: disk full; the segment is as before.
+  // Appends the next bytes (the pieces in order, at most limits::kMessageBytes in all). OutOfRange unless `offset` is
+  // the length so far and the end is within encoded_bytes. ResourceExhausted: disk full; the segment is as before.
   absl::Status Append(const RoundKey& key, const WorkerId& worker, uint64_t offset, std::span<const Bytes> pieces);
-  // OK when all bytes are there and have the digest announced. DataLoss otherwise: the bytes are then discarded, so that the
-  // sender begins anew.
+  // OK when all bytes are there and have the digest announced. DataLoss otherwise: the bytes are then discarded, so
+  // that the sender begins anew.
   absl::Status CheckComplete(const RoundKey& key, const WorkerId& worker);
   // Appends the trailer and flushes. Implies CheckComplete. Idempotent.
   absl::Status Accept(const RoundKey& key, const WorkerId& worker, int64_t wall_nanos);
@@ -67,8 +67,8 @@ class RoundLog {
 
   // The encoded bytes of an accepted contribution, checked again against its digest. NotFound, DataLoss.
   absl::StatusOr<std::vector<std::byte>> ReadContribution(const RoundKey& key, const WorkerId& worker) const;
-  // Appends the encoded update and flushes. Replaces an earlier one of an uncommitted attempt. Internal when the bytes do
-  // not have the digest and size of `info`.
+  // Appends the encoded update and flushes. Replaces an earlier one of an uncommitted attempt. Internal when the bytes
+  // do not have the digest and size of `info`.
   absl::Status WriteUpdate(const RoundKey& key, const UpdateInfo& info, Bytes encoded);
   // NotFound when there is none.
   absl::StatusOr<std::vector<std::byte>> ReadUpdate(const RoundKey& key) const;
@@ -95,8 +95,8 @@ class RoundLog {
   std::map<RoundKey, std::shared_ptr<Segment>> open_ ATOLL_GUARDED_BY(mutex_);
 };
 
-// For each job named in `layouts` (the digest of its model layout): opens the segment of every head that is on disk and puts
-// the accepted headers into `state`, by fragment, then worker name.
+// For each job named in `layouts` (the digest of its model layout): opens the segment of every head that is on disk and
+// puts the accepted headers into `state`, by fragment, then worker name.
 absl::Status AddAccepted(RoundLog& log, const std::map<JobId, Digest>& layouts, RecoveredState& state);
 
 }  // namespace atl

@@ -15,8 +15,8 @@ uint64_t Get(Bytes bytes, int count) {
   return value;
 }
 
-// Reads one record at `offset` and checks its payload. Nothing when it is broken or the file ends before it does; an error
-// when the disk cannot be read.
+// Reads one record at `offset` and checks its payload. Nothing when it is broken or the file ends before it does; an
+// error when the disk cannot be read.
 absl::StatusOr<std::optional<ScannedRecord>> ReadRecord(const File& file, uint64_t offset, uint64_t file_bytes,
                                                         RecordHeaderBytes& raw, std::vector<std::byte>& head) {
   if (offset > file_bytes || file_bytes - offset < kRecordHeaderBytes) return std::nullopt;
@@ -50,7 +50,8 @@ absl::StatusOr<bool> FlushedBeyond(const File& file, uint64_t offset, uint64_t f
     window.resize(std::min<uint64_t>(kWindow + kRecordHeaderBytes - 1, file_bytes - at));
     ATOLL_RETURN_IF_ERROR(file.ReadAt(at, window));
     for (size_t i = 0; i + kRecordHeaderBytes <= window.size(); ++i) {
-      if (static_cast<uint64_t>(window[i]) != (kRecordMagic & 0xff) || GetU32(Bytes(window).subspan(i)) != kRecordMagic) continue;
+      if (static_cast<uint64_t>(window[i]) != (kRecordMagic & 0xff) || GetU32(Bytes(window).subspan(i)) != kRecordMagic)
+        continue;
       ATOLL_ASSIGN_OR_RETURN(const auto record, ReadRecord(file, at + i, file_bytes, raw, head));
       if (record && record->header.flushed_bytes > offset) return true;
     }
@@ -59,8 +60,8 @@ absl::StatusOr<bool> FlushedBeyond(const File& file, uint64_t offset, uint64_t f
 }
 
 bool Follows(const RecordHeader& header, const ScanResult& so_far) {
-  return header.sequence == so_far.next_sequence && header.previous == so_far.chain && header.boot >= so_far.last_boot &&
-         header.flushed_bytes <= so_far.valid_bytes;
+  return header.sequence == so_far.next_sequence && header.previous == so_far.chain &&
+         header.boot >= so_far.last_boot && header.flushed_bytes <= so_far.valid_bytes;
 }
 
 }  // namespace
@@ -91,7 +92,8 @@ bool DecodeRecordHeader(std::span<const std::byte, kRecordHeaderBytes> bytes, Re
   if (GetU32(all) != kRecordMagic) return false;
   if (GetU32(all.subspan(52)) != Crc32c(0, all.first(52))) return false;
   const uint32_t type = GetU32(all.subspan(4));
-  if (type < static_cast<uint32_t>(RecordType::kSegmentHeader) || type > static_cast<uint32_t>(RecordType::kAbandon)) return false;
+  if (type < static_cast<uint32_t>(RecordType::kSegmentHeader) || type > static_cast<uint32_t>(RecordType::kAbandon))
+    return false;
   out.type = static_cast<RecordType>(type);
   out.payload_bytes = GetU64(all.subspan(8));
   out.sequence = GetU64(all.subspan(16));
@@ -124,9 +126,10 @@ absl::StatusOr<ScanResult> ScanSegment(const File& file, const std::string& path
   if (!result.torn) return result;
   ATOLL_ASSIGN_OR_RETURN(const bool damaged, FlushedBeyond(file, result.valid_bytes, file_bytes));
   if (damaged) {
-    return absl::DataLossError(absl::StrCat("round log segment ", path, " is damaged at offset ", result.valid_bytes,
-                                            ", in what was durable before: restore the file from a copy, or roll the job back "
-                                            "to a checkpoint"));
+    return absl::DataLossError(
+        absl::StrCat("round log segment ", path, " is damaged at offset ", result.valid_bytes,
+                     ", in what was durable before: restore the file from a copy, or roll the job back "
+                     "to a checkpoint"));
   }
   return result;
 }

@@ -34,10 +34,10 @@ constexpr uint64_t kRecordPayloadBytes = uint64_t{1} << 43;  // an update of lim
 struct RecordHeader {
   RecordType type = RecordType::kSegmentHeader;
   uint64_t payload_bytes = 0;
-  uint64_t sequence = 0;      // 0 for the first record of the file, then by one
-  uint64_t boot = 0;          // boot number of the writer; never falls within a file
-  uint64_t flushed_bytes = 0; // length of the file that was flushed before this record was written
-  uint64_t previous = 0;      // ChainOf the record before, 0 for the first
+  uint64_t sequence = 0;       // 0 for the first record of the file, then by one
+  uint64_t boot = 0;           // boot number of the writer; never falls within a file
+  uint64_t flushed_bytes = 0;  // length of the file that was flushed before this record was written
+  uint64_t previous = 0;       // ChainOf the record before, 0 for the first
   uint32_t payload_crc32c = 0;
 };
 
@@ -45,7 +45,8 @@ using RecordHeaderBytes = std::array<std::byte, kRecordHeaderBytes>;
 RecordHeaderBytes EncodeRecordHeader(const RecordHeader& header);
 // False when magic or the header's own CRC is wrong, or a value is impossible.
 bool DecodeRecordHeader(std::span<const std::byte, kRecordHeaderBytes> bytes, RecordHeader& out);
-// What the next record's `previous` must be: the low half of the XXH3-128 of these bytes, which cover the payload by its CRC.
+// What the next record's `previous` must be: the low half of the XXH3-128 of these bytes, which cover the payload by
+// its CRC.
 uint64_t ChainOf(const RecordHeaderBytes& bytes);
 
 // Little-endian numbers at the head of payloads.
@@ -60,15 +61,15 @@ struct ScannedRecord {
   uint64_t payload_offset = 0;  // in the file
 };
 struct ScanResult {
-  uint64_t valid_bytes = 0;     // everything before is intact
+  uint64_t valid_bytes = 0;  // everything before is intact
   uint64_t next_sequence = 0;
-  uint64_t chain = 0;           // `previous` of the next record
+  uint64_t chain = 0;  // `previous` of the next record
   uint64_t last_boot = 0;
-  bool torn = false;            // bytes beyond valid_bytes are a torn tail
+  bool torn = false;  // bytes beyond valid_bytes are a torn tail
 };
-// Visits the intact records of `file` in order, each with the first kScanHeadBytes of its payload. An error of the visitor
-// ends the scan. DataLoss, naming path and offset, when the first broken record lies below a length that an intact record
-// further on knows to be flushed: damage in the middle. Otherwise what is broken is a torn tail.
+// Visits the intact records of `file` in order, each with the first kScanHeadBytes of its payload. An error of the
+// visitor ends the scan. DataLoss, naming path and offset, when the first broken record lies below a length that an
+// intact record further on knows to be flushed: damage in the middle. Otherwise what is broken is a torn tail.
 constexpr uint64_t kScanHeadBytes = uint64_t{2} << 20;
 using ScanVisitor = std::function<absl::Status(const ScannedRecord& record, Bytes head)>;
 absl::StatusOr<ScanResult> ScanSegment(const File& file, const std::string& path, const ScanVisitor& visitor);

@@ -22,7 +22,8 @@ static_assert(std::endian::native == std::endian::little, "snapshots are little-
 Bytes BytesOf(std::span<const float> values) { return std::as_bytes(values); }
 
 absl::Status Damaged(const std::string& path, absl::string_view what) {
-  return absl::DataLossError(absl::StrCat("snapshot ", path, " is damaged: ", what, "; restore it from a backup or roll back to a checkpoint"));
+  return absl::DataLossError(absl::StrCat("snapshot ", path, " is damaged: ", what,
+                                          "; restore it from a backup or roll back to a checkpoint"));
 }
 
 std::string Prologue(const std::string& header) {
@@ -37,7 +38,8 @@ std::string Prologue(const std::string& header) {
 absl::StatusOr<SnapshotHeader> ReadHeader(const File& file, const std::string& path) {
   std::string page(kDataOffset, '\0');
   if (!file.ReadAt(0, std::as_writable_bytes(std::span(page))).ok()) return Damaged(path, "it ends inside its header");
-  if (std::memcmp(page.data(), kMagic.data(), kMagic.size()) != 0) return Damaged(path, "it does not begin as a snapshot does");
+  if (std::memcmp(page.data(), kMagic.data(), kMagic.size()) != 0)
+    return Damaged(path, "it does not begin as a snapshot does");
   std::array<uint32_t, 2> numbers{};
   std::memcpy(numbers.data(), page.data() + kMagic.size(), sizeof numbers);
   if (numbers[0] > kDataOffset - kPrologueBytes) return Damaged(path, "its header is longer than a page");
@@ -45,14 +47,15 @@ absl::StatusOr<SnapshotHeader> ReadHeader(const File& file, const std::string& p
   if (Crc32c(0, AsBytes(bytes)) != numbers[1]) return Damaged(path, "its header does not have its checksum");
   ATOLL_ASSIGN_OR_RETURN(SnapshotHeader header, ParseSnapshotHeader(bytes));
   if (header.format_revision > kSnapshotRevision) {
-    return absl::FailedPreconditionError(absl::StrCat("snapshot ", path, " has format revision ", header.format_revision, ", this program reads up to ",
+    return absl::FailedPreconditionError(absl::StrCat("snapshot ", path, " has format revision ",
+                                                      header.format_revision, ", this program reads up to ",
                                                       kSnapshotRevision, "; use the newer program"));
   }
   ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
-  if (size != kDataOffset + 3 * header.elements * sizeof(float)) return Damaged(path, "its length does not fit its header");
+  if (size != kDataOffset + 3 * header.elements * sizeof(float))
+    return Damaged(path, "its length does not fit its header");
   return header;
 }
-
 
 }  // namespace
 
@@ -60,7 +63,8 @@ SnapshotReader::SnapshotReader(std::unique_ptr<File> file, SnapshotHeader header
     : file_(std::move(file)), header_(std::move(header)), public_offset_(public_offset) {}
 
 absl::Status SnapshotReader::ReadAt(uint64_t offset, std::span<std::byte> out) const {
-  if (offset > size_bytes() || out.size() > size_bytes() - offset) return absl::OutOfRangeError("read beyond the public copy of a snapshot");
+  if (offset > size_bytes() || out.size() > size_bytes() - offset)
+    return absl::OutOfRangeError("read beyond the public copy of a snapshot");
   return file_->ReadAt(public_offset_ + offset, out);
 }
 
@@ -78,15 +82,23 @@ absl::Status SnapshotStore::Write(const SnapshotKey& key, const FragmentArrays& 
   const std::vector<float> zeros(arrays.momentum.empty() || arrays.residual.empty() ? elements : 0);
   const std::span<const float> momentum = arrays.momentum.empty() ? zeros : arrays.momentum;
   const std::span<const float> residual = arrays.residual.empty() ? zeros : arrays.residual;
-  const SnapshotHeader header{.format_revision = kSnapshotRevision, .job = key.job, .epoch = key.epoch, .at = key.at, .elements = elements,
-                              .hash = hash, .momentum_digest = DigestOf(BytesOf(momentum)), .residual_digest = DigestOf(BytesOf(residual)),
-                              .layout = layout, .boot = boot_};
+  const SnapshotHeader header{.format_revision = kSnapshotRevision,
+                              .job = key.job,
+                              .epoch = key.epoch,
+                              .at = key.at,
+                              .elements = elements,
+                              .hash = hash,
+                              .momentum_digest = DigestOf(BytesOf(momentum)),
+                              .residual_digest = DigestOf(BytesOf(residual)),
+                              .layout = layout,
+                              .boot = boot_};
   const std::string temporary = path + ".tmp";
   ATOLL_RETURN_IF_ERROR(files_.Remove(temporary));
   {
     ATOLL_ASSIGN_OR_RETURN(const auto file, files_.OpenForAppend(temporary));
     ATOLL_RETURN_IF_ERROR(file->Append(AsBytes(Prologue(SerializeSnapshotHeader(header)))));
-    for (const std::span<const float> values : {arrays.public_copy, momentum, residual}) ATOLL_RETURN_IF_ERROR(file->Append(BytesOf(values)));
+    for (const std::span<const float> values : {arrays.public_copy, momentum, residual})
+      ATOLL_RETURN_IF_ERROR(file->Append(BytesOf(values)));
     ATOLL_RETURN_IF_ERROR(file->Sync());
   }
   ATOLL_RETURN_IF_ERROR(files_.Rename(temporary, path));
@@ -98,7 +110,8 @@ absl::StatusOr<LoadedSnapshot> SnapshotStore::LoadFile(const std::string& path, 
   LoadedSnapshot loaded;
   ATOLL_ASSIGN_OR_RETURN(loaded.header, ReadHeader(*file, path));
   if (loaded.header.layout != layout) {
-    return absl::FailedPreconditionError(absl::StrCat("snapshot ", path, " is of a model or fragment plan with another layout"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("snapshot ", path, " is of a model or fragment plan with another layout"));
   }
   uint64_t at = kDataOffset;
   for (std::vector<float>* values : {&loaded.public_copy, &loaded.momentum, &loaded.residual}) {
@@ -106,9 +119,12 @@ absl::StatusOr<LoadedSnapshot> SnapshotStore::LoadFile(const std::string& path, 
     ATOLL_RETURN_IF_ERROR(file->ReadAt(at, std::as_writable_bytes(std::span(*values))));
     at += values->size() * sizeof(float);
   }
-  if (ContentHash(loaded.public_copy, loaded.header.at.version.value, layout) != loaded.header.hash) return Damaged(path, "the parameters do not have their hash");
-  if (DigestOf(BytesOf(loaded.momentum)) != loaded.header.momentum_digest) return Damaged(path, "the momentum does not have its digest");
-  if (DigestOf(BytesOf(loaded.residual)) != loaded.header.residual_digest) return Damaged(path, "the residual does not have its digest");
+  if (ContentHash(loaded.public_copy, loaded.header.at.version.value, layout) != loaded.header.hash)
+    return Damaged(path, "the parameters do not have their hash");
+  if (DigestOf(BytesOf(loaded.momentum)) != loaded.header.momentum_digest)
+    return Damaged(path, "the momentum does not have its digest");
+  if (DigestOf(BytesOf(loaded.residual)) != loaded.header.residual_digest)
+    return Damaged(path, "the residual does not have its digest");
   return loaded;
 }
 
@@ -126,8 +142,10 @@ absl::StatusOr<std::shared_ptr<SnapshotReader>> SnapshotStore::OpenReader(const 
   return OpenFile(directory_.SnapshotPath(key));
 }
 
-absl::StatusOr<std::vector<Version>> SnapshotStore::List(const JobId& job, uint64_t epoch, FragmentIndex fragment) const {
-  ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(directory_.SnapshotDirectory(job, epoch, fragment)));
+absl::StatusOr<std::vector<Version>> SnapshotStore::List(const JobId& job, uint64_t epoch,
+                                                         FragmentIndex fragment) const {
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                         files_.List(directory_.SnapshotDirectory(job, epoch, fragment)));
   std::vector<Version> versions;
   for (const std::string& name : names) {
     uint64_t version = 0;
@@ -138,7 +156,8 @@ absl::StatusOr<std::vector<Version>> SnapshotStore::List(const JobId& job, uint6
   return versions;
 }
 
-absl::StatusOr<std::optional<Version>> SnapshotStore::NewestUpTo(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version at_most) const {
+absl::StatusOr<std::optional<Version>> SnapshotStore::NewestUpTo(const JobId& job, uint64_t epoch,
+                                                                 FragmentIndex fragment, Version at_most) const {
   ATOLL_ASSIGN_OR_RETURN(const std::vector<Version> versions, List(job, epoch, fragment));
   std::optional<Version> newest;
   for (const Version version : versions) {
@@ -150,7 +169,8 @@ absl::StatusOr<std::optional<Version>> SnapshotStore::NewestUpTo(const JobId& jo
 absl::Status SnapshotStore::DropBefore(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version keep_from) {
   ATOLL_ASSIGN_OR_RETURN(const std::vector<Version> versions, List(job, epoch, fragment));
   for (const Version version : versions) {
-    if (version < keep_from) ATOLL_RETURN_IF_ERROR(files_.Remove(directory_.SnapshotPath({job, epoch, {fragment, version}})));
+    if (version < keep_from)
+      ATOLL_RETURN_IF_ERROR(files_.Remove(directory_.SnapshotPath({job, epoch, {fragment, version}})));
   }
   return absl::OkStatus();
 }
@@ -161,7 +181,8 @@ absl::Status SnapshotStore::WriteCheckpoint(const CheckpointRecord& record, uint
   for (uint32_t i = 0; i < record.versions.size(); ++i) {
     const std::string link = directory_.CheckpointFragmentPath(record.job, record.step, FragmentIndex{i});
     ATOLL_RETURN_IF_ERROR(files_.Remove(link));
-    ATOLL_RETURN_IF_ERROR(files_.HardLink(directory_.SnapshotPath({record.job, epoch, {FragmentIndex{i}, record.versions[i]}}), link));
+    ATOLL_RETURN_IF_ERROR(
+        files_.HardLink(directory_.SnapshotPath({record.job, epoch, {FragmentIndex{i}, record.versions[i]}}), link));
   }
   ATOLL_RETURN_IF_ERROR(files_.SyncDirectory(directory));
   const std::string manifest = SerializeCheckpointManifest({record, epoch, boot_});
@@ -174,15 +195,18 @@ absl::StatusOr<CheckpointRecord> SnapshotStore::ReadCheckpoint(const JobId& job,
   ATOLL_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(files_, path, kManifestLimit));
   const auto manifest = ParseCheckpointManifest(text);
   if (!manifest.ok()) return Annotate(manifest.status(), path);
-  if (manifest->record.job != job || manifest->record.step != step) return absl::DataLossError(absl::StrCat(path, " is the manifest of another checkpoint"));
+  if (manifest->record.job != job || manifest->record.step != step)
+    return absl::DataLossError(absl::StrCat(path, " is the manifest of another checkpoint"));
   return manifest->record;
 }
 
-absl::StatusOr<LoadedSnapshot> SnapshotStore::LoadCheckpointFragment(const JobId& job, uint64_t step, FragmentIndex fragment, Digest layout) const {
+absl::StatusOr<LoadedSnapshot> SnapshotStore::LoadCheckpointFragment(const JobId& job, uint64_t step,
+                                                                     FragmentIndex fragment, Digest layout) const {
   return LoadFile(directory_.CheckpointFragmentPath(job, step, fragment), layout);
 }
 
-absl::StatusOr<std::shared_ptr<SnapshotReader>> SnapshotStore::OpenCheckpointReader(const JobId& job, uint64_t step, FragmentIndex fragment) const {
+absl::StatusOr<std::shared_ptr<SnapshotReader>> SnapshotStore::OpenCheckpointReader(const JobId& job, uint64_t step,
+                                                                                    FragmentIndex fragment) const {
   return OpenFile(directory_.CheckpointFragmentPath(job, step, fragment));
 }
 

@@ -1,8 +1,7 @@
-// Snapshots of fragments (public copy, momentum, residual) and checkpoints made of them. Files are immutable: temp, fsync,
-// rename, fsync of the directory (docs/formats/snapshot.md). A checkpoint is a directory of hard links and a manifest that
-// is written last: without it the directory does not count.
-// Thread rule: thread-safe for different keys; the engine uses one serial executor for bulk I/O. Reads of SnapshotReader
-// may run on any thread.
+// Snapshots of fragments (public copy, momentum, residual) and checkpoints made of them. Files are immutable: temp,
+// fsync, rename, fsync of the directory (docs/formats/snapshot.md). A checkpoint is a directory of hard links and a
+// manifest that is written last: without it the directory does not count. Thread rule: thread-safe for different keys;
+// the engine uses one serial executor for bulk I/O. Reads of SnapshotReader may run on any thread.
 #ifndef ATOLL_COORDINATOR_STORE_SNAPSHOT_STORE_H_
 #define ATOLL_COORDINATOR_STORE_SNAPSHOT_STORE_H_
 
@@ -85,8 +84,8 @@ class SnapshotStore {
   BootNumber boot_;
 };
 
-// Which checkpoints (by step, ascending) retention drops: the newest `keep_last` and every `keep_every`-th (counted from
-// the first, 0: none) stay. Pure.
+// Which checkpoints (by step, ascending) retention drops: the newest `keep_last` and every `keep_every`-th (counted
+// from the first, 0: none) stay. Pure.
 std::vector<uint64_t> CheckpointsToDrop(const std::vector<uint64_t>& steps, uint32_t keep_last, uint32_t keep_every);
 
 }  // namespace atl

@@ -8,8 +8,8 @@ namespace atl {
 
 absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path) {
   std::unique_ptr<Database> database(new Database(path));
-  const int code = sqlite3_open_v2(path.c_str(), &database->db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
-                                   nullptr);
+  const int code = sqlite3_open_v2(path.c_str(), &database->db_,
+                                   SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
   if (code != SQLITE_OK) return database->Error(code);
   sqlite3_extended_result_codes(database->db_, 1);
   return database;
@@ -21,12 +21,16 @@ absl::Status Database::Error(int code) const {
   const std::string text = absl::StrCat(path_, ": ", db_ != nullptr ? sqlite3_errmsg(db_) : sqlite3_errstr(code));
   switch (code & 0xff) {
     case SQLITE_FULL: return absl::ResourceExhaustedError(text);
-    case SQLITE_BUSY: case SQLITE_LOCKED:
-      return absl::FailedPreconditionError(absl::StrCat(path_, " is in use by another coordinator: stop that one, or choose "
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return absl::FailedPreconditionError(absl::StrCat(path_,
+                                                        " is in use by another coordinator: stop that one, or choose "
                                                         "another directory"));
-    case SQLITE_CORRUPT: case SQLITE_NOTADB:
-      return absl::DataLossError(absl::StrCat(text, ": restore the directory from a copy"));
-    case SQLITE_CANTOPEN: case SQLITE_PERM: case SQLITE_READONLY: return absl::PermissionDeniedError(text);
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB: return absl::DataLossError(absl::StrCat(text, ": restore the directory from a copy"));
+    case SQLITE_CANTOPEN:
+    case SQLITE_PERM:
+    case SQLITE_READONLY: return absl::PermissionDeniedError(text);
     default: return absl::InternalError(text);
   }
 }
@@ -55,8 +59,11 @@ int64_t Database::changes() const { return sqlite3_changes64(db_); }
 Statement::~Statement() { sqlite3_finalize(statement_); }
 
 Statement::Statement(Statement&& other) noexcept
-    : database_(other.database_), statement_(std::exchange(other.statement_, nullptr)), bound_(other.bound_),
-      column_(other.column_), failure_(other.failure_) {}
+    : database_(other.database_),
+      statement_(std::exchange(other.statement_, nullptr)),
+      bound_(other.bound_),
+      column_(other.column_),
+      failure_(other.failure_) {}
 
 Statement& Statement::Bind(uint64_t value) { return Bind(static_cast<int64_t>(value)); }
 Statement& Statement::Bind(int64_t value) {

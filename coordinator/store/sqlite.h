@@ -31,7 +31,8 @@ class Database {
   absl::StatusOr<Statement> Prepare(const std::string& sql) const;
   // Rows changed by the last insert, update or delete.
   int64_t changes() const;
-  // The present error of SQLite, with the path. ResourceExhausted: disk full. FailedPrecondition: busy. DataLoss: damaged.
+  // The present error of SQLite, with the path. ResourceExhausted: disk full. FailedPrecondition: busy. DataLoss:
+  // damaged.
   absl::Status Error(int code) const;
 
  private:
@@ -40,7 +41,8 @@ class Database {
   sqlite3* db_ = nullptr;
 };
 
-// A prepared statement and its present row. Bind calls fill the parameters from left to right. A failed bind shows at Step.
+// A prepared statement and its present row. Bind calls fill the parameters from left to right. A failed bind shows at
+// Step.
 class Statement {
  public:
   ~Statement();

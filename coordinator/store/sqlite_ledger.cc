@@ -57,8 +57,8 @@ class RecordWriter {
   RecordWriter(Database& database, uint64_t& next_seq) : database_(database), next_seq_(next_seq) {}
 
   absl::Status operator()(const JobRecord& r) {
-    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare(
-        "INSERT OR REPLACE INTO jobs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"));
+    ATOLL_ASSIGN_OR_RETURN(
+        Statement s, database_.Prepare("INSERT OR REPLACE INTO jobs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"));
     s.Bind(r.job.value).Bind(r.sequence).BindBlob(SerializeJobSpec(r.spec)).Bind(r.spec_revision);
     s.Bind(uint64_t{static_cast<uint32_t>(r.state)}).Bind(r.reason).Bind(r.request_id).Bind(r.stop_step);
     s.Bind(r.dataset_samples).Bind(r.held_out_samples).Bind(uint64_t{r.fragments}).Bind(r.epoch);
@@ -78,8 +78,14 @@ class RecordWriter {
   }
   absl::Status operator()(const WorkerRecord& r) {
     ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("INSERT OR REPLACE INTO workers VALUES (?,?,?,?,?,?,?)"));
-    return s.Bind(r.worker.value).Bind(r.incarnation.value).Bind(r.start_nonce).Bind(r.job.value).Bind(Flag(r.evaluate_only))
-        .Bind(r.device).Bind(r.leases_from.value).Run();
+    return s.Bind(r.worker.value)
+        .Bind(r.incarnation.value)
+        .Bind(r.start_nonce)
+        .Bind(r.job.value)
+        .Bind(Flag(r.evaluate_only))
+        .Bind(r.device)
+        .Bind(r.leases_from.value)
+        .Run();
   }
   absl::Status operator()(const LeaseRecord& r) {
     ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("INSERT OR REPLACE INTO leases VALUES (?,?,?,?,?,?,?,?,?)"));
@@ -97,20 +103,28 @@ class RecordWriter {
     s.Bind(r.job.value).Bind(r.epoch).Bind(fragment).Bind(r.reached.version.value);
     ATOLL_RETURN_IF_ERROR(s.Bind(next_seq_++).BindBlob(bytes).Run());
     if (database_.changes() == 1) return absl::OkStatus();
-    ATOLL_ASSIGN_OR_RETURN(Statement there, database_.Prepare(
-        "SELECT record FROM rounds WHERE job = ? AND epoch = ? AND fragment = ? AND version = ?"));
+    ATOLL_ASSIGN_OR_RETURN(
+        Statement there,
+        database_.Prepare("SELECT record FROM rounds WHERE job = ? AND epoch = ? AND fragment = ? AND version = ?"));
     there.Bind(r.job.value).Bind(r.epoch).Bind(fragment).Bind(r.reached.version.value);
     ATOLL_ASSIGN_OR_RETURN(const bool row, there.Step());
     if (row && there.NextBlob() == bytes) return absl::OkStatus();
-    return absl::InternalError(absl::StrCat("version ", r.reached.version.value, " of fragment ", fragment, " of job ", r.job.value,
-                                            " was committed before with other content"));
+    return absl::InternalError(absl::StrCat("version ", r.reached.version.value, " of fragment ", fragment, " of job ",
+                                            r.job.value, " was committed before with other content"));
   }
   absl::Status operator()(const EvaluationRecord& r) {
-    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("INSERT OR IGNORE INTO evaluations VALUES (?,?,?,?,?,?,?,?,?,?)"));
-    s.Bind(r.job.value).Bind(r.evaluation).Bind(next_seq_++).Bind(r.clock_step).BindBlob(Pack(r.versions)).Bind(r.nll_micro_nats);
+    ATOLL_ASSIGN_OR_RETURN(Statement s,
+                           database_.Prepare("INSERT OR IGNORE INTO evaluations VALUES (?,?,?,?,?,?,?,?,?,?)"));
+    s.Bind(r.job.value)
+        .Bind(r.evaluation)
+        .Bind(next_seq_++)
+        .Bind(r.clock_step)
+        .BindBlob(Pack(r.versions))
+        .Bind(r.nll_micro_nats);
     ATOLL_RETURN_IF_ERROR(s.Bind(r.tokens).Bind(r.text_bytes).Bind(r.trained_tokens).Bind(r.wall_nanos).Run());
     if (database_.changes() == 1) return absl::OkStatus();
-    return absl::InternalError(absl::StrCat("evaluation ", r.evaluation, " of job ", r.job.value, " was recorded before"));
+    return absl::InternalError(
+        absl::StrCat("evaluation ", r.evaluation, " of job ", r.job.value, " was recorded before"));
   }
   absl::Status operator()(const CheckpointRecord& r) { return WriteCheckpoint(r, false); }
   absl::Status operator()(const CheckpointDropped& r) {
@@ -120,8 +134,8 @@ class RecordWriter {
     return WriteCheckpoint(gone, true);
   }
   absl::Status operator()(const CountersRecord& r) {
-    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare(
-        "UPDATE meta SET next_lease = ?, next_incarnation = ?, next_job_sequence = ?"));
+    ATOLL_ASSIGN_OR_RETURN(
+        Statement s, database_.Prepare("UPDATE meta SET next_lease = ?, next_incarnation = ?, next_job_sequence = ?"));
     return s.Bind(r.next_lease).Bind(r.next_incarnation).Bind(r.next_job_sequence).Run();
   }
   absl::Status operator()(const RollbackRecord& r) {
@@ -133,7 +147,12 @@ class RecordWriter {
   // Checkpoints are kept as a history, dropped ones too: a rollback is understood by what was there when it was made.
   absl::Status WriteCheckpoint(const CheckpointRecord& r, bool dropped) {
     ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("INSERT INTO checkpoints VALUES (?,?,?,?,?,?,?,?,?,?)"));
-    s.Bind(next_seq_++).Bind(r.job.value).Bind(r.step).Bind(Flag(dropped)).BindBlob(Pack(r.versions)).BindBlob(Pack(r.hashes));
+    s.Bind(next_seq_++)
+        .Bind(r.job.value)
+        .Bind(r.step)
+        .Bind(Flag(dropped))
+        .BindBlob(Pack(r.versions))
+        .BindBlob(Pack(r.hashes));
     return s.Bind(Flag(r.complete)).Bind(r.pool_consumed).Bind(r.pool_frontier).Bind(r.wall_nanos).Run();
   }
 
@@ -185,7 +204,8 @@ absl::Status ReadPools(const Database& database, std::vector<LedgerRecord>& out)
     r.abandoned = s.NextNumber();
     pools[r.job] = std::move(r);
   }
-  ATOLL_ASSIGN_OR_RETURN(Statement ranges, database.Prepare("SELECT job, first, last FROM pool_ranges ORDER BY job, first"));
+  ATOLL_ASSIGN_OR_RETURN(Statement ranges,
+                         database.Prepare("SELECT job, first, last FROM pool_ranges ORDER BY job, first"));
   for (;;) {
     ATOLL_ASSIGN_OR_RETURN(const bool row, ranges.Step());
     if (!row) break;
@@ -285,7 +305,10 @@ absl::Status ReadCheckpoints(const Database& database, History& out) {
     r.pool_consumed = s.NextNumber();
     r.pool_frontier = s.NextNumber();
     r.wall_nanos = s.NextSigned();
-    if (dropped) out.emplace(seq, CheckpointDropped{r.job, r.step}); else out.emplace(seq, std::move(r));
+    if (dropped)
+      out.emplace(seq, CheckpointDropped{r.job, r.step});
+    else
+      out.emplace(seq, std::move(r));
   }
 }
 
@@ -311,13 +334,18 @@ absl::Status CheckHistory(const std::vector<LedgerRecord>& jobs, const History& 
     heads[job.job].resize(job.fragments);
   }
   const auto damaged = [](const JobId& job) {
-    return absl::DataLossError(absl::StrCat("the ledger contradicts itself in job ", job.value, ": restore it from a copy"));
+    return absl::DataLossError(
+        absl::StrCat("the ledger contradicts itself in job ", job.value, ": restore it from a copy"));
   };
   for (const auto& [seq, record] : history) {
     const JobId& job = std::visit(
         [](const auto& r) -> const JobId& {
-          if constexpr (requires { r.job; }) return r.job;
-          else { static const JobId none; return none; }
+          if constexpr (requires { r.job; })
+            return r.job;
+          else {
+            static const JobId none;
+            return none;
+          }
         },
         record);
     const auto at = heads.find(job);
@@ -329,7 +357,8 @@ absl::Status CheckHistory(const std::vector<LedgerRecord>& jobs, const History& 
     const auto* round = std::get_if<RoundRecord>(&record);
     if (round == nullptr) continue;
     const size_t fragment = round->reached.fragment.value;
-    if (fragment >= at->second.size() || round->reached.version.value != at->second[fragment].value + 1) return damaged(job);
+    if (fragment >= at->second.size() || round->reached.version.value != at->second[fragment].value + 1)
+      return damaged(job);
     at->second[fragment] = round->reached.version;
   }
   return absl::OkStatus();
@@ -378,10 +407,10 @@ class SqliteLedger final : public Ledger {
     return fold.State(BootNumber{static_cast<uint64_t>(boot)});
   }
 
-  absl::StatusOr<std::vector<RoundRecord>> Rounds(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version after,
-                                                  size_t limit) const override {
-    ATOLL_ASSIGN_OR_RETURN(Statement s, database_->Prepare(
-        "SELECT record FROM rounds WHERE job = ? AND epoch = ? AND fragment = ? AND version > ? ORDER BY version LIMIT ?"));
+  absl::StatusOr<std::vector<RoundRecord>> Rounds(const JobId& job, uint64_t epoch, FragmentIndex fragment,
+                                                  Version after, size_t limit) const override {
+    ATOLL_ASSIGN_OR_RETURN(Statement s, database_->Prepare("SELECT record FROM rounds WHERE job = ? AND epoch = ? AND "
+                                                           "fragment = ? AND version > ? ORDER BY version LIMIT ?"));
     s.Bind(job.value).Bind(epoch).Bind(uint64_t{fragment.value}).Bind(after.value);
     s.Bind(static_cast<int64_t>(std::min<size_t>(limit, INT64_MAX)));
     std::vector<RoundRecord> out;
@@ -394,7 +423,8 @@ class SqliteLedger final : public Ledger {
 
  private:
   absl::StatusOr<CountersRecord> ReadCounters() {
-    ATOLL_ASSIGN_OR_RETURN(Statement s, database_->Prepare("SELECT next_lease, next_incarnation, next_job_sequence FROM meta"));
+    ATOLL_ASSIGN_OR_RETURN(Statement s,
+                           database_->Prepare("SELECT next_lease, next_incarnation, next_job_sequence FROM meta"));
     ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
     if (!row) return absl::DataLossError("the ledger has lost its counters: restore it from a copy");
     CountersRecord r;

@@ -13,8 +13,8 @@ namespace atl {
 constexpr int kLedgerRevision = 1;
 constexpr int kLedgerApplicationId = 0x41544C31;  // "ATL1"
 
-// Makes the file if needed and brings an older revision up to date. FailedPrecondition: a newer revision, another program's
-// database, or a second opener of the same file. DataLoss: the file is damaged.
+// Makes the file if needed and brings an older revision up to date. FailedPrecondition: a newer revision, another
+// program's database, or a second opener of the same file. DataLoss: the file is damaged.
 absl::StatusOr<std::unique_ptr<Ledger>> OpenSqliteLedger(const std::string& path);
 
 }  // namespace atl

@@ -16,9 +16,13 @@ constexpr char kPage[] =
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<HttpServer>> StartWebServer(const HttpServerOptions& options, Metrics& metrics, WebHandlers handlers) {
-  std::map<std::string, HttpHandler> routes = StandardRoutes(metrics, std::move(handlers.probes), std::move(handlers.refresh));
-  routes["/"] = [](const HttpRequest&) { return HttpResponse{.content_type = "text/html; charset=utf-8", .body = kPage}; };
+absl::StatusOr<std::unique_ptr<HttpServer>> StartWebServer(const HttpServerOptions& options, Metrics& metrics,
+                                                           WebHandlers handlers) {
+  std::map<std::string, HttpHandler> routes =
+      StandardRoutes(metrics, std::move(handlers.probes), std::move(handlers.refresh));
+  routes["/"] = [](const HttpRequest&) {
+    return HttpResponse{.content_type = "text/html; charset=utf-8", .body = kPage};
+  };
   if (handlers.status_json) {
     routes["/api/v1/status"] = [status = std::move(handlers.status_json)](const HttpRequest&) {
       return HttpResponse{.content_type = "application/json", .body = status()};

@@ -34,15 +34,21 @@ JobSpec SmallJob(const std::string& name) {
 // One life of the coordinator; members are destroyed in reverse order.
 struct Harness::Coordinator {
   Coordinator(Harness& h, RecoveredState recovered, std::unique_ptr<Ledger> l)
-      : ledger(std::move(l)), rounds(h.files_, DataDirectory(kRoot), recovered.boot), snapshots(h.files_, DataDirectory(kRoot), recovered.boot),
+      : ledger(std::move(l)),
+        rounds(h.files_, DataDirectory(kRoot), recovered.boot),
+        snapshots(h.files_, DataDirectory(kRoot), recovered.boot),
         blobs(h.files_, DataDirectory(kRoot)),
         events(*EventLog::Open(h.files_, {.directory = absl::StrCat(kRoot, "/events")})),
-        data({h.files_, h.clock_, h.work_, h.work_, h.work_, *ledger, rounds, snapshots, blobs, DataDirectory(kRoot), h.log_, "", 1,
+        data({h.files_, h.clock_, h.work_, h.work_, h.work_, *ledger, rounds, snapshots, blobs, DataDirectory(kRoot),
+              h.log_, "", 1,
               [](const absl::Status& status) { ATOLL_CHECK(status.ok(), "the disk of the harness does not fail"); }}),
-        engine({.core = {Seconds(2), Seconds(20)}}, {h.clock_, h.work_, *ledger, data, *events, metrics, h.log_,
-                                                     [](const absl::Status& status) { ATOLL_CHECK(status.ok(), "the ledger of the harness does not fail"); }},
-               std::move(recovered)),
-        controls(engine, h.log_), bulk(engine, data) {}
+        engine(
+            {.core = {Seconds(2), Seconds(20)}},
+            {h.clock_, h.work_, *ledger, data, *events, metrics, h.log_,
+             [](const absl::Status& status) { ATOLL_CHECK(status.ok(), "the ledger of the harness does not fail"); }},
+            std::move(recovered)),
+        controls(engine, h.log_),
+        bulk(engine, data) {}
 
   std::unique_ptr<Ledger> ledger;
   RoundLog rounds;
@@ -60,12 +66,15 @@ struct Harness::Coordinator {
 class ReroutingBulk final : public BulkHandler {
  public:
   BulkHandler* to = nullptr;
-  std::shared_ptr<UploadHandler> NewUpload(std::string peer) override { return to != nullptr ? to->NewUpload(std::move(peer)) : std::make_shared<Dead>(); }
+  std::shared_ptr<UploadHandler> NewUpload(std::string peer) override {
+    return to != nullptr ? to->NewUpload(std::move(peer)) : std::make_shared<Dead>();
+  }
   void OnDownload(DownloadRequest request, DownloadReply reply) override {
     if (to != nullptr) return to->OnDownload(std::move(request), std::move(reply));
     reply(absl::UnavailableError("no coordinator"));
   }
-  void OnMissingBlobs(std::vector<Sha256> blobs, std::function<void(absl::StatusOr<std::vector<Sha256>>)> reply) override {
+  void OnMissingBlobs(std::vector<Sha256> blobs,
+                      std::function<void(absl::StatusOr<std::vector<Sha256>>)> reply) override {
     if (to != nullptr) return to->OnMissingBlobs(std::move(blobs), std::move(reply));
     reply(absl::UnavailableError("no coordinator"));
   }
@@ -83,15 +92,19 @@ class ReroutingBulk final : public BulkHandler {
 // One life of a worker.
 struct Harness::Worker {
   Worker(Harness& h, const std::string& name, uint64_t nonce)
-      : bulk(MakeMemoryBulkClient(rerouting, h.executor_, {.frame_bytes = 4096, .cut = [this] { return rerouting.to == nullptr; }})),
-        link({.worker = WorkerId{name}, .seed = h.seed_ * 1000 + nonce}, [this, &h] { return Open(h); }, *bulk, h.clock_, h.log_,
-             [this](LinkEvent event) {
-               heard = true;
-               session.Post(std::move(event));
-             },
-             {}),
-        session({.core = {.worker = WorkerId{name}, .program_version = "test", .start_nonce = nonce, .device = "cpu"}, .sample_wait = {}}, link,
-                h.factory_, h.clock_, h.log_, {}) {}
+      : bulk(MakeMemoryBulkClient(rerouting, h.executor_,
+                                  {.frame_bytes = 4096, .cut = [this] { return rerouting.to == nullptr; }})),
+        link(
+            {.worker = WorkerId{name}, .seed = h.seed_ * 1000 + nonce}, [this, &h] { return Open(h); }, *bulk, h.clock_,
+            h.log_,
+            [this](LinkEvent event) {
+              heard = true;
+              session.Post(std::move(event));
+            },
+            {}),
+        session({.core = {.worker = WorkerId{name}, .program_version = "test", .start_nonce = nonce, .device = "cpu"},
+                 .sample_wait = {}},
+                link, h.factory_, h.clock_, h.log_, {}) {}
 
   std::unique_ptr<WorkerEnd> Open(Harness& h) {
     ControlStreamPair pair = MakeControlStreamPair(h.executor_);
@@ -128,7 +141,8 @@ void Harness::StartCoordinator() {
     std::map<JobId, Digest> layouts;
     for (const RecoveredJob& job : recovered.jobs) {
       const JobSpec& spec = job.job.spec;
-      if (!HasEnded(job.job.state)) layouts[job.job.job] = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment).digest;
+      if (!HasEnded(job.job.state))
+        layouts[job.job.job] = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment).digest;
     }
     ATOLL_CHECK(AddAccepted(rounds, layouts, recovered).ok(), "the round log of the harness is whole");
   }
@@ -174,8 +188,12 @@ absl::Status Harness::Ask(Event event) {
 
 absl::Status Harness::Submit(const JobSpec& spec) {
   const ModelLayout layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
-  return Ask(JobSubmitted{.spec = spec, .fragments = static_cast<uint32_t>(layout.fragments.size()), .stop_step = PlannedInnerSteps(spec),
-                          .dataset_samples = UINT64_MAX, .held_out_samples = 8, .wall_nanos = clock_.WallNanos()});
+  return Ask(JobSubmitted{.spec = spec,
+                          .fragments = static_cast<uint32_t>(layout.fragments.size()),
+                          .stop_step = PlannedInnerSteps(spec),
+                          .dataset_samples = UINT64_MAX,
+                          .held_out_samples = 8,
+                          .wall_nanos = clock_.WallNanos()});
 }
 
 absl::Status Harness::Control(const std::string& job, JobAction action) {
@@ -256,7 +274,8 @@ std::map<uint64_t, Digest> Harness::CommittedHashes(const std::string& job, uint
   for (const auto& transaction : ledger_disk_.transactions) {
     for (const LedgerRecord& record : transaction) {
       const auto* round = std::get_if<RoundRecord>(&record);
-      if (round != nullptr && round->job == JobId{job} && round->reached.fragment.value == fragment) hashes[round->reached.version.value] = round->hash;
+      if (round != nullptr && round->job == JobId{job} && round->reached.fragment.value == fragment)
+        hashes[round->reached.version.value] = round->hash;
     }
   }
   return hashes;

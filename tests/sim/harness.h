@@ -1,6 +1,6 @@
 // The whole system in one thread: the production engine, store, service and worker sessions with toy jobs, in-memory
-// streams, a file system in memory and a clock that moves only when told. One seed, one run: the same seed gives the same
-// hashes. Faults here: coordinator and workers die and come back; the network breaks.
+// streams, a file system in memory and a clock that moves only when told. One seed, one run: the same seed gives the
+// same hashes. Faults here: coordinator and workers die and come back; the network breaks.
 #ifndef ATOLL_TESTS_SIM_HARNESS_H_
 #define ATOLL_TESTS_SIM_HARNESS_H_
 
@@ -50,7 +50,8 @@ class Harness {
   absl::Status Control(const std::string& job, JobAction action);
   absl::Status Ask(Event event);
 
-  // Turns everything until `done`, letting time pass when nothing else can happen. False when `limit` of virtual time passed.
+  // Turns everything until `done`, letting time pass when nothing else can happen. False when `limit` of virtual time
+  // passed.
   bool RunUntil(const std::function<bool()>& done, Duration limit = Seconds(600));
   void RunFor(Duration time);
 
@@ -73,8 +74,8 @@ class Harness {
 
   const uint64_t seed_;
   ManualClock clock_;
-  ManualExecutor executor_;  // of the wires
-  mutable ManualExecutor work_;      // of the coordinator: gone with it
+  ManualExecutor executor_;      // of the wires
+  mutable ManualExecutor work_;  // of the coordinator: gone with it
   Log log_{{.minimum = LogLevel::kError}};
   MemoryFiles files_;
   MemoryLedgerDisk ledger_disk_;

@@ -10,7 +10,8 @@ namespace {
 
 class MemoryFile final : public File {
  public:
-  MemoryFile(std::shared_ptr<MemoryFiles::Node> node, std::string path) : node_(std::move(node)), path_(std::move(path)) {}
+  MemoryFile(std::shared_ptr<MemoryFiles::Node> node, std::string path)
+      : node_(std::move(node)), path_(std::move(path)) {}
   absl::Status Append(Bytes data) override {
     node_->content.insert(node_->content.end(), data.begin(), data.end());
     return absl::OkStatus();
@@ -37,7 +38,9 @@ class MemoryFile final : public File {
   std::string path_;
 };
 
-absl::Status Absent(const std::string& path) { return absl::NotFoundError(absl::StrCat("open ", path, ": no such file")); }
+absl::Status Absent(const std::string& path) {
+  return absl::NotFoundError(absl::StrCat("open ", path, ": no such file"));
+}
 
 }  // namespace
 
@@ -81,7 +84,8 @@ absl::Status MemoryFiles::MakeDirectory(const std::string& path) {
 }
 
 absl::Status MemoryFiles::SyncDirectory(const std::string& path) {
-  std::erase_if(durable_names_, [&](const auto& entry) { return DirectoryOf(entry.first) == path && names_.count(entry.first) == 0; });
+  std::erase_if(durable_names_,
+                [&](const auto& entry) { return DirectoryOf(entry.first) == path && names_.count(entry.first) == 0; });
   for (const auto& [name, node] : names_) {
     if (DirectoryOf(name) == path) durable_names_[name] = node;
   }
@@ -92,14 +96,19 @@ absl::StatusOr<std::vector<std::string>> MemoryFiles::List(const std::string& pa
   std::set<std::string> found;
   const std::string prefix = path + "/";
   for (const auto& [name, node] : names_) {
-    if (name.compare(0, prefix.size(), prefix) == 0) found.insert(name.substr(prefix.size(), name.find('/', prefix.size()) - prefix.size()));
+    if (name.compare(0, prefix.size(), prefix) == 0)
+      found.insert(name.substr(prefix.size(), name.find('/', prefix.size()) - prefix.size()));
   }
   return std::vector<std::string>(found.begin(), found.end());
 }
 
-bool MemoryFiles::Exists(const std::string& path) const { return names_.count(path) > 0 || directories_.count(path) > 0; }
+bool MemoryFiles::Exists(const std::string& path) const {
+  return names_.count(path) > 0 || directories_.count(path) > 0;
+}
 
-absl::StatusOr<Files::Space> MemoryFiles::SpaceAt(const std::string&) const { return Space{uint64_t{1} << 40, uint64_t{1} << 41}; }
+absl::StatusOr<Files::Space> MemoryFiles::SpaceAt(const std::string&) const {
+  return Space{uint64_t{1} << 40, uint64_t{1} << 41};
+}
 
 void MemoryFiles::Crash() {
   std::map<std::string, std::shared_ptr<Node>> after;

@@ -1,5 +1,5 @@
-// A file system in memory for harnesses: what was not synced is gone after Crash. Names are durable once their directory
-// was synced; contents once the file was. Not thread-safe.
+// A file system in memory for harnesses: what was not synced is gone after Crash. Names are durable once their
+// directory was synced; contents once the file was. Not thread-safe.
 #ifndef ATOLL_TESTS_SIM_MEMORY_FILES_H_
 #define ATOLL_TESTS_SIM_MEMORY_FILES_H_
 

@@ -65,7 +65,9 @@ class ToyModel final : public TrainingModel {
       loss += 0.5 * gap * gap;
       parameters_[i] -= rate * gap;
     }
-    return StepOutcome{.applied = true, .loss = loss / static_cast<double>(parameters_.size()), .grad_norm = 1,
+    return StepOutcome{.applied = true,
+                       .loss = loss / static_cast<double>(parameters_.size()),
+                       .grad_norm = 1,
                        .tokens = batch.tokens.size() - batch.samples};
   }
   absl::Status ResetOptimizer() override { return absl::OkStatus(); }

@@ -28,14 +28,10 @@ DataOrder Make(const DataSpec& spec, std::vector<CorpusShape> corpora) {
 }
 
 using Key = std::tuple<uint32_t, uint32_t, uint64_t>;
-Key KeyOf(const SampleLocation& at) {
-  return {at.corpus, at.shard, at.token};
-}
+Key KeyOf(const SampleLocation& at) { return {at.corpus, at.shard, at.token}; }
 
 // 5 MiB of tokens over three shards, none a multiple of anything.
-std::vector<uint64_t> Shards() {
-  return {1'500'001, 77, 1'100'003};
-}
+std::vector<uint64_t> Shards() { return {1'500'001, 77, 1'100'003}; }
 
 TEST(DataOrder, ReadsEverySampleOnceAnEpoch) {
   for (const uint32_t t : {100u, 1000u, 300'000u}) {

@@ -30,9 +30,7 @@ std::vector<std::string> Fields(const JobSpec& spec, bool before_submit = false)
   return out;
 }
 
-TEST(ValidateJobSpec, AcceptsTheDefaults) {
-  EXPECT_THAT(Fields(Valid()), ElementsAre());
-}
+TEST(ValidateJobSpec, AcceptsTheDefaults) { EXPECT_THAT(Fields(Valid()), ElementsAre()); }
 
 TEST(ValidateJobSpec, BeforeSubmitNameAndManifestMayBeAbsent) {
   JobSpec spec = Valid();

@@ -9,9 +9,7 @@ TEST(Limits, AMissedHeartbeatIsNotALostWorker) {
   EXPECT_LT(limits::kHeartbeatInterval * 2, limits::kMembershipTimeout);
 }
 
-TEST(Limits, AFrameFitsAMessage) {
-  EXPECT_LT(limits::kFramePayloadBytes, limits::kMessageBytes);
-}
+TEST(Limits, AFrameFitsAMessage) { EXPECT_LT(limits::kFramePayloadBytes, limits::kMessageBytes); }
 
 }  // namespace
 }  // namespace atl

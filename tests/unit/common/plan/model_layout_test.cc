@@ -22,9 +22,7 @@ ModelSpec Model(uint32_t vocab, uint32_t hidden, uint32_t inner, uint32_t layers
   return m;
 }
 
-ModelSpec Tiny(uint32_t layers = 7) {
-  return Model(64, 16, 48, layers, 4, 2, 4, false);
-}
+ModelSpec Tiny(uint32_t layers = 7) { return Model(64, 16, 48, layers, 4, 2, 4, false); }
 
 // Published parameter counts of models of the family.
 TEST(ModelLayout, CountsAsLlamaConfigDoes) {

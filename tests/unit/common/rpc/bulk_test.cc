@@ -1,7 +1,6 @@
 // One set of cases for both forms of the bulk connection, and what only the wire can do.
-#include <gtest/gtest.h>
-
 #include <grpcpp/generic/generic_stub.h>
+#include <gtest/gtest.h>
 
 #include "atoll/v1/transfer.grpc.pb.h"
 #include "common/base/executor.h"
@@ -81,7 +80,8 @@ TEST_P(BulkTest, AllBytesThereNeedOnlyTheEnd) {
 
 TEST_P(BulkTest, RefusalsReachTheSenderWithTheirReason) {
   const auto content = Pattern(2'000'000);
-  handler_.RefuseBegin(WithErrorInfo(absl::FailedPreconditionError("stale version 3"), {"STALE_VERSION", {{"want", "4"}}}));
+  handler_.RefuseBegin(
+      WithErrorInfo(absl::FailedPreconditionError("stale version 3"), {"STALE_VERSION", {{"want", "4"}}}));
   BulkResult result = Upload(content);
   EXPECT_EQ(result.status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(result.status.message(), "stale version 3");
@@ -108,8 +108,8 @@ TEST_P(BulkTest, DownloadsArriveWholeAndResume) {
     sink = std::make_shared<CollectingSink>();
     result = DownloadAndWait(*client_, {.key = BlobKey{sha_}, .offset_bytes = offset}, sink);
     EXPECT_EQ(result.status, absl::OkStatus()) << offset;
-    EXPECT_TRUE(std::equal(sink->received.begin(), sink->received.end(), content->begin() + static_cast<std::ptrdiff_t>(offset),
-                           content->end()));
+    EXPECT_TRUE(std::equal(sink->received.begin(), sink->received.end(),
+                           content->begin() + static_cast<std::ptrdiff_t>(offset), content->end()));
   }
   result = DownloadAndWait(*client_, {.key = BlobKey{sha_}, .offset_bytes = content->size() + 1}, sink);
   EXPECT_EQ(result.status.code(), absl::StatusCode::kOutOfRange);
@@ -166,11 +166,13 @@ TEST(MemoryBulkTest, ACutWireIsResumedByTheNextCall) {
   KeepingHandler handler;
   ManualExecutor executor;
   int frames = 0;
-  const auto client = MakeMemoryBulkClient(handler, executor, {.frame_bytes = 1000, .cut = [&] { return ++frames == 6; }});
+  const auto client =
+      MakeMemoryBulkClient(handler, executor, {.frame_bytes = 1000, .cut = [&] { return ++frames == 6; }});
   const auto content = Pattern(10'500);
   std::vector<BulkResult> results;
   for (int i = 0; i < 2; ++i) {
-    const auto call = client->Upload(UploadOf(*content), MakeMemorySource(content), [&](BulkResult r) { results.push_back(r); });
+    const auto call =
+        client->Upload(UploadOf(*content), MakeMemorySource(content), [&](BulkResult r) { results.push_back(r); });
     executor.RunAll();
   }
   ASSERT_EQ(results.size(), 2u);
@@ -327,15 +329,17 @@ TEST_F(WireTest, ASilentReceiverOfAnUploadIsGivenUp) {
 TEST_F(WireTest, NobodyThereIsUnavailable) {
   const auto client = MakeGrpcBulkClient(BulkChannelTo(1), clock_, {});
   const auto content = Pattern(10);
-  EXPECT_EQ(UploadAndWait(*client, UploadOf(*content), MakeMemorySource(content)).status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(UploadAndWait(*client, UploadOf(*content), MakeMemorySource(content)).status.code(),
+            absl::StatusCode::kUnavailable);
   EXPECT_EQ(DownloadAndWait(*client, {.key = BlobKey{}}, std::make_shared<CollectingSink>()).status.code(),
             absl::StatusCode::kUnavailable);
 }
 
 TEST_F(WireTest, APortInUseIsSaid) {
   Start({});
-  const absl::Status status =
-      Server::Start({.address = "127.0.0.1:" + std::to_string(server_->port())}, ServerSecurity::PlaintextLoopback(), {}).status();
+  const absl::Status status = Server::Start({.address = "127.0.0.1:" + std::to_string(server_->port())},
+                                            ServerSecurity::PlaintextLoopback(), {})
+                                  .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_NE(status.message().find(std::to_string(server_->port())), absl::string_view::npos) << status;
   EXPECT_EQ(Server::Start({.address = "0.0.0.0:0"}, ServerSecurity::PlaintextLoopback(), {}).status().code(),

@@ -9,7 +9,8 @@ namespace atl {
 namespace {
 
 TEST(BackoffTest, GrowsToTheMaximumWithinItsJitterAndIsSeeded) {
-  Backoff a({Milliseconds(100), Seconds(5), 200, 20}, 1), b({Milliseconds(100), Seconds(5), 200, 20}, 1), c({Milliseconds(100), Seconds(5), 200, 20}, 2);
+  Backoff a({Milliseconds(100), Seconds(5), 200, 20}, 1), b({Milliseconds(100), Seconds(5), 200, 20}, 1),
+      c({Milliseconds(100), Seconds(5), 200, 20}, 2);
   int64_t middle = Milliseconds(100).ns;
   bool differs = false;
   for (int i = 0; i < 12; ++i) {
@@ -58,9 +59,9 @@ TEST(TokenBucketTest, NoCapNeverWaits) {
 
 TEST(RpcStatusTest, EveryCodeTravelsWithItsDetails) {
   for (int code = 1; code <= 16; ++code) {
-    const absl::Status status = WithViolations(
-        WithErrorInfo(absl::Status(static_cast<absl::StatusCode>(code), "why"), {"STALE", {{"have", "3"}, {"want", "4"}}}),
-        {{"spec.a", "is wrong"}, {"spec.b", "too"}});
+    const absl::Status status = WithViolations(WithErrorInfo(absl::Status(static_cast<absl::StatusCode>(code), "why"),
+                                                             {"STALE", {{"have", "3"}, {"want", "4"}}}),
+                                               {{"spec.a", "is wrong"}, {"spec.b", "too"}});
     const absl::Status back = FromGrpc(ToGrpc(status));
     EXPECT_EQ(static_cast<int>(back.code()), code);
     EXPECT_EQ(back.message(), "why");
@@ -79,7 +80,8 @@ TEST(RpcStatusTest, AStatusWithoutAReasonGetsTheCodesName) {
 }
 
 TEST(RpcStatusTest, ForeignDetailsDoNoHarm) {
-  for (const std::string& details : {std::string("\x1a\xff\xff\xff\xff\x7f"), std::string("rubbish"), std::string(3, '\0')}) {
+  for (const std::string& details :
+       {std::string("\x1a\xff\xff\xff\xff\x7f"), std::string("rubbish"), std::string(3, '\0')}) {
     const absl::Status status = FromGrpc(grpc::Status(grpc::StatusCode::ABORTED, "x", details));
     EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
   }

@@ -1,5 +1,5 @@
-// What the tests of common/rpc share: a server with the control and the bulk service on a free port, a mailbox to wait on,
-// and a bulk handler that keeps what it gets.
+// What the tests of common/rpc share: a server with the control and the bulk service on a free port, a mailbox to wait
+// on, and a bulk handler that keeps what it gets.
 #ifndef ATOLL_TESTS_UNIT_COMMON_RPC_RPC_FIXTURES_H_
 #define ATOLL_TESTS_UNIT_COMMON_RPC_RPC_FIXTURES_H_
 
@@ -78,7 +78,8 @@ class KeepingHandler final : public BulkHandler {
     content.finished = [this](BulkResult result) { finished.Put(std::move(result)); };
     reply(std::move(content));
   }
-  void OnMissingBlobs(std::vector<Sha256> blobs, std::function<void(absl::StatusOr<std::vector<Sha256>>)> reply) override {
+  void OnMissingBlobs(std::vector<Sha256> blobs,
+                      std::function<void(absl::StatusOr<std::vector<Sha256>>)> reply) override {
     MutexLock lock(mutex_);
     std::vector<Sha256> missing;
     for (const Sha256& blob : blobs) {
@@ -175,8 +176,10 @@ inline UploadHeader UploadOf(const std::vector<std::byte>& bytes) {
   return upload;
 }
 
-inline std::unique_ptr<Server> StartServer(const std::vector<grpc::Service*>& services, const std::string& address = "127.0.0.1:0") {
-  absl::StatusOr<std::unique_ptr<Server>> server = Server::Start({.address = address}, ServerSecurity::PlaintextLoopback(), services);
+inline std::unique_ptr<Server> StartServer(const std::vector<grpc::Service*>& services,
+                                           const std::string& address = "127.0.0.1:0") {
+  absl::StatusOr<std::unique_ptr<Server>> server =
+      Server::Start({.address = address}, ServerSecurity::PlaintextLoopback(), services);
   EXPECT_TRUE(server.ok()) << server.status();
   return server.ok() ? *std::move(server) : nullptr;
 }

@@ -35,10 +35,11 @@ class MemoryLink final : public Link {
 class GrpcLink final : public Link {
  public:
   GrpcLink() {
-    service_ = MakeControlService([this](std::unique_ptr<CoordinatorEnd> end, std::string) { accepted_.Put(std::move(end)); });
+    service_ =
+        MakeControlService([this](std::unique_ptr<CoordinatorEnd> end, std::string) { accepted_.Put(std::move(end)); });
     server_ = StartServer({service_.get()});
-    worker = OpenControlStream(
-        *MakeControlChannel({.address = "127.0.0.1:" + std::to_string(server_->port())}, ChannelSecurity::PlaintextLoopback()));
+    worker = OpenControlStream(*MakeControlChannel({.address = "127.0.0.1:" + std::to_string(server_->port())},
+                                                   ChannelSecurity::PlaintextLoopback()));
   }
   ~GrpcLink() override { worker.reset(); }
   std::unique_ptr<CoordinatorEnd> Accept() override { return *accepted_.Take(); }
@@ -56,7 +57,8 @@ struct Ear {
   Inbox<In> messages;
   Inbox<absl::Status> closed;
   StreamHandlers<In> Handlers() {
-    return {[this](In message) { messages.Put(std::move(message)); }, [this](absl::Status s) { closed.Put(std::move(s)); }};
+    return {[this](In message) { messages.Put(std::move(message)); },
+            [this](absl::Status s) { closed.Put(std::move(s)); }};
   }
 };
 
@@ -65,7 +67,10 @@ absl::StatusCode Code(Inbox<absl::Status>& closed) { return closed.Take().value_
 class StreamTest : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
-    if (GetParam()) link_ = std::make_unique<GrpcLink>(); else link_ = std::make_unique<MemoryLink>();
+    if (GetParam())
+      link_ = std::make_unique<GrpcLink>();
+    else
+      link_ = std::make_unique<MemoryLink>();
     link_->worker->Start(at_worker_.Handlers());
     coordinator_ = link_->Accept();
   }

@@ -22,7 +22,8 @@ namespace atl {
 namespace {
 
 std::string FreshDirectory(const std::string& name) {
-  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / ("atoll-" + name + "-" + std::to_string(::getpid()));
+  const std::filesystem::path path =
+      std::filesystem::path(testing::TempDir()) / ("atoll-" + name + "-" + std::to_string(::getpid()));
   std::filesystem::remove_all(path);
   std::filesystem::create_directories(path);
   return path.string();
@@ -82,8 +83,11 @@ TEST(MetricsTest, ExposesEveryMetricOfTheCatalogue) {
   Metrics metrics;
   FillEverything(metrics);
   const std::string text = metrics.Expose();
-  for (const MetricInfo& info : MetricCatalogue()) EXPECT_NE(text.find(std::string("# HELP ") + info.name + " "), std::string::npos) << info.name;
-  EXPECT_NE(text.find("atoll_transfer_bytes_total{direction=\"a\",job=\"a\",kind=\"a\",worker=\"a\"} 2.5"), std::string::npos) << text;
+  for (const MetricInfo& info : MetricCatalogue())
+    EXPECT_NE(text.find(std::string("# HELP ") + info.name + " "), std::string::npos) << info.name;
+  EXPECT_NE(text.find("atoll_transfer_bytes_total{direction=\"a\",job=\"a\",kind=\"a\",worker=\"a\"} 2.5"),
+            std::string::npos)
+      << text;
 }
 
 TEST(MetricsTest, PromtoolAcceptsTheExposition) {
@@ -106,7 +110,8 @@ TEST(MetricsTest, ShowsWorkersUntilTheyAreGone) {
   Metrics metrics;
   Heartbeat heartbeat;
   heartbeat.job = {"tiny"};
-  heartbeat.metrics = {{HeartbeatName(Metric::kTrainLoss), 2.25}, {HeartbeatName(Metric::kTokens), 100}, {"unknown", 1}, {"jobs", 1}};
+  heartbeat.metrics = {
+      {HeartbeatName(Metric::kTrainLoss), 2.25}, {HeartbeatName(Metric::kTokens), 100}, {"unknown", 1}, {"jobs", 1}};
   metrics.SetFromHeartbeat({"paris-1"}, heartbeat);
   heartbeat.metrics[1].value = 160;
   metrics.SetFromHeartbeat({"paris-1"}, heartbeat);
@@ -141,14 +146,21 @@ TEST(MetricsTest, CountersNeverFall) {
 // ---- event log ------------------------------------------------------------------------------------------------------
 
 LoggedEvent MakeEvent(uint64_t revision) {
-  return {{"tiny"}, revision, 1'700'000'000'000'000'000, "round committed", "version 3 with \"2\" workers\n", {{"members", "a,b"}, {"bad", "\xFF"}},
+  return {{"tiny"},
+          revision,
+          1'700'000'000'000'000'000,
+          "round committed",
+          "version 3 with \"2\" workers\n",
+          {{"members", "a,b"}, {"bad", "\xFF"}},
           {{"loss", 50, 2.5}, {"evaluation_loss", 50, std::numeric_limits<double>::infinity()}}};
 }
 
 TEST(EventLogTest, GoldenLine) {
   EXPECT_EQ(EventToJson(MakeEvent(7)),
-            "{\"job\":\"tiny\",\"revision\":7,\"time_ns\":1700000000000000000,\"kind\":\"round committed\",\"text\":\"version 3 with \\\"2\\\" workers\\n\","
-            "\"fields\":{\"bad\":\"\xEF\xBF\xBD\",\"members\":\"a,b\"},\"points\":[{\"curve\":\"loss\",\"step\":50,\"value\":2.5},"
+            "{\"job\":\"tiny\",\"revision\":7,\"time_ns\":1700000000000000000,\"kind\":\"round "
+            "committed\",\"text\":\"version 3 with \\\"2\\\" workers\\n\","
+            "\"fields\":{\"bad\":\"\xEF\xBF\xBD\",\"members\":\"a,b\"},\"points\":[{\"curve\":\"loss\",\"step\":50,"
+            "\"value\":2.5},"
             "{\"curve\":\"evaluation_loss\",\"step\":50,\"value\":\"inf\"}]}");
 }
 
@@ -157,9 +169,12 @@ TEST(EventLogTest, LinesComeBackAndForeignOnesDoNot) {
   EXPECT_EQ(event.revision, 7u);
   EXPECT_EQ(event.fields.at("members"), "a,b");
   EXPECT_TRUE(std::isinf(event.points[1].value));
-  for (const char* line : {"", "{", "[]", "{\"job\":1}", "{\"job\":\"a\",\"revision\":\"x\",\"time_ns\":1,\"kind\":\"\",\"text\":\"\",\"fields\":{},\"points\":[]}",
-                           "{\"job\":\"a\",\"revision\":1,\"time_ns\":1,\"kind\":\"\",\"text\":\"\",\"fields\":{\"a\":1},\"points\":[]}",
-                           "{\"job\":\"a\",\"revision\":1,\"time_ns\":1,\"kind\":\"\",\"text\":\"\",\"fields\":{},\"points\":[{\"curve\":\"l\"}]}"}) {
+  for (const char* line :
+       {"", "{", "[]", "{\"job\":1}",
+        "{\"job\":\"a\",\"revision\":\"x\",\"time_ns\":1,\"kind\":\"\",\"text\":\"\",\"fields\":{},\"points\":[]}",
+        "{\"job\":\"a\",\"revision\":1,\"time_ns\":1,\"kind\":\"\",\"text\":\"\",\"fields\":{\"a\":1},\"points\":[]}",
+        "{\"job\":\"a\",\"revision\":1,\"time_ns\":1,\"kind\":\"\",\"text\":\"\",\"fields\":{},\"points\":[{\"curve\":"
+        "\"l\"}]}"}) {
     EXPECT_FALSE(EventFromJson(line).ok()) << line;
   }
 }
@@ -207,8 +222,11 @@ TEST(EventLogTest, RotatesAndKeepsTheNewest) {
 class HttpServerTest : public testing::Test {
  protected:
   void Start(HttpServerOptions options = {}) {
-    std::map<std::string, HttpHandler> routes = StandardRoutes(metrics_, {[] { return absl::OkStatus(); }, [this] { return ready_; }}, nullptr);
-    routes["/echo/"] = [](const HttpRequest& request) { return HttpResponse{.body = request.path + "?" + request.query}; };
+    std::map<std::string, HttpHandler> routes =
+        StandardRoutes(metrics_, {[] { return absl::OkStatus(); }, [this] { return ready_; }}, nullptr);
+    routes["/echo/"] = [](const HttpRequest& request) {
+      return HttpResponse{.body = request.path + "?" + request.query};
+    };
     absl::StatusOr<std::unique_ptr<HttpServer>> server = HttpServer::Start(options, std::move(routes));
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -242,7 +260,8 @@ TEST_F(HttpServerTest, KnowsItsPathsAndMethods) {
   EXPECT_EQ(Get(server_->port(), "/nothing").rfind("HTTP/1.1 404", 0), 0u);
   EXPECT_EQ(Get(server_->port(), "/../etc/passwd").rfind("HTTP/1.1 404", 0), 0u);
   EXPECT_NE(Get(server_->port(), "/echo/a/b?x=1").find("/echo/a/b?x=1"), std::string::npos);
-  const std::string posted = Exchange(server_->port(), "POST /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+  const std::string posted =
+      Exchange(server_->port(), "POST /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
   EXPECT_EQ(posted.rfind("HTTP/1.1 405", 0), 0u) << posted;
   const std::string head = Exchange(server_->port(), "HEAD /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   EXPECT_EQ(head.rfind("HTTP/1.1 200", 0), 0u);
@@ -252,8 +271,12 @@ TEST_F(HttpServerTest, KnowsItsPathsAndMethods) {
 
 TEST_F(HttpServerTest, RefusesWhatIsTooLargeOrNoHttp) {
   Start();
-  EXPECT_EQ(Exchange(server_->port(), "GET /metrics HTTP/1.1\r\nX: " + std::string(9000, 'x') + "\r\n\r\n").rfind("HTTP/1.1 431", 0), 0u);
-  EXPECT_EQ(Exchange(server_->port(), "GET /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nabcde").rfind("HTTP/1.1 413", 0), 0u);
+  EXPECT_EQ(Exchange(server_->port(), "GET /metrics HTTP/1.1\r\nX: " + std::string(9000, 'x') + "\r\n\r\n")
+                .rfind("HTTP/1.1 431", 0),
+            0u);
+  EXPECT_EQ(Exchange(server_->port(), "GET /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nabcde")
+                .rfind("HTTP/1.1 413", 0),
+            0u);
   EXPECT_EQ(Exchange(server_->port(), "hello there\r\n\r\n").rfind("HTTP/1.1 400", 0), 0u);
   EXPECT_EQ(Get(server_->port(), "/healthz").rfind("HTTP/1.1 200", 0), 0u) << "it goes on";
 }

@@ -30,12 +30,14 @@ TEST(ResourceNamesTest, ParseWhatTheyFormat) {
 }
 
 TEST(ResourceNamesTest, RefuseEverythingElse) {
-  for (const std::string& name : {std::string(""), std::string("tiny"), std::string("jobs/"), std::string("jobs/Tiny"), std::string("jobs/-x"),
-                                  std::string("jobs/a/b"), std::string("jobs/../x"), std::string("jobs/a\0b", 8), "jobs/" + std::string(64, 'a')}) {
+  for (const std::string& name : {std::string(""), std::string("tiny"), std::string("jobs/"), std::string("jobs/Tiny"),
+                                  std::string("jobs/-x"), std::string("jobs/a/b"), std::string("jobs/../x"),
+                                  std::string("jobs/a\0b", 8), "jobs/" + std::string(64, 'a')}) {
     EXPECT_EQ(ParseJobName(name).status().code(), absl::StatusCode::kInvalidArgument) << name;
   }
-  for (const char* name : {"jobs/a", "jobs/a/checkpoints/", "jobs/a/checkpoints/-1", "jobs/a/checkpoints/+1", "jobs/a/checkpoints/01",
-                           "jobs/a/checkpoints/1x", "jobs/a/checkpoints/99999999999999999999", "jobs//checkpoints/1"}) {
+  for (const char* name :
+       {"jobs/a", "jobs/a/checkpoints/", "jobs/a/checkpoints/-1", "jobs/a/checkpoints/+1", "jobs/a/checkpoints/01",
+        "jobs/a/checkpoints/1x", "jobs/a/checkpoints/99999999999999999999", "jobs//checkpoints/1"}) {
     EXPECT_EQ(ParseCheckpointName(name).status().code(), absl::StatusCode::kInvalidArgument) << name;
   }
   EXPECT_TRUE(ParseJobName("jobs/" + std::string(63, 'a')).ok());
@@ -51,10 +53,14 @@ std::string FrameBytes(uint64_t offset, bool last, const std::string& payload) {
 
 TEST(FrameTest, GoldenBytes) {
   EXPECT_EQ(Hex(EncodeFramePrefix(0x0102030405060708, 0xAABBCCDD, true, 300).bytes()),
-            "11" "0807060504030201"  // offset
-            "1d" "ddccbbaa"          // CRC
-            "20" "01"                // last
-            "7a" "ac02");            // payload, 300 bytes
+            "11"
+            "0807060504030201"  // offset
+            "1d"
+            "ddccbbaa"  // CRC
+            "20"
+            "01"  // last
+            "7a"
+            "ac02");  // payload, 300 bytes
   EXPECT_EQ(Hex(AsBytes(EncodeHeaderFrame("abc"))), "0a03616263");
   EXPECT_EQ(EncodeFramePrefix(UINT64_MAX, UINT32_MAX, true, limits::kFramePayloadBytes).size, 20u);
 }
@@ -102,9 +108,10 @@ TEST(FrameTest, RefusesWhatIsNoFrame) {
     // Cut between fields it is another valid message, but then its check fails.
     EXPECT_FALSE(view.ok() && CheckFrame(*view, 7, 100).ok()) << cut;
   }
-  for (const std::string& bad : {std::string("\x7a\xff\xff\xff\xff\x0f", 6), std::string("\x00", 1), std::string("\x0b", 1), good + good,
-                                 std::string("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 11), EncodeHeaderFrame("h") + good,
-                                 "\x7a\x81\x80\x40" + std::string(limits::kFramePayloadBytes + 1, 'x')}) {
+  for (const std::string& bad :
+       {std::string("\x7a\xff\xff\xff\xff\x0f", 6), std::string("\x00", 1), std::string("\x0b", 1), good + good,
+        std::string("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 11), EncodeHeaderFrame("h") + good,
+        "\x7a\x81\x80\x40" + std::string(limits::kFramePayloadBytes + 1, 'x')}) {
     EXPECT_EQ(Decode(bad).status().code(), absl::StatusCode::kInvalidArgument) << Hex(AsBytes(bad.substr(0, 20)));
   }
   EXPECT_EQ(Decode("\x30\x05\x42\x01z" + good)->offset_bytes, 7u) << "unknown fields are skipped";
@@ -117,7 +124,8 @@ TEST(FrameTest, CheckFindsWhatDoesNotFit) {
   EXPECT_EQ(CheckFrame(view, 10, 100), absl::OkStatus());
   EXPECT_EQ(CheckFrame(view, 11, 100).code(), absl::StatusCode::kOutOfRange);
   EXPECT_EQ(CheckFrame(view, 10, 12).code(), absl::StatusCode::kOutOfRange);
-  EXPECT_EQ(CheckFrame(view, 10, 13).code(), absl::StatusCode::kInvalidArgument) << "it reaches the end and is not marked";
+  EXPECT_EQ(CheckFrame(view, 10, 13).code(), absl::StatusCode::kInvalidArgument)
+      << "it reaches the end and is not marked";
   view.crc32c ^= 1;
   EXPECT_EQ(CheckFrame(view, 10, 100).code(), absl::StatusCode::kDataLoss);
 }
@@ -126,7 +134,8 @@ TEST(FrameTest, RandomBytesNeverHurt) {
   Rng rng(StreamKey(1, "frames"));
   for (int i = 0; i < 20'000; ++i) {
     std::string message = FrameBytes(rng.Below(5), rng.Below(2) == 1, std::string(rng.Below(40), 'x'));
-    for (uint64_t k = rng.Below(4); k > 0 && !message.empty(); --k) message[rng.Below(message.size())] = static_cast<char>(rng());
+    for (uint64_t k = rng.Below(4); k > 0 && !message.empty(); --k)
+      message[rng.Below(message.size())] = static_cast<char>(rng());
     message.resize(rng.Below(message.size() + 1));
     const auto view = Decode(message);
     EXPECT_TRUE(!view.ok() || view->payload_bytes <= message.size());
@@ -145,20 +154,52 @@ JobSpec ValidSpec() {
 }
 
 std::vector<WorkerMessage> WorkerMessages() {
-  Hello hello{{"paris-1"}, "0.1.0", 1, 1, 0xFFFFFFFFFFFFFFFF, {5}, {2}, "cpu", uint64_t{1} << 34, true, {"tiny"}, {{{0}, {3}}, {{1}, {2}}}, {{{{0}, {3}}, {7, 8}}}, {{{9}, 77}}};
-  Heartbeat heartbeat{12, {"tiny"}, WorkerActivity::kWaiting, 40, 1000, 5, -3, "lease of 8 samples", {{"train_loss_nats", 2.5}}};
-  return {hello, heartbeat, LeaseRequest{{"tiny"}, 3, 800}, Ready{{"tiny"}, 50, {{{0}, {1}}}}, Applied{{"tiny"}, {{1}, {2}}, false},
-          EvaluationDone{{"tiny"}, 1, 5, 6, 7}, LeaseReturn{{"tiny"}, {{{1}, 2}, {{3}, 4}}}, Leaving{"SIGTERM"},
-          JobFailure{{"tiny"}, "out of memory", true}, LogLines{4, {"a", "b"}}};
+  Hello hello{{"paris-1"},
+              "0.1.0",
+              1,
+              1,
+              0xFFFFFFFFFFFFFFFF,
+              {5},
+              {2},
+              "cpu",
+              uint64_t{1} << 34,
+              true,
+              {"tiny"},
+              {{{0}, {3}}, {{1}, {2}}},
+              {{{{0}, {3}}, {7, 8}}},
+              {{{9}, 77}}};
+  Heartbeat heartbeat{
+      12, {"tiny"}, WorkerActivity::kWaiting, 40, 1000, 5, -3, "lease of 8 samples", {{"train_loss_nats", 2.5}}};
+  return {hello,
+          heartbeat,
+          LeaseRequest{{"tiny"}, 3, 800},
+          Ready{{"tiny"}, 50, {{{0}, {1}}}},
+          Applied{{"tiny"}, {{1}, {2}}, false},
+          EvaluationDone{{"tiny"}, 1, 5, 6, 7},
+          LeaseReturn{{"tiny"}, {{{1}, 2}, {{3}, 4}}},
+          Leaving{"SIGTERM"},
+          JobFailure{{"tiny"}, "out of memory", true},
+          LogLines{4, {"a", "b"}}};
 }
 
 std::vector<CoordinatorMessage> CoordinatorMessages() {
-  Welcome welcome{{3}, {5}, true, Seconds(2), Seconds(20), {{{{0}, {3}}, ContributionFate::kCommitted}, {{{1}, {3}}, ContributionFate::kUnknown}}};
+  Welcome welcome{{3},         {5},
+                  true,        Seconds(2),
+                  Seconds(20), {{{{0}, {3}}, ContributionFate::kCommitted}, {{{1}, {3}}, ContributionFate::kUnknown}}};
   Assignment assignment{{"tiny"}, 2, std::make_shared<const JobSpec>(ValidSpec()), 50, {{1}, {0}}};
-  return {welcome, assignment, Unassign{{"tiny"}, "paused"}, LeaseGranted{{"tiny"}, 1, {2}, {3, 4}}, LeaseDenied{{"tiny"}, 1, "used up"},
-          LeaseRevoked{{"tiny"}, {{1}, {2}}, "lost"}, UpdatePublished{{"tiny"}, {{0}, {4}}, {1, 2}, 4096, {{"a"}, {"b"}}, 100},
-          ContributionRefused{{"tiny"}, {{0}, {4}}, {1, 2}, "late"}, EvaluationAssigned{{"tiny"}, 1, {{4}}, 64}, ClosingStarted{{"tiny"}, 1000, {{9}}},
-          DrainRequested{"upgrade"}, LogsWanted{1, 50, 7}, Refused{"another protocol", true}};
+  return {welcome,
+          assignment,
+          Unassign{{"tiny"}, "paused"},
+          LeaseGranted{{"tiny"}, 1, {2}, {3, 4}},
+          LeaseDenied{{"tiny"}, 1, "used up"},
+          LeaseRevoked{{"tiny"}, {{1}, {2}}, "lost"},
+          UpdatePublished{{"tiny"}, {{0}, {4}}, {1, 2}, 4096, {{"a"}, {"b"}}, 100},
+          ContributionRefused{{"tiny"}, {{0}, {4}}, {1, 2}, "late"},
+          EvaluationAssigned{{"tiny"}, 1, {{4}}, 64},
+          ClosingStarted{{"tiny"}, 1000, {{9}}},
+          DrainRequested{"upgrade"},
+          LogsWanted{1, 50, 7},
+          Refused{"another protocol", true}};
 }
 
 TEST(ControlMessagesTest, EveryWorkerMessageComesBackTheSame) {
@@ -188,7 +229,8 @@ TEST(ControlMessagesTest, EveryCoordinatorMessageComesBackTheSame) {
     EXPECT_EQ(back->index(), i);
     EXPECT_EQ(CoordinatorMessageToProto(*back).SerializeAsString(), proto.SerializeAsString());
   }
-  const auto back = std::get<Assignment>(*CoordinatorMessageFromProto(CoordinatorMessageToProto(CoordinatorMessages()[1])));
+  const auto back =
+      std::get<Assignment>(*CoordinatorMessageFromProto(CoordinatorMessageToProto(CoordinatorMessages()[1])));
   EXPECT_EQ(back.spec->name, "tiny");
   EXPECT_EQ(back.spec->stop.inner_steps, 1000u);
 }
@@ -203,10 +245,16 @@ TEST(ControlMessagesTest, WrongFieldsAreRefusedByTheirPath) {
   };
   refused([](auto& p) { p.mutable_hello()->set_worker("../x"); }, 0, "hello.worker");
   refused([](auto& p) { p.mutable_hello()->set_device(std::string(5000, 'x')); }, 0, "hello.device");
-  refused([](auto& p) { p.mutable_hello()->mutable_applied(0)->set_fragment(limits::kFragments); }, 0, "hello.applied.fragment");
+  refused([](auto& p) { p.mutable_hello()->mutable_applied(0)->set_fragment(limits::kFragments); }, 0,
+          "hello.applied.fragment");
   refused([](auto& p) { p.mutable_hello()->mutable_leases(0)->set_lease(0); }, 0, "hello.leases.lease");
-  refused([](auto& p) { for (size_t i = 0; i <= limits::kLeasesPerWorker; ++i) p.mutable_hello()->add_leases()->set_lease(1); }, 0, "hello.leases");
-  refused([](auto& p) { p.mutable_heartbeat()->set_activity(static_cast<v1::WorkerActivity>(99)); }, 1, "heartbeat.activity");
+  refused(
+      [](auto& p) {
+        for (size_t i = 0; i <= limits::kLeasesPerWorker; ++i) p.mutable_hello()->add_leases()->set_lease(1);
+      },
+      0, "hello.leases");
+  refused([](auto& p) { p.mutable_heartbeat()->set_activity(static_cast<v1::WorkerActivity>(99)); }, 1,
+          "heartbeat.activity");
   refused([](auto& p) { p.mutable_heartbeat()->set_step_ns(-1); }, 1, "heartbeat.step_ns");
   refused([](auto& p) { p.mutable_lease_request()->set_samples(UINT64_MAX); }, 2, "lease_request.samples");
   refused([](auto& p) { p.mutable_ready()->set_job(""); }, 3, "ready.job");
@@ -214,7 +262,8 @@ TEST(ControlMessagesTest, WrongFieldsAreRefusedByTheirPath) {
 }
 
 TEST(ControlMessagesTest, WrongAnswersAreRefusedByTheirPath) {
-  const auto refused = [](const std::function<void(v1::CoordinatorMessage&)>& spoil, size_t kind, const std::string& path) {
+  const auto refused = [](const std::function<void(v1::CoordinatorMessage&)>& spoil, size_t kind,
+                          const std::string& path) {
     v1::CoordinatorMessage proto = CoordinatorMessageToProto(CoordinatorMessages()[kind]);
     spoil(proto);
     const absl::Status status = CoordinatorMessageFromProto(proto).status();
@@ -222,7 +271,8 @@ TEST(ControlMessagesTest, WrongAnswersAreRefusedByTheirPath) {
     EXPECT_EQ(std::string(status.message()).rfind(path + ":", 0), 0u) << status;
   };
   refused([](auto& p) { p.mutable_welcome()->set_heartbeat_interval_ns(0); }, 0, "welcome");
-  refused([](auto& p) { p.mutable_assignment()->mutable_spec()->mutable_sync()->set_inner_steps(0); }, 1, "assignment.spec.sync.inner_steps");
+  refused([](auto& p) { p.mutable_assignment()->mutable_spec()->mutable_sync()->set_inner_steps(0); }, 1,
+          "assignment.spec.sync.inner_steps");
   refused([](auto& p) { p.mutable_lease_granted()->set_end(3); }, 3, "lease_granted");
   refused([](auto& p) { p.mutable_update_published()->add_contributors("A"); }, 6, "update_published.contributors");
 }
@@ -236,7 +286,8 @@ TEST(ControlMessagesTest, TextOnTheWayIsValidAndBounded) {
   for (int i = 0; i < 3000; ++i) lines.lines.push_back(std::string(1000, 'y') + std::to_string(i));
   const v1::WorkerMessage proto = WorkerMessageToProto(lines);
   EXPECT_LT(proto.ByteSizeLong(), limits::kMessageBytes);
-  EXPECT_EQ(std::get<LogLines>(*WorkerMessageFromProto(proto)).lines.back(), lines.lines.back()) << "the newest are kept";
+  EXPECT_EQ(std::get<LogLines>(*WorkerMessageFromProto(proto)).lines.back(), lines.lines.back())
+      << "the newest are kept";
 }
 
 TEST(ControlMessagesTest, FurtherMetricsAreDropped) {
@@ -264,16 +315,18 @@ TEST(TransferMessagesTest, HeadersComeBackTheSame) {
   EXPECT_EQ(UploadBytes(back), 4096u);
   EXPECT_EQ(ParseUploadStatus(SerializeUploadStatus({77, true}))->resume_offset_bytes, 77u);
   EXPECT_FALSE(ParseUploadStatus("")->accepted);
-  const DownloadHeader header = *ParseDownloadHeader(SerializeDownloadHeader({100, {4}, {1, 2}, CodecKind::kInt8, {3, 4}}));
+  const DownloadHeader header =
+      *ParseDownloadHeader(SerializeDownloadHeader({100, {4}, {1, 2}, CodecKind::kInt8, {3, 4}}));
   EXPECT_EQ(header.codec, CodecKind::kInt8);
   EXPECT_EQ(header.digest, (Digest{3, 4}));
 }
 
 TEST(TransferMessagesTest, RequestsComeBackTheSame) {
   const Sha256 sha = Sha256Of({});
-  for (const DownloadKey& key : {DownloadKey(UpdateKey{{"tiny"}, {{0}, {4}}}), DownloadKey(FragmentKey{{"tiny"}, {{1}, {0}}, true}),
-                                 DownloadKey(BlockKey{{"tiny"}, sha, "tales_000.bin", 3}), DownloadKey(BlobKey{sha}),
-                                 DownloadKey(CheckpointFragmentKey{{"tiny"}, 100, {2}})}) {
+  for (const DownloadKey& key :
+       {DownloadKey(UpdateKey{{"tiny"}, {{0}, {4}}}), DownloadKey(FragmentKey{{"tiny"}, {{1}, {0}}, true}),
+        DownloadKey(BlockKey{{"tiny"}, sha, "tales_000.bin", 3}), DownloadKey(BlobKey{sha}),
+        DownloadKey(CheckpointFragmentKey{{"tiny"}, 100, {2}})}) {
     const v1::DownloadRequest proto = DownloadRequestToProto({key, 5, {"paris-1"}});
     const absl::StatusOr<DownloadRequest> back = DownloadRequestFromProto(proto);
     ASSERT_TRUE(back.ok()) << back.status();
@@ -283,8 +336,9 @@ TEST(TransferMessagesTest, RequestsComeBackTheSame) {
 
 TEST(TransferMessagesTest, RefusesTraversalAndImpossibleSizes) {
   v1::DownloadRequest proto = DownloadRequestToProto({BlockKey{{"tiny"}, Sha256Of({}), "a.bin", 0}, 0, {}});
-  for (const std::string& shard : {std::string("../a"), std::string("/etc/passwd"), std::string(".hidden"), std::string(""), std::string("a\0b", 3),
-                                   std::string("a/b"), std::string("a\\b"), std::string(300, 'x'), std::string("a\nb")}) {
+  for (const std::string& shard :
+       {std::string("../a"), std::string("/etc/passwd"), std::string(".hidden"), std::string(""),
+        std::string("a\0b", 3), std::string("a/b"), std::string("a\\b"), std::string(300, 'x'), std::string("a\nb")}) {
     proto.mutable_block()->set_shard(shard);
     EXPECT_EQ(DownloadRequestFromProto(proto).status().code(), absl::StatusCode::kInvalidArgument) << shard;
   }
@@ -328,7 +382,8 @@ TEST(RecordMessagesTest, ComeBackTheSame) {
   const UpdateInfo update{{{1}, {8}}, {1, 2}, {3, 4}, 99, CodecKind::kMxfp4, 6};
   EXPECT_EQ(SerializeUpdateInfo(*ParseUpdateInfo(SerializeUpdateInfo(update))), SerializeUpdateInfo(update));
   const SnapshotHeader snapshot{1, {"tiny"}, 2, {{1}, {8}}, 100, {1, 2}, {3, 4}, {5, 6}, {7, 8}, {9}};
-  EXPECT_EQ(SerializeSnapshotHeader(*ParseSnapshotHeader(SerializeSnapshotHeader(snapshot))), SerializeSnapshotHeader(snapshot));
+  EXPECT_EQ(SerializeSnapshotHeader(*ParseSnapshotHeader(SerializeSnapshotHeader(snapshot))),
+            SerializeSnapshotHeader(snapshot));
   JobSpec spec = ValidSpec();
   spec.labels = {{"a", "b"}};
   const JobSpec spec_back = *ParseJobSpec(SerializeJobSpec(spec));
@@ -350,7 +405,12 @@ TEST(RecordMessagesTest, RubbishIsDataLoss) {
 
 TEST(RecordMessagesTest, GoldenBytes) {
   EXPECT_EQ(Hex(AsBytes(SerializeSegmentHeader({1, {"tiny"}, 2, {{1}, {7}}, {3, 4}, {5}}))),
-            "0801" "120474696e79" "1a0408011007" "2212090300000000000000110400000000000000" "2805" "3002");
+            "0801"
+            "120474696e79"
+            "1a0408011007"
+            "2212090300000000000000110400000000000000"
+            "2805"
+            "3002");
 }
 
 }  // namespace

@@ -137,7 +137,9 @@ TEST(CheckpointsToDropTest, KeepsTheNewestAndEveryNth) {
 
 class BlobStoreTest : public testing::Test {
  protected:
-  absl::Status Put(uint64_t offset, const std::string& bytes) { return store_.Append(sha_, offset, std::array{AsBytes(bytes)}); }
+  absl::Status Put(uint64_t offset, const std::string& bytes) {
+    return store_.Append(sha_, offset, std::array{AsBytes(bytes)});
+  }
   SimDisk disk_;
   DataDirectory directory_{"/data"};
   BlobStore store_{disk_, directory_};

@@ -110,8 +110,8 @@ std::vector<std::vector<LedgerRecord>> EveryRecord() {
   return {
       {MakeJob("tiny", 1), pool, CountersRecord{10, 6, 3}, worker, lease, other},
       {MakeJob("big", 2), MakeRound("tiny", 0, 1), MakeRound("tiny", 1, 1), evaluation},
-      {MakeRound("tiny", 0, 2), LeaseClosed{{2}}, PoolRecord{{"tiny"}, 200, {{30, 40}}, 60, 7}, MakeCheckpoint(100, {{2}, {1}}),
-       MakeCheckpoint(150, {{2}, {1}}), CheckpointDropped{{"tiny"}, 150}},
+      {MakeRound("tiny", 0, 2), LeaseClosed{{2}}, PoolRecord{{"tiny"}, 200, {{30, 40}}, 60, 7},
+       MakeCheckpoint(100, {{2}, {1}}), MakeCheckpoint(150, {{2}, {1}}), CheckpointDropped{{"tiny"}, 150}},
   };
 }
 
@@ -126,30 +126,36 @@ std::string Describe(const RecoveredState& state) {
   };
   for (const RecoveredJob& j : state.jobs) {
     const JobRecord& r = j.job;
-    absl::StrAppend(&out, "job ", r.job.value, " ", r.sequence, " ", SerializeJobSpec(r.spec), " ", r.spec_revision, " ",
-                    static_cast<uint32_t>(r.state), " ", r.reason, " ", r.request_id, " ", r.stop_step, " ", r.dataset_samples, " ",
-                    r.held_out_samples, " ", r.fragments, " ", r.epoch, r.parameters_ready, r.draining, " ");
-    absl::StrAppend(&out, r.next_evaluation, " ", r.create_wall_nanos, " ", r.start_wall_nanos, " ", r.end_wall_nanos, "\n");
+    absl::StrAppend(&out, "job ", r.job.value, " ", r.sequence, " ", SerializeJobSpec(r.spec), " ", r.spec_revision,
+                    " ", static_cast<uint32_t>(r.state), " ", r.reason, " ", r.request_id, " ", r.stop_step, " ",
+                    r.dataset_samples, " ", r.held_out_samples, " ", r.fragments, " ", r.epoch, r.parameters_ready,
+                    r.draining, " ");
+    absl::StrAppend(&out, r.next_evaluation, " ", r.create_wall_nanos, " ", r.start_wall_nanos, " ", r.end_wall_nanos,
+                    "\n");
     absl::StrAppend(&out, " pool ", j.pool.frontier, " ", j.pool.consumed, " ", j.pool.abandoned);
     for (const SampleRange& range : j.pool.returned) absl::StrAppend(&out, " [", range.begin, ",", range.end, ")");
     absl::StrAppend(&out, "\n clock ", j.clock_step, " ", j.rounds_committed, " ", j.tokens_committed, "\n");
-    for (const FragmentHead& head : j.heads) absl::StrAppend(&out, " head ", head.version.value, " ", head.hash.Hex(), "\n");
-    for (const ContributionHeader& c : j.committed) absl::StrAppend(&out, " committed ", SerializeContributionBegin(c), "\n");
+    for (const FragmentHead& head : j.heads)
+      absl::StrAppend(&out, " head ", head.version.value, " ", head.hash.Hex(), "\n");
+    for (const ContributionHeader& c : j.committed)
+      absl::StrAppend(&out, " committed ", SerializeContributionBegin(c), "\n");
     for (const EvaluationRecord& e : j.evaluations) {
-      absl::StrAppend(&out, " evaluation ", e.evaluation, " ", e.clock_step, " ", versions(e.versions), " ", e.nll_micro_nats, " ",
-                      e.tokens, " ", e.text_bytes, " ", e.trained_tokens, " ", e.wall_nanos, "\n");
+      absl::StrAppend(&out, " evaluation ", e.evaluation, " ", e.clock_step, " ", versions(e.versions), " ",
+                      e.nll_micro_nats, " ", e.tokens, " ", e.text_bytes, " ", e.trained_tokens, " ", e.wall_nanos,
+                      "\n");
     }
     for (const CheckpointRecord& c : j.checkpoints) {
-      absl::StrAppend(&out, " checkpoint ", c.step, " ", versions(c.versions), " ", c.hashes.at(0).Hex(), c.complete, " ",
-                      c.pool_consumed, " ", c.pool_frontier, " ", c.wall_nanos, "\n");
+      absl::StrAppend(&out, " checkpoint ", c.step, " ", versions(c.versions), " ", c.hashes.at(0).Hex(), c.complete,
+                      " ", c.pool_consumed, " ", c.pool_frontier, " ", c.wall_nanos, "\n");
     }
   }
   for (const WorkerRecord& w : state.workers) {
-    absl::StrAppend(&out, "worker ", w.worker.value, " ", w.incarnation.value, " ", w.start_nonce, " ", w.job.value, " ",
-                    w.evaluate_only, w.device, w.leases_from.value, "\n");
+    absl::StrAppend(&out, "worker ", w.worker.value, " ", w.incarnation.value, " ", w.start_nonce, " ", w.job.value,
+                    " ", w.evaluate_only, w.device, w.leases_from.value, "\n");
   }
   for (const LeaseRecord& l : state.leases) {
-    absl::StrAppend(&out, "lease ", l.lease.value, " ", l.job.value, " ", l.worker.value, " ", l.incarnation.value, " ", l.range.begin);
+    absl::StrAppend(&out, "lease ", l.lease.value, " ", l.job.value, " ", l.worker.value, " ", l.incarnation.value, " ",
+                    l.range.begin);
     absl::StrAppend(&out, " ", l.range.end, " ", l.consumed_to, " ", l.request, " ", l.revoked, "\n");
   }
   return out;
@@ -282,7 +288,8 @@ TEST(SqliteLedgerTest, AnotherProgramsFileIsRefused) {
   EXPECT_EQ(OpenSqliteLedger(directory.File("l")).status().code(), absl::StatusCode::kFailedPrecondition);
   std::filesystem::create_directories(directory.File("d"));
   FILE* f = fopen(directory.File("text").c_str(), "w");
-  fputs("this is a text that is no database at all, and it is long enough to be read as a header of one, is it not?", f);
+  fputs("this is a text that is no database at all, and it is long enough to be read as a header of one, is it not?",
+        f);
   fclose(f);
   EXPECT_EQ(OpenSqliteLedger(directory.File("text")).status().code(), absl::StatusCode::kDataLoss);
 }

@@ -135,7 +135,8 @@ TEST_F(RoundLogTest, KeepsTheEncodedUpdateAndReplacesAnUncommittedOne) {
 }
 
 // A story that every crash test below tells: one contribution accepted, a second under way, an update.
-absl::Status Story(RoundLog& log, const std::vector<std::byte>& a, const std::vector<std::byte>& b, bool& accepted, bool& updated) {
+absl::Status Story(RoundLog& log, const std::vector<std::byte>& a, const std::vector<std::byte>& b, bool& accepted,
+                   bool& updated) {
   ATOLL_RETURN_IF_ERROR(log.Open(kKey, kLayout));
   ATOLL_RETURN_IF_ERROR(log.Begin(kKey, HeaderOf("a", a)).status());
   ATOLL_RETURN_IF_ERROR(log.Append(kKey, {"a"}, 0, std::array{Bytes(a).first(400)}));
@@ -311,15 +312,15 @@ TEST_F(RoundLogTest, GoldenBytes) {
   const RecordHeader header{RecordType::kChunk, 3, 5, 2, 1024, 0x1122334455667788, 0xAABBCCDD};
   const RecordHeaderBytes bytes = EncodeRecordHeader(header);
   EXPECT_EQ(absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size())),
-            "41544c52"                  // magic
-            "03000000"                  // type
-            "0300000000000000"          // payload bytes
-            "0500000000000000"          // sequence
-            "0200000000000000"          // boot
-            "0004000000000000"          // flushed bytes
-            "8877665544332211"          // previous
-            "ddccbbaa"                  // payload CRC
-            "6a8c04ea");                // CRC of the 52 bytes before
+            "41544c52"          // magic
+            "03000000"          // type
+            "0300000000000000"  // payload bytes
+            "0500000000000000"  // sequence
+            "0200000000000000"  // boot
+            "0004000000000000"  // flushed bytes
+            "8877665544332211"  // previous
+            "ddccbbaa"          // payload CRC
+            "6a8c04ea");        // CRC of the 52 bytes before
   RecordHeader back;
   ASSERT_TRUE(DecodeRecordHeader(bytes, back));
   EXPECT_EQ(back.flushed_bytes, 1024u);
