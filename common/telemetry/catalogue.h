@@ -30,15 +30,10 @@ enum class Metric : uint32_t {
   kPseudoGradientCosine,  // job
   kUpdatesRejected,       // job, reason
   kTransferBytes,         // job, worker, direction: upload, download; kind: contribution, update, fragment, block, blob
-  kTransferRawBytes,      // job, direction: before the codec
   kHeartbeatAge,          // worker
   kLedgerCommitDuration,
-  kLogSyncDuration,
-  kCheckpointLastBytes,    // job
   kCheckpointLastSuccess,  // job
   kDiskFreeRatio,
-  kEngineMailboxEvents,
-  kHttpRequests,  // path, code
   // Worker; shown by the coordinator too, with the labels job and worker, from heartbeats
   kTrainLoss,
   kLearningRate,
@@ -62,7 +57,7 @@ struct MetricInfo {
   MetricType type = MetricType::kGauge;
   const char* unit = "";            // "seconds", "bytes", "tokens", "" for a plain number
   const char* help = "";            // one sentence
-  std::vector<const char*> labels;  // in the order that values are given
+  std::vector<std::string> labels;  // in the order that values are given
   std::vector<double> buckets;      // of a histogram, ascending
   MetricHome home = MetricHome::kCoordinator;
 };

@@ -28,6 +28,8 @@ namespace atl {
 
 constexpr uint32_t kSegmentRevision = 1;
 
+struct RoundSegment;  // round_segment.h
+
 struct SegmentInfo {
   RoundKey key;
   std::vector<AcceptedRecord> accepted;  // by worker name
@@ -85,14 +87,13 @@ class RoundLog {
   absl::Status Drop(const RoundKey& key);
 
  private:
-  struct Segment;
-  absl::StatusOr<std::shared_ptr<Segment>> Find(const RoundKey& key) const ATOLL_EXCLUDES(mutex_);
-  std::shared_ptr<Segment> Take(const RoundKey& key) ATOLL_EXCLUDES(mutex_);
+  absl::StatusOr<std::shared_ptr<RoundSegment>> Find(const RoundKey& key) const ATOLL_EXCLUDES(mutex_);
+  std::shared_ptr<RoundSegment> Take(const RoundKey& key) ATOLL_EXCLUDES(mutex_);
   Files& files_;
   DataDirectory directory_;
   BootNumber boot_;
   mutable Mutex mutex_;
-  std::map<RoundKey, std::shared_ptr<Segment>> open_ ATOLL_GUARDED_BY(mutex_);
+  std::map<RoundKey, std::shared_ptr<RoundSegment>> open_ ATOLL_GUARDED_BY(mutex_);
 };
 
 // For each job named in `layouts` (the digest of its model layout): opens the segment of every head that is on disk and

@@ -1,0 +1,54 @@
+// Which segments are on disk, which may go, and what a restart finds accepted in them.
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
+#include "coordinator/store/round_log.h"
+
+namespace atl {
+
+absl::StatusOr<std::vector<Version>> RoundLog::List(const JobId& job, uint64_t epoch, FragmentIndex fragment) const {
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                         files_.List(directory_.SegmentDirectory(job, epoch, fragment)));
+  std::vector<Version> versions;
+  for (const std::string& name : names) {
+    uint64_t version = 0;
+    const bool whole = name.size() > 5 && name.front() == 'v' && name.substr(name.size() - 4) == ".seg";
+    if (whole && absl::SimpleAtoi(name.substr(1, name.size() - 5), &version)) versions.push_back({version});
+  }
+  std::sort(versions.begin(), versions.end());
+  return versions;
+}
+
+absl::StatusOr<uint64_t> RoundLog::DropBefore(const JobId& job, uint64_t epoch, FragmentIndex fragment,
+                                              Version keep_from) {
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<Version> versions, List(job, epoch, fragment));
+  uint64_t freed = 0;
+  for (const Version version : versions) {
+    if (version >= keep_from) break;
+    const RoundKey key{job, epoch, {fragment, version}};
+    ATOLL_ASSIGN_OR_RETURN(const auto file, files_.OpenForRead(directory_.SegmentPath(key)));
+    ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+    ATOLL_RETURN_IF_ERROR(Drop(key));
+    freed += size;
+  }
+  return freed;
+}
+
+absl::Status AddAccepted(RoundLog& log, const std::map<JobId, Digest>& layouts, RecoveredState& state) {
+  for (RecoveredJob& job : state.jobs) {
+    const auto layout = layouts.find(job.job.job);
+    if (layout == layouts.end()) continue;
+    job.accepted.clear();
+    for (size_t i = 0; i < job.heads.size(); ++i) {
+      const RoundKey key{job.job.job, job.job.epoch, {{static_cast<uint32_t>(i)}, job.heads[i].version}};
+      ATOLL_ASSIGN_OR_RETURN(const std::vector<Version> versions, log.List(key.job, key.epoch, key.target.fragment));
+      if (!std::binary_search(versions.begin(), versions.end(), key.target.version)) continue;
+      ATOLL_RETURN_IF_ERROR(log.Open(key, layout->second));
+      ATOLL_ASSIGN_OR_RETURN(const SegmentInfo info, log.Info(key));
+      for (const AcceptedRecord& accepted : info.accepted) job.accepted.push_back(accepted.header);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace atl
