@@ -108,79 +108,78 @@ class World {
  private:
   void Log(const std::string& line) { lines.push_back(line); }
 
-  void Take(const Effect& effect, std::vector<Event>& queue) {
-    struct Visitor {
-      World& w;
-      std::vector<Event>& q;
-      void operator()(const Say& e) { w.OnSaid(e.message, q); }
-      void operator()(const CloseStream& e) { w.Log("close: " + e.reason); }
-      void operator()(const PrepareJob& e) {
-        w.Log("make job");
-        if (!w.prepare) {
-          q.push_back(JobDelayed{e.job, "the manifest of corpus text: not reached"});
-          return;
-        }
-        q.push_back(JobPrepared{e.job, w.fragments_});
+  // Writes an effect down and answers it.
+  struct Visitor {
+    World& w;
+    std::vector<Event>& q;
+    void operator()(const Say& e) { w.OnSaid(e.message, q); }
+    void operator()(const CloseStream& e) { w.Log("close: " + e.reason); }
+    void operator()(const PrepareJob& e) {
+      w.Log("make job");
+      if (!w.prepare) {
+        q.push_back(JobDelayed{e.job, "the manifest of corpus text: not reached"});
+        return;
       }
-      void operator()(const ChangeSpec&) { w.Log("change spec"); }
-      void operator()(const ReleaseJob&) { w.Log("release"); }
-      void operator()(const FetchFragment& e) {
-        w.Log(absl::StrCat("fetch fragment ", e.fragment.value));
-        if (w.finish_fetches) q.push_back(FragmentFetched{e.fragment, w.assigned_[e.fragment.value]});
+      q.push_back(JobPrepared{e.job, w.fragments_});
+    }
+    void operator()(const ChangeSpec&) { w.Log("change spec"); }
+    void operator()(const ReleaseJob&) { w.Log("release"); }
+    void operator()(const FetchFragment& e) {
+      w.Log(absl::StrCat("fetch fragment ", e.fragment.value));
+      if (w.finish_fetches) q.push_back(FragmentFetched{e.fragment, w.assigned_[e.fragment.value]});
+    }
+    void operator()(const InstallFragment& e) {
+      w.Log(absl::StrCat("install ", e.fragment.value, " v", e.version.value));
+      q.push_back(FragmentInstalled{e.fragment, e.version, true});
+    }
+    void operator()(const FetchUpdate& e) {
+      w.Log(absl::StrCat("fetch update ", e.reached.fragment.value, " v", e.reached.version.value));
+      if (w.fetch_updates) q.push_back(UpdateFetched{e.reached});
+    }
+    void operator()(const DropFetches& e) { w.Log(absl::StrCat("drop fetches ", e.fragment.value)); }
+    void operator()(const ApplyUpdate& e) {
+      w.Log(absl::StrCat("apply ", e.reached.fragment.value, " v", e.reached.version.value,
+                         e.contributor ? " contributor" : ""));
+      q.push_back(UpdateApplied{e.reached, w.hash_matches});
+    }
+    void operator()(const ResolveUpdate& e) {
+      w.Log(absl::StrCat("resolve ", e.fragment.value, e.contributor ? " contributor" : " missed",
+                         e.late ? " late" : ""));
+    }
+    void operator()(const AdoptOuter& e) { w.Log(absl::StrCat("adopt ", e.fragment.value)); }
+    void operator()(const ResetOptimizer&) { w.Log("reset optimizer"); }
+    void operator()(const FormContribution& e) {
+      w.Log(absl::StrCat("form ", e.target.fragment.value, " v", e.target.version.value));
+      q.push_back(ContributionFormed{e.target, Digest{++w.digests_, 1}, 16});
+    }
+    void operator()(const Upload& e) {
+      w.Log(absl::StrCat("upload ", e.header.target.fragment.value, " v", e.header.target.version.value, " steps ",
+                         e.header.steps, " boot ", e.boot.value));
+      w.uploads[e.header.target.fragment.value] = e;
+    }
+    void operator()(const CancelUpload& e) { w.Log(absl::StrCat("cancel upload ", e.fragment.value)); }
+    void operator()(const DropContribution& e) { w.Log(absl::StrCat("drop contribution ", e.fragment.value)); }
+    void operator()(const AddLease& e) { w.Log(absl::StrCat("lease ", e.lease.value)); }
+    void operator()(const RemoveLease& e) { w.Log(absl::StrCat("forget lease ", e.lease.value)); }
+    void operator()(const TakeStep& e) {
+      if (!w.samples_there) {
+        q.push_back(SamplesMissing{"samples"});
+        return;
       }
-      void operator()(const InstallFragment& e) {
-        w.Log(absl::StrCat("install ", e.fragment.value, " v", e.version.value));
-        q.push_back(FragmentInstalled{e.fragment, e.version, true});
-      }
-      void operator()(const FetchUpdate& e) {
-        w.Log(absl::StrCat("fetch update ", e.reached.fragment.value, " v", e.reached.version.value));
-        if (w.fetch_updates) q.push_back(UpdateFetched{e.reached});
-      }
-      void operator()(const DropFetches& e) { w.Log(absl::StrCat("drop fetches ", e.fragment.value)); }
-      void operator()(const ApplyUpdate& e) {
-        w.Log(absl::StrCat("apply ", e.reached.fragment.value, " v", e.reached.version.value,
-                           e.contributor ? " contributor" : ""));
-        q.push_back(UpdateApplied{e.reached, w.hash_matches});
-      }
-      void operator()(const ResolveUpdate& e) {
-        w.Log(absl::StrCat("resolve ", e.fragment.value, e.contributor ? " contributor" : " missed",
-                           e.late ? " late" : ""));
-      }
-      void operator()(const AdoptOuter& e) { w.Log(absl::StrCat("adopt ", e.fragment.value)); }
-      void operator()(const ResetOptimizer&) { w.Log("reset optimizer"); }
-      void operator()(const FormContribution& e) {
-        w.Log(absl::StrCat("form ", e.target.fragment.value, " v", e.target.version.value));
-        q.push_back(ContributionFormed{e.target, Digest{++w.digests_, 1}, 16});
-      }
-      void operator()(const Upload& e) {
-        w.Log(absl::StrCat("upload ", e.header.target.fragment.value, " v", e.header.target.version.value, " steps ",
-                           e.header.steps, " boot ", e.boot.value));
-        w.uploads[e.header.target.fragment.value] = e;
-      }
-      void operator()(const CancelUpload& e) { w.Log(absl::StrCat("cancel upload ", e.fragment.value)); }
-      void operator()(const DropContribution& e) { w.Log(absl::StrCat("drop contribution ", e.fragment.value)); }
-      void operator()(const AddLease& e) { w.Log(absl::StrCat("lease ", e.lease.value)); }
-      void operator()(const RemoveLease& e) { w.Log(absl::StrCat("forget lease ", e.lease.value)); }
-      void operator()(const TakeStep& e) {
-        if (!w.samples_there) {
-          q.push_back(SamplesMissing{"samples"});
-          return;
-        }
-        w.steps.push_back(e);
-        ++w.steps_taken;
-        w.now_ = w.now_ + Milliseconds(10);
-        q.push_back(StepDone{w.finite, 16, 2'000'000, Milliseconds(10)});
-      }
-      void operator()(const Evaluate& e) {
-        w.Log(absl::StrCat("evaluate ", e.evaluation));
-        q.push_back(EvaluationFinished{e.evaluation, 5'000'000, 10, 20});
-      }
-      void operator()(const AnswerLogs& e) { w.Log(absl::StrCat("logs ", e.wanted.lines)); }
-      void operator()(const Note& e) { w.Log(absl::StrCat("note ", e.event, ": ", e.text)); }
-      void operator()(const Exit& e) { w.Log(absl::StrCat("exit ", static_cast<int>(e.reason), ": ", e.text)); }
-    };
-    std::visit(Visitor{*this, queue}, effect);
-  }
+      w.steps.push_back(e);
+      ++w.steps_taken;
+      w.now_ = w.now_ + Milliseconds(10);
+      q.push_back(StepDone{w.finite, 16, 2'000'000, Milliseconds(10)});
+    }
+    void operator()(const Evaluate& e) {
+      w.Log(absl::StrCat("evaluate ", e.evaluation));
+      q.push_back(EvaluationFinished{e.evaluation, 5'000'000, 10, 20});
+    }
+    void operator()(const AnswerLogs& e) { w.Log(absl::StrCat("logs ", e.wanted.lines)); }
+    void operator()(const Note& e) { w.Log(absl::StrCat("note ", e.event, ": ", e.text)); }
+    void operator()(const Exit& e) { w.Log(absl::StrCat("exit ", static_cast<int>(e.reason), ": ", e.text)); }
+  };
+  void Take(const Effect& effect, std::vector<Event>& queue) { std::visit(Visitor{*this, queue}, effect); }
 
   void OnSaid(const WorkerMessage& message, std::vector<Event>& queue) {
     said.push_back(message);
