@@ -1,0 +1,218 @@
+#include "coordinator/store/round_segment.h"
+
+#include <algorithm>
+#include <array>
+
+#include "coordinator/store/round_log.h"
+
+namespace atl {
+namespace {
+
+constexpr size_t kSlotBytes = 4;
+constexpr size_t kChunkHeadBytes = 12;  // slot, offset
+
+absl::Status Strange(const std::string& path, const char* what) {
+  return absl::DataLossError(absl::StrCat("round log segment ", path, " contradicts itself: ", what));
+}
+
+std::string TextOf(Bytes bytes) { return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()); }
+
+}  // namespace
+
+std::string SlotHead(uint32_t slot) {
+  std::string head;
+  PutU32(head, slot);
+  return head;
+}
+
+// ---- reading --------------------------------------------------------------------------------------------------------
+
+absl::Status RoundSegment::Scan(const RoundKey& key, Digest layout) {
+  ATOLL_ASSIGN_OR_RETURN(const ScanResult result,
+                         ScanSegment(*file, path,
+                                     [this](const ScannedRecord& record, Bytes head)
+                                         ATOLL_NO_THREAD_SAFETY_ANALYSIS { return Visit(record, head); }));
+  if (result.last_boot > boot.value) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("round log segment ", path, " was written at boot ", result.last_boot, ", the ledger is at boot ",
+                     boot.value, ": the ledger is older than the log; restore both from the same copy"));
+  }
+  file_bytes = result.valid_bytes;
+  next_sequence = result.next_sequence;
+  chain = result.chain;
+  if (result.torn) ATOLL_RETURN_IF_ERROR(file->Truncate(file_bytes));
+  if (has_header) ATOLL_RETURN_IF_ERROR(CheckIdentity(key, layout));
+  return Flush();
+}
+
+absl::Status RoundSegment::CheckIdentity(const RoundKey& key, Digest layout) {
+  if (header.format_revision > kSegmentRevision) {
+    return absl::FailedPreconditionError(absl::StrCat("round log segment ", path, " has format revision ",
+                                                      header.format_revision, ", this program reads up to ",
+                                                      kSegmentRevision, ": use the newer program"));
+  }
+  if (header.job != key.job || header.epoch != key.epoch || header.target != key.target) {
+    return Strange(path, "it belongs to another round than its name says");
+  }
+  if (header.layout != layout) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("round log segment ", path, " belongs to a model or fragment plan with another layout"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RoundSegment::Visit(const ScannedRecord& record, Bytes head) {
+  if (!has_header && record.header.type != RecordType::kSegmentHeader)
+    return Strange(path, "it does not begin with a header");
+  switch (record.header.type) {
+    case RecordType::kSegmentHeader: return VisitHeader(head);
+    case RecordType::kBegin: return VisitBegin(head);
+    case RecordType::kChunk: return VisitChunk(record, head);
+    case RecordType::kAccepted: return VisitAccepted(head);
+    case RecordType::kUpdate: return VisitUpdate(record, head);
+    case RecordType::kAbandon: break;
+  }
+  if (head.size() != kSlotBytes) return Strange(path, "an abandoned contribution has a wrong size");
+  const uint32_t slot = GetU32(head);
+  std::erase_if(contributions,
+                [slot](const auto& entry) { return entry.second.slot == slot && !entry.second.accepted; });
+  return absl::OkStatus();
+}
+
+absl::Status RoundSegment::VisitHeader(Bytes head) {
+  if (has_header) return Strange(path, "it has two headers");
+  ATOLL_ASSIGN_OR_RETURN(header, ParseSegmentHeader(TextOf(head)));
+  has_header = true;
+  return absl::OkStatus();
+}
+
+absl::Status RoundSegment::VisitBegin(Bytes head) {
+  if (head.size() < kSlotBytes) return Strange(path, "a contribution has no slot");
+  const uint32_t slot = GetU32(head);
+  ATOLL_ASSIGN_OR_RETURN(ContributionHeader begun, ParseContributionBegin(TextOf(head.subspan(kSlotBytes))));
+  next_slot = std::max(next_slot, slot + 1);
+  // The same slot again: the same bytes under a newer header (another incarnation of the worker).
+  if (RoundContribution* known = FindSlot(slot)) {
+    known->header = std::move(begun);
+    return absl::OkStatus();
+  }
+  RoundContribution contribution;
+  contribution.slot = slot;
+  const WorkerId worker = begun.worker;
+  contribution.header = std::move(begun);
+  contributions.insert_or_assign(worker, std::move(contribution));
+  return absl::OkStatus();
+}
+
+absl::Status RoundSegment::VisitChunk(const ScannedRecord& record, Bytes head) {
+  if (head.size() != record.header.payload_bytes || head.size() <= kChunkHeadBytes)
+    return Strange(path, "a chunk has a wrong size");
+  RoundContribution* contribution = FindSlot(GetU32(head));
+  if (contribution == nullptr) return absl::OkStatus();  // of a contribution that was replaced or abandoned since
+  const Bytes bytes = head.subspan(kChunkHeadBytes);
+  if (GetU64(head.subspan(kSlotBytes)) != contribution->length || contribution->accepted ||
+      bytes.size() > contribution->header.encoded_bytes - contribution->length) {
+    return Strange(path, "a chunk does not follow the one before");
+  }
+  contribution->chunks.push_back({record.payload_offset + kChunkHeadBytes, bytes.size()});
+  contribution->hasher.Update(bytes);
+  contribution->length += bytes.size();
+  return absl::OkStatus();
+}
+
+absl::Status RoundSegment::VisitAccepted(Bytes head) {
+  RoundContribution* contribution = head.size() < kSlotBytes ? nullptr : FindSlot(GetU32(head));
+  if (contribution == nullptr) return Strange(path, "an acceptance is of no contribution");
+  ATOLL_ASSIGN_OR_RETURN(contribution->trailer, ParseAccepted(TextOf(head.subspan(kSlotBytes))));
+  contribution->header = contribution->trailer.header;
+  if (contribution->length != contribution->header.encoded_bytes ||
+      contribution->hasher.Finish() != contribution->header.digest) {
+    return Strange(path, "an accepted contribution does not have its digest");
+  }
+  contribution->accepted = true;
+  return absl::OkStatus();
+}
+
+absl::Status RoundSegment::VisitUpdate(const ScannedRecord& record, Bytes head) {
+  const uint64_t info_bytes = head.size() < 4 ? UINT64_MAX : GetU32(head);
+  if (info_bytes > head.size() - std::min<size_t>(head.size(), 4)) return Strange(path, "an update has a wrong size");
+  ATOLL_ASSIGN_OR_RETURN(update, ParseUpdateInfo(TextOf(head.subspan(4, info_bytes))));
+  update_bytes = {record.payload_offset + 4 + info_bytes, record.header.payload_bytes - 4 - info_bytes};
+  if (update_bytes.bytes != update.encoded_bytes) return Strange(path, "an update has a wrong size");
+  has_update = true;
+  return absl::OkStatus();
+}
+
+RoundContribution* RoundSegment::FindSlot(uint32_t slot) {
+  for (auto& [worker, contribution] : contributions) {
+    if (contribution.slot == slot) return &contribution;
+  }
+  return nullptr;
+}
+
+RoundContribution* RoundSegment::FindWorker(const WorkerId& worker) {
+  const auto it = contributions.find(worker);
+  return it == contributions.end() ? nullptr : &it->second;
+}
+
+// ---- writing --------------------------------------------------------------------------------------------------------
+
+absl::Status RoundSegment::AppendRecord(RecordType type, std::span<const Bytes> payload) {
+  ATOLL_RETURN_IF_ERROR(broken);
+  RecordHeader record{
+      .type = type, .sequence = next_sequence, .boot = boot.value, .flushed_bytes = flushed_bytes, .previous = chain};
+  for (const Bytes& piece : payload) {
+    record.payload_bytes += piece.size();
+    record.payload_crc32c = Crc32c(record.payload_crc32c, piece);
+  }
+  const RecordHeaderBytes bytes = EncodeRecordHeader(record);
+  absl::Status status = file->Append(bytes);
+  for (const Bytes& piece : payload) {
+    if (status.ok()) status = file->Append(piece);
+  }
+  if (!status.ok()) {
+    broken = file->Truncate(file_bytes);
+    return status;
+  }
+  file_bytes += kRecordHeaderBytes + record.payload_bytes;
+  ++next_sequence;
+  chain = ChainOf(bytes);
+  return absl::OkStatus();
+}
+
+absl::Status RoundSegment::Flush() {
+  ATOLL_RETURN_IF_ERROR(broken);
+  // Never tried again (I24): what a failed flush has left on the disk is unknown.
+  broken = file->Sync();
+  if (broken.ok()) flushed_bytes = file_bytes;
+  return broken;
+}
+
+absl::Status RoundSegment::Abandon(const WorkerId& worker) {
+  RoundContribution* contribution = FindWorker(worker);
+  if (contribution == nullptr || contribution->accepted) return absl::OkStatus();
+  const std::string head = SlotHead(contribution->slot);
+  contributions.erase(worker);
+  return AppendRecord(RecordType::kAbandon, std::array{AsBytes(head)});
+}
+
+absl::Status RoundSegment::CheckComplete(const WorkerId& worker) {
+  const RoundContribution* contribution = FindWorker(worker);
+  if (contribution == nullptr)
+    return absl::NotFoundError(absl::StrCat("worker ", worker.value, " has sent nothing for this round"));
+  if (contribution->accepted) return absl::OkStatus();
+  const ContributionHeader& announced = contribution->header;
+  if (contribution->length != announced.encoded_bytes) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("only ", contribution->length, " of ", announced.encoded_bytes, " bytes are there"));
+  }
+  const Digest digest = contribution->hasher.Finish();
+  if (digest == announced.digest) return absl::OkStatus();
+  const absl::Status wrong = absl::DataLossError(
+      absl::StrCat("the contribution of worker ", worker.value, " has digest ", digest.Hex(), ", announced was ",
+                   announced.digest.Hex(), ": it was damaged on the way; send it again from the beginning"));
+  ATOLL_RETURN_IF_ERROR(Abandon(worker));
+  return wrong;
+}
+
+}  // namespace atl

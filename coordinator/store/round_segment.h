@@ -1,0 +1,83 @@
+// One open segment of the round log: the file, what was found in it, and appending to it. Only round_log.cc uses it.
+#ifndef ATOLL_COORDINATOR_STORE_ROUND_SEGMENT_H_
+#define ATOLL_COORDINATOR_STORE_ROUND_SEGMENT_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/files.h"
+#include "common/base/mutex.h"
+#include "common/wire/record_messages.h"
+#include "coordinator/store/data_directory.h"
+#include "coordinator/store/segment_format.h"
+
+namespace atl {
+
+// A run of a contribution's bytes in the file.
+struct RoundChunk {
+  uint64_t file_offset = 0;
+  uint64_t bytes = 0;
+};
+
+struct RoundContribution {
+  uint32_t slot = 0;
+  ContributionHeader header;
+  uint64_t length = 0;
+  DigestHasher hasher;  // over the bytes so far
+  std::vector<RoundChunk> chunks;
+  bool accepted = false;
+  AcceptedRecord trailer;  // meaningful when accepted
+};
+
+// The slot at the head of a payload.
+std::string SlotHead(uint32_t slot);
+
+// One open segment file and what is in it.
+struct RoundSegment {
+  RoundSegment(std::unique_ptr<File> f, std::string p, BootNumber b)
+      : file(std::move(f)), path(std::move(p)), boot(b) {}
+
+  absl::Status Scan(const RoundKey& key, Digest layout) ATOLL_REQUIRES(mutex);
+  absl::Status Visit(const ScannedRecord& record, Bytes head) ATOLL_REQUIRES(mutex);
+  absl::Status VisitHeader(Bytes head) ATOLL_REQUIRES(mutex);
+  absl::Status VisitBegin(Bytes head) ATOLL_REQUIRES(mutex);
+  absl::Status VisitChunk(const ScannedRecord& record, Bytes head) ATOLL_REQUIRES(mutex);
+  absl::Status VisitAccepted(Bytes head) ATOLL_REQUIRES(mutex);
+  absl::Status VisitUpdate(const ScannedRecord& record, Bytes head) ATOLL_REQUIRES(mutex);
+  absl::Status CheckIdentity(const RoundKey& key, Digest layout) ATOLL_REQUIRES(mutex);
+
+  // Appends one record of these payload pieces; after an error the file is as before. Fails for good once that did not
+  // work.
+  absl::Status AppendRecord(RecordType type, std::span<const Bytes> payload) ATOLL_REQUIRES(mutex);
+  absl::Status Flush() ATOLL_REQUIRES(mutex);
+  RoundContribution* FindSlot(uint32_t slot) ATOLL_REQUIRES(mutex);
+  RoundContribution* FindWorker(const WorkerId& worker) ATOLL_REQUIRES(mutex);
+  absl::Status Abandon(const WorkerId& worker) ATOLL_REQUIRES(mutex);
+  absl::Status CheckComplete(const WorkerId& worker) ATOLL_REQUIRES(mutex);
+
+  Mutex mutex;
+  const std::unique_ptr<File> file;
+  const std::string path;
+  const BootNumber boot;
+  bool has_header ATOLL_GUARDED_BY(mutex) = false;
+  SegmentHeader header ATOLL_GUARDED_BY(mutex);
+  std::map<WorkerId, RoundContribution> contributions ATOLL_GUARDED_BY(mutex);
+  uint32_t next_slot ATOLL_GUARDED_BY(mutex) = 1;
+  bool has_update ATOLL_GUARDED_BY(mutex) = false;
+  UpdateInfo update ATOLL_GUARDED_BY(mutex);
+  RoundChunk update_bytes ATOLL_GUARDED_BY(mutex);
+  uint64_t file_bytes ATOLL_GUARDED_BY(mutex) = 0;
+  uint64_t flushed_bytes ATOLL_GUARDED_BY(mutex) = 0;
+  uint64_t next_sequence ATOLL_GUARDED_BY(mutex) = 0;
+  uint64_t chain ATOLL_GUARDED_BY(mutex) = 0;
+  absl::Status broken ATOLL_GUARDED_BY(mutex);
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_STORE_ROUND_SEGMENT_H_
