@@ -66,8 +66,14 @@ struct Harness::Coordinator {
 class ReroutingBulk final : public BulkHandler {
  public:
   BulkHandler* to = nullptr;
+  int refusals = 0;  // uploads still to be refused for good
   std::shared_ptr<UploadHandler> NewUpload(std::string peer) override {
-    return to != nullptr ? to->NewUpload(std::move(peer)) : std::make_shared<Dead>();
+    if (refusals > 0) {
+      --refusals;
+      return std::make_shared<Dead>(absl::InvalidArgumentError("refused by the test"));
+    }
+    return to != nullptr ? to->NewUpload(std::move(peer))
+                         : std::make_shared<Dead>(absl::UnavailableError("no coordinator"));
   }
   void OnDownload(DownloadRequest request, DownloadReply reply) override {
     if (to != nullptr) return to->OnDownload(std::move(request), std::move(reply));
@@ -82,10 +88,14 @@ class ReroutingBulk final : public BulkHandler {
  private:
   class Dead final : public UploadHandler {
    public:
-    void OnBegin(UploadHeader, UploadReply reply) override { reply(absl::UnavailableError("no coordinator")); }
-    void OnBytes(uint64_t, BulkBytes, StatusReply reply) override { reply(absl::UnavailableError("no coordinator")); }
-    void OnEnd(StatusReply reply) override { reply(absl::UnavailableError("no coordinator")); }
+    explicit Dead(absl::Status why) : why_(std::move(why)) {}
+    void OnBegin(UploadHeader, UploadReply reply) override { reply(why_); }
+    void OnBytes(uint64_t, BulkBytes, StatusReply reply) override { reply(why_); }
+    void OnEnd(StatusReply reply) override { reply(why_); }
     void OnBroken(absl::Status) override {}
+
+   private:
+    const absl::Status why_;
   };
 };
 
@@ -176,6 +186,7 @@ void Harness::KillWorker(const std::string& name) {
   workers_.erase(name);
 }
 
+void Harness::RefuseUploads(const std::string& name, int count) { workers_.at(name)->rerouting.refusals = count; }
 void Harness::BreakStream(const std::string& name) { workers_.at(name)->break_connection(); }
 void Harness::LeaveWorker(const std::string& name) { workers_.at(name)->session.RequestLeave("asked by the test"); }
 

@@ -43,6 +43,8 @@ class Harness {
   void KillWorker(const std::string& name);
   // The stream breaks; the worker comes back by itself.
   void BreakStream(const std::string& name);
+  // The next `count` uploads of the worker are refused for good, as a broken frame would be.
+  void RefuseUploads(const std::string& name, int count);
   void LeaveWorker(const std::string& name);
 
   // Submits and waits for the answer.

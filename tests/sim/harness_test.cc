@@ -168,6 +168,22 @@ TEST(Harness, LeavingWorkerReturnsItsLeases) {
   ExpectBalanced(h);
 }
 
+// Work that was refused stays in the drift and goes into a later contribution: nobody waits for ever.
+TEST(Harness, RefusedContributionsDoNotStopTheRun) {
+  for (const int count : {1, 2, 3}) {
+    SCOPED_TRACE(count);
+    Harness h;
+    StartTwo(h, SmallJob(kJob));
+    ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 1; }));
+    h.RefuseUploads("a", count);
+    h.RefuseUploads("b", count);
+    ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }))
+        << h.View(kJob)->waiting_line << "; a: " << h.session("a")->core().MakeHeartbeat(h.clock().Now()).waiting_for;
+    EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded);
+    ExpectBalanced(h);
+  }
+}
+
 TEST(Harness, PauseAndResume) {
   Harness h;
   StartTwo(h, SmallJob(kJob));

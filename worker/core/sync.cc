@@ -243,14 +243,20 @@ void Core::State::TakeOuterEverywhere(const std::string& why) {
 
 // ---- contributions ------------------------------------------------------------------------------------------------
 
+// After a refusal the version that the others make is waited for, but not for ever: the next send step, or the end of that
+// wait, tries the same version again. Otherwise a round whose contributions were all refused would never close.
 bool Core::State::MayForm(const Fragment& f) const {
-  const bool tried_here = f.tried && *f.tried == f.outer;
+  const bool waits = closing || (!f.due && now < f.next_version_by);  // the end of a job has a rule of its own
+  const bool tried_here = f.tried && *f.tried == f.outer && waits;
   return f.installed && !f.held && !f.unsettled && !f.applying && !tried_here && f.pending.empty() && f.steps > 0;
 }
 
 void Core::State::SendDue() {
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     Fragment& f = fragments[p];
+    const bool stuck = !closing && !f.held && f.tried && *f.tried == f.outer && f.steps > 0;
+    if (stuck && now < f.next_version_by) WakeAt(f.next_version_by);
+    f.send_now = f.send_now || (stuck && now >= f.next_version_by);
     if (!f.due && !f.send_now) continue;
     // Catching up first: a contribution against a version left behind would be refused.
     if (!f.pending.empty()) continue;

@@ -1,0 +1,56 @@
+#include "coordinator/engine/history.h"
+
+#include <gtest/gtest.h>
+
+#include "common/plan/limits.h"
+
+namespace atl {
+namespace {
+
+TEST(Curve, ThinsItselfAndKeepsTheShape) {
+  Curve curve;
+  for (uint64_t step = 1; step <= 100'000; ++step) curve.Add({step, 0, static_cast<double>(step)});
+  ASSERT_LT(curve.points().size(), limits::kCurvePoints);
+  ASSERT_GT(curve.points().size(), limits::kCurvePoints / 4);
+  for (size_t i = 1; i < curve.points().size(); ++i) {
+    EXPECT_GT(curve.points()[i].step, curve.points()[i - 1].step);
+    EXPECT_EQ(curve.points()[i].value, static_cast<double>(curve.points()[i].step));
+  }
+  EXPECT_GT(curve.points().back().step, 99'000u);
+}
+
+TEST(History, GivesRevisionsAndResumesAfterThem) {
+  History history;
+  const JobId job{"tiny"};
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(history.AddEvent(job, {.kind = "k"}), static_cast<uint64_t>(i + 1));
+  const std::vector<EventLine> after = history.EventsAfter(job, 3, 10);
+  ASSERT_EQ(after.size(), 2u);
+  EXPECT_EQ(after[0].revision, 4u);
+  EXPECT_EQ(history.EventsAfter(job, 0, 2)[0].revision, 4u);  // the newest two, oldest first
+  EXPECT_TRUE(history.EventsAfter(JobId{"other"}, 0, 10).empty());
+}
+
+TEST(History, KeepsTheNewestEventsOnly) {
+  History history;
+  const JobId job{"tiny"};
+  for (size_t i = 0; i < History::kEventsKept + 10; ++i) history.AddEvent(job, {.kind = "k"});
+  EXPECT_EQ(history.EventsAfter(job, 0, 10 * History::kEventsKept).size(), History::kEventsKept);
+}
+
+TEST(History, CountsBytesByWorkerAndInAll) {
+  History history;
+  const JobId job{"tiny"};
+  history.CountUpload(job, WorkerId{"a"}, 10);
+  history.CountUpload(job, WorkerId{"b"}, 5);
+  history.CountDownload(job, WorkerId{"a"}, 7);
+  history.CountDownload(job, WorkerId{}, 3);
+  const JobHistory* of_job = history.Find(job);
+  ASSERT_NE(of_job, nullptr);
+  EXPECT_EQ(of_job->uploaded_total, 15u);
+  EXPECT_EQ(of_job->downloaded_total, 10u);
+  EXPECT_EQ(of_job->uploaded_bytes.at(WorkerId{"a"}), 10u);
+  EXPECT_EQ(of_job->downloaded_bytes.count(WorkerId{}), 0u);
+}
+
+}  // namespace
+}  // namespace atl

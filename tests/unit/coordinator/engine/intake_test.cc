@@ -1,0 +1,124 @@
+#include "coordinator/engine/intake.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+namespace atl {
+namespace {
+
+CorpusManifest SmallManifest(const std::string& name, uint64_t train_tokens, uint64_t held_out_tokens) {
+  CorpusManifest manifest;
+  manifest.name = name;
+  manifest.tokenizer = {.kind = "bytes", .file = "", .sha256 = {}, .vocab_size = 257, .eot_id = 256};
+  const auto add = [&manifest](const std::string& file, CorpusSplit split, uint64_t tokens) {
+    if (tokens == 0) return;
+    manifest.files.push_back({.name = file,
+                              .split = split,
+                              .bytes = kShardHeaderBytes + 2 * tokens,
+                              .sha256 = Sha256Of(AsBytes(file)),
+                              .tokens = tokens,
+                              .documents = 1,
+                              .blocks = std::vector<Sha256>((2 * tokens + kBlockBytes - 1) / kBlockBytes)});
+  };
+  add("train-00000.bin", CorpusSplit::kTrain, train_tokens);
+  add("held_out-00000.bin", CorpusSplit::kHeldOut, held_out_tokens);
+  manifest.train = {.documents = 1, .tokens = train_tokens, .text_bytes = train_tokens};
+  manifest.held_out = {
+      .documents = held_out_tokens > 0 ? 1u : 0u, .tokens = held_out_tokens, .text_bytes = held_out_tokens};
+  return manifest;
+}
+
+struct Fixture {
+  std::map<Sha256, std::string> blobs;
+  Sha256 Store(const CorpusManifest& manifest) {
+    const std::string text = SerializeManifest(manifest);
+    const Sha256 name = Sha256Of(AsBytes(text));
+    blobs[name] = text;
+    return name;
+  }
+  BlobReader Reader() {
+    return [this](const Sha256& name) -> absl::StatusOr<std::string> {
+      const auto it = blobs.find(name);
+      if (it == blobs.end()) return absl::NotFoundError("not stored");
+      return it->second;
+    };
+  }
+  static JobSpec Spec(const std::vector<Sha256>& manifests) {
+    JobSpec spec;
+    spec.name = "tiny";
+    for (const Sha256& manifest : manifests)
+      spec.data.corpora.push_back({"c" + std::to_string(spec.data.corpora.size()), manifest, 1});
+    spec.data.sequence_length = 100;
+    spec.stop.inner_steps = 500;
+    return spec;
+  }
+};
+
+TEST(Intake, CompletesASpecAndCountsSamples) {
+  Fixture f;
+  JobSpec spec = Fixture::Spec({f.Store(SmallManifest("a", 10'001, 1'001))});
+  spec.evaluation.max_tokens = 500;
+  const auto result = PlanJob(spec, f.Reader());
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_TRUE(result->violations.empty()) << result->violations[0].field << ": " << result->violations[0].problem;
+  EXPECT_EQ(result->plan.stop_step, 500u);
+  EXPECT_EQ(result->plan.dataset_samples, UINT64_MAX);
+  EXPECT_EQ(result->plan.held_out_samples, 5u);  // 500 of the 1,000 targets
+  EXPECT_EQ(result->plan.spec.model.vocab_size, 320u);
+  EXPECT_GT(result->plan.layout.elements, 0u);
+}
+
+TEST(Intake, OnePassEndsTheData) {
+  Fixture f;
+  JobSpec spec = Fixture::Spec({f.Store(SmallManifest("a", 10'001, 1'001))});
+  spec.data.max_epochs = 1;
+  const auto result = PlanJob(spec, f.Reader());
+  ASSERT_TRUE(result.ok() && result->violations.empty());
+  EXPECT_EQ(result->plan.dataset_samples, 100u);
+}
+
+TEST(Intake, SaysWhatIsNotStored) {
+  Fixture f;
+  const auto result = PlanJob(Fixture::Spec({Sha256Of(AsBytes(std::string("nobody")))}), f.Reader());
+  ASSERT_TRUE(result.ok());
+  ASSERT_EQ(result->violations.size(), 1u);
+  EXPECT_EQ(result->violations[0].field, "data.corpora[0].manifest");
+  EXPECT_NE(result->violations[0].problem.find("is not stored here"), std::string::npos);
+}
+
+TEST(Intake, RefusesCorporaOfTwoTokenizers) {
+  Fixture f;
+  CorpusManifest other = SmallManifest("b", 10'001, 0);
+  other.tokenizer = {.kind = "sentencepiece",
+                     .file = "t.model",
+                     .sha256 = Sha256Of(AsBytes(std::string("t"))),
+                     .vocab_size = 512,
+                     .eot_id = 2};
+  const auto result = PlanJob(Fixture::Spec({f.Store(SmallManifest("a", 10'001, 0)), f.Store(other)}), f.Reader());
+  ASSERT_TRUE(result.ok());
+  ASSERT_EQ(result->violations.size(), 1u);
+  EXPECT_NE(result->violations[0].problem.find("prepare both corpora with one tokenizer"), std::string::npos);
+}
+
+TEST(Intake, RefusesAVocabularyThatIsTooSmall) {
+  Fixture f;
+  JobSpec spec = Fixture::Spec({f.Store(SmallManifest("a", 10'001, 0))});
+  spec.model.vocab_size = 64;
+  const auto result = PlanJob(spec, f.Reader());
+  ASSERT_TRUE(result.ok());
+  ASSERT_FALSE(result->violations.empty());
+  EXPECT_EQ(result->violations[0].field, "model.vocab_size");
+}
+
+TEST(Intake, SaysThatThereIsNothingToEvaluateOn) {
+  Fixture f;
+  const auto result = PlanJob(Fixture::Spec({f.Store(SmallManifest("a", 10'001, 0))}), f.Reader());
+  ASSERT_TRUE(result.ok() && result->violations.empty());
+  EXPECT_EQ(result->plan.held_out_samples, 0u);
+  EXPECT_NE(result->plan.notes.back().find("held-out"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace atl
