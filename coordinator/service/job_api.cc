@@ -309,16 +309,23 @@ void JobApi::GetJobLogs(const v1::StreamJobLogsRequest& request, Answer<v1::Stre
     });
     return;
   }
+  engine_.Query([this, job = *job, count, answer = std::move(answer)](const Core& core, const History&, Instant now) {
+    if (!core.ViewJob(job, now).has_value()) return answer(NoSuchJob(job), {});
+    answer(absl::OkStatus(), LinesAbout(job, count));
+  });
+}
+
+v1::StreamJobLogsResponse JobApi::LinesAbout(const JobId& job, uint32_t count) const {
   v1::StreamJobLogsResponse response;
   for (const LogLine& line : log_.Recent(kLargestLogLines)) {
     const bool about_job = std::any_of(line.fields.begin(), line.fields.end(), [&job](const LogField& field) {
-      return field.key == "job" && field.value == job->value;
+      return field.key == "job" && field.value == job.value;
     });
     if (about_job) response.add_lines(line.ToText());
   }
   const int extra = response.lines_size() - static_cast<int>(count);
   if (extra > 0) response.mutable_lines()->DeleteSubrange(0, extra);
-  answer(absl::OkStatus(), std::move(response));
+  return response;
 }
 
 void JobApi::ListWorkers(const v1::ListWorkersRequest& request, Answer<v1::ListWorkersResponse> answer) {

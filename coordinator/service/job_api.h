@@ -61,6 +61,8 @@ class JobApi {
   };
   const Sizes& SizesOf(const JobRecord& record);
   v1::Job JobMessage(const JobId& job, Instant now, bool with_spec);
+  // The coordinator's newest lines about the job.
+  v1::StreamJobLogsResponse LinesAbout(const JobId& job, uint32_t count) const;
   template <typename Response>
   void AskAndShow(Event event, Answer<Response> answer);
   void PlanAndSubmit(const v1::SubmitJobRequest& request, JobSpec spec, Answer<v1::SubmitJobResponse> answer);

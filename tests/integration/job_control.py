@@ -94,6 +94,9 @@ def what_is_shown(scene):
     scene.atoll("job", "submit", again, "--name", "again", "--dry-run", "server")
     check("round committed" in scene.atoll("job", "logs", "next").out, "the coordinator has no lines about the job")
     check("job prepared" in scene.atoll("job", "logs", "next", "--worker", "a").out, "the worker's lines did not come")
+    followed = scene.atoll("job", "logs", "next", "--follow").out
+    check("round committed" in followed, "following an ended job does not show its lines and end")
+    check(len(set(followed.splitlines())) == len(followed.splitlines()), "following shows a line twice")
     curves = {c["metric"]: c["points"] for c in scene.atoll("-o", "json", "job", "metrics", "next").json()["curves"]}
     check({"loss", "evaluation_loss", "perplexity"} <= set(curves), f"the curves are {sorted(curves)}")
     csv = scene.atoll("job", "metrics", "next", "--metric", "loss", "--csv").out.splitlines()
