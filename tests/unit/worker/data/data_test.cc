@@ -87,7 +87,7 @@ class Data : public testing::Test {
   }
 
   const std::unique_ptr<Files> files_ = MakePosixFiles();
-  const SystemClock clock_;
+  const SystemClock clock_{};
   std::string root_;
   std::shared_ptr<std::vector<CorpusManifest>> manifests_;
   DataSpec data_;
