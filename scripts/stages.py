@@ -222,7 +222,8 @@ def report_failures(failures, what):
         print("+", " ".join(command))
         print(output[-4000:])
     if failures:
-        raise StageFailed(f"{what} refused {len(failures)} files: {', '.join(c[-1] for c, _ in failures[:20])}")
+        files = [next((a for a in c if a.endswith((".cc", ".h"))), c[-1]) for c, _ in failures[:20]]
+        raise StageFailed(f"{what} refused {len(failures)} files: {', '.join(files)}")
 
 
 # Tier 1 looks at these and at what the last commit or the working tree changed; --long at everything.

@@ -12,6 +12,7 @@ std::vector<JobId> Machine::Jobs() const {
   for (const auto& [id, run] : runs_) order.emplace_back(run.record.sequence, id);
   std::sort(order.begin(), order.end());
   std::vector<JobId> jobs;
+  jobs.reserve(order.size());
   for (auto& [sequence, id] : order) jobs.push_back(std::move(id));
   return jobs;
 }

@@ -122,8 +122,7 @@ bool Core::State::MaySettle(const Fragment& f, bool contributor) const {
 bool Core::State::MayApply(uint32_t p, bool contributor) const {
   const Fragment& f = fragments[p];
   if (evaluation && p < evaluation->assigned.versions.size()) {
-    if (f.outer >= evaluation->assigned.versions[p]) return false;
-    return true;
+    return f.outer < evaluation->assigned.versions[p];
   }
   return MaySettle(f, contributor);
 }
@@ -243,8 +242,8 @@ void Core::State::TakeOuterEverywhere(const std::string& why) {
 
 // ---- contributions ------------------------------------------------------------------------------------------------
 
-// After a refusal the version that the others make is waited for, but not for ever: the next send step, or the end of that
-// wait, tries the same version again. Otherwise a round whose contributions were all refused would never close.
+// After a refusal the version that the others make is waited for, but not for ever: the next send step, or the end of
+// that wait, tries the same version again. Otherwise a round whose contributions were all refused would never close.
 bool Core::State::MayForm(const Fragment& f) const {
   const bool waits = closing || (!f.due && now < f.next_version_by);  // the end of a job has a rule of its own
   const bool tried_here = f.tried && *f.tried == f.outer && waits;
