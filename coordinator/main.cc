@@ -177,7 +177,7 @@ absl::Status Coordinator::Start() {
                                                      options_.data_root, threads, fatal});
   const BootNumber boot = recovered_.boot;
   engine_ = std::make_unique<Engine>(
-      EngineOptions{.core = {options_.heartbeat_interval, options_.membership_timeout}, .aggregate_threads = threads},
+      EngineOptions{.core = {options_.heartbeat_interval, options_.membership_timeout}},
       EngineParts{clock_, *ledger_executor_, *ledger_, *data_, *events_, metrics_, log_, fatal}, std::move(recovered_));
   api_ =
       std::make_unique<JobApi>(JobApiOptions{kVersion, clock_.WallNanos()}, *engine_, clock_, log_, *calls_,

@@ -63,7 +63,6 @@ struct JobGlance {
 
 struct EngineOptions {
   CoreOptions core;
-  unsigned aggregate_threads = 1;
 };
 
 // Everything the engine stands on. All outlive the engine.

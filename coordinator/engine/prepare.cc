@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/format/safetensors.h"
+#include "common/wire/resource_names.h"
 #include "coordinator/engine/data_plane.h"
 
 namespace atl {
@@ -42,19 +43,6 @@ absl::Status ReadSafetensors(const Files& files, const DataDirectory& directory,
     ATOLL_RETURN_IF_ERROR(holder->ReadTensor(tensor.name, arena.subspan(tensor.offset, tensor.elements)));
   }
   return absl::OkStatus();
-}
-
-// "jobs/{job}/checkpoints/{step}" -> (job, step). The form was checked at submit.
-absl::StatusOr<std::pair<JobId, uint64_t>> SplitCheckpointName(const std::string& name) {
-  const std::string prefix = "jobs/", middle = "/checkpoints/";
-  const size_t at = name.find(middle);
-  uint64_t step = 0;
-  if (name.compare(0, prefix.size(), prefix) != 0 || at == std::string::npos ||
-      !absl::SimpleAtoi(name.substr(at + middle.size()), &step)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", name, "' is not the name of a checkpoint; it looks like jobs/tiny/checkpoints/400"));
-  }
-  return std::pair(JobId{name.substr(prefix.size(), at - prefix.size())}, step);
 }
 
 absl::Status RestoreFrom(const LoadedSnapshot& snapshot, FragmentIndex fragment, Version version,
@@ -115,10 +103,10 @@ void DataPlane::MakeVersionZero(std::shared_ptr<Preparation> p) {
     const FragmentInfo& fragment = data.layout.fragments[i];
     absl::Status restored;
     if (from_checkpoint) {
-      const auto name = SplitCheckpointName(spec.init.checkpoint);
+      const auto name = ParseCheckpointName(spec.init.checkpoint);
       if (!name.ok()) return Fail(data.job, name.status());
       const auto loaded =
-          parts_.snapshots.LoadCheckpointFragment(name->first, name->second, FragmentIndex{i}, data.layout.digest);
+          parts_.snapshots.LoadCheckpointFragment(name->job, name->step, FragmentIndex{i}, data.layout.digest);
       if (!loaded.ok()) return Fail(data.job, Annotate(loaded.status(), spec.init.checkpoint));
       restored = RestoreFrom(*loaded, FragmentIndex{i}, Version{0}, data.aggregator);
     } else {
