@@ -1,0 +1,91 @@
+#include "common/plan/coordinator_needs.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/plan/job_validation.h"
+
+namespace atl {
+namespace {
+
+constexpr uint64_t kStateBytes = 12;          // a parameter: public copy, momentum, residual
+constexpr uint64_t kRoundsForStragglers = 2;  // kept below the newest snapshot
+constexpr uint64_t kReservePercent = 10;      // of the disk: below it no upload is granted
+
+uint64_t Add(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+uint64_t Times(uint64_t a, uint64_t b) { return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b; }
+
+uint64_t PlannedRounds(const JobSpec& spec) {
+  return PlannedInnerSteps(spec) / std::max(1u, spec.sync.inner_steps) + 1;
+}
+
+// Finished ones that retention keeps, and the one that is being written before an older one goes.
+uint64_t PlannedCheckpoints(const JobSpec& spec) {
+  const CheckpointSpec& rule = spec.checkpoint;
+  const uint64_t made = rule.every_rounds == 0 ? 1 : PlannedRounds(spec) / rule.every_rounds + 1;
+  const uint64_t for_good =
+      rule.every_rounds == 0 || rule.keep_every == 0 ? 0 : PlannedRounds(spec) / rule.every_rounds / rule.keep_every;
+  return std::min(made, std::max<uint64_t>(1, rule.keep_last) + 1 + for_good);
+}
+
+}  // namespace
+
+CoordinatorNeeds NeedsOf(const JobSpec& spec, const JobSizes& sizes) {
+  const uint64_t workers = spec.workers.max;
+  const uint64_t state = Times(kStateBytes, sizes.parameters);
+  CoordinatorNeeds needs;
+  needs.memory_bytes = Add(Times(2, state), Times(2, sizes.update_bytes));
+  needs.memory_bytes = Add(needs.memory_bytes, Times(workers, sizes.largest_contribution_bytes));
+  needs.memory_bytes = Add(needs.memory_bytes, Times(workers, kTransportBytesPerWorker));
+  const uint64_t round = Add(Times(workers, sizes.contribution_bytes), sizes.update_bytes);
+  const uint64_t rounds = 1 + (spec.checkpoint.keep_contributions ? std::max(PlannedRounds(spec), kRoundsForStragglers)
+                                                                  : kRoundsForStragglers);
+  needs.disk_bytes = Add(Times(3, state), Times(rounds, round));
+  needs.disk_bytes = Add(needs.disk_bytes, Times(PlannedCheckpoints(spec), state));
+  return needs;
+}
+
+uint64_t TakenOnDisk(const JobSpec& spec, const JobSizes& sizes, uint64_t checkpoints, uint64_t rounds) {
+  const uint64_t state = Times(kStateBytes, sizes.parameters);
+  // The newest checkpoint may share its files with the newest snapshot.
+  uint64_t taken = Times(std::max<uint64_t>(1, checkpoints), state);
+  // Nothing closes with fewer workers than the minimum.
+  if (spec.checkpoint.keep_contributions) {
+    const uint64_t whole_rounds = rounds / std::max(1u, sizes.fragments);
+    taken = Add(taken, Times(whole_rounds, Times(spec.workers.min, sizes.contribution_bytes)));
+  }
+  return std::min(taken, NeedsOf(spec, sizes).disk_bytes);
+}
+
+std::string BinarySize(uint64_t bytes) {
+  const double mib = static_cast<double>(bytes) / static_cast<double>(uint64_t{1} << 20);
+  return mib < 1024 ? absl::StrFormat("%.1f MiB", mib) : absl::StrFormat("%.1f GiB", mib / 1024);
+}
+
+absl::Status CheckCapacity(const CoordinatorCapacity& capacity, const CoordinatorNeeds& wanted,
+                           const CoordinatorNeeds& others, uint32_t workers_max) {
+  const uint64_t memory_taken = Add(kCoordinatorBaseBytes, others.memory_bytes);
+  const uint64_t memory_left = capacity.memory_bytes - std::min(capacity.memory_bytes, memory_taken);
+  if (capacity.memory_bytes > 0 && wanted.memory_bytes > memory_left) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the job may need ", BinarySize(wanted.memory_bytes), " of the coordinator's memory with ", workers_max,
+        " workers (workers.max), and ", BinarySize(memory_left), " of ", BinarySize(capacity.memory_bytes),
+        " are left beside the unfinished jobs; lower workers.max, choose a smaller sync.upload_codec or "
+        "model, wait for another job to end, or give the coordinator more memory"));
+  }
+  const uint64_t reserve = capacity.disk_total_bytes / 100 * kReservePercent;
+  const uint64_t disk_left =
+      capacity.disk_free_bytes - std::min(capacity.disk_free_bytes, Add(reserve, others.disk_bytes));
+  if (capacity.disk_total_bytes > 0 && wanted.disk_bytes > disk_left) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the job may need ", BinarySize(wanted.disk_bytes), " of the coordinator's disk with ", workers_max,
+        " workers (workers.max), and ", BinarySize(disk_left), " of ", BinarySize(capacity.disk_free_bytes),
+        " free are left beside what the unfinished jobs may still "
+        "take and a tenth of the disk; lower workers.max or checkpoint.keep_last, or free space on the "
+        "disk of the state directory"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace atl

@@ -1,0 +1,63 @@
+// What a job may take of the coordinator: published bounds on memory and disk, and the sentence that refuses a job that
+// does not fit (design section 4, "Published bounds"; docs/operations.md). Pure arithmetic.
+#ifndef ATOLL_COMMON_PLAN_COORDINATOR_NEEDS_H_
+#define ATOLL_COMMON_PLAN_COORDINATOR_NEEDS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/status.h"
+#include "common/plan/job_spec.h"
+
+namespace atl {
+
+// The coordinator itself, its ports and its ledger's cache, whatever runs.
+constexpr uint64_t kCoordinatorBaseBytes = uint64_t{64} << 20;
+// Frames of one worker on their way in or out.
+constexpr uint64_t kTransportBytesPerWorker = uint64_t{4} << 20;
+
+// Sizes that follow from model, fragments and codecs.
+struct JobSizes {
+  uint64_t parameters = 0;
+  uint32_t fragments = 1;
+  uint64_t contribution_bytes = 0;          // one worker's, encoded, summed over all fragments
+  uint64_t largest_contribution_bytes = 0;  // of one fragment
+  uint64_t update_bytes = 0;                // encoded, summed over all fragments
+};
+
+struct CoordinatorNeeds {
+  uint64_t memory_bytes = 0;
+  uint64_t disk_bytes = 0;
+};
+
+// The most that a job takes, with `workers.max` workers of it; never wraps.
+//   memory = 12 P state + 12 P copies that are being written + 2 updates of every fragment (published, being committed)
+//          + the contributions to one round of the largest fragment + kTransportBytesPerWorker a worker
+//   disk   = 24 P old and new snapshot + up to 12 P log since the snapshot + three rounds (the open one and two for
+//            workers that are behind; all of them with checkpoint.keep_contributions) + 12 P a checkpoint
+// with P parameters, in bytes. The event log is left out: it gives way on a full disk.
+CoordinatorNeeds NeedsOf(const JobSpec& spec, const JobSizes& sizes);
+
+// What of `needs.disk_bytes` a job has taken for certain once its version 0 is on disk, with these finished checkpoints
+// and committed rounds (of all fragments). At most NeedsOf().disk_bytes.
+uint64_t TakenOnDisk(const JobSpec& spec, const JobSizes& sizes, uint64_t checkpoints, uint64_t rounds);
+
+// What there is.
+struct CoordinatorCapacity {
+  uint64_t memory_bytes = 0;      // the machine's, or its cgroup's limit; 0: unknown, nothing is refused for it
+  uint64_t disk_free_bytes = 0;   // of the state directory
+  uint64_t disk_total_bytes = 0;  // 0: unknown
+};
+
+// OK when a job with `wanted` fits beside unfinished jobs that need `others.memory_bytes` in all and may still take
+// `others.disk_bytes`. ResourceExhausted with the figures otherwise. A tenth of the disk stays free: below it no upload
+// is granted.
+absl::Status CheckCapacity(const CoordinatorCapacity& capacity, const CoordinatorNeeds& wanted,
+                           const CoordinatorNeeds& others, uint32_t workers_max);
+
+// "1.5 GiB", "312 MiB".
+std::string BinarySize(uint64_t bytes);
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_PLAN_COORDINATOR_NEEDS_H_

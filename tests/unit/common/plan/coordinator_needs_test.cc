@@ -1,0 +1,108 @@
+#include "common/plan/coordinator_needs.h"
+
+#include <gtest/gtest.h>
+
+namespace atl {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+// 1,000 parameters in two fragments of 600 and 400, fp32 up, bf16 down, 4 workers, 10 rounds.
+JobSizes Sizes() {
+  return {.parameters = 1000,
+          .fragments = 2,
+          .contribution_bytes = 4000,
+          .largest_contribution_bytes = 2400,
+          .update_bytes = 2000};
+}
+JobSpec Spec() {
+  JobSpec spec;
+  spec.workers = {.min = 2, .max = 4, .planned = 4};
+  spec.sync.inner_steps = 10;
+  spec.stop.inner_steps = 90;
+  return spec;
+}
+
+TEST(NeedsOf, AddsUpWhatIsHeldInMemory) {
+  // State, copies being written, two updates, the contributions of the largest fragment, frames on their way.
+  EXPECT_EQ(NeedsOf(Spec(), Sizes()).memory_bytes,
+            12'000u + 12'000u + 4'000u + 4 * 2'400u + 4 * kTransportBytesPerWorker);
+}
+
+TEST(NeedsOf, AddsUpWhatLiesOnDisk) {
+  // Two snapshots, the log between them, three rounds, and the checkpoint of the end.
+  const uint64_t round = 4 * 4'000 + 2'000;
+  EXPECT_EQ(NeedsOf(Spec(), Sizes()).disk_bytes, 24'000u + 12'000u + 3 * round + 12'000u);
+}
+
+TEST(NeedsOf, CountsTheCheckpointsThatRetentionKeeps) {
+  JobSpec spec = Spec();
+  const uint64_t with_one = NeedsOf(spec, Sizes()).disk_bytes;
+  spec.checkpoint = {.every_rounds = 2, .keep_last = 2, .keep_every = 0};
+  EXPECT_EQ(NeedsOf(spec, Sizes()).disk_bytes - with_one, 2 * 12'000u);  // two and the one being written
+  spec.checkpoint.keep_every = 2;                                        // versions 4 and 8
+  EXPECT_EQ(NeedsOf(spec, Sizes()).disk_bytes - with_one, 4 * 12'000u);
+  spec.checkpoint = {.every_rounds = 5, .keep_last = 100, .keep_every = 0};  // no more than are made
+  EXPECT_EQ(NeedsOf(spec, Sizes()).disk_bytes - with_one, 2 * 12'000u);
+}
+
+TEST(NeedsOf, KeptContributionsAreEveryRound) {
+  JobSpec spec = Spec();
+  const uint64_t dropped = NeedsOf(spec, Sizes()).disk_bytes;
+  spec.checkpoint.keep_contributions = true;
+  EXPECT_EQ(NeedsOf(spec, Sizes()).disk_bytes - dropped, (11 - 3) * (4 * 4'000u + 2'000u));
+}
+
+TEST(NeedsOf, NeverWraps) {
+  JobSizes sizes = Sizes();
+  sizes.parameters = sizes.contribution_bytes = sizes.largest_contribution_bytes = UINT64_MAX / 2;
+  EXPECT_EQ(NeedsOf(Spec(), sizes).memory_bytes, UINT64_MAX);
+  EXPECT_EQ(NeedsOf(Spec(), sizes).disk_bytes, UINT64_MAX);
+}
+
+TEST(TakenOnDisk, IsWhatIsThereForCertainAndNeverMoreThanTheNeed) {
+  JobSpec spec = Spec();
+  EXPECT_EQ(TakenOnDisk(spec, Sizes(), 0, 0), 12'000u);
+  EXPECT_EQ(TakenOnDisk(spec, Sizes(), 3, 100), 36'000u);
+  EXPECT_EQ(TakenOnDisk(spec, Sizes(), 1000, 0), NeedsOf(spec, Sizes()).disk_bytes);
+  spec.checkpoint.keep_contributions = true;
+  EXPECT_EQ(TakenOnDisk(spec, Sizes(), 0, 5), 12'000u + 2 * 2 * 4'000u);  // two whole rounds of two workers
+}
+
+TEST(CheckCapacity, RefusesWithTheFigures) {
+  const CoordinatorNeeds others{.memory_bytes = 100 * kMiB, .disk_bytes = 50 * kMiB};
+  const CoordinatorCapacity capacity{
+      .memory_bytes = 264 * kMiB, .disk_free_bytes = 400 * kMiB, .disk_total_bytes = 1000 * kMiB};
+  EXPECT_TRUE(CheckCapacity(capacity, {100 * kMiB, 250 * kMiB}, others, 8).ok());
+
+  const absl::Status memory = CheckCapacity(capacity, {101 * kMiB, 250 * kMiB}, others, 8);
+  EXPECT_EQ(memory.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(std::string(memory.message()),
+            "the job may need 101.0 MiB of the coordinator's memory with 8 workers (workers.max), and 100.0 MiB of "
+            "264.0 MiB are left beside the unfinished jobs; lower workers.max, choose a smaller sync.upload_codec or "
+            "model, wait for another job to end, or give the coordinator more memory");
+
+  const absl::Status disk = CheckCapacity(capacity, {100 * kMiB, 251 * kMiB}, others, 8);
+  EXPECT_EQ(disk.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(std::string(disk.message()),
+            "the job may need 251.0 MiB of the coordinator's disk with 8 workers (workers.max), and 250.0 MiB of "
+            "400.0 MiB free are left beside what the unfinished jobs may still take and a tenth of the disk; lower "
+            "workers.max or checkpoint.keep_last, or free space on the disk of the state directory");
+}
+
+TEST(CheckCapacity, WhatIsNotKnownRefusesNothing) {
+  EXPECT_TRUE(CheckCapacity({}, {UINT64_MAX, UINT64_MAX}, {UINT64_MAX, UINT64_MAX}, 8).ok());
+}
+
+TEST(CheckCapacity, OthersMayNeedMoreThanThereIs) {
+  EXPECT_FALSE(CheckCapacity({.memory_bytes = kMiB}, {1, 1}, {UINT64_MAX, 0}, 8).ok());
+  EXPECT_FALSE(CheckCapacity({.disk_free_bytes = kMiB, .disk_total_bytes = kMiB}, {1, 1}, {0, UINT64_MAX}, 8).ok());
+}
+
+TEST(BinarySize, ReadsWell) {
+  EXPECT_EQ(BinarySize(1536 * kMiB), "1.5 GiB");
+  EXPECT_EQ(BinarySize(kMiB / 2), "0.5 MiB");
+}
+
+}  // namespace
+}  // namespace atl
