@@ -24,7 +24,11 @@ Instant ArrivalNumber(const Round& round, size_t index) {
 }  // namespace
 
 uint32_t QuorumOf(const Round& round, const RoundRule& rule) {
-  const uint32_t wanted = rule.quorum != 0 ? rule.quorum : static_cast<uint32_t>(round.expected.size()) / 2 + 1;
+  // Who has contributed and is not expected any more: it left, was lost, or joined in this round.
+  const auto others = std::count_if(round.accepted.begin(), round.accepted.end(),
+                                    [&](const auto& entry) { return !round.expected.contains(entry.first); });
+  const auto voters = static_cast<uint32_t>(round.expected.size()) + static_cast<uint32_t>(others);
+  const uint32_t wanted = rule.quorum != 0 ? rule.quorum : voters / 2 + 1;
   return std::max(wanted, MinimumOf(rule));
 }
 
