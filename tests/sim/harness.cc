@@ -282,14 +282,20 @@ const Session* Harness::session(const std::string& worker) const {
 
 std::map<uint64_t, Digest> Harness::CommittedHashes(const std::string& job, uint32_t fragment) const {
   std::map<uint64_t, Digest> hashes;
+  for (const auto& [version, round] : CommittedRounds(job, fragment)) hashes[version] = round.hash;
+  return hashes;
+}
+
+std::map<uint64_t, RoundRecord> Harness::CommittedRounds(const std::string& job, uint32_t fragment) const {
+  std::map<uint64_t, RoundRecord> rounds;
   for (const auto& transaction : ledger_disk_.transactions) {
     for (const LedgerRecord& record : transaction) {
       const auto* round = std::get_if<RoundRecord>(&record);
       if (round != nullptr && round->job == JobId{job} && round->reached.fragment.value == fragment)
-        hashes[round->reached.version.value] = round->hash;
+        rounds[round->reached.version.value] = *round;
     }
   }
-  return hashes;
+  return rounds;
 }
 
 }  // namespace atl

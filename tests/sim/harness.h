@@ -67,6 +67,8 @@ class Harness {
   ManualClock& clock() { return clock_; }
   // Committed hashes of a fragment by version, as the ledger holds them.
   std::map<uint64_t, Digest> CommittedHashes(const std::string& job, uint32_t fragment = 0) const;
+  // Committed rounds of a fragment by version, likewise.
+  std::map<uint64_t, RoundRecord> CommittedRounds(const std::string& job, uint32_t fragment = 0) const;
 
  private:
   struct Coordinator;

@@ -168,6 +168,32 @@ TEST(Harness, LeavingWorkerReturnsItsLeases) {
   ExpectBalanced(h);
 }
 
+// What it had is part of the period's round, together with the others, and its samples are not leased again.
+TEST(Harness, AWorkerThatLeavesInMidPeriodSendsWhatItHas) {
+  Harness h;
+  JobSpec spec = SmallJob(kJob);
+  spec.sync.inner_steps = 40;
+  spec.stop.inner_steps = 240;
+  StartTwo(h, spec);
+  const auto in_mid_period = [&] {
+    const std::vector<worker::FragmentStatus> fragments = h.session("b")->core().fragments();
+    return !fragments.empty() && fragments[0].applied.value == 2 && fragments[0].steps_behind == 3;
+  };
+  ASSERT_TRUE(h.RunUntil(in_mid_period));
+  h.LeaveWorker("b");
+  ASSERT_TRUE(h.RunUntil([&] { return h.session("b")->exit().has_value(); }, Seconds(60)));
+  EXPECT_EQ(h.session("b")->exit()->reason, worker::ExitReason::kLeft);
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  const std::map<uint64_t, RoundRecord> rounds = h.CommittedRounds(kJob);
+  EXPECT_EQ(rounds.size(), 6u);
+  std::map<std::string, uint64_t> steps;
+  for (const CommittedContribution& c : rounds.at(3).contributions) steps[c.header.worker.value] = c.header.steps;
+  EXPECT_EQ(steps, (std::map<std::string, uint64_t>{{"a", 40}, {"b", 3}}));
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded);
+  ExpectBalanced(h);
+  EXPECT_EQ(h.View(kJob)->balance.consumed, h.factory().trained().size()) << "no sample was trained for nothing";
+}
+
 // Work that was refused stays in the drift and goes into a later contribution: nobody waits for ever.
 TEST(Harness, RefusedContributionsDoNotStopTheRun) {
   for (const int count : {1, 2, 3}) {

@@ -13,7 +13,7 @@
 //   an update at its apply step      apply_patience, or one heartbeat interval while the coordinator is away
 //   leases                           asked again after kLeaseRepeat
 //   a fetch                          the link repeats it; a refused one is asked again after kFetchRepeat
-//   an upload before leaving         leave_grace
+//   the last contributions           leave_grace
 //   an evaluation's versions         evaluation_patience
 //   more steps than max_unsynced     until an update is applied; said in every heartbeat
 #ifndef ATOLL_WORKER_CORE_CORE_H_
@@ -36,7 +36,7 @@ struct CoreOptions {
   std::string device;
   uint64_t memory_bytes = 0;
   bool evaluate_only = false;
-  Duration leave_grace = Seconds(10);          // SIGTERM: for an upload under way
+  Duration leave_grace = Seconds(10);          // SIGTERM: to send what it has
   Duration evaluation_patience = Seconds(30);  // for the assigned versions to arrive
 };
 

@@ -178,7 +178,8 @@ struct Core::State {
   void OnEvaluationFailed(const EvaluationFailed& failed);
   void OnClosingStarted(const ClosingStarted& started);
   void ContinueClosing();
-  bool TryLeave();
+  void ContinueLeaving();
+  void FormLastContributions();
   std::vector<LeaseCursor> Cursors() const;
   void ReturnLeases();
   void WakeAt(Instant t) {
@@ -195,8 +196,7 @@ struct Core::State {
   uint32_t Period() const { return spec->sync.inner_steps; }
 
   const CoreOptions options;
-  Instant now{};
-  Instant wake = kNever;
+  Instant now{}, wake = kNever;
   Effects effects;
 
   // Connection.

@@ -1,4 +1,4 @@
-// What happens at a step boundary, in this order: apply, send, evaluate, close, leave, lease, step.
+// What happens at a step boundary, in this order: leave, apply, evaluate, close, send, lease, step.
 #include <algorithm>
 #include <utility>
 
@@ -6,9 +6,21 @@
 #include "worker/core/state.h"
 
 namespace atl::worker {
+namespace {
+
+// Something that can still be sent is being formed, uploaded, or waits for an update that is on its way.
+bool OwesWork(const Fragment& f) {
+  const uint64_t sent = f.held ? f.held->header.steps : 0;
+  return f.forming || (f.held && f.held->uploading) || (f.installed && !f.pending.empty() && f.steps > sent);
+}
+
+}  // namespace
 
 void Core::State::OnBoundary() {
-  if (leaving && TryLeave()) return;
+  if (leaving) {
+    ContinueLeaving();
+    return;
+  }
   RepeatFetches();
   if (phase != Phase::kActive) return;
   if (step_samples > 0 || (evaluation && evaluation->running) || Busy()) return;
@@ -326,17 +338,35 @@ void Core::State::ContinueClosing() {
   SayReady(std::max(Clock(), closing->stop_step));
 }
 
-bool Core::State::TryLeave() {
-  if (step_samples > 0 || (evaluation && evaluation->running)) return false;
-  const bool sending = std::any_of(fragments.begin(), fragments.end(),
-                                   [](const Fragment& f) { return f.forming || (f.held && f.held->uploading); });
-  if (sending && welcomed && now < leaving->deadline) {
-    SetWaiting("an upload under way, before leaving");
-    WakeAt(leaving->deadline);
-    return false;
+// Within the grace: what is applied already is contributed, then the uploads are waited for. What lies behind a
+// contribution whose round is open goes back with the leases, since that round may wait for others.
+void Core::State::ContinueLeaving() {
+  if (step_samples > 0 || (evaluation && evaluation->running)) return;
+  evaluation.reset();
+  const bool may_send = phase == Phase::kActive && welcomed && now < leaving->deadline;
+  if (may_send) {
+    if (Busy()) return;
+    ApplyReady();
+    if (Busy()) return;
+    FormLastContributions();
+    if (std::any_of(fragments.begin(), fragments.end(), OwesWork)) {
+      SetWaiting("what this worker has to be sent, before leaving");
+      WakeAt(leaving->deadline);
+      return;
+    }
   }
   Leave(ExitReason::kLeft, leaving->reason);
-  return true;
+}
+
+void Core::State::FormLastContributions() {
+  for (uint32_t p = 0; p < fragments.size(); ++p) {
+    Fragment& f = fragments[p];
+    f.due = f.send_now = false;
+    if (!MayForm(f)) continue;
+    f.forming = true;
+    f.tried_retry = true;
+    effects.push_back(FormContribution{{FragmentIndex{p}, f.outer}});
+  }
 }
 
 void Core::State::Leave(ExitReason reason, const std::string& text) {

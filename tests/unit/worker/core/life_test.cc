@@ -225,6 +225,89 @@ TEST(WorkerLife, SigtermDoesNotWaitForEver) {
   EXPECT_TRUE(w.Did("exit 0"));
 }
 
+TEST(WorkerLife, SigtermInMidPeriodSendsWhatIsThere) {
+  World w(SmallSpec(), 2);
+  w.Start();
+  w.Steps(1);
+  w.Give(LeaveWanted{"SIGTERM"});
+  w.Boundary();
+  ASSERT_TRUE(w.Did("upload 0 v0 steps 1"));
+  ASSERT_TRUE(w.Did("upload 1 v0 steps 1"));
+  EXPECT_EQ(w.uploads.at(0).header.send_step, 1u);
+  ASSERT_EQ(w.uploads.at(0).header.cursors.size(), 1u);
+  EXPECT_EQ(w.uploads.at(0).header.cursors[0].cursor, 2u);
+  w.Boundary();
+  EXPECT_EQ(w.core().NextWake(), w.now() + World::Options().leave_grace);
+  w.Accept(0);
+  w.Boundary();
+  EXPECT_FALSE(w.Did("return leases"));
+  w.Accept(1);
+  w.Boundary();
+  EXPECT_EQ(w.steps_taken, 1u);
+  EXPECT_TRUE(w.Did("return leases"));
+  EXPECT_TRUE(w.Did("exit 0: SIGTERM"));
+}
+
+// An update on its way is taken in first: a contribution against the version before it would be refused.
+TEST(WorkerLife, SigtermTakesInAnUpdateThatIsOnItsWay) {
+  World w;
+  w.Start();
+  w.Steps(1);
+  w.fetch_updates = false;
+  w.Publish(0, 1, {"w2"}, 4);
+  w.Give(LeaveWanted{"SIGTERM"});
+  w.Boundary();
+  EXPECT_FALSE(w.Did("form 0"));
+  EXPECT_FALSE(w.core().left());
+  w.Give(UpdateFetched{{FragmentIndex{0}, Version{1}}});
+  w.Boundary();
+  w.Boundary();
+  EXPECT_TRUE(w.Did("resolve 0 missed"));
+  ASSERT_TRUE(w.Did("upload 0 v1 steps 1"));
+  w.Accept(0);
+  w.Boundary();
+  EXPECT_TRUE(w.Did("exit 0: SIGTERM"));
+}
+
+// The rest behind a contribution whose round is open goes back: that round may wait for others for long.
+TEST(WorkerLife, SigtermDoesNotWaitForARound) {
+  JobSpec spec = SmallSpec();
+  spec.sync.overlap_steps = 2;
+  World w(spec);
+  w.Start();
+  w.Steps(3);
+  w.Accept(0);
+  w.Give(LeaveWanted{"SIGTERM"});
+  w.Boundary();
+  EXPECT_EQ(w.Count("form 0"), 1);
+  EXPECT_TRUE(w.Did("return leases"));
+  EXPECT_TRUE(w.Did("exit 0"));
+}
+
+TEST(WorkerLife, ARefusedLastContributionIsNotTriedAgain) {
+  World w;
+  w.Start();
+  w.Steps(2);
+  w.Give(LeaveWanted{"SIGTERM"});
+  w.Boundary();
+  const ContributionHeader h = w.uploads.at(0).header;
+  w.Give(UploadEnded{h.target, h.digest, UploadResult::kRefused, "the disk is full"});
+  w.Boundary();
+  EXPECT_EQ(w.Count("form 0"), 1);
+  EXPECT_TRUE(w.Did("exit 0"));
+}
+
+TEST(WorkerLife, SigtermWithoutCoordinatorLeavesAtOnce) {
+  World w;
+  w.Start();
+  w.Steps(1);
+  w.Give(StreamDown{"gone"});
+  w.Give(LeaveWanted{"SIGTERM"});
+  w.Boundary();
+  EXPECT_FALSE(w.Did("form 0"));
+  EXPECT_TRUE(w.Did("exit 0"));
+}
+
 TEST(WorkerLife, AnIdleWorkerLeavesAtOnce) {
   World w;
   w.Give(LeaveWanted{"SIGINT"});
