@@ -95,6 +95,12 @@ enum class FragmentPattern { kWhole, kStrided, kSequential, kBalanced };
 enum class WeightRule { kUniform, kTokens, kTokensSquaredOverSteps };
 enum class Pace { kUniform, kBalanced };
 
+// LoCo's moving average (2407.04480): memory := beta * memory + (1 - beta) * error, cleared every `reset_syncs` syncs.
+struct LocoSpec {
+  double beta = 0.8;
+  uint32_t reset_syncs = 64;
+};
+
 struct SyncSpec {
   uint32_t inner_steps = 100;  // H
   uint32_t overlap_steps = 0;  // tau, 0 <= tau < H
@@ -105,6 +111,7 @@ struct SyncSpec {
   CodecKind download_codec = CodecKind::kFp32;
   ErrorMemory upload_error_memory = ErrorMemory::kOff;
   ErrorMemory download_error_memory = ErrorMemory::kFeedback;
+  LocoSpec loco;  // of the legs whose error memory is kLoco
   WeightRule weights = WeightRule::kTokens;
   Pace pace = Pace::kUniform;
   uint32_t quorum = 0;                // contributions that suffice after the grace window; 0: majority of expected

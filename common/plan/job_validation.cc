@@ -236,11 +236,6 @@ void CheckOuter(const JobSpec& spec, Report& report) {
                               " the outer step is unstable when a worker misses a sync"));
 }
 
-void CheckCodec(const char* field, CodecKind kind, Report& report) {
-  const bool known = kind == CodecKind::kFp32 || kind == CodecKind::kFp16 || kind == CodecKind::kBf16;
-  report.Require(known, field, "is a codec that this version does not have; use fp32, fp16 or bf16");
-}
-
 void CheckFragments(const JobSpec& spec, Report& report) {
   const SyncSpec& s = spec.sync;
   report.Range("sync.layers_per_fragment", s.layers_per_fragment, 1, limits::kLayers);
@@ -257,11 +252,8 @@ void CheckSync(const JobSpec& spec, Report& report) {
                  absl::StrCat("is ", s.overlap_steps, "; it must be below sync.inner_steps (", s.inner_steps, ")"));
   report.Real("sync.mix", s.mix, 0, 1);
   CheckFragments(spec, report);
-  CheckCodec("sync.upload_codec", s.upload_codec, report);
-  CheckCodec("sync.download_codec", s.download_codec, report);
-  const char no_loco[] = "is loco, which this version does not have; use off or feedback";
-  report.Require(s.upload_error_memory != ErrorMemory::kLoco, "sync.upload_error_memory", no_loco);
-  report.Require(s.download_error_memory != ErrorMemory::kLoco, "sync.download_error_memory", no_loco);
+  report.Below("sync.loco.beta", s.loco.beta, 0, 1);
+  report.Range("sync.loco.reset_syncs", s.loco.reset_syncs, 1, 1'000'000);
   report.Require(s.pace == Pace::kUniform, "sync.pace", "is balanced, which this version does not have; use uniform");
   report.Require(s.quorum <= spec.workers.max, "sync.quorum",
                  absl::StrCat("is ", s.quorum, "; it must be at most workers.max (", spec.workers.max, ")"));

@@ -221,6 +221,8 @@ void Reader::Sync(const v1::SyncSpec& m, SyncSpec& out) {
   Enum("sync.download_codec", kCodecs, m.download_codec(), out.download_codec);
   Enum("sync.upload_error_memory", kUploadMemories, m.upload_error_memory(), out.upload_error_memory);
   Enum("sync.download_error_memory", kDownloadMemories, m.download_error_memory(), out.download_error_memory);
+  if (m.loco().has_beta()) out.loco.beta = m.loco().beta();
+  if (m.loco().has_reset_syncs()) out.loco.reset_syncs = m.loco().reset_syncs();
   Enum("sync.weights", kWeights, m.weights(), out.weights);
   Enum("sync.pace", kPaces, m.pace(), out.pace);
   out.quorum = m.quorum();
@@ -299,6 +301,8 @@ void WriteSync(const SyncSpec& in, v1::SyncSpec* m) {
   m->set_download_codec(ToWire(kCodecs, in.download_codec));
   m->set_upload_error_memory(ToWire(kUploadMemories, in.upload_error_memory));
   m->set_download_error_memory(ToWire(kDownloadMemories, in.download_error_memory));
+  m->mutable_loco()->set_beta(in.loco.beta);
+  m->mutable_loco()->set_reset_syncs(in.loco.reset_syncs);
   m->set_weights(ToWire(kWeights, in.weights));
   m->set_pace(ToWire(kPaces, in.pace));
   m->set_quorum(in.quorum);

@@ -26,9 +26,10 @@ absl::Status CheckParameters(const OuterParameters& p) {
         absl::StrCat("outer momentum is ", p.momentum, "; it must be at least 0 and below 1"));
   }
   if (p.inner_steps == 0) return absl::InvalidArgumentError("inner steps of a period are 0; they must be at least 1");
-  if (p.download_error_memory == ErrorMemory::kLoco) {
+  if (!(p.loco.beta >= 0 && p.loco.beta < 1) || p.loco.reset_syncs == 0) {
     return absl::InvalidArgumentError(
-        "error memory loco is not for the download leg, since its average does not telescope; use feedback or off");
+        absl::StrCat("loco has beta ", p.loco.beta, " and a reset after ", p.loco.reset_syncs,
+                     " syncs; beta must be at least 0 and below 1, the reset at least 1"));
   }
   return absl::OkStatus();
 }
@@ -120,7 +121,8 @@ OuterParameters OuterParametersOf(const JobSpec& spec) {
           .weights = spec.sync.weights,
           .inner_steps = spec.sync.inner_steps,
           .download_codec = spec.sync.download_codec,
-          .download_error_memory = spec.sync.download_error_memory};
+          .download_error_memory = spec.sync.download_error_memory,
+          .loco = spec.sync.loco};
 }
 
 absl::StatusOr<ContributionScreen> ScreenContribution(CodecKind codec, Bytes encoded, uint64_t elements) {
@@ -204,7 +206,9 @@ absl::StatusOr<RoundResult> Aggregator::CloseRound(FragmentIndex fragment, Versi
                            .weights = rounded,
                            .outer = outer,
                            .download_codec = parameters.download_codec,
-                           .feedback = parameters.download_error_memory == ErrorMemory::kFeedback,
+                           .memory = parameters.download_error_memory,
+                           .loco_beta = parameters.loco.beta,
+                           .clear_residual = (version.value + 1) % parameters.loco.reset_syncs == 0,
                            .public_copy = held.public_copy,
                            .momentum = held.momentum,
                            .residual = held.residual,

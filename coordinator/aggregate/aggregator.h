@@ -1,5 +1,5 @@
 // Contributions -> merged pseudo-gradient -> outer step -> encoded update, in one pass over a fragment (design section
-// 4, "Aggregation in one pass"; method in section 3, "Outer step"; DiLoCo 2311.08105 algorithm 1).
+// 4, "Aggregation in one pass"; method in section 3, "Outer step"; DiLoCo 2311.08105 algorithm 1; LoCo 2407.04480).
 //
 // An Aggregator owns, for each fragment of one job, the public copy, the momentum and the download residual (12 bytes a
 // parameter) and the version. There is no other theta: the virtual master is public + residual.
@@ -40,7 +40,8 @@ struct OuterParameters {
   WeightRule weights = WeightRule::kTokens;
   uint32_t inner_steps = 1;  // H: under kUniform a contribution of fewer steps weighs steps / H
   CodecKind download_codec = CodecKind::kFp32;
-  ErrorMemory download_error_memory = ErrorMemory::kFeedback;  // kLoco is refused: it does not telescope
+  ErrorMemory download_error_memory = ErrorMemory::kFeedback;
+  LocoSpec loco;  // under kLoco; the residual is cleared at versions that its reset_syncs divides
 };
 // From a resolved spec.
 OuterParameters OuterParametersOf(const JobSpec& spec);

@@ -84,20 +84,37 @@ class Walker {
     return vecmath::BlockStatistics(g).sum_squares;
   }
 
-  // h = u + r; q = Q(h); r = h - D(q); public += D(q). `h` comes in as u.
+  // h = u + r; q = Q(h); public += D(q); r from what was lost. `h` comes in as u.
   void Publish(size_t block, std::span<float> h, BlockSums& sums) {
     const std::span<float> residual = BlockOf(job_.residual, block);
-    if (job_.feedback) vecmath::Add(residual, h);
+    if (job_.memory != ErrorMemory::kOff) vecmath::Add(residual, h);
     const ByteRange range = EncodedRange(job_.download_codec, block * kBlock, h.size());
     const std::span<std::byte> q = job_.update.subspan(range.offset, range.bytes);
     Encode(job_.download_codec, h, q);
     const std::span<float> decoded = std::span(decoded_).first(h.size());
     Decode(job_.download_codec, q, decoded);
-    if (job_.feedback) vecmath::Subtract(h, decoded, residual);
+    vecmath::Subtract(h, decoded, h);
+    Remember(h, residual);
     const std::span<float> public_copy = BlockOf(job_.public_copy, block);
     vecmath::Add(decoded, public_copy);
     sums.public_max = vecmath::BlockStatistics(public_copy).max_abs;
     sums.residual_max = vecmath::BlockStatistics(residual).max_abs;
+  }
+
+  // r := lost, or LoCo's average of it and r, rounded to what 8 bits hold.
+  void Remember(std::span<float> lost, std::span<float> residual) {
+    if (job_.memory == ErrorMemory::kOff) return;
+    if (job_.memory == ErrorMemory::kFeedback) {
+      std::copy(lost.begin(), lost.end(), residual.begin());
+    } else if (job_.clear_residual) {
+      std::fill(residual.begin(), residual.end(), 0.0f);
+    } else {
+      vecmath::Merge(job_.loco_beta, lost, residual);
+      std::array<std::byte, 2 * kBlock> small;
+      const std::span<std::byte> q = std::span(small).first(EncodedSize(CodecKind::kInt8, residual.size()));
+      Encode(CodecKind::kInt8, residual, q);
+      Decode(CodecKind::kInt8, q, residual);
+    }
   }
 
   std::span<float> Input(size_t i, size_t elements) { return std::span(inputs_).subspan(i * kBlock, elements); }

@@ -21,7 +21,9 @@ struct MergeJob {
   std::span<const float> weights;      // of inputs
   vecmath::OuterCoefficients outer;
   CodecKind download_codec = CodecKind::kFp32;
-  bool feedback = true;  // else the residual is neither read nor written
+  ErrorMemory memory = ErrorMemory::kFeedback;  // kOff: the residual is neither read nor written
+  double loco_beta = 0;
+  bool clear_residual = false;  // kLoco: this step ends with a residual of zero
   std::span<float> public_copy, momentum, residual;
   std::span<std::byte> update;  // EncodedSize(download_codec, public_copy.size())
   unsigned threads = 1;

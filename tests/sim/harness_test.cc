@@ -71,6 +71,32 @@ TEST(Harness, StreamsFragmentsWithOverlap) {
   ExpectBalanced(h);
 }
 
+// Every codec with every error memory: the run ends, learns, and no worker ever finds another hash than the
+// coordinator.
+TEST(Harness, EveryCodecAndErrorMemoryOnBothLegs) {
+  const CodecKind codecs[] = {CodecKind::kInt8, CodecKind::kMxfp4, CodecKind::kE3m0};
+  const ErrorMemory memories[] = {ErrorMemory::kOff, ErrorMemory::kFeedback, ErrorMemory::kLoco};
+  for (const CodecKind codec : codecs) {
+    for (const ErrorMemory memory : memories) {
+      SCOPED_TRACE(static_cast<int>(codec) * 10 + static_cast<int>(memory));
+      Harness h;
+      JobSpec spec = SmallJob(kJob);
+      spec.sync.pattern = FragmentPattern::kStrided;
+      spec.sync.layers_per_fragment = 2;
+      spec.sync.overlap_steps = 1;
+      spec.sync.upload_codec = spec.sync.download_codec = codec;
+      spec.sync.upload_error_memory = spec.sync.download_error_memory = memory;
+      spec.sync.loco.reset_syncs = 4;
+      StartTwo(h, spec);
+      ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+      const std::optional<JobView> view = h.View(kJob);
+      EXPECT_EQ(view->record.state, JobState::kSucceeded) << view->record.reason;
+      EXPECT_LT(view->evaluations.back().nll_micro_nats, view->evaluations.front().nll_micro_nats / 2);
+      ExpectBalanced(h);
+    }
+  }
+}
+
 // I2, I6, I26: what was committed stays, bit for bit, and the run goes on by itself.
 TEST(Harness, CoordinatorDiesAndComesBack) {
   Harness h;

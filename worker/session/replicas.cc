@@ -17,7 +17,7 @@ absl::StatusOr<std::unique_ptr<Replicas>> Replicas::Create(const ModelLayout& la
   made->compute_stream_ = compute_stream;
   made->outer_.resize(layout.elements);
   const ReplicaOptions options{spec.sync.upload_codec, spec.sync.download_codec, spec.sync.upload_error_memory,
-                               layout.digest};
+                               spec.sync.loco, layout.digest};
   for (const FragmentInfo& fragment : layout.fragments) {
     One& one = made->fragments_.emplace_back();
     const std::span<float> outer = std::span(made->outer_).subspan(fragment.offset, fragment.elements);

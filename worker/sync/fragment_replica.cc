@@ -28,16 +28,11 @@ const char* StateName(ReplicaState state) {
 
 absl::StatusOr<FragmentReplica> FragmentReplica::Create(std::span<float> outer, const ReplicaOptions& options) {
   if (outer.empty()) return absl::InvalidArgumentError("a fragment has no elements; check the layout");
-  if (options.upload_error_memory == ErrorMemory::kLoco) {
-    return absl::InvalidArgumentError("upload error memory loco is not available in this version; use feedback or off");
-  }
   return FragmentReplica(outer, options);
 }
 
 FragmentReplica::FragmentReplica(std::span<float> outer, const ReplicaOptions& options)
-    : outer_(outer), options_(options) {
-  if (options.upload_error_memory == ErrorMemory::kFeedback) residual_.assign(outer.size(), 0.0f);
-}
+    : outer_(outer), options_(options), errors_(options.upload_error_memory, options.loco, outer.size()) {}
 
 absl::Status FragmentReplica::CheckLocal(std::span<const float> local) const {
   if (local.size() == outer_.size()) return absl::OkStatus();
@@ -53,17 +48,15 @@ absl::Status FragmentReplica::RequireState(ReplicaState wanted, const char* verb
                                                     version_.value));
 }
 
-void FragmentReplica::ClearResidual() { std::fill(residual_.begin(), residual_.end(), 0.0f); }
-
 void FragmentReplica::DropContribution() {
   unresolved_.reset();
-  pending_ = {};
+  errors_.Discard();
 }
 
 absl::Status FragmentReplica::Install(std::span<const float> fragment, Version version, Digest hash) {
   ATOLL_RETURN_IF_ERROR(CheckLocal(fragment));
   DropContribution();
-  ClearResidual();
+  errors_.Clear();
   difference_ = {};
   state_ = ReplicaState::kEmpty;
   const Digest found = ContentHash(fragment, version.value, options_.layout_digest);
@@ -86,11 +79,12 @@ absl::StatusOr<const StoredContribution*> FragmentReplica::FormContribution(std:
   }
   StoredContribution formed{version_, nullptr, {}, 0};
   auto encoded = std::make_shared<std::vector<std::byte>>(EncodedSize(options_.upload_codec, outer_.size()));
-  std::vector<float> pending(residual_.size());
+  errors_.Begin();
   double squares = 0;
   for (size_t at = 0; at < outer_.size(); at += kBlock) {
-    const vecmath::BlockStats stats = EncodeBlock(local, at, *encoded, pending);
+    const vecmath::BlockStats stats = EncodeBlock(local, at, *encoded);
     if (!stats.finite) {
+      errors_.Discard();
       return absl::InvalidArgumentError(absl::StrCat("the pseudo-gradient is not finite in the block at element ", at,
                                                      " of the fragment; take the outer copy"));
     }
@@ -99,27 +93,27 @@ absl::StatusOr<const StoredContribution*> FragmentReplica::FormContribution(std:
   formed.digest = DigestOf(std::span<const std::byte>(*encoded));
   formed.encoded = std::move(encoded);
   formed.norm = std::sqrt(squares);
-  pending_ = std::move(pending);
   unresolved_ = std::move(formed);
   return &*unresolved_;
 }
 
-// h = (outer - local) + residual; q = Q(h); pending = h - D(q). Stops before encoding where h is not finite.
-vecmath::BlockStats FragmentReplica::EncodeBlock(std::span<const float> local, size_t at, std::span<std::byte> encoded,
-                                                 std::span<float> pending) const {
+// h = (outer - local) + residual; q = Q(h); the loss h - D(q) is pending. Stops before encoding where h is not finite.
+vecmath::BlockStats FragmentReplica::EncodeBlock(std::span<const float> local, size_t at,
+                                                 std::span<std::byte> encoded) {
   std::array<float, kBlock> sum, decoded;
   const size_t count = std::min(kBlock, outer_.size() - at);
   const std::span<float> h = std::span(sum).first(count);
   vecmath::Subtract(outer_.subspan(at, count), local.subspan(at, count), h);
-  if (!residual_.empty()) vecmath::Add(std::span(residual_).subspan(at, count), h);
+  errors_.AddTo(at, h);
   const vecmath::BlockStats stats = vecmath::BlockStatistics(h);
   if (!stats.finite) return stats;
   const ByteRange range = EncodedRange(options_.upload_codec, at, count);
   const std::span<std::byte> q = encoded.subspan(range.offset, range.bytes);
   Encode(options_.upload_codec, h, q);
-  if (residual_.empty()) return stats;
+  if (!errors_.Remembers()) return stats;
   Decode(options_.upload_codec, q, std::span(decoded).first(count));
-  vecmath::Subtract(h, std::span(decoded).first(count), pending.subspan(at, count));
+  vecmath::Subtract(h, std::span(decoded).first(count), h);
+  errors_.Keep(at, h);
   return stats;
 }
 
@@ -163,7 +157,7 @@ absl::Status FragmentReplica::ResolveAsContributor(std::span<float> local, doubl
         absl::StrCat("the share of own parameters is ", mix, "; it must lie between 0 and 1"));
   }
   vecmath::Merge(mix, outer_, local);
-  if (!residual_.empty()) vecmath::Scale(static_cast<float>(1 - mix), pending_, residual_);
+  errors_.Commit(1 - mix);
   DropContribution();
   state_ = ReplicaState::kReady;
   return absl::OkStatus();
@@ -188,7 +182,7 @@ absl::Status FragmentReplica::AdoptOuter(std::span<float> local) {
   }
   ATOLL_RETURN_IF_ERROR(CheckLocal(local));
   std::copy(outer_.begin(), outer_.end(), local.begin());
-  ClearResidual();
+  errors_.Clear();
   DropContribution();
   difference_ = {};
   state_ = ReplicaState::kReady;

@@ -14,9 +14,8 @@
 // (worker/device). Verbs that take it are called at a step boundary; ApplyUpdate does not touch it and may run beside
 // training. Thread rule: calls on one object must not overlap.
 //
-// Memory, N elements: the outer copy (caller's, 4N); with upload error memory the residual (4N) and, while a
-// contribution is unresolved, the pending residual (4N); the encoded contribution until resolved; 4N between
-// ApplyUpdate and resolving as a non-contributor.
+// Memory, N elements: the outer copy (caller's, 4N); the error memory (worker/sync/error_store.h); the encoded
+// contribution until resolved; 4N between ApplyUpdate and resolving as a non-contributor.
 #ifndef ATOLL_WORKER_SYNC_FRAGMENT_REPLICA_H_
 #define ATOLL_WORKER_SYNC_FRAGMENT_REPLICA_H_
 
@@ -31,14 +30,16 @@
 #include "common/base/status.h"
 #include "common/plan/job_spec.h"
 #include "common/vecmath/vecmath.h"
+#include "worker/sync/error_store.h"
 
 namespace atl {
 
 struct ReplicaOptions {
   CodecKind upload_codec = CodecKind::kFp32;
   CodecKind download_codec = CodecKind::kFp32;
-  ErrorMemory upload_error_memory = ErrorMemory::kOff;  // kLoco is refused by Create
-  Digest layout_digest{};                               // of the job's ModelLayout; part of every content hash
+  ErrorMemory upload_error_memory = ErrorMemory::kOff;
+  LocoSpec loco{};
+  Digest layout_digest{};  // of the job's ModelLayout; part of every content hash
 };
 
 // A contribution as it is kept until its fate is known: a retransmission sends the same bytes.
@@ -103,8 +104,8 @@ class FragmentReplica {
   ReplicaState state() const { return state_; }
   Version version() const { return version_; }
   std::span<const float> outer() const { return outer_; }
-  // Empty when upload error memory is off.
-  std::span<const float> residual() const { return residual_; }
+  // What the next contribution carries of earlier errors. Empty when upload error memory is off.
+  std::vector<float> Residual() const { return errors_.Values(); }
   // L2 of outer - local: how much drift the worker holds. Requires kReady. For metrics.
   double DriftNorm(std::span<const float> local) const;
 
@@ -112,17 +113,14 @@ class FragmentReplica {
   FragmentReplica(std::span<float> outer, const ReplicaOptions& options);
   absl::Status CheckLocal(std::span<const float> local) const;
   absl::Status RequireState(ReplicaState wanted, const char* verb) const;
-  vecmath::BlockStats EncodeBlock(std::span<const float> local, size_t at, std::span<std::byte> encoded,
-                                  std::span<float> pending) const;
-  void ClearResidual();
+  vecmath::BlockStats EncodeBlock(std::span<const float> local, size_t at, std::span<std::byte> encoded);
 
   std::span<float> outer_;
   ReplicaOptions options_;
   ReplicaState state_ = ReplicaState::kEmpty;
   Version version_;
   std::optional<StoredContribution> unresolved_;
-  std::vector<float> residual_;                    // empty without error memory
-  std::vector<float> pending_;                     // what the unresolved encoding lost; empty otherwise
+  ErrorStore errors_;
   std::vector<float> difference_;                  // outer(v+1) - outer(v) while unsettled as a non-contributor
   Standing standing_ = Standing::kNotContributor;  // meaningful in kUnsettled
 };

@@ -64,6 +64,12 @@ absl::Status TooLarge(const TrainingMemory& m, uint64_t available) {
                    " are free; use a smaller model or data.sequence_length, or a machine with more memory"));
 }
 
+// The memory and its pending successor (worker/sync/error_store.h): fp32, or a byte and a share of a block's scale.
+uint64_t ErrorMemoryBytes(ErrorMemory kind, uint64_t elements) {
+  if (kind == ErrorMemory::kOff) return 0;
+  return kind == ErrorMemory::kFeedback ? 2 * elements * sizeof(float) : 2 * (elements + elements / 64 + 2);
+}
+
 }  // namespace
 
 TrainingMemory EstimateTrainingMemory(const JobSpec& spec, const ModelLayout& layout, uint32_t micro_batch) {
@@ -77,8 +83,8 @@ TrainingMemory EstimateTrainingMemory(const JobSpec& spec, const ModelLayout& la
   out.gradient_bytes = arena;
   out.moment_bytes = spec.inner.kind == InnerOptimizerSpec::Kind::kAdamW ? 2 * arena : 0;
   out.working_copy_bytes = m.precision == Precision::kBf16 ? arena / 2 : 0;
-  // Outer copy and encoded bytes; a residual and its pending successor under error feedback.
-  out.sync_bytes = 2 * arena + (spec.sync.upload_error_memory == ErrorMemory::kOff ? 0 : 2 * arena);
+  out.sync_bytes = 2 * arena + ErrorMemoryBytes(spec.sync.upload_error_memory,
+                                                layout.elements);  // and the outer copy, encoded bytes
   // Logits, their fp32 form, log-probabilities and the gradient; a mask of one byte a pair with separate documents.
   const uint64_t head = tokens * m.vocab_size * (3 * sizeof(float) + 2 * value);
   const uint64_t mask = spec.data.separate_documents ? tokens * spec.data.sequence_length * (1 + value) : 0;

@@ -7,6 +7,7 @@
 
 #include "common/base/random.h"
 #include "common/codec/codec.h"
+#include "common/vecmath/vecmath.h"
 #include "gtest/gtest.h"
 #include "hwy/highway.h"
 #include "tests/conformance/numerics/loop.h"
@@ -157,6 +158,31 @@ TEST(DownloadResidual, KeepsTheVirtualMaster) {
   }
   EXPECT_LT(worst_with, 200 * 0x1p-23);
   EXPECT_GT(worst_without, 50 * worst_with);
+}
+
+// LoCo on the download leg: its memory is what 8 bits hold, does not grow, and is zero at every reset. The replicas
+// stay equal to the public copy whatever the memory is.
+TEST(DownloadResidual, LocoAveragesInEightBitsAndIsCleared) {
+  LoopOptions options = {.inner_steps = 1,
+                         .outer = {.kind = OuterKind::kSgd,
+                                   .learning_rate = 1,
+                                   .download_codec = CodecKind::kMxfp4,
+                                   .download_error_memory = ErrorMemory::kLoco,
+                                   .loco = {.beta = 0.8, .reset_syncs = 5}}};
+  std::vector<float> start(5000, 1.0f);
+  Loop loop(LayoutOf({5000}), options, start, 2);
+  for (uint64_t step = 1; step <= 23; ++step) {
+    loop.Step([](size_t worker, uint64_t at, std::span<float> local) {
+      for (size_t i = 0; i < local.size(); ++i) {
+        local[i] -= 1e-4f * (1.0f + static_cast<float>((i * 7 + at + worker) % 101) / 50.0f);
+      }
+    });
+    const FragmentStateView state = loop.aggregator().State(FragmentIndex{0});
+    EXPECT_TRUE(std::ranges::equal(loop.outer(0), state.public_copy));
+    const bool zero = std::ranges::all_of(state.residual, [](float r) { return r == 0; });
+    EXPECT_EQ(zero, state.version.value % 5 == 0) << "version " << state.version.value;
+    EXPECT_LT(vecmath::MaxAbs(state.residual), 3e-4f);
+  }
 }
 
 }  // namespace

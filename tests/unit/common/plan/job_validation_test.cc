@@ -148,8 +148,8 @@ const Case kCases[] = {
        s.sync.pattern = FragmentPattern::kStrided;
      },
      "at most 1024"},
-    {"sync.upload_codec", [](JobSpec& s) { s.sync.upload_codec = CodecKind::kInt8; }, "fp32, fp16 or bf16"},
-    {"sync.download_error_memory", [](JobSpec& s) { s.sync.download_error_memory = ErrorMemory::kLoco; }, "feedback"},
+    {"sync.loco.beta", [](JobSpec& s) { s.sync.loco.beta = 1; }, "below 1"},
+    {"sync.loco.reset_syncs", [](JobSpec& s) { s.sync.loco.reset_syncs = 0; }, "1 to 1000000"},
     {"sync.pace", [](JobSpec& s) { s.sync.pace = Pace::kBalanced; }, "uniform"},
     {"sync.quorum", [](JobSpec& s) { s.sync.quorum = 65; }, "workers.max (64)"},
     {"sync.deadline", [](JobSpec& s) { s.sync.deadline = Seconds(-1); }, "0s to 86400s"},

@@ -193,7 +193,7 @@ TEST(CloseRound, RefusalsChangeNothing) {
   bad.learning_rate = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(close(Version{3}, round.inputs(), bad).code(), absl::StatusCode::kInvalidArgument);
   bad = kNesterov;
-  bad.download_error_memory = ErrorMemory::kLoco;
+  bad.loco.beta = 1;
   EXPECT_EQ(close(Version{3}, round.inputs(), bad).code(), absl::StatusCode::kInvalidArgument);
 
   Round twice;

@@ -1,0 +1,121 @@
+// The error memory of uploads: what a commit, a drop, a reset and a clear leave, in each kind.
+#include "worker/sync/error_store.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "common/codec/codec.h"
+
+namespace atl {
+namespace {
+
+constexpr size_t kElements = 2 * kCodecBlock + 77;
+
+std::vector<float> Normals(uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, 1e-3f);
+  std::vector<float> out(kElements);
+  for (float& x : out) x = normal(random);
+  return out;
+}
+
+void Keep(ErrorStore& store, const std::vector<float>& lost) {
+  store.Begin();
+  for (size_t at = 0; at < kElements; at += kCodecBlock) {
+    store.Keep(at, std::span(lost).subspan(at, std::min(kCodecBlock, kElements - at)));
+  }
+}
+
+std::vector<float> AsStored(std::span<const float> values) {
+  std::vector<std::byte> bytes(EncodedSize(CodecKind::kInt8, values.size()));
+  std::vector<float> out(values.size());
+  Encode(CodecKind::kInt8, values, bytes);
+  Decode(CodecKind::kInt8, bytes, out);
+  return out;
+}
+
+TEST(ErrorStore, LocoAveragesAndStoresEightBits) {
+  ErrorStore store(ErrorMemory::kLoco, {.beta = 0.75, .reset_syncs = 100}, kElements);
+  EXPECT_EQ(store.Values(), std::vector<float>(kElements));
+  std::vector<float> expected(kElements);
+  for (uint32_t sync = 1; sync <= 5; ++sync) {
+    const std::vector<float> lost = Normals(sync);
+    Keep(store, lost);
+    store.Commit(1);
+    for (size_t i = 0; i < kElements; ++i) expected[i] = 0.75f * expected[i] + 0.25f * lost[i];
+    expected = AsStored(expected);
+    EXPECT_EQ(store.Values(), expected) << "sync " << sync;
+  }
+  std::vector<float> h(kElements, 1.0f);
+  for (size_t at = 0; at < kElements; at += kCodecBlock) {
+    store.AddTo(at, std::span(h).subspan(at, std::min(kCodecBlock, kElements - at)));
+  }
+  for (size_t i = 0; i < kElements; ++i) ASSERT_EQ(h[i], 1.0f + expected[i]);
+}
+
+TEST(ErrorStore, LocoWithBetaZeroIsFeedbackInEightBits) {
+  ErrorStore store(ErrorMemory::kLoco, {.beta = 0, .reset_syncs = 100}, kElements);
+  for (const uint32_t seed : {1u, 2u}) {
+    Keep(store, Normals(seed));
+    store.Commit(1);
+    EXPECT_EQ(store.Values(), AsStored(Normals(seed)));
+  }
+}
+
+TEST(ErrorStore, LocoIsClearedAfterTheSyncsThatCounted) {
+  ErrorStore store(ErrorMemory::kLoco, {.beta = 0.5, .reset_syncs = 3}, kElements);
+  const std::vector<float> zeros(kElements);
+  for (uint32_t sync = 1; sync <= 7; ++sync) {
+    Keep(store, Normals(100 + sync));
+    store.Discard();  // one that did not count
+    Keep(store, Normals(sync));
+    store.Commit(1);
+    EXPECT_EQ(store.Values() == zeros, sync % 3 == 0) << "sync " << sync;
+  }
+}
+
+TEST(ErrorStore, CommitKeepsTheShareAndADropKeepsTheOld) {
+  for (const ErrorMemory kind : {ErrorMemory::kFeedback, ErrorMemory::kLoco}) {
+    ErrorStore store(kind, {.beta = 0.5, .reset_syncs = 100}, kElements);
+    Keep(store, Normals(1));
+    store.Commit(1);
+    const std::vector<float> old = store.Values();
+    ASSERT_NE(old, std::vector<float>(kElements));
+    Keep(store, Normals(2));
+    EXPECT_EQ(store.Values(), old) << "pending is not yet the memory";
+    store.Discard();
+    EXPECT_EQ(store.Values(), old);
+
+    Keep(store, Normals(3));
+    store.Commit(0);
+    EXPECT_EQ(store.Values(), std::vector<float>(kElements));
+
+    ErrorStore whole(kind, {.beta = 0.5, .reset_syncs = 100}, kElements), half = whole;
+    Keep(whole, Normals(4));
+    Keep(half, Normals(4));
+    whole.Commit(1);
+    half.Commit(0.5);
+    for (size_t i = 0; i < kElements; ++i) {
+      ASSERT_NEAR(half.Values()[i], 0.5f * whole.Values()[i], 2e-5f);
+      if (i == 300) break;
+    }
+    whole.Clear();
+    EXPECT_EQ(whole.Values(), std::vector<float>(kElements));
+  }
+}
+
+TEST(ErrorStore, OffRemembersNothing) {
+  ErrorStore store(ErrorMemory::kOff, {}, kElements);
+  EXPECT_FALSE(store.Remembers());
+  Keep(store, Normals(1));
+  store.Commit(1);
+  std::vector<float> h = Normals(2);
+  store.AddTo(0, std::span(h).first(kCodecBlock));
+  EXPECT_EQ(h, Normals(2));
+  EXPECT_TRUE(store.Values().empty());
+}
+
+}  // namespace
+}  // namespace atl

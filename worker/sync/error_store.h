@@ -1,0 +1,64 @@
+// What a fragment's upload codec lost, kept for the next contribution (design section 3, "Residuals"; LoCo 2407.04480).
+//
+//   off       nothing is kept.
+//   feedback  the newest loss, whole: fp32.
+//   loco      memory := beta * memory + (1 - beta) * loss, stored as the int8 codec stores it, cleared after every
+//             `reset_syncs` syncs that counted.
+//
+// It is transactional: encoding gives a pending memory, and the old one stands until the fate of the contribution is
+// known. Begin -> { AddTo, Keep } for each block -> Commit | Discard.
+//
+// Memory, N elements: feedback 4N, and 4N more while pending; loco about N, and about N more while pending. Thread
+// rule: calls on one object must not overlap.
+#ifndef ATOLL_WORKER_SYNC_ERROR_STORE_H_
+#define ATOLL_WORKER_SYNC_ERROR_STORE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/plan/job_spec.h"
+
+namespace atl {
+
+class ErrorStore {
+ public:
+  // Nothing remembered yet.
+  ErrorStore(ErrorMemory kind, const LocoSpec& loco, size_t elements);
+
+  bool Remembers() const { return kind_ != ErrorMemory::kOff; }
+
+  // Opens a pending memory; an older one is discarded.
+  void Begin();
+  // h += memory, for the elements from `at` on. Here and below `at` is a multiple of kCodecBlock, and the span is one
+  // codec block or reaches the end.
+  void AddTo(size_t at, std::span<float> h) const;
+  // The pending memory of these elements, from what the codec lost of them. Requires Begin. No effect when off.
+  void Keep(size_t at, std::span<const float> lost);
+  // The contribution counted: memory := share * pending, with `share` in [0, 1] (1 - mix). Requires Keep for every
+  // block. Counts a sync.
+  void Commit(double share);
+  // The contribution does not count: the old memory stands.
+  void Discard();
+  // Memory := 0, nothing pending, the count of syncs starts again.
+  void Clear();
+
+  // The memory as fp32; empty when off.
+  std::vector<float> Values() const;
+
+ private:
+  void ScaleSmall(float share);
+  void Read(size_t at, std::span<float> out) const;
+
+  ErrorMemory kind_;
+  LocoSpec loco_;
+  size_t elements_;
+  uint32_t syncs_ = 0;                            // since the last reset
+  std::vector<float> memory_, pending_;           // feedback
+  std::vector<std::byte> small_, small_pending_;  // loco: encoded as int8
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_SYNC_ERROR_STORE_H_
