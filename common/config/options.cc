@@ -141,7 +141,7 @@ OptionTable WorkerTable(WorkerOptions& o) {
   table.Size("memory-limit", o.memory_limit_bytes, "models that need more are refused; 0: what the device has");
   table.Switch("evaluate-only", o.evaluate_only, true, "take evaluations only, never train");
   table.Rate("upload-limit", o.upload_bytes_per_second, "cap on bulk bytes sent; 0: none");
-  table.Rate("download-limit", o.download_bytes_per_second, "cap on bulk bytes asked for; 0: none");
+  table.Rate("download-limit", o.download_bytes_per_second, "cap on bulk bytes received, kept by the coordinator; 0: none");
   table.Text("admin-address", o.admin_address, "HOST", "of /metrics, /healthz and /readyz; loopback only");
   table.Number("admin-port", o.admin_port, kHighestPort, "of the same; 0: any free port");
   table.Switch("no-admin", o.admin, false, "no /metrics, /healthz and /readyz");

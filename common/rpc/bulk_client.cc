@@ -11,12 +11,12 @@
 
 #include "atoll/v1/transfer.grpc.pb.h"
 #include "common/base/mutex.h"
-#include "common/plan/limits.h"
 #include "common/rpc/bulk_frames.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/rpc_status.h"
 #include "common/rpc/strand.h"
 #include "common/rpc/timer.h"
+#include "common/rpc/token_bucket.h"
 
 namespace atl {
 namespace {
@@ -261,7 +261,7 @@ class UploadTransfer final : public Transfer {
     if (!granted_ || writing() || released() || half_closed_) return;
     if (last_sent_) return HalfClose();
     const auto bytes =
-        static_cast<size_t>(std::min<uint64_t>(limits::kFramePayloadBytes, source_->size_bytes() - offset_));
+        static_cast<size_t>(std::min<uint64_t>(shared().bucket.frame_bytes(), source_->size_bytes() - offset_));
     if (const Duration wait = shared().bucket.Take(bytes); wait.ns > 0) {
       pace_.Set(wait, [this, self = shared_from_this()] { OnStrand([this] { SendNext(); }); });
       return;
@@ -369,6 +369,9 @@ class GrpcBulkClient final : public BulkClient {
     return std::make_unique<CallHandle>(transfer);
   }
   std::unique_ptr<BulkCall> Download(DownloadRequest request, std::shared_ptr<BulkSink> sink, BulkDone done) override {
+    if (request.limit_bytes_per_second == 0) {
+      request.limit_bytes_per_second = shared_->options.download_bytes_per_second;
+    }
     const auto transfer =
         std::make_shared<DownloadTransfer>(shared_, std::move(request), std::move(sink), std::move(done));
     transfer->Begin(kDownloadMethod);

@@ -1,5 +1,5 @@
-// BulkClient over gRPC: raw frames of 1 MiB, sent from where they lie, paced by a token bucket for each direction that
-// this side sends in.
+// BulkClient over gRPC: raw frames of 1 MiB, sent from where they lie. A token bucket paces what this side sends; a cap
+// on what it receives goes to the sender with each request.
 #ifndef ATOLL_COMMON_RPC_BULK_CLIENT_H_
 #define ATOLL_COMMON_RPC_BULK_CLIENT_H_
 
@@ -18,6 +18,8 @@ namespace atl {
 struct BulkClientOptions {
   Duration stall_limit = Seconds(30);    // without a frame either way, or an answer
   uint64_t upload_bytes_per_second = 0;  // cap over all uploads of this client; 0: none
+  uint64_t download_bytes_per_second =
+      0;  // cap over all downloads of the requests' worker, kept by the sender; 0: none
 };
 
 // The destructor cancels what still runs and waits for its end, unless it is called from a `done`; then whoever calls

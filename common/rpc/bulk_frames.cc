@@ -1,7 +1,5 @@
 #include "common/rpc/bulk_frames.h"
 
-#include "common/plan/limits.h"
-
 namespace atl {
 namespace {
 
@@ -55,14 +53,6 @@ absl::StatusOr<std::string> ReadHeaderFrame(const grpc::ByteBuffer& buffer) {
     return absl::InvalidArgumentError("a bulk conversation begins with payload instead of a header");
   }
   return frame.view.header;
-}
-
-SharedBucket::SharedBucket(uint64_t rate_bytes_per_second, const Clock& clock)
-    : clock_(clock), bucket_(rate_bytes_per_second, 2 * limits::kFramePayloadBytes, clock.Now()) {}
-
-Duration SharedBucket::Take(uint64_t bytes) {
-  MutexLock lock(mutex_);
-  return bucket_.Take(bytes, clock_.Now());
 }
 
 }  // namespace atl

@@ -8,10 +8,8 @@
 #include <functional>
 #include <string>
 
-#include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/rpc/bulk.h"
-#include "common/rpc/token_bucket.h"
 #include "common/wire/frame.h"
 
 namespace atl {
@@ -29,19 +27,6 @@ struct ReceivedFrame {
 absl::StatusOr<ReceivedFrame> ReadFrame(const grpc::ByteBuffer& buffer);
 // The header of a first frame. An empty message is an empty header, as protobuf leaves empty fields out.
 absl::StatusOr<std::string> ReadHeaderFrame(const grpc::ByteBuffer& buffer);
-
-// A token bucket shared by the transfers of one sender. Thread-safe.
-class SharedBucket {
- public:
-  SharedBucket(uint64_t rate_bytes_per_second, const Clock& clock);
-  // Zero: may go now. Otherwise nothing was taken; ask again after that long.
-  Duration Take(uint64_t bytes) ATOLL_EXCLUDES(mutex_);
-
- private:
-  const Clock& clock_;
-  Mutex mutex_;
-  TokenBucket bucket_ ATOLL_GUARDED_BY(mutex_);
-};
 
 }  // namespace atl
 

@@ -9,6 +9,7 @@
 #include "common/base/check.h"
 #include "common/plan/limits.h"
 #include "common/rpc/bulk_frames.h"
+#include "common/rpc/receiver_buckets.h"
 #include "common/rpc/rpc_status.h"
 #include "common/rpc/strand.h"
 #include "common/rpc/timer.h"
@@ -20,12 +21,18 @@ constexpr size_t kMissingBlobs = 4096;  // of one question
 
 struct Shared {
   Shared(BulkHandler& h, Executor& i, const Clock& k, const BulkServiceOptions& o)
-      : handler(h), io(i), clock(k), options(o), bucket(o.download_bytes_per_second, k) {}
+      : handler(h),
+        io(i),
+        clock(k),
+        options(o),
+        bucket(o.download_bytes_per_second, k),
+        receivers(k, limits::kWorkers) {}
   BulkHandler& handler;
   Executor& io;
   const Clock& clock;
   const BulkServiceOptions options;
-  SharedBucket bucket;
+  SharedBucket bucket;  // of all downloads
+  ReceiverBuckets receivers;
 };
 
 // Calls `stalled` when Progress was not called for the limit. Touched on the owner's strand only.
@@ -256,6 +263,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
       self_ = shared_from_this();
       if (!request.ok()) return End(request.status());
       offset_ = result_.resumed_at = request->offset_bytes;
+      receiver_bucket_ = shared_->receivers.Of(request->worker, request->limit_bytes_per_second);
       shared_->handler.OnDownload(*std::move(request), [self = self_](absl::StatusOr<DownloadContent> content) {
         self->OnStrand([self, content = std::move(content)]() mutable { self->OnContent(std::move(content)); });
       });
@@ -334,7 +342,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     if (preparing_ || prepared_ || last_prepared_ || ended_) return;
     preparing_ = true;
     const uint64_t offset = offset_, total = content_->header.total_bytes;
-    const auto bytes = static_cast<size_t>(std::min<uint64_t>(limits::kFramePayloadBytes, total - offset));
+    const auto bytes = static_cast<size_t>(std::min<uint64_t>(FrameBytes(), total - offset));
     shared_->io.Post([self = shared_from_this(), source = content_->source, offset, bytes, total] {
       absl::StatusOr<Prepared> prepared = Prepared{{}, bytes, offset + bytes == total};
       const absl::StatusOr<BulkBytes> payload = source->Read(offset, bytes);
@@ -357,7 +365,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   }
   void WriteIfDue() {
     if (writing_ || ended_ || !prepared_) return;
-    if (const Duration wait = shared_->bucket.Take(prepared_->payload_bytes); wait.ns > 0) {
+    if (const Duration wait = TakeFromBuckets(prepared_->payload_bytes); wait.ns > 0) {
       // Waiting for the rate cap is our doing, not the peer's stall.
       watchdog_.Progress();
       pace_.Set(wait, [this, self = shared_from_this()] { OnStrand([this] { WriteIfDue(); }); });
@@ -370,6 +378,20 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     writing_ = true;
     StartWrite(&out_);
     PrepareNext();
+  }
+  uint64_t FrameBytes() const {
+    const uint64_t most = shared_->bucket.frame_bytes();
+    return receiver_bucket_ ? std::min(most, receiver_bucket_->frame_bytes()) : most;
+  }
+  // The receiver's cap first; what was taken of it stays taken while the cap of all is waited for.
+  Duration TakeFromBuckets(uint64_t bytes) {
+    if (receiver_bucket_ && !receiver_paid_) {
+      if (const Duration wait = receiver_bucket_->Take(bytes); wait.ns > 0) return wait;
+      receiver_paid_ = true;
+    }
+    const Duration wait = shared_->bucket.Take(bytes);
+    if (wait.ns == 0) receiver_paid_ = false;
+    return wait;
   }
   void CheckProgress() {
     if (!ended_ && watchdog_.Check()) {
@@ -396,6 +418,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   Strand strand_;
   Watchdog watchdog_;
   Timer pace_;
+  std::shared_ptr<SharedBucket> receiver_bucket_;  // null: the receiver wants no cap
   grpc::ByteBuffer out_;
   std::optional<DownloadContent> content_;
   std::optional<Prepared> prepared_;
@@ -403,6 +426,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   size_t in_flight_bytes_ = 0;
   BulkResult result_;
   bool preparing_ = false, last_prepared_ = false, writing_ = false, last_written_ = false;
+  bool receiver_paid_ = false;  // for the prepared frame
   bool ended_ = false, finished_ = false;
   std::shared_ptr<DownloadReactor> self_;
 };

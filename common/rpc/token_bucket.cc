@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "common/plan/limits.h"
 
 namespace atl {
 namespace {
@@ -38,6 +39,22 @@ Duration TokenBucket::Take(uint64_t bytes, Instant now) {
   const auto missing = static_cast<unsigned __int128>(bytes - available_) * kNanosPerSecond - remainder_;
   const unsigned __int128 wait = (missing + rate_ - 1) / rate_;
   return {static_cast<int64_t>(std::min<unsigned __int128>(wait, INT64_MAX))};
+}
+
+uint64_t PacedFrameBytes(uint64_t rate_bytes_per_second) {
+  constexpr uint64_t kLeast = 4096;
+  if (rate_bytes_per_second == 0) return limits::kFramePayloadBytes;
+  return std::clamp<uint64_t>(rate_bytes_per_second, kLeast, limits::kFramePayloadBytes);
+}
+
+SharedBucket::SharedBucket(uint64_t rate_bytes_per_second, const Clock& clock)
+    : rate_(rate_bytes_per_second),
+      clock_(clock),
+      bucket_(rate_bytes_per_second, 2 * PacedFrameBytes(rate_bytes_per_second), clock.Now()) {}
+
+Duration SharedBucket::Take(uint64_t bytes) {
+  MutexLock lock(mutex_);
+  return bucket_.Take(bytes, clock_.Now());
 }
 
 }  // namespace atl

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "common/base/mutex.h"
 #include "common/base/time.h"
 
 namespace atl {
@@ -24,6 +25,26 @@ class TokenBucket {
   uint64_t available_;
   Instant last_;
   uint64_t remainder_ = 0;  // byte-nanoseconds not yet worth a byte
+};
+
+// Payload of a frame under a cap: a second's worth, at most what a frame may hold and at least 4 KiB, so that neither
+// end of a slow transfer takes the pause between two frames for a stall.
+uint64_t PacedFrameBytes(uint64_t rate_bytes_per_second);
+
+// A bucket of two paced frames for several transfers. Thread-safe.
+class SharedBucket {
+ public:
+  SharedBucket(uint64_t rate_bytes_per_second, const Clock& clock);
+  // Zero: may go now. Otherwise nothing was taken; ask again after that long. bytes <= frame_bytes().
+  Duration Take(uint64_t bytes) ATOLL_EXCLUDES(mutex_);
+  uint64_t rate_bytes_per_second() const { return rate_; }
+  uint64_t frame_bytes() const { return PacedFrameBytes(rate_); }
+
+ private:
+  const uint64_t rate_;
+  const Clock& clock_;
+  Mutex mutex_;
+  TokenBucket bucket_ ATOLL_GUARDED_BY(mutex_);
 };
 
 }  // namespace atl

@@ -240,6 +240,7 @@ v1::DownloadRequest DownloadRequestToProto(const DownloadRequest& request) {
   std::visit([&](const auto& key) { Fill(key, proto); }, request.key);
   proto.set_offset_bytes(request.offset_bytes);
   proto.set_worker(request.worker.value);
+  proto.set_limit_bytes_per_second(request.limit_bytes_per_second);
   return proto;
 }
 
@@ -249,6 +250,8 @@ absl::StatusOr<DownloadRequest> DownloadRequestFromProto(const v1::DownloadReque
   ATOLL_RETURN_IF_ERROR(CheckCount(proto.offset_bytes(), "offset_bytes"));
   out.offset_bytes = proto.offset_bytes();
   ATOLL_ASSIGN_OR_RETURN(out.worker, WorkerField(proto.worker(), Emptiness::kAllowed, "worker"));
+  ATOLL_RETURN_IF_ERROR(CheckCount(proto.limit_bytes_per_second(), "limit_bytes_per_second"));
+  out.limit_bytes_per_second = proto.limit_bytes_per_second();
   return out;
 }
 

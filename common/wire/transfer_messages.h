@@ -63,8 +63,9 @@ struct CheckpointFragmentKey {
 using DownloadKey = std::variant<UpdateKey, FragmentKey, BlockKey, BlobKey, CheckpointFragmentKey>;
 struct DownloadRequest {
   DownloadKey key;
-  uint64_t offset_bytes = 0;  // bytes already there
-  WorkerId worker;            // who asks, for the byte accounts; empty: not a worker
+  uint64_t offset_bytes = 0;            // bytes already there
+  WorkerId worker;                      // who asks, for the byte accounts and the cap; empty: not a worker
+  uint64_t limit_bytes_per_second = 0;  // cap over everything that is sent to `worker`; 0: none
 };
 
 struct DownloadHeader {

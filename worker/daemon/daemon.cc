@@ -95,6 +95,7 @@ absl::StatusOr<Connections> Connect(const WorkerOptions& options, const Clock& c
   ATOLL_ASSIGN_OR_RETURN(c.bulk_channel, MakeBulkChannel({.address = bulk_address}, security));
   BulkClientOptions bulk;
   bulk.upload_bytes_per_second = options.upload_bytes_per_second;
+  bulk.download_bytes_per_second = options.download_bytes_per_second;
   c.bulk = MakeGrpcBulkClient(c.bulk_channel, clock, bulk);
   return c;
 }
@@ -190,11 +191,6 @@ int RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, const std::
                               {"gpu", plugin.reason.empty() ? "yes" : plugin.reason},
                               {"admin_port", *admin ? (*admin)->port() : 0},
                               {"version", version}});
-
-  if (options.download_bytes_per_second > 0) {
-    log.Warn("download limit not kept",
-             {{"what", "this version paces uploads only; cap downloads at the coordinator"}});
-  }
 
   SignalThread signals([&session](const char* name) { session.RequestLeave(name); });
   std::atomic<bool> over{false};

@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include "common/plan/limits.h"
 #include "common/rpc/backoff.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/receiver_buckets.h"
 #include "common/rpc/rpc_status.h"
 #include "common/rpc/token_bucket.h"
 
@@ -55,6 +57,41 @@ TEST(TokenBucketTest, OddRatesLoseNothingToRounding) {
 TEST(TokenBucketTest, NoCapNeverWaits) {
   TokenBucket bucket(0, 0, {0});
   EXPECT_EQ(bucket.Take(UINT64_MAX, {0}).ns, 0);
+}
+
+TEST(PacedFrameTest, ASlowCapMeansSmallFrames) {
+  EXPECT_EQ(PacedFrameBytes(0), limits::kFramePayloadBytes);
+  EXPECT_EQ(PacedFrameBytes(1), 4096u);
+  EXPECT_EQ(PacedFrameBytes(50'000), 50'000u);
+  EXPECT_EQ(PacedFrameBytes(UINT64_MAX), limits::kFramePayloadBytes);
+}
+
+TEST(ReceiverBucketsTest, AllThatOneReceiverGetsSharesItsCap) {
+  ManualClock clock;
+  ReceiverBuckets buckets(clock, 8);
+  EXPECT_EQ(buckets.Of({"a"}, 0), nullptr);
+  EXPECT_EQ(buckets.Of({}, 1000), nullptr);
+  const uint64_t frame = PacedFrameBytes(10'000);
+  EXPECT_EQ(buckets.Of({"a"}, 10'000)->Take(frame).ns, 0);
+  EXPECT_EQ(buckets.Of({"a"}, 10'000)->Take(frame).ns, 0);
+  EXPECT_EQ(buckets.Of({"a"}, 10'000)->Take(frame), Seconds(1)) << "a new call brings no new burst";
+  EXPECT_EQ(buckets.Of({"b"}, 10'000)->Take(frame).ns, 0) << "each has its own";
+  clock.Advance(Seconds(1));
+  EXPECT_EQ(buckets.Of({"a"}, 10'000)->Take(frame).ns, 0);
+  EXPECT_EQ(buckets.Of({"a"}, 20'000)->rate_bytes_per_second(), 20'000u) << "the newest wish counts";
+  EXPECT_EQ(buckets.remembered(), 2u);
+}
+
+TEST(ReceiverBucketsTest, RemembersNoMoreThanItMay) {
+  ManualClock clock;
+  ReceiverBuckets buckets(clock, 2);
+  const auto held = buckets.Of({"a"}, 1000);
+  (void)buckets.Of({"b"}, 1000);
+  const auto other = buckets.Of({"c"}, 1000);
+  EXPECT_EQ(buckets.remembered(), 2u);
+  EXPECT_EQ(buckets.Of({"a"}, 1000), held) << "who receives stays";
+  EXPECT_NE(buckets.Of({"d"}, 1000), nullptr) << "still capped, for its call";
+  EXPECT_EQ(buckets.remembered(), 2u);
 }
 
 TEST(RpcStatusTest, EveryCodeTravelsWithItsDetails) {

@@ -327,9 +327,10 @@ TEST(TransferMessagesTest, RequestsComeBackTheSame) {
        {DownloadKey(UpdateKey{{"tiny"}, {{0}, {4}}}), DownloadKey(FragmentKey{{"tiny"}, {{1}, {0}}, true}),
         DownloadKey(BlockKey{{"tiny"}, sha, "tales_000.bin", 3}), DownloadKey(BlobKey{sha}),
         DownloadKey(CheckpointFragmentKey{{"tiny"}, 100, {2}})}) {
-    const v1::DownloadRequest proto = DownloadRequestToProto({key, 5, {"paris-1"}});
+    const v1::DownloadRequest proto = DownloadRequestToProto({key, 5, {"paris-1"}, 1'000});
     const absl::StatusOr<DownloadRequest> back = DownloadRequestFromProto(proto);
     ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(back->limit_bytes_per_second, 1'000u);
     EXPECT_EQ(DownloadRequestToProto(*back).SerializeAsString(), proto.SerializeAsString());
   }
 }

@@ -1,0 +1,37 @@
+// The rate caps that receivers ask for, kept by whoever sends to them: one bucket a receiver, whatever it fetches and
+// over however many calls.
+#ifndef ATOLL_COMMON_RPC_RECEIVER_BUCKETS_H_
+#define ATOLL_COMMON_RPC_RECEIVER_BUCKETS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "common/base/time.h"
+#include "common/rpc/token_bucket.h"
+
+namespace atl {
+
+// Thread-safe. At most `most` receivers are remembered: beyond, one that receives nothing now gives way, and when all
+// do, the newcomer's bucket is its call's own.
+class ReceiverBuckets {
+ public:
+  ReceiverBuckets(const Clock& clock, size_t most) : clock_(clock), most_(most) {}
+  // Shared by all that is sent to `receiver`, also after a pause. Another rate than before makes a new bucket. Null
+  // when the rate is 0 (no cap) or the receiver has no name.
+  std::shared_ptr<SharedBucket> Of(const WorkerId& receiver, uint64_t bytes_per_second) ATOLL_EXCLUDES(mutex_);
+  size_t remembered() const ATOLL_EXCLUDES(mutex_);
+
+ private:
+  const Clock& clock_;
+  const size_t most_;
+  mutable Mutex mutex_;
+  std::map<WorkerId, std::shared_ptr<SharedBucket>> buckets_ ATOLL_GUARDED_BY(mutex_);
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_RPC_RECEIVER_BUCKETS_H_
