@@ -198,7 +198,7 @@ void Stager::TakeShapes(const std::string& config_path) {
   const v1::JobSpec theirs = JobSpecToProto(carrier);
   v1::ModelSpec& ours = *job_.spec.mutable_model();
   for (const char* name : {"vocab_size", "hidden_size", "intermediate_size", "layers", "heads", "kv_heads", "head_dim",
-                           "rope_theta", "rms_norm_eps", "tie_embeddings"}) {
+                           "rope_theta", "rms_norm_eps", "tie_embeddings", "qk_norm"}) {
     const std::string path = absl::StrCat("model.", name);
     v1::ModelSpec wanted, given;
     const auto* field = v1::ModelSpec::descriptor()->FindFieldByName(name);

@@ -10,6 +10,13 @@ namespace {
 
 constexpr size_t kDepth = 8;
 
+// The architectures of transformers that compute what our model does.
+struct Architecture {
+  const char* type;
+  const char* name;
+};
+constexpr Architecture kPlain = {"llama", "LlamaForCausalLM"}, kQkNorm = {"qwen3", "Qwen3ForCausalLM"};
+
 std::string TorchName(NumberType type) {
   switch (type) {
     case NumberType::kF32: return "float32";
@@ -33,8 +40,11 @@ uint32_t Size(json::Reader& reader, const char* key, uint32_t max) {
 
 // What this program's Llama cannot do is refused, not ignored.
 void RefuseOthers(const json::Value& root, json::Reader& reader) {
-  if (const std::string type = reader.String("model_type"); type != "llama") {
-    reader.Fail("model_type", absl::StrCat("is \"", type, "\"; only llama is read"));
+  if (const std::string type = reader.String("model_type"); type != kPlain.type && type != kQkNorm.type) {
+    reader.Fail("model_type", absl::StrCat("is \"", type, "\"; only llama and qwen3 are read"));
+  }
+  if (Present(root, "use_sliding_window") && reader.Bool("use_sliding_window")) {
+    reader.Fail("use_sliding_window", "must be false");
   }
   if (Present(root, "hidden_act") && reader.String("hidden_act") != "silu") reader.Fail("hidden_act", "must be silu");
   for (const char* key : {"attention_bias", "mlp_bias"}) {
@@ -81,7 +91,9 @@ ModelSpec ReadModel(const json::Value& root, json::Reader& reader) {
   model.heads = Size(reader, "num_attention_heads", kSize);
   model.kv_heads = Present(root, "num_key_value_heads") ? Size(reader, "num_key_value_heads", kSize) : model.heads;
   model.head_dim = model.heads == 0 ? 0 : model.hidden_size / model.heads;
-  if (Present(root, "head_dim")) model.head_dim = Size(reader, "head_dim", kSize);
+  model.qk_norm = reader.String("model_type") == kQkNorm.type;
+  // What transformers takes for a missing head_dim differs between the two.
+  if (model.qk_norm || Present(root, "head_dim")) model.head_dim = Size(reader, "head_dim", kSize);
   model.rope_theta = RopeTheta(root, reader);
   model.rms_norm_eps = Present(root, "rms_norm_eps") ? reader.Number("rms_norm_eps") : 1e-6;
   if (!(model.rms_norm_eps > 0 && model.rms_norm_eps < 1)) reader.Fail("rms_norm_eps", "must be above 0 and below 1");
@@ -116,8 +128,9 @@ std::optional<uint32_t> ReadId(const json::Value& root, const char* key, uint32_
 std::string HuggingFaceConfigJson(const HuggingFaceConfig& config) {
   const ModelSpec& model = config.model;
   json::Ordered root;
-  root["architectures"] = {"LlamaForCausalLM"};
-  root["model_type"] = "llama";
+  const Architecture& architecture = model.qk_norm ? kQkNorm : kPlain;
+  root["architectures"] = {architecture.name};
+  root["model_type"] = architecture.type;
   root["vocab_size"] = model.vocab_size;
   root["hidden_size"] = model.hidden_size;
   root["intermediate_size"] = model.intermediate_size;

@@ -28,6 +28,8 @@ struct ModelSpec {
   double rope_theta = 10000.0;
   double rms_norm_eps = 1e-5;
   bool tie_embeddings = true;
+  bool qk_norm = false;    // RMSNorm of queries and keys over head_dim, before rotation
+  double z_loss = 0;       // weight of mean(logsumexp(logits)^2) in what is trained
   double init_std = 0.02;  // normal; output projections of attention and MLP scaled by 1/sqrt(2 layers)
   Precision precision = Precision::kFp32;
 };

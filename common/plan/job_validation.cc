@@ -113,6 +113,7 @@ void CheckModel(const ModelSpec& m, Report& report) {
   report.Above("model.rope_theta", m.rope_theta, 1, 1e12);
   report.Above("model.rms_norm_eps", m.rms_norm_eps, 0, 1);
   report.Real("model.init_std", m.init_std, 0, 1);
+  report.Real("model.z_loss", m.z_loss, 0, 1);
   // In double: the sizes above may not be valid, and this must not overflow.
   const double hidden = m.hidden_size, inner = m.intermediate_size != 0 ? m.intermediate_size : hidden * 3;
   const double heads = (2.0 * m.heads + 2.0 * (m.kv_heads != 0 ? m.kv_heads : m.heads)) * HeadDim(m);

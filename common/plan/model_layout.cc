@@ -44,6 +44,10 @@ void AppendBlock(const ModelSpec& m, uint32_t layer, std::vector<TensorInfo>& ou
   out.push_back(Matrix(prefix + "self_attn.q_proj.weight", query, hidden, l, m.init_std));
   out.push_back(Matrix(prefix + "self_attn.k_proj.weight", key, hidden, l, m.init_std));
   out.push_back(Matrix(prefix + "self_attn.v_proj.weight", key, hidden, l, m.init_std));
+  if (m.qk_norm) {
+    out.push_back(Norm(prefix + "self_attn.q_norm.weight", m.head_dim, l));
+    out.push_back(Norm(prefix + "self_attn.k_norm.weight", m.head_dim, l));
+  }
   out.push_back(Matrix(prefix + "self_attn.o_proj.weight", hidden, query, l, output_std));
   out.push_back(Norm(prefix + "post_attention_layernorm.weight", hidden, l));
   out.push_back(Matrix(prefix + "mlp.gate_proj.weight", inner, hidden, l, m.init_std));

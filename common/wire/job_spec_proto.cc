@@ -124,6 +124,8 @@ void Reader::Model(const v1::ModelSpec& m, ModelSpec& out) {
   if (m.has_rms_norm_eps()) out.rms_norm_eps = m.rms_norm_eps();
   if (m.has_tie_embeddings()) out.tie_embeddings = m.tie_embeddings();
   if (m.has_init_std()) out.init_std = m.init_std();
+  out.qk_norm = m.qk_norm();
+  out.z_loss = m.z_loss();
   Enum("model.precision", kPrecisions, m.precision(), out.precision);
 }
 
@@ -252,6 +254,8 @@ void WriteModel(const JobSpec& spec, v1::ModelSpec* m) {
   m->set_rms_norm_eps(in.rms_norm_eps);
   m->set_tie_embeddings(in.tie_embeddings);
   m->set_init_std(in.init_std);
+  m->set_qk_norm(in.qk_norm);
+  m->set_z_loss(in.z_loss);
   m->set_precision(ToWire(kPrecisions, in.precision));
   m->mutable_init()->set_seed(spec.init.seed);
   m->mutable_init()->set_checkpoint(spec.init.checkpoint);

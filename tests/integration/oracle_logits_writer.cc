@@ -28,11 +28,13 @@ struct Case {
   bool tied;
   double rope_theta;
   NumberType weights;
+  bool qk_norm = false;
 };
 constexpr Case kCases[] = {
     {"tied", 4, 4, 16, true, 10000.0, NumberType::kF32},
     {"untied", 4, 4, 16, false, 10000.0, NumberType::kF32},
     {"grouped", 8, 2, 16, true, 500000.0, NumberType::kF32},
+    {"qk_norm", 8, 2, 16, true, 1000000.0, NumberType::kF32, true},
     {"one_key_head_bf16_weights", 4, 1, 32, false, 10000.0, NumberType::kBF16},
 };
 
@@ -47,6 +49,7 @@ HuggingFaceConfig ConfigOf(const Case& c) {
   config.model.head_dim = c.head_dim;
   config.model.rope_theta = c.rope_theta;
   config.model.tie_embeddings = c.tied;
+  config.model.qk_norm = c.qk_norm;
   config.model.init_std = 0.1;
   config.max_positions = kLength;
   config.weights = c.weights;

@@ -88,10 +88,22 @@ at::Tensor SpreadHeads(const at::Tensor& x, int64_t heads) {
       .reshape({x.size(0), heads, x.size(1), x.size(3)});
 }
 
+at::Tensor Norm(const ModelSpec& spec, const at::Tensor& x, const at::Tensor& weight) {
+  return at::rms_norm(x, {x.size(-1)}, weight, spec.rms_norm_eps);
+}
+
+// QK-norm: every query and key head over its own head_dim. `qk` is [b, t, heads + kv, d].
+at::Tensor NormedHeads(const ModelSpec& spec, const BlockWeights& w, const at::Tensor& qk) {
+  if (!spec.qk_norm) return qk;
+  return at::cat({Norm(spec, qk.narrow(2, 0, spec.heads), w.q_norm),
+                  Norm(spec, qk.narrow(2, spec.heads, spec.kv_heads), w.k_norm)},
+                 2);
+}
+
 at::Tensor Attention(const ModelSpec& spec, const BlockWeights& w, const at::Tensor& x, const Positions& positions) {
   const int64_t heads = spec.heads, kv = spec.kv_heads, d = spec.head_dim, b = x.size(0), t = x.size(1);
   const at::Tensor qkv = at::linear(x, w.qkv).view({b, t, heads + 2 * kv, d});
-  const at::Tensor qk = Rotate(qkv.narrow(2, 0, heads + kv), positions);
+  const at::Tensor qk = Rotate(NormedHeads(spec, w, qkv.narrow(2, 0, heads + kv)), positions);
   const at::Tensor q = qk.narrow(2, 0, heads).transpose(1, 2);
   const at::Tensor k = SpreadHeads(qk.narrow(2, heads, kv), heads);
   const at::Tensor v = SpreadHeads(qkv.narrow(2, heads + kv, kv), heads);
@@ -106,10 +118,6 @@ at::Tensor Mlp(const BlockWeights& w, const at::Tensor& x) {
   return at::linear(at::silu(gate_up[0]) * gate_up[1], w.down);
 }
 
-at::Tensor Norm(const ModelSpec& spec, const at::Tensor& x, const at::Tensor& weight) {
-  return at::rms_norm(x, {x.size(-1)}, weight, spec.rms_norm_eps);
-}
-
 }  // namespace
 
 LlamaWeights MapWeights(const ModelSpec& spec, const ModelLayout& layout, const at::Tensor& arena, bool trainable) {
@@ -121,6 +129,10 @@ LlamaWeights MapWeights(const ModelSpec& spec, const ModelLayout& layout, const 
     BlockWeights w;
     w.input_norm = map.Vector(prefix + "input_layernorm.weight", out);
     w.qkv = map.Rows(prefix + "self_attn.", {"q_proj.weight", "k_proj.weight", "v_proj.weight"}, out);
+    if (spec.qk_norm) {
+      w.q_norm = map.Vector(prefix + "self_attn.q_norm.weight", out);
+      w.k_norm = map.Vector(prefix + "self_attn.k_norm.weight", out);
+    }
     w.output = map.Rows(prefix + "self_attn.", {"o_proj.weight"}, out);
     w.mlp_norm = map.Vector(prefix + "post_attention_layernorm.weight", out);
     w.gate_up = map.Rows(prefix + "mlp.", {"gate_proj.weight", "up_proj.weight"}, out);

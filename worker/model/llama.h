@@ -16,6 +16,8 @@ namespace atl {
 struct BlockWeights {
   at::Tensor input_norm;  // [hidden]
   at::Tensor qkv;         // [(heads + 2 kv_heads) head_dim, hidden]
+  at::Tensor q_norm;      // [head_dim], undefined without QK-norm; k_norm likewise
+  at::Tensor k_norm;      //
   at::Tensor output;      // [hidden, heads head_dim]
   at::Tensor mlp_norm;    // [hidden]
   at::Tensor gate_up;     // [2 intermediate, hidden]

@@ -49,8 +49,13 @@ struct Model::State {
   at::Tensor Hidden(const at::Tensor& tokens) {
     return LlamaHidden(spec, weights, tokens, MakePositions(spec, options, tokens, type()));
   }
-  // Summed over targets, fp32.
-  at::Tensor Loss(const TokenBatch& batch);
+  // Scores of every target [targets, vocab] in fp32, and the targets.
+  struct Scores {
+    at::Tensor logits, targets;
+    // Negative log-likelihood, summed.
+    at::Tensor Nll() const { return at::cross_entropy_loss(logits, targets, {}, at::Reduction::Sum); }
+  };
+  Scores Score(const TokenBatch& batch);
 };
 
 absl::Status Model::State::Check(const TokenBatch& batch, uint32_t least_length) const {
@@ -80,12 +85,11 @@ void Model::State::Refresh() {
   stale = false;
 }
 
-at::Tensor Model::State::Loss(const TokenBatch& batch) {
+Model::State::Scores Model::State::Score(const TokenBatch& batch) {
   const at::Tensor tokens = Tokens(batch);
   const int64_t length = tokens.size(1) - 1;
   const at::Tensor logits = at::linear(Hidden(tokens.narrow(1, 0, length)), weights.head);
-  return at::cross_entropy_loss(logits.flatten(0, 1).to(at::kFloat), tokens.narrow(1, 1, length).flatten(), {},
-                                at::Reduction::Sum);
+  return {logits.flatten(0, 1).to(at::kFloat), tokens.narrow(1, 1, length).flatten()};
 }
 
 Model::Model(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -126,8 +130,11 @@ absl::StatusOr<LossSum> Model::ForwardBackward(const TokenBatch& batch, double s
   return Guarded("training", [&]() -> absl::StatusOr<LossSum> {
     state_->Refresh();
     const at::AutoGradMode grad(true);
-    const at::Tensor loss = state_->Loss(batch);
-    torch::autograd::backward({loss}, {at::full({}, scale, loss.options())});
+    const State::Scores scores = state_->Score(batch);
+    const at::Tensor loss = scores.Nll();
+    at::Tensor trained = loss;
+    if (const double z = state_->spec.z_loss; z > 0) trained = loss + z * scores.logits.logsumexp(1).square().sum();
+    torch::autograd::backward({trained}, {at::full({}, scale, loss.options())});
     return LossSum{.nll = loss.item<double>(), .targets = uint64_t{batch.sequences} * (batch.length() - 1)};
   });
 }
@@ -137,7 +144,7 @@ absl::StatusOr<LossSum> Model::ForwardLoss(const TokenBatch& batch) {
   return Guarded("evaluating", [&]() -> absl::StatusOr<LossSum> {
     state_->Refresh();
     const at::NoGradGuard no_grad;
-    const at::Tensor loss = state_->Loss(batch);
+    const at::Tensor loss = state_->Score(batch).Nll();
     return LossSum{.nll = loss.item<double>(), .targets = uint64_t{batch.sequences} * (batch.length() - 1)};
   });
 }

@@ -21,7 +21,7 @@ uint64_t PassTokens(TensorDevice device) { return device.gpu ? kGpuPassTokens : 
 // MLP's width.
 uint64_t BlockValues(const ModelSpec& m) {
   const uint64_t hidden = m.hidden_size, query = uint64_t{m.heads} * m.head_dim, kv = uint64_t{m.kv_heads} * m.head_dim;
-  return 10 * hidden + 6 * query + 3 * kv + 4 * uint64_t{m.intermediate_size};
+  return 10 * hidden + 6 * query + 3 * kv + 4 * uint64_t{m.intermediate_size} + (m.qk_norm ? 2 * (query + kv) : 0);
 }
 
 std::string Gib(uint64_t bytes) { return absl::StrFormat("%.2f GiB", static_cast<double>(bytes) / (1 << 30)); }

@@ -48,6 +48,20 @@ TEST(HuggingFaceConfig, RoundTrip) {
   EXPECT_EQ(HuggingFaceConfigJson(*parsed), HuggingFaceConfigJson(Config()));
 }
 
+TEST(HuggingFaceConfig, QkNormIsQwen3) {
+  HuggingFaceConfig config = Config();
+  config.model.qk_norm = true;
+  const auto json = nlohmann::json::parse(HuggingFaceConfigJson(config));
+  EXPECT_EQ(json["architectures"][0], "Qwen3ForCausalLM");
+  EXPECT_EQ(json["model_type"], "qwen3");
+  const auto parsed = ParseHuggingFaceConfig(HuggingFaceConfigJson(config));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_TRUE(parsed->model.qk_norm);
+  nlohmann::json without = json;
+  without.erase("head_dim");
+  EXPECT_THAT(ParseHuggingFaceConfig(without.dump()).status().message(), HasSubstr("head_dim"));
+}
+
 // As published with Llama 2 (transformers 4) and Llama 3, cut to the keys that matter.
 TEST(HuggingFaceConfig, ReadsOlderFiles) {
   const auto old = ParseHuggingFaceConfig(
@@ -70,6 +84,7 @@ TEST(HuggingFaceConfig, WhatTheModelCannotDoIsRefused) {
     nlohmann::json value;
     const char* message;
   } cases[] = {
+      {"use_sliding_window", true, "use_sliding_window must be false"},
       {"model_type", "mistral", "model_type is \"mistral\""},
       {"hidden_act", "gelu", "hidden_act must be silu"},
       {"attention_bias", true, "attention_bias must be false"},

@@ -18,6 +18,8 @@ struct Shape {
   uint32_t heads, kv_heads;
   bool tied, separate;
   FragmentPattern pattern;
+  bool qk_norm = false;
+  double z_loss = 0;
 };
 
 ModelSpec SpecOf(const Shape& shape) {
@@ -30,6 +32,8 @@ ModelSpec SpecOf(const Shape& shape) {
   m.kv_heads = shape.kv_heads;
   m.head_dim = 6;
   m.tie_embeddings = shape.tied;
+  m.qk_norm = shape.qk_norm;
+  m.z_loss = shape.z_loss;
   m.init_std = 0.3;  // large enough that every path matters
   return m;
 }
@@ -104,8 +108,11 @@ TEST_P(ModelShapes, GradientsEqualFiniteDifferencesOfTheReference) {
   const auto sum = f.model->ForwardBackward({tokens, 2}, scale);
   ASSERT_TRUE(sum.ok()) << sum.status();
   test::ReferenceLlama reference(f.spec, f.layout, f.parameters->host());
-  const auto loss = [&] { return reference.Loss(Row(tokens, 0, 9), end) + reference.Loss(Row(tokens, 1, 9), end); };
-  EXPECT_NEAR(sum->nll, loss(), 1e-4);
+  const auto both = [&](double z_loss) {
+    return reference.Loss(Row(tokens, 0, 9), end, z_loss) + reference.Loss(Row(tokens, 1, 9), end, z_loss);
+  };
+  const auto loss = [&] { return both(GetParam().z_loss); };
+  EXPECT_NEAR(sum->nll, both(0), 1e-4) << "what is shown has no z-loss";
   EXPECT_EQ(sum->targets, 16u);
   for (const TensorInfo& t : f.layout.tensors) {  // a few elements of every tensor
     for (uint64_t i = 0; i < 6; ++i) {
@@ -129,7 +136,9 @@ INSTANTIATE_TEST_SUITE_P(All, ModelShapes,
                                          Shape{"untied", 4, 4, false, false, FragmentPattern::kStrided},
                                          Shape{"grouped", 4, 2, true, false, FragmentPattern::kSequential},
                                          Shape{"one_key_head", 4, 1, false, false, FragmentPattern::kWhole},
-                                         Shape{"documents", 4, 2, true, true, FragmentPattern::kBalanced}),
+                                         Shape{"documents", 4, 2, true, true, FragmentPattern::kBalanced},
+                                         Shape{"qk_norm", 4, 2, true, false, FragmentPattern::kStrided, true},
+                                         Shape{"z_loss", 4, 4, true, false, FragmentPattern::kWhole, false, 0.05}),
                          [](const testing::TestParamInfo<Shape>& param) { return std::string(param.param.name); });
 
 const Shape kPlain{"plain", 4, 2, true, false, FragmentPattern::kWhole};

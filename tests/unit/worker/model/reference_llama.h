@@ -4,6 +4,7 @@
 #ifndef ATOLL_TESTS_UNIT_WORKER_MODEL_REFERENCE_LLAMA_H_
 #define ATOLL_TESTS_UNIT_WORKER_MODEL_REFERENCE_LLAMA_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <span>
@@ -39,14 +40,16 @@ class ReferenceLlama {
     return out;
   }
 
-  // Sum over targets of -log softmax.
-  double Loss(const std::vector<int32_t>& tokens, int32_t end_of_text = -1) const {
+  // Sum over targets of -log softmax, plus `z_loss` x the squared logarithm of its normaliser (PaLM, Chowdhery et al.
+  // 2022, section 5).
+  double Loss(const std::vector<int32_t>& tokens, int32_t end_of_text = -1, double z_loss = 0) const {
     const std::vector<int32_t> inputs(tokens.begin(), tokens.end() - 1);
     const auto logits = Logits(inputs, end_of_text);
     double sum = 0;
     for (size_t i = 0; i < inputs.size(); ++i) {
       double total = 0;
       for (const double l : logits[i]) total += std::exp(l);
+      sum += z_loss * std::log(total) * std::log(total);
       sum += std::log(total) - logits[i][static_cast<size_t>(tokens[i + 1])];
     }
     return sum;
@@ -90,6 +93,17 @@ class ReferenceLlama {
     return out;
   }
 
+  // QK-norm (Henry et al. 2020, as in Qwen3): each head by itself, before rotation.
+  void NormHeads(const std::string& name, Vec& x) const {
+    if (!spec_.qk_norm) return;
+    const size_t d = spec_.head_dim;
+    for (size_t from = 0; from < x.size(); from += d) {
+      const Vec head =
+          Norm(name, Vec(x.begin() + static_cast<ptrdiff_t>(from), x.begin() + static_cast<ptrdiff_t>(from + d)));
+      std::copy(head.begin(), head.end(), x.begin() + static_cast<ptrdiff_t>(from));
+    }
+  }
+
   // Element j of a head pairs with j + d/2: the pair is a point in the plane, turned by position x theta^(-2j/d).
   void Rotate(double* head, int position) const {
     const uint32_t half = spec_.head_dim / 2;
@@ -110,6 +124,8 @@ class ReferenceLlama {
       q[i] = Apply(Tensor(p + "self_attn.q_proj.weight"), spec_.heads * d, n);
       k[i] = Apply(Tensor(p + "self_attn.k_proj.weight"), spec_.kv_heads * d, n);
       v[i] = Apply(Tensor(p + "self_attn.v_proj.weight"), spec_.kv_heads * d, n);
+      NormHeads(p + "self_attn.q_norm.weight", q[i]);
+      NormHeads(p + "self_attn.k_norm.weight", k[i]);
       for (uint32_t head = 0; head < spec_.heads; ++head) Rotate(q[i].data() + head * d, position_[i]);
       for (uint32_t head = 0; head < spec_.kv_heads; ++head) Rotate(k[i].data() + head * d, position_[i]);
     }
