@@ -1,0 +1,210 @@
+#include "common/plan/planner.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/plan/limits.h"
+#include "common/plan/plan_search.h"
+
+namespace atl {
+namespace {
+
+constexpr double kMostStepSeconds = 1e6, kLeastStepSeconds = 1e-6;
+constexpr double kMostBytesPerSecond = 1e15, kMostLatencySeconds = 3600;
+constexpr uint32_t kMostInnerSteps = 1'000'000;  // as sync.inner_steps
+constexpr double kBits = 8;
+// Of one parameter, fp32: itself, its gradient, two moments, the outer copy, and encoded bytes in flight (at most
+// fp32).
+constexpr uint64_t kWorkerBytes = 24;
+constexpr uint64_t kFeedbackBytes = 8, kLocoBytes = 2;  // of one parameter (docs/operations.md)
+
+class Report {
+ public:
+  void Require(bool holds, const char* field, std::string problem) {
+    if (!holds) violations_.push_back({field, std::move(problem)});
+  }
+  void Range(const char* field, uint64_t value, uint64_t low, uint64_t high) {
+    Require(value >= low && value <= high, field, absl::StrCat("is ", value, "; it must be from ", low, " to ", high));
+  }
+  // Refuses NaN, which no comparison lets through.
+  void Real(const char* field, double value, double low, double high) {
+    Require(value >= low && value <= high, field, absl::StrCat("is ", value, "; it must be from ", low, " to ", high));
+  }
+  std::vector<Violation> Take() { return std::move(violations_); }
+
+ private:
+  std::vector<Violation> violations_;
+};
+
+bool IsDataParallel(const PlanRequest& request) { return request.method == PlanMethod::kDataParallel; }
+
+uint32_t FragmentsOf(const PlanRequest& request) {
+  if (request.method != PlanMethod::kStreaming) return 1;
+  const uint32_t groups = (request.layers + request.layers_per_fragment - 1) / request.layers_per_fragment;
+  return groups + (request.embedding_parameters > 0 ? 1 : 0);
+}
+
+// Elements of the parts of the model in the order of use: embeddings first where they stand apart, then the blocks.
+std::vector<uint64_t> UnitElements(const PlanRequest& request) {
+  std::vector<uint64_t> elements;
+  if (request.embedding_parameters > 0) elements.push_back(request.embedding_parameters);
+  const uint64_t blocks = request.parameters - request.embedding_parameters;
+  for (uint64_t layer = 0; layer < request.layers; ++layer)
+    elements.push_back(blocks / request.layers + (layer < blocks % request.layers ? 1 : 0));
+  return elements;
+}
+
+// The fragment of each unit: blocks strided, embeddings last.
+std::vector<uint32_t> UnitFragments(const PlanRequest& request) {
+  const uint32_t fragments = FragmentsOf(request);
+  const bool apart = request.embedding_parameters > 0;
+  const uint32_t groups = apart && fragments > 1 ? fragments - 1 : fragments;
+  std::vector<uint32_t> out;
+  if (apart) out.push_back(fragments - 1);
+  for (uint32_t layer = 0; layer < request.layers; ++layer) out.push_back(layer % groups);
+  return out;
+}
+
+JobSizes SizesOf(const PlanRequest& request, const Plan& plan) {
+  return {.parameters = request.parameters,
+          .fragments = plan.fragments,
+          .contribution_bytes = plan.bytes_per_period,
+          .largest_contribution_bytes = plan.bytes_per_round,
+          .update_bytes = plan.download_bytes_per_period};
+}
+
+CoordinatorLoad LoadOf(const PlanRequest& request, const Plan& plan) {
+  const double workers = request.workers;
+  const double period_seconds = plan.given.inner_steps * request.step_seconds;
+  CoordinatorLoad load;
+  load.ingress_bytes_per_period = workers * static_cast<double>(plan.bytes_per_period);
+  load.egress_bytes_per_period = workers * static_cast<double>(plan.download_bytes_per_period);
+  load.mean_ingress_bits_per_second = kBits * load.ingress_bytes_per_period / period_seconds;
+  load.mean_egress_bits_per_second = kBits * load.egress_bytes_per_period / period_seconds;
+  load.peak_ingress_bits_per_second = kBits * workers * request.link.upload_bytes_per_second;
+  load.peak_egress_bits_per_second = kBits * workers * request.link.download_bytes_per_second;
+  JobSpec spec;
+  spec.workers.max = request.workers;
+  spec.stop.inner_steps = plan.given.inner_steps;
+  load.needs = NeedsOf(spec, SizesOf(request, plan));
+  return load;
+}
+
+uint64_t WorkerBytes(const PlanRequest& request) {
+  const uint64_t residual = request.upload_error_memory == ErrorMemory::kFeedback ? kFeedbackBytes
+                            : request.upload_error_memory == ErrorMemory::kLoco   ? kLocoBytes
+                                                                                  : 0;
+  return request.parameters * (kWorkerBytes + residual);
+}
+
+TokenBudget BudgetOf(const PlanRequest& request, const Plan& plan) {
+  const double tokens_per_step = static_cast<double>(request.tokens_per_worker_step) * request.workers;
+  TokenBudget budget;
+  budget.steps = std::ceil(static_cast<double>(request.tokens) / tokens_per_step);
+  budget.hours_without_link = budget.steps * request.step_seconds / 3600;
+  budget.hours = budget.hours_without_link / plan.given.compute_utilization_ratio;
+  budget.hours_through_coordinator = budget.hours_without_link / plan.given.coordinator_utilization_ratio;
+  const double periods = budget.steps / plan.given.inner_steps;
+  budget.upload_bytes = periods * static_cast<double>(plan.bytes_per_period);
+  budget.download_bytes = periods * static_cast<double>(plan.download_bytes_per_period);
+  return budget;
+}
+
+void AddBytes(const PlanRequest& request, const LinkJob& job, Plan& plan) {
+  for (const LinkFragment& fragment : job.fragments) {
+    const uint64_t up = static_cast<uint64_t>(fragment.upload_bytes);
+    const uint64_t down = static_cast<uint64_t>(fragment.download_bytes);
+    plan.bytes_per_round = std::max(plan.bytes_per_round, up);
+    plan.download_bytes_per_round = std::max(plan.download_bytes_per_round, down);
+    plan.bytes_per_period += up;
+    plan.download_bytes_per_period += down;
+  }
+  const double window_seconds = std::max(1u, job.overlap_steps) * request.step_seconds;
+  plan.peak_bits_per_second = kBits * static_cast<double>(plan.bytes_per_round) / window_seconds;
+  plan.mean_bits_per_second =
+      kBits * static_cast<double>(plan.bytes_per_period) / (job.inner_steps * request.step_seconds);
+}
+
+}  // namespace
+
+const char* PlanMethodName(PlanMethod method) {
+  switch (method) {
+    case PlanMethod::kDataParallel: return "data-parallel";
+    case PlanMethod::kDiloco: return "diloco";
+    case PlanMethod::kStreaming: return "streaming";
+  }
+  ATOLL_CHECK(false, "a method outside the enumeration");
+}
+
+std::vector<Violation> ValidatePlanRequest(const PlanRequest& r) {
+  Report report;
+  report.Range("params", r.parameters, 1, limits::kParameters);
+  report.Range("layers", r.layers, 1, limits::kLayers);
+  report.Require(r.embedding_parameters < std::max<uint64_t>(1, r.parameters), "embedding-params",
+                 absl::StrCat("is ", r.embedding_parameters, "; it must be below --params (", r.parameters, ")"));
+  report.Require(
+      r.parameters - std::min(r.parameters, r.embedding_parameters) >= r.layers, "params",
+      absl::StrCat("leaves less than one parameter for each of ", r.layers, " layers; raise it, or lower --layers"));
+  report.Range("layers-per-fragment", r.layers_per_fragment, 1, limits::kLayers);
+  report.Real("step-seconds", r.step_seconds, kLeastStepSeconds, kMostStepSeconds);
+  report.Range("workers", r.workers, 1, limits::kWorkers);
+  if (!IsDataParallel(r)) {
+    report.Range("inner-steps", r.inner_steps, 1, kMostInnerSteps);
+    report.Require(r.inner_steps == 0 || r.overlap_steps < r.inner_steps, "overlap-steps",
+                   absl::StrCat("is ", r.overlap_steps, "; it must be below --inner-steps (", r.inner_steps, ")"));
+  }
+  report.Real("bandwidth", r.link.upload_bytes_per_second, 1, kMostBytesPerSecond);
+  report.Real("download-bandwidth", r.link.download_bytes_per_second, 1, kMostBytesPerSecond);
+  report.Real("latency", r.link.latency_seconds, 0, kMostLatencySeconds);
+  report.Require(r.target_utilization > 0 && r.target_utilization < 1, "target-utilization",
+                 absl::StrCat("is ", r.target_utilization, "; it must be above 0 and below 1, as 0.95"));
+  report.Require((r.tokens == 0) == (r.tokens_per_worker_step == 0), "tokens",
+                 "and --tokens-per-step belong together; give both, or neither");
+  return report.Take();
+}
+
+LinkJob MakeLinkJob(const PlanRequest& request, WireSize wire_size) {
+  const std::vector<uint64_t> elements = UnitElements(request);
+  const std::vector<uint32_t> fragment_of = UnitFragments(request);
+  std::vector<uint64_t> fragment_elements(FragmentsOf(request), 0);
+  for (size_t u = 0; u < elements.size(); ++u) fragment_elements[fragment_of[u]] += elements[u];
+  LinkJob job;
+  job.inner_steps = IsDataParallel(request) ? 1 : request.inner_steps;
+  job.overlap_steps = IsDataParallel(request) ? 0 : request.overlap_steps;
+  for (const uint64_t n : fragment_elements) {
+    job.fragments.push_back({static_cast<double>(wire_size(request.upload_codec, n)),
+                             static_cast<double>(wire_size(request.download_codec, n))});
+  }
+  const double block_seconds = request.step_seconds / request.layers;
+  const size_t first_block = elements.size() - request.layers;
+  for (size_t u = 0; u < elements.size(); ++u) {
+    const uint32_t p = fragment_of[u];
+    const double share = static_cast<double>(elements[u]) / static_cast<double>(fragment_elements[p]);
+    job.units.push_back({p, u < first_block ? 0 : block_seconds, share * job.fragments[p].upload_bytes});
+  }
+  return job;
+}
+
+Plan MakePlan(const PlanRequest& request, WireSize wire_size) {
+  ATOLL_CHECK(ValidatePlanRequest(request).empty(), "a plan is made of a valid request");
+  const LinkJob job = MakeLinkJob(request, wire_size);
+  Plan plan;
+  plan.fragments = static_cast<uint32_t>(job.fragments.size());
+  plan.given = {.codec = request.upload_codec,
+                .inner_steps = job.inner_steps,
+                .overlap_steps = job.overlap_steps,
+                .compute_utilization_ratio = AllReduceUtilization(job, request.link),
+                .coordinator_utilization_ratio = CoordinatorUtilization(job, request.link)};
+  AddBytes(request, job, plan);
+  plan.coordinator = LoadOf(request, plan);
+  plan.worker_memory_bytes = WorkerBytes(request);
+  if (request.tokens > 0) plan.budget = BudgetOf(request, plan);
+  plan.points = PlanPoints(request, wire_size);
+  plan.least_periods = LeastPeriods(request, wire_size);
+  plan.recommended = Recommend(request, wire_size);
+  return plan;
+}
+
+}  // namespace atl

@@ -1,0 +1,112 @@
+// What a link carries of a training job before anything is started: utilization, bytes, rates, hours, load and memory,
+// and the settings that a target needs. Behind `atoll plan`; docs/planner.md says how far to trust it. Pure arithmetic.
+#ifndef ATOLL_COMMON_PLAN_PLANNER_H_
+#define ATOLL_COMMON_PLAN_PLANNER_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/plan/coordinator_needs.h"
+#include "common/plan/job_spec.h"
+#include "common/plan/job_validation.h"
+#include "common/plan/link_model.h"
+
+namespace atl {
+
+// kDataParallel: every gradient, every step. kDiloco: one fragment. kStreaming: fragments of whole blocks.
+enum class PlanMethod { kDataParallel, kDiloco, kStreaming };
+const char* PlanMethodName(PlanMethod method);  // "data-parallel", "diloco", "streaming"
+
+// Exact bytes of so many elements: EncodedSize of common/codec, which lies above this room.
+using WireSize = uint64_t (*)(CodecKind codec, uint64_t elements);
+
+struct PlanRequest {
+  PlanMethod method = PlanMethod::kStreaming;
+  uint64_t parameters = 0;
+  uint64_t embedding_parameters = 0;  // of `parameters`; a fragment of their own under kStreaming; 0: none apart
+  uint32_t layers = 0;
+  uint32_t layers_per_fragment = 3;
+  double step_seconds = 0;  // of one inner step when nothing is waited for
+  uint32_t workers = 2;
+  uint32_t inner_steps = 100;  // H; under kDataParallel neither this nor the overlap is looked at
+  uint32_t overlap_steps = 0;  // tau
+  CodecKind upload_codec = CodecKind::kFp32, download_codec = CodecKind::kFp32;
+  ErrorMemory upload_error_memory = ErrorMemory::kOff;
+  Link link;                            // of each worker
+  double target_utilization = 0.95;     // for the recommendation
+  uint64_t tokens = 0;                  // of all workers; 0: no budget
+  uint64_t tokens_per_worker_step = 0;  // 0: no budget
+};
+
+// All violations; `field` is the flag of `atoll plan` without its dashes. Everything below requires none.
+std::vector<Violation> ValidatePlanRequest(const PlanRequest& request);
+
+// The model in fragments, as MakeModelLayout would cut it (strided), all blocks being of one size.
+LinkJob MakeLinkJob(const PlanRequest& request, WireSize wire_size);
+
+// One choice of codec (both legs), H and overlap, and what it gives on the link.
+struct PlanPoint {
+  CodecKind codec = CodecKind::kFp32;
+  uint32_t inner_steps = 1, overlap_steps = 0;
+  double compute_utilization_ratio = 0;      // AllReduceUtilization: the papers' figure, an upper bound
+  double coordinator_utilization_ratio = 0;  // CoordinatorUtilization: what to expect
+};
+
+// The settings with which the link reaches the target through the coordinator. The given ones where they suffice; else
+// the least costly change first: 4 bits, then overlap up to 5 steps, then fragments, then a longer period.
+struct Recommendation {
+  bool reached = false;  // false: no choice up to kRecommendedInnerSteps reaches it, and this is the best
+  PlanMethod method = PlanMethod::kStreaming;
+  PlanPoint point;
+  double bandwidth_bits_per_second = 0;  // that the given settings need for the target; 0: no rate suffices (latency)
+};
+
+// A period longer than this is never recommended.
+constexpr uint32_t kRecommendedInnerSteps = 1000;
+
+// The least period with which a codec and overlap reach the target; 0: none up to kRecommendedInnerSteps.
+struct LeastPeriod {
+  CodecKind codec = CodecKind::kFp32;
+  uint32_t overlap_steps = 0;
+  uint32_t inner_steps = 0;
+};
+
+struct TokenBudget {
+  double steps = 0;                      // of every worker
+  double hours_without_link = 0;         // on an infinite link
+  double hours = 0;                      // at compute_utilization_ratio
+  double hours_through_coordinator = 0;  // at coordinator_utilization_ratio
+  double upload_bytes = 0;               // of one worker over the whole run
+  double download_bytes = 0;
+};
+
+// A period is `inner_steps` steps: one round of every fragment.
+struct CoordinatorLoad {
+  double ingress_bytes_per_period = 0, egress_bytes_per_period = 0;  // of all workers
+  double mean_ingress_bits_per_second = 0, mean_egress_bits_per_second = 0;
+  double peak_ingress_bits_per_second = 0, peak_egress_bits_per_second = 0;  // all at once, each at its link's rate
+  CoordinatorNeeds needs;  // published bounds, with `workers` as workers.max
+};
+
+struct Plan {
+  uint32_t fragments = 1;
+  PlanPoint given;
+  uint64_t bytes_per_round = 0, download_bytes_per_round = 0;    // of one worker: the largest fragment
+  uint64_t bytes_per_period = 0, download_bytes_per_period = 0;  // of one worker: all fragments
+  // The largest fragment within its overlap, or within one step where there is none; and the mean of a period that
+  // waits for nothing. Of one worker, upload.
+  double peak_bits_per_second = 0, mean_bits_per_second = 0;
+  CoordinatorLoad coordinator;
+  uint64_t worker_memory_bytes = 0;  // parameters, gradients, moments, outer copy, residual; activations come on top
+  std::optional<TokenBudget> budget;
+  std::vector<PlanPoint> points;  // codecs x overlaps x periods
+  std::vector<LeastPeriod> least_periods;
+  Recommendation recommended;
+};
+
+Plan MakePlan(const PlanRequest& request, WireSize wire_size);
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_PLAN_PLANNER_H_
