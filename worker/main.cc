@@ -1,4 +1,4 @@
-// atoll-worker: run (the default), generate, eval-loss.
+// atoll-worker: run (the default), generate, eval-loss, eval.
 #include <malloc.h>
 #include <unistd.h>
 
@@ -14,6 +14,7 @@
 #include "worker/daemon/daemon.h"
 #include "worker/daemon/exit_codes.h"
 #include "worker/device/gpu_plugin.h"
+#include "worker/train/eval_task.h"
 #include "worker/train/generate.h"
 
 namespace {
@@ -69,6 +70,15 @@ int EvalLoss(const atl::EvalLossCommand& c) {
   return Report(atl::RunEvalLoss(options, std::cout, std::cerr));
 }
 
+int EvalTasks(const atl::EvalTaskCommand& c) {
+  const atl::EvalTaskOptions options{.checkpoint = c.checkpoint,
+                                     .tasks = c.tasks,
+                                     .limit = c.limit,
+                                     .per_example = c.per_example,
+                                     .threads = static_cast<int32_t>(c.threads)};
+  return Report(atl::RunEvalTasks(options, std::cout, std::cerr));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -79,6 +89,7 @@ int main(int argc, char** argv) {
       atl::ParseWorkerOptions(arguments, atl::ReadEnvironment(), ATOLL_VERSION, HostName());
   if (line.generate) return Generate(*line.generate);
   if (line.eval_loss) return EvalLoss(*line.eval_loss);
+  if (line.eval_task) return EvalTasks(*line.eval_task);
   if (!line.run) {
     std::fputs(line.text.c_str(), line.exit_code == 0 ? stdout : stderr);
     return line.exit_code;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/config/nearest_word.h"
 #include "common/config/option_table.h"
 
@@ -125,7 +126,8 @@ OptionTable WorkerTable(WorkerOptions& o) {
   OptionTable table("atoll-worker",
                     "Trains what the coordinator assigns, on this machine.\n\n"
                     "Other uses: 'atoll-worker generate --help' prints text from an exported checkpoint,\n"
-                    "'atoll-worker eval-loss --help' its loss on a corpus.",
+                    "'atoll-worker eval-loss --help' its loss on a corpus, 'atoll-worker eval --help' how often it finds the\n"
+                    "right choice of a task (BLiMP, HellaSwag).",
                     "ATOLL_WORKER_");
   table.Text("coordinator", o.coordinator, "HOST:PORT", "control port of the coordinator");
   table.Text("coordinator-bulk", o.coordinator_bulk, "HOST:PORT",
@@ -141,7 +143,8 @@ OptionTable WorkerTable(WorkerOptions& o) {
   table.Size("memory-limit", o.memory_limit_bytes, "models that need more are refused; 0: what the device has");
   table.Switch("evaluate-only", o.evaluate_only, true, "take evaluations only, never train");
   table.Rate("upload-limit", o.upload_bytes_per_second, "cap on bulk bytes sent; 0: none");
-  table.Rate("download-limit", o.download_bytes_per_second, "cap on bulk bytes received, kept by the coordinator; 0: none");
+  table.Rate("download-limit", o.download_bytes_per_second,
+             "cap on bulk bytes received, kept by the coordinator; 0: none");
   table.Text("admin-address", o.admin_address, "HOST", "of /metrics, /healthz and /readyz; loopback only");
   table.Number("admin-port", o.admin_port, kHighestPort, "of the same; 0: any free port");
   table.Switch("no-admin", o.admin, false, "no /metrics, /healthz and /readyz");
@@ -201,6 +204,33 @@ WorkerCommandLine ParseEvalLoss(const std::vector<std::string>& arguments, const
   return out;
 }
 
+WorkerCommandLine ParseEvalTask(const std::vector<std::string>& arguments, const std::string& version) {
+  WorkerCommandLine out;
+  EvalTaskCommand o;
+  std::string tasks;
+  OptionTable table("atoll-worker eval",
+                    "Scores an exported checkpoint on minimal pairs or multiple choice, as JSON lines.", "");
+  table.Text("checkpoint", o.checkpoint, "DIR", "a Hugging Face directory, as 'atoll checkpoint export' writes it");
+  table.Text("task", tasks, "FILE[,FILE...]", "examples, one JSON object a line, in the form of BLiMP or HellaSwag");
+  table.Number("limit", o.limit, UINT32_MAX, "examples of each file; 0: all");
+  table.Switch("per-example", o.per_example, true, "print the scores of each example as well");
+  table.Number("threads", o.threads, 4096, "0: the library's default");
+  const OptionTable::Outcome outcome = table.Parse(arguments, {}, version);
+  out.text = outcome.text;
+  out.exit_code = outcome.exit_code;
+  if (!outcome.proceed) return out;
+  o.tasks = absl::StrSplit(tasks, ',', absl::SkipEmpty());
+  std::vector<std::string> faults;
+  if (o.checkpoint.empty()) faults.emplace_back("--checkpoint is missing; name an exported directory");
+  if (o.tasks.empty()) faults.emplace_back("--task is missing; name a file of examples");
+  if (!faults.empty()) {
+    Refuse("atoll-worker eval", faults, out.text, out.exit_code);
+    return out;
+  }
+  out.eval_task = o;
+  return out;
+}
+
 }  // namespace
 
 Environment ReadEnvironment() {
@@ -250,10 +280,11 @@ WorkerCommandLine ParseWorkerOptions(const std::vector<std::string>& arguments, 
     const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
     if (arguments[0] == "generate") return ParseGenerate(rest, version);
     if (arguments[0] == "eval-loss") return ParseEvalLoss(rest, version);
+    if (arguments[0] == "eval") return ParseEvalTask(rest, version);
     WorkerCommandLine out;
     Refuse("atoll-worker",
            {absl::StrCat("unknown command '", arguments[0].substr(0, 64), "'",
-                         DidYouMean(arguments[0], {"generate", "eval-loss"}))},
+                         DidYouMean(arguments[0], {"generate", "eval-loss", "eval"}))},
            out.text, out.exit_code);
     return out;
   }

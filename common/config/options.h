@@ -78,6 +78,15 @@ struct EvalLossCommand {
   uint32_t threads = 0;            // --threads
 };
 
+// `atoll-worker eval`: how often an exported checkpoint finds the right choice.
+struct EvalTaskCommand {
+  std::string checkpoint;          // --checkpoint DIR; required
+  std::vector<std::string> tasks;  // --task FILE[,FILE...]; required
+  uint32_t limit = 0;              // --limit; 0: all examples
+  bool per_example = false;        // --per-example
+  uint32_t threads = 0;            // --threads
+};
+
 // What main does next. Without options: prints `text` (to standard output when exit_code is 0, which is --help or
 // --version, else to standard error) and exits.
 struct CoordinatorCommandLine {
@@ -88,9 +97,10 @@ struct CoordinatorCommandLine {
 };
 
 struct WorkerCommandLine {
-  std::optional<WorkerOptions> run;  // exactly one of these three, or none
+  std::optional<WorkerOptions> run;  // exactly one of these four, or none
   std::optional<GenerateCommand> generate;
   std::optional<EvalLossCommand> eval_loss;
+  std::optional<EvalTaskCommand> eval_task;
   std::vector<std::string> resolved;
   std::string text;
   int exit_code = 0;

@@ -14,3 +14,7 @@ add_test(NAME oracle_logits COMMAND sh -c
   "python=${_oracles}/bin/python; [ -x $python ] || { echo 'skipped: no '$python'; scripts/setup --oracles installs it'; exit 77; }; exec $python ${CMAKE_CURRENT_SOURCE_DIR}/oracle_logits.py $<TARGET_FILE:oracle_logits_writer>")
 set_tests_properties(oracle_logits PROPERTIES LABELS integration TIMEOUT 180 SKIP_RETURN_CODE 77
   ENVIRONMENT "OMP_NUM_THREADS=1;HF_HUB_OFFLINE=1")
+add_test(NAME oracle_eval COMMAND sh -c
+  "python=${_oracles}/bin/python; [ -x $python ] || { echo 'skipped: no '$python'; scripts/setup --oracles installs it'; exit 77; }; exec $python ${CMAKE_CURRENT_SOURCE_DIR}/oracle_eval.py $<TARGET_FILE:atoll-worker> $<TARGET_FILE:oracle_logits_writer>")
+set_tests_properties(oracle_eval PROPERTIES LABELS integration TIMEOUT 180 SKIP_RETURN_CODE 77
+  ENVIRONMENT "OMP_NUM_THREADS=1;HF_HUB_OFFLINE=1")

@@ -168,5 +168,15 @@ TEST(WorkerOptions, EvalLossIsACommandOfItsOwn) {
               testing::AllOf(HasSubstr("--checkpoint is missing"), HasSubstr("--manifest is missing")));
 }
 
+TEST(WorkerOptions, EvalTakesFilesOfExamples) {
+  const auto line = Worker({"eval", "--checkpoint=/c", "--task=a.jsonl,b.jsonl", "--limit=5", "--per-example"});
+  ASSERT_TRUE(line.eval_task.has_value()) << line.text;
+  EXPECT_EQ(line.eval_task->tasks, (std::vector<std::string>{"a.jsonl", "b.jsonl"}));
+  EXPECT_EQ(line.eval_task->limit, 5u);
+  EXPECT_TRUE(line.eval_task->per_example);
+  EXPECT_THAT(Worker({"eval", "--task=,"}).text,
+              testing::AllOf(HasSubstr("--checkpoint is missing"), HasSubstr("--task is missing")));
+}
+
 }  // namespace
 }  // namespace atl

@@ -11,6 +11,9 @@
 #include "common/text/huggingface_tokenizer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/model/model.h"
+#include "worker/train/checkpoint.h"
+#include "worker/train/eval_task.h"
 #include "worker/train/sampling.h"
 #include "worker/train/trainer.h"
 
@@ -176,6 +179,77 @@ TEST_F(Generate, LossRefusesAModelOfAnotherVocabulary) {
   const EvalLossOptions options{.checkpoint = root_ + "/hf", .manifest = root_ + "/corpus/wide.json"};
   const absl::Status status = RunEvalLoss(options, out, talk);
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+}
+
+// The model knows one sentence: it must prefer that to the same words in another order.
+TEST_F(Generate, ScoresMinimalPairsAndChoices) {
+  std::ofstream(root_ + "/pairs.jsonl")
+      << R"({"sentence_good":"the cat sat on the mat","sentence_bad":"the mat cat on the sat"}
+{"sentence_good":"og the. dl on","sentence_bad":"the dog lay on"}
+{"sentence_good":"same","sentence_bad":"same"}
+)";
+  std::ofstream(root_ + "/choices.jsonl")
+      << R"({"ctx":"the cat sat on","endings":["the log mat","the mat and","log"],"label":1}
+)";
+  const EvalTaskOptions options{
+      .checkpoint = root_ + "/hf", .tasks = {root_ + "/pairs.jsonl", root_ + "/choices.jsonl"}, .per_example = true};
+  std::ostringstream out, talk;
+  const absl::Status status = RunEvalTasks(options, out, talk);
+  ASSERT_TRUE(status.ok()) << status;
+  std::vector<nlohmann::json> lines;
+  std::istringstream in(out.str());
+  for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
+  ASSERT_EQ(lines.size(), 7u) << out.str();
+  EXPECT_EQ(lines[0]["choice"], 0);
+  EXPECT_EQ(lines[1]["choice"], 1);
+  EXPECT_TRUE(lines[2]["choice"].is_null()) << "equal scores choose nothing";
+  EXPECT_EQ(lines[3]["task"], "pairs");
+  EXPECT_EQ(lines[3]["correct"], 1);
+  EXPECT_EQ(lines[3]["examples"], 3);
+  EXPECT_EQ(lines[5]["kind"], "multiple_choice");
+  EXPECT_EQ(lines[5]["correct"], 1);
+  EXPECT_EQ(lines[5]["correct_per_byte"], 1);
+  EXPECT_EQ(lines[6]["task"], "mean");
+  EXPECT_NEAR(lines[6]["accuracy"].get<double>(), 2.0 / 3, 1e-5);
+}
+
+// A score is the loss of the text: exp of its negative mean is the perplexity that eval-loss would give.
+TEST_F(Generate, AScoreIsTheSumOverTheTokensAfterTheContext) {
+  const std::string context = "the cat ", choice = " sat on";
+  std::ofstream(root_ + "/one.jsonl") << R"({"ctx":")" << context << R"(","endings":[")" << choice
+                                      << R"("," x"],"label":0})";
+  std::ostringstream out, talk;
+  ASSERT_TRUE(
+      RunEvalTasks({.checkpoint = root_ + "/hf", .tasks = {root_ + "/one.jsonl"}, .per_example = true}, out, talk)
+          .ok());
+  std::istringstream in(out.str());
+  std::string line;
+  std::getline(in, line);
+  const double scored = nlohmann::json::parse(line)["log_probabilities"][0];
+
+  const auto checkpoint = LoadCheckpoint(*MakePosixFiles(), root_ + "/hf");
+  ASSERT_TRUE(checkpoint.ok());
+  auto model = *Model::Create(checkpoint->config.model, checkpoint->layout, {}, *checkpoint->parameters, nullptr);
+  const auto nll = [&](const std::string& text) {
+    const std::vector<int32_t> tokens(text.begin(), text.end());
+    return model->ForwardLoss({.tokens = tokens, .sequences = 1})->nll;
+  };
+  EXPECT_NEAR(scored, nll(context) - nll(context + choice), 1e-4);
+}
+
+TEST_F(Generate, EvalNamesTheFileThatIsWrong) {
+  std::ofstream(root_ + "/bad.jsonl") << "{\"sentence_good\":\"a\"}\n";
+  std::ofstream(root_ + "/long.jsonl") << R"({"sentence_good":")" << std::string(100, 'a')
+                                       << R"(","sentence_bad":"b"})";
+  const auto failure = [&](const std::string& file) {
+    std::ostringstream out, talk;
+    return RunEvalTasks({.checkpoint = root_ + "/hf", .tasks = {root_ + file}}, out, talk);
+  };
+  EXPECT_THAT(std::string(failure("/bad.jsonl").message()),
+              testing::AllOf(HasSubstr("bad.jsonl"), HasSubstr("line 1")));
+  EXPECT_TRUE(absl::IsNotFound(failure("/none.jsonl"))) << failure("/none.jsonl");
+  EXPECT_THAT(std::string(failure("/long.jsonl").message()),
+              testing::AllOf(HasSubstr("long.jsonl"), HasSubstr("example 0"), HasSubstr("100 tokens")));
 }
 
 TEST(DrawToken, TakesTheLikeliestAtZero) {

@@ -1,0 +1,95 @@
+#include "common/format/eval_task.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "common/format/json_object.h"
+
+namespace atl {
+namespace {
+
+constexpr size_t kDepth = 16, kChoices = 64;
+
+uint32_t Label(const json::Value& root, json::Reader& reader, size_t choices) {
+  uint64_t label = 0;
+  if (reader.Has("label") && root["label"].is_string()) {
+    if (!absl::SimpleAtoi(reader.String("label"), &label)) reader.Fail("label", "must be the number of an ending");
+  } else {
+    label = reader.Unsigned("label");
+  }
+  if (reader.ok() && label >= choices) {
+    reader.Fail("label", absl::StrCat("is ", label, ", but there are ", choices, " endings, counted from 0"));
+  }
+  return static_cast<uint32_t>(label);
+}
+
+EvalExample ReadPair(json::Reader& reader) {
+  EvalExample out;
+  for (const char* key : {"sentence_good", "sentence_bad"}) {
+    out.choices.push_back(reader.String(key));
+    if (reader.ok() && out.choices.back().empty()) reader.Fail(key, "is empty");
+  }
+  return out;
+}
+
+EvalExample ReadChoice(const json::Value& root, json::Reader& reader) {
+  EvalExample out;
+  out.context = reader.String("ctx");
+  const json::Value& endings = reader.Array("endings", kChoices);
+  if (!reader.ok()) return out;
+  for (const json::Value& ending : endings) {
+    if (!ending.is_string() || ending.get<std::string>().empty()) {
+      reader.Fail("endings", "must hold texts that are not empty");
+      return out;
+    }
+    const auto text = ending.get<std::string>();
+    out.choices.push_back(text.front() == ' ' ? text : " " + text);
+  }
+  if (out.choices.size() < 2) reader.Fail("endings", "must hold at least 2");
+  out.label = Label(root, reader, out.choices.size());
+  return out;
+}
+
+absl::Status ReadLine(const std::string& line, EvalTask& task) {
+  ATOLL_ASSIGN_OR_RETURN(const json::Value root, json::Parse(line, kDepth));
+  absl::Status status;
+  json::Reader reader(root, "", status);
+  ATOLL_RETURN_IF_ERROR(status);
+  const bool pair = reader.Has("sentence_good") || reader.Has("sentence_bad");
+  if (!pair && !reader.Has("endings")) {
+    return absl::InvalidArgumentError("has neither sentence_good and sentence_bad nor ctx, endings and label");
+  }
+  const EvalTaskKind kind = pair ? EvalTaskKind::kMinimalPairs : EvalTaskKind::kMultipleChoice;
+  if (!task.examples.empty() && kind != task.kind) {
+    return absl::InvalidArgumentError("is of another form than the lines before; give each form a file of its own");
+  }
+  task.kind = kind;
+  EvalExample example = pair ? ReadPair(reader) : ReadChoice(root, reader);
+  ATOLL_RETURN_IF_ERROR(status);
+  task.examples.push_back(std::move(example));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+const char* EvalTaskKindName(EvalTaskKind kind) {
+  return kind == EvalTaskKind::kMinimalPairs ? "minimal_pairs" : "multiple_choice";
+}
+
+absl::StatusOr<EvalTask> ParseEvalTask(const std::string& jsonl) {
+  EvalTask task;
+  size_t number = 0;
+  for (size_t at = 0; at < jsonl.size();) {
+    const size_t end = std::min(jsonl.find('\n', at), jsonl.size());
+    const std::string line = jsonl.substr(at, end - at);
+    at = end + 1;
+    ++number;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    if (const absl::Status read = ReadLine(line, task); !read.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("line ", number, ": ", std::string(read.message())));
+    }
+  }
+  if (task.examples.empty()) return absl::InvalidArgumentError("holds no example");
+  return task;
+}
+
+}  // namespace atl

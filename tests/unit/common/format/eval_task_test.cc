@@ -1,0 +1,66 @@
+#include "common/format/eval_task.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace atl {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(EvalTask, ReadsMinimalPairs) {
+  const auto task = ParseEvalTask(
+      "{\"sentence_good\":\"A b.\",\"sentence_bad\":\"B a.\",\"UID\":\"x\",\"simple_LM_method\":true}\n\n"
+      "{\"sentence_good\":\"C\",\"sentence_bad\":\"D\"}");
+  ASSERT_TRUE(task.ok()) << task.status();
+  EXPECT_EQ(task->kind, EvalTaskKind::kMinimalPairs);
+  ASSERT_EQ(task->examples.size(), 2u);
+  EXPECT_EQ(task->examples[0].choices, (std::vector<std::string>{"A b.", "B a."}));
+  EXPECT_EQ(task->examples[0].label, 0u);
+  EXPECT_EQ(task->examples[0].context, "");
+}
+
+TEST(EvalTask, ReadsMultipleChoice) {
+  const auto task = ParseEvalTask(
+      "{\"ind\":4,\"ctx\":\"A man\",\"endings\":[\"runs.\",\" sits.\",\"flies.\"],\"label\":2}\n"
+      "{\"ctx\":\"\",\"endings\":[\"a\",\"b\"],\"label\":\"1\"}\n");
+  ASSERT_TRUE(task.ok()) << task.status();
+  EXPECT_EQ(task->kind, EvalTaskKind::kMultipleChoice);
+  EXPECT_EQ(task->examples[0].context, "A man");
+  EXPECT_EQ(task->examples[0].choices, (std::vector<std::string>{" runs.", " sits.", " flies."}));
+  EXPECT_EQ(task->examples[0].label, 2u);
+  EXPECT_EQ(task->examples[1].label, 1u);
+}
+
+TEST(EvalTask, SaysWhichLineIsWrongAndWhy) {
+  const char pair[] = "{\"sentence_good\":\"C\",\"sentence_bad\":\"D\"}\n";
+  const struct {
+    std::string text;
+    const char* message;
+  } cases[] = {
+      {"", "holds no example"},
+      {"\n \n", "holds no example"},
+      {std::string(pair) + "{", "line 2: "},
+      {std::string(pair) + "[]", "line 2: "},
+      {std::string(pair) + "{\"text\":\"a\"}", "line 2: has neither"},
+      {std::string(pair) + "{\"ctx\":\"a\",\"endings\":[\"b\",\"c\"],\"label\":0}", "line 2: is of another form"},
+      {"{\"sentence_good\":\"C\"}", "sentence_bad"},
+      {"{\"sentence_good\":\"C\",\"sentence_bad\":\"\"}", "sentence_bad is empty"},
+      {"{\"sentence_good\":\"C\",\"sentence_bad\":3}", "sentence_bad"},
+      {"{\"ctx\":\"a\",\"endings\":[\"b\"],\"label\":0}", "at least 2"},
+      {"{\"ctx\":\"a\",\"endings\":[\"b\",\"\"],\"label\":0}", "not empty"},
+      {"{\"ctx\":\"a\",\"endings\":[\"b\",\"c\"],\"label\":2}", "label is 2, but there are 2 endings"},
+      {"{\"ctx\":\"a\",\"endings\":[\"b\",\"c\"],\"label\":\"\"}", "label must be"},
+      {"{\"ctx\":\"a\",\"endings\":[\"b\",\"c\"]}", "label"},
+      {"{\"endings\":[\"b\",\"c\"],\"label\":0}", "ctx"},
+  };
+  for (const auto& c : cases) {
+    const auto task = ParseEvalTask(c.text);
+    ASSERT_FALSE(task.ok()) << c.text;
+    EXPECT_EQ(task.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(task.status().message()), HasSubstr(c.message)) << c.text;
+  }
+}
+
+}  // namespace
+}  // namespace atl
