@@ -107,15 +107,23 @@ void AddMetrics(CLI::App& parent, Command& command) {
 
 void AddUpdateAndRollback(CLI::App& parent, Command& command) {
   CLI::App& update = *parent.add_subcommand("update", "change a running job from its next round on");
-  const auto job = MakeOptions<std::string>(), etag = MakeOptions<std::string>();
-  const auto sets = MakeOptions<std::vector<std::string>>();
-  update.add_option("job", *job, "name of the job")->required()->type_name("JOB");
-  update.add_option("--set", *sets, "the new value, as inner_optimizer.learning_rate=1e-4")
+  const auto options = MakeOptions<UpdateOptions>();
+  update.add_option("job", options->job, "name of the job")->required()->type_name("JOB");
+  update.add_option("--set", options->sets, "the new value, as inner_optimizer.learning_rate=1e-4")
       ->type_name("PATH=VALUE")
       ->expected(1)
       ->take_all();
-  update.add_option("--etag", *etag, "refuse when the job has changed since it had this etag")->type_name("ETAG");
-  update.callback([=, &command] { command = [=](Session& s) { return UpdateJob(s, *job, *sets, *etag); }; });
+  update.add_option("--set-label", options->set_labels, "add a label, or change its value")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->take_all();
+  update.add_option("--remove-label", options->remove_labels, "take a label away")
+      ->type_name("KEY")
+      ->expected(1)
+      ->take_all();
+  update.add_option("--etag", options->etag, "refuse when the job has changed since it had this etag")
+      ->type_name("ETAG");
+  update.callback([=, &command] { command = [=](Session& s) { return UpdateJob(s, *options); }; });
 
   CLI::App& rollback = *parent.add_subcommand("rollback", "set a paused job back to one of its checkpoints");
   const auto back_job = MakeOptions<std::string>(), to = MakeOptions<std::string>();

@@ -63,7 +63,14 @@ int JobLogs(Session& session, const LogsOptions& options);
 int CancelJob(Session& session, const std::string& job, bool drain);
 int PauseJob(Session& session, const std::string& job);
 int ResumeJob(Session& session, const std::string& job);
-int UpdateJob(Session& session, const std::string& job, const std::vector<std::string>& sets, const std::string& etag);
+struct UpdateOptions {
+  std::string job;
+  std::vector<std::string> sets;           // PATH=VALUE
+  std::vector<std::string> set_labels;     // KEY=VALUE
+  std::vector<std::string> remove_labels;  // KEY
+  std::string etag;                        // empty: no check
+};
+int UpdateJob(Session& session, const UpdateOptions& options);
 int RollbackJob(Session& session, const std::string& job, const std::string& checkpoint);
 
 }  // namespace atl::cli

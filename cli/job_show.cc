@@ -74,6 +74,10 @@ void PrintSummary(Session& session, const v1::Job& job) {
   table.Add({"Uploaded:", HumanSize(static_cast<double>(job.uploaded_bytes()))});
   table.Add({"Downloaded:", HumanSize(static_cast<double>(job.downloaded_bytes()))});
   table.Add({"Parameters:", absl::StrCat(job.parameters())});
+  table.Add({"Coordinator:",
+             absl::StrCat("at most ", HumanSize(static_cast<double>(job.coordinator_memory_bytes())), " of memory and ",
+                          HumanSize(static_cast<double>(job.coordinator_disk_bytes())), " of disk")});
+  if (job.labels_size() > 0) table.Add({"Labels:", LabelsText(job)});
   table.Add({"Revision:", absl::StrCat(job.spec_revision())});
   session.out << table.ToString();
 }

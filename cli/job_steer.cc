@@ -47,19 +47,28 @@ int ResumeJob(Session& session, const std::string& job) {
   return Finish(session, session.api.ResumeJob(request), "resumed");
 }
 
-int UpdateJob(Session& session, const std::string& job, const std::vector<std::string>& sets, const std::string& etag) {
-  const absl::StatusOr<std::string> name = JobResource(job);
+int UpdateJob(Session& session, const UpdateOptions& options) {
+  const absl::StatusOr<std::string> name = JobResource(options.job);
   if (!name.ok()) return Fail(session, name.status());
-  if (sets.empty()) return FailUsage(session, "nothing to change: give at least one --set PATH=VALUE");
+  if (options.sets.empty() && options.set_labels.empty() && options.remove_labels.empty())
+    return FailUsage(
+        session, "nothing to change: give at least one --set PATH=VALUE, --set-label KEY=VALUE or --remove-label KEY");
   std::vector<Fault> faults;
-  const SpecUpdate update = ParseUpdate(sets, faults);
+  const SpecUpdate update = ParseUpdate(options.sets, faults);
   for (const Fault& fault : faults) session.talk << fault.ToString() << "\n";
   if (!faults.empty()) return kExitUsage;
   v1::UpdateJobRequest request;
   request.set_name(*name);
+  for (const std::string& label : options.set_labels) {
+    const size_t equals = label.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return FailUsage(session, absl::StrCat("--set-label is '", label, "'; it must be KEY=VALUE"));
+    (*request.mutable_set_labels())[label.substr(0, equals)] = label.substr(equals + 1);
+  }
+  for (const std::string& key : options.remove_labels) request.add_remove_labels(key);
   for (const std::string& path : update.paths) request.add_update_mask(path);
   *request.mutable_spec() = update.spec;
-  request.set_etag(etag);
+  request.set_etag(options.etag);
   return Finish(session, session.api.UpdateJob(request), "updated from the next round on");
 }
 

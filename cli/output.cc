@@ -21,13 +21,6 @@ std::string AgeText(const Session& session, const google::protobuf::Timestamp& f
   return HumanTime(std::max(0.0, now - static_cast<double>(from.seconds())));
 }
 
-std::string LabelsText(const v1::Job& job) {
-  std::vector<std::string> pairs;
-  for (const auto& [key, value] : job.labels()) pairs.push_back(Printable(key + "=" + value));
-  std::sort(pairs.begin(), pairs.end());
-  return pairs.empty() ? "-" : absl::StrJoin(pairs, ",");
-}
-
 std::string ShortName(const std::string& resource) { return Printable(resource.substr(resource.rfind('/') + 1)); }
 
 std::string StepText(const v1::Job& job) {
@@ -212,6 +205,13 @@ void PrintCheckpoints(Session& session, const v1::ListCheckpointsResponse& check
   }
   session.out << table.ToString();
   if (checkpoints.checkpoints_size() == 0) session.talk << "no checkpoints\n";
+}
+
+std::string LabelsText(const v1::Job& job) {
+  std::vector<std::string> pairs;
+  for (const auto& [key, value] : job.labels()) pairs.push_back(Printable(key + "=" + value));
+  std::sort(pairs.begin(), pairs.end());
+  return pairs.empty() ? "-" : absl::StrJoin(pairs, ",");
 }
 
 std::string StateText(v1::JobState state) { return ShortEnumName(*v1::JobState_descriptor(), state); }

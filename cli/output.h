@@ -44,6 +44,8 @@ void PrintJob(Session& session, const v1::Job& job);
 void PrintWorkers(Session& session, const v1::ListWorkersResponse& workers);
 void PrintCheckpoints(Session& session, const v1::ListCheckpointsResponse& checkpoints);
 
+// "team=a,user=b", sorted; "-" when there are none.
+std::string LabelsText(const v1::Job& job);
 // "running", "succeeded".
 std::string StateText(v1::JobState state);
 bool IsTerminal(v1::JobState state);

@@ -26,6 +26,7 @@
 #include "coordinator/service/bulk_sessions.h"
 #include "coordinator/service/control_sessions.h"
 #include "coordinator/service/job_api.h"
+#include "coordinator/store/host_memory.h"
 #include "coordinator/store/sqlite_ledger.h"
 #include "coordinator/web/web_server.h"
 
@@ -73,6 +74,7 @@ class Coordinator {
   absl::Status OpenPorts();
   absl::Status WritePortsFile();
   void WatchDisk(std::stop_token stop);
+  CoordinatorCapacity Capacity() const;
   [[noreturn]] void Die(const absl::Status& status);
 
   const CoordinatorOptions options_;
@@ -179,9 +181,9 @@ absl::Status Coordinator::Start() {
   engine_ = std::make_unique<Engine>(
       EngineOptions{.core = {options_.heartbeat_interval, options_.membership_timeout}},
       EngineParts{clock_, *ledger_executor_, *ledger_, *data_, *events_, metrics_, log_, fatal}, std::move(recovered_));
-  api_ =
-      std::make_unique<JobApi>(JobApiOptions{kVersion, clock_.WallNanos()}, *engine_, clock_, log_, *calls_,
-                               [this](const Sha256& sha256) { return blobs_->Read(sha256, limits::kManifestBytes); });
+  api_ = std::make_unique<JobApi>(
+      JobApiOptions{kVersion, clock_.WallNanos(), [this] { return Capacity(); }}, *engine_, clock_, log_, *calls_,
+      [this](const Sha256& sha256) { return blobs_->Read(sha256, limits::kManifestBytes); });
   controls_ = std::make_unique<ControlSessions>(*engine_, log_);
   bulk_ = std::make_unique<BulkSessions>(*engine_, *data_);
   metrics_.Set(Metric::kBuildInfo, 1, {kVersion});
@@ -198,6 +200,15 @@ absl::Status Coordinator::Start() {
                                   {"bulk", absl::StrCat(options_.listen_address, ":", bulk_server_->port())},
                                   {"admin", absl::StrCat(options_.listen_address, ":", web_->port())}});
   return absl::OkStatus();
+}
+
+CoordinatorCapacity Coordinator::Capacity() const {
+  CoordinatorCapacity capacity{.memory_bytes = MemoryLimitBytes()};
+  if (const auto space = files_->SpaceAt(directory_.root()); space.ok()) {
+    capacity.disk_free_bytes = space->free_bytes;
+    capacity.disk_total_bytes = space->total_bytes;
+  }
+  return capacity;
 }
 
 void Coordinator::WatchDisk(std::stop_token stop) {

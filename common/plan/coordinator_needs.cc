@@ -31,6 +31,12 @@ uint64_t PlannedCheckpoints(const JobSpec& spec) {
 
 }  // namespace
 
+CoordinatorNeeds& CoordinatorNeeds::operator+=(const CoordinatorNeeds& other) {
+  memory_bytes = Add(memory_bytes, other.memory_bytes);
+  disk_bytes = Add(disk_bytes, other.disk_bytes);
+  return *this;
+}
+
 CoordinatorNeeds NeedsOf(const JobSpec& spec, const JobSizes& sizes) {
   const uint64_t workers = spec.workers.max;
   const uint64_t state = Times(kStateBytes, sizes.parameters);

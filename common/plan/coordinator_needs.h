@@ -28,6 +28,7 @@ struct JobSizes {
 struct CoordinatorNeeds {
   uint64_t memory_bytes = 0;
   uint64_t disk_bytes = 0;
+  CoordinatorNeeds& operator+=(const CoordinatorNeeds& other);  // stops at the largest number
 };
 
 // The most that a job takes, with `workers.max` workers of it; never wraps.

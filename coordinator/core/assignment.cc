@@ -20,6 +20,7 @@ void Machine::AdvanceRun(Run& run) {
     if (run.record.start_wall_nanos == 0) run.record.start_wall_nanos = wall_nanos_;
     SetState(run, JobState::kRunning, "");
   }
+  RetryOnceDue(run);
   if (run.pool.Unleased() == 0) RecoverAbsentLeases(run);
   CheckStop(run);
   AdvanceEvaluation(run);

@@ -118,6 +118,7 @@ void Machine::AdvanceClosing(Run& run) {
 void Machine::End(Run& run, JobState state, const std::string& reason) {
   run.record.end_wall_nanos = wall_nanos_;
   run.ending = Ending::kNone;
+  run.no_room.clear();
   run.evaluation.reset();
   for (auto& [id, member] : fleet_.members()) {
     if (member.record.job == run.id()) Detach(member, absl::StrCat("the job is ", NameOf(state)));
@@ -237,6 +238,7 @@ void Machine::On(const CheckpointWritten& e) {
   const auto it = run->checkpoints.find(e.step);
   if (it == run->checkpoints.end() || it->second.complete) return;
   it->second.complete = true;
+  run->no_room.clear();
   it->second.hashes = e.hashes;
   it->second.wall_nanos = e.wall_nanos;
   out_.records.push_back(it->second);

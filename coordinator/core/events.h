@@ -96,6 +96,11 @@ struct ParametersReady {
   JobId job;
   std::vector<Digest> hashes;  // content hash of each fragment at version 0 (or at the versions of a rollback)
 };
+// There is no room on the disk for the parameters of version 0, or of a rollback. Nothing is lost: the core asks again.
+struct PreparationDelayed {
+  JobId job;
+  std::string reason;
+};
 struct TaskFailed {
   JobId job;
   std::string reason;  // the job fails with it
@@ -120,16 +125,22 @@ struct CheckpointWritten {
   std::vector<Digest> hashes;
   int64_t wall_nanos = 0;
 };
+// There is no room on the disk for the checkpoint. The core asks again; rounds go on.
+struct CheckpointDelayed {
+  JobId job;
+  uint64_t step = 0;
+  std::string reason;
+};
 // Free space crossed the threshold (design section 4, "Published bounds").
 struct DiskSpace {
   bool low = false;
 };
 struct Tick {};
 
-using Event =
-    std::variant<WorkerConnected, WorkerSaid, ConnectionClosed, UploadOffered, UploadFinished, ContributionDurable,
-                 UploadBroken, JobSubmitted, JobControlled, JobUpdated, JobRolledBack, WorkerDrained, ParametersReady,
-                 TaskFailed, RoundAggregated, ContributionsScreened, CheckpointWritten, DiskSpace, Tick>;
+using Event = std::variant<WorkerConnected, WorkerSaid, ConnectionClosed, UploadOffered, UploadFinished,
+                           ContributionDurable, UploadBroken, JobSubmitted, JobControlled, JobUpdated, JobRolledBack,
+                           WorkerDrained, ParametersReady, PreparationDelayed, TaskFailed, RoundAggregated,
+                           ContributionsScreened, CheckpointWritten, CheckpointDelayed, DiskSpace, Tick>;
 
 // ---- effects ------------------------------------------------------------------------------------------------------
 
@@ -153,7 +164,7 @@ struct UploadVerdict {
 };
 
 // Tasks: blocking work for the engine's executors; each ends in an event above.
-struct PrepareParameters {  // -> ParametersReady or TaskFailed
+struct PrepareParameters {  // -> ParametersReady, PreparationDelayed or TaskFailed
   JobId job;
 };
 struct FlushAcceptance {  // -> ContributionDurable
@@ -167,7 +178,8 @@ struct CloseRound {  // -> RoundAggregated or ContributionsScreened or TaskFaile
   std::vector<ContributionHeader> contributions;  // in worker-name order
   uint64_t clock_step = 0;                        // job clock after the commit
 };
-struct WriteCheckpoint {  // -> CheckpointWritten; taken right after the commits before it
+struct WriteCheckpoint {  // -> CheckpointWritten, CheckpointDelayed or TaskFailed; taken right after the commits before
+                          // it
   JobId job;
   uint64_t step = 0;
   VersionVector versions;
@@ -176,7 +188,8 @@ struct DropCheckpoint {
   JobId job;
   uint64_t step = 0;
 };
-// Parameters and outer state back to a checkpoint, durable as snapshots -> ParametersReady or TaskFailed.
+// Parameters and outer state back to a checkpoint, durable as snapshots -> ParametersReady,
+// PreparationDelayed or TaskFailed.
 struct RestoreCheckpoint {
   JobId job;
   uint64_t step = 0;

@@ -70,12 +70,8 @@ Effects Machine::Start(Instant now) {
   for (auto& [id, run] : runs_) {
     if (HasEnded(run.record.state)) continue;
     const VersionVector heads = run.Versions();
-    Task load = PrepareParameters{id};
     std::vector<uint64_t> gone;
     for (const auto& [step, checkpoint] : run.checkpoints) {
-      if (checkpoint.complete && checkpoint.versions == heads && run.record.epoch > 0) {
-        load = RestoreCheckpoint{id, step, run.record.epoch};
-      }
       if (!checkpoint.complete && checkpoint.versions != heads) gone.push_back(step);
     }
     for (const uint64_t step : gone) {
@@ -83,7 +79,7 @@ Effects Machine::Start(Instant now) {
       out_.records.push_back(CheckpointDropped{id, step});
       out_.tasks.push_back(DropCheckpoint{id, step});
     }
-    out_.tasks.push_back(std::move(load));
+    out_.tasks.push_back(LoadTaskOf(run));
     SettleRevoked(run);
   }
   return TakeEffects();
@@ -179,6 +175,7 @@ Instant Machine::NextWake() const {
   }
   for (const auto& [id, run] : runs_) {
     if (run.evaluation && !run.evaluation->holder.value.empty()) wake = std::min(wake, run.evaluation->deadline);
+    if (!run.no_room.empty()) wake = std::min(wake, run.retry_at);
     if (!run.Gathers()) continue;
     for (uint32_t p = 0; p < run.rounds.size(); ++p) {
       wake = std::min(wake, DecideRound(run.rounds[p], RuleOf(run, FragmentIndex{p}), now_).wake);

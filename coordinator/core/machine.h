@@ -47,10 +47,12 @@ class Machine {
   void On(const JobRolledBack& e);
   void On(const WorkerDrained& e);
   void On(const ParametersReady& e);
+  void On(const PreparationDelayed& e);
   void On(const TaskFailed& e);
   void On(const RoundAggregated& e);
   void On(const ContributionsScreened& e);
   void On(const CheckpointWritten& e);
+  void On(const CheckpointDelayed& e);
   void On(const DiskSpace& e) { disk_low_ = e.low; }
   void On(const Tick&) {}
 
@@ -129,6 +131,13 @@ class Machine {
   void SendEvaluation(const Member& member, const Run& run);
   void WriteCheckpointNow(Run& run, uint64_t step);
   void Retain(Run& run);
+
+  // ---- room.cc
+  void WaitForRoom(Run& run, const std::string& what, const std::string& reason);
+  void RetryOnceDue(Run& run);
+  void RetryCheckpoints(Run& run);
+  std::string RoomLine(const Run& run) const;
+  Task LoadTaskOf(const Run& run) const;
 
   // ---- requests.cc
   void Answer(RequestId request, absl::Status status, const JobId& job = {});

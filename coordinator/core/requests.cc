@@ -236,6 +236,7 @@ void Machine::On(const ParametersReady& e) {
     known = e.hashes[p];
   }
   run->loaded = true;
+  run->no_room.clear();
   if (run->record.state == JobState::kPending) {
     run->record.parameters_ready = true;
     SetState(*run, JobState::kWaitingForWorkers, "");

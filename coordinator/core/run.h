@@ -58,6 +58,8 @@ struct Run {
   Ending ending = Ending::kNone;
   bool loaded = false;          // the engine has the parameters
   bool checkpoint_due = false;  // by checkpoint.every_rounds; taken once nothing is being merged
+  std::string no_room;          // why parameters or a checkpoint are not on disk yet; empty: nothing waits for room
+  Instant retry_at = kNever;    // when that is tried again; kNever while it is being tried
   bool touched = false;         // `record` is written at the end of the step
   uint64_t clock_floor = 0;     // the clock never goes below it
   uint64_t rounds_committed = 0;

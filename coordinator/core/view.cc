@@ -36,6 +36,7 @@ std::optional<JobView> Machine::ViewJob(const JobId& job, Instant) const {
   view.participating = static_cast<uint32_t>(run->participants.size());
   view.evaluations = run->evaluations;
   for (const auto& [step, checkpoint] : run->checkpoints) view.checkpoints.push_back(checkpoint);
+  view.no_room = !run->no_room.empty();
   view.waiting_line = WaitingLine(*run);
   return view;
 }
@@ -88,6 +89,7 @@ std::string Machine::WaitingForRound(const Run& run) const {
 std::string Machine::WaitingLine(const Run& run) const {
   const size_t have = Workers(run).size();
   const uint32_t need = Needed(run);
+  if (!run.no_room.empty()) return RoomLine(run);
   switch (run.record.state) {
     case JobState::kPending: return "the parameters of version 0 are being made";
     case JobState::kPaused: return "paused; it waits for job resume";

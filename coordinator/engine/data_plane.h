@@ -4,7 +4,8 @@
 //
 //   ledger executor (serial)   reads of committed rounds, for replay
 //   io executor (serial)       round log, blobs, writes of snapshots
-//   compute executor (serial)  initial parameters, the aggregate's pass, copies for snapshots
+//   compute executor (serial)  initial parameters, contributions read back and the aggregate's pass, copies for
+//                              snapshots
 #ifndef ATOLL_COORDINATOR_ENGINE_DATA_PLANE_H_
 #define ATOLL_COORDINATOR_ENGINE_DATA_PLANE_H_
 
@@ -63,17 +64,18 @@ class DataPlane {
   // ---- tasks of the core; engine thread
   // ------------------------------------------------------------------------------ Brings a job's parameters into
   // memory: version 0 made and written, or the newest snapshots loaded and the rounds since then recomputed from the
-  // log; every hash must agree. -> ParametersReady or TaskFailed.
+  // log; every hash must agree. -> ParametersReady, PreparationDelayed
+  // or TaskFailed.
   void Prepare(const JobRecord& job, std::vector<FragmentHead> heads);
   // -> RoundAggregated, ContributionsScreened or TaskFailed.
   void CloseRound(const struct CloseRound& task, const JobSpec& spec, BootNumber boot);
   // The ledger holds this round: its update may be served, and a snapshot is taken when the log outweighs it.
   void Committed(const RoundRecord& record);
-  // -> CheckpointWritten or TaskFailed.
+  // -> CheckpointWritten, CheckpointDelayed or TaskFailed.
   void WriteCheckpoint(const struct WriteCheckpoint& task);
   void DropCheckpoint(const struct DropCheckpoint& task);
-  // -> ParametersReady or TaskFailed.
-  void RestoreCheckpoint(const struct RestoreCheckpoint& task);
+  // `job` is its record at the task's epoch. -> ParametersReady, PreparationDelayed or TaskFailed.
+  void RestoreCheckpoint(const struct RestoreCheckpoint& task, const JobRecord& job);
   void Release(const JobId& job);
   // Of the newest closed round of the fragment.
   RoundMeasures MeasuresOf(const JobId& job, FragmentIndex fragment) const;
@@ -125,7 +127,8 @@ class DataPlane {
                  std::vector<std::vector<std::byte>> inputs);
   void WriteRound(std::shared_ptr<JobData> data, RoundRecord record, std::vector<std::byte> update,
                   RoundMeasures measures);
-  void TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragment);
+  // `outcome`, where one is given, gets the first failure; it is looked at by a later job of the io executor.
+  void TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragment, std::shared_ptr<absl::Status> outcome);
 
   // downloads.cc; io executor
   absl::StatusOr<DownloadContent> Open(const DownloadRequest& request);

@@ -141,7 +141,10 @@ struct Engine::State {
       }
       void operator()(const WriteCheckpoint& t) const { state.parts.data.WriteCheckpoint(t); }
       void operator()(const DropCheckpoint& t) const { state.parts.data.DropCheckpoint(t); }
-      void operator()(const RestoreCheckpoint& t) const { state.parts.data.RestoreCheckpoint(t); }
+      void operator()(const RestoreCheckpoint& t) const {
+        const std::optional<JobView> view = state.core->ViewJob(t.job, state.parts.clock.Now());
+        if (view.has_value()) state.parts.data.RestoreCheckpoint(t, view->record);
+      }
       void operator()(const ReleaseJob& t) const { state.parts.data.Release(t.job); }
     };
     std::visit(Visitor{*this}, task);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/plan/limits.h"
+#include "common/codec/codec.h"
 
 namespace atl {
 namespace {
@@ -77,6 +77,17 @@ absl::Status CountSamples(IntakeResult& result) {
 }
 
 }  // namespace
+
+JobSizes SizesOf(const JobSpec& spec, const ModelLayout& layout) {
+  JobSizes sizes{.parameters = layout.elements, .fragments = static_cast<uint32_t>(layout.fragments.size())};
+  for (const FragmentInfo& fragment : layout.fragments) {
+    const uint64_t contribution = EncodedSize(spec.sync.upload_codec, fragment.elements);
+    sizes.contribution_bytes += contribution;
+    sizes.largest_contribution_bytes = std::max(sizes.largest_contribution_bytes, contribution);
+    sizes.update_bytes += EncodedSize(spec.sync.download_codec, fragment.elements);
+  }
+  return sizes;
+}
 
 std::vector<CorpusShape> ShapesOf(const DataSpec& data, const std::vector<CorpusManifest>& manifests,
                                   CorpusSplit split) {

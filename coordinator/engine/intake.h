@@ -10,6 +10,7 @@
 
 #include "common/base/status.h"
 #include "common/format/corpus_manifest.h"
+#include "common/plan/coordinator_needs.h"
 #include "common/plan/data_order.h"
 #include "common/plan/job_spec.h"
 #include "common/plan/job_validation.h"
@@ -37,6 +38,9 @@ struct IntakeResult {
 
 // Checks and completes a spec. Errors other than violations (a disk that cannot be read) come as a status.
 absl::StatusOr<IntakeResult> PlanJob(JobSpec spec, const BlobReader& blobs);
+
+// The encoded sizes of a resolved job's contributions and updates.
+JobSizes SizesOf(const JobSpec& spec, const ModelLayout& layout);
 
 // The shapes that DataOrder needs of one split of these corpora, with the job's weights.
 std::vector<CorpusShape> ShapesOf(const DataSpec& data, const std::vector<CorpusManifest>& manifests,

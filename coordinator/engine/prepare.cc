@@ -126,6 +126,7 @@ void DataPlane::WriteSnapshotsThenReady(std::shared_ptr<Preparation> p) {
     const absl::Status written = parts_.snapshots.Write({data.job, data.epoch, {FragmentIndex{i}, state.version}},
                                                         {state.public_copy, state.momentum, state.residual},
                                                         data.aggregator.Hash(FragmentIndex{i}), data.layout.digest);
+    if (absl::IsResourceExhausted(written)) return Emit(PreparationDelayed{data.job, std::string(written.message())});
     if (!written.ok()) return Fail(data.job, Annotate(written, "version 0 could not be written"));
   }
   AnnounceReady(*p);
@@ -214,10 +215,10 @@ void DataPlane::AnnounceReady(const Preparation& p) {
   Emit(ParametersReady{data.job, std::move(hashes)});
 }
 
-void DataPlane::RestoreCheckpoint(const struct RestoreCheckpoint& task) {
-  const std::shared_ptr<JobData> data = Find(task.job);
-  if (data == nullptr) return Fail(task.job, absl::FailedPreconditionError("the job's parameters are not in memory"));
-  parts_.compute.Post([this, task, data] {
+void DataPlane::RestoreCheckpoint(const struct RestoreCheckpoint& task, const JobRecord& job) {
+  parts_.compute.Post([this, task, job, known = Find(task.job)] {
+    // A process that has just started has nothing of the job in memory.
+    const auto data = known != nullptr ? known : std::make_shared<JobData>(task.job, task.epoch, job.spec);
     data->epoch = task.epoch;
     for (uint32_t i = 0; i < data->layout.fragments.size(); ++i) {
       const auto loaded =

@@ -16,7 +16,8 @@ uint64_t Before(Version version, uint64_t count) { return version.value > count 
 void DataPlane::CloseRound(const struct CloseRound& task, const JobSpec& spec, BootNumber boot) {
   const std::shared_ptr<JobData> data = Find(task.job);
   if (data == nullptr) return Fail(task.job, absl::FailedPreconditionError("the job's parameters are not in memory"));
-  parts_.io.Post([this, task, spec, boot, data] {
+  // Read where they are merged, so that the contributions of one round alone are in memory at a time.
+  parts_.compute.Post([this, task, spec, boot, data] {
     const RoundKey key{task.job, task.epoch, task.target};
     // After a restart the segment may hold contributions that were accepted by an earlier process.
     const absl::Status opened = parts_.rounds.Open(key, data->layout.digest);
@@ -27,9 +28,7 @@ void DataPlane::CloseRound(const struct CloseRound& task, const JobSpec& spec, B
       if (!bytes.ok()) return Fail(task.job, Annotate(bytes.status(), "an accepted contribution cannot be read back"));
       inputs.push_back(*std::move(bytes));
     }
-    parts_.compute.Post([this, task, spec, boot, data, inputs = std::move(inputs)]() mutable {
-      Aggregate(data, task, spec, boot, std::move(inputs));
-    });
+    Aggregate(data, task, spec, boot, std::move(inputs));
   });
 }
 
@@ -122,25 +121,27 @@ void DataPlane::Committed(const RoundRecord& record) {
   for (const CommittedContribution& contribution : record.contributions) log_bytes += contribution.header.encoded_bytes;
   if (log_bytes < 3 * sizeof(float) * data->layout.fragments[fragment.value].elements) return;
   log_bytes = 0;
-  TakeSnapshot(data, fragment);
+  TakeSnapshot(data, fragment, nullptr);
 }
 
-void DataPlane::TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragment) {
+void DataPlane::TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragment,
+                             std::shared_ptr<absl::Status> outcome) {
   struct Copy {
     Version version;
     Digest hash;
     std::vector<float> public_copy, momentum, residual;
   };
-  parts_.compute.Post([this, data, fragment] {
+  parts_.compute.Post([this, data, fragment, outcome] {
     const FragmentStateView state = data->aggregator.State(fragment);
     auto copy = std::make_shared<Copy>(Copy{state.version, data->aggregator.Hash(fragment), {}, {}, {}});
     copy->public_copy.assign(state.public_copy.begin(), state.public_copy.end());
     copy->momentum.assign(state.momentum.begin(), state.momentum.end());
     copy->residual.assign(state.residual.begin(), state.residual.end());
-    parts_.io.Post([this, data, fragment, copy] {
+    parts_.io.Post([this, data, fragment, copy, outcome] {
       const SnapshotKey key{data->job, data->epoch, {fragment, copy->version}};
       absl::Status done = parts_.snapshots.Write(key, {copy->public_copy, copy->momentum, copy->residual}, copy->hash,
                                                  data->layout.digest);
+      if (outcome != nullptr && outcome->ok()) *outcome = done;
       if (done.ok()) done = parts_.snapshots.DropBefore(data->job, data->epoch, fragment, copy->version);
       if (done.ok() && !data->spec.checkpoint.keep_contributions) {
         done = parts_.rounds
@@ -159,10 +160,11 @@ void DataPlane::TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragme
 void DataPlane::WriteCheckpoint(const struct WriteCheckpoint& task) {
   const std::shared_ptr<JobData> data = Find(task.job);
   if (data == nullptr) return Fail(task.job, absl::FailedPreconditionError("the job's parameters are not in memory"));
-  for (uint32_t i = 0; i < data->layout.fragments.size(); ++i) TakeSnapshot(data, FragmentIndex{i});
+  const auto outcome = std::make_shared<absl::Status>();
+  for (uint32_t i = 0; i < data->layout.fragments.size(); ++i) TakeSnapshot(data, FragmentIndex{i}, outcome);
   // The copies were posted before this, and their writes before the next, so that the files are there when links are
   // made.
-  parts_.compute.Post([this, task, data] {
+  parts_.compute.Post([this, task, data, outcome] {
     CheckpointRecord record{.job = task.job,
                             .step = task.step,
                             .versions = task.versions,
@@ -171,8 +173,10 @@ void DataPlane::WriteCheckpoint(const struct WriteCheckpoint& task) {
                             .wall_nanos = parts_.clock.WallNanos()};
     for (uint32_t i = 0; i < data->layout.fragments.size(); ++i)
       record.hashes.push_back(data->aggregator.Hash(FragmentIndex{i}));
-    parts_.io.Post([this, record, epoch = data->epoch] {
-      const absl::Status written = parts_.snapshots.WriteCheckpoint(record, epoch);
+    parts_.io.Post([this, record, outcome, epoch = data->epoch] {
+      const absl::Status written = outcome->ok() ? parts_.snapshots.WriteCheckpoint(record, epoch) : *outcome;
+      if (absl::IsResourceExhausted(written))
+        return Emit(CheckpointDelayed{record.job, record.step, std::string(written.message())});
       if (!written.ok())
         return Fail(record.job,
                     Annotate(written, absl::StrCat("the checkpoint at step ", record.step, " could not be written")));

@@ -72,20 +72,14 @@ JobApi::JobApi(JobApiOptions options, Engine& engine, Clock& clock, Log& log, Ex
       executor_(executor),
       blobs_(std::move(blobs)) {}
 
-const JobApi::Sizes& JobApi::SizesOf(const JobRecord& record) {
-  const auto it = sizes_.find(record.job);
-  if (it != sizes_.end()) return it->second;
-  const ModelLayout layout =
-      MakeModelLayout(record.spec.model, record.spec.sync.pattern, record.spec.sync.layers_per_fragment);
-  Sizes sizes{.parameters = layout.elements, .fragment_elements = {}};
-  for (const FragmentInfo& fragment : layout.fragments) sizes.fragment_elements.push_back(fragment.elements);
-  return sizes_.emplace(record.job, std::move(sizes)).first->second;
-}
-
 v1::Job JobApi::JobMessage(const JobId& job, Instant now, bool with_spec) {
   const JobGlance glance = engine_.GlanceAt(job, UINT64_MAX, now);
   const Sizes& sizes = SizesOf(glance.view.record);
-  return ToProto(glance, sizes.parameters, sizes.fragment_elements, with_spec);
+  v1::Job message = ToProto(glance, sizes.job.parameters, sizes.fragment_elements, with_spec);
+  const CoordinatorNeeds needs = NeedsOf(glance.view.record.spec, sizes.job);
+  message.set_coordinator_memory_bytes(needs.memory_bytes);
+  message.set_coordinator_disk_bytes(needs.disk_bytes);
+  return message;
 }
 
 template <typename Response>
@@ -121,14 +115,18 @@ void JobApi::PlanAndSubmit(const v1::SubmitJobRequest& request, JobSpec spec, An
   if (!planned.ok()) return answer(planned.status(), {});
   if (!planned->violations.empty()) return answer(ViolationsError(planned->violations), {});
   const auto plan = std::make_shared<const JobPlan>(std::move(planned->plan));
-  engine_.Query([this, request, plan, answer = std::move(answer)](const Core& core, const History&, Instant now) {
+  engine_.Query([this, request, plan, sizes = atl::SizesOf(plan->spec, plan->layout), capacity = options_.capacity(),
+                 answer = std::move(answer)](const Core& core, const History&, Instant now) {
     const std::vector<Violation> violations = SourceViolations(core, *plan, now);
     if (!violations.empty()) return answer(ViolationsError(violations), {});
-    SubmitPlanned(request, *plan, answer);
+    const absl::Status fits =
+        CheckFits(core, JobId{plan->spec.name}, request.request_id(), plan->spec, sizes, capacity, now);
+    if (!fits.ok()) return answer(fits, {});
+    SubmitPlanned(request, *plan, sizes, answer);
   });
 }
 
-void JobApi::SubmitPlanned(const v1::SubmitJobRequest& request, const JobPlan& plan,
+void JobApi::SubmitPlanned(const v1::SubmitJobRequest& request, const JobPlan& plan, const JobSizes& sizes,
                            Answer<v1::SubmitJobResponse> answer) {
   v1::SubmitJobResponse response;
   for (const std::string& note : plan.notes) response.add_notes(note);
@@ -137,6 +135,8 @@ void JobApi::SubmitPlanned(const v1::SubmitJobRequest& request, const JobPlan& p
     response.mutable_job()->set_name(absl::StrCat("jobs/", plan.spec.name));
     response.mutable_job()->set_parameters(plan.layout.elements);
     response.mutable_job()->set_stop_step(plan.stop_step);
+    response.mutable_job()->set_coordinator_memory_bytes(NeedsOf(plan.spec, sizes).memory_bytes);
+    response.mutable_job()->set_coordinator_disk_bytes(NeedsOf(plan.spec, sizes).disk_bytes);
     return answer(absl::OkStatus(), std::move(response));
   }
   JobSubmitted event{.request_id = request.request_id(),
@@ -146,8 +146,11 @@ void JobApi::SubmitPlanned(const v1::SubmitJobRequest& request, const JobPlan& p
                      .dataset_samples = plan.dataset_samples,
                      .held_out_samples = plan.held_out_samples,
                      .wall_nanos = clock_.WallNanos()};
-  engine_.Ask(std::move(event), [this, response = std::move(response),
+  const JobId asked{plan.spec.name};
+  promised_[asked] = NeedsOf(plan.spec, sizes);
+  engine_.Ask(std::move(event), [this, asked, response = std::move(response),
                                  answer = std::move(answer)](const RequestAnswered& answered) mutable {
+    promised_.erase(asked);
     if (!answered.status.ok()) return answer(answered.status, {});
     engine_.Query([this, job = answered.job, response, answer](const Core&, const History&, Instant now) mutable {
       *response.mutable_job() = JobMessage(job, now, true);
@@ -227,23 +230,35 @@ void JobApi::ResumeJob(const v1::ResumeJobRequest& request, Answer<v1::ResumeJob
 void JobApi::UpdateJob(const v1::UpdateJobRequest& request, Answer<v1::UpdateJobResponse> answer) {
   const absl::StatusOr<JobId> job = ParseJobName(request.name());
   if (!job.ok()) return answer(job.status(), {});
-  engine_.Query([this, job = *job, request, answer = std::move(answer)](const Core& core, const History&, Instant now) {
-    const std::optional<JobView> view = core.ViewJob(job, now);
-    if (!view.has_value()) return answer(NoSuchJob(job), {});
-    if (!request.etag().empty() && request.etag() != EtagOf(*view)) {
-      return answer(absl::AbortedError(absl::StrCat(
-                        "jobs/", job.value, " has changed since it was read; read it again and repeat the update")),
-                    {});
-    }
-    absl::StatusOr<JobSpec> spec = MergeSpecUpdate(view->record.spec, request);
-    if (!spec.ok()) return answer(spec.status(), {});
-    const uint64_t stop_step = PlannedInnerSteps(*spec);
-    AskAndShow(JobUpdated{.job = job,
-                          .spec = *std::move(spec),
-                          .stop_step = stop_step,
-                          .expected_revision = request.etag().empty() ? 0 : view->record.spec_revision},
-               answer);
+  executor_.Post([this, job = *job, request, answer = std::move(answer)]() mutable {
+    UpdateWithin(options_.capacity(), job, request, std::move(answer));
   });
+}
+
+void JobApi::UpdateWithin(const CoordinatorCapacity& capacity, const JobId& job, const v1::UpdateJobRequest& request,
+                          Answer<v1::UpdateJobResponse> answer) {
+  engine_.Query(
+      [this, capacity, job, request, answer = std::move(answer)](const Core& core, const History&, Instant now) {
+        const std::optional<JobView> view = core.ViewJob(job, now);
+        if (!view.has_value()) return answer(NoSuchJob(job), {});
+        if (!request.etag().empty() && request.etag() != EtagOf(*view)) {
+          return answer(absl::AbortedError(absl::StrCat(
+                            "jobs/", job.value, " has changed since it was read; read it again and repeat the update")),
+                        {});
+        }
+        absl::StatusOr<JobSpec> spec = MergeSpecUpdate(view->record.spec, request);
+        if (!spec.ok()) return answer(spec.status(), {});
+        if (spec->workers.max > view->record.spec.workers.max) {
+          const absl::Status fits = CheckFits(core, job, "", *spec, SizesOf(view->record).job, capacity, now);
+          if (!fits.ok()) return answer(fits, {});
+        }
+        const uint64_t stop_step = PlannedInnerSteps(*spec);
+        AskAndShow(JobUpdated{.job = job,
+                              .spec = *std::move(spec),
+                              .stop_step = stop_step,
+                              .expected_revision = request.etag().empty() ? 0 : view->record.spec_revision},
+                   answer);
+      });
 }
 
 void JobApi::RollbackJob(const v1::RollbackJobRequest& request, Answer<v1::RollbackJobResponse> answer) {
@@ -431,7 +446,7 @@ absl::StatusOr<uint64_t> JobApi::WatchJob(const v1::WatchJobRequest& request,
     if (glance == nullptr) return show(nullptr);
     const Sizes& sizes = SizesOf(glance->view.record);
     v1::WatchJobResponse response;
-    *response.mutable_job() = ToProto(*glance, sizes.parameters, sizes.fragment_elements, false);
+    *response.mutable_job() = ToProto(*glance, sizes.job.parameters, sizes.fragment_elements, false);
     for (const WorkerView& worker : glance->workers) {
       *response.add_workers() = ToProto(worker, &glance->totals, &glance->view.record.spec);
     }

@@ -12,6 +12,7 @@
 #include "atoll/v1/job.pb.h"
 #include "common/base/executor.h"
 #include "common/base/status.h"
+#include "common/plan/coordinator_needs.h"
 #include "coordinator/engine/engine.h"
 #include "coordinator/engine/intake.h"
 
@@ -23,6 +24,8 @@ using Answer = std::function<void(absl::Status, Response)>;
 struct JobApiOptions {
   std::string version;  // of the program
   int64_t start_wall_nanos = 0;
+  // What the coordinator has, asked at each submit; may block. Empty: no job is refused for its size.
+  std::function<CoordinatorCapacity()> capacity = [] { return CoordinatorCapacity{}; };
 };
 
 class JobApi {
@@ -54,19 +57,26 @@ class JobApi {
   void StopWatching(uint64_t watcher);
 
  private:
-  // Engine thread only: layout sizes by job, worked out once.
+  // Engine thread only: sizes by job, worked out once.
   struct Sizes {
-    uint64_t parameters = 0;
+    JobSizes job;
     std::vector<uint64_t> fragment_elements;
   };
   const Sizes& SizesOf(const JobRecord& record);
+  // job_admission.cc; engine thread. Whether a job of this spec fits beside all other unfinished ones; `job` itself and
+  // a job of the same request do not count.
+  absl::Status CheckFits(const Core& core, const JobId& job, const std::string& request_id, const JobSpec& spec,
+                         const JobSizes& sizes, const CoordinatorCapacity& capacity, Instant now);
   v1::Job JobMessage(const JobId& job, Instant now, bool with_spec);
   // The coordinator's newest lines about the job.
   v1::StreamJobLogsResponse LinesAbout(const JobId& job, uint32_t count) const;
   template <typename Response>
   void AskAndShow(Event event, Answer<Response> answer);
+  void UpdateWithin(const CoordinatorCapacity& capacity, const JobId& job, const v1::UpdateJobRequest& request,
+                    Answer<v1::UpdateJobResponse> answer);
   void PlanAndSubmit(const v1::SubmitJobRequest& request, JobSpec spec, Answer<v1::SubmitJobResponse> answer);
-  void SubmitPlanned(const v1::SubmitJobRequest& request, const JobPlan& plan, Answer<v1::SubmitJobResponse> answer);
+  void SubmitPlanned(const v1::SubmitJobRequest& request, const JobPlan& plan, const JobSizes& sizes,
+                     Answer<v1::SubmitJobResponse> answer);
 
   const JobApiOptions options_;
   Engine& engine_;
@@ -75,6 +85,7 @@ class JobApi {
   Executor& executor_;
   BlobReader blobs_;
   std::map<JobId, Sizes> sizes_;
+  std::map<JobId, CoordinatorNeeds> promised_;  // engine thread: of jobs on their way into the core
 };
 
 }  // namespace atl

@@ -36,6 +36,13 @@ bool CopyField(const Message& from, Message& to, const std::vector<std::string>&
   return true;
 }
 
+void ChangeLabels(const v1::UpdateJobRequest& request, JobSpec& spec, std::vector<Violation>& violations) {
+  for (const std::string& key : request.remove_labels()) {
+    if (spec.labels.erase(key) == 0) violations.push_back({"metadata.labels", absl::StrCat("has no '", key, "'")});
+  }
+  for (const auto& [key, value] : request.set_labels()) spec.labels[key] = value;
+}
+
 }  // namespace
 
 absl::Status ViolationsError(const std::vector<Violation>& violations) {
@@ -49,9 +56,9 @@ absl::Status ViolationsError(const std::vector<Violation>& violations) {
 }
 
 absl::StatusOr<JobSpec> MergeSpecUpdate(const JobSpec& current, const v1::UpdateJobRequest& request) {
-  if (request.update_mask().empty()) {
+  if (request.update_mask().empty() && request.set_labels().empty() && request.remove_labels().empty()) {
     return absl::InvalidArgumentError(
-        "nothing to update: name at least one field, as in --set inner_optimizer.learning_rate=2e-4");
+        "nothing to update: name at least one field, as in --set inner_optimizer.learning_rate=2e-4, or a label");
   }
   std::vector<Violation> violations;
   v1::JobSpec merged = JobSpecToProto(current);
@@ -68,6 +75,8 @@ absl::StatusOr<JobSpec> MergeSpecUpdate(const JobSpec& current, const v1::Update
   if (!violations.empty()) return ViolationsError(violations);
   spec.name = current.name;
   spec.labels = current.labels;
+  ChangeLabels(request, spec, violations);
+  if (!violations.empty()) return ViolationsError(violations);
   violations = ValidateJobSpec(spec, /*before_submit=*/false);
   if (!violations.empty()) return ViolationsError(violations);
   return spec;

@@ -11,8 +11,9 @@
 
 namespace atl {
 
-// The spec with the fields of `request.update_mask` taken from `request.spec`. InvalidArgument lists, a line each, the
-// fields that may not change in mid-run, that do not exist, or whose new value breaks a rule.
+// The spec with the fields of `request.update_mask` taken from `request.spec`, and its labels changed as the request
+// says. InvalidArgument lists, a line each, the fields that may not change in mid-run, that do not exist, or whose new
+// value breaks a rule, and the labels to be removed that the job does not have.
 absl::StatusOr<JobSpec> MergeSpecUpdate(const JobSpec& current, const v1::UpdateJobRequest& request);
 
 // InvalidArgument with one line a violation.

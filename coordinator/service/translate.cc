@@ -147,7 +147,8 @@ v1::Job ToProto(const JobGlance& glance, uint64_t parameters, const std::vector<
   if (with_spec) *out.mutable_spec() = JobSpecToProto(record.spec);
   out.set_spec_revision(record.spec_revision);
   out.set_state(ToProto(record.state));
-  out.set_reason(record.reason.empty() && !HasEnded(record.state) ? view.waiting_line : record.reason);
+  const bool waiting = !HasEnded(record.state) && (record.reason.empty() || view.no_room);
+  out.set_reason(waiting ? view.waiting_line : record.reason);
   for (const auto& [key, value] : record.spec.labels) (*out.mutable_labels())[key] = value;
   out.set_step(view.clock_step);
   out.set_stop_step(record.stop_step);

@@ -35,6 +35,15 @@ std::string Prologue(const std::string& header) {
   return out;
 }
 
+absl::Status WriteTemporary(Files& files, const std::string& path, const std::string& header,
+                            const std::array<std::span<const float>, 3>& arrays) {
+  ATOLL_RETURN_IF_ERROR(files.Remove(path));
+  ATOLL_ASSIGN_OR_RETURN(const auto file, files.OpenForAppend(path));
+  ATOLL_RETURN_IF_ERROR(file->Append(AsBytes(Prologue(header))));
+  for (const std::span<const float> values : arrays) ATOLL_RETURN_IF_ERROR(file->Append(BytesOf(values)));
+  return file->Sync();
+}
+
 absl::StatusOr<SnapshotHeader> ReadHeader(const File& file, const std::string& path) {
   std::string page(kDataOffset, '\0');
   if (!file.ReadAt(0, std::as_writable_bytes(std::span(page))).ok()) return Damaged(path, "it ends inside its header");
@@ -93,15 +102,13 @@ absl::Status SnapshotStore::Write(const SnapshotKey& key, const FragmentArrays& 
                               .layout = layout,
                               .boot = boot_};
   const std::string temporary = path + ".tmp";
-  ATOLL_RETURN_IF_ERROR(files_.Remove(temporary));
-  {
-    ATOLL_ASSIGN_OR_RETURN(const auto file, files_.OpenForAppend(temporary));
-    ATOLL_RETURN_IF_ERROR(file->Append(AsBytes(Prologue(SerializeSnapshotHeader(header)))));
-    for (const std::span<const float> values : {arrays.public_copy, momentum, residual})
-      ATOLL_RETURN_IF_ERROR(file->Append(BytesOf(values)));
-    ATOLL_RETURN_IF_ERROR(file->Sync());
+  absl::Status written =
+      WriteTemporary(files_, temporary, SerializeSnapshotHeader(header), {arrays.public_copy, momentum, residual});
+  if (written.ok()) written = files_.Rename(temporary, path);
+  if (!written.ok()) {
+    (void)files_.Remove(temporary);  // on a full disk half a file is in the way of everything else
+    return written;
   }
-  ATOLL_RETURN_IF_ERROR(files_.Rename(temporary, path));
   return files_.SyncDirectory(DirectoryOf(path));
 }
 

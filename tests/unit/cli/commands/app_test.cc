@@ -316,6 +316,17 @@ TEST(Steer, RequestsSayWhatWasAsked) {
   EXPECT_EQ(harness.fake.updated.spec().inner_optimizer().learning_rate(), 1e-4);
   EXPECT_EQ(harness.Run({"job", "update", "tiny", "--set", "model.layers=3"}).code, 2);
   EXPECT_EQ(harness.Run({"job", "update", "tiny"}).code, 2);
+  ASSERT_EQ(harness.Run({"job", "update", "tiny", "--set-label", "team=b=c", "--set-label", "user=", "--remove-label",
+                         "old"})
+                .code,
+            0);
+  EXPECT_EQ(harness.fake.updated.update_mask_size(), 0);
+  EXPECT_EQ(harness.fake.updated.set_labels().at("team"), "b=c");
+  EXPECT_EQ(harness.fake.updated.set_labels().at("user"), "");
+  EXPECT_THAT(harness.fake.updated.remove_labels(), ElementsAre("old"));
+  const RunResult wrong = harness.Run({"job", "update", "tiny", "--set-label", "=x"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.talk, HasSubstr("--set-label is '=x'; it must be KEY=VALUE"));
   EXPECT_EQ(harness.Run({"job", "rollback", "tiny", "--to", "400"}).code, 0);
   EXPECT_EQ(harness.fake.rolled_back.checkpoint(), "jobs/tiny/checkpoints/400");
   EXPECT_EQ(harness.Run({"job", "rollback", "tiny", "--to", "jobs/tiny/checkpoints/20"}).code, 0);

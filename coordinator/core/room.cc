@@ -1,0 +1,82 @@
+// A full disk: parameters and checkpoints that cannot be written wait for room and are tried again; nothing is lost.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/machine.h"
+
+namespace atl {
+namespace {
+
+constexpr Duration kRoomRetry = Seconds(5);
+
+}  // namespace
+
+Task Machine::LoadTaskOf(const Run& run) const {
+  const VersionVector heads = run.Versions();
+  Task load = PrepareParameters{run.id()};
+  for (const auto& [step, checkpoint] : run.checkpoints) {
+    if (checkpoint.complete && checkpoint.versions == heads && run.record.epoch > 0)
+      load = RestoreCheckpoint{run.id(), step, run.record.epoch};
+  }
+  return load;
+}
+
+void Machine::On(const PreparationDelayed& e) {
+  Run* run = Find(e.job);
+  if (run == nullptr || HasEnded(run->record.state) || run->loaded) return;
+  WaitForRoom(*run, "the parameters wait", e.reason);
+}
+
+void Machine::On(const CheckpointDelayed& e) {
+  Run* run = Find(e.job);
+  if (run == nullptr || HasEnded(run->record.state)) return;
+  const auto it = run->checkpoints.find(e.step);
+  if (it == run->checkpoints.end() || it->second.complete) return;
+  WaitForRoom(*run, absl::StrCat("the checkpoint at step ", e.step, " waits"), e.reason);
+}
+
+// Writes no record: a commit needs room as well.
+void Machine::WaitForRoom(Run& run, const std::string& what, const std::string& reason) {
+  const bool first = run.no_room.empty();
+  run.no_room = absl::StrCat("the coordinator's disk is full: ", what, " for room (", reason, ")");
+  run.retry_at = now_ + kRoomRetry;
+  if (first) Note(run.id(), "disk full", absl::StrCat(run.no_room, "; free space, it goes on by itself"));
+}
+
+std::string Machine::RoomLine(const Run& run) const {
+  const bool trying = run.retry_at == kNever || run.retry_at <= now_;
+  return absl::StrCat(run.no_room, trying ? "" : absl::StrCat("; next try in ", SecondsOf(run.retry_at - now_)));
+}
+
+void Machine::RetryOnceDue(Run& run) {
+  if (run.no_room.empty() || now_ < run.retry_at) return;
+  run.retry_at = kNever;
+  if (run.loaded) {
+    RetryCheckpoints(run);
+  } else {
+    out_.tasks.push_back(LoadTaskOf(run));
+  }
+}
+
+void Machine::RetryCheckpoints(Run& run) {
+  const VersionVector heads = run.Versions();
+  const bool merging = std::any_of(run.rounds.begin(), run.rounds.end(), [](const Round& r) { return r.closing; });
+  std::vector<uint64_t> overtaken;
+  for (const auto& [step, checkpoint] : run.checkpoints) {
+    if (checkpoint.complete) continue;
+    if (!merging && checkpoint.versions == heads) {
+      out_.tasks.push_back(WriteCheckpoint{run.id(), step, heads});
+    } else {
+      overtaken.push_back(step);
+    }
+  }
+  // The versions that it was to hold are overwritten in memory: the next ones take its place.
+  for (const uint64_t step : overtaken) {
+    run.checkpoints.erase(step);
+    out_.records.push_back(CheckpointDropped{run.id(), step});
+    out_.tasks.push_back(DropCheckpoint{run.id(), step});
+    run.checkpoint_due = true;
+  }
+}
+
+}  // namespace atl

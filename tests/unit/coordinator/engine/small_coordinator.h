@@ -1,0 +1,110 @@
+// An engine with its hands, over a disk in memory that fails when told to, a ledger in memory and a clock that moves
+// only when told: for tests of what the coordinator does without workers. Single-threaded.
+#ifndef ATOLL_TESTS_UNIT_COORDINATOR_ENGINE_SMALL_COORDINATOR_H_
+#define ATOLL_TESTS_UNIT_COORDINATOR_ENGINE_SMALL_COORDINATOR_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/base/check.h"
+#include "common/base/executor.h"
+#include "common/plan/job_validation.h"
+#include "common/telemetry/event_log.h"
+#include "coordinator/engine/engine.h"
+#include "coordinator/store/memory_ledger.h"
+#include "tests/unit/coordinator/store/sim_disk.h"
+
+namespace atl {
+
+// What outlives a process.
+struct SmallDisk {
+  SimDisk files;
+  MemoryLedgerDisk ledger;
+};
+
+// A resolved job of some 16,000 parameters in one fragment.
+inline JobSpec TinySpec(const std::string& name) {
+  JobSpec spec;
+  spec.name = name;
+  spec.model = {.vocab_size = 64, .hidden_size = 16, .layers = 4, .heads = 2};
+  spec.data.corpora = {{.name = "toy", .manifest = Sha256Of(AsBytes(std::string("toy"))), .weight = 1}};
+  spec.data.sequence_length = 16;
+  spec.sync.inner_steps = 10;
+  spec.workers = {.min = 1, .max = 8, .planned = 2};
+  spec.stop.inner_steps = 60;
+  (void)ResolveDefaults(spec, 64);
+  return spec;
+}
+
+class SmallCoordinator {
+ public:
+  SmallCoordinator(SmallDisk& disk, ManualClock& its_clock)
+      : clock(its_clock),
+        log({.minimum = LogLevel::kError}),
+        ledger(MakeMemoryLedger(disk.ledger, {})),
+        recovered(*ledger->Recover()),
+        rounds(disk.files, DataDirectory("/state"), recovered.boot),
+        snapshots(disk.files, DataDirectory("/state"), recovered.boot),
+        blobs(disk.files, DataDirectory("/state")),
+        events(*EventLog::Open(disk.files, {.directory = "/state/events"})),
+        data({disk.files, its_clock, work, work, work, *ledger, rounds, snapshots, blobs, DataDirectory("/state"), log, "",
+              1, [](const absl::Status& status) { ATOLL_CHECK(status.ok(), "a fatal status"); }}),
+        engine({.core = {Seconds(2), Seconds(20)}},
+               {its_clock, work, *ledger, data, *events, metrics, log,
+                [](const absl::Status& status) { ATOLL_CHECK(status.ok(), "a fatal status"); }},
+               recovered) {
+    engine.Start();
+  }
+
+  // Everything that can happen without time passing.
+  void Settle() {
+    for (int i = 0; i < 100; ++i) {
+      (void)engine.Turn();
+      if (work.RunAll() == 0 && i > 2) return;
+    }
+  }
+  void Pass(Duration time) {
+    clock.Set(clock.Now() + time);
+    Settle();
+  }
+  absl::Status Ask(Event event) {
+    std::optional<absl::Status> answer;
+    engine.Ask(std::move(event), [&answer](const RequestAnswered& answered) { answer = answered.status; });
+    Settle();
+    return answer.value_or(absl::DeadlineExceededError("no answer"));
+  }
+  absl::Status Submit(const JobSpec& spec) {
+    const ModelLayout layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
+    return Ask(JobSubmitted{.spec = spec,
+                            .fragments = static_cast<uint32_t>(layout.fragments.size()),
+                            .stop_step = PlannedInnerSteps(spec),
+                            .dataset_samples = 1000,
+                            .held_out_samples = 0,
+                            .wall_nanos = clock.WallNanos()});
+  }
+  JobView View(const std::string& job) {
+    std::optional<JobView> view;
+    engine.Query([&](const Core& core, const History&, Instant now) { view = core.ViewJob(JobId{job}, now); });
+    Settle();
+    ATOLL_CHECK(view.has_value(), "the job is there");
+    return *view;
+  }
+
+  ManualClock& clock;
+  ManualExecutor work;
+  Log log;
+  Metrics metrics;
+  std::unique_ptr<Ledger> ledger;
+  RecoveredState recovered;
+  RoundLog rounds;
+  SnapshotStore snapshots;
+  BlobStore blobs;
+  std::unique_ptr<EventLog> events;
+  DataPlane data;
+  Engine engine;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_TESTS_UNIT_COORDINATOR_ENGINE_SMALL_COORDINATOR_H_

@@ -1,0 +1,175 @@
+// Requests of people against a real engine: what is refused for its size, and what is shown.
+#include "coordinator/service/job_api.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "common/wire/job_spec_proto.h"
+#include "tests/unit/coordinator/engine/small_coordinator.h"
+
+namespace atl {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+std::string ManifestText() {
+  CorpusManifest manifest;
+  manifest.name = "toy";
+  manifest.tokenizer = {.kind = "bytes", .file = "", .sha256 = {}, .vocab_size = 64, .eot_id = 63};
+  manifest.files.push_back({.name = "train-00000.bin",
+                            .split = CorpusSplit::kTrain,
+                            .bytes = kShardHeaderBytes + 2 * 10'000,
+                            .sha256 = {},
+                            .tokens = 10'000,
+                            .documents = 1,
+                            .blocks = std::vector<Sha256>(1)});
+  manifest.train = {.documents = 1, .tokens = 10'000, .text_bytes = 10'000};
+  return SerializeManifest(manifest);
+}
+
+class JobApiTest : public testing::Test {
+ protected:
+  // Workers of this many bytes of contribution are wanted; the state of the job is some 16,000 parameters.
+  v1::SubmitJobRequest Request(const std::string& name, uint32_t workers_max) {
+    JobSpec spec = TinySpec(name);
+    spec.data.corpora[0].manifest = Sha256Of(AsBytes(manifest_));
+    spec.workers.max = workers_max;
+    spec.workers.planned = std::min(2u, workers_max);
+    v1::SubmitJobRequest request;
+    request.set_job_id(name);
+    *request.mutable_spec() = JobSpecToProto(spec);
+    return request;
+  }
+  absl::StatusOr<v1::SubmitJobResponse> Submit(const v1::SubmitJobRequest& request) {
+    absl::StatusOr<v1::SubmitJobResponse> out = absl::DeadlineExceededError("no answer");
+    api_.SubmitJob(request, [&out](absl::Status status, v1::SubmitJobResponse response) {
+      if (status.ok()) {
+        out = std::move(response);
+      } else {
+        out = status;
+      }
+    });
+    SettleAll();
+    return out;
+  }
+  absl::StatusOr<v1::Job> Update(const v1::UpdateJobRequest& request) {
+    absl::StatusOr<v1::Job> out = absl::DeadlineExceededError("no answer");
+    api_.UpdateJob(request, [&out](absl::Status status, v1::UpdateJobResponse response) {
+      if (status.ok()) {
+        out = response.job();
+      } else {
+        out = status;
+      }
+    });
+    SettleAll();
+    return out;
+  }
+  void SettleAll() {
+    for (int i = 0; i < 5; ++i) {
+      (void)calls_.RunAll();
+      coordinator_.Settle();
+    }
+  }
+
+  const std::string manifest_ = ManifestText();
+  SmallDisk disk_;
+  ManualClock clock_;
+  SmallCoordinator coordinator_{disk_, clock_};
+  ManualExecutor calls_;
+  CoordinatorCapacity capacity_;
+  JobApi api_{JobApiOptions{"test", 0, [this] { return capacity_; }},
+              coordinator_.engine,
+              clock_,
+              coordinator_.log,
+              calls_,
+              [this](const Sha256&) -> absl::StatusOr<std::string> { return manifest_; }};
+};
+
+TEST_F(JobApiTest, ShowsWhatAJobMayTake) {
+  const auto job = Submit(Request("one", 2));
+  ASSERT_TRUE(job.ok()) << job.status();
+  const uint64_t parameters = job->job().parameters();
+  // fp32 both ways, one fragment.
+  EXPECT_EQ(job->job().coordinator_memory_bytes(), parameters * (24 + 2 * 4 + 2 * 4) + 2 * kTransportBytesPerWorker);
+  EXPECT_EQ(job->job().coordinator_disk_bytes(), parameters * (36 + 3 * (2 * 4 + 4) + 12));
+}
+
+TEST_F(JobApiTest, RefusesWhatDoesNotFitBesideTheUnfinishedJobs) {
+  capacity_.memory_bytes = kCoordinatorBaseBytes + 4 * 10 * kMiB;
+  ASSERT_TRUE(Submit(Request("one", 5)).ok());
+  const auto second = Submit(Request("two", 5));
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr("of the coordinator's memory with 5 workers"));
+  v1::SubmitJobRequest dry = Request("two", 5);
+  dry.set_validate_only(true);
+  EXPECT_EQ(Submit(dry).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(Submit(Request("small", 1)).ok());
+  // Once the first has ended there is room.
+  ASSERT_TRUE(coordinator_.Ask(JobControlled{.job = JobId{"one"}, .action = JobAction::kCancel}).ok());
+  EXPECT_TRUE(Submit(Request("two", 5)).ok());
+}
+
+TEST_F(JobApiTest, TwoSubmitsAtOnceDoNotBothGetTheSameRoom) {
+  capacity_.memory_bytes = kCoordinatorBaseBytes + 4 * 10 * kMiB;
+  std::vector<absl::Status> answers;
+  for (const char* name : {"one", "two"}) {
+    api_.SubmitJob(Request(name, 5),
+                   [&answers](const absl::Status& status, const v1::SubmitJobResponse&) { answers.push_back(status); });
+  }
+  SettleAll();
+  ASSERT_EQ(answers.size(), 2u);
+  EXPECT_EQ(static_cast<int>(answers[0].ok()) + static_cast<int>(answers[1].ok()), 1);
+}
+
+TEST_F(JobApiTest, ARepeatedSubmitIsNotRefusedForItsOwnSize) {
+  capacity_.memory_bytes = kCoordinatorBaseBytes + 4 * 10 * kMiB;
+  v1::SubmitJobRequest request = Request("one", 5);
+  request.set_request_id("again");
+  ASSERT_TRUE(Submit(request).ok());
+  const auto again = Submit(request);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->job().name(), "jobs/one");
+}
+
+TEST_F(JobApiTest, RefusesWhatDoesNotFitOnTheDisk) {
+  capacity_.disk_free_bytes = 3 * kMiB;
+  capacity_.disk_total_bytes = 10 * kMiB;
+  const auto refused = Submit(Request("one", 64));
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("of the coordinator's disk with 64 workers"));
+  EXPECT_TRUE(Submit(Request("one", 2)).ok());
+}
+
+TEST_F(JobApiTest, AnUpdateThatRaisesTheWorkersIsCheckedToo) {
+  capacity_.memory_bytes = kCoordinatorBaseBytes + 4 * 10 * kMiB;
+  ASSERT_TRUE(Submit(Request("one", 5)).ok());
+  v1::UpdateJobRequest update;
+  update.set_name("jobs/one");
+  update.add_update_mask("workers.max");
+  update.mutable_spec()->mutable_workers()->set_max(500);
+  EXPECT_EQ(Update(update).status().code(), absl::StatusCode::kResourceExhausted);
+  update.mutable_spec()->mutable_workers()->set_max(6);
+  EXPECT_TRUE(Update(update).ok()) << Update(update).status();
+}
+
+TEST_F(JobApiTest, LabelsChangeWhileAJobRuns) {
+  v1::SubmitJobRequest request = Request("one", 2);
+  (*request.mutable_labels())["team"] = "a";
+  ASSERT_TRUE(Submit(request).ok());
+  v1::UpdateJobRequest update;
+  update.set_name("jobs/one");
+  (*update.mutable_set_labels())["user"] = "b";
+  update.add_remove_labels("team");
+  const auto job = Update(update);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->labels().size(), 1u);
+  EXPECT_EQ(job->labels().at("user"), "b");
+  EXPECT_EQ(job->spec_revision(), 2u);
+}
+
+}  // namespace
+}  // namespace atl
