@@ -25,7 +25,8 @@ constexpr Unit kByteUnits[] = {{"", 1},
                                {"MiB", 1048576.0},
                                {"GiB", 1073741824.0},
                                {"TiB", 1099511627776.0}};
-constexpr Unit kBitUnits[] = {{"bit", 0.125}, {"kbit", 125}, {"Mbit", 125e3}, {"Gbit", 125e6}};
+constexpr Unit kBitUnits[] = {{"bit", 0.125}, {"kbit", 125}, {"Mbit", 125e3}, {"Gbit", 125e6}, {"Tbit", 125e9},
+                              {"bps", 0.125}, {"kbps", 125}, {"Mbps", 125e3}, {"Gbps", 125e6}, {"Tbps", 125e9}};
 
 // A decimal number without sign or exponent, then a unit; the product, or -1 when the text is something else.
 double NumberWithUnit(const std::string& text, std::span<const Unit> units) {

@@ -18,7 +18,7 @@ std::string FormatDuration(Duration d);
 
 // Bytes: "512MiB", "10MB", "4096", with B, kB, MB, GB, TB (powers of 1000) or KiB, MiB, GiB, TiB (powers of 1024).
 absl::StatusOr<uint64_t> ParseBytes(const std::string& text);
-// Bytes a second: "10Mbit", "1Gbit" (powers of 1000, 8 bits a byte; "/s" may follow) or any form of ParseBytes.
+// Bytes a second: "10Mbit", "1Gbit/s", "1Gbps" (k, M, G, T: powers of 1000, 8 bits a byte) or any form of ParseBytes.
 absl::StatusOr<uint64_t> ParseRate(const std::string& text);
 
 // Decimal digits only, at most `high`.

@@ -30,7 +30,13 @@ TEST(Quantities, BytesAndRates) {
   EXPECT_FALSE(ParseBytes("99999999999TiB").ok());
   EXPECT_EQ(*ParseRate("10Mbit"), 1'250'000u);
   EXPECT_EQ(*ParseRate("1Gbit/s"), 125'000'000u);
+  EXPECT_EQ(*ParseRate("1Gbps"), 125'000'000u);
+  EXPECT_EQ(*ParseRate("200Mbps"), *ParseRate("25MB/s"));
+  EXPECT_EQ(*ParseRate("0.5Tbit/s"), 62'500'000'000u);
   EXPECT_EQ(*ParseRate("2MiB"), 2'097'152u);
+  EXPECT_FALSE(ParseRate("-1Gbps").ok());
+  EXPECT_FALSE(ParseRate("nan").ok());
+  EXPECT_FALSE(ParseRate("1e9bps").ok());
   EXPECT_FALSE(ParseRate("fast").ok());
   EXPECT_FALSE(ParseRate("/s").ok());
 }
