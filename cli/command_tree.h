@@ -31,6 +31,7 @@ void AddJobCommands(CLI::App& root, Command& command);
 void AddWorkerCommands(CLI::App& root, Command& command);
 void AddCheckpointCommands(CLI::App& root, Command& command);
 void AddDataCommands(CLI::App& root, Command& command);
+void AddPlanCommand(CLI::App& root, Command& command);
 void AddOtherCommands(CLI::App& root, const std::string& version, Command& command);
 
 }  // namespace atl::cli

@@ -8,11 +8,11 @@
 
 namespace atl {
 
-// Every codec with overlaps 0, 1 and 5 and periods from 10 to 1000, the request's own among them; for data parallelism
-// every codec. Codec by codec, then by overlap, then by period.
+// Every codec with overlaps 0, 1, 5 and 10 and periods from 10 to 1000, the request's own among them; for data
+// parallelism every codec. Codec by codec, then by overlap, then by period.
 std::vector<PlanPoint> PlanPoints(const PlanRequest& request, WireSize wire_size);
 
-// For every codec and overlap 0, 1 and 5; none for data parallelism.
+// For every codec and overlap 0, 1, 5 and 10; none for data parallelism.
 std::vector<LeastPeriod> LeastPeriods(const PlanRequest& request, WireSize wire_size);
 
 Recommendation Recommend(const PlanRequest& request, WireSize wire_size);

@@ -77,7 +77,8 @@ JobSizes SizesOf(const PlanRequest& request, const Plan& plan) {
 
 CoordinatorLoad LoadOf(const PlanRequest& request, const Plan& plan) {
   const double workers = request.workers;
-  const double period_seconds = plan.given.inner_steps * request.step_seconds;
+  const double period_seconds =
+      plan.given.inner_steps * request.step_seconds / plan.given.coordinator_utilization_ratio;
   CoordinatorLoad load;
   load.ingress_bytes_per_period = workers * static_cast<double>(plan.bytes_per_period);
   load.egress_bytes_per_period = workers * static_cast<double>(plan.download_bytes_per_period);

@@ -54,7 +54,7 @@ struct PlanPoint {
 };
 
 // The settings with which the link reaches the target through the coordinator. The given ones where they suffice; else
-// the least costly change first: 4 bits, then overlap up to 5 steps, then fragments, then a longer period.
+// the least costly change first: 4 bits, then overlap up to 10 steps, then fragments, then a longer period.
 struct Recommendation {
   bool reached = false;  // false: no choice up to kRecommendedInnerSteps reaches it, and this is the best
   PlanMethod method = PlanMethod::kStreaming;
@@ -83,8 +83,8 @@ struct TokenBudget {
 
 // A period is `inner_steps` steps: one round of every fragment.
 struct CoordinatorLoad {
-  double ingress_bytes_per_period = 0, egress_bytes_per_period = 0;  // of all workers
-  double mean_ingress_bits_per_second = 0, mean_egress_bits_per_second = 0;
+  double ingress_bytes_per_period = 0, egress_bytes_per_period = 0;          // of all workers
+  double mean_ingress_bits_per_second = 0, mean_egress_bits_per_second = 0;  // at coordinator_utilization_ratio
   double peak_ingress_bits_per_second = 0, peak_egress_bits_per_second = 0;  // all at once, each at its link's rate
   CoordinatorNeeds needs;  // published bounds, with `workers` as workers.max
 };

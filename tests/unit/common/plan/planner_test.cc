@@ -87,7 +87,7 @@ TEST(Planner, BytesAndRatesOfOneBillion) {
   EXPECT_NEAR(plan.mean_bits_per_second, 4e9 / 10, 1);
   EXPECT_NEAR(plan.peak_bits_per_second, 8 * 62.5e6 / 0.1, 100);
   EXPECT_NEAR(plan.coordinator.ingress_bytes_per_period, 8 * 500e6, 1);
-  EXPECT_NEAR(plan.coordinator.mean_egress_bits_per_second, 8 * 4e8, 10);
+  EXPECT_NEAR(plan.coordinator.mean_egress_bits_per_second, 8 * 4e8 * plan.given.coordinator_utilization_ratio, 10);
   EXPECT_NEAR(plan.coordinator.peak_ingress_bits_per_second, 8e9, 1);
   EXPECT_EQ(plan.worker_memory_bytes, 24'000'000'000u);
   EXPECT_GT(plan.coordinator.needs.memory_bytes, 24'000'000'000u);
@@ -186,22 +186,29 @@ TEST(Recommendation, TheLeastCostlyChangeFirst) {
   EXPECT_EQ(r.point.overlap_steps, 1u);
   request.target_utilization = 0.99;
   r = MakePlan(request, &Size).recommended;
+  EXPECT_EQ(r.method, PlanMethod::kDiloco);
+  EXPECT_EQ(r.point.overlap_steps, 10u);
+  // On half the link the whole model no longer comes and goes within 10 steps, but a fragment does.
+  request.link = {4 * kGigabit, 4 * kGigabit, 0};
+  r = MakePlan(request, &Size).recommended;
   EXPECT_TRUE(r.reached);
   EXPECT_EQ(r.method, PlanMethod::kStreaming);
+  EXPECT_EQ(r.point.inner_steps, 100u);
   EXPECT_GE(r.point.coordinator_utilization_ratio, 0.99);
 }
 
 TEST(Recommendation, ALongerPeriodLast) {
   PlanRequest request = OneBillion();
-  // 0.56 s up and as much down for each of 8 fragments, of which 5 steps hide 0.5 s: 4.9 s are 5 % of 93 s.
-  request.link = {0.9 * kGigabit, 0.9 * kGigabit, 0};
+  // 1 s up and as much down for each of 8 fragments, of which 10 steps hide 1 s: 8 s are 10 % of 72 s and 8 s.
+  request.link = {0.5 * kGigabit, 0.5 * kGigabit, 0};
+  request.target_utilization = 0.90;
   const Recommendation r = MakePlan(request, &Size).recommended;
   EXPECT_TRUE(r.reached);
   EXPECT_EQ(r.method, PlanMethod::kStreaming);
-  EXPECT_EQ(r.point.overlap_steps, 5u);
-  EXPECT_EQ(r.point.inner_steps, 930u);
-  EXPECT_GE(r.point.coordinator_utilization_ratio, 0.95);
-  EXPECT_GT(r.bandwidth_bits_per_second, 0.9e9);
+  EXPECT_EQ(r.point.overlap_steps, 10u);
+  EXPECT_EQ(r.point.inner_steps, 720u);
+  EXPECT_GE(r.point.coordinator_utilization_ratio, 0.90);
+  EXPECT_GT(r.bandwidth_bits_per_second, 0.5e9);
 }
 
 TEST(Recommendation, SaysWhenNothingSuffices) {

@@ -1,0 +1,32 @@
+// `atoll plan`: what a link carries of a job (common/plan/planner.h), printed. Needs no coordinator.
+#ifndef ATOLL_CLI_PLAN_COMMAND_H_
+#define ATOLL_CLI_PLAN_COMMAND_H_
+
+#include <string>
+
+#include "cli/session.h"
+#include "common/plan/planner.h"
+
+namespace atl::cli {
+
+// Flags as written; empty: not given. Required ones are never empty.
+struct PlanOptions {
+  std::string method = "streaming";
+  std::string params, embedding_params, layers, layers_per_fragment = "3", step_seconds, workers = "2";
+  std::string inner_steps = "100", overlap_steps;  // overlap: 1 for streaming, else 0
+  std::string codec, download_codec;  // bf16 for data-parallel, else mxfp4; the download's: as the upload's
+  std::string upload_error_memory = "off";
+  std::string bandwidth, download_bandwidth;  // the download's: as the upload's
+  std::string latency = "0s";
+  std::string target_utilization = "0.95";
+  std::string tokens, tokens_per_step;
+};
+
+// InvalidArgument with every fault, "--params is '-1'; ...".
+absl::StatusOr<PlanRequest> ParsePlanOptions(const PlanOptions& options);
+
+int PrintPlan(Session& session, const PlanOptions& options);
+
+}  // namespace atl::cli
+
+#endif  // ATOLL_CLI_PLAN_COMMAND_H_

@@ -1,0 +1,167 @@
+// The flags of `atoll plan`: which there are, and what they mean.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "absl/strings/str_join.h"
+#include "cli/command_tree.h"
+#include "cli/plan_command.h"
+#include "common/codec/codec.h"
+#include "common/config/nearest_word.h"
+#include "common/config/quantities.h"
+
+namespace atl::cli {
+namespace {
+
+// Reads one flag after the other and keeps what is wrong.
+class Reader {
+ public:
+  // A whole number that may be written as 1e9.
+  uint64_t Whole(const char* flag, const std::string& text, uint64_t otherwise) {
+    if (text.empty()) return otherwise;
+    const absl::StatusOr<double> value = ParseReal(text);
+    constexpr double kHighest = 9e15;  // exact in a double
+    if (value.ok() && *value >= 0 && *value <= kHighest && *value == std::floor(*value)) {
+      return static_cast<uint64_t>(*value);
+    }
+    Fault(flag, absl::StrCat("is '", text.substr(0, 64), "'; it must be a whole number, as 24 or 1e9"));
+    return otherwise;
+  }
+
+  uint32_t Whole32(const char* flag, const std::string& text, uint32_t otherwise) {
+    const absl::StatusOr<uint64_t> value = ParseUnsigned(text.empty() ? absl::StrCat(otherwise) : text, UINT32_MAX);
+    if (!value.ok()) Fault(flag, value.status().message());
+    return value.ok() ? static_cast<uint32_t>(*value) : otherwise;
+  }
+
+  double Real(const char* flag, const std::string& text) {
+    const absl::StatusOr<double> value = ParseReal(text);
+    if (!value.ok()) Fault(flag, value.status().message());
+    return value.ok() ? *value : 1;
+  }
+
+  double Rate(const char* flag, const std::string& text) {
+    const absl::StatusOr<uint64_t> value = ParseRate(text);
+    const bool has_unit = !text.empty() && text.find_first_not_of("0123456789.") != std::string::npos;
+    if (value.ok() && has_unit && *value > 0) return static_cast<double>(*value);
+    Fault(flag, absl::StrCat("is '", text.substr(0, 64),
+                             "'; it must be a rate above 0 with its unit, as 1Gbps, 200Mbit/s or 12.5MB/s"));
+    return 1;
+  }
+
+  double Seconds(const char* flag, const std::string& text) {
+    const absl::StatusOr<Duration> value = ParseDuration(text);
+    if (!value.ok()) Fault(flag, value.status().message());
+    return value.ok() ? static_cast<double>(value->ns) * 1e-9 : 0;
+  }
+
+  // The index of `text` among `words`.
+  size_t Word(const char* flag, const std::string& text, const std::vector<std::string>& words) {
+    const auto found = std::find(words.begin(), words.end(), text);
+    if (found != words.end()) return static_cast<size_t>(found - words.begin());
+    Fault(flag, absl::StrCat("is '", text.substr(0, 64), "'; it must be ", absl::StrJoin(words, ", "),
+                             DidYouMean(text, words)));
+    return 0;
+  }
+
+  void Fault(const std::string& flag, absl::string_view problem) {
+    faults_.push_back(absl::StrCat("--", flag, " ", problem));
+  }
+
+  const std::vector<std::string>& faults() const { return faults_; }
+
+ private:
+  std::vector<std::string> faults_;
+};
+
+CodecKind ReadCodec(Reader& reader, const char* flag, const std::string& text) {
+  constexpr CodecKind kCodecs[] = {CodecKind::kFp32, CodecKind::kFp16,  CodecKind::kBf16,
+                                   CodecKind::kInt8, CodecKind::kMxfp4, CodecKind::kE3m0};
+  std::vector<std::string> names;
+  for (const CodecKind codec : kCodecs) names.emplace_back(CodecName(codec));
+  return kCodecs[reader.Word(flag, text, names)];
+}
+
+void ReadModel(Reader& reader, const PlanOptions& o, PlanRequest& request) {
+  constexpr PlanMethod kMethods[] = {PlanMethod::kDataParallel, PlanMethod::kDiloco, PlanMethod::kStreaming};
+  std::vector<std::string> names;
+  for (const PlanMethod method : kMethods) names.emplace_back(PlanMethodName(method));
+  request.method = kMethods[reader.Word("method", o.method, names)];
+  request.parameters = reader.Whole("params", o.params, 1);
+  request.embedding_parameters = reader.Whole("embedding-params", o.embedding_params, 0);
+  request.layers = reader.Whole32("layers", o.layers, 1);
+  request.layers_per_fragment = reader.Whole32("layers-per-fragment", o.layers_per_fragment, 3);
+  request.step_seconds = reader.Real("step-seconds", o.step_seconds);
+  request.workers = reader.Whole32("workers", o.workers, 2);
+  request.tokens = reader.Whole("tokens", o.tokens, 0);
+  request.tokens_per_worker_step = reader.Whole("tokens-per-step", o.tokens_per_step, 0);
+}
+
+void ReadSync(Reader& reader, const PlanOptions& o, PlanRequest& request) {
+  request.inner_steps = reader.Whole32("inner-steps", o.inner_steps, 100);
+  request.overlap_steps =
+      reader.Whole32("overlap-steps", o.overlap_steps, request.method == PlanMethod::kStreaming ? 1 : 0);
+  const std::string codec = !o.codec.empty() ? o.codec : request.method == PlanMethod::kDataParallel ? "bf16" : "mxfp4";
+  request.upload_codec = ReadCodec(reader, "codec", codec);
+  request.download_codec =
+      o.download_codec.empty() ? request.upload_codec : ReadCodec(reader, "download-codec", o.download_codec);
+  constexpr ErrorMemory kMemories[] = {ErrorMemory::kOff, ErrorMemory::kFeedback, ErrorMemory::kLoco};
+  request.upload_error_memory =
+      kMemories[reader.Word("upload-error-memory", o.upload_error_memory, {"off", "feedback", "loco"})];
+}
+
+void ReadLink(Reader& reader, const PlanOptions& o, PlanRequest& request) {
+  request.link.upload_bytes_per_second = reader.Rate("bandwidth", o.bandwidth);
+  request.link.download_bytes_per_second = o.download_bandwidth.empty()
+                                               ? request.link.upload_bytes_per_second
+                                               : reader.Rate("download-bandwidth", o.download_bandwidth);
+  request.link.latency_seconds = reader.Seconds("latency", o.latency);
+  request.target_utilization = reader.Real("target-utilization", o.target_utilization);
+}
+
+}  // namespace
+
+absl::StatusOr<PlanRequest> ParsePlanOptions(const PlanOptions& options) {
+  PlanRequest request;
+  Reader reader;
+  ReadModel(reader, options, request);
+  ReadSync(reader, options, request);
+  ReadLink(reader, options, request);
+  if (reader.faults().empty()) {
+    for (const Violation& v : ValidatePlanRequest(request)) reader.Fault(v.field, v.problem);
+  }
+  if (!reader.faults().empty()) return absl::InvalidArgumentError(absl::StrJoin(reader.faults(), "; "));
+  return request;
+}
+
+void AddPlanCommand(CLI::App& root, Command& command) {
+  CLI::App& app = *root.add_subcommand("plan", "reckon what a link carries of a job, without a coordinator");
+  const auto o = std::make_shared<PlanOptions>();
+  const auto add = [&](const char* flag, std::string& value, const char* type, const char* help) {
+    return app.add_option(flag, value, help)->type_name(type);
+  };
+  add("--params", o->params, "N", "parameters of the model, as 1e9")->required();
+  add("--layers", o->layers, "N", "transformer blocks")->required();
+  add("--step-seconds", o->step_seconds, "SECONDS", "time of one inner step that waits for nothing")->required();
+  add("--bandwidth", o->bandwidth, "RATE", "of each worker's link: 1Gbps, 200Mbit/s, 12.5MB/s")->required();
+  add("--download-bandwidth", o->download_bandwidth, "RATE", "towards the worker, where it differs");
+  add("--latency", o->latency, "TIME", "of one direction, as 20ms")->capture_default_str();
+  add("--workers", o->workers, "N", "workers of the job")->capture_default_str();
+  add("--method", o->method, "data-parallel|diloco|streaming", "what is synchronised when")->capture_default_str();
+  add("--inner-steps", o->inner_steps, "H", "steps between syncs of a fragment")->capture_default_str();
+  add("--overlap-steps", o->overlap_steps, "TAU", "steps that a sync may take [1 for streaming, else 0]");
+  add("--codec", o->codec, "CODEC", "fp32, fp16, bf16, int8, mxfp4 or e3m0 [bf16 for data-parallel, else mxfp4]");
+  add("--download-codec", o->download_codec, "CODEC", "of updates, where it differs");
+  add("--upload-error-memory", o->upload_error_memory, "off|feedback|loco", "as sync.upload_error_memory")
+      ->capture_default_str();
+  add("--embedding-params", o->embedding_params, "N", "of --params; a fragment of their own when streaming");
+  add("--layers-per-fragment", o->layers_per_fragment, "N", "blocks of a fragment when streaming")
+      ->capture_default_str();
+  add("--target-utilization", o->target_utilization, "SHARE", "to recommend settings for")->capture_default_str();
+  add("--tokens", o->tokens, "N", "token budget of the job, for hours");
+  add("--tokens-per-step", o->tokens_per_step, "N", "tokens of one inner step of one worker, for hours");
+  app.callback([o, &command] { command = [o](Session& s) { return PrintPlan(s, *o); }; });
+}
+
+}  // namespace atl::cli
