@@ -106,12 +106,35 @@ void Machine::Assign(Member& member, Run& run) {
   fleet_.Touch(member.record.worker);
   SendAssignment(member, run);
   Note(run.id(), "worker assigned",
-       absl::StrCat("worker ", member.record.worker.value, " fetches job ", run.id().value, " at step ", ClockOf(run)),
+       absl::StrCat("worker ", member.record.worker.value, " fetches job ", run.id().value, " at step ",
+                    ClockOfJoiner(run)),
        {{"worker", member.record.worker.value}});
 }
 
+// The job's clock as of the newest contribution, which is newer than the heartbeats: behind it the joiner would send
+// again what this period has sent. But not past the send step of a round that cannot reach its quorum without a joiner:
+// whoever has sent it waits at its apply step, and the joiner, a period away from sending it, would wait for them
+// elsewhere.
+uint64_t Machine::ClockOfJoiner(const Run& run) const {
+  if (run.record.state == JobState::kClosing) return ClockOf(run);  // send steps stand for the stop step there
+  uint64_t newest = NewestStep(run), wanted = UINT64_MAX;
+  for (uint32_t p = 0; p < run.rounds.size(); ++p) {
+    const Round& round = run.rounds[p];
+    const size_t most = round.accepted.size() + MissingOf(round).size();
+    const bool needs_joiner = !round.closing && most < QuorumOf(round, RuleOf(run, FragmentIndex{p}));
+    for (const auto& [worker, arrival] : round.accepted) {
+      newest = std::max(newest, arrival.header.send_step);
+      if (needs_joiner) wanted = std::min(wanted, std::max<uint64_t>(arrival.header.send_step, 1) - 1);
+    }
+    for (const auto& [worker, header] : run.committed[p]) newest = std::max(newest, header.send_step);
+  }
+  const uint64_t clock = run.ClockStep(newest);
+  const uint64_t least = clock - std::min<uint64_t>(clock, run.inner_steps());  // send steps are what workers claim
+  return std::clamp(wanted, least, clock);
+}
+
 void Machine::SendAssignment(const Member& member, const Run& run) {
-  SendTo(member, Assignment{run.id(), run.record.spec_revision, run.spec, ClockOf(run), run.Versions()});
+  SendTo(member, Assignment{run.id(), run.record.spec_revision, run.spec, ClockOfJoiner(run), run.Versions()});
   if (run.record.state == JobState::kClosing) {
     SendTo(member, ClosingStarted{run.id(), run.record.stop_step, run.Versions()});
   }

@@ -115,6 +115,7 @@ class Machine {
   void AfterCommit(Run& run, FragmentIndex fragment);
   uint64_t NewestStep(const Run& run) const;
   uint64_t ClockOf(const Run& run) const { return run.ClockStep(NewestStep(run)); }
+  uint64_t ClockOfJoiner(const Run& run) const;
 
   // ---- ending.cc
   void CheckStop(Run& run);

@@ -157,6 +157,42 @@ TEST(Harness, WorkerComesBackUnderItsName) {
   ExpectBalanced(h);
 }
 
+// The job has fragments in flight and needs both workers. Whoever stays must not wait longer at an apply step than the
+// other needs to come back and to reach that fragment's send step.
+TEST(Harness, AWorkerThatComesBackIsNotWaitedForLong) {
+  Duration worst{};
+  for (const uint32_t overlap : {1u, 2u}) {
+    for (int64_t moment = 0; moment < 24; ++moment) {
+      SCOPED_TRACE(testing::Message() << "overlap " << overlap << ", moment " << moment);
+      Harness h;
+      JobSpec spec = SmallJob(kJob);
+      spec.sync.pattern = FragmentPattern::kStrided;
+      spec.sync.layers_per_fragment = 2;
+      spec.sync.overlap_steps = overlap;
+      spec.workers.min = 2;
+      StartTwo(h, spec);
+      ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 2; }));
+      h.RunFor(Milliseconds(53 * moment));
+      h.KillWorker("b");
+      h.RunFor(Milliseconds(20));
+      h.StartWorker("b");
+      Instant waits_since = kNever;
+      ASSERT_TRUE(h.RunUntil([&] {
+        const worker::Core& core = h.session("a")->core();
+        const Instant now = h.clock().Now();
+        const bool waits = core.waiting_for(now).find(" of fragment ") != std::string::npos;
+        if (!waits) waits_since = kNever;
+        if (waits && waits_since == kNever) waits_since = now;
+        if (waits && now - waits_since > worst) worst = now - waits_since;
+        return h.Ended(kJob);
+      }));
+      EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded);
+      ExpectBalanced(h);
+    }
+  }
+  EXPECT_LT(worst, Seconds(1)) << "about a period of two workers that share a core";
+}
+
 TEST(Harness, BrokenStreamLosesNothing) {
   Harness h;
   StartTwo(h, SmallJob(kJob));
