@@ -10,6 +10,9 @@
 namespace atl {
 namespace {
 
+// Job names have no underscore, so that none can take this file.
+constexpr char kFleetFile[] = "_fleet";
+
 using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kLineBytes = 256 * 1024;  // longer lines are foreign
@@ -53,7 +56,7 @@ class FileEventLog final : public EventLog {
 
  private:
   std::string PathOf(const JobId& job) const {
-    return JoinPath(options_.directory, absl::StrCat(job.value.empty() ? "fleet" : job.value, ".jsonl"));
+    return JoinPath(options_.directory, absl::StrCat(job.value.empty() ? kFleetFile : job.value.c_str(), ".jsonl"));
   }
 
   absl::Status Write(const LoggedEvent& event) {

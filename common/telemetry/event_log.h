@@ -23,7 +23,7 @@ struct LoggedPoint {
   double value = 0;
 };
 struct LoggedEvent {
-  JobId job;              // empty: about the fleet (file "fleet.jsonl")
+  JobId job;              // empty: about the fleet (file "_fleet.jsonl", a name that no job can have)
   uint64_t revision = 0;  // grows by one in each job
   int64_t wall_nanos = 0;
   std::string kind;  // "round committed"

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "coordinator/core/machine.h"
+#include "coordinator/core/round_note.h"
 
 namespace atl {
 
@@ -189,20 +190,7 @@ void Machine::Publish(Run& run, const RoundRecord& record) {
   update.clock_step = record.clock_step;
   for (const CommittedContribution& c : record.contributions) update.contributors.push_back(c.header.worker);
   SendToJob(run, update);
-  const std::string members = ListOf(update.contributors);
-  uint64_t bytes = 0;
-  for (const CommittedContribution& c : record.contributions) bytes += c.header.encoded_bytes;
-  Note(run.id(), "round committed",
-       absl::StrCat("version ", record.reached.version.value, " of fragment ", record.reached.fragment.value, " with ",
-                    members),
-       {{"fragment", absl::StrCat(record.reached.fragment.value)},
-        {"version", absl::StrCat(record.reached.version.value)},
-        {"members", members},
-        {"tokens", absl::StrCat(record.tokens)},
-        {"upload_bytes", absl::StrCat(bytes)},
-        {"update_bytes", absl::StrCat(record.update_bytes)},
-        {"clock_step", absl::StrCat(record.clock_step)},
-        {"hash", record.hash.Hex()}});
+  out_.notes.push_back(RoundCommittedNote(record));
 }
 
 void Machine::AfterCommit(Run& run, FragmentIndex fragment) {

@@ -49,6 +49,9 @@ void Machine::Recover(RecoveredJob job, Instant now) {
   run.tokens_committed = job.tokens_committed;
   run.evaluations = std::move(job.evaluations);
   for (CheckpointRecord& c : job.checkpoints) run.checkpoints.emplace(c.step, c);
+  // The wall clock may have been set back since: what follows is still not earlier than what was.
+  wall_nanos_ =
+      std::max({wall_nanos_, run.record.create_wall_nanos, run.record.start_wall_nanos, run.record.end_wall_nanos});
   if (run.record.state == JobState::kClosing) run.ending = Ending::kRounds;
   const JobId id = run.id();
   runs_.emplace(id, std::move(run));

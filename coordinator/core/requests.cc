@@ -47,7 +47,8 @@ void Machine::On(const JobSubmitted& e) {
   record.dataset_samples = e.dataset_samples;
   record.held_out_samples = e.held_out_samples;
   record.fragments = e.fragments;
-  record.create_wall_nanos = e.wall_nanos;
+  wall_nanos_ = std::max(wall_nanos_, e.wall_nanos);
+  record.create_wall_nanos = wall_nanos_;
   PoolRecord pool;
   pool.job = id;
   out_.records.push_back(pool);

@@ -56,7 +56,7 @@ struct Engine::State {
                   .completed = [this](std::function<void()> work) { mailbox.PutAlways(std::move(work)); },
                   .release = [this](Effects effects) { Release(effects); },
                   .fatal = p.fatal}) {
-    observer.Recover(recovered);
+    observer.Recover(recovered, p.ledger);
   }
 
   EngineOptions options;

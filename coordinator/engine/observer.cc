@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/core/round_note.h"
 #include "coordinator/engine/engine.h"
 
 namespace atl {
@@ -13,7 +14,9 @@ namespace {
 
 constexpr Duration kPublishInterval = Seconds(1);
 constexpr double kMicro = 1e-6;
-constexpr const char* kRoundCommitted = "round committed";  // as the core writes it
+constexpr const char* kLossCurve = "loss";
+constexpr const char* kFromLedgerField = "from_ledger";  // the line was written at a restart
+constexpr size_t kMergesRewritten = 100'000;             // of a fragment and epoch, at one start
 constexpr const char* kUploadedField = "uploaded_bytes_total";
 constexpr const char* kDownloadedField = "downloaded_bytes_total";
 
@@ -34,8 +37,8 @@ uint64_t NumberOf(const std::map<std::string, std::string>& fields, const char* 
   return value;
 }
 
-// Everything that was merged and measured, so that each figure on a dashboard can be rebuilt from the event log.
-std::map<std::string, std::string> MergeFields(const RoundRecord& record, const RoundMeasures& measures, double loss) {
+// Everything that was merged, so that with MeasuredFields each figure on a dashboard can be rebuilt from the event log.
+std::map<std::string, std::string> MergeFields(const RoundRecord& record, double loss) {
   std::vector<std::string> members;
   for (const CommittedContribution& contribution : record.contributions) {
     const ContributionHeader& header = contribution.header;
@@ -43,15 +46,15 @@ std::map<std::string, std::string> MergeFields(const RoundRecord& record, const 
                                       contribution.weight, header.tokens, header.steps, header.encoded_bytes,
                                       header.digest.Hex()));
   }
-  return {{"contributions", absl::StrJoin(members, " ")},
-          {"hash", record.hash.Hex()},
-          {"update_bytes", absl::StrCat(record.update_bytes)},
-          {"clock_step", absl::StrCat(record.clock_step)},
-          {"spec_revision", absl::StrCat(record.spec_revision)},
-          {"learning_rate", absl::StrCat(record.learning_rate)},
-          {"momentum", absl::StrCat(record.momentum)},
-          {"loss", absl::StrFormat("%.6f", loss)},
-          {"merged_norm", absl::StrFormat("%.6g", measures.merged_norm)},
+  return {{"contributions", absl::StrJoin(members, " ")},        {"hash", record.hash.Hex()},
+          {"update_bytes", absl::StrCat(record.update_bytes)},   {"clock_step", absl::StrCat(record.clock_step)},
+          {"spec_revision", absl::StrCat(record.spec_revision)}, {"learning_rate", absl::StrCat(record.learning_rate)},
+          {"momentum", absl::StrCat(record.momentum)},           {"loss", absl::StrFormat("%.6f", loss)}};
+}
+
+// What only the process that merged it knows.
+std::map<std::string, std::string> MeasuredFields(const RoundMeasures& measures) {
+  return {{"merged_norm", absl::StrFormat("%.6g", measures.merged_norm)},
           {"outer_step_norm", absl::StrFormat("%.6g", measures.outer_step_norm)},
           {"mean_cosine", absl::StrFormat("%.4f", measures.mean_cosine)},
           {"aggregate_ms", absl::StrFormat("%.3f", static_cast<double>(measures.aggregate_ns) * 1e-6)}};
@@ -73,22 +76,75 @@ const char* StateName(JobState state) {
 
 }  // namespace
 
-void Observer::Recover(const RecoveredState& recovered) {
-  for (const RecoveredJob& job : recovered.jobs) {
-    JobHistory& history = history_.Of(job.job.job);
-    const auto read = events_.Read(job.job.job, [&](const LoggedEvent& event) {
-      history.next_revision = std::max(history.next_revision, event.revision);
-      history_.AddEvent(job.job.job, {event.revision, event.wall_nanos, event.kind, event.text, event.fields});
-      for (const LoggedPoint& point : event.points) {
-        history.curves[point.curve].Add({point.step, event.wall_nanos, point.value});
-        if (point.curve == "loss") history.last_loss = point.value;
+void Observer::Recover(const RecoveredState& recovered, const Ledger& ledger) {
+  (void)ReadLog(JobId{});  // of the fleet: its revisions go on
+  for (const RecoveredJob& job : recovered.jobs) WriteMissing(job, ReadLog(job.job.job), ledger);
+}
+
+Observer::LoggedVersions Observer::ReadLog(const JobId& job) {
+  JobHistory& history = history_.Of(job);
+  LoggedVersions logged;
+  const auto read = events_.Read(job, [&](const LoggedEvent& event) {
+    history.next_revision = std::max(history.next_revision, event.revision);
+    history_.AddEvent(job, {event.revision, event.wall_nanos, event.kind, event.text, event.fields});
+    for (const LoggedPoint& point : event.points) {
+      history.curves[point.curve].Add({point.step, event.wall_nanos, point.value});
+      if (point.curve == kLossCurve) history.last_loss = point.value;
+    }
+    history.uploaded_total = std::max(history.uploaded_total, NumberOf(event.fields, kUploadedField));
+    history.downloaded_total = std::max(history.downloaded_total, NumberOf(event.fields, kDownloadedField));
+    if (event.kind != kRoundCommitted) return;
+    const FragmentIndex fragment{static_cast<uint32_t>(NumberOf(event.fields, "fragment"))};
+    logged[{NumberOf(event.fields, "epoch"), fragment}].insert(NumberOf(event.fields, "version"));
+  });
+  if (!read.ok())
+    log_.Warn("event log not read", {{"job", job.value}, {"reason", std::string(read.status().message())}});
+  return logged;
+}
+
+void Observer::WriteMissing(const RecoveredJob& job, const LoggedVersions& logged, const Ledger& ledger) {
+  const uint64_t first_epoch = logged.empty() ? 0 : logged.begin()->first.first;  // older lines were rotated away
+  for (uint64_t epoch = first_epoch; epoch <= job.job.epoch; ++epoch) {
+    for (uint32_t i = 0; i < job.heads.size(); ++i) {
+      const auto found = logged.find({epoch, FragmentIndex{i}});
+      const std::set<uint64_t> there = found == logged.end() ? std::set<uint64_t>{} : found->second;
+      uint64_t whole = there.empty() ? 0 : *there.begin();  // nothing is lacking up to here
+      while (there.contains(whole + 1)) ++whole;
+      if (epoch == job.job.epoch && whole >= job.heads[i].version.value) continue;
+      const auto rounds = ledger.Rounds(job.job.job, epoch, FragmentIndex{i}, Version{whole}, kMergesRewritten);
+      if (!rounds.ok()) {
+        log_.Warn("event log not completed",
+                  {{"job", job.job.job.value}, {"reason", std::string(rounds.status().message())}});
+        return;
       }
-      history.uploaded_total = std::max(history.uploaded_total, NumberOf(event.fields, kUploadedField));
-      history.downloaded_total = std::max(history.downloaded_total, NumberOf(event.fields, kDownloadedField));
-    });
-    if (!read.ok())
-      log_.Warn("event log not read", {{"job", job.job.job.value}, {"reason", std::string(read.status().message())}});
+      for (const RoundRecord& round : *rounds) {
+        const uint64_t version = round.reached.version.value;
+        if (!there.contains(version)) WriteFromLedger(round, there.empty() || version > *there.rbegin());
+      }
+    }
   }
+}
+
+void Observer::WriteFromLedger(const RoundRecord& record, bool newest) {
+  const double loss = MeanLoss(record);
+  JobNote note = RoundCommittedNote(record);
+  note.fields.merge(MergeFields(record, loss));
+  note.fields[kFromLedgerField] = "true";
+  EventLine line{.revision = 0,
+                 .wall_nanos = record.wall_nanos,
+                 .kind = std::move(note.kind),
+                 .text = std::move(note.text),
+                 .fields = std::move(note.fields)};
+  JobHistory& history = history_.Of(record.job);
+  if (newest) {  // a curve goes forward only
+    history.last_loss = loss;
+    history.curves[kLossCurve].Add({record.clock_step, record.wall_nanos, loss});
+    pending_points_[record.job].push_back({kLossCurve, record.clock_step, loss});
+  }
+  line.fields[kUploadedField] = absl::StrCat(history.uploaded_total);
+  line.fields[kDownloadedField] = absl::StrCat(history.downloaded_total);
+  line.revision = history_.AddEvent(record.job, line);
+  Write(record.job, line);
 }
 
 void Observer::Connected(ConnectionId connection, const Hello& hello) {
@@ -133,7 +189,7 @@ void Observer::OnRound(const RoundRecord& record, const RoundMeasures& measures)
   const std::string& job = record.job.value;
   const double loss = MeanLoss(record);
   history_.Of(record.job).last_loss = loss;
-  AddPoint(record.job, "loss", record.clock_step, loss);
+  AddPoint(record.job, kLossCurve, record.clock_step, loss);
   metrics_.Set(Metric::kRound, static_cast<double>(record.reached.version.value),
                {job, absl::StrCat(record.reached.fragment.value)});
   metrics_.Add(Metric::kRoundsCompleted, 1, {job, "committed"});
@@ -149,7 +205,8 @@ void Observer::OnRound(const RoundRecord& record, const RoundMeasures& measures)
     if (seconds > 0)
       AddPoint(record.job, "tokens_per_second", record.clock_step, static_cast<double>(record.tokens) / seconds);
   }
-  std::map<std::string, std::string> fields = MergeFields(record, measures, loss);
+  std::map<std::string, std::string> fields = MergeFields(record, loss);
+  fields.merge(MeasuredFields(measures));
   if (last != last_round_.end()) fields["round_seconds"] = absl::StrFormat("%.3f", ToSeconds(now - last->second));
   round_fields_[record.job].push_back(std::move(fields));
   last_round_[{record.job, record.reached.fragment}] = now;

@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "coordinator/core/core.h"
 #include "coordinator/engine/history.h"
 #include "coordinator/engine/job_data.h"
+#include "coordinator/store/ledger.h"
 
 namespace atl {
 
@@ -26,8 +28,9 @@ class Observer {
   Observer(History& history, EventLog& events, Metrics& metrics, Log& log, Clock& clock)
       : history_(history), events_(events), metrics_(metrics), log_(log), clock_(clock) {}
 
-  // Reads curves and accounts of the jobs back from the event log.
-  void Recover(const RecoveredState& recovered);
+  // Reads curves and accounts of the jobs back from the event log, and writes the lines of merges that the ledger has
+  // and the log lacks: a crash may come between the commit and its line. Blocking; before any other call.
+  void Recover(const RecoveredState& recovered, const Ledger& ledger);
   void Connected(ConnectionId connection, const Hello& hello);
   void Disconnected(ConnectionId connection);
   std::optional<ConnectionId> ConnectionOf(const WorkerId& worker) const;
@@ -47,6 +50,11 @@ class Observer {
   double ClockRate(const JobId& job, uint64_t step, Instant now);
 
  private:
+  // Versions whose merge the log holds, by epoch and fragment.
+  using LoggedVersions = std::map<std::pair<uint64_t, FragmentIndex>, std::set<uint64_t>>;
+  LoggedVersions ReadLog(const JobId& job);
+  void WriteMissing(const RecoveredJob& job, const LoggedVersions& logged, const Ledger& ledger);
+  void WriteFromLedger(const RoundRecord& record, bool newest);
   void OnEvaluation(const EvaluationRecord& record);
   void AddPoint(const JobId& job, const std::string& curve, uint64_t step, double value);
   void Write(const JobId& job, const EventLine& line);

@@ -3,7 +3,7 @@
 //   LOCK                                      held by the running coordinator (flock)
 //   ledger.sqlite (-wal, -shm)                the ledger
 //   blobs/aa/<sha256>                         files stored by content; <sha256>.part while incomplete
-//   events/<job>.jsonl, events/fleet.jsonl    event logs
+//   events/<job>.jsonl, events/_fleet.jsonl   event logs
 //   jobs/<job>/rounds/e<epoch>/f<fragment>/v<version>.seg       round log segments (version the round starts from)
 //   jobs/<job>/snapshots/e<epoch>/f<fragment>/v<version>.snap   snapshots
 //   jobs/<job>/checkpoints/<step>/f<fragment>.snap, manifest    checkpoints (hard links)

@@ -202,6 +202,23 @@ TEST(EventLogTest, SurvivesATornLine) {
   EXPECT_EQ(skipped, 1u);
 }
 
+TEST(EventLogTest, AJobNamedFleetDoesNotShareTheFleetsFile) {
+  const auto files = MakePosixFiles();
+  const EventLogOptions options{.directory = FreshDirectory("fleet")};
+  auto log = *EventLog::Open(*files, options);
+  LoggedEvent of_job = MakeEvent(1), of_fleet = MakeEvent(2);
+  of_job.job = {"fleet"};
+  of_fleet.job = {};
+  ASSERT_EQ(log->Append(of_job), absl::OkStatus());
+  ASSERT_EQ(log->Append(of_fleet), absl::OkStatus());
+  for (const LoggedEvent& wanted : {of_job, of_fleet}) {
+    std::vector<uint64_t> revisions;
+    ASSERT_TRUE(log->Read(wanted.job, [&](const LoggedEvent& event) { revisions.push_back(event.revision); }).ok());
+    EXPECT_EQ(revisions, std::vector<uint64_t>{wanted.revision});
+  }
+  EXPECT_TRUE(files->Exists(options.directory + "/_fleet.jsonl"));
+}
+
 TEST(EventLogTest, RotatesAndKeepsTheNewest) {
   const auto files = MakePosixFiles();
   const EventLogOptions options{.directory = FreshDirectory("rotate"), .rotate_bytes = 1000, .keep_rotated = 2};

@@ -1,0 +1,31 @@
+#include "coordinator/core/round_note.h"
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/rounds.h"
+
+namespace atl {
+
+JobNote RoundCommittedNote(const RoundRecord& record) {
+  std::vector<WorkerId> contributors;
+  uint64_t bytes = 0;
+  for (const CommittedContribution& c : record.contributions) {
+    contributors.push_back(c.header.worker);
+    bytes += c.header.encoded_bytes;
+  }
+  const std::string members = ListOf(contributors);
+  return {record.job,
+          kRoundCommitted,
+          absl::StrCat("version ", record.reached.version.value, " of fragment ", record.reached.fragment.value,
+                       " with ", members),
+          {{"fragment", absl::StrCat(record.reached.fragment.value)},
+           {"version", absl::StrCat(record.reached.version.value)},
+           {"epoch", absl::StrCat(record.epoch)},
+           {"members", members},
+           {"tokens", absl::StrCat(record.tokens)},
+           {"upload_bytes", absl::StrCat(bytes)},
+           {"update_bytes", absl::StrCat(record.update_bytes)},
+           {"clock_step", absl::StrCat(record.clock_step)},
+           {"hash", record.hash.Hex()}}};
+}
+
+}  // namespace atl

@@ -1,0 +1,17 @@
+// The event log's line about a committed round: made at the commit, and again from the ledger where a crash came
+// between the two. Pure.
+#ifndef ATOLL_COORDINATOR_CORE_ROUND_NOTE_H_
+#define ATOLL_COORDINATOR_CORE_ROUND_NOTE_H_
+
+#include "common/plan/records.h"
+#include "coordinator/core/events.h"
+
+namespace atl {
+
+constexpr char kRoundCommitted[] = "round committed";  // JobNote::kind
+
+JobNote RoundCommittedNote(const RoundRecord& record);
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_CORE_ROUND_NOTE_H_

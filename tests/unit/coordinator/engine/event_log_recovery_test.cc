@@ -1,0 +1,154 @@
+// A crash between a commit and its line: the ledger has the merge, the event log gets the line at the next start.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/unit/coordinator/engine/small_coordinator.h"
+
+namespace atl {
+namespace {
+
+const JobId kJob{"tiny"};
+
+RoundRecord Round(uint64_t epoch, uint64_t version) {
+  ContributionHeader header;
+  header.job = kJob;
+  header.worker = WorkerId{"a"};
+  header.target = {FragmentIndex{0}, Version{version - 1}};
+  header.tokens = 100;
+  header.encoded_bytes = 64;
+  header.mean_loss_micro = static_cast<int64_t>(5'000'000 - version);
+  return {.job = kJob,
+          .epoch = epoch,
+          .reached = {FragmentIndex{0}, Version{version}},
+          .contributions = {{header, 1.0, 1.0}},
+          .hash = {0, version},
+          .clock_step = 10 * version,
+          .tokens = 100,
+          .wall_nanos = static_cast<int64_t>(1000 + version)};
+}
+
+class DeafSink final : public ControlSink {
+ public:
+  void Send(const CoordinatorMessage&) override {}
+  void Close() override {}
+};
+
+class EventLogRecovery : public testing::Test {
+ protected:
+  EventLogRecovery() {
+    job_.job = kJob;
+    job_.sequence = 1;
+    job_.spec = TinySpec("tiny");
+    job_.fragments = 1;
+    job_.state = JobState::kSucceeded;
+    Commit(job_);
+    PoolRecord pool;
+    pool.job = kJob;
+    Commit(pool);
+  }
+  void Commit(LedgerRecord record) { disk_.ledger.transactions.push_back({std::move(record)}); }
+  void Log(uint64_t revision, uint64_t epoch, uint64_t version) {
+    const auto log = EventLog::Open(disk_.files, {.directory = "/state/events"});
+    ASSERT_TRUE(log.ok());
+    ASSERT_TRUE(
+        (*log)
+            ->Append({kJob,
+                      revision,
+                      5,
+                      "round committed",
+                      "as it was",
+                      {{"fragment", "0"}, {"version", std::to_string(version)}, {"epoch", std::to_string(epoch)}},
+                      {{"loss", 10 * version, 5.0}}})
+            .ok());
+  }
+  // (epoch, version) -> how many lines; checks that revisions grow.
+  std::map<std::pair<std::string, std::string>, int> Merges(const SmallCoordinator& c) {
+    std::map<std::pair<std::string, std::string>, int> merges;
+    uint64_t last = 0;
+    const auto read = c.events->Read(kJob, [&](const LoggedEvent& event) {
+      EXPECT_GT(event.revision, last);
+      last = event.revision;
+      newest_ = event;
+      if (event.kind == "round committed") ++merges[{event.fields.at("epoch"), event.fields.at("version")}];
+    });
+    EXPECT_TRUE(read.ok());
+    return merges;
+  }
+
+  SmallDisk disk_;
+  ManualClock clock_;
+  JobRecord job_;
+  LoggedEvent newest_;
+};
+
+using Counts = std::map<std::pair<std::string, std::string>, int>;
+
+TEST_F(EventLogRecovery, TheLostTailIsWrittenFromTheLedgerOnce) {
+  for (uint64_t version = 1; version <= 3; ++version) Commit(Round(0, version));
+  Log(1, 0, 1);
+  {
+    SmallCoordinator c(disk_, clock_);
+    EXPECT_EQ(Merges(c), (Counts{{{"0", "1"}, 1}, {{"0", "2"}, 1}, {{"0", "3"}, 1}}));
+    EXPECT_EQ(newest_.fields.at("members"), "a");
+    EXPECT_EQ(newest_.fields.at("tokens"), "100");
+    EXPECT_EQ(newest_.fields.at("loss"), "4.999997");
+    EXPECT_EQ(newest_.fields.at("from_ledger"), "true");
+    EXPECT_EQ(newest_.wall_nanos, 1003);
+    ASSERT_EQ(newest_.points.size(), 1u);
+    EXPECT_EQ(newest_.points[0].step, 30u);
+  }
+  SmallCoordinator again(disk_, clock_);
+  EXPECT_EQ(Merges(again).size(), 3u);
+  for (const auto& [merge, lines] : Merges(again)) EXPECT_EQ(lines, 1);
+}
+
+TEST_F(EventLogRecovery, ALogThatIsGoneComesBackWhole) {
+  for (uint64_t version = 1; version <= 4; ++version) Commit(Round(0, version));
+  SmallCoordinator c(disk_, clock_);
+  EXPECT_EQ(Merges(c).size(), 4u);
+}
+
+TEST_F(EventLogRecovery, RevisionsOfTheFleetGoOn) {
+  for (int start = 0; start < 2; ++start) {
+    SmallCoordinator c(disk_, clock_);
+    c.engine.OpenControl(Hello{.worker = WorkerId{"a"}, .start_nonce = 1}, std::make_shared<DeafSink>());
+    c.Settle();
+  }
+  SmallCoordinator c(disk_, clock_);
+  std::vector<uint64_t> revisions;
+  ASSERT_TRUE(c.events->Read(JobId{}, [&](const LoggedEvent& event) { revisions.push_back(event.revision); }).ok());
+  ASSERT_GE(revisions.size(), 2u);
+  for (size_t i = 0; i < revisions.size(); ++i) EXPECT_EQ(revisions[i], i + 1);
+}
+
+TEST_F(EventLogRecovery, AGapIsFilledWithoutTurningTheCurveBack) {
+  for (uint64_t version = 1; version <= 3; ++version) Commit(Round(0, version));
+  Log(1, 0, 1);
+  Log(2, 0, 3);
+  SmallCoordinator c(disk_, clock_);
+  EXPECT_EQ(Merges(c), (Counts{{{"0", "1"}, 1}, {{"0", "2"}, 1}, {{"0", "3"}, 1}}));
+  EXPECT_EQ(newest_.fields.at("version"), "2");
+  EXPECT_TRUE(newest_.points.empty());
+}
+
+TEST_F(EventLogRecovery, RoundsOfBothSidesOfARollbackAreThere) {
+  for (uint64_t version = 1; version <= 3; ++version) Commit(Round(0, version));
+  CheckpointRecord checkpoint;
+  checkpoint.job = kJob;
+  checkpoint.step = 20;
+  checkpoint.versions = {Version{2}};
+  checkpoint.hashes = {Digest{0, 2}};
+  checkpoint.complete = true;
+  Commit(checkpoint);
+  job_.epoch = 1;
+  disk_.ledger.transactions.push_back({RollbackRecord{kJob, 1, {Version{2}}}, job_});
+  Commit(Round(1, 3));
+  Log(1, 0, 1);
+  Log(2, 0, 2);
+  SmallCoordinator c(disk_, clock_);
+  EXPECT_EQ(Merges(c), (Counts{{{"0", "1"}, 1}, {{"0", "2"}, 1}, {{"0", "3"}, 1}, {{"1", "3"}, 1}}));
+}
+
+}  // namespace
+}  // namespace atl
