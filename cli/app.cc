@@ -55,6 +55,10 @@ int ReportParseError(AppEnvironment& environment, const CLI::App& root, const st
   if (const std::string unknown = UnknownWord(root, arguments); !unknown.empty()) return Usage(environment, unknown);
   std::string text = error.what();
   if (!text.empty() && text.back() == '.') text.pop_back();
+  constexpr char kConversion[] = "Could not convert: ";
+  if (text.rfind(kConversion, 0) == 0) {
+    text = absl::StrCat(text.substr(sizeof(kConversion) - 1), ": that is not a value which this option takes");
+  }
   return Usage(environment, text);
 }
 
@@ -72,8 +76,10 @@ int RunWithSession(AppEnvironment& environment, const GlobalOptions& global,
   }
   std::string endpoint = global.endpoint.empty() ? Variable(environment, "ATOLL_ENDPOINT") : global.endpoint;
   if (endpoint.empty()) endpoint = kDefaultEndpoint;
-  if (endpoint.rfind(':') == std::string::npos) {
-    return Usage(environment, "--endpoint is '" + endpoint + "'; it must be HOST:PORT");
+  uint32_t port = 0;
+  const size_t colon = endpoint.rfind(':');
+  if (colon == std::string::npos || !absl::SimpleAtoi(endpoint.substr(colon + 1), &port) || port == 0 || port > 65535) {
+    return Usage(environment, "--endpoint is '" + endpoint + "'; it must be HOST:PORT, the port from 1 to 65535");
   }
   const std::shared_ptr<CoordinatorApi> api = environment.connect(endpoint, deadline);
   Session session{.in = environment.in,

@@ -89,8 +89,12 @@ absl::StatusOr<Shape> ShapeOf(const v1::GetCheckpointResponse& response) {
 
 // NotFound is fine, anything in it is not.
 absl::Status RequireEmptyDirectory(const Files& files, const std::string& directory) {
-  ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(directory));
-  if (names.empty()) return absl::OkStatus();
+  const absl::StatusOr<std::vector<std::string>> names = files.List(directory);
+  if (!names.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(directory, " cannot be used as a directory (",
+                                                   std::string(names.status().message()), "); name a new one"));
+  }
+  if (names->empty()) return absl::OkStatus();
   return absl::AlreadyExistsError(
       absl::StrCat("the directory ", directory, " is not empty; name another or empty it first"));
 }

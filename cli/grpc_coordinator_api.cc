@@ -22,14 +22,16 @@ class Running {
     const MutexLock lock(mutex_);
     context_ = context;
     call_ = call;
+    begun_ = true;
     return !interrupted_;
   }
   void End() ATOLL_EXCLUDES(mutex_) { Begin(nullptr, nullptr); }
-  void Interrupt() ATOLL_EXCLUDES(mutex_) {
+  bool Interrupt() ATOLL_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     interrupted_ = true;
     if (context_ != nullptr) context_->TryCancel();
     if (call_ != nullptr) call_->Cancel();
+    return begun_;
   }
   bool interrupted() ATOLL_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
@@ -39,6 +41,7 @@ class Running {
  private:
   Mutex mutex_;
   bool interrupted_ ATOLL_GUARDED_BY(mutex_) = false;
+  bool begun_ ATOLL_GUARDED_BY(mutex_) = false;
   grpc::ClientContext* context_ ATOLL_GUARDED_BY(mutex_) = nullptr;
   BulkCall* call_ ATOLL_GUARDED_BY(mutex_) = nullptr;
 };
@@ -104,7 +107,7 @@ class GrpcCoordinatorApi final : public CoordinatorApi {
   absl::StatusOr<std::vector<Sha256>> MissingBlobs(const std::vector<Sha256>& blobs) override;
   absl::Status UploadBlob(const Sha256& sha256, std::shared_ptr<BulkSource> source) override;
   absl::Status Download(const DownloadRequest& request, std::shared_ptr<BulkSink> sink) override;
-  void Interrupt() override { running_.Interrupt(); }
+  bool Interrupt() override { return running_.Interrupt(); }
 
  private:
   absl::Status Connect();

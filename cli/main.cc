@@ -17,6 +17,7 @@
 #include "cli/app.h"
 #include "cli/grpc_coordinator_api.h"
 #include "common/base/mutex.h"
+#include "common/rpc/transport_log.h"
 
 #ifndef ATOLL_VERSION
 #define ATOLL_VERSION "unknown"
@@ -68,10 +69,10 @@ class Interrupter {
   void Listen() {
     for (int signal = 0; sigwait(&signals_, &signal) == 0;) {
       const MutexLock lock(mutex_);
-      // Nothing to interrupt (a data command): the usual way to die, with the usual exit code.
-      if (interrupted_ || api_ == nullptr) _exit(kExitInterrupted);
+      // Nothing to interrupt (a data command, or a job file that is being read): the usual way to die, with the usual
+      // exit code.
+      if (interrupted_ || api_ == nullptr || !api_->Interrupt()) _exit(kExitInterrupted);
       interrupted_ = true;
-      api_->Interrupt();
       changed_.NotifyAll();
     }
   }
@@ -113,6 +114,7 @@ int Main(const std::vector<std::string>& arguments) {
 }  // namespace atl::cli
 
 int main(int argc, char** argv) {
+  atl::SilenceTransportLog();
   mallopt(M_MMAP_THRESHOLD, 256 << 20);  // bulk buffers are reused instead of mapped anew
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a write error, reported as one

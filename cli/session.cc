@@ -44,7 +44,10 @@ absl::StatusOr<std::string> CheckpointResource(const std::string& text) {
     if (slash == std::string::npos) {
       name = absl::StrCat("jobs/", text, "/checkpoints/latest");
     } else {
-      name = absl::StrCat("jobs/", text.substr(0, slash), "/checkpoints/", text.substr(slash + 1));
+      // The directory of a checkpoint is named with leading zeros, and people copy that.
+      std::string step = text.substr(slash + 1);
+      while (step.size() > 1 && step.front() == '0') step.erase(0, 1);
+      name = absl::StrCat("jobs/", text.substr(0, slash), "/checkpoints/", step);
     }
   }
   ATOLL_ASSIGN_OR_RETURN(const CheckpointName checkpoint, ParseCheckpointName(name));

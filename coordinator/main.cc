@@ -3,8 +3,10 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <future>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -18,6 +20,7 @@
 #include "common/rpc/bulk_service.h"
 #include "common/rpc/control_stream.h"
 #include "common/rpc/server.h"
+#include "common/rpc/transport_log.h"
 #include "common/telemetry/event_log.h"
 #include "common/telemetry/metrics.h"
 #include "coordinator/engine/data_plane.h"
@@ -42,6 +45,7 @@ constexpr int kExitStorage = 74;  // the disk could no longer be written; nothin
 
 constexpr Duration kDiskCheckInterval = Seconds(5);
 constexpr Duration kShutdownLimit = Seconds(2);
+constexpr Duration kProbeLimit = Seconds(2);
 
 // Blocks the signals in every thread made from here on; the returned set is for sigwait.
 sigset_t BlockStopSignals() {
@@ -72,6 +76,9 @@ class Coordinator {
  private:
   absl::Status OpenState();
   absl::Status OpenPorts();
+  absl::StatusOr<std::unique_ptr<Server>> Listen(const char* option, uint32_t port, const ServerSecurity& security,
+                                                 const std::vector<grpc::Service*>& services) const;
+  absl::Status EngineAnswers();
   absl::Status WritePortsFile();
   void WatchDisk(std::stop_token stop);
   CoordinatorCapacity Capacity() const;
@@ -140,19 +147,33 @@ absl::Status Coordinator::OpenPorts() {
   for (const auto& service : services_) control_services.push_back(service.get());
   services_.push_back(MakeBulkService(*bulk_, *io_, clock_, {}));
   const std::vector<grpc::Service*> bulk_services = {services_.back().get()};
-  ATOLL_ASSIGN_OR_RETURN(control_server_,
-                         Server::Start({.address = absl::StrCat(options_.listen_address, ":", options_.control_port)},
-                                       security, control_services));
-  ATOLL_ASSIGN_OR_RETURN(
-      bulk_server_, Server::Start({.address = absl::StrCat(options_.listen_address, ":", options_.bulk_port)}, security,
-                                  bulk_services));
+  ATOLL_ASSIGN_OR_RETURN(control_server_, Listen("--control-port", options_.control_port, security, control_services));
+  ATOLL_ASSIGN_OR_RETURN(bulk_server_, Listen("--bulk-port", options_.bulk_port, security, bulk_services));
   WebHandlers handlers;
-  handlers.probes.healthy = [] { return absl::OkStatus(); };
-  handlers.probes.ready = [] { return absl::OkStatus(); };
+  handlers.probes.healthy = [this] { return EngineAnswers(); };
+  handlers.probes.ready = [this] { return EngineAnswers(); };
   ATOLL_ASSIGN_OR_RETURN(
       web_, StartWebServer({.address = options_.listen_address, .port = static_cast<int>(options_.admin_port)},
                            metrics_, std::move(handlers)));
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Server>> Coordinator::Listen(const char* option, uint32_t port,
+                                                            const ServerSecurity& security,
+                                                            const std::vector<grpc::Service*>& services) const {
+  const std::string address = absl::StrCat(options_.listen_address, ":", port);
+  auto server = Server::Start({.address = address}, security, services);
+  if (!server.ok()) return Annotate(server.status(), option);
+  return server;
+}
+
+// That the engine takes an event and answers it, soon. The answer may come after the probe has given up.
+absl::Status Coordinator::EngineAnswers() {
+  auto answered = std::make_shared<std::promise<void>>();
+  std::future<void> answer = answered->get_future();
+  engine_->Query([answered](const Core&, const History&, Instant) { answered->set_value(); });
+  if (answer.wait_for(std::chrono::nanoseconds(kProbeLimit.ns)) == std::future_status::ready) return absl::OkStatus();
+  return absl::DeadlineExceededError("the engine has not answered for 2 s");
 }
 
 absl::Status Coordinator::WritePortsFile() {
@@ -253,13 +274,13 @@ void Coordinator::Stop() {
   // What the executors still hold is finished before anything that it uses goes away.
   for (auto* executor : {&calls_, &compute_, &io_, &ledger_executor_}) executor->reset();
   if (events_) (void)events_->Sync();
-  log_.Info("stopped");
 }
 
 }  // namespace
 }  // namespace atl
 
 int main(int argc, char** argv) {
+  atl::SilenceTransportLog();
   // Large gRPC buffers come from the heap, not from fresh mappings: 1.3 to 1.8 times the throughput.
   mallopt(M_MMAP_THRESHOLD, 256 << 20);
   mallopt(M_TRIM_THRESHOLD, 64 << 20);
@@ -279,5 +300,6 @@ int main(int argc, char** argv) {
   }
   coordinator.WaitForSignal(signals);
   coordinator.Stop();
+  coordinator.log().Info("stopped");
   return atl::kExitOk;
 }

@@ -11,6 +11,7 @@
 #include "common/base/log.h"
 #include "common/base/time.h"
 #include "common/config/options.h"
+#include "common/rpc/transport_log.h"
 #include "worker/daemon/daemon.h"
 #include "worker/daemon/exit_codes.h"
 #include "worker/device/gpu_plugin.h"
@@ -82,6 +83,7 @@ int EvalTasks(const atl::EvalTaskCommand& c) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  atl::SilenceTransportLog();
   TuneMalloc();
   const atl::GpuPlugin plugin = atl::OpenGpuPlugin(PluginPath());
   const std::vector<std::string> arguments(argv + 1, argv + argc);

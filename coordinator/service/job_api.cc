@@ -25,6 +25,30 @@ absl::Status NoSuchJob(const JobId& job) {
       absl::StrCat("there is no job jobs/", job.value, "; 'atoll job list' shows those there are"));
 }
 
+// A worker's lines are its own: they come over its connection.
+absl::Status Connected(const Core& core, const WorkerId& worker, Instant now) {
+  for (const WorkerView& view : core.ViewWorkers(now)) {
+    if (view.worker == worker && view.connected) return absl::OkStatus();
+  }
+  return absl::NotFoundError(absl::StrCat("worker ", worker.value,
+                                          " is not connected, and its log lines come from itself; 'atoll worker list' "
+                                          "shows who is"));
+}
+
+// Once a job has points, a metric that it has no curve of is a mistake in the request.
+absl::Status KnownMetrics(const std::map<std::string, Curve>& curves, const std::set<std::string>& wanted) {
+  if (curves.empty()) return absl::OkStatus();
+  std::string names;
+  for (const auto& [name, curve] : curves) absl::StrAppend(&names, names.empty() ? "" : ", ", name);
+  for (const std::string& name : wanted) {
+    if (curves.count(name) == 0) {
+      return absl::NotFoundError(
+          absl::StrCat("the job has no points of '", name.substr(0, limits::kLabelBytes), "'; it has ", names));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // [a-z0-9-]: what is left of a name wish, or one made from the clock.
 std::string JobNameFor(const std::string& wish, int64_t wall_nanos) {
   return wish.empty() ? absl::StrCat("job-", absl::Hex(wall_nanos / 1'000'000)) : wish;
@@ -293,6 +317,9 @@ void JobApi::GetJobMetrics(const v1::GetJobMetricsRequest& request, Answer<v1::G
         v1::GetJobMetricsResponse response;
         const JobHistory* of_job = history.Find(job);
         static const std::map<std::string, Curve> kNone;
+        if (of_job != nullptr) {
+          if (const absl::Status known = KnownMetrics(of_job->curves, wanted); !known.ok()) return answer(known, {});
+        }
         for (const auto& [metric, curve] : of_job ? of_job->curves : kNone) {
           if (!wanted.empty() && wanted.count(metric) == 0) continue;
           v1::MetricCurve* out = response.add_curves();
@@ -313,21 +340,24 @@ void JobApi::GetJobMetrics(const v1::GetJobMetricsRequest& request, Answer<v1::G
 void JobApi::GetJobLogs(const v1::StreamJobLogsRequest& request, Answer<v1::StreamJobLogsResponse> answer) {
   const absl::StatusOr<JobId> job = ParseJobName(request.name());
   if (!job.ok()) return answer(job.status(), {});
-  const uint32_t count = std::min(request.tail() == 0 ? kDefaultLogLines : request.tail(), kLargestLogLines);
+  std::optional<WorkerId> worker;
   if (!request.worker().empty()) {
-    const absl::StatusOr<WorkerId> worker = ParseWorkerName(request.worker());
-    if (!worker.ok()) return answer(worker.status(), {});
-    engine_.WantLogs(*worker, count, [answer = std::move(answer)](const std::vector<std::string>& lines) {
-      v1::StreamJobLogsResponse response;
-      for (const std::string& line : lines) response.add_lines(line);
-      answer(absl::OkStatus(), std::move(response));
-    });
-    return;
+    const absl::StatusOr<WorkerId> named = ParseWorkerName(request.worker());
+    if (!named.ok()) return answer(named.status(), {});
+    worker = *named;
   }
-  engine_.Query([this, job = *job, count, answer = std::move(answer)](const Core& core, const History&, Instant now) {
-    if (!core.ViewJob(job, now).has_value()) return answer(NoSuchJob(job), {});
-    answer(absl::OkStatus(), LinesAbout(job, count));
-  });
+  const uint32_t count = std::min(request.tail() == 0 ? kDefaultLogLines : request.tail(), kLargestLogLines);
+  engine_.Query(
+      [this, job = *job, worker, count, answer = std::move(answer)](const Core& core, const History&, Instant now) {
+        if (!core.ViewJob(job, now).has_value()) return answer(NoSuchJob(job), {});
+        if (!worker) return answer(absl::OkStatus(), LinesAbout(job, count));
+        if (const absl::Status there = Connected(core, *worker, now); !there.ok()) return answer(there, {});
+        engine_.WantLogs(*worker, count, [answer](const std::vector<std::string>& lines) {
+          v1::StreamJobLogsResponse response;
+          for (const std::string& line : lines) response.add_lines(line);
+          answer(absl::OkStatus(), std::move(response));
+        });
+      });
 }
 
 v1::StreamJobLogsResponse JobApi::LinesAbout(const JobId& job, uint32_t count) const {

@@ -10,6 +10,7 @@ import socket
 from atoll_harness import Failure, check, equal, main, small_job
 
 CRASH = re.compile(r"terminate called|Aborted|Segmentation|Traceback|core dumped|AddressSanitizer|Check failed|what\(\):", re.I)
+LIBRARY_LINE = re.compile(r"^[EWI]\d{4,}", re.M)  # gRPC's own log: nobody who runs this can read it
 USAGE_LINES = 4  # the sentences, and "Run '... --help'" behind them
 
 
@@ -138,7 +139,7 @@ def programs(scene):
     yield Case("unknown option of the coordinator", lambda: daemon(scene, "atoll-coordinator", "--state-dri", "x"), 2, r"--state-dri; did you mean --state-dir")
     yield Case("no state directory", lambda: daemon(scene, "atoll-coordinator"), 2, r"--state-dir is missing")
     yield Case("address that is not loopback", lambda: coordinator(scene, "--listen", "0.0.0.0"), 2, r"loopback only")
-    yield Case("port in use", lambda: with_port_taken(scene), 1, r"127\.0\.0\.1:\d+.*(in use|another)")
+    yield Case("port in use", lambda: with_port_taken(scene), 1, r"--control-port.*127\.0\.0\.1:\d+.*(in use|another)")
     yield Case("state directory in use", lambda: coordinator(scene, state="state"), 1, r"is in use by process \d+")
     yield Case("unwritable state directory", lambda: in_a_file(scene), 1, r"file/state")
     yield Case("ledger of another program", lambda: foreign_ledger(scene), 1, r"ledger\.sqlite")
@@ -168,6 +169,8 @@ def fault_of(case):
         return f"exit status {ran.code}, not {case.code}; it said {said!r}"
     if CRASH.search(ran.err + ran.out):
         return f"it crashed: {said!r}"
+    if LIBRARY_LINE.search(ran.err):
+        return f"a library speaks: {said!r}"
     if not re.search(case.says, said):
         return f"it said {said!r}, which does not match {case.says!r}"
     if len(said.splitlines()) > USAGE_LINES:

@@ -13,7 +13,7 @@ def refuse_model(scene, coordinator, manifest):
     worker = scene.worker("small", coordinator, "--data-root", scene.path("data"), "--memory-limit", "32MiB")
     scene.submit("large", manifest, model={"hidden_size": 256, "intermediate_size": 1024, "layers": 4})
     job = scene.wait_job("large", failed, "the refusal of a large model", alive=[worker])
-    check("the model does not fit" in job["reason"] and "GiB" in job["reason"], f"the reason is {job['reason']!r}")
+    check("the model does not fit" in job["reason"] and "iB" in job["reason"], f"the reason is {job['reason']!r}")
     equal(scene.atoll("job", "wait", "large", code=None).code, 1, "the exit status of wait for a failed job")
     # The worker is free for a job that fits.
     scene.submit("fits", manifest, steps=20)

@@ -94,6 +94,11 @@ def what_is_shown(scene):
     scene.atoll("job", "submit", again, "--name", "again", "--dry-run", "server")
     check("round committed" in scene.atoll("job", "logs", "next").out, "the coordinator has no lines about the job")
     check("job prepared" in scene.atoll("job", "logs", "next", "--worker", "a").out, "the worker's lines did not come")
+    for options, sentence in ((("logs", "nowhere", "--worker", "a"), "no job jobs/nowhere"),
+                              (("logs", "next", "--worker", "nobody"), "nobody is not connected"),
+                              (("metrics", "next", "--metric", "nonsense"), "no points of 'nonsense'; it has ")):
+        refused = scene.atoll("job", *options, code=3)
+        check(sentence in refused.err, f"job {' '.join(options)} said {refused.err!r}")
     followed = scene.atoll("job", "logs", "next", "--follow").out
     check("round committed" in followed, "following an ended job does not show its lines and end")
     check(len(set(followed.splitlines())) == len(followed.splitlines()), "following shows a line twice")

@@ -9,6 +9,7 @@ endfunction()
 
 atoll_program_test(idle_coordinator 60)
 atoll_program_test(bad_input 180)
+atoll_program_test(interrupted 120)
 atoll_program_test(wrong_revision 60)
 atoll_program_test(run_end_to_end 240)
 atoll_program_test(coordinator_killed 300)

@@ -24,7 +24,10 @@ uint64_t BlockValues(const ModelSpec& m) {
   return 10 * hidden + 6 * query + 3 * kv + 4 * uint64_t{m.intermediate_size} + (m.qk_norm ? 2 * (query + kv) : 0);
 }
 
-std::string Gib(uint64_t bytes) { return absl::StrFormat("%.2f GiB", static_cast<double>(bytes) / (1 << 30)); }
+std::string Size(uint64_t bytes) {
+  const double mib = static_cast<double>(bytes) / (1 << 20);
+  return mib < 1024 ? absl::StrFormat("%.1f MiB", mib) : absl::StrFormat("%.2f GiB", mib / 1024);
+}
 
 // The number after `key` in a file of "key value" lines, or the first number when `key` is empty.
 std::optional<uint64_t> NumberIn(const std::string& path, const std::string& key) {
@@ -57,10 +60,10 @@ std::optional<uint64_t> LeftInCgroup(const std::string& root) {
 
 absl::Status TooLarge(const TrainingMemory& m, uint64_t available) {
   return absl::ResourceExhaustedError(
-      absl::StrCat("the model does not fit: one sample a pass needs ", Gib(m.total()), " (parameters ",
-                   Gib(m.parameter_bytes), ", gradients ", Gib(m.gradient_bytes), ", moments ", Gib(m.moment_bytes),
-                   ", bf16 copy ", Gib(m.working_copy_bytes), ", synchronisation ", Gib(m.sync_bytes), ", activations ",
-                   Gib(m.activation_bytes), ") and ", Gib(available),
+      absl::StrCat("the model does not fit: one sample a pass needs ", Size(m.total()), " (parameters ",
+                   Size(m.parameter_bytes), ", gradients ", Size(m.gradient_bytes), ", moments ", Size(m.moment_bytes),
+                   ", bf16 copy ", Size(m.working_copy_bytes), ", synchronisation ", Size(m.sync_bytes),
+                   ", activations ", Size(m.activation_bytes), ") and ", Size(available),
                    " are free; use a smaller model or data.sequence_length, or a machine with more memory"));
 }
 

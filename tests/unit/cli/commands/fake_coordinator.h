@@ -160,7 +160,7 @@ class FakeCoordinator : public CoordinatorApi {
     }
     return end == bytes.size() ? absl::OkStatus() : absl::UnavailableError("cut");
   }
-  void Interrupt() override {}
+  bool Interrupt() override { return true; }
 
  private:
   template <typename T>

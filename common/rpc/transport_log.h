@@ -1,0 +1,13 @@
+// gRPC's own lines on standard error.
+#ifndef ATOLL_COMMON_RPC_TRANSPORT_LOG_H_
+#define ATOLL_COMMON_RPC_TRANSPORT_LOG_H_
+
+namespace atl {
+
+// Turns them off: whatever they could say reaches the program as a status. GRPC_VERBOSITY, where it is set, is left as
+// it is, for people who look into gRPC itself. Call it first in main, while there is one thread.
+void SilenceTransportLog();
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_RPC_TRANSPORT_LOG_H_
