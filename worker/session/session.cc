@@ -166,7 +166,8 @@ TurnResult Session::Turn() {
     s.sync_wait = s.sync_wait + (now - s.waiting_since);
     s.waiting_since = kNever;
   }
-  const Instant next = s.core.NextWake();
+  // A wait is told with its age: in time for each heartbeat.
+  const Instant next = waits ? std::min(s.core.NextWake(), now + s.core.heartbeat_interval()) : s.core.NextWake();
   return {s.worked || !events.empty() || next <= now, next};
 }
 

@@ -240,6 +240,11 @@ TEST_F(SessionTest, LeavesAndSaysSo) {
   Train(2);
   session_->RequestLeave("SIGTERM");
   Turn();
+  ASSERT_FALSE(session_->exit().has_value());
+  const ContributionHeader& last = link_.uploads.at(0).header;
+  EXPECT_GE(last.steps, 2u);
+  session_->Post(worker::Event(worker::UploadEnded{last.target, last.digest, worker::UploadResult::kAccepted, ""}));
+  Turn();
   ASSERT_TRUE(session_->exit().has_value());
   EXPECT_EQ(session_->exit()->reason, worker::ExitReason::kLeft);
   EXPECT_EQ(Count<LeaseReturn>(), 1);
@@ -254,6 +259,20 @@ TEST_F(SessionTest, HeartbeatsSayWhatItDoes) {
   EXPECT_EQ(link_.heartbeat.activity, WorkerActivity::kWaiting);
   EXPECT_NE(link_.heartbeat.waiting_for.find("version 1 of fragment 0"), std::string::npos);
   EXPECT_EQ(link_.heartbeat.step, 4u);
+}
+
+// Nothing happens while it waits, yet the heartbeats tell for how long it has.
+TEST_F(SessionTest, AWaitIsToldAnewAtEachHeartbeat) {
+  Join();
+  Train(4);
+  Turn();
+  const Instant began = clock_.Now();
+  for (TurnResult turn = session_->Turn(); clock_.Now() - began < Seconds(9); turn = session_->Turn()) {
+    ASSERT_FALSE(turn.progressed);
+    ASSERT_LE(turn.next, clock_.Now() + session_->core().heartbeat_interval());
+    clock_.Set(turn.next);
+  }
+  EXPECT_NE(link_.heartbeat.waiting_for.find("for 10 s"), std::string::npos) << link_.heartbeat.waiting_for;
 }
 
 TEST_F(SessionTest, SeveralFragmentsWithOverlapAndMix) {
