@@ -6,6 +6,25 @@
 #include "coordinator/core/machine.h"
 
 namespace atl {
+namespace {
+
+// What the worker does by its newest heartbeat; by what it was told or said since, when that is of another job.
+Heartbeat NewestOf(const Member& member) {
+  Heartbeat last = member.heartbeat;
+  if (!member.connection) last.waiting_for.clear();
+  if (last.job == member.record.job) return last;
+  Heartbeat now;
+  now.sequence = last.sequence;
+  now.metrics = std::move(last.metrics);
+  now.job = member.record.job;
+  now.activity = member.stage == Stage::kTraining   ? WorkerActivity::kTraining
+                 : member.stage == Stage::kFetching ? WorkerActivity::kFetching
+                                                    : WorkerActivity::kIdle;
+  now.step = member.step;
+  return now;
+}
+
+}  // namespace
 
 std::vector<JobId> Machine::Jobs() const {
   std::vector<std::pair<uint64_t, JobId>> order;
@@ -53,7 +72,7 @@ std::vector<WorkerView> Machine::ViewWorkers(Instant now) const {
                                                     : WorkerState::kIdle;
     view.incarnation = member.record.incarnation;
     view.job = member.record.job;
-    view.last = member.heartbeat;
+    view.last = NewestOf(member);
     view.device = member.record.device;
     view.connected = member.connection.has_value();
     view.evaluate_only = member.record.evaluate_only;

@@ -245,19 +245,28 @@ void Harness::RunFor(Duration time) {
 
 std::optional<JobView> Harness::View(const std::string& job) const {
   std::optional<JobView> view;
+  Look([&](const Core& core, Instant now) { view = core.ViewJob(JobId{job}, now); });
+  return view;
+}
+
+std::vector<WorkerView> Harness::ViewWorkers() const {
+  std::vector<WorkerView> views;
+  Look([&](const Core& core, Instant now) { views = core.ViewWorkers(now); });
+  return views;
+}
+
+void Harness::Look(const std::function<void(const Core&, Instant)>& look) const {
+  if (coordinator_ == nullptr) return;
   bool looked = false;
-  if (coordinator_ == nullptr) return view;
   coordinator_->engine.Query([&](const Core& core, const History&, Instant now) {
     core.CheckInvariants();
-    view = core.ViewJob(JobId{job}, now);
+    look(core, now);
     looked = true;
   });
-  // The look waits for the ledger; nothing else moves meanwhile.
   for (int i = 0; i < 100 && !looked; ++i) {
     (void)coordinator_->engine.Turn();
     if (!looked) (void)work_.RunAll();
   }
-  return view;
 }
 
 bool Harness::Ended(const std::string& job) const {

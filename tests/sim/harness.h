@@ -58,6 +58,7 @@ class Harness {
   void RunFor(Duration time);
 
   std::optional<JobView> View(const std::string& job) const;
+  std::vector<WorkerView> ViewWorkers() const;
   bool Ended(const std::string& job) const;
   Version VersionOf(const std::string& job, uint32_t fragment = 0) const;
   Digest HashOf(const std::string& job, uint32_t fragment = 0) const;
@@ -73,6 +74,8 @@ class Harness {
  private:
   struct Coordinator;
   struct Worker;
+  // Answered once the ledger has what was decided; nothing else moves meanwhile.
+  void Look(const std::function<void(const Core&, Instant)>& look) const;
   bool TurnAll();
   Instant next_;
 

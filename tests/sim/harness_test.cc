@@ -256,6 +256,25 @@ TEST(Harness, AWorkerThatLeavesInMidPeriodSendsWhatItHas) {
   EXPECT_EQ(h.View(kJob)->balance.consumed, h.factory().trained().size()) << "no sample was trained for nothing";
 }
 
+// No time passes between the end of the job and the look: the newest heartbeats are of the job.
+TEST(Harness, AnIdleWorkerIsShownAsIdleAtOnce) {
+  Harness h;
+  StartTwo(h, SmallJob(kJob));
+  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 4; }));
+  for (const WorkerView& view : h.ViewWorkers()) {
+    EXPECT_NE(view.last.activity, WorkerActivity::kIdle);
+    EXPECT_GT(view.last.step, 0u);
+  }
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  const std::vector<WorkerView> views = h.ViewWorkers();
+  ASSERT_EQ(views.size(), 2u);
+  for (const WorkerView& view : views) {
+    EXPECT_EQ(view.last.activity, WorkerActivity::kIdle);
+    EXPECT_EQ(view.last.waiting_for, "");
+    EXPECT_EQ(view.last.step, 0u);
+  }
+}
+
 // Work that was refused stays in the drift and goes into a later contribution: nobody waits for ever.
 TEST(Harness, RefusedContributionsDoNotStopTheRun) {
   for (const int count : {1, 2, 3}) {
