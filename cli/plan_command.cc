@@ -20,7 +20,8 @@ Json JsonOf(const PlanPoint& point) {
           {"inner_steps", point.inner_steps},
           {"overlap_steps", point.overlap_steps},
           {"compute_utilization_ratio", point.compute_utilization_ratio},
-          {"coordinator_utilization_ratio", point.coordinator_utilization_ratio}};
+          {"coordinator_utilization_ratio", point.coordinator_utilization_ratio},
+          {"bytes_per_round", point.bytes_per_round}};
 }
 
 Json JsonOf(const CoordinatorLoad& load) {
@@ -62,7 +63,6 @@ Json JsonOf(const PlanRequest& request, const Plan& plan) {
                {"download_bits_per_second", kBits * request.link.download_bytes_per_second},
                {"latency_seconds", request.link.latency_seconds}};
   json.update(JsonOf(plan.given));
-  json["bytes_per_round"] = plan.bytes_per_round;
   json["download_bytes_per_round"] = plan.download_bytes_per_round;
   json["bytes_per_period"] = plan.bytes_per_period;
   json["download_bytes_per_period"] = plan.download_bytes_per_period;
@@ -130,10 +130,10 @@ void PrintSummary(Session& session, const PlanRequest& request, const Plan& plan
   table.Add({"utilization", absl::StrCat(Percent(plan.given.coordinator_utilization_ratio), " through a coordinator; ",
                                          Percent(plan.given.compute_utilization_ratio),
                                          " as an all-reduce, the papers' model and an upper bound")});
-  table.Add(
-      {"a worker sends", absl::StrCat(SizeText(plan.bytes_per_round), " a round, ", SizeText(plan.bytes_per_period),
-                                      " ", period, "; to wait for nothing mean ", RateText(plan.mean_bits_per_second),
-                                      ", peak ", RateText(plan.peak_bits_per_second))});
+  table.Add({"a worker sends",
+             absl::StrCat(SizeText(plan.given.bytes_per_round), " a round, ", SizeText(plan.bytes_per_period), " ",
+                          period, "; to wait for nothing mean ", RateText(plan.mean_bits_per_second), ", peak ",
+                          RateText(plan.peak_bits_per_second))});
   table.Add({"and receives", absl::StrCat(SizeText(plan.download_bytes_per_round), " a round, ",
                                           SizeText(plan.download_bytes_per_period), " ", period)});
   table.Add({"and needs", SizeText(plan.worker_memory_bytes) + " of memory, and activations"});

@@ -21,15 +21,6 @@ PlanRequest With(PlanRequest request, CodecKind codec, uint32_t overlap_steps, u
   return request;
 }
 
-PlanPoint PointOf(const PlanRequest& request, WireSize wire_size) {
-  const LinkJob job = MakeLinkJob(request, wire_size);
-  return {.codec = request.upload_codec,
-          .inner_steps = job.inner_steps,
-          .overlap_steps = job.overlap_steps,
-          .compute_utilization_ratio = AllReduceUtilization(job, request.link),
-          .coordinator_utilization_ratio = CoordinatorUtilization(job, request.link)};
-}
-
 double ExpectedOf(const PlanRequest& request, WireSize wire_size) {
   return CoordinatorUtilization(MakeLinkJob(request, wire_size), request.link);
 }
@@ -112,6 +103,18 @@ Recommendation Search(const PlanRequest& given, WireSize wire_size) {
 }
 
 }  // namespace
+
+PlanPoint PointOf(const PlanRequest& request, WireSize wire_size) {
+  const LinkJob job = MakeLinkJob(request, wire_size);
+  double largest = 0;
+  for (const LinkFragment& fragment : job.fragments) largest = std::max(largest, fragment.upload_bytes);
+  return {.codec = request.upload_codec,
+          .inner_steps = job.inner_steps,
+          .overlap_steps = job.overlap_steps,
+          .compute_utilization_ratio = AllReduceUtilization(job, request.link),
+          .coordinator_utilization_ratio = CoordinatorUtilization(job, request.link),
+          .bytes_per_round = static_cast<uint64_t>(largest)};
+}
 
 std::vector<PlanPoint> PlanPoints(const PlanRequest& request, WireSize wire_size) {
   std::vector<uint32_t> overlaps = {0}, periods = {1};

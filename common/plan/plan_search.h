@@ -15,6 +15,8 @@ std::vector<PlanPoint> PlanPoints(const PlanRequest& request, WireSize wire_size
 // For every codec and overlap 0, 1, 5 and 10; none for data parallelism.
 std::vector<LeastPeriod> LeastPeriods(const PlanRequest& request, WireSize wire_size);
 
+PlanPoint PointOf(const PlanRequest& request, WireSize wire_size);
+
 Recommendation Recommend(const PlanRequest& request, WireSize wire_size);
 
 }  // namespace atl

@@ -71,7 +71,7 @@ JobSizes SizesOf(const PlanRequest& request, const Plan& plan) {
   return {.parameters = request.parameters,
           .fragments = plan.fragments,
           .contribution_bytes = plan.bytes_per_period,
-          .largest_contribution_bytes = plan.bytes_per_round,
+          .largest_contribution_bytes = plan.given.bytes_per_round,
           .update_bytes = plan.download_bytes_per_period};
 }
 
@@ -117,13 +117,12 @@ void AddBytes(const PlanRequest& request, const LinkJob& job, Plan& plan) {
   for (const LinkFragment& fragment : job.fragments) {
     const uint64_t up = static_cast<uint64_t>(fragment.upload_bytes);
     const uint64_t down = static_cast<uint64_t>(fragment.download_bytes);
-    plan.bytes_per_round = std::max(plan.bytes_per_round, up);
     plan.download_bytes_per_round = std::max(plan.download_bytes_per_round, down);
     plan.bytes_per_period += up;
     plan.download_bytes_per_period += down;
   }
   const double window_seconds = std::max(1u, job.overlap_steps) * request.step_seconds;
-  plan.peak_bits_per_second = kBits * static_cast<double>(plan.bytes_per_round) / window_seconds;
+  plan.peak_bits_per_second = kBits * static_cast<double>(plan.given.bytes_per_round) / window_seconds;
   plan.mean_bits_per_second =
       kBits * static_cast<double>(plan.bytes_per_period) / (job.inner_steps * request.step_seconds);
 }
@@ -193,11 +192,7 @@ Plan MakePlan(const PlanRequest& request, WireSize wire_size) {
   const LinkJob job = MakeLinkJob(request, wire_size);
   Plan plan;
   plan.fragments = static_cast<uint32_t>(job.fragments.size());
-  plan.given = {.codec = request.upload_codec,
-                .inner_steps = job.inner_steps,
-                .overlap_steps = job.overlap_steps,
-                .compute_utilization_ratio = AllReduceUtilization(job, request.link),
-                .coordinator_utilization_ratio = CoordinatorUtilization(job, request.link)};
+  plan.given = PointOf(request, wire_size);
   AddBytes(request, job, plan);
   plan.coordinator = LoadOf(request, plan);
   plan.worker_memory_bytes = WorkerBytes(request);

@@ -51,6 +51,7 @@ struct PlanPoint {
   uint32_t inner_steps = 1, overlap_steps = 0;
   double compute_utilization_ratio = 0;      // AllReduceUtilization: the papers' figure, an upper bound
   double coordinator_utilization_ratio = 0;  // CoordinatorUtilization: what to expect
+  uint64_t bytes_per_round = 0;              // of one worker, upload: the largest fragment
 };
 
 // The settings with which the link reaches the target through the coordinator. The given ones where they suffice; else
@@ -92,7 +93,7 @@ struct CoordinatorLoad {
 struct Plan {
   uint32_t fragments = 1;
   PlanPoint given;
-  uint64_t bytes_per_round = 0, download_bytes_per_round = 0;    // of one worker: the largest fragment
+  uint64_t download_bytes_per_round = 0;  // of one worker: the largest fragment; the upload's is in `given`
   uint64_t bytes_per_period = 0, download_bytes_per_period = 0;  // of one worker: all fragments
   // The largest fragment within its overlap, or within one step where there is none; and the mean of a period that
   // waits for nothing. Of one worker, upload.

@@ -76,14 +76,14 @@ TEST(Planner, ElementsThatDoNotDivideAreAllCounted) {
   const Plan plan = MakePlan(request, &Size);
   EXPECT_EQ(plan.fragments, 3u);
   EXPECT_EQ(plan.bytes_per_period, 1'000'003u);
-  EXPECT_EQ(plan.bytes_per_round, 428'573u);  // blocks 0, 3 and 6
+  EXPECT_EQ(plan.given.bytes_per_round, 428'573u);  // blocks 0, 3 and 6
 }
 
 TEST(Planner, BytesAndRatesOfOneBillion) {
   const Plan plan = MakePlan(OneBillion(), &Size);
   EXPECT_EQ(plan.fragments, 8u);
   EXPECT_EQ(plan.bytes_per_period, 500'000'000u);
-  EXPECT_NEAR(static_cast<double>(plan.bytes_per_round), 62.5e6, 2);
+  EXPECT_NEAR(static_cast<double>(plan.given.bytes_per_round), 62.5e6, 2);
   EXPECT_NEAR(plan.mean_bits_per_second, 4e9 / 10, 1);
   EXPECT_NEAR(plan.peak_bits_per_second, 8 * 62.5e6 / 0.1, 100);
   EXPECT_NEAR(plan.coordinator.ingress_bytes_per_period, 8 * 500e6, 1);
