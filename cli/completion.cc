@@ -54,6 +54,15 @@ std::string Quoted(const std::string& text) {
 }
 
 // The longest known command path among the words before the cursor decides what is offered.
+// The cases of a shell's `case` that sets `variable` to the command so far.
+std::string PathCases(const std::vector<Command>& commands, const std::string& variable) {
+  std::string out;
+  for (const Command& c : commands) {
+    if (c.path != "atoll") out += "      " + Quoted(c.path) + ") " + variable + "=" + Quoted(c.path) + " ;;\n";
+  }
+  return out;
+}
+
 std::string Bash(const std::vector<Command>& commands) {
   std::string out =
       "# bash completion for atoll: source <(atoll completion bash)\n"
@@ -61,9 +70,7 @@ std::string Bash(const std::vector<Command>& commands) {
       "  local current=\"${COMP_WORDS[COMP_CWORD]}\" path=atoll words= i\n"
       "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
       "    case \"$path ${COMP_WORDS[i]}\" in\n";
-  for (const Command& c : commands) {
-    if (c.path != "atoll") out += "      " + Quoted(c.path) + ") path=" + Quoted(c.path) + " ;;\n";
-  }
+  out += PathCases(commands, "path");
   out += "    esac\n  done\n  case \"$path\" in\n";
   for (const Command& c : commands) out += "    " + Quoted(c.path) + ") words=" + Quoted(Join(c.words)) + " ;;\n";
   return out +
@@ -82,9 +89,7 @@ std::string Zsh(const std::vector<Command>& commands) {
       "  local -a entries\n"
       "  for ((i = 2; i < CURRENT; i++)); do\n"
       "    case \"$command_path ${words[i]}\" in\n";
-  for (const Command& c : commands) {
-    if (c.path != "atoll") out += "      " + Quoted(c.path) + ") command_path=" + Quoted(c.path) + " ;;\n";
-  }
+  out += PathCases(commands, "command_path");
   out += "    esac\n  done\n  case \"$command_path\" in\n";
   for (const Command& c : commands) {
     out += "    " + Quoted(c.path) + ") entries=(";

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/codec/codec.h"
+#include "common/format/corpus_shapes.h"
 
 namespace atl {
 namespace {
@@ -59,16 +60,16 @@ void CheckTokenizers(const JobSpec& spec, IntakeResult& result) {
 
 absl::Status CountSamples(IntakeResult& result) {
   JobPlan& plan = result.plan;
-  const auto shapes = ShapesOf(plan.spec.data, plan.manifests, CorpusSplit::kTrain);
-  const auto order = DataOrder::Create(plan.spec.data, shapes);
+  ATOLL_ASSIGN_OR_RETURN(const auto train, ShapesOf(plan.spec.data, plan.manifests, CorpusSplit::kTrain));
+  ATOLL_ASSIGN_OR_RETURN(const auto held_out_shapes, ShapesOf(plan.spec.data, plan.manifests, CorpusSplit::kHeldOut));
+  const auto order = DataOrder::Create(plan.spec.data, train);
   if (!order.ok()) {
     result.violations.push_back({"data", std::string(order.status().message())});
     return absl::OkStatus();
   }
   plan.dataset_samples =
       plan.spec.data.max_epochs > 0 ? order->PositionsForEpochs(plan.spec.data.max_epochs) : UINT64_MAX;
-  const uint64_t held_out =
-      SamplesIn(ShapesOf(plan.spec.data, plan.manifests, CorpusSplit::kHeldOut), plan.spec.data.sequence_length);
+  const uint64_t held_out = SamplesIn(held_out_shapes, plan.spec.data.sequence_length);
   const uint64_t wanted = std::max<uint64_t>(1, plan.spec.evaluation.max_tokens / plan.spec.data.sequence_length);
   plan.held_out_samples = std::min(held_out, wanted);
   if (held_out == 0)
@@ -87,20 +88,6 @@ JobSizes SizesOf(const JobSpec& spec, const ModelLayout& layout) {
     sizes.update_bytes += EncodedSize(spec.sync.download_codec, fragment.elements);
   }
   return sizes;
-}
-
-std::vector<CorpusShape> ShapesOf(const DataSpec& data, const std::vector<CorpusManifest>& manifests,
-                                  CorpusSplit split) {
-  std::vector<CorpusShape> shapes;
-  for (size_t i = 0; i < manifests.size(); ++i) {
-    CorpusShape shape{.name = data.corpora[i].name,
-                      .weight = data.corpora[i].weight,
-                      .bytes_per_token = static_cast<uint32_t>(TokenBytes(manifests[i].token_type)),
-                      .shard_tokens = {}};
-    for (const CorpusFile* file : manifests[i].FilesOf(split)) shape.shard_tokens.push_back(file->tokens);
-    shapes.push_back(std::move(shape));
-  }
-  return shapes;
 }
 
 absl::StatusOr<IntakeResult> PlanJob(JobSpec spec, const BlobReader& blobs) {

@@ -42,10 +42,6 @@ absl::StatusOr<IntakeResult> PlanJob(JobSpec spec, const BlobReader& blobs);
 // The encoded sizes of a resolved job's contributions and updates.
 JobSizes SizesOf(const JobSpec& spec, const ModelLayout& layout);
 
-// The shapes that DataOrder needs of one split of these corpora, with the job's weights.
-std::vector<CorpusShape> ShapesOf(const DataSpec& data, const std::vector<CorpusManifest>& manifests,
-                                  CorpusSplit split);
-
 }  // namespace atl
 
 #endif  // ATOLL_COORDINATOR_ENGINE_INTAKE_H_

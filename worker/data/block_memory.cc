@@ -7,23 +7,6 @@
 
 namespace atl {
 
-absl::StatusOr<std::vector<CorpusShape>> ShapesOf(const DataSpec& data, const std::vector<CorpusManifest>& manifests) {
-  if (data.corpora.size() != manifests.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the job names ", data.corpora.size(), " corpora, but ", manifests.size(), " manifests are here"));
-  }
-  std::vector<CorpusShape> shapes;
-  for (size_t i = 0; i < manifests.size(); ++i) {
-    CorpusShape shape;
-    shape.name = data.corpora[i].name;
-    shape.weight = data.corpora[i].weight;
-    shape.bytes_per_token = static_cast<uint32_t>(TokenBytes(manifests[i].token_type));
-    for (const CorpusFile* file : manifests[i].FilesOf(CorpusSplit::kTrain)) shape.shard_tokens.push_back(file->tokens);
-    shapes.push_back(std::move(shape));
-  }
-  return shapes;
-}
-
 BlockMemory::BlockMemory(BlockSource& source, CorpusManifests manifests, size_t blocks)
     : source_(source), manifests_(std::move(manifests)), limit_(std::max<size_t>(2, blocks)) {}
 

@@ -7,6 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/base/mutex.h"
+#include "common/format/corpus_shapes.h"
 
 namespace atl {
 namespace {
@@ -208,7 +209,7 @@ SampleReader::~SampleReader() {
 absl::StatusOr<std::unique_ptr<SampleReader>> SampleReader::Create(const DataSpec& data, CorpusManifests manifests,
                                                                    BlockSource& source, const Clock& clock,
                                                                    const SampleReaderOptions& options) {
-  ATOLL_ASSIGN_OR_RETURN(std::vector<CorpusShape> shapes, ShapesOf(data, *manifests));
+  ATOLL_ASSIGN_OR_RETURN(std::vector<CorpusShape> shapes, ShapesOf(data, *manifests, CorpusSplit::kTrain));
   ATOLL_ASSIGN_OR_RETURN(DataOrder order, DataOrder::Create(data, std::move(shapes)));
   return std::unique_ptr<SampleReader>(new SampleReader(std::make_unique<State>(
       std::move(order), std::move(manifests), source, clock, MemoryBlocks(data, options), options.prefetch_samples)));

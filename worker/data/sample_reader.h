@@ -20,10 +20,6 @@
 
 namespace atl {
 
-// What DataOrder needs to know of the corpora: their training shards, in manifest order. InvalidArgument when the
-// number of manifests is not that of data.corpora.
-absl::StatusOr<std::vector<CorpusShape>> ShapesOf(const DataSpec& data, const std::vector<CorpusManifest>& manifests);
-
 // Blocks in memory, least recently used out first. Not thread-safe.
 class BlockMemory {
  public:
