@@ -197,6 +197,10 @@ absl::Status Harness::Ask(Event event) {
   return answer.value_or(absl::DeadlineExceededError("no answer"));
 }
 
+void Harness::AskWithoutWaiting(Event event) {
+  coordinator_->engine.Ask(std::move(event), [](const RequestAnswered&) {});
+}
+
 absl::Status Harness::Submit(const JobSpec& spec) {
   const ModelLayout layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
   return Ask(JobSubmitted{.spec = spec,

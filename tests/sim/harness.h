@@ -51,6 +51,7 @@ class Harness {
   absl::Status Submit(const JobSpec& spec);
   absl::Status Control(const std::string& job, JobAction action);
   absl::Status Ask(Event event);
+  void AskWithoutWaiting(Event event);
 
   // Turns everything until `done`, letting time pass when nothing else can happen. False when `limit` of virtual time
   // passed.
