@@ -254,13 +254,17 @@ class Scene:
 
     def submit(self, name, corpus, *options, **spec):
         """Submits a small job; see small_job for the keys."""
-        file = self.path(f"{name}.json")
-        file.write_text(json.dumps(small_job(name, corpus, **spec), indent=1))
-        ran = self.atoll("-o", "name", "job", "submit", file, *options)
+        ran = self.atoll("-o", "name", "job", "submit", self.job_file(name, corpus, **spec), *options)
         equal(ran.out, f"jobs/{name}\n", "what submit prints")
         return name
 
     # ---- files
+
+    def job_file(self, name, corpus, **spec):
+        """Writes the file of a small job; its path."""
+        file = self.path(f"{name}.json")
+        file.write_text(json.dumps(small_job(name, corpus, **spec), indent=1))
+        return file
 
     def path(self, name):
         return self.directory / name

@@ -34,11 +34,14 @@ def held_back(scene):
     return answer.code == 0 and "disk is almost full" in answer.json().get("reason", "")
 
 
-def almost_full(scene, coordinator, worker, filler):
-    """Below 10 % of free space: no new uploads, and the reason is shown. With room again it goes on by itself."""
+def almost_full(scene, coordinator, worker, filler, manifest):
+    """Below 10 % of free space: no new uploads, no new jobs, and the reason is shown. With room again it goes on by itself."""
     space = os.statvfs(filler.parent)
     filler.write_bytes(bytes(space.f_bavail * space.f_frsize - ALMOST_FULL_BYTES))
     wait_for("the word about an almost full disk", lambda: held_back(scene), 60, [coordinator, worker])
+    refused = scene.atoll("job", "submit", scene.job_file("second", manifest), code=3)
+    check("of the coordinator's disk" in refused.err and "are left" in refused.err, f"submit said {refused.err!r}")
+    equal(scene.atoll("job", "get", "second", code=3).out, "", "a job that was refused")
     filler.unlink()
     wait_for("the end of that word", lambda: not held_back(scene), 60, [coordinator, worker])
     scene.wait_round("job", number(scene.job("job"), "round") + 2, alive=[worker])
@@ -71,7 +74,7 @@ def test(scene):
         worker = scene.worker("a", coordinator, *data)
         scene.submit("job", manifest, steps=ENDLESS)
         scene.wait_round("job", 5, alive=[worker])
-        almost_full(scene, coordinator, worker, disk / "filler")
+        almost_full(scene, coordinator, worker, disk / "filler", manifest)
         before = scene.job("job")
         outcome = full(scene, coordinator, worker, disk / "filler")
         (disk / "filler").unlink()
