@@ -123,8 +123,9 @@ void PrintSummary(Session& session, const PlanRequest& request, const Plan& plan
   Table table(
       {"PLAN", absl::StrCat(HumanNumber(static_cast<double>(request.parameters)), " parameters in ", request.layers,
                             " layers and ", plan.fragments, plan.fragments == 1 ? " fragment, " : " fragments, ",
-                            request.workers, " workers at ", RateText(kBits * request.link.upload_bytes_per_second),
-                            " up and ", RateText(kBits * request.link.download_bytes_per_second), " down")});
+                            request.workers, request.workers == 1 ? " worker at " : " workers at ",
+                            RateText(kBits * request.link.upload_bytes_per_second), " up and ",
+                            RateText(kBits * request.link.download_bytes_per_second), " down")});
   table.Add({"settings", absl::StrCat(SettingsText(request.method, plan.given), ", updates in ",
                                       CodecName(request.download_codec))});
   table.Add({"utilization", absl::StrCat(Percent(plan.given.coordinator_utilization_ratio), " through a coordinator; ",
