@@ -31,6 +31,13 @@ def update(scene, worker):
     check("has changed" in refused.err, f"an old etag was refused with {refused.err!r}")
     refused = scene.atoll("job", "update", "long", "--set", "model.hidden_size=64", code=2)
     check("cannot change" in refused.err, f"a fixed field was refused with {refused.err!r}")
+    scene.atoll("job", "update", "long", "--set-label", "team=north", "--set-label", "user=ada")
+    scene.atoll("job", "update", "long", "--remove-label", "user")
+    equal(scene.job("long")["labels"], {"team": "north"}, "the labels")
+    refused = scene.atoll("job", "update", "long", "--remove-label", "user", code=2)
+    check("has no 'user'" in refused.err, f"a label that is not there was refused with {refused.err!r}")
+    shown = scene.atoll("job", "describe", "long").out
+    check("team=north" in shown and " of memory and " in shown, f"describe shows {shown!r}")
     scene.wait_round("long", number(job, "round") + 2, alive=[worker])
     rate = [line for line in worker.page("/metrics").splitlines() if line.startswith("atoll_learning_rate ")]
     close(float(rate[0].split()[-1]), 0.004, 1e-6, "the rate that the worker trains with")
