@@ -256,6 +256,31 @@ TEST(Harness, AWorkerThatLeavesInMidPeriodSendsWhatItHas) {
   EXPECT_EQ(h.View(kJob)->balance.consumed, h.factory().trained().size()) << "no sample was trained for nothing";
 }
 
+// With fragments in flight, also when the stream breaks at that moment: the job goes on to its end, and no sample is
+// lost.
+TEST(Harness, AWorkerMayLeaveAtAnyMoment) {
+  for (int64_t moment = 0; moment < 30; ++moment) {
+    SCOPED_TRACE(moment);
+    Harness h(static_cast<uint64_t>(moment) + 1);
+    JobSpec spec = SmallJob(kJob);
+    spec.sync.pattern = FragmentPattern::kStrided;
+    spec.sync.layers_per_fragment = 2;
+    spec.sync.overlap_steps = 2;
+    spec.sync.mix = 0.5;
+    StartTwo(h, spec);
+    ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 1; }));
+    h.RunFor(Milliseconds(53 * moment));
+    h.LeaveWorker("b");
+    if (moment % 3 == 0) h.BreakStream("b");
+    ASSERT_TRUE(h.RunUntil([&] { return h.session("b")->exit().has_value(); }, Seconds(40)));
+    ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+    EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded);
+    EXPECT_LE(h.VersionOf(kJob).value, 8u) << "no round is made of the leaving worker's rest alone";
+    ExpectBalanced(h);
+    EXPECT_EQ(h.View(kJob)->balance.leased, 0u);
+  }
+}
+
 // No time passes between the end of the job and the look: the newest heartbeats are of the job.
 TEST(Harness, AnIdleWorkerIsShownAsIdleAtOnce) {
   Harness h;

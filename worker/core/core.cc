@@ -183,6 +183,7 @@ Effects Core::Step(const Event& event, Instant now) {
   // Anything that happens may allow more at the next boundary; the boundary itself works out when to look again.
   state_->wake = std::holds_alternative<Boundary>(event) ? kNever : now;
   if (state_->phase != Phase::kLeft) state_->Dispatch(event);
+  if (state_->phase == Phase::kLeft) state_->wake = kNever;
   return std::move(state_->effects);
 }
 

@@ -313,6 +313,8 @@ TEST(WorkerLife, AnIdleWorkerLeavesAtOnce) {
   w.Give(LeaveWanted{"SIGINT"});
   w.Boundary();
   EXPECT_TRUE(w.Did("exit 0: SIGINT"));
+  w.Give(StreamDown{"gone"});
+  EXPECT_EQ(w.core().NextWake(), kNever) << "whoever has left wants nothing more";
 }
 
 TEST(WorkerLife, ThreeNonFiniteStepsRunningEndIt) {
