@@ -58,3 +58,10 @@ function(atoll_test name)
     "    LABELS [==[${ARG_LABELS}]==]\n    ENVIRONMENT [==[OMP_NUM_THREADS=1;${ARG_ENVIRONMENT}]==])\nendif()\n")
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${properties})
 endfunction()
+
+# atoll_long_test(name VARIABLE=VALUE...): the program of a test once more, whole, with these environment variables, among
+# the long tests.
+function(atoll_long_test name)
+  add_test(NAME long.${name} COMMAND ${name})
+  set_tests_properties(long.${name} PROPERTIES LABELS long TIMEOUT 3600 ENVIRONMENT "OMP_NUM_THREADS=1;${ARGN}")
+endfunction()

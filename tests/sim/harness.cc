@@ -62,48 +62,106 @@ struct Harness::Coordinator {
   BulkSessions bulk;
 };
 
-// Bulk calls go to whichever coordinator lives; without one they end with Unavailable.
-class ReroutingBulk final : public BulkHandler {
- public:
+absl::Status NoCoordinator() { return absl::UnavailableError("no coordinator"); }
+
+// The bulk connection of a worker to whichever coordinator lives. When that dies, everything that waits for its answer
+// hears Unavailable, as from a socket that is reset, and nothing reaches it any more.
+struct Wire {
   BulkHandler* to = nullptr;
-  int refusals = 0;  // uploads still to be refused for good
-  std::shared_ptr<UploadHandler> NewUpload(std::string peer) override {
-    if (refusals > 0) {
-      --refusals;
-      return std::make_shared<Dead>(absl::InvalidArgumentError("refused by the test"));
-    }
-    return to != nullptr ? to->NewUpload(std::move(peer))
-                         : std::make_shared<Dead>(absl::UnavailableError("no coordinator"));
+  uint64_t life = 0;  // of the coordinator
+  uint64_t next = 0;
+  std::map<uint64_t, std::function<void()>> waiting;  // answers Unavailable
+
+  void Lead(BulkHandler* handler) {
+    to = handler;
+    ++life;
+    for (const auto& [id, cut] : std::exchange(waiting, {})) cut();
   }
-  void OnDownload(DownloadRequest request, DownloadReply reply) override {
-    if (to != nullptr) return to->OnDownload(std::move(request), std::move(reply));
-    reply(absl::UnavailableError("no coordinator"));
+};
+
+// `reply` for a handler: it is called once, by the handler or by the death of its coordinator.
+template <typename Result>
+std::function<void(Result)> Answered(const std::shared_ptr<Wire>& wire, std::function<void(Result)> reply) {
+  const uint64_t id = wire->next++;
+  wire->waiting[id] = [reply] { reply(NoCoordinator()); };
+  return [wire, id, reply = std::move(reply)](Result result) {
+    if (wire->waiting.erase(id) > 0) reply(std::move(result));
+  };
+}
+
+class WiredUpload final : public UploadHandler {
+ public:
+  WiredUpload(std::shared_ptr<Wire> wire, std::shared_ptr<UploadHandler> far_end)
+      : wire_(std::move(wire)), far_end_(std::move(far_end)), life_(wire_->life) {}
+  void OnBegin(UploadHeader header, UploadReply reply) override {
+    if (Dead()) return reply(NoCoordinator());
+    far_end_->OnBegin(std::move(header), Answered(wire_, std::move(reply)));
   }
-  void OnMissingBlobs(std::vector<Sha256> blobs,
-                      std::function<void(absl::StatusOr<std::vector<Sha256>>)> reply) override {
-    if (to != nullptr) return to->OnMissingBlobs(std::move(blobs), std::move(reply));
-    reply(absl::UnavailableError("no coordinator"));
+  void OnBytes(uint64_t offset, BulkBytes bytes, StatusReply reply) override {
+    if (Dead()) return reply(NoCoordinator());
+    far_end_->OnBytes(offset, std::move(bytes), Answered(wire_, std::move(reply)));
+  }
+  void OnEnd(StatusReply reply) override {
+    if (Dead()) return reply(NoCoordinator());
+    far_end_->OnEnd(Answered(wire_, std::move(reply)));
+  }
+  void OnBroken(absl::Status why) override {
+    if (!Dead()) far_end_->OnBroken(std::move(why));
   }
 
  private:
-  class Dead final : public UploadHandler {
-   public:
-    explicit Dead(absl::Status why) : why_(std::move(why)) {}
-    void OnBegin(UploadHeader, UploadReply reply) override { reply(why_); }
-    void OnBytes(uint64_t, BulkBytes, StatusReply reply) override { reply(why_); }
-    void OnEnd(StatusReply reply) override { reply(why_); }
-    void OnBroken(absl::Status) override {}
+  bool Dead() const { return wire_->life != life_; }
+  const std::shared_ptr<Wire> wire_;
+  const std::shared_ptr<UploadHandler> far_end_;
+  const uint64_t life_;
+};
 
-   private:
-    const absl::Status why_;
-  };
+class RefusedUpload final : public UploadHandler {
+ public:
+  explicit RefusedUpload(absl::Status why) : why_(std::move(why)) {}
+  void OnBegin(UploadHeader, UploadReply reply) override { reply(why_); }
+  void OnBytes(uint64_t, BulkBytes, StatusReply reply) override { reply(why_); }
+  void OnEnd(StatusReply reply) override { reply(why_); }
+  void OnBroken(absl::Status) override {}
+
+ private:
+  const absl::Status why_;
+};
+
+class ReroutingBulk final : public BulkHandler {
+ public:
+  int refusals = 0;  // uploads still to be refused for good
+
+  void Lead(BulkHandler* handler) { wire_->Lead(handler); }
+  bool cut() const { return wire_->to == nullptr; }
+
+  std::shared_ptr<UploadHandler> NewUpload(std::string peer) override {
+    if (refusals > 0) {
+      --refusals;
+      return std::make_shared<RefusedUpload>(absl::InvalidArgumentError("refused by the test"));
+    }
+    if (cut()) return std::make_shared<RefusedUpload>(NoCoordinator());
+    return std::make_shared<WiredUpload>(wire_, wire_->to->NewUpload(std::move(peer)));
+  }
+  void OnDownload(DownloadRequest request, DownloadReply reply) override {
+    if (cut()) return reply(NoCoordinator());
+    wire_->to->OnDownload(std::move(request), Answered(wire_, std::move(reply)));
+  }
+  void OnMissingBlobs(std::vector<Sha256> blobs,
+                      std::function<void(absl::StatusOr<std::vector<Sha256>>)> reply) override {
+    if (cut()) return reply(NoCoordinator());
+    wire_->to->OnMissingBlobs(std::move(blobs), Answered(wire_, std::move(reply)));
+  }
+
+ private:
+  const std::shared_ptr<Wire> wire_ = std::make_shared<Wire>();
 };
 
 // One life of a worker.
 struct Harness::Worker {
   Worker(Harness& h, const std::string& name, uint64_t nonce)
       : bulk(MakeMemoryBulkClient(rerouting, h.executor_,
-                                  {.frame_bytes = 4096, .cut = [this] { return rerouting.to == nullptr; }})),
+                                  {.frame_bytes = 4096, .cut = [this] { return rerouting.cut(); }})),
         link(
             {.worker = WorkerId{name}, .seed = h.seed_ * 1000 + nonce}, [this, &h] { return Open(h); }, *bulk, h.clock_,
             h.log_,
@@ -157,14 +215,14 @@ void Harness::StartCoordinator() {
     ATOLL_CHECK(AddAccepted(rounds, layouts, recovered).ok(), "the round log of the harness is whole");
   }
   coordinator_ = std::make_unique<Coordinator>(*this, std::move(recovered), std::move(ledger));
-  for (auto& [name, worker] : workers_) worker->rerouting.to = &coordinator_->bulk;
+  for (auto& [name, worker] : workers_) worker->rerouting.Lead(&coordinator_->bulk);
   coordinator_->engine.Start();
 }
 
 void Harness::KillCoordinator() {
   ATOLL_CHECK(coordinator_ != nullptr, "there is no coordinator to kill");
   for (auto& [name, worker] : workers_) {
-    worker->rerouting.to = nullptr;
+    worker->rerouting.Lead(nullptr);
     worker->break_connection();
   }
   executor_.RunAll();  // the wires fall silent; what reaches the dead process is handled no more
@@ -176,7 +234,7 @@ void Harness::KillCoordinator() {
 
 void Harness::StartWorker(const std::string& name) {
   auto worker = std::make_unique<Worker>(*this, name, ++nonce_);
-  if (coordinator_ != nullptr) worker->rerouting.to = &coordinator_->bulk;
+  if (coordinator_ != nullptr) worker->rerouting.Lead(&coordinator_->bulk);
   workers_[name] = std::move(worker);
 }
 

@@ -1,11 +1,19 @@
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "tests/unit/coordinator/core/world.h"
 
 namespace atl {
 namespace {
 
-constexpr uint64_t kSeeds = 200;
+// More of them among the long tests.
+uint64_t Seeds() {
+  const char* value = std::getenv("ATOLL_SEEDS");
+  return value == nullptr ? 200 : std::strtoull(value, nullptr, 10);
+}
+
+const uint64_t kSeeds = Seeds();
 constexpr int kSteps = 500;
 
 TEST(RandomCore, LawsHoldAndARestartFindsWhatWas) {
