@@ -45,8 +45,8 @@ class CoordinatorApi {
   virtual absl::Status UploadBlob(const Sha256& sha256, std::shared_ptr<BulkSource> source) = 0;
   virtual absl::Status Download(const DownloadRequest& request, std::shared_ptr<BulkSink> sink) = 0;
 
-  // Ends the running call, and every later one, with Cancelled. False when no call has been made: then nothing tells the
-  // command that it was interrupted. Thread-safe.
+  // Ends the running call, and every later one, with Cancelled. False when no call has been made: then nothing tells
+  // the command that it was interrupted. Thread-safe.
   virtual bool Interrupt() = 0;
 };
 

@@ -123,12 +123,13 @@ void FillWorkerDefaults(WorkerOptions& o, const Environment& environment) {
 }
 
 OptionTable WorkerTable(WorkerOptions& o) {
-  OptionTable table("atoll-worker",
-                    "Trains what the coordinator assigns, on this machine.\n\n"
-                    "Other uses: 'atoll-worker generate --help' prints text from an exported checkpoint,\n"
-                    "'atoll-worker eval-loss --help' its loss on a corpus, 'atoll-worker eval --help' how often it finds the\n"
-                    "right choice of a task (BLiMP, HellaSwag).",
-                    "ATOLL_WORKER_");
+  OptionTable table(
+      "atoll-worker",
+      "Trains what the coordinator assigns, on this machine.\n\n"
+      "Other uses: 'atoll-worker generate --help' prints text from an exported checkpoint,\n"
+      "'atoll-worker eval-loss --help' its loss on a corpus, 'atoll-worker eval --help' how often it finds the\n"
+      "right choice of a task (BLiMP, HellaSwag).",
+      "ATOLL_WORKER_");
   table.Text("coordinator", o.coordinator, "HOST:PORT", "control port of the coordinator");
   table.Text("coordinator-bulk", o.coordinator_bulk, "HOST:PORT",
              "its bulk port (default: the same host, the next port)");

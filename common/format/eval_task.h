@@ -22,7 +22,7 @@ struct EvalExample {
   std::string context;               // empty for minimal pairs
   std::vector<std::string> choices;  // at least 2, none empty; of a minimal pair: good, bad. A choice of multiple
                                      // choice begins with a space unless it had one
-  uint32_t label = 0;  // the right choice
+  uint32_t label = 0;                // the right choice
 };
 
 struct EvalTask {

@@ -319,10 +319,10 @@ TEST(Steer, RequestsSayWhatWasAsked) {
   EXPECT_EQ(harness.fake.updated.spec().inner_optimizer().learning_rate(), 1e-4);
   EXPECT_EQ(harness.Run({"job", "update", "tiny", "--set", "model.layers=3"}).code, 2);
   EXPECT_EQ(harness.Run({"job", "update", "tiny"}).code, 2);
-  ASSERT_EQ(harness.Run({"job", "update", "tiny", "--set-label", "team=b=c", "--set-label", "user=", "--remove-label",
-                         "old"})
-                .code,
-            0);
+  ASSERT_EQ(
+      harness.Run({"job", "update", "tiny", "--set-label", "team=b=c", "--set-label", "user=", "--remove-label", "old"})
+          .code,
+      0);
   EXPECT_EQ(harness.fake.updated.update_mask_size(), 0);
   EXPECT_EQ(harness.fake.updated.set_labels().at("team"), "b=c");
   EXPECT_EQ(harness.fake.updated.set_labels().at("user"), "");
