@@ -1,5 +1,6 @@
 #include "coordinator/engine/data_plane.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/codec/codec.h"
@@ -118,6 +119,16 @@ void DataPlane::FinishUpload(UploadId upload, StatusReply failed) {
 void DataPlane::EndUpload(UploadId upload) {
   MutexLock lock(mutex_);
   uploads_.erase(upload);
+}
+
+absl::Status DataPlane::CheckRoom(uint64_t bytes) const {
+  ATOLL_ASSIGN_OR_RETURN(const Files::Space space, parts_.files.SpaceAt(parts_.directory.root()));
+  const uint64_t reserve = space.total_bytes / 10;
+  const uint64_t left = space.free_bytes - std::min(space.free_bytes, reserve);
+  if (bytes <= left) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the file has ", bytes, " bytes, and the coordinator's disk has room for ", left,
+                   " before it is almost full; free space on the disk of the state directory"));
 }
 
 void DataPlane::FlushAcceptance(UploadId upload) {

@@ -98,6 +98,8 @@ class DataPlane {
   // ------------------------------------------------------------------------------
   void OpenDownload(const DownloadRequest& request, DownloadReply reply);
   BlobStore& blobs() { return parts_.blobs; }
+  // ResourceExhausted when this many bytes more would leave less than a tenth of the disk free. May block.
+  absl::Status CheckRoom(uint64_t bytes) const;
   Executor& io() { return parts_.io; }
 
  private:

@@ -97,6 +97,7 @@ class BlobSession final : public UploadHandler, public std::enable_shared_from_t
       BlobStore& blobs = self->data_.blobs();
       if (blobs.Has(self->blob_.sha256))
         return reply(UploadStatus{.resume_offset_bytes = self->blob_.bytes, .accepted = true});
+      if (const absl::Status room = self->data_.CheckRoom(self->blob_.bytes); !room.ok()) return reply(room);
       const absl::StatusOr<uint64_t> offset = blobs.Begin(self->blob_.sha256, self->blob_.bytes);
       if (!offset.ok()) return reply(offset.status());
       reply(UploadStatus{.resume_offset_bytes = *offset, .accepted = false});

@@ -121,6 +121,15 @@ TEST_F(FullDisk, ACheckpointWithoutItsSnapshotWaitsAsWell) {
   EXPECT_NE(std::get_if<CheckpointDelayed>(&events[0]), nullptr);
 }
 
+TEST_F(FullDisk, FilesOfAJobLeaveATenthOfTheDisk) {
+  disk_.files.space = {.free_bytes = 300, .total_bytes = 1000};
+  SmallCoordinator c(disk_, clock_);
+  EXPECT_TRUE(c.data.CheckRoom(200).ok());
+  EXPECT_THAT(std::string(c.data.CheckRoom(201).message()), HasSubstr("has room for 200 before it is almost full"));
+  disk_.files.space.free_bytes = 50;
+  EXPECT_EQ(c.data.CheckRoom(1).code(), absl::StatusCode::kResourceExhausted);
+}
+
 TEST_F(FullDisk, AFailingDiskStillFailsTheJob) {
   SmallCoordinator c(disk_, clock_);
   disk_.files.FailAt(0, SimDisk::Fault::kFails, true);
