@@ -19,6 +19,10 @@ void Machine::AdvanceRun(Run& run) {
   if (run.record.state == JobState::kWaitingForWorkers && Workers(run).size() >= run.spec->workers.min) {
     if (run.record.start_wall_nanos == 0) run.record.start_wall_nanos = wall_nanos_;
     SetState(run, JobState::kRunning, "");
+    // Nobody could contribute while it waited: its rounds begin now.
+    for (uint32_t p = 0; p < run.rounds.size(); ++p) {
+      if (!run.rounds[p].closing) OpenRound(run, FragmentIndex{p});
+    }
   }
   RetryOnceDue(run);
   if (run.pool.Unleased() == 0) RecoverAbsentLeases(run);

@@ -191,10 +191,7 @@ void Machine::Hear(Member& member, const JobFailure& message) {
   const WorkerId id = member.record.worker;
   Note(run->id(), "worker failed", absl::StrCat("worker ", id.value, " cannot go on: ", message.reason),
        {{"worker", id.value}});
-  if (message.permanent) {
-    End(*run, JobState::kFailed, absl::StrCat("worker ", id.value, ": ", message.reason));
-    return;
-  }
+  if (message.permanent) return BreakOff(*run, absl::StrCat("worker ", id.value, ": ", message.reason));
   const std::vector<SampleRange> held = [&] {
     std::vector<SampleRange> ranges;
     for (const LeaseId lease : run->pool.HeldBy(id)) {
@@ -230,7 +227,7 @@ void Machine::JudgeFailures(Run& run, const std::string& reason) {
   for (const auto& [id, member] : fleet_.members()) {
     if (!member.lost && !member.record.evaluate_only && !member.barred.contains(run.id())) return;
   }
-  End(run, JobState::kFailed, absl::StrCat("all ", run.failures.size(), " workers failed; the last said: ", reason));
+  BreakOff(run, absl::StrCat("all ", run.failures.size(), " workers failed; the last said: ", reason));
 }
 
 void Machine::Hear(Member&, const LogLines&) {}  // the engine passes them on to whoever asked

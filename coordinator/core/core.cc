@@ -12,7 +12,9 @@ Core::Core(CoreOptions options, RecoveredState recovered, Instant now)
     : state_(std::make_unique<State>(State{Machine(options, std::move(recovered), now)})) {}
 Core::~Core() = default;
 
-Effects Core::Start(Instant now) { return state_->machine.Start(now); }
+Effects Core::Start(Instant now, const std::map<JobId, std::string>& damaged_logs) {
+  return state_->machine.Start(now, damaged_logs);
+}
 Effects Core::Step(const Event& event, Instant now, int64_t wall_nanos) {
   return state_->machine.Step(event, now, wall_nanos);
 }

@@ -5,6 +5,7 @@
 #ifndef ATOLL_COORDINATOR_CORE_CORE_H_
 #define ATOLL_COORDINATOR_CORE_CORE_H_
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -66,8 +67,9 @@ class Core {
   Core& operator=(const Core&) = delete;
 
   // The work that recovery leaves to do at once (parameters to load, rounds to close). Call once, before the first
-  // Step.
-  Effects Start(Instant now);
+  // Step. `damaged_logs`: jobs whose accepted contributions cannot be read, and why; they stop until that is mended and
+  // the coordinator started again, or until they are rolled back.
+  Effects Start(Instant now, const std::map<JobId, std::string>& damaged_logs = {});
   // Requires now >= every earlier now. `wall_nanos` is Unix time for records that people read (when a job started, when
   // an evaluation was made), 0 when unknown; it decides nothing.
   Effects Step(const Event& event, Instant now, int64_t wall_nanos = 0);

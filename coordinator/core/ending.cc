@@ -136,7 +136,9 @@ void Machine::End(Run& run, JobState state, const std::string& reason) {
   SettleRevoked(run);
   if (run.rollback_request) Answer(*run.rollback_request, absl::InternalError(reason), run.id());
   run.rollback_request.reset();
+  run.rollback_check.reset();
   run.loaded = false;
+  run.loading = false;
   SetState(run, state, reason);
   out_.tasks.push_back(ReleaseJob{run.id()});
 }

@@ -103,7 +103,12 @@ struct PreparationDelayed {
 };
 struct TaskFailed {
   JobId job;
-  std::string reason;  // the job fails with it
+  std::string reason;  // the job stops with it
+};
+struct CheckpointChecked {
+  JobId job;
+  uint64_t step = 0;
+  absl::Status status;  // of every file of it
 };
 struct RoundAggregated {
   JobId job;
@@ -137,10 +142,11 @@ struct DiskSpace {
 };
 struct Tick {};
 
-using Event = std::variant<WorkerConnected, WorkerSaid, ConnectionClosed, UploadOffered, UploadFinished,
-                           ContributionDurable, UploadBroken, JobSubmitted, JobControlled, JobUpdated, JobRolledBack,
-                           WorkerDrained, ParametersReady, PreparationDelayed, TaskFailed, RoundAggregated,
-                           ContributionsScreened, CheckpointWritten, CheckpointDelayed, DiskSpace, Tick>;
+using Event =
+    std::variant<WorkerConnected, WorkerSaid, ConnectionClosed, UploadOffered, UploadFinished, ContributionDurable,
+                 UploadBroken, JobSubmitted, JobControlled, JobUpdated, JobRolledBack, WorkerDrained, ParametersReady,
+                 PreparationDelayed, TaskFailed, CheckpointChecked, RoundAggregated, ContributionsScreened,
+                 CheckpointWritten, CheckpointDelayed, DiskSpace, Tick>;
 
 // ---- effects ------------------------------------------------------------------------------------------------------
 
@@ -188,6 +194,13 @@ struct DropCheckpoint {
   JobId job;
   uint64_t step = 0;
 };
+// Reads all of a checkpoint and changes nothing -> CheckpointChecked.
+struct CheckCheckpoint {
+  JobId job;
+  uint64_t step = 0;
+  VersionVector versions;      // that it must hold
+  std::vector<Digest> hashes;  // of them
+};
 // Parameters and outer state back to a checkpoint, durable as snapshots -> ParametersReady,
 // PreparationDelayed or TaskFailed.
 struct RestoreCheckpoint {
@@ -195,12 +208,12 @@ struct RestoreCheckpoint {
   uint64_t step = 0;
   uint64_t epoch = 0;
 };
-// The job has ended: memory may go, files stay as retention says.
+// The job has ended, or stopped for a failure: memory may go, files stay as retention says.
 struct ReleaseJob {
   JobId job;
 };
 using Task = std::variant<PrepareParameters, FlushAcceptance, CloseRound, WriteCheckpoint, DropCheckpoint,
-                          RestoreCheckpoint, ReleaseJob>;
+                          CheckCheckpoint, RestoreCheckpoint, ReleaseJob>;
 
 struct RequestAnswered {
   RequestId request = 0;

@@ -68,21 +68,19 @@ void Machine::Recover(WorkerRecord worker, Instant now) {
   member.stage = holds || sent ? Stage::kTraining : Stage::kFetching;
 }
 
-Effects Machine::Start(Instant now) {
+Effects Machine::Start(Instant now, const std::map<JobId, std::string>& damaged_logs) {
   now_ = now;
   for (auto& [id, run] : runs_) {
     if (HasEnded(run.record.state)) continue;
-    const VersionVector heads = run.Versions();
-    std::vector<uint64_t> gone;
-    for (const auto& [step, checkpoint] : run.checkpoints) {
-      if (!checkpoint.complete && checkpoint.versions != heads) gone.push_back(step);
+    const auto damage = damaged_logs.find(id);
+    if (damage == damaged_logs.end()) {
+      Load(run);
+    } else {
+      run.log_damage = damage->second;
+      Hold(run,
+           absl::StrCat("stopped: ", run.log_damage, "; what was committed is kept: mend it, start the coordinator ",
+                        "again, then 'atoll job resume ", id.value, "'"));
     }
-    for (const uint64_t step : gone) {
-      run.checkpoints.erase(step);
-      out_.records.push_back(CheckpointDropped{id, step});
-      out_.tasks.push_back(DropCheckpoint{id, step});
-    }
-    out_.tasks.push_back(LoadTaskOf(run));
     SettleRevoked(run);
   }
   return TakeEffects();

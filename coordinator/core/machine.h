@@ -1,8 +1,8 @@
 // The state behind Core and the verbs that change it, spread over bodies by theme: membership.cc (hello, silence,
 // fencing), conversation.cc (what workers say), uploads.cc, commits.cc (rounds), ending.cc (closing, evaluations,
-// checkpoints), requests.cc (people's wishes), assignment.cc (queue), view.cc. Handlers change state; Advance then does
-// everything that has become possible. Records of changed rows are collected once, at the end of the step. Pure; owned
-// by the engine thread.
+// checkpoints), requests.cc (people's wishes), rollback.cc, stopping.cc (what cannot go on), assignment.cc (queue),
+// view.cc. Handlers change state; Advance then does everything that has become possible. Records of changed rows are
+// collected once, at the end of the step. Pure; owned by the engine thread.
 #ifndef ATOLL_COORDINATOR_CORE_MACHINE_H_
 #define ATOLL_COORDINATOR_CORE_MACHINE_H_
 
@@ -22,7 +22,7 @@ class Machine {
  public:
   Machine(CoreOptions options, RecoveredState recovered, Instant now);
 
-  Effects Start(Instant now);
+  Effects Start(Instant now, const std::map<JobId, std::string>& damaged_logs);
   Effects Step(const Event& event, Instant now, int64_t wall_nanos);
   Instant NextWake() const;
 
@@ -49,6 +49,7 @@ class Machine {
   void On(const ParametersReady& e);
   void On(const PreparationDelayed& e);
   void On(const TaskFailed& e);
+  void On(const CheckpointChecked& e);
   void On(const RoundAggregated& e);
   void On(const ContributionsScreened& e);
   void On(const CheckpointWritten& e);
@@ -140,13 +141,27 @@ class Machine {
   std::string RoomLine(const Run& run) const;
   Task LoadTaskOf(const Run& run) const;
 
+  // ---- stopping.cc
+  // PAUSED with the reason; workers are free.
+  void Hold(Run& run, const std::string& reason);
+  // The job cannot go on: FAILED where nothing is lost by it, otherwise PAUSED with the reason.
+  void BreakOff(Run& run, const std::string& why);
+  // Memory is given up; the next Load begins from what is durable.
+  void Unload(Run& run);
+  void Load(Run& run);
+  // Workers that failed at the job may be given it again.
+  void LiftBars(Run& run);
+
   // ---- requests.cc
   void Answer(RequestId request, absl::Status status, const JobId& job = {});
   absl::Status Control(Run& run, JobAction action);
   absl::Status Pause(Run& run);
   absl::Status Resume(Run& run);
   absl::Status Cancel(Run& run, bool drain);
-  absl::Status RollBack(Run& run, const JobRolledBack& e);
+
+  // ---- rollback.cc
+  absl::StatusOr<const CheckpointRecord*> CheckRollback(const Run& run, uint64_t step) const;
+  void RollBack(Run& run, const CheckpointRecord& checkpoint);
 
   // ---- assignment.cc
   void Advance();
@@ -174,6 +189,8 @@ class Machine {
   size_t EffectsCount() const;
   std::string WaitingLine(const Run& run) const;
   std::string WaitingForRound(const Run& run) const;
+  std::string FailureOf(const WorkerId& worker) const;
+  std::string FailuresLine(const Run& run) const;
 
   CoreOptions options_;
   BootNumber boot_;

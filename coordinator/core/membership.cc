@@ -69,6 +69,7 @@ void Machine::On(const WorkerConnected& e) {
   member->lost = false;
   member->draining = false;
   member->barred.clear();
+  for (auto& [id, job] : runs_) job.failures.erase(e.hello.worker);
   SendTo(*member, Welcome{boot_, member->record.incarnation, resumed, options_.heartbeat_interval,
                           options_.membership_timeout, FatesOf(e.hello)});
   Note({}, "worker joined",

@@ -1,4 +1,4 @@
-// What people ask for, and what tasks report.
+// What people ask for.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -55,7 +55,7 @@ void Machine::On(const JobSubmitted& e) {
   Run& run = runs_.emplace(id, Run(std::move(record), pool)).first->second;
   SetState(run, JobState::kPending, "parameters are being made");
   for (uint32_t p = 0; p < run.rounds.size(); ++p) OpenRound(run, FragmentIndex{p});
-  out_.tasks.push_back(PrepareParameters{id});
+  Load(run);
   Answer(e.request, absl::OkStatus(), id);
 }
 
@@ -103,21 +103,28 @@ absl::Status Machine::Pause(Run& run) {
     return absl::FailedPreconditionError(absl::StrCat("job ", run.id().value, " is ", NameOf(run.record.state),
                                                       "; only a running or waiting job can be paused"));
   }
-  run.evaluation.reset();
-  for (auto& [id, member] : fleet_.members()) {
-    if (member.record.job == run.id()) Detach(member, "the job is paused");
-  }
-  SetState(run, JobState::kPaused, "paused by request");
+  Hold(run, "paused by request; it waits for job resume");
   return absl::OkStatus();
 }
 
 absl::Status Machine::Resume(Run& run) {
-  if (run.record.state == JobState::kRunning || run.record.state == JobState::kWaitingForWorkers)
+  const std::string& id = run.id().value;
+  if (run.Open() && (run.record.state != JobState::kClosing || !run.failures.empty())) {
+    LiftBars(run);
     return absl::OkStatus();
-  if (run.record.state != JobState::kPaused) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("job ", run.id().value, " is ", NameOf(run.record.state), ", not paused"));
   }
+  if (run.record.state == JobState::kFailed) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", id, " is FAILED (", run.record.reason, "): mend that and submit it again"));
+  }
+  if (run.record.state != JobState::kPaused)
+    return absl::FailedPreconditionError(absl::StrCat("job ", id, " is ", NameOf(run.record.state), ", not paused"));
+  if (!run.log_damage.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(run.log_damage, "; mend it and start the coordinator again, or ",
+                                                      "set the job back with 'atoll job rollback ", id, "'"));
+  }
+  LiftBars(run);
+  if (!run.loaded && !run.loading) Load(run);
   SetState(run, JobState::kWaitingForWorkers, "");
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     if (!run.rounds[p].closing) OpenRound(run, FragmentIndex{p});
@@ -155,60 +162,6 @@ void Machine::On(const JobUpdated& e) {
   Answer(e.request, absl::OkStatus(), e.job);
 }
 
-void Machine::On(const JobRolledBack& e) {
-  Run* run = Find(e.job);
-  if (run == nullptr)
-    return Answer(e.request, absl::NotFoundError(absl::StrCat("no job is named ", e.job.value)), e.job);
-  if (absl::Status status = RollBack(*run, e); !status.ok()) Answer(e.request, std::move(status), e.job);
-}
-
-absl::Status Machine::RollBack(Run& run, const JobRolledBack& e) {
-  if (run.record.state != JobState::kPaused) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("job ", e.job.value, " is ", NameOf(run.record.state), "; pause it before a rollback"));
-  }
-  const auto it = run.checkpoints.find(e.checkpoint_step);
-  if (it == run.checkpoints.end() || !it->second.complete) {
-    return absl::NotFoundError(
-        absl::StrCat("job ", e.job.value, " has no finished checkpoint at step ", e.checkpoint_step));
-  }
-  const bool busy = !run.uploads.empty() || !run.loaded || run.rollback_request ||
-                    std::any_of(run.rounds.begin(), run.rounds.end(), [](const Round& r) { return r.closing; });
-  if (busy) return absl::UnavailableError("a round is being closed or parameters are being loaded; try again");
-  const CheckpointRecord& checkpoint = it->second;
-  ++run.record.epoch;
-  run.touched = true;
-  for (size_t p = 0; p < run.rounds.size(); ++p) {
-    run.rounds[p] = Round{};
-    run.rounds[p].version = checkpoint.versions[p];
-    run.rounds[p].hash = checkpoint.hashes.size() > p ? checkpoint.hashes[p] : Digest{};
-    run.committed[p].clear();
-    OpenRound(run, FragmentIndex{static_cast<uint32_t>(p)});
-  }
-  SettleRevoked(run);
-  run.pool.RollBack(checkpoint.pool_frontier);
-  run.clock_floor = checkpoint.step;
-  run.participants.clear();
-  run.not_evaluated.clear();
-  run.loaded = false;
-  run.rollback_request = e.request;
-  out_.records.push_back(RollbackRecord{run.id(), run.record.epoch, checkpoint.versions});
-  out_.tasks.push_back(RestoreCheckpoint{run.id(), checkpoint.step, run.record.epoch});
-  Note(run.id(), "rolled back",
-       absl::StrCat("back to the checkpoint at step ", checkpoint.step, ", epoch ", run.record.epoch),
-       {{"step", absl::StrCat(checkpoint.step)}, {"epoch", absl::StrCat(run.record.epoch)}});
-  std::vector<uint64_t> later;
-  for (const auto& [step, c] : run.checkpoints) {
-    if (step > checkpoint.step) later.push_back(step);
-  }
-  for (const uint64_t step : later) {
-    run.checkpoints.erase(step);
-    out_.records.push_back(CheckpointDropped{run.id(), step});
-    out_.tasks.push_back(DropCheckpoint{run.id(), step});
-  }
-  return absl::OkStatus();
-}
-
 void Machine::On(const WorkerDrained& e) {
   Member* member = fleet_.Find(e.worker);
   if (member == nullptr)
@@ -222,36 +175,6 @@ void Machine::On(const WorkerDrained& e) {
   Note(member->record.job, "worker drains", absl::StrCat("worker ", e.worker.value, " was asked to leave"),
        {{"worker", e.worker.value}});
   Answer(e.request, absl::OkStatus());
-}
-
-void Machine::On(const ParametersReady& e) {
-  Run* run = Find(e.job);
-  if (run == nullptr || HasEnded(run->record.state) || run->loaded) return;
-  for (size_t p = 0; p < run->rounds.size() && p < e.hashes.size(); ++p) {
-    Digest& known = run->rounds[p].hash;
-    if (!known.IsZero() && known != e.hashes[p]) {
-      return End(*run, JobState::kFailed,
-                 absl::StrCat("fragment ", p, " was loaded with hash ", e.hashes[p].Hex(), " but version ",
-                              run->rounds[p].version.value, " was committed with ", known.Hex()));
-    }
-    known = e.hashes[p];
-  }
-  run->loaded = true;
-  run->no_room.clear();
-  if (run->record.state == JobState::kPending) {
-    run->record.parameters_ready = true;
-    SetState(*run, JobState::kWaitingForWorkers, "");
-  }
-  for (const auto& [step, checkpoint] : run->checkpoints) {
-    if (!checkpoint.complete) out_.tasks.push_back(WriteCheckpoint{run->id(), step, checkpoint.versions});
-  }
-  if (run->rollback_request) Answer(*run->rollback_request, absl::OkStatus(), run->id());
-  run->rollback_request.reset();
-}
-
-void Machine::On(const TaskFailed& e) {
-  Run* run = Find(e.job);
-  if (run != nullptr && !HasEnded(run->record.state)) End(*run, JobState::kFailed, e.reason);
 }
 
 }  // namespace atl

@@ -23,13 +23,13 @@ Task Machine::LoadTaskOf(const Run& run) const {
 
 void Machine::On(const PreparationDelayed& e) {
   Run* run = Find(e.job);
-  if (run == nullptr || HasEnded(run->record.state) || run->loaded) return;
+  if (run == nullptr || !run->loading) return;
   WaitForRoom(*run, "the parameters wait", e.reason);
 }
 
 void Machine::On(const CheckpointDelayed& e) {
   Run* run = Find(e.job);
-  if (run == nullptr || HasEnded(run->record.state)) return;
+  if (run == nullptr || !run->loaded) return;
   const auto it = run->checkpoints.find(e.step);
   if (it == run->checkpoints.end() || it->second.complete) return;
   WaitForRoom(*run, absl::StrCat("the checkpoint at step ", e.step, " waits"), e.reason);
@@ -53,7 +53,7 @@ void Machine::RetryOnceDue(Run& run) {
   run.retry_at = kNever;
   if (run.loaded) {
     RetryCheckpoints(run);
-  } else {
+  } else if (run.loading) {
     out_.tasks.push_back(LoadTaskOf(run));
   }
 }

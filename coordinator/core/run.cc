@@ -65,6 +65,12 @@ uint64_t Run::AcceptedCursor(LeaseId lease) const {
   return newest;
 }
 
+bool Run::HoldsWork() const {
+  const bool rounds_hold = std::any_of(rounds.begin(), rounds.end(),
+                                       [](const Round& r) { return r.version.value > 0 || !r.accepted.empty(); });
+  return rounds_hold || std::any_of(uploads.begin(), uploads.end(), [](const auto& u) { return u.second.flushing; });
+}
+
 const char* NameOf(JobState state) {
   switch (state) {
     case JobState::kPending: return "PENDING";

@@ -2,7 +2,9 @@
 // state to state is machine.h. Pure; owned by the engine thread.
 //
 //   PENDING -> WAITING_FOR_WORKERS -> RUNNING -> CLOSING (rounds, evaluation, checkpoint) -> SUCCEEDED | CANCELLED
-//                      ^---- PAUSED <---'            every state -> FAILED or CANCELLED
+//                      ^---- PAUSED <------------------------'   every state -> CANCELLED
+//
+// What cannot go on before its first commit is FAILED; later it is PAUSED with the reason, since it holds work.
 #ifndef ATOLL_COORDINATOR_CORE_RUN_H_
 #define ATOLL_COORDINATOR_CORE_RUN_H_
 
@@ -54,9 +56,12 @@ struct Run {
   std::optional<PendingEvaluation> evaluation;
   VersionVector not_evaluated;  // no worker finished an evaluation of these
   std::optional<RequestId> rollback_request;
+  std::optional<uint64_t> rollback_check;  // step of the checkpoint that is being read before the rollback
+  std::string log_damage;                  // why the round log of the open rounds cannot be used; empty: it can
   WorkerId last_evaluator;
   Ending ending = Ending::kNone;
   bool loaded = false;          // the engine has the parameters
+  bool loading = false;         // it was told to get them, and has neither failed nor ended
   bool checkpoint_due = false;  // by checkpoint.every_rounds; taken once nothing is being merged
   std::string no_room;          // why parameters or a checkpoint are not on disk yet; empty: nothing waits for room
   Instant retry_at = kNever;    // when that is tried again; kNever while it is being tried
@@ -90,6 +95,8 @@ struct Run {
   uint32_t Flushing(FragmentIndex fragment) const;
   // Largest cursor of the lease in an accepted or flushing contribution; 0 when there is none.
   uint64_t AcceptedCursor(LeaseId lease) const;
+  // Something was committed or accepted: ending the job would lose it.
+  bool HoldsWork() const;
 };
 
 const char* NameOf(JobState state);

@@ -76,12 +76,33 @@ std::vector<WorkerView> Machine::ViewWorkers(Instant now) const {
     view.device = member.record.device;
     view.connected = member.connection.has_value();
     view.evaluate_only = member.record.evaluate_only;
+    if (!member.Assigned()) view.last.waiting_for = FailureOf(id);
     const Run* run = Find(member.record.job);
     view.participating = run != nullptr && run->participants.contains(id);
     view.heartbeat_age = now - member.heard;
     views.push_back(std::move(view));
   }
   return views;
+}
+
+std::string Machine::FailureOf(const WorkerId& worker) const {
+  for (const auto& [id, run] : runs_) {
+    const auto failure = run.failures.find(worker);
+    if (failure != run.failures.end()) return absl::StrCat("job ", id.value, ", which it gave up: ", failure->second);
+  }
+  return "";
+}
+
+std::string Machine::FailuresLine(const Run& run) const {
+  constexpr size_t kShown = 3;
+  std::string line;
+  size_t shown = 0;
+  for (const auto& [worker, why] : run.failures) {
+    if (shown++ == kShown) break;
+    absl::StrAppend(&line, line.empty() ? "" : "; ", "worker ", worker.value, " takes no part: ", why);
+  }
+  if (run.failures.size() > kShown) absl::StrAppend(&line, "; and ", run.failures.size() - kShown, " more");
+  return absl::StrCat(line, "; mend that, then 'atoll job resume ", run.id().value, "'");
 }
 
 std::string Machine::WaitingForRound(const Run& run) const {
@@ -111,7 +132,7 @@ std::string Machine::WaitingLine(const Run& run) const {
   if (!run.no_room.empty()) return RoomLine(run);
   switch (run.record.state) {
     case JobState::kPending: return "the parameters of version 0 are being made";
-    case JobState::kPaused: return "paused; it waits for job resume";
+    case JobState::kPaused: return run.record.reason;
     case JobState::kSucceeded:
     case JobState::kFailed:
     case JobState::kCancelled: return "";
@@ -128,8 +149,9 @@ std::string Machine::WaitingLine(const Run& run) const {
     for (const auto& [id, member] : fleet_.members()) {
       if (member.Trains(run.id()) && member.lost) lost.push_back(id);
     }
-    return absl::StrCat(have, " of ", need, " workers needed",
-                        lost.empty() ? "; start more workers" : absl::StrCat(": ", ListOf(lost), " lost"));
+    std::string why = lost.empty() ? "" : absl::StrCat(ListOf(lost), " lost");
+    if (!run.failures.empty()) absl::StrAppend(&why, why.empty() ? "" : "; ", FailuresLine(run));
+    return absl::StrCat(have, " of ", need, " workers needed", why.empty() ? "; start more workers" : ": ", why);
   }
   if (run.ending == Ending::kEvaluation && run.evaluation) {
     return absl::StrCat("the final evaluation is made by ",
@@ -137,7 +159,9 @@ std::string Machine::WaitingLine(const Run& run) const {
   }
   if (run.pool.Unleased() == 0 && run.record.state == JobState::kRunning)
     return "all samples of the dataset are leased or used";
-  return WaitingForRound(run);
+  const std::string round = WaitingForRound(run);
+  if (run.failures.empty()) return round;
+  return absl::StrCat(FailuresLine(run), round.empty() ? "" : "; ", round);
 }
 
 void Machine::CheckInvariants() const {

@@ -74,6 +74,8 @@ class DataPlane {
   // -> CheckpointWritten, CheckpointDelayed or TaskFailed.
   void WriteCheckpoint(const struct WriteCheckpoint& task);
   void DropCheckpoint(const struct DropCheckpoint& task);
+  // -> CheckpointChecked.
+  void CheckCheckpoint(const struct CheckCheckpoint& task, const JobSpec& spec);
   // `job` is its record at the task's epoch. -> ParametersReady, PreparationDelayed or TaskFailed.
   void RestoreCheckpoint(const struct RestoreCheckpoint& task, const JobRecord& job);
   void Release(const JobId& job);

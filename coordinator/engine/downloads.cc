@@ -144,8 +144,14 @@ absl::StatusOr<DownloadContent> DataPlane::OpenBlock(const BlockKey& key) {
     return absl::NotFoundError(
         absl::StrCat("the manifest of corpus ", manifest.name, " has no block ", key.block, " of a shard ", key.shard));
   }
-  std::string path = JoinPath(JoinPath(parts_.data_root, manifest.name), key.shard);
-  if (!parts_.files.Exists(path)) path = JoinPath(parts_.data_root, key.shard);
+  const std::string of_corpus = JoinPath(JoinPath(parts_.data_root, manifest.name), key.shard);
+  const std::string beside = JoinPath(parts_.data_root, key.shard);
+  if (!parts_.files.Exists(of_corpus) && !parts_.files.Exists(beside)) {
+    return absl::NotFoundError(absl::StrCat("shard ", key.shard, " of corpus ", manifest.name,
+                                            " cannot be served from the coordinator's data root: neither ", of_corpus,
+                                            " nor ", beside, " is there"));
+  }
+  const std::string path = parts_.files.Exists(of_corpus) ? of_corpus : beside;
   const auto shard = TokenShard::Open(parts_.files, path);
   if (!shard.ok()) {
     return Annotate(shard.status(), absl::StrCat("shard ", key.shard, " of corpus ", manifest.name,

@@ -141,6 +141,7 @@ struct Engine::State {
       }
       void operator()(const WriteCheckpoint& t) const { state.parts.data.WriteCheckpoint(t); }
       void operator()(const DropCheckpoint& t) const { state.parts.data.DropCheckpoint(t); }
+      void operator()(const CheckCheckpoint& t) const { state.parts.data.CheckCheckpoint(t, state.SpecOf(t.job)); }
       void operator()(const RestoreCheckpoint& t) const {
         const std::optional<JobView> view = state.core->ViewJob(t.job, state.parts.clock.Now());
         if (view.has_value()) state.parts.data.RestoreCheckpoint(t, view->record);
@@ -202,7 +203,9 @@ Engine::~Engine() {
   state_->parts.data.SetEventSink([](const Event&) {});
 }
 
-void Engine::Start() { state_->Push(state_->core->Start(state_->parts.clock.Now())); }
+void Engine::Start(const std::map<JobId, std::string>& damaged_logs) {
+  state_->Push(state_->core->Start(state_->parts.clock.Now(), damaged_logs));
+}
 
 Instant Engine::Turn() {
   for (const auto& work : state_->mailbox.TakeAll()) work();

@@ -86,7 +86,8 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Takes up the work that recovery left. Call once, before Run or the first Turn.
-  void Start();
+  // `damaged_logs`: jobs whose accepted contributions cannot be read, and why.
+  void Start(const std::map<JobId, std::string>& damaged_logs = {});
   // Handles everything that waits and everything that is due. Returns when it must be called again at the latest.
   Instant Turn();
   // Turns until asked to stop; then returns after what waits has been handled. The caller's thread is the engine

@@ -37,8 +37,8 @@ struct JobData {
         log_bytes(layout.fragments.size()) {}
 
   const JobId job;
-  uint64_t epoch;      // engine thread; changes only while nothing runs (rollback of a paused job)
-  const JobSpec spec;  // at preparation; sizes never change, rates come with each task
+  const uint64_t epoch;  // a rollback makes another JobData
+  const JobSpec spec;    // at preparation; sizes never change, rates come with each task
   const ModelLayout layout;
   Aggregator aggregator;  // compute executor only
 

@@ -215,25 +215,36 @@ void DataPlane::AnnounceReady(const Preparation& p) {
   Emit(ParametersReady{data.job, std::move(hashes)});
 }
 
+void DataPlane::CheckCheckpoint(const struct CheckCheckpoint& task, const JobSpec& spec) {
+  parts_.compute.Post([this, task, spec] {
+    const Digest layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment).digest;
+    absl::Status whole;
+    for (uint32_t i = 0; i < task.versions.size() && whole.ok(); ++i) {
+      const auto loaded = parts_.snapshots.LoadCheckpointFragment(task.job, task.step, FragmentIndex{i}, layout);
+      whole = loaded.status();
+      if (!whole.ok()) break;
+      const bool same = loaded->header.at == FragmentVersion{FragmentIndex{i}, task.versions[i]} &&
+                        (i >= task.hashes.size() || loaded->header.hash == task.hashes[i]);
+      if (!same)
+        whole = absl::DataLossError(absl::StrCat("fragment ", i, " of it is not the one that the ledger names"));
+    }
+    Emit(CheckpointChecked{task.job, task.step, std::move(whole)});
+  });
+}
+
 void DataPlane::RestoreCheckpoint(const struct RestoreCheckpoint& task, const JobRecord& job) {
-  parts_.compute.Post([this, task, job, known = Find(task.job)] {
-    // A process that has just started has nothing of the job in memory.
-    const auto data = known != nullptr ? known : std::make_shared<JobData>(task.job, task.epoch, job.spec);
-    data->epoch = task.epoch;
-    for (uint32_t i = 0; i < data->layout.fragments.size(); ++i) {
+  Release(task.job);  // it is of another epoch; whoever still reads it holds it
+  parts_.compute.Post([this, task, job] {
+    auto p = std::make_shared<Preparation>();
+    p->data = std::make_shared<JobData>(task.job, task.epoch, job.spec);
+    JobData& data = *p->data;
+    for (uint32_t i = 0; i < data.layout.fragments.size(); ++i) {
       const auto loaded =
-          parts_.snapshots.LoadCheckpointFragment(task.job, task.step, FragmentIndex{i}, data->layout.digest);
+          parts_.snapshots.LoadCheckpointFragment(task.job, task.step, FragmentIndex{i}, data.layout.digest);
       if (!loaded.ok()) return Fail(task.job, loaded.status());
-      const absl::Status restored = RestoreFrom(*loaded, FragmentIndex{i}, loaded->header.at.version, data->aggregator);
+      const absl::Status restored = RestoreFrom(*loaded, FragmentIndex{i}, loaded->header.at.version, data.aggregator);
       if (!restored.ok()) return Fail(task.job, restored);
     }
-    {
-      MutexLock lock(data->mutex);
-      data->published.clear();
-      data->uncommitted.clear();
-    }
-    auto p = std::make_shared<Preparation>();
-    p->data = data;
     parts_.io.Post([this, p] { WriteSnapshotsThenReady(p); });
   });
 }

@@ -107,6 +107,7 @@ std::string Line(const WriteCheckpoint& t) {
   return absl::StrCat("WriteCheckpoint ", t.job.value, " ", t.step, " versions=", Of(t.versions));
 }
 std::string Line(const DropCheckpoint& t) { return absl::StrCat("DropCheckpoint ", t.job.value, " ", t.step); }
+std::string Line(const CheckCheckpoint& t) { return absl::StrCat("CheckCheckpoint ", t.job.value, " ", t.step); }
 std::string Line(const RestoreCheckpoint& t) {
   return absl::StrCat("RestoreCheckpoint ", t.job.value, " ", t.step, " epoch=", t.epoch);
 }

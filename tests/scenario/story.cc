@@ -239,6 +239,11 @@ Lines Story::TaskDone(const Words& w) {
   if (verb == "broken") return Step(TaskFailed{job, w.Rest(2)});
   if (verb == "delayed") return Step(PreparationDelayed{job, w.Rest(2)});
   if (verb == "checkpoint-delayed") return Step(CheckpointDelayed{job, std::stoull(w.At(2)), w.Rest(3)});
+  if (verb == "checked") {
+    const std::string damage = w.Rest(3);
+    return Step(
+        CheckpointChecked{job, std::stoull(w.At(2)), damage.empty() ? absl::OkStatus() : absl::DataLossError(damage)});
+  }
   if (verb == "checkpointed") {
     CheckpointWritten e{job, std::stoull(w.At(2)), {}, 0};
     const auto view = core_->ViewJob(job, now_);

@@ -4,7 +4,8 @@
 //
 //   submit JOB [min= max= fragments= inner= overlap= stop= dataset= priority= quorum= held_out= evaluate= save= keep=
 //   tokens=] parameters JOB | aggregated JOB FRAGMENT | screened JOB FRAGMENT WORKER WHY... | checkpointed JOB STEP |
-//   broken JOB WHY... | delayed JOB WHY... | checkpoint-delayed JOB STEP WHY...
+//   broken JOB WHY... | delayed JOB WHY... | checkpoint-delayed JOB STEP WHY... |
+//   checked JOB STEP [WHY...]
 //   connect WORKER [nonce= incarnation= job= leases=ID:CURSOR,... held=FRAGMENT/VERSION:DIGEST evaluate_only=1
 //   protocol= arithmetic=] disconnect WORKER | ready WORKER step= | heartbeat WORKER step= step_ms=
 //   waiting=1 | lease WORKER request= samples= offer|contribute WORKER FRAGMENT/VERSION step= [digest=

@@ -273,6 +273,18 @@ absl::Status Harness::Control(const std::string& job, JobAction action) {
   return Ask(JobControlled{.job = JobId{job}, .action = action, .wall_nanos = clock_.WallNanos()});
 }
 
+absl::Status Harness::RollBack(const std::string& job, uint64_t checkpoint_step) {
+  return Ask(JobRolledBack{.job = JobId{job}, .checkpoint_step = checkpoint_step, .wall_nanos = clock_.WallNanos()});
+}
+
+void Harness::AskAndTurn(Event event, int turns) {
+  coordinator_->engine.Ask(std::move(event), [](const RequestAnswered&) {});
+  for (int i = 0; i < turns; ++i) {
+    (void)coordinator_->engine.Turn();
+    if (work_.pending() > 0) work_.RunOne();
+  }
+}
+
 bool Harness::TurnAll() {
   bool progressed = executor_.RunAll() + work_.RunAll() > 0;
   next_ = kNever;

@@ -50,8 +50,11 @@ class Harness {
   // Submits and waits for the answer.
   absl::Status Submit(const JobSpec& spec);
   absl::Status Control(const std::string& job, JobAction action);
+  absl::Status RollBack(const std::string& job, uint64_t checkpoint_step);
   absl::Status Ask(Event event);
   void AskWithoutWaiting(Event event);
+  // Asks, and lets only so many turns and jobs of the executors happen.
+  void AskAndTurn(Event event, int turns);
 
   // Turns everything until `done`, letting time pass when nothing else can happen. False when `limit` of virtual time
   // passed.
@@ -65,7 +68,9 @@ class Harness {
   Digest HashOf(const std::string& job, uint32_t fragment = 0) const;
   const Session* session(const std::string& worker) const;
   const ToyJobFactory& factory() const { return factory_; }
+  ToyJobFactory& factory() { return factory_; }
   MemoryLedgerDisk& ledger_disk() { return ledger_disk_; }
+  MemoryFiles& files() { return files_; }
   ManualClock& clock() { return clock_; }
   // Committed hashes of a fragment by version, as the ledger holds them.
   std::map<uint64_t, Digest> CommittedHashes(const std::string& job, uint32_t fragment = 0) const;

@@ -110,6 +110,18 @@ absl::StatusOr<Files::Space> MemoryFiles::SpaceAt(const std::string&) const {
   return Space{uint64_t{1} << 40, uint64_t{1} << 41};
 }
 
+void MemoryFiles::SetContent(const std::string& path, std::vector<std::byte> content) {
+  auto node = std::make_shared<Node>();
+  node->content = node->durable = std::move(content);
+  names_[path] = durable_names_[path] = std::move(node);
+}
+
+std::vector<std::string> MemoryFiles::Paths() const {
+  std::vector<std::string> paths;
+  for (const auto& [path, node] : names_) paths.push_back(path);
+  return paths;
+}
+
 void MemoryFiles::Crash() {
   std::map<std::string, std::shared_ptr<Node>> after;
   for (const auto& [name, node] : durable_names_) {

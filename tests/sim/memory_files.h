@@ -31,6 +31,11 @@ class MemoryFiles final : public Files {
   bool Exists(const std::string& path) const override;
   absl::StatusOr<Space> SpaceAt(const std::string& path) const override;
 
+  // For damage: what is on the disk of a file, and every file's name.
+  std::vector<std::byte> Content(const std::string& path) const { return names_.at(path)->durable; }
+  void SetContent(const std::string& path, std::vector<std::byte> content);
+  std::vector<std::string> Paths() const;
+
   // The power goes: unsynced content and unsynced names are lost.
   void Crash();
 

@@ -11,8 +11,9 @@ namespace {
 // Leases in the order they came; hands out positions.
 class ToySamples final : public SampleSource {
  public:
-  ToySamples(uint32_t sequence_length, std::shared_ptr<std::map<uint64_t, int>> trained)
-      : sequence_length_(sequence_length), trained_(std::move(trained)) {}
+  ToySamples(uint32_t sequence_length, std::shared_ptr<std::map<uint64_t, int>> trained,
+             std::shared_ptr<const std::string> missing)
+      : sequence_length_(sequence_length), trained_(std::move(trained)), missing_(std::move(missing)) {}
 
   absl::Status AddLease(LeaseId lease, const SampleRange& range, uint64_t cursor) override {
     for (const Held& held : held_) {
@@ -25,6 +26,7 @@ class ToySamples final : public SampleSource {
     std::erase_if(held_, [lease](const Held& held) { return held.lease == lease; });
   }
   absl::StatusOr<SampleBatch> Next(uint32_t samples, Duration) override {
+    if (!missing_->empty()) return absl::NotFoundError(*missing_);
     uint64_t available = 0;
     for (const Held& held : held_) available += held.range.end - held.cursor;
     if (available < samples) return absl::FailedPreconditionError("fewer samples are leased");
@@ -48,6 +50,7 @@ class ToySamples final : public SampleSource {
   };
   const uint32_t sequence_length_;
   std::shared_ptr<std::map<uint64_t, int>> trained_;
+  std::shared_ptr<const std::string> missing_;
   std::vector<Held> held_;
 };
 
@@ -96,10 +99,11 @@ class ToyModel final : public TrainingModel {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<JobParts>> ToyJobFactory::Prepare(const JobId&, const JobSpec& spec) {
+  if (!missing_->empty()) return absl::NotFoundError(*missing_);
   auto parts = std::make_unique<JobParts>();
   parts->layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
   parts->device = OpenCpuDevice();
-  parts->samples = std::make_unique<ToySamples>(spec.data.sequence_length, trained_);
+  parts->samples = std::make_unique<ToySamples>(spec.data.sequence_length, trained_, missing_);
   parts->model = std::make_unique<ToyModel>(parts->layout.elements, clock_, step_);
   return parts;
 }

@@ -5,6 +5,8 @@
 
 #include <map>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/time.h"
@@ -17,12 +19,15 @@ class ToyJobFactory final : public JobFactory {
   // `clock` moves on by `step` with each inner step.
   ToyJobFactory(ManualClock& clock, Duration step) : clock_(clock), step_(step) {}
   absl::StatusOr<std::unique_ptr<JobParts>> Prepare(const JobId& job, const JobSpec& spec) override;
+  // From now on neither a job nor a sample can be had, on any worker; empty: they can again.
+  void SetMissing(std::string what) { *missing_ = std::move(what); }
   // Positions of the data order that were handed out for training, by any session of this factory, with repetitions.
   const std::map<uint64_t, int>& trained() const { return *trained_; }
 
  private:
   ManualClock& clock_;
   const Duration step_;
+  std::shared_ptr<std::string> missing_ = std::make_shared<std::string>();
   std::shared_ptr<std::map<uint64_t, int>> trained_ = std::make_shared<std::map<uint64_t, int>>();
 };
 

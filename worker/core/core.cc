@@ -65,6 +65,7 @@ Hello Core::State::MakeHello() const {
 void Core::State::OnStreamUp() {
   welcomed = false;
   refusing = false;
+  failed.reset();
   SayIt(MakeHello());
 }
 
@@ -89,7 +90,8 @@ void Core::State::OnMessage(const CoordinatorMessage& message) {
     void operator()(const Welcome& m) { s.OnWelcome(m); }
     void operator()(const Assignment& m) { s.OnAssignment(m); }
     void operator()(const Unassign& m) {
-      if (!s.prepared && !Mine(m.job)) return;  // memory kept for a new incarnation goes as well
+      if (s.failed && s.failed->first == m.job) s.failed.reset();  // an assignment that comes later is a new try
+      if (!s.prepared && !Mine(m.job)) return;                     // memory kept for a new incarnation goes as well
       if (m.job != s.job) return;
       s.Tell(NoteLevel::kInfo, "left the job", absl::StrCat("job ", m.job.value, ": ", m.reason));
       s.DropJob(true);

@@ -265,6 +265,25 @@ void World::FinishATask() {
   if (!tasks_.empty()) Finish(rng_.Below(tasks_.size()), true);
 }
 
+// What the job had begun before is over when its parameters are loaded again.
+bool World::FailTask(const Task& failed) {
+  const auto job_of = [](const Task& task) {
+    return std::visit(
+        [](const auto& t) {
+          if constexpr (requires { t.job; }) return t.job;
+          return JobId{};
+        },
+        task);
+  };
+  const JobId job = job_of(failed);
+  const auto view = core_->ViewJob(job, now_);
+  if (!view.has_value() || view->rounds_committed == 0 || std::holds_alternative<CheckCheckpoint>(failed)) return false;
+  std::erase_if(
+      tasks_, [&](const Task& task) { return job_of(task) == job && !std::holds_alternative<CheckCheckpoint>(task); });
+  Give(TaskFailed{job, "a file cannot be read"});
+  return true;
+}
+
 bool World::Finish(size_t index, bool may_screen) {
   const Task task = tasks_[index];
   tasks_.erase(tasks_.begin() + static_cast<std::ptrdiff_t>(index));
@@ -276,7 +295,9 @@ bool World::Finish(size_t index, bool may_screen) {
     }
     return out;
   };
+  if (may_screen && Chance(30) && FailTask(task)) return true;
   if (const auto* t = std::get_if<PrepareParameters>(&task)) Give(ParametersReady{t->job, hashes(t->job)});
+  if (const auto* t = std::get_if<CheckCheckpoint>(&task)) Give(CheckpointChecked{t->job, t->step, {}});
   if (const auto* t = std::get_if<RestoreCheckpoint>(&task)) Give(ParametersReady{t->job, hashes(t->job)});
   if (const auto* t = std::get_if<WriteCheckpoint>(&task)) {
     CheckpointWritten e{t->job, t->step, {}, 0};

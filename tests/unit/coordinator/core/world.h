@@ -51,6 +51,7 @@ class World {
   void MoveAnUpload();
   void FinishATask();
   bool Finish(size_t index, bool may_screen);
+  bool FailTask(const Task& failed);
   void AskSomething();
   void Submit();
   void Restart();

@@ -1,0 +1,91 @@
+// Back to a checkpoint: it is read whole first, so that a damaged one is a refusal that changes nothing.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/machine.h"
+
+namespace atl {
+
+void Machine::On(const JobRolledBack& e) {
+  Run* run = Find(e.job);
+  if (run == nullptr)
+    return Answer(e.request, absl::NotFoundError(absl::StrCat("no job is named ", e.job.value)), e.job);
+  if (run->rollback_request)
+    return Answer(e.request, absl::UnavailableError("another rollback of the job is at work; try again"), e.job);
+  const absl::StatusOr<const CheckpointRecord*> checkpoint = CheckRollback(*run, e.checkpoint_step);
+  if (!checkpoint.ok()) return Answer(e.request, checkpoint.status(), e.job);
+  run->rollback_request = e.request;
+  run->rollback_check = e.checkpoint_step;
+  out_.tasks.push_back(CheckCheckpoint{e.job, e.checkpoint_step, (*checkpoint)->versions, (*checkpoint)->hashes});
+}
+
+absl::StatusOr<const CheckpointRecord*> Machine::CheckRollback(const Run& run, uint64_t step) const {
+  const std::string& id = run.id().value;
+  if (run.record.state != JobState::kPaused) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", id, " is ", NameOf(run.record.state), "; pause it before a rollback"));
+  }
+  const auto it = run.checkpoints.find(step);
+  if (it == run.checkpoints.end() || !it->second.complete)
+    return absl::NotFoundError(absl::StrCat("job ", id, " has no finished checkpoint at step ", step));
+  const bool busy = !run.uploads.empty() || run.loading ||
+                    std::any_of(run.rounds.begin(), run.rounds.end(), [](const Round& r) { return r.closing; });
+  if (busy) return absl::UnavailableError("a round is being closed or parameters are being loaded; try again");
+  return &it->second;
+}
+
+void Machine::On(const CheckpointChecked& e) {
+  Run* run = Find(e.job);
+  if (run == nullptr || run->rollback_check != e.step) return;
+  run->rollback_check.reset();
+  absl::Status refusal = e.status;
+  if (refusal.ok()) {
+    const absl::StatusOr<const CheckpointRecord*> checkpoint = CheckRollback(*run, e.step);
+    if (checkpoint.ok()) return RollBack(*run, **checkpoint);
+    refusal = checkpoint.status();
+  } else {
+    refusal = absl::FailedPreconditionError(absl::StrCat("the checkpoint at step ", e.step,
+                                                         " cannot be used, and nothing was ",
+                                                         "changed: ", std::string(refusal.message())));
+  }
+  Answer(*run->rollback_request, std::move(refusal), run->id());
+  run->rollback_request.reset();
+}
+
+void Machine::RollBack(Run& run, const CheckpointRecord& checkpoint) {
+  ++run.record.epoch;
+  run.record.reason = absl::StrCat("set back to step ", checkpoint.step, "; it waits for job resume");
+  run.touched = true;
+  for (size_t p = 0; p < run.rounds.size(); ++p) {
+    run.rounds[p] = Round{};
+    run.rounds[p].version = checkpoint.versions[p];
+    run.rounds[p].hash = checkpoint.hashes.size() > p ? checkpoint.hashes[p] : Digest{};
+    run.committed[p].clear();
+    OpenRound(run, FragmentIndex{static_cast<uint32_t>(p)});
+  }
+  SettleRevoked(run);
+  run.pool.RollBack(checkpoint.pool_frontier);
+  run.clock_floor = checkpoint.step;
+  run.participants.clear();
+  run.not_evaluated.clear();
+  run.log_damage.clear();
+  run.no_room.clear();
+  run.loaded = false;
+  run.loading = true;
+  out_.records.push_back(RollbackRecord{run.id(), run.record.epoch, checkpoint.versions});
+  out_.tasks.push_back(RestoreCheckpoint{run.id(), checkpoint.step, run.record.epoch});
+  Note(run.id(), "rolled back",
+       absl::StrCat("back to the checkpoint at step ", checkpoint.step, ", epoch ", run.record.epoch),
+       {{"step", absl::StrCat(checkpoint.step)}, {"epoch", absl::StrCat(run.record.epoch)}});
+  std::vector<uint64_t> later;
+  for (const auto& [step, c] : run.checkpoints) {
+    if (step > checkpoint.step) later.push_back(step);
+  }
+  for (const uint64_t step : later) {
+    run.checkpoints.erase(step);
+    out_.records.push_back(CheckpointDropped{run.id(), step});
+    out_.tasks.push_back(DropCheckpoint{run.id(), step});
+  }
+}
+
+}  // namespace atl

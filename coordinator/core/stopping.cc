@@ -1,0 +1,97 @@
+// Parameters in memory, and a job that cannot go on: for want of data, or because a file is missing or damaged. Where
+// it holds work it stops with everything that is durable, says why, and goes on when it is asked to.
+#include "absl/strings/str_cat.h"
+#include "common/plan/job_validation.h"
+#include "coordinator/core/machine.h"
+
+namespace atl {
+
+void Machine::Load(Run& run) {
+  const VersionVector heads = run.Versions();
+  std::vector<uint64_t> overtaken;
+  for (const auto& [step, checkpoint] : run.checkpoints) {
+    if (!checkpoint.complete && checkpoint.versions != heads) overtaken.push_back(step);
+  }
+  for (const uint64_t step : overtaken) {
+    run.checkpoints.erase(step);
+    out_.records.push_back(CheckpointDropped{run.id(), step});
+    out_.tasks.push_back(DropCheckpoint{run.id(), step});
+  }
+  run.loading = true;
+  out_.tasks.push_back(LoadTaskOf(run));
+}
+
+void Machine::Unload(Run& run) {
+  run.loaded = false;
+  run.loading = false;
+  run.checkpoint_due = false;
+  run.no_room.clear();
+  // What a round has accepted stays accepted: it is durable, and the round closes after the next Load.
+  for (Round& round : run.rounds) round.closing = false;
+  out_.tasks.push_back(ReleaseJob{run.id()});
+}
+
+void Machine::Hold(Run& run, const std::string& reason) {
+  run.evaluation.reset();
+  run.ending = Ending::kNone;
+  if (run.record.state == JobState::kClosing) {
+    run.record.draining = false;
+    run.record.stop_step = PlannedInnerSteps(*run.spec);
+  }
+  for (auto& [id, member] : fleet_.members()) {
+    if (member.record.job == run.id()) Detach(member, "the job is paused");
+  }
+  SetState(run, JobState::kPaused, reason);
+}
+
+void Machine::BreakOff(Run& run, const std::string& why) {
+  if (!run.HoldsWork()) return End(run, JobState::kFailed, why);
+  Hold(run, absl::StrCat("stopped: ", why, "; what was committed is kept: mend the cause, then 'atoll job resume ",
+                         run.id().value, "'"));
+}
+
+void Machine::LiftBars(Run& run) {
+  for (auto& [id, member] : fleet_.members()) member.barred.erase(run.id());
+  run.failures.clear();
+}
+
+void Machine::On(const ParametersReady& e) {
+  Run* run = Find(e.job);
+  if (run == nullptr || !run->loading) return;
+  for (size_t p = 0; p < run->rounds.size() && p < e.hashes.size(); ++p) {
+    Digest& known = run->rounds[p].hash;
+    if (!known.IsZero() && known != e.hashes[p]) {
+      return On(
+          TaskFailed{e.job, absl::StrCat("fragment ", p, " was loaded with hash ", e.hashes[p].Hex(), " but version ",
+                                         run->rounds[p].version.value, " was committed with ", known.Hex())});
+    }
+    known = e.hashes[p];
+  }
+  run->loaded = true;
+  run->loading = false;
+  run->no_room.clear();
+  if (run->record.state == JobState::kPending) {
+    run->record.parameters_ready = true;
+    SetState(*run, JobState::kWaitingForWorkers, "");
+  }
+  for (const auto& [step, checkpoint] : run->checkpoints) {
+    if (!checkpoint.complete) out_.tasks.push_back(WriteCheckpoint{run->id(), step, checkpoint.versions});
+  }
+  if (!run->rollback_request || run->rollback_check) return;
+  Answer(*run->rollback_request, absl::OkStatus(), run->id());
+  run->rollback_request.reset();
+}
+
+void Machine::On(const TaskFailed& e) {
+  Run* run = Find(e.job);
+  if (run == nullptr || HasEnded(run->record.state)) return;
+  if (!run->loaded && !run->loading) return;  // it has stopped; this is of before
+  if (run->rollback_request && !run->rollback_check) {
+    Answer(*run->rollback_request, absl::FailedPreconditionError(e.reason), run->id());
+    run->rollback_request.reset();
+  }
+  BreakOff(*run, e.reason);
+  if (!HasEnded(run->record.state)) Unload(*run);
+}
+
+}  // namespace atl

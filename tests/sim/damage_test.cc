@@ -1,0 +1,198 @@
+// Rollbacks across restarts, and what a whole run does when something on its disk is damaged or missing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "coordinator/store/data_directory.h"
+#include "tests/sim/harness.h"
+
+namespace atl {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr char kJob[] = "small";
+constexpr char kOther[] = "other";
+
+// Stops the job with three checkpoints on the disk, of versions 2, 4 and 6.
+void PauseWithCheckpoints(Harness& h) {
+  JobSpec spec = SmallJob(kJob);
+  spec.checkpoint.every_rounds = 2;
+  spec.stop.inner_steps = 120;
+  h.StartCoordinator();
+  ASSERT_TRUE(h.Submit(spec).ok());
+  h.StartWorker("a");
+  h.StartWorker("b");
+  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 6; }));
+  ASSERT_TRUE(h.Control(kJob, JobAction::kPause).ok());
+  h.RunFor(Seconds(30));
+  ASSERT_EQ(h.View(kJob)->checkpoints.size(), 3u);
+}
+
+void ExpectRunsToItsEnd(Harness& h) {
+  ASSERT_TRUE(h.Control(kJob, JobAction::kResume).ok());
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); })) << h.View(kJob)->waiting_line;
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded) << h.View(kJob)->record.reason;
+}
+
+void Restart(Harness& h) {
+  h.KillCoordinator();
+  h.StartCoordinator();
+  h.RunFor(Seconds(10));
+}
+
+TEST(RollbackAndRestart, TheJobGoesOnFromTheCheckpoint) {
+  Harness h;
+  PauseWithCheckpoints(h);
+  const CheckpointRecord checkpoint = h.View(kJob)->checkpoints.front();
+  ASSERT_TRUE(h.RollBack(kJob, checkpoint.step).ok());
+  Restart(h);
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kPaused) << h.View(kJob)->record.reason;
+  EXPECT_EQ(h.VersionOf(kJob), checkpoint.versions[0]);
+  EXPECT_EQ(h.HashOf(kJob), checkpoint.hashes[0]);
+  ExpectRunsToItsEnd(h);
+}
+
+TEST(RollbackAndRestart, TheNewestCommitOfARolledBackJobIsACheckpoint) {
+  Harness h;
+  PauseWithCheckpoints(h);
+  ASSERT_TRUE(h.RollBack(kJob, h.View(kJob)->checkpoints.front().step).ok());
+  ASSERT_TRUE(h.Control(kJob, JobAction::kResume).ok());
+  const auto at_a_checkpoint = [&] {
+    const JobView view = *h.View(kJob);
+    return view.checkpoints.size() > 1 && view.checkpoints.back().complete &&
+           view.checkpoints.back().versions[0] == view.fragments[0].version;
+  };
+  ASSERT_TRUE(h.RunUntil(at_a_checkpoint));
+  const Version version = h.VersionOf(kJob);
+  const Digest hash = h.HashOf(kJob);
+  Restart(h);
+  EXPECT_NE(h.View(kJob)->record.state, JobState::kFailed) << h.View(kJob)->record.reason;
+  EXPECT_EQ(h.CommittedHashes(kJob).at(version.value), hash);
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded);
+}
+
+// The commit of the rollback is there, what it was to write is not.
+TEST(RollbackAndRestart, KilledAtAnyMomentOfARollback) {
+  for (int turns = 0; turns < 12; ++turns) {
+    SCOPED_TRACE(turns);
+    Harness h;
+    PauseWithCheckpoints(h);
+    const CheckpointRecord checkpoint = h.View(kJob)->checkpoints.front();
+    h.AskAndTurn(JobRolledBack{.job = JobId{kJob}, .checkpoint_step = checkpoint.step, .wall_nanos = 1}, turns);
+    Restart(h);
+    const JobView view = *h.View(kJob);
+    ASSERT_EQ(view.record.state, JobState::kPaused) << view.record.reason;
+    const bool back = view.record.epoch == 1;
+    EXPECT_EQ(view.checkpoints.size(), back ? 1u : 3u);
+    EXPECT_EQ(view.fragments[0].version.value, back ? 2u : 6u);
+    ExpectRunsToItsEnd(h);
+  }
+}
+
+// Turns a byte in the middle of the file.
+void Damage(Harness& h, const std::string& path) {
+  std::vector<std::byte> content = h.files().Content(path);
+  content[content.size() / 2] ^= std::byte{1};
+  h.files().SetContent(path, std::move(content));
+}
+
+std::vector<std::string> Snapshots(Harness& h) {
+  std::vector<std::string> found;
+  for (const std::string& path : h.files().Paths()) {
+    if (path.find("/snapshots/") != std::string::npos) found.push_back(path);
+  }
+  return found;
+}
+
+TEST(DamagedCheckpoint, ItsRollbackIsRefusedAndChangesNothing) {
+  Harness h;
+  PauseWithCheckpoints(h);
+  const JobView before = *h.View(kJob);
+  Damage(h, DataDirectory("/state").CheckpointFragmentPath(JobId{kJob}, before.checkpoints[0].step, FragmentIndex{0}));
+  const absl::Status refused = h.RollBack(kJob, before.checkpoints[0].step);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), AllOf(HasSubstr("nothing was changed"), HasSubstr(".snap")));
+  const JobView after = *h.View(kJob);
+  EXPECT_EQ(after.record.state, JobState::kPaused);
+  EXPECT_EQ(after.record.epoch, before.record.epoch);
+  EXPECT_EQ(after.checkpoints.size(), 3u);
+  EXPECT_EQ(after.fragments[0].hash, before.fragments[0].hash);
+  // The next one is whole.
+  ASSERT_TRUE(h.RollBack(kJob, before.checkpoints[1].step).ok());
+  EXPECT_EQ(h.VersionOf(kJob), before.checkpoints[1].versions[0]);
+  ExpectRunsToItsEnd(h);
+}
+
+TEST(DamagedSnapshot, TheJobStopsAndGoesOnWhenItIsMended) {
+  Harness h;
+  PauseWithCheckpoints(h);
+  ASSERT_TRUE(h.Control(kJob, JobAction::kResume).ok());
+  h.RunFor(Seconds(1));
+  h.KillCoordinator();
+  std::map<std::string, std::vector<std::byte>> whole;
+  for (const std::string& path : Snapshots(h)) whole[path] = h.files().Content(path);
+  for (const auto& [path, content] : whole) Damage(h, path);
+  h.StartCoordinator();
+  h.RunFor(Seconds(5));
+  const Version version = h.VersionOf(kJob);
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kPaused);
+  EXPECT_THAT(h.View(kJob)->record.reason,
+              AllOf(HasSubstr("stopped: "), HasSubstr(".snap"), HasSubstr("atoll job resume small")));
+  // Nothing is mended yet.
+  ASSERT_TRUE(h.Control(kJob, JobAction::kResume).ok());
+  h.RunFor(Seconds(5));
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kPaused);
+  for (const auto& [path, content] : whole) h.files().SetContent(path, content);
+  ExpectRunsToItsEnd(h);
+  EXPECT_GE(h.VersionOf(kJob), version);
+}
+
+// The links of checkpoints share the damage of the snapshot that they are links to; an older one is whole.
+TEST(DamagedSnapshot, TheJobMayGoBackToACheckpoint) {
+  Harness h;
+  PauseWithCheckpoints(h);
+  for (const std::string& path : Snapshots(h)) Damage(h, path);
+  Restart(h);
+  EXPECT_THAT(h.View(kJob)->record.reason, HasSubstr("stopped: "));
+  ASSERT_TRUE(h.RollBack(kJob, h.View(kJob)->checkpoints[1].step).ok());
+  EXPECT_EQ(h.VersionOf(kJob).value, 4u);
+  ExpectRunsToItsEnd(h);
+}
+
+TEST(MissingData, TheJobStopsAndGoesOnWhenItIsThereAgain) {
+  Harness h;
+  h.StartCoordinator();
+  ASSERT_TRUE(h.Submit(SmallJob(kJob)).ok());
+  h.StartWorker("a");
+  h.StartWorker("b");
+  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 2; }));
+  h.factory().SetMissing("shard toy/train.bin is not there");
+  ASSERT_TRUE(h.RunUntil([&] { return h.View(kJob)->record.state == JobState::kPaused; }));
+  EXPECT_THAT(h.View(kJob)->record.reason,
+              AllOf(HasSubstr("all 2 workers failed"), HasSubstr("shard toy/train.bin is not there")));
+  const Digest hash = h.HashOf(kJob);
+  // Without the data it only stops again.
+  ASSERT_TRUE(h.Control(kJob, JobAction::kResume).ok());
+  h.RunFor(Seconds(30));
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kPaused);
+  EXPECT_EQ(h.HashOf(kJob), hash);
+  h.factory().SetMissing("");
+  ExpectRunsToItsEnd(h);
+}
+
+TEST(MissingData, AJobThatNeverBeganHasFailed) {
+  Harness h;
+  h.factory().SetMissing("shard toy/train.bin is not there");
+  h.StartCoordinator();
+  ASSERT_TRUE(h.Submit(SmallJob(kJob)).ok());
+  h.StartWorker("a");
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kFailed);
+  const absl::Status refused = h.Control(kJob, JobAction::kResume);
+  EXPECT_THAT(std::string(refused.message()), AllOf(HasSubstr("toy/train.bin"), HasSubstr("submit it again")));
+}
+
+}  // namespace
+}  // namespace atl
