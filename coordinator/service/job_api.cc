@@ -277,11 +277,17 @@ void JobApi::UpdateWithin(const CoordinatorCapacity& capacity, const JobId& job,
           if (!fits.ok()) return answer(fits, {});
         }
         const uint64_t stop_step = PlannedInnerSteps(*spec);
+        // Whoever gave no etag wants the change on top of whatever is there: another update in between is merged with.
+        Answer<v1::UpdateJobResponse> shown = [this, capacity, job, request, answer](const absl::Status& status,
+                                                                                     v1::UpdateJobResponse response) {
+          if (absl::IsAborted(status) && request.etag().empty()) return UpdateWithin(capacity, job, request, answer);
+          answer(status, std::move(response));
+        };
         AskAndShow(JobUpdated{.job = job,
                               .spec = *std::move(spec),
                               .stop_step = stop_step,
-                              .expected_revision = request.etag().empty() ? 0 : view->record.spec_revision},
-                   answer);
+                              .expected_revision = view->record.spec_revision},
+                   std::move(shown));
       });
 }
 

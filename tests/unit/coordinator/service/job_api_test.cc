@@ -135,6 +135,28 @@ TEST_F(JobApiTest, ARepeatedSubmitIsNotRefusedForItsOwnSize) {
   EXPECT_EQ(again->job().name(), "jobs/one");
 }
 
+// Both were merged with the same revision; the second must not undo the first.
+TEST_F(JobApiTest, TwoUpdatesAtOnceBothCount) {
+  ASSERT_TRUE(Submit(Request("one", 5)).ok());
+  std::vector<absl::Status> answers;
+  for (const char* key : {"first", "second"}) {
+    v1::UpdateJobRequest request;
+    request.set_name("jobs/one");
+    (*request.mutable_set_labels())[key] = "x";
+    api_.UpdateJob(request,
+                   [&answers](const absl::Status& status, const v1::UpdateJobResponse&) { answers.push_back(status); });
+  }
+  SettleAll();
+  ASSERT_EQ(answers.size(), 2u);
+  for (const absl::Status& status : answers) EXPECT_TRUE(status.ok()) << status;
+  v1::UpdateJobRequest third;
+  third.set_name("jobs/one");
+  (*third.mutable_set_labels())["third"] = "x";
+  const auto job = Update(third);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->labels().size(), 3);
+}
+
 TEST_F(JobApiTest, RefusesWhatDoesNotFitOnTheDisk) {
   capacity_.disk_free_bytes = 3 * kMiB;
   capacity_.disk_total_bytes = 10 * kMiB;
