@@ -1,4 +1,4 @@
-"""oracle_export.py SCENE: the export that run_end_to_end left, in transformers: the same loss on the held-out tokens.
+"""oracle_export.py SCENE: the exports that run_end_to_end left, in transformers: the same loss on the held-out tokens.
 
 Exits with 77, a skip, when transformers is not there: scripts/setup --oracles installs it.
 """
@@ -27,24 +27,30 @@ def held_out_tokens(corpus):
     return numpy.fromfile(corpus / name, dtype="<u2", offset=1024).astype(numpy.int64)
 
 
-def main():
-    scene = pathlib.Path(sys.argv[1])
-    if not (scene / "expected.json").exists():
-        print("skipped: run_end_to_end has left no export")
-        return 77
-    transformers.logging.set_verbosity_error()
-    model = transformers.AutoModelForCausalLM.from_pretrained(scene / "export", dtype=torch.float32)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(scene / "export")
-    expected = json.loads((scene / "expected.json").read_text())
+def same_loss(scene, name):
+    directory = scene / f"export-{name}"
+    model = transformers.AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+    expected = json.loads((scene / f"expected-{name}.json").read_text())
     ids = held_out_tokens(scene / "data" / "text")
     samples = expected["tokens"] // LENGTH
     batch = torch.from_numpy(numpy.stack([ids[i * LENGTH:i * LENGTH + LENGTH + 1] for i in range(samples)]))
     with torch.no_grad():
         logits = model(batch[:, :-1]).logits
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten()).item()
-    print(f"transformers {loss:.6f}, atoll {expected['loss']:.6f}, on {samples * LENGTH} tokens of "
+    print(f"{name}: {type(model).__name__} {loss:.6f}, atoll {expected['loss']:.6f}, on {samples * LENGTH} tokens of "
           f"{tokenizer.decode(ids[:20].tolist())!r}...")
-    return 0 if abs(loss - expected["loss"]) <= RELATIVE * loss else 1
+    return abs(loss - expected["loss"]) <= RELATIVE * loss
+
+
+def main():
+    scene = pathlib.Path(sys.argv[1])
+    names = sorted(f.stem.removeprefix("expected-") for f in scene.glob("expected-*.json"))
+    if not names:
+        print("skipped: run_end_to_end has left no export")
+        return 77
+    transformers.logging.set_verbosity_error()
+    return 0 if all([same_loss(scene, name) for name in names]) else 1
 
 
 sys.exit(main())

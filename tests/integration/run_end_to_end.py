@@ -39,22 +39,37 @@ def check_event_log(scene, rounds):
     check(both, "no commit of both workers in the event log")
 
 
-def check_export(scene, manifest, evaluation):
+def check_export(scene, manifest, name, evaluation):
     """The exported directory has the loss that the job measured, and generates text."""
-    directory = scene.path("export")
-    scene.atoll("checkpoint", "export", "job", directory)
+    directory = scene.path(f"export-{name}")
+    scene.atoll("checkpoint", "export", name, directory)
     for file in ("model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json"):
         check((directory / file).exists(), f"the export has no {file}")
     loss = scene.run("atoll-worker", "eval-loss", "--checkpoint", directory, "--manifest", manifest, "--sequence-length", 32,
                      "--max-tokens", HELD_OUT_TOKENS, "--threads", 1).json()
     equal(loss["tokens"], number(evaluation, "tokens"), "the targets of eval-loss")
     close(loss["loss"], evaluation["loss"], 1e-3, "the loss of the export")
-    scene.path("expected.json").write_text(json.dumps({"loss": loss["loss"], "tokens": loss["tokens"]}))
+    scene.path(f"expected-{name}.json").write_text(json.dumps({"loss": loss["loss"], "tokens": loss["tokens"]}))
     generate = ("generate", "--checkpoint", directory, "--prompt", "the ", "--max-tokens", 40, "--seed", 3, "--threads", 1)
     text = scene.run("atoll-worker", *generate).out
     print(f"loss {evaluation['loss']:.4f}, perplexity {evaluation['perplexity']:.2f}, generated {text!r}")
     check(len(text.strip()) > 20, f"generate printed {text!r}")
     equal(scene.run("atoll-worker", *generate).out, text, "the text of the same seed")
+
+
+def four_bits(scene, manifest):
+    """Streaming with four bits both ways, on the same workers: fragments in flight, error memory on both legs, QK-norm."""
+    steps = 160
+    scene.submit("four", manifest, steps=steps, workers={"min": 2}, model={"layers": 4, "qk_norm": True, "z_loss": 1e-4},
+                 sync={"fragments": "strided", "layers_per_fragment": 2, "overlap_steps": 2, "mix": 0.25, "upload_codec": "mxfp4",
+                       "download_codec": "mxfp4", "upload_error_memory": "loco", "download_error_memory": "feedback"},
+                 evaluation={"every_rounds": 0, "max_tokens": HELD_OUT_TOKENS})
+    job = scene.wait_end("four")
+    check_job(job, steps)
+    equal(len(job["fragments"]), 3, "the fragments")
+    for worker in ("a", "b"):
+        check("another hash" not in scene.path(f"{worker}.log").read_text(), f"worker {worker} was a deviant")
+    check_export(scene, manifest, "four", job["last_evaluation"])
 
 
 def test(scene):
@@ -73,7 +88,8 @@ def test(scene):
     check_event_log(scene, number(job, "round"))
     checkpoints = scene.atoll("-o", "json", "checkpoint", "list", "job").json()["checkpoints"]
     check(1 <= len(checkpoints) <= 3, f"{len(checkpoints)} checkpoints are kept")
-    check_export(scene, manifest, job["last_evaluation"])
+    check_export(scene, manifest, "job", job["last_evaluation"])
+    four_bits(scene, manifest)
     for worker in workers:
         equal(worker.terminate(), 0, f"the exit status of worker {worker.name}")
     equal(coordinator.terminate(), 0, "the exit status of the coordinator")
