@@ -93,7 +93,7 @@ void Machine::ReportOverdue(Run& run, FragmentIndex fragment, const RoundVerdict
   round.deadline = now_ + extension;
   Note(run.id(), "round overdue",
        absl::StrCat("round ", round.version.value, " of fragment ", fragment.value, ": ", verdict.reason,
-                    "; next report in ", SecondsOf(extension)),
+                    verdict.nobody ? WhoMayCome(run, round) : "", "; next report in ", SecondsOf(extension)),
        {{"fragment", absl::StrCat(fragment.value)}, {"version", absl::StrCat(round.version.value)}});
   const uint64_t stop = run.spec->stop.inner_steps;
   if (run.record.state == JobState::kRunning && stop > 0 && NewestStep(run) >= stop) {

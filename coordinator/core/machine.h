@@ -189,6 +189,8 @@ class Machine {
   size_t EffectsCount() const;
   std::string WaitingLine(const Run& run) const;
   std::string WaitingForRound(const Run& run) const;
+  // Who is not expected in the round and may contribute all the same.
+  std::string WhoMayCome(const Run& run, const Round& round) const;
   std::string FailureOf(const WorkerId& worker) const;
   std::string FailuresLine(const Run& run) const;
 

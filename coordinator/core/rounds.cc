@@ -60,9 +60,9 @@ RoundVerdict DecideRound(const Round& round, const RoundRule& rule, Instant now)
   } else {
     verdict.overdue = now >= round.deadline;
     verdict.wake = round.deadline;
-    verdict.reason =
-        absl::StrCat("quorum ", have, " of ", quorum, " not reached; ",
-                     missing.empty() ? "nobody else is expected in it" : absl::StrCat("missing ", ListOf(missing)));
+    verdict.nobody = missing.empty();
+    verdict.reason = absl::StrCat("quorum ", have, " of ", quorum, " not reached",
+                                  missing.empty() ? "" : absl::StrCat("; missing ", ListOf(missing)));
   }
   if (verdict.close && rule.flushing > 0) {
     return {.reason = absl::StrCat("waits for ", rule.flushing, " contributions that are being written")};

@@ -43,6 +43,7 @@ struct RoundVerdict {
   bool close = false;
   bool overdue = false;   // the deadline has passed without a quorum
   Instant wake = kNever;  // when to look again
+  bool nobody = false;    // it is short of the quorum and nobody is expected in it
   std::string reason;     // one clause: why it closes or what it waits for
 };
 RoundVerdict DecideRound(const Round& round, const RoundRule& rule, Instant now);

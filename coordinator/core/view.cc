@@ -105,6 +105,20 @@ std::string Machine::FailuresLine(const Run& run) const {
   return absl::StrCat(line, "; mend that, then 'atoll job resume ", run.id().value, "'");
 }
 
+std::string Machine::WhoMayCome(const Run& run, const Round& round) const {
+  std::string line;
+  for (const auto& [id, member] : fleet_.members()) {
+    const bool there = member.Trains(run.id()) && !member.lost && !member.draining && !member.finished;
+    if (!there || round.accepted.contains(id)) continue;
+    const bool evaluates = run.evaluation && run.evaluation->holder == id;
+    absl::StrAppend(&line, line.empty() ? "; " : ", ", id.value,
+                    evaluates                          ? " makes an evaluation first"
+                    : member.stage == Stage::kTraining ? " takes part from its next send step"
+                                                       : " is fetching the job");
+  }
+  return line.empty() ? "; nobody else is expected in it" : line;
+}
+
 std::string Machine::WaitingForRound(const Run& run) const {
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     const Round& round = run.rounds[p];
@@ -118,7 +132,8 @@ std::string Machine::WaitingForRound(const Run& run) const {
                       member.heartbeat.waiting_for.empty() ? "" : ", waits for ", member.heartbeat.waiting_for);
     }
     if (!who.empty()) who += ")";
-    return absl::StrCat("round ", round.version.value, " of fragment ", p, ": ", verdict.reason, who,
+    return absl::StrCat("round ", round.version.value, " of fragment ", p, ": ", verdict.reason,
+                        verdict.nobody ? WhoMayCome(run, round) : who,
                         verdict.wake != round.deadline || verdict.wake <= now_
                             ? ""
                             : absl::StrCat("; next report in ", SecondsOf(verdict.wake - now_)));

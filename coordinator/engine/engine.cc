@@ -76,10 +76,8 @@ struct Engine::State {
 
   void Post(std::function<void()> work) { mailbox.PutAlways(std::move(work)); }
 
-  void Step(const Event& event) {
-    Effects effects = core->Step(event, parts.clock.Now(), parts.clock.WallNanos());
-    Push(std::move(effects));
-  }
+  Effects TakeStep(const Event& event) { return core->Step(event, parts.clock.Now(), parts.clock.WallNanos()); }
+  void Step(const Event& event) { Push(TakeStep(event)); }
 
   // Acceptances are flushed beside the commit; everything else waits for it.
   void Push(Effects effects) {
@@ -235,14 +233,18 @@ ConnectionId Engine::OpenControl(Hello hello, std::shared_ptr<ControlSink> sink)
   const ConnectionId id = state_->next_id++;
   state_->Post([this, id, hello = std::move(hello), sink = std::move(sink)]() mutable {
     state_->controls[id] = std::move(sink);
-    state_->observer.Connected(id, hello);
-    state_->Step(WorkerConnected{id, std::move(hello)});
+    const WorkerId worker = hello.worker;
+    Effects effects = state_->TakeStep(WorkerConnected{id, std::move(hello)});
+    const bool refused = std::any_of(effects.closes.begin(), effects.closes.end(),
+                                     [id](const CloseConnection& close) { return close.connection == id; });
+    if (!refused) state_->observer.Connected(id, worker);
+    state_->Push(std::move(effects));
   });
   return id;
 }
 
-void Engine::ControlSaid(ConnectionId connection, WorkerMessage message) {
-  state_->Post([this, connection, message = std::move(message)]() mutable {
+bool Engine::ControlSaid(ConnectionId connection, WorkerMessage message) {
+  return state_->mailbox.Put([this, connection, message = std::move(message)]() mutable {
     state_->OnWorkerMessage(connection, std::move(message));
   });
 }

@@ -97,7 +97,8 @@ class Engine {
   // ---- entries; all thread-safe, none blocks -----------------------------------------------------------------------
   // A control stream with its first message. `sink` is kept until ControlClosed.
   ConnectionId OpenControl(Hello hello, std::shared_ptr<ControlSink> sink);
-  void ControlSaid(ConnectionId connection, WorkerMessage message);
+  // False: the mailbox is full and the message is lost; the stream must be closed, so that the worker begins anew.
+  bool ControlSaid(ConnectionId connection, WorkerMessage message);
   void ControlClosed(ConnectionId connection);
 
   // An upload conversation. The verdict comes through the sink.

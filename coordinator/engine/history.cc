@@ -18,6 +18,10 @@ void Curve::Add(CurvePoint point) {
   stride_ *= 2;
 }
 
+void Curve::DropAfter(uint64_t step) {
+  std::erase_if(points_, [step](const CurvePoint& point) { return point.step > step; });
+}
+
 const JobHistory* History::Find(const JobId& job) const {
   const auto it = jobs_.find(job);
   return it == jobs_.end() ? nullptr : &it->second;

@@ -32,6 +32,7 @@ struct CurvePoint {
 class Curve {
  public:
   void Add(CurvePoint point);
+  void DropAfter(uint64_t step);
   const std::vector<CurvePoint>& points() const { return points_; }
 
  private:

@@ -1,4 +1,5 @@
-// The engine's bounded queue: many threads put, the engine thread takes. The only way into the engine.
+// The engine's queue: many threads put, the engine thread takes. The only way into the engine. Bounded against workers,
+// who may send as often as they like; calls and completions are as many as there are streams, uploads and tasks.
 #ifndef ATOLL_COORDINATOR_ENGINE_MAILBOX_H_
 #define ATOLL_COORDINATOR_ENGINE_MAILBOX_H_
 
@@ -15,7 +16,8 @@ class EngineMailbox {
  public:
   explicit EngineMailbox(size_t limit) : limit_(limit) {}
 
-  // False when `limit` entries wait already: the caller must slow its source down. Completions of tasks use PutAlways.
+  // False when `limit` entries wait already: the caller must cut its source off. For everything that cannot come in
+  // any number there is PutAlways.
   bool Put(std::function<void()> work) ATOLL_EXCLUDES(mutex_);
   void PutAlways(std::function<void()> work) ATOLL_EXCLUDES(mutex_);
   // Everything that waits, oldest first; empties the box.

@@ -14,6 +14,7 @@ namespace {
 
 constexpr Duration kPublishInterval = Seconds(1);
 constexpr double kMicro = 1e-6;
+constexpr char kRolledBack[] = "rolled back";  // JobNote::kind
 constexpr const char* kLossCurve = "loss";
 constexpr const char* kFromLedgerField = "from_ledger";  // the line was written at a restart
 constexpr size_t kMergesRewritten = 100'000;             // of a fragment and epoch, at one start
@@ -78,7 +79,11 @@ const char* StateName(JobState state) {
 
 void Observer::Recover(const RecoveredState& recovered, const Ledger& ledger) {
   (void)ReadLog(JobId{});  // of the fleet: its revisions go on
-  for (const RecoveredJob& job : recovered.jobs) WriteMissing(job, ReadLog(job.job.job), ledger);
+  for (const RecoveredJob& job : recovered.jobs) {
+    WriteMissing(job, ReadLog(job.job.job), ledger);
+    // The line of a rollback may be what a crash took.
+    if (job.job.epoch > 0 && job.job.state == JobState::kPaused) DropPointsAfter(job.job.job, job.clock_step);
+  }
 }
 
 Observer::LoggedVersions Observer::ReadLog(const JobId& job) {
@@ -91,6 +96,7 @@ Observer::LoggedVersions Observer::ReadLog(const JobId& job) {
       history.curves[point.curve].Add({point.step, event.wall_nanos, point.value});
       if (point.curve == kLossCurve) history.last_loss = point.value;
     }
+    if (event.kind == kRolledBack) DropPointsAfter(job, NumberOf(event.fields, "step"));
     history.uploaded_total = std::max(history.uploaded_total, NumberOf(event.fields, kUploadedField));
     history.downloaded_total = std::max(history.downloaded_total, NumberOf(event.fields, kDownloadedField));
     if (event.kind != kRoundCommitted) return;
@@ -117,6 +123,9 @@ void Observer::WriteMissing(const RecoveredJob& job, const LoggedVersions& logge
                   {{"job", job.job.job.value}, {"reason", std::string(rounds.status().message())}});
         return;
       }
+      // The line of the rollback before this epoch is lost as well.
+      if (i == 0 && epoch > 0 && there.empty() && !rounds->empty())
+        DropPointsAfter(job.job.job, rounds->front().clock_step - 1);
       for (const RoundRecord& round : *rounds) {
         const uint64_t version = round.reached.version.value;
         if (!there.contains(version)) WriteFromLedger(round, there.empty() || version > *there.rbegin());
@@ -147,9 +156,9 @@ void Observer::WriteFromLedger(const RoundRecord& record, bool newest) {
   Write(record.job, line);
 }
 
-void Observer::Connected(ConnectionId connection, const Hello& hello) {
-  worker_of_[connection] = hello.worker;
-  connection_of_[hello.worker] = connection;
+void Observer::Connected(ConnectionId connection, const WorkerId& worker) {
+  worker_of_[connection] = worker;
+  connection_of_[worker] = connection;
 }
 
 void Observer::Disconnected(ConnectionId connection) {
@@ -225,12 +234,18 @@ void Observer::OnEvaluation(const EvaluationRecord& record) {
   metrics_.Set(Metric::kJobEvaluationLoss, loss, {record.job.value});
 }
 
+void Observer::DropPointsAfter(const JobId& job, uint64_t step) {
+  for (auto& [name, curve] : history_.Of(job).curves) curve.DropAfter(step);
+  std::erase_if(pending_points_[job], [step](const LoggedPoint& point) { return point.step > step; });
+}
+
 void Observer::AddPoint(const JobId& job, const std::string& curve, uint64_t step, double value) {
   history_.Of(job).curves[curve].Add({step, clock_.WallNanos(), value});
   pending_points_[job].push_back({curve, step, value});
 }
 
 void Observer::Note(const JobNote& note) {
+  if (note.kind == kRolledBack) DropPointsAfter(note.job, NumberOf(note.fields, "step"));
   EventLine line{
       .revision = 0, .wall_nanos = clock_.WallNanos(), .kind = note.kind, .text = note.text, .fields = note.fields};
   if (note.kind == kRoundCommitted && !round_fields_[note.job].empty()) {
@@ -275,12 +290,14 @@ void Observer::Publish(const Core& core, Instant now) {
   for (const JobId& job : core.Jobs()) {
     const std::optional<JobView> view = core.ViewJob(job, now);
     ++by_state[view->record.state];
-    if (HasEnded(view->record.state)) continue;
+    const bool ended = HasEnded(view->record.state);
+    if (ended && shown_.erase(job) == 0) continue;  // the last word about a job is that it has no workers
+    if (!ended) shown_.insert(job);
     metrics_.Set(Metric::kJobClockStep, static_cast<double>(view->clock_step), {job.value});
     metrics_.Set(Metric::kJobTokensCommitted, static_cast<double>(view->tokens_committed), {job.value});
-    metrics_.Set(Metric::kWorkers, view->alive, {job.value, "alive"});
-    metrics_.Set(Metric::kWorkers, view->training, {job.value, "training"});
-    metrics_.Set(Metric::kWorkers, view->participating, {job.value, "participating"});
+    metrics_.Set(Metric::kWorkers, ended ? 0 : view->alive, {job.value, "alive"});
+    metrics_.Set(Metric::kWorkers, ended ? 0 : view->training, {job.value, "training"});
+    metrics_.Set(Metric::kWorkers, ended ? 0 : view->participating, {job.value, "participating"});
   }
   for (const JobState state : {JobState::kPending, JobState::kWaitingForWorkers, JobState::kRunning, JobState::kPaused,
                                JobState::kClosing, JobState::kSucceeded, JobState::kFailed, JobState::kCancelled}) {

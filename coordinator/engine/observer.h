@@ -31,7 +31,8 @@ class Observer {
   // Reads curves and accounts of the jobs back from the event log, and writes the lines of merges that the ledger has
   // and the log lacks: a crash may come between the commit and its line. Blocking; before any other call.
   void Recover(const RecoveredState& recovered, const Ledger& ledger);
-  void Connected(ConnectionId connection, const Hello& hello);
+  // The core has taken the worker in on this connection.
+  void Connected(ConnectionId connection, const WorkerId& worker);
   void Disconnected(ConnectionId connection);
   std::optional<ConnectionId> ConnectionOf(const WorkerId& worker) const;
   void Heard(ConnectionId connection, const Heartbeat& heartbeat);
@@ -56,6 +57,8 @@ class Observer {
   void WriteMissing(const RecoveredJob& job, const LoggedVersions& logged, const Ledger& ledger);
   void WriteFromLedger(const RoundRecord& record, bool newest);
   void OnEvaluation(const EvaluationRecord& record);
+  // Points beyond the step were of versions that a rollback gave up.
+  void DropPointsAfter(const JobId& job, uint64_t step);
   void AddPoint(const JobId& job, const std::string& curve, uint64_t step, double value);
   void Write(const JobId& job, const EventLine& line);
 
@@ -76,6 +79,7 @@ class Observer {
   std::map<JobId, std::deque<std::map<std::string, std::string>>> round_fields_;
   std::map<std::pair<JobId, FragmentIndex>, Instant> last_round_;
   std::map<JobId, ClockMark> clock_marks_;
+  std::set<JobId> shown_;  // jobs with gauges of their workers
   Instant next_publish_;
 };
 

@@ -56,6 +56,14 @@ void DataPlane::Prepare(const JobRecord& job, std::vector<FragmentHead> heads) {
   auto p = std::make_shared<Preparation>();
   p->job = job;
   p->heads = std::move(heads);
+  parts_.io.Post([this, p] {
+    for (uint32_t i = 0; i < p->heads.size(); ++i) {
+      const absl::Status dropped = parts_.snapshots.DropUnfinished(p->job.job, p->job.epoch, FragmentIndex{i});
+      if (!dropped.ok())
+        parts_.log.Warn("unfinished snapshots not removed",
+                        {{"job", p->job.job.value}, {"reason", std::string(dropped.message())}});
+    }
+  });
   parts_.compute.Post([this, p] {
     p->data = std::make_shared<JobData>(p->job.job, p->job.epoch, p->job.spec);
     LoadSnapshots(p);

@@ -37,8 +37,8 @@ class ControlSessions::Session final : public ControlSink,
           absl::InvalidArgumentError("Hello came twice on one control stream; open a new stream to join again"));
     } else if (hello != nullptr) {
       connection_ = owner_.engine_.OpenControl(std::move(*hello), shared_from_this());
-    } else {
-      owner_.engine_.ControlSaid(connection_, std::move(message));
+    } else if (!owner_.engine_.ControlSaid(connection_, std::move(message))) {
+      stream_->Close(absl::ResourceExhaustedError("the coordinator has too much to do; come back"));
     }
   }
 

@@ -16,6 +16,7 @@ constexpr std::array<char, 8> kMagic = {'A', 'T', 'L', 'S', 'N', 'A', 'P', '1'};
 constexpr uint64_t kDataOffset = 4096;
 constexpr uint64_t kPrologueBytes = 16;
 constexpr char kCheckpointManifestName[] = "manifest";
+constexpr char kUnfinished[] = ".tmp";
 constexpr size_t kManifestLimit = size_t{16} << 20;
 static_assert(std::endian::native == std::endian::little, "snapshots are little-endian");
 
@@ -101,7 +102,7 @@ absl::Status SnapshotStore::Write(const SnapshotKey& key, const FragmentArrays& 
                               .residual_digest = DigestOf(BytesOf(residual)),
                               .layout = layout,
                               .boot = boot_};
-  const std::string temporary = path + ".tmp";
+  const std::string temporary = path + kUnfinished;
   absl::Status written =
       WriteTemporary(files_, temporary, SerializeSnapshotHeader(header), {arrays.public_copy, momentum, residual});
   if (written.ok()) written = files_.Rename(temporary, path);
@@ -171,6 +172,15 @@ absl::StatusOr<std::optional<Version>> SnapshotStore::NewestUpTo(const JobId& jo
     if (version <= at_most) newest = version;
   }
   return newest;
+}
+
+absl::Status SnapshotStore::DropUnfinished(const JobId& job, uint64_t epoch, FragmentIndex fragment) {
+  const std::string directory = directory_.SnapshotDirectory(job, epoch, fragment);
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(directory));
+  for (const std::string& name : names) {
+    if (name.ends_with(kUnfinished)) ATOLL_RETURN_IF_ERROR(files_.Remove(JoinPath(directory, name)));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status SnapshotStore::DropBefore(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version keep_from) {

@@ -62,6 +62,8 @@ class SnapshotStore {
   absl::StatusOr<std::optional<Version>> NewestUpTo(const JobId& job, uint64_t epoch, FragmentIndex fragment,
                                                     Version at_most) const;
   // Unlinks snapshots below `keep_from`. Links of checkpoints stay.
+  // Files that a crash left half written. No write may be under way.
+  absl::Status DropUnfinished(const JobId& job, uint64_t epoch, FragmentIndex fragment);
   absl::Status DropBefore(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version keep_from);
 
   // Links the snapshots of `record.versions` in `epoch` (which must be there) and writes the manifest. Idempotent.

@@ -19,6 +19,15 @@ TEST(Curve, ThinsItselfAndKeepsTheShape) {
   EXPECT_GT(curve.points().back().step, 99'000u);
 }
 
+TEST(Curve, ForgetsWhatIsBeyondAStep) {
+  Curve curve;
+  for (uint64_t step = 1; step <= 10; ++step) curve.Add({step, 0, 1});
+  curve.DropAfter(4);
+  curve.Add({5, 0, 2});
+  ASSERT_EQ(curve.points().size(), 5u);
+  EXPECT_EQ(curve.points().back().value, 2);
+}
+
 TEST(History, GivesRevisionsAndResumesAfterThem) {
   History history;
   const JobId job{"tiny"};

@@ -1,0 +1,116 @@
+// What people see of workers: connections, gauges, and what a crash leaves behind.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "tests/unit/coordinator/engine/small_coordinator.h"
+
+namespace atl {
+namespace {
+
+using testing::Contains;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+
+class KeepingSink final : public ControlSink {
+ public:
+  void Send(const CoordinatorMessage& message) override { sent.push_back(message); }
+  void Close() override { closed = true; }
+  template <typename Message>
+  bool Got() const {
+    for (const CoordinatorMessage& message : sent) {
+      if (std::holds_alternative<Message>(message)) return true;
+    }
+    return false;
+  }
+  std::vector<CoordinatorMessage> sent;
+  bool closed = false;
+};
+
+Hello HelloOf(const std::string& name, uint64_t nonce) {
+  Hello hello;
+  hello.protocol_revision = kProtocolRevision;
+  hello.arithmetic_revision = kArithmeticRevision;
+  hello.worker = WorkerId{name};
+  hello.start_nonce = nonce;
+  return hello;
+}
+
+class Observing : public testing::Test {
+ protected:
+  SmallDisk disk_;
+  ManualClock clock_;
+};
+
+TEST_F(Observing, ARefusedNamesakeDoesNotHideTheWorker) {
+  SmallCoordinator c(disk_, clock_);
+  const auto first = std::make_shared<KeepingSink>(), second = std::make_shared<KeepingSink>();
+  const ConnectionId one = c.engine.OpenControl(HelloOf("w", 1), first);
+  c.Settle();
+  c.engine.ControlSaid(one, Heartbeat{.sequence = 1});
+  const ConnectionId two = c.engine.OpenControl(HelloOf("w", 2), second);
+  c.Settle();
+  ASSERT_TRUE(second->Got<Refused>());
+  ASSERT_TRUE(second->closed);
+  c.engine.ControlClosed(two);
+  c.Settle();
+  EXPECT_FALSE(first->closed);
+  c.engine.WantLogs(WorkerId{"w"}, 10, [](const std::vector<std::string>&) {});
+  c.Settle();
+  EXPECT_TRUE(first->Got<LogsWanted>());
+}
+
+TEST_F(Observing, AnEndedJobHasNoWorkers) {
+  SmallCoordinator c(disk_, clock_);
+  ASSERT_TRUE(c.Submit(TinySpec("tiny")).ok());
+  c.engine.OpenControl(HelloOf("w", 1), std::make_shared<KeepingSink>());
+  c.Pass(Seconds(2));
+  EXPECT_THAT(c.metrics.Expose(), HasSubstr("atoll_workers{job=\"tiny\",state=\"alive\"} 1\n"));
+  ASSERT_TRUE(c.Ask(JobControlled{.job = JobId{"tiny"}, .action = JobAction::kCancel}).ok());
+  c.Pass(Seconds(2));
+  for (const std::string state : {"alive", "training", "participating"}) {
+    EXPECT_THAT(c.metrics.Expose(), HasSubstr("atoll_workers{job=\"tiny\",state=\"" + state + "\"} 0\n"));
+  }
+}
+
+// A job that waited in the queue for long begins its rounds when it gets its worker.
+TEST_F(Observing, AQueuedJobIsNotOverdueAtOnce) {
+  SmallCoordinator c(disk_, clock_);
+  ASSERT_TRUE(c.Submit(TinySpec("tiny")).ok());
+  c.Pass(Seconds(3600));
+  c.engine.OpenControl(HelloOf("w", 1), std::make_shared<KeepingSink>());
+  c.Pass(Seconds(1));
+  ASSERT_EQ(c.View("tiny").record.state, JobState::kRunning);
+  std::vector<std::string> kinds;
+  c.engine.Query([&](const Core&, const History& history, Instant) {
+    for (const EventLine& line : history.EventsAfter(JobId{"tiny"}, 0, 100)) kinds.push_back(line.kind);
+  });
+  c.Settle();
+  EXPECT_THAT(kinds, Contains("worker assigned"));
+  EXPECT_THAT(kinds, Not(Contains("round overdue")));
+}
+
+TEST_F(Observing, AHalfWrittenSnapshotIsGoneAfterAStart) {
+  {
+    SmallCoordinator c(disk_, clock_);
+    ASSERT_TRUE(c.Submit(TinySpec("tiny")).ok());
+  }
+  const std::string path =
+      DataDirectory("/state").SnapshotPath({JobId{"tiny"}, 0, {FragmentIndex{0}, Version{5}}}) + ".tmp";
+  {
+    const auto file = disk_.files.OpenForAppend(path);
+    ASSERT_TRUE(file.ok());
+    ASSERT_TRUE((*file)->Append(AsBytes(std::string("half a snapshot"))).ok());
+  }
+  SmallCoordinator c(disk_, clock_);
+  c.Settle();
+  EXPECT_THAT(disk_.files.Paths(), Not(Contains(EndsWith(".tmp"))));
+  EXPECT_EQ(c.View("tiny").record.state, JobState::kWaitingForWorkers);
+}
+
+}  // namespace
+}  // namespace atl
