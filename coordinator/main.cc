@@ -97,6 +97,7 @@ class Coordinator {
   std::unique_ptr<BlobStore> blobs_;
   std::unique_ptr<EventLog> events_;
   RecoveredState recovered_;
+  std::map<JobId, std::string> damaged_logs_;
   std::unique_ptr<DataPlane> data_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<JobApi> api_;
@@ -131,7 +132,9 @@ absl::Status Coordinator::OpenState() {
     const JobSpec& spec = job.job.spec;
     layouts[job.job.job] = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment).digest;
   }
-  return AddAccepted(*rounds_, layouts, recovered_);
+  damaged_logs_ = AddAccepted(*rounds_, layouts, recovered_);
+  for (const auto& [job, why] : damaged_logs_) log_.Error("job stopped", {{"job", job.value}, {"reason", why}});
+  return absl::OkStatus();
 }
 
 absl::Status Coordinator::OpenPorts() {
@@ -209,7 +212,7 @@ absl::Status Coordinator::Start() {
   bulk_ = std::make_unique<BulkSessions>(*engine_, *data_);
   metrics_.Set(Metric::kBuildInfo, 1, {kVersion});
   metrics_.Set(Metric::kBoot, static_cast<double>(boot.value));
-  engine_->Start();
+  engine_->Start(damaged_logs_);
   engine_thread_ = std::jthread([this](std::stop_token stop) { engine_->Run(std::move(stop)); });
   ATOLL_RETURN_IF_ERROR(OpenPorts());
   ATOLL_RETURN_IF_ERROR(WritePortsFile());

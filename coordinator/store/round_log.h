@@ -97,8 +97,9 @@ class RoundLog {
 };
 
 // For each job named in `layouts` (the digest of its model layout): opens the segment of every head that is on disk and
-// puts the accepted headers into `state`, by fragment, then worker name.
-absl::Status AddAccepted(RoundLog& log, const std::map<JobId, Digest>& layouts, RecoveredState& state);
+// puts the accepted headers into `state`, by fragment, then worker name. Gives the jobs of which one cannot be used,
+// and why: nothing is added to those.
+std::map<JobId, std::string> AddAccepted(RoundLog& log, const std::map<JobId, Digest>& layouts, RecoveredState& state);
 
 }  // namespace atl
 

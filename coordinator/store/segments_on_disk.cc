@@ -34,21 +34,35 @@ absl::StatusOr<uint64_t> RoundLog::DropBefore(const JobId& job, uint64_t epoch, 
   return freed;
 }
 
-absl::Status AddAccepted(RoundLog& log, const std::map<JobId, Digest>& layouts, RecoveredState& state) {
+namespace {
+
+absl::Status AddAcceptedOf(RoundLog& log, Digest layout, RecoveredJob& job) {
+  for (size_t i = 0; i < job.heads.size(); ++i) {
+    const RoundKey key{job.job.job, job.job.epoch, {{static_cast<uint32_t>(i)}, job.heads[i].version}};
+    ATOLL_ASSIGN_OR_RETURN(const std::vector<Version> versions, log.List(key.job, key.epoch, key.target.fragment));
+    if (!std::binary_search(versions.begin(), versions.end(), key.target.version)) continue;
+    ATOLL_RETURN_IF_ERROR(log.Open(key, layout));
+    ATOLL_ASSIGN_OR_RETURN(const SegmentInfo info, log.Info(key));
+    for (const AcceptedRecord& accepted : info.accepted) job.accepted.push_back(accepted.header);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::map<JobId, std::string> AddAccepted(RoundLog& log, const std::map<JobId, Digest>& layouts, RecoveredState& state) {
+  std::map<JobId, std::string> damaged;
   for (RecoveredJob& job : state.jobs) {
     const auto layout = layouts.find(job.job.job);
     if (layout == layouts.end()) continue;
     job.accepted.clear();
-    for (size_t i = 0; i < job.heads.size(); ++i) {
-      const RoundKey key{job.job.job, job.job.epoch, {{static_cast<uint32_t>(i)}, job.heads[i].version}};
-      ATOLL_ASSIGN_OR_RETURN(const std::vector<Version> versions, log.List(key.job, key.epoch, key.target.fragment));
-      if (!std::binary_search(versions.begin(), versions.end(), key.target.version)) continue;
-      ATOLL_RETURN_IF_ERROR(log.Open(key, layout->second));
-      ATOLL_ASSIGN_OR_RETURN(const SegmentInfo info, log.Info(key));
-      for (const AcceptedRecord& accepted : info.accepted) job.accepted.push_back(accepted.header);
-    }
+    const absl::Status added = AddAcceptedOf(log, layout->second, job);
+    if (added.ok()) continue;
+    job.accepted.clear();
+    damaged[job.job.job] =
+        absl::StrCat("the round log of job ", job.job.job.value, " cannot be used: ", std::string(added.message()));
   }
-  return absl::OkStatus();
+  return damaged;
 }
 
 }  // namespace atl

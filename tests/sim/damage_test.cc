@@ -91,6 +91,29 @@ TEST(RollbackAndRestart, KilledAtAnyMomentOfARollback) {
   }
 }
 
+// Every step once: what the rollback gave up is not in it.
+void ExpectOneLine(const Harness& h, uint64_t last_step) {
+  const std::vector<CurvePoint> loss = h.Curve(kJob, "loss");
+  ASSERT_FALSE(loss.empty());
+  for (size_t i = 1; i < loss.size(); ++i) EXPECT_GT(loss[i].step, loss[i - 1].step);
+  EXPECT_EQ(loss.back().step, last_step);
+}
+
+TEST(RollbackAndRestart, TheLossCurveGoesBackToo) {
+  Harness h;
+  PauseWithCheckpoints(h);
+  const CheckpointRecord checkpoint = h.View(kJob)->checkpoints.front();
+  ExpectOneLine(h, h.View(kJob)->clock_step);
+  ASSERT_TRUE(h.RollBack(kJob, checkpoint.step).ok());
+  ExpectOneLine(h, checkpoint.step);
+  Restart(h);
+  ExpectOneLine(h, checkpoint.step);
+  ExpectRunsToItsEnd(h);
+  ExpectOneLine(h, 120);
+  Restart(h);
+  ExpectOneLine(h, 120);
+}
+
 // Turns a byte in the middle of the file.
 void Damage(Harness& h, const std::string& path) {
   std::vector<std::byte> content = h.files().Content(path);
@@ -158,6 +181,44 @@ TEST(DamagedSnapshot, TheJobMayGoBackToACheckpoint) {
   EXPECT_THAT(h.View(kJob)->record.reason, HasSubstr("stopped: "));
   ASSERT_TRUE(h.RollBack(kJob, h.View(kJob)->checkpoints[1].step).ok());
   EXPECT_EQ(h.VersionOf(kJob).value, 4u);
+  ExpectRunsToItsEnd(h);
+}
+
+// Of two jobs, one has a segment at its head that is of another round.
+void StartWithAStrangeSegment(Harness& h, std::string& strange) {
+  h.StartCoordinator();
+  ASSERT_TRUE(h.Submit(SmallJob(kJob)).ok());
+  ASSERT_TRUE(h.Submit(SmallJob("other")).ok());
+  h.StartWorker("a");
+  h.StartWorker("b");
+  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 3 && h.VersionOf("other").value >= 1; }));
+  ASSERT_TRUE(h.RunUntil([&] { return h.View(kJob)->fragments[0].accepted == 0; }));
+  const Version head = h.VersionOf(kJob);
+  h.KillCoordinator();
+  const DataDirectory directory("/state");
+  strange = directory.SegmentPath({JobId{kJob}, 0, {FragmentIndex{0}, head}});
+  h.files().SetContent(
+      strange, h.files().Content(directory.SegmentPath({JobId{kJob}, 0, {FragmentIndex{0}, Version{head.value - 1}}})));
+  h.StartCoordinator();
+  h.RunFor(Seconds(5));
+}
+
+TEST(StrangeSegment, StopsItsJobOnlyUntilItIsGone) {
+  Harness h;
+  std::string strange;
+  ASSERT_NO_FATAL_FAILURE(StartWithAStrangeSegment(h, strange));
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kPaused);
+  EXPECT_THAT(h.View(kJob)->record.reason, AllOf(HasSubstr("the round log of job small cannot be used"),
+                                                 HasSubstr(strange), HasSubstr("start the coordinator again")));
+  const absl::Status refused = h.Control(kJob, JobAction::kResume);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr(strange));
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended("other"); }));
+  EXPECT_EQ(h.View("other")->record.state, JobState::kSucceeded);
+  h.KillCoordinator();
+  ASSERT_TRUE(h.files().Remove(strange).ok());
+  h.StartCoordinator();
+  h.RunFor(Seconds(5));
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kPaused);
   ExpectRunsToItsEnd(h);
 }
 

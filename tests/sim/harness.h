@@ -66,6 +66,7 @@ class Harness {
   bool Ended(const std::string& job) const;
   Version VersionOf(const std::string& job, uint32_t fragment = 0) const;
   Digest HashOf(const std::string& job, uint32_t fragment = 0) const;
+  std::vector<CurvePoint> Curve(const std::string& job, const std::string& name) const;
   const Session* session(const std::string& worker) const;
   const ToyJobFactory& factory() const { return factory_; }
   ToyJobFactory& factory() { return factory_; }

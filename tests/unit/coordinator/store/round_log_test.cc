@@ -301,11 +301,40 @@ TEST_F(RoundLogTest, AddAcceptedFindsOpenRounds) {
   job.job.epoch = kKey.epoch;
   job.heads = {{{4}, {}}, {{7}, {}}};
   RoundLog log(disk_, directory_, BootNumber{2});
-  ASSERT_EQ(AddAccepted(log, {{kKey.job, kLayout}}, state), absl::OkStatus());
+  ASSERT_TRUE(AddAccepted(log, {{kKey.job, kLayout}}, state).empty());
   ASSERT_EQ(job.accepted.size(), 2u);
   EXPECT_EQ(job.accepted[0].worker.value, "a");
   EXPECT_EQ(job.accepted[1].worker.value, "b");
   EXPECT_EQ(log.List(kKey.job, kKey.epoch, {0})->size(), 0u) << "no segment is made for a fragment that has none";
+}
+
+// A segment under another round's name is of one job; the other jobs go on.
+TEST_F(RoundLogTest, AStrangeSegmentIsOfOneJobOnly) {
+  const RoundKey other{JobId{"other"}, 0, {{0}, {2}}};
+  {
+    auto log = Reopen(1);
+    ASSERT_TRUE(log->Begin(kKey, HeaderOf("a", a_)).ok());
+    ASSERT_EQ(Put(*log, "a", 0, a_), absl::OkStatus());
+    ASSERT_EQ(log->Accept(kKey, {"a"}, 1), absl::OkStatus());
+  }
+  ASSERT_TRUE(disk_.MakeDirectory(directory_.SegmentDirectory(other.job, other.epoch, other.target.fragment)).ok());
+  ASSERT_TRUE(disk_.HardLink(directory_.SegmentPath(kKey), directory_.SegmentPath(other)).ok());
+  RecoveredState state;
+  for (const RoundKey& key : {other, kKey}) {
+    RecoveredJob& job = state.jobs.emplace_back();
+    job.job.job = key.job;
+    job.job.epoch = key.epoch;
+    job.heads.resize(key.target.fragment.value + 1);
+    job.heads[key.target.fragment.value].version = key.target.version;
+  }
+  RoundLog log(disk_, directory_, BootNumber{2});
+  const std::map<JobId, std::string> damaged = AddAccepted(log, {{kKey.job, kLayout}, {other.job, kLayout}}, state);
+  ASSERT_EQ(damaged.size(), 1u);
+  EXPECT_EQ(damaged.begin()->first, other.job);
+  EXPECT_NE(damaged.begin()->second.find("the round log of job other cannot be used"), std::string::npos);
+  EXPECT_NE(damaged.begin()->second.find(directory_.SegmentPath(other)), std::string::npos) << damaged.begin()->second;
+  EXPECT_TRUE(state.jobs[0].accepted.empty());
+  EXPECT_EQ(state.jobs[1].accepted.size(), 1u);
 }
 
 TEST_F(RoundLogTest, GoldenBytes) {
