@@ -50,6 +50,32 @@ def refuse_damaged_data(scene, manifest):
     equal(coordinator.terminate(), 0, "the exit status of the coordinator")
 
 
+def stop_without_data(scene, manifest):
+    """The shards go away in mid-run: the job stops with what it has, and goes on once they are back."""
+    data, away = scene.path("data"), scene.path("data-away")
+    coordinator = scene.coordinator(name="comes-back", state="state-comes-back")
+    worker = scene.worker("first", coordinator, "--data-root", data)
+    scene.submit("comes-back", manifest, steps=400, checkpoint={"every_rounds": 2})
+    scene.wait_round("comes-back", 3, alive=[worker])
+    equal(worker.terminate(), 0, "the exit status of the first worker")
+    reached = scene.job("comes-back")
+    away.mkdir()
+    for shard in (data / "text").glob("*train*.bin"):
+        shard.rename(away / shard.name)
+    worker = scene.worker("second", coordinator, "--data-root", data)
+    stopped = scene.wait_job("comes-back", lambda job: job["state"] == "JOB_STATE_PAUSED", "the stop", alive=[worker])
+    check(stopped["reason"].startswith("stopped: ") and ".bin" in stopped["reason"], f"the reason is {stopped['reason']!r}")
+    equal(stopped["fragments"], reached["fragments"], "the versions of the stopped job")
+    idle = scene.atoll("-o", "json", "worker", "list").json()["workers"]
+    check(any(".bin" in w.get("waiting_for", "") for w in idle), f"no worker says why it is idle: {idle}")
+    for shard in away.iterdir():
+        shard.rename(data / "text" / shard.name)
+    scene.atoll("job", "resume", "comes-back")
+    check(number(scene.wait_end("comes-back"), "round") > number(stopped, "round"), "the job has gone on")
+    equal(worker.terminate(), 0, "the exit status of the second worker")
+    equal(coordinator.terminate(), 0, "the exit status of the coordinator")
+
+
 def refuse_namesake(scene, coordinator):
     """Two workers of one name: the second is told so, does not disturb the first, and has its turn when that has left."""
     first = scene.worker("same", coordinator, "--data-root", scene.path("data"))
@@ -72,6 +98,7 @@ def test(scene):
     equal(coordinator.terminate(), 0, "the exit status of the coordinator")
     refuse_missing_data(scene, manifest)
     refuse_damaged_data(scene, manifest)
+    stop_without_data(scene, manifest)
 
 
 main(test)
