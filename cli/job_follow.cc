@@ -149,6 +149,9 @@ int WaitForJob(Session& session, const std::string& job) {
   if (!name.ok()) return Fail(session, name.status());
   v1::Job last;
   const int code = Follower(session, *name, TellBeside(session)).Run([&](const v1::WatchJobResponse& message) {
+    // Only a person ends this wait.
+    if (message.job().state() == v1::JOB_STATE_PAUSED && last.state() != v1::JOB_STATE_PAUSED)
+      session.talk << EndLine(message.job()) << "\n";
     last = message.job();
   });
   if (!IsTerminal(last.state())) return code;

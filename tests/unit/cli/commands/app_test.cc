@@ -16,6 +16,7 @@ namespace {
 
 using testing::AllOf;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -199,6 +200,18 @@ TEST(Wait, GoesOnAfterTheCoordinatorWasAway) {
   EXPECT_EQ(result.talk, "connection lost, trying again: reset\nconnected again\n");
   ASSERT_EQ(harness.fake.watch_requests.size(), 3u);
   EXPECT_EQ(harness.fake.watch_requests[2].after_revision(), 7u) << "no event is shown twice";
+}
+
+TEST(Wait, SaysThatAJobIsPaused) {
+  Harness harness;
+  v1::WatchJobResponse paused = Message(v1::JOB_STATE_PAUSED, 2, "b");
+  paused.mutable_job()->set_reason("stopped: shard a.bin is not there");
+  harness.fake.watches = {
+      {{Message(v1::JOB_STATE_RUNNING, 1, "a"), paused, paused, Message(v1::JOB_STATE_SUCCEEDED, 3, "c")},
+       absl::OkStatus()}};
+  const RunResult result = harness.Run({"job", "wait", "tiny"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.talk, EndsWith("paused: stopped: shard a.bin is not there\n"));
 }
 
 TEST(Wait, GivesUpWhenTheCoordinatorStaysAway) {
