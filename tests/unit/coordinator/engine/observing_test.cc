@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/plan/limits.h"
 #include "tests/unit/coordinator/engine/small_coordinator.h"
 
 namespace atl {
@@ -75,6 +76,18 @@ TEST_F(Observing, AnEndedJobHasNoWorkers) {
   for (const std::string state : {"alive", "training", "participating"}) {
     EXPECT_THAT(c.metrics.Expose(), HasSubstr("atoll_workers{job=\"tiny\",state=\"" + state + "\"} 0\n"));
   }
+}
+
+// The stream of whoever floods the engine is to be closed; calls and completions still come through.
+TEST_F(Observing, AFloodOfMessagesMeetsTheBound) {
+  SmallCoordinator c(disk_, clock_);
+  const ConnectionId one = c.engine.OpenControl(HelloOf("w", 1), std::make_shared<KeepingSink>());
+  c.Settle();
+  size_t taken = 0;
+  while (taken <= limits::kMailboxEvents && c.engine.ControlSaid(one, Leaving{"a flood"})) ++taken;
+  EXPECT_EQ(taken, limits::kMailboxEvents);
+  EXPECT_TRUE(c.Submit(TinySpec("tiny")).ok());
+  EXPECT_TRUE(c.engine.ControlSaid(one, Leaving{"room again"}));
 }
 
 // A job that waited in the queue for long begins its rounds when it gets its worker.
