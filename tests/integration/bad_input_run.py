@@ -32,6 +32,21 @@ def refuse_missing_data(scene, manifest):
     equal(coordinator.terminate(), 0, "the exit status of the coordinator")
 
 
+def name_where_shards_were_sought(scene, manifest):
+    """The coordinator has a data root without the corpus: both places where it looked are named."""
+    root = scene.path("empty-root")
+    root.mkdir()
+    coordinator = scene.coordinator("--data-root", root, name="empty-root", state="state-empty-root")
+    worker = scene.worker("sought", coordinator)
+    scene.submit("sought", manifest)
+    job = scene.wait_job("sought", failed, "the word about missing shards", alive=[worker])
+    shard = next((scene.path("data") / "text").glob("*train*.bin")).name
+    for place in (root / "text" / shard, root / shard):
+        check(str(place) in job["reason"], f"{place} is not named: {job['reason']!r}")
+    equal(worker.terminate(), 0, "the exit status of the worker")
+    equal(coordinator.terminate(), 0, "the exit status of the coordinator")
+
+
 def refuse_damaged_data(scene, manifest):
     """A turned bit in the worker's copy: no step is taken with it, and the file is named."""
     damaged = scene.path("damaged")
@@ -97,6 +112,7 @@ def test(scene):
     refuse_namesake(scene, coordinator)
     equal(coordinator.terminate(), 0, "the exit status of the coordinator")
     refuse_missing_data(scene, manifest)
+    name_where_shards_were_sought(scene, manifest)
     refuse_damaged_data(scene, manifest)
     stop_without_data(scene, manifest)
 
