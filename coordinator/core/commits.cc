@@ -121,8 +121,12 @@ void Machine::IssueClose(Run& run, FragmentIndex fragment, const std::string& wh
   task.epoch = run.record.epoch;
   task.target = {fragment, round.version};
   task.spec_revision = run.record.spec_revision;
-  for (const auto& [worker, arrival] : round.accepted) task.contributions.push_back(arrival.header);
-  task.clock_step = ClockOf(run);
+  uint64_t newest = NewestStep(run);
+  for (const auto& [worker, arrival] : round.accepted) {
+    task.contributions.push_back(arrival.header);
+    newest = std::max(newest, arrival.header.send_step);  // heartbeats are older
+  }
+  task.clock_step = run.ClockStep(newest);
   if (fragment.value == 0) task.clock_step = std::max(task.clock_step, run.StepOf(Version{round.version.value + 1}));
   for (auto it = run.uploads.begin(); it != run.uploads.end();) {
     const bool late = it->second.header.target.fragment == fragment;

@@ -15,7 +15,8 @@ constexpr Duration kEvaluationMinimum = Seconds(60);  // beyond what the worker'
 void Machine::CheckStop(Run& run) {
   if (run.record.state != JobState::kRunning || !run.loaded) return;
   const StopSpec& stop = run.spec->stop;
-  if (stop.inner_steps > 0 && (run.StepOf(run.rounds[0].version) >= stop.inner_steps || AllAt(run, stop.inner_steps))) {
+  if (stop.inner_steps > 0 &&
+      (run.StepOf(run.rounds[0].version) >= stop.inner_steps || NobodyGoesOn(run, stop.inner_steps))) {
     BeginClosing(run, stop.inner_steps, absl::StrCat("step ", stop.inner_steps, " is reached"));
     return;
   }
@@ -39,14 +40,28 @@ void Machine::CheckStop(Run& run) {
   if (starving) BeginClosing(run, least, "the dataset is used up");
 }
 
-bool Machine::AllAt(const Run& run, uint64_t step) const {
+bool Machine::NobodyGoesOn(const Run& run, uint64_t step) const {
   bool any = false;
   for (const auto& [id, member] : fleet_.members()) {
     if (!member.Trains(run.id()) || member.lost || member.stage != Stage::kTraining) continue;
-    if (member.step < step) return false;
-    any = true;
+    if (member.step < step && !WaitsInVain(run, member)) return false;
+    any = any || member.step >= step;
   }
   return any;
+}
+
+bool Machine::WaitsInVain(const Run& run, const Member& member) const {
+  if (member.heartbeat.activity != WorkerActivity::kWaiting) return false;
+  for (uint32_t p = 0; p < run.rounds.size(); ++p) {
+    const Round& round = run.rounds[p];
+    const auto mine = round.accepted.find(member.record.worker);
+    if (round.closing || mine == round.accepted.end()) continue;
+    if (member.step < mine->second.header.send_step + run.spec->sync.overlap_steps) continue;
+    const bool sending = std::any_of(run.uploads.begin(), run.uploads.end(),
+                                     [&](const auto& u) { return u.second.header.target.fragment.value == p; });
+    if (!sending && round.accepted.size() < QuorumOf(round, RuleOf(run, FragmentIndex{p}))) return true;
+  }
+  return false;
 }
 
 void Machine::BeginClosing(Run& run, uint64_t stop_step, const std::string& why) {

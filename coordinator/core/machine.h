@@ -120,7 +120,10 @@ class Machine {
 
   // ---- ending.cc
   void CheckStop(Run& run);
-  bool AllAt(const Run& run, uint64_t step) const;  // every training worker has reported it
+  // A training worker has reported `step`, and every other one too or waits in vain: none of them sends anything more.
+  bool NobodyGoesOn(const Run& run, uint64_t step) const;
+  // At an apply step, for a round without a quorum to which nothing is being sent.
+  bool WaitsInVain(const Run& run, const Member& member) const;
   void BeginClosing(Run& run, uint64_t stop_step, const std::string& why);
   void AdvanceClosing(Run& run);
   bool ClosingRoundsDone(Run& run);

@@ -193,6 +193,36 @@ TEST(Harness, AWorkerThatComesBackIsNotWaitedForLong) {
   EXPECT_LT(worst, Seconds(1)) << "about a period of two workers that share a core";
 }
 
+// With fragments in flight and a worker that lags behind the other by part of a period or more (the first evaluation
+// held it up, or it started later): whoever is at the stop step first must not keep the other waiting for a round that
+// is never complete.
+TEST(Harness, TheEndComesAtOnceWithWorkersAtDifferentSteps) {
+  for (const uint32_t minimum : {1u, 2u}) {
+    for (const uint32_t overlap : {0u, 1u, 3u, 6u, 9u}) {
+      for (int64_t moment = 0; moment < 12; ++moment) {
+        SCOPED_TRACE(testing::Message() << "min " << minimum << ", overlap " << overlap << ", moment " << moment);
+        Harness h;
+        JobSpec spec = SmallJob(kJob);
+        spec.sync.pattern = FragmentPattern::kStrided;
+        spec.sync.layers_per_fragment = 2;
+        spec.sync.overlap_steps = overlap;
+        spec.workers.min = minimum;
+        spec.stop.inner_steps = 60 + static_cast<uint64_t>(moment);
+        h.StartCoordinator();
+        ASSERT_TRUE(h.Submit(spec).ok());
+        h.StartWorker("a");
+        h.RunFor(Milliseconds(150 * moment));
+        h.StartWorker("b");
+        const Instant since = h.clock().Now();
+        ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+        EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded);
+        ExpectBalanced(h);
+        EXPECT_LT(h.clock().Now() - since, Seconds(10)) << "all steps of two workers that share a core take 7 s";
+      }
+    }
+  }
+}
+
 TEST(Harness, BrokenStreamLosesNothing) {
   Harness h;
   StartTwo(h, SmallJob(kJob));

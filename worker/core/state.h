@@ -41,11 +41,13 @@ struct Pending {
   Digest hash;               // zero: not told; the download's own counts
   bool contributor = false;  // this worker is listed
   bool fetching = false, fetched = false;
+  uint64_t clock_step = 0;  // of the job when it was published; 0: not told
 };
 
 struct Fragment {
   bool installed = false;
   Version outer;                  // of the outer copy; meaningful once installed
+  uint64_t outer_clock = 0;       // of the job when it was published; 0: not told
   Version newest;                 // heard of: assigned or published
   std::optional<bool> unsettled;  // outer copy moved, local not: as contributor or not
   std::optional<Held> held;       // held->version == outer, or outer - 1 while unsettled
@@ -56,8 +58,7 @@ struct Fragment {
   bool due = false, send_now = false;
   std::optional<Version> tried;  // version of a contribution that was refused
   Instant next_version_by{};     // until when closing waits for a version after the refused one
-  bool tried_retry = false;
-  bool told_late = false;
+  bool tried_retry = false, told_late = false;
   uint32_t missed = 0;
   uint64_t steps = 0, tokens = 0;  // since the last contribution that counted: the drift
   int64_t loss_sum_micro = 0;      // over those steps
@@ -205,8 +206,7 @@ struct Core::State {
   Instant away_since{};
   BootNumber boot;
   Incarnation incarnation;
-  Duration heartbeat{limits::kHeartbeatInterval};
-  Duration membership{limits::kMembershipTimeout};
+  Duration heartbeat{limits::kHeartbeatInterval}, membership{limits::kMembershipTimeout};
 
   // Job.
   Phase phase = Phase::kIdle;

@@ -8,6 +8,17 @@
 #include "worker/core/state.h"
 
 namespace atl::worker {
+namespace {
+
+// From a send at `clock` to its merge. Where the others have sent for this version's round (`outer_clock`) at the
+// present send step or later, theirs for the next one comes with their next send step: until then there is nothing to
+// wait for, and waiting would keep them from what they wait for at other fragments.
+uint64_t StepsToApply(const SyncSchedule& schedule, FragmentIndex fragment, uint64_t outer_clock, uint64_t clock) {
+  const uint64_t others_send = schedule.NextSendStep(fragment, outer_clock + 1);
+  return schedule.ApplyStep(std::max(clock, others_send)) - clock;
+}
+
+}  // namespace
 
 // ---- updates become known and are fetched -------------------------------------------------------------------------
 
@@ -17,7 +28,7 @@ void Core::State::OnUpdatePublished(const UpdatePublished& published) {
   const bool mine = std::find(published.contributors.begin(), published.contributors.end(), options.worker) !=
                     published.contributors.end();
   if (published.clock_step > job_clock) job_clock = published.clock_step;
-  AddPending(p, {published.reached.version, published.hash, mine, false, false});
+  AddPending(p, {published.reached.version, published.hash, mine, false, false, published.clock_step});
 }
 
 // Adds one version; versions that were skipped are filled in without hash, and known ones are completed.
@@ -27,6 +38,7 @@ void Core::State::AddPending(uint32_t p, const Pending& wanted) {
   for (Pending& known : f.pending) {
     if (known.reached != wanted.reached) continue;
     if (!wanted.hash.IsZero()) known.hash = wanted.hash, known.contributor = wanted.contributor;
+    known.clock_step = std::max(known.clock_step, wanted.clock_step);
     return;
   }
   if (!f.installed) {
@@ -115,7 +127,8 @@ bool Core::State::IsContributor(const Fragment& f, const Pending& pending) const
 
 // Local parameters are merged at the apply step, not before; when no step can come, waiting for it would be for ever.
 bool Core::State::MaySettle(const Fragment& f, bool contributor) const {
-  return !contributor || taken >= f.held->apply_at || StepsForbidden();
+  const bool no_samples = wish.denied && Unused() == 0;
+  return !contributor || taken >= f.held->apply_at || StepsForbidden() || no_samples;
 }
 
 // An evaluation needs the outer copies at exact versions: it hastens updates up to them and holds those beyond.
@@ -159,6 +172,7 @@ void Core::State::OnUpdateApplied(const UpdateApplied& applied) {
   }
   const bool contributor = IsContributor(f, f.pending.front());
   f.outer = applied.reached.version;
+  f.outer_clock = f.pending.front().clock_step;
   f.pending.pop_front();
   f.unsettled = contributor;
   StartFetches(p);
@@ -281,7 +295,7 @@ void Core::State::OnContributionFormed(const ContributionFormed& formed) {
   Held held;
   held.version = formed.target.version;
   held.loss_sum_micro = f.loss_sum_micro;
-  held.apply_at = taken + (closing ? 0 : spec->sync.overlap_steps);
+  held.apply_at = taken + (closing ? 0 : StepsToApply(*schedule, FragmentIndex{p}, f.outer_clock, Clock()));
   held.retry = f.tried_retry;
   ContributionHeader& h = held.header;
   h.job = job;

@@ -86,6 +86,51 @@ TEST(WorkerSync, LateOnceIsSentAgainAtOnceLateTwiceWaitsForTheNextOffset) {
   EXPECT_TRUE(w.Did("upload 0 v2 steps 8"));
 }
 
+// The others have sent for version 1 at this step: their next ones, and so the update, come with their next send step.
+TEST(WorkerSync, WhatIsSentAheadOfTheOthersIsAppliedAtTheirApplyStep) {
+  World w;
+  w.Start();
+  w.Steps(4);
+  w.Boundary();
+  w.Publish(0, 1, {"w2"}, 4);
+  w.Boundary();
+  w.Boundary();
+  ASSERT_TRUE(w.Did("upload 0 v1 steps 4"));
+  w.Accept(0);
+  w.Steps(3);
+  EXPECT_EQ(w.steps_taken, 7u) << "nothing to wait for yet";
+  w.Publish(0, 2, {"w1", "w2"}, 8);
+  EXPECT_FALSE(w.Did("apply 0 v2"));
+  w.Steps(8 - w.steps_taken);
+  w.Boundary();
+  EXPECT_TRUE(w.Did("apply 0 v2 contributor"));
+  EXPECT_TRUE(w.Did("resolve 0 contributor"));
+  EXPECT_FALSE(w.Did("resolve 0 contributor late"));
+  EXPECT_EQ(w.core().fragments()[0].steps_behind, 4u);
+}
+
+// No step can come before the samples behind the contribution are accounted for.
+TEST(WorkerSync, WithoutSamplesAnUpdateDoesNotWaitForItsStep) {
+  JobSpec spec = SmallSpec();
+  spec.sync.overlap_steps = 3;
+  World w(spec);
+  w.lease_samples = 4;
+  w.Start();
+  w.Boundary();
+  w.grant_leases = false;
+  w.Steps(1);
+  w.Boundary();
+  ASSERT_TRUE(w.Did("upload 0 v0 steps 1"));
+  w.Accept(0);
+  ASSERT_TRUE(w.Did("wish 2"));
+  w.Hear(LeaseDenied{JobId{"tiny"}, 2, "4 leased samples are in no committed contribution yet"});
+  w.Publish(0, 1, {"w1"}, 1);
+  w.Steps(1);
+  w.Boundary();
+  EXPECT_EQ(w.steps_taken, 2u) << "its apply step is 4";
+  EXPECT_TRUE(w.Did("apply 0 v1 contributor"));
+}
+
 TEST(WorkerSync, RefusedKeepsTheDriftForTheNextVersion) {
   World w;
   w.Start();
