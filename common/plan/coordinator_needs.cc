@@ -9,9 +9,10 @@
 namespace atl {
 namespace {
 
-constexpr uint64_t kStateBytes = 12;          // a parameter: public copy, momentum, residual
-constexpr uint64_t kRoundsForStragglers = 2;  // kept below the newest snapshot
-constexpr uint64_t kReservePercent = 10;      // of the disk: below it no upload is granted
+constexpr uint64_t kStateBytes = 12;                        // a parameter: public copy, momentum, residual
+constexpr uint64_t kComparedStepBytes = uint64_t{1} << 20;  // a fragment's, at most: of the outer step before
+constexpr uint64_t kRoundsForStragglers = 2;                // kept below the newest snapshot
+constexpr uint64_t kReservePercent = 10;                    // of the disk: below it no upload is granted
 
 uint64_t Add(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 uint64_t Times(uint64_t a, uint64_t b) { return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b; }
@@ -44,6 +45,8 @@ CoordinatorNeeds NeedsOf(const JobSpec& spec, const JobSizes& sizes) {
   needs.memory_bytes = Add(Times(2, state), Times(2, sizes.update_bytes));
   needs.memory_bytes = Add(needs.memory_bytes, Times(workers, sizes.largest_contribution_bytes));
   needs.memory_bytes = Add(needs.memory_bytes, Times(workers, kTransportBytesPerWorker));
+  needs.memory_bytes =
+      Add(needs.memory_bytes, std::min(Times(4, sizes.parameters), Times(sizes.fragments, kComparedStepBytes)));
   const uint64_t round = Add(Times(workers, sizes.contribution_bytes), sizes.update_bytes);
   const uint64_t rounds = 1 + (spec.checkpoint.keep_contributions ? std::max(PlannedRounds(spec), kRoundsForStragglers)
                                                                   : kRoundsForStragglers);

@@ -32,7 +32,8 @@ struct CoordinatorNeeds {
 };
 
 // The most that a job takes, with `workers.max` workers of it; never wraps.
-//   memory = 12 P state + 12 P copies that are being written + 2 updates of every fragment (published, being committed)
+//   memory = 12 P state + 12 P copies that are being written + 4 P (1 MiB a fragment at most) of the outer step before
+//   + 2 updates of every fragment (published, being committed)
 //          + the contributions to one round of the largest fragment + kTransportBytesPerWorker a worker
 //   disk   = 24 P old and new snapshot + up to 12 P log since the snapshot + three rounds (the open one and two for
 //            workers that are behind; all of them with checkpoint.keep_contributions) + 12 P a checkpoint

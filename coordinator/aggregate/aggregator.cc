@@ -83,6 +83,19 @@ double Cosine(double dot, double norm_a, double norm_b) {
   return product > 0 ? std::clamp(dot / product, -1.0, 1.0) : 0.0;
 }
 
+std::optional<double> CosineOf(double dot, double squares_a, double squares_b) {
+  if (squares_a <= 0 || squares_b <= 0) return std::nullopt;
+  return Cosine(dot, std::sqrt(squares_a), std::sqrt(squares_b));
+}
+
+void ReportSums(const aggregate::MergeSums& sums, RoundResult& result) {
+  result.merged_norm = std::sqrt(sums.merged_squares);
+  result.outer_step_norm = std::sqrt(sums.step_squares);
+  result.download_error = sums.sent_squares > 0 ? std::sqrt(sums.lost_squares / sums.sent_squares) : 0;
+  result.momentum_alignment = CosineOf(sums.momentum_dot, sums.merged_squares, sums.momentum_squares);
+  result.step_alignment = CosineOf(sums.compared_dot, sums.compared_squares, sums.previous_squares);
+}
+
 RoundResult ReportScreens(std::span<const RoundInput> inputs, std::span<const ContributionScreen> screens) {
   RoundResult result;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -136,6 +149,7 @@ absl::StatusOr<ContributionScreen> ScreenContribution(CodecKind codec, Bytes enc
 struct Aggregator::Fragment {
   Version version;
   std::vector<float> public_copy, momentum, residual;
+  std::vector<float> compared_step;  // empty until the first step
   StateMaxima maxima;
 };
 
@@ -201,6 +215,7 @@ absl::StatusOr<RoundResult> Aggregator::CloseRound(FragmentIndex fragment, Versi
   ATOLL_RETURN_IF_ERROR(CheckRange(screens, rounded, outer, held.maxima));
 
   result.update.resize(EncodedSize(parameters.download_codec, elements));
+  held.compared_step.resize(aggregate::ComparedElements(elements));
   const aggregate::MergeSums sums =
       aggregate::MergeAll({.inputs = sorted,
                            .weights = rounded,
@@ -212,6 +227,7 @@ absl::StatusOr<RoundResult> Aggregator::CloseRound(FragmentIndex fragment, Versi
                            .public_copy = held.public_copy,
                            .momentum = held.momentum,
                            .residual = held.residual,
+                           .compared_step = held.compared_step,
                            .update = result.update,
                            .threads = threads});
   held.version.value += 1;
@@ -221,8 +237,7 @@ absl::StatusOr<RoundResult> Aggregator::CloseRound(FragmentIndex fragment, Versi
   result.reached = held.version;
   result.hash = Hash(fragment);
   result.update_digest = DigestOf(result.update);
-  result.merged_norm = std::sqrt(sums.merged_squares);
-  result.outer_step_norm = std::sqrt(sums.step_squares);
+  ReportSums(sums, result);
   for (size_t i = 0; i < sorted.size(); ++i) {
     result.contributions[i].weight = weights[i];
     result.contributions[i].cosine_to_merged = Cosine(sums.dots[i], screens[i].norm, result.merged_norm);

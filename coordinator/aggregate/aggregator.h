@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -66,6 +67,14 @@ struct RoundResult {
   Digest update_digest;           // DigestOf(update)
   double merged_norm = 0;         // L2 of the merged pseudo-gradient
   double outer_step_norm = 0;     // L2 of u, before codec and residual
+  double download_error = 0;      // L2 of what the download codec lost over L2 of what it was given, u + r; 0 for 0
+  // Cosine of the merged pseudo-gradient to the momentum before this step. Where it stays below 0 the momentum carries
+  // the outer copy past where the workers pull it (the restart criterion of O'Donoghue and Candes, 1204.3982). None
+  // where one of both is zero: without momentum, in the first step.
+  std::optional<double> momentum_alignment;
+  // Cosine of u to the u before, over at most 64 evenly spread blocks of 4,096 elements. None in the first step since
+  // Restore and where one of both is zero.
+  std::optional<double> step_alignment;
 };
 
 // What a contribution says by itself; usable when it arrives, without any state.
@@ -91,7 +100,7 @@ struct FragmentStateView {
 class Aggregator {
  public:
   // Every fragment at version 0 with zero parameters; give it its state with Restore. Memory: 12 bytes x
-  // layout.elements.
+  // layout.elements, and at most 1 MiB a fragment for step_alignment.
   explicit Aggregator(const ModelLayout& layout);
   ~Aggregator();
   Aggregator(Aggregator&&) noexcept;

@@ -45,24 +45,49 @@ ContributionScreen Summarise(std::span<const vecmath::BlockStats> blocks) {
   return screen;
 }
 
-struct BlockSums {
-  double merged_squares = 0, step_squares = 0;
-  float public_max = 0, momentum_max = 0, residual_max = 0;
-};
+// One in so many blocks is compared.
+size_t ComparedStride(size_t blocks) { return std::max<size_t>(1, (blocks + kComparedBlocks - 1) / kComparedBlocks); }
+
+// One block's share of the sums; `dots` stays empty.
+using BlockSums = MergeSums;
+
+void AddBlock(const BlockSums& block, MergeSums& total) {
+  total.merged_squares += block.merged_squares;
+  total.step_squares += block.step_squares;
+  total.momentum_squares += block.momentum_squares;
+  total.momentum_dot += block.momentum_dot;
+  total.sent_squares += block.sent_squares;
+  total.lost_squares += block.lost_squares;
+  total.compared_squares += block.compared_squares;
+  total.previous_squares += block.previous_squares;
+  total.compared_dot += block.compared_dot;
+  total.public_max = std::max(total.public_max, block.public_max);
+  total.momentum_max = std::max(total.momentum_max, block.momentum_max);
+  total.residual_max = std::max(total.residual_max, block.residual_max);
+}
 
 // One thread's walk: scratch for every input's block, the merged block and the decoded update.
 class Walker {
  public:
   explicit Walker(const MergeJob& job)
-      : job_(job), inputs_(job.inputs.size() * kBlock), merged_(kBlock), decoded_(kBlock) {}
+      : job_(job),
+        compared_stride_(ComparedStride(BlockCount(job.public_copy.size()))),
+        inputs_(job.inputs.size() * kBlock),
+        merged_(kBlock),
+        decoded_(kBlock) {}
 
   BlockSums Close(size_t block, std::span<double> dots) {
     const std::span<float> g = std::span(merged_).first(BlockOf(job_.public_copy, block).size());
     BlockSums sums;
     sums.merged_squares = Merge(block, g, dots);
     const std::span<float> momentum = BlockOf(job_.momentum, block);
+    if (job_.outer.kind != OuterKind::kSgd) {
+      sums.momentum_squares = vecmath::BlockStatistics(momentum).sum_squares;
+      sums.momentum_dot = vecmath::BlockDot(g, momentum);
+    }
     vecmath::OuterDirection(job_.outer, momentum, g);
     sums.step_squares = vecmath::BlockStatistics(g).sum_squares;
+    if (block % compared_stride_ == 0) Compare(block / compared_stride_, g, sums);
     sums.momentum_max = vecmath::BlockStatistics(momentum).max_abs;
     Publish(block, g, sums);
     return sums;
@@ -84,16 +109,27 @@ class Walker {
     return vecmath::BlockStatistics(g).sum_squares;
   }
 
+  // With the same block of the step before, which this one takes the place of.
+  void Compare(size_t kept, std::span<const float> step, BlockSums& sums) {
+    const std::span<float> previous = job_.compared_step.subspan(kept * kBlock, step.size());
+    sums.compared_squares = sums.step_squares;
+    sums.previous_squares = vecmath::BlockStatistics(previous).sum_squares;
+    sums.compared_dot = vecmath::BlockDot(step, previous);
+    std::copy(step.begin(), step.end(), previous.begin());
+  }
+
   // h = u + r; q = Q(h); public += D(q); r from what was lost. `h` comes in as u.
   void Publish(size_t block, std::span<float> h, BlockSums& sums) {
     const std::span<float> residual = BlockOf(job_.residual, block);
     if (job_.memory != ErrorMemory::kOff) vecmath::Add(residual, h);
+    sums.sent_squares = vecmath::BlockStatistics(h).sum_squares;
     const ByteRange range = EncodedRange(job_.download_codec, block * kBlock, h.size());
     const std::span<std::byte> q = job_.update.subspan(range.offset, range.bytes);
     Encode(job_.download_codec, h, q);
     const std::span<float> decoded = std::span(decoded_).first(h.size());
     Decode(job_.download_codec, q, decoded);
     vecmath::Subtract(h, decoded, h);
+    sums.lost_squares = vecmath::BlockStatistics(h).sum_squares;
     Remember(h, residual);
     const std::span<float> public_copy = BlockOf(job_.public_copy, block);
     vecmath::Add(decoded, public_copy);
@@ -120,6 +156,7 @@ class Walker {
   std::span<float> Input(size_t i, size_t elements) { return std::span(inputs_).subspan(i * kBlock, elements); }
 
   const MergeJob& job_;
+  const size_t compared_stride_;
   std::vector<float> inputs_, merged_, decoded_;
 };
 
@@ -145,6 +182,11 @@ std::vector<ContributionScreen> ScreenAll(std::span<const RoundInput> inputs, si
   return screens;
 }
 
+size_t ComparedElements(size_t elements) {
+  const size_t blocks = BlockCount(elements), stride = ComparedStride(blocks);
+  return std::min(elements, (blocks + stride - 1) / stride * kBlock);
+}
+
 MergeSums MergeAll(const MergeJob& job) {
   const size_t blocks = BlockCount(job.public_copy.size());
   const size_t inputs = job.inputs.size();
@@ -159,11 +201,7 @@ MergeSums MergeAll(const MergeJob& job) {
   MergeSums total;
   total.dots.resize(inputs);
   for (size_t block = 0; block < blocks; ++block) {
-    total.merged_squares += sums[block].merged_squares;
-    total.step_squares += sums[block].step_squares;
-    total.public_max = std::max(total.public_max, sums[block].public_max);
-    total.momentum_max = std::max(total.momentum_max, sums[block].momentum_max);
-    total.residual_max = std::max(total.residual_max, sums[block].residual_max);
+    AddBlock(sums[block], total);
     for (size_t i = 0; i < inputs; ++i) total.dots[i] += dots[block * inputs + i];
   }
   return total;

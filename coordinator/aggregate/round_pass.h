@@ -16,6 +16,11 @@ namespace atl::aggregate {
 // Reads every input once and changes nothing. Sizes were checked. One screen for each input.
 std::vector<ContributionScreen> ScreenAll(std::span<const RoundInput> inputs, size_t elements, unsigned threads);
 
+// Blocks of a fragment whose outer step is kept to compare the next one with: every n-th, so many at most.
+constexpr size_t kComparedBlocks = 64;
+// Elements to keep of them.
+size_t ComparedElements(size_t elements);
+
 struct MergeJob {
   std::span<const RoundInput> inputs;  // ascending worker id
   std::span<const float> weights;      // of inputs
@@ -25,12 +30,18 @@ struct MergeJob {
   double loco_beta = 0;
   bool clear_residual = false;  // kLoco: this step ends with a residual of zero
   std::span<float> public_copy, momentum, residual;
-  std::span<std::byte> update;  // EncodedSize(download_codec, public_copy.size())
+  std::span<float> compared_step;  // ComparedElements: of the step before, zeros when there was none; replaced
+  std::span<std::byte> update;     // EncodedSize(download_codec, public_copy.size())
   unsigned threads = 1;
 };
 
 struct MergeSums {
   double merged_squares = 0, step_squares = 0;
+  double momentum_squares = 0,
+         momentum_dot = 0;                    // of the momentum before the step, and with the merged pseudo-gradient
+  double sent_squares = 0, lost_squares = 0;  // of what was encoded for the download, and what the codec lost of it
+  // Over the compared blocks: of the step, of the one before, and their product.
+  double compared_squares = 0, previous_squares = 0, compared_dot = 0;
   std::vector<double> dots;                                  // of each input with the merged pseudo-gradient
   float public_max = 0, momentum_max = 0, residual_max = 0;  // largest magnitudes afterwards
 };

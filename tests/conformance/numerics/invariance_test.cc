@@ -88,7 +88,8 @@ TEST(CloseRound, SumsDoNotDependOnThreads) {
     for (uint64_t step = 1; step <= 6; ++step) loop.Step(Train);
     std::vector<double> sums;
     for (const RoundResult& round : loop.rounds()) {
-      sums.insert(sums.end(), {round.merged_norm, round.outer_step_norm});
+      sums.insert(sums.end(), {round.merged_norm, round.outer_step_norm, round.download_error,
+                               round.step_alignment.value_or(9), round.momentum_alignment.value_or(9)});
       for (const ContributionReport& c : round.contributions)
         sums.insert(sums.end(), {c.norm, c.cosine_to_merged, c.weight});
     }

@@ -134,6 +134,83 @@ TEST(CloseRound, ReportsNormsWeightsAndDirections) {
   EXPECT_EQ(CopyOf(aggregator).public_copy, (std::vector<float>{-3, -4}));
 }
 
+// What the download codec lost is the difference between what was to be sent and what the public copy took.
+TEST(CloseRound, ReportsTheErrorOfTheDownloadCodec) {
+  const size_t n = 2 * kCodecBlock + 3;
+  for (const CodecKind codec : {CodecKind::kFp32, CodecKind::kBf16, CodecKind::kMxfp4}) {
+    Aggregator aggregator = Restored(LayoutOf({n}), std::vector<float>(n));
+    OuterParameters parameters{.kind = OuterKind::kSgd, .learning_rate = 1, .inner_steps = 10};
+    parameters.download_codec = codec;
+    const std::vector<float> g = Normals(7, n);
+    Round round;
+    round.Add("a", CodecKind::kFp32, g, 10);
+    const auto result = aggregator.CloseRound(kFirst, Version{0}, round.inputs(), parameters);
+    ASSERT_TRUE(result.ok());
+    const Copies held = CopyOf(aggregator);
+    double sent = 0, lost = 0;
+    for (size_t i = 0; i < n; ++i) {
+      sent += std::pow(g[i], 2);
+      lost += std::pow(-g[i] - held.public_copy[i], 2);
+    }
+    EXPECT_NEAR(result->download_error, std::sqrt(lost / sent), 1e-6) << CodecName(codec);
+    EXPECT_EQ(result->download_error == 0, codec == CodecKind::kFp32);
+  }
+}
+
+// Two elements by hand: momentum 0.5, learning rate 1. g0 = (1, 0): m = (1, 0), u = -(1.5, 0). g1 = (-1, 1): against
+// m the cosine is -1 / sqrt 2; m = (-0.5, 1), u = -(-1.25, 1.5), against (-1.5, 0).
+TEST(CloseRound, ReportsHowSuccessiveStepsLie) {
+  Aggregator aggregator = Restored(LayoutOf({2}), std::vector<float>{0, 0});
+  const OuterParameters parameters = {
+      .kind = OuterKind::kNesterov, .learning_rate = 1, .momentum = 0.5, .inner_steps = 1};
+  const auto close = [&](uint64_t version, const std::vector<float>& g) {
+    Round round;
+    round.Add("a", CodecKind::kFp32, g, 1, 1);
+    return *aggregator.CloseRound(kFirst, Version{version}, round.inputs(), parameters);
+  };
+  const RoundResult first = close(0, {1, 0});
+  EXPECT_FALSE(first.momentum_alignment.has_value());
+  EXPECT_FALSE(first.step_alignment.has_value());
+  EXPECT_DOUBLE_EQ(first.outer_step_norm / first.merged_norm, 1.5);
+  const RoundResult second = close(1, {-1, 1});
+  EXPECT_NEAR(second.momentum_alignment.value_or(9), -1 / std::sqrt(2.0), 1e-12);
+  EXPECT_NEAR(second.step_alignment.value_or(9), -1.25 / std::hypot(1.25, 1.5), 1e-12);
+}
+
+// A constant pseudo-gradient: every direction is the same, and the gain goes to 1 / (1 - momentum).
+TEST(CloseRound, SteadyPseudoGradientsAreAligned) {
+  const size_t n = 70 * kCodecBlock + 5;  // more blocks than are compared
+  Aggregator aggregator = Restored(LayoutOf({n}), std::vector<float>(n));
+  const OuterParameters parameters = {
+      .kind = OuterKind::kNesterov, .learning_rate = 0.1, .momentum = 0.5, .inner_steps = 10};
+  RoundResult last;
+  for (uint64_t version = 0; version < 20; ++version) {
+    Round round;
+    round.Add("a", CodecKind::kFp32, Normals(7, n), 10);
+    last = *aggregator.CloseRound(kFirst, Version{version}, round.inputs(), parameters, 3);
+  }
+  EXPECT_NEAR(last.momentum_alignment.value_or(9), 1, 1e-6);
+  EXPECT_NEAR(last.step_alignment.value_or(9), 1, 1e-6);
+  EXPECT_NEAR(last.outer_step_norm / last.merged_norm, 0.1 / (1 - 0.5), 1e-4);
+}
+
+TEST(CloseRound, WithoutMomentumOrAfterRestoreThereIsNothingToCompare) {
+  Aggregator aggregator = Restored(LayoutOf({2}), std::vector<float>{0, 0});
+  const OuterParameters sgd = {.kind = OuterKind::kSgd, .learning_rate = 1, .inner_steps = 1};
+  const auto close = [&](uint64_t version) {
+    Round round;
+    round.Add("a", CodecKind::kFp32, std::vector<float>{1, 2}, 1, 1);
+    return *aggregator.CloseRound(kFirst, Version{version}, round.inputs(), sgd);
+  };
+  (void)close(0);
+  const RoundResult second = close(1);
+  EXPECT_FALSE(second.momentum_alignment.has_value());
+  EXPECT_NEAR(second.step_alignment.value_or(9), 1, 1e-12);
+  const Copies held = CopyOf(aggregator);
+  ASSERT_TRUE(aggregator.Restore(kFirst, {Version{2}, held.public_copy, held.momentum, held.residual}).ok());
+  EXPECT_FALSE(close(2).step_alignment.has_value());
+}
+
 TEST(CloseRound, MomentumFormLeavesOutTheLookAhead) {
   Aggregator aggregator = Restored(LayoutOf({1}), std::vector<float>{1});
   const OuterParameters parameters = {
