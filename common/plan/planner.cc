@@ -187,6 +187,20 @@ LinkJob MakeLinkJob(const PlanRequest& request, WireSize wire_size) {
   return job;
 }
 
+// Only the time of a whole step matters to it, so the step is one unit.
+double RunUtilization(const JobSpec& spec, const std::vector<uint64_t>& fragment_elements, double step_seconds,
+                      const Link& link, WireSize wire_size) {
+  LinkJob job;
+  job.inner_steps = std::max(1u, spec.sync.inner_steps);
+  job.overlap_steps = std::min(spec.sync.overlap_steps, job.inner_steps - 1);
+  job.units.push_back({.fragment = 0, .compute_seconds = step_seconds, .upload_bytes = 0});
+  for (const uint64_t elements : fragment_elements) {
+    job.fragments.push_back({static_cast<double>(wire_size(spec.sync.upload_codec, elements)),
+                             static_cast<double>(wire_size(spec.sync.download_codec, elements))});
+  }
+  return CoordinatorUtilization(job, link);
+}
+
 Plan MakePlan(const PlanRequest& request, WireSize wire_size) {
   ATOLL_CHECK(ValidatePlanRequest(request).empty(), "a plan is made of a valid request");
   const LinkJob job = MakeLinkJob(request, wire_size);

@@ -53,6 +53,28 @@ constexpr Row kCoordinatorRows[] = {
      "Euclidean norm of the newest merged pseudo-gradient."},
     {Metric::kPseudoGradientCosine, "atoll_pseudo_gradient_cosine_ratio", kGauge, "", "job",
      "Mean cosine of contributions to the merged pseudo-gradient of the newest round."},
+    {Metric::kContributionNorm, "atoll_contribution_norm", kGauge, "", "job worker fragment",
+     "Euclidean norm of a worker's newest merged pseudo-gradient, as decoded."},
+    {Metric::kContributionCosine, "atoll_contribution_cosine_ratio", kGauge, "", "job worker fragment",
+     "Cosine of a worker's newest merged pseudo-gradient to the merge it was part of, itself included."},
+    {Metric::kParticipation, "atoll_participation_ratio", kGauge, "", "job worker",
+     "Share of the newest rounds that a connected worker was part of, since its first one: a moving mean "
+     "in which the newest round has a weight of 1/32."},
+    {Metric::kRoundStaleness, "atoll_round_staleness_steps", kGauge, "steps", "job fragment",
+     "Inner steps the job clock went on between the send of the oldest contribution of the newest round and its "
+     "commit; up to the overlap nothing was waited for."},
+    {Metric::kDownloadError, "atoll_download_error_ratio", kGauge, "", "job fragment",
+     "What the download codec lost of the newest outer update (residual included), norm of the error over norm of the "
+     "update; error memory sends it later."},
+    {Metric::kOuterStepGain, "atoll_outer_step_gain_ratio", kGauge, "", "job fragment",
+     "Effective outer step: norm of the newest outer step over norm of its merged pseudo-gradient. Steady "
+     "pseudo-gradients of one direction bring it to learning_rate / (1 - momentum)."},
+    {Metric::kOuterStepAlignment, "atoll_outer_step_alignment_ratio", kGauge, "", "job fragment",
+     "Cosine of the newest outer step to the one before, over at most the fragment's 64 evenly spread blocks of 4096."},
+    {Metric::kMomentumAlignment, "atoll_momentum_alignment_ratio", kGauge, "", "job fragment",
+     "Cosine of the newest merged pseudo-gradient to the momentum as it was before. Below 0 the workers pull back what "
+     "the momentum still pushes; a mean of the newest 10 rounds below -0.05 is written to the event log as \"momentum "
+     "does not fit\"."},
     {Metric::kUpdatesRejected, "atoll_contributions_rejected_total", kCounter, "", "job reason",
      "Contributions refused, by status code."},
     {Metric::kTransferBytes, "atoll_transfer_bytes_total", kCounter, "bytes", "job worker direction kind",
@@ -74,6 +96,16 @@ constexpr Row kWorkerRows[] = {
     {Metric::kInnerStep, "atoll_inner_step", kGauge, "", "", "Job clock of the worker."},
     {Metric::kTokens, "atoll_trained_tokens_total", kCounter, "tokens", "", "Tokens trained by this process."},
     {Metric::kTokensPerSecond, "atoll_tokens_per_second", kGauge, "", "", "Recent training rate."},
+    {Metric::kComputeUtilization, "atoll_compute_utilization_ratio", kGauge, "", "",
+     "Share of wall time spent in inner steps, the rest being waits for samples and updates, over about the newest "
+     "500 steps."},
+    {Metric::kUploadRate, "atoll_upload_bytes_per_second", kGauge, "", "",
+     "Recent rate of finished uploads of at least 256 KiB, from request to acceptance; absent before the first."},
+    {Metric::kDownloadRate, "atoll_download_bytes_per_second", kGauge, "", "",
+     "Recent rate of finished downloads of at least 256 KiB, from request to last byte; absent before the first."},
+    {Metric::kUploadError, "atoll_upload_error_ratio", kGauge, "", "",
+     "What the upload codec lost of the newest contribution (residual included), norm of the error over norm of the "
+     "contribution; error memory sends it later."},
     {Metric::kStepDuration, "atoll_step_duration_seconds", kHistogram, "seconds", "", "Time of one inner step."},
     {Metric::kDataWait, "atoll_data_wait_seconds_total", kCounter, "seconds", "",
      "Time the training thread waited for samples."},

@@ -28,6 +28,14 @@ enum class Metric : uint32_t {
   kJobTokensCommitted,    // job
   kPseudoGradientNorm,    // job
   kPseudoGradientCosine,  // job
+  kContributionNorm,      // job, worker, fragment
+  kContributionCosine,    // job, worker, fragment
+  kParticipation,         // job, worker
+  kRoundStaleness,        // job, fragment
+  kDownloadError,         // job, fragment
+  kOuterStepGain,         // job, fragment
+  kOuterStepAlignment,    // job, fragment
+  kMomentumAlignment,     // job, fragment
   kUpdatesRejected,       // job, reason
   kTransferBytes,         // job, worker, direction: upload, download; kind: contribution, update, fragment, block, blob
   kHeartbeatAge,          // worker
@@ -41,6 +49,10 @@ enum class Metric : uint32_t {
   kInnerStep,
   kTokens,
   kTokensPerSecond,
+  kComputeUtilization,
+  kUploadRate,
+  kDownloadRate,
+  kUploadError,
   kStepDuration,
   kDataWait,
   kSyncWait,

@@ -6,6 +6,11 @@
 #include "common/telemetry/routes.h"
 
 namespace atl {
+namespace {
+
+constexpr double kFading = 499.0 / 500;  // of a sum with each step: long against a period, so that its one wait is even
+
+}  // namespace
 
 void StepMetrics::Record(const StepTaken& step) {
   const double seconds = ToSeconds(step.took);
@@ -14,6 +19,10 @@ void StepMetrics::Record(const StepTaken& step) {
   metrics_.Add(Metric::kSyncWait, ToSeconds(step.sync_wait));
   metrics_.Set(Metric::kInnerStep, static_cast<double>(step.clock_step));
   metrics_.Set(Metric::kLearningRate, step.learning_rate);
+  const double whole = seconds + ToSeconds(step.data_wait) + ToSeconds(step.sync_wait);
+  if (step.clock_step < clock_step_) computed_seconds_ = whole_seconds_ = 0;  // another job, or a rollback
+  clock_step_ = step.clock_step;
+  RecordUtilization(seconds, whole);
   if (!step.outcome.applied) {
     metrics_.Add(Metric::kNonFiniteSteps, 1);
     return;
@@ -21,11 +30,22 @@ void StepMetrics::Record(const StepTaken& step) {
   metrics_.Set(Metric::kTrainLoss, step.outcome.loss);
   metrics_.Set(Metric::kGradNorm, step.outcome.grad_norm);
   metrics_.Add(Metric::kTokens, static_cast<double>(step.outcome.tokens));
-  const double whole = seconds + ToSeconds(step.data_wait) + ToSeconds(step.sync_wait);
   if (whole <= 0) return;
   const double rate = static_cast<double>(step.outcome.tokens) / whole;
   tokens_per_second_ = tokens_per_second_ == 0 ? rate : 0.9 * tokens_per_second_ + 0.1 * rate;
   metrics_.Set(Metric::kTokensPerSecond, tokens_per_second_);
+}
+
+// A ratio of sums: a mean of each step's ratio would make one long wait of a period count as one step.
+void StepMetrics::RecordUtilization(double computed_seconds, double whole_seconds) {
+  computed_seconds_ = kFading * computed_seconds_ + computed_seconds;
+  whole_seconds_ = kFading * whole_seconds_ + whole_seconds;
+  if (whole_seconds_ > 0) metrics_.Set(Metric::kComputeUtilization, computed_seconds_ / whole_seconds_);
+}
+
+void RecordLinkRates(const LinkTotals& totals, Metrics& metrics) {
+  if (totals.upload_bytes_per_second > 0) metrics.Set(Metric::kUploadRate, totals.upload_bytes_per_second);
+  if (totals.download_bytes_per_second > 0) metrics.Set(Metric::kDownloadRate, totals.download_bytes_per_second);
 }
 
 absl::StatusOr<std::unique_ptr<HttpServer>> ServeAdmin(const WorkerOptions& options, Metrics& metrics, Files& files,

@@ -2,6 +2,7 @@
 #ifndef ATOLL_WORKER_DAEMON_ADMIN_H_
 #define ATOLL_WORKER_DAEMON_ADMIN_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -11,6 +12,7 @@
 #include "common/config/options.h"
 #include "common/telemetry/http_server.h"
 #include "common/telemetry/metrics.h"
+#include "worker/link/network_link.h"
 #include "worker/session/session.h"
 
 namespace atl {
@@ -22,9 +24,16 @@ class StepMetrics {
   void Record(const StepTaken& step);
 
  private:
+  void RecordUtilization(double computed_seconds, double whole_seconds);
+
   Metrics& metrics_;
-  double tokens_per_second_ = 0;  // moving mean
+  uint64_t clock_step_ = 0;                          // of the newest step
+  double tokens_per_second_ = 0;                     // moving mean
+  double computed_seconds_ = 0, whole_seconds_ = 0;  // fading sums
 };
+
+// Rates that are not known yet are left out.
+void RecordLinkRates(const LinkTotals& totals, Metrics& metrics);
 
 // Serves until destroyed; writes {"admin": PORT} to options.ports_file when that is given. Null when --no-admin. Errors
 // are those of HttpServer and the file. `metrics` outlives it; `ready` is called from its thread.

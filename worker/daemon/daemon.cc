@@ -169,7 +169,12 @@ int RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, const std::
                           device, *connections->bulk, *files, clock, log);
   SessionOptions session_options = MakeSessionOptions(options, *device, version);
   session_options.on_step = [&step_metrics](const StepTaken& step) { step_metrics.Record(step); };
-  session_options.heartbeat_metrics = [&metrics] { return metrics.HeartbeatSamples(); };
+  session_options.on_contribution = [&metrics](double error_ratio) { metrics.Set(Metric::kUploadError, error_ratio); };
+  NetworkLink* link_of_heartbeat = nullptr;
+  session_options.heartbeat_metrics = [&metrics, &link_of_heartbeat] {
+    RecordLinkRates(link_of_heartbeat->totals(), metrics);
+    return metrics.HeartbeatSamples();
+  };
 
   EventGate train_gate, link_gate;
   Session* session_of_link = nullptr;
@@ -178,6 +183,7 @@ int RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, const std::
       [channel = connections->control] { return OpenControlStream(channel); }, *connections->bulk, clock, log,
       [&session_of_link](LinkEvent event) { session_of_link->Post(std::move(event)); },
       [&link_gate] { link_gate.Knock(); });
+  link_of_heartbeat = &link;
   Session session(session_options, link, factory, clock, log, [&train_gate] { train_gate.Knock(); });
   session_of_link = &session;
 

@@ -97,6 +97,9 @@ class Transfers {
   void DropAll();
   uint64_t uploaded_bytes() const { return uploaded_bytes_; }
   uint64_t downloaded_bytes() const { return downloaded_bytes_; }
+  // Bytes a second; LinkTotals.
+  double upload_rate() const { return upload_rate_; }
+  double download_rate() const { return download_rate_; }
 
  private:
   // One transfer over its conversations. `call` empty: waiting for the next attempt.
@@ -132,6 +135,7 @@ class Transfers {
   void TryAgain(Conversation& talk, const std::string& what, const absl::Status& why);
   void Prepare(Conversation& talk, uint64_t bytes);
   void Measure(const Conversation& talk, uint64_t bytes);
+  void MeasureRate(const Conversation& talk, const BulkResult& result, double& rate) const;
   Duration LimitFor(uint64_t bytes) const;
 
   Parts parts_;
@@ -140,6 +144,7 @@ class Transfers {
   std::map<DownloadId, DownloadJob> downloads_;
   uint64_t bytes_per_second_ = 0;  // slowest recent conversation of note; 0: none yet
   uint64_t uploaded_bytes_ = 0, downloaded_bytes_ = 0;
+  double upload_rate_ = 0, download_rate_ = 0;
 };
 
 }  // namespace atl

@@ -46,6 +46,7 @@ struct NetworkLink::State {
   Transfers transfers;
   std::atomic<bool> finished{false}, connected{false};
   std::atomic<uint64_t> uploaded_bytes{0}, downloaded_bytes{0}, connects{0};
+  std::atomic<double> upload_rate{0}, download_rate{0};
 };
 
 NetworkLink::NetworkLink(NetworkLinkOptions options, std::function<std::unique_ptr<WorkerEnd>()> open, BulkClient& bulk,
@@ -67,12 +68,20 @@ Instant NetworkLink::Turn() {
   s.uploaded_bytes = s.transfers.uploaded_bytes();
   s.downloaded_bytes = s.transfers.downloaded_bytes();
   s.connects = s.control.connects();
+  s.upload_rate = s.transfers.upload_rate();
+  s.download_rate = s.transfers.download_rate();
   return worked ? Instant{0} : wake;
 }
 
 bool NetworkLink::finished() const { return state_->finished; }
 bool NetworkLink::connected() const { return state_->connected; }
-LinkTotals NetworkLink::totals() const { return {state_->uploaded_bytes, state_->downloaded_bytes, state_->connects}; }
+LinkTotals NetworkLink::totals() const {
+  return {.uploaded_bytes = state_->uploaded_bytes,
+          .downloaded_bytes = state_->downloaded_bytes,
+          .connects = state_->connects,
+          .upload_bytes_per_second = state_->upload_rate,
+          .download_bytes_per_second = state_->download_rate};
+}
 
 void NetworkLink::Finish() {
   State* s = state_.get();

@@ -24,6 +24,8 @@
 namespace atl {
 
 constexpr int kDownloadAttempts = 8;
+// Below this the round trip and the coordinator's flush to disk outweigh the bytes on a wide-area link.
+constexpr uint64_t kRateBytes = 256 * 1024;
 
 struct NetworkLinkOptions {
   WorkerId worker;
@@ -36,6 +38,9 @@ struct NetworkLinkOptions {
 struct LinkTotals {
   uint64_t uploaded_bytes = 0, downloaded_bytes = 0;
   uint64_t connects = 0;
+  // Moving means over finished transfers of at least kRateBytes, from request to end; 0: none yet. Transfers at the
+  // same time share the link, so that each is slower than the link is.
+  double upload_bytes_per_second = 0, download_bytes_per_second = 0;
 };
 
 class NetworkLink final : public Link {

@@ -131,6 +131,7 @@ void Transfers::OnUploadDone(FragmentIndex fragment, uint64_t number, const Bulk
   if (it == uploads_.end() || it->second.talk.number != number) return;
   UploadJob& upload = it->second;
   Measure(upload.talk, result.payload_bytes);
+  MeasureRate(upload.talk, result, upload_rate_);
   upload.talk.call.reset();
   const FragmentVersion target = upload.header.target;
   if (!result.status.ok() && !IsFinal(result.status)) {
@@ -184,6 +185,7 @@ void Transfers::OnDownloadDone(const DownloadId& id, uint64_t number, const Bulk
   if (it == downloads_.end() || it->second.talk.number != number) return;
   DownloadJob& download = it->second;
   Measure(download.talk, result.payload_bytes);
+  MeasureRate(download.talk, result, download_rate_);
   download.talk.call.reset();
   absl::Status status = result.status;
   if (status.ok() && !download.sink->complete()) status = absl::DataLossError("the transfer ended early");
@@ -252,6 +254,13 @@ void Transfers::Measure(const Conversation& talk, uint64_t bytes) {
   const double rate = static_cast<double>(bytes) / ToSeconds(took);
   const double old = static_cast<double>(bytes_per_second_);
   bytes_per_second_ = static_cast<uint64_t>(bytes_per_second_ == 0 ? rate : 0.75 * old + 0.25 * rate);
+}
+
+void Transfers::MeasureRate(const Conversation& talk, const BulkResult& result, double& rate) const {
+  const double seconds = ToSeconds(parts_.clock.Now() - talk.began);
+  if (!result.status.ok() || result.payload_bytes < kRateBytes || seconds <= 0) return;
+  const double measured = static_cast<double>(result.payload_bytes) / seconds;
+  rate = rate == 0 ? measured : 0.75 * rate + 0.25 * measured;
 }
 
 // Eight times what the measured rate promises: several fragments share the link, and rates change.

@@ -264,6 +264,7 @@ void Session::State::Do(const worker::FormContribution& e) {
     Answer(worker::ContributionFailed{e.target, std::string(formed.status().message())});
     return;
   }
+  if (options.on_contribution && (*formed)->norm > 0) options.on_contribution((*formed)->lost_norm / (*formed)->norm);
   Answer(worker::ContributionFormed{e.target, (*formed)->digest, (*formed)->encoded->size()});
 }
 

@@ -37,6 +37,9 @@ struct SessionOptions {
   Duration sample_wait = Milliseconds(200);
   // Told after each step, in the session's thread; may be empty.
   std::function<void(const StepTaken&)> on_step;
+  // Told of each contribution formed, in the session's thread: norm of what the codec lost over norm of what was
+  // encoded; may be empty.
+  std::function<void(double error_ratio)> on_contribution;
   // Metrics for the next heartbeats; may be empty.
   std::function<std::vector<MetricSample>()> heartbeat_metrics;
 };

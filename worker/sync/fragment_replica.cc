@@ -77,44 +77,46 @@ absl::StatusOr<const StoredContribution*> FragmentReplica::FormContribution(std:
     return absl::FailedPreconditionError(absl::StrCat("the contribution to version ", unresolved_->version.value,
                                                       " is unresolved, so this send is skipped"));
   }
-  StoredContribution formed{version_, nullptr, {}, 0};
+  StoredContribution formed{version_, nullptr, {}, 0, 0};
   auto encoded = std::make_shared<std::vector<std::byte>>(EncodedSize(options_.upload_codec, outer_.size()));
   errors_.Begin();
-  double squares = 0;
+  double squares = 0, lost_squares = 0;
   for (size_t at = 0; at < outer_.size(); at += kBlock) {
-    const vecmath::BlockStats stats = EncodeBlock(local, at, *encoded);
-    if (!stats.finite) {
+    const EncodedBlock block = EncodeBlock(local, at, *encoded);
+    if (!block.sent.finite) {
       errors_.Discard();
       return absl::InvalidArgumentError(absl::StrCat("the pseudo-gradient is not finite in the block at element ", at,
                                                      " of the fragment; take the outer copy"));
     }
-    squares += stats.sum_squares;
+    squares += block.sent.sum_squares;
+    lost_squares += block.lost_squares;
   }
   formed.digest = DigestOf(std::span<const std::byte>(*encoded));
   formed.encoded = std::move(encoded);
   formed.norm = std::sqrt(squares);
+  formed.lost_norm = std::sqrt(lost_squares);
   unresolved_ = std::move(formed);
   return &*unresolved_;
 }
 
 // h = (outer - local) + residual; q = Q(h); the loss h - D(q) is pending. Stops before encoding where h is not finite.
-vecmath::BlockStats FragmentReplica::EncodeBlock(std::span<const float> local, size_t at,
-                                                 std::span<std::byte> encoded) {
+FragmentReplica::EncodedBlock FragmentReplica::EncodeBlock(std::span<const float> local, size_t at,
+                                                           std::span<std::byte> encoded) {
   std::array<float, kBlock> sum, decoded;
   const size_t count = std::min(kBlock, outer_.size() - at);
   const std::span<float> h = std::span(sum).first(count);
   vecmath::Subtract(outer_.subspan(at, count), local.subspan(at, count), h);
   errors_.AddTo(at, h);
-  const vecmath::BlockStats stats = vecmath::BlockStatistics(h);
-  if (!stats.finite) return stats;
+  const vecmath::BlockStats sent = vecmath::BlockStatistics(h);
+  if (!sent.finite) return {sent, 0};
   const ByteRange range = EncodedRange(options_.upload_codec, at, count);
   const std::span<std::byte> q = encoded.subspan(range.offset, range.bytes);
   Encode(options_.upload_codec, h, q);
-  if (!errors_.Remembers()) return stats;
+  if (options_.upload_codec == CodecKind::kFp32 && !errors_.Remembers()) return {sent, 0};
   Decode(options_.upload_codec, q, std::span(decoded).first(count));
   vecmath::Subtract(h, std::span(decoded).first(count), h);
   errors_.Keep(at, h);
-  return stats;
+  return {sent, vecmath::BlockStatistics(h).sum_squares};
 }
 
 absl::StatusOr<ApplyVerdict> FragmentReplica::ApplyUpdate(const OuterUpdate& update, Standing standing) {

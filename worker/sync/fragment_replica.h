@@ -48,6 +48,7 @@ struct StoredContribution {
   std::shared_ptr<const std::vector<std::byte>> encoded;  // shared with the sender; immutable
   Digest digest;                                          // XXH3-128 of the bytes
   double norm = 0;                                        // L2 of what was encoded, for metrics
+  double lost_norm = 0;                                   // L2 of what the codec lost of it, for metrics
 };
 
 // An outer update as it arrives. `encoded` is borrowed for the call.
@@ -113,7 +114,11 @@ class FragmentReplica {
   FragmentReplica(std::span<float> outer, const ReplicaOptions& options);
   absl::Status CheckLocal(std::span<const float> local) const;
   absl::Status RequireState(ReplicaState wanted, const char* verb) const;
-  vecmath::BlockStats EncodeBlock(std::span<const float> local, size_t at, std::span<std::byte> encoded);
+  struct EncodedBlock {
+    vecmath::BlockStats sent;
+    double lost_squares = 0;
+  };
+  EncodedBlock EncodeBlock(std::span<const float> local, size_t at, std::span<std::byte> encoded);
 
   std::span<float> outer_;
   ReplicaOptions options_;

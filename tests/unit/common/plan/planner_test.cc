@@ -157,6 +157,22 @@ TEST(Planner, LeastPeriodsReachTheTargetAndOneLessDoesNot) {
   EXPECT_GT(checked, 3);
 }
 
+// Two fragments of 1,000 elements and 4 bytes: each round moves 4,000 bytes up and as many down.
+TEST(RunUtilization, IsTheModelOfTheJobAsItRuns) {
+  JobSpec spec;
+  spec.sync.inner_steps = 10;
+  spec.sync.overlap_steps = 0;
+  spec.sync.upload_codec = spec.sync.download_codec = CodecKind::kFp32;
+  const auto fp32 = [](CodecKind, uint64_t elements) { return elements * 4; };
+  const Link link{.upload_bytes_per_second = 4000, .download_bytes_per_second = 2000, .latency_seconds = 0};
+  EXPECT_NEAR(RunUtilization(spec, {1000, 1000}, 1, link, fp32), 10.0 / 16, 1e-9);
+  spec.sync.overlap_steps = 3;
+  EXPECT_NEAR(RunUtilization(spec, {1000, 1000}, 1, link, fp32), 1, 1e-9);
+  EXPECT_NEAR(RunUtilization(spec, {1000}, 0.5, link, fp32), 5 / 6.5, 1e-9) << "1.5 s of overlap hide half of 3 s";
+  spec.sync.inner_steps = 1;
+  EXPECT_NEAR(RunUtilization(spec, {1000}, 1, link, fp32), 1.0 / 4, 1e-9) << "the overlap is below the period";
+}
+
 TEST(Recommendation, TheGivenSettingsWhereTheySuffice) {
   PlanRequest request = OneBillion();
   request.link = {1000 * kGigabit, 1000 * kGigabit, 0};

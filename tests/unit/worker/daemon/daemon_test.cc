@@ -63,6 +63,53 @@ TEST(StepMetrics, PutsStepsIntoTheCatalogue) {
   EXPECT_FALSE(metrics.HeartbeatSamples().empty());
 }
 
+double SampleOf(const Metrics& metrics, Metric metric) {
+  for (const MetricSample& sample : metrics.HeartbeatSamples()) {
+    if (sample.name == HeartbeatName(metric)) return sample.value;
+  }
+  return -1;
+}
+
+// Ten steps of a second and one wait of ten: half of the time is computing, though nine steps of ten waited for
+// nothing.
+TEST(StepMetrics, UtilizationIsAShareOfTimeNotOfSteps) {
+  Metrics metrics;
+  StepMetrics steps(metrics);
+  for (int i = 0; i < 2000; ++i) {
+    StepTaken step;
+    step.outcome = {true, 2.25, 3.0, 1000};
+    step.took = Seconds(1);
+    if (i % 10 == 0) step.sync_wait = Seconds(10);
+    steps.Record(step);
+  }
+  EXPECT_NEAR(SampleOf(metrics, Metric::kComputeUtilization), 0.5, 0.01);
+}
+
+TEST(StepMetrics, UtilizationBeginsAnewWithAnotherJob) {
+  Metrics metrics;
+  StepMetrics steps(metrics);
+  StepTaken step;
+  step.outcome = {true, 2.25, 3.0, 1000};
+  step.took = Seconds(1);
+  step.sync_wait = Seconds(3);
+  step.clock_step = 40;
+  steps.Record(step);
+  EXPECT_DOUBLE_EQ(SampleOf(metrics, Metric::kComputeUtilization), 0.25);
+  step.sync_wait = {};
+  step.clock_step = 1;
+  steps.Record(step);
+  EXPECT_DOUBLE_EQ(SampleOf(metrics, Metric::kComputeUtilization), 1);
+}
+
+TEST(LinkRates, AreShownOnceKnown) {
+  Metrics metrics;
+  RecordLinkRates({}, metrics);
+  EXPECT_TRUE(metrics.HeartbeatSamples().empty());
+  RecordLinkRates({.upload_bytes_per_second = 3e6, .download_bytes_per_second = 5e6}, metrics);
+  EXPECT_EQ(SampleOf(metrics, Metric::kUploadRate), 3e6);
+  EXPECT_EQ(SampleOf(metrics, Metric::kDownloadRate), 5e6);
+}
+
 // A coordinator that answers Hello with one message, or with a Welcome.
 class FakeCoordinator {
  public:

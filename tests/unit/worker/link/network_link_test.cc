@@ -244,6 +244,38 @@ TEST_F(LinkTest, AnUploadResumesWhereItBroke) {
   EXPECT_GE(link_.totals().uploaded_bytes, bytes->size());
 }
 
+// From the request to the end, by the clock that the test moves while the bytes are on their way.
+TEST_F(LinkTest, RatesAreMeasuredOfLargeFinishedTransfers) {
+  const auto transfer = [&](size_t size, Duration took) {
+    const SharedBytes bytes = SomeBytes(size);
+    bulk_.received.clear();
+    link_.StartUpload(HeaderFor(bytes), BootNumber{1}, bytes);
+    link_.Turn();
+    clock_.Advance(took);
+    Settle();
+  };
+  transfer(kRateBytes - 1, Seconds(2));
+  EXPECT_EQ(link_.totals().upload_bytes_per_second, 0) << "too small for a rate";
+  transfer(2 * kRateBytes, Seconds(2));
+  EXPECT_DOUBLE_EQ(link_.totals().upload_bytes_per_second, kRateBytes);
+  transfer(2 * kRateBytes, Seconds(1));
+  EXPECT_DOUBLE_EQ(link_.totals().upload_bytes_per_second, 1.25 * kRateBytes) << "a moving mean";
+  EXPECT_EQ(link_.totals().download_bytes_per_second, 0);
+  cut_in_ = 5000;
+  transfer(2 * kRateBytes, Seconds(1));
+  EXPECT_DOUBLE_EQ(link_.totals().upload_bytes_per_second, 1.25 * kRateBytes) << "a broken one is no measurement";
+}
+
+TEST_F(LinkTest, ADownloadIsMeasuredToo) {
+  bulk_.Serve(SomeBytes(4 * kRateBytes), 7);
+  link_.FetchFragment(JobId{"toy"}, FragmentIndex{0}, 4 * kRateBytes);
+  link_.Turn();
+  clock_.Advance(Seconds(2));
+  Settle();
+  ASSERT_EQ(Events<FetchedBytes>().size(), 1u);
+  EXPECT_DOUBLE_EQ(link_.totals().download_bytes_per_second, 2 * kRateBytes);
+}
+
 TEST_F(LinkTest, ARefusedUploadIsNotTriedAgain) {
   bulk_.refusal = absl::FailedPreconditionError("version 5 is the newest");
   const SharedBytes bytes = SomeBytes(10);

@@ -96,6 +96,12 @@ TEST(FormContribution, EncodesOuterMinusLocal) {
     EXPECT_EQ((*formed)->version.value, 4u);
     EXPECT_EQ(bench.replica.unresolved(), *formed);
     EXPECT_DOUBLE_EQ((*formed)->norm, bench.replica.DriftNorm(bench.local));
+    std::vector<float> sent(kElements);
+    Decode(codec, *(*formed)->encoded, sent);
+    double lost = 0;
+    for (size_t i = 0; i < kElements; ++i) lost += std::pow(static_cast<double>(delta[i] - sent[i]), 2);
+    EXPECT_NEAR((*formed)->lost_norm, std::sqrt(lost), 1e-9);
+    EXPECT_EQ((*formed)->lost_norm == 0, codec == CodecKind::kFp32);
     EXPECT_EQ(bench.outer, bench.base);
   }
 }
