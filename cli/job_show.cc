@@ -60,6 +60,51 @@ void PrintFragments(Session& session, const v1::Job& job) {
   session.out << "\nFragments\n" << table.ToString();
 }
 
+std::string RatioText(bool known, double ratio) { return known ? absl::StrFormat("%.3f", ratio) : "-"; }
+
+void PrintDiagnostics(Session& session, const v1::Job& job) {
+  Table rounds({"FRAGMENT", "NORM", "COSINE", "STEP/NORM", "ALIGNMENT", "MOMENTUM", "DOWNLOAD ERROR", "STALENESS"});
+  Table members({"FRAGMENT", "WORKER", "WEIGHT", "NORM", "COSINE", "UPLOAD ERROR", "STALENESS"});
+  bool any = false;
+  for (const v1::FragmentStatus& f : job.fragments()) {
+    if (!f.has_newest()) continue;
+    any = true;
+    const v1::RoundDiagnostics& d = f.newest();
+    rounds.Add({absl::StrCat(f.fragment()), absl::StrFormat("%.4g", d.pseudo_gradient_norm()),
+                RatioText(true, d.mean_cosine_ratio()), RatioText(true, d.outer_step_gain_ratio()),
+                RatioText(d.has_outer_step_alignment_ratio(), d.outer_step_alignment_ratio()),
+                RatioText(d.has_momentum_alignment_ratio(), d.momentum_alignment_ratio()),
+                PercentText(d.download_error_ratio()), absl::StrCat(d.staleness_steps(), " steps")});
+    for (const v1::ContributionDiagnostics& c : d.contributions()) {
+      members.Add({absl::StrCat(f.fragment()), Printable(c.worker().substr(c.worker().rfind('/') + 1)),
+                   RatioText(true, c.weight()), absl::StrFormat("%.4g", c.norm()), RatioText(true, c.cosine_ratio()),
+                   c.has_upload_error_ratio() ? PercentText(c.upload_error_ratio()) : "-",
+                   absl::StrCat(c.staleness_steps(), " steps")});
+    }
+  }
+  if (!any) return;
+  session.out << "\nNewest rounds\n" << rounds.ToString() << "\nNewest contributions\n" << members.ToString();
+}
+
+std::string RateText(bool known, double bytes_per_second) { return known ? HumanSize(bytes_per_second) + "/s" : "-"; }
+
+// What each worker measures, beside what the planner's model gives for its step time and rates.
+void PrintUtilization(Session& session, const v1::GetJobResponse& response) {
+  Table table({"WORKER", "COMPUTING", "PLAN", "UPLOAD", "DOWNLOAD", "UPLOAD ERROR", "IN ROUNDS"});
+  bool any = false;
+  for (const v1::WorkerStatus& w : response.workers()) {
+    if (!w.has_compute_utilization_ratio()) continue;
+    any = true;
+    table.Add({Printable(w.name().substr(w.name().rfind('/') + 1)), PercentText(w.compute_utilization_ratio()),
+               w.has_planned_utilization_ratio() ? PercentText(w.planned_utilization_ratio()) : "-",
+               RateText(w.has_upload_bytes_per_second(), w.upload_bytes_per_second()),
+               RateText(w.has_download_bytes_per_second(), w.download_bytes_per_second()),
+               w.has_upload_error_ratio() ? PercentText(w.upload_error_ratio()) : "-",
+               w.has_participation_ratio() ? PercentText(w.participation_ratio()) : "-"});
+  }
+  if (any) session.out << "\nUtilization\n" << table.ToString();
+}
+
 void PrintSummary(Session& session, const v1::Job& job) {
   Table table({"Job:", Printable(job.name())});
   table.Add({"State:", StateText(job.state()) + (job.reason().empty() ? "" : ": " + Printable(job.reason()))});
@@ -125,6 +170,7 @@ int DescribeJob(Session& session, const std::string& job) {
   if (PrintMessage(session, *response)) return kExitOk;
   PrintSummary(session, response->job());
   PrintFragments(session, response->job());
+  PrintDiagnostics(session, response->job());
   PrintEvaluations(session, *response);
   if (response->workers_size() > 0) {
     v1::ListWorkersResponse workers;
@@ -132,6 +178,7 @@ int DescribeJob(Session& session, const std::string& job) {
     session.out << "\nWorkers\n";
     PrintWorkers(session, workers);
   }
+  PrintUtilization(session, *response);
   if (response->events_size() > 0) session.out << "\nEvents\n";
   for (const v1::JobEvent& event : response->events()) session.out << EventLine(event) << "\n";
   return kExitOk;

@@ -164,7 +164,7 @@ void PrintWorkers(Session& session, const v1::ListWorkersResponse& workers) {
   const bool wide = session.format == OutputFormat::kWide;
   std::vector<std::string> header = {"NAME",     "STATE", "JOB",       "ACTIVITY", "STEP",
                                      "TOKENS/S", "LOSS",  "HEARTBEAT", "DEVICE"};
-  if (wide) header.insert(header.end(), {"INCARNATION", "UPLOADED", "DOWNLOADED", "WAITING FOR"});
+  if (wide) header.insert(header.end(), {"COMPUTING", "PLAN", "INCARNATION", "UPLOADED", "DOWNLOADED", "WAITING FOR"});
   Table table(header);
   for (const auto& w : workers.workers()) {
     std::vector<std::string> row = {
@@ -178,7 +178,9 @@ void PrintWorkers(Session& session, const v1::ListWorkersResponse& workers) {
         absl::StrFormat("%.1f s", static_cast<double>(w.heartbeat_age().seconds()) + w.heartbeat_age().nanos() * 1e-9),
         w.device().empty() ? "-" : Printable(w.device())};
     if (wide) {
-      row.insert(row.end(), {absl::StrCat(w.incarnation()), HumanSize(static_cast<double>(w.uploaded_bytes())),
+      row.insert(row.end(), {w.has_compute_utilization_ratio() ? PercentText(w.compute_utilization_ratio()) : "-",
+                             w.has_planned_utilization_ratio() ? PercentText(w.planned_utilization_ratio()) : "-",
+                             absl::StrCat(w.incarnation()), HumanSize(static_cast<double>(w.uploaded_bytes())),
                              HumanSize(static_cast<double>(w.downloaded_bytes())),
                              w.waiting_for().empty() ? "-" : Printable(w.waiting_for())});
     }
@@ -248,6 +250,8 @@ std::string HumanTime(double seconds) {
   if (s < 86'400) return absl::StrCat(s / 3600, " h ", s / 60 % 60, " m");
   return absl::StrCat(s / 86'400, " d ", s / 3600 % 24, " h");
 }
+
+std::string PercentText(double ratio) { return absl::StrFormat("%.1f %%", 100 * ratio); }
 
 std::string LossText(double loss) {
   if (loss == 0 || !std::isfinite(loss)) return "-";

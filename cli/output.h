@@ -58,6 +58,8 @@ std::string HumanTime(double seconds);
 std::string HumanSize(double bytes);
 // "3.1415", or "-" when there is none.
 std::string LossText(double loss);
+// "87.5 %" of 0.875.
+std::string PercentText(double ratio);
 
 }  // namespace atl::cli
 

@@ -356,6 +356,8 @@ JobGlance Engine::State::Glance(const JobId& job, uint64_t after_revision, Insta
     glance.totals.uploaded_total = of_job->uploaded_total;
     glance.totals.downloaded_total = of_job->downloaded_total;
     glance.totals.last_loss = of_job->last_loss;
+    glance.totals.measures = of_job->measures;
+    glance.totals.participation = of_job->participation;
     const auto losses = of_job->curves.find("loss");
     if (losses != of_job->curves.end()) {
       const auto& points = losses->second.points();

@@ -56,7 +56,7 @@ struct JobGlance {
   std::vector<WorkerView> workers;    // of this job
   std::vector<EventLine> events;      // new since the last glance of this watcher
   std::vector<double> recent_losses;  // newest 120 points, oldest first
-  JobHistory totals;                  // events and curves left out; byte accounts and last loss filled
+  JobHistory totals;                  // events and curves left out; the rest is filled
   double tokens_per_second = 0;       // sum over training workers
   double seconds_left = -1;           // < 0: unknown
 };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/ids.h"
+#include "coordinator/engine/round_measures.h"
 
 namespace atl {
 
@@ -48,6 +49,9 @@ struct JobHistory {
   std::map<WorkerId, uint64_t> uploaded_bytes, downloaded_bytes;  // payload, by worker
   uint64_t uploaded_total = 0, downloaded_total = 0;
   double last_loss = 0;  // mean of the newest committed round, nats
+  // Of the newest round that this process merged.
+  std::map<FragmentIndex, RoundMeasures> measures;
+  std::map<WorkerId, double> participation;  // share of the newest rounds, of connected workers
 };
 
 class History {

@@ -12,6 +12,7 @@
 #include "common/plan/model_layout.h"
 #include "common/wire/record_messages.h"
 #include "coordinator/aggregate/aggregator.h"
+#include "coordinator/engine/round_measures.h"
 
 namespace atl {
 
@@ -19,12 +20,6 @@ namespace atl {
 struct PublishedUpdate {
   UpdateInfo info;
   std::shared_ptr<const std::vector<std::byte>> bytes;
-};
-
-// Measured when a round closed; for metrics and the event log, never for a decision.
-struct RoundMeasures {
-  double merged_norm = 0, outer_step_norm = 0, mean_cosine = 0;
-  int64_t aggregate_ns = 0;
 };
 
 struct JobData {

@@ -167,6 +167,7 @@ void Observer::Disconnected(ConnectionId connection) {
   const auto current = connection_of_.find(it->second);
   if (current != connection_of_.end() && current->second == connection) {
     metrics_.ForgetWorker(it->second);
+    diagnostics_.Gone(it->second);
     connection_of_.erase(current);
   }
   worker_of_.erase(it);
@@ -180,7 +181,9 @@ std::optional<ConnectionId> Observer::ConnectionOf(const WorkerId& worker) const
 
 void Observer::Heard(ConnectionId connection, const Heartbeat& heartbeat) {
   const auto it = worker_of_.find(connection);
-  if (it != worker_of_.end()) metrics_.SetFromHeartbeat(it->second, heartbeat);
+  if (it == worker_of_.end()) return;
+  metrics_.SetFromHeartbeat(it->second, heartbeat);
+  diagnostics_.Heard(it->second, heartbeat);
 }
 
 void Observer::Committed(const std::vector<LedgerRecord>& records) {
@@ -194,7 +197,7 @@ void Observer::Committed(const std::vector<LedgerRecord>& records) {
   }
 }
 
-void Observer::OnRound(const RoundRecord& record, const RoundMeasures& measures) {
+void Observer::OnRound(const RoundRecord& record, RoundMeasures measures) {
   const std::string& job = record.job.value;
   const double loss = MeanLoss(record);
   history_.Of(record.job).last_loss = loss;
@@ -216,6 +219,9 @@ void Observer::OnRound(const RoundRecord& record, const RoundMeasures& measures)
   }
   std::map<std::string, std::string> fields = MergeFields(record, loss);
   fields.merge(MeasuredFields(measures));
+  Diagnostics::Outcome diagnosed = diagnostics_.OnRound(record, measures);
+  fields.merge(diagnosed.fields);
+  if (diagnosed.warning) warnings_[record.job].push_back(*std::move(diagnosed.warning));
   if (last != last_round_.end()) fields["round_seconds"] = absl::StrFormat("%.3f", ToSeconds(now - last->second));
   round_fields_[record.job].push_back(std::move(fields));
   last_round_[{record.job, record.reached.fragment}] = now;
@@ -224,6 +230,9 @@ void Observer::OnRound(const RoundRecord& record, const RoundMeasures& measures)
   metrics_.Observe(Metric::kRoundPhaseDuration, static_cast<double>(measures.aggregate_ns) * 1e-9, {"aggregate"});
   AddPoint(record.job, "pseudo_gradient_norm", record.clock_step, measures.merged_norm);
   AddPoint(record.job, "outer_step_norm", record.clock_step, measures.outer_step_norm);
+  JobHistory& history = history_.Of(record.job);
+  history.participation = diagnostics_.Participation(record.job);
+  history.measures[record.reached.fragment] = std::move(measures);
 }
 
 void Observer::OnEvaluation(const EvaluationRecord& record) {
@@ -258,6 +267,8 @@ void Observer::Note(const JobNote& note) {
   log_.Info(note.kind, {{"job", note.job.value}, {"text", note.text}});
   line.revision = history_.AddEvent(note.job, line);
   Write(note.job, line);
+  if (note.kind != kRoundCommitted) return;
+  for (const JobNote& warning : std::exchange(warnings_[note.job], {})) Note(warning);
 }
 
 void Observer::Write(const JobId& job, const EventLine& line) {

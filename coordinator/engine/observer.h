@@ -15,6 +15,7 @@
 #include "common/telemetry/event_log.h"
 #include "common/telemetry/metrics.h"
 #include "coordinator/core/core.h"
+#include "coordinator/engine/diagnostics.h"
 #include "coordinator/engine/history.h"
 #include "coordinator/engine/job_data.h"
 #include "coordinator/store/ledger.h"
@@ -26,7 +27,7 @@ struct JobGlance;
 class Observer {
  public:
   Observer(History& history, EventLog& events, Metrics& metrics, Log& log, Clock& clock)
-      : history_(history), events_(events), metrics_(metrics), log_(log), clock_(clock) {}
+      : history_(history), events_(events), metrics_(metrics), log_(log), clock_(clock), diagnostics_(metrics) {}
 
   // Reads curves and accounts of the jobs back from the event log, and writes the lines of merges that the ledger has
   // and the log lacks: a crash may come between the commit and its line. Blocking; before any other call.
@@ -37,7 +38,7 @@ class Observer {
   std::optional<ConnectionId> ConnectionOf(const WorkerId& worker) const;
   void Heard(ConnectionId connection, const Heartbeat& heartbeat);
   // A round is durable now.
-  void OnRound(const RoundRecord& record, const RoundMeasures& measures);
+  void OnRound(const RoundRecord& record, RoundMeasures measures);
   // These records are durable now; rounds among them come through OnRound.
   void Committed(const std::vector<LedgerRecord>& records);
   void Note(const JobNote& note);
@@ -81,6 +82,8 @@ class Observer {
   std::map<JobId, ClockMark> clock_marks_;
   std::set<JobId> shown_;  // jobs with gauges of their workers
   Instant next_publish_;
+  Diagnostics diagnostics_;
+  std::map<JobId, std::deque<JobNote>> warnings_;  // to follow the next "round committed" line of the job
 };
 
 // Fills tokens_per_second and seconds_left.

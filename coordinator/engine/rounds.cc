@@ -11,6 +11,21 @@ constexpr uint64_t kVersionsForStragglers = 2;
 
 uint64_t Before(Version version, uint64_t count) { return version.value > count ? version.value - count : 0; }
 
+RoundMeasures Measured(const RoundResult& result) {
+  RoundMeasures measures;
+  measures.merged_norm = result.merged_norm;
+  measures.outer_step_norm = result.outer_step_norm;
+  measures.download_error = result.download_error;
+  measures.momentum_alignment = result.momentum_alignment;
+  measures.step_alignment = result.step_alignment;
+  for (const ContributionReport& c : result.contributions) {
+    measures.mean_cosine += c.cosine_to_merged / static_cast<double>(result.contributions.size());
+    measures.contributions.push_back(
+        {.worker = c.worker, .weight = c.weight, .norm = c.norm, .cosine_to_merged = c.cosine_to_merged});
+  }
+  return measures;
+}
+
 }  // namespace
 
 void DataPlane::CloseRound(const struct CloseRound& task, const JobSpec& spec, BootNumber boot) {
@@ -49,10 +64,8 @@ void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound
       screened.refused.emplace_back(worker, "it holds values that are not finite");
     return Emit(std::move(screened));
   }
-  RoundMeasures measures{.merged_norm = result->merged_norm,
-                         .outer_step_norm = result->outer_step_norm,
-                         .mean_cosine = 0,
-                         .aggregate_ns = (parts_.clock.Now() - begin).ns};
+  RoundMeasures measures = Measured(*result);
+  measures.aggregate_ns = (parts_.clock.Now() - begin).ns;
   RoundRecord record{.job = task.job,
                      .epoch = task.epoch,
                      .reached = {task.target.fragment, result->reached},
@@ -70,7 +83,6 @@ void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound
   for (size_t i = 0; i < task.contributions.size(); ++i) {  // both are in worker-name order
     record.contributions.push_back({task.contributions[i], result->contributions[i].weight, 1.0});
     record.tokens += task.contributions[i].tokens;
-    measures.mean_cosine += result->contributions[i].cosine_to_merged / static_cast<double>(task.contributions.size());
   }
   parts_.io.Post([this, data, record = std::move(record), update = std::move(result->update), measures]() mutable {
     WriteRound(std::move(data), std::move(record), std::move(update), measures);

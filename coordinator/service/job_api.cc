@@ -193,7 +193,7 @@ void JobApi::GetJob(const v1::GetJobRequest& request, Answer<v1::GetJobResponse>
     v1::GetJobResponse response;
     *response.mutable_job() = JobMessage(job, now, true);
     for (const WorkerView& worker : glance.workers) {
-      *response.add_workers() = ToProto(worker, &glance.totals, &view->record.spec);
+      *response.add_workers() = WorkerMessage(worker, &glance.totals, &view->record);
     }
     for (const EventLine& line : history.EventsAfter(job, 0, kEventsShown)) *response.add_events() = ToProto(line);
     for (const EvaluationRecord& record : view->evaluations) *response.add_evaluations() = ToProto(record);
@@ -379,26 +379,6 @@ v1::StreamJobLogsResponse JobApi::LinesAbout(const JobId& job, uint32_t count) c
   return response;
 }
 
-void JobApi::ListWorkers(const v1::ListWorkersRequest& request, Answer<v1::ListWorkersResponse> answer) {
-  JobId only;
-  if (!request.job().empty()) {
-    const absl::StatusOr<JobId> job = ParseJobName(request.job());
-    if (!job.ok()) return answer(job.status(), {});
-    only = *job;
-  }
-  engine_.Query([request, only, answer = std::move(answer)](const Core& core, const History& history, Instant now) {
-    v1::ListWorkersResponse response;
-    for (const WorkerView& worker : core.ViewWorkers(now)) {
-      if (!only.value.empty() && worker.job != only) continue;
-      if (worker.state == WorkerState::kLost && !request.include_lost()) continue;
-      const std::optional<JobView> view = core.ViewJob(worker.job, now);
-      *response.add_workers() =
-          ToProto(worker, history.Find(worker.job), view.has_value() ? &view->record.spec : nullptr);
-    }
-    answer(absl::OkStatus(), std::move(response));
-  });
-}
-
 void JobApi::DrainWorker(const v1::DrainWorkerRequest& request, Answer<v1::DrainWorkerResponse> answer) {
   const absl::StatusOr<WorkerId> worker = ParseWorkerName(request.name());
   if (!worker.ok()) return answer(worker.status(), {});
@@ -484,7 +464,7 @@ absl::StatusOr<uint64_t> JobApi::WatchJob(const v1::WatchJobRequest& request,
     v1::WatchJobResponse response;
     *response.mutable_job() = ToProto(*glance, sizes.job.parameters, sizes.fragment_elements, false);
     for (const WorkerView& worker : glance->workers) {
-      *response.add_workers() = ToProto(worker, &glance->totals, &glance->view.record.spec);
+      *response.add_workers() = WorkerMessage(worker, &glance->totals, &glance->view.record);
     }
     for (const EventLine& line : glance->events) *response.add_events() = ToProto(line);
     response.set_waiting_line(glance->view.waiting_line);

@@ -68,6 +68,8 @@ class JobApi {
   absl::Status CheckFits(const Core& core, const JobId& job, const std::string& request_id, const JobSpec& spec,
                          const JobSizes& sizes, const CoordinatorCapacity& capacity, Instant now);
   v1::Job JobMessage(const JobId& job, Instant now, bool with_spec);
+  // job_workers.cc; engine thread. With the plan beside what was measured; `job` null: it works for none.
+  v1::WorkerStatus WorkerMessage(const WorkerView& worker, const JobHistory* totals, const JobRecord* job);
   // The coordinator's newest lines about the job.
   v1::StreamJobLogsResponse LinesAbout(const JobId& job, uint32_t count) const;
   template <typename Response>

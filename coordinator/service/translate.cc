@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/codec/codec.h"
+#include "common/plan/planner.h"
+#include "common/telemetry/catalogue.h"
 #include "common/wire/job_spec_proto.h"
 
 namespace atl {
 namespace {
 
 constexpr double kMicro = 1e-6;
+constexpr double kFastestLink = 1e15;  // bytes a second; a heartbeat that says more is wrong
 
 void SetTime(int64_t wall_nanos, google::protobuf::Timestamp* out) {
   out->set_seconds(wall_nanos / 1'000'000'000);
@@ -110,6 +114,37 @@ double TokensPerSecond(const WorkerView& worker, const JobSpec& spec) {
   return tokens * 1e9 / static_cast<double>(worker.last.step_ns);
 }
 
+namespace {
+
+// Of the newest heartbeat; nothing when the worker has not measured it, or says what is no number.
+std::optional<double> Sample(const WorkerView& worker, Metric metric) {
+  for (const MetricSample& sample : worker.last.metrics) {
+    if (sample.name == HeartbeatName(metric) && std::isfinite(sample.value)) return sample.value;
+  }
+  return std::nullopt;
+}
+
+void SetMeasured(const WorkerView& worker, v1::WorkerStatus& out) {
+  const auto used = Sample(worker, Metric::kComputeUtilization);
+  const auto up = Sample(worker, Metric::kUploadRate), down = Sample(worker, Metric::kDownloadRate);
+  const auto lost = Sample(worker, Metric::kUploadError);
+  if (used) out.set_compute_utilization_ratio(*used);
+  if (up) out.set_upload_bytes_per_second(*up);
+  if (down) out.set_download_bytes_per_second(*down);
+  if (lost) out.set_upload_error_ratio(*lost);
+}
+
+}  // namespace
+
+std::optional<double> PlannedUtilization(const WorkerView& worker, const JobSpec& spec,
+                                         const std::vector<uint64_t>& fragment_elements) {
+  const auto up = Sample(worker, Metric::kUploadRate), down = Sample(worker, Metric::kDownloadRate);
+  const auto usable = [](const std::optional<double>& rate) { return rate && *rate >= 1 && *rate <= kFastestLink; };
+  if (!usable(up) || !usable(down) || worker.last.step_ns <= 0 || fragment_elements.empty()) return std::nullopt;
+  const Link link{.upload_bytes_per_second = *up, .download_bytes_per_second = *down, .latency_seconds = 0};
+  return RunUtilization(spec, fragment_elements, static_cast<double>(worker.last.step_ns) * 1e-9, link, &EncodedSize);
+}
+
 v1::WorkerStatus ToProto(const WorkerView& worker, const JobHistory* totals, const JobSpec* spec) {
   v1::WorkerStatus out;
   out.set_name(absl::StrCat("workers/", worker.worker.value));
@@ -125,14 +160,42 @@ v1::WorkerStatus ToProto(const WorkerView& worker, const JobHistory* totals, con
   out.set_device(worker.device);
   if (!worker.job.value.empty()) out.set_job(absl::StrCat("jobs/", worker.job.value));
   out.set_participating(worker.participating);
+  SetMeasured(worker, out);
   if (totals != nullptr) {
     const auto up = totals->uploaded_bytes.find(worker.worker);
     const auto down = totals->downloaded_bytes.find(worker.worker);
     if (up != totals->uploaded_bytes.end()) out.set_uploaded_bytes(up->second);
     if (down != totals->downloaded_bytes.end()) out.set_downloaded_bytes(down->second);
+    const auto share = totals->participation.find(worker.worker);
+    if (share != totals->participation.end()) out.set_participation_ratio(share->second);
   }
   return out;
 }
+
+namespace {
+
+// `whole`: each contribution too.
+void SetDiagnostics(const RoundMeasures& measures, bool whole, v1::RoundDiagnostics& out) {
+  out.set_pseudo_gradient_norm(measures.merged_norm);
+  out.set_mean_cosine_ratio(measures.mean_cosine);
+  if (measures.merged_norm > 0) out.set_outer_step_gain_ratio(measures.outer_step_norm / measures.merged_norm);
+  if (measures.step_alignment) out.set_outer_step_alignment_ratio(*measures.step_alignment);
+  if (measures.momentum_mean) out.set_momentum_alignment_ratio(*measures.momentum_mean);
+  out.set_download_error_ratio(measures.download_error);
+  out.set_staleness_steps(measures.staleness_steps);
+  if (!whole) return;
+  for (const ContributionMeasures& c : measures.contributions) {
+    v1::ContributionDiagnostics* one = out.add_contributions();
+    one->set_worker(absl::StrCat("workers/", c.worker.value));
+    one->set_weight(c.weight);
+    one->set_norm(c.norm);
+    one->set_cosine_ratio(c.cosine_to_merged);
+    one->set_staleness_steps(c.staleness_steps);
+    if (c.upload_error) one->set_upload_error_ratio(*c.upload_error);
+  }
+}
+
+}  // namespace
 
 std::string EtagOf(const JobView& view) {
   return absl::StrCat(view.record.spec_revision, "-", view.record.epoch, "-", static_cast<uint32_t>(view.record.state));
@@ -164,6 +227,9 @@ v1::Job ToProto(const JobGlance& glance, uint64_t parameters, const std::vector<
     status->set_expected(fragment.expected);
     status->set_content_hash(fragment.hash.Hex());
     if (i < fragment_elements.size()) status->set_elements(fragment_elements[i]);
+    const auto measured = glance.totals.measures.find(FragmentIndex{static_cast<uint32_t>(i)});
+    if (measured != glance.totals.measures.end())
+      SetDiagnostics(measured->second, with_spec, *status->mutable_newest());
   }
   out.set_round(round);
   out.set_rounds_committed(view.rounds_committed);

@@ -2,7 +2,9 @@
 #ifndef ATOLL_COORDINATOR_SERVICE_TRANSLATE_H_
 #define ATOLL_COORDINATOR_SERVICE_TRANSLATE_H_
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "atoll/v1/admin.pb.h"
 #include "atoll/v1/job.pb.h"
@@ -17,12 +19,16 @@ v1::Checkpoint ToProto(const CheckpointRecord& record, const JobView& job,
                        const std::vector<uint64_t>& fragment_elements);
 // `totals` gives the byte accounts; null leaves them 0.
 v1::WorkerStatus ToProto(const WorkerView& worker, const JobHistory* totals, const JobSpec* spec);
-// `with_spec` false leaves the spec out, as lists and watchers want it.
+// `with_spec` false leaves the spec and each contribution's diagnostics out, as lists and watchers want it.
 v1::Job ToProto(const JobGlance& glance, uint64_t parameters, const std::vector<uint64_t>& fragment_elements,
                 bool with_spec);
 
 // Changes with every change of the resource.
 std::string EtagOf(const JobView& view);
+
+// CoordinatorUtilization of common/plan for the worker's measured step time and rates; nothing until all are known.
+std::optional<double> PlannedUtilization(const WorkerView& worker, const JobSpec& spec,
+                                         const std::vector<uint64_t>& fragment_elements);
 
 // Recent tokens a second of a worker on this job; 0 when unknown.
 double TokensPerSecond(const WorkerView& worker, const JobSpec& spec);

@@ -57,6 +57,27 @@ def check_export(scene, manifest, name, evaluation):
     equal(scene.run("atoll-worker", *generate).out, text, "the text of the same seed")
 
 
+def check_diagnostics(scene):
+    """What the newest round of each fragment, each contribution and each worker measured, as people and programs see it."""
+    fragments = scene.atoll("-o", "json", "job", "describe", "four").json()["job"]["fragments"]
+    for newest in [fragment["newest"] for fragment in fragments]:
+        check(0.01 < newest["download_error_ratio"] < 0.5, f"four bits lost {newest['download_error_ratio']} of an update")
+        check(newest["pseudo_gradient_norm"] > 0 and newest["outer_step_gain_ratio"] > 0, f"no norms: {newest}")
+        for alignment in ("outer_step_alignment_ratio", "momentum_alignment_ratio", "mean_cosine_ratio"):
+            check(-1 <= newest[alignment] <= 1, f"{alignment} is {newest[alignment]}")
+        check(any(0.01 < c["upload_error_ratio"] < 0.5 for c in newest["contributions"]), f"no error of the upload: {newest}")
+    text = scene.atoll("job", "describe", "four").out
+    check("Newest rounds" in text and "Newest contributions" in text, f"describe shows no diagnostics: {text}")
+    lines = [json.loads(line) for line in scene.path("state/events/four.jsonl").read_text().splitlines()]
+    fields = [line["fields"] for line in lines if line["kind"] == "round committed"][-1]
+    for name in ("directions", "participation", "download_error", "outer_step_gain", "step_alignment", "momentum_alignment",
+                 "staleness_steps"):
+        check(fields.get(name), f"the line of a round has no {name}: {fields}")
+    for worker in scene.atoll("-o", "json", "worker", "list").json()["workers"]:
+        check(0 < worker["compute_utilization_ratio"] <= 1, f"the utilization of {worker['name']} is not a share: {worker}")
+    check("COMPUTING" in scene.atoll("-o", "wide", "worker", "list").out, "worker list -o wide shows no utilization")
+
+
 def four_bits(scene, manifest):
     """Streaming with four bits both ways, on the same workers: fragments in flight, error memory on both legs, QK-norm."""
     steps = 160
@@ -69,6 +90,7 @@ def four_bits(scene, manifest):
     equal(len(job["fragments"]), 3, "the fragments")
     for worker in ("a", "b"):
         check("another hash" not in scene.path(f"{worker}.log").read_text(), f"worker {worker} was a deviant")
+    check_diagnostics(scene)
     check_export(scene, manifest, "four", job["last_evaluation"])
 
 
