@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/plan/sync_schedule.h"
 #include "coordinator/core/machine.h"
 #include "coordinator/core/queue.h"
 
@@ -118,9 +119,10 @@ void Machine::Assign(Member& member, Run& run) {
 // The job's clock as of the newest contribution, which is newer than the heartbeats: behind it the joiner would send
 // again what this period has sent. But not past the send step of a round that cannot reach its quorum without a joiner:
 // whoever has sent it waits at its apply step, and the joiner, a period away from sending it, would wait for them
-// elsewhere.
+// elsewhere. A contribution may be on its way, so that counts from the send step on, whether it is there or not.
 uint64_t Machine::ClockOfJoiner(const Run& run) const {
   if (run.record.state == JobState::kClosing) return ClockOf(run);  // send steps stand for the stop step there
+  const SyncSchedule schedule(run.inner_steps(), run.spec->sync.overlap_steps, run.record.fragments);
   uint64_t newest = NewestStep(run), wanted = UINT64_MAX;
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     const Round& round = run.rounds[p];
@@ -130,7 +132,12 @@ uint64_t Machine::ClockOfJoiner(const Run& run) const {
       newest = std::max(newest, arrival.header.send_step);
       if (needs_joiner) wanted = std::min(wanted, std::max<uint64_t>(arrival.header.send_step, 1) - 1);
     }
-    for (const auto& [worker, header] : run.committed[p]) newest = std::max(newest, header.send_step);
+    uint64_t committed = 0;
+    for (const auto& [worker, header] : run.committed[p]) committed = std::max(committed, header.send_step);
+    newest = std::max(newest, committed);
+    committed = std::min(committed, run.ClockStep(UINT64_MAX));
+    const bool known = committed > 0 || round.version.value == 0;  // not just after a rollback
+    if (needs_joiner && known) wanted = std::min(wanted, schedule.NextSendStep(FragmentIndex{p}, committed + 1) - 1);
   }
   const uint64_t clock = run.ClockStep(newest);
   const uint64_t least = clock - std::min<uint64_t>(clock, run.inner_steps());  // send steps are what workers claim

@@ -217,7 +217,7 @@ TEST(Harness, TheEndComesAtOnceWithWorkersAtDifferentSteps) {
         ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
         EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded);
         ExpectBalanced(h);
-        EXPECT_LT(h.clock().Now() - since, Seconds(10)) << "all steps of two workers that share a core take 7 s";
+        EXPECT_LT(h.clock().Now() - since, Milliseconds(8500)) << "all steps of two workers that share a core take 7 s";
       }
     }
   }

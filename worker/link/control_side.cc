@@ -81,8 +81,18 @@ void ControlSide::CloseStream(const std::string& reason) {
   stream_->Cancel();
 }
 
+// A wait that begins is told soon: the coordinator may wait for this worker in turn, as at the end of a job.
+void ControlSide::SetHeartbeat(Heartbeat heartbeat) {
+  const auto waits = [](const Heartbeat& h) { return h.activity == WorkerActivity::kWaiting; };
+  const bool begins = waits(heartbeat) && !waits(heartbeat_);
+  heartbeat_ = std::move(heartbeat);
+  if (!begins || beat_at_ == kNever) return;
+  beat_at_ = std::min(beat_at_, std::max(parts_.clock.Now(), beaten_at_ + interval_ / 4));
+}
+
 void ControlSide::Beat() {
   const Instant now = parts_.clock.Now();
+  beaten_at_ = now;
   heartbeat_.sequence = ++sequence_;
   Say(heartbeat_);
   // A late turn does not shift the beat, and missed ones are not made up for.

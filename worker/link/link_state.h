@@ -47,7 +47,7 @@ class ControlSide {
   Instant Turn();
   void Say(WorkerMessage message);
   void CloseStream(const std::string& reason);
-  void SetHeartbeat(Heartbeat heartbeat) { heartbeat_ = std::move(heartbeat); }
+  void SetHeartbeat(Heartbeat heartbeat);
   void Finish();
   bool finished() const { return finishing_ && !stream_; }
   bool welcomed() const { return welcomed_; }
@@ -69,6 +69,7 @@ class ControlSide {
   Instant open_at_{};  // next attempt
   Instant welcome_by_ = kNever;
   Instant beat_at_ = kNever;
+  Instant beaten_at_{};
   Duration interval_{};
   Heartbeat heartbeat_;
   uint64_t sequence_ = 0;

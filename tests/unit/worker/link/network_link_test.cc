@@ -169,6 +169,29 @@ TEST_F(LinkTest, HeartbeatsBeginWithTheWelcomeAndKeepTime) {
   EXPECT_EQ(Beats().size(), 7u) << "missed beats are not made up for";
 }
 
+TEST_F(LinkTest, AWaitThatBeginsIsToldSoonButNotTooOften) {
+  Settle();
+  Heartbeat trains, waits;
+  trains.activity = WorkerActivity::kTraining;
+  waits.activity = WorkerActivity::kWaiting;
+  link_.SetHeartbeat(trains);
+  Welcome();
+  Pass(Milliseconds(700));
+  ASSERT_EQ(Beats().size(), 1u);
+  link_.SetHeartbeat(waits);
+  Pass({});
+  ASSERT_EQ(Beats().size(), 2u);
+  EXPECT_EQ(Beats()[1].activity, WorkerActivity::kWaiting);
+  for (int i = 0; i < 20; ++i) {
+    link_.SetHeartbeat(trains);
+    link_.SetHeartbeat(waits);
+    Pass(Milliseconds(50));
+  }
+  EXPECT_EQ(Beats().size(), 4u) << "at most four in an interval of 2 s";
+  for (int i = 0; i < 40; ++i) Pass(Milliseconds(100));
+  EXPECT_EQ(Beats().size(), 6u) << "a wait that goes on is told at the usual pace";
+}
+
 TEST_F(LinkTest, NoAnswerToHelloEndsTheAttempt) {
   Settle();
   Pass(limits::kControlDeadline);
