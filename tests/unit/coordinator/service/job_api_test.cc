@@ -94,7 +94,8 @@ TEST_F(JobApiTest, ShowsWhatAJobMayTake) {
   ASSERT_TRUE(job.ok()) << job.status();
   const uint64_t parameters = job->job().parameters();
   // fp32 both ways, one fragment.
-  EXPECT_EQ(job->job().coordinator_memory_bytes(), parameters * (24 + 4 + 2 * 4 + 2 * 4) + 2 * kTransportBytesPerWorker);
+  EXPECT_EQ(job->job().coordinator_memory_bytes(),
+            parameters * (24 + 4 + 2 * 4 + 2 * 4) + 2 * kTransportBytesPerWorker);
   EXPECT_EQ(job->job().coordinator_disk_bytes(), parameters * (36 + 3 * (2 * 4 + 4) + 12));
 }
 
