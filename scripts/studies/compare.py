@@ -1,0 +1,98 @@
+"""Paired comparison of arms. Arms of one seed start from the same weights and read the data in the same order, so a seed's
+luck is common to its arms: a two-way layout of arms and seeds, whose residual is the noise of a difference."""
+import math
+import statistics
+
+# Two-sided 95 % of Student's t, by degrees of freedom.
+STUDENT = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10, 2.09, 2.09,
+           2.08, 2.07, 2.07, 2.06, 2.06, 2.06, 2.05, 2.05, 2.05, 2.04]
+
+
+def student(degrees):
+    return STUDENT[degrees - 1] if degrees <= len(STUDENT) else 1.98
+
+
+class Gap:
+    """How far an arm lies above another, in percent: mean over seeds, standard error, half a 95 % interval (None: one seed)."""
+
+    def __init__(self, mean, error, half, seeds):
+        self.mean, self.error, self.half, self.seeds = mean, error, half, seeds
+
+    def __str__(self):
+        return f"{self.mean:+.2f} %" + (" (one seed)" if self.half is None else f" ± {self.half:.2f}")
+
+
+class Table:
+    """Final figures by (arm, seed). `values` are compared by their ratios, so their logarithms make the layout."""
+
+    def __init__(self, values):
+        self.values = values
+        self.arms = list(dict.fromkeys(a for a, _ in values))
+        seeds = sorted({s for _, s in values})
+        self.whole = [s for s in seeds if all((a, s) in values for a in self.arms)]
+
+    def seeds_of(self, *arms):
+        return sorted(s for s in {s for _, s in self.values} if all((a, s) in self.values for a in arms))
+
+    def residual(self):
+        """(variance of one run's logarithm beside arm and seed, degrees of freedom), over the seeds that have every arm."""
+        arms, seeds = self.arms, self.whole
+        degrees = (len(arms) - 1) * (len(seeds) - 1)
+        if degrees < 1:
+            return None, 0
+        logs = {(a, s): math.log(self.values[a, s]) for a in arms for s in seeds}
+        arm_mean = {a: statistics.mean(logs[a, s] for s in seeds) for a in arms}
+        seed_mean = {s: statistics.mean(logs[a, s] for a in arms) for s in seeds}
+        all_mean = statistics.mean(logs.values())
+        squares = sum((logs[a, s] - arm_mean[a] - seed_mean[s] + all_mean) ** 2 for a, s in logs)
+        return squares / degrees, degrees
+
+    def gap(self, arm, of):
+        seeds = self.seeds_of(arm, of)
+        if not seeds:
+            return None
+        mean = statistics.mean(100 * (self.values[arm, s] / self.values[of, s] - 1) for s in seeds)
+        variance, degrees = self.residual()
+        if len(seeds) < 2 or variance is None:
+            return Gap(mean, None, None, len(seeds))
+        error = 100 * math.sqrt(2 * variance / len(seeds))
+        return Gap(mean, error, student(degrees) * error, len(seeds))
+
+
+def verdict(check, gap):
+    """One of the words of the reports, for a check of study.yaml and the measured gap of its arm."""
+    if gap is None:
+        return "not run"
+    if gap.half is None:
+        return "one seed only"
+    if "within_percent" in check or "at_most_percent" in check:
+        return bounded(check, gap)
+    lower = check["relation"] == "below"
+    if (gap.mean + gap.half < 0) if lower else (gap.mean - gap.half > 0):
+        return "holds"
+    if (gap.mean - gap.half > 0) if lower else (gap.mean + gap.half < 0):
+        return "does not hold"
+    return "not resolved at this size"
+
+
+def bounded(check, gap):
+    """A bound of the literature is read as: within the bound, or within two standard errors where these resolve the bound."""
+    two_sided = "within_percent" in check
+    bound = check["within_percent"] if two_sided else check["at_most_percent"]
+    away = abs(gap.mean) if two_sided else gap.mean
+    if away + gap.half <= bound:
+        return "holds"
+    if away - gap.half > bound:
+        return "does not hold"
+    if away <= max(bound, 2 * gap.error) and gap.error <= bound:
+        return "holds within two standard errors"
+    return "not resolved at this size"
+
+
+def words(check):
+    arm, of = check["arm"], check["of"]
+    if "within_percent" in check:
+        return f"{arm} within {check['within_percent']} % of {of}"
+    if "at_most_percent" in check:
+        return f"{arm} at most {check['at_most_percent']} % above {of}"
+    return f"{arm} {check['relation']} {of}"

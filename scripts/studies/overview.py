@@ -1,0 +1,42 @@
+"""Writes docs/results/README.md: one line for each study that has results, and the other pages of the folder."""
+from studies import definition, records, report
+
+OTHERS = {"compute-utilization": "What the planner says of utilization against the paper's table", "long": "The long tests",
+          "crash-points": "The coordinator ended at every point where it writes"}
+
+
+def result_of(study):
+    runs = records.Records(study.label).runs
+    return report.Results(study, runs) if runs else None
+
+
+def line(study, results):
+    if study.report == "bytes":
+        found = next(l for l in report.bytes_lines(results) if l.startswith("Largest"))
+        return f"| [{study.label}]({study.label}.md) | {study.question} | {found} |"
+    judged = [report.judge(results, check) for check in study.checks]
+    told = "<br>".join(f"{words}: {measured}, **{verdict}**" for words, measured, verdict in judged) or "see the page"
+    return f"| [{study.label}]({study.label}.md) | {study.question} | {told} |"
+
+
+def rows():
+    sizes = definition.read_yaml(definition.STUDIES / "sizes.yaml")
+    for name in definition.names():
+        for size in sizes:
+            study = definition.Study(name, size)
+            if not (definition.RESULTS / f"{study.label}.md").exists():
+                continue
+            results = result_of(study)
+            if results and results.runs:
+                yield line(study, results)
+
+
+def write():
+    pages = [p for p in OTHERS if (definition.RESULTS / f"{p}.md").exists()]
+    lines = ["<!-- Made by scripts/study --overview. -->", "# Results", "",
+             "What was measured, each page with the command, commit and machine. A study compares arms that start from the same weights and read "
+             "the same data, over several seeds, at sizes that two CPU cores can do; settings were fixed by the papers before the first run. "
+             "\"Holds\" and \"does not hold\" mean that a 95 % interval lies wholly on one side; most of what the literature measures in tenths of a "
+             "percent is \"not resolved at this size\", and [noise](noise.md) says why.", "", "| page | question | expected: measured, verdict |", "|---|---|---|", *rows(), "",
+             *[f"- [{page}]({page}.md): {OTHERS[page]}" for page in pages]]
+    (definition.RESULTS / "README.md").write_text("\n".join(lines).rstrip() + "\n")

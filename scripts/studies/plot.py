@@ -1,0 +1,92 @@
+"""Draws docs/results/LABEL.png: loss against tokens seen, the gap to the first arm along the way, and the gap at the end.
+
+    PYTHON scripts/studies/plot.py NAME SIZE    PYTHON: the one that scripts/setup --plots makes
+"""
+import pathlib
+import statistics
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import matplotlib  # noqa: E402
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+from studies import definition, records, report  # noqa: E402
+
+
+def curve(results, arm):
+    """(tokens, mean loss over seeds, losses of each seed) along the way, of the points that all its seeds have."""
+    runs = results.of(arm)
+    shared = set.intersection(*({step for step, _ in r["curve"]} for r in runs))
+    planned = results.planned[arm, runs[0]["seed"]]
+    a_step = planned.tokens() / planned.spec["stop"]["inner_steps"]
+    rows = [{step: loss for step, loss in r["curve"]} for r in runs]
+    points = [(step * a_step, statistics.mean(row[step] for row in rows)) for step in sorted(shared)]
+    return [p for p in points if p[0] > 0]
+
+
+def draw_curves(axes, results, colours):
+    for arm in results.arms:
+        points = curve(results, arm)
+        axes.plot([x / 1e6 for x, _ in points], [y for _, y in points], marker="o", markersize=3, linewidth=1.3, color=colours[arm], label=arm)
+    axes.set_xlabel("million tokens, of all workers")
+    axes.set_ylabel("held-out loss, nats per byte")
+    axes.legend(fontsize=7, frameon=False)
+
+
+def draw_gap_curves(axes, results, colours):
+    """Against the first arm at the same number of tokens, between its points in a straight line."""
+    base = curve(results, results.arms[0])
+    for arm in results.arms[1:]:
+        points = [(x, 100 * (y / between(base, x) - 1)) for x, y in curve(results, arm) if base[0][0] <= x <= base[-1][0]]
+        axes.plot([x / 1e6 for x, _ in points], [y for _, y in points], marker="o", markersize=3, linewidth=1.3, color=colours[arm])
+    axes.axhline(0, color=colours[results.arms[0]], linewidth=1)
+    axes.set_xlabel("million tokens, of all workers")
+    axes.set_ylabel(f"loss above {results.arms[0]}, %")
+
+
+def between(points, x):
+    for (x0, y0), (x1, y1) in zip(points, points[1:]):
+        if x0 <= x <= x1:
+            return y0 + (y1 - y0) * (x - x0) / (x1 - x0)
+    return points[-1][1]
+
+
+def draw_gaps(axes, results, colours):
+    base, others = results.arms[0], list(reversed(results.arms[1:]))
+    for place, arm in enumerate(others):
+        gap = results.table.gap(arm, base)
+        if gap:
+            axes.errorbar(gap.mean, place, xerr=gap.half or 0, fmt="o", color=colours[arm], capsize=3)
+    axes.axvline(0, color=colours[base], linewidth=1)
+    axes.set_yticks(range(len(others)), others, fontsize=8)
+    axes.set_xlabel(f"final {results.study.measure} against {base}, %, with 95 % intervals")
+
+
+def draw_runs(axes, results, colours):
+    for place, arm in enumerate(results.arms):
+        losses = [r["loss"] for r in results.of(arm)]
+        axes.plot(losses, [place] * len(losses), "o", color=colours[arm], alpha=0.7)
+    axes.set_yticks(range(len(results.arms)), results.arms, fontsize=8)
+    axes.set_xlabel("final held-out loss of each run")
+
+
+def main():
+    study = definition.Study(sys.argv[1], sys.argv[2])
+    results = report.Results(study, records.Records(study.label).runs)
+    colours = {arm: plt.get_cmap("tab10")(i % 10) for i, arm in enumerate(results.arms)}
+    noise = study.report == "noise"
+    figure, panels = plt.subplots(1, 2 if noise else 3, figsize=(10 if noise else 15, 4.2), layout="constrained")
+    draw_curves(panels[0], results, colours)
+    if noise:
+        draw_runs(panels[1], results, colours)
+    else:
+        draw_gap_curves(panels[1], results, colours)
+        draw_gaps(panels[2], results, colours)
+    figure.suptitle(study.question, fontsize=11)
+    figure.savefig(definition.RESULTS / f"{study.label}.png", dpi=90, metadata={"Software": None})
+
+
+if __name__ == "__main__":
+    main()

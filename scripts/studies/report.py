@@ -1,0 +1,192 @@
+"""Writes docs/results/LABEL.md from the finished runs alone."""
+import datetime
+import math
+import statistics
+
+from studies import compare
+from studies.definition import RESULTS
+
+
+def codec_bytes(codec, elements):
+    """docs/formats/codecs.md, written a second time on purpose: a formula is no check of itself."""
+    if codec in ("fp32", "fp16", "bf16"):
+        return {"fp32": 4, "fp16": 2, "bf16": 2}[codec] * elements
+    if codec == "int8":
+        return elements + 2 * math.ceil(elements / 128)
+    rest = elements % 32
+    return 17 * (elements // 32) + (1 + math.ceil(rest / 2) if rest else 0)
+
+
+class Results:
+    """The runs of a study that fit its present settings, by (arm, seed)."""
+
+    def __init__(self, study, runs):
+        seeds = sorted({r["seed"] for r in runs} | set(study.seeds))
+        self.study, self.planned, self.runs = study, {}, {}
+        by_key = {r["key"]: r for r in runs}
+        for planned in study.plan(seeds):
+            self.planned[planned.arm, planned.seed] = planned
+            if planned.key in by_key:
+                self.runs[planned.arm, planned.seed] = by_key[planned.key]
+        self.arms = [a["name"] for a in study.arms if any(arm == a["name"] for arm, _ in self.runs)]
+        power = math.exp if study.measure == "perplexity" else float
+        self.table = compare.Table({key: power(r["loss"]) for key, r in self.runs.items()})
+
+    def of(self, arm):
+        return [r for (a, _), r in sorted(self.runs.items()) if a == arm]
+
+    def times_fewer(self, arm):
+        """How many times fewer payload bytes than fp32 gradients every step, from and to every worker: (up, down), or None."""
+        run, planned = self.of(arm)[0], self.planned[next(k for k in self.runs if k[0] == arm)]
+        every_step = planned.spec["stop"]["inner_steps"] * planned.workers * 4 * run["parameters"]
+        if planned.workers == 1 or not run["payload"]["up"]:
+            return None
+        return every_step / run["payload"]["up"], every_step / run["payload"]["down"]
+
+
+def check_lines(results):
+    lines = ["| expected | measured | verdict |", "|---|---|---|"]
+    verdicts = []
+    for check in results.study.checks:
+        words, measured, verdict = judge(results, check)
+        verdicts.append(verdict)
+        lines.append(f"| {words} | {measured} | {verdict} |")
+    return lines if verdicts else []
+
+
+def judge(results, check):
+    if "times_fewer_bytes" in check:
+        words = f"{check['arm']}: at least {check['times_fewer_bytes']} times fewer payload bytes than fp32 gradients, both ways"
+        fewer = results.times_fewer(check["arm"]) if check["arm"] in results.arms else None
+        if not fewer:
+            return words, "", "not run"
+        return words, f"{fewer[0]:.0f} up, {fewer[1]:.0f} down", "holds" if min(fewer) >= check["times_fewer_bytes"] else "does not hold"
+    gap = results.table.gap(check["arm"], check["of"])
+    return compare.words(check), str(gap or ""), compare.verdict(check, gap)
+
+
+def verdicts(results):
+    return [judge(results, c)[2] for c in results.study.checks]
+
+
+def loss_lines(results):
+    base = results.arms[0]
+    tasks = any("tasks" in r for r in results.runs.values())
+    lines = [f"| arm | seeds | held-out loss | perplexity | {results.study.measure} against {base}, paired | tokens | payload up, down | "
+             "fewer than fp32 gradients |" + (" minimal pairs |" if tasks else ""), "|---|---|---|---|---|---|---|---|" + ("---|" if tasks else "")]
+    for arm in results.arms:
+        runs = results.of(arm)
+        loss = statistics.mean(r["loss"] for r in runs)
+        gap = "" if arm == base else str(results.table.gap(arm, base) or "")
+        fewer = results.times_fewer(arm)
+        payload = f"{runs[0]['payload']['up'] / 1e6:.2f}, {runs[0]['payload']['down'] / 1e6:.2f} MB" if fewer else "one worker"
+        row = (f"| {arm} | {len(runs)} | {loss:.4f} | {math.exp(loss):.3f} | {gap} | {runs[0]['tokens'] / 1e6:.2f} M | {payload} | " +
+               (f"{fewer[0]:.0f}, {fewer[1]:.0f} times |" if fewer else "|"))
+        if tasks:
+            scores = [r["tasks"]["mean"] for r in runs if r.get("tasks")]
+            row += f" {100 * statistics.mean(scores):.1f} % |" if scores else " |"
+        lines.append(row)
+    return lines + ["", *footnotes(results, tasks)]
+
+
+def footnotes(results, tasks):
+    variance, degrees = results.table.residual()
+    yield ("Loss is in nats per byte on held-out documents, of the outer parameters at the end. ± is half a 95 % interval of a paired difference: "
+           + (f"the noise beside arm and seed is {100 * math.sqrt(variance):.2f} % of a single run, with {degrees} degrees of freedom."
+              if variance else "there are too few seeds for it."))
+    if tasks:
+        yield ("\nMinimal pairs: mean accuracy over the BLiMP files at hand, where chance is 50 %. At this size it is near chance and differences between arms "
+               "mean nothing.")
+    missing = [(arm, 1 - r["contributions"] / (r["commits"] * r["workers"])) for (arm, _), r in results.runs.items() if r["commits"] and
+               r["contributions"] < r["commits"] * r["workers"]]
+    if missing:
+        yield "\nRounds that went without some contribution: " + ", ".join(f"{arm} {100 * share:.1f} %" for arm, share in missing) + "."
+
+
+def noise_lines(results):
+    lines = ["| arm | runs | mean loss | standard deviation over seeds | lowest | highest |", "|---|---|---|---|---|---|"]
+    for arm in results.arms:
+        losses = [r["loss"] for r in results.of(arm)]
+        mean = statistics.mean(losses)
+        spread = f"{100 * statistics.stdev(losses) / mean:.2f} %" if len(losses) > 1 else ""
+        lines.append(f"| {arm} | {len(losses)} | {mean:.4f} | {spread} | {min(losses):.4f} | {max(losses):.4f} |")
+    lines.append("")
+    for arm in results.arms:
+        other = "again" if arm == "base" else f"{arm} again"
+        pairs = [100 * abs(results.runs[other, s]["loss"] / results.runs[arm, s]["loss"] - 1) for s in results.table.seeds_of(arm, other)
+                 if other in results.arms]
+        if pairs:
+            error = math.sqrt(statistics.mean(p * p for p in pairs) / 2)
+            lines.append(f"Two runs of one seed, {arm}: they differ by {', '.join(f'{p:.2f}' for p in pairs)} %, so one run has a standard deviation "
+                         f"of {error:.2f} % beside its seed, and the mean difference of two arms over three seeds one of {error * math.sqrt(2 / 3):.2f} %.\n")
+    tasks = [r["tasks"] for r in results.runs.values() if r.get("tasks")]
+    if tasks:
+        lines.append("| minimal pairs of BLiMP, all runs | mean accuracy |\n|---|---|")
+        lines += [f"| {name} | {100 * statistics.mean(t[name] for t in tasks):.1f} % |" for name in tasks[0]]
+        lines.append("\nChance is 50 %. A model of this size on technical text has learnt next to nothing that these ask for: files far from 50 % on either side "
+                     "are those where one sentence is always the shorter or the more usual in spelling.")
+    return lines
+
+
+def bytes_lines(results):
+    lines = ["| arm | contributions, formula | contributions, counted | updates, formula | updates, counted | all of TCP, up | all of TCP, down | "
+             "worst ratio |", "|---|---|---|---|---|---|---|---|"]
+    worst_of_all = 0
+    for (arm, _), r in results.runs.items():
+        planned = results.planned[arm, r["seed"]]
+        sync, elements = planned.spec["sync"], r["parameters"]
+        up = r["contributions"] * codec_bytes(sync["upload_codec"], elements)
+        down = planned.workers * r["commits"] * codec_bytes(sync["download_codec"], elements)
+        fragment = planned.workers * 4 * elements  # version 0 to each worker
+        ratios = [r["payload"]["up"] / up, r["payload"]["down"] / down, r["tcp"]["up"] / up, r["tcp"]["down"] / (down + fragment)]
+        worst = max(ratios, key=lambda x: abs(x - 1))
+        worst_of_all = max(worst_of_all, abs(worst - 1))
+        lines.append(f"| {arm} | {up:,} | {r['payload']['up']:,} | {down:,} | {r['payload']['down']:,} | {r['tcp']['up']:,} | {r['tcp']['down']:,} | "
+                     f"{worst:.4f} |")
+    return lines + ["", "Bytes. \"All of TCP\" is every byte of both connections of all workers, counted by a proxy between them and the coordinator: "
+                    "frames, HTTP/2, heartbeats, leases. Down it holds version 0 of the whole model in fp32 as well, and the ratio is to updates plus "
+                    "that.", "", f"Largest deviation from the formula: {100 * worst_of_all:.2f} %."]
+
+
+def head(study, results):
+    runs = results.runs.values()
+    dates = sorted({r["date"] for r in runs})
+    commits = ", ".join(sorted({r["commit"] for r in runs}))
+    machines = "; ".join(sorted({r["machine"] for r in runs}))
+    size = "" if study.size == "small" else f" --size {study.size}"
+    wanted, missing = len(results.planned), len(results.planned) - len(results.runs)
+    lines = [f"<!-- Made by scripts/study {study.name}{size} --report. -->", f"# {study.question}", "",
+             f"`scripts/study {study.name}{size}`: programs of {commits}, {dates[0]}" + (f" to {dates[-1]}" if len(dates) > 1 else "") +
+             f", {machines}, {sum(r['seconds'] for r in runs) / 60:.0f} minutes of runs (the machine did other things too). Settings: "
+             f"`deploy/examples/studies/{study.name}`. Data: [data/{study.label}.json](data/{study.label}.json).", "",
+             f"Expected ({study.source}): {study.relation}", ""]
+    if missing:
+        lines += [f"{missing} of {wanted} runs are still to be played.", ""]
+    return lines + ([study.why, ""] if study.why else []) + [size_line(results), ""]
+
+
+def size_line(results):
+    key = next(iter(results.runs))
+    run, planned = results.runs[key], results.planned[key]
+    model, start = planned.spec["model"], planned.start
+    words = f"Size: {run['parameters']:,} parameters, {model['layers']} layers of {model['hidden_size']}, on bytes. "
+    if not start:
+        return words + "From scratch."
+    return words + (f"All arms and seeds start from the same parameters, which had {start.tokens() / 1e6:.1f} million tokens of ordinary training "
+                    "(one worker, AdamW, a constant rate).")
+
+
+def write(study, runs):
+    results = Results(study, runs)
+    if not results.runs:
+        raise SystemExit(f"study: no run of {study.label} fits its present settings; scripts/study {study.name} plays them")
+    body = {"bytes": bytes_lines, "loss": loss_lines, "noise": noise_lines}[study.report](results)
+    checks = check_lines(results)
+    picture = [f"![{study.question}]({study.label}.png)", ""] if (RESULTS / f"{study.label}.png").exists() else []
+    lines = [*head(study, results), *checks, *([""] if checks else []), *picture, *body]
+    if study.notes:
+        lines += ["", study.notes]
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{study.label}.md"
+    path.write_text("\n".join(lines).rstrip() + "\n")
+    return path

@@ -1,0 +1,68 @@
+"""The studies of deploy/examples/studies can be read in every size, and what their reports say of figures is right."""
+import math
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+from studies import compare, definition, report  # noqa: E402
+
+
+def expect(truth, sentence):
+    if not truth:
+        sys.exit(f"check_studies: {sentence}")
+
+
+def check_definitions():
+    sizes = definition.read_yaml(definition.STUDIES / "sizes.yaml")
+    for name in definition.names():
+        for size in sizes:
+            study = definition.Study(name, size)
+            planned = study.planned()
+            expect(len({p.key for p in planned}) == len(planned), f"{name}, {size}: two arms have the same settings")
+            expect(all(p.spec["sync"].get("overlap_steps", 0) < p.spec["sync"]["inner_steps"] for p in planned), f"{name}, {size}: overlap")
+        small = definition.Study(name)
+        expect(small.hours(small.planned()) <= small.budget_hours, f"{name} takes longer than its budget")
+    expect(definition.read_yaml(definition.STUDIES / "base.yaml")["spec"]["inner_optimizer"]["learning_rate"] == 0.004, "4e-3 is a number")
+
+
+def check_keys():
+    study = definition.Study("codecs")
+    first = study.planned(1, ["fp32"])[0]
+    study.set = study.set | {"inner_optimizer.beta2": 0.96}
+    expect(study.planned(1, ["fp32"])[0].key != first.key, "a changed setting must change the key")
+    expect(definition.Study("noise").planned(1, ["base"])[0].key == first.key, "equal settings of two studies must have one key")
+    expect([p.seed for p in definition.Study("codecs").planned(5, ["fp32"])] == [1, 2, 3, 4, 5], "--seeds goes on counting")
+
+
+def check_comparison():
+    # Two arms, three seeds: the layout's residual is the paired test. Differences of logarithms 0.01, 0.02, 0.03.
+    values = {("a", s): math.exp(0.1 * s) for s in (1, 2, 3)} | {("b", s): math.exp(0.1 * s + 0.01 * s) for s in (1, 2, 3)}
+    gap = compare.Table(values).gap("b", "a")
+    expect(abs(gap.mean - 2.0235) < 1e-3, f"mean {gap.mean}")
+    expect(abs(gap.error - 100 * 0.01 / math.sqrt(3)) < 1e-6, f"standard error {gap.error}")
+    expect(abs(gap.half / gap.error - 4.30) < 1e-9, "two degrees of freedom")
+    one = compare.Table({("a", 1): 1.0, ("b", 1): 1.1}).gap("b", "a")
+    expect(one.half is None and abs(one.mean - 10) < 1e-9, "one seed has no interval")
+
+
+def check_verdicts():
+    def said(check, mean, error, half):
+        return compare.verdict(check, compare.Gap(mean, error, half, 3))
+    below, within, most = {"relation": "below"}, {"within_percent": 0.2}, {"at_most_percent": 4}
+    expect(said(below, -1, 0.2, 0.5) == "holds" and said(below, 1, 0.2, 0.5) == "does not hold", "below")
+    expect(said(below, -0.4, 0.2, 0.5) == "not resolved at this size", "an interval over zero decides nothing")
+    expect(said(within, 0.05, 0.05, 0.1) == "holds" and said(within, -0.5, 0.05, 0.1) == "does not hold", "within")
+    expect(said(within, 0.15, 0.1, 0.3) == "holds within two standard errors", "two standard errors")
+    expect(said(within, 0.15, 1, 3) == "not resolved at this size", "noise above the bound proves nothing")
+    expect(said(most, -9, 0.2, 0.5) == "holds" and said(most, 3, 0.2, 0.5) == "holds" and said(most, 5, 0.2, 0.5) == "does not hold", "at most")
+    expect(compare.verdict(below, compare.Gap(-1, None, None, 1)) == "one seed only", "one seed")
+
+
+def check_sizes_of_codecs():
+    # docs/formats/codecs.md
+    expect([report.codec_bytes(c, 100) for c in ("fp32", "bf16", "int8", "mxfp4", "e3m0")] == [400, 200, 102, 54, 54], "bytes of 100 elements")
+
+
+for check in (check_definitions, check_keys, check_comparison, check_verdicts, check_sizes_of_codecs):
+    check()
