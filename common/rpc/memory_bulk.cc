@@ -65,7 +65,9 @@ class MemoryUpload final : public Conversation {
 
  private:
   void OnEnded(const absl::Status& status) override {
-    if (handler_ != nullptr && !accepted_) handler_->OnBroken(status);
+    // It may hold our answer for ever, and we hold it.
+    const std::shared_ptr<UploadHandler> handler = std::move(handler_);
+    if (handler != nullptr && !accepted_) handler->OnBroken(status);
   }
   void OnVerdict(const absl::StatusOr<UploadStatus>& reply) {
     if (ended_) return;
