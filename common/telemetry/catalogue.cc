@@ -42,6 +42,8 @@ constexpr Row kCoordinatorRows[] = {
      "Contributions in the newest committed round."},
     {Metric::kRoundLastSuccess, "atoll_round_last_success_timestamp_seconds", kGauge, "seconds", "job",
      "Unix time of the newest commit."},
+    {Metric::kJobStopped, "atoll_job_stopped", kGauge, "", "job",
+     "1 while the job is paused because it cannot go on until something is mended, 0 otherwise."},
     {Metric::kJobClockStep, "atoll_job_clock_steps", kGauge, "", "job", "Job clock in inner steps."},
     {Metric::kJobTrainLoss, "atoll_job_train_loss_nats", kGauge, "nats", "job",
      "Mean training loss of the newest committed round."},

@@ -22,6 +22,7 @@ enum class Metric : uint32_t {
   kRoundPhaseDuration,    // phase: gather, aggregate, commit
   kRoundParticipants,     // job
   kRoundLastSuccess,      // job
+  kJobStopped,            // job
   kJobClockStep,          // job
   kJobTrainLoss,          // job: mean of the newest committed round
   kJobEvaluationLoss,     // job

@@ -54,6 +54,7 @@ struct JobView {
   uint32_t alive = 0, training = 0, participating = 0;
   std::vector<EvaluationRecord> evaluations;
   std::vector<CheckpointRecord> checkpoints;
+  bool stopped = false;      // paused because it could not go on; record.reason says what has to be mended
   bool no_room = false;      // something of it waits for room on the disk; waiting_line says what
   std::string waiting_line;  // why it waits or is slow, naming the worker; empty when it runs freely
 };

@@ -77,9 +77,8 @@ Effects Machine::Start(Instant now, const std::map<JobId, std::string>& damaged_
       Load(run);
     } else {
       run.log_damage = damage->second;
-      Hold(run,
-           absl::StrCat("stopped: ", run.log_damage, "; what was committed is kept: mend it, start the coordinator ",
-                        "again, then 'atoll job resume ", id.value, "'"));
+      Hold(run, absl::StrCat(kStopped, run.log_damage, "; what was committed is kept: mend it, start the coordinator ",
+                             "again, then 'atoll job resume ", id.value, "'"));
     }
     SettleRevoked(run);
   }

@@ -145,6 +145,8 @@ class Machine {
   Task LoadTaskOf(const Run& run) const;
 
   // ---- stopping.cc
+  // The reason of a job that could not go on begins so, which tells it from one that a person paused.
+  static constexpr char kStopped[] = "stopped: ";
   // PAUSED with the reason; workers are free.
   void Hold(Run& run, const std::string& reason);
   // The job cannot go on: FAILED where nothing is lost by it, otherwise PAUSED with the reason.

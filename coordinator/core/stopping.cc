@@ -46,7 +46,7 @@ void Machine::Hold(Run& run, const std::string& reason) {
 
 void Machine::BreakOff(Run& run, const std::string& why) {
   if (!run.HoldsWork()) return End(run, JobState::kFailed, why);
-  Hold(run, absl::StrCat("stopped: ", why, "; what was committed is kept: mend the cause, then 'atoll job resume ",
+  Hold(run, absl::StrCat(kStopped, why, "; what was committed is kept: mend the cause, then 'atoll job resume ",
                          run.id().value, "'"));
 }
 

@@ -1,6 +1,7 @@
 // What people see, and what must always hold.
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "coordinator/core/machine.h"
@@ -55,6 +56,7 @@ std::optional<JobView> Machine::ViewJob(const JobId& job, Instant) const {
   view.participating = static_cast<uint32_t>(run->participants.size());
   view.evaluations = run->evaluations;
   for (const auto& [step, checkpoint] : run->checkpoints) view.checkpoints.push_back(checkpoint);
+  view.stopped = run->record.state == JobState::kPaused && absl::StartsWith(run->record.reason, kStopped);
   view.no_room = !run->no_room.empty();
   view.waiting_line = WaitingLine(*run);
   return view;
@@ -174,7 +176,7 @@ std::string Machine::WaitingLine(const Run& run) const {
   }
   if (run.pool.Unleased() == 0 && run.record.state == JobState::kRunning)
     return "all samples of the dataset are leased or used";
-  const std::string round = WaitingForRound(run);
+  std::string round = WaitingForRound(run);
   if (run.failures.empty()) return round;
   return absl::StrCat(FailuresLine(run), round.empty() ? "" : "; ", round);
 }

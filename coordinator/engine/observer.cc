@@ -304,6 +304,7 @@ void Observer::Publish(const Core& core, Instant now) {
     const bool ended = HasEnded(view->record.state);
     if (ended && shown_.erase(job) == 0) continue;  // the last word about a job is that it has no workers
     if (!ended) shown_.insert(job);
+    metrics_.Set(Metric::kJobStopped, view->stopped ? 1 : 0, {job.value});
     metrics_.Set(Metric::kJobClockStep, static_cast<double>(view->clock_step), {job.value});
     metrics_.Set(Metric::kJobTokensCommitted, static_cast<double>(view->tokens_committed), {job.value});
     metrics_.Set(Metric::kWorkers, ended ? 0 : view->alive, {job.value, "alive"});

@@ -163,6 +163,7 @@ TEST(DamagedSnapshot, TheJobStopsAndGoesOnWhenItIsMended) {
   EXPECT_EQ(h.View(kJob)->record.state, JobState::kPaused);
   EXPECT_THAT(h.View(kJob)->record.reason,
               AllOf(HasSubstr("stopped: "), HasSubstr(".snap"), HasSubstr("atoll job resume small")));
+  EXPECT_THAT(h.MetricsPage(), HasSubstr("atoll_job_stopped{job=\"small\"} 1\n"));
   // Nothing is mended yet.
   ASSERT_TRUE(h.Control(kJob, JobAction::kResume).ok());
   h.RunFor(Seconds(5));
@@ -170,6 +171,7 @@ TEST(DamagedSnapshot, TheJobStopsAndGoesOnWhenItIsMended) {
   for (const auto& [path, content] : whole) h.files().SetContent(path, content);
   ExpectRunsToItsEnd(h);
   EXPECT_GE(h.VersionOf(kJob), version);
+  EXPECT_THAT(h.MetricsPage(), HasSubstr("atoll_job_stopped{job=\"small\"} 0\n"));
 }
 
 // The links of checkpoints share the damage of the snapshot that they are links to; an older one is whole.

@@ -354,6 +354,8 @@ std::vector<CurvePoint> Harness::Curve(const std::string& job, const std::string
   return points;
 }
 
+std::string Harness::MetricsPage() const { return coordinator_->metrics.Expose(); }
+
 bool Harness::Ended(const std::string& job) const {
   const std::optional<JobView> view = View(job);
   return view.has_value() && HasEnded(view->record.state);

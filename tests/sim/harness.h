@@ -67,6 +67,8 @@ class Harness {
   Version VersionOf(const std::string& job, uint32_t fragment = 0) const;
   Digest HashOf(const std::string& job, uint32_t fragment = 0) const;
   std::vector<CurvePoint> Curve(const std::string& job, const std::string& name) const;
+  // What a scrape of the coordinator would show.
+  std::string MetricsPage() const;
   const Session* session(const std::string& worker) const;
   const ToyJobFactory& factory() const { return factory_; }
   ToyJobFactory& factory() { return factory_; }

@@ -13,6 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE))
 
+import check_dashboards  # noqa: E402
 import check_elf  # noqa: E402
 import check_includes  # noqa: E402
 import check_style  # noqa: E402
@@ -42,6 +43,38 @@ class Tree(unittest.TestCase):
 
     def accepted(self, check):
         self.assertEqual(check(self.folder.name), [])
+
+
+class Dashboards(Tree):
+    check = staticmethod(check_dashboards.check)
+
+    def setUp(self):
+        super().setUp()
+        self.write("docs/metrics.md", "| `atoll_jobs` | gauge | | state | Jobs. |\n")
+        self.write("docs/operations.md", "| `Held` | wait |\n")
+        self.write("deploy/prometheus/atoll.rules.yml", "- alert: Held\n  expr: atoll_jobs > 1\n")
+        self.write("deploy/prometheus/atoll_test.yml", "alertname: Held\nalertname: Held\n")
+        self.write("deploy/grafana/make_dashboards.py", "def files(): return {'a.json': '{}'}\n")
+        self.write("deploy/grafana/a.json", "{}")
+
+    def test_agreement_passes(self):
+        self.accepted(self.check)
+
+    def test_unknown_metric(self):
+        self.write("deploy/prometheus/atoll.rules.yml", "- alert: Held\n  expr: atoll_jibs > 1\n")
+        self.refused(self.check, "atoll.rules.yml", "no metric atoll_jibs")
+
+    def test_alert_without_a_row(self):
+        self.write("docs/operations.md", "")
+        self.refused(self.check, "no row for Held")
+
+    def test_alert_without_tests(self):
+        self.write("deploy/prometheus/atoll_test.yml", "alertname: Held\n")
+        self.refused(self.check, "Held wants a case where it fires")
+
+    def test_stale_dashboard(self):
+        self.write("deploy/grafana/a.json", "{ }")
+        self.refused(self.check, "a.json", "make_dashboards.py")
 
 
 class Includes(Tree):
