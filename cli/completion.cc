@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 
+#include "absl/strings/str_cat.h"
 #include "common/config/nearest_word.h"
 
 namespace atl::cli {
@@ -93,7 +94,7 @@ std::string Zsh(const std::vector<Command>& commands) {
   out += "    esac\n  done\n  case \"$command_path\" in\n";
   for (const Command& c : commands) {
     out += "    " + Quoted(c.path) + ") entries=(";
-    for (const auto& [word, help] : c.described) out += " " + Quoted(word + ":" + help);
+    for (const auto& [word, help] : c.described) absl::StrAppend(&out, " ", Quoted(absl::StrCat(word, ":", help)));
     out += " ) ;;\n";
   }
   return out +

@@ -72,7 +72,7 @@ absl::Status DownloadAll(Session& session, DownloadRequest request, const std::s
   for (;;) {
     const uint64_t before = received();
     request.offset_bytes = before;
-    const absl::Status status = session.api.Download(request, sink);
+    absl::Status status = session.api.Download(request, sink);
     if (status.code() != absl::StatusCode::kUnavailable) return status;
     left = received() > before ? kAttempts : left - 1;
     if (left == 0 || !TimeIsLeft(session)) return status;

@@ -28,15 +28,15 @@ Json SchemaOfScalar(const FieldDescriptor& field) {
   }
 }
 
+Json SchemaOfOne(const FieldDescriptor& field) {
+  if (field.type() != FieldDescriptor::TYPE_MESSAGE) return SchemaOfScalar(field);
+  if (field.message_type()->full_name() == "google.protobuf.Duration")
+    return {{"type", "string"}, {"pattern", "^[0-9.]+(ns|us|ms|s|m|h)$"}};
+  return SchemaOf(*field.message_type());
+}
+
 Json SchemaOf(const FieldDescriptor& field) {
-  Json one;
-  if (field.type() != FieldDescriptor::TYPE_MESSAGE) {
-    one = SchemaOfScalar(field);
-  } else if (field.message_type()->full_name() == "google.protobuf.Duration") {
-    one = {{"type", "string"}, {"pattern", "^[0-9.]+(ns|us|ms|s|m|h)$"}};
-  } else {
-    one = SchemaOf(*field.message_type());
-  }
+  Json one = SchemaOfOne(field);
   return field.is_repeated() ? Json{{"type", "array"}, {"items", one}} : one;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "cli/job/job_file.h"
@@ -211,7 +212,7 @@ void PrintCheckpoints(Session& session, const v1::ListCheckpointsResponse& check
 
 std::string LabelsText(const v1::Job& job) {
   std::vector<std::string> pairs;
-  for (const auto& [key, value] : job.labels()) pairs.push_back(Printable(key + "=" + value));
+  for (const auto& [key, value] : job.labels()) pairs.push_back(Printable(absl::StrCat(key, "=", value)));
   std::sort(pairs.begin(), pairs.end());
   return pairs.empty() ? "-" : absl::StrJoin(pairs, ",");
 }

@@ -95,7 +95,7 @@ std::string RateText(double bits_per_second) {
 
 std::string SizeText(uint64_t bytes) { return HumanSize(static_cast<double>(bytes)); }
 
-std::string HoursText(double hours) { return absl::StrFormat(hours < 10 ? "%.2f" : "%.1f", hours); }
+std::string HoursText(double hours) { return absl::StrFormat("%.*f", hours < 10 ? 2 : 1, hours); }
 
 std::string SettingsText(PlanMethod method, const PlanPoint& point) {
   const std::string codec = CodecName(point.codec);

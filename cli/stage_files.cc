@@ -249,6 +249,7 @@ std::vector<StagedFile> StageFiles(const Files& files, const std::string& direct
 
 absl::Status UploadFiles(Session& session, const std::vector<StagedFile>& staged) {
   std::vector<Sha256> names;
+  names.reserve(staged.size());
   for (const StagedFile& s : staged) names.push_back(s.sha256);
   if (names.empty()) return absl::OkStatus();
   ATOLL_ASSIGN_OR_RETURN(const std::vector<Sha256> missing, session.api.MissingBlobs(names));

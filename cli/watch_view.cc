@@ -32,7 +32,7 @@ std::string FitPieces(const std::vector<std::string>& pieces, size_t width) {
   std::string line;
   for (const std::string& piece : pieces) {
     if (piece.empty()) continue;
-    const std::string next = line.empty() ? piece : line + "   " + piece;
+    const std::string next = line.empty() ? piece : absl::StrCat(line, "   ", piece);
     if (!line.empty() && DisplayWidth(next) > width) continue;
     line = next;
   }

@@ -233,6 +233,7 @@ std::vector<Fault> CheckJobFile(const JobFile& file) {
     if (!known) violations.push_back(std::move(v));
   }
   std::vector<Fault> faults;
+  faults.reserve(violations.size());
   for (Violation& v : violations) faults.push_back({PlaceOf(file, v.field), v.field, std::move(v.problem)});
   return faults;
 }

@@ -174,7 +174,7 @@ class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
     StartRead(&in_);
   }
   void Write(grpc::ByteBuffer message) {
-    out_ = std::move(message);
+    out_.Swap(&message);
     writing_ = true;
     StartWrite(&out_);
   }

@@ -371,7 +371,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
       pace_.Set(wait, [this, self = shared_from_this()] { OnStrand([this] { WriteIfDue(); }); });
       return;
     }
-    out_ = std::move(prepared_->frame);
+    out_.Swap(&prepared_->frame);
     in_flight_bytes_ = prepared_->payload_bytes;
     last_written_ = prepared_->last;
     prepared_.reset();

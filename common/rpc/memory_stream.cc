@@ -85,7 +85,7 @@ class Wire : public std::enable_shared_from_this<Wire> {
       return absl::FailedPreconditionError("the control stream is closed");
     }
     if (theirs.inbox.size() >= limits::kOutboxMessages) {
-      const absl::Status full = absl::ResourceExhaustedError(
+      absl::Status full = absl::ResourceExhaustedError(
           absl::StrCat("the peer of a control stream left ", limits::kOutboxMessages, " messages unread"));
       const bool worker_sends = std::is_same_v<Out, WorkerMessage>;
       CutLocked(worker_sends ? full : absl::CancelledError("the peer cut the stream"),

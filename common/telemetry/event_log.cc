@@ -33,7 +33,7 @@ class FileEventLog final : public EventLog {
   FileEventLog(Files& files, EventLogOptions options) : files_(files), options_(std::move(options)) {}
 
   absl::Status Append(const LoggedEvent& event) override {
-    const absl::Status done = Write(event);
+    absl::Status done = Write(event);
     if (!done.ok()) ++dropped_;
     return done;
   }
@@ -72,7 +72,7 @@ class FileEventLog final : public EventLog {
     }
     ATOLL_ASSIGN_OR_RETURN(const uint64_t before, file->Size());
     const std::string line = EventToJson(event) + "\n";
-    const absl::Status appended = file->Append(AsBytes(line));
+    absl::Status appended = file->Append(AsBytes(line));
     if (!appended.ok()) {
       (void)file->Truncate(before);  // a torn line is skipped by readers anyway
       return appended;

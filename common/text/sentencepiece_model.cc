@@ -28,7 +28,7 @@ struct Field {
 // Walks the fields of a message in place.
 class FieldReader {
  public:
-  FieldReader(const std::string& data) : data_(data) {}
+  explicit FieldReader(const std::string& data) : data_(data) {}
   bool AtEnd() const { return at_ == data_.size(); }
   // False when the message is broken.
   bool Next(Field& field) {

@@ -14,7 +14,6 @@ namespace atl {
 namespace {
 
 using atl::FromProto;
-using atl::ToProto;
 
 // What was written by us and does not read back is a damaged disk, whatever the field says.
 absl::Status Damaged(const char* what, const absl::Status& cause) {

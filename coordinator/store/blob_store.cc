@@ -83,7 +83,7 @@ absl::Status BlobStore::Append(const Sha256& sha256, uint64_t offset, std::span<
                                               " of ", part.announced_bytes));
   }
   for (const Bytes& piece : pieces) {
-    const absl::Status appended = part.file->Append(piece);
+    absl::Status appended = part.file->Append(piece);
     if (!appended.ok()) {
       ATOLL_RETURN_IF_ERROR(part.file->Truncate(part.length));
       return appended;

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 
 namespace atl {
 namespace {
@@ -42,7 +43,7 @@ uint64_t LimitIn(const std::string& directory) {
 uint64_t MemoryLimitBytes(const std::string& root) {
   uint64_t limit = MachineBytes(root);
   for (std::string group = CgroupOf(root);;) {
-    const uint64_t here = LimitIn(root + "/sys/fs/cgroup" + group);
+    const uint64_t here = LimitIn(absl::StrCat(root, "/sys/fs/cgroup", group));
     if (here > 0) limit = limit == 0 ? here : std::min(limit, here);
     const size_t slash = group.rfind('/');
     if (slash == std::string::npos) return limit;

@@ -208,7 +208,7 @@ absl::Status RoundSegment::CheckComplete(const WorkerId& worker) {
   }
   const Digest digest = contribution->hasher.Finish();
   if (digest == announced.digest) return absl::OkStatus();
-  const absl::Status wrong = absl::DataLossError(
+  absl::Status wrong = absl::DataLossError(
       absl::StrCat("the contribution of worker ", worker.value, " has digest ", digest.Hex(), ", announced was ",
                    announced.digest.Hex(), ": it was damaged on the way; send it again from the beginning"));
   ATOLL_RETURN_IF_ERROR(Abandon(worker));

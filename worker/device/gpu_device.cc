@@ -53,7 +53,7 @@ class GpuWindow final : public HostWindow {
     atoll_gpu_event* const event = std::exchange(event_, nullptr);
     if (event == nullptr) return absl::OkStatus();
     const int32_t result = table_.event_wait(event);
-    const absl::Status status = result == 0 ? absl::OkStatus() : Failed(table_, "waiting for a copy");
+    absl::Status status = result == 0 ? absl::OkStatus() : Failed(table_, "waiting for a copy");
     table_.event_release(event);
     return status;
   }

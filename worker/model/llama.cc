@@ -81,7 +81,7 @@ at::Tensor Rotate(const at::Tensor& x, const Positions& p) {
 // [b, t, kv, d] -> [b, heads, t, d]: each key or value head serves heads / kv query heads.
 at::Tensor SpreadHeads(const at::Tensor& x, int64_t heads) {
   const int64_t kv = x.size(2);
-  const at::Tensor by_head = x.transpose(1, 2);
+  at::Tensor by_head = x.transpose(1, 2);
   if (kv == heads) return by_head;
   return by_head.unsqueeze(2)
       .expand({x.size(0), kv, heads / kv, x.size(1), x.size(3)})
