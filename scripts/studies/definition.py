@@ -63,7 +63,7 @@ class Pretraining:
                 set_path(spec, path, value)
         spec["batch"]["sequences_per_step"] *= 2
         spec["workers"] = {"min": 1, "planned": 1}
-        spec["inner_optimizer"]["schedule"] = {"kind": "constant", "warmup_steps": 100}
+        spec["inner_optimizer"]["schedule"] = {"kind": "constant", "warmup_steps": min(100, study.pretraining_steps // 2)}
         spec["outer_optimizer"] = {"kind": "sgd", "learning_rate": 1, "momentum": 0}  # the identity
         spec["sync"] = {"inner_steps": 100, "fragments": "whole"}
         spec["evaluation"] = {"max_tokens": 65536}
@@ -108,6 +108,8 @@ class Planned:
             set_path(spec, path, round(get_path(spec, path) * factor))
         set_path(spec, "model.init.seed", seed)
         set_path(spec, "data.seed", seed)
+        for path, value in study.over.items():
+            set_path(spec, path, value)
         self.spec, self.pin, self.start = spec, arm.get("pin"), None if arm.get("start") == "scratch" else study.pretraining
         # Equal settings make equal keys whatever the study, so that studies share their common arms.
         self.key = key_of([spec, self.workers, study.corpora, study.corpus_bytes, study.separate_corpora] +
@@ -136,7 +138,8 @@ class Study:
         job = text.get("job", "base.yaml")
         self.name, self.size = name, size
         self.spec = read_yaml(STUDIES / job)["spec"]
-        self.rate = sizes[size]["tokens_per_second"]
+        self.rate, self.over = sizes[size]["tokens_per_second"], sizes[size].get("over", {})
+        self.results = ROOT / "build/study/smoke" if size == "smoke" else RESULTS
         self.question, self.source, self.relation = (text[k].strip() for k in ("question", "source", "relation"))
         self.why, self.notes = text.get("why", "").strip(), text.get("notes", "").strip()
         self.corpora = text.get("corpora", ["peps.jsonl", "rfcs.jsonl", "cppdocs.jsonl"])

@@ -6,7 +6,7 @@ OTHERS = {"compute-utilization": "What the planner says of utilization against t
 
 
 def result_of(study):
-    runs = records.Records(study.label).runs
+    runs = records.Records(study).runs
     return report.Results(study, runs) if runs else None
 
 

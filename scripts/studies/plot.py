@@ -74,7 +74,7 @@ def draw_runs(axes, results, colours):
 
 def main():
     study = definition.Study(sys.argv[1], sys.argv[2])
-    results = report.Results(study, records.Records(study.label).runs)
+    results = report.Results(study, records.Records(study).runs)
     colours = {arm: plt.get_cmap("tab10")(i % 10) for i, arm in enumerate(results.arms)}
     noise = study.report == "noise"
     figure, panels = plt.subplots(1, 2 if noise else 3, figsize=(10 if noise else 15, 4.2), layout="constrained")
@@ -85,7 +85,7 @@ def main():
         draw_gap_curves(panels[1], results, colours)
         draw_gaps(panels[2], results, colours)
     figure.suptitle(study.question, fontsize=11)
-    figure.savefig(definition.RESULTS / f"{study.label}.png", dpi=90, metadata={"Software": None})
+    figure.savefig(study.results / f"{study.label}.png", dpi=90, metadata={"Software": None})
 
 
 if __name__ == "__main__":

@@ -3,17 +3,13 @@ import json
 import os
 import threading
 
-from studies.definition import RESULTS
-
-DATA = RESULTS / "data"
-
 
 class Records:
     """The runs of one study and size. Thread-safe; every addition is on disk before `add` returns."""
 
-    def __init__(self, label):
-        self.file, self.lock = DATA / f"{label}.json", threading.Lock()
-        self.label, self.runs = label, read(self.file)
+    def __init__(self, study):
+        self.file, self.lock = study.results / "data" / f"{study.label}.json", threading.Lock()
+        self.label, self.runs = study.label, read(self.file)
 
     def find(self, key):
         return next((r for r in self.runs if r["key"] == key), None)
@@ -21,7 +17,7 @@ class Records:
     def find_anywhere(self, key):
         """A run of these settings of this or any other study; studies have arms in common."""
         found = self.find(key)
-        for file in [] if found else sorted(DATA.glob("*.json")):
+        for file in [] if found else sorted(self.file.parent.glob("*.json")):
             other = next((r for r in read(file) if r["key"] == key), None)
             if other:
                 return {"from": file.stem} | other
@@ -36,7 +32,7 @@ class Records:
 
     def add(self, run):
         with self.lock:
-            DATA.mkdir(parents=True, exist_ok=True)
+            self.file.parent.mkdir(parents=True, exist_ok=True)
             self.runs = [r for r in read(self.file) if r["key"] != run["key"]] + [run]
             lines = ",\n".join(json.dumps(r) for r in self.runs)
             temporary = self.file.with_suffix(".tmp")

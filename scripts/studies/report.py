@@ -1,10 +1,8 @@
 """Writes docs/results/LABEL.md from the finished runs alone."""
-import datetime
 import math
 import statistics
 
 from studies import compare
-from studies.definition import RESULTS
 
 
 def codec_bytes(codec, elements):
@@ -182,11 +180,10 @@ def write(study, runs):
         raise SystemExit(f"study: no run of {study.label} fits its present settings; scripts/study {study.name} plays them")
     body = {"bytes": bytes_lines, "loss": loss_lines, "noise": noise_lines}[study.report](results)
     checks = check_lines(results)
-    picture = [f"![{study.question}]({study.label}.png)", ""] if (RESULTS / f"{study.label}.png").exists() else []
+    picture = [f"![{study.question}]({study.label}.png)", ""] if (study.results / f"{study.label}.png").exists() else []
     lines = [*head(study, results), *checks, *([""] if checks else []), *picture, *body]
     if study.notes:
         lines += ["", study.notes]
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{study.label}.md"
+    path = study.results / f"{study.label}.md"
     path.write_text("\n".join(lines).rstrip() + "\n")
     return path
