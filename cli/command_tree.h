@@ -32,6 +32,7 @@ void AddWorkerCommands(CLI::App& root, Command& command);
 void AddCheckpointCommands(CLI::App& root, Command& command);
 void AddDataCommands(CLI::App& root, Command& command);
 void AddPlanCommand(CLI::App& root, Command& command);
+void AddCaCommands(CLI::App& root, Command& command);
 void AddOtherCommands(CLI::App& root, const std::string& version, Command& command);
 
 }  // namespace atl::cli

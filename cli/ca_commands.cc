@@ -1,0 +1,97 @@
+// `atoll ca init|issue|show`: the authority of a coordinator, and identities made with its key. Needs no coordinator.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/command_tree.h"
+#include "cli/output.h"
+#include "common/trust/secret_files.h"
+
+namespace atl::cli {
+namespace {
+
+struct IssueOptions {
+  std::string directory, role = "admin", name, out;
+};
+
+int64_t NowSeconds(const Session& session) { return session.clock.WallNanos() / 1'000'000'000; }
+
+// Never over an identity that is there: somebody may be using it.
+absl::Status Issue(Session& session, const Authority& authority, const IssueOptions& options) {
+  ATOLL_ASSIGN_OR_RETURN(const Role role, ParseRole(options.role));
+  if (!IsIdentityName(options.name)) {
+    return absl::InvalidArgumentError(absl::StrCat("the name '", options.name, "' must be 1 to 63 of a-z, 0-9 and -"));
+  }
+  if (session.files.Exists(options.out)) {
+    return absl::AlreadyExistsError(absl::StrCat(options.out, " is there already; choose another file"));
+  }
+  ATOLL_ASSIGN_OR_RETURN(const IdentityFile identity,
+                         IssueIdentity(authority, {role, options.name, ""}, NowSeconds(session)));
+  ATOLL_RETURN_IF_ERROR(WriteIdentityFile(options.out, identity));
+  ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(identity.certificate_pem));
+  session.talk << "wrote the identity of " << options.role << " '" << options.name << "', good until "
+               << DateText(facts.not_after_s) << "; it holds a private key: keep it to its owner\n";
+  session.out << options.out << "\n";
+  return absl::OkStatus();
+}
+
+absl::Status Init(Session& session, IssueOptions options) {
+  ATOLL_ASSIGN_OR_RETURN(const Authority authority, CreateAuthority(options.directory, NowSeconds(session)));
+  session.talk << "made an authority in " << options.directory << " (SHA-256 " << authority.fingerprint().Hex()
+               << ")\nwhoever has " << AuthorityKeyPath(options.directory)
+               << " can be anybody: keep it on this machine\n";
+  options.out = JoinPath(options.directory, options.name + ".pem");
+  return Issue(session, authority, options);
+}
+
+absl::Status IssueFrom(Session& session, const IssueOptions& options) {
+  ATOLL_ASSIGN_OR_RETURN(const Authority authority, LoadAuthority(options.directory));
+  return Issue(session, authority, options);
+}
+
+absl::Status Show(Session& session, const std::string& path) {
+  ATOLL_ASSIGN_OR_RETURN(const IdentityFile identity, ReadIdentityFile(path));
+  ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(identity.certificate_pem));
+  session.out << "role         " << RoleName(facts.identity.role) << "\nname         " << facts.identity.name
+              << "\njoin token   " << (facts.identity.token.empty() ? "none" : facts.identity.token)
+              << "\nbegins       " << DateText(facts.not_before_s) << "\nends         " << DateText(facts.not_after_s)
+              << "\nfingerprint  " << facts.fingerprint.Hex() << "\n";
+  return CheckTimes(facts, NowSeconds(session));
+}
+
+// A command from a function that returns a status.
+template <typename Run>
+Command Running(Run run) {
+  return [run](Session& session) {
+    const absl::Status status = run(session);
+    return status.ok() ? static_cast<int>(kExitOk) : Fail(session, status);
+  };
+}
+
+}  // namespace
+
+void AddCaCommands(CLI::App& root, Command& command) {
+  CLI::App& ca = *root.add_subcommand("ca", "make the authority of a coordinator, and identities with its key");
+  ca.require_subcommand(1);
+
+  CLI::App& init = *ca.add_subcommand("init", "make an authority and the first admin's identity");
+  const auto i = std::make_shared<IssueOptions>();
+  i->name = "admin";
+  init.add_option("directory", i->directory, "absent or without an authority")->required()->type_name("DIR");
+  init.add_option("--name", i->name, "of the first admin")->type_name("NAME")->capture_default_str();
+  init.callback([=, &command] { command = Running([i](Session& s) { return Init(s, *i); }); });
+
+  CLI::App& issue = *ca.add_subcommand("issue", "make an identity with the authority's key, without a join token");
+  const auto o = std::make_shared<IssueOptions>();
+  issue.add_option("directory", o->directory, "of the authority")->required()->type_name("DIR");
+  issue.add_option("--role", o->role, "viewer, operator, admin or worker")->required()->type_name("ROLE");
+  issue.add_option("--name", o->name, "whose it is; of a worker its name")->required()->type_name("NAME");
+  issue.add_option("--out", o->out, "file to write, mode 0600")->required()->type_name("FILE");
+  issue.callback([=, &command] { command = Running([o](Session& s) { return IssueFrom(s, *o); }); });
+
+  CLI::App& show = *ca.add_subcommand("show", "say whose an identity file is and how long it is good");
+  const auto path = std::make_shared<std::string>();
+  show.add_option("file", *path, "identity file")->required()->type_name("FILE");
+  show.callback([=, &command] { command = Running([path](Session& s) { return Show(s, *path); }); });
+}
+
+}  // namespace atl::cli

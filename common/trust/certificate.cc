@@ -1,0 +1,201 @@
+#include "common/trust/certificate.h"
+
+#include <openssl/asn1.h>
+#include <openssl/ec.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+
+#include <array>
+#include <ctime>
+
+#include "common/trust/openssl_handles.h"
+
+namespace atl {
+namespace openssl {
+namespace {
+
+absl::Status CheckSize(const std::string& pem) {
+  if (pem.size() <= kPemLimitBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("a PEM text of ", pem.size(), " bytes is longer than ", kPemLimitBytes, " bytes"));
+}
+
+}  // namespace
+
+absl::Status Failed(const std::string& what) {
+  std::array<char, 256> reason{};
+  ERR_error_string_n(ERR_peek_last_error(), reason.data(), reason.size());
+  ERR_clear_error();
+  return absl::InternalError(absl::StrCat(what, ": ", reason.data()));
+}
+
+Bio Reader(const std::string& text) { return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size()))); }
+
+std::string Written(BIO* bio) {
+  char* data = nullptr;
+  const long size = BIO_get_mem_data(bio, &data);
+  return size > 0 ? std::string(data, static_cast<size_t>(size)) : std::string();
+}
+
+absl::StatusOr<Certificate> ParseCertificate(const std::string& pem) {
+  ATOLL_RETURN_IF_ERROR(CheckSize(pem));
+  Certificate certificate(PEM_read_bio_X509(Reader(pem).get(), nullptr, nullptr, nullptr));
+  ERR_clear_error();
+  if (!certificate) return absl::InvalidArgumentError("there is no certificate in the PEM text");
+  return certificate;
+}
+
+absl::StatusOr<Request> ParseRequest(const std::string& pem) {
+  ATOLL_RETURN_IF_ERROR(CheckSize(pem));
+  Request request(PEM_read_bio_X509_REQ(Reader(pem).get(), nullptr, nullptr, nullptr));
+  ERR_clear_error();
+  if (!request) return absl::InvalidArgumentError("there is no certificate signing request in the PEM text");
+  EVP_PKEY* key = X509_REQ_get0_pubkey(request.get());
+  ATOLL_RETURN_IF_ERROR(CheckP256(key));
+  const bool own = X509_REQ_verify(request.get(), key) == 1;
+  ERR_clear_error();
+  if (!own) return absl::InvalidArgumentError("the signing request is not signed by its own key");
+  return request;
+}
+
+absl::Status CheckP256(const EVP_PKEY* key) {
+  std::array<char, 64> group{};
+  size_t length = 0;
+  if (key != nullptr && EVP_PKEY_get_base_id(key) == EVP_PKEY_EC &&
+      EVP_PKEY_get_group_name(key, group.data(), group.size(), &length) == 1 &&
+      std::string(group.data(), length) == "prime256v1") {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError("the key is not ECDSA over P-256, the only kind that is taken");
+}
+
+Sha256 Fingerprint(const X509* certificate) {
+  Sha256 out;
+  unsigned size = 0;
+  X509_digest(certificate, EVP_sha256(), out.bytes.data(), &size);
+  return out;
+}
+
+Sha256 PublicKeyHash(EVP_PKEY* key) {
+  unsigned char* der = nullptr;
+  const int size = i2d_PUBKEY(key, &der);
+  if (size <= 0) return {};
+  const Sha256 out = Sha256Of(std::as_bytes(std::span(der, static_cast<size_t>(size))));
+  OPENSSL_free(der);
+  return out;
+}
+
+}  // namespace openssl
+
+namespace {
+
+using openssl::Failed;
+
+absl::StatusOr<int64_t> SecondsOf(const ASN1_TIME* time) {
+  std::tm parts{};
+  if (ASN1_TIME_to_tm(time, &parts) != 1) return absl::InvalidArgumentError("the certificate holds a broken date");
+  return static_cast<int64_t>(timegm(&parts));
+}
+
+// The one URI among the alternative names.
+absl::StatusOr<Identity> IdentityOf(const X509* certificate) {
+  auto* names = static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
+  std::string uri;
+  for (int i = 0; i < sk_GENERAL_NAME_num(names) && uri.empty(); ++i) {
+    const GENERAL_NAME* name = sk_GENERAL_NAME_value(names, i);
+    if (name->type != GEN_URI) continue;
+    const ASN1_IA5STRING* text = name->d.uniformResourceIdentifier;
+    uri.assign(reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
+               static_cast<size_t>(ASN1_STRING_length(text)));
+  }
+  GENERAL_NAMES_free(names);
+  return ParseIdentityUri(uri);
+}
+
+}  // namespace
+
+PrivateKey::PrivateKey(evp_pkey_st* key) : key_(key, EVP_PKEY_free) {}
+
+absl::StatusOr<PrivateKey> PrivateKey::Generate() {
+  EVP_PKEY* key = EVP_EC_gen("P-256");
+  if (key == nullptr) return Failed("cannot make a key");
+  return PrivateKey(key);
+}
+
+absl::StatusOr<PrivateKey> PrivateKey::FromPem(const std::string& pem) {
+  ATOLL_RETURN_IF_ERROR(openssl::CheckSize(pem));
+  // An encrypted key would ask the terminal for a passphrase.
+  const auto no_passphrase = [](char*, int, int, void*) { return -1; };
+  EVP_PKEY* key = PEM_read_bio_PrivateKey(openssl::Reader(pem).get(), nullptr, no_passphrase, nullptr);
+  ERR_clear_error();
+  if (key == nullptr) return absl::InvalidArgumentError("there is no readable private key in the PEM text");
+  PrivateKey owned(key);
+  ATOLL_RETURN_IF_ERROR(openssl::CheckP256(key));
+  return owned;
+}
+
+absl::StatusOr<std::string> PrivateKey::ToPem() const {
+  const openssl::Bio out(BIO_new(BIO_s_mem()));
+  if (PEM_write_bio_PKCS8PrivateKey(out.get(), key_.get(), nullptr, nullptr, 0, nullptr, nullptr) != 1) {
+    return Failed("cannot write a key");
+  }
+  return openssl::Written(out.get());
+}
+
+absl::StatusOr<CertificateFacts> ReadCertificate(const std::string& pem) {
+  ATOLL_ASSIGN_OR_RETURN(const openssl::Certificate certificate, openssl::ParseCertificate(pem));
+  CertificateFacts facts;
+  ATOLL_ASSIGN_OR_RETURN(facts.identity, IdentityOf(certificate.get()));
+  ATOLL_ASSIGN_OR_RETURN(facts.not_before_s, SecondsOf(X509_get0_notBefore(certificate.get())));
+  ATOLL_ASSIGN_OR_RETURN(facts.not_after_s, SecondsOf(X509_get0_notAfter(certificate.get())));
+  facts.fingerprint = openssl::Fingerprint(certificate.get());
+  facts.public_key = openssl::PublicKeyHash(X509_get0_pubkey(certificate.get()));
+  return facts;
+}
+
+absl::Status CheckTimes(const CertificateFacts& facts, int64_t now_s) {
+  const std::string who = absl::StrCat("the certificate of ", RoleName(facts.identity.role), " '", facts.identity.name);
+  if (now_s < facts.not_before_s) {
+    return absl::FailedPreconditionError(absl::StrCat(who, "' begins at ", DateText(facts.not_before_s),
+                                                      " and this machine's clock says ", DateText(now_s),
+                                                      ": set the clock right"));
+  }
+  if (now_s > facts.not_after_s) {
+    return absl::FailedPreconditionError(absl::StrCat(who, "' ended at ", DateText(facts.not_after_s),
+                                                      " and this machine's clock says ", DateText(now_s),
+                                                      ": renew it, or set the clock right"));
+  }
+  return absl::OkStatus();
+}
+
+int64_t RenewAt(const CertificateFacts& facts) {
+  return facts.not_before_s + (facts.not_after_s - facts.not_before_s) / 2;
+}
+
+absl::StatusOr<std::string> MakeSigningRequest(const PrivateKey& key) {
+  const openssl::Request request(X509_REQ_new());
+  const openssl::Bio out(BIO_new(BIO_s_mem()));
+  if (!request || X509_REQ_set_pubkey(request.get(), key.get()) != 1 ||
+      X509_REQ_sign(request.get(), key.get(), EVP_sha256()) == 0 ||
+      PEM_write_bio_X509_REQ(out.get(), request.get()) != 1) {
+    return Failed("cannot make a signing request");
+  }
+  return openssl::Written(out.get());
+}
+
+absl::StatusOr<Sha256> CheckSigningRequest(const std::string& pem) {
+  ATOLL_ASSIGN_OR_RETURN(const openssl::Request request, openssl::ParseRequest(pem));
+  return openssl::PublicKeyHash(X509_REQ_get0_pubkey(request.get()));
+}
+
+std::string DateText(int64_t seconds) {
+  const std::time_t time = seconds;
+  std::tm parts{};
+  std::array<char, 32> text{};
+  if (gmtime_r(&time, &parts) == nullptr) return "an impossible date";
+  const size_t size = std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S UTC", &parts);
+  return {text.data(), size};
+}
+
+}  // namespace atl

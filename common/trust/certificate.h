@@ -1,0 +1,64 @@
+// Keys, signing requests and certificates (X.509, ECDSA over P-256), as PEM text. OpenSSL stays inside this room.
+// Times are seconds since 1970 by the wall clock, handed in by the caller. Thread-safe: values, no shared state.
+#ifndef ATOLL_COMMON_TRUST_CERTIFICATE_H_
+#define ATOLL_COMMON_TRUST_CERTIFICATE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/base/hash.h"
+#include "common/base/status.h"
+#include "common/trust/identity.h"
+
+struct evp_pkey_st;
+
+namespace atl {
+
+// The DNS name in every coordinator's certificate. Callers ask for this name whatever address they dial, so that a
+// coordinator may move behind another address or a forwarded port; what they trust is the authority.
+inline constexpr char kCoordinatorDnsName[] = "server.atoll";
+
+// Larger PEM texts are refused before they are parsed.
+inline constexpr size_t kPemLimitBytes = 16384;
+
+class PrivateKey {
+ public:
+  // Fresh, from the system's random source. Internal when there is none.
+  static absl::StatusOr<PrivateKey> Generate();
+  // The first private key of a PEM text; InvalidArgument when there is none or it is not ECDSA over P-256.
+  static absl::StatusOr<PrivateKey> FromPem(const std::string& pem);
+  absl::StatusOr<std::string> ToPem() const;
+  evp_pkey_st* get() const { return key_.get(); }
+
+ private:
+  explicit PrivateKey(evp_pkey_st* key);
+  std::shared_ptr<evp_pkey_st> key_;
+};
+
+// What is read from a certificate.
+struct CertificateFacts {
+  Identity identity;
+  int64_t not_before_s = 0, not_after_s = 0;
+  Sha256 fingerprint;  // of the DER bytes
+  Sha256 public_key;   // of the SubjectPublicKeyInfo
+};
+
+// Facts of the first certificate in a PEM text; InvalidArgument when there is none or it names no identity.
+absl::StatusOr<CertificateFacts> ReadCertificate(const std::string& pem);
+// FailedPrecondition with both dates and the way out, unless now lies inside.
+absl::Status CheckTimes(const CertificateFacts& facts, int64_t now_s);
+// When to renew: half of the life is over.
+int64_t RenewAt(const CertificateFacts& facts);
+
+// A signing request: holds the public key and proves possession of the private one.
+absl::StatusOr<std::string> MakeSigningRequest(const PrivateKey& key);
+// Hash of the public key in a request; InvalidArgument unless it is P-256 and signed by its own key.
+absl::StatusOr<Sha256> CheckSigningRequest(const std::string& pem);
+
+// "2026-11-21 15:04:05 UTC".
+std::string DateText(int64_t seconds);
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_TRUST_CERTIFICATE_H_

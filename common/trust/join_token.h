@@ -1,0 +1,58 @@
+// Join tokens: what an operator hands to a machine so that it can enrol. The printed form holds the authority's hash,
+// an id and a secret; the coordinator keeps only a hash of the secret. Format: docs/formats/join-token.md. Plain
+// values.
+#ifndef ATOLL_COMMON_TRUST_JOIN_TOKEN_H_
+#define ATOLL_COMMON_TRUST_JOIN_TOKEN_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "common/base/hash.h"
+#include "common/base/status.h"
+#include "common/trust/identity.h"
+
+namespace atl {
+
+struct JoinToken {
+  Sha256 authority;                  // fingerprint of the authority's certificate
+  std::string id;                    // 16 hexadecimal digits; not secret
+  std::array<uint8_t, 16> secret{};  // 128 random bits
+  friend bool operator==(const JoinToken&, const JoinToken&) = default;
+};
+
+// "atoll1-" and 80 letters: the only form in which the secret leaves the program.
+std::string PrintJoinToken(const JoinToken& token);
+// InvalidArgument that never repeats the text: not a token, another revision, or mistyped (checksum).
+absl::StatusOr<JoinToken> ParseJoinToken(const std::string& text);
+
+// What the coordinator keeps of a token.
+struct TokenRecord {
+  std::string id;
+  Sha256 secret_hash;  // of id and secret
+  Role role = Role::kWorker;
+  std::string name;   // the only name it may enrol; empty: any
+  uint32_t uses = 1;  // it was made for so many enrolments
+  uint32_t used = 0;
+  int64_t create_s = 0, end_s = 0;  // wall clock
+  bool revoked = false;
+  friend bool operator==(const TokenRecord&, const TokenRecord&) = default;
+};
+
+struct NewToken {
+  JoinToken token;
+  TokenRecord record;
+};
+// Fresh id and secret from the system's random source; Internal when there is none. The other fields of `wanted` are
+// kept.
+absl::StatusOr<NewToken> MakeToken(const Sha256& authority, TokenRecord wanted);
+
+Sha256 SecretHash(const JoinToken& token);
+// Unauthenticated with one sentence when the secret is wrong (compared in constant time), the token is revoked, used
+// up, past its end or made for another role or name. The secret is looked at first: a stranger learns nothing else.
+absl::Status CheckToken(const TokenRecord& record, const Sha256& secret_hash, Role role, const std::string& name,
+                        int64_t now_s);
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_TRUST_JOIN_TOKEN_H_

@@ -1,0 +1,44 @@
+// Owners of OpenSSL objects and readers of PEM. Private to common/trust.
+#ifndef ATOLL_COMMON_TRUST_OPENSSL_HANDLES_H_
+#define ATOLL_COMMON_TRUST_OPENSSL_HANDLES_H_
+
+#include <openssl/bio.h>
+#include <openssl/evp.h>
+#include <openssl/x509.h>
+
+#include <memory>
+#include <string>
+
+#include "common/base/hash.h"
+#include "common/base/status.h"
+
+namespace atl::openssl {
+
+template <typename T, void (*Free)(T*)>
+struct Freer {
+  void operator()(T* p) const { Free(p); }
+};
+inline void FreeBio(BIO* bio) { BIO_free_all(bio); }
+
+using Bio = std::unique_ptr<BIO, Freer<BIO, FreeBio>>;
+using Key = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY, EVP_PKEY_free>>;
+using Certificate = std::unique_ptr<X509, Freer<X509, X509_free>>;
+using Request = std::unique_ptr<X509_REQ, Freer<X509_REQ, X509_REQ_free>>;
+
+// Internal, with OpenSSL's newest reason: "what: reason". Empties the error queue.
+absl::Status Failed(const std::string& what);
+// A BIO that reads `text`, which must outlive it.
+Bio Reader(const std::string& text);
+// What was written into a memory BIO.
+std::string Written(BIO* bio);
+// The first certificate of a PEM text; InvalidArgument.
+absl::StatusOr<Certificate> ParseCertificate(const std::string& pem);
+// A request that its own P-256 key has signed; InvalidArgument.
+absl::StatusOr<Request> ParseRequest(const std::string& pem);
+absl::Status CheckP256(const EVP_PKEY* key);
+Sha256 Fingerprint(const X509* certificate);
+Sha256 PublicKeyHash(EVP_PKEY* key);
+
+}  // namespace atl::openssl
+
+#endif  // ATOLL_COMMON_TRUST_OPENSSL_HANDLES_H_

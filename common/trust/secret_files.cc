@@ -1,0 +1,152 @@
+#include "common/trust/secret_files.h"
+
+#include <fcntl.h>
+#include <openssl/err.h>
+#include <openssl/x509.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "common/base/files.h"
+#include "common/trust/openssl_handles.h"
+
+namespace atl {
+namespace {
+
+constexpr uint64_t kSecretLimitBytes = 65536;
+constexpr char kBegin[] = "-----BEGIN CERTIFICATE-----";
+
+absl::Status Error(const char* call, const std::string& path, int number) {
+  const std::string text = absl::StrCat(call, " ", path, ": ", std::strerror(number));
+  return number == ENOENT   ? absl::NotFoundError(text)
+         : number == EACCES ? absl::PermissionDeniedError(text)
+                            : absl::InternalError(text);
+}
+
+absl::Status WriteAll(int fd, const std::string& path, const std::string& text) {
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t n = ::write(fd, text.data() + done, text.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return Error("write", path, errno);
+    done += static_cast<size_t>(n);
+  }
+  return ::fsync(fd) == 0 ? absl::OkStatus() : Error("fsync", path, errno);
+}
+
+// The certificates of a PEM text, one text each, at most four.
+std::vector<std::string> Certificates(const std::string& pem) {
+  std::vector<std::string> out;
+  out.reserve(4);
+  for (size_t at = pem.find(kBegin); at != std::string::npos && out.size() < 4;) {
+    const size_t next = pem.find(kBegin, at + 1);
+    out.push_back(pem.substr(at, next == std::string::npos ? next : next - at));
+    at = next;
+  }
+  return out;
+}
+
+bool KeyFits(const IdentityFile& identity) {
+  const absl::StatusOr<PrivateKey> key = PrivateKey::FromPem(identity.key_pem);
+  const absl::StatusOr<openssl::Certificate> certificate = openssl::ParseCertificate(identity.certificate_pem);
+  if (!key.ok() || !certificate.ok()) return false;
+  const bool fits = X509_check_private_key(certificate->get(), key->get()) == 1;
+  ERR_clear_error();
+  return fits;
+}
+
+}  // namespace
+
+absl::Status WriteSecretFile(const std::string& path, const std::string& text) {
+  std::string temporary = path + ".XXXXXX";
+  const int fd = ::mkostemp(temporary.data(), O_CLOEXEC);  // mode 0600, whatever the umask
+  if (fd < 0) return Error("create", temporary, errno);
+  absl::Status written = WriteAll(fd, temporary, text);
+  ::close(fd);
+  if (written.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) written = Error("rename", temporary, errno);
+  if (!written.ok()) {
+    ::unlink(temporary.c_str());
+    return written;
+  }
+  return MakePosixFiles()->SyncDirectory(DirectoryOf(path));
+}
+
+absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
+  struct stat facts {};
+  if (::stat(path.c_str(), &facts) != 0) return Error("read", path, errno);
+  if ((facts.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(path, " holds a private key and others may read or change it: run 'chmod 600 ", path, "'"));
+  }
+  return ReadWholeFile(*MakePosixFiles(), path, kSecretLimitBytes);
+}
+
+std::string AuthorityCertificatePath(const std::string& directory) { return JoinPath(directory, "ca.pem"); }
+std::string AuthorityKeyPath(const std::string& directory) { return JoinPath(directory, "ca-key.pem"); }
+
+absl::StatusOr<Authority> CreateAuthority(const std::string& directory, int64_t now_s) {
+  const std::unique_ptr<Files> files = MakePosixFiles();
+  ATOLL_RETURN_IF_ERROR(files->MakeDirectory(directory));
+  if (files->Exists(AuthorityKeyPath(directory)) || files->Exists(AuthorityCertificatePath(directory))) {
+    return absl::AlreadyExistsError(absl::StrCat("there is an authority in ", directory,
+                                                 " already, and everything it issued depends on it: choose another "
+                                                 "directory"));
+  }
+  if (::chmod(directory.c_str(), 0700) != 0) return Error("chmod", directory, errno);
+  ATOLL_ASSIGN_OR_RETURN(Authority authority, Authority::Create(now_s));
+  ATOLL_ASSIGN_OR_RETURN(const std::string key, authority.key_pem());
+  // The key last: an authority is there when its key is.
+  ATOLL_RETURN_IF_ERROR(
+      WriteFileAtomically(*files, AuthorityCertificatePath(directory), AsBytes(authority.certificate_pem())));
+  ATOLL_RETURN_IF_ERROR(WriteSecretFile(AuthorityKeyPath(directory), key));
+  return authority;
+}
+
+absl::StatusOr<Authority> LoadAuthority(const std::string& directory) {
+  const std::unique_ptr<Files> files = MakePosixFiles();
+  if (!files->Exists(AuthorityKeyPath(directory))) {
+    return absl::NotFoundError(
+        absl::StrCat("there is no authority in ", directory, ": make one with 'atoll ca init ", directory, "'"));
+  }
+  ATOLL_ASSIGN_OR_RETURN(const std::string key, ReadSecretFile(AuthorityKeyPath(directory)));
+  ATOLL_ASSIGN_OR_RETURN(std::string certificate,
+                         ReadWholeFile(*files, AuthorityCertificatePath(directory), kSecretLimitBytes));
+  absl::StatusOr<Authority> authority = Authority::FromPem(std::move(certificate), key);
+  if (!authority.ok()) return Annotate(authority.status(), directory);
+  return authority;
+}
+
+absl::Status WriteIdentityFile(const std::string& path, const IdentityFile& identity) {
+  return WriteSecretFile(path, absl::StrCat(identity.key_pem, identity.certificate_pem, identity.authority_pem));
+}
+
+absl::StatusOr<IdentityFile> ReadIdentityFile(const std::string& path) {
+  ATOLL_ASSIGN_OR_RETURN(const std::string text, ReadSecretFile(path));
+  const std::vector<std::string> certificates = Certificates(text);
+  IdentityFile identity;
+  identity.key_pem = text.substr(0, text.find(kBegin));
+  if (certificates.size() == 2) {
+    identity.certificate_pem = certificates[0];
+    identity.authority_pem = certificates[1];
+  }
+  if (certificates.size() != 2 || !KeyFits(identity)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is not an identity file: it must hold a private key, the certificate of that key and the ",
+                     "authority's certificate; enrol again, or issue it with 'atoll ca issue'"));
+  }
+  return identity;
+}
+
+absl::StatusOr<IdentityFile> IssueIdentity(const Authority& authority, const Identity& identity, int64_t now_s) {
+  ATOLL_ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::Generate());
+  ATOLL_ASSIGN_OR_RETURN(const std::string request, MakeSigningRequest(key));
+  IdentityFile out{.authority_pem = authority.certificate_pem()};
+  ATOLL_ASSIGN_OR_RETURN(out.key_pem, key.ToPem());
+  ATOLL_ASSIGN_OR_RETURN(out.certificate_pem, authority.Sign(request, identity, now_s, LifetimeOf(identity.role)));
+  return out;
+}
+
+}  // namespace atl

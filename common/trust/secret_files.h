@@ -1,0 +1,40 @@
+// Files that hold keys: mode 0600, written whole or not at all, refused when others may read them. Straight POSIX,
+// since the store's Files knows no permissions. Thread-safe.
+#ifndef ATOLL_COMMON_TRUST_SECRET_FILES_H_
+#define ATOLL_COMMON_TRUST_SECRET_FILES_H_
+
+#include <cstdint>
+#include <string>
+
+#include "common/trust/authority.h"
+
+namespace atl {
+
+// Temp file with mode 0600, fsync, rename, fsync of the directory, which must be there.
+absl::Status WriteSecretFile(const std::string& path, const std::string& text);
+// PermissionDenied, with the command that mends it, when group or others may read the file; NotFound; ResourceExhausted
+// above 64 KiB.
+absl::StatusOr<std::string> ReadSecretFile(const std::string& path);
+
+// The two files of an authority in its directory.
+std::string AuthorityCertificatePath(const std::string& directory);
+std::string AuthorityKeyPath(const std::string& directory);
+// Makes the directory (mode 0700) and an authority in it. AlreadyExists when one is there: it is never overwritten.
+absl::StatusOr<Authority> CreateAuthority(const std::string& directory, int64_t now_s);
+// NotFound, naming `atoll ca init`, when there is none.
+absl::StatusOr<Authority> LoadAuthority(const std::string& directory);
+
+// An identity as one file: key, certificate, authority's certificate. One file, so that a renewal replaces all at once.
+struct IdentityFile {
+  std::string key_pem, certificate_pem, authority_pem;
+};
+absl::Status WriteIdentityFile(const std::string& path, const IdentityFile& identity);
+// InvalidArgument when one of the three is missing or the key is not the certificate's.
+absl::StatusOr<IdentityFile> ReadIdentityFile(const std::string& path);
+
+// A new key with a certificate of `authority` for it.
+absl::StatusOr<IdentityFile> IssueIdentity(const Authority& authority, const Identity& identity, int64_t now_s);
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_TRUST_SECRET_FILES_H_

@@ -1,0 +1,99 @@
+// Keys, requests, authorities and what a certificate says.
+#include "common/trust/certificate.h"
+
+#include <gtest/gtest.h>
+
+#include "common/trust/authority.h"
+
+namespace atl {
+namespace {
+
+constexpr int64_t kNow_s = 1'800'000'000;
+const Identity kWorker = {Role::kWorker, "cpu-1", "0123456789abcdef"};
+
+std::string Request(const PrivateKey& key) { return *MakeSigningRequest(key); }
+
+TEST(IdentityTest, UriRoundTripsAndNothingElseIsRead) {
+  EXPECT_EQ(IdentityUri(kWorker), "atoll://worker/cpu-1/0123456789abcdef");
+  EXPECT_EQ(*ParseIdentityUri(IdentityUri(kWorker)), kWorker);
+  EXPECT_EQ(*ParseIdentityUri("atoll://admin/eve"), (Identity{Role::kAdmin, "eve", ""}));
+  for (const char* wrong : {"", "atoll://", "atoll://worker", "atoll://worker/", "atoll://root/x", "http://worker/x",
+                            "atoll://worker/X", "atoll://worker/a b", "atoll://worker/a/", "atoll://worker/a/123",
+                            "atoll://worker/a/0123456789abcdef/", "atoll://worker/a@b"}) {
+    EXPECT_EQ(ParseIdentityUri(wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
+  }
+  EXPECT_FALSE(IsIdentityName(std::string(64, 'a')));
+}
+
+TEST(IdentityTest, PeersSpeakOnlyForThemselves) {
+  const std::string address = "ipv4:10.0.0.7:40112";
+  const std::string peer = PeerText(kWorker, address);
+  EXPECT_EQ(IdentityOfPeer(peer), kWorker);
+  EXPECT_EQ(IdentityOfPeer(address), std::nullopt);
+  EXPECT_TRUE(CheckSpeaksFor(peer, "cpu-1").ok());
+  EXPECT_TRUE(CheckSpeaksFor(address, "cpu-1").ok()) << "without certificates there is nobody to compare with";
+  const absl::Status other = CheckSpeaksFor(peer, "cpu-2");
+  EXPECT_EQ(other.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_NE(std::string(other.message()).find("'cpu-1'"), std::string::npos) << other;
+  EXPECT_FALSE(CheckSpeaksFor(PeerText(Identity{Role::kAdmin, "cpu-1", ""}, address), "cpu-1").ok());
+}
+
+TEST(CertificateTest, SaysWhoAndHowLong) {
+  const Authority authority = *Authority::Create(kNow_s);
+  const PrivateKey key = *PrivateKey::Generate();
+  const auto pem = authority.Sign(Request(key), kWorker, kNow_s, kWorkerLifetime_s);
+  ASSERT_TRUE(pem.ok()) << pem.status();
+  const auto facts = ReadCertificate(*pem);
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  EXPECT_EQ(facts->identity, kWorker);
+  EXPECT_EQ(facts->not_before_s, kNow_s - kClockMargin_s);
+  EXPECT_EQ(facts->not_after_s, kNow_s + kWorkerLifetime_s);
+  EXPECT_EQ(facts->public_key, *CheckSigningRequest(Request(key)));
+  EXPECT_TRUE(authority.CheckIssued(*pem).ok());
+  EXPECT_GT(RenewAt(*facts), kNow_s);
+  EXPECT_LT(RenewAt(*facts), kNow_s + kWorkerLifetime_s);
+}
+
+TEST(CertificateTest, TimesAreToldWithBothDates) {
+  const Authority authority = *Authority::Create(kNow_s);
+  const auto pem = authority.Sign(Request(*PrivateKey::Generate()), kWorker, kNow_s, 3600);
+  const CertificateFacts facts = *ReadCertificate(*pem);
+  EXPECT_TRUE(CheckTimes(facts, kNow_s).ok());
+  const absl::Status late = CheckTimes(facts, kNow_s + 3601), early = CheckTimes(facts, kNow_s - 3600);
+  EXPECT_NE(std::string(late.message()).find("ended at 2027-01-15 09:00:00 UTC"), std::string::npos) << late;
+  EXPECT_NE(std::string(early.message()).find("set the clock right"), std::string::npos) << early;
+}
+
+TEST(CertificateTest, AnotherAuthorityIsAnother) {
+  const Authority one = *Authority::Create(kNow_s), two = *Authority::Create(kNow_s);
+  const auto pem = one.Sign(Request(*PrivateKey::Generate()), kWorker, kNow_s, 3600);
+  EXPECT_EQ(two.CheckIssued(*pem).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_NE(one.fingerprint(), two.fingerprint());
+  EXPECT_EQ(Authority::FromPem(one.certificate_pem(), *two.key_pem()).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Authority::FromPem(one.certificate_pem(), *one.key_pem())->fingerprint(), one.fingerprint());
+}
+
+TEST(CertificateTest, BrokenTextsAreRefused) {
+  const Authority authority = *Authority::Create(kNow_s);
+  const std::string request = Request(*PrivateKey::Generate());
+  std::string altered = request;
+  altered[request.size() / 2] = altered[request.size() / 2] == 'A' ? 'B' : 'A';
+  for (const std::string& wrong : {std::string(), std::string("hello"), request.substr(0, request.size() / 2), altered,
+                                   std::string(kPemLimitBytes + 1, 'x'), authority.certificate_pem()}) {
+    EXPECT_EQ(authority.Sign(wrong, kWorker, kNow_s, 60).status().code(), absl::StatusCode::kInvalidArgument);
+  }
+  EXPECT_FALSE(authority.Sign(request, {Role::kWorker, "a,DNS:server.atoll", ""}, kNow_s, 60).ok());
+  EXPECT_FALSE(ReadCertificate(authority.certificate_pem()).ok()) << "an authority is nobody";
+  EXPECT_FALSE(PrivateKey::FromPem(request).ok());
+}
+
+TEST(CertificateTest, KeysRoundTrip) {
+  const PrivateKey key = *PrivateKey::Generate();
+  const auto again = PrivateKey::FromPem(*key.ToPem());
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*CheckSigningRequest(Request(key)), *CheckSigningRequest(Request(*again)));
+}
+
+}  // namespace
+}  // namespace atl

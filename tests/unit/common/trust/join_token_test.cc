@@ -1,0 +1,74 @@
+#include "common/trust/join_token.h"
+
+#include <gtest/gtest.h>
+
+namespace atl {
+namespace {
+
+constexpr int64_t kNow_s = 1'800'000'000;
+
+Sha256 SomeAuthority() { return Sha256Of(AsBytes(std::string("authority"))); }
+NewToken Made(uint32_t uses = 1) {
+  return *MakeToken(SomeAuthority(), {.role = Role::kWorker, .uses = uses, .create_s = kNow_s, .end_s = kNow_s + 60});
+}
+
+// A reader can be written from docs/formats/join-token.md; these are its bytes.
+TEST(JoinTokenTest, GoldenText) {
+  JoinToken token;
+  for (size_t i = 0; i < token.authority.bytes.size(); ++i) token.authority.bytes[i] = static_cast<uint8_t>(i);
+  token.id = "a0a1a2a3a4a5a6a7";
+  for (size_t i = 0; i < token.secret.size(); ++i) token.secret[i] = static_cast<uint8_t>(0xf0 + i);
+  const std::string text = "atoll1-AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh-goaKjpKWmp_Dx8vP09fb3-Pn6-_z9_v_2bICj";
+  EXPECT_EQ(PrintJoinToken(token), text);
+  EXPECT_EQ(*ParseJoinToken(text), token);
+}
+
+TEST(JoinTokenTest, EveryWrongLetterIsSeenAndTheTextNeverRepeated) {
+  const std::string text = PrintJoinToken(Made().token);
+  for (size_t i = 0; i < text.size(); ++i) {
+    std::string wrong = text;
+    wrong[i] = wrong[i] == 'x' ? 'y' : 'x';
+    const absl::Status status = ParseJoinToken(wrong).status();
+    ASSERT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << i;
+    EXPECT_EQ(std::string(status.message()).find(text.substr(40, 20)), std::string::npos);
+  }
+  for (const std::string& wrong : {text.substr(1), text.substr(0, text.size() - 1), text + "A", text + "=", " " + text,
+                                   std::string("atoll1-"), std::string()}) {
+    EXPECT_FALSE(ParseJoinToken(wrong).ok()) << wrong.size();
+  }
+}
+
+TEST(JoinTokenTest, TwoAreNeverAlikeAndTheSecretIsNotKept) {
+  const NewToken one = Made(), two = Made();
+  EXPECT_NE(one.token.id, two.token.id);
+  EXPECT_NE(one.token.secret, two.token.secret);
+  EXPECT_EQ(one.record.secret_hash, SecretHash(one.token));
+  EXPECT_EQ(one.record.id, one.token.id);
+}
+
+TEST(JoinTokenTest, EachReasonForRefusalIsNamed) {
+  const NewToken made = Made(2);
+  const Sha256 right = SecretHash(made.token);
+  EXPECT_TRUE(CheckToken(made.record, right, Role::kWorker, "cpu-1", kNow_s).ok());
+  const auto why = [&](TokenRecord record, const Sha256& hash, Role role, const std::string& name, int64_t now_s) {
+    const absl::Status status = CheckToken(record, hash, role, name, now_s);
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated) << status;
+    return std::string(status.message());
+  };
+  TokenRecord changed = made.record;
+  EXPECT_NE(why(changed, SecretHash(Made().token), Role::kWorker, "a", kNow_s).find("not known"), std::string::npos);
+  EXPECT_NE(why(changed, right, Role::kWorker, "a", kNow_s + 61).find("ended at"), std::string::npos);
+  EXPECT_NE(why(changed, right, Role::kAdmin, "a", kNow_s).find("for a worker, not for a admin"), std::string::npos);
+  changed.used = 2;
+  EXPECT_NE(why(changed, right, Role::kWorker, "a", kNow_s).find("2 uses"), std::string::npos);
+  changed.revoked = true;
+  EXPECT_NE(why(changed, right, Role::kWorker, "a", kNow_s).find("revoked"), std::string::npos);
+  // Whoever does not know the secret is not told the state.
+  EXPECT_NE(why(changed, SecretHash(Made().token), Role::kWorker, "a", kNow_s).find("not known"), std::string::npos);
+  TokenRecord named = made.record;
+  named.name = "cpu-1";
+  EXPECT_NE(why(named, right, Role::kWorker, "cpu-2", kNow_s).find("'cpu-1' only"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace atl
