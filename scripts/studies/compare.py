@@ -19,14 +19,15 @@ class Gap:
         self.mean, self.error, self.half, self.seeds = mean, error, half, seeds
 
     def __str__(self):
-        return f"{self.mean:+.2f} %" + (" (one seed)" if self.half is None else f" ± {self.half:.2f}")
+        return f"{self.mean:+.2f} %" + (f" ± {self.half:.2f}" if self.half is not None else "") + (" (one seed)" if self.seeds == 1 else "")
 
 
 class Table:
-    """Final figures by (arm, seed). `values` are compared by their ratios, so their logarithms make the layout."""
+    """Final figures by (arm, seed). `values` are compared by their ratios, so their logarithms make the layout. Where they are of
+    one seed, `known` stands in: (variance of one run's logarithm, degrees of freedom), measured elsewhere."""
 
-    def __init__(self, values):
-        self.values = values
+    def __init__(self, values, known=(None, 0)):
+        self.values, self.known = values, known
         self.arms = list(dict.fromkeys(a for a, _ in values))
         seeds = sorted({s for _, s in values})
         self.whole = [s for s in seeds if all((a, s) in values for a in self.arms)]
@@ -39,7 +40,7 @@ class Table:
         arms, seeds = self.arms, self.whole
         degrees = (len(arms) - 1) * (len(seeds) - 1)
         if degrees < 1:
-            return None, 0
+            return self.known
         logs = {(a, s): math.log(self.values[a, s]) for a in arms for s in seeds}
         arm_mean = {a: statistics.mean(logs[a, s] for s in seeds) for a in arms}
         seed_mean = {s: statistics.mean(logs[a, s] for a in arms) for s in seeds}
@@ -53,7 +54,7 @@ class Table:
             return None
         mean = statistics.mean(100 * (self.values[arm, s] / self.values[of, s] - 1) for s in seeds)
         variance, degrees = self.residual()
-        if len(seeds) < 2 or variance is None:
+        if variance is None:
             return Gap(mean, None, None, len(seeds))
         error = 100 * math.sqrt(2 * variance / len(seeds))
         return Gap(mean, error, student(degrees) * error, len(seeds))

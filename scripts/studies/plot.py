@@ -36,14 +36,18 @@ def draw_curves(axes, results, colours):
 
 
 def draw_gap_curves(axes, results, colours):
-    """Against the first arm at the same number of tokens, between its points in a straight line."""
+    """Against the first arm at the same number of tokens: only near its own points, since between them its curve is not known."""
     base = curve(results, results.arms[0])
     for arm in results.arms[1:]:
-        points = [(x, 100 * (y / between(base, x) - 1)) for x, y in curve(results, arm) if base[0][0] <= x <= base[-1][0]]
+        points = [(x, 100 * (y / between(base, x) - 1)) for x, y in curve(results, arm) if known(base, x)]
         axes.plot([x / 1e6 for x, _ in points], [y for _, y in points], marker="o", markersize=3, linewidth=1.3, color=colours[arm])
     axes.axhline(0, color=colours[results.arms[0]], linewidth=1)
     axes.set_xlabel("million tokens, of all workers")
     axes.set_ylabel(f"loss above {results.arms[0]}, %")
+
+
+def known(points, x):
+    return points[0][0] <= x <= points[-1][0] and min(abs(x - x0) for x0, _ in points) <= 0.06 * x
 
 
 def between(points, x):

@@ -2,7 +2,7 @@
 import math
 import statistics
 
-from studies import compare
+from studies import compare, definition, records
 
 
 def codec_bytes(codec, elements):
@@ -28,7 +28,7 @@ class Results:
                 self.runs[planned.arm, planned.seed] = by_key[planned.key]
         self.arms = [a["name"] for a in study.arms if any(arm == a["name"] for arm, _ in self.runs)]
         power = math.exp if study.measure == "perplexity" else float
-        self.table = compare.Table({key: power(r["loss"]) for key, r in self.runs.items()})
+        self.table = compare.Table({key: power(r["loss"]) for key, r in self.runs.items()}, noise_of(study))
 
     def of(self, arm):
         return [r for (a, _), r in sorted(self.runs.items()) if a == arm]
@@ -40,6 +40,18 @@ class Results:
         if planned.workers == 1 or not run["payload"]["up"]:
             return None
         return every_step / run["payload"]["up"], every_step / run["payload"]["down"]
+
+
+def noise_of(study):
+    """(variance, degrees of freedom) of one run by the study noise of the same size, for studies with the same kind of start."""
+    if study.report != "loss" or not study.pretraining:
+        return None, 0
+    measured = definition.Study("noise", study.size)
+    by_key = {r["key"]: r for r in records.Records(measured).runs}
+    power = math.exp if study.measure == "perplexity" else float
+    found = {(p.arm, p.seed): math.log(power(by_key[p.key]["loss"])) for p in measured.planned(None, ["base", "again"]) if p.key in by_key}
+    pairs = [found["base", s] - found["again", s] for s in measured.seeds if ("base", s) in found and ("again", s) in found]
+    return (sum(d * d for d in pairs) / (2 * len(pairs)), len(pairs)) if pairs else (None, 0)  # equal settings: their means are equal
 
 
 def check_lines(results):
@@ -90,7 +102,8 @@ def loss_lines(results):
 def footnotes(results, tasks):
     variance, degrees = results.table.residual()
     yield ("Loss is in nats per byte on held-out documents, of the outer parameters at the end. ± is half a 95 % interval of a paired difference: "
-           + (f"the noise beside arm and seed is {100 * math.sqrt(variance):.2f} % of a single run, with {degrees} degrees of freedom."
+           + (f"the noise of a single run is {100 * math.sqrt(variance):.2f} %, with {degrees} degrees of freedom, "
+              + ("by pairs of equal runs (the study noise), until every arm has two seeds here." if variance == results.table.known[0] else "what is left beside arm and seed.")
               if variance else "there are too few seeds for it."))
     if tasks:
         yield ("\nMinimal pairs: mean accuracy over the BLiMP files at hand, where chance is 50 %. At this size it is near chance and differences between arms "

@@ -43,7 +43,9 @@ def check_comparison():
     expect(abs(gap.error - 100 * 0.01 / math.sqrt(3)) < 1e-6, f"standard error {gap.error}")
     expect(abs(gap.half / gap.error - 4.30) < 1e-9, "two degrees of freedom")
     one = compare.Table({("a", 1): 1.0, ("b", 1): 1.1}).gap("b", "a")
-    expect(one.half is None and abs(one.mean - 10) < 1e-9, "one seed has no interval")
+    expect(one.half is None and abs(one.mean - 10) < 1e-9, "one seed has no interval of its own")
+    lent = compare.Table({("a", 1): 1.0, ("b", 1): 1.1}, (1e-4, 2)).gap("b", "a")
+    expect(abs(lent.half - 4.30 * math.sqrt(2)) < 1e-9 and str(lent).endswith("(one seed)"), "one seed with noise measured elsewhere")
 
 
 def check_verdicts():
