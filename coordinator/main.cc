@@ -23,6 +23,7 @@
 #include "common/rpc/transport_log.h"
 #include "common/telemetry/event_log.h"
 #include "common/telemetry/metrics.h"
+#include "coordinator/audit/audit_command.h"
 #include "coordinator/engine/data_plane.h"
 #include "coordinator/engine/engine.h"
 #include "coordinator/service/api_service.h"
@@ -290,6 +291,9 @@ int main(int argc, char** argv) {
   const sigset_t signals = atl::BlockStopSignals();
   const atl::CoordinatorCommandLine line = atl::ParseCoordinatorOptions(std::vector<std::string>(argv + 1, argv + argc),
                                                                         atl::ReadEnvironment(), atl::kVersion);
+  if (line.audit.has_value()) {
+    return atl::audit::RunAudit({line.audit->replay, line.audit->state_dir, line.audit->json}, std::cout, std::cerr);
+  }
   if (!line.options.has_value()) {
     (line.exit_code == 0 ? std::cout : std::cerr) << line.text;
     return line.exit_code;

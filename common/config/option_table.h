@@ -65,6 +65,9 @@ class OptionTable {
   std::vector<Entry> entries_;
 };
 
+// Of `verify` and `replay`, the first of `arguments`.
+CoordinatorCommandLine ParseAuditCommand(const std::vector<std::string>& arguments, const std::string& version);
+
 }  // namespace atl
 
 #endif  // ATOLL_COMMON_CONFIG_OPTION_TABLE_H_

@@ -247,9 +247,19 @@ Environment ReadEnvironment() {
 CoordinatorCommandLine ParseCoordinatorOptions(const std::vector<std::string>& arguments,
                                                const Environment& environment, const std::string& version) {
   CoordinatorCommandLine out;
+  if (!arguments.empty() && arguments[0].compare(0, 1, "-") != 0) {
+    if (arguments[0] == "verify" || arguments[0] == "replay") return ParseAuditCommand(arguments, version);
+    Refuse("atoll-coordinator",
+           {absl::StrCat("unknown command '", arguments[0].substr(0, 64), "'",
+                         DidYouMean(arguments[0], {"verify", "replay"}))},
+           out.text, out.exit_code);
+    return out;
+  }
   CoordinatorOptions o;
   OptionTable table("atoll-coordinator",
-                    "Keeps the global model, the ledger and the job queue, and serves workers and users.",
+                    "Keeps the global model, the ledger and the job queue, and serves workers and users.\n\n"
+                    "Other uses: 'atoll-coordinator verify --help' checks a state directory, 'atoll-coordinator\n"
+                    "replay --help' recomputes its rounds.",
                     "ATOLL_COORDINATOR_");
   table.Text("state-dir", o.state_dir, "DIR", "ledger, round logs, snapshots and stored files (required)");
   table.Text("listen", o.listen_address, "HOST", "address of all ports; loopback only");

@@ -87,10 +87,19 @@ struct EvalTaskCommand {
   uint32_t threads = 0;            // --threads
 };
 
-// What main does next. Without options: prints `text` (to standard output when exit_code is 0, which is --help or
+// `atoll-coordinator verify` and `atoll-coordinator replay`: an audit of a state directory.
+struct AuditCommand {
+  bool replay = false;    // recompute the rounds; otherwise check hashes
+  std::string state_dir;  // --state DIR; required
+  bool json = false;      // -o, --output text|json
+};
+
+// What main does next. Without options or audit: prints `text` (to standard output when exit_code is 0, which is --help
+// or
 // --version, else to standard error) and exits.
 struct CoordinatorCommandLine {
   std::optional<CoordinatorOptions> options;
+  std::optional<AuditCommand> audit;  // never together with options
   std::vector<std::string> resolved;  // "state-dir = /srv/atoll (flag)": one line an option, for the log at start
   std::string text;
   int exit_code = 0;  // 2: usage

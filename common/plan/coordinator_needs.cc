@@ -52,6 +52,7 @@ CoordinatorNeeds NeedsOf(const JobSpec& spec, const JobSizes& sizes) {
                                                                   : kRoundsForStragglers);
   needs.disk_bytes = Add(Times(3, state), Times(rounds, round));
   needs.disk_bytes = Add(needs.disk_bytes, Times(PlannedCheckpoints(spec), state));
+  if (spec.checkpoint.keep_contributions) needs.disk_bytes = Add(needs.disk_bytes, state);  // where the rounds begin
   return needs;
 }
 

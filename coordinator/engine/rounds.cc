@@ -154,8 +154,11 @@ void DataPlane::TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragme
       absl::Status done = parts_.snapshots.Write(key, {copy->public_copy, copy->momentum, copy->residual}, copy->hash,
                                                  data->layout.digest);
       if (outcome != nullptr && outcome->ok()) *outcome = done;
-      if (done.ok()) done = parts_.snapshots.DropBefore(data->job, data->epoch, fragment, copy->version);
-      if (done.ok() && !data->spec.checkpoint.keep_contributions) {
+      const bool keep_rounds = data->spec.checkpoint.keep_contributions;
+      if (done.ok()) {
+        done = parts_.snapshots.DropBefore(data->job, data->epoch, fragment, copy->version, keep_rounds);
+      }
+      if (done.ok() && !keep_rounds) {
         done = parts_.rounds
                    .DropBefore(data->job, data->epoch, fragment, Version{Before(copy->version, kVersionsForStragglers)})
                    .status();

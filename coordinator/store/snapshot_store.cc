@@ -183,10 +183,11 @@ absl::Status SnapshotStore::DropUnfinished(const JobId& job, uint64_t epoch, Fra
   return absl::OkStatus();
 }
 
-absl::Status SnapshotStore::DropBefore(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version keep_from) {
+absl::Status SnapshotStore::DropBefore(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version keep_from,
+                                       bool keep_first) {
   ATOLL_ASSIGN_OR_RETURN(const std::vector<Version> versions, List(job, epoch, fragment));
   for (const Version version : versions) {
-    if (version < keep_from)
+    if (version < keep_from && !(keep_first && version == versions.front()))
       ATOLL_RETURN_IF_ERROR(files_.Remove(directory_.SnapshotPath({job, epoch, {fragment, version}})));
   }
   return absl::OkStatus();

@@ -61,10 +61,12 @@ class SnapshotStore {
   // The newest at or below `at_most`; nothing when there is none.
   absl::StatusOr<std::optional<Version>> NewestUpTo(const JobId& job, uint64_t epoch, FragmentIndex fragment,
                                                     Version at_most) const;
-  // Unlinks snapshots below `keep_from`. Links of checkpoints stay.
   // Files that a crash left half written. No write may be under way.
   absl::Status DropUnfinished(const JobId& job, uint64_t epoch, FragmentIndex fragment);
-  absl::Status DropBefore(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version keep_from);
+  // Unlinks snapshots below `keep_from`, with `keep_first` all but the lowest: the one that kept rounds are recomputed
+  // from. Links of checkpoints stay.
+  absl::Status DropBefore(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version keep_from,
+                          bool keep_first = false);
 
   // Links the snapshots of `record.versions` in `epoch` (which must be there) and writes the manifest. Idempotent.
   absl::Status WriteCheckpoint(const CheckpointRecord& record, uint64_t epoch);

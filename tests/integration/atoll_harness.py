@@ -258,6 +258,21 @@ class Scene:
         equal(ran.out, f"jobs/{name}\n", "what submit prints")
         return name
 
+    # ---- audits of a state that nobody writes
+
+    def verify(self, state="state", code=0):
+        """The report of atoll-coordinator verify."""
+        return self.run("atoll-coordinator", "verify", "--state", self.path(state), "-o", "json", code=code).json()
+
+    def replay(self, state="state", code=0):
+        """The report of atoll-coordinator replay. Every round that is held must be equal."""
+        report = self.run("atoll-coordinator", "replay", "--state", self.path(state), "-o", "json", code=code, seconds=300).json()
+        if code == 0:
+            counts = report["counts"]
+            equal(counts["rounds equal"] + counts["rounds without a state to start from"], counts["rounds held"],
+                  "the number of rounds that replay found equal")
+        return report
+
     # ---- files
 
     def job_file(self, name, corpus, **spec):

@@ -82,11 +82,21 @@ def check_second_opener(scene):
     check("is in use by process" in second.log() and "--state-dir" in second.log(), f"it said {second.log()!r}")
 
 
+def audit(scene, coordinator, job):
+    """After two kills the state is whole, and every round gives the same bits once more."""
+    refused = scene.run("atoll-coordinator", "verify", "--state", scene.path("state"), code=1)
+    check(f"is in use by process {coordinator.pid}" in refused.err, f"verify of a running coordinator said {refused.err!r}")
+    equal(coordinator.terminate(), 0, "the exit status of the coordinator")
+    equal(scene.verify()["damage"], [], "what verify found")
+    counts = scene.replay()["counts"]
+    equal(counts["rounds equal"], number(job, "rounds_committed"), "the rounds that replay found equal")
+
+
 def test(scene):
     manifest = scene.corpus()
     coordinator = scene.coordinator("--data-root", scene.path("data"))
     workers = [scene.worker(name, coordinator, "--data-root", scene.path("data")) for name in ("a", "b")]
-    scene.submit("job", manifest, steps=STEPS, workers={"min": 2}, checkpoint={"every_rounds": 20})
+    scene.submit("job", manifest, steps=STEPS, workers={"min": 2}, checkpoint={"every_rounds": 20, "keep_contributions": True})
     seen = {}
     watch_rounds(scene, 3, seen)
     check_second_opener(scene)
@@ -101,6 +111,7 @@ def test(scene):
     check_history(scene, seen, later | committed)
     events = scene.path("state/events/job.jsonl").read_text()
     equal(os.linesep in events and "worker failed" not in events, True, "that no worker failed")
+    audit(scene, coordinator, job)
 
 
 main(test)

@@ -160,6 +160,20 @@ TEST(WorkerOptions, GenerateIsACommandOfItsOwn) {
   EXPECT_THAT(Worker({"generate", "--temperature=-1", "--checkpoint=/c"}).text, HasSubstr("it must be 0 to 100"));
 }
 
+TEST(CoordinatorOptions, VerifyAndReplayAreCommandsOfTheirOwn) {
+  const auto verify = Coordinator({"verify", "--state", "/s", "-o", "json"});
+  ASSERT_TRUE(verify.audit.has_value()) << verify.text;
+  EXPECT_FALSE(verify.options.has_value());
+  EXPECT_FALSE(verify.audit->replay);
+  EXPECT_EQ(verify.audit->state_dir, "/s");
+  EXPECT_TRUE(verify.audit->json);
+  EXPECT_TRUE(Coordinator({"replay", "--state=/s"}).audit->replay);
+  EXPECT_FALSE(Coordinator({"--state-dir=/s"}).audit.has_value());
+  EXPECT_THAT(Coordinator({"replay"}).text, HasSubstr("--state is missing"));
+  EXPECT_EQ(Coordinator({"replay"}).exit_code, 2);
+  EXPECT_THAT(Coordinator({"verfy"}).text, HasSubstr("did you mean 'verify'?"));
+}
+
 TEST(WorkerOptions, EvalLossIsACommandOfItsOwn) {
   const auto line = Worker({"eval-loss", "--checkpoint=/c", "--manifest=/m", "--split=train"});
   ASSERT_TRUE(line.eval_loss.has_value()) << line.text;

@@ -97,6 +97,12 @@ TEST_F(SnapshotStoreTest, ReaderIsAPinAndGivesThePublicCopy) {
   EXPECT_EQ(reader->ReadAt(8, std::as_writable_bytes(std::span(values))).code(), absl::StatusCode::kOutOfRange);
 }
 
+TEST_F(SnapshotStoreTest, TheFirstMayBeKept) {
+  for (const uint64_t version : {2, 4, 6}) ASSERT_EQ(Write(version), absl::OkStatus());
+  ASSERT_EQ(store_.DropBefore({"tiny"}, 0, {0}, {6}, /*keep_first=*/true), absl::OkStatus());
+  EXPECT_EQ(*store_.List({"tiny"}, 0, {0}), (std::vector<Version>{{2}, {6}}));
+}
+
 TEST_F(SnapshotStoreTest, CheckpointsOutliveTheirSnapshots) {
   ASSERT_EQ(Write(1, 0), absl::OkStatus());
   ASSERT_EQ(Write(2, 1), absl::OkStatus());

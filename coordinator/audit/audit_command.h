@@ -1,0 +1,29 @@
+// `atoll-coordinator verify` and `atoll-coordinator replay`: an audit of the state directory of a coordinator that does
+// not run, as a second reading of docs/formats. This room shares no reading code with coordinator/store and
+// coordinator/aggregate: what one of the two gets wrong, the other finds.
+#ifndef ATOLL_COORDINATOR_AUDIT_AUDIT_COMMAND_H_
+#define ATOLL_COORDINATOR_AUDIT_AUDIT_COMMAND_H_
+
+#include <iosfwd>
+#include <string>
+
+namespace atl::audit {
+
+struct AuditOptions {
+  bool replay = false;  // recompute; otherwise verify
+  std::string state_dir;
+  bool json = false;
+};
+
+// Exit codes (docs/operations.md).
+constexpr int kExitWell = 0;
+constexpr int kExitNoAudit = 1;  // in use, not a state directory, not readable: nothing is said about the state
+constexpr int kExitDamage = 65;  // sysexits EX_DATAERR
+
+// Writes the report to `out`, or one sentence to `err` when there can be none. Changes nothing in the directory. Keeps
+// a coordinator from starting on it meanwhile.
+int RunAudit(const AuditOptions& options, std::ostream& out, std::ostream& err);
+
+}  // namespace atl::audit
+
+#endif  // ATOLL_COORDINATOR_AUDIT_AUDIT_COMMAND_H_

@@ -1,0 +1,22 @@
+// Reads the ledger without touching it: a copy of the database and its write-ahead log is opened in a temporary
+// directory, since SQLite recovers a log by writing.
+#ifndef ATOLL_COORDINATOR_AUDIT_LEDGER_READER_H_
+#define ATOLL_COORDINATOR_AUDIT_LEDGER_READER_H_
+
+#include <optional>
+#include <string>
+
+#include "common/base/files.h"
+#include "common/base/status.h"
+#include "coordinator/audit/findings.h"
+#include "coordinator/audit/ledger_image.h"
+
+namespace atl::audit {
+
+// Nothing when too little can be read to go on: `report` then has the damage. An error when the copy cannot be made or
+// the file is no ledger of a revision that this program knows.
+absl::StatusOr<std::optional<LedgerImage>> ReadLedger(const Files& files, const std::string& path, Report& report);
+
+}  // namespace atl::audit
+
+#endif  // ATOLL_COORDINATOR_AUDIT_LEDGER_READER_H_

@@ -1,0 +1,48 @@
+// One outer step once more, from docs/formats/outer-step.md: plain fp32 arithmetic, element by element, without the
+// kernels of common/vecmath and the pass of coordinator/aggregate. Pure.
+#ifndef ATOLL_COORDINATOR_AUDIT_OUTER_STEP_H_
+#define ATOLL_COORDINATOR_AUDIT_OUTER_STEP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "atoll/v1/job.pb.h"
+#include "common/base/hash.h"
+#include "coordinator/audit/snapshot_reader.h"
+
+namespace atl::audit {
+
+// The revision of the arithmetic that is written here.
+constexpr uint32_t kArithmeticKnown = 1;
+
+struct OuterRule {
+  v1::OuterOptimizerKind kind = v1::OUTER_OPTIMIZER_KIND_NESTEROV;
+  v1::WeightRule weights = v1::WEIGHT_RULE_TOKENS;
+  v1::CodecKind codec = v1::CODEC_KIND_FP32;  // of the download leg
+  v1::ErrorMemory memory = v1::ERROR_MEMORY_FEEDBACK;
+  double loco_beta = 0.8;
+  uint64_t loco_reset = 64;
+  uint64_t inner_steps = 100;
+  double learning_rate = 0, momentum = 0;  // of the round
+};
+// Of a job's spec; what it leaves out has the defaults of job.proto.
+OuterRule RuleOf(const v1::JobSpec& spec);
+
+struct StepInput {
+  v1::CodecKind codec = v1::CODEC_KIND_FP32;
+  Bytes encoded{};
+  uint64_t tokens = 0, steps = 0;
+};
+
+// Normalised weights, in the order of the inputs.
+std::vector<double> WeightsOf(const OuterRule& rule, const std::vector<StepInput>& inputs);
+
+// Takes the state one version on and gives the encoded update. The inputs are in the order of worker names and have the
+// size of their codec; weights as above.
+std::vector<std::byte> TakeOuterStep(const OuterRule& rule, const std::vector<StepInput>& inputs,
+                                     const std::vector<double>& weights, FragmentState& state);
+
+}  // namespace atl::audit
+
+#endif  // ATOLL_COORDINATOR_AUDIT_OUTER_STEP_H_

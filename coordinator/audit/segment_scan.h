@@ -1,0 +1,40 @@
+// The records of a segment of the round log, from docs/formats/round-log.md: which of its bytes are whole, which are a
+// torn tail, and which are damage.
+#ifndef ATOLL_COORDINATOR_AUDIT_SEGMENT_SCAN_H_
+#define ATOLL_COORDINATOR_AUDIT_SEGMENT_SCAN_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/files.h"
+#include "common/base/status.h"
+
+namespace atl::audit {
+
+struct Record {
+  uint64_t offset = 0;  // of its header in the file
+  uint32_t type = 0;
+  uint64_t payload_offset = 0, payload_bytes = 0;
+  uint64_t boot = 0;
+};
+
+struct Scan {
+  std::vector<Record> records;  // of the valid prefix
+  uint64_t valid_bytes = 0, file_bytes = 0;
+  std::string broken;             // why the prefix ends; empty when it is the whole file
+  std::optional<uint64_t> proof;  // offset of a record that knows the end of the prefix to have been flushed
+  bool damaged() const { return proof.has_value(); }
+  bool torn() const { return !broken.empty() && !damaged(); }
+};
+
+// Reads the whole file once, and what lies behind a broken record once more. Errors are those of reading.
+absl::StatusOr<Scan> ScanRecords(const File& file);
+
+// `bytes` bytes from `offset`.
+absl::StatusOr<std::string> ReadText(const File& file, uint64_t offset, uint64_t bytes);
+
+}  // namespace atl::audit
+
+#endif  // ATOLL_COORDINATOR_AUDIT_SEGMENT_SCAN_H_

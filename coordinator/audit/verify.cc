@@ -1,0 +1,31 @@
+#include "coordinator/audit/verify.h"
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/audit/files_checks.h"
+#include "coordinator/audit/ledger_checks.h"
+#include "coordinator/audit/ledger_reader.h"
+#include "coordinator/audit/state_paths.h"
+
+namespace atl::audit {
+
+absl::Status VerifyState(const Place& place, Report& report) {
+  ATOLL_ASSIGN_OR_RETURN(const StateFiles state, ListState(place.files, place.root, report));
+  ATOLL_ASSIGN_OR_RETURN(const std::optional<LedgerImage> image, ReadLedger(place.ledger_files, place.ledger, report));
+  if (!image) return absl::OkStatus();
+  CheckBlobs(place.files, place.root, *image, state, report);
+  const std::map<std::string, JobStanding> standings = CheckLedger(*image, report);
+  const JobFiles none;
+  for (const auto& [name, standing] : standings) {
+    const auto found = state.jobs.find(name);
+    CheckJobFiles(place.files, place.root, image->meta, standing, found == state.jobs.end() ? none : found->second,
+                  report);
+  }
+  for (const auto& [name, files] : state.jobs) {
+    if (standings.contains(name)) continue;
+    report.Damage({absl::StrCat(place.root, "/jobs/", name), std::nullopt, name, "the ledger knows no such job",
+                   "the ledger comes from an older copy: put the whole state directory back from one backup"});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace atl::audit

@@ -1,0 +1,68 @@
+"""verify and replay of what a coordinator leaves that was killed in mid-run: all is well and equal; damage is told with file and
+offset, and the same directory runs on when it is mended."""
+import json
+
+from atoll_harness import check, equal, main, number
+
+STEPS = 600
+CODECS = {"upload_codec": "mxfp4", "download_codec": "e3m0", "upload_error_memory": "feedback", "download_error_memory": "loco",
+          "loco": {"beta": 0.8, "reset_syncs": 5}, "fragments": "strided", "layers_per_fragment": 1, "overlap_steps": 2, "mix": 0.5,
+          "weights": "tokens_squared_over_steps"}
+
+
+def flipped(file, at):
+    """Flips one bit; what was there before."""
+    whole = file.read_bytes()
+    file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:])
+    return whole
+
+
+def find_damage(scene, file, at):
+    whole = flipped(file, at)
+    report = scene.verify(code=65)
+    told = [finding for finding in report["damage"] if finding["file"] == str(file)]
+    check(told and told[0]["offset"] is not None and "backup" in told[0]["way_out"], f"{file.name} at {at}: {report['damage']}")
+    text = scene.run("atoll-coordinator", "verify", "--state", scene.path("state"), code=65).out
+    check(str(file) in text and "findings:" in text, f"verify printed {text!r}")
+    file.write_bytes(whole)
+
+
+def find_every_kind(scene):
+    state = scene.path("state")
+    segment = sorted(state.glob("jobs/job/rounds/*/*/v*.seg"))[0]
+    find_damage(scene, segment, segment.stat().st_size // 2)
+    find_damage(scene, sorted(state.glob("jobs/job/snapshots/*/*/v*.snap"))[0], 5000)
+    find_damage(scene, next(state.glob("jobs/job/checkpoints/*/manifest")), 10)
+    find_damage(scene, next(state.glob("blobs/*/*")), 3)
+    moved = segment.rename(state / "moved.seg")
+    check("is not there" in json.dumps(scene.verify(code=65)), "a missing segment was not told")
+    equal(scene.replay(code=0)["ok"], True, "replay of the others")
+    moved.rename(segment)
+
+
+def held(scene):
+    """All committed rounds of the job are held and equal."""
+    verified, replayed = scene.verify(), scene.replay()
+    counts = replayed["counts"]
+    equal(counts["rounds equal"], verified["counts"]["rounds in the ledger"], "the rounds that replay found equal")
+    equal(counts["rounds held"], counts["rounds equal"], "the rounds that are held")
+    return counts["rounds equal"]
+
+
+def test(scene):
+    manifest = scene.corpus()
+    coordinator = scene.coordinator("--data-root", scene.path("data"))
+    workers = [scene.worker(name, coordinator, "--data-root", scene.path("data")) for name in ("a", "b")]
+    scene.submit("job", manifest, steps=STEPS, model={"layers": 2}, sync=CODECS, workers={"min": 2},
+                 checkpoint={"every_rounds": 5, "keep_last": 2, "keep_contributions": True})
+    scene.wait_round("job", 12, alive=workers)
+    coordinator.kill()
+    print(f"killed; {held(scene)} rounds are held and equal")
+    find_every_kind(scene)
+    coordinator = scene.coordinator("--data-root", scene.path("data"), ports=coordinator.ports)
+    job = scene.wait_end("job")
+    equal(coordinator.terminate(), 0, "the exit status of the coordinator")
+    equal(held(scene), number(job, "rounds_committed"), "the rounds at the end")
+
+
+main(test)

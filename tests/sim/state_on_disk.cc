@@ -1,0 +1,54 @@
+#include "tests/sim/state_on_disk.h"
+
+#include <sqlite3.h>
+#include <stdlib.h>
+
+#include <filesystem>
+
+#include "common/base/check.h"
+#include "coordinator/audit/replay.h"
+#include "coordinator/store/sqlite_ledger.h"
+
+namespace atl {
+
+StateOnDisk::StateOnDisk(Harness& h) : h_(h) {
+  ATOLL_CHECK(!h.coordinator_runs(), "an audit is made of a state that nobody writes");
+  directory_ = (std::filesystem::temp_directory_path() / "atoll-state-XXXXXX").string();
+  ATOLL_CHECK(::mkdtemp(directory_.data()) != nullptr, "no temporary directory can be made");
+  ledger_ = directory_ + "/ledger.sqlite";
+  const auto ledger = OpenSqliteLedger(ledger_);
+  ATOLL_CHECK(ledger.ok(), "the ledger of a test cannot be made");
+  const MemoryLedgerDisk& disk = h.ledger_disk();
+  for (uint64_t boot = 0; boot < disk.boot; ++boot)
+    ATOLL_CHECK((*ledger)->Recover().ok(), "the ledger cannot be begun");
+  for (const auto& transaction : disk.transactions)
+    ATOLL_CHECK((*ledger)->Commit(transaction).ok(), "the ledger cannot be written");
+}
+
+StateOnDisk::~StateOnDisk() {
+  std::error_code ignored;
+  std::filesystem::remove_all(directory_, ignored);
+}
+
+void StateOnDisk::Edit(const std::string& sql) const {
+  sqlite3* database = nullptr;
+  ATOLL_CHECK(sqlite3_open(ledger_.c_str(), &database) == SQLITE_OK, "the ledger cannot be opened");
+  const bool done = sqlite3_exec(database, sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK;
+  ATOLL_CHECK(sqlite3_close(database) == SQLITE_OK && done, "the ledger cannot be edited");
+}
+
+audit::Report StateOnDisk::Verify() const {
+  audit::Report report("verify", "/state");
+  const absl::Status made = audit::VerifyState({h_.files(), "/state", ledger_, *real_}, report);
+  if (!made.ok()) report.Damage({ledger_, {}, "", "no audit: " + std::string(made.message()), ""});
+  return report;
+}
+
+audit::Report StateOnDisk::Replay() const {
+  audit::Report report("replay", "/state");
+  const absl::Status made = audit::ReplayState({h_.files(), "/state", ledger_, *real_}, report);
+  if (!made.ok()) report.Damage({ledger_, {}, "", "no audit: " + std::string(made.message()), ""});
+  return report;
+}
+
+}  // namespace atl

@@ -1,0 +1,35 @@
+// The state of a harness as an audit sees it: its files as they are, and its ledger as a SQLite file.
+#ifndef ATOLL_TESTS_SIM_STATE_ON_DISK_H_
+#define ATOLL_TESTS_SIM_STATE_ON_DISK_H_
+
+#include <string>
+
+#include "coordinator/audit/findings.h"
+#include "coordinator/audit/verify.h"
+#include "tests/sim/harness.h"
+
+namespace atl {
+
+class StateOnDisk {
+ public:
+  // Writes the ledger of `h` into a directory of its own. The coordinator of `h` must not run.
+  explicit StateOnDisk(Harness& h);
+  ~StateOnDisk();
+  StateOnDisk(const StateOnDisk&) = delete;
+  StateOnDisk& operator=(const StateOnDisk&) = delete;
+
+  // Reports of `atoll-coordinator verify` and `replay`.
+  audit::Report Verify() const;
+  audit::Report Replay() const;
+  // Runs a statement on the ledger.
+  void Edit(const std::string& sql) const;
+
+ private:
+  Harness& h_;
+  std::unique_ptr<Files> real_ = MakePosixFiles();
+  std::string directory_, ledger_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_TESTS_SIM_STATE_ON_DISK_H_

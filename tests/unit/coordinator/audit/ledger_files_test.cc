@@ -1,0 +1,122 @@
+// The ledger's files: the write-ahead log as SQLite leaves it after a kill, and flipped bits in it and in the database.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "coordinator/audit/ledger_reader.h"
+#include "coordinator/audit/wal_reader.h"
+#include "coordinator/store/sqlite_ledger.h"
+
+namespace atl::audit {
+namespace {
+
+class LedgerFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = (std::filesystem::temp_directory_path() / "atoll-ledger-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(directory_.data()), nullptr);
+    const std::string open = directory_ + "/open.sqlite";
+    auto ledger = OpenSqliteLedger(open);
+    ASSERT_TRUE(ledger.ok() && (*ledger)->Recover().ok());
+    for (uint64_t n = 1; n <= kCommits; ++n) ASSERT_TRUE((*ledger)->Commit({CountersRecord{n, n, n}}).ok());
+    // As a kill leaves it: copied while it is open.
+    std::filesystem::copy_file(open, path_ = directory_ + "/ledger.sqlite");
+    std::filesystem::copy_file(open + "-wal", path_ + "-wal");
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  static void Flip(const std::string& path, uint64_t at) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(at));
+    const char byte = static_cast<char>(file.get() ^ 4);
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put(byte);
+  }
+  WalCheck Check() const {
+    const auto wal = files_->OpenForRead(path_ + "-wal");
+    EXPECT_TRUE(wal.ok());
+    const auto check = CheckWal(**wal);
+    EXPECT_TRUE(check.ok());
+    return check.value_or(WalCheck{});
+  }
+  std::optional<LedgerImage> Read(Report& report) const {
+    auto image = ReadLedger(*files_, path_, report);
+    EXPECT_TRUE(image.ok()) << image.status();
+    return image.ok() ? *image : std::nullopt;
+  }
+
+  static constexpr uint64_t kCommits = 6, kFrame = 24 + 4096;
+  std::string directory_, path_;
+  std::unique_ptr<Files> files_ = MakePosixFiles();
+};
+
+TEST_F(LedgerFiles, AWholeLogIsWellAndIsRead) {
+  EXPECT_GE(Check().frames, kCommits);
+  EXPECT_FALSE(Check().broken.has_value());
+  Report report("verify", directory_);
+  const auto image = Read(report);
+  EXPECT_TRUE(report.ok()) << report.Text();
+  ASSERT_TRUE(image.has_value());
+  EXPECT_EQ(image->meta.boot, 1u);
+  EXPECT_EQ(image->meta.next_lease, kCommits);
+}
+
+// All but the last transaction: what lies behind it cannot be told from a write that never was flushed.
+TEST_F(LedgerFiles, AFlippedBitInADurableFrameIsFoundWithItsOffset) {
+  const uint64_t frames = Check().frames;
+  ASSERT_EQ(std::filesystem::file_size(path_ + "-wal"), 32 + frames * kFrame);
+  for (uint64_t frame = 0; frame + 1 < frames; ++frame) {
+    for (const uint64_t in_frame : {uint64_t{0}, uint64_t{17}, uint64_t{24}, uint64_t{2000}, kFrame - 1}) {
+      const uint64_t at = 32 + frame * kFrame + in_frame;
+      Flip(path_ + "-wal", at);
+      const WalCheck check = Check();
+      // The last frame but one is known to be durable only where its checksum is whole.
+      if (frame + 2 < frames || in_frame >= 24) {
+        ASSERT_TRUE(check.broken.has_value()) << "frame " << frame << " byte " << in_frame;
+        EXPECT_EQ(*check.broken, 32 + frame * kFrame);
+      }
+      Flip(path_ + "-wal", at);
+    }
+  }
+  EXPECT_FALSE(Check().broken.has_value());
+}
+
+TEST_F(LedgerFiles, AFlippedBitInTheHeaderOfTheLogIsFound) {
+  for (uint64_t at = 0; at < 32; ++at) {
+    Flip(path_ + "-wal", at);
+    EXPECT_TRUE(Check().broken.has_value()) << at;
+    Report report("verify", directory_);
+    (void)Read(report);
+    EXPECT_FALSE(report.ok()) << at;
+    Flip(path_ + "-wal", at);
+  }
+}
+
+TEST_F(LedgerFiles, ATornTailOfTheLogIsWell) {
+  const uint64_t bytes = std::filesystem::file_size(path_ + "-wal");
+  for (const uint64_t cut : {uint64_t{1}, uint64_t{4096}, kFrame, kFrame + 1}) {
+    std::filesystem::resize_file(path_ + "-wal", bytes - cut);
+    EXPECT_FALSE(Check().broken.has_value()) << cut;
+  }
+  std::filesystem::resize_file(path_ + "-wal", 0);
+  EXPECT_FALSE(Check().broken.has_value());
+}
+
+TEST_F(LedgerFiles, ADatabaseThatSqliteCannotReadIsDamage) {
+  { ASSERT_TRUE(OpenSqliteLedger(path_).ok()); }  // folds the log into the database
+  for (const uint64_t at : {uint64_t{0}, uint64_t{100}, uint64_t{103}, uint64_t{4096}}) {
+    Flip(path_, at);
+    Report report("verify", directory_);
+    (void)Read(report);
+    EXPECT_FALSE(report.ok()) << at;
+    Flip(path_, at);
+  }
+  Flip(path_, 70);  // application_id
+  Report report("verify", directory_);
+  EXPECT_EQ(ReadLedger(*files_, path_, report).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace atl::audit
