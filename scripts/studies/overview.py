@@ -33,10 +33,10 @@ def rows():
 
 def write():
     pages = [p for p in OTHERS if (definition.RESULTS / f"{p}.md").exists()]
-    lines = ["<!-- Made by scripts/study --overview. -->", "# Results", "",
+    lines = ["<!-- Made by scripts/study, with every report. -->", "# Results", "",
              "What was measured, each page with the command, commit and machine. A study compares arms that start from the same weights and read "
              "the same data, over several seeds, at sizes that two CPU cores can do; settings were fixed by the papers before the first run. "
-             "\"Holds\" and \"does not hold\" mean that a 95 % interval lies wholly on one side; most of what the literature measures in tenths of a "
-             "percent is \"not resolved at this size\", and [noise](noise.md) says why.", "", "| page | question | expected: measured, verdict |", "|---|---|---|", *rows(), "",
+             "\"Holds\" and \"does not hold\" mean that a 95 % interval lies wholly on one side, \"not resolved at this size\" that it does not; "
+             "[noise](noise.md) says what can be seen. deploy/examples/studies/README.md tells how a study goes on with more seeds or larger.", "", "| page | question | expected: measured, verdict |", "|---|---|---|", *rows(), "",
              *[f"- [{page}]({page}.md): {OTHERS[page]}" for page in pages]]
     (definition.RESULTS / "README.md").write_text("\n".join(lines).rstrip() + "\n")
