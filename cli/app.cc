@@ -81,7 +81,8 @@ int RunWithSession(AppEnvironment& environment, const GlobalOptions& global,
   if (colon == std::string::npos || !absl::SimpleAtoi(endpoint.substr(colon + 1), &port) || port == 0 || port > 65535) {
     return Usage(environment, "--endpoint is '" + endpoint + "'; it must be HOST:PORT, the port from 1 to 65535");
   }
-  const std::shared_ptr<CoordinatorApi> api = environment.connect(endpoint, deadline);
+  const std::string identity = global.identity.empty() ? Variable(environment, "ATOLL_IDENTITY") : global.identity;
+  const std::shared_ptr<CoordinatorApi> api = environment.connect(endpoint, identity, deadline);
   Session session{.in = environment.in,
                   .out = environment.out,
                   .talk = environment.talk,

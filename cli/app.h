@@ -28,7 +28,10 @@ struct AppEnvironment {
   std::string version;
   const Clock& clock;
   Files& files;
-  std::function<std::shared_ptr<CoordinatorApi>(const std::string& endpoint, std::optional<Instant> deadline)> connect;
+  // `identity`: an identity file, or empty.
+  std::function<std::shared_ptr<CoordinatorApi>(const std::string& endpoint, const std::string& identity,
+                                                std::optional<Instant> deadline)>
+      connect;
   // The API that Interrupt should reach, told before a command runs and with nullptr after it.
   std::function<void(CoordinatorApi*)> running = [](CoordinatorApi*) {};
   std::function<std::string()> new_request_id;

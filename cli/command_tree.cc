@@ -337,6 +337,9 @@ void BuildCommandTree(CLI::App& root, GlobalOptions& global, const std::string& 
   root.fallthrough();
   root.add_option("--endpoint", global.endpoint, "the coordinator's control port [$ATOLL_ENDPOINT or 127.0.0.1:7070]")
       ->type_name("HOST:PORT");
+  root.add_option("--identity", global.identity,
+                  "file with your key and certificate [$ATOLL_IDENTITY; without: plaintext, loopback only]")
+      ->type_name("FILE");
   root.add_option("-o,--output", global.output, "table, wide, json, jsonl, yaml or name")->type_name("FORMAT");
   root.add_option("--timeout", global.timeout, "give up after this long with exit code 124, as 30s or 10m")
       ->type_name("TIME");

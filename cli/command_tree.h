@@ -15,6 +15,7 @@ namespace atl::cli {
 
 struct GlobalOptions {
   std::string endpoint;
+  std::string identity;
   std::string output = "table";
   std::string timeout;
   bool no_color = false;

@@ -10,6 +10,7 @@
 #include "common/rpc/bulk_client.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/rpc_status.h"
+#include "common/rpc/tls.h"
 
 namespace atl::cli {
 namespace {
@@ -68,8 +69,8 @@ struct Pending {
 
 class GrpcCoordinatorApi final : public CoordinatorApi {
  public:
-  GrpcCoordinatorApi(std::string endpoint, std::optional<Instant> deadline, const Clock& clock)
-      : endpoint_(std::move(endpoint)), deadline_(deadline), clock_(clock) {}
+  GrpcCoordinatorApi(std::string endpoint, std::string identity, std::optional<Instant> deadline, const Clock& clock)
+      : endpoint_(std::move(endpoint)), identity_(std::move(identity)), deadline_(deadline), clock_(clock) {}
 
 #define ATOLL_UNARY(Service, Method)                                                                          \
   absl::StatusOr<v1::Method##Response> Method(const v1::Method##Request& request) override {                  \
@@ -147,7 +148,13 @@ class GrpcCoordinatorApi final : public CoordinatorApi {
     return enough || status.ok() ? absl::OkStatus() : Explain(FromGrpc(status));
   }
 
+  absl::StatusOr<ChannelSecurity> Security() const {
+    if (identity_.empty()) return ChannelSecurity::PlaintextLoopback();
+    return MutualTlsChannel(identity_, clock_.WallNanos() / 1'000'000'000);
+  }
+
   const std::string endpoint_;
+  const std::string identity_;
   const std::optional<Instant> deadline_;
   const Clock& clock_;
   std::shared_ptr<grpc::Channel> channel_;
@@ -159,7 +166,8 @@ absl::Status GrpcCoordinatorApi::Connect() {
   if (channel_ != nullptr) return absl::OkStatus();
   ChannelOptions options;
   options.address = endpoint_;
-  ATOLL_ASSIGN_OR_RETURN(channel_, MakeControlChannel(options, ChannelSecurity::PlaintextLoopback()));
+  ATOLL_ASSIGN_OR_RETURN(const ChannelSecurity security, Security());
+  ATOLL_ASSIGN_OR_RETURN(channel_, MakeControlChannel(options, security));
   return absl::OkStatus();
 }
 
@@ -167,7 +175,8 @@ absl::StatusOr<BulkClient*> GrpcCoordinatorApi::Bulk() {
   if (bulk_ == nullptr) {
     ChannelOptions options;
     options.address = endpoint_;
-    ATOLL_ASSIGN_OR_RETURN(auto channel, MakeBulkChannel(options, ChannelSecurity::PlaintextLoopback()));
+    ATOLL_ASSIGN_OR_RETURN(const ChannelSecurity security, Security());
+    ATOLL_ASSIGN_OR_RETURN(auto channel, MakeBulkChannel(options, security));
     bulk_ = MakeGrpcBulkClient(std::move(channel), clock_, {});
   }
   return bulk_.get();
@@ -193,10 +202,12 @@ absl::Status GrpcCoordinatorApi::Explain(const absl::Status& status) {
   if (running_.interrupted()) return absl::CancelledError("interrupted");
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
-      return absl::UnavailableError(absl::StrCat("cannot reach the coordinator at ", endpoint_, " (",
-                                                 CauseOf(std::string(status.message())),
-                                                 "): start atoll-coordinator there, or name another address with "
-                                                 "--endpoint or ATOLL_ENDPOINT"));
+      return absl::UnavailableError(
+          absl::StrCat("cannot reach the coordinator at ", endpoint_, " (", CauseOf(std::string(status.message())),
+                       "): start atoll-coordinator there, or name another address with "
+                       "--endpoint or ATOLL_ENDPOINT",
+                       identity_.empty() ? "; if it runs with --trust, name your file with --identity"
+                                         : "; if it runs without --trust, leave --identity out"));
     case absl::StatusCode::kDeadlineExceeded:
       return absl::DeadlineExceededError(absl::StrCat("the coordinator at ", endpoint_, " did not answer within ",
                                                       FormatDuration(limits::kControlDeadline),
@@ -241,9 +252,9 @@ absl::Status GrpcCoordinatorApi::Download(const DownloadRequest& request, std::s
 
 }  // namespace
 
-std::unique_ptr<CoordinatorApi> MakeGrpcCoordinatorApi(const std::string& endpoint, std::optional<Instant> deadline,
-                                                       const Clock& clock) {
-  return std::make_unique<GrpcCoordinatorApi>(endpoint, deadline, clock);
+std::unique_ptr<CoordinatorApi> MakeGrpcCoordinatorApi(const std::string& endpoint, const std::string& identity,
+                                                       std::optional<Instant> deadline, const Clock& clock) {
+  return std::make_unique<GrpcCoordinatorApi>(endpoint, identity, deadline, clock);
 }
 
 }  // namespace atl::cli

@@ -89,24 +89,25 @@ int Main(const std::vector<std::string>& arguments) {
   static Interrupter& interrupter = *new Interrupter;
   SystemClock clock;
   const std::unique_ptr<Files> files = MakePosixFiles();
-  AppEnvironment environment{.in = std::cin,
-                             .out = std::cout,
-                             .talk = std::cerr,
-                             .out_is_terminal = isatty(STDOUT_FILENO) == 1,
-                             .talk_is_terminal = isatty(STDERR_FILENO) == 1,
-                             .width = [] { return TerminalSize(true); },
-                             .height = [] { return TerminalSize(false); },
-                             .variables = ReadEnvironment(),
-                             .version = ATOLL_VERSION,
-                             .clock = clock,
-                             .files = *files,
-                             .connect =
-                                 [&clock](const std::string& endpoint, std::optional<Instant> deadline) {
-                                   return MakeGrpcCoordinatorApi(endpoint, deadline, clock);
-                                 },
-                             .running = [](CoordinatorApi* api) { interrupter.Watch(api); },
-                             .new_request_id = NewRequestId,
-                             .pause_before_retry = [](Duration length) { interrupter.Pause(length); }};
+  AppEnvironment environment{
+      .in = std::cin,
+      .out = std::cout,
+      .talk = std::cerr,
+      .out_is_terminal = isatty(STDOUT_FILENO) == 1,
+      .talk_is_terminal = isatty(STDERR_FILENO) == 1,
+      .width = [] { return TerminalSize(true); },
+      .height = [] { return TerminalSize(false); },
+      .variables = ReadEnvironment(),
+      .version = ATOLL_VERSION,
+      .clock = clock,
+      .files = *files,
+      .connect =
+          [&clock](const std::string& endpoint, const std::string& identity, std::optional<Instant> deadline) {
+            return MakeGrpcCoordinatorApi(endpoint, identity, deadline, clock);
+          },
+      .running = [](CoordinatorApi* api) { interrupter.Watch(api); },
+      .new_request_id = NewRequestId,
+      .pause_before_retry = [](Duration length) { interrupter.Pause(length); }};
   return RunApp(arguments, environment);
 }
 

@@ -18,16 +18,20 @@
 #include "common/base/log.h"
 #include "common/config/options.h"
 #include "common/rpc/bulk_service.h"
+#include "common/rpc/channel.h"
 #include "common/rpc/control_stream.h"
 #include "common/rpc/server.h"
+#include "common/rpc/tls.h"
 #include "common/rpc/transport_log.h"
 #include "common/telemetry/event_log.h"
 #include "common/telemetry/metrics.h"
+#include "common/trust/secret_files.h"
 #include "coordinator/audit/audit_command.h"
 #include "coordinator/engine/data_plane.h"
 #include "coordinator/engine/engine.h"
 #include "coordinator/service/api_service.h"
 #include "coordinator/service/bulk_sessions.h"
+#include "coordinator/service/call_guard.h"
 #include "coordinator/service/control_sessions.h"
 #include "coordinator/service/job_api.h"
 #include "coordinator/store/host_memory.h"
@@ -76,12 +80,19 @@ class Coordinator {
 
  private:
   absl::Status OpenState();
+  std::string OwnIdentityPath() const;
+  absl::Status RenewOwnIdentity();
+  absl::StatusOr<ServerSecurity> OpenTrust();
   absl::Status OpenPorts();
+  // Metrics and health show what is trained and by whom, to anybody: never beyond this machine.
+  std::string AdminAddress() const {
+    return IsLoopback(absl::StrCat(options_.listen_address, ":0")) ? options_.listen_address : "127.0.0.1";
+  }
   absl::StatusOr<std::unique_ptr<Server>> Listen(const char* option, uint32_t port, const ServerSecurity& security,
                                                  const std::vector<grpc::Service*>& services) const;
   absl::Status EngineAnswers();
   absl::Status WritePortsFile();
-  void WatchDisk(std::stop_token stop);
+  void WatchDiskAndCertificate(std::stop_token stop);
   CoordinatorCapacity Capacity() const;
   [[noreturn]] void Die(const absl::Status& status);
 
@@ -104,6 +115,8 @@ class Coordinator {
   std::unique_ptr<JobApi> api_;
   std::unique_ptr<ControlSessions> controls_;
   std::unique_ptr<BulkSessions> bulk_;
+  std::optional<Authority> authority_;  // with --trust
+  CallGuard guard_{log_, clock_};
   std::vector<std::unique_ptr<grpc::Service>> services_;
   // Executors end before what their jobs use, so they are declared after it.
   std::unique_ptr<ThreadExecutor> ledger_executor_, io_, compute_, calls_;
@@ -138,8 +151,34 @@ absl::Status Coordinator::OpenState() {
   return absl::OkStatus();
 }
 
+std::string Coordinator::OwnIdentityPath() const { return JoinPath(options_.state_dir, "coordinator.pem"); }
+
+// A new certificate when there is none yet, half of its life is over, or the authority is another one. The listeners
+// read the file again by themselves.
+absl::Status Coordinator::RenewOwnIdentity() {
+  const int64_t now_s = clock_.WallNanos() / 1'000'000'000;
+  const absl::StatusOr<IdentityFile> held = ReadIdentityFile(OwnIdentityPath());
+  if (held.ok() && held->authority_pem == authority_->certificate_pem()) {
+    const absl::StatusOr<CertificateFacts> facts = ReadCertificate(held->certificate_pem);
+    if (facts.ok() && now_s >= facts->not_before_s && now_s < RenewAt(*facts)) return absl::OkStatus();
+  }
+  ATOLL_ASSIGN_OR_RETURN(const IdentityFile identity,
+                         IssueIdentity(*authority_, {Role::kCoordinator, "coordinator", ""}, now_s));
+  ATOLL_RETURN_IF_ERROR(WriteIdentityFile(OwnIdentityPath(), identity));
+  log_.Info("own certificate issued", {{"file", OwnIdentityPath()}});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ServerSecurity> Coordinator::OpenTrust() {
+  if (options_.trust_dir.empty()) return ServerSecurity::PlaintextLoopback();
+  ATOLL_ASSIGN_OR_RETURN(authority_, LoadAuthority(options_.trust_dir));
+  ATOLL_RETURN_IF_ERROR(RenewOwnIdentity());
+  return MutualTls(OwnIdentityPath(), clock_.WallNanos() / 1'000'000'000,
+                   [this](const std::string& method, const Identity& caller) { return guard_.Check(method, caller); });
+}
+
 absl::Status Coordinator::OpenPorts() {
-  const ServerSecurity security = ServerSecurity::PlaintextLoopback();
+  ATOLL_ASSIGN_OR_RETURN(const ServerSecurity security, OpenTrust());
   services_.push_back(MakeJobService(*api_));
   services_.push_back(MakeAdminService(*api_));
   services_.push_back(MakeControlService([this](std::unique_ptr<CoordinatorEnd> stream, std::string peer) {
@@ -157,8 +196,8 @@ absl::Status Coordinator::OpenPorts() {
   handlers.probes.healthy = [this] { return EngineAnswers(); };
   handlers.probes.ready = [this] { return EngineAnswers(); };
   ATOLL_ASSIGN_OR_RETURN(
-      web_, StartWebServer({.address = options_.listen_address, .port = static_cast<int>(options_.admin_port)},
-                           metrics_, std::move(handlers)));
+      web_, StartWebServer({.address = AdminAddress(), .port = static_cast<int>(options_.admin_port)}, metrics_,
+                           std::move(handlers)));
   return absl::OkStatus();
 }
 
@@ -217,13 +256,14 @@ absl::Status Coordinator::Start() {
   engine_thread_ = std::jthread([this](std::stop_token stop) { engine_->Run(std::move(stop)); });
   ATOLL_RETURN_IF_ERROR(OpenPorts());
   ATOLL_RETURN_IF_ERROR(WritePortsFile());
-  disk_thread_ = std::jthread([this](std::stop_token stop) { WatchDisk(std::move(stop)); });
+  disk_thread_ = std::jthread([this](std::stop_token stop) { WatchDiskAndCertificate(std::move(stop)); });
   log_.Info("coordinator ready", {{"version", kVersion},
                                   {"boot", boot.value},
                                   {"state_dir", options_.state_dir},
                                   {"control", absl::StrCat(options_.listen_address, ":", control_server_->port())},
                                   {"bulk", absl::StrCat(options_.listen_address, ":", bulk_server_->port())},
-                                  {"admin", absl::StrCat(options_.listen_address, ":", web_->port())}});
+                                  {"admin", absl::StrCat(AdminAddress(), ":", web_->port())},
+                                  {"encryption", authority_ ? "mutual TLS" : "none"}});
   return absl::OkStatus();
 }
 
@@ -236,7 +276,7 @@ CoordinatorCapacity Coordinator::Capacity() const {
   return capacity;
 }
 
-void Coordinator::WatchDisk(std::stop_token stop) {
+void Coordinator::WatchDiskAndCertificate(std::stop_token stop) {
   Mutex mutex;
   CondVar wake;
   std::stop_callback on_stop(stop, [&wake] { wake.NotifyAll(); });
@@ -256,6 +296,10 @@ void Coordinator::WatchDisk(std::stop_token stop) {
         log_.Info("disk has room again", {{"state_dir", options_.state_dir}});
       }
       engine_->Tell(DiskSpace{.low = state == DiskState::kLow});
+    }
+    if (authority_) {
+      const absl::Status renewed = RenewOwnIdentity();
+      if (!renewed.ok()) log_.Error("own certificate not renewed", {{"reason", std::string(renewed.message())}});
     }
     MutexLock lock(mutex);
     if (!stop.stop_requested()) wake.WaitFor(mutex, kDiskCheckInterval);

@@ -67,15 +67,20 @@ void Refuse(const std::string& program, const std::vector<std::string>& faults, 
 
 void CheckLoopback(const std::string& option, const std::string& host, std::vector<std::string>& faults) {
   if (IsLoopback(host)) return;
-  faults.push_back(absl::StrCat("--", option, " is '", host,
-                                "'; this version has no encryption and listens on loopback only: use 127.0.0.1"));
+  faults.push_back(
+      absl::StrCat("--", option, " is '", host, "'; without encryption only loopback is allowed: use 127.0.0.1"));
 }
 
 std::vector<std::string> FaultsOf(const CoordinatorOptions& o) {
   std::vector<std::string> faults;
   if (o.state_dir.empty())
     faults.emplace_back("--state-dir is missing; name the directory that keeps jobs and checkpoints");
-  CheckLoopback("listen", o.listen_address, faults);
+  if (o.trust_dir.empty() && !IsLoopback(o.listen_address)) {
+    faults.push_back(absl::StrCat("--listen is '", o.listen_address,
+                                  "'; without --trust nothing is encrypted and only loopback is allowed: name the "
+                                  "directory of 'atoll ca init' with --trust, or use 127.0.0.1"));
+  }
+  if (!o.trust_dir.empty() && o.insecure) faults.emplace_back("--insecure and --trust exclude each other; give one");
   if (o.membership_timeout < Seconds(1) || o.membership_timeout > Seconds(3600)) {
     faults.emplace_back("--membership-timeout must be 1s to 1h");
   }
@@ -133,6 +138,8 @@ OptionTable WorkerTable(WorkerOptions& o) {
   table.Text("coordinator", o.coordinator, "HOST:PORT", "control port of the coordinator");
   table.Text("coordinator-bulk", o.coordinator_bulk, "HOST:PORT",
              "its bulk port (default: the same host, the next port)");
+  table.Text("identity", o.identity, "FILE",
+             "this worker's key and certificate: connections use mutual TLS; without it plaintext on loopback");
   table.Text("name", o.name, "NAME", "of this worker, unique at its coordinator; a-z, 0-9 and -");
   table.Text("data-root", o.data_root, "DIR", "corpora on this machine; others are streamed from the coordinator");
   table.Text("cache-dir", o.cache_dir, "DIR", "where streamed blocks are kept (default: ~/.cache/atoll/NAME)");
@@ -262,7 +269,9 @@ CoordinatorCommandLine ParseCoordinatorOptions(const std::vector<std::string>& a
                     "replay --help' recomputes its rounds.",
                     "ATOLL_COORDINATOR_");
   table.Text("state-dir", o.state_dir, "DIR", "ledger, round logs, snapshots and stored files (required)");
-  table.Text("listen", o.listen_address, "HOST", "address of all ports; loopback only");
+  table.Text("trust", o.trust_dir, "DIR", "authority made by 'atoll ca init': all connections use mutual TLS");
+  table.Switch("insecure", o.insecure, true, "nothing is encrypted; loopback only");
+  table.Text("listen", o.listen_address, "HOST", "address of all ports; without --trust loopback only");
   table.Number("control-port", o.control_port, kHighestPort, "for users and workers; 0: any free port");
   table.Number("bulk-port", o.bulk_port, kHighestPort, "for bulk connections; 0: any free port");
   table.Number("admin-port", o.admin_port, kHighestPort, "of /metrics, /healthz and /readyz; 0: any free port");

@@ -9,6 +9,7 @@
 #include "common/base/check.h"
 #include "common/plan/limits.h"
 #include "common/rpc/bulk_frames.h"
+#include "common/rpc/peer.h"
 #include "common/rpc/receiver_buckets.h"
 #include "common/rpc/rpc_status.h"
 #include "common/rpc/strand.h"
@@ -258,7 +259,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
       : shared_(std::move(shared)), context_(context), watchdog_(shared_->clock, shared_->options.stall_limit) {}
 
   void Begin(const grpc::ByteBuffer& message) {
-    absl::StatusOr<DownloadRequest> request = ReadRequest(message);
+    absl::StatusOr<DownloadRequest> request = InOwnName(ReadRequest(message), PeerOf(*context_));
     OnStrand([this, request = std::move(request)]() mutable {
       self_ = shared_from_this();
       if (!request.ok()) return End(request.status());
@@ -457,7 +458,7 @@ class BulkService final : public RawService {
       : shared_(std::make_shared<Shared>(handler, io, clock, options)) {}
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Upload(grpc::CallbackServerContext* context) override {
-    const auto reactor = std::make_shared<UploadReactor>(shared_, context->peer());
+    const auto reactor = std::make_shared<UploadReactor>(shared_, PeerOf(*context));
     reactor->Begin();
     return reactor.get();
   }

@@ -32,12 +32,13 @@ grpc::ChannelArguments Arguments(const ChannelOptions& options) {
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ChannelOptions& options,
                                                            const ChannelSecurity& security,
-                                                           const grpc::ChannelArguments& args) {
+                                                           grpc::ChannelArguments args) {
   if (security.loopback_only() && !IsLoopback(options.address)) {
     return absl::InvalidArgumentError(absl::StrCat("'", options.address,
                                                    "' is not a loopback address, and without certificates "
                                                    "only loopback is allowed: use 127.0.0.1:PORT"));
   }
+  if (!security.server_name().empty()) args.SetSslTargetNameOverride(security.server_name());
   return grpc::CreateCustomChannel(options.address, security.credentials(), args);
 }
 
@@ -46,6 +47,15 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ChannelOptions&
 ChannelSecurity ChannelSecurity::PlaintextLoopback() {
   ChannelSecurity security;
   security.credentials_ = grpc::InsecureChannelCredentials();
+  return security;
+}
+
+ChannelSecurity ChannelSecurity::WithCertificates(std::shared_ptr<grpc::ChannelCredentials> credentials,
+                                                  std::string server_name) {
+  ChannelSecurity security;
+  security.credentials_ = std::move(credentials);
+  security.server_name_ = std::move(server_name);
+  security.loopback_only_ = false;
   return security;
 }
 

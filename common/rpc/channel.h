@@ -15,16 +15,21 @@
 
 namespace atl {
 
-// How a connection proves who it is. Only loopback plaintext exists so far; certificates come in through this type.
+// How a connection proves who it is.
 class ChannelSecurity {
  public:
   // InvalidArgument by MakeChannel unless the address is loopback (127.0.0.0/8, [::1], localhost) or a unix socket.
   static ChannelSecurity PlaintextLoopback();
+  // Any address; the other end must show a certificate for `server_name`. Made by common/rpc/tls.h.
+  static ChannelSecurity WithCertificates(std::shared_ptr<grpc::ChannelCredentials> credentials,
+                                          std::string server_name);
   const std::shared_ptr<grpc::ChannelCredentials>& credentials() const { return credentials_; }
   bool loopback_only() const { return loopback_only_; }
+  const std::string& server_name() const { return server_name_; }
 
  private:
   std::shared_ptr<grpc::ChannelCredentials> credentials_;
+  std::string server_name_;  // empty: plaintext
   bool loopback_only_ = true;
 };
 

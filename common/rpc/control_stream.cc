@@ -7,6 +7,7 @@
 #include "atoll/v1/worker.grpc.pb.h"
 #include "common/plan/limits.h"
 #include "common/rpc/handler_gate.h"
+#include "common/rpc/peer.h"
 #include "common/rpc/rpc_status.h"
 #include "common/wire/control_messages.h"
 
@@ -391,7 +392,7 @@ class ControlService final : public v1::WorkerService::CallbackService {
       grpc::CallbackServerContext* context) override {
     const auto call = std::make_shared<CoordinatorCall>(context);
     call->Adopt();
-    acceptor_(std::make_unique<GrpcCoordinatorEnd>(call), context->peer());
+    acceptor_(std::make_unique<GrpcCoordinatorEnd>(call), PeerOf(*context));
     return call.get();
   }
 

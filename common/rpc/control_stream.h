@@ -18,8 +18,8 @@ namespace atl {
 // handler still holds the channel.
 std::unique_ptr<WorkerEnd> OpenControlStream(std::shared_ptr<grpc::Channel> channel);
 
-// Called for each new stream with its coordinator's end and the peer's address ("ipv4:127.0.0.1:40112"), on a transport
-// thread. The acceptor takes the end over and calls Start on it, at once or later; dropping it refuses the stream.
+// Called for each new stream with its coordinator's end and the peer (PeerText of
+// common/trust/identity.h), on a transport thread. The acceptor takes the end over and calls Start on it, at once or later; dropping it refuses the stream.
 using ControlAcceptor = std::function<void(std::unique_ptr<CoordinatorEnd> stream, std::string peer)>;
 
 // atoll.v1.WorkerService. Must outlive the server it is registered with.

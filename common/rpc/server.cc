@@ -39,6 +39,13 @@ ServerSecurity ServerSecurity::PlaintextLoopback() {
   return security;
 }
 
+ServerSecurity ServerSecurity::WithCertificates(std::shared_ptr<grpc::ServerCredentials> credentials) {
+  ServerSecurity security;
+  security.credentials_ = std::move(credentials);
+  security.loopback_only_ = false;
+  return security;
+}
+
 Server::Server(std::unique_ptr<grpc::Server> server, int port) : server_(std::move(server)), port_(port) {}
 
 Server::~Server() { Shutdown(Seconds(1)); }

@@ -19,6 +19,8 @@ class ServerSecurity {
  public:
   // Server::Start refuses any other address than a loopback one.
   static ServerSecurity PlaintextLoopback();
+  // Any address. Made by common/rpc/tls.h.
+  static ServerSecurity WithCertificates(std::shared_ptr<grpc::ServerCredentials> credentials);
   const std::shared_ptr<grpc::ServerCredentials>& credentials() const { return credentials_; }
   bool loopback_only() const { return loopback_only_; }
 

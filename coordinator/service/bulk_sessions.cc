@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/base/mutex.h"
+#include "common/trust/identity.h"
 
 namespace atl {
 namespace {
@@ -28,10 +29,12 @@ class ContributionSession final : public UploadHandler,
                                   public UploadSink,
                                   public std::enable_shared_from_this<ContributionSession> {
  public:
-  ContributionSession(Engine& engine, DataPlane& data) : engine_(engine), data_(data) {}
+  ContributionSession(Engine& engine, DataPlane& data, std::string peer)
+      : engine_(engine), data_(data), peer_(std::move(peer)) {}
 
   void OnBegin(UploadHeader header, UploadReply reply) override {
     auto& contribution = std::get<ContributionUpload>(header);
+    if (absl::Status may = CheckSpeaksFor(peer_, contribution.header.worker.value); !may.ok()) return reply(may);
     begin_ = std::move(reply);
     upload_ = engine_.OfferUpload(std::move(contribution.header), contribution.boot, shared_from_this());
   }
@@ -80,6 +83,7 @@ class ContributionSession final : public UploadHandler,
 
   Engine& engine_;
   DataPlane& data_;
+  const std::string peer_;
   UploadId upload_ = 0;
   Mutex mutex_;
   UploadReply begin_;  // set before OfferUpload, taken under the lock
@@ -125,10 +129,14 @@ class BlobSession final : public UploadHandler, public std::enable_shared_from_t
 // Waits for the header to know which of the two it is.
 class AnyUpload final : public UploadHandler {
  public:
-  AnyUpload(Engine& engine, DataPlane& data) : engine_(engine), data_(data) {}
+  AnyUpload(Engine& engine, DataPlane& data, std::string peer) : engine_(engine), data_(data), peer_(std::move(peer)) {}
   void OnBegin(UploadHeader header, UploadReply reply) override {
+    const std::optional<Identity> caller = IdentityOfPeer(peer_);
     if (std::holds_alternative<ContributionUpload>(header)) {
-      inner_ = std::make_shared<ContributionSession>(engine_, data_);
+      inner_ = std::make_shared<ContributionSession>(engine_, data_, peer_);
+    } else if (caller && caller->role == Role::kWorker) {
+      return reply(absl::PermissionDeniedError(
+          absl::StrCat("worker '", caller->name, "' may not store files: it takes the role operator or admin")));
     } else {
       inner_ = std::make_shared<BlobSession>(data_);
     }
@@ -145,13 +153,14 @@ class AnyUpload final : public UploadHandler {
  private:
   Engine& engine_;
   DataPlane& data_;
+  const std::string peer_;
   std::shared_ptr<UploadHandler> inner_;
 };
 
 }  // namespace
 
-std::shared_ptr<UploadHandler> BulkSessions::NewUpload(std::string) {
-  return std::make_shared<AnyUpload>(engine_, data_);
+std::shared_ptr<UploadHandler> BulkSessions::NewUpload(std::string peer) {
+  return std::make_shared<AnyUpload>(engine_, data_, std::move(peer));
 }
 
 void BulkSessions::OnDownload(DownloadRequest request, DownloadReply reply) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/plan/limits.h"
+#include "common/trust/identity.h"
 
 namespace atl {
 
@@ -35,6 +36,8 @@ class ControlSessions::Session final : public ControlSink,
     } else if (connection_ != 0 && hello != nullptr) {
       stream_->Close(
           absl::InvalidArgumentError("Hello came twice on one control stream; open a new stream to join again"));
+    } else if (hello != nullptr && !CheckSpeaksFor(peer_, hello->worker.value).ok()) {
+      stream_->Close(CheckSpeaksFor(peer_, hello->worker.value));
     } else if (hello != nullptr) {
       connection_ = owner_.engine_.OpenControl(std::move(*hello), shared_from_this());
     } else if (!owner_.engine_.ControlSaid(connection_, std::move(message))) {

@@ -166,6 +166,7 @@ class Scene:
         self.directory = directory
         self.processes = []
         self.endpoint = None  # of the newest coordinator
+        self.identity = None  # file that the command line shows; None: plaintext
 
     # ---- processes
 
@@ -210,6 +211,8 @@ class Scene:
         """Runs a program to its end. `code`: the exit status it must have, None for any."""
         said = f"{name} {' '.join(map(str, arguments))}"
         with_endpoint = {"ATOLL_ENDPOINT": self.endpoint} if self.endpoint and name == "atoll" else {}
+        if self.identity and name == "atoll":
+            with_endpoint["ATOLL_IDENTITY"] = str(self.identity)
         try:
             result = subprocess.run([str(program(name)), *map(str, arguments)],
                                     env=self.environment(**(with_endpoint | environment)), cwd=self.directory, stdin=subprocess.DEVNULL, capture_output=True, text=True,

@@ -16,6 +16,8 @@
 #include "common/rpc/bulk_client.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/control_stream.h"
+#include "common/rpc/tls.h"
+#include "common/trust/secret_files.h"
 #include "worker/daemon/admin.h"
 #include "worker/daemon/event_gate.h"
 #include "worker/daemon/exit_codes.h"
@@ -87,9 +89,22 @@ struct Connections {
   std::unique_ptr<BulkClient> bulk;
 };
 
+absl::StatusOr<ChannelSecurity> SecurityOf(const WorkerOptions& options, const Clock& clock) {
+  if (options.identity.empty()) return ChannelSecurity::PlaintextLoopback();
+  ATOLL_ASSIGN_OR_RETURN(const IdentityFile identity, ReadIdentityFile(options.identity));
+  ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(identity.certificate_pem));
+  if (facts.identity.role != Role::kWorker || facts.identity.name != options.name) {
+    return absl::InvalidArgumentError(absl::StrCat("--identity ", options.identity, " is that of ",
+                                                   RoleName(facts.identity.role), " '", facts.identity.name,
+                                                   "', and this is worker '", options.name,
+                                                   "': start with that --name, or enrol this one"));
+  }
+  return MutualTlsChannel(options.identity, clock.WallNanos() / 1'000'000'000);
+}
+
 absl::StatusOr<Connections> Connect(const WorkerOptions& options, const Clock& clock) {
   Connections c;
-  const ChannelSecurity security = ChannelSecurity::PlaintextLoopback();
+  ATOLL_ASSIGN_OR_RETURN(const ChannelSecurity security, SecurityOf(options, clock));
   ATOLL_ASSIGN_OR_RETURN(const std::string bulk_address, BulkAddress(options));
   ATOLL_ASSIGN_OR_RETURN(c.control, MakeControlChannel({.address = options.coordinator}, security));
   ATOLL_ASSIGN_OR_RETURN(c.bulk_channel, MakeBulkChannel({.address = bulk_address}, security));

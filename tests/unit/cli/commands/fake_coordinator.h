@@ -193,7 +193,7 @@ class Harness {
   bool terminal = false;
   uint32_t columns = 80;
   std::string input;
-  std::string endpoint;  // as given to connect
+  std::string endpoint, identity;  // as given to connect
   int pauses = 0;
 
   RunResult Run(const std::vector<std::string>& arguments) {
@@ -211,8 +211,9 @@ class Harness {
                                .clock = clock,
                                .files = *files,
                                .connect =
-                                   [this](const std::string& to, std::optional<Instant>) {
+                                   [this](const std::string& to, const std::string& as, std::optional<Instant>) {
                                      endpoint = to;
+                                     identity = as;
                                      return std::shared_ptr<CoordinatorApi>(std::shared_ptr<void>(), &fake);
                                    },
                                .running = [](CoordinatorApi*) {},

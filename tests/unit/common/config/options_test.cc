@@ -93,9 +93,13 @@ TEST(CoordinatorOptions, RefuseBadFiles) {
 }
 
 TEST(CoordinatorOptions, ListenOnLoopbackOnly) {
-  EXPECT_THAT(Coordinator({"--state-dir=/x", "--listen=0.0.0.0"}).text, HasSubstr("listens on loopback only"));
-  EXPECT_THAT(Coordinator({"--state-dir=/x", "--listen=127.0.0.1.example.com"}).text, HasSubstr("loopback only"));
+  EXPECT_THAT(Coordinator({"--state-dir=/x", "--listen=0.0.0.0"}).text,
+              HasSubstr("only loopback is allowed: name the directory of 'atoll ca init'"));
+  EXPECT_THAT(Coordinator({"--state-dir=/x", "--listen=127.0.0.1.example.com"}).text,
+              HasSubstr("only loopback is allowed"));
   EXPECT_TRUE(Coordinator({"--state-dir=/x", "--listen=127.0.0.2"}).options.has_value());
+  EXPECT_TRUE(Coordinator({"--state-dir=/x", "--listen=0.0.0.0", "--trust=/ca"}).options.has_value());
+  EXPECT_THAT(Coordinator({"--state-dir=/x", "--insecure", "--trust=/ca"}).text, HasSubstr("exclude each other"));
   EXPECT_TRUE(Coordinator({"--state-dir=/x", "--listen=::1"}).options.has_value());
 }
 

@@ -1,0 +1,92 @@
+#include "common/rpc/tls.h"
+
+#include <grpcpp/security/auth_metadata_processor.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_credentials_options.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/rpc/peer.h"
+#include "common/rpc/rpc_status.h"
+#include "common/trust/secret_files.h"
+
+namespace atl {
+namespace {
+
+namespace tls = grpc::experimental;
+
+// Deny by default: a call without method or identity is nobody's.
+class CheckEachCall final : public grpc::AuthMetadataProcessor {
+ public:
+  explicit CheckEachCall(CallCheck check) : check_(std::move(check)) {}
+  bool IsBlocking() const override { return false; }
+  grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext* context, OutputMetadata*,
+                       OutputMetadata*) override {
+    const auto path = metadata.find(":path");
+    const std::optional<Identity> caller = IdentityOf(*context);
+    if (path == metadata.end() || !caller) {
+      return ToGrpc(absl::UnauthenticatedError("the certificate names nobody: enrol with a join token"));
+    }
+    return ToGrpc(check_(std::string(path->second.data(), path->second.size()), *caller));
+  }
+
+ private:
+  const CallCheck check_;
+};
+
+// Key, certificate and authority are one file, so that a look at it never finds halves of two.
+std::shared_ptr<tls::CertificateProviderInterface> Watch(const std::string& file) {
+  return std::make_shared<tls::FileWatcherCertificateProvider>(file, file, file, kReloadSeconds);
+}
+
+absl::Status CheckFile(const std::string& file, int64_t now_s, bool server) {
+  ATOLL_ASSIGN_OR_RETURN(const IdentityFile identity, ReadIdentityFile(file));
+  ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(identity.certificate_pem));
+  if (server != (facts.identity.role == Role::kCoordinator)) {
+    return absl::InvalidArgumentError(absl::StrCat(file, " is the identity of a ", RoleName(facts.identity.role),
+                                                   " and cannot be used ", server ? "by" : "towards",
+                                                   " a coordinator: name another file"));
+  }
+  return Annotate(CheckTimes(facts, now_s), file);
+}
+
+}  // namespace
+
+absl::StatusOr<ServerSecurity> MutualTls(const std::string& identity_file, int64_t now_s, CallCheck check) {
+  ATOLL_RETURN_IF_ERROR(CheckFile(identity_file, now_s, true));
+  tls::TlsServerCredentialsOptions options(Watch(identity_file));
+  options.watch_identity_key_cert_pairs();
+  options.watch_root_certs();
+  options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  std::shared_ptr<grpc::ServerCredentials> credentials = tls::TlsServerCredentials(options);
+  credentials->SetAuthMetadataProcessor(std::make_shared<CheckEachCall>(std::move(check)));
+  return ServerSecurity::WithCertificates(std::move(credentials));
+}
+
+absl::StatusOr<ServerSecurity> ServerOnlyTls(const std::string& identity_file, int64_t now_s) {
+  ATOLL_RETURN_IF_ERROR(CheckFile(identity_file, now_s, true));
+  tls::TlsServerCredentialsOptions options(Watch(identity_file));
+  options.watch_identity_key_cert_pairs();
+  options.set_cert_request_type(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+  return ServerSecurity::WithCertificates(tls::TlsServerCredentials(options));
+}
+
+absl::StatusOr<ChannelSecurity> MutualTlsChannel(const std::string& identity_file, int64_t now_s) {
+  ATOLL_RETURN_IF_ERROR(CheckFile(identity_file, now_s, false));
+  tls::TlsChannelCredentialsOptions options;
+  options.set_certificate_provider(Watch(identity_file));
+  options.watch_identity_key_cert_pairs();
+  options.watch_root_certs();
+  return ChannelSecurity::WithCertificates(tls::TlsCredentials(options), kCoordinatorDnsName);
+}
+
+ChannelSecurity PinnedTlsChannel(const std::string& authority_pem) {
+  tls::TlsChannelCredentialsOptions options;
+  options.set_certificate_provider(std::make_shared<tls::StaticDataCertificateProvider>(authority_pem));
+  options.watch_root_certs();
+  return ChannelSecurity::WithCertificates(tls::TlsCredentials(options), kCoordinatorDnsName);
+}
+
+}  // namespace atl

@@ -1,0 +1,37 @@
+// TLS for servers and channels: identity files that are read again when they change, client certificates that are
+// demanded, and a check of every call before its handler. TLS 1.2 or 1.3 with forward-secret AEAD suites (the library's
+// default list; this version has no setter for a minimum of 1.3).
+#ifndef ATOLL_COMMON_RPC_TLS_H_
+#define ATOLL_COMMON_RPC_TLS_H_
+
+#include <functional>
+#include <string>
+
+#include "common/base/status.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/server.h"
+#include "common/trust/identity.h"
+
+namespace atl {
+
+// Says whether a caller may make a call ("/atoll.v1.JobService/GetJob"). Called on transport threads, at once from
+// several, before the handler; must not wait. An error ends the call with its code and message.
+using CallCheck = std::function<absl::Status(const std::string& method, const Identity& caller)>;
+
+// How often identity files are looked at.
+inline constexpr unsigned kReloadSeconds = 1;
+
+// Demands a certificate of the same authority from every caller. `identity_file` as IdentityFile of
+// common/trust/secret_files.h; a renewed file serves the next handshake. Errors of ReadIdentityFile and CheckTimes.
+absl::StatusOr<ServerSecurity> MutualTls(const std::string& identity_file, int64_t now_s, CallCheck check);
+// Shows its own certificate and asks callers for none: for enrolment only.
+absl::StatusOr<ServerSecurity> ServerOnlyTls(const std::string& identity_file, int64_t now_s);
+
+// Shows the identity and accepts only a coordinator of the same authority.
+absl::StatusOr<ChannelSecurity> MutualTlsChannel(const std::string& identity_file, int64_t now_s);
+// Shows nothing and accepts only a coordinator of that authority (PEM).
+ChannelSecurity PinnedTlsChannel(const std::string& authority_pem);
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_RPC_TLS_H_

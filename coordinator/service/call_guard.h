@@ -1,0 +1,43 @@
+// Decides each call before its handler: the role table, then tokens that were revoked; and writes the audit lines.
+#ifndef ATOLL_COORDINATOR_SERVICE_CALL_GUARD_H_
+#define ATOLL_COORDINATOR_SERVICE_CALL_GUARD_H_
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "common/base/log.h"
+#include "common/base/mutex.h"
+#include "common/base/time.h"
+#include "common/trust/access.h"
+
+namespace atl {
+
+// Thread-safe; never waits. An audit line for every refused call and for every allowed one that changes state; beyond
+// kRefusalLinesPerSecond refusals are counted and the count is told in the next second's first line.
+class CallGuard {
+ public:
+  static constexpr uint32_t kRefusalLinesPerSecond = 100;
+
+  CallGuard(Log& log, const Clock& clock) : log_(log), clock_(clock) {}
+  // PermissionDenied with the reason; a CallCheck of common/rpc/tls.h.
+  absl::Status Check(const std::string& method, const Identity& caller) ATOLL_EXCLUDES(mutex_);
+  // From now on nobody who enrolled with this token may call anything.
+  void Revoke(const std::string& token) ATOLL_EXCLUDES(mutex_);
+
+ private:
+  absl::Status Decide(const std::string& method, const Identity& caller) ATOLL_EXCLUDES(mutex_);
+  void TellRefusal(const std::string& method, const Identity& caller, const absl::Status& why) ATOLL_EXCLUDES(mutex_);
+
+  Log& log_;
+  const Clock& clock_;
+  Mutex mutex_;
+  std::set<std::string> revoked_ ATOLL_GUARDED_BY(mutex_);
+  Instant second_ ATOLL_GUARDED_BY(mutex_) = {};
+  uint32_t lines_ ATOLL_GUARDED_BY(mutex_) = 0;
+  uint64_t untold_ ATOLL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_SERVICE_CALL_GUARD_H_

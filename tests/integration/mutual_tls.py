@@ -1,0 +1,49 @@
+"""A run with mutual TLS: an authority, an admin, a worker; and who is not let in."""
+from atoll_harness import check, equal, main, wait_for
+
+REFUSED, UNREACHABLE = 4, 5
+
+
+def issue(scene, role, name):
+    return scene.atoll("ca", "issue", scene.path("trust"), "--role", role, "--name", name, "--out", scene.path(f"{name}.pem")).out.strip()
+
+
+def test(scene):
+    manifest = scene.corpus()
+    admin = scene.atoll("ca", "init", scene.path("trust")).out.strip()
+    for name in ("trust/ca-key.pem", "trust/admin.pem"):
+        equal(scene.path(name).stat().st_mode & 0o777, 0o600, f"the mode of {name}")
+    coordinator = scene.coordinator("--trust", scene.path("trust"), "--data-root", scene.path("data"))
+    equal(scene.path("state/coordinator.pem").stat().st_mode & 0o777, 0o600, "the mode of the coordinator's own key")
+
+    scene.identity = admin
+    worker = scene.worker("a", coordinator, "--identity", issue(scene, "worker", "a"))
+    scene.submit("job", manifest, steps=40)
+    scene.wait_end("job")
+    scene.atoll("checkpoint", "export", "--format", "hf", "job", scene.path("exported"))
+
+    scene.identity = issue(scene, "viewer", "eve")
+    equal(scene.atoll("-o", "name", "job", "list").out, "jobs/job\n", "what a viewer sees")
+    said = scene.atoll("worker", "drain", "a", code=REFUSED).err
+    check("viewer 'eve' may not call /atoll.v1.AdminService/DrainWorker" in said, said)
+    check("it takes the role operator or admin" in said, said)
+    check("who=viewer/eve call=/atoll.v1.AdminService/DrainWorker result=refused" in coordinator.log(), "no audit line of the refusal")
+    check("who=admin/admin call=/atoll.v1.JobService/SubmitJob result=allowed" in coordinator.log(), "no audit line of the submit")
+
+    scene.identity = None  # plaintext
+    scene.atoll("job", "list", code=UNREACHABLE)
+    scene.atoll("ca", "init", scene.path("other"))
+    scene.identity = scene.path("other/admin.pem")  # another authority
+    scene.atoll("job", "list", code=UNREACHABLE)
+
+    scene.identity = admin
+    thief = scene.worker("b", coordinator, "--identity", scene.path("a.pem"))
+    check(thief.end() != 0, "a worker with another's identity ended well")
+    check("is that of worker 'a'" in thief.log(), thief.log())
+    equal(worker.terminate(), 0, "the end of the worker")
+    equal(coordinator.terminate(), 0, "the end of the coordinator")
+    for log in scene.directory.glob("*.log"):
+        check("PRIVATE KEY" not in log.read_text(errors="replace"), f"{log.name} holds a key")
+
+
+main(test)

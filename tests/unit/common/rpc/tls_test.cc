@@ -1,0 +1,189 @@
+// Mutual TLS over real sockets: who gets in, who does not, and that a renewed certificate is taken without a restart.
+#include "common/rpc/tls.h"
+
+#include <grpcpp/generic/generic_stub.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "common/rpc/control_stream.h"
+#include "common/rpc/transport_log.h"
+#include "common/trust/access.h"
+#include "common/trust/secret_files.h"
+#include "tests/unit/common/rpc/rpc_fixtures.h"
+
+namespace atl {
+namespace {
+
+constexpr Duration kPatience = Seconds(60);
+
+int64_t NowSeconds() { return SystemClock().WallNanos() / 1'000'000'000; }
+
+// One unary call with an empty message.
+grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel, const std::string& method) {
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  SetDeadline(context, kPatience);
+  grpc::CompletionQueue queue;
+  const grpc::Slice nothing;
+  const grpc::ByteBuffer request(&nothing, 1);
+  grpc::ByteBuffer response;
+  grpc::Status status;
+  const auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
+  call->StartCall();
+  call->Finish(&response, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  return status;
+}
+
+class TlsTest : public testing::Test {
+ protected:
+  TlsTest() {
+    SilenceTransportLog();  // refused handshakes are what this is about
+    std::string name = testing::TempDir() + "/tlsXXXXXX";
+    directory_ = mkdtemp(name.data());
+    Write("server", Issue(authority_, {Role::kCoordinator, "coordinator", ""}));
+  }
+  ~TlsTest() override {
+    server_.reset();
+    std::filesystem::remove_all(directory_);
+  }
+
+  std::string Path(const std::string& name) const { return directory_ + "/" + name + ".pem"; }
+  void Write(const std::string& name, const IdentityFile& identity) {
+    ASSERT_TRUE(WriteIdentityFile(Path(name), identity).ok());
+  }
+  static IdentityFile Issue(const Authority& authority, const Identity& identity, int64_t now_s = NowSeconds()) {
+    return *IssueIdentity(authority, identity, now_s);
+  }
+  void Start(const std::vector<grpc::Service*>& services = {}) {
+    absl::StatusOr<ServerSecurity> security = MutualTls(Path("server"), NowSeconds(), CheckAccess);
+    ASSERT_TRUE(security.ok()) << security.status();
+    Listen(*security, services);
+  }
+  void Listen(const ServerSecurity& security, const std::vector<grpc::Service*>& services) {
+    auto server = Server::Start({}, security, services);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    address_ = "127.0.0.1:" + std::to_string(server_->port());
+  }
+  std::shared_ptr<grpc::Channel> To(const ChannelSecurity& security) const {
+    return *MakeControlChannel({.address = address_}, security);
+  }
+  // A channel with a fresh identity of `authority`.
+  std::shared_ptr<grpc::Channel> As(const Identity& identity, const Authority& authority) {
+    const std::string name = RoleName(identity.role) + identity.name;
+    Write(name, Issue(authority, identity));
+    const auto security = MutualTlsChannel(Path(name), NowSeconds());
+    EXPECT_TRUE(security.ok()) << security.status();
+    return To(*security);
+  }
+  grpc::StatusCode Health(const std::shared_ptr<grpc::Channel>& channel) {
+    return Call(channel, "/grpc.health.v1.Health/Check").error_code();
+  }
+
+  std::string directory_, address_;
+  const Authority authority_ = *Authority::Create(NowSeconds());
+  const Authority stranger_ = *Authority::Create(NowSeconds());
+  std::unique_ptr<Server> server_;
+};
+
+TEST_F(TlsTest, EveryCallForEveryRoleOverASocket) {
+  Start();
+  for (const Role role : {Role::kViewer, Role::kOperator, Role::kAdmin, Role::kWorker}) {
+    const auto channel = As({role, "x", ""}, authority_);
+    for (const AccessRule& rule : AccessTable()) {
+      if (rule.method == "/grpc.health.v1.Health/Watch") continue;  // never ends
+      const grpc::Status status = Call(channel, rule.method);
+      const bool may = CheckAccess(rule.method, {role, "x", ""}).ok();
+      const bool health = rule.method == "/grpc.health.v1.Health/Check";
+      // What is allowed comes through to a server that has no such service.
+      EXPECT_EQ(status.error_code(), health ? grpc::OK
+                                     : may  ? grpc::UNIMPLEMENTED
+                                            : grpc::PERMISSION_DENIED)
+          << rule.method << " " << RoleName(role) << ": " << status.error_message();
+    }
+    EXPECT_EQ(Call(channel, "/atoll.v1.JobService/Nothing").error_code(), grpc::PERMISSION_DENIED);
+  }
+}
+
+TEST_F(TlsTest, HandlersLearnWhoCalls) {
+  Inbox<std::string> peers;
+  const auto service =
+      MakeControlService([&peers](std::unique_ptr<CoordinatorEnd>, std::string peer) { peers.Put(std::move(peer)); });
+  Start({service.get()});
+  const auto worker = OpenControlStream(As({Role::kWorker, "cpu-1", "0123456789abcdef"}, authority_));
+  worker->Start({.on_message = [](CoordinatorMessage) {}, .on_closed = [](const absl::Status&) {}});
+  const auto peer = peers.Take();
+  ASSERT_TRUE(peer.has_value());
+  EXPECT_EQ(IdentityOfPeer(*peer), (Identity{Role::kWorker, "cpu-1", "0123456789abcdef"})) << *peer;
+  EXPECT_NE(peer->find("127.0.0.1:"), std::string::npos) << *peer;
+}
+
+TEST_F(TlsTest, NobodyElseComesIn) {
+  Start();
+  EXPECT_EQ(Health(As({Role::kViewer, "right", ""}, authority_)), grpc::OK);
+  // S3, S4, S5: no certificate, another authority's, one that has ended; and plaintext.
+  EXPECT_EQ(Health(To(PinnedTlsChannel(authority_.certificate_pem()))), grpc::UNAVAILABLE);
+  EXPECT_EQ(Health(As({Role::kAdmin, "stranger", ""}, stranger_)), grpc::UNAVAILABLE);
+  const int64_t past_s = NowSeconds() - 10 * 86'400;
+  Write("old", Issue(authority_, {Role::kWorker, "old", ""}, past_s));
+  EXPECT_EQ(Health(To(*MutualTlsChannel(Path("old"), past_s))), grpc::UNAVAILABLE);
+  EXPECT_EQ(Health(To(ChannelSecurity::PlaintextLoopback())), grpc::UNAVAILABLE);
+  // A key that signs for strangers beside our authority's certificate.
+  IdentityFile mixed = Issue(stranger_, {Role::kAdmin, "mixed", ""});
+  mixed.authority_pem = authority_.certificate_pem();
+  Write("mixed", mixed);
+  EXPECT_EQ(Health(To(*MutualTlsChannel(Path("mixed"), NowSeconds()))), grpc::UNAVAILABLE);
+  EXPECT_EQ(Health(As({Role::kViewer, "after", ""}, authority_)), grpc::OK) << "and it goes on serving";
+}
+
+// S6: a worker's certificate is not one for a server, whatever it is used for.
+TEST_F(TlsTest, OnlyACoordinatorIsACoordinator) {
+  EXPECT_EQ(MutualTlsChannel(Path("server"), NowSeconds()).status().code(), absl::StatusCode::kInvalidArgument);
+  Write("worker", Issue(authority_, {Role::kWorker, "w", ""}));
+  EXPECT_EQ(MutualTls(Path("worker"), NowSeconds(), CheckAccess).status().code(), absl::StatusCode::kInvalidArgument);
+  const IdentityFile worker = *ReadIdentityFile(Path("worker"));
+  grpc::SslServerCredentialsOptions options;
+  options.pem_key_cert_pairs.push_back({worker.key_pem, worker.certificate_pem});
+  Listen(ServerSecurity::WithCertificates(grpc::SslServerCredentials(options)), {});
+  EXPECT_EQ(Health(As({Role::kViewer, "v", ""}, authority_)), grpc::UNAVAILABLE);
+}
+
+TEST_F(TlsTest, FilesAreReadAgainWithoutARestart) {
+  Start();
+  Write("new", Issue(stranger_, {Role::kViewer, "new", ""}));
+  EXPECT_EQ(Health(To(*MutualTlsChannel(Path("new"), NowSeconds()))), grpc::UNAVAILABLE);
+  const auto held = As({Role::kViewer, "held", ""}, authority_);
+  EXPECT_EQ(Health(held), grpc::OK);
+  Write("server", Issue(stranger_, {Role::kCoordinator, "coordinator", ""}));
+  const SystemClock clock;
+  const Instant end = clock.Now() + kPatience;
+  grpc::StatusCode code = grpc::UNAVAILABLE;
+  while (code != grpc::OK && clock.Now() < end) code = Health(To(*MutualTlsChannel(Path("new"), NowSeconds())));
+  EXPECT_EQ(code, grpc::OK) << "the server goes on with its old certificate";
+  EXPECT_EQ(Health(held), grpc::OK) << "connections that stand are not cut";
+}
+
+TEST_F(TlsTest, EnrolmentAsksForNoCertificateAndPinsTheAuthority) {
+  absl::StatusOr<ServerSecurity> security = ServerOnlyTls(Path("server"), NowSeconds());
+  ASSERT_TRUE(security.ok()) << security.status();
+  Listen(*security, {});
+  EXPECT_EQ(Health(To(PinnedTlsChannel(authority_.certificate_pem()))), grpc::OK);
+  EXPECT_EQ(Health(To(PinnedTlsChannel(stranger_.certificate_pem()))), grpc::UNAVAILABLE);
+}
+
+TEST_F(TlsTest, WhatIsWrongWithAFileIsSaidAtOnce) {
+  EXPECT_EQ(MutualTlsChannel(Path("none"), NowSeconds()).status().code(), absl::StatusCode::kNotFound);
+  Write("old", Issue(authority_, {Role::kWorker, "old", ""}, NowSeconds() - 10 * 86'400));
+  const absl::Status old = MutualTlsChannel(Path("old"), NowSeconds()).status();
+  EXPECT_EQ(old.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(std::string(old.message()).find("old.pem: the certificate of worker 'old' ended at"), std::string::npos)
+      << old;
+}
+
+}  // namespace
+}  // namespace atl

@@ -1,0 +1,55 @@
+// Calls are decided by role and token, and told in the log: refused ones and those that change something.
+#include "coordinator/service/call_guard.h"
+
+#include <gtest/gtest.h>
+
+namespace atl {
+namespace {
+
+constexpr char kCancel[] = "/atoll.v1.JobService/CancelJob";
+constexpr char kList[] = "/atoll.v1.JobService/ListJobs";
+
+class CallGuardTest : public testing::Test {
+ protected:
+  size_t Lines() const { return log_.Recent(2000).size(); }
+  std::string Newest() const { return log_.Recent(1).at(0).ToText(); }
+
+  ManualClock clock_;
+  Log log_{{.to_stderr = false}};
+  CallGuard guard_{log_, clock_};
+};
+
+TEST_F(CallGuardTest, TellsRefusalsAndChangesOnly) {
+  EXPECT_TRUE(guard_.Check(kList, {Role::kViewer, "eve", ""}).ok());
+  EXPECT_EQ(Lines(), size_t{0});
+  EXPECT_TRUE(guard_.Check(kCancel, {Role::kOperator, "bob", ""}).ok());
+  EXPECT_NE(Newest().find("who=operator/bob call=/atoll.v1.JobService/CancelJob result=allowed"), std::string::npos)
+      << Newest();
+  EXPECT_EQ(guard_.Check(kCancel, {Role::kViewer, "eve", ""}).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_NE(Newest().find("result=refused"), std::string::npos) << Newest();
+  EXPECT_EQ(Lines(), size_t{2});
+}
+
+TEST_F(CallGuardTest, ARevokedTokenEndsWhatCameByIt) {
+  const Identity by_token = {Role::kOperator, "bob", "0123456789abcdef"};
+  EXPECT_TRUE(guard_.Check(kList, by_token).ok());
+  guard_.Revoke("0123456789abcdef");
+  const absl::Status refused = guard_.Check(kList, by_token);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_NE(std::string(refused.message()).find("was revoked"), std::string::npos) << refused;
+  EXPECT_TRUE(guard_.Check(kList, {Role::kOperator, "bob", ""}).ok());
+  EXPECT_TRUE(guard_.Check(kList, {Role::kOperator, "bob", "fedcba9876543210"}).ok());
+}
+
+TEST_F(CallGuardTest, AFloodOfRefusalsIsCounted) {
+  for (uint32_t i = 0; i < CallGuard::kRefusalLinesPerSecond + 50; ++i) {
+    EXPECT_FALSE(guard_.Check(kCancel, {Role::kViewer, "eve", ""}).ok());
+  }
+  EXPECT_EQ(Lines(), size_t{CallGuard::kRefusalLinesPerSecond});
+  clock_.Advance(Seconds(1));
+  EXPECT_FALSE(guard_.Check(kCancel, {Role::kViewer, "eve", ""}).ok());
+  EXPECT_NE(Newest().find("not_told_before=50"), std::string::npos) << Newest();
+}
+
+}  // namespace
+}  // namespace atl
