@@ -55,7 +55,9 @@ void PrintFragments(Session& session, const v1::Job& job) {
   Table table({"FRAGMENT", "PARAMETERS", "VERSION", "CONTRIBUTIONS", "HASH"});
   for (const v1::FragmentStatus& f : job.fragments()) {
     table.Add({absl::StrCat(f.fragment()), absl::StrCat(f.elements()), absl::StrCat(f.version()),
-               absl::StrCat(f.accepted(), " of ", f.expected()), Printable(f.content_hash())});
+               absl::StrCat(f.accepted(), " of ", f.expected(),
+                            f.dropped() == 0 ? "" : absl::StrCat(", ", f.dropped(), " dropped")),
+               Printable(f.content_hash())});
   }
   session.out << "\nFragments\n" << table.ToString();
 }
@@ -112,7 +114,7 @@ void PrintSummary(Session& session, const v1::Job& job) {
   table.Add({"Loss:", LossText(job.loss())});
   table.Add({"Rate:", HumanNumber(job.tokens_per_second()) + " tokens/s"});
   table.Add({"Workers:", absl::StrCat(job.workers_alive(), " alive, ", job.workers_training(), " training, ",
-                                      job.workers_participating(), " participating")});
+                                      job.workers_participating(), " participating", PoolText(job))});
   table.Add({"Tokens:", absl::StrCat(job.tokens())});
   table.Add({"Samples:", absl::StrCat(job.ledger().consumed(), " consumed, ", job.ledger().leased(), " leased, ",
                                       job.ledger().abandoned(), " abandoned")});

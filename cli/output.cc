@@ -210,6 +210,10 @@ void PrintCheckpoints(Session& session, const v1::ListCheckpointsResponse& check
   if (checkpoints.checkpoints_size() == 0) session.talk << "no checkpoints\n";
 }
 
+std::string PoolText(const v1::Job& job) {
+  return job.workers_pool() == 0 ? "" : absl::StrCat(", pool of ", job.workers_pool());
+}
+
 std::string LabelsText(const v1::Job& job) {
   std::vector<std::string> pairs;
   for (const auto& [key, value] : job.labels()) pairs.push_back(Printable(absl::StrCat(key, "=", value)));

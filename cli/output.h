@@ -46,6 +46,8 @@ void PrintCheckpoints(Session& session, const v1::ListCheckpointsResponse& check
 
 // "team=a,user=b", sorted; "-" when there are none.
 std::string LabelsText(const v1::Job& job);
+// ", pool of 4" where experiment.pool lets so many workers take part now; empty without it.
+std::string PoolText(const v1::Job& job);
 // "running", "succeeded".
 std::string StateText(v1::JobState state);
 bool IsTerminal(v1::JobState state);

@@ -97,8 +97,9 @@ std::string LossLine(const v1::WatchJobResponse& state, const WatchSize& size, s
 }
 
 std::string RateLine(const v1::Job& job, size_t width) {
-  const std::string long_workers = absl::StrCat("workers: ", job.workers_alive(), " alive, ", job.workers_training(),
-                                                " training, ", job.workers_participating(), " participating");
+  const std::string long_workers =
+      absl::StrCat("workers: ", job.workers_alive(), " alive, ", job.workers_training(), " training, ",
+                   job.workers_participating(), " participating", PoolText(job));
   return FitPieces(
       {HumanNumber(job.tokens_per_second()) + " tokens/s", HumanNumber(static_cast<double>(job.tokens())) + " tokens",
        long_workers, "up " + HumanSize(static_cast<double>(job.uploaded_bytes())),

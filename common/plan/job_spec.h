@@ -148,6 +148,13 @@ struct CheckpointSpec {
   bool keep_contributions = false;  // round logs are not dropped after snapshots (replay)
 };
 
+// What is done to a run on purpose, to measure what it costs.
+enum class PoolSchedule { kConstant, kDoubling, kHalving, kRampUp, kRampDown };
+struct ExperimentSpec {
+  double drop_sync_probability = 0;             // of each worker's syncs, at least 0 and below 1; see experiment.h
+  PoolSchedule pool = PoolSchedule::kConstant;  // how many of the planned workers take part, over the job clock
+};
+
 struct JobSpec {
   std::string name;                           // [a-z0-9-]{1,63}; becomes the JobId
   std::map<std::string, std::string> labels;  // at most 32, each at most 256 bytes
@@ -163,6 +170,7 @@ struct JobSpec {
   StopSpec stop;
   EvaluationSpec evaluation;
   CheckpointSpec checkpoint;
+  ExperimentSpec experiment;
 };
 
 }  // namespace atl

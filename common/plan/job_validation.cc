@@ -283,6 +283,17 @@ void CheckStop(const StopSpec& stop, Report& report) {
   report.Range("stop.tokens", stop.tokens, 0, uint64_t{1} << 60);
 }
 
+void CheckExperiment(const JobSpec& spec, Report& report) {
+  report.Below("experiment.drop_sync_probability", spec.experiment.drop_sync_probability, 0, 1);
+  if (spec.experiment.pool == PoolSchedule::kConstant) return;
+  report.Require(spec.stop.inner_steps > 0, "experiment.pool",
+                 "changes the pool over the planned steps; set stop.inner_steps, or use constant");
+  const uint32_t planned = spec.workers.planned != 0 ? spec.workers.planned : spec.workers.min;
+  report.Require(
+      planned >= 2, "experiment.pool",
+      "changes how many of the planned workers take part; set workers.planned to at least 2, or use constant");
+}
+
 uint64_t RoundUp(uint64_t n, uint64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
 void ResolveModel(ModelSpec& m, uint32_t tokenizer_vocab, std::vector<std::string>& notes) {
@@ -349,6 +360,7 @@ std::vector<Violation> ValidateJobSpec(const JobSpec& spec, bool before_submit) 
                  absl::StrCat("is ", spec.evaluation.max_tokens, "; it must be at least one sample (",
                               spec.data.sequence_length, " tokens)"));
   report.Range("checkpoint.keep_last", spec.checkpoint.keep_last, 1, 10'000);
+  CheckExperiment(spec, report);
   report.Require(spec.priority >= -1000 && spec.priority <= 1000, "priority",
                  absl::StrCat("is ", spec.priority, "; it must be -1000 to 1000"));
   return out;

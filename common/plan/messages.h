@@ -143,6 +143,14 @@ struct LeaseReturn {
   std::vector<LeaseCursor> leases;
 };
 
+// The job drops this worker's sync to the round of `target` (experiment.h): no contribution comes, and the round does
+// not wait for one. Said at the send step, and again after a reconnect while the round is open.
+struct SyncDropped {
+  JobId job;
+  FragmentVersion target;
+  uint64_t send_step = 0;  // job clock of the sender
+};
+
 // The worker leaves (SIGTERM, pause, failure). Nothing follows on this stream.
 struct Leaving {
   std::string reason;
@@ -162,7 +170,7 @@ struct LogLines {
 };
 
 using WorkerMessage = std::variant<Hello, Heartbeat, LeaseRequest, Ready, Applied, EvaluationDone, LeaseReturn, Leaving,
-                                   JobFailure, LogLines>;
+                                   JobFailure, LogLines, SyncDropped>;
 
 // ---- coordinator to worker ----------------------------------------------------------------------------------------
 

@@ -101,7 +101,8 @@ struct RoundRecord {
   FragmentVersion reached;
   uint64_t spec_revision = 0;
   uint32_t arithmetic_revision = kArithmeticRevision;
-  std::vector<CommittedContribution> contributions;  // in worker-name order
+  std::vector<CommittedContribution> contributions;  // in worker-name order; empty only when every sync was dropped
+  std::vector<WorkerId> dropped;                     // whose sync to it was lost on purpose, by name
   double learning_rate = 0, momentum = 0;
   Digest hash;  // ContentHash at the new version
   Digest update_digest;

@@ -30,10 +30,12 @@ constexpr Row kCoordinatorRows[] = {
     {Metric::kJobs, "atoll_jobs", kGauge, "", "state", "Jobs by state."},
     {Metric::kWorkers, "atoll_workers", kGauge, "", "job state",
      "Workers of a job: alive (heartbeats come), training (inner steps are taken), participating (in the newest "
-     "round)."},
+     "round), pool (that experiment.pool lets take part, where a job has it)."},
     {Metric::kRound, "atoll_round", kGauge, "", "job fragment", "Committed version of a fragment."},
     {Metric::kRoundsCompleted, "atoll_rounds_completed_total", kCounter, "", "job outcome",
      "Rounds ended, by outcome."},
+    {Metric::kSyncsDropped, "atoll_syncs_dropped_total", kCounter, "", "job",
+     "Syncs of workers that experiment.drop_sync_probability has lost on purpose, in committed rounds."},
     {Metric::kRoundDuration, "atoll_round_duration_seconds", kHistogram, "seconds", "job",
      "Time between two commits of one fragment."},
     {Metric::kRoundPhaseDuration, "atoll_round_phase_duration_seconds", kHistogram, "seconds", "phase",

@@ -15,9 +15,10 @@ enum class Metric : uint32_t {
   kBuildInfo,  // version
   kBoot,
   kJobs,                  // state
-  kWorkers,               // job, state: alive, training, participating
+  kWorkers,               // job, state: alive, training, participating, pool
   kRound,                 // job, fragment
   kRoundsCompleted,       // job, outcome: committed, extended
+  kSyncsDropped,          // job
   kRoundDuration,         // job
   kRoundPhaseDuration,    // phase: gather, aggregate, commit
   kRoundParticipants,     // job

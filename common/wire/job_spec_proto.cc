@@ -53,6 +53,12 @@ constexpr EnumTable<v1::WeightRule, WeightRule, 3> kWeights = {
     {{v1::WEIGHT_RULE_TOKENS, WeightRule::kTokens},
      {v1::WEIGHT_RULE_UNIFORM, WeightRule::kUniform},
      {v1::WEIGHT_RULE_TOKENS_SQUARED_OVER_STEPS, WeightRule::kTokensSquaredOverSteps}}};
+constexpr EnumTable<v1::PoolSchedule, PoolSchedule, 5> kPools = {
+    {{v1::POOL_SCHEDULE_CONSTANT, PoolSchedule::kConstant},
+     {v1::POOL_SCHEDULE_DOUBLING, PoolSchedule::kDoubling},
+     {v1::POOL_SCHEDULE_HALVING, PoolSchedule::kHalving},
+     {v1::POOL_SCHEDULE_RAMP_UP, PoolSchedule::kRampUp},
+     {v1::POOL_SCHEDULE_RAMP_DOWN, PoolSchedule::kRampDown}}};
 constexpr EnumTable<v1::Pace, Pace, 2> kPaces = {
     {{v1::PACE_UNIFORM, Pace::kUniform}, {v1::PACE_BALANCED, Pace::kBalanced}}};
 
@@ -74,6 +80,7 @@ class Reader {
   void Inner(const v1::InnerOptimizerSpec& m, InnerOptimizerSpec& out);
   void Outer(const v1::OuterOptimizerSpec& m, OuterOptimizerSpec& out);
   void Sync(const v1::SyncSpec& m, SyncSpec& out);
+  void Experiment(const v1::ExperimentSpec& m, ExperimentSpec& out);
   std::vector<Violation> Take() { return std::move(violations_); }
 
  private:
@@ -236,6 +243,11 @@ void Reader::Sync(const v1::SyncSpec& m, SyncSpec& out) {
   if (m.has_join_warmup_steps()) out.join_warmup_steps = std::max<uint32_t>(1, m.join_warmup_steps());
 }
 
+void Reader::Experiment(const v1::ExperimentSpec& m, ExperimentSpec& out) {
+  out.drop_sync_probability = m.drop_sync_probability();
+  Enum("experiment.pool", kPools, m.pool(), out.pool);
+}
+
 void SetTime(Duration d, google::protobuf::Duration* out) {
   out->set_seconds(d.ns / 1'000'000'000);
   out->set_nanos(static_cast<int32_t>(d.ns % 1'000'000'000));
@@ -341,6 +353,7 @@ std::vector<Violation> JobSpecFromProto(const v1::JobSpec& message, bool before_
   out.checkpoint.keep_every = message.checkpoint().keep_every();
   out.checkpoint.keep_contributions = message.checkpoint().keep_contributions();
   out.priority = message.priority();
+  reader.Experiment(message.experiment(), out.experiment);
   return reader.Take();
 }
 
@@ -368,6 +381,8 @@ v1::JobSpec JobSpecToProto(const JobSpec& spec) {
   m.mutable_checkpoint()->set_keep_every(spec.checkpoint.keep_every);
   m.mutable_checkpoint()->set_keep_contributions(spec.checkpoint.keep_contributions);
   m.set_priority(spec.priority);
+  m.mutable_experiment()->set_drop_sync_probability(spec.experiment.drop_sync_probability);
+  m.mutable_experiment()->set_pool(ToWire(kPools, spec.experiment.pool));
   return m;
 }
 

@@ -137,6 +137,9 @@ absl::StatusOr<RoundRecord> FromProto(const v1::RoundRecord& in, const JobId& jo
   out.update_bytes = in.update_bytes();
   out.clock_step = in.clock_step();
   out.tokens = in.tokens();
+  for (const std::string& worker : in.dropped()) {
+    ATOLL_ASSIGN_OR_RETURN(out.dropped.emplace_back(), WorkerField(worker, Emptiness::kRefused, "dropped"));
+  }
   out.boot.value = in.boot();
   out.wall_nanos = in.wall_nanos();
   return out;
@@ -250,6 +253,7 @@ std::string SerializeRoundRecord(const RoundRecord& in) {
   out.set_boot(in.boot.value);
   out.set_wall_nanos(in.wall_nanos);
   out.set_tokens(in.tokens);
+  for (const WorkerId& worker : in.dropped) out.add_dropped(worker.value);
   return Serialize(out);
 }
 

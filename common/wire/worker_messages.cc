@@ -110,6 +110,13 @@ void Fill(const LogLines& in, v1::WorkerMessage& message) {
   for (size_t i = first; i < in.lines.size(); ++i) out.add_lines(Sendable(in.lines[i]));
 }
 
+void Fill(const SyncDropped& in, v1::WorkerMessage& message) {
+  v1::SyncDropped& out = *message.mutable_sync_dropped();
+  out.set_job(in.job.value);
+  *out.mutable_target() = ToProto(in.target);
+  out.set_send_step(in.send_step);
+}
+
 // ---- from proto -----------------------------------------------------------------------------------------------------
 
 absl::StatusOr<std::vector<FragmentVersion>> Versions(const google::protobuf::RepeatedPtrField<v1::FragmentVersion>& in,
@@ -261,6 +268,15 @@ absl::StatusOr<WorkerMessage> Read(const v1::LogLines& in) {
   return out;
 }
 
+absl::StatusOr<WorkerMessage> Read(const v1::SyncDropped& in) {
+  SyncDropped out;
+  ATOLL_ASSIGN_OR_RETURN(out.job, JobField(in.job(), Emptiness::kRefused, "sync_dropped.job"));
+  ATOLL_ASSIGN_OR_RETURN(out.target, FromProto(in.target(), "sync_dropped.target"));
+  ATOLL_RETURN_IF_ERROR(CheckCount(in.send_step(), "sync_dropped.send_step"));
+  out.send_step = in.send_step();
+  return out;
+}
+
 }  // namespace
 
 v1::Digest DigestToProto(const Digest& digest) {
@@ -290,6 +306,7 @@ absl::StatusOr<WorkerMessage> WorkerMessageFromProto(const v1::WorkerMessage& pr
     case v1::WorkerMessage::kLeaving: return Read(proto.leaving());
     case v1::WorkerMessage::kJobFailure: return Read(proto.job_failure());
     case v1::WorkerMessage::kLogLines: return Read(proto.log_lines());
+    case v1::WorkerMessage::kSyncDropped: return Read(proto.sync_dropped());
     case v1::WorkerMessage::KIND_NOT_SET: break;
   }
   return FieldError("worker_message.kind", "is of a kind that this program does not know");

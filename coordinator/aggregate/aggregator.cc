@@ -35,7 +35,6 @@ absl::Status CheckParameters(const OuterParameters& p) {
 }
 
 absl::Status CheckInputs(std::span<const RoundInput> sorted, size_t elements) {
-  if (sorted.empty()) return absl::InvalidArgumentError("a round without contributions cannot be closed; extend it");
   for (size_t i = 0; i < sorted.size(); ++i) {
     if (i > 0 && sorted[i].worker == sorted[i - 1].worker) {
       return absl::InvalidArgumentError(absl::StrCat("worker ", sorted[i].worker.value,
@@ -67,7 +66,9 @@ absl::Status CheckRange(std::span<const ContributionScreen> screens, std::span<c
                                             g, "; drop the largest contribution and close again"));
 }
 
-vecmath::OuterCoefficients Coefficients(const OuterParameters& p) {
+// A round without contributions takes no step: the momentum waits, the virtual master stands.
+vecmath::OuterCoefficients Coefficients(const OuterParameters& p, bool empty) {
+  if (empty) return {.kind = p.kind, .learning_rate = 0.0f, .momentum = 1.0f};
   return {
       .kind = p.kind, .learning_rate = static_cast<float>(p.learning_rate), .momentum = static_cast<float>(p.momentum)};
 }
@@ -211,7 +212,7 @@ absl::StatusOr<RoundResult> Aggregator::CloseRound(FragmentIndex fragment, Versi
 
   const std::vector<double> weights = RoundWeights(parameters.weights, parameters.inner_steps, sorted);
   const std::vector<float> rounded(weights.begin(), weights.end());
-  const vecmath::OuterCoefficients outer = Coefficients(parameters);
+  const vecmath::OuterCoefficients outer = Coefficients(parameters, sorted.empty());
   ATOLL_RETURN_IF_ERROR(CheckRange(screens, rounded, outer, held.maxima));
 
   result.update.resize(EncodedSize(parameters.download_codec, elements));

@@ -111,9 +111,11 @@ class Aggregator {
   absl::Status Restore(FragmentIndex fragment, const FragmentStateView& state);
 
   // Closes the round that turns `version` into `version` + 1. `inputs` may come in any order; worker ids are distinct.
+  // Without inputs (every sync of the round was lost on purpose) no outer step is taken: momentum and virtual master
+  // stay, the update carries what the download codec owed, the version grows.
   // Uses up to `threads` threads of its own for the duration of the call. Memory: the update, 16 KiB x (inputs + 2) a
   // thread, 24 bytes x inputs x blocks of 4,096 elements.
-  // InvalidArgument: no inputs, duplicate worker, wrong encoded size, unusable outer parameters.
+  // InvalidArgument: duplicate worker, wrong encoded size, unusable outer parameters.
   // FailedPrecondition: the fragment is not at `version`. OutOfRange: the step could overflow fp32. On any error, and
   // when a contribution is not finite (see RoundResult::committed), the state is unchanged to the bit.
   absl::StatusOr<RoundResult> CloseRound(FragmentIndex fragment, Version version, std::span<const RoundInput> inputs,

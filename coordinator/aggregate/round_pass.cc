@@ -96,6 +96,7 @@ class Walker {
  private:
   // g = sum of weight * contribution, in worker order; the first product begins the sum.
   double Merge(size_t block, std::span<float> g, std::span<double> dots) {
+    if (job_.inputs.empty()) std::fill(g.begin(), g.end(), 0.0f);
     for (size_t i = 0; i < job_.inputs.size(); ++i) {
       const std::span<float> x = Input(i, g.size());
       DecodeRange(job_.inputs[i].codec, job_.inputs[i].encoded, block * kBlock, x);

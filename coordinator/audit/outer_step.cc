@@ -30,6 +30,7 @@ void Merge(const std::vector<StepInput>& inputs, const std::vector<double>& weig
            std::span<float> g) {
   Piece decoded;
   const std::span<float> x = std::span(decoded).first(g.size());
+  if (inputs.empty()) std::fill(g.begin(), g.end(), 0.0f);
   for (size_t i = 0; i < inputs.size(); ++i) {
     DecodePiece(inputs[i].codec, inputs[i].encoded, first, x);
     const float weight = static_cast<float>(weights[i]);
@@ -111,8 +112,13 @@ std::vector<double> WeightsOf(const OuterRule& rule, const std::vector<StepInput
   return weights;
 }
 
-std::vector<std::byte> TakeOuterStep(const OuterRule& rule, const std::vector<StepInput>& inputs,
+std::vector<std::byte> TakeOuterStep(const OuterRule& of_round, const std::vector<StepInput>& inputs,
                                      const std::vector<double>& weights, FragmentState& state) {
+  OuterRule rule = of_round;
+  if (inputs.empty()) {  // every sync was dropped: no step is taken, and the momentum waits
+    rule.learning_rate = 0;
+    rule.momentum = 1;
+  }
   const uint64_t elements = state.public_copy.size();
   std::vector<std::byte> update(*EncodedBytes(rule.codec, elements));
   const bool reset = (state.version + 1) % rule.loco_reset == 0;

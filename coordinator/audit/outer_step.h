@@ -38,9 +38,9 @@ struct StepInput {
 // Normalised weights, in the order of the inputs.
 std::vector<double> WeightsOf(const OuterRule& rule, const std::vector<StepInput>& inputs);
 
-// Takes the state one version on and gives the encoded update. The inputs are in the order of worker names and have the
-// size of their codec; weights as above.
-std::vector<std::byte> TakeOuterStep(const OuterRule& rule, const std::vector<StepInput>& inputs,
+// Takes the state one version on and gives the encoded update. Without inputs no step is taken. The inputs are in the
+// order of worker names and have the size of their codec; weights as above.
+std::vector<std::byte> TakeOuterStep(const OuterRule& of_round, const std::vector<StepInput>& inputs,
                                      const std::vector<double>& weights, FragmentState& state);
 
 }  // namespace atl::audit

@@ -17,7 +17,7 @@ void Machine::Advance() {
 }
 
 void Machine::AdvanceRun(Run& run) {
-  if (run.record.state == JobState::kWaitingForWorkers && Workers(run).size() >= run.spec->workers.min) {
+  if (run.record.state == JobState::kWaitingForWorkers && Workers(run).size() >= LeastWorkers(run)) {
     if (run.record.start_wall_nanos == 0) run.record.start_wall_nanos = wall_nanos_;
     SetState(run, JobState::kRunning, "");
     // Nobody could contribute while it waited: its rounds begin now.
@@ -50,18 +50,18 @@ uint32_t Machine::Training(const Run& run) const {
 }
 
 uint32_t Machine::Needed(const Run& run) const {
-  if (run.record.state != JobState::kClosing) return run.spec->workers.min;
+  if (run.record.state != JobState::kClosing) return LeastWorkers(run);
   if (run.ending == Ending::kCheckpoint) return 0;
   const bool waiting =
       std::any_of(run.rounds.begin(), run.rounds.end(), [](const Round& r) { return !r.accepted.empty(); });
-  return waiting ? run.spec->workers.min : 1;
+  return waiting ? LeastWorkers(run) : 1;
 }
 
 void Machine::AssignWorkers() {
   std::vector<QueuedJob> jobs;
   for (const auto& [id, run] : runs_) {
     if (!run.Open() || !run.loaded) continue;
-    QueuedJob job{id,          run.record.spec.priority, run.record.sequence, Needed(run), run.spec->workers.max, false,
+    QueuedJob job{id,          run.record.spec.priority, run.record.sequence, Needed(run), MostWorkers(run), false,
                   Workers(run)};
     job.started = run.record.state != JobState::kWaitingForWorkers;
     const auto have = static_cast<uint32_t>(job.workers.size());
@@ -79,8 +79,8 @@ void Machine::AssignWorkers() {
   for (const Move& move : PlanMoves(std::move(jobs), std::move(free), barred)) {
     Member& member = *fleet_.Find(move.worker);
     if (!move.from.value.empty())
-      Detach(member, move.to.value.empty() ? "the job has more workers than workers.max"
-                                           : "a job of higher priority needs this worker");
+      Detach(member,
+             move.to.value.empty() ? WhyTooMany(*Find(move.from)) : "a job of higher priority needs this worker");
     if (!move.to.value.empty() && member.connection) Assign(member, *Find(move.to));
   }
 }
@@ -126,7 +126,7 @@ uint64_t Machine::ClockOfJoiner(const Run& run) const {
   uint64_t newest = NewestStep(run), wanted = UINT64_MAX;
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     const Round& round = run.rounds[p];
-    const size_t most = round.accepted.size() + MissingOf(round).size();
+    const size_t most = ArrivedOf(round) + MissingOf(round).size();
     const bool needs_joiner = !round.closing && most < QuorumOf(round, RuleOf(run, FragmentIndex{p}));
     for (const auto& [worker, arrival] : round.accepted) {
       newest = std::max(newest, arrival.header.send_step);

@@ -20,8 +20,8 @@ Duration Machine::GraceOf(const Run& run) const {
 
 RoundRule Machine::RuleOf(const Run& run, FragmentIndex fragment) const {
   RoundRule rule;
-  rule.minimum = run.spec->workers.min;
-  rule.quorum = run.spec->sync.quorum;
+  rule.minimum = LeastWorkers(run);
+  rule.quorum = std::min(run.spec->sync.quorum, MostWorkers(run));
   rule.grace = GraceOf(run);
   rule.flushing = run.Flushing(fragment);
   if (run.record.state != JobState::kClosing) return rule;
@@ -39,6 +39,7 @@ void Machine::OpenRound(Run& run, FragmentIndex fragment) {
   round.opened = now_;
   round.closing = false;
   round.expected.clear();
+  round.dropped.clear();
   for (const auto& [id, member] : fleet_.members()) {
     const bool trains = member.Trains(run.id()) && !member.lost && member.stage == Stage::kTraining;
     if (trains && !member.draining) round.expected.insert(id);
@@ -126,6 +127,7 @@ void Machine::IssueClose(Run& run, FragmentIndex fragment, const std::string& wh
     task.contributions.push_back(arrival.header);
     newest = std::max(newest, arrival.header.send_step);  // heartbeats are older
   }
+  for (const auto& [worker, drop] : round.dropped) newest = std::max(newest, drop.send_step);
   task.clock_step = run.ClockStep(newest);
   if (fragment.value == 0) task.clock_step = std::max(task.clock_step, run.StepOf(Version{round.version.value + 1}));
   for (auto it = run.uploads.begin(); it != run.uploads.end();) {
@@ -150,13 +152,14 @@ void Machine::On(const RoundAggregated& e) {
   if (!round.closing) return;
   ATOLL_CHECK(e.reached.version.value == round.version.value + 1, "I6: versions grow by exactly one");
   RoundRecord record = e.record;
-  ATOLL_CHECK(record.contributions.size() == round.accepted.size() && !round.accepted.empty(),
+  ATOLL_CHECK(record.contributions.size() == round.accepted.size() && ArrivedOf(round) > 0,
               "I8: a round commits exactly what was accepted");
   record.job = run->id();
   record.epoch = e.epoch;
   record.reached = e.reached;
   record.boot = boot_;
   record.tokens = 0;
+  for (const auto& [worker, drop] : round.dropped) record.dropped.push_back(worker);
   if (e.reached.fragment.value == 0) record.clock_step = std::max(record.clock_step, run->StepOf(e.reached.version));
   record.clock_step = std::max(record.clock_step, run->clock_floor);
   const bool first = e.reached.fragment.value == 0;

@@ -65,7 +65,8 @@ bool Machine::GrantLease(Run& run, Member& member, const LeaseRequest& wish, std
     *why_not = absl::StrCat("the job is ", NameOf(run.record.state));
   }
   const uint64_t period = Times(run.inner_steps(), per_step);
-  const uint64_t limit = Times(uint64_t{run.spec->sync.max_unsynced_periods} + 1, period);
+  const uint64_t dropped = DroppedRunning(run, member.record.worker);
+  const uint64_t limit = Times(uint64_t{run.spec->sync.max_unsynced_periods} + 1 + dropped, period);
   const uint64_t outstanding = run.pool.Outstanding(member.record.worker);
   if (samples > 0 && outstanding >= limit) {
     *why_not =

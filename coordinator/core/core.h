@@ -40,6 +40,7 @@ struct FragmentView {
   Version version;
   Digest hash;
   uint32_t accepted = 0, expected = 0;
+  uint32_t dropped = 0;  // syncs to the open round that are lost on purpose; not expected any more
 };
 struct BalanceView {  // in samples; unleased + leased + consumed + abandoned = dataset
   uint64_t dataset = 0, unleased = 0, leased = 0, consumed = 0, abandoned = 0;
@@ -52,6 +53,7 @@ struct JobView {
   uint64_t tokens_committed = 0;
   uint64_t rounds_committed = 0;
   uint32_t alive = 0, training = 0, participating = 0;
+  uint32_t pool = 0;  // workers that experiment.pool lets take part now; 0 without such a schedule
   std::vector<EvaluationRecord> evaluations;
   std::vector<CheckpointRecord> checkpoints;
   bool stopped = false;      // paused because it could not go on; record.reason says what has to be mended

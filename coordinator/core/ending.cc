@@ -55,11 +55,13 @@ bool Machine::WaitsInVain(const Run& run, const Member& member) const {
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     const Round& round = run.rounds[p];
     const auto mine = round.accepted.find(member.record.worker);
-    if (round.closing || mine == round.accepted.end()) continue;
-    if (member.step < mine->second.header.send_step + run.spec->sync.overlap_steps) continue;
+    const auto drop = round.dropped.find(member.record.worker);
+    if (round.closing || (mine == round.accepted.end() && drop == round.dropped.end())) continue;
+    const uint64_t sent = mine != round.accepted.end() ? mine->second.header.send_step : drop->second.send_step;
+    if (member.step < sent + run.spec->sync.overlap_steps) continue;
     const bool sending = std::any_of(run.uploads.begin(), run.uploads.end(),
                                      [&](const auto& u) { return u.second.header.target.fragment.value == p; });
-    if (!sending && round.accepted.size() < QuorumOf(round, RuleOf(run, FragmentIndex{p}))) return true;
+    if (!sending && ArrivedOf(round) < QuorumOf(round, RuleOf(run, FragmentIndex{p}))) return true;
   }
   return false;
 }
@@ -146,6 +148,7 @@ void Machine::End(Run& run, JobState state, const std::string& reason) {
   for (Round& round : run.rounds) {
     round.accepted.clear();
     round.expected.clear();
+    round.dropped.clear();
     round.closing = false;
   }
   SettleRevoked(run);

@@ -1,8 +1,8 @@
 // The state behind Core and the verbs that change it, spread over bodies by theme: membership.cc (hello, silence,
 // fencing), conversation.cc (what workers say), uploads.cc, commits.cc (rounds), ending.cc (closing, evaluations,
-// checkpoints), requests.cc (people's wishes), rollback.cc, stopping.cc (what cannot go on), assignment.cc (queue),
-// view.cc. Handlers change state; Advance then does everything that has become possible. Records of changed rows are
-// collected once, at the end of the step. Pure; owned by the engine thread.
+// checkpoints), requests.cc (people's wishes), rollback.cc, experiments.cc, stopping.cc (what cannot go on),
+// assignment.cc (queue), view.cc. Handlers change state; Advance then does everything that has become possible. Records
+// of changed rows are collected once, at the end of the step. Pure; owned by the engine thread.
 #ifndef ATOLL_COORDINATOR_CORE_MACHINE_H_
 #define ATOLL_COORDINATOR_CORE_MACHINE_H_
 
@@ -86,6 +86,7 @@ class Machine {
   void Hear(Member& member, const Leaving& message);
   void Hear(Member& member, const JobFailure& message);
   void Hear(Member& member, const LogLines& message);
+  void Hear(Member& member, const SyncDropped& message);  // experiments.cc
   bool GrantLease(Run& run, Member& member, const LeaseRequest& wish, std::string* why_not);
   void RecoverAbsentLeases(Run& run);
   void JudgeFailures(Run& run, const std::string& reason);
@@ -117,6 +118,17 @@ class Machine {
   uint64_t NewestStep(const Run& run) const;
   uint64_t ClockOf(const Run& run) const { return run.ClockStep(NewestStep(run)); }
   uint64_t ClockOfJoiner(const Run& run) const;
+
+  // ---- experiments.cc
+  // Workers that experiment.pool lets take part, by the committed versions of fragment 0.
+  uint32_t PoolOf(const Run& run) const;
+  // workers.min and workers.max, cut to the pool.
+  uint32_t LeastWorkers(const Run& run) const;
+  uint32_t MostWorkers(const Run& run) const;
+  // Periods that the newest syncs of the worker were dropped, of the fragment with the most.
+  uint64_t DroppedRunning(const Run& run, const WorkerId& worker) const;
+  std::string WhyTooMany(const Run& run) const;
+  std::string WhyIdle(const Member& member) const;
 
   // ---- ending.cc
   void CheckStop(Run& run);

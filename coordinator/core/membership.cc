@@ -162,7 +162,10 @@ void Machine::DropWork(Member& member, const std::string& why) {
     const size_t leases = run->pool.HeldBy(id).size();
     DropUploads(*run, &id, absl::AbortedError(absl::StrCat("worker ", id.value, " left the job: ", why)));
     ReturnLeases(*run, id);
-    for (Round& round : run->rounds) round.expected.erase(id);
+    for (Round& round : run->rounds) {
+      round.expected.erase(id);
+      if (!round.closing) round.dropped.erase(id);
+    }
     if (run->evaluation && run->evaluation->holder == id) run->evaluation->holder = {};
     if (leases > 0) {
       Note(run->id(), "leases returned",

@@ -13,14 +13,16 @@ JobNote RoundCommittedNote(const RoundRecord& record) {
     bytes += c.header.encoded_bytes;
   }
   const std::string members = ListOf(contributors);
+  const std::string dropped = record.dropped.empty() ? "" : ListOf(record.dropped);
   return {record.job,
           kRoundCommitted,
           absl::StrCat("version ", record.reached.version.value, " of fragment ", record.reached.fragment.value,
-                       " with ", members),
+                       " with ", members, record.dropped.empty() ? "" : absl::StrCat("; dropped: ", dropped)),
           {{"fragment", absl::StrCat(record.reached.fragment.value)},
            {"version", absl::StrCat(record.reached.version.value)},
            {"epoch", absl::StrCat(record.epoch)},
            {"members", members},
+           {"dropped", dropped},
            {"tokens", absl::StrCat(record.tokens)},
            {"upload_bytes", absl::StrCat(bytes)},
            {"update_bytes", absl::StrCat(record.update_bytes)},

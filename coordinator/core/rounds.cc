@@ -16,17 +16,36 @@ uint32_t MinimumOf(const RoundRule& rule) {
 
 Instant ArrivalNumber(const Round& round, size_t index) {
   std::vector<Instant> at;
+  at.reserve(ArrivedOf(round));
   for (const auto& [worker, arrival] : round.accepted) at.push_back(arrival.at);
+  for (const auto& [worker, drop] : round.dropped) at.push_back(drop.at);
   std::sort(at.begin(), at.end());
   return at[index];
 }
 
+std::vector<WorkerId> DroppedOf(const Round& round) {
+  std::vector<WorkerId> dropped;
+  dropped.reserve(round.dropped.size());
+  for (const auto& [worker, drop] : round.dropped) dropped.push_back(worker);
+  return dropped;
+}
+
+std::string AllThere(const Round& round) {
+  const std::string dropped = ListOf(DroppedOf(round));
+  if (round.accepted.empty()) return absl::StrCat("every expected sync is dropped: ", dropped);
+  return absl::StrCat("all ", round.accepted.size(), " expected contributions are there",
+                      round.dropped.empty() ? "" : absl::StrCat("; dropped: ", dropped));
+}
+
 }  // namespace
+
+uint32_t ArrivedOf(const Round& round) { return static_cast<uint32_t>(round.accepted.size() + round.dropped.size()); }
 
 uint32_t QuorumOf(const Round& round, const RoundRule& rule) {
   // Who has contributed and is not expected any more: it left, was lost, or joined in this round.
-  const auto others = std::count_if(round.accepted.begin(), round.accepted.end(),
-                                    [&](const auto& entry) { return !round.expected.contains(entry.first); });
+  const auto unexpected = [&](const auto& entry) { return !round.expected.contains(entry.first); };
+  const auto others = std::count_if(round.accepted.begin(), round.accepted.end(), unexpected) +
+                      std::count_if(round.dropped.begin(), round.dropped.end(), unexpected);
   const auto voters = static_cast<uint32_t>(round.expected.size()) + static_cast<uint32_t>(others);
   const uint32_t wanted = rule.quorum != 0 ? rule.quorum : voters / 2 + 1;
   return std::max(wanted, MinimumOf(rule));
@@ -35,21 +54,21 @@ uint32_t QuorumOf(const Round& round, const RoundRule& rule) {
 std::vector<WorkerId> MissingOf(const Round& round) {
   std::vector<WorkerId> missing;
   for (const WorkerId& w : round.expected) {
-    if (!round.accepted.contains(w)) missing.push_back(w);
+    if (!round.accepted.contains(w) && !round.dropped.contains(w)) missing.push_back(w);
   }
   return missing;
 }
 
 RoundVerdict DecideRound(const Round& round, const RoundRule& rule, Instant now) {
   if (round.closing) return {.reason = "is being merged"};
-  const auto have = static_cast<uint32_t>(round.accepted.size());
+  const uint32_t have = ArrivedOf(round);
   const uint32_t quorum = QuorumOf(round, rule);
   const std::vector<WorkerId> missing = MissingOf(round);
   RoundVerdict verdict;
   if (missing.empty() && have >= MinimumOf(rule)) {
     verdict.close = true;
-    verdict.reason = absl::StrCat("all ", have, " expected contributions are there");
-  } else if (have >= quorum) {
+    verdict.reason = AllThere(round);
+  } else if (have >= quorum && !round.accepted.empty()) {
     const Instant close_at = ArrivalNumber(round, quorum - 1) + rule.grace;
     verdict.close = now >= close_at;
     verdict.wake = close_at;
@@ -72,8 +91,8 @@ RoundVerdict DecideRound(const Round& round, const RoundRule& rule, Instant now)
 }
 
 Duration SpreadOf(const Round& round) {
-  if (round.accepted.size() < 2) return {};
-  return ArrivalNumber(round, round.accepted.size() - 1) - ArrivalNumber(round, 0);
+  const uint32_t arrived = ArrivedOf(round);
+  return arrived < 2 ? Duration{} : ArrivalNumber(round, arrived - 1) - ArrivalNumber(round, 0);
 }
 
 Duration GraceWindow(std::vector<Duration> spreads, Duration overlap_slack, Duration grace_max) {

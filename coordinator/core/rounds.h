@@ -19,6 +19,12 @@ struct Arrival {
   Instant at;
 };
 
+// A sync that its worker has said to be lost on purpose.
+struct Drop {
+  uint64_t send_step = 0;
+  Instant at;
+};
+
 // The round that turns `version` into `version` + 1. There is always exactly one for each fragment.
 struct Round {
   Version version;  // committed
@@ -28,6 +34,7 @@ struct Round {
   std::set<WorkerId> expected;           // training at the opening, less those lost since
   std::map<WorkerId, Arrival> accepted;  // durable; never taken out but by a screen or a rollback
   std::map<WorkerId, Digest> screened;   // newest refused by a screen in this round
+  std::map<WorkerId, Drop> dropped;      // as good as arrived, but with nothing; disjoint from `accepted`
   bool closing = false;                  // the aggregate works on it: nothing is accepted any more
 };
 
@@ -46,13 +53,17 @@ struct RoundVerdict {
   bool nobody = false;    // it is short of the quorum and nobody is expected in it
   std::string reason;     // one clause: why it closes or what it waits for
 };
+// A round in which every expected sync is dropped closes with no contribution; it is never closed so to be rid of
+// others.
 RoundVerdict DecideRound(const Round& round, const RoundRule& rule, Instant now);
 
 // Contributions that suffice once the grace window has passed.
 uint32_t QuorumOf(const Round& round, const RoundRule& rule);
-// Expected and not yet accepted, by name.
+// Accepted or dropped: nothing more comes from so many.
+uint32_t ArrivedOf(const Round& round);
+// Expected and neither accepted nor dropped, by name.
 std::vector<WorkerId> MissingOf(const Round& round);
-// Arrival of the last accepted contribution minus the first; 0 below two.
+// The last arrival minus the first; 0 below two.
 Duration SpreadOf(const Round& round);
 
 // Grace = max(250 ms, 10 % of the median spread, half of the slack that overlap leaves), at most `grace_max` when that

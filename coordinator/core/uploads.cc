@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/plan/experiment.h"
 #include "coordinator/core/machine.h"
 
 namespace atl {
@@ -116,6 +117,9 @@ absl::Status Machine::CheckSender(const Run& run, const ContributionHeader& head
 absl::Status Machine::CheckContent(const Run& run, const ContributionHeader& header) {
   if (header.codec != run.spec->sync.upload_codec) {
     return absl::InvalidArgumentError("the contribution is in another codec than sync.upload_codec of the job");
+  }
+  if (run.record.state == JobState::kRunning && DropsSync(*run.spec, header.worker, header.target)) {
+    return absl::FailedPreconditionError("the job loses this sync on purpose (experiment.drop_sync_probability)");
   }
   if (header.steps == 0 || header.tokens == 0) {
     return absl::InvalidArgumentError("a contribution needs at least one inner step and one token behind it");

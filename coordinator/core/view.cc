@@ -45,7 +45,8 @@ std::optional<JobView> Machine::ViewJob(const JobId& job, Instant) const {
   for (const Round& round : run->rounds) {
     const auto missing = static_cast<uint32_t>(MissingOf(round).size());
     const auto accepted = static_cast<uint32_t>(round.accepted.size());
-    view.fragments.push_back({round.version, round.hash, accepted, accepted + missing});
+    const auto dropped = static_cast<uint32_t>(round.dropped.size());
+    view.fragments.push_back({round.version, round.hash, accepted, accepted + missing, dropped});
   }
   view.balance = run->pool.Balance();
   view.clock_step = ClockOf(*run);
@@ -53,6 +54,7 @@ std::optional<JobView> Machine::ViewJob(const JobId& job, Instant) const {
   view.rounds_committed = run->rounds_committed;
   for (const auto& [id, member] : fleet_.members()) view.alive += member.Trains(job) && !member.lost ? 1 : 0;
   view.training = Training(*run);
+  view.pool = run->spec->experiment.pool == PoolSchedule::kConstant ? 0 : PoolOf(*run);
   view.participating = static_cast<uint32_t>(run->participants.size());
   view.evaluations = run->evaluations;
   for (const auto& [step, checkpoint] : run->checkpoints) view.checkpoints.push_back(checkpoint);
@@ -78,7 +80,7 @@ std::vector<WorkerView> Machine::ViewWorkers(Instant now) const {
     view.device = member.record.device;
     view.connected = member.connection.has_value();
     view.evaluate_only = member.record.evaluate_only;
-    if (!member.Assigned()) view.last.waiting_for = FailureOf(id);
+    if (!member.Assigned()) view.last.waiting_for = WhyIdle(member);
     const Run* run = Find(member.record.job);
     view.participating = run != nullptr && run->participants.contains(id);
     view.heartbeat_age = now - member.heard;
@@ -111,7 +113,7 @@ std::string Machine::WhoMayCome(const Run& run, const Round& round) const {
   std::string line;
   for (const auto& [id, member] : fleet_.members()) {
     const bool there = member.Trains(run.id()) && !member.lost && !member.draining && !member.finished;
-    if (!there || round.accepted.contains(id)) continue;
+    if (!there || round.accepted.contains(id) || round.dropped.contains(id)) continue;
     const bool evaluates = run.evaluation && run.evaluation->holder == id;
     absl::StrAppend(&line, line.empty() ? "; " : ", ", id.value,
                     evaluates                          ? " makes an evaluation first"
@@ -125,7 +127,7 @@ std::string Machine::WaitingForRound(const Run& run) const {
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     const Round& round = run.rounds[p];
     const std::vector<WorkerId> missing = MissingOf(round);
-    if (round.closing || round.accepted.empty()) continue;
+    if (round.closing || ArrivedOf(round) == 0) continue;
     const RoundVerdict verdict = DecideRound(round, RuleOf(run, FragmentIndex{p}), now_);
     std::string who;
     for (const WorkerId& id : missing) {
@@ -194,7 +196,7 @@ void Machine::CheckInvariants() const {
     run.pool.CheckInvariants();
     for (uint32_t p = 0; p < run.rounds.size(); ++p) {
       const Round& round = run.rounds[p];
-      ATOLL_CHECK(!round.closing || !round.accepted.empty(), "I8: an empty round is being closed");
+      ATOLL_CHECK(!round.closing || ArrivedOf(round) > 0, "I8: an empty round is being closed");
       for (const auto& [worker, arrival] : round.accepted) {
         ATOLL_CHECK(arrival.header.target == (FragmentVersion{FragmentIndex{p}, round.version}),
                     "I1: an accepted contribution belongs to another round");

@@ -145,7 +145,7 @@ void Observer::WriteFromLedger(const RoundRecord& record, bool newest) {
                  .text = std::move(note.text),
                  .fields = std::move(note.fields)};
   JobHistory& history = history_.Of(record.job);
-  if (newest) {  // a curve goes forward only
+  if (newest && !record.contributions.empty()) {  // a curve goes forward only
     history.last_loss = loss;
     history.curves[kLossCurve].Add({record.clock_step, record.wall_nanos, loss});
     pending_points_[record.job].push_back({kLossCurve, record.clock_step, loss});
@@ -200,14 +200,18 @@ void Observer::Committed(const std::vector<LedgerRecord>& records) {
 void Observer::OnRound(const RoundRecord& record, RoundMeasures measures) {
   const std::string& job = record.job.value;
   const double loss = MeanLoss(record);
-  history_.Of(record.job).last_loss = loss;
-  AddPoint(record.job, kLossCurve, record.clock_step, loss);
+  const bool empty = record.contributions.empty();  // every sync was dropped: nothing was measured
+  if (!empty) {
+    history_.Of(record.job).last_loss = loss;
+    AddPoint(record.job, kLossCurve, record.clock_step, loss);
+    metrics_.Set(Metric::kJobTrainLoss, loss, {job});
+  }
+  if (!record.dropped.empty()) metrics_.Add(Metric::kSyncsDropped, static_cast<double>(record.dropped.size()), {job});
   metrics_.Set(Metric::kRound, static_cast<double>(record.reached.version.value),
                {job, absl::StrCat(record.reached.fragment.value)});
   metrics_.Add(Metric::kRoundsCompleted, 1, {job, "committed"});
   metrics_.Set(Metric::kRoundParticipants, static_cast<double>(record.contributions.size()), {job});
   metrics_.Set(Metric::kRoundLastSuccess, static_cast<double>(record.wall_nanos) * 1e-9, {job});
-  metrics_.Set(Metric::kJobTrainLoss, loss, {job});
   const Instant now = clock_.Now();
   const auto last = last_round_.find({record.job, record.reached.fragment});
   if (last != last_round_.end()) {
@@ -228,8 +232,10 @@ void Observer::OnRound(const RoundRecord& record, RoundMeasures measures) {
   metrics_.Set(Metric::kPseudoGradientNorm, measures.merged_norm, {job});
   metrics_.Set(Metric::kPseudoGradientCosine, measures.mean_cosine, {job});
   metrics_.Observe(Metric::kRoundPhaseDuration, static_cast<double>(measures.aggregate_ns) * 1e-9, {"aggregate"});
-  AddPoint(record.job, "pseudo_gradient_norm", record.clock_step, measures.merged_norm);
-  AddPoint(record.job, "outer_step_norm", record.clock_step, measures.outer_step_norm);
+  if (!empty) {
+    AddPoint(record.job, "pseudo_gradient_norm", record.clock_step, measures.merged_norm);
+    AddPoint(record.job, "outer_step_norm", record.clock_step, measures.outer_step_norm);
+  }
   JobHistory& history = history_.Of(record.job);
   history.participation = diagnostics_.Participation(record.job);
   history.measures[record.reached.fragment] = std::move(measures);
@@ -310,6 +316,7 @@ void Observer::Publish(const Core& core, Instant now) {
     metrics_.Set(Metric::kWorkers, ended ? 0 : view->alive, {job.value, "alive"});
     metrics_.Set(Metric::kWorkers, ended ? 0 : view->training, {job.value, "training"});
     metrics_.Set(Metric::kWorkers, ended ? 0 : view->participating, {job.value, "participating"});
+    if (view->pool > 0) metrics_.Set(Metric::kWorkers, ended ? 0 : view->pool, {job.value, "pool"});
   }
   for (const JobState state : {JobState::kPending, JobState::kWaitingForWorkers, JobState::kRunning, JobState::kPaused,
                                JobState::kClosing, JobState::kSucceeded, JobState::kFailed, JobState::kCancelled}) {

@@ -71,7 +71,7 @@ void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound
                      .reached = {task.target.fragment, result->reached},
                      .spec_revision = task.spec_revision,
                      .contributions = {},
-                     .learning_rate = outer.learning_rate,
+                     .learning_rate = task.contributions.empty() ? 0 : outer.learning_rate,
                      .momentum = outer.momentum,
                      .hash = result->hash,
                      .update_digest = result->update_digest,

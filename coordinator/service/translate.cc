@@ -225,6 +225,7 @@ v1::Job ToProto(const JobGlance& glance, uint64_t parameters, const std::vector<
     status->set_version(fragment.version.value);
     status->set_accepted(fragment.accepted);
     status->set_expected(fragment.expected);
+    status->set_dropped(fragment.dropped);
     status->set_content_hash(fragment.hash.Hex());
     if (i < fragment_elements.size()) status->set_elements(fragment_elements[i]);
     const auto measured = glance.totals.measures.find(FragmentIndex{static_cast<uint32_t>(i)});
@@ -238,6 +239,7 @@ v1::Job ToProto(const JobGlance& glance, uint64_t parameters, const std::vector<
   out.set_workers_alive(view.alive);
   out.set_workers_training(view.training);
   out.set_workers_participating(view.participating);
+  out.set_workers_pool(view.pool);
   if (!view.evaluations.empty()) {
     *out.mutable_first_evaluation() = ToProto(view.evaluations.front());
     *out.mutable_last_evaluation() = ToProto(view.evaluations.back());

@@ -43,7 +43,8 @@ std::string Line(const LeaseClosed& r) { return absl::StrCat("lease ", r.lease.v
 std::string Line(const RoundRecord& r) {
   std::vector<WorkerId> members;
   for (const auto& c : r.contributions) members.push_back(c.header.worker);
-  return absl::StrCat("round ", r.job.value, " reached=", Of(r.reached), " with ", Of(members), " clock=", r.clock_step,
+  return absl::StrCat("round ", r.job.value, " reached=", Of(r.reached), " with ", Of(members),
+                      r.dropped.empty() ? "" : " dropped " + Of(r.dropped), " clock=", r.clock_step,
                       " tokens=", r.tokens);
 }
 std::string Line(const EvaluationRecord& r) {
@@ -145,14 +146,16 @@ std::vector<std::string> Render(const Effects& effects, const std::map<Connectio
 std::vector<std::string> Render(const JobView& view) {
   std::string versions;
   for (const FragmentView& f : view.fragments) {
-    absl::StrAppend(&versions, versions.empty() ? "" : " ", "v", f.version.value, " ", f.accepted, "/", f.expected);
+    absl::StrAppend(&versions, versions.empty() ? "" : " ", "v", f.version.value, " ", f.accepted, "/", f.expected,
+                    f.dropped == 0 ? "" : absl::StrCat(" dropped ", f.dropped));
   }
   const BalanceView& b = view.balance;
   return {
       absl::StrCat(view.record.job.value, " ", NameOf(view.record.state), " clock=", view.clock_step,
                    " fragments: ", versions),
       absl::StrCat("unleased=", b.unleased, " leased=", b.leased, " consumed=", b.consumed, " abandoned=", b.abandoned),
-      absl::StrCat("alive=", view.alive, " training=", view.training, " participating=", view.participating),
+      absl::StrCat("alive=", view.alive, " training=", view.training, " participating=", view.participating,
+                   view.pool == 0 ? "" : absl::StrCat(" pool=", view.pool)),
       absl::StrCat("waiting: ", view.waiting_line)};
 }
 
@@ -160,7 +163,9 @@ std::string Render(const WorkerView& view) {
   static const char* const kNames[] = {"idle", "joining", "training", "draining", "lost"};
   return absl::StrCat(view.worker.value, " ", kNames[static_cast<int>(view.state)],
                       " incarnation=", view.incarnation.value, " job=", view.job.value,
-                      view.connected ? " connected" : "");
+                      view.connected ? " connected" : "",
+                      view.job.value.empty() && !view.last.waiting_for.empty() ? " waits for " : "",
+                      view.job.value.empty() ? view.last.waiting_for : "");
 }
 
 }  // namespace atl

@@ -130,6 +130,15 @@ void Story::Change(JobSpec& spec, const Words& w) {
   spec.evaluation.every_rounds = static_cast<uint32_t>(w.Number("evaluate", spec.evaluation.every_rounds));
   spec.checkpoint.every_rounds = static_cast<uint32_t>(w.Number("save", spec.checkpoint.every_rounds));
   spec.checkpoint.keep_last = static_cast<uint32_t>(w.Number("keep", spec.checkpoint.keep_last));
+  spec.workers.planned = static_cast<uint32_t>(w.Number("planned", spec.workers.planned));
+  if (w.Has("drop_percent")) {
+    spec.experiment.drop_sync_probability = static_cast<double>(w.Number("drop_percent", 0)) / 100;
+  }
+  static const std::map<std::string, PoolSchedule> kPools = {{"doubling", PoolSchedule::kDoubling},
+                                                             {"halving", PoolSchedule::kHalving},
+                                                             {"ramp_up", PoolSchedule::kRampUp},
+                                                             {"ramp_down", PoolSchedule::kRampDown}};
+  if (w.Has("pool")) spec.experiment.pool = kPools.at(w.values.at("pool"));
   if (w.Has("priority")) spec.priority = std::stoi(w.values.at("priority"));
 }
 
@@ -289,6 +298,8 @@ Lines Story::Say(const Words& w) {
     h.step_ns = static_cast<int64_t>(w.Number("step_ms", 0)) * 1'000'000;
     h.activity = w.Number("waiting", 0) != 0 ? WorkerActivity::kWaiting : WorkerActivity::kTraining;
     message = h;
+  } else if (verb == "drop") {
+    message = SyncDropped{job, Target(w.At(2)), w.Number("step", 0)};
   } else if (verb == "lease") {
     message = LeaseRequest{job, w.Number("request", 1), w.Number("samples", 100)};
   } else if (verb == "evaluated") {

@@ -56,7 +56,7 @@ Hello Core::State::MakeHello() const {
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     const Fragment& f = fragments[p];
     if (f.installed) hello.applied.push_back({FragmentIndex{p}, f.outer});
-    if (f.held) hello.held.push_back({{FragmentIndex{p}, f.held->version}, f.held->header.digest});
+    if (f.held && !f.held->dropped) hello.held.push_back({{FragmentIndex{p}, f.held->version}, f.held->header.digest});
   }
   hello.leases = Cursors();
   return hello;
@@ -151,7 +151,9 @@ void Core::State::OnWelcome(const Welcome& welcome) {
   }
   for (const Welcome::Fate& fate : welcome.fates) OnFate(fate);
   // A contribution that was formed after Hello has no fate yet.
-  for (Fragment& f : fragments) {
+  for (uint32_t p = 0; p < fragments.size(); ++p) {
+    Fragment& f = fragments[p];
+    if (f.held && f.held->dropped) SayDropped(p);
     if (f.held && !f.held->uploading && !f.held->accepted) StartUpload(f);
   }
 }

@@ -61,11 +61,12 @@ struct ApplyUpdate {
   Digest expected_hash;
 };
 // Local parameters after ApplyUpdate. Contributor: local := mix local + (1 - mix) outer, mix being the job's, or 1 when
-// `late`. Otherwise local += outer(v + 1) - outer(v).
+// `late`. Otherwise local += outer(v + 1) - outer(v); or, where the job dropped this sync, local stays as it is.
 struct ResolveUpdate {
   FragmentIndex fragment;
   bool contributor = false;
   bool late = false;
+  bool dropped = false;
 };
 // local := outer, residual := 0, contribution withdrawn.
 struct AdoptOuter {

@@ -14,6 +14,7 @@
 #include "common/plan/limits.h"
 #include "common/plan/sync_schedule.h"
 #include "worker/core/core.h"
+#include "worker/core/fragment.h"
 
 namespace atl::worker {
 
@@ -21,48 +22,6 @@ constexpr size_t kCatchUpVersions = 16;            // further behind, the fragme
 constexpr uint64_t kVersionsAfterSnapshot = 4096;  // asked for at once after a whole fragment; the rest follows
 constexpr size_t kFetchesAhead = 2;                // updates of one fragment fetched at once
 constexpr uint32_t kNonFiniteInARow = 3;           // I29
-
-// A contribution whose fate is not known. Steps, tokens and loss are what it carries.
-struct Held {
-  Version version;  // measured against
-  ContributionHeader header;
-  int64_t loss_sum_micro = 0;
-  uint64_t apply_at = 0;        // steps taken at which its update is merged
-  Instant wait_until = kNever;  // set when apply_at is reached; after it training goes on
-  bool uploading = false;
-  bool accepted = false;
-  bool committed = false;  // known from a Welcome: part of version + 1
-  bool retry = false;      // the second attempt of one send step
-};
-
-// A version that is committed and not applied yet.
-struct Pending {
-  Version reached;
-  Digest hash;               // zero: not told; the download's own counts
-  bool contributor = false;  // this worker is listed
-  bool fetching = false, fetched = false;
-  uint64_t clock_step = 0;  // of the job when it was published; 0: not told
-};
-
-struct Fragment {
-  bool installed = false;
-  Version outer;                  // of the outer copy; meaningful once installed
-  uint64_t outer_clock = 0;       // of the job when it was published; 0: not told
-  Version newest;                 // heard of: assigned or published
-  std::optional<bool> unsettled;  // outer copy moved, local not: as contributor or not
-  std::optional<Held> held;       // held->version == outer, or outer - 1 while unsettled
-  std::deque<Pending> pending;    // contiguous from outer + 1 once installed
-  bool forming = false, applying = false, installing = false;
-  bool fetching = false;  // whole
-  Instant refetch_at = kNever;
-  bool due = false, send_now = false;
-  std::optional<Version> tried;  // version of a contribution that was refused
-  Instant next_version_by{};     // until when closing waits for a version after the refused one
-  bool tried_retry = false, told_late = false;
-  uint32_t missed = 0;
-  uint64_t steps = 0, tokens = 0;  // since the last contribution that counted: the drift
-  int64_t loss_sum_micro = 0;      // over those steps
-};
 
 struct Lease {
   LeaseId id;
@@ -149,6 +108,11 @@ struct Core::State {
   void SettleContributor(Fragment& f);
   void SettleMissed(Fragment& f);
   void SendDue();
+  uint64_t StepsToApply(uint32_t p) const;
+  bool Drops(uint32_t p) const;  // the job loses this worker's sync to the open round of the fragment
+  void DropSync(uint32_t p);
+  void SayDropped(uint32_t p);
+  void SettleDropped(Fragment& f);
   bool MayForm(const Fragment& f) const;
   void TakeOuterEverywhere(const std::string& why);
   void Heal(uint32_t p);

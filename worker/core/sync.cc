@@ -8,17 +8,6 @@
 #include "worker/core/state.h"
 
 namespace atl::worker {
-namespace {
-
-// From a send at `clock` to its merge. Where the others have sent for this version's round (`outer_clock`) at the
-// present send step or later, theirs for the next one comes with their next send step: until then there is nothing to
-// wait for, and waiting would keep them from what they wait for at other fragments.
-uint64_t StepsToApply(const SyncSchedule& schedule, FragmentIndex fragment, uint64_t outer_clock, uint64_t clock) {
-  const uint64_t others_send = schedule.NextSendStep(fragment, outer_clock + 1);
-  return schedule.ApplyStep(std::max(clock, others_send)) - clock;
-}
-
-}  // namespace
 
 // ---- updates become known and are fetched -------------------------------------------------------------------------
 
@@ -183,9 +172,14 @@ void Core::State::Settle(uint32_t p) {
   Fragment& f = fragments[p];
   const bool contributor = *f.unsettled;
   const bool late = contributor && taken > f.held->apply_at;
-  effects.push_back(ResolveUpdate{FragmentIndex{p}, contributor, late});
+  const bool dropped = f.held && f.held->dropped;
+  effects.push_back(ResolveUpdate{FragmentIndex{p}, contributor, late, dropped});
   f.unsettled.reset();
   applied_at = taken;
+  if (dropped) {
+    SettleDropped(f);
+    return;
+  }
   if (!contributor) {
     if (f.held && f.held->uploading) effects.push_back(CancelUpload{FragmentIndex{p}});
     SettleMissed(f);
@@ -281,10 +275,22 @@ void Core::State::SendDue() {
     const bool retry = f.send_now && !f.due;
     f.due = f.send_now = false;
     if (!may) continue;
+    if (Drops(p)) {
+      DropSync(p);
+      continue;
+    }
     f.forming = true;
     f.tried_retry = retry;
     effects.push_back(FormContribution{{FragmentIndex{p}, f.outer}});
   }
+}
+
+// From a send at the present step to its merge. Where the others have sent for this version's round (`outer_clock`) at
+// the present send step or later, theirs for the next one comes with their next send step: until then there is nothing
+// to wait for, and waiting would keep them from what they wait for at other fragments.
+uint64_t Core::State::StepsToApply(uint32_t p) const {
+  const uint64_t others_send = schedule->NextSendStep(FragmentIndex{p}, fragments[p].outer_clock + 1);
+  return schedule->ApplyStep(std::max(Clock(), others_send)) - Clock();
 }
 
 void Core::State::OnContributionFormed(const ContributionFormed& formed) {
@@ -295,7 +301,7 @@ void Core::State::OnContributionFormed(const ContributionFormed& formed) {
   Held held;
   held.version = formed.target.version;
   held.loss_sum_micro = f.loss_sum_micro;
-  held.apply_at = taken + (closing ? 0 : StepsToApply(*schedule, FragmentIndex{p}, f.outer_clock, Clock()));
+  held.apply_at = taken + (closing ? 0 : StepsToApply(p));
   held.retry = f.tried_retry;
   ContributionHeader& h = held.header;
   h.job = job;
@@ -369,7 +375,7 @@ void Core::State::Withdraw(uint32_t p) {
   Fragment& f = fragments[p];
   if (!f.held) return;
   if (f.held->uploading) effects.push_back(CancelUpload{FragmentIndex{p}});
-  effects.push_back(DropContribution{FragmentIndex{p}});
+  if (!f.held->dropped) effects.push_back(DropContribution{FragmentIndex{p}});
   f.held.reset();
 }
 

@@ -94,7 +94,9 @@ bool Core::State::WaitForUpdates() {
     if (now < f.held->wait_until) {
       WakeAt(f.held->wait_until);
       SetWaiting(absl::StrCat("version ", f.held->version.value + 1, " of fragment ", p,
-                              f.held->accepted ? "" : ", whose contribution is not accepted yet"));
+                              f.held->dropped    ? ", to which the job drops this worker's sync"
+                              : f.held->accepted ? ""
+                                                 : ", whose contribution is not accepted yet"));
       return true;
     }
     if (!f.told_late) {
@@ -323,6 +325,8 @@ void Core::State::ContinueClosing() {
   for (uint32_t p = 0; p < fragments.size() && p < closing->versions.size(); ++p) {
     Fragment& f = fragments[p];
     const bool settled = f.installed && !f.unsettled && f.pending.empty() && f.outer >= closing->versions[p];
+    // The closing rounds drop nothing: what a dropped sync kept back is contributed now.
+    if (settled && f.held && f.held->dropped) f.held.reset();
     if (settled && MayForm(f)) {
       f.forming = true;
       f.tried_retry = true;
@@ -362,7 +366,7 @@ void Core::State::FormLastContributions() {
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     Fragment& f = fragments[p];
     f.due = f.send_now = false;
-    if (!MayForm(f)) continue;
+    if (!MayForm(f) || Drops(p)) continue;
     f.forming = true;
     f.tried_retry = true;
     effects.push_back(FormContribution{{FragmentIndex{p}, f.outer}});

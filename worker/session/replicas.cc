@@ -100,6 +100,8 @@ absl::Status Replicas::Resolve(FragmentIndex fragment, bool contributor, double 
   return Write(one);
 }
 
+absl::Status Replicas::KeepLocal(FragmentIndex fragment) { return At(fragment).replica->KeepLocal(); }
+
 absl::Status Replicas::AdoptOuter(FragmentIndex fragment) {
   One& one = At(fragment);
   ATOLL_RETURN_IF_ERROR(one.replica->AdoptOuter(one.window->host()));

@@ -40,6 +40,7 @@ class Replicas {
 
   // Verbs that read or change local parameters; done on return.
   absl::Status Resolve(FragmentIndex fragment, bool contributor, double mix);
+  absl::Status KeepLocal(FragmentIndex fragment);  // after Apply, where the job dropped this worker's sync
   absl::Status AdoptOuter(FragmentIndex fragment);
   absl::StatusOr<const StoredContribution*> Form(FragmentIndex fragment);
 

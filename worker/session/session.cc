@@ -247,6 +247,10 @@ void Session::State::Do(const worker::ApplyUpdate& e) {
 
 void Session::State::Do(const worker::ResolveUpdate& e) {
   const double mix = e.late ? 1.0 : spec->sync.mix;
+  if (e.dropped) {
+    if (const auto status = replicas->KeepLocal(e.fragment); !status.ok()) Break(status);
+    return;
+  }
   if (const auto status = replicas->Resolve(e.fragment, e.contributor, mix); !status.ok()) Break(status);
 }
 

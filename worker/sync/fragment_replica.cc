@@ -178,6 +178,17 @@ absl::Status FragmentReplica::ResolveAsNonContributor(std::span<float> local) {
   return absl::OkStatus();
 }
 
+absl::Status FragmentReplica::KeepLocal() {
+  ATOLL_RETURN_IF_ERROR(RequireState(ReplicaState::kUnsettled, "keeping the own parameters"));
+  if (standing_ != Standing::kNotContributor) {
+    return absl::FailedPreconditionError("the update was applied with this worker among its contributors");
+  }
+  difference_ = {};
+  DropContribution();
+  state_ = ReplicaState::kReady;
+  return absl::OkStatus();
+}
+
 absl::Status FragmentReplica::AdoptOuter(std::span<float> local) {
   if (state_ != ReplicaState::kUnsettled) {
     ATOLL_RETURN_IF_ERROR(RequireState(ReplicaState::kReady, "taking the outer copy"));

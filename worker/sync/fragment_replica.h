@@ -2,12 +2,13 @@
 // joiner of design section 3 as separate verbs over spans. worker/core decides when each verb runs; this room does the
 // arithmetic. No LibTorch, thread, clock, file or log.
 //
-//   Install -> [AdoptOuter] -> { FormContribution -> ApplyUpdate -> ResolveAs(Non)Contributor }*
+//   Install -> [AdoptOuter] -> { FormContribution -> ApplyUpdate -> ResolveAs(Non)Contributor | KeepLocal }*
 //
 //   state        meaning                                   leaves by
 //   kEmpty       no outer copy yet                         Install
 //   kReady       outer copy at version()                   FormContribution (stays), ApplyUpdate
-//   kUnsettled   outer copy moved, local not yet           ResolveAsContributor, ResolveAsNonContributor, AdoptOuter
+//   kUnsettled   outer copy moved, local not yet           ResolveAsContributor, ResolveAsNonContributor, KeepLocal,
+//                                                          AdoptOuter
 //   kDeviant     outer copy has another hash than it must  Install
 //
 // `local` is the worker's own parameters of the fragment: the arena's range on a CPU, a host window of it on a GPU
@@ -97,6 +98,11 @@ class FragmentReplica {
   // After ApplyUpdate as kNotContributor: local += outer(v+1) - outer(v); the old residual stands. An unresolved
   // contribution measured against v is dropped.
   absl::Status ResolveAsNonContributor(std::span<float> local);
+
+  // After ApplyUpdate as kNotContributor, where the job dropped this worker's sync on purpose: local stays as it is, so
+  // that the next delta holds the way of the outer copy too (DiLoCo 2311.08105, "Dropped communication"); the old
+  // residual stands.
+  absl::Status KeepLocal();
 
   // local := outer, residual := 0, an unresolved contribution is withdrawn: joiner, leases taken back, max_missed,
   // deviant. FailedPrecondition in kEmpty and kDeviant. From kUnsettled it settles.

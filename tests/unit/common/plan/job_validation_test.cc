@@ -139,6 +139,18 @@ const Case kCases[] = {
      },
      "kind momentum"},
     {"sync.inner_steps", [](JobSpec& s) { s.sync.inner_steps = 0; }, "1 to 1000000"},
+    {"experiment.drop_sync_probability", [](JobSpec& s) { s.experiment.drop_sync_probability = 1; },
+     "is 1; it must be at least 0 and below 1"},
+    {"experiment.drop_sync_probability", [](JobSpec& s) { s.experiment.drop_sync_probability = -0.1; }, "at least 0"},
+    {"experiment.pool",
+     [](JobSpec& s) {
+       s.experiment.pool = PoolSchedule::kRampUp;
+       s.workers.planned = 4;
+       s.stop = {.inner_steps = 0, .tokens = 1'000'000};
+     },
+     "set stop.inner_steps"},
+    {"experiment.pool", [](JobSpec& s) { s.experiment.pool = PoolSchedule::kHalving; },
+     "set workers.planned to at least 2"},
     {"sync.mix", [](JobSpec& s) { s.sync.mix = 1.01; }, "0 to 1"},
     {"sync.layers_per_fragment", [](JobSpec& s) { s.sync.layers_per_fragment = 0; }, "1 to 1024"},
     {"sync.layers_per_fragment",

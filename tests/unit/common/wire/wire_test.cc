@@ -179,7 +179,8 @@ std::vector<WorkerMessage> WorkerMessages() {
           LeaseReturn{{"tiny"}, {{{1}, 2}, {{3}, 4}}},
           Leaving{"SIGTERM"},
           JobFailure{{"tiny"}, "out of memory", true},
-          LogLines{4, {"a", "b"}}};
+          LogLines{4, {"a", "b"}},
+          SyncDropped{{"tiny"}, {{1}, {6}}, 70}};
 }
 
 std::vector<CoordinatorMessage> CoordinatorMessages() {

@@ -143,8 +143,8 @@ class World {
       q.push_back(UpdateApplied{e.reached, w.hash_matches});
     }
     void operator()(const ResolveUpdate& e) {
-      w.Log(absl::StrCat("resolve ", e.fragment.value, e.contributor ? " contributor" : " missed",
-                         e.late ? " late" : ""));
+      const char* standing = e.contributor ? " contributor" : e.dropped ? " dropped" : " missed";
+      w.Log(absl::StrCat("resolve ", e.fragment.value, standing, e.late ? " late" : ""));
     }
     void operator()(const AdoptOuter& e) { w.Log(absl::StrCat("adopt ", e.fragment.value)); }
     void operator()(const ResetOptimizer&) { w.Log("reset optimizer"); }
@@ -192,6 +192,9 @@ class World {
     if (std::holds_alternative<Leaving>(message)) Log("leaving");
     if (const auto* f = std::get_if<JobFailure>(&message)) Log("failure: " + f->reason);
     if (std::holds_alternative<EvaluationDone>(message)) Log("evaluation done");
+    if (const auto* d = std::get_if<SyncDropped>(&message)) {
+      Log(absl::StrCat("say dropped ", d->target.fragment.value, " v", d->target.version.value, " at ", d->send_step));
+    }
     const auto* wish = std::get_if<LeaseRequest>(&message);
     if (wish == nullptr) return;
     Log(absl::StrCat("wish ", wish->request, " for ", wish->samples));

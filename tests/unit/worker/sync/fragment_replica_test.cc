@@ -231,6 +231,39 @@ TEST(Residual, IsClearedByAdoptAndInstall) {
   EXPECT_EQ(installing.replica.unresolved(), nullptr);
 }
 
+// DiLoCo's dropped communication: the worker goes on from its own parameters, and its next delta is against the outer
+// copy that the others have moved.
+TEST(Dropped, KeepsTheOwnParametersAndMeasuresFromTheNewOuterCopy) {
+  Bench bench;
+  bench.local = Normals(2);
+  const std::vector<float> before = bench.local;
+  ASSERT_TRUE(bench.replica.ApplyUpdate(bench.Update(Normals(4, kElements, 0.01f)), Standing::kNotContributor).ok());
+  ASSERT_TRUE(bench.replica.KeepLocal().ok());
+  EXPECT_EQ(bench.local, before);
+  EXPECT_EQ(bench.replica.version(), Version{5});
+  EXPECT_NE(bench.outer, bench.base);
+  const auto formed = bench.replica.FormContribution(bench.local);
+  ASSERT_TRUE(formed.ok());
+  const std::vector<float> delta = Decoded(CodecKind::kFp32, *(*formed)->encoded, kElements);
+  for (size_t i = 0; i < kElements; ++i) ASSERT_EQ(delta[i], bench.outer[i] - before[i]);
+}
+
+TEST(Dropped, KeepsTheOldResidual) {
+  Bench bench = WithResidual();
+  const std::vector<float> old = bench.replica.Residual();
+  ASSERT_TRUE(bench.replica.ApplyUpdate(bench.Update(Normals(8)), Standing::kNotContributor).ok());
+  ASSERT_TRUE(bench.replica.KeepLocal().ok());
+  EXPECT_EQ(bench.replica.Residual(), old);
+}
+
+TEST(Dropped, NeedsAnUpdateWithoutThisWorker) {
+  Bench bench;
+  EXPECT_EQ(bench.replica.KeepLocal().code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(bench.replica.FormContribution(Normals(2)).ok());
+  ASSERT_TRUE(bench.replica.ApplyUpdate(bench.Update(Normals(4)), Standing::kContributor).ok());
+  EXPECT_EQ(bench.replica.KeepLocal().code(), absl::StatusCode::kFailedPrecondition);
+}
+
 TEST(ErrorMemory, OffKeepsNothing) {
   Bench bench({.upload_codec = CodecKind::kBf16});
   ASSERT_TRUE(bench.replica.FormContribution(Normals(2)).ok());

@@ -1,0 +1,40 @@
+// Syncs that the job loses on purpose (experiment.drop_sync_probability; DiLoCo 2311.08105, "Dropped communication"):
+// at the send step nothing is sent and the coordinator is told; the update of that round moves the outer copy alone;
+// the worker goes on from its own parameters, and its next contribution holds the work of both periods. It waits for
+// the update as the others do, so that every outer step has the same inner steps behind it. No missed sync is counted.
+#include "common/plan/experiment.h"
+#include "worker/core/state.h"
+
+namespace atl::worker {
+
+bool Core::State::Drops(uint32_t p) const {
+  return DropsSync(*spec, options.worker, {FragmentIndex{p}, fragments[p].outer});
+}
+
+void Core::State::DropSync(uint32_t p) {
+  Fragment& f = fragments[p];
+  Held place;
+  place.version = f.outer;
+  place.apply_at = taken + StepsToApply(p);
+  place.accepted = true;  // there is nothing to send
+  place.dropped = true;
+  place.send_step = Clock();
+  f.held = std::move(place);
+  Tell(NoteLevel::kInfo, "sync dropped",
+       absl::StrCat("fragment ", p, " version ", f.outer.value, ": the job loses this sync on purpose; the ", f.steps,
+                    " steps behind it go into the next one"));
+  if (welcomed) SayDropped(p);
+}
+
+void Core::State::SayDropped(uint32_t p) {
+  const Held& place = *fragments[p].held;
+  SayIt(SyncDropped{job, {FragmentIndex{p}, place.version}, place.send_step});
+}
+
+void Core::State::SettleDropped(Fragment& f) {
+  f.held.reset();
+  f.tried.reset();
+  f.told_late = false;
+}
+
+}  // namespace atl::worker

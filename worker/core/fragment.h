@@ -1,0 +1,61 @@
+// What the worker's core remembers of one fragment. Private to worker/core.
+#ifndef ATOLL_WORKER_CORE_FRAGMENT_H_
+#define ATOLL_WORKER_CORE_FRAGMENT_H_
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+#include "common/base/time.h"
+#include "common/plan/messages.h"
+
+namespace atl::worker {
+
+// A contribution whose fate is not known, or the place of one that the job drops. Steps, tokens and loss are what it
+// carries.
+struct Held {
+  Version version;  // measured against
+  ContributionHeader header;
+  int64_t loss_sum_micro = 0;
+  uint64_t apply_at = 0;        // steps taken at which its update is merged
+  Instant wait_until = kNever;  // set when apply_at is reached; after it training goes on
+  bool uploading = false;
+  bool accepted = false;
+  bool committed = false;  // known from a Welcome: part of version + 1
+  bool retry = false;      // the second attempt of one send step
+  bool dropped = false;  // nothing is sent (experiment.drop_sync_probability); only version, apply_at, wait_until count
+  uint64_t send_step = 0;  // of a dropped one
+};
+
+// A version that is committed and not applied yet.
+struct Pending {
+  Version reached;
+  Digest hash;               // zero: not told; the download's own counts
+  bool contributor = false;  // this worker is listed
+  bool fetching = false, fetched = false;
+  uint64_t clock_step = 0;  // of the job when it was published; 0: not told
+};
+
+struct Fragment {
+  bool installed = false;
+  Version outer;                  // of the outer copy; meaningful once installed
+  uint64_t outer_clock = 0;       // of the job when it was published; 0: not told
+  Version newest;                 // heard of: assigned or published
+  std::optional<bool> unsettled;  // outer copy moved, local not: as contributor or not
+  std::optional<Held> held;       // held->version == outer, or outer - 1 while unsettled
+  std::deque<Pending> pending;    // contiguous from outer + 1 once installed
+  bool forming = false, applying = false, installing = false;
+  bool fetching = false;  // whole
+  Instant refetch_at = kNever;
+  bool due = false, send_now = false;
+  std::optional<Version> tried;  // version of a contribution that was refused
+  Instant next_version_by{};     // until when closing waits for a version after the refused one
+  bool tried_retry = false, told_late = false;
+  uint32_t missed = 0;
+  uint64_t steps = 0, tokens = 0;  // since the last contribution that counted: the drift
+  int64_t loss_sum_micro = 0;      // over those steps
+};
+
+}  // namespace atl::worker
+
+#endif  // ATOLL_WORKER_CORE_FRAGMENT_H_
