@@ -64,25 +64,6 @@ TEST(Audit, AFinishedRunIsWellAndEveryRoundIsEqual) {
   EXPECT_GE(replay.count("snapshots compared"), 1u);
 }
 
-// Rounds without a worker, and rounds without anybody.
-TEST(Audit, RoundsWithDroppedSyncsAreEqual) {
-  for (const CodecKind codec : {CodecKind::kFp32, CodecKind::kMxfp4}) {
-    Harness h;
-    JobSpec spec = KeptJob(h);
-    spec.experiment.drop_sync_probability = 0.7;
-    spec.stop.inner_steps = 120;
-    spec.sync.download_codec = codec;
-    ASSERT_NO_FATAL_FAILURE(RunToItsEnd(h, spec));
-    uint64_t empty = 0;
-    const std::map<uint64_t, RoundRecord> rounds = h.CommittedRounds(kJob);
-    for (const auto& [version, round] : rounds) empty += round.contributions.empty() ? 1 : 0;
-    EXPECT_GT(empty, 0u);
-    const StateOnDisk state(h);
-    ExpectWell(state.Verify());
-    ExpectAllEqual(state.Replay(), rounds.size());
-  }
-}
-
 TEST(Audit, WithoutKeptContributionsSomeRoundsHaveNoState) {
   Harness h;
   JobSpec spec = KeptJob(h);

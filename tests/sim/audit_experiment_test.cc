@@ -1,0 +1,59 @@
+// verify and replay on states that jobs with experiments leave behind: rounds without a worker on purpose, and without
+// anybody.
+#include <gtest/gtest.h>
+
+#include "coordinator/store/data_directory.h"
+#include "tests/sim/state_on_disk.h"
+
+namespace atl {
+namespace {
+
+constexpr char kJob[] = "small";
+
+// A job whose stored files are there.
+JobSpec KeptJob(Harness& h) {
+  const std::string manifest = "toy";
+  const Bytes bytes = AsBytes(manifest);
+  h.files().SetContent(DataDirectory("/state").BlobPath(Sha256Of(bytes)), {bytes.begin(), bytes.end()});
+  JobSpec spec = SmallJob(kJob);
+  spec.checkpoint.keep_contributions = true;
+  return spec;
+}
+
+void RunToItsEnd(Harness& h, const JobSpec& spec) {
+  h.StartCoordinator();
+  ASSERT_TRUE(h.Submit(spec).ok());
+  h.StartWorker("a");
+  h.StartWorker("b");
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); })) << h.View(kJob)->waiting_line;
+  h.KillCoordinator();
+}
+
+void ExpectWellAndEqual(const StateOnDisk& state, uint64_t rounds) {
+  const audit::Report verify = state.Verify(), replay = state.Replay();
+  EXPECT_TRUE(verify.ok()) << verify.Text();
+  EXPECT_TRUE(replay.ok()) << replay.Text();
+  EXPECT_EQ(replay.count("rounds held"), rounds) << replay.Text();
+  EXPECT_EQ(replay.count("rounds equal"), rounds) << replay.Text();
+}
+
+// Rounds without a worker, and rounds without anybody.
+TEST(AuditExperiment, RoundsWithDroppedSyncsAreEqual) {
+  for (const CodecKind codec : {CodecKind::kFp32, CodecKind::kMxfp4}) {
+    Harness h;
+    JobSpec spec = KeptJob(h);
+    spec.experiment.drop_sync_probability = 0.7;
+    spec.stop.inner_steps = 120;
+    spec.sync.download_codec = codec;
+    ASSERT_NO_FATAL_FAILURE(RunToItsEnd(h, spec));
+    uint64_t empty = 0;
+    const std::map<uint64_t, RoundRecord> rounds = h.CommittedRounds(kJob);
+    for (const auto& [version, round] : rounds) empty += round.contributions.empty() ? 1 : 0;
+    EXPECT_GT(empty, 0u);
+    const StateOnDisk state(h);
+    ExpectWellAndEqual(state, rounds.size());
+  }
+}
+
+}  // namespace
+}  // namespace atl
