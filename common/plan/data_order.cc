@@ -7,6 +7,7 @@
 #include "common/base/check.h"
 #include "common/base/mutex.h"
 #include "common/base/random.h"
+#include "common/plan/shards.h"
 
 namespace atl {
 
@@ -57,6 +58,7 @@ absl::StatusOr<DataOrder> DataOrder::Create(const DataSpec& spec, std::vector<Co
   if (corpora.empty()) return absl::InvalidArgumentError("a job needs at least one corpus");
   DataOrder order;
   order.sequence_length_ = spec.sequence_length;
+  order.pinned_ = spec.pin_shards;
   order.window_blocks_ = std::max<uint32_t>(1, spec.window_blocks);
   for (CorpusShape& shape : corpora) {
     ATOLL_CHECK(shape.weight >= 1 && shape.bytes_per_token >= 1, "a corpus needs a weight and a token size");
@@ -117,11 +119,19 @@ std::shared_ptr<const DataOrder::Epoch> DataOrder::EpochOf(uint32_t corpus, uint
   return table;
 }
 
-SampleLocation DataOrder::At(uint64_t position) const {
+// The corpus of a position, and the position in that corpus' endless sequence.
+std::pair<uint32_t, uint64_t> DataOrder::Split(uint64_t position) const {
+  if (pinned_) {
+    return {static_cast<uint32_t>(position / kShardPositions % corpora_.size()), position % kShardPositions};
+  }
   const uint64_t period = pattern_.size(), slot = position % period;
   const uint32_t index = pattern_[slot];
+  return {index, position / period * corpora_[index].per_period + ranks_[slot]};
+}
+
+SampleLocation DataOrder::At(uint64_t position) const {
+  const auto [index, in_corpus] = Split(position);
   const Corpus& corpus = corpora_[index];
-  const uint64_t in_corpus = position / period * corpus.per_period + ranks_[slot];
   const uint64_t epoch = in_corpus / corpus.samples, in_epoch = in_corpus % corpus.samples;
   const std::shared_ptr<const Epoch> table = EpochOf(index, epoch);
   const auto& prefix = table->prefix;

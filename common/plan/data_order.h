@@ -2,15 +2,16 @@
 // lease (a range of positions) touches few bytes beyond its own (design section 7, "Data"). A pure function of the job
 // file and the corpora's shapes; O(log blocks) a position, after O(blocks) at the first position of an epoch.
 //
-// Position i of the job's order -> corpus by weights (a fixed, evenly spread pattern) -> position in that corpus'
-// endless sequence of epochs -> blocks permuted by (seed, epoch) -> samples permuted inside a window of W blocks ->
-// (shard, token).
+// Position i of the job's order -> corpus by weights (a fixed, evenly spread pattern; under data.assignment: shards by
+// the upper bits of i, see shards.h) -> position in that corpus' endless sequence of epochs -> blocks permuted by
+// (seed, epoch) -> samples permuted inside a window of W blocks -> (shard, token).
 #ifndef ATOLL_COMMON_PLAN_DATA_ORDER_H_
 #define ATOLL_COMMON_PLAN_DATA_ORDER_H_
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/status.h"
@@ -69,8 +70,10 @@ class DataOrder {
   DataOrder() = default;
   static absl::StatusOr<Corpus> MakeCorpus(const DataSpec& spec, CorpusShape shape);
   void MakePattern();
+  std::pair<uint32_t, uint64_t> Split(uint64_t position) const;
   std::shared_ptr<const Epoch> EpochOf(uint32_t corpus, uint64_t epoch) const;
 
+  bool pinned_ = false;  // each corpus has positions of its own (shards.h); the pattern is not used
   uint32_t sequence_length_ = 0;
   uint32_t window_blocks_ = 1;
   std::vector<Corpus> corpora_;

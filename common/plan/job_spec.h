@@ -42,9 +42,10 @@ struct InitSpec {
 };
 
 struct CorpusSpec {
-  std::string name;     // unique in the job; for people and metrics
-  Sha256 manifest;      // blob of the corpus manifest, stored at submit
-  uint32_t weight = 1;  // share of samples, relative to the other corpora; 1 to 10,000
+  std::string name;      // unique in the job; for people and metrics
+  Sha256 manifest;       // blob of the corpus manifest, stored at submit
+  uint32_t weight = 1;   // share of samples, relative to the other corpora; 1 to 10,000
+  uint64_t samples = 0;  // of one pass; filled at submit under pin_shards
 };
 
 struct DataSpec {
@@ -56,7 +57,7 @@ struct DataSpec {
   uint32_t window_blocks = 64;                    // W: samples are permuted inside windows of W blocks
   double max_epochs = 0;                          // 0: as many as the stop rule needs
   bool separate_documents = false;                // attention and positions stop at end-of-text tokens
-  bool pin_shards = false;                        // data.assignment: shards
+  bool pin_shards = false;                        // data.assignment: shards; see shards.h
 };
 
 enum class ScheduleKind { kConstant, kCosine, kLinear, kWsd };
@@ -94,7 +95,7 @@ struct OuterOptimizerSpec {
 enum class CodecKind { kFp32, kFp16, kBf16, kInt8, kMxfp4, kE3m0 };
 enum class ErrorMemory { kOff, kFeedback, kLoco };
 enum class FragmentPattern { kWhole, kStrided, kSequential, kBalanced };
-enum class WeightRule { kUniform, kTokens, kTokensSquaredOverSteps };
+enum class WeightRule { kUniform, kTokens, kTokensSquaredOverSteps, kShardSize };
 enum class Pace { kUniform, kBalanced };
 
 // LoCo's moving average (2407.04480): memory := beta * memory + (1 - beta) * error, cleared every `reset_syncs` syncs.

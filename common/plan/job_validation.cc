@@ -156,7 +156,6 @@ void CheckData(const DataSpec& data, bool before_submit, Report& report) {
   report.Range("data.sequence_length", data.sequence_length, 8, 1'048'576);
   report.Range("data.window_blocks", data.window_blocks, 1, 65'536);
   report.Real("data.max_epochs", data.max_epochs, 0, 1e6);
-  report.Require(!data.pin_shards, "data.assignment", "is shards, which this version does not have; use shared");
   report.Require(data.tokenizer_files.size() == data.tokenizer_file_names.size(), "data.tokenizer_file_names",
                  "must have one name for each file in data.tokenizer_sha256");
   report.Require(data.tokenizer_files.size() <= limits::kTokenizerFiles, "data.tokenizer_sha256",
@@ -165,6 +164,28 @@ void CheckData(const DataSpec& data, bool before_submit, Report& report) {
     report.Require(IsPlainFileName(name), "data.tokenizer_file_names",
                    absl::StrCat("has '", name.substr(0, 64), "'; names must be plain, without a directory"));
   }
+}
+
+// Each worker has a corpus of its own (shards.h).
+void CheckShards(const JobSpec& spec, Report& report) {
+  if (!spec.data.pin_shards) {
+    report.Require(spec.sync.weights != WeightRule::kShardSize, "sync.weights",
+                   "is shard_size, which goes with data.assignment shards; use tokens");
+    return;
+  }
+  const size_t corpora = spec.data.corpora.size();
+  for (size_t i = 0; i < corpora; ++i) {
+    report.Require(spec.data.corpora[i].weight == 1, absl::StrCat("data.corpora[", i, "].weight"),
+                   absl::StrCat("is ", spec.data.corpora[i].weight,
+                                "; with data.assignment shards a worker reads one corpus, so leave it out"));
+  }
+  report.Require(
+      spec.data.max_epochs == 0, "data.max_epochs",
+      "is set; with data.assignment shards corpora of different sizes would end at different times, so leave "
+      "it out");
+  report.Require(spec.workers.max == corpora, "workers.max",
+                 absl::StrCat("is ", spec.workers.max, "; with data.assignment shards each worker has a corpus of its ",
+                              "own, so it must be the number of data.corpora (", corpora, ")"));
 }
 
 void CheckBatch(const BatchSpec& batch, Report& report) {
@@ -350,6 +371,7 @@ std::vector<Violation> ValidateJobSpec(const JobSpec& spec, bool before_submit) 
   CheckModel(spec.model, report);
   CheckInit(spec.init, report);
   CheckData(spec.data, before_submit, report);
+  CheckShards(spec, report);
   CheckBatch(spec.batch, report);
   CheckInner(spec, report);
   CheckOuter(spec, report);

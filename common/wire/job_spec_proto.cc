@@ -49,10 +49,11 @@ constexpr EnumTable<v1::FragmentPattern, FragmentPattern, 4> kPatterns = {
      {v1::FRAGMENT_PATTERN_STRIDED, FragmentPattern::kStrided},
      {v1::FRAGMENT_PATTERN_SEQUENTIAL, FragmentPattern::kSequential},
      {v1::FRAGMENT_PATTERN_BALANCED, FragmentPattern::kBalanced}}};
-constexpr EnumTable<v1::WeightRule, WeightRule, 3> kWeights = {
+constexpr EnumTable<v1::WeightRule, WeightRule, 4> kWeights = {
     {{v1::WEIGHT_RULE_TOKENS, WeightRule::kTokens},
      {v1::WEIGHT_RULE_UNIFORM, WeightRule::kUniform},
-     {v1::WEIGHT_RULE_TOKENS_SQUARED_OVER_STEPS, WeightRule::kTokensSquaredOverSteps}}};
+     {v1::WEIGHT_RULE_TOKENS_SQUARED_OVER_STEPS, WeightRule::kTokensSquaredOverSteps},
+     {v1::WEIGHT_RULE_SHARD_SIZE, WeightRule::kShardSize}}};
 constexpr EnumTable<v1::PoolSchedule, PoolSchedule, 5> kPools = {
     {{v1::POOL_SCHEDULE_CONSTANT, PoolSchedule::kConstant},
      {v1::POOL_SCHEDULE_DOUBLING, PoolSchedule::kDoubling},
@@ -159,6 +160,7 @@ void Reader::Data(const v1::DataSpec& m, DataSpec& out) {
     CorpusSpec corpus;
     corpus.name = c.name();
     if (c.has_weight()) corpus.weight = c.weight();
+    corpus.samples = c.samples();
     if (!c.manifest_sha256().empty()) Hash(at + ".manifest_sha256", c.manifest_sha256(), corpus.manifest);
     if (!c.manifest().empty() && !before_submit_) {
       Refuse(at + ".manifest", "is a path of the submitting machine; store the manifest and give manifest_sha256");
@@ -280,6 +282,7 @@ void WriteData(const DataSpec& in, v1::DataSpec* m) {
     out->set_name(c.name);
     if (!c.manifest.IsZero()) out->set_manifest_sha256(c.manifest.Hex());
     out->set_weight(c.weight);
+    out->set_samples(c.samples);
   }
   m->set_sequence_length(in.sequence_length);
   m->set_seed(in.seed);
@@ -341,6 +344,8 @@ std::vector<Violation> JobSpecFromProto(const v1::JobSpec& message, bool before_
   reader.Inner(message.inner_optimizer(), out.inner);
   reader.Outer(message.outer_optimizer(), out.outer);
   reader.Sync(message.sync(), out.sync);
+  const bool weights_given = message.sync().weights() != v1::WEIGHT_RULE_UNSPECIFIED;
+  if (out.data.pin_shards && !weights_given) out.sync.weights = WeightRule::kShardSize;
   if (message.workers().has_min()) out.workers.min = message.workers().min();
   if (message.workers().has_max()) out.workers.max = message.workers().max();
   out.workers.planned = message.workers().planned();

@@ -32,6 +32,7 @@ struct RoundInput {
   Bytes encoded{};
   uint64_t tokens = 0;  // behind it, since the worker's last contribution that counted
   uint64_t steps = 0;
+  uint64_t shard_samples = 0;  // of the worker's corpus; only kShardSize looks at it
 };
 
 struct OuterParameters {
@@ -86,7 +87,8 @@ struct ContributionScreen {
 // InvalidArgument when `encoded` has another size than `elements` elements of `codec`.
 absl::StatusOr<ContributionScreen> ScreenContribution(CodecKind codec, Bytes encoded, uint64_t elements);
 
-// Normalised weights in double, in the order of `inputs`: uniform (steps / H, at most 1), tokens, tokens^2 / steps.
+// Normalised weights in double, in the order of `inputs`: uniform (steps / H, at most 1), tokens, tokens^2 / steps,
+// shard_samples x (steps / H, at most 1).
 // Without steps a contribution weighs nothing; where nobody has any weight (a closing round right after a sync) all
 // weigh the same. Requires inner_steps >= 1. Empty for no inputs.
 std::vector<double> RoundWeights(WeightRule rule, uint32_t inner_steps, std::span<const RoundInput> inputs);

@@ -12,6 +12,7 @@ double RawWeight(WeightRule rule, uint32_t inner_steps, const RoundInput& input)
   const double steps = static_cast<double>(input.steps);
   switch (rule) {
     case WeightRule::kUniform: return std::min(1.0, steps / inner_steps);
+    case WeightRule::kShardSize: return static_cast<double>(input.shard_samples) * std::min(1.0, steps / inner_steps);
     case WeightRule::kTokens: return tokens;
     case WeightRule::kTokensSquaredOverSteps: return tokens * tokens / steps;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <span>
 
 #include "coordinator/audit/codecs.h"
@@ -9,12 +10,17 @@
 namespace atl::audit {
 namespace {
 
+constexpr int kShardBits = 56;  // positions of corpus c begin at c x 2^56
+
 using Piece = std::array<float, kPieceElements>;
 
 double RawWeight(const OuterRule& rule, const StepInput& input) {
   if (input.steps == 0) return 0;
   const double tokens = static_cast<double>(input.tokens), steps = static_cast<double>(input.steps);
   if (rule.weights == v1::WEIGHT_RULE_UNIFORM) return std::min(1.0, steps / static_cast<double>(rule.inner_steps));
+  if (rule.weights == v1::WEIGHT_RULE_SHARD_SIZE) {
+    return static_cast<double>(input.shard_samples) * std::min(1.0, steps / static_cast<double>(rule.inner_steps));
+  }
   return rule.weights == v1::WEIGHT_RULE_TOKENS_SQUARED_OVER_STEPS ? tokens * tokens / steps : tokens;
 }
 
@@ -98,7 +104,23 @@ OuterRule RuleOf(const v1::JobSpec& spec) {
   if (sync.loco().has_beta()) rule.loco_beta = sync.loco().beta();
   if (sync.loco().has_reset_syncs()) rule.loco_reset = sync.loco().reset_syncs();
   if (sync.has_inner_steps()) rule.inner_steps = sync.inner_steps();
+  if (spec.data().assignment() != v1::DATA_ASSIGNMENT_SHARDS) return rule;
+  for (const v1::CorpusSpec& corpus : spec.data().corpora()) rule.shards.push_back(corpus.samples());
+  if (sync.weights() == v1::WEIGHT_RULE_UNSPECIFIED) rule.weights = v1::WEIGHT_RULE_SHARD_SIZE;
   return rule;
+}
+
+uint64_t ShardSamplesOf(const OuterRule& rule, const v1::CommittedContribution& contribution) {
+  if (rule.shards.empty()) return 0;
+  uint64_t lease = 0, cursor = 0;
+  for (const v1::LeaseCursor& c : contribution.cursors()) {
+    if (c.lease() < lease) continue;
+    lease = c.lease();
+    cursor = c.cursor();
+  }
+  const uint64_t corpus = cursor >> kShardBits;
+  if (lease != 0 && corpus < rule.shards.size()) return rule.shards[corpus];
+  return std::accumulate(rule.shards.begin(), rule.shards.end(), uint64_t{0}) / rule.shards.size();
 }
 
 std::vector<double> WeightsOf(const OuterRule& rule, const std::vector<StepInput>& inputs) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "atoll/v1/job.pb.h"
+#include "atoll/v1/record.pb.h"
 #include "common/base/hash.h"
 #include "coordinator/audit/snapshot_reader.h"
 
@@ -24,6 +25,7 @@ struct OuterRule {
   double loco_beta = 0.8;
   uint64_t loco_reset = 64;
   uint64_t inner_steps = 100;
+  std::vector<uint64_t> shards;            // samples of each corpus, where each worker has its own
   double learning_rate = 0, momentum = 0;  // of the round
 };
 // Of a job's spec; what it leaves out has the defaults of job.proto.
@@ -33,7 +35,10 @@ struct StepInput {
   v1::CodecKind codec = v1::CODEC_KIND_FP32;
   Bytes encoded{};
   uint64_t tokens = 0, steps = 0;
+  uint64_t shard_samples = 0;
 };
+// What the contribution weighs by under WEIGHT_RULE_SHARD_SIZE: by the corpus in which its newest lease lies.
+uint64_t ShardSamplesOf(const OuterRule& rule, const v1::CommittedContribution& contribution);
 
 // Normalised weights, in the order of the inputs.
 std::vector<double> WeightsOf(const OuterRule& rule, const std::vector<StepInput>& inputs);

@@ -140,7 +140,7 @@ class FragmentReplay {
         return absl::DataLossError(
             absl::StrCat("the contribution of worker ", c.worker(), " does not have the size of its codec"));
       bytes.push_back(std::move(encoded));
-      inputs.push_back({c.codec(), bytes.back(), c.tokens(), c.steps()});
+      inputs.push_back({c.codec(), bytes.back(), c.tokens(), c.steps(), ShardSamplesOf(rule_, c)});
     }
     if (!segment.update) return absl::DataLossError("the update is not in the segment");
     if (!EncodedBytes(rule_.codec, 0)) return absl::DataLossError("the job's download codec is unknown");

@@ -79,9 +79,14 @@ bool Machine::GrantLease(Run& run, Member& member, const LeaseRequest& wish, std
     return false;
   }
   if (samples == 0) return false;
+  const auto within = PositionsFor(run, member.record.worker);
+  if (!within) {
+    *why_not = "each corpus is read by another worker (data.assignment: shards)";
+    return false;
+  }
   counters_touched_ = true;
   const LeaseId id{counters_.next_lease++};
-  const auto lease = run.pool.Grant(id, member.record, wish.request, std::min(samples, limit - outstanding));
+  const auto lease = run.pool.Grant(id, member.record, wish.request, std::min(samples, limit - outstanding), *within);
   member.wish.reset();
   SendTo(member, LeaseGranted{run.id(), wish.request, id, lease->range});
   return true;

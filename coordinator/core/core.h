@@ -34,6 +34,7 @@ struct WorkerView {
   bool connected = false;
   bool evaluate_only = false;
   bool participating = false;  // in the newest committed round of its job
+  std::string corpus;          // that it reads, with data.assignment: shards
   Duration heartbeat_age{};
 };
 struct FragmentView {

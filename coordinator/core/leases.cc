@@ -25,17 +25,28 @@ void LeasePool::Touch(LeaseId id) {
   pool_touched_ = true;
 }
 
-std::optional<LeaseRecord> LeasePool::Grant(LeaseId id, const WorkerRecord& worker, uint64_t request,
-                                            uint64_t samples) {
+SampleRange LeasePool::TakeReturned(uint64_t samples, SampleRange within) {
+  auto& free = record_.returned;
+  for (auto r = free.begin(); r != free.end(); ++r) {
+    const uint64_t begin = std::max(r->begin, within.begin), most = std::min(r->end, within.end);
+    if (begin >= most) continue;
+    const SampleRange taken{begin, begin + std::min(samples, most - begin)};
+    const SampleRange before{r->begin, begin}, after{taken.end, r->end};
+    r = free.erase(r);
+    if (after.size() > 0) r = free.insert(r, after);
+    if (before.size() > 0) free.insert(r, before);
+    return taken;
+  }
+  return {};
+}
+
+std::optional<LeaseRecord> LeasePool::Grant(LeaseId id, const WorkerRecord& worker, uint64_t request, uint64_t samples,
+                                            SampleRange within) {
   ATOLL_CHECK(samples >= 1 && !leases_.contains(id), "a lease needs a new id and at least one sample");
-  SampleRange range;
-  if (!record_.returned.empty()) {
-    SampleRange& first = record_.returned.front();
-    range = {first.begin, first.begin + std::min(samples, first.size())};
-    first.begin = range.end;
-    if (first.size() == 0) record_.returned.erase(record_.returned.begin());
-  } else {
-    range = {record_.frontier, record_.frontier + std::min(samples, dataset_samples_ - record_.frontier)};
+  SampleRange range = TakeReturned(samples, within);
+  if (range.size() == 0 && within.begin <= record_.frontier && within.end > record_.frontier) {
+    const uint64_t end = std::min(dataset_samples_, within.end);
+    range = {record_.frontier, record_.frontier + std::min(samples, end - record_.frontier)};
     record_.frontier = range.end;
   }
   if (range.size() == 0) return std::nullopt;

@@ -21,9 +21,10 @@ class LeasePool {
   // Takes over a lease found in the ledger. It is already counted in the record's frontier.
   void Restore(const LeaseRecord& lease);
 
-  // A contiguous range of at most `samples`: from the lowest returned range, else from the frontier. Nothing when the
-  // pool is empty. Requires samples >= 1 and an id never used before.
-  std::optional<LeaseRecord> Grant(LeaseId id, const WorkerRecord& worker, uint64_t request, uint64_t samples);
+  // A contiguous range of at most `samples` inside `within`: from the lowest returned range, else from the frontier.
+  // Nothing when there is none. Requires samples >= 1 and an id never used before.
+  std::optional<LeaseRecord> Grant(LeaseId id, const WorkerRecord& worker, uint64_t request, uint64_t samples,
+                                   SampleRange within = {0, UINT64_MAX});
   // Samples before `cursor` are in a committed contribution. A closed lease or an older cursor changes nothing.
   void Consume(LeaseId id, uint64_t cursor);
   // Takes back everything at and beyond max(keep_to, consumed_to). What lies between consumed_to and keep_to belongs to
@@ -55,6 +56,7 @@ class LeasePool {
   void CheckInvariants() const;
 
  private:
+  SampleRange TakeReturned(uint64_t samples, SampleRange within);
   void GiveBack(SampleRange range);
   void Touch(LeaseId id);
   void CloseIfEmpty(LeaseId id);

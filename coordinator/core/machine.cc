@@ -20,6 +20,7 @@ Machine::Machine(CoreOptions options, RecoveredState recovered, Instant now)
   }
   for (WorkerRecord& worker : recovered.workers) Recover(std::move(worker), now);
   for (auto& [id, run] : runs_) {
+    RecoverShards(run);
     for (uint32_t p = 0; p < run.rounds.size() && !HasEnded(run.record.state); ++p) OpenRound(run, FragmentIndex{p});
   }
 }

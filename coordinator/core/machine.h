@@ -1,8 +1,9 @@
 // The state behind Core and the verbs that change it, spread over bodies by theme: membership.cc (hello, silence,
 // fencing), conversation.cc (what workers say), uploads.cc, commits.cc (rounds), ending.cc (closing, evaluations,
-// checkpoints), requests.cc (people's wishes), rollback.cc, experiments.cc, stopping.cc (what cannot go on),
-// assignment.cc (queue), view.cc. Handlers change state; Advance then does everything that has become possible. Records
-// of changed rows are collected once, at the end of the step. Pure; owned by the engine thread.
+// checkpoints), requests.cc (people's wishes), rollback.cc, experiments.cc, pinning.cc (shards),
+// stopping.cc (what cannot go on), assignment.cc (queue), view.cc. Handlers change state; Advance then does everything
+// that has become possible. Records of changed rows are collected once, at the end of the step. Pure; owned by the
+// engine thread.
 #ifndef ATOLL_COORDINATOR_CORE_MACHINE_H_
 #define ATOLL_COORDINATOR_CORE_MACHINE_H_
 
@@ -129,6 +130,12 @@ class Machine {
   uint64_t DroppedRunning(const Run& run, const WorkerId& worker) const;
   std::string WhyTooMany(const Run& run) const;
   std::string WhyIdle(const Member& member) const;
+
+  // ---- pinning.cc
+  // Where the worker's next lease may lie; none when it cannot have a corpus of its own now.
+  std::optional<SampleRange> PositionsFor(Run& run, const WorkerId& worker);
+  // Who read which corpus, from what is durable.
+  void RecoverShards(Run& run);
 
   // ---- ending.cc
   void CheckStop(Run& run);

@@ -3,9 +3,27 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/limits.h"
+#include "common/plan/shards.h"
 #include "coordinator/core/machine.h"
 
 namespace atl {
+namespace {
+
+uint64_t DatasetOf(const JobSpec& spec, uint64_t samples) {
+  return spec.data.pin_shards ? ShardRange(static_cast<uint32_t>(spec.data.corpora.size())).begin : samples;
+}
+
+// With shards everything is free from the beginning, so that each corpus is read from its own first sample.
+PoolRecord FirstPool(const JobRecord& record) {
+  PoolRecord pool;
+  pool.job = record.job;
+  if (!record.spec.data.pin_shards) return pool;
+  pool.frontier = record.dataset_samples;
+  pool.returned = {{0, record.dataset_samples}};
+  return pool;
+}
+
+}  // namespace
 
 void Machine::Answer(RequestId request, absl::Status status, const JobId& job) {
   out_.answers.push_back({request, std::move(status), job});
@@ -44,13 +62,12 @@ void Machine::On(const JobSubmitted& e) {
   record.spec.name = id.value;
   record.request_id = e.request_id;
   record.stop_step = e.stop_step;
-  record.dataset_samples = e.dataset_samples;
+  record.dataset_samples = DatasetOf(e.spec, e.dataset_samples);
   record.held_out_samples = e.held_out_samples;
   record.fragments = e.fragments;
   wall_nanos_ = std::max(wall_nanos_, e.wall_nanos);
   record.create_wall_nanos = wall_nanos_;
-  PoolRecord pool;
-  pool.job = id;
+  const PoolRecord pool = FirstPool(record);
   out_.records.push_back(pool);
   Run& run = runs_.emplace(id, Run(std::move(record), pool)).first->second;
   SetState(run, JobState::kPending, "parameters are being made");

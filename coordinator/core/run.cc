@@ -10,6 +10,7 @@ Run::Run(JobRecord job, PoolRecord pool_record)
     : record(std::move(job)),
       spec(std::make_shared<const JobSpec>(record.spec)),
       pool(std::move(pool_record), record.dataset_samples),
+      shards(spec->data.pin_shards ? spec->data.corpora.size() : 0),
       rounds(record.fragments),
       committed(record.fragments) {}
 

@@ -18,6 +18,7 @@
 #include "coordinator/core/events.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/rounds.h"
+#include "coordinator/core/shards.h"
 
 namespace atl {
 
@@ -44,6 +45,7 @@ struct Run {
   JobRecord record;
   std::shared_ptr<const JobSpec> spec;
   LeasePool pool;
+  ShardBook shards;
   std::vector<Round> rounds;                                      // by fragment
   std::vector<std::map<WorkerId, ContributionHeader>> committed;  // by fragment: the newest of each worker
   std::map<UploadId, Upload> uploads;

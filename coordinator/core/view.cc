@@ -83,6 +83,8 @@ std::vector<WorkerView> Machine::ViewWorkers(Instant now) const {
     if (!member.Assigned()) view.last.waiting_for = WhyIdle(member);
     const Run* run = Find(member.record.job);
     view.participating = run != nullptr && run->participants.contains(id);
+    const std::optional<uint32_t> corpus = run == nullptr ? std::nullopt : run->shards.Of(id);
+    if (corpus) view.corpus = run->spec->data.corpora[*corpus].name;
     view.heartbeat_age = now - member.heard;
     views.push_back(std::move(view));
   }

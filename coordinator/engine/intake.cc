@@ -67,6 +67,8 @@ absl::Status CountSamples(IntakeResult& result) {
     result.violations.push_back({"data", std::string(order.status().message())});
     return absl::OkStatus();
   }
+  for (uint32_t i = 0; i < plan.spec.data.corpora.size(); ++i)
+    plan.spec.data.corpora[i].samples = plan.spec.data.pin_shards ? order->SamplesPerEpoch(i) : 0;
   plan.dataset_samples =
       plan.spec.data.max_epochs > 0 ? order->PositionsForEpochs(plan.spec.data.max_epochs) : UINT64_MAX;
   const uint64_t held_out = SamplesIn(held_out_shapes, plan.spec.data.sequence_length);

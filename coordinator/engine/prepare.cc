@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/format/safetensors.h"
+#include "common/plan/shards.h"
 #include "common/wire/resource_names.h"
 #include "coordinator/engine/data_plane.h"
 
@@ -189,7 +190,8 @@ void DataPlane::ReplayOne(std::shared_ptr<Preparation> p, const RoundRecord& rec
   std::vector<RoundInput> inputs;
   for (size_t i = 0; i < bytes.size(); ++i) {
     const ContributionHeader& header = record.contributions[i].header;
-    inputs.push_back({header.worker, header.codec, bytes[i], header.tokens, header.steps});
+    inputs.push_back(
+        {header.worker, header.codec, bytes[i], header.tokens, header.steps, ShardSamples(p->data->spec, header)});
   }
   OuterParameters outer = OuterParametersOf(p->data->spec);
   outer.learning_rate = record.learning_rate;

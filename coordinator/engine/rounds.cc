@@ -1,6 +1,7 @@
 // Closing rounds, snapshots, checkpoints: bytes from the log, one pass of the aggregate, the update back to the log.
 #include <utility>
 
+#include "common/plan/shards.h"
 #include "coordinator/engine/data_plane.h"
 
 namespace atl {
@@ -52,7 +53,8 @@ void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound
   std::vector<RoundInput> inputs;
   for (size_t i = 0; i < bytes.size(); ++i) {
     const ContributionHeader& header = task.contributions[i];
-    inputs.push_back({header.worker, header.codec, bytes[i], header.tokens, header.steps});
+    inputs.push_back(
+        {header.worker, header.codec, bytes[i], header.tokens, header.steps, ShardSamples(data->spec, header)});
   }
   const OuterParameters outer = OuterParametersOf(spec);
   const Instant begin = parts_.clock.Now();

@@ -160,6 +160,7 @@ v1::WorkerStatus ToProto(const WorkerView& worker, const JobHistory* totals, con
   out.set_device(worker.device);
   if (!worker.job.value.empty()) out.set_job(absl::StrCat("jobs/", worker.job.value));
   out.set_participating(worker.participating);
+  out.set_corpus(worker.corpus);
   SetMeasured(worker, out);
   if (totals != nullptr) {
     const auto up = totals->uploaded_bytes.find(worker.worker);

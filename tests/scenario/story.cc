@@ -139,6 +139,10 @@ void Story::Change(JobSpec& spec, const Words& w) {
                                                              {"ramp_up", PoolSchedule::kRampUp},
                                                              {"ramp_down", PoolSchedule::kRampDown}};
   if (w.Has("pool")) spec.experiment.pool = kPools.at(w.values.at("pool"));
+  for (uint64_t c = 0; c < w.Number("shards", 0); ++c) {
+    spec.data.pin_shards = true;
+    spec.data.corpora.push_back({.name = absl::StrCat("corpus-", c), .manifest = {}, .samples = 100 * (c + 1)});
+  }
   if (w.Has("priority")) spec.priority = std::stoi(w.values.at("priority"));
 }
 

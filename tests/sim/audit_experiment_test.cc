@@ -55,5 +55,19 @@ TEST(AuditExperiment, RoundsWithDroppedSyncsAreEqual) {
   }
 }
 
+// A corpus for each worker, contributions weighed by its size.
+TEST(AuditExperiment, RoundsWithShardsAreEqual) {
+  Harness h;
+  JobSpec spec = KeptJob(h);
+  const Sha256 manifest = spec.data.corpora[0].manifest;
+  spec.data.corpora = {{.name = "one", .manifest = manifest, .samples = 100},
+                       {.name = "two", .manifest = manifest, .samples = 230}};
+  spec.data.pin_shards = true;
+  spec.sync.weights = WeightRule::kShardSize;
+  spec.workers = {.min = 1, .max = 2, .planned = 2};
+  ASSERT_NO_FATAL_FAILURE(RunToItsEnd(h, spec));
+  ExpectWellAndEqual(StateOnDisk(h), h.CommittedRounds(kJob).size());
+}
+
 }  // namespace
 }  // namespace atl

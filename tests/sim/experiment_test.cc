@@ -7,6 +7,7 @@
 #include <set>
 
 #include "common/plan/job_validation.h"
+#include "common/plan/shards.h"
 #include "tests/sim/harness.h"
 
 namespace atl {
@@ -274,6 +275,89 @@ TEST(Pool, GoesTogetherWithFragmentsAndDroppedSyncs) {
     ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
     ExpectSucceededAndBalanced(h);
   }
+}
+
+// Two corpora of different size, one worker each: every sample comes from the worker's own, each contribution weighs by
+// its corpus, and a restart changes nothing of it.
+JobSpec Pinned() {
+  JobSpec spec = SmallJob(kJob);
+  const Sha256 manifest = spec.data.corpora[0].manifest;
+  spec.data.corpora = {{.name = "one", .manifest = manifest, .samples = 100},
+                       {.name = "two", .manifest = manifest, .samples = 300}};
+  spec.data.pin_shards = true;
+  spec.sync.weights = WeightRule::kShardSize;
+  spec.workers = {.min = 2, .max = 2, .planned = 2};
+  return spec;
+}
+
+// The corpora of each worker in committed contributions, and that weights are as their sizes.
+std::map<std::string, std::set<uint32_t>> CorporaOf(const Harness& h) {
+  std::map<std::string, std::set<uint32_t>> corpora;
+  for (const auto& [version, round] : h.CommittedRounds(kJob)) {
+    for (const CommittedContribution& c : round.contributions) {
+      const std::optional<uint32_t> corpus = ShardOf(c.header.cursors);
+      EXPECT_TRUE(corpus.has_value());
+      corpora[c.header.worker.value].insert(*corpus);
+      if (round.contributions.size() == 2 && c.header.steps == 10) {
+        EXPECT_EQ(c.weight, *corpus == 0 ? 0.25 : 0.75) << version;
+      }
+    }
+  }
+  return corpora;
+}
+
+TEST(Shards, EachWorkerReadsItsOwnCorpusAndWeighsByItsSize) {
+  Harness h;
+  Start(h, Pinned(), {"a", "b"});
+  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 2; }));
+  std::set<std::string> shown;
+  for (const WorkerView& view : h.ViewWorkers()) shown.insert(view.corpus);
+  EXPECT_EQ(shown, (std::set<std::string>{"one", "two"}));
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  ExpectSucceededAndBalanced(h);
+  ExpectEverySampleOnce(h);
+  const auto corpora = CorporaOf(h);
+  EXPECT_EQ(corpora.at("a").size(), 1u);
+  EXPECT_EQ(corpora.at("b").size(), 1u);
+  EXPECT_NE(corpora.at("a"), corpora.at("b"));
+  uint64_t in_second = 0;
+  for (const auto& [position, times] : h.factory().trained()) in_second += position >= kShardPositions ? 1 : 0;
+  EXPECT_EQ(in_second * 2, h.factory().trained().size());
+}
+
+TEST(Shards, SurviveTheCoordinatorsDeath) {
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    SCOPED_TRACE(seed);
+    Harness h(seed);
+    Start(h, Pinned(), {"a", "b"});
+    for (int kill = 0; kill < 3; ++kill) {
+      h.RunFor(Milliseconds(static_cast<int64_t>(137 * seed + 811 * static_cast<uint64_t>(kill))));
+      h.KillCoordinator();
+      h.RunFor(Milliseconds(static_cast<int64_t>(50 * seed)));
+      h.StartCoordinator();
+    }
+    ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+    ExpectSucceededAndBalanced(h);
+    for (const auto& [worker, corpora] : CorporaOf(h)) EXPECT_EQ(corpora.size(), 1u) << worker;
+  }
+}
+
+// A lost worker's corpus is read on by the one that takes its place; with nobody there, it waits and the run goes on.
+TEST(Shards, ALostWorkersCorpusWaitsForTheNextOne) {
+  Harness h;
+  JobSpec spec = Pinned();
+  spec.workers.min = 1;
+  spec.stop.inner_steps = 2000;
+  Start(h, spec, {"a", "b"});
+  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 2; }));
+  h.KillWorker("b");
+  ASSERT_TRUE(h.RunUntil([&] { return h.View(kJob)->participating == 1; }));
+  h.StartWorker("c");
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }, Seconds(1200)));
+  ExpectSucceededAndBalanced(h);
+  const auto corpora = CorporaOf(h);
+  EXPECT_EQ(corpora.at("a").size(), 1u);
+  EXPECT_EQ(corpora.at("c"), corpora.at("b"));
 }
 
 }  // namespace

@@ -70,6 +70,8 @@ JobSpec Unusual() {
   spec.stop = {.inner_steps = 4, .tokens = 5};
   spec.evaluation = {.every_rounds = 6, .max_tokens = 7};
   spec.checkpoint = {.every_rounds = 8, .keep_last = 9, .keep_every = 10, .keep_contributions = true};
+  spec.data.corpora[0].samples = 11;
+  spec.experiment = {.drop_sync_probability = 0.3, .pool = PoolSchedule::kRampDown};
   return spec;
 }
 
@@ -91,6 +93,17 @@ TEST(JobSpecProto, WhatIsFixedAtSubmitStaysAbsent) {
   EXPECT_FALSE(message.outer_optimizer().has_momentum());
   EXPECT_FALSE(message.sync().has_deadline());
   EXPECT_FALSE(message.sync().has_join_warmup_steps());
+}
+
+TEST(JobSpecProto, PinnedCorporaWeighBySizeUnlessSaidOtherwise) {
+  v1::JobSpec message;
+  message.mutable_data()->set_assignment(v1::DATA_ASSIGNMENT_SHARDS);
+  JobSpec spec;
+  JobSpecFromProto(message, false, spec);
+  EXPECT_EQ(spec.sync.weights, WeightRule::kShardSize);
+  message.mutable_sync()->set_weights(v1::WEIGHT_RULE_UNIFORM);
+  JobSpecFromProto(message, false, spec);
+  EXPECT_EQ(spec.sync.weights, WeightRule::kUniform);
 }
 
 TEST(JobSpecProto, NoJoinWarmUpIsARampOfOneStep) {

@@ -6,6 +6,8 @@
 #include <set>
 #include <tuple>
 
+#include "common/plan/shards.h"
+
 namespace atl {
 namespace {
 
@@ -61,6 +63,21 @@ TEST(DataOrder, IsAFunctionOfThePositionAlone) {
   for (uint64_t n = forward.size(); n-- > 0;) EXPECT_EQ(KeyOf(again.At(n * 7)), forward[n]);
   const DataOrder copy = order;
   EXPECT_EQ(KeyOf(copy.At(70)), forward[10]);
+}
+
+// data.assignment: shards: corpus c has positions of its own, in the order that it has alone.
+TEST(DataOrder, PinnedCorporaKeepTheirOwnOrder) {
+  DataSpec spec = Spec(500);
+  const DataOrder alone = Make(spec, {Shape("b", {900'000})});
+  spec.pin_shards = true;
+  const DataOrder order = Make(spec, {Shape("a", Shards()), Shape("b", {900'000})});
+  for (uint64_t i = 0; i < 4000; i += 13) {
+    EXPECT_EQ(order.At(i).corpus, 0u);
+    const SampleLocation at = order.At(kShardPositions + i), same = alone.At(i);
+    EXPECT_EQ(KeyOf(at), Key(1, same.shard, same.token));
+    EXPECT_EQ(at.epoch, same.epoch);
+  }
+  EXPECT_LT(order.At(UINT64_MAX).corpus, 2u) << "any position is valid";
 }
 
 TEST(DataOrder, SeedsAndEpochsGiveOtherOrders) {

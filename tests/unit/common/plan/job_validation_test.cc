@@ -30,7 +30,21 @@ std::vector<std::string> Fields(const JobSpec& spec, bool before_submit = false)
   return out;
 }
 
+// The one corpus for the one worker.
+void Pin(JobSpec& spec) {
+  spec.data.pin_shards = true;
+  spec.workers.max = 1;
+}
+
 TEST(ValidateJobSpec, AcceptsTheDefaults) { EXPECT_THAT(Fields(Valid()), ElementsAre()); }
+
+TEST(ValidateJobSpec, AcceptsAWorkerForEachCorpus) {
+  JobSpec spec = Valid();
+  Pin(spec);
+  EXPECT_THAT(Fields(spec), ElementsAre());
+  spec.sync.weights = WeightRule::kShardSize;
+  EXPECT_THAT(Fields(spec), ElementsAre());
+}
 
 TEST(ValidateJobSpec, BeforeSubmitNameAndManifestMayBeAbsent) {
   JobSpec spec = Valid();
@@ -120,7 +134,20 @@ const Case kCases[] = {
      },
      "plain"},
     {"data.tokenizer_file_names", [](JobSpec& s) { s.data.tokenizer_files.resize(1); }, "one name for each"},
-    {"data.assignment", [](JobSpec& s) { s.data.pin_shards = true; }, "use shared"},
+    {"workers.max", [](JobSpec& s) { s.data.pin_shards = true; }, "must be the number of data.corpora (1)"},
+    {"data.max_epochs",
+     [](JobSpec& s) {
+       Pin(s);
+       s.data.max_epochs = 1;
+     },
+     "end at different times"},
+    {"data.corpora[0].weight",
+     [](JobSpec& s) {
+       Pin(s);
+       s.data.corpora[0].weight = 2;
+     },
+     "is 2; with data.assignment shards"},
+    {"sync.weights", [](JobSpec& s) { s.sync.weights = WeightRule::kShardSize; }, "goes with data.assignment shards"},
     {"batch.sequences_per_step", [](JobSpec& s) { s.batch.sequences_per_step = 0; }, "1 to"},
     {"inner_optimizer.learning_rate", [](JobSpec& s) { s.inner.learning_rate = 0; }, "above 0"},
     {"inner_optimizer.beta2", [](JobSpec& s) { s.inner.beta2 = 1; }, "below 1"},

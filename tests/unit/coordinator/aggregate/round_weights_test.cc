@@ -33,6 +33,15 @@ TEST(RoundWeights, TokensSquaredOverSteps) {
             (std::vector<double>{0.2, 0.8}));
 }
 
+TEST(RoundWeights, ShardSizeWeighsFewerStepsInProportion) {
+  std::vector<RoundInput> inputs = Inputs({{1, 10}, {9, 10}, {9, 20}});
+  inputs[0].shard_samples = 100;
+  inputs[1].shard_samples = inputs[2].shard_samples = 200;
+  EXPECT_EQ(RoundWeights(WeightRule::kShardSize, 10, inputs), (std::vector<double>{0.2, 0.4, 0.4}));
+  inputs[1].steps = 5;
+  EXPECT_EQ(RoundWeights(WeightRule::kShardSize, 10, inputs), (std::vector<double>{0.25, 0.25, 0.5}));
+}
+
 TEST(RoundWeights, WithoutStepsNothingUnlessNobodyHasAny) {
   EXPECT_EQ(RoundWeights(WeightRule::kTokens, 10, Inputs({{0, 0}, {300, 10}})), (std::vector<double>{0, 1}));
   EXPECT_EQ(RoundWeights(WeightRule::kUniform, 10, Inputs({{0, 0}, {0, 0}})), (std::vector<double>{0.5, 0.5}));

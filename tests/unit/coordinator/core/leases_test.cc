@@ -33,6 +33,28 @@ TEST_F(Pool, GrantsFromTheFrontierThenFromWhatCameBack) {
   EXPECT_EQ(pool.Unleased(), 50u);
 }
 
+// data.assignment: shards: everything is free from the beginning, and each lease lies in its corpus.
+TEST_F(Pool, GrantsInsideARangeAlone) {
+  PoolRecord record;
+  record.job = JobId{"j"};
+  record.frontier = 100;
+  record.returned = {{0, 100}};
+  LeasePool pool(record, 100);
+  const SampleRange first{0, 50}, second{50, 100};
+  EXPECT_EQ(pool.Grant(LeaseId{1}, b_, 1, 20, second)->range, (SampleRange{50, 70}));
+  EXPECT_EQ(pool.Grant(LeaseId{2}, a_, 1, 20, first)->range, (SampleRange{0, 20}));
+  EXPECT_EQ(pool.Grant(LeaseId{3}, b_, 2, 100, second)->range, (SampleRange{70, 100}));
+  EXPECT_FALSE(pool.Grant(LeaseId{4}, b_, 3, 1, second).has_value());
+  pool.CheckInvariants();
+  // What comes back lies beside the other corpus, and is not taken for its own.
+  pool.Consume(LeaseId{1}, 60);
+  pool.Return(LeaseId{1}, 60);
+  EXPECT_EQ(pool.Grant(LeaseId{5}, a_, 2, 100, first)->range, (SampleRange{20, 50}));
+  EXPECT_EQ(pool.Grant(LeaseId{6}, a_, 3, 100, second)->range, (SampleRange{60, 70}));
+  pool.CheckInvariants();
+  EXPECT_EQ(pool.Unleased(), 0u);
+}
+
 TEST_F(Pool, KeepsWhatAcceptedContributionsCover) {
   LeasePool pool = Make(1000);
   pool.Grant(LeaseId{1}, a_, 1, 100);

@@ -70,6 +70,17 @@ TEST(Intake, CompletesASpecAndCountsSamples) {
   EXPECT_GT(result->plan.layout.elements, 0u);
 }
 
+TEST(Intake, FillsInWhatPinnedCorporaWeigh) {
+  Fixture f;
+  JobSpec spec = Fixture::Spec({f.Store(SmallManifest("a", 10'001, 1'001)), f.Store(SmallManifest("b", 30'001, 0))});
+  spec.data.pin_shards = true;
+  spec.workers.max = 2;
+  const auto result = PlanJob(spec, f.Reader());
+  ASSERT_TRUE(result.ok() && result->violations.empty());
+  EXPECT_EQ(result->plan.spec.data.corpora[0].samples, 100u);
+  EXPECT_EQ(result->plan.spec.data.corpora[1].samples, 300u);
+}
+
 TEST(Intake, OnePassEndsTheData) {
   Fixture f;
   JobSpec spec = Fixture::Spec({f.Store(SmallManifest("a", 10'001, 1'001))});
