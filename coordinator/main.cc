@@ -134,6 +134,7 @@ void Coordinator::Die(const absl::Status& status) {
 
 absl::Status Coordinator::OpenState() {
   ATOLL_ASSIGN_OR_RETURN(lock_, LockDirectory(directory_));
+  ATOLL_RETURN_IF_ERROR(SyncNames(*files_, directory_));
   ATOLL_ASSIGN_OR_RETURN(ledger_, OpenSqliteLedger(directory_.LedgerPath()));
   ATOLL_ASSIGN_OR_RETURN(recovered_, ledger_->Recover());
   rounds_ = std::make_unique<RoundLog>(*files_, directory_, recovered_.boot);

@@ -113,8 +113,10 @@ absl::Status BlobStore::Finish(const Sha256& sha256) {
   ATOLL_RETURN_IF_ERROR(part.file->Sync());
   parts_.erase(it);
   ATOLL_RETURN_IF_ERROR(files_.Rename(part_path, path));
-  ATOLL_RETURN_IF_ERROR(files_.SyncDirectory(DirectoryOf(path)));
-  return files_.SyncDirectory(DirectoryOf(DirectoryOf(path)));
+  absl::Status synced = files_.SyncDirectory(DirectoryOf(path));
+  if (synced.ok()) synced = files_.SyncDirectory(DirectoryOf(DirectoryOf(path)));
+  if (!synced.ok()) (void)files_.Remove(path);  // or the next try would take it for durable
+  return synced;
 }
 
 void BlobStore::Suspend(const Sha256& sha256) { parts_.erase(sha256); }

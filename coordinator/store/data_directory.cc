@@ -83,9 +83,32 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const DataDirectory
 absl::Status MakeDurableDirectory(Files& files, const std::string& root, const std::string& path) {
   if (files.Exists(path)) return absl::OkStatus();
   ATOLL_RETURN_IF_ERROR(files.MakeDirectory(path));
-  for (std::string at = path; at.size() > root.size(); at = DirectoryOf(at))
-    ATOLL_RETURN_IF_ERROR(files.SyncDirectory(at));
-  return files.SyncDirectory(root);
+  absl::Status synced;
+  for (std::string at = path; synced.ok() && at.size() > root.size(); at = DirectoryOf(at))
+    synced = files.SyncDirectory(at);
+  if (synced.ok()) synced = files.SyncDirectory(root);
+  if (!synced.ok()) (void)files.Remove(path);  // or the next try would take it for durable
+  return synced;
+}
+
+namespace {
+
+// `path` and `levels` levels below it. What cannot be listed is no directory.
+absl::Status SyncLevels(Files& files, const std::string& path, int levels) {
+  const auto names = files.List(path);
+  if (!names.ok() || (names->empty() && !files.Exists(path))) return absl::OkStatus();
+  ATOLL_RETURN_IF_ERROR(files.SyncDirectory(path));
+  if (levels == 0) return absl::OkStatus();
+  for (const std::string& name : *names) ATOLL_RETURN_IF_ERROR(SyncLevels(files, JoinPath(path, name), levels - 1));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status SyncNames(Files& files, const DataDirectory& directory) {
+  ATOLL_RETURN_IF_ERROR(SyncLevels(files, JoinPath(directory.root(), "jobs"), 4));  // JOB, rounds, epoch, fragment
+  ATOLL_RETURN_IF_ERROR(SyncLevels(files, JoinPath(directory.root(), "blobs"), 1));
+  return files.SyncDirectory(directory.root());
 }
 
 absl::StatusOr<DiskState> CheckDiskSpace(const Files& files, const DataDirectory& directory, DiskState before,

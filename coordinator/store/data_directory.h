@@ -70,6 +70,10 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const DataDirectory
 // MakeDirectory, and flushes every directory from `path` up to `root`, so that the whole way is durable.
 absl::Status MakeDurableDirectory(Files& files, const std::string& root, const std::string& path);
 
+// Flushes every directory that names files of the formats. Once at start: a process that was killed between making a
+// name and flushing its directory leaves a name that others see and that a power cut still takes away.
+absl::Status SyncNames(Files& files, const DataDirectory& directory);
+
 // Whether new uploads may be granted: below `minimum_free_percent` of the file system it says kLow, and only above that
 // plus 2 kOk again, so that it does not flap.
 enum class DiskState { kOk, kLow };

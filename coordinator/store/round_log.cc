@@ -45,10 +45,13 @@ absl::Status RoundLog::Open(const RoundKey& key, Digest layout) {
     if (!segment->has_header) {
       segment->header = {kSegmentRevision, key.job, key.epoch, key.target, layout, boot_};
       const std::string header = SerializeSegmentHeader(segment->header);
-      ATOLL_RETURN_IF_ERROR(segment->AppendRecord(RecordType::kSegmentHeader, std::array{AsBytes(header)}));
-      ATOLL_RETURN_IF_ERROR(segment->Flush());
+      // The name first: a file with a header is one whose name is durable, whoever finds it.
+      absl::Status begun = files_.SyncDirectory(directory);
+      if (begun.ok()) begun = segment->AppendRecord(RecordType::kSegmentHeader, std::array{AsBytes(header)});
+      if (begun.ok()) begun = segment->Flush();
+      if (!begun.ok()) (void)files_.Remove(path);  // or the next try would take it for durable
+      ATOLL_RETURN_IF_ERROR(begun);
       segment->has_header = true;
-      ATOLL_RETURN_IF_ERROR(files_.SyncDirectory(directory));
     }
   }
   MutexLock lock(mutex_);

@@ -110,7 +110,9 @@ absl::Status SnapshotStore::Write(const SnapshotKey& key, const FragmentArrays& 
     (void)files_.Remove(temporary);  // on a full disk half a file is in the way of everything else
     return written;
   }
-  return files_.SyncDirectory(DirectoryOf(path));
+  written = files_.SyncDirectory(DirectoryOf(path));
+  if (!written.ok()) (void)files_.Remove(path);  // or the next try would take it for durable
+  return written;
 }
 
 absl::StatusOr<LoadedSnapshot> SnapshotStore::LoadFile(const std::string& path, Digest layout) const {

@@ -54,6 +54,27 @@ class RoundLogTest : public testing::Test {
   const std::vector<std::byte> a_ = Payload(1000, 1), b_ = Payload(700, 2);
 };
 
+// A kill while a segment is made, a restart on what others see of it, then a power cut.
+TEST_F(RoundLogTest, WhatAKilledProcessBeganIsDurableOnceAcceptedByTheNext) {
+  for (int n = 0; n < 12; ++n) {
+    SCOPED_TRACE(n);
+    SimDisk disk;
+    disk.FailAt(n, SimDisk::Fault::kFails, /*forever=*/true);
+    (void)RoundLog(disk, directory_, BootNumber{1}).Open(kKey, kLayout);
+    disk.FailAt(-1, SimDisk::Fault::kNone);
+    ASSERT_EQ(SyncNames(disk, directory_), absl::OkStatus());
+    RoundLog log(disk, directory_, BootNumber{2});
+    ASSERT_EQ(log.Open(kKey, kLayout), absl::OkStatus());
+    ASSERT_EQ(*log.Begin(kKey, HeaderOf("a", a_)), 0u);
+    ASSERT_EQ(Put(log, "a", 0, a_), absl::OkStatus());
+    ASSERT_EQ(log.Accept(kKey, {"a"}, 10), absl::OkStatus());
+    disk.Crash();
+    RoundLog after(disk, directory_, BootNumber{3});
+    ASSERT_EQ(after.Open(kKey, kLayout), absl::OkStatus());
+    EXPECT_EQ(*after.ReadContribution(kKey, {"a"}), a_);
+  }
+}
+
 TEST_F(RoundLogTest, InterleavedContributionsAreReadBackWholeAfterARestart) {
   auto log = Reopen(1);
   ASSERT_EQ(*log->Begin(kKey, HeaderOf("a", a_)), 0u);
