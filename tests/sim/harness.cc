@@ -33,20 +33,18 @@ JobSpec SmallJob(const std::string& name) {
 
 // One life of the coordinator; members are destroyed in reverse order.
 struct Harness::Coordinator {
-  Coordinator(Harness& h, RecoveredState recovered, std::unique_ptr<Ledger> l)
+  Coordinator(Harness& h, RecoveredState recovered, std::unique_ptr<Ledger> l, std::unique_ptr<EventLog> e)
       : ledger(std::move(l)),
         rounds(h.files_, DataDirectory(kRoot), recovered.boot),
         snapshots(h.files_, DataDirectory(kRoot), recovered.boot),
         blobs(h.files_, DataDirectory(kRoot)),
-        events(*EventLog::Open(h.files_, {.directory = absl::StrCat(kRoot, "/events")})),
+        events(std::move(e)),
         data({h.files_, h.clock_, h.work_, h.work_, h.work_, *ledger, rounds, snapshots, blobs, DataDirectory(kRoot),
-              h.log_, "", 1,
-              [](const absl::Status& status) { ATOLL_CHECK(status.ok(), "the disk of the harness does not fail"); }}),
-        engine(
-            {.core = {Seconds(2), Seconds(20)}},
-            {h.clock_, h.work_, *ledger, data, *events, metrics, h.log_,
-             [](const absl::Status& status) { ATOLL_CHECK(status.ok(), "the ledger of the harness does not fail"); }},
-            std::move(recovered)),
+              h.log_, "", 1, [&h](const absl::Status& status) { h.EndByDisk(status); }}),
+        engine({.core = {Seconds(2), Seconds(20)}},
+               {h.clock_, h.work_, *ledger, data, *events, metrics, h.log_,
+                [&h](const absl::Status& status) { h.EndByDisk(status); }},
+               std::move(recovered)),
         controls(engine, h.log_),
         bulk(engine, data) {}
 
@@ -67,6 +65,7 @@ absl::Status NoCoordinator() { return absl::UnavailableError("no coordinator"); 
 // The bulk connection of a worker to whichever coordinator lives. When that dies, everything that waits for its answer
 // hears Unavailable, as from a socket that is reset, and nothing reaches it any more.
 struct Wire {
+  std::vector<ContributionHeader>& acknowledged;
   BulkHandler* to = nullptr;
   uint64_t life = 0;  // of the coordinator
   uint64_t next = 0;
@@ -95,7 +94,12 @@ class WiredUpload final : public UploadHandler {
       : wire_(std::move(wire)), far_end_(std::move(far_end)), life_(wire_->life) {}
   void OnBegin(UploadHeader header, UploadReply reply) override {
     if (Dead()) return reply(NoCoordinator());
-    far_end_->OnBegin(std::move(header), Answered(wire_, std::move(reply)));
+    if (const auto* contribution = std::get_if<ContributionUpload>(&header)) header_ = contribution->header;
+    UploadReply noted = [wire = wire_, told = header_, reply = std::move(reply)](absl::StatusOr<UploadStatus> status) {
+      if (status.ok() && status->accepted) wire->acknowledged.push_back(told);
+      reply(std::move(status));
+    };
+    far_end_->OnBegin(std::move(header), Answered(wire_, std::move(noted)));
   }
   void OnBytes(uint64_t offset, BulkBytes bytes, StatusReply reply) override {
     if (Dead()) return reply(NoCoordinator());
@@ -103,7 +107,11 @@ class WiredUpload final : public UploadHandler {
   }
   void OnEnd(StatusReply reply) override {
     if (Dead()) return reply(NoCoordinator());
-    far_end_->OnEnd(Answered(wire_, std::move(reply)));
+    StatusReply noted = [wire = wire_, told = header_, reply = std::move(reply)](const absl::Status& status) {
+      if (status.ok()) wire->acknowledged.push_back(told);
+      reply(status);
+    };
+    far_end_->OnEnd(Answered(wire_, std::move(noted)));
   }
   void OnBroken(absl::Status why) override {
     if (!Dead()) far_end_->OnBroken(std::move(why));
@@ -114,6 +122,7 @@ class WiredUpload final : public UploadHandler {
   const std::shared_ptr<Wire> wire_;
   const std::shared_ptr<UploadHandler> far_end_;
   const uint64_t life_;
+  ContributionHeader header_;
 };
 
 class RefusedUpload final : public UploadHandler {
@@ -130,6 +139,8 @@ class RefusedUpload final : public UploadHandler {
 
 class ReroutingBulk final : public BulkHandler {
  public:
+  explicit ReroutingBulk(std::vector<ContributionHeader>& acknowledged) : wire_(new Wire{acknowledged}) {}
+
   int refusals = 0;  // uploads still to be refused for good
 
   void Lead(BulkHandler* handler) { wire_->Lead(handler); }
@@ -154,13 +165,14 @@ class ReroutingBulk final : public BulkHandler {
   }
 
  private:
-  const std::shared_ptr<Wire> wire_ = std::make_shared<Wire>();
+  const std::shared_ptr<Wire> wire_;
 };
 
 // One life of a worker.
 struct Harness::Worker {
   Worker(Harness& h, const std::string& name, uint64_t nonce)
-      : bulk(MakeMemoryBulkClient(rerouting, h.executor_,
+      : rerouting(h.acknowledged_),
+        bulk(MakeMemoryBulkClient(rerouting, h.executor_,
                                   {.frame_bytes = 4096, .cut = [this] { return rerouting.cut(); }})),
         link(
             {.worker = WorkerId{name}, .seed = h.seed_ * 1000 + nonce}, [this, &h] { return Open(h); }, *bulk, h.clock_,
@@ -202,7 +214,9 @@ Harness::~Harness() {
 
 void Harness::StartCoordinator() {
   ATOLL_CHECK(coordinator_ == nullptr, "one coordinator at a time");
-  std::unique_ptr<Ledger> ledger = MakeMemoryLedger(ledger_disk_, {});
+  std::unique_ptr<Ledger> ledger = MakeMemoryLedger(ledger_disk_, [this] { return files_.Meet("commit", "ledger"); });
+  const absl::Status names = SyncNames(files_, DataDirectory(kRoot));
+  if (!names.ok() && !files_.dead() && files_.met()) return;
   RecoveredState recovered = *ledger->Recover();
   std::map<JobId, std::string> damaged_logs;
   {
@@ -215,7 +229,10 @@ void Harness::StartCoordinator() {
     }
     damaged_logs = AddAccepted(rounds, layouts, recovered);
   }
-  coordinator_ = std::make_unique<Coordinator>(*this, std::move(recovered), std::move(ledger));
+  auto events = EventLog::Open(files_, {.directory = absl::StrCat(kRoot, "/events")});
+  if (files_.dead()) return files_.Survive(seed_ + ++nonce_);
+  if (!events.ok() && files_.met()) return;
+  coordinator_ = std::make_unique<Coordinator>(*this, std::move(recovered), std::move(ledger), *std::move(events));
   for (auto& [name, worker] : workers_) worker->rerouting.Lead(&coordinator_->bulk);
   coordinator_->engine.Start(damaged_logs);
 }
@@ -230,7 +247,14 @@ void Harness::KillCoordinator() {
   coordinator_.reset();
   work_.DropAll();  // what it was about to do is not done
   executor_.RunAll();
+  if (files_.dead()) return files_.Survive(seed_ + ++nonce_);
   files_.Crash();
+}
+
+// What the production program does is to end at once.
+void Harness::EndByDisk(const absl::Status& status) {
+  ATOLL_CHECK(status.ok() || files_.met() || files_.dead(), "the disk of the harness does not fail by itself");
+  if (!status.ok()) files_.Die();
 }
 
 void Harness::StartWorker(const std::string& name) {
@@ -287,6 +311,7 @@ void Harness::AskAndTurn(Event event, int turns) {
 }
 
 bool Harness::TurnAll() {
+  if (DeadByDisk()) KillCoordinator();
   bool progressed = executor_.RunAll() + work_.RunAll() > 0;
   next_ = kNever;
   if (coordinator_ != nullptr) next_ = std::min(next_, coordinator_->engine.Turn());
@@ -331,7 +356,7 @@ std::vector<WorkerView> Harness::ViewWorkers() const {
 }
 
 void Harness::Look(const std::function<void(const Core&, Instant)>& look) const {
-  if (coordinator_ == nullptr) return;
+  if (coordinator_ == nullptr || DeadByDisk()) return;
   bool looked = false;
   coordinator_->engine.Query([&](const Core& core, const History&, Instant now) {
     core.CheckInvariants();

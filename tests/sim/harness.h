@@ -35,6 +35,7 @@ class Harness {
   explicit Harness(uint64_t seed = 1);
   ~Harness();
 
+  // Does nothing when the disk (MemoryFiles::FailAt) lets it not start; then start it again.
   void StartCoordinator();
   // The process dies: memory and unsynced bytes are gone, streams break.
   void KillCoordinator();
@@ -46,6 +47,9 @@ class Harness {
   // The next `count` uploads of the worker are refused for good, as a broken frame would be.
   void RefuseUploads(const std::string& name, int count);
   void LeaveWorker(const std::string& name);
+
+  // Contributions that workers were told to be accepted (I2).
+  const std::vector<ContributionHeader>& acknowledged() const { return acknowledged_; }
 
   // Submits and waits for the answer.
   absl::Status Submit(const JobSpec& spec);
@@ -86,6 +90,8 @@ class Harness {
   // Answered once the ledger has what was decided; nothing else moves meanwhile.
   void Look(const std::function<void(const Core&, Instant)>& look) const;
   bool TurnAll();
+  void EndByDisk(const absl::Status& status);
+  bool DeadByDisk() const { return coordinator_ != nullptr && files_.dead(); }
   Instant next_;
 
   const uint64_t seed_;
@@ -99,6 +105,7 @@ class Harness {
   std::unique_ptr<Coordinator> coordinator_;
   std::map<std::string, std::unique_ptr<Worker>> workers_;
   uint64_t nonce_ = 0;
+  std::vector<ContributionHeader> acknowledged_;
 };
 
 }  // namespace atl

@@ -5,16 +5,21 @@
 #include <set>
 #include <utility>
 
+#include "common/base/random.h"
+
 namespace atl {
 namespace {
 
 class MemoryFile final : public File {
  public:
-  MemoryFile(std::shared_ptr<MemoryFiles::Node> node, std::string path)
-      : node_(std::move(node)), path_(std::move(path)) {}
+  MemoryFile(MemoryFiles& disk, std::shared_ptr<MemoryFiles::Node> node, std::string path)
+      : disk_(disk), node_(std::move(node)), path_(std::move(path)) {}
   absl::Status Append(Bytes data) override {
+    const absl::Status met = disk_.Meet("append", path_);
+    if (disk_.TakesHalf(met)) data = data.first(data.size() / 2);
+    if (!met.ok() && !disk_.TakesHalf(met)) return met;
     node_->content.insert(node_->content.end(), data.begin(), data.end());
-    return absl::OkStatus();
+    return met;
   }
   absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
     if (offset > node_->content.size() || out.size() > node_->content.size() - offset) {
@@ -24,16 +29,19 @@ class MemoryFile final : public File {
     return absl::OkStatus();
   }
   absl::Status Sync() override {
+    ATOLL_RETURN_IF_ERROR(disk_.Meet("sync", path_));
     node_->durable = node_->content;
     return absl::OkStatus();
   }
   absl::Status Truncate(uint64_t size) override {
+    ATOLL_RETURN_IF_ERROR(disk_.Meet("truncate", path_));
     node_->content.resize(size);
     return absl::OkStatus();
   }
   absl::StatusOr<uint64_t> Size() const override { return node_->content.size(); }
 
  private:
+  MemoryFiles& disk_;
   std::shared_ptr<MemoryFiles::Node> node_;
   std::string path_;
 };
@@ -45,20 +53,23 @@ absl::Status Absent(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<File>> MemoryFiles::OpenForAppend(const std::string& path) {
+  if (names_.count(path) == 0) ATOLL_RETURN_IF_ERROR(Meet("create", path));
   std::shared_ptr<Node>& node = names_[path];
   if (node == nullptr) node = std::make_shared<Node>();
-  return std::make_unique<MemoryFile>(node, path);
+  return std::make_unique<MemoryFile>(*this, node, path);
 }
 
 absl::StatusOr<std::unique_ptr<File>> MemoryFiles::OpenForRead(const std::string& path) const {
   const auto it = names_.find(path);
   if (it == names_.end()) return Absent(path);
-  return std::make_unique<MemoryFile>(it->second, path);
+  // A file that was opened for reading is not written.
+  return std::make_unique<MemoryFile>(const_cast<MemoryFiles&>(*this), it->second, path);
 }
 
 absl::Status MemoryFiles::Rename(const std::string& from, const std::string& to) {
   const auto it = names_.find(from);
   if (it == names_.end()) return Absent(from);
+  ATOLL_RETURN_IF_ERROR(Meet("rename", to));
   std::shared_ptr<Node> node = it->second;
   names_.erase(it);
   names_[to] = std::move(node);
@@ -66,6 +77,7 @@ absl::Status MemoryFiles::Rename(const std::string& from, const std::string& to)
 }
 
 absl::Status MemoryFiles::Remove(const std::string& path) {
+  ATOLL_RETURN_IF_ERROR(Meet("remove", path));
   names_.erase(path);
   directories_.erase(path);
   return absl::OkStatus();
@@ -74,16 +86,19 @@ absl::Status MemoryFiles::Remove(const std::string& path) {
 absl::Status MemoryFiles::HardLink(const std::string& from, const std::string& to) {
   const auto it = names_.find(from);
   if (it == names_.end()) return Absent(from);
+  ATOLL_RETURN_IF_ERROR(Meet("link", to));
   names_[to] = it->second;
   return absl::OkStatus();
 }
 
 absl::Status MemoryFiles::MakeDirectory(const std::string& path) {
+  ATOLL_RETURN_IF_ERROR(Meet("make directory", path));
   directories_[path] = true;
   return absl::OkStatus();
 }
 
 absl::Status MemoryFiles::SyncDirectory(const std::string& path) {
+  ATOLL_RETURN_IF_ERROR(Meet("sync directory", path));
   std::erase_if(durable_names_,
                 [&](const auto& entry) { return DirectoryOf(entry.first) == path && names_.count(entry.first) == 0; });
   for (const auto& [name, node] : names_) {
@@ -131,6 +146,64 @@ void MemoryFiles::Crash() {
   }
   names_ = after;
   durable_names_ = std::move(after);
+}
+
+void MemoryFiles::FailAt(uint64_t call, DiskFault fault) {
+  calls_ = 0;
+  fail_at_ = call;
+  fault_ = fault;
+  met_ = false;
+}
+
+absl::Status MemoryFiles::Meet(const char* what, const std::string& path) {
+  if (dead_) return absl::InternalError("the process is dead");
+  const bool here = calls_++ == fail_at_;
+  if (!here && fail_at_ != UINT64_MAX) return absl::OkStatus();
+  last_call_ = absl::StrCat(what, " ", path);
+  if (!here || fault_ == DiskFault::kNone) return absl::OkStatus();
+  met_ = true;
+  dead_ = fault_ == DiskFault::kKilledBefore || fault_ == DiskFault::kKilledAfter || fault_ == DiskFault::kPowerCut ||
+          fault_ == DiskFault::kTornPowerCut;
+  if (fault_ == DiskFault::kKilledAfter) return absl::OkStatus();
+  const bool full = fault_ == DiskFault::kFull || fault_ == DiskFault::kShortWrite;
+  if (full) return absl::ResourceExhaustedError(absl::StrCat(what, " ", path, ": no space left on device"));
+  return absl::InternalError(absl::StrCat(what, " ", path, ": input/output error"));
+}
+
+bool MemoryFiles::TakesHalf(const absl::Status& met) const {
+  return absl::IsResourceExhausted(met) && fault_ == DiskFault::kShortWrite;
+}
+
+void MemoryFiles::Survive(uint64_t seed) {
+  const bool was_killed = fault_ == DiskFault::kKilledBefore || fault_ == DiskFault::kKilledAfter;
+  dead_ = false;
+  if (fault_ == DiskFault::kTornPowerCut) return TearCrash(seed);
+  if (!was_killed) return Crash();
+}
+
+// Of each file a part of what was appended since its sync is there, pieces of it as zeros; of names some.
+void MemoryFiles::TearCrash(uint64_t seed) {
+  constexpr size_t kSector = 512;
+  Rng random(seed);
+  for (const auto& [name, node] : names_) {
+    if (random.Below(2) == 0) durable_names_.emplace(name, node);
+  }
+  std::erase_if(durable_names_,
+                [&](const auto& entry) { return names_.count(entry.first) == 0 && random.Below(2) == 0; });
+  std::set<const Node*> torn;
+  for (const auto& [name, node] : durable_names_) {
+    const size_t flushed = node->durable.size(), written = node->content.size();
+    if (written <= flushed || !torn.insert(node.get()).second) continue;
+    const size_t there = flushed + random.Below(written - flushed + 1);
+    node->durable.assign(node->content.begin(), node->content.begin() + static_cast<std::ptrdiff_t>(there));
+    for (size_t at = flushed; at < there; at += kSector) {
+      if (random.Below(3) > 0) continue;
+      const size_t end = std::min(there, at + kSector);
+      std::fill(node->durable.begin() + static_cast<std::ptrdiff_t>(at),
+                node->durable.begin() + static_cast<std::ptrdiff_t>(end), std::byte{0});
+    }
+  }
+  Crash();
 }
 
 }  // namespace atl

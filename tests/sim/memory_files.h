@@ -1,5 +1,6 @@
 // A file system in memory for harnesses: what was not synced is gone after Crash. Names are durable once their
-// directory was synced; contents once the file was. Not thread-safe.
+// directory was synced; contents once the file was. Every call that changes something is a place where it can fail.
+// Not thread-safe.
 #ifndef ATOLL_TESTS_SIM_MEMORY_FILES_H_
 #define ATOLL_TESTS_SIM_MEMORY_FILES_H_
 
@@ -12,6 +13,18 @@
 #include "common/base/files.h"
 
 namespace atl {
+
+// What happens at one changing call.
+enum class DiskFault {
+  kNone,
+  kKilledBefore,  // the process dies before the call; the disk keeps all that was written
+  kKilledAfter,   // likewise after it
+  kPowerCut,      // the power goes before the call: what was not synced is gone
+  kTornPowerCut,  // likewise, and any part of what was not synced may be there
+  kError,         // the call fails without an effect
+  kFull,          // likewise, for want of room
+  kShortWrite,    // an append writes half, then the disk is full
+};
 
 class MemoryFiles final : public Files {
  public:
@@ -39,7 +52,30 @@ class MemoryFiles final : public Files {
   // The power goes: unsynced content and unsynced names are lost.
   void Crash();
 
+  // Changing calls since the last FailAt, and what they were ("append /state/..."); commits of a ledger too, through
+  // Meet.
+  uint64_t calls() const { return calls_; }
+  const std::string& last_call() const { return last_call_; }
+  // The call number `call` from now on (from 0) meets the fault, the others do not.
+  void FailAt(uint64_t call, DiskFault fault);
+  // A changing call. Not OK: it must have no effect.
+  absl::Status Meet(const char* what, const std::string& path);
+  // The half of an append that is to be written before it fails.
+  bool TakesHalf(const absl::Status& met) const;
+  // True once a fault was met.
+  bool met() const { return met_; }
+  // The process is dead: every changing call fails until Survive.
+  bool dead() const { return dead_; }
+  void Die() { dead_ = true; }
+  // What the disk holds when the process is started again; `seed` chooses what of unsynced things is there.
+  void Survive(uint64_t seed);
+
  private:
+  void TearCrash(uint64_t seed);
+  uint64_t calls_ = 0, fail_at_ = UINT64_MAX;
+  DiskFault fault_ = DiskFault::kNone;
+  bool met_ = false, dead_ = false;
+  std::string last_call_;
   std::map<std::string, std::shared_ptr<Node>> names_;          // as processes see it
   std::map<std::string, std::shared_ptr<Node>> durable_names_;  // as of the last sync of each directory
   std::map<std::string, bool> directories_;

@@ -21,8 +21,9 @@ StateOnDisk::StateOnDisk(Harness& h) : h_(h) {
   const MemoryLedgerDisk& disk = h.ledger_disk();
   for (uint64_t boot = 0; boot < disk.boot; ++boot)
     ATOLL_CHECK((*ledger)->Recover().ok(), "the ledger cannot be begun");
-  for (const auto& transaction : disk.transactions)
-    ATOLL_CHECK((*ledger)->Commit(transaction).ok(), "the ledger cannot be written");
+  std::vector<LedgerRecord> all;  // in one transaction: what counts is their order
+  for (const auto& transaction : disk.transactions) all.insert(all.end(), transaction.begin(), transaction.end());
+  ATOLL_CHECK((*ledger)->Commit(all).ok(), "the ledger cannot be written");
 }
 
 StateOnDisk::~StateOnDisk() {

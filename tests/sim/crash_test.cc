@@ -1,0 +1,246 @@
+// Crash enumeration: a scripted run (workers join and leave, snapshots, checkpoints, retention, a restart, a rollback)
+// is played once to count the calls that change the disk, commits of the ledger among them. Then for each of them and
+// each fault: the process is killed before or after it, the power goes with all or a part of what was not synced, the
+// call fails, the disk is full, a write is short. The coordinator is started again, the run is finished, and must hold:
+// the state was well at the moment of the crash and is at the end (verify), every round is equal to the bit (replay),
+// nothing committed has changed, and every contribution that a worker was told to be accepted is on the disk (I2, I4,
+// I26).
+//
+// ATOLL_CRASH_POINTS: how many pairs of call and fault are played, evenly spread; 0 plays all. ATOLL_CRASH_ONLY=N:M
+// plays call N with fault M alone.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+
+#include "common/base/random.h"
+#include "coordinator/audit/segment_reader.h"
+#include "coordinator/audit/state_paths.h"
+#include "coordinator/store/data_directory.h"
+#include "tests/sim/state_on_disk.h"
+
+namespace atl {
+namespace {
+
+constexpr char kJob[] = "small";
+constexpr uint64_t kSampled = 100;
+constexpr DiskFault kFaults[] = {DiskFault::kKilledBefore, DiskFault::kKilledAfter, DiskFault::kPowerCut,
+                                 DiskFault::kTornPowerCut, DiskFault::kError,       DiskFault::kFull,
+                                 DiskFault::kShortWrite};
+constexpr const char* kNames[] = {"killed before",      "killed after", "power cut",  "power cut, torn",
+                                  "input/output error", "disk full",    "short write"};
+
+class Script {
+ public:
+  Script(uint64_t call, DiskFault fault) {
+    const std::string manifest = "toy";
+    const Bytes bytes = AsBytes(manifest);
+    h_.files().SetContent(DataDirectory("/state").BlobPath(Sha256Of(bytes)), {bytes.begin(), bytes.end()});
+    h_.StartCoordinator();
+    h_.files().FailAt(call, fault);
+  }
+
+  void Play() {
+    JobSpec spec = SmallJob(kJob);
+    spec.checkpoint = {.every_rounds = 1, .keep_last = 2, .keep_every = 0, .keep_contributions = true};
+    spec.sync.pattern = FragmentPattern::kStrided;
+    spec.sync.layers_per_fragment = 4;
+    spec.sync.upload_codec = CodecKind::kMxfp4;
+    spec.sync.download_codec = CodecKind::kInt8;
+    spec.stop.inner_steps = 40;
+    ASSERT_TRUE(Do([&] { return h_.Submit(spec).ok() || h_.View(kJob).has_value(); }));
+    h_.StartWorker("a");
+    h_.StartWorker("b");
+    ASSERT_TRUE(Until([&] { return h_.VersionOf(kJob).value >= 1 || FailedBeforeItBegan(); })) << Line();
+    if (FailedBeforeItBegan()) return Finish();
+    h_.StartWorker("c");
+    h_.LeaveWorker("b");
+    ASSERT_TRUE(Until([&] { return h_.session("b")->exit().has_value(); }));
+    h_.KillWorker("b");
+    ASSERT_TRUE(Until([&] { return h_.VersionOf(kJob).value >= 2; })) << Line();
+    if (h_.coordinator_runs()) h_.KillCoordinator();
+    ASSERT_TRUE(Until([&] { return h_.coordinator_runs() && Checkpoints() >= 1; })) << Line();
+    GoBack();
+    ASSERT_TRUE(Until([&] { return h_.Ended(kJob); })) << Line();
+    ASSERT_EQ(h_.View(kJob)->record.state, JobState::kSucceeded) << h_.View(kJob)->record.reason;
+    Finish();
+  }
+
+  uint64_t calls() const { return calls_; }
+  bool met() { return h_.files().met(); }
+
+ private:
+  std::string Line() {
+    const auto view = h_.View(kJob);
+    return view ? view->waiting_line + " " + view->record.reason : "no coordinator";
+  }
+  size_t Checkpoints() {
+    const auto view = h_.View(kJob);
+    size_t complete = 0;
+    for (const CheckpointRecord& c : view ? view->checkpoints : std::vector<CheckpointRecord>{})
+      complete += c.complete ? 1 : 0;
+    return complete;
+  }
+
+  // A disk that fails under version 0 ends a job as FAILED, as docs/operations.md says; nothing was committed.
+  bool FailedBeforeItBegan() {
+    const auto view = h_.View(kJob);
+    return view && view->record.state == JobState::kFailed && view->rounds_committed == 0 && h_.files().met();
+  }
+  void Finish() {
+    calls_ = h_.files().calls();
+    h_.KillCoordinator();
+    Audit("the end");
+  }
+
+  // What an operator does: a dead coordinator is started again; a job that a failing disk has stopped is resumed.
+  void Operate() {
+    if (!h_.coordinator_runs()) {
+      Audit("the crash");
+      h_.StartCoordinator();
+      return;
+    }
+    const auto view = h_.View(kJob);
+    if (!view || paused_ || view->record.state != JobState::kPaused) return;
+    h_.KillCoordinator();
+    h_.StartCoordinator();
+    if (h_.coordinator_runs()) (void)h_.Control(kJob, JobAction::kResume);
+  }
+
+  bool Until(const std::function<bool()>& done) {
+    for (int tries = 0; tries < 50 && !testing::Test::HasFatalFailure(); ++tries) {
+      Operate();
+      if (h_.RunUntil([&] { return !h_.coordinator_runs() || done() || Stopped(); }, Seconds(600)) &&
+          h_.coordinator_runs() && done())
+        return true;
+    }
+    return false;
+  }
+  bool Stopped() {
+    const auto view = h_.View(kJob);
+    return !paused_ && view && view->record.state == JobState::kPaused;
+  }
+  // Asks until it is done.
+  bool Do(const std::function<bool()>& ask) {
+    for (int tries = 0; tries < 50 && !testing::Test::HasFatalFailure(); ++tries) {
+      if (!h_.coordinator_runs()) Operate();
+      if (h_.coordinator_runs() && ask()) return true;
+      h_.RunFor(Seconds(1));
+    }
+    return false;
+  }
+
+  void GoBack() {
+    paused_ = true;
+    ASSERT_TRUE(Do([&] {
+      return h_.Control(kJob, JobAction::kPause).ok() ||
+             (h_.View(kJob) && h_.View(kJob)->record.state == JobState::kPaused);
+    })) << Line();
+    ASSERT_TRUE(Do([&] {
+      const auto view = h_.View(kJob);
+      if (!view || view->record.epoch > 0) return view.has_value();
+      for (const CheckpointRecord& c : view->checkpoints) {
+        if (c.complete) return h_.RollBack(kJob, c.step).ok();
+      }
+      return false;
+    })) << Line();
+    ASSERT_TRUE(Do([&] {
+      const auto view = h_.View(kJob);
+      return view && (view->record.state != JobState::kPaused || h_.Control(kJob, JobAction::kResume).ok());
+    })) << Line();
+    paused_ = false;
+  }
+
+  void Audit(const char* when) {
+    const StateOnDisk state(h_);
+    const audit::Report verify = state.Verify();
+    ASSERT_TRUE(verify.ok()) << when << ": " << verify.Text();
+    const audit::Report replay = state.Replay();
+    ASSERT_TRUE(replay.ok()) << when << ": " << replay.Text();
+    ASSERT_EQ(replay.count("rounds equal"), replay.count("rounds in the ledger")) << replay.Text();
+    CheckHistory();
+    CheckAcknowledged(when);
+  }
+
+  // A version that was committed stays what it was.
+  void CheckHistory() {
+    for (const auto& transaction : h_.ledger_disk().transactions) {
+      for (const LedgerRecord& record : transaction) {
+        const auto* const round = std::get_if<RoundRecord>(&record);
+        if (round == nullptr) continue;
+        const auto [known, added] = history_.emplace(std::pair(round->epoch, round->reached), round->hash);
+        ASSERT_EQ(known->second, round->hash) << "a committed version has become another one";
+      }
+    }
+  }
+
+  // All that workers were told to be accepted is on the disk.
+  void CheckAcknowledged(const char* when) {
+    audit::Report report("verify", "/state");
+    const auto state = audit::ListState(h_.files(), "/state", report);
+    ASSERT_TRUE(state.ok());
+    std::set<std::tuple<uint32_t, uint64_t, std::string, Digest>> there;
+    const auto job = state->jobs.find(kJob);
+    if (job == state->jobs.end()) return;
+    for (const auto& [key, path] : job->second.segments) {
+      const auto segment = audit::ReadSegment(h_.files(), path, kJob, report);
+      for (const auto& [worker, c] : segment ? segment->accepted : std::map<std::string, audit::SegmentContribution>{})
+        there.emplace(key.fragment, key.version, worker, audit::FromProto(c.header.digest()));
+    }
+    for (const ContributionHeader& told : h_.acknowledged()) {
+      ASSERT_TRUE(
+          there.contains({told.target.fragment.value, told.target.version.value, told.worker.value, told.digest}))
+          << when << ": the contribution of worker " << told.worker.value << " to version " << told.target.version.value
+          << " of fragment " << told.target.fragment.value << " was accepted, and is lost";
+    }
+  }
+
+  Harness h_;
+  bool paused_ = false;
+  uint64_t calls_ = 0;
+  std::map<std::pair<uint64_t, FragmentVersion>, Digest> history_;
+};
+
+uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
+}
+
+// False when the call does not come in this run, or the fault is not one of it.
+bool PlayOne(uint64_t call, size_t fault) {
+  SCOPED_TRACE(testing::Message() << "call " << call << ", " << kNames[fault] << "; alone: ATOLL_CRASH_ONLY=" << call
+                                  << ":" << fault);
+  Script script(call, kFaults[fault]);
+  script.Play();
+  return script.met();
+}
+
+TEST(CrashEnumeration, TheRunGoesOnAfterEveryFaultAtEveryCall) {
+  if (const char* only = std::getenv("ATOLL_CRASH_ONLY")) {
+    char* rest = nullptr;
+    const uint64_t call = std::strtoull(only, &rest, 10);
+    EXPECT_TRUE(PlayOne(call, std::strtoull(rest + 1, nullptr, 10)));
+    return;
+  }
+  Script undisturbed(UINT64_MAX, DiskFault::kNone);
+  undisturbed.Play();
+  ASSERT_FALSE(HasFailure());
+  const uint64_t calls = undisturbed.calls(), all = calls * std::size(kFaults);
+  const uint64_t wanted = FromEnvironment("ATOLL_CRASH_POINTS", kSampled),
+                 stride = wanted == 0 ? 1 : std::max<uint64_t>(1, all / wanted);
+  uint64_t played = 0, met = 0;
+  // Strides that share no factor with the number of faults visit all of them.
+  for (uint64_t at = 0; at < all && !HasFailure(); at += stride % std::size(kFaults) == 0 ? stride + 1 : stride) {
+    met += PlayOne(at / std::size(kFaults), at % std::size(kFaults)) ? 1 : 0;
+    ++played;
+  }
+  std::printf("crash enumeration: %llu changing calls x %zu faults = %llu points, %llu played, %llu met\n",
+              static_cast<unsigned long long>(calls), std::size(kFaults), static_cast<unsigned long long>(all),
+              static_cast<unsigned long long>(played), static_cast<unsigned long long>(met));
+  EXPECT_GE(calls, 100u);
+  EXPECT_TRUE(HasFailure() || met == played) << "some faults were not met";
+}
+
+}  // namespace
+}  // namespace atl
