@@ -75,6 +75,11 @@ const char* EvalTaskKindName(EvalTaskKind kind) {
   return kind == EvalTaskKind::kMinimalPairs ? "minimal_pairs" : "multiple_choice";
 }
 
+std::string EvalTaskName(const std::string& path) {
+  const std::string file = path.substr(path.rfind('/') + 1);
+  return file.substr(0, file.rfind('.'));
+}
+
 absl::StatusOr<EvalTask> ParseEvalTask(const std::string& jsonl) {
   EvalTask task;
   size_t number = 0;

@@ -30,6 +30,9 @@ struct EvalTask {
   std::vector<EvalExample> examples;  // at least 1
 };
 
+// What a task is called after its file: the file's name without directory and ending.
+std::string EvalTaskName(const std::string& path);
+
 // InvalidArgument, "line N: …", for what is not such a file, or mixes both forms.
 absl::StatusOr<EvalTask> ParseEvalTask(const std::string& jsonl);
 
