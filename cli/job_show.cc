@@ -50,6 +50,31 @@ void PrintEvaluations(Session& session, const v1::GetJobResponse& response) {
   session.out << "\nHeld-out evaluations\n" << table.ToString();
 }
 
+// The newest scores of the tasks, beside the first ones.
+void PrintTasks(Session& session, const v1::GetJobResponse& response) {
+  const v1::EvaluationResult *first = nullptr, *last = nullptr;
+  for (const v1::EvaluationResult& e : response.evaluations()) {
+    if (e.tasks_size() == 0) continue;
+    if (first == nullptr) first = &e;
+    last = &e;
+  }
+  if (last == nullptr) return;
+  Table table({"TASK", "EXAMPLES", absl::StrCat("AT STEP ", first->step()), absl::StrCat("AT STEP ", last->step()),
+               "STANDARD ERROR", "PER BYTE"});
+  double before = 0, after = 0;
+  for (int i = 0; i < last->tasks_size(); ++i) {
+    const v1::TaskResult& task = last->tasks(i);
+    const double start = i < first->tasks_size() ? first->tasks(i).accuracy() : 0;
+    before += start / last->tasks_size();
+    after += task.accuracy() / last->tasks_size();
+    table.Add({Printable(task.name()), absl::StrCat(task.examples()), PercentText(start), PercentText(task.accuracy()),
+               PercentText(task.standard_error()),
+               task.has_accuracy_per_byte() ? PercentText(task.accuracy_per_byte()) : "-"});
+  }
+  if (last->tasks_size() > 1) table.Add({"mean", "-", PercentText(before), PercentText(after), "-", "-"});
+  session.out << "\nEvaluation tasks\n" << table.ToString();
+}
+
 void PrintFragments(Session& session, const v1::Job& job) {
   if (job.fragments_size() == 0) return;
   Table table({"FRAGMENT", "PARAMETERS", "VERSION", "CONTRIBUTIONS", "HASH"});
@@ -174,6 +199,7 @@ int DescribeJob(Session& session, const std::string& job) {
   PrintFragments(session, response->job());
   PrintDiagnostics(session, response->job());
   PrintEvaluations(session, *response);
+  PrintTasks(session, *response);
   if (response->workers_size() > 0) {
     v1::ListWorkersResponse workers;
     *workers.mutable_workers() = response->workers();

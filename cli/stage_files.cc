@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/progress_line.h"
+#include "cli/stage_tasks.h"
 #include "common/format/corpus_manifest.h"
 #include "common/format/huggingface.h"
 #include "common/plan/limits.h"
@@ -19,10 +20,6 @@ constexpr int kUploadAttempts = 5;
 constexpr Duration kUploadPause = Seconds(1);
 constexpr size_t kHashChunkBytes = size_t{1} << 20;
 constexpr uint64_t kConfigBytes = uint64_t{1} << 20;
-
-std::string Resolve(const std::string& directory, const std::string& path) {
-  return !path.empty() && path[0] == '/' ? path : JoinPath(directory, path);
-}
 
 bool EndsWith(const std::string& text, const std::string& tail) {
   return text.size() >= tail.size() && text.compare(text.size() - tail.size(), tail.size(), tail) == 0;
@@ -69,11 +66,6 @@ absl::StatusOr<StagedFile> StageLargeFile(const Files& files, const std::string&
       .sha256 = hasher.Finish(), .what = path, .source = std::make_shared<FileSource>(std::move(file), size)};
 }
 
-StagedFile StageText(std::string what, std::string bytes) {
-  const Sha256 sha256 = Sha256Of(AsBytes(bytes));
-  return {.sha256 = sha256, .what = std::move(what), .source = MakeMemorySource(std::move(bytes))};
-}
-
 class Stager {
  public:
   Stager(const Files& files, std::string directory, JobFile& job, std::vector<Fault>& faults)
@@ -82,6 +74,7 @@ class Stager {
   std::vector<StagedFile> Run() {
     for (int i = 0; i < job_.spec.data().corpora_size(); ++i) Corpus(i);
     if (faults_.empty()) Tokenizer();
+    if (faults_.empty()) StageTasks(files_, directory_, made_tokenizer_.get(), job_, staged_, faults_);
     if (!job_.spec.model().init().directory().empty()) InitialWeights();
     return std::move(staged_);
   }
@@ -104,13 +97,14 @@ class Stager {
   std::vector<StagedFile> staged_;
   std::optional<CorpusTokenizer> tokenizer_;  // of the first corpus read; all others have the same
   std::string tokenizer_directory_;
+  std::unique_ptr<atl::Tokenizer> made_tokenizer_;
 };
 
 void Stager::Corpus(int index) {
   v1::CorpusSpec& corpus = *job_.spec.mutable_data()->mutable_corpora(index);
   if (corpus.manifest().empty()) return;  // given by hash
   const std::string at = absl::StrCat("data.corpora[", index, "].manifest");
-  std::string path = Resolve(directory_, corpus.manifest());
+  std::string path = ResolvePath(directory_, corpus.manifest());
   if (!EndsWith(path, ".json")) path = JoinPath(path, kManifestName);
   const absl::StatusOr<std::string> bytes = ReadWholeFile(files_, path, limits::kManifestBytes);
   if (!bytes.ok()) {
@@ -146,8 +140,8 @@ void Stager::Tokenizer() {
   if (!tokenizer_ || job_.spec.data().tokenizer_sha256_size() > 0) return;
   const auto made = [&]() -> absl::StatusOr<std::map<std::string, std::string>> {
     ATOLL_ASSIGN_OR_RETURN(std::string bytes, TokenizerBytes());
-    ATOLL_ASSIGN_OR_RETURN(const auto tokenizer, LoadTokenizer(tokenizer_->kind, std::move(bytes)));
-    return HuggingFaceTokenizerFiles(*tokenizer);
+    ATOLL_ASSIGN_OR_RETURN(made_tokenizer_, LoadTokenizer(tokenizer_->kind, std::move(bytes)));
+    return HuggingFaceTokenizerFiles(*made_tokenizer_);
   }();
   if (!made.ok())
     return Refuse("data.corpora", absl::StrCat("has a tokenizer that cannot be used: ", made.status().message()));
@@ -161,7 +155,7 @@ void Stager::Tokenizer() {
 
 void Stager::InitialWeights() {
   const std::string field = "model.init.directory";
-  const std::string directory = Resolve(directory_, job_.spec.model().init().directory());
+  const std::string directory = ResolvePath(directory_, job_.spec.model().init().directory());
   const absl::StatusOr<std::vector<std::string>> names = files_.List(directory);
   std::vector<std::string> weights;
   if (names.ok()) {
@@ -241,6 +235,15 @@ class CountingSource final : public BulkSource {
 };
 
 }  // namespace
+
+std::string ResolvePath(const std::string& directory, const std::string& path) {
+  return !path.empty() && path[0] == '/' ? path : JoinPath(directory, path);
+}
+
+StagedFile StageText(std::string what, std::string bytes) {
+  const Sha256 sha256 = Sha256Of(AsBytes(bytes));
+  return {.sha256 = sha256, .what = std::move(what), .source = MakeMemorySource(std::move(bytes))};
+}
 
 std::vector<StagedFile> StageFiles(const Files& files, const std::string& directory, JobFile& file,
                                    std::vector<Fault>& faults) {

@@ -19,9 +19,14 @@ struct StagedFile {
   std::shared_ptr<BulkSource> source;
 };
 
-// Replaces data.corpora[].manifest and model.init.directory, which are relative to `directory`, by hashes; fills corpus
-// names, the tokenizer's files, and from a directory's config.json the sizes of the model that the job file does not
-// give. What cannot be read or does not fit together becomes a fault at its place in the job file.
+// A path of a job file, relative to the `directory` that the job file lies in.
+std::string ResolvePath(const std::string& directory, const std::string& path);
+StagedFile StageText(std::string what, std::string bytes);
+
+// Replaces data.corpora[].manifest, evaluation.tasks[].file and model.init.directory, which are relative to
+// `directory`, by hashes; fills corpus names, the tokenizer's files, and from a directory's config.json the sizes of
+// the model that the job file does not give. What cannot be read or does not fit together becomes a fault at its place
+// in the job file.
 std::vector<StagedFile> StageFiles(const Files& files, const std::string& directory, JobFile& file,
                                    std::vector<Fault>& faults);
 

@@ -269,7 +269,7 @@ SpecUpdate ParseUpdate(const std::vector<std::string>& overrides, std::vector<Fa
       faults.push_back(
           {o.place, o.path,
            "cannot change in mid-run; inner_optimizer.learning_rate, inner_optimizer.schedule.*, stop.*, priority, "
-           "workers.min, workers.max, evaluation.every_rounds and checkpoint.* can"});
+           "workers.min, workers.max, evaluation.every_rounds, evaluation.tasks_every_rounds and checkpoint.* can"});
       continue;
     }
     if (ApplyToSpec(o, update.spec, positions, faults)) update.paths.push_back(o.path);

@@ -1,5 +1,7 @@
 #include "common/format/eval_task.h"
 
+#include <cmath>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/format/json_object.h"
@@ -73,6 +75,15 @@ absl::Status ReadLine(const std::string& line, EvalTask& task) {
 
 const char* EvalTaskKindName(EvalTaskKind kind) {
   return kind == EvalTaskKind::kMinimalPairs ? "minimal_pairs" : "multiple_choice";
+}
+
+double AccuracyOf(uint64_t correct, uint64_t examples) {
+  return static_cast<double>(correct) / static_cast<double>(examples);
+}
+
+double StandardErrorOf(uint64_t correct, uint64_t examples) {
+  const double share = AccuracyOf(correct, examples);
+  return std::sqrt(share * (1 - share) / static_cast<double>(examples));
 }
 
 std::string EvalTaskName(const std::string& path) {

@@ -30,6 +30,10 @@ struct EvalTask {
   std::vector<EvalExample> examples;  // at least 1
 };
 
+// correct / examples, and its standard error sqrt(share (1 - share) / examples); `examples` is above 0.
+double AccuracyOf(uint64_t correct, uint64_t examples);
+double StandardErrorOf(uint64_t correct, uint64_t examples);
+
 // What a task is called after its file: the file's name without directory and ending.
 std::string EvalTaskName(const std::string& path);
 

@@ -137,9 +137,18 @@ struct StopSpec {
   uint64_t tokens = 0;       // consumed
 };
 
+// A file of examples that evaluations score (docs/formats/eval-tasks.md).
+struct EvaluationTaskSpec {
+  std::string name;       // unique in the job; for people and metrics
+  Sha256 file;            // blob, stored at submit
+  uint32_t examples = 0;  // scored, from the first; 0: all, replaced by their number at submit
+};
+
 struct EvaluationSpec {
   uint32_t every_rounds = 0;    // outer steps of fragment 0 between evaluations; 0: only first and last
   uint64_t max_tokens = 65536;  // held-out tokens read by one evaluation
+  std::vector<EvaluationTaskSpec> tasks;
+  uint32_t tasks_every_rounds = 0;  // as every_rounds, of evaluations that score the tasks as well
 };
 
 struct CheckpointSpec {

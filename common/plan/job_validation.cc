@@ -287,6 +287,31 @@ void CheckSync(const JobSpec& spec, Report& report) {
   report.Range("sync.join_warmup_steps", s.join_warmup_steps, 0, 1'000'000);
 }
 
+void CheckEvaluation(const JobSpec& spec, bool before_submit, Report& report) {
+  const EvaluationSpec& e = spec.evaluation;
+  report.Require(
+      e.max_tokens >= spec.data.sequence_length, "evaluation.max_tokens",
+      absl::StrCat("is ", e.max_tokens, "; it must be at least one sample (", spec.data.sequence_length, " tokens)"));
+  report.Require(e.tasks.size() <= limits::kEvalTasks, "evaluation.tasks",
+                 absl::StrCat("has ", e.tasks.size(), " files; at most ", limits::kEvalTasks, " are scored by a job"));
+  report.Require(e.tasks_every_rounds == 0 || !e.tasks.empty(), "evaluation.tasks_every_rounds",
+                 "is set, but evaluation.tasks names no file");
+  uint64_t examples = 0;
+  std::set<std::string> names;
+  for (size_t i = 0; i < e.tasks.size(); ++i) {
+    const std::string& name = e.tasks[i].name;
+    const std::string field = absl::StrCat("evaluation.tasks[", i, "].name");
+    examples += e.tasks[i].examples;
+    if (name.empty() && before_submit) continue;  // from the file's name
+    report.Require(IsTaskName(name), field,
+                   absl::StrCat("is '", name.substr(0, 64), "'; it must be 1 to 63 letters, digits, _, - or ."));
+    report.Require(names.insert(name).second, field, absl::StrCat("is '", name, "', which is used a second time"));
+  }
+  report.Require(examples <= limits::kEvalExamples, "evaluation.tasks",
+                 absl::StrCat("has ", examples, " examples; at most ", limits::kEvalExamples,
+                              " are scored by a job: set examples of each task"));
+}
+
 void CheckWorkers(const WorkersSpec& w, Report& report) {
   report.Range("workers.min", w.min, 1, limits::kWorkers);
   report.Range("workers.max", w.max, 1, limits::kWorkers);
@@ -378,14 +403,20 @@ std::vector<Violation> ValidateJobSpec(const JobSpec& spec, bool before_submit) 
   CheckSync(spec, report);
   CheckWorkers(spec.workers, report);
   CheckStop(spec.stop, report);
-  report.Require(spec.evaluation.max_tokens >= spec.data.sequence_length, "evaluation.max_tokens",
-                 absl::StrCat("is ", spec.evaluation.max_tokens, "; it must be at least one sample (",
-                              spec.data.sequence_length, " tokens)"));
+  CheckEvaluation(spec, before_submit, report);
   report.Range("checkpoint.keep_last", spec.checkpoint.keep_last, 1, 10'000);
   CheckExperiment(spec, report);
   report.Require(spec.priority >= -1000 && spec.priority <= 1000, "priority",
                  absl::StrCat("is ", spec.priority, "; it must be -1000 to 1000"));
   return out;
+}
+
+bool IsTaskName(const std::string& name) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+           c == '.';
+  };
+  return !name.empty() && name.size() <= limits::kNameBytes && std::all_of(name.begin(), name.end(), fits);
 }
 
 std::vector<std::string> ResolveDefaults(JobSpec& spec, uint32_t tokenizer_vocab) {
@@ -416,6 +447,7 @@ bool IsMutableField(const std::string& field) {
                                            "workers.min",
                                            "workers.max",
                                            "evaluation.every_rounds",
+                                           "evaluation.tasks_every_rounds",
                                            "checkpoint.every_rounds",
                                            "checkpoint.keep_last",
                                            "checkpoint.keep_every",

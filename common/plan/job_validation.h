@@ -32,6 +32,9 @@ uint64_t PlannedInnerSteps(const JobSpec& spec);
 // rate and its schedule, the stop rule, priority, labels, workers.min/max, evaluation and checkpoint intervals.
 bool IsMutableField(const std::string& field);
 
+// 1 to 63 of letters, digits, '_', '-' and '.': what an evaluation task may be called.
+bool IsTaskName(const std::string& name);
+
 }  // namespace atl
 
 #endif  // ATOLL_COMMON_PLAN_JOB_VALIDATION_H_

@@ -19,7 +19,11 @@ constexpr size_t kLabelBytes = 256;  // of a label's key or value; longer is ref
 constexpr size_t kJobFileBytes = size_t{1} << 20;
 constexpr size_t kManifestBytes = size_t{64} << 20;
 constexpr size_t kTokenizerFileBytes = size_t{64} << 20;
+constexpr size_t kEvalTasksBytes = size_t{64} << 20;  // evaluation task files of a job, in all; more are refused
+
 constexpr size_t kCorpora = 64;                     // of a job; more are refused
+constexpr size_t kEvalTasks = 128;                  // of a job; more are refused
+constexpr uint64_t kEvalExamples = 200'000;         // of all tasks of a job; more are refused
 constexpr size_t kTokenizerFiles = 16;              // of a job; more are refused
 constexpr size_t kInitialFiles = 1024;              // safetensors files of initial weights; more are refused
 constexpr uint64_t kBlobBytes = uint64_t{1} << 40;  // one stored blob (initial weights)

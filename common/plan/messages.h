@@ -15,6 +15,7 @@
 #include "common/base/ids.h"
 #include "common/base/time.h"
 #include "common/plan/job_spec.h"
+#include "common/plan/task_score.h"
 
 namespace atl {
 
@@ -131,10 +132,11 @@ struct Applied {
 // Results of an evaluation lease.
 struct EvaluationDone {
   JobId job;
-  uint64_t evaluation = 0;     // as assigned
-  int64_t nll_micro_nats = 0;  // summed over tokens, in 1e-6 nats
-  uint64_t tokens = 0;         // targets scored
-  uint64_t text_bytes = 0;     // bytes of text those tokens stand for, 0 unknown
+  uint64_t evaluation = 0;            // as assigned
+  int64_t nll_micro_nats = 0;         // summed over tokens, in 1e-6 nats
+  uint64_t tokens = 0;                // targets scored
+  uint64_t text_bytes = 0;            // bytes of text those tokens stand for, 0 unknown
+  std::vector<TaskScore> tasks = {};  // in the job's order; empty when not asked for
 };
 
 // Leases given back: samples beyond each cursor were not trained on; those before it are in no contribution any more.
@@ -254,6 +256,7 @@ struct EvaluationAssigned {
   uint64_t evaluation = 0;  // number of the evaluation in the job
   VersionVector versions;
   uint64_t samples = 0;
+  bool score_tasks = false;  // the job's evaluation.tasks as well
 };
 
 // The stop step is reached: drain what is in flight, then contribute every fragment once more against `versions` with

@@ -122,6 +122,7 @@ struct EvaluationRecord {
   int64_t nll_micro_nats = 0;
   uint64_t tokens = 0, text_bytes = 0, trained_tokens = 0;
   int64_t wall_nanos = 0;
+  std::vector<TaskScore> tasks = {};  // empty: not scored
 };
 
 // Key: (job, step). Upsert; `complete` once the files are on disk. Deleted by CheckpointDropped.

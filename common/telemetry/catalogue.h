@@ -27,6 +27,8 @@ enum class Metric : uint32_t {
   kJobClockStep,          // job
   kJobTrainLoss,          // job: mean of the newest committed round
   kJobEvaluationLoss,     // job
+  kTaskAccuracy,          // job, task
+  kTaskStandardError,     // job, task
   kJobTokensCommitted,    // job
   kPseudoGradientNorm,    // job
   kPseudoGradientCosine,  // job

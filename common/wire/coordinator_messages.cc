@@ -88,6 +88,7 @@ void Fill(const EvaluationAssigned& in, v1::CoordinatorMessage& message) {
   out.set_evaluation(in.evaluation);
   for (const Version v : in.versions) out.add_versions(v.value);
   out.set_samples(in.samples);
+  out.set_score_tasks(in.score_tasks);
 }
 
 void Fill(const ClosingStarted& in, v1::CoordinatorMessage& message) {
@@ -250,6 +251,7 @@ absl::StatusOr<CoordinatorMessage> Read(const v1::EvaluationAssigned& in) {
   ATOLL_ASSIGN_OR_RETURN(out.versions, Versions(in.versions(), "evaluation_assigned.versions"));
   ATOLL_RETURN_IF_ERROR(CheckCount(in.samples(), "evaluation_assigned.samples"));
   out.samples = in.samples();
+  out.score_tasks = in.score_tasks();
   return out;
 }
 

@@ -82,6 +82,7 @@ class Reader {
   void Outer(const v1::OuterOptimizerSpec& m, OuterOptimizerSpec& out);
   void Sync(const v1::SyncSpec& m, SyncSpec& out);
   void Experiment(const v1::ExperimentSpec& m, ExperimentSpec& out);
+  void Evaluation(const v1::EvaluationSpec& m, EvaluationSpec& out);
   std::vector<Violation> Take() { return std::move(violations_); }
 
  private:
@@ -250,6 +251,24 @@ void Reader::Experiment(const v1::ExperimentSpec& m, ExperimentSpec& out) {
   Enum("experiment.pool", kPools, m.pool(), out.pool);
 }
 
+void Reader::Evaluation(const v1::EvaluationSpec& m, EvaluationSpec& out) {
+  out.every_rounds = m.every_rounds();
+  if (m.has_max_tokens()) out.max_tokens = m.max_tokens();
+  out.tasks_every_rounds = m.tasks_every_rounds();
+  for (int i = 0; i < m.tasks_size(); ++i) {
+    const v1::EvaluationTaskSpec& t = m.tasks(i);
+    const std::string at = absl::StrCat("evaluation.tasks[", i, "]");
+    EvaluationTaskSpec& task = out.tasks.emplace_back(EvaluationTaskSpec{t.name(), {}, t.examples()});
+    if (!t.file_sha256().empty()) Hash(at + ".file_sha256", t.file_sha256(), task.file);
+    if (!t.file().empty() && !before_submit_) {
+      Refuse(at + ".file", "is a path of the submitting machine; store the file and give file_sha256");
+    } else if (t.file().empty() == t.file_sha256().empty()) {
+      Refuse(at + ".file", t.file().empty() ? "is missing; give the path of a task file, or file_sha256 of a stored one"
+                                            : "is given together with file_sha256; give only one of them");
+    }
+  }
+}
+
 void SetTime(Duration d, google::protobuf::Duration* out) {
   out->set_seconds(d.ns / 1'000'000'000);
   out->set_nanos(static_cast<int32_t>(d.ns % 1'000'000'000));
@@ -332,6 +351,18 @@ void WriteSync(const SyncSpec& in, v1::SyncSpec* m) {
   if (in.join_warmup_steps != 0) m->set_join_warmup_steps(in.join_warmup_steps);
 }
 
+void WriteEvaluation(const EvaluationSpec& in, v1::EvaluationSpec* m) {
+  m->set_every_rounds(in.every_rounds);
+  m->set_max_tokens(in.max_tokens);
+  m->set_tasks_every_rounds(in.tasks_every_rounds);
+  for (const EvaluationTaskSpec& task : in.tasks) {
+    v1::EvaluationTaskSpec* out = m->add_tasks();
+    out->set_name(task.name);
+    if (!task.file.IsZero()) out->set_file_sha256(task.file.Hex());
+    out->set_examples(task.examples);
+  }
+}
+
 }  // namespace
 
 std::vector<Violation> JobSpecFromProto(const v1::JobSpec& message, bool before_submit, JobSpec& out) {
@@ -351,8 +382,7 @@ std::vector<Violation> JobSpecFromProto(const v1::JobSpec& message, bool before_
   out.workers.planned = message.workers().planned();
   out.stop.inner_steps = message.stop().inner_steps();
   out.stop.tokens = message.stop().tokens();
-  out.evaluation.every_rounds = message.evaluation().every_rounds();
-  if (message.evaluation().has_max_tokens()) out.evaluation.max_tokens = message.evaluation().max_tokens();
+  reader.Evaluation(message.evaluation(), out.evaluation);
   out.checkpoint.every_rounds = message.checkpoint().every_rounds();
   if (message.checkpoint().has_keep_last()) out.checkpoint.keep_last = message.checkpoint().keep_last();
   out.checkpoint.keep_every = message.checkpoint().keep_every();
@@ -379,8 +409,7 @@ v1::JobSpec JobSpecToProto(const JobSpec& spec) {
   m.mutable_workers()->set_planned(spec.workers.planned);
   m.mutable_stop()->set_inner_steps(spec.stop.inner_steps);
   m.mutable_stop()->set_tokens(spec.stop.tokens);
-  m.mutable_evaluation()->set_every_rounds(spec.evaluation.every_rounds);
-  m.mutable_evaluation()->set_max_tokens(spec.evaluation.max_tokens);
+  WriteEvaluation(spec.evaluation, m.mutable_evaluation());
   m.mutable_checkpoint()->set_every_rounds(spec.checkpoint.every_rounds);
   m.mutable_checkpoint()->set_keep_last(spec.checkpoint.keep_last);
   m.mutable_checkpoint()->set_keep_every(spec.checkpoint.keep_every);

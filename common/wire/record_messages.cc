@@ -8,6 +8,7 @@
 #include "common/wire/control_messages.h"
 #include "common/wire/field_checks.h"
 #include "common/wire/job_spec_proto.h"
+#include "common/wire/task_scores.h"
 #include "common/wire/transfer_messages.h"
 
 namespace atl {
@@ -303,6 +304,20 @@ absl::StatusOr<CheckpointManifest> ParseCheckpointManifest(const std::string& by
   out.record.wall_nanos = proto.wall_nanos();
   out.boot.value = proto.boot();
   out.epoch = proto.epoch();
+  return out;
+}
+
+std::string SerializeTaskScores(const std::vector<TaskScore>& scores) {
+  v1::TaskScores out;
+  for (const TaskScore& score : scores) *out.add_tasks() = ToProto(score);
+  return Serialize(out);
+}
+
+absl::StatusOr<std::vector<TaskScore>> ParseTaskScores(const std::string& bytes) {
+  v1::TaskScores proto;
+  ATOLL_RETURN_IF_ERROR(Parse(bytes, "list of task scores", proto));
+  auto out = TaskScoresFromProto(proto.tasks(), "tasks");
+  if (!out.ok()) return Damaged("list of task scores", out.status());
   return out;
 }
 

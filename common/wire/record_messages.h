@@ -71,6 +71,9 @@ struct CheckpointManifest {
 };
 std::string SerializeCheckpointManifest(const CheckpointManifest& manifest);
 absl::StatusOr<CheckpointManifest> ParseCheckpointManifest(const std::string& bytes);
+// Nothing: no bytes.
+std::string SerializeTaskScores(const std::vector<TaskScore>& scores);
+absl::StatusOr<std::vector<TaskScore>> ParseTaskScores(const std::string& bytes);
 // The resolved spec of a job, with name and labels.
 std::string SerializeJobSpec(const JobSpec& spec);
 absl::StatusOr<JobSpec> ParseJobSpec(const std::string& bytes);

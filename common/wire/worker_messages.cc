@@ -3,6 +3,7 @@
 #include "common/plan/limits.h"
 #include "common/wire/control_messages.h"
 #include "common/wire/field_checks.h"
+#include "common/wire/task_scores.h"
 
 namespace atl {
 namespace {
@@ -78,6 +79,7 @@ void Fill(const EvaluationDone& in, v1::WorkerMessage& message) {
   out.set_nll_micro_nats(in.nll_micro_nats);
   out.set_tokens(in.tokens);
   out.set_text_bytes(in.text_bytes);
+  for (const TaskScore& task : in.tasks) *out.add_tasks() = ToProto(task);
 }
 
 void Fill(const LeaseReturn& in, v1::WorkerMessage& message) {
@@ -232,6 +234,7 @@ absl::StatusOr<WorkerMessage> Read(const v1::EvaluationDone& in) {
   out.tokens = in.tokens();
   ATOLL_RETURN_IF_ERROR(CheckCount(in.text_bytes(), "evaluation_done.text_bytes"));
   out.text_bytes = in.text_bytes();
+  ATOLL_ASSIGN_OR_RETURN(out.tasks, TaskScoresFromProto(in.tasks(), "evaluation_done.tasks"));
   return out;
 }
 

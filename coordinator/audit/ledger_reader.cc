@@ -13,8 +13,8 @@
 namespace atl::audit {
 namespace {
 
-constexpr int64_t kApplicationId = 0x41544C31;  // "ATL1"
-constexpr int64_t kRevision = 1;
+constexpr int64_t kApplicationId = 0x41544C31;         // "ATL1"
+constexpr int64_t kOldestRevision = 1, kRevision = 2;  // what 2 added is not read here
 
 // A directory that is gone again with this object.
 class TemporaryDirectory {
@@ -302,7 +302,7 @@ absl::Status CheckOwner(const Database& database, const std::string& path) {
   if (application != kApplicationId)
     return absl::FailedPreconditionError(
         absl::StrCat(path, " is no ledger of atoll; name a coordinator's --state-dir"));
-  if (revision == kRevision) return absl::OkStatus();
+  if (revision >= kOldestRevision && revision <= kRevision) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("the ledger ", path, " has format revision ", revision,
                                                     ", this program knows ", kRevision,
                                                     "; use the program of the version that wrote it"));

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "coordinator/core/evaluations.h"
 #include "coordinator/core/machine.h"
 #include "coordinator/core/round_note.h"
 
@@ -42,7 +43,9 @@ void Machine::OpenRound(Run& run, FragmentIndex fragment) {
   round.dropped.clear();
   for (const auto& [id, member] : fleet_.members()) {
     const bool trains = member.Trains(run.id()) && !member.lost && member.stage == Stage::kTraining;
-    if (trains && !member.draining) round.expected.insert(id);
+    // Scoring tasks takes long: whoever does it is waited for in no round.
+    const bool scores = run.evaluation && run.evaluation->score_tasks && run.evaluation->holder == id;
+    if (trains && !member.draining && !scores) round.expected.insert(id);
   }
   round.deadline = now_ + DeadlineOf(run);
 }
@@ -206,10 +209,10 @@ void Machine::AfterCommit(Run& run, FragmentIndex fragment) {
   if (fragment.value != 0) return;
   CheckStop(run);
   if (run.record.state != JobState::kRunning) return;
-  const uint64_t version = run.rounds[0].version.value;
-  const uint32_t evaluate = run.spec->evaluation.every_rounds, save = run.spec->checkpoint.every_rounds;
-  if (evaluate != 0 && version % evaluate == 0) StartEvaluation(run);
-  if (save != 0 && version % save == 0) run.checkpoint_due = true;
+  const Version version = run.rounds[0].version;
+  const uint32_t save = run.spec->checkpoint.every_rounds;
+  if (EvaluationIsDue(run.spec->evaluation, version)) StartEvaluation(run);
+  if (save != 0 && version.value % save == 0) run.checkpoint_due = true;
 }
 
 void Machine::SettleRevoked(Run& run) {

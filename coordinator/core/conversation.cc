@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/core/evaluations.h"
 #include "coordinator/core/machine.h"
 
 namespace atl {
@@ -143,6 +144,15 @@ void Machine::Hear(Member& member, const EvaluationDone& message) {
       run->evaluation->versions.empty()) {
     return;
   }
+  const std::vector<TaskScore> scores = run->evaluation->score_tasks ? message.tasks : std::vector<TaskScore>{};
+  if (run->evaluation->score_tasks && !FitTheTasks(run->spec->evaluation, scores)) {
+    Note(run->id(), "evaluation refused",
+         absl::StrCat("evaluation ", message.evaluation, " by ", member.record.worker.value,
+                      " lacks the scores of evaluation.tasks; is that worker of an older version?"),
+         {{"worker", member.record.worker.value}});
+    run->evaluation->deadline = now_;
+    return;
+  }
   EvaluationRecord record;
   record.job = run->id();
   record.evaluation = message.evaluation;
@@ -153,6 +163,7 @@ void Machine::Hear(Member& member, const EvaluationDone& message) {
   record.text_bytes = message.text_bytes;
   record.trained_tokens = run->tokens_committed;
   record.wall_nanos = wall_nanos_;
+  record.tasks = scores;
   run->evaluations.push_back(record);
   run->record.next_evaluation = message.evaluation + 1;
   run->touched = true;

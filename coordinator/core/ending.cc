@@ -2,13 +2,13 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/core/evaluations.h"
 #include "coordinator/core/machine.h"
 
 namespace atl {
 namespace {
 
-constexpr uint32_t kEvaluationTries = 5;              // then it is left out and the job goes on
-constexpr Duration kEvaluationMinimum = Seconds(60);  // beyond what the worker's own pace suggests
+constexpr uint32_t kEvaluationTries = 5;  // then it is left out and the job goes on
 
 }  // namespace
 
@@ -164,7 +164,8 @@ void Machine::End(Run& run, JobState state, const std::string& reason) {
 bool Machine::WantsEvaluation(const Run& run) const {
   const VersionVector heads = run.Versions();
   if (run.record.held_out_samples == 0 || heads == run.not_evaluated) return false;
-  return run.evaluations.empty() || run.evaluations.back().versions != heads;
+  if (run.evaluations.empty() || run.evaluations.back().versions != heads) return true;
+  return run.evaluations.back().tasks.empty() && TasksAreDue(run.spec->evaluation, run.evaluations, heads[0], true);
 }
 
 void Machine::StartEvaluation(Run& run) {
@@ -221,10 +222,10 @@ void Machine::GiveEvaluation(Run& run, Member& member) {
   pending.holder = member.record.worker;
   pending.versions = run.Versions();
   pending.clock_step = run.record.state == JobState::kClosing ? ClockOf(run) : run.clock_floor;
-  const uint64_t samples =
-      std::max<uint64_t>(1, run.spec->evaluation.max_tokens / std::max(1u, run.spec->data.sequence_length));
-  const uint64_t steps = samples / std::max(1u, run.spec->batch.sequences_per_step) + 1;
-  pending.deadline = now_ + kEvaluationMinimum + TimesAtMostADay(Duration{member.heartbeat.step_ns}, steps) * 2;
+  const bool last = run.record.state == JobState::kClosing;
+  pending.score_tasks = TasksAreDue(run.spec->evaluation, run.evaluations, pending.versions[0], last);
+  pending.deadline = now_ + EvaluationAllowance(*run.spec, pending.score_tasks,
+                                                Duration{std::max<int64_t>(0, member.heartbeat.step_ns)});
   run.last_evaluator = pending.holder;
   SendEvaluation(member, run);
   if (run.record.state == JobState::kClosing || member.record.evaluate_only) return;
@@ -234,10 +235,9 @@ void Machine::GiveEvaluation(Run& run, Member& member) {
 }
 
 void Machine::SendEvaluation(const Member& member, const Run& run) {
-  const uint64_t wanted =
-      std::max<uint64_t>(1, run.spec->evaluation.max_tokens / std::max(1u, run.spec->data.sequence_length));
   SendTo(member, EvaluationAssigned{run.id(), run.evaluation->number, run.evaluation->versions,
-                                    std::min(wanted, run.record.held_out_samples)});
+                                    std::min(EvaluationSamples(*run.spec), run.record.held_out_samples),
+                                    run.evaluation->score_tasks});
 }
 
 void Machine::WriteCheckpointNow(Run& run, uint64_t step) {

@@ -35,6 +35,7 @@ struct PendingEvaluation {
   WorkerId holder;         // empty: nobody has it
   Instant deadline{};
   uint32_t tries = 0;  // workers that were too slow or got lost
+  bool score_tasks = false;
 };
 
 enum class Ending { kNone, kRounds, kEvaluation, kCheckpoint };

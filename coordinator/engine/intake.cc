@@ -5,6 +5,8 @@
 
 #include "common/codec/codec.h"
 #include "common/format/corpus_shapes.h"
+#include "common/format/eval_task.h"
+#include "common/plan/limits.h"
 
 namespace atl {
 namespace {
@@ -58,6 +60,46 @@ void CheckTokenizers(const JobSpec& spec, IntakeResult& result) {
   }
 }
 
+// The files that evaluations score: all of their faults become violations, `examples` becomes their number.
+absl::Status ReadTasks(JobSpec& spec, const BlobReader& blobs, IntakeResult& result) {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < spec.evaluation.tasks.size(); ++i) {
+    EvaluationTaskSpec& task = spec.evaluation.tasks[i];
+    const auto refuse = [&](std::string problem) {
+      result.violations.push_back({absl::StrCat("evaluation.tasks[", i, "].file"), std::move(problem)});
+    };
+    const auto text = blobs(task.file);
+    if (absl::IsNotFound(text.status())) {
+      refuse(absl::StrCat("the file ", task.file.Hex(), " is not stored here; upload it before the job"));
+      continue;
+    }
+    ATOLL_RETURN_IF_ERROR(text.status());
+    bytes += text->size();
+    const auto parsed = ParseEvalTask(*text);
+    if (!parsed.ok()) {
+      refuse(absl::StrCat("of task ", task.name, " is no task file: ", std::string(parsed.status().message())));
+      continue;
+    }
+    const auto all = static_cast<uint32_t>(std::min<size_t>(parsed->examples.size(), limits::kEvalExamples + 1));
+    task.examples = task.examples == 0 ? all : std::min(task.examples, all);
+  }
+  if (bytes > limits::kEvalTasksBytes) {
+    result.violations.push_back({"evaluation.tasks", absl::StrCat("has files of ", bytes, " bytes; at most ",
+                                                                  limits::kEvalTasksBytes, " are scored by a job")});
+  }
+  return absl::OkStatus();
+}
+
+// Task files are text, so whoever scores them needs the tokenizer.
+void CheckTaskTokenizer(const JobSpec& spec, const BlobReader& blobs, IntakeResult& result) {
+  if (spec.evaluation.tasks.empty() || result.plan.manifests.empty()) return;
+  const CorpusTokenizer& tokenizer = result.plan.manifests[0].tokenizer;
+  if (tokenizer.file.empty() || blobs(tokenizer.sha256).ok()) return;
+  result.violations.push_back(
+      {"evaluation.tasks", absl::StrCat("cannot be scored without the corpora's ", tokenizer.file,
+                                        ", which is not stored here; upload it before the job")});
+}
+
 absl::Status CountSamples(IntakeResult& result) {
   JobPlan& plan = result.plan;
   ATOLL_ASSIGN_OR_RETURN(const auto train, ShapesOf(plan.spec.data, plan.manifests, CorpusSplit::kTrain));
@@ -74,6 +116,12 @@ absl::Status CountSamples(IntakeResult& result) {
   const uint64_t held_out = SamplesIn(held_out_shapes, plan.spec.data.sequence_length);
   const uint64_t wanted = std::max<uint64_t>(1, plan.spec.evaluation.max_tokens / plan.spec.data.sequence_length);
   plan.held_out_samples = std::min(held_out, wanted);
+  if (held_out == 0 && !plan.spec.evaluation.tasks.empty()) {
+    result.violations.push_back(
+        {"evaluation.tasks",
+         "are scored beside the held-out loss, and the corpora have no held-out split of a whole "
+         "sample; prepare them with --held-out"});
+  }
   if (held_out == 0)
     plan.notes.push_back("the corpora have no held-out split of a whole sample: the run will not be evaluated");
   return absl::OkStatus();
@@ -103,6 +151,8 @@ absl::StatusOr<IntakeResult> PlanJob(JobSpec spec, const BlobReader& blobs) {
     result.violations.push_back({absl::StrCat("data.tokenizer_sha256[", i, "]"),
                                  "the tokenizer file is not stored here; upload it before the job"});
   }
+  CheckTaskTokenizer(spec, blobs, result);
+  ATOLL_RETURN_IF_ERROR(ReadTasks(spec, blobs, result));
   if (!result.violations.empty()) return result;
   result.plan.notes = ResolveDefaults(spec, result.plan.manifests[0].tokenizer.vocab_size);
   // What was resolved must still hold: a default can be unstable together with a given value.

@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/format/eval_task.h"
 #include "coordinator/core/round_note.h"
 #include "coordinator/engine/engine.h"
 
@@ -15,6 +16,7 @@ namespace {
 constexpr Duration kPublishInterval = Seconds(1);
 constexpr double kMicro = 1e-6;
 constexpr char kRolledBack[] = "rolled back";  // JobNote::kind
+constexpr char kEvaluated[] = "evaluation";    // likewise
 constexpr const char* kLossCurve = "loss";
 constexpr const char* kFromLedgerField = "from_ledger";  // the line was written at a restart
 constexpr size_t kMergesRewritten = 100'000;             // of a fragment and epoch, at one start
@@ -247,6 +249,18 @@ void Observer::OnEvaluation(const EvaluationRecord& record) {
   AddPoint(record.job, "evaluation_loss", record.clock_step, loss);
   AddPoint(record.job, "perplexity", record.clock_step, std::exp(loss));
   metrics_.Set(Metric::kJobEvaluationLoss, loss, {record.job.value});
+  std::map<std::string, std::string> fields;
+  for (const TaskScore& task : record.tasks) {
+    const double accuracy = AccuracyOf(task.correct, task.examples),
+                 error = StandardErrorOf(task.correct, task.examples);
+    AddPoint(record.job, "task_accuracy/" + task.name, record.clock_step, accuracy);
+    AddPoint(record.job, "task_standard_error/" + task.name, record.clock_step, error);
+    metrics_.Set(Metric::kTaskAccuracy, accuracy, {record.job.value, task.name});
+    metrics_.Set(Metric::kTaskStandardError, error, {record.job.value, task.name});
+    fields["task_accuracy/" + task.name] = absl::StrFormat("%.4f", accuracy);
+    fields["task_standard_error/" + task.name] = absl::StrFormat("%.4f", error);
+  }
+  evaluation_fields_[record.job].push_back(std::move(fields));
 }
 
 void Observer::DropPointsAfter(const JobId& job, uint64_t step) {
@@ -266,6 +280,10 @@ void Observer::Note(const JobNote& note) {
   if (note.kind == kRoundCommitted && !round_fields_[note.job].empty()) {
     line.fields.merge(round_fields_[note.job].front());
     round_fields_[note.job].pop_front();
+  }
+  if (note.kind == kEvaluated && !evaluation_fields_[note.job].empty()) {
+    line.fields.merge(evaluation_fields_[note.job].front());
+    evaluation_fields_[note.job].pop_front();
   }
   const JobHistory& history = history_.Of(note.job);
   line.fields[kUploadedField] = absl::StrCat(history.uploaded_total);

@@ -78,6 +78,7 @@ class Observer {
   std::map<JobId, std::vector<LoggedPoint>> pending_points_;  // for the next event line of the job
   // What was measured of the newest rounds, for their "round committed" lines, oldest first.
   std::map<JobId, std::deque<std::map<std::string, std::string>>> round_fields_;
+  std::map<JobId, std::deque<std::map<std::string, std::string>>> evaluation_fields_;
   std::map<std::pair<JobId, FragmentIndex>, Instant> last_round_;
   std::map<JobId, ClockMark> clock_marks_;
   std::set<JobId> shown_;  // jobs with gauges of their workers

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/codec/codec.h"
+#include "common/format/eval_task.h"
 #include "common/plan/planner.h"
 #include "common/telemetry/catalogue.h"
 #include "common/wire/job_spec_proto.h"
@@ -57,6 +58,20 @@ v1::LedgerBalance ToProto(const BalanceView& balance) {
   return out;
 }
 
+v1::TaskResult TaskMessage(const TaskScore& task) {
+  v1::TaskResult out;
+  out.set_name(task.name);
+  out.set_examples(task.examples);
+  out.set_correct(task.correct);
+  out.set_accuracy(AccuracyOf(task.correct, task.examples));
+  out.set_standard_error(StandardErrorOf(task.correct, task.examples));
+  if (task.correct_per_byte) {
+    out.set_correct_per_byte(*task.correct_per_byte);
+    out.set_accuracy_per_byte(AccuracyOf(*task.correct_per_byte, task.examples));
+  }
+  return out;
+}
+
 }  // namespace
 
 v1::JobState ToProto(JobState state) { return static_cast<v1::JobState>(state); }
@@ -75,6 +90,7 @@ v1::EvaluationResult ToProto(const EvaluationRecord& record) {
   }
   out.set_tokens(record.tokens);
   out.set_trained_tokens(record.trained_tokens);
+  for (const TaskScore& task : record.tasks) *out.add_tasks() = TaskMessage(task);
   SetTime(record.wall_nanos, out.mutable_time());
   return out;
 }

@@ -42,8 +42,11 @@ CREATE TABLE rollbacks (seq INTEGER PRIMARY KEY, job TEXT NOT NULL REFERENCES jo
   versions BLOB NOT NULL) STRICT;
 )sql";
 
+// To 2: `tasks` is TaskScores of record.proto, empty where no task was scored.
+constexpr char kRevision2[] = "ALTER TABLE evaluations ADD COLUMN tasks BLOB NOT NULL DEFAULT x'';";
+
 // kSteps[r] leads from revision r to r + 1.
-constexpr std::array<const char*, kLedgerRevision> kSteps = {kRevision1};
+constexpr std::array<const char*, kLedgerRevision> kSteps = {kRevision1, kRevision2};
 
 absl::Status TakeAlone(Database& database) {
   // Exclusive locking holds the file from the first transaction on; a second opener is told so.

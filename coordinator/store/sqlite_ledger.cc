@@ -114,14 +114,15 @@ class RecordWriter {
   }
   absl::Status operator()(const EvaluationRecord& r) {
     ATOLL_ASSIGN_OR_RETURN(Statement s,
-                           database_.Prepare("INSERT OR IGNORE INTO evaluations VALUES (?,?,?,?,?,?,?,?,?,?)"));
+                           database_.Prepare("INSERT OR IGNORE INTO evaluations VALUES (?,?,?,?,?,?,?,?,?,?,?)"));
     s.Bind(r.job.value)
         .Bind(r.evaluation)
         .Bind(next_seq_++)
         .Bind(r.clock_step)
         .BindBlob(Pack(r.versions))
         .Bind(r.nll_micro_nats);
-    ATOLL_RETURN_IF_ERROR(s.Bind(r.tokens).Bind(r.text_bytes).Bind(r.trained_tokens).Bind(r.wall_nanos).Run());
+    s.Bind(r.tokens).Bind(r.text_bytes).Bind(r.trained_tokens).Bind(r.wall_nanos);
+    ATOLL_RETURN_IF_ERROR(s.BindBlob(SerializeTaskScores(r.tasks)).Run());
     if (database_.changes() == 1) return absl::OkStatus();
     return absl::InternalError(
         absl::StrCat("evaluation ", r.evaluation, " of job ", r.job.value, " was recorded before"));
@@ -285,6 +286,7 @@ absl::Status ReadEvaluations(const Database& database, History& out) {
     r.text_bytes = s.NextNumber();
     r.trained_tokens = s.NextNumber();
     r.wall_nanos = s.NextSigned();
+    ATOLL_ASSIGN_OR_RETURN(r.tasks, ParseTaskScores(s.NextBlob()));
     out.emplace(seq, std::move(r));
   }
 }

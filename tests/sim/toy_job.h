@@ -23,11 +23,14 @@ class ToyJobFactory final : public JobFactory {
   void SetMissing(std::string what) { *missing_ = std::move(what); }
   // Positions of the data order that were handed out for training, by any session of this factory, with repetitions.
   const std::map<uint64_t, int>& trained() const { return *trained_; }
+  // Pieces of evaluation tasks that were scored, by any session of this factory.
+  int pieces_scored() const { return *pieces_scored_; }
 
  private:
   ManualClock& clock_;
   const Duration step_;
   std::shared_ptr<std::string> missing_ = std::make_shared<std::string>();
+  std::shared_ptr<int> pieces_scored_ = std::make_shared<int>(0);
   std::shared_ptr<std::map<uint64_t, int>> trained_ = std::make_shared<std::map<uint64_t, int>>();
 };
 

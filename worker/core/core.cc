@@ -34,6 +34,7 @@ void Core::State::Dispatch(const Event& event) {
       s.SetWaiting(e.reason);
     }
     void operator()(const EvaluationFinished& e) { s.OnEvaluationFinished(e); }
+    void operator()(const TaskScored& e) { s.OnTaskScored(e); }
     void operator()(const EvaluationFailed& e) { s.OnEvaluationFailed(e); }
     void operator()(const LeaveWanted& e) { s.OnLeaveWanted(e); }
     void operator()(const Boundary&) { s.OnBoundary(); }

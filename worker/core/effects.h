@@ -115,6 +115,14 @@ struct Evaluate {
   uint64_t samples = 0;
 };
 
+// The outer copies on `examples` examples of the job's evaluation.tasks[task], from `first` on -> TaskScored or
+// EvaluationFailed. Pieces of one evaluation come in order, each at a boundary of its own.
+struct ScoreTask {
+  uint64_t evaluation = 0;
+  uint32_t task = 0;
+  uint64_t first = 0, examples = 0;
+};
+
 // Answer with a LogLines message from the log ring.
 struct AnswerLogs {
   LogsWanted wanted;
@@ -135,10 +143,10 @@ struct Exit {
   std::string text;  // one sentence
 };
 
-using Effect =
-    std::variant<Say, CloseStream, PrepareJob, ChangeSpec, ReleaseJob, FetchFragment, InstallFragment, FetchUpdate,
-                 DropFetches, ApplyUpdate, ResolveUpdate, AdoptOuter, ResetOptimizer, FormContribution, Upload,
-                 CancelUpload, DropContribution, AddLease, RemoveLease, TakeStep, Evaluate, AnswerLogs, Note, Exit>;
+using Effect = std::variant<Say, CloseStream, PrepareJob, ChangeSpec, ReleaseJob, FetchFragment, InstallFragment,
+                            FetchUpdate, DropFetches, ApplyUpdate, ResolveUpdate, AdoptOuter, ResetOptimizer,
+                            FormContribution, Upload, CancelUpload, DropContribution, AddLease, RemoveLease, TakeStep,
+                            Evaluate, ScoreTask, AnswerLogs, Note, Exit>;
 using Effects = std::vector<Effect>;
 
 }  // namespace atl::worker

@@ -5,6 +5,7 @@
 #define ATOLL_WORKER_CORE_EVENTS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -111,6 +112,12 @@ struct EvaluationFinished {
   uint64_t tokens = 0;
   uint64_t text_bytes = 0;
 };
+// Answer to ScoreTask: of its piece.
+struct TaskScored {
+  uint64_t evaluation = 0;
+  uint64_t correct = 0;
+  std::optional<uint64_t> correct_per_byte;  // absent for minimal pairs
+};
 struct EvaluationFailed {
   uint64_t evaluation = 0;
   std::string reason;
@@ -127,7 +134,7 @@ struct Boundary {};
 using Event = std::variant<StreamUp, StreamDown, Received, JobPrepared, JobBroken, JobDelayed, FragmentFetched,
                            FragmentFetchFailed, FragmentInstalled, UpdateFetched, UpdateFetchFailed, UpdateApplied,
                            ContributionFormed, ContributionFailed, UploadEnded, StepDone, SamplesMissing,
-                           EvaluationFinished, EvaluationFailed, LeaveWanted, Boundary>;
+                           EvaluationFinished, TaskScored, EvaluationFailed, LeaveWanted, Boundary>;
 
 }  // namespace atl::worker
 

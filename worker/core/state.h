@@ -1,5 +1,5 @@
 // What the worker's core remembers. Private to worker/core: core.cc dispatches, joining.cc takes jobs and fragments,
-// sync.cc sends and applies, training.cc decides what happens at a step boundary.
+// sync.cc sends and applies, training.cc decides what happens at a step boundary, evaluating.cc evaluates.
 #ifndef ATOLL_WORKER_CORE_STATE_H_
 #define ATOLL_WORKER_CORE_STATE_H_
 
@@ -44,6 +44,8 @@ struct EvaluationWanted {
   EvaluationAssigned assigned;
   Instant deadline;
   bool running = false;
+  bool asked = false;  // running: a pass of it is
+  EvaluationDone done;
 };
 
 struct Departure {
@@ -137,10 +139,17 @@ struct Core::State {
   void OnLeaseGranted(const LeaseGranted& granted);
   void OnLeaseDenied(const LeaseDenied& denied);
   void OnLeaseRevoked(const LeaseRevoked& revoked);
+
+  // evaluating.cc
   void OnEvaluationAssigned(const EvaluationAssigned& assigned);
   bool TryEvaluate();
   void OnEvaluationFinished(const EvaluationFinished& finished);
+  void OnTaskScored(const TaskScored& scored);
+  void ContinueEvaluation();
+  void SayEvaluation();
   void OnEvaluationFailed(const EvaluationFailed& failed);
+
+  // training.cc
   void OnClosingStarted(const ClosingStarted& started);
   void ContinueClosing();
   void ContinueLeaving();

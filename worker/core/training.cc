@@ -23,7 +23,11 @@ void Core::State::OnBoundary() {
   }
   RepeatFetches();
   if (phase != Phase::kActive) return;
-  if (step_samples > 0 || (evaluation && evaluation->running) || Busy()) return;
+  if (step_samples > 0 || Busy()) return;
+  if (evaluation && evaluation->running) {
+    ContinueEvaluation();
+    return;
+  }
   CatchUpClock();
   ApplyReady();
   if (Busy()) return;
@@ -248,60 +252,6 @@ void Core::State::OnLeaseRevoked(const LeaseRevoked& revoked) {
   if (trained) TakeOuterEverywhere(absl::StrCat("leases were taken back (", revoked.reason, ")"));
 }
 
-// ---- evaluation ---------------------------------------------------------------------------------------------------
-
-void Core::State::OnEvaluationAssigned(const EvaluationAssigned& wanted) {
-  if (phase != Phase::kActive || wanted.versions.size() != fragments.size()) return;
-  if (evaluation && evaluation->running) return;
-  evaluation = EvaluationWanted{wanted, now + options.evaluation_patience, false};
-}
-
-// True while an evaluation holds training up: its versions are on their way, or it runs.
-bool Core::State::TryEvaluate() {
-  if (!evaluation) return false;
-  const VersionVector& versions = evaluation->assigned.versions;
-  bool beyond = false, there = true;
-  for (uint32_t p = 0; p < fragments.size(); ++p) {
-    beyond = beyond || fragments[p].outer > versions[p];
-    there = there && fragments[p].installed && fragments[p].outer == versions[p];
-  }
-  if (there) {
-    evaluation->running = true;
-    SetWaiting("");
-    effects.push_back(Evaluate{evaluation->assigned.evaluation, evaluation->assigned.samples});
-    return true;
-  }
-  if (beyond || now >= evaluation->deadline) {
-    Tell(NoteLevel::kWarning, "evaluation not possible",
-         absl::StrCat(
-             "evaluation ", evaluation->assigned.evaluation, " of job ", job.value,
-             beyond ? ": this worker's outer copies are newer already" : ": its versions did not come in time"));
-    evaluation.reset();
-    return false;
-  }
-  SetWaiting(absl::StrCat("the versions of evaluation ", evaluation->assigned.evaluation));
-  WakeAt(evaluation->deadline);
-  return true;
-}
-
-void Core::State::OnEvaluationFinished(const EvaluationFinished& finished) {
-  if (!evaluation || !evaluation->running || evaluation->assigned.evaluation != finished.evaluation) return;
-  const EvaluationDone done{job, finished.evaluation, finished.nll_micro_nats, finished.tokens, finished.text_bytes};
-  evaluation.reset();
-  if (welcomed) {
-    SayIt(done);
-  } else {
-    unsaid_evaluation = done;
-  }
-}
-
-void Core::State::OnEvaluationFailed(const EvaluationFailed& failed_one) {
-  if (!evaluation || evaluation->assigned.evaluation != failed_one.evaluation) return;
-  Tell(NoteLevel::kWarning, "evaluation failed",
-       absl::StrCat("evaluation ", failed_one.evaluation, " of job ", job.value, ": ", failed_one.reason));
-  evaluation.reset();
-}
-
 // ---- the end ------------------------------------------------------------------------------------------------------
 
 void Core::State::OnClosingStarted(const ClosingStarted& started) {
@@ -345,7 +295,7 @@ void Core::State::ContinueClosing() {
 // Within the grace: what is applied already is contributed, then the uploads are waited for. What lies behind a
 // contribution whose round is open goes back with the leases, since that round may wait for others.
 void Core::State::ContinueLeaving() {
-  if (step_samples > 0 || (evaluation && evaluation->running)) return;
+  if (step_samples > 0 || (evaluation && evaluation->asked)) return;
   evaluation.reset();
   const bool may_send = phase == Phase::kActive && welcomed && now < leaving->deadline;
   if (may_send) {

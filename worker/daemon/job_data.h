@@ -42,6 +42,8 @@ class JobData final : public SampleSource {
 
   BlockSource& blocks() { return *blocks_; }
   const CorpusManifests& manifests() const { return manifests_; }
+  // Of the first corpus; all have the same.
+  const CorpusTokenizer& tokenizer() const { return manifests_->front().tokenizer; }
   // Of the first corpus' tokenizer.
   std::optional<uint32_t> end_of_text() const { return manifests_->front().tokenizer.eot_id; }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/plan/model_layout.h"
 #include "worker/daemon/job_data.h"
+#include "worker/daemon/job_tasks.h"
 #include "worker/train/memory.h"
 #include "worker/train/trainer.h"
 
@@ -17,19 +18,21 @@ TensorDevice ToTensorDevice(const DeviceInfo& info) { return {info.kind == Devic
 class TorchModel final : public TrainingModel {
  public:
   TorchModel(const JobSpec& spec, const ModelLayout& layout, ModelOptions model_options, TensorDevice device,
-             std::unique_ptr<Trainer> trainer, JobData& data)
+             std::unique_ptr<Trainer> trainer, JobData& data, JobTasks tasks)
       : spec_(spec),
         layout_(layout),
         model_options_(model_options),
         device_(device),
         trainer_(std::move(trainer)),
-        data_(data) {}
+        data_(data),
+        tasks_(std::move(tasks)) {}
 
   std::span<float> parameters() override { return trainer_->parameters().memory(); }
   void* compute_stream() override { return trainer_->compute_stream(); }
   absl::Status ResetOptimizer() override { return trainer_->ResetOptimizer(); }
 
   absl::StatusOr<StepOutcome> Step(const SampleBatch& batch, double learning_rate) override {
+    tasks_.Rest();
     ATOLL_ASSIGN_OR_RETURN(const StepReport report, trainer_->Step({batch.tokens, batch.samples}, learning_rate));
     return StepOutcome{report.applied, report.loss, report.grad_norm, report.tokens};
   }
@@ -53,6 +56,10 @@ class TorchModel final : public TrainingModel {
     return EvaluationOutcome{sum.nll, sum.targets, static_cast<uint64_t>(bytes + 0.5)};
   }
 
+  absl::StatusOr<PieceScore> ScoreTask(std::span<float> parameters, const TaskPiece& piece) override {
+    return tasks_.Score(parameters, piece);
+  }
+
  private:
   const JobSpec spec_;
   const ModelLayout layout_;
@@ -60,6 +67,7 @@ class TorchModel final : public TrainingModel {
   const TensorDevice device_;
   std::unique_ptr<Trainer> trainer_;
   JobData& data_;
+  JobTasks tasks_;
 };
 
 // What the trainer may take: the device's free memory, and no more than the operator allows.
@@ -103,7 +111,9 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
                              {"device", device_->info().name}});
   const int32_t end_of_text = options.end_of_text ? static_cast<int32_t>(*options.end_of_text) : -1;
   const ModelOptions model_options{spec.data.separate_documents, end_of_text};
-  parts->model = std::make_unique<TorchModel>(spec, parts->layout, model_options, device, std::move(trainer), *data);
+  JobTasks tasks(spec, parts->layout, data->tokenizer(), device, options_.worker, bulk_);
+  parts->model = std::make_unique<TorchModel>(spec, parts->layout, model_options, device, std::move(trainer), *data,
+                                              std::move(tasks));
   parts->samples = std::move(data);
   return parts;
 }

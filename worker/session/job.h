@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -42,6 +43,16 @@ struct EvaluationOutcome {
   uint64_t text_bytes = 0;  // 0: unknown
 };
 
+// Examples [first, first + examples) of the job's evaluation.tasks[task].
+struct TaskPiece {
+  uint32_t task = 0;
+  uint64_t first = 0, examples = 0;
+};
+struct PieceScore {
+  uint64_t correct = 0;
+  std::optional<uint64_t> correct_per_byte;  // absent for minimal pairs
+};
+
 // Owned by the session's thread; calls block.
 class TrainingModel {
  public:
@@ -55,6 +66,10 @@ class TrainingModel {
   virtual absl::Status ResetOptimizer() = 0;
   // The loss of `parameters` (host memory, job's layout) on held-out samples [0, samples), or as many as there are.
   virtual absl::StatusOr<EvaluationOutcome> Evaluate(std::span<float> parameters, uint64_t samples) = 0;
+  // How `parameters` do on a piece of a task. The pieces of one evaluation come in order, beginning with the first of
+  // task 0, with no step and no change of `parameters` between them. Unavailable and DeadlineExceeded when the task's
+  // file could not be fetched.
+  virtual absl::StatusOr<PieceScore> ScoreTask(std::span<float> parameters, const TaskPiece& piece) = 0;
 };
 
 // One job's memory and data; members are destroyed in reverse order.

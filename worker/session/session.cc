@@ -76,6 +76,7 @@ struct Session::State {
   void Do(const worker::RemoveLease& e);
   void Do(const worker::TakeStep& e);
   void Do(const worker::Evaluate& e);
+  void Do(const worker::ScoreTask& e);
   void Do(const worker::AnswerLogs& e);
   void Do(const worker::Note& e);
   void Do(const worker::Exit& e) { exit = SessionExit{e.reason, e.text}; }
@@ -340,6 +341,17 @@ void Session::State::Do(const worker::Evaluate& e) {
     return;
   }
   Answer(worker::EvaluationFinished{e.evaluation, Micro(outcome->nll), outcome->tokens, outcome->text_bytes});
+}
+
+void Session::State::Do(const worker::ScoreTask& e) {
+  worked = true;
+  PublishHeartbeat();
+  const auto score = parts->model->ScoreTask(replicas->outer(), {e.task, e.first, e.examples});
+  if (!score.ok()) {
+    Answer(worker::EvaluationFailed{e.evaluation, std::string(score.status().message())});
+    return;
+  }
+  Answer(worker::TaskScored{e.evaluation, score->correct, score->correct_per_byte});
 }
 
 // ---- words --------------------------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/text/choice_tokens.h"
+
 namespace atl {
 namespace {
 
@@ -43,27 +45,12 @@ absl::StatusOr<std::vector<double>> ChoiceScorer::Scores(const EvalExample& exam
   return out;
 }
 
-// A context's tokens are those that it has alone; what follows them in the whole text is the choice.
 absl::StatusOr<ChoiceScorer::Text> ChoiceScorer::Prepare(const std::string& context, const std::string& choice) const {
-  std::vector<uint32_t> before, whole;
-  ATOLL_RETURN_IF_ERROR(tokenizer_.Encode(context, before));
-  ATOLL_RETURN_IF_ERROR(tokenizer_.Encode(context + choice, whole));
-  if (before.empty()) {
-    if (!tokenizer_.eot_id().has_value()) {
-      return absl::InvalidArgumentError(
-          "the tokenizer has no end-of-text token, after which a text without context could begin");
-    }
-    whole.insert(whole.begin(), *tokenizer_.eot_id());
-    before.assign(1, *tokenizer_.eot_id());
-  }
+  ATOLL_ASSIGN_OR_RETURN(const ChoiceTokens tokens, TokensOfChoice(tokenizer_, context, choice));
+  ATOLL_RETURN_IF_ERROR(CheckChoiceFits(tokens, max_positions_));
   const size_t window = max_positions_ + size_t{1};  // the last token is not read, only scored
-  const size_t from = std::min(before.size(), whole.size() - 1);
-  if (whole.size() - from > window - 1) {
-    return absl::InvalidArgumentError(absl::StrCat("a choice has ", whole.size() - from,
-                                                   " tokens, and the model's longest sequence is ", window - 1));
-  }
-  const size_t cut = whole.size() > window ? whole.size() - window : 0;
-  return Text{std::vector<int32_t>(whole.begin() + static_cast<ptrdiff_t>(cut), whole.end()), from - cut};
+  const size_t cut = tokens.ids.size() > window ? tokens.ids.size() - window : 0;
+  return Text{{tokens.ids.begin() + static_cast<ptrdiff_t>(cut), tokens.ids.end()}, tokens.from - cut};
 }
 
 absl::StatusOr<double> ChoiceScorer::Score(const Text& text) {

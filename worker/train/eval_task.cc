@@ -1,6 +1,5 @@
 #include "worker/train/eval_task.h"
 
-#include <cmath>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -50,13 +49,13 @@ std::string Quoted(const std::string& text) {
 }
 
 std::string SummaryLine(const std::string& name, EvalTaskKind kind, const ChoiceTally& tally) {
-  const double n = static_cast<double>(tally.examples), accuracy = static_cast<double>(tally.correct) / n;
-  std::string line = absl::StrFormat("{\"task\":%s,\"kind\":\"%s\",\"examples\":%d,\"correct\":%d,\"accuracy\":%.6g",
-                                     Quoted(name), EvalTaskKindName(kind), tally.examples, tally.correct, accuracy);
-  absl::StrAppendFormat(&line, ",\"standard_error\":%.4g", std::sqrt(accuracy * (1 - accuracy) / n));
+  std::string line =
+      absl::StrFormat("{\"task\":%s,\"kind\":\"%s\",\"examples\":%d,\"correct\":%d,\"accuracy\":%.6g", Quoted(name),
+                      EvalTaskKindName(kind), tally.examples, tally.correct, AccuracyOf(tally.correct, tally.examples));
+  absl::StrAppendFormat(&line, ",\"standard_error\":%.4g", StandardErrorOf(tally.correct, tally.examples));
   if (kind == EvalTaskKind::kMultipleChoice) {
     absl::StrAppendFormat(&line, ",\"correct_per_byte\":%d,\"accuracy_per_byte\":%.6g", tally.correct_per_byte,
-                          static_cast<double>(tally.correct_per_byte) / n);
+                          AccuracyOf(tally.correct_per_byte, tally.examples));
   }
   return line + "}";
 }
@@ -107,7 +106,7 @@ absl::Status RunEvalTasks(const EvalTaskOptions& options, std::ostream& out, std
     auto tally = RunTask(name, tasks[i], options.limit, options.per_example, *scorer->choices, out);
     if (!tally.ok()) return Annotate(tally.status(), options.tasks[i]);
     out << SummaryLine(name, tasks[i].kind, *tally) << "\n" << std::flush;
-    accuracies.push_back(static_cast<double>(tally->correct) / static_cast<double>(tally->examples));
+    accuracies.push_back(AccuracyOf(tally->correct, tally->examples));
   }
   if (accuracies.size() > 1) {
     const double mean =

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "cli/job/job_file.h"
@@ -152,6 +153,60 @@ TEST(Submit, TheCoordinatorsViolationsGetTheirLines) {
   const RunResult result = harness.Run({"submit", "-"});
   EXPECT_EQ(result.code, 2);
   EXPECT_EQ(result.talk, "<stdin>:9:5: sync.inner_steps is odd today\natoll: the job file has 1 fault\n");
+}
+
+// A corpus of bytes and a task beside the job file; what the job then names is in the spec by hash.
+class SubmitTasks : public testing::Test {
+ protected:
+  SubmitTasks()
+      : folder_(testing::TempDir() + "/submit_tasks_" + testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    std::filesystem::create_directories(folder_);
+    std::string text;
+    for (int i = 0; i < 40; ++i) absl::StrAppend(&text, "paragraph ", i, " of a small corpus\n\n");
+    std::ofstream(folder_ + "/text.txt") << text;
+    const RunResult made = Harness().Run({"data", "prepare", folder_ + "/text.txt", "--out", folder_ + "/corpus",
+                                          "--text-split", "paragraphs", "--held-out", "0.3", "--quiet"});
+    EXPECT_EQ(made.code, 0) << made.talk;
+  }
+  ~SubmitTasks() override { std::filesystem::remove_all(folder_); }
+
+  RunResult Submit(Harness& harness, const std::string& task_text, const std::string& task) {
+    std::ofstream(folder_ + "/passive_1.jsonl") << task_text;
+    std::ofstream(folder_ + "/job.yaml") << "apiVersion: atoll/v1\nkind: TrainingJob\nmetadata: {name: tiny}\nspec:\n"
+                                            "  data: {corpora: [{manifest: corpus}], sequence_length: 16}\n"
+                                            "  stop: {inner_steps: 400}\n  evaluation:\n    tasks:\n      - "
+                                         << task << "\n";
+    return harness.Run({"submit", folder_ + "/job.yaml"});
+  }
+  const std::string folder_;
+};
+
+TEST_F(SubmitTasks, AreStoredByHash) {
+  Harness harness;
+  const std::string text = "{\"sentence_good\": \"a cat\", \"sentence_bad\": \"a cats\"}\n";
+  const RunResult result = Submit(harness, text, "file: passive_1.jsonl");
+  ASSERT_EQ(result.code, 0) << result.talk;
+  const v1::EvaluationTaskSpec& task = harness.fake.submitted.at(0).spec().evaluation().tasks(0);
+  EXPECT_EQ(task.name(), "passive_1");
+  EXPECT_EQ(task.file(), "");
+  EXPECT_EQ(task.file_sha256(), Sha256Of(AsBytes(text)).Hex());
+  EXPECT_EQ(task.examples(), 0u);
+}
+
+TEST_F(SubmitTasks, AreCheckedAtTheirPlaceInTheFile) {
+  const std::string good = "{\"sentence_good\": \"a cat\", \"sentence_bad\": \"a cats\"}\n";
+  const std::string long_one =
+      "{\"sentence_good\": \"the cat sat down\", \"sentence_bad\": \"the cat sits downs\"}\n";  // 16 and 18 bytes
+  Harness harness;
+  EXPECT_THAT(Submit(harness, good, "{file: nowhere.jsonl}").talk,
+              HasSubstr("job.yaml:9:10: evaluation.tasks[0].file cannot be read"));
+  EXPECT_THAT(Submit(harness, good + "{}\n", "{file: passive_1.jsonl}").talk, HasSubstr("is no task file: line 2"));
+  EXPECT_THAT(Submit(harness, good + long_one, "{file: passive_1.jsonl}").talk,
+              HasSubstr("cannot be scored: example 1: a choice has 18 tokens, and the model's longest sequence is 16"));
+  EXPECT_THAT(Submit(harness, good, "{name: a b, file: passive_1.jsonl}").talk, HasSubstr("evaluation.tasks[0].name"));
+  EXPECT_TRUE(harness.fake.submitted.empty());
+  // Only the examples that will be scored must fit.
+  EXPECT_EQ(Submit(harness, good + long_one, "{file: passive_1.jsonl, examples: 1}").code, 0);
 }
 
 TEST(Submit, AMissingFileIsAUsageError) {
@@ -312,12 +367,22 @@ TEST(Describe, TellsEverything) {
   Harness harness;
   *harness.fake.job.mutable_job() = Job("tiny", v1::JOB_STATE_RUNNING);
   harness.fake.job.mutable_job()->set_reason("waits\x1b[31m");
-  harness.fake.job.add_evaluations()->set_loss(3);
+  for (const double accuracy : {0.5, 0.75}) {
+    v1::EvaluationResult& evaluation = *harness.fake.job.add_evaluations();
+    evaluation.set_loss(3);
+    v1::TaskResult& task = *evaluation.add_tasks();
+    task.set_name("passive_1");
+    task.set_examples(200);
+    task.set_accuracy(accuracy);
+    task.set_standard_error(0.03);
+  }
   harness.fake.job.add_workers()->set_name("workers/a");
   harness.fake.job.mutable_job()->add_fragments()->set_version(4);
   const RunResult result = harness.Run({"job", "describe", "tiny"});
   EXPECT_THAT(result.out, AllOf(HasSubstr("running: waits?[31m"), HasSubstr("Held-out evaluations"),
                                 HasSubstr("Workers"), HasSubstr("Fragments")));
+  EXPECT_THAT(result.out, AllOf(HasSubstr("Evaluation tasks"), HasSubstr("passive_1"), HasSubstr("50.0 %"),
+                                HasSubstr("75.0 %"), HasSubstr("3.0 %")));
 }
 
 TEST(Steer, RequestsSayWhatWasAsked) {

@@ -68,7 +68,11 @@ JobSpec Unusual() {
   spec.sync.join_warmup_steps = 8;
   spec.workers = {.min = 2, .max = 3, .planned = 3};
   spec.stop = {.inner_steps = 4, .tokens = 5};
-  spec.evaluation = {.every_rounds = 6, .max_tokens = 7};
+  spec.evaluation = {.every_rounds = 6,
+                     .max_tokens = 7,
+                     .tasks = {{.name = "passive_1", .file = Sha256Of(AsBytes(std::string("p"))), .examples = 5},
+                               {.name = "b", .file = Sha256Of(AsBytes(std::string("b")))}},
+                     .tasks_every_rounds = 12};
   spec.checkpoint = {.every_rounds = 8, .keep_last = 9, .keep_every = 10, .keep_contributions = true};
   spec.data.corpora[0].samples = 11;
   spec.experiment = {.drop_sync_probability = 0.3, .pool = PoolSchedule::kRampDown};
@@ -84,6 +88,8 @@ TEST(JobSpecProto, GoesThereAndBack) {
   EXPECT_EQ(spec.data.corpora[1].manifest, Sha256{});
   EXPECT_EQ(spec.sync.grace_max, Milliseconds(1500));
   EXPECT_EQ(spec.outer.momentum, 0);
+  ASSERT_EQ(spec.evaluation.tasks.size(), 2u);
+  EXPECT_EQ(spec.evaluation.tasks[0].file, Unusual().evaluation.tasks[0].file);
   EXPECT_EQ(spec.inner.schedule.kind, ScheduleKind::kWsd);
 }
 
@@ -133,7 +139,16 @@ TEST(JobSpecProto, PathsAreForTheCommandLineOnly) {
   message.mutable_model()->mutable_init()->set_directory("/weights");
   message.mutable_data()->add_corpora()->set_manifest("corpus/manifest.json");
   EXPECT_THAT(Fields(message, true), ElementsAre());
-  EXPECT_THAT(Fields(message, false), ElementsAre("model.init.directory", "data.corpora[0].manifest"));
+  message.mutable_evaluation()->add_tasks()->set_file("tasks/a.jsonl");
+  EXPECT_THAT(Fields(message, true), ElementsAre());
+  EXPECT_THAT(Fields(message, false),
+              ElementsAre("model.init.directory", "data.corpora[0].manifest", "evaluation.tasks[0].file"));
+  message.mutable_evaluation()->mutable_tasks(0)->set_file_sha256(std::string(64, 'a'));
+  EXPECT_THAT(Fields(message, true), ElementsAre("evaluation.tasks[0].file"));
+  message.mutable_evaluation()->mutable_tasks(0)->clear_file_sha256();
+  message.mutable_evaluation()->mutable_tasks(0)->clear_file();
+  EXPECT_THAT(Fields(message, true), ElementsAre("evaluation.tasks[0].file"));
+  message.clear_evaluation();
   message.mutable_data()->mutable_corpora(0)->clear_manifest();
   EXPECT_THAT(Fields(message, true), ElementsAre("data.corpora[0].manifest"));
 }

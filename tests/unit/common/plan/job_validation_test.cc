@@ -203,6 +203,27 @@ const Case kCases[] = {
     {"workers.planned", [](JobSpec& s) { s.workers.planned = 65; }, "between"},
     {"stop", [](JobSpec& s) { s.stop = {}; }, "so that the run ends"},
     {"evaluation.max_tokens", [](JobSpec& s) { s.evaluation.max_tokens = 10; }, "one sample (256 tokens)"},
+    {"evaluation.tasks_every_rounds", [](JobSpec& s) { s.evaluation.tasks_every_rounds = 3; }, "names no file"},
+    {"evaluation.tasks[0].name",
+     [](JobSpec& s) {
+       s.evaluation.tasks = {{"a b", {}, 1}};
+     },
+     "1 to 63 letters"},
+    {"evaluation.tasks[1].name",
+     [](JobSpec& s) {
+       s.evaluation.tasks = {{"a", {}, 1}, {"a", {}, 1}};
+     },
+     "a second time"},
+    {"evaluation.tasks",
+     [](JobSpec& s) {
+       s.evaluation.tasks = {{"a", {}, 200'001}};
+     },
+     "at most 200000"},
+    {"evaluation.tasks",
+     [](JobSpec& s) {
+       for (int i = 0; i < 129; ++i) s.evaluation.tasks.push_back({"t" + std::to_string(i), {}, 1});
+     },
+     "at most 128"},
     {"checkpoint.keep_last", [](JobSpec& s) { s.checkpoint.keep_last = 0; }, "1 to"},
 };
 INSTANTIATE_TEST_SUITE_P(Table, OneViolation, testing::ValuesIn(kCases));

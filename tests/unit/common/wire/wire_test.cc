@@ -175,7 +175,7 @@ std::vector<WorkerMessage> WorkerMessages() {
           LeaseRequest{{"tiny"}, 3, 800},
           Ready{{"tiny"}, 50, {{{0}, {1}}}},
           Applied{{"tiny"}, {{1}, {2}}, false},
-          EvaluationDone{{"tiny"}, 1, 5, 6, 7},
+          EvaluationDone{{"tiny"}, 1, 5, 6, 7, {{"passive_1", 10, 7, {}}, {"b", 5, 5, 0}}},
           LeaseReturn{{"tiny"}, {{{1}, 2}, {{3}, 4}}},
           Leaving{"SIGTERM"},
           JobFailure{{"tiny"}, "out of memory", true},
@@ -196,7 +196,7 @@ std::vector<CoordinatorMessage> CoordinatorMessages() {
           LeaseRevoked{{"tiny"}, {{1}, {2}}, "lost"},
           UpdatePublished{{"tiny"}, {{0}, {4}}, {1, 2}, 4096, {{"a"}, {"b"}}, 100},
           ContributionRefused{{"tiny"}, {{0}, {4}}, {1, 2}, "late"},
-          EvaluationAssigned{{"tiny"}, 1, {{4}}, 64},
+          EvaluationAssigned{{"tiny"}, 1, {{4}}, 64, true},
           ClosingStarted{{"tiny"}, 1000, {{9}}},
           DrainRequested{"upgrade"},
           LogsWanted{1, 50, 7},
@@ -217,6 +217,8 @@ TEST(ControlMessagesTest, EveryWorkerMessageComesBackTheSame) {
   const auto hello = std::get<Hello>(*WorkerMessageFromProto(WorkerMessageToProto(WorkerMessages()[0])));
   EXPECT_EQ(hello.held[0].digest, (Digest{7, 8}));
   EXPECT_EQ(hello.leases[0], (LeaseCursor{{9}, 77}));
+  const auto done = std::get<EvaluationDone>(*WorkerMessageFromProto(WorkerMessageToProto(WorkerMessages()[5])));
+  EXPECT_EQ(done.tasks, std::get<EvaluationDone>(WorkerMessages()[5]).tasks);
 }
 
 TEST(ControlMessagesTest, EveryCoordinatorMessageComesBackTheSame) {
@@ -259,6 +261,17 @@ TEST(ControlMessagesTest, WrongFieldsAreRefusedByTheirPath) {
   refused([](auto& p) { p.mutable_heartbeat()->set_step_ns(-1); }, 1, "heartbeat.step_ns");
   refused([](auto& p) { p.mutable_lease_request()->set_samples(UINT64_MAX); }, 2, "lease_request.samples");
   refused([](auto& p) { p.mutable_ready()->set_job(""); }, 3, "ready.job");
+  refused([](auto& p) { p.mutable_evaluation_done()->mutable_tasks(1)->set_name("a b"); }, 5,
+          "evaluation_done.tasks[1].name");
+  refused([](auto& p) { p.mutable_evaluation_done()->mutable_tasks(0)->set_correct(11); }, 5,
+          "evaluation_done.tasks[0]");
+  refused([](auto& p) { p.mutable_evaluation_done()->mutable_tasks(1)->set_correct_per_byte(6); }, 5,
+          "evaluation_done.tasks[1]");
+  refused(
+      [](auto& p) {
+        for (size_t i = 0; i <= limits::kEvalTasks; ++i) p.mutable_evaluation_done()->add_tasks()->set_name("t");
+      },
+      5, "evaluation_done.tasks");
   refused([](auto& p) { p.Clear(); }, 3, "worker_message.kind");
 }
 

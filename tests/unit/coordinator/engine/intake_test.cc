@@ -45,6 +45,19 @@ struct Fixture {
       return it->second;
     };
   }
+  Sha256 Store(const std::string& text) {
+    const Sha256 name = Sha256Of(AsBytes(text));
+    blobs[name] = text;
+    return name;
+  }
+  // A job with one task of `pairs` minimal pairs.
+  JobSpec WithTask(const CorpusManifest& manifest, int pairs) {
+    std::string text;
+    for (int i = 0; i < pairs; ++i) text += "{\"sentence_good\": \"a b\", \"sentence_bad\": \"b a\"}\n";
+    JobSpec spec = Spec({Store(manifest)});
+    spec.evaluation.tasks = {{"pairs", Store(text), 0}};
+    return spec;
+  }
   static JobSpec Spec(const std::vector<Sha256>& manifests) {
     JobSpec spec;
     spec.name = "tiny";
@@ -129,6 +142,47 @@ TEST(Intake, SaysThatThereIsNothingToEvaluateOn) {
   ASSERT_TRUE(result.ok() && result->violations.empty());
   EXPECT_EQ(result->plan.held_out_samples, 0u);
   EXPECT_NE(result->plan.notes.back().find("held-out"), std::string::npos);
+}
+
+TEST(Intake, CountsTheExamplesOfTasks) {
+  Fixture f;
+  JobSpec spec = f.WithTask(SmallManifest("a", 10'001, 1'001), 7);
+  spec.evaluation.tasks.push_back({"some", spec.evaluation.tasks[0].file, 5});
+  spec.evaluation.tasks.push_back({"more", spec.evaluation.tasks[0].file, 50});
+  const auto result = PlanJob(spec, f.Reader());
+  ASSERT_TRUE(result.ok() && result->violations.empty());
+  const auto& tasks = result->plan.spec.evaluation.tasks;
+  EXPECT_EQ(tasks[0].examples, 7u);
+  EXPECT_EQ(tasks[1].examples, 5u);
+  EXPECT_EQ(tasks[2].examples, 7u);
+}
+
+TEST(Intake, RefusesTasksThatCannotBeScored) {
+  Fixture f;
+  const auto refused = [&](const JobSpec& spec, const std::string& field, const std::string& why) {
+    const auto result = PlanJob(spec, f.Reader());
+    ASSERT_TRUE(result.ok()) << result.status();
+    ASSERT_EQ(result->violations.size(), 1u) << why;
+    EXPECT_EQ(result->violations[0].field, field);
+    EXPECT_NE(result->violations[0].problem.find(why), std::string::npos) << result->violations[0].problem;
+  };
+  const CorpusManifest manifest = SmallManifest("a", 10'001, 1'001);
+  JobSpec spec = f.WithTask(manifest, 2);
+  spec.evaluation.tasks[0].file = Sha256Of(AsBytes(std::string("nobody")));
+  refused(spec, "evaluation.tasks[0].file", "is not stored here");
+  spec.evaluation.tasks[0].file = f.Store("{\"sentence_good\": \"a\"}\n");
+  refused(spec, "evaluation.tasks[0].file", "line 1");
+  refused(f.WithTask(SmallManifest("b", 10'001, 0), 2), "evaluation.tasks", "no held-out split");
+  CorpusManifest pieces = manifest;
+  pieces.tokenizer = {.kind = "sentencepiece",
+                      .file = "tokenizer.model",
+                      .sha256 = Sha256Of(AsBytes(std::string("model"))),
+                      .vocab_size = 512,
+                      .eot_id = 2};
+  refused(f.WithTask(pieces, 2), "evaluation.tasks", "cannot be scored without the corpora's tokenizer.model");
+  f.Store(std::string("model"));
+  const auto result = PlanJob(f.WithTask(pieces, 2), f.Reader());
+  EXPECT_TRUE(result.ok() && result->violations.empty());
 }
 
 }  // namespace

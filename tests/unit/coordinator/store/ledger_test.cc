@@ -106,7 +106,7 @@ std::vector<std::vector<LedgerRecord>> EveryRecord() {
   LeaseRecord lease{{1}, {"tiny"}, {"paris-1"}, {5}, {0, 100}, 80, 4, true};
   LeaseRecord other{{2}, {"tiny"}, {"paris-1"}, {5}, {100, 200}, 100, 5, false};
   PoolRecord pool{{"tiny"}, 200, {{10, 20}, {30, 40}}, 50, 7};
-  EvaluationRecord evaluation{{"tiny"}, 0, 50, {{1}, {0}}, -5, 1000, 4000, 640, 77};
+  EvaluationRecord evaluation{{"tiny"}, 0, 50, {{1}, {0}}, -5, 1000, 4000, 640, 77, {{"a", 10, 7, {}}, {"b", 5, 5, 3}}};
   return {
       {MakeJob("tiny", 1), pool, CountersRecord{10, 6, 3}, worker, lease, other},
       {MakeJob("big", 2), MakeRound("tiny", 0, 1), MakeRound("tiny", 1, 1), evaluation},
@@ -141,8 +141,8 @@ std::string Describe(const RecoveredState& state) {
       absl::StrAppend(&out, " committed ", SerializeContributionBegin(c), "\n");
     for (const EvaluationRecord& e : j.evaluations) {
       absl::StrAppend(&out, " evaluation ", e.evaluation, " ", e.clock_step, " ", versions(e.versions), " ",
-                      e.nll_micro_nats, " ", e.tokens, " ", e.text_bytes, " ", e.trained_tokens, " ", e.wall_nanos,
-                      "\n");
+                      e.nll_micro_nats, " ", e.tokens, " ", e.text_bytes, " ", e.trained_tokens, " ", e.wall_nanos, " ",
+                      SerializeTaskScores(e.tasks), "\n");
     }
     for (const CheckpointRecord& c : j.checkpoints) {
       absl::StrAppend(&out, " checkpoint ", c.step, " ", versions(c.versions), " ", c.hashes.at(0).Hex(), c.complete,
@@ -280,6 +280,29 @@ TEST(SqliteLedgerTest, ANewerRevisionIsRefused) {
   const absl::Status status = OpenSqliteLedger(directory.File("l")).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_NE(status.message().find("use the newer program"), absl::string_view::npos) << status;
+}
+
+// What a ledger of revision 1 holds is there after the step to the present one.
+TEST(SqliteLedgerTest, AnOlderRevisionIsBroughtUpToDate) {
+  TemporaryDirectory directory;
+  {
+    auto ledger = *OpenSqliteLedger(directory.File("l"));
+    for (const auto& records : EveryRecord()) ASSERT_EQ(ledger->Commit(records), absl::OkStatus());
+  }
+  RunSql(directory.File("l"), "ALTER TABLE evaluations DROP COLUMN tasks; PRAGMA user_version=1");
+  auto ledger = OpenSqliteLedger(directory.File("l"));
+  ASSERT_TRUE(ledger.ok()) << ledger.status();
+  const auto state = (*ledger)->Recover();
+  ASSERT_TRUE(state.ok()) << state.status();
+  size_t evaluations = 0;
+  for (const RecoveredJob& job : state->jobs) {
+    for (const EvaluationRecord& e : job.evaluations) {
+      EXPECT_EQ(e.wall_nanos, 77);
+      EXPECT_TRUE(e.tasks.empty());
+      ++evaluations;
+    }
+  }
+  EXPECT_EQ(evaluations, 1u);
 }
 
 TEST(SqliteLedgerTest, AnotherProgramsFileIsRefused) {

@@ -175,6 +175,10 @@ class World {
       w.Log(absl::StrCat("evaluate ", e.evaluation));
       q.push_back(EvaluationFinished{e.evaluation, 5'000'000, 10, 20});
     }
+    void operator()(const ScoreTask& e) {
+      w.Log(absl::StrCat("score ", e.task, " ", e.first, "+", e.examples));
+      q.push_back(TaskScored{e.evaluation, e.examples / 2, e.task == 1 ? std::optional<uint64_t>(1) : std::nullopt});
+    }
     void operator()(const AnswerLogs& e) { w.Log(absl::StrCat("logs ", e.wanted.lines)); }
     void operator()(const Note& e) { w.Log(absl::StrCat("note ", e.event, ": ", e.text)); }
     void operator()(const Exit& e) { w.Log(absl::StrCat("exit ", static_cast<int>(e.reason), ": ", e.text)); }

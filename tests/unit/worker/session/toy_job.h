@@ -62,6 +62,10 @@ class ToyModel final : public TrainingModel {
     for (const float x : parameters) nll += 0.5 * (x - target_) * (x - target_);
     return EvaluationOutcome{nll, samples * 8, 0};
   }
+  // The first half of a piece is right.
+  absl::StatusOr<PieceScore> ScoreTask(std::span<float>, const TaskPiece& piece) override {
+    return PieceScore{piece.examples / 2, std::nullopt};
+  }
 
  private:
   std::vector<float> parameters_;

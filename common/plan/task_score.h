@@ -1,0 +1,21 @@
+// How an evaluation task went, as messages and records carry it.
+#ifndef ATOLL_COMMON_PLAN_TASK_SCORE_H_
+#define ATOLL_COMMON_PLAN_TASK_SCORE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace atl {
+
+// Examples, and those whose right choice alone had the highest log-probability.
+struct TaskScore {
+  std::string name;  // of the task in the job
+  uint64_t examples = 0, correct = 0;
+  std::optional<uint64_t> correct_per_byte;  // absent for minimal pairs
+  friend bool operator==(const TaskScore&, const TaskScore&) = default;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_PLAN_TASK_SCORE_H_

@@ -1,0 +1,22 @@
+// Scores of evaluation tasks, which messages and records share.
+#ifndef ATOLL_COMMON_WIRE_TASK_SCORES_H_
+#define ATOLL_COMMON_WIRE_TASK_SCORES_H_
+
+#include <string>
+#include <vector>
+
+#include "atoll/v1/worker.pb.h"
+#include "common/base/status.h"
+#include "common/plan/messages.h"
+
+namespace atl {
+
+v1::TaskScore ToProto(const TaskScore& score);
+// InvalidArgument that begins with the field's path: more than limits::kEvalTasks, a name that no task can have, more
+// right examples than there are.
+absl::StatusOr<std::vector<TaskScore>> TaskScoresFromProto(
+    const google::protobuf::RepeatedPtrField<v1::TaskScore>& proto, const std::string& path);
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_WIRE_TASK_SCORES_H_

@@ -1,0 +1,52 @@
+#include "coordinator/core/evaluations.h"
+
+#include <algorithm>
+
+#include "coordinator/core/rounds.h"
+
+namespace atl {
+namespace {
+
+constexpr Duration kMinimum = Seconds(60);  // beyond what the worker's own pace suggests
+constexpr Duration kExampleMinimum = Milliseconds(250);
+constexpr uint64_t kTextsOfAnExample = 4;  // HellaSwag's; the texts of other tasks are fewer or shorter
+
+bool Every(uint32_t rounds, Version version) { return rounds != 0 && version.value % rounds == 0; }
+
+}  // namespace
+
+bool EvaluationIsDue(const EvaluationSpec& rule, Version version) {
+  return Every(rule.every_rounds, version) || (!rule.tasks.empty() && Every(rule.tasks_every_rounds, version));
+}
+
+bool TasksAreDue(const EvaluationSpec& rule, const std::vector<EvaluationRecord>& done, Version version, bool last) {
+  if (rule.tasks.empty()) return false;
+  const auto scored =
+      std::find_if(done.rbegin(), done.rend(), [](const EvaluationRecord& r) { return !r.tasks.empty(); });
+  if (scored == done.rend() || last) return true;
+  if (rule.tasks_every_rounds == 0) return false;
+  return version.value / rule.tasks_every_rounds != scored->versions.front().value / rule.tasks_every_rounds;
+}
+
+bool FitTheTasks(const EvaluationSpec& rule, const std::vector<TaskScore>& scores) {
+  return std::equal(scores.begin(), scores.end(), rule.tasks.begin(), rule.tasks.end(),
+                    [](const TaskScore& score, const EvaluationTaskSpec& task) {
+                      return score.name == task.name && score.examples == task.examples;
+                    });
+}
+
+uint64_t EvaluationSamples(const JobSpec& spec) {
+  return std::max<uint64_t>(1, spec.evaluation.max_tokens / std::max(1u, spec.data.sequence_length));
+}
+
+Duration EvaluationAllowance(const JobSpec& spec, bool score_tasks, Duration step) {
+  const uint64_t batch = std::max(1u, spec.batch.sequences_per_step);
+  Duration allowed = kMinimum + TimesAtMostADay(step, EvaluationSamples(spec) / batch + 1) * 2;
+  if (!score_tasks) return allowed;
+  uint64_t examples = 0;
+  for (const EvaluationTaskSpec& task : spec.evaluation.tasks) examples += task.examples;
+  const Duration texts = step * static_cast<int64_t>(kTextsOfAnExample) / static_cast<int64_t>(batch);
+  return allowed + TimesAtMostADay(kExampleMinimum + texts, examples);
+}
+
+}  // namespace atl

@@ -1,0 +1,35 @@
+// When evaluations are made, which of them score the job's tasks, and how long a worker may take. Pure functions of the
+// spec and of what was recorded, so that a restart decides likewise.
+#ifndef ATOLL_COORDINATOR_CORE_EVALUATIONS_H_
+#define ATOLL_COORDINATOR_CORE_EVALUATIONS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "common/base/time.h"
+#include "common/plan/job_spec.h"
+#include "common/plan/messages.h"
+#include "common/plan/records.h"
+
+namespace atl {
+
+// A commit that brings fragment 0 to `version` calls for an evaluation.
+bool EvaluationIsDue(const EvaluationSpec& rule, Version version);
+
+// An evaluation of fragment 0's `version` scores the tasks: the first, the last, and one in each
+// `tasks_every_rounds` versions. `done`: the evaluations so far, by number.
+bool TasksAreDue(const EvaluationSpec& rule, const std::vector<EvaluationRecord>& done, Version version, bool last);
+
+// One score for each task, in order, of as many examples as the job has.
+bool FitTheTasks(const EvaluationSpec& rule, const std::vector<TaskScore>& scores);
+
+// Held-out samples of one evaluation, at least 1.
+uint64_t EvaluationSamples(const JobSpec& spec);
+
+// How long a worker whose inner step takes `step` (0: not known) may be at an evaluation: generous, since whoever is
+// lost is noticed otherwise, and at most about two days.
+Duration EvaluationAllowance(const JobSpec& spec, bool score_tasks, Duration step);
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_CORE_EVALUATIONS_H_

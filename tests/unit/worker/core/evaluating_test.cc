@@ -1,0 +1,98 @@
+// Evaluations that score the job's tasks: pieces in order, and everything else between them.
+#include <gtest/gtest.h>
+
+#include "tests/unit/worker/core/fake_coordinator.h"
+
+namespace atl::worker {
+namespace {
+
+JobSpec WithTasks() {
+  JobSpec spec = SmallSpec();
+  spec.evaluation.tasks = {{"a", {}, 40}, {"b", {}, 16}};
+  return spec;
+}
+
+const EvaluationDone& DoneIn(const World& w) {
+  for (const WorkerMessage& message : w.said) {
+    if (const auto* done = std::get_if<EvaluationDone>(&message)) return *done;
+  }
+  static const EvaluationDone none;
+  ADD_FAILURE() << "no evaluation was done";
+  return none;
+}
+
+TEST(WorkerEvaluating, ScoresTasksPieceByPiece) {
+  World w(WithTasks());
+  w.Start();
+  w.Hear(EvaluationAssigned{JobId{"tiny"}, 1, {Version{0}}, 10, true});
+  w.Boundary();
+  ASSERT_TRUE(w.Did("evaluate 1"));
+  EXPECT_FALSE(w.Did("evaluation done")) << "the tasks are still to come";
+  EXPECT_EQ(w.core().activity(), WorkerActivity::kEvaluating);
+  for (const char* piece : {"score 0 0+16", "score 0 16+16", "score 0 32+8", "score 1 0+16"}) {
+    EXPECT_FALSE(w.Did(piece));
+    w.Boundary();
+    EXPECT_TRUE(w.Did(piece));
+  }
+  const EvaluationDone& done = DoneIn(w);
+  EXPECT_EQ(done.nll_micro_nats, 5'000'000);
+  ASSERT_EQ(done.tasks.size(), 2u);
+  EXPECT_EQ(done.tasks[0], (TaskScore{"a", 40, 20, std::nullopt}));
+  EXPECT_EQ(done.tasks[1], (TaskScore{"b", 16, 8, 1}));
+  EXPECT_EQ(w.steps_taken, 0u) << "no step between the pieces";
+  w.Steps(2);
+  EXPECT_EQ(w.steps_taken, 2u);
+}
+
+TEST(WorkerEvaluating, ScoresNoTasksUnasked) {
+  World w(WithTasks());
+  w.Start();
+  w.Hear(EvaluationAssigned{JobId{"tiny"}, 1, {Version{0}}, 10, false});
+  w.Boundary();
+  EXPECT_TRUE(w.Did("evaluation done"));
+  EXPECT_TRUE(DoneIn(w).tasks.empty());
+  EXPECT_FALSE(w.Did("score "));
+}
+
+TEST(WorkerEvaluating, LeavesBetweenTwoPieces) {
+  World w(WithTasks());
+  w.Start();
+  w.Hear(EvaluationAssigned{JobId{"tiny"}, 1, {Version{0}}, 10, true});
+  w.Boundary();
+  w.Boundary();
+  ASSERT_EQ(w.Count("score "), 1);
+  w.Give(LeaveWanted{"SIGTERM"});
+  for (int i = 0; i < 3; ++i) w.Boundary();
+  EXPECT_TRUE(w.Did("leaving"));
+  EXPECT_EQ(w.Count("score "), 1);
+  EXPECT_FALSE(w.Did("evaluation done"));
+}
+
+TEST(WorkerEvaluating, ScoresOfABreakAreSaidAfterIt) {
+  World w(WithTasks());
+  w.Start();
+  w.Hear(EvaluationAssigned{JobId{"tiny"}, 1, {Version{0}}, 10, true});
+  w.Boundary();
+  w.Give(StreamDown{});
+  for (int i = 0; i < 4; ++i) w.Boundary();
+  EXPECT_EQ(w.Count("score "), 4);
+  EXPECT_FALSE(w.Did("evaluation done"));
+  w.Connect(true);
+  w.Assign({Version{0}});
+  EXPECT_EQ(DoneIn(w).tasks.size(), 2u);
+}
+
+TEST(WorkerEvaluating, AFailureEndsIt) {
+  World w(WithTasks());
+  w.Start();
+  w.Hear(EvaluationAssigned{JobId{"tiny"}, 1, {Version{0}}, 10, true});
+  w.Boundary();
+  w.Give(EvaluationFailed{1, "task a: came with another SHA-256"});
+  EXPECT_TRUE(w.Did("note evaluation failed"));
+  w.Steps(1);
+  EXPECT_EQ(w.steps_taken, 1u);
+  EXPECT_FALSE(w.Did("score "));
+}
+
+}  // namespace
+}  // namespace atl::worker

@@ -1,0 +1,67 @@
+// The evaluation tasks of one job at one worker: files and tokenizer come by hash from the coordinator when a task is
+// first scored, and stay. Scores are those of `atoll-worker eval` on the exported checkpoint, in the job's precision.
+#ifndef ATOLL_WORKER_DAEMON_JOB_TASKS_H_
+#define ATOLL_WORKER_DAEMON_JOB_TASKS_H_
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "common/format/corpus_manifest.h"
+#include "common/format/eval_task.h"
+#include "common/plan/job_spec.h"
+#include "common/plan/model_layout.h"
+#include "common/rpc/bulk.h"
+#include "common/text/tokenizer.h"
+#include "worker/session/job.h"
+#include "worker/train/choice_scorer.h"
+#include "worker/train/trainer.h"
+
+namespace atl {
+
+// Owned by the session's thread; calls block.
+class JobTasks {
+ public:
+  // `spec` is resolved and `layout` made from it; `bulk` outlives it.
+  JobTasks(const JobSpec& spec, ModelLayout layout, CorpusTokenizer tokenizer, TensorDevice device, WorkerId worker,
+           BulkClient& bulk)
+      : model_(spec.model),
+        evaluation_(spec.evaluation),
+        max_positions_(spec.data.sequence_length),
+        layout_(std::move(layout)),
+        corpus_tokenizer_(std::move(tokenizer)),
+        device_(device),
+        worker_(std::move(worker)),
+        bulk_(bulk) {}
+
+  // As TrainingModel::ScoreTask. DataLoss for a file with another hash, InvalidArgument names the task.
+  absl::StatusOr<PieceScore> Score(std::span<float> parameters, const TaskPiece& piece);
+  // Gives back what a pass needs: before an inner step. Files and tokenizer stay.
+  void Rest() {
+    scorer_.reset();
+    evaluator_.reset();
+  }
+
+ private:
+  absl::Status Begin(std::span<float> parameters);
+  absl::StatusOr<std::string> Fetch(const Sha256& sha256, uint64_t limit_bytes);
+  absl::StatusOr<const EvalTask*> Task(uint32_t number);
+
+  const ModelSpec model_;
+  const EvaluationSpec evaluation_;
+  const uint32_t max_positions_;
+  const ModelLayout layout_;
+  const CorpusTokenizer corpus_tokenizer_;
+  const TensorDevice device_;
+  const WorkerId worker_;
+  BulkClient& bulk_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::map<uint32_t, EvalTask> tasks_;  // only the examples that are scored
+  std::unique_ptr<Evaluator> evaluator_;
+  std::optional<ChoiceScorer> scorer_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_DAEMON_JOB_TASKS_H_
