@@ -117,7 +117,7 @@ std::string RateText(bool known, double bytes_per_second) { return known ? Human
 
 // What each worker measures, beside what the planner's model gives for its step time and rates.
 void PrintUtilization(Session& session, const v1::GetJobResponse& response) {
-  Table table({"WORKER", "COMPUTING", "PLAN", "UPLOAD", "DOWNLOAD", "UPLOAD ERROR", "IN ROUNDS"});
+  Table table({"WORKER", "COMPUTING", "PLAN", "UPLOAD", "DOWNLOAD", "UPLOAD ERROR", "IN ROUNDS", "STEPS"});
   bool any = false;
   for (const v1::WorkerStatus& w : response.workers()) {
     if (!w.has_compute_utilization_ratio()) continue;
@@ -127,7 +127,8 @@ void PrintUtilization(Session& session, const v1::GetJobResponse& response) {
                RateText(w.has_upload_bytes_per_second(), w.upload_bytes_per_second()),
                RateText(w.has_download_bytes_per_second(), w.download_bytes_per_second()),
                w.has_upload_error_ratio() ? PercentText(w.upload_error_ratio()) : "-",
-               w.has_participation_ratio() ? PercentText(w.participation_ratio()) : "-"});
+               w.has_participation_ratio() ? PercentText(w.participation_ratio()) : "-",
+               w.has_period_steps() ? absl::StrCat(w.period_steps()) : "-"});
   }
   if (any) session.out << "\nUtilization\n" << table.ToString();
 }

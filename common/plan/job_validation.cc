@@ -7,6 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/plan/limits.h"
+#include "common/plan/paced_clock.h"
 
 namespace atl {
 namespace {
@@ -269,14 +270,15 @@ void CheckFragments(const JobSpec& spec, Report& report) {
 
 void CheckSync(const JobSpec& spec, Report& report) {
   const SyncSpec& s = spec.sync;
-  report.Range("sync.inner_steps", s.inner_steps, 1, 1'000'000);
+  report.Range("sync.inner_steps", s.inner_steps, 1, kLongestPeriodSteps);
   report.Require(s.inner_steps == 0 || s.overlap_steps < s.inner_steps, "sync.overlap_steps",
                  absl::StrCat("is ", s.overlap_steps, "; it must be below sync.inner_steps (", s.inner_steps, ")"));
   report.Real("sync.mix", s.mix, 0, 1);
   CheckFragments(spec, report);
   report.Below("sync.loco.beta", s.loco.beta, 0, 1);
   report.Range("sync.loco.reset_syncs", s.loco.reset_syncs, 1, 1'000'000);
-  report.Require(s.pace == Pace::kUniform, "sync.pace", "is balanced, which this version does not have; use uniform");
+  report.Require(s.pace == Pace::kUniform || s.weights != WeightRule::kUniform, "sync.weights",
+                 "is uniform, and with sync.pace balanced slower workers take fewer steps; use tokens");
   report.Require(s.quorum <= spec.workers.max, "sync.quorum",
                  absl::StrCat("is ", s.quorum, "; it must be at most workers.max (", spec.workers.max, ")"));
   constexpr Duration kDay = Seconds(86'400);

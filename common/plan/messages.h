@@ -104,6 +104,7 @@ struct Heartbeat {
   int64_t loss_micro = 0;     // newest training loss in 1e-6 nats
   std::string waiting_for;    // one clause, empty when not waiting: "lease of 800 samples for 3 s"
   std::vector<MetricSample> metrics;
+  uint32_t period_steps = 0;  // own steps a period under sync.pace balanced; 0: another pace, or not training
 };
 
 // Wants its unused leased samples of `job` raised to `samples`. The answer is LeaseGranted, or a LeaseDenied notice.
@@ -250,6 +251,12 @@ struct ContributionRefused {
   std::string reason;
 };
 
+// sync.pace balanced: from now on this many of the worker's own steps make a period of the job clock.
+struct PaceAssigned {
+  JobId job;
+  uint32_t period_steps = 1;  // 1 to sync.inner_steps
+};
+
 // Evaluate the outer parameters at `versions` on held-out samples [0, samples).
 struct EvaluationAssigned {
   JobId job;
@@ -284,9 +291,9 @@ struct Refused {
   bool retry = false;
 };
 
-using CoordinatorMessage =
-    std::variant<Welcome, Assignment, Unassign, LeaseGranted, LeaseDenied, LeaseRevoked, UpdatePublished,
-                 ContributionRefused, EvaluationAssigned, ClosingStarted, DrainRequested, LogsWanted, Refused>;
+using CoordinatorMessage = std::variant<Welcome, Assignment, Unassign, LeaseGranted, LeaseDenied, LeaseRevoked,
+                                        UpdatePublished, ContributionRefused, EvaluationAssigned, ClosingStarted,
+                                        DrainRequested, LogsWanted, Refused, PaceAssigned>;
 
 }  // namespace atl
 

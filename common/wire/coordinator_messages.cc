@@ -3,6 +3,7 @@
 #include "common/base/check.h"
 #include "common/plan/job_validation.h"
 #include "common/plan/limits.h"
+#include "common/plan/paced_clock.h"
 #include "common/wire/control_messages.h"
 #include "common/wire/field_checks.h"
 #include "common/wire/job_spec_proto.h"
@@ -89,6 +90,11 @@ void Fill(const EvaluationAssigned& in, v1::CoordinatorMessage& message) {
   for (const Version v : in.versions) out.add_versions(v.value);
   out.set_samples(in.samples);
   out.set_score_tasks(in.score_tasks);
+}
+
+void Fill(const PaceAssigned& in, v1::CoordinatorMessage& message) {
+  message.mutable_pace_assigned()->set_job(in.job.value);
+  message.mutable_pace_assigned()->set_period_steps(in.period_steps);
 }
 
 void Fill(const ClosingStarted& in, v1::CoordinatorMessage& message) {
@@ -255,6 +261,16 @@ absl::StatusOr<CoordinatorMessage> Read(const v1::EvaluationAssigned& in) {
   return out;
 }
 
+absl::StatusOr<CoordinatorMessage> Read(const v1::PaceAssigned& in) {
+  PaceAssigned out;
+  ATOLL_ASSIGN_OR_RETURN(out.job, JobField(in.job(), Emptiness::kRefused, "pace_assigned.job"));
+  if (in.period_steps() == 0 || in.period_steps() > kLongestPeriodSteps) {
+    return FieldError("pace_assigned.period_steps", absl::StrCat(in.period_steps(), " is no number of steps"));
+  }
+  out.period_steps = in.period_steps();
+  return out;
+}
+
 absl::StatusOr<CoordinatorMessage> Read(const v1::ClosingStarted& in) {
   ClosingStarted out;
   ATOLL_ASSIGN_OR_RETURN(out.job, JobField(in.job(), Emptiness::kRefused, "closing_started.job"));
@@ -300,6 +316,7 @@ absl::StatusOr<CoordinatorMessage> CoordinatorMessageFromProto(const v1::Coordin
     case v1::CoordinatorMessage::kEvaluationAssigned: return Read(proto.evaluation_assigned());
     case v1::CoordinatorMessage::kClosingStarted: return Read(proto.closing_started());
     case v1::CoordinatorMessage::kDrainRequested: return Read(proto.drain_requested());
+    case v1::CoordinatorMessage::kPaceAssigned: return Read(proto.pace_assigned());
     case v1::CoordinatorMessage::kLogsWanted: return Read(proto.logs_wanted());
     case v1::CoordinatorMessage::kRefused: return Read(proto.refused());
     case v1::CoordinatorMessage::KIND_NOT_SET: break;

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "common/plan/limits.h"
+#include "common/plan/paced_clock.h"
 #include "common/wire/control_messages.h"
 #include "common/wire/field_checks.h"
 #include "common/wire/task_scores.h"
@@ -42,6 +43,7 @@ void Fill(const Heartbeat& in, v1::WorkerMessage& message) {
   out.set_tokens_total(in.tokens_total);
   out.set_step_ns(in.step_ns);
   out.set_loss_micro(in.loss_micro);
+  out.set_period_steps(in.period_steps);
   out.set_waiting_for(Sendable(in.waiting_for));
   const size_t count = std::min(in.metrics.size(), limits::kMetricsPerHeartbeat);
   for (size_t i = 0; i < count; ++i) {
@@ -186,6 +188,8 @@ absl::StatusOr<WorkerMessage> Read(const v1::Heartbeat& in) {
   ATOLL_RETURN_IF_ERROR(CheckNotNegative(in.step_ns(), "heartbeat.step_ns"));
   out.step_ns = in.step_ns();
   out.loss_micro = in.loss_micro();
+  ATOLL_RETURN_IF_ERROR(CheckSize(in.period_steps(), kLongestPeriodSteps, "heartbeat.period_steps"));
+  out.period_steps = in.period_steps();
   ATOLL_RETURN_IF_ERROR(CheckText(in.waiting_for(), "heartbeat.waiting_for"));
   out.waiting_for = in.waiting_for();
   const int count = std::min(in.metrics_size(), static_cast<int>(limits::kMetricsPerHeartbeat));

@@ -54,7 +54,7 @@ Duration Machine::DeadlineOf(const Run& run) const {
   Duration slowest{};
   for (const auto& [id, member] : fleet_.members()) {
     if (!member.Trains(run.id()) || member.lost) continue;
-    slowest = std::max(slowest, TimesAtMostADay(Duration{member.heartbeat.step_ns}, run.inner_steps()));
+    slowest = std::max(slowest, PeriodOf(run, member));
   }
   return RoundDeadline(run.spec->sync.deadline, options_.membership_timeout, GraceOf(run), slowest);
 }

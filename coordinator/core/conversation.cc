@@ -35,7 +35,9 @@ void Machine::Hear(Member&, const Hello&) {}  // only the first message of a str
 void Machine::Hear(Member& member, const Heartbeat& message) {
   member.heartbeat = message;
   member.heartbeat.step_ns = std::clamp<int64_t>(message.step_ns, 0, kLongestStepNs);
-  if (message.job == member.record.job) member.step = std::max(member.step, message.step);
+  if (message.job != member.record.job) return;
+  member.step = std::max(member.step, message.step);
+  if (const Run* run = RunOf(member)) BalancePace(*run, member);
 }
 
 void Machine::Hear(Member& member, const LeaseRequest& message) {

@@ -31,6 +31,7 @@ struct Member {
   bool finished = false;  // in an ending job: has nothing more to contribute
   uint64_t step = 0;      // newest job clock it reported in this job
   Heartbeat heartbeat;
+  uint32_t pace_noted = 0;           // newest pace written to the event log
   std::set<JobId> barred;            // it failed at these since it connected
   std::optional<LeaseRequest> wish;  // denied and not asked again since
 

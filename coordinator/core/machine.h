@@ -1,5 +1,5 @@
 // The state behind Core and the verbs that change it, spread over bodies by theme: membership.cc (hello, silence,
-// fencing), conversation.cc (what workers say), uploads.cc, commits.cc (rounds), ending.cc (closing, evaluations,
+// fencing), conversation.cc (what workers say), uploads.cc, commits.cc (rounds), pace.cc, ending.cc (closing, evaluations,
 // checkpoints), requests.cc (people's wishes), rollback.cc, experiments.cc, pinning.cc (shards),
 // stopping.cc (what cannot go on), assignment.cc (queue), view.cc. Handlers change state; Advance then does everything
 // that has become possible. Records of changed rows are collected once, at the end of the step. Pure; owned by the
@@ -109,6 +109,9 @@ class Machine {
   RoundRule RuleOf(const Run& run, FragmentIndex fragment) const;
   Duration GraceOf(const Run& run) const;
   Duration DeadlineOf(const Run& run) const;
+  // What a period takes the worker at its pace; zero when no step of it was measured.
+  Duration PeriodOf(const Run& run, const Member& member) const;
+  void BalancePace(const Run& run, Member& member);
   void OpenRound(Run& run, FragmentIndex fragment);
   void AdvanceRounds(Run& run);
   void IssueClose(Run& run, FragmentIndex fragment, const std::string& why);

@@ -128,8 +128,7 @@ void Machine::On(const ConnectionClosed& e) {
 
 Duration Machine::AbsenceOf(const Member& member) const {
   const Run* run = Find(member.record.job);
-  const Duration period =
-      run == nullptr ? Duration{} : TimesAtMostADay(Duration{member.heartbeat.step_ns}, run->inner_steps());
+  const Duration period = run == nullptr ? Duration{} : PeriodOf(*run, member);
   return period.ns > 0 ? period : options_.membership_timeout;
 }
 

@@ -150,6 +150,17 @@ void SetMeasured(const WorkerView& worker, v1::WorkerStatus& out) {
   if (lost) out.set_upload_error_ratio(*lost);
 }
 
+// As if every worker took the steps of this one: that is what its link carries.
+JobSpec AtItsPace(const WorkerView& worker, const JobSpec& spec) {
+  JobSpec out = spec;
+  const uint32_t steps = worker.last.period_steps;
+  if (spec.sync.pace != Pace::kBalanced || steps == 0 || steps >= spec.sync.inner_steps) return out;
+  out.sync.inner_steps = steps;
+  const uint64_t overlap = uint64_t{spec.sync.overlap_steps} * steps / spec.sync.inner_steps;
+  out.sync.overlap_steps = static_cast<uint32_t>(std::min<uint64_t>(overlap, steps - 1));
+  return out;
+}
+
 }  // namespace
 
 std::optional<double> PlannedUtilization(const WorkerView& worker, const JobSpec& spec,
@@ -158,7 +169,8 @@ std::optional<double> PlannedUtilization(const WorkerView& worker, const JobSpec
   const auto usable = [](const std::optional<double>& rate) { return rate && *rate >= 1 && *rate <= kFastestLink; };
   if (!usable(up) || !usable(down) || worker.last.step_ns <= 0 || fragment_elements.empty()) return std::nullopt;
   const Link link{.upload_bytes_per_second = *up, .download_bytes_per_second = *down, .latency_seconds = 0};
-  return RunUtilization(spec, fragment_elements, static_cast<double>(worker.last.step_ns) * 1e-9, link, &EncodedSize);
+  return RunUtilization(AtItsPace(worker, spec), fragment_elements, static_cast<double>(worker.last.step_ns) * 1e-9,
+                        link, &EncodedSize);
 }
 
 v1::WorkerStatus ToProto(const WorkerView& worker, const JobHistory* totals, const JobSpec* spec) {
@@ -178,6 +190,8 @@ v1::WorkerStatus ToProto(const WorkerView& worker, const JobHistory* totals, con
   out.set_participating(worker.participating);
   out.set_corpus(worker.corpus);
   SetMeasured(worker, out);
+  const bool paced = spec != nullptr && spec->sync.pace == Pace::kBalanced && worker.last.period_steps > 0;
+  if (paced) out.set_period_steps(worker.last.period_steps);
   if (totals != nullptr) {
     const auto up = totals->uploaded_bytes.find(worker.worker);
     const auto down = totals->downloaded_bytes.find(worker.worker);

@@ -94,6 +94,7 @@ std::string Line(const ClosingStarted& m) {
 }
 std::string Line(const DrainRequested& m) { return absl::StrCat("DrainRequested: ", m.reason); }
 std::string Line(const LogsWanted&) { return "LogsWanted"; }
+std::string Line(const PaceAssigned& m) { return absl::StrCat("PaceAssigned ", m.period_steps); }
 std::string Line(const Refused& m) { return absl::StrCat("Refused", m.retry ? " retry" : "", ": ", m.reason); }
 
 std::string Line(const PrepareParameters& t) { return absl::StrCat("PrepareParameters ", t.job.value); }

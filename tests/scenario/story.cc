@@ -143,6 +143,7 @@ void Story::Change(JobSpec& spec, const Words& w) {
     spec.data.pin_shards = true;
     spec.data.corpora.push_back({.name = absl::StrCat("corpus-", c), .manifest = {}, .samples = 100 * (c + 1)});
   }
+  if (w.Number("balanced", 0) != 0) spec.sync.pace = Pace::kBalanced;
   if (w.Has("priority")) spec.priority = std::stoi(w.values.at("priority"));
 }
 
@@ -300,6 +301,7 @@ Lines Story::Say(const Words& w) {
     h.job = job;
     h.step = w.Number("step", 0);
     h.step_ns = static_cast<int64_t>(w.Number("step_ms", 0)) * 1'000'000;
+    h.period_steps = static_cast<uint32_t>(w.Number("period", 0));
     h.activity = w.Number("waiting", 0) != 0 ? WorkerActivity::kWaiting : WorkerActivity::kTraining;
     message = h;
   } else if (verb == "drop") {

@@ -168,10 +168,29 @@ class ReroutingBulk final : public BulkHandler {
   const std::shared_ptr<Wire> wire_;
 };
 
+// The harness' clock, except that a machine is at its step until that is done.
+class MachineClock final : public Clock {
+ public:
+  explicit MachineClock(const ManualClock& shared) : shared_(shared) {}
+  Instant Now() const override { return std::max(shared_.Now(), busy_until_); }
+  int64_t WallNanos() const override { return shared_.WallNanos(); }
+  void Spend(Duration d) { busy_until_ = Now() + d; }
+  Instant busy_until() const { return busy_until_; }
+  bool busy() const { return busy_until_ > shared_.Now(); }
+
+ private:
+  const ManualClock& shared_;
+  Instant busy_until_{};
+};
+
 // One life of a worker.
 struct Harness::Worker {
-  Worker(Harness& h, const std::string& name, uint64_t nonce)
-      : rerouting(h.acknowledged_),
+  // `step` 0: the steps of the harness' factory, which stop the time of all.
+  Worker(Harness& h, const std::string& name, uint64_t nonce, Duration step = {})
+      : clock(h.clock_),
+        factory(
+            h.factory_, [this](Duration d) { clock.Spend(d); }, step),
+        rerouting(h.acknowledged_),
         bulk(MakeMemoryBulkClient(rerouting, h.executor_,
                                   {.frame_bytes = 4096, .cut = [this] { return rerouting.cut(); }})),
         link(
@@ -184,7 +203,7 @@ struct Harness::Worker {
             {}),
         session({.core = {.worker = WorkerId{name}, .program_version = "test", .start_nonce = nonce, .device = "cpu"},
                  .sample_wait = {}},
-                link, h.factory_, h.clock_, h.log_, {}) {}
+                link, step.ns > 0 ? factory : h.factory_, clock, h.log_, {}) {}
 
   std::unique_ptr<WorkerEnd> Open(Harness& h) {
     ControlStreamPair pair = MakeControlStreamPair(h.executor_);
@@ -195,6 +214,8 @@ struct Harness::Worker {
     return std::move(pair.worker);
   }
 
+  MachineClock clock;
+  ToyJobFactory factory;
   bool heard = false;  // the session was told something since its last turn
   ReroutingBulk rerouting;
   std::function<void()> break_connection = [] {};
@@ -263,6 +284,12 @@ void Harness::StartWorker(const std::string& name) {
   workers_[name] = std::move(worker);
 }
 
+void Harness::StartWorkerOfSpeed(const std::string& name, Duration step) {
+  auto worker = std::make_unique<Worker>(*this, name, ++nonce_, step);
+  if (coordinator_ != nullptr) worker->rerouting.Lead(&coordinator_->bulk);
+  workers_[name] = std::move(worker);
+}
+
 void Harness::KillWorker(const std::string& name) {
   workers_.at(name)->break_connection();
   executor_.RunAll();
@@ -316,6 +343,10 @@ bool Harness::TurnAll() {
   next_ = kNever;
   if (coordinator_ != nullptr) next_ = std::min(next_, coordinator_->engine.Turn());
   for (auto& [name, worker] : workers_) {
+    if (worker->clock.busy()) {
+      next_ = std::min({next_, worker->clock.busy_until(), worker->link.Turn()});
+      continue;
+    }
     worker->heard = false;
     const TurnResult turned = worker->session.Turn();
     (void)worker->link.Turn();  // takes in what the session said, which makes it due at once

@@ -41,6 +41,8 @@ class Harness {
   void KillCoordinator();
   bool coordinator_runs() const { return coordinator_ != nullptr; }
   void StartWorker(const std::string& name);
+  // A worker on a machine of its own: its steps take `step`, and meanwhile the others go on.
+  void StartWorkerOfSpeed(const std::string& name, Duration step);
   void KillWorker(const std::string& name);
   // The stream breaks; the worker comes back by itself.
   void BreakStream(const std::string& name);

@@ -57,12 +57,12 @@ class ToySamples final : public SampleSource {
 
 class ToyModel final : public TrainingModel {
  public:
-  ToyModel(uint64_t elements, ManualClock& clock, Duration step, std::shared_ptr<int> pieces_scored)
-      : parameters_(elements), clock_(clock), step_(step), pieces_scored_(std::move(pieces_scored)) {}
+  ToyModel(uint64_t elements, std::function<void(Duration)> spend, Duration step, std::shared_ptr<int> pieces_scored)
+      : parameters_(elements), spend_(std::move(spend)), step_(step), pieces_scored_(std::move(pieces_scored)) {}
   std::span<float> parameters() override { return parameters_; }
   void* compute_stream() override { return nullptr; }
   absl::StatusOr<StepOutcome> Step(const SampleBatch& batch, double learning_rate) override {
-    clock_.Advance(step_);
+    spend_(step_);
     const float rate = static_cast<float>(learning_rate);
     double loss = 0;
     for (size_t i = 0; i < parameters_.size(); ++i) {
@@ -86,7 +86,7 @@ class ToyModel final : public TrainingModel {
   }
   // An example counts as right once the parameter of its number is near its target.
   absl::StatusOr<PieceScore> ScoreTask(std::span<float> parameters, const TaskPiece& piece) override {
-    clock_.Advance(step_);
+    spend_(step_);
     ++*pieces_scored_;
     PieceScore score;
     for (uint64_t i = piece.first; i < piece.first + piece.examples; ++i) {
@@ -106,7 +106,7 @@ class ToyModel final : public TrainingModel {
   }
 
   std::vector<float> parameters_;
-  ManualClock& clock_;
+  const std::function<void(Duration)> spend_;
   const Duration step_;
   const std::shared_ptr<int> pieces_scored_;
 };
@@ -119,7 +119,7 @@ absl::StatusOr<std::unique_ptr<JobParts>> ToyJobFactory::Prepare(const JobId&, c
   parts->layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
   parts->device = OpenCpuDevice();
   parts->samples = std::make_unique<ToySamples>(spec.data.sequence_length, trained_, missing_);
-  parts->model = std::make_unique<ToyModel>(parts->layout.elements, clock_, step_, pieces_scored_);
+  parts->model = std::make_unique<ToyModel>(parts->layout.elements, spend_, step_, pieces_scored_);
   return parts;
 }
 

@@ -3,6 +3,7 @@
 #ifndef ATOLL_TESTS_SIM_TOY_JOB_H_
 #define ATOLL_TESTS_SIM_TOY_JOB_H_
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,7 +18,16 @@ namespace atl {
 class ToyJobFactory final : public JobFactory {
  public:
   // `clock` moves on by `step` with each inner step.
-  ToyJobFactory(ManualClock& clock, Duration step) : clock_(clock), step_(step) {}
+  ToyJobFactory(ManualClock& clock, Duration step) : ToyJobFactory([&clock](Duration d) { clock.Advance(d); }, step) {}
+  // `spend` is told the time that each inner step takes.
+  ToyJobFactory(std::function<void(Duration)> spend, Duration step) : spend_(std::move(spend)), step_(step) {}
+  // The same data and counters, with steps of another length.
+  ToyJobFactory(const ToyJobFactory& shared, std::function<void(Duration)> spend, Duration step)
+      : spend_(std::move(spend)),
+        step_(step),
+        missing_(shared.missing_),
+        pieces_scored_(shared.pieces_scored_),
+        trained_(shared.trained_) {}
   absl::StatusOr<std::unique_ptr<JobParts>> Prepare(const JobId& job, const JobSpec& spec) override;
   // From now on neither a job nor a sample can be had, on any worker; empty: they can again.
   void SetMissing(std::string what) { *missing_ = std::move(what); }
@@ -27,7 +37,7 @@ class ToyJobFactory final : public JobFactory {
   int pieces_scored() const { return *pieces_scored_; }
 
  private:
-  ManualClock& clock_;
+  const std::function<void(Duration)> spend_;
   const Duration step_;
   std::shared_ptr<std::string> missing_ = std::make_shared<std::string>();
   std::shared_ptr<int> pieces_scored_ = std::make_shared<int>(0);

@@ -112,6 +112,9 @@ void Core::State::OnMessage(const CoordinatorMessage& message) {
     void operator()(const ContributionRefused& m) {
       if (Mine(m.job)) s.OnContributionRefused(m);
     }
+    void operator()(const PaceAssigned& m) {
+      if (Mine(m.job)) s.OnPaceAssigned(m);
+    }
     void operator()(const EvaluationAssigned& m) {
       if (Mine(m.job)) s.OnEvaluationAssigned(m);
     }
@@ -219,6 +222,7 @@ Heartbeat Core::MakeHeartbeat(Instant now) const {
   h.tokens_total = s.tokens_total;
   h.step_ns = s.step_ns;
   h.loss_micro = s.loss_micro;
+  if (s.phase == Phase::kActive && s.spec->sync.pace == Pace::kBalanced) h.period_steps = s.pace.own_steps();
   h.waiting_for = waiting_for(now);
   return h;
 }

@@ -7,7 +7,8 @@
 //     ^________|____________|____________|                        Unassign, JobBroken, failure
 //
 // Steps of the job clock are what SyncSchedule, the rate and the stop rule speak of. Steps taken are what limits speak
-// of. The clock is the steps taken plus an offset that grows, by whole periods, when the job is two periods ahead.
+// of. The clock is the steps taken, spread over more steps of the clock where the pace is balanced (PacedClock), plus
+// an offset that grows, by whole periods, when the job is two periods ahead.
 //
 // Every wait has a deadline or a repetition, and waiting_for() says what it waits for:
 //   an update at its apply step      apply_patience, or one heartbeat interval while the coordinator is away

@@ -18,7 +18,7 @@ void Core::State::DropSync(uint32_t p) {
   place.apply_at = taken + StepsToApply(p);
   place.accepted = true;  // there is nothing to send
   place.dropped = true;
-  place.send_step = Clock();
+  place.send_step = SendStep(p);
   f.held = std::move(place);
   Tell(NoteLevel::kInfo, "sync dropped",
        absl::StrCat("fragment ", p, " version ", f.outer.value, ": the job loses this sync on purpose; the ", f.steps,

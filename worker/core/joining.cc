@@ -144,7 +144,8 @@ void Core::State::FinishJoining() {
   for (uint32_t p = 0; p < fragments.size(); ++p) effects.push_back(AdoptOuter{FragmentIndex{p}});
   if (fresh) effects.push_back(ResetOptimizer{});
   fresh = false;
-  taken = applied_at = tokens_total = 0;
+  taken = gained = applied_at = tokens_total = 0;
+  pace = PacedClock(Period());
   non_finite = 0;
   clock_offset = job_clock = assigned_clock;
   phase = Phase::kActive;
@@ -213,7 +214,8 @@ void Core::State::DropJob(bool return_leases) {
   schedule.reset();
   spec.reset();
   revision = 0;
-  taken = clock_offset = job_clock = applied_at = 0;
+  taken = gained = clock_offset = job_clock = applied_at = 0;
+  step_ns = 0;
   step_samples = 0;
   wish = LeaseWish{wish.request, 0, false, false, "", {}};
   evaluation.reset();

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/limits.h"
+#include "common/plan/paced_clock.h"
 #include "common/plan/sync_schedule.h"
 #include "worker/core/core.h"
 #include "worker/core/fragment.h"
@@ -116,6 +117,7 @@ struct Core::State {
   void SayDropped(uint32_t p);
   void SettleDropped(Fragment& f);
   bool MayForm(const Fragment& f) const;
+  uint64_t SendStep(uint32_t p) const;
   void TakeOuterEverywhere(const std::string& why);
   void Heal(uint32_t p);
   void ForgetDrift(Fragment& f);
@@ -130,6 +132,7 @@ struct Core::State {
   bool StepsForbidden() const;
   bool UnsyncedLimitReached() const;
   bool StopReached() const;
+  void OnPaceAssigned(const PaceAssigned& assigned);
   void OnStepDone(const StepDone& done);
   void FailNonFinite();
   void Leave(ExitReason reason, const std::string& text);
@@ -166,7 +169,7 @@ struct Core::State {
     waiting_since = now;
   }
 
-  uint64_t Clock() const { return taken + clock_offset; }
+  uint64_t Clock() const { return taken + gained + clock_offset; }
   uint32_t Period() const { return spec->sync.inner_steps; }
 
   const CoreOptions options;
@@ -198,8 +201,10 @@ struct Core::State {
   bool failed_permanent = false;
 
   // Steps.
-  uint64_t taken = 0;  // since the fetch
+  uint64_t taken = 0;   // since the fetch
+  uint64_t gained = 0;  // clock steps beyond those taken, at a pace below the period
   uint64_t clock_offset = 0;
+  PacedClock pace;
   uint64_t job_clock = 0;     // newest heard
   uint64_t applied_at = 0;    // steps taken when an update was last applied
   uint32_t step_samples = 0;  // of the step that runs; 0: none does

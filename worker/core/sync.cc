@@ -290,7 +290,7 @@ void Core::State::SendDue() {
 // to wait for, and waiting would keep them from what they wait for at other fragments.
 uint64_t Core::State::StepsToApply(uint32_t p) const {
   const uint64_t others_send = schedule->NextSendStep(FragmentIndex{p}, fragments[p].outer_clock + 1);
-  return schedule->ApplyStep(std::max(Clock(), others_send)) - Clock();
+  return pace.StepsFor(schedule->ApplyStep(std::max(Clock(), others_send)) - Clock());
 }
 
 void Core::State::OnContributionFormed(const ContributionFormed& formed) {
@@ -314,11 +314,18 @@ void Core::State::OnContributionFormed(const ContributionFormed& formed) {
   h.tokens = f.tokens;
   h.steps = f.steps;
   // What a slower worker has at the end is all it will have: it stands for the stop step.
-  h.send_step = closing ? std::max(Clock(), closing->stop_step) : Clock();
+  h.send_step = closing ? std::max(Clock(), closing->stop_step) : SendStep(p);
   h.mean_loss_micro = f.loss_sum_micro / static_cast<int64_t>(f.steps);
   h.cursors = Cursors();
   f.held = std::move(held);
   if (welcomed) StartUpload(f);
+}
+
+// At a pace below the period a step carries the clock past the send step: that is what the contribution stands for.
+uint64_t Core::State::SendStep(uint32_t p) const {
+  if (pace.own_steps() == Period() || fragments[p].tried_retry) return Clock();
+  const uint64_t next = schedule->NextSendStep(FragmentIndex{p}, Clock() + 1);
+  return next > Period() ? next - Period() : Clock();
 }
 
 void Core::State::OnContributionFailed(const ContributionFailed& failed_one) {
@@ -385,7 +392,7 @@ Duration Core::State::ApplyPatience() const {
   if (!welcomed) return heartbeat;
   if (spec->sync.deadline.ns > 0) return spec->sync.deadline;
   const Duration grace = std::max(spec->sync.grace_max, limits::kGraceMinimum);
-  return std::max(membership + grace, Duration{step_ns} * static_cast<int64_t>(Period()));
+  return std::max(membership + grace, Duration{step_ns} * static_cast<int64_t>(pace.own_steps()));
 }
 
 }  // namespace atl::worker

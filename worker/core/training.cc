@@ -79,7 +79,7 @@ void Core::State::CatchUpClock() {
 }
 
 bool Core::State::UnsyncedLimitReached() const {
-  return taken - applied_at >= uint64_t{spec->sync.max_unsynced_periods} * Period();
+  return taken - applied_at >= uint64_t{spec->sync.max_unsynced_periods} * pace.own_steps();
 }
 
 bool Core::State::StopReached() const { return spec->stop.inner_steps > 0 && Clock() >= spec->stop.inner_steps; }
@@ -139,6 +139,17 @@ void Core::State::TryStep() {
   effects.push_back(TakeStep{Clock(), taken, ramp, step_samples});
 }
 
+// Where the clock stands does not change; how far each further step carries it does.
+void Core::State::OnPaceAssigned(const PaceAssigned& assigned) {
+  if (phase != Phase::kActive || spec->sync.pace != Pace::kBalanced) return;
+  const uint32_t before = pace.own_steps();
+  pace.SetOwnSteps(assigned.period_steps);
+  if (pace.own_steps() == before) return;
+  Tell(NoteLevel::kInfo, "pace",
+       absl::StrCat("job ", job.value, ": ", pace.own_steps(), " own steps in a period of ", Period(), ", ", before,
+                    " before"));
+}
+
 void Core::State::OnStepDone(const StepDone& done) {
   if (step_samples == 0 || phase != Phase::kActive) return;
   uint64_t left = step_samples;
@@ -149,10 +160,12 @@ void Core::State::OnStepDone(const StepDone& done) {
     left -= used;
   }
   ATOLL_CHECK(left == 0, "a step trains on leased samples only");
+  const uint64_t before = Clock();
   ++taken;
+  gained += pace.Advance() - 1;
   step_ns = step_ns == 0 ? done.took.ns : (step_ns * 7 + done.took.ns) / 8;
   for (uint32_t p = 0; p < fragments.size(); ++p) {
-    if (schedule->IsSendStep(FragmentIndex{p}, Clock())) fragments[p].due = true;
+    if (schedule->NextSendStep(FragmentIndex{p}, before + 1) <= Clock()) fragments[p].due = true;
   }
   if (!done.finite) {
     Tell(NoteLevel::kWarning, "step not finite",
@@ -196,8 +209,8 @@ void Core::State::ReturnLeases() {
 // Samples for all the steps that may be taken without an update, asked for when half of them are used.
 void Core::State::WishForLeases() {
   if (!welcomed) return;
-  uint64_t steps = uint64_t{spec->sync.max_unsynced_periods} * Period();
-  if (spec->stop.inner_steps > 0) steps = std::min(steps, spec->stop.inner_steps - Clock());
+  uint64_t steps = uint64_t{spec->sync.max_unsynced_periods} * pace.own_steps();
+  if (spec->stop.inner_steps > 0) steps = std::min(steps, pace.StepsFor(spec->stop.inner_steps - Clock()));
   const uint64_t wanted = steps * spec->batch.sequences_per_step;
   const uint64_t unused = Unused();
   const bool repeat_due = now >= wish.asked_at + kLeaseRepeat;

@@ -189,7 +189,12 @@ const Case kCases[] = {
      "at most 1024"},
     {"sync.loco.beta", [](JobSpec& s) { s.sync.loco.beta = 1; }, "below 1"},
     {"sync.loco.reset_syncs", [](JobSpec& s) { s.sync.loco.reset_syncs = 0; }, "1 to 1000000"},
-    {"sync.pace", [](JobSpec& s) { s.sync.pace = Pace::kBalanced; }, "uniform"},
+    {"sync.weights",
+     [](JobSpec& s) {
+       s.sync.pace = Pace::kBalanced;
+       s.sync.weights = WeightRule::kUniform;
+     },
+     "use tokens"},
     {"sync.quorum", [](JobSpec& s) { s.sync.quorum = 65; }, "workers.max (64)"},
     {"sync.deadline", [](JobSpec& s) { s.sync.deadline = Seconds(-1); }, "0s to 86400s"},
     {"sync.max_missed", [](JobSpec& s) { s.sync.max_missed = 0; }, "1 to 1000"},

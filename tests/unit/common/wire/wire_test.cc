@@ -170,6 +170,7 @@ std::vector<WorkerMessage> WorkerMessages() {
               {{{9}, 77}}};
   Heartbeat heartbeat{
       12, {"tiny"}, WorkerActivity::kWaiting, 40, 1000, 5, -3, "lease of 8 samples", {{"train_loss_nats", 2.5}}};
+  heartbeat.period_steps = 40;
   return {hello,
           heartbeat,
           LeaseRequest{{"tiny"}, 3, 800},
@@ -200,7 +201,8 @@ std::vector<CoordinatorMessage> CoordinatorMessages() {
           ClosingStarted{{"tiny"}, 1000, {{9}}},
           DrainRequested{"upgrade"},
           LogsWanted{1, 50, 7},
-          Refused{"another protocol", true}};
+          Refused{"another protocol", true},
+          PaceAssigned{{"tiny"}, 33}};
 }
 
 TEST(ControlMessagesTest, EveryWorkerMessageComesBackTheSame) {
@@ -259,6 +261,7 @@ TEST(ControlMessagesTest, WrongFieldsAreRefusedByTheirPath) {
   refused([](auto& p) { p.mutable_heartbeat()->set_activity(static_cast<v1::WorkerActivity>(99)); }, 1,
           "heartbeat.activity");
   refused([](auto& p) { p.mutable_heartbeat()->set_step_ns(-1); }, 1, "heartbeat.step_ns");
+  refused([](auto& p) { p.mutable_heartbeat()->set_period_steps(1'000'001); }, 1, "heartbeat.period_steps");
   refused([](auto& p) { p.mutable_lease_request()->set_samples(UINT64_MAX); }, 2, "lease_request.samples");
   refused([](auto& p) { p.mutable_ready()->set_job(""); }, 3, "ready.job");
   refused([](auto& p) { p.mutable_evaluation_done()->mutable_tasks(1)->set_name("a b"); }, 5,
@@ -289,6 +292,8 @@ TEST(ControlMessagesTest, WrongAnswersAreRefusedByTheirPath) {
           "assignment.spec.sync.inner_steps");
   refused([](auto& p) { p.mutable_lease_granted()->set_end(3); }, 3, "lease_granted");
   refused([](auto& p) { p.mutable_update_published()->add_contributors("A"); }, 6, "update_published.contributors");
+  refused([](auto& p) { p.mutable_pace_assigned()->set_period_steps(0); }, 13, "pace_assigned.period_steps");
+  refused([](auto& p) { p.mutable_pace_assigned()->set_period_steps(1'000'001); }, 13, "pace_assigned.period_steps");
 }
 
 TEST(ControlMessagesTest, TextOnTheWayIsValidAndBounded) {

@@ -1,0 +1,53 @@
+#include "coordinator/core/pace.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "coordinator/core/machine.h"
+
+namespace atl {
+
+uint32_t BalancedSteps(uint32_t inner_steps, Duration step, Duration fastest) {
+  ATOLL_CHECK(inner_steps >= 1 && step.ns > 0 && fastest.ns > 0, "a pace is made of measured steps");
+  // At most 10^6 steps of at most 3.6 x 10^12 ns: the product fits 63 bits.
+  const int64_t steps = int64_t{inner_steps} * std::min(step, fastest).ns / step.ns;
+  return static_cast<uint32_t>(std::max<int64_t>(1, steps));
+}
+
+bool WorthChanging(uint32_t present, uint32_t wanted) {
+  const uint64_t apart = present > wanted ? present - wanted : wanted - present;
+  return apart * 8 > present;
+}
+
+Duration Machine::PeriodOf(const Run& run, const Member& member) const {
+  const uint32_t told = member.heartbeat.period_steps;
+  const uint32_t steps = told == 0 ? run.inner_steps() : std::min(told, run.inner_steps());
+  return TimesAtMostADay(Duration{member.heartbeat.step_ns}, steps);
+}
+
+// Asked at each of the worker's heartbeats, which say what pace it has: so nothing is to be remembered over a restart,
+// and a message that was lost is sent again.
+void Machine::BalancePace(const Run& run, Member& member) {
+  const bool paced = run.spec->sync.pace == Pace::kBalanced && run.Gathers() && member.Trains(run.id()) &&
+                     member.stage == Stage::kTraining;
+  if (!paced || member.heartbeat.step_ns <= 0 || member.heartbeat.period_steps == 0) return;
+  Duration fastest{member.heartbeat.step_ns};
+  for (const auto& [id, other] : fleet_.members()) {
+    const bool counts = other.Trains(run.id()) && !other.lost && !other.draining && other.stage == Stage::kTraining;
+    if (counts && other.heartbeat.step_ns > 0) fastest = std::min(fastest, Duration{other.heartbeat.step_ns});
+  }
+  const uint32_t present = member.heartbeat.period_steps;
+  const uint32_t wanted = BalancedSteps(run.inner_steps(), Duration{member.heartbeat.step_ns}, fastest);
+  if (!WorthChanging(present, wanted)) return;
+  SendTo(member, PaceAssigned{run.id(), wanted});
+  if (member.pace_noted == wanted) return;
+  member.pace_noted = wanted;
+  Note(run.id(), "pace",
+       absl::StrCat("worker ", member.record.worker.value, " takes ", wanted, " of ", run.inner_steps(),
+                    " steps a period, ", present, " before: its step takes ", member.heartbeat.step_ns / 1'000'000,
+                    " ms, the fastest worker's ", fastest.ns / 1'000'000, " ms"),
+       {{"worker", member.record.worker.value}, {"steps", absl::StrCat(wanted)}});
+}
+
+}  // namespace atl

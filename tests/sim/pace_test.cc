@@ -1,0 +1,156 @@
+// sync.pace in whole runs: workers of unequal speed, each on a machine of its own.
+#include <gtest/gtest.h>
+
+#include "tests/sim/harness.h"
+
+namespace atl {
+namespace {
+
+constexpr char kJob[] = "small";
+constexpr Duration kFast = Milliseconds(100), kSlow = Milliseconds(300);
+
+JobSpec Paced(Pace pace) {
+  JobSpec spec = SmallJob(kJob);
+  spec.sync.inner_steps = 60;  // a period is longer than a heartbeat
+  spec.sync.pace = pace;
+  spec.workers.min = 2;
+  spec.stop.inner_steps = 600;
+  return spec;
+}
+
+void StartBoth(Harness& h, const JobSpec& spec) {
+  h.StartCoordinator();
+  ASSERT_TRUE(h.Submit(spec).ok());
+  h.StartWorkerOfSpeed("fast", kFast);
+  h.StartWorkerOfSpeed("slow", kSlow);
+}
+
+const CommittedContribution* Of(const RoundRecord& round, const std::string& worker) {
+  for (const CommittedContribution& c : round.contributions) {
+    if (c.header.worker.value == worker) return &c;
+  }
+  return nullptr;
+}
+
+void ExpectBalancedLedger(const Harness& h) {
+  const BalanceView balance = h.View(kJob)->balance;
+  EXPECT_EQ(balance.unleased + balance.leased + balance.consumed + balance.abandoned, balance.dataset);
+}
+
+double SecondsToEnd(Pace pace, Harness& h) {
+  StartBoth(h, Paced(pace));
+  const Instant start = h.clock().Now();
+  EXPECT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded) << h.View(kJob)->record.reason;
+  return ToSeconds(h.clock().Now() - start);
+}
+
+TEST(Pace, BalancedWorkersReachTheRoundTogether) {
+  Harness h;
+  const double seconds = SecondsToEnd(Pace::kBalanced, h);
+  const std::map<uint64_t, RoundRecord> rounds = h.CommittedRounds(kJob);
+  ASSERT_GE(rounds.size(), 10u);
+  for (const auto& [version, round] : rounds) {
+    const CommittedContribution *fast = Of(round, "fast"), *slow = Of(round, "slow");
+    ASSERT_NE(fast, nullptr) << version;
+    ASSERT_NE(slow, nullptr) << version;
+    if (version < 3 || version > 10) continue;  // speeds are measured first; the end is as it comes
+    EXPECT_EQ(fast->header.steps, 60u) << version;
+    EXPECT_NEAR(static_cast<double>(slow->header.steps), 20, 1) << version;
+    EXPECT_NEAR(fast->weight / slow->weight, 3, 0.2) << "weights by tokens";
+    EXPECT_EQ(fast->header.send_step, slow->header.send_step);
+  }
+  // Ten periods of 60 fast steps; the first one is partly at the slow worker's pace, and the evaluations wait.
+  EXPECT_LT(seconds, 10 * 6.0 + 14);
+  ExpectBalancedLedger(h);
+}
+
+TEST(Pace, UniformWaitsForTheSlowest) {
+  Harness h;
+  EXPECT_GT(SecondsToEnd(Pace::kUniform, h), 10 * 18.0);
+  for (const auto& [version, round] : h.CommittedRounds(kJob)) {
+    ASSERT_NE(Of(round, "slow"), nullptr);
+    EXPECT_EQ(Of(round, "slow")->header.steps, 60u);
+  }
+}
+
+// The same run gives the same bits, and equal workers all take H.
+TEST(Pace, EqualWorkersTakeTheWholePeriod) {
+  std::map<uint64_t, Digest> first;
+  for (int i = 0; i < 2; ++i) {
+    Harness h(3);
+    h.StartCoordinator();
+    ASSERT_TRUE(h.Submit(Paced(Pace::kBalanced)).ok());
+    h.StartWorkerOfSpeed("a", kFast);
+    h.StartWorkerOfSpeed("b", kFast);
+    ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+    for (const auto& [version, round] : h.CommittedRounds(kJob)) {
+      for (const CommittedContribution& c : round.contributions) EXPECT_EQ(c.header.steps, 60u) << version;
+    }
+    if (i == 0) first = h.CommittedHashes(kJob);
+    EXPECT_EQ(first, h.CommittedHashes(kJob));
+  }
+}
+
+// The coordinator remembers no pace: the workers' heartbeats say what they have.
+TEST(Pace, SurvivesTheCoordinator) {
+  Harness h;
+  StartBoth(h, Paced(Pace::kBalanced));
+  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 4; }));
+  h.KillCoordinator();
+  h.RunFor(Seconds(1));
+  h.StartCoordinator();
+  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 8; }));
+  for (const auto& [version, round] : h.CommittedRounds(kJob)) {
+    if (version < 6) continue;
+    ASSERT_NE(Of(round, "slow"), nullptr) << version;
+    EXPECT_NEAR(static_cast<double>(Of(round, "slow")->header.steps), 20, 1) << version;
+  }
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded) << h.View(kJob)->record.reason;
+  ExpectBalancedLedger(h);
+}
+
+// When the fastest is gone, the next one takes the whole period.
+TEST(Pace, FollowsWhoIsThere) {
+  Harness h;
+  JobSpec spec = Paced(Pace::kBalanced);
+  spec.workers.min = 1;
+  StartBoth(h, spec);
+  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 4; }));
+  h.KillWorker("fast");
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded) << h.View(kJob)->record.reason;
+  const std::map<uint64_t, RoundRecord> rounds = h.CommittedRounds(kJob);
+  ASSERT_NE(Of(rounds.at(9), "slow"), nullptr);
+  EXPECT_EQ(Of(rounds.at(9), "slow")->header.steps, 60u);
+  ExpectBalancedLedger(h);
+}
+
+// Fragments in flight with an overlap: every fragment is sent once a period by both, whatever their steps.
+TEST(Pace, StreamsFragmentsWithOverlap) {
+  Harness h;
+  JobSpec spec = Paced(Pace::kBalanced);
+  spec.sync.pattern = FragmentPattern::kStrided;
+  spec.sync.layers_per_fragment = 2;
+  spec.sync.overlap_steps = 5;
+  spec.sync.mix = 0.5;
+  StartBoth(h, spec);
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  const std::optional<JobView> view = h.View(kJob);
+  EXPECT_EQ(view->record.state, JobState::kSucceeded) << view->record.reason;
+  EXPECT_LT(view->evaluations.back().nll_micro_nats, view->evaluations.front().nll_micro_nats / 2);
+  for (uint32_t p = 0; p < 3; ++p) {
+    const std::map<uint64_t, RoundRecord> rounds = h.CommittedRounds(kJob, p);
+    EXPECT_GE(rounds.size(), 10u);
+    for (const auto& [version, round] : rounds) {
+      if (version < 3 || version > 9) continue;
+      ASSERT_NE(Of(round, "slow"), nullptr) << p << " " << version;
+      EXPECT_NEAR(static_cast<double>(Of(round, "slow")->header.steps), 20, 1) << p << " " << version;
+    }
+  }
+  ExpectBalancedLedger(h);
+}
+
+}  // namespace
+}  // namespace atl
