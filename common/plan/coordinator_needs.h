@@ -36,7 +36,8 @@ struct CoordinatorNeeds {
 //   + 2 updates of every fragment (published, being committed)
 //          + the contributions to one round of the largest fragment + kTransportBytesPerWorker a worker
 //   disk   = 24 P old and new snapshot + up to 12 P log since the snapshot + three rounds (the open one and two for
-//            workers that are behind; all of them with checkpoint.keep_contributions, and 12 P more) + 12 P a checkpoint
+//            workers that are behind; all of them with checkpoint.keep_contributions, and 12 P more) + 12 P a
+//            checkpoint
 // with P parameters, in bytes. The event log is left out: it gives way on a full disk.
 CoordinatorNeeds NeedsOf(const JobSpec& spec, const JobSizes& sizes);
 

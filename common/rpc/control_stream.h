@@ -19,7 +19,8 @@ namespace atl {
 std::unique_ptr<WorkerEnd> OpenControlStream(std::shared_ptr<grpc::Channel> channel);
 
 // Called for each new stream with its coordinator's end and the peer (PeerText of
-// common/trust/identity.h), on a transport thread. The acceptor takes the end over and calls Start on it, at once or later; dropping it refuses the stream.
+// common/trust/identity.h), on a transport thread. The acceptor takes the end over and calls Start on it, at once or
+// later; dropping it refuses the stream.
 using ControlAcceptor = std::function<void(std::unique_ptr<CoordinatorEnd> stream, std::string peer)>;
 
 // atoll.v1.WorkerService. Must outlive the server it is registered with.

@@ -1,6 +1,6 @@
 // The state behind Core and the verbs that change it, spread over bodies by theme: membership.cc (hello, silence,
-// fencing), conversation.cc (what workers say), uploads.cc, commits.cc (rounds), pace.cc, ending.cc (closing, evaluations,
-// checkpoints), requests.cc (people's wishes), rollback.cc, experiments.cc, pinning.cc (shards),
+// fencing), conversation.cc (what workers say), uploads.cc, commits.cc (rounds), pace.cc, ending.cc (closing,
+// evaluations, checkpoints), requests.cc (people's wishes), rollback.cc, experiments.cc, pinning.cc (shards),
 // stopping.cc (what cannot go on), assignment.cc (queue), view.cc. Handlers change state; Advance then does everything
 // that has become possible. Records of changed rows are collected once, at the end of the step. Pure; owned by the
 // engine thread.

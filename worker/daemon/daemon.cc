@@ -94,10 +94,9 @@ absl::StatusOr<ChannelSecurity> SecurityOf(const WorkerOptions& options, const C
   ATOLL_ASSIGN_OR_RETURN(const IdentityFile identity, ReadIdentityFile(options.identity));
   ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(identity.certificate_pem));
   if (facts.identity.role != Role::kWorker || facts.identity.name != options.name) {
-    return absl::InvalidArgumentError(absl::StrCat("--identity ", options.identity, " is that of ",
-                                                   RoleName(facts.identity.role), " '", facts.identity.name,
-                                                   "', and this is worker '", options.name,
-                                                   "': start with that --name, or enrol this one"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--identity ", options.identity, " is that of ", RoleName(facts.identity.role), " '", facts.identity.name,
+        "', and this is worker '", options.name, "': start with that --name, or enrol this one"));
   }
   return MutualTlsChannel(options.identity, clock.WallNanos() / 1'000'000'000);
 }
