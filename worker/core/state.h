@@ -132,7 +132,7 @@ struct Core::State {
   bool StepsForbidden() const;
   bool UnsyncedLimitReached() const;
   bool StopReached() const;
-  void OnPaceAssigned(const PaceAssigned& wish);
+  void OnPaceAssigned(const PaceAssigned& order);
   void OnStepDone(const StepDone& done);
   void FailNonFinite();
   void Leave(ExitReason reason, const std::string& text);

@@ -140,10 +140,10 @@ void Core::State::TryStep() {
 }
 
 // Where the clock stands does not change; how far each further step carries it does.
-void Core::State::OnPaceAssigned(const PaceAssigned& wish) {
+void Core::State::OnPaceAssigned(const PaceAssigned& order) {
   if (phase != Phase::kActive || spec->sync.pace != Pace::kBalanced) return;
   const uint32_t before = pace.own_steps();
-  pace.SetOwnSteps(wish.period_steps);
+  pace.SetOwnSteps(order.period_steps);
   if (pace.own_steps() == before) return;
   Tell(NoteLevel::kInfo, "pace",
        absl::StrCat("job ", job.value, ": ", pace.own_steps(), " own steps in a period of ", Period(), ", ", before,
