@@ -138,7 +138,7 @@ def requests(scene):
 def programs(scene):
     yield Case("unknown option of the coordinator", lambda: daemon(scene, "atoll-coordinator", "--state-dri", "x"), 2, r"--state-dri; did you mean --state-dir")
     yield Case("no state directory", lambda: daemon(scene, "atoll-coordinator"), 2, r"--state-dir is missing")
-    yield Case("address that is not loopback", lambda: coordinator(scene, "--listen", "0.0.0.0"), 2, r"loopback only")
+    yield Case("address that is not loopback", lambda: coordinator(scene, "--listen", "0.0.0.0"), 2, r"only loopback is allowed: name .* --trust")
     yield Case("port in use", lambda: with_port_taken(scene), 1, r"--control-port.*127\.0\.0\.1:\d+.*(in use|another)")
     yield Case("state directory in use", lambda: coordinator(scene, state="state"), 1, r"is in use by process \d+")
     yield Case("unwritable state directory", lambda: in_a_file(scene), 1, r"file/state")
