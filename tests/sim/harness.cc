@@ -69,7 +69,7 @@ struct Wire {
   BulkHandler* to = nullptr;
   uint64_t life = 0;  // of the coordinator
   uint64_t next = 0;
-  std::map<uint64_t, std::function<void()>> waiting;  // answers Unavailable
+  std::map<uint64_t, std::function<void()>> waiting;  // answers Unavailable; none may hold this wire
 
   void Lead(BulkHandler* handler) {
     to = handler;
@@ -95,8 +95,9 @@ class WiredUpload final : public UploadHandler {
   void OnBegin(UploadHeader header, UploadReply reply) override {
     if (Dead()) return reply(NoCoordinator());
     if (const auto* contribution = std::get_if<ContributionUpload>(&header)) header_ = contribution->header;
-    UploadReply noted = [wire = wire_, told = header_, reply = std::move(reply)](absl::StatusOr<UploadStatus> status) {
-      if (status.ok() && status->accepted) wire->acknowledged.push_back(told);
+    UploadReply noted = [&acknowledged = wire_->acknowledged, told = header_,
+                         reply = std::move(reply)](absl::StatusOr<UploadStatus> status) {
+      if (status.ok() && status->accepted) acknowledged.push_back(told);
       reply(std::move(status));
     };
     far_end_->OnBegin(std::move(header), Answered(wire_, std::move(noted)));
@@ -107,8 +108,9 @@ class WiredUpload final : public UploadHandler {
   }
   void OnEnd(StatusReply reply) override {
     if (Dead()) return reply(NoCoordinator());
-    StatusReply noted = [wire = wire_, told = header_, reply = std::move(reply)](const absl::Status& status) {
-      if (status.ok()) wire->acknowledged.push_back(told);
+    StatusReply noted = [&acknowledged = wire_->acknowledged, told = header_,
+                         reply = std::move(reply)](const absl::Status& status) {
+      if (status.ok()) acknowledged.push_back(told);
       reply(status);
     };
     far_end_->OnEnd(Answered(wire_, std::move(noted)));
