@@ -44,7 +44,7 @@ Duration TokenBucket::Take(uint64_t bytes, Instant now) {
 uint64_t PacedFrameBytes(uint64_t rate_bytes_per_second) {
   constexpr uint64_t kLeast = 4096;
   if (rate_bytes_per_second == 0) return limits::kFramePayloadBytes;
-  return std::clamp<uint64_t>(rate_bytes_per_second, kLeast, limits::kFramePayloadBytes);
+  return std::clamp<uint64_t>(rate_bytes_per_second / 10, kLeast, limits::kFramePayloadBytes);
 }
 
 SharedBucket::SharedBucket(uint64_t rate_bytes_per_second, const Clock& clock)
