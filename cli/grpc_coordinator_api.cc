@@ -90,6 +90,9 @@ class GrpcCoordinatorApi final : public CoordinatorApi {
   ATOLL_UNARY(AdminService, ListCheckpoints)
   ATOLL_UNARY(AdminService, GetCheckpoint)
   ATOLL_UNARY(AdminService, GetServerInfo)
+  ATOLL_UNARY(AdminService, CreateToken)
+  ATOLL_UNARY(AdminService, ListTokens)
+  ATOLL_UNARY(AdminService, RevokeToken)
 #undef ATOLL_UNARY
 
   absl::Status WatchJob(const v1::WatchJobRequest& request,

@@ -33,6 +33,7 @@
 #include "coordinator/service/bulk_sessions.h"
 #include "coordinator/service/call_guard.h"
 #include "coordinator/service/control_sessions.h"
+#include "coordinator/service/enroll_service.h"
 #include "coordinator/service/job_api.h"
 #include "coordinator/store/host_memory.h"
 #include "coordinator/store/sqlite_ledger.h"
@@ -83,6 +84,7 @@ class Coordinator {
   std::string OwnIdentityPath() const;
   absl::Status RenewOwnIdentity();
   absl::StatusOr<ServerSecurity> OpenTrust();
+  absl::Status OpenEnrollPort();
   absl::Status OpenPorts();
   // Metrics and health show what is trained and by whom, to anybody: never beyond this machine.
   std::string AdminAddress() const {
@@ -109,6 +111,7 @@ class Coordinator {
   std::unique_ptr<BlobStore> blobs_;
   std::unique_ptr<EventLog> events_;
   RecoveredState recovered_;
+  std::vector<TokenRecord> tokens_;  // as the ledger had them at start
   std::map<JobId, std::string> damaged_logs_;
   std::unique_ptr<DataPlane> data_;
   std::unique_ptr<Engine> engine_;
@@ -117,10 +120,11 @@ class Coordinator {
   std::unique_ptr<BulkSessions> bulk_;
   std::optional<Authority> authority_;  // with --trust
   CallGuard guard_{log_, clock_};
+  std::unique_ptr<Enrollment> enrollment_;  // with --trust
   std::vector<std::unique_ptr<grpc::Service>> services_;
   // Executors end before what their jobs use, so they are declared after it.
   std::unique_ptr<ThreadExecutor> ledger_executor_, io_, compute_, calls_;
-  std::unique_ptr<Server> control_server_, bulk_server_;
+  std::unique_ptr<Server> control_server_, bulk_server_, enroll_server_;
   std::unique_ptr<HttpServer> web_;
   std::jthread engine_thread_, disk_thread_;
 };
@@ -137,6 +141,7 @@ absl::Status Coordinator::OpenState() {
   ATOLL_RETURN_IF_ERROR(SyncNames(*files_, directory_));
   ATOLL_ASSIGN_OR_RETURN(ledger_, OpenSqliteLedger(directory_.LedgerPath()));
   ATOLL_ASSIGN_OR_RETURN(recovered_, ledger_->Recover());
+  ATOLL_ASSIGN_OR_RETURN(tokens_, ledger_->Tokens());
   rounds_ = std::make_unique<RoundLog>(*files_, directory_, recovered_.boot);
   snapshots_ = std::make_unique<SnapshotStore>(*files_, directory_, recovered_.boot);
   blobs_ = std::make_unique<BlobStore>(*files_, directory_);
@@ -174,14 +179,34 @@ absl::StatusOr<ServerSecurity> Coordinator::OpenTrust() {
   if (options_.trust_dir.empty()) return ServerSecurity::PlaintextLoopback();
   ATOLL_ASSIGN_OR_RETURN(authority_, LoadAuthority(options_.trust_dir));
   ATOLL_RETURN_IF_ERROR(RenewOwnIdentity());
+  enrollment_ =
+      std::make_unique<Enrollment>(EnrollmentParts{*authority_, *ledger_, *ledger_executor_, clock_, log_, guard_,
+                                                   [this](const absl::Status& status) { Die(status); }});
+  enrollment_->Load(tokens_);
   return MutualTls(OwnIdentityPath(), clock_.WallNanos() / 1'000'000'000,
                    [this](const std::string& method, const Identity& caller) { return guard_.Check(method, caller); });
+}
+
+// Small and alone: strangers speak to it, with nothing but a token.
+absl::Status Coordinator::OpenEnrollPort() {
+  if (!enrollment_) return absl::OkStatus();
+  ATOLL_ASSIGN_OR_RETURN(const ServerSecurity security,
+                         ServerOnlyTls(OwnIdentityPath(), clock_.WallNanos() / 1'000'000'000));
+  services_.push_back(MakeEnrollService(*enrollment_));
+  ServerOptions options{.address = absl::StrCat(options_.listen_address, ":", options_.enroll_port),
+                        .quota_bytes = size_t{8} << 20,
+                        .streams_per_connection = 1,
+                        .message_bytes = 64 << 10};
+  auto server = Server::Start(options, security, {services_.back().get()});
+  if (!server.ok()) return Annotate(server.status(), "--enroll-port");
+  enroll_server_ = *std::move(server);
+  return absl::OkStatus();
 }
 
 absl::Status Coordinator::OpenPorts() {
   ATOLL_ASSIGN_OR_RETURN(const ServerSecurity security, OpenTrust());
   services_.push_back(MakeJobService(*api_));
-  services_.push_back(MakeAdminService(*api_));
+  services_.push_back(MakeAdminService(*api_, enrollment_.get()));
   services_.push_back(MakeControlService([this](std::unique_ptr<CoordinatorEnd> stream, std::string peer) {
     controls_->Accept(std::move(stream), std::move(peer));
   }));
@@ -193,6 +218,7 @@ absl::Status Coordinator::OpenPorts() {
   const std::vector<grpc::Service*> bulk_services = {services_.back().get()};
   ATOLL_ASSIGN_OR_RETURN(control_server_, Listen("--control-port", options_.control_port, security, control_services));
   ATOLL_ASSIGN_OR_RETURN(bulk_server_, Listen("--bulk-port", options_.bulk_port, security, bulk_services));
+  ATOLL_RETURN_IF_ERROR(OpenEnrollPort());
   WebHandlers handlers;
   handlers.probes.healthy = [this] { return EngineAnswers(); };
   handlers.probes.ready = [this] { return EngineAnswers(); };
@@ -222,8 +248,9 @@ absl::Status Coordinator::EngineAnswers() {
 
 absl::Status Coordinator::WritePortsFile() {
   if (options_.ports_file.empty()) return absl::OkStatus();
-  const std::string text = absl::StrCat("{\"control\": ", control_server_->port(), ", \"bulk\": ", bulk_server_->port(),
-                                        ", \"admin\": ", web_->port(), "}\n");
+  const std::string text = absl::StrCat(
+      "{\"control\": ", control_server_->port(), ", \"bulk\": ", bulk_server_->port(), ", \"admin\": ", web_->port(),
+      enroll_server_ ? absl::StrCat(", \"enroll\": ", enroll_server_->port()) : "", "}\n");
   return WriteFileAtomically(*files_, options_.ports_file, AsBytes(text));
 }
 
@@ -264,6 +291,7 @@ absl::Status Coordinator::Start() {
                                   {"control", absl::StrCat(options_.listen_address, ":", control_server_->port())},
                                   {"bulk", absl::StrCat(options_.listen_address, ":", bulk_server_->port())},
                                   {"admin", absl::StrCat(AdminAddress(), ":", web_->port())},
+                                  {"enroll", enroll_server_ ? absl::StrCat(enroll_server_->port()) : "none"},
                                   {"encryption", authority_ ? "mutual TLS" : "none"}});
   return absl::OkStatus();
 }
@@ -317,6 +345,7 @@ void Coordinator::Stop() {
   disk_thread_ = {};
   if (control_server_) control_server_->AnnounceShutdown();
   web_.reset();
+  if (enroll_server_) enroll_server_->Shutdown(kShutdownLimit);
   if (bulk_server_) bulk_server_->Shutdown(kShutdownLimit);
   if (control_server_) control_server_->Shutdown(kShutdownLimit);
   engine_thread_ = {};

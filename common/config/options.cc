@@ -104,6 +104,9 @@ std::vector<std::string> FaultsOf(const WorkerOptions& o) {
   if (!o.coordinator_bulk.empty() && PortOf(o.coordinator_bulk) == 0) {
     faults.push_back(absl::StrCat("--coordinator-bulk is '", o.coordinator_bulk, "'; it must be HOST:PORT"));
   }
+  if (!o.coordinator_enroll.empty() && PortOf(o.coordinator_enroll) == 0) {
+    faults.push_back(absl::StrCat("--coordinator-enroll is '", o.coordinator_enroll, "'; it must be HOST:PORT"));
+  }
   if (!IsName(o.name)) {
     faults.push_back(absl::StrCat("--name is '", o.name.substr(0, 64), "'; it must be 1 to 63 of a-z, 0-9 and -"));
   }
@@ -112,19 +115,25 @@ std::vector<std::string> FaultsOf(const WorkerOptions& o) {
   return faults;
 }
 
-void FillWorkerDefaults(WorkerOptions& o, const Environment& environment) {
-  if (o.coordinator_bulk.empty()) {
-    const size_t colon = o.coordinator.rfind(':');
-    const uint32_t port = std::min(PortOf(o.coordinator) + 1, kHighestPort);
-    o.coordinator_bulk = absl::StrCat(o.coordinator.substr(0, colon), ":", port);
-  }
-  if (!o.cache_dir.empty()) return;
-  const auto value = [&](const char* name) {
-    const auto found = environment.find(name);
+std::string PortAfter(const std::string& address, uint32_t by) {
+  const uint32_t port = std::min(PortOf(address) + by, kHighestPort);
+  return absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
+}
+
+std::string DefaultCache(const std::string& name, const Environment& environment) {
+  const auto value = [&](const char* variable) {
+    const auto found = environment.find(variable);
     return found == environment.end() ? std::string() : found->second;
   };
   const std::string cache = value("XDG_CACHE_HOME"), home = value("HOME");
-  o.cache_dir = (!cache.empty() ? cache : !home.empty() ? home + "/.cache" : std::string("/tmp")) + "/atoll/" + o.name;
+  return (!cache.empty() ? cache : !home.empty() ? home + "/.cache" : std::string("/tmp")) + "/atoll/" + name;
+}
+
+void FillWorkerDefaults(WorkerOptions& o, const Environment& environment) {
+  if (o.coordinator_bulk.empty()) o.coordinator_bulk = PortAfter(o.coordinator, 1);
+  if (o.coordinator_enroll.empty()) o.coordinator_enroll = PortAfter(o.coordinator, 3);
+  if (o.cache_dir.empty()) o.cache_dir = DefaultCache(o.name, environment);
+  if (!o.join_token.empty() && o.identity.empty()) o.identity = o.cache_dir + "/identity.pem";
 }
 
 OptionTable WorkerTable(WorkerOptions& o) {
@@ -139,7 +148,11 @@ OptionTable WorkerTable(WorkerOptions& o) {
   table.Text("coordinator-bulk", o.coordinator_bulk, "HOST:PORT",
              "its bulk port (default: the same host, the next port)");
   table.Text("identity", o.identity, "FILE",
-             "this worker's key and certificate: connections use mutual TLS; without it plaintext on loopback");
+             "this worker's key and certificate, for mutual TLS; renewed by itself; without it plaintext on loopback");
+  table.Text("join-token", o.join_token, "FILE",
+             "a join token, which makes the identity when there is none (default: identity.pem in the cache)");
+  table.Text("coordinator-enroll", o.coordinator_enroll, "HOST:PORT",
+             "its enrolment port (default: the same host, the third port after)");
   table.Text("name", o.name, "NAME", "of this worker, unique at its coordinator; a-z, 0-9 and -");
   table.Text("data-root", o.data_root, "DIR", "corpora on this machine; others are streamed from the coordinator");
   table.Text("cache-dir", o.cache_dir, "DIR", "where streamed blocks are kept (default: ~/.cache/atoll/NAME)");
@@ -275,6 +288,8 @@ CoordinatorCommandLine ParseCoordinatorOptions(const std::vector<std::string>& a
   table.Number("control-port", o.control_port, kHighestPort, "for users and workers; 0: any free port");
   table.Number("bulk-port", o.bulk_port, kHighestPort, "for bulk connections; 0: any free port");
   table.Number("admin-port", o.admin_port, kHighestPort, "of /metrics, /healthz and /readyz; 0: any free port");
+  table.Number("enroll-port", o.enroll_port, kHighestPort,
+               "where join tokens are taken, with --trust; 0: any free port");
   table.Text("ports-file", o.ports_file, "FILE", "written as JSON once all ports are open");
   table.Text("data-root", o.data_root, "DIR", "corpora that workers without a copy stream from here");
   table.Number("threads", o.threads, 4096, "of aggregation; 0: one a core");

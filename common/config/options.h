@@ -26,6 +26,7 @@ struct CoordinatorOptions {
   uint32_t control_port = 7070;              // --control-port: users and workers; 0: any free port
   uint32_t bulk_port = 7071;                 // --bulk-port: the same services for bulk connections; 0: any free port
   uint32_t admin_port = 7072;                // --admin-port: /metrics, /healthz, /readyz; 0: any free port
+  uint32_t enroll_port = 7073;               // --enroll-port: of join tokens, with --trust; 0: any free port
   std::string trust_dir;                     // --trust: the authority made by `atoll ca init`; empty: plaintext
   bool insecure = false;                     // --insecure: plaintext on loopback, said aloud; not with --trust
   std::string ports_file;                    // --ports-file: written once all ports are open, as JSON; empty: none
@@ -41,7 +42,9 @@ enum class DeviceChoice { kAuto, kCpu, kGpu };
 struct WorkerOptions {
   std::string coordinator = "127.0.0.1:7070";  // --coordinator HOST:PORT
   std::string coordinator_bulk;                // --coordinator-bulk; empty: the coordinator's host, its port + 1
+  std::string coordinator_enroll;              // --coordinator-enroll; empty: the coordinator's host, its port + 3
   std::string identity;                        // --identity FILE: key and certificate; empty: plaintext, loopback only
+  std::string join_token;                      // --join-token FILE: makes the identity when it is not there
   std::string name;                            // --name, [a-z0-9-]{1,63}; default: the host's name
   std::string data_root;                       // --data-root: local corpora; empty: blocks are streamed
   std::string cache_dir;                       // --cache-dir; default: ~/.cache/atoll/NAME

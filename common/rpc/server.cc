@@ -12,7 +12,7 @@ namespace atl {
 namespace {
 
 void ApplyLimits(const ServerOptions& options, grpc::ServerBuilder& builder) {
-  builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kMessageBytes));
+  builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes));
   builder.SetMaxSendMessageSize(static_cast<int>(limits::kMessageBytes));
   grpc::ResourceQuota quota("transport");
   quota.Resize(options.quota_bytes);

@@ -12,6 +12,7 @@
 
 #include "common/base/status.h"
 #include "common/base/time.h"
+#include "common/plan/limits.h"
 
 namespace atl {
 
@@ -33,6 +34,7 @@ struct ServerOptions {
   std::string address = "127.0.0.1:0";     // port 0: any free one
   size_t quota_bytes = size_t{256} << 20;  // memory of the transport
   int streams_per_connection = 64;
+  size_t message_bytes = limits::kMessageBytes;
   bool reflection = false;
 };
 

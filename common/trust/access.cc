@@ -12,11 +12,14 @@ std::vector<AccessRule> MakeTable() {
   const std::vector<Role> any = {Role::kViewer, Role::kOperator, Role::kAdmin, Role::kWorker};
   const std::vector<Role> bulk = {Role::kOperator, Role::kAdmin, Role::kWorker};
   std::vector<AccessRule> rules = {
+      {"/atoll.v1.AdminService/CreateToken", {Role::kAdmin}, true},
       {"/atoll.v1.AdminService/DrainWorker", steer, true},
       {"/atoll.v1.AdminService/GetCheckpoint", look},
       {"/atoll.v1.AdminService/GetServerInfo", look},
       {"/atoll.v1.AdminService/ListCheckpoints", look},
+      {"/atoll.v1.AdminService/ListTokens", {Role::kAdmin}},
       {"/atoll.v1.AdminService/ListWorkers", look},
+      {"/atoll.v1.AdminService/RevokeToken", {Role::kAdmin}, true},
       {"/atoll.v1.JobService/CancelJob", steer, true},
       {"/atoll.v1.JobService/GetJob", look},
       {"/atoll.v1.JobService/GetJobMetrics", look},
@@ -34,6 +37,8 @@ std::vector<AccessRule> MakeTable() {
       // Contributions come too often for a line each; the round log and the blob store are their record.
       {"/atoll.v1.TransferService/Upload", bulk},
       {"/atoll.v1.WorkerService/Control", {Role::kWorker}, true},
+      // On a listener of its own, which asks for a token instead of a certificate.
+      {"/atoll.v1.WorkerService/Enroll", {}},
       {"/grpc.health.v1.Health/Check", any},
       {"/grpc.health.v1.Health/Watch", any},
   };
@@ -65,6 +70,7 @@ absl::Status CheckAccess(const std::string& method, const Identity& caller) {
     if (role == caller.role) return absl::OkStatus();
     absl::StrAppend(&allowed, allowed.empty() ? "" : " or ", RoleName(role));
   }
+  if (allowed.empty()) allowed = "of nobody on this port";
   return absl::PermissionDeniedError(absl::StrCat(RoleName(caller.role), " '", caller.name, "' may not call ", method,
                                                   ": it takes the role ", allowed));
 }

@@ -218,7 +218,7 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
 
 class AdminServiceImpl final : public v1::AdminService::CallbackService {
  public:
-  explicit AdminServiceImpl(JobApi& api) : api_(api) {}
+  AdminServiceImpl(JobApi& api, Enrollment* enrollment) : api_(api), enrollment_(enrollment) {}
   ATOLL_UNARY(ListWorkers)
   ATOLL_UNARY(DrainWorker)
   ATOLL_UNARY(ListCheckpoints)
@@ -226,13 +226,37 @@ class AdminServiceImpl final : public v1::AdminService::CallbackService {
   ATOLL_UNARY(GetServerInfo)
 #undef ATOLL_UNARY
 
+#define ATOLL_OF_TOKENS(Method)                                                                              \
+  grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const v1::Method##Request* request, \
+                                   v1::Method##Response* response) override {                                \
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();                                           \
+    if (enrollment_ == nullptr) {                                                                            \
+      reactor->Finish(ToGrpc(NoTokens()));                                                                   \
+    } else {                                                                                                 \
+      enrollment_->Method(*request, AnswerTo(reactor, response));                                            \
+    }                                                                                                        \
+    return reactor;                                                                                          \
+  }
+  ATOLL_OF_TOKENS(CreateToken)
+  ATOLL_OF_TOKENS(ListTokens)
+  ATOLL_OF_TOKENS(RevokeToken)
+#undef ATOLL_OF_TOKENS
+
  private:
+  static absl::Status NoTokens() {
+    return absl::FailedPreconditionError(
+        "this coordinator runs without certificates and takes no join tokens: start it with --trust");
+  }
+
   JobApi& api_;
+  Enrollment* const enrollment_;
 };
 
 }  // namespace
 
 std::unique_ptr<grpc::Service> MakeJobService(JobApi& api) { return std::make_unique<JobServiceImpl>(api); }
-std::unique_ptr<grpc::Service> MakeAdminService(JobApi& api) { return std::make_unique<AdminServiceImpl>(api); }
+std::unique_ptr<grpc::Service> MakeAdminService(JobApi& api, Enrollment* enrollment) {
+  return std::make_unique<AdminServiceImpl>(api, enrollment);
+}
 
 }  // namespace atl

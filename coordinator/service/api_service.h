@@ -6,13 +6,15 @@
 
 #include <memory>
 
+#include "coordinator/service/enrollment.h"
 #include "coordinator/service/job_api.h"
 
 namespace atl {
 
-// `api` must outlive the services, the services their server.
+// `api` and `enrollment` must outlive the services, the services their server. Without an enrolment (nullptr) calls about
+// tokens are FailedPrecondition.
 std::unique_ptr<grpc::Service> MakeJobService(JobApi& api);
-std::unique_ptr<grpc::Service> MakeAdminService(JobApi& api);
+std::unique_ptr<grpc::Service> MakeAdminService(JobApi& api, Enrollment* enrollment);
 
 }  // namespace atl
 

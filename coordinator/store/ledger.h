@@ -9,6 +9,7 @@
 
 #include "common/base/status.h"
 #include "common/plan/records.h"
+#include "common/trust/join_token.h"
 #include "coordinator/store/data_directory.h"
 
 namespace atl {
@@ -26,6 +27,11 @@ class Ledger {
   // The committed rounds of a fragment that reached `after` + 1 and further, ascending, at most `limit`: for replay.
   virtual absl::StatusOr<std::vector<RoundRecord>> Rounds(const JobId& job, uint64_t epoch, FragmentIndex fragment,
                                                           Version after, size_t limit) const = 0;
+  // Join tokens: one row each, durable before OK; an error means what one of Commit means.
+  virtual absl::Status PutToken(const TokenRecord& token) = 0;
+  virtual absl::Status DropToken(const std::string& id) = 0;
+  // By id.
+  virtual absl::StatusOr<std::vector<TokenRecord>> Tokens() const = 0;
 };
 
 }  // namespace atl

@@ -45,8 +45,15 @@ CREATE TABLE rollbacks (seq INTEGER PRIMARY KEY, job TEXT NOT NULL REFERENCES jo
 // To 2: `tasks` is TaskScores of record.proto, empty where no task was scored.
 constexpr char kRevision2[] = "ALTER TABLE evaluations ADD COLUMN tasks BLOB NOT NULL DEFAULT x'';";
 
+// To 3: join tokens. `secret_sha256` is the hash of id and secret, 32 bytes; times are seconds since 1970.
+constexpr char kRevision3[] = R"sql(
+CREATE TABLE tokens (id TEXT PRIMARY KEY, secret_sha256 BLOB NOT NULL, role TEXT NOT NULL, name TEXT NOT NULL,
+  uses INTEGER NOT NULL, used INTEGER NOT NULL, create_s INTEGER NOT NULL, end_s INTEGER NOT NULL,
+  revoked INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+)sql";
+
 // kSteps[r] leads from revision r to r + 1.
-constexpr std::array<const char*, kLedgerRevision> kSteps = {kRevision1, kRevision2};
+constexpr std::array<const char*, kLedgerRevision> kSteps = {kRevision1, kRevision2, kRevision3};
 
 absl::Status TakeAlone(Database& database) {
   // Exclusive locking holds the file from the first transaction on; a second opener is told so.

@@ -43,6 +43,23 @@ class MemoryLedger final : public Ledger {
     return rounds;
   }
 
+  absl::Status PutToken(const TokenRecord& token) override {
+    if (fail_) ATOLL_RETURN_IF_ERROR(fail_());
+    disk_.tokens[token.id] = token;
+    return absl::OkStatus();
+  }
+  absl::Status DropToken(const std::string& id) override {
+    if (fail_) ATOLL_RETURN_IF_ERROR(fail_());
+    disk_.tokens.erase(id);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::vector<TokenRecord>> Tokens() const override {
+    std::vector<TokenRecord> tokens;
+    tokens.reserve(disk_.tokens.size());
+    for (const auto& [id, token] : disk_.tokens) tokens.push_back(token);
+    return tokens;
+  }
+
  private:
   MemoryLedgerDisk& disk_;
   std::function<absl::Status()> fail_;

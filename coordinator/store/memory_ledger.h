@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "coordinator/store/ledger.h"
@@ -15,6 +17,7 @@ namespace atl {
 struct MemoryLedgerDisk {
   uint64_t boot = 0;
   std::vector<std::vector<LedgerRecord>> transactions;  // in order of commit
+  std::map<std::string, TokenRecord> tokens;
 };
 
 // `fail` (may be empty) is asked before each commit; an error is returned and nothing is written.

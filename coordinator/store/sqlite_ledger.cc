@@ -423,7 +423,47 @@ class SqliteLedger final : public Ledger {
     }
   }
 
+  absl::Status PutToken(const TokenRecord& token) override {
+    ATOLL_ASSIGN_OR_RETURN(Statement s, database_->Prepare("INSERT OR REPLACE INTO tokens VALUES (?,?,?,?,?,?,?,?,?)"));
+    const auto* hash = reinterpret_cast<const char*>(token.secret_hash.bytes.data());
+    s.Bind(token.id).BindBlob({hash, token.secret_hash.bytes.size()}).Bind(RoleName(token.role)).Bind(token.name);
+    s.Bind(uint64_t{token.uses}).Bind(uint64_t{token.used}).Bind(token.create_s).Bind(token.end_s);
+    return s.Bind(Flag(token.revoked)).Run();
+  }
+  absl::Status DropToken(const std::string& id) override {
+    ATOLL_ASSIGN_OR_RETURN(Statement s, database_->Prepare("DELETE FROM tokens WHERE id = ?"));
+    return s.Bind(id).Run();
+  }
+  absl::StatusOr<std::vector<TokenRecord>> Tokens() const override {
+    ATOLL_ASSIGN_OR_RETURN(Statement s, database_->Prepare("SELECT * FROM tokens ORDER BY id"));
+    std::vector<TokenRecord> out;
+    for (;;) {
+      ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
+      if (!row) return out;
+      ATOLL_ASSIGN_OR_RETURN(out.emplace_back(), ReadToken(s));
+    }
+  }
+
  private:
+  static absl::StatusOr<TokenRecord> ReadToken(Statement& s) {
+    TokenRecord token{.id = s.NextText()};
+    const std::string hash = s.NextBlob();
+    const absl::StatusOr<Role> role = ParseRole(s.NextText());
+    if (hash.size() != token.secret_hash.bytes.size() || !role.ok()) {
+      return absl::DataLossError(
+          absl::StrCat("join token ", token.id, " in the ledger is damaged: restore the ledger from a copy"));
+    }
+    std::copy(hash.begin(), hash.end(), token.secret_hash.bytes.begin());
+    token.role = *role;
+    token.name = s.NextText();
+    token.uses = static_cast<uint32_t>(s.NextNumber());
+    token.used = static_cast<uint32_t>(s.NextNumber());
+    token.create_s = s.NextSigned();
+    token.end_s = s.NextSigned();
+    token.revoked = s.NextNumber() != 0;
+    return token;
+  }
+
   absl::StatusOr<CountersRecord> ReadCounters() {
     ATOLL_ASSIGN_OR_RETURN(Statement s,
                            database_->Prepare("SELECT next_lease, next_incarnation, next_job_sequence FROM meta"));

@@ -13,7 +13,7 @@ def test(scene):
     admin = scene.atoll("ca", "init", scene.path("trust")).out.strip()
     for name in ("trust/ca-key.pem", "trust/admin.pem"):
         equal(scene.path(name).stat().st_mode & 0o777, 0o600, f"the mode of {name}")
-    coordinator = scene.coordinator("--trust", scene.path("trust"), "--data-root", scene.path("data"))
+    coordinator = scene.coordinator("--trust", scene.path("trust"), "--enroll-port", 0, "--data-root", scene.path("data"))
     equal(scene.path("state/coordinator.pem").stat().st_mode & 0o777, 0o600, "the mode of the coordinator's own key")
 
     scene.identity = admin

@@ -25,6 +25,7 @@ atoll_program_test(streamed_data 240)
 atoll_program_test(job_control 300)
 atoll_program_test(two_sockets 120)
 atoll_program_test(mutual_tls 240)
+atoll_program_test(enrolment 240)
 atoll_program_test(prometheus_scrape 180)
 atoll_program_test(watch_terminal 180)
 

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <random>
 #include <thread>
 #include <utility>
@@ -17,10 +18,10 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/control_stream.h"
 #include "common/rpc/tls.h"
-#include "common/trust/secret_files.h"
 #include "worker/daemon/admin.h"
 #include "worker/daemon/event_gate.h"
 #include "worker/daemon/exit_codes.h"
+#include "worker/daemon/identity_keeper.h"
 #include "worker/daemon/torch_job.h"
 #include "worker/link/network_link.h"
 #include "worker/session/session.h"
@@ -89,21 +90,15 @@ struct Connections {
   std::unique_ptr<BulkClient> bulk;
 };
 
-absl::StatusOr<ChannelSecurity> SecurityOf(const WorkerOptions& options, const Clock& clock) {
+absl::StatusOr<ChannelSecurity> SecurityOf(const WorkerOptions& options, const Clock& clock, Log& log) {
   if (options.identity.empty()) return ChannelSecurity::PlaintextLoopback();
-  ATOLL_ASSIGN_OR_RETURN(const IdentityFile identity, ReadIdentityFile(options.identity));
-  ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(identity.certificate_pem));
-  if (facts.identity.role != Role::kWorker || facts.identity.name != options.name) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--identity ", options.identity, " is that of ", RoleName(facts.identity.role), " '", facts.identity.name,
-        "', and this is worker '", options.name, "': start with that --name, or enrol this one"));
-  }
+  ATOLL_RETURN_IF_ERROR(EnsureIdentity(options, clock, log));
   return MutualTlsChannel(options.identity, clock.WallNanos() / 1'000'000'000);
 }
 
-absl::StatusOr<Connections> Connect(const WorkerOptions& options, const Clock& clock) {
+absl::StatusOr<Connections> Connect(const WorkerOptions& options, const Clock& clock, Log& log) {
   Connections c;
-  ATOLL_ASSIGN_OR_RETURN(const ChannelSecurity security, SecurityOf(options, clock));
+  ATOLL_ASSIGN_OR_RETURN(const ChannelSecurity security, SecurityOf(options, clock, log));
   ATOLL_ASSIGN_OR_RETURN(const std::string bulk_address, BulkAddress(options));
   ATOLL_ASSIGN_OR_RETURN(c.control, MakeControlChannel({.address = options.coordinator}, security));
   ATOLL_ASSIGN_OR_RETURN(c.bulk_channel, MakeBulkChannel({.address = bulk_address}, security));
@@ -173,7 +168,7 @@ int RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, const std::
   auto opened = OpenDevice(plugin, DeviceName(options.device));
   if (!opened.ok()) return Fail(kWorkerPrecondition, std::string(opened.status().message()));
   const std::shared_ptr<Device> device = *std::move(opened);
-  auto connections = Connect(options, clock);
+  auto connections = Connect(options, clock, log);
   if (!connections.ok()) return Fail(kWorkerUsage, std::string(connections.status().message()));
 
   Metrics metrics;
@@ -212,6 +207,8 @@ int RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, const std::
                               {"admin_port", *admin ? (*admin)->port() : 0},
                               {"version", version}});
 
+  std::optional<IdentityKeeper> keeper;
+  if (!options.identity.empty()) keeper.emplace(options, clock, log);
   SignalThread signals([&session](const char* name) { session.RequestLeave(name); });
   std::atomic<bool> over{false};
   std::jthread link_thread([&] {

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "common/trust/secret_files.h"
 #include "tests/unit/cli/commands/fake_coordinator.h"
@@ -37,6 +38,38 @@ TEST_F(Ca, InitMakesAnAuthorityOnceAndTheFirstAdmin) {
   const RunResult shown = Harness().Run({"ca", "show", trust + "/admin.pem"});
   EXPECT_EQ(shown.code, 0) << shown.talk;
   EXPECT_THAT(shown.out, HasSubstr("role         admin\nname         admin\n"));
+}
+
+TEST_F(Ca, TokensAreShownOnceAndListedWithoutSecrets) {
+  Harness harness;
+  harness.fake.token_made.set_text("atoll1-text");
+  harness.fake.token_made.mutable_token()->set_id("0123456789abcdef");
+  const RunResult made = harness.Run({"token", "create", "--uses", "3", "--lifetime", "30m", "--name", "cpu-1"});
+  EXPECT_EQ(made.code, 0) << made.talk;
+  EXPECT_EQ(made.out, "atoll1-text\n");
+  EXPECT_THAT(made.talk, Not(HasSubstr("atoll1-text")));
+  EXPECT_EQ(harness.fake.token_wanted.role(), "worker");
+  EXPECT_EQ(harness.fake.token_wanted.uses(), 3u);
+  EXPECT_EQ(harness.fake.token_wanted.lifetime().seconds(), 1800);
+  v1::JoinToken& token = *harness.fake.tokens.add_tokens();
+  token.set_id("0123456789abcdef");
+  token.set_role("worker");
+  token.set_uses(1);
+  token.set_used(1);
+  EXPECT_THAT(harness.Run({"token", "list"}).out, testing::ContainsRegex("0123456789abcdef  worker    any  .*used up"));
+  EXPECT_THAT(harness.Run({"-o", "json", "token", "list"}).out, HasSubstr("\"id\": \"0123456789abcdef\""));
+  EXPECT_EQ(harness.Run({"token", "revoke", "0123456789abcdef"}).code, 0);
+  EXPECT_THAT(harness.Run({"token", "create", "--lifetime", "5"}).talk, HasSubstr("--lifetime"));
+}
+
+TEST_F(Ca, EnrolSaysWhatIsWrongWithTheToken) {
+  const std::vector<std::string> command = {
+      "enroll", "--at", "127.0.0.1:1", "--join-token",         directory_ + "/token",
+      "--name", "bob",  "--out",       directory_ + "/bob.pem"};
+  EXPECT_THAT(Harness().Run(command).talk, HasSubstr("the join token's file"));
+  std::ofstream(directory_ + "/token") << "atoll1-mistyped\n";
+  EXPECT_THAT(Harness().Run(command).talk, HasSubstr("mistyped or cut"));
+  EXPECT_FALSE(std::filesystem::exists(directory_ + "/bob.pem"));
 }
 
 TEST_F(Ca, IssueRefusesWhatWouldNotWork) {

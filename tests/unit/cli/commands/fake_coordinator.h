@@ -26,6 +26,9 @@ class FakeCoordinator : public CoordinatorApi {
   v1::CancelJobRequest cancelled;
   v1::GetJobMetricsResponse metrics;
   v1::ListWorkersResponse workers;
+  v1::CreateTokenRequest token_wanted;
+  v1::CreateTokenResponse token_made;
+  v1::ListTokensResponse tokens;
   v1::ListCheckpointsResponse checkpoints;
   v1::GetCheckpointResponse checkpoint;
   // One stream after another: its messages, then its status.
@@ -97,6 +100,16 @@ class FakeCoordinator : public CoordinatorApi {
   }
   absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const v1::GetServerInfoRequest&) override {
     return Answer(v1::GetServerInfoResponse());
+  }
+  absl::StatusOr<v1::CreateTokenResponse> CreateToken(const v1::CreateTokenRequest& request) override {
+    token_wanted = request;
+    return Answer(token_made);
+  }
+  absl::StatusOr<v1::ListTokensResponse> ListTokens(const v1::ListTokensRequest&) override { return Answer(tokens); }
+  absl::StatusOr<v1::RevokeTokenResponse> RevokeToken(const v1::RevokeTokenRequest& request) override {
+    v1::RevokeTokenResponse response;
+    response.mutable_token()->set_id(request.id());
+    return Answer(response);
   }
 
   absl::Status WatchJob(const v1::WatchJobRequest& request,

@@ -99,6 +99,9 @@ TEST(CoordinatorOptions, ListenOnLoopbackOnly) {
               HasSubstr("only loopback is allowed"));
   EXPECT_TRUE(Coordinator({"--state-dir=/x", "--listen=127.0.0.2"}).options.has_value());
   EXPECT_TRUE(Coordinator({"--state-dir=/x", "--listen=0.0.0.0", "--trust=/ca"}).options.has_value());
+  EXPECT_EQ(Worker({"--join-token=/t", "--cache-dir=/c"}).run->identity, "/c/identity.pem");
+  EXPECT_EQ(Worker({"--coordinator=h:8000"}).run->coordinator_enroll, "h:8003");
+  EXPECT_THAT(Worker({"--coordinator-enroll=h"}).text, HasSubstr("--coordinator-enroll is 'h'; it must be HOST:PORT"));
   EXPECT_THAT(Coordinator({"--state-dir=/x", "--insecure", "--trust=/ca"}).text, HasSubstr("exclude each other"));
   EXPECT_TRUE(Coordinator({"--state-dir=/x", "--listen=::1"}).options.has_value());
 }

@@ -7,9 +7,12 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "atoll/v1/worker.grpc.pb.h"
 #include "common/rpc/control_stream.h"
+#include "common/rpc/enroll_client.h"
 #include "common/rpc/transport_log.h"
 #include "common/trust/access.h"
+#include "common/trust/handshake.h"
 #include "common/trust/secret_files.h"
 #include "tests/unit/common/rpc/rpc_fixtures.h"
 
@@ -174,6 +177,74 @@ TEST_F(TlsTest, EnrolmentAsksForNoCertificateAndPinsTheAuthority) {
   Listen(*security, {});
   EXPECT_EQ(Health(To(PinnedTlsChannel(authority_.certificate_pem()))), grpc::OK);
   EXPECT_EQ(Health(To(PinnedTlsChannel(stranger_.certificate_pem()))), grpc::UNAVAILABLE);
+}
+
+// The coordinator's side of enrolment, reduced to signing.
+class SigningService final : public v1::WorkerService::CallbackService {
+ public:
+  explicit SigningService(const Authority& authority) : authority_(authority) {}
+  grpc::ServerUnaryReactor* Enroll(grpc::CallbackServerContext* context, const v1::EnrollRequest* request,
+                                   v1::EnrollResponse* response) override {
+    seen = *request;
+    const int64_t lifetime_s = wrong_key ? 60 : kWorkerLifetime_s;
+    const std::string theirs = wrong_key ? *MakeSigningRequest(*PrivateKey::Generate()) : request->signing_request();
+    response->set_certificate(
+        *authority_.Sign(theirs, {Role::kWorker, "cpu-1", "0123456789abcdef"}, NowSeconds(), lifetime_s));
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+  v1::EnrollRequest seen;  // read when the call is over
+  bool wrong_key = false;
+
+ private:
+  const Authority& authority_;
+};
+
+TEST_F(TlsTest, EnrolmentMakesAKeyHereAndRenewsWithIt) {
+  SigningService service(authority_);
+  Listen(*ServerOnlyTls(Path("server"), NowSeconds()), {&service});
+  const JoinToken token = MakeToken(authority_.fingerprint(), {})->token;
+  const auto enrolled = EnrollWithToken(address_, token, Role::kWorker, "cpu-1");
+  ASSERT_TRUE(enrolled.ok()) << enrolled.status();
+  EXPECT_EQ(service.seen.token_id(), token.id);
+  EXPECT_EQ(service.seen.name(), "cpu-1");
+  EXPECT_EQ(enrolled->authority_pem, authority_.certificate_pem());
+  Write("enrolled", *enrolled);
+  EXPECT_TRUE(MutualTlsChannel(Path("enrolled"), NowSeconds()).ok());
+  const auto renewed = RenewIdentity(address_, *enrolled);
+  ASSERT_TRUE(renewed.ok()) << renewed.status();
+  EXPECT_EQ(renewed->key_pem, enrolled->key_pem);
+  EXPECT_EQ(service.seen.certificate(), enrolled->certificate_pem);
+  EXPECT_EQ(service.seen.token_secret(), "");
+  service.wrong_key = true;
+  EXPECT_EQ(RenewIdentity(address_, *enrolled).status().code(), absl::StatusCode::kInternal);
+}
+
+TEST_F(TlsTest, NothingIsSentToAnotherAuthority) {
+  SigningService service(authority_);
+  Listen(*ServerOnlyTls(Path("server"), NowSeconds()), {&service});
+  EXPECT_EQ(*FetchAuthority(address_, authority_.fingerprint()), authority_.certificate_pem());
+  const absl::Status other = EnrollWithToken(address_, MakeToken(stranger_.fingerprint(), {})->token, {}, "a").status();
+  EXPECT_EQ(other.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_NE(std::string(other.message()).find("for another coordinator"), std::string::npos) << other;
+  EXPECT_EQ(service.seen.token_secret(), "");
+  // A chain that ends in the right authority, under a certificate that it never signed.
+  IdentityFile forged = Issue(stranger_, {Role::kCoordinator, "coordinator", ""});
+  forged.authority_pem = authority_.certificate_pem();
+  Write("server", forged);
+  server_.reset();
+  Listen(*ServerOnlyTls(Path("server"), NowSeconds()), {&service});
+  EXPECT_EQ(FetchAuthority(address_, authority_.fingerprint()).status().code(), absl::StatusCode::kPermissionDenied);
+}
+
+TEST_F(TlsTest, WhereNoTlsIsSpokenIsSaid) {
+  Listen(ServerSecurity::PlaintextLoopback(), {});
+  const absl::Status plain = FetchAuthority(address_, authority_.fingerprint()).status();
+  EXPECT_EQ(plain.code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(std::string(plain.message()).find("no TLS handshake with 127.0.0.1:"), std::string::npos) << plain;
+  const absl::Status nobody = FetchAuthority("127.0.0.1:1", authority_.fingerprint()).status();
+  EXPECT_NE(std::string(nobody.message()).find("Connection refused"), std::string::npos) << nobody;
 }
 
 TEST_F(TlsTest, WhatIsWrongWithAFileIsSaidAtOnce) {

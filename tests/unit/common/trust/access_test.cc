@@ -52,6 +52,8 @@ const std::map<std::string, std::string> kExpected = {
     {"/atoll.v1.JobService/UpdateJob", "oa"},        {"/atoll.v1.JobService/WatchJob", "voa"},
     {"/atoll.v1.TransferService/Download", "oaw"},   {"/atoll.v1.TransferService/MissingBlobs", "oa"},
     {"/atoll.v1.TransferService/Upload", "oaw"},     {"/atoll.v1.WorkerService/Control", "w"},
+    {"/atoll.v1.AdminService/CreateToken", "a"},     {"/atoll.v1.AdminService/ListTokens", "a"},
+    {"/atoll.v1.AdminService/RevokeToken", "a"},     {"/atoll.v1.WorkerService/Enroll", ""},
     {"/grpc.health.v1.Health/Check", "voaw"},        {"/grpc.health.v1.Health/Watch", "voaw"},
 };
 

@@ -289,7 +289,7 @@ TEST(SqliteLedgerTest, AnOlderRevisionIsBroughtUpToDate) {
     auto ledger = *OpenSqliteLedger(directory.File("l"));
     for (const auto& records : EveryRecord()) ASSERT_EQ(ledger->Commit(records), absl::OkStatus());
   }
-  RunSql(directory.File("l"), "ALTER TABLE evaluations DROP COLUMN tasks; PRAGMA user_version=1");
+  RunSql(directory.File("l"), "ALTER TABLE evaluations DROP COLUMN tasks; DROP TABLE tokens; PRAGMA user_version=1");
   auto ledger = OpenSqliteLedger(directory.File("l"));
   ASSERT_TRUE(ledger.ok()) << ledger.status();
   const auto state = (*ledger)->Recover();
@@ -303,6 +303,52 @@ TEST(SqliteLedgerTest, AnOlderRevisionIsBroughtUpToDate) {
     }
   }
   EXPECT_EQ(evaluations, 1u);
+}
+
+TokenRecord SomeToken(const std::string& id) {
+  return {.id = id,
+          .secret_hash = Sha256Of(AsBytes(id)),
+          .role = Role::kOperator,
+          .name = "bob",
+          .uses = 7,
+          .used = 3,
+          .create_s = 1'800'000'000,
+          .end_s = 1'800'086'400};
+}
+
+TEST(SqliteLedgerTest, TokensAreKept) {
+  TemporaryDirectory directory;
+  TokenRecord token = SomeToken("b");
+  {
+    auto ledger = *OpenSqliteLedger(directory.File("l"));
+    ASSERT_TRUE(ledger->PutToken(token).ok());
+    ASSERT_TRUE(ledger->PutToken(SomeToken("a")).ok());
+    ASSERT_TRUE(ledger->PutToken(SomeToken("c")).ok());
+    token.revoked = true;
+    ASSERT_TRUE(ledger->PutToken(token).ok());
+    ASSERT_TRUE(ledger->DropToken("c").ok());
+  }
+  const auto tokens = (*OpenSqliteLedger(directory.File("l")))->Tokens();
+  ASSERT_TRUE(tokens.ok()) << tokens.status();
+  EXPECT_EQ(*tokens, (std::vector<TokenRecord>{SomeToken("a"), token}));
+}
+
+TEST(SqliteLedgerTest, ALedgerWithoutTokensIsBroughtUpToDate) {
+  TemporaryDirectory directory;
+  ASSERT_TRUE(OpenSqliteLedger(directory.File("l")).ok());
+  RunSql(directory.File("l"), "UPDATE meta SET boot = 41; DROP TABLE tokens; PRAGMA user_version=2");
+  auto ledger = OpenSqliteLedger(directory.File("l"));
+  ASSERT_TRUE(ledger.ok()) << ledger.status();
+  EXPECT_EQ((*ledger)->Recover()->boot.value, 42u);
+  EXPECT_TRUE((*ledger)->Tokens()->empty());
+  EXPECT_TRUE((*ledger)->PutToken(SomeToken("a")).ok());
+}
+
+TEST(SqliteLedgerTest, ADamagedTokenIsDataLoss) {
+  TemporaryDirectory directory;
+  ASSERT_TRUE((*OpenSqliteLedger(directory.File("l")))->PutToken(SomeToken("a")).ok());
+  RunSql(directory.File("l"), "UPDATE tokens SET role = 'root'");
+  EXPECT_EQ((*OpenSqliteLedger(directory.File("l")))->Tokens().status().code(), absl::StatusCode::kDataLoss);
 }
 
 TEST(SqliteLedgerTest, AnotherProgramsFileIsRefused) {

@@ -1,0 +1,121 @@
+// `atoll token create|list|revoke` and `atoll enroll`: how machines and people get in.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "absl/strings/str_format.h"
+#include "cli/command_tree.h"
+#include "cli/output.h"
+#include "common/config/quantities.h"
+#include "common/rpc/enroll_client.h"
+
+namespace atl::cli {
+namespace {
+
+struct CreateOptions {
+  std::string role = "worker", name, lifetime = "24h";
+  uint32_t uses = 1;
+};
+
+struct EnrollOptions {
+  std::string address, token_file, name, out;
+};
+
+int CreateToken(Session& session, const CreateOptions& options) {
+  const absl::StatusOr<Duration> lifetime = ParseDuration(options.lifetime);
+  if (!lifetime.ok()) return FailUsage(session, absl::StrCat("--lifetime ", lifetime.status().message()));
+  v1::CreateTokenRequest request;
+  request.set_role(options.role);
+  request.set_name(options.name);
+  request.set_uses(options.uses);
+  request.mutable_lifetime()->set_seconds(lifetime->ns / 1'000'000'000);
+  const auto response = session.api.CreateToken(request);
+  if (!response.ok()) return Fail(session, response.status());
+  session.talk << "token " << response->token().id() << " for a " << response->token().role() << ", "
+               << response->token().uses() << (response->token().uses() == 1 ? " use" : " uses") << ", until "
+               << DateText(response->token().end_time().seconds())
+               << "; it is shown this once, and whoever has it can enrol\n";
+  session.out << Printable(response->text()) << "\n";
+  return kExitOk;
+}
+
+std::string StateOf(const v1::JoinToken& token, int64_t now_s) {
+  return token.revoked()                      ? "revoked"
+         : token.used() >= token.uses()       ? "used up"
+         : token.end_time().seconds() < now_s ? "ended"
+                                              : "good";
+}
+
+int ListTokens(Session& session) {
+  const auto response = session.api.ListTokens({});
+  if (!response.ok()) return Fail(session, response.status());
+  if (PrintMessage(session, *response)) return kExitOk;
+  const int64_t now_s = session.clock.WallNanos() / 1'000'000'000;
+  session.out << absl::StrFormat("%-16s  %-8s  %-20s  %-9s  %-23s  %s\n", "ID", "ROLE", "NAME", "USED", "END", "STATE");
+  for (const v1::JoinToken& token : response->tokens()) {
+    session.out << absl::StrFormat("%-16s  %-8s  %-20s  %-9s  %-23s  %s\n", Printable(token.id()),
+                                   Printable(token.role()), token.name().empty() ? "any" : Printable(token.name()),
+                                   absl::StrCat(token.used(), " of ", token.uses()),
+                                   DateText(token.end_time().seconds()), StateOf(token, now_s));
+  }
+  return kExitOk;
+}
+
+int RevokeToken(Session& session, const std::string& id) {
+  v1::RevokeTokenRequest request;
+  request.set_id(id);
+  const auto response = session.api.RevokeToken(request);
+  if (!response.ok()) return Fail(session, response.status());
+  session.talk << "token " << Printable(response->token().id())
+               << " is revoked; whoever came by it may call nothing more\n";
+  return kExitOk;
+}
+
+int Enroll(Session& session, const EnrollOptions& options) {
+  const auto enrol = [&]() -> absl::StatusOr<CertificateFacts> {
+    if (session.files.Exists(options.out)) {
+      return absl::AlreadyExistsError(absl::StrCat(options.out, " is there already; choose another file"));
+    }
+    ATOLL_ASSIGN_OR_RETURN(const JoinToken token, ReadJoinTokenFile(options.token_file));
+    ATOLL_ASSIGN_OR_RETURN(const IdentityFile identity,
+                           EnrollWithToken(options.address, token, std::nullopt, options.name));
+    ATOLL_RETURN_IF_ERROR(WriteIdentityFile(options.out, identity));
+    return ReadCertificate(identity.certificate_pem);
+  };
+  const absl::StatusOr<CertificateFacts> facts = enrol();
+  if (!facts.ok()) return Fail(session, facts.status());
+  session.talk << "enrolled as " << RoleName(facts->identity.role) << " '" << facts->identity.name << "', good until "
+               << DateText(facts->not_after_s) << "\n";
+  session.out << options.out << "\n";
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddTokenCommands(CLI::App& root, Command& command) {
+  CLI::App& token = *root.add_subcommand("token", "make, list and revoke join tokens");
+  token.require_subcommand(1);
+  CLI::App& create = *token.add_subcommand("create", "make a join token and print it, once");
+  const auto c = std::make_shared<CreateOptions>();
+  create.add_option("--role", c->role, "worker, viewer, operator or admin")->type_name("ROLE")->capture_default_str();
+  create.add_option("--name", c->name, "the only name that may enrol with it; default: any")->type_name("NAME");
+  create.add_option("--uses", c->uses, "how many may enrol with it")->type_name("N")->capture_default_str();
+  create.add_option("--lifetime", c->lifetime, "as 30m or 24h, at most 720h")->type_name("TIME")->capture_default_str();
+  create.callback([=, &command] { command = [c](Session& s) { return CreateToken(s, *c); }; });
+  token.add_subcommand("list", "list join tokens, without their secrets")->callback([&command] {
+    command = [](Session& s) { return ListTokens(s); };
+  });
+  CLI::App& revoke = *token.add_subcommand("revoke", "refuse a token and everybody who came by it");
+  const auto id = std::make_shared<std::string>();
+  revoke.add_option("id", *id, "as token list shows it")->required()->type_name("ID");
+  revoke.callback([=, &command] { command = [id](Session& s) { return RevokeToken(s, *id); }; });
+
+  CLI::App& enroll = *root.add_subcommand("enroll", "turn a join token into an identity file");
+  const auto e = std::make_shared<EnrollOptions>();
+  enroll.add_option("--at", e->address, "enrolment port of the coordinator")->required()->type_name("HOST:PORT");
+  enroll.add_option("--join-token", e->token_file, "file with the token")->required()->type_name("FILE");
+  enroll.add_option("--name", e->name, "who you are; of a worker its name")->required()->type_name("NAME");
+  enroll.add_option("--out", e->out, "file to write, mode 0600")->required()->type_name("FILE");
+  enroll.callback([=, &command] { command = [e](Session& s) { return Enroll(s, *e); }; });
+}
+
+}  // namespace atl::cli

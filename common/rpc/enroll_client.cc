@@ -1,0 +1,65 @@
+#include "common/rpc/enroll_client.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "atoll/v1/worker.grpc.pb.h"
+#include "common/base/files.h"
+#include "common/rpc/rpc_status.h"
+#include "common/rpc/tls.h"
+#include "common/trust/handshake.h"
+
+namespace atl {
+namespace {
+
+absl::StatusOr<IdentityFile> Ask(const std::string& address, const std::string& authority_pem,
+                                 const std::string& key_pem, v1::EnrollRequest request) {
+  ATOLL_ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::FromPem(key_pem));
+  ATOLL_ASSIGN_OR_RETURN(*request.mutable_signing_request(), MakeSigningRequest(key));
+  ATOLL_ASSIGN_OR_RETURN(const auto channel, MakeControlChannel({.address = address}, PinnedTlsChannel(authority_pem)));
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::EnrollResponse response;
+  const grpc::Status status = v1::WorkerService::NewStub(channel)->Enroll(&context, request, &response);
+  if (!status.ok()) return Annotate(FromGrpc(status), absl::StrCat("enrolment at ", address));
+  IdentityFile identity{.key_pem = key_pem, .certificate_pem = response.certificate(), .authority_pem = authority_pem};
+  // What was sent is looked at before it replaces anything.
+  ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(identity.certificate_pem));
+  ATOLL_ASSIGN_OR_RETURN(const Sha256 own, CheckSigningRequest(request.signing_request()));
+  if (facts.public_key != own) {
+    return absl::InternalError(
+        absl::StrCat("the coordinator at ", address, " answered with another key's certificate"));
+  }
+  return identity;
+}
+
+}  // namespace
+
+absl::StatusOr<IdentityFile> EnrollWithToken(const std::string& address, const JoinToken& token,
+                                             std::optional<Role> role, const std::string& name) {
+  ATOLL_ASSIGN_OR_RETURN(const std::string authority, FetchAuthority(address, token.authority));
+  ATOLL_ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::Generate());
+  ATOLL_ASSIGN_OR_RETURN(const std::string key_pem, key.ToPem());
+  v1::EnrollRequest request;
+  request.set_token_id(token.id);
+  request.set_token_secret(std::string(token.secret.begin(), token.secret.end()));
+  request.set_name(name);
+  if (role) request.set_role(RoleName(*role));
+  return Ask(address, authority, key_pem, std::move(request));
+}
+
+absl::StatusOr<IdentityFile> RenewIdentity(const std::string& address, const IdentityFile& identity) {
+  v1::EnrollRequest request;
+  request.set_certificate(identity.certificate_pem);
+  return Ask(address, identity.authority_pem, identity.key_pem, std::move(request));
+}
+
+absl::StatusOr<JoinToken> ReadJoinTokenFile(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(*MakePosixFiles(), path, 4096);
+  if (!text.ok()) return Annotate(text.status(), "the join token's file");
+  absl::StatusOr<JoinToken> token = ParseJoinToken(std::string(absl::StripAsciiWhitespace(*text)));
+  if (!token.ok()) return Annotate(token.status(), path);
+  return token;
+}
+
+}  // namespace atl

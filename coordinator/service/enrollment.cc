@@ -1,0 +1,245 @@
+#include "coordinator/service/enrollment.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/plan/limits.h"
+
+namespace atl {
+namespace {
+
+constexpr int64_t kLongestToken_s = int64_t{30} * 86'400;
+constexpr uint32_t kMostUses = 10'000;
+constexpr size_t kTokens = 4096;
+
+v1::JoinToken MessageOf(const TokenRecord& record) {
+  v1::JoinToken message;
+  message.set_id(record.id);
+  message.set_role(RoleName(record.role));
+  message.set_name(record.name);
+  message.set_uses(record.uses);
+  message.set_used(record.used);
+  message.mutable_create_time()->set_seconds(record.create_s);
+  message.mutable_end_time()->set_seconds(record.end_s);
+  message.set_revoked(record.revoked);
+  return message;
+}
+
+std::string Who(const Identity& identity) { return absl::StrCat(RoleName(identity.role), "/", identity.name); }
+
+absl::StatusOr<TokenRecord> ReadWanted(const v1::CreateTokenRequest& request, int64_t now_s) {
+  TokenRecord wanted{.name = request.name(), .uses = std::max(request.uses(), 1u), .create_s = now_s};
+  ATOLL_ASSIGN_OR_RETURN(wanted.role, ParseRole(request.role()));
+  const int64_t lifetime_s = request.has_lifetime() ? request.lifetime().seconds() : 86'400;
+  if (!wanted.name.empty() && !IsIdentityName(wanted.name)) {
+    return absl::InvalidArgumentError("the token's name must be 1 to 63 of a-z, 0-9 and -, or empty for any");
+  }
+  if (wanted.uses > kMostUses) {
+    return absl::InvalidArgumentError(absl::StrCat("a token may have at most ", kMostUses, " uses"));
+  }
+  if (lifetime_s < 1 || lifetime_s > kLongestToken_s) {
+    return absl::InvalidArgumentError("a token may live from one second to 30 days");
+  }
+  wanted.end_s = now_s + lifetime_s;
+  return wanted;
+}
+
+// Runs `work` on the executor and gives its result to `answer`.
+template <typename Response, typename Work>
+void AnswerOn(Executor& executor, Answer<Response> answer, Work work) {
+  executor.Post([answer = std::move(answer), work = std::move(work)]() mutable {
+    absl::StatusOr<Response> response = work();
+    answer(response.status(), response.ok() ? *std::move(response) : Response());
+  });
+}
+
+}  // namespace
+
+void Enrollment::Load(const std::vector<TokenRecord>& tokens) {
+  for (const TokenRecord& token : tokens) {
+    tokens_[token.id] = token;
+    if (token.revoked) parts_.guard.Revoke(token.id);
+  }
+}
+
+void Enrollment::Enroll(const v1::EnrollRequest& request, const std::string& address,
+                        Answer<v1::EnrollResponse> answer) {
+  if (waiting_.fetch_add(1) >= kWaiting) {
+    waiting_.fetch_sub(1);
+    return answer(absl::ResourceExhaustedError("too many are enrolling at this moment; try again in a few seconds"),
+                  {});
+  }
+  AnswerOn(parts_.executor, std::move(answer), [this, request, address] {
+    waiting_.fetch_sub(1);
+    return EnrollNow(request, address);
+  });
+}
+
+void Enrollment::CreateToken(const v1::CreateTokenRequest& request, Answer<v1::CreateTokenResponse> answer) {
+  AnswerOn(parts_.executor, std::move(answer), [this, request] { return CreateNow(request); });
+}
+
+void Enrollment::RevokeToken(const v1::RevokeTokenRequest& request, Answer<v1::RevokeTokenResponse> answer) {
+  AnswerOn(parts_.executor, std::move(answer), [this, request] { return RevokeNow(request); });
+}
+
+void Enrollment::ListTokens(const v1::ListTokensRequest&, Answer<v1::ListTokensResponse> answer) {
+  AnswerOn(parts_.executor, std::move(answer), [this]() -> absl::StatusOr<v1::ListTokensResponse> {
+    v1::ListTokensResponse response;
+    for (const auto& [id, record] : tokens_) *response.add_tokens() = MessageOf(record);
+    return response;
+  });
+}
+
+absl::StatusOr<v1::EnrollResponse> Enrollment::EnrollNow(const v1::EnrollRequest& request, const std::string& address) {
+  ATOLL_RETURN_IF_ERROR(CheckAddress(address));
+  absl::StatusOr<v1::EnrollResponse> response =
+      request.certificate().empty() ? ByToken(request) : ByCertificate(request);
+  if (!response.ok()) {
+    CountFailure(address);
+    parts_.log.Warn("audit", {{"who", address},
+                              {"call", "Enroll"},
+                              {"result", "refused"},
+                              {"name", request.name().substr(0, 64)},
+                              {"token", request.token_id().substr(0, 16)},
+                              {"reason", std::string(response.status().message())}});
+  }
+  return response;
+}
+
+absl::StatusOr<v1::EnrollResponse> Enrollment::ByToken(const v1::EnrollRequest& request) {
+  JoinToken offered{.id = request.token_id()};
+  const bool whole = request.token_secret().size() == offered.secret.size();
+  if (whole) std::copy(request.token_secret().begin(), request.token_secret().end(), offered.secret.begin());
+  const auto found = tokens_.find(request.token_id());
+  // An unknown id is compared too: the time it takes says nothing about which ids there are.
+  const TokenRecord record = found != tokens_.end() && whole ? found->second : TokenRecord{};
+  Role role = record.role;
+  if (!request.role().empty()) {
+    ATOLL_ASSIGN_OR_RETURN(role, ParseRole(request.role()));
+  }
+  ATOLL_RETURN_IF_ERROR(CheckToken(record, SecretHash(offered), role, request.name(), NowSeconds()));
+  if (!IsIdentityName(request.name())) {
+    return absl::InvalidArgumentError("the name to enrol must be 1 to 63 of a-z, 0-9 and -");
+  }
+  ATOLL_RETURN_IF_ERROR(CheckSigningRequest(request.signing_request()).status());
+  TokenRecord used = record;
+  ++used.used;
+  ATOLL_RETURN_IF_ERROR(Keep(used));
+  return Issue(request, {record.role, request.name(), record.id});
+}
+
+absl::StatusOr<v1::EnrollResponse> Enrollment::ByCertificate(const v1::EnrollRequest& request) {
+  ATOLL_RETURN_IF_ERROR(parts_.authority.CheckIssued(request.certificate()));
+  ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(request.certificate()));
+  ATOLL_ASSIGN_OR_RETURN(const Sha256 key, CheckSigningRequest(request.signing_request()));
+  if (key != facts.public_key) {
+    return absl::UnauthenticatedError("a renewal must be signed by the key of the old certificate: enrol with a token");
+  }
+  if (facts.identity.role == Role::kCoordinator) {
+    return absl::UnauthenticatedError("a coordinator's certificate is not renewed here");
+  }
+  if (NowSeconds() > facts.not_after_s + kRenewalGrace_s) {
+    return absl::UnauthenticatedError(absl::StrCat("the certificate of ", Who(facts.identity), " ended at ",
+                                                   DateText(facts.not_after_s),
+                                                   ", too long ago to be renewed: enrol with a new join token"));
+  }
+  const auto token = tokens_.find(facts.identity.token);
+  if (token != tokens_.end() && token->second.revoked) {
+    return absl::UnauthenticatedError(absl::StrCat("join token ", token->first, ", by which ", Who(facts.identity),
+                                                   " enrolled, was revoked: enrol with a new one"));
+  }
+  return Issue(request, facts.identity);
+}
+
+absl::StatusOr<v1::EnrollResponse> Enrollment::Issue(const v1::EnrollRequest& request, const Identity& identity) {
+  v1::EnrollResponse response;
+  ATOLL_ASSIGN_OR_RETURN(
+      *response.mutable_certificate(),
+      parts_.authority.Sign(request.signing_request(), identity, NowSeconds(), LifetimeOf(identity.role)));
+  parts_.log.Info("audit", {{"who", Who(identity)},
+                            {"call", request.certificate().empty() ? "Enroll" : "Enroll (renewal)"},
+                            {"result", "allowed"},
+                            {"token", identity.token}});
+  return response;
+}
+
+absl::StatusOr<v1::CreateTokenResponse> Enrollment::CreateNow(const v1::CreateTokenRequest& request) {
+  ATOLL_ASSIGN_OR_RETURN(TokenRecord wanted, ReadWanted(request, NowSeconds()));
+  if (tokens_.size() >= kTokens) ATOLL_RETURN_IF_ERROR(DropOld());
+  if (tokens_.size() >= kTokens) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("there are ", kTokens, " join tokens, the most that are kept; make tokens with more uses"));
+  }
+  ATOLL_ASSIGN_OR_RETURN(const NewToken made, MakeToken(parts_.authority.fingerprint(), std::move(wanted)));
+  ATOLL_RETURN_IF_ERROR(Keep(made.record));
+  v1::CreateTokenResponse response;
+  *response.mutable_token() = MessageOf(made.record);
+  response.set_text(PrintJoinToken(made.token));
+  return response;
+}
+
+absl::StatusOr<v1::RevokeTokenResponse> Enrollment::RevokeNow(const v1::RevokeTokenRequest& request) {
+  const auto found = tokens_.find(request.id());
+  if (found == tokens_.end()) {
+    return absl::NotFoundError(absl::StrCat("there is no join token '", request.id().substr(0, 64),
+                                            "'; 'atoll token list' shows those there are"));
+  }
+  TokenRecord revoked = found->second;
+  revoked.revoked = true;
+  ATOLL_RETURN_IF_ERROR(Keep(revoked));
+  parts_.guard.Revoke(revoked.id);
+  v1::RevokeTokenResponse response;
+  *response.mutable_token() = MessageOf(revoked);
+  return response;
+}
+
+absl::Status Enrollment::CheckAddress(const std::string& address) {
+  const auto found = failures_.find(address);
+  if (found == failures_.end() || found->second.count < kFailures || parts_.clock.Now() >= found->second.until) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      kFailures, " enrolments from this address have failed; it is not listened to for ten minutes after the last"));
+}
+
+void Enrollment::CountFailure(const std::string& address) {
+  const Instant now = parts_.clock.Now();
+  std::erase_if(failures_, [now](const auto& entry) { return now >= entry.second.until; });
+  // Full of addresses that failed in the last ten minutes: a flood from many places, whose members are then not told
+  // apart. Tokens have 128 random bits; the ban is about noise.
+  if (failures_.size() >= kAddresses && !failures_.contains(address)) return;
+  Failures& failures = failures_[address];
+  ++failures.count;
+  failures.until = now + kBan;
+}
+
+absl::Status Enrollment::Keep(const TokenRecord& record) {
+  const absl::Status written = parts_.ledger.PutToken(record);
+  if (!written.ok()) {
+    parts_.fatal(written);
+    return written;
+  }
+  tokens_[record.id] = record;
+  return absl::OkStatus();
+}
+
+absl::Status Enrollment::DropOld() {
+  const int64_t now_s = NowSeconds();
+  for (auto at = tokens_.begin(); at != tokens_.end();) {
+    // What was used stays: revoking it must go on working for those who came by it.
+    if (at->second.used > 0 || at->second.end_s >= now_s) {
+      ++at;
+      continue;
+    }
+    const absl::Status dropped = parts_.ledger.DropToken(at->first);
+    if (!dropped.ok()) {
+      parts_.fatal(dropped);
+      return dropped;
+    }
+    at = tokens_.erase(at);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace atl

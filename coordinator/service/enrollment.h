@@ -1,0 +1,84 @@
+// Who may become whom: keeps the join tokens, turns a token or an old certificate into a certificate. Requests in,
+// answers through callbacks; the gRPC side is in enroll_service.h.
+#ifndef ATOLL_COORDINATOR_SERVICE_ENROLLMENT_H_
+#define ATOLL_COORDINATOR_SERVICE_ENROLLMENT_H_
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "atoll/v1/admin.pb.h"
+#include "atoll/v1/worker.pb.h"
+#include "common/base/executor.h"
+#include "common/base/log.h"
+#include "common/base/time.h"
+#include "common/trust/authority.h"
+#include "coordinator/service/call_guard.h"
+#include "coordinator/service/job_api.h"
+#include "coordinator/store/ledger.h"
+
+namespace atl {
+
+struct EnrollmentParts {
+  const Authority& authority;
+  Ledger& ledger;
+  Executor& executor;  // the ledger's: everything below runs there, one after the other
+  const Clock& clock;
+  Log& log;
+  CallGuard& guard;
+  std::function<void(const absl::Status&)> fatal;  // the ledger could not be written
+};
+
+// Thread-safe: public methods hand over to the executor. Outlived by its parts.
+class Enrollment {
+ public:
+  // Failed attempts of one address before it is not listened to for kBan; so many addresses are remembered.
+  static constexpr uint32_t kFailures = 10;
+  static constexpr Duration kBan = Seconds(600);
+  static constexpr size_t kAddresses = 4096;
+  // Enrolments that may wait for the executor at a time: strangers must not hold up the ledger.
+  static constexpr uint32_t kWaiting = 64;
+
+  explicit Enrollment(EnrollmentParts parts) : parts_(std::move(parts)) {}
+
+  // Takes the ledger's tokens and tells the guard which are revoked. Before the first listener opens.
+  void Load(const std::vector<TokenRecord>& tokens);
+
+  // `address`: of the caller, without its port. Unauthenticated with the reason; ResourceExhausted after too many
+  // failures of that address. A token's use is durable before the answer, so that two at once cannot both have it.
+  void Enroll(const v1::EnrollRequest& request, const std::string& address, Answer<v1::EnrollResponse> answer);
+
+  void CreateToken(const v1::CreateTokenRequest& request, Answer<v1::CreateTokenResponse> answer);
+  void ListTokens(const v1::ListTokensRequest& request, Answer<v1::ListTokensResponse> answer);
+  void RevokeToken(const v1::RevokeTokenRequest& request, Answer<v1::RevokeTokenResponse> answer);
+
+ private:
+  struct Failures {
+    uint32_t count = 0;
+    Instant until = {};  // forgotten then
+  };
+  // All on the executor.
+  absl::StatusOr<v1::EnrollResponse> EnrollNow(const v1::EnrollRequest& request, const std::string& address);
+  absl::StatusOr<v1::EnrollResponse> ByToken(const v1::EnrollRequest& request);
+  absl::StatusOr<v1::EnrollResponse> ByCertificate(const v1::EnrollRequest& request);
+  absl::StatusOr<v1::EnrollResponse> Issue(const v1::EnrollRequest& request, const Identity& identity);
+  absl::StatusOr<v1::CreateTokenResponse> CreateNow(const v1::CreateTokenRequest& request);
+  absl::StatusOr<v1::RevokeTokenResponse> RevokeNow(const v1::RevokeTokenRequest& request);
+  absl::Status CheckAddress(const std::string& address);
+  void CountFailure(const std::string& address);
+  absl::Status Keep(const TokenRecord& record);
+  // Tokens whose end, and the longest life of what came by them, are over.
+  absl::Status DropOld();
+  int64_t NowSeconds() const { return parts_.clock.WallNanos() / 1'000'000'000; }
+
+  const EnrollmentParts parts_;
+  std::atomic<uint32_t> waiting_ = 0;
+  std::map<std::string, TokenRecord> tokens_;
+  std::map<std::string, Failures> failures_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_SERVICE_ENROLLMENT_H_

@@ -1,0 +1,71 @@
+"""Join tokens with the real programs: a worker and a person enrol, a used token is worth nothing, a revoked one locks out,
+and a worker whose machine was off comes back by itself."""
+from atoll_harness import check, equal, main
+
+REFUSED, FORBIDDEN = 3, 4
+
+
+def token(scene, *options):
+    file = scene.path(f"token-{len(list(scene.directory.glob('token-*')))}")
+    file.write_text(scene.atoll("token", "create", *options).out)
+    return file
+
+
+def token_id(scene, role):
+    return next(t["id"] for t in scene.atoll("-o", "json", "token", "list").json()["tokens"] if t["role"] == role)
+
+
+def test(scene):
+    manifest = scene.corpus()
+    scene.identity = scene.atoll("ca", "init", scene.path("trust")).out.strip()
+    coordinator = scene.coordinator("--trust", scene.path("trust"), "--enroll-port", 0, "--data-root", scene.path("data"))
+    at = f"127.0.0.1:{coordinator.ports['enroll']}"
+    options = ["--coordinator-enroll", at, "--join-token"]
+
+    once = token(scene)
+    worker = scene.worker("a", coordinator, *options, once)
+    scene.submit("job", manifest, steps=40)
+    scene.wait_end("job")
+    identity = scene.path("cache-a/identity.pem")
+    equal(identity.stat().st_mode & 0o777, 0o600, "the mode of the worker's identity")
+    check("role         worker\nname         a\n" in scene.atoll("ca", "show", identity).out, "not the worker's identity")
+    second = scene.worker("b", coordinator, *options, once)
+    check(second.end() != 0, "a second worker came in by a used token")
+    check("has had them" in second.log(), second.log())
+
+    # A person, who is locked out again.
+    operator = token(scene, "--role", "operator", "--name", "bob")
+    enrol = ["enroll", "--at", at, "--join-token", operator, "--out", scene.path("bob.pem"), "--name"]
+    check("'bob' only" in scene.atoll(*enrol, "eve", code=FORBIDDEN).err, "a token for bob is good for eve")
+    scene.atoll(*enrol, "bob")
+    admin, scene.identity = scene.identity, scene.path("bob.pem")
+    scene.atoll("job", "list")
+    scene.atoll("token", "list", code=FORBIDDEN)
+    scene.identity = admin
+    scene.atoll("token", "revoke", token_id(scene, "operator"))
+    scene.identity = scene.path("bob.pem")
+    check("was revoked" in scene.atoll("job", "list", code=FORBIDDEN).err, "bob is not told that his token was revoked")
+    scene.identity = admin
+
+    # A coordinator of another authority is not the one of the token.
+    scene.atoll("ca", "init", scene.path("other"))
+    other = scene.launch_coordinator("--trust", scene.path("other"), "--enroll-port", 0, name="other", state="other-state").wait_ready()
+    said = scene.atoll("enroll", "--at", f"127.0.0.1:{other.ports['enroll']}", "--join-token", token(scene), "--name", "x",
+                       "--out", scene.path("x.pem"), code=FORBIDDEN).err
+    check("the join token is for another coordinator" in said, said)
+
+    # Tokens, their uses and revocations survive a kill; so does the worker's connection.
+    coordinator.kill()
+    coordinator = scene.coordinator("--trust", scene.path("trust"), "--data-root", scene.path("data"), ports=coordinator.ports)
+    scene.identity = scene.path("bob.pem")
+    scene.atoll("job", "list", code=FORBIDDEN)
+    scene.identity = admin
+    scene.submit("again", manifest, steps=40)
+    scene.wait_end("again")
+    equal(worker.terminate(), 0, "the end of the worker")
+    for log in [*scene.directory.glob("*.log"), scene.path("state/ledger.sqlite"), scene.path("state/ledger.sqlite-wal")]:
+        text = log.read_bytes() if log.exists() else b""
+        check(b"PRIVATE KEY" not in text and once.read_bytes().strip() not in text, f"{log.name} holds a secret")
+
+
+main(test)

@@ -1,0 +1,244 @@
+// Tokens and certificates become certificates, once or never; everything else is one clear refusal.
+#include "coordinator/service/enrollment.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "coordinator/store/memory_ledger.h"
+
+namespace atl {
+namespace {
+
+constexpr char kAddress[] = "ipv4:10.0.0.7";
+
+class EnrollmentTest : public testing::Test {
+ protected:
+  EnrollmentTest() { Restart(); }
+  void Restart() {
+    enrollment_ = std::make_unique<Enrollment>(EnrollmentParts{authority_, *ledger_, executor_, clock_, log_, guard_,
+                                                               [this](const absl::Status& why) { fatal_ = why; }});
+    enrollment_->Load(*ledger_->Tokens());
+  }
+  int64_t NowSeconds() const { return clock_.WallNanos() / 1'000'000'000; }
+
+  template <typename Response, typename Request>
+  absl::StatusOr<Response> Ask(void (Enrollment::*method)(const Request&, Answer<Response>), const Request& request) {
+    absl::StatusOr<Response> out = absl::UnknownError("no answer");
+    ((*enrollment_).*method)(request, Into(out));
+    Settle();
+    return out;
+  }
+  absl::StatusOr<v1::EnrollResponse> Enroll(const v1::EnrollRequest& request, const std::string& address = kAddress) {
+    absl::StatusOr<v1::EnrollResponse> out = absl::UnknownError("no answer");
+    enrollment_->Enroll(request, address, Into(out));
+    Settle();
+    return out;
+  }
+  template <typename Response>
+  static Answer<Response> Into(absl::StatusOr<Response>& out) {
+    return [&out](const absl::Status& status, Response response) {
+      if (status.ok()) {
+        out = std::move(response);
+      } else {
+        out = status;
+      }
+    };
+  }
+  // Until everything posted so far is done.
+  void Settle() { executor_.RunAll(); }
+
+  JoinToken Token(uint32_t uses = 1, const std::string& role = "worker", const std::string& name = "") {
+    v1::CreateTokenRequest request;
+    request.set_role(role);
+    request.set_uses(uses);
+    request.set_name(name);
+    const auto made = Ask(&Enrollment::CreateToken, request);
+    EXPECT_TRUE(made.ok()) << made.status();
+    return *ParseJoinToken(made->text());
+  }
+  static v1::EnrollRequest With(const JoinToken& token, const std::string& name, const PrivateKey& key) {
+    v1::EnrollRequest request;
+    request.set_signing_request(*MakeSigningRequest(key));
+    request.set_token_id(token.id);
+    request.set_token_secret(std::string(token.secret.begin(), token.secret.end()));
+    request.set_name(name);
+    return request;
+  }
+  static v1::EnrollRequest With(const JoinToken& token, const std::string& name) {
+    return With(token, name, *PrivateKey::Generate());
+  }
+  static v1::EnrollRequest Renewal(const std::string& certificate, const PrivateKey& key) {
+    v1::EnrollRequest request;
+    request.set_signing_request(*MakeSigningRequest(key));
+    request.set_certificate(certificate);
+    return request;
+  }
+  static std::string Why(const absl::StatusOr<v1::EnrollResponse>& response,
+                         absl::StatusCode code = absl::StatusCode::kUnauthenticated) {
+    EXPECT_EQ(response.status().code(), code) << response.status();
+    return std::string(response.status().message());
+  }
+
+  ManualClock clock_;
+  const Authority authority_ = *Authority::Create(clock_.WallNanos() / 1'000'000'000);
+  MemoryLedgerDisk disk_;
+  std::unique_ptr<Ledger> ledger_ = MakeMemoryLedger(disk_, [this] { return disk_error_; });
+  absl::Status disk_error_, fatal_;
+  Log log_{{.to_stderr = false}};
+  CallGuard guard_{log_, clock_};
+  ManualExecutor executor_;
+  std::unique_ptr<Enrollment> enrollment_;
+};
+
+TEST_F(EnrollmentTest, ATokenBecomesACertificateOnce) {
+  const JoinToken token = Token();
+  EXPECT_EQ(token.authority, authority_.fingerprint());
+  const auto response = Enroll(With(token, "cpu-1"));
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_TRUE(authority_.CheckIssued(response->certificate()).ok());
+  const CertificateFacts facts = *ReadCertificate(response->certificate());
+  EXPECT_EQ(facts.identity, (Identity{Role::kWorker, "cpu-1", token.id}));
+  EXPECT_EQ(facts.not_after_s, NowSeconds() + kWorkerLifetime_s);
+  // S10: again, by the same and by another key, and after a restart.
+  EXPECT_NE(Why(Enroll(With(token, "cpu-1"))).find("has had them"), std::string::npos);
+  Restart();
+  EXPECT_NE(Why(Enroll(With(token, "cpu-2"))).find("has had them"), std::string::npos);
+}
+
+TEST_F(EnrollmentTest, TwoAtTheSameTimeAreNotBothLetIn) {
+  const JoinToken token = Token();
+  absl::StatusOr<v1::EnrollResponse> one = absl::UnknownError(""), two = absl::UnknownError("");
+  enrollment_->Enroll(With(token, "a"), kAddress, Into(one));
+  enrollment_->Enroll(With(token, "b"), kAddress, Into(two));
+  Settle();
+  EXPECT_TRUE(one.ok()) << one.status();
+  EXPECT_FALSE(two.ok());
+}
+
+TEST_F(EnrollmentTest, EachRefusalHasItsReason) {
+  const JoinToken token = Token(100);
+  JoinToken wrong = token;
+  wrong.secret[3] ^= 1;
+  EXPECT_NE(Why(Enroll(With(wrong, "a"), "1")).find("not known"), std::string::npos);
+  wrong = token;
+  wrong.id = "0000000000000000";
+  EXPECT_NE(Why(Enroll(With(wrong, "a"), "2")).find("not known"), std::string::npos);
+  EXPECT_NE(Why(Enroll({}, "3")).find("not known"), std::string::npos);
+  v1::EnrollRequest request = With(token, "a");
+  request.set_role("admin");
+  EXPECT_NE(Why(Enroll(request, "4")).find("for a worker, not for a admin"), std::string::npos);
+  EXPECT_NE(Why(Enroll(With(token, "A b"), "5"), absl::StatusCode::kInvalidArgument).find("a-z"), std::string::npos);
+  request = With(token, "a");
+  request.set_signing_request("rubbish");
+  Why(Enroll(request, "6"), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(Why(Enroll(With(Token(1, "worker", "x"), "y"), "7")).find("'x' only"), std::string::npos);
+  clock_.Advance(Seconds(86'401));
+  EXPECT_NE(Why(Enroll(With(token, "a"), "8")).find("ended at"), std::string::npos);
+}
+
+TEST_F(EnrollmentTest, RenewalNeedsTheSameKeyAndWorksForAWhileAfterTheEnd) {
+  const PrivateKey key = *PrivateKey::Generate();
+  const std::string first = Enroll(With(Token(), "cpu-1", key))->certificate();
+  clock_.Advance(Seconds(kWorkerLifetime_s / 2));
+  const auto second = Enroll(Renewal(first, key));
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(ReadCertificate(second->certificate())->identity, ReadCertificate(first)->identity);
+  EXPECT_EQ(ReadCertificate(second->certificate())->not_after_s, NowSeconds() + kWorkerLifetime_s);
+  EXPECT_NE(Why(Enroll(Renewal(first, *PrivateKey::Generate()))).find("key of the old certificate"), std::string::npos);
+  const Authority stranger = *Authority::Create(NowSeconds());
+  const std::string strange = *stranger.Sign(*MakeSigningRequest(key), {Role::kAdmin, "eve", ""}, NowSeconds(), 60);
+  Why(Enroll(Renewal(strange, key)), absl::StatusCode::kPermissionDenied);
+  const std::string own = *authority_.Sign(*MakeSigningRequest(key), {Role::kCoordinator, "c", ""}, NowSeconds(), 60);
+  EXPECT_NE(Why(Enroll(Renewal(own, key))).find("not renewed here"), std::string::npos);
+  // The machine was off for three weeks; then for two months.
+  clock_.Advance(Seconds(21 * 86'400));
+  const auto back = Enroll(Renewal(second->certificate(), key));
+  ASSERT_TRUE(back.ok()) << back.status();
+  clock_.Advance(Seconds(60 * 86'400));
+  EXPECT_NE(Why(Enroll(Renewal(back->certificate(), key))).find("too long ago"), std::string::npos);
+}
+
+TEST_F(EnrollmentTest, ARevokedTokenEndsEnrolmentRenewalAndCalls) {
+  const JoinToken token = Token(5);
+  const PrivateKey key = *PrivateKey::Generate();
+  const std::string certificate = Enroll(With(token, "cpu-1", key))->certificate();
+  const Identity worker = ReadCertificate(certificate)->identity;
+  EXPECT_TRUE(guard_.Check("/atoll.v1.WorkerService/Control", worker).ok());
+  v1::RevokeTokenRequest request;
+  request.set_id("nothing");
+  EXPECT_EQ(Ask(&Enrollment::RevokeToken, request).status().code(), absl::StatusCode::kNotFound);
+  request.set_id(token.id);
+  EXPECT_TRUE(Ask(&Enrollment::RevokeToken, request)->token().revoked());
+  EXPECT_NE(Why(Enroll(With(token, "cpu-2"))).find("was revoked"), std::string::npos);
+  EXPECT_NE(Why(Enroll(Renewal(certificate, key))).find("was revoked"), std::string::npos);
+  EXPECT_FALSE(guard_.Check("/atoll.v1.WorkerService/Control", worker).ok());
+  CallGuard fresh(log_, clock_);
+  Enrollment again({authority_, *ledger_, executor_, clock_, log_, fresh, [](const absl::Status&) {}});
+  again.Load(*ledger_->Tokens());
+  EXPECT_FALSE(fresh.Check("/atoll.v1.WorkerService/Control", worker).ok()) << "a restart forgot the revocation";
+}
+
+TEST_F(EnrollmentTest, AnAddressThatFailsTooOftenIsNotListenedTo) {
+  const JoinToken token = Token(100);
+  JoinToken wrong = token;
+  wrong.secret[0] ^= 1;
+  for (uint32_t i = 0; i < Enrollment::kFailures; ++i) Why(Enroll(With(wrong, "a")));
+  Why(Enroll(With(token, "a")), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(Enroll(With(token, "b"), "ipv4:10.0.0.8").ok()) << "others are not disturbed";
+  clock_.Advance(Enrollment::kBan);
+  EXPECT_TRUE(Enroll(With(token, "a")).ok());
+}
+
+TEST_F(EnrollmentTest, SoManyMayWaitAtATime) {
+  const JoinToken token = Token(1000);
+  std::vector<absl::StatusOr<v1::EnrollResponse>> answers(Enrollment::kWaiting + 1, absl::UnknownError("no answer"));
+  const v1::EnrollRequest request = With(token, "a");
+  for (auto& answer : answers) enrollment_->Enroll(request, kAddress, Into(answer));
+  EXPECT_EQ(answers.back().status().code(), absl::StatusCode::kResourceExhausted);
+  Settle();
+  EXPECT_TRUE(answers.front().ok() && answers[Enrollment::kWaiting - 1].ok());
+  EXPECT_TRUE(Enroll(request).ok());
+}
+
+TEST_F(EnrollmentTest, TheSecretIsNowhere) {
+  const JoinToken token = Token(2);
+  EXPECT_TRUE(Enroll(With(token, "a")).ok());
+  const std::string secret(token.secret.begin(), token.secret.end());
+  for (const LogLine& line : log_.Recent(100)) EXPECT_EQ(line.ToText().find(secret), std::string::npos);
+  EXPECT_EQ(Ask(&Enrollment::ListTokens, v1::ListTokensRequest())->SerializeAsString().find(secret), std::string::npos);
+  EXPECT_EQ(disk_.tokens.at(token.id).used, 1u);
+}
+
+TEST_F(EnrollmentTest, NoCertificateWithoutTheUseOnDisk) {
+  const JoinToken token = Token();
+  disk_error_ = absl::ResourceExhaustedError("disk full");
+  EXPECT_FALSE(Enroll(With(token, "a")).ok());
+  EXPECT_EQ(fatal_.code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(EnrollmentTest, WantedTokensAreChecked) {
+  v1::CreateTokenRequest request;
+  const auto refused = [&] {
+    return Ask(&Enrollment::CreateToken, request).status().code() == absl::StatusCode::kInvalidArgument;
+  };
+  EXPECT_TRUE(refused());
+  request.set_role("coordinator");
+  EXPECT_TRUE(refused());
+  request.set_role("viewer");
+  request.set_uses(10'001);
+  EXPECT_TRUE(refused());
+  request.set_uses(0);
+  request.mutable_lifetime()->set_seconds(31 * 86'400);
+  EXPECT_TRUE(refused());
+  request.mutable_lifetime()->set_seconds(-1);
+  EXPECT_TRUE(refused());
+  request.mutable_lifetime()->set_seconds(60);
+  request.set_name("Not a name");
+  EXPECT_TRUE(refused());
+  request.set_name("bob");
+  EXPECT_FALSE(refused());
+}
+
+}  // namespace
+}  // namespace atl

@@ -1,0 +1,128 @@
+// A worker's certificate over its life: enrolled, left alone, renewed at half, renewed after its end, enrolled anew.
+#include "worker/daemon/identity_keeper.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "atoll/v1/worker.grpc.pb.h"
+#include "common/rpc/tls.h"
+#include "common/rpc/transport_log.h"
+#include "common/trust/join_token.h"
+#include "common/trust/secret_files.h"
+
+namespace atl {
+namespace {
+
+constexpr char kTokenId[] = "0123456789abcdef";
+
+// Signs what it is asked to, by the clock of the test; refuses renewals or everything when told so.
+class Signer final : public v1::WorkerService::CallbackService {
+ public:
+  Signer(const Authority& authority, const Clock& clock) : authority_(authority), clock_(clock) {}
+  grpc::ServerUnaryReactor* Enroll(grpc::CallbackServerContext* context, const v1::EnrollRequest* request,
+                                   v1::EnrollResponse* response) override {
+    ++calls;
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    if (refuse_renewals && !request->certificate().empty()) {
+      reactor->Finish({grpc::UNAUTHENTICATED, "too long ago"});
+      return reactor;
+    }
+    response->set_certificate(*authority_.Sign(request->signing_request(), {Role::kWorker, "cpu-1", kTokenId},
+                                               clock_.WallNanos() / 1'000'000'000, kWorkerLifetime_s));
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+  int calls = 0;  // read between calls
+  bool refuse_renewals = false;
+
+ private:
+  const Authority& authority_;
+  const Clock& clock_;
+};
+
+class IdentityKeeperTest : public testing::Test {
+ protected:
+  IdentityKeeperTest() {
+    SilenceTransportLog();
+    std::string name = testing::TempDir() + "/keeperXXXXXX";
+    directory_ = mkdtemp(name.data());
+    const std::string own = directory_ + "/coordinator.pem";
+    EXPECT_TRUE(WriteIdentityFile(own, *IssueIdentity(authority_, {Role::kCoordinator, "c", ""}, RealNow())).ok());
+    server_ = *Server::Start({}, *ServerOnlyTls(own, RealNow()), {&signer_});
+    options_.name = "cpu-1";
+    options_.coordinator_enroll = "127.0.0.1:" + std::to_string(server_->port());
+    options_.identity = directory_ + "/identity.pem";
+    options_.join_token = directory_ + "/token";
+    std::ofstream(options_.join_token) << PrintJoinToken(MakeToken(authority_.fingerprint(), {})->token) << "\n";
+  }
+  ~IdentityKeeperTest() override {
+    server_.reset();
+    std::filesystem::remove_all(directory_);
+  }
+  static int64_t RealNow() { return SystemClock().WallNanos() / 1'000'000'000; }
+  absl::Status Ensure() { return EnsureIdentity(options_, clock_, log_); }
+  int64_t End() const { return ReadCertificate(ReadIdentityFile(options_.identity)->certificate_pem)->not_after_s; }
+  int64_t Now() const { return clock_.WallNanos() / 1'000'000'000; }
+
+  const Authority authority_ = *Authority::Create(RealNow());
+  ManualClock clock_;
+  Log log_{{.to_stderr = false}};
+  Signer signer_{authority_, clock_};
+  std::string directory_;
+  std::unique_ptr<Server> server_;
+  WorkerOptions options_;
+};
+
+TEST_F(IdentityKeeperTest, EnrolsOnceAndRenewsAtHalf) {
+  ASSERT_TRUE(Ensure().ok()) << Ensure();
+  EXPECT_EQ(End(), Now() + kWorkerLifetime_s);
+  ASSERT_TRUE(Ensure().ok());
+  EXPECT_EQ(signer_.calls, 1) << "a good certificate is left alone";
+  std::filesystem::remove(options_.join_token);  // not needed any more
+  clock_.Advance(Seconds(kWorkerLifetime_s / 2 + 1));
+  ASSERT_TRUE(Ensure().ok()) << Ensure();
+  EXPECT_EQ(signer_.calls, 2);
+  EXPECT_EQ(End(), Now() + kWorkerLifetime_s);
+}
+
+TEST_F(IdentityKeeperTest, ComesBackAfterTheEnd) {
+  ASSERT_TRUE(Ensure().ok());
+  clock_.Advance(Seconds(10 * kWorkerLifetime_s));
+  ASSERT_TRUE(Ensure().ok()) << Ensure();
+  EXPECT_EQ(End(), Now() + kWorkerLifetime_s);
+  // Too late for a renewal, but there is a token.
+  signer_.refuse_renewals = true;
+  clock_.Advance(Seconds(100 * kWorkerLifetime_s));
+  ASSERT_TRUE(Ensure().ok()) << Ensure();
+  EXPECT_EQ(End(), Now() + kWorkerLifetime_s);
+  std::filesystem::remove(options_.join_token);
+  clock_.Advance(Seconds(100 * kWorkerLifetime_s));
+  const absl::Status lost = Ensure();
+  EXPECT_EQ(lost.code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_NE(std::string(lost.message()).find("too long ago"), std::string::npos) << lost;
+}
+
+TEST_F(IdentityKeeperTest, ARenewalThatFailsInTimeIsTriedAgain) {
+  ASSERT_TRUE(Ensure().ok());
+  const int64_t end = End();
+  server_.reset();  // the coordinator is away
+  clock_.Advance(Seconds(kWorkerLifetime_s / 2 + 1));
+  EXPECT_TRUE(Ensure().ok());
+  EXPECT_EQ(End(), end);
+  EXPECT_EQ(log_.Recent(1).at(0).event, "certificate not renewed yet");
+}
+
+TEST_F(IdentityKeeperTest, SaysWhatIsMissingOrNotItsOwn) {
+  options_.join_token.clear();
+  EXPECT_NE(std::string(Ensure().message()).find("give a join token with --join-token FILE"), std::string::npos);
+  ASSERT_TRUE(WriteIdentityFile(options_.identity, *IssueIdentity(authority_, {Role::kWorker, "b", ""}, Now())).ok());
+  EXPECT_NE(std::string(Ensure().message()).find("is that of worker 'b', and this is worker 'cpu-1'"),
+            std::string::npos);
+  EXPECT_EQ(signer_.calls, 0);
+}
+
+}  // namespace
+}  // namespace atl

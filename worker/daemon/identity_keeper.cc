@@ -1,0 +1,81 @@
+#include "worker/daemon/identity_keeper.h"
+
+#include "common/base/mutex.h"
+#include "common/rpc/enroll_client.h"
+
+namespace atl {
+namespace {
+
+absl::Status CheckOwner(const WorkerOptions& options, const Identity& identity) {
+  if (identity.role == Role::kWorker && identity.name == options.name) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--identity ", options.identity, " is that of ", RoleName(identity.role), " '", identity.name,
+                   "', and this is worker '", options.name, "': start with that --name, or name another file"));
+}
+
+absl::Status EnrollAnew(const WorkerOptions& options, Log& log) {
+  ATOLL_ASSIGN_OR_RETURN(const JoinToken token, ReadJoinTokenFile(options.join_token));
+  ATOLL_ASSIGN_OR_RETURN(const IdentityFile identity,
+                         EnrollWithToken(options.coordinator_enroll, token, Role::kWorker, options.name));
+  ATOLL_RETURN_IF_ERROR(WriteIdentityFile(options.identity, identity));
+  log.Info("enrolled", {{"name", options.name}, {"token", token.id}, {"identity", options.identity}});
+  return absl::OkStatus();
+}
+
+absl::Status Renew(const WorkerOptions& options, const IdentityFile& held, Log& log) {
+  ATOLL_ASSIGN_OR_RETURN(const IdentityFile renewed, RenewIdentity(options.coordinator_enroll, held));
+  ATOLL_RETURN_IF_ERROR(WriteIdentityFile(options.identity, renewed));
+  ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(renewed.certificate_pem));
+  log.Info("certificate renewed", {{"identity", options.identity}, {"until", DateText(facts.not_after_s)}});
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status EnsureIdentity(const WorkerOptions& options, const Clock& clock, Log& log) {
+  const absl::StatusOr<IdentityFile> held = ReadIdentityFile(options.identity);
+  if (absl::IsNotFound(held.status())) {
+    if (!options.join_token.empty()) return EnrollAnew(options, log);
+    return absl::NotFoundError(absl::StrCat("there is no identity in ", options.identity,
+                                            ": give a join token with --join-token FILE to get one"));
+  }
+  ATOLL_RETURN_IF_ERROR(held.status());
+  ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(held->certificate_pem));
+  ATOLL_RETURN_IF_ERROR(CheckOwner(options, facts.identity));
+  const int64_t now_s = clock.WallNanos() / 1'000'000'000;
+  const absl::Status good = CheckTimes(facts, now_s);
+  if (good.ok() && now_s < RenewAt(facts)) return absl::OkStatus();
+  const absl::Status renewed = Renew(options, *held, log);
+  if (renewed.ok()) return absl::OkStatus();
+  if (good.ok()) {
+    log.Warn("certificate not renewed yet",
+             {{"until", DateText(facts.not_after_s)}, {"reason", std::string(renewed.message())}});
+    return absl::OkStatus();
+  }
+  // Ended and not renewed: a token is the last way back.
+  if (!options.join_token.empty() && EnrollAnew(options, log).ok()) return absl::OkStatus();
+  return Annotate(renewed, good.message());
+}
+
+IdentityKeeper::IdentityKeeper(const WorkerOptions& options, const Clock& clock, Log& log)
+    : options_(options), clock_(clock), log_(log), thread_([this](std::stop_token stop) { Keep(std::move(stop)); }) {}
+
+void IdentityKeeper::Keep(std::stop_token stop) {
+  Mutex mutex;
+  CondVar wake;
+  const std::stop_callback on_stop(stop, [&] {
+    MutexLock lock(mutex);
+    wake.NotifyAll();
+  });
+  while (true) {
+    {
+      MutexLock lock(mutex);
+      if (!stop.stop_requested()) wake.WaitFor(mutex, kLookInterval);
+    }
+    if (stop.stop_requested()) return;
+    const absl::Status kept = EnsureIdentity(options_, clock_, log_);
+    if (!kept.ok()) log_.Error("no certificate", {{"reason", std::string(kept.message())}});
+  }
+}
+
+}  // namespace atl
