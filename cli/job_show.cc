@@ -133,6 +133,16 @@ void PrintUtilization(Session& session, const v1::GetJobResponse& response) {
   if (any) session.out << "\nUtilization\n" << table.ToString();
 }
 
+void PrintSlowLinks(Session& session, const v1::GetJobResponse& response) {
+  bool any = false;
+  for (const v1::WorkerStatus& w : response.workers()) {
+    if (w.link_too_slow().empty()) continue;
+    session.out << (any ? "" : "\nSlow links\n") << "  " << Printable(w.link_too_slow())
+                << (w.not_waited_for() ? "; no round waits for it" : "; it is needed, so the run waits for it") << "\n";
+    any = true;
+  }
+}
+
 void PrintSummary(Session& session, const v1::Job& job) {
   Table table({"Job:", Printable(job.name())});
   table.Add({"State:", StateText(job.state()) + (job.reason().empty() ? "" : ": " + Printable(job.reason()))});
@@ -208,6 +218,7 @@ int DescribeJob(Session& session, const std::string& job) {
     PrintWorkers(session, workers);
   }
   PrintUtilization(session, *response);
+  PrintSlowLinks(session, *response);
   if (response->events_size() > 0) session.out << "\nEvents\n";
   for (const v1::JobEvent& event : response->events()) session.out << EventLine(event) << "\n";
   return kExitOk;

@@ -113,14 +113,18 @@ std::string WorkerLine(const v1::WorkerStatus& w, size_t name_width, size_t widt
                      Pad("step " + WithCommas(w.step()), 13) + "  " +
                      Pad(HumanNumber(w.tokens_per_second()) + " tok/s", 11) + "  " +
                      Pad("loss " + LossText(w.loss()), 11);
-  if (!w.waiting_for().empty()) line += "  " + Printable(w.waiting_for());
+  if (!w.waiting_for().empty()) {
+    line += "  " + Printable(w.waiting_for());
+  } else if (!w.link_too_slow().empty()) {
+    line += w.not_waited_for() ? "  slow link: not waited for" : "  slow link: all wait for it";
+  }
   line.erase(line.find_last_not_of(' ') + 1);
   return Clip(line, width);
 }
 
 WatchLine::Style StyleOf(const v1::WorkerStatus& w) {
   if (w.state() == "lost") return WatchLine::Style::kBad;
-  return w.waiting_for().empty() ? WatchLine::Style::kPlain : WatchLine::Style::kWarning;
+  return w.waiting_for().empty() && w.link_too_slow().empty() ? WatchLine::Style::kPlain : WatchLine::Style::kWarning;
 }
 
 // At most two lines of whole words; what does not fit the second is cut.

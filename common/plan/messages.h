@@ -105,6 +105,8 @@ struct Heartbeat {
   std::string waiting_for;    // one clause, empty when not waiting: "lease of 800 samples for 3 s"
   std::vector<MetricSample> metrics;
   uint32_t period_steps = 0;  // own steps a period under sync.pace balanced; 0: another pace, or not training
+  // What the link carries, best of several recent transfers (worker/link/rate_window.h); 0: too few were measured.
+  uint64_t upload_bytes_per_second = 0, download_bytes_per_second = 0;
 };
 
 // Wants its unused leased samples of `job` raised to `samples`. The answer is LeaseGranted, or a LeaseDenied notice.
@@ -257,6 +259,14 @@ struct PaceAssigned {
   uint32_t period_steps = 1;  // 1 to sync.inner_steps
 };
 
+// Whether the rounds wait for this worker, by what its link carries (coordinator/core/admission.h). Said when it
+// changes; a worker counts as admitted from its assignment on.
+struct LinkJudged {
+  JobId job;
+  bool admitted = true;
+  std::string reason;  // one sentence with the measured and the needed rates
+};
+
 // Evaluate the outer parameters at `versions` on held-out samples [0, samples).
 struct EvaluationAssigned {
   JobId job;
@@ -293,7 +303,7 @@ struct Refused {
 
 using CoordinatorMessage = std::variant<Welcome, Assignment, Unassign, LeaseGranted, LeaseDenied, LeaseRevoked,
                                         UpdatePublished, ContributionRefused, EvaluationAssigned, ClosingStarted,
-                                        DrainRequested, LogsWanted, Refused, PaceAssigned>;
+                                        DrainRequested, LogsWanted, Refused, PaceAssigned, LinkJudged>;
 
 }  // namespace atl
 

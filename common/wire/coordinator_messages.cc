@@ -97,6 +97,13 @@ void Fill(const PaceAssigned& in, v1::CoordinatorMessage& message) {
   message.mutable_pace_assigned()->set_period_steps(in.period_steps);
 }
 
+void Fill(const LinkJudged& in, v1::CoordinatorMessage& message) {
+  v1::LinkJudged& out = *message.mutable_link_judged();
+  out.set_job(in.job.value);
+  out.set_admitted(in.admitted);
+  out.set_reason(Sendable(in.reason));
+}
+
 void Fill(const ClosingStarted& in, v1::CoordinatorMessage& message) {
   v1::ClosingStarted& out = *message.mutable_closing_started();
   out.set_job(in.job.value);
@@ -271,6 +278,15 @@ absl::StatusOr<CoordinatorMessage> Read(const v1::PaceAssigned& in) {
   return out;
 }
 
+absl::StatusOr<CoordinatorMessage> Read(const v1::LinkJudged& in) {
+  LinkJudged out;
+  ATOLL_ASSIGN_OR_RETURN(out.job, JobField(in.job(), Emptiness::kRefused, "link_judged.job"));
+  out.admitted = in.admitted();
+  ATOLL_RETURN_IF_ERROR(CheckText(in.reason(), "link_judged.reason"));
+  out.reason = in.reason();
+  return out;
+}
+
 absl::StatusOr<CoordinatorMessage> Read(const v1::ClosingStarted& in) {
   ClosingStarted out;
   ATOLL_ASSIGN_OR_RETURN(out.job, JobField(in.job(), Emptiness::kRefused, "closing_started.job"));
@@ -317,6 +333,7 @@ absl::StatusOr<CoordinatorMessage> CoordinatorMessageFromProto(const v1::Coordin
     case v1::CoordinatorMessage::kClosingStarted: return Read(proto.closing_started());
     case v1::CoordinatorMessage::kDrainRequested: return Read(proto.drain_requested());
     case v1::CoordinatorMessage::kPaceAssigned: return Read(proto.pace_assigned());
+    case v1::CoordinatorMessage::kLinkJudged: return Read(proto.link_judged());
     case v1::CoordinatorMessage::kLogsWanted: return Read(proto.logs_wanted());
     case v1::CoordinatorMessage::kRefused: return Read(proto.refused());
     case v1::CoordinatorMessage::KIND_NOT_SET: break;

@@ -44,6 +44,8 @@ void Fill(const Heartbeat& in, v1::WorkerMessage& message) {
   out.set_step_ns(in.step_ns);
   out.set_loss_micro(in.loss_micro);
   out.set_period_steps(in.period_steps);
+  out.set_upload_bytes_per_second(in.upload_bytes_per_second);
+  out.set_download_bytes_per_second(in.download_bytes_per_second);
   out.set_waiting_for(Sendable(in.waiting_for));
   const size_t count = std::min(in.metrics.size(), limits::kMetricsPerHeartbeat);
   for (size_t i = 0; i < count; ++i) {
@@ -190,6 +192,10 @@ absl::StatusOr<WorkerMessage> Read(const v1::Heartbeat& in) {
   out.loss_micro = in.loss_micro();
   ATOLL_RETURN_IF_ERROR(CheckSize(in.period_steps(), kLongestPeriodSteps, "heartbeat.period_steps"));
   out.period_steps = in.period_steps();
+  ATOLL_RETURN_IF_ERROR(CheckCount(in.upload_bytes_per_second(), "heartbeat.upload_bytes_per_second"));
+  out.upload_bytes_per_second = in.upload_bytes_per_second();
+  ATOLL_RETURN_IF_ERROR(CheckCount(in.download_bytes_per_second(), "heartbeat.download_bytes_per_second"));
+  out.download_bytes_per_second = in.download_bytes_per_second();
   ATOLL_RETURN_IF_ERROR(CheckText(in.waiting_for(), "heartbeat.waiting_for"));
   out.waiting_for = in.waiting_for();
   const int count = std::min(in.metrics_size(), static_cast<int>(limits::kMetricsPerHeartbeat));

@@ -25,6 +25,7 @@ void Machine::AdvanceRun(Run& run) {
       if (!run.rounds[p].closing) OpenRound(run, FragmentIndex{p});
     }
   }
+  AdmitWorkers(run);
   RetryOnceDue(run);
   if (run.pool.Unleased() == 0) RecoverAbsentLeases(run);
   CheckStop(run);

@@ -45,7 +45,7 @@ void Machine::OpenRound(Run& run, FragmentIndex fragment) {
     const bool trains = member.Trains(run.id()) && !member.lost && member.stage == Stage::kTraining;
     // Scoring tasks takes long: whoever does it is waited for in no round.
     const bool scores = run.evaluation && run.evaluation->score_tasks && run.evaluation->holder == id;
-    if (trains && !member.draining && !scores) round.expected.insert(id);
+    if (trains && !member.draining && !scores && !member.not_waited_for) round.expected.insert(id);
   }
   round.deadline = now_ + DeadlineOf(run);
 }

@@ -37,7 +37,10 @@ void Machine::Hear(Member& member, const Heartbeat& message) {
   member.heartbeat.step_ns = std::clamp<int64_t>(message.step_ns, 0, kLongestStepNs);
   if (message.job != member.record.job) return;
   member.step = std::max(member.step, message.step);
-  if (const Run* run = RunOf(member)) BalancePace(*run, member);
+  const Run* run = RunOf(member);
+  if (run == nullptr) return;
+  JudgeLinkOf(*run, member);
+  BalancePace(*run, member);
 }
 
 void Machine::Hear(Member& member, const LeaseRequest& message) {

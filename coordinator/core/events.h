@@ -14,6 +14,7 @@
 #include "common/base/status.h"
 #include "common/plan/messages.h"
 #include "common/plan/records.h"
+#include "coordinator/core/admission.h"
 
 namespace atl {
 
@@ -95,6 +96,7 @@ struct WorkerDrained {
 struct ParametersReady {
   JobId job;
   std::vector<Digest> hashes;  // content hash of each fragment at version 0 (or at the versions of a rollback)
+  PeriodTraffic traffic = {};
 };
 // There is no room on the disk for the parameters of version 0, or of a rollback. Nothing is lost: the core asks again.
 struct PreparationDelayed {

@@ -34,6 +34,8 @@ struct Member {
   uint32_t pace_noted = 0;           // newest pace written to the event log
   std::set<JobId> barred;            // it failed at these since it connected
   std::optional<LeaseRequest> wish;  // denied and not asked again since
+  std::string link_too_slow;         // the verdict on its link in this job (admission.h); empty: it is fast enough
+  bool not_waited_for = false;       // it is told that no round waits for it, for that reason
 
   bool Assigned() const { return !record.job.value.empty(); }
   bool Trains(const JobId& job) const { return record.job == job && !record.evaluate_only; }

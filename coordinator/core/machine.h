@@ -1,9 +1,9 @@
 // The state behind Core and the verbs that change it, spread over bodies by theme: membership.cc (hello, silence,
-// fencing), conversation.cc (what workers say), uploads.cc, commits.cc (rounds), pace.cc, ending.cc (closing,
-// evaluations, checkpoints), requests.cc (people's wishes), rollback.cc, experiments.cc, pinning.cc (shards),
-// stopping.cc (what cannot go on), assignment.cc (queue), view.cc. Handlers change state; Advance then does everything
-// that has become possible. Records of changed rows are collected once, at the end of the step. Pure; owned by the
-// engine thread.
+// fencing), conversation.cc (what workers say), uploads.cc, commits.cc (rounds), pace.cc, admission.cc (links),
+// ending.cc (closing, evaluations, checkpoints), requests.cc (people's wishes), rollback.cc, experiments.cc, pinning.cc
+// (shards), stopping.cc (what cannot go on), assignment.cc (queue), view.cc. Handlers change state; Advance then does
+// everything that has become possible. Records of changed rows are collected once, at the end of the step. Pure; owned
+// by the engine thread.
 #ifndef ATOLL_COORDINATOR_CORE_MACHINE_H_
 #define ATOLL_COORDINATOR_CORE_MACHINE_H_
 
@@ -122,6 +122,11 @@ class Machine {
   uint64_t NewestStep(const Run& run) const;
   uint64_t ClockOf(const Run& run) const { return run.ClockStep(NewestStep(run)); }
   uint64_t ClockOfJoiner(const Run& run) const;
+
+  // ---- admission.cc
+  void JudgeLinkOf(const Run& run, Member& member);
+  void AdmitWorkers(Run& run);
+  std::string LinkLine(const Run& run) const;
 
   // ---- experiments.cc
   // Workers that experiment.pool lets take part, by the committed versions of fragment 0.

@@ -85,6 +85,7 @@ void Machine::On(const WorkerConnected& e) {
     if (!named) run->pool.Return(lease, run->AcceptedCursor(lease));
   }
   SendAssignment(*member, *run);
+  member->not_waited_for = false;  // what it was told may be lost: it is told again
   if (run->evaluation && run->evaluation->holder == e.hello.worker) SendEvaluation(*member, *run);
 }
 
@@ -177,6 +178,8 @@ void Machine::DropWork(Member& member, const std::string& why) {
   member.finished = false;
   member.step = 0;
   member.wish.reset();
+  member.link_too_slow.clear();
+  member.not_waited_for = false;
   fleet_.Touch(id);
 }
 

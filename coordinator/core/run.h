@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/core/admission.h"
 #include "coordinator/core/events.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/rounds.h"
@@ -69,6 +70,7 @@ struct Run {
   std::string no_room;          // why parameters or a checkpoint are not on disk yet; empty: nothing waits for room
   Instant retry_at = kNever;    // when that is tried again; kNever while it is being tried
   bool touched = false;         // `record` is written at the end of the step
+  PeriodTraffic traffic;        // known once loaded
   uint64_t clock_floor = 0;     // the clock never goes below it
   uint64_t rounds_committed = 0;
   uint64_t tokens_committed = 0;  // of fragment 0, rolled back ones included

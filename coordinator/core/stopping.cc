@@ -67,6 +67,7 @@ void Machine::On(const ParametersReady& e) {
     }
     known = e.hashes[p];
   }
+  run->traffic = e.traffic;
   run->loaded = true;
   run->loading = false;
   run->no_room.clear();

@@ -54,6 +54,9 @@ std::optional<JobView> Machine::ViewJob(const JobId& job, Instant) const {
   view.rounds_committed = run->rounds_committed;
   for (const auto& [id, member] : fleet_.members()) view.alive += member.Trains(job) && !member.lost ? 1 : 0;
   view.training = Training(*run);
+  for (const auto& [id, member] : fleet_.members()) {
+    view.not_waited_for += member.Trains(job) && !member.lost && member.not_waited_for ? 1 : 0;
+  }
   view.pool = run->spec->experiment.pool == PoolSchedule::kConstant ? 0 : PoolOf(*run);
   view.participating = static_cast<uint32_t>(run->participants.size());
   view.evaluations = run->evaluations;
@@ -86,6 +89,8 @@ std::vector<WorkerView> Machine::ViewWorkers(Instant now) const {
     const std::optional<uint32_t> corpus = run == nullptr ? std::nullopt : run->shards.Of(id);
     if (corpus) view.corpus = run->spec->data.corpora[*corpus].name;
     view.heartbeat_age = now - member.heard;
+    view.link_too_slow = member.link_too_slow;
+    view.not_waited_for = member.not_waited_for;
     views.push_back(std::move(view));
   }
   return views;
@@ -181,6 +186,8 @@ std::string Machine::WaitingLine(const Run& run) const {
   if (run.pool.Unleased() == 0 && run.record.state == JobState::kRunning)
     return "all samples of the dataset are leased or used";
   std::string round = WaitingForRound(run);
+  const std::string link = LinkLine(run);
+  if (!link.empty()) round = absl::StrCat(link, round.empty() ? "" : "; ", round);
   if (run.failures.empty()) return round;
   return absl::StrCat(FailuresLine(run), round.empty() ? "" : "; ", round);
 }

@@ -334,6 +334,7 @@ void Observer::Publish(const Core& core, Instant now) {
     metrics_.Set(Metric::kWorkers, ended ? 0 : view->alive, {job.value, "alive"});
     metrics_.Set(Metric::kWorkers, ended ? 0 : view->training, {job.value, "training"});
     metrics_.Set(Metric::kWorkers, ended ? 0 : view->participating, {job.value, "participating"});
+    metrics_.Set(Metric::kWorkers, ended ? 0 : view->not_waited_for, {job.value, "not_waited_for"});
     if (view->pool > 0) metrics_.Set(Metric::kWorkers, ended ? 0 : view->pool, {job.value, "pool"});
   }
   for (const JobState state : {JobState::kPending, JobState::kWaitingForWorkers, JobState::kRunning, JobState::kPaused,

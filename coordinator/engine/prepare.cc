@@ -2,6 +2,7 @@
 #include <deque>
 #include <utility>
 
+#include "common/codec/codec.h"
 #include "common/format/safetensors.h"
 #include "common/plan/shards.h"
 #include "common/wire/resource_names.h"
@@ -19,6 +20,21 @@ struct DataPlane::Preparation {
 };
 
 namespace {
+
+PeriodTraffic TrafficOf(const JobData& data) {
+  PeriodTraffic traffic;
+  for (const FragmentInfo& fragment : data.layout.fragments) {
+    const uint64_t up = EncodedSize(data.spec.sync.upload_codec, fragment.elements);
+    const uint64_t down = EncodedSize(data.spec.sync.download_codec, fragment.elements);
+    traffic.upload_bytes += up;
+    traffic.download_bytes += down;
+    if (up + down > traffic.largest_upload_bytes + traffic.largest_download_bytes) {
+      traffic.largest_upload_bytes = up;
+      traffic.largest_download_bytes = down;
+    }
+  }
+  return traffic;
+}
 
 // Parameters from the safetensors blobs of a Hugging Face directory.
 absl::Status ReadSafetensors(const Files& files, const DataDirectory& directory, const JobSpec& spec,
@@ -222,7 +238,7 @@ void DataPlane::AnnounceReady(const Preparation& p) {
     MutexLock lock(mutex_);
     jobs_[data.job] = p.data;
   }
-  Emit(ParametersReady{data.job, std::move(hashes)});
+  Emit(ParametersReady{data.job, std::move(hashes), TrafficOf(data)});
 }
 
 void DataPlane::CheckCheckpoint(const struct CheckCheckpoint& task, const JobSpec& spec) {

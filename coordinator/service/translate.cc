@@ -188,6 +188,8 @@ v1::WorkerStatus ToProto(const WorkerView& worker, const JobHistory* totals, con
   out.set_device(worker.device);
   if (!worker.job.value.empty()) out.set_job(absl::StrCat("jobs/", worker.job.value));
   out.set_participating(worker.participating);
+  out.set_link_too_slow(worker.link_too_slow);
+  out.set_not_waited_for(worker.not_waited_for);
   out.set_corpus(worker.corpus);
   SetMeasured(worker, out);
   const bool paced = spec != nullptr && spec->sync.pace == Pace::kBalanced && worker.last.period_steps > 0;

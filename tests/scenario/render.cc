@@ -95,6 +95,9 @@ std::string Line(const ClosingStarted& m) {
 std::string Line(const DrainRequested& m) { return absl::StrCat("DrainRequested: ", m.reason); }
 std::string Line(const LogsWanted&) { return "LogsWanted"; }
 std::string Line(const PaceAssigned& m) { return absl::StrCat("PaceAssigned ", m.period_steps); }
+std::string Line(const LinkJudged& m) {
+  return absl::StrCat("LinkJudged ", m.admitted ? "admitted: " : "not admitted: ", m.reason);
+}
 std::string Line(const Refused& m) { return absl::StrCat("Refused", m.retry ? " retry" : "", ": ", m.reason); }
 
 std::string Line(const PrepareParameters& t) { return absl::StrCat("PrepareParameters ", t.job.value); }
@@ -156,6 +159,7 @@ std::vector<std::string> Render(const JobView& view) {
                    " fragments: ", versions),
       absl::StrCat("unleased=", b.unleased, " leased=", b.leased, " consumed=", b.consumed, " abandoned=", b.abandoned),
       absl::StrCat("alive=", view.alive, " training=", view.training, " participating=", view.participating,
+                   view.not_waited_for == 0 ? "" : absl::StrCat(" not waited for=", view.not_waited_for),
                    view.pool == 0 ? "" : absl::StrCat(" pool=", view.pool)),
       absl::StrCat("waiting: ", view.waiting_line)};
 }

@@ -243,6 +243,7 @@ Lines Story::TaskDone(const Words& w) {
   const JobId job{w.At(1)};
   if (verb == "parameters") {
     ParametersReady e{job, {}};
+    e.traffic = {w.Number("up", 0), w.Number("down", 0), w.Number("largest_up", 0), w.Number("largest_down", 0)};
     const auto view = core_->ViewJob(job, now_);
     for (uint32_t p = 0; p < view->fragments.size(); ++p) {
       const Digest known = view->fragments[p].hash;
@@ -302,6 +303,8 @@ Lines Story::Say(const Words& w) {
     h.step = w.Number("step", 0);
     h.step_ns = static_cast<int64_t>(w.Number("step_ms", 0)) * 1'000'000;
     h.period_steps = static_cast<uint32_t>(w.Number("period", 0));
+    h.upload_bytes_per_second = w.Number("up", 0);
+    h.download_bytes_per_second = w.Number("down", 0);
     h.activity = w.Number("waiting", 0) != 0 ? WorkerActivity::kWaiting : WorkerActivity::kTraining;
     message = h;
   } else if (verb == "drop") {

@@ -8,6 +8,7 @@
 #include "common/rpc/memory_bulk.h"
 #include "common/rpc/memory_stream.h"
 #include "coordinator/store/data_directory.h"
+#include "tests/sim/slow_bulk.h"
 
 namespace atl {
 namespace {
@@ -195,8 +196,9 @@ struct Harness::Worker {
         rerouting(h.acknowledged_),
         bulk(MakeMemoryBulkClient(rerouting, h.executor_,
                                   {.frame_bytes = 4096, .cut = [this] { return rerouting.cut(); }})),
+        slow(*bulk, h.clock_),
         link(
-            {.worker = WorkerId{name}, .seed = h.seed_ * 1000 + nonce}, [this, &h] { return Open(h); }, *bulk, h.clock_,
+            {.worker = WorkerId{name}, .seed = h.seed_ * 1000 + nonce}, [this, &h] { return Open(h); }, slow, h.clock_,
             h.log_,
             [this](LinkEvent event) {
               heard = true;
@@ -222,6 +224,7 @@ struct Harness::Worker {
   ReroutingBulk rerouting;
   std::function<void()> break_connection = [] {};
   std::unique_ptr<BulkClient> bulk;
+  SlowBulk slow;
   NetworkLink link;
   Session session;
 };
@@ -299,6 +302,9 @@ void Harness::KillWorker(const std::string& name) {
 }
 
 void Harness::RefuseUploads(const std::string& name, int count) { workers_.at(name)->rerouting.refusals = count; }
+void Harness::LimitUploads(const std::string& name, uint64_t bytes_per_second) {
+  workers_.at(name)->slow.upload_bytes_per_second = bytes_per_second;
+}
 void Harness::BreakStream(const std::string& name) { workers_.at(name)->break_connection(); }
 void Harness::LeaveWorker(const std::string& name) { workers_.at(name)->session.RequestLeave("asked by the test"); }
 
@@ -345,6 +351,7 @@ bool Harness::TurnAll() {
   next_ = kNever;
   if (coordinator_ != nullptr) next_ = std::min(next_, coordinator_->engine.Turn());
   for (auto& [name, worker] : workers_) {
+    next_ = std::min(next_, worker->slow.Turn());
     if (worker->clock.busy()) {
       next_ = std::min({next_, worker->clock.busy_until(), worker->link.Turn()});
       continue;

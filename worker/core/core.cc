@@ -115,6 +115,9 @@ void Core::State::OnMessage(const CoordinatorMessage& message) {
     void operator()(const PaceAssigned& m) {
       if (Mine(m.job)) s.OnPaceAssigned(m);
     }
+    void operator()(const LinkJudged& m) {
+      if (Mine(m.job)) s.Tell(m.admitted ? NoteLevel::kInfo : NoteLevel::kWarning, "link", m.reason);
+    }
     void operator()(const EvaluationAssigned& m) {
       if (Mine(m.job)) s.OnEvaluationAssigned(m);
     }

@@ -90,10 +90,17 @@ void ControlSide::SetHeartbeat(Heartbeat heartbeat) {
   beat_at_ = std::min(beat_at_, std::max(parts_.clock.Now(), beaten_at_ + interval_ / 4));
 }
 
+void ControlSide::SetRates(uint64_t upload_bytes_per_second, uint64_t download_bytes_per_second) {
+  upload_rate_ = upload_bytes_per_second;
+  download_rate_ = download_bytes_per_second;
+}
+
 void ControlSide::Beat() {
   const Instant now = parts_.clock.Now();
   beaten_at_ = now;
   heartbeat_.sequence = ++sequence_;
+  heartbeat_.upload_bytes_per_second = upload_rate_;
+  heartbeat_.download_bytes_per_second = download_rate_;
   Say(heartbeat_);
   // A late turn does not shift the beat, and missed ones are not made up for.
   beat_at_ = std::max(beat_at_ + interval_, now + interval_ / 2);

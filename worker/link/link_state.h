@@ -12,6 +12,7 @@
 
 #include "common/base/mutex.h"
 #include "worker/link/network_link.h"
+#include "worker/link/rate_window.h"
 
 namespace atl {
 
@@ -48,6 +49,8 @@ class ControlSide {
   void Say(WorkerMessage message);
   void CloseStream(const std::string& reason);
   void SetHeartbeat(Heartbeat heartbeat);
+  // Of RateWindow, for the heartbeats to come.
+  void SetRates(uint64_t upload_bytes_per_second, uint64_t download_bytes_per_second);
   void Finish();
   bool finished() const { return finishing_ && !stream_; }
   bool welcomed() const { return welcomed_; }
@@ -72,6 +75,7 @@ class ControlSide {
   Instant beaten_at_{};
   Duration interval_{};
   Heartbeat heartbeat_;
+  uint64_t upload_rate_ = 0, download_rate_ = 0;
   uint64_t sequence_ = 0;
   uint64_t connects_ = 0;
 };
@@ -101,11 +105,14 @@ class Transfers {
   // Bytes a second; LinkTotals.
   double upload_rate() const { return upload_rate_; }
   double download_rate() const { return download_rate_; }
+  const RateWindow& uploads() const { return upload_window_; }
+  const RateWindow& downloads() const { return download_window_; }
 
  private:
   // One transfer over its conversations. `call` empty: waiting for the next attempt.
   struct Conversation {
     std::unique_ptr<BulkCall> call;
+    std::unique_ptr<RateWindow::Use> use;
     uint64_t number = 0;
     Instant began{}, try_at{}, give_up_at = kNever;
     int attempts = 0;
@@ -134,13 +141,16 @@ class Transfers {
   void OnDownloadDone(const DownloadId& id, uint64_t number, const BulkResult& result);
   void FinishDownload(const DownloadId& id, const absl::Status& status);
   void TryAgain(Conversation& talk, const std::string& what, const absl::Status& why);
-  void Prepare(Conversation& talk, uint64_t bytes);
+  void Prepare(Conversation& talk, uint64_t bytes, RateWindow& window);
+  // The conversation is over.
+  void Close(Conversation& talk, const BulkResult& result, RateWindow& window);
   void Measure(const Conversation& talk, uint64_t bytes);
   void MeasureRate(const Conversation& talk, const BulkResult& result, double& rate) const;
   Duration LimitFor(uint64_t bytes) const;
 
   Parts parts_;
   uint64_t next_number_ = 1;
+  RateWindow upload_window_, download_window_;  // before the transfers, which use them to their end
   std::map<FragmentIndex, UploadJob> uploads_;
   std::map<DownloadId, DownloadJob> downloads_;
   uint64_t bytes_per_second_ = 0;  // slowest recent conversation of note; 0: none yet

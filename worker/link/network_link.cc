@@ -62,6 +62,7 @@ Instant NetworkLink::Turn() {
   State& s = *state_;
   // Bounded: what is posted by this work is done in the next turn, which is due at once.
   const bool worked = s.mailbox->RunAll();
+  s.control.SetRates(s.transfers.uploads().BytesPerSecond(), s.transfers.downloads().BytesPerSecond());
   const Instant wake = std::min(s.control.Turn(), s.transfers.Turn());
   s.connected = s.control.welcomed();
   s.finished = s.control.finished();

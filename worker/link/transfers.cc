@@ -81,7 +81,8 @@ class Transfers::Sink final : public BulkSink {
   bool restart_ = false;
 };
 
-Transfers::Transfers(Parts parts) : parts_(std::move(parts)) {}
+Transfers::Transfers(Parts parts)
+    : parts_(std::move(parts)), upload_window_(parts_.clock), download_window_(parts_.clock) {}
 Transfers::~Transfers() = default;
 
 Instant Transfers::Turn() {
@@ -116,7 +117,7 @@ void Transfers::StartUpload(ContributionHeader header, BootNumber boot, SharedBy
 }
 
 void Transfers::Begin(UploadJob& upload) {
-  Prepare(upload.talk, upload.bytes->size());
+  Prepare(upload.talk, upload.bytes->size(), upload_window_);
   const FragmentIndex fragment = upload.header.target.fragment;
   upload.talk.call =
       parts_.bulk.Upload(ContributionUpload{upload.header, upload.boot}, MakeMemorySource(upload.bytes),
@@ -132,7 +133,7 @@ void Transfers::OnUploadDone(FragmentIndex fragment, uint64_t number, const Bulk
   UploadJob& upload = it->second;
   Measure(upload.talk, result.payload_bytes);
   MeasureRate(upload.talk, result, upload_rate_);
-  upload.talk.call.reset();
+  Close(upload.talk, result, upload_window_);
   const FragmentVersion target = upload.header.target;
   if (!result.status.ok() && !IsFinal(result.status)) {
     TryAgain(upload.talk, absl::StrCat("contribution to fragment ", fragment.value, " version ", target.version.value),
@@ -163,7 +164,7 @@ void Transfers::StartDownload(const JobId& job, FragmentVersion at, bool whole, 
 
 void Transfers::Begin(DownloadId id, DownloadJob& download) {
   download.sink->PrepareResume();
-  Prepare(download.talk, download.bytes - download.sink->size());
+  Prepare(download.talk, download.bytes - download.sink->size(), download_window_);
   DownloadRequest request;
   if (download.whole) {
     request.key = FragmentKey{download.job, download.asked, true};
@@ -186,7 +187,7 @@ void Transfers::OnDownloadDone(const DownloadId& id, uint64_t number, const Bulk
   DownloadJob& download = it->second;
   Measure(download.talk, result.payload_bytes);
   MeasureRate(download.talk, result, download_rate_);
-  download.talk.call.reset();
+  Close(download.talk, result, download_window_);
   absl::Status status = result.status;
   if (status.ok() && !download.sink->complete()) status = absl::DataLossError("the transfer ended early");
   if (status.ok() && !download.sink->intact()) {
@@ -234,7 +235,14 @@ void Transfers::DropAll() {
 
 // ---- conversations ------------------------------------------------------------------------------------------------
 
-void Transfers::Prepare(Conversation& talk, uint64_t bytes) {
+void Transfers::Close(Conversation& talk, const BulkResult& result, RateWindow& window) {
+  if (talk.use && (result.status.ok() || IsFinal(result.status))) window.Sample(*talk.use, result.payload_bytes);
+  talk.use.reset();
+  talk.call.reset();
+}
+
+void Transfers::Prepare(Conversation& talk, uint64_t bytes, RateWindow& window) {
+  talk.use = window.Begin();
   talk.number = next_number_++;
   talk.began = parts_.clock.Now();
   talk.give_up_at = talk.began + LimitFor(bytes);

@@ -86,6 +86,15 @@ TEST(RenderWatch, LooksRightAt200Columns) {
 }
 
 // Whatever the state says, no line is as wide as the terminal, and all fit its height.
+TEST(RenderWatch, NamesASlowLink) {
+  v1::WatchJobResponse state = State();
+  v1::WorkerStatus& worker = *state.mutable_workers(0);
+  worker.set_link_too_slow("the link of worker paris-1 carries 1.0 kB/s up");
+  EXPECT_THAT(Texts(RenderWatch(state, {120, 24, true}))[4], HasSubstr("slow link: all wait for it"));
+  worker.set_not_waited_for(true);
+  EXPECT_THAT(Texts(RenderWatch(state, {120, 24, true}))[4], HasSubstr("slow link: not waited for"));
+}
+
 TEST(RenderWatch, NeverWrapsAndNeverScrolls) {
   v1::WatchJobResponse state = State();
   state.set_waiting_line(std::string(500, 'w') + "\n\x1b[2J");

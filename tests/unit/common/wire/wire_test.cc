@@ -171,6 +171,8 @@ std::vector<WorkerMessage> WorkerMessages() {
   Heartbeat heartbeat{
       12, {"tiny"}, WorkerActivity::kWaiting, 40, 1000, 5, -3, "lease of 8 samples", {{"train_loss_nats", 2.5}}};
   heartbeat.period_steps = 40;
+  heartbeat.upload_bytes_per_second = 1'250'000;
+  heartbeat.download_bytes_per_second = 9'000'000;
   return {hello,
           heartbeat,
           LeaseRequest{{"tiny"}, 3, 800},
@@ -202,7 +204,8 @@ std::vector<CoordinatorMessage> CoordinatorMessages() {
           DrainRequested{"upgrade"},
           LogsWanted{1, 50, 7},
           Refused{"another protocol", true},
-          PaceAssigned{{"tiny"}, 33}};
+          PaceAssigned{{"tiny"}, 33},
+          LinkJudged{{"tiny"}, false, "too slow"}};
 }
 
 TEST(ControlMessagesTest, EveryWorkerMessageComesBackTheSame) {

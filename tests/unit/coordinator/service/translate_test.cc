@@ -38,6 +38,15 @@ TEST(WorkerStatus, ShowsWhatTheHeartbeatMeasured) {
   EXPECT_EQ(status.upload_error_ratio(), 0.125);
 }
 
+TEST(WorkerStatus, SaysWhyNoRoundWaitsForIt) {
+  WorkerView worker = Worker({});
+  EXPECT_FALSE(ToProto(worker, nullptr, nullptr).not_waited_for());
+  worker.link_too_slow = "the link of worker w carries 1.0 kB/s up";
+  worker.not_waited_for = true;
+  EXPECT_EQ(ToProto(worker, nullptr, nullptr).link_too_slow(), worker.link_too_slow);
+  EXPECT_TRUE(ToProto(worker, nullptr, nullptr).not_waited_for());
+}
+
 TEST(WorkerStatus, LeavesOutWhatIsNotMeasured) {
   const v1::WorkerStatus status = ToProto(Worker({}), nullptr, nullptr);
   EXPECT_FALSE(status.has_compute_utilization_ratio());

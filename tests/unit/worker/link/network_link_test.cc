@@ -289,6 +289,23 @@ TEST_F(LinkTest, RatesAreMeasuredOfLargeFinishedTransfers) {
   EXPECT_DOUBLE_EQ(link_.totals().upload_bytes_per_second, 1.25 * kRateBytes) << "a broken one is no measurement";
 }
 
+TEST_F(LinkTest, HeartbeatsSayWhatTheLinkCarries) {
+  Settle();
+  Welcome();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Beats().back().upload_bytes_per_second, 0u) << "too few transfers yet";
+    const SharedBytes bytes = SomeBytes(2 * kRateBytes);
+    bulk_.received.clear();
+    link_.StartUpload(HeaderFor(bytes), BootNumber{1}, bytes);
+    link_.Turn();
+    clock_.Advance(Seconds(2));
+    Settle();
+  }
+  Pass(Seconds(2));
+  EXPECT_EQ(Beats().back().upload_bytes_per_second, kRateBytes);
+  EXPECT_EQ(Beats().back().download_bytes_per_second, 0u);
+}
+
 TEST_F(LinkTest, ADownloadIsMeasuredToo) {
   bulk_.Serve(SomeBytes(4 * kRateBytes), 7);
   link_.FetchFragment(JobId{"toy"}, FragmentIndex{0}, 4 * kRateBytes);

@@ -1,0 +1,44 @@
+// A bulk client behind a slow uplink: each upload begins when its bytes would have gone up, one after the other.
+#ifndef ATOLL_TESTS_SIM_SLOW_BULK_H_
+#define ATOLL_TESTS_SIM_SLOW_BULK_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/base/time.h"
+#include "common/rpc/bulk.h"
+
+namespace atl {
+
+class SlowBulk final : public BulkClient {
+ public:
+  // Both outlive it.
+  SlowBulk(BulkClient& fast, const Clock& clock) : fast_(fast), clock_(clock) {}
+
+  uint64_t upload_bytes_per_second = 0;  // of uploads to come; 0: no limit
+
+  // Begins what is due. Returns when to come again.
+  Instant Turn();
+
+  std::unique_ptr<BulkCall> Upload(UploadHeader header, std::shared_ptr<BulkSource> source, BulkDone done) override;
+  std::unique_ptr<BulkCall> Download(DownloadRequest request, std::shared_ptr<BulkSink> sink, BulkDone done) override {
+    return fast_.Download(std::move(request), std::move(sink), std::move(done));
+  }
+  void MissingBlobs(std::vector<Sha256> blobs, std::function<void(absl::StatusOr<std::vector<Sha256>>)> done) override {
+    fast_.MissingBlobs(std::move(blobs), std::move(done));
+  }
+
+ private:
+  struct Pending;
+  class Call;
+  BulkClient& fast_;
+  const Clock& clock_;
+  Instant free_at_{};  // the uplink
+  std::vector<std::weak_ptr<Pending>> pending_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_TESTS_SIM_SLOW_BULK_H_

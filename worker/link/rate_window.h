@@ -1,0 +1,63 @@
+// What one direction of the link carries, from the transfers of the worker's own work: the best of the newest few, so
+// that a slow one says nothing by itself. Each is taken for the whole link: its bytes a second times the mean number of
+// transfers that shared the direction while it ran. For the coordinator's verdict (coordinator/core/admission.h); the
+// moving means of LinkTotals are for people. Owned by the turning thread.
+#ifndef ATOLL_WORKER_LINK_RATE_WINDOW_H_
+#define ATOLL_WORKER_LINK_RATE_WINDOW_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+
+#include "common/base/time.h"
+
+namespace atl {
+
+class RateWindow {
+ public:
+  static constexpr size_t kSamples = 5, kLeastSamples = 3;
+  // A smaller and shorter transfer is mostly round trip and flush: it counts only where it shows more than is known.
+  static constexpr uint64_t kBytes = 256 * 1024;
+  static constexpr Duration kTime = Seconds(5);
+  static constexpr uint64_t kLeastBytes = 4096;  // below it none counts
+
+  // `clock` outlives the window and its uses.
+  explicit RateWindow(const Clock& clock) : clock_(clock) {}
+
+  // A transfer that runs; destroying it says that it does no more. The window outlives it.
+  class Use {
+   public:
+    explicit Use(RateWindow& window);
+    ~Use();
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    friend class RateWindow;
+    RateWindow& window_;
+    const Instant began_;
+    const double shared_;
+  };
+  std::unique_ptr<Use> Begin() { return std::make_unique<Use>(*this); }
+  // It has moved so many bytes by now, at the link's pace: it ended whole, or was refused on the way.
+  void Sample(const Use& use, uint64_t bytes);
+
+  // 0 below kLeastSamples.
+  uint64_t BytesPerSecond() const;
+
+ private:
+  void Change(int by);
+  // The number of running transfers summed over time, in seconds.
+  double Shared() const { return shared_ + running_ * ToSeconds(clock_.Now() - changed_); }
+
+  const Clock& clock_;
+  int running_ = 0;
+  Instant changed_{};
+  double shared_ = 0;
+  std::deque<double> rates_;  // newest last
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_LINK_RATE_WINDOW_H_
