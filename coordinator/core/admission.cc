@@ -94,7 +94,8 @@ void Machine::AdmitWorkers(Run& run) {
     const bool there = member.Trains(run.id()) && !member.lost && !member.draining && member.stage == Stage::kTraining;
     fast += there && member.link_too_slow.empty() ? 1 : 0;
   }
-  const bool suffice = fast >= std::max(LeastWorkers(run), std::min(run.spec->sync.quorum, MostWorkers(run)));
+  const uint32_t quorum = std::min(run.spec->sync.quorum, MostWorkers(run));
+  const bool suffice = fast >= std::max({1u, LeastWorkers(run), quorum});
   for (auto& [id, member] : fleet_.members()) {
     if (!member.Trains(run.id()) || member.lost) continue;
     const bool excluded = suffice && !member.link_too_slow.empty();
