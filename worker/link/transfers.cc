@@ -236,7 +236,9 @@ void Transfers::DropAll() {
 // ---- conversations ------------------------------------------------------------------------------------------------
 
 void Transfers::Close(Conversation& talk, const BulkResult& result, RateWindow& window) {
-  if (talk.use && (result.status.ok() || IsFinal(result.status))) window.Sample(*talk.use, result.payload_bytes);
+  // Cancelled: it took longer than its limit, and says how slow the link is.
+  const bool telling = result.status.ok() || IsFinal(result.status) || absl::IsCancelled(result.status);
+  if (talk.use && telling) window.Sample(*talk.use, result.payload_bytes);
   talk.use.reset();
   talk.call.reset();
 }
