@@ -27,8 +27,8 @@ class TokenBucket {
   uint64_t remainder_ = 0;  // byte-nanoseconds not yet worth a byte
 };
 
-// Payload of a frame under a cap: a tenth of a second's worth, at most what a frame may hold and at least 4 KiB, so that
-// a rate measured over a few seconds is that of the cap, and no end of a slow transfer takes a pause for a stall.
+// Payload of a frame under a cap: a tenth of a second's worth, at most what a frame may hold and at least 4 KiB, so
+// that a rate measured over a few seconds is that of the cap, and no end of a slow transfer takes a pause for a stall.
 uint64_t PacedFrameBytes(uint64_t rate_bytes_per_second);
 
 // A bucket of two paced frames for several transfers. Thread-safe.

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/plan/boot_lines.h"
 #include "common/plan/limits.h"
 #include "coordinator/core/machine.h"
 
@@ -42,6 +43,8 @@ std::optional<Refused> Machine::RefusalOf(const Hello& hello) const {
 
 bool Machine::MayResume(const Member& member, const Hello& hello) const {
   const WorkerRecord& record = member.record;
+  // What it holds is of a history that this coordinator does not have.
+  if (LineOf(hello.last_boot) != LineOf(boot_)) return false;
   if (hello.incarnation.value == 0 || hello.incarnation != record.incarnation) return false;
   if (hello.start_nonce != record.start_nonce || hello.evaluate_only != record.evaluate_only) return false;
   if (!hello.job.value.empty() && hello.job != record.job) return false;
@@ -105,7 +108,8 @@ std::vector<Welcome::Fate> Machine::FatesOf(const Hello& hello) const {
   for (const HeldContribution& held : hello.held) {
     ContributionFate fate = ContributionFate::kRefused;
     const uint32_t p = held.target.fragment.value;
-    if (run != nullptr && p < run->rounds.size() && !HasEnded(run->record.state)) {
+    if (run != nullptr && LineOf(hello.last_boot) == LineOf(boot_) && p < run->rounds.size() &&
+        !HasEnded(run->record.state)) {
       const Round& round = run->rounds[p];
       const auto accepted = round.accepted.find(hello.worker);
       const auto committed = run->committed[p].find(hello.worker);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/plan/boot_lines.h"
 #include "common/plan/experiment.h"
 #include "coordinator/core/machine.h"
 
@@ -39,6 +40,10 @@ Machine::Judgement Machine::JudgeOffer(const UploadOffered& e) {
     return refuse(absl::FailedPreconditionError(absl::StrCat("the worker has seen boot ", e.boot.value,
                                                              " of this coordinator, which is at boot ", boot_.value,
                                                              ": it serves an older copy of its state directory")));
+  }
+  if (LineOf(e.boot) != LineOf(boot_)) {
+    return refuse(absl::FailedPreconditionError(
+        "the contribution comes from before this coordinator's state was restored from a backup: say hello again"));
   }
   Run* run = Find(header.job);
   if (run == nullptr) return refuse(absl::NotFoundError(absl::StrCat("no job is named ", header.job.value)));

@@ -11,8 +11,8 @@
 
 namespace atl {
 
-// `api` and `enrollment` must outlive the services, the services their server. Without an enrolment (nullptr) calls about
-// tokens are FailedPrecondition.
+// `api` and `enrollment` must outlive the services, the services their server. Without an enrolment (nullptr) calls
+// about tokens are FailedPrecondition.
 std::unique_ptr<grpc::Service> MakeJobService(JobApi& api);
 std::unique_ptr<grpc::Service> MakeAdminService(JobApi& api, Enrollment* enrollment);
 

@@ -109,7 +109,7 @@ Lines Story::Do(const std::string& command) {
   if (verb == "offer") return Offer(w, false);
   if (verb == "contribute") return Offer(w, true);
   if (verb == "advance") return Advance(w);
-  if (verb == "restart") return Restart();
+  if (verb == "restart") return Restart(w);
   if (verb == "view" || verb == "workers") return View(w);
   if (verb == "disk") return Step(DiskSpace{w.At(1) == "low"});
   Lines lines = TaskDone(w);
@@ -181,6 +181,7 @@ Lines Story::Connect(const Words& w) {
   hello.worker = WorkerId{name};
   hello.start_nonce = nonces_[name] = w.Number("nonce", nonces_.contains(name) ? nonces_[name] : 7);
   hello.incarnation = Incarnation{w.Number("incarnation", 0)};
+  hello.last_boot = BootNumber{w.Number("boot", hello.incarnation.value == 0 ? 0 : boot_)};
   hello.protocol_revision = static_cast<uint32_t>(w.Number("protocol", kProtocolRevision));
   hello.arithmetic_revision = static_cast<uint32_t>(w.Number("arithmetic", kArithmeticRevision));
   hello.evaluate_only = w.Number("evaluate_only", 0) != 0;
@@ -358,8 +359,9 @@ Lines Story::Advance(const Words& w) {
   }
 }
 
-Lines Story::Restart() {
-  RecoveredState state = ledger_.State(BootNumber{++boot_});
+Lines Story::Restart(const Words& w) {
+  boot_ = w.Number("boot", boot_ + 1);
+  RecoveredState state = ledger_.State(BootNumber{boot_});
   for (RecoveredJob& job : state.jobs) {
     for (const ContributionHeader& h : accepted_) {
       if (h.job == job.job.job) job.accepted.push_back(h);

@@ -7,12 +7,12 @@
 //   largest_up= largest_down=] | aggregated JOB FRAGMENT | screened JOB FRAGMENT
 //   WORKER WHY... | checkpointed JOB STEP | broken JOB WHY... | delayed JOB WHY... | checkpoint-delayed JOB STEP WHY...
 //   | checked JOB STEP [WHY...] connect WORKER [nonce= incarnation= job= leases=ID:CURSOR,...
-//   held=FRAGMENT/VERSION:DIGEST evaluate_only=1 protocol= arithmetic=] disconnect WORKER | ready WORKER step= |
+//   held=FRAGMENT/VERSION:DIGEST boot= evaluate_only=1 protocol= arithmetic=] disconnect WORKER | ready WORKER step= |
 //   heartbeat WORKER step= step_ms= up= down= waiting=1 | lease WORKER request= samples= | drop WORKER FRAGMENT/VERSION
 //   step= | offer|contribute WORKER FRAGMENT/VERSION step= [digest= cursors=ID:CURSOR,... incarnation= codec= boot=] |
 //   finish U | durable U | broken-upload U evaluated WORKER NUMBER | return WORKER ID:CURSOR,... | leave WORKER WHY...
 //   | fail WORKER WHY... | fail-for-all WORKER WHY... cancel|cancel-drain|pause|resume JOB | update JOB key=... |
-//   rollback JOB STEP | drain WORKER | disk low|free advance 1500ms [alive=a,b] | restart | view JOB | workers
+//   rollback JOB STEP | drain WORKER | disk low|free advance 1500ms [alive=a,b] | restart [boot=] | view JOB | workers
 #ifndef ATOLL_TESTS_SCENARIO_STORY_H_
 #define ATOLL_TESTS_SCENARIO_STORY_H_
 
@@ -54,7 +54,7 @@ class Story {
   std::vector<std::string> Control(const Words& w);
   std::vector<std::string> TaskDone(const Words& w);
   std::vector<std::string> Advance(const Words& w);
-  std::vector<std::string> Restart();
+  std::vector<std::string> Restart(const Words& w);
   std::vector<std::string> View(const Words& w);
   ContributionHeader Header(const Words& w);
   void Change(JobSpec& spec, const Words& w);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/plan/boot_lines.h"
 #include "common/plan/limits.h"
 #include "worker/core/state.h"
 
@@ -147,6 +148,7 @@ void Core::State::OnWelcome(const Welcome& welcome) {
     effects.push_back(CloseStream{why});
     return;
   }
+  if (boot.value > 0 && LineOf(welcome.boot) != LineOf(boot)) LeaveLine(welcome.boot);
   boot = welcome.boot;
   incarnation = welcome.incarnation;
   heartbeat = welcome.heartbeat_interval;
@@ -163,6 +165,14 @@ void Core::State::OnWelcome(const Welcome& welcome) {
     if (f.held && f.held->dropped) SayDropped(p);
     if (f.held && !f.held->uploading && !f.held->accepted) StartUpload(f);
   }
+}
+
+// The coordinator's state was restored from a backup: versions, specs and leases of the same names may be others now.
+void Core::State::LeaveLine(BootNumber restored) {
+  Tell(NoteLevel::kWarning, "coordinator restored",
+       absl::StrCat("the coordinator was restored from a backup (boot number ", restored.value, " after ", boot.value,
+                    "): what this worker held is given up, and fetched again"));
+  if (phase != Phase::kIdle || prepared) DropJob(false);
 }
 
 void Core::State::OnFate(const Welcome::Fate& fate) {

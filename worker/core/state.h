@@ -63,6 +63,7 @@ struct Core::State {
   void OnStreamDown(const StreamDown& down);
   void OnMessage(const CoordinatorMessage& message);
   void OnWelcome(const Welcome& welcome);
+  void LeaveLine(BootNumber restored);
   void OnFate(const Welcome::Fate& fate);
   void OnLeaveWanted(const LeaveWanted& wanted);
   Hello MakeHello() const;

@@ -1,6 +1,7 @@
 // Joining, waiting, reconnecting and leaving, with no time passing but what a test says.
 #include <gtest/gtest.h>
 
+#include "common/plan/boot_lines.h"
 #include "tests/unit/worker/core/fake_coordinator.h"
 
 namespace atl::worker {
@@ -71,6 +72,29 @@ TEST(WorkerLife, ALowerBootNumberIsNotFollowed) {
   EXPECT_TRUE(w.Did("close: the coordinator has boot number 4, but 5 was seen before"));
   w.Assign({Version{0}});
   EXPECT_FALSE(w.Did("make job")) << "nothing that such a coordinator says counts";
+}
+
+// Even a job of the same name and revision may be another one there.
+TEST(WorkerLife, ARestoredCoordinatorIsFollowedFromTheStart) {
+  World w;
+  w.Start();
+  w.Steps(4);
+  w.Boundary();
+  ASSERT_TRUE(w.Did("upload 0 v0 steps 4 boot 1"));
+  ASSERT_EQ(w.Count("make job"), 1);
+  w.Give(StreamDown{"gone"});
+  w.Connect(false, kBootsPerLine + 1, 5);
+  EXPECT_TRUE(w.Did("release"));
+  w.Give(StreamDown{"gone"});
+  w.Give(StreamUp{});
+  const Hello hello = std::get<Hello>(w.said.back());
+  EXPECT_TRUE(hello.held.empty() && hello.leases.empty() && hello.applied.empty());
+  EXPECT_EQ(hello.last_boot.value, kBootsPerLine + 1);
+  w.Hear(Welcome{BootNumber{kBootsPerLine + 1}, Incarnation{5}, true, Seconds(2), Seconds(20), {}});
+  w.Assign({Version{0}});
+  EXPECT_EQ(w.Count("make job"), 2);
+  w.Steps(1);
+  EXPECT_EQ(w.core().fragments()[0].steps_behind, 1u);
 }
 
 TEST(WorkerLife, ReconnectSaysWhatIsHeldAndRepeatsTheUpload) {

@@ -1,0 +1,28 @@
+// Lines of history. A restored state knows less than workers may have seen of the state that was lost, and takes
+// another course from there on. So each restore begins a line of its own: a boot number is line * kBootsPerLine +
+// starts in that line, and the first line is 0. What a worker holds counts in the line that it comes from and in no
+// other; a higher line is the newer one. Pure.
+#ifndef ATOLL_COMMON_PLAN_BOOT_LINES_H_
+#define ATOLL_COMMON_PLAN_BOOT_LINES_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "common/base/ids.h"
+
+namespace atl {
+
+constexpr uint64_t kBootsPerLine = 1'000'000;
+
+constexpr uint64_t LineOf(BootNumber boot) { return boot.value / kBootsPerLine; }
+
+// The boot number that stands in a ledger restored at `wall_s` (Unix time) whose newest was `restored`. Two restores of
+// one backup are two lines, the later the higher, unless the clock was set back between them.
+constexpr BootNumber NextLine(BootNumber restored, int64_t wall_s) {
+  const uint64_t clock = wall_s > 0 ? static_cast<uint64_t>(wall_s) : 0;
+  return BootNumber{std::max(LineOf(restored) + 1, clock) * kBootsPerLine};
+}
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_PLAN_BOOT_LINES_H_
