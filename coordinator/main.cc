@@ -9,6 +9,7 @@
 #include <future>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,6 +28,7 @@
 #include "common/telemetry/metrics.h"
 #include "common/trust/secret_files.h"
 #include "coordinator/audit/audit_command.h"
+#include "coordinator/backup/backup_command.h"
 #include "coordinator/engine/data_plane.h"
 #include "coordinator/engine/engine.h"
 #include "coordinator/service/api_service.h"
@@ -61,6 +63,20 @@ sigset_t BlockStopSignals() {
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   return signals;
+}
+
+// For commands that end by themselves: a signal ends them at once, as it does any program.
+void UnblockStopSignals(const sigset_t& signals) { pthread_sigmask(SIG_UNBLOCK, &signals, nullptr); }
+
+// verify, replay, backup and restore; nothing for anything else.
+std::optional<int> RunOnState(const CoordinatorCommandLine& line, const sigset_t& signals) {
+  if (!line.audit && !line.backup) return std::nullopt;
+  UnblockStopSignals(signals);
+  if (line.audit)
+    return audit::RunAudit({line.audit->replay, line.audit->state_dir, line.audit->json}, std::cout, std::cerr);
+  const int64_t now_s = SystemClock().WallNanos() / 1'000'000'000;
+  return backup::RunBackup({line.backup->restore, line.backup->state_dir, line.backup->backup, now_s}, std::cout,
+                           std::cerr);
 }
 
 int Fail(const absl::Status& status) {
@@ -137,6 +153,7 @@ void Coordinator::Die(const absl::Status& status) {
 }
 
 absl::Status Coordinator::OpenState() {
+  ATOLL_RETURN_IF_ERROR(backup::CheckIsNoBackup(options_.state_dir));
   ATOLL_ASSIGN_OR_RETURN(lock_, LockDirectory(directory_));
   ATOLL_RETURN_IF_ERROR(SyncNames(*files_, directory_));
   ATOLL_ASSIGN_OR_RETURN(ledger_, OpenSqliteLedger(directory_.LedgerPath()));
@@ -365,9 +382,7 @@ int main(int argc, char** argv) {
   const sigset_t signals = atl::BlockStopSignals();
   const atl::CoordinatorCommandLine line = atl::ParseCoordinatorOptions(std::vector<std::string>(argv + 1, argv + argc),
                                                                         atl::ReadEnvironment(), atl::kVersion);
-  if (line.audit.has_value()) {
-    return atl::audit::RunAudit({line.audit->replay, line.audit->state_dir, line.audit->json}, std::cout, std::cerr);
-  }
+  if (const std::optional<int> ended = atl::RunOnState(line, signals)) return *ended;
   if (!line.options.has_value()) {
     (line.exit_code == 0 ? std::cout : std::cerr) << line.text;
     return line.exit_code;

@@ -67,6 +67,8 @@ class OptionTable {
 
 // Of `verify` and `replay`, the first of `arguments`.
 CoordinatorCommandLine ParseAuditCommand(const std::vector<std::string>& arguments, const std::string& version);
+// Of `backup` and `restore`, likewise.
+CoordinatorCommandLine ParseBackupCommand(const std::vector<std::string>& arguments, const std::string& version);
 
 }  // namespace atl
 

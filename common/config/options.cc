@@ -269,9 +269,10 @@ CoordinatorCommandLine ParseCoordinatorOptions(const std::vector<std::string>& a
   CoordinatorCommandLine out;
   if (!arguments.empty() && arguments[0].compare(0, 1, "-") != 0) {
     if (arguments[0] == "verify" || arguments[0] == "replay") return ParseAuditCommand(arguments, version);
+    if (arguments[0] == "backup" || arguments[0] == "restore") return ParseBackupCommand(arguments, version);
     Refuse("atoll-coordinator",
            {absl::StrCat("unknown command '", arguments[0].substr(0, 64), "'",
-                         DidYouMean(arguments[0], {"verify", "replay"}))},
+                         DidYouMean(arguments[0], {"verify", "replay", "backup", "restore"}))},
            out.text, out.exit_code);
     return out;
   }
@@ -279,7 +280,8 @@ CoordinatorCommandLine ParseCoordinatorOptions(const std::vector<std::string>& a
   OptionTable table("atoll-coordinator",
                     "Keeps the global model, the ledger and the job queue, and serves workers and users.\n\n"
                     "Other uses: 'atoll-coordinator verify --help' checks a state directory, 'atoll-coordinator\n"
-                    "replay --help' recomputes its rounds.",
+                    "replay --help' recomputes its rounds; 'atoll-coordinator backup --help' and 'restore --help'\n"
+                    "copy it.",
                     "ATOLL_COORDINATOR_");
   table.Text("state-dir", o.state_dir, "DIR", "ledger, round logs, snapshots and stored files (required)");
   table.Text("trust", o.trust_dir, "DIR", "authority made by 'atoll ca init': all connections use mutual TLS");

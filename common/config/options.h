@@ -100,12 +100,21 @@ struct AuditCommand {
   bool json = false;      // -o, --output text|json
 };
 
-// What main does next. Without options or audit: prints `text` (to standard output when exit_code is 0, which is --help
-// or
+// `atoll-coordinator backup` and `atoll-coordinator restore`: a state directory at rest, copied to a backup or from
+// one.
+struct BackupCommand {
+  bool restore = false;   // from a backup to a state directory; otherwise the other way
+  std::string state_dir;  // --state DIR; required
+  std::string backup;     // --to PATH, or --from PATH of restore; required
+};
+
+// What main does next. Without options, audit or backup: prints `text` (to standard output when exit_code is 0, which
+// is --help or
 // --version, else to standard error) and exits.
 struct CoordinatorCommandLine {
   std::optional<CoordinatorOptions> options;
-  std::optional<AuditCommand> audit;  // never together with options
+  std::optional<AuditCommand> audit;  // at most one of these three
+  std::optional<BackupCommand> backup;
   std::vector<std::string> resolved;  // "state-dir = /srv/atoll (flag)": one line an option, for the log at start
   std::string text;
   int exit_code = 0;  // 2: usage

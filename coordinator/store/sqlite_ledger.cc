@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "common/plan/boot_lines.h"
 #include "common/plan/ledger_fold.h"
 #include "common/wire/record_messages.h"
 #include "coordinator/store/ledger_schema.h"
@@ -485,6 +486,14 @@ absl::StatusOr<std::unique_ptr<Ledger>> OpenSqliteLedger(const std::string& path
   ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<Database> database, Database::Open(path));
   ATOLL_RETURN_IF_ERROR(PrepareLedgerSchema(*database, path));
   return std::make_unique<SqliteLedger>(std::move(database));
+}
+
+absl::Status BeginLedgerLine(const std::string& path, int64_t wall_s) {
+  ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<Database> database, Database::Open(path));
+  ATOLL_RETURN_IF_ERROR(PrepareLedgerSchema(*database, path));
+  ATOLL_ASSIGN_OR_RETURN(const int64_t boot, database->Number("SELECT boot FROM meta"));
+  const BootNumber line = NextLine(BootNumber{static_cast<uint64_t>(boot)}, wall_s);
+  return database->Run(absl::StrCat("UPDATE meta SET boot = ", line.value));
 }
 
 }  // namespace atl

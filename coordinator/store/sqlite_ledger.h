@@ -3,6 +3,7 @@
 #ifndef ATOLL_COORDINATOR_STORE_SQLITE_LEDGER_H_
 #define ATOLL_COORDINATOR_STORE_SQLITE_LEDGER_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -16,6 +17,10 @@ constexpr int kLedgerApplicationId = 0x41544C31;  // "ATL1"
 // Makes the file if needed and brings an older revision up to date. FailedPrecondition: a newer revision, another
 // program's database, or a second opener of the same file. DataLoss: the file is damaged.
 absl::StatusOr<std::unique_ptr<Ledger>> OpenSqliteLedger(const std::string& path);
+
+// Makes a ledger that comes from a backup the first of a new line (common/plan/boot_lines.h), durably; `wall_s` is Unix
+// time. Errors of OpenSqliteLedger. Afterwards there is no write-ahead log beside it.
+absl::Status BeginLedgerLine(const std::string& path, int64_t wall_s);
 
 }  // namespace atl
 

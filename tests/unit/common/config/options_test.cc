@@ -181,6 +181,23 @@ TEST(CoordinatorOptions, VerifyAndReplayAreCommandsOfTheirOwn) {
   EXPECT_THAT(Coordinator({"verfy"}).text, HasSubstr("did you mean 'verify'?"));
 }
 
+TEST(CoordinatorOptions, BackupAndRestoreAreCommandsOfTheirOwn) {
+  const auto backup = Coordinator({"backup", "--state", "/s", "--to=/b"});
+  ASSERT_TRUE(backup.backup.has_value()) << backup.text;
+  EXPECT_FALSE(backup.options.has_value() || backup.audit.has_value());
+  EXPECT_FALSE(backup.backup->restore);
+  EXPECT_EQ(backup.backup->state_dir, "/s");
+  EXPECT_EQ(backup.backup->backup, "/b");
+  const auto restore = Coordinator({"restore", "--from=/b", "--state=/s"});
+  ASSERT_TRUE(restore.backup.has_value()) << restore.text;
+  EXPECT_TRUE(restore.backup->restore);
+  EXPECT_THAT(Coordinator({"backup", "--state=/s"}).text, HasSubstr("--to is missing"));
+  EXPECT_THAT(Coordinator({"restore", "--from=/b"}).text, HasSubstr("--state is missing"));
+  EXPECT_EQ(Coordinator({"restore", "--from=/b"}).exit_code, 2);
+  EXPECT_FALSE(Coordinator({"restore", "--to=/b", "--state=/s"}).backup.has_value());
+  EXPECT_THAT(Coordinator({"bakup"}).text, HasSubstr("did you mean 'backup'?"));
+}
+
 TEST(WorkerOptions, EvalLossIsACommandOfItsOwn) {
   const auto line = Worker({"eval-loss", "--checkpoint=/c", "--manifest=/m", "--split=train"});
   ASSERT_TRUE(line.eval_loss.has_value()) << line.text;

@@ -1,0 +1,191 @@
+#include "coordinator/backup/backup_command.h"
+
+#include <filesystem>
+#include <ostream>
+#include <set>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/files.h"
+#include "coordinator/audit/shared_lock.h"
+#include "coordinator/audit/state_paths.h"
+#include "coordinator/audit/verify.h"
+#include "coordinator/backup/copy.h"
+#include "coordinator/backup/manifest.h"
+#include "coordinator/store/data_directory.h"
+#include "coordinator/store/sqlite_ledger.h"
+
+namespace atl::backup {
+namespace {
+
+std::string WithoutSlash(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+class Copying {
+ public:
+  Copying(const BackupOptions& options, Files& files)
+      : options_(options),
+        files_(files),
+        source_(WithoutSlash(options.restore ? options.backup : options.state_dir)),
+        target_(WithoutSlash(options.restore ? options.state_dir : options.backup)),
+        partial_(target_ + ".partial"),
+        report_("verify", partial_) {}
+
+  // False, with findings in report(), when what was copied is damaged.
+  absl::StatusOr<bool> Run() {
+    ATOLL_RETURN_IF_ERROR(CheckSource());
+    ATOLL_RETURN_IF_ERROR(CheckTarget());
+    ATOLL_ASSIGN_OR_RETURN(const audit::SharedLock source_lock, audit::SharedLock::Take(source_));
+    ATOLL_ASSIGN_OR_RETURN(const Manifest manifest, TakeManifest());
+    ATOLL_RETURN_IF_ERROR(CheckRoom(manifest));
+    const auto lock = LockDirectory(DataDirectory(partial_));
+    if (!lock.ok()) return InUse(lock.status());
+    ATOLL_RETURN_IF_ERROR(BeginPartial(manifest));
+    ATOLL_RETURN_IF_ERROR(CopyFiles(files_, manifest, source_, partial_));
+    if (options_.restore) ATOLL_RETURN_IF_ERROR(BecomeState());
+    const std::string ledger = audit::LedgerPath(partial_);
+    ATOLL_RETURN_IF_ERROR(audit::VerifyState({files_, partial_, ledger, files_}, report_));
+    if (!report_.ok()) {
+      std::error_code ignored;
+      std::filesystem::remove_all(partial_, ignored);
+      return false;
+    }
+    ATOLL_RETURN_IF_ERROR(files_.SyncDirectory(partial_));
+    ATOLL_RETURN_IF_ERROR(files_.Rename(partial_, target_));
+    ATOLL_RETURN_IF_ERROR(files_.SyncDirectory(DirectoryOf(target_)));
+    copied_ = manifest.files.size();
+    bytes_ = manifest.bytes;
+    return true;
+  }
+
+  const audit::Report& report() const { return report_; }
+  std::string Done() const {
+    return absl::StrCat(options_.restore ? "restored " : "backed up ", source_, " to ", target_, ": ", copied_,
+                        " files, ", bytes_, " bytes, verified and flushed\n");
+  }
+  std::string WayOn() const {
+    return files_.Exists(partial_)
+               ? absl::StrCat("; the same command goes on with ", partial_, ", or remove that directory")
+               : "";
+  }
+  const std::string& source() const { return source_; }
+
+ private:
+  absl::Status CheckSource() const {
+    if (options_.restore && !files_.Exists(JoinPath(source_, kManifestName))) {
+      return absl::NotFoundError(absl::StrCat(source_, " is no backup, it has no file ", kManifestName,
+                                              "; name a directory that 'atoll-coordinator backup' made"));
+    }
+    if (files_.Exists(audit::LedgerPath(source_))) return absl::OkStatus();
+    return absl::NotFoundError(absl::StrCat(
+        "there is no ", audit::LedgerPath(source_), ": ", source_, " is no ",
+        options_.restore ? "whole backup; take another one" : "state directory; name a coordinator's --state-dir"));
+  }
+
+  absl::Status CheckTarget() const {
+    std::error_code error;
+    const bool free = !std::filesystem::exists(target_, error) ||
+                      (std::filesystem::is_directory(target_, error) && std::filesystem::is_empty(target_, error));
+    if (!free || error) {
+      return absl::AlreadyExistsError(
+          absl::StrCat(target_, " exists already, and nothing is overwritten; name a directory that does not exist"));
+    }
+    const std::string parent = DirectoryOf(target_);
+    if (!std::filesystem::is_directory(parent, error))
+      return absl::NotFoundError(
+          absl::StrCat("there is no directory ", parent, " to make ", target_, " in; create it"));
+    const std::string outer = std::filesystem::weakly_canonical(source_, error).string() + "/";
+    const std::string inner = std::filesystem::weakly_canonical(target_, error).string() + "/";
+    if (!inner.starts_with(outer)) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(target_, " lies inside ", source_, ", which is copied; name a place outside of it"));
+  }
+
+  absl::StatusOr<Manifest> ReadManifest(const std::string& path) const {
+    ATOLL_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(files_, path, kManifestLimitBytes));
+    return ParseManifest(text);
+  }
+
+  absl::StatusOr<Manifest> TakeManifest() const {
+    if (!options_.restore) return MakeManifest(files_, source_, options_.wall_s);
+    auto manifest = ReadManifest(JoinPath(source_, kManifestName));
+    if (!manifest.ok()) return Annotate(manifest.status(), absl::StrCat("backup ", source_));
+    return manifest;
+  }
+
+  // Only for a copy that begins: how much of a broken-off one is there is not known yet.
+  absl::Status CheckRoom(const Manifest& manifest) const {
+    if (files_.Exists(partial_)) return absl::OkStatus();
+    ATOLL_ASSIGN_OR_RETURN(const Files::Space space, files_.SpaceAt(DirectoryOf(target_)));
+    if (space.free_bytes >= manifest.bytes) return absl::OkStatus();
+    return absl::ResourceExhaustedError(absl::StrCat("the copy needs ", manifest.bytes, " bytes, and ",
+                                                     DirectoryOf(target_), " has ", space.free_bytes,
+                                                     " bytes free; make room or name another disk"));
+  }
+
+  absl::Status InUse(const absl::Status& why) const {
+    if (!absl::IsFailedPrecondition(why)) return why;
+    return absl::FailedPreconditionError(
+        absl::StrCat("another backup or restore writes ", partial_, " at this moment; wait for its end"));
+  }
+
+  // What is there must come from an earlier try of ours.
+  absl::Status BeginPartial(const Manifest& manifest) {
+    ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(partial_));
+    const std::set<std::string> there(names.begin(), names.end());
+    for (const char* name : {kManifestName, kRestoredName}) {
+      if (!there.contains(name)) continue;
+      ATOLL_ASSIGN_OR_RETURN(const Manifest earlier, ReadManifest(JoinPath(partial_, name)));
+      ATOLL_RETURN_IF_ERROR(RemoveOthers(files_, earlier, manifest, partial_));
+    }
+    const bool ours = there.contains(kManifestName) || there.contains(kRestoredName);
+    for (const std::string& name : there) {
+      if (ours || name == "LOCK" || name.ends_with(".tmp")) continue;
+      return absl::AlreadyExistsError(absl::StrCat(partial_, " is needed for the copy and holds ", name,
+                                                   ", which no backup or restore has left; move it away"));
+    }
+    return WriteFileAtomically(files_, JoinPath(partial_, kManifestName), AsBytes(ToText(manifest)));
+  }
+
+  absl::Status BecomeState() {
+    ATOLL_RETURN_IF_ERROR(BeginLedgerLine(audit::LedgerPath(partial_), options_.wall_s));
+    return files_.Rename(JoinPath(partial_, kManifestName), JoinPath(partial_, kRestoredName));
+  }
+
+  const BackupOptions& options_;
+  Files& files_;
+  const std::string source_, target_, partial_;
+  audit::Report report_;
+  uint64_t copied_ = 0, bytes_ = 0;
+};
+
+}  // namespace
+
+int RunBackup(const BackupOptions& options, std::ostream& out, std::ostream& err) {
+  const char* const name = options.restore ? "restore" : "backup";
+  const std::unique_ptr<Files> files = MakePosixFiles();
+  Copying copying(options, *files);
+  const absl::StatusOr<bool> done = copying.Run();
+  if (!done.ok()) {
+    err << "atoll-coordinator " << name << ": " << std::string(done.status().message()) << copying.WayOn() << "\n";
+    return absl::IsDataLoss(done.status()) ? kExitDamage : kExitNotDone;
+  }
+  if (!*done) {
+    err << copying.report().Text() << "atoll-coordinator " << name << ": " << copying.source()
+        << " is damaged, and no copy was kept\n";
+    return kExitDamage;
+  }
+  out << copying.Done();
+  return kExitDone;
+}
+
+absl::Status CheckIsNoBackup(const std::string& state_dir) {
+  if (!MakePosixFiles()->Exists(JoinPath(state_dir, kManifestName))) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(state_dir, " is a backup and stays as it is; make a state directory of it with 'atoll-coordinator ",
+                   "restore --from ", state_dir, " --state DIR'"));
+}
+
+}  // namespace atl::backup

@@ -1,0 +1,134 @@
+#include "coordinator/backup/manifest.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace atl::backup {
+namespace {
+
+constexpr char kFirstLine[] = "# atoll backup, format revision 1";
+constexpr char kFrom[] = "# from ";
+constexpr char kMade[] = "# made ";
+constexpr char kHolds[] = "# holds ";
+constexpr size_t kHexDigits = 64;
+constexpr size_t kBufferBytes = size_t{1} << 20;
+
+bool EndsWith(const std::string& text, const char* end) { return text.ends_with(end); }
+
+// Paths below `root`, sorted. Links to directories are followed, so that a job may lie on another disk.
+absl::StatusOr<std::vector<std::string>> ListStateFiles(const std::string& root) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(root, fs::directory_options::follow_directory_symlink, error), end;
+       !error && at != end; at.increment(error)) {
+    const std::string path = fs::path(at->path()).lexically_relative(root).generic_string();
+    if (!at->is_directory(error) && IsStateFile(path)) paths.push_back(path);
+  }
+  if (error)
+    return absl::UnavailableError(absl::StrCat("the files below ", root, " cannot be listed: ", error.message()));
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+// The rest of `line` behind `start`; DataLoss when it does not begin so.
+absl::StatusOr<std::string> After(const std::string& line, const std::string& start, size_t number) {
+  if (line.starts_with(start)) return line.substr(start.size());
+  return absl::DataLossError(
+      absl::StrCat("line ", number, " of ", kManifestName, " does not begin with '", start, "'; take another backup"));
+}
+
+absl::Status ParseEntry(const std::string& line, size_t number, Manifest& out) {
+  Sha256 hash;
+  const bool whole = line.size() > kHexDigits + 2 && line.substr(kHexDigits, 2) == "  " &&
+                     Sha256::FromHex(line.substr(0, kHexDigits), hash) && IsStateFile(line.substr(kHexDigits + 2));
+  if (!whole || !out.files.emplace(line.substr(kHexDigits + 2), hash).second) {
+    return absl::DataLossError(absl::StrCat("line ", number, " of ", kManifestName,
+                                            " is no SHA-256 and path of a file of a state; take another backup"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool IsStateFile(const std::string& path) {
+  if (path == "ledger.sqlite" || path == "ledger.sqlite-wal") return true;
+  if (!path.starts_with("jobs/") && !path.starts_with("blobs/") && !path.starts_with("events/")) return false;
+  if (EndsWith(path, ".tmp") || EndsWith(path, ".part") || EndsWith(path, "/")) return false;
+  if (std::any_of(path.begin(), path.end(), [](char c) { return c == '\n' || c == '\\' || c == '\0'; })) return false;
+  const std::vector<std::string> parts = absl::StrSplit(path, '/');
+  return std::none_of(parts.begin(), parts.end(),
+                      [](const std::string& part) { return part.empty() || part == "." || part == ".."; });
+}
+
+bool MayBeLinked(const std::string& path) { return EndsWith(path, ".snap"); }
+
+absl::StatusOr<Sha256> HashFile(const Files& files, const std::string& path) {
+  ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, files.OpenForRead(path));
+  ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+  Sha256Hasher hasher;
+  std::vector<std::byte> buffer(std::min<uint64_t>(kBufferBytes, size));
+  for (uint64_t at = 0; at < size; at += buffer.size()) {
+    const std::span<std::byte> part = std::span(buffer).first(std::min<uint64_t>(buffer.size(), size - at));
+    ATOLL_RETURN_IF_ERROR(file->ReadAt(at, part));
+    hasher.Update(part);
+  }
+  return hasher.Finish();
+}
+
+absl::StatusOr<Manifest> MakeManifest(const Files& files, const std::string& root, int64_t wall_s) {
+  Manifest manifest{.state_dir = root, .wall_s = wall_s, .bytes = 0, .files = {}};
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> paths, ListStateFiles(root));
+  std::set<Sha256> linked;
+  for (const std::string& path : paths) {
+    ATOLL_ASSIGN_OR_RETURN(const Sha256 hash, HashFile(files, JoinPath(root, path)));
+    manifest.files.emplace(path, hash);
+    if (MayBeLinked(path) && !linked.insert(hash).second) continue;
+    ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, files.OpenForRead(JoinPath(root, path)));
+    ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+    manifest.bytes += size;
+  }
+  return manifest;
+}
+
+std::string ToText(const Manifest& manifest) {
+  std::string from = manifest.state_dir;
+  std::replace(from.begin(), from.end(), '\n', ' ');
+  std::string text = absl::StrCat(kFirstLine, "\n", kFrom, from, "\n", kMade, manifest.wall_s, "\n", kHolds,
+                                  manifest.files.size(), " files, ", manifest.bytes, " bytes\n");
+  for (const auto& [path, hash] : manifest.files) absl::StrAppend(&text, hash.Hex(), "  ", path, "\n");
+  return text;
+}
+
+absl::StatusOr<Manifest> ParseManifest(const std::string& text) {
+  std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  if (lines.front() != kFirstLine) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("its file ", kManifestName, " does not begin with '", kFirstLine,
+                     "': it is no backup, or one of another version of this program, which can restore it"));
+  }
+  lines.resize(std::max<size_t>(lines.size(), 5));
+  Manifest out;
+  ATOLL_ASSIGN_OR_RETURN(out.state_dir, After(lines[1], kFrom, 2));
+  ATOLL_ASSIGN_OR_RETURN(const std::string made, After(lines[2], kMade, 3));
+  ATOLL_ASSIGN_OR_RETURN(const std::string holds, After(lines[3], kHolds, 4));
+  const std::vector<std::string> words = absl::StrSplit(holds, ' ');
+  uint64_t count = 0;
+  const bool numbers = absl::SimpleAtoi(made, &out.wall_s) && words.size() == 4 && absl::SimpleAtoi(words[0], &count) &&
+                       absl::SimpleAtoi(words[2], &out.bytes);
+  for (size_t i = 4; i + 1 < lines.size(); ++i) ATOLL_RETURN_IF_ERROR(ParseEntry(lines[i], i + 1, out));
+  if (!numbers || !lines.back().empty() || count != out.files.size() || !out.files.contains("ledger.sqlite")) {
+    return absl::DataLossError(absl::StrCat("its file ", kManifestName,
+                                            " does not name as many files as it says, or no ledger: it is cut off or "
+                                            "was changed; take another backup"));
+  }
+  return out;
+}
+
+}  // namespace atl::backup

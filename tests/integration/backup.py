@@ -1,0 +1,78 @@
+"""A job runs half, its coordinator is stopped and backed up, and runs on; then its machine is lost. A coordinator on another directory,
+made from the backup, goes on from there with the same workers, which know more than it does: they start over from what it has, the
+run ends, and verify and replay find nothing wrong."""
+import shutil
+
+from atoll_harness import check, equal, main, number
+
+STEPS = 1200
+
+
+def boot_number(coordinator):
+    line = next(line for line in coordinator.page("/metrics").splitlines() if line.startswith("atoll_boot_number"))
+    return int(float(line.split()[-1]))
+
+
+def start(scene, **where):
+    return scene.coordinator("--data-root", scene.path("data"), **where)
+
+
+def back_up(scene, coordinator):
+    """A coordinator that runs is refused; one that is stopped is copied, and the copy is as well as the original."""
+    command = ("atoll-coordinator", "backup", "--state", scene.path("state"), "--to", scene.path("backup"))
+    refused = scene.run(*command, code=1)
+    check(f"is in use by process {coordinator.pid}" in refused.err and "stop that coordinator first" in refused.err, refused.err)
+    equal(coordinator.terminate(), 0, "the exit status of the coordinator")
+    said = scene.run(*command).out
+    check("verified and flushed" in said, f"backup said {said!r}")
+    equal(scene.verify("backup")["counts"], scene.verify()["counts"], "what verify counts in the backup")
+    again = scene.run(*command, code=1)
+    check("exists already, and nothing is overwritten" in again.err, again.err)
+    on_backup = scene.launch_coordinator(name="on-backup", state="backup")
+    equal(on_backup.end(), 1, "the exit status of a coordinator on a backup")
+    check("restore --from" in on_backup.log(), f"it said {on_backup.log()!r}")
+
+
+def restore(scene):
+    command = ("atoll-coordinator", "restore", "--from", scene.path("backup"), "--state", scene.path("other-host"))
+    scene.run(*command)
+    again = scene.run(*command, code=1)
+    check("nothing is overwritten" in again.err, again.err)
+    equal(scene.verify("other-host")["damage"], [], "what verify finds in the restored state")
+    (scene.path("backup") / "BACKUP").rename(scene.path("BACKUP.away"))
+    no_backup = scene.run("atoll-coordinator", "restore", "--from", scene.path("backup"), "--state", scene.path("third"), code=1)
+    check("is no backup" in no_backup.err and not scene.path("third").exists(), no_backup.err)
+
+
+def check_workers(workers):
+    for worker in workers:
+        check(worker.popen.poll() is None, f"worker {worker.name} has ended")
+        check("coordinator restored" in worker.log(), f"worker {worker.name} did not notice that the coordinator was restored")
+        check("replica deviates" not in worker.log(), f"worker {worker.name} held other bits than were published")
+
+
+def test(scene):
+    manifest = scene.corpus()
+    coordinator = start(scene)
+    workers = [scene.worker(name, coordinator, "--data-root", scene.path("data")) for name in ("a", "b")]
+    scene.submit("job", manifest, steps=STEPS, workers={"min": 2}, checkpoint={"every_rounds": 10, "keep_contributions": True})
+    scene.wait_round("job", 8, alive=workers)
+    back_up(scene, coordinator)
+    coordinator = start(scene, ports=coordinator.ports)
+    held = number(scene.job("job"), "round")
+    known = number(scene.wait_round("job", held + 5, alive=workers), "round")
+    coordinator.kill()
+    shutil.rmtree(scene.path("state"))
+    restore(scene)
+    coordinator = start(scene, ports=coordinator.ports, state="other-host", name="restored")
+    check(boot_number(coordinator) > 1_000_000, "the boot number is none of a new line")
+    check(number(scene.job("job"), "round") < known, "nothing was lost, so nothing is shown")
+    job = scene.wait_end("job")
+    equal(number(job, "step"), STEPS, "the job clock at the end")
+    check_workers(workers)
+    equal(coordinator.terminate(), 0, "the exit status of the restored coordinator")
+    equal(scene.verify("other-host")["damage"], [], "what verify finds at the end")
+    equal(scene.replay("other-host")["counts"]["rounds equal"], number(job, "rounds_committed"), "the rounds that replay found equal")
+
+
+main(test)

@@ -1,0 +1,217 @@
+// Backup and restore of small states on a real disk: whole, refused, damaged, broken off.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "common/plan/boot_lines.h"
+#include "coordinator/audit/audit_command.h"
+#include "coordinator/backup/backup_command.h"
+#include "coordinator/backup/copy.h"
+#include "coordinator/backup/manifest.h"
+#include "coordinator/store/data_directory.h"
+#include "coordinator/store/sqlite_ledger.h"
+
+namespace atl::backup {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr int64_t kNow = 1'700'000'000;
+
+class BackupTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = (fs::temp_directory_path() / "atoll-backup-test-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(root_.data()), nullptr);
+    const auto ledger = OpenSqliteLedger(MakeState());
+    ASSERT_TRUE(ledger.ok() && (*ledger)->Recover().ok() && (*ledger)->Recover().ok());
+    Put("state/" + blob_, content_);
+    Put("state/events/_fleet.jsonl", "{}\n");
+    Put("state/blobs/aa/half.part", "half");
+    Put("state/coordinator.pem", "a key");
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  std::string At(const std::string& name) const { return root_ + "/" + name; }
+  std::string MakeState() const {
+    fs::create_directories(At("state"));
+    return At("state/ledger.sqlite");
+  }
+  void Put(const std::string& name, const std::string& content) const {
+    fs::create_directories(fs::path(At(name)).parent_path());
+    std::ofstream(At(name), std::ios::binary) << content;
+  }
+  std::string Get(const std::string& name) const {
+    std::ifstream file(At(name), std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+  int Backup(const std::string& state = "state", const std::string& to = "backup") {
+    return Run({false, At(state), At(to), kNow});
+  }
+  int Restore(const std::string& from = "backup", const std::string& state = "new", int64_t wall_s = kNow) {
+    return Run({true, At(state), At(from), wall_s});
+  }
+  int Run(const BackupOptions& options) {
+    out_.str("");
+    err_.str("");
+    return RunBackup(options, out_, err_);
+  }
+  // What `atoll-coordinator verify` says.
+  int Verify(const std::string& state) {
+    std::ostringstream out;
+    return audit::RunAudit({false, At(state), false}, out, out);
+  }
+  uint64_t BootOf(const std::string& state) {
+    const auto ledger = OpenSqliteLedger(At(state) + "/ledger.sqlite");
+    return ledger.ok() ? (*ledger)->Recover()->boot.value : 0;
+  }
+
+  std::string root_;
+  const std::string content_ = "stored", blob_ = "blobs/" + Sha256Of(AsBytes(content_)).Hex().substr(0, 2) + "/" +
+                                                 Sha256Of(AsBytes(content_)).Hex();
+  std::ostringstream out_, err_;
+};
+
+TEST_F(BackupTest, ABackupAndAStateMadeFromItAreWell) {
+  ASSERT_EQ(Backup(), kExitDone) << err_.str();
+  EXPECT_THAT(out_.str(), AllOf(HasSubstr("backed up"), HasSubstr("verified and flushed")));
+  EXPECT_EQ(Verify("backup"), audit::kExitWell);
+  EXPECT_EQ(Get("backup/" + blob_), content_);
+  EXPECT_FALSE(fs::exists(At("backup/coordinator.pem"))) << "a key is in the backup";
+  EXPECT_FALSE(fs::exists(At("backup/blobs/aa/half.part")));
+  ASSERT_EQ(Restore(), kExitDone) << err_.str();
+  EXPECT_EQ(Verify("new"), audit::kExitWell);
+  EXPECT_EQ(Get("new/" + blob_), content_);
+  EXPECT_EQ(Get("new/events/_fleet.jsonl"), "{}\n");
+  EXPECT_EQ(Get("new/RESTORED"), Get("backup/BACKUP"));
+  EXPECT_FALSE(fs::exists(At("new.partial")) || fs::exists(At("backup.partial")));
+}
+
+TEST_F(BackupTest, EachRestoreBeginsALineOfItsOwn) {
+  ASSERT_EQ(Backup(), kExitDone) << err_.str();
+  ASSERT_EQ(Restore(), kExitDone) << err_.str();
+  ASSERT_EQ(Restore("backup", "later", kNow + 1), kExitDone) << err_.str();
+  ASSERT_EQ(Restore("backup", "clock-lost", -5), kExitDone) << err_.str();
+  EXPECT_EQ(BootOf("new"), kNow * kBootsPerLine + 1);
+  EXPECT_EQ(BootOf("later"), (kNow + 1) * kBootsPerLine + 1);
+  EXPECT_EQ(BootOf("clock-lost"), kBootsPerLine + 1);
+  EXPECT_EQ(BootOf("state"), 3u) << "the backup has changed what it was made of";
+  // A backup of a restored state, restored at once: newer than both.
+  ASSERT_EQ(Backup("new", "second"), kExitDone) << err_.str();
+  ASSERT_EQ(Restore("second", "newest"), kExitDone) << err_.str();
+  EXPECT_EQ(BootOf("newest"), (kNow + 1) * kBootsPerLine + 1);
+}
+
+TEST_F(BackupTest, NothingIsOverwritten) {
+  Put("backup/mine", "mine");
+  EXPECT_EQ(Backup(), kExitNotDone);
+  EXPECT_THAT(err_.str(), HasSubstr("exists already, and nothing is overwritten"));
+  EXPECT_EQ(Get("backup/mine"), "mine");
+  Put("file", "mine");
+  EXPECT_EQ(Backup("state", "file"), kExitNotDone);
+  EXPECT_EQ(Get("file"), "mine");
+  fs::create_directory(At("empty"));
+  EXPECT_EQ(Backup("state", "empty"), kExitDone) << err_.str();
+  EXPECT_EQ(Restore("empty", "state"), kExitNotDone);
+  EXPECT_EQ(BootOf("state"), 3u);
+}
+
+TEST_F(BackupTest, RefusalsNameTheWayOut) {
+  EXPECT_EQ(Backup("nothing"), kExitNotDone);
+  EXPECT_THAT(err_.str(), HasSubstr("is no state directory; name a coordinator's --state-dir"));
+  EXPECT_EQ(Backup("state", "state/backup"), kExitNotDone);
+  EXPECT_THAT(err_.str(), HasSubstr("name a place outside of it"));
+  EXPECT_EQ(Backup("state", "no/where"), kExitNotDone);
+  EXPECT_THAT(err_.str(), HasSubstr("create it"));
+  EXPECT_EQ(Restore("state"), kExitNotDone);
+  EXPECT_THAT(err_.str(), HasSubstr("is no backup, it has no file BACKUP"));
+  const auto lock = LockDirectory(DataDirectory(At("state")));
+  ASSERT_TRUE(lock.ok());
+  EXPECT_EQ(Backup(), kExitNotDone);
+  EXPECT_THAT(err_.str(), AllOf(HasSubstr("is in use by process"), HasSubstr("stop that coordinator first")));
+  EXPECT_FALSE(fs::exists(At("backup")) || fs::exists(At("backup.partial")));
+}
+
+TEST_F(BackupTest, ABrokenOffCopyIsGoneOnWith) {
+  ASSERT_EQ(Backup(), kExitDone) << err_.str();
+  fs::rename(At("backup"), At("backup.partial"));
+  fs::remove(At("backup.partial/events/_fleet.jsonl"));
+  Put("backup.partial/" + blob_, "sto");
+  Put("backup.partial/ledger.sqlite-wal", "left over");
+  Put("state/events/later.jsonl", "{}\n");
+  ASSERT_EQ(Backup(), kExitDone) << err_.str();
+  EXPECT_EQ(Verify("backup"), audit::kExitWell);
+  EXPECT_EQ(Get("backup/events/later.jsonl"), "{}\n");
+  EXPECT_FALSE(fs::exists(At("backup/ledger.sqlite-wal")));
+
+  // A restore that was broken off before, and after, its ledger became one of a new line.
+  ASSERT_EQ(Restore(), kExitDone) << err_.str();
+  fs::rename(At("new"), At("new.partial"));
+  ASSERT_EQ(Restore(), kExitDone) << err_.str();
+  EXPECT_EQ(Verify("new"), audit::kExitWell);
+  EXPECT_EQ(BootOf("new"), kNow * kBootsPerLine + 1) << "the line was begun twice";
+  EXPECT_FALSE(fs::exists(At("new/BACKUP")));
+}
+
+TEST_F(BackupTest, WhatWentFromTheStateSinceIsNotInTheCopy) {
+  ASSERT_EQ(Backup(), kExitDone) << err_.str();
+  fs::rename(At("backup"), At("backup.partial"));
+  fs::remove(At("state/events/_fleet.jsonl"));
+  ASSERT_EQ(Backup(), kExitDone) << err_.str();
+  EXPECT_FALSE(fs::exists(At("backup/events/_fleet.jsonl")));
+}
+
+TEST_F(BackupTest, AForeignDirectoryInTheWayIsLeftAlone) {
+  Put("backup.partial/mine", "mine");
+  EXPECT_EQ(Backup(), kExitNotDone);
+  EXPECT_THAT(err_.str(), HasSubstr("holds mine, which no backup or restore has left; move it away"));
+  EXPECT_EQ(Get("backup.partial/mine"), "mine");
+  fs::remove_all(At("backup.partial"));
+  const auto lock = LockDirectory(DataDirectory(At("backup.partial")));
+  ASSERT_TRUE(lock.ok());
+  EXPECT_EQ(Backup(), kExitNotDone);
+  EXPECT_THAT(err_.str(), HasSubstr("another backup or restore writes"));
+}
+
+TEST_F(BackupTest, DamageIsToldAndNotCopied) {
+  ASSERT_EQ(Backup(), kExitDone) << err_.str();
+  Put("backup/" + blob_, "other!");
+  EXPECT_EQ(Restore(), kExitDamage);
+  EXPECT_THAT(err_.str(), AllOf(HasSubstr(blob_), HasSubstr("does not have the SHA-256 that BACKUP names")));
+  EXPECT_FALSE(fs::exists(At("new")));
+  Put("state/" + blob_, "other!");
+  EXPECT_EQ(Backup("state", "second"), kExitDamage);
+  EXPECT_THAT(err_.str(), HasSubstr("is damaged, and no copy was kept"));
+  EXPECT_FALSE(fs::exists(At("second")) || fs::exists(At("second.partial")));
+}
+
+TEST_F(BackupTest, ACoordinatorDoesNotRunOnABackup) {
+  ASSERT_EQ(Backup(), kExitDone) << err_.str();
+  ASSERT_EQ(Restore(), kExitDone) << err_.str();
+  EXPECT_TRUE(CheckIsNoBackup(At("state")).ok());
+  EXPECT_TRUE(CheckIsNoBackup(At("new")).ok());
+  EXPECT_THAT(std::string(CheckIsNoBackup(At("backup")).message()), HasSubstr("restore --from"));
+}
+
+TEST_F(BackupTest, ACheckpointStaysALinkToItsSnapshot) {
+  const std::string snapshot = "jobs/j/snapshots/e0/f0/v1.snap", checkpoint = "jobs/j/checkpoints/0/f0.snap";
+  Put("state/" + snapshot, "parameters");
+  fs::create_directories(At("state/jobs/j/checkpoints/0"));
+  fs::create_hard_link(At("state/" + snapshot), At("state/" + checkpoint));
+  const std::unique_ptr<Files> files = MakePosixFiles();
+  const auto manifest = MakeManifest(*files, At("state"), kNow);
+  ASSERT_TRUE(manifest.ok());
+  ASSERT_TRUE(CopyFiles(*files, *manifest, At("state"), At("copy")).ok());
+  EXPECT_EQ(Get("copy/" + checkpoint), "parameters");
+  EXPECT_TRUE(fs::equivalent(At("copy/" + snapshot), At("copy/" + checkpoint)));
+  EXPECT_EQ(manifest->bytes, fs::file_size(At("state/ledger.sqlite")) + content_.size() + 3 + 10);
+}
+
+}  // namespace
+}  // namespace atl::backup
