@@ -161,7 +161,7 @@ TEST(RestoredState, ASecondRestoreIsFollowedAndTheFirstOneIsNot) {
   }
   ASSERT_NO_FATAL_FAILURE(backup.Restore(h, 1'700'000'000));
   h.StartCoordinator();
-  h.RunFor(Seconds(120));
+  h.RunFor(Seconds(10));
   EXPECT_LE(h.VersionOf(kJob).value, 1u) << "workers follow a state that they know to be the older one";
   EXPECT_EQ(LineOf(h.session("a")->core().boot()), 1'700'000'060u);
 }
