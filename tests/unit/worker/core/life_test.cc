@@ -74,6 +74,18 @@ TEST(WorkerLife, ALowerBootNumberIsNotFollowed) {
   EXPECT_FALSE(w.Did("make job")) << "nothing that such a coordinator says counts";
 }
 
+TEST(WorkerLife, AheadOfACoordinatorThatWentBackItFetchesAfresh) {
+  World w;
+  w.Connect();
+  w.Assign({Version{3}});
+  ASSERT_EQ(w.core().fragments()[0].applied.value, 3u);
+  ASSERT_EQ(w.Count("fetch fragment 0"), 1);
+  w.Give(StreamDown{"gone"});
+  w.Connect(true, 2);
+  w.Assign({Version{1}});
+  EXPECT_EQ(w.Count("fetch fragment 0"), 2);
+}
+
 // Even a job of the same name and revision may be another one there.
 TEST(WorkerLife, ARestoredCoordinatorIsFollowedFromTheStart) {
   World w;
