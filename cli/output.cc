@@ -29,7 +29,7 @@ std::string StepText(const v1::Job& job) {
 }
 
 std::string WorkersText(const v1::Job& job) {
-  return absl::StrCat(job.workers_participating(), "/", job.workers_training(), "/", job.workers_alive());
+  return absl::StrCat(job.workers_alive(), "/", job.workers_training(), "/", job.workers_participating());
 }
 
 }  // namespace
@@ -143,6 +143,7 @@ void PrintJob(Session& session, const v1::Job& job) {
     v1::ListJobsResponse one;
     *one.add_jobs() = job;
     PrintJobs(session, one);
+    if (!job.reason().empty()) session.out << StateText(job.state()) << ": " << Printable(job.reason()) << "\n";
     return;
   }
   if (session.format == OutputFormat::kName) {
@@ -188,6 +189,10 @@ void PrintWorkers(Session& session, const v1::ListWorkersResponse& workers) {
     table.Add(std::move(row));
   }
   session.out << table.ToString();
+  for (const auto& w : workers.workers()) {
+    if (wide || !w.job().empty() || w.waiting_for().empty()) continue;
+    session.out << ShortName(w.name()) << ": " << Printable(w.waiting_for()) << "\n";
+  }
   if (workers.workers_size() == 0) session.talk << "no workers\n";
 }
 

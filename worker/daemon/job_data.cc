@@ -41,9 +41,9 @@ absl::Status JobData::MakeSources(const JobDataOptions& options, const JobId& jo
                                   BulkClient& bulk, Files& files, Log& log) {
   std::vector<std::string> directories;
   std::vector<Sha256> hashes;
-  for (const CorpusSpec& corpus : data.corpora) {
-    directories.push_back(corpus.name);
-    hashes.push_back(corpus.manifest);
+  for (uint32_t c = 0; c < data.corpora.size(); ++c) {
+    directories.push_back((*manifests_)[c].name);  // as at the coordinator, whatever the job calls the corpus
+    hashes.push_back(data.corpora[c].manifest);
   }
   if (!options.data_root.empty()) {
     ATOLL_ASSIGN_OR_RETURN(local_, LocalBlockSource::Create(files, options.data_root, manifests_, directories));

@@ -351,6 +351,18 @@ TEST(List, PrintsTablesAndJson) {
   EXPECT_THAT(harness.Run({"list", "-o", "jsonl"}).out, StartsWith("{\"name\":\"jobs/one\""));
 }
 
+TEST(Get, TellsWhyUnderTheTable) {
+  Harness harness;
+  v1::Job& job = *harness.fake.job.mutable_job();
+  job = Job("tiny", v1::JOB_STATE_WAITING_FOR_WORKERS);
+  job.set_reason("1 of 2 workers is there");
+  job.set_workers_alive(3);
+  job.set_workers_training(2);
+  job.set_workers_participating(1);
+  EXPECT_THAT(harness.Run({"get", "tiny"}).out,
+              AllOf(HasSubstr(" 3/2/1 "), EndsWith("\nwaiting_for_workers: 1 of 2 workers is there\n")));
+}
+
 TEST(Get, YamlIsAJobFileAgain) {
   Harness harness;
   std::vector<Fault> faults;

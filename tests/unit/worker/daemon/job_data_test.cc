@@ -114,6 +114,14 @@ TEST_F(JobDataTest, LocalFilesAndStreamedBlocksAreTheSameSamples) {
   EXPECT_EQ((*remote)->end_of_text(), std::optional<uint32_t>(256));
 }
 
+TEST_F(JobDataTest, ACorpusLiesWhereItsManifestIsNamedWhateverTheJobCallsIt) {
+  spec_.corpora[0].name = "renamed";
+  auto local = Make(folder_, "cache");
+  ASSERT_TRUE(local.ok()) << local.status();
+  Read(**local);
+  EXPECT_EQ(shop_->blocks, 0);
+}
+
 TEST_F(JobDataTest, ASecondRunFetchesNothingTwice) {
   {
     auto first = Make("", "cache");
