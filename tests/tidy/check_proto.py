@@ -12,6 +12,9 @@ from google.protobuf import descriptor_pb2
 
 FieldProto = descriptor_pb2.FieldDescriptorProto
 COMMENT_CHARACTERS = 10  # shorter than that is no explanation
+JOB_SPEC = "atoll.v1.JobSpec"  # each field of it, and of all messages below it, says what is used when it is left out
+SAYS_DEFAULT = re.compile(r"\b(Left out: |Required\b)")
+SAYS_NO_VALUE = re.compile(r"\b(Left out: |No value\b)")
 
 
 def load(path):
@@ -169,8 +172,7 @@ def described(file):
     def enum(prefix, e, path):
         yield f"enum {prefix}.{e.name}", path
         for i, v in enumerate(e.value):
-            if v.number != 0:
-                yield f"{prefix}.{e.name}.{v.name}", path + (ENUM_VALUE, i)
+            yield f"{prefix}.{e.name}.{v.name}", path + (ENUM_VALUE, i)
 
     def message(prefix, m, path):
         name = f"{prefix}.{m.name}"
@@ -211,12 +213,42 @@ def needs_none(file):
     return names
 
 
+def comments_of(file):
+    """{path: comment} of a file, each on one line."""
+    return {tuple(l.path): " ".join((l.leading_comments + l.trailing_comments).split())
+            for l in file.source_code_info.location}
+
+
 def uncommented(file):
-    told = needs_none(file)
-    comments = {tuple(l.path): (l.leading_comments + l.trailing_comments).strip() for l in file.source_code_info.location}
+    told, comments = needs_none(file), comments_of(file)
     for name, path in described(file):
         if name not in told and len(comments.get(path, "")) < COMMENT_CHARACTERS:
-            yield f"{file.name}: {name} has no comment; say its meaning, unit, range and what absence means"
+            hint = "who may send it" if name.endswith("_UNSPECIFIED") else "its meaning, unit, range and what absence means"
+            yield f"{file.name}: {name} has no comment; say {hint}"
+
+
+def job_spec_tree(files):
+    """Full names of JobSpec and of all messages of the package that its fields hold."""
+    messages, found, waiting = everything(files, messages_of), set(), [JOB_SPEC]
+    while waiting:
+        name = waiting.pop()
+        if name in found or name not in messages:
+            continue
+        found.add(name)
+        waiting += [f.type_name.lstrip(".") for f in messages[name].field if f.type_name.startswith(".atoll.v1.")]
+    return found
+
+
+def silent_about_absence(files, file):
+    in_spec, comments, paths = job_spec_tree(files), comments_of(file), dict(described(file))
+    for name, message in messages_of(file).items():
+        for field in message.field:
+            comment = comments.get(paths.get(f"{name}.{field.name}"), "")
+            if name in in_spec and not SAYS_DEFAULT.search(comment):
+                yield (f"{file.name}: {name}.{field.name} does not say what is used when a job leaves it out; "
+                       "write 'Left out: ...' or 'Required'")
+            elif field.proto3_optional and not SAYS_NO_VALUE.search(comment):
+                yield f"{file.name}: {name}.{field.name} is optional and does not say what 'No value: ...' means"
 
 
 def poor(current):
@@ -224,6 +256,7 @@ def poor(current):
         if file.package != "atoll.v1":
             continue
         yield from uncommented(file)
+        yield from silent_about_absence(current, file)
         for name, enum in enums_of(file).items():
             yield from enum_naming(name, enum)
         for name, message in messages_of(file).items():

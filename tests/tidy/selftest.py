@@ -245,8 +245,21 @@ message Thing {
 }
 // How dark it is drawn.
 enum Shade {
-  SHADE_UNSPECIFIED = 0;
+  SHADE_UNSPECIFIED = 0;  // sent by nobody
   SHADE_DARK = 1;  // nearly black
+}
+// What is to be done.
+message JobSpec {
+  StopSpec stop = 1;  // When it ends. Required.
+  uint32 tries = 2;  // How often, 1 to 9. Left out: 3.
+}
+// When a job ends.
+message StopSpec {
+  optional uint32 steps = 1;  // After so many. Left out: 10.
+}
+// What is known of a job.
+message Job {
+  optional double loss = 1;  // In nats. No value: nothing was measured.
 }
 // Keeps things for later.
 service Things {
@@ -324,6 +337,24 @@ service Things {
         self.refused("// A thing with a size.\n", "", "message atoll.v1.Thing has no comment")
         self.refused("  // Returns the thing or NOT_FOUND.\n", "", "rpc atoll.v1.Things/GetThing has no comment")
         self.refused("  // nearly black", "", "SHADE_DARK has no comment")
+
+    def test_absence(self):
+        silent = self.BASE
+        for words in (" Required.", " Left out: 3.", "  // sent by nobody", " No value: nothing was measured."):
+            self.assertIn(words, silent)
+            silent = silent.replace(words, "")
+        # Below JobSpec a default is asked for of each field, and "No value" is none.
+        silent = silent.replace("Left out: 10.", "No value: 10.")
+        silent = silent.replace("  optional uint32 steps", "  uint32 tokens = 2;  // after so many\n  optional uint32 steps")
+        status, output = self.check(silent)
+        self.assertEqual(status, 1)
+        for field in ("JobSpec.stop", "JobSpec.tries", "StopSpec.steps", "StopSpec.tokens"):
+            self.assertIn(f"{field} does not say what is used when a job leaves it out", output)
+        self.assertIn("Job.loss is optional and does not say", output)
+        self.assertIn("SHADE_UNSPECIFIED has no comment; say who may send it", output)
+        self.assertNotIn("Thing.", output)
+        self.accepted("  uint32 tries = 2;  // How often, 1 to 9. Left out: 3.",
+                      "  // How often, 1 to 9. Left\n  // out: 3.\n  uint32 tries = 2;")
 
     def test_field_name(self):
         self.refused("Shade shade = 4;", "string aName = 9;  // mixed case is refused\n  Shade shade = 4;", "lower_snake_case")
