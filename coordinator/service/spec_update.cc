@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "common/plan/job_validation.h"
 #include "common/rpc/rpc_status.h"
 #include "common/wire/job_spec_proto.h"
 
@@ -79,6 +80,8 @@ absl::StatusOr<JobSpec> MergeSpecUpdate(const JobSpec& current, const v1::Update
   if (!violations.empty()) return ViolationsError(violations);
   violations = ValidateJobSpec(spec, /*before_submit=*/false);
   if (!violations.empty()) return ViolationsError(violations);
+  // What the update leaves out of what it replaces is chosen as at submit.
+  (void)ResolveDefaults(spec, spec.model.vocab_size);
   return spec;
 }
 

@@ -49,6 +49,18 @@ TEST(MergeSpecUpdate, RefusesLabelsThatAreNotThereOrTooLong) {
   EXPECT_EQ(MergeSpecUpdate(Labelled(), longer).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST(MergeSpecUpdate, WhatAReplacedScheduleLeavesOutIsChosenAsAtSubmit) {
+  JobSpec current = Labelled();
+  (void)ResolveDefaults(current, current.model.vocab_size);
+  ASSERT_GE(current.inner.schedule.total_steps, 1u);
+  v1::UpdateJobRequest request;
+  request.add_update_mask("inner_optimizer.schedule");
+  request.mutable_spec()->mutable_inner_optimizer()->mutable_schedule()->set_kind(v1::SCHEDULE_KIND_LINEAR);
+  const auto spec = MergeSpecUpdate(current, request);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->inner.schedule.total_steps, current.inner.schedule.total_steps);
+}
+
 TEST(MergeSpecUpdate, RefusesAnUpdateOfNothing) {
   EXPECT_EQ(MergeSpecUpdate(Labelled(), {}).status().code(), absl::StatusCode::kInvalidArgument);
 }
