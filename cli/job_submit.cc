@@ -31,6 +31,12 @@ absl::StatusOr<Input> ReadInput(Session& session, const std::string& file) {
   return input;
 }
 
+// A file that is not there is refused as everywhere; any other that cannot be read is no job file.
+int FailInput(Session& session, const absl::Status& status) {
+  if (absl::IsNotFound(status)) return Fail(session, status);
+  return FailUsage(session, std::string(status.message()));
+}
+
 void PrintFaults(Session& session, const std::vector<Fault>& faults) {
   for (const Fault& fault : faults) session.talk << fault.ToString() << "\n";
   session.talk << "atoll: the job file has " << faults.size() << (faults.size() == 1 ? " fault" : " faults") << "\n";
@@ -45,7 +51,7 @@ bool Load(Session& session, const Input& input, const std::vector<std::string>& 
     file.name = name;
     file.positions["metadata.name"] = "--name " + name;
   }
-  if (faults.empty()) faults = CheckJobFile(file);
+  CheckBeside(file, faults);
   if (!faults.empty()) PrintFaults(session, faults);
   return faults.empty();
 }
@@ -91,7 +97,7 @@ void PrintSubmitted(Session& session, const v1::SubmitJobResponse& response, boo
 
 int SubmitJob(Session& session, const SubmitOptions& options) {
   const absl::StatusOr<Input> input = ReadInput(session, options.file);
-  if (!input.ok()) return FailUsage(session, std::string(input.status().message()));
+  if (!input.ok()) return FailInput(session, input.status());
   JobFile file;
   if (!Load(session, *input, options.sets, options.name, file)) return kExitUsage;
   std::vector<Fault> faults;
@@ -129,7 +135,7 @@ int SubmitJob(Session& session, const SubmitOptions& options) {
 
 int ValidateJob(Session& session, const std::string& path, const std::vector<std::string>& sets) {
   const absl::StatusOr<Input> input = ReadInput(session, path);
-  if (!input.ok()) return FailUsage(session, std::string(input.status().message()));
+  if (!input.ok()) return FailInput(session, input.status());
   JobFile file;
   if (!Load(session, *input, sets, "", file)) return kExitUsage;
   const std::string defaulted = DefaultedYaml(file);

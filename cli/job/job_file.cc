@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/config/nearest_word.h"
 #include "common/plan/job_validation.h"
@@ -16,6 +17,7 @@ using google::protobuf::Message;
 
 constexpr char kApiVersion[] = "atoll/v1";
 constexpr char kKind[] = "TrainingJob";
+constexpr char kSpec[] = "spec";
 
 void ReadLabels(YamlReader& reader, const YAML::Node& node, JobFile& file) {
   for (const auto& [key, value] : reader.Pairs(node, "metadata.labels")) {
@@ -93,17 +95,20 @@ bool ParseStep(const std::string& text, Step& out) {
   return good && !out.name.empty();
 }
 
-// Walks `path` through messages, making those that are absent. On failure returns the problem.
-std::string FindTarget(Message& root, const std::string& path, Target& out) {
+// Walks `path` through messages, making those that are absent. On failure returns the problem, which is of `of`.
+std::string FindTarget(Message& root, const std::string& path, Target& out, std::string& of) {
   out.message = &root;
+  of = path;
   for (size_t begin = 0; begin <= path.size();) {
     const size_t end = std::min(path.find('.', begin), path.size());
     Step step;
     if (!ParseStep(path.substr(begin, end - begin), step)) return "is not a path such as sync.inner_steps";
     const auto& type = *out.message->GetDescriptor();
     out.field = type.FindFieldByName(step.name);
-    if (out.field == nullptr)
+    if (out.field == nullptr) {
+      of = begin == 0 ? std::string(kSpec) : path.substr(0, begin - 1);
       return absl::StrCat("has no key '", step.name, "'", DidYouMean(step.name, FieldNames(type)));
+    }
     const bool last = end == path.size();
     const auto* reflection = out.message->GetReflection();
     if (step.index >= 0) {
@@ -145,8 +150,9 @@ bool SplitOverride(const std::string& text, Override& out, std::vector<Fault>& f
 bool ApplyToSpec(const Override& o, v1::JobSpec& spec, Positions& positions, std::vector<Fault>& faults) {
   Target target;
   const size_t before = faults.size();
-  if (std::string problem = FindTarget(spec, o.path, target); !problem.empty()) {
-    faults.push_back({o.place, o.path, std::move(problem)});
+  std::string of;
+  if (std::string problem = FindTarget(spec, o.path, target, of); !problem.empty()) {
+    faults.push_back({o.place, of, std::move(problem)});
     return false;
   }
   positions[o.path] = o.place;
@@ -183,6 +189,102 @@ JobSpec Domain(const JobFile& file, std::vector<Violation>& violations) {
   return spec;
 }
 
+// What must hold of the number at `path`, as ValidateJobSpec says it of one that is far too large: "1 to 1000000" or
+// "above 0 and at most 1"; empty when it says nothing.
+std::string RuleOf(const std::string& path) {
+  v1::JobSpec probe;
+  Target target;
+  std::string of;
+  if (!FindTarget(probe, path, target, of).empty() || target.field->is_repeated()) return "";
+  const auto* reflection = target.message->GetReflection();
+  switch (target.field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_UINT32: reflection->SetUInt32(target.message, target.field, UINT32_MAX); break;
+    case FieldDescriptor::CPPTYPE_UINT64: reflection->SetUInt64(target.message, target.field, UINT64_MAX); break;
+    case FieldDescriptor::CPPTYPE_INT32: reflection->SetInt32(target.message, target.field, INT32_MAX); break;
+    case FieldDescriptor::CPPTYPE_DOUBLE: reflection->SetDouble(target.message, target.field, 1e300); break;
+    default: return "";
+  }
+  JobSpec spec;
+  std::vector<Violation> violations = JobSpecFromProto(probe, true, spec);
+  if (violations.empty()) violations = ValidateJobSpec(spec, true);
+  const std::string must = "; it must be ";
+  for (const Violation& v : violations) {
+    const size_t at = v.problem.find(must);
+    if (v.field != path || at == std::string::npos) continue;
+    const std::string rule = v.problem.substr(at + must.size());
+    const bool range = rule.find_first_not_of("-+.e0123456789 to") == std::string::npos;
+    if (range) return "from " + rule;
+    if (rule.rfind("above ", 0) == 0 || rule.rfind("at least ", 0) == 0)
+      return rule.find_first_not_of("-+.e0123456789 abdlmnostvw") == std::string::npos ? rule : "";
+  }
+  return "";
+}
+
+// The reader knows only a number's type; the rule for its value, where there is one, says more.
+void NameRules(std::vector<Fault>& faults) {
+  for (Fault& fault : faults) {
+    size_t at = fault.problem.find("it must be a whole number from ");
+    size_t keep = sizeof("it must be a whole number ") - 1;
+    if (at == std::string::npos) {
+      const std::string number = "it must be a number";
+      at = fault.problem.size() < number.size() ? 0 : fault.problem.size() - number.size();
+      if (fault.problem.compare(at, std::string::npos, number) != 0) continue;
+      fault.problem += " ";
+      keep = number.size() + 1;
+    }
+    const std::string rule = RuleOf(fault.path);
+    if (!rule.empty()) fault.problem.replace(at + keep, std::string::npos, rule);
+    if (fault.problem.back() == ' ') fault.problem.pop_back();
+  }
+}
+
+// "sync" covers "sync.mix" and "sync" itself; "data.corpora" covers "data.corpora[0].weight".
+bool Covers(const std::string& outer, const std::string& inner) {
+  return inner.rfind(outer, 0) == 0 &&
+         (inner.size() == outer.size() || inner[outer.size()] == '.' || inner[outer.size()] == '[');
+}
+
+// Rules that reckon with a key without naming it.
+constexpr const char* kSilent[][2] = {{"inner_optimizer.schedule", "stop"},
+                                      {"inner_optimizer.schedule", "workers"},
+                                      {"inner_optimizer.schedule", "batch"},
+                                      {"inner_optimizer.schedule", "data.sequence_length"},
+                                      {"outer_optimizer.learning_rate", "outer_optimizer"},
+                                      {"outer_optimizer.learning_rate", "workers"},
+                                      {"evaluation", "data.sequence_length"},
+                                      {"sync.layers_per_fragment", "model.layers"},
+                                      {"sync.layers_per_fragment", "sync.fragments"},
+                                      {"model.heads", "model.hidden_size"},
+                                      {"model.heads", "model.head_dim"},
+                                      {"experiment.pool", "workers"}};
+
+// The keys that a violation is about: its field and those in its text.
+std::vector<std::string> KeysOf(const Violation& v) {
+  std::vector<std::string> keys = {v.field};
+  for (const auto& [field, key] : kSilent) {
+    if (Covers(field, v.field)) keys.emplace_back(key);
+  }
+  const char* const letters = "abcdefghijklmnopqrstuvwxyz0123456789_.[]";
+  for (size_t at = 0; (at = v.problem.find_first_of(letters, at)) != std::string::npos;) {
+    const size_t end = std::min(v.problem.find_first_not_of(letters, at), v.problem.size());
+    std::string word = v.problem.substr(at, end - at);
+    if (word.find('.') != std::string::npos && !absl::ascii_isdigit(static_cast<unsigned char>(word[0])))
+      keys.push_back(std::move(word));
+    at = end;
+  }
+  return keys;
+}
+
+// Whether mending `fault` could mend the violation of `key` too.
+bool LeavesUnknown(const Fault& fault, const JobFile& file, const std::string& key) {
+  if (Covers(fault.path, key) || Covers(key, fault.path)) return true;
+  if (fault.problem.rfind("is not a known key", 0) != 0) return false;
+  // It may be meant for any key of its section that was not written.
+  const size_t dot = fault.path.rfind('.');
+  const bool same_section = dot == std::string::npos || Covers(fault.path.substr(0, dot), key);
+  return same_section && file.positions.count(key) == 0;
+}
+
 }  // namespace
 
 JobFile ParseJobFile(const std::string& source, const std::string& text, const std::vector<std::string>& overrides,
@@ -210,6 +312,7 @@ JobFile ParseJobFile(const std::string& source, const std::string& text, const s
     return file;
   }
   for (const std::string& o : overrides) ApplyOverride(o, file, faults);
+  NameRules(faults);
   return file;
 }
 
@@ -236,6 +339,25 @@ std::vector<Fault> CheckJobFile(const JobFile& file) {
   faults.reserve(violations.size());
   for (Violation& v : violations) faults.push_back({PlaceOf(file, v.field), v.field, std::move(v.problem)});
   return faults;
+}
+
+void CheckBeside(const JobFile& file, std::vector<Fault>& faults) {
+  if (file.positions.count(kSpec) == 0) return;
+  std::vector<Fault> unknown;
+  for (const Fault& fault : faults) {
+    // An override that found no place changes nothing of the file.
+    if (fault.where.rfind("--set ", 0) == 0 && fault.problem.rfind("is ", 0) != 0) continue;
+    if (fault.path.empty() || fault.path == kSpec) return;  // the file was not read to its end
+    unknown.push_back(fault);
+  }
+  for (Fault& rule : CheckJobFile(file)) {
+    const std::vector<std::string> keys = KeysOf({rule.path, rule.problem});
+    const bool sure = std::none_of(unknown.begin(), unknown.end(), [&](const Fault& fault) {
+      return std::any_of(keys.begin(), keys.end(),
+                         [&](const std::string& key) { return LeavesUnknown(fault, file, key); });
+    });
+    if (sure) faults.push_back(std::move(rule));
+  }
 }
 
 std::string JobFileYaml(const std::string& name, const std::map<std::string, std::string>& labels,
@@ -274,6 +396,7 @@ SpecUpdate ParseUpdate(const std::vector<std::string>& overrides, std::vector<Fa
     }
     if (ApplyToSpec(o, update.spec, positions, faults)) update.paths.push_back(o.path);
   }
+  NameRules(faults);
   return update;
 }
 

@@ -25,6 +25,9 @@ struct JobFile {
 JobFile ParseJobFile(const std::string& source, const std::string& text, const std::vector<std::string>& overrides,
                      std::vector<Fault>& faults);
 
+// Appends what CheckJobFile finds beside `faults` of ParseJobFile: rules that name nothing which those leave unknown.
+void CheckBeside(const JobFile& file, std::vector<Fault>& faults);
+
 // The rules of ValidateJobSpec as faults with places: where the field, or the nearest message around it, was written.
 std::vector<Fault> CheckJobFile(const JobFile& file);
 

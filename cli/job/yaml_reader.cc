@@ -81,7 +81,8 @@ void YamlReader::AddFault(const YAML::Node& node, const std::string& path, std::
 }
 
 bool YamlReader::Admit(const YAML::Node& node, const std::string& path) {
-  if (++nodes_ == kMaxNodes) AddFault(node, path, absl::StrCat("makes the file larger than ", kMaxNodes, " values"));
+  if (++nodes_ == kMaxNodes)
+    AddFault(node, "", absl::StrCat(path, " makes the file larger than ", kMaxNodes, " values"));
   return nodes_ < kMaxNodes;
 }
 

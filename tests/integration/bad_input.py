@@ -107,7 +107,7 @@ def job_files(scene):
     yield Case("several faults at once", lambda: submit_with(scene, "sync.mix=2", "model.heads=3"), 2, r"sync\.mix[\s\S]*has \d+ faults")
     yield Case("no stop rule", lambda: submit_with(scene, "stop.inner_steps=0"), 2, r"stop")
     yield Case("not YAML", lambda: submit(scene, "broken", "spec: [1, 2"), 2, r"broken\.yaml:\d+:\d+: is not YAML")
-    yield Case("no file", lambda: scene.atoll("job", "submit", scene.path("nothing.yaml"), code=None), 2, r"nothing\.yaml")
+    yield Case("no file", lambda: scene.atoll("job", "submit", scene.path("nothing.yaml"), code=None), 3, r"nothing\.yaml")
     yield Case("missing manifest", lambda: submit_with(scene, "data.corpora[0].manifest=nowhere/manifest.json"), 2,
                r"data\.corpora\[0\]\.manifest cannot be read: .*nowhere/manifest\.json.*atoll data prepare")
     yield Case("unstable outer rate", lambda: submit_with(scene, "outer_optimizer.learning_rate=3", "outer_optimizer.momentum=0.9"), 2,

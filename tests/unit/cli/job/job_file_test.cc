@@ -92,16 +92,16 @@ const Case kCases[] = {
     {"unknown key without a neighbour", "  sync: {banana: 5}", "job.yaml:7:10: sync.banana is not a known key"},
     {"unknown section", "  modell: {}", "job.yaml:7:3: modell is not a known key; did you mean 'model'?"},
     {"text for a number", "  sync: {inner_steps: many}",
-     "job.yaml:7:23: sync.inner_steps is 'many'; it must be a whole number from 0 to 4294967295"},
+     "job.yaml:7:23: sync.inner_steps is 'many'; it must be a whole number from 1 to 1000000"},
     {"quoted number", "  sync: {inner_steps: \"5\"}",
-     "job.yaml:7:23: sync.inner_steps is '5' in quotes; it must be a whole number from 0 to 4294967295"},
+     "job.yaml:7:23: sync.inner_steps is '5' in quotes; it must be a whole number from 1 to 1000000"},
     {"fraction for a whole number", "  sync: {inner_steps: 1.5}",
-     "job.yaml:7:23: sync.inner_steps is '1.5'; it must be a whole number from 0 to 4294967295"},
+     "job.yaml:7:23: sync.inner_steps is '1.5'; it must be a whole number from 1 to 1000000"},
     {"negative", "  sync: {inner_steps: -1}",
-     "job.yaml:7:23: sync.inner_steps is '-1'; it must be a whole number from 0 to 4294967295"},
+     "job.yaml:7:23: sync.inner_steps is '-1'; it must be a whole number from 1 to 1000000"},
     {"too large", "  sync: {inner_steps: 4294967296}",
-     "job.yaml:7:23: sync.inner_steps is '4294967296'; it must be a whole number from 0 to 4294967295"},
-    {"not a number", "  sync: {mix: .nan}", "job.yaml:7:15: sync.mix is '.nan'; it must be a number"},
+     "job.yaml:7:23: sync.inner_steps is '4294967296'; it must be a whole number from 1 to 1000000"},
+    {"not a number", "  sync: {mix: .nan}", "job.yaml:7:15: sync.mix is '.nan'; it must be a number from 0 to 1"},
     {"YAML 1.1 truth", "  model: {tie_embeddings: yes}",
      "job.yaml:7:27: model.tie_embeddings is 'yes'; it must be true or false"},
     {"unknown choice", "  sync: {fragments: stridded}",
@@ -148,8 +148,47 @@ TEST(JobFile, ListsAllFaultsInOnePass) {
       ElementsAre("job.yaml:1:13: apiVersion is 'atoll/v2'; it must be atoll/v1",
                   "job.yaml:2:7: kind is 'Training'; it must be TrainingJob",
                   "job.yaml:3:18: metadata.nmae is not a known key; did you mean 'name'?",
-                  "job.yaml:5:19: model.layers is 'x'; it must be a whole number from 0 to 4294967295",
-                  "job.yaml:6:18: stop.tokens is '-5'; it must be a whole number from 0 to 18446744073709551615"));
+                  testing::StartsWith("job.yaml:5:19: model.layers is 'x'; it must be a whole number from 1 to "),
+                  "job.yaml:6:18: stop.tokens is '-5'; it must be a whole number from 0 to 1152921504606846976"));
+}
+
+TEST(JobFile, RulesAreCheckedBesideValuesOfAWrongType) {
+  std::vector<Fault> faults;
+  const JobFile file = Parse(WithLine("  model: {heads: 3}\n  sync: {inner_steps: 0, upload_codec: bf61, mix: high}\n"
+                                      "  workers: {min: -1}\n  inner_optimizer: {learning_rate: fast}"),
+                             faults);
+  CheckBeside(file, faults);
+  EXPECT_THAT(
+      Texts(faults),
+      ElementsAre(
+          testing::StartsWith("job.yaml:8:40: sync.upload_codec is 'bf61'; it must be one of fp32, "),
+          "job.yaml:8:51: sync.mix is 'high'; it must be a number from 0 to 1",
+          testing::AllOf(
+              testing::StartsWith("job.yaml:9:18: workers.min is '-1'; it must be a whole number from 1 to "),
+              testing::Not(testing::HasSubstr("4294967295"))),
+          "job.yaml:10:36: inner_optimizer.learning_rate is 'fast'; it must be a number above 0 and at most 1000",
+          testing::StartsWith("job.yaml:7:11: model.heads is 3; "),
+          "job.yaml:8:10: sync.inner_steps is 0; it must be 1 to 1000000"));
+}
+
+TEST(JobFile, RulesAboutWhatWasMisreadAreNotGuessed) {
+  const auto beside = [](const std::string& line) {
+    std::vector<Fault> faults;
+    const JobFile file = Parse(WithLine(line), faults);
+    CheckBeside(file, faults);
+    return Texts(faults);
+  };
+  EXPECT_EQ(beside("  model: {heads: 3, hidden_size: x}").size(), 1u);
+  EXPECT_EQ(beside("  model: {heads: 3, hiden_size: 384}").size(), 1u) << "the size that was meant is unknown";
+  EXPECT_EQ(beside("  sync: {inner_steps: x, overlap_steps: 900}").size(), 1u);
+  EXPECT_EQ(beside("  workers: {max: x, min: 100}").size(), 1u);
+  EXPECT_EQ(beside("  modell: {heads: 3}\n  sync: {mix: 2}").size(), 2u);
+  std::vector<Fault> faults;
+  CheckBeside(Parse("apiVersion: atoll/v1\nkind: TrainingJob\nspec: 5\n", faults), faults);
+  EXPECT_EQ(faults.size(), 1u);
+  faults.clear();
+  CheckBeside(Parse("apiVersion: atoll/v1\nkind: TrainingJob\n", faults), faults);
+  EXPECT_EQ(faults.size(), 1u);
 }
 
 TEST(JobFile, TheHeadIsRequired) {
@@ -208,8 +247,8 @@ TEST(JobFile, WrongOverridesAreFaults) {
          "data.corpora[4].name=a", "=3", "sync.mix={"});
   EXPECT_THAT(
       Texts(faults),
-      ElementsAre("--set sync.inner_step=5: sync.inner_step has no key 'inner_step'; did you mean 'inner_steps'?",
-                  "--set sync.inner_steps=x: sync.inner_steps is 'x'; it must be a whole number from 0 to 4294967295",
+      ElementsAre("--set sync.inner_step=5: sync has no key 'inner_step'; did you mean 'inner_steps'?",
+                  "--set sync.inner_steps=x: sync.inner_steps is 'x'; it must be a whole number from 1 to 1000000",
                   "--set nonsense: must be PATH=VALUE, as sync.inner_steps=50",
                   "--set sync.inner_steps.x=1: sync.inner_steps.x goes below 'inner_steps', which is a single value",
                   "--set data.corpora.name=a: data.corpora.name must say which element of 'corpora', as corpora[0]",
