@@ -153,20 +153,22 @@ absl::Status WriteDocuments(AllDocuments& documents, const Tokenizer& tokenizer,
   uint64_t tokens = 0;
   for (;;) {
     ATOLL_ASSIGN_OR_RETURN(const bool more, documents.Next(text));
-    if (!more) return absl::OkStatus();
+    const auto note = [&] { return HumanCount(tokens) + " tokens"; };
+    if (!more) {
+      progress.Update(documents.total_bytes(), documents.total_bytes(), note());
+      return absl::OkStatus();
+    }
     ids.clear();
     ATOLL_RETURN_IF_ERROR(tokenizer.Encode(text, ids));
     const CorpusSplit split = SplitOf(AsBytes(text), options.held_out, options.split_seed);
     ATOLL_RETURN_IF_ERROR(writer.Add(split, ids, text.size()));
     tokens += ids.size();
-    progress.Update(documents.done_bytes(), documents.total_bytes(), HumanCount(tokens) + " tokens");
+    // The file is read ahead of its documents: all of it is done only behind the last one.
+    progress.Update(std::min(documents.done_bytes(), documents.total_bytes() - 1), documents.total_bytes(), note());
   }
 }
 
-}  // namespace
-
-absl::Status RunDataPrepare(const DataPrepareOptions& options, Files& files, std::ostream& out, std::ostream& talk) {
-  ATOLL_RETURN_IF_ERROR(CheckPrepare(options));
+absl::Status PrepareCorpus(const DataPrepareOptions& options, Files& files, std::ostream& out, std::ostream& talk) {
   DocumentOptions reading;
   reading.json_field = options.field;
   ATOLL_ASSIGN_OR_RETURN(reading.text_split, ParseTextSplit(options.text_split));
@@ -180,6 +182,17 @@ absl::Status RunDataPrepare(const DataPrepareOptions& options, Files& files, std
   ATOLL_ASSIGN_OR_RETURN(const CorpusManifest manifest, writer->Finish());
   PrintSummary(options.output, manifest, options.json, out);
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status RunDataPrepare(const DataPrepareOptions& options, Files& files, std::ostream& out, std::ostream& talk) {
+  ATOLL_RETURN_IF_ERROR(CheckPrepare(options));
+  const bool was_there = files.Exists(options.output);
+  absl::Status status = PrepareCorpus(options, files, out, talk);
+  // Only an empty directory goes; the error to tell is the one above.
+  if (!status.ok() && !was_there && files.Exists(options.output)) files.Remove(options.output).IgnoreError();
+  return status;
 }
 
 }  // namespace atl::cli

@@ -5,16 +5,30 @@
 #include "common/format/corpus_verify.h"
 
 namespace atl::cli {
+namespace {
+
+// One code, and so one exit code, for every fault of a corpus; one sentence, behind a line for each of several.
+absl::Status Faulty(const std::string& directory, const std::vector<std::string>& faults, const absl::Status& status,
+                    std::ostream& talk) {
+  if (faults.size() <= 1) return absl::DataLossError(std::string(status.message()));
+  for (const std::string& fault : faults) talk << fault << "\n";
+  return absl::DataLossError(absl::StrCat(directory, " has ", faults.size(), " faulty files"));
+}
+
+}  // namespace
 
 absl::Status RunDataVerify(const DataVerifyOptions& options, const Files& files, std::ostream& out,
                            std::ostream& talk) {
   absl::StatusOr<CorpusManifest> manifest = absl::UnknownError("not run");
+  std::vector<std::string> faults;
   {
     ProgressLine progress(talk, "verifying", options.talk_is_terminal, options.quiet);
-    manifest = VerifyCorpus(files, options.directory,
-                            [&](uint64_t done, uint64_t total) { progress.Update(done, total, HumanBytes(done)); });
+    manifest = VerifyCorpus(
+        files, options.directory,
+        [&](uint64_t done, uint64_t total) { progress.Update(done, total, HumanBytes(done)); },
+        [&](const absl::Status& fault) { faults.emplace_back(fault.message()); });
   }
-  ATOLL_RETURN_IF_ERROR(manifest.status());
+  if (!manifest.ok()) return Faulty(options.directory, faults, manifest.status(), talk);
   if (options.json) {
     auto json = SummaryJson(options.directory, *manifest);
     json["verified"] = true;

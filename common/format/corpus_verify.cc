@@ -69,9 +69,15 @@ absl::Status VerifyShard(const Files& files, const std::string& directory, const
 }
 
 absl::StatusOr<CorpusManifest> VerifyCorpus(const Files& files, const std::string& directory,
-                                            const VerifyProgress& progress) {
+                                            const VerifyProgress& progress, const VerifyFault& on_fault) {
   ATOLL_ASSIGN_OR_RETURN(CorpusManifest manifest, ReadManifest(files, directory));
-  ATOLL_RETURN_IF_ERROR(CheckTokenizer(files, directory, manifest.tokenizer));
+  absl::Status first;
+  const auto goes_on = [&](const absl::Status& status) {
+    first.Update(status);
+    if (!status.ok() && on_fault) on_fault(status);
+    return first.ok() || on_fault;
+  };
+  if (!goes_on(CheckTokenizer(files, directory, manifest.tokenizer))) return first;
   uint64_t total_bytes = 0, done_bytes = 0;
   for (const CorpusFile& file : manifest.files) total_bytes += file.bytes - kShardHeaderBytes;
   for (const CorpusFile& file : manifest.files) {
@@ -79,8 +85,9 @@ absl::StatusOr<CorpusManifest> VerifyCorpus(const Files& files, const std::strin
       done_bytes += bytes;
       if (progress) progress(done_bytes, total_bytes);
     };
-    ATOLL_RETURN_IF_ERROR(VerifyShard(files, directory, manifest, file, read_bytes));
+    if (!goes_on(VerifyShard(files, directory, manifest, file, read_bytes))) return first;
   }
+  if (!first.ok()) return first;
   return manifest;
 }
 

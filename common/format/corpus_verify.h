@@ -20,9 +20,13 @@ using VerifyProgress = std::function<void(uint64_t done_bytes, uint64_t total_by
 absl::Status VerifyShard(const Files& files, const std::string& directory, const CorpusManifest& manifest,
                          const CorpusFile& file, const std::function<void(uint64_t)>& read_bytes = {});
 
-// Checks the manifest, the tokenizer file and every shard; stops at the first fault.
+// Told of every faulty file, as VerifyShard says it.
+using VerifyFault = std::function<void(const absl::Status&)>;
+
+// Checks the manifest, the tokenizer file and every shard. A fault of the manifest ends it; with `on_fault` those of
+// the other files do not, and the status is then the first of them.
 absl::StatusOr<CorpusManifest> VerifyCorpus(const Files& files, const std::string& directory,
-                                            const VerifyProgress& progress = {});
+                                            const VerifyProgress& progress = {}, const VerifyFault& on_fault = {});
 
 }  // namespace atl
 

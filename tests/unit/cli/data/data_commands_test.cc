@@ -175,7 +175,12 @@ TEST_F(DataCommands, ProgressGoesToTalk) {
   auto options = Prepare({dir_.Write("a.jsonl", ManyDocuments(20000))});
   options.quiet = false;
   ASSERT_EQ(Run(options), absl::OkStatus());
-  EXPECT_THAT(talk_.str(), HasSubstr("tokenizing: 100 %"));
+  const CorpusManifest manifest = Manifest();
+  const uint64_t tokens = manifest.train.tokens + manifest.held_out.tokens - manifest.train.documents -
+                          manifest.held_out.documents;  // without ends of text
+  const std::string digits = std::to_string(tokens);
+  EXPECT_THAT(talk_.str(), HasSubstr("tokenizing: 100 %, " + digits.substr(0, digits.size() - 3) + "," +
+                                     digits.substr(digits.size() - 3) + " tokens\n"));
   EXPECT_THAT(talk_.str(), Not(HasSubstr("\r")));
   options.force = true;
   options.talk_is_terminal = true;
@@ -219,6 +224,29 @@ TEST_F(DataCommands, VerifySaysWholeOrNamesTheBlock) {
   EXPECT_EQ(out_.str(), "");
 }
 
+TEST_F(DataCommands, VerifyNamesEveryFaultyFileWithOneCode) {
+  auto prepare = Prepare({dir_.Write("a.jsonl", ManyDocuments(500))});
+  prepare.shard_tokens = 5000;
+  ASSERT_TRUE(Run(prepare).ok());
+  DataVerifyOptions options;
+  options.directory = dir_ / "corpus";
+  options.quiet = true;
+  ASSERT_TRUE(files_->Remove(dir_ / "corpus/train-00001.bin").ok());
+  EXPECT_EQ(RunDataVerify(options, *files_, out_, talk_).code(), absl::StatusCode::kDataLoss) << "missing";
+  for (const char* name : {"corpus/train-00000.bin", "corpus/held_out-00000.bin"}) {
+    std::string bytes = dir_.Read(name);
+    bytes.back() = 'X';
+    dir_.Write(name, bytes);
+  }
+  talk_.str("");
+  const absl::Status status = RunDataVerify(options, *files_, out_, talk_);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(std::string(status.message()), (dir_ / "corpus") + " has 3 faulty files");
+  EXPECT_THAT(talk_.str(), HasSubstr("train-00000.bin is damaged: block 0"));
+  EXPECT_THAT(talk_.str(), HasSubstr("train-00001.bin: No such file"));
+  EXPECT_THAT(talk_.str(), HasSubstr("held_out-00000.bin is damaged: block 0"));
+}
+
 TEST_F(DataCommands, BadInputIsOneClearSentence) {
   const std::string good = ManyDocuments(50);
   EXPECT_THAT(Error(Prepare({})), HasSubstr("no input; give one or more"));
@@ -250,7 +278,7 @@ TEST_F(DataCommands, BadInputIsOneClearSentence) {
   options = Prepare({dir_ / "g.jsonl"});
   options.output = dir_.path();
   EXPECT_THAT(Error(options), HasSubstr("is not empty"));
-  EXPECT_FALSE(files_->Exists(dir_ / "corpus/manifest.json"));
+  EXPECT_FALSE(files_->Exists(dir_ / "corpus")) << "no failure leaves a directory";
 }
 
 TEST_F(DataCommands, AFullDiskLosesNothingAndLeavesNothing) {
