@@ -61,10 +61,10 @@ absl::Status Show(Session& session, const std::string& path) {
 // A command from a function that returns a status.
 template <typename Run>
 Command Running(Run run) {
-  return [run](Session& session) {
+  return TextOnly([run](Session& session) {
     const absl::Status status = run(session);
     return status.ok() ? static_cast<int>(kExitOk) : Fail(session, status);
-  };
+  });
 }
 
 }  // namespace

@@ -107,6 +107,31 @@ absl::Status RequireSpace(const Files& files, const std::string& directory, uint
                                                    HumanSize(static_cast<double>(space->free_bytes)), " are free"));
 }
 
+// The directory of a result. What was written is taken away again unless it is kept.
+class ResultDirectory {
+ public:
+  // `path` is absent or empty.
+  ResultDirectory(Files& files, std::string path)
+      : files_(files), path_(std::move(path)), was_there_(files_.Exists(path_)) {}
+  ~ResultDirectory() {
+    if (kept_) return;
+    const absl::StatusOr<std::vector<std::string>> names = files_.List(path_);
+    if (!names.ok()) return;
+    // Best effort: the error that led here is the one to tell.
+    for (const std::string& name : *names) files_.Remove(JoinPath(path_, name)).IgnoreError();
+    if (!was_there_) files_.Remove(path_).IgnoreError();
+  }
+  ResultDirectory(const ResultDirectory&) = delete;
+  ResultDirectory& operator=(const ResultDirectory&) = delete;
+  void Keep() { kept_ = true; }
+
+ private:
+  Files& files_;
+  const std::string path_;
+  const bool was_there_;
+  bool kept_ = false;
+};
+
 // Tensors from fragments that are fetched one after the other into a file beside the export.
 class FragmentReader {
  public:
@@ -190,19 +215,25 @@ absl::Status Export(Session& session, const ExportOptions& options, std::string&
   config.max_positions = shape.spec.data.sequence_length;
   config.weights = type;
   ATOLL_ASSIGN_OR_RETURN(config.eos_id, EndOfText(session, shape.spec.data));
+  ResultDirectory result(session.files, options.directory);
   ProgressLine progress(session.talk, "exporting", session.terminal.talk, shape.Bytes() < kQuietBytes);
   FragmentReader reader(session, shape, options.directory + ".fragment",
                         [&](uint64_t bytes) { progress.Update(bytes, shape.Bytes()); });
-  return WriteHuggingFaceDirectory(
+  ATOLL_RETURN_IF_ERROR(WriteHuggingFaceDirectory(
       session.files, options.directory, config, shape.layout.tensors, tokenizer,
-      [&](size_t tensor, uint64_t begin, std::span<float> out) { return reader.Read(tensor, begin, out); });
+      [&](size_t tensor, uint64_t begin, std::span<float> out) { return reader.Read(tensor, begin, out); }));
+  result.Keep();
+  return absl::OkStatus();
 }
 
-absl::Status Download(Session& session, const std::string& checkpoint, const std::string& directory) {
+absl::Status Download(Session& session, const std::string& checkpoint, const std::string& directory,
+                      std::string& name) {
   ATOLL_ASSIGN_OR_RETURN(const v1::GetCheckpointResponse response, Fetch(session, checkpoint));
+  name = response.checkpoint().name();
   ATOLL_ASSIGN_OR_RETURN(const Shape shape, ShapeOf(response));
   ATOLL_RETURN_IF_ERROR(RequireEmptyDirectory(session.files, directory));
   ATOLL_RETURN_IF_ERROR(RequireSpace(session.files, directory, shape.Bytes()));
+  ResultDirectory result(session.files, directory);
   ATOLL_RETURN_IF_ERROR(session.files.MakeDirectory(directory));
   ProgressLine progress(session.talk, "downloading", session.terminal.talk, shape.Bytes() < kQuietBytes);
   uint64_t before = 0;
@@ -213,7 +244,10 @@ absl::Status Download(Session& session, const std::string& checkpoint, const std
     before += fragment.elements * sizeof(float);
   }
   // Written last: a directory without it is not a whole download.
-  return WriteFileAtomically(session.files, JoinPath(directory, "checkpoint.json"), AsBytes(ToJson(response, false)));
+  ATOLL_RETURN_IF_ERROR(
+      WriteFileAtomically(session.files, JoinPath(directory, "checkpoint.json"), AsBytes(ToJson(response, false))));
+  result.Keep();
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -232,15 +266,18 @@ int ListCheckpoints(Session& session, const std::string& job) {
 int ExportCheckpoint(Session& session, const ExportOptions& options) {
   std::string name;
   if (const absl::Status status = Export(session, options, name); !status.ok()) return Fail(session, status);
-  session.out << options.directory << "\n";
+  if (!PrintFields(session, {{"checkpoint", name}, {"directory", options.directory}}))
+    session.out << options.directory << "\n";
   session.talk << name << " is exported; load it with AutoModelForCausalLM.from_pretrained(\"" << options.directory
                << "\")\n";
   return kExitOk;
 }
 
 int DownloadCheckpoint(Session& session, const std::string& checkpoint, const std::string& directory) {
-  if (const absl::Status status = Download(session, checkpoint, directory); !status.ok()) return Fail(session, status);
-  session.out << directory << "\n";
+  std::string name;
+  if (const absl::Status status = Download(session, checkpoint, directory, name); !status.ok())
+    return Fail(session, status);
+  if (!PrintFields(session, {{"checkpoint", name}, {"directory", directory}})) session.out << directory << "\n";
   return kExitOk;
 }
 

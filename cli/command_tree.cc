@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <sstream>
 
 #include "cli/checkpoint_commands.h"
 #include "cli/completion.h"
@@ -142,12 +143,14 @@ void AddFileCommands(CLI::App& parent, Command& command) {
   validate.callback([=, &command] { command = [=](Session& s) { return ValidateJob(s, *file, *sets); }; });
 
   CLI::App& schema = *parent.add_subcommand("schema", "print the JSON Schema of job files, for editors");
-  schema.callback([&command] { command = [](Session& s) { return PrintJobSchema(s); }; });
+  schema.callback([&command] { command = TextOnly(&PrintJobSchema, OutputFormat::kJson); });
 
   CLI::App& init = *parent.add_subcommand("init", "print a commented job file to begin with");
   const auto name = std::make_shared<std::string>("tiny-llama");
   init.add_option("--template", *name, "tiny-llama or llama-150m")->type_name("NAME")->capture_default_str();
-  init.callback([=, &command] { command = [=](Session& s) { return PrintJobTemplate(s, *name); }; });
+  init.callback([=, &command] {
+    command = TextOnly([=](Session& s) { return PrintJobTemplate(s, *name); }, OutputFormat::kYaml);
+  });
 }
 
 CLI::App& Group(CLI::App& root, const char* name, const char* help) {
@@ -178,6 +181,18 @@ void AddExport(CLI::App& parent, Command& command) {
   app.callback([=, &command] { command = [o](Session& s) { return ExportCheckpoint(s, o->exporting); }; });
 }
 
+// A data command in the session's format; `json` is the switch of its options.
+int RunData(Session& session, bool& json, const std::function<absl::Status(std::ostream&)>& run) {
+  if (session.format == OutputFormat::kName)
+    return FailUsage(session, "-o is name; this command takes table, json, jsonl or yaml");
+  json = session.format != OutputFormat::kTable && session.format != OutputFormat::kWide;
+  std::ostringstream text;
+  const absl::Status status = run(json ? text : session.out);
+  if (!status.ok()) return Fail(session, status);
+  if (json) PrintJson(session, text.str());
+  return kExitOk;
+}
+
 void AddPrepare(CLI::App& data, Command& command) {
   CLI::App& app = *data.add_subcommand("prepare", "make token shards and a manifest from text");
   const auto o = MakeOptions<DataPrepareOptions>();
@@ -206,10 +221,8 @@ void AddPrepare(CLI::App& data, Command& command) {
   app.callback([=, &command] {
     o->append_eot = !*no_eot;
     command = [o](Session& s) {
-      o->json = s.format == OutputFormat::kJson || s.format == OutputFormat::kJsonl;
       o->talk_is_terminal = s.terminal.talk;
-      const absl::Status status = RunDataPrepare(*o, s.files, s.out, s.talk);
-      return status.ok() ? static_cast<int>(kExitOk) : Fail(s, status);
+      return RunData(s, o->json, [&](std::ostream& out) { return RunDataPrepare(*o, s.files, out, s.talk); });
     };
   });
 }
@@ -223,9 +236,7 @@ void AddInspectAndVerify(CLI::App& data, Command& command) {
       ->capture_default_str();
   inspect.callback([=, &command] {
     command = [i](Session& s) {
-      i->json = s.format == OutputFormat::kJson || s.format == OutputFormat::kJsonl;
-      const absl::Status status = RunDataInspect(*i, s.files, s.out, s.talk);
-      return status.ok() ? static_cast<int>(kExitOk) : Fail(s, status);
+      return RunData(s, i->json, [&](std::ostream& out) { return RunDataInspect(*i, s.files, out, s.talk); });
     };
   });
 
@@ -235,25 +246,38 @@ void AddInspectAndVerify(CLI::App& data, Command& command) {
   verify.add_flag("-q,--quiet", v->quiet, "no progress");
   verify.callback([=, &command] {
     command = [v](Session& s) {
-      v->json = s.format == OutputFormat::kJson || s.format == OutputFormat::kJsonl;
       v->talk_is_terminal = s.terminal.talk;
-      const absl::Status status = RunDataVerify(*v, s.files, s.out, s.talk);
-      return status.ok() ? static_cast<int>(kExitOk) : Fail(s, status);
+      return RunData(s, v->json, [&](std::ostream& out) { return RunDataVerify(*v, s.files, out, s.talk); });
     };
   });
 }
 
 int PrintVersion(Session& session, const std::string& version, bool server) {
-  session.out << "atoll " << version << "\n";
-  if (!server) return kExitOk;
+  Fields fields = {{"version", version}};
+  if (!server) {
+    if (!PrintFields(session, fields)) session.out << "atoll " << version << "\n";
+    return kExitOk;
+  }
   const auto info = session.api.GetServerInfo({});
   if (!info.ok()) return Fail(session, info.status());
+  fields.insert(fields.end(), {{"coordinator_version", info->version()},
+                               {"protocol_revision", absl::StrCat(info->protocol_revision())},
+                               {"boot_number", absl::StrCat(info->boot_number())}});
+  if (PrintFields(session, fields)) return kExitOk;
+  session.out << "atoll " << version << "\n";
   session.out << "atoll-coordinator " << Printable(info->version()) << " (protocol " << info->protocol_revision()
               << ", start " << info->boot_number() << ")\n";
   return kExitOk;
 }
 
 }  // namespace
+
+Command TextOnly(Command run, OutputFormat form) {
+  return [run = std::move(run), form](Session& session) {
+    if (session.format == OutputFormat::kTable || session.format == form) return run(session);
+    return FailUsage(session, "-o does not go with this command, whose result has one form only; leave it out");
+  };
+}
 
 void AddJobCommands(CLI::App& root, Command& command) {
   CLI::App& job = Group(root, "job", "submit, follow and steer jobs");
@@ -326,10 +350,10 @@ void AddOtherCommands(CLI::App& root, const std::string& version, Command& comma
       ->check(CLI::IsMember({"bash", "zsh", "fish"}))
       ->type_name("SHELL");
   completion.callback([=, &root, &command] {
-    command = [=, &root](Session& s) {
+    command = TextOnly([=, &root](Session& s) {
       s.out << CompletionScript(root, *shell);
       return static_cast<int>(kExitOk);
-    };
+    });
   });
 }
 
@@ -340,7 +364,7 @@ void BuildCommandTree(CLI::App& root, GlobalOptions& global, const std::string& 
   root.add_option("--identity", global.identity,
                   "file with your key and certificate [$ATOLL_IDENTITY; without: plaintext, loopback only]")
       ->type_name("FILE");
-  root.add_option("-o,--output", global.output, "table, wide, json, jsonl, yaml or name")->type_name("FORMAT");
+  root.add_option("-o,--output", global.output, "form of the result")->type_name("table|wide|json|jsonl|yaml|name");
   root.add_option("--timeout", global.timeout, "give up after this long with exit code 124, as 30s or 10m")
       ->type_name("TIME");
   root.add_flag("--no-color", global.no_color, "no colours; NO_COLOR in the environment does the same");

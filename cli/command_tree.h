@@ -28,6 +28,8 @@ void BuildCommandTree(CLI::App& root, GlobalOptions& global, const std::string& 
 
 // One part of the tree each; `alias` true adds the short form at the root, outside the help's list of groups.
 using Command = std::function<int(Session&)>;
+// `run`, which prints text of one form: any -o but that form is refused in a sentence.
+Command TextOnly(Command run, OutputFormat form = OutputFormat::kTable);
 void AddJobCommands(CLI::App& root, Command& command);
 void AddWorkerCommands(CLI::App& root, Command& command);
 void AddCheckpointCommands(CLI::App& root, Command& command);

@@ -1,33 +1,74 @@
 #include "cli/completion.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <functional>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/config/nearest_word.h"
 
 namespace atl::cli {
 namespace {
 
+// An option that takes one of a few words.
+struct Choice {
+  std::string option, letter;  // "--output", "-o"; the letter may be empty
+  std::vector<std::string> values;
+};
+
 struct Command {
   std::string path;                                            // "atoll job submit"
   std::vector<std::string> words;                              // subcommands and options
   std::vector<std::pair<std::string, std::string>> described;  // word, first line of its help
+  std::vector<Choice> choices;
 };
 
 bool IsHidden(const CLI::App& app) { return app.get_group().empty(); }
 
+bool Has(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+// The words that an option or an argument takes, from "SHELL:{bash,zsh,fish}" or "table|json"; empty when it takes
+// anything. Words in capitals, as in "bytes|FILE", stand for something else.
+std::vector<std::string> ValuesOf(const CLI::Option& option) {
+  std::string text = option.get_type_name();
+  const size_t open = text.find('{'), close = text.find('}');
+  if (open != std::string::npos && close != std::string::npos && open < close) {
+    text = text.substr(open + 1, close - open - 1);
+  } else if (text.find('|') == std::string::npos) {
+    return {};
+  }
+  std::vector<std::string> out;
+  for (const absl::string_view part : absl::StrSplit(text, absl::ByAnyChar(",|"))) {
+    if (!part.empty() && !absl::ascii_isupper(static_cast<unsigned char>(part[0]))) out.emplace_back(part);
+  }
+  return out;
+}
+
 void AddOptions(const CLI::App& app, Command& out) {
   for (const CLI::Option* option : app.get_options()) {
+    const std::vector<std::string> values = ValuesOf(*option);
+    if (option->get_positional()) {
+      for (const std::string& value : values) {
+        out.words.push_back(value);
+        out.described.emplace_back(value, option->get_description());
+      }
+    }
     for (const std::string& name : option->get_lnames()) {
+      if (Has(out.words, "--" + name)) continue;  // --help of the root
+      const std::string letter = option->get_snames().empty() ? "" : "-" + option->get_snames()[0];
       out.words.push_back("--" + name);
       out.described.emplace_back("--" + name, option->get_description());
+      if (!values.empty()) out.choices.push_back({"--" + name, letter, values});
     }
   }
 }
 
 void Walk(const CLI::App& app, const CLI::App& root, const std::string& path, std::vector<Command>& out) {
-  Command command{.path = path, .words = {}, .described = {}};
+  Command command{.path = path, .words = {}, .described = {}, .choices = {}};
   std::vector<std::pair<const CLI::App*, std::string>> children;
   for (const CLI::App* child : app.get_subcommands([](const CLI::App*) { return true; })) {
     if (IsHidden(*child)) continue;
@@ -64,6 +105,19 @@ std::string PathCases(const std::vector<Command>& commands, const std::string& v
   return out;
 }
 
+// The cases of a shell's `case` over "PATH OPTION", each with what `entry` makes of the option's values.
+template <typename Entry>
+std::string ChoiceCases(const std::vector<Command>& commands, const Entry& entry) {
+  std::string out;
+  for (const Command& c : commands) {
+    for (const Choice& choice : c.choices) {
+      const std::string also = choice.letter.empty() ? "" : "|" + Quoted(c.path + " " + choice.letter);
+      absl::StrAppend(&out, "    ", Quoted(c.path + " " + choice.option), also, ") ", entry(choice.values), " ;;\n");
+    }
+  }
+  return out;
+}
+
 std::string Bash(const std::vector<Command>& commands) {
   std::string out =
       "# bash completion for atoll: source <(atoll completion bash)\n"
@@ -74,6 +128,8 @@ std::string Bash(const std::vector<Command>& commands) {
   out += PathCases(commands, "path");
   out += "    esac\n  done\n  case \"$path\" in\n";
   for (const Command& c : commands) out += "    " + Quoted(c.path) + ") words=" + Quoted(Join(c.words)) + " ;;\n";
+  out += "  esac\n  case \"$path ${COMP_WORDS[COMP_CWORD - 1]}\" in\n";
+  out += ChoiceCases(commands, [](const auto& values) { return "words=" + Quoted(Join(values)); });
   return out +
          "  esac\n"
          "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
@@ -97,6 +153,13 @@ std::string Zsh(const std::vector<Command>& commands) {
     for (const auto& [word, help] : c.described) absl::StrAppend(&out, " ", Quoted(absl::StrCat(word, ":", help)));
     out += " ) ;;\n";
   }
+  out += "  esac\n  case \"$command_path ${words[CURRENT - 1]}\" in\n";
+  out += ChoiceCases(commands, [](const auto& values) {
+    std::vector<std::string> quoted;
+    quoted.reserve(values.size());
+    for (const std::string& value : values) quoted.push_back(Quoted(value));
+    return "entries=(" + Join(quoted) + ")";
+  });
   return out +
          "  esac\n"
          "  _describe 'atoll' entries || _files\n"
@@ -125,8 +188,13 @@ std::string Fish(const std::vector<Command>& commands) {
     for (const auto& [word, help] : c.described) {
       const std::string condition = "-n " + Quoted("__atoll_path '" + c.path + "'");
       const bool option = word.compare(0, 2, "--") == 0;
-      out += "complete -c atoll " + condition + (option ? " -l " + word.substr(2) : " -a " + word) + " -d " +
-             Quoted(help) + "\n";
+      absl::StrAppend(&out, "complete -c atoll ", condition, option ? " -l " + word.substr(2) : " -a " + word);
+      for (const Choice& choice : c.choices) {
+        if (choice.option != word) continue;
+        const std::string letter = choice.letter.empty() ? "" : " -s " + choice.letter.substr(1);
+        absl::StrAppend(&out, letter, " -x -a ", Quoted(Join(choice.values)));
+      }
+      absl::StrAppend(&out, " -d ", Quoted(help), "\n");
     }
   }
   return out;
@@ -142,6 +210,30 @@ std::string CompletionScript(const CLI::App& root, const std::string& shell) {
   if (shell == "fish") return Fish(commands);
   return "";
 }
+
+namespace {
+
+// "; did you mean 'job wait'?" for a command without its group: `names` are those that the root itself has.
+std::string Suggestion(const CLI::App& at, const CLI::App& root, const std::string& word,
+                       const std::vector<std::string>& names) {
+  const std::string near = DidYouMean(word, names);
+  if (&at != &root) return near;
+  std::vector<std::string> members, full;
+  for (const CLI::App* group : root.get_subcommands([](const CLI::App*) { return true; })) {
+    for (const CLI::App* child : group->get_subcommands([](const CLI::App*) { return true; })) {
+      members.push_back(child->get_name());
+      full.push_back(group->get_name() + " " + child->get_name());
+    }
+  }
+  const bool exact = Has(members, word);
+  if (!exact && !near.empty()) return near;
+  const std::string member = exact ? word : NearestWord(word, members);
+  const auto found = std::find(members.begin(), members.end(), member);
+  if (member.empty() || found == members.end()) return "";
+  return "; did you mean '" + full[static_cast<size_t>(found - members.begin())] + "'?";
+}
+
+}  // namespace
 
 std::string UnknownWord(const CLI::App& root, const std::vector<std::string>& arguments) {
   const CLI::App* at = &root;
@@ -168,7 +260,7 @@ std::string UnknownWord(const CLI::App& root, const std::vector<std::string>& ar
       if (child->check_name(word)) next = child;
       if (!IsHidden(*child)) names.push_back(child->get_name());
     }
-    if (next == nullptr) return "unknown command '" + word.substr(0, 64) + "'" + DidYouMean(word, names);
+    if (next == nullptr) return "unknown command '" + word.substr(0, 64) + "'" + Suggestion(*at, root, word, names);
     at = next;
   }
   return "";

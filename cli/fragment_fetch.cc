@@ -1,6 +1,7 @@
 #include "cli/fragment_fetch.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/wire/resource_names.h"
 
 namespace atl::cli {
 namespace {
@@ -30,7 +31,7 @@ class FragmentSink final : public BulkSink {
   absl::Status Check() {
     if (received_ != Expected()) return absl::DataLossError("the download ended early");
     if (hasher_.Finish(fragment_.version, fragment_.layout) == fragment_.content_hash) return absl::OkStatus();
-    return absl::DataLossError("the bytes received are not those that were committed; try again");
+    return absl::DataLossError("the bytes received are not those that were committed");
   }
 
  private:
@@ -80,18 +81,32 @@ absl::Status DownloadAll(Session& session, DownloadRequest request, const std::s
   }
 }
 
-}  // namespace
-
-absl::Status FetchFragment(Session& session, const FragmentOfCheckpoint& fragment, const std::string& path,
-                           const std::function<void(uint64_t bytes)>& on_bytes) {
+absl::Status FetchFragmentOnce(Session& session, const FragmentOfCheckpoint& fragment, const std::string& path,
+                               const std::function<void(uint64_t bytes)>& on_bytes) {
   ATOLL_RETURN_IF_ERROR(session.files.Remove(path));
   ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, session.files.OpenForAppend(path));
   const auto sink = std::make_shared<FragmentSink>(*file, fragment, on_bytes);
   DownloadRequest request;
   request.key = fragment.key;
-  const std::string what = absl::StrCat("fragment ", fragment.key.fragment.value);
-  ATOLL_RETURN_IF_ERROR(Annotate(DownloadAll(session, request, sink, [&] { return sink->received(); }), what));
-  return Annotate(sink->Check(), what);
+  ATOLL_RETURN_IF_ERROR(DownloadAll(session, request, sink, [&] { return sink->received(); }));
+  return sink->Check();
+}
+
+}  // namespace
+
+absl::Status FetchFragment(Session& session, const FragmentOfCheckpoint& fragment, const std::string& path,
+                           const std::function<void(uint64_t bytes)>& on_bytes) {
+  absl::Status status = FetchFragmentOnce(session, fragment, path, on_bytes);
+  // Bytes that were damaged on the way come right the second time.
+  if (absl::IsDataLoss(status)) status = FetchFragmentOnce(session, fragment, path, on_bytes);
+  const uint32_t index = fragment.key.fragment.value;
+  if (!absl::IsDataLoss(status)) return Annotate(status, absl::StrCat("fragment ", index));
+  return absl::DataLossError(absl::StrCat(
+      "the coordinator's file of fragment ", index, " of checkpoint ",
+      CheckpointNameOf(fragment.key.job, fragment.key.step), " is damaged (", std::string(status.message()),
+      "): run atoll-coordinator verify --state DIR at the coordinator, or take another checkpoint of atoll checkpoint "
+      "list ",
+      fragment.key.job.value));
 }
 
 absl::StatusOr<std::string> FetchBlob(Session& session, const Sha256& sha256, uint64_t limit_bytes) {

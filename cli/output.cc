@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -26,6 +27,25 @@ std::string ShortName(const std::string& resource) { return Printable(resource.s
 
 std::string StepText(const v1::Job& job) {
   return job.stop_step() == 0 ? absl::StrCat(job.step()) : absl::StrCat(job.step(), "/", job.stop_step());
+}
+
+// A value behind "key:" or "-": a scalar on the same line, anything else on lines of its own.
+void AppendYaml(const nlohmann::ordered_json& value, const std::string& indent, std::string& out) {
+  if (value.is_object() && !value.empty()) {
+    out += "\n";
+    for (const auto& [key, item] : value.items()) {
+      absl::StrAppend(&out, indent, YamlText(key), ":");
+      AppendYaml(item, indent + "  ", out);
+    }
+  } else if (value.is_array() && !value.empty()) {
+    out += "\n";
+    for (const auto& item : value) {
+      absl::StrAppend(&out, indent, "-");
+      AppendYaml(item, indent + "  ", out);
+    }
+  } else {
+    absl::StrAppend(&out, " ", value.is_string() ? YamlText(value.get<std::string>()) : value.dump(), "\n");
+  }
 }
 
 std::string WorkersText(const v1::Job& job) {
@@ -91,6 +111,28 @@ std::string ToJson(const google::protobuf::Message& message, bool one_line) {
   if (!google::protobuf::util::MessageToJsonString(message, &out, options).ok()) return "{}\n";
   if (one_line) out += "\n";
   return out;
+}
+
+void PrintJson(Session& session, const std::string& json) {
+  const auto value = nlohmann::ordered_json::parse(json);
+  if (session.format == OutputFormat::kYaml) {
+    std::string out;
+    AppendYaml(value, "", out);
+    session.out << out.substr(out.find_first_not_of(" \n"));
+    return;
+  }
+  session.out << value.dump(session.format == OutputFormat::kJsonl ? -1 : 2) << "\n";
+}
+
+bool PrintFields(Session& session, const Fields& fields) {
+  if (session.format != OutputFormat::kJson && session.format != OutputFormat::kJsonl &&
+      session.format != OutputFormat::kYaml) {
+    return false;
+  }
+  nlohmann::ordered_json object = nlohmann::ordered_json::object();
+  for (const auto& [key, value] : fields) object[key] = value;
+  PrintJson(session, object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  return true;
 }
 
 bool PrintMessage(Session& session, const google::protobuf::Message& message) {

@@ -36,6 +36,13 @@ std::string Printable(const std::string& text);
 // protobuf's own JSON mapping with the proto's field names; `one_line` for jsonl.
 std::string ToJson(const google::protobuf::Message& message, bool one_line);
 
+// Prints a valid JSON text as json, jsonl or yaml, in its order; as json when the format asks for a table or a name.
+void PrintJson(Session& session, const std::string& json);
+
+using Fields = std::vector<std::pair<std::string, std::string>>;
+// Prints the fields as one json, jsonl or yaml object; false when the format asks for a table or a name.
+bool PrintFields(Session& session, const Fields& fields);
+
 // Prints `message` as json, jsonl or yaml; false when the format asks for a table or a name.
 bool PrintMessage(Session& session, const google::protobuf::Message& message);
 

@@ -100,14 +100,14 @@ void AddTokenCommands(CLI::App& root, Command& command) {
   create.add_option("--name", c->name, "the only name that may enrol with it; default: any")->type_name("NAME");
   create.add_option("--uses", c->uses, "how many may enrol with it")->type_name("N")->capture_default_str();
   create.add_option("--lifetime", c->lifetime, "as 30m or 24h, at most 720h")->type_name("TIME")->capture_default_str();
-  create.callback([=, &command] { command = [c](Session& s) { return CreateToken(s, *c); }; });
+  create.callback([=, &command] { command = TextOnly([c](Session& s) { return CreateToken(s, *c); }); });
   token.add_subcommand("list", "list join tokens, without their secrets")->callback([&command] {
     command = [](Session& s) { return ListTokens(s); };
   });
   CLI::App& revoke = *token.add_subcommand("revoke", "refuse a token and everybody who came by it");
   const auto id = std::make_shared<std::string>();
   revoke.add_option("id", *id, "as token list shows it")->required()->type_name("ID");
-  revoke.callback([=, &command] { command = [id](Session& s) { return RevokeToken(s, *id); }; });
+  revoke.callback([=, &command] { command = TextOnly([id](Session& s) { return RevokeToken(s, *id); }); });
 
   CLI::App& enroll = *root.add_subcommand("enroll", "turn a join token into an identity file");
   const auto e = std::make_shared<EnrollOptions>();
@@ -115,7 +115,7 @@ void AddTokenCommands(CLI::App& root, Command& command) {
   enroll.add_option("--join-token", e->token_file, "file with the token")->required()->type_name("FILE");
   enroll.add_option("--name", e->name, "who you are; of a worker its name")->required()->type_name("NAME");
   enroll.add_option("--out", e->out, "file to write, mode 0600")->required()->type_name("FILE");
-  enroll.callback([=, &command] { command = [e](Session& s) { return Enroll(s, *e); }; });
+  enroll.callback([=, &command] { command = TextOnly([e](Session& s) { return Enroll(s, *e); }); });
 }
 
 }  // namespace atl::cli

@@ -57,6 +57,14 @@ TEST(Usage, WrongWordsSuggestTheNearest) {
     return result.talk;
   };
   EXPECT_THAT(said({"sumbit"}), StartsWith("atoll: unknown command 'sumbit'; did you mean 'submit'?\n"));
+  EXPECT_THAT(said({"wait", "tiny"}), StartsWith("atoll: unknown command 'wait'; did you mean 'job wait'?\n"));
+  EXPECT_THAT(said({"describe"}), HasSubstr("did you mean 'job describe'?"));
+  EXPECT_THAT(said({"update"}), HasSubstr("did you mean 'job update'?"));
+  EXPECT_THAT(said({"pause"}), HasSubstr("did you mean 'job pause'?"));
+  EXPECT_THAT(said({"descrbe"}), HasSubstr("did you mean 'job describe'?"));
+  EXPECT_THAT(said({"export"}), HasSubstr("did you mean 'checkpoint export'?"));
+  EXPECT_THAT(said({"xyzzy"}), StartsWith("atoll: unknown command 'xyzzy'\n"));
+  EXPECT_THAT(said({"completion", "bash", "-o", "json"}), HasSubstr("-o does not go with this command"));
   EXPECT_THAT(said({"job", "lits"}), HasSubstr("did you mean 'list'?"));
   EXPECT_THAT(said({"job", "list", "--lable", "a=b"}), HasSubstr("unknown option --lable; did you mean '--label'?"));
   EXPECT_THAT(said({"--endpiont=x", "list"}), HasSubstr("unknown option --endpiont; did you mean '--endpoint'?"));
@@ -79,6 +87,8 @@ TEST(Usage, HelpAndVersionAreResults) {
   EXPECT_THAT(Harness().Run({"job", "submit", "--help"}).out, HasSubstr("--dry-run"));
   EXPECT_EQ(Harness().Run({"--version"}).out, "atoll 1.2.3\n");
   EXPECT_EQ(Harness().Run({"version"}).out, "atoll 1.2.3\n");
+  EXPECT_EQ(Harness().Run({"version", "-o", "jsonl"}).out, "{\"version\":\"1.2.3\"}\n");
+  EXPECT_EQ(Harness().Run({"version", "-o", "yaml"}).out, "version: 1.2.3\n");
   EXPECT_EQ(Harness().Run({}).code, 2);
 }
 
@@ -209,9 +219,11 @@ TEST_F(SubmitTasks, AreCheckedAtTheirPlaceInTheFile) {
   EXPECT_EQ(Submit(harness, good + long_one, "{file: passive_1.jsonl, examples: 1}").code, 0);
 }
 
-TEST(Submit, AMissingFileIsAUsageError) {
+TEST(Submit, AMissingFileIsNotFound) {
   const RunResult result = Harness().Run({"submit", "/nowhere/job.yaml"});
-  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.code, 3);
+  EXPECT_EQ(Harness().Run({"job", "validate", "/nowhere/job.yaml"}).code, 3);
+  EXPECT_EQ(Harness().Run({"data", "prepare", "/nowhere/text.txt", "--out", "/nowhere/corpus"}).code, 3);
   EXPECT_THAT(result.talk, HasSubstr("/nowhere/job.yaml"));
 }
 
@@ -452,6 +464,21 @@ TEST(Completion, KnowsEveryCommand) {
       EXPECT_THAT(result.out, HasSubstr(word)) << shell;
   }
   EXPECT_EQ(Harness().Run({"completion", "tcsh"}).code, 2);
+}
+
+TEST(Completion, OffersTheValuesOfOptionsAndEveryWordOnce) {
+  const std::string bash = Harness().Run({"completion", "bash"}).out;
+  EXPECT_THAT(bash, HasSubstr("words='table wide json jsonl yaml name'"));
+  EXPECT_THAT(bash, HasSubstr("    'atoll checkpoint export --format') words='hf' ;;\n"));
+  EXPECT_THAT(bash, HasSubstr("    'atoll completion') words='bash zsh fish --"));
+  EXPECT_THAT(Harness().Run({"completion", "zsh"}).out, HasSubstr("entries=('hf')"));
+  const std::string fish = Harness().Run({"completion", "fish"}).out;
+  EXPECT_THAT(fish, HasSubstr(" -l output -s o -x -a 'table wide json jsonl yaml name' -d "));
+  std::istringstream lines(bash);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t help = line.find("--help");
+    EXPECT_TRUE(help == std::string::npos || line.find("--help", help + 1) == std::string::npos) << line;
+  }
 }
 
 TEST(Schema, IsStrictJson) {

@@ -166,8 +166,38 @@ TEST_F(ExportTest, DamagedBytesAreNotExported) {
   harness_.fake.fragments[0][100] ^= 1;
   const RunResult result = harness_.Run({"checkpoint", "export", "tiny", Path("out")});
   EXPECT_EQ(result.code, 3);
-  EXPECT_THAT(result.talk, HasSubstr("are not those that were committed"));
-  EXPECT_FALSE(std::filesystem::exists(Path("out/config.json")));
+  EXPECT_THAT(result.talk, HasSubstr("the coordinator's file of fragment 0 of checkpoint jobs/tiny/checkpoints/400 is "
+                                     "damaged"));
+  EXPECT_THAT(result.talk, HasSubstr("run atoll-coordinator verify --state DIR at the coordinator, or take another"));
+  EXPECT_FALSE(std::filesystem::exists(Path("out"))) << "nothing is left";
+  std::filesystem::create_directory(Path("there"));
+  EXPECT_EQ(harness_.Run({"checkpoint", "download", "tiny", Path("there")}).code, 3);
+  EXPECT_TRUE(std::filesystem::is_empty(Path("there"))) << "a directory of the user stays, empty as it was";
+}
+
+TEST_F(ExportTest, BytesDamagedOnTheWayAreFetchedAgain) {
+  OfferCheckpoint();
+  harness_.fake.damaged_downloads = 1;
+  const RunResult result = harness_.Run({"checkpoint", "export", "tiny", Path("out")});
+  EXPECT_EQ(result.code, 0) << result.talk;
+  ExpectExported("out");
+}
+
+TEST_F(ExportTest, TheFormatAskedForIsPrinted) {
+  OfferCheckpoint();
+  RunResult result = harness_.Run({"checkpoint", "export", "tiny", Path("out"), "-o", "jsonl"});
+  EXPECT_EQ(result.out, "{\"checkpoint\":\"jobs/tiny/checkpoints/400\",\"directory\":\"" + Path("out") + "\"}\n");
+  result = harness_.Run({"checkpoint", "download", "tiny", Path("raw"), "-o", "yaml"});
+  EXPECT_EQ(result.out, "checkpoint: jobs/tiny/checkpoints/400\ndirectory: " + Path("raw") + "\n");
+  result = harness_.Run({"data", "inspect", Path("corpus"), "-o", "yaml"});
+  EXPECT_THAT(result.out, HasSubstr("tokenizer:\n  kind: bytes\n  vocab_size: 257\n"));
+  const std::string json = harness_.Run({"data", "inspect", Path("corpus"), "-o", "json"}).out;
+  EXPECT_THAT(json, HasSubstr("\n    \"kind\": \"bytes\""));
+  result = harness_.Run({"data", "verify", Path("corpus"), "-q", "-o", "jsonl"});
+  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 1);
+  result = harness_.Run({"data", "inspect", Path("corpus"), "-o", "name"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.talk, "atoll: -o is name; this command takes table, json, jsonl or yaml\n");
 }
 
 TEST_F(ExportTest, ADigestMayBeAbsent) {

@@ -40,6 +40,7 @@ class FakeCoordinator : public CoordinatorApi {
   int broken_uploads = 0;                     // so many uploads fail first
   std::map<uint32_t, std::string> fragments;  // bytes of the checkpoint's fragments
   int cut_every_bytes = 0;                    // downloads break after so many bytes; 0: never
+  int damaged_downloads = 0;                  // so many downloads of fragments have a bit turned
   bool wrong_digest = false, no_digest = false;
 
   absl::StatusOr<v1::SubmitJobResponse> SubmitJob(const v1::SubmitJobRequest& request) override {
@@ -157,6 +158,7 @@ class FakeCoordinator : public CoordinatorApi {
       bytes = blobs[blob->sha256];
     } else if (const auto* key = std::get_if<CheckpointFragmentKey>(&request.key)) {
       bytes = fragments[key->fragment.value];
+      if (damaged_downloads-- > 0) bytes[100] ^= 1;
     }
     DownloadHeader header;
     header.total_bytes = bytes.size();
