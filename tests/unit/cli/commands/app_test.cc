@@ -88,7 +88,7 @@ TEST(Usage, HelpAndVersionAreResults) {
   EXPECT_EQ(Harness().Run({"--version"}).out, "atoll 1.2.3\n");
   EXPECT_EQ(Harness().Run({"version"}).out, "atoll 1.2.3\n");
   EXPECT_EQ(Harness().Run({"version", "-o", "jsonl"}).out, "{\"version\":\"1.2.3\"}\n");
-  EXPECT_EQ(Harness().Run({"version", "-o", "yaml"}).out, "version: 1.2.3\n");
+  EXPECT_EQ(Harness().Run({"version", "-o", "yaml"}).out, "version: \"1.2.3\"\n");
   EXPECT_EQ(Harness().Run({}).code, 2);
 }
 
@@ -470,7 +470,7 @@ TEST(Completion, OffersTheValuesOfOptionsAndEveryWordOnce) {
   const std::string bash = Harness().Run({"completion", "bash"}).out;
   EXPECT_THAT(bash, HasSubstr("words='table wide json jsonl yaml name'"));
   EXPECT_THAT(bash, HasSubstr("    'atoll checkpoint export --format') words='hf' ;;\n"));
-  EXPECT_THAT(bash, HasSubstr("    'atoll completion') words='bash zsh fish --"));
+  EXPECT_THAT(bash, HasSubstr("    'atoll completion') words='--help bash zsh fish --endpoint "));
   EXPECT_THAT(Harness().Run({"completion", "zsh"}).out, HasSubstr("entries=('hf')"));
   const std::string fish = Harness().Run({"completion", "fish"}).out;
   EXPECT_THAT(fish, HasSubstr(" -l output -s o -x -a 'table wide json jsonl yaml name' -d "));

@@ -188,7 +188,7 @@ TEST_F(ExportTest, TheFormatAskedForIsPrinted) {
   RunResult result = harness_.Run({"checkpoint", "export", "tiny", Path("out"), "-o", "jsonl"});
   EXPECT_EQ(result.out, "{\"checkpoint\":\"jobs/tiny/checkpoints/400\",\"directory\":\"" + Path("out") + "\"}\n");
   result = harness_.Run({"checkpoint", "download", "tiny", Path("raw"), "-o", "yaml"});
-  EXPECT_EQ(result.out, "checkpoint: jobs/tiny/checkpoints/400\ndirectory: " + Path("raw") + "\n");
+  EXPECT_EQ(result.out, "checkpoint: jobs/tiny/checkpoints/400\ndirectory: \"" + Path("raw") + "\"\n");
   result = harness_.Run({"data", "inspect", Path("corpus"), "-o", "yaml"});
   EXPECT_THAT(result.out, HasSubstr("tokenizer:\n  kind: bytes\n  vocab_size: 257\n"));
   const std::string json = harness_.Run({"data", "inspect", Path("corpus"), "-o", "json"}).out;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cli/progress_line.h"
 #include "common/base/random.h"
 #include "common/format/corpus_verify.h"
 #include "tests/unit/common/format/temp_dir.h"
@@ -178,9 +179,7 @@ TEST_F(DataCommands, ProgressGoesToTalk) {
   const CorpusManifest manifest = Manifest();
   const uint64_t tokens = manifest.train.tokens + manifest.held_out.tokens - manifest.train.documents -
                           manifest.held_out.documents;  // without ends of text
-  const std::string digits = std::to_string(tokens);
-  EXPECT_THAT(talk_.str(), HasSubstr("tokenizing: 100 %, " + digits.substr(0, digits.size() - 3) + "," +
-                                     digits.substr(digits.size() - 3) + " tokens\n"));
+  EXPECT_THAT(talk_.str(), HasSubstr("tokenizing: 100 %, " + HumanCount(tokens) + " tokens\n"));
   EXPECT_THAT(talk_.str(), Not(HasSubstr("\r")));
   options.force = true;
   options.talk_is_terminal = true;
