@@ -1,0 +1,71 @@
+// Completion scripts, the JSON Schema and the templates of job files.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "cli/app.h"
+#include "cli/job/job_file.h"
+#include "tests/unit/cli/commands/fake_coordinator.h"
+
+namespace atl::cli {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+TEST(Completion, KnowsEveryCommand) {
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const RunResult result = Harness().Run({"completion", shell});
+    EXPECT_EQ(result.code, 0);
+    for (const char* word : {"rollback", "prepare", "export", "drain", "dry-run", "endpoint"})
+      EXPECT_THAT(result.out, HasSubstr(word)) << shell;
+  }
+  EXPECT_EQ(Harness().Run({"completion", "tcsh"}).code, 2);
+}
+
+TEST(Completion, OffersTheValuesOfOptionsAndEveryWordOnce) {
+  const std::string bash = Harness().Run({"completion", "bash"}).out;
+  EXPECT_THAT(bash, HasSubstr("words='table wide json jsonl yaml name'"));
+  EXPECT_THAT(bash, HasSubstr("    'atoll checkpoint export --format') words='hf' ;;\n"));
+  EXPECT_THAT(bash, HasSubstr("    'atoll completion') words='--help bash zsh fish --endpoint "));
+  EXPECT_THAT(Harness().Run({"completion", "zsh"}).out, HasSubstr("entries=('hf')"));
+  const std::string fish = Harness().Run({"completion", "fish"}).out;
+  EXPECT_THAT(fish, HasSubstr(" -l output -s o -x -a 'table wide json jsonl yaml name' -d "));
+  std::istringstream lines(bash);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t help = line.find("--help");
+    EXPECT_TRUE(help == std::string::npos || line.find("--help", help + 1) == std::string::npos) << line;
+  }
+}
+
+TEST(Schema, IsStrictJson) {
+  const RunResult result = Harness().Run({"job", "schema"});
+  EXPECT_THAT(result.out, AllOf(HasSubstr("\"additionalProperties\": false"), HasSubstr("\"strided\""),
+                                HasSubstr("\"apiVersion\"")));
+}
+
+TEST(Init, TemplatesAreTheExamplesAndValid) {
+  const char* source = std::getenv("ATOLL_SOURCE_DIR");
+  ASSERT_NE(source, nullptr);
+  for (const std::string name : {"tiny-llama", "llama-150m"}) {
+    const RunResult result = Harness().Run({"job", "init", "--template", name});
+    EXPECT_EQ(result.code, 0);
+    std::ifstream example(std::string(source) + "/deploy/examples/" + name + ".yaml");
+    const std::string text((std::istreambuf_iterator<char>(example)), std::istreambuf_iterator<char>());
+    EXPECT_EQ(result.out, text);
+    std::vector<Fault> faults;
+    const JobFile file = ParseJobFile(name, result.out, {}, faults);
+    if (faults.empty()) faults = CheckJobFile(file);
+    EXPECT_TRUE(faults.empty()) << faults[0].ToString();
+  }
+  EXPECT_THAT(Harness().Run({"job", "init", "--template", "tiny-lama"}).talk, HasSubstr("did you mean 'tiny-llama'?"));
+}
+
+}  // namespace
+}  // namespace atl::cli
