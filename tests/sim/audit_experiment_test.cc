@@ -3,38 +3,16 @@
 #include <gtest/gtest.h>
 
 #include "coordinator/store/data_directory.h"
-#include "tests/sim/state_on_disk.h"
+#include "tests/sim/audited_runs.h"
 
 namespace atl {
 namespace {
 
-constexpr char kJob[] = "small";
-
-// A job whose stored files are there.
-JobSpec KeptJob(Harness& h) {
-  const std::string manifest = "toy";
-  const Bytes bytes = AsBytes(manifest);
-  h.files().SetContent(DataDirectory("/state").BlobPath(Sha256Of(bytes)), {bytes.begin(), bytes.end()});
-  JobSpec spec = SmallJob(kJob);
-  spec.checkpoint.keep_contributions = true;
-  return spec;
-}
-
-void RunToItsEnd(Harness& h, const JobSpec& spec) {
-  h.StartCoordinator();
-  ASSERT_TRUE(h.Submit(spec).ok());
-  h.StartWorker("a");
-  h.StartWorker("b");
-  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); })) << h.View(kJob)->waiting_line;
-  h.KillCoordinator();
-}
+constexpr const char* kJob = kAuditedJob;
 
 void ExpectWellAndEqual(const StateOnDisk& state, uint64_t rounds) {
-  const audit::Report verify = state.Verify(), replay = state.Replay();
-  EXPECT_TRUE(verify.ok()) << verify.Text();
-  EXPECT_TRUE(replay.ok()) << replay.Text();
-  EXPECT_EQ(replay.count("rounds held"), rounds) << replay.Text();
-  EXPECT_EQ(replay.count("rounds equal"), rounds) << replay.Text();
+  ExpectWell(state.Verify());
+  ExpectAllEqual(state.Replay(), rounds);
 }
 
 // Rounds without a worker, and rounds without anybody.

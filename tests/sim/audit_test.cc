@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "coordinator/store/data_directory.h"
-#include "tests/sim/state_on_disk.h"
+#include "tests/sim/audited_runs.h"
 
 namespace atl {
 namespace {
@@ -15,39 +15,8 @@ using testing::Contains;
 using testing::Field;
 using testing::HasSubstr;
 
-constexpr char kJob[] = "small";
+constexpr const char* kJob = kAuditedJob;
 constexpr char kWayOut[] = "from a backup";
-
-// A job whose stored files are there.
-JobSpec KeptJob(Harness& h) {
-  const std::string manifest = "toy";
-  const Bytes bytes = AsBytes(manifest);
-  h.files().SetContent(DataDirectory("/state").BlobPath(Sha256Of(bytes)), {bytes.begin(), bytes.end()});
-  JobSpec spec = SmallJob(kJob);
-  spec.checkpoint.keep_contributions = true;
-  return spec;
-}
-
-void Begin(Harness& h, const JobSpec& spec) {
-  h.StartCoordinator();
-  ASSERT_TRUE(h.Submit(spec).ok());
-  h.StartWorker("a");
-  h.StartWorker("b");
-}
-
-void RunToItsEnd(Harness& h, const JobSpec& spec) {
-  ASSERT_NO_FATAL_FAILURE(Begin(h, spec));
-  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); })) << h.View(kJob)->waiting_line;
-  h.KillCoordinator();
-}
-
-void ExpectWell(const audit::Report& report) { EXPECT_TRUE(report.ok()) << report.Text(); }
-
-void ExpectAllEqual(const audit::Report& replay, uint64_t rounds) {
-  ExpectWell(replay);
-  EXPECT_EQ(replay.count("rounds held"), rounds) << replay.Text();
-  EXPECT_EQ(replay.count("rounds equal"), rounds) << replay.Text();
-}
 
 TEST(Audit, AFinishedRunIsWellAndEveryRoundIsEqual) {
   Harness h;
@@ -82,7 +51,7 @@ TEST(Audit, AfterARollbackTheRoundsOfBothEpochsAreEqual) {
   Harness h;
   JobSpec spec = KeptJob(h);
   spec.checkpoint.every_rounds = 2;
-  ASSERT_NO_FATAL_FAILURE(Begin(h, spec));
+  ASSERT_NO_FATAL_FAILURE(BeginRun(h, spec));
   ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 5; }));
   ASSERT_TRUE(h.Control(kJob, JobAction::kPause).ok());
   h.RunFor(Seconds(30));
@@ -106,7 +75,7 @@ TEST(Audit, KilledAtAnyMomentTheStateIsWell) {
   spec.checkpoint.every_rounds = 3;
   spec.sync.pattern = FragmentPattern::kStrided;
   spec.sync.layers_per_fragment = 2;
-  ASSERT_NO_FATAL_FAILURE(Begin(h, spec));
+  ASSERT_NO_FATAL_FAILURE(BeginRun(h, spec));
   for (int life = 1; !h.Ended(kJob); ++life) {
     SCOPED_TRACE(life);
     h.RunFor(Milliseconds(700 + 97 * life));
@@ -467,7 +436,7 @@ TEST(Audit, ATornTailOfAnOpenRoundIsNoted) {
   Harness h;
   JobSpec spec = KeptJob(h);
   spec.stop.inner_steps = 1000;
-  ASSERT_NO_FATAL_FAILURE(Begin(h, spec));
+  ASSERT_NO_FATAL_FAILURE(BeginRun(h, spec));
   ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 3 && h.View(kJob)->fragments[0].accepted > 0; }));
   const Version head = h.VersionOf(kJob);
   h.KillCoordinator();

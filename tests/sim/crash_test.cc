@@ -17,7 +17,6 @@
 #include "common/base/random.h"
 #include "coordinator/audit/segment_reader.h"
 #include "coordinator/audit/state_paths.h"
-#include "coordinator/store/data_directory.h"
 #include "tests/sim/state_on_disk.h"
 
 namespace atl {
@@ -34,9 +33,7 @@ constexpr const char* kNames[] = {"killed before",      "killed after", "power c
 class Script {
  public:
   Script(uint64_t call, DiskFault fault) {
-    const std::string manifest = "toy";
-    const Bytes bytes = AsBytes(manifest);
-    h_.files().SetContent(DataDirectory("/state").BlobPath(Sha256Of(bytes)), {bytes.begin(), bytes.end()});
+    StoreManifest(h_);
     h_.StartCoordinator();
     h_.files().FailAt(call, fault);
   }

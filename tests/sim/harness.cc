@@ -283,11 +283,7 @@ void Harness::EndByDisk(const absl::Status& status) {
   if (!status.ok()) files_.Die();
 }
 
-void Harness::StartWorker(const std::string& name) {
-  auto worker = std::make_unique<Worker>(*this, name, ++nonce_);
-  if (coordinator_ != nullptr) worker->rerouting.Lead(&coordinator_->bulk);
-  workers_[name] = std::move(worker);
-}
+void Harness::StartWorker(const std::string& name) { StartWorkerOfSpeed(name, {}); }
 
 void Harness::StartWorkerOfSpeed(const std::string& name, Duration step) {
   auto worker = std::make_unique<Worker>(*this, name, ++nonce_, step);

@@ -9,7 +9,6 @@
 #include "common/plan/boot_lines.h"
 #include "coordinator/audit/segment_reader.h"
 #include "coordinator/audit/state_paths.h"
-#include "coordinator/store/data_directory.h"
 #include "tests/sim/state_on_disk.h"
 
 namespace atl {
@@ -108,9 +107,7 @@ void ExpectAuditsAreWell(Harness& h) {
 void LoseAndRestore(uint64_t seed, Duration longer, bool worker_more) {
   SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << longer.ns / 1'000'000 << " ms between backup and loss");
   Harness h(seed);
-  const std::string manifest = "toy";
-  const Bytes bytes = AsBytes(manifest);
-  h.files().SetContent(DataDirectory("/state").BlobPath(Sha256Of(bytes)), {bytes.begin(), bytes.end()});
+  StoreManifest(h);
   h.StartCoordinator();
   ASSERT_TRUE(h.Submit(JobToRestore()).ok());
   h.StartWorker("a");

@@ -7,9 +7,16 @@
 
 #include "common/base/check.h"
 #include "coordinator/audit/replay.h"
+#include "coordinator/store/data_directory.h"
 #include "coordinator/store/sqlite_ledger.h"
 
 namespace atl {
+
+void StoreManifest(Harness& h) {
+  const std::string manifest = "toy";
+  const Bytes bytes = AsBytes(manifest);
+  h.files().SetContent(DataDirectory("/state").BlobPath(Sha256Of(bytes)), {bytes.begin(), bytes.end()});
+}
 
 StateOnDisk::StateOnDisk(Harness& h) : h_(h) {
   ATOLL_CHECK(!h.coordinator_runs(), "an audit is made of a state that nobody writes");

@@ -10,6 +10,9 @@
 
 namespace atl {
 
+// Puts the manifest that SmallJob names where the coordinator of `h` keeps stored files, so that an audit finds it.
+void StoreManifest(Harness& h);
+
 class StateOnDisk {
  public:
   // Writes the ledger of `h` into a directory of its own. The coordinator of `h` must not run.
