@@ -103,6 +103,7 @@ class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
     Watch(shared_->options.stall_limit);
     OnBegun();
     Read();
+    strand_.Open();
     StartCall();
   }
   // Not on the strand either. A read is always under way and will fail.
@@ -166,9 +167,7 @@ class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
   virtual void OnWritten() = 0;
   virtual bool Complete() const = 0;
 
-  void OnStrand(std::function<void()> job) {
-    strand_.Post([self = shared_from_this(), job = std::move(job)] { job(); });
-  }
+  void OnStrand(std::function<void()> job) { strand_.Post(*this, std::move(job)); }
   void Read() {
     reading_ = true;
     StartRead(&in_);

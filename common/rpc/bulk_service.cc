@@ -123,9 +123,7 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   }
 
  private:
-  void OnStrand(std::function<void()> job) {
-    strand_.Post([self = shared_from_this(), job = std::move(job)] { job(); });
-  }
+  void OnStrand(std::function<void()> job) { strand_.Post(*this, std::move(job)); }
   void Read() {
     if (reading_ || ended_) return;
     reading_ = true;
@@ -304,9 +302,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     bool last = false;
   };
 
-  void OnStrand(std::function<void()> job) {
-    strand_.Post([self = shared_from_this(), job = std::move(job)] { job(); });
-  }
+  void OnStrand(std::function<void()> job) { strand_.Post(*this, std::move(job)); }
   static absl::StatusOr<DownloadRequest> ReadRequest(const grpc::ByteBuffer& message) {
     v1::DownloadRequest proto;
     grpc::ByteBuffer copy = message;  // deserialising empties it

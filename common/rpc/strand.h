@@ -1,27 +1,39 @@
 // Runs jobs one at a time and in order, on whichever thread posts while none runs: the state of a transfer is touched
 // by one job at a time without a lock. A job posted from inside a job runs after it. Jobs must not block.
+//
+// The owner is pinned by each of its jobs. It is pinned under the strand's lock, so that an owner which gRPC hands from
+// the thread that made it to the threads that react is ordered by a lock of ours too: gRPC's own is one that a thread
+// sanitizer cannot see (Debian's library is not built for it).
 #ifndef ATOLL_COMMON_RPC_STRAND_H_
 #define ATOLL_COMMON_RPC_STRAND_H_
 
 #include <deque>
 #include <functional>
+#include <memory>
+#include <utility>
 
 #include "common/base/mutex.h"
 
 namespace atl {
 
-// Thread-safe. Jobs hold what keeps the strand itself alive.
+// Thread-safe.
 class Strand {
  public:
-  void Post(std::function<void()> job) ATOLL_EXCLUDES(mutex_) {
+  // Runs `job` here; `owner`, who holds this strand and is held by a shared pointer, lives until it has run.
+  template <typename Owner>
+  void Post(Owner& owner, std::function<void()> job) ATOLL_EXCLUDES(mutex_) {
     {
       MutexLock lock(mutex_);
-      jobs_.push_back(std::move(job));
+      jobs_.push_back([pin = owner.shared_from_this(), job = std::move(job)] { job(); });
       if (running_) return;
       running_ = true;
     }
     Drain();
   }
+
+  // What this thread has written to the owner until now is seen by every job. For an owner that is made ready off the
+  // strand: called last, before others can post.
+  void Open() ATOLL_EXCLUDES(mutex_) { MutexLock lock(mutex_); }
 
  private:
   void Drain() ATOLL_EXCLUDES(mutex_) {
