@@ -76,13 +76,14 @@ class ToyModel final : public TrainingModel {
                        .tokens = batch.tokens.size() - batch.samples};
   }
   absl::Status ResetOptimizer() override { return absl::OkStatus(); }
-  absl::StatusOr<EvaluationOutcome> Evaluate(std::span<float> parameters, uint64_t samples) override {
+  absl::StatusOr<EvaluationOutcome> Evaluate(std::span<float> parameters, const HeldOutPiece& piece) override {
     double loss = 0;
     for (size_t i = 0; i < parameters.size(); ++i) {
       const double gap = parameters[i] - Base(i);
       loss += 0.5 * gap * gap;
     }
-    return EvaluationOutcome{.nll = loss, .tokens = samples, .text_bytes = samples};
+    return EvaluationOutcome{
+        .samples = piece.samples, .nll = loss, .tokens = piece.samples, .text_bytes = piece.samples};
   }
   // An example counts as right once the parameter of its number is near its target.
   absl::StatusOr<PieceScore> ScoreTask(std::span<float> parameters, const TaskPiece& piece) override {

@@ -34,7 +34,7 @@ void Core::State::Dispatch(const Event& event) {
       s.step_samples = 0;
       s.SetWaiting(e.reason);
     }
-    void operator()(const EvaluationFinished& e) { s.OnEvaluationFinished(e); }
+    void operator()(const HeldOutEvaluated& e) { s.OnHeldOutEvaluated(e); }
     void operator()(const TaskScored& e) { s.OnTaskScored(e); }
     void operator()(const EvaluationFailed& e) { s.OnEvaluationFailed(e); }
     void operator()(const LeaveWanted& e) { s.OnLeaveWanted(e); }

@@ -109,10 +109,11 @@ struct TakeStep {
   uint32_t ramp_steps = 0;
   uint32_t samples = 0;
 };
-// The outer copies on held-out samples [0, samples) -> EvaluationFinished or EvaluationFailed.
+// The outer copies on held-out samples [first, first + samples), or as many as there are -> HeldOutEvaluated or
+// EvaluationFailed. Pieces of one evaluation come in order, each at a boundary of its own.
 struct Evaluate {
   uint64_t evaluation = 0;
-  uint64_t samples = 0;
+  uint64_t first = 0, samples = 0;
 };
 
 // The outer copies on `examples` examples of the job's evaluation.tasks[task], from `first` on -> TaskScored or

@@ -1,4 +1,4 @@
-// Evaluations: the outer copies at assigned versions on held-out samples, then, piece by piece, on the job's tasks.
+// Evaluations: the outer copies at assigned versions on held-out samples, then on the job's tasks, both piece by piece.
 #include <algorithm>
 #include <utility>
 
@@ -7,14 +7,18 @@
 namespace atl::worker {
 namespace {
 
-constexpr uint64_t kExamplesAtOnce = 16;  // of a task, between two looks at what else is to be done
+// Between two looks at what else is to be done, leaving above all.
+constexpr uint64_t kSamplesAtOnce = 16;   // held-out
+constexpr uint64_t kExamplesAtOnce = 16;  // of a task
 
 }  // namespace
 
 void Core::State::OnEvaluationAssigned(const EvaluationAssigned& wanted) {
   if (phase != Phase::kActive || wanted.versions.size() != fragments.size()) return;
   if (evaluation && evaluation->running) return;
-  evaluation = EvaluationWanted{wanted, now + options.evaluation_patience, false, false, {}};
+  evaluation = EvaluationWanted{.assigned = wanted,
+                                .deadline = now + options.evaluation_patience,
+                                .done = {.job = job, .evaluation = wanted.evaluation}};
 }
 
 // True while an evaluation holds training up: its versions are on their way, or it runs.
@@ -27,9 +31,9 @@ bool Core::State::TryEvaluate() {
     there = there && fragments[p].installed && fragments[p].outer == versions[p];
   }
   if (there) {
-    evaluation->running = evaluation->asked = true;
+    evaluation->running = true;
     SetWaiting("");
-    effects.push_back(Evaluate{evaluation->assigned.evaluation, evaluation->assigned.samples});
+    ContinueEvaluation();
     return true;
   }
   if (beyond || now >= evaluation->deadline) {
@@ -45,17 +49,27 @@ bool Core::State::TryEvaluate() {
   return true;
 }
 
-void Core::State::OnEvaluationFinished(const EvaluationFinished& finished) {
-  if (!evaluation || !evaluation->running || evaluation->assigned.evaluation != finished.evaluation) return;
+void Core::State::OnHeldOutEvaluated(const HeldOutEvaluated& piece) {
+  if (!evaluation || !evaluation->asked || evaluation->assigned.evaluation != piece.evaluation) return;
   evaluation->asked = false;
-  evaluation->done =
-      EvaluationDone{job, finished.evaluation, finished.nll_micro_nats, finished.tokens, finished.text_bytes, {}};
-  if (!evaluation->assigned.score_tasks || spec->evaluation.tasks.empty()) SayEvaluation();
+  const uint64_t wanted = std::min(kSamplesAtOnce, evaluation->assigned.samples - evaluation->samples);
+  evaluation->samples += piece.samples;
+  evaluation->done.nll_micro_nats += piece.nll_micro_nats;
+  evaluation->done.tokens += piece.tokens;
+  evaluation->done.text_bytes += piece.text_bytes;
+  evaluation->held_out_done = piece.samples < wanted || evaluation->samples >= evaluation->assigned.samples;
+  const bool tasks = evaluation->assigned.score_tasks && !spec->evaluation.tasks.empty();
+  if (evaluation->held_out_done && !tasks) SayEvaluation();
 }
 
-// The next piece of the tasks; between two of them everything else gets its turn, leaving above all.
 void Core::State::ContinueEvaluation() {
   if (evaluation->asked) return;
+  evaluation->asked = true;
+  if (!evaluation->held_out_done) {
+    const uint64_t left = evaluation->assigned.samples - evaluation->samples;
+    effects.push_back(Evaluate{evaluation->assigned.evaluation, evaluation->samples, std::min(kSamplesAtOnce, left)});
+    return;
+  }
   const std::vector<EvaluationTaskSpec>& tasks = spec->evaluation.tasks;
   std::vector<TaskScore>& scores = evaluation->done.tasks;
   if (scores.empty() || scores.back().examples == tasks[scores.size() - 1].examples) {
@@ -63,7 +77,6 @@ void Core::State::ContinueEvaluation() {
   }
   const auto task = static_cast<uint32_t>(scores.size() - 1);
   const uint64_t first = scores.back().examples;
-  evaluation->asked = true;
   effects.push_back(ScoreTask{evaluation->assigned.evaluation, task, first,
                               std::min<uint64_t>(kExamplesAtOnce, tasks[task].examples - first)});
 }

@@ -105,9 +105,10 @@ struct SamplesMissing {
   std::string reason;
 };
 
-// Answer to Evaluate.
-struct EvaluationFinished {
+// Answer to Evaluate: of its piece.
+struct HeldOutEvaluated {
   uint64_t evaluation = 0;
+  uint64_t samples = 0;  // fewer than asked: the held-out split ends there
   int64_t nll_micro_nats = 0;
   uint64_t tokens = 0;
   uint64_t text_bytes = 0;
@@ -134,7 +135,7 @@ struct Boundary {};
 using Event = std::variant<StreamUp, StreamDown, Received, JobPrepared, JobBroken, JobDelayed, FragmentFetched,
                            FragmentFetchFailed, FragmentInstalled, UpdateFetched, UpdateFetchFailed, UpdateApplied,
                            ContributionFormed, ContributionFailed, UploadEnded, StepDone, SamplesMissing,
-                           EvaluationFinished, TaskScored, EvaluationFailed, LeaveWanted, Boundary>;
+                           HeldOutEvaluated, TaskScored, EvaluationFailed, LeaveWanted, Boundary>;
 
 }  // namespace atl::worker
 

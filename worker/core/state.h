@@ -45,7 +45,9 @@ struct EvaluationWanted {
   EvaluationAssigned assigned;
   Instant deadline;
   bool running = false;
-  bool asked = false;  // running: a pass of it is
+  bool asked = false;    // running: a piece of it is
+  uint64_t samples = 0;  // held-out samples evaluated so far
+  bool held_out_done = false;
   EvaluationDone done;
 };
 
@@ -147,7 +149,7 @@ struct Core::State {
   // evaluating.cc
   void OnEvaluationAssigned(const EvaluationAssigned& assigned);
   bool TryEvaluate();
-  void OnEvaluationFinished(const EvaluationFinished& finished);
+  void OnHeldOutEvaluated(const HeldOutEvaluated& piece);
   void OnTaskScored(const TaskScored& scored);
   void ContinueEvaluation();
   void SayEvaluation();

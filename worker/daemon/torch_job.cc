@@ -1,6 +1,8 @@
 #include "worker/daemon/torch_job.h"
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -32,35 +34,46 @@ class TorchModel final : public TrainingModel {
   absl::Status ResetOptimizer() override { return trainer_->ResetOptimizer(); }
 
   absl::StatusOr<StepOutcome> Step(const SampleBatch& batch, double learning_rate) override {
+    pass_.reset();
     tasks_.Rest();
     ATOLL_ASSIGN_OR_RETURN(const StepReport report, trainer_->Step({batch.tokens, batch.samples}, learning_rate));
     return StepOutcome{report.applied, report.loss, report.grad_norm, report.tokens};
   }
 
-  absl::StatusOr<EvaluationOutcome> Evaluate(std::span<float> parameters, uint64_t samples) override {
-    constexpr uint64_t kSamplesAtOnce = 16;
-    ATOLL_ASSIGN_OR_RETURN(const auto reader,
-                           HeldOutReader::Create(spec_.data.sequence_length, data_.manifests(), data_.blocks()));
-    ATOLL_ASSIGN_OR_RETURN(const auto evaluator,
-                           Evaluator::Create(spec_.model, layout_, model_options_, device_, parameters));
-    const uint64_t all = std::min(samples, reader->samples());
-    LossSum sum;
-    for (uint64_t first = 0; first < all; first += kSamplesAtOnce) {
-      const auto count = static_cast<uint32_t>(std::min(kSamplesAtOnce, all - first));
-      ATOLL_ASSIGN_OR_RETURN(const SampleBatch batch, reader->Read(first, count));
-      ATOLL_ASSIGN_OR_RETURN(const LossSum part, evaluator->Evaluate({batch.tokens, batch.samples}));
-      sum.nll += part.nll;
-      sum.targets += part.targets;
-    }
-    const double bytes = reader->BytesPerToken(all) * static_cast<double>(sum.targets);
-    return EvaluationOutcome{sum.nll, sum.targets, static_cast<uint64_t>(bytes + 0.5)};
+  absl::StatusOr<EvaluationOutcome> Evaluate(std::span<float> parameters, const HeldOutPiece& piece) override {
+    if (piece.first == 0) ATOLL_RETURN_IF_ERROR(BeginPass(parameters));
+    const uint64_t all = pass_->reader->samples();
+    if (piece.first >= all) return EvaluationOutcome{};
+    const auto count = static_cast<uint32_t>(std::min(piece.samples, all - piece.first));
+    ATOLL_ASSIGN_OR_RETURN(const SampleBatch batch, pass_->reader->Read(piece.first, count));
+    ATOLL_ASSIGN_OR_RETURN(const LossSum sum, pass_->evaluator->Evaluate({batch.tokens, batch.samples}));
+    const double bytes = pass_->reader->BytesPerToken(piece.first, count) * static_cast<double>(sum.targets);
+    return EvaluationOutcome{count, sum.nll, sum.targets, static_cast<uint64_t>(bytes + 0.5)};
   }
 
   absl::StatusOr<PieceScore> ScoreTask(std::span<float> parameters, const TaskPiece& piece) override {
+    pass_.reset();
     return tasks_.Score(parameters, piece);
   }
 
  private:
+  // What the pieces of one pass over the held-out samples share.
+  struct Pass {
+    std::unique_ptr<HeldOutReader> reader;
+    std::unique_ptr<Evaluator> evaluator;
+  };
+
+  absl::Status BeginPass(std::span<float> parameters) {
+    pass_.reset();
+    Pass pass;
+    ATOLL_ASSIGN_OR_RETURN(pass.reader,
+                           HeldOutReader::Create(spec_.data.sequence_length, data_.manifests(), data_.blocks()));
+    ATOLL_ASSIGN_OR_RETURN(pass.evaluator,
+                           Evaluator::Create(spec_.model, layout_, model_options_, device_, parameters));
+    pass_ = std::move(pass);
+    return absl::OkStatus();
+  }
+
   const JobSpec spec_;
   const ModelLayout layout_;
   const ModelOptions model_options_;
@@ -68,6 +81,7 @@ class TorchModel final : public TrainingModel {
   std::unique_ptr<Trainer> trainer_;
   JobData& data_;
   JobTasks tasks_;
+  std::optional<Pass> pass_;
 };
 
 // What the trainer may take: the device's free memory, and no more than the operator allows.

@@ -96,10 +96,13 @@ absl::StatusOr<SampleBatch> HeldOutReader::Read(uint64_t first, uint32_t count) 
   return out;
 }
 
-double HeldOutReader::BytesPerToken(uint64_t count) const {
+double HeldOutReader::BytesPerToken(uint64_t first, uint64_t count) const {
+  const uint64_t from = std::min(first, samples_), to = std::min(first + count, samples_);
+  return from == to ? 0 : (BytesPerTokenUpTo(to) - BytesPerTokenUpTo(from)) / static_cast<double>(to - from);
+}
+
+double HeldOutReader::BytesPerTokenUpTo(uint64_t limit) const {
   double bytes = 0;
-  uint64_t samples = 0;
-  const uint64_t limit = std::min(count, samples_);
   for (size_t t = 0; t < turns_.size() && turns_[t].first < limit; ++t) {
     const uint64_t end = t + 1 < turns_.size() ? std::min(limit, turns_[t + 1].first) : limit;
     const size_t corpora = turns_[t].corpora.size();
@@ -108,10 +111,9 @@ double HeldOutReader::BytesPerToken(uint64_t count) const {
       if (totals.tokens == 0 || totals.text_bytes == 0) return 0;
       const uint64_t taken = (end - turns_[t].first + corpora - 1 - c) / corpora;
       bytes += static_cast<double>(taken) * static_cast<double>(totals.text_bytes) / static_cast<double>(totals.tokens);
-      samples += taken;
     }
   }
-  return samples == 0 ? 0 : bytes / static_cast<double>(samples);
+  return bytes;
 }
 
 }  // namespace atl

@@ -98,8 +98,9 @@ class HeldOutReader {
   uint64_t samples() const { return samples_; }
   // T + 1 tokens each of samples [first, first + count), which must lie below samples().
   absl::StatusOr<SampleBatch> Read(uint64_t first, uint32_t count);
-  // Mean bytes of text behind one token of the samples [0, count), by the manifests' totals; 0 when unknown.
-  double BytesPerToken(uint64_t count) const;
+  // Mean bytes of text behind one token of the samples [first, first + count), by the manifests' totals; 0 when
+  // unknown.
+  double BytesPerToken(uint64_t first, uint64_t count) const;
 
  private:
   HeldOutReader(uint32_t sequence_length, CorpusManifests manifests, BlockSource& source, CorpusSplit split);
@@ -107,6 +108,8 @@ class HeldOutReader {
     uint32_t corpus = 0, file = 0;
     uint64_t token = 0;
   };
+  // Mean bytes behind one token, summed over the samples [0, limit); 0 when unknown.
+  double BytesPerTokenUpTo(uint64_t limit) const;
   Place PlaceOf(uint64_t sample) const;
 
   // From sample `first` on, `corpora` take turns, each from its sample `base` on.

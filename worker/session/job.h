@@ -37,7 +37,12 @@ struct StepOutcome {
   uint64_t tokens = 0;   // targets
 };
 
+// Held-out samples [first, first + samples).
+struct HeldOutPiece {
+  uint64_t first = 0, samples = 0;
+};
 struct EvaluationOutcome {
+  uint64_t samples = 0;     // read; fewer than asked: the split ends there
   double nll = 0;           // nats, summed over targets
   uint64_t tokens = 0;      // targets
   uint64_t text_bytes = 0;  // 0: unknown
@@ -64,11 +69,12 @@ class TrainingModel {
   virtual absl::StatusOr<StepOutcome> Step(const SampleBatch& batch, double learning_rate) = 0;
   // Zero moments and steps.
   virtual absl::Status ResetOptimizer() = 0;
-  // The loss of `parameters` (host memory, job's layout) on held-out samples [0, samples), or as many as there are.
-  virtual absl::StatusOr<EvaluationOutcome> Evaluate(std::span<float> parameters, uint64_t samples) = 0;
-  // How `parameters` do on a piece of a task. The pieces of one evaluation come in order, beginning with the first of
-  // task 0, with no step and no change of `parameters` between them. Unavailable and DeadlineExceeded when the task's
-  // file could not be fetched.
+  // The loss of `parameters` (host memory, job's layout) on a piece of the held-out samples, or as many as there are.
+  // The pieces of one evaluation come in order, beginning with sample 0, with no step and no change of `parameters`
+  // between them; the tasks' come after them.
+  virtual absl::StatusOr<EvaluationOutcome> Evaluate(std::span<float> parameters, const HeldOutPiece& piece) = 0;
+  // How `parameters` do on a piece of a task, from the first of task 0 on, in the same way. Unavailable and
+  // DeadlineExceeded when the task's file could not be fetched.
   virtual absl::StatusOr<PieceScore> ScoreTask(std::span<float> parameters, const TaskPiece& piece) = 0;
 };
 

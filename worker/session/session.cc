@@ -335,12 +335,13 @@ void Session::State::Do(const worker::TakeStep& e) {
 void Session::State::Do(const worker::Evaluate& e) {
   worked = true;
   PublishHeartbeat();
-  const auto outcome = parts->model->Evaluate(replicas->outer(), e.samples);
+  const auto outcome = parts->model->Evaluate(replicas->outer(), {e.first, e.samples});
   if (!outcome.ok()) {
     Answer(worker::EvaluationFailed{e.evaluation, std::string(outcome.status().message())});
     return;
   }
-  Answer(worker::EvaluationFinished{e.evaluation, Micro(outcome->nll), outcome->tokens, outcome->text_bytes});
+  Answer(worker::HeldOutEvaluated{e.evaluation, outcome->samples, Micro(outcome->nll), outcome->tokens,
+                                  outcome->text_bytes});
 }
 
 void Session::State::Do(const worker::ScoreTask& e) {

@@ -77,7 +77,7 @@ absl::Status RunEvalLoss(const EvalLossOptions& options, std::ostream& out, std:
   talk << checkpoint.layout.elements << " parameters, " << samples << " of " << reader->samples()
        << " samples of split " << SplitName(split) << "\n";
   ATOLL_ASSIGN_OR_RETURN(const LossSum sum, SumLoss(*reader, samples, *evaluator));
-  out << JsonLine(sum, reader->BytesPerToken(samples)) << "\n";
+  out << JsonLine(sum, reader->BytesPerToken(0, samples)) << "\n";
   return absl::OkStatus();
 }
 

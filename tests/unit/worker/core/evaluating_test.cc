@@ -44,6 +44,48 @@ TEST(WorkerEvaluating, ScoresTasksPieceByPiece) {
   EXPECT_EQ(w.steps_taken, 2u);
 }
 
+TEST(WorkerEvaluating, ReadsHeldOutSamplesPieceByPiece) {
+  World w(SmallSpec());
+  w.Start();
+  w.Hear(EvaluationAssigned{JobId{"tiny"}, 1, {Version{0}}, 40, false});
+  for (const char* piece : {"evaluate 1: 0+16", "evaluate 1: 16+16", "evaluate 1: 32+8"}) {
+    EXPECT_FALSE(w.Did("evaluation done"));
+    EXPECT_FALSE(w.Did(piece));
+    w.Boundary();
+    EXPECT_TRUE(w.Did(piece));
+  }
+  const EvaluationDone& done = DoneIn(w);
+  EXPECT_EQ(done.nll_micro_nats, 15'000'000);
+  EXPECT_EQ(done.tokens, 30u);
+  EXPECT_EQ(done.text_bytes, 60u);
+  EXPECT_EQ(w.steps_taken, 0u);
+}
+
+TEST(WorkerEvaluating, EndsWhereTheHeldOutSplitEnds) {
+  for (const uint64_t there : {0, 16, 20}) {
+    World w(SmallSpec());
+    w.held_out_samples = there;
+    w.Start();
+    w.Hear(EvaluationAssigned{JobId{"tiny"}, 1, {Version{0}}, 1000, false});
+    for (int i = 0; i < 4; ++i) w.Boundary();
+    EXPECT_EQ(w.Count("evaluate "), there == 0 ? 1 : 2) << there;
+    EXPECT_TRUE(w.Did("evaluation done"));
+  }
+}
+
+TEST(WorkerEvaluating, LeavesBetweenTwoPiecesOfTheHeldOutSamples) {
+  World w(SmallSpec());
+  w.Start();
+  w.Hear(EvaluationAssigned{JobId{"tiny"}, 1, {Version{0}}, 1000, false});
+  w.Boundary();
+  ASSERT_EQ(w.Count("evaluate "), 1);
+  w.Give(LeaveWanted{"SIGTERM"});
+  for (int i = 0; i < 3; ++i) w.Boundary();
+  EXPECT_TRUE(w.Did("leaving"));
+  EXPECT_EQ(w.Count("evaluate "), 1);
+  EXPECT_FALSE(w.Did("evaluation done"));
+}
+
 TEST(WorkerEvaluating, ScoresNoTasksUnasked) {
   World w(WithTasks());
   w.Start();

@@ -97,6 +97,7 @@ class World {
   // How the world answers.
   bool grant_leases = true, finite = true, fetch_updates = true, finish_fetches = true, hash_matches = true;
   bool samples_there = true, prepare = true;
+  uint64_t held_out_samples = 1000;
   uint64_t lease_samples = 1000;
 
   std::vector<std::string> lines;  // effects, one each
@@ -172,8 +173,9 @@ class World {
       q.push_back(StepDone{w.finite, 16, 2'000'000, Milliseconds(10)});
     }
     void operator()(const Evaluate& e) {
-      w.Log(absl::StrCat("evaluate ", e.evaluation));
-      q.push_back(EvaluationFinished{e.evaluation, 5'000'000, 10, 20});
+      w.Log(absl::StrCat("evaluate ", e.evaluation, ": ", e.first, "+", e.samples));
+      const uint64_t end = std::min(e.first + e.samples, w.held_out_samples);
+      q.push_back(HeldOutEvaluated{e.evaluation, end - e.first, 5'000'000, 10, 20});
     }
     void operator()(const ScoreTask& e) {
       w.Log(absl::StrCat("score ", e.task, " ", e.first, "+", e.examples));

@@ -361,7 +361,9 @@ TEST_F(Data, HeldOutSamplesTakeTurnsAndEndTogether) {
   ASSERT_TRUE((*TokenShard::Open(*files_, second))->Read(0, ids).ok());
   EXPECT_TRUE(std::equal(ids.begin(), ids.end(), batch->tokens.begin() + kLength + 1));
   EXPECT_TRUE(absl::IsOutOfRange((*reader)->Read(one + two, 1).status()));
-  EXPECT_NEAR((*reader)->BytesPerToken(2), 2.0 * 300 / 301, 1e-6);  // 600 bytes a document of 301 tokens in both
+  EXPECT_NEAR((*reader)->BytesPerToken(0, 2), 2.0 * 300 / 301, 1e-6);  // 600 bytes a document of 301 tokens in both
+  EXPECT_NEAR((*reader)->BytesPerToken(1, one + two), 2.0 * 300 / 301, 1e-6);
+  EXPECT_EQ((*reader)->BytesPerToken(one + two, 1), 0);
 }
 
 TEST_F(Data, SaysWhenManifestsAndCorporaDiffer) {

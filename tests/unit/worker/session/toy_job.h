@@ -57,10 +57,10 @@ class ToyModel final : public TrainingModel {
     }
     return StepOutcome{true, loss / static_cast<double>(parameters_.size()), 1, batch.samples * uint64_t{8}};
   }
-  absl::StatusOr<EvaluationOutcome> Evaluate(std::span<float> parameters, uint64_t samples) override {
+  absl::StatusOr<EvaluationOutcome> Evaluate(std::span<float> parameters, const HeldOutPiece& piece) override {
     double nll = 0;
     for (const float x : parameters) nll += 0.5 * (x - target_) * (x - target_);
-    return EvaluationOutcome{nll, samples * 8, 0};
+    return EvaluationOutcome{piece.samples, nll, piece.samples * 8, 0};
   }
   // The first half of a piece is right.
   absl::StatusOr<PieceScore> ScoreTask(std::span<float>, const TaskPiece& piece) override {
