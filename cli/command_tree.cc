@@ -266,7 +266,7 @@ int PrintVersion(Session& session, const std::string& version, bool server) {
   if (PrintFields(session, fields)) return kExitOk;
   session.out << "atoll " << version << "\n";
   session.out << "atoll-coordinator " << Printable(info->version()) << " (protocol " << info->protocol_revision()
-              << ", start " << info->boot_number() << ")\n";
+              << ", boot " << info->boot_number() << ")\n";
   return kExitOk;
 }
 

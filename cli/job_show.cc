@@ -170,7 +170,7 @@ void PrintCurve(Session& session, const v1::MetricCurve& curve, bool csv) {
   for (const v1::MetricPoint& p : curve.points()) {
     session.out << (csv ? absl::StrCat(curve.metric(), ",", p.step(), ",", p.time().seconds(), ",",
                                        NumberText(p.value()))
-                        : absl::StrFormat("%-24s %10d  %s", curve.metric(), p.step(), NumberText(p.value())))
+                        : absl::StrFormat("%-24s %10d  %.6g", curve.metric(), p.step(), p.value()))
                 << "\n";
   }
 }
@@ -239,6 +239,8 @@ int JobMetrics(Session& session, const MetricsOptions& options) {
     return kExitOk;
   }
   if (!options.csv && PrintMessage(session, *response)) return kExitOk;
+  if (!options.csv && response->curves_size() > 0)
+    session.out << absl::StrFormat("%-24s %10s  %s\n", "METRIC", "STEP", "VALUE");
   for (const v1::MetricCurve& curve : response->curves()) PrintCurve(session, curve, options.csv);
   if (response->curves_size() == 0) session.talk << "no points yet\n";
   return kExitOk;

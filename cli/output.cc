@@ -29,7 +29,8 @@ std::string StepText(const v1::Job& job) {
   return job.stop_step() == 0 ? absl::StrCat(job.step()) : absl::StrCat(job.step(), "/", job.stop_step());
 }
 
-// A value behind "key:" or "-": a scalar on the same line, anything else on lines of its own.
+// A value behind "key:": a scalar on the same line, anything else on lines of its own; an item of a list begins behind
+// its "-".
 void AppendYaml(const nlohmann::ordered_json& value, const std::string& indent, std::string& out) {
   if (value.is_object() && !value.empty()) {
     out += "\n";
@@ -40,8 +41,10 @@ void AppendYaml(const nlohmann::ordered_json& value, const std::string& indent, 
   } else if (value.is_array() && !value.empty()) {
     out += "\n";
     for (const auto& item : value) {
-      absl::StrAppend(&out, indent, "-");
-      AppendYaml(item, indent + "  ", out);
+      std::string text;
+      AppendYaml(item, indent + "  ", text);
+      const bool lines = text.front() == '\n';
+      absl::StrAppend(&out, indent, "-", lines ? " " + text.substr(1 + indent.size() + 2) : text);
     }
   } else {
     absl::StrAppend(&out, " ", value.is_string() ? YamlText(value.get<std::string>()) : value.dump(), "\n");

@@ -204,8 +204,8 @@ int PrintPlan(Session& session, const PlanOptions& options) {
   const Plan plan = MakePlan(*request, &EncodedSize);
   switch (session.format) {
     case OutputFormat::kJson:
-    case OutputFormat::kYaml: session.out << JsonOf(*request, plan).dump(2) << "\n"; break;
-    case OutputFormat::kJsonl: session.out << JsonOf(*request, plan).dump() << "\n"; break;
+    case OutputFormat::kYaml:
+    case OutputFormat::kJsonl: PrintJson(session, JsonOf(*request, plan).dump()); break;
     default: PrintSummary(session, *request, plan); PrintPoints(session, *request, plan);
   }
   return kExitOk;

@@ -26,6 +26,8 @@ struct Row {
 
 constexpr Row kCoordinatorRows[] = {
     {Metric::kBuildInfo, "atoll_build_info", kGauge, "", "version", "Always 1; the label says which program runs."},
+    {Metric::kSeriesDropped, "atoll_metric_series_dropped_total", kCounter, "", "",
+     "Values not kept because there were too many series (50,000). Served by both programs."},
     {Metric::kBoot, "atoll_boot_number", kGauge, "", "", "Raised each time the coordinator starts."},
     {Metric::kJobs, "atoll_jobs", kGauge, "", "state", "Jobs by state."},
     {Metric::kWorkers, "atoll_workers", kGauge, "", "job state",
@@ -185,9 +187,11 @@ std::string CatalogueAsMarkdown() {
   std::string out =
       "# Metrics\n\nMade from `common/telemetry/catalogue.cc`; a test compares the two. To renew this page:\n"
       "`ATOLL_WRITE_DOCS=1 build/dev/bin/telemetry_test --gtest_filter='MetricsPageTest.*'`.\n\n"
-      "The coordinator serves them under `/metrics` of its admin port. Metrics of a worker are served by the worker "
-      "itself and,\n"
-      "from its heartbeats, by the coordinator too, with the labels `job` and `worker`, until the worker is gone.\n";
+      "The coordinator serves its own under `/metrics` of its admin port. Metrics of a worker are served by the worker "
+      "itself\n"
+      "and, all but histograms, from its heartbeats by the coordinator too, with the labels `job` and `worker`, until "
+      "the worker\n"
+      "is gone or leaves the job.\n";
   for (const MetricHome home : {MetricHome::kCoordinator, MetricHome::kWorker}) {
     out += home == MetricHome::kCoordinator ? "\n## Coordinator\n\n" : "\n## Worker\n\n";
     out += "| metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n";

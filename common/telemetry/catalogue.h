@@ -13,6 +13,7 @@ namespace atl {
 enum class Metric : uint32_t {
   // Coordinator
   kBuildInfo,  // version
+  kSeriesDropped,
   kBoot,
   kJobs,                  // state
   kWorkers,               // job, state: alive, training, participating, pool

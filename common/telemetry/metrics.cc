@@ -7,6 +7,7 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -37,11 +38,7 @@ struct Series {
 struct Metrics::State {
   explicit State(size_t limit) : series_limit(limit) {
     for (const MetricInfo& info : MetricCatalogue()) families[info.metric] = MakeFamily(registry, info);
-    dropped = &prometheus::BuildCounter()
-                   .Name("atoll_metric_series_dropped_total")
-                   .Help("Series not kept because there were too many.")
-                   .Register(registry)
-                   .Add({});
+    dropped = &families.at(Metric::kSeriesDropped).counters->Add({});
   }
 
   static Family MakeFamily(prometheus::Registry& registry, const MetricInfo& info) {
@@ -84,10 +81,15 @@ struct Metrics::State {
     if (gone.histogram != nullptr) family.histograms->Remove(gone.histogram);
   }
 
-  void ForgetLabel(const std::string& label, const std::string& value) ATOLL_REQUIRES(mutex) {
+  // Drops every series that has all of these labels.
+  void Forget(const PromLabels& wanted) ATOLL_REQUIRES(mutex) {
     for (auto it = series.begin(); it != series.end();) {
-      const auto found = it->first.second.find(label);
-      if (found == it->first.second.end() || found->second != value) {
+      const PromLabels& labels = it->first.second;
+      const bool all = std::all_of(wanted.begin(), wanted.end(), [&labels](const auto& label) {
+        const auto found = labels.find(label.first);
+        return found != labels.end() && found->second == label.second;
+      });
+      if (!all) {
         ++it;
         continue;
       }
@@ -101,6 +103,7 @@ struct Metrics::State {
   Mutex mutex;
   std::map<Metric, Family> families;  // immutable after construction
   std::map<std::pair<Metric, PromLabels>, Series> series ATOLL_GUARDED_BY(mutex);
+  std::map<std::string, std::string> job_of ATOLL_GUARDED_BY(mutex);  // by worker, of those whose heartbeats are shown
   prometheus::Counter* dropped = nullptr;
 };
 
@@ -143,6 +146,10 @@ void Metrics::Observe(Metric metric, double value, const Labels& labels) {
 void Metrics::SetFromHeartbeat(const WorkerId& worker, const Heartbeat& heartbeat) {
   const PromLabels labels = {{"job", heartbeat.job.value}, {"worker", worker.value}};
   MutexLock lock(state_->mutex);
+  std::string& job = state_->job_of[worker.value];
+  if (!job.empty() && job != heartbeat.job.value) state_->Forget({{"job", job}, {"worker", worker.value}});
+  job = heartbeat.job.value;
+  if (job.empty()) return;
   for (const MetricSample& sample : heartbeat.metrics) {
     const MetricInfo* info = FindWorkerMetric(sample.name);
     if (info == nullptr) continue;
@@ -156,12 +163,13 @@ void Metrics::SetFromHeartbeat(const WorkerId& worker, const Heartbeat& heartbea
 
 void Metrics::ForgetWorker(const WorkerId& worker) {
   MutexLock lock(state_->mutex);
-  state_->ForgetLabel("worker", worker.value);
+  state_->Forget({{"worker", worker.value}});
+  state_->job_of.erase(worker.value);
 }
 
 void Metrics::ForgetJob(const JobId& job) {
   MutexLock lock(state_->mutex);
-  state_->ForgetLabel("job", job.value);
+  state_->Forget({{"job", job.value}});
 }
 
 std::string Metrics::Expose() const { return prometheus::TextSerializer().Serialize(state_->registry.Collect()); }

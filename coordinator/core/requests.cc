@@ -106,7 +106,7 @@ absl::Status Machine::Cancel(Run& run, bool drain) {
       run.touched = true;
       return absl::OkStatus();
     }
-    End(run, JobState::kCancelled, "cancelled");
+    End(run, JobState::kCancelled, "as asked, without closing rounds; what was committed is kept");
     return absl::OkStatus();
   }
   run.record.draining = true;

@@ -20,7 +20,7 @@ struct Watcher {
   JobId job;
   uint64_t after_revision = 0;
   Instant due;  // shown at the latest
-  std::function<void(const JobGlance*)> show;
+  Engine::ShowGlance show;
 };
 
 struct OpenUpload {
@@ -320,12 +320,20 @@ void Engine::WantLogs(WorkerId worker, uint32_t lines, std::function<void(std::v
   });
 }
 
-uint64_t Engine::Watch(JobId job, uint64_t after_revision, std::function<void(const JobGlance*)> show) {
+uint64_t Engine::Watch(JobId job, uint64_t after_revision, ShowGlance show) {
   const uint64_t id = state_->next_id++;
   state_->Post([this, id, job = std::move(job), after_revision, show = std::move(show)]() mutable {
     const Instant now = state_->parts.clock.Now();
-    if (!state_->core->ViewJob(job, now).has_value() || state_->watchers.size() >= limits::kWatchers)
-      return show(nullptr);
+    if (!state_->core->ViewJob(job, now).has_value()) {
+      return show(absl::NotFoundError(
+          absl::StrCat("there is no job jobs/", job.value, "; 'atoll job list' shows those there are")));
+    }
+    if (state_->watchers.size() >= limits::kWatchers) {
+      return show(absl::ResourceExhaustedError(
+          absl::StrCat(limits::kWatchers,
+                       " watch jobs of this coordinator already, the most it serves; end one, or ask with "
+                       "'atoll job get'")));
+    }
     if (after_revision == 0) {
       const JobHistory* known = state_->history.Find(job);
       after_revision = known == nullptr ? 0 : known->next_revision - 1;

@@ -157,12 +157,9 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
   grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchJob(grpc::CallbackServerContext*,
                                                            const v1::WatchJobRequest* request) override {
     auto* stream = new FedStream<v1::WatchJobResponse>;
-    const std::string name = request->name();
     const absl::StatusOr<uint64_t> watcher =
-        api_.WatchJob(*request, [feeder = stream->feeder(), name](const v1::WatchJobResponse* look) {
-          if (look == nullptr)
-            return feeder->End(absl::NotFoundError(absl::StrCat(
-                "there is no ", name, ", or too many are watching; 'atoll job list' shows those there are")));
+        api_.WatchJob(*request, [feeder = stream->feeder()](const absl::StatusOr<v1::WatchJobResponse>& look) {
+          if (!look.ok()) return feeder->End(look.status());
           feeder->Feed(*look);
           if (HasEndedState(look->job().state())) feeder->End(absl::OkStatus());
         });
@@ -195,9 +192,10 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
     v1::WatchJobRequest watch;
     watch.set_name(request.name());
     const auto lines = std::make_shared<NewLines>();
-    const absl::StatusOr<uint64_t> watcher = api_.WatchJob(
-        watch, [this, wanted = request, lines, feeder = stream->feeder()](const v1::WatchJobResponse* look) mutable {
-          if (look == nullptr) return feeder->End(absl::NotFoundError(absl::StrCat("there is no ", wanted.name())));
+    const absl::StatusOr<uint64_t> watcher =
+        api_.WatchJob(watch, [this, wanted = request, lines,
+                              feeder = stream->feeder()](const absl::StatusOr<v1::WatchJobResponse>& look) mutable {
+          if (!look.ok()) return feeder->End(look.status());
           const bool last = HasEndedState(look->job().state());
           api_.GetJobLogs(wanted, [lines, feeder, last](const absl::Status& status, v1::StreamJobLogsResponse all) {
             v1::StreamJobLogsResponse fresh = lines->Of(all);

@@ -456,10 +456,11 @@ void JobApi::GetServerInfo(const v1::GetServerInfoRequest&, Answer<v1::GetServer
 }
 
 absl::StatusOr<uint64_t> JobApi::WatchJob(const v1::WatchJobRequest& request,
-                                          std::function<void(const v1::WatchJobResponse*)> show) {
+                                          std::function<void(const absl::StatusOr<v1::WatchJobResponse>&)> show) {
   ATOLL_ASSIGN_OR_RETURN(const JobId job, ParseJobName(request.name()));
-  return engine_.Watch(job, request.after_revision(), [this, show = std::move(show)](const JobGlance* glance) {
-    if (glance == nullptr) return show(nullptr);
+  return engine_.Watch(job, request.after_revision(), [this, show = std::move(show)](const auto& shown) {
+    if (!shown.ok()) return show(shown.status());
+    const JobGlance* glance = *shown;
     const Sizes& sizes = SizesOf(glance->view.record);
     v1::WatchJobResponse response;
     *response.mutable_job() = ToProto(*glance, sizes.job.parameters, sizes.fragment_elements, false);
@@ -469,7 +470,7 @@ absl::StatusOr<uint64_t> JobApi::WatchJob(const v1::WatchJobRequest& request,
     for (const EventLine& line : glance->events) *response.add_events() = ToProto(line);
     response.set_waiting_line(glance->view.waiting_line);
     for (const double loss : glance->recent_losses) response.add_recent_losses(loss);
-    show(&response);
+    show(response);
   });
 }
 

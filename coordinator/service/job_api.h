@@ -53,7 +53,7 @@ class JobApi {
 
   // Starts watching; `show(nullptr)` when there is no such job. Returns the watcher for StopWatching.
   absl::StatusOr<uint64_t> WatchJob(const v1::WatchJobRequest& request,
-                                    std::function<void(const v1::WatchJobResponse*)> show);
+                                    std::function<void(const absl::StatusOr<v1::WatchJobResponse>&)> show);
   void StopWatching(uint64_t watcher);
 
  private:

@@ -247,7 +247,9 @@ v1::Job ToProto(const JobGlance& glance, uint64_t parameters, const std::vector<
   out.set_reason(waiting ? view.waiting_line : record.reason);
   for (const auto& [key, value] : record.spec.labels) (*out.mutable_labels())[key] = value;
   out.set_step(view.clock_step);
-  out.set_stop_step(record.stop_step);
+  // Workers are some steps further when they hear of a drain.
+  out.set_stop_step(HasEnded(record.state) && record.draining ? std::max(record.stop_step, view.clock_step)
+                                                              : record.stop_step);
   out.set_tokens(view.tokens_committed);
   uint64_t round = view.fragments.empty() ? 0 : UINT64_MAX;
   for (size_t i = 0; i < view.fragments.size(); ++i) {

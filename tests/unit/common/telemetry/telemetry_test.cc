@@ -127,6 +127,23 @@ TEST(MetricsTest, ShowsWorkersUntilTheyAreGone) {
   EXPECT_EQ(metrics.Expose().find("rome-1"), std::string::npos);
 }
 
+TEST(MetricsTest, ShowsAWorkerUnderTheJobItIsAt) {
+  Metrics metrics;
+  Heartbeat heartbeat;
+  heartbeat.job = {"first"};
+  heartbeat.metrics = {{HeartbeatName(Metric::kInnerStep), 7}};
+  metrics.SetFromHeartbeat({"paris-1"}, heartbeat);
+  metrics.Set(Metric::kParticipation, 1, {"other", "paris-1"});
+  heartbeat.job = {};
+  metrics.SetFromHeartbeat({"paris-1"}, heartbeat);
+  EXPECT_EQ(metrics.Expose().find("atoll_inner_step{"), std::string::npos) << metrics.Expose();
+  heartbeat.job = {"second"};
+  metrics.SetFromHeartbeat({"paris-1"}, heartbeat);
+  const std::string text = metrics.Expose();
+  EXPECT_NE(text.find("atoll_inner_step{job=\"second\",worker=\"paris-1\"} 7"), std::string::npos) << text;
+  EXPECT_NE(text.find("atoll_participation_ratio{job=\"other\""), std::string::npos) << text;
+}
+
 TEST(MetricsTest, SeriesAreBounded) {
   Metrics metrics(10);
   for (int i = 0; i < 30; ++i) metrics.Set(Metric::kHeartbeatAge, 1, {"w" + std::to_string(i)});
