@@ -123,7 +123,7 @@ void Machine::AdvanceClosing(Run& run) {
     if (checkpoint.versions == heads) {
       if (checkpoint.complete) {
         End(run, run.record.draining ? JobState::kCancelled : JobState::kSucceeded,
-            run.record.draining ? "cancelled; ended in order" : "");
+            run.record.draining ? "drained; what its workers had trained is merged" : "");
       }
       return;
     }

@@ -30,6 +30,8 @@ uint64_t Run::StepOf(Version version) const {
 }
 
 uint64_t Run::ClockStep(uint64_t newest_step) const {
+  // The workers were there, even where a merge covers more than one period.
+  if (record.state == JobState::kSucceeded && record.stop_step > 0) return record.stop_step;
   if (rounds.empty()) return clock_floor;
   const uint64_t sent = StepOf(rounds[0].version);
   const uint64_t base = std::max(sent, clock_floor);

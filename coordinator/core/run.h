@@ -92,7 +92,7 @@ struct Run {
   // Never beyond the stop step. Where the job clock stands at least once fragment 0 has `version`: the step at which
   // that contribution was sent.
   uint64_t StepOf(Version version) const;
-  // `newest_step`: the largest reported by its training workers.
+  // `newest_step`: the largest reported by its training workers. The stop step once the job has succeeded.
   uint64_t ClockStep(uint64_t newest_step) const;
   // The worker's newest committed contribution to the fragment was sent at the stop step or later and holds all of the
   // steps that it has reported.

@@ -14,7 +14,8 @@ def test(scene):
     coordinator = scene.coordinator("--data-root", scene.path("data"), "--membership-timeout", "2s", "--heartbeat-interval", "300ms")
     first = scene.worker("a", coordinator, "--data-root", scene.path("data"))
     second = scene.worker("b", coordinator, "--data-root", scene.path("data"))
-    scene.submit("job", manifest, steps=STEPS)
+    # So many periods ahead that b holds leased samples whenever it is killed.
+    scene.submit("job", manifest, "--set", "sync.max_unsynced_periods=4", steps=STEPS)
     scene.wait_job("job", lambda job: number(job, "workers_training") == 2 and number(job, "round") >= 3, "two training workers")
     second.kill()
     scene.wait_job("job", lambda job: number(job, "workers_alive") == 1, "the loss of b", alive=[first])

@@ -12,7 +12,7 @@
 //
 // Every wait has a deadline or a repetition, and waiting_for() says what it waits for:
 //   an update at its apply step      apply_patience, or one heartbeat interval while the coordinator is away
-//   leases                           asked again after kLeaseRepeat
+//   leases                           asked again after kLeaseRepeat, denied ones as soon as an update is applied
 //   a fetch                          the link repeats it; a refused one is asked again after kFetchRepeat
 //   the last contributions           leave_grace
 //   an evaluation's versions         evaluation_patience

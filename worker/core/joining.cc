@@ -217,7 +217,7 @@ void Core::State::DropJob(bool return_leases) {
   taken = gained = clock_offset = job_clock = applied_at = 0;
   step_ns = 0;
   step_samples = 0;
-  wish = LeaseWish{wish.request, 0, false, false, "", {}};
+  wish = LeaseWish{.request = wish.request};
   evaluation.reset();
   unsaid_evaluation.reset();
   closing.reset();
@@ -238,7 +238,7 @@ void Core::State::VoidIncarnation() {
   }
   for (const Lease& lease : leases) effects.push_back(RemoveLease{lease.id});
   leases.clear();
-  wish = LeaseWish{wish.request, 0, false, false, "", {}};
+  wish = LeaseWish{.request = wish.request};
   step_samples = 0;
   evaluation.reset();
   unsaid_evaluation.reset();

@@ -35,6 +35,7 @@ struct LeaseWish {
   uint64_t samples = 0;
   bool open = false;    // not answered
   bool denied = false;  // newest answer
+  bool again = false;   // denied, but something was committed since
   std::string reason;
   Instant asked_at{};
 };

@@ -164,6 +164,7 @@ void Core::State::OnUpdateApplied(const UpdateApplied& applied) {
   f.outer_clock = f.pending.front().clock_step;
   f.pending.pop_front();
   f.unsettled = contributor;
+  wish.again = wish.denied;  // what stood in the way may be committed now
   StartFetches(p);
   if (MaySettle(f, contributor)) Settle(p);
 }

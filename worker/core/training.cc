@@ -223,11 +223,12 @@ void Core::State::WishForLeases() {
     return;
   }
   if (unused * 2 > wanted || unused >= wanted) return;
-  if (wish.denied && !repeat_due) {
+  if (wish.denied && !repeat_due && !wish.again) {
     WakeAt(wish.asked_at + kLeaseRepeat);
     return;
   }
   wish.open = true;
+  wish.again = false;
   ++wish.request;
   wish.samples = wanted;
   wish.asked_at = now;

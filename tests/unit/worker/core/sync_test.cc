@@ -131,6 +131,27 @@ TEST(WorkerSync, WithoutSamplesAnUpdateDoesNotWaitForItsStep) {
   EXPECT_TRUE(w.Did("apply 0 v1 contributor"));
 }
 
+// What is committed makes room for leases: nobody waits for the repetition.
+TEST(WorkerSync, ADeniedLeaseIsAskedForAgainOnceAnUpdateIsApplied) {
+  World w;
+  w.lease_samples = 8;
+  w.Start();
+  w.Boundary();
+  w.grant_leases = false;
+  w.Steps(4);
+  w.Boundary();
+  ASSERT_TRUE(w.Did("upload 0 v0 steps 4"));
+  w.Accept(0);
+  ASSERT_TRUE(w.Did("wish 2"));
+  w.Hear(LeaseDenied{JobId{"tiny"}, 2, "8 leased samples are in no committed contribution yet"});
+  w.Boundary();
+  EXPECT_FALSE(w.Did("wish 3"));
+  w.Publish(0, 1, {"w1"}, 4);
+  for (int i = 0; i < 3; ++i) w.Boundary();
+  ASSERT_TRUE(w.Did("apply 0 v1 contributor"));
+  EXPECT_TRUE(w.Did("wish 3"));
+}
+
 TEST(WorkerSync, RefusedKeepsTheDriftForTheNextVersion) {
   World w;
   w.Start();
