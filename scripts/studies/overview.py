@@ -2,7 +2,9 @@
 from studies import definition, records, report
 
 OTHERS = {"compute-utilization": "What the planner says of utilization against the paper's table", "long": "The long tests",
-          "crash-points": "The coordinator ended at every point where it writes"}
+          "crash-points": "The coordinator ended at every point where it writes",
+          "faults": "What goes wrong, how it is made to, and what shows that it does no harm", "soak": "Real processes under seeded faults",
+          "security": "What an attacker may try, and what shows that it fails", "mutants": "Mistakes made on purpose, and who caught them"}
 
 
 def result_of(study):

@@ -1,0 +1,188 @@
+"""Peers that are no clients of ours, on the open ports of the real program: old TLS, weak ciphers, no certificate, a compressed bomb,
+a giant message, more connections than anybody needs, rapid resets. The coordinator answers afterwards, and its memory stays."""
+import gzip
+import pathlib
+import re
+import socket
+import ssl
+import struct
+import warnings
+
+from atoll_harness import check, equal, main, wait_for
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+DATA, HEADERS, RST_STREAM, SETTINGS = 0, 1, 3, 4
+END_HEADERS, CANCEL = 4, 8
+GROWTH_LIMIT_MB = 64
+GENTLE_SECONDS = 20
+STALLED_SECONDS = 2  # a send that waits for so long is held back
+
+
+def resident_mb(process):
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1)) / 1024
+
+
+# ---- TLS
+
+def handshake(scene, port, identity=None, **limits):
+    """The TLS version and cipher that both agree on; an ssl.SSLError when they do not."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # that is the point
+        for name, value in limits.items():
+            if name == "ciphers":
+                context.set_ciphers(value)
+            else:
+                setattr(context, name, value)
+    if identity:
+        context.load_cert_chain(identity)
+    with socket.create_connection(("127.0.0.1", port), timeout=GENTLE_SECONDS) as plain, context.wrap_socket(plain) as secure:
+        secure.sendall(PREFACE + frame(SETTINGS))
+        check(secure.recv(9), "the server hung up after the handshake")
+        return secure.version(), secure.cipher()[0]
+
+
+def refused(what, call):
+    try:
+        agreed = call()
+    except OSError:  # an ssl.SSLError is one; so is a reset
+        return
+    except Exception as why:
+        check("hung up" in str(why), f"{what}: {why}")
+        return
+    check(False, f"{what} was let in with {agreed}")
+
+
+def check_tls(scene, coordinator):
+    v = ssl.TLSVersion
+    identity = scene.identity
+    for name in ("control", "bulk", "enroll"):
+        port = coordinator.ports[name]
+        version, _ = handshake(scene, port, identity)
+        equal(version, "TLSv1.3", f"what the {name} port speaks")
+        refused(f"S1: TLS 1.1 on the {name} port",
+                lambda p=port: handshake(scene, p, identity, minimum_version=v.TLSv1, maximum_version=v.TLSv1_1, ciphers="ALL:@SECLEVEL=0"))
+        refused(f"S2: a cipher without authentication of data on the {name} port",
+                lambda p=port: handshake(scene, p, identity, maximum_version=v.TLSv1_2,
+                                         ciphers="ECDHE-ECDSA-AES128-SHA:ECDHE-ECDSA-AES256-SHA384:ECDHE-RSA-AES128-SHA:@SECLEVEL=0"))
+        if name != "enroll":
+            refused(f"S3: nobody's certificate on the {name} port", lambda p=port: handshake(scene, p))
+
+
+def listening_address(port):
+    """Of a TCP port of this machine, as the kernel writes it."""
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in pathlib.Path(table).read_text().splitlines()[1:]:
+            local, state = line.split()[1], line.split()[3]
+            if state == "0A" and int(local.split(":")[1], 16) == port:
+                return local.split(":")[0]
+    return None
+
+
+def check_with_trust(scene):
+    scene.identity = scene.atoll("ca", "init", scene.path("trust")).out.strip()
+    coordinator = scene.coordinator("--trust", scene.path("trust"), "--enroll-port", 0, "--listen", "0.0.0.0", state="trusted")
+    scene.endpoint = f"127.0.0.1:{coordinator.ports['control']}"
+    check_tls(scene, coordinator)
+    equal(listening_address(coordinator.ports["admin"]), "0100007F", "S24: where the metrics port listens")
+    for page in ("/metrics", "/healthz", "/readyz"):
+        check("BEGIN" not in coordinator.page(page), f"S24: {page} shows a key or a certificate")
+    scene.atoll("job", "list")
+    equal(coordinator.terminate(), 0, "the exit status of the coordinator")
+    scene.identity = None
+
+
+# ---- HTTP/2 by hand
+
+def frame(kind, payload=b"", flags=0, stream=0):
+    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
+
+
+def headers(stream, path, *more):
+    """Opens a call. Header fields are written as literals that nobody keeps (RFC 7541, 6.2.2)."""
+    fields = [(":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "atoll"), ("content-type", "application/grpc"),
+              ("te", "trailers"), *more]
+    block = b"".join(b"\0" + bytes([len(k)]) + k.encode() + bytes([len(v)]) + v.encode() for k, v in fields)
+    return frame(HEADERS, block, END_HEADERS, stream)
+
+
+def greet(port):
+    connection = socket.create_connection(("127.0.0.1", port), timeout=GENTLE_SECONDS)
+    connection.sendall(PREFACE + frame(SETTINGS))
+    return connection
+
+
+def giant_message(port, megabytes=256):
+    """S31: a message of 4 GB is announced, and as much of it sent as the coordinator takes."""
+    with greet(port) as connection:
+        connection.settimeout(STALLED_SECONDS)
+        try:
+            connection.sendall(headers(1, "/atoll.v1.JobService/ListJobs") + frame(DATA, b"\0\xff\xff\xff\xff", 0, 1))
+            for _ in range(megabytes * 64):
+                connection.sendall(frame(DATA, bytes(16384), 0, 1))
+        except OSError:
+            pass  # cut, or it takes no more
+
+
+def bomb(port):
+    """S27: 256 MB of zeros in a quarter of a megabyte. Nobody unpacks it."""
+    packed = gzip.compress(bytes(256 << 20), 1)
+    with greet(port) as connection:
+        connection.settimeout(STALLED_SECONDS)
+        try:
+            connection.sendall(headers(1, "/atoll.v1.JobService/ListJobs", ("grpc-encoding", "gzip")))
+            message = b"\1" + struct.pack(">I", len(packed)) + packed
+            for at in range(0, len(message), 16384):
+                connection.sendall(frame(DATA, message[at:at + 16384], int(at + 16384 >= len(message)), 1))
+        except OSError:
+            pass
+
+
+def rapid_resets(port, calls=2000):
+    """S28: calls that are taken back at once. The coordinator may cut the connection, or go on."""
+    with greet(port) as connection:
+        try:
+            for first in range(1, 2 * calls, 200):
+                connection.sendall(b"".join(headers(s, "/atoll.v1.JobService/ListJobs") + frame(RST_STREAM, struct.pack(">I", CANCEL), 0, s)
+                                            for s in range(first, first + 200, 2)))
+        except OSError:
+            pass
+
+
+def check_floods(scene):
+    coordinator = scene.coordinator()
+    scene.atoll("job", "list")
+    before = resident_mb(coordinator)
+    ports = (coordinator.ports["control"], coordinator.ports["bulk"])
+    for port in ports:
+        giant_message(port)
+        bomb(port)
+        held = [greet(port) for _ in range(200)]  # S29
+        scene.atoll("job", "list")
+        for connection in held:
+            connection.close()
+    grown = wait_for("memory given back", lambda: resident_mb(coordinator) - before < GROWTH_LIMIT_MB and [resident_mb(coordinator) - before])
+    print(f"S27, S29, S31: {before:.1f} MB before, {grown[0]:+.1f} MB after")
+    for port in ports:
+        rapid_resets(port)
+    scene.atoll("job", "list")
+    equal(coordinator.terminate(), 0, "the exit status of the coordinator")
+
+
+def check_plaintext_stays_at_home(scene):
+    """S26."""
+    coordinator = scene.launch_coordinator("--listen", "0.0.0.0", name="open", state="open")
+    check(coordinator.end() != 0, "a coordinator without --trust listens everywhere")
+    check("--trust" in coordinator.log() and "0.0.0.0" in coordinator.log(), f"it said {coordinator.log()!r}")
+
+
+def test(scene):
+    check_with_trust(scene)
+    check_plaintext_stays_at_home(scene)
+    check_floods(scene)
+
+
+main(test)
