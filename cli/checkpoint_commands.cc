@@ -307,4 +307,16 @@ int DrainWorker(Session& session, const std::string& worker) {
   return kExitOk;
 }
 
+int ReadmitWorker(Session& session, const std::string& worker) {
+  const absl::StatusOr<std::string> name = WorkerResource(worker);
+  if (!name.ok()) return Fail(session, name.status());
+  v1::ReadmitWorkerRequest request;
+  request.set_name(*name);
+  const absl::StatusOr<v1::ReadmitWorkerResponse> response = session.api.ReadmitWorker(request);
+  if (!response.ok()) return Fail(session, response.status());
+  if (!PrintMessage(session, response->worker())) session.out << *name << "\n";
+  session.talk << "readmitted: it joins again by itself as soon as it asks\n";
+  return kExitOk;
+}
+
 }  // namespace atl::cli

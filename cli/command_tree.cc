@@ -315,6 +315,11 @@ void AddWorkerCommands(CLI::App& root, Command& command) {
   const auto name = MakeOptions<std::string>();
   drain.add_option("worker", *name, "name of the worker")->required()->type_name("WORKER");
   drain.callback([=, &command] { command = [=](Session& s) { return DrainWorker(s, *name); }; });
+  CLI::App& readmit =
+      *worker.add_subcommand("readmit", "let a worker that the screens have quarantined take part again");
+  const auto who = MakeOptions<std::string>();
+  readmit.add_option("worker", *who, "name of the worker")->required()->type_name("WORKER");
+  readmit.callback([=, &command] { command = [=](Session& s) { return ReadmitWorker(s, *who); }; });
 }
 
 void AddCheckpointCommands(CLI::App& root, Command& command) {

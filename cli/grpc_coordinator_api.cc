@@ -87,6 +87,7 @@ class GrpcCoordinatorApi final : public CoordinatorApi {
   ATOLL_UNARY(JobService, GetJobMetrics)
   ATOLL_UNARY(AdminService, ListWorkers)
   ATOLL_UNARY(AdminService, DrainWorker)
+  ATOLL_UNARY(AdminService, ReadmitWorker)
   ATOLL_UNARY(AdminService, ListCheckpoints)
   ATOLL_UNARY(AdminService, GetCheckpoint)
   ATOLL_UNARY(AdminService, GetServerInfo)

@@ -235,8 +235,15 @@ void PrintWorkers(Session& session, const v1::ListWorkersResponse& workers) {
   }
   session.out << table.ToString();
   for (const auto& w : workers.workers()) {
-    if (wide || !w.job().empty() || w.waiting_for().empty()) continue;
-    session.out << ShortName(w.name()) << ": " << Printable(w.waiting_for()) << "\n";
+    const std::string name = ShortName(w.name());
+    if (w.state() == "quarantined") {
+      session.out << name << ": quarantined, since " << Printable(w.screened())
+                  << "; look at its machine, then 'atoll worker readmit " << name << "'\n";
+    } else if (!w.screened().empty()) {
+      session.out << name << ": " << Printable(w.screened()) << "\n";
+    } else if (!wide && w.job().empty() && !w.waiting_for().empty()) {
+      session.out << name << ": " << Printable(w.waiting_for()) << "\n";
+    }
   }
   if (workers.workers_size() == 0) session.talk << "no workers\n";
 }

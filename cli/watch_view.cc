@@ -117,14 +117,17 @@ std::string WorkerLine(const v1::WorkerStatus& w, size_t name_width, size_t widt
     line += "  " + Printable(w.waiting_for());
   } else if (!w.link_too_slow().empty()) {
     line += w.not_waited_for() ? "  slow link: not waited for" : "  slow link: all wait for it";
+  } else if (!w.screened().empty()) {
+    line += "  " + Printable(w.screened());
   }
   line.erase(line.find_last_not_of(' ') + 1);
   return Clip(line, width);
 }
 
 WatchLine::Style StyleOf(const v1::WorkerStatus& w) {
-  if (w.state() == "lost") return WatchLine::Style::kBad;
-  return w.waiting_for().empty() && w.link_too_slow().empty() ? WatchLine::Style::kPlain : WatchLine::Style::kWarning;
+  if (w.state() == "lost" || w.state() == "quarantined") return WatchLine::Style::kBad;
+  const bool fine = w.waiting_for().empty() && w.link_too_slow().empty() && w.screened().empty();
+  return fine ? WatchLine::Style::kPlain : WatchLine::Style::kWarning;
 }
 
 // At most two lines of whole words; what does not fit the second is cut.

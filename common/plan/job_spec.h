@@ -165,6 +165,16 @@ struct ExperimentSpec {
   PoolSchedule pool = PoolSchedule::kConstant;  // how many of the planned workers take part, over the job clock
 };
 
+// How the norm of a contribution is judged (docs/operations.md, "Screens on contributions"). What is not finite or
+// would overflow is refused whatever stands here.
+enum class ScreenMode { kReport, kClip, kEnforce };
+struct ScreensSpec {
+  ScreenMode norm = ScreenMode::kEnforce;
+  double clip_above = 3;     // norm per step over the running median; above it a contribution is scaled down to it
+  double refuse_above = 10;  // likewise; above it a contribution is refused and its worker quarantined
+  uint32_t strikes = 3;      // clipped contributions to one fragment running that quarantine their worker
+};
+
 struct JobSpec {
   std::string name;                           // [a-z0-9-]{1,63}; becomes the JobId
   std::map<std::string, std::string> labels;  // at most 32, each at most 256 bytes
@@ -181,6 +191,7 @@ struct JobSpec {
   EvaluationSpec evaluation;
   CheckpointSpec checkpoint;
   ExperimentSpec experiment;
+  ScreensSpec screens;
 };
 
 }  // namespace atl

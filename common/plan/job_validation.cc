@@ -342,6 +342,14 @@ void CheckExperiment(const JobSpec& spec, Report& report) {
       "changes how many of the planned workers take part; set workers.planned to at least 2, or use constant");
 }
 
+void CheckScreens(const ScreensSpec& screens, Report& report) {
+  report.Above("screens.clip_above", screens.clip_above, 1, 1e6);
+  report.Require(screens.refuse_above >= screens.clip_above && screens.refuse_above <= 1e9, "screens.refuse_above",
+                 absl::StrCat("is ", screens.refuse_above, "; it must be at least screens.clip_above, ",
+                              screens.clip_above, ", and at most 1e+09"));
+  report.Range("screens.strikes", screens.strikes, 1, 1000);
+}
+
 uint64_t RoundUp(uint64_t n, uint64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
 void ResolveModel(ModelSpec& m, uint32_t tokenizer_vocab, std::vector<std::string>& notes) {
@@ -408,6 +416,7 @@ std::vector<Violation> ValidateJobSpec(const JobSpec& spec, bool before_submit) 
   CheckEvaluation(spec, before_submit, report);
   report.Range("checkpoint.keep_last", spec.checkpoint.keep_last, 1, 10'000);
   CheckExperiment(spec, report);
+  CheckScreens(spec.screens, report);
   report.Require(spec.priority >= -1000 && spec.priority <= 1000, "priority",
                  absl::StrCat("is ", spec.priority, "; it must be -1000 to 1000"));
   return out;
@@ -455,9 +464,11 @@ bool IsMutableField(const std::string& field) {
                                            "checkpoint.keep_every",
                                            "inner_optimizer.schedule",
                                            "stop",
+                                           "screens",
                                            "metadata.labels",
                                            "labels"};
-  static constexpr const char* kPrefixes[] = {"inner_optimizer.schedule.", "stop.", "metadata.labels.", "labels."};
+  static constexpr const char* kPrefixes[] = {"inner_optimizer.schedule.", "stop.", "screens.", "metadata.labels.",
+                                              "labels."};
   if (std::any_of(std::begin(kExact), std::end(kExact), [&](const char* s) { return field == s; })) return true;
   return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
                      [&](const char* s) { return field.rfind(s, 0) == 0 && field.size() > std::string(s).size(); });

@@ -70,7 +70,8 @@ struct WorkerRecord {
   JobId job;  // assigned, empty when none
   bool evaluate_only = false;
   std::string device;
-  LeaseId leases_from;  // leases of this worker with a smaller id were taken back
+  LeaseId leases_from;     // leases of this worker with a smaller id were taken back
+  std::string quarantine;  // why nothing is taken from it until an operator readmits it; empty: it is not quarantined
 };
 
 // Key: lease. Upsert; deleted when nothing of it is left (LeaseClosed).
@@ -90,8 +91,9 @@ struct LeaseClosed {
 
 struct CommittedContribution {
   ContributionHeader header;
-  double weight = 0;  // normalised; exact bits
-  double clip_factor = 1;
+  double weight = 0;       // normalised; exact bits
+  double clip_factor = 1;  // by which the norm screen has scaled it; the weights do not know of it
+  double norm = 0;         // L2 as decoded, before the clip; 0 in rounds of programs that did not keep it
 };
 
 // Key: (job, epoch, fragment, version reached). Append.

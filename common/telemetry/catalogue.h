@@ -15,11 +15,13 @@ enum class Metric : uint32_t {
   kBuildInfo,  // version
   kSeriesDropped,
   kBoot,
-  kJobs,                  // state
-  kWorkers,               // job, state: alive, training, participating, pool
-  kRound,                 // job, fragment
-  kRoundsCompleted,       // job, outcome: committed, extended
-  kSyncsDropped,          // job
+  kJobs,                   // state
+  kWorkers,                // job, state: alive, training, participating, pool
+  kRound,                  // job, fragment
+  kRoundsCompleted,        // job, outcome: committed, extended
+  kSyncsDropped,           // job
+  kContributionsScreened,  // job, outcome
+  kWorkersQuarantined,
   kRoundDuration,         // job
   kRoundPhaseDuration,    // phase: gather, aggregate, commit
   kRoundParticipants,     // job

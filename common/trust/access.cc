@@ -19,6 +19,7 @@ std::vector<AccessRule> MakeTable() {
       {"/atoll.v1.AdminService/ListCheckpoints", look},
       {"/atoll.v1.AdminService/ListTokens", {Role::kAdmin}},
       {"/atoll.v1.AdminService/ListWorkers", look},
+      {"/atoll.v1.AdminService/ReadmitWorker", steer, true},
       {"/atoll.v1.AdminService/RevokeToken", {Role::kAdmin}, true},
       {"/atoll.v1.JobService/CancelJob", steer, true},
       {"/atoll.v1.JobService/GetJob", look},

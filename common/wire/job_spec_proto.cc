@@ -63,6 +63,10 @@ constexpr EnumTable<v1::PoolSchedule, PoolSchedule, 5> kPools = {
 constexpr EnumTable<v1::Pace, Pace, 2> kPaces = {
     {{v1::PACE_UNIFORM, Pace::kUniform}, {v1::PACE_BALANCED, Pace::kBalanced}}};
 
+constexpr EnumTable<v1::ScreenMode, ScreenMode, 3> kScreenModes = {{{v1::SCREEN_MODE_ENFORCE, ScreenMode::kEnforce},
+                                                                    {v1::SCREEN_MODE_REPORT, ScreenMode::kReport},
+                                                                    {v1::SCREEN_MODE_CLIP, ScreenMode::kClip}}};
+
 template <typename Wire, typename Domain, size_t N>
 Wire ToWire(const EnumTable<Wire, Domain, N>& table, Domain value) {
   for (const auto& [wire, domain] : table) {
@@ -82,6 +86,7 @@ class Reader {
   void Outer(const v1::OuterOptimizerSpec& m, OuterOptimizerSpec& out);
   void Sync(const v1::SyncSpec& m, SyncSpec& out);
   void Experiment(const v1::ExperimentSpec& m, ExperimentSpec& out);
+  void Screens(const v1::ScreensSpec& m, ScreensSpec& out);
   void Evaluation(const v1::EvaluationSpec& m, EvaluationSpec& out);
   std::vector<Violation> Take() { return std::move(violations_); }
 
@@ -251,6 +256,13 @@ void Reader::Experiment(const v1::ExperimentSpec& m, ExperimentSpec& out) {
   Enum("experiment.pool", kPools, m.pool(), out.pool);
 }
 
+void Reader::Screens(const v1::ScreensSpec& m, ScreensSpec& out) {
+  Enum("screens.norm", kScreenModes, m.norm(), out.norm);
+  if (m.has_clip_above()) out.clip_above = m.clip_above();
+  if (m.has_refuse_above()) out.refuse_above = m.refuse_above();
+  if (m.has_strikes()) out.strikes = m.strikes();
+}
+
 void Reader::Evaluation(const v1::EvaluationSpec& m, EvaluationSpec& out) {
   out.every_rounds = m.every_rounds();
   if (m.has_max_tokens()) out.max_tokens = m.max_tokens();
@@ -389,6 +401,7 @@ std::vector<Violation> JobSpecFromProto(const v1::JobSpec& message, bool before_
   out.checkpoint.keep_contributions = message.checkpoint().keep_contributions();
   out.priority = message.priority();
   reader.Experiment(message.experiment(), out.experiment);
+  reader.Screens(message.screens(), out.screens);
   return reader.Take();
 }
 
@@ -417,6 +430,10 @@ v1::JobSpec JobSpecToProto(const JobSpec& spec) {
   m.set_priority(spec.priority);
   m.mutable_experiment()->set_drop_sync_probability(spec.experiment.drop_sync_probability);
   m.mutable_experiment()->set_pool(ToWire(kPools, spec.experiment.pool));
+  m.mutable_screens()->set_norm(ToWire(kScreenModes, spec.screens.norm));
+  m.mutable_screens()->set_clip_above(spec.screens.clip_above);
+  m.mutable_screens()->set_refuse_above(spec.screens.refuse_above);
+  m.mutable_screens()->set_strikes(spec.screens.strikes);
   return m;
 }
 

@@ -88,6 +88,7 @@ v1::CommittedContribution ToProto(const CommittedContribution& in) {
   out.set_steps(header.steps);
   out.set_weight(in.weight);
   out.set_clip_factor(in.clip_factor);
+  out.set_norm(in.norm);
   for (const LeaseCursor& cursor : header.cursors) *out.add_cursors() = atl::ToProto(cursor);
   out.set_encoded_bytes(header.encoded_bytes);
   out.set_codec(static_cast<v1::CodecKind>(CodecToNumber(header.codec)));
@@ -116,6 +117,7 @@ absl::StatusOr<CommittedContribution> FromProto(const v1::CommittedContribution&
   }
   out.weight = in.weight();
   out.clip_factor = in.clip_factor();
+  out.norm = in.norm();
   return out;
 }
 

@@ -110,6 +110,40 @@ RoundResult ReportScreens(std::span<const RoundInput> inputs, std::span<const Co
   return result;
 }
 
+// Of the gate, where there is one, or as they were once decided. Fills `norms`.
+std::vector<double> ClipFactors(std::span<const RoundInput> inputs, const NormGate* gate, uint32_t inner_steps,
+                                RoundResult& result) {
+  std::vector<double> clips, per_step;
+  clips.reserve(inputs.size());
+  per_step.reserve(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    clips.push_back(inputs[i].clip_factor);
+    per_step.push_back(NormPerStep(result.contributions[i].norm, inputs[i].steps, inner_steps));
+  }
+  if (gate == nullptr) return clips;
+  result.norms = JudgeNorms(gate->rule, gate->history, per_step);
+  for (size_t i = 0; i < inputs.size(); ++i) clips[i] = result.norms[i].clip_factor;
+  return clips;
+}
+
+std::vector<float> Scales(std::span<const double> weights, std::span<const double> clips) {
+  std::vector<float> scales;
+  scales.reserve(weights.size());
+  for (size_t i = 0; i < weights.size(); ++i) scales.push_back(static_cast<float>(weights[i] * clips[i]));
+  return scales;
+}
+
+// The contribution with the largest values, where they and not what is held already make the step overflow.
+std::vector<WorkerId> TooLarge(std::span<const RoundInput> inputs, std::span<const ContributionScreen> screens,
+                               std::span<const float> scales) {
+  constexpr double kHarmless = 1e30;  // as a share of the merged pseudo-gradient
+  size_t largest = 0;
+  const auto share = [&](size_t i) { return static_cast<double>(scales[i]) * screens[i].max_abs; };
+  for (size_t i = 1; i < inputs.size(); ++i) largest = share(i) > share(largest) ? i : largest;
+  if (inputs.empty() || share(largest) < kHarmless) return {};
+  return {inputs[largest].worker};
+}
+
 absl::Status TakePart(const char* name, std::span<const float> from, size_t elements, std::vector<float>& to) {
   if (from.empty()) {
     to.assign(elements, 0.0f);
@@ -194,7 +228,8 @@ absl::Status Aggregator::Restore(FragmentIndex fragment, const FragmentStateView
 
 absl::StatusOr<RoundResult> Aggregator::CloseRound(FragmentIndex fragment, Version version,
                                                    std::span<const RoundInput> inputs,
-                                                   const OuterParameters& parameters, unsigned threads) {
+                                                   const OuterParameters& parameters, unsigned threads,
+                                                   const NormGate* gate) {
   Fragment& held = At(fragment);
   const size_t elements = held.public_copy.size();
   if (held.version != version) {
@@ -209,11 +244,18 @@ absl::StatusOr<RoundResult> Aggregator::CloseRound(FragmentIndex fragment, Versi
   const std::vector<ContributionScreen> screens = aggregate::ScreenAll(sorted, elements, threads);
   RoundResult result = ReportScreens(sorted, screens);
   if (!result.non_finite.empty()) return result;
+  const std::vector<double> clips = ClipFactors(sorted, gate, parameters.inner_steps, result);
+  const auto refused = [](const NormVerdict& verdict) { return verdict.action == NormAction::kRefuse; };
+  if (std::any_of(result.norms.begin(), result.norms.end(), refused)) return result;
 
   const std::vector<double> weights = RoundWeights(parameters.weights, parameters.inner_steps, sorted);
-  const std::vector<float> rounded(weights.begin(), weights.end());
+  const std::vector<float> rounded = Scales(weights, clips);
   const vecmath::OuterCoefficients outer = Coefficients(parameters, sorted.empty());
-  ATOLL_RETURN_IF_ERROR(CheckRange(screens, rounded, outer, held.maxima));
+  if (absl::Status range = CheckRange(screens, rounded, outer, held.maxima); !range.ok()) {
+    if (gate != nullptr) result.too_large = TooLarge(sorted, screens, rounded);
+    if (result.too_large.empty()) return range;
+    return result;
+  }
 
   result.update.resize(EncodedSize(parameters.download_codec, elements));
   held.compared_step.resize(aggregate::ComparedElements(elements));
@@ -241,6 +283,7 @@ absl::StatusOr<RoundResult> Aggregator::CloseRound(FragmentIndex fragment, Versi
   ReportSums(sums, result);
   for (size_t i = 0; i < sorted.size(); ++i) {
     result.contributions[i].weight = weights[i];
+    result.contributions[i].clip_factor = clips[i];
     result.contributions[i].cosine_to_merged = Cosine(sums.dots[i], screens[i].norm, result.merged_norm);
   }
   return result;

@@ -22,6 +22,7 @@
 #include "common/base/status.h"
 #include "common/plan/job_spec.h"
 #include "common/plan/model_layout.h"
+#include "coordinator/aggregate/norm_screen.h"
 
 namespace atl {
 
@@ -33,6 +34,7 @@ struct RoundInput {
   uint64_t tokens = 0;  // behind it, since the worker's last contribution that counted
   uint64_t steps = 0;
   uint64_t shard_samples = 0;  // of the worker's corpus; only kShardSize looks at it
+  double clip_factor = 1;      // of a round that is computed again; with a norm gate it decides
 };
 
 struct OuterParameters {
@@ -53,14 +55,17 @@ struct ContributionReport {
   WorkerId worker{};
   bool finite = true;
   double weight = 0;            // normalised: all weights sum to 1 (up to rounding in double)
+  double clip_factor = 1;       // that it was scaled by beyond its weight
   double norm = 0;              // L2 of the decoded contribution
   double cosine_to_merged = 0;  // 0 where one of both norms is 0
 };
 
 struct RoundResult {
-  bool committed = false;  // false: a contribution was not finite; nothing was changed, and only `contributions`
-                           // (finite, norm) and `non_finite` are filled. Close again without them.
+  bool committed = false;  // false: contributions may not be merged; nothing was changed, and only `contributions`
+                           // (finite, norm) and one of the next three are filled. Close again without them.
   std::vector<WorkerId> non_finite;
+  std::vector<NormVerdict> norms;   // of each contribution, with a norm gate: not committed where one is refused
+  std::vector<WorkerId> too_large;  // with a norm gate: the merge could overflow with the largest contribution
   std::vector<ContributionReport> contributions;
   Version reached;                // the version now held
   Digest hash;                    // ContentHash(public copy, reached, layout digest)
@@ -115,13 +120,17 @@ class Aggregator {
   // Closes the round that turns `version` into `version` + 1. `inputs` may come in any order; worker ids are distinct.
   // Without inputs (every sync of the round was lost on purpose) no outer step is taken: momentum and virtual master
   // stay, the update carries what the download codec owed, the version grows.
+  // `gate`, where there is one, judges the norms, and its clip factors take the place of those of the inputs. A merged
+  // contribution counts weight x clip factor, rounded once; what is clipped off is not given to the others.
   // Uses up to `threads` threads of its own for the duration of the call. Memory: the update, 16 KiB x (inputs + 2) a
   // thread, 24 bytes x inputs x blocks of 4,096 elements.
   // InvalidArgument: duplicate worker, wrong encoded size, unusable outer parameters.
-  // FailedPrecondition: the fragment is not at `version`. OutOfRange: the step could overflow fp32. On any error, and
+  // FailedPrecondition: the fragment is not at `version`. OutOfRange: the step could overflow fp32, and without a gate
+  // or by what is held already. On any error, and
   // when a contribution is not finite (see RoundResult::committed), the state is unchanged to the bit.
   absl::StatusOr<RoundResult> CloseRound(FragmentIndex fragment, Version version, std::span<const RoundInput> inputs,
-                                         const OuterParameters& parameters, unsigned threads = 1);
+                                         const OuterParameters& parameters, unsigned threads = 1,
+                                         const NormGate* gate = nullptr);
 
   FragmentStateView State(FragmentIndex fragment) const;
   Version version(FragmentIndex fragment) const;

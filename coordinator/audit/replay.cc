@@ -147,15 +147,17 @@ class FragmentReplay {
     rule_.learning_rate = record.learning_rate();
     rule_.momentum = record.momentum();
     const std::vector<double> weights = WeightsOf(rule_, inputs);
+    std::vector<double> scales = weights;
     differs_at_ = segment.update->record_offset;
     for (size_t i = 0; i < weights.size(); ++i) {
       const double recorded = record.contributions(static_cast<int>(i)).weight();
+      scales[i] = weights[i] * record.contributions(static_cast<int>(i)).clip_factor();
       if (std::bit_cast<uint64_t>(weights[i]) != std::bit_cast<uint64_t>(recorded))
         return absl::InternalError(absl::StrCat("the weight of worker ",
                                                 record.contributions(static_cast<int>(i)).worker(), " is ", weights[i],
                                                 ", not the recorded ", recorded));
     }
-    return ComparePublished(segment, record, TakeOuterStep(rule_, inputs, weights, *state_));
+    return ComparePublished(segment, record, TakeOuterStep(rule_, inputs, scales, *state_));
   }
 
   absl::Status ComparePublished(const Segment& segment, const v1::RoundRecord& record,

@@ -189,6 +189,7 @@ void Machine::On(const RoundAggregated& e) {
   out_.records.push_back(record);
   Publish(*run, record);
   AfterCommit(*run, e.reached.fragment);
+  HearRemarks(*run, e.reached.fragment, e.remarks, record);
 }
 
 void Machine::Publish(Run& run, const RoundRecord& record) {
@@ -221,30 +222,6 @@ void Machine::SettleRevoked(Run& run) {
     if (member.record.job == run.id()) continue;
     for (const LeaseId id : run.pool.HeldBy(worker)) run.pool.Return(id, run.AcceptedCursor(id));
   }
-}
-
-void Machine::On(const ContributionsScreened& e) {
-  Run* run = Find(e.job);
-  if (run == nullptr || HasEnded(run->record.state) || e.epoch != run->record.epoch) return;
-  if (e.target.fragment.value >= run->rounds.size()) return;
-  Round& round = run->rounds[e.target.fragment.value];
-  if (!round.closing || round.version != e.target.version) return;
-  round.closing = false;
-  for (const auto& [worker, why] : e.refused) {
-    const auto it = round.accepted.find(worker);
-    if (it == round.accepted.end()) continue;
-    const Digest digest = it->second.header.digest;
-    round.accepted.erase(it);
-    round.screened[worker] = digest;
-    round.expected.erase(worker);
-    const Member* member = fleet_.Find(worker);
-    if (member != nullptr && member->record.job == run->id()) {
-      SendTo(*member, ContributionRefused{run->id(), e.target, digest, why});
-    }
-    Note(run->id(), "contribution refused", absl::StrCat("contribution of worker ", worker.value, " refused: ", why),
-         {{"worker", worker.value}});
-  }
-  SettleRevoked(*run);
 }
 
 }  // namespace atl

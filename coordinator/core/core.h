@@ -23,7 +23,7 @@ struct CoreOptions {
 // ---- views for the service, cheap copies
 // -----------------------------------------------------------------------------
 
-enum class WorkerState { kIdle, kJoining, kTraining, kDraining, kLost };
+enum class WorkerState { kIdle, kJoining, kTraining, kDraining, kLost, kQuarantined };
 struct WorkerView {
   WorkerId worker;
   WorkerState state = WorkerState::kIdle;
@@ -38,6 +38,7 @@ struct WorkerView {
   Duration heartbeat_age{};
   std::string link_too_slow;    // measured and needed rates; empty: its link is fast enough, or not measured
   bool not_waited_for = false;  // it is not in the expected set for that reason
+  std::string screened;         // strikes in its job, or why it is quarantined; empty: nothing is held against it
 };
 struct FragmentView {
   Version version;

@@ -15,6 +15,7 @@
 #include "common/plan/messages.h"
 #include "common/plan/records.h"
 #include "coordinator/core/admission.h"
+#include "coordinator/core/screen_events.h"
 
 namespace atl {
 
@@ -91,6 +92,11 @@ struct WorkerDrained {
   RequestId request = 0;
   WorkerId worker;
 };
+// An operator ends its quarantine.
+struct WorkerReadmitted {
+  RequestId request = 0;
+  WorkerId worker;
+};
 
 // Completions of tasks.
 struct ParametersReady {
@@ -116,15 +122,8 @@ struct RoundAggregated {
   JobId job;
   uint64_t epoch = 0;
   FragmentVersion reached;
-  RoundRecord record;  // contributions with weights, hash, update digest and size, rates; wall time
-};
-// The aggregate found contributions that may not be merged; nothing was changed. The core refuses them and decides
-// anew.
-struct ContributionsScreened {
-  JobId job;
-  uint64_t epoch = 0;
-  FragmentVersion target;
-  std::vector<std::pair<WorkerId, std::string>> refused;  // who and why
+  RoundRecord record;                      // contributions with weights, hash, update digest and size, rates; wall time
+  std::vector<ScreenRemark> remarks = {};  // in the order of the contributions
 };
 struct CheckpointWritten {
   JobId job;
@@ -146,9 +145,9 @@ struct Tick {};
 
 using Event =
     std::variant<WorkerConnected, WorkerSaid, ConnectionClosed, UploadOffered, UploadFinished, ContributionDurable,
-                 UploadBroken, JobSubmitted, JobControlled, JobUpdated, JobRolledBack, WorkerDrained, ParametersReady,
-                 PreparationDelayed, TaskFailed, CheckpointChecked, RoundAggregated, ContributionsScreened,
-                 CheckpointWritten, CheckpointDelayed, DiskSpace, Tick>;
+                 UploadBroken, JobSubmitted, JobControlled, JobUpdated, JobRolledBack, WorkerDrained, WorkerReadmitted,
+                 ParametersReady, PreparationDelayed, TaskFailed, CheckpointChecked, RoundAggregated,
+                 ContributionsScreened, CheckpointWritten, CheckpointDelayed, DiskSpace, Tick>;
 
 // ---- effects ------------------------------------------------------------------------------------------------------
 

@@ -61,6 +61,7 @@ void Machine::Recover(RecoveredJob job, Instant now) {
 void Machine::Recover(WorkerRecord worker, Instant now) {
   Member& member = fleet_.Add(std::move(worker));
   member.heard = now;
+  member.lost = !member.record.quarantine.empty();
   const Run* run = RunOf(member);
   if (run == nullptr) return;
   const bool holds = !run->pool.HeldBy(member.record.worker).empty();

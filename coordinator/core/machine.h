@@ -1,9 +1,9 @@
 // The state behind Core and the verbs that change it, spread over bodies by theme: membership.cc (hello, silence,
 // fencing), conversation.cc (what workers say), uploads.cc, commits.cc (rounds), pace.cc, admission.cc (links),
-// ending.cc (closing, evaluations, checkpoints), requests.cc (people's wishes), rollback.cc, experiments.cc, pinning.cc
-// (shards), stopping.cc (what cannot go on), assignment.cc (queue), view.cc. Handlers change state; Advance then does
-// everything that has become possible. Records of changed rows are collected once, at the end of the step. Pure; owned
-// by the engine thread.
+// screening.cc (quarantine), ending.cc (closing, evaluations, checkpoints), requests.cc (people's wishes), rollback.cc,
+// experiments.cc, pinning.cc (shards), stopping.cc (what cannot go on), assignment.cc (queue), view.cc. Handlers change
+// state; Advance then does everything that has become possible. Records of changed rows are collected once, at the end
+// of the step. Pure; owned by the engine thread.
 #ifndef ATOLL_COORDINATOR_CORE_MACHINE_H_
 #define ATOLL_COORDINATOR_CORE_MACHINE_H_
 
@@ -47,6 +47,7 @@ class Machine {
   void On(const JobUpdated& e);
   void On(const JobRolledBack& e);
   void On(const WorkerDrained& e);
+  void On(const WorkerReadmitted& e);
   void On(const ParametersReady& e);
   void On(const PreparationDelayed& e);
   void On(const TaskFailed& e);
@@ -127,6 +128,12 @@ class Machine {
   void JudgeLinkOf(const Run& run, Member& member);
   void AdmitWorkers(Run& run);
   std::string LinkLine(const Run& run) const;
+
+  // ---- screening.cc (and the verdicts of the aggregate)
+  void HearRemarks(Run& run, FragmentIndex fragment, const std::vector<ScreenRemark>& found, const RoundRecord& record);
+  void Strike(Run& run, FragmentIndex fragment, const ScreenedOut& refused);
+  void Quarantine(Run& run, Member& member, const std::string& why);
+  std::string QuarantinedLine() const;  // of all
 
   // ---- experiments.cc
   // Workers that experiment.pool lets take part, by the committed versions of fragment 0.

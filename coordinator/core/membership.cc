@@ -30,6 +30,7 @@ std::optional<Refused> Machine::RefusalOf(const Hello& hello) const {
     return Refused{absl::StrCat("this coordinator has ", limits::kWorkers, " workers, its limit; remove one first"),
                    true};
   }
+  if (!member->record.quarantine.empty()) return Refused{QuarantineLine(member->record), true};
   const bool same = hello.start_nonce == member->record.start_nonce ||
                     (hello.incarnation.value != 0 && hello.incarnation == member->record.incarnation);
   if (member->connection && !same) {

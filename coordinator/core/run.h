@@ -19,6 +19,7 @@
 #include "coordinator/core/events.h"
 #include "coordinator/core/leases.h"
 #include "coordinator/core/rounds.h"
+#include "coordinator/core/screens.h"
 #include "coordinator/core/shards.h"
 
 namespace atl {
@@ -54,6 +55,7 @@ struct Run {
   std::set<WorkerId> participants;                         // of the newest committed round of fragment 0
   std::vector<Duration> spreads;                           // of the last rounds, at most kSpreads
   std::map<WorkerId, std::string> failures;                // workers that could not go on, and why
+  StrikeBook strikes;                                      // forgotten at a restart
   std::vector<std::pair<WorkerId, SampleRange>> suspects;  // held by workers that met non-finite losses
   std::vector<EvaluationRecord> evaluations;
   std::map<uint64_t, CheckpointRecord> checkpoints;  // by step

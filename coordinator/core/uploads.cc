@@ -101,6 +101,9 @@ std::optional<Machine::Judgement> Machine::JudgeKey(const Run& run, const Contri
 
 absl::Status Machine::CheckSender(const Run& run, const ContributionHeader& header) const {
   const Member* member = fleet_.Find(header.worker);
+  if (member != nullptr && !member->record.quarantine.empty()) {
+    return absl::FailedPreconditionError(QuarantineLine(member->record));
+  }
   if (member == nullptr || member->record.incarnation != header.incarnation) {
     return absl::FailedPreconditionError(absl::StrCat("incarnation ", header.incarnation.value, " of worker ",
                                                       header.worker.value, " is void: say hello again"));

@@ -25,6 +25,13 @@ Heartbeat NewestOf(const Member& member) {
   return now;
 }
 
+std::string HeldAgainst(const Member& member, const Run* run) {
+  if (!member.record.quarantine.empty()) return member.record.quarantine;
+  if (run == nullptr) return "";
+  const ScreensSpec& screens = run->spec->screens;
+  return run->strikes.LineOf(member.record.worker, screens.norm == ScreenMode::kEnforce ? screens.strikes : 0);
+}
+
 }  // namespace
 
 std::vector<JobId> Machine::Jobs() const {
@@ -72,7 +79,9 @@ std::vector<WorkerView> Machine::ViewWorkers(Instant now) const {
   for (const auto& [id, member] : fleet_.members()) {
     WorkerView view;
     view.worker = id;
-    view.state = member.lost                        ? WorkerState::kLost
+    const bool quarantined = !member.record.quarantine.empty();
+    view.state = quarantined                        ? WorkerState::kQuarantined
+                 : member.lost                      ? WorkerState::kLost
                  : member.draining                  ? WorkerState::kDraining
                  : member.stage == Stage::kTraining ? WorkerState::kTraining
                  : member.stage == Stage::kFetching ? WorkerState::kJoining
@@ -84,6 +93,7 @@ std::vector<WorkerView> Machine::ViewWorkers(Instant now) const {
     view.connected = member.connection.has_value();
     view.evaluate_only = member.record.evaluate_only;
     if (!member.Assigned()) view.last.waiting_for = WhyIdle(member);
+    if (quarantined) view.last.waiting_for = absl::StrCat("an operator: ", QuarantineLine(member.record));
     const Run* run = Find(member.record.job);
     view.participating = run != nullptr && run->participants.contains(id);
     const std::optional<uint32_t> corpus = run == nullptr ? std::nullopt : run->shards.Of(id);
@@ -91,6 +101,7 @@ std::vector<WorkerView> Machine::ViewWorkers(Instant now) const {
     view.heartbeat_age = now - member.heard;
     view.link_too_slow = member.link_too_slow;
     view.not_waited_for = member.not_waited_for;
+    view.screened = HeldAgainst(member, run);
     views.push_back(std::move(view));
   }
   return views;
@@ -177,6 +188,7 @@ std::string Machine::WaitingLine(const Run& run) const {
     }
     std::string why = lost.empty() ? "" : absl::StrCat(ListOf(lost), " lost");
     if (!run.failures.empty()) absl::StrAppend(&why, why.empty() ? "" : "; ", FailuresLine(run));
+    if (const std::string out = QuarantinedLine(); !out.empty()) absl::StrAppend(&why, why.empty() ? "" : "; ", out);
     return absl::StrCat(have, " of ", need, " workers needed", why.empty() ? "; start more workers" : ": ", why);
   }
   if (run.ending == Ending::kEvaluation && run.evaluation) {
@@ -199,6 +211,8 @@ void Machine::CheckInvariants() const {
     ATOLL_CHECK(incarnation.value != 0 && incarnation.value < counters_.next_incarnation,
                 "I10: an incarnation nobody gave");
     ATOLL_CHECK(incarnations.insert(incarnation).second, "I10: two workers share an incarnation");
+    ATOLL_CHECK(member.record.quarantine.empty() || (!member.connection && !member.Assigned()),
+                "I16: a quarantined worker is connected or has a job");
     ATOLL_CHECK(!member.Assigned() || Find(member.record.job) != nullptr, "a worker trains a job that is not there");
   }
   for (const auto& [id, run] : runs_) {

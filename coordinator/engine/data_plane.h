@@ -130,7 +130,7 @@ class DataPlane {
   void Aggregate(std::shared_ptr<JobData> data, const struct CloseRound& task, const JobSpec& spec, BootNumber boot,
                  std::vector<std::vector<std::byte>> inputs);
   void WriteRound(std::shared_ptr<JobData> data, RoundRecord record, std::vector<std::byte> update,
-                  RoundMeasures measures);
+                  RoundMeasures measures, std::vector<ScreenRemark> remarks);
   // `outcome`, where one is given, gets the first failure; it is looked at by a later job of the io executor.
   void TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragment, std::shared_ptr<absl::Status> outcome);
 

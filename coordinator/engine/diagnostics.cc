@@ -130,6 +130,7 @@ std::map<std::string, std::string> Diagnostics::FieldsOf(const JobId& job, const
   for (const ContributionMeasures& c : measures.contributions) {
     directions.push_back(absl::StrFormat("%s:norm=%.6g,cosine=%.4f,staleness_steps=%d", c.worker.value, c.norm,
                                          c.cosine_to_merged, c.staleness_steps));
+    if (c.clip_factor < 1) absl::StrAppend(&directions.back(), absl::StrFormat(",clip=%.6g", c.clip_factor));
     if (c.upload_error) absl::StrAppend(&directions.back(), absl::StrFormat(",upload_error=%.6g", *c.upload_error));
   }
   for (const auto& [worker, share] : Participation(job))

@@ -10,6 +10,7 @@
 #include "common/base/mutex.h"
 #include "common/plan/job_spec.h"
 #include "common/plan/model_layout.h"
+#include "common/plan/records.h"
 #include "common/wire/record_messages.h"
 #include "coordinator/aggregate/aggregator.h"
 #include "coordinator/engine/round_measures.h"
@@ -29,13 +30,15 @@ struct JobData {
         spec(std::move(s)),
         layout(MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment)),
         aggregator(layout),
+        norms(layout.fragments.size()),
         log_bytes(layout.fragments.size()) {}
 
   const JobId job;
   const uint64_t epoch;  // a rollback makes another JobData
   const JobSpec spec;    // at preparation; sizes never change, rates come with each task
   const ModelLayout layout;
-  Aggregator aggregator;  // compute executor only
+  Aggregator aggregator;           // compute executor only
+  std::vector<NormHistory> norms;  // of the newest committed rounds, by fragment; compute executor only
 
   Mutex mutex;
   // By fragment: the newest committed update and the one whose commit is still to come.
@@ -45,6 +48,9 @@ struct JobData {
   std::map<FragmentIndex, RoundMeasures> measures ATOLL_GUARDED_BY(mutex);  // of the newest closed round
   std::vector<uint64_t> log_bytes;  // engine thread: appended since the newest snapshot, by fragment
 };
+
+// Puts the norms of a committed round into the history of its fragment. rounds.cc
+void Remember(const RoundRecord& record, uint32_t inner_steps, NormHistory& history);
 
 }  // namespace atl
 

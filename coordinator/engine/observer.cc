@@ -23,6 +23,13 @@ constexpr size_t kMergesRewritten = 100'000;             // of a fragment and ep
 constexpr const char* kUploadedField = "uploaded_bytes_total";
 constexpr const char* kDownloadedField = "downloaded_bytes_total";
 
+// What a line of the screens counts as; nothing for other lines.
+const char* ScreenOutcome(const std::string& kind) {
+  if (kind == "contribution stands out") return "reported";
+  if (kind == "contribution clipped") return "clipped";
+  return kind == "contribution refused" ? "refused" : nullptr;
+}
+
 double MeanLoss(const RoundRecord& record) {
   double sum = 0, tokens = 0;
   for (const CommittedContribution& contribution : record.contributions) {
@@ -288,6 +295,8 @@ void Observer::Note(const JobNote& note) {
   const JobHistory& history = history_.Of(note.job);
   line.fields[kUploadedField] = absl::StrCat(history.uploaded_total);
   line.fields[kDownloadedField] = absl::StrCat(history.downloaded_total);
+  if (const char* outcome = ScreenOutcome(note.kind))
+    metrics_.Add(Metric::kContributionsScreened, 1, {note.job.value, outcome});
   log_.Info(note.kind, {{"job", note.job.value}, {"text", note.text}});
   line.revision = history_.AddEvent(note.job, line);
   Write(note.job, line);
@@ -341,9 +350,12 @@ void Observer::Publish(const Core& core, Instant now) {
                                JobState::kClosing, JobState::kSucceeded, JobState::kFailed, JobState::kCancelled}) {
     metrics_.Set(Metric::kJobs, by_state[state], {StateName(state)});
   }
+  double quarantined = 0;
   for (const WorkerView& worker : core.ViewWorkers(now)) {
+    quarantined += worker.state == WorkerState::kQuarantined ? 1 : 0;
     if (worker.connected) metrics_.Set(Metric::kHeartbeatAge, ToSeconds(worker.heartbeat_age), {worker.worker.value});
   }
+  metrics_.Set(Metric::kWorkersQuarantined, quarantined, {});
 }
 
 double Observer::ClockRate(const JobId& job, uint64_t step, Instant now) {

@@ -1,4 +1,5 @@
 // A job's parameters into memory: made, loaded, recomputed. Each step posts the next one to the executor that it needs.
+#include <algorithm>
 #include <deque>
 #include <utility>
 
@@ -159,6 +160,12 @@ void DataPlane::WriteSnapshotsThenReady(std::shared_ptr<Preparation> p) {
 
 void DataPlane::ReadRounds(std::shared_ptr<Preparation> p) {
   for (uint32_t i = 0; i < p->heads.size(); ++i) {
+    // What the norm screen knew goes on over a restart: the same rounds, and so the same decisions.
+    const uint64_t head = p->heads[i].version.value;
+    const Version known{head - std::min<uint64_t>(head, kNormRounds)};
+    const auto screened = parts_.ledger.Rounds(p->data->job, p->data->epoch, FragmentIndex{i}, known, kNormRounds);
+    if (!screened.ok()) return Fail(p->data->job, screened.status());
+    for (const RoundRecord& record : *screened) Remember(record, p->data->spec.sync.inner_steps, p->data->norms[i]);
     const Version after = p->snapshot_at[i];
     if (after == p->heads[i].version) continue;
     auto rounds = parts_.ledger.Rounds(p->data->job, p->data->epoch, FragmentIndex{i}, after,
@@ -208,6 +215,7 @@ void DataPlane::ReplayOne(std::shared_ptr<Preparation> p, const RoundRecord& rec
     const ContributionHeader& header = record.contributions[i].header;
     inputs.push_back(
         {header.worker, header.codec, bytes[i], header.tokens, header.steps, ShardSamples(p->data->spec, header)});
+    inputs.back().clip_factor = record.contributions[i].clip_factor;
   }
   OuterParameters outer = OuterParametersOf(p->data->spec);
   outer.learning_rate = record.learning_rate;

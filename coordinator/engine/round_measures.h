@@ -15,6 +15,7 @@ struct ContributionMeasures {
   WorkerId worker;
   double weight = 0;  // of all, 1 together
   double norm = 0;    // L2 as decoded
+  double clip_factor = 1;
   double cosine_to_merged = 0;
   uint64_t staleness_steps = 0;        // job clock at the commit less that at its send
   std::optional<double> upload_error;  // by the worker's newest heartbeat

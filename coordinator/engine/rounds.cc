@@ -21,13 +21,47 @@ RoundMeasures Measured(const RoundResult& result) {
   measures.step_alignment = result.step_alignment;
   for (const ContributionReport& c : result.contributions) {
     measures.mean_cosine += c.cosine_to_merged / static_cast<double>(result.contributions.size());
-    measures.contributions.push_back(
-        {.worker = c.worker, .weight = c.weight, .norm = c.norm, .cosine_to_merged = c.cosine_to_merged});
+    measures.contributions.push_back({.worker = c.worker,
+                                      .weight = c.weight,
+                                      .norm = c.norm,
+                                      .clip_factor = c.clip_factor,
+                                      .cosine_to_merged = c.cosine_to_merged});
   }
   return measures;
 }
 
+std::vector<ScreenedOut> RefusedOf(const RoundResult& result) {
+  std::vector<ScreenedOut> refused;
+  for (const WorkerId& worker : result.non_finite)
+    refused.push_back({worker, "it holds values that are not finite", false});
+  for (const WorkerId& worker : result.too_large)
+    refused.push_back({worker, "its values are so large that the outer step could overflow", false});
+  for (size_t i = 0; i < result.norms.size(); ++i) {
+    if (result.norms[i].action != NormAction::kRefuse) continue;
+    refused.push_back({result.contributions[i].worker, NormClause(result.norms[i]), true});
+  }
+  return refused;
+}
+
+std::vector<ScreenRemark> RemarksOf(const RoundResult& result) {
+  std::vector<ScreenRemark> remarks;
+  for (size_t i = 0; i < result.norms.size(); ++i) {
+    if (result.norms[i].action == NormAction::kPass) continue;
+    remarks.push_back(
+        {result.contributions[i].worker, NormClause(result.norms[i]), result.norms[i].action == NormAction::kClip});
+  }
+  return remarks;
+}
+
 }  // namespace
+
+void Remember(const RoundRecord& record, uint32_t inner_steps, NormHistory& history) {
+  std::vector<double> per_step;
+  per_step.reserve(record.contributions.size());
+  for (const CommittedContribution& c : record.contributions)
+    per_step.push_back(NormPerStep(c.norm, c.header.steps, inner_steps) * c.clip_factor);
+  history.Add(per_step);
+}
 
 void DataPlane::CloseRound(const struct CloseRound& task, const JobSpec& spec, BootNumber boot) {
   const std::shared_ptr<JobData> data = Find(task.job);
@@ -58,14 +92,12 @@ void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound
   }
   const OuterParameters outer = OuterParametersOf(spec);
   const Instant begin = parts_.clock.Now();
-  auto result = data->aggregator.CloseRound(task.target.fragment, task.target.version, inputs, outer, parts_.threads);
+  NormHistory& history = data->norms[task.target.fragment.value];
+  const NormGate gate{history, {spec.screens.norm, spec.screens.clip_above, spec.screens.refuse_above}};
+  auto result =
+      data->aggregator.CloseRound(task.target.fragment, task.target.version, inputs, outer, parts_.threads, &gate);
   if (!result.ok()) return Fail(task.job, Annotate(result.status(), "the round could not be aggregated"));
-  if (!result->committed) {
-    ContributionsScreened screened{task.job, task.epoch, task.target, {}};
-    for (const WorkerId& worker : result->non_finite)
-      screened.refused.emplace_back(worker, "it holds values that are not finite");
-    return Emit(std::move(screened));
-  }
+  if (!result->committed) return Emit(ContributionsScreened{task.job, task.epoch, task.target, RefusedOf(*result)});
   RoundMeasures measures = Measured(*result);
   measures.aggregate_ns = (parts_.clock.Now() - begin).ns;
   RoundRecord record{.job = task.job,
@@ -83,16 +115,19 @@ void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound
                      .boot = boot,
                      .wall_nanos = parts_.clock.WallNanos()};
   for (size_t i = 0; i < task.contributions.size(); ++i) {  // both are in worker-name order
-    record.contributions.push_back({task.contributions[i], result->contributions[i].weight, 1.0});
+    const ContributionReport& report = result->contributions[i];
+    record.contributions.push_back({task.contributions[i], report.weight, report.clip_factor, report.norm});
     record.tokens += task.contributions[i].tokens;
   }
-  parts_.io.Post([this, data, record = std::move(record), update = std::move(result->update), measures]() mutable {
-    WriteRound(std::move(data), std::move(record), std::move(update), measures);
+  Remember(record, spec.sync.inner_steps, history);
+  parts_.io.Post([this, data, record = std::move(record), update = std::move(result->update), measures,
+                  remarks = RemarksOf(*result)]() mutable {
+    WriteRound(std::move(data), std::move(record), std::move(update), measures, std::move(remarks));
   });
 }
 
 void DataPlane::WriteRound(std::shared_ptr<JobData> data, RoundRecord record, std::vector<std::byte> update,
-                           RoundMeasures measures) {
+                           RoundMeasures measures, std::vector<ScreenRemark> remarks) {
   const FragmentIndex fragment = record.reached.fragment;
   const RoundKey key{record.job, record.epoch, {fragment, Version{record.reached.version.value - 1}}};
   const UpdateInfo info{.reached = record.reached,
@@ -110,7 +145,7 @@ void DataPlane::WriteRound(std::shared_ptr<JobData> data, RoundRecord record, st
   const JobId job = record.job;
   const uint64_t epoch = record.epoch;
   const FragmentVersion reached = record.reached;
-  Emit(RoundAggregated{job, epoch, reached, std::move(record)});
+  Emit(RoundAggregated{job, epoch, reached, std::move(record), std::move(remarks)});
 }
 
 void DataPlane::Committed(const RoundRecord& record) {

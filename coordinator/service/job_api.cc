@@ -395,6 +395,22 @@ void JobApi::DrainWorker(const v1::DrainWorkerRequest& request, Answer<v1::Drain
               });
 }
 
+void JobApi::ReadmitWorker(const v1::ReadmitWorkerRequest& request, Answer<v1::ReadmitWorkerResponse> answer) {
+  const absl::StatusOr<WorkerId> worker = ParseWorkerName(request.name());
+  if (!worker.ok()) return answer(worker.status(), {});
+  engine_.Ask(WorkerReadmitted{.worker = *worker},
+              [this, worker = *worker, answer = std::move(answer)](const RequestAnswered& answered) {
+                if (!answered.status.ok()) return answer(answered.status, {});
+                engine_.Query([worker, answer](const Core& core, const History&, Instant now) {
+                  v1::ReadmitWorkerResponse response;
+                  for (const WorkerView& view : core.ViewWorkers(now)) {
+                    if (view.worker == worker) *response.mutable_worker() = ToProto(view, nullptr, nullptr);
+                  }
+                  answer(absl::OkStatus(), std::move(response));
+                });
+              });
+}
+
 void JobApi::ListCheckpoints(const v1::ListCheckpointsRequest& request, Answer<v1::ListCheckpointsResponse> answer) {
   const absl::StatusOr<JobId> job = ParseJobName(request.job());
   if (!job.ok()) return answer(job.status(), {});

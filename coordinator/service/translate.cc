@@ -32,6 +32,7 @@ const char* Name(WorkerState state) {
     case WorkerState::kTraining: return "training";
     case WorkerState::kDraining: return "draining";
     case WorkerState::kLost: return "lost";
+    case WorkerState::kQuarantined: return "quarantined";
   }
   return "lost";
 }
@@ -190,6 +191,7 @@ v1::WorkerStatus ToProto(const WorkerView& worker, const JobHistory* totals, con
   out.set_participating(worker.participating);
   out.set_link_too_slow(worker.link_too_slow);
   out.set_not_waited_for(worker.not_waited_for);
+  out.set_screened(worker.screened);
   out.set_corpus(worker.corpus);
   SetMeasured(worker, out);
   const bool paced = spec != nullptr && spec->sync.pace == Pace::kBalanced && worker.last.period_steps > 0;

@@ -52,8 +52,11 @@ CREATE TABLE tokens (id TEXT PRIMARY KEY, secret_sha256 BLOB NOT NULL, role TEXT
   revoked INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 )sql";
 
+// To 4: `quarantine` says why nothing is taken from a worker, empty where it is not quarantined.
+constexpr char kRevision4[] = "ALTER TABLE workers ADD COLUMN quarantine TEXT NOT NULL DEFAULT '';";
+
 // kSteps[r] leads from revision r to r + 1.
-constexpr std::array<const char*, kLedgerRevision> kSteps = {kRevision1, kRevision2, kRevision3};
+constexpr std::array<const char*, kLedgerRevision> kSteps = {kRevision1, kRevision2, kRevision3, kRevision4};
 
 absl::Status TakeAlone(Database& database) {
   // Exclusive locking holds the file from the first transaction on; a second opener is told so.

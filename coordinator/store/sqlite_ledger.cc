@@ -78,15 +78,9 @@ class RecordWriter {
     return absl::OkStatus();
   }
   absl::Status operator()(const WorkerRecord& r) {
-    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("INSERT OR REPLACE INTO workers VALUES (?,?,?,?,?,?,?)"));
-    return s.Bind(r.worker.value)
-        .Bind(r.incarnation.value)
-        .Bind(r.start_nonce)
-        .Bind(r.job.value)
-        .Bind(Flag(r.evaluate_only))
-        .Bind(r.device)
-        .Bind(r.leases_from.value)
-        .Run();
+    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("INSERT OR REPLACE INTO workers VALUES (?,?,?,?,?,?,?,?)"));
+    s.Bind(r.worker.value).Bind(r.incarnation.value).Bind(r.start_nonce).Bind(r.job.value).Bind(Flag(r.evaluate_only));
+    return s.Bind(r.device).Bind(r.leases_from.value).Bind(r.quarantine).Run();
   }
   absl::Status operator()(const LeaseRecord& r) {
     ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("INSERT OR REPLACE INTO leases VALUES (?,?,?,?,?,?,?,?,?)"));
@@ -232,6 +226,7 @@ absl::Status ReadWorkers(const Database& database, std::vector<LedgerRecord>& ou
     r.evaluate_only = s.NextNumber() != 0;
     r.device = s.NextText();
     r.leases_from.value = s.NextNumber();
+    r.quarantine = s.NextText();
     out.push_back(std::move(r));
   }
 }

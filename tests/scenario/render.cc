@@ -33,7 +33,8 @@ std::string Line(const PoolRecord& r) {
                       " consumed=", r.consumed, r.abandoned > 0 ? absl::StrCat(" abandoned=", r.abandoned) : "");
 }
 std::string Line(const WorkerRecord& r) {
-  return absl::StrCat("worker ", r.worker.value, " incarnation=", r.incarnation.value, " job=", r.job.value);
+  return absl::StrCat("worker ", r.worker.value, " incarnation=", r.incarnation.value, " job=", r.job.value,
+                      r.quarantine.empty() ? "" : " quarantined");
 }
 std::string Line(const LeaseRecord& r) {
   return absl::StrCat("lease ", r.lease.value, " ", r.worker.value, " ", Of(r.range), " consumed_to=", r.consumed_to,
@@ -165,12 +166,13 @@ std::vector<std::string> Render(const JobView& view) {
 }
 
 std::string Render(const WorkerView& view) {
-  static const char* const kNames[] = {"idle", "joining", "training", "draining", "lost"};
+  static const char* const kNames[] = {"idle", "joining", "training", "draining", "lost", "quarantined"};
   return absl::StrCat(view.worker.value, " ", kNames[static_cast<int>(view.state)],
                       " incarnation=", view.incarnation.value, " job=", view.job.value,
                       view.connected ? " connected" : "",
                       view.job.value.empty() && !view.last.waiting_for.empty() ? " waits for " : "",
-                      view.job.value.empty() ? view.last.waiting_for : "");
+                      view.job.value.empty() ? view.last.waiting_for : "",
+                      view.screened.empty() ? "" : absl::StrCat(", screened: ", view.screened));
 }
 
 }  // namespace atl

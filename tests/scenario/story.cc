@@ -143,6 +143,10 @@ void Story::Change(JobSpec& spec, const Words& w) {
     spec.data.pin_shards = true;
     spec.data.corpora.push_back({.name = absl::StrCat("corpus-", c), .manifest = {}, .samples = 100 * (c + 1)});
   }
+  spec.screens.strikes = static_cast<uint32_t>(w.Number("strikes", spec.screens.strikes));
+  if (w.Has("screen")) {
+    spec.screens.norm = w.values.at("screen") == "clip" ? ScreenMode::kClip : ScreenMode::kReport;
+  }
   if (w.Number("balanced", 0) != 0) spec.sync.pace = Pace::kBalanced;
   if (w.Has("priority")) spec.priority = std::stoi(w.values.at("priority"));
 }
@@ -235,6 +239,7 @@ Lines Story::Control(const Words& w) {
   const auto action = kActions.find(w.At(0));
   if (action != kActions.end()) return Step(JobControlled{next_request_++, JobId{w.At(1)}, action->second, 0});
   if (w.At(0) == "rollback") return Step(JobRolledBack{next_request_++, JobId{w.At(1)}, std::stoull(w.At(2)), 0});
+  if (w.At(0) == "readmit") return Step(WorkerReadmitted{next_request_++, WorkerId{w.At(1)}});
   if (w.At(0) == "drain") return Step(WorkerDrained{next_request_++, WorkerId{w.At(1)}});
   return {"?"};
 }
@@ -275,14 +280,19 @@ Lines Story::TaskDone(const Words& w) {
   if (verb != "aggregated" && verb != "screened") return {"?"};
   const auto fragment = static_cast<uint32_t>(std::stoul(w.At(2)));
   const CloseRound task = closing_.at({job, fragment});
-  if (verb == "screened")
-    return Step(ContributionsScreened{job, task.epoch, task.target, {{WorkerId{w.At(3)}, w.Rest(4)}}});
+  if (verb == "screened") {
+    const bool far = w.Number("far", 0) != 0;
+    return Step(ContributionsScreened{job, task.epoch, task.target, {{WorkerId{w.At(3)}, w.Rest(4), far}}});
+  }
   RoundAggregated e{job, task.epoch, {task.target.fragment, Version{task.target.version.value + 1}}, {}};
   for (const ContributionHeader& h : task.contributions) e.record.contributions.push_back({h, 0, 1});
   e.record.spec_revision = task.spec_revision;
   e.record.clock_step = task.clock_step;
   e.record.hash = HashOf(fragment, task.epoch, task.target.version.value + 1);
   e.record.update_bytes = 400;
+  for (const char* key : {"clipped", "remarked"}) {
+    if (w.Has(key)) e.remarks.push_back({WorkerId{w.values.at(key)}, "its norm is large", key[0] == 'c'});
+  }
   return Step(e);
 }
 

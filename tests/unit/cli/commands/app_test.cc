@@ -438,6 +438,41 @@ TEST(Steer, RequestsSayWhatWasAsked) {
   EXPECT_THAT(harness.Run({"job", "pause", "tiny"}).talk, HasSubstr("the job is now paused"));
 }
 
+TEST(Workers, TheListTellsStrikesAndQuarantine) {
+  Harness harness;
+  v1::WorkerStatus& clean = *harness.fake.workers.add_workers();
+  clean.set_name("workers/a");
+  clean.set_job("jobs/tiny");
+  v1::WorkerStatus& struck = *harness.fake.workers.add_workers() = clean;
+  struck.set_name("workers/b");
+  struck.set_screened("1 strike in fragment 0, the newest: it is large");
+  v1::WorkerStatus& out = *harness.fake.workers.add_workers();
+  out.set_name("workers/c");
+  out.set_state("quarantined");
+  out.set_waiting_for("an operator: worker c is quarantined, since it was large");
+  out.set_screened("it was large");
+  EXPECT_THAT(
+      harness.Run({"worker", "list"}).out,
+      AllOf(HasSubstr("c     quarantined"),
+            EndsWith("\nb: 1 strike in fragment 0, the newest: it is large\n"
+                     "c: quarantined, since it was large; look at its machine, then 'atoll worker readmit c'\n")));
+  EXPECT_THAT(harness.Run({"worker", "list", "-o", "json"}).out, HasSubstr("\"screened\": \"it was large\""));
+}
+
+TEST(Workers, ReadmitNamesTheWorker) {
+  Harness harness;
+  const RunResult result = harness.Run({"worker", "readmit", "c"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(harness.fake.readmitted.name(), "workers/c");
+  EXPECT_EQ(result.out, "workers/c\n");
+  EXPECT_THAT(result.talk, HasSubstr("it joins again by itself"));
+  EXPECT_EQ(harness.Run({"worker", "readmit", "no/name"}).code, 2);
+  harness.fake.error = absl::FailedPreconditionError("worker c is not quarantined");
+  const RunResult refused = harness.Run({"worker", "readmit", "c"});
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_THAT(refused.talk, HasSubstr("worker c is not quarantined"));
+}
+
 TEST(Metrics, PrintCsv) {
   Harness harness;
   v1::MetricCurve& curve = *harness.fake.metrics.add_curves();

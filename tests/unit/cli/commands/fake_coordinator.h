@@ -26,6 +26,7 @@ class FakeCoordinator : public CoordinatorApi {
   v1::CancelJobRequest cancelled;
   v1::GetJobMetricsResponse metrics;
   v1::ListWorkersResponse workers;
+  v1::ReadmitWorkerRequest readmitted;
   v1::CreateTokenRequest token_wanted;
   v1::CreateTokenResponse token_made;
   v1::ListTokensResponse tokens;
@@ -90,6 +91,10 @@ class FakeCoordinator : public CoordinatorApi {
   absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest&) override {
     return Answer(workers);
   }
+  absl::StatusOr<v1::ReadmitWorkerResponse> ReadmitWorker(const v1::ReadmitWorkerRequest& request) override {
+    readmitted = request;
+    return Answer(v1::ReadmitWorkerResponse());
+  }
   absl::StatusOr<v1::DrainWorkerResponse> DrainWorker(const v1::DrainWorkerRequest&) override {
     return Answer(v1::DrainWorkerResponse());
   }
@@ -134,9 +139,8 @@ class FakeCoordinator : public CoordinatorApi {
   absl::StatusOr<std::vector<Sha256>> MissingBlobs(const std::vector<Sha256>& wanted) override {
     if (!error.ok()) return error;
     std::vector<Sha256> missing;
-    for (const Sha256& sha256 : wanted) {
+    for (const Sha256& sha256 : wanted)
       if (blobs.count(sha256) == 0) missing.push_back(sha256);
-    }
     return missing;
   }
   absl::Status UploadBlob(const Sha256& sha256, std::shared_ptr<BulkSource> source) override {
@@ -163,15 +167,13 @@ class FakeCoordinator : public CoordinatorApi {
     DownloadHeader header;
     header.total_bytes = bytes.size();
     if (!no_digest) header.digest = wrong_digest ? Digest{1, 2} : DigestOf(AsBytes(bytes));
-    const absl::Status begun = sink->OnHeader(header);
-    if (!begun.ok()) return begun;
+    if (absl::Status status = sink->OnHeader(header); !status.ok()) return status;
     uint64_t end = bytes.size();
     if (cut_every_bytes > 0)
       end = std::min<uint64_t>(end, request.offset_bytes + static_cast<uint64_t>(cut_every_bytes));
     const std::string part = bytes.substr(request.offset_bytes, end - request.offset_bytes);
     if (!part.empty()) {
-      const absl::Status status = sink->OnBytes(request.offset_bytes, AsBytes(part));
-      if (!status.ok()) return status;
+      if (absl::Status status = sink->OnBytes(request.offset_bytes, AsBytes(part)); !status.ok()) return status;
     }
     return end == bytes.size() ? absl::OkStatus() : absl::UnavailableError("cut");
   }

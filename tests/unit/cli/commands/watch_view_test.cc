@@ -85,7 +85,17 @@ TEST(RenderWatch, LooksRightAt200Columns) {
                   "round 12 waits for tokyo-2, whose upload takes 14 s at 1.2 MB/s"));
 }
 
-// Whatever the state says, no line is as wide as the terminal, and all fit its height.
+TEST(RenderWatch, NamesStrikesAndQuarantine) {
+  v1::WatchJobResponse state = State();
+  v1::WorkerStatus& worker = *state.mutable_workers(0);
+  worker.set_screened("1 strike in fragment 0, the newest: it is large");
+  WatchLine line = RenderWatch(state, {120, 24, true})[4];
+  EXPECT_THAT(line.text, HasSubstr("  1 strike in fragment 0, the newest: it is large"));
+  EXPECT_EQ(line.style, WatchLine::Style::kWarning);
+  worker.set_state("quarantined");
+  EXPECT_EQ(RenderWatch(state, {120, 24, true})[4].style, WatchLine::Style::kBad);
+}
+
 TEST(RenderWatch, NamesASlowLink) {
   v1::WatchJobResponse state = State();
   v1::WorkerStatus& worker = *state.mutable_workers(0);
@@ -95,6 +105,7 @@ TEST(RenderWatch, NamesASlowLink) {
   EXPECT_THAT(Texts(RenderWatch(state, {120, 24, true}))[4], HasSubstr("slow link: not waited for"));
 }
 
+// Whatever the state says, no line is as wide as the terminal, and all fit its height.
 TEST(RenderWatch, NeverWrapsAndNeverScrolls) {
   v1::WatchJobResponse state = State();
   state.set_waiting_line(std::string(500, 'w') + "\n\x1b[2J");

@@ -75,6 +75,7 @@ JobSpec Unusual() {
                      .tasks_every_rounds = 12};
   spec.checkpoint = {.every_rounds = 8, .keep_last = 9, .keep_every = 10, .keep_contributions = true};
   spec.data.corpora[0].samples = 11;
+  spec.screens = {.norm = ScreenMode::kClip, .clip_above = 2.5, .refuse_above = 7, .strikes = 4};
   spec.experiment = {.drop_sync_probability = 0.3, .pool = PoolSchedule::kRampDown};
   return spec;
 }

@@ -169,6 +169,14 @@ const Case kCases[] = {
     {"experiment.drop_sync_probability", [](JobSpec& s) { s.experiment.drop_sync_probability = 1; },
      "is 1; it must be at least 0 and below 1"},
     {"experiment.drop_sync_probability", [](JobSpec& s) { s.experiment.drop_sync_probability = -0.1; }, "at least 0"},
+    {"screens.clip_above", [](JobSpec& s) { s.screens.clip_above = 1; }, "is 1; it must be above 1"},
+    {"screens.refuse_above", [](JobSpec& s) { s.screens.refuse_above = 2; },
+     "is 2; it must be at least screens.clip_above, 3, and at most 1e+09"},
+    {"screens.refuse_above", [](JobSpec& s) { s.screens.refuse_above = 2e9; }, "is 2e+09; it must be at least"},
+    {"screens.refuse_above", [](JobSpec& s) { s.screens.refuse_above = kNan; }, "is nan; it must be at least"},
+    {"screens.clip_above", [](JobSpec& s) { s.screens.clip_above = 2e6, s.screens.refuse_above = 3e6; },
+     "at most 1e+06"},
+    {"screens.strikes", [](JobSpec& s) { s.screens.strikes = 0; }, "1 to 1000"},
     {"experiment.pool",
      [](JobSpec& s) {
        s.experiment.pool = PoolSchedule::kRampUp;
@@ -322,14 +330,15 @@ TEST(PlannedInnerSteps, TakesTheFirstRuleMet) {
 }
 
 TEST(IsMutableField, KnowsWhatAnUpdateMayChange) {
-  for (const char* field : {"inner_optimizer.learning_rate", "inner_optimizer.schedule.total_steps", "stop.tokens",
-                            "priority", "workers.min", "workers.max", "evaluation.every_rounds",
-                            "checkpoint.every_rounds", "labels.a", "metadata.labels.a"}) {
+  for (const char* field :
+       {"inner_optimizer.learning_rate", "inner_optimizer.schedule.total_steps", "stop.tokens", "priority",
+        "workers.min", "workers.max", "evaluation.every_rounds", "checkpoint.every_rounds", "screens.norm",
+        "screens.strikes", "labels.a", "metadata.labels.a"}) {
     EXPECT_TRUE(IsMutableField(field)) << field;
   }
   for (const char* field :
        {"model.layers", "inner_optimizer.beta1", "sync.inner_steps", "outer_optimizer.learning_rate", "workers.planned",
-        "data.seed", "stops.tokens", "", "stop."}) {
+        "data.seed", "stops.tokens", "", "stop.", "screens."}) {
     EXPECT_FALSE(IsMutableField(field)) << field;
   }
 }

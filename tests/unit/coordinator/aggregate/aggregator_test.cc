@@ -331,6 +331,81 @@ TEST(CloseRound, AStepThatCouldOverflowIsRefusedBeforeItBegins) {
   EXPECT_EQ(CopyOf(aggregator), before);
 }
 
+NormHistory EightRoundsOf(double norm) {
+  NormHistory history;
+  for (size_t i = 0; i < kNormRoundsNeeded; ++i) history.Add(std::vector<double>{norm});
+  return history;
+}
+
+// Three of norm 10 over 10 steps, and one `times` as large.
+Round FourWorkers(float times) {
+  Round round;
+  for (const char* worker : {"a", "b", "c"}) round.Add(worker, CodecKind::kFp32, std::vector<float>{6, 8, 0}, 10);
+  round.Add("d", CodecKind::kFp32, std::vector<float>{6 * times, 8 * times, 0}, 10);
+  return round;
+}
+
+TEST(NormGate, ARefusedContributionChangesNothing) {
+  Aggregator aggregator = Restored(LayoutOf({3}), std::vector<float>{1, 2, 3});
+  Aggregator without = Restored(LayoutOf({3}), std::vector<float>{1, 2, 3});
+  const Copies before = CopyOf(aggregator);
+  const NormHistory history = EightRoundsOf(1);
+  const NormGate gate{history, {}};
+  Round round = FourWorkers(1000);
+  const auto refused = aggregator.CloseRound(kFirst, Version{0}, round.inputs(), kNesterov, 2, &gate);
+  ASSERT_TRUE(refused.ok()) << refused.status();
+  EXPECT_FALSE(refused->committed);
+  ASSERT_EQ(refused->norms.size(), 4u);
+  EXPECT_EQ(refused->norms[0].action, NormAction::kPass);
+  EXPECT_EQ(refused->norms[3].action, NormAction::kRefuse);
+  EXPECT_NEAR(refused->norms[3].ratio, 1000, 0.1);
+  EXPECT_TRUE(refused->update.empty());
+  EXPECT_EQ(CopyOf(aggregator), before);
+  round.inputs().pop_back();
+  const auto again = aggregator.CloseRound(kFirst, Version{0}, round.inputs(), kNesterov, 2, &gate);
+  const auto never = without.CloseRound(kFirst, Version{0}, round.inputs(), kNesterov);
+  ASSERT_TRUE(again.ok() && again->committed && never.ok());
+  EXPECT_EQ(again->hash, never->hash);
+}
+
+TEST(NormGate, AClippedContributionIsReplayedFromItsFactor) {
+  Aggregator aggregator = Restored(LayoutOf({3}), std::vector<float>{1, 2, 3});
+  Aggregator replay = Restored(LayoutOf({3}), std::vector<float>{1, 2, 3});
+  Aggregator smaller = Restored(LayoutOf({3}), std::vector<float>{1, 2, 3});
+  const NormHistory history = EightRoundsOf(1);
+  const NormGate gate{history, {}};
+  Round round = FourWorkers(6);
+  const auto clipped = aggregator.CloseRound(kFirst, Version{0}, round.inputs(), kNesterov, 1, &gate);
+  ASSERT_TRUE(clipped.ok() && clipped->committed);
+  EXPECT_EQ(clipped->contributions[2].clip_factor, 1);
+  EXPECT_EQ(clipped->contributions[3].clip_factor, 0.5);
+  EXPECT_EQ(clipped->contributions[3].weight, 0.25);
+  EXPECT_EQ(clipped->contributions[3].norm, 60);
+  round.inputs()[3].clip_factor = 0.5;
+  const auto replayed = replay.CloseRound(kFirst, Version{0}, round.inputs(), kNesterov);
+  ASSERT_TRUE(replayed.ok());
+  EXPECT_EQ(replayed->hash, clipped->hash);
+  Round as_if = FourWorkers(3);
+  const auto at_the_limit = smaller.CloseRound(kFirst, Version{0}, as_if.inputs(), kNesterov);
+  ASSERT_TRUE(at_the_limit.ok());
+  EXPECT_EQ(at_the_limit->hash, clipped->hash);
+}
+
+TEST(NormGate, WhatCouldOverflowIsRefusedInstead) {
+  Aggregator aggregator = Restored(LayoutOf({3}), std::vector<float>{1, 2, 3});
+  const Copies before = CopyOf(aggregator);
+  Round round;
+  round.Add("a", CodecKind::kFp32, std::vector<float>{1, 1, 1}, 10);
+  round.Add("b", CodecKind::kFp32, std::vector<float>{1, 3e38f, 1}, 10);
+  const NormHistory history;
+  const NormGate gate{history, {.mode = ScreenMode::kReport}};
+  const auto result = aggregator.CloseRound(kFirst, Version{0}, round.inputs(), kNesterov, 1, &gate);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FALSE(result->committed);
+  EXPECT_EQ(result->too_large, std::vector<WorkerId>{WorkerId{"b"}});
+  EXPECT_EQ(CopyOf(aggregator), before);
+}
+
 TEST(CloseRound, FragmentsAreIndependent) {
   Aggregator aggregator(LayoutOf({4, 6}));
   ASSERT_TRUE(aggregator.Restore(kFirst, {Version{0}, Normals(1, 4), {}, {}}).ok());

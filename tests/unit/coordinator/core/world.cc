@@ -309,10 +309,10 @@ bool World::Finish(size_t index, bool may_screen) {
   if (may_screen && Chance(6)) {
     ContributionsScreened e{t->job, t->epoch, t->target, {}};
     for (const ContributionHeader& h : t->contributions) {
-      if (Chance(2)) e.refused.emplace_back(h.worker, "not finite");
+      if (Chance(2)) e.refused.push_back({h.worker, "not finite", Chance(8)});
     }
-    for (const auto& [worker, why] : e.refused) {
-      std::erase_if(accepted_, [&, w = worker](const ContributionHeader& h) {
+    for (const ScreenedOut& out : e.refused) {
+      std::erase_if(accepted_, [&, w = out.worker](const ContributionHeader& h) {
         return h.job == t->job && h.target == t->target && h.worker == w;
       });
     }
@@ -320,7 +320,10 @@ bool World::Finish(size_t index, bool may_screen) {
     return true;
   }
   RoundAggregated e{t->job, t->epoch, {t->target.fragment, Version{t->target.version.value + 1}}, {}};
-  for (const ContributionHeader& h : t->contributions) e.record.contributions.push_back({h, 0, 1});
+  for (const ContributionHeader& h : t->contributions) {
+    e.record.contributions.push_back({h, 0, 1});
+    if (may_screen && Chance(12)) e.remarks.push_back({h.worker, "large", Chance(2)});
+  }
   e.record.clock_step = t->clock_step;
   // The content hash of a checkpoint and of a round at the same version must agree, or a restart would refuse the job.
   e.record.hash = HashOf(t->target.fragment.value, 9, t->target.version.value + 1);
@@ -371,7 +374,9 @@ void World::AskSomething() {
       e.stop_step = e.spec.stop.inner_steps;
       return Give(e);
     }
-    case 6: return Give(WorkerDrained{next_++, WorkerId{kNames[rng_.Below(4)]}});
+    case 6:
+      if (Chance(2)) return Give(WorkerReadmitted{next_++, WorkerId{kNames[rng_.Below(4)]}});
+      return Give(WorkerDrained{next_++, WorkerId{kNames[rng_.Below(4)]}});
     default:
       if (Chance(6))
         return Give(JobControlled{next_++, job, Chance(2) ? JobAction::kCancel : JobAction::kCancelWithDrain, 0});
@@ -428,6 +433,7 @@ std::vector<std::string> World::Calm(int seconds) {
     if (worker.connection) Give(ConnectionClosed{*worker.connection});
     worker = Worker{.nonce = rng_() | 1};
   }
+  for (const char* name : kNames) Give(WorkerReadmitted{next_++, WorkerId{name}});
   for (uint64_t j = 1; j <= jobs_; ++j)
     Give(JobControlled{next_++, JobId{absl::StrCat("j", j)}, JobAction::kResume, 0});
   for (int second = 0; second < seconds; ++second) {

@@ -47,6 +47,15 @@ TEST(WorkerStatus, SaysWhyNoRoundWaitsForIt) {
   EXPECT_TRUE(ToProto(worker, nullptr, nullptr).not_waited_for());
 }
 
+TEST(WorkerStatus, SaysWhatTheScreensHoldAgainstIt) {
+  WorkerView worker = Worker({});
+  EXPECT_EQ(ToProto(worker, nullptr, nullptr).screened(), "");
+  worker.screened = "1 strike in fragment 0, the newest: it is large";
+  EXPECT_EQ(ToProto(worker, nullptr, nullptr).screened(), worker.screened);
+  worker.state = WorkerState::kQuarantined;
+  EXPECT_EQ(ToProto(worker, nullptr, nullptr).state(), "quarantined");
+}
+
 TEST(WorkerStatus, LeavesOutWhatIsNotMeasured) {
   const v1::WorkerStatus status = ToProto(Worker({}), nullptr, nullptr);
   EXPECT_FALSE(status.has_compute_utilization_ratio());

@@ -74,6 +74,7 @@ RoundRecord MakeRound(const std::string& job, uint32_t fragment, uint64_t reache
   c.header.cursors = {{{1}, 80}, {{2}, 96}};
   c.weight = 1.0 / 3.0;
   c.clip_factor = 0.5;
+  c.norm = 12.25;
   round.contributions = {c};
   round.learning_rate = 0.7;
   round.momentum = 0.1 + 0.2;
@@ -102,7 +103,7 @@ CheckpointRecord MakeCheckpoint(uint64_t step, std::vector<Version> versions) {
 
 // Records of every type, in three transactions.
 std::vector<std::vector<LedgerRecord>> EveryRecord() {
-  WorkerRecord worker{{"paris-1"}, {5}, 0xFFFFFFFFFFFFFFFF, {"tiny"}, true, "cpu", {2}};
+  WorkerRecord worker{{"paris-1"}, {5}, 0xFFFFFFFFFFFFFFFF, {"tiny"}, true, "cpu", {2}, "its norm was far off"};
   LeaseRecord lease{{1}, {"tiny"}, {"paris-1"}, {5}, {0, 100}, 80, 4, true};
   LeaseRecord other{{2}, {"tiny"}, {"paris-1"}, {5}, {100, 200}, 100, 5, false};
   PoolRecord pool{{"tiny"}, 200, {{10, 20}, {30, 40}}, 50, 7};
@@ -151,7 +152,7 @@ std::string Describe(const RecoveredState& state) {
   }
   for (const WorkerRecord& w : state.workers) {
     absl::StrAppend(&out, "worker ", w.worker.value, " ", w.incarnation.value, " ", w.start_nonce, " ", w.job.value,
-                    " ", w.evaluate_only, w.device, w.leases_from.value, "\n");
+                    " ", w.evaluate_only, w.device, w.leases_from.value, " ", w.quarantine, "\n");
   }
   for (const LeaseRecord& l : state.leases) {
     absl::StrAppend(&out, "lease ", l.lease.value, " ", l.job.value, " ", l.worker.value, " ", l.incarnation.value, " ",
@@ -289,7 +290,9 @@ TEST(SqliteLedgerTest, AnOlderRevisionIsBroughtUpToDate) {
     auto ledger = *OpenSqliteLedger(directory.File("l"));
     for (const auto& records : EveryRecord()) ASSERT_EQ(ledger->Commit(records), absl::OkStatus());
   }
-  RunSql(directory.File("l"), "ALTER TABLE evaluations DROP COLUMN tasks; DROP TABLE tokens; PRAGMA user_version=1");
+  RunSql(directory.File("l"),
+         "ALTER TABLE evaluations DROP COLUMN tasks; DROP TABLE tokens; ALTER TABLE workers DROP COLUMN quarantine; "
+         "PRAGMA user_version=1");
   auto ledger = OpenSqliteLedger(directory.File("l"));
   ASSERT_TRUE(ledger.ok()) << ledger.status();
   const auto state = (*ledger)->Recover();
@@ -336,12 +339,40 @@ TEST(SqliteLedgerTest, TokensAreKept) {
 TEST(SqliteLedgerTest, ALedgerWithoutTokensIsBroughtUpToDate) {
   TemporaryDirectory directory;
   ASSERT_TRUE(OpenSqliteLedger(directory.File("l")).ok());
-  RunSql(directory.File("l"), "UPDATE meta SET boot = 41; DROP TABLE tokens; PRAGMA user_version=2");
+  RunSql(directory.File("l"),
+         "UPDATE meta SET boot = 41; DROP TABLE tokens; ALTER TABLE workers DROP COLUMN quarantine; "
+         "PRAGMA user_version=2");
   auto ledger = OpenSqliteLedger(directory.File("l"));
   ASSERT_TRUE(ledger.ok()) << ledger.status();
   EXPECT_EQ((*ledger)->Recover()->boot.value, 42u);
   EXPECT_TRUE((*ledger)->Tokens()->empty());
   EXPECT_TRUE((*ledger)->PutToken(SomeToken("a")).ok());
+}
+
+TEST(SqliteLedgerTest, ALedgerWithoutQuarantinesIsBroughtUpToDate) {
+  TemporaryDirectory directory;
+  {
+    auto ledger = *OpenSqliteLedger(directory.File("l"));
+    for (const auto& records : EveryRecord()) ASSERT_EQ(ledger->Commit(records), absl::OkStatus());
+    ASSERT_TRUE(ledger->PutToken(SomeToken("a")).ok());
+  }
+  RunSql(directory.File("l"), "ALTER TABLE workers DROP COLUMN quarantine; PRAGMA user_version=3");
+  {
+    auto ledger = OpenSqliteLedger(directory.File("l"));
+    ASSERT_TRUE(ledger.ok()) << ledger.status();
+    const auto state = (*ledger)->Recover();
+    ASSERT_TRUE(state.ok()) << state.status();
+    ASSERT_EQ(state->workers.size(), 1u);
+    WorkerRecord worker = state->workers[0];
+    EXPECT_EQ(worker.device, "cpu");
+    EXPECT_EQ(worker.quarantine, "");
+    EXPECT_EQ(*(*ledger)->Tokens(), std::vector<TokenRecord>{SomeToken("a")});
+    worker.quarantine = "its norm was far off";
+    ASSERT_TRUE((*ledger)->Commit({worker}).ok());
+  }
+  const auto again = (*OpenSqliteLedger(directory.File("l")))->Recover();
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->workers[0].quarantine, "its norm was far off");
 }
 
 TEST(SqliteLedgerTest, ADamagedTokenIsDataLoss) {

@@ -1,0 +1,106 @@
+// What follows from the screens: refusals and clips told and counted, workers quarantined and readmitted.
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/machine.h"
+
+namespace atl {
+
+void Machine::On(const ContributionsScreened& e) {
+  Run* run = Find(e.job);
+  if (run == nullptr || HasEnded(run->record.state) || e.epoch != run->record.epoch) return;
+  if (e.target.fragment.value >= run->rounds.size()) return;
+  Round& round = run->rounds[e.target.fragment.value];
+  if (!round.closing || round.version != e.target.version) return;
+  round.closing = false;
+  for (const ScreenedOut& out : e.refused) {
+    const auto it = round.accepted.find(out.worker);
+    if (it == round.accepted.end()) continue;
+    const Digest digest = it->second.header.digest;
+    round.accepted.erase(it);
+    round.screened[out.worker] = digest;
+    round.expected.erase(out.worker);
+    const Member* member = fleet_.Find(out.worker);
+    if (member != nullptr && member->record.job == run->id()) {
+      SendTo(*member, ContributionRefused{run->id(), e.target, digest, out.why});
+    }
+    Note(run->id(), "contribution refused",
+         absl::StrCat("contribution of worker ", out.worker.value, " refused: ", out.why),
+         {{"worker", out.worker.value}});
+    Strike(*run, e.target.fragment, out);
+  }
+  SettleRevoked(*run);
+}
+
+void Machine::Strike(Run& run, FragmentIndex fragment, const ScreenedOut& refused) {
+  const uint32_t strikes = run.strikes.Strike(refused.worker, fragment, refused.why);
+  Member* member = fleet_.Find(refused.worker);
+  if (member == nullptr || run.spec->screens.norm != ScreenMode::kEnforce) return;
+  const std::string at = absl::StrCat("fragment ", fragment.value, " of job ", run.id().value);
+  if (refused.far) {
+    Quarantine(run, *member, absl::StrCat("its contribution to ", at, " was refused: ", refused.why));
+  } else if (strikes >= run.spec->screens.strikes) {
+    Quarantine(run, *member,
+               absl::StrCat(strikes, " contributions running to ", at, " were refused or clipped, the newest because ",
+                            refused.why));
+  }
+}
+
+void Machine::HearRemarks(Run& run, FragmentIndex fragment, const std::vector<ScreenRemark>& remarks,
+                          const RoundRecord& record) {
+  std::set<WorkerId> clipped;
+  for (const ScreenRemark& remark : remarks) {
+    if (remark.clipped) clipped.insert(remark.worker);
+    Note(run.id(), remark.clipped ? "contribution clipped" : "contribution stands out",
+         absl::StrCat("contribution of worker ", remark.worker.value,
+                      remark.clipped ? " clipped: " : " stands out: ", remark.text),
+         {{"worker", remark.worker.value},
+          {"fragment", absl::StrCat(fragment.value)},
+          {"version", absl::StrCat(record.reached.version.value)}});
+    if (remark.clipped) Strike(run, fragment, {remark.worker, remark.text, false});
+  }
+  for (const CommittedContribution& c : record.contributions) {
+    if (!clipped.contains(c.header.worker)) run.strikes.Clear(c.header.worker, fragment);
+  }
+}
+
+void Machine::Quarantine(Run& run, Member& member, const std::string& why) {
+  if (!member.record.quarantine.empty()) return;
+  const WorkerId& id = member.record.worker;
+  member.record.quarantine = why;
+  run.strikes.Forget(id);
+  Fence(member, "it is quarantined");
+  Note(run.id(), "worker quarantined", QuarantineLine(member.record), {{"worker", id.value}});
+  if (member.connection) SendTo(member, Refused{QuarantineLine(member.record), true});
+  Disconnect(member);
+  member.lost = true;  // it is not there, and nobody need be told so later
+  member.lost_at = now_;
+}
+
+std::string Machine::QuarantinedLine() const {
+  std::vector<WorkerId> workers;
+  for (const auto& [id, member] : fleet_.members()) {
+    if (!member.record.quarantine.empty()) workers.push_back(id);
+  }
+  if (workers.empty()) return "";
+  return absl::StrCat(ListOf(workers), " quarantined ('atoll worker readmit')");
+}
+
+void Machine::On(const WorkerReadmitted& e) {
+  Member* member = fleet_.Find(e.worker);
+  if (member == nullptr)
+    return Answer(e.request, absl::NotFoundError(absl::StrCat("no worker is named ", e.worker.value)));
+  if (member->record.quarantine.empty()) {
+    return Answer(e.request,
+                  absl::FailedPreconditionError(absl::StrCat("worker ", e.worker.value, " is not quarantined")));
+  }
+  member->record.quarantine.clear();
+  fleet_.Touch(e.worker);
+  Note({}, "worker readmitted", absl::StrCat("worker ", e.worker.value, " was readmitted by an operator"),
+       {{"worker", e.worker.value}});
+  Answer(e.request, absl::OkStatus());
+}
+
+}  // namespace atl
