@@ -291,6 +291,11 @@ void Harness::StartWorkerOfSpeed(const std::string& name, Duration step) {
   workers_[name] = std::move(worker);
 }
 
+void Harness::StartHostileWorker(const std::string& name, double times) {
+  StartWorkerOfSpeed(name, Milliseconds(50));
+  workers_.at(name)->factory.SetHostile(times);
+}
+
 void Harness::KillWorker(const std::string& name) {
   workers_.at(name)->break_connection();
   executor_.RunAll();

@@ -43,6 +43,8 @@ class Harness {
   void StartWorker(const std::string& name);
   // A worker on a machine of its own: its steps take `step`, and meanwhile the others go on.
   void StartWorkerOfSpeed(const std::string& name, Duration step);
+  // Likewise, of the common speed, and its contributions are so many times too large (ToyJobFactory::SetHostile).
+  void StartHostileWorker(const std::string& name, double times);
   void KillWorker(const std::string& name);
   // The stream breaks; the worker comes back by itself.
   void BreakStream(const std::string& name);

@@ -57,8 +57,13 @@ class ToySamples final : public SampleSource {
 
 class ToyModel final : public TrainingModel {
  public:
-  ToyModel(uint64_t elements, std::function<void(Duration)> spend, Duration step, std::shared_ptr<int> pieces_scored)
-      : parameters_(elements), spend_(std::move(spend)), step_(step), pieces_scored_(std::move(pieces_scored)) {}
+  ToyModel(uint64_t elements, std::function<void(Duration)> spend, Duration step, std::shared_ptr<int> pieces_scored,
+           double hostile)
+      : parameters_(elements),
+        spend_(std::move(spend)),
+        step_(step),
+        pieces_scored_(std::move(pieces_scored)),
+        hostile_(static_cast<float>(hostile)) {}
   std::span<float> parameters() override { return parameters_; }
   void* compute_stream() override { return nullptr; }
   absl::StatusOr<StepOutcome> Step(const SampleBatch& batch, double learning_rate) override {
@@ -68,7 +73,7 @@ class ToyModel final : public TrainingModel {
     for (size_t i = 0; i < parameters_.size(); ++i) {
       const float gap = parameters_[i] - Target(i, batch);
       loss += 0.5 * gap * gap;
-      parameters_[i] -= rate * gap;
+      parameters_[i] += hostile_ > 0 ? rate * hostile_ : -rate * gap;
     }
     return StepOutcome{.applied = true,
                        .loss = loss / static_cast<double>(parameters_.size()),
@@ -110,6 +115,7 @@ class ToyModel final : public TrainingModel {
   const std::function<void(Duration)> spend_;
   const Duration step_;
   const std::shared_ptr<int> pieces_scored_;
+  const float hostile_;
 };
 
 }  // namespace
@@ -120,7 +126,7 @@ absl::StatusOr<std::unique_ptr<JobParts>> ToyJobFactory::Prepare(const JobId&, c
   parts->layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
   parts->device = OpenCpuDevice();
   parts->samples = std::make_unique<ToySamples>(spec.data.sequence_length, trained_, missing_);
-  parts->model = std::make_unique<ToyModel>(parts->layout.elements, spend_, step_, pieces_scored_);
+  parts->model = std::make_unique<ToyModel>(parts->layout.elements, spend_, step_, pieces_scored_, hostile_);
   return parts;
 }
 

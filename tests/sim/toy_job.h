@@ -31,6 +31,9 @@ class ToyJobFactory final : public JobFactory {
   absl::StatusOr<std::unique_ptr<JobParts>> Prepare(const JobId& job, const JobSpec& spec) override;
   // From now on neither a job nor a sample can be had, on any worker; empty: they can again.
   void SetMissing(std::string what) { *missing_ = std::move(what); }
+  // Jobs prepared from now on do not train: each step moves every parameter by so many times what a step of honest
+  // training may, away from where it was. 0: they train.
+  void SetHostile(double times) { hostile_ = times; }
   // Positions of the data order that were handed out for training, by any session of this factory, with repetitions.
   const std::map<uint64_t, int>& trained() const { return *trained_; }
   // Pieces of evaluation tasks that were scored, by any session of this factory.
@@ -39,6 +42,7 @@ class ToyJobFactory final : public JobFactory {
  private:
   const std::function<void(Duration)> spend_;
   const Duration step_;
+  double hostile_ = 0;
   std::shared_ptr<std::string> missing_ = std::make_shared<std::string>();
   std::shared_ptr<int> pieces_scored_ = std::make_shared<int>(0);
   std::shared_ptr<std::map<uint64_t, int>> trained_ = std::make_shared<std::map<uint64_t, int>>();

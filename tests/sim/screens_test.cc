@@ -1,0 +1,175 @@
+// The norm screen amid whole runs: a worker whose contributions are far too large changes nothing, is told why, and
+// stays out until an operator readmits it; what is clipped instead is recomputed to the bit.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "coordinator/store/data_directory.h"
+#include "tests/sim/state_on_disk.h"
+
+namespace atl {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr char kJob[] = "small";
+constexpr uint64_t kRounds = 14;
+
+// A corpus for each worker, so that what one reads does not depend on who else is there.
+JobSpec FiveCorpora(Harness& h) {
+  JobSpec spec = SmallJob(kJob);
+  const Sha256 manifest = spec.data.corpora[0].manifest;
+  const Bytes bytes = AsBytes(std::string("toy"));
+  h.files().SetContent(DataDirectory("/state").BlobPath(manifest), {bytes.begin(), bytes.end()});
+  spec.data.corpora.clear();
+  for (const char* name : {"one", "two", "three", "four", "five"})
+    spec.data.corpora.push_back({.name = name, .manifest = manifest, .samples = 1000});
+  spec.data.pin_shards = true;
+  spec.workers = {.min = 4, .max = 5, .planned = 4};
+  spec.stop.inner_steps = 10 * kRounds;
+  spec.checkpoint.keep_contributions = true;
+  return spec;
+}
+
+void StartHonest(Harness& h, const JobSpec& spec) {
+  h.StartCoordinator();
+  ASSERT_TRUE(h.Submit(spec).ok());
+  for (const char* name : {"a", "b", "c", "d"}) h.StartWorkerOfSpeed(name, Milliseconds(50));
+}
+
+bool Reached(const Harness& h, uint64_t version) {
+  const std::optional<JobView> view = h.View(kJob);
+  return view && view->fragments[0].version.value >= version;
+}
+
+WorkerView ViewOf(const Harness& h, const std::string& worker) {
+  for (const WorkerView& view : h.ViewWorkers()) {
+    if (view.worker.value == worker) return view;
+  }
+  return {};
+}
+
+bool IsQuarantined(const Harness& h, const std::string& worker) {
+  return h.coordinator_runs() && ViewOf(h, worker).state == WorkerState::kQuarantined;
+}
+
+void ExpectEveryRoundEqual(Harness& h, size_t rounds) {
+  h.KillCoordinator();
+  const StateOnDisk state(h);
+  EXPECT_TRUE(state.Verify().ok()) << state.Verify().Text();
+  const audit::Report replay = state.Replay();
+  EXPECT_TRUE(replay.ok()) << replay.Text();
+  EXPECT_EQ(replay.count("rounds equal"), rounds) << replay.Text();
+}
+
+std::map<uint64_t, Digest> HashesWithoutTheHostileWorker() {
+  Harness h;
+  StartHonest(h, FiveCorpora(h));
+  EXPECT_TRUE(h.RunUntil([&] { return h.Ended(kJob); })) << h.View(kJob)->waiting_line;
+  return h.CommittedHashes(kJob);
+}
+
+TEST(Screens, AHostileWorkerChangesNothingAndIsToldWhy) {
+  const std::map<uint64_t, Digest> without = HashesWithoutTheHostileWorker();
+  ASSERT_GE(without.size(), kRounds);
+  Harness h;
+  ASSERT_NO_FATAL_FAILURE(StartHonest(h, FiveCorpora(h)));
+  ASSERT_TRUE(h.RunUntil([&] { return Reached(h, 9); }));
+  h.StartHostileWorker("e", 1000);
+  ASSERT_TRUE(h.RunUntil([&] { return IsQuarantined(h, "e"); }));
+  const std::string why = ViewOf(h, "e").last.waiting_for;
+  EXPECT_THAT(why, HasSubstr("worker e is quarantined, since its contribution to fragment 0 of job small was refused: "
+                             "its norm per inner step is"));
+  EXPECT_THAT(why, HasSubstr("times the median of the fragment; look at its machine, then 'atoll worker readmit e'"));
+  EXPECT_THAT(h.MetricsPage(), HasSubstr("atoll_contributions_screened_total{job=\"small\",outcome=\"refused\"} 1"));
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); })) << h.View(kJob)->waiting_line;
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded) << h.View(kJob)->record.reason;
+  for (const auto& [version, round] : h.CommittedRounds(kJob)) EXPECT_EQ(round.contributions.size(), 4u) << version;
+  EXPECT_EQ(h.CommittedHashes(kJob), without);
+  ExpectEveryRoundEqual(h, without.size());
+}
+
+TEST(Screens, ARestartForgetsNeitherTheMedianNorTheQuarantine) {
+  Harness h;
+  ASSERT_NO_FATAL_FAILURE(StartHonest(h, FiveCorpora(h)));
+  ASSERT_TRUE(h.RunUntil([&] { return Reached(h, 9); }));
+  h.KillCoordinator();
+  h.StartCoordinator();
+  h.StartHostileWorker("e", 1000);
+  ASSERT_TRUE(h.RunUntil([&] { return IsQuarantined(h, "e"); }));
+  h.KillCoordinator();
+  h.StartCoordinator();
+  EXPECT_TRUE(IsQuarantined(h, "e"));
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); })) << h.View(kJob)->waiting_line;
+  for (const auto& [version, round] : h.CommittedRounds(kJob)) {
+    for (const CommittedContribution& c : round.contributions) EXPECT_NE(c.header.worker.value, "e") << version;
+  }
+}
+
+TEST(Screens, AReadmittedWorkerMayTryAgain) {
+  Harness h;
+  ASSERT_NO_FATAL_FAILURE(StartHonest(h, FiveCorpora(h)));
+  ASSERT_TRUE(h.RunUntil([&] { return Reached(h, 9); }));
+  EXPECT_EQ(h.Ask(WorkerReadmitted{.worker = WorkerId{"a"}}).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(h.Ask(WorkerReadmitted{.worker = WorkerId{"z"}}).code(), absl::StatusCode::kNotFound);
+  h.StartHostileWorker("e", 1000);
+  ASSERT_TRUE(h.RunUntil([&] { return IsQuarantined(h, "e"); }));
+  h.KillWorker("e");  // its owner mends it
+  ASSERT_TRUE(h.Ask(WorkerReadmitted{.worker = WorkerId{"e"}}).ok());
+  h.StartWorkerOfSpeed("e", Milliseconds(50));
+  ASSERT_TRUE(h.RunUntil([&] {
+    const std::map<uint64_t, RoundRecord> rounds = h.CommittedRounds(kJob);
+    return rounds.rbegin()->second.contributions.size() == 5;
+  })) << h.View(kJob)->waiting_line;
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); })) << h.View(kJob)->waiting_line;
+}
+
+TEST(Screens, WhatIsClippedIsRecomputedToTheBit) {
+  Harness h;
+  JobSpec spec = FiveCorpora(h);
+  spec.screens.norm = ScreenMode::kClip;
+  ASSERT_NO_FATAL_FAILURE(StartHonest(h, spec));
+  ASSERT_TRUE(h.RunUntil([&] { return Reached(h, 9); }));
+  h.StartHostileWorker("e", 1000);
+  const auto clipped = [&] {
+    size_t count = 0;
+    for (const auto& [version, round] : h.CommittedRounds(kJob)) {
+      for (const CommittedContribution& c : round.contributions) {
+        EXPECT_GT(c.norm, 0);
+        EXPECT_EQ(c.clip_factor < 1, c.header.worker.value == "e") << version;
+        count += c.clip_factor < 1 ? 1 : 0;
+      }
+    }
+    return count;
+  };
+  ASSERT_TRUE(h.RunUntil([&] { return clipped() >= 1; }));
+  h.KillCoordinator();
+  h.StartCoordinator();
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); })) << h.View(kJob)->waiting_line;
+  EXPECT_GE(clipped(), 2u);
+  ExpectEveryRoundEqual(h, h.CommittedRounds(kJob).size());
+}
+
+TEST(Screens, StrikesRunningQuarantine) {
+  Harness h;
+  JobSpec spec = FiveCorpora(h);
+  spec.screens.refuse_above = 1e9;
+  spec.screens.strikes = 2;
+  ASSERT_NO_FATAL_FAILURE(StartHonest(h, spec));
+  ASSERT_TRUE(h.RunUntil([&] { return Reached(h, 9); }));
+  h.StartHostileWorker("e", 1000);
+  ASSERT_TRUE(h.RunUntil([&] { return !ViewOf(h, "e").screened.empty(); }));
+  EXPECT_THAT(ViewOf(h, "e").screened,
+              HasSubstr("1 strike in fragment 0 (quarantined at 2), the newest: its norm per inner step is"));
+  EXPECT_EQ(ViewOf(h, "e").state, WorkerState::kTraining);
+  ASSERT_TRUE(h.RunUntil([&] { return IsQuarantined(h, "e"); }));
+  EXPECT_THAT(ViewOf(h, "e").last.waiting_for,
+              HasSubstr("2 contributions running to fragment 0 of job small were refused or clipped"));
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); })) << h.View(kJob)->waiting_line;
+}
+
+}  // namespace
+}  // namespace atl
