@@ -105,10 +105,24 @@ std::string EndLine(const v1::Job& job) {
 
 using Seen = std::function<void(const v1::WatchJobResponse&)>;
 
+// Why a job stands still, or nothing of one that goes on.
+std::string StandstillLine(const v1::WatchJobResponse& message) {
+  const v1::Job& job = message.job();
+  const bool stands = job.state() == v1::JOB_STATE_PENDING || job.state() == v1::JOB_STATE_WAITING_FOR_WORKERS ||
+                      job.state() == v1::JOB_STATE_PAUSED;
+  if (!stands) return "";
+  const std::string& why = message.waiting_line().empty() ? job.reason() : message.waiting_line();
+  return why.empty() ? "" : absl::StrCat(StateText(job.state()), ": ", Printable(why));
+}
+
 int WatchEvents(Session& session, const std::string& job, const Seen& seen) {
+  std::string told;
   return Follower(session, job, TellBeside(session)).Run([&](const v1::WatchJobResponse& message) {
     seen(message);
     ShowEvents(session, message);
+    const std::string line = StandstillLine(message);
+    if (!line.empty() && line != told) session.talk << line << "\n";
+    told = line;
   });
 }
 

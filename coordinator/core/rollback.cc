@@ -21,6 +21,11 @@ void Machine::On(const JobRolledBack& e) {
 
 absl::StatusOr<const CheckpointRecord*> Machine::CheckRollback(const Run& run, uint64_t step) const {
   const std::string& id = run.id().value;
+  if (HasEnded(run.record.state)) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", id, " is ", NameOf(run.record.state),
+                                                      ", and what has ended stays; submit a new job that starts from "
+                                                      "its checkpoint"));
+  }
   if (run.record.state != JobState::kPaused) {
     return absl::FailedPreconditionError(
         absl::StrCat("job ", id, " is ", NameOf(run.record.state), "; pause it before a rollback"));

@@ -1,8 +1,10 @@
 // What people see, and what must always hold.
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/check.h"
 #include "coordinator/core/machine.h"
 
@@ -32,6 +34,21 @@ std::string HeldAgainst(const Member& member, const Run* run) {
   return run->strikes.LineOf(member.record.worker, screens.norm == ScreenMode::kEnforce ? screens.strikes : 0);
 }
 
+// Those that no rollback has undone: a later one of an earlier step tells of one, and so does a job that is paused
+// there.
+std::vector<EvaluationRecord> Standing(const Run& run, uint64_t clock_step) {
+  std::vector<EvaluationRecord> standing;
+  const auto drop_beyond = [&standing](uint64_t step) {
+    while (!standing.empty() && standing.back().clock_step > step) standing.pop_back();
+  };
+  for (const EvaluationRecord& evaluation : run.evaluations) {
+    drop_beyond(evaluation.clock_step);
+    standing.push_back(evaluation);
+  }
+  if (run.record.epoch > 0 && run.record.state == JobState::kPaused) drop_beyond(clock_step);
+  return standing;
+}
+
 }  // namespace
 
 std::vector<JobId> Machine::Jobs() const {
@@ -57,6 +74,7 @@ std::optional<JobView> Machine::ViewJob(const JobId& job, Instant) const {
   }
   view.balance = run->pool.Balance();
   view.clock_step = ClockOf(*run);
+  view.evaluations = Standing(*run, view.clock_step);
   view.tokens_committed = run->tokens_committed;
   view.rounds_committed = run->rounds_committed;
   for (const auto& [id, member] : fleet_.members()) view.alive += member.Trains(job) && !member.lost ? 1 : 0;
@@ -66,7 +84,6 @@ std::optional<JobView> Machine::ViewJob(const JobId& job, Instant) const {
   }
   view.pool = run->spec->experiment.pool == PoolSchedule::kConstant ? 0 : PoolOf(*run);
   view.participating = static_cast<uint32_t>(run->participants.size());
-  view.evaluations = run->evaluations;
   for (const auto& [step, checkpoint] : run->checkpoints) view.checkpoints.push_back(checkpoint);
   view.stopped = run->record.state == JobState::kPaused && absl::StartsWith(run->record.reason, kStopped);
   view.no_room = !run->no_room.empty();
@@ -163,6 +180,28 @@ std::string Machine::WaitingForRound(const Run& run) const {
   return "";
 }
 
+std::string Machine::OthersLine(const Run& run, uint32_t lacking) const {
+  uint32_t idle = 0, busy = 0;
+  std::set<std::string> jobs;
+  for (const auto& [id, member] : fleet_.members()) {
+    if (!member.connection || member.lost || member.draining || member.record.evaluate_only) continue;
+    if (member.barred.contains(run.id()) || member.record.job == run.id()) continue;
+    if (member.record.job.value.empty()) {
+      ++idle;
+    } else {
+      ++busy;
+      jobs.insert(member.record.job.value);
+    }
+  }
+  std::string line;
+  if (idle > 0) absl::StrAppend(&line, "; ", idle, idle == 1 ? " is idle" : " are idle");
+  if (busy > 0) absl::StrAppend(&line, "; ", busy, " at work for ", absl::StrJoin(jobs, ", "));
+  if (idle < lacking)
+    absl::StrAppend(&line, "; start ", lacking - idle, idle + busy > 0 ? " more" : "",
+                    lacking - idle == 1 ? " worker" : " workers");
+  return line;
+}
+
 std::string Machine::WaitingLine(const Run& run) const {
   const size_t have = Workers(run).size();
   const uint32_t need = Needed(run);
@@ -189,7 +228,8 @@ std::string Machine::WaitingLine(const Run& run) const {
     std::string why = lost.empty() ? "" : absl::StrCat(ListOf(lost), " lost");
     if (!run.failures.empty()) absl::StrAppend(&why, why.empty() ? "" : "; ", FailuresLine(run));
     if (const std::string out = QuarantinedLine(); !out.empty()) absl::StrAppend(&why, why.empty() ? "" : "; ", out);
-    return absl::StrCat(have, " of ", need, " workers needed", why.empty() ? "; start more workers" : ": ", why);
+    return absl::StrCat(have, " of ", need, " workers needed", why.empty() ? "" : ": ", why,
+                        OthersLine(run, why.empty() ? static_cast<uint32_t>(need - have) : 0));
   }
   if (run.ending == Ending::kEvaluation && run.evaluation) {
     return absl::StrCat("the final evaluation is made by ",

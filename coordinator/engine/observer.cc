@@ -271,7 +271,11 @@ void Observer::OnEvaluation(const EvaluationRecord& record) {
 }
 
 void Observer::DropPointsAfter(const JobId& job, uint64_t step) {
-  for (auto& [name, curve] : history_.Of(job).curves) curve.DropAfter(step);
+  JobHistory& history = history_.Of(job);
+  for (auto& [name, curve] : history.curves) curve.DropAfter(step);
+  const auto loss = history.curves.find(kLossCurve);
+  history.last_loss =
+      loss == history.curves.end() || loss->second.points().empty() ? 0 : loss->second.points().back().value;
   std::erase_if(pending_points_[job], [step](const LoggedPoint& point) { return point.step > step; });
 }
 

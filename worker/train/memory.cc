@@ -58,13 +58,17 @@ std::optional<uint64_t> LeftInCgroup(const std::string& root) {
   return std::nullopt;
 }
 
-absl::Status TooLarge(const TrainingMemory& m, uint64_t available) {
+absl::Status TooLarge(const TrainingMemory& m, uint32_t micro_batch, uint64_t available) {
+  const std::string pass = micro_batch == 1
+                               ? "one sample a pass needs "
+                               : absl::StrCat("batch.micro_batch of ", micro_batch, " samples a pass needs ");
+  const char* cure = micro_batch == 1 ? "use a smaller model or data.sequence_length, or a machine with more memory"
+                                      : "use a smaller batch.micro_batch, or leave it out and the worker finds one";
   return absl::ResourceExhaustedError(
-      absl::StrCat("the model does not fit: one sample a pass needs ", Size(m.total()), " (parameters ",
-                   Size(m.parameter_bytes), ", gradients ", Size(m.gradient_bytes), ", moments ", Size(m.moment_bytes),
-                   ", bf16 copy ", Size(m.working_copy_bytes), ", synchronisation ", Size(m.sync_bytes),
-                   ", activations ", Size(m.activation_bytes), ") and ", Size(available),
-                   " are free; use a smaller model or data.sequence_length, or a machine with more memory"));
+      absl::StrCat("the model does not fit: ", pass, Size(m.total()), " (parameters ", Size(m.parameter_bytes),
+                   ", gradients ", Size(m.gradient_bytes), ", moments ", Size(m.moment_bytes), ", bf16 copy ",
+                   Size(m.working_copy_bytes), ", synchronisation ", Size(m.sync_bytes), ", activations ",
+                   Size(m.activation_bytes), ") and ", Size(available), " are free; ", cure));
 }
 
 // The memory and its pending successor (worker/sync/error_store.h): fp32, or a byte and a share of a block's scale.
@@ -113,7 +117,7 @@ absl::StatusOr<uint32_t> ChooseMicroBatch(const JobSpec& spec, const ModelLayout
     micro /= 2;
   }
   const TrainingMemory one = EstimateTrainingMemory(spec, layout, spec.batch.micro_batch == 0 ? 1 : micro);
-  if (one.total() > usable) return TooLarge(one, available_bytes);
+  if (one.total() > usable) return TooLarge(one, spec.batch.micro_batch == 0 ? 1 : micro, available_bytes);
   return micro;
 }
 
