@@ -227,8 +227,6 @@ class Machine {
   Effects TakeEffects();
   size_t EffectsCount() const;
   std::string WaitingLine(const Run& run) const;
-  // "; 2 are idle; 1 at work for other; start 2 more workers", where `lacking` is above those who are idle.
-  std::string OthersLine(const Run& run, uint32_t lacking) const;
   std::string WaitingForRound(const Run& run) const;
   // Who is not expected in the round and may contribute all the same.
   std::string WhoMayCome(const Run& run, const Round& round) const;

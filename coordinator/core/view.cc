@@ -49,6 +49,29 @@ std::vector<EvaluationRecord> Standing(const Run& run, uint64_t clock_step) {
   return standing;
 }
 
+// "; 2 are idle; 1 at work for other; start 2 more workers", where `lacking` is above those who are idle.
+std::string OthersLine(const Fleet& fleet, const Run& run, uint32_t lacking) {
+  uint32_t idle = 0, busy = 0;
+  std::set<std::string> jobs;
+  for (const auto& [id, member] : fleet.members()) {
+    if (!member.connection || member.lost || member.draining || member.record.evaluate_only) continue;
+    if (member.barred.contains(run.id()) || member.record.job == run.id()) continue;
+    if (member.record.job.value.empty()) {
+      ++idle;
+    } else {
+      ++busy;
+      jobs.insert(member.record.job.value);
+    }
+  }
+  std::string line;
+  if (idle > 0) absl::StrAppend(&line, "; ", idle, idle == 1 ? " is idle" : " are idle");
+  if (busy > 0) absl::StrAppend(&line, "; ", busy, " at work for ", absl::StrJoin(jobs, ", "));
+  if (idle < lacking)
+    absl::StrAppend(&line, "; start ", lacking - idle, idle + busy > 0 ? " more" : "",
+                    lacking - idle == 1 ? " worker" : " workers");
+  return line;
+}
+
 }  // namespace
 
 std::vector<JobId> Machine::Jobs() const {
@@ -180,28 +203,6 @@ std::string Machine::WaitingForRound(const Run& run) const {
   return "";
 }
 
-std::string Machine::OthersLine(const Run& run, uint32_t lacking) const {
-  uint32_t idle = 0, busy = 0;
-  std::set<std::string> jobs;
-  for (const auto& [id, member] : fleet_.members()) {
-    if (!member.connection || member.lost || member.draining || member.record.evaluate_only) continue;
-    if (member.barred.contains(run.id()) || member.record.job == run.id()) continue;
-    if (member.record.job.value.empty()) {
-      ++idle;
-    } else {
-      ++busy;
-      jobs.insert(member.record.job.value);
-    }
-  }
-  std::string line;
-  if (idle > 0) absl::StrAppend(&line, "; ", idle, idle == 1 ? " is idle" : " are idle");
-  if (busy > 0) absl::StrAppend(&line, "; ", busy, " at work for ", absl::StrJoin(jobs, ", "));
-  if (idle < lacking)
-    absl::StrAppend(&line, "; start ", lacking - idle, idle + busy > 0 ? " more" : "",
-                    lacking - idle == 1 ? " worker" : " workers");
-  return line;
-}
-
 std::string Machine::WaitingLine(const Run& run) const {
   const size_t have = Workers(run).size();
   const uint32_t need = Needed(run);
@@ -229,7 +230,7 @@ std::string Machine::WaitingLine(const Run& run) const {
     if (!run.failures.empty()) absl::StrAppend(&why, why.empty() ? "" : "; ", FailuresLine(run));
     if (const std::string out = QuarantinedLine(); !out.empty()) absl::StrAppend(&why, why.empty() ? "" : "; ", out);
     return absl::StrCat(have, " of ", need, " workers needed", why.empty() ? "" : ": ", why,
-                        OthersLine(run, why.empty() ? static_cast<uint32_t>(need - have) : 0));
+                        OthersLine(fleet_, run, why.empty() ? static_cast<uint32_t>(need - have) : 0));
   }
   if (run.ending == Ending::kEvaluation && run.evaluation) {
     return absl::StrCat("the final evaluation is made by ",
