@@ -81,11 +81,12 @@ struct Metrics::State {
     if (gone.histogram != nullptr) family.histograms->Remove(gone.histogram);
   }
 
-  // Drops every series that has all of these labels.
-  void Forget(const PromLabels& wanted) ATOLL_REQUIRES(mutex) {
+  // Drops every series, or every one of a worker's own metrics, that has all of these labels.
+  void Forget(const PromLabels& wanted, bool workers_own = false) ATOLL_REQUIRES(mutex) {
     for (auto it = series.begin(); it != series.end();) {
       const PromLabels& labels = it->first.second;
-      const bool all = std::all_of(wanted.begin(), wanted.end(), [&labels](const auto& label) {
+      const bool spared = workers_own && InfoOf(it->first.first).home != MetricHome::kWorker;
+      const bool all = !spared && std::all_of(wanted.begin(), wanted.end(), [&labels](const auto& label) {
         const auto found = labels.find(label.first);
         return found != labels.end() && found->second == label.second;
       });
@@ -147,7 +148,7 @@ void Metrics::SetFromHeartbeat(const WorkerId& worker, const Heartbeat& heartbea
   const PromLabels labels = {{"job", heartbeat.job.value}, {"worker", worker.value}};
   MutexLock lock(state_->mutex);
   std::string& job = state_->job_of[worker.value];
-  if (!job.empty() && job != heartbeat.job.value) state_->Forget({{"job", job}, {"worker", worker.value}});
+  if (!job.empty() && job != heartbeat.job.value) state_->Forget({{"job", job}, {"worker", worker.value}}, true);
   job = heartbeat.job.value;
   if (job.empty()) return;
   for (const MetricSample& sample : heartbeat.metrics) {

@@ -133,7 +133,7 @@ TEST(MetricsTest, ShowsAWorkerUnderTheJobItIsAt) {
   heartbeat.job = {"first"};
   heartbeat.metrics = {{HeartbeatName(Metric::kInnerStep), 7}};
   metrics.SetFromHeartbeat({"paris-1"}, heartbeat);
-  metrics.Set(Metric::kParticipation, 1, {"other", "paris-1"});
+  metrics.Add(Metric::kTransferBytes, 5, {"first", "paris-1", "download", "block"});
   heartbeat.job = {};
   metrics.SetFromHeartbeat({"paris-1"}, heartbeat);
   EXPECT_EQ(metrics.Expose().find("atoll_inner_step{"), std::string::npos) << metrics.Expose();
@@ -141,7 +141,8 @@ TEST(MetricsTest, ShowsAWorkerUnderTheJobItIsAt) {
   metrics.SetFromHeartbeat({"paris-1"}, heartbeat);
   const std::string text = metrics.Expose();
   EXPECT_NE(text.find("atoll_inner_step{job=\"second\",worker=\"paris-1\"} 7"), std::string::npos) << text;
-  EXPECT_NE(text.find("atoll_participation_ratio{job=\"other\""), std::string::npos) << text;
+  EXPECT_NE(text.find("atoll_transfer_bytes_total{"), std::string::npos) << "what the coordinator counted stays\n"
+                                                                         << text;
 }
 
 TEST(MetricsTest, SeriesAreBounded) {
