@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 
-#include "coordinator/store/data_directory.h"
 #include "tests/sim/state_on_disk.h"
 
 namespace atl {
@@ -22,8 +21,7 @@ constexpr uint64_t kRounds = 14;
 JobSpec FiveCorpora(Harness& h) {
   JobSpec spec = SmallJob(kJob);
   const Sha256 manifest = spec.data.corpora[0].manifest;
-  const Bytes bytes = AsBytes(std::string("toy"));
-  h.files().SetContent(DataDirectory("/state").BlobPath(manifest), {bytes.begin(), bytes.end()});
+  StoreManifest(h);
   spec.data.corpora.clear();
   for (const char* name : {"one", "two", "three", "four", "five"})
     spec.data.corpora.push_back({.name = name, .manifest = manifest, .samples = 1000});
