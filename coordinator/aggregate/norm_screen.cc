@@ -7,14 +7,14 @@
 namespace atl {
 namespace {
 
-NormVerdict Judge(const NormRule& rule, bool knows_enough, double reference, double per_step) {
+NormVerdict Judge(const ScreensSpec& rule, bool knows_enough, double reference, double per_step) {
   NormVerdict verdict;
   if (!(reference > 0)) return verdict;
   verdict.ratio = per_step / reference;
   if (!(verdict.ratio > rule.clip_above)) return verdict;
-  if (!knows_enough || rule.mode == ScreenMode::kReport) {
+  if (!knows_enough || rule.norm == ScreenMode::kReport) {
     verdict.action = NormAction::kReport;
-  } else if (rule.mode == ScreenMode::kEnforce && verdict.ratio > rule.refuse_above) {
+  } else if (rule.norm == ScreenMode::kEnforce && verdict.ratio > rule.refuse_above) {
     verdict.action = NormAction::kRefuse;
   } else {
     verdict.action = NormAction::kClip;
@@ -45,7 +45,7 @@ void NormHistory::Add(std::span<const double> per_step) {
 
 double NormHistory::Median() const { return LowerMedian(std::vector<double>(medians_.begin(), medians_.end())); }
 
-std::vector<NormVerdict> JudgeNorms(const NormRule& rule, const NormHistory& history,
+std::vector<NormVerdict> JudgeNorms(const ScreensSpec& rule, const NormHistory& history,
                                     std::span<const double> per_step) {
   const double reference = std::max(history.Median(), LowerMedian(per_step));
   const bool knows_enough = history.rounds() >= kNormRoundsNeeded && per_step.size() >= kNormsNeeded;

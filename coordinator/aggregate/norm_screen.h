@@ -41,11 +41,6 @@ class NormHistory {
   std::deque<double> medians_;
 };
 
-struct NormRule {
-  ScreenMode mode = ScreenMode::kEnforce;
-  double clip_above = 3, refuse_above = 10;
-};
-
 enum class NormAction { kPass, kReport, kClip, kRefuse };
 struct NormVerdict {
   NormAction action = NormAction::kPass;
@@ -55,7 +50,8 @@ struct NormVerdict {
 
 // The reference is the larger of the running median and the round's own median, so that what changes for everybody (a
 // warm-up, a new learning rate) is nobody's fault. In the order of `per_step`.
-std::vector<NormVerdict> JudgeNorms(const NormRule& rule, const NormHistory& history, std::span<const double> per_step);
+std::vector<NormVerdict> JudgeNorms(const ScreensSpec& rule, const NormHistory& history,
+                                    std::span<const double> per_step);
 
 // "its norm per inner step is 12.3 times the median of the fragment".
 std::string NormClause(const NormVerdict& verdict);
@@ -63,7 +59,7 @@ std::string NormClause(const NormVerdict& verdict);
 // What CloseRound judges by.
 struct NormGate {
   const NormHistory& history;
-  NormRule rule;
+  const ScreensSpec& rule;
 };
 
 }  // namespace atl

@@ -93,7 +93,7 @@ void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound
   const OuterParameters outer = OuterParametersOf(spec);
   const Instant begin = parts_.clock.Now();
   NormHistory& history = data->norms[task.target.fragment.value];
-  const NormGate gate{history, {spec.screens.norm, spec.screens.clip_above, spec.screens.refuse_above}};
+  const NormGate gate{history, spec.screens};
   auto result =
       data->aggregator.CloseRound(task.target.fragment, task.target.version, inputs, outer, parts_.threads, &gate);
   if (!result.ok()) return Fail(task.job, Annotate(result.status(), "the round could not be aggregated"));

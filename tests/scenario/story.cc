@@ -159,6 +159,7 @@ Lines Story::Submit(const Words& w) {
   e.spec.data.sequence_length = 10;
   e.spec.stop.inner_steps = 1000;
   if (w.Has("tokens")) e.spec.stop.inner_steps = 0;
+  e.spec.screens.norm = ScreenMode::kEnforce;
   Change(e.spec, w);
   e.fragments = static_cast<uint32_t>(w.Number("fragments", 1));
   e.stop_step = e.spec.stop.inner_steps;

@@ -28,6 +28,7 @@ JobSpec SmallJob(const std::string& name) {
   spec.sync.inner_steps = 10;
   spec.workers = {.min = 1, .max = 8, .planned = 2};
   spec.stop.inner_steps = 60;
+  spec.screens.norm = ScreenMode::kEnforce;
   (void)ResolveDefaults(spec, 64);
   return spec;
 }

@@ -350,7 +350,8 @@ TEST(NormGate, ARefusedContributionChangesNothing) {
   Aggregator without = Restored(LayoutOf({3}), std::vector<float>{1, 2, 3});
   const Copies before = CopyOf(aggregator);
   const NormHistory history = EightRoundsOf(1);
-  const NormGate gate{history, {}};
+  const ScreensSpec rule = {.norm = ScreenMode::kEnforce};
+  const NormGate gate{history, rule};
   Round round = FourWorkers(1000);
   const auto refused = aggregator.CloseRound(kFirst, Version{0}, round.inputs(), kNesterov, 2, &gate);
   ASSERT_TRUE(refused.ok()) << refused.status();
@@ -373,7 +374,8 @@ TEST(NormGate, AClippedContributionIsReplayedFromItsFactor) {
   Aggregator replay = Restored(LayoutOf({3}), std::vector<float>{1, 2, 3});
   Aggregator smaller = Restored(LayoutOf({3}), std::vector<float>{1, 2, 3});
   const NormHistory history = EightRoundsOf(1);
-  const NormGate gate{history, {}};
+  const ScreensSpec rule = {.norm = ScreenMode::kEnforce};
+  const NormGate gate{history, rule};
   Round round = FourWorkers(6);
   const auto clipped = aggregator.CloseRound(kFirst, Version{0}, round.inputs(), kNesterov, 1, &gate);
   ASSERT_TRUE(clipped.ok() && clipped->committed);
@@ -398,7 +400,8 @@ TEST(NormGate, WhatCouldOverflowIsRefusedInstead) {
   round.Add("a", CodecKind::kFp32, std::vector<float>{1, 1, 1}, 10);
   round.Add("b", CodecKind::kFp32, std::vector<float>{1, 3e38f, 1}, 10);
   const NormHistory history;
-  const NormGate gate{history, {.mode = ScreenMode::kReport}};
+  const ScreensSpec rule = {.norm = ScreenMode::kReport};
+  const NormGate gate{history, rule};
   const auto result = aggregator.CloseRound(kFirst, Version{0}, round.inputs(), kNesterov, 1, &gate);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_FALSE(result->committed);

@@ -7,13 +7,15 @@
 namespace atl {
 namespace {
 
+constexpr ScreensSpec kEnforced = {.norm = ScreenMode::kEnforce};
+
 NormHistory HistoryOf(size_t rounds, double norm = 1) {
   NormHistory history;
   for (size_t i = 0; i < rounds; ++i) history.Add(std::vector<double>{norm});
   return history;
 }
 
-NormVerdict Last(const NormRule& rule, const NormHistory& history, std::vector<double> norms) {
+NormVerdict Last(const ScreensSpec& rule, const NormHistory& history, std::vector<double> norms) {
   return JudgeNorms(rule, history, norms).back();
 }
 
@@ -43,41 +45,43 @@ TEST(NormHistory, KeepsTheNewestRoundsThatSaySomething) {
 
 TEST(JudgeNorms, PassesClipsAndRefusesByDistance) {
   const NormHistory history = HistoryOf(8);
-  EXPECT_EQ(Last({}, history, {1, 1, 1, 3}).action, NormAction::kPass);
-  const NormVerdict clipped = Last({}, history, {1, 1, 1, 6});
+  EXPECT_EQ(Last(kEnforced, history, {1, 1, 1, 3}).action, NormAction::kPass);
+  const NormVerdict clipped = Last(kEnforced, history, {1, 1, 1, 6});
   EXPECT_EQ(clipped.action, NormAction::kClip);
   EXPECT_EQ(clipped.ratio, 6);
   EXPECT_EQ(clipped.clip_factor, 0.5);
-  EXPECT_EQ(Last({}, history, {1, 1, 1, 10}).action, NormAction::kClip);
-  EXPECT_EQ(Last({}, history, {1, 1, 1, 10.5}).action, NormAction::kRefuse);
-  EXPECT_EQ(Last({}, history, {1, 1, 1, 10.5}).clip_factor, 1);
+  EXPECT_EQ(Last(kEnforced, history, {1, 1, 1, 10}).action, NormAction::kClip);
+  EXPECT_EQ(Last(kEnforced, history, {1, 1, 1, 10.5}).action, NormAction::kRefuse);
+  EXPECT_EQ(Last(kEnforced, history, {1, 1, 1, 10.5}).clip_factor, 1);
   const std::vector<NormVerdict> of_all = JudgeNorms({}, history, std::vector<double>{1, 1.5, 1, 1e12});
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ(of_all[i].action, NormAction::kPass);
 }
 
 TEST(JudgeNorms, OnlyReportsWhileItKnowsTooLittle) {
-  EXPECT_EQ(Last({}, HistoryOf(kNormRoundsNeeded - 1), {1, 1, 1, 1000}).action, NormAction::kReport);
-  EXPECT_EQ(Last({}, HistoryOf(kNormRoundsNeeded), {1, 1, 1000}).action, NormAction::kReport);
-  EXPECT_EQ(Last({}, HistoryOf(kNormRoundsNeeded), {1, 1, 1, 1000}).action, NormAction::kRefuse);
-  EXPECT_EQ(Last({}, {}, {1000}).action, NormAction::kPass);
-  EXPECT_EQ(Last({}, {}, {0, 0}).ratio, 0);
+  EXPECT_EQ(Last(kEnforced, HistoryOf(kNormRoundsNeeded - 1), {1, 1, 1, 1000}).action, NormAction::kReport);
+  EXPECT_EQ(Last(kEnforced, HistoryOf(kNormRoundsNeeded), {1, 1, 1000}).action, NormAction::kReport);
+  EXPECT_EQ(Last(kEnforced, HistoryOf(kNormRoundsNeeded), {1, 1, 1, 1000}).action, NormAction::kRefuse);
+  EXPECT_EQ(Last(kEnforced, {}, {1000}).action, NormAction::kPass);
+  EXPECT_EQ(Last(kEnforced, {}, {0, 0}).ratio, 0);
 }
 
 TEST(JudgeNorms, DoesWhatTheModeSays) {
   const NormHistory history = HistoryOf(8);
-  EXPECT_EQ(Last({.mode = ScreenMode::kReport}, history, {1, 1, 1, 1000}).action, NormAction::kReport);
-  const NormVerdict clipped = Last({.mode = ScreenMode::kClip}, history, {1, 1, 1, 300});
+  EXPECT_EQ(Last({.norm = ScreenMode::kReport}, history, {1, 1, 1, 1000}).action, NormAction::kReport);
+  const NormVerdict clipped = Last({.norm = ScreenMode::kClip}, history, {1, 1, 1, 300});
   EXPECT_EQ(clipped.action, NormAction::kClip);
   EXPECT_EQ(clipped.clip_factor, 0.01);
-  EXPECT_EQ(Last({.clip_above = 2, .refuse_above = 2}, history, {1, 1, 1, 2.5}).action, NormAction::kRefuse);
+  EXPECT_EQ(Last({.norm = ScreenMode::kEnforce, .clip_above = 2, .refuse_above = 2}, history, {1, 1, 1, 2.5}).action,
+            NormAction::kRefuse);
 }
 
 TEST(JudgeNorms, WhatChangesForEverybodyIsNobodysFault) {
   const NormHistory history = HistoryOf(16);
   for (const NormVerdict& verdict : JudgeNorms({}, history, std::vector<double>{50, 55, 45, 60}))
     EXPECT_EQ(verdict.action, NormAction::kPass);
-  EXPECT_EQ(Last({}, history, {50, 55, 45, 60, 5000}).action, NormAction::kRefuse);
-  EXPECT_EQ(Last({}, history, {50, 55, 45, std::numeric_limits<double>::infinity()}).action, NormAction::kRefuse);
+  EXPECT_EQ(Last(kEnforced, history, {50, 55, 45, 60, 5000}).action, NormAction::kRefuse);
+  EXPECT_EQ(Last(kEnforced, history, {50, 55, 45, std::numeric_limits<double>::infinity()}).action,
+            NormAction::kRefuse);
 }
 
 TEST(NormClause, NamesTheFigure) {

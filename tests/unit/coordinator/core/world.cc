@@ -63,8 +63,7 @@ void World::Take(const Effects& effects) {
     if (worker.connection == send.connection) Hear(worker, send.message);
   }
   for (const CloseConnection& close : effects.closes) {
-    Worker& worker = workers_.at(names_.at(close.connection));
-    if (worker.connection == close.connection) worker.connection.reset();
+    if (auto& held = workers_.at(names_.at(close.connection)).connection; held == close.connection) held.reset();
   }
   for (const UploadVerdict& v : effects.verdicts) {
     if (v.decision != UploadDecision::kGranted) uploads_.erase(v.upload);
@@ -336,6 +335,7 @@ void World::Submit() {
   e.request = next_++;
   e.spec.name = absl::StrCat("j", ++jobs_);
   e.spec.batch.sequences_per_step = 1;
+  e.spec.screens.norm = ScreenMode::kEnforce;
   e.spec.data.sequence_length = 10;
   e.spec.sync.inner_steps = static_cast<uint32_t>(5 + rng_.Below(20));
   e.spec.sync.overlap_steps = static_cast<uint32_t>(rng_.Below(4));
