@@ -295,28 +295,33 @@ int ListWorkers(Session& session, const std::string& job, bool all) {
   return kExitOk;
 }
 
-int DrainWorker(Session& session, const std::string& worker) {
+namespace {
+
+// Makes one call about a worker, prints the worker and says `done`.
+template <typename Request, typename Response>
+int AskOfWorker(Session& session, const std::string& worker,
+                absl::StatusOr<Response> (CoordinatorApi::*call)(const Request&), const char* done) {
   const absl::StatusOr<std::string> name = WorkerResource(worker);
   if (!name.ok()) return Fail(session, name.status());
-  v1::DrainWorkerRequest request;
+  Request request;
   request.set_name(*name);
-  const absl::StatusOr<v1::DrainWorkerResponse> response = session.api.DrainWorker(request);
+  const absl::StatusOr<Response> response = (session.api.*call)(request);
   if (!response.ok()) return Fail(session, response.status());
   if (!PrintMessage(session, response->worker())) session.out << *name << "\n";
-  session.talk << "asked to leave: it finishes its step, sends what it has and returns its leases\n";
+  session.talk << done << "\n";
   return kExitOk;
 }
 
+}  // namespace
+
+int DrainWorker(Session& session, const std::string& worker) {
+  return AskOfWorker(session, worker, &CoordinatorApi::DrainWorker,
+                     "asked to leave: it finishes its step, sends what it has and returns its leases");
+}
+
 int ReadmitWorker(Session& session, const std::string& worker) {
-  const absl::StatusOr<std::string> name = WorkerResource(worker);
-  if (!name.ok()) return Fail(session, name.status());
-  v1::ReadmitWorkerRequest request;
-  request.set_name(*name);
-  const absl::StatusOr<v1::ReadmitWorkerResponse> response = session.api.ReadmitWorker(request);
-  if (!response.ok()) return Fail(session, response.status());
-  if (!PrintMessage(session, response->worker())) session.out << *name << "\n";
-  session.talk << "readmitted: it joins again by itself as soon as it asks\n";
-  return kExitOk;
+  return AskOfWorker(session, worker, &CoordinatorApi::ReadmitWorker,
+                     "readmitted: it joins again by itself as soon as it asks");
 }
 
 }  // namespace atl::cli

@@ -38,6 +38,11 @@ struct LogsWish {
 
 }  // namespace
 
+absl::Status NoSuchJob(const JobId& job) {
+  return absl::NotFoundError(
+      absl::StrCat("there is no job jobs/", job.value, "; 'atoll job list' shows those there are"));
+}
+
 struct Engine::State {
   State(EngineOptions o, EngineParts p, RecoveredState recovered)
       : options(o),
@@ -325,8 +330,7 @@ uint64_t Engine::Watch(JobId job, uint64_t after_revision, ShowGlance show) {
   state_->Post([this, id, job = std::move(job), after_revision, show = std::move(show)]() mutable {
     const Instant now = state_->parts.clock.Now();
     if (!state_->core->ViewJob(job, now).has_value()) {
-      return show(absl::NotFoundError(
-          absl::StrCat("there is no job jobs/", job.value, "; 'atoll job list' shows those there are")));
+      return show(NoSuchJob(job));
     }
     if (state_->watchers.size() >= limits::kWatchers) {
       return show(absl::ResourceExhaustedError(

@@ -50,6 +50,9 @@ class UploadSink {
   virtual void Refused(const absl::Status& status) = 0;
 };
 
+// NotFound, in the words that every call uses.
+absl::Status NoSuchJob(const JobId& job);
+
 // A look at a job for people.
 struct JobGlance {
   JobView view;

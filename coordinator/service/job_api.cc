@@ -20,11 +20,6 @@ constexpr size_t kEventsShown = 50;
 constexpr uint32_t kDefaultPage = 100, kLargestPage = 1000;
 constexpr uint32_t kDefaultLogLines = 100, kLargestLogLines = 2000;
 
-absl::Status NoSuchJob(const JobId& job) {
-  return absl::NotFoundError(
-      absl::StrCat("there is no job jobs/", job.value, "; 'atoll job list' shows those there are"));
-}
-
 // A worker's lines are its own: they come over its connection.
 absl::Status Connected(const Core& core, const WorkerId& worker, Instant now) {
   for (const WorkerView& view : core.ViewWorkers(now)) {
@@ -379,36 +374,34 @@ v1::StreamJobLogsResponse JobApi::LinesAbout(const JobId& job, uint32_t count) c
   return response;
 }
 
-void JobApi::DrainWorker(const v1::DrainWorkerRequest& request, Answer<v1::DrainWorkerResponse> answer) {
-  const absl::StatusOr<WorkerId> worker = ParseWorkerName(request.name());
+namespace {
+
+// Has the engine do `Asked` to a worker, and answers with the worker as it is then.
+template <typename Asked, typename Response>
+void AskOfWorker(Engine& engine, const std::string& name, Answer<Response> answer) {
+  const absl::StatusOr<WorkerId> worker = ParseWorkerName(name);
   if (!worker.ok()) return answer(worker.status(), {});
-  engine_.Ask(WorkerDrained{.worker = *worker},
-              [this, worker = *worker, answer = std::move(answer)](const RequestAnswered& answered) {
-                if (!answered.status.ok()) return answer(answered.status, {});
-                engine_.Query([worker, answer](const Core& core, const History&, Instant now) {
-                  v1::DrainWorkerResponse response;
-                  for (const WorkerView& view : core.ViewWorkers(now)) {
-                    if (view.worker == worker) *response.mutable_worker() = ToProto(view, nullptr, nullptr);
-                  }
-                  answer(absl::OkStatus(), std::move(response));
-                });
-              });
+  engine.Ask(Asked{.worker = *worker},
+             [&engine, worker = *worker, answer = std::move(answer)](const RequestAnswered& answered) {
+               if (!answered.status.ok()) return answer(answered.status, {});
+               engine.Query([worker, answer](const Core& core, const History&, Instant now) {
+                 Response response;
+                 for (const WorkerView& view : core.ViewWorkers(now)) {
+                   if (view.worker == worker) *response.mutable_worker() = ToProto(view, nullptr, nullptr);
+                 }
+                 answer(absl::OkStatus(), std::move(response));
+               });
+             });
+}
+
+}  // namespace
+
+void JobApi::DrainWorker(const v1::DrainWorkerRequest& request, Answer<v1::DrainWorkerResponse> answer) {
+  AskOfWorker<WorkerDrained>(engine_, request.name(), std::move(answer));
 }
 
 void JobApi::ReadmitWorker(const v1::ReadmitWorkerRequest& request, Answer<v1::ReadmitWorkerResponse> answer) {
-  const absl::StatusOr<WorkerId> worker = ParseWorkerName(request.name());
-  if (!worker.ok()) return answer(worker.status(), {});
-  engine_.Ask(WorkerReadmitted{.worker = *worker},
-              [this, worker = *worker, answer = std::move(answer)](const RequestAnswered& answered) {
-                if (!answered.status.ok()) return answer(answered.status, {});
-                engine_.Query([worker, answer](const Core& core, const History&, Instant now) {
-                  v1::ReadmitWorkerResponse response;
-                  for (const WorkerView& view : core.ViewWorkers(now)) {
-                    if (view.worker == worker) *response.mutable_worker() = ToProto(view, nullptr, nullptr);
-                  }
-                  answer(absl::OkStatus(), std::move(response));
-                });
-              });
+  AskOfWorker<WorkerReadmitted>(engine_, request.name(), std::move(answer));
 }
 
 void JobApi::ListCheckpoints(const v1::ListCheckpointsRequest& request, Answer<v1::ListCheckpointsResponse> answer) {
