@@ -11,6 +11,11 @@ namespace {
 constexpr uint64_t kSamplesAtOnce = 16;   // held-out
 constexpr uint64_t kExamplesAtOnce = 16;  // of a task
 
+// Of the held-out samples, in the next piece; 0: all are done.
+uint64_t NextSamples(const EvaluationWanted& wanted) {
+  return std::min(kSamplesAtOnce, wanted.assigned.samples - wanted.samples);
+}
+
 }  // namespace
 
 void Core::State::OnEvaluationAssigned(const EvaluationAssigned& wanted) {
@@ -52,12 +57,12 @@ bool Core::State::TryEvaluate() {
 void Core::State::OnHeldOutEvaluated(const HeldOutEvaluated& piece) {
   if (!evaluation || !evaluation->asked || evaluation->assigned.evaluation != piece.evaluation) return;
   evaluation->asked = false;
-  const uint64_t wanted = std::min(kSamplesAtOnce, evaluation->assigned.samples - evaluation->samples);
+  const bool short_piece = piece.samples < NextSamples(*evaluation);
   evaluation->samples += piece.samples;
   evaluation->done.nll_micro_nats += piece.nll_micro_nats;
   evaluation->done.tokens += piece.tokens;
   evaluation->done.text_bytes += piece.text_bytes;
-  evaluation->held_out_done = piece.samples < wanted || evaluation->samples >= evaluation->assigned.samples;
+  evaluation->held_out_done = short_piece || NextSamples(*evaluation) == 0;
   const bool tasks = evaluation->assigned.score_tasks && !spec->evaluation.tasks.empty();
   if (evaluation->held_out_done && !tasks) SayEvaluation();
 }
@@ -66,8 +71,7 @@ void Core::State::ContinueEvaluation() {
   if (evaluation->asked) return;
   evaluation->asked = true;
   if (!evaluation->held_out_done) {
-    const uint64_t left = evaluation->assigned.samples - evaluation->samples;
-    effects.push_back(Evaluate{evaluation->assigned.evaluation, evaluation->samples, std::min(kSamplesAtOnce, left)});
+    effects.push_back(Evaluate{evaluation->assigned.evaluation, evaluation->samples, NextSamples(*evaluation)});
     return;
   }
   const std::vector<EvaluationTaskSpec>& tasks = spec->evaluation.tasks;
