@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -82,6 +83,10 @@ class Process:
     @property
     def pid(self):
         return self.popen.pid
+
+    def resident_mb(self):
+        status = pathlib.Path(f"/proc/{self.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1)) / 1024
 
     def log(self):
         """What this process, not an earlier namesake, has printed."""
@@ -232,6 +237,10 @@ class Scene:
         """The job as the coordinator sees it. Absent fields are zero: they are left out of JSON."""
         return self.atoll("-o", "json", "job", "get", name).json()
 
+    def logged_events(self, name):
+        """Every line of the job's event log; `describe` shows the newest only."""
+        return [json.loads(line) for line in self.path(f"state/events/{name}.jsonl").read_text().splitlines()]
+
     def describe(self, name):
         return self.atoll("-o", "json", "job", "describe", name).json()
 
@@ -354,6 +363,15 @@ def generated_text(size, seed=7):
     return "\n\n".join(paragraphs) + "\n"
 
 
+def tcp_table(pid):
+    """The TCP sockets that a process could see: (local address, local port, remote port, state, inode), as /proc writes them."""
+    for table in ("tcp", "tcp6"):
+        for line in pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            (address, port), (_, remote) = (fields[i].rsplit(":", 1) for i in (1, 2))
+            yield address, int(port, 16), int(remote, 16), fields[3], fields[9]
+
+
 def sockets_of(pid):
     """TCP sockets of a process as (local port, remote port, state), from /proc alone."""
     inodes = set()
@@ -361,13 +379,7 @@ def sockets_of(pid):
         target = os.readlink(fd) if fd.is_symlink() else ""
         if target.startswith("socket:["):
             inodes.add(target[8:-1])
-    found = []
-    for table in ("tcp", "tcp6"):
-        for line in pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[9] in inodes:
-                found.append((int(fields[1].rsplit(":", 1)[1], 16), int(fields[2].rsplit(":", 1)[1], 16), fields[3]))
-    return found
+    return [(local, remote, state) for _, local, remote, state, inode in tcp_table(pid) if inode in inodes]
 
 
 def main(test):

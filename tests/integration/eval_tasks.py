@@ -67,7 +67,7 @@ def check_tokenizer(scene, coordinator, files, name, options):
     own = "\n".join(line for line in page.splitlines() if f'job="{name}"' in line)
     close(metric(own, "atoll_task_accuracy_ratio", "passive_1"), last[0].get("accuracy", 0), 1e-6, "the metric")
     close(metric(own, "atoll_task_standard_error_ratio", "passive_1"), last[0].get("standard_error", 0), 1e-6, "the metric of the error")
-    lines = [json.loads(line) for line in scene.path(f"state/events/{name}.jsonl").read_text().splitlines()]
+    lines = scene.logged_events(name)
     check(any("task_accuracy/passive_1" in line["fields"] for line in lines if line["kind"] == "evaluation"), "the event log has no accuracy")
 
 

@@ -1,26 +1,20 @@
 """Peers that are no clients of ours, on the open ports of the real program: old TLS, weak ciphers, no certificate, a compressed bomb,
 a giant message, more connections than anybody needs, rapid resets. The coordinator answers afterwards, and its memory stays."""
 import gzip
-import pathlib
-import re
 import socket
 import ssl
 import struct
 import warnings
 
-from atoll_harness import check, equal, main, wait_for
+from atoll_harness import check, equal, main, tcp_table, wait_for
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS = 0, 1, 3, 4
 END_HEADERS, CANCEL = 4, 8
+LISTEN = "0A"
 GROWTH_LIMIT_MB = 64
 GENTLE_SECONDS = 20
 STALLED_SECONDS = 2  # a send that waits for so long is held back
-
-
-def resident_mb(process):
-    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
-    return int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1)) / 1024
 
 
 # ---- TLS
@@ -72,22 +66,13 @@ def check_tls(scene, coordinator):
             refused(f"S3: nobody's certificate on the {name} port", lambda p=port: handshake(scene, p))
 
 
-def listening_address(port):
-    """Of a TCP port of this machine, as the kernel writes it."""
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in pathlib.Path(table).read_text().splitlines()[1:]:
-            local, state = line.split()[1], line.split()[3]
-            if state == "0A" and int(local.split(":")[1], 16) == port:
-                return local.split(":")[0]
-    return None
-
-
 def check_with_trust(scene):
     scene.identity = scene.atoll("ca", "init", scene.path("trust")).out.strip()
     coordinator = scene.coordinator("--trust", scene.path("trust"), "--enroll-port", 0, "--listen", "0.0.0.0", state="trusted")
     scene.endpoint = f"127.0.0.1:{coordinator.ports['control']}"
     check_tls(scene, coordinator)
-    equal(listening_address(coordinator.ports["admin"]), "0100007F", "S24: where the metrics port listens")
+    where = [address for address, port, _, state, _ in tcp_table(coordinator.pid) if state == LISTEN and port == coordinator.ports["admin"]]
+    equal(where, ["0100007F"], "S24: where the metrics port listens")
     for page in ("/metrics", "/healthz", "/readyz"):
         check("BEGIN" not in coordinator.page(page), f"S24: {page} shows a key or a certificate")
     scene.atoll("job", "list")
@@ -155,7 +140,7 @@ def rapid_resets(port, calls=2000):
 def check_floods(scene):
     coordinator = scene.coordinator()
     scene.atoll("job", "list")
-    before = resident_mb(coordinator)
+    before = coordinator.resident_mb()
     ports = (coordinator.ports["control"], coordinator.ports["bulk"])
     for port in ports:
         giant_message(port)
@@ -164,7 +149,7 @@ def check_floods(scene):
         scene.atoll("job", "list")
         for connection in held:
             connection.close()
-    grown = wait_for("memory given back", lambda: resident_mb(coordinator) - before < GROWTH_LIMIT_MB and [resident_mb(coordinator) - before])
+    grown = wait_for("memory given back", lambda: coordinator.resident_mb() - before < GROWTH_LIMIT_MB and [coordinator.resident_mb() - before])
     print(f"S27, S29, S31: {before:.1f} MB before, {grown[0]:+.1f} MB after")
     for port in ports:
         rapid_resets(port)

@@ -1,6 +1,4 @@
 """An idle coordinator is small; how soon it was ready is printed, not judged: that depends on the machine."""
-import pathlib
-import re
 import time
 
 from atoll_harness import check, equal, main
@@ -15,8 +13,7 @@ def test(scene):
     for page in ("/healthz", "/readyz"):
         equal(coordinator.page(page), "ok\n", page)
     scene.atoll("job", "list")
-    status = pathlib.Path(f"/proc/{coordinator.pid}/status").read_text()
-    rss = int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1)) / 1024
+    rss = coordinator.resident_mb()
     print(f"ready after {ready:.2f} s, {rss:.1f} MB resident")
     check(rss < RSS_LIMIT_MB, f"an idle coordinator takes {rss:.1f} MB, the limit is {RSS_LIMIT_MB}")
     equal(coordinator.terminate(), 0, "its exit status")

@@ -30,7 +30,7 @@ def check_job(job, steps):
 
 
 def check_event_log(scene, rounds):
-    lines = [json.loads(line) for line in scene.path("state/events/job.jsonl").read_text().splitlines()]
+    lines = scene.logged_events("job")
     revisions = [int(line["revision"]) for line in lines]
     equal(revisions, sorted(set(revisions)), "the order of revisions in the event log")
     commits = [line for line in lines if line["kind"] == "round committed"]
@@ -69,7 +69,7 @@ def check_diagnostics(scene):
         check(any(0.01 < c["upload_error_ratio"] < 0.5 for c in newest["contributions"]), f"no error of the upload: {newest}")
     text = scene.atoll("job", "describe", "four").out
     check("Newest rounds" in text and "Newest contributions" in text, f"describe shows no diagnostics: {text}")
-    lines = [json.loads(line) for line in scene.path("state/events/four.jsonl").read_text().splitlines()]
+    lines = scene.logged_events("four")
     fields = [line["fields"] for line in lines if line["kind"] == "round committed"][-1]
     for name in ("directions", "participation", "download_error", "outer_step_gain", "step_alignment", "momentum_alignment",
                  "staleness_steps"):

@@ -1,6 +1,4 @@
 """SIGTERM: a worker leaves in order and the job goes on; a coordinator stops in order and workers wait for the next one."""
-import json
-
 from atoll_harness import check, equal, main, number
 
 STEPS = 1500
@@ -16,7 +14,7 @@ def test(scene):
     equal(leaves.terminate(), 0, "the exit status of a worker after SIGTERM")
     check("worker left" in leaves.log(), "the worker does not say that it left")
     scene.wait_job("job", lambda job: number(job, "workers_alive") == 1, "one worker", alive=[stays])
-    kinds = [json.loads(line)["kind"] for line in scene.path("state/events/job.jsonl").read_text().splitlines()]
+    kinds = [event["kind"] for event in scene.logged_events("job")]
     check("worker left" in kinds and "worker lost" not in kinds, f"the events are {kinds}")
     rounds = number(scene.job("job"), "round")
     scene.wait_round("job", rounds + 3, alive=[stays])

@@ -4,10 +4,6 @@ from atoll_harness import check, equal, main, number
 STEPS = 1500
 
 
-def events(scene, kind):
-    return [e for e in scene.describe("job").get("events", []) if e["kind"] == kind]
-
-
 def test(scene):
     manifest = scene.corpus()
     # Fleet notes and a job's notes are looked for by kind: what they say is for people.
