@@ -209,7 +209,7 @@ void Machine::AfterCommit(Run& run, FragmentIndex fragment) {
   OpenRound(run, fragment);
   if (fragment.value != 0) return;
   CheckStop(run);
-  if (run.record.state != JobState::kRunning) return;
+  if (run.record.state == JobState::kClosing) return;  // its end is evaluated and saved
   const Version version = run.rounds[0].version;
   const uint32_t save = run.spec->checkpoint.every_rounds;
   if (EvaluationIsDue(run.spec->evaluation, version)) StartEvaluation(run);

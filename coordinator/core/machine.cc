@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "coordinator/core/evaluations.h"
 
 namespace atl {
 namespace {
@@ -53,7 +54,16 @@ void Machine::Recover(RecoveredJob job, Instant now) {
   // The wall clock may have been set back since: what follows is still not earlier than what was.
   wall_nanos_ =
       std::max({wall_nanos_, run.record.create_wall_nanos, run.record.start_wall_nanos, run.record.end_wall_nanos});
-  if (run.record.state == JobState::kClosing) run.ending = Ending::kRounds;
+  if (run.record.state == JobState::kClosing) {
+    run.ending = Ending::kRounds;
+  } else if (!HasEnded(run.record.state) && !run.rounds.empty()) {
+    // The records do not say which evaluations a rollback has undone: one may be made twice, none is forgotten.
+    const bool first = run.record.epoch == 0;
+    const std::vector<EvaluationRecord> none;
+    if (EvaluationIsOwed(run.spec->evaluation, first ? run.evaluations : none, run.rounds[0].version)) {
+      StartEvaluation(run);
+    }
+  }
   const JobId id = run.id();
   runs_.emplace(id, std::move(run));
 }

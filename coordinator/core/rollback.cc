@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/core/evaluations.h"
 #include "coordinator/core/machine.h"
 
 namespace atl {
@@ -73,6 +74,8 @@ void Machine::RollBack(Run& run, const CheckpointRecord& checkpoint) {
   run.clock_floor = checkpoint.step;
   run.participants.clear();
   run.not_evaluated.clear();
+  run.evaluation.reset();
+  if (EvaluationIsOwed(run.spec->evaluation, run.evaluations, run.rounds[0].version)) StartEvaluation(run);
   run.log_damage.clear();
   run.no_room.clear();
   run.loaded = false;

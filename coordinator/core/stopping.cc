@@ -32,8 +32,10 @@ void Machine::Unload(Run& run) {
 }
 
 void Machine::Hold(Run& run, const std::string& reason) {
-  run.evaluation.reset();
   run.ending = Ending::kNone;
+  // One that is due goes on when the job does; the last one of an ending job is called for again by its end.
+  if (run.record.state == JobState::kClosing) run.evaluation.reset();
+  if (run.evaluation) run.evaluation = PendingEvaluation{.number = run.record.next_evaluation};
   if (run.record.state == JobState::kClosing) {
     run.record.draining = false;
     run.record.stop_step = PlannedInnerSteps(*run.spec);

@@ -27,6 +27,22 @@ TEST(Evaluations, AreDueByEitherRule) {
   EXPECT_FALSE(EvaluationIsDue(without, Version{6}));
 }
 
+TEST(Evaluations, AreOwedUntilOneOfThatVersionOrALaterIsThere) {
+  const EvaluationSpec rule = Rule(4, 6);
+  EXPECT_FALSE(EvaluationIsOwed(rule, {}, Version{0}));
+  EXPECT_FALSE(EvaluationIsOwed(rule, {At(0, true)}, Version{3})) << "none was due yet";
+  EXPECT_TRUE(EvaluationIsOwed(rule, {At(0, true)}, Version{4}));
+  EXPECT_TRUE(EvaluationIsOwed(rule, {At(0, true)}, Version{5}));
+  EXPECT_FALSE(EvaluationIsOwed(rule, {At(0, true), At(4, false)}, Version{5}));
+  EXPECT_TRUE(EvaluationIsOwed(rule, {At(0, true), At(4, false)}, Version{6})) << "by the rule of the tasks";
+  EXPECT_FALSE(EvaluationIsOwed(rule, {At(4, false), At(7, true)}, Version{7})) << "a later one makes up for it";
+  EXPECT_TRUE(EvaluationIsOwed(rule, {At(4, false), At(20, true)}, Version{9})) << "that one was rolled back";
+  EXPECT_FALSE(EvaluationIsOwed(Rule(0, 0), {}, Version{12}));
+  EvaluationSpec without = Rule(0, 6);
+  without.tasks.clear();
+  EXPECT_FALSE(EvaluationIsOwed(without, {}, Version{6}));
+}
+
 TEST(Evaluations, TasksAreScoredFirstLastAndInEachSpan) {
   const EvaluationSpec rule = Rule(2, 6);
   EXPECT_TRUE(TasksAreDue(rule, {}, Version{0}, false)) << "the first";
