@@ -42,16 +42,25 @@ void PrintFaults(Session& session, const std::vector<Fault>& faults) {
   session.talk << "atoll: the job file has " << faults.size() << (faults.size() == 1 ? " fault" : " faults") << "\n";
 }
 
-// Read and checked; faults are printed. False after printing.
+struct Loaded {
+  JobFile file;                    // its files replaced by their hashes
+  std::string defaulted;           // as it was written, with every default
+  std::vector<StagedFile> staged;  // what the file names
+};
+
+// Read and checked with the files that it names; all faults are printed at once. False after printing.
 bool Load(Session& session, const Input& input, const std::vector<std::string>& sets, const std::string& name,
-          JobFile& file) {
+          Loaded& out) {
   std::vector<Fault> faults;
-  file = ParseJobFile(input.source, input.text, sets, faults);
+  out.file = ParseJobFile(input.source, input.text, sets, faults);
   if (!name.empty()) {
-    file.name = name;
-    file.positions["metadata.name"] = "--name " + name;
+    out.file.name = name;
+    out.file.positions["metadata.name"] = "--name " + name;
   }
-  CheckBeside(file, faults);
+  CheckBeside(out.file, faults);
+  if (faults.empty()) out.defaulted = DefaultedYaml(out.file);
+  out.staged = StageFiles(session.files, input.directory, out.file, faults);
+  if (faults.empty()) faults = CheckJobFile(out.file);  // with what the files have told
   if (!faults.empty()) PrintFaults(session, faults);
   return faults.empty();
 }
@@ -98,21 +107,15 @@ void PrintSubmitted(Session& session, const v1::SubmitJobResponse& response, boo
 int SubmitJob(Session& session, const SubmitOptions& options) {
   const absl::StatusOr<Input> input = ReadInput(session, options.file);
   if (!input.ok()) return FailInput(session, input.status());
-  JobFile file;
-  if (!Load(session, *input, options.sets, options.name, file)) return kExitUsage;
-  std::vector<Fault> faults;
-  const std::vector<StagedFile> staged = StageFiles(session.files, input->directory, file, faults);
-  if (faults.empty()) faults = CheckJobFile(file);
-  if (!faults.empty()) {
-    PrintFaults(session, faults);
-    return kExitUsage;
-  }
+  Loaded loaded;
+  if (!Load(session, *input, options.sets, options.name, loaded)) return kExitUsage;
   if (options.dry_run == DryRun::kClient) {
     session.talk << "the job file is valid\n";
     return kExitOk;
   }
-  if (const absl::Status status = UploadFiles(session, staged); !status.ok()) return Fail(session, status);
+  if (const absl::Status status = UploadFiles(session, loaded.staged); !status.ok()) return Fail(session, status);
 
+  const JobFile& file = loaded.file;
   v1::SubmitJobRequest request;
   request.set_job_id(file.name);
   *request.mutable_spec() = file.spec;
@@ -136,19 +139,12 @@ int SubmitJob(Session& session, const SubmitOptions& options) {
 int ValidateJob(Session& session, const std::string& path, const std::vector<std::string>& sets) {
   const absl::StatusOr<Input> input = ReadInput(session, path);
   if (!input.ok()) return FailInput(session, input.status());
-  JobFile file;
-  if (!Load(session, *input, sets, "", file)) return kExitUsage;
-  const std::string defaulted = DefaultedYaml(file);
-  std::vector<Fault> faults;
-  StageFiles(session.files, input->directory, file, faults);
-  if (!faults.empty()) {
-    PrintFaults(session, faults);
-    return kExitUsage;
-  }
+  Loaded loaded;
+  if (!Load(session, *input, sets, "", loaded)) return kExitUsage;
   if (session.format == OutputFormat::kYaml) {
-    session.out << defaulted;
+    session.out << loaded.defaulted;
   } else if (session.format == OutputFormat::kJson || session.format == OutputFormat::kJsonl) {
-    session.out << ToJson(file.spec, session.format == OutputFormat::kJsonl);
+    session.out << ToJson(loaded.file.spec, session.format == OutputFormat::kJsonl);
   }
   session.talk << "the job file is valid\n";
   return kExitOk;

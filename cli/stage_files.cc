@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/progress_line.h"
 #include "cli/stage_tasks.h"
+#include "cli/stage_weights.h"
 #include "common/format/corpus_manifest.h"
 #include "common/format/huggingface.h"
 #include "common/plan/limits.h"
@@ -69,31 +70,37 @@ absl::StatusOr<StagedFile> StageLargeFile(const Files& files, const std::string&
 class Stager {
  public:
   Stager(const Files& files, std::string directory, JobFile& job, std::vector<Fault>& faults)
-      : files_(files), directory_(std::move(directory)), job_(job), faults_(faults) {}
+      : files_(files), directory_(std::move(directory)), job_(job), faults_(faults), before_(faults.size()) {}
 
   std::vector<StagedFile> Run() {
     for (int i = 0; i < job_.spec.data().corpora_size(); ++i) Corpus(i);
-    if (faults_.empty()) Tokenizer();
-    if (faults_.empty()) StageTasks(files_, directory_, made_tokenizer_.get(), job_, staged_, faults_);
+    if (faults_.size() == before_) Tokenizer();
+    Tasks();
     if (!job_.spec.model().init().directory().empty()) InitialWeights();
     return std::move(staged_);
   }
 
  private:
-  void Refuse(const std::string& path, std::string problem) {
-    faults_.push_back({PlaceOf(job_, path), path, std::move(problem)});
+  // Beside a rule's word about the same key, ours would only say it twice.
+  void Add(Fault fault) {
+    const auto end = faults_.begin() + static_cast<std::ptrdiff_t>(before_);
+    const bool told = std::any_of(faults_.begin(), end, [&](const Fault& f) { return f.path == fault.path; });
+    if (!told) faults_.push_back(std::move(fault));
   }
+  void Refuse(const std::string& path, std::string problem) { Add({PlaceOf(job_, path), path, std::move(problem)}); }
 
   void Corpus(int index);
   void Tokenizer();
   absl::StatusOr<std::string> TokenizerBytes() const;
+  void Tasks();
   void InitialWeights();
-  void TakeShapes(const std::string& config_path);
+  std::optional<ModelSpec> TakeShapes(const std::string& config_path);
 
   const Files& files_;
   const std::string directory_;
   JobFile& job_;
   std::vector<Fault>& faults_;
+  const size_t before_;  // faults found by others
   std::vector<StagedFile> staged_;
   std::optional<CorpusTokenizer> tokenizer_;  // of the first corpus read; all others have the same
   std::string tokenizer_directory_;
@@ -153,25 +160,25 @@ void Stager::Tokenizer() {
   }
 }
 
+void Stager::Tasks() {
+  // What a choice may be long is known only when all else is right.
+  const atl::Tokenizer* tokenizer = faults_.empty() ? made_tokenizer_.get() : nullptr;
+  std::vector<Fault> found;
+  StageTasks(files_, directory_, tokenizer, job_, staged_, found);
+  for (Fault& fault : found) Add(std::move(fault));
+}
+
 void Stager::InitialWeights() {
   const std::string field = "model.init.directory";
   const std::string directory = ResolvePath(directory_, job_.spec.model().init().directory());
-  const absl::StatusOr<std::vector<std::string>> names = files_.List(directory);
-  std::vector<std::string> weights;
-  if (names.ok()) {
-    std::copy_if(names->begin(), names->end(), std::back_inserter(weights),
-                 [](const std::string& name) { return EndsWith(name, ".safetensors"); });
-    const auto single = std::find(weights.begin(), weights.end(), "model.safetensors");
-    if (single != weights.end()) weights = {"model.safetensors"};
-  }
-  if (weights.empty()) return Refuse(field, absl::StrCat("names ", directory, ", which holds no .safetensors file"));
-  if (weights.size() > limits::kInitialFiles) {
-    return Refuse(field,
-                  absl::StrCat("names a directory with more than ", limits::kInitialFiles, " .safetensors files"));
-  }
-  TakeShapes(JoinPath(directory, "config.json"));
-  for (const std::string& name : weights) {
-    absl::StatusOr<StagedFile> staged = StageLargeFile(files_, JoinPath(directory, name));
+  const absl::StatusOr<std::vector<std::string>> weights = FindWeights(files_, directory);
+  if (!weights.ok()) return Refuse(field, std::string(weights.status().message()));
+  const std::optional<ModelSpec> model = TakeShapes(JoinPath(directory, "config.json"));
+  const absl::Status good = CheckWeights(files_, *weights, model ? &*model : nullptr);
+  if (!good.ok()) return Refuse(field, absl::StrCat("cannot be used: ", good.message()));
+  if (!faults_.empty()) return;  // nothing will be stored
+  for (const std::string& path : *weights) {
+    absl::StatusOr<StagedFile> staged = StageLargeFile(files_, path);
     if (!staged.ok()) return Refuse(field, absl::StrCat("cannot be read: ", staged.status().message()));
     job_.spec.mutable_model()->mutable_init()->add_safetensors_sha256(staged->sha256.Hex());
     staged_.push_back(*std::move(staged));
@@ -180,13 +187,17 @@ void Stager::InitialWeights() {
 }
 
 // Sizes come from config.json; those that the job file gives must be the same.
-void Stager::TakeShapes(const std::string& config_path) {
+std::optional<ModelSpec> Stager::TakeShapes(const std::string& config_path) {
   const absl::StatusOr<std::string> json = ReadWholeFile(files_, config_path, kConfigBytes);
-  if (!json.ok())
-    return Refuse("model.init.directory", absl::StrCat("has no readable config.json: ", json.status().message()));
+  if (!json.ok()) {
+    Refuse("model.init.directory", absl::StrCat("has no readable config.json: ", json.status().message()));
+    return std::nullopt;
+  }
   const absl::StatusOr<HuggingFaceConfig> config = ParseHuggingFaceConfig(*json);
-  if (!config.ok())
-    return Refuse("model.init.directory", absl::StrCat("holds ", config_path, ": ", config.status().message()));
+  if (!config.ok()) {
+    Refuse("model.init.directory", absl::StrCat("holds ", config_path, ": ", config.status().message()));
+    return std::nullopt;
+  }
   JobSpec carrier;
   carrier.model = config->model;
   const v1::JobSpec theirs = JobSpecToProto(carrier);
@@ -216,6 +227,7 @@ void Stager::TakeShapes(const std::string& config_path) {
     }
     copy(theirs.model(), ours);
   }
+  return config->model;
 }
 
 // Bytes read so far, on the way to the wire.

@@ -1,0 +1,146 @@
+// What a job file names beside itself: every fault of it is told at once, by the names that its writer knows.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "common/format/huggingface.h"
+#include "common/format/safetensors.h"
+#include "tests/unit/cli/commands/fake_coordinator.h"
+
+namespace atl::cli {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class JobInput : public testing::Test {
+ protected:
+  JobInput()
+      : folder_(testing::TempDir() + "/job_input_" + testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~JobInput() override { std::filesystem::remove_all(folder_); }
+
+  // `spec` is what stands below spec:, in one flow mapping.
+  RunResult Run(const std::vector<std::string>& command, const std::string& spec) {
+    const std::string file = folder_ + "/job.yaml";
+    std::ofstream(file) << "apiVersion: atoll/v1\nkind: TrainingJob\nmetadata: {name: tiny}\nspec: " << spec << "\n";
+    std::vector<std::string> arguments = command;
+    arguments.push_back(file);
+    return harness_.Run(arguments);
+  }
+
+  const std::string folder_;
+  Harness harness_;
+};
+
+TEST_F(JobInput, AMissingManifestIsListedBesideEveryOtherFault) {
+  const std::string spec =
+      "{data: {corpora: [{manifest: nowhere}, {manifest: elsewhere/manifest.json}]}, sync: {mix: 2, inner_step: 5}, "
+      "evaluation: {every_rounds: 1, tasks: [{file: nothing.jsonl}]}, stop: {inner_steps: 10}}";
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"job", "validate"}, std::vector<std::string>{"job", "submit"}}) {
+    const RunResult result = Run(command, spec);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.talk, AllOf(HasSubstr("sync.inner_step is not a known key; did you mean 'inner_steps'?"),
+                                   HasSubstr("sync.mix is 2"), HasSubstr("data.corpora[0].manifest cannot be read"),
+                                   HasSubstr(folder_ + "/nowhere/manifest.json"),
+                                   HasSubstr("data.corpora[1].manifest cannot be read"),
+                                   HasSubstr("evaluation.tasks[0].file cannot be read"), HasSubstr("has 5 faults")));
+  }
+  EXPECT_TRUE(harness_.fake.submitted.empty());
+}
+
+TEST_F(JobInput, AFaultIsToldOnce) {
+  const RunResult result = Run({"job", "validate"},
+                               "{data: {corpora: [{manifest: nowhere}]}, evaluation: {tasks: [{file: nothing.jsonl, "
+                               "name: a b}]}, stop: {inner_steps: 10}}");
+  EXPECT_THAT(result.talk, AllOf(HasSubstr("evaluation.tasks[0].name is 'a b'"), Not(HasSubstr("would be 'a b'"))));
+}
+
+// A directory of weights as a user would have it, of one tiny model.
+class InitialWeights : public JobInput {
+ protected:
+  InitialWeights() {
+    config_.model = {.vocab_size = 300, .hidden_size = 16, .intermediate_size = 32, .layers = 1, .heads = 2};
+    config_.model.kv_heads = 2;
+    config_.model.head_dim = 8;
+    std::vector<TensorInfo> tensors;
+    for (const auto& [name, shape] : HuggingFaceTensors(config_.model)) {
+      TensorInfo tensor;
+      tensor.name = name;
+      tensor.shape = shape;
+      tensor.elements = 1;
+      for (const uint64_t size : shape) tensor.elements *= size;
+      tensors.push_back(tensor);
+    }
+    const absl::Status written = WriteHuggingFaceDirectory(*harness_.files, weights_, config_, tensors, {},
+                                                           [](size_t, uint64_t, std::span<float> out) {
+                                                             std::fill(out.begin(), out.end(), 0.25f);
+                                                             return absl::OkStatus();
+                                                           });
+    EXPECT_TRUE(written.ok()) << written;
+  }
+  RunResult Validate(const std::string& directory = "weights") {
+    return Run({"job", "validate"}, absl::StrCat("{model: {init: {directory: ", directory,
+                                                 "}}, data: {corpora: [{name: text, manifest_sha256: ",
+                                                 std::string(64, 'a'), "}]}, stop: {inner_steps: 400}}"));
+  }
+  void Cut(uint64_t bytes) { std::filesystem::resize_file(file_, std::filesystem::file_size(file_) - bytes); }
+  const std::string weights_ = folder_ + "/weights", file_ = weights_ + "/model.safetensors";
+  HuggingFaceConfig config_;
+};
+
+TEST_F(InitialWeights, OfOneModelAreTaken) {
+  const RunResult result = Validate();
+  EXPECT_EQ(result.code, 0) << result.talk;
+}
+
+TEST_F(InitialWeights, ADamagedFileIsNamedAsTheUserKnowsIt) {
+  Cut(1);
+  RunResult result = Validate();
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.talk,
+              AllOf(HasSubstr("model.init.directory cannot be used: " + file_), HasSubstr("copy it again")));
+  Cut(std::filesystem::file_size(file_) - 100);
+  result = Validate();
+  EXPECT_THAT(result.talk, AllOf(HasSubstr(file_ + " is cut: its header needs"), HasSubstr("copy it again")));
+  std::filesystem::resize_file(file_, 0);
+  EXPECT_THAT(Validate().talk, HasSubstr(file_ + " has 0 bytes and is no safetensors file"));
+}
+
+TEST_F(InitialWeights, AValueThatIsNotFiniteIsNamed) {
+  const uint32_t not_a_number = 0x7fc00000;
+  std::fstream file(file_, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-4, std::ios::end);
+  file.write(reinterpret_cast<const char*>(&not_a_number), 4);
+  file.close();
+  EXPECT_THAT(Validate().talk,
+              AllOf(HasSubstr("of " + file_ + " is not finite at element"), HasSubstr("another checkpoint")));
+}
+
+TEST_F(InitialWeights, AnotherModelThanThatOfTheConfigIsNamed) {
+  config_.model.layers = 2;
+  std::ofstream(weights_ + "/config.json") << HuggingFaceConfigJson(config_);
+  EXPECT_THAT(Validate().talk, AllOf(HasSubstr(file_ + " has no tensor model.layers.1."), HasSubstr("of one model")));
+  config_.model.layers = 1;
+  config_.model.intermediate_size = 48;
+  std::ofstream(weights_ + "/config.json") << HuggingFaceConfigJson(config_);
+  EXPECT_THAT(Validate().talk,
+              AllOf(HasSubstr("of " + file_ + " has the shape [32, 16]"), HasSubstr("says is [48, 16]")));
+}
+
+TEST_F(InitialWeights, ADirectoryThatIsNotThereIsNotAnEmptyOne) {
+  EXPECT_THAT(Validate("nowhere").talk,
+              HasSubstr("model.init.directory names " + folder_ + "/nowhere, which does not exist; give a directory"));
+  std::filesystem::create_directories(folder_ + "/empty");
+  EXPECT_THAT(Validate("empty").talk, HasSubstr("names " + folder_ + "/empty, which holds no .safetensors file"));
+  EXPECT_THAT(Validate("job.yaml").talk, HasSubstr("model.init.directory cannot be read: "));
+}
+
+}  // namespace
+}  // namespace atl::cli
