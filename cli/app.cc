@@ -44,9 +44,21 @@ const std::map<std::string, OutputFormat> kFormats = {{"table", OutputFormat::kT
                                                       {"json", OutputFormat::kJson},   {"jsonl", OutputFormat::kJsonl},
                                                       {"yaml", OutputFormat::kYaml},   {"name", OutputFormat::kName}};
 
-int Usage(AppEnvironment& environment, const std::string& sentence) {
-  environment.talk << "atoll: " << sentence << "\nRun 'atoll --help' for the commands.\n";
+int Usage(AppEnvironment& environment, const std::string& sentence, const std::string& command = "atoll") {
+  environment.talk << "atoll: " << sentence << "\nRun '" << command << " --help' for "
+                   << (command == "atoll" ? "the commands.\n" : "its use.\n");
   return kExitUsage;
+}
+
+// The innermost command that was given, as "atoll job submit".
+std::string CommandGiven(const CLI::App& root) {
+  const CLI::App* app = &root;
+  std::string words = app->get_name();
+  while (!app->get_subcommands().empty()) {
+    app = app->get_subcommands().front();
+    absl::StrAppend(&words, " ", app->get_name());
+  }
+  return words;
 }
 
 // What CLI11 says, as one of our sentences.
@@ -59,7 +71,7 @@ int ReportParseError(AppEnvironment& environment, const CLI::App& root, const st
   if (text.rfind(kConversion, 0) == 0) {
     text = absl::StrCat(text.substr(sizeof(kConversion) - 1), ": that is not a value which this option takes");
   }
-  return Usage(environment, text);
+  return Usage(environment, text, CommandGiven(root));
 }
 
 int RunWithSession(AppEnvironment& environment, const GlobalOptions& global,
@@ -97,17 +109,18 @@ int RunWithSession(AppEnvironment& environment, const GlobalOptions& global,
   environment.running(api.get());
   const int code = command(session);
   environment.running(nullptr);
-  environment.out.flush();
-  if (!environment.out) {
-    environment.talk << "atoll: the results could not be written to standard output\n";
-    return code == kExitOk ? kExitRefused : code;
-  }
   return code;
 }
 
-}  // namespace
+// Results that did not get where they should are no success. (A reader that has gone ends the process: main.cc.)
+int FinishOutput(AppEnvironment& environment, int code) {
+  environment.out.flush();
+  if (environment.out) return code;
+  environment.talk << "atoll: the results could not be written to standard output\n";
+  return code == kExitOk ? kExitRefused : code;
+}
 
-int RunApp(const std::vector<std::string>& arguments, AppEnvironment& environment) {
+int ParseAndRun(const std::vector<std::string>& arguments, AppEnvironment& environment) {
   CLI::App root("Trains one language model over many machines. Talks to atoll-coordinator.", "atoll");
   GlobalOptions global;
   std::function<int(Session&)> command;
@@ -136,6 +149,12 @@ int RunApp(const std::vector<std::string>& arguments, AppEnvironment& environmen
     return kExitUsage;
   }
   return RunWithSession(environment, global, command);
+}
+
+}  // namespace
+
+int RunApp(const std::vector<std::string>& arguments, AppEnvironment& environment) {
+  return FinishOutput(environment, ParseAndRun(arguments, environment));
 }
 
 }  // namespace atl::cli

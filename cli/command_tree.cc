@@ -124,6 +124,7 @@ void AddUpdateAndRollback(CLI::App& parent, Command& command) {
       ->take_all();
   update.add_option("--etag", options->etag, "refuse when the job has changed since it had this etag")
       ->type_name("ETAG");
+  update.add_flag("--force", options->force, "also where a new stop rule ends the job at once");
   update.callback([=, &command] { command = [=](Session& s) { return UpdateJob(s, *options); }; });
 
   CLI::App& rollback = *parent.add_subcommand("rollback", "set a paused job back to one of its checkpoints");
@@ -227,6 +228,11 @@ void AddPrepare(CLI::App& data, Command& command) {
   });
 }
 
+// Whatever is wrong of a corpus that is read is wrong in the corpus, not in how the command was used.
+absl::Status OfCorpus(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) ? absl::DataLossError(std::string(status.message())) : status;
+}
+
 void AddInspectAndVerify(CLI::App& data, Command& command) {
   CLI::App& inspect = *data.add_subcommand("inspect", "say what a corpus holds");
   const auto i = MakeOptions<DataInspectOptions>();
@@ -236,7 +242,7 @@ void AddInspectAndVerify(CLI::App& data, Command& command) {
       ->capture_default_str();
   inspect.callback([=, &command] {
     command = [i](Session& s) {
-      return RunData(s, i->json, [&](std::ostream& out) { return RunDataInspect(*i, s.files, out, s.talk); });
+      return RunData(s, i->json, [&](std::ostream& out) { return OfCorpus(RunDataInspect(*i, s.files, out, s.talk)); });
     };
   });
 
@@ -247,7 +253,7 @@ void AddInspectAndVerify(CLI::App& data, Command& command) {
   verify.callback([=, &command] {
     command = [v](Session& s) {
       v->talk_is_terminal = s.terminal.talk;
-      return RunData(s, v->json, [&](std::ostream& out) { return RunDataVerify(*v, s.files, out, s.talk); });
+      return RunData(s, v->json, [&](std::ostream& out) { return OfCorpus(RunDataVerify(*v, s.files, out, s.talk)); });
     };
   });
 }

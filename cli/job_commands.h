@@ -69,6 +69,7 @@ struct UpdateOptions {
   std::vector<std::string> set_labels;     // KEY=VALUE
   std::vector<std::string> remove_labels;  // KEY
   std::string etag;                        // empty: no check
+  bool force = false;                      // also where it ends the job at once
 };
 int UpdateJob(Session& session, const UpdateOptions& options);
 int RollbackJob(Session& session, const std::string& job, const std::string& checkpoint);

@@ -130,7 +130,8 @@ int WatchLive(Session& session, const std::string& job, const Seen& seen) {
   WatchPainter painter(session.out, session.terminal.color);
   v1::WatchJobResponse last;
   const auto draw = [&] {
-    painter.Draw(RenderWatch(last, {session.terminal.width(), session.terminal.height(), session.terminal.unicode}));
+    const WatchSize size{session.terminal.width(), session.terminal.height(), session.terminal.unicode};
+    painter.Draw(RenderWatch(last, size), size);
   };
   // Talk between two views would tear them: the sentence takes the place of the waiting line.
   const auto tell = [&](const std::string& sentence) {

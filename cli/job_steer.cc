@@ -20,6 +20,27 @@ int Finish(Session& session, const absl::StatusOr<Response>& response, const cha
   return kExitOk;
 }
 
+// Refuses a stop rule that the job has met already: it would end at once, which is what cancel is for.
+absl::Status CheckGoesOn(Session& session, const std::string& name, const v1::StopSpec& stop) {
+  if (stop.inner_steps() == 0 && stop.tokens() == 0) return absl::OkStatus();
+  v1::GetJobRequest request;
+  request.set_name(name);
+  ATOLL_ASSIGN_OR_RETURN(const v1::GetJobResponse response, session.api.GetJob(request));
+  const v1::Job& job = response.job();
+  const std::string id = name.substr(5);
+  std::string why;
+  if (IsTerminal(job.state())) return absl::OkStatus();  // refused for that
+  if (stop.inner_steps() != 0 && stop.inner_steps() <= job.step()) {
+    why = absl::StrCat("is at step ", job.step(), ", so that stop.inner_steps ", stop.inner_steps());
+  } else if (stop.tokens() != 0 && stop.tokens() <= job.tokens()) {
+    why = absl::StrCat("has trained ", job.tokens(), " tokens, so that stop.tokens ", stop.tokens());
+  }
+  if (why.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("job ", id, " ", why, " would end it at once; end it with 'atoll job cancel ", id,
+                   " --drain', hold it with 'atoll job pause ", id, "', or repeat the update with --force"));
+}
+
 }  // namespace
 
 int CancelJob(Session& session, const std::string& job, bool drain) {
@@ -57,6 +78,10 @@ int UpdateJob(Session& session, const UpdateOptions& options) {
   const SpecUpdate update = ParseUpdate(options.sets, faults);
   for (const Fault& fault : faults) session.talk << fault.ToString() << "\n";
   if (!faults.empty()) return kExitUsage;
+  if (!options.force) {
+    const absl::Status goes_on = CheckGoesOn(session, *name, update.spec.stop());
+    if (!goes_on.ok()) return Fail(session, goes_on);
+  }
   v1::UpdateJobRequest request;
   request.set_name(*name);
   for (const std::string& label : options.set_labels) {

@@ -31,9 +31,9 @@ absl::StatusOr<Input> ReadInput(Session& session, const std::string& file) {
   return input;
 }
 
-// A file that is not there is refused as everywhere; any other that cannot be read is no job file.
+// A file that is not there, or is none, is refused as everywhere; one that is too long is no job file.
 int FailInput(Session& session, const absl::Status& status) {
-  if (absl::IsNotFound(status)) return Fail(session, status);
+  if (!absl::IsResourceExhausted(status)) return Fail(session, status);
   return FailUsage(session, std::string(status.message()));
 }
 

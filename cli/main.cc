@@ -5,12 +5,15 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <fstream>
 #include <iostream>
 #include <random>
+#include <streambuf>
 #include <thread>
 
 #include "absl/strings/str_format.h"
@@ -40,6 +43,37 @@ uint32_t TerminalSize(bool columns) {
   const uint32_t value = columns ? size.ws_col : size.ws_row;
   return value != 0 ? value : columns ? 80 : 24;
 }
+
+// Standard output, which tells a reader that has gone (`| head`) from other faults: then the process ends quietly by
+// SIGPIPE, as every tool does. The signal itself is ignored, because connections break too.
+class StandardOutput final : public std::streambuf {
+ public:
+  StandardOutput() { setp(buffer_.data(), buffer_.data() + buffer_.size()); }
+
+ protected:
+  int_type overflow(int_type c) override {
+    if (sync() != 0) return traits_type::eof();
+    if (!traits_type::eq_int_type(c, traits_type::eof())) sputc(traits_type::to_char_type(c));
+    return traits_type::not_eof(c);
+  }
+  int sync() override {
+    for (const char* at = pbase(); at < pptr();) {
+      const ssize_t written = write(STDOUT_FILENO, at, static_cast<size_t>(pptr() - at));
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0 && errno == EPIPE) {
+        std::signal(SIGPIPE, SIG_DFL);
+        std::raise(SIGPIPE);
+      }
+      if (written <= 0) return -1;
+      at += written;
+    }
+    setp(buffer_.data(), buffer_.data() + buffer_.size());
+    return 0;
+  }
+
+ private:
+  std::array<char, 8192> buffer_{};
+};
 
 // Ctrl-C and SIGTERM end the running call; the command then returns through its usual path. A second one ends the
 // process.
@@ -87,11 +121,14 @@ class Interrupter {
 int Main(const std::vector<std::string>& arguments) {
   // The listening thread outlives main's return, so what it uses is never destroyed.
   static Interrupter& interrupter = *new Interrupter;
+  StandardOutput buffer;
+  std::ostream out(&buffer);
+  std::cerr.tie(&out);  // talk comes behind the results before it
   SystemClock clock;
   const std::unique_ptr<Files> files = MakePosixFiles();
   AppEnvironment environment{
       .in = std::cin,
-      .out = std::cout,
+      .out = out,
       .talk = std::cerr,
       .out_is_terminal = isatty(STDOUT_FILENO) == 1,
       .talk_is_terminal = isatty(STDERR_FILENO) == 1,
@@ -108,7 +145,9 @@ int Main(const std::vector<std::string>& arguments) {
       .running = [](CoordinatorApi* api) { interrupter.Watch(api); },
       .new_request_id = NewRequestId,
       .pause_before_retry = [](Duration length) { interrupter.Pause(length); }};
-  return RunApp(arguments, environment);
+  const int code = RunApp(arguments, environment);
+  std::cerr.tie(nullptr);
+  return code;
 }
 
 }  // namespace
@@ -118,7 +157,7 @@ int main(int argc, char** argv) {
   atl::SilenceTransportLog();
   mallopt(M_MMAP_THRESHOLD, 256 << 20);  // bulk buffers are reused instead of mapped anew
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is a write error, reported as one
+  std::signal(SIGPIPE, SIG_IGN);  // a broken connection is an error of its call
   try {
     return atl::cli::Main({argv + 1, argv + argc});
   } catch (const std::exception& error) {

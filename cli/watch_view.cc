@@ -227,9 +227,12 @@ std::string EventLine(const v1::JobEvent& event) {
   return time + " " + Printable(text);
 }
 
-void WatchPainter::Draw(const std::vector<WatchLine>& lines) {
+void WatchPainter::Draw(const std::vector<WatchLine>& lines, const WatchSize& size) {
   std::string frame;
-  if (drawn_ > 0) absl::StrAppend(&frame, "\x1b[", drawn_, "A");
+  const bool moved = size.columns != columns_ || size.rows != rows_;
+  if (drawn_ > 0) frame = moved ? "\x1b[H\x1b[2J" : absl::StrCat("\x1b[", drawn_, "A");
+  columns_ = size.columns;
+  rows_ = size.rows;
   for (const WatchLine& line : lines) {
     const std::string escape = color_ ? Escape(line.style) : "";
     absl::StrAppend(&frame, "\r\x1b[2K", escape, line.text, escape.empty() ? "" : "\x1b[0m", "\n");

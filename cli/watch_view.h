@@ -36,15 +36,18 @@ std::string ProgressBar(double share, size_t width, bool unicode);
 std::string EventLine(const v1::JobEvent& event);
 
 // Draws views over each other with cursor-up; not a full-screen program, so the last view stays in the scrollback.
+// Where the terminal's size has changed nobody knows where the last view's lines are now: it begins on a cleared
+// screen.
 class WatchPainter {
  public:
   WatchPainter(std::ostream& out, bool color) : out_(out), color_(color) {}
-  void Draw(const std::vector<WatchLine>& lines);
+  void Draw(const std::vector<WatchLine>& lines, const WatchSize& size);
 
  private:
   std::ostream& out_;
   bool color_;
   size_t drawn_ = 0;
+  uint32_t columns_ = 0, rows_ = 0;  // of the last view
 };
 
 }  // namespace atl::cli

@@ -1,9 +1,11 @@
 #include "cli/job/job_file.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/config/nearest_word.h"
 #include "common/plan/job_validation.h"
 #include "common/plan/limits.h"
@@ -95,6 +97,19 @@ bool ParseStep(const std::string& text, Step& out) {
   return good && !out.name.empty();
 }
 
+// "; did you mean stop.inner_steps or sync.inner_steps?" of a key that was written without its section.
+std::string SectionsWith(const std::string& key) {
+  std::vector<std::string> found;
+  const auto& spec = *v1::JobSpec::descriptor();
+  for (int i = 0; i < spec.field_count(); ++i) {
+    const FieldDescriptor& section = *spec.field(i);
+    const bool has = section.type() == FieldDescriptor::TYPE_MESSAGE && !section.is_repeated() &&
+                     section.message_type()->FindFieldByName(key) != nullptr;
+    if (has) found.push_back(absl::StrCat(section.name(), ".", key));
+  }
+  return found.empty() ? "" : absl::StrCat("; did you mean ", absl::StrJoin(found, " or "), "?");
+}
+
 // Walks `path` through messages, making those that are absent. On failure returns the problem, which is of `of`.
 std::string FindTarget(Message& root, const std::string& path, Target& out, std::string& of) {
   out.message = &root;
@@ -107,7 +122,9 @@ std::string FindTarget(Message& root, const std::string& path, Target& out, std:
     out.field = type.FindFieldByName(step.name);
     if (out.field == nullptr) {
       of = begin == 0 ? std::string(kSpec) : path.substr(0, begin - 1);
-      return absl::StrCat("has no key '", step.name, "'", DidYouMean(step.name, FieldNames(type)));
+      const std::string near = DidYouMean(step.name, FieldNames(type));
+      return absl::StrCat("has no key '", step.name, "'",
+                          near.empty() && begin == 0 && end == path.size() ? SectionsWith(step.name) : near);
     }
     const bool last = end == path.size();
     const auto* reflection = out.message->GetReflection();
@@ -179,6 +196,25 @@ void ApplyOverride(const std::string& text, JobFile& file, std::vector<Fault>& f
   } else {
     ApplyToSpec(o, file.spec, file.positions, faults);
   }
+}
+
+// Why an update may not name a path: it is none, or what it names stays as it was submitted.
+std::optional<Fault> RefusedUpdate(const Override& o) {
+  const std::string problem = "cannot change in mid-run; ";
+  if (o.path.rfind("metadata.labels", 0) == 0 || o.path.rfind("labels", 0) == 0)
+    return Fault{o.place, o.path, "is changed with --set-label KEY=VALUE and --remove-label KEY"};
+  if (o.path.rfind("metadata", 0) == 0) return Fault{o.place, o.path, problem + "submit the job under another name"};
+  v1::JobSpec unused;
+  Target target;
+  std::string of;
+  std::string missing = FindTarget(unused, o.path, target, of);
+  if (target.field == nullptr && !missing.empty()) return Fault{o.place, of, std::move(missing)};
+  if (IsMutableField(o.path)) return std::nullopt;
+  return Fault{o.place, o.path,
+               problem +
+                   "inner_optimizer.learning_rate, inner_optimizer.schedule.*, stop.*, priority, workers.min, "
+                   "workers.max, evaluation.every_rounds, evaluation.tasks_every_rounds, checkpoint.every_rounds, "
+                   "checkpoint.keep_last, checkpoint.keep_every and screens.* can"};
 }
 
 JobSpec Domain(const JobFile& file, std::vector<Violation>& violations) {
@@ -387,11 +423,8 @@ SpecUpdate ParseUpdate(const std::vector<std::string>& overrides, std::vector<Fa
   for (const std::string& text : overrides) {
     Override o;
     if (!SplitOverride(text, o, faults)) continue;
-    if (!IsMutableField(o.path)) {
-      faults.push_back(
-          {o.place, o.path,
-           "cannot change in mid-run; inner_optimizer.learning_rate, inner_optimizer.schedule.*, stop.*, priority, "
-           "workers.min, workers.max, evaluation.every_rounds, evaluation.tasks_every_rounds and checkpoint.* can"});
+    if (std::optional<Fault> fault = RefusedUpdate(o)) {
+      faults.push_back(*std::move(fault));
       continue;
     }
     if (ApplyToSpec(o, update.spec, positions, faults)) update.paths.push_back(o.path);

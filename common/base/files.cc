@@ -20,6 +20,8 @@ absl::Status Error(const char* what, const std::string& path, int code) {
   if (code == ENOSPC || code == EDQUOT || code == EFBIG) return absl::ResourceExhaustedError(text);
   if (code == EACCES || code == EPERM || code == EROFS) return absl::PermissionDeniedError(text);
   if (code == EEXIST) return absl::AlreadyExistsError(text);
+  if (code == EISDIR || code == ENOTDIR || code == ELOOP || code == ENAMETOOLONG)
+    return absl::FailedPreconditionError(text);
   return absl::InternalError(text);
 }
 

@@ -4,10 +4,13 @@ Cases that need no running job. Those that do are in bad_input_run.py; a worker 
 """
 import dataclasses
 import json
+import os
 import re
+import signal
 import socket
+import subprocess
 
-from atoll_harness import Failure, check, equal, main, small_job
+from atoll_harness import Failure, Ran, check, equal, main, program, small_job
 
 CRASH = re.compile(r"terminate called|Aborted|Segmentation|Traceback|core dumped|AddressSanitizer|Check failed|what\(\):", re.I)
 LIBRARY_LINE = re.compile(r"^[EWI]\d{4,}", re.M)  # gRPC's own log: nobody who runs this can read it
@@ -79,6 +82,32 @@ def foreign_ledger(scene):
     return coordinator(scene, state="foreign")
 
 
+def writing_to(scene, target, *command):
+    """The command line with its results going to a file that is open for writing."""
+    with target:
+        ran = subprocess.run([str(program("atoll")), *command], stdin=subprocess.DEVNULL, stdout=target, stderr=subprocess.PIPE,
+                             text=True, env=scene.environment(ATOLL_ENDPOINT=scene.endpoint), timeout=60)
+    ran.stdout = ""
+    return Ran(ran)
+
+
+def on_full_disk(scene, *command):
+    return writing_to(scene, open("/dev/full", "wb"), *command)
+
+
+def reader_gone(scene, *command):
+    """A pipe whose reader has left, as `head` does."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    return writing_to(scene, os.fdopen(writing, "wb"), *command)
+
+
+def broken_manifest(scene):
+    scene.path("broken").mkdir()
+    scene.path("broken/manifest.json").write_text('{"format_revision": 1')
+    return scene.atoll("data", "inspect", scene.path("broken"), code=None)
+
+
 def damaged_shard(scene):
     """One bit of a training shard is turned."""
     manifest = scene.corpus("damaged", root="elsewhere")
@@ -110,6 +139,11 @@ def job_files(scene):
     yield Case("no file", lambda: scene.atoll("job", "submit", scene.path("nothing.yaml"), code=None), 3, r"nothing\.yaml")
     yield Case("missing manifest", lambda: submit_with(scene, "data.corpora[0].manifest=nowhere/manifest.json"), 2,
                r"data\.corpora\[0\]\.manifest cannot be read: .*nowhere/manifest\.json.*atoll data prepare")
+    yield Case("missing manifest beside another fault", lambda: submit_with(scene, "data.corpora[0].manifest=nowhere", "sync.mix=2"), 2,
+               r"sync\.mix is 2[\s\S]*manifest cannot be read: .*nowhere/manifest\.json[\s\S]*has 2 faults")
+    yield Case("missing directory of weights", lambda: submit_with(scene, "model.init.directory=nowhere"), 2,
+               r"model\.init\.directory names .*/nowhere, which does not exist; give")
+    yield Case("directory in place of a job file", lambda: scene.atoll("job", "submit", scene.path("data"), code=None), 3, r"/data: Is a directory")
     yield Case("unstable outer rate", lambda: submit_with(scene, "outer_optimizer.learning_rate=3", "outer_optimizer.momentum=0.9"), 2,
                r"outer_optimizer\.learning_rate")
     yield Case("missing checkpoint", lambda: submit_with(scene, "model.init.checkpoint=jobs/none/checkpoints/7"), 2,
@@ -127,6 +161,11 @@ def requests(scene):
     yield Case("bad name", lambda: scene.atoll("job", "get", "No Such", code=None), 2, r"No Such")
     yield Case("resume of a job that has ended", lambda: scene.atoll("job", "resume", "ended", code=None), 3, r"ended.*cancelled|not paused")
     yield Case("update of a job that has ended", lambda: scene.atoll("job", "update", "ended", "--set", "priority=3", code=None), 3, r"cannot be changed")
+    yield Case("update of an unknown path", lambda: scene.atoll("job", "update", "kept", "--set", "stop.inner_step=3", code=None), 2, r"stop has no key 'inner_step'; did you mean 'inner_steps'")
+    yield Case("results to a full disk", lambda: on_full_disk(scene, "job", "list"), 3, r"results could not be written")
+    yield Case("help to a full disk", lambda: on_full_disk(scene, "--help"), 3, r"results could not be written")
+    yield Case("results to a reader that has gone", lambda: reader_gone(scene, "job", "list"), -signal.SIGPIPE, r"^$")
+    yield Case("following for a reader that has gone", lambda: reader_gone(scene, "job", "logs", "--follow", "kept"), -signal.SIGPIPE, r"^$")
     yield Case("rollback of a job that is not paused", lambda: scene.atoll("job", "rollback", "kept", "--to", "5", code=None), 3, r"pause it")
     yield Case("name taken", lambda: scene.atoll("job", "submit", edited(scene, "plain", job_text(scene)), "--name", "kept", code=None), 3,
                r"kept exists")
@@ -157,6 +196,7 @@ def corpora(scene):
     yield Case("text of an unknown kind", lambda: scene.atoll("data", "prepare", edited(scene, "text", "x"), "--out", scene.path("new"), code=None), 2, r"text\.yaml")
     yield Case("corpus that is there already", lambda: scene.atoll("data", "prepare", scene.path("text.txt"), "--out", scene.path("data/text"), code=None), 3, r"--force|already")
     yield Case("directory that is no corpus", lambda: scene.atoll("data", "inspect", scene.path("state"), code=None), 3, r"manifest\.json")
+    yield Case("broken manifest", lambda: broken_manifest(scene), 3, r"broken/manifest\.json")
     yield Case("corrupt shard", lambda: damaged_shard(scene), 3, r"train.*\.bin.*(block|hash|SHA-256)")
     yield Case("missing shard", lambda: missing_shard(scene), 3, r"train.*\.bin")
 

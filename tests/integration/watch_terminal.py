@@ -43,6 +43,27 @@ def check_layout(lines, columns):
     equal(len([line for line in lines if "tok/s" in line]), 2, f"the lines of workers in {lines}")
 
 
+def clean_view(terminal, columns):
+    """The lines of a screen that holds one view, drawn for this width, and nothing else."""
+    lines = [line for line in terminal.screen() if line]
+    bars = [line for line in lines if line.startswith("[")]
+    whole = len(bars) == 1 and len(bars[0]) == columns - 1 and max(map(len, lines)) < columns
+    return lines if whole and lines[0].startswith("job") and sum("tok/s" in line for line in lines) == 2 else None
+
+
+def resize(scene, workers):
+    """A window made smaller and larger again shows one view each time: nothing is left of those before."""
+    terminal = Terminal(scene, 100, f"{shlex.quote(str(program('atoll')))} job watch job")
+    try:
+        wait_for("the view before", lambda: clean_view(terminal, 100), 60, workers)
+        for columns, rows in ((60, 24), (100, 24), (70, 10), (110, 40)):
+            terminal.tmux("resize-window", "-x", str(columns), "-y", str(rows))
+            lines = wait_for(f"one view in {columns} x {rows}", lambda: clean_view(terminal, columns), 60, workers)
+            check(len(lines) < rows, f"{len(lines)} lines in {rows} rows: {lines}")
+    finally:
+        terminal.close()
+
+
 def test(scene):
     if shutil.which("tmux") is None:
         raise Skip("tmux is not installed; scripts/setup installs it")
@@ -59,6 +80,7 @@ def test(scene):
             lines = wait_for(f"the whole view in {columns} columns", lambda: shows(terminal, wanted), 60, workers)
             print(f"---- {columns} columns", *[line for line in lines if line], sep="\n")
             check_layout(lines, columns)
+        resize(scene, workers)
         scene.atoll("job", "cancel", "job")
         for columns, terminal in terminals.items():
             lines = wait_for(f"the end in {columns} columns", lambda: shows(terminal, ("cancelled", "exit status 6")), 60)

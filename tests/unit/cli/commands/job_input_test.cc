@@ -142,5 +142,49 @@ TEST_F(InitialWeights, ADirectoryThatIsNotThereIsNotAnEmptyOne) {
   EXPECT_THAT(Validate("job.yaml").talk, HasSubstr("model.init.directory cannot be read: "));
 }
 
+TEST(UpdateJob, AStopRuleThatIsMetAlreadyIsRefusedUnlessForced) {
+  Harness harness;
+  v1::Job& job = *harness.fake.job.mutable_job();
+  job.set_name("jobs/tiny");
+  job.set_state(v1::JOB_STATE_RUNNING);
+  job.set_step(100);
+  job.set_tokens(5000);
+  const auto update = [&harness](const std::string& set, const std::string& more = "--set=priority=1") {
+    return harness.Run({"job", "update", "tiny", "--set", set, more});
+  };
+  const RunResult refused = update("stop.inner_steps=100");
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_EQ(refused.talk,
+            "atoll: job tiny is at step 100, so that stop.inner_steps 100 would end it at once; end it with 'atoll job "
+            "cancel tiny --drain', hold it with 'atoll job pause tiny', or repeat the update with --force\n");
+  EXPECT_THAT(update("stop.tokens=4000").talk,
+              HasSubstr("has trained 5000 tokens, so that stop.tokens 4000 would end it"));
+  EXPECT_EQ(harness.fake.updated.name(), "");
+  EXPECT_EQ(update("stop.inner_steps=101").code, 0);
+  EXPECT_EQ(update("stop.tokens=0").code, 0);
+  EXPECT_EQ(update("stop.inner_steps=100", "--force").code, 0);
+  EXPECT_EQ(harness.fake.updated.spec().stop().inner_steps(), 100u);
+}
+
+TEST(Usage, TheHelpThatIsNamedIsThatOfTheCommand) {
+  EXPECT_THAT(Harness().Run({"job", "get"}).talk,
+              HasSubstr("job is required\nRun 'atoll job get --help' for its use.\n"));
+  EXPECT_THAT(Harness().Run({"worker"}).talk, HasSubstr("Run 'atoll worker --help'"));
+  EXPECT_THAT(Harness().Run({"sumbit"}).talk, HasSubstr("Run 'atoll --help' for the commands.\n"));
+}
+
+TEST(ExitCodes, AFileThatCannotBeReadIsNoWrongUse) {
+  const std::string folder = testing::TempDir() + "/exit_codes_corpus";
+  std::filesystem::create_directories(folder);
+  EXPECT_EQ(Harness().Run({"job", "submit", folder}).code, 3);
+  EXPECT_EQ(Harness().Run({"job", "validate", folder}).code, 3);
+  for (const char* text : {"{", "{}", "[1]"}) {
+    std::ofstream(folder + "/manifest.json") << text;
+    EXPECT_EQ(Harness().Run({"data", "inspect", folder}).code, 3) << text;
+    EXPECT_EQ(Harness().Run({"data", "verify", folder}).code, 3) << text;
+  }
+  std::filesystem::remove_all(folder);
+}
+
 }  // namespace
 }  // namespace atl::cli

@@ -175,14 +175,24 @@ TEST(ProgressBar, FillsExactlyItsWidth) {
 TEST(WatchPainter, DrawsOverTheLastView) {
   std::ostringstream out;
   WatchPainter painter(out, false);
-  painter.Draw({{"one", {}}, {"two", {}}});
-  painter.Draw({{"three", {}}});
+  painter.Draw({{"one", {}}, {"two", {}}}, {80, 24, true});
+  painter.Draw({{"three", {}}}, {80, 24, true});
   EXPECT_EQ(out.str(), "\r\x1b[2Kone\n\r\x1b[2Ktwo\n\x1b[2A\r\x1b[2Kthree\n\x1b[J");
+}
+
+TEST(WatchPainter, BeginsAnewInATerminalOfAnotherSize) {
+  std::ostringstream out;
+  WatchPainter painter(out, false);
+  painter.Draw({{"one", {}}}, {80, 24, true});
+  painter.Draw({{"two", {}}}, {40, 24, true});
+  painter.Draw({{"three", {}}}, {40, 24, true});
+  painter.Draw({{"four", {}}}, {40, 50, true});
+  EXPECT_EQ(out.str(), "\r\x1b[2Kone\n\x1b[H\x1b[2J\r\x1b[2Ktwo\n\x1b[1A\r\x1b[2Kthree\n\x1b[H\x1b[2J\r\x1b[2Kfour\n");
 }
 
 TEST(WatchPainter, ColoursWholeLines) {
   std::ostringstream out;
-  WatchPainter(out, true).Draw({{"bad", WatchLine::Style::kBad}});
+  WatchPainter(out, true).Draw({{"bad", WatchLine::Style::kBad}}, {80, 24, true});
   EXPECT_EQ(out.str(), "\r\x1b[2K\x1b[31mbad\x1b[0m\n");
 }
 

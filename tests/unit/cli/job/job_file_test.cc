@@ -286,5 +286,25 @@ TEST(ParseUpdate, TakesMutableFieldsOnly) {
   EXPECT_THAT(faults[0].ToString(), testing::StartsWith("--set model.layers=3: model.layers cannot change in mid-run"));
 }
 
+TEST(ParseUpdate, AnUnknownPathIsToldWithTheNearest) {
+  const auto told = [](const std::string& set) {
+    std::vector<Fault> faults;
+    ParseUpdate({set}, faults);
+    return faults.empty() ? "" : faults[0].ToString();
+  };
+  EXPECT_EQ(told("stop.iner_steps=5"),
+            "--set stop.iner_steps=5: stop has no key 'iner_steps'; did you mean 'inner_steps'?");
+  EXPECT_EQ(
+      told("inner_optimiser.learning_rate=1"),
+      "--set inner_optimiser.learning_rate=1: spec has no key 'inner_optimiser'; did you mean 'inner_optimizer'?");
+  EXPECT_EQ(told("inner_steps=5"),
+            "--set inner_steps=5: spec has no key 'inner_steps'; did you mean sync.inner_steps or stop.inner_steps?");
+  EXPECT_EQ(told("xyzzy=5"), "--set xyzzy=5: spec has no key 'xyzzy'");
+  EXPECT_THAT(told("data.corpora[0].weight=2"), testing::HasSubstr("data.corpora[0].weight cannot change in mid-run"));
+  EXPECT_THAT(told("metadata.labels.team=a"), testing::HasSubstr("--set-label KEY=VALUE"));
+  EXPECT_THAT(told("metadata.name=a"), testing::HasSubstr("another name"));
+  EXPECT_EQ(told("screens.strikes=3"), "");
+}
+
 }  // namespace
 }  // namespace atl::cli
