@@ -127,6 +127,8 @@ class DataPlane {
   void AnnounceReady(const Preparation& p);
 
   // rounds.cc
+  void ReadAndAggregate(const std::shared_ptr<JobData>& data, const struct CloseRound& task, const JobSpec& spec,
+                        BootNumber boot);
   void Aggregate(std::shared_ptr<JobData> data, const struct CloseRound& task, const JobSpec& spec, BootNumber boot,
                  std::vector<std::vector<std::byte>> inputs);
   void WriteRound(std::shared_ptr<JobData> data, RoundRecord record, std::vector<std::byte> update,

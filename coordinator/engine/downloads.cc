@@ -95,15 +95,17 @@ absl::StatusOr<DownloadContent> DataPlane::OpenUpdate(const UpdateKey& key) {
                                             key.reached.fragment.value, " is no longer kept; fetch the fragment"));
   }
   ATOLL_RETURN_IF_ERROR(parts_.rounds.Open(round, data->layout.digest));
-  ATOLL_ASSIGN_OR_RETURN(const UpdateInfo info, parts_.rounds.FindUpdate(round));
-  ATOLL_ASSIGN_OR_RETURN(std::vector<std::byte> bytes, parts_.rounds.ReadUpdate(round));
+  const absl::StatusOr<UpdateInfo> info = parts_.rounds.FindUpdate(round);
+  absl::StatusOr<std::vector<std::byte>> bytes = parts_.rounds.ReadUpdate(round);
   parts_.rounds.Close(round);
-  return DownloadContent{{.total_bytes = info.encoded_bytes,
-                          .version = info.reached.version,
-                          .hash = info.hash,
-                          .codec = info.codec,
-                          .digest = info.digest},
-                         MakeMemorySource(std::make_shared<const std::vector<std::byte>>(std::move(bytes))),
+  ATOLL_RETURN_IF_ERROR(info.status());
+  ATOLL_RETURN_IF_ERROR(bytes.status());
+  return DownloadContent{{.total_bytes = info->encoded_bytes,
+                          .version = info->reached.version,
+                          .hash = info->hash,
+                          .codec = info->codec,
+                          .digest = info->digest},
+                         MakeMemorySource(std::make_shared<const std::vector<std::byte>>(*std::move(bytes))),
                          {}};
 }
 

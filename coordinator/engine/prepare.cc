@@ -204,6 +204,7 @@ void DataPlane::ReplayNext(std::shared_ptr<Preparation> p) {
     if (!bytes.ok()) return Fail(p->data->job, bytes.status());
     inputs.push_back(*std::move(bytes));
   }
+  parts_.rounds.Close(key);  // of a committed round: nothing is added to it
   parts_.compute.Post(
       [this, p, record, inputs = std::move(inputs)]() mutable { ReplayOne(p, record, std::move(inputs)); });
 }

@@ -68,18 +68,28 @@ void DataPlane::CloseRound(const struct CloseRound& task, const JobSpec& spec, B
   if (data == nullptr) return Fail(task.job, absl::FailedPreconditionError("the job's parameters are not in memory"));
   // Read where they are merged, so that the contributions of one round alone are in memory at a time.
   parts_.compute.Post([this, task, spec, boot, data] {
-    const RoundKey key{task.job, task.epoch, task.target};
-    // After a restart the segment may hold contributions that were accepted by an earlier process.
-    const absl::Status opened = parts_.rounds.Open(key, data->layout.digest);
-    if (!opened.ok()) return Fail(task.job, opened);
-    std::vector<std::vector<std::byte>> inputs;
-    for (const ContributionHeader& header : task.contributions) {
-      auto bytes = parts_.rounds.ReadContribution(key, header.worker);
-      if (!bytes.ok()) return Fail(task.job, Annotate(bytes.status(), "an accepted contribution cannot be read back"));
-      inputs.push_back(*std::move(bytes));
-    }
-    Aggregate(data, task, spec, boot, std::move(inputs));
+    if (Find(task.job) != data) return;
+    ReadAndAggregate(data, task, spec, boot);
+    // Behind the update, where there is one to write.
+    parts_.io.Post([this, data, key = RoundKey{task.job, task.epoch, task.target}] {
+      if (Find(data->job) != data) parts_.rounds.Close(key);  // released meanwhile, which did not find it open
+    });
   });
+}
+
+void DataPlane::ReadAndAggregate(const std::shared_ptr<JobData>& data, const struct CloseRound& task,
+                                 const JobSpec& spec, BootNumber boot) {
+  const RoundKey key{task.job, task.epoch, task.target};
+  // After a restart the segment may hold contributions that were accepted by an earlier process.
+  const absl::Status opened = parts_.rounds.Open(key, data->layout.digest);
+  if (!opened.ok()) return Fail(task.job, opened);
+  std::vector<std::vector<std::byte>> inputs;
+  for (const ContributionHeader& header : task.contributions) {
+    auto bytes = parts_.rounds.ReadContribution(key, header.worker);
+    if (!bytes.ok()) return Fail(task.job, Annotate(bytes.status(), "an accepted contribution cannot be read back"));
+    inputs.push_back(*std::move(bytes));
+  }
+  Aggregate(data, task, spec, boot, std::move(inputs));
 }
 
 void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound& task, const JobSpec& spec,
@@ -135,6 +145,8 @@ void DataPlane::WriteRound(std::shared_ptr<JobData> data, RoundRecord record, st
                         .digest = record.update_digest,
                         .encoded_bytes = record.update_bytes,
                         .codec = data->spec.sync.download_codec};
+  // The job has ended, stopped or gone back while this was merged: nobody waits for it, and its segment is closed.
+  if (Find(record.job) != data) return;
   const absl::Status written = parts_.rounds.WriteUpdate(key, info, update);
   if (!written.ok()) return parts_.fatal(Annotate(written, "the update of a closed round could not be made durable"));
   {

@@ -13,7 +13,12 @@ namespace {
 class MemoryFile final : public File {
  public:
   MemoryFile(MemoryFiles& disk, std::shared_ptr<MemoryFiles::Node> node, std::string path)
-      : disk_(disk), node_(std::move(node)), path_(std::move(path)) {}
+      : disk_(disk), node_(std::move(node)), path_(std::move(path)) {
+    disk_.Opened(path_);
+  }
+  ~MemoryFile() override { disk_.Closed(path_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
   absl::Status Append(Bytes data) override {
     const absl::Status met = disk_.Meet("append", path_);
     if (disk_.TakesHalf(met)) data = data.first(data.size() / 2);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,8 @@ class MemoryFiles final : public Files {
   std::vector<std::byte> Content(const std::string& path) const { return names_.at(path)->durable; }
   void SetContent(const std::string& path, std::vector<std::byte> content);
   std::vector<std::string> Paths() const;
+  // Names of what is open, one for each File that lives.
+  const std::multiset<std::string>& open() const { return open_; }
 
   // The power goes: unsynced content and unsynced names are lost.
   void Crash();
@@ -62,6 +65,9 @@ class MemoryFiles final : public Files {
   absl::Status Meet(const char* what, const std::string& path);
   // The half of an append that is to be written before it fails.
   bool TakesHalf(const absl::Status& met) const;
+  // Of a File that begins or ends.
+  void Opened(const std::string& path) { open_.insert(path); }
+  void Closed(const std::string& path) { open_.extract(path); }
   // True once a fault was met.
   bool met() const { return met_; }
   // The process is dead: every changing call fails until Survive.
@@ -79,6 +85,7 @@ class MemoryFiles final : public Files {
   std::map<std::string, std::shared_ptr<Node>> names_;          // as processes see it
   std::map<std::string, std::shared_ptr<Node>> durable_names_;  // as of the last sync of each directory
   std::map<std::string, bool> directories_;
+  std::multiset<std::string> open_;
 };
 
 }  // namespace atl
