@@ -113,15 +113,16 @@ RoundResult ReportScreens(std::span<const RoundInput> inputs, std::span<const Co
 // Of the gate, where there is one, or as they were once decided. Fills `norms`.
 std::vector<double> ClipFactors(std::span<const RoundInput> inputs, const NormGate* gate, uint32_t inner_steps,
                                 RoundResult& result) {
-  std::vector<double> clips, per_step;
+  std::vector<double> clips;
+  std::vector<NormSample> round;
   clips.reserve(inputs.size());
-  per_step.reserve(inputs.size());
+  round.reserve(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     clips.push_back(inputs[i].clip_factor);
-    per_step.push_back(NormPerStep(result.contributions[i].norm, inputs[i].steps, inner_steps));
+    round.push_back(SampleOf(inputs[i].worker, result.contributions[i].norm, inputs[i].steps, inner_steps));
   }
   if (gate == nullptr) return clips;
-  result.norms = JudgeNorms(gate->rule, gate->history, per_step);
+  result.norms = JudgeNorms(gate->rule, gate->history, gate->rate, round);
   for (size_t i = 0; i < inputs.size(); ++i) clips[i] = result.norms[i].clip_factor;
   return clips;
 }

@@ -1,6 +1,9 @@
 #include "coordinator/aggregate/norm_screen.h"
 
 #include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 
@@ -25,8 +28,11 @@ NormVerdict Judge(const ScreensSpec& rule, bool knows_enough, double reference, 
 
 }  // namespace
 
-double NormPerStep(double norm, uint64_t steps, uint32_t inner_steps) {
-  return norm / static_cast<double>(std::max<uint64_t>(steps, inner_steps));
+NormSample SampleOf(const WorkerId& worker, double norm, uint64_t steps, uint32_t inner_steps) {
+  const uint64_t counted = std::clamp<uint64_t>(steps, inner_steps, kNormPeriods * inner_steps);
+  NormSample sample{worker, norm / static_cast<double>(counted), 0};
+  if (steps > 0) sample.shown = norm / std::sqrt(static_cast<double>(steps) * inner_steps);
+  return sample;
 }
 
 double LowerMedian(std::span<const double> values) {
@@ -36,22 +42,51 @@ double LowerMedian(std::span<const double> values) {
   return sorted[(sorted.size() - 1) / 2];
 }
 
-void NormHistory::Add(std::span<const double> per_step) {
-  const double median = LowerMedian(per_step);
-  if (!(median > 0)) return;
-  medians_.push_back(median);
-  if (medians_.size() > kNormRounds) medians_.pop_front();
+void NormHistory::Add(std::span<const NormSample> merged, double rate) {
+  Round round{.shown = {}, .rate = rate};
+  double most = 0;
+  for (const NormSample& sample : merged) {
+    round.shown[sample.worker] = sample.shown;
+    most = std::max(most, sample.shown);
+  }
+  if (!(most > 0)) return;
+  rounds_.push_back(std::move(round));
+  if (rounds_.size() > kNormRounds) rounds_.pop_front();
 }
 
-double NormHistory::Median() const { return LowerMedian(std::vector<double>(medians_.begin(), medians_.end())); }
+size_t NormHistory::workers() const {
+  std::set<WorkerId> known;
+  for (const Round& round : rounds_) {
+    for (const auto& [worker, shown] : round.shown) known.insert(worker);
+  }
+  return known.size();
+}
 
-std::vector<NormVerdict> JudgeNorms(const ScreensSpec& rule, const NormHistory& history,
-                                    std::span<const double> per_step) {
-  const double reference = std::max(history.Median(), LowerMedian(per_step));
-  const bool knows_enough = history.rounds() >= kNormRoundsNeeded && per_step.size() >= kNormsNeeded;
+double NormHistory::Median(double rate) const {
+  std::map<WorkerId, double> most;
+  for (const Round& round : rounds_) {
+    const double grown = round.rate > 0 ? std::max(1.0, rate / round.rate) : 1.0;
+    for (const auto& [worker, shown] : round.shown) most[worker] = std::max(most[worker], shown * grown);
+  }
+  std::vector<double> values;
+  values.reserve(most.size());
+  for (const auto& [worker, shown] : most) {
+    if (shown > 0) values.push_back(shown);
+  }
+  return LowerMedian(values);
+}
+
+std::vector<NormVerdict> JudgeNorms(const ScreensSpec& rule, const NormHistory& history, double rate,
+                                    std::span<const NormSample> round) {
+  std::vector<double> shown;
+  shown.reserve(round.size());
+  for (const NormSample& sample : round) shown.push_back(sample.shown);
+  const double reference = std::max(history.Median(rate), LowerMedian(shown));
+  const bool knows_enough =
+      history.rounds() >= kNormRoundsNeeded && history.workers() >= kNormsNeeded && round.size() >= kNormsNeeded;
   std::vector<NormVerdict> verdicts;
-  verdicts.reserve(per_step.size());
-  for (const double norm : per_step) verdicts.push_back(Judge(rule, knows_enough, reference, norm));
+  verdicts.reserve(round.size());
+  for (const NormSample& sample : round) verdicts.push_back(Judge(rule, knows_enough, reference, sample.judged));
   return verdicts;
 }
 

@@ -8,37 +8,55 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "common/base/ids.h"
 #include "common/plan/job_spec.h"
 
 namespace atl {
 
-constexpr size_t kNormRounds = 16;       // whose medians make up the running median
+constexpr size_t kNormRounds = 16;       // of which the running median knows
 constexpr size_t kNormRoundsNeeded = 8;  // below it the screen only reports
-constexpr size_t kNormsNeeded = 4;       // contributions of the round; likewise
+constexpr size_t kNormsNeeded = 4;    // contributions of the round, and workers that the running median knows; likewise
+constexpr uint64_t kNormPeriods = 4;  // at most: steps behind a contribution that its norm may grow with
 
-// Norm for each inner step. A contribution of fewer steps than the period counts as one of a whole period: norms grow
-// slower than steps, so an honest short one would look large otherwise. Requires inner_steps >= 1.
-double NormPerStep(double norm, uint64_t steps, uint32_t inner_steps);
+// What one contribution says, for each inner step of a whole period of inner_steps. The norm of k steps grows with
+// something between sqrt(k) and k; each figure takes the end that an honest worker passes by.
+struct NormSample {
+  WorkerId worker;
+  double judged = 0;  // as it is held against the others': norm over steps, of at least one and at most kNormPeriods
+                      // whole periods, so that few steps are no licence and many are a small one
+  double shown = 0;   // as others are held against it: norm / sqrt(steps x inner_steps), the least that a whole period
+                      // at this pace would have; 0 without steps
+};
+// Requires inner_steps >= 1.
+NormSample SampleOf(const WorkerId& worker, double norm, uint64_t steps, uint32_t inner_steps);
 
 // Lower median; 0 of nothing. Fewer than half of the values, however large, do not move it beyond the others.
 double LowerMedian(std::span<const double> values);
 
-// The newest committed rounds of one fragment, by the median of what each merged: a few large contributions move it
-// little, whichever round they are in.
+// The newest committed rounds of one fragment. A worker counts once, with the most that it has shown in them: neither
+// many contributions nor a round of few workers moves the median, and honest ones with less in them than their steps
+// say (a joiner's ramp, a merge behind its time) do not make it small.
 class NormHistory {
  public:
-  // `per_step`: of the merged contributions, after their clip. A round without contributions, or of norm 0, says
+  // `merged`: norms after their clip. `rate`: the inner learning rate then. A round in which nobody shows anything says
   // nothing.
-  void Add(std::span<const double> per_step);
-  size_t rounds() const { return medians_.size(); }
-  double Median() const;  // 0 without rounds
+  void Add(std::span<const NormSample> merged, double rate);
+  size_t rounds() const { return rounds_.size(); }
+  size_t workers() const;  // in them, those that showed nothing too: to send nothing does not blind the screen
+  // Lower median over workers, 0 without rounds. What was shown at a smaller rate than `rate` counts so much more.
+  double Median(double rate) const;
 
  private:
-  std::deque<double> medians_;
+  struct Round {
+    std::map<WorkerId, double> shown;
+    double rate = 0;
+  };
+  std::deque<Round> rounds_;
 };
 
 enum class NormAction { kPass, kReport, kClip, kRefuse };
@@ -48,10 +66,10 @@ struct NormVerdict {
   double clip_factor = 1;  // below 1 for kClip
 };
 
-// The reference is the larger of the running median and the round's own median, so that what changes for everybody (a
-// warm-up, a new learning rate) is nobody's fault. In the order of `per_step`.
-std::vector<NormVerdict> JudgeNorms(const ScreensSpec& rule, const NormHistory& history,
-                                    std::span<const double> per_step);
+// The reference is the larger of the running median and the round's own median, so that what changes for everybody is
+// nobody's fault. In the order of `round`.
+std::vector<NormVerdict> JudgeNorms(const ScreensSpec& rule, const NormHistory& history, double rate,
+                                    std::span<const NormSample> round);
 
 // "its norm per inner step is 12.3 times the median of the fragment".
 std::string NormClause(const NormVerdict& verdict);
@@ -60,6 +78,7 @@ std::string NormClause(const NormVerdict& verdict);
 struct NormGate {
   const NormHistory& history;
   const ScreensSpec& rule;
+  double rate = 0;  // inner learning rate of the job's present step
 };
 
 }  // namespace atl

@@ -50,7 +50,7 @@ struct JobData {
 };
 
 // Puts the norms of a committed round into the history of its fragment. rounds.cc
-void Remember(const RoundRecord& record, uint32_t inner_steps, NormHistory& history);
+void Remember(const RoundRecord& record, const JobSpec& spec, NormHistory& history);
 
 }  // namespace atl
 

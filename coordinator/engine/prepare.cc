@@ -165,7 +165,10 @@ void DataPlane::ReadRounds(std::shared_ptr<Preparation> p) {
     const Version known{head - std::min<uint64_t>(head, kNormRounds)};
     const auto screened = parts_.ledger.Rounds(p->data->job, p->data->epoch, FragmentIndex{i}, known, kNormRounds);
     if (!screened.ok()) return Fail(p->data->job, screened.status());
-    for (const RoundRecord& record : *screened) Remember(record, p->data->spec.sync.inner_steps, p->data->norms[i]);
+    for (const RoundRecord& record : *screened) {
+      // The inner learning rate of another revision is not known any more.
+      if (record.spec_revision == p->job.spec_revision) Remember(record, p->data->spec, p->data->norms[i]);
+    }
     const Version after = p->snapshot_at[i];
     if (after == p->heads[i].version) continue;
     auto rounds = parts_.ledger.Rounds(p->data->job, p->data->epoch, FragmentIndex{i}, after,

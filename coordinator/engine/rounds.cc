@@ -1,6 +1,7 @@
 // Closing rounds, snapshots, checkpoints: bytes from the log, one pass of the aggregate, the update back to the log.
 #include <utility>
 
+#include "common/plan/learning_rate.h"
 #include "common/plan/shards.h"
 #include "coordinator/engine/data_plane.h"
 
@@ -55,12 +56,12 @@ std::vector<ScreenRemark> RemarksOf(const RoundResult& result) {
 
 }  // namespace
 
-void Remember(const RoundRecord& record, uint32_t inner_steps, NormHistory& history) {
-  std::vector<double> per_step;
-  per_step.reserve(record.contributions.size());
+void Remember(const RoundRecord& record, const JobSpec& spec, NormHistory& history) {
+  std::vector<NormSample> merged;
+  merged.reserve(record.contributions.size());
   for (const CommittedContribution& c : record.contributions)
-    per_step.push_back(NormPerStep(c.norm, c.header.steps, inner_steps) * c.clip_factor);
-  history.Add(per_step);
+    merged.push_back(SampleOf(c.header.worker, c.norm * c.clip_factor, c.header.steps, spec.sync.inner_steps));
+  history.Add(merged, LearningRateAt(spec.inner, record.clock_step));
 }
 
 void DataPlane::CloseRound(const struct CloseRound& task, const JobSpec& spec, BootNumber boot) {
@@ -103,7 +104,7 @@ void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound
   const OuterParameters outer = OuterParametersOf(spec);
   const Instant begin = parts_.clock.Now();
   NormHistory& history = data->norms[task.target.fragment.value];
-  const NormGate gate{history, spec.screens};
+  const NormGate gate{history, spec.screens, LearningRateAt(spec.inner, task.clock_step)};
   auto result =
       data->aggregator.CloseRound(task.target.fragment, task.target.version, inputs, outer, parts_.threads, &gate);
   if (!result.ok()) return Fail(task.job, Annotate(result.status(), "the round could not be aggregated"));
@@ -129,7 +130,7 @@ void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound
     record.contributions.push_back({task.contributions[i], report.weight, report.clip_factor, report.norm});
     record.tokens += task.contributions[i].tokens;
   }
-  Remember(record, spec.sync.inner_steps, history);
+  Remember(record, spec, history);
   parts_.io.Post([this, data, record = std::move(record), update = std::move(result->update), measures,
                   remarks = RemarksOf(*result)]() mutable {
     WriteRound(std::move(data), std::move(record), std::move(update), measures, std::move(remarks));

@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
 
+#include "common/base/random.h"
+#include "common/plan/job_validation.h"
 #include "tests/sim/state_on_disk.h"
 
 namespace atl {
@@ -167,6 +170,85 @@ TEST(Screens, StrikesRunningQuarantine) {
   EXPECT_THAT(ViewOf(h, "e").last.waiting_for,
               HasSubstr("2 contributions running to fragment 0 of job small were refused or clipped"));
   ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); })) << h.View(kJob)->waiting_line;
+}
+
+// Six honest workers of which one after another dies, leaves, loses its connection or has a slow one, under a
+// coordinator that dies too, a job that is paused and a rate that rises and falls.
+class Unrest {
+ public:
+  explicit Unrest(uint64_t seed) : h_(seed), random_(seed) {
+    JobSpec spec = SmallJob(kJob);
+    spec.inner.learning_rate = kRates[0];  // what there is to learn lasts for the whole test
+    spec.sync.inner_steps = 40;
+    spec.workers = {.min = 1, .max = 12, .planned = 6};
+    spec.stop.inner_steps = 1'000'000;
+    h_.StartCoordinator();
+    EXPECT_TRUE(h_.Submit(spec).ok());
+    for (const char* name : kNames) h_.StartWorkerOfSpeed(name, Milliseconds(50));
+  }
+
+  void Act() {
+    const std::string name = kNames[random_.Below(std::size(kNames))];
+    switch (random_.Below(8)) {
+      case 0:
+      case 1: h_.KillWorker(name), h_.StartWorkerOfSpeed(name, Milliseconds(50)); break;
+      case 2: h_.BreakStream(name); break;
+      case 3: h_.LimitUploads(name, 1000 * random_.Below(8)); break;
+      case 4: h_.KillCoordinator(), h_.StartCoordinator(); break;
+      case 5: Pause(); break;
+      case 6: ChangeRate(); break;
+      default: h_.RefuseUploads(name, 1); break;
+    }
+    h_.RunFor(Milliseconds(500 + static_cast<int64_t>(random_.Below(3000))));
+    ExpectNobodyStruck();
+  }
+
+  Harness& h() { return h_; }
+
+ private:
+  static constexpr const char* kNames[] = {"a", "b", "c", "d", "e", "f"};
+  static constexpr double kRates[] = {0.0001, 0.0005, 0.0002};
+
+  void Pause() {
+    if (!h_.Control(kJob, JobAction::kPause).ok()) return;
+    h_.RunFor(Milliseconds(500));
+    EXPECT_TRUE(h_.Control(kJob, JobAction::kResume).ok());
+  }
+  void ChangeRate() {
+    JobUpdated update{.job = JobId{kJob}, .spec = h_.View(kJob)->record.spec};
+    update.spec.inner.learning_rate = kRates[random_.Below(std::size(kRates))];
+    update.stop_step = PlannedInnerSteps(update.spec);
+    EXPECT_TRUE(h_.Ask(update).ok());
+  }
+  void ExpectNobodyStruck() {
+    for (const char* name : kNames) {
+      EXPECT_EQ(ViewOf(h_, name).screened, "") << name;
+      EXPECT_FALSE(IsQuarantined(h_, name)) << name;
+    }
+  }
+
+  Harness h_;
+  Rng random_;
+};
+
+TEST(Screens, HonestWorkersThatComeGoAndStallAreNotStruck) {
+  size_t uneven = 0;
+  for (const uint64_t seed : {1, 2, 3}) {
+    SCOPED_TRACE(seed);
+    Unrest unrest(seed);
+    ASSERT_TRUE(unrest.h().RunUntil([&] { return Reached(unrest.h(), 9); }));
+    for (int i = 0; i < 60 && !testing::Test::HasFailure(); ++i) unrest.Act();
+    size_t judged = 0;
+    for (const auto& [version, round] : unrest.h().CommittedRounds(kJob)) {
+      judged += round.contributions.size() >= kNormsNeeded ? 1 : 0;
+      for (const CommittedContribution& c : round.contributions) {
+        EXPECT_EQ(c.clip_factor, 1) << version;
+        uneven += c.header.steps != 40 ? 1 : 0;
+      }
+    }
+    EXPECT_GE(judged, 9u);
+  }
+  EXPECT_GE(uneven, 10u) << "contributions of other than a period are what this is about";
 }
 
 }  // namespace

@@ -333,7 +333,9 @@ TEST(CloseRound, AStepThatCouldOverflowIsRefusedBeforeItBegins) {
 
 NormHistory EightRoundsOf(double norm) {
   NormHistory history;
-  for (size_t i = 0; i < kNormRoundsNeeded; ++i) history.Add(std::vector<double>{norm});
+  std::vector<NormSample> round;
+  for (const char* worker : {"a", "b", "c", "d"}) round.push_back(SampleOf(WorkerId{worker}, 10 * norm, 10, 10));
+  for (size_t i = 0; i < kNormRoundsNeeded; ++i) history.Add(round, 0.01);
   return history;
 }
 
@@ -351,7 +353,7 @@ TEST(NormGate, ARefusedContributionChangesNothing) {
   const Copies before = CopyOf(aggregator);
   const NormHistory history = EightRoundsOf(1);
   const ScreensSpec rule = {.norm = ScreenMode::kEnforce};
-  const NormGate gate{history, rule};
+  const NormGate gate{history, rule, 0.01};
   Round round = FourWorkers(1000);
   const auto refused = aggregator.CloseRound(kFirst, Version{0}, round.inputs(), kNesterov, 2, &gate);
   ASSERT_TRUE(refused.ok()) << refused.status();
@@ -375,7 +377,7 @@ TEST(NormGate, AClippedContributionIsReplayedFromItsFactor) {
   Aggregator smaller = Restored(LayoutOf({3}), std::vector<float>{1, 2, 3});
   const NormHistory history = EightRoundsOf(1);
   const ScreensSpec rule = {.norm = ScreenMode::kEnforce};
-  const NormGate gate{history, rule};
+  const NormGate gate{history, rule, 0.01};
   Round round = FourWorkers(6);
   const auto clipped = aggregator.CloseRound(kFirst, Version{0}, round.inputs(), kNesterov, 1, &gate);
   ASSERT_TRUE(clipped.ok() && clipped->committed);
@@ -401,7 +403,7 @@ TEST(NormGate, WhatCouldOverflowIsRefusedInstead) {
   round.Add("b", CodecKind::kFp32, std::vector<float>{1, 3e38f, 1}, 10);
   const NormHistory history;
   const ScreensSpec rule = {.norm = ScreenMode::kReport};
-  const NormGate gate{history, rule};
+  const NormGate gate{history, rule, 0.01};
   const auto result = aggregator.CloseRound(kFirst, Version{0}, round.inputs(), kNesterov, 1, &gate);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_FALSE(result->committed);

@@ -2,27 +2,47 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
+#include <string>
+#include <vector>
 
 namespace atl {
 namespace {
 
 constexpr ScreensSpec kEnforced = {.norm = ScreenMode::kEnforce};
+constexpr uint32_t kPeriod = 40;
+constexpr double kRate = 0.01;
+
+// Workers a, b, c and so on, each with a whole period behind it, by norm per step.
+std::vector<NormSample> Whole(const std::vector<double>& per_step) {
+  std::vector<NormSample> samples;
+  for (size_t i = 0; i < per_step.size(); ++i)
+    samples.push_back(
+        SampleOf(WorkerId{std::string(1, static_cast<char>('a' + i))}, per_step[i] * kPeriod, kPeriod, kPeriod));
+  return samples;
+}
 
 NormHistory HistoryOf(size_t rounds, double norm = 1) {
   NormHistory history;
-  for (size_t i = 0; i < rounds; ++i) history.Add(std::vector<double>{norm});
+  for (size_t i = 0; i < rounds; ++i) history.Add(Whole({norm, norm, norm, norm}), kRate);
   return history;
 }
 
-NormVerdict Last(const ScreensSpec& rule, const NormHistory& history, std::vector<double> norms) {
-  return JudgeNorms(rule, history, norms).back();
+NormVerdict Last(const ScreensSpec& rule, const NormHistory& history, const std::vector<double>& norms) {
+  return JudgeNorms(rule, history, kRate, Whole(norms)).back();
 }
 
-TEST(NormPerStep, CountsAShortContributionAsAWholePeriod) {
-  EXPECT_EQ(NormPerStep(20, 10, 10), 2);
-  EXPECT_EQ(NormPerStep(20, 1, 10), 2);
-  EXPECT_EQ(NormPerStep(20, 40, 10), 0.5);
+TEST(SampleOf, FewStepsAreNoLicenceAndManyASmallOne) {
+  const WorkerId a{"a"};
+  EXPECT_EQ(SampleOf(a, 20, 10, 10).judged, 2);
+  EXPECT_EQ(SampleOf(a, 20, 10, 10).shown, 2);
+  EXPECT_EQ(SampleOf(a, 20, 1, 10).judged, 2);
+  EXPECT_EQ(SampleOf(a, 20, 0, 10).judged, 2);
+  EXPECT_EQ(SampleOf(a, 20, 0, 10).shown, 0);
+  EXPECT_EQ(SampleOf(a, 20, 40, 10).judged, 0.5);
+  EXPECT_EQ(SampleOf(a, 20, 40, 10).shown, 1);
+  EXPECT_EQ(SampleOf(a, 20, 4'000'000, 10).judged, 0.5);
 }
 
 TEST(LowerMedian, IsNotMovedByFewerThanHalf) {
@@ -35,12 +55,59 @@ TEST(LowerMedian, IsNotMovedByFewerThanHalf) {
 
 TEST(NormHistory, KeepsTheNewestRoundsThatSaySomething) {
   NormHistory history = HistoryOf(5, 100);
-  history.Add({});
-  history.Add(std::vector<double>{0, 0});
+  history.Add({}, kRate);
+  history.Add(Whole({0, 0}), kRate);
   EXPECT_EQ(history.rounds(), 5u);
-  for (size_t i = 0; i < kNormRounds; ++i) history.Add(std::vector<double>{1e6, 2, 1});
+  EXPECT_EQ(history.workers(), 4u);
+  for (size_t i = 0; i < kNormRounds; ++i) history.Add(Whole({1e6, 2, 1}), kRate);
   EXPECT_EQ(history.rounds(), kNormRounds);
-  EXPECT_EQ(history.Median(), 2);
+  EXPECT_EQ(history.workers(), 3u);
+  EXPECT_EQ(history.Median(kRate), 2);
+}
+
+TEST(NormHistory, AWorkerCountsOnceHoweverManyRoundsItIsIn) {
+  NormHistory history;
+  history.Add(Whole({1, 1, 1}), kRate);
+  for (size_t i = 0; i < kNormRounds - 1; ++i) {
+    const std::vector<NormSample> alone = {SampleOf(WorkerId{"z"}, 1e6, kPeriod, kPeriod)};
+    history.Add(alone, kRate);
+  }
+  EXPECT_EQ(history.Median(kRate), 1);
+}
+
+// What made honest workers look a hundred times too large: rounds in which most had hardly trained.
+TEST(NormHistory, RoundsOfHardlyAnythingDoNotMakeItSmall) {
+  NormHistory history = HistoryOf(1);
+  for (size_t i = 0; i < kNormRounds - 1; ++i) {
+    std::vector<NormSample> round;
+    for (const char* worker : {"a", "b", "c", "d"}) {
+      const uint64_t steps = i % 2 == 0 ? 1 : kPeriod;  // at a new rate, or merged behind their time
+      round.push_back(SampleOf(WorkerId{worker}, 0.01 * kPeriod, steps, kPeriod));
+    }
+    history.Add(round, kRate);
+  }
+  EXPECT_EQ(history.Median(kRate), 1);
+  EXPECT_EQ(JudgeNorms(kEnforced, history, kRate, Whole({0.01, 0.01, 0.01, 1}))[3].action, NormAction::kPass);
+}
+
+TEST(NormHistory, ShortContributionsMeasureTheSameAsLongOnes) {
+  NormHistory history;
+  for (size_t i = 0; i < kNormRounds; ++i) {
+    std::vector<NormSample> round;
+    for (const char* worker : {"a", "b", "c", "d"})
+      round.push_back(SampleOf(WorkerId{worker}, std::sqrt(10.0 * kPeriod), 10, kPeriod));
+    history.Add(round, kRate);
+  }
+  EXPECT_DOUBLE_EQ(history.Median(kRate), 1);
+}
+
+TEST(NormHistory, ARisingRateIsNobodysFault) {
+  const NormHistory history = HistoryOf(8);
+  EXPECT_EQ(history.Median(5 * kRate), 5);
+  EXPECT_EQ(history.Median(kRate / 5), 1);
+  const std::vector<NormSample> mixed = Whole({0.01, 0.01, 0.01, 12});
+  EXPECT_EQ(JudgeNorms(kEnforced, history, 5 * kRate, mixed)[3].action, NormAction::kPass);
+  EXPECT_EQ(JudgeNorms(kEnforced, history, kRate, mixed)[3].action, NormAction::kRefuse);
 }
 
 TEST(JudgeNorms, PassesClipsAndRefusesByDistance) {
@@ -53,7 +120,7 @@ TEST(JudgeNorms, PassesClipsAndRefusesByDistance) {
   EXPECT_EQ(Last(kEnforced, history, {1, 1, 1, 10}).action, NormAction::kClip);
   EXPECT_EQ(Last(kEnforced, history, {1, 1, 1, 10.5}).action, NormAction::kRefuse);
   EXPECT_EQ(Last(kEnforced, history, {1, 1, 1, 10.5}).clip_factor, 1);
-  const std::vector<NormVerdict> of_all = JudgeNorms({}, history, std::vector<double>{1, 1.5, 1, 1e12});
+  const std::vector<NormVerdict> of_all = JudgeNorms({}, history, kRate, Whole({1, 1.5, 1, 1e12}));
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ(of_all[i].action, NormAction::kPass);
 }
 
@@ -61,6 +128,9 @@ TEST(JudgeNorms, OnlyReportsWhileItKnowsTooLittle) {
   EXPECT_EQ(Last(kEnforced, HistoryOf(kNormRoundsNeeded - 1), {1, 1, 1, 1000}).action, NormAction::kReport);
   EXPECT_EQ(Last(kEnforced, HistoryOf(kNormRoundsNeeded), {1, 1, 1000}).action, NormAction::kReport);
   EXPECT_EQ(Last(kEnforced, HistoryOf(kNormRoundsNeeded), {1, 1, 1, 1000}).action, NormAction::kRefuse);
+  NormHistory of_three;
+  for (size_t i = 0; i < kNormRounds; ++i) of_three.Add(Whole({1, 1, 1}), kRate);
+  EXPECT_EQ(Last(kEnforced, of_three, {1, 1, 1, 1000}).action, NormAction::kReport);
   EXPECT_EQ(Last(kEnforced, {}, {1000}).action, NormAction::kPass);
   EXPECT_EQ(Last(kEnforced, {}, {0, 0}).ratio, 0);
 }
@@ -77,11 +147,27 @@ TEST(JudgeNorms, DoesWhatTheModeSays) {
 
 TEST(JudgeNorms, WhatChangesForEverybodyIsNobodysFault) {
   const NormHistory history = HistoryOf(16);
-  for (const NormVerdict& verdict : JudgeNorms({}, history, std::vector<double>{50, 55, 45, 60}))
+  for (const NormVerdict& verdict : JudgeNorms({}, history, kRate, Whole({50, 55, 45, 60})))
     EXPECT_EQ(verdict.action, NormAction::kPass);
   EXPECT_EQ(Last(kEnforced, history, {50, 55, 45, 60, 5000}).action, NormAction::kRefuse);
   EXPECT_EQ(Last(kEnforced, history, {50, 55, 45, std::numeric_limits<double>::infinity()}).action,
             NormAction::kRefuse);
+}
+
+// One hostile worker among four, in rounds where the others are short: whatever it says of its steps, it gets through
+// at most clip_above times, and the median is not its own.
+TEST(JudgeNorms, AHostileWorkerHidesBehindNoNumberOfSteps) {
+  NormHistory history = HistoryOf(8);
+  for (const uint64_t steps : {0, 1, 10, 40, 80, 100'000}) {
+    for (size_t i = 0; i < kNormRounds; ++i) {
+      std::vector<NormSample> round = Whole({1, 1, 1});
+      round.push_back(SampleOf(WorkerId{"d"}, 1000.0 * kPeriod, steps, kPeriod));
+      EXPECT_EQ(JudgeNorms(kEnforced, history, kRate, round)[3].action, NormAction::kRefuse) << steps;
+      round[3] = SampleOf(WorkerId{"d"}, 3.0 * kPeriod, steps, kPeriod);
+      history.Add(round, kRate);
+    }
+    EXPECT_EQ(history.Median(kRate), 1) << steps;
+  }
 }
 
 TEST(NormClause, NamesTheFigure) {
