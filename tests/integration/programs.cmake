@@ -31,13 +31,14 @@ atoll_program_test(hostile_peers 240)
 atoll_program_test(prometheus_scrape 180)
 atoll_program_test(watch_terminal 180)
 
-# Seeded faults on a run of eight workers (scripts/soak).
+# Seeded faults on a run of eight workers (scripts/soak): a minute of them here, five among the long tests.
 function(atoll_soak_test name label minutes timeout)
   add_test(NAME ${name} COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/scripts/soak --minutes ${minutes}
     --bin ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} --scratch ${_scenes}/${name})
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout} PROCESSORS 2
     ENVIRONMENT "ATOLL_SCRATCH=${_scenes};PYTHONDONTWRITEBYTECODE=1")
 endfunction()
+atoll_soak_test(integration.soak integration 1 600)
 atoll_soak_test(long.soak long 5 1200)
 
 # transformers on what run_end_to_end exported; _oracles is the environment that tokenizers.cmake names.
