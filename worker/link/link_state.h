@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "common/base/mutex.h"
+#include "worker/link/moving_rate.h"
 #include "worker/link/network_link.h"
 #include "worker/link/rate_window.h"
 
@@ -103,8 +104,8 @@ class Transfers {
   uint64_t uploaded_bytes() const { return uploaded_bytes_; }
   uint64_t downloaded_bytes() const { return downloaded_bytes_; }
   // Bytes a second; LinkTotals.
-  double upload_rate() const { return upload_rate_; }
-  double download_rate() const { return download_rate_; }
+  double upload_rate() const { return upload_mean_.bytes_per_second(); }
+  double download_rate() const { return download_mean_.bytes_per_second(); }
   const RateWindow& uploads() const { return upload_window_; }
   const RateWindow& downloads() const { return download_window_; }
 
@@ -144,8 +145,7 @@ class Transfers {
   void Prepare(Conversation& talk, uint64_t bytes, RateWindow& window);
   // The conversation is over.
   void Close(Conversation& talk, const BulkResult& result, RateWindow& window);
-  void Measure(const Conversation& talk, uint64_t bytes);
-  void MeasureRate(const Conversation& talk, const BulkResult& result, double& rate) const;
+  void Measure(const Conversation& talk, const BulkResult& result, MovingRate& mean);
   Duration LimitFor(uint64_t bytes) const;
 
   Parts parts_;
@@ -153,9 +153,10 @@ class Transfers {
   RateWindow upload_window_, download_window_;  // before the transfers, which use them to their end
   std::map<FragmentIndex, UploadJob> uploads_;
   std::map<DownloadId, DownloadJob> downloads_;
-  uint64_t bytes_per_second_ = 0;  // slowest recent conversation of note; 0: none yet
   uint64_t uploaded_bytes_ = 0, downloaded_bytes_ = 0;
-  double upload_rate_ = 0, download_rate_ = 0;
+  // Three questions, so three measures: what the link carries (the windows above), what transfers got of it (LinkTotals,
+  // only those that went well), and what a conversation may be given time for (both directions, broken ones too).
+  MovingRate upload_mean_, download_mean_, any_mean_;
 };
 
 }  // namespace atl

@@ -131,8 +131,7 @@ void Transfers::OnUploadDone(FragmentIndex fragment, uint64_t number, const Bulk
   const auto it = uploads_.find(fragment);
   if (it == uploads_.end() || it->second.talk.number != number) return;
   UploadJob& upload = it->second;
-  Measure(upload.talk, result.payload_bytes);
-  MeasureRate(upload.talk, result, upload_rate_);
+  Measure(upload.talk, result, upload_mean_);
   Close(upload.talk, result, upload_window_);
   const FragmentVersion target = upload.header.target;
   if (!result.status.ok() && !IsFinal(result.status)) {
@@ -185,8 +184,7 @@ void Transfers::OnDownloadDone(const DownloadId& id, uint64_t number, const Bulk
   const auto it = downloads_.find(id);
   if (it == downloads_.end() || it->second.talk.number != number) return;
   DownloadJob& download = it->second;
-  Measure(download.talk, result.payload_bytes);
-  MeasureRate(download.talk, result, download_rate_);
+  Measure(download.talk, result, download_mean_);
   Close(download.talk, result, download_window_);
   absl::Status status = result.status;
   if (status.ok() && !download.sink->complete()) status = absl::DataLossError("the transfer ended early");
@@ -258,24 +256,15 @@ void Transfers::TryAgain(Conversation& talk, const std::string& what, const absl
                   {{"what", what}, {"why", std::string(why.message())}, {"again_in_ms", wait.ns / 1'000'000}});
 }
 
-void Transfers::Measure(const Conversation& talk, uint64_t bytes) {
+void Transfers::Measure(const Conversation& talk, const BulkResult& result, MovingRate& mean) {
   const Duration took = parts_.clock.Now() - talk.began;
-  if (bytes < kWorthMeasuring || took.ns <= 0) return;
-  const double rate = static_cast<double>(bytes) / ToSeconds(took);
-  const double old = static_cast<double>(bytes_per_second_);
-  bytes_per_second_ = static_cast<uint64_t>(bytes_per_second_ == 0 ? rate : 0.75 * old + 0.25 * rate);
-}
-
-void Transfers::MeasureRate(const Conversation& talk, const BulkResult& result, double& rate) const {
-  const double seconds = ToSeconds(parts_.clock.Now() - talk.began);
-  if (!result.status.ok() || result.payload_bytes < kRateBytes || seconds <= 0) return;
-  const double measured = static_cast<double>(result.payload_bytes) / seconds;
-  rate = rate == 0 ? measured : 0.75 * rate + 0.25 * measured;
+  if (result.payload_bytes >= kWorthMeasuring) any_mean_.Add(result.payload_bytes, took);
+  if (result.status.ok() && result.payload_bytes >= kRateBytes) mean.Add(result.payload_bytes, took);
 }
 
 // Eight times what the measured rate promises: several fragments share the link, and rates change.
 Duration Transfers::LimitFor(uint64_t bytes) const {
-  const uint64_t rate = std::max(bytes_per_second_, kSlowestBytesPerSecond);
+  const uint64_t rate = std::max(static_cast<uint64_t>(any_mean_.bytes_per_second()), kSlowestBytesPerSecond);
   const uint64_t seconds = std::min<uint64_t>(bytes / rate * 8, 24 * 3600);
   return kShortestLimit + Seconds(static_cast<int64_t>(seconds));
 }
