@@ -132,6 +132,8 @@ void Core::State::OnFragmentInstalled(const FragmentInstalled& installed) {
     FinishJoining();
     return;
   }
+  // Steps that it took while it fetched are in no drift any more: they must not keep it from its next send step.
+  applied_at = taken;
   effects.push_back(AdoptOuter{installed.fragment});
   SayIt(Applied{job, {installed.fragment, f.outer}, true});
 }

@@ -246,6 +246,7 @@ void Core::State::TakeOuterEverywhere(const std::string& why) {
     fragments[p].unsettled.reset();
     if (fragments[p].installed) effects.push_back(AdoptOuter{FragmentIndex{p}});
   }
+  applied_at = taken;  // no step is left that waits for an update
   ReturnLeases();
 }
 
