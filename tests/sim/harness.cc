@@ -8,6 +8,8 @@
 #include "common/rpc/memory_bulk.h"
 #include "common/rpc/memory_stream.h"
 #include "coordinator/store/data_directory.h"
+#include "tests/sim/machine_clock.h"
+#include "tests/sim/rerouting_bulk.h"
 #include "tests/sim/slow_bulk.h"
 
 namespace atl {
@@ -60,131 +62,6 @@ struct Harness::Coordinator {
   Engine engine;
   ControlSessions controls;
   BulkSessions bulk;
-};
-
-absl::Status NoCoordinator() { return absl::UnavailableError("no coordinator"); }
-
-// The bulk connection of a worker to whichever coordinator lives. When that dies, everything that waits for its answer
-// hears Unavailable, as from a socket that is reset, and nothing reaches it any more.
-struct Wire {
-  std::vector<ContributionHeader>& acknowledged;
-  BulkHandler* to = nullptr;
-  uint64_t life = 0;  // of the coordinator
-  uint64_t next = 0;
-  std::map<uint64_t, std::function<void()>> waiting;  // answers Unavailable; none may hold this wire
-
-  void Lead(BulkHandler* handler) {
-    to = handler;
-    ++life;
-    for (const auto& [id, cut] : std::exchange(waiting, {})) cut();
-  }
-};
-
-// `reply` for a handler: it is called once, by the handler or by the death of its coordinator.
-template <typename Result>
-std::function<void(Result)> Answered(const std::shared_ptr<Wire>& wire, std::function<void(Result)> reply) {
-  const uint64_t id = wire->next++;
-  wire->waiting[id] = [reply] { reply(NoCoordinator()); };
-  return [wire, id, reply = std::move(reply)](Result result) {
-    if (wire->waiting.erase(id) > 0) reply(std::move(result));
-  };
-}
-
-class WiredUpload final : public UploadHandler {
- public:
-  WiredUpload(std::shared_ptr<Wire> wire, std::shared_ptr<UploadHandler> far_end)
-      : wire_(std::move(wire)), far_end_(std::move(far_end)), life_(wire_->life) {}
-  void OnBegin(UploadHeader header, UploadReply reply) override {
-    if (Dead()) return reply(NoCoordinator());
-    if (const auto* contribution = std::get_if<ContributionUpload>(&header)) header_ = contribution->header;
-    UploadReply noted = [&acknowledged = wire_->acknowledged, told = header_,
-                         reply = std::move(reply)](absl::StatusOr<UploadStatus> status) {
-      if (status.ok() && status->accepted) acknowledged.push_back(told);
-      reply(std::move(status));
-    };
-    far_end_->OnBegin(std::move(header), Answered(wire_, std::move(noted)));
-  }
-  void OnBytes(uint64_t offset, BulkBytes bytes, StatusReply reply) override {
-    if (Dead()) return reply(NoCoordinator());
-    far_end_->OnBytes(offset, std::move(bytes), Answered(wire_, std::move(reply)));
-  }
-  void OnEnd(StatusReply reply) override {
-    if (Dead()) return reply(NoCoordinator());
-    StatusReply noted = [&acknowledged = wire_->acknowledged, told = header_,
-                         reply = std::move(reply)](const absl::Status& status) {
-      if (status.ok()) acknowledged.push_back(told);
-      reply(status);
-    };
-    far_end_->OnEnd(Answered(wire_, std::move(noted)));
-  }
-  void OnBroken(absl::Status why) override {
-    if (!Dead()) far_end_->OnBroken(std::move(why));
-  }
-
- private:
-  bool Dead() const { return wire_->life != life_; }
-  const std::shared_ptr<Wire> wire_;
-  const std::shared_ptr<UploadHandler> far_end_;
-  const uint64_t life_;
-  ContributionHeader header_;
-};
-
-class RefusedUpload final : public UploadHandler {
- public:
-  explicit RefusedUpload(absl::Status why) : why_(std::move(why)) {}
-  void OnBegin(UploadHeader, UploadReply reply) override { reply(why_); }
-  void OnBytes(uint64_t, BulkBytes, StatusReply reply) override { reply(why_); }
-  void OnEnd(StatusReply reply) override { reply(why_); }
-  void OnBroken(absl::Status) override {}
-
- private:
-  const absl::Status why_;
-};
-
-class ReroutingBulk final : public BulkHandler {
- public:
-  explicit ReroutingBulk(std::vector<ContributionHeader>& acknowledged) : wire_(new Wire{acknowledged}) {}
-
-  int refusals = 0;  // uploads still to be refused for good
-
-  void Lead(BulkHandler* handler) { wire_->Lead(handler); }
-  bool cut() const { return wire_->to == nullptr; }
-
-  std::shared_ptr<UploadHandler> NewUpload(std::string peer) override {
-    if (refusals > 0) {
-      --refusals;
-      return std::make_shared<RefusedUpload>(absl::InvalidArgumentError("refused by the test"));
-    }
-    if (cut()) return std::make_shared<RefusedUpload>(NoCoordinator());
-    return std::make_shared<WiredUpload>(wire_, wire_->to->NewUpload(std::move(peer)));
-  }
-  void OnDownload(DownloadRequest request, DownloadReply reply) override {
-    if (cut()) return reply(NoCoordinator());
-    wire_->to->OnDownload(std::move(request), Answered(wire_, std::move(reply)));
-  }
-  void OnMissingBlobs(std::vector<Sha256> blobs,
-                      std::function<void(absl::StatusOr<std::vector<Sha256>>)> reply) override {
-    if (cut()) return reply(NoCoordinator());
-    wire_->to->OnMissingBlobs(std::move(blobs), Answered(wire_, std::move(reply)));
-  }
-
- private:
-  const std::shared_ptr<Wire> wire_;
-};
-
-// The harness' clock, except that a machine is at its step until that is done.
-class MachineClock final : public Clock {
- public:
-  explicit MachineClock(const ManualClock& shared) : shared_(shared) {}
-  Instant Now() const override { return std::max(shared_.Now(), busy_until_); }
-  int64_t WallNanos() const override { return shared_.WallNanos(); }
-  void Spend(Duration d) { busy_until_ = Now() + d; }
-  Instant busy_until() const { return busy_until_; }
-  bool busy() const { return busy_until_ > shared_.Now(); }
-
- private:
-  const ManualClock& shared_;
-  Instant busy_until_{};
 };
 
 // One life of a worker.

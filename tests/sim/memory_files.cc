@@ -35,12 +35,12 @@ class MemoryFile final : public File {
   }
   absl::Status Sync() override {
     ATOLL_RETURN_IF_ERROR(disk_.Meet("sync", path_));
-    node_->durable = node_->content;
+    node_->Sync();
     return absl::OkStatus();
   }
   absl::Status Truncate(uint64_t size) override {
     ATOLL_RETURN_IF_ERROR(disk_.Meet("truncate", path_));
-    node_->content.resize(size);
+    node_->Truncate(size);
     return absl::OkStatus();
   }
   absl::StatusOr<uint64_t> Size() const override { return node_->content.size(); }
@@ -57,11 +57,42 @@ absl::Status Absent(const std::string& path) {
 
 }  // namespace
 
+void MemoryFiles::Node::Sync() {
+  durable.resize(content.size());
+  std::copy(content.begin() + static_cast<std::ptrdiff_t>(same), content.end(),
+            durable.begin() + static_cast<std::ptrdiff_t>(same));
+  same = content.size();
+}
+
+void MemoryFiles::Node::WriteAt(uint64_t offset, Bytes data) {
+  if (content.size() < offset + data.size()) content.resize(offset + data.size());
+  std::copy(data.begin(), data.end(), content.begin() + static_cast<std::ptrdiff_t>(offset));
+  same = std::min<size_t>(same, offset);
+}
+
+void MemoryFiles::Node::Truncate(uint64_t size) {
+  content.resize(size);
+  same = std::min<size_t>(same, size);
+}
+
 absl::StatusOr<std::unique_ptr<File>> MemoryFiles::OpenForAppend(const std::string& path) {
   if (names_.count(path) == 0) ATOLL_RETURN_IF_ERROR(Meet("create", path));
   std::shared_ptr<Node>& node = names_[path];
   if (node == nullptr) node = std::make_shared<Node>();
   return std::make_unique<MemoryFile>(*this, node, path);
+}
+
+std::shared_ptr<MemoryFiles::Node> MemoryFiles::Open(const std::string& path, bool create) {
+  const auto it = names_.find(path);
+  if (it != names_.end()) return it->second;
+  if (!create || !Meet("create", path).ok()) return nullptr;
+  return names_[path] = std::make_shared<Node>();
+}
+
+void MemoryFiles::CopyDiskOf(const MemoryFiles& other) {
+  names_ = other.durable_names_;
+  durable_names_ = other.durable_names_;
+  Crash();
 }
 
 absl::StatusOr<std::unique_ptr<File>> MemoryFiles::OpenForRead(const std::string& path) const {
@@ -104,10 +135,15 @@ absl::Status MemoryFiles::MakeDirectory(const std::string& path) {
 
 absl::Status MemoryFiles::SyncDirectory(const std::string& path) {
   ATOLL_RETURN_IF_ERROR(Meet("sync directory", path));
-  std::erase_if(durable_names_,
-                [&](const auto& entry) { return DirectoryOf(entry.first) == path && names_.count(entry.first) == 0; });
-  for (const auto& [name, node] : names_) {
-    if (DirectoryOf(name) == path) durable_names_[name] = node;
+  const auto within = [&path](const std::string& name) {
+    return name.size() > path.size() && name[path.size()] == '/' && name.starts_with(path);
+  };
+  const auto directly = [&path](const std::string& name) { return name.find('/', path.size() + 1) == name.npos; };
+  for (auto it = durable_names_.lower_bound(path + "/"); it != durable_names_.end() && within(it->first);) {
+    it = directly(it->first) && names_.count(it->first) == 0 ? durable_names_.erase(it) : std::next(it);
+  }
+  for (auto it = names_.lower_bound(path + "/"); it != names_.end() && within(it->first); ++it) {
+    if (directly(it->first)) durable_names_[it->first] = it->second;
   }
   return absl::OkStatus();
 }
@@ -115,10 +151,8 @@ absl::Status MemoryFiles::SyncDirectory(const std::string& path) {
 absl::StatusOr<std::vector<std::string>> MemoryFiles::List(const std::string& path) const {
   std::set<std::string> found;
   const std::string prefix = path + "/";
-  for (const auto& [name, node] : names_) {
-    if (name.compare(0, prefix.size(), prefix) == 0)
-      found.insert(name.substr(prefix.size(), name.find('/', prefix.size()) - prefix.size()));
-  }
+  for (auto it = names_.lower_bound(prefix); it != names_.end() && it->first.starts_with(prefix); ++it)
+    found.insert(it->first.substr(prefix.size(), it->first.find('/', prefix.size()) - prefix.size()));
   return std::vector<std::string>(found.begin(), found.end());
 }
 
@@ -126,13 +160,12 @@ bool MemoryFiles::Exists(const std::string& path) const {
   return names_.count(path) > 0 || directories_.count(path) > 0;
 }
 
-absl::StatusOr<Files::Space> MemoryFiles::SpaceAt(const std::string&) const {
-  return Space{uint64_t{1} << 40, uint64_t{1} << 41};
-}
+absl::StatusOr<Files::Space> MemoryFiles::SpaceAt(const std::string&) const { return space; }
 
 void MemoryFiles::SetContent(const std::string& path, std::vector<std::byte> content) {
   auto node = std::make_shared<Node>();
   node->content = node->durable = std::move(content);
+  node->same = node->content.size();
   names_[path] = durable_names_[path] = std::move(node);
 }
 
@@ -147,6 +180,7 @@ void MemoryFiles::Crash() {
   for (const auto& [name, node] : durable_names_) {
     auto copy = std::make_shared<Node>();
     copy->content = copy->durable = node->durable;
+    copy->same = copy->content.size();
     after[name] = std::move(copy);
   }
   names_ = after;
@@ -198,7 +232,15 @@ void MemoryFiles::TearCrash(uint64_t seed) {
   std::set<const Node*> torn;
   for (const auto& [name, node] : durable_names_) {
     const size_t flushed = node->durable.size(), written = node->content.size();
-    if (written <= flushed || !torn.insert(node.get()).second) continue;
+    if (!torn.insert(node.get()).second) continue;
+    // Of what was overwritten each sector is as before or as after.
+    for (size_t at = node->same - node->same % kSector; at < std::min(flushed, written); at += kSector) {
+      const auto first = node->content.begin() + static_cast<std::ptrdiff_t>(at);
+      const auto last = node->content.begin() + static_cast<std::ptrdiff_t>(std::min({flushed, written, at + kSector}));
+      if (node->same < flushed && random.Below(2) == 0)
+        std::copy(first, last, node->durable.begin() + static_cast<std::ptrdiff_t>(at));
+    }
+    if (written <= flushed) continue;
     const size_t there = flushed + random.Below(written - flushed + 1);
     node->durable.assign(node->content.begin(), node->content.begin() + static_cast<std::ptrdiff_t>(there));
     for (size_t at = flushed; at < there; at += kSector) {

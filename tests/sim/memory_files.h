@@ -32,6 +32,11 @@ class MemoryFiles final : public Files {
   struct Node {
     std::vector<std::byte> content;  // as processes see it
     std::vector<std::byte> durable;  // as of the last Sync
+    size_t same = 0;                 // bytes at the beginning that are equal in both
+
+    void Sync();
+    void WriteAt(uint64_t offset, Bytes data);  // grows the content where needed
+    void Truncate(uint64_t size);
   };
 
   absl::StatusOr<std::unique_ptr<File>> OpenForAppend(const std::string& path) override;
@@ -44,6 +49,13 @@ class MemoryFiles final : public Files {
   absl::StatusOr<std::vector<std::string>> List(const std::string& path) const override;
   bool Exists(const std::string& path) const override;
   absl::StatusOr<Space> SpaceAt(const std::string& path) const override;
+
+  // What SpaceAt says.
+  Space space{uint64_t{1} << 40, uint64_t{1} << 41};
+  // The file of a name, made when it is not there and `create`; null otherwise, or when the fault is met.
+  std::shared_ptr<Node> Open(const std::string& path, bool create);
+  // Takes all that is on the disk of another; nothing of it is written or failing.
+  void CopyDiskOf(const MemoryFiles& other);
 
   // For damage: what is on the disk of a file, and every file's name.
   std::vector<std::byte> Content(const std::string& path) const { return names_.at(path)->durable; }
@@ -75,9 +87,10 @@ class MemoryFiles final : public Files {
   void Die() { dead_ = true; }
   // What the disk holds when the process is started again; `seed` chooses what of unsynced things is there.
   void Survive(uint64_t seed);
+  // The power goes; any part of what was not synced may be there.
+  void TearCrash(uint64_t seed);
 
  private:
-  void TearCrash(uint64_t seed);
   uint64_t calls_ = 0, fail_at_ = UINT64_MAX;
   DiskFault fault_ = DiskFault::kNone;
   bool met_ = false, dead_ = false;

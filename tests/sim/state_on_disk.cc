@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "common/base/check.h"
 #include "coordinator/audit/replay.h"
@@ -18,12 +19,33 @@ void StoreManifest(Harness& h) {
   h.files().SetContent(DataDirectory("/state").BlobPath(Sha256Of(bytes)), {bytes.begin(), bytes.end()});
 }
 
-StateOnDisk::StateOnDisk(Harness& h) : h_(h) {
+StateOnDisk::StateOnDisk(Harness& h) : files_(h.files()) {
   ATOLL_CHECK(!h.coordinator_runs(), "an audit is made of a state that nobody writes");
+  MakeDirectory();
+  WriteLedger(h.ledger_disk());
+}
+
+StateOnDisk::StateOnDisk(const MemoryFiles& files, const MemoryLedgerDisk* ledger) : files_(files) {
+  MakeDirectory();
+  if (ledger != nullptr) WriteLedger(*ledger);
+  for (const char* suffix : {"", "-wal"}) {
+    if (ledger != nullptr) break;
+    const std::string from = DataDirectory("/state").LedgerPath() + suffix;
+    if (!files.Exists(from)) continue;
+    const std::vector<std::byte> content = files.Content(from);
+    std::ofstream to(ledger_ + suffix, std::ios::binary);
+    to.write(reinterpret_cast<const char*>(content.data()), static_cast<std::streamsize>(content.size()));
+    ATOLL_CHECK(to.good(), "the ledger cannot be copied");
+  }
+}
+
+void StateOnDisk::MakeDirectory() {
   directory_ = (std::filesystem::temp_directory_path() / "atoll-state-XXXXXX").string();
   ATOLL_CHECK(::mkdtemp(directory_.data()) != nullptr, "no temporary directory can be made");
   ledger_ = directory_ + "/ledger.sqlite";
-  const MemoryLedgerDisk& disk = h.ledger_disk();
+}
+
+void StateOnDisk::WriteLedger(const MemoryLedgerDisk& disk) {
   {
     const auto ledger = OpenSqliteLedger(ledger_);
     ATOLL_CHECK(ledger.ok(), "the ledger of a test cannot be made");
@@ -49,14 +71,14 @@ void StateOnDisk::Edit(const std::string& sql) const {
 
 audit::Report StateOnDisk::Verify() const {
   audit::Report report("verify", "/state");
-  const absl::Status made = audit::VerifyState({h_.files(), "/state", ledger_, *real_}, report);
+  const absl::Status made = audit::VerifyState({files_, "/state", ledger_, *real_}, report);
   if (!made.ok()) report.Damage({ledger_, {}, "", "no audit: " + std::string(made.message()), ""});
   return report;
 }
 
 audit::Report StateOnDisk::Replay() const {
   audit::Report report("replay", "/state");
-  const absl::Status made = audit::ReplayState({h_.files(), "/state", ledger_, *real_}, report);
+  const absl::Status made = audit::ReplayState({files_, "/state", ledger_, *real_}, report);
   if (!made.ok()) report.Damage({ledger_, {}, "", "no audit: " + std::string(made.message()), ""});
   return report;
 }

@@ -17,6 +17,8 @@ class StateOnDisk {
  public:
   // Writes the ledger of `h` into a directory of its own. The coordinator of `h` must not run.
   explicit StateOnDisk(Harness& h);
+  // Likewise of a simulation: `ledger` null: it is a SQLite file on `files`. Both outlive this.
+  StateOnDisk(const MemoryFiles& files, const MemoryLedgerDisk* ledger);
   ~StateOnDisk();
   StateOnDisk(const StateOnDisk&) = delete;
   StateOnDisk& operator=(const StateOnDisk&) = delete;
@@ -28,7 +30,9 @@ class StateOnDisk {
   void Edit(const std::string& sql) const;
 
  private:
-  Harness& h_;
+  void MakeDirectory();
+  void WriteLedger(const MemoryLedgerDisk& disk);
+  const MemoryFiles& files_;
   std::unique_ptr<Files> real_ = MakePosixFiles();
   std::string directory_, ledger_;
 };

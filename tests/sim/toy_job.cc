@@ -63,18 +63,19 @@ class ToyModel final : public TrainingModel {
         spend_(std::move(spend)),
         step_(step),
         pieces_scored_(std::move(pieces_scored)),
-        hostile_(static_cast<float>(hostile)) {}
+        hostile_(static_cast<float>(hostile)) {
+    for (size_t i = 0; i < elements; ++i) base_.push_back(Base(i));
+    // The samples pull a little to either side, so that workers differ.
+    for (size_t i = 0; i < elements + kPulls; ++i) pull_.push_back(0.01f * (static_cast<float>(i % kPulls) - 2));
+  }
   std::span<float> parameters() override { return parameters_; }
   void* compute_stream() override { return nullptr; }
   absl::StatusOr<StepOutcome> Step(const SampleBatch& batch, double learning_rate) override {
     spend_(step_);
     const float rate = static_cast<float>(learning_rate);
-    double loss = 0;
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      const float gap = parameters_[i] - Target(i, batch);
-      loss += 0.5 * gap * gap;
-      parameters_[i] += hostile_ > 0 ? rate * hostile_ : -rate * gap;
-    }
+    const int32_t token = batch.tokens.empty() ? 0 : batch.tokens[0];
+    const float* const pull = pull_.data() + static_cast<size_t>(token) % kPulls;
+    const double loss = hostile_ > 0 ? Away(rate, pull) : Nearer(rate, pull);
     return StepOutcome{.applied = true,
                        .loss = loss / static_cast<double>(parameters_.size()),
                        .grad_norm = 1,
@@ -105,13 +106,25 @@ class ToyModel final : public TrainingModel {
 
  private:
   static float Base(size_t i) { return static_cast<float>(i % 7) * 0.25f - 0.75f; }
-  // The samples pull a little to either side, so that workers differ.
-  static float Target(size_t i, const SampleBatch& batch) {
-    const int32_t token = batch.tokens.empty() ? 0 : batch.tokens[0];
-    return Base(i) + 0.01f * static_cast<float>((token + static_cast<int32_t>(i)) % 5 - 2);
+  static constexpr size_t kPulls = 5;
+
+  // One honest step; gives the loss before it.
+  double Nearer(float rate, const float* pull) {
+    double loss = 0;
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      const float gap = parameters_[i] - (base_[i] + pull[i]);
+      loss += 0.5 * gap * gap;
+      parameters_[i] -= rate * gap;
+    }
+    return loss;
+  }
+  double Away(float rate, const float* pull) {
+    const double loss = Nearer(0, pull);
+    for (float& value : parameters_) value += rate * hostile_;
+    return loss;
   }
 
-  std::vector<float> parameters_;
+  std::vector<float> parameters_, base_, pull_;
   const std::function<void(Duration)> spend_;
   const Duration step_;
   const std::shared_ptr<int> pieces_scored_;

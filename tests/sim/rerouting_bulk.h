@@ -1,0 +1,45 @@
+// The bulk connection of a worker to whichever coordinator lives, for harnesses. When that dies, everything that waits
+// for its answer hears Unavailable, as from a socket that is reset, and nothing reaches it any more. Not thread-safe.
+#ifndef ATOLL_TESTS_SIM_REROUTING_BULK_H_
+#define ATOLL_TESTS_SIM_REROUTING_BULK_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/rpc/bulk.h"
+
+namespace atl {
+
+class ReroutingBulk final : public BulkHandler {
+ public:
+  // Contributions that the worker is told to be accepted are added to `acknowledged`, which outlives this.
+  explicit ReroutingBulk(std::vector<ContributionHeader>& acknowledged);
+
+  int refusals = 0;     // uploads still to be refused for good
+  int corruptions = 0;  // frames still to arrive with other bytes
+  bool dead = false;    // the worker's process has ended
+
+  // Null: no coordinator.
+  void Lead(BulkHandler* handler);
+  bool cut() const;
+
+  std::shared_ptr<UploadHandler> NewUpload(std::string peer) override;
+  void OnDownload(DownloadRequest request, DownloadReply reply) override;
+  void OnMissingBlobs(std::vector<Sha256> blobs,
+                      std::function<void(absl::StatusOr<std::vector<Sha256>>)> reply) override;
+
+ private:
+  struct Wire;
+  class Upload;
+  class Source;
+  // `reply` for a handler: it is called once, by the handler or by the death of its coordinator.
+  template <typename Result>
+  static std::function<void(Result)> Answered(const std::shared_ptr<Wire>& wire, std::function<void(Result)> reply);
+  const std::shared_ptr<Wire> wire_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_TESTS_SIM_REROUTING_BULK_H_
