@@ -1,0 +1,180 @@
+#include "tests/sim/laws.h"
+
+#include <optional>
+
+namespace atl {
+namespace {
+
+constexpr uint64_t kBalanceEvery = 64;  // looks
+constexpr size_t kPage = 1 << 20;
+
+std::string Name(const RoundRecord& round) {
+  return absl::StrCat("version ", round.reached.version.value, " of fragment ", round.reached.fragment.value,
+                      " of job ", round.job.value, " in epoch ", round.epoch);
+}
+
+}  // namespace
+
+void Laws::Break(const std::string& law) {
+  if (broken_.empty()) broken_ = law;
+}
+
+void Laws::Committed(const std::vector<LedgerRecord>& records) {
+  ++counts_.commits;
+  for (const LedgerRecord& record : records) {
+    Count(record);
+    if (const auto* round = std::get_if<RoundRecord>(&record)) Record(*round);
+    if (const auto* rollback = std::get_if<RollbackRecord>(&record)) Record(*rollback);
+    if (const auto* job = std::get_if<JobRecord>(&record)) Record(*job);
+    if (const auto* worker = std::get_if<WorkerRecord>(&record)) Record(*worker);
+  }
+}
+
+void Laws::Count(const LedgerRecord& record) {
+  counts_.leases += std::holds_alternative<LeaseRecord>(record) ? 1 : 0;
+  counts_.evaluations += std::holds_alternative<EvaluationRecord>(record) ? 1 : 0;
+  const auto* const checkpoint = std::get_if<CheckpointRecord>(&record);
+  counts_.checkpoints += checkpoint != nullptr && checkpoint->complete ? 1 : 0;
+}
+
+void Laws::Record(const RoundRecord& round) {
+  ++counts_.rounds;
+  ++rounds_of_[round.job];
+  counts_.contributions += round.contributions.size();
+  if (round.boot.value < boot_) Break(absl::StrCat("I10: ", Name(round), " is of an older boot than one before it"));
+  boot_ = round.boot.value;
+  Fragment& fragment = fragments_[{round.job, round.reached.fragment.value}];
+  if (round.epoch != fragment.epoch) Break(absl::StrCat("I6: ", Name(round), " is of another epoch than its job"));
+  if (round.reached.version.value != fragment.version + 1)
+    Break(absl::StrCat("I6: ", Name(round), " comes after version ", fragment.version));
+  fragment.version = round.reached.version.value;
+  fragment.hashes[fragment.version] = round.hash;
+  const auto job = jobs_.find(round.job);
+  if (job == jobs_.end()) return Break(absl::StrCat("I5: ", Name(round), " is of a job that the ledger does not have"));
+  if (round.contributions.empty() && round.dropped.empty()) Break(absl::StrCat("I8: ", Name(round), " is empty"));
+  double weights = 0;
+  for (const CommittedContribution& c : round.contributions) {
+    weights += c.weight;
+    if (c.header.target.version.value + 1 != round.reached.version.value || c.header.job != round.job)
+      Break(absl::StrCat("I1: ", Name(round), " merges a contribution to another round"));
+    if (!merged_.insert({round.job, round.epoch, c.header.target, c.header.worker}).second)
+      Break(absl::StrCat("I1: ", Name(round), " merges a contribution of worker ", c.header.worker.value, " again"));
+  }
+  if (!round.contributions.empty() && std::abs(weights - 1) > 1e-9)
+    Break(absl::StrCat("I4: the weights of ", Name(round), " add up to ", weights));
+}
+
+void Laws::Record(const RollbackRecord& rollback) {
+  ++counts_.rollbacks;
+  for (uint32_t f = 0; f < rollback.versions.size(); ++f) {
+    Fragment& fragment = fragments_[{rollback.job, f}];
+    if (rollback.epoch != fragment.epoch + 1) Break("I6: a rollback does not begin the next epoch");
+    if (rollback.versions[f].value > fragment.version) Break("I6: a rollback goes forward");
+    fragment.epoch = rollback.epoch;
+    fragment.version = rollback.versions[f].value;
+    fragment.hashes.clear();
+  }
+}
+
+void Laws::Record(const JobRecord& job) {
+  const auto before = jobs_.find(job.job);
+  if (before != jobs_.end() && HasEnded(before->second.state) && !HasEnded(job.state))
+    Break(absl::StrCat("job ", job.job.value, " had ended and goes on"));
+  if (HasEnded(job.state) && (before == jobs_.end() || !HasEnded(before->second.state))) ++counts_.ended_jobs;
+  jobs_[job.job] = job;
+}
+
+void Laws::Record(const WorkerRecord& worker) {
+  if (worker.quarantine.empty()) {
+    quarantined_.erase(worker.worker);
+  } else {
+    counts_.quarantines += quarantined_.insert(worker.worker).second ? 1 : 0;
+  }
+}
+
+void Laws::Recovered(const Ledger& ledger, const RecoveredState& state) {
+  ++counts_.recoveries;
+  if (state.boot.value <= boot_ && counts_.recoveries > 1) Break("I11: a boot number was given twice");
+  const auto undecided = std::exchange(undecided_, {});
+  const auto differs = [this](const RecoveredState& found) {
+    for (const RecoveredJob& job : found.jobs) {
+      for (uint32_t f = 0; f < job.heads.size(); ++f) {
+        const auto known = fragments_.find({job.job.job, f});
+        if (known != fragments_.end() &&
+            (known->second.version != job.heads[f].version.value || known->second.epoch != job.job.epoch))
+          return true;
+      }
+    }
+    return found.jobs.size() != jobs_.size();
+  };
+  if (!undecided.empty() && differs(state)) Committed(undecided);
+  if (differs(state)) return Break("I4: a coordinator does not find what was committed, or finds more");
+  for (const auto& [key, fragment] : fragments_) CheckRounds(ledger, key.first, key.second, fragment);
+}
+
+void Laws::CheckRounds(const Ledger& ledger, const JobId& job, uint32_t fragment, const Fragment& known) {
+  if (known.hashes.empty()) return;
+  const Version before{known.hashes.begin()->first - 1};
+  const auto rounds = ledger.Rounds(job, known.epoch, FragmentIndex{fragment}, before, kPage);
+  if (!rounds.ok()) return Break(absl::StrCat("I26: the rounds cannot be read: ", rounds.status().message()));
+  if (rounds->size() != known.hashes.size()) return Break("I4: a committed round is gone, or one came by itself");
+  for (const RoundRecord& round : *rounds) {
+    const auto hash = known.hashes.find(round.reached.version.value);
+    if (hash == known.hashes.end() || hash->second != round.hash)
+      return Break(absl::StrCat("I6: ", Name(round), " has become another one"));
+  }
+}
+
+void Laws::Looked(const Core& core, Instant now) {
+  core.CheckInvariants();
+  if (counts_.looks++ % kBalanceEvery != 0) return;
+  for (const JobId& id : core.Jobs()) {
+    const std::optional<JobView> view = core.ViewJob(id, now);
+    const BalanceView& b = view->balance;
+    if (b.unleased + b.leased + b.consumed + b.abandoned != b.dataset)
+      Break(absl::StrCat("I12: the samples of job ", id.value, " do not add up"));
+    auto& [epoch, consumed] = consumed_[id];
+    if (view->record.epoch == epoch && b.consumed < consumed)
+      Break(absl::StrCat("I12: job ", id.value, " has consumed less than before"));
+    epoch = view->record.epoch;
+    consumed = b.consumed;
+    if (HasEnded(view->record.state) && b.leased != 0)
+      Break(absl::StrCat("I12: job ", id.value, " has ended and holds leases"));
+  }
+}
+
+void Laws::Acknowledged(const ContributionHeader& header) {
+  const auto fragment = fragments_.find({header.job, header.target.fragment.value});
+  const uint64_t epoch = fragment == fragments_.end() ? 0 : fragment->second.epoch;
+  acknowledged_[{header.job, header.target, header.worker}] = {epoch, header};
+}
+
+void Laws::CheckAcknowledged(const RecoveredState& state, const std::map<JobId, std::string>& damaged) {
+  std::set<std::tuple<JobId, FragmentVersion, WorkerId, Digest>> accepted;
+  for (const RecoveredJob& job : state.jobs) {
+    for (const ContributionHeader& h : job.accepted) accepted.insert({h.job, h.target, h.worker, h.digest});
+  }
+  std::erase_if(acknowledged_, [this](const auto& told) { return !IsOpen(told.second.second, told.second.first); });
+  for (const auto& [key, told] : acknowledged_) {
+    const ContributionHeader& h = told.second;
+    if (!damaged.contains(h.job) && !accepted.contains({h.job, h.target, h.worker, h.digest}))
+      Break(absl::StrCat("I2: the contribution of worker ", h.worker.value, " to version ", h.target.version.value,
+                         " of fragment ", h.target.fragment.value, " of job ", h.job.value,
+                         " was accepted, and is lost"));
+  }
+}
+
+bool Laws::IsOpen(const ContributionHeader& header, uint64_t epoch) const {
+  const auto job = jobs_.find(header.job);
+  if (job == jobs_.end() || HasEnded(job->second.state)) return false;
+  const auto at = fragments_.find({header.job, header.target.fragment.value});
+  const bool begun = at != fragments_.end();
+  return epoch == (begun ? at->second.epoch : 0) && header.target.version.value == (begun ? at->second.version : 0);
+}
+
+uint64_t Laws::RoundsOf(const JobId& job) const {
+  const auto it = rounds_of_.find(job);
+  return it == rounds_of_.end() ? 0 : it->second;
+}
+
+}  // namespace atl

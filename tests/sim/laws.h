@@ -1,0 +1,76 @@
+// What must hold in a simulated run whatever happens (docs/glossary.md names the laws). A broken one ends the run: the
+// first sentence is kept.
+#ifndef ATOLL_TESTS_SIM_LAWS_H_
+#define ATOLL_TESTS_SIM_LAWS_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "coordinator/core/core.h"
+#include "coordinator/store/ledger.h"
+
+namespace atl {
+
+class Laws {
+ public:
+  // Empty: none is broken.
+  const std::string& broken() const { return broken_; }
+  void Break(const std::string& law);
+
+  // A transaction is durable. I1 a contribution is merged once; I6 versions grow by one and never change; I8 a round
+  // has what its quorum wants; I10 boot numbers grow.
+  void Committed(const std::vector<LedgerRecord>& records);
+  // A transaction of which nobody knows whether it is durable: the process died over it.
+  void Undecided(const std::vector<LedgerRecord>& records) { undecided_ = records; }
+  // What a coordinator found at its start: everything that was committed, nothing else (I4, I26).
+  void Recovered(const Ledger& ledger, const RecoveredState& state);
+  // After a step of the core, when all is durable that it holds: its own invariants (I1, I6, I8, I9, I10, I12), and now
+  // and then the balance of every job as people see it.
+  void Looked(const Core& core, Instant now);
+  // A worker was told that its contribution is accepted.
+  void Acknowledged(const ContributionHeader& header);
+  // After a restart: every contribution to an open round that was acknowledged is among `state`'s accepted (I2), but of
+  // the jobs in `damaged`.
+  void CheckAcknowledged(const RecoveredState& state, const std::map<JobId, std::string>& damaged);
+
+  struct Counts {
+    uint64_t looks = 0, commits = 0, rounds = 0, contributions = 0, rollbacks = 0, recoveries = 0, leases = 0;
+    uint64_t checkpoints = 0, evaluations = 0, quarantines = 0, ended_jobs = 0;
+  };
+  const Counts& counts() const { return counts_; }
+  uint64_t RoundsOf(const JobId& job) const;
+
+ private:
+  struct Fragment {
+    uint64_t epoch = 0;
+    std::map<uint64_t, Digest> hashes;  // by version, of this epoch
+    uint64_t version = 0;
+  };
+  void Record(const RoundRecord& round);
+  void Record(const RollbackRecord& rollback);
+  void Record(const JobRecord& job);
+  void Record(const WorkerRecord& worker);
+  void Count(const LedgerRecord& record);
+  bool IsOpen(const ContributionHeader& header, uint64_t epoch) const;
+  void CheckRounds(const Ledger& ledger, const JobId& job, uint32_t fragment, const Fragment& known);
+
+  std::string broken_;
+  Counts counts_;
+  uint64_t boot_ = 0;
+  std::map<std::pair<JobId, uint32_t>, Fragment> fragments_;
+  std::map<JobId, JobRecord> jobs_;
+  std::map<JobId, uint64_t> rounds_of_;
+  std::map<JobId, std::pair<uint64_t, uint64_t>> consumed_;  // epoch and samples
+  std::set<WorkerId> quarantined_;
+  std::set<std::tuple<JobId, uint64_t, FragmentVersion, WorkerId>> merged_;
+  std::vector<LedgerRecord> undecided_;
+  std::map<std::tuple<JobId, FragmentVersion, WorkerId>, std::pair<uint64_t, ContributionHeader>> acknowledged_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_TESTS_SIM_LAWS_H_

@@ -1,0 +1,482 @@
+#include "tests/sim/swarm.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "common/plan/job_validation.h"
+#include "tests/sim/state_on_disk.h"
+#include "tests/sim/world.h"
+
+namespace atl {
+namespace {
+
+constexpr Duration kMeanPause = Seconds(45);  // between two faults
+constexpr Duration kToHeal = Seconds(4 * 3600);
+constexpr uint64_t kRoundsAfterwards = 2;  // of each fragment at least, before a job that has no end is drained
+constexpr size_t kMostWorkers = 8, kMostJobs = 3;
+constexpr uint64_t kWithoutEnd = 1'000'000;
+
+template <typename T, size_t N>
+T OneOf(Rng& rng, const T (&choices)[N]) {
+  return choices[rng.Below(N)];
+}
+
+Duration Below(Rng& rng, Duration most) {
+  return Nanoseconds(static_cast<int64_t>(rng.Below(static_cast<uint64_t>(most.ns))));
+}
+
+JobSpec DrawJob(Rng& rng, const std::string& name) {
+  JobSpec spec;
+  spec.name = name;
+  spec.priority = static_cast<int32_t>(rng.Below(3));
+  spec.model = {.vocab_size = 16, .hidden_size = 8, .intermediate_size = 8, .layers = 2, .heads = 1};
+  spec.data.corpora = {{.name = "toy", .manifest = Sha256Of(AsBytes(std::string("toy"))), .weight = 1}};
+  spec.data.sequence_length = 8;
+  spec.batch.sequences_per_step = 1 + static_cast<uint32_t>(rng.Below(4));
+  spec.inner.learning_rate = 0.05;
+  SyncSpec& sync = spec.sync;
+  sync.inner_steps = 8 + static_cast<uint32_t>(rng.Below(33));
+  if (rng.Below(3) > 0) {
+    sync.pattern = OneOf(rng, {FragmentPattern::kStrided, FragmentPattern::kSequential, FragmentPattern::kBalanced});
+    sync.layers_per_fragment = 1 + static_cast<uint32_t>(rng.Below(2));
+  }
+  sync.overlap_steps = static_cast<uint32_t>(rng.Below(4));
+  sync.mix = OneOf(rng, {0.0, 0.0, 0.5});
+  const CodecKind codecs[] = {CodecKind::kFp32, CodecKind::kBf16, CodecKind::kInt8, CodecKind::kMxfp4,
+                              CodecKind::kE3m0};
+  const ErrorMemory memories[] = {ErrorMemory::kOff, ErrorMemory::kFeedback, ErrorMemory::kLoco};
+  sync.upload_codec = OneOf(rng, codecs);
+  sync.download_codec = OneOf(rng, codecs);
+  sync.upload_error_memory = OneOf(rng, memories);
+  sync.download_error_memory = OneOf(rng, memories);
+  sync.pace = OneOf(rng, {Pace::kUniform, Pace::kBalanced});
+  spec.workers = {.min = 1 + static_cast<uint32_t>(rng.Below(2)), .max = 8, .planned = 3};
+  spec.checkpoint.every_rounds = static_cast<uint32_t>(rng.Below(5));
+  spec.checkpoint.keep_last = 1 + static_cast<uint32_t>(rng.Below(3));
+  spec.checkpoint.keep_contributions = rng.Below(4) == 0;
+  spec.evaluation.max_tokens = 64;  // what it may take grows with it
+  spec.evaluation.every_rounds = static_cast<uint32_t>(rng.Below(4));
+  spec.screens.norm = OneOf(rng, {ScreenMode::kReport, ScreenMode::kClip, ScreenMode::kEnforce, ScreenMode::kEnforce});
+  spec.stop.inner_steps = rng.Below(3) == 0 ? 200 + rng.Below(1500) : kWithoutEnd;
+  spec.inner.schedule.total_steps = spec.stop.inner_steps;
+  (void)ResolveDefaults(spec, 16);
+  return spec;
+}
+
+class Swarm {
+ public:
+  Swarm(uint64_t seed, const SwarmOptions& options)
+      : options_(options), rng_(StreamKey(seed, "swarm")), world_(seed, options.sqlite, options.tell) {
+    const std::string manifest = "toy";
+    const Bytes bytes = AsBytes(manifest);
+    world_.files().SetContent(DataDirectory("/state").BlobPath(Sha256Of(bytes)), {bytes.begin(), bytes.end()});
+    for (const Kind& kind : kKinds) weights_.push_back(rng_.Below(4) == 0 ? 0 : 1 + rng_.Below(kind.most));
+    world_.StartCoordinator();
+    Submit();
+    for (uint64_t workers = 2 + rng_.Below(4); workers > 0; --workers) StartWorker(0);
+  }
+
+  void Faults() {
+    const Instant end = world_.clock().Now() + Seconds(static_cast<int64_t>(options_.hours * 3600));
+    while (world_.clock().Now() < end && Holds()) {
+      world_.RunFor(Below(rng_, kMeanPause * 2));
+      Mend();
+      if (Holds()) Fault();
+    }
+  }
+
+  // All comes back; what has no end is drained once it has gone on; then all must end.
+  void Heal() {
+    healing_ = true;
+    world_.files().FailAt(UINT64_MAX, DiskFault::kNone);
+    world_.files().space = {uint64_t{1} << 40, uint64_t{1} << 41};
+    world_.SetDiskDelay({});
+    low_space_ = false;
+    world_.AskSoon(DiskSpace{.low = false});
+    for (const std::string& name : world_.workers()) {
+      if (hostile_.contains(name) || world_.HasLeft(name)) {
+        world_.KillWorker(name);
+        continue;
+      }
+      world_.Join(name);
+      world_.SetLink(name, {});
+      world_.StopWorker(name, {});
+    }
+    hostile_.clear();
+    while (world_.workers().size() < 3) StartWorker(0);
+    const Instant end = world_.clock().Now() + kToHeal;
+    while (Holds() && !AllEnded()) {
+      if (world_.clock().Now() > end)
+        return world_.laws().Break(absl::StrCat("no progress after all was mended: ", Lines()));
+      Mend();
+      Drain();
+      world_.RunFor(Seconds(20));
+    }
+  }
+
+  SwarmResult Result() {
+    if (!Holds()) TellEnd();
+    if (Holds() && options_.audit) Audit();
+    SwarmResult result;
+    result.broken = world_.laws().broken();
+    result.trace = world_.trace();
+    result.simulated_seconds = ToSeconds(world_.clock().Now() - Instant{1'000'000'000});
+    result.messages = world_.network().delivered();
+    result.lost_messages = world_.network().lost();
+    result.steps = world_.passes();
+    result.faults = faults_;
+    result.counts = world_.laws().counts();
+    return result;
+  }
+
+ private:
+  struct Kind {
+    const char* name;
+    uint64_t most;  // of its weight
+    void (Swarm::*play)();
+  };
+  static const std::vector<Kind> kKinds;
+
+  bool Holds() { return world_.laws().broken().empty(); }
+  void Say(const std::string& what) {
+    if (options_.tell) std::printf("%10.1f s  %s\n", ToSeconds(world_.clock().Now() - Instant{}), what.c_str());
+  }
+
+  void Fault() {
+    uint64_t sum = 0;
+    for (const uint64_t weight : weights_) sum += weight;
+    uint64_t at = rng_.Below(std::max<uint64_t>(1, sum));
+    for (size_t i = 0; i < kKinds.size(); ++i) {
+      if (at >= weights_[i]) {
+        at -= weights_[i];
+        continue;
+      }
+      played_ = kKinds[i].name;
+      Say(played_);
+      return (this->*kKinds[i].play)();
+    }
+  }
+  void Happened() { ++faults_[played_]; }
+
+  // What operators and supervisors do: what has died comes back, what a failing disk has paused is resumed.
+  void Mend() {
+    if (!world_.coordinator_runs()) {
+      if (!healing_ && rng_.Below(2) == 0) world_.RunFor(Below(rng_, Seconds(120)));
+      for (int tries = 0; tries < 20 && !world_.coordinator_runs() && Holds(); ++tries) world_.StartCoordinator();
+    }
+    for (const std::string& name : world_.workers()) {
+      if (world_.HasLeft(name)) world_.KillWorker(name);
+    }
+    while (world_.workers().size() < 2) StartWorker(0);
+    for (const WorkerView& worker : world_.ViewWorkers()) {
+      if (worker.state == WorkerState::kQuarantined && (healing_ || rng_.Below(4) == 0))
+        world_.AskSoon(WorkerReadmitted{.worker = worker.worker});
+    }
+    for (const JobId& job : jobs_) {
+      const auto view = world_.View(job);
+      if (!view) {
+        if (world_.coordinator_runs()) world_.AskSoon(Submission(job));
+      } else if (view->record.state == JobState::kPaused && (healing_ || view->stopped)) {
+        if (view->stopped) Restart();
+        world_.AskSoon(Controlled(job, JobAction::kResume));
+      }
+    }
+  }
+  // A job that has stopped for a fault of the disk is taken up by a coordinator that is started again.
+  void Restart() {
+    if (!world_.coordinator_runs()) return;
+    world_.KillCoordinator(Death::kKilled);
+    world_.StartCoordinator();
+  }
+  void Drain() {
+    for (const JobId& job : jobs_) {
+      const auto view = world_.View(job);
+      if (!view || HasEnded(view->record.state) || view->record.draining) continue;
+      if (view->record.stop_step < kWithoutEnd) continue;
+      if (!drain_at_.contains(job)) {
+        drain_at_[job] = world_.laws().RoundsOf(job) + kRoundsAfterwards * view->fragments.size();
+      } else if (world_.laws().RoundsOf(job) >= drain_at_[job]) {
+        world_.AskSoon(Controlled(job, JobAction::kCancelWithDrain));
+      }
+    }
+  }
+  bool AllEnded() {
+    if (!world_.coordinator_runs()) return false;
+    return std::all_of(jobs_.begin(), jobs_.end(), [this](const JobId& job) {
+      const auto view = world_.View(job);
+      return view && HasEnded(view->record.state);
+    });
+  }
+  // For people: what each worker has, and the last lines of the event logs.
+  void TellEnd() {
+    for (const std::string& name : world_.workers()) {
+      const worker::Core& core = world_.session(name)->core();
+      std::string line =
+          absl::StrCat(name, ": ", core.waiting_for(world_.clock().Now()), "; clock ", core.clock_step());
+      for (const worker::FragmentStatus& f : core.fragments())
+        absl::StrAppend(&line, "; version ", f.applied.value, f.contribution_held ? " held" : "",
+                        f.contribution_accepted ? " accepted" : "", " missed ", f.missed, " behind ", f.steps_behind);
+      Say(line);
+    }
+    for (const JobId& job : jobs_) {
+      const std::string path = absl::StrCat("/state/events/", job.value, ".jsonl");
+      if (!world_.files().Exists(path)) continue;
+      const auto text = ReadWholeFile(world_.files(), path, 1 << 30);
+      if (text.ok()) Say(*text);
+    }
+  }
+  std::string Lines() {
+    std::string lines;
+    for (const JobId& job : jobs_) {
+      const auto view = world_.View(job);
+      if (!view) absl::StrAppend(&lines, job.value, ": unknown. ");
+      if (view && !HasEnded(view->record.state))
+        absl::StrAppend(&lines, job.value, " (state ", static_cast<int>(view->record.state), ", alive ", view->alive,
+                        ", training ", view->training, "): ", view->waiting_line, " ", view->record.reason, ". ");
+    }
+    return lines;
+  }
+
+  void Audit() {
+    if (world_.coordinator_runs()) world_.KillCoordinator(Death::kPowerCut);
+    const StateOnDisk state(world_.files(), world_.sqlite() ? nullptr : &world_.ledger_disk());
+    const audit::Report verify = state.Verify();
+    if (!verify.ok()) return world_.laws().Break(absl::StrCat("verify: ", verify.Text()));
+    const audit::Report replay = state.Replay();
+    if (!replay.ok()) world_.laws().Break(absl::StrCat("replay: ", replay.Text()));
+  }
+
+  // ---- events
+  JobSubmitted Submission(const JobId& job) const {
+    const JobSpec& spec = specs_.at(job);
+    const ModelLayout layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
+    return {.request_id = job.value,
+            .spec = spec,
+            .fragments = static_cast<uint32_t>(layout.fragments.size()),
+            .stop_step = PlannedInnerSteps(spec),
+            .dataset_samples = UINT64_MAX,
+            .held_out_samples = 8,
+            .wall_nanos = world_.WallNanos()};
+  }
+  JobControlled Controlled(const JobId& job, JobAction action) const {
+    return {.job = job, .action = action, .wall_nanos = world_.WallNanos()};
+  }
+  void Submit() {
+    if (jobs_.size() >= kMostJobs) return;
+    const JobId job{absl::StrCat("job-", jobs_.size())};
+    specs_[job] = DrawJob(rng_, job.value);
+    jobs_.push_back(job);
+    world_.AskSoon(Submission(job));
+    Happened();
+  }
+  void Control(JobAction action) {
+    if (!world_.coordinator_runs()) return;
+    world_.AskSoon(Controlled(jobs_[rng_.Below(jobs_.size())], action));
+    Happened();
+  }
+  void Pause() { Control(JobAction::kPause); }
+  void Resume() { Control(JobAction::kResume); }
+  void Cancel() { Control(rng_.Below(2) == 0 ? JobAction::kCancel : JobAction::kCancelWithDrain); }
+  void RollBack() {
+    const JobId job = jobs_[rng_.Below(jobs_.size())];
+    const auto view = world_.View(job);
+    if (!view || view->checkpoints.empty()) return;
+    const CheckpointRecord& to = view->checkpoints[rng_.Below(view->checkpoints.size())];
+    world_.AskSoon(Controlled(job, JobAction::kPause));
+    world_.RunFor(Seconds(5));
+    world_.AskSoon(JobRolledBack{.job = job, .checkpoint_step = to.step, .wall_nanos = world_.WallNanos()});
+    world_.RunFor(Below(rng_, Seconds(10)));
+    world_.AskSoon(Controlled(job, JobAction::kResume));
+    Happened();
+  }
+
+  // ---- the coordinator and its disk
+  void Kill(Death death) {
+    if (!world_.coordinator_runs()) return;
+    world_.KillCoordinator(death, death != Death::kKilled && rng_.Below(2) == 0);
+    Happened();
+  }
+  void KillCoordinator() { Kill(Death::kKilled); }
+  void CutPower() { Kill(Death::kPowerCut); }
+  void TearPower() { Kill(Death::kTornPowerCut); }
+  void KillInAStep() {
+    world_.KillCoordinatorAfter(rng_.Below(300));
+    Happened();
+  }
+  void StopCoordinator() {
+    if (!world_.coordinator_runs()) return;
+    world_.StopCoordinator(Seconds(1) + Below(rng_, Seconds(90)));
+    Happened();
+  }
+  void FailDisk() {
+    const DiskFault faults[] = {DiskFault::kKilledBefore, DiskFault::kKilledAfter, DiskFault::kPowerCut,
+                                DiskFault::kTornPowerCut, DiskFault::kError,       DiskFault::kFull,
+                                DiskFault::kShortWrite};
+    const char* const names[] = {"disk: killed before a call", "disk: killed after a call", "disk: power cut at a call",
+                                 "disk: torn at a call",       "disk: input/output error",  "disk: full",
+                                 "disk: short write"};
+    const size_t which = rng_.Below(std::size(faults));
+    world_.files().FailAt(rng_.Below(200), faults[which]);
+    played_ = names[which];
+    Happened();
+  }
+  void SlowDisk() {
+    world_.SetDiskDelay(rng_.Below(2) == 0 ? Duration{} : Below(rng_, Milliseconds(600)));
+    Happened();
+  }
+  void LowSpace() {
+    low_space_ = !low_space_;
+    world_.AskSoon(DiskSpace{.low = low_space_});
+    Happened();
+  }
+  void JumpClock() {
+    const Duration jumps[] = {Seconds(3600), Seconds(-3600), Seconds(10LL * 365 * 86400), Seconds(-10LL * 365 * 86400)};
+    world_.JumpWallClock(OneOf(rng_, jumps));
+    Happened();
+  }
+
+  // ---- workers
+  void StartWorker(double hostile) {
+    if (world_.workers().size() >= kMostWorkers) return;
+    std::string name;
+    for (size_t i = 0; name.empty(); ++i) {
+      const std::string free = absl::StrCat("w", i);
+      if (world_.session(free) == nullptr) name = free;
+    }
+    if (hostile > 0) name = absl::StrCat("h", hostiles_++);
+    if (world_.session(name) != nullptr) return;
+    const LineQuality link{Milliseconds(1) + Below(rng_, Milliseconds(50)),
+                           Below(rng_, Milliseconds(20)) + Nanoseconds(1), rng_.Below(4) == 0 ? 0.01 : 0};
+    world_.StartWorker(name, {Milliseconds(500) + Below(rng_, Milliseconds(1500)), link, hostile});
+    if (hostile > 0) hostile_.insert(name);
+  }
+  std::string AnyWorker() {
+    const std::vector<std::string> names = world_.workers();
+    return names[rng_.Below(names.size())];
+  }
+  void JoinWorker() {
+    StartWorker(0);
+    Happened();
+  }
+  void KillWorker() {
+    world_.KillWorker(AnyWorker());
+    if (world_.workers().empty()) StartWorker(0);
+    Happened();
+  }
+  void StopWorker() {
+    const int64_t lengths[] = {1, 5, 30, 60, 600};
+    world_.StopWorker(AnyWorker(), Seconds(OneOf(rng_, lengths)));
+    Happened();
+  }
+  void LeaveWorker() {
+    world_.LeaveWorker(AnyWorker());
+    Happened();
+  }
+  void DrainWorker() {
+    world_.AskSoon(WorkerDrained{.worker = WorkerId{AnyWorker()}});
+    Happened();
+  }
+  void BreakStream() {
+    world_.BreakStream(AnyWorker());
+    Happened();
+  }
+  void LoseStream() {
+    world_.LoseStream(AnyWorker());
+    Happened();
+  }
+  void Part() {
+    const std::string name = AnyWorker();
+    const uint64_t ways = rng_.Below(3);
+    world_.Part(name, ways != 0, ways != 1);
+    played_ = ways == 0   ? "partition: nothing comes down"
+              : ways == 1 ? "partition: nothing goes up"
+                          : "partition: both ways";
+    Happened();
+    world_.RunFor(Seconds(1) + Below(rng_, Seconds(60)));
+    if (world_.session(name) == nullptr) return;
+    if (rng_.Below(2) == 0) world_.BreakStream(name);
+    world_.Join(name);
+  }
+  void WorseLink() {
+    const LineQuality links[] = {{Milliseconds(150), Milliseconds(50), 0.01},
+                                 {Milliseconds(300), Milliseconds(300), 0.05},
+                                 {Milliseconds(50), Milliseconds(20), 0.2},
+                                 {Seconds(2), Seconds(1), 0},
+                                 {Milliseconds(1), {}, 0}};
+    world_.SetLink(AnyWorker(), OneOf(rng_, links));
+    Happened();
+  }
+  void RefuseUploads() {
+    world_.RefuseUploads(AnyWorker(), 1 + static_cast<int>(rng_.Below(3)));
+    Happened();
+  }
+  void CorruptUploads() {
+    world_.CorruptUploads(AnyWorker(), 1 + static_cast<int>(rng_.Below(2)));
+    Happened();
+  }
+  void Hostile() {
+    const double times[] = {1000, 1e6, std::numeric_limits<double>::infinity()};
+    StartWorker(OneOf(rng_, times));
+    Happened();
+  }
+
+  const SwarmOptions options_;
+  Rng rng_;
+  World world_;
+  std::vector<uint64_t> weights_;
+  std::vector<JobId> jobs_;
+  std::map<JobId, JobSpec> specs_;
+  std::map<JobId, uint64_t> drain_at_;
+  std::set<std::string> hostile_;
+  uint64_t hostiles_ = 0;
+  bool healing_ = false, low_space_ = false;
+  const char* played_ = "submit a job";
+  std::map<std::string, uint64_t> faults_;
+};
+
+const std::vector<Swarm::Kind> Swarm::kKinds = {
+    {"coordinator: killed", 4, &Swarm::KillCoordinator},
+    {"coordinator: power cut", 3, &Swarm::CutPower},
+    {"coordinator: power cut, torn", 3, &Swarm::TearPower},
+    {"coordinator: killed between two steps", 6, &Swarm::KillInAStep},
+    {"coordinator: stopped", 3, &Swarm::StopCoordinator},
+    {"disk", 6, &Swarm::FailDisk},
+    {"disk: slow, or no longer", 2, &Swarm::SlowDisk},
+    {"disk: low on space, or no longer", 2, &Swarm::LowSpace},
+    {"clock: wall time jumps", 2, &Swarm::JumpClock},
+    {"worker: joins", 6, &Swarm::JoinWorker},
+    {"worker: killed", 6, &Swarm::KillWorker},
+    {"worker: stopped", 6, &Swarm::StopWorker},
+    {"worker: leaves", 3, &Swarm::LeaveWorker},
+    {"worker: drained", 3, &Swarm::DrainWorker},
+    {"network: stream reset", 4, &Swarm::BreakStream},
+    {"network: half-open stream", 4, &Swarm::LoseStream},
+    {"network: partition", 6, &Swarm::Part},
+    {"network: another link", 4, &Swarm::WorseLink},
+    {"upload: refused for good", 2, &Swarm::RefuseUploads},
+    {"upload: other bytes arrive", 3, &Swarm::CorruptUploads},
+    {"hostile worker", 2, &Swarm::Hostile},
+    {"job: submitted", 2, &Swarm::Submit},
+    {"job: paused", 2, &Swarm::Pause},
+    {"job: resumed", 4, &Swarm::Resume},
+    {"job: cancelled", 1, &Swarm::Cancel},
+    {"job: rolled back", 3, &Swarm::RollBack},
+};
+
+}  // namespace
+
+SwarmOptions OptionsOf(uint64_t seed, double hours) {
+  return {.sqlite = seed % 8 == 0, .audit = seed % 4 == 0, .hours = hours};
+}
+
+SwarmResult PlaySwarm(uint64_t seed, const SwarmOptions& options) {
+  Swarm swarm(seed, options);
+  swarm.Faults();
+  swarm.Heal();
+  return swarm.Result();
+}
+
+}  // namespace atl

@@ -1,0 +1,37 @@
+// One simulated life of a deployment, drawn from a seed: the jobs, the machines and their links, which kinds of faults
+// there are and how often. Hours of faults, then all is mended and every job must go on and end (liveness); the laws
+// are checked throughout (laws.h), and the state that is left is audited.
+#ifndef ATOLL_TESTS_SIM_SWARM_H_
+#define ATOLL_TESTS_SIM_SWARM_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "tests/sim/laws.h"
+
+namespace atl {
+
+struct SwarmOptions {
+  bool sqlite = false;  // the ledger in SQLite over the simulated disk; otherwise in memory
+  bool audit = false;   // verify and replay what is left
+  double hours = 1;     // of faults
+  bool tell = false;    // print what happens, for people
+};
+
+struct SwarmResult {
+  std::string broken;  // the first law that did not hold; empty: all held
+  uint64_t trace = 0;  // equal for equal seeds and options
+  double simulated_seconds = 0;
+  uint64_t messages = 0, lost_messages = 0, steps = 0;
+  std::map<std::string, uint64_t> faults;  // that happened, by kind
+  Laws::Counts counts;
+};
+
+// Which seeds have SQLite (one of eight) and are audited (likewise, others).
+SwarmOptions OptionsOf(uint64_t seed, double hours);
+SwarmResult PlaySwarm(uint64_t seed, const SwarmOptions& options);
+
+}  // namespace atl
+
+#endif  // ATOLL_TESTS_SIM_SWARM_H_

@@ -1,0 +1,46 @@
+// Two hundred lives of a deployment (swarm.h), each twice: the laws hold in all of them, and one seed is one run. Seeds
+// that have found something are kept as tests of their own.
+//
+// ATOLL_SEEDS: how many; ATOLL_FIRST_SEED plays from that one on.
+#include "tests/sim/swarm.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace atl {
+namespace {
+
+constexpr uint64_t kSeeds = 200, kParts = 4;
+constexpr double kHours = 0.15;
+
+uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
+}
+
+void ExpectLawful(uint64_t seed, double hours) {
+  const SwarmOptions options = OptionsOf(seed, hours);
+  const SwarmResult first = PlaySwarm(seed, options);
+  EXPECT_EQ(first.broken, "") << "play it alone: scripts/simulate --only --seed " << seed << " --simulated " << hours;
+  EXPECT_GT(first.counts.looks, 0u);
+  EXPECT_EQ(PlaySwarm(seed, options).trace, first.trace) << "seed " << seed << " is not one run";
+}
+
+class SwarmSeeds : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(SwarmSeeds, TheLawsHold) {
+  const uint64_t seeds = FromEnvironment("ATOLL_SEEDS", kSeeds), first = FromEnvironment("ATOLL_FIRST_SEED", 1);
+  for (uint64_t seed = first + GetParam(); seed < first + seeds && !HasFailure(); seed += kParts) {
+    ExpectLawful(seed, kHours);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Quarters, SwarmSeeds, testing::Range<uint64_t>(0, kParts));
+
+// Every worker had its fragment fetched whole while the coordinator was away, at the limit of steps without an update:
+// none might step to its next send step, and no update came without one.
+TEST(SwarmRegressions, AJobWhoseWorkersAllFetchedAnewGoesOn) { ExpectLawful(5, 1); }
+
+}  // namespace
+}  // namespace atl

@@ -1,0 +1,438 @@
+#include "tests/sim/world.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/rpc/memory_bulk.h"
+#include "common/telemetry/metrics.h"
+#include "coordinator/service/bulk_sessions.h"
+#include "coordinator/service/control_sessions.h"
+#include "coordinator/store/data_directory.h"
+#include "tests/sim/machine_clock.h"
+#include "tests/sim/rerouting_bulk.h"
+#include "worker/link/network_link.h"
+
+namespace atl {
+namespace {
+
+constexpr char kRoot[] = "/state";
+constexpr Duration kKeepalive = Seconds(15);  // after which a connection that says nothing is given up
+constexpr int kLinkTurns = 4;
+constexpr Duration kLeastStep = Microseconds(10);
+constexpr uint64_t kPassesAtOnce = 1'000'000;
+
+}  // namespace
+
+// The ledger, and the laws told of what it takes.
+class World::WatchedLedger final : public Ledger {
+ public:
+  WatchedLedger(World& world, std::unique_ptr<Ledger> ledger) : world_(world), ledger_(std::move(ledger)) {}
+  absl::Status Commit(const std::vector<LedgerRecord>& records) override {
+    const bool was_dead = world_.files_.dead();
+    absl::Status done = ledger_->Commit(records);
+    if (was_dead) return done;
+    world_.Trace(records.size());
+    if (done.ok()) {
+      world_.laws_.Committed(records);
+    } else {
+      world_.laws_.Undecided(records);
+    }
+    return done;
+  }
+  absl::StatusOr<RecoveredState> Recover() override { return ledger_->Recover(); }
+  absl::StatusOr<std::vector<RoundRecord>> Rounds(const JobId& job, uint64_t epoch, FragmentIndex fragment,
+                                                  Version after, size_t limit) const override {
+    return ledger_->Rounds(job, epoch, fragment, after, limit);
+  }
+  absl::Status PutToken(const TokenRecord& token) override { return ledger_->PutToken(token); }
+  absl::Status DropToken(const std::string& id) override { return ledger_->DropToken(id); }
+  absl::StatusOr<std::vector<TokenRecord>> Tokens() const override { return ledger_->Tokens(); }
+
+ private:
+  World& world_;
+  const std::unique_ptr<Ledger> ledger_;
+};
+
+// One life of the coordinator; members are destroyed in reverse order.
+struct World::Coordinator {
+  Coordinator(World& w, RecoveredState recovered, std::unique_ptr<Ledger> l, std::unique_ptr<EventLog> e)
+      : ledger(std::move(l)),
+        rounds(w.files_, DataDirectory(kRoot), recovered.boot),
+        snapshots(w.files_, DataDirectory(kRoot), recovered.boot),
+        blobs(w.files_, DataDirectory(kRoot)),
+        events(std::move(e)),
+        data({w.files_, w.clock_, w.work_, w.work_, w.work_, *ledger, rounds, snapshots, blobs, DataDirectory(kRoot),
+              w.log_, "", 1, [&w](const absl::Status& status) { w.EndByDisk(status); }}),
+        engine({.core = {Seconds(2), Seconds(20)}},
+               {w.clock_, w.work_, *ledger, data, *events, metrics, w.log_,
+                [&w](const absl::Status& status) { w.EndByDisk(status); }},
+               std::move(recovered)),
+        controls(engine, w.log_),
+        bulk(engine, data) {}
+
+  std::unique_ptr<Ledger> ledger;
+  RoundLog rounds;
+  SnapshotStore snapshots;
+  BlobStore blobs;
+  std::unique_ptr<EventLog> events;
+  Metrics metrics;
+  DataPlane data;
+  Engine engine;
+  ControlSessions controls;
+  BulkSessions bulk;
+};
+
+// One life of a worker. Its lines and its way to the coordinator outlive it.
+struct World::Worker {
+  Worker(World& w, const std::string& name, uint64_t nonce, const Machine& machine)
+      : up(w.network_.NewLine()),
+        down(w.network_.NewLine()),
+        bulk_line(w.network_.NewLine()),
+        clock(w.clock_.shared),
+        factory(
+            w.factory_, [this](Duration d) { clock.Spend(d); }, machine.step),
+        rerouting(std::make_shared<ReroutingBulk>(w.acknowledged_)),
+        bulk(MakeMemoryBulkClient(*rerouting, bulk_line,
+                                  {.frame_bytes = 4096, .cut = [r = rerouting] { return r->cut(); }})),
+        link(
+            {.worker = WorkerId{name}, .seed = w.seed_ * 1000 + nonce}, [this, &w] { return Open(w); }, *bulk, w.clock_,
+            w.log_, [this](LinkEvent event) { session.Post(std::move(event)); }, [this] { link_poked = true; }),
+        session({.core = {.worker = WorkerId{name}, .program_version = "sim", .start_nonce = nonce, .device = "cpu"},
+                 .sample_wait = {}},
+                link, factory, clock, w.log_, [this] { session_poked = true; }) {
+    factory.SetHostile(machine.hostile);
+    SetQuality(machine.link);
+  }
+
+  void SetQuality(const LineQuality& wished) { quality = up.quality = down.quality = bulk_line.quality = wished; }
+
+  std::unique_ptr<WorkerEnd> Open(World& w) {
+    ControlStreamPair pair = MakeSimStreamPair(w.near_, up, down, [&w](uint64_t kind) { w.Trace(kind); });
+    break_connection = pair.break_connection;
+    if (w.coordinator_ != nullptr) w.coordinator_->controls.Accept(std::move(pair.coordinator), "memory");
+    return std::move(pair.worker);  // otherwise the coordinator's end is dropped: the stream ends
+  }
+
+  SimNetwork::Line& up;
+  SimNetwork::Line& down;
+  SimNetwork::Line& bulk_line;
+  LineQuality quality;
+  MachineClock clock;
+  ToyJobFactory factory;
+  std::shared_ptr<ReroutingBulk> rerouting;
+  std::function<void()> break_connection = [] {};
+  std::unique_ptr<BulkClient> bulk;
+  bool link_poked = true, session_poked = true;
+  Instant due{}, stopped_until{};
+  NetworkLink link;
+  Session session;
+};
+
+World::World(uint64_t seed, bool sqlite, bool tell)
+    : seed_(seed),
+      sqlite_(sqlite),
+      random_(StreamKey(seed, "world")),
+      log_({.minimum = tell ? LogLevel::kDebug : LogLevel::kError}) {}
+
+World::~World() {
+  while (!workers_.empty()) KillWorker(workers_.begin()->first);
+  if (coordinator_ != nullptr) KillCoordinator(Death::kKilled);
+}
+
+std::unique_ptr<Ledger> World::OpenLedger() {
+  const bool met_before = files_.met();
+  if (!sqlite_) return MakeMemoryLedger(ledger_disk_, [this] { return files_.Meet("commit", "ledger"); });
+  auto ledger = sqlite_files_.OpenLedger(DataDirectory(kRoot).LedgerPath());
+  if (ledger.ok()) return *std::move(ledger);
+  if (!files_.dead() && (met_before || !files_.met())) laws_.Break(absl::StrCat("I26: ", ledger.status().message()));
+  return nullptr;
+}
+
+void World::StartCoordinator() {
+  ATOLL_CHECK(coordinator_ == nullptr, "one coordinator at a time");
+  const bool met_before = files_.met();
+  const auto by_fault = [&] { return files_.dead() || (files_.met() && !met_before); };
+  const auto died = [this] {
+    if (files_.dead()) files_.Survive(seed_ + ++nonce_);
+  };
+  std::unique_ptr<Ledger> ledger = OpenLedger();
+  if (ledger == nullptr || !SyncNames(files_, DataDirectory(kRoot)).ok()) return ledger.reset(), died();
+  absl::StatusOr<RecoveredState> recovered = ledger->Recover();
+  if (!recovered.ok() || files_.dead()) {
+    if (!by_fault()) laws_.Break(absl::StrCat("I26: ", recovered.status().message()));
+    return ledger.reset(), died();
+  }
+  laws_.Recovered(*ledger, *recovered);
+  std::map<JobId, std::string> damaged_logs;
+  {
+    RoundLog rounds(files_, DataDirectory(kRoot), recovered->boot);
+    std::map<JobId, Digest> layouts;
+    for (const RecoveredJob& job : recovered->jobs) {
+      const JobSpec& spec = job.job.spec;
+      if (!HasEnded(job.job.state))
+        layouts[job.job.job] = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment).digest;
+    }
+    damaged_logs = AddAccepted(rounds, layouts, *recovered);
+  }
+  auto events = EventLog::Open(files_, {.directory = absl::StrCat(kRoot, "/events")});
+  if (files_.dead() || !events.ok()) return ledger.reset(), died();
+  laws_.CheckAcknowledged(*recovered, damaged_logs);
+  if (!damaged_logs.empty()) laws_.Break(absl::StrCat("I25: a log is damaged: ", damaged_logs.begin()->second));
+  coordinator_ = std::make_unique<Coordinator>(
+      *this, *std::move(recovered), std::make_unique<WatchedLedger>(*this, std::move(ledger)), *std::move(events));
+  for (auto& [name, worker] : workers_) worker->rerouting->Lead(&coordinator_->bulk);
+  coordinator_->engine.Start(damaged_logs);
+  poked_ = true;
+}
+
+void World::KillCoordinator(Death death, bool silent) {
+  ATOLL_CHECK(coordinator_ != nullptr, "there is no coordinator to kill");
+  if (files_.dead()) death = Death::kKilled;  // what its disk holds was decided by the fault
+  for (auto& [name, worker] : workers_) {
+    worker->rerouting->Lead(nullptr);
+    worker->down.quality.delay = worker->quality.delay + (silent ? kKeepalive : Duration{});
+    worker->break_connection();
+  }
+  near_.RunAll();  // the wires fall silent; what reaches the dead process is handled no more
+  for (auto& [name, worker] : workers_) worker->SetQuality(worker->quality);
+  coordinator_.reset();
+  work_.DropAll();  // what it was about to do is not done
+  near_.RunAll();
+  steps_to_live_.reset();
+  stopped_until_ = {};
+  disk_free_at_ = {};
+  if (files_.dead()) return files_.Survive(seed_ + ++nonce_);
+  if (death == Death::kPowerCut) files_.Crash();
+  if (death == Death::kTornPowerCut) files_.TearCrash(seed_ + ++nonce_);
+}
+
+// What the production program does is to end at once.
+void World::EndByDisk(const absl::Status& status) {
+  if (!status.ok() && !files_.met() && !files_.dead())
+    laws_.Break(absl::StrCat("the coordinator ends without a fault of its disk: ", status.message()));
+  disk_failed_ = disk_failed_ || !status.ok();
+  if (!status.ok()) files_.Die();
+}
+
+void World::StopCoordinator(Duration time) {
+  stopped_until_ = clock_.Now() + time;
+  poked_ = true;
+}
+
+void World::AskSoon(Event event) {
+  if (coordinator_ == nullptr) return;
+  coordinator_->engine.Ask(std::move(event), [this](const RequestAnswered& told) { Trace(told.status.ok() ? 1 : 2); });
+  poked_ = true;
+}
+
+void World::StartWorker(const std::string& name, const Machine& machine) {
+  ATOLL_CHECK(!workers_.contains(name), "a worker of that name runs");
+  auto worker = std::make_unique<Worker>(*this, name, ++nonce_, machine);
+  if (coordinator_ != nullptr) worker->rerouting->Lead(&coordinator_->bulk);
+  workers_[name] = std::move(worker);
+}
+
+void World::KillWorker(const std::string& name) {
+  Worker& worker = *workers_.at(name);
+  worker.rerouting->dead = true;
+  worker.break_connection();
+  near_.RunAll();
+  worker.up.Open();
+  worker.down.Open();
+  worker.bulk_line.Open();
+  remains_.push_back(worker.rerouting);
+  workers_.erase(name);
+  poked_ = true;
+}
+
+void World::LeaveWorker(const std::string& name) { workers_.at(name)->session.RequestLeave("asked by the simulation"); }
+
+void World::StopWorker(const std::string& name, Duration time) {
+  workers_.at(name)->stopped_until = clock_.Now() + time;
+}
+
+void World::SetLink(const std::string& name, const LineQuality& quality) { workers_.at(name)->SetQuality(quality); }
+
+void World::Part(const std::string& name, bool up, bool down) {
+  Worker& worker = *workers_.at(name);
+  if (up) worker.up.Block();
+  if (down) worker.down.Block();
+  worker.bulk_line.Block();
+}
+
+void World::Join(const std::string& name) {
+  Worker& worker = *workers_.at(name);
+  worker.up.Open();
+  worker.down.Open();
+  worker.bulk_line.Open();
+}
+
+void World::BreakStream(const std::string& name) { workers_.at(name)->break_connection(); }
+
+void World::LoseStream(const std::string& name) {
+  Worker& worker = *workers_.at(name);
+  worker.up.quality.delay = worker.quality.delay + kKeepalive;  // the coordinator hears of it late
+  worker.break_connection();
+  near_.RunAll();
+  worker.SetQuality(worker.quality);
+}
+
+void World::RefuseUploads(const std::string& name, int count) { workers_.at(name)->rerouting->refusals = count; }
+void World::CorruptUploads(const std::string& name, int count) { workers_.at(name)->rerouting->corruptions = count; }
+
+const Session* World::session(const std::string& name) const {
+  const auto it = workers_.find(name);
+  return it == workers_.end() ? nullptr : &it->second->session;
+}
+
+bool World::HasLeft(const std::string& name) const {
+  const Session* const of = session(name);
+  return of == nullptr || of->exit().has_value();
+}
+
+std::vector<std::string> World::workers() const {
+  std::vector<std::string> names;
+  names.reserve(workers_.size());
+  for (const auto& [name, worker] : workers_) names.push_back(name);
+  return names;
+}
+
+bool World::Lives() { return coordinator_ != nullptr && stopped_until_ <= clock_.Now(); }
+
+bool World::RunWork() {
+  if (!Lives() || disk_free_at_ > clock_.Now() || work_.pending() == 0) return false;
+  if (disk_delay_.ns > 0)
+    disk_free_at_ =
+        clock_.Now() + Nanoseconds(static_cast<int64_t>(random_.Below(static_cast<uint64_t>(disk_delay_.ns))));
+  work_.RunOne();
+  return true;
+}
+
+bool World::TurnCoordinator(bool moved) {
+  if (coordinator_ == nullptr) return false;
+  if (!Lives()) {
+    next_ = std::min(next_, stopped_until_);
+    return false;
+  }
+  if (work_.pending() > 0) next_ = std::min(next_, std::max(disk_free_at_, clock_.Now()));
+  if (!moved && !std::exchange(poked_, false) && clock_.Now() < coordinator_due_) {
+    next_ = std::min(next_, coordinator_due_);
+    return false;
+  }
+  poked_ = false;
+  coordinator_->engine.Query([this](const Core& core, const History&, Instant now) { laws_.Looked(core, now); });
+  coordinator_due_ = coordinator_->engine.Turn();
+  next_ = std::min(next_, coordinator_due_);
+  return coordinator_due_ <= clock_.Now();
+}
+
+bool World::TurnWorker(Worker& worker) {
+  const Instant now = clock_.Now();
+  if (worker.session.exit().has_value()) return false;
+  if (worker.stopped_until > now) {
+    next_ = std::min(next_, worker.stopped_until);
+    return false;
+  }
+  const bool free = !worker.clock.busy();
+  if (!worker.link_poked && !(worker.session_poked && free) && now < worker.due) {
+    next_ = std::min(next_, worker.due);
+    return false;
+  }
+  bool progressed = false;
+  Instant session_due = worker.clock.busy_until();
+  if (free) {
+    worker.session_poked = false;
+    const TurnResult turned = worker.session.Turn();
+    progressed = turned.progressed && !worker.clock.busy();
+    session_due = worker.clock.busy() ? worker.clock.busy_until() : turned.next;
+  }
+  worker.link_poked = false;
+  Instant link_due = worker.link.Turn();
+  // What the session said is taken in by one turn; the next says when to come again.
+  for (int i = 0; i < kLinkTurns && link_due <= now; ++i) link_due = worker.link.Turn();
+  worker.due = std::min(session_due, link_due);
+  next_ = std::min(next_, worker.due);
+  if (progressed) worker.session_poked = true;
+  return worker.link_poked || (worker.session_poked && !worker.clock.busy());
+}
+
+bool World::Pass() {
+  ++passes_;
+  if (coordinator_ != nullptr && files_.dead()) KillCoordinator(Death::kKilled);
+  next_ = kNever;
+  size_t moved = network_.RunDue() + near_.RunAll();
+  moved += RunWork() ? 1 : 0;
+  if (steps_to_live_ && coordinator_ != nullptr && moved > 0 && (*steps_to_live_)-- == 0) {
+    KillCoordinator(random_.Below(2) == 0 ? Death::kKilled : Death::kTornPowerCut);
+    return true;
+  }
+  for (; acknowledged_seen_ < acknowledged_.size(); ++acknowledged_seen_) {
+    Trace(acknowledged_[acknowledged_seen_].digest.low);
+    laws_.Acknowledged(acknowledged_[acknowledged_seen_]);
+  }
+  bool again = TurnCoordinator(moved > 0);
+  for (auto& [name, worker] : workers_) again = TurnWorker(*worker) || again;
+  if (moved > 0) Trace(static_cast<uint64_t>(clock_.Now().ns));
+  next_ = std::min(next_, network_.Next());
+  return moved > 0 || again || near_.pending() > 0;
+}
+
+void World::Advance(Instant end) {
+  const Instant now = clock_.Now();
+  crawled_ += next_ <= now ? 1 : 0;
+  if (crawled_ > kPassesAtOnce) laws_.Break("I21: time crawls");
+  clock_.shared.Set(std::min(end, std::max(next_, now + kLeastStep)));
+}
+
+bool World::RunUntil(const std::function<bool()>& done, Duration limit) {
+  const Instant end = clock_.Now() + limit;
+  uint64_t at_once = 0;
+  for (;;) {
+    if (!laws_.broken().empty()) return false;
+    const bool again = Pass();
+    if (done()) return true;
+    if (clock_.Now() >= end) return false;
+    if (again) {
+      if (++at_once > kPassesAtOnce) laws_.Break("I21: the run turns without end at one instant");
+      continue;
+    }
+    at_once = 0;
+    Advance(end);
+  }
+}
+
+void World::RunFor(Duration time) {
+  (void)RunUntil([] { return false; }, time);
+}
+
+void World::Look(const std::function<void(const Core&, Instant)>& look) {
+  if (coordinator_ == nullptr || files_.dead()) return;
+  bool looked = false;
+  const auto life = std::make_shared<bool>(true);
+  coordinator_->engine.Query([&looked, &look, life](const Core& core, const History&, Instant now) {
+    if (!*life) return;
+    look(core, now);
+    looked = true;
+  });
+  for (int i = 0; i < 1000 && !looked && coordinator_ != nullptr && !files_.dead(); ++i) {
+    (void)coordinator_->engine.Turn();
+    if (!looked) (void)work_.RunAll();
+  }
+  *life = false;
+  poked_ = true;
+}
+
+std::optional<JobView> World::View(const JobId& job) {
+  std::optional<JobView> view;
+  Look([&](const Core& core, Instant now) { view = core.ViewJob(job, now); });
+  return view;
+}
+
+std::vector<WorkerView> World::ViewWorkers() {
+  std::vector<WorkerView> views;
+  Look([&](const Core& core, Instant now) { views = core.ViewWorkers(now); });
+  return views;
+}
+
+}  // namespace atl
