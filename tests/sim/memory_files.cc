@@ -20,7 +20,7 @@ class MemoryFile final : public File {
   MemoryFile(const MemoryFile&) = delete;
   MemoryFile& operator=(const MemoryFile&) = delete;
   absl::Status Append(Bytes data) override {
-    const absl::Status met = disk_.Meet("append", path_);
+    absl::Status met = disk_.Meet("append", path_);
     if (disk_.TakesHalf(met)) data = data.first(data.size() / 2);
     if (!met.ok() && !disk_.TakesHalf(met)) return met;
     node_->content.insert(node_->content.end(), data.begin(), data.end());
