@@ -317,7 +317,7 @@ void CheckEvaluation(const JobSpec& spec, bool before_submit, Report& report) {
 void CheckWorkers(const WorkersSpec& w, Report& report) {
   report.Range("workers.min", w.min, 1, limits::kWorkers);
   report.Range("workers.max", w.max, 1, limits::kWorkers);
-  report.Require(w.min <= w.max, "workers.max",
+  report.Require(w.min <= w.max || w.min > limits::kWorkers, "workers.max",
                  absl::StrCat("is ", w.max, "; it must be at least workers.min (", w.min, ")"));
   report.Require(w.planned == 0 || (w.planned >= w.min && w.planned <= w.max), "workers.planned",
                  absl::StrCat("is ", w.planned, "; it must lie between workers.min (", w.min, ") and workers.max (",

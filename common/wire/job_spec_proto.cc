@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/plan/limits.h"
 
 namespace atl {
 namespace {
@@ -375,6 +376,13 @@ void WriteEvaluation(const EvaluationSpec& in, v1::EvaluationSpec* m) {
   }
 }
 
+// The usual bound yields to what was written of the others: a default contradicts nobody.
+uint32_t DefaultMaxWorkers(const JobSpec& spec) {
+  if (spec.data.pin_shards) return static_cast<uint32_t>(spec.data.corpora.size());
+  const uint32_t asked = std::max({spec.workers.min, spec.workers.planned, spec.sync.quorum});
+  return std::max(WorkersSpec{}.max, std::min<uint32_t>(asked, limits::kWorkers));
+}
+
 }  // namespace
 
 std::vector<Violation> JobSpecFromProto(const v1::JobSpec& message, bool before_submit, JobSpec& out) {
@@ -390,8 +398,8 @@ std::vector<Violation> JobSpecFromProto(const v1::JobSpec& message, bool before_
   const bool weights_given = message.sync().weights() != v1::WEIGHT_RULE_UNSPECIFIED;
   if (out.data.pin_shards && !weights_given) out.sync.weights = WeightRule::kShardSize;
   if (message.workers().has_min()) out.workers.min = message.workers().min();
-  if (message.workers().has_max()) out.workers.max = message.workers().max();
   out.workers.planned = message.workers().planned();
+  out.workers.max = message.workers().has_max() ? message.workers().max() : DefaultMaxWorkers(out);
   out.stop.inner_steps = message.stop().inner_steps();
   out.stop.tokens = message.stop().tokens();
   reader.Evaluation(message.evaluation(), out.evaluation);

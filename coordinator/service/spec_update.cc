@@ -1,5 +1,6 @@
 #include "coordinator/service/spec_update.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -44,6 +45,12 @@ void ChangeLabels(const v1::UpdateJobRequest& request, JobSpec& spec, std::vecto
   for (const auto& [key, value] : request.set_labels()) spec.labels[key] = value;
 }
 
+// workers.planned was fixed at submit. Where nobody gave it, it is workers.min of then, and yields to new bounds.
+void KeepPlannedWithin(const WorkersSpec& before, WorkersSpec& workers) {
+  if (before.planned == before.min && workers.min <= workers.max)
+    workers.planned = std::clamp(workers.planned, workers.min, workers.max);
+}
+
 }  // namespace
 
 absl::Status ViolationsError(const std::vector<Violation>& violations) {
@@ -78,6 +85,7 @@ absl::StatusOr<JobSpec> MergeSpecUpdate(const JobSpec& current, const v1::Update
   spec.labels = current.labels;
   ChangeLabels(request, spec, violations);
   if (!violations.empty()) return ViolationsError(violations);
+  KeepPlannedWithin(current.workers, spec.workers);
   violations = ValidateJobSpec(spec, /*before_submit=*/false);
   if (!violations.empty()) return ViolationsError(violations);
   // What the update leaves out of what it replaces is chosen as at submit.

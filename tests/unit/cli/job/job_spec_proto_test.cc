@@ -103,6 +103,30 @@ TEST(JobSpecProto, WhatIsFixedAtSubmitStaysAbsent) {
   EXPECT_FALSE(message.sync().has_join_warmup_steps());
 }
 
+TEST(JobSpecProto, TheDefaultBoundOfWorkersContradictsNothingThatWasWritten) {
+  v1::JobSpec message;
+  const auto most = [&message] {
+    JobSpec spec;
+    JobSpecFromProto(message, false, spec);
+    return spec.workers.max;
+  };
+  EXPECT_EQ(most(), 64u);
+  message.mutable_workers()->set_min(100);
+  EXPECT_EQ(most(), 100u);
+  message.mutable_sync()->set_quorum(110);
+  EXPECT_EQ(most(), 110u);
+  message.mutable_workers()->set_planned(200);
+  EXPECT_EQ(most(), 200u);
+  message.mutable_workers()->set_planned(5000);
+  EXPECT_EQ(most(), 1024u);
+  message.mutable_data()->set_assignment(v1::DATA_ASSIGNMENT_SHARDS);
+  message.mutable_data()->add_corpora();
+  message.mutable_data()->add_corpora();
+  EXPECT_EQ(most(), 2u);
+  message.mutable_workers()->set_max(70);
+  EXPECT_EQ(most(), 70u);
+}
+
 TEST(JobSpecProto, PinnedCorporaWeighBySizeUnlessSaidOtherwise) {
   v1::JobSpec message;
   message.mutable_data()->set_assignment(v1::DATA_ASSIGNMENT_SHARDS);

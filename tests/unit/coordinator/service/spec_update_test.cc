@@ -61,6 +61,37 @@ TEST(MergeSpecUpdate, WhatAReplacedScheduleLeavesOutIsChosenAsAtSubmit) {
   EXPECT_EQ(spec->inner.schedule.total_steps, current.inner.schedule.total_steps);
 }
 
+v1::UpdateJobRequest Bounds(uint32_t min, uint32_t max) {
+  v1::UpdateJobRequest request;
+  request.add_update_mask("workers.min");
+  request.add_update_mask("workers.max");
+  request.mutable_spec()->mutable_workers()->set_min(min);
+  request.mutable_spec()->mutable_workers()->set_max(max);
+  return request;
+}
+
+TEST(MergeSpecUpdate, PlannedWorkersThatNobodyGaveYieldToNewBounds) {
+  JobSpec current = Labelled();
+  current.workers = {.min = 4, .max = 8};
+  (void)ResolveDefaults(current, current.model.vocab_size);
+  const auto planned = [&](uint32_t min, uint32_t max) {
+    const auto spec = MergeSpecUpdate(current, Bounds(min, max));
+    EXPECT_TRUE(spec.ok()) << spec.status();
+    return spec.ok() ? spec->workers.planned : 0;
+  };
+  EXPECT_EQ(planned(1, 2), 2u);
+  EXPECT_EQ(planned(6, 8), 6u);
+  EXPECT_EQ(planned(1, 8), 4u);
+  EXPECT_THAT(std::string(MergeSpecUpdate(current, Bounds(3, 2)).status().message()), HasSubstr("workers.max: is 2"));
+}
+
+TEST(MergeSpecUpdate, PlannedWorkersThatWereGivenAreHeldAgainstNewBounds) {
+  JobSpec current = Labelled();
+  current.workers = {.min = 1, .max = 8, .planned = 4};
+  EXPECT_THAT(std::string(MergeSpecUpdate(current, Bounds(1, 2)).status().message()),
+              HasSubstr("workers.planned: is 4; it must lie between workers.min (1) and workers.max (2)"));
+}
+
 TEST(MergeSpecUpdate, RefusesAnUpdateOfNothing) {
   EXPECT_EQ(MergeSpecUpdate(Labelled(), {}).status().code(), absl::StatusCode::kInvalidArgument);
 }
