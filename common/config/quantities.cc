@@ -72,9 +72,16 @@ absl::StatusOr<uint64_t> ParseBytes(const std::string& text) {
 absl::StatusOr<uint64_t> ParseRate(const std::string& text) {
   const std::string rate =
       text.size() > 2 && text.substr(text.size() - 2) == "/s" ? text.substr(0, text.size() - 2) : text;
+  const bool has_unit = rate.find_first_not_of("0123456789.") != std::string::npos;
   double bytes = NumberWithUnit(rate, kBitUnits);
   if (bytes < 0) bytes = NumberWithUnit(rate, kByteUnits);
-  if (bytes < 0 || bytes >= kTooManyBytes) return Refuse(text, "a rate such as 10Mbit, 1Gbit or 2MiB (a second)");
+  // Bits or bytes, a thousand or 1,024: nobody can tell of a bare number what was meant.
+  if (bytes < 0 || bytes >= kTooManyBytes || (!has_unit && bytes > 0)) {
+    return Refuse(
+        text,
+        "a rate with its unit: bits a second (bit, kbit, Mbit, Gbit, or bps to Gbps) or bytes a second (B, kB, "
+        "MB, GB, KiB, MiB, GiB), as 100Mbit or 12.5MB/s");
+  }
   return static_cast<uint64_t>(bytes);
 }
 

@@ -186,6 +186,7 @@ def programs(scene):
     yield Case("unknown option of the worker", lambda: daemon(scene, "atoll-worker", "--cordinator", "x"), 2, r"--cordinator; did you mean --coordinator")
     yield Case("missing data root of the worker", lambda: daemon(scene, "atoll-worker", "--data-root", scene.path("nowhere")), 3, r"--data-root .*nowhere")
     yield Case("cache that cannot be made", lambda: daemon(scene, "atoll-worker", "--cache-dir", scene.path("file") / "cache"), 3, r"--cache-dir")
+    yield Case("rate without a unit", lambda: daemon(scene, "atoll-worker", "--upload-limit", "100"), 2, r"--upload-limit .*is '100'; it must be a rate with its unit.*100Mbit")
     yield Case("no GPU here", lambda: daemon(scene, "atoll-worker", "--device", "gpu", "--cache-dir", scene.path("cache")), 3, r"[Gg][Pp][Uu]|CUDA")
     yield Case("no checkpoint to generate from", lambda: daemon(scene, "atoll-worker", "generate", "--checkpoint", scene.path("nowhere")), 3, r"nowhere")
     yield Case("no corpus to evaluate on", lambda: daemon(scene, "atoll-worker", "eval-loss", "--checkpoint", "x", "--manifest", scene.path("nowhere")), 3, r"nowhere")

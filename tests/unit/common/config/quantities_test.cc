@@ -1,5 +1,6 @@
 #include "common/config/quantities.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace atl {
@@ -34,6 +35,10 @@ TEST(Quantities, BytesAndRates) {
   EXPECT_EQ(*ParseRate("200Mbps"), *ParseRate("25MB/s"));
   EXPECT_EQ(*ParseRate("0.5Tbit/s"), 62'500'000'000u);
   EXPECT_EQ(*ParseRate("2MiB"), 2'097'152u);
+  EXPECT_EQ(*ParseRate("0"), 0u);
+  EXPECT_THAT(std::string(ParseRate("100").status().message()),
+              testing::AllOf(testing::StartsWith("is '100'; it must be a rate with its unit"),
+                             testing::HasSubstr("as 100Mbit or 12.5MB/s")));
   EXPECT_FALSE(ParseRate("-1Gbps").ok());
   EXPECT_FALSE(ParseRate("nan").ok());
   EXPECT_FALSE(ParseRate("1e9bps").ok());
