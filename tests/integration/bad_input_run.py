@@ -100,6 +100,7 @@ def refuse_namesake(scene, coordinator):
     second = scene.worker("same", coordinator, "--data-root", scene.path("data"))
     wait_for("the refusal of the namesake", lambda: "give this one another name" in second.log(), alive=[first, second])
     equal([(w["name"], number(w, "incarnation")) for w in workers()], [("workers/same", incarnation)], "the workers meanwhile")
+    check("coordinator away" not in second.log(), "the second says that the coordinator is away, and it is not")
     equal(first.terminate(), 0, "the exit status of the first")
     wait_for("the second worker", lambda: any(number(w, "incarnation") > incarnation for w in workers()), alive=[second])
     equal(second.terminate(), 0, "the exit status of the second")

@@ -74,7 +74,7 @@ void Core::State::OnStreamUp() {
 // What is under way is decided anew at the next Welcome: the fate may be known by then, and the boot number another.
 void Core::State::OnStreamDown(const StreamDown& down) {
   if (welcomed) away_since = now;
-  Tell(NoteLevel::kWarning, "coordinator away", down.reason);
+  if (!refusing) Tell(NoteLevel::kWarning, "coordinator away", down.reason);  // else it was there
   welcomed = false;
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     if (!fragments[p].held || !fragments[p].held->uploading) continue;
@@ -129,6 +129,7 @@ void Core::State::OnMessage(const CoordinatorMessage& message) {
     void operator()(const LogsWanted& m) { s.effects.push_back(AnswerLogs{m}); }
     void operator()(const Refused& m) {
       if (m.retry) {
+        s.refusing = true;  // it says no more on this stream
         s.Tell(NoteLevel::kWarning, "coordinator refused this worker for now", m.reason);
         return;
       }

@@ -217,7 +217,7 @@ void Core::State::DropJob(bool return_leases) {
   spec.reset();
   revision = 0;
   taken = gained = clock_offset = job_clock = applied_at = 0;
-  step_ns = 0;
+  step_ns = loss_micro = 0;
   step_samples = 0;
   wish = LeaseWish{.request = wish.request};
   evaluation.reset();

@@ -376,6 +376,13 @@ TEST(WorkerLife, ARefusalEndsTheProcessUnlessItMayPass) {
   w.Give(StreamUp{});
   w.Hear(Refused{"busy", true});
   EXPECT_FALSE(w.core().left());
+  EXPECT_TRUE(w.Did("note coordinator refused this worker for now: busy"));
+  w.Give(StreamDown{"the stream ended"});
+  EXPECT_FALSE(w.Did("note coordinator away: the stream ended")) << "it is there, and said no";
+  w.Give(StreamUp{});
+  w.Give(StreamDown{"gone"});
+  EXPECT_TRUE(w.Did("note coordinator away: gone"));
+  w.Give(StreamUp{});
   w.Hear(Refused{"protocol revision 9 is not 1", false});
   EXPECT_TRUE(w.Did("exit 1: the coordinator refused this worker: protocol revision 9 is not 1"));
 }
@@ -434,6 +441,18 @@ TEST(WorkerLife, UnassignReturnsEverything) {
   EXPECT_TRUE(w.Did("release"));
   EXPECT_EQ(w.core().activity(), WorkerActivity::kIdle);
   EXPECT_EQ(w.core().MakeHeartbeat(w.now()).job.value, "");
+}
+
+TEST(WorkerLife, ALossIsThatOfTheJobAtHand) {
+  World w;
+  w.Start();
+  w.Steps(1);
+  EXPECT_NE(w.core().MakeHeartbeat(w.now()).loss_micro, 0);
+  w.Hear(Unassign{JobId{"tiny"}, "paused"});
+  w.prepare = false;
+  w.Assign({Version{0}});
+  EXPECT_EQ(w.core().MakeHeartbeat(w.now()).job.value, "tiny");
+  EXPECT_EQ(w.core().MakeHeartbeat(w.now()).loss_micro, 0) << "of the steps before";
 }
 
 TEST(WorkerLife, ANewRevisionChangesTheSpecAndNothingElse) {
