@@ -249,7 +249,9 @@ void Machine::JudgeFailures(Run& run, const std::string& reason) {
   for (const auto& [id, member] : fleet_.members()) {
     if (!member.lost && !member.record.evaluate_only && !member.barred.contains(run.id())) return;
   }
-  BreakOff(run, absl::StrCat("all ", run.failures.size(), " workers failed; the last said: ", reason));
+  const size_t failed = run.failures.size();
+  BreakOff(run, failed == 1 ? absl::StrCat("its only worker failed: ", reason)
+                            : absl::StrCat("all ", failed, " workers failed; the last said: ", reason));
 }
 
 void Machine::Hear(Member&, const LogLines&) {}  // the engine passes them on to whoever asked
