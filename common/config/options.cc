@@ -203,7 +203,7 @@ WorkerCommandLine ParseEvalLoss(const std::vector<std::string>& arguments, const
   EvalLossCommand o;
   OptionTable table("atoll-worker eval-loss", "Prints the loss of an exported checkpoint on a corpus, as JSON.", "");
   table.Text("checkpoint", o.checkpoint, "DIR", "a Hugging Face directory, as 'atoll checkpoint export' writes it");
-  table.Text("manifest", o.manifest, "FILE", "manifest.json of the corpus, its shards beside it");
+  table.Text("manifest", o.manifest, "DIR", "the corpus: its directory, or manifest.json in it");
   table.Choice(
       "split", {"held-out", "train"}, 0, [&o](size_t i) { o.train_split = i == 1; }, "which part of the corpus");
   table.Number("sequence-length", o.sequence_length, 1'048'576, "tokens of one sample");

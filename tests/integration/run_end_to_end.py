@@ -45,7 +45,7 @@ def check_export(scene, manifest, name, evaluation):
     scene.atoll("checkpoint", "export", name, directory)
     for file in ("model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json"):
         check((directory / file).exists(), f"the export has no {file}")
-    loss = scene.run("atoll-worker", "eval-loss", "--checkpoint", directory, "--manifest", manifest, "--sequence-length", 32,
+    loss = scene.run("atoll-worker", "eval-loss", "--checkpoint", directory, "--manifest", manifest.parent, "--sequence-length", 32,
                      "--max-tokens", HELD_OUT_TOKENS, "--threads", 1).json()
     equal(loss["tokens"], number(evaluation, "tokens"), "the targets of eval-loss")
     close(loss["loss"], evaluation["loss"], 1e-3, "the loss of the export")

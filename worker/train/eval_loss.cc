@@ -16,6 +16,14 @@ namespace {
 
 constexpr uint32_t kSamplesPerRead = 64;
 
+// A corpus may be named by its directory, as everywhere else.
+std::string ManifestPath(const std::string& given) {
+  const std::string ending = ".json";
+  const bool file =
+      given.size() >= ending.size() && given.compare(given.size() - ending.size(), ending.size(), ending) == 0;
+  return file ? given : JoinPath(given, kManifestName);
+}
+
 absl::StatusOr<CorpusManifests> LoadManifest(const Files& files, const std::string& path) {
   ATOLL_ASSIGN_OR_RETURN(const std::string json, ReadWholeFile(files, path, limits::kManifestBytes));
   auto manifest = ParseManifest(json);
@@ -62,9 +70,9 @@ absl::Status RunEvalLoss(const EvalLossOptions& options, std::ostream& out, std:
   if (options.sequence_length == 0) return absl::InvalidArgumentError("--sequence-length is 0, must be at least 1");
   const std::unique_ptr<Files> files = MakePosixFiles();
   if (options.threads > 0) SetTensorThreads(options.threads);
-  ATOLL_ASSIGN_OR_RETURN(const CorpusManifests manifests, LoadManifest(*files, options.manifest));
-  ATOLL_ASSIGN_OR_RETURN(const auto source,
-                         LocalBlockSource::Create(*files, DirectoryOf(options.manifest), manifests, {"."}));
+  const std::string manifest = ManifestPath(options.manifest);
+  ATOLL_ASSIGN_OR_RETURN(const CorpusManifests manifests, LoadManifest(*files, manifest));
+  ATOLL_ASSIGN_OR_RETURN(const auto source, LocalBlockSource::Create(*files, DirectoryOf(manifest), manifests, {"."}));
   const CorpusSplit split = options.train_split ? CorpusSplit::kTrain : CorpusSplit::kHeldOut;
   ATOLL_ASSIGN_OR_RETURN(const auto reader, HeldOutReader::Create(options.sequence_length, manifests, *source, split));
   ATOLL_ASSIGN_OR_RETURN(const Checkpoint checkpoint, LoadCheckpoint(*files, options.checkpoint));
