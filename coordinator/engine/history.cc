@@ -11,9 +11,14 @@ void Curve::Add(CurvePoint point) {
   if (++skipped_ < stride_) return;
   skipped_ = 0;
   points_.push_back(point);
-  if (points_.size() < limits::kCurvePoints) return;
+  if (points_.size() >= limits::kCurvePoints) Thin();
+}
+
+void Curve::Thin() {
+  if (points_.size() < 2) return;
   std::vector<CurvePoint> kept;
-  for (size_t i = 1; i < points_.size(); i += 2) kept.push_back(points_[i]);  // the newest point stays
+  kept.reserve(points_.size() / 2 + 1);
+  for (size_t i = 1 - points_.size() % 2; i < points_.size(); i += 2) kept.push_back(points_[i]);
   points_ = std::move(kept);
   stride_ *= 2;
 }
@@ -31,8 +36,51 @@ uint64_t History::AddEvent(const JobId& job, EventLine line) {
   JobHistory& history = jobs_[job];
   line.revision = history.next_revision++;
   history.events.push_back(std::move(line));
-  while (history.events.size() > kEventsKept) history.events.pop_front();
-  return history.events.back().revision;
+  ++events_;
+  if (history.events.size() > kEventsKept) {
+    history.events.pop_front();
+    --events_;
+  }
+  const uint64_t revision = history.events.back().revision;
+  if (events_ > kEventsKeptInAll) BoundEvents();
+  return revision;
+}
+
+void History::BoundEvents() {
+  const auto most = std::max_element(jobs_.begin(), jobs_.end(), [](const auto& a, const auto& b) {
+    return a.second.events.size() < b.second.events.size();
+  });
+  std::deque<EventLine>& events = most->second.events;
+  const size_t older = (events.size() + 1) / 2;
+  events.erase(events.begin(), events.begin() + static_cast<std::ptrdiff_t>(older));
+  events.shrink_to_fit();
+  events_ -= older;
+}
+
+void History::AddPoint(const JobId& job, const std::string& curve, CurvePoint point) {
+  jobs_[job].curves[curve].Add(point);
+  if (++points_added_ < limits::kCurvePoints) return;  // counting looks at every curve
+  points_added_ = 0;
+  BoundPoints();
+}
+
+void History::BoundPoints() {
+  std::vector<std::pair<size_t, JobHistory*>> jobs;  // by points, the most last
+  size_t all = 0;
+  for (auto& [id, history] : jobs_) {
+    size_t points = 0;
+    for (const auto& [name, curve] : history.curves) points += curve.points().size();
+    jobs.emplace_back(points, &history);
+    all += points;
+  }
+  std::sort(jobs.begin(), jobs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (; all > kPointsKeptInAll && !jobs.empty(); jobs.pop_back()) {
+    all -= jobs.back().first;
+    for (auto& [name, curve] : jobs.back().second->curves) {
+      curve.Thin();
+      all += curve.points().size();
+    }
+  }
 }
 
 std::vector<EventLine> History::EventsAfter(const JobId& job, uint64_t revision, size_t count) const {

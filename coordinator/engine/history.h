@@ -34,6 +34,8 @@ class Curve {
  public:
   void Add(CurvePoint point);
   void DropAfter(uint64_t step);
+  // Drops every second point; the newest stays.
+  void Thin();
   const std::vector<CurvePoint>& points() const { return points_; }
 
  private:
@@ -57,11 +59,16 @@ struct JobHistory {
 class History {
  public:
   static constexpr size_t kEventsKept = 1000;  // per job; older ones are in the event log file only
+  // Of all jobs, ended ones included: beyond it the job that has the most gives up its older half, of its curves every
+  // second point. An event of a round takes some 2.5 kB, so that all are some 35 MB at most.
+  static constexpr size_t kEventsKeptInAll = 10'000;
+  static constexpr size_t kPointsKeptInAll = 400'000;
 
   JobHistory& Of(const JobId& job) { return jobs_[job]; }
   const JobHistory* Find(const JobId& job) const;
   // Adds a line, giving it the job's next revision, which is returned.
   uint64_t AddEvent(const JobId& job, EventLine line);
+  void AddPoint(const JobId& job, const std::string& curve, CurvePoint point);
   // Events after `revision`, oldest first, at most `count` of the newest.
   std::vector<EventLine> EventsAfter(const JobId& job, uint64_t revision, size_t count) const;
   // A transfer of payload bytes of a worker; an empty worker counts for the job alone.
@@ -69,7 +76,12 @@ class History {
   void CountDownload(const JobId& job, const WorkerId& worker, uint64_t bytes);
 
  private:
+  void BoundEvents();
+  void BoundPoints();
+
   std::map<JobId, JobHistory> jobs_;
+  size_t events_ = 0;        // of all jobs
+  size_t points_added_ = 0;  // since they were counted
 };
 
 }  // namespace atl

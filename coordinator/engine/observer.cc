@@ -102,7 +102,7 @@ Observer::LoggedVersions Observer::ReadLog(const JobId& job) {
     history.next_revision = std::max(history.next_revision, event.revision);
     history_.AddEvent(job, {event.revision, event.wall_nanos, event.kind, event.text, event.fields});
     for (const LoggedPoint& point : event.points) {
-      history.curves[point.curve].Add({point.step, event.wall_nanos, point.value});
+      history_.AddPoint(job, point.curve, {point.step, event.wall_nanos, point.value});
       if (point.curve == kLossCurve) history.last_loss = point.value;
     }
     if (event.kind == kRolledBack) DropPointsAfter(job, NumberOf(event.fields, "step"));
@@ -156,7 +156,7 @@ void Observer::WriteFromLedger(const RoundRecord& record, bool newest) {
   JobHistory& history = history_.Of(record.job);
   if (newest && !record.contributions.empty()) {  // a curve goes forward only
     history.last_loss = loss;
-    history.curves[kLossCurve].Add({record.clock_step, record.wall_nanos, loss});
+    history_.AddPoint(record.job, kLossCurve, {record.clock_step, record.wall_nanos, loss});
     pending_points_[record.job].push_back({kLossCurve, record.clock_step, loss});
   }
   line.fields[kUploadedField] = absl::StrCat(history.uploaded_total);
@@ -280,7 +280,7 @@ void Observer::DropPointsAfter(const JobId& job, uint64_t step) {
 }
 
 void Observer::AddPoint(const JobId& job, const std::string& curve, uint64_t step, double value) {
-  history_.Of(job).curves[curve].Add({step, clock_.WallNanos(), value});
+  history_.AddPoint(job, curve, {step, clock_.WallNanos(), value});
   pending_points_[job].push_back({curve, step, value});
 }
 

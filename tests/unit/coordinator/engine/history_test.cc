@@ -46,6 +46,42 @@ TEST(History, KeepsTheNewestEventsOnly) {
   EXPECT_EQ(history.EventsAfter(job, 0, 10 * History::kEventsKept).size(), History::kEventsKept);
 }
 
+TEST(History, ManyJobsShareABound) {
+  History history;
+  const auto name = [](int i) { return JobId{"job-" + std::to_string(i)}; };
+  const int jobs = 2 * static_cast<int>(History::kEventsKeptInAll / History::kEventsKept);
+  for (int i = 0; i < jobs; ++i) {
+    for (size_t n = 0; n < History::kEventsKept; ++n) history.AddEvent(name(i), {.kind = "k"});
+  }
+  size_t all = 0;
+  for (int i = 0; i < jobs; ++i) {
+    const std::deque<EventLine>& events = history.Find(name(i))->events;
+    all += events.size();
+    EXPECT_GE(events.size(), History::kEventsKept / 5) << "each has its share";
+    EXPECT_EQ(events.back().revision, History::kEventsKept) << "of the newest";
+  }
+  EXPECT_LE(all, History::kEventsKeptInAll);
+}
+
+TEST(History, CurvesOfManyJobsShareABound) {
+  History history;
+  size_t all = 0;
+  const int jobs = 2 * static_cast<int>(History::kPointsKeptInAll / (4 * limits::kCurvePoints));
+  for (int i = 0; i < jobs; ++i) {
+    const JobId job{"job-" + std::to_string(i)};
+    for (uint64_t step = 1; step < 4 * limits::kCurvePoints; ++step)
+      history.AddPoint(job, std::string(1, static_cast<char>('a' + step % 4)), {step, 0, 1});
+  }
+  for (int i = 0; i < jobs; ++i) {
+    for (const auto& [curve, kept] : history.Find(JobId{"job-" + std::to_string(i)})->curves) {
+      all += kept.points().size();
+      EXPECT_GE(kept.points().size(), limits::kCurvePoints / 8) << "each has its share";
+      EXPECT_GT(kept.points().back().step, 4 * limits::kCurvePoints - 100) << "up to the newest";
+    }
+  }
+  EXPECT_LE(all, History::kPointsKeptInAll + limits::kCurvePoints);
+}
+
 TEST(History, CountsBytesByWorkerAndInAll) {
   History history;
   const JobId job{"tiny"};
