@@ -188,7 +188,8 @@ Instant Machine::NextWake() const {
   for (const auto& [id, run] : runs_) {
     if (run.evaluation && !run.evaluation->holder.value.empty()) wake = std::min(wake, run.evaluation->deadline);
     if (!run.no_room.empty()) wake = std::min(wake, run.retry_at);
-    if (!run.Gathers()) continue;
+    // While its parameters are not loaded nothing is done about a round, whatever its time: that ends with an event.
+    if (!run.Gathers() || !run.loaded) continue;
     for (uint32_t p = 0; p < run.rounds.size(); ++p) {
       wake = std::min(wake, DecideRound(run.rounds[p], RuleOf(run, FragmentIndex{p}), now_).wake);
     }

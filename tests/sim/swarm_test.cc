@@ -42,5 +42,12 @@ INSTANTIATE_TEST_SUITE_P(Quarters, SwarmSeeds, testing::Range<uint64_t>(0, kPart
 // none might step to its next send step, and no update came without one.
 TEST(SwarmRegressions, AJobWhoseWorkersAllFetchedAnewGoesOn) { ExpectLawful(5, 1); }
 
+// A round was past its time while the job's parameters were being loaded from a slow disk: the engine was due at once,
+// again and again, and did nothing.
+TEST(SwarmRegressions, AJobThatIsBeingLoadedDoesNotKeepTheEngineTurning) {
+  ExpectLawful(1020, 1);
+  ExpectLawful(2004, 1);
+}
+
 }  // namespace
 }  // namespace atl
