@@ -4,6 +4,7 @@
 
 #include "cli/command_tree.h"
 #include "cli/output.h"
+#include "common/base/wall_time.h"
 #include "common/trust/secret_files.h"
 
 namespace atl::cli {
@@ -13,7 +14,6 @@ struct IssueOptions {
   std::string directory, role = "admin", name, out;
 };
 
-int64_t NowSeconds(const Session& session) { return session.clock.WallNanos() / 1'000'000'000; }
 
 // Never over an identity that is there: somebody may be using it.
 absl::Status Issue(Session& session, const Authority& authority, const IssueOptions& options) {
@@ -25,7 +25,7 @@ absl::Status Issue(Session& session, const Authority& authority, const IssueOpti
     return absl::AlreadyExistsError(absl::StrCat(options.out, " is there already; choose another file"));
   }
   ATOLL_ASSIGN_OR_RETURN(const IdentityFile identity,
-                         IssueIdentity(authority, {role, options.name, ""}, NowSeconds(session)));
+                         IssueIdentity(authority, {role, options.name, ""}, WallSeconds(session.clock)));
   ATOLL_RETURN_IF_ERROR(WriteIdentityFile(options.out, identity));
   ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(identity.certificate_pem));
   session.talk << "wrote the identity of " << options.role << " '" << options.name << "', good until "
@@ -35,7 +35,7 @@ absl::Status Issue(Session& session, const Authority& authority, const IssueOpti
 }
 
 absl::Status Init(Session& session, IssueOptions options) {
-  ATOLL_ASSIGN_OR_RETURN(const Authority authority, CreateAuthority(options.directory, NowSeconds(session)));
+  ATOLL_ASSIGN_OR_RETURN(const Authority authority, CreateAuthority(options.directory, WallSeconds(session.clock)));
   session.talk << "made an authority in " << options.directory << " (SHA-256 " << authority.fingerprint().Hex()
                << ")\nwhoever has " << AuthorityKeyPath(options.directory)
                << " can be anybody: keep it on this machine\n";
@@ -55,7 +55,7 @@ absl::Status Show(Session& session, const std::string& path) {
               << "\njoin token   " << (facts.identity.token.empty() ? "none" : facts.identity.token)
               << "\nbegins       " << DateText(facts.not_before_s) << "\nends         " << DateText(facts.not_after_s)
               << "\nfingerprint  " << facts.fingerprint.Hex() << "\n";
-  return CheckTimes(facts, NowSeconds(session));
+  return CheckTimes(facts, WallSeconds(session.clock));
 }
 
 // A command from a function that returns a status.

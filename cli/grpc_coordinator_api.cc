@@ -5,6 +5,7 @@
 #include "atoll/v1/admin.grpc.pb.h"
 #include "atoll/v1/job.grpc.pb.h"
 #include "common/base/mutex.h"
+#include "common/base/wall_time.h"
 #include "common/config/quantities.h"
 #include "common/plan/limits.h"
 #include "common/rpc/bulk_client.h"
@@ -154,7 +155,7 @@ class GrpcCoordinatorApi final : public CoordinatorApi {
 
   absl::StatusOr<ChannelSecurity> Security() const {
     if (identity_.empty()) return ChannelSecurity::PlaintextLoopback();
-    return MutualTlsChannel(identity_, clock_.WallNanos() / 1'000'000'000);
+    return MutualTlsChannel(identity_, WallSeconds(clock_));
   }
 
   const std::string endpoint_;

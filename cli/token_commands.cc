@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/command_tree.h"
 #include "cli/output.h"
+#include "common/base/wall_time.h"
 #include "common/config/quantities.h"
 #include "common/rpc/enroll_client.h"
 
@@ -49,7 +50,7 @@ int ListTokens(Session& session) {
   const auto response = session.api.ListTokens({});
   if (!response.ok()) return Fail(session, response.status());
   if (PrintMessage(session, *response)) return kExitOk;
-  const int64_t now_s = session.clock.WallNanos() / 1'000'000'000;
+  const int64_t now_s = WallSeconds(session.clock);
   session.out << absl::StrFormat("%-16s  %-8s  %-20s  %-9s  %-23s  %s\n", "ID", "ROLE", "NAME", "USED", "END", "STATE");
   for (const v1::JoinToken& token : response->tokens()) {
     session.out << absl::StrFormat("%-16s  %-8s  %-20s  %-9s  %-23s  %s\n", Printable(token.id()),

@@ -17,6 +17,7 @@
 #include "common/base/executor.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
+#include "common/base/wall_time.h"
 #include "common/config/options.h"
 #include "common/rpc/bulk_service.h"
 #include "common/rpc/channel.h"
@@ -74,7 +75,7 @@ std::optional<int> RunOnState(const CoordinatorCommandLine& line, const sigset_t
   UnblockStopSignals(signals);
   if (line.audit)
     return audit::RunAudit({line.audit->replay, line.audit->state_dir, line.audit->json}, std::cout, std::cerr);
-  const int64_t now_s = SystemClock().WallNanos() / 1'000'000'000;
+  const int64_t now_s = WallSeconds(SystemClock());
   return backup::RunBackup({line.backup->restore, line.backup->state_dir, line.backup->backup, now_s}, std::cout,
                            std::cerr);
 }
@@ -179,7 +180,7 @@ std::string Coordinator::OwnIdentityPath() const { return JoinPath(options_.stat
 // A new certificate when there is none yet, half of its life is over, or the authority is another one. The listeners
 // read the file again by themselves.
 absl::Status Coordinator::RenewOwnIdentity() {
-  const int64_t now_s = clock_.WallNanos() / 1'000'000'000;
+  const int64_t now_s = WallSeconds(clock_);
   const absl::StatusOr<IdentityFile> held = ReadIdentityFile(OwnIdentityPath());
   if (held.ok() && held->authority_pem == authority_->certificate_pem()) {
     const absl::StatusOr<CertificateFacts> facts = ReadCertificate(held->certificate_pem);
@@ -200,7 +201,7 @@ absl::StatusOr<ServerSecurity> Coordinator::OpenTrust() {
       std::make_unique<Enrollment>(EnrollmentParts{*authority_, *ledger_, *ledger_executor_, clock_, log_, guard_,
                                                    [this](const absl::Status& status) { Die(status); }});
   enrollment_->Load(tokens_);
-  return MutualTls(OwnIdentityPath(), clock_.WallNanos() / 1'000'000'000,
+  return MutualTls(OwnIdentityPath(), WallSeconds(clock_),
                    [this](const std::string& method, const Identity& caller) { return guard_.Check(method, caller); });
 }
 
@@ -208,7 +209,7 @@ absl::StatusOr<ServerSecurity> Coordinator::OpenTrust() {
 absl::Status Coordinator::OpenEnrollPort() {
   if (!enrollment_) return absl::OkStatus();
   ATOLL_ASSIGN_OR_RETURN(const ServerSecurity security,
-                         ServerOnlyTls(OwnIdentityPath(), clock_.WallNanos() / 1'000'000'000));
+                         ServerOnlyTls(OwnIdentityPath(), WallSeconds(clock_)));
   services_.push_back(MakeEnrollService(*enrollment_));
   ServerOptions options{.address = absl::StrCat(options_.listen_address, ":", options_.enroll_port),
                         .quota_bytes = size_t{8} << 20,

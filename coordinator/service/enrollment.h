@@ -14,6 +14,7 @@
 #include "common/base/executor.h"
 #include "common/base/log.h"
 #include "common/base/time.h"
+#include "common/base/wall_time.h"
 #include "common/trust/authority.h"
 #include "coordinator/service/call_guard.h"
 #include "coordinator/service/job_api.h"
@@ -71,7 +72,7 @@ class Enrollment {
   absl::Status Keep(const TokenRecord& record);
   // Tokens whose end, and the longest life of what came by them, are over.
   absl::Status DropOld();
-  int64_t NowSeconds() const { return parts_.clock.WallNanos() / 1'000'000'000; }
+  int64_t NowSeconds() const { return WallSeconds(parts_.clock); }
 
   const EnrollmentParts parts_;
   std::atomic<uint32_t> waiting_ = 0;

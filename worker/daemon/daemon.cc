@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/files.h"
+#include "common/base/wall_time.h"
 #include "common/rpc/bulk_client.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/control_stream.h"
@@ -93,7 +94,7 @@ struct Connections {
 absl::StatusOr<ChannelSecurity> SecurityOf(const WorkerOptions& options, const Clock& clock, Log& log) {
   if (options.identity.empty()) return ChannelSecurity::PlaintextLoopback();
   ATOLL_RETURN_IF_ERROR(EnsureIdentity(options, clock, log));
-  return MutualTlsChannel(options.identity, clock.WallNanos() / 1'000'000'000);
+  return MutualTlsChannel(options.identity, WallSeconds(clock));
 }
 
 absl::StatusOr<Connections> Connect(const WorkerOptions& options, const Clock& clock, Log& log) {

@@ -1,6 +1,7 @@
 #include "worker/daemon/identity_keeper.h"
 
 #include "common/base/mutex.h"
+#include "common/base/wall_time.h"
 #include "common/rpc/enroll_client.h"
 
 namespace atl {
@@ -42,7 +43,7 @@ absl::Status EnsureIdentity(const WorkerOptions& options, const Clock& clock, Lo
   ATOLL_RETURN_IF_ERROR(held.status());
   ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(held->certificate_pem));
   ATOLL_RETURN_IF_ERROR(CheckOwner(options, facts.identity));
-  const int64_t now_s = clock.WallNanos() / 1'000'000'000;
+  const int64_t now_s = WallSeconds(clock);
   const absl::Status good = CheckTimes(facts, now_s);
   if (good.ok() && now_s < RenewAt(facts)) return absl::OkStatus();
   const absl::Status renewed = Renew(options, *held, log);

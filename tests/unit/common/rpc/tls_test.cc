@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "atoll/v1/worker.grpc.pb.h"
+#include "common/base/wall_time.h"
 #include "common/rpc/control_stream.h"
 #include "common/rpc/enroll_client.h"
 #include "common/rpc/transport_log.h"
@@ -21,7 +22,7 @@ namespace {
 
 constexpr Duration kPatience = Seconds(60);
 
-int64_t NowSeconds() { return SystemClock().WallNanos() / 1'000'000'000; }
+int64_t NowSeconds() { return WallSeconds(SystemClock()); }
 
 // One unary call with an empty message.
 grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel, const std::string& method) {

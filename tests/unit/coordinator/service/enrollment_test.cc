@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "common/base/wall_time.h"
 #include "coordinator/store/memory_ledger.h"
 
 namespace atl {
@@ -20,7 +21,7 @@ class EnrollmentTest : public testing::Test {
                                                                [this](const absl::Status& why) { fatal_ = why; }});
     enrollment_->Load(*ledger_->Tokens());
   }
-  int64_t NowSeconds() const { return clock_.WallNanos() / 1'000'000'000; }
+  int64_t NowSeconds() const { return WallSeconds(clock_); }
 
   template <typename Response, typename Request>
   absl::StatusOr<Response> Ask(void (Enrollment::*method)(const Request&, Answer<Response>), const Request& request) {
@@ -81,7 +82,7 @@ class EnrollmentTest : public testing::Test {
   }
 
   ManualClock clock_;
-  const Authority authority_ = *Authority::Create(clock_.WallNanos() / 1'000'000'000);
+  const Authority authority_ = *Authority::Create(WallSeconds(clock_));
   MemoryLedgerDisk disk_;
   std::unique_ptr<Ledger> ledger_ = MakeMemoryLedger(disk_, [this] { return disk_error_; });
   absl::Status disk_error_, fatal_;

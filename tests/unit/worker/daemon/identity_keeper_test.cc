@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "atoll/v1/worker.grpc.pb.h"
+#include "common/base/wall_time.h"
 #include "common/rpc/tls.h"
 #include "common/rpc/transport_log.h"
 #include "common/trust/join_token.h"
@@ -31,7 +32,7 @@ class Signer final : public v1::WorkerService::CallbackService {
       return reactor;
     }
     response->set_certificate(*authority_.Sign(request->signing_request(), {Role::kWorker, "cpu-1", kTokenId},
-                                               clock_.WallNanos() / 1'000'000'000, kWorkerLifetime_s));
+                                               WallSeconds(clock_), kWorkerLifetime_s));
     reactor->Finish(grpc::Status::OK);
     return reactor;
   }
@@ -62,10 +63,10 @@ class IdentityKeeperTest : public testing::Test {
     server_.reset();
     std::filesystem::remove_all(directory_);
   }
-  static int64_t RealNow() { return SystemClock().WallNanos() / 1'000'000'000; }
+  static int64_t RealNow() { return WallSeconds(SystemClock()); }
   absl::Status Ensure() { return EnsureIdentity(options_, clock_, log_); }
   int64_t End() const { return ReadCertificate(ReadIdentityFile(options_.identity)->certificate_pem)->not_after_s; }
-  int64_t Now() const { return clock_.WallNanos() / 1'000'000'000; }
+  int64_t Now() const { return WallSeconds(clock_); }
 
   const Authority authority_ = *Authority::Create(RealNow());
   ManualClock clock_;
