@@ -9,7 +9,6 @@ namespace atl {
 namespace {
 
 constexpr int64_t kLongestStepNs = Seconds(3600).ns;  // a larger claim is cut: it would stretch every deadline
-constexpr char kNonFinite[] = "non-finite";           // JobFailure::reason begins with it when a range may be poisoned
 
 uint64_t Times(uint64_t a, uint64_t b) {
   uint64_t product = 0;

@@ -12,7 +12,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr char kJob[] = "small";
-constexpr char kOther[] = "other";
 
 // Stops the job with three checkpoints on the disk, of versions 2, 4 and 6.
 void PauseWithCheckpoints(Harness& h) {

@@ -88,7 +88,7 @@ void Core::State::OnMessage(const CoordinatorMessage& message) {
   struct Visitor {
     State& s;
     // Words about another job come from before a change of assignment.
-    bool Mine(const JobId& job) const { return s.phase != Phase::kIdle && job == s.job; }
+    bool Mine(const JobId& of) const { return s.phase != Phase::kIdle && of == s.job; }
     void operator()(const Welcome& m) { s.OnWelcome(m); }
     void operator()(const Assignment& m) { s.OnAssignment(m); }
     void operator()(const Unassign& m) {

@@ -113,7 +113,7 @@ TEST(ContentHash, SeesEveryBitTheVersionAndTheLayout) {
   EXPECT_NE(ContentHash(fragment, 2, {}), hash);
   EXPECT_NE(ContentHash(fragment, 1, {0, 1}), hash);
   EXPECT_NE(ContentHash(std::span(fragment).first(1029), 1, {}), hash);
-  for (const size_t element : {0, 1023, 1024, 1029}) {
+  for (const size_t element : {0u, 1023u, 1024u, 1029u}) {
     for (uint32_t bit = 0; bit < 32; ++bit) {
       const float before = fragment[element];
       fragment[element] = std::bit_cast<float>(std::bit_cast<uint32_t>(before) ^ (1u << bit));

@@ -9,7 +9,7 @@ TEST(ShapesOf, TakesOneSplitWithTheJobsWeights) {
   DataSpec data;
   data.corpora = {{.name = "web", .manifest = {}, .weight = 2}, {.name = "books", .manifest = {}, .weight = 1}};
   std::vector<CorpusManifest> manifests(2);
-  for (const uint64_t tokens : {10, 20})
+  for (const uint64_t tokens : {10u, 20u})
     manifests[0].files.push_back(
         {.name = "t", .split = CorpusSplit::kTrain, .bytes = 0, .sha256 = {}, .tokens = tokens});
   manifests[0].files.push_back({.name = "h", .split = CorpusSplit::kHeldOut, .bytes = 0, .sha256 = {}, .tokens = 5});

@@ -98,7 +98,7 @@ TEST_F(SnapshotStoreTest, ReaderIsAPinAndGivesThePublicCopy) {
 }
 
 TEST_F(SnapshotStoreTest, TheFirstMayBeKept) {
-  for (const uint64_t version : {2, 4, 6}) ASSERT_EQ(Write(version), absl::OkStatus());
+  for (const uint64_t version : {2u, 4u, 6u}) ASSERT_EQ(Write(version), absl::OkStatus());
   ASSERT_EQ(store_.DropBefore({"tiny"}, 0, {0}, {6}, /*keep_first=*/true), absl::OkStatus());
   EXPECT_EQ(*store_.List({"tiny"}, 0, {0}), (std::vector<Version>{{2}, {6}}));
 }

@@ -62,7 +62,7 @@ TEST(WorkerEvaluating, ReadsHeldOutSamplesPieceByPiece) {
 }
 
 TEST(WorkerEvaluating, EndsWhereTheHeldOutSplitEnds) {
-  for (const uint64_t there : {0, 16, 20}) {
+  for (const uint64_t there : {0u, 16u, 20u}) {
     World w(SmallSpec());
     w.held_out_samples = there;
     w.Start();
