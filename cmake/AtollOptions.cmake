@@ -48,6 +48,12 @@ elseif(NOT ATOLL_SANITIZE STREQUAL "")
   message(FATAL_ERROR "ATOLL_SANITIZE is '${ATOLL_SANITIZE}'; it must be empty, address or thread")
 endif()
 
+# The code of tests is not optimised where that costs more time than it saves.
+set(ATOLL_TEST_OPTIONS $<$<COMPILE_LANGUAGE:CXX>:-O1>)
+if(NOT ATOLL_SANITIZE STREQUAL "")
+  set(ATOLL_TEST_OPTIONS $<$<COMPILE_LANGUAGE:CXX>:-O0>)
+endif()
+
 # Hardening, in every build without sanitizers: the tests then run what is shipped, and dev and release share their
 # objects in the compiler cache. tests/tidy/check_elf.py reads it back from the programs.
 if(ATOLL_SANITIZE STREQUAL "")

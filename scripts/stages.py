@@ -208,10 +208,11 @@ def locks_something(source, seen=None):
 
 
 def check_thread_safety():
-    """clang's lock analysis of every unit that takes one of our locks; g++ has no such warning."""
-    units = {f: a for f, a in compile_commands("dev").items() if locks_something(f)}
-    commands = [["clang++-14", "-fsyntax-only", "-Wno-everything", "-Wthread-safety", "-Wthread-safety-beta", "-Werror=thread-safety",
-                 "-Werror=thread-safety-beta", *arguments, f] for f, arguments in sorted(units.items())]
+    """clang's lock analysis of the units that take one of our locks and that the build of asan, by clang as well, leaves out."""
+    analysed = compile_commands("asan")
+    units = {f: a for f, a in compile_commands("dev").items() if f not in analysed and locks_something(f)}
+    commands = [["clang++-14", "-fsyntax-only", "-Wno-everything", "-Wthread-safety", "-Werror=thread-safety", *arguments, f]
+                for f, arguments in sorted(units.items())]
     report_failures(in_parallel(commands), "clang++ -Wthread-safety")
     return Counts(passed=len(commands))
 
