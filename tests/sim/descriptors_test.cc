@@ -37,7 +37,7 @@ TEST(Descriptors, WhatARestartReadsIsClosedAgain) {
   h.StartWorker("a");
   const size_t fragments = h.View(kJob)->fragments.size();
   ASSERT_GE(fragments, 2u);
-  for (const uint64_t version : {4, 8}) {
+  for (const uint64_t version : {4u, 8u}) {
     ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= version; }));
     h.KillCoordinator();
     ASSERT_EQ(OpenSegments(h), 0u);

@@ -233,7 +233,7 @@ class Unrest {
 
 TEST(Screens, HonestWorkersThatComeGoAndStallAreNotStruck) {
   size_t uneven = 0;
-  for (const uint64_t seed : {1, 2, 3}) {
+  for (const uint64_t seed : {1u, 2u, 3u}) {
     SCOPED_TRACE(seed);
     Unrest unrest(seed);
     ASSERT_TRUE(unrest.h().RunUntil([&] { return Reached(unrest.h(), 9); }));

@@ -158,7 +158,7 @@ TEST(JudgeNorms, WhatChangesForEverybodyIsNobodysFault) {
 // at most clip_above times, and the median is not its own.
 TEST(JudgeNorms, AHostileWorkerHidesBehindNoNumberOfSteps) {
   NormHistory history = HistoryOf(8);
-  for (const uint64_t steps : {0, 1, 10, 40, 80, 100'000}) {
+  for (const uint64_t steps : {0u, 1u, 10u, 40u, 80u, 100'000u}) {
     for (size_t i = 0; i < kNormRounds; ++i) {
       std::vector<NormSample> round = Whole({1, 1, 1});
       round.push_back(SampleOf(WorkerId{"d"}, 1000.0 * kPeriod, steps, kPeriod));
