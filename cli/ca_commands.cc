@@ -14,7 +14,6 @@ struct IssueOptions {
   std::string directory, role = "admin", name, out;
 };
 
-
 // Never over an identity that is there: somebody may be using it.
 absl::Status Issue(Session& session, const Authority& authority, const IssueOptions& options) {
   ATOLL_ASSIGN_OR_RETURN(const Role role, ParseRole(options.role));

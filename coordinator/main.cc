@@ -208,8 +208,7 @@ absl::StatusOr<ServerSecurity> Coordinator::OpenTrust() {
 // Small and alone: strangers speak to it, with nothing but a token.
 absl::Status Coordinator::OpenEnrollPort() {
   if (!enrollment_) return absl::OkStatus();
-  ATOLL_ASSIGN_OR_RETURN(const ServerSecurity security,
-                         ServerOnlyTls(OwnIdentityPath(), WallSeconds(clock_)));
+  ATOLL_ASSIGN_OR_RETURN(const ServerSecurity security, ServerOnlyTls(OwnIdentityPath(), WallSeconds(clock_)));
   services_.push_back(MakeEnrollService(*enrollment_));
   ServerOptions options{.address = absl::StrCat(options_.listen_address, ":", options_.enroll_port),
                         .quota_bytes = size_t{8} << 20,

@@ -154,8 +154,9 @@ class Transfers {
   std::map<FragmentIndex, UploadJob> uploads_;
   std::map<DownloadId, DownloadJob> downloads_;
   uint64_t uploaded_bytes_ = 0, downloaded_bytes_ = 0;
-  // Three questions, so three measures: what the link carries (the windows above), what transfers got of it (LinkTotals,
-  // only those that went well), and what a conversation may be given time for (both directions, broken ones too).
+  // Three questions, so three measures: what the link carries (the windows above), what transfers got of it
+  // (LinkTotals, only those that went well), and what a conversation may be given time for (both directions, broken
+  // ones too).
   MovingRate upload_mean_, download_mean_, any_mean_;
 };
 
