@@ -19,7 +19,13 @@ def prepare(scene, out, number):
 
 
 def reads(pid, file):
-    return any(os.path.realpath(f"/proc/{pid}/fd/{fd}") == str(file) for fd in os.listdir(f"/proc/{pid}/fd"))
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            if os.readlink(f"/proc/{pid}/fd/{fd}") == os.path.realpath(file):
+                return True
+        except FileNotFoundError:  # closed since it was listed
+            continue
+    return False
 
 
 def test(scene):
