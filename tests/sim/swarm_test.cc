@@ -42,6 +42,16 @@ INSTANTIATE_TEST_SUITE_P(Quarters, SwarmSeeds, testing::Range<uint64_t>(0, kPart
 // none might step to its next send step, and no update came without one.
 TEST(SwarmRegressions, AJobWhoseWorkersAllFetchedAnewGoesOn) { ExpectLawful(5, 1); }
 
+// What a worker gave up stays leased to it: it got no more samples, was at no send step, and the round waited for it.
+TEST(SwarmRegressions, AWorkerThatGetsNoSamplesSendsOrReturnsWhatItHas) { ExpectLawful(1018, 1); }
+
+// Two versions within one period leave the job's clock ahead of the steps: a worker that lets such a send step pass may
+// come to its limit before the next.
+TEST(SwarmRegressions, AWorkerThatLetASendStepPassGoesOn) {
+  ExpectLawful(14, 0.15);
+  ExpectLawful(160, 0.15);
+}
+
 // A round was past its time while the job's parameters were being loaded from a slow disk: the engine was due at once,
 // again and again, and did nothing.
 TEST(SwarmRegressions, AJobThatIsBeingLoadedDoesNotKeepTheEngineTurning) {

@@ -48,6 +48,7 @@ struct Fragment {
   bool fetching = false;  // whole
   Instant refetch_at = kNever;
   bool due = false, send_now = false;
+  bool skipped = false;          // the last send step, for the others had sent at it for the version of the outer copy
   std::optional<Version> tried;  // version of a contribution that was refused
   Instant next_version_by{};     // until when closing waits for a version after the refused one
   bool tried_retry = false, told_late = false;

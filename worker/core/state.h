@@ -115,6 +115,7 @@ struct Core::State {
   void SettleContributor(Fragment& f);
   void SettleMissed(Fragment& f);
   void SendDue();
+  bool SkipsForOthers(uint32_t p);
   uint64_t StepsToApply(uint32_t p) const;
   bool Drops(uint32_t p) const;  // the job loses this worker's sync to the open round of the fragment
   void DropSync(uint32_t p);
@@ -135,6 +136,8 @@ struct Core::State {
   bool WaitForUpdates();
   bool StepsForbidden() const;
   bool UnsyncedLimitReached() const;
+  bool StandsStill() const;
+  void SendWhatIsLeft();
   bool StopReached() const;
   void OnPaceAssigned(const PaceAssigned& order);
   void OnStepDone(const StepDone& done);

@@ -277,6 +277,7 @@ void Core::State::SendDue() {
     const bool retry = f.send_now && !f.due;
     f.due = f.send_now = false;
     if (!may) continue;
+    if (!retry && SkipsForOthers(p)) continue;
     if (Drops(p)) {
       DropSync(p);
       continue;
@@ -285,6 +286,22 @@ void Core::State::SendDue() {
     f.tried_retry = retry;
     effects.push_back(FormContribution{{FragmentIndex{p}, f.outer}});
   }
+}
+
+// A version that stands at this send step or beyond holds what the others sent here: what is sent now would wait for
+// their next send step, and the merge then overwrites every step until there. The steps up to here go with the next
+// send instead. Not twice running, and not after a miss: where this worker is behind for long, what it sends early
+// counts. Nor where no step could be taken until then.
+bool Core::State::SkipsForOthers(uint32_t p) {
+  Fragment& f = fragments[p];
+  const uint64_t limit = uint64_t{spec->sync.max_unsynced_periods} * pace.own_steps();
+  const bool goes_on = taken - applied_at + pace.own_steps() <= limit;
+  f.skipped = !f.skipped && goes_on && f.missed == 0 && f.outer_clock >= SendStep(p);
+  if (!f.skipped) return false;
+  Tell(NoteLevel::kInfo, "send skipped",
+       absl::StrCat("fragment ", p, ": version ", f.outer.value, " stands at step ", f.outer_clock,
+                    " already; what is trained here goes with the next send"));
+  return true;
 }
 
 // From a send at the present step to its merge. Where the others have sent for this version's round (`outer_clock`) at

@@ -40,6 +40,7 @@ void Core::State::OnBoundary() {
     ContinueClosing();
     return;
   }
+  if (StandsStill()) SendWhatIsLeft();
   SendDue();
   if (Busy()) return;
   if (StepsForbidden()) {
@@ -86,6 +87,22 @@ bool Core::State::StopReached() const { return spec->stop.inner_steps > 0 && Clo
 
 bool Core::State::StepsForbidden() const {
   return options.evaluate_only || closing || leaving || StopReached() || UnsyncedLimitReached();
+}
+
+// No step can come, and no update either that this worker's part is in: what it holds back is what others may wait for.
+bool Core::State::StandsStill() const {
+  const bool no_samples = wish.denied && Unused() == 0;
+  if (!welcomed || StopReached() || !(no_samples || UnsyncedLimitReached())) return false;
+  return std::all_of(fragments.begin(), fragments.end(), [](const Fragment& f) {
+    return f.installed && !f.held && !f.unsettled && !f.due && f.pending.empty();
+  });
+}
+
+// Where there is nothing to send, the drift was given up: what it was trained on goes back.
+void Core::State::SendWhatIsLeft() {
+  const bool any = std::any_of(fragments.begin(), fragments.end(), [](const Fragment& f) { return f.steps > 0; });
+  if (!any) return ReturnLeases();
+  for (Fragment& f : fragments) f.send_now = f.send_now || (f.steps > 0 && !(f.tried && *f.tried == f.outer));
 }
 
 // At an apply step training waits for the update, up to a deadline; then it goes on and the update comes late.

@@ -44,5 +44,21 @@ TEST(WorkerAtTheLimit, GoesOnWithNewLeasesAfterARevocationAtTheLimit) {
   EXPECT_EQ(w.steps_taken, 12u);
 }
 
+// Away from a send step and without samples, nothing else can come: others may wait for what it has.
+TEST(WorkerAtTheLimit, SendsWhatItHasWhenItGetsNoSamples) {
+  World w;
+  w.grant_leases = false;
+  w.Start();
+  w.Boundary();
+  w.Hear(LeaseGranted{JobId{"tiny"}, 1, LeaseId{9}, {0, 4}});
+  w.Steps(1);
+  w.Boundary();
+  EXPECT_FALSE(w.Did("upload"));
+  w.Hear(LeaseDenied{JobId{"tiny"}, 2, "4 leased samples are in no committed contribution yet"});
+  w.Steps(1);
+  w.Boundary();
+  EXPECT_TRUE(w.Did("upload 0 v0 steps 2"));
+}
+
 }  // namespace
 }  // namespace atl::worker

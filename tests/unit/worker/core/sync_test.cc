@@ -86,6 +86,48 @@ TEST(WorkerSync, LateOnceIsSentAgainAtOnceLateTwiceWaitsForTheNextOffset) {
   EXPECT_TRUE(w.Did("upload 0 v2 steps 8"));
 }
 
+// Two versions within one period (a round of one worker, a pause) leave the job's clock ahead of the steps taken: what
+// was trained is not overwritten by a merge that waits for others who send now as well.
+TEST(WorkerSync, WhereTheVersionStandsAtTheSendStepAlreadyTheNextSendCarriesBoth) {
+  World w;
+  w.Start();
+  Contribute(w, 4);
+  w.Publish(0, 1, {"w1", "w2"}, 8);
+  w.Boundary();
+  ASSERT_TRUE(w.Did("resolve 0 contributor"));
+  w.Steps(4);
+  w.Boundary();
+  EXPECT_FALSE(w.Did("upload 0 v1"));
+  EXPECT_TRUE(w.Did("note send skipped"));
+  w.Steps(4);
+  w.Boundary();
+  EXPECT_TRUE(w.Did("upload 0 v1 steps 8"));
+  w.Accept(0);
+  w.Publish(0, 2, {"w1", "w2"}, 12);
+  w.Boundary();
+  EXPECT_TRUE(w.Did("apply 0 v2 contributor"));
+  EXPECT_EQ(w.core().fragments()[0].steps_behind, 0u);
+  w.Steps(4);
+  w.Boundary();
+  EXPECT_TRUE(w.Did("upload 0 v2 steps 4"));
+}
+
+TEST(WorkerSync, ASendStepIsNotSkippedTwiceRunning) {
+  World w;
+  w.Start();
+  Contribute(w, 4);
+  w.Publish(0, 1, {"w1", "w2"}, 11);
+  w.Boundary();
+  w.Steps(4);
+  w.Boundary();
+  EXPECT_FALSE(w.Did("upload 0 v1"));
+  w.Publish(0, 2, {"w2"}, 12);
+  w.Boundary();
+  w.Steps(12 - w.steps_taken);
+  w.Boundary();
+  EXPECT_TRUE(w.Did("upload 0 v2 steps 8"));
+}
+
 // The others have sent for version 1 at this step: their next ones, and so the update, come with their next send step.
 TEST(WorkerSync, WhatIsSentAheadOfTheOthersIsAppliedAtTheirApplyStep) {
   World w;
