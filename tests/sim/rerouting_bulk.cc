@@ -118,6 +118,9 @@ class ReroutingBulk::Upload final : public UploadHandler {
 
 ReroutingBulk::ReroutingBulk(std::vector<ContributionHeader>& acknowledged) : wire_(new Wire{acknowledged}) {}
 
+// What waits for an answer holds the wire that keeps it.
+ReroutingBulk::~ReroutingBulk() { const auto dropped = std::move(wire_->waiting); }
+
 void ReroutingBulk::Lead(BulkHandler* handler) { wire_->Lead(handler); }
 
 bool ReroutingBulk::cut() const { return dead || wire_->to == nullptr; }

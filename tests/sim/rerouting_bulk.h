@@ -16,6 +16,7 @@ class ReroutingBulk final : public BulkHandler {
  public:
   // Contributions that the worker is told to be accepted are added to `acknowledged`, which outlives this.
   explicit ReroutingBulk(std::vector<ContributionHeader>& acknowledged);
+  ~ReroutingBulk() override;
 
   int refusals = 0;     // uploads still to be refused for good
   int corruptions = 0;  // frames still to arrive with other bytes

@@ -11,7 +11,12 @@
 namespace atl {
 namespace {
 
-constexpr uint64_t kSeeds = 200, kParts = 4;
+constexpr uint64_t kParts = 4;
+#ifdef ATOLL_SANITIZED
+constexpr uint64_t kSeeds = 16;  // each takes many times as long
+#else
+constexpr uint64_t kSeeds = 200;
+#endif
 constexpr double kHours = 0.15;
 
 uint64_t FromEnvironment(const char* name, uint64_t otherwise) {

@@ -97,7 +97,7 @@ struct UploadEnded {
 struct StepDone {
   bool finite = true;      // false: parameters and moments are as before
   uint64_t tokens = 0;     // targets
-  int64_t loss_micro = 0;  // mean over the targets, 1e-6 nats
+  int64_t loss_micro = 0;  // mean over the targets, 1e-6 nats; at most 1e12 either way
   Duration took{};
 };
 // Answer to TakeStep when the samples are not there yet; nothing was taken. The core asks again at the next Boundary.

@@ -15,7 +15,12 @@ namespace {
 using worker::Effect;
 using worker::Event;
 
-int64_t Micro(double nats) { return std::isfinite(nats) ? std::llround(nats * 1e6) : 0; }
+// A mean beyond a million nats, of a run that diverges, is told as a million: the core adds means up in 64 bits.
+constexpr double kMostMeanNats = 1e6, kMostSumNats = 1e12;
+
+int64_t Micro(double nats, double most) {
+  return std::isfinite(nats) ? std::llround(std::clamp(nats, -most, most) * 1e6) : 0;
+}
 
 // No worker will do better with a job that asks for what does not exist.
 bool IsPermanent(const absl::Status& status) {
@@ -327,7 +332,7 @@ void Session::State::Do(const worker::TakeStep& e) {
     return;
   }
   const Duration took = clock.Now() - began;
-  Answer(worker::StepDone{outcome->applied, outcome->tokens, Micro(outcome->loss), took});
+  Answer(worker::StepDone{outcome->applied, outcome->tokens, Micro(outcome->loss, kMostMeanNats), took});
   if (options.on_step) options.on_step({e.rate_step + 1, rate, *outcome, took, data_wait, sync_wait});
   data_wait = sync_wait = Duration{};
 }
@@ -340,7 +345,7 @@ void Session::State::Do(const worker::Evaluate& e) {
     Answer(worker::EvaluationFailed{e.evaluation, std::string(outcome.status().message())});
     return;
   }
-  Answer(worker::HeldOutEvaluated{e.evaluation, outcome->samples, Micro(outcome->nll), outcome->tokens,
+  Answer(worker::HeldOutEvaluated{e.evaluation, outcome->samples, Micro(outcome->nll, kMostSumNats), outcome->tokens,
                                   outcome->text_bytes});
 }
 
