@@ -7,6 +7,7 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
 option(ATOLL_TESTS "Build the tests" ON)
+option(ATOLL_BENCH "Build the benchmarks (the tests bring them, too)" OFF)
 option(ATOLL_LIBTORCH "Build the rooms that need LibTorch (the worker program)" ON)
 set(ATOLL_SANITIZE "" CACHE STRING "Sanitizers: empty, address (with undefined) or thread")
 

@@ -1,0 +1,205 @@
+// bench_limits [ROUNDS [ELEMENTS]]: what the machine can do, as JSON for scripts/bench. Memory copy and triad at 1 and
+// 2 threads over arrays of ELEMENTS floats, TCP over loopback with 1, 2 and 4 connections, AES-128-GCM by OpenSSL in
+// records of 16 KiB, and checksums and hashes.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <openssl/evp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "common/base/check.h"
+#include "common/base/hash.h"
+#include "tests/bench/bench.h"
+#include "tests/bench/memory.h"
+
+namespace atl::bench {
+namespace {
+
+constexpr size_t kWriteBytes = 1 << 20;
+constexpr size_t kRecordBytes = 16 << 10;  // the largest record of TLS
+
+class Socket {
+ public:
+  explicit Socket(int fd) : fd_(fd) { ATOLL_CHECK(fd >= 0, "a socket on loopback could not be had"); }
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket& operator=(Socket&&) = delete;
+  ~Socket() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// Both ends of one connection over loopback.
+std::pair<Socket, Socket> Connect() {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  const Socket listener(socket(AF_INET, SOCK_STREAM, 0));
+  ATOLL_CHECK(bind(listener.fd(), generic, size) == 0 && listen(listener.fd(), 1) == 0 &&
+                  getsockname(listener.fd(), generic, &size) == 0,
+              "a port on loopback could not be had");
+  Socket client(socket(AF_INET, SOCK_STREAM, 0));
+  ATOLL_CHECK(connect(client.fd(), generic, size) == 0, "loopback refused a connection");
+  Socket server(accept(listener.fd(), nullptr, nullptr));
+  const int on = 1;
+  setsockopt(client.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  return {std::move(client), std::move(server)};
+}
+
+void SendAll(int fd, size_t bytes) {
+  const std::vector<char> buffer(kWriteBytes, 'x');
+  while (bytes > 0) {
+    const ssize_t sent = send(fd, buffer.data(), std::min(bytes, buffer.size()), 0);
+    ATOLL_CHECK(sent > 0, "sending over loopback failed");
+    bytes -= static_cast<size_t>(sent);
+  }
+}
+
+void ReceiveAll(int fd, size_t bytes) {
+  std::vector<char> buffer(kWriteBytes);
+  while (bytes > 0) {
+    const ssize_t got = recv(fd, buffer.data(), std::min(bytes, buffer.size()), 0);
+    ATOLL_CHECK(got > 0, "receiving over loopback failed");
+    bytes -= static_cast<size_t>(got);
+  }
+}
+
+// One thread for each end of each connection.
+Variant Tcp(size_t connections, size_t bytes) {
+  auto pairs = std::make_shared<std::vector<std::pair<Socket, Socket>>>();
+  for (size_t i = 0; i < connections; ++i) pairs->push_back(Connect());
+  const std::string name = "tcp, " + std::to_string(connections) + (connections == 1 ? " connection" : " connections");
+  return {name,
+          static_cast<double>(bytes / connections * connections),
+          [pairs, bytes] {
+            InParallel(static_cast<unsigned>(2 * pairs->size()), [&](unsigned part) {
+              const auto& [client, server] = (*pairs)[part / 2];
+              if (part % 2 == 0) {
+                ReceiveAll(server.fd(), bytes / pairs->size());
+              } else {
+                SendAll(client.fd(), bytes / pairs->size());
+              }
+            });
+          },
+          {}};
+}
+
+// Seals or opens a buffer record by record with one key, a counter as nonce, as a TLS connection does.
+class Gcm {
+ public:
+  explicit Gcm(size_t bytes)
+      : plain_(bytes / kRecordBytes * kRecordBytes, 1), sealed_(plain_.size()), tags_(plain_.size() / kRecordBytes) {
+    ATOLL_CHECK(seal_ && open_ &&
+                    EVP_EncryptInit_ex(seal_.get(), EVP_aes_128_gcm(), nullptr, key_.data(), nullptr) == 1 &&
+                    EVP_DecryptInit_ex(open_.get(), EVP_aes_128_gcm(), nullptr, key_.data(), nullptr) == 1,
+                "OpenSSL has no AES-128-GCM");
+  }
+
+  void Seal() {
+    int size = 0;
+    for (size_t i = 0; i < tags_.size(); ++i) {
+      const auto nonce = Nonce(i);
+      ATOLL_CHECK(EVP_EncryptInit_ex(seal_.get(), nullptr, nullptr, nullptr, nonce.data()) == 1 &&
+                      EVP_EncryptUpdate(seal_.get(), &sealed_[i * kRecordBytes], &size, &plain_[i * kRecordBytes],
+                                        kRecordBytes) == 1 &&
+                      EVP_EncryptFinal_ex(seal_.get(), &sealed_[i * kRecordBytes], &size) == 1 &&
+                      EVP_CIPHER_CTX_ctrl(seal_.get(), EVP_CTRL_GCM_GET_TAG, 16, tags_[i].data()) == 1,
+                  "sealing a record failed");
+    }
+  }
+
+  void Open() {
+    int size = 0;
+    for (size_t i = 0; i < tags_.size(); ++i) {
+      const auto nonce = Nonce(i);
+      ATOLL_CHECK(EVP_DecryptInit_ex(open_.get(), nullptr, nullptr, nullptr, nonce.data()) == 1 &&
+                      EVP_DecryptUpdate(open_.get(), &plain_[i * kRecordBytes], &size, &sealed_[i * kRecordBytes],
+                                        kRecordBytes) == 1 &&
+                      EVP_CIPHER_CTX_ctrl(open_.get(), EVP_CTRL_GCM_SET_TAG, 16, tags_[i].data()) == 1 &&
+                      EVP_DecryptFinal_ex(open_.get(), &plain_[i * kRecordBytes], &size) == 1,
+                  "opening a record failed");
+    }
+  }
+
+  double bytes() const { return static_cast<double>(plain_.size()); }
+
+ private:
+  struct Free {
+    void operator()(EVP_CIPHER_CTX* context) const { EVP_CIPHER_CTX_free(context); }
+  };
+  using Context = std::unique_ptr<EVP_CIPHER_CTX, Free>;
+
+  static std::array<unsigned char, 12> Nonce(size_t record) {
+    std::array<unsigned char, 12> nonce{};
+    for (size_t i = 0; i < 8; ++i) nonce[4 + i] = static_cast<unsigned char>(record >> (56 - 8 * i));
+    return nonce;
+  }
+
+  std::array<unsigned char, 16> key_{1, 2, 3};
+  std::vector<unsigned char> plain_, sealed_;
+  std::vector<std::array<unsigned char, 16>> tags_;
+  Context seal_{EVP_CIPHER_CTX_new()}, open_{EVP_CIPHER_CTX_new()};
+};
+
+// Told through a volatile, so that it is computed.
+void Use(uint64_t value) {
+  [[maybe_unused]] static volatile uint64_t sink;
+  sink = value;
+}
+
+Group Hashes(size_t rounds, size_t elements) {
+  const std::vector<float> values(elements, 0.25f);
+  const Bytes bytes = std::as_bytes(std::span(values));
+  const double size = static_cast<double>(bytes.size());
+  return Interleave("checksums and hashes", 1,
+                    {{"crc32c", size, [bytes] { Use(Crc32c(0, bytes)); }, {}},
+                     {"digest (XXH3)", size, [bytes] { Use(DigestOf(bytes).low); }, {}},
+                     {"content hash", size, [&values] { Use(ContentHash(values, 1, {}).low); }, {}}},
+                    rounds);
+}
+
+std::vector<Group> Run(size_t rounds, size_t elements) {
+  std::vector<Group> groups;
+  MemoryYard yard(elements);
+  for (const unsigned threads : {1u, 2u}) {
+    groups.push_back(Interleave("memory", threads,
+                                {yard.CopyOn(threads), yard.TriadOn(threads), yard.TriadStreamingOn(threads)}, rounds));
+  }
+  const size_t bytes = 16 * elements;
+  groups.push_back(Interleave("loopback", 2, {Tcp(1, bytes), Tcp(2, bytes), Tcp(4, bytes)}, rounds));
+  Gcm gcm(4 * elements);
+  groups.push_back(Interleave("AES-128-GCM", 1,
+                              {{"seal", gcm.bytes(), [&gcm] { gcm.Seal(); }, {}},
+                               {"open", gcm.bytes(), [&gcm] { gcm.Open(); }, {}},
+                               {"seal and open", gcm.bytes(), [&gcm] { gcm.Seal(), gcm.Open(); }, {}}},
+                              rounds));
+  groups.push_back(Hashes(rounds, elements));
+  return groups;
+}
+
+}  // namespace
+}  // namespace atl::bench
+
+int main(int argc, char** argv) {
+  uint64_t rounds = 9, elements = 16 << 20;
+  if ((argc > 1 && !absl::SimpleAtoi(argv[1], &rounds)) || (argc > 2 && !absl::SimpleAtoi(argv[2], &elements)))
+    return 2;
+  atl::bench::TuneMalloc();
+  atl::bench::PrintJson(atl::bench::Run(std::max<uint64_t>(1, rounds), std::max<uint64_t>(4096, elements)));
+  return 0;
+}

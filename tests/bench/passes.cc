@@ -1,0 +1,205 @@
+// bench_passes [ROUNDS [ELEMENTS]]: the passes of a synchronisation round over a fragment of ELEMENTS parameters, for
+// each codec, as JSON for scripts/bench. Each group has STREAM's triad among its variants, over arrays of twice the
+// size and with the same number of threads, so that a pass can be told as a share of it.
+//
+// Bytes of a pass are those that have to move: each array once for each time that it has to be read or written. e is
+// the bytes of an encoded fragment, n its elements:
+//   encode     8n outer copy and local, e encoded, and where the codec loses anything 8n residual read and written
+//   aggregate  24n public copy, momentum and residual read and written, N e contributions, e update
+//   apply      8n outer copy read and written, e update
+//   outer step 16n momentum and pseudo-gradient read and written
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "common/base/check.h"
+#include "common/base/random.h"
+#include "common/codec/codec.h"
+#include "coordinator/aggregate/aggregator.h"
+#include "coordinator/aggregate/round_pass.h"
+#include "tests/bench/bench.h"
+#include "tests/bench/memory.h"
+#include "worker/sync/fragment_replica.h"
+
+namespace atl::bench {
+namespace {
+
+constexpr CodecKind kCodecs[] = {CodecKind::kFp32, CodecKind::kBf16,  CodecKind::kFp16,
+                                 CodecKind::kInt8, CodecKind::kMxfp4, CodecKind::kE3m0};
+constexpr size_t kContributions[] = {2, 8, 32};
+
+// Normal values of that scale; they repeat after a while.
+std::vector<float> Normals(uint64_t seed, size_t n, float scale) {
+  std::vector<float> out(n);
+  const size_t fresh = std::min<size_t>(n, 1 << 18);
+  for (size_t i = 0; i < fresh; ++i) out[i] = NormalAt(seed, i) * scale;
+  for (size_t i = fresh; i < n; ++i) out[i] = out[i - fresh];
+  return out;
+}
+
+double Size(size_t bytes) { return static_cast<double>(bytes); }
+
+void Require(const absl::Status& status) { ATOLL_CHECK(status.ok(), std::string(status.message()).c_str()); }
+
+ModelLayout LayoutOf(size_t elements) {
+  ModelLayout layout;
+  layout.fragments.push_back({0, elements, {}});
+  layout.elements = elements;
+  layout.digest = {1, 2};
+  return layout;
+}
+
+// A worker that forms one contribution after the other.
+class Sender {
+ public:
+  Sender(CodecKind codec, std::span<float> outer, std::span<const float> local)
+      : codec_(codec), outer_(outer), local_(local), hash_(ContentHash(outer, 1, {1, 2})) {
+    auto replica =
+        FragmentReplica::Create(outer, {.upload_codec = codec,
+                                        .download_codec = codec,
+                                        .upload_error_memory = Loses() ? ErrorMemory::kFeedback : ErrorMemory::kOff,
+                                        .loco = {},
+                                        .layout_digest = {1, 2}});
+    Require(replica.status());
+    replica_ = std::make_unique<FragmentReplica>(*std::move(replica));
+    Require(replica_->Install(outer, Version{1}, hash_));
+  }
+
+  Variant Encode() {
+    const size_t n = outer_.size();
+    return {"encode", Size((Loses() ? 16 : 8) * n + EncodedSize(codec_, n)),
+            [this] { Require(replica_->FormContribution(local_).status()); }, [this] { replica_->DropContribution(); }};
+  }
+
+ private:
+  bool Loses() const { return codec_ != CodecKind::kFp32; }
+
+  CodecKind codec_;
+  std::span<float> outer_;
+  std::span<const float> local_;
+  Digest hash_;
+  std::unique_ptr<FragmentReplica> replica_;
+};
+
+// A coordinator's fragment and the contributions of a round.
+class Rounds {
+ public:
+  Rounds(CodecKind codec, std::span<const float> parameters)
+      : codec_(codec), elements_(parameters.size()), aggregator_(LayoutOf(parameters.size())) {
+    Require(aggregator_.Restore(FragmentIndex{0}, {Version{0}, parameters, {}, {}}));
+    const std::vector<float> delta = Normals(2, elements_, 1e-3f);
+    encoded_.resize(*std::max_element(std::begin(kContributions), std::end(kContributions)));
+    encoded_[0].resize(EncodedSize(codec, elements_));
+    atl::Encode(codec, delta, encoded_[0]);
+    for (size_t i = 1; i < encoded_.size(); ++i) encoded_[i] = encoded_[0];
+  }
+
+  Variant Close(size_t contributions, unsigned threads) {
+    const size_t bytes = 24 * elements_ + (contributions + 1) * encoded_[0].size();
+    return {"aggregate, N = " + std::to_string(contributions),
+            Size(bytes),
+            [this, contributions, threads] {
+              const auto result =
+                  aggregator_.CloseRound(FragmentIndex{0}, aggregator_.version(FragmentIndex{0}), Inputs(contributions),
+                                         {.kind = OuterKind::kNesterov,
+                                          .learning_rate = 1e-3,
+                                          .momentum = 0.9,
+                                          .inner_steps = 10,
+                                          .download_codec = codec_},
+                                         threads);
+              Require(result.status());
+              ATOLL_CHECK(result->committed, "a round of finite contributions commits");
+            },
+            {}};
+  }
+
+  // What a part of closing costs by itself: reading every contribution once, and the hash of the result.
+  Variant Screen(size_t contributions, unsigned threads) {
+    return {"screen, N = " + std::to_string(contributions),
+            Size(contributions * encoded_[0].size()),
+            [this, contributions, threads] { aggregate::ScreenAll(Inputs(contributions), elements_, threads); },
+            {}};
+  }
+  Variant Hash() {
+    return {"hash of the result", Size(4 * elements_), [this] { aggregator_.Hash(FragmentIndex{0}); }, {}};
+  }
+  Variant Apply(std::vector<float>& target) {
+    return {"apply",
+            Size(8 * elements_ + encoded_[0].size()),
+            [this, &target] { DecodeAdd(codec_, encoded_[0], target); },
+            {}};
+  }
+
+ private:
+  std::vector<RoundInput> Inputs(size_t contributions) const {
+    std::vector<RoundInput> inputs(contributions);
+    for (size_t i = 0; i < contributions; ++i) {
+      inputs[i].worker = WorkerId{"worker-" + std::to_string(100 + i)};
+      inputs[i].codec = codec_;
+      inputs[i].encoded = encoded_[i];
+      inputs[i].tokens = 1000;
+      inputs[i].steps = 10;
+    }
+    return inputs;
+  }
+
+  CodecKind codec_;
+  size_t elements_;
+  Aggregator aggregator_;
+  std::vector<std::vector<std::byte>> encoded_;
+};
+
+Group OuterStep(MemoryYard& yard, size_t elements, unsigned threads, size_t rounds) {
+  std::vector<float> momentum(elements, 0.5f), g(elements, 0.25f);
+  const vecmath::OuterCoefficients c{.kind = OuterKind::kNesterov, .learning_rate = 0.7f, .momentum = 0.5f};
+  Variant step{"outer step",
+               Size(16 * elements),
+               [&, threads] {
+                 InParallel(threads, [&](unsigned part) {
+                   const Part p = PartOf(elements, part, threads);
+                   vecmath::OuterDirection(c, std::span(momentum).subspan(p.first, p.last - p.first),
+                                           std::span(g).subspan(p.first, p.last - p.first));
+                 });
+               },
+               {}};
+  return Interleave("outer step", threads, {yard.TriadOn(threads), step}, rounds);
+}
+
+std::vector<Group> Run(size_t rounds, size_t elements) {
+  std::vector<Group> groups;
+  MemoryYard yard(2 * elements);
+  std::vector<float> outer = Normals(1, elements, 0.02f);
+  std::vector<float> local = outer;
+  const std::vector<float> step = Normals(3, elements, 1e-3f);
+  vecmath::Add(step, local);
+  for (const unsigned threads : {1u, 2u}) groups.push_back(OuterStep(yard, elements, threads, rounds));
+  for (const CodecKind codec : kCodecs) {
+    Sender sender(codec, outer, local);
+    Rounds round(codec, outer);
+    std::vector<float> target = outer;
+    for (const unsigned threads : {1u, 2u}) {
+      std::vector<Variant> variants = {yard.TriadOn(threads)};
+      if (threads == 1) variants.insert(variants.end(), {sender.Encode(), round.Apply(target), round.Hash()});
+      for (const size_t n : kContributions) variants.push_back(round.Close(n, threads));
+      variants.push_back(round.Screen(8, threads));
+      groups.push_back(Interleave(CodecName(codec), threads, std::move(variants), rounds));
+    }
+  }
+  return groups;
+}
+
+}  // namespace
+}  // namespace atl::bench
+
+int main(int argc, char** argv) {
+  uint64_t rounds = 7, elements = 8 << 20;
+  if ((argc > 1 && !absl::SimpleAtoi(argv[1], &rounds)) || (argc > 2 && !absl::SimpleAtoi(argv[2], &elements)))
+    return 2;
+  atl::bench::TuneMalloc();
+  atl::bench::PrintJson(atl::bench::Run(std::max<uint64_t>(1, rounds), std::max<uint64_t>(4096, elements)));
+  return 0;
+}
