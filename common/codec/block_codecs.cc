@@ -1,17 +1,15 @@
-// int8, mxfp4 and e3m0: blocks of codes under one scale.
+// int8, mxfp4 and e3m0: blocks of codes under one scale. These are the reference; block_kernels-inl.h does the same in
+// lanes.
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "common/codec/families.h"
 
 namespace atl::codec {
 namespace {
 
-constexpr uint16_t kNanScale16 = 0x7fc0;
-constexpr uint8_t kNanScale8 = 0xff;  // OCP Microscaling 1.0, table 7: E8M0's only NaN
 constexpr float kRoundToInteger = 0x1.8p23f;
 
 struct Range {
@@ -28,16 +26,6 @@ Range RangeOf(std::span<const float> block) {
 // Floor of the base-2 logarithm; subnormal numbers count as -127.
 int Exponent(float magnitude) { return static_cast<int>(std::bit_cast<uint32_t>(magnitude) >> 23) - 127; }
 
-// 2^exponent for -127 <= exponent <= 127.
-float PowerOfTwo(int exponent) {
-  if (exponent == -127) return 0x1p-127f;
-  return std::bit_cast<float>(static_cast<uint32_t>(exponent + 127) << 23);
-}
-
-float E8m0Scale(uint8_t byte) {
-  return byte == kNanScale8 ? std::numeric_limits<float>::quiet_NaN() : PowerOfTwo(static_cast<int>(byte) - 127);
-}
-
 uint32_t SignBit(float x) { return std::bit_cast<uint32_t>(x) >> 31 << 3; }
 
 // Nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6; a tie goes to the even code; beyond 6 is 6.
@@ -53,23 +41,6 @@ uint32_t E3m0Code(float x, float inverse_scale) {
   const int code = (a > 0x1p-7f) + (a >= 0x1.8p-6f) + (a > 0x1.8p-5f) + (a >= 0x1.8p-4f) + (a > 0x1.8p-3f) +
                    (a >= 0x1.8p-2f) + (a > 0x1.8p-1f);
   return SignBit(x) | static_cast<uint32_t>(code);
-}
-
-constexpr float kE2m1[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
-constexpr float kE3m0[16] = {0,     0x1p-6f,  0x1p-5f,  0x1p-4f,  0x1p-3f,  0x1p-2f,  0x1p-1f,  1,
-                             -0.0f, -0x1p-6f, -0x1p-5f, -0x1p-4f, -0x1p-3f, -0x1p-2f, -0x1p-1f, -1};
-
-// The exponent of the scale. Design section 3: OCP's floor, raised where absmax would exceed 7 scales. At most 125, so
-// that six scales are finite.
-int Mxfp4Exponent(float max_abs) {
-  const int exponent = std::clamp(Exponent(max_abs) - 2, -127, 125);
-  return exponent < 125 && max_abs * PowerOfTwo(-exponent) > 7.0f ? exponent + 1 : exponent;
-}
-
-// The power of two nearest to absmax: floor, raised where absmax would exceed 1.5 scales.
-int E3m0Exponent(float max_abs) {
-  const int exponent = std::clamp(Exponent(max_abs), -127, 127);
-  return exponent < 127 && max_abs * PowerOfTwo(-exponent) > 1.5f ? exponent + 1 : exponent;
 }
 
 template <int (*ScaleExponent)(float), uint32_t (*Code)(float, float)>
@@ -102,6 +73,8 @@ void DecodeFp4(const float* table, const std::byte* in, std::span<float> out) {
   }
 }
 
+}  // namespace
+
 // Nearest bf16 to absmax / 127, one step lower where 127 scales would not be finite.
 uint16_t Int8Scale(float max_abs) {
   uint16_t scale = Bfloat16FromFloat(max_abs / 127.0f);
@@ -109,7 +82,20 @@ uint16_t Int8Scale(float max_abs) {
   return scale;
 }
 
-}  // namespace
+// The exponent of the scale. Design section 3: OCP's floor, raised where absmax would exceed 7 scales. At most 125, so
+// that six scales are finite.
+int Mxfp4Exponent(float max_abs) {
+  const int exponent = std::clamp(Exponent(max_abs) - 2, -127, 125);
+  return exponent < 125 && max_abs * PowerOfTwo(-exponent) > 7.0f ? exponent + 1 : exponent;
+}
+
+// The power of two nearest to absmax: floor, raised where absmax would exceed 1.5 scales.
+int E3m0Exponent(float max_abs) {
+  const int exponent = std::clamp(Exponent(max_abs), -127, 127);
+  return exponent < 127 && max_abs * PowerOfTwo(-exponent) > 1.5f ? exponent + 1 : exponent;
+}
+
+namespace scalar {
 
 void EncodeInt8(std::span<const float> in, std::byte* out) {
   for (size_t at = 0; at < in.size(); at += kInt8Block, out += Int8Bytes(kInt8Block)) {
@@ -143,4 +129,5 @@ void DecodeMxfp4(const std::byte* in, std::span<float> out) { DecodeFp4(kE2m1, i
 void EncodeE3m0(std::span<const float> in, std::byte* out) { EncodeFp4<E3m0Exponent, E3m0Code>(in, out); }
 void DecodeE3m0(const std::byte* in, std::span<float> out) { DecodeFp4(kE3m0, in, out); }
 
+}  // namespace scalar
 }  // namespace atl::codec

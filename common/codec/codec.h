@@ -1,6 +1,6 @@
 // How a span of fp32 travels: Encode, Decode and sizes known before encoding. No state, no allocation; one file per
-// family of codecs (float_codecs.cc and its SIMD form word_kernels.cc, block_codecs.cc). The byte layouts are in
-// docs/formats/codecs.md.
+// family of codecs (float_codecs.cc and block_codecs.cc, with their SIMD forms word_kernels.cc and block_kernels.cc).
+// The byte layouts are in docs/formats/codecs.md.
 //
 // What holds for every codec:
 //  - Decoding an element is one correctly rounded fp32 multiply of its code and its block's scale (scale 1 for the

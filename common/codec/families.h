@@ -2,8 +2,10 @@
 #ifndef ATOLL_COMMON_CODEC_FAMILIES_H_
 #define ATOLL_COMMON_CODEC_FAMILIES_H_
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "common/base/hash.h"
@@ -28,12 +30,45 @@ constexpr size_t kFp4Block = 32;    // E8M0 scale, four bits an element, the eve
 constexpr size_t Int8Bytes(size_t n) { return 2 + n; }
 constexpr size_t Fp4Bytes(size_t n) { return 1 + (n + 1) / 2; }
 
+// By SIMD (block_kernels.cc): the same bits as the reference.
 void EncodeInt8(std::span<const float> in, std::byte* out);
 void DecodeInt8(const std::byte* in, std::span<float> out);
 void EncodeMxfp4(std::span<const float> in, std::byte* out);
 void DecodeMxfp4(const std::byte* in, std::span<float> out);
 void EncodeE3m0(std::span<const float> in, std::byte* out);
 void DecodeE3m0(const std::byte* in, std::span<float> out);
+
+namespace scalar {  // the reference: plain C++
+void EncodeInt8(std::span<const float> in, std::byte* out);
+void DecodeInt8(const std::byte* in, std::span<float> out);
+void EncodeMxfp4(std::span<const float> in, std::byte* out);
+void DecodeMxfp4(const std::byte* in, std::span<float> out);
+void EncodeE3m0(std::span<const float> in, std::byte* out);
+void DecodeE3m0(const std::byte* in, std::span<float> out);
+}  // namespace scalar
+
+// The scale of a block, from its largest magnitude, which is finite.
+uint16_t Int8Scale(float max_abs);  // bits of a bf16: the nearest to absmax / 127, one step lower where 127 scales
+                                    // would not be finite
+int Mxfp4Exponent(float max_abs);   // OCP's floor, raised where absmax would exceed 7 scales; -127 to 125
+int E3m0Exponent(float max_abs);    // of the power of two nearest to absmax; -127 to 127
+constexpr uint16_t kNanScale16 = 0x7fc0;
+constexpr uint8_t kNanScale8 = 0xff;  // OCP Microscaling 1.0, table 7: E8M0's only NaN
+
+// 2^exponent for -127 <= exponent <= 127.
+inline float PowerOfTwo(int exponent) {
+  if (exponent == -127) return 0x1p-127f;
+  return std::bit_cast<float>(static_cast<uint32_t>(exponent + 127) << 23);
+}
+
+inline float E8m0Scale(uint8_t byte) {
+  return byte == kNanScale8 ? std::numeric_limits<float>::quiet_NaN() : PowerOfTwo(static_cast<int>(byte) - 127);
+}
+
+// What a code of four bits stands for, before its scale.
+inline constexpr float kE2m1[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+inline constexpr float kE3m0[16] = {0,     0x1p-6f,  0x1p-5f,  0x1p-4f,  0x1p-3f,  0x1p-2f,  0x1p-1f,  1,
+                                    -0.0f, -0x1p-6f, -0x1p-5f, -0x1p-4f, -0x1p-3f, -0x1p-2f, -0x1p-1f, -1};
 
 }  // namespace atl::codec
 

@@ -169,7 +169,7 @@ Group OuterStep(MemoryYard& yard, size_t elements, unsigned threads, size_t roun
   return Interleave("outer step", threads, {yard.TriadOn(threads), step}, rounds);
 }
 
-std::vector<Group> Run(size_t rounds, size_t elements) {
+std::vector<Group> Run(size_t rounds, size_t elements, const std::string& only) {
   std::vector<Group> groups;
   MemoryYard yard(2 * elements);
   std::vector<float> outer = Normals(1, elements, 0.02f);
@@ -178,6 +178,7 @@ std::vector<Group> Run(size_t rounds, size_t elements) {
   vecmath::Add(step, local);
   for (const unsigned threads : {1u, 2u}) groups.push_back(OuterStep(yard, elements, threads, rounds));
   for (const CodecKind codec : kCodecs) {
+    if (!only.empty() && only != CodecName(codec)) continue;
     Sender sender(codec, outer, local);
     Rounds round(codec, outer);
     std::vector<float> target = outer;
@@ -200,6 +201,7 @@ int main(int argc, char** argv) {
   if ((argc > 1 && !absl::SimpleAtoi(argv[1], &rounds)) || (argc > 2 && !absl::SimpleAtoi(argv[2], &elements)))
     return 2;
   atl::bench::TuneMalloc();
-  atl::bench::PrintJson(atl::bench::Run(std::max<uint64_t>(1, rounds), std::max<uint64_t>(4096, elements)));
+  atl::bench::PrintJson(
+      atl::bench::Run(std::max<uint64_t>(1, rounds), std::max<uint64_t>(4096, elements), argc > 3 ? argv[3] : ""));
   return 0;
 }

@@ -3,11 +3,14 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
+#include <string>
 #include <vector>
 
 #include "common/base/random.h"
 #include "common/codec/families.h"
 #include "gtest/gtest.h"
+#include "hwy/highway.h"
 
 namespace atl::codec {
 namespace {
@@ -96,6 +99,67 @@ TEST(BlockTails, HoldTheirElementsAndZeroPadding) {
   std::array<float, 3> out;
   DecodeMxfp4(encoded.data(), out);
   EXPECT_EQ(out, in);
+}
+
+// A block for each kind of value: every exponent, the thresholds between codes and their neighbours, zeros, subnormals,
+// what is not finite; and a tail.
+std::vector<float> AwkwardValues() {
+  std::vector<float> out;
+  Rng rng(21);
+  for (uint32_t exponent = 0; exponent < 255; ++exponent) {
+    for (size_t i = 0; i < kInt8Block; ++i) {
+      const uint32_t lower = exponent - std::min(exponent, static_cast<uint32_t>(rng.Below(9)));
+      out.push_back(std::bit_cast<float>((static_cast<uint32_t>(rng()) & 0x807fffffu) | lower << 23));
+    }
+  }
+  for (const float top : {1.0f, 1.5f, 6.0f, 7.0f, 8.0f, 127.0f, 0x1.fffffep127f}) {
+    for (int step = 0; step < 512; ++step) {
+      const float x = top * static_cast<float>(step) / 512.0f;
+      out.insert(out.end(), {x, -std::nextafter(x, 0.0f), std::nextafter(x, top), top});
+    }
+  }
+  out.insert(out.end(), 2 * kInt8Block, -0.0f);
+  for (const float bad : {INFINITY, -INFINITY, NAN}) {
+    out.insert(out.end(), 2 * kInt8Block - 1, 0.5f);
+    out.push_back(bad);
+  }
+  out.insert(out.end(), 77, 0.3f);
+  return out;
+}
+
+TEST(Spans, EveryInstructionSetGivesTheBitsOfTheBlockReference) {
+  struct Case {
+    Encoder encode, reference_encode;
+    Decoder decode, reference_decode;
+    size_t block, bytes;
+  };
+  const Case cases[] = {
+      {EncodeInt8, scalar::EncodeInt8, DecodeInt8, scalar::DecodeInt8, kInt8Block, Int8Bytes(kInt8Block)},
+      {EncodeMxfp4, scalar::EncodeMxfp4, DecodeMxfp4, scalar::DecodeMxfp4, kFp4Block, Fp4Bytes(kFp4Block)},
+      {EncodeE3m0, scalar::EncodeE3m0, DecodeE3m0, scalar::DecodeE3m0, kFp4Block, Fp4Bytes(kFp4Block)}};
+  const std::vector<float> values = AwkwardValues();
+  for (const Case& c : cases) {
+    std::vector<std::byte> wanted((values.size() / c.block + 1) * c.bytes), noise(64 * c.bytes);
+    c.reference_encode(values, wanted.data());
+    Rng rng(22);
+    for (std::byte& b : noise) b = static_cast<std::byte>(rng());
+    std::vector<float> wanted_noise(64 * c.block - 3), wanted_values(values.size());
+    c.reference_decode(noise.data(), wanted_noise);
+    c.reference_decode(wanted.data(), wanted_values);
+    for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+      hwy::SetSupportedTargetsForTest(target);
+      SCOPED_TRACE(std::string(hwy::TargetName(target)) + ", block " + std::to_string(&c - cases));
+      std::vector<std::byte> encoded(wanted.size());
+      c.encode(values, encoded.data());
+      EXPECT_EQ(encoded, wanted);
+      std::vector<float> decoded(values.size()), decoded_noise(wanted_noise.size());
+      c.decode(wanted.data(), decoded);
+      c.decode(noise.data(), decoded_noise);
+      EXPECT_EQ(std::memcmp(decoded.data(), wanted_values.data(), decoded.size() * 4), 0);
+      EXPECT_EQ(std::memcmp(decoded_noise.data(), wanted_noise.data(), decoded_noise.size() * 4), 0);
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
 }
 
 }  // namespace

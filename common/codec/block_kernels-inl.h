@@ -1,0 +1,230 @@
+// SIMD forms of int8, mxfp4 and e3m0, compiled once for each instruction set by block_kernels.cc: the arithmetic of
+// block_codecs.cc in lanes, whole blocks only. Scales are found by the scalar functions, one a block.
+#if defined(ATOLL_COMMON_CODEC_BLOCK_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATOLL_COMMON_CODEC_BLOCK_KERNELS_INL_H_
+#undef ATOLL_COMMON_CODEC_BLOCK_KERNELS_INL_H_
+#else
+#define ATOLL_COMMON_CODEC_BLOCK_KERNELS_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/codec/families.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace atl::codec {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::CappedTag<float, 16>;
+using Ints = hn::Rebind<int32_t, Floats>;
+using Unsigned = hn::Rebind<uint32_t, Floats>;
+using SmallCodes = hn::Rebind<uint8_t, Floats>;
+using SignedCodes = hn::Rebind<int8_t, Floats>;
+
+// The bits of the largest magnitude: they order like magnitudes, and every NaN lies above infinity.
+template <size_t kBlock>
+HWY_INLINE uint32_t LargestBits(const float* block) {
+  const Unsigned d;
+  const Floats df;
+  const auto mask = hn::Set(d, 0x7fffffffu);
+  auto largest = hn::Zero(d);
+  for (size_t i = 0; i < kBlock; i += hn::Lanes(df)) {
+    largest = hn::Max(largest, hn::And(hn::BitCast(d, hn::LoadU(df, block + i)), mask));
+  }
+  return hn::GetLane(hn::MaxOfLanes(d, largest));
+}
+
+// Code of a non-negative a (|x| / scale), and the magnitude of a code.
+struct E2m1 {
+  static int ScaleExponent(float max_abs) { return Mxfp4Exponent(max_abs); }
+
+  // From 1 on one bit of mantissa is kept, to nearest even; below, adding 2^22 rounds to halves.
+  template <class V>
+  static hn::Vec<Ints> Code(V a) {
+    const Ints d;
+    const Floats df;
+    const auto bits = hn::BitCast(d, a);
+    const auto odd = hn::And(hn::ShiftRight<22>(bits), hn::Set(d, 1));
+    const auto rounded = hn::Add(hn::Add(bits, hn::Set(d, 0x1fffff - (252 << 22))), odd);
+    const auto halves = hn::Sub(hn::BitCast(d, hn::Add(a, hn::Set(df, 0x1p22f))), hn::Set(d, 0x4a800000));
+    const auto code = hn::IfThenElse(hn::Lt(bits, hn::Set(d, 0x3f800000)), halves, hn::ShiftRight<22>(rounded));
+    return hn::Min(code, hn::Set(d, 7));
+  }
+
+  template <class V>
+  static V Magnitude(V code) {  // bits of 0, 0.5, 1, 1.5, 2, 3, 4, 6
+    const Ints d;
+    const auto normal = hn::Add(hn::ShiftLeft<22>(code), hn::Set(d, 126 << 23));
+    const auto below = hn::IfThenElseZero(hn::Gt(code, hn::Zero(d)), hn::Set(d, 126 << 23));
+    return hn::IfThenElse(hn::Gt(code, hn::Set(d, 1)), normal, below);
+  }
+
+  static const float* Table() { return kE2m1; }
+};
+
+struct E3m0 {
+  static int ScaleExponent(float max_abs) { return E3m0Exponent(max_abs); }
+
+  // From 2^-6 on no bit of mantissa is kept, to the nearest and then the even code; below, above 2^-7 is 2^-6.
+  template <class V>
+  static hn::Vec<Ints> Code(V a) {
+    const Ints d;
+    const auto bits = hn::BitCast(d, a);
+    const auto odd = hn::And(hn::ShiftRight<23>(bits), hn::Set(d, 1));
+    const auto rounded = hn::Add(hn::Add(bits, hn::Set(d, 0x3fffff - (120 << 23))), odd);
+    const auto small = hn::IfThenElseZero(hn::Gt(bits, hn::Set(d, 120 << 23)), hn::Set(d, 1));
+    const auto code = hn::IfThenElse(hn::Lt(bits, hn::Set(d, 121 << 23)), small, hn::ShiftRight<23>(rounded));
+    return hn::Min(code, hn::Set(d, 7));
+  }
+
+  template <class V>
+  static V Magnitude(V code) {  // bits of 0 and 2^(code - 7)
+    const Ints d;
+    const auto normal = hn::ShiftLeft<23>(hn::Add(code, hn::Set(d, 120)));
+    return hn::IfThenElseZero(hn::Gt(code, hn::Zero(d)), normal);
+  }
+
+  static const float* Table() { return kE3m0; }
+};
+
+#if HWY_TARGET == HWY_SCALAR
+// Four-bit codes of a block, one a byte, to pairs; and back.
+HWY_INLINE void PackPairs(const uint8_t* codes, std::byte* out) {
+  for (size_t i = 0; i < kFp4Block; i += 2) out[i / 2] = static_cast<std::byte>(codes[i] | codes[i + 1] << 4);
+}
+HWY_INLINE void UnpackPairs(const std::byte* in, uint8_t* codes) {
+  for (size_t i = 0; i < kFp4Block; ++i) codes[i] = static_cast<uint8_t>(in[i / 2]) >> (i % 2 * 4) & 15;
+}
+#else
+// Four-bit codes of a block, one a byte, to pairs; and back.
+HWY_INLINE void PackPairs(const uint8_t* codes, std::byte* out) {
+  const hn::CappedTag<uint8_t, 16> d8;
+  const hn::Repartition<uint16_t, decltype(d8)> d16;
+  const hn::Repartition<int16_t, decltype(d8)> s16;
+  const hn::Rebind<uint8_t, decltype(s16)> half;
+  for (size_t i = 0; i < kFp4Block; i += hn::Lanes(d8)) {
+    const auto pair = hn::BitCast(d16, hn::LoadU(d8, codes + i));
+    const auto byte = hn::And(hn::Or(pair, hn::ShiftRight<4>(pair)), hn::Set(d16, 0xff));
+    hn::StoreU(hn::DemoteTo(half, hn::BitCast(s16, byte)), half, reinterpret_cast<uint8_t*>(out) + i / 2);
+  }
+}
+
+HWY_INLINE void UnpackPairs(const std::byte* in, uint8_t* codes) {
+  const hn::CappedTag<uint8_t, 16> d8;
+  const hn::Repartition<uint16_t, decltype(d8)> d16;
+  const auto low = hn::Set(d8, 0x0f);
+  const auto pairs = hn::LoadU(d8, reinterpret_cast<const uint8_t*>(in));
+  const auto even = hn::And(pairs, low);
+  const auto odd = hn::And(hn::BitCast(d8, hn::ShiftRight<4>(hn::BitCast(d16, pairs))), low);
+  hn::StoreU(hn::InterleaveLower(d8, even, odd), d8, codes);
+  hn::StoreU(hn::InterleaveUpper(d8, even, odd), d8, codes + 16);
+}
+#endif
+
+template <class Format>
+void EncodeFp4Block(const float* block, std::byte* out) {
+  const uint32_t largest = LargestBits<kFp4Block>(block);
+  if (largest >= 0x7f800000u) {
+    std::memset(out, 0, Fp4Bytes(kFp4Block));
+    out[0] = std::byte{kNanScale8};
+    return;
+  }
+  const int exponent = Format::ScaleExponent(std::bit_cast<float>(largest));
+  out[0] = static_cast<std::byte>(exponent + 127);
+  const Floats df;
+  const Unsigned du;
+  const auto inverse = hn::Set(df, PowerOfTwo(-exponent));
+  alignas(16) uint8_t codes[kFp4Block];
+  for (size_t i = 0; i < kFp4Block; i += hn::Lanes(df)) {
+    const auto x = hn::LoadU(df, block + i);
+    const auto sign = hn::ShiftLeft<3>(hn::ShiftRight<31>(hn::BitCast(du, x)));
+    const auto code = hn::BitCast(du, Format::Code(hn::Mul(hn::Abs(x), inverse)));
+    hn::StoreU(hn::U8FromU32(hn::Or(code, sign)), SmallCodes(), codes + i);
+  }
+  PackPairs(codes, out + 1);
+}
+
+template <class Format>
+HWY_INLINE void DecodeFp4Block(const std::byte* in, float* out) {
+  const Ints d;
+  const Floats df;
+  const auto scale = hn::Set(df, E8m0Scale(static_cast<uint8_t>(in[0])));
+  alignas(16) uint8_t codes[kFp4Block];
+  UnpackPairs(in + 1, codes);
+#if HWY_TARGET <= HWY_AVX3
+  const auto values = hn::Mul(hn::LoadU(df, Format::Table()), scale);  // all sixteen of this block
+#endif
+  for (size_t i = 0; i < kFp4Block; i += hn::Lanes(df)) {
+    const auto code = hn::PromoteTo(d, hn::LoadU(SmallCodes(), codes + i));
+#if HWY_TARGET <= HWY_AVX3
+    hn::StoreU(hn::TableLookupLanes(values, hn::IndicesFromVec(df, code)), df, out + i);
+#else
+    const auto sign = hn::ShiftLeft<28>(hn::And(code, hn::Set(d, 8)));
+    const auto magnitude = Format::Magnitude(hn::And(code, hn::Set(d, 7)));
+    hn::StoreU(hn::Mul(hn::BitCast(df, hn::Or(sign, magnitude)), scale), df, out + i);
+#endif
+  }
+}
+
+template <class Format>
+void EncodeFp4Blocks(const float* in, size_t blocks, std::byte* out) {
+  for (size_t b = 0; b < blocks; ++b) EncodeFp4Block<Format>(in + b * kFp4Block, out + b * Fp4Bytes(kFp4Block));
+}
+
+template <class Format>
+void DecodeFp4Blocks(const std::byte* in, size_t blocks, float* out) {
+  for (size_t b = 0; b < blocks; ++b) DecodeFp4Block<Format>(in + b * Fp4Bytes(kFp4Block), out + b * kFp4Block);
+}
+
+void EncodeInt8Block(const float* block, std::byte* out) {
+  const uint32_t largest = LargestBits<kInt8Block>(block);
+  const bool finite = largest < 0x7f800000u;
+  const uint16_t scale_bits = finite ? Int8Scale(std::bit_cast<float>(largest)) : kNanScale16;
+  std::memcpy(out, &scale_bits, 2);
+  if (!finite || scale_bits == 0) {
+    std::memset(out + 2, 0, kInt8Block);
+    return;
+  }
+  const Floats df;
+  const auto scale = hn::Set(df, FloatFromBfloat16(scale_bits));
+  const auto bound = hn::Set(df, 127.0f);
+  for (size_t i = 0; i < kInt8Block; i += hn::Lanes(df)) {
+    const auto quotient = hn::Div(hn::LoadU(df, block + i), scale);
+    const auto bounded = hn::Max(hn::Neg(bound), hn::Min(quotient, bound));
+    const auto code = hn::DemoteTo(SignedCodes(), hn::NearestInt(bounded));
+    hn::StoreU(code, SignedCodes(), reinterpret_cast<int8_t*>(out) + 2 + i);
+  }
+}
+
+HWY_INLINE void DecodeInt8Block(const std::byte* in, float* out) {
+  const Ints d;
+  const Floats df;
+  uint16_t scale_bits;
+  std::memcpy(&scale_bits, in, 2);
+  const auto scale = hn::Set(df, FloatFromBfloat16(scale_bits));
+  for (size_t i = 0; i < kInt8Block; i += hn::Lanes(df)) {
+    const auto code = hn::LoadU(SignedCodes(), reinterpret_cast<const int8_t*>(in) + 2 + i);
+    hn::StoreU(hn::Mul(hn::ConvertTo(df, hn::PromoteTo(d, code)), scale), df, out + i);
+  }
+}
+
+void EncodeInt8Blocks(const float* in, size_t blocks, std::byte* out) {
+  for (size_t b = 0; b < blocks; ++b) EncodeInt8Block(in + b * kInt8Block, out + b * Int8Bytes(kInt8Block));
+}
+void DecodeInt8Blocks(const std::byte* in, size_t blocks, float* out) {
+  for (size_t b = 0; b < blocks; ++b) DecodeInt8Block(in + b * Int8Bytes(kInt8Block), out + b * kInt8Block);
+}
+void EncodeMxfp4Blocks(const float* in, size_t blocks, std::byte* out) { EncodeFp4Blocks<E2m1>(in, blocks, out); }
+void DecodeMxfp4Blocks(const std::byte* in, size_t blocks, float* out) { DecodeFp4Blocks<E2m1>(in, blocks, out); }
+void EncodeE3m0Blocks(const float* in, size_t blocks, std::byte* out) { EncodeFp4Blocks<E3m0>(in, blocks, out); }
+void DecodeE3m0Blocks(const std::byte* in, size_t blocks, float* out) { DecodeFp4Blocks<E3m0>(in, blocks, out); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace atl::codec
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,59 @@
+// int8, mxfp4 and e3m0 over spans: whole blocks by the best instruction set of this CPU, the rest by the reference.
+#include "common/codec/families.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "common/codec/block_kernels.cc"
+// The kernels must come after it.
+// clang-format off
+#include "hwy/foreach_target.h"  // includes this file once more for each target
+#include "common/codec/block_kernels-inl.h"
+// clang-format on
+
+#if HWY_ONCE
+namespace atl::codec {
+
+HWY_EXPORT(EncodeInt8Blocks);
+HWY_EXPORT(DecodeInt8Blocks);
+HWY_EXPORT(EncodeMxfp4Blocks);
+HWY_EXPORT(DecodeMxfp4Blocks);
+HWY_EXPORT(EncodeE3m0Blocks);
+HWY_EXPORT(DecodeE3m0Blocks);
+
+void EncodeInt8(std::span<const float> in, std::byte* out) {
+  const size_t blocks = in.size() / kInt8Block;
+  HWY_DYNAMIC_DISPATCH(EncodeInt8Blocks)(in.data(), blocks, out);
+  scalar::EncodeInt8(in.subspan(blocks * kInt8Block), out + blocks * Int8Bytes(kInt8Block));
+}
+
+void DecodeInt8(const std::byte* in, std::span<float> out) {
+  const size_t blocks = out.size() / kInt8Block;
+  HWY_DYNAMIC_DISPATCH(DecodeInt8Blocks)(in, blocks, out.data());
+  scalar::DecodeInt8(in + blocks * Int8Bytes(kInt8Block), out.subspan(blocks * kInt8Block));
+}
+
+void EncodeMxfp4(std::span<const float> in, std::byte* out) {
+  const size_t blocks = in.size() / kFp4Block;
+  HWY_DYNAMIC_DISPATCH(EncodeMxfp4Blocks)(in.data(), blocks, out);
+  scalar::EncodeMxfp4(in.subspan(blocks * kFp4Block), out + blocks * Fp4Bytes(kFp4Block));
+}
+
+void DecodeMxfp4(const std::byte* in, std::span<float> out) {
+  const size_t blocks = out.size() / kFp4Block;
+  HWY_DYNAMIC_DISPATCH(DecodeMxfp4Blocks)(in, blocks, out.data());
+  scalar::DecodeMxfp4(in + blocks * Fp4Bytes(kFp4Block), out.subspan(blocks * kFp4Block));
+}
+
+void EncodeE3m0(std::span<const float> in, std::byte* out) {
+  const size_t blocks = in.size() / kFp4Block;
+  HWY_DYNAMIC_DISPATCH(EncodeE3m0Blocks)(in.data(), blocks, out);
+  scalar::EncodeE3m0(in.subspan(blocks * kFp4Block), out + blocks * Fp4Bytes(kFp4Block));
+}
+
+void DecodeE3m0(const std::byte* in, std::span<float> out) {
+  const size_t blocks = out.size() / kFp4Block;
+  HWY_DYNAMIC_DISPATCH(DecodeE3m0Blocks)(in, blocks, out.data());
+  scalar::DecodeE3m0(in + blocks * Fp4Bytes(kFp4Block), out.subspan(blocks * kFp4Block));
+}
+
+}  // namespace atl::codec
+#endif  // HWY_ONCE
