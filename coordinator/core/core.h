@@ -23,7 +23,7 @@ struct CoreOptions {
 // ---- views for the service, cheap copies
 // -----------------------------------------------------------------------------
 
-enum class WorkerState { kIdle, kJoining, kTraining, kDraining, kLost, kQuarantined };
+enum class WorkerState { kIdle, kJoining, kTraining, kDraining, kLost, kQuarantined, kSilent };
 struct WorkerView {
   WorkerId worker;
   WorkerState state = WorkerState::kIdle;
@@ -36,6 +36,7 @@ struct WorkerView {
   bool participating = false;  // in the newest committed round of its job
   std::string corpus;          // that it reads, with data.assignment: shards
   Duration heartbeat_age{};
+  std::string silence;          // SilenceOf (fleet.h): why nobody knows what it does; empty while its heartbeats come
   std::string link_too_slow;    // measured and needed rates; empty: its link is fast enough, or not measured
   bool not_waited_for = false;  // it is not in the expected set for that reason
   std::string screened;         // strikes in its job, or why it is quarantined; empty: nothing is held against it
@@ -56,9 +57,9 @@ struct JobView {
   uint64_t clock_step = 0;
   uint64_t tokens_committed = 0;
   uint64_t rounds_committed = 0;
-  uint32_t alive = 0, training = 0, participating = 0;
-  uint32_t not_waited_for = 0;  // of the training ones, because of their links
-  uint32_t pool = 0;            // workers that experiment.pool lets take part now; 0 without such a schedule
+  uint32_t alive = 0, training = 0, participating = 0;  // the first two: of those heard since the start
+  uint32_t not_waited_for = 0;                          // of the training ones, because of their links
+  uint32_t pool = 0;  // workers that experiment.pool lets take part now; 0 without such a schedule
   std::vector<EvaluationRecord> evaluations;
   std::vector<CheckpointRecord> checkpoints;
   bool stopped = false;      // paused because it could not go on; record.reason says what has to be mended

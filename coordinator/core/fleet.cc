@@ -2,9 +2,18 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "common/plan/limits.h"
 
 namespace atl {
+
+std::string SilenceOf(const Member& member, Duration heartbeat_interval, Instant now) {
+  if (member.lost) return "";
+  if (!member.has_spoken) return "not heard since the coordinator has started";
+  const Duration age = now - member.heard;
+  if (age <= heartbeat_interval * 5 / 2) return "";
+  return absl::StrCat("no heartbeat for ", age.ns / Seconds(1).ns, " s");
+}
 
 Member* Fleet::Find(const WorkerId& worker) {
   const auto it = members_.find(worker);

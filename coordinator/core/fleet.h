@@ -23,7 +23,8 @@ enum class Stage { kNone, kFetching, kTraining };
 struct Member {
   WorkerRecord record;
   std::optional<ConnectionId> connection;
-  Instant heard;  // newest sign of life
+  Instant heard;            // newest sign of life; the start of the coordinator where there was none since
+  bool has_spoken = false;  // since the start of the coordinator
   bool lost = false;
   Instant lost_at{};
   bool draining = false;  // gets no new work
@@ -40,6 +41,11 @@ struct Member {
   bool Assigned() const { return !record.job.value.empty(); }
   bool Trains(const JobId& job) const { return record.job == job && !record.evaluate_only; }
 };
+
+// Why nobody knows what a member does that is not lost yet: it was never heard since the coordinator has started, or
+// two heartbeats are overdue by half an interval and more. Empty: its heartbeats come, or it is lost. For people;
+// decisions take it as there until it is lost.
+std::string SilenceOf(const Member& member, Duration heartbeat_interval, Instant now);
 
 class Fleet {
  public:

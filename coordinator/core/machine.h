@@ -226,8 +226,8 @@ class Machine {
   void Verdict(UploadId upload, UploadDecision decision, absl::Status status);
   Effects TakeEffects();
   size_t EffectsCount() const;
-  std::string WaitingLine(const Run& run) const;
-  std::string WaitingForRound(const Run& run) const;
+  std::string WaitingLine(const Run& run, Instant now) const;
+  std::string WaitingForRound(const Run& run, Instant now) const;
   // Who is not expected in the round and may contribute all the same.
   std::string WhoMayCome(const Run& run, const Round& round) const;
   std::string FailureOf(const WorkerId& worker) const;

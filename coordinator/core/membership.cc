@@ -70,6 +70,7 @@ void Machine::On(const WorkerConnected& e) {
   if (!resumed) Join(*member, e.hello);
   member->connection = e.connection;
   member->heard = now_;
+  member->has_spoken = true;
   member->lost = false;
   member->draining = false;
   member->barred.clear();

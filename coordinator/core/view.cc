@@ -12,9 +12,9 @@ namespace atl {
 namespace {
 
 // What the worker does by its newest heartbeat; by what it was told or said since, when that is of another job.
-Heartbeat NewestOf(const Member& member) {
+Heartbeat NewestOf(const Member& member, bool silent) {
   Heartbeat last = member.heartbeat;
-  if (!member.connection) last.waiting_for.clear();
+  if (!member.connection || silent) last.waiting_for.clear();
   if (last.job == member.record.job) return last;
   Heartbeat now;
   now.sequence = last.sequence;
@@ -84,7 +84,7 @@ std::vector<JobId> Machine::Jobs() const {
   return jobs;
 }
 
-std::optional<JobView> Machine::ViewJob(const JobId& job, Instant) const {
+std::optional<JobView> Machine::ViewJob(const JobId& job, Instant now) const {
   const Run* run = Find(job);
   if (run == nullptr) return std::nullopt;
   JobView view;
@@ -100,17 +100,19 @@ std::optional<JobView> Machine::ViewJob(const JobId& job, Instant) const {
   view.evaluations = Standing(*run, view.clock_step);
   view.tokens_committed = run->tokens_committed;
   view.rounds_committed = run->rounds_committed;
-  for (const auto& [id, member] : fleet_.members()) view.alive += member.Trains(job) && !member.lost ? 1 : 0;
-  view.training = Training(*run);
   for (const auto& [id, member] : fleet_.members()) {
-    view.not_waited_for += member.Trains(job) && !member.lost && member.not_waited_for ? 1 : 0;
+    // Whoever was not heard since the start is waited for, but nobody knows that it lives.
+    if (!member.Trains(job) || member.lost || !member.has_spoken) continue;
+    ++view.alive;
+    view.training += member.stage == Stage::kTraining ? 1 : 0;
+    view.not_waited_for += member.not_waited_for ? 1 : 0;
   }
   view.pool = run->spec->experiment.pool == PoolSchedule::kConstant ? 0 : PoolOf(*run);
   view.participating = static_cast<uint32_t>(run->participants.size());
   for (const auto& [step, checkpoint] : run->checkpoints) view.checkpoints.push_back(checkpoint);
   view.stopped = run->record.state == JobState::kPaused && absl::StartsWith(run->record.reason, kStopped);
   view.no_room = !run->no_room.empty();
-  view.waiting_line = WaitingLine(*run);
+  view.waiting_line = WaitingLine(*run, now);
   return view;
 }
 
@@ -120,19 +122,21 @@ std::vector<WorkerView> Machine::ViewWorkers(Instant now) const {
     WorkerView view;
     view.worker = id;
     const bool quarantined = !member.record.quarantine.empty();
+    view.silence = quarantined ? "" : SilenceOf(member, options_.heartbeat_interval, now);
     view.state = quarantined                        ? WorkerState::kQuarantined
                  : member.lost                      ? WorkerState::kLost
+                 : !view.silence.empty()            ? WorkerState::kSilent
                  : member.draining                  ? WorkerState::kDraining
                  : member.stage == Stage::kTraining ? WorkerState::kTraining
                  : member.stage == Stage::kFetching ? WorkerState::kJoining
                                                     : WorkerState::kIdle;
     view.incarnation = member.record.incarnation;
     view.job = member.record.job;
-    view.last = NewestOf(member);
+    view.last = NewestOf(member, !view.silence.empty());
     view.device = member.record.device;
     view.connected = member.connection.has_value();
     view.evaluate_only = member.record.evaluate_only;
-    if (!member.Assigned()) view.last.waiting_for = WhyIdle(member);
+    if (!member.Assigned() && view.silence.empty()) view.last.waiting_for = WhyIdle(member);
     if (quarantined) view.last.waiting_for = absl::StrCat("an operator: ", QuarantineLine(member.record));
     const Run* run = Find(member.record.job);
     view.participating = run != nullptr && run->participants.contains(id);
@@ -181,7 +185,7 @@ std::string Machine::WhoMayCome(const Run& run, const Round& round) const {
   return line.empty() ? "; nobody else is expected in it" : line;
 }
 
-std::string Machine::WaitingForRound(const Run& run) const {
+std::string Machine::WaitingForRound(const Run& run, Instant now) const {
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     const Round& round = run.rounds[p];
     const std::vector<WorkerId> missing = MissingOf(round);
@@ -190,8 +194,10 @@ std::string Machine::WaitingForRound(const Run& run) const {
     std::string who;
     for (const WorkerId& id : missing) {
       const Member& member = *fleet_.Find(id);
-      absl::StrAppend(&who, who.empty() ? " (" : ", ", id.value, " at step ", member.step,
-                      member.heartbeat.waiting_for.empty() ? "" : ", waits for ", member.heartbeat.waiting_for);
+      const std::string silence = SilenceOf(member, options_.heartbeat_interval, now);
+      const bool waits = silence.empty() && !member.heartbeat.waiting_for.empty();
+      absl::StrAppend(&who, who.empty() ? " (" : ", ", id.value, " at step ", member.step, silence.empty() ? "" : ", ",
+                      silence, waits ? ", waits for " : "", waits ? member.heartbeat.waiting_for : "");
     }
     if (!who.empty()) who += ")";
     return absl::StrCat("round ", round.version.value, " of fragment ", p, ": ", verdict.reason,
@@ -203,7 +209,7 @@ std::string Machine::WaitingForRound(const Run& run) const {
   return "";
 }
 
-std::string Machine::WaitingLine(const Run& run) const {
+std::string Machine::WaitingLine(const Run& run, Instant now) const {
   const size_t have = Workers(run).size();
   const uint32_t need = Needed(run);
   if (!run.no_room.empty()) return RoomLine(run);
@@ -238,7 +244,7 @@ std::string Machine::WaitingLine(const Run& run) const {
   }
   if (run.pool.Unleased() == 0 && run.record.state == JobState::kRunning)
     return "all samples of the dataset are leased or used";
-  std::string round = WaitingForRound(run);
+  std::string round = WaitingForRound(run, now);
   const std::string link = LinkLine(run);
   if (!link.empty()) round = absl::StrCat(link, round.empty() ? "" : "; ", round);
   if (run.failures.empty()) return round;

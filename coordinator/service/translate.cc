@@ -33,6 +33,7 @@ const char* Name(WorkerState state) {
     case WorkerState::kDraining: return "draining";
     case WorkerState::kLost: return "lost";
     case WorkerState::kQuarantined: return "quarantined";
+    case WorkerState::kSilent: return "silent";
   }
   return "lost";
 }
@@ -126,7 +127,7 @@ v1::Checkpoint ToProto(const CheckpointRecord& record, const JobView& job,
 double TokensPerSecond(const WorkerView& worker, const JobSpec& spec) {
   const bool works =
       worker.last.activity == WorkerActivity::kTraining || worker.last.activity == WorkerActivity::kWaiting;
-  if (!worker.connected || !works || worker.last.step_ns <= 0) return 0;
+  if (!worker.connected || !worker.silence.empty() || !works || worker.last.step_ns <= 0) return 0;
   const double tokens = static_cast<double>(spec.batch.sequences_per_step) * spec.data.sequence_length;
   return tokens * 1e9 / static_cast<double>(worker.last.step_ns);
 }
@@ -178,13 +179,13 @@ v1::WorkerStatus ToProto(const WorkerView& worker, const JobHistory* totals, con
   v1::WorkerStatus out;
   out.set_name(absl::StrCat("workers/", worker.worker.value));
   out.set_state(Name(worker.state));
-  if (worker.connected) out.set_activity(Name(worker.last.activity));
+  if (worker.connected && worker.silence.empty()) out.set_activity(Name(worker.last.activity));
   out.set_step(worker.last.step);
   out.set_tokens(worker.last.tokens_total);
   out.set_loss(static_cast<double>(worker.last.loss_micro) * kMicro);
   if (spec != nullptr) out.set_tokens_per_second(TokensPerSecond(worker, *spec));
   SetDuration(worker.heartbeat_age, out.mutable_heartbeat_age());
-  out.set_waiting_for(worker.last.waiting_for);
+  out.set_waiting_for(worker.silence.empty() ? worker.last.waiting_for : worker.silence);
   out.set_incarnation(worker.incarnation.value);
   out.set_device(worker.device);
   if (!worker.job.value.empty()) out.set_job(absl::StrCat("jobs/", worker.job.value));

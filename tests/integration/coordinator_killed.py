@@ -7,6 +7,7 @@ import sqlite3
 from atoll_harness import check, equal, main, number
 
 STEPS = 1500
+PATIENCE = ["--membership-timeout", "5m"]  # nobody is lost while it stands still
 
 
 def committed_in_ledger(scene, copy):
@@ -40,8 +41,10 @@ def kill_and_restart(scene, coordinator, workers, seen, copy):
     version = max(records)
     print(f"killed at version {version} of {STEPS // 10}, start {boot}")
     check(version < STEPS // 10, "the run was over before the coordinator was killed")
-    coordinator = scene.coordinator("--data-root", scene.path("data"), ports=ports)
-    scene.wait_job("job", lambda job: "fragments" in job, "the recovered versions", alive=[coordinator])
+    coordinator = scene.coordinator("--data-root", scene.path("data"), *PATIENCE, ports=ports)
+    job = scene.wait_job("job", lambda job: "fragments" in job, "the recovered versions", alive=[coordinator])
+    states = [w["state"] for w in scene.atoll("-o", "json", "worker", "list").json()["workers"]]
+    equal((states, number(job, "workers_alive")), (["silent"] * len(workers), 0), "what is said of workers that nobody has heard")
     after, content_hash = fragment(scene)
     # The workers stand still: one more version can only come of contributions that were acknowledged before the kill.
     check(after in (version, version + 1), f"the version after the restart is {after}, and {version} was committed")
@@ -94,7 +97,7 @@ def audit(scene, coordinator, job):
 
 def test(scene):
     manifest = scene.corpus()
-    coordinator = scene.coordinator("--data-root", scene.path("data"))
+    coordinator = scene.coordinator("--data-root", scene.path("data"), *PATIENCE)
     workers = [scene.worker(name, coordinator, "--data-root", scene.path("data")) for name in ("a", "b")]
     scene.submit("job", manifest, steps=STEPS, workers={"min": 2}, checkpoint={"every_rounds": 20, "keep_contributions": True})
     seen = {}

@@ -166,13 +166,13 @@ std::vector<std::string> Render(const JobView& view) {
 }
 
 std::string Render(const WorkerView& view) {
-  static const char* const kNames[] = {"idle", "joining", "training", "draining", "lost", "quarantined"};
-  return absl::StrCat(view.worker.value, " ", kNames[static_cast<int>(view.state)],
-                      " incarnation=", view.incarnation.value, " job=", view.job.value,
-                      view.connected ? " connected" : "",
-                      view.job.value.empty() && !view.last.waiting_for.empty() ? " waits for " : "",
-                      view.job.value.empty() ? view.last.waiting_for : "",
-                      view.screened.empty() ? "" : absl::StrCat(", screened: ", view.screened));
+  static const char* const kNames[] = {"idle", "joining", "training", "draining", "lost", "quarantined", "silent"};
+  return absl::StrCat(
+      view.worker.value, " ", kNames[static_cast<int>(view.state)], " incarnation=", view.incarnation.value,
+      " job=", view.job.value, view.connected ? " connected" : "",
+      view.job.value.empty() && !view.last.waiting_for.empty() ? " waits for " : "",
+      view.job.value.empty() ? view.last.waiting_for : "", view.silence.empty() ? "" : absl::StrCat(", ", view.silence),
+      view.screened.empty() ? "" : absl::StrCat(", screened: ", view.screened));
 }
 
 }  // namespace atl

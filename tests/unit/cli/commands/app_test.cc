@@ -438,7 +438,7 @@ TEST(Steer, RequestsSayWhatWasAsked) {
   EXPECT_THAT(harness.Run({"job", "pause", "tiny"}).talk, HasSubstr("the job is now paused"));
 }
 
-TEST(Workers, TheListTellsStrikesAndQuarantine) {
+TEST(Workers, TheListTellsStrikesQuarantineAndSilence) {
   Harness harness;
   v1::WorkerStatus& clean = *harness.fake.workers.add_workers();
   clean.set_name("workers/a");
@@ -451,11 +451,15 @@ TEST(Workers, TheListTellsStrikesAndQuarantine) {
   out.set_state("quarantined");
   out.set_waiting_for("an operator: worker c is quarantined, since it was large");
   out.set_screened("it was large");
-  EXPECT_THAT(
-      harness.Run({"worker", "list"}).out,
-      AllOf(HasSubstr("c     quarantined"),
-            EndsWith("\nb: 1 strike in fragment 0, the newest: it is large\n"
-                     "c: quarantined, since it was large; look at its machine, then 'atoll worker readmit c'\n")));
+  v1::WorkerStatus& silent = *harness.fake.workers.add_workers() = clean;
+  silent.set_name("workers/d");
+  silent.set_state("silent");
+  silent.set_waiting_for("no heartbeat for 6 s");
+  EXPECT_THAT(harness.Run({"worker", "list"}).out,
+              AllOf(HasSubstr("c     quarantined"),
+                    EndsWith("\nb: 1 strike in fragment 0, the newest: it is large\n"
+                             "c: quarantined, since it was large; look at its machine, then 'atoll worker readmit c'\n"
+                             "d: no heartbeat for 6 s\n")));
   EXPECT_THAT(harness.Run({"worker", "list", "-o", "json"}).out, HasSubstr("\"screened\": \"it was large\""));
 }
 

@@ -96,6 +96,17 @@ TEST(RenderWatch, NamesStrikesAndQuarantine) {
   EXPECT_EQ(RenderWatch(state, {120, 24, true})[4].style, WatchLine::Style::kBad);
 }
 
+TEST(RenderWatch, NamesASilentWorker) {
+  v1::WatchJobResponse state = State();
+  v1::WorkerStatus& worker = *state.mutable_workers(0);
+  worker.set_state("silent");
+  worker.clear_activity();
+  worker.set_waiting_for("no heartbeat for 6 s");
+  const WatchLine line = RenderWatch(state, {120, 24, true})[4];
+  EXPECT_THAT(line.text, testing::AllOf(HasSubstr("  paris-1  silent "), HasSubstr("  no heartbeat for 6 s")));
+  EXPECT_EQ(line.style, WatchLine::Style::kWarning);
+}
+
 TEST(RenderWatch, NamesASlowLink) {
   v1::WatchJobResponse state = State();
   v1::WorkerStatus& worker = *state.mutable_workers(0);

@@ -56,6 +56,26 @@ TEST(WorkerStatus, SaysWhatTheScreensHoldAgainstIt) {
   EXPECT_EQ(ToProto(worker, nullptr, nullptr).state(), "quarantined");
 }
 
+// What it said last is not shown as what it does.
+TEST(WorkerStatus, OfASilentOneSaysForHowLong) {
+  WorkerView worker = Worker({});
+  worker.state = WorkerState::kTraining;
+  worker.connected = true;
+  worker.last.activity = WorkerActivity::kTraining;
+  worker.last.waiting_for = "update of fragment 0";
+  const JobSpec spec = Spec();
+  EXPECT_EQ(ToProto(worker, nullptr, &spec).activity(), "training");
+  EXPECT_EQ(ToProto(worker, nullptr, &spec).waiting_for(), "update of fragment 0");
+  EXPECT_GT(ToProto(worker, nullptr, &spec).tokens_per_second(), 0);
+  worker.state = WorkerState::kSilent;
+  worker.silence = "no heartbeat for 6 s";
+  const v1::WorkerStatus status = ToProto(worker, nullptr, &spec);
+  EXPECT_EQ(status.state(), "silent");
+  EXPECT_EQ(status.activity(), "");
+  EXPECT_EQ(status.waiting_for(), "no heartbeat for 6 s");
+  EXPECT_EQ(status.tokens_per_second(), 0);
+}
+
 TEST(WorkerStatus, LeavesOutWhatIsNotMeasured) {
   const v1::WorkerStatus status = ToProto(Worker({}), nullptr, nullptr);
   EXPECT_FALSE(status.has_compute_utilization_ratio());
