@@ -10,6 +10,7 @@
 
 #include "absl/strings/escaping.h"
 #include "common/base/check.h"
+#include "common/base/content_root.h"
 
 namespace atl {
 namespace {
@@ -135,11 +136,16 @@ Digest DigestHasher::Finish() const { return FromXxh(XXH3_128bits_digest(state_-
 Digest ContentHash(std::span<const float> fragment, uint64_t version, Digest layout) {
   static_assert(std::endian::native == std::endian::little, "fragments are hashed as little-endian fp32");
   const Bytes bytes = std::as_bytes(fragment);
+  std::vector<Digest> leaves;
+  leaves.reserve(bytes.size() / kLeafBytes + 1);
+  for (size_t at = 0; at < bytes.size(); at += kLeafBytes)
+    leaves.push_back(DigestOf(bytes.subspan(at, std::min(kLeafBytes, bytes.size() - at))));
+  return ContentRoot(leaves, version, layout);
+}
+
+Digest ContentRoot(std::span<const Digest> leaves, uint64_t version, Digest layout) {
   DigestHasher root;
-  for (size_t at = 0; at < bytes.size(); at += kLeafBytes) {
-    const Digest leaf = DigestOf(bytes.subspan(at, std::min(kLeafBytes, bytes.size() - at)));
-    root.Update(std::as_bytes(std::span(&leaf, 1)));
-  }
+  root.Update(std::as_bytes(leaves));
   const std::array<uint64_t, 3> tail = {version, layout.high, layout.low};
   root.Update(std::as_bytes(std::span(tail)));
   return root.Finish();

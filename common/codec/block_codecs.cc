@@ -23,9 +23,6 @@ Range RangeOf(std::span<const float> block) {
   return {std::bit_cast<float>(largest), largest < 0x7f800000u};
 }
 
-// Floor of the base-2 logarithm; subnormal numbers count as -127.
-int Exponent(float magnitude) { return static_cast<int>(std::bit_cast<uint32_t>(magnitude) >> 23) - 127; }
-
 uint32_t SignBit(float x) { return std::bit_cast<uint32_t>(x) >> 31 << 3; }
 
 // Nearest of 0, 0.5, 1, 1.5, 2, 3, 4, 6; a tie goes to the even code; beyond 6 is 6.
@@ -80,19 +77,6 @@ uint16_t Int8Scale(float max_abs) {
   uint16_t scale = Bfloat16FromFloat(max_abs / 127.0f);
   if (!std::isfinite(FloatFromBfloat16(scale) * 127.0f)) --scale;
   return scale;
-}
-
-// The exponent of the scale. Design section 3: OCP's floor, raised where absmax would exceed 7 scales. At most 125, so
-// that six scales are finite.
-int Mxfp4Exponent(float max_abs) {
-  const int exponent = std::clamp(Exponent(max_abs) - 2, -127, 125);
-  return exponent < 125 && max_abs * PowerOfTwo(-exponent) > 7.0f ? exponent + 1 : exponent;
-}
-
-// The power of two nearest to absmax: floor, raised where absmax would exceed 1.5 scales.
-int E3m0Exponent(float max_abs) {
-  const int exponent = std::clamp(Exponent(max_abs), -127, 127);
-  return exponent < 127 && max_abs * PowerOfTwo(-exponent) > 1.5f ? exponent + 1 : exponent;
 }
 
 namespace scalar {

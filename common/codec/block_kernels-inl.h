@@ -148,26 +148,33 @@ void EncodeFp4Block(const float* block, std::byte* out) {
   PackPairs(codes, out + 1);
 }
 
-template <class Format>
-HWY_INLINE void DecodeFp4Block(const std::byte* in, float* out) {
+// Gives the decoded vectors of a block to emit(index, vector), in order.
+template <class Format, class Emit>
+HWY_INLINE void DecodeFp4Block(const std::byte* in, size_t at, Emit& emit) {
   const Ints d;
   const Floats df;
   const auto scale = hn::Set(df, E8m0Scale(static_cast<uint8_t>(in[0])));
-  alignas(16) uint8_t codes[kFp4Block];
-  UnpackPairs(in + 1, codes);
 #if HWY_TARGET <= HWY_AVX3
   const auto values = hn::Mul(hn::LoadU(df, Format::Table()), scale);  // all sixteen of this block
-#endif
+  const SmallCodes d8;
+  const hn::Repartition<uint16_t, SmallCodes> d16;
+  const auto pairs = hn::LoadU(d8, reinterpret_cast<const uint8_t*>(in) + 1);
+  const auto even = hn::And(pairs, hn::Set(d8, 0x0f));
+  const auto odd = hn::And(hn::BitCast(d8, hn::ShiftRight<4>(hn::BitCast(d16, pairs))), hn::Set(d8, 0x0f));
+  const auto first = hn::PromoteTo(d, hn::InterleaveLower(d8, even, odd));
+  const auto second = hn::PromoteTo(d, hn::InterleaveUpper(d8, even, odd));
+  emit(at, hn::TableLookupLanes(values, hn::IndicesFromVec(df, first)));
+  emit(at + 16, hn::TableLookupLanes(values, hn::IndicesFromVec(df, second)));
+#else
+  alignas(16) uint8_t codes[kFp4Block];
+  UnpackPairs(in + 1, codes);
   for (size_t i = 0; i < kFp4Block; i += hn::Lanes(df)) {
     const auto code = hn::PromoteTo(d, hn::LoadU(SmallCodes(), codes + i));
-#if HWY_TARGET <= HWY_AVX3
-    hn::StoreU(hn::TableLookupLanes(values, hn::IndicesFromVec(df, code)), df, out + i);
-#else
     const auto sign = hn::ShiftLeft<28>(hn::And(code, hn::Set(d, 8)));
     const auto magnitude = Format::Magnitude(hn::And(code, hn::Set(d, 7)));
-    hn::StoreU(hn::Mul(hn::BitCast(df, hn::Or(sign, magnitude)), scale), df, out + i);
-#endif
+    emit(at + i, hn::Mul(hn::BitCast(df, hn::Or(sign, magnitude)), scale));
   }
+#endif
 }
 
 template <class Format>
@@ -175,12 +182,12 @@ void EncodeFp4Blocks(const float* in, size_t blocks, std::byte* out) {
   for (size_t b = 0; b < blocks; ++b) EncodeFp4Block<Format>(in + b * kFp4Block, out + b * Fp4Bytes(kFp4Block));
 }
 
-template <class Format>
-void DecodeFp4Blocks(const std::byte* in, size_t blocks, float* out) {
-  for (size_t b = 0; b < blocks; ++b) DecodeFp4Block<Format>(in + b * Fp4Bytes(kFp4Block), out + b * kFp4Block);
+template <class Format, class Emit>
+HWY_INLINE void DecodeFp4Blocks(const std::byte* in, size_t blocks, Emit& emit) {
+  for (size_t b = 0; b < blocks; ++b) DecodeFp4Block<Format>(in + b * Fp4Bytes(kFp4Block), b * kFp4Block, emit);
 }
 
-void EncodeInt8Block(const float* block, std::byte* out) {
+inline void EncodeInt8Block(const float* block, std::byte* out) {
   const uint32_t largest = LargestBits<kInt8Block>(block);
   const bool finite = largest < 0x7f800000u;
   const uint16_t scale_bits = finite ? Int8Scale(std::bit_cast<float>(largest)) : kNanScale16;
@@ -200,28 +207,29 @@ void EncodeInt8Block(const float* block, std::byte* out) {
   }
 }
 
-HWY_INLINE void DecodeInt8Block(const std::byte* in, float* out) {
+template <class Emit>
+HWY_INLINE void DecodeInt8Blocks(const std::byte* in, size_t blocks, Emit& emit) {
   const Ints d;
   const Floats df;
-  uint16_t scale_bits;
-  std::memcpy(&scale_bits, in, 2);
-  const auto scale = hn::Set(df, FloatFromBfloat16(scale_bits));
-  for (size_t i = 0; i < kInt8Block; i += hn::Lanes(df)) {
-    const auto code = hn::LoadU(SignedCodes(), reinterpret_cast<const int8_t*>(in) + 2 + i);
-    hn::StoreU(hn::Mul(hn::ConvertTo(df, hn::PromoteTo(d, code)), scale), df, out + i);
+  for (size_t b = 0; b < blocks; ++b, in += Int8Bytes(kInt8Block)) {
+    uint16_t scale_bits;
+    std::memcpy(&scale_bits, in, 2);
+    const auto scale = hn::Set(df, FloatFromBfloat16(scale_bits));
+    for (size_t i = 0; i < kInt8Block; i += hn::Lanes(df)) {
+      const auto code = hn::LoadU(SignedCodes(), reinterpret_cast<const int8_t*>(in) + 2 + i);
+      emit(b * kInt8Block + i, hn::Mul(hn::ConvertTo(df, hn::PromoteTo(d, code)), scale));
+    }
   }
 }
 
-void EncodeInt8Blocks(const float* in, size_t blocks, std::byte* out) {
-  for (size_t b = 0; b < blocks; ++b) EncodeInt8Block(in + b * kInt8Block, out + b * Int8Bytes(kInt8Block));
-}
-void DecodeInt8Blocks(const std::byte* in, size_t blocks, float* out) {
-  for (size_t b = 0; b < blocks; ++b) DecodeInt8Block(in + b * Int8Bytes(kInt8Block), out + b * kInt8Block);
-}
-void EncodeMxfp4Blocks(const float* in, size_t blocks, std::byte* out) { EncodeFp4Blocks<E2m1>(in, blocks, out); }
-void DecodeMxfp4Blocks(const std::byte* in, size_t blocks, float* out) { DecodeFp4Blocks<E2m1>(in, blocks, out); }
-void EncodeE3m0Blocks(const float* in, size_t blocks, std::byte* out) { EncodeFp4Blocks<E3m0>(in, blocks, out); }
-void DecodeE3m0Blocks(const std::byte* in, size_t blocks, float* out) { DecodeFp4Blocks<E3m0>(in, blocks, out); }
+// Keeps what is decoded.
+struct KeepAt {
+  float* out;
+  template <class V>
+  HWY_INLINE void operator()(size_t i, V x) const {
+    hn::StoreU(x, Floats(), out + i);
+  }
+};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace atl::codec

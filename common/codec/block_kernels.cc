@@ -9,15 +9,41 @@
 #include "common/codec/block_kernels-inl.h"
 // clang-format on
 
+HWY_BEFORE_NAMESPACE();
+namespace atl::codec {
+namespace HWY_NAMESPACE {
+
+void EncodeInt8Blocks(const float* in, size_t blocks, std::byte* out) {
+  for (size_t b = 0; b < blocks; ++b) EncodeInt8Block(in + b * kInt8Block, out + b * Int8Bytes(kInt8Block));
+}
+void DecodeInt8To(const std::byte* in, size_t blocks, float* out) {
+  KeepAt keep{out};
+  DecodeInt8Blocks(in, blocks, keep);
+}
+void EncodeMxfp4Blocks(const float* in, size_t blocks, std::byte* out) { EncodeFp4Blocks<E2m1>(in, blocks, out); }
+void DecodeMxfp4To(const std::byte* in, size_t blocks, float* out) {
+  KeepAt keep{out};
+  DecodeFp4Blocks<E2m1>(in, blocks, keep);
+}
+void EncodeE3m0Blocks(const float* in, size_t blocks, std::byte* out) { EncodeFp4Blocks<E3m0>(in, blocks, out); }
+void DecodeE3m0To(const std::byte* in, size_t blocks, float* out) {
+  KeepAt keep{out};
+  DecodeFp4Blocks<E3m0>(in, blocks, keep);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace atl::codec
+HWY_AFTER_NAMESPACE();
+
 #if HWY_ONCE
 namespace atl::codec {
 
 HWY_EXPORT(EncodeInt8Blocks);
-HWY_EXPORT(DecodeInt8Blocks);
+HWY_EXPORT(DecodeInt8To);
 HWY_EXPORT(EncodeMxfp4Blocks);
-HWY_EXPORT(DecodeMxfp4Blocks);
+HWY_EXPORT(DecodeMxfp4To);
 HWY_EXPORT(EncodeE3m0Blocks);
-HWY_EXPORT(DecodeE3m0Blocks);
+HWY_EXPORT(DecodeE3m0To);
 
 void EncodeInt8(std::span<const float> in, std::byte* out) {
   const size_t blocks = in.size() / kInt8Block;
@@ -27,7 +53,7 @@ void EncodeInt8(std::span<const float> in, std::byte* out) {
 
 void DecodeInt8(const std::byte* in, std::span<float> out) {
   const size_t blocks = out.size() / kInt8Block;
-  HWY_DYNAMIC_DISPATCH(DecodeInt8Blocks)(in, blocks, out.data());
+  HWY_DYNAMIC_DISPATCH(DecodeInt8To)(in, blocks, out.data());
   scalar::DecodeInt8(in + blocks * Int8Bytes(kInt8Block), out.subspan(blocks * kInt8Block));
 }
 
@@ -39,7 +65,7 @@ void EncodeMxfp4(std::span<const float> in, std::byte* out) {
 
 void DecodeMxfp4(const std::byte* in, std::span<float> out) {
   const size_t blocks = out.size() / kFp4Block;
-  HWY_DYNAMIC_DISPATCH(DecodeMxfp4Blocks)(in, blocks, out.data());
+  HWY_DYNAMIC_DISPATCH(DecodeMxfp4To)(in, blocks, out.data());
   scalar::DecodeMxfp4(in + blocks * Fp4Bytes(kFp4Block), out.subspan(blocks * kFp4Block));
 }
 
@@ -51,7 +77,7 @@ void EncodeE3m0(std::span<const float> in, std::byte* out) {
 
 void DecodeE3m0(const std::byte* in, std::span<float> out) {
   const size_t blocks = out.size() / kFp4Block;
-  HWY_DYNAMIC_DISPATCH(DecodeE3m0Blocks)(in, blocks, out.data());
+  HWY_DYNAMIC_DISPATCH(DecodeE3m0To)(in, blocks, out.data());
   scalar::DecodeE3m0(in + blocks * Fp4Bytes(kFp4Block), out.subspan(blocks * kFp4Block));
 }
 

@@ -2,6 +2,7 @@
 #ifndef ATOLL_COMMON_CODEC_FAMILIES_H_
 #define ATOLL_COMMON_CODEC_FAMILIES_H_
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -47,11 +48,9 @@ void EncodeE3m0(std::span<const float> in, std::byte* out);
 void DecodeE3m0(const std::byte* in, std::span<float> out);
 }  // namespace scalar
 
-// The scale of a block, from its largest magnitude, which is finite.
-uint16_t Int8Scale(float max_abs);  // bits of a bf16: the nearest to absmax / 127, one step lower where 127 scales
-                                    // would not be finite
-int Mxfp4Exponent(float max_abs);   // OCP's floor, raised where absmax would exceed 7 scales; -127 to 125
-int E3m0Exponent(float max_abs);    // of the power of two nearest to absmax; -127 to 127
+// Bits of the bf16 scale of a block, from its largest magnitude, which is finite: the nearest to absmax / 127, one step
+// lower where 127 scales would not be finite.
+uint16_t Int8Scale(float max_abs);
 constexpr uint16_t kNanScale16 = 0x7fc0;
 constexpr uint8_t kNanScale8 = 0xff;  // OCP Microscaling 1.0, table 7: E8M0's only NaN
 
@@ -63,6 +62,22 @@ inline float PowerOfTwo(int exponent) {
 
 inline float E8m0Scale(uint8_t byte) {
   return byte == kNanScale8 ? std::numeric_limits<float>::quiet_NaN() : PowerOfTwo(static_cast<int>(byte) - 127);
+}
+
+// Floor of the base-2 logarithm; subnormal numbers count as -127.
+inline int Exponent(float magnitude) { return static_cast<int>(std::bit_cast<uint32_t>(magnitude) >> 23) - 127; }
+
+// Exponents of the scale of a block, from its largest magnitude, which is finite. Design section 3: OCP's floor, raised
+// where absmax would exceed 7 scales. At most 125, so that six scales are finite.
+inline int Mxfp4Exponent(float max_abs) {
+  const int exponent = std::clamp(Exponent(max_abs) - 2, -127, 125);
+  return exponent < 125 && max_abs * PowerOfTwo(-exponent) > 7.0f ? exponent + 1 : exponent;
+}
+
+// The power of two nearest to absmax: floor, raised where absmax would exceed 1.5 scales.
+inline int E3m0Exponent(float max_abs) {
+  const int exponent = std::clamp(Exponent(max_abs), -127, 127);
+  return exponent < 127 && max_abs * PowerOfTwo(-exponent) > 1.5f ? exponent + 1 : exponent;
 }
 
 // What a code of four bits stands for, before its scale.

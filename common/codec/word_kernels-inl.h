@@ -19,9 +19,9 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using Floats = hn::ScalableTag<float>;
-using Ints = hn::Rebind<int32_t, Floats>;
-using Words = hn::Rebind<uint16_t, Floats>;
+using WordFloats = hn::CappedTag<float, 16>;
+using WordInts = hn::Rebind<int32_t, WordFloats>;
+using Words = hn::Rebind<uint16_t, WordFloats>;
 
 struct Half {
   static uint16_t FromFloat(float x) { return HalfFromFloat(x); }
@@ -29,8 +29,8 @@ struct Half {
 
   template <class V>
   static V Encode(V magnitude) {
-    const Ints d;
-    const Floats df;
+    const WordInts d;
+    const WordFloats df;
     const auto odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(d, 1));
     const auto rounded = hn::Add(hn::Add(magnitude, hn::Set(d, 0xfff - 0x38000000)), odd);
     const auto shifted = hn::BitCast(d, hn::Add(hn::BitCast(df, magnitude), hn::Set(df, 0.5f)));
@@ -42,9 +42,9 @@ struct Half {
   }
 
   template <class V>
-  static hn::Vec<Floats> Decode(V word) {
-    const Ints d;
-    const Floats df;
+  static hn::Vec<WordFloats> Decode(V word) {
+    const WordInts d;
+    const WordFloats df;
     const auto sign = hn::ShiftLeft<16>(hn::And(word, hn::Set(d, 0x8000)));
     const auto magnitude = hn::ShiftLeft<13>(hn::And(word, hn::Set(d, 0x7fff)));
     const auto finite = hn::BitCast(d, hn::Mul(hn::BitCast(df, magnitude), hn::Set(df, 0x1p112f)));
@@ -60,7 +60,7 @@ struct Bfloat16 {
 
   template <class V>
   static V Encode(V magnitude) {
-    const Ints d;
+    const WordInts d;
     const auto odd = hn::And(hn::ShiftRight<16>(magnitude), hn::Set(d, 1));
     const auto bounded = hn::Min(magnitude, hn::Set(d, 0x7f7fffff));  // keeps the sum below the sign bit for any NaN
     auto word = hn::ShiftRight<16>(hn::Add(hn::Add(bounded, hn::Set(d, 0x7fff)), odd));
@@ -70,50 +70,61 @@ struct Bfloat16 {
   }
 
   template <class V>
-  static hn::Vec<Floats> Decode(V word) {
-    return hn::BitCast(Floats(), hn::ShiftLeft<16>(word));
+  static hn::Vec<WordFloats> Decode(V word) {
+    return hn::BitCast(WordFloats(), hn::ShiftLeft<16>(word));
   }
 };
 
 template <class Format>
-void EncodeWords(std::span<const float> in, std::byte* out) {
-  const Ints d;
-  const Floats df;
+HWY_INLINE void EncodeWords(std::span<const float> span, std::byte* out) {
+  const float* in = span.data();
+  const size_t n = span.size();
+  const WordInts d;
+  const WordFloats df;
   const Words dw;
   size_t i = 0;
-  for (; i + hn::Lanes(df) <= in.size(); i += hn::Lanes(df)) {
-    const auto bits = hn::BitCast(d, hn::LoadU(df, &in[i]));
+  for (; i + hn::Lanes(df) <= n; i += hn::Lanes(df)) {
+    const auto bits = hn::BitCast(d, hn::LoadU(df, in + i));
     const auto sign = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 0x8000));
     const auto word = hn::Or(sign, Format::Encode(hn::And(bits, hn::Set(d, 0x7fffffff))));
     hn::StoreU(hn::DemoteTo(dw, word), dw, reinterpret_cast<uint16_t*>(out + 2 * i));
   }
-  for (; i < in.size(); ++i) {
+  for (; i < n; ++i) {
     const uint16_t word = Format::FromFloat(in[i]);
     std::memcpy(out + 2 * i, &word, 2);
   }
 }
 
-template <class Format>
-void DecodeWords(const std::byte* in, std::span<float> out) {
-  const Ints d;
-  const Floats df;
+// Gives the decoded vectors of whole ones to emit(index, vector), in order; how many elements that was.
+template <class Format, class Emit>
+HWY_INLINE size_t DecodeWholeWords(const std::byte* in, size_t n, Emit& emit) {
+  const WordInts d;
+  const WordFloats df;
   const Words dw;
   size_t i = 0;
-  for (; i + hn::Lanes(df) <= out.size(); i += hn::Lanes(df)) {
-    const auto word = hn::PromoteTo(d, hn::LoadU(dw, reinterpret_cast<const uint16_t*>(in + 2 * i)));
-    hn::StoreU(Format::Decode(word), df, &out[i]);
+  for (; i + hn::Lanes(df) <= n; i += hn::Lanes(df)) {
+    emit(i, Format::Decode(hn::PromoteTo(d, hn::LoadU(dw, reinterpret_cast<const uint16_t*>(in + 2 * i)))));
   }
-  for (; i < out.size(); ++i) {
+  return i;
+}
+
+struct KeepWordsAt {
+  float* out;
+  template <class V>
+  HWY_INLINE void operator()(size_t i, V x) const {
+    hn::StoreU(x, WordFloats(), out + i);
+  }
+};
+
+template <class Format>
+HWY_INLINE void DecodeWords(const std::byte* in, std::span<float> out) {
+  KeepWordsAt keep{out.data()};
+  for (size_t i = DecodeWholeWords<Format>(in, out.size(), keep); i < out.size(); ++i) {
     uint16_t word;
     std::memcpy(&word, in + 2 * i, 2);
     out[i] = Format::ToFloat(word);
   }
 }
-
-void EncodeHalf(std::span<const float> in, std::byte* out) { EncodeWords<Half>(in, out); }
-void DecodeHalf(const std::byte* in, std::span<float> out) { DecodeWords<Half>(in, out); }
-void EncodeBfloat16(std::span<const float> in, std::byte* out) { EncodeWords<Bfloat16>(in, out); }
-void DecodeBfloat16(const std::byte* in, std::span<float> out) { DecodeWords<Bfloat16>(in, out); }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace atl::codec

@@ -9,6 +9,19 @@
 #include "common/codec/word_kernels-inl.h"
 // clang-format on
 
+HWY_BEFORE_NAMESPACE();
+namespace atl::codec {
+namespace HWY_NAMESPACE {
+
+void EncodeHalf(std::span<const float> in, std::byte* out) { EncodeWords<Half>(in, out); }
+void DecodeHalf(const std::byte* in, std::span<float> out) { DecodeWords<Half>(in, out); }
+void EncodeBfloat16(std::span<const float> in, std::byte* out) { EncodeWords<Bfloat16>(in, out); }
+void DecodeBfloat16(const std::byte* in, std::span<float> out) { DecodeWords<Bfloat16>(in, out); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace atl::codec
+HWY_AFTER_NAMESPACE();
+
 #if HWY_ONCE
 namespace atl::codec {
 

@@ -32,7 +32,8 @@ void Scale(float weight, std::span<const float> x, std::span<float> out) {
   const Floats d;
   const auto w = hn::Set(d, weight);
   const size_t whole = Whole(x.size());
-  for (size_t i = 0; i < whole; i += hn::Lanes(d)) hn::StoreU(hn::Mul(w, hn::LoadU(d, &x[i])), d, &out[i]);
+  for (size_t i = 0; i < whole; i += hn::Lanes(d))
+    hn::StoreU(hn::Mul(w, hn::LoadU(d, x.data() + i)), d, out.data() + i);
   scalar::Scale(weight, x.subspan(whole), out.subspan(whole));
 }
 
@@ -41,7 +42,7 @@ void ScaledAccumulate(float weight, std::span<const float> x, std::span<float> a
   const auto w = hn::Set(d, weight);
   const size_t whole = Whole(x.size());
   for (size_t i = 0; i < whole; i += hn::Lanes(d)) {
-    hn::StoreU(hn::Add(hn::LoadU(d, &acc[i]), hn::Mul(w, hn::LoadU(d, &x[i]))), d, &acc[i]);
+    hn::StoreU(hn::Add(hn::LoadU(d, acc.data() + i), hn::Mul(w, hn::LoadU(d, x.data() + i))), d, acc.data() + i);
   }
   scalar::ScaledAccumulate(weight, x.subspan(whole), acc.subspan(whole));
 }
@@ -50,7 +51,7 @@ void Add(std::span<const float> x, std::span<float> target) {
   const Floats d;
   const size_t whole = Whole(x.size());
   for (size_t i = 0; i < whole; i += hn::Lanes(d)) {
-    hn::StoreU(hn::Add(hn::LoadU(d, &target[i]), hn::LoadU(d, &x[i])), d, &target[i]);
+    hn::StoreU(hn::Add(hn::LoadU(d, target.data() + i), hn::LoadU(d, x.data() + i)), d, target.data() + i);
   }
   scalar::Add(x.subspan(whole), target.subspan(whole));
 }
@@ -59,7 +60,7 @@ void Subtract(std::span<const float> a, std::span<const float> b, std::span<floa
   const Floats d;
   const size_t whole = Whole(a.size());
   for (size_t i = 0; i < whole; i += hn::Lanes(d)) {
-    hn::StoreU(hn::Sub(hn::LoadU(d, &a[i]), hn::LoadU(d, &b[i])), d, &out[i]);
+    hn::StoreU(hn::Sub(hn::LoadU(d, a.data() + i), hn::LoadU(d, b.data() + i)), d, out.data() + i);
   }
   scalar::Subtract(a.subspan(whole), b.subspan(whole), out.subspan(whole));
 }
@@ -71,8 +72,8 @@ void Merge(double mix, std::span<const float> outer, std::span<float> local) {
   const auto others = hn::Set(d, static_cast<float>(1 - mix));
   const size_t whole = Whole(local.size());
   for (size_t i = 0; i < whole; i += hn::Lanes(d)) {
-    const auto kept = hn::Mul(own, hn::LoadU(d, &local[i]));
-    hn::StoreU(hn::Add(kept, hn::Mul(others, hn::LoadU(d, &outer[i]))), d, &local[i]);
+    const auto kept = hn::Mul(own, hn::LoadU(d, local.data() + i));
+    hn::StoreU(hn::Add(kept, hn::Mul(others, hn::LoadU(d, outer.data() + i))), d, local.data() + i);
   }
   scalar::Merge(mix, outer.subspan(whole), local.subspan(whole));
 }
@@ -81,8 +82,8 @@ void AddDifference(std::span<const float> from, std::span<const float> to, std::
   const Floats d;
   const size_t whole = Whole(local.size());
   for (size_t i = 0; i < whole; i += hn::Lanes(d)) {
-    const auto difference = hn::Sub(hn::LoadU(d, &to[i]), hn::LoadU(d, &from[i]));
-    hn::StoreU(hn::Add(hn::LoadU(d, &local[i]), difference), d, &local[i]);
+    const auto difference = hn::Sub(hn::LoadU(d, to.data() + i), hn::LoadU(d, from.data() + i));
+    hn::StoreU(hn::Add(hn::LoadU(d, local.data() + i), difference), d, local.data() + i);
   }
   scalar::AddDifference(from.subspan(whole), to.subspan(whole), local.subspan(whole));
 }
@@ -94,11 +95,11 @@ void OuterDirection(const OuterCoefficients& c, std::span<float> momentum, std::
   const auto mu = hn::Set(d, c.momentum);
   const size_t whole = Whole(g_to_u.size());
   for (size_t i = 0; i < whole; i += hn::Lanes(d)) {
-    const auto g = hn::LoadU(d, &g_to_u[i]);
-    const auto buffer = hn::Add(hn::Mul(mu, hn::LoadU(d, &momentum[i])), g);
-    hn::StoreU(buffer, d, &momentum[i]);
+    const auto g = hn::LoadU(d, g_to_u.data() + i);
+    const auto buffer = hn::Add(hn::Mul(mu, hn::LoadU(d, momentum.data() + i)), g);
+    hn::StoreU(buffer, d, momentum.data() + i);
     const auto direction = c.kind == OuterKind::kNesterov ? hn::Add(g, hn::Mul(mu, buffer)) : buffer;
-    hn::StoreU(hn::Mul(step, direction), d, &g_to_u[i]);
+    hn::StoreU(hn::Mul(step, direction), d, g_to_u.data() + i);
   }
   scalar::OuterDirection(c, momentum.subspan(whole), g_to_u.subspan(whole));
 }
@@ -132,14 +133,35 @@ inline void ProductLanes(const float* a, const float* b, size_t n, std::array<do
     lanes[i % kLanes] += static_cast<double>(a[i]) * static_cast<double>(b[i]);
 }
 
-inline uint32_t LargestMagnitudeBits(std::span<const float> x) {
+// ProductLanes of a vector with itself: each element is converted once.
+inline void SquareLanes(const float* a, size_t n, std::array<double, kLanes>& lanes) {
+  const hn::CappedTag<double, kLanes / 2> d;
+  const hn::Rebind<float, decltype(d)> df;
+  const size_t width = hn::Lanes(d);
+  for (size_t lane = 0; lane < kLanes; lane += 2 * width) {
+    auto sum0 = hn::Zero(d);
+    auto sum1 = hn::Zero(d);
+    for (size_t i = lane; i + kLanes - lane <= n; i += kLanes) {
+      const auto a0 = hn::PromoteTo(d, hn::LoadU(df, a + i));
+      const auto a1 = hn::PromoteTo(d, hn::LoadU(df, a + i + width));
+      sum0 = hn::Add(sum0, hn::Mul(a0, a0));
+      sum1 = hn::Add(sum1, hn::Mul(a1, a1));
+    }
+    hn::StoreU(sum0, d, &lanes[lane]);
+    hn::StoreU(sum1, d, &lanes[lane + width]);
+  }
+  for (size_t i = n - n % kLanes; i < n; ++i)
+    lanes[i % kLanes] += static_cast<double>(a[i]) * static_cast<double>(a[i]);
+}
+
+uint32_t LargestMagnitudeBits(std::span<const float> x) {
   const Floats d;
   const hn::Rebind<uint32_t, Floats> du;
   const size_t whole = Whole(x.size());
   const auto mask = hn::Set(du, 0x7fffffffu);
   auto largest = hn::Zero(du);
   for (size_t i = 0; i < whole; i += hn::Lanes(d)) {
-    largest = hn::Max(largest, hn::And(hn::BitCast(du, hn::LoadU(d, &x[i])), mask));
+    largest = hn::Max(largest, hn::And(hn::BitCast(du, hn::LoadU(d, x.data() + i)), mask));
   }
   uint32_t result = hn::GetLane(hn::MaxOfLanes(du, largest));
   for (size_t i = whole; i < x.size(); ++i) result = std::max(result, std::bit_cast<uint32_t>(x[i]) & 0x7fffffffu);
@@ -150,8 +172,14 @@ BlockStats BlockStatistics(std::span<const float> x) {
   const uint32_t largest = LargestMagnitudeBits(x);
   if (largest >= 0x7f800000u) return {.sum_squares = 0, .max_abs = 0, .finite = false};
   std::array<double, kLanes> lanes;
-  ProductLanes(x.data(), x.data(), x.size(), lanes);
+  SquareLanes(x.data(), x.size(), lanes);
   return {.sum_squares = TreeSum(lanes), .max_abs = std::bit_cast<float>(largest), .finite = true};
+}
+
+double BlockSquares(std::span<const float> x) {
+  std::array<double, kLanes> lanes;
+  SquareLanes(x.data(), x.size(), lanes);
+  return TreeSum(lanes);
 }
 
 double BlockDot(std::span<const float> a, std::span<const float> b) {

@@ -22,7 +22,9 @@ HWY_EXPORT(Merge);
 HWY_EXPORT(AddDifference);
 HWY_EXPORT(OuterDirection);
 HWY_EXPORT(BlockStatistics);
+HWY_EXPORT(BlockSquares);
 HWY_EXPORT(BlockDot);
+HWY_EXPORT(LargestMagnitudeBits);
 HWY_EXPORT(TargetName);
 
 void Scale(float weight, std::span<const float> x, std::span<float> out) {
@@ -66,6 +68,11 @@ BlockStats BlockStatistics(std::span<const float> x) {
   return HWY_DYNAMIC_DISPATCH(BlockStatistics)(x);
 }
 
+double BlockSquares(std::span<const float> x) {
+  ATOLL_CHECK(x.size() <= kSumBlock, "a block of a sum is longer than kSumBlock");
+  return HWY_DYNAMIC_DISPATCH(BlockSquares)(x);
+}
+
 double BlockDot(std::span<const float> a, std::span<const float> b) {
   ATOLL_CHECK(a.size() <= kSumBlock && a.size() == b.size(), "blocks of a sum differ in length or are too long");
   return HWY_DYNAMIC_DISPATCH(BlockDot)(a, b);
@@ -88,17 +95,12 @@ double Dot(std::span<const float> a, std::span<const float> b) {
 
 bool AllFinite(std::span<const float> x) {
   for (size_t at = 0; at < x.size(); at += kSumBlock) {
-    if (!BlockStatistics(BlockAt(x, at)).finite) return false;
+    if (HWY_DYNAMIC_DISPATCH(LargestMagnitudeBits)(BlockAt(x, at)) >= 0x7f800000u) return false;
   }
   return true;
 }
 
-float MaxAbs(std::span<const float> x) {
-  float largest = 0;
-  for (size_t at = 0; at < x.size(); at += kSumBlock)
-    largest = std::max(largest, BlockStatistics(BlockAt(x, at)).max_abs);
-  return largest;
-}
+float MaxAbs(std::span<const float> x) { return std::bit_cast<float>(HWY_DYNAMIC_DISPATCH(LargestMagnitudeBits)(x)); }
 
 const char* InstructionSet() { return HWY_DYNAMIC_DISPATCH(TargetName)(); }
 

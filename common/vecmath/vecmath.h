@@ -51,6 +51,8 @@ struct BlockStats {
 };
 // Requires x.size() <= kSumBlock.
 BlockStats BlockStatistics(std::span<const float> x);
+// Of finite elements: the sum_squares of BlockStatistics alone.
+double BlockSquares(std::span<const float> x);
 double BlockDot(std::span<const float> a, std::span<const float> b);
 
 // Over any length, blocks added in order: equal to the sum of the block results.

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/content_root.h"
 #include "common/codec/codec.h"
 #include "coordinator/aggregate/round_pass.h"
 
@@ -93,7 +94,7 @@ void ReportSums(const aggregate::MergeSums& sums, RoundResult& result) {
   result.merged_norm = std::sqrt(sums.merged_squares);
   result.outer_step_norm = std::sqrt(sums.step_squares);
   result.download_error = sums.sent_squares > 0 ? std::sqrt(sums.lost_squares / sums.sent_squares) : 0;
-  result.momentum_alignment = CosineOf(sums.momentum_dot, sums.merged_squares, sums.momentum_squares);
+  result.momentum_alignment = CosineOf(sums.momentum_dot, sums.compared_merged, sums.momentum_squares);
   result.step_alignment = CosineOf(sums.compared_dot, sums.compared_squares, sums.previous_squares);
 }
 
@@ -279,13 +280,14 @@ absl::StatusOr<RoundResult> Aggregator::CloseRound(FragmentIndex fragment, Versi
 
   result.committed = true;
   result.reached = held.version;
-  result.hash = Hash(fragment);
+  result.hash = ContentRoot(sums.leaves, held.version.value, layout_digest_);
   result.update_digest = DigestOf(result.update);
   ReportSums(sums, result);
   for (size_t i = 0; i < sorted.size(); ++i) {
     result.contributions[i].weight = weights[i];
     result.contributions[i].clip_factor = clips[i];
-    result.contributions[i].cosine_to_merged = Cosine(sums.dots[i], screens[i].norm, result.merged_norm);
+    result.contributions[i].cosine_to_merged =
+        Cosine(sums.dots[i], std::sqrt(sums.input_squares[i]), std::sqrt(sums.compared_merged));
   }
   return result;
 }

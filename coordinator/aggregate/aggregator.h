@@ -54,10 +54,12 @@ OuterParameters OuterParametersOf(const JobSpec& spec);
 struct ContributionReport {
   WorkerId worker{};
   bool finite = true;
-  double weight = 0;            // normalised: all weights sum to 1 (up to rounding in double)
-  double clip_factor = 1;       // that it was scaled by beyond its weight
-  double norm = 0;              // L2 of the decoded contribution
-  double cosine_to_merged = 0;  // 0 where one of both norms is 0
+  double weight = 0;       // normalised: all weights sum to 1 (up to rounding in double)
+  double clip_factor = 1;  // that it was scaled by beyond its weight
+  double norm = 0;         // L2 of the decoded contribution
+  // To the merged pseudo-gradient, over at most 64 evenly spread blocks of 4,096 elements. 0 where one of both norms
+  // is 0.
+  double cosine_to_merged = 0;
 };
 
 struct RoundResult {
@@ -73,13 +75,14 @@ struct RoundResult {
   Digest update_digest;           // DigestOf(update)
   double merged_norm = 0;         // L2 of the merged pseudo-gradient
   double outer_step_norm = 0;     // L2 of u, before codec and residual
-  double download_error = 0;      // L2 of what the download codec lost over L2 of what it was given, u + r; 0 for 0
+  // L2 of what the download codec lost over L2 of what it was given, u + r; 0 for 0. This and both alignments: over at
+  // most 64 evenly spread blocks of 4,096 elements.
+  double download_error = 0;
   // Cosine of the merged pseudo-gradient to the momentum before this step. Where it stays below 0 the momentum carries
   // the outer copy past where the workers pull it (the restart criterion of O'Donoghue and Candes, 1204.3982). None
   // where one of both is zero: without momentum, in the first step.
   std::optional<double> momentum_alignment;
-  // Cosine of u to the u before, over at most 64 evenly spread blocks of 4,096 elements. None in the first step since
-  // Restore and where one of both is zero.
+  // Cosine of u to the u before. None in the first step since Restore and where one of both is zero.
   std::optional<double> step_alignment;
 };
 
@@ -122,8 +125,8 @@ class Aggregator {
   // stay, the update carries what the download codec owed, the version grows.
   // `gate`, where there is one, judges the norms, and its clip factors take the place of those of the inputs. A merged
   // contribution counts weight x clip factor, rounded once; what is clipped off is not given to the others.
-  // Uses up to `threads` threads of its own for the duration of the call. Memory: the update, 16 KiB x (inputs + 2) a
-  // thread, 24 bytes x inputs x blocks of 4,096 elements.
+  // Uses up to `threads` threads of its own for the duration of the call. Memory: the update, 32 KiB a thread, and for
+  // each block of 4,096 elements 16 bytes an input and 256 more.
   // InvalidArgument: duplicate worker, wrong encoded size, unusable outer parameters.
   // FailedPrecondition: the fragment is not at `version`. OutOfRange: the step could overflow fp32, and without a gate
   // or by what is held already. On any error, and

@@ -7,11 +7,13 @@
 #include <thread>
 
 #include "common/codec/codec.h"
+#include "common/codec/fused.h"
 
 namespace atl::aggregate {
 namespace {
 
 constexpr size_t kBlock = kCodecBlock;
+static_assert(kBlock * sizeof(float) % kLeafBytes == 0, "a block holds whole leaves");
 static_assert(kBlock == vecmath::kSumBlock,
               "one block of the pass is one block of a sum and whole blocks of every codec");
 
@@ -20,6 +22,19 @@ size_t BlockCount(size_t elements) { return (elements + kBlock - 1) / kBlock; }
 template <typename T>
 std::span<T> BlockOf(std::span<T> x, size_t block) {
   return x.subspan(block * kBlock, std::min(kBlock, x.size() - block * kBlock));
+}
+
+// The block behind it; empty where there is none.
+template <typename T>
+std::span<T> Next(std::span<T> x, size_t block) {
+  return (block + 1) * kBlock < x.size() ? BlockOf(x, block + 1) : std::span<T>();
+}
+
+// Asks for what the next block will want while this one is worked on: the pieces are too short, and lie in too many
+// places, for the hardware to see streams.
+void Prefetch(std::span<const float> x) {
+  constexpr size_t kLineElements = 16;
+  for (size_t i = 0; i < x.size(); i += kLineElements) __builtin_prefetch(x.data() + i, 1, 2);
 }
 
 // Runs walk(first, last) over contiguous, disjoint parts of [0, blocks), the first part in the caller's thread.
@@ -48,117 +63,140 @@ ContributionScreen Summarise(std::span<const vecmath::BlockStats> blocks) {
 // One in so many blocks is compared.
 size_t ComparedStride(size_t blocks) { return std::max<size_t>(1, (blocks + kComparedBlocks - 1) / kComparedBlocks); }
 
-// One block's share of the sums; `dots` stays empty.
+// One block's share of the sums. Of a block that is not compared only the first two sums and the maxima.
 using BlockSums = MergeSums;
 
 void AddBlock(const BlockSums& block, MergeSums& total) {
   total.merged_squares += block.merged_squares;
   total.step_squares += block.step_squares;
-  total.momentum_squares += block.momentum_squares;
-  total.momentum_dot += block.momentum_dot;
-  total.sent_squares += block.sent_squares;
-  total.lost_squares += block.lost_squares;
   total.compared_squares += block.compared_squares;
   total.previous_squares += block.previous_squares;
   total.compared_dot += block.compared_dot;
+  total.momentum_squares += block.momentum_squares;
+  total.momentum_dot += block.momentum_dot;
+  total.compared_merged += block.compared_merged;
+  for (size_t i = 0; i < block.dots.size(); ++i) {
+    total.input_squares[i] += block.input_squares[i];
+    total.dots[i] += block.dots[i];
+  }
+  total.sent_squares += block.sent_squares;
+  total.lost_squares += block.lost_squares;
   total.public_max = std::max(total.public_max, block.public_max);
   total.momentum_max = std::max(total.momentum_max, block.momentum_max);
   total.residual_max = std::max(total.residual_max, block.residual_max);
 }
 
-// One thread's walk: scratch for every input's block, the merged block and the decoded update.
+// One thread's walk: scratch for the merged block and a decoded one.
 class Walker {
  public:
-  explicit Walker(const MergeJob& job)
+  Walker(const MergeJob& job, std::span<Digest> leaves)
       : job_(job),
+        leaves_(leaves),
         compared_stride_(ComparedStride(BlockCount(job.public_copy.size()))),
-        inputs_(job.inputs.size() * kBlock),
         merged_(kBlock),
         decoded_(kBlock) {}
 
-  BlockSums Close(size_t block, std::span<double> dots) {
+  BlockSums Close(size_t block) {
     const std::span<float> g = std::span(merged_).first(BlockOf(job_.public_copy, block).size());
+    const bool compared = block % compared_stride_ == 0;
     BlockSums sums;
-    sums.merged_squares = Merge(block, g, dots);
+    Prefetch(Next(job_.momentum, block));
+    Merge(block, g);
+    sums.merged_squares = vecmath::BlockSquares(g);
+    if (compared) CompareInputs(block, g, sums);
+    Prefetch(Next(job_.residual, block));
     const std::span<float> momentum = BlockOf(job_.momentum, block);
-    if (job_.outer.kind != OuterKind::kSgd) {
-      sums.momentum_squares = vecmath::BlockStatistics(momentum).sum_squares;
+    if (compared && job_.outer.kind != OuterKind::kSgd) {
+      sums.momentum_squares = vecmath::BlockSquares(momentum);
       sums.momentum_dot = vecmath::BlockDot(g, momentum);
     }
     vecmath::OuterDirection(job_.outer, momentum, g);
-    sums.step_squares = vecmath::BlockStatistics(g).sum_squares;
-    if (block % compared_stride_ == 0) Compare(block / compared_stride_, g, sums);
-    sums.momentum_max = vecmath::BlockStatistics(momentum).max_abs;
-    Publish(block, g, sums);
+    sums.step_squares = vecmath::BlockSquares(g);
+    if (compared) CompareSteps(block / compared_stride_, g, sums);
+    sums.momentum_max = vecmath::MaxAbs(momentum);
+    Prefetch(Next(job_.public_copy, block));
+    Publish(block, g, compared, sums);
+    Hash(block);
     return sums;
   }
 
  private:
   // g = sum of weight * contribution, in worker order; the first product begins the sum.
-  double Merge(size_t block, std::span<float> g, std::span<double> dots) {
+  void Merge(size_t block, std::span<float> g) {
     if (job_.inputs.empty()) std::fill(g.begin(), g.end(), 0.0f);
     for (size_t i = 0; i < job_.inputs.size(); ++i) {
-      const std::span<float> x = Input(i, g.size());
-      DecodeRange(job_.inputs[i].codec, job_.inputs[i].encoded, block * kBlock, x);
-      if (i == 0) {
-        vecmath::Scale(job_.weights[i], x, g);
-      } else {
-        vecmath::ScaledAccumulate(job_.weights[i], x, g);
-      }
+      const RoundInput& input = job_.inputs[i];
+      (i == 0 ? DecodeScaled : DecodeScaledAccumulate)(input.codec, input.encoded, block * kBlock, job_.weights[i], g);
     }
-    for (size_t i = 0; i < job_.inputs.size(); ++i) dots[i] = vecmath::BlockDot(Input(i, g.size()), g);
-    return vecmath::BlockStatistics(g).sum_squares;
+  }
+
+  // Each input with what they were merged to.
+  void CompareInputs(size_t block, std::span<const float> g, BlockSums& sums) {
+    sums.compared_merged = sums.merged_squares;
+    sums.input_squares.resize(job_.inputs.size());
+    sums.dots.resize(job_.inputs.size());
+    const std::span<float> x = std::span(decoded_).first(g.size());
+    for (size_t i = 0; i < job_.inputs.size(); ++i) {
+      DecodeRange(job_.inputs[i].codec, job_.inputs[i].encoded, block * kBlock, x);
+      sums.input_squares[i] = vecmath::BlockSquares(x);
+      sums.dots[i] = vecmath::BlockDot(x, g);
+    }
   }
 
   // With the same block of the step before, which this one takes the place of.
-  void Compare(size_t kept, std::span<const float> step, BlockSums& sums) {
+  void CompareSteps(size_t kept, std::span<const float> step, BlockSums& sums) {
     const std::span<float> previous = job_.compared_step.subspan(kept * kBlock, step.size());
     sums.compared_squares = sums.step_squares;
-    sums.previous_squares = vecmath::BlockStatistics(previous).sum_squares;
+    sums.previous_squares = vecmath::BlockSquares(previous);
     sums.compared_dot = vecmath::BlockDot(step, previous);
     std::copy(step.begin(), step.end(), previous.begin());
   }
 
   // h = u + r; q = Q(h); public += D(q); r from what was lost. `h` comes in as u.
-  void Publish(size_t block, std::span<float> h, BlockSums& sums) {
+  void Publish(size_t block, std::span<float> h, bool compared, BlockSums& sums) {
     const std::span<float> residual = BlockOf(job_.residual, block);
     if (job_.memory != ErrorMemory::kOff) vecmath::Add(residual, h);
-    sums.sent_squares = vecmath::BlockStatistics(h).sum_squares;
     const ByteRange range = EncodedRange(job_.download_codec, block * kBlock, h.size());
     const std::span<std::byte> q = job_.update.subspan(range.offset, range.bytes);
     Encode(job_.download_codec, h, q);
-    const std::span<float> decoded = std::span(decoded_).first(h.size());
-    Decode(job_.download_codec, q, decoded);
-    vecmath::Subtract(h, decoded, h);
-    sums.lost_squares = vecmath::BlockStatistics(h).sum_squares;
-    Remember(h, residual);
-    const std::span<float> public_copy = BlockOf(job_.public_copy, block);
-    vecmath::Add(decoded, public_copy);
-    sums.public_max = vecmath::BlockStatistics(public_copy).max_abs;
-    sums.residual_max = vecmath::BlockStatistics(residual).max_abs;
+    const bool direct = job_.memory == ErrorMemory::kFeedback;
+    const std::span<float> lost = direct ? residual : std::span(decoded_).first(h.size());
+    const Settled settled = DecodeSettle(job_.download_codec, q, h, lost, BlockOf(job_.public_copy, block));
+    if (compared) {
+      sums.sent_squares = vecmath::BlockSquares(h);
+      sums.lost_squares = vecmath::BlockSquares(lost);
+    }
+    sums.public_max = settled.public_max;
+    if (job_.memory == ErrorMemory::kLoco) Remember(lost, residual);
+    sums.residual_max = direct ? settled.lost_max : vecmath::MaxAbs(residual);
   }
 
-  // r := lost, or LoCo's average of it and r, rounded to what 8 bits hold.
-  void Remember(std::span<float> lost, std::span<float> residual) {
-    if (job_.memory == ErrorMemory::kOff) return;
-    if (job_.memory == ErrorMemory::kFeedback) {
-      std::copy(lost.begin(), lost.end(), residual.begin());
-    } else if (job_.clear_residual) {
+  // LoCo's average of what was lost and r, rounded to what 8 bits hold.
+  void Remember(std::span<const float> lost, std::span<float> residual) {
+    if (job_.clear_residual) {
       std::fill(residual.begin(), residual.end(), 0.0f);
-    } else {
-      vecmath::Merge(job_.loco_beta, lost, residual);
-      std::array<std::byte, 2 * kBlock> small;
-      const std::span<std::byte> q = std::span(small).first(EncodedSize(CodecKind::kInt8, residual.size()));
-      Encode(CodecKind::kInt8, residual, q);
-      Decode(CodecKind::kInt8, q, residual);
+      return;
+    }
+    vecmath::Merge(job_.loco_beta, lost, residual);
+    std::array<std::byte, 2 * kBlock> small;
+    const std::span<std::byte> q = std::span(small).first(EncodedSize(CodecKind::kInt8, residual.size()));
+    Encode(CodecKind::kInt8, residual, q);
+    Decode(CodecKind::kInt8, q, residual);
+  }
+
+  // The leaves of the content hash that this block holds, while it is in the cache.
+  void Hash(size_t block) {
+    const Bytes bytes = std::as_bytes(std::span<const float>(BlockOf(job_.public_copy, block)));
+    for (size_t at = 0; at < bytes.size(); at += kLeafBytes) {
+      leaves_[(block * kBlock * sizeof(float) + at) / kLeafBytes] =
+          DigestOf(bytes.subspan(at, std::min(kLeafBytes, bytes.size() - at)));
     }
   }
 
-  std::span<float> Input(size_t i, size_t elements) { return std::span(inputs_).subspan(i * kBlock, elements); }
-
   const MergeJob& job_;
+  const std::span<Digest> leaves_;
   const size_t compared_stride_;
-  std::vector<float> inputs_, merged_, decoded_;
+  std::vector<float> merged_, decoded_;
 };
 
 }  // namespace
@@ -167,12 +205,10 @@ std::vector<ContributionScreen> ScreenAll(std::span<const RoundInput> inputs, si
   const size_t blocks = BlockCount(elements);
   std::vector<vecmath::BlockStats> stats(inputs.size() * blocks);
   Spread(blocks, threads, [&](size_t first, size_t last) {
-    std::array<float, kBlock> scratch;
-    for (size_t block = first; block < last; ++block) {
-      const std::span<float> x = std::span(scratch).first(std::min(kBlock, elements - block * kBlock));
-      for (size_t i = 0; i < inputs.size(); ++i) {
-        DecodeRange(inputs[i].codec, inputs[i].encoded, block * kBlock, x);
-        stats[i * blocks + block] = vecmath::BlockStatistics(x);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      for (size_t block = first; block < last; ++block) {
+        const size_t count = std::min(kBlock, elements - block * kBlock);
+        stats[i * blocks + block] = DecodedStatistics(inputs[i].codec, inputs[i].encoded, block * kBlock, count);
       }
     }
   });
@@ -190,21 +226,16 @@ size_t ComparedElements(size_t elements) {
 
 MergeSums MergeAll(const MergeJob& job) {
   const size_t blocks = BlockCount(job.public_copy.size());
-  const size_t inputs = job.inputs.size();
   std::vector<BlockSums> sums(blocks);
-  std::vector<double> dots(blocks * inputs);
-  Spread(blocks, job.threads, [&](size_t first, size_t last) {
-    Walker walker(job);
-    for (size_t block = first; block < last; ++block) {
-      sums[block] = walker.Close(block, std::span(dots).subspan(block * inputs, inputs));
-    }
-  });
   MergeSums total;
-  total.dots.resize(inputs);
-  for (size_t block = 0; block < blocks; ++block) {
-    AddBlock(sums[block], total);
-    for (size_t i = 0; i < inputs; ++i) total.dots[i] += dots[block * inputs + i];
-  }
+  total.leaves.resize((job.public_copy.size_bytes() + kLeafBytes - 1) / kLeafBytes);
+  Spread(blocks, job.threads, [&](size_t first, size_t last) {
+    Walker walker(job, total.leaves);
+    for (size_t block = first; block < last; ++block) sums[block] = walker.Close(block);
+  });
+  total.input_squares.resize(job.inputs.size());
+  total.dots.resize(job.inputs.size());
+  for (const BlockSums& block : sums) AddBlock(block, total);
   return total;
 }
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "common/base/hash.h"
 #include "common/vecmath/vecmath.h"
 #include "coordinator/aggregate/aggregator.h"
 
@@ -16,7 +17,8 @@ namespace atl::aggregate {
 // Reads every input once and changes nothing. Sizes were checked. One screen for each input.
 std::vector<ContributionScreen> ScreenAll(std::span<const RoundInput> inputs, size_t elements, unsigned threads);
 
-// Blocks of a fragment whose outer step is kept to compare the next one with: every n-th, so many at most.
+// Blocks of a fragment in which directions are compared: every n-th, so many at most. Their outer step is kept to
+// compare the next one with.
 constexpr size_t kComparedBlocks = 64;
 // Elements to keep of them.
 size_t ComparedElements(size_t elements);
@@ -37,13 +39,16 @@ struct MergeJob {
 
 struct MergeSums {
   double merged_squares = 0, step_squares = 0;
-  double momentum_squares = 0,
-         momentum_dot = 0;                    // of the momentum before the step, and with the merged pseudo-gradient
-  double sent_squares = 0, lost_squares = 0;  // of what was encoded for the download, and what the codec lost of it
-  // Over the compared blocks: of the step, of the one before, and their product.
+  // Over the compared blocks: of the step, of the one before, and their product; of the momentum before the step and
+  // its product with the merged pseudo-gradient; of the latter, of each input, and of their product; of what was
+  // encoded for the download, and what the codec lost of it.
   double compared_squares = 0, previous_squares = 0, compared_dot = 0;
-  std::vector<double> dots;                                  // of each input with the merged pseudo-gradient
+  double momentum_squares = 0, momentum_dot = 0;
+  double compared_merged = 0;
+  std::vector<double> input_squares, dots;
+  double sent_squares = 0, lost_squares = 0;
   float public_max = 0, momentum_max = 0, residual_max = 0;  // largest magnitudes afterwards
+  std::vector<Digest> leaves;                                // of the public copy afterwards (common/base/hash.h)
 };
 
 // Merge, outer step, encode, apply: in place. Requires that no intermediate value overflows (the caller's bound).

@@ -21,7 +21,7 @@ ErrorStore::ErrorStore(ErrorMemory kind, const LocoSpec& loco, size_t elements)
 }
 
 void ErrorStore::Begin() {
-  pending_.assign(memory_.size(), 0.0f);
+  if (kind_ == ErrorMemory::kFeedback) pending_ = std::make_unique_for_overwrite<float[]>(elements_);
   small_pending_.assign(small_.size(), std::byte{0});
 }
 
@@ -35,6 +35,7 @@ void ErrorStore::Read(size_t at, std::span<float> out) const {
 
 void ErrorStore::AddTo(size_t at, std::span<float> h) const {
   if (!Remembers()) return;
+  if (kind_ == ErrorMemory::kFeedback) return vecmath::Add(std::span(memory_).subspan(at, h.size()), h);
   std::array<float, kCodecBlock> memory;
   const std::span<float> held = std::span(memory).first(h.size());
   Read(at, held);
@@ -42,8 +43,7 @@ void ErrorStore::AddTo(size_t at, std::span<float> h) const {
 }
 
 void ErrorStore::Keep(size_t at, std::span<const float> lost) {
-  if (kind_ == ErrorMemory::kFeedback)
-    std::copy(lost.begin(), lost.end(), pending_.begin() + static_cast<std::ptrdiff_t>(at));
+  if (kind_ == ErrorMemory::kFeedback) std::copy(lost.begin(), lost.end(), pending_.get() + at);
   if (kind_ != ErrorMemory::kLoco) return;
   std::array<float, kCodecBlock> memory;
   const std::span<float> average = std::span(memory).first(lost.size());
@@ -53,11 +53,17 @@ void ErrorStore::Keep(size_t at, std::span<const float> lost) {
   Encode(kStore, average, std::span(small_pending_).subspan(range.offset, range.bytes));
 }
 
+std::span<float> ErrorStore::PendingAt(size_t at, size_t elements) {
+  if (kind_ != ErrorMemory::kFeedback) return {};
+  ATOLL_CHECK(pending_ != nullptr && at + elements <= elements_, "an error memory is kept after Begin");
+  return {pending_.get() + at, elements};
+}
+
 void ErrorStore::Commit(double share) {
   if (!Remembers()) return;
   if (kind_ == ErrorMemory::kFeedback) {
-    ATOLL_CHECK(pending_.size() == elements_, "an error memory is committed after Begin");
-    vecmath::Scale(static_cast<float>(share), pending_, memory_);
+    ATOLL_CHECK(pending_ != nullptr, "an error memory is committed after Begin");
+    vecmath::Scale(static_cast<float>(share), {pending_.get(), elements_}, memory_);
   } else if (++syncs_ >= loco_.reset_syncs) {
     Clear();
   } else {
@@ -80,7 +86,7 @@ void ErrorStore::ScaleSmall(float share) {
 }
 
 void ErrorStore::Discard() {
-  pending_ = {};
+  pending_.reset();
   small_pending_ = {};
 }
 

@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -36,6 +37,8 @@ class ErrorStore {
   void AddTo(size_t at, std::span<float> h) const;
   // The pending memory of these elements, from what the codec lost of them. Requires Begin. No effect when off.
   void Keep(size_t at, std::span<const float> lost);
+  // Where Keep would copy what was lost to, for a caller that computes it in place. Empty unless `feedback`.
+  std::span<float> PendingAt(size_t at, size_t elements);
   // The contribution counted: memory := share * pending, with `share` in [0, 1] (1 - mix). Requires Keep for every
   // block. Counts a sync.
   void Commit(double share);
@@ -55,7 +58,8 @@ class ErrorStore {
   LocoSpec loco_;
   size_t elements_;
   uint32_t syncs_ = 0;                            // since the last reset
-  std::vector<float> memory_, pending_;           // feedback
+  std::vector<float> memory_;                     // feedback
+  std::unique_ptr<float[]> pending_;              // feedback: `elements_` values, written before they are read
   std::vector<std::byte> small_, small_pending_;  // loco: encoded as int8
 };
 

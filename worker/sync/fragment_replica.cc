@@ -78,11 +78,16 @@ absl::StatusOr<const StoredContribution*> FragmentReplica::FormContribution(std:
                                                       " is unresolved, so this send is skipped"));
   }
   StoredContribution formed{version_, nullptr, {}, 0, 0};
-  auto encoded = std::make_shared<std::vector<std::byte>>(EncodedSize(options_.upload_codec, outer_.size()));
+  auto encoded = std::make_shared<std::vector<std::byte>>();
+  encoded->reserve(EncodedSize(options_.upload_codec, outer_.size()));
+  std::array<std::byte, kBlock * sizeof(float)> block_bytes;
+  DigestHasher digest;
   errors_.Begin();
   double squares = 0, lost_squares = 0;
   for (size_t at = 0; at < outer_.size(); at += kBlock) {
-    const EncodedBlock block = EncodeBlock(local, at, *encoded);
+    const size_t count = std::min(kBlock, outer_.size() - at);
+    const std::span<std::byte> q = std::span(block_bytes).first(EncodedSize(options_.upload_codec, count));
+    const EncodedBlock block = EncodeBlock(local, at, q);
     if (!block.sent.finite) {
       errors_.Discard();
       return absl::InvalidArgumentError(absl::StrCat("the pseudo-gradient is not finite in the block at element ", at,
@@ -90,8 +95,10 @@ absl::StatusOr<const StoredContribution*> FragmentReplica::FormContribution(std:
     }
     squares += block.sent.sum_squares;
     lost_squares += block.lost_squares;
+    digest.Update(q);
+    encoded->insert(encoded->end(), q.begin(), q.end());
   }
-  formed.digest = DigestOf(std::span<const std::byte>(*encoded));
+  formed.digest = digest.Finish();
   formed.encoded = std::move(encoded);
   formed.norm = std::sqrt(squares);
   formed.lost_norm = std::sqrt(lost_squares);
@@ -101,22 +108,25 @@ absl::StatusOr<const StoredContribution*> FragmentReplica::FormContribution(std:
 
 // h = (outer - local) + residual; q = Q(h); the loss h - D(q) is pending. Stops before encoding where h is not finite.
 FragmentReplica::EncodedBlock FragmentReplica::EncodeBlock(std::span<const float> local, size_t at,
-                                                           std::span<std::byte> encoded) {
+                                                           std::span<std::byte> q) {
   std::array<float, kBlock> sum, decoded;
   const size_t count = std::min(kBlock, outer_.size() - at);
-  const std::span<float> h = std::span(sum).first(count);
+  const std::span<float> h = std::span(sum).first(count), back = std::span(decoded).first(count);
   vecmath::Subtract(outer_.subspan(at, count), local.subspan(at, count), h);
   errors_.AddTo(at, h);
   const vecmath::BlockStats sent = vecmath::BlockStatistics(h);
   if (!sent.finite) return {sent, 0};
-  const ByteRange range = EncodedRange(options_.upload_codec, at, count);
-  const std::span<std::byte> q = encoded.subspan(range.offset, range.bytes);
   Encode(options_.upload_codec, h, q);
   if (options_.upload_codec == CodecKind::kFp32 && !errors_.Remembers()) return {sent, 0};
-  Decode(options_.upload_codec, q, std::span(decoded).first(count));
-  vecmath::Subtract(h, std::span(decoded).first(count), h);
+  Decode(options_.upload_codec, q, back);
+  const std::span<float> pending = errors_.PendingAt(at, count);
+  if (!pending.empty()) {
+    vecmath::Subtract(h, back, pending);
+    return {sent, vecmath::BlockSquares(pending)};
+  }
+  vecmath::Subtract(h, back, h);
   errors_.Keep(at, h);
-  return {sent, vecmath::BlockStatistics(h).sum_squares};
+  return {sent, vecmath::BlockSquares(h)};
 }
 
 absl::StatusOr<ApplyVerdict> FragmentReplica::ApplyUpdate(const OuterUpdate& update, Standing standing) {

@@ -124,7 +124,7 @@ class FragmentReplica {
     vecmath::BlockStats sent;
     double lost_squares = 0;
   };
-  EncodedBlock EncodeBlock(std::span<const float> local, size_t at, std::span<std::byte> encoded);
+  EncodedBlock EncodeBlock(std::span<const float> local, size_t at, std::span<std::byte> q);
 
   std::span<float> outer_;
   ReplicaOptions options_;

@@ -97,6 +97,8 @@ TEST(Sums, EveryTargetGivesTheBitsOfTheReference) {
       EXPECT_EQ(got.sum_squares, wanted.sum_squares) << n;
       EXPECT_EQ(got.max_abs, wanted.max_abs);
       EXPECT_TRUE(got.finite && wanted.finite);
+      EXPECT_EQ(BlockSquares(x), wanted.sum_squares) << n;
+      EXPECT_EQ(MaxAbs(x), wanted.max_abs) << n;
       EXPECT_EQ(BlockDot(x, y), scalar::BlockDot(x, y)) << n;
     }
   });

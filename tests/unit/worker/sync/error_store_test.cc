@@ -90,7 +90,8 @@ TEST(ErrorStore, CommitKeepsTheShareAndADropKeepsTheOld) {
     store.Commit(0);
     EXPECT_EQ(store.Values(), std::vector<float>(kElements));
 
-    ErrorStore whole(kind, {.beta = 0.5, .reset_syncs = 100}, kElements), half = whole;
+    ErrorStore whole(kind, {.beta = 0.5, .reset_syncs = 100}, kElements);
+    ErrorStore half(kind, {.beta = 0.5, .reset_syncs = 100}, kElements);
     Keep(whole, Normals(4));
     Keep(half, Normals(4));
     whole.Commit(1);

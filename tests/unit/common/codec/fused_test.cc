@@ -1,0 +1,113 @@
+// Decoding into what is done with the values gives, to the bit, what decoding and then the kernel of vecmath gives, on
+// every instruction set.
+#include "common/codec/fused.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "common/base/random.h"
+#include "gtest/gtest.h"
+#include "hwy/highway.h"
+
+namespace atl {
+namespace {
+
+constexpr CodecKind kAll[] = {CodecKind::kFp32, CodecKind::kFp16,  CodecKind::kBf16,
+                              CodecKind::kInt8, CodecKind::kMxfp4, CodecKind::kE3m0};
+constexpr float kWeight = 0.3f;
+
+std::vector<float> Normals(uint64_t seed, size_t n) {
+  std::vector<float> out(n);
+  for (size_t i = 0; i < n; ++i) out[i] = NormalAt(seed, i);
+  return out;
+}
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * 4) == 0;
+}
+
+void ExpectAsOneByOne(CodecKind codec, const std::vector<float>& values, size_t begin) {
+  std::vector<std::byte> q(EncodedSize(codec, values.size()));
+  Encode(codec, values, q);
+  const size_t n = values.size() - begin;
+  std::vector<float> decoded(n), wanted = Normals(3, n), got = wanted;
+  DecodeRange(codec, q, begin, decoded);
+  vecmath::ScaledAccumulate(kWeight, decoded, wanted);
+  DecodeScaledAccumulate(codec, q, begin, kWeight, got);
+  EXPECT_TRUE(SameBits(got, wanted)) << "accumulated";
+  vecmath::Scale(kWeight, decoded, wanted);
+  DecodeScaled(codec, q, begin, kWeight, got);
+  EXPECT_TRUE(SameBits(got, wanted)) << "scaled";
+  if (n > kCodecBlock) return;
+  const vecmath::BlockStats stats = DecodedStatistics(codec, q, begin, n), known = vecmath::BlockStatistics(decoded);
+  EXPECT_EQ(stats.sum_squares, known.sum_squares);
+  EXPECT_EQ(stats.max_abs, known.max_abs);
+  EXPECT_EQ(stats.finite, known.finite);
+}
+
+TEST(Fused, EveryInstructionSetGivesWhatDecodingFirstGives) {
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    for (const CodecKind codec : kAll) {
+      SCOPED_TRACE(std::string(hwy::TargetName(target)) + " " + CodecName(codec));
+      for (const size_t n : {size_t{1}, size_t{31}, size_t{128}, size_t{1000}, kCodecBlock}) {
+        ExpectAsOneByOne(codec, Normals(1, n), 0);
+        ExpectAsOneByOne(codec, Normals(2, kCodecBlock + n), kCodecBlock);
+      }
+      ExpectAsOneByOne(codec, Normals(2, 3 * kCodecBlock + 77), 0);
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
+}
+
+// Scales far apart within a block, zeros, and what is not finite.
+TEST(Fused, StatisticsHoldForAwkwardBlocks) {
+  std::vector<float> wide = Normals(4, kCodecBlock), zeros(kCodecBlock), broken = wide, tiny = wide;
+  for (size_t i = 0; i < wide.size(); ++i) wide[i] = std::ldexp(wide[i], static_cast<int>(i / 128 * 7) - 110);
+  for (float& x : tiny) x *= 0x1p-140f;
+  broken[kCodecBlock - 1] = std::numeric_limits<float>::infinity();
+  for (const CodecKind codec : kAll) {
+    for (const auto& values : {wide, zeros, broken, tiny}) ExpectAsOneByOne(codec, values, 0);
+    std::vector<std::byte> noise(EncodedSize(codec, kCodecBlock));
+    Rng rng(9);
+    for (int round = 0; round < 50; ++round) {
+      for (std::byte& b : noise) b = static_cast<std::byte>(rng() & (round % 2 == 0 ? 0xff : 0x6f));
+      std::vector<float> decoded(kCodecBlock);
+      Decode(codec, noise, decoded);
+      const vecmath::BlockStats stats = DecodedStatistics(codec, noise, 0, kCodecBlock);
+      const vecmath::BlockStats known = vecmath::BlockStatistics(decoded);
+      EXPECT_EQ(stats.sum_squares, known.sum_squares) << CodecName(codec) << " " << round;
+      EXPECT_EQ(stats.max_abs, known.max_abs) << CodecName(codec) << " " << round;
+      EXPECT_EQ(stats.finite, known.finite) << CodecName(codec) << " " << round;
+    }
+  }
+}
+
+TEST(Fused, SettlingLeavesTheLossAndAddsTheRest) {
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    for (const CodecKind codec : kAll) {
+      for (const size_t n : {size_t{1}, size_t{100}, size_t{1000}, kCodecBlock}) {
+        SCOPED_TRACE(std::string(hwy::TargetName(target)) + " " + CodecName(codec) + " " + std::to_string(n));
+        const std::vector<float> h = Normals(5, n);
+        std::vector<std::byte> q(EncodedSize(codec, n));
+        Encode(codec, h, q);
+        std::vector<float> decoded(n), lost(n), wanted_lost(n), sum = Normals(6, n), wanted_sum = sum;
+        Decode(codec, q, decoded);
+        vecmath::Subtract(h, decoded, wanted_lost);
+        vecmath::Add(decoded, wanted_sum);
+        const Settled settled = DecodeSettle(codec, q, h, lost, sum);
+        EXPECT_TRUE(SameBits(lost, wanted_lost) && SameBits(sum, wanted_sum));
+        EXPECT_EQ(settled.lost_max, vecmath::MaxAbs(lost));
+        EXPECT_EQ(settled.public_max, vecmath::MaxAbs(sum));
+      }
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
+}
+
+}  // namespace
+}  // namespace atl
