@@ -145,8 +145,134 @@ struct Sum {
   }
 };
 
+// Sums of squares of block formats without looking at each value in fp64. Squares are whole multiples of the square of
+// their block's unit; where the scales of a codec block lie near enough, every sum of them has at most 53 bits, so that
+// any order of adding gives the one exact result, the order of vecmath's lanes too. Exponents of scales as they are
+// stored.
+struct Spread {
+  int least = 255, most = 0;
+  HWY_INLINE void Add(int exponent) {
+    least = std::min(least, exponent);
+    most = std::max(most, exponent);
+  }
+  bool Within(int distance) const { return most - least <= distance; }  // also of no block at all
+};
+
+// How the squares of codes are looked up: low and high bytes of whole numbers; a unit is 2^(2 e - kUnitShift) for the
+// scale 2^e.
+struct E2m1Squares {
+  using Format = E2m1;
+  static constexpr int kUnitShift = 2, kDistance = 16,
+                       kLargestScale = 252;  // 12 + 8 + 2 * 16 bits; 6 scales are finite
+  static constexpr bool kWide = false;
+  static constexpr uint8_t kLow[16] = {0, 1, 4, 9, 16, 36, 64, 144, 0, 1, 4, 9, 16, 36, 64, 144};
+  static constexpr uint8_t kHigh[16] = {};
+};
+
+struct E3m0Squares {
+  using Format = E3m0;
+  static constexpr int kUnitShift = 12, kDistance = 14, kLargestScale = 254;  // 12 + 13 + 2 * 14 bits
+  static constexpr bool kWide = true;
+  static constexpr uint8_t kLow[16] = {0, 1, 4, 16, 64, 0, 0, 0, 0, 1, 4, 16, 64, 0, 0, 0};
+  static constexpr uint8_t kHigh[16] = {0, 0, 0, 0, 0, 1, 4, 16, 0, 0, 0, 0, 0, 1, 4, 16};
+};
+
+// False where the blocks lie too far apart, or hold scales that no encoder writes.
+template <class Squares>
+HWY_INLINE bool ExactFp4(const std::byte* in, size_t blocks, vecmath::BlockStats& stats) {
+  const Floats df;
+  const SmallCodes d8;
+  const hn::Repartition<uint16_t, SmallCodes> d16;
+  const hn::Repartition<uint64_t, SmallCodes> d64;
+  const hn::Repartition<int64_t, SmallCodes> s64;
+  const hn::Repartition<double, SmallCodes> dd;
+  const auto low_squares = hn::LoadU(d8, Squares::kLow), high_squares = hn::LoadU(d8, Squares::kHigh);
+  const auto nibble = hn::Set(d8, 0x0f), magnitude = hn::Set(d8, 0x07);
+  const auto table = hn::LoadU(df, Squares::Format::Table());
+  const Ahead ahead = AheadOf(CodecKind::kMxfp4, in);
+  auto sum = hn::Zero(dd);
+  auto largest = hn::Zero(df);
+  Spread spread;
+  for (size_t b = 0; b < blocks; ++b) {
+    ahead.Ask(b * kFp4Block);
+    const std::byte* block = in + b * Fp4Bytes(kFp4Block);
+    const int scale = static_cast<int>(block[0]);
+    if (scale > Squares::kLargestScale) return false;
+    const auto pairs = hn::LoadU(d8, reinterpret_cast<const uint8_t*>(block) + 1);
+    const auto even = hn::And(pairs, nibble);
+    const auto odd = hn::And(hn::BitCast(d8, hn::ShiftRight<4>(hn::BitCast(d16, pairs))), nibble);
+    auto squares = hn::Add(hn::SumsOf8(hn::TableLookupBytes(low_squares, even)),
+                           hn::SumsOf8(hn::TableLookupBytes(low_squares, odd)));
+    if constexpr (Squares::kWide) {
+      const auto high = hn::Add(hn::SumsOf8(hn::TableLookupBytes(high_squares, even)),
+                                hn::SumsOf8(hn::TableLookupBytes(high_squares, odd)));
+      squares = hn::Add(squares, hn::ShiftLeft<8>(high));
+    }
+    if (scale == 0 && hn::AllTrue(d64, hn::Eq(squares, hn::Zero(d64)))) continue;  // a block of zeros
+    spread.Add(scale);
+    const uint64_t unit = static_cast<uint64_t>(2 * (scale - 127) - Squares::kUnitShift + 1023) << 52;
+    const auto units = hn::Set(dd, std::bit_cast<double>(unit));
+    sum = hn::Add(sum, hn::Mul(hn::ConvertTo(dd, hn::BitCast(s64, squares)), units));
+    const auto codes = hn::PromoteTo(Ints(), hn::Max(hn::And(even, magnitude), hn::And(odd, magnitude)));
+    const auto values = hn::Mul(table, hn::Set(df, PowerOfTwo(scale - 127)));
+    largest = hn::Max(largest, hn::TableLookupLanes(values, hn::IndicesFromVec(df, codes)));
+  }
+  stats = {.sum_squares = hn::GetLane(hn::SumOfLanes(dd, sum)),
+           .max_abs = hn::GetLane(hn::MaxOfLanes(df, largest)),
+           .finite = true};
+  return spread.Within(Squares::kDistance);
+}
+
+// Squares of codes summed in fp32, exact below 2^24. A scale has 8 bits: a decoded value has at most 16 and is a
+// multiple of 2^(exponent - 134), its square below 2^(2 exponent - 238), 4,096 of them 12 bits more.
+HWY_INLINE bool ExactInt8(const std::byte* in, size_t blocks, vecmath::BlockStats& stats) {
+  const Floats df;
+  const Ints d;
+  const hn::Half<Floats> half;
+  const Sum::Wide wide;
+  const Ahead ahead = AheadOf(CodecKind::kInt8, in);
+  auto low = hn::Zero(wide), high = hn::Zero(wide);
+  auto largest = hn::Zero(df);
+  Spread spread;
+  for (size_t b = 0; b < blocks; ++b, in += Int8Bytes(kInt8Block)) {
+    uint16_t scale_bits;
+    std::memcpy(&scale_bits, in, 2);
+    if ((scale_bits & 0x7fff) == 0) continue;
+    const int exponent = scale_bits >> 7 & 0xff;
+    if (exponent > 246) return false;  // 128 scales might not be finite
+    spread.Add(std::max(exponent, 1));
+    const float scale = FloatFromBfloat16(scale_bits);
+    auto squares = hn::Zero(df), most = hn::Zero(df);
+    for (size_t i = 0; i < kInt8Block; i += hn::Lanes(df)) {
+      ahead.Ask(b * kInt8Block + i);
+      const auto code = hn::LoadU(SignedCodes(), reinterpret_cast<const int8_t*>(in) + 2 + i);
+      const auto x = hn::ConvertTo(df, hn::PromoteTo(d, code));
+      squares = hn::Add(squares, hn::Mul(x, x));
+      most = hn::Max(most, hn::Abs(x));
+    }
+    const auto unit = hn::Set(wide, static_cast<double>(scale) * static_cast<double>(scale));
+    low = hn::Add(low, hn::Mul(hn::PromoteTo(wide, hn::LowerHalf(half, squares)), unit));
+    high = hn::Add(high, hn::Mul(hn::PromoteTo(wide, hn::UpperHalf(half, squares)), unit));
+    largest = hn::Max(largest, hn::Mul(most, hn::Abs(hn::Set(df, scale))));
+  }
+  stats = {.sum_squares = hn::GetLane(hn::SumOfLanes(wide, hn::Add(low, high))),
+           .max_abs = hn::GetLane(hn::MaxOfLanes(df, largest)),
+           .finite = true};
+  return spread.Within(5);  // 12 + 30 + 2 * 5 bits
+}
+
+bool ExactStatistics(CodecKind kind, const std::byte* in, size_t n, vecmath::BlockStats& stats) {
+  switch (kind) {
+    case CodecKind::kInt8: return ExactInt8(in, n / kInt8Block, stats);
+    case CodecKind::kMxfp4: return ExactFp4<E2m1Squares>(in, n / kFp4Block, stats);
+    case CodecKind::kE3m0: return ExactFp4<E3m0Squares>(in, n / kFp4Block, stats);
+    default: return false;
+  }
+}
+
 bool Statistics(CodecKind kind, const std::byte* in, size_t n, vecmath::BlockStats& stats) {
   if (n % kInt8Block != 0) return false;
+  if (ExactStatistics(kind, in, n, stats)) return true;
   Sum sum(AheadOf(kind, in));
   DecodeEach(kind, in, n, sum);
   const uint32_t largest = hn::GetLane(hn::MaxOfLanes(Unsigned(), sum.largest));
