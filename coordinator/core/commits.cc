@@ -39,6 +39,7 @@ void Machine::OpenRound(Run& run, FragmentIndex fragment) {
   Round& round = run.rounds[fragment.value];
   round.opened = now_;
   round.closing = false;
+  round.wait_told = false;
   round.expected.clear();
   round.dropped.clear();
   for (const auto& [id, member] : fleet_.members()) {
@@ -95,17 +96,24 @@ void Machine::ReportOverdue(Run& run, FragmentIndex fragment, const RoundVerdict
     return;
   }
   round.deadline = now_ + extension;
-  Note(run.id(), "round overdue",
-       absl::StrCat("round ", round.version.value, " of fragment ", fragment.value, ": ", verdict.reason,
-                    verdict.nobody ? WhoMayCome(run, round) : "", "; next report in ", SecondsOf(extension)),
-       {{"fragment", absl::StrCat(fragment.value)}, {"version", absl::StrCat(round.version.value)}});
+  if (disk_low_) return;  // nobody can contribute: that is no fault of those who are missing
+  const std::string name = absl::StrCat("round ", round.version.value, " of fragment ", fragment.value);
+  const bool as_it_should = WaitsAsItShould(run, round);
+  if (!as_it_should || !round.wait_told) {
+    const std::string late = absl::StrCat(name, ": ", verdict.reason, verdict.nobody ? WhoMayCome(run, round) : "",
+                                          "; next report in ", SecondsOf(extension));
+    Note(run.id(), as_it_should ? "round waits" : "round overdue",
+         as_it_should ? absl::StrCat(name, " waits", WhoMayCome(run, round)) : late,
+         {{"fragment", absl::StrCat(fragment.value)}, {"version", absl::StrCat(round.version.value)}});
+  }
+  round.wait_told = round.wait_told || as_it_should;
   const uint64_t stop = run.spec->stop.inner_steps;
   if (run.record.state == JobState::kRunning && stop > 0 && NewestStep(run) >= stop) {
     // Whoever is at the stop step sends nothing more until the end begins, so this round would wait for ever.
     BeginClosing(run, stop, absl::StrCat("step ", stop, " is reached and a round is overdue"));
     return;
   }
-  if (run.record.state != JobState::kClosing) return;
+  if (run.record.state != JobState::kClosing || as_it_should) return;
   for (const WorkerId& id : MissingOf(round)) {
     const bool sending = std::any_of(run.uploads.begin(), run.uploads.end(),
                                      [&](const auto& entry) { return entry.second.header.worker == id; });
@@ -114,6 +122,33 @@ void Machine::ReportOverdue(Run& run, FragmentIndex fragment, const RoundVerdict
     fleet_.Find(id)->finished = true;
     Note(run.id(), "left out", absl::StrCat("the end of the job no longer waits for worker ", id.value),
          {{"worker", id.value}});
+  }
+}
+
+bool Machine::WaitsAsItShould(const Run& run, const Round& round) const {
+  bool any = false;
+  for (const auto& [id, member] : fleet_.members()) {
+    const bool there = member.Trains(run.id()) && !member.lost && !member.draining && !member.finished;
+    if (!there || round.accepted.contains(id) || round.dropped.contains(id)) continue;
+    const bool evaluates = run.evaluation && run.evaluation->holder == id;
+    const bool busy = evaluates || member.stage == Stage::kFetching;
+    if (busy && SilenceOf(member, options_.heartbeat_interval, now_).empty()) {
+      any = true;
+    } else if (busy || round.expected.contains(id)) {
+      return false;
+    }
+  }
+  return any;
+}
+
+void Machine::AllowAfresh(Run& run, const WorkerId& only_for) {
+  for (Round& round : run.rounds) {
+    std::vector<WorkerId> others = MissingOf(round);
+    std::erase(others, only_for);
+    const bool arrived = round.accepted.contains(only_for) || round.dropped.contains(only_for);
+    if (round.closing || (!only_for.value.empty() && (arrived || !others.empty()))) continue;
+    round.opened = now_;
+    round.deadline = now_ + DeadlineOf(run);
   }
 }
 

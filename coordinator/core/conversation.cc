@@ -120,6 +120,7 @@ void Machine::Hear(Member& member, const Ready& message) {
     if (joins) SendTo(member, ClosingStarted{run->id(), run->record.stop_step, run->Versions()});
   }
   if (!joins || member.record.evaluate_only || member.draining || !run->Gathers()) return;
+  AllowAfresh(*run, id);
   for (Round& round : run->rounds) {
     // A joiner is expected from the next opening on; where nobody else is at work, or at the very start, from now on.
     const bool start = round.accepted.empty() && (round.version.value == 0 || round.expected.empty());
@@ -168,6 +169,7 @@ void Machine::Hear(Member& member, const EvaluationDone& message) {
   record.trained_tokens = run->tokens_committed;
   record.wall_nanos = wall_nanos_;
   record.tasks = scores;
+  if (!run->evaluation->holder.value.empty()) AllowAfresh(*run, run->evaluation->holder);
   run->evaluations.push_back(record);
   run->record.next_evaluation = message.evaluation + 1;
   run->touched = true;

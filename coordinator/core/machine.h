@@ -56,10 +56,8 @@ class Machine {
   void On(const ContributionsScreened& e);
   void On(const CheckpointWritten& e);
   void On(const CheckpointDelayed& e);
-  void On(const DiskSpace& e) { disk_low_ = e.low; }
+  void On(const DiskSpace& e);
   void On(const Tick&) {}
-
-  // ---- recovery
   void Recover(RecoveredJob job, Instant now);
   void Recover(WorkerRecord worker, Instant now);
 
@@ -117,6 +115,8 @@ class Machine {
   void AdvanceRounds(Run& run);
   void IssueClose(Run& run, FragmentIndex fragment, const std::string& why);
   void ReportOverdue(Run& run, FragmentIndex fragment, const RoundVerdict& verdict);
+  // The deadlines of the open rounds begin now; with a worker, only of those that wait for nobody but it.
+  void AllowAfresh(Run& run, const WorkerId& only_for);
   void SettleRevoked(Run& run);
   void Publish(Run& run, const RoundRecord& record);
   void AfterCommit(Run& run, FragmentIndex fragment);
@@ -181,15 +181,13 @@ class Machine {
   // ---- stopping.cc
   // The reason of a job that could not go on begins so, which tells it from one that a person paused.
   static constexpr char kStopped[] = "stopped: ";
-  // PAUSED with the reason; workers are free.
-  void Hold(Run& run, const std::string& reason);
+  void Hold(Run& run, const std::string& reason);  // PAUSED with the reason; workers are free
   // The job cannot go on: FAILED where nothing is lost by it, otherwise PAUSED with the reason.
   void BreakOff(Run& run, const std::string& why);
   // Memory is given up; the next Load begins from what is durable.
   void Unload(Run& run);
   void Load(Run& run);
-  // Workers that failed at the job may be given it again.
-  void LiftBars(Run& run);
+  void LiftBars(Run& run);  // workers that failed at the job may be given it again
 
   // ---- requests.cc
   void Answer(RequestId request, absl::Status status, const JobId& job = {});
@@ -230,6 +228,7 @@ class Machine {
   std::string WaitingForRound(const Run& run, Instant now) const;
   // Who is not expected in the round and may contribute all the same.
   std::string WhoMayCome(const Run& run, const Round& round) const;
+  bool WaitsAsItShould(const Run& run, const Round& round) const;  // whoever is missing evaluates or fetches
   std::string FailureOf(const WorkerId& worker) const;
   std::string FailuresLine(const Run& run) const;
 
@@ -240,6 +239,7 @@ class Machine {
   Fleet fleet_;
   std::map<JobId, Run> runs_;
   bool disk_low_ = false;
+  static constexpr char kDiskLow[] = "the coordinator's disk is almost full: no uploads until space is freed";
   Instant now_{};
   int64_t wall_nanos_ = 0;
   Effects out_;

@@ -73,6 +73,7 @@ void Machine::On(const JobSubmitted& e) {
   SetState(run, JobState::kPending, "parameters are being made");
   for (uint32_t p = 0; p < run.rounds.size(); ++p) OpenRound(run, FragmentIndex{p});
   Load(run);
+  if (disk_low_) Note(id, "disk almost full", absl::StrCat(kDiskLow, "; it goes on by itself then"));
   Answer(e.request, absl::OkStatus(), id);
 }
 

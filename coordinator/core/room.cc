@@ -1,4 +1,5 @@
-// A full disk: parameters and checkpoints that cannot be written wait for room and are tried again; nothing is lost.
+// A full disk: parameters and checkpoints that cannot be written wait for room and are tried again, and uploads are
+// held before it is full; nothing is lost.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,20 @@ namespace {
 constexpr Duration kRoomRetry = Seconds(5);
 
 }  // namespace
+
+void Machine::On(const DiskSpace& e) {
+  if (e.low == disk_low_) return;
+  disk_low_ = e.low;
+  for (auto& [id, run] : runs_) {
+    if (HasEnded(run.record.state)) continue;
+    if (e.low) {
+      Note(id, "disk almost full", absl::StrCat(kDiskLow, "; it goes on by itself then"));
+    } else {
+      Note(id, "disk has room", "the coordinator's disk has room again: uploads go on");
+      AllowAfresh(run, {});
+    }
+  }
+}
 
 Task Machine::LoadTaskOf(const Run& run) const {
   const VersionVector heads = run.Versions();

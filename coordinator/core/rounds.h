@@ -27,15 +27,16 @@ struct Drop {
 
 // The round that turns `version` into `version` + 1. There is always exactly one for each fragment.
 struct Round {
-  Version version;  // committed
-  Digest hash;      // content hash at that version
-  Instant opened{};
+  Version version;                       // committed
+  Digest hash;                           // content hash at that version
+  Instant opened{};                      // or when somebody could contribute again
   Instant deadline{};                    // without a quorum it is reported here and extended
   std::set<WorkerId> expected;           // training at the opening, less those lost since
   std::map<WorkerId, Arrival> accepted;  // durable; never taken out but by a screen or a rollback
   std::map<WorkerId, Digest> screened;   // newest refused by a screen in this round
   std::map<WorkerId, Drop> dropped;      // as good as arrived, but with nothing; disjoint from `accepted`
   bool closing = false;                  // the aggregate works on it: nothing is accepted any more
+  bool wait_told = false;                // it was noted that it waits, and that this is no fault
 };
 
 struct RoundRule {

@@ -60,8 +60,7 @@ Machine::Judgement Machine::JudgeOffer(const UploadOffered& e) {
   if (absl::Status status = CheckSender(*run, header); !status.ok()) return refuse(std::move(status));
   if (absl::Status status = CheckContent(*run, header); !status.ok()) return refuse(std::move(status));
   if (disk_low_) {
-    return refuse(
-        absl::ResourceExhaustedError("the coordinator's disk is almost full: no uploads until space is freed"));
+    return refuse(absl::ResourceExhaustedError(kDiskLow));
   }
   return {UploadDecision::kGranted, absl::OkStatus()};
 }

@@ -224,7 +224,7 @@ std::string Machine::WaitingLine(const Run& run, Instant now) const {
     case JobState::kClosing: break;
   }
   if (!run.loaded) return "the parameters are being loaded";
-  if (disk_low_) return "the coordinator's disk is almost full: no uploads until space is freed";
+  if (disk_low_) return kDiskLow;
   if (run.record.state == JobState::kClosing && run.ending == Ending::kCheckpoint)
     return "the final checkpoint is being written";
   if (have < need) {
