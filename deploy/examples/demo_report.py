@@ -41,7 +41,7 @@ def main():
     data_parallel = worker_steps * 2 * 4 * number("parameters")
     bigram = manifest["bigram"]["perplexity"]
     rows = [
-        ("state", job["state"]),
+        ("state", job["state"].removeprefix("JOB_STATE_").lower()),
         ("parameters", f"{number('parameters'):,}"),
         ("outer steps (all fragments)", f"{number('rounds_committed'):,}"),
         ("tokens trained", f"{number('tokens'):,}"),

@@ -43,7 +43,7 @@ TESTS_ARE_FREE_OF = {"getenv", "std-mutex", "cout"}
 TEXT_RULES = {
     "todo": (r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b", "do it now, or write an issue; the tree holds no reminders"),
     "machine-path": (r"(?<![\w./$}{~-])/(wo" r"rk|ro" r"ot)/", "use a path relative to the repository, $HOME or a temporary directory"),
-    "outside": (r"\.\./sha" r"red", "read ATOLL_TEST_DATA; only its default, in tests, may name that folder"),
+    "outside": (r"\.\./sha" r"red", "read ATOLL_TEST_DATA; only its default, in tests and studies, may name that folder"),
     "wording": (r"\b(white" r"list|black" r"list)\w*", "say allow list or deny list"),
     "glossary": (r"\b(pseudo" r"gradient|pseudo_" r"gradients?_avg|global[ _]we" r"ights)\b", "say pseudo-gradient or outer copy: the words of the glossary"),
     "puffery": (r"\b(bla" r"zing(ly)?|cutting[- ]ed" r"ge|seam" r"less(ly)?|lever" r"ag(e|es|ed|ing)|util" r"i[sz](e|es|ed|ing))\b",
