@@ -58,13 +58,16 @@ struct DropFetches {
 struct ApplyUpdate {
   FragmentVersion reached;
   bool contributor = false;
+  bool ahead = false;  // a contributor that sent ahead of the others
   Digest expected_hash;
 };
 // Local parameters after ApplyUpdate. Contributor: local := mix local + (1 - mix) outer, mix being the job's, or 1 when
-// `late`. Otherwise local += outer(v + 1) - outer(v); or, where the job dropped this sync, local stays as it is.
+// `late`; or, where it was sent `ahead`, local += outer(v + 1) - outer(v) + what was contributed. Otherwise local +=
+// outer(v + 1) - outer(v); or, where the job dropped this sync, local stays as it is.
 struct ResolveUpdate {
   FragmentIndex fragment;
   bool contributor = false;
+  bool ahead = false;
   bool late = false;
   bool dropped = false;
 };

@@ -17,7 +17,8 @@ struct Held {
   Version version;  // measured against
   ContributionHeader header;
   int64_t loss_sum_micro = 0;
-  uint64_t apply_at = 0;        // steps taken at which its update is merged
+  uint64_t apply_at = 0;  // steps taken at which its update is merged
+  bool ahead = false;     // sent where the others had sent already: merged as soon as it comes, nothing overwritten
   Instant wait_until = kNever;  // set when apply_at is reached; after it training goes on
   bool uploading = false;
   bool accepted = false;

@@ -116,6 +116,8 @@ struct Core::State {
   void SettleMissed(Fragment& f);
   void SendDue();
   bool SkipsForOthers(uint32_t p);
+  bool SendsAhead(uint32_t p) const;
+  uint64_t OthersSend(uint32_t p) const;
   uint64_t StepsToApply(uint32_t p) const;
   bool Drops(uint32_t p) const;  // the job loses this worker's sync to the open round of the fragment
   void DropSync(uint32_t p);

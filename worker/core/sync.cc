@@ -114,10 +114,11 @@ bool Core::State::IsContributor(const Fragment& f, const Pending& pending) const
   return pending.contributor || f.held->committed;
 }
 
-// Local parameters are merged at the apply step, not before; when no step can come, waiting for it would be for ever.
+// Local parameters are merged at the apply step, not before, unless the merge keeps what was trained since the send;
+// when no step can come, waiting for it would be for ever.
 bool Core::State::MaySettle(const Fragment& f, bool contributor) const {
   const bool no_samples = wish.denied && Unused() == 0;
-  return !contributor || taken >= f.held->apply_at || StepsForbidden() || no_samples;
+  return !contributor || f.held->ahead || taken >= f.held->apply_at || StepsForbidden() || no_samples;
 }
 
 // An evaluation needs the outer copies at exact versions: it hastens updates up to them and holds those beyond.
@@ -142,7 +143,8 @@ void Core::State::ApplyReady() {
     const bool contributor = IsContributor(f, next);
     if (!MayApply(p, contributor)) continue;
     f.applying = true;
-    effects.push_back(ApplyUpdate{{FragmentIndex{p}, next.reached}, contributor, next.hash});
+    const bool ahead = contributor && f.held->ahead;
+    effects.push_back(ApplyUpdate{{FragmentIndex{p}, next.reached}, contributor, ahead, next.hash});
   }
 }
 
@@ -172,9 +174,10 @@ void Core::State::OnUpdateApplied(const UpdateApplied& applied) {
 void Core::State::Settle(uint32_t p) {
   Fragment& f = fragments[p];
   const bool contributor = *f.unsettled;
-  const bool late = contributor && taken > f.held->apply_at;
+  const bool ahead = contributor && f.held->ahead;
+  const bool late = contributor && !ahead && taken > f.held->apply_at;
   const bool dropped = f.held && f.held->dropped;
-  effects.push_back(ResolveUpdate{FragmentIndex{p}, contributor, late, dropped});
+  effects.push_back(ResolveUpdate{FragmentIndex{p}, contributor, ahead, late, dropped});
   f.unsettled.reset();
   applied_at = taken;
   if (dropped) {
@@ -289,9 +292,8 @@ void Core::State::SendDue() {
 }
 
 // A version that stands at this send step or beyond holds what the others sent here: what is sent now would wait for
-// their next send step, and the merge then overwrites every step until there. The steps up to here go with the next
-// send instead. Not twice running, and not after a miss: where this worker is behind for long, what it sends early
-// counts. Nor where no step could be taken until then.
+// their next send step. The steps up to here go with the next send instead. Not twice running, and not after a miss:
+// where this worker is behind for long, what it sends early counts. Nor where no step could be taken until then.
 bool Core::State::SkipsForOthers(uint32_t p) {
   Fragment& f = fragments[p];
   const uint64_t limit = uint64_t{spec->sync.max_unsynced_periods} * pace.own_steps();
@@ -304,12 +306,19 @@ bool Core::State::SkipsForOthers(uint32_t p) {
   return true;
 }
 
-// From a send at the present step to its merge. Where the others have sent for this version's round (`outer_clock`) at
-// the present send step or later, theirs for the next one comes with their next send step: until then there is nothing
-// to wait for, and waiting would keep them from what they wait for at other fragments.
+// Where the others have sent for this version's round (`outer_clock`) at the present step or later, theirs for the next
+// one comes with their next send step: until then there is nothing to wait for, and waiting would keep them from what
+// they wait for at other fragments. A merge that overwrites what was trained since the send would cost up to a period
+// of training each time, and a worker that is always behind all of it (docs/adr/0007).
+bool Core::State::SendsAhead(uint32_t p) const { return OthersSend(p) > Clock(); }
+
+uint64_t Core::State::OthersSend(uint32_t p) const {
+  return schedule->NextSendStep(FragmentIndex{p}, fragments[p].outer_clock + 1);
+}
+
+// From a send at the present step to where its update is waited for.
 uint64_t Core::State::StepsToApply(uint32_t p) const {
-  const uint64_t others_send = schedule->NextSendStep(FragmentIndex{p}, fragments[p].outer_clock + 1);
-  return pace.StepsFor(schedule->ApplyStep(std::max(Clock(), others_send)) - Clock());
+  return pace.StepsFor(schedule->ApplyStep(std::max(Clock(), OthersSend(p))) - Clock());
 }
 
 void Core::State::OnContributionFormed(const ContributionFormed& formed) {
@@ -321,6 +330,7 @@ void Core::State::OnContributionFormed(const ContributionFormed& formed) {
   held.version = formed.target.version;
   held.loss_sum_micro = f.loss_sum_micro;
   held.apply_at = taken + (closing ? 0 : StepsToApply(p));
+  held.ahead = !closing && SendsAhead(p);
   held.retry = f.tried_retry;
   ContributionHeader& h = held.header;
   h.job = job;

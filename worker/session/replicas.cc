@@ -68,7 +68,7 @@ absl::Status Replicas::Install(FragmentIndex fragment, Version version) {
   return one.replica->Install(outer, version, fetched.hash);
 }
 
-absl::StatusOr<ApplyVerdict> Replicas::Apply(FragmentVersion reached, bool contributor, Digest expected_hash) {
+absl::StatusOr<ApplyVerdict> Replicas::Apply(FragmentVersion reached, Standing standing, Digest expected_hash) {
   One& one = At(reached.fragment);
   const auto kept = one.updates.find(reached.version);
   if (kept == one.updates.end()) {
@@ -77,8 +77,7 @@ absl::StatusOr<ApplyVerdict> Replicas::Apply(FragmentVersion reached, bool contr
   const FetchedBytes fetched = std::move(kept->second);
   one.updates.erase(one.updates.begin(), std::next(kept));
   const Digest hash = expected_hash.IsZero() ? fetched.hash : expected_hash;
-  return one.replica->ApplyUpdate({reached.version, Bytes(*fetched.bytes), hash},
-                                  contributor ? Standing::kContributor : Standing::kNotContributor);
+  return one.replica->ApplyUpdate({reached.version, Bytes(*fetched.bytes), hash}, standing);
 }
 
 absl::StatusOr<std::span<float>> Replicas::Read(One& one) {
@@ -92,11 +91,14 @@ absl::Status Replicas::Write(One& one) {
   return one.window->Wait();
 }
 
-absl::Status Replicas::Resolve(FragmentIndex fragment, bool contributor, double mix) {
+absl::Status Replicas::Resolve(FragmentIndex fragment, Standing standing, double mix) {
   One& one = At(fragment);
   ATOLL_ASSIGN_OR_RETURN(const std::span<float> local, Read(one));
-  ATOLL_RETURN_IF_ERROR(contributor ? one.replica->ResolveAsContributor(local, mix)
-                                    : one.replica->ResolveAsNonContributor(local));
+  switch (standing) {
+    case Standing::kContributor: ATOLL_RETURN_IF_ERROR(one.replica->ResolveAsContributor(local, mix)); break;
+    case Standing::kAhead: ATOLL_RETURN_IF_ERROR(one.replica->ResolveAhead(local)); break;
+    case Standing::kNotContributor: ATOLL_RETURN_IF_ERROR(one.replica->ResolveAsNonContributor(local)); break;
+  }
   return Write(one);
 }
 

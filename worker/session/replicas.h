@@ -36,10 +36,10 @@ class Replicas {
   void DropKept(FragmentIndex fragment);
   // NotFound when they were not kept; DataLoss for another hash or size.
   absl::Status Install(FragmentIndex fragment, Version version);
-  absl::StatusOr<ApplyVerdict> Apply(FragmentVersion reached, bool contributor, Digest expected_hash);
+  absl::StatusOr<ApplyVerdict> Apply(FragmentVersion reached, Standing standing, Digest expected_hash);
 
   // Verbs that read or change local parameters; done on return.
-  absl::Status Resolve(FragmentIndex fragment, bool contributor, double mix);
+  absl::Status Resolve(FragmentIndex fragment, Standing standing, double mix);
   absl::Status KeepLocal(FragmentIndex fragment);  // after Apply, where the job dropped this worker's sync
   absl::Status AdoptOuter(FragmentIndex fragment);
   absl::StatusOr<const StoredContribution*> Form(FragmentIndex fragment);

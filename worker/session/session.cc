@@ -242,9 +242,15 @@ void Session::State::Do(const worker::DropFetches& e) {
   if (replicas) replicas->DropKept(e.fragment);
 }
 
+namespace {
+Standing StandingOf(bool contributor, bool ahead) {
+  return ahead ? Standing::kAhead : contributor ? Standing::kContributor : Standing::kNotContributor;
+}
+}  // namespace
+
 // An update that cannot be applied at all is treated as one that gives another hash: the fragment is fetched whole.
 void Session::State::Do(const worker::ApplyUpdate& e) {
-  const auto verdict = replicas->Apply(e.reached, e.contributor, e.expected_hash);
+  const auto verdict = replicas->Apply(e.reached, StandingOf(e.contributor, e.ahead), e.expected_hash);
   if (!verdict.ok()) {
     log.Warn("update not applied", {{"fragment", e.reached.fragment.value}, {"why", verdict.status().message()}});
   }
@@ -257,7 +263,8 @@ void Session::State::Do(const worker::ResolveUpdate& e) {
     if (const auto status = replicas->KeepLocal(e.fragment); !status.ok()) Break(status);
     return;
   }
-  if (const auto status = replicas->Resolve(e.fragment, e.contributor, mix); !status.ok()) Break(status);
+  const Standing standing = StandingOf(e.contributor, e.ahead);
+  if (const auto status = replicas->Resolve(e.fragment, standing, mix); !status.ok()) Break(status);
 }
 
 void Session::State::Do(const worker::AdoptOuter& e) {

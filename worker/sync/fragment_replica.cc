@@ -137,12 +137,12 @@ absl::StatusOr<ApplyVerdict> FragmentReplica::ApplyUpdate(const OuterUpdate& upd
                                                       "; apply the updates in order"));
   }
   ATOLL_RETURN_IF_ERROR(CheckEncodedSize(options_.download_codec, outer_.size(), update.encoded.size()));
-  if (standing == Standing::kContributor && !unresolved_) {
+  if (standing != Standing::kNotContributor && !unresolved_) {
     return absl::FailedPreconditionError(absl::StrCat("the update to version ", update.reached.value,
                                                       " counts a contribution that is not held any more; "
                                                       "fetch the fragment and take the outer copy"));
   }
-  if (standing == Standing::kNotContributor) difference_.assign(outer_.begin(), outer_.end());
+  if (standing != Standing::kContributor) difference_.assign(outer_.begin(), outer_.end());
   DecodeAdd(options_.download_codec, update.encoded, outer_);
   version_ = update.reached;
   standing_ = standing;
@@ -153,7 +153,7 @@ absl::StatusOr<ApplyVerdict> FragmentReplica::ApplyUpdate(const OuterUpdate& upd
     return ApplyVerdict::kDeviant;
   }
   // What was the old outer copy becomes the way from it to the new one.
-  if (standing == Standing::kNotContributor) vecmath::Subtract(outer_, difference_, difference_);
+  if (standing != Standing::kContributor) vecmath::Subtract(outer_, difference_, difference_);
   state_ = ReplicaState::kUnsettled;
   return ApplyVerdict::kApplied;
 }
@@ -170,6 +170,20 @@ absl::Status FragmentReplica::ResolveAsContributor(std::span<float> local, doubl
   }
   vecmath::Merge(mix, outer_, local);
   errors_.Commit(1 - mix);
+  DropContribution();
+  state_ = ReplicaState::kReady;
+  return absl::OkStatus();
+}
+
+absl::Status FragmentReplica::ResolveAhead(std::span<float> local) {
+  ATOLL_RETURN_IF_ERROR(RequireState(ReplicaState::kUnsettled, "resolving ahead"));
+  ATOLL_RETURN_IF_ERROR(CheckLocal(local));
+  if (standing_ != Standing::kAhead) {
+    return absl::FailedPreconditionError("the update was applied without a contribution that was sent ahead");
+  }
+  vecmath::Add(difference_, local);
+  DecodeAdd(options_.upload_codec, *unresolved_->encoded, local);
+  difference_ = {};
   DropContribution();
   state_ = ReplicaState::kReady;
   return absl::OkStatus();

@@ -2,13 +2,13 @@
 // joiner of design section 3 as separate verbs over spans. worker/core decides when each verb runs; this room does the
 // arithmetic. No LibTorch, thread, clock, file or log.
 //
-//   Install -> [AdoptOuter] -> { FormContribution -> ApplyUpdate -> ResolveAs(Non)Contributor | KeepLocal }*
+//   Install -> [AdoptOuter] -> { FormContribution -> ApplyUpdate -> Resolve... | KeepLocal }*
 //
 //   state        meaning                                   leaves by
 //   kEmpty       no outer copy yet                         Install
 //   kReady       outer copy at version()                   FormContribution (stays), ApplyUpdate
-//   kUnsettled   outer copy moved, local not yet           ResolveAsContributor, ResolveAsNonContributor, KeepLocal,
-//                                                          AdoptOuter
+//   kUnsettled   outer copy moved, local not yet           ResolveAsContributor, ResolveAhead,
+//                                                          ResolveAsNonContributor, KeepLocal, AdoptOuter
 //   kDeviant     outer copy has another hash than it must  Install
 //
 // `local` is the worker's own parameters of the fragment: the arena's range on a CPU, a host window of it on a GPU
@@ -16,7 +16,7 @@
 // training. Thread rule: calls on one object must not overlap.
 //
 // Memory, N elements: the outer copy (caller's, 4N); the error memory (worker/sync/error_store.h); the encoded
-// contribution until resolved; 4N between ApplyUpdate and resolving as a non-contributor.
+// contribution until resolved; 4N between ApplyUpdate and resolving as a non-contributor or ahead.
 #ifndef ATOLL_WORKER_SYNC_FRAGMENT_REPLICA_H_
 #define ATOLL_WORKER_SYNC_FRAGMENT_REPLICA_H_
 
@@ -59,7 +59,8 @@ struct OuterUpdate {
   Digest hash{};  // ContentHash of the fragment at `reached`
 };
 
-enum class Standing { kContributor, kNotContributor };
+// kAhead: a contributor whose update comes later than overlap_steps after its send.
+enum class Standing { kContributor, kAhead, kNotContributor };
 enum class ReplicaState { kEmpty, kReady, kUnsettled, kDeviant };
 enum class ApplyVerdict { kApplied, kDeviant };
 
@@ -88,13 +89,17 @@ class FragmentReplica {
 
   // Apply: outer += D(q), then the hash is compared. `standing` says whether this worker is in the update's list of
   // contributors. kDeviant: the contribution is withdrawn, fetch the fragment and Install it. FailedPrecondition: wrong
-  // state, an update that does not reach version() + 1, or kContributor without an unresolved contribution for
+  // state, an update that does not reach version() + 1, or a contributor without an unresolved contribution for
   // version(). InvalidArgument: wrong size. On an error nothing is changed.
   absl::StatusOr<ApplyVerdict> ApplyUpdate(const OuterUpdate& update, Standing standing);
 
   // After ApplyUpdate as kContributor: local := mix * local + (1 - mix) * outer; residual := (1 - mix) * pending. `mix`
   // is the job's alpha, or 1 when the update came after its deadline (local stays as it is, residual := 0).
   absl::Status ResolveAsContributor(std::span<float> local, double mix);
+  // After ApplyUpdate as kAhead: local += outer(v+1) - outer(v) + D(q), q being the contribution: what was contributed
+  // is in the outer copy now, what was trained since the send stays, and with it what the codec lost; so the old
+  // residual stands (docs/adr/0007).
+  absl::Status ResolveAhead(std::span<float> local);
   // After ApplyUpdate as kNotContributor: local += outer(v+1) - outer(v); the old residual stands. An unresolved
   // contribution measured against v is dropped.
   absl::Status ResolveAsNonContributor(std::span<float> local);
@@ -132,7 +137,7 @@ class FragmentReplica {
   Version version_;
   std::optional<StoredContribution> unresolved_;
   ErrorStore errors_;
-  std::vector<float> difference_;                  // outer(v+1) - outer(v) while unsettled as a non-contributor
+  std::vector<float> difference_;                  // outer(v+1) - outer(v) while unsettled, but for kContributor
   Standing standing_ = Standing::kNotContributor;  // meaningful in kUnsettled
 };
 

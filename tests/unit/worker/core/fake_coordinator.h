@@ -140,11 +140,13 @@ class World {
     void operator()(const DropFetches& e) { w.Log(absl::StrCat("drop fetches ", e.fragment.value)); }
     void operator()(const ApplyUpdate& e) {
       w.Log(absl::StrCat("apply ", e.reached.fragment.value, " v", e.reached.version.value,
-                         e.contributor ? " contributor" : ""));
+                         e.ahead         ? " ahead"
+                         : e.contributor ? " contributor"
+                                         : ""));
       q.push_back(UpdateApplied{e.reached, w.hash_matches});
     }
     void operator()(const ResolveUpdate& e) {
-      const char* standing = e.contributor ? " contributor" : e.dropped ? " dropped" : " missed";
+      const char* standing = e.ahead ? " ahead" : e.contributor ? " contributor" : e.dropped ? " dropped" : " missed";
       w.Log(absl::StrCat("resolve ", e.fragment.value, standing, e.late ? " late" : ""));
     }
     void operator()(const AdoptOuter& e) { w.Log(absl::StrCat("adopt ", e.fragment.value)); }

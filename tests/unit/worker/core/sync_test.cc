@@ -128,8 +128,9 @@ TEST(WorkerSync, ASendStepIsNotSkippedTwiceRunning) {
   EXPECT_TRUE(w.Did("upload 0 v2 steps 8"));
 }
 
-// The others have sent for version 1 at this step: their next ones, and so the update, come with their next send step.
-TEST(WorkerSync, WhatIsSentAheadOfTheOthersIsAppliedAtTheirApplyStep) {
+// The others have sent for version 1 at this step: their next ones, and so the update, come with their next send step,
+// or sooner where they all do so. The merge keeps what is trained until then.
+TEST(WorkerSync, WhatIsSentAheadOfTheOthersIsMergedWhenItComesAndOverwritesNothing) {
   World w;
   w.Start();
   w.Steps(4);
@@ -142,13 +143,35 @@ TEST(WorkerSync, WhatIsSentAheadOfTheOthersIsAppliedAtTheirApplyStep) {
   w.Steps(3);
   EXPECT_EQ(w.steps_taken, 7u) << "nothing to wait for yet";
   w.Publish(0, 2, {"w1", "w2"}, 8);
-  EXPECT_FALSE(w.Did("apply 0 v2"));
-  w.Steps(8 - w.steps_taken);
   w.Boundary();
-  EXPECT_TRUE(w.Did("apply 0 v2 contributor"));
-  EXPECT_TRUE(w.Did("resolve 0 contributor"));
-  EXPECT_FALSE(w.Did("resolve 0 contributor late"));
-  EXPECT_EQ(w.core().fragments()[0].steps_behind, 4u);
+  EXPECT_TRUE(w.Did("apply 0 v2 ahead"));
+  EXPECT_TRUE(w.Did("resolve 0 ahead"));
+  EXPECT_EQ(w.core().fragments()[0].steps_behind, 3u);
+  w.Steps(12 - w.steps_taken);
+  w.Boundary();
+  EXPECT_TRUE(w.Did("upload 0 v2 steps 8")) << "the send step at which the version stands is passed once";
+}
+
+TEST(WorkerSync, WhatIsSentAheadAndComesAfterTheNextSendStepIsNotSentAgainThere) {
+  World w;
+  w.Start();
+  w.Steps(4);
+  w.Boundary();
+  w.Publish(0, 1, {"w2"}, 4);
+  w.Boundary();
+  w.Boundary();
+  ASSERT_TRUE(w.Did("upload 0 v1 steps 4"));
+  w.Accept(0);
+  w.Steps(4);
+  w.Boundary();
+  ASSERT_EQ(w.steps_taken, 8u);
+  w.Publish(0, 2, {"w1", "w2"}, 8);
+  w.Boundary();
+  EXPECT_TRUE(w.Did("resolve 0 ahead"));
+  EXPECT_EQ(w.core().fragments()[0].steps_behind, 4u) << "they are trained, and go with the next send";
+  w.Steps(4);
+  w.Boundary();
+  EXPECT_TRUE(w.Did("upload 0 v2 steps 8"));
 }
 
 // No step can come before the samples behind the contribution are accounted for.

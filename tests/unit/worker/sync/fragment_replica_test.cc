@@ -168,6 +168,59 @@ TEST(NotContributor, AddsTheWayOfTheOuterCopyAndKeepsTheDrift) {
   EXPECT_EQ(bench.replica.unresolved(), nullptr) << "a delta measured against a base left behind is never sent";
 }
 
+TEST(Ahead, WhatWasTrainedSinceTheSendStaysAndWhatWasContributedIsNotSentAgain) {
+  for (const ErrorMemory memory : {ErrorMemory::kOff, ErrorMemory::kFeedback}) {
+    Bench bench({.upload_codec = CodecKind::kFp32, .upload_error_memory = memory});
+    bench.local = Normals(2);
+    ASSERT_TRUE(bench.replica.FormContribution(bench.local).ok());
+    const std::vector<float> since = Normals(3, kElements, 0.1f);
+    for (size_t i = 0; i < kElements; ++i) bench.local[i] += since[i];
+    ASSERT_TRUE(bench.replica.ApplyUpdate(bench.Update(Normals(4, kElements, 0.01f)), Standing::kAhead).ok());
+    ASSERT_TRUE(bench.replica.ResolveAhead(bench.local).ok());
+    for (size_t i = 0; i < kElements; ++i) ASSERT_NEAR(bench.local[i], bench.outer[i] + since[i], 2e-6);
+    EXPECT_EQ(bench.replica.unresolved(), nullptr);
+  }
+}
+
+TEST(Ahead, WhatTheCodecLostIsSentOnce) {
+  Bench bench({.upload_codec = CodecKind::kMxfp4, .upload_error_memory = ErrorMemory::kFeedback});
+  std::vector<float> wanted(kElements), sent(kElements);  // all drift there was, and all that was sent
+  bench.local = Normals(2);
+  for (uint64_t round = 0; round < 4; ++round) {
+    if (round == 0) {
+      for (size_t i = 0; i < kElements; ++i) wanted[i] = bench.outer[i] - bench.local[i];
+    }
+    const auto formed = bench.replica.FormContribution(bench.local);
+    ASSERT_TRUE(formed.ok());
+    const std::vector<float> decoded = Decoded(CodecKind::kMxfp4, *(*formed)->encoded, kElements);
+    const std::vector<float> since = Normals(10 + round, kElements, 0.1f);
+    for (size_t i = 0; i < kElements; ++i) {
+      sent[i] += decoded[i];
+      bench.local[i] += since[i];
+      wanted[i] -= since[i];
+    }
+    ASSERT_TRUE(bench.replica.ApplyUpdate(bench.Update(Normals(20 + round, kElements, 0.01f)), Standing::kAhead).ok());
+    ASSERT_TRUE(bench.replica.ResolveAhead(bench.local).ok());
+  }
+  // What was not sent is what the next contribution carries, residual and all.
+  const std::vector<float> residual = bench.replica.Residual();
+  for (size_t i = 0; i < kElements; ++i) {
+    ASSERT_NEAR((bench.outer[i] - bench.local[i]) + residual[i], wanted[i] - sent[i], 1e-5);
+  }
+}
+
+TEST(Ahead, NeedsAContributionAndItsUpdate) {
+  Bench nothing_sent;
+  EXPECT_EQ(nothing_sent.replica.ApplyUpdate(nothing_sent.Update(Normals(4)), Standing::kAhead).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  Bench bench;
+  bench.local = Normals(2);
+  EXPECT_EQ(bench.replica.ResolveAhead(bench.local).code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(bench.replica.FormContribution(bench.local).ok());
+  ASSERT_TRUE(bench.replica.ApplyUpdate(bench.Update(Normals(4)), Standing::kContributor).ok());
+  EXPECT_EQ(bench.replica.ResolveAhead(bench.local).code(), absl::StatusCode::kFailedPrecondition);
+}
+
 TEST(Residual, AContributorKeepsTheShareThatDidNotSurvive) {
   for (const double mix : {0.0, 0.5, 1.0}) {
     Bench bench({.upload_codec = CodecKind::kBf16, .upload_error_memory = ErrorMemory::kFeedback});
