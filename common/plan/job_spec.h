@@ -169,7 +169,7 @@ struct ExperimentSpec {
 // would overflow is refused whatever stands here.
 enum class ScreenMode { kReport, kClip, kEnforce };
 struct ScreensSpec {
-  ScreenMode norm = ScreenMode::kReport;
+  ScreenMode norm = ScreenMode::kEnforce;
   double clip_above = 3;     // norm per step over the running median; above it a contribution is scaled down to it
   double refuse_above = 10;  // likewise; above it a contribution is refused and its worker quarantined
   uint32_t strikes = 3;      // clipped contributions to one fragment running that quarantine their worker

@@ -64,8 +64,8 @@ constexpr EnumTable<v1::PoolSchedule, PoolSchedule, 5> kPools = {
 constexpr EnumTable<v1::Pace, Pace, 2> kPaces = {
     {{v1::PACE_UNIFORM, Pace::kUniform}, {v1::PACE_BALANCED, Pace::kBalanced}}};
 
-constexpr EnumTable<v1::ScreenMode, ScreenMode, 3> kScreenModes = {{{v1::SCREEN_MODE_REPORT, ScreenMode::kReport},
-                                                                    {v1::SCREEN_MODE_ENFORCE, ScreenMode::kEnforce},
+constexpr EnumTable<v1::ScreenMode, ScreenMode, 3> kScreenModes = {{{v1::SCREEN_MODE_ENFORCE, ScreenMode::kEnforce},
+                                                                    {v1::SCREEN_MODE_REPORT, ScreenMode::kReport},
                                                                     {v1::SCREEN_MODE_CLIP, ScreenMode::kClip}}};
 
 template <typename Wire, typename Domain, size_t N>

@@ -20,7 +20,7 @@ std::vector<std::string> Fields(const v1::JobSpec& message, bool before_submit) 
 TEST(JobSpecProto, AbsentFieldsAreTheDefaultsOfTheDomain) {
   JobSpec spec;
   EXPECT_TRUE(JobSpecFromProto(v1::JobSpec(), false, spec).empty());
-  EXPECT_EQ(spec.screens.norm, ScreenMode::kReport) << "only a job that says so has contributions clipped or refused";
+  EXPECT_EQ(spec.screens.norm, ScreenMode::kEnforce) << "a job that says nothing is protected";
   EXPECT_TRUE(MessageDifferencer::Equals(JobSpecToProto(spec), JobSpecToProto(JobSpec())));
   EXPECT_EQ(spec.inner.learning_rate, 4e-4);
   EXPECT_EQ(spec.sync.download_error_memory, ErrorMemory::kFeedback);
