@@ -97,6 +97,15 @@ enum class ErrorMemory { kOff, kFeedback, kLoco };
 enum class FragmentPattern { kWhole, kStrided, kSequential, kBalanced };
 enum class WeightRule { kUniform, kTokens, kTokensSquaredOverSteps, kShardSize };
 enum class Pace { kUniform, kBalanced };
+enum class MergeRule { kMean, kTrimmedMean, kMedian, kCenteredClip };
+
+// How the contributions of a round become one (docs/formats/outer-step.md, "Merge"). All but kMean count every
+// contribution with steps alike, whatever the weights say.
+struct MergeSpec {
+  MergeRule rule = MergeRule::kMean;
+  double trim_share = 0.25;  // of kTrimmedMean: left out at either end, in [0, 0.5)
+  double clip_radius = 1;    // of kCenteredClip: over the median distance from the median, > 0
+};
 
 // LoCo's moving average (2407.04480): memory := beta * memory + (1 - beta) * error, cleared every `reset_syncs` syncs.
 struct LocoSpec {
@@ -116,6 +125,7 @@ struct SyncSpec {
   ErrorMemory download_error_memory = ErrorMemory::kFeedback;
   LocoSpec loco;  // of the legs whose error memory is kLoco
   WeightRule weights = WeightRule::kTokens;
+  MergeSpec merge;
   Pace pace = Pace::kUniform;
   uint32_t quorum = 0;                // contributions that suffice after the grace window; 0: majority of expected
   Duration grace_max{};               // upper bound of the grace window; 0: derived

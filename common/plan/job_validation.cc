@@ -279,6 +279,8 @@ void CheckSync(const JobSpec& spec, Report& report) {
   report.Range("sync.loco.reset_syncs", s.loco.reset_syncs, 1, 1'000'000);
   report.Require(s.pace == Pace::kUniform || s.weights != WeightRule::kUniform, "sync.weights",
                  "is uniform, and with sync.pace balanced slower workers take fewer steps; use tokens");
+  report.Below("sync.trim_share", s.merge.trim_share, 0, 0.5);
+  report.Above("sync.clip_radius", s.merge.clip_radius, 0, 1000);
   report.Require(s.quorum <= spec.workers.max, "sync.quorum",
                  absl::StrCat("is ", s.quorum, "; it must be at most workers.max (", spec.workers.max, ")"));
   constexpr Duration kDay = Seconds(86'400);

@@ -88,6 +88,18 @@ void AddDifference(std::span<const float> from, std::span<const float> to, std::
   scalar::AddDifference(from.subspan(whole), to.subspan(whole), local.subspan(whole));
 }
 
+void Order(std::span<float> a, std::span<float> b) {
+  const Floats d;
+  const size_t whole = Whole(a.size());
+  for (size_t i = 0; i < whole; i += hn::Lanes(d)) {
+    const auto x = hn::LoadU(d, &a[i]), y = hn::LoadU(d, &b[i]);
+    const auto changed = hn::Lt(y, x);
+    hn::StoreU(hn::IfThenElse(changed, y, x), d, &a[i]);
+    hn::StoreU(hn::IfThenElse(changed, x, y), d, &b[i]);
+  }
+  scalar::Order(a.subspan(whole), b.subspan(whole));
+}
+
 void OuterDirection(const OuterCoefficients& c, std::span<float> momentum, std::span<float> g_to_u) {
   if (c.kind == OuterKind::kSgd) return Scale(-c.learning_rate, g_to_u, g_to_u);
   const Floats d;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <utility>
 
 #include "common/base/check.h"
 #include "common/vecmath/vecmath.h"
@@ -49,6 +50,12 @@ void Merge(double mix, std::span<const float> outer, std::span<float> local) {
 
 void AddDifference(std::span<const float> from, std::span<const float> to, std::span<float> local) {
   for (size_t i = 0; i < local.size(); ++i) local[i] = local[i] + (to[i] - from[i]);
+}
+
+void Order(std::span<float> a, std::span<float> b) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (b[i] < a[i]) std::swap(a[i], b[i]);
+  }
 }
 
 void OuterDirection(const OuterCoefficients& c, std::span<float> momentum, std::span<float> g_to_u) {

@@ -20,6 +20,7 @@ HWY_EXPORT(Add);
 HWY_EXPORT(Subtract);
 HWY_EXPORT(Merge);
 HWY_EXPORT(AddDifference);
+HWY_EXPORT(Order);
 HWY_EXPORT(OuterDirection);
 HWY_EXPORT(BlockStatistics);
 HWY_EXPORT(BlockSquares);
@@ -56,6 +57,11 @@ void Merge(double mix, std::span<const float> outer, std::span<float> local) {
 void AddDifference(std::span<const float> from, std::span<const float> to, std::span<float> local) {
   ATOLL_CHECK(from.size() == local.size() && to.size() == local.size(), "spans of one kernel differ in length");
   HWY_DYNAMIC_DISPATCH(AddDifference)(from, to, local);
+}
+
+void Order(std::span<float> a, std::span<float> b) {
+  ATOLL_CHECK(a.size() == b.size(), "spans of one kernel differ in length");
+  HWY_DYNAMIC_DISPATCH(Order)(a, b);
 }
 
 void OuterDirection(const OuterCoefficients& c, std::span<float> momentum, std::span<float> g_to_u) {

@@ -33,6 +33,9 @@ void Merge(double mix, std::span<const float> outer, std::span<float> local);
 // local[i] = local[i] + (to[i] - from[i])
 void AddDifference(std::span<const float> from, std::span<const float> to, std::span<float> local);
 
+// a[i], b[i] = the smaller, the larger of both; where neither is smaller they stay. Requires finite elements.
+void Order(std::span<float> a, std::span<float> b);
+
 // The outer step's direction. kNesterov: buf = mu*buf + g; u = -lr*(g + mu*buf). kMomentum: buf = mu*buf + g; u =
 // -lr*buf. kSgd: u = -lr*g, momentum is left alone (and may be empty). Overwrites g with u. (DiLoCo 2311.08105,
 // algorithm 1 line 14, in PyTorch's form.)
@@ -72,6 +75,7 @@ void Add(std::span<const float> x, std::span<float> target);
 void Subtract(std::span<const float> a, std::span<const float> b, std::span<float> out);
 void Merge(double mix, std::span<const float> outer, std::span<float> local);
 void AddDifference(std::span<const float> from, std::span<const float> to, std::span<float> local);
+void Order(std::span<float> a, std::span<float> b);
 void OuterDirection(const OuterCoefficients& c, std::span<float> momentum, std::span<float> g_to_u);
 BlockStats BlockStatistics(std::span<const float> x);
 double BlockDot(std::span<const float> a, std::span<const float> b);

@@ -55,6 +55,10 @@ constexpr EnumTable<v1::WeightRule, WeightRule, 4> kWeights = {
      {v1::WEIGHT_RULE_UNIFORM, WeightRule::kUniform},
      {v1::WEIGHT_RULE_TOKENS_SQUARED_OVER_STEPS, WeightRule::kTokensSquaredOverSteps},
      {v1::WEIGHT_RULE_SHARD_SIZE, WeightRule::kShardSize}}};
+constexpr EnumTable<v1::MergeRule, MergeRule, 4> kMerges = {{{v1::MERGE_RULE_MEAN, MergeRule::kMean},
+                                                             {v1::MERGE_RULE_TRIMMED_MEAN, MergeRule::kTrimmedMean},
+                                                             {v1::MERGE_RULE_MEDIAN, MergeRule::kMedian},
+                                                             {v1::MERGE_RULE_CENTERED_CLIP, MergeRule::kCenteredClip}}};
 constexpr EnumTable<v1::PoolSchedule, PoolSchedule, 5> kPools = {
     {{v1::POOL_SCHEDULE_CONSTANT, PoolSchedule::kConstant},
      {v1::POOL_SCHEDULE_DOUBLING, PoolSchedule::kDoubling},
@@ -242,6 +246,9 @@ void Reader::Sync(const v1::SyncSpec& m, SyncSpec& out) {
   if (m.loco().has_beta()) out.loco.beta = m.loco().beta();
   if (m.loco().has_reset_syncs()) out.loco.reset_syncs = m.loco().reset_syncs();
   Enum("sync.weights", kWeights, m.weights(), out.weights);
+  Enum("sync.merge", kMerges, m.merge(), out.merge.rule);
+  if (m.has_trim_share()) out.merge.trim_share = m.trim_share();
+  if (m.has_clip_radius()) out.merge.clip_radius = m.clip_radius();
   Enum("sync.pace", kPaces, m.pace(), out.pace);
   out.quorum = m.quorum();
   if (m.has_grace_max()) Time("sync.grace_max", m.grace_max(), out.grace_max);
@@ -355,6 +362,9 @@ void WriteSync(const SyncSpec& in, v1::SyncSpec* m) {
   m->mutable_loco()->set_beta(in.loco.beta);
   m->mutable_loco()->set_reset_syncs(in.loco.reset_syncs);
   m->set_weights(ToWire(kWeights, in.weights));
+  m->set_merge(ToWire(kMerges, in.merge.rule));
+  m->set_trim_share(in.merge.trim_share);
+  m->set_clip_radius(in.merge.clip_radius);
   m->set_pace(ToWire(kPaces, in.pace));
   m->set_quorum(in.quorum);
   if (in.grace_max.ns != 0) SetTime(in.grace_max, m->mutable_grace_max());

@@ -51,11 +51,21 @@ struct StateMaxima {
   float public_copy = 0, momentum = 0, residual = 0;
 };
 
+// Above every magnitude that the merge passes through.
+double LargestMerged(const MergeSpec& merge, std::span<const ContributionScreen> screens,
+                     std::span<const float> scales) {
+  double sum = 0, largest = 0;
+  for (size_t i = 0; i < screens.size(); ++i) {
+    const double scaled = static_cast<double>(scales[i]) * screens[i].max_abs;
+    sum += scaled;
+    largest = std::max(largest, scaled);
+  }
+  // The others add up values before they divide, or differences from a middle.
+  return merge.rule == MergeRule::kMean ? sum : std::max(3 * largest, sum);
+}
+
 // Bounds every intermediate magnitude of the pass before it begins, so that a started pass always ends finite.
-absl::Status CheckRange(std::span<const ContributionScreen> screens, std::span<const float> weights,
-                        const vecmath::OuterCoefficients& outer, const StateMaxima& state) {
-  double g = 0;
-  for (size_t i = 0; i < screens.size(); ++i) g += static_cast<double>(weights[i]) * screens[i].max_abs;
+absl::Status CheckRange(double g, const vecmath::OuterCoefficients& outer, const StateMaxima& state) {
   const bool plain = outer.kind == OuterKind::kSgd;
   const double mu = outer.momentum;
   const double buffer = plain ? static_cast<double>(state.momentum) : mu * state.momentum + g;
@@ -128,11 +138,31 @@ std::vector<double> ClipFactors(std::span<const RoundInput> inputs, const NormGa
   return clips;
 }
 
-std::vector<float> Scales(std::span<const double> weights, std::span<const double> clips) {
+// What each contribution is multiplied by. Under another rule than kMean all that count do so alike, and the rule
+// weighs.
+std::vector<float> Scales(const MergeSpec& merge, std::span<const double> weights, std::span<const double> clips) {
+  const bool mean = merge.rule == MergeRule::kMean;
   std::vector<float> scales;
   scales.reserve(weights.size());
-  for (size_t i = 0; i < weights.size(); ++i) scales.push_back(static_cast<float>(weights[i] * clips[i]));
+  for (size_t i = 0; i < weights.size(); ++i) {
+    scales.push_back(static_cast<float>(mean ? weights[i] * clips[i] : weights[i] > 0 ? clips[i] : 0.0));
+  }
   return scales;
+}
+
+std::vector<size_t> MembersOf(const MergeSpec& merge, std::span<const double> weights) {
+  std::vector<size_t> members;
+  if (merge.rule == MergeRule::kMean) return members;
+  members.reserve(weights.size());
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] > 0) members.push_back(i);
+  }
+  return members;
+}
+
+std::vector<double> WeightsOf(const OuterParameters& p, std::span<const RoundInput> inputs) {
+  std::vector<double> weights = RoundWeights(p.weights, p.inner_steps, inputs);
+  return p.merge.rule == MergeRule::kMean ? weights : EvenWeights(std::move(weights));
 }
 
 // The contribution with the largest values, where they and not what is held already make the step overflow.
@@ -169,6 +199,7 @@ OuterParameters OuterParametersOf(const JobSpec& spec) {
           .learning_rate = spec.outer.learning_rate,
           .momentum = spec.outer.momentum,
           .weights = spec.sync.weights,
+          .merge = spec.sync.merge,
           .inner_steps = spec.sync.inner_steps,
           .download_codec = spec.sync.download_codec,
           .download_error_memory = spec.sync.download_error_memory,
@@ -250,11 +281,13 @@ absl::StatusOr<RoundResult> Aggregator::CloseRound(FragmentIndex fragment, Versi
   const auto refused = [](const NormVerdict& verdict) { return verdict.action == NormAction::kRefuse; };
   if (std::any_of(result.norms.begin(), result.norms.end(), refused)) return result;
 
-  const std::vector<double> weights = RoundWeights(parameters.weights, parameters.inner_steps, sorted);
-  const std::vector<float> rounded = Scales(weights, clips);
+  const std::vector<double> weights = WeightsOf(parameters, sorted);
+  const std::vector<float> scales = Scales(parameters.merge, weights, clips);
+  const std::vector<size_t> members = MembersOf(parameters.merge, weights);
   const vecmath::OuterCoefficients outer = Coefficients(parameters, sorted.empty());
-  if (absl::Status range = CheckRange(screens, rounded, outer, held.maxima); !range.ok()) {
-    if (gate != nullptr) result.too_large = TooLarge(sorted, screens, rounded);
+  const double largest = LargestMerged(parameters.merge, screens, scales);
+  if (absl::Status range = CheckRange(largest, outer, held.maxima); !range.ok()) {
+    if (gate != nullptr) result.too_large = TooLarge(sorted, screens, scales);
     if (result.too_large.empty()) return range;
     return result;
   }
@@ -263,7 +296,9 @@ absl::StatusOr<RoundResult> Aggregator::CloseRound(FragmentIndex fragment, Versi
   held.compared_step.resize(aggregate::ComparedElements(elements));
   const aggregate::MergeSums sums =
       aggregate::MergeAll({.inputs = sorted,
-                           .weights = rounded,
+                           .weights = scales,
+                           .merge = parameters.merge,
+                           .members = members,
                            .outer = outer,
                            .download_codec = parameters.download_codec,
                            .memory = parameters.download_error_memory,

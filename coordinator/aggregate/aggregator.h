@@ -42,6 +42,7 @@ struct OuterParameters {
   double learning_rate = 0;  // rounded once to fp32
   double momentum = 0;       // rounded once to fp32
   WeightRule weights = WeightRule::kTokens;
+  MergeSpec merge;
   uint32_t inner_steps = 1;  // H: under kUniform a contribution of fewer steps weighs steps / H
   CodecKind download_codec = CodecKind::kFp32;
   ErrorMemory download_error_memory = ErrorMemory::kFeedback;
@@ -100,6 +101,8 @@ absl::StatusOr<ContributionScreen> ScreenContribution(CodecKind codec, Bytes enc
 // Without steps a contribution weighs nothing; where nobody has any weight (a closing round right after a sync) all
 // weigh the same. Requires inner_steps >= 1. Empty for no inputs.
 std::vector<double> RoundWeights(WeightRule rule, uint32_t inner_steps, std::span<const RoundInput> inputs);
+// The same for a merge other than kMean: those with a weight count alike, the others nothing.
+std::vector<double> EvenWeights(std::vector<double> weights);
 
 // A view of a fragment's state, valid until the next CloseRound or Restore of that fragment.
 struct FragmentStateView {
@@ -124,9 +127,10 @@ class Aggregator {
   // Without inputs (every sync of the round was lost on purpose) no outer step is taken: momentum and virtual master
   // stay, the update carries what the download codec owed, the version grows.
   // `gate`, where there is one, judges the norms, and its clip factors take the place of those of the inputs. A merged
-  // contribution counts weight x clip factor, rounded once; what is clipped off is not given to the others.
-  // Uses up to `threads` threads of its own for the duration of the call. Memory: the update, 32 KiB a thread, and for
-  // each block of 4,096 elements 16 bytes an input and 256 more.
+  // contribution counts weight x clip factor, rounded once; what is clipped off is not given to the others. A merge
+  // other than kMean scales it by its clip factor and then weighs all alike.
+  // Uses up to `threads` threads of its own for the duration of the call. Memory: the update, 32 KiB a thread (a merge
+  // other than kMean: 32 KiB more for each input), and for each block of 4,096 elements 16 bytes an input and 256 more.
   // InvalidArgument: duplicate worker, wrong encoded size, unusable outer parameters.
   // FailedPrecondition: the fragment is not at `version`. OutOfRange: the step could overflow fp32, and without a gate
   // or by what is held already. On any error, and

@@ -8,6 +8,7 @@
 
 #include "common/codec/codec.h"
 #include "common/codec/fused.h"
+#include "coordinator/aggregate/robust_merge.h"
 
 namespace atl::aggregate {
 namespace {
@@ -86,15 +87,26 @@ void AddBlock(const BlockSums& block, MergeSums& total) {
   total.residual_max = std::max(total.residual_max, block.residual_max);
 }
 
+// What the members of a merge other than kMean have in one block, scaled.
+void FillRows(const MergeJob& job, size_t block, size_t elements, RowMerger& rows) {
+  for (size_t r = 0; r < job.members.size(); ++r) {
+    const RoundInput& input = job.inputs[job.members[r]];
+    DecodeScaled(input.codec, input.encoded, block * kBlock, job.weights[job.members[r]], rows.Row(r, elements));
+  }
+}
+
 // One thread's walk: scratch for the merged block and a decoded one.
 class Walker {
  public:
-  Walker(const MergeJob& job, std::span<Digest> leaves)
+  // Under kCenteredClip with the pulls.
+  Walker(const MergeJob& job, std::span<const float> pulls, std::span<Digest> leaves)
       : job_(job),
+        pulls_(pulls),
         leaves_(leaves),
         compared_stride_(ComparedStride(BlockCount(job.public_copy.size()))),
         merged_(kBlock),
-        decoded_(kBlock) {}
+        decoded_(kBlock),
+        rows_(job.merge, job.members.size()) {}
 
   BlockSums Close(size_t block) {
     const std::span<float> g = std::span(merged_).first(BlockOf(job_.public_copy, block).size());
@@ -121,13 +133,30 @@ class Walker {
   }
 
  private:
-  // g = sum of weight * contribution, in worker order; the first product begins the sum.
   void Merge(size_t block, std::span<float> g) {
-    if (job_.inputs.empty()) std::fill(g.begin(), g.end(), 0.0f);
+    if (job_.inputs.empty()) {
+      std::fill(g.begin(), g.end(), 0.0f);
+    } else if (job_.merge.rule == MergeRule::kMean) {
+      AddUp(block, g);
+    } else {
+      MergeRows(block, g);
+    }
+  }
+
+  // g = sum of weight * contribution, in worker order; the first product begins the sum.
+  void AddUp(size_t block, std::span<float> g) {
     for (size_t i = 0; i < job_.inputs.size(); ++i) {
       const RoundInput& input = job_.inputs[i];
       (i == 0 ? DecodeScaled : DecodeScaledAccumulate)(input.codec, input.encoded, block * kBlock, job_.weights[i], g);
     }
+  }
+
+  void MergeRows(size_t block, std::span<float> g) {
+    FillRows(job_, block, g.size(), rows_);
+    if (job_.merge.rule != MergeRule::kCenteredClip) return rows_.Middle(g);
+    const std::span<float> middle = std::span(decoded_).first(g.size());
+    rows_.Middle(middle);
+    rows_.Pull(middle, pulls_, g);
   }
 
   // Each input with what they were merged to.
@@ -194,10 +223,32 @@ class Walker {
   }
 
   const MergeJob& job_;
+  const std::span<const float> pulls_;
   const std::span<Digest> leaves_;
   const size_t compared_stride_;
   std::vector<float> merged_, decoded_;
+  RowMerger rows_;
 };
+
+// Euclidean distances of the members from the median, blocks added in their order.
+std::vector<double> DistancesOf(const MergeJob& job) {
+  const size_t blocks = BlockCount(job.public_copy.size()), members = job.members.size();
+  std::vector<double> squares(blocks * members);
+  Spread(blocks, job.threads, [&](size_t first, size_t last) {
+    RowMerger rows(job.merge, members);
+    std::array<float, kBlock> scratch;
+    for (size_t block = first; block < last; ++block) {
+      const std::span<float> middle = std::span(scratch).first(BlockOf(job.public_copy, block).size());
+      FillRows(job, block, middle.size(), rows);
+      rows.Middle(middle);
+      rows.AddSquares(middle, std::span(squares).subspan(block * members, members));
+    }
+  });
+  std::vector<double> distances(members);
+  for (size_t i = 0; i < squares.size(); ++i) distances[i % members] += squares[i];
+  for (double& distance : distances) distance = std::sqrt(distance);
+  return distances;
+}
 
 }  // namespace
 
@@ -227,10 +278,12 @@ size_t ComparedElements(size_t elements) {
 MergeSums MergeAll(const MergeJob& job) {
   const size_t blocks = BlockCount(job.public_copy.size());
   std::vector<BlockSums> sums(blocks);
+  std::vector<float> pulls;
+  if (job.merge.rule == MergeRule::kCenteredClip && !job.inputs.empty()) pulls = Pulls(job.merge, DistancesOf(job));
   MergeSums total;
   total.leaves.resize((job.public_copy.size_bytes() + kLeafBytes - 1) / kLeafBytes);
   Spread(blocks, job.threads, [&](size_t first, size_t last) {
-    Walker walker(job, total.leaves);
+    Walker walker(job, pulls, total.leaves);
     for (size_t block = first; block < last; ++block) sums[block] = walker.Close(block);
   });
   total.input_squares.resize(job.inputs.size());

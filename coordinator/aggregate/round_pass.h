@@ -25,7 +25,9 @@ size_t ComparedElements(size_t elements);
 
 struct MergeJob {
   std::span<const RoundInput> inputs;  // ascending worker id
-  std::span<const float> weights;      // of inputs
+  std::span<const float> weights;      // of inputs; under other rules than kMean what each is scaled by
+  MergeSpec merge;
+  std::span<const size_t> members;  // those of the inputs that other rules than kMean merge, ascending
   vecmath::OuterCoefficients outer;
   CodecKind download_codec = CodecKind::kFp32;
   ErrorMemory memory = ErrorMemory::kFeedback;  // kOff: the residual is neither read nor written

@@ -33,4 +33,10 @@ std::vector<double> RoundWeights(WeightRule rule, uint32_t inner_steps, std::spa
   return weights;
 }
 
+std::vector<double> EvenWeights(std::vector<double> weights) {
+  const auto counted = std::count_if(weights.begin(), weights.end(), [](double weight) { return weight > 0; });
+  for (double& weight : weights) weight = weight > 0 ? 1.0 / static_cast<double>(counted) : 0.0;
+  return weights;
+}
+
 }  // namespace atl

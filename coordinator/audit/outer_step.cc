@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
+#include <optional>
 #include <span>
 
 #include "coordinator/audit/codecs.h"
@@ -32,20 +34,104 @@ struct PieceOfState {
 };
 
 // g: weight x decoded, in order; the first product begins the sum.
-void Merge(const std::vector<StepInput>& inputs, const std::vector<double>& weights, uint64_t first,
-           std::span<float> g) {
+void AddWeighted(const std::vector<StepInput>& inputs, const std::vector<double>& weights, uint64_t first,
+                 std::span<float> g) {
   Piece decoded;
   const std::span<float> x = std::span(decoded).first(g.size());
   if (inputs.empty()) std::fill(g.begin(), g.end(), 0.0f);
   for (size_t i = 0; i < inputs.size(); ++i) {
     DecodePiece(inputs[i].codec, inputs[i].encoded, first, x);
-    const float weight = static_cast<float>(weights[i]);
+    const float weight = static_cast<float>(weights[i] * inputs[i].clip_factor);
     for (size_t k = 0; k < g.size(); ++k) {
       const float product = weight * x[k];
       g[k] = i == 0 ? product : g[k] + product;
     }
   }
 }
+
+// The rules that count every contribution with a weight alike.
+class EvenMerge {
+ public:
+  EvenMerge(const OuterRule& rule, const std::vector<StepInput>& inputs, const std::vector<double>& weights)
+      : rule_(rule) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (weights[i] > 0) inputs_.push_back(inputs[i]);
+    }
+    const size_t most = (inputs_.size() - 1) / 2;
+    left_out_ = rule.merge == v1::MERGE_RULE_TRIMMED_MEAN
+                    ? std::min(most, static_cast<size_t>(rule.trim_share * static_cast<double>(inputs_.size())))
+                    : most;
+  }
+
+  // Looks through all of the fragment: how far each contribution is from the middle.
+  void Measure(uint64_t elements) {
+    if (rule_.merge != v1::MERGE_RULE_CENTERED_CLIP) return;
+    std::vector<double> distances(inputs_.size());
+    for (uint64_t first = 0; first < elements; first += kPieceElements) {
+      Load(first, std::min(kPieceElements, elements - first));
+      for (size_t i = 0; i < inputs_.size(); ++i) distances[i] += SquaresOfDifferences(values_[i]);
+    }
+    for (double& distance : distances) distance = std::sqrt(distance);
+    std::vector<double> sorted = distances;
+    std::sort(sorted.begin(), sorted.end());
+    const double radius = rule_.clip_radius * sorted[(sorted.size() - 1) / 2];
+    for (const double d : distances) {
+      pulls_.push_back(static_cast<float>((d > radius ? radius / d : 1.0) / static_cast<double>(inputs_.size())));
+    }
+  }
+
+  void Merge(uint64_t first, std::span<float> g) {
+    Load(first, g.size());
+    for (size_t k = 0; k < g.size(); ++k) {
+      g[k] = middle_[k];
+      for (size_t i = 0; i < pulls_.size(); ++i) {
+        const float difference = values_[i][k] - middle_[k];
+        const float pulled = pulls_[i] * difference;
+        g[k] = g[k] + pulled;
+      }
+    }
+  }
+
+ private:
+  // The scaled values of one piece, and their middle.
+  void Load(uint64_t first, size_t size) {
+    values_.assign(inputs_.size(), std::vector<float>(size));
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      DecodePiece(inputs_[i].codec, inputs_[i].encoded, first, values_[i]);
+      const float clip = static_cast<float>(inputs_[i].clip_factor);
+      for (float& x : values_[i]) x = clip * x;
+    }
+    middle_.resize(size);
+    for (size_t k = 0; k < size; ++k) middle_[k] = MiddleOf(k);
+  }
+
+  float MiddleOf(size_t k) const {
+    std::vector<float> column;
+    for (const std::vector<float>& x : values_) column.push_back(x[k]);
+    std::stable_sort(column.begin(), column.end());
+    float sum = column[left_out_];
+    for (size_t i = left_out_ + 1; i < column.size() - left_out_; ++i) sum = sum + column[i];
+    return static_cast<float>(1.0 / static_cast<double>(column.size() - 2 * left_out_)) * sum;
+  }
+
+  double SquaresOfDifferences(const std::vector<float>& x) const {
+    std::array<double, 16> lanes{};
+    for (size_t k = 0; k < x.size(); ++k) {
+      const float difference = x[k] - middle_[k];
+      lanes[k % 16] += static_cast<double>(difference) * static_cast<double>(difference);
+    }
+    for (const size_t half : {8u, 4u, 2u, 1u}) {
+      for (size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+    }
+    return lanes[0];
+  }
+
+  const OuterRule& rule_;
+  std::vector<StepInput> inputs_;
+  size_t left_out_ = 0;
+  std::vector<std::vector<float>> values_;
+  std::vector<float> middle_, pulls_;
+};
 
 // u from g, and the momentum's own step.
 void Direct(const OuterRule& rule, std::span<float> momentum, std::span<float> g) {
@@ -99,6 +185,9 @@ OuterRule RuleOf(const v1::JobSpec& spec) {
   const v1::SyncSpec& sync = spec.sync();
   if (spec.outer_optimizer().kind() != v1::OUTER_OPTIMIZER_KIND_UNSPECIFIED) rule.kind = spec.outer_optimizer().kind();
   if (sync.weights() != v1::WEIGHT_RULE_UNSPECIFIED) rule.weights = sync.weights();
+  if (sync.merge() != v1::MERGE_RULE_UNSPECIFIED) rule.merge = sync.merge();
+  if (sync.has_trim_share()) rule.trim_share = sync.trim_share();
+  if (sync.has_clip_radius()) rule.clip_radius = sync.clip_radius();
   if (sync.download_codec() != v1::CODEC_KIND_UNSPECIFIED) rule.codec = sync.download_codec();
   if (sync.download_error_memory() != v1::ERROR_MEMORY_UNSPECIFIED) rule.memory = sync.download_error_memory();
   if (sync.loco().has_beta()) rule.loco_beta = sync.loco().beta();
@@ -131,6 +220,9 @@ std::vector<double> WeightsOf(const OuterRule& rule, const std::vector<StepInput
     sum += weights[i];
   }
   for (double& weight : weights) weight = sum > 0 ? weight / sum : 1.0 / static_cast<double>(inputs.size());
+  if (rule.merge == v1::MERGE_RULE_MEAN) return weights;
+  const auto some = std::count_if(weights.begin(), weights.end(), [](double weight) { return weight > 0; });
+  for (double& weight : weights) weight = weight > 0 ? 1.0 / static_cast<double>(some) : 0.0;
   return weights;
 }
 
@@ -144,6 +236,8 @@ std::vector<std::byte> TakeOuterStep(const OuterRule& of_round, const std::vecto
   const uint64_t elements = state.public_copy.size();
   std::vector<std::byte> update(*EncodedBytes(rule.codec, elements));
   const bool reset = (state.version + 1) % rule.loco_reset == 0;
+  std::optional<EvenMerge> even;
+  if (rule.merge != v1::MERGE_RULE_MEAN && !inputs.empty()) even.emplace(rule, inputs, weights).Measure(elements);
   Piece merged;
   for (uint64_t first = 0; first < elements; first += kPieceElements) {
     const uint64_t size = std::min(kPieceElements, elements - first);
@@ -151,7 +245,11 @@ std::vector<std::byte> TakeOuterStep(const OuterRule& of_round, const std::vecto
                              std::span(state.momentum).subspan(first, size),
                              std::span(state.residual).subspan(first, size)};
     const std::span<float> g = std::span(merged).first(size);
-    Merge(inputs, weights, first, g);
+    if (even) {
+      even->Merge(first, g);
+    } else {
+      AddWeighted(inputs, weights, first, g);
+    }
     Direct(rule, piece.momentum, g);
     Publish(rule, reset, piece, g, update);
   }

@@ -20,6 +20,8 @@ constexpr uint32_t kArithmeticKnown = 1;
 struct OuterRule {
   v1::OuterOptimizerKind kind = v1::OUTER_OPTIMIZER_KIND_NESTEROV;
   v1::WeightRule weights = v1::WEIGHT_RULE_TOKENS;
+  v1::MergeRule merge = v1::MERGE_RULE_MEAN;
+  double trim_share = 0.25, clip_radius = 1;
   v1::CodecKind codec = v1::CODEC_KIND_FP32;  // of the download leg
   v1::ErrorMemory memory = v1::ERROR_MEMORY_FEEDBACK;
   double loco_beta = 0.8;
@@ -36,6 +38,7 @@ struct StepInput {
   Bytes encoded{};
   uint64_t tokens = 0, steps = 0;
   uint64_t shard_samples = 0;
+  double clip_factor = 1;
 };
 // What the contribution weighs by under WEIGHT_RULE_SHARD_SIZE: by the corpus in which its newest lease lies.
 uint64_t ShardSamplesOf(const OuterRule& rule, const v1::CommittedContribution& contribution);

@@ -140,24 +140,22 @@ class FragmentReplay {
         return absl::DataLossError(
             absl::StrCat("the contribution of worker ", c.worker(), " does not have the size of its codec"));
       bytes.push_back(std::move(encoded));
-      inputs.push_back({c.codec(), bytes.back(), c.tokens(), c.steps(), ShardSamplesOf(rule_, c)});
+      inputs.push_back({c.codec(), bytes.back(), c.tokens(), c.steps(), ShardSamplesOf(rule_, c), c.clip_factor()});
     }
     if (!segment.update) return absl::DataLossError("the update is not in the segment");
     if (!EncodedBytes(rule_.codec, 0)) return absl::DataLossError("the job's download codec is unknown");
     rule_.learning_rate = record.learning_rate();
     rule_.momentum = record.momentum();
     const std::vector<double> weights = WeightsOf(rule_, inputs);
-    std::vector<double> scales = weights;
     differs_at_ = segment.update->record_offset;
     for (size_t i = 0; i < weights.size(); ++i) {
       const double recorded = record.contributions(static_cast<int>(i)).weight();
-      scales[i] = weights[i] * record.contributions(static_cast<int>(i)).clip_factor();
       if (std::bit_cast<uint64_t>(weights[i]) != std::bit_cast<uint64_t>(recorded))
         return absl::InternalError(absl::StrCat("the weight of worker ",
                                                 record.contributions(static_cast<int>(i)).worker(), " is ", weights[i],
                                                 ", not the recorded ", recorded));
     }
-    return ComparePublished(segment, record, TakeOuterStep(rule_, inputs, scales, *state_));
+    return ComparePublished(segment, record, TakeOuterStep(rule_, inputs, weights, *state_));
   }
 
   absl::Status ComparePublished(const Segment& segment, const v1::RoundRecord& record,

@@ -119,6 +119,20 @@ TEST_P(EveryMerge, IsRecomputedToTheBit) {
   }
 }
 
+TEST_P(EveryMerge, OfRobustRulesIsRecomputedToTheBit) {
+  for (const MergeRule rule : {MergeRule::kTrimmedMean, MergeRule::kMedian, MergeRule::kCenteredClip}) {
+    SCOPED_TRACE(testing::Message() << "merge " << static_cast<int>(rule));
+    Harness h;
+    JobSpec spec = KeptJob(h);
+    spec.sync.merge.rule = rule;
+    spec.sync.upload_codec = spec.sync.download_codec = GetParam();
+    ASSERT_NO_FATAL_FAILURE(RunToItsEnd(h, spec));
+    const StateOnDisk state(h);
+    ExpectWell(state.Verify());
+    ExpectAllEqual(state.Replay(), 6);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Codecs, EveryMerge,
                          testing::Values(CodecKind::kFp32, CodecKind::kFp16, CodecKind::kBf16, CodecKind::kInt8,
                                          CodecKind::kMxfp4, CodecKind::kE3m0));

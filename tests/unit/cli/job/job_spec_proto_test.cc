@@ -63,6 +63,7 @@ JobSpec Unusual() {
   spec.sync.upload_error_memory = ErrorMemory::kLoco;
   spec.sync.download_error_memory = ErrorMemory::kOff;
   spec.sync.weights = WeightRule::kTokensSquaredOverSteps;
+  spec.sync.merge = {.rule = MergeRule::kCenteredClip, .trim_share = 0.125, .clip_radius = 2};
   spec.sync.pace = Pace::kBalanced;
   spec.sync.grace_max = Milliseconds(1500);
   spec.sync.deadline = Seconds(100);

@@ -203,6 +203,8 @@ const Case kCases[] = {
        s.sync.weights = WeightRule::kUniform;
      },
      "use tokens"},
+    {"sync.trim_share", [](JobSpec& s) { s.sync.merge.trim_share = 0.5; }, "at least 0 and below 0.5"},
+    {"sync.clip_radius", [](JobSpec& s) { s.sync.merge.clip_radius = 0; }, "above 0 and at most 1000"},
     {"sync.quorum", [](JobSpec& s) { s.sync.quorum = 65; }, "workers.max (64)"},
     {"sync.deadline", [](JobSpec& s) { s.sync.deadline = Seconds(-1); }, "0s to 86400s"},
     {"sync.max_missed", [](JobSpec& s) { s.sync.max_missed = 0; }, "1 to 1000"},

@@ -75,6 +75,22 @@ TEST(Elementwise, EveryTargetGivesTheBitsOfTheReference) {
   });
 }
 
+TEST(Order, EveryTargetGivesTheBitsOfTheReferenceAndLeavesEqualOnesWhereTheyAre) {
+  OnEveryTarget([] {
+    for (const size_t n : kLengths) {
+      std::vector<float> a = Values(1, n), b = Values(2, n);
+      for (size_t i = 0; i < n; i += 3) a[i] = 0.0f, b[i] = -0.0f;  // equal, and told apart by their bits
+      std::vector<float> wanted_a = a, wanted_b = b;
+      Order(a, b), scalar::Order(wanted_a, wanted_b);
+      EXPECT_TRUE(SameBits(a, wanted_a) && SameBits(b, wanted_b)) << n;
+      for (size_t i = 0; i < n; ++i) {
+        EXPECT_LE(a[i], b[i]);
+        EXPECT_TRUE(i % 3 != 0 || (!std::signbit(a[i]) && std::signbit(b[i])));
+      }
+    }
+  });
+}
+
 TEST(OuterDirection, EveryTargetGivesTheBitsOfTheReference) {
   OnEveryTarget([] {
     for (const OuterKind kind : {OuterKind::kNesterov, OuterKind::kMomentum, OuterKind::kSgd}) {

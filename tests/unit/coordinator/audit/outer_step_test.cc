@@ -35,6 +35,9 @@ class Rounds {
     state_.residual.resize(kElements);
     rule_.kind = static_cast<v1::OuterOptimizerKind>(static_cast<int>(outer.kind) + 1);
     rule_.weights = static_cast<v1::WeightRule>(static_cast<int>(outer.weights) + 1);
+    rule_.merge = static_cast<v1::MergeRule>(static_cast<int>(outer.merge.rule) + 1);
+    rule_.trim_share = outer.merge.trim_share;
+    rule_.clip_radius = outer.merge.clip_radius;
     rule_.codec = static_cast<v1::CodecKind>(static_cast<int>(outer.download_codec) + 1);
     rule_.memory = static_cast<v1::ErrorMemory>(static_cast<int>(outer.download_error_memory) + 1);
     rule_.loco_beta = outer.loco.beta;
@@ -45,7 +48,7 @@ class Rounds {
   }
 
   void One(CodecKind upload) {
-    std::vector<std::vector<std::byte>> encoded(3);
+    std::vector<std::vector<std::byte>> encoded(outer_.merge.rule == MergeRule::kMean ? 3 : 7);
     std::vector<RoundInput> theirs;
     std::vector<StepInput> ours;
     for (size_t i = 0; i < encoded.size(); ++i) {
@@ -54,8 +57,18 @@ class Rounds {
       encoded[i].resize(EncodedSize(upload, kElements));
       Encode(upload, values, encoded[i]);
       const uint64_t tokens = random_() % 5000, steps = random_() % 12;
-      theirs.push_back({WorkerId{std::string(1, static_cast<char>('a' + i))}, upload, encoded[i], tokens, steps});
-      ours.push_back({static_cast<v1::CodecKind>(static_cast<int>(upload) + 1), encoded[i], tokens, steps});
+      const double clip = random_() % 3 == 0 ? 0.37 : 1;
+      theirs.push_back({.worker = WorkerId{std::string(1, static_cast<char>('a' + i))},
+                        .codec = upload,
+                        .encoded = encoded[i],
+                        .tokens = tokens,
+                        .steps = steps,
+                        .clip_factor = clip});
+      ours.push_back({.codec = static_cast<v1::CodecKind>(static_cast<int>(upload) + 1),
+                      .encoded = encoded[i],
+                      .tokens = tokens,
+                      .steps = steps,
+                      .clip_factor = clip});
     }
     const auto result = aggregator_.CloseRound({0}, Version{state_.version}, theirs, outer_, 1);
     ASSERT_TRUE(result.ok() && result->committed) << result.status();
@@ -104,10 +117,31 @@ TEST(SecondReadingOfTheOuterStep, IsTheAggregatesToTheBit) {
   }
 }
 
+TEST(SecondReadingOfTheOuterStep, EveryMergeIsTheAggregatesToTheBit) {
+  uint64_t seed = 1;
+  for (const MergeRule rule : {MergeRule::kTrimmedMean, MergeRule::kMedian, MergeRule::kCenteredClip}) {
+    for (const double amount : {0.0, 0.1, 0.3}) {
+      for (const CodecKind codec : kCodecs) {
+        OuterParameters outer;
+        outer.learning_rate = 0.7;
+        outer.momentum = 0.9;
+        outer.merge = {.rule = rule, .trim_share = amount, .clip_radius = 3 * amount + 0.1};
+        outer.inner_steps = 10;
+        outer.download_codec = codec;
+        Rounds rounds(outer, ++seed);
+        for (int n = 0; n < 3; ++n) ASSERT_NO_FATAL_FAILURE(rounds.One(codec)) << seed;
+      }
+    }
+  }
+}
+
 TEST(SecondReadingOfTheOuterStep, WhatASpecLeavesOutHasTheDefaults) {
   const OuterRule rule = RuleOf(v1::JobSpec());
   EXPECT_EQ(rule.kind, v1::OUTER_OPTIMIZER_KIND_NESTEROV);
   EXPECT_EQ(rule.weights, v1::WEIGHT_RULE_TOKENS);
+  EXPECT_EQ(rule.merge, v1::MERGE_RULE_MEAN);
+  EXPECT_EQ(rule.trim_share, MergeSpec().trim_share);
+  EXPECT_EQ(rule.clip_radius, MergeSpec().clip_radius);
   EXPECT_EQ(rule.codec, v1::CODEC_KIND_FP32);
   EXPECT_EQ(rule.memory, v1::ERROR_MEMORY_FEEDBACK);
   EXPECT_EQ(rule.inner_steps, 100u);
