@@ -104,6 +104,11 @@ std::vector<double> RoundWeights(WeightRule rule, uint32_t inner_steps, std::spa
 // The same for a merge other than kMean: those with a weight count alike, the others nothing.
 std::vector<double> EvenWeights(std::vector<double> weights);
 
+// The outer momentum of a round that ends a job: in proportion to the steps of its longest contribution, whole from
+// `inner_steps` >= 1 on. After few steps a whole one would carry the parameters on without new gradients to correct it
+// (docs/adr/0006-momentum-of-closing-rounds.md).
+double ClosingMomentum(double momentum, uint32_t inner_steps, std::span<const RoundInput> inputs);
+
 // A view of a fragment's state, valid until the next CloseRound or Restore of that fragment.
 struct FragmentStateView {
   Version version{};

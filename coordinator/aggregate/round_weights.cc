@@ -39,4 +39,11 @@ std::vector<double> EvenWeights(std::vector<double> weights) {
   return weights;
 }
 
+double ClosingMomentum(double momentum, uint32_t inner_steps, std::span<const RoundInput> inputs) {
+  ATOLL_CHECK(inner_steps >= 1, "a period has at least one step");
+  uint64_t most = 0;
+  for (const RoundInput& input : inputs) most = std::max(most, input.steps);
+  return most >= inner_steps ? momentum : momentum * static_cast<double>(most) / inner_steps;
+}
+
 }  // namespace atl

@@ -68,7 +68,8 @@ class DataPlane {
   // or TaskFailed.
   void Prepare(const JobRecord& job, std::vector<FragmentHead> heads);
   // -> RoundAggregated, ContributionsScreened or TaskFailed.
-  void CloseRound(const struct CloseRound& task, const JobSpec& spec, BootNumber boot);
+  // `job` as it is now: its spec's rates, and whether it is ending.
+  void CloseRound(const struct CloseRound& task, const JobRecord& job, BootNumber boot);
   // The ledger holds this round: its update may be served, and a snapshot is taken when the log outweighs it.
   void Committed(const RoundRecord& record);
   // -> CheckpointWritten, CheckpointDelayed or TaskFailed.
@@ -127,9 +128,9 @@ class DataPlane {
   void AnnounceReady(const Preparation& p);
 
   // rounds.cc
-  void ReadAndAggregate(const std::shared_ptr<JobData>& data, const struct CloseRound& task, const JobSpec& spec,
+  void ReadAndAggregate(const std::shared_ptr<JobData>& data, const struct CloseRound& task, const JobRecord& job,
                         BootNumber boot);
-  void Aggregate(std::shared_ptr<JobData> data, const struct CloseRound& task, const JobSpec& spec, BootNumber boot,
+  void Aggregate(std::shared_ptr<JobData> data, const struct CloseRound& task, const JobRecord& job, BootNumber boot,
                  std::vector<std::vector<std::byte>> inputs);
   void WriteRound(std::shared_ptr<JobData> data, RoundRecord record, std::vector<std::byte> update,
                   RoundMeasures measures, std::vector<ScreenRemark> remarks);

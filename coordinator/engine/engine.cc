@@ -140,11 +140,13 @@ struct Engine::State {
       }
       void operator()(const FlushAcceptance&) const {}  // done at Push
       void operator()(const CloseRound& t) const {
-        state.parts.data.CloseRound(t, state.SpecOf(t.job), state.core->boot());
+        state.parts.data.CloseRound(t, state.RecordOf(t.job), state.core->boot());
       }
       void operator()(const WriteCheckpoint& t) const { state.parts.data.WriteCheckpoint(t); }
       void operator()(const DropCheckpoint& t) const { state.parts.data.DropCheckpoint(t); }
-      void operator()(const CheckCheckpoint& t) const { state.parts.data.CheckCheckpoint(t, state.SpecOf(t.job)); }
+      void operator()(const CheckCheckpoint& t) const {
+        state.parts.data.CheckCheckpoint(t, state.RecordOf(t.job).spec);
+      }
       void operator()(const RestoreCheckpoint& t) const {
         const std::optional<JobView> view = state.core->ViewJob(t.job, state.parts.clock.Now());
         if (view.has_value()) state.parts.data.RestoreCheckpoint(t, view->record);
@@ -154,7 +156,7 @@ struct Engine::State {
     std::visit(Visitor{*this}, task);
   }
 
-  JobSpec SpecOf(const JobId& job) const { return core->ViewJob(job, parts.clock.Now())->record.spec; }
+  JobRecord RecordOf(const JobId& job) const { return core->ViewJob(job, parts.clock.Now())->record; }
 
   void Deliver(const UploadVerdict& verdict) {
     const auto it = uploads.find(verdict.upload);

@@ -64,13 +64,13 @@ void Remember(const RoundRecord& record, const JobSpec& spec, NormHistory& histo
   history.Add(merged, LearningRateAt(spec.inner, record.clock_step));
 }
 
-void DataPlane::CloseRound(const struct CloseRound& task, const JobSpec& spec, BootNumber boot) {
+void DataPlane::CloseRound(const struct CloseRound& task, const JobRecord& job, BootNumber boot) {
   const std::shared_ptr<JobData> data = Find(task.job);
   if (data == nullptr) return Fail(task.job, absl::FailedPreconditionError("the job's parameters are not in memory"));
   // Read where they are merged, so that the contributions of one round alone are in memory at a time.
-  parts_.compute.Post([this, task, spec, boot, data] {
+  parts_.compute.Post([this, task, job, boot, data] {
     if (Find(task.job) != data) return;
-    ReadAndAggregate(data, task, spec, boot);
+    ReadAndAggregate(data, task, job, boot);
     // Behind the update, where there is one to write.
     parts_.io.Post([this, data, key = RoundKey{task.job, task.epoch, task.target}] {
       if (Find(data->job) != data) parts_.rounds.Close(key);  // released meanwhile, which did not find it open
@@ -79,7 +79,7 @@ void DataPlane::CloseRound(const struct CloseRound& task, const JobSpec& spec, B
 }
 
 void DataPlane::ReadAndAggregate(const std::shared_ptr<JobData>& data, const struct CloseRound& task,
-                                 const JobSpec& spec, BootNumber boot) {
+                                 const JobRecord& job, BootNumber boot) {
   const RoundKey key{task.job, task.epoch, task.target};
   // After a restart the segment may hold contributions that were accepted by an earlier process.
   const absl::Status opened = parts_.rounds.Open(key, data->layout.digest);
@@ -90,10 +90,10 @@ void DataPlane::ReadAndAggregate(const std::shared_ptr<JobData>& data, const str
     if (!bytes.ok()) return Fail(task.job, Annotate(bytes.status(), "an accepted contribution cannot be read back"));
     inputs.push_back(*std::move(bytes));
   }
-  Aggregate(data, task, spec, boot, std::move(inputs));
+  Aggregate(data, task, job, boot, std::move(inputs));
 }
 
-void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound& task, const JobSpec& spec,
+void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound& task, const JobRecord& job,
                           BootNumber boot, std::vector<std::vector<std::byte>> bytes) {
   std::vector<RoundInput> inputs;
   for (size_t i = 0; i < bytes.size(); ++i) {
@@ -101,7 +101,10 @@ void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound
     inputs.push_back(
         {header.worker, header.codec, bytes[i], header.tokens, header.steps, ShardSamples(data->spec, header)});
   }
-  const OuterParameters outer = OuterParametersOf(spec);
+  const JobSpec& spec = job.spec;
+  OuterParameters outer = OuterParametersOf(spec);
+  if (job.state == JobState::kClosing && !inputs.empty())
+    outer.momentum = ClosingMomentum(outer.momentum, spec.sync.inner_steps, inputs);
   const Instant begin = parts_.clock.Now();
   NormHistory& history = data->norms[task.target.fragment.value];
   const NormGate gate{history, spec.screens, LearningRateAt(spec.inner, task.clock_step)};

@@ -117,6 +117,26 @@ TEST(Harness, CoordinatorDiesAndComesBack) {
   ExpectBalanced(h);
 }
 
+// The closing round takes the share of the momentum that its steps are of a period (docs/adr/0006); others the whole.
+TEST(Harness, AShortClosingRoundTakesAShareOfTheMomentum) {
+  Harness h;
+  JobSpec spec = SmallJob(kJob);
+  spec.stop.inner_steps = 32;
+  StartTwo(h, spec);
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded) << h.View(kJob)->record.reason;
+  const std::map<uint64_t, RoundRecord> rounds = h.CommittedRounds(kJob);
+  ASSERT_GE(rounds.size(), 2u);
+  ASSERT_GT(spec.outer.momentum, 0);
+  for (const auto& [version, round] : rounds) {
+    uint64_t most = 0;
+    for (const CommittedContribution& c : round.contributions) most = std::max(most, c.header.steps);
+    const bool last = version == rounds.rbegin()->first;
+    ASSERT_EQ(last, most < 10) << "32 steps are whole periods and 2 steps";
+    EXPECT_DOUBLE_EQ(round.momentum, last ? spec.outer.momentum * 2 / 10 : spec.outer.momentum);
+  }
+}
+
 TEST(Harness, CoordinatorDiesAtManyMoments) {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE(seed);

@@ -48,5 +48,13 @@ TEST(RoundWeights, WithoutStepsNothingUnlessNobodyHasAny) {
   EXPECT_TRUE(RoundWeights(WeightRule::kUniform, 10, {}).empty());
 }
 
+TEST(ClosingMomentum, IsTheShareOfAPeriodThatLiesBehindTheRound) {
+  EXPECT_DOUBLE_EQ(ClosingMomentum(0.9, 10, Inputs({{1, 1}})), 0.09);
+  EXPECT_DOUBLE_EQ(ClosingMomentum(0.9, 10, Inputs({{1, 2}, {1, 5}, {1, 0}})), 0.45);
+  EXPECT_EQ(ClosingMomentum(0.9, 10, Inputs({{1, 2}, {1, 10}})), 0.9);
+  EXPECT_EQ(ClosingMomentum(0.9, 10, Inputs({{1, 25}})), 0.9);
+  EXPECT_EQ(ClosingMomentum(0.9, 10, Inputs({{1, 0}})), 0);
+}
+
 }  // namespace
 }  // namespace atl

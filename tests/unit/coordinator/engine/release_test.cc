@@ -21,7 +21,7 @@ class Release : public testing::Test {
     struct CloseRound task;
     task.job = key_.job;
     task.target = key_.target;
-    c_.data.CloseRound(task, TinySpec("tiny"), BootNumber{1});
+    c_.data.CloseRound(task, c_.View("tiny").record, BootNumber{1});
     ASSERT_EQ(c_.work.pending(), 1u);
   }
   bool HasRound() const {
