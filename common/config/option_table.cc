@@ -331,9 +331,11 @@ std::string OptionTable::Help() const {
   if (!prefix_.empty()) AppendHelpLine("--config FILE", "YAML file of 'option: value' lines", out);
   AppendHelpLine("--version", "print the version and exit", out);
   AppendHelpLine("--help", "print this and exit", out);
-  if (!prefix_.empty()) {
-    absl::StrAppend(&out, "\nEach option can also be set in the environment, --state-dir as ", prefix_,
-                    "STATE_DIR and so\non. A flag wins over the environment, the environment over the file.\n");
+  if (!prefix_.empty() && !entries_.empty()) {
+    const std::string& name = entries_.front().name;
+    absl::StrAppend(&out, "\nEach option can also be set in the environment, --", name, " as\n",
+                    EnvironmentName(prefix_, name),
+                    " and so on. A flag wins over the environment, the environment over the file.\n");
   }
   return out;
 }

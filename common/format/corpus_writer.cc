@@ -127,9 +127,10 @@ absl::StatusOr<CorpusManifest> CorpusWriter::Finish() {
   for (const CorpusSplit split : {CorpusSplit::kTrain, CorpusSplit::kHeldOut}) ATOLL_RETURN_IF_ERROR(CloseShard(split));
   if (splits_[0].totals.tokens == 0) return absl::FailedPreconditionError("the input holds no text to train on");
   if (options_.held_out_fraction > 0 && splits_[1].totals.tokens == 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "none of the ", splits_[0].totals.documents,
-        " documents was drawn for the held-out split; raise --held-out, change --split-seed, or give more text"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("none of the ", splits_[0].totals.documents,
+                     " documents was drawn for the held-out split; raise --held-out, change --split-seed, give more "
+                     "text, or go without that split by --held-out 0"));
   }
   CorpusManifest manifest;
   manifest.name = options_.name;

@@ -123,10 +123,16 @@ class JsonLines final : public WindowReader {
 
  private:
   absl::Status Parse(const std::string& line, uint64_t number, std::string& text) const {
-    const nlohmann::json value = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    uint32_t named = 0;  // parse() keeps the last of several without a word
+    const auto count = [&](int depth, nlohmann::json::parse_event_t event, const nlohmann::json& key) {
+      named += depth == 1 && event == nlohmann::json::parse_event_t::key && key == field_ ? 1 : 0;
+      return true;
+    };
+    const nlohmann::json value = nlohmann::json::parse(line, count, /*allow_exceptions=*/false);
     if (value.is_discarded()) return Bad(number, "is not valid JSON");
     if (!value.is_object()) return Bad(number, "is no JSON object");
     const auto field = value.find(field_);
+    if (named > 1) return Bad(number, absl::StrCat("has field \"", field_, "\" ", named, " times; once is enough"));
     if (field == value.end()) return Bad(number, absl::StrCat("has no field \"", field_, "\"; name it with --field"));
     if (!field->is_string()) return Bad(number, absl::StrCat("field \"", field_, "\" is no string"));
     text = field->get<std::string>();

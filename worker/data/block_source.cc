@@ -23,10 +23,14 @@ absl::Status CheckBlock(const CorpusManifest& manifest, const BlockId& id, const
   const Sha256 actual = Sha256Of(AsBytes(bytes));
   const Sha256& expected = BlockHash(manifest, id);
   if (actual == expected) return absl::OkStatus();
+  const size_t slash = where.rfind('/');
+  const std::string verify = slash == std::string::npos
+                                 ? "run `atoll data verify` on the directory of the corpus there"
+                                 : absl::StrCat("run `atoll data verify ", where.substr(0, slash), "`");
   return absl::DataLossError(absl::StrCat("shard ", manifest.files[id.file].name, " of corpus '", manifest.name,
                                           "' is damaged: block ", id.block, " (", bytes.size(), " bytes of ", where,
                                           ") has SHA-256 ", actual.Hex(), ", the manifest says ", expected.Hex(),
-                                          "; replace the file, or run `atoll data verify` on it"));
+                                          "; replace the file, or ", verify, " to see what else is damaged"));
 }
 
 absl::Status CheckBlockId(const std::vector<CorpusManifest>& manifests, const BlockId& id) {

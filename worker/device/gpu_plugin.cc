@@ -66,8 +66,8 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const GpuPlugin& plugin, cons
         absl::StrCat("device '", wanted, "' is not known; use auto, cpu, cuda or cuda:N with a number"));
   }
   if (plugin.device_count == 0) {
-    return absl::UnavailableError(
-        absl::StrCat("device ", wanted, " was asked for, but ", plugin.reason, "; use --device=cpu or auto"));
+    return absl::UnavailableError(absl::StrCat(wanted == "cuda" ? "a GPU" : "device " + wanted, " was asked for, but ",
+                                               plugin.reason, "; use --device=cpu or auto"));
   }
   return OpenGpuDevice(plugin.table, index);
 }

@@ -62,6 +62,9 @@ TEST_F(Documents, JsonFaultsNameTheLine) {
   EXPECT_THAT(Error("a.jsonl", good + "{\"txt\": \"a\"}"),
               HasSubstr("line 2: has no field \"text\"; name it with --field"));
   EXPECT_THAT(Error("a.jsonl", good + "{\"text\": 5}"), HasSubstr("line 2: field \"text\" is no string"));
+  EXPECT_THAT(Error("a.jsonl", good + "{\"text\": \"a\", \"text\": \"b\"}"),
+              HasSubstr("line 2: has field \"text\" 2 times"));
+  EXPECT_EQ(Error("a.jsonl", good + "{\"text\": \"a\", \"meta\": {\"text\": \"b\"}}"), "");
   EXPECT_THAT(Error("a.jsonl", good + "{\"text\": \"a\xff\"}"), HasSubstr("line 2: byte 12 is not valid UTF-8"));
   EXPECT_THAT(Error("a.jsonl", good + "{\"text\": \"\\ud800\"}"), HasSubstr("line 2: is not valid JSON"));
 }
