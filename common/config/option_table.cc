@@ -333,9 +333,9 @@ std::string OptionTable::Help() const {
   AppendHelpLine("--help", "print this and exit", out);
   if (!prefix_.empty() && !entries_.empty()) {
     const std::string& name = entries_.front().name;
-    absl::StrAppend(&out, "\nEach option can also be set in the environment, --", name, " as\n",
+    absl::StrAppend(&out, "\nEach option can also be set in the environment, --", name, " as ",
                     EnvironmentName(prefix_, name),
-                    " and so on. A flag wins over the environment, the environment over the file.\n");
+                    "\nand so on. A flag wins over the environment, the environment over the file.\n");
   }
   return out;
 }
