@@ -117,7 +117,8 @@ void Machine::ReportOverdue(Run& run, FragmentIndex fragment, const RoundVerdict
   for (const WorkerId& id : MissingOf(round)) {
     const bool sending = std::any_of(run.uploads.begin(), run.uploads.end(),
                                      [&](const auto& entry) { return entry.second.header.worker == id; });
-    if (sending) continue;
+    const bool evaluates = run.evaluation && run.evaluation->holder == id;  // which has a deadline of its own
+    if (sending || evaluates) continue;
     // The end of a job waits one deadline for each worker, not for ever.
     fleet_.Find(id)->finished = true;
     Note(run.id(), "left out", absl::StrCat("the end of the job no longer waits for worker ", id.value),

@@ -187,6 +187,7 @@ void Machine::AdvanceEvaluation(Run& run) {
          absl::StrCat("evaluation ", pending.number, " is taken from worker ", pending.holder.value, ", which ",
                       able ? "is too slow" : "is lost"),
          {{"worker", pending.holder.value}});
+    if (able) AllowAfresh(run, pending.holder);  // its own steps were kept back for as long
     pending.holder = {};
     if (++pending.tries >= kEvaluationTries) {
       Note(run.id(), "evaluation left out", absl::StrCat("no worker has finished evaluation ", pending.number));

@@ -62,7 +62,8 @@ void Core::State::ContinueJob(const Assignment& assignment) {
     return;
   }
   for (uint32_t p = 0; p < fragments.size() && p < assigned.size(); ++p) {
-    if (assigned[p].value > 0) AddPending(p, {assigned[p], Digest{}, false, false, false});
+    // The job's clock is not before the version's, and less than a period beyond.
+    if (assigned[p].value > 0) AddPending(p, {assigned[p], Digest{}, false, false, false, assigned_clock});
   }
   if (assigned_clock > job_clock) job_clock = assigned_clock;
   // A step at or after the stop step would say that nothing more comes: ContinueClosing says that.

@@ -57,7 +57,7 @@ absl::Status FragmentReplica::Install(std::span<const float> fragment, Version v
   ATOLL_RETURN_IF_ERROR(CheckLocal(fragment));
   DropContribution();
   errors_.Clear();
-  difference_ = {};
+  std::vector<float>().swap(difference_);
   state_ = ReplicaState::kEmpty;
   const Digest found = ContentHash(fragment, version.value, options_.layout_digest);
   if (found != hash) {
@@ -148,7 +148,7 @@ absl::StatusOr<ApplyVerdict> FragmentReplica::ApplyUpdate(const OuterUpdate& upd
   standing_ = standing;
   if (ContentHash(outer_, version_.value, options_.layout_digest) != update.hash) {
     DropContribution();
-    difference_ = {};
+    std::vector<float>().swap(difference_);
     state_ = ReplicaState::kDeviant;
     return ApplyVerdict::kDeviant;
   }
@@ -183,7 +183,7 @@ absl::Status FragmentReplica::ResolveAhead(std::span<float> local) {
   }
   vecmath::Add(difference_, local);
   DecodeAdd(options_.upload_codec, *unresolved_->encoded, local);
-  difference_ = {};
+  std::vector<float>().swap(difference_);
   DropContribution();
   state_ = ReplicaState::kReady;
   return absl::OkStatus();
@@ -196,7 +196,7 @@ absl::Status FragmentReplica::ResolveAsNonContributor(std::span<float> local) {
     return absl::FailedPreconditionError("the update was applied with this worker among its contributors");
   }
   vecmath::Add(difference_, local);
-  difference_ = {};
+  std::vector<float>().swap(difference_);
   DropContribution();
   state_ = ReplicaState::kReady;
   return absl::OkStatus();
@@ -207,7 +207,7 @@ absl::Status FragmentReplica::KeepLocal() {
   if (standing_ != Standing::kNotContributor) {
     return absl::FailedPreconditionError("the update was applied with this worker among its contributors");
   }
-  difference_ = {};
+  std::vector<float>().swap(difference_);
   DropContribution();
   state_ = ReplicaState::kReady;
   return absl::OkStatus();
@@ -221,7 +221,7 @@ absl::Status FragmentReplica::AdoptOuter(std::span<float> local) {
   std::copy(outer_.begin(), outer_.end(), local.begin());
   errors_.Clear();
   DropContribution();
-  difference_ = {};
+  std::vector<float>().swap(difference_);
   state_ = ReplicaState::kReady;
   return absl::OkStatus();
 }

@@ -152,6 +152,33 @@ TEST(WorkerSync, WhatIsSentAheadOfTheOthersIsMergedWhenItComesAndOverwritesNothi
   EXPECT_TRUE(w.Did("upload 0 v2 steps 8")) << "the send step at which the version stands is passed once";
 }
 
+TEST(WorkerSync, WhatIsSentAfterAnOutageIsAheadOfTheOthersToo) {
+  World w;
+  w.Start();
+  w.Steps(4);
+  w.Boundary();
+  ASSERT_TRUE(w.Did("upload 0 v0 steps 4"));
+  w.Give(StreamDown{"gone"});
+  w.Steps(2);
+  w.Give(StreamUp{});
+  const Hello hello = std::get<Hello>(w.said.back());
+  ASSERT_EQ(hello.held.size(), 1u);
+  w.Hear(Welcome{BootNumber{1},
+                 hello.incarnation,
+                 true,
+                 Seconds(2),
+                 Seconds(20),
+                 {{hello.held[0].target, ContributionFate::kRefused}}});
+  w.Assign({Version{1}}, 4);  // the others have made version 1 at step 4 meanwhile
+  w.Boundary();
+  w.Boundary();
+  ASSERT_TRUE(w.Did("upload 0 v1 steps"));
+  w.Accept(0);
+  w.Publish(0, 2, {"w1", "w2"}, 8);
+  w.Boundary();
+  EXPECT_TRUE(w.Did("resolve 0 ahead"));
+}
+
 TEST(WorkerSync, WhatIsSentAheadAndComesAfterTheNextSendStepIsNotSentAgainThere) {
   World w;
   w.Start();
