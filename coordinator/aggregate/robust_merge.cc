@@ -1,10 +1,10 @@
 #include "coordinator/aggregate/robust_merge.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "common/codec/codec.h"
 #include "common/vecmath/vecmath.h"
+#include "coordinator/aggregate/norm_screen.h"
 
 namespace atl::aggregate {
 namespace {
@@ -33,12 +33,10 @@ size_t TrimCount(const MergeSpec& merge, size_t rows) {
 }
 
 std::vector<float> Pulls(const MergeSpec& merge, std::span<const double> distances) {
-  std::vector<double> sorted(distances.begin(), distances.end());
-  std::sort(sorted.begin(), sorted.end());
+  const double radius = merge.clip_radius * LowerMedian(distances);
   std::vector<float> pulls;
   pulls.reserve(distances.size());
   for (const double distance : distances) {
-    const double radius = merge.clip_radius * sorted[(sorted.size() - 1) / 2];
     const double share = distance > radius ? radius / distance : 1.0;
     pulls.push_back(static_cast<float>(share / static_cast<double>(distances.size())));
   }
