@@ -129,9 +129,8 @@ TEST(WorkerSync, ASendStepIsNotSkippedTwiceRunning) {
 }
 
 // The others have sent for version 1 at this step: their next ones, and so the update, come with their next send step,
-// or sooner where they all do so. The merge keeps what is trained until then.
-TEST(WorkerSync, WhatIsSentAheadOfTheOthersIsMergedWhenItComesAndOverwritesNothing) {
-  World w;
+// or sooner where they all do so.
+void SendAhead(World& w) {
   w.Start();
   w.Steps(4);
   w.Boundary();
@@ -140,6 +139,12 @@ TEST(WorkerSync, WhatIsSentAheadOfTheOthersIsMergedWhenItComesAndOverwritesNothi
   w.Boundary();
   ASSERT_TRUE(w.Did("upload 0 v1 steps 4"));
   w.Accept(0);
+}
+
+// The merge keeps what is trained until then.
+TEST(WorkerSync, WhatIsSentAheadOfTheOthersIsMergedWhenItComesAndOverwritesNothing) {
+  World w;
+  ASSERT_NO_FATAL_FAILURE(SendAhead(w));
   w.Steps(3);
   EXPECT_EQ(w.steps_taken, 7u) << "nothing to wait for yet";
   w.Publish(0, 2, {"w1", "w2"}, 8);
@@ -181,14 +186,7 @@ TEST(WorkerSync, WhatIsSentAfterAnOutageIsAheadOfTheOthersToo) {
 
 TEST(WorkerSync, WhatIsSentAheadAndComesAfterTheNextSendStepIsNotSentAgainThere) {
   World w;
-  w.Start();
-  w.Steps(4);
-  w.Boundary();
-  w.Publish(0, 1, {"w2"}, 4);
-  w.Boundary();
-  w.Boundary();
-  ASSERT_TRUE(w.Did("upload 0 v1 steps 4"));
-  w.Accept(0);
+  ASSERT_NO_FATAL_FAILURE(SendAhead(w));
   w.Steps(4);
   w.Boundary();
   ASSERT_EQ(w.steps_taken, 8u);
