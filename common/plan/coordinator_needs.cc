@@ -74,15 +74,16 @@ std::string BinarySize(uint64_t bytes) {
 }
 
 absl::Status CheckCapacity(const CoordinatorCapacity& capacity, const CoordinatorNeeds& wanted,
-                           const CoordinatorNeeds& others, uint32_t workers_max) {
+                           const CoordinatorNeeds& others, uint32_t workers_max, const std::string& way_out) {
   const uint64_t memory_taken = Add(kCoordinatorBaseBytes, others.memory_bytes);
   const uint64_t memory_left = capacity.memory_bytes - std::min(capacity.memory_bytes, memory_taken);
   if (capacity.memory_bytes > 0 && wanted.memory_bytes > memory_left) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the job may need ", BinarySize(wanted.memory_bytes), " of the coordinator's memory with ", workers_max,
-        " workers (workers.max), and ", BinarySize(memory_left), " of ", BinarySize(capacity.memory_bytes),
-        " are left beside the unfinished jobs; lower workers.max, choose a smaller sync.upload_codec or "
-        "model, wait for another job to end, or give the coordinator more memory"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the job may need ", BinarySize(wanted.memory_bytes), " of the coordinator's memory with ",
+                     workers_max, " workers (workers.max), and ", BinarySize(memory_left), " of ",
+                     BinarySize(capacity.memory_bytes), " are left beside the unfinished jobs; ", way_out,
+                     "choose a smaller sync.upload_codec or model, wait for another job to end, or give the "
+                     "coordinator more memory"));
   }
   const uint64_t reserve = capacity.disk_total_bytes / 100 * kReservePercent;
   const uint64_t disk_left =
@@ -92,10 +93,36 @@ absl::Status CheckCapacity(const CoordinatorCapacity& capacity, const Coordinato
         "the job may need ", BinarySize(wanted.disk_bytes), " of the coordinator's disk with ", workers_max,
         " workers (workers.max), and ", BinarySize(disk_left), " of ", BinarySize(capacity.disk_free_bytes),
         " free are left beside what the unfinished jobs may still "
-        "take and a tenth of the disk; lower workers.max or checkpoint.keep_last, or free space on the "
+        "take and a tenth of the disk; ",
+        way_out,
+        "lower checkpoint.keep_last, or free space on the "
         "disk of the state directory"));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckJobFits(const CoordinatorCapacity& capacity, const JobSpec& spec, const JobSizes& sizes,
+                          uint64_t taken_disk_bytes, const CoordinatorNeeds& others) {
+  JobSpec fewer = spec;
+  const auto check = [&](uint32_t workers, const std::string& way_out) {
+    fewer.workers.max = workers;
+    CoordinatorNeeds wanted = NeedsOf(fewer, sizes);
+    wanted.disk_bytes -= std::min(wanted.disk_bytes, taken_disk_bytes);
+    return CheckCapacity(capacity, wanted, others, workers, way_out);
+  };
+  absl::Status asked = check(spec.workers.max, "");
+  if (asked.ok() || spec.data.pin_shards) return asked;  // there each corpus has a worker of its own
+  uint32_t fits = 0, too_many = spec.workers.max;        // needs only grow with the workers
+  while (too_many - fits > 1) {
+    const uint32_t middle = fits + (too_many - fits) / 2;
+    (check(middle, "").ok() ? fits : too_many) = middle;
+  }
+  if (fits == 0) return asked;
+  const bool too_few = fits < std::max({spec.workers.min, spec.workers.planned, spec.sync.quorum});
+  return check(
+      spec.workers.max,
+      absl::StrCat("with ", fits, fits == 1 ? " worker" : " workers", " at most it fits (--set workers.max=", fits,
+                   too_few ? "; workers.min, workers.planned and sync.quorum must be no larger" : "", "); or "));
 }
 
 }  // namespace atl

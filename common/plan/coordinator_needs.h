@@ -54,9 +54,14 @@ struct CoordinatorCapacity {
 
 // OK when a job with `wanted` fits beside unfinished jobs that need `others.memory_bytes` in all and may still take
 // `others.disk_bytes`. ResourceExhausted with the figures otherwise. A tenth of the disk stays free: below it no upload
-// is granted.
+// is granted. `way_out` stands before the other advice: what of the job file would help, empty for nothing.
 absl::Status CheckCapacity(const CoordinatorCapacity& capacity, const CoordinatorNeeds& wanted,
-                           const CoordinatorNeeds& others, uint32_t workers_max);
+                           const CoordinatorNeeds& others, uint32_t workers_max, const std::string& way_out = "");
+
+// The same for a job that has taken `taken_disk_bytes` already; a refusal names the largest workers.max that fits,
+// where one does: a job file that does not give it asks for 64, however few are planned.
+absl::Status CheckJobFits(const CoordinatorCapacity& capacity, const JobSpec& spec, const JobSizes& sizes,
+                          uint64_t taken_disk_bytes, const CoordinatorNeeds& others);
 
 // "1.5 GiB", "312 MiB".
 std::string BinarySize(uint64_t bytes);

@@ -81,15 +81,15 @@ TEST(CheckCapacity, RefusesWithTheFigures) {
   EXPECT_EQ(memory.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(std::string(memory.message()),
             "the job may need 101.0 MiB of the coordinator's memory with 8 workers (workers.max), and 100.0 MiB of "
-            "264.0 MiB are left beside the unfinished jobs; lower workers.max, choose a smaller sync.upload_codec or "
-            "model, wait for another job to end, or give the coordinator more memory");
+            "264.0 MiB are left beside the unfinished jobs; choose a smaller sync.upload_codec or model, "
+            "wait for another job to end, or give the coordinator more memory");
 
   const absl::Status disk = CheckCapacity(capacity, {100 * kMiB, 251 * kMiB}, others, 8);
   EXPECT_EQ(disk.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(std::string(disk.message()),
             "the job may need 251.0 MiB of the coordinator's disk with 8 workers (workers.max), and 250.0 MiB of "
             "400.0 MiB free are left beside what the unfinished jobs may still take and a tenth of the disk; lower "
-            "workers.max or checkpoint.keep_last, or free space on the disk of the state directory");
+            "checkpoint.keep_last, or free space on the disk of the state directory");
 }
 
 TEST(CheckCapacity, WhatIsNotKnownRefusesNothing) {
@@ -99,6 +99,39 @@ TEST(CheckCapacity, WhatIsNotKnownRefusesNothing) {
 TEST(CheckCapacity, OthersMayNeedMoreThanThereIs) {
   EXPECT_FALSE(CheckCapacity({.memory_bytes = kMiB}, {1, 1}, {UINT64_MAX, 0}, 8).ok());
   EXPECT_FALSE(CheckCapacity({.disk_free_bytes = kMiB, .disk_total_bytes = kMiB}, {1, 1}, {0, UINT64_MAX}, 8).ok());
+}
+
+TEST(CheckJobFits, NamesTheMostWorkersThatFit) {
+  JobSpec spec = Spec();
+  spec.workers = {.min = 2, .max = 64, .planned = 2};
+  const uint64_t per_worker = 2'400 + kTransportBytesPerWorker;
+  const uint64_t with_64 = NeedsOf(spec, Sizes()).memory_bytes;
+  CoordinatorCapacity capacity{.memory_bytes = kCoordinatorBaseBytes + with_64};
+  EXPECT_TRUE(CheckJobFits(capacity, spec, Sizes(), 0, {}).ok());
+  capacity.memory_bytes -= 60 * per_worker;
+  const absl::Status refused = CheckJobFits(capacity, spec, Sizes(), 0, {});
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(std::string(refused.message())
+                .find("beside the unfinished jobs; with 4 workers at most it fits (--set workers.max=4); or choose a "
+                      "smaller sync.upload_codec or model"),
+            std::string::npos)
+      << refused;
+  spec.workers.max = 4;
+  EXPECT_TRUE(CheckJobFits(capacity, spec, Sizes(), 0, {}).ok()) << "what it names is taken";
+
+  spec.workers = {.min = 2, .max = 64, .planned = 5};
+  EXPECT_NE(std::string(CheckJobFits(capacity, spec, Sizes(), 0, {}).message())
+                .find("(--set workers.max=4; workers.min, workers.planned and sync.quorum must be no larger)"),
+            std::string::npos);
+  capacity.memory_bytes = kCoordinatorBaseBytes;  // not even for one
+  EXPECT_EQ(std::string(CheckJobFits(capacity, spec, Sizes(), 0, {}).message()).find("--set"), std::string::npos);
+}
+
+TEST(CheckJobFits, WhatIsOnDiskAlreadyIsNotWantedAgain) {
+  const CoordinatorNeeds needs = NeedsOf(Spec(), Sizes());
+  const CoordinatorCapacity capacity{.disk_free_bytes = needs.disk_bytes - 1'000, .disk_total_bytes = 100};
+  EXPECT_FALSE(CheckJobFits(capacity, Spec(), Sizes(), 0, {}).ok());
+  EXPECT_TRUE(CheckJobFits(capacity, Spec(), Sizes(), 1'010, {}).ok());
 }
 
 TEST(BinarySize, ReadsWell) {
