@@ -59,9 +59,13 @@ bool Load(Session& session, const Input& input, const std::vector<std::string>& 
   }
   CheckBeside(out.file, faults);
   if (faults.empty()) out.defaulted = DefaultedYaml(out.file);
-  out.staged = StageFiles(session.files, input.directory, out.file, faults);
+  std::vector<std::string> notes;
+  out.staged = StageFiles(session.files, input.directory, out.file, faults, notes);
   if (faults.empty()) faults = CheckJobFile(out.file);  // with what the files have told
   if (!faults.empty()) PrintFaults(session, faults);
+  if (faults.empty()) {
+    for (const std::string& note : notes) session.talk << Printable(note) << "\n";
+  }
   return faults.empty();
 }
 

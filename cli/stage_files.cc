@@ -7,6 +7,7 @@
 #include "cli/progress_line.h"
 #include "cli/stage_tasks.h"
 #include "cli/stage_weights.h"
+#include "common/format/corpus_copy.h"
 #include "common/format/corpus_manifest.h"
 #include "common/format/huggingface.h"
 #include "common/plan/limits.h"
@@ -69,8 +70,14 @@ absl::StatusOr<StagedFile> StageLargeFile(const Files& files, const std::string&
 
 class Stager {
  public:
-  Stager(const Files& files, std::string directory, JobFile& job, std::vector<Fault>& faults)
-      : files_(files), directory_(std::move(directory)), job_(job), faults_(faults), before_(faults.size()) {}
+  Stager(const Files& files, std::string directory, JobFile& job, std::vector<Fault>& faults,
+         std::vector<std::string>& notes)
+      : files_(files),
+        directory_(std::move(directory)),
+        job_(job),
+        faults_(faults),
+        notes_(notes),
+        before_(faults.size()) {}
 
   std::vector<StagedFile> Run() {
     for (int i = 0; i < job_.spec.data().corpora_size(); ++i) Corpus(i);
@@ -90,6 +97,7 @@ class Stager {
   void Refuse(const std::string& path, std::string problem) { Add({PlaceOf(job_, path), path, std::move(problem)}); }
 
   void Corpus(int index);
+  void LookAtShards(const std::string& at, const std::string& directory, const CorpusManifest& manifest);
   void Tokenizer();
   absl::StatusOr<std::string> TokenizerBytes() const;
   void Tasks();
@@ -100,6 +108,7 @@ class Stager {
   const std::string directory_;
   JobFile& job_;
   std::vector<Fault>& faults_;
+  std::vector<std::string>& notes_;
   const size_t before_;  // faults found by others
   std::vector<StagedFile> staged_;
   std::optional<CorpusTokenizer> tokenizer_;  // of the first corpus read; all others have the same
@@ -126,11 +135,24 @@ void Stager::Corpus(int index) {
   } else if (tokenizer_->kind != manifest->tokenizer.kind || tokenizer_->sha256 != manifest->tokenizer.sha256) {
     return Refuse(at, "was made with another tokenizer than the first corpus; prepare all corpora with one tokenizer");
   }
+  LookAtShards(at, DirectoryOf(path), *manifest);
   StagedFile staged = StageText("manifest " + path, *bytes);
   if (corpus.name().empty()) corpus.set_name(CorpusName(manifest->name));
   corpus.set_manifest_sha256(staged.sha256.Hex());
   corpus.clear_manifest();
   staged_.push_back(std::move(staged));
+}
+
+// Whoever has only the manifest here may well submit; a copy that is not whole is a mistake.
+void Stager::LookAtShards(const std::string& at, const std::string& directory, const CorpusManifest& manifest) {
+  const CorpusCopy copy = LookAtCorpus(files_, {directory}, manifest);
+  if (copy.state == CorpusCopyState::kBroken) {
+    Refuse(at, absl::StrCat("is of a corpus that is not whole in ", directory, ": ", copy.problem,
+                            "; copy or prepare it anew ('atoll data verify ", directory, "' names every fault)"));
+  } else if (copy.state == CorpusCopyState::kAbsent) {
+    notes_.push_back(absl::StrCat("corpus ", manifest.name, ": none of its shards is in ", directory,
+                                  "; the coordinator or each worker must have them below its --data-root"));
+  }
 }
 
 absl::StatusOr<std::string> Stager::TokenizerBytes() const {
@@ -258,8 +280,8 @@ StagedFile StageText(std::string what, std::string bytes) {
 }
 
 std::vector<StagedFile> StageFiles(const Files& files, const std::string& directory, JobFile& file,
-                                   std::vector<Fault>& faults) {
-  return Stager(files, directory, file, faults).Run();
+                                   std::vector<Fault>& faults, std::vector<std::string>& notes) {
+  return Stager(files, directory, file, faults, notes).Run();
 }
 
 absl::Status UploadFiles(Session& session, const std::vector<StagedFile>& staged) {

@@ -26,9 +26,9 @@ StagedFile StageText(std::string what, std::string bytes);
 // Replaces data.corpora[].manifest, evaluation.tasks[].file and model.init.directory, which are relative to
 // `directory`, by hashes; fills corpus names, the tokenizer's files, and from a directory's config.json the sizes of
 // the model that the job file does not give. What cannot be read or does not fit together becomes a fault at its place
-// in the job file.
+// in the job file; `notes` gets what its writer should know and nothing forbids.
 std::vector<StagedFile> StageFiles(const Files& files, const std::string& directory, JobFile& file,
-                                   std::vector<Fault>& faults);
+                                   std::vector<Fault>& faults, std::vector<std::string>& notes);
 
 // Stores what the coordinator does not have yet, with a progress line. A broken connection is tried again a few times.
 absl::Status UploadFiles(Session& session, const std::vector<StagedFile>& staged);

@@ -113,6 +113,7 @@ class Coordinator {
   absl::Status WritePortsFile();
   void WatchDiskAndCertificate(std::stop_token stop);
   CoordinatorCapacity Capacity() const;
+  std::function<CorpusCopy(const CorpusManifest&)> CorpusCopies() const;
   [[noreturn]] void Die(const absl::Status& status);
 
   const CoordinatorOptions options_;
@@ -276,6 +277,10 @@ absl::Status Coordinator::Start() {
     return absl::NotFoundError(
         absl::StrCat("--data-root ", options_.data_root, " is not there; create it, or leave the option out"));
   }
+  if (!options_.data_root.empty() && !files_->List(options_.data_root).ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--data-root ", options_.data_root, " is no directory that can be read; name one"));
+  }
   ATOLL_RETURN_IF_ERROR(OpenState());
   ledger_executor_ = std::make_unique<ThreadExecutor>(1);
   io_ = std::make_unique<ThreadExecutor>(1);
@@ -291,8 +296,8 @@ absl::Status Coordinator::Start() {
       EngineOptions{.core = {options_.heartbeat_interval, options_.membership_timeout}},
       EngineParts{clock_, *ledger_executor_, *ledger_, *data_, *events_, metrics_, log_, fatal}, std::move(recovered_));
   api_ = std::make_unique<JobApi>(
-      JobApiOptions{kVersion, clock_.WallNanos(), [this] { return Capacity(); }}, *engine_, clock_, log_, *calls_,
-      [this](const Sha256& sha256) { return blobs_->Read(sha256, limits::kManifestBytes); });
+      JobApiOptions{kVersion, clock_.WallNanos(), [this] { return Capacity(); }, CorpusCopies()}, *engine_, clock_,
+      log_, *calls_, [this](const Sha256& sha256) { return blobs_->Read(sha256, limits::kManifestBytes); });
   controls_ = std::make_unique<ControlSessions>(*engine_, log_);
   bulk_ = std::make_unique<BulkSessions>(*engine_, *data_);
   metrics_.Set(Metric::kBuildInfo, 1, {kVersion});
@@ -311,6 +316,11 @@ absl::Status Coordinator::Start() {
                                   {"enroll", enroll_server_ ? absl::StrCat(enroll_server_->port()) : "none"},
                                   {"encryption", authority_ ? "mutual TLS" : "none"}});
   return absl::OkStatus();
+}
+
+std::function<CorpusCopy(const CorpusManifest&)> Coordinator::CorpusCopies() const {
+  if (options_.data_root.empty()) return nullptr;
+  return [this](const CorpusManifest& manifest) { return LookBelowDataRoot(*files_, options_.data_root, manifest); };
 }
 
 CoordinatorCapacity Coordinator::Capacity() const {

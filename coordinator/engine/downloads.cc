@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/format/corpus_copy.h"
 #include "common/format/corpus_manifest.h"
 #include "common/format/token_shard.h"
 #include "common/plan/data_order.h"
@@ -146,8 +147,8 @@ absl::StatusOr<DownloadContent> DataPlane::OpenBlock(const BlockKey& key) {
     return absl::NotFoundError(
         absl::StrCat("the manifest of corpus ", manifest.name, " has no block ", key.block, " of a shard ", key.shard));
   }
-  const std::string of_corpus = JoinPath(JoinPath(parts_.data_root, manifest.name), key.shard);
-  const std::string beside = JoinPath(parts_.data_root, key.shard);
+  const std::vector<std::string> places = CorpusDirectories(parts_.data_root, manifest.name);
+  const std::string of_corpus = JoinPath(places[0], key.shard), beside = JoinPath(places[1], key.shard);
   if (!parts_.files.Exists(of_corpus) && !parts_.files.Exists(beside)) {
     return absl::NotFoundError(absl::StrCat("shard ", key.shard, " of corpus ", manifest.name,
                                             " cannot be served from the coordinator's data root: neither ", of_corpus,

@@ -1,5 +1,4 @@
 // Whether a job fits beside those that have not ended.
-#include <algorithm>
 #include <optional>
 
 #include "common/plan/model_layout.h"
@@ -20,7 +19,7 @@ const JobApi::Sizes& JobApi::SizesOf(const JobRecord& record) {
 absl::Status JobApi::CheckFits(const Core& core, const JobId& job, const std::string& request_id, const JobSpec& spec,
                                const JobSizes& sizes, const CoordinatorCapacity& capacity, Instant now) {
   CoordinatorNeeds others;
-  CoordinatorNeeds wanted = NeedsOf(spec, sizes);
+  uint64_t taken_already = 0;
   for (const auto& [id, needs] : promised_) {
     if (id != job) others += needs;
   }
@@ -34,14 +33,34 @@ absl::Status JobApi::CheckFits(const Core& core, const JobId& job, const std::st
                                ? TakenOnDisk(record.spec, known.job, view->checkpoints.size(), view->rounds_committed)
                                : 0;
     if (id == job) {
-      wanted.disk_bytes -= std::min(wanted.disk_bytes, taken);
+      taken_already = taken;
       continue;
     }
     CoordinatorNeeds needs = NeedsOf(record.spec, known.job);
     needs.disk_bytes -= taken;
     others += needs;
   }
-  return CheckCapacity(capacity, wanted, others, spec.workers.max);
+  return CheckJobFits(capacity, spec, sizes, taken_already, others);
+}
+
+// A broken copy would fail the workers that stream from it, in mid-run; without any they may have copies of their own.
+void JobApi::LookAtCopies(IntakeResult& planned) const {
+  if (!options_.corpus_copy) return;
+  for (size_t i = 0; i < planned.plan.manifests.size(); ++i) {
+    const CorpusManifest& manifest = planned.plan.manifests[i];
+    const CorpusCopy copy = options_.corpus_copy(manifest);
+    if (copy.state == CorpusCopyState::kBroken) {
+      planned.violations.push_back(
+          {absl::StrCat("data.corpora[", i, "].manifest"),
+           absl::StrCat("is of corpus ", manifest.name,
+                        ", which is not whole below the coordinator's data root: ", copy.problem,
+                        "; copy it there anew, or take the rest of it away if every worker has its own")});
+    } else if (copy.state == CorpusCopyState::kAbsent) {
+      planned.plan.notes.push_back(absl::StrCat("corpus ", manifest.name,
+                                                ": the coordinator has none of its shards below its data root; each "
+                                                "worker must have them below its own"));
+    }
+  }
 }
 
 }  // namespace atl

@@ -132,6 +132,7 @@ void JobApi::SubmitJob(const v1::SubmitJobRequest& request, Answer<v1::SubmitJob
 void JobApi::PlanAndSubmit(const v1::SubmitJobRequest& request, JobSpec spec, Answer<v1::SubmitJobResponse> answer) {
   absl::StatusOr<IntakeResult> planned = PlanJob(std::move(spec), blobs_);
   if (!planned.ok()) return answer(planned.status(), {});
+  if (planned->violations.empty()) LookAtCopies(*planned);
   if (!planned->violations.empty()) return answer(ViolationsError(planned->violations), {});
   const auto plan = std::make_shared<const JobPlan>(std::move(planned->plan));
   engine_.Query([this, request, plan, sizes = atl::SizesOf(plan->spec, plan->layout), capacity = options_.capacity(),

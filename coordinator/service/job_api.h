@@ -12,6 +12,7 @@
 #include "atoll/v1/job.pb.h"
 #include "common/base/executor.h"
 #include "common/base/status.h"
+#include "common/format/corpus_copy.h"
 #include "common/plan/coordinator_needs.h"
 #include "coordinator/engine/engine.h"
 #include "coordinator/engine/intake.h"
@@ -26,6 +27,8 @@ struct JobApiOptions {
   int64_t start_wall_nanos = 0;
   // What the coordinator has, asked at each submit; may block. Empty: no job is refused for its size.
   std::function<CoordinatorCapacity()> capacity = [] { return CoordinatorCapacity{}; };
+  // The copy of a corpus that workers can stream, asked at each submit; may block. Empty: there is no data root.
+  std::function<CorpusCopy(const CorpusManifest&)> corpus_copy = nullptr;
 };
 
 class JobApi {
@@ -64,6 +67,8 @@ class JobApi {
     std::vector<uint64_t> fragment_elements;
   };
   const Sizes& SizesOf(const JobRecord& record);
+  // job_admission.cc. What is wrong with the copies that workers could stream; never the engine thread.
+  void LookAtCopies(IntakeResult& planned) const;
   // job_admission.cc; engine thread. Whether a job of this spec fits beside all other unfinished ones; `job` itself and
   // a job of the same request do not count.
   absl::Status CheckFits(const Core& core, const JobId& job, const std::string& request_id, const JobSpec& spec,

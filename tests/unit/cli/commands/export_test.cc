@@ -127,6 +127,36 @@ TEST_F(ExportTest, SubmitStoresTheFilesAndSendsTheirHashes) {
   EXPECT_EQ(harness_.Run({"submit", Path("job.yaml"), "--name", "again"}).code, 0);
 }
 
+TEST_F(ExportTest, AShardThatIsMissingOrHasAnotherLengthIsAFaultOfTheJobFile) {
+  WriteJob();
+  const std::string shard = Path("corpus/train-00000.bin"), whole = Read("corpus/train-00000.bin");
+  const auto refused = [&](const std::string& problem) {
+    for (const char* command : {"submit", "validate"}) {
+      const RunResult result = harness_.Run({"job", command, Path("job.yaml")});
+      EXPECT_EQ(result.code, 2) << result.talk;
+      EXPECT_THAT(
+          result.talk,
+          AllOf(HasSubstr("job.yaml:7:9: data.corpora[0].manifest is of a corpus that is not whole in " +
+                          Path("corpus") + ": shard train-00000.bin " + problem),
+                HasSubstr("'atoll data verify " + Path("corpus") + "' names every fault"), HasSubstr("has 1 fault\n")));
+    }
+  };
+  Write("corpus/train-00000.bin", whole + "xx");
+  refused(absl::StrCat("has ", whole.size() + 2, " bytes and its manifest says ", whole.size(), ";"));
+  Write("corpus/train-00000.bin", whole.substr(0, whole.size() - 2));
+  refused(absl::StrCat("has ", whole.size() - 2, " bytes and its manifest says ", whole.size(), ";"));
+  std::filesystem::remove(shard);
+  refused("is missing;");
+  EXPECT_TRUE(harness_.fake.submitted.empty());
+
+  // Whoever has no more than the manifest may submit, and is told who must have the rest.
+  std::filesystem::remove(Path("corpus/held_out-00000.bin"));
+  const RunResult result = harness_.Run({"submit", Path("job.yaml")});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.talk, HasSubstr("corpus corpus: none of its shards is in " + Path("corpus") +
+                                     "; the coordinator or each worker must have them below its --data-root\n"));
+}
+
 TEST_F(ExportTest, FilesThatCannotBeUsedAreFaultsAtTheirLines) {
   WriteJob("", "nowhere/manifest.json");
   RunResult result = harness_.Run({"submit", Path("job.yaml")});

@@ -81,13 +81,33 @@ class JobApiTest : public testing::Test {
   SmallCoordinator coordinator_{disk_, clock_};
   ManualExecutor calls_;
   CoordinatorCapacity capacity_;
-  JobApi api_{JobApiOptions{"test", 0, [this] { return capacity_; }},
+  CorpusCopy copy_{.state = CorpusCopyState::kWhole, .problem = ""};
+  JobApi api_{JobApiOptions{"test", 0, [this] { return capacity_; }, [this](const CorpusManifest&) { return copy_; }},
               coordinator_.engine,
               clock_,
               coordinator_.log,
               calls_,
               [this](const Sha256&) -> absl::StatusOr<std::string> { return manifest_; }};
 };
+
+TEST_F(JobApiTest, ABrokenCopyOfACorpusIsRefusedAndOneElsewhereIsNoted) {
+  copy_ = {.state = CorpusCopyState::kBroken, .problem = "shard train-00000.bin is missing"};
+  for (const bool dry : {true, false}) {
+    v1::SubmitJobRequest request = Request("one", 2);
+    request.set_validate_only(dry);
+    const absl::Status refused = Submit(request).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(refused.message()),
+                HasSubstr("data.corpora[0].manifest: is of corpus toy, which is not whole below the coordinator's data "
+                          "root: shard train-00000.bin is missing; copy it there anew"));
+  }
+  copy_ = {.state = CorpusCopyState::kAbsent, .problem = "shard train-00000.bin is missing"};
+  const auto taken = Submit(Request("one", 2));
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_THAT(taken->notes(),
+              testing::Contains(HasSubstr("corpus toy: the coordinator has none of its shards below its "
+                                          "data root; each worker must have them")));
+}
 
 TEST_F(JobApiTest, ShowsWhatAJobMayTake) {
   const auto job = Submit(Request("one", 2));
