@@ -12,6 +12,8 @@ namespace atl::cli {
 namespace {
 
 constexpr size_t kSmallestWidth = 20;
+constexpr size_t kReasonIndent = 6;
+constexpr size_t kReasonLines = 2;  // below a worker's line
 
 std::string WithCommas(uint64_t n) {
   std::string digits = absl::StrCat(n);
@@ -107,21 +109,48 @@ std::string RateLine(const v1::Job& job, size_t width) {
       width);
 }
 
-std::string WorkerLine(const v1::WorkerStatus& w, size_t name_width, size_t width) {
+// What the worker waits for, or what is wrong with it; empty when nothing is.
+std::string ReasonOf(const v1::WorkerStatus& w) {
+  if (!w.waiting_for().empty()) return Printable(w.waiting_for());
+  if (!w.link_too_slow().empty())
+    return w.not_waited_for() ? "slow link: not waited for" : "slow link: all wait for it";
+  return Printable(w.screened());
+}
+
+// Whole words in lines of at most `width`, at most `count`: the last is cut.
+std::vector<std::string> Wrap(std::string text, size_t width, size_t count) {
+  std::vector<std::string> lines;
+  while (!text.empty() && lines.size() + 1 < count && DisplayWidth(text) > width) {
+    size_t cut = 0;
+    for (size_t at = text.find(' '); at != std::string::npos && DisplayWidth(text.substr(0, at)) <= width;
+         at = text.find(' ', at + 1)) {
+      cut = at;
+    }
+    if (cut == 0) break;
+    lines.push_back(text.substr(0, cut));
+    text.erase(0, cut + 1);
+  }
+  if (!text.empty()) lines.push_back(Clip(text, width));
+  return lines;
+}
+
+// One line, and where the reason does not fit behind it, up to `more` lines of the reason below.
+std::vector<std::string> WorkerLines(const v1::WorkerStatus& w, size_t name_width, size_t width, size_t more) {
   std::string line = "  " + Pad(ShortName(w.name()), name_width) + "  " +
                      Pad(Printable(w.activity().empty() ? w.state() : w.activity()), 10) + "  " +
                      Pad("step " + WithCommas(w.step()), 13) + "  " +
                      Pad(HumanNumber(w.tokens_per_second()) + " tok/s", 11) + "  " +
                      Pad("loss " + LossText(w.loss()), 11);
-  if (!w.waiting_for().empty()) {
-    line += "  " + Printable(w.waiting_for());
-  } else if (!w.link_too_slow().empty()) {
-    line += w.not_waited_for() ? "  slow link: not waited for" : "  slow link: all wait for it";
-  } else if (!w.screened().empty()) {
-    line += "  " + Printable(w.screened());
-  }
+  const std::string reason = ReasonOf(w);
+  const std::string whole = reason.empty() ? line : line + "  " + reason;
+  const bool below = more > 0 && !reason.empty() && DisplayWidth(whole) > width;
+  if (!below) line = whole;
   line.erase(line.find_last_not_of(' ') + 1);
-  return Clip(line, width);
+  std::vector<std::string> lines = {Clip(line, width)};
+  if (!below) return lines;
+  const std::string indent(kReasonIndent, ' ');
+  for (const std::string& part : Wrap(reason, width - kReasonIndent, more)) lines.push_back(indent + part);
+  return lines;
 }
 
 WatchLine::Style StyleOf(const v1::WorkerStatus& w) {
@@ -130,17 +159,11 @@ WatchLine::Style StyleOf(const v1::WorkerStatus& w) {
   return fine ? WatchLine::Style::kPlain : WatchLine::Style::kWarning;
 }
 
-// At most two lines of whole words; what does not fit the second is cut.
+// At most two lines of whole words, the second indented.
 std::vector<std::string> TwoLines(const std::string& text, size_t width) {
-  if (text.empty()) return {};
-  if (DisplayWidth(text) <= width) return {text};
-  size_t cut = 0;
-  for (size_t at = text.find(' '); at != std::string::npos && DisplayWidth(text.substr(0, at)) <= width;
-       at = text.find(' ', at + 1)) {
-    cut = at;
-  }
-  if (cut == 0) return {Clip(text, width)};
-  return {text.substr(0, cut), Clip("  " + text.substr(cut + 1), width)};
+  std::vector<std::string> lines = Wrap(text, width, 2);
+  if (lines.size() == 2) lines[1] = Clip("  " + text.substr(lines[0].size() + 1), width);
+  return lines;
 }
 
 // For terminals without UTF-8.
@@ -205,9 +228,12 @@ std::vector<WatchLine> RenderWatch(const v1::WatchJobResponse& state, const Watc
   size_t name_width = 6;
   for (const auto& w : state.workers()) name_width = std::max(name_width, DisplayWidth(ShortName(w.name())));
   name_width = std::min<size_t>(name_width, std::max<size_t>(12, width / 4));
+  size_t spare = room - shown;  // rows for reasons
   for (size_t i = 0; i < shown; ++i) {
     const v1::WorkerStatus& w = state.workers(static_cast<int>(i));
-    lines.push_back({WorkerLine(w, name_width, width), StyleOf(w)});
+    const std::vector<std::string> told = WorkerLines(w, name_width, width, std::min(spare, kReasonLines));
+    for (const std::string& line : told) lines.push_back({line, StyleOf(w)});
+    spare -= told.size() - 1;
   }
   if (shown < total)
     lines.push_back({Clip(absl::StrCat("  and ", total - shown, " more workers"), width), WatchLine::Style::kDim});

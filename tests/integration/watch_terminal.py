@@ -1,6 +1,8 @@
 """`atoll job watch` in a real terminal of 80 and of 200 columns, as tmux shows it."""
+import re
 import shlex
 import shutil
+import signal
 import subprocess
 
 from atoll_harness import Skip, check, equal, main, program, wait_for
@@ -64,6 +66,18 @@ def resize(scene, workers):
         terminal.close()
 
 
+def show_reason(terminal, workers):
+    """What is the matter with a worker stands below its figures where 80 columns have no room behind them, whole."""
+    stopped = workers[1]
+    stopped.send(signal.SIGSTOP)
+    try:
+        reason = lambda: [line for line in terminal.screen() if re.fullmatch(r" {6}no heartbeat for \d+ s", line)]
+        equal(len(wait_for("the reason of a silent worker", reason, 60, workers)), 1, "the lines of reasons")
+    finally:
+        stopped.send(signal.SIGCONT)
+    wait_for("the end of the silence", lambda: not reason(), 60, workers)
+
+
 def test(scene):
     if shutil.which("tmux") is None:
         raise Skip("tmux is not installed; scripts/setup installs it")
@@ -81,6 +95,7 @@ def test(scene):
             print(f"---- {columns} columns", *[line for line in lines if line], sep="\n")
             check_layout(lines, columns)
         resize(scene, workers)
+        show_reason(terminals[80], workers)
         scene.atoll("job", "cancel", "job")
         for columns, terminal in terminals.items():
             lines = wait_for(f"the end in {columns} columns", lambda: shows(terminal, ("cancelled", "exit status 6")), 60)

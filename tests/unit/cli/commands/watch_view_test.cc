@@ -66,7 +66,8 @@ TEST(RenderWatch, LooksRightAt80Columns) {
                           "loss 3.1415   █▇▇▆▅▅▄▄▃▂▂▁   held-out 3.2000, perplexity 24.53, 2.100 bits/byte",
                           "42.1k tokens/s   12.3M tokens   workers: 3 alive, 2 training, 2 participating",
                           "  paris-1  training    step 1,240     21.0k tok/s  loss 3.1500",
-                          "  tokyo-2  waiting     step 1,240     21.0k tok/s  loss 3.1500  update of frag…",
+                          "  tokyo-2  waiting     step 1,240     21.0k tok/s  loss 3.1500",
+                          "      update of fragment 0 for 3 s",
                           "round 12 waits for tokyo-2, whose upload takes 14 s at 1.2 MB/s"));
 }
 
@@ -154,6 +155,25 @@ TEST(RenderWatch, ALongReasonTakesTwoLines) {
   const std::vector<std::string> lines = Texts(RenderWatch(state, {80, 24, true}));
   EXPECT_EQ(lines[lines.size() - 2], "round 1 of fragment 0: quorum 1 of 2 not reached; nobody else is expected in");
   EXPECT_EQ(lines.back(), "  it, and it goes on when another worker joins");
+}
+
+// At 80 columns there is no room behind a worker's figures: what it waits for is told below them, in whole words.
+TEST(RenderWatch, AReasonThatDoesNotFitBehindTheFiguresStandsBelow) {
+  v1::WatchJobResponse state = State();
+  const std::string reason =
+      "the data of the job: shard train-00000.bin of corpus text cannot be served from the coordinator's data root";
+  state.mutable_workers(1)->set_waiting_for(reason);
+  EXPECT_THAT(Texts(RenderWatch(state, {80, 24, true})),
+              testing::IsSupersetOf({"  tokyo-2  waiting     step 1,240     21.0k tok/s  loss 3.1500",
+                                     "      the data of the job: shard train-00000.bin of corpus text cannot be",
+                                     "      served from the coordinator's data root"}));
+  EXPECT_EQ(RenderWatch(state, {80, 24, true})[6].style, WatchLine::Style::kWarning);
+  EXPECT_THAT(Texts(RenderWatch(state, {200, 24, true}))[5], HasSubstr(reason))
+      << "where there is room it stays behind";
+  // Ten rows have none: a line for each worker comes first.
+  const std::vector<std::string> few = Texts(RenderWatch(state, {80, 9, true}));
+  EXPECT_THAT(few[5], HasSubstr("loss 3.1500  the data of th"));
+  EXPECT_EQ(few.size(), 7u);
 }
 
 TEST(RenderWatch, AnEmptyJobIsNoTrouble) {
