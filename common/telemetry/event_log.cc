@@ -124,6 +124,21 @@ class FileEventLog final : public EventLog {
   uint64_t dropped_ = 0;
 };
 
+// Left out where nothing has moved. False when it is something else than EventToJson writes.
+bool ReadTransfers(const Json& json, std::vector<LoggedTransfer>& transfers) {
+  if (!json.contains("transfers")) return true;
+  if (!json["transfers"].is_array()) return false;
+  for (const Json& of : json["transfers"]) {
+    const auto count = [&of](const char* key) { return of.contains(key) && of[key].is_number_unsigned(); };
+    if (!of.is_object() || !of.contains("worker") || !of["worker"].is_string() || !count("uploaded_bytes") ||
+        !count("downloaded_bytes")) {
+      return false;
+    }
+    transfers.push_back({WorkerId{of["worker"]}, of["uploaded_bytes"], of["downloaded_bytes"]});
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string EventToJson(const LoggedEvent& event) {
@@ -138,6 +153,11 @@ std::string EventToJson(const LoggedEvent& event) {
   json["points"] = Json::array();
   for (const LoggedPoint& point : event.points) {
     json["points"].push_back({{"curve", point.curve}, {"step", point.step}, {"value", Number(point.value)}});
+  }
+  for (const LoggedTransfer& of : event.transfers) {
+    json["transfers"].push_back({{"worker", of.worker.value},
+                                 {"uploaded_bytes", of.uploaded_bytes},
+                                 {"downloaded_bytes", of.downloaded_bytes}});
   }
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -154,7 +174,7 @@ absl::StatusOr<LoggedEvent> EventFromJson(const std::string& line) {
       !is("points", [](const Json& j) { return j.is_array(); })) {
     return bad;
   }
-  LoggedEvent event{JobId{json["job"]}, json["revision"], json["time_ns"], json["kind"], json["text"], {}, {}};
+  LoggedEvent event{JobId{json["job"]}, json["revision"], json["time_ns"], json["kind"], json["text"], {}, {}, {}};
   for (const auto& [key, value] : json["fields"].items()) {
     if (!value.is_string()) return bad;
     event.fields[key] = value;
@@ -167,6 +187,7 @@ absl::StatusOr<LoggedEvent> EventFromJson(const std::string& line) {
     }
     event.points.push_back({point["curve"], point["step"], NumberFrom(point["value"])});
   }
+  if (!ReadTransfers(json, event.transfers)) return bad;
   return event;
 }
 

@@ -22,6 +22,11 @@ struct LoggedPoint {
   uint64_t step = 0;  // job clock
   double value = 0;
 };
+// What a worker has moved in the job since it began.
+struct LoggedTransfer {
+  WorkerId worker;
+  uint64_t uploaded_bytes = 0, downloaded_bytes = 0;
+};
 struct LoggedEvent {
   JobId job;              // empty: about the fleet (file "_fleet.jsonl", a name that no job can have)
   uint64_t revision = 0;  // grows by one in each job
@@ -30,6 +35,7 @@ struct LoggedEvent {
   std::string text;  // one sentence
   std::map<std::string, std::string> fields;
   std::vector<LoggedPoint> points;
+  std::vector<LoggedTransfer> transfers;  // of workers whose accounts have grown since the job's line before
 };
 
 // One line without its newline, keys in fixed order; non-finite values are written as strings. And back:

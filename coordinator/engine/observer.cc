@@ -20,6 +20,7 @@ constexpr char kEvaluated[] = "evaluation";    // likewise
 constexpr const char* kLossCurve = "loss";
 constexpr const char* kFromLedgerField = "from_ledger";  // the line was written at a restart
 constexpr size_t kMergesRewritten = 100'000;             // of a fragment and epoch, at one start
+constexpr size_t kTransfersInLine = 256;                 // a line stays readable in one piece
 constexpr const char* kUploadedField = "uploaded_bytes_total";
 constexpr const char* kDownloadedField = "downloaded_bytes_total";
 
@@ -108,6 +109,10 @@ Observer::LoggedVersions Observer::ReadLog(const JobId& job) {
     if (event.kind == kRolledBack) DropPointsAfter(job, NumberOf(event.fields, "step"));
     history.uploaded_total = std::max(history.uploaded_total, NumberOf(event.fields, kUploadedField));
     history.downloaded_total = std::max(history.downloaded_total, NumberOf(event.fields, kDownloadedField));
+    for (const LoggedTransfer& of : event.transfers) {
+      history.uploaded_bytes[of.worker] = of.uploaded_bytes;
+      history.downloaded_bytes[of.worker] = of.downloaded_bytes;
+    }
     if (event.kind != kRoundCommitted) return;
     const FragmentIndex fragment{static_cast<uint32_t>(NumberOf(event.fields, "fragment"))};
     logged[{NumberOf(event.fields, "epoch"), fragment}].insert(NumberOf(event.fields, "version"));
@@ -308,9 +313,33 @@ void Observer::Note(const JobNote& note) {
   for (const JobNote& warning : std::exchange(warnings_[note.job], {})) Note(warning);
 }
 
+std::vector<LoggedTransfer> Observer::TransfersToLog(const JobId& job) {
+  const JobHistory& history = history_.Of(job);
+  const auto of = [](const std::map<WorkerId, uint64_t>& accounts, const WorkerId& worker) {
+    const auto it = accounts.find(worker);
+    return it == accounts.end() ? 0 : it->second;
+  };
+  Moved& moved = moved_[job];
+  std::vector<LoggedTransfer> transfers;
+  while (!moved.workers.empty() && transfers.size() < kTransfersInLine) {
+    auto next = moved.workers.upper_bound(moved.last);  // in turn: nobody is left out for ever
+    if (next == moved.workers.end()) next = moved.workers.begin();
+    moved.last = *next;
+    moved.workers.erase(next);
+    transfers.push_back({moved.last, of(history.uploaded_bytes, moved.last), of(history.downloaded_bytes, moved.last)});
+  }
+  return transfers;
+}
+
 void Observer::Write(const JobId& job, const EventLine& line) {
-  LoggedEvent event{
-      job, line.revision, line.wall_nanos, line.kind, line.text, line.fields, std::exchange(pending_points_[job], {})};
+  LoggedEvent event{job,
+                    line.revision,
+                    line.wall_nanos,
+                    line.kind,
+                    line.text,
+                    line.fields,
+                    std::exchange(pending_points_[job], {}),
+                    TransfersToLog(job)};
   // A full disk costs lines for people, counted by the log itself; the ledger is what must not be lost.
   const absl::Status written = events_.Append(event);
   if (!written.ok()) log_.Warn("event log line lost", {{"job", job.value}, {"reason", std::string(written.message())}});
@@ -322,12 +351,14 @@ void Observer::Refused(const JobId& job, const absl::Status& status) {
 
 void Observer::Uploaded(const JobId& job, const WorkerId& worker, uint64_t bytes) {
   history_.CountUpload(job, worker, bytes);
+  if (!worker.value.empty()) moved_[job].workers.insert(worker);
   metrics_.Add(Metric::kTransferBytes, static_cast<double>(bytes), {job.value, worker.value, "upload", "contribution"});
 }
 
 void Observer::Downloaded(const JobId& job, const WorkerId& worker, const std::string& kind, uint64_t bytes) {
   if (job.value.empty()) return;
   history_.CountDownload(job, worker, bytes);
+  if (!worker.value.empty()) moved_[job].workers.insert(worker);
   metrics_.Add(Metric::kTransferBytes, static_cast<double>(bytes), {job.value, worker.value, "download", kind});
 }
 

@@ -61,8 +61,14 @@ class Observer {
   // Points beyond the step were of versions that a rollback gave up.
   void DropPointsAfter(const JobId& job, uint64_t step);
   void AddPoint(const JobId& job, const std::string& curve, uint64_t step, double value);
+  // The accounts that have grown since the job's line before.
+  std::vector<LoggedTransfer> TransfersToLog(const JobId& job);
   void Write(const JobId& job, const EventLine& line);
 
+  struct Moved {
+    std::set<WorkerId> workers;  // with transfers that no line has told
+    WorkerId last;               // told
+  };
   struct ClockMark {
     uint64_t step = 0;
     Instant at;
@@ -76,6 +82,7 @@ class Observer {
   std::map<ConnectionId, WorkerId> worker_of_;
   std::map<WorkerId, ConnectionId> connection_of_;
   std::map<JobId, std::vector<LoggedPoint>> pending_points_;  // for the next event line of the job
+  std::map<JobId, Moved> moved_;
   // What was measured of the newest rounds, for their "round committed" lines, oldest first.
   std::map<JobId, std::deque<std::map<std::string, std::string>>> round_fields_;
   std::map<JobId, std::deque<std::map<std::string, std::string>>> evaluation_fields_;

@@ -48,6 +48,9 @@ def kill_and_restart(scene, coordinator, workers, seen, copy):
     after, content_hash = fragment(scene)
     # The workers stand still: one more version can only come of contributions that were acknowledged before the kill.
     check(after in (version, version + 1), f"the version after the restart is {after}, and {version} was committed")
+    for worker in scene.atoll("-o", "json", "worker", "list").json()["workers"]:
+        check(number(worker, "uploaded_bytes") > 0 and number(worker, "downloaded_bytes") > 0,
+              f"what a worker has moved begins anew with the coordinator: {worker}")
     equal(boot_number(coordinator), boot + 1, "the boot number")
     check(after >= max(seen), f"version {max(seen)} was seen, only {after} is left")
     if after in seen:

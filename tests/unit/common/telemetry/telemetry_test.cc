@@ -170,7 +170,8 @@ LoggedEvent MakeEvent(uint64_t revision) {
           "round committed",
           "version 3 with \"2\" workers\n",
           {{"members", "a,b"}, {"bad", "\xFF"}},
-          {{"loss", 50, 2.5}, {"evaluation_loss", 50, std::numeric_limits<double>::infinity()}}};
+          {{"loss", 50, 2.5}, {"evaluation_loss", 50, std::numeric_limits<double>::infinity()}},
+          {}};
 }
 
 TEST(EventLogTest, GoldenLine) {
@@ -180,6 +181,11 @@ TEST(EventLogTest, GoldenLine) {
             "\"fields\":{\"bad\":\"\xEF\xBF\xBD\",\"members\":\"a,b\"},\"points\":[{\"curve\":\"loss\",\"step\":50,"
             "\"value\":2.5},"
             "{\"curve\":\"evaluation_loss\",\"step\":50,\"value\":\"inf\"}]}");
+  LoggedEvent moved = MakeEvent(7);
+  moved.transfers = {{{"a"}, 12, 34}};
+  const std::string line = EventToJson(moved);
+  const std::string end = ",\"transfers\":[{\"worker\":\"a\",\"uploaded_bytes\":12,\"downloaded_bytes\":34}]}";
+  EXPECT_EQ(line.substr(line.size() - std::min(line.size(), end.size())), end) << line;
 }
 
 TEST(EventLogTest, LinesComeBackAndForeignOnesDoNot) {
@@ -187,12 +193,22 @@ TEST(EventLogTest, LinesComeBackAndForeignOnesDoNot) {
   EXPECT_EQ(event.revision, 7u);
   EXPECT_EQ(event.fields.at("members"), "a,b");
   EXPECT_TRUE(std::isinf(event.points[1].value));
+  EXPECT_TRUE(event.transfers.empty());
+  LoggedEvent moved = MakeEvent(7);
+  moved.transfers = {{{"a"}, 12, 34}, {{"b"}, 0, 1}};
+  const LoggedEvent back = *EventFromJson(EventToJson(moved));
+  ASSERT_EQ(back.transfers.size(), 2u);
+  EXPECT_EQ(back.transfers[0].worker, WorkerId{"a"});
+  EXPECT_EQ(back.transfers[0].uploaded_bytes, 12u);
+  EXPECT_EQ(back.transfers[1].downloaded_bytes, 1u);
   for (const char* line :
        {"", "{", "[]", "{\"job\":1}",
         "{\"job\":\"a\",\"revision\":\"x\",\"time_ns\":1,\"kind\":\"\",\"text\":\"\",\"fields\":{},\"points\":[]}",
         "{\"job\":\"a\",\"revision\":1,\"time_ns\":1,\"kind\":\"\",\"text\":\"\",\"fields\":{\"a\":1},\"points\":[]}",
         "{\"job\":\"a\",\"revision\":1,\"time_ns\":1,\"kind\":\"\",\"text\":\"\",\"fields\":{},\"points\":[{\"curve\":"
-        "\"l\"}]}"}) {
+        "\"l\"}]}",
+        "{\"job\":\"a\",\"revision\":1,\"time_ns\":1,\"kind\":\"\",\"text\":\"\",\"fields\":{},\"points\":[],"
+        "\"transfers\":[{\"worker\":\"a\"}]}"}) {
     EXPECT_FALSE(EventFromJson(line).ok()) << line;
   }
 }

@@ -59,7 +59,8 @@ class EventLogRecovery : public testing::Test {
                       "round committed",
                       "as it was",
                       {{"fragment", "0"}, {"version", std::to_string(version)}, {"epoch", std::to_string(epoch)}},
-                      {{"loss", 10 * version, 5.0}}})
+                      {{"loss", 10 * version, 5.0}},
+                      {}})
             .ok());
   }
   // (epoch, version) -> how many lines; checks that revisions grow.
@@ -107,6 +108,26 @@ TEST_F(EventLogRecovery, ALogThatIsGoneComesBackWhole) {
   for (uint64_t version = 1; version <= 4; ++version) Commit(Round(0, version));
   SmallCoordinator c(disk_, clock_);
   EXPECT_EQ(Merges(c).size(), 4u);
+}
+
+// What each worker has moved goes on over a restart, as the job's totals do.
+TEST_F(EventLogRecovery, TheAccountsOfWorkersGoOn) {
+  const auto log = EventLog::Open(disk_.files, {.directory = "/state/events"});
+  ASSERT_TRUE(log.ok());
+  const auto line = [&](uint64_t revision, std::vector<LoggedTransfer> transfers) {
+    ASSERT_TRUE((*log)->Append({kJob, revision, 5, "note", "", {}, {}, std::move(transfers)}).ok());
+  };
+  line(1, {{WorkerId{"a"}, 10, 20}, {WorkerId{"b"}, 30, 40}});
+  line(2, {{WorkerId{"b"}, 31, 42}});
+  SmallCoordinator c(disk_, clock_);
+  std::map<WorkerId, uint64_t> up, down;
+  c.engine.Query([&](const Core&, const History& history, Instant) {
+    up = history.Find(kJob)->uploaded_bytes;
+    down = history.Find(kJob)->downloaded_bytes;
+  });
+  c.Settle();
+  EXPECT_EQ(up, (std::map<WorkerId, uint64_t>{{WorkerId{"a"}, 10}, {WorkerId{"b"}, 31}}));
+  EXPECT_EQ(down, (std::map<WorkerId, uint64_t>{{WorkerId{"a"}, 20}, {WorkerId{"b"}, 42}}));
 }
 
 TEST_F(EventLogRecovery, RevisionsOfTheFleetGoOn) {
