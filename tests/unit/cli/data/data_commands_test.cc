@@ -172,6 +172,52 @@ TEST_F(DataCommands, TrainedTokenizerThenGivenOne) {
   EXPECT_EQ(ReadManifest(*files_, dir_ / "second")->files[0].sha256.Hex(), hash);
 }
 
+// Before hours of work.
+TEST_F(DataCommands, AWrongNameIsRefusedBeforeAnyTextIsRead) {
+  auto options = Prepare({dir_ / "absent.txt"});
+  for (const std::string& name : {std::string("a b"), std::string(".hidden"), std::string(64, 'x')}) {
+    options.name = name;
+    EXPECT_THAT(Error(options), HasSubstr("--name is '" + name + "'; it must be 1 to 63 of A-Z a-z 0-9 . _ -"));
+  }
+}
+
+// Bits per byte count the bytes of the text, whatever a tokenizer makes of it; one that loses text is named.
+TEST_F(DataCommands, ATokenizerThatLosesTextIsToldAndTheBytesAreThoseOfTheText) {
+  const std::string texts[] = {"one  two   three", " begins with a space", "plain words only"};
+  std::string lines;
+  size_t bytes = 0;
+  for (const std::string& text : texts) {
+    lines += nlohmann::json{{"text", text}}.dump() + "\n";
+    bytes += text.size();
+  }
+  const std::string input = dir_.Write("spaces.jsonl", lines);
+  auto train = Prepare({dir_.Write("a.jsonl", ManyDocuments(500))});
+  train.train_tokenizer = 420;
+  ASSERT_EQ(Run(train), absl::OkStatus());
+  EXPECT_EQ(talk_.str(), "") << "a model of our own keeps all text";
+  std::string model = dir_.Read("corpus/tokenizer.model");
+
+  auto options = Prepare({input});
+  options.output = dir_ / "kept";
+  options.held_out = 0;
+  options.tokenizer = dir_.Write("keeps.model", model);
+  ASSERT_EQ(Run(options), absl::OkStatus());
+  EXPECT_EQ(talk_.str(), "");
+  EXPECT_EQ(ReadManifest(*files_, dir_ / "kept")->train.text_bytes, bytes);
+
+  const std::string keeps("\x18\x00\x20\x00\x28\x01", 6), trims("\x18\x00\x20\x01\x28\x01", 6);
+  const size_t at = model.find(keeps, model.find("identity"));
+  ASSERT_NE(at, std::string::npos);
+  model.replace(at, keeps.size(), trims);  // remove_extra_whitespaces
+  options.output = dir_ / "lost";
+  options.tokenizer = dir_.Write("trims.model", model);
+  ASSERT_EQ(Run(options), absl::OkStatus());
+  EXPECT_THAT(talk_.str(),
+              HasSubstr("the tokenizer does not keep all of the text: 2 of 3 documents would not be the same again"));
+  EXPECT_EQ(ReadManifest(*files_, dir_ / "lost")->train.text_bytes, bytes);
+  EXPECT_LT(ReadManifest(*files_, dir_ / "lost")->train.tokens, ReadManifest(*files_, dir_ / "kept")->train.tokens);
+}
+
 TEST_F(DataCommands, ProgressGoesToTalk) {
   auto options = Prepare({dir_.Write("a.jsonl", ManyDocuments(20000))});
   options.quiet = false;
