@@ -87,9 +87,10 @@ absl::Status RunGenerate(const GenerateOptions& options, std::ostream& out, std:
   ATOLL_ASSIGN_OR_RETURN(const auto tokenizer, LoadCheckpointTokenizer(*files, options.checkpoint));
   ATOLL_ASSIGN_OR_RETURN(
       const auto model, Model::Create(checkpoint.config.model, checkpoint.layout, {}, *checkpoint.parameters, nullptr));
-  const uint32_t token_ids = std::min(tokenizer->vocab_size(), checkpoint.config.model.vocab_size);
+  const uint32_t rows = checkpoint.config.model.vocab_size, token_ids = std::min(tokenizer->vocab_size(), rows);
   talk << checkpoint.layout.elements << " parameters, " << checkpoint.config.model.layers << " layers, vocabulary of "
-       << token_ids << "\n";
+       << rows << (rows > token_ids ? absl::StrCat(", ", token_ids, " of them tokens and the rest padding") : "")
+       << "\n";
   ATOLL_ASSIGN_OR_RETURN(std::vector<uint32_t> ids, PromptIds(*tokenizer, options.prompt));
   Rng rng(StreamKey(options.seed, "generate"));
   Printer printer(*tokenizer, out);

@@ -119,6 +119,12 @@ TEST_F(Generate, SaysWhatItHasLearned) {
   EXPECT_THAT(Text(options), StartsWith("the cat sat on the mat and the dog lay on the log. the cat"));
 }
 
+TEST_F(Generate, NamesTheVocabularyOfTheModelAndItsPadding) {
+  std::ostringstream out, talk;
+  ASSERT_TRUE(RunGenerate({.checkpoint = root_ + "/hf", .prompt = "x", .max_tokens = 1}, out, talk).ok());
+  EXPECT_THAT(talk.str(), HasSubstr("vocabulary of 320, 257 of them tokens and the rest padding\n"));
+}
+
 TEST_F(Generate, TheSameSeedGivesTheSameText) {
   GenerateOptions options{.checkpoint = root_ + "/hf", .prompt = "x", .max_tokens = 30, .temperature = 5, .top_k = 0};
   const std::string first = Text(options);
