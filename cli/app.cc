@@ -4,9 +4,11 @@
 #include <optional>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_join.h"
 #include "cli/checkpoint_commands.h"
 #include "cli/command_tree.h"
 #include "cli/completion.h"
+#include "common/config/nearest_word.h"
 #include "common/config/quantities.h"
 
 namespace atl::cli {
@@ -61,6 +63,42 @@ std::string CommandGiven(const CLI::App& root) {
   return words;
 }
 
+// What a value must be, by the type that the option was declared with.
+std::string Expected(const CLI::App& root, const std::string& option) {
+  const CLI::App* app = &root;
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
+  const CLI::Option* found = app->get_option_no_throw(option);
+  const std::string type = found == nullptr ? "" : found->get_type_name();
+  if (type == "FLOAT") return "a number";
+  if (type == "INT") return "a whole number";
+  return "a whole number from 0";
+}
+
+// "--tail is 'x'; it must be a whole number from 0" from "--tail = x".
+std::string WrongNumber(const CLI::App& root, const std::string& text) {
+  const size_t middle = text.find(" = ");
+  if (middle == std::string::npos) return absl::StrCat(text, ": that is not a value which this option takes");
+  const std::string option = text.substr(0, middle);
+  return absl::StrCat(option, " is '", text.substr(middle + 3, 64), "'; it must be ", Expected(root, option));
+}
+
+// "--dtype is 'x'; it must be one of a, b" from "--dtype: x not in {a,b}"; empty for any other sentence.
+std::string WrongWord(const std::string& text) {
+  const size_t colon = text.find(": "), list = text.rfind(" not in {");
+  if (colon == std::string::npos || list == std::string::npos || list < colon || text.back() != '}') return "";
+  const std::string word = text.substr(colon + 2, list - colon - 2);
+  std::vector<std::string> known(1);
+  for (const char c : text.substr(list + 9, text.size() - list - 10)) {
+    if (c == ',') {
+      known.emplace_back();
+    } else {
+      known.back().push_back(c);
+    }
+  }
+  return absl::StrCat(text.substr(0, colon), " is '", word.substr(0, 64), "'; it must be ",
+                      known.size() > 1 ? "one of " : "", absl::StrJoin(known, ", "), DidYouMean(word, known));
+}
+
 // What CLI11 says, as one of our sentences.
 int ReportParseError(AppEnvironment& environment, const CLI::App& root, const std::vector<std::string>& arguments,
                      const CLI::ParseError& error) {
@@ -69,7 +107,9 @@ int ReportParseError(AppEnvironment& environment, const CLI::App& root, const st
   if (!text.empty() && text.back() == '.') text.pop_back();
   constexpr char kConversion[] = "Could not convert: ";
   if (text.rfind(kConversion, 0) == 0) {
-    text = absl::StrCat(text.substr(sizeof(kConversion) - 1), ": that is not a value which this option takes");
+    text = WrongNumber(root, text.substr(sizeof(kConversion) - 1));
+  } else if (std::string word = WrongWord(text); !word.empty()) {
+    text = std::move(word);
   }
   return Usage(environment, text, CommandGiven(root));
 }

@@ -102,7 +102,7 @@ void AddMetrics(CLI::App& parent, Command& command) {
       ->expected(1)
       ->take_all();
   app.add_option("--since-step", o->since_step, "only points at or after this step")->type_name("STEP");
-  app.add_flag("--csv", o->csv, "comma-separated values with a header");
+  app.add_flag("--csv", o->csv, "comma-separated values with a header; not with -o");
   app.callback([=, &command] { command = [o](Session& s) { return JobMetrics(s, *o); }; });
 }
 

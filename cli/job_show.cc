@@ -1,7 +1,9 @@
 // list, get, describe, metrics.
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "cli/job/yaml_message.h"
 #include "cli/job_commands.h"
 #include "cli/output.h"
@@ -24,13 +26,15 @@ std::string Filter(const ListOptions& options, v1::ListJobsRequest& request) {
   }
   if (options.state.empty()) return "";
   const auto& type = *v1::JobState_descriptor();
+  const std::string wanted = absl::AsciiStrToLower(options.state);  // SUCCEEDED, as sentences have it
   for (int i = 0; i < type.value_count(); ++i) {
-    if (type.value(i)->number() == 0 || ShortEnumName(type, type.value(i)->number()) != options.state) continue;
+    if (type.value(i)->number() == 0 || ShortEnumName(type, type.value(i)->number()) != wanted) continue;
     request.set_state(static_cast<v1::JobState>(type.value(i)->number()));
     return "";
   }
-  return absl::StrCat("--state is '", options.state, "', which is no state",
-                      DidYouMean(options.state, ShortEnumNames(type)));
+  const std::vector<std::string> known = ShortEnumNames(type);
+  return absl::StrCat("--state is '", options.state, "'; it must be one of ", absl::StrJoin(known, ", "),
+                      DidYouMean(wanted, known));
 }
 
 absl::StatusOr<v1::GetJobResponse> Fetch(Session& session, const std::string& job) {
@@ -227,6 +231,8 @@ int DescribeJob(Session& session, const std::string& job) {
 int JobMetrics(Session& session, const MetricsOptions& options) {
   const absl::StatusOr<std::string> name = JobResource(options.job);
   if (!name.ok()) return Fail(session, name.status());
+  if (options.csv && session.format != OutputFormat::kTable)
+    return FailUsage(session, "--csv and -o exclude each other");
   v1::GetJobMetricsRequest request;
   request.set_name(*name);
   for (const std::string& metric : options.metrics) request.add_metrics(metric);

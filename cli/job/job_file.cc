@@ -122,9 +122,11 @@ std::string FindTarget(Message& root, const std::string& path, Target& out, std:
     out.field = type.FindFieldByName(step.name);
     if (out.field == nullptr) {
       of = begin == 0 ? std::string(kSpec) : path.substr(0, begin - 1);
-      const std::string near = DidYouMean(step.name, FieldNames(type));
-      return absl::StrCat("has no key '", step.name, "'",
-                          near.empty() && begin == 0 && end == path.size() ? SectionsWith(step.name) : near);
+      const bool alone = begin == 0 && end == path.size();
+      const std::vector<std::string> known = FieldNames(type);
+      std::string hint = alone && NearestWord(step.name, known).empty() ? SectionsWith(step.name) : "";
+      if (hint.empty()) hint = OrWhatThereIs(step.name, begin == 0 ? "" : of, known);
+      return absl::StrCat("has no key '", step.name, "'", hint);
     }
     const bool last = end == path.size();
     const auto* reflection = out.message->GetReflection();

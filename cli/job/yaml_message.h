@@ -78,6 +78,10 @@ std::string NumberText(double value);
 
 std::vector<std::string> FieldNames(const google::protobuf::Descriptor& type);
 
+// Of a key that the section `path` (empty: the spec) does not have: the one that may have been meant, or all that it
+// has where they are few. "; did you mean 'x'?", "; batch has a, b".
+std::string OrWhatThereIs(const std::string& key, const std::string& path, const std::vector<std::string>& known);
+
 }  // namespace atl::cli
 
 #endif  // ATOLL_CLI_JOB_YAML_MESSAGE_H_

@@ -15,6 +15,7 @@
 namespace atl::cli {
 namespace {
 
+constexpr size_t kKeysListed = 16;
 using google::protobuf::Descriptor;
 using google::protobuf::EnumDescriptor;
 using google::protobuf::FieldDescriptor;
@@ -67,6 +68,14 @@ std::vector<std::string> FieldNames(const Descriptor& type) {
   names.reserve(static_cast<size_t>(type.field_count()));
   for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
   return names;
+}
+
+std::string OrWhatThereIs(const std::string& key, const std::string& path, const std::vector<std::string>& known) {
+  std::string hint = DidYouMean(key, known);
+  const std::string section = path.empty() ? "the spec" : path;
+  if (!hint.empty()) return hint;
+  if (known.size() > kKeysListed) return absl::StrCat("; 'atoll job schema' lists those of ", section);
+  return absl::StrCat("; ", section, " has ", absl::StrJoin(known, ", "));
 }
 
 std::string YamlReader::Where(const YAML::Node& node) const {
@@ -128,7 +137,8 @@ void YamlReader::ReadMessage(const YAML::Node& node, const std::string& path, Me
     const FieldDescriptor* field = type.FindFieldByName(key);
     if (field == nullptr) {
       const auto at = positions_.find(Join(path, key));
-      faults_.push_back({at->second, Join(path, key), "is not a known key" + DidYouMean(key, FieldNames(type))});
+      faults_.push_back(
+          {at->second, Join(path, key), "is not a known key" + OrWhatThereIs(key, path, FieldNames(type))});
       continue;
     }
     ReadField(value, Join(path, key), *field, message);

@@ -212,6 +212,7 @@ absl::StatusOr<std::unique_ptr<DocumentReader>> OpenDocuments(const Files& files
   const std::string inner = zstd ? path.substr(0, path.size() - 4) : path;
   const bool json = EndsWith(inner, ".jsonl") || EndsWith(inner, ".ndjson");
   if (!json && !EndsWith(inner, ".txt")) {
+    ATOLL_RETURN_IF_ERROR(files.OpenForRead(path).status());  // that it is not there says more
     return absl::InvalidArgumentError(
         absl::StrCat(path, " is of no known kind: .txt, .jsonl, .txt.zst and .jsonl.zst are read"));
   }

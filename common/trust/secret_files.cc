@@ -58,6 +58,12 @@ bool KeyFits(const IdentityFile& identity) {
   return fits;
 }
 
+// A file of another kind, given by mistake: nothing in it has to be kept from others.
+bool HoldsNoKey(const std::string& path) {
+  const auto text = ReadWholeFile(*MakePosixFiles(), path, kSecretLimitBytes);
+  return text.ok() && text->find("PRIVATE KEY") == std::string::npos;
+}
+
 }  // namespace
 
 absl::Status WriteSecretFile(const std::string& path, const std::string& text) {
@@ -124,7 +130,9 @@ absl::Status WriteIdentityFile(const std::string& path, const IdentityFile& iden
 }
 
 absl::StatusOr<IdentityFile> ReadIdentityFile(const std::string& path) {
-  ATOLL_ASSIGN_OR_RETURN(const std::string text, ReadSecretFile(path));
+  auto read = ReadSecretFile(path);
+  if (absl::IsPermissionDenied(read.status()) && HoldsNoKey(path)) read = std::string();  // it only has the wrong name
+  ATOLL_ASSIGN_OR_RETURN(const std::string text, std::move(read));
   const std::vector<std::string> certificates = Certificates(text);
   IdentityFile identity;
   identity.key_pem = text.substr(0, text.find(kBegin));

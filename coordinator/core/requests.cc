@@ -183,7 +183,8 @@ void Machine::On(const JobUpdated& e) {
 void Machine::On(const WorkerDrained& e) {
   Member* member = fleet_.Find(e.worker);
   if (member == nullptr)
-    return Answer(e.request, absl::NotFoundError(absl::StrCat("no worker is named ", e.worker.value)));
+    return Answer(e.request, absl::NotFoundError(absl::StrCat("no worker is named ", e.worker.value,
+                                                              "; 'atoll worker list' shows who is")));
   if (!member->connection) {
     return Answer(e.request,
                   absl::FailedPreconditionError(absl::StrCat("worker ", e.worker.value, " is not connected")));

@@ -91,7 +91,8 @@ std::string Machine::QuarantinedLine() const {
 void Machine::On(const WorkerReadmitted& e) {
   Member* member = fleet_.Find(e.worker);
   if (member == nullptr)
-    return Answer(e.request, absl::NotFoundError(absl::StrCat("no worker is named ", e.worker.value)));
+    return Answer(e.request, absl::NotFoundError(absl::StrCat("no worker is named ", e.worker.value,
+                                                              "; 'atoll worker list' shows who is")));
   if (member->record.quarantine.empty()) {
     return Answer(e.request,
                   absl::FailedPreconditionError(absl::StrCat("worker ", e.worker.value, " is not quarantined")));

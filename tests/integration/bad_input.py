@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -124,6 +125,39 @@ def missing_shard(scene):
     return scene.atoll("data", "verify", manifest.parent, code=None)
 
 
+def submit_of_shards(scene, name, spoil):
+    """A job of a copy of the corpus with one of its shards spoilt."""
+    copy = scene.path("copies") / name
+    shutil.copytree(scene.path("data/text"), copy)
+    spoil(next(copy.glob("*train*.bin")))
+    return submit_with(scene, f"data.corpora[0].manifest={copy}")
+
+
+def submit_of_served(scene, name, spoil):
+    """The same where the copy is the one that the coordinator serves; the user has the manifest alone."""
+    root, mine = scene.path("roots") / name, scene.path("manifests") / name
+    shutil.copytree(scene.path("data/text"), root / "text")
+    spoil(next((root / "text").glob("*train*.bin")))
+    mine.mkdir(parents=True)
+    for file in scene.path("data/text").glob("*.[jm]*"):  # manifest.json, and tokenizer.model where there is one
+        shutil.copy(file, mine)
+    usual = scene.endpoint
+    serving = scene.coordinator("--data-root", root, name=name, state=f"state-{name}")
+    try:
+        return submit_with(scene, f"data.corpora[0].manifest={mine}")
+    finally:
+        scene.endpoint = usual
+        equal(serving.terminate(), 0, "the exit status of the coordinator")
+
+
+def longer(shard):
+    shard.write_bytes(shard.read_bytes() + b"xx")
+
+
+def shorter(shard):
+    shard.write_bytes(shard.read_bytes()[:-2])
+
+
 def job_files(scene):
     good = job_text(scene)
     yield Case("unknown key", lambda: submit(scene, "unknown", good.replace('"hidden_size"', '"hiden_size"')), 2,
@@ -132,6 +166,8 @@ def job_files(scene):
                r"type\.yaml:\d+:\d+: batch\.sequences_per_step is 'four'.*whole number")
     yield Case("duplicate key", lambda: submit(scene, "twice", good.replace('"heads": 2', '"heads": 2,\n   "heads": 4')), 2,
                r"twice\.yaml:\d+:\d+: model\.heads is given twice; the first is at .*twice\.yaml:\d+")
+    yield Case("unknown key that resembles none", lambda: submit(scene, "odd", good.replace('"sequences_per_step"', '"banana"')), 2,
+               r"odd\.yaml:\d+:\d+: batch\.banana is not a known key; batch has sequences_per_step, micro_batch")
     yield Case("value out of range", lambda: submit_with(scene, "sync.mix=1.5"), 2, r"sync\.mix .*1\.5")
     yield Case("several faults at once", lambda: submit_with(scene, "sync.mix=2", "model.heads=3"), 2, r"sync\.mix[\s\S]*has \d+ faults")
     yield Case("no stop rule", lambda: submit_with(scene, "stop.inner_steps=0"), 2, r"stop")
@@ -141,6 +177,13 @@ def job_files(scene):
                r"data\.corpora\[0\]\.manifest cannot be read: .*nowhere/manifest\.json.*atoll data prepare")
     yield Case("missing manifest beside another fault", lambda: submit_with(scene, "data.corpora[0].manifest=nowhere", "sync.mix=2"), 2,
                r"sync\.mix is 2[\s\S]*manifest cannot be read: .*nowhere/manifest\.json[\s\S]*has 2 faults")
+    for name, spoil, says in (("missing", lambda shard: shard.unlink(), "is missing"),
+                              ("longer", longer, r"has \d+ bytes and its manifest says \d+"),
+                              ("shorter", shorter, r"has \d+ bytes and its manifest says \d+")):
+        yield Case(f"{name} shard beside the manifest", lambda n=name, s=spoil: submit_of_shards(scene, n, s), 2,
+                   rf"data\.corpora\[0\]\.manifest is of a corpus that is not whole in .*/copies/{name}: shard train.*\.bin {says}.*atoll data verify")
+        yield Case(f"{name} shard at the coordinator", lambda n=name, s=spoil: submit_of_served(scene, n, s), 2,
+                   rf"data\.corpora\[0\]\.manifest is of corpus text, which is not whole below the coordinator's data root: shard train.*\.bin {says}")
     yield Case("missing directory of weights", lambda: submit_with(scene, "model.init.directory=nowhere"), 2,
                r"model\.init\.directory names .*/nowhere, which does not exist; give")
     yield Case("directory in place of a job file", lambda: scene.atoll("job", "submit", scene.path("data"), code=None), 3, r"/data: Is a directory")
@@ -154,9 +197,14 @@ def requests(scene):
     yield Case("unknown command", lambda: scene.atoll("job", "sumbit", code=None), 2, r"sumbit.*submit")
     yield Case("unknown option", lambda: scene.atoll("job", "list", "--labell", "x=y", code=None), 2, r"--labell.*--label")
     yield Case("wrong endpoint", lambda: scene.atoll("--endpoint", "nowhere", "job", "list", code=None), 2, r"HOST:PORT")
+    yield Case("unknown state", lambda: scene.atoll("job", "list", "--state", "done", code=None), 2, r"--state is 'done'; it must be one of pending, .*cancelled")
+    yield Case("unknown number", lambda: scene.atoll("job", "logs", "kept", "--tail", "x", code=None), 2, r"--tail is 'x'; it must be a whole number")
+    yield Case("unknown word of an option", lambda: scene.atoll("checkpoint", "export", "--dtype", "fp8", "kept", "out", code=None), 2,
+               r"--dtype is 'fp8'; it must be one of fp32, fp16, bf16")
+    yield Case("no identity file", lambda: scene.atoll("ca", "show", edited(scene, "identity", "x"), code=None), 2, r"identity\.yaml is not an identity file")
     yield Case("unknown job", lambda: scene.atoll("job", "get", "none", code=None), 3, r"no job.*none")
     yield Case("unknown job to cancel", lambda: scene.atoll("job", "cancel", "none", code=None), 3, r"none")
-    yield Case("unknown worker", lambda: scene.atoll("worker", "drain", "none", code=None), 3, r"none")
+    yield Case("unknown worker", lambda: scene.atoll("worker", "drain", "none", code=None), 3, r"no worker is named none; 'atoll worker list'")
     yield Case("unknown checkpoint", lambda: scene.atoll("checkpoint", "export", "none", scene.path("out"), code=None), 3, r"none")
     yield Case("bad name", lambda: scene.atoll("job", "get", "No Such", code=None), 2, r"No Such")
     yield Case("resume of a job that has ended", lambda: scene.atoll("job", "resume", "ended", code=None), 3, r"ended.*cancelled|not paused")
@@ -183,6 +231,8 @@ def programs(scene):
     yield Case("unwritable state directory", lambda: in_a_file(scene), 1, r"file/state")
     yield Case("ledger of another program", lambda: foreign_ledger(scene), 1, r"ledger\.sqlite")
     yield Case("missing data root of the coordinator", lambda: coordinator(scene, "--data-root", scene.path("nowhere")), 1, r"--data-root .*nowhere is not there")
+    yield Case("file as the coordinator's data root", lambda: coordinator(scene, "--data-root", edited(scene, "root", "x")), 1,
+               r"--data-root .*root\.yaml is no directory")
     yield Case("unknown option of the worker", lambda: daemon(scene, "atoll-worker", "--cordinator", "x"), 2, r"--cordinator; did you mean --coordinator")
     yield Case("missing data root of the worker", lambda: daemon(scene, "atoll-worker", "--data-root", scene.path("nowhere")), 3, r"--data-root .*nowhere")
     yield Case("cache that cannot be made", lambda: daemon(scene, "atoll-worker", "--cache-dir", scene.path("file") / "cache"), 3, r"--cache-dir")
@@ -195,6 +245,10 @@ def programs(scene):
 def corpora(scene):
     yield Case("text that is not there", lambda: scene.atoll("data", "prepare", scene.path("no.txt"), "--out", scene.path("new"), code=None), 3, r"no\.txt")
     yield Case("text of an unknown kind", lambda: scene.atoll("data", "prepare", edited(scene, "text", "x"), "--out", scene.path("new"), code=None), 2, r"text\.yaml")
+    yield Case("text of an unknown kind that is not there", lambda: scene.atoll("data", "prepare", scene.path("nothing"), "--out", scene.path("new"), code=None), 3,
+               r"nothing: No such file")
+    yield Case("wrong name of a corpus", lambda: scene.atoll("data", "prepare", scene.path("text.txt"), "--out", scene.path("new"), "--name", "a b", code=None), 2,
+               r"--name is 'a b'; it must be 1 to 63")
     yield Case("corpus that is there already", lambda: scene.atoll("data", "prepare", scene.path("text.txt"), "--out", scene.path("data/text"), code=None), 3, r"--force|already")
     yield Case("directory that is no corpus", lambda: scene.atoll("data", "inspect", scene.path("state"), code=None), 3, r"manifest\.json")
     yield Case("broken manifest", lambda: broken_manifest(scene), 3, r"broken/manifest\.json")

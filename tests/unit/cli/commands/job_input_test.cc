@@ -62,6 +62,21 @@ TEST_F(JobInput, AFaultIsToldOnce) {
   EXPECT_THAT(result.talk, AllOf(HasSubstr("evaluation.tasks[0].name is 'a b'"), Not(HasSubstr("would be 'a b'"))));
 }
 
+TEST(WrongWords, AreAnsweredWithThoseThatAreAllowed) {
+  const auto said = [](const std::vector<std::string>& arguments) {
+    const RunResult result = Harness().Run(arguments);
+    EXPECT_EQ(result.code, 2);
+    return result.talk;
+  };
+  EXPECT_THAT(said({"checkpoint", "export", "--dtype", "fp23", "tiny", "out"}),
+              HasSubstr("--dtype is 'fp23'; it must be one of fp32, fp16, bf16; did you mean 'fp32'?"));
+  EXPECT_THAT(said({"checkpoint", "export", "--format", "gguf", "tiny", "out"}),
+              HasSubstr("--format is 'gguf'; it must be hf\n"));
+  EXPECT_THAT(said({"metrics", "tiny", "--csv", "-o", "json"}), HasSubstr("--csv and -o exclude each other"));
+  EXPECT_THAT(said({"list", "--state", "done"}),
+              HasSubstr("--state is 'done'; it must be one of pending, waiting_for_workers, running, "));
+}
+
 // A directory of weights as a user would have it, of one tiny model.
 class InitialWeights : public JobInput {
  protected:

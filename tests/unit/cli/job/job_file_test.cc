@@ -89,7 +89,10 @@ TEST_P(JobFileFault, IsOneClearSentenceWithItsPlace) {
 const Case kCases[] = {
     {"unknown key", "  sync: {inner_step: 5}",
      "job.yaml:7:10: sync.inner_step is not a known key; did you mean 'inner_steps'?"},
-    {"unknown key without a neighbour", "  sync: {banana: 5}", "job.yaml:7:10: sync.banana is not a known key"},
+    {"unknown key without a neighbour", "  sync: {banana: 5}",
+     "job.yaml:7:10: sync.banana is not a known key; 'atoll job schema' lists those of sync"},
+    {"unknown key of a short section", "  batch: {micro: 5}",
+     "job.yaml:7:11: batch.micro is not a known key; batch has sequences_per_step, micro_batch"},
     {"unknown section", "  modell: {}", "job.yaml:7:3: modell is not a known key; did you mean 'model'?"},
     {"text for a number", "  sync: {inner_steps: many}",
      "job.yaml:7:23: sync.inner_steps is 'many'; it must be a whole number from 1 to 1000000"},
@@ -299,7 +302,12 @@ TEST(ParseUpdate, AnUnknownPathIsToldWithTheNearest) {
       "--set inner_optimiser.learning_rate=1: spec has no key 'inner_optimiser'; did you mean 'inner_optimizer'?");
   EXPECT_EQ(told("inner_steps=5"),
             "--set inner_steps=5: spec has no key 'inner_steps'; did you mean sync.inner_steps or stop.inner_steps?");
-  EXPECT_EQ(told("xyzzy=5"), "--set xyzzy=5: spec has no key 'xyzzy'");
+  EXPECT_EQ(
+      told("xyzzy=5"),
+      "--set xyzzy=5: spec has no key 'xyzzy'; the spec has model, data, batch, inner_optimizer, outer_optimizer, "
+      "sync, workers, stop, evaluation, checkpoint, priority, experiment, screens");
+  EXPECT_EQ(told("batch.size=5"),
+            "--set batch.size=5: batch has no key 'size'; batch has sequences_per_step, micro_batch");
   EXPECT_THAT(told("data.corpora[0].weight=2"), testing::HasSubstr("data.corpora[0].weight cannot change in mid-run"));
   EXPECT_THAT(told("metadata.labels.team=a"), testing::HasSubstr("--set-label KEY=VALUE"));
   EXPECT_THAT(told("metadata.name=a"), testing::HasSubstr("another name"));

@@ -133,6 +133,7 @@ TEST_F(Documents, LimitsAndKinds) {
               HasSubstr("begins in line 2 has more than the 67108864"));
   EXPECT_THAT(Error("a.txt", huge, {.text_split = TextSplit::kFile}), HasSubstr("more than the 67108864"));
   EXPECT_THAT(Error("a.csv", "x"), HasSubstr("is of no known kind: .txt, .jsonl"));
+  EXPECT_EQ(OpenDocuments(*files_, dir_ / "absent", {}).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(OpenDocuments(*files_, dir_ / "absent.txt", {}).status().code(), absl::StatusCode::kNotFound);
 }
 

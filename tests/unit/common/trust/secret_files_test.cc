@@ -75,5 +75,14 @@ TEST_F(SecretFilesTest, AnIdentityIsOneFile) {
   }
 }
 
+TEST_F(SecretFilesTest, AFileOfAnotherKindIsNotToldToBeKeptSecret) {
+  const std::string path = directory_ + "/job.yaml";
+  ASSERT_TRUE(WriteSecretFile(path, "kind: TrainingJob\n").ok());
+  ASSERT_EQ(chmod(path.c_str(), 0644), 0);
+  const absl::Status status = ReadIdentityFile(path).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(std::string(status.message()).find(path + " is not an identity file"), std::string::npos) << status;
+}
+
 }  // namespace
 }  // namespace atl
