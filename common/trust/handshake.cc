@@ -1,6 +1,7 @@
 #include "common/trust/handshake.h"
 
 #include <netdb.h>
+#include <netinet/in.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
@@ -50,7 +51,8 @@ bool Connect(int fd, const addrinfo& to) {
          ::connect(fd, to.ai_addr, to.ai_addrlen) == 0;
 }
 
-absl::StatusOr<std::unique_ptr<Socket>> Dial(const std::string& address) {
+// `what` begins the sentence of a failure: "no connection to ".
+absl::StatusOr<std::unique_ptr<Socket>> Dial(const std::string& address, const char* what = "no TLS handshake with ") {
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos) return absl::InvalidArgumentError(absl::StrCat("'", address, "' is not HOST:PORT"));
   std::string host = address.substr(0, colon);
@@ -58,7 +60,7 @@ absl::StatusOr<std::unique_ptr<Socket>> Dial(const std::string& address) {
   const addrinfo hints{.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
   addrinfo* found = nullptr;
   const int code = getaddrinfo(host.c_str(), address.substr(colon + 1).c_str(), &hints, &found);
-  if (code != 0) return Unreachable(address, gai_strerror(code));
+  if (code != 0) return absl::UnavailableError(absl::StrCat(what, address, ": ", gai_strerror(code)));
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> all(found, freeaddrinfo);
   int error = 0;
   for (const addrinfo* to = found; to != nullptr; to = to->ai_next) {
@@ -66,7 +68,63 @@ absl::StatusOr<std::unique_ptr<Socket>> Dial(const std::string& address) {
     if (socket->fd() >= 0 && Connect(socket->fd(), *to)) return socket;
     error = errno == EINPROGRESS ? ETIMEDOUT : errno;
   }
-  return Unreachable(address, std::strerror(error));
+  return absl::UnavailableError(absl::StrCat(what, address, ": ", std::strerror(error)));
+}
+
+// Numeric, "203.0.113.7:7070" or "[2001:db8::7]:7070".
+std::string PeerAddress(const Socket& socket) {
+  sockaddr_storage peer{};
+  socklen_t length = sizeof(peer);
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  if (getpeername(socket.fd(), reinterpret_cast<sockaddr*>(&peer), &length) != 0 ||
+      getnameinfo(reinterpret_cast<const sockaddr*>(&peer), length, host.data(), host.size(), port.data(), port.size(),
+                  NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    return "an unknown address";
+  }
+  if (peer.ss_family == AF_INET6) return absl::StrCat("[", host.data(), "]:", port.data());
+  return absl::StrCat(host.data(), ":", port.data());
+}
+
+// As a gRPC channel to a coordinator begins.
+bool Prepare(SSL_CTX* context, SSL* session, const Socket& socket) {
+  static constexpr std::array<unsigned char, 3> kHttp2 = {2, 'h', '2'};
+  return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
+         SSL_set_alpn_protos(session, kHttp2.data(), kHttp2.size()) == 0 &&
+         SSL_set_tlsext_host_name(session, kCoordinatorDnsName) == 1 && SSL_set_fd(session, socket.fd()) == 1;
+}
+
+// OpenSSL's newest reason. Empties the error queue.
+std::string NewestReason() {
+  const unsigned long reason = ERR_peek_last_error();
+  const char* text = reason != 0 ? ERR_reason_error_string(reason) : nullptr;
+  std::string why = text != nullptr ? text : "the other end closed the connection or did not answer in time";
+  ERR_clear_error();
+  return why;
+}
+
+absl::Status UseIdentity(SSL_CTX* context, const IdentityFile& identity) {
+  ATOLL_ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::FromPem(identity.key_pem));
+  ATOLL_ASSIGN_OR_RETURN(const openssl::Certificate own, openssl::ParseCertificate(identity.certificate_pem));
+  ATOLL_ASSIGN_OR_RETURN(const openssl::Certificate authority, openssl::ParseCertificate(identity.authority_pem));
+  if (SSL_CTX_use_certificate(context, own.get()) != 1 || SSL_CTX_use_PrivateKey(context, key.get()) != 1 ||
+      X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority.get()) != 1) {
+    return openssl::Failed("cannot use the identity for a TLS handshake");
+  }
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+  return absl::OkStatus();
+}
+
+// Why a handshake failed on our side of it. Empties the error queue.
+absl::Status WhyFailed(SSL* session, const std::string& address) {
+  const long verdict = SSL_get_verify_result(session);
+  if (verdict != X509_V_OK) {
+    ERR_clear_error();
+    return absl::PermissionDeniedError(
+        absl::StrCat("the certificate shown by ", address, " is not a coordinator's of our authority: ",
+                     X509_verify_cert_error_string(verdict), "; check the address, or get an identity there"));
+  }
+  return Unreachable(address, NewestReason());
 }
 
 // The pinned certificate of the chain, when it signed the first one.
@@ -96,21 +154,40 @@ absl::StatusOr<std::string> FetchAuthority(const std::string& address, const Sha
   const SslContext context(SSL_CTX_new(TLS_client_method()));
   const SslSession session(context ? SSL_new(context.get()) : nullptr);
   // The pin is checked on what was shown, after the handshake.
-  static constexpr std::array<unsigned char, 3> kHttp2 = {2, 'h', '2'};
-  if (!session || SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION) != 1 ||
-      SSL_set_alpn_protos(session.get(), kHttp2.data(), kHttp2.size()) != 0 ||
-      SSL_set_tlsext_host_name(session.get(), kCoordinatorDnsName) != 1 ||
-      SSL_set_fd(session.get(), socket->fd()) != 1) {
+  if (!session || !Prepare(context.get(), session.get(), *socket)) {
     return openssl::Failed("cannot prepare a TLS handshake");
   }
-  if (SSL_connect(session.get()) != 1) {
-    const unsigned long reason = ERR_peek_last_error();
-    const char* text = reason != 0 ? ERR_reason_error_string(reason) : nullptr;
-    const std::string why = text != nullptr ? text : "the other end closed the connection or did not answer in time";
-    ERR_clear_error();
-    return Unreachable(address, why);
-  }
+  if (SSL_connect(session.get()) != 1) return Unreachable(address, NewestReason());
   return Pinned(session.get(), address, fingerprint);
+}
+
+absl::StatusOr<std::string> TryConnect(const std::string& address) {
+  ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<Socket> socket, Dial(address, "no connection to "));
+  return PeerAddress(*socket);
+}
+
+absl::StatusOr<std::string> TryHandshake(const std::string& address, const IdentityFile& identity) {
+  ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<Socket> socket, Dial(address, "no connection to "));
+  const SslContext context(SSL_CTX_new(TLS_client_method()));
+  if (!context) return openssl::Failed("cannot prepare a TLS handshake");
+  ATOLL_RETURN_IF_ERROR(UseIdentity(context.get(), identity));
+  const SslSession session(SSL_new(context.get()));
+  if (!session || !Prepare(context.get(), session.get(), *socket) ||
+      SSL_set1_host(session.get(), kCoordinatorDnsName) != 1) {
+    return openssl::Failed("cannot prepare a TLS handshake");
+  }
+  if (SSL_connect(session.get()) != 1) return WhyFailed(session.get(), address);
+  // A coordinator that takes our certificate speaks first (HTTP/2 SETTINGS); one that does not hangs up, without a word
+  // where it is gRPC's.
+  char first = 0;
+  errno = 0;
+  if (SSL_read(session.get(), &first, 1) == 1) return std::string(SSL_get_version(session.get()));
+  if (errno == EAGAIN || errno == EWOULDBLOCK) return Unreachable(address, "no answer in time");
+  ERR_clear_error();
+  return absl::PermissionDeniedError(
+      absl::StrCat("the coordinator at ", address,
+                   " refuses our certificate: it is of another authority than its own, or not good "
+                   "by its clock; get a new identity with a join token"));
 }
 
 }  // namespace atl

@@ -7,6 +7,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/status.h"
+#include "common/trust/secret_files.h"
 
 namespace atl {
 
@@ -16,6 +17,15 @@ inline constexpr int kHandshakeLimit_s = 5;
 // fingerprint, signed the listener's own certificate, and that one is a coordinator's. Unavailable: nobody listens, no
 // answer in time, or no TLS. PermissionDenied: another authority's coordinator, with both fingerprints.
 absl::StatusOr<std::string> FetchAuthority(const std::string& address, const Sha256& fingerprint);
+
+// Connects to HOST:PORT and hangs up; the numeric address that answered, "203.0.113.7:7070". Unavailable with the
+// system's reason: the name is not known, nobody listens, no answer in time.
+absl::StatusOr<std::string> TryConnect(const std::string& address);
+
+// A whole handshake with mutual TLS as a channel would make it, and the first bytes after it, since a coordinator that
+// refuses a certificate hangs up only then. OK with the TLS version, "TLSv1.3". Unavailable: no connection, or no TLS
+// there. PermissionDenied: one end refuses the other's certificate, with the reason and which end it is.
+absl::StatusOr<std::string> TryHandshake(const std::string& address, const IdentityFile& identity);
 
 }  // namespace atl
 

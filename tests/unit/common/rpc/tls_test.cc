@@ -248,6 +248,38 @@ TEST_F(TlsTest, WhereNoTlsIsSpokenIsSaid) {
   EXPECT_NE(std::string(nobody.message()).find("Connection refused"), std::string::npos) << nobody;
 }
 
+TEST_F(TlsTest, AHandshakeTellsWhoRefusesWhom) {
+  Start();
+  const IdentityFile good = Issue(authority_, {Role::kWorker, "a", ""});
+  EXPECT_EQ(*TryConnect(address_), address_);
+  EXPECT_EQ(*TryHandshake(address_, good), "TLSv1.3");
+  // We do not believe the coordinator: it is of another authority than our identity.
+  const absl::Status other = TryHandshake(address_, Issue(stranger_, {Role::kWorker, "a", ""})).status();
+  EXPECT_EQ(other.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_NE(std::string(other.message()).find("is not a coordinator's of our authority"), std::string::npos) << other;
+  // It does not believe us: a certificate of a stranger, an ended one.
+  IdentityFile forged = Issue(stranger_, {Role::kWorker, "a", ""});
+  forged.authority_pem = authority_.certificate_pem();
+  const absl::Status unknown = TryHandshake(address_, forged).status();
+  EXPECT_EQ(unknown.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_NE(std::string(unknown.message()).find("refuses our certificate"), std::string::npos) << unknown;
+  const absl::Status ended =
+      TryHandshake(address_, Issue(authority_, {Role::kWorker, "a", ""}, NowSeconds() - 100 * 86'400)).status();
+  EXPECT_EQ(ended.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_NE(std::string(ended.message()).find("refuses our certificate"), std::string::npos) << ended;
+}
+
+TEST_F(TlsTest, WhereNobodyListensIsSaid) {
+  EXPECT_NE(std::string(TryConnect("127.0.0.1:1").status().message()).find("no connection to 127.0.0.1:1: Connection "),
+            std::string::npos);
+  EXPECT_EQ(TryConnect("no-such-host.invalid:7070").status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(TryConnect("127.0.0.1").status().code(), absl::StatusCode::kInvalidArgument);
+  Listen(ServerSecurity::PlaintextLoopback(), {});
+  const absl::Status plain = TryHandshake(address_, Issue(authority_, {Role::kWorker, "a", ""})).status();
+  EXPECT_EQ(plain.code(), absl::StatusCode::kUnavailable) << plain;
+  EXPECT_NE(std::string(plain.message()).find("no TLS handshake with 127.0.0.1:"), std::string::npos) << plain;
+}
+
 TEST_F(TlsTest, WhatIsWrongWithAFileIsSaidAtOnce) {
   EXPECT_EQ(MutualTlsChannel(Path("none"), NowSeconds()).status().code(), absl::StatusCode::kNotFound);
   Write("old", Issue(authority_, {Role::kWorker, "old", ""}, NowSeconds() - 10 * 86'400));
