@@ -21,16 +21,17 @@ constexpr size_t kManifestBytes = size_t{64} << 20;
 constexpr size_t kTokenizerFileBytes = size_t{64} << 20;
 constexpr size_t kEvalTasksBytes = size_t{64} << 20;  // evaluation task files of a job, in all; more are refused
 
-constexpr size_t kCorpora = 64;                     // of a job; more are refused
-constexpr size_t kEvalTasks = 128;                  // of a job; more are refused
-constexpr uint64_t kEvalExamples = 200'000;         // of all tasks of a job; more are refused
-constexpr size_t kTokenizerFiles = 16;              // of a job; more are refused
-constexpr size_t kInitialFiles = 1024;              // safetensors files of initial weights; more are refused
-constexpr uint64_t kBlobBytes = uint64_t{1} << 40;  // one stored blob (initial weights)
-constexpr size_t kMetricsPerHeartbeat = 64;         // further ones are dropped and counted
-constexpr size_t kLeasesPerWorker = 4096;           // named in one message; more are refused
-constexpr size_t kLogLines = 2000;                  // of one answer; older ones are left out
-constexpr uint64_t kCount = uint64_t{1} << 62;      // any counter from outside, so that sums cannot wrap; else refused
+constexpr size_t kCorpora = 64;                       // of a job; more are refused
+constexpr size_t kEvalTasks = 128;                    // of a job; more are refused
+constexpr uint64_t kEvalExamples = 200'000;           // of all tasks of a job; more are refused
+constexpr size_t kTokenizerFiles = 16;                // of a job; more are refused
+constexpr size_t kInitialFiles = 1024;                // safetensors files of initial weights; more are refused
+constexpr uint64_t kBlobBytes = uint64_t{1} << 40;    // one stored blob (initial weights)
+constexpr uint64_t kProbeBytes = uint64_t{64} << 20;  // one measurement of a link; more is refused
+constexpr size_t kMetricsPerHeartbeat = 64;           // further ones are dropped and counted
+constexpr size_t kLeasesPerWorker = 4096;             // named in one message; more are refused
+constexpr size_t kLogLines = 2000;                    // of one answer; older ones are left out
+constexpr uint64_t kCount = uint64_t{1} << 62;  // any counter from outside, so that sums cannot wrap; else refused
 
 // Model
 constexpr uint32_t kLayers = 1024;

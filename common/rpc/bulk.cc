@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/base/random.h"
+
 namespace atl {
 namespace {
 
@@ -24,6 +26,31 @@ class MemorySource final : public BulkSource {
   const std::shared_ptr<const void> owner_;
 };
 
+// The same MiB again and again.
+class ProbeSource final : public BulkSource {
+ public:
+  explicit ProbeSource(uint64_t bytes)
+      : size_(bytes), buffer_(std::make_shared<std::vector<std::byte>>(std::min<uint64_t>(bytes, uint64_t{1} << 20))) {
+    Rng random(StreamKey(0, "probe"));
+    for (std::byte& byte : *buffer_) byte = static_cast<std::byte>(random() >> 56);
+  }
+  uint64_t size_bytes() const override { return size_; }
+  absl::StatusOr<BulkBytes> Read(uint64_t offset, size_t bytes) override {
+    if (offset > size_ || bytes > size_ - offset) {
+      return absl::OutOfRangeError(absl::StrCat("bytes ", offset, " to ", offset + bytes, " of a probe of ", size_));
+    }
+    BulkBytes out{{}, buffer_};
+    for (size_t left = bytes; left > 0; left -= out.pieces.back().size()) {
+      out.pieces.push_back(Bytes(*buffer_).first(std::min(left, buffer_->size())));
+    }
+    return out;
+  }
+
+ private:
+  const uint64_t size_;
+  const std::shared_ptr<std::vector<std::byte>> buffer_;
+};
+
 }  // namespace
 
 size_t BulkBytes::size() const {
@@ -41,5 +68,7 @@ std::shared_ptr<BulkSource> MakeMemorySource(std::string bytes) {
   const auto owner = std::make_shared<const std::string>(std::move(bytes));
   return std::make_shared<MemorySource>(AsBytes(*owner), owner);
 }
+
+std::shared_ptr<BulkSource> MakeProbeSource(uint64_t bytes) { return std::make_shared<ProbeSource>(bytes); }
 
 }  // namespace atl

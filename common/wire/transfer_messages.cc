@@ -43,6 +43,7 @@ void Fill(const CheckpointFragmentKey& key, v1::DownloadRequest& out) {
   out.mutable_checkpoint_fragment()->set_checkpoint(CheckpointNameOf(key.job, key.step));
   out.mutable_checkpoint_fragment()->set_fragment(key.fragment.value);
 }
+void Fill(const Probe& key, v1::DownloadRequest& out) { out.mutable_probe()->set_bytes(key.bytes); }
 
 absl::StatusOr<DownloadKey> ReadUpdateKey(const v1::UpdateKey& in) {
   UpdateKey key;
@@ -78,6 +79,12 @@ absl::StatusOr<DownloadKey> ReadCheckpointKey(const v1::CheckpointFragmentKey& i
   }
   return CheckpointFragmentKey{name.job, name.step, {in.fragment()}};
 }
+absl::StatusOr<Probe> ReadProbe(const v1::ProbeHeader& in) {
+  if (in.bytes() == 0 || in.bytes() > limits::kProbeBytes) {
+    return FieldError("probe.bytes", absl::StrCat(in.bytes(), " is not between 1 and ", limits::kProbeBytes));
+  }
+  return Probe{in.bytes()};
+}
 absl::StatusOr<DownloadKey> ReadBlobKey(const std::string& hex) {
   ATOLL_ASSIGN_OR_RETURN(const Sha256 sha256, Sha256Field(hex, "blob_sha256"));
   return BlobKey{sha256};
@@ -89,6 +96,7 @@ absl::StatusOr<DownloadKey> ReadKey(const v1::DownloadRequest& in) {
     case v1::DownloadRequest::kBlock: return ReadBlockKey(in.block());
     case v1::DownloadRequest::kBlobSha256: return ReadBlobKey(in.blob_sha256());
     case v1::DownloadRequest::kCheckpointFragment: return ReadCheckpointKey(in.checkpoint_fragment());
+    case v1::DownloadRequest::kProbe: return ReadProbe(in.probe());
     case v1::DownloadRequest::KIND_NOT_SET: break;
   }
   return FieldError("download_request.kind", "is of a kind that this program does not know");
@@ -101,8 +109,12 @@ absl::Status Unreadable(const char* what) {
 }  // namespace
 
 uint64_t UploadBytes(const UploadHeader& header) {
-  if (const auto* contribution = std::get_if<ContributionUpload>(&header)) return contribution->header.encoded_bytes;
-  return std::get<BlobUpload>(header).bytes;
+  struct Visitor {
+    uint64_t operator()(const ContributionUpload& upload) const { return upload.header.encoded_bytes; }
+    uint64_t operator()(const BlobUpload& upload) const { return upload.bytes; }
+    uint64_t operator()(const Probe& probe) const { return probe.bytes; }
+  };
+  return std::visit(Visitor{}, header);
 }
 
 int32_t CodecToNumber(CodecKind codec) { return static_cast<int32_t>(codec) + 1; }
@@ -166,10 +178,11 @@ std::string SerializeUploadHeader(const UploadHeader& header) {
   v1::UploadHeader proto;
   if (const auto* contribution = std::get_if<ContributionUpload>(&header)) {
     *proto.mutable_contribution() = ContributionHeaderToProto(contribution->header, contribution->boot);
+  } else if (const auto* blob = std::get_if<BlobUpload>(&header)) {
+    proto.mutable_blob()->set_sha256(blob->sha256.Hex());
+    proto.mutable_blob()->set_bytes(blob->bytes);
   } else {
-    const auto& blob = std::get<BlobUpload>(header);
-    proto.mutable_blob()->set_sha256(blob.sha256.Hex());
-    proto.mutable_blob()->set_bytes(blob.bytes);
+    proto.mutable_probe()->set_bytes(std::get<Probe>(header).bytes);
   }
   return proto.SerializeAsString();
 }
@@ -184,6 +197,7 @@ absl::StatusOr<UploadHeader> ParseUploadHeader(const std::string& bytes) {
     out.boot.value = proto.contribution().boot();
     return UploadHeader(std::move(out));
   }
+  if (proto.has_probe()) return ReadProbe(proto.probe());
   if (!proto.has_blob()) return FieldError("upload_header.kind", "is of a kind that this program does not know");
   BlobUpload out;
   ATOLL_ASSIGN_OR_RETURN(out.sha256, Sha256Field(proto.blob().sha256(), "blob.sha256"));

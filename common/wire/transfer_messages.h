@@ -26,7 +26,11 @@ struct BlobUpload {
   Sha256 sha256;
   uint64_t bytes = 0;
 };
-using UploadHeader = std::variant<ContributionUpload, BlobUpload>;
+// So many bytes that mean nothing, to measure the link; at most limits::kProbeBytes.
+struct Probe {
+  uint64_t bytes = 0;
+};
+using UploadHeader = std::variant<ContributionUpload, BlobUpload, Probe>;
 // Size of what is announced.
 uint64_t UploadBytes(const UploadHeader& header);
 
@@ -60,7 +64,7 @@ struct CheckpointFragmentKey {
   uint64_t step = 0;
   FragmentIndex fragment;
 };
-using DownloadKey = std::variant<UpdateKey, FragmentKey, BlockKey, BlobKey, CheckpointFragmentKey>;
+using DownloadKey = std::variant<UpdateKey, FragmentKey, BlockKey, BlobKey, CheckpointFragmentKey, Probe>;
 struct DownloadRequest {
   DownloadKey key;
   uint64_t offset_bytes = 0;            // bytes already there
@@ -73,7 +77,7 @@ struct DownloadHeader {
   Version version;                     // fragments and updates
   Digest hash;                         // fragments and updates: content hash at that version
   CodecKind codec = CodecKind::kFp32;  // updates
-  Digest digest;                       // XXH3-128 of the whole; zero for blocks and files
+  Digest digest;                       // XXH3-128 of the whole; zero for blocks, files and probes
 };
 
 std::string SerializeUploadHeader(const UploadHeader& header);

@@ -60,6 +60,9 @@ absl::StatusOr<DownloadContent> DataPlane::Open(const DownloadRequest& request) 
       ATOLL_ASSIGN_OR_RETURN(auto reader, data.parts_.snapshots.OpenCheckpointReader(key.job, key.step, key.fragment));
       return ContentOf(std::move(reader));
     }
+    absl::StatusOr<DownloadContent> operator()(const Probe& probe) const {
+      return DownloadContent{{.total_bytes = probe.bytes}, MakeProbeSource(probe.bytes), {}};
+    }
   };
   return std::visit(Visitor{*this}, request.key);
 }

@@ -153,6 +153,7 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
   ATOLL_UNARY(UpdateJob)
   ATOLL_UNARY(RollbackJob)
   ATOLL_UNARY(GetJobMetrics)
+  ATOLL_UNARY(ListOffers)
 
   grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchJob(grpc::CallbackServerContext*,
                                                            const v1::WatchJobRequest* request) override {

@@ -20,6 +20,7 @@ Account AccountOf(const DownloadKey& key) {
     Account operator()(const BlockKey& k) const { return {k.job, "block"}; }
     Account operator()(const BlobKey&) const { return {{}, "blob"}; }
     Account operator()(const CheckpointFragmentKey& k) const { return {k.job, "checkpoint"}; }
+    Account operator()(const Probe&) const { return {{}, "probe"}; }
   };
   return std::visit(Visitor{}, key);
 }
@@ -126,7 +127,16 @@ class BlobSession final : public UploadHandler, public std::enable_shared_from_t
   BlobUpload blob_;
 };
 
-// Waits for the header to know which of the two it is.
+// Bytes that measure a link: nothing is kept of them.
+class ProbeSession final : public UploadHandler {
+ public:
+  void OnBegin(UploadHeader, UploadReply reply) override { reply(UploadStatus{}); }
+  void OnBytes(uint64_t, BulkBytes, StatusReply reply) override { reply(absl::OkStatus()); }
+  void OnEnd(StatusReply reply) override { reply(absl::OkStatus()); }
+  void OnBroken(absl::Status) override {}
+};
+
+// Waits for the header to know which of the three it is.
 class AnyUpload final : public UploadHandler {
  public:
   AnyUpload(Engine& engine, DataPlane& data, std::string peer) : engine_(engine), data_(data), peer_(std::move(peer)) {}
@@ -134,6 +144,8 @@ class AnyUpload final : public UploadHandler {
     const std::optional<Identity> caller = IdentityOfPeer(peer_);
     if (std::holds_alternative<ContributionUpload>(header)) {
       inner_ = std::make_shared<ContributionSession>(engine_, data_, peer_);
+    } else if (std::holds_alternative<Probe>(header)) {
+      inner_ = std::make_shared<ProbeSession>();
     } else if (caller && caller->role == Role::kWorker) {
       return reply(absl::PermissionDeniedError(
           absl::StrCat("worker '", caller->name, "' may not store files: it takes the role operator or admin")));

@@ -461,6 +461,9 @@ void JobApi::GetServerInfo(const v1::GetServerInfoRequest&, Answer<v1::GetServer
     response.set_boot_number(core.boot().value);
     response.set_protocol_revision(kProtocolRevision);
     response.mutable_start_time()->set_seconds(options_.start_wall_nanos / 1'000'000'000);
+    const int64_t now_nanos = clock_.WallNanos();
+    response.mutable_current_time()->set_seconds(now_nanos / 1'000'000'000);
+    response.mutable_current_time()->set_nanos(static_cast<int32_t>(now_nanos % 1'000'000'000));
     answer(absl::OkStatus(), std::move(response));
   });
 }

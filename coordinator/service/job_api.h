@@ -45,6 +45,7 @@ class JobApi {
   void UpdateJob(const v1::UpdateJobRequest& request, Answer<v1::UpdateJobResponse> answer);
   void RollbackJob(const v1::RollbackJobRequest& request, Answer<v1::RollbackJobResponse> answer);
   void GetJobMetrics(const v1::GetJobMetricsRequest& request, Answer<v1::GetJobMetricsResponse> answer);
+  void ListOffers(const v1::ListOffersRequest& request, Answer<v1::ListOffersResponse> answer);
   // One batch of lines; following is the stream's business.
   void GetJobLogs(const v1::StreamJobLogsRequest& request, Answer<v1::StreamJobLogsResponse> answer);
 

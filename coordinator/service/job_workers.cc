@@ -1,11 +1,49 @@
 // Workers as people see them: what they measure, and the plan beside it.
+#include <algorithm>
+#include <optional>
 #include <utility>
+#include <vector>
 
+#include "common/wire/job_spec_proto.h"
 #include "common/wire/resource_names.h"
 #include "coordinator/service/job_api.h"
 #include "coordinator/service/translate.h"
 
 namespace atl {
+namespace {
+
+constexpr int kOffers = 64;
+
+std::optional<double> MedianStepSeconds(const std::vector<WorkerView>& workers, const JobId& job) {
+  std::vector<int64_t> steps_ns;
+  for (const WorkerView& worker : workers) {
+    if (worker.job == job && worker.connected && worker.last.step_ns > 0) steps_ns.push_back(worker.last.step_ns);
+  }
+  if (steps_ns.empty()) return std::nullopt;
+  const auto middle = steps_ns.begin() + static_cast<ptrdiff_t>(steps_ns.size() / 2);
+  std::nth_element(steps_ns.begin(), middle, steps_ns.end());
+  return static_cast<double>(*middle) * 1e-9;
+}
+
+}  // namespace
+
+void JobApi::ListOffers(const v1::ListOffersRequest&, Answer<v1::ListOffersResponse> answer) {
+  engine_.Query([answer = std::move(answer)](const Core& core, const History&, Instant now) {
+    v1::ListOffersResponse response;
+    const std::vector<WorkerView> workers = core.ViewWorkers(now);
+    for (const JobId& job : core.Jobs()) {
+      const std::optional<JobView> view = core.ViewJob(job, now);
+      if (!view.has_value() || HasEnded(view->record.state)) continue;
+      if (response.offers_size() == kOffers) break;
+      v1::Offer& offer = *response.add_offers();
+      offer.set_job(JobName(job));
+      *offer.mutable_spec() = JobSpecToProto(view->record.spec);
+      offer.set_state(ToProto(view->record.state));
+      if (const auto seconds = MedianStepSeconds(workers, job)) offer.set_step_seconds(*seconds);
+    }
+    answer(absl::OkStatus(), std::move(response));
+  });
+}
 
 v1::WorkerStatus JobApi::WorkerMessage(const WorkerView& worker, const JobHistory* totals, const JobRecord* job) {
   if (job == nullptr) return ToProto(worker, totals, nullptr);

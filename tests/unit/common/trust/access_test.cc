@@ -42,20 +42,20 @@ TEST(AccessTest, EveryCallHasARowAndEveryRowACall) {
 
 // Written out a second time, by hand, so that a slip in the table is a difference: v, o, a, w for those who may.
 const std::map<std::string, std::string> kExpected = {
-    {"/atoll.v1.AdminService/DrainWorker", "oa"},    {"/atoll.v1.AdminService/GetCheckpoint", "voa"},
-    {"/atoll.v1.AdminService/GetServerInfo", "voa"}, {"/atoll.v1.AdminService/ListCheckpoints", "voa"},
-    {"/atoll.v1.AdminService/ListWorkers", "voa"},   {"/atoll.v1.JobService/CancelJob", "oa"},
-    {"/atoll.v1.JobService/GetJob", "voa"},          {"/atoll.v1.JobService/GetJobMetrics", "voa"},
-    {"/atoll.v1.JobService/ListJobs", "voa"},        {"/atoll.v1.JobService/PauseJob", "oa"},
-    {"/atoll.v1.JobService/ResumeJob", "oa"},        {"/atoll.v1.JobService/RollbackJob", "oa"},
-    {"/atoll.v1.JobService/StreamJobLogs", "voa"},   {"/atoll.v1.JobService/SubmitJob", "oa"},
-    {"/atoll.v1.JobService/UpdateJob", "oa"},        {"/atoll.v1.JobService/WatchJob", "voa"},
-    {"/atoll.v1.TransferService/Download", "oaw"},   {"/atoll.v1.TransferService/MissingBlobs", "oa"},
-    {"/atoll.v1.TransferService/Upload", "oaw"},     {"/atoll.v1.WorkerService/Control", "w"},
-    {"/atoll.v1.AdminService/CreateToken", "a"},     {"/atoll.v1.AdminService/ListTokens", "a"},
-    {"/atoll.v1.AdminService/RevokeToken", "a"},     {"/atoll.v1.WorkerService/Enroll", ""},
-    {"/atoll.v1.AdminService/ReadmitWorker", "oa"},  {"/grpc.health.v1.Health/Check", "voaw"},
-    {"/grpc.health.v1.Health/Watch", "voaw"},
+    {"/atoll.v1.AdminService/DrainWorker", "oa"},     {"/atoll.v1.AdminService/GetCheckpoint", "voa"},
+    {"/atoll.v1.AdminService/GetServerInfo", "voaw"}, {"/atoll.v1.AdminService/ListCheckpoints", "voa"},
+    {"/atoll.v1.AdminService/ListWorkers", "voa"},    {"/atoll.v1.JobService/CancelJob", "oa"},
+    {"/atoll.v1.JobService/GetJob", "voa"},           {"/atoll.v1.JobService/GetJobMetrics", "voa"},
+    {"/atoll.v1.JobService/ListJobs", "voa"},         {"/atoll.v1.JobService/PauseJob", "oa"},
+    {"/atoll.v1.JobService/ResumeJob", "oa"},         {"/atoll.v1.JobService/RollbackJob", "oa"},
+    {"/atoll.v1.JobService/StreamJobLogs", "voa"},    {"/atoll.v1.JobService/SubmitJob", "oa"},
+    {"/atoll.v1.JobService/UpdateJob", "oa"},         {"/atoll.v1.JobService/WatchJob", "voa"},
+    {"/atoll.v1.TransferService/Download", "oaw"},    {"/atoll.v1.TransferService/MissingBlobs", "oa"},
+    {"/atoll.v1.TransferService/Upload", "oaw"},      {"/atoll.v1.WorkerService/Control", "w"},
+    {"/atoll.v1.AdminService/CreateToken", "a"},      {"/atoll.v1.AdminService/ListTokens", "a"},
+    {"/atoll.v1.AdminService/RevokeToken", "a"},      {"/atoll.v1.WorkerService/Enroll", ""},
+    {"/atoll.v1.AdminService/ReadmitWorker", "oa"},   {"/grpc.health.v1.Health/Check", "voaw"},
+    {"/grpc.health.v1.Health/Watch", "voaw"},         {"/atoll.v1.JobService/ListOffers", "voaw"},
 };
 
 TEST(AccessTest, EachCallForEachRole) {

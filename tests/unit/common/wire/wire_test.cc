@@ -321,6 +321,20 @@ TEST(ControlMessagesTest, FurtherMetricsAreDropped) {
 
 // ---- transfer -------------------------------------------------------------------------------------------------------
 
+TEST(TransferMessagesTest, AProbeHasABound) {
+  for (const uint64_t bytes : {uint64_t{1}, limits::kProbeBytes}) {
+    const auto request = DownloadRequestFromProto(DownloadRequestToProto({.key = Probe{bytes}}));
+    ASSERT_TRUE(request.ok()) << request.status();
+    EXPECT_EQ(std::get<Probe>(request->key).bytes, bytes);
+  }
+  for (const uint64_t bytes : {uint64_t{0}, limits::kProbeBytes + 1}) {
+    EXPECT_EQ(ParseUploadHeader(SerializeUploadHeader(Probe{bytes})).status().code(),
+              absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(DownloadRequestFromProto(DownloadRequestToProto({.key = Probe{bytes}})).status().code(),
+              absl::StatusCode::kInvalidArgument);
+  }
+}
+
 ContributionHeader Contribution() {
   return {{"tiny"}, {"paris-1"}, {5}, {{1}, {3}}, {7, 8}, 4096, CodecKind::kBf16, 640, 10, 50, -5, {{{1}, 80}}};
 }
@@ -334,6 +348,7 @@ TEST(TransferMessagesTest, HeadersComeBackTheSame) {
   const Sha256 sha = Sha256Of({});
   EXPECT_EQ(std::get<BlobUpload>(*ParseUploadHeader(SerializeUploadHeader(BlobUpload{sha, 12}))).sha256, sha);
   EXPECT_EQ(UploadBytes(BlobUpload{sha, 12}), 12u);
+  EXPECT_EQ(UploadBytes(*ParseUploadHeader(SerializeUploadHeader(Probe{4096}))), 4096u);
   EXPECT_EQ(UploadBytes(back), 4096u);
   EXPECT_EQ(ParseUploadStatus(SerializeUploadStatus({77, true}))->resume_offset_bytes, 77u);
   EXPECT_FALSE(ParseUploadStatus("")->accepted);

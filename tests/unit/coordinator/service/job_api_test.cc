@@ -134,6 +134,39 @@ TEST_F(JobApiTest, RefusesWhatDoesNotFitBesideTheUnfinishedJobs) {
   EXPECT_TRUE(Submit(Request("two", 5)).ok());
 }
 
+TEST_F(JobApiTest, OffersAreTheJobsThatHaveNotEnded) {
+  const auto offers = [this] {
+    v1::ListOffersResponse out;
+    api_.ListOffers({}, [&out](const absl::Status& status, const v1::ListOffersResponse& response) {
+      EXPECT_TRUE(status.ok()) << status;
+      out = response;
+    });
+    SettleAll();
+    return out;
+  };
+  EXPECT_EQ(offers().offers_size(), 0);
+  ASSERT_TRUE(Submit(Request("one", 2)).ok());
+  ASSERT_TRUE(Submit(Request("two", 2)).ok());
+  const v1::ListOffersResponse both = offers();
+  ASSERT_EQ(both.offers_size(), 2);
+  EXPECT_EQ(both.offers(0).job(), "jobs/one");
+  EXPECT_FALSE(both.offers(0).has_step_seconds());
+  JobSpec spec;
+  EXPECT_TRUE(JobSpecFromProto(both.offers(1).spec(), /*before_submit=*/false, spec).empty());
+  EXPECT_EQ(spec.workers.max, 2u);
+  ASSERT_TRUE(coordinator_.Ask(JobControlled{.job = JobId{"one"}, .action = JobAction::kCancel}).ok());
+  const v1::ListOffersResponse left = offers();
+  ASSERT_EQ(left.offers_size(), 1);
+  EXPECT_EQ(left.offers(0).job(), "jobs/two");
+}
+
+TEST_F(JobApiTest, TellsItsTime) {
+  v1::GetServerInfoResponse info;
+  api_.GetServerInfo({}, [&info](const absl::Status&, const v1::GetServerInfoResponse& response) { info = response; });
+  SettleAll();
+  EXPECT_EQ(info.current_time().seconds(), clock_.WallNanos() / 1'000'000'000);
+}
+
 TEST_F(JobApiTest, TwoSubmitsAtOnceDoNotBothGetTheSameRoom) {
   capacity_.memory_bytes = kCoordinatorBaseBytes + 4 * 10 * kMiB;
   std::vector<absl::Status> answers;
