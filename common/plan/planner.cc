@@ -188,8 +188,8 @@ LinkJob MakeLinkJob(const PlanRequest& request, WireSize wire_size) {
 }
 
 // Only the time of a whole step matters to it, so the step is one unit.
-double RunUtilization(const JobSpec& spec, const std::vector<uint64_t>& fragment_elements, double step_seconds,
-                      const Link& link, WireSize wire_size) {
+LinkJob MakeRunLinkJob(const JobSpec& spec, const std::vector<uint64_t>& fragment_elements, double step_seconds,
+                       WireSize wire_size) {
   LinkJob job;
   job.inner_steps = std::max(1u, spec.sync.inner_steps);
   job.overlap_steps = std::min(spec.sync.overlap_steps, job.inner_steps - 1);
@@ -198,7 +198,12 @@ double RunUtilization(const JobSpec& spec, const std::vector<uint64_t>& fragment
     job.fragments.push_back({static_cast<double>(wire_size(spec.sync.upload_codec, elements)),
                              static_cast<double>(wire_size(spec.sync.download_codec, elements))});
   }
-  return CoordinatorUtilization(job, link);
+  return job;
+}
+
+double RunUtilization(const JobSpec& spec, const std::vector<uint64_t>& fragment_elements, double step_seconds,
+                      const Link& link, WireSize wire_size) {
+  return CoordinatorUtilization(MakeRunLinkJob(spec, fragment_elements, step_seconds, wire_size), link);
 }
 
 Plan MakePlan(const PlanRequest& request, WireSize wire_size) {

@@ -45,8 +45,10 @@ std::vector<Violation> ValidatePlanRequest(const PlanRequest& request);
 // The model in fragments, as MakeModelLayout would cut it (strided), all blocks being of one size.
 LinkJob MakeLinkJob(const PlanRequest& request, WireSize wire_size);
 
-// CoordinatorUtilization of a job as it runs: fragments of so many elements, one worker's measured step time (above 0)
-// and link. `spec` is resolved. Latency is in the measured rates already.
+// A job as it runs: fragments of so many elements and one worker's step time (above 0). `spec` is resolved.
+LinkJob MakeRunLinkJob(const JobSpec& spec, const std::vector<uint64_t>& fragment_elements, double step_seconds,
+                       WireSize wire_size);
+// CoordinatorUtilization of it on a worker's measured link; latency is in the measured rates already.
 double RunUtilization(const JobSpec& spec, const std::vector<uint64_t>& fragment_elements, double step_seconds,
                       const Link& link, WireSize wire_size);
 

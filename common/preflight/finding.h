@@ -1,0 +1,33 @@
+// What a look before joining has found, one line each. Plain values.
+#ifndef ATOLL_COMMON_PREFLIGHT_FINDING_H_
+#define ATOLL_COMMON_PREFLIGHT_FINDING_H_
+
+#include <functional>
+#include <string>
+
+#include "common/base/status.h"
+
+namespace atl {
+
+// kWarning: it works, worse than it could. kFailed: it does not.
+enum class Verdict { kGood, kWarning, kFailed };
+const char* VerdictName(Verdict verdict);  // "ok", "warning", "failed"
+
+struct Finding {
+  Verdict verdict = Verdict::kGood;
+  std::string check;     // one word: "identity", "reach", "tls", "coordinator", "clock", "link", "job"
+  std::string sentence;  // what was seen; what to do, unless it is good
+};
+
+// Told each finding as soon as it is known: some take seconds.
+using TellFinding = std::function<void(const Finding&)>;
+
+// "ok       reach        10.0.0.7:7070 answers in 2.1 ms", without a line feed.
+std::string FindingLine(const Finding& finding);
+
+// A failed finding with the status's message.
+Finding FailedFinding(std::string check, const absl::Status& status);
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_PREFLIGHT_FINDING_H_
