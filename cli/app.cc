@@ -143,6 +143,8 @@ int RunWithSession(AppEnvironment& environment, const GlobalOptions& global,
                   .deadline = deadline,
                   .clock = environment.clock,
                   .files = environment.files,
+                  .endpoint = endpoint,
+                  .identity = identity,
                   .api = *api,
                   .new_request_id = environment.new_request_id,
                   .pause_before_retry = environment.pause_before_retry};

@@ -388,6 +388,7 @@ void BuildCommandTree(CLI::App& root, GlobalOptions& global, const std::string& 
   AddPlanCommand(root, command);
   AddCaCommands(root, command);
   AddTokenCommands(root, command);
+  AddDoctorCommand(root, version, command);
   AddOtherCommands(root, version, command);
   root.footer(
       "Exit codes: 0 ok, 1 job failed, 2 usage or invalid file, 3 not found or refused, 4 not allowed,\n"

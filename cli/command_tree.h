@@ -37,6 +37,7 @@ void AddDataCommands(CLI::App& root, Command& command);
 void AddPlanCommand(CLI::App& root, Command& command);
 void AddCaCommands(CLI::App& root, Command& command);
 void AddTokenCommands(CLI::App& root, Command& command);
+void AddDoctorCommand(CLI::App& root, const std::string& version, Command& command);
 void AddOtherCommands(CLI::App& root, const std::string& version, Command& command);
 
 }  // namespace atl::cli

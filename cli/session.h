@@ -37,6 +37,8 @@ struct Session {
   std::optional<Instant> deadline;  // --timeout
   const Clock& clock;
   Files& files;
+  std::string endpoint;  // of the coordinator, HOST:PORT
+  std::string identity;  // identity file; empty: plaintext
   CoordinatorApi& api;
   std::function<std::string()> new_request_id;       // UUID4
   std::function<void(Duration)> pause_before_retry;  // waits; returns at once when interrupted

@@ -1,4 +1,4 @@
-// atoll-worker: run (the default), generate, eval-loss, eval.
+// atoll-worker: run (the default), check, pause, resume, generate, eval-loss, eval.
 #include <malloc.h>
 #include <unistd.h>
 
@@ -12,8 +12,10 @@
 #include "common/base/time.h"
 #include "common/config/options.h"
 #include "common/rpc/transport_log.h"
+#include "worker/daemon/check.h"
 #include "worker/daemon/daemon.h"
 #include "worker/daemon/exit_codes.h"
+#include "worker/daemon/owner_pause.h"
 #include "worker/device/gpu_plugin.h"
 #include "worker/train/eval_task.h"
 #include "worker/train/generate.h"
@@ -92,6 +94,15 @@ int main(int argc, char** argv) {
   if (line.generate) return Generate(*line.generate);
   if (line.eval_loss) return EvalLoss(*line.eval_loss);
   if (line.eval_task) return EvalTasks(*line.eval_task);
+  if (line.owner) {
+    const atl::SystemClock clock;
+    return Report(atl::RunOwnerCommand(*line.owner, clock, std::cout));
+  }
+  if (line.check) {
+    atl::Log log(line.check->log);
+    const atl::SystemClock clock;
+    return atl::RunWorkerCheck(*line.check, plugin, ATOLL_VERSION, clock, log, std::cout);
+  }
   if (!line.run) {
     std::fputs(line.text.c_str(), line.exit_code == 0 ? stdout : stderr);
     return line.exit_code;
@@ -100,5 +111,12 @@ int main(int argc, char** argv) {
   atl::Log log(line.run->log);
   for (const std::string& option : line.resolved) log.Debug("option", {{"is", option}});
   const atl::SystemClock clock;
-  return atl::RunWorker(*line.run, plugin, ATOLL_VERSION, clock, log);
+  const atl::RunningMark mark(line.run->cache_dir);
+  if (!atl::WaitWhilePaused(*line.run, clock, log)) return atl::kWorkerLeft;
+  const atl::WorkerOutcome end = atl::RunWorker(*line.run, plugin, ATOLL_VERSION, clock, log);
+  if (!end.paused) return end.exit_code;
+  // As a new process: whatever the device still holds for this one goes back to the owner.
+  execv("/proc/self/exe", argv);
+  std::perror("atoll-worker: cannot start anew for a pause");
+  return atl::kWorkerPrecondition;
 }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -136,14 +137,19 @@ void FillWorkerDefaults(WorkerOptions& o, const Environment& environment) {
   if (!o.join_token.empty() && o.identity.empty()) o.identity = o.cache_dir + "/identity.pem";
 }
 
-OptionTable WorkerTable(WorkerOptions& o) {
-  OptionTable table(
-      "atoll-worker",
-      "Trains what the coordinator assigns, on this machine.\n\n"
-      "Other uses: 'atoll-worker generate --help' prints text from an exported checkpoint,\n"
-      "'atoll-worker eval-loss --help' its loss on a corpus, 'atoll-worker eval --help' how often it finds the\n"
-      "right choice of a task (BLiMP, HellaSwag).",
-      "ATOLL_WORKER_");
+constexpr char kWorkerAbout[] =
+    "Trains what the coordinator assigns, on this machine.\n\n"
+    "Other uses: 'atoll-worker check' with the same options looks at what this machine would meet if it joined;\n"
+    "'atoll-worker pause --help' takes the machine back for a while, 'atoll-worker resume' ends that;\n"
+    "'atoll-worker generate --help' prints text from an exported checkpoint, 'atoll-worker eval-loss --help' its\n"
+    "loss on a corpus, 'atoll-worker eval --help' how often it finds the right choice of a task (BLiMP, HellaSwag).";
+constexpr char kCheckAbout[] =
+    "Looks at what this machine would meet if it joined with these options, and joins nothing: folders, device,\n"
+    "identity (with --join-token it enrols where there is none), reach, TLS, clocks, the link's rates both ways, and\n"
+    "for each job the memory it takes here and what it asks of the link. Exit code 3 when something has failed.";
+
+OptionTable WorkerTable(const std::string& program, const char* about, WorkerOptions& o) {
+  OptionTable table(program, about, "ATOLL_WORKER_");
   table.Text("coordinator", o.coordinator, "HOST:PORT", "control port of the coordinator");
   table.Text("coordinator-bulk", o.coordinator_bulk, "HOST:PORT",
              "its bulk port (default: the same host, the next port)");
@@ -173,6 +179,64 @@ OptionTable WorkerTable(WorkerOptions& o) {
   table.Time("drain-timeout", o.drain_timeout, "grace after SIGTERM to send what is ready");
   AddLogOptions(table, o.log);
   return table;
+}
+
+WorkerCommandLine ParseWorkerRun(const std::string& program, const char* about,
+                                 const std::vector<std::string>& arguments, const Environment& environment,
+                                 const std::string& version, const std::string& host_name) {
+  WorkerCommandLine out;
+  WorkerOptions o;
+  o.name = NameFromHost(host_name);
+  OptionTable table = WorkerTable(program, about, o);
+  const OptionTable::Outcome outcome = table.Parse(arguments, environment, version);
+  out.text = outcome.text;
+  out.exit_code = outcome.exit_code;
+  out.resolved = outcome.resolved;
+  if (!outcome.proceed) return out;
+  if (const auto faults = FaultsOf(o); !faults.empty()) {
+    Refuse(program, faults, out.text, out.exit_code);
+    return out;
+  }
+  FillWorkerDefaults(o, environment);
+  for (std::string& line : out.resolved) {
+    if (line == "cache-dir = (none) (default)") line = "cache-dir = " + o.cache_dir + " (default)";
+    if (line == "coordinator-bulk = (none) (default)") line = "coordinator-bulk = " + o.coordinator_bulk + " (default)";
+  }
+  out.run = o;
+  return out;
+}
+
+// Reads the same --name and --cache-dir as the worker, from the same variables of the environment.
+WorkerCommandLine ParseOwnerCommand(bool resume, const std::vector<std::string>& arguments,
+                                    const Environment& environment, const std::string& version,
+                                    const std::string& host_name) {
+  WorkerCommandLine out;
+  OwnerCommand o{.resume = resume, .name = NameFromHost(host_name)};
+  const std::string program = resume ? "atoll-worker resume" : "atoll-worker pause";
+  OptionTable table(program,
+                    resume ? "Ends the pause of this machine's worker: it joins again by itself."
+                           : "Takes this machine back from its worker, which finishes its step, sends what it has, "
+                             "leaves and waits.",
+                    "ATOLL_WORKER_");
+  table.Text("name", o.name, "NAME", "of the worker");
+  table.Text("cache-dir", o.cache_dir, "DIR", "of the worker (default: ~/.cache/atoll/NAME)");
+  if (!resume) table.Time("for", o.length, "as 30m or 2h; 0s: until 'atoll-worker resume'");
+  Environment own;  // the worker's other variables are not for this command
+  for (const char* name : {"ATOLL_WORKER_NAME", "ATOLL_WORKER_CACHE_DIR"}) {
+    if (const auto found = environment.find(name); found != environment.end()) own.insert(*found);
+  }
+  const OptionTable::Outcome outcome = table.Parse(arguments, own, version);
+  out.text = outcome.text;
+  out.exit_code = outcome.exit_code;
+  if (!outcome.proceed) return out;
+  if (!IsName(o.name)) {
+    Refuse(program, {absl::StrCat("--name is '", o.name.substr(0, 64), "'; it must be 1 to 63 of a-z, 0-9 and -")},
+           out.text, out.exit_code);
+    return out;
+  }
+  if (o.cache_dir.empty()) o.cache_dir = DefaultCache(o.name, environment);
+  out.owner = o;
+  return out;
 }
 
 WorkerCommandLine ParseGenerate(const std::vector<std::string>& arguments, const std::string& version) {
@@ -318,33 +382,22 @@ WorkerCommandLine ParseWorkerOptions(const std::vector<std::string>& arguments, 
     if (arguments[0] == "generate") return ParseGenerate(rest, version);
     if (arguments[0] == "eval-loss") return ParseEvalLoss(rest, version);
     if (arguments[0] == "eval") return ParseEvalTask(rest, version);
+    if (arguments[0] == "pause" || arguments[0] == "resume") {
+      return ParseOwnerCommand(arguments[0] == "resume", rest, environment, version, host_name);
+    }
+    if (arguments[0] == "check") {
+      WorkerCommandLine out = ParseWorkerRun("atoll-worker check", kCheckAbout, rest, environment, version, host_name);
+      out.check = std::exchange(out.run, std::nullopt);
+      return out;
+    }
     WorkerCommandLine out;
     Refuse("atoll-worker",
            {absl::StrCat("unknown command '", arguments[0].substr(0, 64), "'",
-                         DidYouMean(arguments[0], {"generate", "eval-loss", "eval"}))},
+                         DidYouMean(arguments[0], {"check", "pause", "resume", "generate", "eval-loss", "eval"}))},
            out.text, out.exit_code);
     return out;
   }
-  WorkerCommandLine out;
-  WorkerOptions o;
-  o.name = NameFromHost(host_name);
-  OptionTable table = WorkerTable(o);
-  const OptionTable::Outcome outcome = table.Parse(arguments, environment, version);
-  out.text = outcome.text;
-  out.exit_code = outcome.exit_code;
-  out.resolved = outcome.resolved;
-  if (!outcome.proceed) return out;
-  if (const auto faults = FaultsOf(o); !faults.empty()) {
-    Refuse("atoll-worker", faults, out.text, out.exit_code);
-    return out;
-  }
-  FillWorkerDefaults(o, environment);
-  for (std::string& line : out.resolved) {
-    if (line == "cache-dir = (none) (default)") line = "cache-dir = " + o.cache_dir + " (default)";
-    if (line == "coordinator-bulk = (none) (default)") line = "coordinator-bulk = " + o.coordinator_bulk + " (default)";
-  }
-  out.run = o;
-  return out;
+  return ParseWorkerRun("atoll-worker", kWorkerAbout, arguments, environment, version, host_name);
 }
 
 }  // namespace atl

@@ -108,6 +108,14 @@ struct BackupCommand {
   std::string backup;     // --to PATH, or --from PATH of restore; required
 };
 
+// `atoll-worker pause` and `atoll-worker resume`: the owner of a machine takes it back for a while.
+struct OwnerCommand {
+  bool resume = false;
+  std::string name;       // --name, as of the worker
+  std::string cache_dir;  // --cache-dir, as of the worker
+  Duration length{};      // --for; 0: until `resume`
+};
+
 // What main does next. Without options, audit or backup: prints `text` (to standard output when exit_code is 0, which
 // is --help or
 // --version, else to standard error) and exits.
@@ -121,10 +129,12 @@ struct CoordinatorCommandLine {
 };
 
 struct WorkerCommandLine {
-  std::optional<WorkerOptions> run;  // exactly one of these four, or none
+  std::optional<WorkerOptions> run;    // exactly one of these six, or none
+  std::optional<WorkerOptions> check;  // `atoll-worker check`: the options to join with
   std::optional<GenerateCommand> generate;
   std::optional<EvalLossCommand> eval_loss;
   std::optional<EvalTaskCommand> eval_task;
+  std::optional<OwnerCommand> owner;
   std::vector<std::string> resolved;
   std::string text;
   int exit_code = 0;

@@ -23,6 +23,8 @@
 #include "worker/daemon/event_gate.h"
 #include "worker/daemon/exit_codes.h"
 #include "worker/daemon/identity_keeper.h"
+#include "worker/daemon/owner_pause.h"
+#include "worker/daemon/preparation.h"
 #include "worker/daemon/torch_job.h"
 #include "worker/link/network_link.h"
 #include "worker/session/session.h"
@@ -32,38 +34,33 @@ namespace {
 
 constexpr Duration kGoodbyeLimit = Seconds(3);  // for the last messages to leave
 
-sigset_t LeaveSignals() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGUSR1);
-  return set;
-}
-
 // Waits for SIGTERM and SIGINT in a thread of its own; SIGUSR1 ends that thread.
 class SignalThread {
  public:
   explicit SignalThread(std::function<void(const char*)> leave)
-      : thread_([leave = std::move(leave)] {
+      : thread_([this, leave = std::move(leave)] {
           const sigset_t set = LeaveSignals();
           for (int seen = 0;; ++seen) {
             int number = 0;
             if (sigwait(&set, &number) != 0 || number == SIGUSR1) return;
             if (seen > 0) _exit(128 + number);
+            seen_ = true;
             leave(number == SIGTERM ? "SIGTERM" : "SIGINT");
           }
         }) {}
   ~SignalThread() { pthread_kill(thread_.native_handle(), SIGUSR1); }
+  bool seen() const { return seen_; }
 
  private:
+  std::atomic<bool> seen_{false};
   std::jthread thread_;
 };
 
-int Fail(int code, const std::string& sentence) {
+WorkerOutcome Fail(int code, const std::string& sentence) {
   std::fprintf(stderr, "atoll-worker: %s\n", sentence.c_str());
-  return code;
+  return {.exit_code = code};
 }
+WorkerOutcome Fail(int code, const absl::Status& status) { return Fail(code, std::string(status.message())); }
 
 int CodeOf(worker::ExitReason reason) {
   switch (reason) {
@@ -110,25 +107,6 @@ absl::StatusOr<Connections> Connect(const WorkerOptions& options, const Clock& c
   return c;
 }
 
-// Folders and device are looked at before anything is connected: what is missing is said at once.
-absl::Status CheckFolders(const WorkerOptions& options, Files& files) {
-  if (!options.data_root.empty() && !files.Exists(options.data_root)) {
-    return absl::NotFoundError(absl::StrCat("--data-root ", options.data_root,
-                                            " is not there; create it, or leave the option out to stream the data"));
-  }
-  const absl::Status made = files.MakeDirectory(options.cache_dir);
-  return Annotate(made, absl::StrCat("--cache-dir ", options.cache_dir, " cannot be used"));
-}
-
-const char* DeviceName(DeviceChoice choice) {
-  switch (choice) {
-    case DeviceChoice::kAuto: return "auto";
-    case DeviceChoice::kCpu: return "cpu";
-    case DeviceChoice::kGpu: return "cuda";
-  }
-  return "auto";
-}
-
 SessionOptions MakeSessionOptions(const WorkerOptions& options, const Device& device, const std::string& version) {
   SessionOptions session;
   std::random_device random;
@@ -152,7 +130,23 @@ SessionExit Train(Session& session, EventGate& gate, const Clock& clock) {
   }
 }
 
+// Until the last messages have left, or kGoodbyeLimit.
+void AwaitGoodbye(NetworkLink& link, EventGate& gate, const Clock& clock) {
+  for (const Instant limit = clock.Now() + kGoodbyeLimit; !link.finished() && clock.Now() < limit;) {
+    gate.WaitUntil(clock, clock.Now() + Milliseconds(20));
+  }
+}
+
 }  // namespace
+
+sigset_t LeaveSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGUSR1);
+  return set;
+}
 
 void BlockSignals() {
   const sigset_t set = LeaveSignals();
@@ -160,17 +154,15 @@ void BlockSignals() {
   signal(SIGPIPE, SIG_IGN);
 }
 
-int RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, const std::string& version, const Clock& clock,
-              Log& log) {
+WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, const std::string& version,
+                        const Clock& clock, Log& log) {
   const std::unique_ptr<Files> files = MakePosixFiles();
-  if (const auto status = CheckFolders(options, *files); !status.ok()) {
-    return Fail(kWorkerPrecondition, std::string(status.message()));
-  }
-  auto opened = OpenDevice(plugin, DeviceName(options.device));
-  if (!opened.ok()) return Fail(kWorkerPrecondition, std::string(opened.status().message()));
+  if (const auto status = CheckFolders(options, *files); !status.ok()) return Fail(kWorkerPrecondition, status);
+  auto opened = OpenChosenDevice(plugin, options.device);
+  if (!opened.ok()) return Fail(kWorkerPrecondition, opened.status());
   const std::shared_ptr<Device> device = *std::move(opened);
   auto connections = Connect(options, clock, log);
-  if (!connections.ok()) return Fail(kWorkerUsage, std::string(connections.status().message()));
+  if (!connections.ok()) return Fail(kWorkerUsage, connections.status());
 
   Metrics metrics;
   StepMetrics step_metrics(metrics);
@@ -200,7 +192,7 @@ int RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, const std::
   auto admin = ServeAdmin(options, metrics, *files, [&link] {
     return link.connected() ? absl::OkStatus() : absl::UnavailableError("the coordinator is not reached");
   });
-  if (!admin.ok()) return Fail(kWorkerPrecondition, std::string(admin.status().message()));
+  if (!admin.ok()) return Fail(kWorkerPrecondition, admin.status());
   log.Info("worker started", {{"name", options.name},
                               {"coordinator", options.coordinator},
                               {"device", device->info().name},
@@ -211,20 +203,25 @@ int RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, const std::
   std::optional<IdentityKeeper> keeper;
   if (!options.identity.empty()) keeper.emplace(options, clock, log);
   SignalThread signals([&session](const char* name) { session.RequestLeave(name); });
-  std::atomic<bool> over{false};
+  std::atomic<bool> over{false}, paused{false};
   std::jthread link_thread([&] {
-    while (!over) link_gate.WaitUntil(clock, link.Turn());
+    while (!over) {
+      if (!paused && PausedUntil(options.cache_dir, WallSeconds(clock))) {
+        paused = true;
+        session.RequestLeave("paused by its owner");
+      }
+      link_gate.WaitUntil(clock, link.Turn());  // a second at most
+    }
   });
   const SessionExit exit = Train(session, train_gate, clock);
   link.Finish();
-  for (const Instant limit = clock.Now() + kGoodbyeLimit; !link.finished() && clock.Now() < limit;) {
-    train_gate.WaitUntil(clock, clock.Now() + Milliseconds(20));
-  }
+  AwaitGoodbye(link, train_gate, clock);
   over = true;
   link_gate.Knock();
   link_thread.join();
   log.Info("worker left", {{"why", exit.text}});
-  return exit.reason == worker::ExitReason::kLeft ? kWorkerLeft : Fail(CodeOf(exit.reason), exit.text);
+  if (exit.reason != worker::ExitReason::kLeft) return Fail(CodeOf(exit.reason), exit.text);
+  return {.exit_code = kWorkerLeft, .paused = paused && !signals.seen()};
 }
 
 }  // namespace atl

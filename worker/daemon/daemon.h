@@ -8,6 +8,8 @@
 #ifndef ATOLL_WORKER_DAEMON_DAEMON_H_
 #define ATOLL_WORKER_DAEMON_DAEMON_H_
 
+#include <signal.h>
+
 #include <string>
 
 #include "common/base/log.h"
@@ -17,12 +19,19 @@
 
 namespace atl {
 
-// Blocks SIGTERM, SIGINT and SIGUSR1 in this and every later thread; call it before any thread is made.
+// SIGTERM, SIGINT and SIGUSR1.
+sigset_t LeaveSignals();
+// Blocks them in this and every later thread; call it before any thread is made.
 void BlockSignals();
 
-// Runs until the worker has left and returns its exit code (exit_codes.h), after a sentence on stderr unless it is 0.
-int RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, const std::string& version, const Clock& clock,
-              Log& log);
+struct WorkerOutcome {
+  int exit_code = 0;    // exit_codes.h
+  bool paused = false;  // it left because its owner wants a pause (owner_pause.h): start the program anew
+};
+
+// Runs until the worker has left; a sentence on stderr unless the exit code is 0.
+WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, const std::string& version,
+                    const Clock& clock, Log& log);
 
 }  // namespace atl
 

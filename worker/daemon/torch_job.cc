@@ -9,13 +9,12 @@
 #include "common/plan/model_layout.h"
 #include "worker/daemon/job_data.h"
 #include "worker/daemon/job_tasks.h"
+#include "worker/daemon/preparation.h"
 #include "worker/train/memory.h"
 #include "worker/train/trainer.h"
 
 namespace atl {
 namespace {
-
-TensorDevice ToTensorDevice(const DeviceInfo& info) { return {info.kind == DeviceKind::kCuda, info.index}; }
 
 class TorchModel final : public TrainingModel {
  public:
@@ -84,15 +83,6 @@ class TorchModel final : public TrainingModel {
   std::optional<Pass> pass_;
 };
 
-// What the trainer may take: the device's free memory, and no more than the operator allows.
-absl::StatusOr<std::optional<uint64_t>> Available(Device& device, uint64_t limit_bytes) {
-  const bool gpu = device.info().kind == DeviceKind::kCuda;
-  if (!gpu && limit_bytes == 0) return std::optional<uint64_t>{};
-  ATOLL_ASSIGN_OR_RETURN(uint64_t available, gpu ? device.FreeMemoryBytes() : AvailableHostMemory());
-  if (limit_bytes > 0) available = std::min(available, limit_bytes);
-  return std::optional<uint64_t>(available);
-}
-
 }  // namespace
 
 TorchJobFactory::TorchJobFactory(TorchJobOptions options, std::shared_ptr<Device> device, BulkClient& bulk,
@@ -107,10 +97,9 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
 
   // Memory first: a model that does not fit is refused before anything is fetched.
   TrainerOptions options{device, options_.threads, {}, {}};
-  ATOLL_ASSIGN_OR_RETURN(options.available_bytes, Available(*device_, options_.memory_limit_bytes));
-  ATOLL_ASSIGN_OR_RETURN(const uint64_t free_bytes, options.available_bytes
-                                                        ? absl::StatusOr<uint64_t>(*options.available_bytes)
-                                                        : AvailableHostMemory());
+  ATOLL_ASSIGN_OR_RETURN(const uint64_t free_bytes, MemoryForTraining(*device_, options_.memory_limit_bytes));
+  // Without a limit the trainer of a host asks anew when it is made.
+  if (device.gpu || options_.memory_limit_bytes > 0) options.available_bytes = free_bytes;
   ATOLL_ASSIGN_OR_RETURN(const uint32_t micro_batch, ChooseMicroBatch(spec, parts->layout, device, free_bytes));
 
   const JobDataOptions data_options{options_.worker, options_.data_root, options_.cache_dir, options_.cache_bytes};

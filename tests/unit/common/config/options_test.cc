@@ -216,5 +216,35 @@ TEST(WorkerOptions, EvalTakesFilesOfExamples) {
               testing::AllOf(HasSubstr("--checkpoint is missing"), HasSubstr("--task is missing")));
 }
 
+TEST(WorkerOptionsTest, CheckTakesTheOptionsOfAWorker) {
+  const WorkerCommandLine line = ParseWorkerOptions(
+      {"check", "--coordinator", "10.0.0.1:9000", "--identity", "a.pem", "--cache-dir", "/c"}, {}, "1", "host");
+  ASSERT_TRUE(line.check.has_value()) << line.text;
+  EXPECT_FALSE(line.run.has_value());
+  EXPECT_EQ(line.check->coordinator_bulk, "10.0.0.1:9001");
+  const WorkerCommandLine wrong = ParseWorkerOptions({"check", "--coordinator", "nowhere"}, {}, "1", "host");
+  EXPECT_FALSE(wrong.check.has_value());
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_NE(wrong.text.find("atoll-worker check: --coordinator is 'nowhere'"), std::string::npos) << wrong.text;
+}
+
+TEST(WorkerOptionsTest, AnOwnerNamesTheWorkerAsTheWorkerDoes) {
+  const Environment environment = {
+      {"ATOLL_WORKER_NAME", "paris-1"}, {"ATOLL_WORKER_COORDINATOR", "10.0.0.1:9000"}, {"XDG_CACHE_HOME", "/cache"}};
+  const WorkerCommandLine pause = ParseWorkerOptions({"pause", "--for", "2h"}, environment, "1", "host");
+  ASSERT_TRUE(pause.owner.has_value()) << pause.text;
+  EXPECT_FALSE(pause.owner->resume);
+  EXPECT_EQ(pause.owner->cache_dir, "/cache/atoll/paris-1");
+  EXPECT_EQ(pause.owner->length, Seconds(7200));
+  const WorkerCommandLine resume =
+      ParseWorkerOptions({"resume", "--name", "x", "--cache-dir", "/d"}, environment, "1", "host");
+  ASSERT_TRUE(resume.owner.has_value()) << resume.text;
+  EXPECT_TRUE(resume.owner->resume);
+  EXPECT_EQ(resume.owner->name, "x");
+  EXPECT_EQ(resume.owner->cache_dir, "/d");
+  EXPECT_EQ(ParseWorkerOptions({"resume", "--for", "2h"}, {}, "1", "host").exit_code, 2);
+  EXPECT_EQ(ParseWorkerOptions({"pause", "--name", "A B"}, {}, "1", "host").exit_code, 2);
+}
+
 }  // namespace
 }  // namespace atl

@@ -154,7 +154,7 @@ class RunWorkerTest : public testing::Test {
   ~RunWorkerTest() override { std::filesystem::remove_all(folder_); }
   int Run() {
     testing::internal::CaptureStderr();
-    const int code = RunWorker(options_, GpuPlugin{nullptr, "none in tests", 0}, "test", clock_, log_);
+    const int code = RunWorker(options_, GpuPlugin{nullptr, "none in tests", 0}, "test", clock_, log_).exit_code;
     said_ = testing::internal::GetCapturedStderr();
     return code;
   }

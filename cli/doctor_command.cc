@@ -1,0 +1,52 @@
+// `atoll doctor`: is the coordinator within reach of this machine, and what does the way there carry.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/numbers.h"
+#include "cli/command_tree.h"
+#include "cli/output.h"
+#include "common/preflight/coordinator_check.h"
+
+namespace atl::cli {
+namespace {
+
+// The bulk port is the next one unless told otherwise, as for workers.
+std::string NextPort(const std::string& endpoint) {
+  const size_t colon = endpoint.rfind(':');
+  uint32_t port = 0;
+  if (!absl::SimpleAtoi(endpoint.substr(colon + 1), &port) || port == 65535) return endpoint;
+  return absl::StrCat(endpoint.substr(0, colon + 1), port + 1);
+}
+
+int Doctor(Session& session, const std::string& bulk_endpoint, const std::string& version) {
+  const CoordinatorCheck check{.control_address = session.endpoint,
+                               .bulk_address = bulk_endpoint.empty() ? NextPort(session.endpoint) : bulk_endpoint,
+                               .identity = session.identity,
+                               .version = version};
+  const bool lines = session.format == OutputFormat::kTable || session.format == OutputFormat::kWide;
+  nlohmann::ordered_json findings = nlohmann::ordered_json::array();
+  const CoordinatorCheckResult result = CheckCoordinator(check, session.clock, [&](const Finding& finding) {
+    if (lines) {
+      session.out << FindingLine(finding) << std::endl;  // seen at once: the next step may take seconds
+    } else {
+      findings.push_back(
+          {{"verdict", VerdictName(finding.verdict)}, {"check", finding.check}, {"sentence", finding.sentence}});
+    }
+  });
+  if (!lines) PrintJson(session, nlohmann::ordered_json{{"good", result.good}, {"findings", findings}}.dump());
+  return result.good ? kExitOk : kExitRefused;
+}
+
+}  // namespace
+
+void AddDoctorCommand(CLI::App& root, const std::string& version, Command& command) {
+  CLI::App& doctor =
+      *root.add_subcommand("doctor", "check the way to the coordinator: reach, TLS, clocks, rates, jobs");
+  const auto bulk = std::make_shared<std::string>();
+  doctor.add_option("--bulk-endpoint", *bulk, "bulk port of the coordinator; default: the port after --endpoint's")
+      ->type_name("HOST:PORT");
+  doctor.callback([=, &command] { command = [=](Session& s) { return Doctor(s, *bulk, version); }; });
+}
+
+}  // namespace atl::cli

@@ -1,0 +1,53 @@
+"""The owner of a machine takes it back from its worker, in mid-run, and gives it again."""
+from atoll_harness import check, equal, main, wait_for
+
+
+def owner(scene, command, *options, name="a", code=0):
+    return scene.run("atoll-worker", command, "--name", name, "--cache-dir", scene.path(f"cache-{name}"), *options, code=code)
+
+
+def activity(scene, name):
+    """The state of a worker that is there, None when it is not."""
+    workers = scene.atoll("-o", "json", "worker", "list").json().get("workers", [])
+    return next((w["state"] for w in workers if w["name"] == f"workers/{name}"), None)
+
+
+def test(scene):
+    manifest = scene.corpus()
+    coordinator = scene.coordinator("--data-root", scene.path("data"))
+    workers = [scene.worker(name, coordinator) for name in ("a", "b")]
+    scene.submit("job", manifest, steps=100_000)
+    scene.wait_round("job", 2, alive=workers)
+
+    # In mid-run: it leaves in order, the run goes on, its process stays and waits.
+    said = owner(scene, "pause").out
+    check("finishes its step, sends what it has, leaves and stays away until it is resumed" in said, said)
+    wait_for("worker a to wait", lambda: "paused by its owner" in workers[0].log().split("worker left")[-1], alive=workers)
+    wait_for("worker a to be gone", lambda: activity(scene, "a") is None, alive=workers)
+    scene.wait_round("job", 4, alive=workers)
+    said = owner(scene, "resume").out
+    equal(said, "worker 'a' joins again\n", "what resume says")
+    wait_for("worker a to train again", lambda: activity(scene, "a") == "training", alive=workers)
+    equal(workers[0].log().count("worker started"), 2, "starts of worker a")
+
+    # A pause outlives the process, ends by itself, and a signal ends the process in it.
+    owner(scene, "pause")
+    wait_for("worker a to be gone", lambda: activity(scene, "a") is None, alive=workers)
+    equal(workers[0].terminate(), 0, "the end of a paused worker")
+    again = scene.worker("a", coordinator)
+    wait_for("the new worker to wait", lambda: "paused by its owner" in again.log(), alive=[again])
+    check("worker started" not in again.log(), "a paused worker has started")
+    said = owner(scene, "pause", "--for", "1s").out
+    check(said.startswith("worker 'a' stays away until 2"), said)
+    wait_for("worker a to train again", lambda: activity(scene, "a") == "training", alive=[again])
+
+    # Wrong use, and nobody there.
+    check("does not run here now" in owner(scene, "pause", name="c").out, "a pause of nobody")
+    equal(owner(scene, "resume", name="c").out, "worker 'c' is no longer paused; it does not run here now\n", "resume of nobody")
+    equal(owner(scene, "resume", name="c").out, "worker 'c' was not paused\n", "resume of what is not paused")
+    check("--for" in owner(scene, "pause", "--for", "5", code=2).err, "a time without a unit")
+    owner(scene, "pause", "--name", "A B", code=2)
+    scene.atoll("job", "cancel", "job")
+
+
+main(test)

@@ -1,0 +1,100 @@
+#include "worker/daemon/check.h"
+
+#include <memory>
+
+#include "absl/strings/str_format.h"
+#include "common/base/files.h"
+#include "common/plan/model_layout.h"
+#include "common/preflight/coordinator_check.h"
+#include "worker/daemon/exit_codes.h"
+#include "worker/daemon/identity_keeper.h"
+#include "worker/daemon/preparation.h"
+#include "worker/train/memory.h"
+
+namespace atl {
+namespace {
+
+constexpr double kGiB = 1 << 30;
+
+std::string GiBText(uint64_t bytes) { return absl::StrFormat("%.3g GiB", static_cast<double>(bytes) / kGiB); }
+
+// Collects whether all is well while it prints.
+class Report {
+ public:
+  explicit Report(std::ostream& out) : out_(out) {}
+  void Tell(const Finding& finding) {
+    good_ = good_ && finding.verdict != Verdict::kFailed;
+    out_ << FindingLine(finding) << std::endl;  // seen at once: the next step may take seconds
+  }
+  bool good() const { return good_; }
+
+ private:
+  std::ostream& out_;
+  bool good_ = true;
+};
+
+Finding FoldersFinding(const WorkerOptions& options, Files& files) {
+  if (const absl::Status status = CheckFolders(options, files); !status.ok()) return FailedFinding("folders", status);
+  const absl::StatusOr<Files::Space> space = files.SpaceAt(options.cache_dir);
+  if (!space.ok()) return FailedFinding("folders", space.status());
+  const std::string text =
+      absl::StrCat("cache ", options.cache_dir, " has ", GiBText(space->free_bytes), " free",
+                   options.data_root.empty() ? "; data is streamed" : "; data below " + options.data_root);
+  if (space->free_bytes >= options.cache_bytes) return {Verdict::kGood, "folders", text};
+  return {Verdict::kWarning, "folders",
+          absl::StrCat(text, ", less than --cache-limit of ", GiBText(options.cache_bytes),
+                       "; free some, lower the limit, or name another --cache-dir")};
+}
+
+Finding DeviceFinding(const Device& device, uint64_t available_bytes) {
+  return {Verdict::kGood, "device",
+          absl::StrCat(device.info().name, ", ", GiBText(device.info().memory_total_bytes), " of memory, ",
+                       GiBText(available_bytes), " for training")};
+}
+
+Finding MemoryFinding(const JobOffer& offer, const Device& device, uint64_t available_bytes) {
+  const ModelLayout layout =
+      MakeModelLayout(offer.spec.model, offer.spec.sync.pattern, offer.spec.sync.layers_per_fragment);
+  const absl::StatusOr<uint32_t> micro_batch =
+      ChooseMicroBatch(offer.spec, layout, ToTensorDevice(device.info()), available_bytes);
+  if (!micro_batch.ok()) return FailedFinding("memory", Annotate(micro_batch.status(), offer.job.value));
+  return {Verdict::kGood, "memory",
+          absl::StrCat(offer.job.value, " takes ",
+                       GiBText(EstimateTrainingMemory(offer.spec, layout, *micro_batch).total()), " with ",
+                       *micro_batch, *micro_batch == 1 ? " sequence" : " sequences", " a pass")};
+}
+
+}  // namespace
+
+int RunWorkerCheck(const WorkerOptions& options, const GpuPlugin& plugin, const std::string& version,
+                   const Clock& clock, Log& log, std::ostream& out) {
+  const std::unique_ptr<Files> files = MakePosixFiles();
+  Report report(out);
+  report.Tell(FoldersFinding(options, *files));
+  const absl::StatusOr<std::shared_ptr<Device>> device = OpenChosenDevice(plugin, options.device);
+  const absl::StatusOr<uint64_t> available =
+      device.ok() ? MemoryForTraining(**device, options.memory_limit_bytes) : absl::StatusOr<uint64_t>(device.status());
+  report.Tell(available.ok() ? DeviceFinding(**device, *available) : FailedFinding("device", available.status()));
+
+  if (!options.identity.empty()) {
+    if (const absl::Status status = EnsureIdentity(options, clock, log); !status.ok()) {
+      report.Tell(FailedFinding("identity", status));
+      return kWorkerPrecondition;
+    }
+  }
+  const CoordinatorCheckResult coordinator =
+      CheckCoordinator({.control_address = options.coordinator,
+                        .bulk_address = options.coordinator_bulk,
+                        .identity = options.identity,
+                        .version = version,
+                        .upload_bytes_per_second = options.upload_bytes_per_second,
+                        .download_bytes_per_second = options.download_bytes_per_second,
+                        .worker = options.name},
+                       clock, [&report](const Finding& finding) { report.Tell(finding); });
+  if (available.ok()) {
+    for (const JobOffer& offer : coordinator.offers) report.Tell(MemoryFinding(offer, **device, *available));
+  }
+  return report.good() ? kWorkerLeft : kWorkerPrecondition;
+}
+
+}  // namespace atl

@@ -1,0 +1,113 @@
+#include "worker/daemon/owner_pause.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <ctime>
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "common/base/files.h"
+#include "common/base/wall_time.h"
+#include "common/trust/certificate.h"
+#include "worker/daemon/daemon.h"
+
+namespace atl {
+namespace {
+
+constexpr size_t kLargestFile = 64;
+
+std::string PauseFile(const std::string& cache_dir) { return JoinPath(cache_dir, "paused"); }
+std::string MarkFile(const std::string& cache_dir) { return JoinPath(cache_dir, "running"); }
+
+std::string UntilText(int64_t until_s) {
+  return until_s == kUntilResumed ? std::string("it is resumed") : DateText(until_s);
+}
+
+absl::Status Pause(const OwnerCommand& command, int64_t now_s, std::ostream& out) {
+  const std::unique_ptr<Files> files = MakePosixFiles();
+  ATOLL_RETURN_IF_ERROR(files->MakeDirectory(command.cache_dir));
+  const bool paused = PausedUntil(command.cache_dir, now_s).has_value();
+  const int64_t until_s = command.length.ns == 0 ? kUntilResumed : now_s + command.length.ns / Seconds(1).ns;
+  const std::string text = absl::StrCat(until_s, "\n");
+  ATOLL_RETURN_IF_ERROR(WriteFileAtomically(*files, PauseFile(command.cache_dir), AsBytes(text)));
+  out << "worker '" << command.name << "' "
+      << (!WorkerRuns(command.cache_dir) ? "does not run here now; once it is started it waits until "
+          : paused                       ? "stays away until "
+                                         : "finishes its step, sends what it has, leaves and stays away until ")
+      << UntilText(until_s) << "; 'atoll-worker resume --name " << command.name << "' ends the pause\n";
+  return absl::OkStatus();
+}
+
+absl::Status Resume(const OwnerCommand& command, int64_t now_s, std::ostream& out) {
+  const std::unique_ptr<Files> files = MakePosixFiles();
+  const std::string file = PauseFile(command.cache_dir);
+  const bool paused = PausedUntil(command.cache_dir, now_s).has_value();
+  if (files->Exists(file)) ATOLL_RETURN_IF_ERROR(files->Remove(file));
+  out << "worker '" << command.name << "' "
+      << (!paused                         ? "was not paused\n"
+          : WorkerRuns(command.cache_dir) ? "joins again\n"
+                                          : "is no longer paused; it does not run here now\n");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::optional<int64_t> PausedUntil(const std::string& cache_dir, int64_t now_s) {
+  const std::unique_ptr<Files> files = MakePosixFiles();
+  const absl::StatusOr<std::string> text = ReadWholeFile(*files, PauseFile(cache_dir), kLargestFile);
+  if (absl::IsNotFound(text.status())) return std::nullopt;
+  int64_t until_s = 0;
+  // An owner who wanted a pause and left something unreadable still wants it.
+  if (!text.ok() || !absl::SimpleAtoi(std::string(absl::StripAsciiWhitespace(*text)), &until_s)) return kUntilResumed;
+  if (until_s <= now_s) return std::nullopt;
+  return until_s;
+}
+
+RunningMark::RunningMark(const std::string& cache_dir) {
+  // A folder that cannot be made is CheckFolders' to tell.
+  if (!MakePosixFiles()->MakeDirectory(cache_dir).ok()) return;
+  fd_ = ::open(MarkFile(cache_dir).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd_ >= 0) (void)::flock(fd_, LOCK_SH | LOCK_NB);
+}
+RunningMark::~RunningMark() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+bool WorkerRuns(const std::string& cache_dir) {
+  const int fd = ::open(MarkFile(cache_dir).c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool held = ::flock(fd, LOCK_EX | LOCK_NB) != 0;
+  ::close(fd);
+  return held;
+}
+
+absl::Status RunOwnerCommand(const OwnerCommand& command, const Clock& clock, std::ostream& out) {
+  const int64_t now_s = WallSeconds(clock);
+  const absl::Status done = command.resume ? Resume(command, now_s, out) : Pause(command, now_s, out);
+  return Annotate(done, absl::StrCat("--cache-dir ", command.cache_dir));
+}
+
+bool WaitWhilePaused(const WorkerOptions& options, const Clock& clock, Log& log) {
+  const sigset_t signals = LeaveSignals();
+  const timespec second{.tv_sec = 1, .tv_nsec = 0};
+  int64_t told_s = 0;
+  for (;;) {
+    const std::optional<int64_t> until_s = PausedUntil(options.cache_dir, WallSeconds(clock));
+    if (!until_s) {
+      if (told_s != 0) log.Info("pause is over", {{"name", options.name}});
+      return true;
+    }
+    if (*until_s != told_s) log.Info("paused by its owner", {{"name", options.name}, {"until", UntilText(*until_s)}});
+    told_s = *until_s;
+    if (sigtimedwait(&signals, nullptr, &second) > 0) {
+      log.Info("worker left", {{"why", "a signal in its pause"}});
+      return false;
+    }
+  }
+}
+
+}  // namespace atl

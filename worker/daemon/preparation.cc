@@ -1,0 +1,44 @@
+#include "worker/daemon/preparation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "worker/train/memory.h"
+
+namespace atl {
+namespace {
+
+const char* DeviceName(DeviceChoice choice) {
+  switch (choice) {
+    case DeviceChoice::kAuto: return "auto";
+    case DeviceChoice::kCpu: return "cpu";
+    case DeviceChoice::kGpu: return "cuda";
+  }
+  return "auto";
+}
+
+}  // namespace
+
+absl::Status CheckFolders(const WorkerOptions& options, Files& files) {
+  if (!options.data_root.empty() && !files.Exists(options.data_root)) {
+    return absl::NotFoundError(absl::StrCat("--data-root ", options.data_root,
+                                            " is not there; create it, or leave the option out to stream the data"));
+  }
+  const absl::Status made = files.MakeDirectory(options.cache_dir);
+  return Annotate(made, absl::StrCat("--cache-dir ", options.cache_dir, " cannot be used"));
+}
+
+absl::StatusOr<std::shared_ptr<Device>> OpenChosenDevice(const GpuPlugin& plugin, DeviceChoice choice) {
+  ATOLL_ASSIGN_OR_RETURN(std::shared_ptr<Device> device, OpenDevice(plugin, DeviceName(choice)));
+  return device;
+}
+
+TensorDevice ToTensorDevice(const DeviceInfo& info) { return {info.kind == DeviceKind::kCuda, info.index}; }
+
+absl::StatusOr<uint64_t> MemoryForTraining(Device& device, uint64_t limit_bytes) {
+  const bool gpu = device.info().kind == DeviceKind::kCuda;
+  ATOLL_ASSIGN_OR_RETURN(const uint64_t free_bytes, gpu ? device.FreeMemoryBytes() : AvailableHostMemory());
+  return limit_bytes > 0 ? std::min(free_bytes, limit_bytes) : free_bytes;
+}
+
+}  // namespace atl

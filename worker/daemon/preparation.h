@@ -1,0 +1,30 @@
+// What a worker needs of its own machine, looked at before anything is connected.
+#ifndef ATOLL_WORKER_DAEMON_PREPARATION_H_
+#define ATOLL_WORKER_DAEMON_PREPARATION_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "common/base/files.h"
+#include "common/base/status.h"
+#include "common/config/options.h"
+#include "worker/device/gpu_plugin.h"
+#include "worker/model/arena.h"
+
+namespace atl {
+
+// NotFound when --data-root is not there; makes --cache-dir, or says why it cannot be used.
+absl::Status CheckFolders(const WorkerOptions& options, Files& files);
+
+// The device of --device. Errors of OpenDevice (gpu_plugin.h).
+absl::StatusOr<std::shared_ptr<Device>> OpenChosenDevice(const GpuPlugin& plugin, DeviceChoice choice);
+
+// The trainer's name for a device.
+TensorDevice ToTensorDevice(const DeviceInfo& info);
+
+// Bytes that a job's training may take: what the device has free, and no more than the operator allows (0: no limit).
+absl::StatusOr<uint64_t> MemoryForTraining(Device& device, uint64_t limit_bytes);
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_DAEMON_PREPARATION_H_
