@@ -1,6 +1,7 @@
 #include "worker/daemon/torch_job.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -47,7 +48,7 @@ class TorchModel final : public TrainingModel {
     ATOLL_ASSIGN_OR_RETURN(const SampleBatch batch, pass_->reader->Read(piece.first, count));
     ATOLL_ASSIGN_OR_RETURN(const LossSum sum, pass_->evaluator->Evaluate({batch.tokens, batch.samples}));
     const double bytes = pass_->reader->BytesPerToken(piece.first, count) * static_cast<double>(sum.targets);
-    return EvaluationOutcome{count, sum.nll, sum.targets, static_cast<uint64_t>(bytes + 0.5)};
+    return EvaluationOutcome{count, sum.nll, sum.targets, static_cast<uint64_t>(std::llround(bytes))};
   }
 
   absl::StatusOr<PieceScore> ScoreTask(std::span<float> parameters, const TaskPiece& piece) override {
