@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <climits>
+#include <csignal>
 #include <cstdio>
 #include <iostream>
 #include <string>
@@ -86,6 +87,7 @@ int EvalTasks(const atl::EvalTaskCommand& c) {
 
 int main(int argc, char** argv) {
   atl::SilenceTransportLog();
+  std::signal(SIGPIPE, SIG_IGN);  // a broken connection is an error of its call
   TuneMalloc();
   const atl::GpuPlugin plugin = atl::OpenGpuPlugin(PluginPath());
   const std::vector<std::string> arguments(argv + 1, argv + argc);

@@ -1,5 +1,6 @@
 // One TLS handshake with plain OpenSSL: fetches the authority that a join token pins, and says why a handshake fails,
 // which gRPC's channels tell only as UNAVAILABLE. Blocks the calling thread, at most kHandshakeLimit_s for each step.
+// The program ignores SIGPIPE: the other end may hang up while it is written to.
 #ifndef ATOLL_COMMON_TRUST_HANDSHAKE_H_
 #define ATOLL_COMMON_TRUST_HANDSHAKE_H_
 
