@@ -1,4 +1,6 @@
 """The owner of a machine takes it back from its worker, in mid-run, and gives it again."""
+import pathlib
+
 from atoll_harness import check, equal, main, wait_for
 
 
@@ -29,6 +31,8 @@ def test(scene):
     equal(said, "worker 'a' joins again\n", "what resume says")
     wait_for("worker a to train again", lambda: activity(scene, "a") == "training", alive=workers)
     equal(workers[0].log().count("worker started"), 2, "starts of worker a")
+    marks = [fd for fd in pathlib.Path(f"/proc/{workers[0].pid}/fd").iterdir() if str(fd.resolve()).endswith("cache-a/running")]
+    equal(len(marks), 1, "descriptors on the mark of a program that has started itself anew")
 
     # A pause outlives the process, ends by itself, and a signal ends the process in it.
     owner(scene, "pause")

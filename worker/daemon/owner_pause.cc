@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <ctime>
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -25,6 +27,21 @@ std::string MarkFile(const std::string& cache_dir) { return JoinPath(cache_dir, 
 
 std::string UntilText(int64_t until_s) {
   return until_s == kUntilResumed ? std::string("it is resumed") : DateText(until_s);
+}
+
+// The descriptor that the program before exec has left open on the file; -1: there is none.
+int Inherited(const std::string& file) {
+  std::error_code error;
+  const std::filesystem::path wanted = std::filesystem::canonical(file, error);
+  if (error) return -1;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
+    int fd = -1;
+    if (std::filesystem::read_symlink(entry.path(), error) == wanted &&
+        absl::SimpleAtoi(entry.path().filename().string(), &fd)) {
+      return fd;
+    }
+  }
+  return -1;
 }
 
 absl::Status Pause(const OwnerCommand& command, int64_t now_s, std::ostream& out) {
@@ -70,7 +87,9 @@ std::optional<int64_t> PausedUntil(const std::string& cache_dir, int64_t now_s) 
 RunningMark::RunningMark(const std::string& cache_dir) {
   // A folder that cannot be made is CheckFolders' to tell.
   if (!MakePosixFiles()->MakeDirectory(cache_dir).ok()) return;
-  fd_ = ::open(MarkFile(cache_dir).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  // Open over exec, so that a program which starts itself anew for a pause runs all the time.
+  fd_ = Inherited(MarkFile(cache_dir));
+  if (fd_ < 0) fd_ = ::open(MarkFile(cache_dir).c_str(), O_RDWR | O_CREAT, 0644);
   if (fd_ >= 0) (void)::flock(fd_, LOCK_SH | LOCK_NB);
 }
 RunningMark::~RunningMark() {
