@@ -156,6 +156,7 @@ void Machine::Hear(Member& member, const EvaluationDone& message) {
                       " lacks the scores of evaluation.tasks; is that worker of an older version?"),
          {{"worker", member.record.worker.value}});
     run->evaluation->deadline = now_;
+    run->evaluation->refused = true;
     return;
   }
   EvaluationRecord record;

@@ -10,6 +10,12 @@ namespace {
 
 constexpr uint32_t kEvaluationTries = 5;  // then it is left out and the job goes on
 
+// For the evaluation that the run has.
+Duration AllowanceOf(const Run& run, const Member& member) {
+  return EvaluationAllowance(*run.spec, run.evaluation->score_tasks,
+                             Duration{std::max<int64_t>(0, member.heartbeat.step_ns)});
+}
+
 }  // namespace
 
 void Machine::CheckStop(Run& run) {
@@ -183,6 +189,18 @@ void Machine::AdvanceEvaluation(Run& run) {
     const Member* holder = fleet_.Find(pending.holder);
     const bool able = holder != nullptr && holder->record.job == run.id() && !holder->lost;
     if (able && now_ < pending.deadline) return;
+    // Taken from whoever is at it and given to the same worker again, its work would be lost and begin anew.
+    const bool at_it = able && !pending.refused && holder->heartbeat.job == run.id() &&
+                       holder->heartbeat.activity == WorkerActivity::kEvaluating;
+    if (at_it && pending.tries + 1 < kEvaluationTries && NextEvaluator(run) == holder) {
+      const Duration more = AllowanceOf(run, *holder) * (int64_t{1} << ++pending.tries);
+      pending.deadline = now_ + more;
+      Note(run.id(), "evaluation waits",
+           absl::StrCat("evaluation ", pending.number, " takes worker ", pending.holder.value,
+                        " long, and nobody else can make it: it has ", SecondsOf(more), " more"),
+           {{"worker", pending.holder.value}});
+      return;
+    }
     Note(run.id(), "evaluation moves",
          absl::StrCat("evaluation ", pending.number, " is taken from worker ", pending.holder.value, ", which ",
                       able ? "is too slow" : "is lost"),
@@ -225,8 +243,8 @@ void Machine::GiveEvaluation(Run& run, Member& member) {
   pending.clock_step = run.record.state == JobState::kClosing ? ClockOf(run) : run.clock_floor;
   const bool last = run.record.state == JobState::kClosing;
   pending.score_tasks = TasksAreDue(run.spec->evaluation, run.evaluations, pending.versions[0], last);
-  pending.deadline = now_ + EvaluationAllowance(*run.spec, pending.score_tasks,
-                                                Duration{std::max<int64_t>(0, member.heartbeat.step_ns)});
+  pending.refused = false;
+  pending.deadline = now_ + AllowanceOf(run, member);
   run.last_evaluator = pending.holder;
   SendEvaluation(member, run);
   if (run.record.state == JobState::kClosing || member.record.evaluate_only) return;

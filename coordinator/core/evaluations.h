@@ -30,8 +30,8 @@ bool FitTheTasks(const EvaluationSpec& rule, const std::vector<TaskScore>& score
 // Held-out samples of one evaluation, at least 1.
 uint64_t EvaluationSamples(const JobSpec& spec);
 
-// How long a worker whose inner step takes `step` (0: not known) may be at an evaluation: generous, since whoever is
-// lost is noticed otherwise, and at most about two days.
+// How long a worker whose inner step takes `step` (0: not known; then by the size of the model, for a very slow
+// machine) may be at an evaluation: generous, since whoever is lost is noticed otherwise, and at most a few days.
 Duration EvaluationAllowance(const JobSpec& spec, bool score_tasks, Duration step);
 
 }  // namespace atl

@@ -79,8 +79,7 @@ void Machine::On(const JobSubmitted& e) {
 
 void Machine::On(const JobControlled& e) {
   Run* run = Find(e.job);
-  if (run == nullptr)
-    return Answer(e.request, absl::NotFoundError(absl::StrCat("no job is named ", e.job.value)), e.job);
+  if (run == nullptr) return Answer(e.request, absl::NotFoundError(NoSuchJobLine(e.job)), e.job);
   wall_nanos_ = std::max(wall_nanos_, e.wall_nanos);
   Answer(e.request, Control(*run, e.action), e.job);
 }
@@ -152,8 +151,7 @@ absl::Status Machine::Resume(Run& run) {
 
 void Machine::On(const JobUpdated& e) {
   Run* run = Find(e.job);
-  if (run == nullptr)
-    return Answer(e.request, absl::NotFoundError(absl::StrCat("no job is named ", e.job.value)), e.job);
+  if (run == nullptr) return Answer(e.request, absl::NotFoundError(NoSuchJobLine(e.job)), e.job);
   if (HasEnded(run->record.state) || run->record.state == JobState::kClosing) {
     return Answer(e.request,
                   absl::FailedPreconditionError(

@@ -9,8 +9,7 @@ namespace atl {
 
 void Machine::On(const JobRolledBack& e) {
   Run* run = Find(e.job);
-  if (run == nullptr)
-    return Answer(e.request, absl::NotFoundError(absl::StrCat("no job is named ", e.job.value)), e.job);
+  if (run == nullptr) return Answer(e.request, absl::NotFoundError(NoSuchJobLine(e.job)), e.job);
   if (run->rollback_request)
     return Answer(e.request, absl::UnavailableError("another rollback of the job is at work; try again"), e.job);
   const absl::StatusOr<const CheckpointRecord*> checkpoint = CheckRollback(*run, e.checkpoint_step);

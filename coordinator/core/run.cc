@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "common/plan/sync_schedule.h"
 
 namespace atl {
@@ -72,6 +73,10 @@ bool Run::HoldsWork() const {
   const bool rounds_hold = std::any_of(rounds.begin(), rounds.end(),
                                        [](const Round& r) { return r.version.value > 0 || !r.accepted.empty(); });
   return rounds_hold || std::any_of(uploads.begin(), uploads.end(), [](const auto& u) { return u.second.flushing; });
+}
+
+std::string NoSuchJobLine(const JobId& job) {
+  return absl::StrCat("there is no job jobs/", job.value, "; 'atoll job list' shows those there are");
 }
 
 const char* NameOf(JobState state) {

@@ -38,6 +38,7 @@ struct PendingEvaluation {
   Instant deadline{};
   uint32_t tries = 0;  // workers that were too slow or got lost
   bool score_tasks = false;
+  bool refused = false;  // the holder's answer cannot be used
 };
 
 enum class Ending { kNone, kRounds, kEvaluation, kCheckpoint };
@@ -107,6 +108,7 @@ struct Run {
 };
 
 const char* NameOf(JobState state);
+std::string NoSuchJobLine(const JobId& job);
 
 }  // namespace atl
 

@@ -317,7 +317,9 @@ Lines Story::Say(const Words& w) {
     h.period_steps = static_cast<uint32_t>(w.Number("period", 0));
     h.upload_bytes_per_second = w.Number("up", 0);
     h.download_bytes_per_second = w.Number("down", 0);
-    h.activity = w.Number("waiting", 0) != 0 ? WorkerActivity::kWaiting : WorkerActivity::kTraining;
+    h.activity = w.Number("waiting", 0) != 0      ? WorkerActivity::kWaiting
+                 : w.Number("evaluating", 0) != 0 ? WorkerActivity::kEvaluating
+                                                  : WorkerActivity::kTraining;
     message = h;
   } else if (verb == "drop") {
     message = SyncDropped{job, Target(w.At(2)), w.Number("step", 0)};

@@ -75,7 +75,13 @@ TEST(Evaluations, TheAllowanceGrowsWithTheWork) {
   spec.evaluation.max_tokens = 1600;
   spec.batch.sequences_per_step = 8;
   EXPECT_EQ(EvaluationSamples(spec), 16u);
-  EXPECT_EQ(EvaluationAllowance(spec, false, Duration{}), Seconds(60));
+  spec.model = {.vocab_size = 50'000, .hidden_size = 500, .intermediate_size = 2'000, .layers = 10};
+  // 65 million parameters at 6 operations each and 10^10 a second: 39 ms a token, for want of a measured step.
+  const uint64_t step_tokens = uint64_t{spec.batch.sequences_per_step} * spec.data.sequence_length;
+  EXPECT_EQ(EvaluationAllowance(spec, false, Duration{}),
+            Seconds(60) + Milliseconds(39) * static_cast<int64_t>(step_tokens) * 3 * 2);
+  spec.model.layers = 1'000'000;
+  EXPECT_LE(EvaluationAllowance(spec, false, Duration{}), Seconds(3 * 86'400 + 60)) << "nothing runs over";
   EXPECT_EQ(EvaluationAllowance(spec, false, Seconds(2)), Seconds(60 + 3 * 2 * 2));
   // 30 examples, each 250 ms and four texts of an eighth of a step.
   EXPECT_EQ(EvaluationAllowance(spec, true, Seconds(2)), Seconds(60 + 3 * 2 * 2) + Milliseconds(30 * 1250));
