@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/core/evaluations.h"
 #include "coordinator/core/machine.h"
 
 namespace atl {
@@ -70,7 +69,7 @@ bool Machine::GrantLease(Run& run, Member& member, const LeaseRequest& wish, std
     *why_not = absl::StrCat("the job is ", NameOf(run.record.state));
   }
   const uint64_t period = Times(run.inner_steps(), per_step);
-  const uint64_t dropped = DroppedRunning(run, member.record.worker);
+  const uint64_t dropped = run.DroppedRunning(member.record.worker);
   const uint64_t limit = Times(uint64_t{run.spec->sync.max_unsynced_periods} + 1 + dropped, period);
   const uint64_t outstanding = run.pool.Outstanding(member.record.worker);
   if (samples > 0 && outstanding >= limit) {
@@ -141,49 +140,6 @@ void Machine::Hear(Member& member, const Applied& message) {
                     message.applied.fragment.value, " version ", message.applied.version.value,
                     "; it fetches the whole fragment"),
        {{"worker", id.value}});
-}
-
-void Machine::Hear(Member& member, const EvaluationDone& message) {
-  Run* run = RunOf(member);
-  if (run == nullptr || message.job != run->id() || !run->evaluation || message.evaluation != run->evaluation->number ||
-      run->evaluation->versions.empty()) {
-    return;
-  }
-  const std::vector<TaskScore> scores = run->evaluation->score_tasks ? message.tasks : std::vector<TaskScore>{};
-  if (run->evaluation->score_tasks && !FitTheTasks(run->spec->evaluation, scores)) {
-    Note(run->id(), "evaluation refused",
-         absl::StrCat("evaluation ", message.evaluation, " by ", member.record.worker.value,
-                      " lacks the scores of evaluation.tasks; is that worker of an older version?"),
-         {{"worker", member.record.worker.value}});
-    run->evaluation->deadline = now_;
-    run->evaluation->refused = true;
-    return;
-  }
-  EvaluationRecord record;
-  record.job = run->id();
-  record.evaluation = message.evaluation;
-  record.clock_step = run->evaluation->clock_step;
-  record.versions = run->evaluation->versions;
-  record.nll_micro_nats = message.nll_micro_nats;
-  record.tokens = message.tokens;
-  record.text_bytes = message.text_bytes;
-  record.trained_tokens = run->tokens_committed;
-  record.wall_nanos = wall_nanos_;
-  record.tasks = scores;
-  if (!run->evaluation->holder.value.empty()) AllowAfresh(*run, run->evaluation->holder);
-  run->evaluations.push_back(record);
-  run->record.next_evaluation = message.evaluation + 1;
-  run->touched = true;
-  run->evaluation.reset();
-  out_.records.push_back(record);
-  Note(run->id(), "evaluation",
-       absl::StrCat("evaluation ", message.evaluation, " at step ", record.clock_step, " by ",
-                    member.record.worker.value),
-       {{"evaluation", absl::StrCat(message.evaluation)},
-        {"nll_micro_nats", absl::StrCat(message.nll_micro_nats)},
-        {"tokens", absl::StrCat(message.tokens)},
-        {"text_bytes", absl::StrCat(message.text_bytes)},
-        {"worker", member.record.worker.value}});
 }
 
 void Machine::Hear(Member& member, const LeaseReturn& message) {

@@ -7,11 +7,6 @@
 #include "coordinator/core/machine.h"
 
 namespace atl {
-namespace {
-
-constexpr uint64_t kDropsFollowed = 1000;  // running, of one worker; nobody is dropped more often at a sensible share
-
-}  // namespace
 
 void Machine::Hear(Member& member, const SyncDropped& message) {
   Run* run = RunOf(member);
@@ -24,21 +19,6 @@ void Machine::Hear(Member& member, const SyncDropped& message) {
   if (!open || !DropsSync(*run->spec, id, message.target)) return;
   member.step = std::max(member.step, message.send_step);
   round.dropped.try_emplace(id, Drop{message.send_step, now_});
-}
-
-uint64_t Machine::DroppedRunning(const Run& run, const WorkerId& worker) const {
-  if (run.spec->experiment.drop_sync_probability <= 0) return 0;
-  uint64_t most = 0;
-  for (uint32_t p = 0; p < run.rounds.size(); ++p) {
-    const FragmentIndex fragment{p};
-    uint64_t version = run.rounds[p].version.value, running = 0;
-    running += DropsSync(*run.spec, worker, {fragment, Version{version}}) ? 1 : 0;  // of the open round
-    while (version > 0 && running < kDropsFollowed && DropsSync(*run.spec, worker, {fragment, Version{--version}})) {
-      ++running;
-    }
-    most = std::max(most, running);
-  }
-  return most;
 }
 
 uint32_t Machine::PoolOf(const Run& run) const { return PoolSize(*run.spec, run.StepOf(run.rounds[0].version)); }

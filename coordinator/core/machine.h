@@ -1,9 +1,9 @@
 // The state behind Core and the verbs that change it, spread over bodies by theme: membership.cc (hello, silence,
 // fencing), conversation.cc (what workers say), uploads.cc, commits.cc (rounds), pace.cc, admission.cc (links),
-// screening.cc (quarantine), ending.cc (closing, evaluations, checkpoints), requests.cc (people's wishes), rollback.cc,
-// experiments.cc, pinning.cc (shards), stopping.cc (what cannot go on), assignment.cc (queue), view.cc. Handlers change
-// state; Advance then does everything that has become possible. Records of changed rows are collected once, at the end
-// of the step. Pure; owned by the engine thread.
+// screening.cc (quarantine), ending.cc (closing, checkpoints), evaluating.cc, requests.cc (people's wishes),
+// rollback.cc, experiments.cc, pinning.cc (shards), stopping.cc (what cannot go on), assignment.cc (queue), view.cc.
+// Handlers change state; Advance then does everything that has become possible. Records of changed rows are collected
+// once, at the end of the step. Pure; owned by the engine thread.
 #ifndef ATOLL_COORDINATOR_CORE_MACHINE_H_
 #define ATOLL_COORDINATOR_CORE_MACHINE_H_
 
@@ -93,12 +93,7 @@ class Machine {
   void SuspectRanges(Run& run, const WorkerId& worker, const std::vector<SampleRange>& held);
 
   // ---- uploads.cc
-  struct Judgement {
-    UploadDecision decision = UploadDecision::kRefused;
-    absl::Status status;
-  };
   Judgement JudgeOffer(const UploadOffered& e);
-  std::optional<Judgement> JudgeKey(const Run& run, const ContributionHeader& header) const;
   absl::Status CheckSender(const Run& run, const ContributionHeader& header) const;
   absl::Status CheckContent(const Run& run, const ContributionHeader& header);
   absl::Status CheckCursors(const Run& run, const ContributionHeader& header);
@@ -133,7 +128,6 @@ class Machine {
   void HearRemarks(Run& run, FragmentIndex fragment, const std::vector<ScreenRemark>& found, const RoundRecord& record);
   void Strike(Run& run, FragmentIndex fragment, const ScreenedOut& refused);
   void Quarantine(Run& run, Member& member, const std::string& why);
-  std::string QuarantinedLine() const;  // of all
 
   // ---- experiments.cc
   // Workers that experiment.pool lets take part, by the committed versions of fragment 0.
@@ -141,8 +135,6 @@ class Machine {
   // workers.min and workers.max, cut to the pool.
   uint32_t LeastWorkers(const Run& run) const;
   uint32_t MostWorkers(const Run& run) const;
-  // Periods that the newest syncs of the worker were dropped, of the fragment with the most.
-  uint64_t DroppedRunning(const Run& run, const WorkerId& worker) const;
   std::string WhyTooMany(const Run& run) const;
   std::string WhyIdle(const Member& member) const;
 
@@ -162,21 +154,22 @@ class Machine {
   void AdvanceClosing(Run& run);
   bool ClosingRoundsDone(Run& run);
   void End(Run& run, JobState state, const std::string& reason);
+  void WriteCheckpointNow(Run& run, uint64_t step);
+  void Retain(Run& run);
+
+  // ---- evaluating.cc
   bool WantsEvaluation(const Run& run) const;
   void StartEvaluation(Run& run);
   void AdvanceEvaluation(Run& run);
   Member* NextEvaluator(const Run& run);
   void GiveEvaluation(Run& run, Member& member);
   void SendEvaluation(const Member& member, const Run& run);
-  void WriteCheckpointNow(Run& run, uint64_t step);
-  void Retain(Run& run);
 
   // ---- room.cc
   void WaitForRoom(Run& run, const std::string& what, const std::string& reason);
   void RetryOnceDue(Run& run);
   void RetryCheckpoints(Run& run);
   std::string RoomLine(const Run& run) const;
-  Task LoadTaskOf(const Run& run) const;
 
   // ---- stopping.cc
   // The reason of a job that could not go on begins so, which tells it from one that a person paused.
@@ -230,7 +223,6 @@ class Machine {
   std::string WhoMayCome(const Run& run, const Round& round) const;
   bool WaitsAsItShould(const Run& run, const Round& round) const;  // whoever is missing evaluates or fetches
   std::string FailureOf(const WorkerId& worker) const;
-  std::string FailuresLine(const Run& run) const;
 
   CoreOptions options_;
   BootNumber boot_;

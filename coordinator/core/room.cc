@@ -26,16 +26,6 @@ void Machine::On(const DiskSpace& e) {
   }
 }
 
-Task Machine::LoadTaskOf(const Run& run) const {
-  const VersionVector heads = run.Versions();
-  Task load = PrepareParameters{run.id()};
-  for (const auto& [step, checkpoint] : run.checkpoints) {
-    if (checkpoint.complete && checkpoint.versions == heads && run.record.epoch > 0)
-      load = RestoreCheckpoint{run.id(), step, run.record.epoch};
-  }
-  return load;
-}
-
 void Machine::On(const PreparationDelayed& e) {
   Run* run = Find(e.job);
   if (run == nullptr || !run->loading) return;

@@ -3,9 +3,15 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/plan/experiment.h"
 #include "common/plan/sync_schedule.h"
 
 namespace atl {
+namespace {
+
+constexpr uint64_t kDropsFollowed = 1000;  // running, of one worker; nobody is dropped more often at a sensible share
+
+}  // namespace
 
 Run::Run(JobRecord job, PoolRecord pool_record)
     : record(std::move(job)),
@@ -69,10 +75,35 @@ uint64_t Run::AcceptedCursor(LeaseId lease) const {
   return newest;
 }
 
+uint64_t Run::DroppedRunning(const WorkerId& worker) const {
+  if (spec->experiment.drop_sync_probability <= 0) return 0;
+  uint64_t most = 0;
+  for (uint32_t p = 0; p < rounds.size(); ++p) {
+    const FragmentIndex fragment{p};
+    uint64_t version = rounds[p].version.value, running = 0;
+    running += DropsSync(*spec, worker, {fragment, Version{version}}) ? 1 : 0;  // of the open round
+    while (version > 0 && running < kDropsFollowed && DropsSync(*spec, worker, {fragment, Version{--version}})) {
+      ++running;
+    }
+    most = std::max(most, running);
+  }
+  return most;
+}
+
 bool Run::HoldsWork() const {
   const bool rounds_hold = std::any_of(rounds.begin(), rounds.end(),
                                        [](const Round& r) { return r.version.value > 0 || !r.accepted.empty(); });
   return rounds_hold || std::any_of(uploads.begin(), uploads.end(), [](const auto& u) { return u.second.flushing; });
+}
+
+Task LoadTaskOf(const Run& run) {
+  const VersionVector heads = run.Versions();
+  Task load = PrepareParameters{run.id()};
+  for (const auto& [step, checkpoint] : run.checkpoints) {
+    if (checkpoint.complete && checkpoint.versions == heads && run.record.epoch > 0)
+      load = RestoreCheckpoint{run.id(), step, run.record.epoch};
+  }
+  return load;
 }
 
 std::string NoSuchJobLine(const JobId& job) {

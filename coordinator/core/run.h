@@ -29,6 +29,12 @@ struct Upload {
   bool flushing = false;  // the trailer is on its way to the disk: it will be accepted
 };
 
+// What becomes of the offer of an upload.
+struct Judgement {
+  UploadDecision decision = UploadDecision::kRefused;
+  absl::Status status;
+};
+
 // An evaluation that somebody is to make.
 struct PendingEvaluation {
   uint64_t number = 0;
@@ -103,11 +109,15 @@ struct Run {
   uint32_t Flushing(FragmentIndex fragment) const;
   // Largest cursor of the lease in an accepted or flushing contribution; 0 when there is none.
   uint64_t AcceptedCursor(LeaseId lease) const;
+  // Periods that the newest syncs of the worker were dropped on purpose, of the fragment with the most.
+  uint64_t DroppedRunning(const WorkerId& worker) const;
   // Something was committed or accepted: ending the job would lose it.
   bool HoldsWork() const;
 };
 
 const char* NameOf(JobState state);
+// What brings its parameters into memory, as they stand.
+Task LoadTaskOf(const Run& run);
 std::string NoSuchJobLine(const JobId& job);
 
 }  // namespace atl

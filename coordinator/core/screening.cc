@@ -79,15 +79,6 @@ void Machine::Quarantine(Run& run, Member& member, const std::string& why) {
   member.lost_at = now_;
 }
 
-std::string Machine::QuarantinedLine() const {
-  std::vector<WorkerId> workers;
-  for (const auto& [id, member] : fleet_.members()) {
-    if (!member.record.quarantine.empty()) workers.push_back(id);
-  }
-  if (workers.empty()) return "";
-  return absl::StrCat(ListOf(workers), " quarantined ('atoll worker readmit')");
-}
-
 void Machine::On(const WorkerReadmitted& e) {
   Member* member = fleet_.Find(e.worker);
   if (member == nullptr)

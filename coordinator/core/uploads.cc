@@ -14,58 +14,8 @@ absl::Status Late(Version version) {
       "late: version ", version.value + 1, " is committed or being made; contribute against the newest version"));
 }
 
-}  // namespace
-
-void Machine::On(const UploadOffered& e) {
-  const Judgement judgement = JudgeOffer(e);
-  if (judgement.decision == UploadDecision::kGranted) {
-    Run& run = *Find(e.header.job);
-    // A newer conversation for the same key supersedes the older one.
-    for (auto it = run.uploads.begin(); it != run.uploads.end();) {
-      const ContributionHeader& h = it->second.header;
-      const bool same = h.worker == e.header.worker && h.target == e.header.target && !it->second.flushing;
-      if (same)
-        Verdict(it->first, UploadDecision::kRefused, absl::AbortedError("superseded by a newer upload of this worker"));
-      it = same ? run.uploads.erase(it) : std::next(it);
-    }
-    run.uploads.emplace(e.upload, Upload{e.header});
-  }
-  Verdict(e.upload, judgement.decision, judgement.status);
-}
-
-Machine::Judgement Machine::JudgeOffer(const UploadOffered& e) {
-  const ContributionHeader& header = e.header;
-  const auto refuse = [](absl::Status status) { return Judgement{UploadDecision::kRefused, std::move(status)}; };
-  if (e.boot > boot_) {
-    return refuse(absl::FailedPreconditionError(absl::StrCat("the worker has seen boot ", e.boot.value,
-                                                             " of this coordinator, which is at boot ", boot_.value,
-                                                             ": it serves an older copy of its state directory")));
-  }
-  if (LineOf(e.boot) != LineOf(boot_)) {
-    return refuse(absl::FailedPreconditionError(
-        "the contribution comes from before this coordinator's state was restored from a backup: say hello again"));
-  }
-  Run* run = Find(header.job);
-  if (run == nullptr) return refuse(absl::NotFoundError(absl::StrCat("no job is named ", header.job.value)));
-  if (header.target.fragment.value >= run->rounds.size()) {
-    return refuse(
-        absl::InvalidArgumentError(absl::StrCat("job ", header.job.value, " has ", run->rounds.size(),
-                                                " fragments; there is no fragment ", header.target.fragment.value)));
-  }
-  if (HasEnded(run->record.state)) {
-    return refuse(absl::FailedPreconditionError(
-        absl::StrCat("job ", header.job.value, " has ended: ", NameOf(run->record.state))));
-  }
-  if (auto known = JudgeKey(*run, header)) return *known;
-  if (absl::Status status = CheckSender(*run, header); !status.ok()) return refuse(std::move(status));
-  if (absl::Status status = CheckContent(*run, header); !status.ok()) return refuse(std::move(status));
-  if (disk_low_) {
-    return refuse(absl::ResourceExhaustedError(kDiskLow));
-  }
-  return {UploadDecision::kGranted, absl::OkStatus()};
-}
-
-std::optional<Machine::Judgement> Machine::JudgeKey(const Run& run, const ContributionHeader& header) const {
+// By what is known of the contribution with that key; none: nothing is.
+std::optional<Judgement> JudgeKey(const Run& run, const ContributionHeader& header) {
   const auto refuse = [](absl::Status status) { return Judgement{UploadDecision::kRefused, std::move(status)}; };
   const Round& round = run.rounds[header.target.fragment.value];
   const auto accepted = round.accepted.find(header.worker);
@@ -96,6 +46,57 @@ std::optional<Machine::Judgement> Machine::JudgeKey(const Run& run, const Contri
     return refuse(absl::UnavailableError("a contribution of this worker is being written; ask again"));
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+void Machine::On(const UploadOffered& e) {
+  const Judgement judgement = JudgeOffer(e);
+  if (judgement.decision == UploadDecision::kGranted) {
+    Run& run = *Find(e.header.job);
+    // A newer conversation for the same key supersedes the older one.
+    for (auto it = run.uploads.begin(); it != run.uploads.end();) {
+      const ContributionHeader& h = it->second.header;
+      const bool same = h.worker == e.header.worker && h.target == e.header.target && !it->second.flushing;
+      if (same)
+        Verdict(it->first, UploadDecision::kRefused, absl::AbortedError("superseded by a newer upload of this worker"));
+      it = same ? run.uploads.erase(it) : std::next(it);
+    }
+    run.uploads.emplace(e.upload, Upload{e.header});
+  }
+  Verdict(e.upload, judgement.decision, judgement.status);
+}
+
+Judgement Machine::JudgeOffer(const UploadOffered& e) {
+  const ContributionHeader& header = e.header;
+  const auto refuse = [](absl::Status status) { return Judgement{UploadDecision::kRefused, std::move(status)}; };
+  if (e.boot > boot_) {
+    return refuse(absl::FailedPreconditionError(absl::StrCat("the worker has seen boot ", e.boot.value,
+                                                             " of this coordinator, which is at boot ", boot_.value,
+                                                             ": it serves an older copy of its state directory")));
+  }
+  if (LineOf(e.boot) != LineOf(boot_)) {
+    return refuse(absl::FailedPreconditionError(
+        "the contribution comes from before this coordinator's state was restored from a backup: say hello again"));
+  }
+  Run* run = Find(header.job);
+  if (run == nullptr) return refuse(absl::NotFoundError(absl::StrCat("no job is named ", header.job.value)));
+  if (header.target.fragment.value >= run->rounds.size()) {
+    return refuse(
+        absl::InvalidArgumentError(absl::StrCat("job ", header.job.value, " has ", run->rounds.size(),
+                                                " fragments; there is no fragment ", header.target.fragment.value)));
+  }
+  if (HasEnded(run->record.state)) {
+    return refuse(absl::FailedPreconditionError(
+        absl::StrCat("job ", header.job.value, " has ended: ", NameOf(run->record.state))));
+  }
+  if (auto known = JudgeKey(*run, header)) return *known;
+  if (absl::Status status = CheckSender(*run, header); !status.ok()) return refuse(std::move(status));
+  if (absl::Status status = CheckContent(*run, header); !status.ok()) return refuse(std::move(status));
+  if (disk_low_) {
+    return refuse(absl::ResourceExhaustedError(kDiskLow));
+  }
+  return {UploadDecision::kGranted, absl::OkStatus()};
 }
 
 absl::Status Machine::CheckSender(const Run& run, const ContributionHeader& header) const {

@@ -72,6 +72,28 @@ std::string OthersLine(const Fleet& fleet, const Run& run, uint32_t lacking) {
   return line;
 }
 
+std::string FailuresLine(const Run& run) {
+  constexpr size_t kShown = 3;
+  std::string line;
+  size_t shown = 0;
+  for (const auto& [worker, why] : run.failures) {
+    if (shown++ == kShown) break;
+    absl::StrAppend(&line, line.empty() ? "" : "; ", "worker ", worker.value, " takes no part: ", why);
+  }
+  if (run.failures.size() > kShown) absl::StrAppend(&line, "; and ", run.failures.size() - kShown, " more");
+  return absl::StrCat(line, "; mend that, then 'atoll job resume ", run.id().value, "'");
+}
+
+// Of all.
+std::string QuarantinedLine(const Fleet& fleet) {
+  std::vector<WorkerId> workers;
+  for (const auto& [id, member] : fleet.members()) {
+    if (!member.record.quarantine.empty()) workers.push_back(id);
+  }
+  if (workers.empty()) return "";
+  return absl::StrCat(ListOf(workers), " quarantined ('atoll worker readmit')");
+}
+
 }  // namespace
 
 std::vector<JobId> Machine::Jobs() const {
@@ -159,18 +181,6 @@ std::string Machine::FailureOf(const WorkerId& worker) const {
   return "";
 }
 
-std::string Machine::FailuresLine(const Run& run) const {
-  constexpr size_t kShown = 3;
-  std::string line;
-  size_t shown = 0;
-  for (const auto& [worker, why] : run.failures) {
-    if (shown++ == kShown) break;
-    absl::StrAppend(&line, line.empty() ? "" : "; ", "worker ", worker.value, " takes no part: ", why);
-  }
-  if (run.failures.size() > kShown) absl::StrAppend(&line, "; and ", run.failures.size() - kShown, " more");
-  return absl::StrCat(line, "; mend that, then 'atoll job resume ", run.id().value, "'");
-}
-
 std::string Machine::WhoMayCome(const Run& run, const Round& round) const {
   std::string line;
   for (const auto& [id, member] : fleet_.members()) {
@@ -234,7 +244,8 @@ std::string Machine::WaitingLine(const Run& run, Instant now) const {
     }
     std::string why = lost.empty() ? "" : absl::StrCat(ListOf(lost), " lost");
     if (!run.failures.empty()) absl::StrAppend(&why, why.empty() ? "" : "; ", FailuresLine(run));
-    if (const std::string out = QuarantinedLine(); !out.empty()) absl::StrAppend(&why, why.empty() ? "" : "; ", out);
+    if (const std::string out = QuarantinedLine(fleet_); !out.empty())
+      absl::StrAppend(&why, why.empty() ? "" : "; ", out);
     return absl::StrCat(have, " of ", need, " workers needed", why.empty() ? "" : ": ", why,
                         OthersLine(fleet_, run, why.empty() ? static_cast<uint32_t>(need - have) : 0));
   }

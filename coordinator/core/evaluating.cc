@@ -1,0 +1,156 @@
+// Who makes an evaluation, for how long, and what becomes of its result.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/evaluations.h"
+#include "coordinator/core/machine.h"
+
+namespace atl {
+namespace {
+
+constexpr uint32_t kEvaluationTries = 5;  // then it is left out and the job goes on
+
+// For the evaluation that the run has.
+Duration AllowanceOf(const Run& run, const Member& member) {
+  return EvaluationAllowance(*run.spec, run.evaluation->score_tasks,
+                             Duration{std::max<int64_t>(0, member.heartbeat.step_ns)});
+}
+
+}  // namespace
+
+void Machine::Hear(Member& member, const EvaluationDone& message) {
+  Run* run = RunOf(member);
+  if (run == nullptr || message.job != run->id() || !run->evaluation || message.evaluation != run->evaluation->number ||
+      run->evaluation->versions.empty()) {
+    return;
+  }
+  const std::vector<TaskScore> scores = run->evaluation->score_tasks ? message.tasks : std::vector<TaskScore>{};
+  if (run->evaluation->score_tasks && !FitTheTasks(run->spec->evaluation, scores)) {
+    Note(run->id(), "evaluation refused",
+         absl::StrCat("evaluation ", message.evaluation, " by ", member.record.worker.value,
+                      " lacks the scores of evaluation.tasks; is that worker of an older version?"),
+         {{"worker", member.record.worker.value}});
+    run->evaluation->deadline = now_;
+    run->evaluation->refused = true;
+    return;
+  }
+  EvaluationRecord record;
+  record.job = run->id();
+  record.evaluation = message.evaluation;
+  record.clock_step = run->evaluation->clock_step;
+  record.versions = run->evaluation->versions;
+  record.nll_micro_nats = message.nll_micro_nats;
+  record.tokens = message.tokens;
+  record.text_bytes = message.text_bytes;
+  record.trained_tokens = run->tokens_committed;
+  record.wall_nanos = wall_nanos_;
+  record.tasks = scores;
+  if (!run->evaluation->holder.value.empty()) AllowAfresh(*run, run->evaluation->holder);
+  run->evaluations.push_back(record);
+  run->record.next_evaluation = message.evaluation + 1;
+  run->touched = true;
+  run->evaluation.reset();
+  out_.records.push_back(record);
+  Note(run->id(), "evaluation",
+       absl::StrCat("evaluation ", message.evaluation, " at step ", record.clock_step, " by ",
+                    member.record.worker.value),
+       {{"evaluation", absl::StrCat(message.evaluation)},
+        {"nll_micro_nats", absl::StrCat(message.nll_micro_nats)},
+        {"tokens", absl::StrCat(message.tokens)},
+        {"text_bytes", absl::StrCat(message.text_bytes)},
+        {"worker", member.record.worker.value}});
+}
+
+bool Machine::WantsEvaluation(const Run& run) const {
+  const VersionVector heads = run.Versions();
+  if (run.record.held_out_samples == 0 || heads == run.not_evaluated) return false;
+  if (run.evaluations.empty() || run.evaluations.back().versions != heads) return true;
+  return run.evaluations.back().tasks.empty() && TasksAreDue(run.spec->evaluation, run.evaluations, heads[0], true);
+}
+
+void Machine::StartEvaluation(Run& run) {
+  if (run.record.held_out_samples == 0 || run.evaluation) return;
+  run.evaluation = PendingEvaluation{.number = run.record.next_evaluation};
+}
+
+void Machine::AdvanceEvaluation(Run& run) {
+  if (!run.loaded || !run.Open()) return;
+  const bool untouched = run.rounds_committed == 0 && run.evaluations.empty() && run.rounds[0].accepted.empty();
+  if (run.record.state == JobState::kRunning && untouched && run.not_evaluated.empty()) StartEvaluation(run);
+  if (!run.evaluation) return;
+  PendingEvaluation& pending = *run.evaluation;
+  if (!pending.holder.value.empty()) {
+    const Member* holder = fleet_.Find(pending.holder);
+    const bool able = holder != nullptr && holder->record.job == run.id() && !holder->lost;
+    if (able && now_ < pending.deadline) return;
+    // Taken from whoever is at it and given to the same worker again, its work would be lost and begin anew.
+    const bool at_it = able && !pending.refused && holder->heartbeat.job == run.id() &&
+                       holder->heartbeat.activity == WorkerActivity::kEvaluating;
+    if (at_it && pending.tries + 1 < kEvaluationTries && NextEvaluator(run) == holder) {
+      const Duration more = AllowanceOf(run, *holder) * (int64_t{1} << ++pending.tries);
+      pending.deadline = now_ + more;
+      Note(run.id(), "evaluation waits",
+           absl::StrCat("evaluation ", pending.number, " takes worker ", pending.holder.value,
+                        " long, and nobody else can make it: it has ", SecondsOf(more), " more"),
+           {{"worker", pending.holder.value}});
+      return;
+    }
+    Note(run.id(), "evaluation moves",
+         absl::StrCat("evaluation ", pending.number, " is taken from worker ", pending.holder.value, ", which ",
+                      able ? "is too slow" : "is lost"),
+         {{"worker", pending.holder.value}});
+    if (able) AllowAfresh(run, pending.holder);  // its own steps were kept back for as long
+    pending.holder = {};
+    if (++pending.tries >= kEvaluationTries) {
+      Note(run.id(), "evaluation left out", absl::StrCat("no worker has finished evaluation ", pending.number));
+      run.not_evaluated = run.Versions();
+      run.evaluation.reset();
+      return;
+    }
+  }
+  if (Member* next = NextEvaluator(run)) GiveEvaluation(run, *next);
+}
+
+Member* Machine::NextEvaluator(const Run& run) {
+  Member* first = nullptr;
+  Member* after = nullptr;
+  for (auto& [id, member] : fleet_.members()) {
+    if (member.record.job != run.id() || member.lost || member.draining) continue;
+    if (member.record.evaluate_only) return member.stage == Stage::kTraining ? &member : nullptr;
+    if (member.stage != Stage::kTraining || !member.connection) continue;
+    if (first == nullptr) first = &member;
+    if (after == nullptr && run.last_evaluator < id) after = &member;
+  }
+  // An evaluator that sorts behind the trainers still takes them all.
+  for (auto& [id, member] : fleet_.members()) {
+    if (member.record.job == run.id() && !member.lost && member.record.evaluate_only && !member.draining) {
+      return member.stage == Stage::kTraining ? &member : nullptr;
+    }
+  }
+  return after != nullptr ? after : first;
+}
+
+void Machine::GiveEvaluation(Run& run, Member& member) {
+  PendingEvaluation& pending = *run.evaluation;
+  pending.holder = member.record.worker;
+  pending.versions = run.Versions();
+  pending.clock_step = run.record.state == JobState::kClosing ? ClockOf(run) : run.clock_floor;
+  const bool last = run.record.state == JobState::kClosing;
+  pending.score_tasks = TasksAreDue(run.spec->evaluation, run.evaluations, pending.versions[0], last);
+  pending.refused = false;
+  pending.deadline = now_ + AllowanceOf(run, member);
+  run.last_evaluator = pending.holder;
+  SendEvaluation(member, run);
+  if (run.record.state == JobState::kClosing || member.record.evaluate_only) return;
+  for (Round& round : run.rounds) {
+    if (!round.closing && !round.accepted.contains(pending.holder)) round.expected.erase(pending.holder);
+  }
+}
+
+void Machine::SendEvaluation(const Member& member, const Run& run) {
+  SendTo(member, EvaluationAssigned{run.id(), run.evaluation->number, run.evaluation->versions,
+                                    std::min(EvaluationSamples(*run.spec), run.record.held_out_samples),
+                                    run.evaluation->score_tasks});
+}
+
+}  // namespace atl
