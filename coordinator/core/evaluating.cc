@@ -78,37 +78,47 @@ void Machine::AdvanceEvaluation(Run& run) {
   const bool untouched = run.rounds_committed == 0 && run.evaluations.empty() && run.rounds[0].accepted.empty();
   if (run.record.state == JobState::kRunning && untouched && run.not_evaluated.empty()) StartEvaluation(run);
   if (!run.evaluation) return;
-  PendingEvaluation& pending = *run.evaluation;
-  if (!pending.holder.value.empty()) {
-    const Member* holder = fleet_.Find(pending.holder);
+  if (!run.evaluation->holder.value.empty()) {
+    const Member* holder = fleet_.Find(run.evaluation->holder);
     const bool able = holder != nullptr && holder->record.job == run.id() && !holder->lost;
-    if (able && now_ < pending.deadline) return;
-    // Taken from whoever is at it and given to the same worker again, its work would be lost and begin anew.
-    const bool at_it = able && !pending.refused && holder->heartbeat.job == run.id() &&
-                       holder->heartbeat.activity == WorkerActivity::kEvaluating;
-    if (at_it && pending.tries + 1 < kEvaluationTries && NextEvaluator(run) == holder) {
-      const Duration more = AllowanceOf(run, *holder) * (int64_t{1} << ++pending.tries);
-      pending.deadline = now_ + more;
-      Note(run.id(), "evaluation waits",
-           absl::StrCat("evaluation ", pending.number, " takes worker ", pending.holder.value,
-                        " long, and nobody else can make it: it has ", SecondsOf(more), " more"),
-           {{"worker", pending.holder.value}});
-      return;
-    }
-    Note(run.id(), "evaluation moves",
-         absl::StrCat("evaluation ", pending.number, " is taken from worker ", pending.holder.value, ", which ",
-                      able ? "is too slow" : "is lost"),
-         {{"worker", pending.holder.value}});
-    if (able) AllowAfresh(run, pending.holder);  // its own steps were kept back for as long
-    pending.holder = {};
-    if (++pending.tries >= kEvaluationTries) {
-      Note(run.id(), "evaluation left out", absl::StrCat("no worker has finished evaluation ", pending.number));
-      run.not_evaluated = run.Versions();
-      run.evaluation.reset();
-      return;
-    }
+    if (able && (now_ < run.evaluation->deadline || ProlongEvaluation(run, *holder))) return;
+    TakeEvaluation(run, able);
+    if (!run.evaluation) return;
   }
   if (Member* next = NextEvaluator(run)) GiveEvaluation(run, *next);
+}
+
+// Taken from whoever is at it and given to the same worker again, its work would be lost and begin anew.
+bool Machine::ProlongEvaluation(Run& run, const Member& holder) {
+  PendingEvaluation& pending = *run.evaluation;
+  const bool at_it =
+      !pending.refused && holder.heartbeat.job == run.id() && holder.heartbeat.activity == WorkerActivity::kEvaluating;
+  if (!at_it || pending.tries + 1 >= kEvaluationTries || NextEvaluator(run) != &holder) return false;
+  const Duration more = EvaluationExtension(AllowanceOf(run, holder), ++pending.tries);
+  pending.deadline = now_ + more;
+  Note(run.id(), "evaluation waits",
+       absl::StrCat("worker ", pending.holder.value, " is at evaluation ", pending.number, " for ",
+                    SecondsOf(now_ - pending.given), ", longer than its machine should take; nobody else can make it, ",
+                    "so it has ", SecondsOf(more), " more"),
+       {{"worker", pending.holder.value}});
+  return true;
+}
+
+void Machine::TakeEvaluation(Run& run, bool holder_is_able) {
+  PendingEvaluation& pending = *run.evaluation;
+  const std::string why = !holder_is_able   ? "is lost"
+                          : pending.refused ? "gave an answer that cannot be used"
+                                            : absl::StrCat("has not made it in ", SecondsOf(now_ - pending.given));
+  Note(run.id(), "evaluation moves",
+       absl::StrCat("evaluation ", pending.number, " is taken from worker ", pending.holder.value, ", which ", why),
+       {{"worker", pending.holder.value}});
+  if (holder_is_able) AllowAfresh(run, pending.holder);  // its own steps were kept back for as long
+  pending.holder = {};
+  if (++pending.tries < kEvaluationTries) return;
+  Note(run.id(), "evaluation left out",
+       absl::StrCat("evaluation ", pending.number, " is left out: nobody has made it in ", pending.tries, " tries"));
+  run.not_evaluated = run.Versions();
+  run.evaluation.reset();
 }
 
 Member* Machine::NextEvaluator(const Run& run) {
@@ -138,6 +148,7 @@ void Machine::GiveEvaluation(Run& run, Member& member) {
   const bool last = run.record.state == JobState::kClosing;
   pending.score_tasks = TasksAreDue(run.spec->evaluation, run.evaluations, pending.versions[0], last);
   pending.refused = false;
+  pending.given = now_;
   pending.deadline = now_ + AllowanceOf(run, member);
   run.last_evaluator = pending.holder;
   SendEvaluation(member, run);

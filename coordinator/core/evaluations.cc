@@ -9,14 +9,15 @@ namespace {
 
 constexpr Duration kMinimum = Seconds(60);  // beyond what the worker's own pace suggests
 constexpr Duration kExampleMinimum = Milliseconds(250);
+constexpr Duration kHour = Seconds(3600);
 constexpr Duration kDay = Seconds(86'400);
 constexpr uint64_t kTextsOfAnExample = 4;  // HellaSwag's; the texts of other tasks are fewer or shorter
 
 // The newest version up to this one that `rounds` divides; 0 when there is none.
 uint64_t NewestOf(uint32_t rounds, Version version) { return rounds == 0 ? 0 : version.value - version.value % rounds; }
 
-// What an inner step takes a very slow machine, at 10^10 operations a second and six for each parameter and token; at
-// most a day.
+// What an inner step takes a very slow machine, at 4 x 10^10 operations a second and six for each parameter and token;
+// at most an hour, since nobody trains a model on a machine that is too slow for it.
 Duration SlowStep(const JobSpec& spec) {
   const ModelSpec& m = spec.model;
   const uint64_t hidden = m.hidden_size, layer = 4 * hidden * hidden + 3 * hidden * m.intermediate_size;
@@ -24,7 +25,7 @@ Duration SlowStep(const JobSpec& spec) {
   const uint64_t tokens = uint64_t{spec.batch.sequences_per_step} * spec.data.sequence_length;
   uint64_t product = 0;
   const bool huge = __builtin_mul_overflow(parameters, tokens, &product) || product > static_cast<uint64_t>(kDay.ns);
-  return huge ? kDay : Duration{static_cast<int64_t>(product * 6 / 10)};
+  return huge ? kHour : std::min(kHour, Duration{static_cast<int64_t>(product * 6 / 40)});
 }
 
 bool Every(uint32_t rounds, Version version) { return rounds != 0 && version.value % rounds == 0; }
@@ -66,12 +67,17 @@ uint64_t EvaluationSamples(const JobSpec& spec) {
 Duration EvaluationAllowance(const JobSpec& spec, bool score_tasks, Duration step) {
   if (step.ns == 0) step = SlowStep(spec);
   const uint64_t batch = std::max(1u, spec.batch.sequences_per_step);
-  Duration allowed = kMinimum + TimesAtMostADay(step, EvaluationSamples(spec) / batch + 1) * 2;
+  const Duration allowed = kMinimum + std::min(kDay, TimesAtMostADay(step, EvaluationSamples(spec) / batch + 1) * 2);
   if (!score_tasks) return allowed;
   uint64_t examples = 0;
   for (const EvaluationTaskSpec& task : spec.evaluation.tasks) examples += task.examples;
   const Duration texts = step * static_cast<int64_t>(kTextsOfAnExample) / static_cast<int64_t>(batch);
   return allowed + TimesAtMostADay(kExampleMinimum + texts, examples);
+}
+
+Duration EvaluationExtension(Duration allowance, uint32_t times) {
+  if (allowance >= kHour) return allowance;
+  return std::min(kHour, allowance * (int64_t{1} << std::min(times, 16u)));
 }
 
 }  // namespace atl

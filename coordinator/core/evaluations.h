@@ -31,8 +31,12 @@ bool FitTheTasks(const EvaluationSpec& rule, const std::vector<TaskScore>& score
 uint64_t EvaluationSamples(const JobSpec& spec);
 
 // How long a worker whose inner step takes `step` (0: not known; then by the size of the model, for a very slow
-// machine) may be at an evaluation: generous, since whoever is lost is noticed otherwise, and at most a few days.
+// machine) may be at an evaluation: generous, since whoever is lost is noticed otherwise, and at most about two days.
 Duration EvaluationAllowance(const JobSpec& spec, bool score_tasks, Duration step);
+
+// What a worker gets once that has passed `times` times, is at it and nobody else can make it: twice as long each time,
+// but no more than an hour, or than the allowance where that is longer.
+Duration EvaluationExtension(Duration allowance, uint32_t times);
 
 }  // namespace atl
 

@@ -41,7 +41,7 @@ struct PendingEvaluation {
   uint64_t clock_step = 0;
   VersionVector versions;  // of the newest assignment
   WorkerId holder;         // empty: nobody has it
-  Instant deadline{};
+  Instant given{}, deadline{};
   uint32_t tries = 0;  // workers that were too slow or got lost
   bool score_tasks = false;
   bool refused = false;  // the holder's answer cannot be used

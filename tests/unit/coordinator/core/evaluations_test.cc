@@ -76,17 +76,25 @@ TEST(Evaluations, TheAllowanceGrowsWithTheWork) {
   spec.batch.sequences_per_step = 8;
   EXPECT_EQ(EvaluationSamples(spec), 16u);
   spec.model = {.vocab_size = 50'000, .hidden_size = 500, .intermediate_size = 2'000, .layers = 10};
-  // 65 million parameters at 6 operations each and 10^10 a second: 39 ms a token, for want of a measured step.
+  // 65 million parameters at 6 operations each and 4 x 10^10 a second: 9.75 ms a token, for want of a measured step.
   const uint64_t step_tokens = uint64_t{spec.batch.sequences_per_step} * spec.data.sequence_length;
   EXPECT_EQ(EvaluationAllowance(spec, false, Duration{}),
-            Seconds(60) + Milliseconds(39) * static_cast<int64_t>(step_tokens) * 3 * 2);
+            Seconds(60) + Milliseconds(39) / 4 * static_cast<int64_t>(step_tokens) * 3 * 2);
   spec.model.layers = 1'000'000;
-  EXPECT_LE(EvaluationAllowance(spec, false, Duration{}), Seconds(3 * 86'400 + 60)) << "nothing runs over";
+  EXPECT_EQ(EvaluationAllowance(spec, false, Duration{}), Seconds(60 + 3 * 2 * 3600)) << "an hour a step is the most";
   EXPECT_EQ(EvaluationAllowance(spec, false, Seconds(2)), Seconds(60 + 3 * 2 * 2));
   // 30 examples, each 250 ms and four texts of an eighth of a step.
   EXPECT_EQ(EvaluationAllowance(spec, true, Seconds(2)), Seconds(60 + 3 * 2 * 2) + Milliseconds(30 * 1250));
   spec.evaluation.tasks[0].examples = 200'000;
-  EXPECT_LE(EvaluationAllowance(spec, true, Seconds(3600)), Seconds(3 * 86'400 + 60)) << "nothing runs over";
+  EXPECT_LE(EvaluationAllowance(spec, true, Seconds(3600)), Seconds(2 * 86'400 + 60)) << "nothing runs over";
+}
+
+TEST(Evaluations, AnExtensionDoublesUpToAnHour) {
+  EXPECT_EQ(EvaluationExtension(Seconds(60), 1), Seconds(120));
+  EXPECT_EQ(EvaluationExtension(Seconds(60), 4), Seconds(960));
+  EXPECT_EQ(EvaluationExtension(Seconds(1000), 4), Seconds(3600));
+  EXPECT_EQ(EvaluationExtension(Seconds(7200), 4), Seconds(7200)) << "never less than it was";
+  EXPECT_EQ(EvaluationExtension(Seconds(60), 1'000'000), Seconds(3600)) << "nothing runs over";
 }
 
 }  // namespace
