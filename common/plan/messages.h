@@ -132,7 +132,7 @@ struct Applied {
   bool hash_matches = true;
 };
 
-// Results of an evaluation lease.
+// Results of an evaluation, or why there are none.
 struct EvaluationDone {
   JobId job;
   uint64_t evaluation = 0;            // as assigned
@@ -140,6 +140,7 @@ struct EvaluationDone {
   uint64_t tokens = 0;                // targets scored
   uint64_t text_bytes = 0;            // bytes of text those tokens stand for, 0 unknown
   std::vector<TaskScore> tasks = {};  // in the job's order; empty when not asked for
+  std::string failure = {};           // why it could not be made: one sentence; empty when it was
 };
 
 // Leases given back: samples beyond each cursor were not trained on; those before it are in no contribution any more.

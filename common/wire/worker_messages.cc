@@ -84,6 +84,7 @@ void Fill(const EvaluationDone& in, v1::WorkerMessage& message) {
   out.set_tokens(in.tokens);
   out.set_text_bytes(in.text_bytes);
   for (const TaskScore& task : in.tasks) *out.add_tasks() = ToProto(task);
+  out.set_failure(Sendable(in.failure));
 }
 
 void Fill(const LeaseReturn& in, v1::WorkerMessage& message) {
@@ -245,6 +246,8 @@ absl::StatusOr<WorkerMessage> Read(const v1::EvaluationDone& in) {
   ATOLL_RETURN_IF_ERROR(CheckCount(in.text_bytes(), "evaluation_done.text_bytes"));
   out.text_bytes = in.text_bytes();
   ATOLL_ASSIGN_OR_RETURN(out.tasks, TaskScoresFromProto(in.tasks(), "evaluation_done.tasks"));
+  ATOLL_RETURN_IF_ERROR(CheckText(in.failure(), "evaluation_done.failure"));
+  out.failure = in.failure();
   return out;
 }
 

@@ -8,7 +8,8 @@
 namespace atl {
 namespace {
 
-constexpr uint32_t kEvaluationTries = 5;  // then it is left out and the job goes on
+constexpr uint32_t kEvaluationTries = 5;           // then it is left out and the job goes on
+constexpr Duration kEvaluationRetry = Seconds(5);  // of the same worker, for causes that pass; doubled each time
 
 // For the evaluation that the run has.
 Duration AllowanceOf(const Run& run, const Member& member) {
@@ -24,14 +25,14 @@ void Machine::Hear(Member& member, const EvaluationDone& message) {
       run->evaluation->versions.empty()) {
     return;
   }
+  if (!message.failure.empty()) {
+    if (run->evaluation->holder == member.record.worker) run->evaluation->failure = message.failure;
+    return;
+  }
   const std::vector<TaskScore> scores = run->evaluation->score_tasks ? message.tasks : std::vector<TaskScore>{};
   if (run->evaluation->score_tasks && !FitTheTasks(run->spec->evaluation, scores)) {
-    Note(run->id(), "evaluation refused",
-         absl::StrCat("evaluation ", message.evaluation, " by ", member.record.worker.value,
-                      " lacks the scores of evaluation.tasks; is that worker of an older version?"),
-         {{"worker", member.record.worker.value}});
-    run->evaluation->deadline = now_;
-    run->evaluation->refused = true;
+    if (run->evaluation->holder == member.record.worker)
+      run->evaluation->failure = "its answer lacks the scores of evaluation.tasks; is that worker of an older version?";
     return;
   }
   EvaluationRecord record;
@@ -81,18 +82,21 @@ void Machine::AdvanceEvaluation(Run& run) {
   if (!run.evaluation->holder.value.empty()) {
     const Member* holder = fleet_.Find(run.evaluation->holder);
     const bool able = holder != nullptr && holder->record.job == run.id() && !holder->lost;
-    if (able && (now_ < run.evaluation->deadline || ProlongEvaluation(run, *holder))) return;
+    const bool hopeful = able && run.evaluation->failure.empty();
+    if (hopeful && (now_ < run.evaluation->deadline || ProlongEvaluation(run, *holder))) return;
     TakeEvaluation(run, able);
     if (!run.evaluation) return;
   }
-  if (Member* next = NextEvaluator(run)) GiveEvaluation(run, *next);
+  Member* next = NextEvaluator(run);
+  if (next == nullptr) return;
+  const bool again = next->record.worker == run.evaluation->failed;
+  if (!again || now_ >= run.evaluation->retry_at) GiveEvaluation(run, *next);
 }
 
 // Taken from whoever is at it and given to the same worker again, its work would be lost and begin anew.
 bool Machine::ProlongEvaluation(Run& run, const Member& holder) {
   PendingEvaluation& pending = *run.evaluation;
-  const bool at_it =
-      !pending.refused && holder.heartbeat.job == run.id() && holder.heartbeat.activity == WorkerActivity::kEvaluating;
+  const bool at_it = holder.heartbeat.job == run.id() && holder.heartbeat.activity == WorkerActivity::kEvaluating;
   if (!at_it || pending.tries + 1 >= kEvaluationTries || NextEvaluator(run) != &holder) return false;
   const Duration more = EvaluationExtension(AllowanceOf(run, holder), ++pending.tries);
   pending.deadline = now_ + more;
@@ -106,13 +110,16 @@ bool Machine::ProlongEvaluation(Run& run, const Member& holder) {
 
 void Machine::TakeEvaluation(Run& run, bool holder_is_able) {
   PendingEvaluation& pending = *run.evaluation;
-  const std::string why = !holder_is_able   ? "is lost"
-                          : pending.refused ? "gave an answer that cannot be used"
-                                            : absl::StrCat("has not made it in ", SecondsOf(now_ - pending.given));
+  const std::string why = !holder_is_able ? "is lost"
+                          : pending.failure.empty()
+                              ? absl::StrCat("has not made it in ", SecondsOf(now_ - pending.given))
+                              : absl::StrCat("could not make it: ", pending.failure);
   Note(run.id(), "evaluation moves",
        absl::StrCat("evaluation ", pending.number, " is taken from worker ", pending.holder.value, ", which ", why),
        {{"worker", pending.holder.value}});
   if (holder_is_able) AllowAfresh(run, pending.holder);  // its own steps were kept back for as long
+  pending.failed = pending.failure.empty() ? WorkerId{} : pending.holder;
+  pending.retry_at = now_ + kEvaluationRetry * (int64_t{1} << pending.tries);
   pending.holder = {};
   if (++pending.tries < kEvaluationTries) return;
   Note(run.id(), "evaluation left out",
@@ -147,7 +154,7 @@ void Machine::GiveEvaluation(Run& run, Member& member) {
   pending.clock_step = run.record.state == JobState::kClosing ? ClockOf(run) : run.clock_floor;
   const bool last = run.record.state == JobState::kClosing;
   pending.score_tasks = TasksAreDue(run.spec->evaluation, run.evaluations, pending.versions[0], last);
-  pending.refused = false;
+  pending.failure.clear();
   pending.given = now_;
   pending.deadline = now_ + AllowanceOf(run, member);
   run.last_evaluator = pending.holder;

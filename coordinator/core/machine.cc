@@ -187,6 +187,7 @@ Instant Machine::NextWake() const {
   }
   for (const auto& [id, run] : runs_) {
     if (run.evaluation && !run.evaluation->holder.value.empty()) wake = std::min(wake, run.evaluation->deadline);
+    if (run.evaluation && run.evaluation->retry_at > now_) wake = std::min(wake, run.evaluation->retry_at);
     if (!run.no_room.empty()) wake = std::min(wake, run.retry_at);
     // While its parameters are not loaded nothing is done about a round, whatever its time: that ends with an event.
     if (!run.Gathers() || !run.loaded) continue;

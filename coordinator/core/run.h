@@ -42,9 +42,11 @@ struct PendingEvaluation {
   VersionVector versions;  // of the newest assignment
   WorkerId holder;         // empty: nobody has it
   Instant given{}, deadline{};
-  uint32_t tries = 0;  // workers that were too slow or got lost
+  uint32_t tries = 0;  // workers that were too slow, got lost or could not make it
   bool score_tasks = false;
-  bool refused = false;  // the holder's answer cannot be used
+  std::string failure;  // why nothing comes of it with the holder; empty: it may still make it
+  WorkerId failed;      // the newest that it came to nothing with, which is given it again from retry_at on
+  Instant retry_at{};
 };
 
 enum class Ending { kNone, kRounds, kEvaluation, kCheckpoint };

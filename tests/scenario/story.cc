@@ -327,6 +327,8 @@ Lines Story::Say(const Words& w) {
     message = LeaseRequest{job, w.Number("request", 1), w.Number("samples", 100)};
   } else if (verb == "evaluated") {
     message = EvaluationDone{job, std::stoull(w.At(2)), 5'000'000, 10, 30};
+  } else if (verb == "evaluation-failed") {
+    message = EvaluationDone{.job = job, .evaluation = std::stoull(w.At(2)), .failure = w.Rest(3)};
   } else if (verb == "return") {
     message = LeaseReturn{job, Cursors(w.At(2))};
   } else if (verb == "leave") {

@@ -10,7 +10,7 @@
 //   held=FRAGMENT/VERSION:DIGEST boot= evaluate_only=1 protocol= arithmetic=] disconnect WORKER | ready WORKER step= |
 //   heartbeat WORKER step= step_ms= up= down= waiting=1 evaluating=1 | lease WORKER request= samples= | drop WORKER
 //   FRAGMENT/VERSION step= | offer|contribute WORKER FRAGMENT/VERSION step= [digest= cursors=ID:CURSOR,... incarnation=
-//   codec= boot=] | finish U | durable U | broken-upload U evaluated WORKER NUMBER | return WORKER ID:CURSOR,... |
+//   codec= boot=] | finish U | durable U | broken-upload U evaluated WORKER NUMBER | evaluation-failed WORKER NUMBER WHY... | return WORKER ID:CURSOR,... |
 //   leave WORKER WHY... | fail WORKER WHY... | fail-for-all WORKER WHY... cancel|cancel-drain|pause|resume JOB | update
 //   JOB key=... | rollback JOB STEP | drain|readmit WORKER | disk low|free advance 1500ms [alive=a,b] | restart [boot=]
 //   | view JOB | workers

@@ -70,6 +70,20 @@ TEST(EvaluationTasks, SurviveTheCoordinator) {
   EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded);
 }
 
+// One that says that it cannot make an evaluation: another one has it at once, not when its time has passed.
+TEST(EvaluationFailures, MoveAtOnce) {
+  Harness h;
+  h.StartCoordinator();
+  ASSERT_TRUE(h.Submit(SmallJob(kJob)).ok());
+  h.factory().FailEvaluations(1);
+  h.StartWorker("a");
+  h.StartWorker("b");
+  const Instant begin = h.clock().Now();
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  EXPECT_EQ(h.View(kJob)->evaluations.size(), 2u) << "the first and the last";
+  EXPECT_LT(h.clock().Now() - begin, Seconds(30)) << "a job of 60 steps of 50 ms, and nobody waited for a deadline";
+}
+
 // An evaluator that dies between two pieces: another worker makes the whole evaluation.
 TEST(EvaluationTasks, MoveToAnotherWorker) {
   Harness h;

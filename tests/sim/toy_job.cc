@@ -58,11 +58,12 @@ class ToySamples final : public SampleSource {
 class ToyModel final : public TrainingModel {
  public:
   ToyModel(uint64_t elements, std::function<void(Duration)> spend, Duration step, std::shared_ptr<int> pieces_scored,
-           double hostile)
+           std::shared_ptr<int> failing_evaluations, double hostile)
       : parameters_(elements),
         spend_(std::move(spend)),
         step_(step),
         pieces_scored_(std::move(pieces_scored)),
+        failing_evaluations_(std::move(failing_evaluations)),
         hostile_(static_cast<float>(hostile)) {
     for (size_t i = 0; i < elements; ++i) base_.push_back(Base(i));
     // The samples pull a little to either side, so that workers differ.
@@ -83,6 +84,10 @@ class ToyModel final : public TrainingModel {
   }
   absl::Status ResetOptimizer() override { return absl::OkStatus(); }
   absl::StatusOr<EvaluationOutcome> Evaluate(std::span<float> parameters, const HeldOutPiece& piece) override {
+    if (*failing_evaluations_ > 0) {
+      --*failing_evaluations_;
+      return absl::DataLossError("block 3 of toy.bin is damaged");
+    }
     double loss = 0;
     for (size_t i = 0; i < parameters.size(); ++i) {
       const double gap = parameters[i] - Base(i);
@@ -128,6 +133,7 @@ class ToyModel final : public TrainingModel {
   const std::function<void(Duration)> spend_;
   const Duration step_;
   const std::shared_ptr<int> pieces_scored_;
+  const std::shared_ptr<int> failing_evaluations_;
   const float hostile_;
 };
 
@@ -139,7 +145,8 @@ absl::StatusOr<std::unique_ptr<JobParts>> ToyJobFactory::Prepare(const JobId&, c
   parts->layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
   parts->device = OpenCpuDevice();
   parts->samples = std::make_unique<ToySamples>(spec.data.sequence_length, trained_, missing_);
-  parts->model = std::make_unique<ToyModel>(parts->layout.elements, spend_, step_, pieces_scored_, hostile_);
+  parts->model =
+      std::make_unique<ToyModel>(parts->layout.elements, spend_, step_, pieces_scored_, failing_evaluations_, hostile_);
   return parts;
 }
 

@@ -27,10 +27,13 @@ class ToyJobFactory final : public JobFactory {
         step_(step),
         missing_(shared.missing_),
         pieces_scored_(shared.pieces_scored_),
+        failing_evaluations_(shared.failing_evaluations_),
         trained_(shared.trained_) {}
   absl::StatusOr<std::unique_ptr<JobParts>> Prepare(const JobId& job, const JobSpec& spec) override;
   // From now on neither a job nor a sample can be had, on any worker; empty: they can again.
   void SetMissing(std::string what) { *missing_ = std::move(what); }
+  // The next so many evaluations cannot be made, on any worker.
+  void FailEvaluations(int count) { *failing_evaluations_ = count; }
   // Jobs prepared from now on do not train: each step moves every parameter by so many times what a step of honest
   // training may, away from where it was. 0: they train.
   void SetHostile(double times) { hostile_ = times; }
@@ -45,6 +48,7 @@ class ToyJobFactory final : public JobFactory {
   double hostile_ = 0;
   std::shared_ptr<std::string> missing_ = std::make_shared<std::string>();
   std::shared_ptr<int> pieces_scored_ = std::make_shared<int>(0);
+  std::shared_ptr<int> failing_evaluations_ = std::make_shared<int>(0);
   std::shared_ptr<std::map<uint64_t, int>> trained_ = std::make_shared<std::map<uint64_t, int>>();
 };
 

@@ -42,11 +42,10 @@ bool Core::State::TryEvaluate() {
     return true;
   }
   if (beyond || now >= evaluation->deadline) {
+    const char* why = beyond ? "this worker's outer copies are newer already" : "its versions did not come in time";
     Tell(NoteLevel::kWarning, "evaluation not possible",
-         absl::StrCat(
-             "evaluation ", evaluation->assigned.evaluation, " of job ", job.value,
-             beyond ? ": this worker's outer copies are newer already" : ": its versions did not come in time"));
-    evaluation.reset();
+         absl::StrCat("evaluation ", evaluation->assigned.evaluation, " of job ", job.value, ": ", why));
+    SayEvaluationFailed(why);
     return false;
   }
   SetWaiting(absl::StrCat("the versions of evaluation ", evaluation->assigned.evaluation));
@@ -111,7 +110,12 @@ void Core::State::OnEvaluationFailed(const EvaluationFailed& failed_one) {
   if (!evaluation || evaluation->assigned.evaluation != failed_one.evaluation) return;
   Tell(NoteLevel::kWarning, "evaluation failed",
        absl::StrCat("evaluation ", failed_one.evaluation, " of job ", job.value, ": ", failed_one.reason));
-  evaluation.reset();
+  SayEvaluationFailed(failed_one.reason);
+}
+
+void Core::State::SayEvaluationFailed(const std::string& why) {
+  evaluation->done = {.job = job, .evaluation = evaluation->assigned.evaluation, .failure = why};
+  SayEvaluation();
 }
 
 }  // namespace atl::worker

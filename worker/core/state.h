@@ -159,6 +159,7 @@ struct Core::State {
   void OnTaskScored(const TaskScored& scored);
   void ContinueEvaluation();
   void SayEvaluation();
+  void SayEvaluationFailed(const std::string& why);
   void OnEvaluationFailed(const EvaluationFailed& failed);
 
   // training.cc

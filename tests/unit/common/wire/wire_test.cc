@@ -178,7 +178,7 @@ std::vector<WorkerMessage> WorkerMessages() {
           LeaseRequest{{"tiny"}, 3, 800},
           Ready{{"tiny"}, 50, {{{0}, {1}}}},
           Applied{{"tiny"}, {{1}, {2}}, false},
-          EvaluationDone{{"tiny"}, 1, 5, 6, 7, {{"passive_1", 10, 7, {}}, {"b", 5, 5, 0}}},
+          EvaluationDone{{"tiny"}, 1, 5, 6, 7, {{"passive_1", 10, 7, {}}, {"b", 5, 5, 0}}, "its corpus is damaged"},
           LeaseReturn{{"tiny"}, {{{1}, 2}, {{3}, 4}}},
           Leaving{"SIGTERM"},
           JobFailure{{"tiny"}, "out of memory", true},

@@ -131,6 +131,10 @@ TEST(WorkerEvaluating, AFailureEndsIt) {
   w.Boundary();
   w.Give(EvaluationFailed{1, "task a: came with another SHA-256"});
   EXPECT_TRUE(w.Did("note evaluation failed"));
+  const EvaluationDone& done = DoneIn(w);
+  EXPECT_EQ(done.evaluation, 1u);
+  EXPECT_EQ(done.failure, "task a: came with another SHA-256") << "the coordinator need not wait for its time to pass";
+  EXPECT_TRUE(done.tasks.empty());
   w.Steps(1);
   EXPECT_EQ(w.steps_taken, 1u);
   EXPECT_FALSE(w.Did("score "));

@@ -199,7 +199,8 @@ class World {
     if (std::holds_alternative<LeaseReturn>(message)) Log("return leases");
     if (std::holds_alternative<Leaving>(message)) Log("leaving");
     if (const auto* f = std::get_if<JobFailure>(&message)) Log("failure: " + f->reason);
-    if (std::holds_alternative<EvaluationDone>(message)) Log("evaluation done");
+    if (const auto* done = std::get_if<EvaluationDone>(&message))
+      Log(absl::StrCat("evaluation done", done->failure.empty() ? "" : ": ", done->failure));
     if (const auto* d = std::get_if<SyncDropped>(&message)) {
       Log(absl::StrCat("say dropped ", d->target.fragment.value, " v", d->target.version.value, " at ", d->send_step));
     }
