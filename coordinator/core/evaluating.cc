@@ -22,7 +22,7 @@ Duration AllowanceOf(const Run& run, const Member& member) {
 void Machine::Hear(Member& member, const EvaluationDone& message) {
   Run* run = RunOf(member);
   if (run == nullptr || message.job != run->id() || !run->evaluation || message.evaluation != run->evaluation->number ||
-      run->evaluation->versions.empty()) {
+      !run->evaluation->asked.contains(member.record.worker)) {
     return;
   }
   if (!message.failure.empty()) {
@@ -150,7 +150,9 @@ Member* Machine::NextEvaluator(const Run& run) {
 void Machine::GiveEvaluation(Run& run, Member& member) {
   PendingEvaluation& pending = *run.evaluation;
   pending.holder = member.record.worker;
+  if (pending.versions != run.Versions()) pending.asked.clear();
   pending.versions = run.Versions();
+  pending.asked.insert(pending.holder);
   pending.clock_step = run.record.state == JobState::kClosing ? ClockOf(run) : run.clock_floor;
   const bool last = run.record.state == JobState::kClosing;
   pending.score_tasks = TasksAreDue(run.spec->evaluation, run.evaluations, pending.versions[0], last);

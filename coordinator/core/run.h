@@ -39,8 +39,9 @@ struct Judgement {
 struct PendingEvaluation {
   uint64_t number = 0;
   uint64_t clock_step = 0;
-  VersionVector versions;  // of the newest assignment
-  WorkerId holder;         // empty: nobody has it
+  VersionVector versions;    // of the newest assignment
+  WorkerId holder;           // empty: nobody has it
+  std::set<WorkerId> asked;  // everybody who was given it at those versions: a result of theirs counts
   Instant given{}, deadline{};
   uint32_t tries = 0;  // workers that were too slow, got lost or could not make it
   bool score_tasks = false;

@@ -20,7 +20,11 @@ uint64_t NextSamples(const EvaluationWanted& wanted) {
 
 void Core::State::OnEvaluationAssigned(const EvaluationAssigned& wanted) {
   if (phase != Phase::kActive || wanted.versions.size() != fragments.size()) return;
-  if (evaluation && evaluation->running) return;
+  // The same again after a reconnect: it is at it. Of newer versions it begins anew, since the result will count for
+  // those; a piece that is still being made is of no use then.
+  if (evaluation && evaluation->running && evaluation->assigned.evaluation == wanted.evaluation &&
+      evaluation->assigned.versions == wanted.versions)
+    return;
   evaluation = EvaluationWanted{.assigned = wanted,
                                 .deadline = now + options.evaluation_patience,
                                 .done = {.job = job, .evaluation = wanted.evaluation}};

@@ -124,6 +124,24 @@ TEST(WorkerEvaluating, ScoresOfABreakAreSaidAfterIt) {
   EXPECT_EQ(DoneIn(w).tasks.size(), 2u);
 }
 
+TEST(WorkerEvaluating, GivenAgainAtNewerVersionsItBeginsAnew) {
+  World w;
+  w.Start();
+  w.evaluate = false;
+  w.Hear(EvaluationAssigned{JobId{"tiny"}, 3, {Version{0}}, 10});
+  w.Boundary();
+  ASSERT_EQ(w.Count("evaluate 3"), 1);
+  w.Hear(EvaluationAssigned{JobId{"tiny"}, 3, {Version{0}}, 10});
+  w.Hear(EvaluationAssigned{JobId{"tiny"}, 3, {Version{1}}, 10});
+  w.Give(HeldOutEvaluated{3, 10, 100, 10, 30});
+  EXPECT_FALSE(w.Did("evaluation done")) << "it is of version 0";
+  w.Publish(0, 1, {"w2"}, 4);
+  w.evaluate = true;
+  for (int i = 0; i < 4 && !w.Did("evaluation done"); ++i) w.Boundary();
+  EXPECT_TRUE(w.Did("evaluation done"));
+  EXPECT_EQ(w.Count("evaluate 3"), 2);
+}
+
 TEST(WorkerEvaluating, AFailureEndsIt) {
   World w(WithTasks());
   w.Start();

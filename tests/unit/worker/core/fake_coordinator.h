@@ -96,7 +96,7 @@ class World {
 
   // How the world answers.
   bool grant_leases = true, finite = true, fetch_updates = true, finish_fetches = true, hash_matches = true;
-  bool samples_there = true, prepare = true;
+  bool samples_there = true, prepare = true, evaluate = true;
   uint64_t held_out_samples = 1000;
   uint64_t lease_samples = 1000;
 
@@ -176,6 +176,7 @@ class World {
     }
     void operator()(const Evaluate& e) {
       w.Log(absl::StrCat("evaluate ", e.evaluation, ": ", e.first, "+", e.samples));
+      if (!w.evaluate) return;
       const uint64_t end = std::min(e.first + e.samples, w.held_out_samples);
       q.push_back(HeldOutEvaluated{e.evaluation, end - e.first, 5'000'000, 10, 20});
     }
