@@ -39,6 +39,7 @@ class LedgerFold {
   void Fold(const JobRecord& r);
   void Fold(const PoolRecord& r) { At(r.job).pool = r; }
   void Fold(const WorkerRecord& r) { workers_[r.worker] = r; }
+  void Fold(const WorkerForgotten& r) { workers_.erase(r.worker); }
   void Fold(const LeaseRecord& r) { leases_[r.lease] = r; }
   void Fold(const LeaseClosed& r) { leases_.erase(r.lease); }
   void Fold(const RoundRecord& r);

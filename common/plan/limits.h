@@ -40,6 +40,7 @@ constexpr uint64_t kParameters = uint64_t{1} << 40;
 
 // Coordinator
 constexpr uint32_t kWorkers = 1024;         // registered at once; further ones are refused with RESOURCE_EXHAUSTED
+constexpr uint32_t kGoneWorkers = 1024;     // remembered; beyond that the ones that went first are forgotten
 constexpr uint32_t kJobs = 10'000;          // kept in the ledger, ended ones included
 constexpr size_t kMailboxEvents = 100'000;  // the engine's queue; control streams stop reading when it is full
 constexpr size_t kOutboxMessages = 4096;    // unsent messages to one worker; beyond that its stream is cut
@@ -49,6 +50,7 @@ constexpr size_t kCurvePoints = 4096;       // points kept of one curve; then ev
 // Membership (design section 6). The relations are asserted by a test: 2 x kHeartbeatInterval < kMembershipTimeout.
 constexpr Duration kHeartbeatInterval = Seconds(2);
 constexpr Duration kMembershipTimeout = Seconds(20);
+constexpr Duration kGoneWorkerMemory = Seconds(7 * 86'400);  // then a worker that went away is forgotten
 constexpr Duration kGraceMinimum = Milliseconds(250);
 
 // Command line

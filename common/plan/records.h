@@ -62,7 +62,7 @@ struct PoolRecord {
   uint64_t abandoned = 0;
 };
 
-// Key: worker. Upsert.
+// Key: worker. Upsert; deleted by WorkerForgotten.
 struct WorkerRecord {
   WorkerId worker;
   Incarnation incarnation;
@@ -72,6 +72,11 @@ struct WorkerRecord {
   std::string device;
   LeaseId leases_from;     // leases of this worker with a smaller id were taken back
   std::string quarantine;  // why nothing is taken from it until an operator readmits it; empty: it is not quarantined
+};
+
+// Gone for long; one of that name that says hello is a new worker.
+struct WorkerForgotten {
+  WorkerId worker;
 };
 
 // Key: lease. Upsert; deleted when nothing of it is left (LeaseClosed).
@@ -158,8 +163,8 @@ struct RollbackRecord {
 };
 
 using LedgerRecord =
-    std::variant<JobRecord, PoolRecord, WorkerRecord, LeaseRecord, LeaseClosed, RoundRecord, EvaluationRecord,
-                 CheckpointRecord, CheckpointDropped, CountersRecord, RollbackRecord>;
+    std::variant<JobRecord, PoolRecord, WorkerRecord, WorkerForgotten, LeaseRecord, LeaseClosed, RoundRecord,
+                 EvaluationRecord, CheckpointRecord, CheckpointDropped, CountersRecord, RollbackRecord>;
 
 // Where a fragment stands according to the ledger.
 struct FragmentHead {

@@ -39,11 +39,21 @@ Member& Fleet::Add(WorkerRecord record) {
 }
 
 size_t Fleet::Alive() const {
-  return static_cast<size_t>(
-      std::count_if(members_.begin(), members_.end(), [](const auto& entry) { return !entry.second.lost; }));
+  return static_cast<size_t>(std::count_if(members_.begin(), members_.end(), [](const auto& entry) {
+    const Member& member = entry.second;
+    return !member.lost && (member.has_spoken || member.Assigned());
+  }));
+}
+
+void Fleet::Forget(const WorkerId& worker) {
+  members_.erase(worker);
+  touched_.erase(worker);
+  forgotten_.insert(worker);
 }
 
 void Fleet::TakeChanges(std::vector<LedgerRecord>& out) {
+  for (const WorkerId& worker : forgotten_) out.push_back(WorkerForgotten{worker});
+  forgotten_.clear();
   for (const WorkerId& worker : touched_) out.push_back(members_.at(worker).record);
   touched_.clear();
 }

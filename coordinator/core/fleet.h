@@ -4,6 +4,8 @@
 //
 //   connected -> silent for membership_timeout -> lost -> absent for one period -> fenced (leases go back)
 //       ^------------- reconnects, same incarnation ----'          `-- reconnects: new incarnation
+//
+// Gone for long, it is forgotten (forgetting.cc).
 #ifndef ATOLL_COORDINATOR_CORE_FLEET_H_
 #define ATOLL_COORDINATOR_CORE_FLEET_H_
 
@@ -39,6 +41,8 @@ struct Member {
   bool not_waited_for = false;       // it is told that no round waits for it, for that reason
 
   bool Assigned() const { return !record.job.value.empty(); }
+  // It holds nothing and is not to be kept out: there is nothing but its name.
+  bool Gone() const { return lost && !Assigned() && record.quarantine.empty(); }
   bool Trains(const JobId& job) const { return record.job == job && !record.evaluate_only; }
 };
 
@@ -53,17 +57,20 @@ class Fleet {
   const Member* Find(const WorkerId& worker) const;
   Member* OnConnection(ConnectionId connection);
   Member& Add(WorkerRecord record);
+  // Not lost; nor one that is only remembered from before the coordinator started.
   size_t Alive() const;
   std::map<WorkerId, Member>& members() { return members_; }
   const std::map<WorkerId, Member>& members() const { return members_; }
 
   // Writes the member's record at the end of the step.
   void Touch(const WorkerId& worker) { touched_.insert(worker); }
+  // Its member and record go; it must be there. One that is added under that name is another.
+  void Forget(const WorkerId& worker);
   void TakeChanges(std::vector<LedgerRecord>& out);
 
  private:
   std::map<WorkerId, Member> members_;
-  std::set<WorkerId> touched_;
+  std::set<WorkerId> touched_, forgotten_;
 };
 
 // [a-z0-9] then [a-z0-9-]*, at most limits::kNameBytes.

@@ -171,6 +171,10 @@ std::vector<LeaseId> LeasePool::Revoked() const {
   return out;
 }
 
+bool LeasePool::HasLeaseOf(const WorkerId& worker) const {
+  return std::any_of(leases_.begin(), leases_.end(), [&](const auto& entry) { return entry.second.worker == worker; });
+}
+
 uint64_t LeasePool::Outstanding(const WorkerId& worker) const {
   uint64_t total = 0;
   for (const auto& [id, lease] : leases_) {

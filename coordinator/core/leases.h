@@ -43,6 +43,7 @@ class LeasePool {
   // Leases the worker may train on, ascending.
   std::vector<LeaseId> HeldBy(const WorkerId& worker) const;
   std::vector<LeaseId> Revoked() const;
+  bool HasLeaseOf(const WorkerId& worker) const;  // revoked ones as well
   // Samples leased to the worker and not yet in a committed contribution.
   uint64_t Outstanding(const WorkerId& worker) const;
   uint64_t Unleased() const;

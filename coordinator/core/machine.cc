@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/plan/limits.h"
 #include "coordinator/core/evaluations.h"
 
 namespace atl {
@@ -72,6 +73,7 @@ void Machine::Recover(WorkerRecord worker, Instant now) {
   Member& member = fleet_.Add(std::move(worker));
   member.heard = now;
   member.lost = !member.record.quarantine.empty();
+  member.lost_at = now;
   const Run* run = RunOf(member);
   if (run == nullptr) return;
   const bool holds = !run->pool.HeldBy(member.record.worker).empty();
@@ -103,6 +105,7 @@ Effects Machine::Step(const Event& event, Instant now, int64_t wall_nanos) {
   wall_nanos_ = std::max(wall_nanos_, wall_nanos);
   ExpireMembers();
   std::visit([this](const auto& e) { On(e); }, event);
+  ForgetMembers();
   for (int pass = 0;; ++pass) {
     ATOLL_CHECK(pass < kAdvanceLimit, "the core does not come to rest");
     const size_t before = EffectsCount();
@@ -183,6 +186,8 @@ Instant Machine::NextWake() const {
       wake = std::min(wake, member.heard + options_.membership_timeout);
     } else if (member.Assigned()) {
       wake = std::min(wake, member.lost_at + AbsenceOf(member));
+    } else if (member.Gone() && member.lost_at + limits::kGoneWorkerMemory > now_) {
+      wake = std::min(wake, member.lost_at + limits::kGoneWorkerMemory);  // later it waits for what happens anyway
     }
   }
   for (const auto& [id, run] : runs_) {

@@ -68,6 +68,9 @@ class Machine {
   std::vector<Welcome::Fate> FatesOf(const Hello& hello) const;
   void ExpireMembers();
   Duration AbsenceOf(const Member& member) const;
+  void ForgetMembers();  // forgetting.cc, as the next two
+  bool IsNeeded(const WorkerId& worker) const;
+  void Forget(const WorkerId& worker, const std::string& why);
   // The incarnation ends: leases back, uploads refused, the record gets a number that nobody holds.
   void Fence(Member& member, const std::string& why);
   // The worker leaves its job; it is told when it is connected, else fenced.

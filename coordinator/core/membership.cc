@@ -64,7 +64,8 @@ void Machine::On(const WorkerConnected& e) {
   }
   Member* member = fleet_.Find(e.hello.worker);
   const bool known = member != nullptr;
-  if (!known) member = &fleet_.Add({.worker = e.hello.worker});
+  // Leases of one that bore the name before and was forgotten are not this one's.
+  if (!known) member = &fleet_.Add({.worker = e.hello.worker, .leases_from = LeaseId{counters_.next_lease}});
   Disconnect(*member);
   const bool resumed = known && MayResume(*member, e.hello);
   if (!resumed) Join(*member, e.hello);

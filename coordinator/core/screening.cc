@@ -89,6 +89,7 @@ void Machine::On(const WorkerReadmitted& e) {
                   absl::FailedPreconditionError(absl::StrCat("worker ", e.worker.value, " is not quarantined")));
   }
   member->record.quarantine.clear();
+  member->lost_at = now_;  // it is remembered for as long as any other from now on
   fleet_.Touch(e.worker);
   Note({}, "worker readmitted", absl::StrCat("worker ", e.worker.value, " was readmitted by an operator"),
        {{"worker", e.worker.value}});

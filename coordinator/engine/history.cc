@@ -107,4 +107,11 @@ void History::CountDownload(const JobId& job, const WorkerId& worker, uint64_t b
   if (!worker.value.empty()) history.downloaded_bytes[worker] += bytes;
 }
 
+void History::Forget(const WorkerId& worker) {
+  for (auto& [job, history] : jobs_) {
+    history.uploaded_bytes.erase(worker);
+    history.downloaded_bytes.erase(worker);
+  }
+}
+
 }  // namespace atl

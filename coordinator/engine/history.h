@@ -74,6 +74,8 @@ class History {
   // A transfer of payload bytes of a worker; an empty worker counts for the job alone.
   void CountUpload(const JobId& job, const WorkerId& worker, uint64_t bytes);
   void CountDownload(const JobId& job, const WorkerId& worker, uint64_t bytes);
+  // Its bytes stay in the totals of the jobs.
+  void Forget(const WorkerId& worker);
 
  private:
   void BoundEvents();

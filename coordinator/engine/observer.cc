@@ -203,6 +203,10 @@ void Observer::Heard(ConnectionId connection, const Heartbeat& heartbeat) {
 void Observer::Committed(const std::vector<LedgerRecord>& records) {
   for (const LedgerRecord& record : records) {
     if (const auto* evaluation = std::get_if<EvaluationRecord>(&record)) OnEvaluation(*evaluation);
+    if (const auto* gone = std::get_if<WorkerForgotten>(&record)) {
+      history_.Forget(gone->worker);
+      metrics_.ForgetWorker(gone->worker);  // a transfer that ended after its connection has begun its series anew
+    }
     if (const auto* checkpoint = std::get_if<CheckpointRecord>(&record);
         checkpoint != nullptr && checkpoint->complete) {
       metrics_.Set(Metric::kCheckpointLastSuccess, static_cast<double>(clock_.WallNanos()) * 1e-9,

@@ -82,6 +82,10 @@ class RecordWriter {
     s.Bind(r.worker.value).Bind(r.incarnation.value).Bind(r.start_nonce).Bind(r.job.value).Bind(Flag(r.evaluate_only));
     return s.Bind(r.device).Bind(r.leases_from.value).Bind(r.quarantine).Run();
   }
+  absl::Status operator()(const WorkerForgotten& r) {
+    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("DELETE FROM workers WHERE worker = ?"));
+    return s.Bind(r.worker.value).Run();
+  }
   absl::Status operator()(const LeaseRecord& r) {
     ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("INSERT OR REPLACE INTO leases VALUES (?,?,?,?,?,?,?,?,?)"));
     s.Bind(r.lease.value).Bind(r.job.value).Bind(r.worker.value).Bind(r.incarnation.value).Bind(r.range.begin);

@@ -36,6 +36,7 @@ std::string Line(const WorkerRecord& r) {
   return absl::StrCat("worker ", r.worker.value, " incarnation=", r.incarnation.value, " job=", r.job.value,
                       r.quarantine.empty() ? "" : " quarantined");
 }
+std::string Line(const WorkerForgotten& r) { return absl::StrCat("worker ", r.worker.value, " forgotten"); }
 std::string Line(const LeaseRecord& r) {
   return absl::StrCat("lease ", r.lease.value, " ", r.worker.value, " ", Of(r.range), " consumed_to=", r.consumed_to,
                       r.revoked ? " revoked" : "");

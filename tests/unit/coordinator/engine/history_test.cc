@@ -97,5 +97,19 @@ TEST(History, CountsBytesByWorkerAndInAll) {
   EXPECT_EQ(of_job->downloaded_bytes.count(WorkerId{}), 0u);
 }
 
+TEST(History, ForgetsAWorkerAndKeepsTheTotals) {
+  History history;
+  const JobId job{"tiny"};
+  history.CountUpload(job, WorkerId{"a"}, 10);
+  history.CountUpload(job, WorkerId{"b"}, 5);
+  history.CountDownload(job, WorkerId{"a"}, 7);
+  history.Forget(WorkerId{"a"});
+  const JobHistory& left = *history.Find(job);
+  EXPECT_EQ(left.uploaded_bytes, (std::map<WorkerId, uint64_t>{{WorkerId{"b"}, 5}}));
+  EXPECT_TRUE(left.downloaded_bytes.empty());
+  EXPECT_EQ(left.uploaded_total, 15u);
+  EXPECT_EQ(left.downloaded_total, 7u);
+}
+
 }  // namespace
 }  // namespace atl

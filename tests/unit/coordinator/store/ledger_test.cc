@@ -104,13 +104,16 @@ CheckpointRecord MakeCheckpoint(uint64_t step, std::vector<Version> versions) {
 // Records of every type, in three transactions.
 std::vector<std::vector<LedgerRecord>> EveryRecord() {
   WorkerRecord worker{{"paris-1"}, {5}, 0xFFFFFFFFFFFFFFFF, {"tiny"}, true, "cpu", {2}, "its norm was far off"};
+  const WorkerRecord gone{{"rome-1"}, {4}, 1, {}, false, "cpu", {1}, ""};
+  const WorkerRecord back{{"sofia-1"}, {5}, 2, {}, false, "cpu", {3}, ""};
   LeaseRecord lease{{1}, {"tiny"}, {"paris-1"}, {5}, {0, 100}, 80, 4, true};
   LeaseRecord other{{2}, {"tiny"}, {"paris-1"}, {5}, {100, 200}, 100, 5, false};
   PoolRecord pool{{"tiny"}, 200, {{10, 20}, {30, 40}}, 50, 7};
   EvaluationRecord evaluation{{"tiny"}, 0, 50, {{1}, {0}}, -5, 1000, 4000, 640, 77, {{"a", 10, 7, {}}, {"b", 5, 5, 3}}};
   return {
-      {MakeJob("tiny", 1), pool, CountersRecord{10, 6, 3}, worker, lease, other},
-      {MakeJob("big", 2), MakeRound("tiny", 0, 1), MakeRound("tiny", 1, 1), evaluation},
+      {MakeJob("tiny", 1), pool, CountersRecord{10, 6, 3}, worker, gone, back, lease, other},
+      {WorkerForgotten{{"rome-1"}}, WorkerForgotten{{"sofia-1"}}, back, WorkerForgotten{{"nobody"}}, MakeJob("big", 2),
+       MakeRound("tiny", 0, 1), MakeRound("tiny", 1, 1), evaluation},
       {MakeRound("tiny", 0, 2), LeaseClosed{{2}}, PoolRecord{{"tiny"}, 200, {{30, 40}}, 60, 7},
        MakeCheckpoint(100, {{2}, {1}}), MakeCheckpoint(150, {{2}, {1}}), CheckpointDropped{{"tiny"}, 150}},
   };
@@ -195,6 +198,7 @@ TEST_P(LedgerTest, EveryRecordTypeComesBack) {
   EXPECT_EQ(tiny.pool.returned, (std::vector<SampleRange>{{30, 40}}));
   ASSERT_EQ(state.leases.size(), 1u);
   EXPECT_EQ(state.leases[0].request, 4u);
+  ASSERT_EQ(state.workers.size(), 2u) << "rome-1 is forgotten; sofia-1 was, and came back";
   EXPECT_EQ(state.workers[0].start_nonce, 0xFFFFFFFFFFFFFFFF);
 
   // The same as the fold of the same records, field by field.
@@ -362,7 +366,7 @@ TEST(SqliteLedgerTest, ALedgerWithoutQuarantinesIsBroughtUpToDate) {
     ASSERT_TRUE(ledger.ok()) << ledger.status();
     const auto state = (*ledger)->Recover();
     ASSERT_TRUE(state.ok()) << state.status();
-    ASSERT_EQ(state->workers.size(), 1u);
+    ASSERT_EQ(state->workers.size(), 2u);
     WorkerRecord worker = state->workers[0];
     EXPECT_EQ(worker.device, "cpu");
     EXPECT_EQ(worker.quarantine, "");

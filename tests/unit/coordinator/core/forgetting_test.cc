@@ -1,0 +1,79 @@
+// More workers than are remembered come and go, and the coordinator starts again.
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "common/plan/ledger_fold.h"
+#include "common/plan/limits.h"
+#include "coordinator/core/core.h"
+
+namespace atl {
+namespace {
+
+const CoreOptions kOptions{limits::kHeartbeatInterval, limits::kMembershipTimeout};
+
+class Visits {
+ public:
+  Visits() { Restart(); }
+
+  void Restart() {
+    core_ = std::make_unique<Core>(kOptions, ledger_.State(BootNumber{++boot_}), now_);
+    ledger_.Apply(core_->Start(now_).records);
+  }
+  // False: refused.
+  bool Comes(const std::string& name) {
+    Hello hello;
+    hello.worker = WorkerId{name};
+    hello.start_nonce = 7;
+    const Effects effects = Step(WorkerConnected{++connection_, hello});
+    return effects.closes.empty();
+  }
+  void Goes() { Step(WorkerSaid{connection_, Leaving{"it was only a visit"}}); }
+  std::vector<WorkerView> Workers() const { return core_->ViewWorkers(now_); }
+  size_t Recorded() const { return ledger_.State(BootNumber{boot_}).workers.size(); }
+  const std::vector<std::string>& forgotten() const { return forgotten_; }
+
+ private:
+  Effects Step(const Event& event) {
+    now_ = now_ + Milliseconds(1);
+    Effects effects = core_->Step(event, now_);
+    core_->CheckInvariants();
+    ledger_.Apply(effects.records);
+    for (const JobNote& note : effects.notes) {
+      if (note.kind == "worker forgotten") forgotten_.push_back(note.fields.at("worker"));
+    }
+    return effects;
+  }
+
+  Instant now_{};
+  uint64_t boot_ = 0;
+  ConnectionId connection_ = 0;
+  LedgerFold ledger_;
+  std::unique_ptr<Core> core_;
+  std::vector<std::string> forgotten_;
+};
+
+TEST(Forgetting, WhoWentFirstIsForgottenFirst) {
+  Visits visits;
+  for (uint32_t i = 0; i < limits::kGoneWorkers + 3; ++i) {
+    ASSERT_TRUE(visits.Comes(absl::StrCat("w", i)));
+    visits.Goes();
+  }
+  EXPECT_EQ(visits.forgotten(), (std::vector<std::string>{"w0", "w1", "w2"}));
+  EXPECT_EQ(visits.Workers().size(), limits::kGoneWorkers);
+  EXPECT_EQ(visits.Recorded(), limits::kGoneWorkers);
+  EXPECT_TRUE(visits.Comes("w1")) << "as a new one";
+  EXPECT_EQ(visits.Recorded(), limits::kGoneWorkers + 1) << "who is there does not count as gone";
+}
+
+TEST(Forgetting, WhoIsOnlyRememberedKeepsNobodyOutAfterARestart) {
+  Visits visits;
+  for (uint32_t i = 0; i < limits::kWorkers; ++i) {
+    ASSERT_TRUE(visits.Comes(absl::StrCat("w", i)));
+    visits.Goes();
+  }
+  visits.Restart();
+  EXPECT_TRUE(visits.Comes("another"));
+}
+
+}  // namespace
+}  // namespace atl
