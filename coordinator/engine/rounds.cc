@@ -1,4 +1,5 @@
 // Closing rounds, snapshots, checkpoints: bytes from the log, one pass of the aggregate, the update back to the log.
+#include <algorithm>
 #include <utility>
 
 #include "common/plan/learning_rate.h"
@@ -54,6 +55,14 @@ std::vector<ScreenRemark> RemarksOf(const RoundResult& result) {
   return remarks;
 }
 
+// Of its fragment: whoever has sent something before the end sends once more. The state alone does not tell, since a
+// round of before may close when the end has begun.
+bool IsLast(const CloseRound& task, const JobRecord& job) {
+  return job.state == JobState::kClosing && !task.contributions.empty() &&
+         std::all_of(task.contributions.begin(), task.contributions.end(),
+                     [&](const ContributionHeader& header) { return header.send_step >= job.stop_step; });
+}
+
 }  // namespace
 
 void Remember(const RoundRecord& record, const JobSpec& spec, NormHistory& history) {
@@ -103,8 +112,7 @@ void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound
   }
   const JobSpec& spec = job.spec;
   OuterParameters outer = OuterParametersOf(spec);
-  if (job.state == JobState::kClosing && !inputs.empty())
-    outer.momentum = ClosingMomentum(outer.momentum, spec.sync.inner_steps, inputs);
+  if (IsLast(task, job)) outer.momentum = ClosingMomentum(outer.momentum, spec.sync.inner_steps, inputs);
   const Instant begin = parts_.clock.Now();
   NormHistory& history = data->norms[task.target.fragment.value];
   const NormGate gate{history, spec.screens, LearningRateAt(spec.inner, task.clock_step)};

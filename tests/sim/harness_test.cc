@@ -137,6 +137,43 @@ TEST(Harness, AShortClosingRoundTakesAShareOfTheMomentum) {
   }
 }
 
+// A round of before the end that closes after the end has begun is not the last one: what the one worker has sent then
+// is followed by what it has trained since.
+TEST(Harness, AShortRoundOfBeforeTheEndTakesTheWholeMomentum) {
+  Harness h;
+  JobSpec spec = SmallJob(kJob);
+  spec.stop.inner_steps = 32;
+  spec.sync.overlap_steps = 5;
+  h.StartCoordinator();
+  ASSERT_EQ(h.Submit(spec), absl::OkStatus());
+  h.StartWorkerOfSpeed("w1", Seconds(2));
+  const auto at = [&](const std::string& name, uint64_t step) {
+    for (const WorkerView& view : h.ViewWorkers()) {
+      if (view.worker.value == name) return view.state == WorkerState::kTraining && view.last.step >= step;
+    }
+    return false;
+  };
+  ASSERT_TRUE(h.RunUntil([&] { return at("w1", 24); }));
+  h.StartWorkerOfSpeed("w2", Milliseconds(500));
+  ASSERT_TRUE(h.RunUntil([&] { return at("w2", 24); }));
+  h.KillWorker("w1");
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  const std::map<uint64_t, RoundRecord> rounds = h.CommittedRounds(kJob);
+  uint64_t before = 0;
+  for (const auto& [version, round] : rounds) {
+    uint64_t most = 0, newest = 0;
+    for (const CommittedContribution& c : round.contributions) {
+      most = std::max(most, c.header.steps);
+      newest = std::max(newest, c.header.send_step);
+    }
+    const bool last = version == rounds.rbegin()->first;
+    before += most < 10 && newest < 32 ? 1 : 0;
+    EXPECT_EQ(newest >= 32, last);
+    EXPECT_DOUBLE_EQ(round.momentum, last ? spec.outer.momentum * static_cast<double>(most) / 10 : spec.outer.momentum);
+  }
+  EXPECT_GE(before, 1u) << "of a worker that joined in the middle of the last whole period";
+}
+
 TEST(Harness, CoordinatorDiesAtManyMoments) {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE(seed);
