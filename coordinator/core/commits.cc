@@ -113,7 +113,7 @@ void Machine::ReportOverdue(Run& run, FragmentIndex fragment, const RoundVerdict
     BeginClosing(run, stop, absl::StrCat("step ", stop, " is reached and a round is overdue"));
     return;
   }
-  if (run.record.state != JobState::kClosing || as_it_should) return;
+  if (run.record.state != JobState::kClosing) return;
   for (const WorkerId& id : MissingOf(round)) {
     const bool sending = std::any_of(run.uploads.begin(), run.uploads.end(),
                                      [&](const auto& entry) { return entry.second.header.worker == id; });

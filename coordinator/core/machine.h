@@ -226,7 +226,8 @@ class Machine {
   std::string WaitingForRound(const Run& run, Instant now) const;
   // Who is not expected in the round and may contribute all the same.
   std::string WhoMayCome(const Run& run, const Round& round) const;
-  bool WaitsAsItShould(const Run& run, const Round& round) const;  // whoever is missing evaluates or fetches
+  // For what is told: whoever is missing evaluates or fetches, by heartbeats that come.
+  bool WaitsAsItShould(const Run& run, const Round& round) const;
   std::string FailureOf(const WorkerId& worker) const;
 
   CoreOptions options_;
