@@ -34,11 +34,11 @@ std::string PeriodText(Duration period) {
 
 std::string MeasuredText(uint64_t rate) { return rate == 0 ? "an unmeasured rate" : RateText(rate); }
 
+}  // namespace
+
 std::string BytesText(uint64_t bytes) {
   return bytes >= 1'000'000 ? absl::StrCat(bytes / 1'000'000, " MB") : absl::StrCat((bytes + 999) / 1000, " kB");
 }
-
-}  // namespace
 
 std::string RateText(uint64_t rate) {
   if (rate < 1'000'000) return absl::StrCat(rate / 1000, ".", rate % 1000 / 100, " kB/s");

@@ -44,6 +44,8 @@ Duration TransferTime(const PeriodTraffic& traffic, const LinkRates& rates);
 
 // "850 kB/s", "12.5 MB/s"; rounded down.
 std::string RateText(uint64_t bytes_per_second);
+// "3 kB", rounded up; from a megabyte on "12 MB", rounded down.
+std::string BytesText(uint64_t bytes);
 
 }  // namespace atl
 

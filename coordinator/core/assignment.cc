@@ -25,6 +25,7 @@ void Machine::AdvanceRun(Run& run) {
       if (!run.rounds[p].closing) OpenRound(run, FragmentIndex{p});
     }
   }
+  AdvanceFetches(run);
   AdmitWorkers(run);
   RetryOnceDue(run);
   if (run.pool.Unleased() == 0) RecoverAbsentLeases(run);
@@ -107,6 +108,8 @@ void Machine::AssignEvaluators() {
 void Machine::Assign(Member& member, Run& run) {
   member.record.job = run.id();
   member.stage = Stage::kFetching;
+  member.fetch_since = now_;
+  member.fetch_reports = 0;
   member.step = 0;
   member.finished = false;
   fleet_.Touch(member.record.worker);

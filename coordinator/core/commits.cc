@@ -132,7 +132,7 @@ bool Machine::WaitsAsItShould(const Run& run, const Round& round) const {
     const bool there = member.Trains(run.id()) && !member.lost && !member.draining && !member.finished;
     if (!there || round.accepted.contains(id) || round.dropped.contains(id)) continue;
     const bool evaluates = run.evaluation && run.evaluation->holder == id;
-    const bool busy = evaluates || member.stage == Stage::kFetching;
+    const bool busy = evaluates || member.stage == Stage::kFetching;  // which have deadlines of their own
     if (busy && SilenceOf(member, options_.heartbeat_interval, now_).empty()) {
       any = true;
     } else if (busy || round.expected.contains(id)) {

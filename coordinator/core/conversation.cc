@@ -205,7 +205,8 @@ void Machine::SuspectRanges(Run& run, const WorkerId& worker, const std::vector<
 
 void Machine::JudgeFailures(Run& run, const std::string& reason) {
   for (const auto& [id, member] : fleet_.members()) {
-    if (!member.lost && !member.record.evaluate_only && !member.barred.contains(run.id())) return;
+    const bool may_come = !member.barred.contains(run.id()) || member.rests_from == run.id();
+    if (!member.lost && !member.record.evaluate_only && may_come) return;
   }
   const size_t failed = run.failures.size();
   BreakOff(run, failed == 1 ? absl::StrCat("its only worker failed: ", reason)

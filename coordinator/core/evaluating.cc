@@ -133,16 +133,12 @@ Member* Machine::NextEvaluator(const Run& run) {
   Member* after = nullptr;
   for (auto& [id, member] : fleet_.members()) {
     if (member.record.job != run.id() || member.lost || member.draining) continue;
-    if (member.record.evaluate_only) return member.stage == Stage::kTraining ? &member : nullptr;
+    // An evaluator takes them all, also where it sorts behind the trainers; not while its fetch is overdue.
+    const bool waited_for = member.stage != Stage::kFetching || member.fetch_reports == 0;
+    if (member.record.evaluate_only && waited_for) return member.stage == Stage::kTraining ? &member : nullptr;
     if (member.stage != Stage::kTraining || !member.connection) continue;
     if (first == nullptr) first = &member;
     if (after == nullptr && run.last_evaluator < id) after = &member;
-  }
-  // An evaluator that sorts behind the trainers still takes them all.
-  for (auto& [id, member] : fleet_.members()) {
-    if (member.record.job == run.id() && !member.lost && member.record.evaluate_only && !member.draining) {
-      return member.stage == Stage::kTraining ? &member : nullptr;
-    }
   }
   return after != nullptr ? after : first;
 }

@@ -31,6 +31,10 @@ struct Member {
   Instant lost_at{};
   bool draining = false;  // gets no new work
   Stage stage = Stage::kNone;
+  Instant fetch_since{};       // of its present stage, where that is kFetching
+  uint32_t fetch_reports = 0;  // deadlines of that fetch that have passed
+  JobId rests_from;            // it was taken off this job for its fetch, and gets it again from rests_until on
+  Instant rests_until{};
   bool finished = false;  // in an ending job: has nothing more to contribute
   uint64_t step = 0;      // newest job clock it reported in this job
   Heartbeat heartbeat;

@@ -73,7 +73,7 @@ void Machine::Recover(WorkerRecord worker, Instant now) {
   Member& member = fleet_.Add(std::move(worker));
   member.heard = now;
   member.lost = !member.record.quarantine.empty();
-  member.lost_at = now;
+  member.lost_at = member.fetch_since = now;
   const Run* run = RunOf(member);
   if (run == nullptr) return;
   const bool holds = !run->pool.HeldBy(member.record.worker).empty();
@@ -182,8 +182,11 @@ void Machine::Verdict(UploadId upload, UploadDecision decision, absl::Status sta
 Instant Machine::NextWake() const {
   Instant wake = kNever;
   for (const auto& [id, member] : fleet_.members()) {
+    if (!member.rests_from.value.empty()) wake = std::min(wake, member.rests_until);
     if (!member.lost) {
       wake = std::min(wake, member.heard + options_.membership_timeout);
+      const Run* run = member.stage == Stage::kFetching ? Find(member.record.job) : nullptr;
+      if (run != nullptr && run->loaded) wake = std::min(wake, FetchDeadlineOf(*run, member));
     } else if (member.Assigned()) {
       wake = std::min(wake, member.lost_at + AbsenceOf(member));
     } else if (member.Gone() && member.lost_at + limits::kGoneWorkerMemory > now_) {

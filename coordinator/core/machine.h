@@ -201,6 +201,8 @@ class Machine {
   // ---- assignment.cc
   void Advance();
   void AdvanceRun(Run& run);
+  void AdvanceFetches(Run& run);  // fetching.cc, as the next one
+  Instant FetchDeadlineOf(const Run& run, const Member& member) const;
   void AssignWorkers();
   void AssignEvaluators();
   void Assign(Member& member, Run& run);

@@ -75,6 +75,7 @@ void Machine::On(const WorkerConnected& e) {
   member->lost = false;
   member->draining = false;
   member->barred.clear();
+  member->rests_from = {};
   for (auto& [id, job] : runs_) job.failures.erase(e.hello.worker);
   SendTo(*member, Welcome{boot_, member->record.incarnation, resumed, options_.heartbeat_interval,
                           options_.membership_timeout, FatesOf(e.hello)});
@@ -155,6 +156,11 @@ void Machine::ExpireMembers() {
     }
     if (member.lost && member.Assigned() && now_ >= member.lost_at + AbsenceOf(member)) {
       Fence(member, "it was away for a period");
+    }
+    if (!member.rests_from.value.empty() && now_ >= member.rests_until) {
+      if (Run* run = Find(member.rests_from)) run->failures.erase(id);
+      member.barred.erase(member.rests_from);
+      member.rests_from = {};
     }
   }
 }

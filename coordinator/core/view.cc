@@ -190,7 +190,10 @@ std::string Machine::WhoMayCome(const Run& run, const Round& round) const {
     absl::StrAppend(&line, line.empty() ? "; " : ", ", id.value,
                     evaluates                          ? " makes an evaluation first"
                     : member.stage == Stage::kTraining ? " takes part from its next send step"
-                                                       : " is fetching the job");
+                                                       : " is fetching the job",
+                    member.stage == Stage::kFetching && member.fetch_reports > 0
+                        ? absl::StrCat(" for ", SecondsOf(now_ - member.fetch_since))
+                        : "");
   }
   return line.empty() ? "; nobody else is expected in it" : line;
 }

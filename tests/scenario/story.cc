@@ -126,6 +126,7 @@ void Story::Change(JobSpec& spec, const Words& w) {
   spec.sync.overlap_steps = static_cast<uint32_t>(w.Number("overlap", spec.sync.overlap_steps));
   spec.sync.quorum = static_cast<uint32_t>(w.Number("quorum", spec.sync.quorum));
   spec.stop.inner_steps = w.Number("stop", spec.stop.inner_steps);
+  if (w.Has("deadline")) spec.sync.deadline = Seconds(static_cast<int64_t>(w.Number("deadline", 0)));
   spec.stop.tokens = w.Number("tokens", spec.stop.tokens);
   spec.evaluation.every_rounds = static_cast<uint32_t>(w.Number("evaluate", spec.evaluation.every_rounds));
   spec.checkpoint.every_rounds = static_cast<uint32_t>(w.Number("save", spec.checkpoint.every_rounds));

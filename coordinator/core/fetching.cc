@@ -1,0 +1,69 @@
+#include "coordinator/core/fetching.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/admission.h"
+#include "coordinator/core/evaluations.h"
+#include "coordinator/core/machine.h"
+
+namespace atl {
+namespace {
+
+constexpr Duration kPreparation = Seconds(120);  // manifests, memory, a model on its device
+constexpr uint64_t kParameterBytes = 4;
+constexpr Duration kRest = Seconds(60);    // in which others may take the place
+constexpr uint64_t kSlowLink = 1'250'000;  // bytes a second: 10 Mbit/s
+
+}  // namespace
+
+FetchTime FetchTimeOf(const JobSpec& spec, uint64_t measured_rate) {
+  const uint64_t bytes = RoughParameters(spec.model) * kParameterBytes;
+  const uint64_t rate = measured_rate > 0 ? measured_rate : kSlowLink;
+  PeriodTraffic traffic;
+  traffic.download_bytes = bytes;
+  const Duration transfer = TransferTime(traffic, {.download_bytes_per_second = rate});
+  return {kPreparation + transfer * 2,
+          absl::StrCat(BytesText(bytes), " at ", RateText(rate), measured_rate > 0 ? ", as measured" : ", as assumed")};
+}
+
+Duration FetchDeadline(Duration allowed, uint32_t passed) {
+  return allowed * ((int64_t{2} << std::min(passed, kFetchDeadlines)) - 1);
+}
+
+Instant Machine::FetchDeadlineOf(const Run& run, const Member& member) const {
+  const FetchTime time = FetchTimeOf(*run.spec, member.heartbeat.download_bytes_per_second);
+  return member.fetch_since + FetchDeadline(time.allowed, member.fetch_reports);
+}
+
+// Whoever does not come to an end with it is told of, then taken off the job, so that another one may have its place
+// and nobody waits for it for ever.
+void Machine::AdvanceFetches(Run& run) {
+  for (auto& [id, member] : fleet_.members()) {
+    if (member.record.job != run.id() || member.lost || member.stage != Stage::kFetching) continue;
+    if (!run.loaded) member.fetch_since = now_;  // nothing is there to be fetched yet
+    if (now_ < FetchDeadlineOf(run, member)) continue;
+    const FetchTime time = FetchTimeOf(*run.spec, member.heartbeat.download_bytes_per_second);
+    const std::string since = absl::StrCat("in ", SecondsOf(now_ - member.fetch_since), " (", time.reason, ")");
+    const std::string& waits = member.heartbeat.waiting_for;
+    const std::string what = waits.empty() ? "" : absl::StrCat("; it waits for ", waits);
+    if (++member.fetch_reports < kFetchDeadlines) {
+      Note(run.id(), "fetch overdue",
+           absl::StrCat("worker ", id.value, " has not fetched job ", run.id().value, " ", since, what,
+                        "; next report in ", SecondsOf(FetchDeadlineOf(run, member) - now_)),
+           {{"worker", id.value}});
+      continue;
+    }
+    run.failures[id] = absl::StrCat("it has not fetched the job ", since, what);
+    Note(run.id(), "left out",
+         absl::StrCat("worker ", id.value, " is taken off job ", run.id().value, ": ", run.failures[id],
+                      "; where nobody else has its place it is given the job again in ", SecondsOf(kRest)),
+         {{"worker", id.value}});
+    member.barred.insert(run.id());
+    member.rests_from = run.id();
+    member.rests_until = now_ + kRest;
+    Detach(member, run.failures[id]);
+  }
+}
+
+}  // namespace atl
