@@ -31,7 +31,7 @@ struct WorkerOutcome {
 
 // Runs until the worker has left; a sentence on stderr unless the exit code is 0.
 WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, const std::string& version,
-                    const Clock& clock, Log& log);
+                        const Clock& clock, Log& log);
 
 }  // namespace atl
 
