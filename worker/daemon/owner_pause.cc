@@ -75,8 +75,9 @@ absl::Status Resume(const OwnerCommand& command, int64_t now_s, std::ostream& ou
 
 std::optional<int64_t> PausedUntil(const std::string& cache_dir, int64_t now_s) {
   const std::unique_ptr<Files> files = MakePosixFiles();
+  // Also false where the cache cannot be: then CheckFolders says so.
+  if (!files->Exists(PauseFile(cache_dir))) return std::nullopt;
   const absl::StatusOr<std::string> text = ReadWholeFile(*files, PauseFile(cache_dir), kLargestFile);
-  if (absl::IsNotFound(text.status())) return std::nullopt;
   int64_t until_s = 0;
   // An owner who wanted a pause and left something unreadable still wants it.
   if (!text.ok() || !absl::SimpleAtoi(std::string(absl::StripAsciiWhitespace(*text)), &until_s)) return kUntilResumed;
