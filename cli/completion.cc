@@ -216,7 +216,7 @@ namespace {
 // "; did you mean 'job wait'?" for a command without its group: `names` are those that the root itself has.
 std::string Suggestion(const CLI::App& at, const CLI::App& root, const std::string& word,
                        const std::vector<std::string>& names) {
-  const std::string near = DidYouMean(word, names);
+  std::string near = DidYouMean(word, names);
   if (&at != &root) return near;
   std::vector<std::string> members, full;
   for (const CLI::App* group : root.get_subcommands([](const CLI::App*) { return true; })) {

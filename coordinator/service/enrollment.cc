@@ -215,7 +215,7 @@ void Enrollment::CountFailure(const std::string& address) {
 }
 
 absl::Status Enrollment::Keep(const TokenRecord& record) {
-  const absl::Status written = parts_.ledger.PutToken(record);
+  absl::Status written = parts_.ledger.PutToken(record);
   if (!written.ok()) {
     parts_.fatal(written);
     return written;
@@ -232,7 +232,7 @@ absl::Status Enrollment::DropOld() {
       ++at;
       continue;
     }
-    const absl::Status dropped = parts_.ledger.DropToken(at->first);
+    absl::Status dropped = parts_.ledger.DropToken(at->first);
     if (!dropped.ok()) {
       parts_.fatal(dropped);
       return dropped;
