@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/plan/limits.h"
+#include "coordinator/core/run.h"
 #include "coordinator/engine/observer.h"
 
 namespace atl {
@@ -38,10 +39,7 @@ struct LogsWish {
 
 }  // namespace
 
-absl::Status NoSuchJob(const JobId& job) {
-  return absl::NotFoundError(
-      absl::StrCat("there is no job jobs/", job.value, "; 'atoll job list' shows those there are"));
-}
+absl::Status NoSuchJob(const JobId& job) { return absl::NotFoundError(NoSuchJobLine(job)); }
 
 struct Engine::State {
   State(EngineOptions o, EngineParts p, RecoveredState recovered)
