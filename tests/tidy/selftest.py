@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -425,6 +426,26 @@ class Tools(unittest.TestCase):
                                "--warnings-as-errors=*", "--extra-arg=-w", "a.cc", "--", "-std=c++20")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("bugprone-use-after-move", done.stdout)
+
+
+class BareMachine(unittest.TestCase):
+    """Debian's smallest system has no Python: set-up brings it, so nothing before it may need one."""
+
+    def test_tier_1_begins_with_the_set_up(self):
+        hidden = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", 'mount --bind /dev/null /usr/bin/python3 && exec "$@"', "sh"]
+        if subprocess.run([*hidden, "true"], capture_output=True).returncode != 0:
+            self.skipTest("no user or mount namespace can be had here, so /usr/bin/python3 cannot be hidden")
+        with tempfile.TemporaryDirectory() as folder:
+            scripts = pathlib.Path(folder, "scripts")
+            scripts.mkdir()
+            for name in ("test", "stages.py"):
+                shutil.copy2(ROOT / "scripts" / name, scripts / name)
+            setup = scripts / "setup"
+            setup.write_text('#!/bin/sh\ntest -x /usr/bin/python3 && echo "python is not hidden"\necho "set-up ran"\nexit 1\n')
+            setup.chmod(0o755)
+            done = subprocess.run([*hidden, scripts / "test"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (1, "set-up ran\n0 passed, 1 failed, 0 skipped\n"), done.stderr)
+        self.assertIn("stage 'setup' failed", done.stderr)
 
 
 if __name__ == "__main__":
