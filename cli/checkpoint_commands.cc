@@ -91,8 +91,8 @@ absl::StatusOr<Shape> ShapeOf(const v1::GetCheckpointResponse& response) {
 absl::Status RequireEmptyDirectory(const Files& files, const std::string& directory) {
   const absl::StatusOr<std::vector<std::string>> names = files.List(directory);
   if (!names.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(directory, " cannot be used as a directory (",
-                                                   std::string(names.status().message()), "); name a new one"));
+    return absl::FailedPreconditionError(absl::StrCat(directory, " cannot be used as a directory (",
+                                                      std::string(names.status().message()), "); name a new one"));
   }
   if (names->empty()) return absl::OkStatus();
   return absl::AlreadyExistsError(

@@ -106,12 +106,16 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(const DataPrepareOption
   return tokenizer;
 }
 
+// "c" of "a/b/c/".
+std::string LastPart(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path.substr(path.rfind('/') + 1);
+}
+
 // The last part of the output path, with every other character than those of a name turned into '-'.
 std::string NameOf(const DataPrepareOptions& options) {
   if (!options.name.empty()) return options.name;
-  std::string path = options.output;
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  std::string name = path.substr(path.rfind('/') + 1).substr(0, limits::kNameBytes);
+  std::string name = LastPart(options.output).substr(0, limits::kNameBytes);
   for (char& c : name) {
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_') c = '-';
   }
@@ -197,6 +201,10 @@ absl::Status PrepareCorpus(const DataPrepareOptions& options, Files& files, std:
   if (!options.quiet) talk << "measuring the bigram baseline and publishing\n";
   ATOLL_ASSIGN_OR_RETURN(const CorpusManifest manifest, writer->Finish());
   PrintSummary(options.output, manifest, options.json, out);
+  if (const std::string folder = LastPart(options.output); folder != manifest.name) {
+    talk << "coordinator and workers look for this corpus as " << manifest.name
+         << " below their --data-root; this folder is called " << folder << "\n";
+  }
   if (changed > 0) {
     talk << "the tokenizer does not keep all of the text: " << changed << " of "
          << manifest.train.documents + manifest.held_out.documents

@@ -10,9 +10,11 @@ namespace {
 // One code, and so one exit code, for every fault of a corpus; one sentence, behind a line for each of several.
 absl::Status Faulty(const std::string& directory, const std::vector<std::string>& faults, const absl::Status& status,
                     std::ostream& talk) {
-  if (faults.size() <= 1) return absl::DataLossError(std::string(status.message()));
+  const char* const cure = "; copy the corpus again, or make it again with 'atoll data prepare'";
+  if (faults.size() == 1) return absl::DataLossError(absl::StrCat(faults.front(), cure));
+  if (faults.empty()) return absl::DataLossError(std::string(status.message()));
   for (const std::string& fault : faults) talk << fault << "\n";
-  return absl::DataLossError(absl::StrCat(directory, " has ", faults.size(), " faulty files"));
+  return absl::DataLossError(absl::StrCat(directory, " has ", faults.size(), " faulty files", cure));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "cli/session.h"
 
+#include "common/base/advice.h"
 #include "common/wire/resource_names.h"
 
 namespace atl::cli {
@@ -16,7 +17,7 @@ int Fail(Session& session, const absl::Status& status) {
     session.talk << "atoll: interrupted\n";
     return kExitInterrupted;
   }
-  session.talk << "atoll: " << std::string(status.message()) << "\n";
+  session.talk << "atoll: " << WithAdvice(status.message()) << "\n";
   return ExitCodeOf(status);
 }
 

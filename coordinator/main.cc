@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/base/advice.h"
 #include "common/base/executor.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
@@ -81,7 +82,7 @@ std::optional<int> RunOnState(const CoordinatorCommandLine& line, const sigset_t
 }
 
 int Fail(const absl::Status& status) {
-  std::cerr << "atoll-coordinator: " << status.message() << "\n";
+  std::cerr << "atoll-coordinator: " << WithAdvice(status.message()) << "\n";
   return kExitStart;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/advice.h"
 #include "common/base/log.h"
 #include "common/base/time.h"
 #include "common/config/options.h"
@@ -47,7 +48,7 @@ std::string PluginPath() {
 
 int Report(const absl::Status& status) {
   if (status.ok()) return atl::kWorkerLeft;
-  std::fprintf(stderr, "atoll-worker: %s\n", std::string(status.message()).c_str());
+  std::fprintf(stderr, "atoll-worker: %s\n", atl::WithAdvice(status.message()).c_str());
   return atl::kWorkerPrecondition;
 }
 

@@ -18,11 +18,17 @@ absl::Status Error(const char* what, const std::string& path, int code) {
   const std::string text = absl::StrCat(what, " ", path, ": ", std::strerror(code));
   if (code == ENOENT) return absl::NotFoundError(text);
   if (code == ENOSPC || code == EDQUOT || code == EFBIG) return absl::ResourceExhaustedError(text);
-  if (code == EACCES || code == EPERM || code == EROFS) return absl::PermissionDeniedError(text);
   if (code == EEXIST) return absl::AlreadyExistsError(text);
-  if (code == EISDIR || code == ENOTDIR || code == ELOOP || code == ENAMETOOLONG)
+  if (code == EISDIR || code == ENOTDIR || code == ELOOP || code == ENAMETOOLONG || code == EACCES || code == EPERM ||
+      code == EROFS) {
     return absl::FailedPreconditionError(text);
+  }
   return absl::InternalError(text);
+}
+
+bool IsDirectory(const std::string& path) {
+  struct stat s {};
+  return ::stat(path.c_str(), &s) == 0 && S_ISDIR(s.st_mode);
 }
 
 class PosixFile final : public File {
@@ -103,7 +109,13 @@ class PosixFiles final : public Files {
   absl::Status MakeDirectory(const std::string& path) override {
     for (size_t at = path.find('/', 1);; at = path.find('/', at + 1)) {
       const std::string part = path.substr(0, at);
-      if (::mkdir(part.c_str(), 0755) != 0 && errno != EEXIST) return Error("mkdir", part, errno);
+      if (::mkdir(part.c_str(), 0755) != 0) {
+        const int code = errno;
+        // What is above it was there or has just been made: /proc and its like answer so to everybody.
+        if (code == ENOENT && !part.empty() && IsDirectory(DirectoryOf(part))) return Error("mkdir", part, EROFS);
+        if (code != EEXIST) return Error("mkdir", part, code);
+        if (!IsDirectory(part)) return Error("mkdir", part, ENOTDIR);
+      }
       if (at == std::string::npos) return absl::OkStatus();
     }
   }

@@ -39,7 +39,7 @@ class Files {
   // OK when already absent.
   virtual absl::Status Remove(const std::string& path) = 0;
   virtual absl::Status HardLink(const std::string& from, const std::string& to) = 0;
-  // mkdir -p.
+  // mkdir -p. FailedPrecondition when a part of the path is a file.
   virtual absl::Status MakeDirectory(const std::string& path) = 0;
   // fsync of the directory: makes creations, renames and removals in it durable.
   virtual absl::Status SyncDirectory(const std::string& path) = 0;

@@ -269,15 +269,15 @@ absl::StatusOr<std::string> TrainSentencePiece(const SentencePieceTraining& opti
     }
     counter.Count(text);
   }
-  if (counter.counts().empty()) return absl::InvalidArgumentError("there is no text to train a tokenizer on");
+  if (counter.counts().empty()) return absl::FailedPreconditionError("there is no text to train a tokenizer on");
   const size_t slots = options.vocab_size - kReserved;
   const std::vector<std::string> characters = CommonCharacters(counter.counts(), slots / 2);
   const size_t wanted = slots - characters.size();
   const std::vector<std::string> merges = BpeTrainer(counter.counts(), characters).Run(wanted);
   if (merges.size() < wanted) {
-    return absl::InvalidArgumentError(absl::StrCat("the text is too small for a vocabulary of ", options.vocab_size,
-                                                   " pieces; it gives at most ",
-                                                   kReserved + characters.size() + merges.size()));
+    return absl::FailedPreconditionError(absl::StrCat("the text is too small for a vocabulary of ", options.vocab_size,
+                                                      " pieces; it gives at most ",
+                                                      kReserved + characters.size() + merges.size()));
   }
   return MakeModel(merges, characters);
 }

@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/advice.h"
 #include "coordinator/audit/replay.h"
 #include "coordinator/audit/shared_lock.h"
 #include "coordinator/audit/state_paths.h"
@@ -32,7 +33,7 @@ int RunAudit(const AuditOptions& options, std::ostream& out, std::ostream& err) 
   const char* const name = options.replay ? "replay" : "verify";
   Report report(name, options.state_dir);
   if (const absl::Status made = Audit(options, report); !made.ok()) {
-    err << "atoll-coordinator " << name << ": " << made.message() << "\n";
+    err << "atoll-coordinator " << name << ": " << WithAdvice(made.message()) << "\n";
     return kExitNoAudit;
   }
   out << (options.json ? report.Json() : report.Text());

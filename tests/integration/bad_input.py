@@ -150,6 +150,11 @@ def submit_of_served(scene, name, spoil):
         equal(serving.terminate(), 0, "the exit status of the coordinator")
 
 
+def empty(scene):
+    scene.path("empty.txt").write_text("")
+    return scene.path("empty.txt")
+
+
 def longer(shard):
     shard.write_bytes(shard.read_bytes() + b"xx")
 
@@ -186,7 +191,7 @@ def job_files(scene):
                    rf"data\.corpora\[0\]\.manifest is of corpus text, which is not whole below the coordinator's data root: shard train.*\.bin {says}")
     yield Case("missing directory of weights", lambda: submit_with(scene, "model.init.directory=nowhere"), 2,
                r"model\.init\.directory names .*/nowhere, which does not exist; give")
-    yield Case("directory in place of a job file", lambda: scene.atoll("job", "submit", scene.path("data"), code=None), 3, r"/data: Is a directory")
+    yield Case("directory in place of a job file", lambda: scene.atoll("job", "submit", scene.path("data"), code=None), 3, r"/data: Is a directory; name a file")
     yield Case("unstable outer rate", lambda: submit_with(scene, "outer_optimizer.learning_rate=3", "outer_optimizer.momentum=0.9"), 2,
                r"outer_optimizer\.learning_rate")
     yield Case("missing checkpoint", lambda: submit_with(scene, "model.init.checkpoint=jobs/none/checkpoints/7"), 2,
@@ -228,22 +233,32 @@ def programs(scene):
     yield Case("address that is not loopback", lambda: coordinator(scene, "--listen", "0.0.0.0"), 2, r"only loopback is allowed: name .* --trust")
     yield Case("port in use", lambda: with_port_taken(scene), 1, r"--control-port.*127\.0\.0\.1:\d+.*(in use|another)")
     yield Case("state directory in use", lambda: coordinator(scene, state="state"), 1, r"is in use by process \d+")
-    yield Case("unwritable state directory", lambda: in_a_file(scene), 1, r"file/state")
+    yield Case("unwritable state directory", lambda: in_a_file(scene), 1, r"/file: Not a directory; .*name another path")
+    yield Case("file as the state directory", lambda: daemon(scene, "atoll-coordinator", "--state-dir", edited(scene, "state", "x")), 1,
+               r"state\.yaml: Not a directory; .*name another path")
     yield Case("ledger of another program", lambda: foreign_ledger(scene), 1, r"ledger\.sqlite")
     yield Case("missing data root of the coordinator", lambda: coordinator(scene, "--data-root", scene.path("nowhere")), 1, r"--data-root .*nowhere is not there")
     yield Case("file as the coordinator's data root", lambda: coordinator(scene, "--data-root", edited(scene, "root", "x")), 1,
                r"--data-root .*root\.yaml is no directory")
     yield Case("unknown option of the worker", lambda: daemon(scene, "atoll-worker", "--cordinator", "x"), 2, r"--cordinator; did you mean --coordinator")
     yield Case("missing data root of the worker", lambda: daemon(scene, "atoll-worker", "--data-root", scene.path("nowhere")), 3, r"--data-root .*nowhere")
+    yield Case("file as the worker's data root", lambda: daemon(scene, "atoll-worker", "--data-root", edited(scene, "root", "x")), 3,
+               r"--data-root .*root\.yaml is no directory")
     yield Case("cache that cannot be made", lambda: daemon(scene, "atoll-worker", "--cache-dir", scene.path("file") / "cache"), 3, r"--cache-dir")
     yield Case("rate without a unit", lambda: daemon(scene, "atoll-worker", "--upload-limit", "100"), 2, r"--upload-limit .*is '100'; it must be a rate with its unit.*100Mbit")
     yield Case("no GPU here", lambda: daemon(scene, "atoll-worker", "--device", "gpu", "--cache-dir", scene.path("cache")), 3, r"[Gg][Pp][Uu]|CUDA")
-    yield Case("no checkpoint to generate from", lambda: daemon(scene, "atoll-worker", "generate", "--checkpoint", scene.path("nowhere")), 3, r"nowhere")
+    yield Case("no checkpoint to generate from", lambda: daemon(scene, "atoll-worker", "generate", "--checkpoint", scene.path("nowhere")), 3,
+               r"nowhere/config\.json: No such file or directory; check the path")
     yield Case("no corpus to evaluate on", lambda: daemon(scene, "atoll-worker", "eval-loss", "--checkpoint", "x", "--manifest", scene.path("nowhere")), 3, r"nowhere")
 
 
 def corpora(scene):
-    yield Case("text that is not there", lambda: scene.atoll("data", "prepare", scene.path("no.txt"), "--out", scene.path("new"), code=None), 3, r"no\.txt")
+    yield Case("text that is not there", lambda: scene.atoll("data", "prepare", scene.path("no.txt"), "--out", scene.path("new"), code=None), 3,
+               r"no\.txt: No such file or directory; check the path")
+    yield Case("corpus below a file", lambda: scene.atoll("data", "prepare", scene.path("text.txt"), "--out", edited(scene, "out", "x") / "new", code=None), 3,
+               r"out\.yaml/new: Not a directory; .*name another path")
+    yield Case("no text to train a tokenizer on", lambda: scene.atoll("data", "prepare", empty(scene), "--train-tokenizer", 300, "--out", scene.path("new"), code=None),
+               3, r"no text")
     yield Case("text of an unknown kind", lambda: scene.atoll("data", "prepare", edited(scene, "text", "x"), "--out", scene.path("new"), code=None), 2, r"text\.yaml")
     yield Case("text of an unknown kind that is not there", lambda: scene.atoll("data", "prepare", scene.path("nothing"), "--out", scene.path("new"), code=None), 3,
                r"nothing: No such file")
@@ -253,7 +268,7 @@ def corpora(scene):
     yield Case("directory that is no corpus", lambda: scene.atoll("data", "inspect", scene.path("state"), code=None), 3, r"manifest\.json")
     yield Case("broken manifest", lambda: broken_manifest(scene), 3, r"broken/manifest\.json")
     yield Case("corrupt shard", lambda: damaged_shard(scene), 3, r"train.*\.bin.*(block|hash|SHA-256)")
-    yield Case("missing shard", lambda: missing_shard(scene), 3, r"train.*\.bin")
+    yield Case("missing shard", lambda: missing_shard(scene), 3, r"train.*\.bin.*; copy the corpus again")
 
 
 def fault_of(case):

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/advice.h"
 #include "common/base/files.h"
 #include "common/base/wall_time.h"
 #include "common/rpc/bulk_client.h"
@@ -60,7 +61,7 @@ WorkerOutcome Fail(int code, const std::string& sentence) {
   std::fprintf(stderr, "atoll-worker: %s\n", sentence.c_str());
   return {.exit_code = code};
 }
-WorkerOutcome Fail(int code, const absl::Status& status) { return Fail(code, std::string(status.message())); }
+WorkerOutcome Fail(int code, const absl::Status& status) { return Fail(code, WithAdvice(status.message())); }
 
 int CodeOf(worker::ExitReason reason) {
   switch (reason) {

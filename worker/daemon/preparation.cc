@@ -24,6 +24,12 @@ absl::Status CheckFolders(const WorkerOptions& options, Files& files) {
     return absl::NotFoundError(absl::StrCat("--data-root ", options.data_root,
                                             " is not there; create it, or leave the option out to stream the data"));
   }
+  if (!options.data_root.empty() && !files.List(options.data_root).ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("--data-root ", options.data_root,
+                     " is no directory that can be read; name one, or leave the option "
+                     "out to stream the data"));
+  }
   const absl::Status made = files.MakeDirectory(options.cache_dir);
   return Annotate(made, absl::StrCat("--cache-dir ", options.cache_dir, " cannot be used"));
 }

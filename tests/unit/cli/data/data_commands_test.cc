@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 // Passes everything on, but the disk holds only so many more bytes.
 class SmallDisk final : public Files {
@@ -286,10 +287,28 @@ TEST_F(DataCommands, VerifyNamesEveryFaultyFileWithOneCode) {
   talk_.str("");
   const absl::Status status = RunDataVerify(options, *files_, out_, talk_);
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_EQ(std::string(status.message()), (dir_ / "corpus") + " has 3 faulty files");
+  EXPECT_THAT(std::string(status.message()),
+              StartsWith((dir_ / "corpus") + " has 3 faulty files; copy the corpus again"));
   EXPECT_THAT(talk_.str(), HasSubstr("train-00000.bin is damaged: block 0"));
   EXPECT_THAT(talk_.str(), HasSubstr("train-00001.bin: No such file"));
   EXPECT_THAT(talk_.str(), HasSubstr("held_out-00000.bin is damaged: block 0"));
+}
+
+TEST_F(DataCommands, PrepareSaysWhereTheCorpusIsLookedFor) {
+  auto options = Prepare({dir_.Write("a.jsonl", ManyDocuments(50))});
+  ASSERT_TRUE(Run(options).ok());
+  EXPECT_THAT(talk_.str(), Not(HasSubstr("--data-root")));
+  options.name = "wiki";
+  options.force = true;
+  ASSERT_TRUE(Run(options).ok());
+  EXPECT_THAT(talk_.str(),
+              HasSubstr("look for this corpus as wiki below their --data-root; this folder is called corpus\n"));
+}
+
+TEST_F(DataCommands, TooLittleTextForATokenizerIsNoWrongUse) {
+  auto options = Prepare({dir_.Write("empty.jsonl", "")});
+  options.train_tokenizer = 300;
+  EXPECT_EQ(Run(options).code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(DataCommands, BadInputIsOneClearSentence) {

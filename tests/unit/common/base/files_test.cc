@@ -121,7 +121,18 @@ TEST_F(FilesTest, MakesFoldersWithTheirParents) {
   EXPECT_TRUE(files_->MakeDirectory(Path("a/b/c")).ok());
   EXPECT_TRUE(files_->Exists(Path("a/b/c")));
   ASSERT_TRUE(Write(Path("file"), "").ok());
-  EXPECT_FALSE(files_->MakeDirectory(Path("file/below")).ok());
+  for (const char* path : {"file", "file/below"}) {
+    const absl::Status status = files_->MakeDirectory(Path(path));
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << path;
+    EXPECT_NE(std::string(status.message()).find("Not a directory"), std::string::npos) << status;
+  }
+}
+
+TEST_F(FilesTest, WhereNoFolderCanBeMadeTheReasonIsNotAMissingOne) {
+  if (!files_->Exists("/proc/self")) GTEST_SKIP() << "there is no /proc here";
+  const absl::Status status = files_->MakeDirectory("/proc/atoll");
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(std::string(status.message()).find("Read-only file system"), std::string::npos) << status;
 }
 
 TEST_F(FilesTest, TellsTheFreeSpace) {

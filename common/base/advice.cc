@@ -1,0 +1,46 @@
+#include "common/base/advice.h"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace atl {
+namespace {
+
+struct Advice {
+  int code;
+  const char* text;
+};
+
+constexpr std::array kAdvice = {
+    Advice{ENOENT, "check the path"},
+    Advice{ENOTDIR, "a part of that path is a file; name another path"},
+    Advice{EISDIR, "name a file, not a directory"},
+    Advice{EEXIST, "name another path"},
+    Advice{ENOSPC, "free space there and try again"},
+    Advice{EDQUOT, "free space there and try again"},
+    Advice{EFBIG, "that file system takes no file so large; name a path on another"},
+    Advice{EACCES, "give this user the right to it, or name another path"},
+    Advice{EPERM, "give this user the right to it, or name another path"},
+    Advice{EROFS, "that file system is read-only; name a path on another"},
+    Advice{ENAMETOOLONG, "name a shorter path"},
+    Advice{ELOOP, "symbolic links lead in a circle there; name another path"},
+    Advice{EMFILE, "allow this process more open files (ulimit -n)"},
+    Advice{ENFILE, "this machine has too many open files; end what holds them"},
+    Advice{EIO, "the disk fails; the system's log says more"},
+};
+
+}  // namespace
+
+std::string WithAdvice(absl::string_view sentence) {
+  for (const Advice& advice : kAdvice) {
+    if (absl::EndsWith(sentence, absl::StrCat(": ", std::strerror(advice.code))))
+      return absl::StrCat(sentence, "; ", advice.text);
+  }
+  return std::string(sentence);
+}
+
+}  // namespace atl

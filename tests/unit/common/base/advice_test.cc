@@ -1,0 +1,23 @@
+#include "common/base/advice.h"
+
+#include <gtest/gtest.h>
+
+namespace atl {
+namespace {
+
+TEST(AdviceTest, SaysWhatToDoWhereTheSystemSpokeLast) {
+  EXPECT_EQ(WithAdvice("open a.txt: No such file or directory"),
+            "open a.txt: No such file or directory; check the path");
+  EXPECT_EQ(WithAdvice("job: write /x: No space left on device"),
+            "job: write /x: No space left on device; free space there and try again");
+}
+
+TEST(AdviceTest, LeavesOtherSentencesAsTheyAre) {
+  for (const char* sentence : {"", "no job is named x; 'atoll job list' shows them", "No such file or directory",
+                               "open a: No such file or directory; make it"}) {
+    EXPECT_EQ(WithAdvice(sentence), sentence);
+  }
+}
+
+}  // namespace
+}  // namespace atl
