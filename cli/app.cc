@@ -102,7 +102,8 @@ std::string WrongWord(const std::string& text) {
 // What CLI11 says, as one of our sentences.
 int ReportParseError(AppEnvironment& environment, const CLI::App& root, const std::vector<std::string>& arguments,
                      const CLI::ParseError& error) {
-  if (const std::string unknown = UnknownWord(root, arguments); !unknown.empty()) return Usage(environment, unknown);
+  if (const std::string unknown = UnknownWord(root, arguments); !unknown.empty())
+    return Usage(environment, unknown, CommandGiven(root));
   std::string text = error.what();
   if (!text.empty() && text.back() == '.') text.pop_back();
   constexpr char kConversion[] = "Could not convert: ";

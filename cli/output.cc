@@ -51,7 +51,9 @@ void AppendYaml(const nlohmann::ordered_json& value, const std::string& indent, 
   }
 }
 
+// Of a job that has ended, nobody is waited for.
 std::string WorkersText(const v1::Job& job) {
+  if (IsTerminal(job.state())) return "-";
   return absl::StrCat(job.workers_alive(), "/", job.workers_training(), "/", job.workers_participating());
 }
 

@@ -59,7 +59,13 @@ void Machine::On(const CheckpointChecked& e) {
 
 void Machine::RollBack(Run& run, const CheckpointRecord& checkpoint) {
   ++run.record.epoch;
-  run.record.reason = absl::StrCat("set back to step ", checkpoint.step, "; it waits for job resume");
+  const auto dropped = std::count_if(run.checkpoints.begin(), run.checkpoints.end(),
+                                     [&](const auto& entry) { return entry.first > checkpoint.step; });
+  run.record.reason = absl::StrCat(
+      "set back to step ", checkpoint.step,
+      dropped == 0 ? ""
+                   : absl::StrCat(", ", dropped, dropped == 1 ? " later checkpoint" : " later checkpoints", " dropped"),
+      "; it waits for job resume");
   run.touched = true;
   for (size_t p = 0; p < run.rounds.size(); ++p) {
     run.rounds[p] = Round{};

@@ -175,6 +175,7 @@ std::vector<WorkerView> Machine::ViewWorkers(Instant now) const {
 
 std::string Machine::FailureOf(const WorkerId& worker) const {
   for (const auto& [id, run] : runs_) {
+    if (HasEnded(run.record.state)) continue;
     const auto failure = run.failures.find(worker);
     if (failure != run.failures.end()) return absl::StrCat("job ", id.value, ", which it gave up: ", failure->second);
   }

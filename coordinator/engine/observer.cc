@@ -411,7 +411,8 @@ void ObserveRates(JobGlance& glance, Instant now, Observer& observer) {
     glance.tokens_per_second += static_cast<double>(spec.batch.sequences_per_step) * spec.data.sequence_length * 1e9 /
                                 static_cast<double>(worker.last.step_ns);
   }
-  if (glance.view.record.state != JobState::kRunning) return;
+  // Before the first round has closed, how long one takes is not known.
+  if (glance.view.record.state != JobState::kRunning || glance.view.rounds_committed == 0) return;
   const double rate = observer.ClockRate(glance.view.record.job, glance.view.clock_step, now);
   const uint64_t stop = glance.view.record.stop_step;
   if (rate > 0 && stop > glance.view.clock_step)

@@ -1,6 +1,7 @@
 #include "worker/device/gpu_plugin.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <array>
 
@@ -42,6 +43,9 @@ GpuPlugin Count(const atoll_gpu_table* table) {
 
 GpuPlugin OpenGpuPlugin(const std::string& path) {
   if (path.empty()) return Without("no GPU plugin was named");
+  if (path.find('/') != std::string::npos && access(path.c_str(), F_OK) != 0) {
+    return Without(absl::StrCat("no GPU plugin lies beside this worker (", path, ")"));
+  }
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) return Without(absl::StrCat("no GPU plugin: ", LoaderError("dlopen failed")));
   void* const symbol = dlsym(library, ATOLL_GPU_OPEN_SYMBOL);

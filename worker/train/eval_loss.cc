@@ -15,6 +15,7 @@ namespace atl {
 namespace {
 
 constexpr uint32_t kSamplesPerRead = 64;
+constexpr uint32_t kLeastSequence = 8, kMostSequence = 1'048'576;
 
 // A corpus may be named by its directory, as everywhere else.
 std::string ManifestPath(const std::string& given) {
@@ -67,7 +68,10 @@ std::string JsonLine(const LossSum& sum, double bytes_per_token) {
 }  // namespace
 
 absl::Status RunEvalLoss(const EvalLossOptions& options, std::ostream& out, std::ostream& talk) {
-  if (options.sequence_length == 0) return absl::InvalidArgumentError("--sequence-length is 0, must be at least 1");
+  if (options.sequence_length < kLeastSequence || options.sequence_length > kMostSequence) {
+    return absl::InvalidArgumentError(absl::StrCat("--sequence-length is ", options.sequence_length, ", must be ",
+                                                   kLeastSequence, " to ", kMostSequence, ", as in a job file"));
+  }
   const std::unique_ptr<Files> files = MakePosixFiles();
   if (options.threads > 0) SetTensorThreads(options.threads);
   const std::string manifest = ManifestPath(options.manifest);

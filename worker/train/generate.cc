@@ -12,6 +12,8 @@ namespace atl {
 namespace {
 
 constexpr uint32_t kMaxTokens = 65536;
+// A token of a smaller model takes less time than it takes to wake further threads.
+constexpr uint64_t kManyThreadsElements = uint64_t{32} << 20;
 
 absl::Status CheckOptions(const GenerateOptions& options) {
   if (options.checkpoint.empty()) return absl::InvalidArgumentError("--checkpoint names no directory");
@@ -84,6 +86,7 @@ absl::Status RunGenerate(const GenerateOptions& options, std::ostream& out, std:
   const std::unique_ptr<Files> files = MakePosixFiles();
   if (options.threads > 0) SetTensorThreads(options.threads);
   ATOLL_ASSIGN_OR_RETURN(const Checkpoint checkpoint, LoadCheckpoint(*files, options.checkpoint));
+  if (options.threads == 0 && checkpoint.layout.elements < kManyThreadsElements) SetTensorThreads(1);
   ATOLL_ASSIGN_OR_RETURN(const auto tokenizer, LoadCheckpointTokenizer(*files, options.checkpoint));
   ATOLL_ASSIGN_OR_RETURN(
       const auto model, Model::Create(checkpoint.config.model, checkpoint.layout, {}, *checkpoint.parameters, nullptr));

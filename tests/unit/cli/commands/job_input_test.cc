@@ -186,6 +186,16 @@ TEST(Usage, TheHelpThatIsNamedIsThatOfTheCommand) {
               HasSubstr("job is required\nRun 'atoll job get --help' for its use.\n"));
   EXPECT_THAT(Harness().Run({"worker"}).talk, HasSubstr("Run 'atoll worker --help'"));
   EXPECT_THAT(Harness().Run({"sumbit"}).talk, HasSubstr("Run 'atoll --help' for the commands.\n"));
+  EXPECT_THAT(Harness().Run({"job", "sumbit"}).talk, HasSubstr("Run 'atoll job --help' for its use.\n"));
+}
+
+TEST(Get, AJobThatHasEndedHasNoWorkers) {
+  Harness harness;
+  v1::Job& job = *harness.fake.job.mutable_job();
+  job.set_name("jobs/tiny");
+  job.set_state(v1::JOB_STATE_SUCCEEDED);
+  job.set_workers_participating(2);
+  EXPECT_THAT(harness.Run({"get", "tiny"}).out, Not(HasSubstr("0/0/2")));
 }
 
 TEST(ExitCodes, AFileThatCannotBeReadIsNoWrongUse) {

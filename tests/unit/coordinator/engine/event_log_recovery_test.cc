@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "coordinator/engine/observer.h"
 #include "tests/unit/coordinator/engine/small_coordinator.h"
 
 namespace atl {
@@ -102,6 +103,30 @@ TEST_F(EventLogRecovery, TheLostTailIsWrittenFromTheLedgerOnce) {
   SmallCoordinator again(disk_, clock_);
   EXPECT_EQ(Merges(again).size(), 3u);
   for (const auto& [merge, lines] : Merges(again)) EXPECT_EQ(lines, 1);
+}
+
+// How long a round takes is known only once one has closed.
+TEST_F(EventLogRecovery, TheTimeThatIsLeftIsToldFromTheFirstRoundOn) {
+  SmallCoordinator c(disk_, clock_);
+  History history;
+  Metrics metrics;
+  atl::Log log{{.to_stderr = false}};
+  Observer observer(history, *c.events, metrics, log, clock_);
+  JobGlance glance;
+  glance.view.record.job = kJob;
+  glance.view.record.state = JobState::kRunning;
+  glance.view.record.stop_step = 400;
+  const auto left_at = [&](uint64_t step, int64_t seconds, uint64_t rounds) {
+    glance.seconds_left = -1;
+    glance.view.clock_step = step;
+    glance.view.rounds_committed = rounds;
+    ObserveRates(glance, Instant{} + Seconds(seconds), observer);
+    return glance.seconds_left;
+  };
+  EXPECT_LT(left_at(0, 0, 0), 0);
+  EXPECT_LT(left_at(90, 1000, 0), 0);
+  EXPECT_LT(left_at(100, 1010, 1), 0) << "the first look";
+  EXPECT_DOUBLE_EQ(left_at(200, 1020, 2), 20);
 }
 
 TEST_F(EventLogRecovery, ALogThatIsGoneComesBackWhole) {

@@ -243,6 +243,15 @@ TEST_F(Generate, AScoreIsTheSumOverTheTokensAfterTheContext) {
   EXPECT_NEAR(scored, nll(context) - nll(context + choice), 1e-4);
 }
 
+TEST_F(Generate, EvalLossTakesTheSequencesOfAJobFile) {
+  for (const uint32_t length : {0u, 7u, 1'048'577u}) {
+    std::ostringstream out, talk;
+    EvalLossOptions options;
+    options.sequence_length = length;
+    EXPECT_THAT(std::string(RunEvalLoss(options, out, talk).message()), HasSubstr("must be 8 to 1048576"));
+  }
+}
+
 TEST_F(Generate, EvalNamesTheFileThatIsWrong) {
   std::ofstream(root_ + "/bad.jsonl") << "{\"sentence_good\":\"a\"}\n";
   std::ofstream(root_ + "/long.jsonl") << R"({"sentence_good":")" << std::string(100, 'a')
