@@ -11,10 +11,13 @@ option(ATOLL_BENCH "Build the benchmarks (the tests bring them, too)" OFF)
 option(ATOLL_LIBTORCH "Build the rooms that need LibTorch (the worker program)" ON)
 set(ATOLL_SANITIZE "" CACHE STRING "Sanitizers: empty, address (with undefined) or thread")
 
+option(ATOLL_PCH "Compile what nearly every unit includes once: for tests, and for rooms under the sanitizers" ON)
+
 find_program(ATOLL_CCACHE ccache)
 if(ATOLL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # CCACHE_BASEDIR and NOHASHDIR let several build folders of one checkout share their objects.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${ATOLL_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+    CCACHE_SLOPPINESS=pch_defines,time_macros ${ATOLL_CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
 find_program(ATOLL_MOLD mold)
@@ -29,6 +32,8 @@ endif()
 
 # Asserts stay on in every build: a broken invariant stops the process.
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
+# Some libraries ask for it and some don't: headers that were compiled once fit only where all agree.
+add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-pthread>)
 set(ATOLL_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual -Wno-missing-field-initializers -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   list(APPEND ATOLL_WARNINGS -Wthread-safety)

@@ -5,6 +5,33 @@
 #   A program in build/<preset>/bin.
 # atoll_test(name SOURCES a_test.cc ROOMS ... LIBS ... LABELS unit [ENVIRONMENT k=v])
 #   One GoogleTest program, each case one ctest test. The first label is the kind: unit, scenario, conformance, integration.
+# Headers that are compiled once. Rooms have them under the sanitizers alone: dev and release share the objects of rooms in the
+# compiler cache, and dev shows where an #include is missing.
+if(ATOLL_PCH)
+  if(ATOLL_TESTS)
+    add_executable(atoll_test_pch EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/cmake/precompiled.cc)
+    target_precompile_headers(atoll_test_pch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/precompiled_test.h)
+    target_compile_options(atoll_test_pch PRIVATE ${ATOLL_TEST_OPTIONS})
+    target_include_directories(atoll_test_pch PRIVATE ${PROJECT_SOURCE_DIR})
+    target_link_libraries(atoll_test_pch PRIVATE absl::statusor absl::strings GTest::gtest GTest::gmock)
+  endif()
+  if(NOT ATOLL_SANITIZE STREQUAL "")
+    add_library(atoll_room_pch STATIC EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/cmake/precompiled.cc)
+    target_precompile_headers(atoll_room_pch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/precompiled.h)
+    target_link_libraries(atoll_room_pch PRIVATE absl::statusor absl::strings)
+  endif()
+endif()
+
+# The target takes the headers that another target has compiled, if that is there.
+function(_atoll_precompiled target from)
+  if(TARGET ${from})
+    target_precompile_headers(${target} REUSE_FROM ${from})
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>) # or ccache keeps nothing of it
+    endif()
+  endif()
+endfunction()
+
 function(_atoll_room_targets out)
   set(targets)
   foreach(room IN LISTS ARGN)
@@ -21,6 +48,7 @@ function(atoll_room room)
   if(ARG_SOURCES)
     add_library(${target} STATIC ${ARG_SOURCES})
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${ATOLL_WARNINGS}>)
+    _atoll_precompiled(${target} atoll_room_pch)
     target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
     target_link_libraries(${target} PUBLIC ${needed} ${ARG_LIBS} PRIVATE ${ARG_PRIVATE_LIBS})
   else()
@@ -49,6 +77,7 @@ function(atoll_test name)
   target_compile_options(${name} PRIVATE ${ATOLL_WARNINGS} ${ATOLL_TEST_OPTIONS})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${needed} ${ARG_LIBS} GTest::gtest GTest::gmock GTest::gtest_main)
+  _atoll_precompiled(${name} atoll_test_pch)
   include(GoogleTest)
   # A program that links LibTorch takes a while to start from a cold disk, hence the discovery limit.
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_PREFIX ${name}.)

@@ -1,0 +1,2 @@
+// A target needs a unit.
+int main() { return 0; }

@@ -1,0 +1,37 @@
+// What nearly every unit includes, compiled once (cmake/AtollRoom.cmake). Nothing of the project: it would be compiled anew for
+// every change. A unit still includes what it uses.
+#ifndef ATOLL_CMAKE_PRECOMPILED_H_
+#define ATOLL_CMAKE_PRECOMPILED_H_
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+
+#endif  // ATOLL_CMAKE_PRECOMPILED_H_
