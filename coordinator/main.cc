@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <future>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -113,6 +114,7 @@ class Coordinator {
   absl::Status EngineAnswers();
   absl::Status WritePortsFile();
   void WatchDiskAndCertificate(std::stop_token stop);
+  void TellOfConnections();
   CoordinatorCapacity Capacity() const;
   std::function<CorpusCopy(const CorpusManifest&)> CorpusCopies() const;
   [[noreturn]] void Die(const absl::Status& status);
@@ -145,6 +147,7 @@ class Coordinator {
   std::unique_ptr<ThreadExecutor> ledger_executor_, io_, compute_, calls_;
   std::unique_ptr<Server> control_server_, bulk_server_, enroll_server_;
   std::unique_ptr<HttpServer> web_;
+  std::map<std::string, ConnectionCounts> told_;  // by port; of disk_thread_
   std::jthread engine_thread_, disk_thread_;
 };
 
@@ -333,6 +336,27 @@ CoordinatorCapacity Coordinator::Capacity() const {
   return capacity;
 }
 
+// A line for each port at which connections were turned away since the last one. What a flood of calls has taken is
+// given back to the system: the allocator alone would keep it.
+void Coordinator::TellOfConnections() {
+  bool flooded = false;
+  for (const auto& [port, server] :
+       {std::pair{"control", &control_server_}, {"bulk", &bulk_server_}, {"enroll", &enroll_server_}}) {
+    if (*server == nullptr) continue;
+    const ConnectionCounts now = (*server)->Connections();
+    ConnectionCounts& told = told_[port];
+    if (now == told) continue;
+    log_.Warn("connections turned away", {{"port", port},
+                                          {"refused", absl::StrCat(now.refused - told.refused)},
+                                          {"gave_way", absl::StrCat(now.gave_way - told.gave_way)},
+                                          {"without_call", absl::StrCat(now.silent - told.silent)},
+                                          {"calls_too_fast", absl::StrCat(now.cut - told.cut)}});
+    told = now;
+    flooded = true;
+  }
+  if (flooded) malloc_trim(0);
+}
+
 void Coordinator::WatchDiskAndCertificate(std::stop_token stop) {
   Mutex mutex;
   CondVar wake;
@@ -358,6 +382,7 @@ void Coordinator::WatchDiskAndCertificate(std::stop_token stop) {
       const absl::Status renewed = RenewOwnIdentity();
       if (!renewed.ok()) log_.Error("own certificate not renewed", {{"reason", std::string(renewed.message())}});
     }
+    TellOfConnections();
     MutexLock lock(mutex);
     if (!stop.stop_requested()) wake.WaitFor(mutex, kDiskCheckInterval);
   }

@@ -4,6 +4,10 @@
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_builder.h>
+#include <grpcpp/support/server_interceptor.h>
+#include <sys/resource.h>
+
+#include <algorithm>
 
 #include "common/plan/limits.h"
 #include "common/rpc/channel.h"
@@ -17,8 +21,6 @@ void ApplyLimits(const ServerOptions& options, grpc::ServerBuilder& builder) {
   grpc::ResourceQuota quota("transport");
   quota.Resize(options.quota_bytes);
   builder.SetResourceQuota(quota);
-  // A second program on the same port must fail, not share it.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.streams_per_connection);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 8192);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 5000);
@@ -29,6 +31,31 @@ void ApplyLimits(const ServerOptions& options, grpc::ServerBuilder& builder) {
   // A megabyte on the wire may be a gigabyte in memory.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+}
+
+// Tells the acceptor of each call as it begins; takes no part in it.
+class CallCounter final : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  explicit CallCounter(std::shared_ptr<Acceptor> acceptor) : acceptor_(std::move(acceptor)) {}
+  grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* info) override {
+    acceptor_->CallBegan(info->server_context()->peer());
+    return nullptr;
+  }
+
+ private:
+  const std::shared_ptr<Acceptor> acceptor_;
+};
+
+// A connection takes two descriptors, and a coordinator has up to three listeners beside its files.
+ConnectionLimits Fitting(ConnectionLimits limits) {
+  constexpr size_t kOwnDescriptors = 128, kPerConnection = 2, kListeners = 3, kLeast = 8;
+  rlimit descriptors{};
+  if (getrlimit(RLIMIT_NOFILE, &descriptors) != 0 || descriptors.rlim_cur == RLIM_INFINITY) return limits;
+  const size_t all = descriptors.rlim_cur;
+  const size_t fitting = all > kOwnDescriptors ? (all - kOwnDescriptors) / (kPerConnection * kListeners) : 0;
+  limits.connections = std::min(limits.connections, std::max(fitting, kLeast));
+  limits.per_address = std::min(limits.per_address, limits.connections);
+  return limits;
 }
 
 }  // namespace
@@ -46,7 +73,8 @@ ServerSecurity ServerSecurity::WithCertificates(std::shared_ptr<grpc::ServerCred
   return security;
 }
 
-Server::Server(std::unique_ptr<grpc::Server> server, int port) : server_(std::move(server)), port_(port) {}
+Server::Server(std::shared_ptr<Acceptor> acceptor, std::unique_ptr<grpc::Server> server)
+    : acceptor_(std::move(acceptor)), server_(std::move(server)) {}
 
 Server::~Server() { Shutdown(Seconds(1)); }
 
@@ -61,16 +89,22 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   if (options.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   ApplyLimits(options, builder);
-  int port = 0;
-  builder.AddListeningPort(options.address, security.credentials(), &port);
+  absl::StatusOr<std::shared_ptr<Acceptor>> acceptor = Acceptor::Listen(options.address, Fitting(options.connections));
+  if (!acceptor.ok()) {
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", options.address, " (", acceptor.status().message(),
+                                               "): the port is in use or the address is not this machine's; choose "
+                                               "another"));
+  }
+  auto connections = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, security.credentials());
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> counters;
+  counters.push_back(std::make_unique<CallCounter>(*acceptor));
+  builder.experimental().SetInterceptorCreators(std::move(counters));
   for (grpc::Service* service : services) builder.RegisterService(service);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr || port == 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", options.address,
-                     ": the port is in use or the address is not this machine's; choose another"));
-  }
-  return std::unique_ptr<Server>(new Server(std::move(server), port));
+  if (server == nullptr) return absl::InternalError(absl::StrCat("gRPC does not start at ", options.address));
+  (*acceptor)->Start(std::move(connections));
+  return std::unique_ptr<Server>(new Server(*std::move(acceptor), std::move(server)));
 }
 
 void Server::AnnounceShutdown() {
@@ -79,6 +113,7 @@ void Server::AnnounceShutdown() {
 
 void Server::Shutdown(Duration limit) {
   if (server_ == nullptr) return;
+  acceptor_->Stop();
   server_->Shutdown(gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(limit.ns, GPR_TIMESPAN)));
   server_->Wait();
   server_.reset();

@@ -13,6 +13,7 @@
 #include "common/base/status.h"
 #include "common/base/time.h"
 #include "common/plan/limits.h"
+#include "common/rpc/acceptor.h"
 
 namespace atl {
 
@@ -36,6 +37,7 @@ struct ServerOptions {
   int streams_per_connection = 64;
   size_t message_bytes = limits::kMessageBytes;
   bool reflection = false;
+  ConnectionLimits connections;  // fewer where the process may open few descriptors
 };
 
 // Thread-safe after Start. The destructor shuts down with a limit of 1 s.
@@ -47,16 +49,18 @@ class Server {
                                                        const std::vector<grpc::Service*>& services);
   ~Server();
   // The port that is listened on.
-  int port() const { return port_; }
+  int port() const { return acceptor_->port(); }
   // Flips health to NOT_SERVING; calls go on.
   void AnnounceShutdown();
   // No new calls; running ones get `limit` to end, then are cancelled. Returns when all handlers are done. Idempotent.
   void Shutdown(Duration limit);
+  // Since the start: what became of connections that did not end by themselves.
+  ConnectionCounts Connections() const { return acceptor_->Counts(); }
 
  private:
-  Server(std::unique_ptr<grpc::Server> server, int port);
+  Server(std::shared_ptr<Acceptor> acceptor, std::unique_ptr<grpc::Server> server);
+  std::shared_ptr<Acceptor> acceptor_;  // also the counter's of its calls
   std::unique_ptr<grpc::Server> server_;
-  int port_;
 };
 
 }  // namespace atl

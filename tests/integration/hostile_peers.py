@@ -1,6 +1,9 @@
 """Peers that are no clients of ours, on the open ports of the real program: old TLS, weak ciphers, no certificate, a compressed bomb,
 a giant message, more connections than anybody needs, rapid resets. The coordinator answers afterwards, and its memory stays."""
 import gzip
+import os
+import re
+import resource
 import socket
 import ssl
 import struct
@@ -14,6 +17,8 @@ END_HEADERS, CANCEL = 4, 8
 LISTEN = "0A"
 GROWTH_LIMIT_MB = 64
 GENTLE_SECONDS = 20
+DESCRIPTORS = 256  # that a crowded coordinator may have
+CROWD = 1000
 STALLED_SECONDS = 2  # a send that waits for so long is held back
 
 
@@ -127,7 +132,7 @@ def bomb(port):
 
 
 def rapid_resets(port, calls=2000):
-    """S28: calls that are taken back at once. The coordinator may cut the connection, or go on."""
+    """S28: calls that are taken back at once. The coordinator cuts the connection when they come too fast."""
     with greet(port) as connection:
         try:
             for first in range(1, 2 * calls, 200):
@@ -157,6 +162,45 @@ def check_floods(scene):
     equal(coordinator.terminate(), 0, "the exit status of the coordinator")
 
 
+def check_crowd(scene):
+    """S29: more connections than the coordinator may open descriptors. gRPC's own listener never accepts again after that."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, hard))
+    try:
+        coordinator = scene.coordinator(name="crowded", state="crowded")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4 * CROWD)), hard))
+    scene.atoll("job", "list")
+    before = coordinator.resident_mb()
+    for port in (coordinator.ports["control"], coordinator.ports["bulk"]):
+        crowd = [socket.create_connection(("127.0.0.1", port), timeout=GENTLE_SECONDS) for _ in range(CROWD)]
+        scene.atoll("job", "list")
+        held = len(os.listdir(f"/proc/{coordinator.pid}/fd"))
+        check(held < DESCRIPTORS, f"{held} descriptors are open in the coordinator")
+        for connection in crowd:
+            connection.close()
+        scene.atoll("job", "list")
+    wait_for("a line about the crowd", lambda: "connections turned away" in coordinator.log())
+    print(f"S29: {CROWD} connections at each of two ports, {DESCRIPTORS} descriptors: {coordinator.resident_mb() - before:+.1f} MB")
+    equal(coordinator.terminate(), 0, "the exit status of the coordinator")
+
+
+def check_resets(scene):
+    """S28: tens of thousands of calls, opened and taken back."""
+    coordinator = scene.coordinator(name="reset", state="reset")
+    scene.atoll("job", "list")
+    before = coordinator.resident_mb()
+    for _ in range(10):
+        for port in (coordinator.ports["control"], coordinator.ports["bulk"]):
+            rapid_resets(port, 20_000)
+    scene.atoll("job", "list")
+    peak = coordinator.resident_mb() - before
+    wait_for("a line about the calls", lambda: re.search(r"calls_too_fast\W{1,3}[1-9]", coordinator.log()))
+    grown = wait_for("memory given back", lambda: coordinator.resident_mb() - before < GROWTH_LIMIT_MB and [coordinator.resident_mb() - before])
+    print(f"S28: {peak:+.1f} MB, {grown[0]:+.1f} MB once it is over")
+    equal(coordinator.terminate(), 0, "the exit status of the coordinator")
+
+
 def check_plaintext_stays_at_home(scene):
     """S26."""
     coordinator = scene.launch_coordinator("--listen", "0.0.0.0", name="open", state="open")
@@ -168,6 +212,8 @@ def test(scene):
     check_with_trust(scene)
     check_plaintext_stays_at_home(scene)
     check_floods(scene)
+    check_crowd(scene)
+    check_resets(scene)
 
 
 main(test)

@@ -1,7 +1,6 @@
 // Mutual TLS over real sockets: who gets in, who does not, and that a renewed certificate is taken without a restart.
 #include "common/rpc/tls.h"
 
-#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -15,33 +14,13 @@
 #include "common/trust/access.h"
 #include "common/trust/handshake.h"
 #include "common/trust/secret_files.h"
+#include "tests/unit/common/rpc/one_call.h"
 #include "tests/unit/common/rpc/rpc_fixtures.h"
 
 namespace atl {
 namespace {
 
-constexpr Duration kPatience = Seconds(60);
-
 int64_t NowSeconds() { return WallSeconds(SystemClock()); }
-
-// One unary call with an empty message.
-grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel, const std::string& method) {
-  grpc::GenericStub stub(channel);
-  grpc::ClientContext context;
-  SetDeadline(context, kPatience);
-  grpc::CompletionQueue queue;
-  const grpc::Slice nothing;
-  const grpc::ByteBuffer request(&nothing, 1);
-  grpc::ByteBuffer response;
-  grpc::Status status;
-  const auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
-  call->StartCall();
-  call->Finish(&response, &status, nullptr);
-  void* tag = nullptr;
-  bool ok = false;
-  queue.Next(&tag, &ok);
-  return status;
-}
 
 class TlsTest : public testing::Test {
  protected:
@@ -86,7 +65,7 @@ class TlsTest : public testing::Test {
     return To(*security);
   }
   grpc::StatusCode Health(const std::shared_ptr<grpc::Channel>& channel) {
-    return Call(channel, "/grpc.health.v1.Health/Check").error_code();
+    return OneCall(channel, kHealthMethod).error_code();
   }
 
   std::string directory_, address_;
@@ -101,16 +80,16 @@ TEST_F(TlsTest, EveryCallForEveryRoleOverASocket) {
     const auto channel = As({role, "x", ""}, authority_);
     for (const AccessRule& rule : AccessTable()) {
       if (rule.method == "/grpc.health.v1.Health/Watch") continue;  // never ends
-      const grpc::Status status = Call(channel, rule.method);
+      const grpc::Status status = OneCall(channel, rule.method);
       const bool may = CheckAccess(rule.method, {role, "x", ""}).ok();
-      const bool health = rule.method == "/grpc.health.v1.Health/Check";
+      const bool health = rule.method == kHealthMethod;
       // What is allowed comes through to a server that has no such service.
       EXPECT_EQ(status.error_code(), health ? grpc::OK
                                      : may  ? grpc::UNIMPLEMENTED
                                             : grpc::PERMISSION_DENIED)
           << rule.method << " " << RoleName(role) << ": " << status.error_message();
     }
-    EXPECT_EQ(Call(channel, "/atoll.v1.JobService/Nothing").error_code(), grpc::PERMISSION_DENIED);
+    EXPECT_EQ(OneCall(channel, "/atoll.v1.JobService/Nothing").error_code(), grpc::PERMISSION_DENIED);
   }
 }
 

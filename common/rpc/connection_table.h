@@ -1,0 +1,76 @@
+// Who may hold a connection to a listener: how many in all and from one address, who gives way when there are too many,
+// and whose calls come too fast. Decides; the sockets are common/rpc/acceptor.h. Pure, single-threaded.
+//
+// Source: the packaged gRPC stops listening for good when descriptors run out, and its memory grows with calls that are
+// opened and taken back; docs/trust.md, "Floods".
+#ifndef ATOLL_COMMON_RPC_CONNECTION_TABLE_H_
+#define ATOLL_COMMON_RPC_CONNECTION_TABLE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "common/base/time.h"
+
+namespace atl {
+
+struct ConnectionLimits {
+  size_t connections = 1024;            // at one time
+  size_t per_address = 512;             // of them from one address: whole households and islands share one
+  Duration without_call = Seconds(30);  // a connection that has made no call for so long since it came is ended
+  uint32_t calls_per_second = 500;      // of one connection
+};
+
+// "1.2.3.4:5" of a gRPC peer, as "ipv4:1.2.3.4:5" or "ipv6:%5B::1%5D:5"; the same text as of the socket (acceptor.h).
+std::string EndpointOfPeer(const std::string& peer);
+
+class ConnectionTable {
+ public:
+  explicit ConnectionTable(ConnectionLimits limits) : limits_(limits) {}
+
+  struct Arrival {
+    bool admitted = false;
+    std::optional<uint64_t> gives_way;  // is out of the table already: its socket must be ended
+  };
+  // A connection `id` (never used before) from `endpoint`, which is `address` and a port. When there is no room, the
+  // oldest connection that has made no call gives way, of the same address where it is that which is full; when all
+  // have called, the new one is not admitted. Never earlier than an earlier `now`.
+  Arrival Arrive(uint64_t id, const std::string& address, const std::string& endpoint, Instant now);
+  // The oldest connection that has made no call; out of the table. For a process that has no descriptor left.
+  std::optional<uint64_t> GiveWay();
+  // The connection has ended. Nothing when it is out of the table.
+  void Leave(uint64_t id);
+  // A call begins. The connection when it is one too many in this second: out of the table, its socket must be ended.
+  std::optional<uint64_t> Called(const std::string& endpoint, Instant now);
+  // Those whose time to make a call has passed; out of the table, their sockets must be ended.
+  std::vector<uint64_t> TakeSilent(Instant now);
+  // When TakeSilent has something to give at the earliest; kNever when nobody is silent.
+  Instant NextSilent() const;
+
+  size_t size() const { return entries_.size(); }
+  size_t From(const std::string& address) const;
+
+ private:
+  struct Entry {
+    std::string address, endpoint;
+    Instant since;
+    bool called = false;
+    Instant window;  // begin of the second that is counted
+    uint32_t calls = 0;
+  };
+  std::optional<uint64_t> OldestSilent(const std::string* address) const;
+
+  const ConnectionLimits limits_;
+  std::map<uint64_t, Entry> entries_;   // by arrival
+  std::map<uint64_t, Instant> silent_;  // that have made no call, by arrival
+  std::unordered_map<std::string, uint64_t> by_endpoint_;
+  std::unordered_map<std::string, size_t> by_address_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_RPC_CONNECTION_TABLE_H_

@@ -1,0 +1,124 @@
+// The listener of a real server over real sockets: floods of connections and calls, and who still gets through.
+#include "common/rpc/acceptor.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <grpcpp/create_channel.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <vector>
+
+#include "common/rpc/server.h"
+#include "tests/unit/common/rpc/one_call.h"
+
+namespace atl {
+namespace {
+
+class AcceptorTest : public testing::Test {
+ protected:
+  void Start(ConnectionLimits limits) {
+    server_ = *Server::Start({.connections = limits}, ServerSecurity::PlaintextLoopback(), {});
+  }
+  Descriptor Connect() const {
+    Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<uint16_t>(server_->port()));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+    return socket;
+  }
+  // Whether the other end closes the connection; waits for it.
+  static bool Ends(const Descriptor& connection) {
+    std::array<char, 4096> taken{};
+    for (;;) {
+      pollfd one{.fd = connection.get(), .events = POLLIN, .revents = 0};
+      if (::poll(&one, 1, 10'000) != 1) return false;
+      if (::recv(connection.get(), taken.data(), taken.size(), 0) <= 0) return true;
+    }
+  }
+  // On a connection of its own.
+  std::shared_ptr<grpc::Channel> Channel() {
+    grpc::ChannelArguments own;
+    own.SetInt("grpc.use_local_subchannel_pool", 1);
+    return grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(server_->port()), grpc::InsecureChannelCredentials(),
+                                     own);
+  }
+  static grpc::StatusCode Health(const std::shared_ptr<grpc::Channel>& channel) {
+    return OneCall(channel, kHealthMethod, true).error_code();
+  }
+
+  std::unique_ptr<Server> server_;
+};
+
+TEST_F(AcceptorTest, AFloodOfConnectionsKeepsNobodyOut) {
+  Start({.connections = 8, .per_address = 8});
+  const std::shared_ptr<grpc::Channel> before = Channel();
+  ASSERT_EQ(Health(before), grpc::StatusCode::OK);
+  std::vector<Descriptor> flood;
+  for (int i = 0; i < 50; ++i) flood.push_back(Connect());
+  EXPECT_EQ(Health(Channel()), grpc::StatusCode::OK);
+  EXPECT_EQ(Health(before), grpc::StatusCode::OK);
+  for (size_t i = 0; i + 8 < flood.size(); ++i) EXPECT_TRUE(Ends(flood[i])) << i;
+  EXPECT_GE(server_->Connections().gave_way, 42u);
+  EXPECT_EQ(server_->Connections().refused, 0u);
+}
+
+TEST_F(AcceptorTest, ConnectionsThatHaveCalledKeepTheirPlace) {
+  Start({.connections = 2, .per_address = 2});
+  std::vector<std::shared_ptr<grpc::Channel>> channels = {Channel(), Channel()};
+  for (const auto& channel : channels) ASSERT_EQ(Health(channel), grpc::StatusCode::OK);
+  EXPECT_TRUE(Ends(Connect()));
+  EXPECT_EQ(server_->Connections().refused, 1u);
+  for (const auto& channel : channels) EXPECT_EQ(Health(channel), grpc::StatusCode::OK);
+  channels.pop_back();  // its place is free again once its end has been seen
+  EXPECT_EQ(Health(Channel()), grpc::StatusCode::OK);
+}
+
+TEST_F(AcceptorTest, WhoNeverCallsIsEnded) {
+  Start({.without_call = Milliseconds(50)});
+  const Descriptor silent = Connect();
+  EXPECT_TRUE(Ends(silent));
+  EXPECT_EQ(server_->Connections().silent, 1u);
+}
+
+TEST_F(AcceptorTest, CallsThatComeTooFastEndTheirConnection) {
+  Start({.calls_per_second = 20});
+  const std::shared_ptr<grpc::Channel> fast = Channel(), other = Channel();
+  ASSERT_EQ(Health(other), grpc::StatusCode::OK);
+  for (int i = 0; i < 10'000 && server_->Connections().cut == 0; ++i) Health(fast);
+  EXPECT_GE(server_->Connections().cut, 1u);
+  EXPECT_EQ(Health(other), grpc::StatusCode::OK);
+}
+
+TEST_F(AcceptorTest, AfterTheEndNobodyIsLeftWaiting) {
+  Start({});
+  const int port = server_->port();
+  const Descriptor there = Connect();
+  server_->Shutdown(Seconds(1));
+  EXPECT_TRUE(Ends(there));
+  EXPECT_TRUE(
+      Server::Start({.address = "127.0.0.1:" + std::to_string(port)}, ServerSecurity::PlaintextLoopback(), {}).ok());
+}
+
+TEST(AcceptorListen, WrongAddressesAreSaid) {
+  EXPECT_EQ(Acceptor::Listen("127.0.0.1", {}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Acceptor::Listen("203.0.113.1:0", {}).status().code(), absl::StatusCode::kUnavailable);
+  const auto first = Acceptor::Listen("127.0.0.1:0", {});
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(Acceptor::Listen("127.0.0.1:" + std::to_string((*first)->port()), {}).status().code(),
+            absl::StatusCode::kAlreadyExists);
+}
+
+TEST(AcceptorListen, TakesIPv6WhereThereIsSome) {
+  const auto listener = Acceptor::Listen("[::1]:0", {});
+  if (!listener.ok()) GTEST_SKIP() << "no IPv6 here: " << listener.status();
+  EXPECT_GT((*listener)->port(), 0);
+}
+
+}  // namespace
+}  // namespace atl

@@ -1,0 +1,101 @@
+#include "common/rpc/connection_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace atl {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Optional;
+
+Instant At(double seconds) { return Instant{} + Nanoseconds(static_cast<int64_t>(seconds * 1e9)); }
+
+class ConnectionTableTest : public testing::Test {
+ protected:
+  // A connection from port `id` of the address.
+  ConnectionTable::Arrival Arrive(uint64_t id, double seconds, const std::string& address = "a") {
+    return table_.Arrive(id, address, Endpoint(id, address), At(seconds));
+  }
+  std::optional<uint64_t> Call(uint64_t id, double seconds, const std::string& address = "a") {
+    return table_.Called(Endpoint(id, address), At(seconds));
+  }
+  static std::string Endpoint(uint64_t id, const std::string& address) { return address + ":" + std::to_string(id); }
+
+  ConnectionTable table_{{.connections = 4, .per_address = 3, .without_call = Seconds(30), .calls_per_second = 5}};
+};
+
+TEST(EndpointOfPeer, IsTheSameForSocketsAndPeers) {
+  EXPECT_EQ(EndpointOfPeer("ipv4:1.2.3.4:5"), "1.2.3.4:5");
+  EXPECT_EQ(EndpointOfPeer("ipv6:%5B2001:db8::1%5D:5"), "2001:db8::1:5");
+  EXPECT_EQ(EndpointOfPeer("ipv6:[::1]:5"), "::1:5");
+  EXPECT_EQ(EndpointOfPeer("nothing"), "nothing");
+}
+
+TEST_F(ConnectionTableTest, TheOldestThatHasMadeNoCallGivesWay) {
+  for (uint64_t id = 1; id <= 2; ++id) EXPECT_TRUE(Arrive(id, 0).admitted);
+  for (uint64_t id = 3; id <= 4; ++id) EXPECT_TRUE(Arrive(id, 0, "b").admitted);
+  EXPECT_EQ(Call(1, 1), std::nullopt);
+  const ConnectionTable::Arrival fifth = Arrive(5, 2, "c");
+  EXPECT_TRUE(fifth.admitted);
+  EXPECT_THAT(fifth.gives_way, Optional(2u));
+  EXPECT_EQ(table_.size(), 4u);
+}
+
+TEST_F(ConnectionTableTest, WhoHasCalledIsNeverPushedOut) {
+  for (uint64_t id = 1; id <= 2; ++id) Arrive(id, 0);
+  for (uint64_t id = 3; id <= 4; ++id) Arrive(id, 0, "b");
+  for (uint64_t id = 1; id <= 4; ++id) Call(id, 1, id <= 2 ? "a" : "b");
+  const ConnectionTable::Arrival fifth = Arrive(5, 2, "c");
+  EXPECT_FALSE(fifth.admitted);
+  EXPECT_EQ(fifth.gives_way, std::nullopt);
+  EXPECT_EQ(table_.GiveWay(), std::nullopt);
+  table_.Leave(1);
+  EXPECT_TRUE(Arrive(6, 3, "c").admitted);
+}
+
+TEST_F(ConnectionTableTest, AnAddressTakesItsShareAndPushesOnlyItsOwn) {
+  Arrive(1, 0, "b");
+  for (uint64_t id = 2; id <= 4; ++id) EXPECT_TRUE(Arrive(id, 0).admitted);
+  table_.Leave(1);
+  Arrive(5, 0, "b");
+  EXPECT_EQ(table_.From("a"), 3u);
+  EXPECT_THAT(Arrive(6, 1).gives_way, Optional(2u)) << "5 is of another address";
+  for (const uint64_t id : {uint64_t{3}, uint64_t{4}, uint64_t{6}}) Call(id, 1);
+  EXPECT_FALSE(Arrive(7, 2).admitted) << "though 5 has made no call";
+  EXPECT_EQ(table_.From("a"), 3u);
+}
+
+TEST_F(ConnectionTableTest, WithoutACallTheTimeRunsOut) {
+  EXPECT_EQ(table_.NextSilent(), kNever);
+  Arrive(1, 0);
+  Arrive(2, 10);
+  Arrive(3, 20);
+  Call(2, 11);
+  EXPECT_EQ(table_.NextSilent(), At(30));
+  EXPECT_THAT(table_.TakeSilent(At(29.9)), IsEmpty());
+  EXPECT_THAT(table_.TakeSilent(At(60)), ElementsAre(1, 3));
+  EXPECT_EQ(table_.size(), 1u);
+  EXPECT_EQ(table_.NextSilent(), kNever);
+}
+
+TEST_F(ConnectionTableTest, CallsThatComeTooFastEndTheConnection) {
+  Arrive(1, 0);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(Call(1, 0.1), std::nullopt);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(Call(1, 1.2), std::nullopt) << "another second";
+  EXPECT_THAT(Call(1, 1.3), Optional(1u));
+  EXPECT_EQ(table_.size(), 0u);
+  EXPECT_EQ(Call(1, 1.3), std::nullopt) << "calls on their way change nothing";
+}
+
+TEST_F(ConnectionTableTest, APortThatComesAgainIsTheNewerConnection) {
+  table_.Arrive(1, "a", "a:9", At(0));
+  table_.Arrive(2, "a", "a:9", At(1));  // its predecessor's end has not been seen yet
+  table_.Leave(1);
+  EXPECT_EQ(table_.Called("a:9", At(2)), std::nullopt);
+  EXPECT_EQ(table_.NextSilent(), kNever);
+}
+
+}  // namespace
+}  // namespace atl
