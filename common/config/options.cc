@@ -177,6 +177,8 @@ OptionTable WorkerTable(const std::string& program, const char* about, WorkerOpt
   table.Switch("no-admin", o.admin, false, "no /metrics, /healthz and /readyz");
   table.Text("ports-file", o.ports_file, "FILE", "written as JSON once the admin port is open");
   table.Time("drain-timeout", o.drain_timeout, "grace after SIGTERM to send what is ready");
+  table.Time("optimizer-snapshot", o.optimizer_snapshot,
+             "how often, and when it leaves, the inner optimizer is kept in the cache for a restart; 0s: never");
   AddLogOptions(table, o.log);
   return table;
 }

@@ -60,6 +60,7 @@ struct WorkerOptions {
   bool admin = true;                           // --no-admin: no such endpoint
   std::string ports_file;                      // --ports-file: written once the admin port is open; empty: none
   Duration drain_timeout = Seconds(30);        // --drain-timeout: grace after SIGTERM
+  Duration optimizer_snapshot = Seconds(600);  // --optimizer-snapshot: at least between two; zero: none
   LogOptions log;                              // --log-level, --log-format
 };
 

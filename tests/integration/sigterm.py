@@ -1,5 +1,5 @@
 """SIGTERM: a worker leaves in order and the job goes on; a coordinator stops in order and workers wait for the next one."""
-from atoll_harness import check, equal, main, number
+from atoll_harness import check, equal, main, number, wait_for
 
 STEPS = 1500
 
@@ -16,6 +16,11 @@ def test(scene):
     scene.wait_job("job", lambda job: number(job, "workers_alive") == 1, "one worker", alive=[stays])
     kinds = [event["kind"] for event in scene.logged_events("job")]
     check("worker left" in kinds and "worker lost" not in kinds, f"the events are {kinds}")
+
+    again = scene.worker("leaves", coordinator, *data)
+    wait_for("the moments that it left with", lambda: "optimizer taken up" in again.log())
+    equal(again.terminate(), 0, "the exit status of the worker that came back")
+    scene.wait_job("job", lambda job: number(job, "workers_alive") == 1, "one worker again", alive=[stays])
     rounds = number(scene.job("job"), "round")
     scene.wait_round("job", rounds + 3, alive=[stays])
 

@@ -75,8 +75,10 @@ struct ResolveUpdate {
 struct AdoptOuter {
   FragmentIndex fragment;
 };
-// Zero moments and step count.
-struct ResetOptimizer {};
+// Moments and step count from zero, or those that this machine kept of the job at or before about `clock_step` of it.
+struct BeginOptimizer {
+  uint64_t clock_step = 0;
+};
 
 // delta + residual, encoded and kept -> ContributionFormed or ContributionFailed.
 struct FormContribution {
@@ -148,7 +150,7 @@ struct Exit {
 };
 
 using Effect = std::variant<Say, CloseStream, PrepareJob, ChangeSpec, ReleaseJob, FetchFragment, InstallFragment,
-                            FetchUpdate, DropFetches, ApplyUpdate, ResolveUpdate, AdoptOuter, ResetOptimizer,
+                            FetchUpdate, DropFetches, ApplyUpdate, ResolveUpdate, AdoptOuter, BeginOptimizer,
                             FormContribution, Upload, CancelUpload, DropContribution, AddLease, RemoveLease, TakeStep,
                             Evaluate, ScoreTask, AnswerLogs, Note, Exit>;
 using Effects = std::vector<Effect>;

@@ -139,13 +139,13 @@ void Core::State::OnFragmentInstalled(const FragmentInstalled& installed) {
   SayIt(Applied{job, {installed.fragment, f.outer}, true});
 }
 
-// A joiner starts with zero moments and the job's clock; nobody waits for it.
+// A joiner starts with the job's clock, and with zero moments unless this machine has kept some; nobody waits for it.
 void Core::State::FinishJoining() {
   for (const Fragment& f : fragments) {
     if (!f.installed) return;
   }
   for (uint32_t p = 0; p < fragments.size(); ++p) effects.push_back(AdoptOuter{FragmentIndex{p}});
-  if (fresh) effects.push_back(ResetOptimizer{});
+  if (fresh) effects.push_back(BeginOptimizer{assigned_clock});
   fresh = false;
   taken = gained = applied_at = tokens_total = 0;
   pace = PacedClock(Period());

@@ -199,7 +199,7 @@ struct Core::State {
   JobId job;
   Instant prepare_at = kNever;  // once more
   bool prepared = false;        // the session holds this job's memory
-  bool fresh = true;            // the optimizer starts from zero
+  bool fresh = true;            // the optimizer begins anew
   std::shared_ptr<const JobSpec> spec;
   uint64_t revision = 0;
   VersionVector assigned;  // versions of the newest assignment

@@ -167,9 +167,10 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
 
   Metrics metrics;
   StepMetrics step_metrics(metrics);
-  TorchJobFactory factory({WorkerId{options.name}, options.data_root, options.cache_dir, options.cache_bytes,
-                           static_cast<int32_t>(options.threads), options.memory_limit_bytes},
-                          device, *connections->bulk, *files, clock, log);
+  TorchJobFactory factory(
+      {WorkerId{options.name}, options.data_root, options.cache_dir, options.cache_bytes,
+       static_cast<int32_t>(options.threads), options.memory_limit_bytes, options.optimizer_snapshot},
+      device, *connections->bulk, *files, clock, log);
   SessionOptions session_options = MakeSessionOptions(options, *device, version);
   session_options.on_step = [&step_metrics](const StepTaken& step) { step_metrics.Record(step); };
   session_options.on_contribution = [&metrics](double error_ratio) { metrics.Set(Metric::kUploadError, error_ratio); };

@@ -10,6 +10,7 @@
 #include "common/plan/model_layout.h"
 #include "worker/daemon/job_data.h"
 #include "worker/daemon/job_tasks.h"
+#include "worker/daemon/optimizer_shelf.h"
 #include "worker/daemon/preparation.h"
 #include "worker/train/memory.h"
 #include "worker/train/trainer.h"
@@ -20,18 +21,20 @@ namespace {
 class TorchModel final : public TrainingModel {
  public:
   TorchModel(const JobSpec& spec, const ModelLayout& layout, ModelOptions model_options, TensorDevice device,
-             std::unique_ptr<Trainer> trainer, JobData& data, JobTasks tasks)
+             std::unique_ptr<Trainer> trainer, OptimizerShelf shelf, JobData& data, JobTasks tasks)
       : spec_(spec),
         layout_(layout),
         model_options_(model_options),
         device_(device),
         trainer_(std::move(trainer)),
+        shelf_(std::move(shelf)),
         data_(data),
         tasks_(std::move(tasks)) {}
 
   std::span<float> parameters() override { return trainer_->parameters().memory(); }
   void* compute_stream() override { return trainer_->compute_stream(); }
-  absl::Status ResetOptimizer() override { return trainer_->ResetOptimizer(); }
+  absl::Status BeginOptimizer(uint64_t clock_step) override { return shelf_.Begin(clock_step, *trainer_); }
+  void KeepOptimizer(uint64_t clock_step, bool leaving) override { shelf_.Keep(clock_step, leaving, *trainer_); }
 
   absl::StatusOr<StepOutcome> Step(const SampleBatch& batch, double learning_rate) override {
     pass_.reset();
@@ -79,6 +82,7 @@ class TorchModel final : public TrainingModel {
   const ModelOptions model_options_;
   const TensorDevice device_;
   std::unique_ptr<Trainer> trainer_;
+  OptimizerShelf shelf_;
   JobData& data_;
   JobTasks tasks_;
   std::optional<Pass> pass_;
@@ -116,8 +120,11 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
   const int32_t end_of_text = options.end_of_text ? static_cast<int32_t>(*options.end_of_text) : -1;
   const ModelOptions model_options{spec.data.separate_documents, end_of_text};
   JobTasks tasks(spec, parts->layout, data->tokenizer(), device, options_.worker, bulk_);
-  parts->model = std::make_unique<TorchModel>(spec, parts->layout, model_options, device, std::move(trainer), *data,
-                                              std::move(tasks));
+  // A worker that ends between two heartbeats is ahead of what its coordinator knows.
+  OptimizerShelf shelf({options_.cache_dir, options_.optimizer_snapshot, uint64_t{2} * spec.sync.inner_steps}, job,
+                       parts->layout.digest, files_, clock_, log_);
+  parts->model = std::make_unique<TorchModel>(spec, parts->layout, model_options, device, std::move(trainer),
+                                              std::move(shelf), *data, std::move(tasks));
   parts->samples = std::move(data);
   return parts;
 }

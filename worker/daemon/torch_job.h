@@ -24,6 +24,7 @@ struct TorchJobOptions {
   uint64_t cache_bytes = 0;
   int32_t threads = 0;
   uint64_t memory_limit_bytes = 0;  // 0: what the machine has
+  Duration optimizer_snapshot{};    // between two of the inner optimizer; zero: none
 };
 
 class TorchJobFactory final : public JobFactory {

@@ -67,8 +67,11 @@ class TrainingModel {
   virtual void* compute_stream() = 0;
   // One inner step. ResourceExhausted when memory ran out; on any error nothing is changed.
   virtual absl::StatusOr<StepOutcome> Step(const SampleBatch& batch, double learning_rate) = 0;
-  // Zero moments and steps.
-  virtual absl::Status ResetOptimizer() = 0;
+  // Zero moments and steps, or those that this machine kept of the job when it was at or before about step
+  // `clock_step`.
+  virtual absl::Status BeginOptimizer(uint64_t clock_step) = 0;
+  // Keeps them for a later BeginOptimizer, if it is time for it or the worker is `leaving`. Nothing fails by it.
+  virtual void KeepOptimizer(uint64_t clock_step, bool leaving) = 0;
   // The loss of `parameters` (host memory, job's layout) on a piece of the held-out samples, or as many as there are.
   // The pieces of one evaluation come in order, beginning with sample 0, with no step and no change of `parameters`
   // between them; the tasks' come after them.

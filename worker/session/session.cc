@@ -72,7 +72,7 @@ struct Session::State {
   void Do(const worker::ApplyUpdate& e);
   void Do(const worker::ResolveUpdate& e);
   void Do(const worker::AdoptOuter& e);
-  void Do(const worker::ResetOptimizer& e);
+  void Do(const worker::BeginOptimizer& e);
   void Do(const worker::FormContribution& e);
   void Do(const worker::Upload& e);
   void Do(const worker::CancelUpload& e) { link.CancelUpload(e.fragment); }
@@ -107,7 +107,9 @@ struct Session::State {
   std::optional<SessionExit> exit;
   Duration data_wait{}, sync_wait{};
   Instant waiting_since = kNever;
-  bool worked = false;  // a step, evaluation or preparation ran in this turn
+  uint64_t clock_step = 0;  // after the last step
+  bool leaving = false;     // as whoever runs this process wants
+  bool worked = false;      // a step, evaluation or preparation ran in this turn
 };
 
 // ---- turning ------------------------------------------------------------------------------------------------------
@@ -138,7 +140,9 @@ void Session::State::Take(LinkEvent event) {
       Feed(worker::UpdateFetched{at});
     }
   } else {
-    Feed(std::get<Event>(event));
+    const Event& told = std::get<Event>(event);
+    leaving = leaving || std::holds_alternative<worker::LeaveWanted>(told);
+    Feed(told);
   }
   DrainAnswers();
 }
@@ -211,6 +215,7 @@ void Session::State::Do(const worker::ChangeSpec& e) {
 
 void Session::State::Do(const worker::ReleaseJob&) {
   link.DropAll();
+  if (leaving && parts) parts->model->KeepOptimizer(clock_step, true);
   replicas.reset();
   parts.reset();
   spec.reset();
@@ -271,8 +276,8 @@ void Session::State::Do(const worker::AdoptOuter& e) {
   if (const auto status = replicas->AdoptOuter(e.fragment); !status.ok()) Break(status);
 }
 
-void Session::State::Do(const worker::ResetOptimizer&) {
-  if (const auto status = parts->model->ResetOptimizer(); !status.ok()) Break(status);
+void Session::State::Do(const worker::BeginOptimizer& e) {
+  if (const auto status = parts->model->BeginOptimizer(e.clock_step); !status.ok()) Break(status);
 }
 
 void Session::State::Do(const worker::FormContribution& e) {
@@ -342,6 +347,8 @@ void Session::State::Do(const worker::TakeStep& e) {
   Answer(worker::StepDone{outcome->applied, outcome->tokens, Micro(outcome->loss, kMostMeanNats), took});
   if (options.on_step) options.on_step({e.rate_step + 1, rate, *outcome, took, data_wait, sync_wait});
   data_wait = sync_wait = Duration{};
+  clock_step = e.rate_step + 1;
+  parts->model->KeepOptimizer(clock_step, false);
 }
 
 void Session::State::Do(const worker::Evaluate& e) {

@@ -150,7 +150,7 @@ class World {
       w.Log(absl::StrCat("resolve ", e.fragment.value, standing, e.late ? " late" : ""));
     }
     void operator()(const AdoptOuter& e) { w.Log(absl::StrCat("adopt ", e.fragment.value)); }
-    void operator()(const ResetOptimizer&) { w.Log("reset optimizer"); }
+    void operator()(const BeginOptimizer&) { w.Log("reset optimizer"); }
     void operator()(const FormContribution& e) {
       w.Log(absl::StrCat("form ", e.target.fragment.value, " v", e.target.version.value));
       q.push_back(ContributionFormed{e.target, Digest{++w.digests_, 1}, 16});

@@ -47,7 +47,8 @@ class ToyModel final : public TrainingModel {
   ToyModel(uint64_t elements, float target) : parameters_(elements), target_(target) {}
   std::span<float> parameters() override { return parameters_; }
   void* compute_stream() override { return nullptr; }
-  absl::Status ResetOptimizer() override { return absl::OkStatus(); }
+  absl::Status BeginOptimizer(uint64_t) override { return absl::OkStatus(); }
+  void KeepOptimizer(uint64_t, bool) override {}
   absl::StatusOr<StepOutcome> Step(const SampleBatch& batch, double learning_rate) override {
     double loss = 0;
     for (float& x : parameters_) {

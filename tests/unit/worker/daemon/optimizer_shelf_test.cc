@@ -1,0 +1,112 @@
+#include "worker/daemon/optimizer_shelf.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "common/plan/model_layout.h"
+
+namespace atl {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+JobSpec SmallJob() {
+  JobSpec job;
+  job.model.vocab_size = 64;
+  job.model.hidden_size = 8;
+  job.model.intermediate_size = 16;
+  job.model.layers = 1;
+  job.model.heads = job.model.kv_heads = 1;
+  job.model.head_dim = 8;
+  job.data.sequence_length = 8;
+  job.batch.sequences_per_step = 1;
+  return job;
+}
+
+class OptimizerShelfTest : public testing::Test {
+ protected:
+  OptimizerShelfTest() {
+    std::string name = testing::TempDir() + "/shelfXXXXXX";
+    cache_ = mkdtemp(name.data());
+  }
+  ~OptimizerShelfTest() override { std::filesystem::remove_all(cache_); }
+
+  OptimizerShelf Shelf(const std::string& job, Duration interval = Seconds(600)) {
+    return OptimizerShelf({cache_, interval, 10}, JobId{job}, layout_.digest, *files_, clock_, log_);
+  }
+  std::unique_ptr<Trainer> Trained() {
+    auto trainer = *Trainer::Create(spec_, layout_, {.available_bytes = uint64_t{1} << 30}, clock_);
+    EXPECT_TRUE(trainer->Step({std::vector<int32_t>(9, 1), 1}, 1e-3)->applied);
+    return trainer;
+  }
+  std::vector<std::string> Kept() const { return *files_->List(cache_ + "/optimizer"); }
+
+  const JobSpec spec_ = SmallJob();
+  const ModelLayout layout_ = MakeModelLayout(spec_.model, FragmentPattern::kStrided, 1);
+  ManualClock clock_;
+  Log log_{{.to_stderr = false}};
+  const std::unique_ptr<Files> files_ = MakePosixFiles();
+  std::string cache_;
+};
+
+TEST_F(OptimizerShelfTest, KeepsWhenItIsTimeAndAtTheEnd) {
+  OptimizerShelf shelf = Shelf("job");
+  const auto trainer = Trained();
+  shelf.Keep(5, false, *trainer);
+  EXPECT_THAT(Kept(), IsEmpty());
+  clock_.Advance(Seconds(600));
+  shelf.Keep(6, false, *trainer);
+  EXPECT_THAT(Kept(), ElementsAre("job.safetensors"));
+  std::filesystem::remove_all(cache_ + "/optimizer");
+  shelf.Keep(7, false, *trainer);
+  EXPECT_THAT(Kept(), IsEmpty()) << "the interval begins anew";
+  shelf.Keep(7, true, *trainer);
+  EXPECT_THAT(Kept(), ElementsAre("job.safetensors"));
+}
+
+TEST_F(OptimizerShelfTest, TakesUpWhatWasKept) {
+  Shelf("job").Keep(30, true, *Trained());
+  const auto again = Trained();
+  ASSERT_TRUE(Shelf("job").Begin(25, *again).ok());
+  EXPECT_EQ(again->optimizer_steps(), 1u) << "the coordinator may be a little behind";
+  ASSERT_TRUE(Shelf("job").Begin(19, *again).ok());
+  EXPECT_EQ(again->optimizer_steps(), 0u) << "a rollback, or another run";
+}
+
+TEST_F(OptimizerShelfTest, KeepsOneJobOnly) {
+  Shelf("first").Keep(30, true, *Trained());
+  Shelf("second").Keep(3, true, *Trained());
+  EXPECT_THAT(Kept(), ElementsAre("second.safetensors"));
+}
+
+TEST_F(OptimizerShelfTest, AnOptimizerThatHasTakenNoStepIsNotKept) {
+  Shelf("job").Keep(30, true, *Trained());
+  const auto fresh = *Trainer::Create(spec_, layout_, {.available_bytes = uint64_t{1} << 30}, clock_);
+  std::filesystem::remove_all(cache_ + "/optimizer");
+  Shelf("job").Keep(31, true, *fresh);
+  EXPECT_THAT(Kept(), IsEmpty());
+}
+
+TEST_F(OptimizerShelfTest, WithoutAnIntervalNothingIsKeptNorTaken) {
+  Shelf("job").Keep(30, true, *Trained());
+  const auto trainer = Trained();
+  OptimizerShelf off = Shelf("job", Duration{});
+  ASSERT_TRUE(off.Begin(30, *trainer).ok());
+  EXPECT_EQ(trainer->optimizer_steps(), 0u);
+  std::filesystem::remove_all(cache_ + "/optimizer");
+  off.Keep(31, true, *Trained());
+  EXPECT_THAT(Kept(), IsEmpty());
+}
+
+TEST_F(OptimizerShelfTest, WhatCannotBeKeptStopsNothing) {
+  std::filesystem::create_symlink(cache_ + "/nowhere/at/all", cache_ + "/optimizer");
+  Shelf("job").Keep(30, true, *Trained());
+  EXPECT_FALSE(log_.Recent(10).empty());
+}
+
+}  // namespace
+}  // namespace atl
