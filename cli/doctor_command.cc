@@ -3,25 +3,17 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/numbers.h"
 #include "cli/command_tree.h"
 #include "cli/output.h"
+#include "common/config/options.h"
 #include "common/preflight/coordinator_check.h"
 
 namespace atl::cli {
 namespace {
 
-// The bulk port is the next one unless told otherwise, as for workers.
-std::string NextPort(const std::string& endpoint) {
-  const size_t colon = endpoint.rfind(':');
-  uint32_t port = 0;
-  if (!absl::SimpleAtoi(endpoint.substr(colon + 1), &port) || port == 65535) return endpoint;
-  return absl::StrCat(endpoint.substr(0, colon + 1), port + 1);
-}
-
 int Doctor(Session& session, const std::string& bulk_endpoint, const std::string& version) {
   const CoordinatorCheck check{.control_address = session.endpoint,
-                               .bulk_address = bulk_endpoint.empty() ? NextPort(session.endpoint) : bulk_endpoint,
+                               .bulk_address = bulk_endpoint.empty() ? PortAfter(session.endpoint, 1) : bulk_endpoint,
                                .identity = session.identity,
                                .version = version};
   const bool lines = session.format == OutputFormat::kTable || session.format == OutputFormat::kWide;

@@ -116,11 +116,6 @@ std::vector<std::string> FaultsOf(const WorkerOptions& o) {
   return faults;
 }
 
-std::string PortAfter(const std::string& address, uint32_t by) {
-  const uint32_t port = std::min(PortOf(address) + by, kHighestPort);
-  return absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
-}
-
 std::string DefaultCache(const std::string& name, const Environment& environment) {
   const auto value = [&](const char* variable) {
     const auto found = environment.find(variable);
@@ -319,6 +314,11 @@ WorkerCommandLine ParseEvalTask(const std::vector<std::string>& arguments, const
 }
 
 }  // namespace
+
+std::string PortAfter(const std::string& address, uint32_t by) {
+  const uint32_t port = std::min(PortOf(address) + by, kHighestPort);
+  return absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
+}
 
 Environment ReadEnvironment() {
   Environment out;

@@ -20,6 +20,10 @@ using Environment = std::map<std::string, std::string>;
 // The process's environment, read once in main and handed down.
 Environment ReadEnvironment();
 
+// "host:7071" from "host:7070" and 1: where the ports of a coordinator lie unless told otherwise. The highest port at
+// most.
+std::string PortAfter(const std::string& address, uint32_t by);
+
 struct CoordinatorOptions {
   std::string state_dir;                     // --state-dir: ledger, round log, snapshots, blobs; required
   std::string listen_address = "127.0.0.1";  // --listen: without --trust loopback only

@@ -72,18 +72,6 @@ int CodeOf(worker::ExitReason reason) {
   return kWorkerLeft;
 }
 
-// "127.0.0.1:7070" -> "127.0.0.1:7071".
-absl::StatusOr<std::string> BulkAddress(const WorkerOptions& options) {
-  if (!options.coordinator_bulk.empty()) return options.coordinator_bulk;
-  const size_t colon = options.coordinator.rfind(':');
-  int port = 0;
-  if (colon == std::string::npos || std::sscanf(options.coordinator.c_str() + colon + 1, "%d", &port) != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--coordinator ", options.coordinator, " has no port; write HOST:PORT"));
-  }
-  return absl::StrCat(options.coordinator.substr(0, colon + 1), port + 1);
-}
-
 struct Connections {
   std::shared_ptr<grpc::Channel> control, bulk_channel;
   std::unique_ptr<BulkClient> bulk;
@@ -98,9 +86,8 @@ absl::StatusOr<ChannelSecurity> SecurityOf(const WorkerOptions& options, const C
 absl::StatusOr<Connections> Connect(const WorkerOptions& options, const Clock& clock, Log& log) {
   Connections c;
   ATOLL_ASSIGN_OR_RETURN(const ChannelSecurity security, SecurityOf(options, clock, log));
-  ATOLL_ASSIGN_OR_RETURN(const std::string bulk_address, BulkAddress(options));
   ATOLL_ASSIGN_OR_RETURN(c.control, MakeControlChannel({.address = options.coordinator}, security));
-  ATOLL_ASSIGN_OR_RETURN(c.bulk_channel, MakeBulkChannel({.address = bulk_address}, security));
+  ATOLL_ASSIGN_OR_RETURN(c.bulk_channel, MakeBulkChannel({.address = options.coordinator_bulk}, security));
   BulkClientOptions bulk;
   bulk.upload_bytes_per_second = options.upload_bytes_per_second;
   bulk.download_bytes_per_second = options.download_bytes_per_second;
