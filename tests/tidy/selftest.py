@@ -17,6 +17,7 @@ sys.path.insert(0, str(HERE))
 import check_dashboards  # noqa: E402
 import check_elf  # noqa: E402
 import check_includes  # noqa: E402
+import check_mutants  # noqa: E402
 import check_style  # noqa: E402
 from tree import without_comments_and_literals  # noqa: E402
 
@@ -426,6 +427,26 @@ class Tools(unittest.TestCase):
                                "--warnings-as-errors=*", "--extra-arg=-w", "a.cc", "--", "-std=c++20")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("bugprone-use-after-move", done.stdout)
+
+
+class Mutants(Tree):
+    check = staticmethod(check_mutants.check)
+
+    def setUp(self):
+        super().setUp()
+        self.write("a.cc", "int x = 1;\nint y = 2;\n")
+        self.write("tests/mutants/mutants.toml", '[[mutant]]\nname = "a"\nlaw = "l"\nfile = "a.cc"\nold = "x = 1"\nnew = "x = 2"\n')
+
+    def test_what_stands_once_passes(self):
+        self.accepted(self.check)
+
+    def test_text_that_has_gone(self):
+        self.write("a.cc", "int x = 3;\n")
+        self.refused(self.check, "the text of a stands 0 times in a.cc")
+
+    def test_text_that_stands_twice(self):
+        self.write("a.cc", "int x = 1;  // x = 1\n")
+        self.refused(self.check, "stands 2 times")
 
 
 class BareMachine(unittest.TestCase):
