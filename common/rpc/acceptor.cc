@@ -275,7 +275,7 @@ void Acceptor::End(uint64_t id) {
   // Not shutdown(): what the peer goes on sending would still be read.
   sockaddr nobody{};
   nobody.sa_family = AF_UNSPEC;
-  ::connect(held->second.get(), &nobody, sizeof(nobody));
+  (void)::connect(held->second.get(), &nobody, sizeof(nobody));
   Forget(id);
 }
 
