@@ -27,7 +27,7 @@ ConnectionTable::Arrival ConnectionTable::Arrive(uint64_t id, const std::string&
     if (!arrival.gives_way) return arrival;
     Leave(*arrival.gives_way);
   }
-  entries_[id] = {.address = address, .endpoint = endpoint, .since = now, .window = now};
+  entries_[id] = {.address = address, .endpoint = endpoint, .window = now};
   silent_[id] = now;
   by_endpoint_[endpoint] = id;
   ++by_address_[address];
@@ -57,8 +57,7 @@ std::optional<uint64_t> ConnectionTable::Called(const std::string& endpoint, Ins
   if (named == by_endpoint_.end()) return std::nullopt;
   const uint64_t id = named->second;
   Entry& entry = entries_.at(id);
-  if (!entry.called) silent_.erase(id);
-  entry.called = true;
+  silent_.erase(id);
   if (now - entry.window >= Seconds(1)) {
     entry.window = now;
     entry.calls = 0;

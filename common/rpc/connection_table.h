@@ -57,8 +57,6 @@ class ConnectionTable {
  private:
   struct Entry {
     std::string address, endpoint;
-    Instant since;
-    bool called = false;
     Instant window;  // begin of the second that is counted
     uint32_t calls = 0;
   };

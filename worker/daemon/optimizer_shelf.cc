@@ -38,7 +38,7 @@ absl::Status OptimizerShelf::Begin(uint64_t clock_step, Trainer& trainer) {
   if (!absl::IsNotFound(taken.status())) {
     log_.Warn("optimizer begins at zero", {{"job", job_.value}, {"why", std::string(taken.status().message())}});
   }
-  return trainer.optimizer_steps() == 0 ? absl::OkStatus() : trainer.ResetOptimizer();
+  return trainer.ResetOptimizer();
 }
 
 void OptimizerShelf::Keep(uint64_t clock_step, bool leaving, Trainer& trainer) {
