@@ -7,25 +7,13 @@
 #include <filesystem>
 
 #include "common/plan/model_layout.h"
+#include "tests/unit/worker/train/tiny_job.h"
 
 namespace atl {
 namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-JobSpec SmallJob() {
-  JobSpec job;
-  job.model.vocab_size = 64;
-  job.model.hidden_size = 8;
-  job.model.intermediate_size = 16;
-  job.model.layers = 1;
-  job.model.heads = job.model.kv_heads = 1;
-  job.model.head_dim = 8;
-  job.data.sequence_length = 8;
-  job.batch.sequences_per_step = 1;
-  return job;
-}
 
 class OptimizerShelfTest : public testing::Test {
  protected:
@@ -40,12 +28,12 @@ class OptimizerShelfTest : public testing::Test {
   }
   std::unique_ptr<Trainer> Trained() {
     auto trainer = *Trainer::Create(spec_, layout_, {.available_bytes = uint64_t{1} << 30}, clock_);
-    EXPECT_TRUE(trainer->Step({std::vector<int32_t>(9, 1), 1}, 1e-3)->applied);
+    EXPECT_TRUE(trainer->Step({std::vector<int32_t>(33, 1), 1}, 1e-3)->applied);
     return trainer;
   }
   std::vector<std::string> Kept() const { return *files_->List(cache_ + "/optimizer"); }
 
-  const JobSpec spec_ = SmallJob();
+  const JobSpec spec_ = TinyJob();
   const ModelLayout layout_ = MakeModelLayout(spec_.model, FragmentPattern::kStrided, 1);
   ManualClock clock_;
   Log log_{{.to_stderr = false}};

@@ -9,25 +9,13 @@
 
 #include "common/base/random.h"
 #include "common/plan/model_layout.h"
+#include "tests/unit/worker/train/tiny_job.h"
 
 namespace atl {
 namespace {
 
 using testing::Each;
 using testing::HasSubstr;
-
-JobSpec TinyJob() {
-  JobSpec job;
-  job.model.vocab_size = 256;
-  job.model.hidden_size = 32;
-  job.model.intermediate_size = 64;
-  job.model.layers = 2;
-  job.model.heads = job.model.kv_heads = 4;
-  job.model.head_dim = 8;
-  job.data.sequence_length = 32;
-  job.batch.sequences_per_step = 4;
-  return job;
-}
 
 class OptimizerSnapshotTest : public testing::Test {
  protected:
