@@ -227,7 +227,7 @@ def report_failures(failures, what):
 
 
 # Tier 1 looks at these and at what the last commit or the working tree changed; --long at everything.
-TIDY_ALWAYS = ("common/base/", "coordinator/core/", "worker/core/")
+TIDY_ALWAYS = ("common/base/", "worker/core/")
 TIDY_CHANGED_LIMIT = 16
 
 

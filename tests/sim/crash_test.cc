@@ -23,7 +23,11 @@ namespace atl {
 namespace {
 
 constexpr char kJob[] = "small";
+#ifdef ATOLL_SANITIZED
+constexpr uint64_t kSampled = 25;  // each takes many times as long
+#else
 constexpr uint64_t kSampled = 100;
+#endif
 constexpr DiskFault kFaults[] = {DiskFault::kKilledBefore, DiskFault::kKilledAfter, DiskFault::kPowerCut,
                                  DiskFault::kTornPowerCut, DiskFault::kError,       DiskFault::kFull,
                                  DiskFault::kShortWrite};

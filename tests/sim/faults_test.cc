@@ -16,6 +16,11 @@ namespace atl {
 namespace {
 
 constexpr char kJob[] = "small";
+#ifdef ATOLL_SANITIZED
+constexpr uint64_t kSeeds = 10;  // each takes many times as long
+#else
+constexpr uint64_t kSeeds = 40;
+#endif
 
 uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
   const char* value = std::getenv(name);
@@ -178,7 +183,7 @@ Played Play(uint64_t seed) {
 }
 
 TEST(Faults, EveryRunEndsAndNothingCommittedIsLost) {
-  const uint64_t first = FromEnvironment("ATOLL_FIRST_SEED", 1), seeds = FromEnvironment("ATOLL_SEEDS", 40);
+  const uint64_t first = FromEnvironment("ATOLL_FIRST_SEED", 1), seeds = FromEnvironment("ATOLL_SEEDS", kSeeds);
   uint64_t faults = 0;
   for (uint64_t seed = first; seed < first + seeds && !HasFailure(); ++seed) {
     faults += Play(seed).faults;
@@ -187,7 +192,7 @@ TEST(Faults, EveryRunEndsAndNothingCommittedIsLost) {
 }
 
 TEST(Faults, OneSeedIsOneRun) {
-  const uint64_t first = FromEnvironment("ATOLL_FIRST_SEED", 1), seeds = FromEnvironment("ATOLL_SEEDS", 40);
+  const uint64_t first = FromEnvironment("ATOLL_FIRST_SEED", 1), seeds = FromEnvironment("ATOLL_SEEDS", kSeeds);
   for (uint64_t seed = first; seed < first + seeds / 10 + 1 && !HasFailure(); ++seed) {
     EXPECT_EQ(Play(seed).history, Play(seed).history) << "seed " << seed;
   }
