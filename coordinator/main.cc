@@ -29,6 +29,7 @@
 #include "common/rpc/transport_log.h"
 #include "common/telemetry/event_log.h"
 #include "common/telemetry/metrics.h"
+#include "common/trust/handshake.h"
 #include "common/trust/secret_files.h"
 #include "coordinator/audit/audit_command.h"
 #include "coordinator/backup/backup_command.h"
@@ -40,6 +41,7 @@
 #include "coordinator/service/control_sessions.h"
 #include "coordinator/service/enroll_service.h"
 #include "coordinator/service/job_api.h"
+#include "coordinator/service/ports.h"
 #include "coordinator/store/host_memory.h"
 #include "coordinator/store/sqlite_ledger.h"
 #include "coordinator/web/web_server.h"
@@ -114,7 +116,7 @@ class Coordinator {
   absl::Status EngineAnswers();
   absl::Status WritePortsFile();
   void WatchDiskAndCertificate(std::stop_token stop);
-  void TellOfConnections();
+  void Opened(const std::string& port, Server& server);
   CoordinatorCapacity Capacity() const;
   std::function<CorpusCopy(const CorpusManifest&)> CorpusCopies() const;
   [[noreturn]] void Die(const absl::Status& status);
@@ -141,13 +143,13 @@ class Coordinator {
   std::unique_ptr<BulkSessions> bulk_;
   std::optional<Authority> authority_;  // with --trust
   CallGuard guard_{log_, clock_};
+  Ports ports_{log_};
   std::unique_ptr<Enrollment> enrollment_;  // with --trust
   std::vector<std::unique_ptr<grpc::Service>> services_;
   // Executors end before what their jobs use, so they are declared after it.
   std::unique_ptr<ThreadExecutor> ledger_executor_, io_, compute_, calls_;
   std::unique_ptr<Server> control_server_, bulk_server_, enroll_server_;
   std::unique_ptr<HttpServer> web_;
-  std::map<std::string, ConnectionCounts> told_;  // by port; of disk_thread_
   std::jthread engine_thread_, disk_thread_;
 };
 
@@ -202,9 +204,9 @@ absl::StatusOr<ServerSecurity> Coordinator::OpenTrust() {
   if (options_.trust_dir.empty()) return ServerSecurity::PlaintextLoopback();
   ATOLL_ASSIGN_OR_RETURN(authority_, LoadAuthority(options_.trust_dir));
   ATOLL_RETURN_IF_ERROR(RenewOwnIdentity());
-  enrollment_ =
-      std::make_unique<Enrollment>(EnrollmentParts{*authority_, *ledger_, *ledger_executor_, clock_, log_, guard_,
-                                                   [this](const absl::Status& status) { Die(status); }});
+  enrollment_ = std::make_unique<Enrollment>(EnrollmentParts{
+      *authority_, *ledger_, *ledger_executor_, clock_, log_, guard_,
+      [this](const std::string& token) { ports_.Revoke(token); }, [this](const absl::Status& status) { Die(status); }});
   enrollment_->Load(tokens_);
   return MutualTls(OwnIdentityPath(), WallSeconds(clock_),
                    [this](const std::string& method, const Identity& caller) { return guard_.Check(method, caller); });
@@ -222,6 +224,7 @@ absl::Status Coordinator::OpenEnrollPort() {
   auto server = Server::Start(options, security, {services_.back().get()});
   if (!server.ok()) return Annotate(server.status(), "--enroll-port");
   enroll_server_ = *std::move(server);
+  Opened("enroll", *enroll_server_);
   return absl::OkStatus();
 }
 
@@ -239,10 +242,15 @@ absl::Status Coordinator::OpenPorts() {
   services_.push_back(MakeBulkService(*bulk_, *io_, clock_, {}));
   const std::vector<grpc::Service*> bulk_services = {services_.back().get()};
   ATOLL_ASSIGN_OR_RETURN(control_server_, Listen("--control-port", options_.control_port, security, control_services));
+  Opened("control", *control_server_);
   ATOLL_ASSIGN_OR_RETURN(bulk_server_, Listen("--bulk-port", options_.bulk_port, security, bulk_services));
+  Opened("bulk", *bulk_server_);
   ATOLL_RETURN_IF_ERROR(OpenEnrollPort());
   WebHandlers handlers;
-  handlers.probes.healthy = [this] { return EngineAnswers(); };
+  handlers.probes.healthy = [this] {
+    const absl::Status engine = EngineAnswers();
+    return engine.ok() ? ports_.Answering() : engine;
+  };
   handlers.probes.ready = [this] { return EngineAnswers(); };
   ATOLL_ASSIGN_OR_RETURN(
       web_, StartWebServer({.address = AdminAddress(), .port = static_cast<int>(options_.admin_port)}, metrics_,
@@ -336,25 +344,12 @@ CoordinatorCapacity Coordinator::Capacity() const {
   return capacity;
 }
 
-// A line for each port at which connections were turned away since the last one. What a flood of calls has taken is
-// given back to the system: the allocator alone would keep it.
-void Coordinator::TellOfConnections() {
-  bool flooded = false;
-  for (const auto& [port, server] :
-       {std::pair{"control", &control_server_}, {"bulk", &bulk_server_}, {"enroll", &enroll_server_}}) {
-    if (*server == nullptr) continue;
-    const ConnectionCounts now = (*server)->Connections();
-    ConnectionCounts& told = told_[port];
-    if (now == told) continue;
-    log_.Warn("connections turned away", {{"port", port},
-                                          {"refused", absl::StrCat(now.refused - told.refused)},
-                                          {"gave_way", absl::StrCat(now.gave_way - told.gave_way)},
-                                          {"without_call", absl::StrCat(now.silent - told.silent)},
-                                          {"calls_too_fast", absl::StrCat(now.cut - told.cut)}});
-    told = now;
-    flooded = true;
-  }
-  if (flooded) malloc_trim(0);
+// Dials a port as a stranger would: the handshake up to the certificate, or what a plaintext server says by itself.
+void Coordinator::Opened(const std::string& port, Server& server) {
+  const std::string address = AddressToDial(options_.listen_address, server.port());
+  ports_.Opened(port, server, [this, address] {
+    return authority_ ? FetchAuthority(address, authority_->fingerprint()).status() : TryGreeting(address);
+  });
 }
 
 void Coordinator::WatchDiskAndCertificate(std::stop_token stop) {
@@ -382,7 +377,9 @@ void Coordinator::WatchDiskAndCertificate(std::stop_token stop) {
       const absl::Status renewed = RenewOwnIdentity();
       if (!renewed.ok()) log_.Error("own certificate not renewed", {{"reason", std::string(renewed.message())}});
     }
-    TellOfConnections();
+    // What a flood has taken is given back to the system: the allocator alone would keep it.
+    if (ports_.TellTurnedAway()) malloc_trim(0);
+    ports_.Dial();
     MutexLock lock(mutex);
     if (!stop.stop_requested()) wake.WaitFor(mutex, kDiskCheckInterval);
   }

@@ -287,12 +287,20 @@ void Acceptor::Forget(uint64_t id) {
   held_.erase(held);
 }
 
-void Acceptor::CallBegan(const std::string& peer) {
+void Acceptor::CallBegan(const std::string& peer, const std::string& token) {
   const MutexLock lock(mutex_);
-  const std::optional<uint64_t> id = table_.Called(EndpointOfPeer(peer), clock_.Now());
-  if (!id) return;
-  ++counts_.cut;
-  End(*id);
+  const std::optional<ConnectionTable::Ended> ended = table_.Called(EndpointOfPeer(peer), token, clock_.Now());
+  if (!ended) return;
+  ++(ended->fault == ConnectionTable::Fault::kTooFast ? counts_.cut : counts_.revoked);
+  End(ended->id);
+}
+
+void Acceptor::Revoke(const std::string& token) {
+  const MutexLock lock(mutex_);
+  for (const uint64_t id : table_.Revoke(token)) {
+    ++counts_.revoked;
+    End(id);
+  }
 }
 
 ConnectionCounts Acceptor::Counts() const {

@@ -52,19 +52,36 @@ void ConnectionTable::Leave(uint64_t id) {
   entries_.erase(it);
 }
 
-std::optional<uint64_t> ConnectionTable::Called(const std::string& endpoint, Instant now) {
+std::optional<ConnectionTable::Ended> ConnectionTable::Called(const std::string& endpoint, const std::string& token,
+                                                              Instant now) {
   const auto named = by_endpoint_.find(endpoint);
   if (named == by_endpoint_.end()) return std::nullopt;
   const uint64_t id = named->second;
   Entry& entry = entries_.at(id);
   silent_.erase(id);
+  if (revoked_.contains(token)) {
+    Leave(id);
+    return Ended{id, Fault::kRevoked};
+  }
+  entry.token = token;
   if (now - entry.window >= Seconds(1)) {
     entry.window = now;
     entry.calls = 0;
   }
   if (++entry.calls <= limits_.calls_per_second) return std::nullopt;
   Leave(id);
-  return id;
+  return Ended{id, Fault::kTooFast};
+}
+
+std::vector<uint64_t> ConnectionTable::Revoke(const std::string& token) {
+  std::vector<uint64_t> ended;
+  if (token.empty()) return ended;
+  revoked_.insert(token);
+  for (const auto& [id, entry] : entries_) {
+    if (entry.token == token) ended.push_back(id);
+  }
+  for (const uint64_t id : ended) Leave(id);
+  return ended;
 }
 
 std::vector<uint64_t> ConnectionTable::TakeSilent(Instant now) {

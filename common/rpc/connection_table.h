@@ -1,5 +1,6 @@
 // Who may hold a connection to a listener: how many in all and from one address, who gives way when there are too many,
-// and whose calls come too fast. Decides; the sockets are common/rpc/acceptor.h. Pure, single-threaded.
+// whose calls come too fast, and whose join token was revoked. Decides; the sockets are common/rpc/acceptor.h. Pure,
+// single-threaded.
 //
 // Source: the packaged gRPC stops listening for good when descriptors run out, and its memory grows with calls that are
 // opened and taken back; docs/trust.md, "Floods".
@@ -12,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "common/base/time.h"
@@ -44,8 +46,18 @@ class ConnectionTable {
   std::optional<uint64_t> GiveWay();
   // The connection has ended. Nothing when it is out of the table.
   void Leave(uint64_t id);
-  // A call begins. The connection when it is one too many in this second: out of the table, its socket must be ended.
-  std::optional<uint64_t> Called(const std::string& endpoint, Instant now);
+  enum class Fault { kTooFast, kRevoked };
+  struct Ended {
+    uint64_t id = 0;  // out of the table: its socket must be ended
+    Fault fault = Fault::kTooFast;
+    friend bool operator==(const Ended&, const Ended&) = default;
+  };
+  // A call begins, of who enrolled by `token`; empty where nobody did. The connection when the call is one too many in
+  // this second, or the token was revoked.
+  std::optional<Ended> Called(const std::string& endpoint, const std::string& token, Instant now);
+  // From now on no connection of this token stays. Those that have called with it; out of the table, their sockets must
+  // be ended.
+  std::vector<uint64_t> Revoke(const std::string& token);
   // Those whose time to make a call has passed; out of the table, their sockets must be ended.
   std::vector<uint64_t> TakeSilent(Instant now);
   // When TakeSilent has something to give at the earliest; kNever when nobody is silent.
@@ -57,7 +69,8 @@ class ConnectionTable {
  private:
   struct Entry {
     std::string address, endpoint;
-    Instant window;  // begin of the second that is counted
+    std::string token;  // of the calls; one certificate, one token
+    Instant window;     // begin of the second that is counted
     uint32_t calls = 0;
   };
   std::optional<uint64_t> OldestSilent(const std::string* address) const;
@@ -67,6 +80,8 @@ class ConnectionTable {
   std::map<uint64_t, Instant> silent_;  // that have made no call, by arrival
   std::unordered_map<std::string, uint64_t> by_endpoint_;
   std::unordered_map<std::string, size_t> by_address_;
+  // A call that was allowed just before may begin just after.
+  std::unordered_set<std::string> revoked_;
 };
 
 }  // namespace atl

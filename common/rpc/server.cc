@@ -11,6 +11,7 @@
 
 #include "common/plan/limits.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/peer.h"
 
 namespace atl {
 namespace {
@@ -38,7 +39,10 @@ class CallCounter final : public grpc::experimental::ServerInterceptorFactoryInt
  public:
   explicit CallCounter(std::shared_ptr<Acceptor> acceptor) : acceptor_(std::move(acceptor)) {}
   grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* info) override {
-    acceptor_->CallBegan(info->server_context()->peer());
+    const grpc::ServerContextBase& context = *info->server_context();
+    const std::shared_ptr<const grpc::AuthContext> authenticated = context.auth_context();
+    const std::optional<Identity> caller = authenticated ? IdentityOf(*authenticated) : std::nullopt;
+    acceptor_->CallBegan(context.peer(), caller ? caller->token : "");
     return nullptr;
   }
 

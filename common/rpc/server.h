@@ -54,6 +54,8 @@ class Server {
   void AnnounceShutdown();
   // No new calls; running ones get `limit` to end, then are cancelled. Returns when all handlers are done. Idempotent.
   void Shutdown(Duration limit);
+  // Ends the connections of who enrolled by this join token, running calls and all, and those that call with it later.
+  void RevokeToken(const std::string& token) { acceptor_->Revoke(token); }
   // Since the start: what became of connections that did not end by themselves.
   ConnectionCounts Connections() const { return acceptor_->Counts(); }
 

@@ -166,6 +166,17 @@ absl::StatusOr<std::string> TryConnect(const std::string& address) {
   return PeerAddress(*socket);
 }
 
+absl::Status TryGreeting(const std::string& address) {
+  ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<Socket> socket, Dial(address, "no connection to "));
+  char first = 0;
+  const ssize_t read = ::recv(socket->fd(), &first, 1, 0);
+  if (read == 1) return absl::OkStatus();
+  const std::string why = read == 0                                 ? "the other end closed the connection"
+                          : errno == EAGAIN || errno == EWOULDBLOCK ? "nothing came in time"
+                                                                    : std::strerror(errno);
+  return absl::UnavailableError(absl::StrCat("no answer from ", address, ": ", why));
+}
+
 absl::StatusOr<std::string> TryHandshake(const std::string& address, const IdentityFile& identity) {
   ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<Socket> socket, Dial(address, "no connection to "));
   const SslContext context(SSL_CTX_new(TLS_client_method()));

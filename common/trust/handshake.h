@@ -23,6 +23,10 @@ absl::StatusOr<std::string> FetchAuthority(const std::string& address, const Sha
 // system's reason: the name is not known, nobody listens, no answer in time.
 absl::StatusOr<std::string> TryConnect(const std::string& address);
 
+// Connects to HOST:PORT without encryption and waits for the first bytes, which an HTTP/2 server sends by itself.
+// Unavailable with the reason.
+absl::Status TryGreeting(const std::string& address);
+
 // A whole handshake with mutual TLS as a channel would make it, and the first bytes after it, since a coordinator that
 // refuses a certificate hangs up only then. OK with the TLS version, "TLSv1.3". Unavailable: no connection, or no TLS
 // there. PermissionDenied: one end refuses the other's certificate, with the reason and which end it is.

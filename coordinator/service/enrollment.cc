@@ -189,6 +189,7 @@ absl::StatusOr<v1::RevokeTokenResponse> Enrollment::RevokeNow(const v1::RevokeTo
   revoked.revoked = true;
   ATOLL_RETURN_IF_ERROR(Keep(revoked));
   parts_.guard.Revoke(revoked.id);
+  parts_.revoke(revoked.id);
   v1::RevokeTokenResponse response;
   *response.mutable_token() = MessageOf(revoked);
   return response;

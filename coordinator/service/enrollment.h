@@ -29,7 +29,8 @@ struct EnrollmentParts {
   const Clock& clock;
   Log& log;
   CallGuard& guard;
-  std::function<void(const absl::Status&)> fatal;  // the ledger could not be written
+  std::function<void(const std::string& token)> revoke;  // ends the connections of who came by it
+  std::function<void(const absl::Status&)> fatal;        // the ledger could not be written
 };
 
 // Thread-safe: public methods hand over to the executor. Outlived by its parts.

@@ -1,6 +1,6 @@
 """Join tokens with the real programs: a worker and a person enrol, a used token is worth nothing, a revoked one locks out,
 and a worker whose machine was off comes back by itself."""
-from atoll_harness import check, equal, main
+from atoll_harness import check, equal, main, wait_for
 
 REFUSED, FORBIDDEN = 3, 4
 
@@ -62,6 +62,11 @@ def test(scene):
     scene.identity = admin
     scene.submit("again", manifest, steps=40)
     scene.wait_end("again")
+
+    # The worker's own token: its streams stand no longer, and it says why it does not come back.
+    scene.atoll("token", "revoke", token_id(scene, "worker"))
+    wait_for("the worker to be told that its token was revoked", lambda: "was revoked" in worker.log())
+    wait_for("the worker to be silent", lambda: "silent" in scene.atoll("worker", "list").out)
     equal(worker.terminate(), 0, "the end of the worker")
     for log in [*scene.directory.glob("*.log"), scene.path("state/ledger.sqlite"), scene.path("state/ledger.sqlite-wal")]:
         text = log.read_bytes() if log.exists() else b""

@@ -18,8 +18,12 @@ class ConnectionTableTest : public testing::Test {
   ConnectionTable::Arrival Arrive(uint64_t id, double seconds, const std::string& address = "a") {
     return table_.Arrive(id, address, Endpoint(id, address), At(seconds));
   }
+  // The connection, when it has to be ended.
   std::optional<uint64_t> Call(uint64_t id, double seconds, const std::string& address = "a") {
-    return table_.Called(Endpoint(id, address), At(seconds));
+    const auto ended = table_.Called(Endpoint(id, address), "", At(seconds));
+    if (!ended) return std::nullopt;
+    EXPECT_EQ(ended->fault, ConnectionTable::Fault::kTooFast);
+    return ended->id;
   }
   static std::string Endpoint(uint64_t id, const std::string& address) { return address + ":" + std::to_string(id); }
 
@@ -93,8 +97,27 @@ TEST_F(ConnectionTableTest, APortThatComesAgainIsTheNewerConnection) {
   table_.Arrive(1, "a", "a:9", At(0));
   table_.Arrive(2, "a", "a:9", At(1));  // its predecessor's end has not been seen yet
   table_.Leave(1);
-  EXPECT_EQ(table_.Called("a:9", At(2)), std::nullopt);
+  EXPECT_EQ(table_.Called("a:9", "", At(2)), std::nullopt);
   EXPECT_EQ(table_.NextSilent(), kNever);
+}
+
+TEST_F(ConnectionTableTest, ARevokedTokenKeepsNoConnection) {
+  for (uint64_t id = 1; id <= 3; ++id) Arrive(id, 0);
+  Arrive(4, 0, "b");
+  table_.Called("a:1", "t", At(1));
+  table_.Called("a:2", "u", At(1));
+  table_.Called("a:3", "", At(1));
+  table_.Called("b:4", "t", At(1));
+  EXPECT_THAT(table_.Revoke("t"), ElementsAre(1u, 4u));
+  EXPECT_THAT(table_.Revoke("t"), IsEmpty());
+  EXPECT_EQ(table_.size(), 2u);
+  // A call that was allowed just before the revocation begins after it.
+  Arrive(5, 2, "c");
+  EXPECT_EQ(table_.Called("c:5", "t", At(2)), (ConnectionTable::Ended{5, ConnectionTable::Fault::kRevoked}));
+  EXPECT_EQ(table_.size(), 2u);
+  // No token is nobody's.
+  EXPECT_THAT(table_.Revoke(""), IsEmpty());
+  EXPECT_EQ(table_.Called("a:3", "", At(3)), std::nullopt);
 }
 
 }  // namespace

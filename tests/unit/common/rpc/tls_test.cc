@@ -48,7 +48,7 @@ class TlsTest : public testing::Test {
     Listen(*security, services);
   }
   void Listen(const ServerSecurity& security, const std::vector<grpc::Service*>& services) {
-    auto server = Server::Start({}, security, services);
+    auto server = Server::Start({.connections = {.calls_per_second = 1'000'000}}, security, services);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     address_ = "127.0.0.1:" + std::to_string(server_->port());
@@ -106,6 +106,40 @@ TEST_F(TlsTest, HandlersLearnWhoCalls) {
   EXPECT_NE(peer->find("127.0.0.1:"), std::string::npos) << *peer;
 }
 
+// S7: from the moment a token is revoked nothing of who came by it stands, and nothing of others is touched.
+TEST_F(TlsTest, ARevokedTokenEndsItsConnections) {
+  Mutex mutex;
+  std::vector<std::unique_ptr<CoordinatorEnd>> streams;
+  Inbox<int> accepted;
+  const auto service = MakeControlService([&](std::unique_ptr<CoordinatorEnd> stream, const std::string&) {
+    stream->Start({.on_message = [](WorkerMessage) {}, .on_closed = [](const absl::Status&) {}});
+    const MutexLock lock(mutex);
+    streams.push_back(std::move(stream));
+    accepted.Put(1);
+  });
+  Start({service.get()});
+  Inbox<std::string> ends;
+  const auto open = [&](const std::string& name, const std::string& token) {
+    auto stream = OpenControlStream(As({Role::kWorker, name, token}, authority_));
+    stream->Start({.on_message = [](CoordinatorMessage) {},
+                   .on_closed =
+                       [&ends, name](const absl::Status& status) {
+                         ends.Put(name + " " + std::string(absl::StatusCodeToString(status.code())));
+                       }});
+    EXPECT_TRUE(accepted.Take().has_value());
+    return stream;
+  };
+  const auto bad = open("bad", "0000000000000001"), good = open("good", "0000000000000002");
+  server_->RevokeToken("0000000000000001");
+  EXPECT_EQ(ends.Take(), "bad UNAVAILABLE");
+  EXPECT_EQ(server_->Connections().revoked, 1u);
+  EXPECT_TRUE(good->Send(Leaving{}).ok());
+  good->Close(absl::OkStatus());
+  EXPECT_EQ(ends.Take(), "good OK");
+  const MutexLock lock(mutex);
+  streams.clear();
+}
+
 TEST_F(TlsTest, NobodyElseComesIn) {
   Start();
   EXPECT_EQ(Health(As({Role::kViewer, "right", ""}, authority_)), grpc::OK);
@@ -149,6 +183,23 @@ TEST_F(TlsTest, FilesAreReadAgainWithoutARestart) {
   while (code != grpc::OK && clock.Now() < end) code = Health(To(*MutualTlsChannel(Path("new"), NowSeconds())));
   EXPECT_EQ(code, grpc::OK) << "the server goes on with its old certificate";
   EXPECT_EQ(Health(held), grpc::OK) << "connections that stand are not cut";
+}
+
+// S8: both ends renew their certificates while calls come, each tenth on a connection of its own.
+TEST_F(TlsTest, NoCallFailsWhileCertificatesAreRenewed) {
+  Start();
+  const Identity worker{Role::kWorker, "w", ""};
+  const auto held = As(worker, authority_);
+  const SystemClock clock;
+  Instant end = kNever;
+  int calls = 0;
+  for (; calls < 1'000 || clock.Now() < end; ++calls) {
+    if (calls == 300) {
+      Write("server", Issue(authority_, {Role::kCoordinator, "coordinator", ""}));
+      end = clock.Now() + Seconds(2);  // files are looked at every second
+    }
+    ASSERT_EQ(Health(calls % 10 == 0 ? As(worker, authority_) : held), grpc::OK) << "call " << calls;
+  }
 }
 
 TEST_F(TlsTest, EnrolmentAsksForNoCertificateAndPinsTheAuthority) {

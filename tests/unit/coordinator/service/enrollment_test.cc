@@ -18,6 +18,7 @@ class EnrollmentTest : public testing::Test {
   EnrollmentTest() { Restart(); }
   void Restart() {
     enrollment_ = std::make_unique<Enrollment>(EnrollmentParts{authority_, *ledger_, executor_, clock_, log_, guard_,
+                                                               [this](const std::string& t) { ended_.push_back(t); },
                                                                [this](const absl::Status& why) { fatal_ = why; }});
     enrollment_->Load(*ledger_->Tokens());
   }
@@ -86,6 +87,7 @@ class EnrollmentTest : public testing::Test {
   MemoryLedgerDisk disk_;
   std::unique_ptr<Ledger> ledger_ = MakeMemoryLedger(disk_, [this] { return disk_error_; });
   absl::Status disk_error_, fatal_;
+  std::vector<std::string> ended_;  // tokens whose connections were ended
   Log log_{{.to_stderr = false}};
   CallGuard guard_{log_, clock_};
   ManualExecutor executor_;
@@ -171,11 +173,13 @@ TEST_F(EnrollmentTest, ARevokedTokenEndsEnrolmentRenewalAndCalls) {
   EXPECT_EQ(Ask(&Enrollment::RevokeToken, request).status().code(), absl::StatusCode::kNotFound);
   request.set_id(token.id);
   EXPECT_TRUE(Ask(&Enrollment::RevokeToken, request)->token().revoked());
+  EXPECT_EQ(ended_, std::vector<std::string>{token.id}) << "connections of before";
   EXPECT_NE(Why(Enroll(With(token, "cpu-2"))).find("was revoked"), std::string::npos);
   EXPECT_NE(Why(Enroll(Renewal(certificate, key))).find("was revoked"), std::string::npos);
   EXPECT_FALSE(guard_.Check("/atoll.v1.WorkerService/Control", worker).ok());
   CallGuard fresh(log_, clock_);
-  Enrollment again({authority_, *ledger_, executor_, clock_, log_, fresh, [](const absl::Status&) {}});
+  Enrollment again(
+      {authority_, *ledger_, executor_, clock_, log_, fresh, [](const std::string&) {}, [](const absl::Status&) {}});
   again.Load(*ledger_->Tokens());
   EXPECT_FALSE(fresh.Check("/atoll.v1.WorkerService/Control", worker).ok()) << "a restart forgot the revocation";
 }
