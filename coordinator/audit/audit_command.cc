@@ -1,7 +1,5 @@
 #include "coordinator/audit/audit_command.h"
 
-#include <google/protobuf/stubs/logging.h>
-
 #include <ostream>
 
 #include "absl/strings/str_cat.h"
@@ -29,7 +27,6 @@ absl::Status Audit(const AuditOptions& options, Report& report) {
 }  // namespace
 
 int RunAudit(const AuditOptions& options, std::ostream& out, std::ostream& err) {
-  google::protobuf::SetLogHandler(nullptr);  // what cannot be read is a finding, not a line of a library
   const char* const name = options.replay ? "replay" : "verify";
   Report report(name, options.state_dir);
   if (const absl::Status made = Audit(options, report); !made.ok()) {

@@ -131,6 +131,19 @@ def bomb(port):
             pass
 
 
+def broken_text(port):
+    """A name that is no text: refused, without a line of a library in the log."""
+    message = b"\x0a\x02\xff\xfe"
+    with greet(port) as connection:
+        connection.sendall(headers(1, "/atoll.v1.JobService/GetJob") + frame(DATA, b"\0" + struct.pack(">I", len(message)) + message, 1, 1))
+        answers, kind = connection.makefile("rb"), None
+        while kind != HEADERS:  # those of the answer
+            head = answers.read(9)
+            check(len(head) == 9, "no answer to a broken message")
+            kind = head[3]
+            answers.read(int.from_bytes(head[:3], "big"))
+
+
 def rapid_resets(port, calls=2000):
     """S28: calls that are taken back at once. The coordinator cuts the connection when they come too fast."""
     with greet(port) as connection:
@@ -158,8 +171,10 @@ def check_floods(scene):
     print(f"S27, S29, S31: {before:.1f} MB before, {grown[0]:+.1f} MB after")
     for port in ports:
         rapid_resets(port)
+        broken_text(port)
     scene.atoll("job", "list")
     equal(coordinator.terminate(), 0, "the exit status of the coordinator")
+    check("libprotobuf" not in coordinator.log(), "a peer's broken message writes into the log")
 
 
 def check_crowd(scene):
