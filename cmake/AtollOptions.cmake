@@ -8,6 +8,7 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
 option(ATOLL_TESTS "Build the tests" ON)
 option(ATOLL_BENCH "Build the benchmarks (the tests bring them, too)" OFF)
+option(ATOLL_FUZZ "Build the program that scripts/fuzz runs, for clang's libFuzzer" OFF)
 option(ATOLL_LIBTORCH "Build the rooms that need LibTorch (the worker program)" ON)
 set(ATOLL_SANITIZE "" CACHE STRING "Sanitizers: empty, address (with undefined) or thread")
 
@@ -45,6 +46,9 @@ endif()
 if(ATOLL_SANITIZE STREQUAL "address")
   add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
   add_link_options(-fsanitize=address,undefined)
+  if(ATOLL_FUZZ)
+    add_compile_options(-fsanitize=fuzzer-no-link)
+  endif()
 elseif(ATOLL_SANITIZE STREQUAL "thread")
   # Boost.Asio's fences are not seen by the thread sanitizer; GCC says so at each.
   list(APPEND ATOLL_WARNINGS -Wno-tsan)

@@ -128,6 +128,10 @@ absl::StatusOr<Manifest> ParseManifest(const std::string& text) {
                                             " does not name as many files as it says, or no ledger: it is cut off or "
                                             "was changed; take another backup"));
   }
+  if (ToText(out) != text) {
+    return absl::DataLossError(
+        absl::StrCat("its file ", kManifestName, " is not as it was written: it was changed; take another backup"));
+  }
   return out;
 }
 

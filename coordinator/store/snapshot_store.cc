@@ -55,6 +55,8 @@ absl::StatusOr<SnapshotHeader> ReadHeader(const File& file, const std::string& p
   if (numbers[0] > kDataOffset - kPrologueBytes) return Damaged(path, "its header is longer than a page");
   const std::string bytes = page.substr(kPrologueBytes, numbers[0]);
   if (Crc32c(0, AsBytes(bytes)) != numbers[1]) return Damaged(path, "its header does not have its checksum");
+  if (page.find_first_not_of('\0', kPrologueBytes + numbers[0]) != std::string::npos)
+    return Damaged(path, "a byte behind its header is not zero");
   ATOLL_ASSIGN_OR_RETURN(SnapshotHeader header, ParseSnapshotHeader(bytes));
   if (header.format_revision > kSnapshotRevision) {
     return absl::FailedPreconditionError(absl::StrCat("snapshot ", path, " has format revision ",

@@ -1,0 +1,217 @@
+// What peers send: frames, the headers of transfers, control messages, encoded fragments.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+
+#include "common/base/check.h"
+#include "common/codec/codec.h"
+#include "common/plan/job_validation.h"
+#include "common/plan/limits.h"
+#include "common/wire/control_messages.h"
+#include "common/wire/frame.h"
+#include "common/wire/transfer_messages.h"
+#include "tests/fuzz/targets.h"
+
+namespace atl::fuzz {
+namespace {
+
+// A frame means the same however its message was cut.
+void Frame(const std::string& input) {
+  if (input.empty()) return;
+  const std::string message = input.substr(1);
+  const Bytes all = AsBytes(message);
+  const size_t cut = static_cast<unsigned char>(input[0]) * message.size() / 256;
+  const auto whole = DecodeFrame(std::array{all});
+  const auto cut_once = DecodeFrame(std::array{all.first(cut), all.subspan(cut)});
+  ATOLL_CHECK(whole.ok() == cut_once.ok(), "a frame is one or is none");
+  if (!whole.ok()) return;
+  size_t bytes = 0;
+  uint32_t crc = 0;
+  for (const Bytes& piece : cut_once->payload) {
+    bytes += piece.size();
+    crc = Crc32c(crc, piece);
+  }
+  ATOLL_CHECK(bytes == whole->payload_bytes && bytes <= limits::kFramePayloadBytes, "the pieces are the payload");
+  ATOLL_CHECK(whole->header == cut_once->header && whole->last == cut_once->last &&
+                  whole->offset_bytes == cut_once->offset_bytes && whole->crc32c == cut_once->crc32c,
+              "one message, one frame");
+  const uint64_t begin = whole->offset_bytes;
+  const bool fits = CheckFrame(*whole, begin, limits::kParameters).ok();
+  ATOLL_CHECK(!fits || (crc == whole->crc32c && begin + bytes <= limits::kParameters), "a frame that fits is whole");
+}
+
+// What is read back from what was written of a message is that message.
+template <typename Proto, typename FromProto, typename ToProto>
+void Message(const std::string& input, FromProto from, ToProto to) {
+  Proto proto;
+  if (!proto.ParseFromString(input)) return;
+  const auto message = from(proto);
+  if (!message.ok()) return;
+  const std::string written = to(*message).SerializeAsString();
+  Proto again;
+  ATOLL_CHECK(again.ParseFromString(written), "what was written can be read");
+  const auto back = from(again);
+  ATOLL_CHECK(back.ok(), "what was accepted is accepted again");
+  ATOLL_CHECK(to(*back).SerializeAsString() == written, "and is the same");
+}
+
+template <typename Parse, typename Serialize>
+void Header(const std::string& input, Parse parse, Serialize serialize) {
+  const auto header = parse(input);
+  if (!header.ok()) return;
+  const std::string written = serialize(*header);
+  const auto back = parse(written);
+  ATOLL_CHECK(back.ok() && serialize(*back) == written, "a header comes back the same");
+}
+
+bool SameFloats(std::span<const float> a, std::span<const float> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](float x, float y) {
+    return x == y || (x != x && y != y);  // 0 and -0 are one
+  });
+}
+
+// Every bit pattern decodes, the same alone, in ranges and added; what was decoded can be encoded.
+void Codec(const std::string& input) {
+  constexpr std::array kCodecs = {CodecKind::kFp32, CodecKind::kFp16,  CodecKind::kBf16,
+                                  CodecKind::kInt8, CodecKind::kMxfp4, CodecKind::kE3m0};
+  if (input.size() < 3) return;
+  const CodecKind codec = kCodecs[static_cast<unsigned char>(input[0]) % kCodecs.size()];
+  const size_t elements = (static_cast<unsigned char>(input[1]) * 256u + static_cast<unsigned char>(input[2])) % 9000;
+  std::string encoded = input.substr(3);
+  encoded.resize(EncodedSize(codec, elements), '\x55');
+  ATOLL_CHECK(CheckEncodedSize(codec, elements, encoded.size()).ok(), "the size known before is the size");
+  std::vector<float> decoded(elements), added(elements, 0.0f), ranges(elements);
+  Decode(codec, AsBytes(encoded), decoded);
+  DecodeAdd(codec, AsBytes(encoded), added);
+  ATOLL_CHECK(SameFloats(decoded, added), "added to nothing it is what it is");
+  for (size_t begin = 0; begin < elements; begin += kCodecBlock) {
+    DecodeRange(codec, AsBytes(encoded), begin,
+                std::span(ranges).subspan(begin, std::min(kCodecBlock, elements - begin)));
+  }
+  ATOLL_CHECK(SameFloats(decoded, ranges), "a part is a part of the whole");
+  std::vector<std::byte> again(encoded.size());
+  Encode(codec, decoded, again);
+}
+
+JobSpec SmallSpec() {
+  JobSpec spec;
+  spec.name = "tiny";
+  spec.data.corpora.push_back({"tales", Sha256Of(AsBytes(std::string("m"))), 1});
+  spec.stop.inner_steps = 1000;
+  ResolveDefaults(spec, 256);
+  return spec;
+}
+
+ContributionHeader SmallHeader() {
+  ContributionHeader header;
+  header.job = {"tiny"};
+  header.worker = {"a"};
+  header.incarnation = {4};
+  header.target = {{1}, {7}};
+  header.digest = {7, 8};
+  header.encoded_bytes = 100;
+  header.tokens = 100;
+  header.steps = 5;
+  header.send_step = 40;
+  header.cursors = {{{9}, 77}};
+  return header;
+}
+
+std::vector<std::string> FrameSeeds() {
+  const std::string payload = "the payload of a frame";
+  const FramePrefix prefix = EncodeFramePrefix(77, Crc32c(0, AsBytes(payload)), true, payload.size());
+  std::string message(1, '\x40');
+  message.append(reinterpret_cast<const char*>(prefix.bytes().data()), prefix.size);
+  return {message + payload, "\x10" + EncodeHeaderFrame(SerializeUploadStatus({100, false}))};
+}
+
+std::vector<std::string> WorkerSeeds() {
+  const Hello hello{{"paris-1"},
+                    "0.1.0",
+                    1,
+                    1,
+                    77,
+                    {5},
+                    {2},
+                    "cpu",
+                    uint64_t{1} << 34,
+                    true,
+                    {"tiny"},
+                    {{{0}, {3}}, {{1}, {2}}},
+                    {{{{0}, {3}}, {7, 8}}},
+                    {{{9}, 77}}};
+  const Heartbeat heartbeat{12, {"tiny"}, WorkerActivity::kWaiting,  40, 1000, 5,
+                            3,  "lease",  {{"train_loss_nats", 2.5}}};
+  const std::vector<WorkerMessage> messages = {
+      hello,
+      heartbeat,
+      LeaseRequest{{"tiny"}, 3, 800},
+      Ready{{"tiny"}, 50, {{{0}, {1}}}},
+      Applied{{"tiny"}, {{1}, {2}}, false},
+      EvaluationDone{{"tiny"}, 1, 5, 6, 7, {{"passive_1", 10, 7, {}}, {"b", 5, 5, 0}}, "its corpus is damaged"},
+      LeaseReturn{{"tiny"}, {{{1}, 2}, {{3}, 4}}},
+      Leaving{"SIGTERM"},
+      JobFailure{{"tiny"}, "out of memory", true},
+      LogLines{4, {"a", "b"}},
+      SyncDropped{{"tiny"}, {{1}, {6}}, 70}};
+  std::vector<std::string> seeds;
+  for (const WorkerMessage& message : messages) seeds.push_back(WorkerMessageToProto(message).SerializeAsString());
+  return seeds;
+}
+
+std::vector<std::string> CoordinatorSeeds() {
+  const std::vector<CoordinatorMessage> messages = {
+      Welcome{{3}, {5}, true, Seconds(2), Seconds(20), {{{{0}, {3}}, ContributionFate::kCommitted}}},
+      Assignment{{"tiny"}, 2, std::make_shared<const JobSpec>(SmallSpec()), 50, {{1}, {0}}},
+      LeaseGranted{{"tiny"}, 1, {2}, {3, 4}},
+      LeaseRevoked{{"tiny"}, {{1}, {2}}, "lost"},
+      UpdatePublished{{"tiny"}, {{0}, {4}}, {1, 2}, 4096, {{"a"}, {"b"}}, 100},
+      EvaluationAssigned{{"tiny"}, 1, {{4}}, 64, true},
+      Refused{"another protocol", true}};
+  std::vector<std::string> seeds;
+  for (const CoordinatorMessage& message : messages) {
+    seeds.push_back(CoordinatorMessageToProto(message).SerializeAsString());
+  }
+  return seeds;
+}
+
+}  // namespace
+
+std::vector<Target> WireTargets() {
+  return {
+      {"frame", Frame, FrameSeeds()},
+      {"worker_message",
+       [](const std::string& input) {
+         Message<v1::WorkerMessage>(input, WorkerMessageFromProto, WorkerMessageToProto);
+       },
+       WorkerSeeds()},
+      {"coordinator_message",
+       [](const std::string& input) {
+         Message<v1::CoordinatorMessage>(input, CoordinatorMessageFromProto, CoordinatorMessageToProto);
+       },
+       CoordinatorSeeds()},
+      {"download_request",
+       [](const std::string& input) {
+         Message<v1::DownloadRequest>(input, DownloadRequestFromProto, DownloadRequestToProto);
+       },
+       {DownloadRequestToProto({.key = UpdateKey{{"tiny"}, {{1}, {2}}}, .worker = {"a"}}).SerializeAsString(),
+        DownloadRequestToProto({.key = BlockKey{{"tiny"}, {}, "train-00000.bin", 3}}).SerializeAsString(),
+        DownloadRequestToProto({.key = Probe{1000}}).SerializeAsString()}},
+      {"upload_header",
+       [](const std::string& input) { Header(input, ParseUploadHeader, SerializeUploadHeader); },
+       {SerializeUploadHeader(ContributionUpload{SmallHeader(), {3}}), SerializeUploadHeader(BlobUpload{{}, 100}),
+        SerializeUploadHeader(Probe{1000})}},
+      {"upload_status",
+       [](const std::string& input) { Header(input, ParseUploadStatus, SerializeUploadStatus); },
+       {SerializeUploadStatus({100, false}), SerializeUploadStatus({0, true})}},
+      {"download_header",
+       [](const std::string& input) { Header(input, ParseDownloadHeader, SerializeDownloadHeader); },
+       {SerializeDownloadHeader({.total_bytes = 100, .version = {3}, .hash = {1, 2}, .codec = CodecKind::kInt8})}},
+      {"codec",
+       Codec,
+       {std::string("\x03\x01\x00", 3) + std::string(300, 'q'), std::string("\x04\x20\x01", 3) + "abc"}},
+  };
+}
+
+}  // namespace atl::fuzz
