@@ -201,12 +201,12 @@ class Scene:
         self.endpoint = f"127.0.0.1:{coordinator.ports['control']}"
         return coordinator
 
-    def worker(self, name, coordinator, *options):
-        """Starts one; it need not have connected when this returns."""
+    def worker(self, name, coordinator, *options, host="127.0.0.1"):
+        """Starts one that dials `host`; it need not have connected when this returns."""
         ports_file = self.path(f"{name}.ports")
         ports_file.unlink(missing_ok=True)
-        command = [program("atoll-worker"), "--name", name, "--coordinator", f"127.0.0.1:{coordinator.ports['control']}",
-                   "--coordinator-bulk", f"127.0.0.1:{coordinator.ports['bulk']}", "--threads", "1", "--device", "cpu",
+        command = [program("atoll-worker"), "--name", name, "--coordinator", f"{host}:{coordinator.ports['control']}",
+                   "--coordinator-bulk", f"{host}:{coordinator.ports['bulk']}", "--threads", "1", "--device", "cpu",
                    "--cache-dir", self.path(f"cache-{name}"), "--ports-file", ports_file, *options]
         worker = Worker(self, name, command, self.environment(), ports_file)
         self.processes.append(worker)

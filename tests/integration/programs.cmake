@@ -1,9 +1,12 @@
 # The real programs, driven by Python's standard library (atoll_harness.py). One ctest a file; each scene has a folder of its
 # own below build/<preset>/tests/integration/scenes, which stays until the next run for a look.
 set(_scenes ${CMAKE_CURRENT_BINARY_DIR}/scenes)
+# A label after the timeout takes the place of "integration".
 function(atoll_program_test name timeout)
+  set(label integration ${ARGN})
+  list(GET label -1 label)
   add_test(NAME integration.${name} COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/${name}.py)
-  set_tests_properties(integration.${name} PROPERTIES LABELS integration TIMEOUT ${timeout} SKIP_RETURN_CODE 77 PROCESSORS 2
+  set_tests_properties(integration.${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout} SKIP_RETURN_CODE 77 PROCESSORS 2
     ENVIRONMENT "ATOLL_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};ATOLL_SCRATCH=${_scenes};ATOLL_TEST_DATA=${PROJECT_SOURCE_DIR}/../shared/data;PYTHONDONTWRITEBYTECODE=1")
 endfunction()
 
@@ -32,6 +35,7 @@ atoll_program_test(owner_pause 240)
 atoll_program_test(hostile_peers 240)
 atoll_program_test(prometheus_scrape 180)
 atoll_program_test(watch_terminal 180)
+atoll_program_test(link_faults 1800 long)
 
 # Seeded faults on a run of eight workers (scripts/soak): a minute of them here, five among the long tests.
 function(atoll_soak_test name label minutes timeout)
