@@ -50,6 +50,8 @@ struct Fragment {
   Instant refetch_at = kNever;
   bool due = false, send_now = false;
   bool skipped = false;          // the last send step, for the others had sent at it for the version of the outer copy
+  uint64_t sent_step = 0;        // of the newest contribution that was formed
+  uint64_t sent_until = 0;       // up to here every send step was served before the clock was set back
   std::optional<Version> tried;  // version of a contribution that was refused
   Instant next_version_by{};     // until when closing waits for a version after the refused one
   bool tried_retry = false, told_late = false;

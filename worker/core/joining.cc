@@ -66,6 +66,8 @@ void Core::State::ContinueJob(const Assignment& assignment) {
     if (assigned[p].value > 0) AddPending(p, {assigned[p], Digest{}, false, false, false, assigned_clock});
   }
   if (assigned_clock > job_clock) job_clock = assigned_clock;
+  if (ran_on && !closing) SetClockBack(assigned_clock);
+  ran_on = false;
   // A step at or after the stop step would say that nothing more comes: ContinueClosing says that.
   const uint64_t stop = closing ? closing->stop_step : PlannedInnerSteps(*spec);
   closing_said = false;
@@ -151,6 +153,8 @@ void Core::State::FinishJoining() {
   pace = PacedClock(Period());
   non_finite = 0;
   clock_offset = job_clock = assigned_clock;
+  set_back = 0;
+  ran_on = false;
   phase = Phase::kActive;
   SetWaiting("");
   Tell(NoteLevel::kInfo, "training", absl::StrCat("job ", job.value, " from step ", Clock()));
@@ -217,7 +221,8 @@ void Core::State::DropJob(bool return_leases) {
   schedule.reset();
   spec.reset();
   revision = 0;
-  taken = gained = clock_offset = job_clock = applied_at = 0;
+  taken = gained = clock_offset = set_back = job_clock = applied_at = 0;
+  ran_on = false;
   step_ns = loss_micro = 0;
   step_samples = 0;
   wish = LeaseWish{.request = wish.request};

@@ -135,6 +135,7 @@ struct Core::State {
   bool Busy() const;
   bool CatchingUp() const;
   void CatchUpClock();
+  void SetClockBack(uint64_t to);
   bool WaitForUpdates();
   bool StepsForbidden() const;
   bool UnsyncedLimitReached() const;
@@ -179,7 +180,7 @@ struct Core::State {
     waiting_since = now;
   }
 
-  uint64_t Clock() const { return taken + gained + clock_offset; }
+  uint64_t Clock() const { return taken + gained + clock_offset - set_back; }
   uint32_t Period() const { return spec->sync.inner_steps; }
 
   const CoreOptions options;
@@ -214,6 +215,8 @@ struct Core::State {
   uint64_t taken = 0;   // since the fetch
   uint64_t gained = 0;  // clock steps beyond those taken, at a pace below the period
   uint64_t clock_offset = 0;
+  uint64_t set_back = 0;  // clock steps that were taken while the coordinator was away and do not count
+  bool ran_on = false;    // send steps passed unsent while it was away
   PacedClock pace;
   uint64_t job_clock = 0;     // newest heard
   uint64_t applied_at = 0;    // steps taken when an update was last applied

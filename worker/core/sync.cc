@@ -269,11 +269,13 @@ void Core::State::SendDue() {
     const bool stuck = !closing && !f.held && f.tried && *f.tried == f.outer && f.steps > 0;
     if (stuck && now < f.next_version_by) WakeAt(f.next_version_by);
     f.send_now = f.send_now || (stuck && now >= f.next_version_by);
+    if (f.due && Clock() <= f.sent_until) f.due = false;
     if (!f.due && !f.send_now) continue;
     // Catching up first: a contribution against a version left behind would be refused.
     if (!f.pending.empty()) continue;
     const bool may = MayForm(f);
     if (f.due && !may && f.held) {
+      ran_on = ran_on || !welcomed;
       Tell(NoteLevel::kInfo, "send skipped",
            absl::StrCat("fragment ", p, ": the contribution to version ", f.held->version.value, " is not resolved"));
     }
@@ -344,6 +346,7 @@ void Core::State::OnContributionFormed(const ContributionFormed& formed) {
   h.steps = f.steps;
   // What a slower worker has at the end is all it will have: it stands for the stop step.
   h.send_step = closing ? std::max(Clock(), closing->stop_step) : SendStep(p);
+  f.sent_step = h.send_step;
   h.mean_loss_micro = f.loss_sum_micro / static_cast<int64_t>(f.steps);
   h.cursors = Cursors();
   f.held = std::move(held);

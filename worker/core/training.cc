@@ -79,6 +79,28 @@ void Core::State::CatchUpClock() {
   Tell(NoteLevel::kInfo, "clock follows the job", absl::StrCat("from step ", Clock() - jump, " to ", Clock()));
 }
 
+// While the coordinator was away, each worker trained on at its own speed and passed send steps with nothing sent. From
+// clocks so far apart two workers could wait for each other: one at fragment 0 for what the other sends at its next send
+// step of it, and that one at fragment 1 likewise. So whoever ran on takes the job's clock again. What was sent once for
+// a step is not sent again, whether its update is here yet or not, as the others, who sent for it too, do not. And what
+// is held is awaited that much later; meanwhile nothing that is trained is overwritten.
+void Core::State::SetClockBack(uint64_t to) {
+  if (Clock() <= to) return;
+  const uint64_t steps = Clock() - to;
+  Tell(NoteLevel::kInfo, "clock set back",
+       absl::StrCat("from step ", Clock(), " to ", to,
+                    ", where the job stands; what was trained beyond is contributed"));
+  set_back += steps;
+  for (Fragment& f : fragments) {
+    f.due = f.skipped = false;
+    f.sent_until = f.sent_step;
+    if (!f.held) continue;
+    f.held->ahead = true;
+    f.held->apply_at += pace.StepsFor(steps);
+    f.held->wait_until = kNever;
+  }
+}
+
 bool Core::State::UnsyncedLimitReached() const {
   return taken - applied_at >= uint64_t{spec->sync.max_unsynced_periods} * pace.own_steps();
 }

@@ -1,6 +1,8 @@
 // At the limit of steps without an update.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/unit/worker/core/fake_coordinator.h"
 
 namespace atl::worker {
@@ -58,6 +60,54 @@ TEST(WorkerAtTheLimit, SendsWhatItHasWhenItGetsNoSamples) {
   w.Steps(1);
   w.Boundary();
   EXPECT_TRUE(w.Did("upload 0 v0 steps 2"));
+}
+
+// Every worker goes on at its own speed while the coordinator is away; what makes them meet again is the job's clock.
+TEST(WorkerAfterAnOutage, WhoPassedSendStepsMeanwhileTakesTheJobsClockAgain) {
+  World w(SmallSpec(), 2);
+  w.Start();
+  w.Steps(1);
+  w.Give(StreamDown{"gone"});
+  for (int i = 0; i < 40; ++i) {
+    w.Boundary();
+    w.Wait(Seconds(1));
+  }
+  ASSERT_EQ(w.core().clock_step(), 8u);
+  const int formed = w.Count("form");
+  w.Connect(true, 2);
+  const uint64_t sent = std::max(w.uploads.at(0).header.send_step, w.uploads.at(1).header.send_step);
+  w.Assign({Version{0}, Version{0}}, 1);
+  EXPECT_TRUE(w.Did("clock set back"));
+  EXPECT_EQ(w.core().clock_step(), 1u);
+  // What it sent meanwhile counts for the steps it was sent at, and is merged without overwriting anything.
+  for (uint32_t p = 0; p < 2; ++p) {
+    w.Accept(p);
+    w.Publish(p, 1, {"w1", "w2"}, 1);
+  }
+  w.Steps(sent - 1);
+  EXPECT_EQ(w.core().clock_step(), sent);
+  EXPECT_EQ(w.Count("form"), formed);
+  EXPECT_FALSE(w.Did("update came late"));
+  w.Steps(2);
+  w.Boundary();
+  EXPECT_EQ(w.Count("form"), formed + 1) << "one period on, fragment 0";
+  w.Accept(0);
+  w.Publish(0, 2, {"w1", "w2"}, sent + 2);
+  w.Steps(2);
+  w.Boundary();
+  EXPECT_EQ(w.Count("form"), formed + 2) << "then fragment 1";
+}
+
+TEST(WorkerAfterAnOutage, WhoPassedNoSendStepKeepsItsClock) {
+  World w(SmallSpec(), 2);
+  w.Start();
+  w.Steps(1);
+  w.Give(StreamDown{"gone"});
+  w.Steps(1);
+  w.Connect(true, 2);
+  w.Assign({Version{0}, Version{0}}, 0);
+  EXPECT_FALSE(w.Did("clock set back"));
+  EXPECT_EQ(w.core().clock_step(), 2u);
 }
 
 }  // namespace
