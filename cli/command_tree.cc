@@ -130,7 +130,7 @@ void AddUpdateAndRollback(CLI::App& parent, Command& command) {
   CLI::App& rollback = *parent.add_subcommand("rollback", "set a paused job back to one of its checkpoints");
   const auto back_job = MakeOptions<std::string>(), to = MakeOptions<std::string>();
   rollback.add_option("job", *back_job, "name of the job")->required()->type_name("JOB");
-  rollback.add_option("--to", *to, "step of the checkpoint, or its name")->required()->type_name("CHECKPOINT");
+  rollback.add_option("--to", *to, "step of the checkpoint, its name, or latest")->required()->type_name("CHECKPOINT");
   rollback.callback([=, &command] { command = [=](Session& s) { return RollbackJob(s, *back_job, *to); }; });
 }
 
@@ -315,7 +315,7 @@ void AddWorkerCommands(CLI::App& root, Command& command) {
   const auto job = MakeOptions<std::string>();
   const auto all = MakeOptions<bool>();
   list.add_option("--job", *job, "only workers of this job")->type_name("JOB");
-  list.add_flag("--all", *all, "also those that are lost or gone");
+  list.add_flag("--all", *all, "also those that are lost or have left");
   list.callback([=, &command] { command = [=](Session& s) { return ListWorkers(s, *job, *all); }; });
   CLI::App& drain = *worker.add_subcommand("drain", "ask a worker to finish its step, send what it has and leave");
   const auto name = MakeOptions<std::string>();

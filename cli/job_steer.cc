@@ -49,7 +49,7 @@ int CancelJob(Session& session, const std::string& job, bool drain) {
   v1::CancelJobRequest request;
   request.set_name(*name);
   request.set_drain(drain);
-  return Finish(session, session.api.CancelJob(request), "cancelled");
+  return Finish(session, session.api.CancelJob(request), drain ? "end asked for" : "cancelled");
 }
 
 int PauseJob(Session& session, const std::string& job) {

@@ -160,7 +160,7 @@ void Machine::Hear(Member& member, const Leaving& message) {
        absl::StrCat("worker ", member.record.worker.value, " leaves: ", message.reason),
        {{"worker", member.record.worker.value}});
   Fence(member, "it has left");
-  member.lost = true;
+  member.lost = member.left = true;
   member.lost_at = now_;
   Disconnect(member);
 }

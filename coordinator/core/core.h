@@ -23,7 +23,7 @@ struct CoreOptions {
 // ---- views for the service, cheap copies
 // -----------------------------------------------------------------------------
 
-enum class WorkerState { kIdle, kJoining, kTraining, kDraining, kLost, kQuarantined, kSilent };
+enum class WorkerState { kIdle, kJoining, kTraining, kDraining, kLost, kQuarantined, kSilent, kLeft };
 struct WorkerView {
   WorkerId worker;
   WorkerState state = WorkerState::kIdle;

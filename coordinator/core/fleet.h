@@ -27,7 +27,8 @@ struct Member {
   std::optional<ConnectionId> connection;
   Instant heard;            // newest sign of life; the start of the coordinator where there was none since
   bool has_spoken = false;  // since the start of the coordinator
-  bool lost = false;
+  bool lost = false;        // not waited for any more
+  bool left = false;        // lost, of its own accord
   Instant lost_at{};
   bool draining = false;  // gets no new work
   Stage stage = Stage::kNone;

@@ -72,7 +72,7 @@ void Machine::On(const WorkerConnected& e) {
   member->connection = e.connection;
   member->heard = now_;
   member->has_spoken = true;
-  member->lost = false;
+  member->lost = member->left = false;
   member->draining = false;
   member->barred.clear();
   member->rests_from = {};

@@ -80,7 +80,7 @@ RoundVerdict DecideRound(const Round& round, const RoundRule& rule, Instant now)
     verdict.overdue = now >= round.deadline;
     verdict.wake = round.deadline;
     verdict.nobody = missing.empty();
-    verdict.reason = absl::StrCat("quorum ", have, " of ", quorum, " not reached",
+    verdict.reason = absl::StrCat("it has ", have, " of the ", quorum, " contributions that it needs",
                                   missing.empty() ? "" : absl::StrCat("; missing ", ListOf(missing)));
   }
   if (verdict.close && rule.flushing > 0) {

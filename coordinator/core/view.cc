@@ -146,6 +146,7 @@ std::vector<WorkerView> Machine::ViewWorkers(Instant now) const {
     const bool quarantined = !member.record.quarantine.empty();
     view.silence = quarantined ? "" : SilenceOf(member, options_.heartbeat_interval, now);
     view.state = quarantined                        ? WorkerState::kQuarantined
+                 : member.lost && member.left       ? WorkerState::kLeft
                  : member.lost                      ? WorkerState::kLost
                  : !view.silence.empty()            ? WorkerState::kSilent
                  : member.draining                  ? WorkerState::kDraining

@@ -65,7 +65,8 @@ void JobApi::ListWorkers(const v1::ListWorkersRequest& request, Answer<v1::ListW
         v1::ListWorkersResponse response;
         for (const WorkerView& worker : core.ViewWorkers(now)) {
           if (!only.value.empty() && worker.job != only) continue;
-          if (worker.state == WorkerState::kLost && !request.include_lost()) continue;
+          const bool gone = worker.state == WorkerState::kLost || worker.state == WorkerState::kLeft;
+          if (gone && !request.include_lost()) continue;
           const std::optional<JobView> view = core.ViewJob(worker.job, now);
           *response.add_workers() =
               WorkerMessage(worker, history.Find(worker.job), view.has_value() ? &view->record : nullptr);

@@ -34,6 +34,7 @@ const char* Name(WorkerState state) {
     case WorkerState::kLost: return "lost";
     case WorkerState::kQuarantined: return "quarantined";
     case WorkerState::kSilent: return "silent";
+    case WorkerState::kLeft: return "left";
   }
   return "lost";
 }

@@ -3,9 +3,15 @@
 
 METRICS.txt is the coordinator's /metrics page, taken while the workers are connected: it tells bytes by kind.
 """
+import array
+import collections
 import json
+import math
+import pathlib
 import re
 import sys
+
+SHARD_HEADER_BYTES = 1024  # docs/formats/token_shard.md; a byte tokenizer's ids are uint16
 
 
 def bytes_text(n):
@@ -25,6 +31,36 @@ def bytes_by_kind(path):
     return kinds
 
 
+def tokens_of(directory, manifest, split):
+    """The shards of a split, each as an array of ids."""
+    for file in manifest["files"]:
+        if file["split"] == split:
+            ids = array.array("H")
+            ids.frombytes((directory / file["name"]).read_bytes()[SHARD_HEADER_BYTES:])
+            yield ids
+
+
+def bigram_perplexity(directory, manifest, tokens):
+    """The bigram baseline of docs/formats/corpus.md over the first held-out tokens: those that the job evaluates."""
+    singles, pairs, before, followers, train = collections.Counter(), collections.Counter(), collections.Counter(), collections.Counter(), 0
+    for ids in tokens_of(directory, manifest, "train"):
+        singles.update(ids)
+        pairs.update(zip(ids, ids[1:]))
+        train += len(ids)
+    for (a, _), count in pairs.items():
+        before[a] += count
+        followers[a] += 1
+    vocabulary = manifest["tokenizer"]["vocab_size"]
+    nats, scored = 0.0, 0
+    for ids in tokens_of(directory, manifest, "held_out"):
+        ids = ids[:max(0, tokens - scored)]
+        for a, b in zip(ids, ids[1:]):
+            alone = (singles[b] + 1) / (train + vocabulary)
+            nats -= math.log((pairs[a, b] + followers[a] * alone) / (before[a] + followers[a]) if followers[a] else alone)
+            scored += 1
+    return math.exp(nats / scored)
+
+
 def main():
     with open(sys.argv[1], encoding="utf-8") as f:
         answer = json.load(f)
@@ -39,7 +75,8 @@ def main():
     moved = kinds.get("contribution", 0) + kinds.get("update", 0) + kinds.get("fragment", 0)
     # Data parallel moves one fp32 gradient up and one update down for each worker and step.
     data_parallel = worker_steps * 2 * 4 * number("parameters")
-    bigram = manifest["bigram"]["perplexity"]
+    evaluated = int(last["tokens"])
+    bigram = bigram_perplexity(pathlib.Path(sys.argv[2]).parent, manifest, evaluated)
     rows = [
         ("state", job["state"].removeprefix("JOB_STATE_").lower()),
         ("parameters", f"{number('parameters'):,}"),
@@ -48,6 +85,7 @@ def main():
         ("parameters on the wire, both ways", bytes_text(moved)),
         ("the same by data parallel (fp32)", f"{bytes_text(data_parallel)}  ({data_parallel / max(1, moved):.0f} x)"),
         ("training data streamed to workers", bytes_text(kinds.get("block", 0))),
+        ("held-out tokens of the three below", f"{evaluated:,}"),
         ("held-out perplexity at the start", f"{first['perplexity']:.2f}"),
         ("held-out perplexity, bigram model", f"{bigram:.2f}"),
         ("held-out perplexity at the end", f"{last['perplexity']:.2f}"),

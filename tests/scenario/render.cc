@@ -167,7 +167,8 @@ std::vector<std::string> Render(const JobView& view) {
 }
 
 std::string Render(const WorkerView& view) {
-  static const char* const kNames[] = {"idle", "joining", "training", "draining", "lost", "quarantined", "silent"};
+  static const char* const kNames[] = {"idle", "joining",     "training", "draining",
+                                       "lost", "quarantined", "silent",   "left"};
   return absl::StrCat(
       view.worker.value, " ", kNames[static_cast<int>(view.state)], " incarnation=", view.incarnation.value,
       " job=", view.job.value, view.connected ? " connected" : "",

@@ -52,14 +52,16 @@ absl::Status JobData::MakeSources(const JobDataOptions& options, const JobId& jo
   ATOLL_ASSIGN_OR_RETURN(
       cached_, CachedBlockSource::Create(files, options.cache_dir, options.cache_bytes, manifests_, *remote_));
   std::vector<BlockSource*> sources;
+  std::vector<std::string> not_local;
   for (uint32_t c = 0; c < data.corpora.size(); ++c) {
     const absl::Status here = local_ ? local_->CheckCorpus(c) : absl::NotFoundError("no --data-root was given");
     sources.push_back(here.ok() ? static_cast<BlockSource*>(local_.get()) : cached_.get());
+    not_local.emplace_back(here.message());
     log.Info("corpus", {{"name", data.corpora[c].name},
                         {"from", here.ok() ? "local files" : "coordinator"},
                         {"why", std::string(here.message())}});
   }
-  blocks_ = std::make_unique<BlockSourceByCorpus>(std::move(sources));
+  blocks_ = std::make_unique<BlockSourceByCorpus>(std::move(sources), std::move(not_local));
   return absl::OkStatus();
 }
 

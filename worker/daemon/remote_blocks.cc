@@ -66,7 +66,10 @@ absl::StatusOr<std::string> RemoteBlockSource::FetchBlock(const BlockId& id) {
 
 absl::StatusOr<std::string> BlockSourceByCorpus::FetchBlock(const BlockId& id) {
   if (id.corpus >= sources_.size()) return absl::InvalidArgumentError("no such corpus in this job");
-  return sources_[id.corpus]->FetchBlock(id);
+  absl::StatusOr<std::string> block = sources_[id.corpus]->FetchBlock(id);
+  const std::string& not_local = not_local_[id.corpus];
+  if (!absl::IsNotFound(block.status()) || not_local.empty()) return block;
+  return absl::NotFoundError(absl::StrCat(block.status().message(), "; nor is it at this worker: ", not_local));
 }
 
 }  // namespace atl

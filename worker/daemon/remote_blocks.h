@@ -34,14 +34,17 @@ class RemoteBlockSource final : public BlockSource {
   const std::vector<Sha256> hashes_;
 };
 
-// One source for each corpus; they outlive it.
+// One source for each corpus; they outlive it. `not_local` says of each why it is not read from this machine's own
+// files, empty where it is: whoever is told that the coordinator has no block either, is told that too.
 class BlockSourceByCorpus final : public BlockSource {
  public:
-  explicit BlockSourceByCorpus(std::vector<BlockSource*> sources) : sources_(std::move(sources)) {}
+  BlockSourceByCorpus(std::vector<BlockSource*> sources, std::vector<std::string> not_local)
+      : sources_(std::move(sources)), not_local_(std::move(not_local)) {}
   absl::StatusOr<std::string> FetchBlock(const BlockId& id) override;
 
  private:
   const std::vector<BlockSource*> sources_;
+  const std::vector<std::string> not_local_;
 };
 
 }  // namespace atl

@@ -150,11 +150,12 @@ TEST(RenderWatch, CountsWorkersThatDoNotFit) {
 TEST(RenderWatch, ALongReasonTakesTwoLines) {
   v1::WatchJobResponse state = State();
   state.set_waiting_line(
-      "round 1 of fragment 0: quorum 1 of 2 not reached; nobody else is expected in it, and it goes on when another "
-      "worker joins");
+      "round 1 of fragment 0: it has 1 of the 2 contributions that it needs; nobody else is expected in it, and it "
+      "goes "
+      "on when another worker joins");
   const std::vector<std::string> lines = Texts(RenderWatch(state, {80, 24, true}));
-  EXPECT_EQ(lines[lines.size() - 2], "round 1 of fragment 0: quorum 1 of 2 not reached; nobody else is expected in");
-  EXPECT_EQ(lines.back(), "  it, and it goes on when another worker joins");
+  EXPECT_EQ(lines[lines.size() - 2], "round 1 of fragment 0: it has 1 of the 2 contributions that it needs; nobody");
+  EXPECT_EQ(lines.back(), "  else is expected in it, and it goes on when another worker joins");
 }
 
 // At 80 columns there is no room behind a worker's figures: what it waits for is told below them, in whole words.

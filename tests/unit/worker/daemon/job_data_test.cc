@@ -26,6 +26,7 @@ class Shop final : public BulkHandler {
       content = manifest;
     } else if (const auto* block = std::get_if<BlockKey>(&request.key)) {
       ++blocks;
+      if (empty) return reply(absl::NotFoundError("not served here"));
       const auto file = std::find_if(parsed.files.begin(), parsed.files.end(),
                                      [&](const CorpusFile& f) { return f.name == block->shard; });
       std::ifstream in(directory_ + "/" + block->shard, std::ios::binary);
@@ -42,7 +43,7 @@ class Shop final : public BulkHandler {
   std::string manifest;
   CorpusManifest parsed;
   int blocks = 0;
-  bool damage = false;
+  bool damage = false, empty = false;
 
  private:
   const std::string directory_;
@@ -144,6 +145,19 @@ TEST_F(JobDataTest, ADamagedBlockIsNeverTrainedOn) {
   ASSERT_FALSE(batch.ok());
   EXPECT_EQ(batch.status().code(), absl::StatusCode::kDataLoss);
   EXPECT_NE(std::string(batch.status().message()).find("the coordinator"), std::string::npos) << batch.status();
+}
+
+TEST_F(JobDataTest, ABlockThatNobodyHasIsSoughtAtBothPlaces) {
+  std::filesystem::remove(folder_ + "/text/train-00000.bin");
+  shop_->empty = true;
+  auto data = Make(folder_, "cache");
+  ASSERT_TRUE(data.ok()) << data.status();
+  ASSERT_TRUE((*data)->AddLease(LeaseId{1}, {0, 50}, 0).ok());
+  const auto batch = (*data)->Next(50, Seconds(30));
+  ASSERT_EQ(batch.status().code(), absl::StatusCode::kNotFound) << batch.status();
+  const std::string said(batch.status().message());
+  EXPECT_NE(said.find("not served here; nor is it at this worker: "), std::string::npos) << said;
+  EXPECT_NE(said.find(folder_ + "/text/train-00000.bin"), std::string::npos) << said;
 }
 
 TEST_F(JobDataTest, AnotherManifestThanTheJobNamesIsRefused) {
