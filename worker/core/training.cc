@@ -80,10 +80,10 @@ void Core::State::CatchUpClock() {
 }
 
 // While the coordinator was away, each worker trained on at its own speed and passed send steps with nothing sent. From
-// clocks so far apart two workers could wait for each other: one at fragment 0 for what the other sends at its next send
-// step of it, and that one at fragment 1 likewise. So whoever ran on takes the job's clock again. What was sent once for
-// a step is not sent again, whether its update is here yet or not, as the others, who sent for it too, do not. And what
-// is held is awaited that much later; meanwhile nothing that is trained is overwritten.
+// clocks so far apart two workers could wait for each other: one at fragment 0 for what the other sends at its next
+// send step of it, and that one at fragment 1 likewise. So whoever ran on takes the job's clock again. What was sent
+// once for a step is not sent again, whether its update is here yet or not, as the others, who sent for it too, do not.
+// And what is held is awaited that much later; meanwhile nothing that is trained is overwritten.
 void Core::State::SetClockBack(uint64_t to) {
   if (Clock() <= to) return;
   const uint64_t steps = Clock() - to;
