@@ -1,6 +1,6 @@
 """Join tokens with the real programs: a worker and a person enrol, a used token is worth nothing, a revoked one locks out,
 and a worker whose machine was off comes back by itself."""
-from atoll_harness import check, equal, main, wait_for
+from atoll_harness import check, equal, main, number, wait_for
 
 REFUSED, FORBIDDEN = 3, 4
 
@@ -11,8 +11,11 @@ def token(scene, *options):
     return file
 
 
-def token_id(scene, role):
-    return next(t["id"] for t in scene.atoll("-o", "json", "token", "list").json()["tokens"] if t["role"] == role)
+def used_token(scene, role):
+    """The id of the one token of that role that somebody came in by."""
+    tokens = scene.atoll("-o", "json", "token", "list").json()["tokens"]
+    [used] = [t["id"] for t in tokens if t["role"] == role and number(t, "used") > 0]
+    return used
 
 
 def test(scene):
@@ -42,7 +45,7 @@ def test(scene):
     scene.atoll("job", "list")
     scene.atoll("token", "list", code=FORBIDDEN)
     scene.identity = admin
-    scene.atoll("token", "revoke", token_id(scene, "operator"))
+    scene.atoll("token", "revoke", used_token(scene, "operator"))
     scene.identity = scene.path("bob.pem")
     check("was revoked" in scene.atoll("job", "list", code=FORBIDDEN).err, "bob is not told that his token was revoked")
     scene.identity = admin
@@ -64,7 +67,7 @@ def test(scene):
     scene.wait_end("again")
 
     # The worker's own token: its streams stand no longer, and it says why it does not come back.
-    scene.atoll("token", "revoke", token_id(scene, "worker"))
+    scene.atoll("token", "revoke", used_token(scene, "worker"))
     wait_for("the worker to be told that its token was revoked", lambda: "was revoked" in worker.log())
     wait_for("the worker to be silent", lambda: "silent" in scene.atoll("worker", "list").out)
     equal(worker.terminate(), 0, "the end of the worker")
