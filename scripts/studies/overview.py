@@ -5,7 +5,8 @@ OTHERS = {"compute-utilization": "What the planner says of utilization against t
           "crash-points": "The coordinator ended at every point where it writes",
           "faults": "What goes wrong, how it is made to, and what shows that it does no harm", "soak": "Real processes under seeded faults",
           "simulation": "Hours of faults in one thread, from a seed",
-          "performance": "How fast, beside what the machine can do", "security": "What an attacker may try, and what shows that it fails", "mutants": "Mistakes made on purpose, and who caught them"}
+          "performance": "How fast, beside what the machine can do", "security": "What an attacker may try, and what shows that it fails", "mutants": "Mistakes made on purpose, and who caught them",
+          "fuzzing": "Parsers of bytes from outside, under the sanitizers"}
 
 
 def result_of(study):
