@@ -12,12 +12,16 @@ constexpr char kJobs[] = "jobs/";
 constexpr char kWorkersPrefix[] = "workers/";
 constexpr char kCheckpoints[] = "/checkpoints/";
 
+absl::Status NotOfForm(const std::string& name, const char* form) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", name.substr(0, limits::kLabelBytes), "' is not a resource name of the form ", form));
+}
+
 // The part after `prefix`.
 absl::StatusOr<std::string> After(const std::string& name, const std::string& prefix, const char* form) {
   if (name.size() <= limits::kTextBytes && name.compare(0, prefix.size(), prefix) == 0)
     return name.substr(prefix.size());
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", name.substr(0, limits::kLabelBytes), "' is not a resource name of the form ", form));
+  return NotOfForm(name, form);
 }
 
 }  // namespace
@@ -61,7 +65,7 @@ absl::StatusOr<CheckpointName> ParseCheckpointName(const std::string& name) {
   constexpr char kForm[] = "jobs/{job}/checkpoints/{step}";
   ATOLL_ASSIGN_OR_RETURN(const std::string rest, After(name, kJobs, kForm));
   const size_t at = rest.find(kCheckpoints);
-  if (at == std::string::npos) return After(name, "jobs/{job}/", kForm).status();
+  if (at == std::string::npos) return NotOfForm(name, kForm);
   CheckpointName out;
   ATOLL_ASSIGN_OR_RETURN(out.job, ParseJobId(rest.substr(0, at)));
   const std::string step = rest.substr(at + sizeof(kCheckpoints) - 1);

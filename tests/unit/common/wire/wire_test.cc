@@ -37,7 +37,7 @@ TEST(ResourceNamesTest, RefuseEverythingElse) {
   }
   for (const char* name :
        {"jobs/a", "jobs/a/checkpoints/", "jobs/a/checkpoints/-1", "jobs/a/checkpoints/+1", "jobs/a/checkpoints/01",
-        "jobs/a/checkpoints/1x", "jobs/a/checkpoints/99999999999999999999", "jobs//checkpoints/1"}) {
+        "jobs/a/checkpoints/1x", "jobs/a/checkpoints/99999999999999999999", "jobs//checkpoints/1", "jobs/{job}/x"}) {
     EXPECT_EQ(ParseCheckpointName(name).status().code(), absl::StatusCode::kInvalidArgument) << name;
   }
   EXPECT_TRUE(ParseJobName("jobs/" + std::string(63, 'a')).ok());
