@@ -1,7 +1,6 @@
 #include "coordinator/service/ports.h"
 
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -41,22 +40,15 @@ bool Ports::TellTurnedAway() {
 }
 
 void Ports::Dial() {
-  std::vector<std::string> names;
+  std::map<std::string, Port> open;
   {
     const MutexLock lock(mutex_);
-    for (const auto& [name, port] : ports_) names.push_back(name);
+    open = ports_;
   }
-  for (const std::string& name : names) {
-    std::function<absl::Status()> dial;
-    Server* server = nullptr;
-    {
-      const MutexLock lock(mutex_);
-      dial = ports_.at(name).dial;
-      server = ports_.at(name).server;
-    }
-    const ConnectionCounts before = server->Connections();
-    const absl::Status answered = dial();  // not under the lock: it may take seconds
-    const ConnectionCounts after = server->Connections();
+  for (const auto& [name, dialled] : open) {
+    const ConnectionCounts before = dialled.server->Connections();
+    const absl::Status answered = dialled.dial();  // not under the lock: it may take seconds
+    const ConnectionCounts after = dialled.server->Connections();
     // A port that turned somebody away meanwhile, maybe us, is full but alive.
     const bool alive = answered.ok() || after.refused != before.refused || after.gave_way != before.gave_way;
     const MutexLock lock(mutex_);

@@ -9,24 +9,13 @@
 #include "common/format/huggingface.h"
 #include "common/format/safetensors.h"
 #include "common/format/token_shard.h"
+#include "tests/fuzz/memory_content.h"
 #include "tests/fuzz/targets.h"
-#include "tests/sim/memory_files.h"
 
 namespace atl::fuzz {
 namespace {
 
 constexpr size_t kLooked = 64;  // elements read of whatever a file declares
-
-void Put(MemoryFiles& files, const std::string& path, const std::string& content) {
-  const auto file = files.OpenForAppend(path);
-  ATOLL_CHECK(file.ok() && (*file)->Append(AsBytes(content)).ok(), "memory takes it");
-}
-
-std::string Get(const MemoryFiles& files, const std::string& path) {
-  const auto content = ReadWholeFile(files, path, uint64_t{1} << 24);
-  ATOLL_CHECK(content.ok(), "what was written can be read");
-  return *content;
-}
 
 void Safetensors(const std::string& input) {
   MemoryFiles files;

@@ -14,8 +14,8 @@
 #include "coordinator/store/round_log.h"
 #include "coordinator/store/segment_format.h"
 #include "coordinator/store/snapshot_store.h"
+#include "tests/fuzz/memory_content.h"
 #include "tests/fuzz/targets.h"
-#include "tests/sim/memory_files.h"
 
 namespace atl::fuzz {
 namespace {
@@ -23,17 +23,6 @@ namespace {
 const RoundKey kRound{{"tiny"}, 0, {{0}, {7}}};
 const SnapshotKey kSnapshot{{"tiny"}, 0, {{0}, {7}}};
 constexpr Digest kLayout{1, 2};
-
-void Put(MemoryFiles& files, const std::string& path, const std::string& content) {
-  const auto file = files.OpenForAppend(path);
-  ATOLL_CHECK(file.ok() && (*file)->Append(AsBytes(content)).ok(), "memory takes it");
-}
-
-std::string Get(const MemoryFiles& files, const std::string& path) {
-  const auto content = ReadWholeFile(files, path, uint64_t{1} << 24);
-  ATOLL_CHECK(content.ok(), "what was written can be read");
-  return *content;
-}
 
 template <typename Parse, typename Serialize>
 void BackAgain(const std::string& input, Parse parse, Serialize serialize) {

@@ -20,8 +20,8 @@
 #include "common/trust/certificate.h"
 #include "common/trust/join_token.h"
 #include "common/wire/resource_names.h"
+#include "tests/fuzz/memory_content.h"
 #include "tests/fuzz/targets.h"
-#include "tests/sim/memory_files.h"
 
 namespace atl::fuzz {
 namespace {
@@ -88,8 +88,7 @@ void Documents(const std::string& input) {
   MemoryFiles files;
   const auto first = static_cast<unsigned char>(input[0]);
   const std::string name = kNames[first % kNames.size()];
-  const auto file = files.OpenForAppend(name);
-  ATOLL_CHECK(file.ok() && (*file)->Append(AsBytes(input.substr(1))).ok(), "memory takes it");
+  Put(files, name, input.substr(1));
   DocumentOptions options;
   options.text_split = static_cast<TextSplit>(first / kNames.size() % 4);
   const auto reader = OpenDocuments(files, name, options);

@@ -65,13 +65,7 @@ TEST(WorkerAtTheLimit, SendsWhatItHasWhenItGetsNoSamples) {
 // Every worker goes on at its own speed while the coordinator is away; what makes them meet again is the job's clock.
 TEST(WorkerAfterAnOutage, WhoPassedSendStepsMeanwhileTakesTheJobsClockAgain) {
   World w(SmallSpec(), 2);
-  w.Start();
-  w.Steps(1);
-  w.Give(StreamDown{"gone"});
-  for (int i = 0; i < 40; ++i) {
-    w.Boundary();
-    w.Wait(Seconds(1));
-  }
+  ASSERT_NO_FATAL_FAILURE(TrainToTheLimit(w));
   ASSERT_EQ(w.core().clock_step(), 8u);
   const int formed = w.Count("form");
   w.Connect(true, 2);
