@@ -41,4 +41,5 @@ class Records:
 
 
 def read(file):
-    return json.loads(file.read_text())["runs"] if file.is_file() else []
+    """No runs where the file is missing, or is not a study's: other results keep their data in the same folder."""
+    return json.loads(file.read_text()).get("runs", []) if file.is_file() else []
