@@ -1,0 +1,48 @@
+"""Samples, medians and shares, and how they are told."""
+import statistics
+
+QUIET_CORES = 0.1  # of other processes: beyond it the figures are warned of
+
+
+def rates(sample):
+    """GB/s of every round."""
+    return [sample["bytes"] / s / 1e9 for s in sample["seconds"]]
+
+
+def middle_half(values):
+    if len(values) < 4:
+        return min(values), max(values)
+    quarters = statistics.quantiles(values, n=4)
+    return quarters[0], quarters[2]
+
+
+def shares(sample, yard, clock):
+    """Of a variant in what the yardstick reached in the same round."""
+    return [(sample["bytes"] / s) / (yard["bytes"] / y) for s, y in zip(sample[clock], yard[clock])]
+
+
+def spread(values, digits):
+    low, high = middle_half(values)
+    return f"{low:.{digits}f} to {high:.{digits}f}"
+
+
+def foreign(answer):
+    """Cores that other processes kept busy meanwhile."""
+    return max(group["foreign_cores"] for group in answer["groups"])
+
+
+def quiet(answer):
+    return foreign(answer) <= QUIET_CORES
+
+
+def verdict(met):
+    return "met" if met else "**missed**"
+
+
+def rounded(value):
+    """Five digits are kept: more is noise, and the files stay small."""
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    if isinstance(value, dict):
+        return {k: rounded(v) for k, v in value.items()}
+    return [rounded(v) for v in value] if isinstance(value, list) else value

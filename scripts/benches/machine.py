@@ -1,0 +1,80 @@
+"""The machine that figures come from, how busy others kept it, and the programs that are measured on it."""
+import datetime
+import json
+import os
+import pathlib
+import resource
+import subprocess
+import sys
+import time
+
+from benches import figures
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MEASURED = ("common", "coordinator", "worker", "cli", "tests/bench")  # what a figure may depend on
+
+
+def built(preset, *targets):
+    """The folder of the programs, freshly built with a preset; ends with the compiler's words where that fails."""
+    folder = ROOT / "build" / preset
+    for command in (["cmake", "--preset", preset], ["ninja", "-C", str(folder), *targets]):
+        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode:
+            sys.exit(f"{done.stdout}\nbench: '{' '.join(command)}' failed")
+    return folder / "bin"
+
+
+def program(name, *words):
+    """What a program of tests/bench prints: {"machine": ..., "groups": [...]}."""
+    path = built("bench", name) / name
+    return json.loads(subprocess.run([str(path), *map(str, words)], check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+
+def described():
+    """The same facts that programs of tests/bench print of the machine."""
+    models = [line.split(": ", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
+    cache = os.sysconf("SC_LEVEL3_CACHE_SIZE") if "SC_LEVEL3_CACHE_SIZE" in os.sysconf_names else 0
+    flags = next((line for line in open("/proc/cpuinfo") if line.startswith("flags")), "").split()
+    return {"cpu": models[0] if models else "unknown", "cores": os.cpu_count(), "last_level_cache_bytes": cache,
+            "instruction_set": "AVX3" if "avx512f" in flags else "AVX2" if "avx2" in flags else "baseline",
+            "load_average": os.getloadavg()[0]}
+
+
+class ForeignLoad:
+    """with ForeignLoad() as load: ...; load.cores is what processes that are not ours kept busy meanwhile. Ours are this one and
+    its children, which must have ended by then: processor time of a child counts when it has been waited for."""
+
+    def __enter__(self):
+        self.begin, self.busy, self.own = time.monotonic(), busy_seconds(), own_seconds()
+        return self
+
+    def __exit__(self, *_):
+        wall = time.monotonic() - self.begin
+        self.cores = max(0.0, (busy_seconds() - self.busy - (own_seconds() - self.own)) / wall)
+
+
+def busy_seconds():
+    """Of all processes: user, nice, system, irq, softirq, steal."""
+    ticks = [int(word) for word in open("/proc/stat").readline().split()[1:9]]
+    return sum(t for i, t in enumerate(ticks) if i not in (3, 4)) / os.sysconf("SC_CLK_TCK")
+
+
+def own_seconds():
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in used)
+
+
+def stamped(answer, rounds):
+    def git(*words):
+        return subprocess.run(["git", *words], cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout.strip()
+    changed = " and changes" if git("status", "--porcelain", *MEASURED) else ""
+    return answer | {"rounds": rounds, "commit": git("rev-parse", "--short", "HEAD") + changed, "date": datetime.date.today().isoformat()}
+
+
+def provenance(name, answer):
+    machine, cores = answer["machine"], figures.foreign(answer)
+    told = f"other processes kept up to {cores:.2f} cores busy meanwhile"
+    noise = f"Quiet: {told}." if figures.quiet(answer) else f"**Not a quiet machine: {told}; do not trust the figures by the clock.**"
+    times = f"{answer['rounds']} rounds" if answer["rounds"] != 1 else "one round"
+    return (f"`scripts/bench {name}`, {times}, commit {answer['commit']}, {answer['date']}; {machine['cpu']}, {machine['cores']} cores, "
+            f"{machine['last_level_cache_bytes'] >> 20} MiB of last-level cache told by the processor, {machine['instruction_set']}. {noise}")

@@ -1,0 +1,46 @@
+"""The passes over parameters, as a share of triad in the same round."""
+import statistics
+
+from benches import figures, machine
+
+WHAT = "encode, aggregate, apply and outer step by codec, as a share of triad in the same run"
+ROUNDS = 11
+GOALS = {"fp32": 0.6, "bf16": 0.6, "int8": 0.6, "mxfp4": 0.5, "e3m0": 0.5, "outer step": 0.6}
+JUDGED = ("encode", "aggregate", "outer step")  # passes with a goal, by the beginning of their names
+
+
+def measure(rounds):
+    return machine.program("bench_passes", rounds)
+
+
+def rows(answer):
+    """Each pass with its share by the clock and by processor time, and its goal if it has one."""
+    for group in answer["groups"]:
+        yard = group["samples"][0]
+        for sample in group["samples"][1:]:
+            goal = GOALS.get(group["name"]) if sample["name"].startswith(JUDGED) else None
+            by_clock, by_cpu = (statistics.median(figures.shares(sample, yard, clock)) for clock in ("seconds", "cpu_seconds"))
+            yield group, sample, by_clock, by_cpu, goal
+
+
+def table(answer):
+    quiet = figures.quiet(answer)  # goals are for the clock; beside other work only processor time says something
+    lines = ["| codec | pass | threads | ms | GB/s | share of triad | by CPU time | goal | |", "|---|---|---|---|---|---|---|---|---|"]
+    judged = []
+    for group, sample, by_clock, by_cpu, goal in rows(answer):
+        codec = "" if group["name"] == "outer step" else f"`{group['name']}`"
+        told = ""
+        if goal:
+            judged.append((by_clock if quiet else by_cpu) >= goal)
+            told = figures.verdict(judged[-1])
+        lines.append(f"| {codec} | {sample['name']} | {group['threads']} | {statistics.median(sample['seconds']) * 1e3:.1f} | "
+                     f"{statistics.median(figures.rates(sample)):.1f} | {by_clock:.0%} | {by_cpu:.0%} | {f'{goal:.0%}' if goal else ''} | {told} |")
+    by = "the clock" if quiet else "processor time, since the machine was not quiet"
+    triads = {}
+    for clock in ("seconds", "cpu_seconds"):
+        for t in (1, 2):
+            yards = [g["samples"][0] for g in answer["groups"] if g["threads"] == t]
+            triads[clock, t] = statistics.median(y["bytes"] / s / 1e9 for y in yards for s in y[clock])
+    return [*lines, "", f"Triad in this run: {triads['seconds', 1]:.1f} GB/s at 1 thread, {triads['seconds', 2]:.1f} GB/s at 2; "
+            f"{triads['cpu_seconds', 1]:.1f} and {triads['cpu_seconds', 2]:.1f} GB a second of processor time. "
+            f"{sum(judged)} of {len(judged)} rows with a goal meet it, judged by {by}."]
