@@ -174,6 +174,9 @@ OptionTable WorkerTable(const std::string& program, const char* about, WorkerOpt
   table.Time("drain-timeout", o.drain_timeout, "grace after SIGTERM to send what is ready");
   table.Time("optimizer-snapshot", o.optimizer_snapshot,
              "how often, and when it leaves, the inner optimizer is kept in the cache for a restart; 0s: never");
+  table.Real(
+      "synthetic-step-seconds", o.synthetic_step_seconds, 0, 3600,
+      "for benchmarks of synchronisation: steps wait so long and train nothing, which ruins the job's model; 0: off");
   AddLogOptions(table, o.log);
   return table;
 }

@@ -65,6 +65,7 @@ struct WorkerOptions {
   std::string ports_file;                      // --ports-file: written once the admin port is open; empty: none
   Duration drain_timeout = Seconds(30);        // --drain-timeout: grace after SIGTERM
   Duration optimizer_snapshot = Seconds(600);  // --optimizer-snapshot: at least between two; zero: none
+  double synthetic_step_seconds = 0;           // --synthetic-step-seconds: benchmarks; nothing is trained; 0: off
   LogOptions log;                              // --log-level, --log-format
 };
 

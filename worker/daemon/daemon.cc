@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -26,6 +27,7 @@
 #include "worker/daemon/identity_keeper.h"
 #include "worker/daemon/owner_pause.h"
 #include "worker/daemon/preparation.h"
+#include "worker/daemon/synthetic_job.h"
 #include "worker/daemon/torch_job.h"
 #include "worker/link/network_link.h"
 #include "worker/session/session.h"
@@ -95,6 +97,20 @@ absl::StatusOr<Connections> Connect(const WorkerOptions& options, const Clock& c
   return c;
 }
 
+std::unique_ptr<JobFactory> MakeFactory(const WorkerOptions& options, std::shared_ptr<Device> device, BulkClient& bulk,
+                                        Files& files, const Clock& clock, Log& log) {
+  const WorkerId worker{options.name};
+  if (options.synthetic_step_seconds > 0) {
+    const JobDataOptions data{worker, options.data_root, options.cache_dir, options.cache_bytes};
+    return std::make_unique<SyntheticJobFactory>(Nanoseconds(std::llround(options.synthetic_step_seconds * 1e9)), data,
+                                                 bulk, files, clock, log);
+  }
+  return std::make_unique<TorchJobFactory>(
+      TorchJobOptions{worker, options.data_root, options.cache_dir, options.cache_bytes,
+                      static_cast<int32_t>(options.threads), options.memory_limit_bytes, options.optimizer_snapshot},
+      std::move(device), bulk, files, clock, log);
+}
+
 SessionOptions MakeSessionOptions(const WorkerOptions& options, const Device& device, const std::string& version) {
   SessionOptions session;
   std::random_device random;
@@ -154,10 +170,7 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
 
   Metrics metrics;
   StepMetrics step_metrics(metrics);
-  TorchJobFactory factory(
-      {WorkerId{options.name}, options.data_root, options.cache_dir, options.cache_bytes,
-       static_cast<int32_t>(options.threads), options.memory_limit_bytes, options.optimizer_snapshot},
-      device, *connections->bulk, *files, clock, log);
+  const std::unique_ptr<JobFactory> factory = MakeFactory(options, device, *connections->bulk, *files, clock, log);
   SessionOptions session_options = MakeSessionOptions(options, *device, version);
   session_options.on_step = [&step_metrics](const StepTaken& step) { step_metrics.Record(step); };
   session_options.on_contribution = [&metrics](double error_ratio) { metrics.Set(Metric::kUploadError, error_ratio); };
@@ -175,7 +188,7 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
       [&session_of_link](LinkEvent event) { session_of_link->Post(std::move(event)); },
       [&link_gate] { link_gate.Knock(); });
   link_of_heartbeat = &link;
-  Session session(session_options, link, factory, clock, log, [&train_gate] { train_gate.Knock(); });
+  Session session(session_options, link, *factory, clock, log, [&train_gate] { train_gate.Knock(); });
   session_of_link = &session;
 
   auto admin = ServeAdmin(options, metrics, *files, [&link] {
