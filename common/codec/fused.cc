@@ -103,6 +103,7 @@ struct Settle {
   HWY_INLINE void operator()(size_t i, V x) {
     const Floats d;
     const Unsigned du;
+    __builtin_prefetch(public_copy + i + kCodecBlock, 1, 2);  // the same place of the next block, to be written
     const auto mask = hn::Set(du, 0x7fffffffu);
     const auto rest = hn::Sub(hn::LoadU(d, h + i), x);
     const auto sum = hn::Add(hn::LoadU(d, public_copy + i), x);
@@ -124,26 +125,77 @@ size_t SettledInto(CodecKind kind, const std::byte* in, const float* h, float* l
 }
 
 #if HWY_TARGET <= HWY_AVX3
-// vecmath's sums: element i in lane i % 16, in fp64.
-struct Sum {
+// vecmath's sums of squares: element i in lane i % 16, in fp64.
+struct SquareSum {
   using Wide = hn::CappedTag<double, 8>;
   hn::Vec<Wide> low, high;
-  hn::Vec<Unsigned> largest;
-  Ahead ahead;
-  HWY_INLINE explicit Sum(Ahead next)
-      : low(hn::Zero(Wide())), high(hn::Zero(Wide())), largest(hn::Zero(Unsigned())), ahead(next) {}
+  HWY_INLINE SquareSum() : low(hn::Zero(Wide())), high(hn::Zero(Wide())) {}
   template <class V>
-  HWY_INLINE void operator()(size_t i, V x) {
-    ahead.Ask(i);
-    const Unsigned du;
+  HWY_INLINE void Add(V x) {
     const hn::Half<Floats> half;
-    largest = hn::Max(largest, hn::And(hn::BitCast(du, x), hn::Set(du, 0x7fffffffu)));
     const auto a = hn::PromoteTo(Wide(), hn::LowerHalf(half, x));
     const auto b = hn::PromoteTo(Wide(), hn::UpperHalf(half, x));
     low = hn::Add(low, hn::Mul(a, a));
     high = hn::Add(high, hn::Mul(b, b));
   }
+  double Total() const {
+    alignas(64) double lanes[16];
+    hn::Store(low, Wide(), lanes);
+    hn::Store(high, Wide(), lanes + 8);
+    for (size_t width = 8; width >= 1; width /= 2) {
+      for (size_t i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+    }
+    return lanes[0];
+  }
 };
+
+struct Sum {
+  SquareSum squares;
+  hn::Vec<Unsigned> largest;
+  Ahead ahead;
+  HWY_INLINE explicit Sum(Ahead next) : largest(hn::Zero(Unsigned())), ahead(next) {}
+  template <class V>
+  HWY_INLINE void operator()(size_t i, V x) {
+    ahead.Ask(i);
+    const Unsigned du;
+    largest = hn::Max(largest, hn::And(hn::BitCast(du, x), hn::Set(du, 0x7fffffffu)));
+    squares.Add(x);
+  }
+};
+
+template <bool kStream>
+struct Lose {
+  const float* h;
+  float* lost;
+  SquareSum squares;
+  HWY_INLINE Lose(const float* from, float* to) : h(from), lost(to) {}
+  template <class V>
+  HWY_INLINE void operator()(size_t i, V x) {
+    const Floats d;
+    const auto rest = hn::Sub(hn::LoadU(d, h + i), x);
+    squares.Add(rest);
+    if constexpr (kStream) {
+      hn::Stream(rest, d, lost + i);
+    } else {
+      hn::StoreU(rest, d, lost + i);
+    }
+  }
+};
+
+template <bool kStream>
+double Lost(CodecKind kind, const std::byte* in, const float* h, float* lost, size_t n) {
+  Lose<kStream> emit(h, lost);
+  DecodeEach(kind, in, n, emit);
+  return emit.squares.Total();
+}
+
+// False where the last vectors or blocks are not whole.
+bool LostInto(CodecKind kind, const std::byte* in, const float* h, float* lost, size_t n, double* squares) {
+  if (n % kInt8Block != 0) return false;
+  const bool stream = h != lost && reinterpret_cast<uintptr_t>(lost) % 64 == 0;
+  *squares = stream ? Lost<true>(kind, in, h, lost, n) : Lost<false>(kind, in, h, lost, n);
+  return true;
+}
 
 // Sums of squares of block formats without looking at each value in fp64. Squares are whole multiples of the square of
 // their block's unit; where the scales of a codec block lie near enough, every sum of them has at most 53 bits, so that
@@ -229,7 +281,7 @@ HWY_INLINE bool ExactInt8(const std::byte* in, size_t blocks, vecmath::BlockStat
   const Floats df;
   const Ints d;
   const hn::Half<Floats> half;
-  const Sum::Wide wide;
+  const SquareSum::Wide wide;
   const Ahead ahead = AheadOf(CodecKind::kInt8, in);
   auto low = hn::Zero(wide), high = hn::Zero(wide);
   auto largest = hn::Zero(df);
@@ -278,18 +330,16 @@ bool Statistics(CodecKind kind, const std::byte* in, size_t n, vecmath::BlockSta
   const uint32_t largest = hn::GetLane(hn::MaxOfLanes(Unsigned(), sum.largest));
   stats = {.sum_squares = 0, .max_abs = 0, .finite = false};
   if (largest >= 0x7f800000u) return true;
-  alignas(64) double lanes[16];
-  hn::Store(sum.low, Sum::Wide(), lanes);
-  hn::Store(sum.high, Sum::Wide(), lanes + 8);
-  for (size_t width = 8; width >= 1; width /= 2) {
-    for (size_t i = 0; i < width; ++i) lanes[i] += lanes[i + width];
-  }
-  stats = {.sum_squares = lanes[0], .max_abs = std::bit_cast<float>(largest), .finite = true};
+  stats = {.sum_squares = sum.squares.Total(), .max_abs = std::bit_cast<float>(largest), .finite = true};
   return true;
 }
 #else
 // Narrower vectors gain nothing: the caller decodes into memory.
 bool Statistics(CodecKind /*kind*/, const std::byte* /*in*/, size_t /*n*/, vecmath::BlockStats& /*stats*/) {
+  return false;
+}
+bool LostInto(CodecKind /*kind*/, const std::byte* /*in*/, const float* /*h*/, float* /*lost*/, size_t /*n*/,
+              double* /*squares*/) {
   return false;
 }
 #endif
@@ -310,6 +360,7 @@ HWY_EXPORT(ScaledInto);
 HWY_EXPORT(AccumulatedInto);
 HWY_EXPORT(SettledInto);
 HWY_EXPORT(Statistics);
+HWY_EXPORT(LostInto);
 
 size_t ScaledInto(CodecKind kind, const std::byte* in, float weight, std::span<float> out) {
   return HWY_DYNAMIC_DISPATCH(ScaledInto)(kind, in, weight, out.data(), out.size());
@@ -324,6 +375,10 @@ size_t SettledInto(CodecKind kind, const std::byte* in, std::span<const float> h
 }
 bool Statistics(CodecKind kind, const std::byte* in, size_t n, vecmath::BlockStats& stats) {
   return HWY_DYNAMIC_DISPATCH(Statistics)(kind, in, n, stats);
+}
+
+bool LostInto(CodecKind kind, const std::byte* in, std::span<const float> h, std::span<float> lost, double& squares) {
+  return HWY_DYNAMIC_DISPATCH(LostInto)(kind, in, h.data(), lost.data(), h.size(), &squares);
 }
 
 }  // namespace codec
@@ -372,6 +427,18 @@ vecmath::BlockStats DecodedStatistics(CodecKind kind, Bytes encoded, uint64_t be
   if (codec::Statistics(kind, in, elements, stats)) return stats;
   std::array<float, kCodecBlock> scratch;
   return vecmath::BlockStatistics(Rest(kind, in, 0, elements, scratch));
+}
+
+double DecodeLost(CodecKind kind, Bytes q, std::span<const float> h, std::span<float> lost) {
+  ATOLL_CHECK(h.size() <= kCodecBlock && h.size() == lost.size(),
+              "spans of one kernel differ in length or are too long");
+  if (h.empty()) return 0;
+  const std::byte* in = At(kind, q, 0, h.size());
+  double squares = 0;
+  if (codec::LostInto(kind, in, h, lost, squares)) return squares;
+  std::array<float, kCodecBlock> scratch;
+  vecmath::Subtract(h, Rest(kind, in, 0, h.size(), scratch), lost);
+  return vecmath::BlockSquares(lost);
 }
 
 Settled DecodeSettle(CodecKind kind, Bytes q, std::span<const float> h, std::span<float> lost,

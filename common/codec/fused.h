@@ -16,6 +16,10 @@ void DecodeScaledAccumulate(CodecKind codec, Bytes encoded, uint64_t begin, floa
 // vecmath::BlockStatistics of elements [begin, begin + elements), at most kCodecBlock.
 vecmath::BlockStats DecodedStatistics(CodecKind codec, Bytes encoded, uint64_t begin, size_t elements);
 
+// lost[i] = h[i] - D(q)[i], and vecmath::BlockSquares(lost). `q` as below; `lost` may be h, and goes past the caches
+// where it lies at a multiple of 64 bytes elsewhere.
+double DecodeLost(CodecKind codec, Bytes q, std::span<const float> h, std::span<float> lost);
+
 // Of what a codec made of h: lost = h - D(q), and public_copy = public_copy + D(q). The largest magnitudes afterwards,
 // which must be finite. `q` is a whole encoding of at most kCodecBlock elements.
 struct Settled {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <utility>
 
 #include "common/base/check.h"
@@ -72,6 +73,17 @@ void OuterDirection(const OuterCoefficients& c, std::span<float> momentum, std::
   }
 }
 
+OuterSums OuterStep(const OuterCoefficients& c, std::span<float> momentum, std::span<const float> residual,
+                    std::span<float> g_to_h) {
+  OuterSums sums;
+  sums.merged_squares = BlockDot(g_to_h, g_to_h);
+  scalar::OuterDirection(c, momentum, g_to_h);
+  sums.step_squares = BlockDot(g_to_h, g_to_h);
+  for (const float x : momentum) sums.momentum_max = std::max(sums.momentum_max, std::fabs(x));
+  if (!residual.empty()) Add(residual, g_to_h);
+  return sums;
+}
+
 BlockStats BlockStatistics(std::span<const float> x) {
   ATOLL_CHECK(x.size() <= kSumBlock, "a block of a sum is longer than kSumBlock");
   std::array<double, kLanes> lanes{};
@@ -90,6 +102,13 @@ double BlockDot(std::span<const float> a, std::span<const float> b) {
   std::array<double, kLanes> lanes{};
   for (size_t i = 0; i < a.size(); ++i) lanes[i % kLanes] += static_cast<double>(a[i]) * static_cast<double>(b[i]);
   return TreeSum(lanes);
+}
+
+BlockStats PseudoGradient(std::span<const float> outer, std::span<const float> local, std::span<const float> residual,
+                          std::span<float> h) {
+  Subtract(outer, local, h);
+  if (!residual.empty()) Add(residual, h);
+  return BlockStatistics(h);
 }
 
 }  // namespace atl::vecmath::scalar

@@ -22,7 +22,9 @@ HWY_EXPORT(Merge);
 HWY_EXPORT(AddDifference);
 HWY_EXPORT(Order);
 HWY_EXPORT(OuterDirection);
+HWY_EXPORT(OuterStep);
 HWY_EXPORT(BlockStatistics);
+HWY_EXPORT(PseudoGradient);
 HWY_EXPORT(BlockSquares);
 HWY_EXPORT(BlockDot);
 HWY_EXPORT(LargestMagnitudeBits);
@@ -69,9 +71,25 @@ void OuterDirection(const OuterCoefficients& c, std::span<float> momentum, std::
   HWY_DYNAMIC_DISPATCH(OuterDirection)(c, momentum, g_to_u);
 }
 
+OuterSums OuterStep(const OuterCoefficients& c, std::span<float> momentum, std::span<const float> residual,
+                    std::span<float> g_to_h) {
+  ATOLL_CHECK(g_to_h.size() <= kSumBlock, "a block of a sum is longer than kSumBlock");
+  ATOLL_CHECK(momentum.size() == g_to_h.size() && (residual.empty() || residual.size() == g_to_h.size()),
+              "spans of one kernel differ in length");
+  return HWY_DYNAMIC_DISPATCH(OuterStep)(c, momentum, residual, g_to_h);
+}
+
 BlockStats BlockStatistics(std::span<const float> x) {
   ATOLL_CHECK(x.size() <= kSumBlock, "a block of a sum is longer than kSumBlock");
   return HWY_DYNAMIC_DISPATCH(BlockStatistics)(x);
+}
+
+BlockStats PseudoGradient(std::span<const float> outer, std::span<const float> local, std::span<const float> residual,
+                          std::span<float> h) {
+  ATOLL_CHECK(h.size() <= kSumBlock, "a block of a sum is longer than kSumBlock");
+  ATOLL_CHECK(outer.size() == h.size() && local.size() == h.size() && (residual.empty() || residual.size() == h.size()),
+              "spans of one kernel differ in length");
+  return HWY_DYNAMIC_DISPATCH(PseudoGradient)(outer, local, residual, h);
 }
 
 double BlockSquares(std::span<const float> x) {

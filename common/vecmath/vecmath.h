@@ -46,6 +46,15 @@ struct OuterCoefficients {
 };
 void OuterDirection(const OuterCoefficients& c, std::span<float> momentum, std::span<float> g_to_u);
 
+// OuterDirection over a block of finite elements, then g_to_h[i] = u[i] + residual[i] (h = u where `residual` is
+// empty), in one walk, with what BlockSquares says of g and of u and MaxAbs of the momentum afterwards.
+struct OuterSums {
+  double merged_squares = 0, step_squares = 0;
+  float momentum_max = 0;
+};
+OuterSums OuterStep(const OuterCoefficients& c, std::span<float> momentum, std::span<const float> residual,
+                    std::span<float> g_to_h);
+
 // What a block tells about itself.
 struct BlockStats {
   double sum_squares = 0;
@@ -54,6 +63,10 @@ struct BlockStats {
 };
 // Requires x.size() <= kSumBlock.
 BlockStats BlockStatistics(std::span<const float> x);
+// h[i] = (outer[i] - local[i]) + residual[i], or the difference alone where `residual` is empty, and
+// BlockStatistics(h).
+BlockStats PseudoGradient(std::span<const float> outer, std::span<const float> local, std::span<const float> residual,
+                          std::span<float> h);
 // Of finite elements: the sum_squares of BlockStatistics alone.
 double BlockSquares(std::span<const float> x);
 double BlockDot(std::span<const float> a, std::span<const float> b);
@@ -77,7 +90,11 @@ void Merge(double mix, std::span<const float> outer, std::span<float> local);
 void AddDifference(std::span<const float> from, std::span<const float> to, std::span<float> local);
 void Order(std::span<float> a, std::span<float> b);
 void OuterDirection(const OuterCoefficients& c, std::span<float> momentum, std::span<float> g_to_u);
+OuterSums OuterStep(const OuterCoefficients& c, std::span<float> momentum, std::span<const float> residual,
+                    std::span<float> g_to_h);
 BlockStats BlockStatistics(std::span<const float> x);
+BlockStats PseudoGradient(std::span<const float> outer, std::span<const float> local, std::span<const float> residual,
+                          std::span<float> h);
 double BlockDot(std::span<const float> a, std::span<const float> b);
 }  // namespace scalar
 

@@ -25,19 +25,6 @@ std::span<T> BlockOf(std::span<T> x, size_t block) {
   return x.subspan(block * kBlock, std::min(kBlock, x.size() - block * kBlock));
 }
 
-// The block behind it; empty where there is none.
-template <typename T>
-std::span<T> Next(std::span<T> x, size_t block) {
-  return (block + 1) * kBlock < x.size() ? BlockOf(x, block + 1) : std::span<T>();
-}
-
-// Asks for what the next block will want while this one is worked on: the pieces are too short, and lie in too many
-// places, for the hardware to see streams.
-void Prefetch(std::span<const float> x) {
-  constexpr size_t kLineElements = 16;
-  for (size_t i = 0; i < x.size(); i += kLineElements) __builtin_prefetch(x.data() + i, 1, 2);
-}
-
 // Runs walk(first, last) over contiguous, disjoint parts of [0, blocks), the first part in the caller's thread.
 void Spread(size_t blocks, unsigned threads, const std::function<void(size_t, size_t)>& walk) {
   const size_t parts = std::max<size_t>(1, std::min<size_t>(threads, blocks));
@@ -112,21 +99,10 @@ class Walker {
     const std::span<float> g = std::span(merged_).first(BlockOf(job_.public_copy, block).size());
     const bool compared = block % compared_stride_ == 0;
     BlockSums sums;
-    Prefetch(Next(job_.momentum, block));
     Merge(block, g);
-    sums.merged_squares = vecmath::BlockSquares(g);
-    if (compared) CompareInputs(block, g, sums);
-    Prefetch(Next(job_.residual, block));
     const std::span<float> momentum = BlockOf(job_.momentum, block);
-    if (compared && job_.outer.kind != OuterKind::kSgd) {
-      sums.momentum_squares = vecmath::BlockSquares(momentum);
-      sums.momentum_dot = vecmath::BlockDot(g, momentum);
-    }
-    vecmath::OuterDirection(job_.outer, momentum, g);
-    sums.step_squares = vecmath::BlockSquares(g);
-    if (compared) CompareSteps(block / compared_stride_, g, sums);
-    sums.momentum_max = vecmath::MaxAbs(momentum);
-    Prefetch(Next(job_.public_copy, block));
+    if (compared) CompareInputs(block, g, momentum, sums);
+    Step(block, momentum, g, compared, sums);
     Publish(block, g, compared, sums);
     Hash(block);
     return sums;
@@ -159,9 +135,13 @@ class Walker {
     rows_.Pull(middle, pulls_, g);
   }
 
-  // Each input with what they were merged to.
-  void CompareInputs(size_t block, std::span<const float> g, BlockSums& sums) {
-    sums.compared_merged = sums.merged_squares;
+  // Each input, and the momentum, with what the inputs were merged to.
+  void CompareInputs(size_t block, std::span<const float> g, std::span<const float> momentum, BlockSums& sums) {
+    if (job_.outer.kind != OuterKind::kSgd) {
+      sums.momentum_squares = vecmath::BlockSquares(momentum);
+      sums.momentum_dot = vecmath::BlockDot(g, momentum);
+    }
+    sums.compared_merged = vecmath::BlockSquares(g);
     sums.input_squares.resize(job_.inputs.size());
     sums.dots.resize(job_.inputs.size());
     const std::span<float> x = std::span(decoded_).first(g.size());
@@ -170,6 +150,20 @@ class Walker {
       sums.input_squares[i] = vecmath::BlockSquares(x);
       sums.dots[i] = vecmath::BlockDot(x, g);
     }
+  }
+
+  // g -> h = u + r.
+  void Step(size_t block, std::span<float> momentum, std::span<float> g_to_h, bool compared, BlockSums& sums) {
+    const std::span<float> residual =
+        job_.memory == ErrorMemory::kOff ? std::span<float>() : BlockOf(job_.residual, block);
+    const vecmath::OuterSums step =
+        vecmath::OuterStep(job_.outer, momentum, compared ? std::span<float>() : residual, g_to_h);
+    sums.merged_squares = step.merged_squares;
+    sums.step_squares = step.step_squares;
+    sums.momentum_max = step.momentum_max;
+    if (!compared) return;
+    CompareSteps(block / compared_stride_, g_to_h, sums);
+    if (!residual.empty()) vecmath::Add(residual, g_to_h);
   }
 
   // With the same block of the step before, which this one takes the place of.
@@ -181,10 +175,9 @@ class Walker {
     std::copy(step.begin(), step.end(), previous.begin());
   }
 
-  // h = u + r; q = Q(h); public += D(q); r from what was lost. `h` comes in as u.
+  // q = Q(h); public += D(q); r from what was lost.
   void Publish(size_t block, std::span<float> h, bool compared, BlockSums& sums) {
     const std::span<float> residual = BlockOf(job_.residual, block);
-    if (job_.memory != ErrorMemory::kOff) vecmath::Add(residual, h);
     const ByteRange range = EncodedRange(job_.download_codec, block * kBlock, h.size());
     const std::span<std::byte> q = job_.update.subspan(range.offset, range.bytes);
     Encode(job_.download_codec, h, q);

@@ -21,7 +21,14 @@ ErrorStore::ErrorStore(ErrorMemory kind, const LocoSpec& loco, size_t elements)
 }
 
 void ErrorStore::Begin() {
-  if (kind_ == ErrorMemory::kFeedback) pending_ = std::make_unique_for_overwrite<float[]>(elements_);
+  if (kind_ == ErrorMemory::kFeedback) {
+    // What is lost can then go past the caches (common/codec/fused.h). operator new with an alignment takes fresh pages
+    // each time.
+    constexpr size_t kLine = 64;
+    pending_memory_ = std::make_unique_for_overwrite<float[]>(elements_ + kLine / sizeof(float));
+    const size_t beyond = reinterpret_cast<uintptr_t>(pending_memory_.get()) % kLine;
+    pending_ = {pending_memory_.get() + (kLine - beyond) / sizeof(float), elements_};
+  }
   small_pending_.assign(small_.size(), std::byte{0});
 }
 
@@ -33,17 +40,15 @@ void ErrorStore::Read(size_t at, std::span<float> out) const {
   }
 }
 
-void ErrorStore::AddTo(size_t at, std::span<float> h) const {
-  if (!Remembers()) return;
-  if (kind_ == ErrorMemory::kFeedback) return vecmath::Add(std::span(memory_).subspan(at, h.size()), h);
-  std::array<float, kCodecBlock> memory;
-  const std::span<float> held = std::span(memory).first(h.size());
-  Read(at, held);
-  vecmath::Add(held, h);
+std::span<const float> ErrorStore::MemoryAt(size_t at, std::span<float> scratch) const {
+  if (!Remembers()) return {};
+  if (kind_ == ErrorMemory::kFeedback) return std::span(memory_).subspan(at, scratch.size());
+  Read(at, scratch);
+  return scratch;
 }
 
 void ErrorStore::Keep(size_t at, std::span<const float> lost) {
-  if (kind_ == ErrorMemory::kFeedback) std::copy(lost.begin(), lost.end(), pending_.get() + at);
+  if (kind_ == ErrorMemory::kFeedback) std::copy(lost.begin(), lost.end(), pending_.data() + at);
   if (kind_ != ErrorMemory::kLoco) return;
   std::array<float, kCodecBlock> memory;
   const std::span<float> average = std::span(memory).first(lost.size());
@@ -55,15 +60,15 @@ void ErrorStore::Keep(size_t at, std::span<const float> lost) {
 
 std::span<float> ErrorStore::PendingAt(size_t at, size_t elements) {
   if (kind_ != ErrorMemory::kFeedback) return {};
-  ATOLL_CHECK(pending_ != nullptr && at + elements <= elements_, "an error memory is kept after Begin");
-  return {pending_.get() + at, elements};
+  ATOLL_CHECK(pending_memory_ != nullptr && at + elements <= elements_, "an error memory is kept after Begin");
+  return pending_.subspan(at, elements);
 }
 
 void ErrorStore::Commit(double share) {
   if (!Remembers()) return;
   if (kind_ == ErrorMemory::kFeedback) {
-    ATOLL_CHECK(pending_ != nullptr, "an error memory is committed after Begin");
-    vecmath::Scale(static_cast<float>(share), {pending_.get(), elements_}, memory_);
+    ATOLL_CHECK(pending_memory_ != nullptr, "an error memory is committed after Begin");
+    vecmath::Scale(static_cast<float>(share), pending_, memory_);
   } else if (++syncs_ >= loco_.reset_syncs) {
     Clear();
   } else {
@@ -86,7 +91,8 @@ void ErrorStore::ScaleSmall(float share) {
 }
 
 void ErrorStore::Discard() {
-  pending_.reset();
+  pending_memory_.reset();
+  pending_ = {};
   small_pending_ = {};
 }
 

@@ -32,9 +32,9 @@ class ErrorStore {
 
   // Opens a pending memory; an older one is discarded.
   void Begin();
-  // h += memory, for the elements from `at` on. Here and below `at` is a multiple of kCodecBlock, and the span is one
-  // codec block or reaches the end.
-  void AddTo(size_t at, std::span<float> h) const;
+  // The memory of the elements from `at` on, in `scratch` where it is not held as fp32; empty when off. Here and below
+  // `at` is a multiple of kCodecBlock, and the span is one codec block or reaches the end.
+  std::span<const float> MemoryAt(size_t at, std::span<float> scratch) const;
   // The pending memory of these elements, from what the codec lost of them. Requires Begin. No effect when off.
   void Keep(size_t at, std::span<const float> lost);
   // Where Keep would copy what was lost to, for a caller that computes it in place. Empty unless `feedback`.
@@ -59,7 +59,8 @@ class ErrorStore {
   size_t elements_;
   uint32_t syncs_ = 0;                            // since the last reset
   std::vector<float> memory_;                     // feedback
-  std::unique_ptr<float[]> pending_;              // feedback: `elements_` values, written before they are read
+  std::unique_ptr<float[]> pending_memory_;       // feedback: written before it is read
+  std::span<float> pending_;                      // `elements_` of it, from a whole cache line on
   std::vector<std::byte> small_, small_pending_;  // loco: encoded as int8
 };
 

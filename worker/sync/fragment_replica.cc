@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/codec/codec.h"
+#include "common/codec/fused.h"
 
 namespace atl {
 namespace {
@@ -109,24 +110,19 @@ absl::StatusOr<const StoredContribution*> FragmentReplica::FormContribution(std:
 // h = (outer - local) + residual; q = Q(h); the loss h - D(q) is pending. Stops before encoding where h is not finite.
 FragmentReplica::EncodedBlock FragmentReplica::EncodeBlock(std::span<const float> local, size_t at,
                                                            std::span<std::byte> q) {
-  std::array<float, kBlock> sum, decoded;
+  std::array<float, kBlock> sum, memory;
   const size_t count = std::min(kBlock, outer_.size() - at);
-  const std::span<float> h = std::span(sum).first(count), back = std::span(decoded).first(count);
-  vecmath::Subtract(outer_.subspan(at, count), local.subspan(at, count), h);
-  errors_.AddTo(at, h);
-  const vecmath::BlockStats sent = vecmath::BlockStatistics(h);
+  const std::span<float> h = std::span(sum).first(count);
+  const vecmath::BlockStats sent = vecmath::PseudoGradient(outer_.subspan(at, count), local.subspan(at, count),
+                                                           errors_.MemoryAt(at, std::span(memory).first(count)), h);
   if (!sent.finite) return {sent, 0};
   Encode(options_.upload_codec, h, q);
   if (options_.upload_codec == CodecKind::kFp32 && !errors_.Remembers()) return {sent, 0};
-  Decode(options_.upload_codec, q, back);
   const std::span<float> pending = errors_.PendingAt(at, count);
-  if (!pending.empty()) {
-    vecmath::Subtract(h, back, pending);
-    return {sent, vecmath::BlockSquares(pending)};
-  }
-  vecmath::Subtract(h, back, h);
+  if (!pending.empty()) return {sent, DecodeLost(options_.upload_codec, q, h, pending)};
+  const double lost_squares = DecodeLost(options_.upload_codec, q, h, h);
   errors_.Keep(at, h);
-  return {sent, vecmath::BlockSquares(h)};
+  return {sent, lost_squares};
 }
 
 absl::StatusOr<ApplyVerdict> FragmentReplica::ApplyUpdate(const OuterUpdate& update, Standing standing) {

@@ -103,6 +103,12 @@ TEST(Fused, SettlingLeavesTheLossAndAddsTheRest) {
         EXPECT_TRUE(SameBits(lost, wanted_lost) && SameBits(sum, wanted_sum));
         EXPECT_EQ(settled.lost_max, vecmath::MaxAbs(lost));
         EXPECT_EQ(settled.public_max, vecmath::MaxAbs(sum));
+        alignas(64) static float aligned[kCodecBlock];  // as error memories lie, and the same span
+        const std::span<float> past = std::span(aligned).first(n);
+        std::vector<float> same = h;
+        EXPECT_EQ(DecodeLost(codec, q, h, past), vecmath::BlockSquares(wanted_lost));
+        EXPECT_EQ(DecodeLost(codec, q, same, same), vecmath::BlockSquares(wanted_lost));
+        EXPECT_TRUE(SameBits({past.begin(), past.end()}, wanted_lost) && SameBits(same, wanted_lost));
       }
     }
   }

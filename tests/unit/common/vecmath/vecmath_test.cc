@@ -105,6 +105,45 @@ TEST(OuterDirection, EveryTargetGivesTheBitsOfTheReference) {
   });
 }
 
+TEST(OuterStep, EveryTargetGivesTheBitsOfTheReferenceWithAndWithoutAResidual) {
+  OnEveryTarget([] {
+    for (const OuterKind kind : {OuterKind::kNesterov, OuterKind::kMomentum, OuterKind::kSgd}) {
+      for (const size_t n : kLengths) {
+        const OuterCoefficients c{.kind = kind, .learning_rate = 0.7f, .momentum = 0.9f};
+        for (const std::vector<float>& residual : {Values(8, n), std::vector<float>()}) {
+          std::vector<float> momentum = Values(4, n), wanted_momentum = momentum;
+          std::vector<float> g = Values(5, n), wanted = g;
+          const OuterSums sums = OuterStep(c, momentum, residual, g);
+          const OuterSums wanted_sums = scalar::OuterStep(c, wanted_momentum, residual, wanted);
+          EXPECT_TRUE(SameBits(g, wanted) && SameBits(momentum, wanted_momentum)) << n;
+          EXPECT_EQ(sums.merged_squares, wanted_sums.merged_squares) << n;
+          EXPECT_EQ(sums.step_squares, wanted_sums.step_squares) << n;
+          EXPECT_EQ(sums.momentum_max, wanted_sums.momentum_max) << n;
+        }
+      }
+    }
+  });
+}
+
+TEST(PseudoGradient, EveryTargetGivesTheBitsOfTheReferenceAndFindsWhatIsNotFinite) {
+  OnEveryTarget([] {
+    for (const size_t n : kLengths) {
+      for (const std::vector<float>& residual : {Values(8, n), std::vector<float>()}) {
+        std::vector<float> outer = Values(1, n), h(n), wanted(n);
+        for (const bool broken : {false, true}) {
+          if (broken && n > 0) outer[n / 2] = std::numeric_limits<float>::quiet_NaN();
+          const BlockStats got = PseudoGradient(outer, Values(2, n), residual, h);
+          const BlockStats known = scalar::PseudoGradient(outer, Values(2, n), residual, wanted);
+          EXPECT_TRUE(SameBits(h, wanted)) << n;
+          EXPECT_EQ(got.sum_squares, known.sum_squares) << n;
+          EXPECT_EQ(got.max_abs, known.max_abs) << n;
+          EXPECT_EQ(got.finite, known.finite) << n;
+        }
+      }
+    }
+  });
+}
+
 TEST(Sums, EveryTargetGivesTheBitsOfTheReference) {
   OnEveryTarget([] {
     for (const size_t n : kLengths) {
