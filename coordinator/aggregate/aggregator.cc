@@ -316,7 +316,7 @@ absl::StatusOr<RoundResult> Aggregator::CloseRound(FragmentIndex fragment, Versi
   result.committed = true;
   result.reached = held.version;
   result.hash = ContentRoot(sums.leaves, held.version.value, layout_digest_);
-  result.update_digest = DigestOf(result.update);
+  result.update_digest = sums.update;
   ReportSums(sums, result);
   for (size_t i = 0; i < sorted.size(); ++i) {
     result.contributions[i].weight = weights[i];

@@ -26,6 +26,13 @@
 
 namespace atl {
 
+// What a contribution says by itself, without any state.
+struct ContributionScreen {
+  bool finite = true;
+  double norm = 0;
+  float max_abs = 0;  // norm and max_abs are 0 where not finite
+};
+
 // One accepted contribution. `encoded` is borrowed until CloseRound returns.
 struct RoundInput {
   WorkerId worker{};
@@ -33,8 +40,9 @@ struct RoundInput {
   Bytes encoded{};
   uint64_t tokens = 0;  // behind it, since the worker's last contribution that counted
   uint64_t steps = 0;
-  uint64_t shard_samples = 0;  // of the worker's corpus; only kShardSize looks at it
-  double clip_factor = 1;      // of a round that is computed again; with a norm gate it decides
+  uint64_t shard_samples = 0;                // of the worker's corpus; only kShardSize looks at it
+  double clip_factor = 1;                    // of a round that is computed again; with a norm gate it decides
+  std::optional<ContributionScreen> screen;  // of these bytes, where it is known; otherwise they are read for it
 };
 
 struct OuterParameters {
@@ -87,13 +95,8 @@ struct RoundResult {
   std::optional<double> step_alignment;
 };
 
-// What a contribution says by itself; usable when it arrives, without any state.
-struct ContributionScreen {
-  bool finite = true;
-  double norm = 0;
-  float max_abs = 0;  // norm and max_abs are 0 where not finite
-};
-// InvalidArgument when `encoded` has another size than `elements` elements of `codec`.
+// What a contribution says by itself. InvalidArgument when `encoded` has another size than `elements` elements of
+// `codec`.
 absl::StatusOr<ContributionScreen> ScreenContribution(CodecKind codec, Bytes encoded, uint64_t elements);
 
 // Normalised weights in double, in the order of `inputs`: uniform (steps / H, at most 1), tokens, tokens^2 / steps,

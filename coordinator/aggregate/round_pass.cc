@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <functional>
+#include <mutex>
 #include <thread>
 
 #include "common/codec/codec.h"
@@ -73,6 +75,57 @@ void AddBlock(const BlockSums& block, MergeSums& total) {
   total.momentum_max = std::max(total.momentum_max, block.momentum_max);
   total.residual_max = std::max(total.residual_max, block.residual_max);
 }
+
+// Gives out blocks in chunks to threads, and hashes the update behind them, in order, while it lies in a cache: by the
+// thread that ends a chunk up to which nothing is missing. Thread-safe.
+class Chunks {
+ public:
+  explicit Chunks(const MergeJob& job)
+      : job_(job), blocks_(BlockCount(job.public_copy.size())), done_((blocks_ + kBlocks - 1) / kBlocks) {}
+  size_t count() const { return done_.size(); }
+
+  // Runs close(block) for every block that no other thread runs it for.
+  template <typename Close>
+  void Work(const Close& close) {
+    for (;;) {
+      const size_t chunk = next_.fetch_add(1);
+      if (chunk >= done_.size()) return;
+      for (size_t block = chunk * kBlocks; block < LastOf(chunk); ++block) close(block);
+      HashUpTo(chunk);
+    }
+  }
+  // After all work.
+  Digest update() const { return hasher_.Finish(); }
+
+ private:
+  static constexpr size_t kBlocks = 16;
+  size_t LastOf(size_t chunk) const { return std::min(blocks_, (chunk + 1) * kBlocks); }
+
+  void HashUpTo(size_t chunk) {
+    std::unique_lock lock(mutex_);
+    done_[chunk] = true;
+    if (hashing_) return;
+    hashing_ = true;
+    for (; hashed_ < done_.size() && done_[hashed_]; ++hashed_) {
+      const size_t begin = hashed_ * kBlocks * kBlock,
+                   end = std::min(job_.public_copy.size(), LastOf(hashed_) * kBlock);
+      const ByteRange range = EncodedRange(job_.download_codec, begin, end - begin);
+      lock.unlock();
+      hasher_.Update(job_.update.subspan(range.offset, range.bytes));
+      lock.lock();
+    }
+    hashing_ = false;
+  }
+
+  const MergeJob& job_;
+  const size_t blocks_;
+  std::atomic<size_t> next_ = 0;
+  std::mutex mutex_;
+  std::vector<bool> done_;  // these three under the lock
+  size_t hashed_ = 0;
+  bool hashing_ = false;  // by whoever set it, which alone uses hasher_
+  DigestHasher hasher_;
+};
 
 // What the members of a merge other than kMean have in one block, scaled.
 void FillRows(const MergeJob& job, size_t block, size_t elements, RowMerger& rows) {
@@ -250,6 +303,7 @@ std::vector<ContributionScreen> ScreenAll(std::span<const RoundInput> inputs, si
   std::vector<vecmath::BlockStats> stats(inputs.size() * blocks);
   Spread(blocks, threads, [&](size_t first, size_t last) {
     for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].screen) continue;
       for (size_t block = first; block < last; ++block) {
         const size_t count = std::min(kBlock, elements - block * kBlock);
         stats[i * blocks + block] = DecodedStatistics(inputs[i].codec, inputs[i].encoded, block * kBlock, count);
@@ -258,7 +312,7 @@ std::vector<ContributionScreen> ScreenAll(std::span<const RoundInput> inputs, si
   });
   std::vector<ContributionScreen> screens;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    screens.push_back(Summarise(std::span(stats).subspan(i * blocks, blocks)));
+    screens.push_back(inputs[i].screen ? *inputs[i].screen : Summarise(std::span(stats).subspan(i * blocks, blocks)));
   }
   return screens;
 }
@@ -275,10 +329,13 @@ MergeSums MergeAll(const MergeJob& job) {
   if (job.merge.rule == MergeRule::kCenteredClip && !job.inputs.empty()) pulls = Pulls(job.merge, DistancesOf(job));
   MergeSums total;
   total.leaves.resize((job.public_copy.size_bytes() + kLeafBytes - 1) / kLeafBytes);
-  Spread(blocks, job.threads, [&](size_t first, size_t last) {
+  Chunks chunks(job);
+  const size_t parts = std::min<size_t>(job.threads, chunks.count());
+  Spread(parts, job.threads, [&](size_t, size_t) {
     Walker walker(job, pulls, total.leaves);
-    for (size_t block = first; block < last; ++block) sums[block] = walker.Close(block);
+    chunks.Work([&](size_t block) { sums[block] = walker.Close(block); });
   });
+  total.update = chunks.update();
   total.input_squares.resize(job.inputs.size());
   total.dots.resize(job.inputs.size());
   for (const BlockSums& block : sums) AddBlock(block, total);

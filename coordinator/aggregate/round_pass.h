@@ -14,7 +14,7 @@
 
 namespace atl::aggregate {
 
-// Reads every input once and changes nothing. Sizes were checked. One screen for each input.
+// Reads every input whose screen is not known once and changes nothing. Sizes were checked. One screen for each input.
 std::vector<ContributionScreen> ScreenAll(std::span<const RoundInput> inputs, size_t elements, unsigned threads);
 
 // Blocks of a fragment in which directions are compared: every n-th, so many at most. Their outer step is kept to
@@ -51,6 +51,7 @@ struct MergeSums {
   double sent_squares = 0, lost_squares = 0;
   float public_max = 0, momentum_max = 0, residual_max = 0;  // largest magnitudes afterwards
   std::vector<Digest> leaves;                                // of the public copy afterwards (common/base/hash.h)
+  Digest update;                                             // of the update
 };
 
 // Merge, outer step, encode, apply: in place. Requires that no intermediate value overflows (the caller's bound).

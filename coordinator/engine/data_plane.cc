@@ -82,7 +82,10 @@ absl::Status DataPlane::BeginUpload(UploadId upload, const ContributionHeader& h
   ATOLL_RETURN_IF_ERROR(
       CheckEncodedSize(header.codec, data->layout.fragments[fragment].elements, header.encoded_bytes));
   MutexLock lock(mutex_);
-  uploads_[upload] = {{header.job, data->epoch, header.target}, header, data->layout.digest};
+  uploads_[upload] = {{header.job, data->epoch, header.target},
+                      header,
+                      data->layout.digest,
+                      std::make_shared<ContributionScreener>(header.codec, data->layout.fragments[fragment].elements)};
   return absl::OkStatus();
 }
 
@@ -102,7 +105,9 @@ void DataPlane::AppendUpload(UploadId upload, uint64_t offset_bytes, BulkBytes b
   parts_.io.Post([this, upload, offset_bytes, bytes = std::move(bytes), reply = std::move(reply)] {
     const absl::StatusOr<Upload> known = FindUpload(upload);
     if (!known.ok()) return reply(known.status());
-    reply(parts_.rounds.Append(known->key, known->header.worker, offset_bytes, bytes.pieces));
+    const absl::Status appended = parts_.rounds.Append(known->key, known->header.worker, offset_bytes, bytes.pieces);
+    if (appended.ok()) known->screener->Update(offset_bytes, bytes.pieces);
+    reply(appended);
   });
 }
 
@@ -112,8 +117,17 @@ void DataPlane::FinishUpload(UploadId upload, StatusReply failed) {
     if (!known.ok()) return failed(known.status());
     const absl::Status complete = parts_.rounds.CheckComplete(known->key, known->header.worker);
     if (!complete.ok()) return failed(complete);
+    KeepScreen(*known);
     Emit(UploadFinished{upload});
   });
+}
+
+void DataPlane::KeepScreen(const Upload& upload) {
+  const std::shared_ptr<JobData> data = Find(upload.key.job);
+  const std::optional<ContributionScreen> screen = upload.screener->Finish();
+  if (data == nullptr || !screen) return;
+  MutexLock lock(data->mutex);
+  data->screens[{upload.key.target, upload.header.worker}] = {upload.header.digest, *screen};
 }
 
 void DataPlane::EndUpload(UploadId upload) {

@@ -21,6 +21,7 @@
 #include "common/base/mutex.h"
 #include "common/base/time.h"
 #include "common/rpc/bulk.h"
+#include "coordinator/aggregate/contribution_screener.h"
 #include "coordinator/core/events.h"
 #include "coordinator/engine/job_data.h"
 #include "coordinator/store/blob_store.h"
@@ -110,6 +111,7 @@ class DataPlane {
     RoundKey key;
     ContributionHeader header;
     Digest layout;
+    std::shared_ptr<ContributionScreener> screener;  // io executor
   };
   struct Preparation;  // prepare.cc
 
@@ -117,6 +119,8 @@ class DataPlane {
   void Fail(const JobId& job, const absl::Status& status);
   std::shared_ptr<JobData> Find(const JobId& job) const ATOLL_EXCLUDES(mutex_);
   absl::StatusOr<Upload> FindUpload(UploadId upload) const ATOLL_EXCLUDES(mutex_);
+  // What the arrived bytes said by themselves, for the round that will merge them.
+  void KeepScreen(const Upload& upload);
 
   // prepare.cc; each step ends by posting the next
   void LoadSnapshots(std::shared_ptr<Preparation> p);

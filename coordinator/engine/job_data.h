@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "common/base/mutex.h"
@@ -46,6 +47,9 @@ struct JobData {
   std::map<FragmentIndex, PublishedUpdate> uncommitted ATOLL_GUARDED_BY(mutex);
   std::map<FragmentIndex, Version> committed ATOLL_GUARDED_BY(mutex);       // newest committed version
   std::map<FragmentIndex, RoundMeasures> measures ATOLL_GUARDED_BY(mutex);  // of the newest closed round
+  // What arrived contributions said by themselves, by version and worker, until their round commits; with their digest,
+  // since a worker may send another one.
+  std::map<std::pair<FragmentVersion, WorkerId>, std::pair<Digest, ContributionScreen>> screens ATOLL_GUARDED_BY(mutex);
   std::vector<uint64_t> log_bytes;  // engine thread: appended since the newest snapshot, by fragment
 };
 

@@ -55,6 +55,14 @@ std::vector<ScreenRemark> RemarksOf(const RoundResult& result) {
   return remarks;
 }
 
+// As it was when the bytes arrived; none after a restart, or a break in the transfer.
+std::optional<ContributionScreen> ScreenOf(JobData& data, const ContributionHeader& header) {
+  MutexLock lock(data.mutex);
+  const auto known = data.screens.find({header.target, header.worker});
+  if (known == data.screens.end() || known->second.first != header.digest) return std::nullopt;
+  return known->second.second;
+}
+
 // Of its fragment: whoever has sent something before the end sends once more. The state alone does not tell, since a
 // round of before may close when the end has begun.
 bool IsLast(const CloseRound& task, const JobRecord& job) {
@@ -107,8 +115,13 @@ void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound
   std::vector<RoundInput> inputs;
   for (size_t i = 0; i < bytes.size(); ++i) {
     const ContributionHeader& header = task.contributions[i];
-    inputs.push_back(
-        {header.worker, header.codec, bytes[i], header.tokens, header.steps, ShardSamples(data->spec, header)});
+    inputs.push_back({.worker = header.worker,
+                      .codec = header.codec,
+                      .encoded = bytes[i],
+                      .tokens = header.tokens,
+                      .steps = header.steps,
+                      .shard_samples = ShardSamples(data->spec, header),
+                      .screen = ScreenOf(*data, header)});
   }
   const JobSpec& spec = job.spec;
   OuterParameters outer = OuterParametersOf(spec);
@@ -184,6 +197,9 @@ void DataPlane::Committed(const RoundRecord& record) {
       data->uncommitted.erase(update);
     }
     data->committed[fragment] = record.reached.version;
+    std::erase_if(data->screens, [&](const auto& screen) {
+      return screen.first.first.fragment == fragment && screen.first.first.version < record.reached.version;
+    });
   }
   parts_.io.Post(
       [this, key = RoundKey{record.job, record.epoch, {fragment, Version{record.reached.version.value - 1}}}] {

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,7 +21,7 @@
 #include "common/base/random.h"
 #include "common/codec/codec.h"
 #include "coordinator/aggregate/aggregator.h"
-#include "coordinator/aggregate/round_pass.h"
+#include "coordinator/aggregate/contribution_screener.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/memory.h"
 #include "worker/sync/fragment_replica.h"
@@ -96,6 +97,9 @@ class Rounds {
     encoded_[0].resize(EncodedSize(codec, elements_));
     atl::Encode(codec, delta, encoded_[0]);
     for (size_t i = 1; i < encoded_.size(); ++i) encoded_[i] = encoded_[0];
+    const auto screen = ScreenContribution(codec, encoded_[0], elements_);
+    Require(screen.status());
+    screen_ = *screen;
   }
 
   Variant Close(size_t contributions, unsigned threads) {
@@ -117,11 +121,19 @@ class Rounds {
             {}};
   }
 
-  // What a part of closing costs by itself: reading every contribution once, and the hash of the result.
-  Variant Screen(size_t contributions, unsigned threads) {
-    return {"screen, N = " + std::to_string(contributions),
-            Size(contributions * encoded_[0].size()),
-            [this, contributions, threads] { aggregate::ScreenAll(Inputs(contributions), elements_, threads); },
+  // What is done while a contribution arrives, in pieces of a message.
+  Variant Screen() {
+    return {"screen",
+            Size(encoded_[0].size()),
+            [this] {
+              constexpr size_t kPiece = size_t{1} << 20;
+              ContributionScreener screener(codec_, elements_);
+              for (size_t at = 0; at < encoded_[0].size(); at += kPiece) {
+                const Bytes piece = Bytes(encoded_[0]).subspan(at, std::min(kPiece, encoded_[0].size() - at));
+                screener.Update(at, std::span(&piece, 1));
+              }
+              ATOLL_CHECK(screener.Finish().has_value(), "a contribution that came whole has a screen");
+            },
             {}};
   }
   Variant Hash() {
@@ -143,6 +155,7 @@ class Rounds {
       inputs[i].encoded = encoded_[i];
       inputs[i].tokens = 1000;
       inputs[i].steps = 10;
+      inputs[i].screen = screen_;
     }
     return inputs;
   }
@@ -150,6 +163,7 @@ class Rounds {
   CodecKind codec_;
   size_t elements_;
   Aggregator aggregator_;
+  std::optional<ContributionScreen> screen_;
   std::vector<std::vector<std::byte>> encoded_;
 };
 
@@ -184,9 +198,9 @@ std::vector<Group> Run(size_t rounds, size_t elements, const std::string& only) 
     std::vector<float> target = outer;
     for (const unsigned threads : {1u, 2u}) {
       std::vector<Variant> variants = {yard.TriadOn(threads)};
-      if (threads == 1) variants.insert(variants.end(), {sender.Encode(), round.Apply(target), round.Hash()});
+      if (threads == 1)
+        variants.insert(variants.end(), {sender.Encode(), round.Screen(), round.Apply(target), round.Hash()});
       for (const size_t n : kContributions) variants.push_back(round.Close(n, threads));
-      variants.push_back(round.Screen(8, threads));
       groups.push_back(Interleave(CodecName(codec), threads, std::move(variants), rounds));
     }
   }

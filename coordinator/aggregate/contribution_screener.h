@@ -1,0 +1,41 @@
+// ScreenContribution while the bytes arrive, so that closing a round need not read them for it.
+#ifndef ATOLL_COORDINATOR_AGGREGATE_CONTRIBUTION_SCREENER_H_
+#define ATOLL_COORDINATOR_AGGREGATE_CONTRIBUTION_SCREENER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "coordinator/aggregate/aggregator.h"
+
+namespace atl {
+
+// Memory: one encoded codec block. Not thread-safe.
+class ContributionScreener {
+ public:
+  ContributionScreener(CodecKind codec, uint64_t elements);
+  // The next bytes, which begin at `offset` of the contribution. Where they do not go on from the bytes before (a
+  // transfer that was resumed) there will be no result.
+  void Update(uint64_t offset, std::span<const Bytes> pieces);
+  // As ScreenContribution of all bytes, to the bit. None unless all came, each once and in order.
+  std::optional<ContributionScreen> Finish() const;
+
+ private:
+  void Take(Bytes piece);
+  void Screen();
+
+  const CodecKind codec_;
+  const uint64_t elements_;
+  uint64_t bytes_ = 0;     // taken
+  uint64_t screened_ = 0;  // elements
+  bool gap_ = false;
+  std::vector<std::byte> block_;  // begun
+  double squares_ = 0;
+  ContributionScreen screen_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_AGGREGATE_CONTRIBUTION_SCREENER_H_
