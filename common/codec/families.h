@@ -10,6 +10,7 @@
 #include <span>
 
 #include "common/base/hash.h"
+#include "common/plan/job_spec.h"
 
 namespace atl::codec {
 
@@ -38,6 +39,10 @@ void EncodeMxfp4(std::span<const float> in, std::byte* out);
 void DecodeMxfp4(const std::byte* in, std::span<float> out);
 void EncodeE3m0(std::span<const float> in, std::byte* out);
 void DecodeE3m0(const std::byte* in, std::span<float> out);
+
+// Where elements [begin, begin + elements) of an encoding lie. Checks that they end within it, and with it unless they
+// are whole codec blocks. fused.cc
+const std::byte* RangeAt(CodecKind kind, Bytes encoded, uint64_t begin, size_t elements);
 
 namespace scalar {  // the reference: plain C++
 void EncodeInt8(std::span<const float> in, std::byte* out);

@@ -381,11 +381,7 @@ bool LostInto(CodecKind kind, const std::byte* in, std::span<const float> h, std
   return HWY_DYNAMIC_DISPATCH(LostInto)(kind, in, h.data(), lost.data(), h.size(), &squares);
 }
 
-}  // namespace codec
-
-namespace {
-
-const std::byte* At(CodecKind kind, Bytes encoded, uint64_t begin, size_t elements) {
+const std::byte* RangeAt(CodecKind kind, Bytes encoded, uint64_t begin, size_t elements) {
   const ByteRange range = EncodedRange(kind, begin, elements);
   ATOLL_CHECK(range.offset <= encoded.size() && range.bytes <= encoded.size() - range.offset,
               "a range ends beyond the encoding");
@@ -393,6 +389,10 @@ const std::byte* At(CodecKind kind, Bytes encoded, uint64_t begin, size_t elemen
               "a range of an encoding ends inside a block");
   return encoded.data() + range.offset;
 }
+
+}  // namespace codec
+
+namespace {
 
 // What whole vectors and blocks left over: fewer elements than a block. Decoded from a multiple of one.
 std::span<float> Rest(CodecKind kind, const std::byte* in, size_t done, size_t elements, std::span<float> scratch) {
@@ -405,7 +405,7 @@ std::span<float> Rest(CodecKind kind, const std::byte* in, size_t done, size_t e
 
 void DecodeScaled(CodecKind kind, Bytes encoded, uint64_t begin, float weight, std::span<float> out) {
   if (out.empty()) return;
-  const std::byte* in = At(kind, encoded, begin, out.size());
+  const std::byte* in = codec::RangeAt(kind, encoded, begin, out.size());
   const size_t done = codec::ScaledInto(kind, in, weight, out);
   std::array<float, codec::kInt8Block> scratch;
   vecmath::Scale(weight, Rest(kind, in, done, out.size(), scratch), out.subspan(done));
@@ -413,7 +413,7 @@ void DecodeScaled(CodecKind kind, Bytes encoded, uint64_t begin, float weight, s
 
 void DecodeScaledAccumulate(CodecKind kind, Bytes encoded, uint64_t begin, float weight, std::span<float> acc) {
   if (acc.empty()) return;
-  const std::byte* in = At(kind, encoded, begin, acc.size());
+  const std::byte* in = codec::RangeAt(kind, encoded, begin, acc.size());
   const size_t done = codec::AccumulatedInto(kind, in, weight, acc);
   std::array<float, codec::kInt8Block> scratch;
   vecmath::ScaledAccumulate(weight, Rest(kind, in, done, acc.size(), scratch), acc.subspan(done));
@@ -423,7 +423,7 @@ vecmath::BlockStats DecodedStatistics(CodecKind kind, Bytes encoded, uint64_t be
   ATOLL_CHECK(elements <= kCodecBlock, "a block of a sum is longer than kSumBlock");
   vecmath::BlockStats stats;
   if (elements == 0) return stats;
-  const std::byte* in = At(kind, encoded, begin, elements);
+  const std::byte* in = codec::RangeAt(kind, encoded, begin, elements);
   if (codec::Statistics(kind, in, elements, stats)) return stats;
   std::array<float, kCodecBlock> scratch;
   return vecmath::BlockStatistics(Rest(kind, in, 0, elements, scratch));
@@ -433,7 +433,7 @@ double DecodeLost(CodecKind kind, Bytes q, std::span<const float> h, std::span<f
   ATOLL_CHECK(h.size() <= kCodecBlock && h.size() == lost.size(),
               "spans of one kernel differ in length or are too long");
   if (h.empty()) return 0;
-  const std::byte* in = At(kind, q, 0, h.size());
+  const std::byte* in = codec::RangeAt(kind, q, 0, h.size());
   double squares = 0;
   if (codec::LostInto(kind, in, h, lost, squares)) return squares;
   std::array<float, kCodecBlock> scratch;
@@ -446,7 +446,7 @@ Settled DecodeSettle(CodecKind kind, Bytes q, std::span<const float> h, std::spa
   ATOLL_CHECK(h.size() <= kCodecBlock && h.size() == lost.size() && h.size() == public_copy.size(),
               "spans of one kernel differ in length or are too long");
   if (h.empty()) return {};
-  const std::byte* in = At(kind, q, 0, h.size());
+  const std::byte* in = codec::RangeAt(kind, q, 0, h.size());
   std::array<uint32_t, 2> maxima;
   const size_t done = codec::SettledInto(kind, in, h, lost, public_copy, maxima);
   std::array<float, codec::kInt8Block> scratch;

@@ -13,6 +13,14 @@ namespace atl {
 void DecodeScaled(CodecKind codec, Bytes encoded, uint64_t begin, float weight, std::span<float> out);
 // vecmath::ScaledAccumulate: acc[i] = acc[i] + weight * D(q)[i]
 void DecodeScaledAccumulate(CodecKind codec, Bytes encoded, uint64_t begin, float weight, std::span<float> acc);
+// What a weighted sum is made of.
+struct WeightedEncoding {
+  CodecKind codec = CodecKind::kFp32;
+  Bytes encoded{};
+  float weight = 0;
+};
+// DecodeScaled of the first input, then DecodeScaledAccumulate of each further one; zeros without any.
+void DecodeWeightedSum(std::span<const WeightedEncoding> inputs, uint64_t begin, std::span<float> out);
 // vecmath::BlockStatistics of elements [begin, begin + elements), at most kCodecBlock.
 vecmath::BlockStats DecodedStatistics(CodecKind codec, Bytes encoded, uint64_t begin, size_t elements);
 

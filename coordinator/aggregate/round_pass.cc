@@ -16,6 +16,7 @@ namespace atl::aggregate {
 namespace {
 
 constexpr size_t kBlock = kCodecBlock;
+
 static_assert(kBlock * sizeof(float) % kLeafBytes == 0, "a block holds whole leaves");
 static_assert(kBlock == vecmath::kSumBlock,
               "one block of the pass is one block of a sum and whole blocks of every codec");
@@ -48,6 +49,15 @@ ContributionScreen Summarise(std::span<const vecmath::BlockStats> blocks) {
   if (!screen.finite) return {.finite = false, .norm = 0, .max_abs = 0};
   screen.norm = std::sqrt(squares);
   return screen;
+}
+
+// Blocks that are added up at a time, so that each contribution is read in pieces of a page or more.
+size_t RunOf(std::span<const RoundInput> inputs) {
+  constexpr size_t kPage = 4096, kMostBlocks = 4;
+  for (const RoundInput& input : inputs) {
+    if (EncodedSize(input.codec, kBlock) < kPage) return kMostBlocks;
+  }
+  return 1;
 }
 
 // One in so many blocks is compared.
@@ -144,15 +154,26 @@ class Walker {
         pulls_(pulls),
         leaves_(leaves),
         compared_stride_(ComparedStride(BlockCount(job.public_copy.size()))),
-        merged_(kBlock),
+        mean_(job.merge.rule == MergeRule::kMean || job.inputs.empty()),
+        run_(RunOf(job.inputs)),
+        merged_(run_ * kBlock),
         decoded_(kBlock),
-        rows_(job.merge, job.members.size()) {}
+        rows_(job.merge, job.members.size()) {
+    for (size_t i = 0; i < job.inputs.size(); ++i) {
+      weighted_.push_back({job.inputs[i].codec, job.inputs[i].encoded, job.weights[i]});
+    }
+  }
 
   BlockSums Close(size_t block) {
-    const std::span<float> g = std::span(merged_).first(BlockOf(job_.public_copy, block).size());
+    const size_t at = block % run_ * kBlock;
+    const std::span<float> g = std::span(merged_).subspan(at, BlockOf(job_.public_copy, block).size());
     const bool compared = block % compared_stride_ == 0;
     BlockSums sums;
-    Merge(block, g);
+    if (!mean_) MergeRows(block, g);
+    if (mean_ && at == 0) {
+      const size_t run = std::min(merged_.size(), job_.public_copy.size() - block * kBlock);
+      DecodeWeightedSum(weighted_, block * kBlock, std::span(merged_).first(run));  // in worker order
+    }
     const std::span<float> momentum = BlockOf(job_.momentum, block);
     if (compared) CompareInputs(block, g, momentum, sums);
     Step(block, momentum, g, compared, sums);
@@ -162,24 +183,6 @@ class Walker {
   }
 
  private:
-  void Merge(size_t block, std::span<float> g) {
-    if (job_.inputs.empty()) {
-      std::fill(g.begin(), g.end(), 0.0f);
-    } else if (job_.merge.rule == MergeRule::kMean) {
-      AddUp(block, g);
-    } else {
-      MergeRows(block, g);
-    }
-  }
-
-  // g = sum of weight * contribution, in worker order; the first product begins the sum.
-  void AddUp(size_t block, std::span<float> g) {
-    for (size_t i = 0; i < job_.inputs.size(); ++i) {
-      const RoundInput& input = job_.inputs[i];
-      (i == 0 ? DecodeScaled : DecodeScaledAccumulate)(input.codec, input.encoded, block * kBlock, job_.weights[i], g);
-    }
-  }
-
   void MergeRows(size_t block, std::span<float> g) {
     FillRows(job_, block, g.size(), rows_);
     if (job_.merge.rule != MergeRule::kCenteredClip) return rows_.Middle(g);
@@ -272,7 +275,10 @@ class Walker {
   const std::span<const float> pulls_;
   const std::span<Digest> leaves_;
   const size_t compared_stride_;
+  const bool mean_;
+  const size_t run_;
   std::vector<float> merged_, decoded_;
+  std::vector<WeightedEncoding> weighted_;
   RowMerger rows_;
 };
 

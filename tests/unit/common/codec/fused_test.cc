@@ -86,6 +86,39 @@ TEST(Fused, StatisticsHoldForAwkwardBlocks) {
   }
 }
 
+TEST(Fused, AWeightedSumIsThatOfOneInputAfterTheOther) {
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    for (const CodecKind codec : kAll) {
+      for (const size_t count : {size_t{0}, size_t{1}, size_t{3}, size_t{70}}) {
+        const size_t n = kCodecBlock + 96, tail = 77;
+        std::vector<std::vector<std::byte>> encoded;
+        std::vector<WeightedEncoding> inputs;
+        for (size_t i = 0; i < count; ++i) {
+          std::vector<float> x = Normals(10 + i, n + tail);
+          x[i] = -0.0f;
+          if (i == 2) std::fill_n(x.begin() + 64, 32, std::numeric_limits<float>::quiet_NaN());
+          encoded.emplace_back(EncodedSize(codec, x.size()));
+          Encode(codec, x, encoded.back());
+        }
+        for (size_t i = 0; i < count; ++i) inputs.push_back({codec, encoded[i], 0.1f * static_cast<float>(i + 1)});
+        for (const auto& [begin, size] : {std::pair{size_t{0}, kCodecBlock}, std::pair{kCodecBlock, 96 + tail}}) {
+          SCOPED_TRACE(std::string(hwy::TargetName(target)) + " " + CodecName(codec) + " " + std::to_string(count));
+          std::vector<float> sum(size, 5.0f), wanted(size), x(size);
+          DecodeWeightedSum(inputs, begin, sum);
+          for (size_t i = 0; i < count; ++i) {
+            DecodeRange(codec, encoded[i], begin, x);
+            i == 0 ? vecmath::Scale(inputs[i].weight, x, wanted)
+                   : vecmath::ScaledAccumulate(inputs[i].weight, x, wanted);
+          }
+          EXPECT_TRUE(SameBits(sum, wanted));
+        }
+      }
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
+}
+
 TEST(Fused, SettlingLeavesTheLossAndAddsTheRest) {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);
