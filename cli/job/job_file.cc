@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <sstream>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,8 @@
 #include "common/plan/job_validation.h"
 #include "common/plan/limits.h"
 #include "common/wire/job_spec_proto.h"
+#include "yaml-cpp/eventhandler.h"
+#include "yaml-cpp/parser.h"
 
 namespace atl::cli {
 namespace {
@@ -323,6 +326,36 @@ bool LeavesUnknown(const Fault& fault, const JobFile& file, const std::string& k
   return same_section && file.positions.count(key) == 0;
 }
 
+// How many documents a text holds, as far as two. YAML::LoadAll does not end where a token belongs to none (",").
+class Documents final : private YAML::EventHandler {
+ public:
+  explicit Documents(const std::string& text) {
+    std::istringstream stream(text);
+    YAML::Parser parser(stream);
+    while (count_ < 2 && parser.HandleNextDocument(*this)) {
+    }
+  }
+  size_t count() const { return count_; }
+  const YAML::Mark& second() const { return begin_; }
+
+ private:
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    ++count_;
+    begin_ = mark;
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+
+  size_t count_ = 0;
+  YAML::Mark begin_;
+};
+
 }  // namespace
 
 JobFile ParseJobFile(const std::string& source, const std::string& text, const std::vector<std::string>& overrides,
@@ -335,13 +368,19 @@ JobFile ParseJobFile(const std::string& source, const std::string& text, const s
     return file;
   }
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() != 1) {
-      faults.push_back({source, "", absl::StrCat("has ", documents.size(), " documents; a job file has one")});
+    const Documents documents(text);
+    if (documents.count() == 0) {
+      faults.push_back({source, "", "holds no document; 'atoll job init' prints one to begin with"});
+      return file;
+    }
+    if (documents.count() > 1) {
+      const YAML::Mark& second = documents.second();
+      faults.push_back({absl::StrCat(source, ":", second.line + 1, ":", second.column + 1), "",
+                        "another document begins here, or something that is none; a job file is one document"});
       return file;
     }
     YamlReader reader(source, faults, file.positions);
-    ReadEnvelope(reader, documents[0], file, faults);
+    ReadEnvelope(reader, YAML::Load(text), file, faults);
   } catch (const YAML::Exception& e) {
     const std::string place =
         e.mark.is_null() ? source : absl::StrCat(source, ":", e.mark.line + 1, ":", e.mark.column + 1);
