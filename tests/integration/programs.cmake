@@ -36,6 +36,7 @@ atoll_program_test(hostile_peers 240)
 atoll_program_test(prometheus_scrape 180)
 atoll_program_test(watch_terminal 180)
 atoll_program_test(link_faults 1800 long)
+atoll_program_test(flood 900 long)
 
 # Seeded faults on a run of eight workers (scripts/soak): a minute of them here, five among the long tests.
 function(atoll_soak_test name label minutes timeout)

@@ -1,0 +1,131 @@
+"""S20 and F11: attackers who may connect (plaintext, so nobody is asked who he is) pass every limit by far, all at once and for a minute,
+while a job goes on: crowds of connections, calls that are taken back, calls of no method, giant and packed messages, downloads that
+nobody reads. The command line answers all the while, no worker is lost, rounds close, and the coordinator's memory stays within
+its published bound and 15 %. ATOLL_FLOOD_SECONDS: another length."""
+import os
+import statistics
+import threading
+import time
+
+from atoll_harness import check, equal, main, number, wait_for
+from http2_by_hand import bomb, call, giant_message, greet, rapid_resets
+
+SECONDS = float(os.environ.get("ATOLL_FLOOD_SECONDS", "60"))
+QUIET_ROUNDS = 10
+BASE_MB = 64  # set aside for an idle coordinator (docs/operations.md)
+ALLOWANCE = 1.15
+PROBE = b"\x4a\x05\x08\x80\x80\x80\x20"  # DownloadRequest{probe {bytes: 64 MiB}}
+
+
+def crowd(ports):
+    held = []
+    try:
+        for _ in range(300):
+            held.append(greet(ports["control"]))
+            held.append(greet(ports["bulk"]))
+    finally:
+        for connection in held:
+            connection.close()
+
+
+def no_method(ports):
+    """Calls of a method that there is none of."""
+    with greet(ports["control"]) as connection:
+        for stream in range(1, 4000, 2):
+            connection.sendall(call(stream, "/atoll.v1.JobService/Nothing", b""))
+
+
+def unread_downloads(ports):
+    """Each asks for 64 MiB a hundred times, and reads nothing."""
+    held = [greet(ports["bulk"]) for _ in range(20)]
+    for connection in held:
+        connection.sendall(b"".join(call(stream, "/atoll.v1.TransferService/Download", PROBE) for stream in range(1, 200, 2)))
+    threading.Event().wait(2)
+    for connection in held:
+        connection.close()
+
+
+ATTACKS = {
+    "crowd": crowd,
+    "resets": lambda ports: rapid_resets(ports["control"], 20_000),
+    "resets of transfers": lambda ports: rapid_resets(ports["bulk"], 20_000),
+    "no method": no_method,
+    "giant message": lambda ports: giant_message(ports["control"], 64),
+    "bomb": lambda ports: bomb(ports["bulk"]),
+    "unread downloads": unread_downloads,
+}
+
+
+class Attacker(threading.Thread):
+    """The same again and again, until it is over."""
+
+    def __init__(self, attack, ports, over):
+        super().__init__(daemon=True)
+        self.attack, self.ports, self.over, self.done, self.cut = attack, ports, over, 0, 0
+
+    def run(self):
+        while not self.over.is_set():
+            try:
+                self.attack(self.ports)
+            except OSError:
+                self.cut += 1  # as it should be
+                self.over.wait(0.05)
+            self.done += 1
+
+
+def closings(scene, first, last):
+    """Seconds between one round and the next, of rounds first to last, by the event log."""
+    times = [event["time_ns"] for event in scene.logged_events("job") if event["kind"] == "round committed"]
+    return [(b - a) / 1e9 for a, b in zip(times[first:last], times[first + 1:last + 1])]
+
+
+def incarnations(scene):
+    return {worker["name"]: number(worker, "incarnation") for worker in scene.atoll("-o", "json", "worker", "list").json()["workers"]}
+
+
+def worst(values):
+    return statistics.quantiles(values, n=100)[98] if len(values) > 1 else values[0]
+
+
+def test(scene):
+    manifest = scene.corpus(text_bytes=400_000)
+    coordinator = scene.coordinator("--data-root", scene.path("data"))
+    workers = [scene.worker(name, coordinator, "--data-root", scene.path("data"), "--synthetic-step-seconds", "0.02") for name in "abcd"]
+    scene.submit("job", manifest, steps=1_000_000, inner_steps=20, model={"hidden_size": 384, "intermediate_size": 1024, "layers": 4, "heads": 6},
+                 sync={"upload_codec": "bf16", "download_codec": "bf16"}, workers={"min": 3, "max": 4, "planned": 4}, evaluation={"every_rounds": 0})
+    alive = [coordinator, *workers]
+    begun = number(scene.wait_round("job", QUIET_ROUNDS, seconds=300, alive=alive), "round")
+    bound_mb = BASE_MB + number(scene.job("job"), "coordinator_memory_bytes") / 2**20
+    quiet_mb, members = coordinator.resident_mb(), incarnations(scene)
+
+    over = threading.Event()
+    attackers = {name: Attacker(attack, coordinator.ports, over) for name, attack in ATTACKS.items()}
+    for attacker in attackers.values():
+        attacker.start()
+    peak_mb, answers, end = quiet_mb, 0, time.monotonic() + SECONDS
+    try:
+        while time.monotonic() < end:
+            peak_mb = max(peak_mb, coordinator.resident_mb())
+            scene.atoll("job", "get", "job", seconds=30)
+            answers += 1
+            for process in alive:
+                check(process.popen.poll() is None, f"{process.name} ended during the flood")
+    finally:
+        over.set()
+    for attacker in attackers.values():
+        attacker.join(60)
+    flooded = number(scene.job("job"), "round")
+    print(f"rounds {begun} before, {flooded - begun} during {SECONDS:.0f} s of flood; the command line answered {answers} times")
+    print("attacks, and how many were cut:", ", ".join(f"{name} {a.done}/{a.cut}" for name, a in attackers.items()))
+    print(f"memory: {quiet_mb:.0f} MiB before, {peak_mb:.0f} MiB at most, bound {bound_mb:.0f} MiB")
+    check(flooded > begun, "no round closed during the flood")
+    check(peak_mb <= ALLOWANCE * bound_mb, f"{peak_mb:.0f} MiB in memory, more than {ALLOWANCE} of the bound of {bound_mb:.0f} MiB")
+    equal(incarnations(scene), members, "the members and their incarnations: whoever was lost comes back with another")
+    scene.wait_round("job", flooded + 2, seconds=120, alive=alive)
+    before, during = closings(scene, 1, begun), closings(scene, begun, flooded)
+    print(f"99th percentile from round to round: {worst(before):.2f} s before, {worst(during):.2f} s during")
+    wait_for("memory given back", lambda: coordinator.resident_mb() < ALLOWANCE * bound_mb)
+    scene.atoll("job", "cancel", "job")
+
+
+main(test)
