@@ -112,8 +112,9 @@ constexpr Row kWorkerRows[] = {
     {Metric::kTokens, "atoll_trained_tokens_total", kCounter, "tokens", "", "Tokens trained by this process."},
     {Metric::kTokensPerSecond, "atoll_tokens_per_second", kGauge, "", "", "Recent training rate."},
     {Metric::kComputeUtilization, "atoll_compute_utilization_ratio", kGauge, "", "",
-     "Share of wall time spent in inner steps, the rest being waits for samples and updates, over about the newest "
-     "500 steps."},
+     "Share of wall time spent in inner steps, the rest being waits for samples and updates and the work of syncs, "
+     "over "
+     "about the newest 500 steps."},
     {Metric::kUploadRate, "atoll_upload_bytes_per_second", kGauge, "", "",
      "Recent rate of finished uploads of at least 256 KiB, from request to acceptance; absent before the first."},
     {Metric::kDownloadRate, "atoll_download_bytes_per_second", kGauge, "", "",
@@ -126,6 +127,8 @@ constexpr Row kWorkerRows[] = {
      "Time the training thread waited for samples."},
     {Metric::kSyncWait, "atoll_sync_wait_seconds_total", kCounter, "seconds", "",
      "Time the training thread waited for updates."},
+    {Metric::kSyncWork, "atoll_sync_work_seconds_total", kCounter, "seconds", "",
+     "Time between steps in which the training thread worked: encoding, applying, merging, evaluating."},
     {Metric::kNonFiniteSteps, "atoll_non_finite_steps_total", kCounter, "", "",
      "Inner steps undone because loss or gradient was not finite."},
 };

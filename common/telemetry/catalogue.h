@@ -63,6 +63,7 @@ enum class Metric : uint32_t {
   kStepDuration,
   kDataWait,
   kSyncWait,
+  kSyncWork,
   kNonFiniteSteps,
   kCount
 };

@@ -17,9 +17,10 @@ void StepMetrics::Record(const StepTaken& step) {
   metrics_.Observe(Metric::kStepDuration, seconds);
   metrics_.Add(Metric::kDataWait, ToSeconds(step.data_wait));
   metrics_.Add(Metric::kSyncWait, ToSeconds(step.sync_wait));
+  metrics_.Add(Metric::kSyncWork, ToSeconds(step.sync_work));
   metrics_.Set(Metric::kInnerStep, static_cast<double>(step.clock_step));
   metrics_.Set(Metric::kLearningRate, step.learning_rate);
-  const double whole = seconds + ToSeconds(step.data_wait) + ToSeconds(step.sync_wait);
+  const double whole = seconds + ToSeconds(step.data_wait + step.sync_wait + step.sync_work);
   if (step.clock_step < clock_step_) computed_seconds_ = whole_seconds_ = 0;  // another job, or a rollback
   clock_step_ = step.clock_step;
   RecordUtilization(seconds, whole);

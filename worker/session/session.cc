@@ -106,7 +106,7 @@ struct Session::State {
   std::unique_ptr<Replicas> replicas;
   std::optional<SessionExit> exit;
   Duration data_wait{}, sync_wait{};
-  Instant waiting_since = kNever;
+  Instant waiting_since = kNever, step_ended = kNever;
   uint64_t clock_step = 0;  // after the last step
   bool leaving = false;     // as whoever runs this process wants
   bool worked = false;      // a step, evaluation or preparation ran in this turn
@@ -156,6 +156,8 @@ void Session::State::PublishHeartbeat() {
 TurnResult Session::Turn() {
   State& s = *state_;
   s.worked = false;
+  if (s.waiting_since != kNever) s.sync_wait = s.sync_wait + (s.clock.Now() - s.waiting_since);
+  s.waiting_since = kNever;
   std::deque<LinkEvent> events = s.inbox.TakeAll();
   for (LinkEvent& event : events) {
     s.Take(std::move(event));
@@ -171,11 +173,7 @@ TurnResult Session::Turn() {
   s.PublishHeartbeat();
   const Instant now = s.clock.Now();
   const bool waits = s.core.activity() == WorkerActivity::kWaiting;
-  if (waits && s.waiting_since == kNever) s.waiting_since = now;
-  if (!waits && s.waiting_since != kNever) {
-    s.sync_wait = s.sync_wait + (now - s.waiting_since);
-    s.waiting_since = kNever;
-  }
+  if (waits) s.waiting_since = now;
   // A wait is told with its age: in time for each heartbeat.
   const Instant next = waits ? std::min(s.core.NextWake(), now + s.core.heartbeat_interval()) : s.core.NextWake();
   return {s.worked || !events.empty() || next <= now, next};
@@ -220,6 +218,7 @@ void Session::State::Do(const worker::ReleaseJob&) {
   parts.reset();
   spec.reset();
   job = JobId{};
+  step_ended = kNever;
 }
 
 void Session::State::Break(const absl::Status& status) {
@@ -343,10 +342,18 @@ void Session::State::Do(const worker::TakeStep& e) {
     Break(outcome.status());
     return;
   }
-  const Duration took = clock.Now() - began;
+  const Instant ended = clock.Now();
+  const Duration took = ended - began;
   Answer(worker::StepDone{outcome->applied, outcome->tokens, Micro(outcome->loss, kMostMeanNats), took});
-  if (options.on_step) options.on_step({e.rate_step + 1, rate, *outcome, took, data_wait, sync_wait});
+  if (step_ended == kNever) {
+    step_ended = asked;
+    data_wait = began - asked;
+    sync_wait = Duration{};
+  }
+  const Duration work = ended - step_ended - took - data_wait - sync_wait;
+  if (options.on_step) options.on_step({e.rate_step + 1, rate, *outcome, took, data_wait, sync_wait, work});
   data_wait = sync_wait = Duration{};
+  step_ended = ended;
   clock_step = e.rate_step + 1;
   parts->model->KeepOptimizer(clock_step, false);
 }

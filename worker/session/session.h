@@ -29,6 +29,9 @@ struct StepTaken {
   Duration took{};       // of the model
   Duration data_wait{};  // before it, in all since the step before
   Duration sync_wait{};  // likewise, at apply steps and for leases
+  // Likewise, with neither: encoding, applying, merging, evaluating. These four add up to the time from the end of the
+  // step before, or of the first step of a job from its beginning.
+  Duration sync_work{};
 };
 
 struct SessionOptions {

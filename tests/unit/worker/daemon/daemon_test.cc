@@ -51,13 +51,15 @@ TEST(StepMetrics, PutsStepsIntoTheCatalogue) {
   step.learning_rate = 0.5;
   step.outcome = {true, 2.25, 3.0, 1000};
   step.took = Seconds(1);
-  step.data_wait = Seconds(1);
+  step.data_wait = Milliseconds(750);
+  step.sync_work = Milliseconds(250);
   steps.Record(step);
   step.outcome.applied = false;
   steps.Record(step);
   const std::string text = metrics.Expose();
   EXPECT_NE(text.find("atoll_train_loss_nats 2.25"), std::string::npos) << text;
   EXPECT_NE(text.find("atoll_inner_step 9"), std::string::npos);
+  EXPECT_NE(text.find("atoll_compute_utilization_ratio 0.5"), std::string::npos);
   EXPECT_NE(text.find("atoll_tokens_per_second 500"), std::string::npos);
   EXPECT_NE(text.find("atoll_non_finite_steps_total 1"), std::string::npos);
   EXPECT_FALSE(metrics.HeartbeatSamples().empty());

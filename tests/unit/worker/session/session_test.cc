@@ -63,6 +63,7 @@ class SessionTest : public testing::Test {
     SessionOptions options;
     options.core.worker = WorkerId{"w1"};
     options.sample_wait = Duration{};
+    options.on_step = [this](const StepTaken& step) { steps_.push_back(step); };
     session_ = std::make_unique<Session>(options, link_, factory_, clock_, log_, nullptr);
   }
   void Post(CoordinatorMessage message) { session_->Post(worker::Event(worker::Received{std::move(message)})); }
@@ -142,6 +143,7 @@ class SessionTest : public testing::Test {
     return options;
   }()};
   std::unique_ptr<Session> session_;
+  std::vector<StepTaken> steps_;
   uint64_t leases_ = 0;
   uint64_t lease_samples_ = 1000;  // at most, of one lease
 };
@@ -174,6 +176,31 @@ TEST_F(SessionTest, AWorkerThatIsNotInTheUpdateKeepsItsDrift) {
   EXPECT_NEAR(session_->local_parameters()[0], trained + global_[0], 1e-6);
   EXPECT_EQ(session_->core().fragments()[0].missed, 1u);
   EXPECT_EQ(link_.uploads.at(0).header.target.version.value, 1u) << "sent again against the new version";
+}
+
+// The step that an update lets begin is part of no wait, though both fall into one turn.
+TEST_F(SessionTest, EveryStepTellsWhatPassedSinceTheOneBefore) {
+  Instant begin = kNever, end{};
+  factory_.during_step = [&] {
+    begin = std::min(begin, clock_.Now());
+    clock_.Advance(Milliseconds(100));
+    end = clock_.Now();
+  };
+  Join();
+  Train(4);
+  clock_.Advance(Seconds(3));
+  Commit(0, 1, {WorkerId{"w1"}});
+  Train(6);
+  ASSERT_GE(steps_.size(), 6u);
+  Duration whole{};
+  for (const StepTaken& step : steps_) {
+    EXPECT_EQ(step.took, Milliseconds(100));
+    EXPECT_GE(step.sync_work, Duration{}) << "no moment counts twice";
+    whole = whole + step.took + step.data_wait + step.sync_wait + step.sync_work;
+  }
+  EXPECT_EQ(whole, end - begin);
+  EXPECT_GE(steps_[4].sync_wait, Seconds(3));
+  EXPECT_EQ(steps_[5].sync_wait, Duration{});
 }
 
 TEST_F(SessionTest, ADeviantIsHealed) {

@@ -4,6 +4,7 @@
 #define ATOLL_TESTS_UNIT_WORKER_SESSION_TOY_JOB_H_
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -44,12 +45,14 @@ class CountedSamples final : public SampleSource {
 
 class ToyModel final : public TrainingModel {
  public:
-  ToyModel(uint64_t elements, float target) : parameters_(elements), target_(target) {}
+  ToyModel(uint64_t elements, float target, std::function<void()> during_step = {})
+      : parameters_(elements), target_(target), during_step_(std::move(during_step)) {}
   std::span<float> parameters() override { return parameters_; }
   void* compute_stream() override { return nullptr; }
   absl::Status BeginOptimizer(uint64_t) override { return absl::OkStatus(); }
   void KeepOptimizer(uint64_t, bool) override {}
   absl::StatusOr<StepOutcome> Step(const SampleBatch& batch, double learning_rate) override {
+    if (during_step_) during_step_();
     double loss = 0;
     for (float& x : parameters_) {
       const float gradient = x - target_;
@@ -71,9 +74,10 @@ class ToyModel final : public TrainingModel {
  private:
   std::vector<float> parameters_;
   const float target_;
+  const std::function<void()> during_step_;
 };
 
-// Fails with `failure` if that is not OK.
+// Fails with `failure` if that is not OK. Models call `during_step`, if there is one, in each step.
 class ToyFactory final : public JobFactory {
  public:
   explicit ToyFactory(float target) : target_(target) {}
@@ -83,10 +87,11 @@ class ToyFactory final : public JobFactory {
     parts->layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
     parts->device = OpenCpuDevice();
     parts->samples = std::make_unique<CountedSamples>();
-    parts->model = std::make_unique<ToyModel>(parts->layout.elements, target_);
+    parts->model = std::make_unique<ToyModel>(parts->layout.elements, target_, during_step);
     return parts;
   }
   absl::Status failure;
+  std::function<void()> during_step;
 
  private:
   const float target_;
