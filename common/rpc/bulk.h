@@ -33,6 +33,9 @@ class BulkSource {
   // Exactly `bytes` from `offset`; offset + bytes <= size_bytes(). May read a file. Called one at a time for one
   // transfer.
   virtual absl::StatusOr<BulkBytes> Read(uint64_t offset, size_t bytes) = 0;
+  // Told once, from a thread of the transport, when the last byte is handed on and only the answer is waited for; not
+  // where a transfer ends before.
+  virtual void OnAllSent() {}
 };
 // A source over bytes in memory, shared and immutable.
 std::shared_ptr<BulkSource> MakeMemorySource(std::shared_ptr<const std::vector<std::byte>> bytes);

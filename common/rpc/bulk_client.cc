@@ -249,7 +249,10 @@ class UploadTransfer final : public Transfer {
     SendNext();
     return absl::OkStatus();
   }
-  void OnWritten() override { SendNext(); }
+  void OnWritten() override {
+    if (last_sent_) source_->OnAllSent();
+    SendNext();
+  }
   bool Complete() const override { return accepted_; }
 
   void HalfClose() {

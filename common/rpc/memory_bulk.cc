@@ -102,6 +102,7 @@ class MemoryUpload final : public Conversation {
         SendNext();
       });
     });
+    if (offset_ == source_->size_bytes()) source_->OnAllSent();
     SendNext();
   }
   void EndIfDue() {

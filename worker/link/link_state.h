@@ -82,6 +82,10 @@ class ControlSide {
 };
 
 // Uploads and downloads. Owned by the turning thread.
+//
+// What goes the same way goes one after the other, in the order in which it was asked for: side by side two transfers
+// both end when the later one would, so that who waits for the first waits longer. An upload gives way to the next once
+// its bytes are sent, before they are accepted. Updates do not queue behind whole fragments, which may be far larger.
 class Transfers {
  public:
   struct Parts {
@@ -112,6 +116,8 @@ class Transfers {
  private:
   // One transfer over its conversations. `call` empty: waiting for the next attempt.
   struct Conversation {
+    uint64_t asked = 0;  // in the order of asking
+    bool sent = false;   // nothing is left but the answer
     std::unique_ptr<BulkCall> call;
     std::unique_ptr<RateWindow::Use> use;
     uint64_t number = 0;
@@ -136,8 +142,18 @@ class Transfers {
   };
   using DownloadId = std::pair<FragmentIndex, std::pair<bool, Version>>;
 
+  // Transfers that take turns, while they are looked at.
+  struct Line {
+    bool busy = false;
+    Conversation* next = nullptr;
+    std::function<void()> begin;  // of `next`
+  };
+  // Gives up what takes too long, and puts what may begin in its line. When to look again at the latest.
+  static Instant Look(Conversation& talk, Instant now, Line& line, std::function<void()> begin);
+
   void Begin(UploadJob& upload);
   void Begin(DownloadId id, DownloadJob& download);
+  void OnUploadSent(FragmentIndex fragment, uint64_t number);
   void OnUploadDone(FragmentIndex fragment, uint64_t number, const BulkResult& result);
   void OnDownloadDone(const DownloadId& id, uint64_t number, const BulkResult& result);
   void FinishDownload(const DownloadId& id, const absl::Status& status);

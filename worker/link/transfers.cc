@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 
 #include "absl/strings/str_cat.h"
 #include "common/rpc/rpc_status.h"
@@ -24,6 +25,24 @@ bool IsFinal(const absl::Status& status) {
     default: return false;
   }
 }
+
+}  // namespace
+
+namespace {
+
+// Encoded bytes of a contribution, and who wants to know when they have left.
+class ContributionSource final : public BulkSource {
+ public:
+  ContributionSource(SharedBytes bytes, std::function<void()> sent)
+      : bytes_(MakeMemorySource(std::move(bytes))), sent_(std::move(sent)) {}
+  uint64_t size_bytes() const override { return bytes_->size_bytes(); }
+  absl::StatusOr<BulkBytes> Read(uint64_t offset, size_t bytes) override { return bytes_->Read(offset, bytes); }
+  void OnAllSent() override { sent_(); }
+
+ private:
+  const std::shared_ptr<BulkSource> bytes_;
+  const std::function<void()> sent_;
+};
 
 }  // namespace
 
@@ -88,21 +107,36 @@ Transfers::~Transfers() = default;
 Instant Transfers::Turn() {
   const Instant now = parts_.clock.Now();
   Instant wake = kNever;
-  const auto look = [&](Conversation& talk, auto begin) {
-    if (!talk.call && now >= talk.try_at) begin();
-    if (talk.call && now >= talk.give_up_at) {
-      talk.give_up_at = kNever;
-      talk.call->Cancel();  // its end comes as Cancelled and is tried again
-    }
-    wake = std::min(wake, talk.call ? talk.give_up_at : talk.try_at);
-  };
+  Line up, whole, updates;
   for (auto& [fragment, upload] : uploads_) {
-    look(upload.talk, [&u = upload, this] { Begin(u); });
+    wake = std::min(wake, Look(upload.talk, now, up, [&u = upload, this] { Begin(u); }));
   }
   for (auto& [id, download] : downloads_) {
-    look(download.talk, [&d = download, &i = id, this] { Begin(i, d); });
+    Line& line = download.whole ? whole : updates;
+    wake = std::min(wake, Look(download.talk, now, line, [&d = download, &i = id, this] { Begin(i, d); }));
+  }
+  for (const Line& line : {up, whole, updates}) {
+    if (line.busy || line.next == nullptr) continue;
+    line.begin();
+    wake = std::min(wake, line.next->give_up_at);
   }
   return wake;
+}
+
+Instant Transfers::Look(Conversation& talk, Instant now, Line& line, std::function<void()> begin) {
+  if (talk.call) {
+    line.busy = line.busy || !talk.sent;
+    if (now < talk.give_up_at) return talk.give_up_at;
+    talk.give_up_at = kNever;
+    talk.call->Cancel();  // its end comes as Cancelled and is tried again
+    return kNever;
+  }
+  if (now < talk.try_at) return talk.try_at;
+  if (line.next == nullptr || talk.asked < line.next->asked) {
+    line.next = &talk;
+    line.begin = std::move(begin);
+  }
+  return kNever;
 }
 
 // ---- uploads ------------------------------------------------------------------------------------------------------
@@ -111,6 +145,7 @@ void Transfers::StartUpload(ContributionHeader header, BootNumber boot, SharedBy
   const FragmentIndex fragment = header.target.fragment;
   uploads_.erase(fragment);
   UploadJob& upload = uploads_[fragment];
+  upload.talk.asked = next_number_++;
   upload.header = std::move(header);
   upload.boot = boot;
   upload.bytes = std::move(bytes);
@@ -119,11 +154,19 @@ void Transfers::StartUpload(ContributionHeader header, BootNumber boot, SharedBy
 void Transfers::Begin(UploadJob& upload) {
   Prepare(upload.talk, upload.bytes->size(), upload_window_);
   const FragmentIndex fragment = upload.header.target.fragment;
-  upload.talk.call =
-      parts_.bulk.Upload(ContributionUpload{upload.header, upload.boot}, MakeMemorySource(upload.bytes),
-                         [this, mailbox = parts_.mailbox, fragment, number = upload.talk.number](BulkResult result) {
-                           mailbox->Post([this, fragment, number, result] { OnUploadDone(fragment, number, result); });
-                         });
+  const auto sent = [this, mailbox = parts_.mailbox, fragment, number = upload.talk.number] {
+    mailbox->Post([this, fragment, number] { OnUploadSent(fragment, number); });
+  };
+  upload.talk.call = parts_.bulk.Upload(
+      ContributionUpload{upload.header, upload.boot}, std::make_shared<ContributionSource>(upload.bytes, sent),
+      [this, mailbox = parts_.mailbox, fragment, number = upload.talk.number](BulkResult result) {
+        mailbox->Post([this, fragment, number, result] { OnUploadDone(fragment, number, result); });
+      });
+}
+
+void Transfers::OnUploadSent(FragmentIndex fragment, uint64_t number) {
+  const auto it = uploads_.find(fragment);
+  if (it != uploads_.end() && it->second.talk.number == number) it->second.talk.sent = true;
 }
 
 void Transfers::OnUploadDone(FragmentIndex fragment, uint64_t number, const BulkResult& result) {
@@ -154,6 +197,7 @@ void Transfers::StartDownload(const JobId& job, FragmentVersion at, bool whole, 
   const DownloadId id{at.fragment, {whole, at.version}};
   downloads_.erase(id);
   DownloadJob& download = downloads_[id];
+  download.talk.asked = next_number_++;
   download.job = job;
   download.asked = at;
   download.whole = whole;
@@ -243,6 +287,7 @@ void Transfers::Close(Conversation& talk, const BulkResult& result, RateWindow& 
 
 void Transfers::Prepare(Conversation& talk, uint64_t bytes, RateWindow& window) {
   talk.use = window.Begin();
+  talk.sent = false;
   talk.number = next_number_++;
   talk.began = parts_.clock.Now();
   talk.give_up_at = talk.began + LimitFor(bytes);

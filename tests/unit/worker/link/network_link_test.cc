@@ -18,8 +18,15 @@ class Bulk final : public BulkHandler {
   class OneUpload final : public UploadHandler {
    public:
     explicit OneUpload(Bulk& bulk) : bulk_(bulk) {}
-    void OnBegin(UploadHeader, UploadReply reply) override {
+    void OnBegin(UploadHeader header, UploadReply reply) override {
       ++bulk_.uploads;
+      const uint32_t fragment = std::get<ContributionUpload>(header).header.target.fragment.value;
+      if (!bulk_.order.empty() && bulk_.order.back() != fragment) {
+        bulk_.left_at_begin.push_back(bulk_.announced - bulk_.received.size());
+        bulk_.received.clear();
+      }
+      bulk_.order.push_back(fragment);
+      bulk_.announced = std::get<ContributionUpload>(header).header.encoded_bytes;
       if (!bulk_.refusal.ok()) {
         reply(bulk_.refusal);
         return;
@@ -31,7 +38,10 @@ class Bulk final : public BulkHandler {
       for (const Bytes& piece : bytes.pieces) bulk_.received.insert(bulk_.received.end(), piece.begin(), piece.end());
       reply(absl::OkStatus());
     }
-    void OnEnd(StatusReply reply) override { reply(absl::OkStatus()); }
+    void OnEnd(StatusReply reply) override {
+      if (!bulk_.holds_ends) return reply(absl::OkStatus());
+      bulk_.ends.push_back(std::move(reply));
+    }
     void OnBroken(absl::Status) override {}
 
    private:
@@ -44,7 +54,10 @@ class Bulk final : public BulkHandler {
       reply(refusal);
       return;
     }
-    reply(DownloadContent{header, MakeMemorySource(content), nullptr});
+    const bool whole = std::holds_alternative<FragmentKey>(request.key);
+    int& now = whole ? running_whole : running_updates;
+    most_running = std::max(most_running, ++now);
+    reply(DownloadContent{header, MakeMemorySource(content), [&now](const BulkResult&) { --now; }});
   }
   void OnMissingBlobs(std::vector<Sha256>, std::function<void(absl::StatusOr<std::vector<Sha256>>)> reply) override {
     reply(std::vector<Sha256>{});
@@ -57,7 +70,13 @@ class Bulk final : public BulkHandler {
 
   absl::Status refusal;
   int uploads = 0;
-  std::vector<std::byte> received;
+  std::vector<std::byte> received;      // of the newest upload
+  std::vector<uint32_t> order;          // fragments of uploads
+  std::vector<uint64_t> left_at_begin;  // of the fragment before, when another began
+  uint64_t announced = 0;
+  bool holds_ends = false;
+  std::vector<StatusReply> ends;
+  int running_whole = 0, running_updates = 0, most_running = 0;
   std::vector<uint64_t> offsets;
   DownloadHeader header;
   std::shared_ptr<const std::vector<std::byte>> content;
@@ -268,6 +287,53 @@ TEST_F(LinkTest, AnUploadResumesWhereItBroke) {
 }
 
 // From the request to the end, by the clock that the test moves while the bytes are on their way.
+TEST_F(LinkTest, UploadsGoOneAfterTheOtherAndWaitForNoAnswer) {
+  bulk_.holds_ends = true;
+  const SharedBytes bytes = SomeBytes(1234);
+  for (const uint32_t fragment : {2u, 0u, 1u}) {
+    ContributionHeader header = HeaderFor(bytes);
+    header.target.fragment = FragmentIndex{fragment};
+    link_.StartUpload(header, BootNumber{1}, bytes);
+  }
+  Settle();
+  EXPECT_EQ(bulk_.order, (std::vector<uint32_t>{2, 0, 1})) << "as they were asked for";
+  EXPECT_EQ(bulk_.left_at_begin, (std::vector<uint64_t>{0, 0})) << "each has the line to itself";
+  EXPECT_EQ(bulk_.ends.size(), 3u) << "all are sent before one is accepted";
+  EXPECT_TRUE(Events<worker::UploadEnded>().empty());
+  for (const StatusReply& accept : bulk_.ends) accept(absl::OkStatus());
+  Settle();
+  EXPECT_EQ(Events<worker::UploadEnded>().size(), 3u);
+}
+
+TEST_F(LinkTest, ABrokenUploadLetsTheNextOneGo) {
+  const SharedBytes bytes = SomeBytes(1234);
+  ContributionHeader other = HeaderFor(bytes);
+  other.target.fragment = FragmentIndex{0};
+  cut_in_ = 5;
+  link_.StartUpload(HeaderFor(bytes), BootNumber{1}, bytes);
+  link_.StartUpload(other, BootNumber{1}, bytes);
+  Settle();
+  ASSERT_EQ(Events<worker::UploadEnded>().size(), 1u);
+  EXPECT_EQ(Events<worker::UploadEnded>().front().target.fragment.value, 0u);
+  Pass(Seconds(1));
+  EXPECT_EQ(Events<worker::UploadEnded>().size(), 2u);
+}
+
+TEST_F(LinkTest, DownloadsGoOneAfterTheOtherButUpdatesNotBehindWholeFragments) {
+  bulk_.Serve(SomeBytes(1234), 9);
+  link_.FetchFragment(JobId{"toy"}, FragmentIndex{0}, 1234);
+  link_.FetchFragment(JobId{"toy"}, FragmentIndex{1}, 1234);
+  link_.FetchUpdate(JobId{"toy"}, {FragmentIndex{2}, Version{9}}, 1234);
+  link_.FetchUpdate(JobId{"toy"}, {FragmentIndex{3}, Version{9}}, 1234);
+  link_.Turn();
+  executor_.RunAll();
+  EXPECT_EQ(bulk_.offsets.size(), 2u) << "one of each kind";
+  Settle();
+  EXPECT_EQ(bulk_.offsets.size(), 4u);
+  EXPECT_EQ(bulk_.most_running, 1);
+  EXPECT_EQ(Events<FetchedBytes>().size(), 4u);
+}
+
 TEST_F(LinkTest, RatesAreMeasuredOfLargeFinishedTransfers) {
   const auto transfer = [&](size_t size, Duration took) {
     const SharedBytes bytes = SomeBytes(size);
