@@ -1,0 +1,156 @@
+"""Compute utilization of real workers on shaped links beside the planner's figure."""
+import contextlib
+import math
+import statistics
+import sys
+import threading
+import time
+
+from benches import figures, machine, scenes
+
+WHAT = "share of time that real workers compute on links of 10 to 1000 Mbit/s, beside the planner's figure"
+ROUNDS = 1
+
+LINKS = (10, 50, 200, 1000)  # Mbit/s in each direction of each worker
+AT_ONCE_UP_TO = 50           # on slower links all methods run at the same time: they leave the processor idle
+WORKERS = ("a", "b")
+STEP_SECONDS, INNER_STEPS = 0.1, 40
+WARMUP_PERIODS, LEAST_PERIODS, LEAST_SECONDS = 1.5, 2, 12
+GOAL, PLANNED_GOAL = 0.95, 0.99  # at least so much is measured wherever so much is planned
+MODEL = {"layers": 6, "hidden_size": 256, "intermediate_size": 704, "heads": 4, "kv_heads": 4, "vocab_size": 320}
+# Name, what `atoll plan` and the job are told.
+METHODS = (("classic", "diloco", 0, "bf16"), ("streaming", "streaming", 0, "bf16"), ("overlapped by 1 step", "streaming", 1, "bf16"),
+           ("overlapped by 10 steps", "streaming", 10, "bf16"), ("overlapped by 10 steps, 4 bits", "streaming", 10, "mxfp4"))
+
+
+def parameters():
+    """Of the whole model, and of embeddings and final norm, which are a fragment of their own."""
+    hidden, inner = MODEL["hidden_size"], MODEL["intermediate_size"]
+    apart = MODEL["vocab_size"] * hidden + hidden
+    return apart + MODEL["layers"] * (4 * hidden * hidden + 3 * hidden * inner + 2 * hidden), apart
+
+
+def plan(scene, method, overlap, codec, megabits):
+    whole, apart = parameters()
+    return scene.atoll("-o", "json", "plan", "--params", whole, "--embedding-params", apart, "--layers", MODEL["layers"], "--layers-per-fragment", 1,
+                       "--workers", len(WORKERS), "--step-seconds", STEP_SECONDS, "--inner-steps", INNER_STEPS, "--method", method,
+                       "--overlap-steps", overlap, "--codec", codec, "--bandwidth", f"{megabits}Mbit/s").json()
+
+
+def submit(scene, corpus, method, overlap, codec):
+    scene.submit("job", corpus, steps=10_000_000, inner_steps=INNER_STEPS, model=MODEL, batch={"sequences_per_step": 1},
+                 workers={"min": len(WORKERS), "max": len(WORKERS), "planned": len(WORKERS)},
+                 sync={"fragments": "whole" if method == "diloco" else "strided", "layers_per_fragment": 1, "overlap_steps": overlap,
+                       "upload_codec": codec, "download_codec": codec})
+
+
+class Reading:
+    """What a worker has counted."""
+
+    def __init__(self, worker):
+        self.at = time.monotonic()
+        counted = scenes.metrics(worker)
+        self.steps = int(counted["atoll_step_duration_seconds_count"])
+        self.computed = counted["atoll_step_duration_seconds_sum"]
+        self.waited = counted["atoll_sync_wait_seconds_total"] + counted["atoll_data_wait_seconds_total"]
+        self.worked = counted["atoll_sync_work_seconds_total"]
+        self.cpu = scenes.cpu_seconds(worker)
+
+
+def reading_after(worker, steps, seconds):
+    """Soon after the end of that step. Whole periods later the same moment of the schedule comes again."""
+    def look():
+        reading = Reading(worker)
+        return reading if reading.steps >= steps else None
+    return scenes.harness().wait_for(f"step {steps} of {worker.name}", look, seconds, [worker])
+
+
+def window(worker, first, steps, limit_seconds):
+    """Shares of the time in which a worker takes so many steps after the first ones."""
+    begin = reading_after(worker, first, limit_seconds)
+    end = reading_after(worker, begin.steps + steps, limit_seconds)
+    whole = sum(getattr(end, part) - getattr(begin, part) for part in ("computed", "waited", "worked"))
+    periods = (end.steps - begin.steps) / INNER_STEPS
+    return {"measured": (end.computed - begin.computed) / whole, "seconds": whole / periods, "by_the_wall": (end.at - begin.at) / periods,
+            "computed": (end.computed - begin.computed) / periods, "waited": (end.waited - begin.waited) / periods,
+            "worked": (end.worked - begin.worked) / periods, "cpu": (end.cpu - begin.cpu) / periods}
+
+
+def run(name, method, overlap, codec, megabits):
+    """One job of two workers; what each of them did in some periods after the first."""
+    with scenes.scene(f"utilization-{megabits}-{METHODS.index((name, method, overlap, codec))}") as scene:
+        corpus = scene.corpus(text_bytes=300_000)
+        coordinator = scene.coordinator("--data-root", scene.path("data"))
+        planned = plan(scene, method, overlap, codec, megabits)
+        workers = [scene.worker(w, scenes.linked(scene, w, coordinator, megabits * 1e6), "--data-root", scene.path("data"),
+                                "--synthetic-step-seconds", STEP_SECONDS, "--upload-limit", "1.2MB/s", "--download-limit", "1.2MB/s") for w in WORKERS]
+        submit(scene, corpus, method, overlap, codec)
+        ratio = planned["coordinator_utilization_ratio"]
+        period = INNER_STEPS * STEP_SECONDS / ratio
+        periods = max(LEAST_PERIODS, math.ceil(LEAST_SECONDS / period))
+        first, limit = round(WARMUP_PERIODS * INNER_STEPS), 60 + 3 * (periods + 2) * period
+        windows = in_parallel([lambda w=w: window(w, first, periods * INNER_STEPS, limit) for w in workers])
+        shown = [w["compute_utilization_ratio"] for w in scene.atoll("-o", "json", "worker", "list").json()["workers"]]
+        return {"planned": ratio, "period_bytes": planned["bytes_per_period"] + planned["download_bytes_per_period"], "shown": min(shown), "windows": windows}
+
+
+def in_parallel(works):
+    """Their answers; the first failure is raised here. Each ends what it starts, since children die with their thread."""
+    answers, failures = [None] * len(works), []
+
+    def take(i):
+        try:
+            answers[i] = works[i]()
+        except Exception as failure:  # raised again below
+            failures.append(failure)
+    threads = [threading.Thread(target=take, args=(i,)) for i in range(len(works))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    return answers
+
+
+def measure(rounds):
+    scenes.harness()
+    groups = []
+    for megabits in LINKS:
+        with contextlib.ExitStack() as after:
+            load = after.enter_context(machine.ForeignLoad())
+            runs = []
+            for _ in range(rounds):
+                works = [lambda m=m: run(*m, megabits) for m in METHODS]
+                runs.append(in_parallel(works) if megabits <= AT_ONCE_UP_TO else [work() for work in works])
+        samples = [sample(METHODS[i][0], [r[i] for r in runs]) for i in range(len(METHODS))]
+        print(f"bench: {megabits} Mbit/s:", *(f"{s['name']} {statistics.median(s['measured']):.3f} of {s['planned']:.3f};" for s in samples), file=sys.stderr)
+        groups.append({"name": f"{megabits} Mbit/s", "threads": 1, "foreign_cores": load.cores, "samples": samples})
+    links = machine.program("bench_link", 2, 16 << 20)["groups"]
+    return {"machine": machine.described(), "groups": groups, "links": links}
+
+
+def sample(name, runs):
+    """Of each run the worker that computed less."""
+    worst = [min(r["windows"], key=lambda w: w["measured"]) for r in runs]
+    parts = {part: [w[part] for w in worst] for part in ("measured", "seconds", "by_the_wall", "computed", "waited", "worked")}
+    return {"name": name, "bytes": runs[0]["period_bytes"], "planned": runs[0]["planned"], "shown": [r["shown"] for r in runs],
+            "cpu_seconds": [w["cpu"] for w in worst], **parts}
+
+
+def table(answer):
+    lines = ["| link | method | planned | measured | shown | a period: waits planned | waited | other work | CPU s | goal | |", "|---|---|---|---|---|---|---|---|---|---|---|"]
+    judged = []
+    for group in answer["groups"]:
+        for s in group["samples"]:
+            measured = statistics.median(s["measured"])
+            has_goal = s["planned"] >= PLANNED_GOAL
+            if has_goal:
+                judged.append(measured >= GOAL)
+            planned_wait = INNER_STEPS * STEP_SECONDS * (1 / s["planned"] - 1)
+            middle = {part: statistics.median(s[part]) for part in ("shown", "waited", "worked", "cpu_seconds")}
+            lines.append(f"| {group['name']} | {s['name']} | {s['planned']:.1%} | {measured:.1%} | {middle['shown']:.1%} | {planned_wait:.2f} s | {middle['waited']:.2f} s | "
+                         f"{middle['worked'] * 1e3:.0f} ms | {middle['cpu_seconds']:.2f} | {f'{GOAL:.0%}' if has_goal else ''} | {figures.verdict(judged[-1]) if has_goal else ''} |")
+    reached = "; ".join(f"{g['name'].removeprefix('link of ')}: " + ", ".join(
+        f"{s['name']} {statistics.median(s['bytes'] * 8 / t for t in s['seconds']) / 1e6:.0f}" for s in g["samples"]) for g in answer["links"])
+    return [*lines, "", f"{sum(judged)} of {len(judged)} rows with a goal meet it. Plain TCP through the emulator, Mbit/s in this run: {reached}."]
