@@ -19,15 +19,6 @@
 namespace atl::bench {
 namespace {
 
-double OwnCpuSeconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
 // Of all processes, from /proc/stat: user, nice, system, irq, softirq, steal; idle and iowait left out.
 double BusyCpuSeconds() {
   std::ifstream file("/proc/stat");
@@ -62,6 +53,15 @@ nlohmann::json Machine() {
 }
 
 }  // namespace
+
+double OwnCpuSeconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
 
 Group Interleave(std::string name, unsigned threads, std::vector<Variant> variants, size_t rounds) {
   const SystemClock clock;

@@ -35,6 +35,9 @@ struct Group {
 // Runs every variant once unseen, then once in each round, in order.
 Group Interleave(std::string name, unsigned threads, std::vector<Variant> variants, size_t rounds);
 
+// Processor time of this process so far, all threads.
+double OwnCpuSeconds();
+
 // work(part) for part 0 to parts - 1, each in a thread, the first in the caller's.
 void InParallel(unsigned parts, const std::function<void(unsigned)>& work);
 

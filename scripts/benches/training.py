@@ -1,0 +1,130 @@
+"""The training step beside PyTorch in Python: the same model, first parameters, batches, recipe, types and threads."""
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from benches import figures, machine
+
+WHAT = "tokens a second of the training step beside PyTorch eager and torch.compile"
+ROUNDS = 9
+STEPS = 4  # of one turn
+WARM_UP = 3  # steps of every side before the first round: torch.compile compiles in the first
+GOAL = 1.1  # of torch.compile
+PEER = pathlib.Path(__file__).with_name("training_peer.py")
+# As the worker's own setting (worker/main.cc), for a peer.
+TUNED = "glibc.malloc.mmap_threshold=1073741824:glibc.malloc.trim_threshold=2147483647:glibc.malloc.top_pad=268435456"
+PEERS = {"PyTorch eager": ("eager", {}), "torch.compile": ("compile", {}),
+         "torch.compile, malloc as ours": ("compile", {"GLIBC_TUNABLES": TUNED})}
+
+
+def python():
+    """The environment of the oracles, which holds PyTorch; ends with a sentence where it or a header is not there."""
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+    path = cache / "atoll/oracles-1/bin/python"
+    if not path.exists():
+        sys.exit(f"bench: {path} is not there: scripts/setup --oracles installs PyTorch")
+    asked = "import sysconfig; print(sysconfig.get_path('include', 'posix_prefix'))"
+    include = subprocess.run([path, "-c", asked], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    if not (pathlib.Path(include) / "Python.h").exists():
+        sys.exit(f"bench: {include}/Python.h is not there, and torch.compile needs it: scripts/setup installs libpython3.11-dev")
+    return str(path)
+
+
+class Side:
+    """A process that takes steps when asked and sleeps otherwise."""
+
+    def __init__(self, name, command, environment):
+        self.name, self.losses, self.seconds, self.cpu_seconds = name, [], [], []
+        self.process = subprocess.Popen(command, env=os.environ | environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.answer()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"bench: the side '{self.name}' ended with status {self.process.wait()}; its words are above")
+        return json.loads(line)
+
+    def turn(self, steps, timed):
+        self.process.stdin.write(f"{steps}\n")
+        self.process.stdin.flush()
+        done = self.answer()
+        self.losses += done["losses"]
+        if timed:
+            self.seconds.append(done["seconds"])
+            self.cpu_seconds.append(done["cpu_seconds"])
+
+    def close(self):
+        self.process.stdin.close()
+        if self.process.wait():
+            sys.exit(f"bench: the side '{self.name}' ended with status {self.process.returncode}")
+
+
+def sides(program, folder, precision, threads):
+    environment = {"OMP_NUM_THREADS": str(threads), "TORCHINDUCTOR_COMPILE_THREADS": "1",
+                   "TORCHINDUCTOR_CACHE_DIR": str(machine.ROOT / "build/bench-training/inductor")}
+    yield Side("Atoll", [program, "train", precision, str(threads)], environment)
+    for name, (kind, more) in PEERS.items():
+        yield Side(name, [python(), "-W", "ignore", PEER, folder, kind, precision, str(threads)], environment | more)
+
+
+def apart(ours, theirs):
+    """The largest relative difference of a loss."""
+    return max(abs(a - b) / abs(b) for a, b in zip(ours, theirs))
+
+
+def group(program, folder, precision, threads, rounds, recipe):
+    with machine.ForeignLoad() as load:
+        running = list(sides(program, folder, precision, threads))
+        for side in running:
+            side.turn(WARM_UP, timed=False)
+        for _ in range(rounds):
+            for side in running:
+                side.turn(STEPS, timed=True)
+        for side in running:
+            side.close()
+    ours = running[0]
+    # Work of one turn is told as "bytes", the word of all benchmarks: here it is tokens.
+    tokens = STEPS * recipe["batch"] * recipe["length"]
+    samples = [{"name": s.name, "bytes": tokens, "seconds": s.seconds, "cpu_seconds": s.cpu_seconds, "loss": s.losses[-1],
+                "apart": apart(ours.losses, s.losses)} for s in running]
+    print(f"{precision}, {threads} threads: {rounds} rounds", file=sys.stderr)
+    return {"name": precision, "threads": threads, "foreign_cores": load.cores, "steps": len(ours.losses), "samples": samples}
+
+
+def measure(rounds):
+    python()
+    program = str(machine.built("bench-training", "bench_training") / "bench_training")
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([program, "write", folder], check=True)
+        recipe = json.loads((pathlib.Path(folder) / "bench.json").read_text())
+        groups = [group(program, folder, precision, threads, rounds, recipe) for precision in ("fp32", "bf16") for threads in (2, 1)]
+    return {"machine": machine.described(), "groups": groups, "recipe": recipe}
+
+
+def table(answer):
+    clock = "seconds" if figures.quiet(answer) else "cpu_seconds"
+    lines = ["| type | threads | who | tokens/s, median | middle half | tokens a CPU second | Atoll ÷ who, by the clock | by CPU time | goal | | losses apart |",
+             "|---|---|---|---|---|---|---|---|---|---|---|"]
+    judged = []
+    for g in answer["groups"]:
+        ours = g["samples"][0]
+        for s in g["samples"]:
+            rates = [s["bytes"] / t for t in s["seconds"]]
+            by_cpu = statistics.median(s["bytes"] / t for t in s["cpu_seconds"])
+            ratios = {c: statistics.median(figures.shares(ours, s, c)) for c in ("seconds", "cpu_seconds")}
+            told = ["", ""]
+            if s["name"] == "torch.compile":
+                judged.append(ratios[clock] >= GOAL)
+                told = [f"{GOAL:.1f}", figures.verdict(judged[-1])]
+            others = ["", "", *told, ""] if s is ours else [f"{ratios['seconds']:.2f}", f"{ratios['cpu_seconds']:.2f}", *told, f"{s['apart']:.1e}"]
+            lines.append(" | ".join([f"| {g['name']}", str(g["threads"]), s["name"], f"{statistics.median(rates):,.0f}", figures.spread(rates, 0),
+                                     f"{by_cpu:,.0f}", *others]) + " |")
+    recipe, steps = answer["recipe"], answer["groups"][0]["steps"]
+    by = "the clock" if clock == "seconds" else "processor time, since the machine was not quiet"
+    return [*lines, "", f"{recipe['parameters']:,} parameters, {recipe['batch']} × {recipe['length']} tokens a step. Losses apart: the largest relative "
+            f"difference from Atoll's loss over the first {steps} steps. {sum(judged)} of {len(judged)} rows with a goal meet it, judged by {by}.",
+            "", "On a GPU: not yet measured."]

@@ -1,0 +1,197 @@
+// bench_training: inner steps of the worker's trainer, for scripts/bench training, which has PyTorch take the same
+// steps.
+//
+//   bench_training write DIRECTORY           model/ (Hugging Face, first parameters), tokens.i32, bench.json (the
+//   recipe) bench_training train PRECISION THREADS   takes steps as asked: a count a line on stdin, a line of JSON for
+//   each bench_training try                       two steps of a small model in each precision: that it works
+//
+// Batches are drawn from a chain of tokens that can be learnt, so that loss curves fall and can be compared.
+#include <malloc.h>
+
+#include <cstdint>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "common/base/check.h"
+#include "common/base/files.h"
+#include "common/base/random.h"
+#include "common/base/time.h"
+#include "common/format/huggingface.h"
+#include "tests/bench/bench.h"
+#include "worker/train/trainer.h"
+
+namespace atl::bench {
+namespace {
+
+constexpr uint64_t kSeed = 7;
+constexpr uint32_t kBatches = 64;  // then from the first again
+
+// 6.45 million parameters: 256 wide, 6 layers, untied, 4 key heads for 8.
+JobSpec Job(Precision precision) {
+  JobSpec job;
+  job.model.vocab_size = 4096;
+  job.model.hidden_size = 256;
+  job.model.intermediate_size = 688;
+  job.model.layers = 6;
+  job.model.heads = 8;
+  job.model.kv_heads = 4;
+  job.model.head_dim = 32;
+  job.model.tie_embeddings = false;
+  job.model.precision = precision;
+  job.data.sequence_length = 256;
+  job.batch.sequences_per_step = 8;
+  job.inner.learning_rate = 1e-3;
+  return job;
+}
+
+JobSpec SmallJob(Precision precision) {
+  JobSpec job = Job(precision);
+  job.model.vocab_size = 64;
+  job.model.hidden_size = 32;
+  job.model.intermediate_size = 48;
+  job.model.layers = 2;
+  job.model.head_dim = 8;
+  job.data.sequence_length = 16;
+  return job;
+}
+
+// Three of four tokens follow from the one before; the others are drawn, small ones more often.
+std::vector<int32_t> Batches(const JobSpec& job, uint32_t count) {
+  const size_t size = size_t{count} * job.batch.sequences_per_step * (job.data.sequence_length + 1);
+  const uint32_t vocab = job.model.vocab_size;
+  std::vector<int32_t> tokens(size);
+  Rng rng(kSeed);
+  uint64_t token = 0;
+  for (int32_t& out : tokens) {
+    token = rng.Below(4) != 0 ? Permute(kSeed, vocab, token) : rng.Below(1 + rng.Below(vocab));
+    out = static_cast<int32_t>(token);
+  }
+  return tokens;
+}
+
+class Training {
+ public:
+  explicit Training(const JobSpec& job, int32_t threads, uint32_t batches)
+      : job_(job),
+        layout_(MakeModelLayout(job.model, FragmentPattern::kWhole, 1)),
+        tokens_(Batches(job, batches)),
+        batches_(batches) {
+    auto made = Trainer::Create(job_, layout_, {.threads = threads}, clock_);
+    ATOLL_CHECK(made.ok(), "the machine has memory for the model");
+    trainer_ = *std::move(made);
+    InitialParameters(layout_, kSeed, 0, trainer_->parameters().host());
+  }
+
+  double Step() {
+    const size_t size = tokens_.size() / batches_;
+    const TokenBatch batch{.tokens = std::span<const int32_t>(tokens_).subspan(size * (at_++ % batches_), size),
+                           .sequences = job_.batch.sequences_per_step};
+    const auto report = trainer_->Step(batch, job_.inner.learning_rate);
+    ATOLL_CHECK(report.ok() && report->applied, "a step could not be taken");
+    return report->loss;
+  }
+
+  uint64_t tokens_per_step() const { return uint64_t{job_.batch.sequences_per_step} * job_.data.sequence_length; }
+
+ private:
+  const SystemClock clock_;
+  const JobSpec job_;
+  const ModelLayout layout_;
+  const std::vector<int32_t> tokens_;
+  const uint32_t batches_;
+  std::unique_ptr<Trainer> trainer_;
+  size_t at_ = 0;
+};
+
+// One turn: `steps` steps.
+nlohmann::json Turn(Training& training, uint64_t steps) {
+  const SystemClock clock;
+  std::vector<double> losses;
+  const Instant begin = clock.Now();
+  const double cpu = OwnCpuSeconds();
+  for (uint64_t i = 0; i < steps; ++i) losses.push_back(training.Step());
+  return {{"seconds", ToSeconds(clock.Now() - begin)}, {"cpu_seconds", OwnCpuSeconds() - cpu}, {"losses", losses}};
+}
+
+int Train(Precision precision, int32_t threads) {
+  Training training(Job(precision), threads, kBatches);
+  std::cout << nlohmann::json({{"ready", true}}) << std::endl;
+  for (std::string line; std::getline(std::cin, line);) {
+    uint64_t steps = 0;
+    if (!absl::SimpleAtoi(line, &steps)) return 2;
+    std::cout << Turn(training, steps) << std::endl;
+  }
+  return 0;
+}
+
+int Try() {
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    Training training(SmallJob(precision), 1, 2);
+    std::cout << Turn(training, 2) << std::endl;
+  }
+  return 0;
+}
+
+absl::Status Write(const std::string& directory) {
+  const JobSpec job = Job(Precision::kFp32);
+  const ModelLayout layout = MakeModelLayout(job.model, FragmentPattern::kWhole, 1);
+  std::vector<float> parameters(layout.elements);
+  InitialParameters(layout, kSeed, 0, parameters);
+  const auto source = [&](size_t index, uint64_t begin, std::span<float> out) {
+    const auto from = std::span<const float>(parameters).subspan(layout.tensors[index].offset + begin, out.size());
+    std::copy(from.begin(), from.end(), out.begin());
+    return absl::OkStatus();
+  };
+  HuggingFaceConfig config;
+  config.model = job.model;
+  config.max_positions = job.data.sequence_length;
+  const auto files = MakePosixFiles();
+  ATOLL_RETURN_IF_ERROR(
+      WriteHuggingFaceDirectory(*files, JoinPath(directory, "model"), config, layout.tensors, {}, source));
+  const std::vector<int32_t> tokens = Batches(job, kBatches);
+  std::ofstream raw(JoinPath(directory, "tokens.i32"), std::ios::binary);
+  raw.write(reinterpret_cast<const char*>(tokens.data()),
+            static_cast<std::streamsize>(tokens.size() * sizeof(int32_t)));
+  std::ofstream recipe(JoinPath(directory, "bench.json"));
+  recipe << nlohmann::json{{"parameters", layout.elements},
+                           {"batch", job.batch.sequences_per_step},
+                           {"length", job.data.sequence_length},
+                           {"learning_rate", job.inner.learning_rate},
+                           {"beta1", job.inner.beta1},
+                           {"beta2", job.inner.beta2},
+                           {"epsilon", job.inner.epsilon},
+                           {"weight_decay", job.inner.weight_decay},
+                           {"gradient_clip", job.inner.gradient_clip}};
+  raw.close();
+  recipe.close();
+  return raw && recipe ? absl::OkStatus() : absl::InternalError("cannot write to " + directory);
+}
+
+int Run(const std::vector<std::string>& words) {
+  int32_t threads = 0;
+  if (words == std::vector<std::string>{"try"}) return Try();
+  if (words.size() == 2 && words[0] == "write") {
+    const absl::Status status = Write(words[1]);
+    if (!status.ok()) std::cerr << "bench_training: " << status.message() << "\n";
+    return status.ok() ? 0 : 1;
+  }
+  if (words.size() == 3 && words[0] == "train" && (words[1] == "fp32" || words[1] == "bf16") &&
+      absl::SimpleAtoi(words[2], &threads) && threads > 0) {
+    return Train(words[1] == "fp32" ? Precision::kFp32 : Precision::kBf16, threads);
+  }
+  std::cerr << "usage: bench_training write DIRECTORY | train fp32|bf16 THREADS | try\n";
+  return 2;
+}
+
+}  // namespace
+}  // namespace atl::bench
+
+int main(int argc, char** argv) {
+  atl::bench::TuneMalloc();
+  mallopt(M_TOP_PAD, 256 << 20);  // as the worker's main does
+  return atl::bench::Run({argv + 1, argv + argc});
+}
