@@ -55,12 +55,12 @@ Finding DeviceFinding(const Device& device, uint64_t available_bytes) {
 Finding MemoryFinding(const JobOffer& offer, const Device& device, uint64_t available_bytes) {
   const ModelLayout layout =
       MakeModelLayout(offer.spec.model, offer.spec.sync.pattern, offer.spec.sync.layers_per_fragment);
-  const absl::StatusOr<uint32_t> micro_batch =
-      ChooseMicroBatch(offer.spec, layout, ToTensorDevice(device.info()), available_bytes);
+  const TensorDevice tensors = ToTensorDevice(device.info());
+  const absl::StatusOr<uint32_t> micro_batch = ChooseMicroBatch(offer.spec, layout, tensors, available_bytes);
   if (!micro_batch.ok()) return FailedFinding("memory", Annotate(micro_batch.status(), offer.job.value));
   return {Verdict::kGood, "memory",
           absl::StrCat(offer.job.value, " takes ",
-                       GiBText(EstimateTrainingMemory(offer.spec, layout, *micro_batch).total()), " with ",
+                       GiBText(EstimateTrainingMemory(offer.spec, layout, tensors, *micro_batch).total()), " with ",
                        *micro_batch, *micro_batch == 1 ? " sequence" : " sequences", " a pass")};
 }
 

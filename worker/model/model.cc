@@ -6,9 +6,11 @@
 #include <torch/csrc/autograd/grad_mode.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <optional>
 #include <utility>
 
 #include "common/base/check.h"
+#include "worker/model/cpu_pass.h"
 #include "worker/model/llama.h"
 #include "worker/model/tensors.h"
 
@@ -40,6 +42,7 @@ struct Model::State {
   bool stale = true;   // the bf16 copy lags behind
   bool trainable = false;
   LlamaWeights weights;
+  LlamaWeights gradients;  // the same views into the arena of gradients: of a model that is trained on a CPU
 
   at::ScalarType type() const { return working.defined() ? at::kBFloat16 : at::kFloat; }
   absl::Status Check(const TokenBatch& batch, uint32_t least_length) const;
@@ -56,6 +59,8 @@ struct Model::State {
     at::Tensor Nll() const { return at::cross_entropy_loss(logits, targets, {}, at::Reduction::Sum); }
   };
   Scores Score(const TokenBatch& batch);
+  // The loss, and with `scale` its gradients into the arena.
+  double CpuPass(const TokenBatch& batch, std::optional<double> scale);
 };
 
 absl::Status Model::State::Check(const TokenBatch& batch, uint32_t least_length) const {
@@ -92,6 +97,13 @@ Model::State::Scores Model::State::Score(const TokenBatch& batch) {
   return {logits.flatten(0, 1).to(at::kFloat), tokens.narrow(1, 1, length).flatten()};
 }
 
+double Model::State::CpuPass(const TokenBatch& batch, std::optional<double> scale) {
+  const at::Tensor tokens = Tokens(batch);
+  const Positions positions = MakePositions(spec, options, tokens.narrow(1, 0, tokens.size(1) - 1), at::kFloat);
+  if (!scale.has_value()) return CpuForward(spec, weights, tokens, positions);
+  return CpuForwardBackward(spec, weights, gradients, tokens, positions, *scale);
+}
+
 Model::Model(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Model::~Model() = default;
 
@@ -110,6 +122,8 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Create(const ModelSpec& spec, cons
     if (spec.precision == Precision::kBf16) state->working = at::empty_like(state->master, at::kBFloat16);
     LlamaWeights& w = state->weights;
     w = MapWeights(spec, layout, state->working.defined() ? state->working : state->master, state->trainable);
+    if (state->trainable && state->master.is_cpu())
+      state->gradients = MapWeights(spec, layout, TensorOf(*gradients), false);
     for (size_t i = 0; state->trainable && i < w.leaves.size(); ++i) {
       at::Tensor place = TensorOf(*gradients).narrow(0, static_cast<int64_t>(w.offsets[i]), w.leaves[i].numel());
       torch::autograd::impl::set_post_acc_grad_hooks(w.leaves[i],
@@ -129,13 +143,15 @@ absl::StatusOr<LossSum> Model::ForwardBackward(const TokenBatch& batch, double s
   ATOLL_RETURN_IF_ERROR(state_->Check(batch, 2));
   return Guarded("training", [&]() -> absl::StatusOr<LossSum> {
     state_->Refresh();
+    const uint64_t targets = uint64_t{batch.sequences} * (batch.length() - 1);
+    if (state_->master.is_cpu()) return LossSum{.nll = state_->CpuPass(batch, scale), .targets = targets};
     const at::AutoGradMode grad(true);
     const State::Scores scores = state_->Score(batch);
     const at::Tensor loss = scores.Nll();
     at::Tensor trained = loss;
     if (const double z = state_->spec.z_loss; z > 0) trained = loss + z * scores.logits.logsumexp(1).square().sum();
     torch::autograd::backward({trained}, {at::full({}, scale, loss.options())});
-    return LossSum{.nll = loss.item<double>(), .targets = uint64_t{batch.sequences} * (batch.length() - 1)};
+    return LossSum{.nll = loss.item<double>(), .targets = targets};
   });
 }
 
@@ -143,9 +159,11 @@ absl::StatusOr<LossSum> Model::ForwardLoss(const TokenBatch& batch) {
   ATOLL_RETURN_IF_ERROR(state_->Check(batch, 2));
   return Guarded("evaluating", [&]() -> absl::StatusOr<LossSum> {
     state_->Refresh();
+    const uint64_t targets = uint64_t{batch.sequences} * (batch.length() - 1);
+    if (state_->master.is_cpu()) return LossSum{.nll = state_->CpuPass(batch, std::nullopt), .targets = targets};
     const at::NoGradGuard no_grad;
     const at::Tensor loss = state_->Score(batch).Nll();
-    return LossSum{.nll = loss.item<double>(), .targets = uint64_t{batch.sequences} * (batch.length() - 1)};
+    return LossSum{.nll = loss.item<double>(), .targets = targets};
   });
 }
 

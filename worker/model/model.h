@@ -21,6 +21,9 @@ struct ModelOptions {
   int32_t end_of_text = -1;         // its id; -1: the tokenizer has none, which separate_documents refuses
 };
 
+// Tokens whose scores are there at once in a training pass on a CPU.
+constexpr uint32_t kCpuScoreRows = 512;
+
 // A batch of samples of equal length: tokens[sequence][position], row-major.
 struct TokenBatch {
   std::span<const int32_t> tokens;  // sequences x length ids, each in [0, vocab_size)

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
+#include "worker/model/model.h"
 
 namespace atl {
 namespace {
@@ -16,12 +17,38 @@ constexpr uint64_t kGpuPassTokens = 65536;
 
 uint64_t PassTokens(TensorDevice device) { return device.gpu ? kGpuPassTokens : kCpuPassTokens; }
 
-// Values that one transformer block keeps for its backward pass, per token: input and normalised input of both halves
-// with the fp32 intermediates of RMSNorm, projections before and after rotation, attention's output, and four times the
-// MLP's width.
-uint64_t BlockValues(const ModelSpec& m) {
-  const uint64_t hidden = m.hidden_size, query = uint64_t{m.heads} * m.head_dim, kv = uint64_t{m.kv_heads} * m.head_dim;
-  return 10 * hidden + 6 * query + 3 * kv + 4 * uint64_t{m.intermediate_size} + (m.qk_norm ? 2 * (query + kv) : 0);
+// Values of a model for each token of a pass.
+struct Widths {
+  explicit Widths(const ModelSpec& m)
+      : hidden(m.hidden_size),
+        query(uint64_t{m.heads} * m.head_dim),
+        kv(uint64_t{m.kv_heads} * m.head_dim),
+        inner(m.intermediate_size) {}
+  uint64_t hidden, query, kv, inner;
+};
+
+// What one transformer block keeps for its backward pass under autograd, per token: input and normalised input of both
+// halves with the fp32 intermediates of RMSNorm, projections before and after rotation, attention's output, and four
+// times the MLP's width.
+uint64_t AutogradBlockValues(const ModelSpec& m) {
+  const Widths w(m);
+  return 10 * w.hidden + 6 * w.query + 3 * w.kv + 4 * w.inner + (m.qk_norm ? 2 * (w.query + w.kv) : 0);
+}
+
+uint64_t AutogradBytes(const ModelSpec& m, uint64_t tokens, uint64_t value) {
+  // Logits, their fp32 form, log-probabilities and the gradient.
+  return tokens * m.layers * AutogradBlockValues(m) * value + tokens * m.vocab_size * (3 * sizeof(float) + 2 * value);
+}
+
+// The pass of worker/model/cpu_pass.h: what its records hold of each block, the largest temporaries of one block, some
+// rows of scores, and in bf16 the gradient of one matrix.
+uint64_t CpuPassBytes(const ModelSpec& m, uint64_t tokens, uint64_t value) {
+  const Widths w(m);
+  const uint64_t record = 4 * w.hidden + 2 * w.query + 2 * w.kv + 3 * w.inner + (m.qk_norm ? w.query + 2 * w.kv : 0);
+  const uint64_t temporary = 3 * w.hidden + std::max(w.inner, 3 * w.query + 6 * w.kv);
+  const uint64_t scores = std::min<uint64_t>(tokens, kCpuScoreRows) * m.vocab_size;
+  const uint64_t product = m.precision == Precision::kBf16 ? uint64_t{m.vocab_size} * w.hidden : 0;
+  return (tokens * (m.layers * record + temporary) + scores + product) * value;
 }
 
 std::string Size(uint64_t bytes) {
@@ -79,7 +106,8 @@ uint64_t ErrorMemoryBytes(ErrorMemory kind, uint64_t elements) {
 
 }  // namespace
 
-TrainingMemory EstimateTrainingMemory(const JobSpec& spec, const ModelLayout& layout, uint32_t micro_batch) {
+TrainingMemory EstimateTrainingMemory(const JobSpec& spec, const ModelLayout& layout, TensorDevice device,
+                                      uint32_t micro_batch) {
   ATOLL_CHECK(micro_batch >= 1, "a pass has a sample");
   const ModelSpec& m = spec.model;
   const uint64_t arena = layout.elements * sizeof(float);
@@ -92,10 +120,9 @@ TrainingMemory EstimateTrainingMemory(const JobSpec& spec, const ModelLayout& la
   out.working_copy_bytes = m.precision == Precision::kBf16 ? arena / 2 : 0;
   out.sync_bytes = 2 * arena + ErrorMemoryBytes(spec.sync.upload_error_memory,
                                                 layout.elements);  // and the outer copy, encoded bytes
-  // Logits, their fp32 form, log-probabilities and the gradient; a mask of one byte a pair with separate documents.
-  const uint64_t head = tokens * m.vocab_size * (3 * sizeof(float) + 2 * value);
+  // With separate documents a mask of one byte a pair, and as what is added to scores.
   const uint64_t mask = spec.data.separate_documents ? tokens * spec.data.sequence_length * (1 + value) : 0;
-  out.activation_bytes = tokens * m.layers * BlockValues(m) * value + head + mask;
+  out.activation_bytes = mask + (device.gpu ? AutogradBytes(m, tokens, value) : CpuPassBytes(m, tokens, value));
   return out;
 }
 
@@ -113,10 +140,11 @@ absl::StatusOr<uint32_t> ChooseMicroBatch(const JobSpec& spec, const ModelLayout
   uint32_t micro = spec.batch.micro_batch != 0
                        ? std::min(spec.batch.micro_batch, all)
                        : std::bit_floor(static_cast<uint32_t>(std::min<uint64_t>(all, by_tokens)));
-  while (micro > 1 && spec.batch.micro_batch == 0 && EstimateTrainingMemory(spec, layout, micro).total() > usable) {
+  while (micro > 1 && spec.batch.micro_batch == 0 &&
+         EstimateTrainingMemory(spec, layout, device, micro).total() > usable) {
     micro /= 2;
   }
-  const TrainingMemory one = EstimateTrainingMemory(spec, layout, spec.batch.micro_batch == 0 ? 1 : micro);
+  const TrainingMemory one = EstimateTrainingMemory(spec, layout, device, spec.batch.micro_batch == 0 ? 1 : micro);
   if (one.total() > usable) return TooLarge(one, spec.batch.micro_batch == 0 ? 1 : micro, available_bytes);
   return micro;
 }

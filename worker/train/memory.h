@@ -26,8 +26,10 @@ struct TrainingMemory {
   }
 };
 
-// `spec` is resolved. Requires micro_batch >= 1.
-TrainingMemory EstimateTrainingMemory(const JobSpec& spec, const ModelLayout& layout, uint32_t micro_batch);
+// `spec` is resolved. Requires micro_batch >= 1. On a CPU activations take a fraction of what they take on a GPU, where
+// autograd keeps them.
+TrainingMemory EstimateTrainingMemory(const JobSpec& spec, const ModelLayout& layout, TensorDevice device,
+                                      uint32_t micro_batch);
 
 // Bytes this process may still take of the host: MemAvailable, or what its cgroup (version 2) leaves if that is less.
 // For a GPU ask worker/device. `root` is "" outside tests. Internal when /proc/meminfo cannot be read.

@@ -98,7 +98,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const JobSpec& spec, co
     ATOLL_ASSIGN_OR_RETURN(available, AvailableHostMemory());
   }
   ATOLL_ASSIGN_OR_RETURN(state->micro, ChooseMicroBatch(spec, layout, options.device, available));
-  state->memory = EstimateTrainingMemory(spec, layout, state->micro);
+  state->memory = EstimateTrainingMemory(spec, layout, options.device, state->micro);
   if (options.threads > 0) SetTensorThreads(options.threads);
   ATOLL_ASSIGN_OR_RETURN(state->parameters, Arena::Create(layout.elements, options.device));
   ATOLL_ASSIGN_OR_RETURN(state->gradients, Arena::Create(layout.elements, options.device));

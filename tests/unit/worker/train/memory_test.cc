@@ -28,21 +28,27 @@ ModelLayout LayoutOf(const JobSpec& job) { return MakeModelLayout(job.model, Fra
 TEST(EstimateTrainingMemory, CountsArenasExactly) {
   JobSpec job = Job();
   const ModelLayout layout = LayoutOf(job);
-  const TrainingMemory m = EstimateTrainingMemory(job, layout, 1);
+  const TrainingMemory m = EstimateTrainingMemory(job, layout, {}, 1);
   EXPECT_EQ(m.parameter_bytes, layout.elements * 4);
   EXPECT_EQ(m.moment_bytes, layout.elements * 8);
   EXPECT_EQ(m.working_copy_bytes, 0u);
   job.inner.kind = InnerOptimizerSpec::Kind::kSgd;
   job.model.precision = Precision::kBf16;
-  EXPECT_EQ(EstimateTrainingMemory(job, layout, 1).moment_bytes, 0u);
-  EXPECT_EQ(EstimateTrainingMemory(job, layout, 1).working_copy_bytes, layout.elements * 2);
+  EXPECT_EQ(EstimateTrainingMemory(job, layout, {}, 1).moment_bytes, 0u);
+  EXPECT_EQ(EstimateTrainingMemory(job, layout, {}, 1).working_copy_bytes, layout.elements * 2);
 }
 
 TEST(EstimateTrainingMemory, ActivationsGrowWithTheMicroBatch) {
   const JobSpec job = Job();
   const ModelLayout layout = LayoutOf(job);
-  EXPECT_EQ(EstimateTrainingMemory(job, layout, 4).activation_bytes,
-            4 * EstimateTrainingMemory(job, layout, 1).activation_bytes);
+  const uint64_t gpu = EstimateTrainingMemory(job, layout, {.gpu = true}, 1).activation_bytes;
+  EXPECT_EQ(EstimateTrainingMemory(job, layout, {.gpu = true}, 4).activation_bytes, 4 * gpu);
+  const uint64_t one = EstimateTrainingMemory(job, layout, {}, 1).activation_bytes;
+  const uint64_t two = EstimateTrainingMemory(job, layout, {}, 2).activation_bytes;
+  const uint64_t four = EstimateTrainingMemory(job, layout, {}, 4).activation_bytes;
+  EXPECT_EQ(two, 2 * one);   // 512 tokens
+  EXPECT_LT(four, 2 * two);  // no more scores
+  EXPECT_GT(four, 3 * two / 2);
 }
 
 TEST(ChooseMicroBatch, StopsAtThePassLimit) {
@@ -55,9 +61,9 @@ TEST(ChooseMicroBatch, StopsAtThePassLimit) {
 TEST(ChooseMicroBatch, HalvesUntilItFits) {
   const JobSpec job = Job();
   const ModelLayout layout = LayoutOf(job);
-  const uint64_t four = EstimateTrainingMemory(job, layout, 4).total();
+  const uint64_t four = EstimateTrainingMemory(job, layout, {}, 4).total();
   EXPECT_EQ(*ChooseMicroBatch(job, layout, {}, four / 9 * 10 + 1000), 4u);
-  const uint64_t one = EstimateTrainingMemory(job, layout, 1).total();
+  const uint64_t one = EstimateTrainingMemory(job, layout, {}, 1).total();
   EXPECT_EQ(*ChooseMicroBatch(job, layout, {}, one / 9 * 10 + 1000), 1u);
   const auto none = ChooseMicroBatch(job, layout, {}, one);
   EXPECT_TRUE(absl::IsResourceExhausted(none.status()));

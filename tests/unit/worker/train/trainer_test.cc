@@ -257,7 +257,7 @@ TEST(Trainer, RefusesAModelThatDoesNotFit) {
   const ModelLayout layout = MakeModelLayout(job.model, FragmentPattern::kWhole, 1);
   const SystemClock clock;
   TrainerOptions options;
-  options.available_bytes = 1 << 20;
+  options.available_bytes = 1 << 19;
   const auto made = Trainer::Create(job, layout, options, clock);
   ASSERT_TRUE(absl::IsResourceExhausted(made.status())) << made.status();
   EXPECT_NE(made.status().message().find("the model does not fit"), std::string::npos);

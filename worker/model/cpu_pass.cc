@@ -1,0 +1,382 @@
+#include "worker/model/cpu_pass.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/grad_mode.h>
+
+#include <algorithm>
+#include <tuple>
+#include <vector>
+
+#include "worker/model/row_kernels.h"
+
+namespace atl {
+namespace {
+
+constexpr int64_t kRowBlock = 32;  // rows that a thread takes at once; sums over rows are made in such blocks
+
+template <typename T>
+T* Data(const at::Tensor& t) {
+  return t.defined() ? static_cast<T*>(t.data_ptr()) : nullptr;
+}
+
+// work(first, count, block) for all rows, block by block.
+template <typename Work>
+void ForRowBlocks(int64_t rows, const Work& work) {
+  const int64_t blocks = (rows + kRowBlock - 1) / kRowBlock;
+  at::parallel_for(0, blocks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; ++block) {
+      const int64_t first = block * kRowBlock;
+      work(first, std::min(kRowBlock, rows - first), block);
+    }
+  });
+}
+
+// Sums over rows, made in blocks that are added in order, so that they do not depend on threads. fp32 [width].
+class BlockSums {
+ public:
+  BlockSums(int64_t rows, int64_t width)
+      : sums_(at::zeros({(rows + kRowBlock - 1) / kRowBlock, width}, at::TensorOptions().dtype(at::kFloat))) {}
+  float* of(int64_t block) const { return Data<float>(sums_) + block * sums_.size(1); }
+  void AddTo(const at::Tensor& place) const {
+    for (int64_t block = 0; block < sums_.size(0); ++block) place.add_(sums_[block]);
+  }
+
+ private:
+  const at::Tensor sums_;
+};
+
+// What the backward pass needs of one block's forward pass; [tokens, ...].
+struct BlockRecord {
+  at::Tensor input, input_roots, input_normed;  // roots: fp32, one a row
+  at::Tensor projected, head_roots;             // with QK-norm: queries, keys and values before it
+  at::Tensor qkv;                               // normed and rotated
+  at::Tensor mixed;                             // of all heads
+  std::vector<at::Tensor> log_sums;             // of attention, one for each call
+  at::Tensor middle, middle_roots, middle_normed;
+  at::Tensor gate_up, activated;
+};
+
+// One pass; T is the type of activations. Without gradients it goes forward only.
+template <typename T>
+class Pass {
+ public:
+  Pass(const ModelSpec& spec, const LlamaWeights& weights, const LlamaWeights* gradients, const Positions& positions,
+       int64_t sequences, int64_t length)
+      : spec_(spec),
+        w_(weights),
+        g_(gradients),
+        positions_(positions),
+        sequences_(sequences),
+        length_(length),
+        rows_(sequences * length),
+        query_(int64_t{spec.heads} * spec.head_dim),
+        key_(int64_t{spec.kv_heads} * spec.head_dim),
+        options_(weights.embedding.options().requires_grad(false)) {
+    if (positions.mask.defined()) {  // as what is added to scores
+      mask_ = at::zeros(positions.mask.sizes(), options_).masked_fill_(positions.mask.logical_not(), -INFINITY);
+    }
+  }
+
+  double Run(const at::Tensor& inputs, const at::Tensor& targets, double scale) {
+    at::Tensor x = w_.embedding.index_select(0, inputs);
+    at::Tensor added;  // what is still to be added to x
+    std::vector<BlockRecord> records(w_.blocks.size());
+    for (size_t i = 0; i < records.size(); ++i) {
+      added = Forward(w_.blocks[i], x, added, records[i]);
+      if (g_ == nullptr) records[i] = {};
+    }
+    const at::Tensor roots = Roots(rows_), normed = NormSum(x, added, w_.final_norm, roots);
+    const auto [nll, dnormed] = Head(normed, targets, scale);
+    if (g_ == nullptr) return nll;
+    const at::Tensor dx = at::empty_like(x);
+    NormBack(dnormed, x, w_.final_norm, roots, {}, dx, g_->final_norm);
+    for (size_t i = records.size(); i-- > 0;) {
+      Backward(w_.blocks[i], g_->blocks[i], records[i], dx);
+      records[i] = {};
+    }
+    AddEmbedding(inputs, dx);
+    return nll;
+  }
+
+ private:
+  at::Tensor New(int64_t rows, int64_t width) const { return at::empty({rows, width}, options_); }
+  at::Tensor Roots(int64_t rows) const { return at::empty({rows}, options_.dtype(at::kFloat)); }
+
+  // The gradient of a weight: dy [rows, out], x [rows, in].
+  void AddProduct(const at::Tensor& place, const at::Tensor& dy, const at::Tensor& x) const {
+    if constexpr (std::is_same_v<T, float>) {
+      at::Tensor(place).addmm_(dy.t(), x);
+    } else {
+      place.add_(at::mm(dy.t(), x));
+    }
+  }
+
+  // x += added where it is there, into a tensor of its own; returns its norm.
+  at::Tensor NormSum(at::Tensor& x, const at::Tensor& added, const at::Tensor& weight, const at::Tensor& roots) const {
+    const int64_t width = x.size(1);
+    const at::Tensor sum = added.defined() ? added : at::Tensor();  // its memory is not needed any more
+    const at::Tensor normed = at::empty_like(x);
+    ForRowBlocks(x.size(0), [&](int64_t first, int64_t count, int64_t) {
+      const int64_t at = first * width;
+      rows::NormArguments<T> a;
+      a.x = Data<T>(x) + at;
+      a.add = added.defined() ? Data<T>(added) + at : nullptr;
+      a.sum = added.defined() ? Data<T>(sum) + at : nullptr;
+      a.weight = Data<T>(weight);
+      a.normed = Data<T>(normed) + at;
+      a.roots = Data<float>(roots) + first;
+      a.eps = spec_.rms_norm_eps;
+      rows::Norm({static_cast<size_t>(count), static_cast<size_t>(width)}, a);
+    });
+    if (added.defined()) x = sum;
+    return normed;
+  }
+
+  // dx = gradient of NormSum's x, plus base.
+  void NormBack(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& roots,
+                const at::Tensor& base, const at::Tensor& dx, const at::Tensor& weight_gradient) const {
+    const int64_t width = x.size(1);
+    const BlockSums sums(x.size(0), width);
+    ForRowBlocks(x.size(0), [&](int64_t first, int64_t count, int64_t block) {
+      const int64_t at = first * width;
+      rows::NormGradientArguments<T> a;
+      a.dy = Data<T>(dy) + at;
+      a.x = Data<T>(x) + at;
+      a.weight = Data<T>(weight);
+      a.roots = Data<float>(roots) + first;
+      a.base = base.defined() ? Data<T>(base) + at : nullptr;
+      a.dx = Data<T>(dx) + at;
+      a.weight_sum = sums.of(block);
+      rows::NormGradient({static_cast<size_t>(count), static_cast<size_t>(width)}, a);
+    });
+    sums.AddTo(weight_gradient);
+  }
+
+  // Returns the MLP's output, which is still to be added to r.middle; `x` becomes that.
+  at::Tensor Forward(const BlockWeights& w, at::Tensor& x, const at::Tensor& added, BlockRecord& r) const {
+    r.input_roots = Roots(rows_);
+    r.input_normed = NormSum(x, added, w.input_norm, r.input_roots);
+    r.input = x;
+    Project(w, r);
+    Attend(r);
+    r.middle_roots = Roots(rows_);
+    r.middle_normed = NormSum(x, at::mm(r.mixed, w.output.t()), w.mlp_norm, r.middle_roots);
+    r.middle = x;
+    r.gate_up = at::mm(r.middle_normed, w.gate_up.t());
+    const int64_t inner = r.gate_up.size(1) / 2;
+    r.activated = New(rows_, inner);
+    ForRowBlocks(rows_, [&](int64_t first, int64_t count, int64_t) {
+      rows::SwiGlu({static_cast<size_t>(count), static_cast<size_t>(inner)}, Data<T>(r.gate_up) + first * 2 * inner,
+                   Data<T>(r.activated) + first * inner);
+    });
+    return at::mm(r.activated, w.down.t());
+  }
+
+  // Queries, keys and values, normed and rotated.
+  void Project(const BlockWeights& w, BlockRecord& r) const {
+    r.qkv = at::mm(r.input_normed, w.qkv.t());
+    if (spec_.qk_norm) {
+      r.projected = r.qkv.clone();
+      r.head_roots = Roots(rows_ * (spec_.heads + spec_.kv_heads));
+    }
+    ForRowBlocks(rows_, [&](int64_t first, int64_t count, int64_t) {
+      for (int64_t row = first; row < first + count; ++row) {
+        if (spec_.qk_norm) {
+          NormHeads(r, row, 0, spec_.heads, w.q_norm);
+          NormHeads(r, row, spec_.heads, spec_.kv_heads, w.k_norm);
+        }
+        Rotate(r.qkv, row, false);
+      }
+    });
+  }
+
+  void NormHeads(const BlockRecord& r, int64_t row, int64_t head, int64_t heads, const at::Tensor& weight) const {
+    const int64_t at = row * r.qkv.size(1) + head * spec_.head_dim;
+    rows::NormArguments<T> a;
+    a.x = Data<T>(r.projected) + at;
+    a.weight = Data<T>(weight);
+    a.normed = Data<T>(r.qkv) + at;
+    a.roots = Data<float>(r.head_roots) + row * (spec_.heads + spec_.kv_heads) + head;
+    a.eps = spec_.rms_norm_eps;
+    rows::Norm({static_cast<size_t>(heads), spec_.head_dim}, a);
+  }
+
+  // Queries and keys of one token.
+  void Rotate(const at::Tensor& qkv, int64_t row, bool backwards) const {
+    const int64_t half = spec_.head_dim / 2;
+    const int64_t angle = (positions_.cos.size(0) == 1 ? row % length_ : row) * half;
+    rows::Rotate({size_t{spec_.heads} + spec_.kv_heads, spec_.head_dim}, Data<float>(positions_.cos) + angle,
+                 Data<float>(positions_.sin) + angle, backwards, Data<T>(qkv) + row * qkv.size(1));
+  }
+
+  // Attention takes as many queries as keys: query heads that share a key head are taken one after the other. Each view
+  // is [sequences, kv_heads, length, head_dim].
+  int64_t calls() const { return spec_.heads / spec_.kv_heads; }
+  at::Tensor Queries(const at::Tensor& wide, int64_t call) const {
+    return wide.narrow(1, 0, query_)
+        .view({sequences_, length_, spec_.kv_heads, calls(), spec_.head_dim})
+        .select(3, call)
+        .transpose(1, 2);
+  }
+  at::Tensor KeyHeads(const at::Tensor& qkv, int64_t first) const {
+    return qkv.narrow(1, first, key_).view({sequences_, length_, spec_.kv_heads, spec_.head_dim}).transpose(1, 2);
+  }
+  std::optional<at::Tensor> mask() const { return mask_.defined() ? std::optional<at::Tensor>(mask_) : std::nullopt; }
+
+  void Attend(BlockRecord& r) const {
+    r.mixed = New(rows_, query_);
+    const at::Tensor k = KeyHeads(r.qkv, query_), v = KeyHeads(r.qkv, query_ + key_);
+    for (int64_t call = 0; call < calls(); ++call) {
+      const auto [out, log_sum] =
+          at::_scaled_dot_product_flash_attention_for_cpu(Queries(r.qkv, call), k, v, 0.0, !mask_.defined(), mask());
+      Queries(r.mixed, call).copy_(out);
+      r.log_sums.push_back(log_sum);
+    }
+  }
+
+  // The gradient of what Project made, before rotation.
+  at::Tensor AttendBack(const BlockRecord& r, const at::Tensor& dmixed) const {
+    const at::Tensor dqkv = at::empty_like(r.qkv);
+    const at::Tensor k = KeyHeads(r.qkv, query_), v = KeyHeads(r.qkv, query_ + key_);
+    const at::Tensor dk = KeyHeads(dqkv, query_), dv = KeyHeads(dqkv, query_ + key_);
+    for (int64_t call = 0; call < calls(); ++call) {
+      const auto [gq, gk, gv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+          Queries(dmixed, call), Queries(r.qkv, call), k, v, Queries(r.mixed, call), r.log_sums[call], 0.0,
+          !mask_.defined(), mask());
+      Queries(dqkv, call).copy_(gq);
+      if (call == 0) {
+        dk.copy_(gk);
+        dv.copy_(gv);
+      } else {
+        dk.add_(gk);
+        dv.add_(gv);
+      }
+    }
+    return dqkv;
+  }
+
+  // Undoes rotation and QK-norm.
+  void ProjectBack(const BlockWeights& w, const BlockWeights& g, const BlockRecord& r, const at::Tensor& dqkv) const {
+    const BlockSums q_sums(rows_, spec_.head_dim), k_sums(rows_, spec_.head_dim);
+    ForRowBlocks(rows_, [&](int64_t first, int64_t count, int64_t block) {
+      for (int64_t row = first; row < first + count; ++row) {
+        Rotate(dqkv, row, true);
+        if (!spec_.qk_norm) continue;
+        NormHeadsBack(r, dqkv, row, 0, spec_.heads, w.q_norm, q_sums.of(block));
+        NormHeadsBack(r, dqkv, row, spec_.heads, spec_.kv_heads, w.k_norm, k_sums.of(block));
+      }
+    });
+    if (!spec_.qk_norm) return;
+    q_sums.AddTo(g.q_norm);
+    k_sums.AddTo(g.k_norm);
+  }
+
+  void NormHeadsBack(const BlockRecord& r, const at::Tensor& dqkv, int64_t row, int64_t head, int64_t heads,
+                     const at::Tensor& weight, float* weight_sum) const {
+    const int64_t at = row * dqkv.size(1) + head * spec_.head_dim;
+    rows::NormGradientArguments<T> a;
+    a.dy = Data<T>(dqkv) + at;
+    a.x = Data<T>(r.projected) + at;
+    a.weight = Data<T>(weight);
+    a.roots = Data<float>(r.head_roots) + row * (spec_.heads + spec_.kv_heads) + head;
+    a.dx = Data<T>(dqkv) + at;
+    a.weight_sum = weight_sum;
+    rows::NormGradient({static_cast<size_t>(heads), spec_.head_dim}, a);
+  }
+
+  // dx: of the block's output, becomes that of its input.
+  void Backward(const BlockWeights& w, const BlockWeights& g, const BlockRecord& r, const at::Tensor& dx) const {
+    AddProduct(g.down, dx, r.activated);
+    const at::Tensor dactivated = at::mm(dx, w.down);
+    const int64_t inner = dactivated.size(1);
+    ForRowBlocks(rows_, [&](int64_t first, int64_t count, int64_t) {
+      rows::SwiGluGradient({static_cast<size_t>(count), static_cast<size_t>(inner)},
+                           Data<T>(dactivated) + first * inner, Data<T>(r.gate_up) + first * 2 * inner);
+    });
+    AddProduct(g.gate_up, r.gate_up, r.middle_normed);
+    NormBack(at::mm(r.gate_up, w.gate_up), r.middle, w.mlp_norm, r.middle_roots, dx, dx, g.mlp_norm);
+    AddProduct(g.output, dx, r.mixed);
+    const at::Tensor dqkv = AttendBack(r, at::mm(dx, w.output));
+    ProjectBack(w, g, r, dqkv);
+    AddProduct(g.qkv, dqkv, r.input_normed);
+    NormBack(at::mm(dqkv, w.qkv), r.input, w.input_norm, r.input_roots, dx, dx, g.input_norm);
+  }
+
+  // The loss, and the gradient of `normed`.
+  std::pair<double, at::Tensor> Head(const at::Tensor& normed, const at::Tensor& targets, double scale) const {
+    const at::Tensor out = at::empty_like(normed);
+    double nll = 0;
+    for (int64_t first = 0; first < rows_; first += kCpuScoreRows) {
+      const int64_t count = std::min<int64_t>(kCpuScoreRows, rows_ - first);
+      const at::Tensor part = normed.narrow(0, first, count), scores = at::mm(part, w_.head.t());
+      nll += Judge(scores, Data<int64_t>(targets) + first, scale);
+      if (g_ == nullptr) continue;
+      at::Tensor place = out.narrow(0, first, count);
+      at::mm_out(place, scores, w_.head);
+      AddProduct(g_->head, scores, part);
+    }
+    return {nll, out};
+  }
+
+  // The loss of some rows, whose scores become their gradient.
+  double Judge(const at::Tensor& scores, const int64_t* targets, double scale) const {
+    const int64_t vocab = scores.size(1);
+    std::vector<double> nll(static_cast<size_t>((scores.size(0) + kRowBlock - 1) / kRowBlock));
+    ForRowBlocks(scores.size(0), [&](int64_t first, int64_t count, int64_t block) {
+      nll[static_cast<size_t>(block)] =
+          rows::CrossEntropy({static_cast<size_t>(count), static_cast<size_t>(vocab)}, targets + first, scale,
+                             spec_.z_loss, Data<T>(scores) + first * vocab);
+    });
+    double sum = 0;
+    for (const double part : nll) sum += part;
+    return sum;
+  }
+
+  // Row by row in order, each thread some columns.
+  void AddEmbedding(const at::Tensor& inputs, const at::Tensor& dx) const {
+    const at::Tensor values = dx.to(at::kFloat);
+    const int64_t width = values.size(1);
+    const auto* ids = Data<int64_t>(inputs);
+    at::parallel_for(0, width, 64, [&](int64_t begin, int64_t end) {
+      for (int64_t row = 0; row < rows_; ++row) {
+        float* to = Data<float>(g_->embedding) + ids[row] * width;
+        const float* from = Data<float>(values) + row * width;
+        for (int64_t i = begin; i < end; ++i) to[i] += from[i];
+      }
+    });
+  }
+
+  const ModelSpec& spec_;
+  const LlamaWeights& w_;
+  const LlamaWeights* g_;
+  const Positions& positions_;
+  const int64_t sequences_, length_, rows_, query_, key_;
+  const at::TensorOptions options_;
+  at::Tensor mask_;
+};
+
+double Run(const ModelSpec& spec, const LlamaWeights& weights, const LlamaWeights* gradients, const at::Tensor& tokens,
+           const Positions& positions, double scale) {
+  const at::NoGradGuard no_grad;
+  const int64_t length = tokens.size(1) - 1;
+  const at::Tensor inputs = tokens.narrow(1, 0, length).reshape(-1), targets = tokens.narrow(1, 1, length).reshape(-1);
+  if (weights.embedding.scalar_type() == at::kFloat) {
+    return Pass<float>(spec, weights, gradients, positions, tokens.size(0), length).Run(inputs, targets, scale);
+  }
+  return Pass<uint16_t>(spec, weights, gradients, positions, tokens.size(0), length).Run(inputs, targets, scale);
+}
+
+}  // namespace
+
+double CpuForwardBackward(const ModelSpec& spec, const LlamaWeights& weights, const LlamaWeights& gradients,
+                          const at::Tensor& tokens, const Positions& positions, double scale) {
+  return Run(spec, weights, &gradients, tokens, positions, scale);
+}
+
+double CpuForward(const ModelSpec& spec, const LlamaWeights& weights, const at::Tensor& tokens,
+                  const Positions& positions) {
+  return Run(spec, weights, nullptr, tokens, positions, 1.0);
+}
+
+}  // namespace atl
