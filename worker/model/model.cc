@@ -1,6 +1,7 @@
 #include "worker/model/model.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/grad_mode.h>
@@ -12,10 +13,13 @@
 #include "common/base/check.h"
 #include "worker/model/cpu_pass.h"
 #include "worker/model/llama.h"
+#include "worker/model/row_kernels.h"
 #include "worker/model/tensors.h"
 
 namespace atl {
 namespace {
+
+constexpr int64_t kRefreshGrain = 1 << 16;  // elements that a thread takes at once, at least
 
 // Adds a finished gradient to its place in the gradient arena and drops it: no gradient outlives its use, and bf16
 // gradients of several passes are summed in fp32.
@@ -38,13 +42,14 @@ struct Model::State {
   ModelSpec spec;
   ModelOptions options;
   at::Tensor master;   // fp32 arena
-  at::Tensor working;  // bf16 copy; undefined in fp32
-  bool stale = true;   // the bf16 copy lags behind
+  at::Tensor working;  // copy rounded to bf16, held as bf16 or fp32; undefined in fp32
+  bool stale = true;   // the copy lags behind
   bool trainable = false;
   LlamaWeights weights;
   LlamaWeights gradients;  // the same views into the arena of gradients: of a model that is trained on a CPU
 
-  at::ScalarType type() const { return working.defined() ? at::kBFloat16 : at::kFloat; }
+  at::ScalarType type() const { return working.defined() ? working.scalar_type() : at::kFloat; }
+  bool by_hand() const { return master.is_cpu() && !options.as_on_gpu; }
   absl::Status Check(const TokenBatch& batch, uint32_t least_length) const;
   // int64 on the device.
   at::Tensor Tokens(const TokenBatch& batch) const;
@@ -62,6 +67,8 @@ struct Model::State {
   // The loss, and with `scale` its gradients into the arena.
   double CpuPass(const TokenBatch& batch, std::optional<double> scale);
 };
+
+bool CpuMultipliesBf16() { return __builtin_cpu_supports("avx512bf16") != 0; }
 
 absl::Status Model::State::Check(const TokenBatch& batch, uint32_t least_length) const {
   if (batch.sequences == 0 || batch.tokens.size() % batch.sequences != 0 || batch.length() < least_length) {
@@ -86,7 +93,15 @@ at::Tensor Model::State::Tokens(const TokenBatch& batch) const {
 
 void Model::State::Refresh() {
   if (!stale || !working.defined()) return;
-  working.copy_(master);
+  if (working.scalar_type() == at::kFloat) {
+    const auto* from = master.const_data_ptr<float>();
+    auto* to = working.data_ptr<float>();
+    at::parallel_for(0, master.numel(), kRefreshGrain, [&](int64_t begin, int64_t end) {
+      rows::RoundToBf16(static_cast<size_t>(end - begin), from + begin, to + begin);
+    });
+  } else {
+    working.copy_(master);
+  }
   stale = false;
 }
 
@@ -119,11 +134,13 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Create(const ModelSpec& spec, cons
     state->options = options;
     state->master = TensorOf(parameters);
     state->trainable = gradients != nullptr;
-    if (spec.precision == Precision::kBf16) state->working = at::empty_like(state->master, at::kBFloat16);
+    if (spec.precision == Precision::kBf16) {
+      const bool products = !state->master.is_cpu() || options.bf16_products || CpuMultipliesBf16();
+      state->working = at::empty_like(state->master, products ? at::kBFloat16 : at::kFloat);
+    }
     LlamaWeights& w = state->weights;
     w = MapWeights(spec, layout, state->working.defined() ? state->working : state->master, state->trainable);
-    if (state->trainable && state->master.is_cpu())
-      state->gradients = MapWeights(spec, layout, TensorOf(*gradients), false);
+    if (state->trainable && state->by_hand()) state->gradients = MapWeights(spec, layout, TensorOf(*gradients), false);
     for (size_t i = 0; state->trainable && i < w.leaves.size(); ++i) {
       at::Tensor place = TensorOf(*gradients).narrow(0, static_cast<int64_t>(w.offsets[i]), w.leaves[i].numel());
       torch::autograd::impl::set_post_acc_grad_hooks(w.leaves[i],
@@ -144,7 +161,7 @@ absl::StatusOr<LossSum> Model::ForwardBackward(const TokenBatch& batch, double s
   return Guarded("training", [&]() -> absl::StatusOr<LossSum> {
     state_->Refresh();
     const uint64_t targets = uint64_t{batch.sequences} * (batch.length() - 1);
-    if (state_->master.is_cpu()) return LossSum{.nll = state_->CpuPass(batch, scale), .targets = targets};
+    if (state_->by_hand()) return LossSum{.nll = state_->CpuPass(batch, scale), .targets = targets};
     const at::AutoGradMode grad(true);
     const State::Scores scores = state_->Score(batch);
     const at::Tensor loss = scores.Nll();
@@ -160,7 +177,7 @@ absl::StatusOr<LossSum> Model::ForwardLoss(const TokenBatch& batch) {
   return Guarded("evaluating", [&]() -> absl::StatusOr<LossSum> {
     state_->Refresh();
     const uint64_t targets = uint64_t{batch.sequences} * (batch.length() - 1);
-    if (state_->master.is_cpu()) return LossSum{.nll = state_->CpuPass(batch, std::nullopt), .targets = targets};
+    if (state_->by_hand()) return LossSum{.nll = state_->CpuPass(batch, std::nullopt), .targets = targets};
     const at::NoGradGuard no_grad;
     const at::Tensor loss = state_->Score(batch).Nll();
     return LossSum{.nll = loss.item<double>(), .targets = targets};

@@ -1,7 +1,8 @@
 // The Llama family over the parameter arena: RMSNorm, rotary embeddings (rotate-half, as Hugging Face), grouped-query
 // attention, SwiGLU, tied or untied head. Weights are views into the arena, so nothing is copied when the optimizer or
 // a merge changes them. LibTorch stays behind this header; every exception of its becomes a status. Losses and norm
-// statistics are fp32; with bf16, weights are read from a bf16 copy of the arena and activations are bf16.
+// statistics are fp32; with bf16, weights are read from a copy of the arena that is rounded to bf16, and activations
+// are bf16 where the device multiplies them: a CPU that does not computes with the rounded weights in fp32.
 #ifndef ATOLL_WORKER_MODEL_MODEL_H_
 #define ATOLL_WORKER_MODEL_MODEL_H_
 
@@ -19,7 +20,14 @@ namespace atl {
 struct ModelOptions {
   bool separate_documents = false;  // attention and positions start anew after each end-of-text token
   int32_t end_of_text = -1;         // its id; -1: the tokenizer has none, which separate_documents refuses
+  // For tests, on a CPU:
+  bool as_on_gpu = false;      // training by autograd
+  bool bf16_products = false;  // also without instructions for them
 };
+
+// Whether this processor has instructions for products of bf16. Without them a product in bf16 takes several times as
+// long as in fp32.
+bool CpuMultipliesBf16();
 
 // Tokens whose scores are there at once in a training pass on a CPU.
 constexpr uint32_t kCpuScoreRows = 512;
@@ -50,8 +58,8 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  // Call after the parameters were changed (optimizer, merge, fetch) and before the next pass: brings the bf16 copy up
-  // to date. Free of charge in fp32.
+  // Call after the parameters were changed (optimizer, merge, fetch) and before the next pass: brings the rounded copy
+  // up to date. Free of charge in fp32.
   absl::Status ParametersChanged();
 
   // The sum of the loss over the batch (length T + 1: T inputs, T targets), and gradients += scale * d(sum) /

@@ -241,6 +241,14 @@ double CrossEntropyOf(Shape shape, const int64_t* targets, double scale, double 
   return nll;
 }
 
+void RoundToBf16(size_t count, const float* x, float* out) {
+  std::array<uint16_t, kMostLanes> bits{};
+  ForVectors(count, [&](size_t i, auto part) HWY_ATTR {
+    Store(part(x + i), bits.data());
+    part(Load(bits.data()), out + i);
+  });
+}
+
 #define ATOLL_FOR_BOTH(X) X(float, F32) X(uint16_t, Bf16)
 #define ATOLL_ROW_KERNELS(T, N)                                                                              \
   void Norm##N(Shape shape, const NormArguments<T>& a) { NormOf(shape, a); }                                 \

@@ -35,5 +35,8 @@ namespace atl::rows {
   }
 ATOLL_FOR_BOTH(ATOLL_EXPORT_ROWS)
 
+HWY_EXPORT(RoundToBf16);
+void RoundToBf16(size_t count, const float* x, float* out) { HWY_DYNAMIC_DISPATCH(RoundToBf16)(count, x, out); }
+
 }  // namespace atl::rows
 #endif  // HWY_ONCE

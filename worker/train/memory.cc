@@ -47,7 +47,7 @@ uint64_t CpuPassBytes(const ModelSpec& m, uint64_t tokens, uint64_t value) {
   const uint64_t record = 4 * w.hidden + 2 * w.query + 2 * w.kv + 3 * w.inner + (m.qk_norm ? w.query + 2 * w.kv : 0);
   const uint64_t temporary = 3 * w.hidden + std::max(w.inner, 3 * w.query + 6 * w.kv);
   const uint64_t scores = std::min<uint64_t>(tokens, kCpuScoreRows) * m.vocab_size;
-  const uint64_t product = m.precision == Precision::kBf16 ? uint64_t{m.vocab_size} * w.hidden : 0;
+  const uint64_t product = value == 2 ? uint64_t{m.vocab_size} * w.hidden : 0;
   return (tokens * (m.layers * record + temporary) + scores + product) * value;
 }
 
@@ -111,13 +111,14 @@ TrainingMemory EstimateTrainingMemory(const JobSpec& spec, const ModelLayout& la
   ATOLL_CHECK(micro_batch >= 1, "a pass has a sample");
   const ModelSpec& m = spec.model;
   const uint64_t arena = layout.elements * sizeof(float);
-  const uint64_t value = m.precision == Precision::kBf16 ? 2 : 4;
+  // A CPU without products of bf16 holds what is rounded to it as fp32.
+  const uint64_t value = m.precision == Precision::kBf16 && (device.gpu || CpuMultipliesBf16()) ? 2 : 4;
   const uint64_t tokens = uint64_t{micro_batch} * spec.data.sequence_length;
   TrainingMemory out;
   out.parameter_bytes = arena;
   out.gradient_bytes = arena;
   out.moment_bytes = spec.inner.kind == InnerOptimizerSpec::Kind::kAdamW ? 2 * arena : 0;
-  out.working_copy_bytes = m.precision == Precision::kBf16 ? arena / 2 : 0;
+  out.working_copy_bytes = m.precision == Precision::kBf16 ? layout.elements * value : 0;
   out.sync_bytes = 2 * arena + ErrorMemoryBytes(spec.sync.upload_error_memory,
                                                 layout.elements);  // and the outer copy, encoded bytes
   // With separate documents a mask of one byte a pair, and as what is added to scores.

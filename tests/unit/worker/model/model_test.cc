@@ -40,7 +40,8 @@ ModelSpec SpecOf(const Shape& shape) {
 
 // A model with its arenas, with parameters from the seed; norms are moved off 1 so that their weights matter.
 struct Fixture {
-  explicit Fixture(const ModelSpec& m, bool separate = false, FragmentPattern pattern = FragmentPattern::kWhole)
+  explicit Fixture(const ModelSpec& m, bool separate = false, FragmentPattern pattern = FragmentPattern::kWhole,
+                   ModelOptions options = {})
       : spec(m), layout(MakeModelLayout(m, pattern, 1)) {
     parameters = *Arena::Create(layout.elements, {});
     gradients = *Arena::Create(layout.elements, {});
@@ -50,8 +51,9 @@ struct Fixture {
         parameters->host()[t.offset + i] += 0.2f * NormalAt(99, t.offset + i);
       }
     }
-    auto made = Model::Create(spec, layout, {.separate_documents = separate, .end_of_text = separate ? kEndOfText : -1},
-                              *parameters, gradients.get());
+    options.separate_documents = separate;
+    options.end_of_text = separate ? kEndOfText : -1;
+    auto made = Model::Create(spec, layout, options, *parameters, gradients.get());
     EXPECT_TRUE(made.ok()) << made.status();
     model = *std::move(made);
   }
@@ -99,9 +101,9 @@ TEST_P(ModelShapes, LogitsEqualTheReference) {
   }
 }
 
-TEST_P(ModelShapes, GradientsEqualFiniteDifferencesOfTheReference) {
-  Fixture f(SpecOf(GetParam()), GetParam().separate, GetParam().pattern);
-  const int32_t end = GetParam().separate ? kEndOfText : -1;
+void ExpectGradientsOfTheReference(const Shape& shape, const ModelOptions& options) {
+  Fixture f(SpecOf(shape), shape.separate, shape.pattern, options);
+  const int32_t end = shape.separate ? kEndOfText : -1;
   std::vector<int32_t> tokens = Tokens(2 * 9, f.spec.vocab_size);
   tokens[3] = tokens[13] = kEndOfText;
   const double scale = 0.125;
@@ -111,7 +113,7 @@ TEST_P(ModelShapes, GradientsEqualFiniteDifferencesOfTheReference) {
   const auto both = [&](double z_loss) {
     return reference.Loss(Row(tokens, 0, 9), end, z_loss) + reference.Loss(Row(tokens, 1, 9), end, z_loss);
   };
-  const auto loss = [&] { return both(GetParam().z_loss); };
+  const auto loss = [&] { return both(shape.z_loss); };
   EXPECT_NEAR(sum->nll, both(0), 1e-4) << "what is shown has no z-loss";
   EXPECT_EQ(sum->targets, 16u);
   for (const TensorInfo& t : f.layout.tensors) {  // a few elements of every tensor
@@ -130,6 +132,10 @@ TEST_P(ModelShapes, GradientsEqualFiniteDifferencesOfTheReference) {
     }
   }
 }
+
+TEST_P(ModelShapes, GradientsEqualFiniteDifferencesOfTheReference) { ExpectGradientsOfTheReference(GetParam(), {}); }
+
+TEST_P(ModelShapes, GradientsByAutogradDoAsWell) { ExpectGradientsOfTheReference(GetParam(), {.as_on_gpu = true}); }
 
 INSTANTIATE_TEST_SUITE_P(All, ModelShapes,
                          testing::Values(Shape{"tied", 4, 4, true, false, FragmentPattern::kWhole},
@@ -175,12 +181,12 @@ TEST(Model, EvaluationGivesTheLossOfTraining) {
   EXPECT_EQ(evaluated->targets, 48u);
 }
 
-TEST(Model, Bf16IsNearFp32AndFollowsTheMaster) {
+void ExpectBf16NearFp32(const ModelOptions& options) {
   ModelSpec spec = SpecOf(kPlain);
   spec.init_std = 0.05;
   Fixture exact(spec);
   spec.precision = Precision::kBf16;
-  Fixture rounded(spec);
+  Fixture rounded(spec, false, FragmentPattern::kWhole, options);
   const std::vector<int32_t> tokens = Tokens(4 * 33, spec.vocab_size);
   const auto a = exact.model->ForwardBackward({tokens, 4}, 1.0 / 128),
              b = rounded.model->ForwardBackward({tokens, 4}, 1.0 / 128);
@@ -201,6 +207,12 @@ TEST(Model, Bf16IsNearFp32AndFollowsTheMaster) {
   ASSERT_TRUE(uniform.ok());
   EXPECT_NEAR(uniform->nll / 128, std::log(19.0), 1e-5);
 }
+
+TEST(Model, Bf16IsNearFp32AndFollowsTheMaster) { ExpectBf16NearFp32({}); }
+
+TEST(Model, SoItIsWithProductsOfBf16) { ExpectBf16NearFp32({.bf16_products = true}); }
+
+TEST(Model, AndByAutograd) { ExpectBf16NearFp32({.as_on_gpu = true, .bf16_products = true}); }
 
 TEST(Model, RefusesTokensOutsideTheVocabulary) {
   Fixture f(SpecOf(kPlain));

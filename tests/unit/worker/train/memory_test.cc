@@ -35,7 +35,9 @@ TEST(EstimateTrainingMemory, CountsArenasExactly) {
   job.inner.kind = InnerOptimizerSpec::Kind::kSgd;
   job.model.precision = Precision::kBf16;
   EXPECT_EQ(EstimateTrainingMemory(job, layout, {}, 1).moment_bytes, 0u);
-  EXPECT_EQ(EstimateTrainingMemory(job, layout, {}, 1).working_copy_bytes, layout.elements * 2);
+  EXPECT_EQ(EstimateTrainingMemory(job, layout, {.gpu = true}, 1).working_copy_bytes, layout.elements * 2);
+  EXPECT_EQ(EstimateTrainingMemory(job, layout, {}, 1).working_copy_bytes,
+            layout.elements * (CpuMultipliesBf16() ? 2 : 4));
 }
 
 TEST(EstimateTrainingMemory, ActivationsGrowWithTheMicroBatch) {
