@@ -106,13 +106,6 @@ bool Watch(int poll, int fd, uint32_t events, uint64_t what) {
 
 }  // namespace
 
-Descriptor::~Descriptor() { Close(); }
-
-void Descriptor::Close() {
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = -1;
-}
-
 absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Listen(const std::string& address, const ConnectionLimits& limits) {
   std::string host, port_text;
   ATOLL_RETURN_IF_ERROR(Split(address, host, port_text));

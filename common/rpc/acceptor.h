@@ -14,32 +14,13 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/descriptor.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/base/time.h"
 #include "common/rpc/connection_table.h"
 
 namespace atl {
-
-// A descriptor that closes with its owner.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor();
-  int get() const { return fd_; }
-  bool open() const { return fd_ >= 0; }
-  void Close();
-  // The caller closes it.
-  int Release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
 
 // What became of connections since the start.
 struct ConnectionCounts {
