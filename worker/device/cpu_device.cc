@@ -50,6 +50,7 @@ class SoloIsland final : public Island {
   absl::Status AllReduceMean(std::span<float> /*values*/, void* /*compute_stream*/) override {
     return absl::OkStatus();
   }
+  absl::Status AllReduceSum(std::span<double> /*values*/) override { return absl::OkStatus(); }
   absl::Status Broadcast(std::span<float> /*values*/, void* /*compute_stream*/) override { return absl::OkStatus(); }
 };
 

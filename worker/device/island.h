@@ -19,6 +19,8 @@ class Island {
   // values := mean over ranks, the same bits on every rank: ranks are added in rank order, then multiplied by 1 /
   // world. `compute_stream` as in device.h. Blocks, or is enqueued on the stream. Unavailable when a rank is lost.
   virtual absl::Status AllReduceMean(std::span<float> values, void* compute_stream) = 0;
+  // values := sum over ranks, in rank order, the same bits on every rank: a few numbers in host memory. Blocks.
+  virtual absl::Status AllReduceSum(std::span<double> values) = 0;
   // Rank 0's values to all.
   virtual absl::Status Broadcast(std::span<float> values, void* compute_stream) = 0;
 };

@@ -1,0 +1,74 @@
+// An island whose ranks are threads of this process, over real sockets at a port that the system chooses.
+#ifndef ATOLL_TESTS_UNIT_WORKER_ISLAND_ISLAND_OF_THREADS_H_
+#define ATOLL_TESTS_UNIT_WORKER_ISLAND_ISLAND_OF_THREADS_H_
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "worker/island/socket.h"
+#include "worker/island/tcp_island.h"
+
+namespace atl {
+
+// Stands still until it is told; thread-safe.
+class SharedClock final : public Clock {
+ public:
+  Instant Now() const override { return {now_.load()}; }
+  int64_t WallNanos() const override { return now_.load(); }
+  void Advance(Duration d) { now_ += d.ns; }
+
+ private:
+  std::atomic<int64_t> now_{1'000'000'000};
+};
+
+class IslandOfThreads {
+ public:
+  explicit IslandOfThreads(uint32_t world) : world_(world), listener_(*ListenAt("127.0.0.1", 0)) {}
+
+  IslandPlace Place(uint32_t rank) const {
+    IslandPlace place;
+    place.rank = rank;
+    place.world = world_;
+    place.port = LocalPort(listener_);
+    place.secret = "a secret of sixteen or more";
+    place.program = "test";
+    return place;
+  }
+  absl::StatusOr<Mesh> Meet(const IslandPlace& place) {
+    const StillWanted yes = [] { return absl::OkStatus(); };
+    if (place.rank == 0) return MeetAsLeader(listener_, place, limits, clock, yes);
+    return MeetAsFollower(place, limits, clock, yes);
+  }
+  // Runs `body` on every rank, each in a thread of its own, once all have met.
+  void Run(const std::function<void(TcpIsland&)>& body) {
+    std::atomic<uint32_t> met{0};
+    std::vector<std::jthread> ranks;
+    for (uint32_t rank = 0; rank < world_; ++rank) {
+      ranks.emplace_back([this, rank, &body, &met] {
+        auto mesh = Meet(Place(rank));
+        for (++met; met < world_;) std::this_thread::yield();
+        ASSERT_TRUE(mesh.ok()) << mesh.status();
+        TcpIsland island(*std::move(mesh), limits, clock);
+        body(island);
+      });
+    }
+  }
+  const Descriptor& listener() const { return listener_; }
+
+  IslandLimits limits;
+  SharedClock clock;
+
+ private:
+  const uint32_t world_;
+  const Descriptor listener_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_TESTS_UNIT_WORKER_ISLAND_ISLAND_OF_THREADS_H_

@@ -1,0 +1,241 @@
+#include "worker/island/tcp_island.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <future>
+#include <mutex>
+
+#include "common/base/random.h"
+#include "tests/unit/worker/island/island_of_threads.h"
+#include "worker/island/spoke.h"
+
+namespace atl {
+namespace {
+
+std::vector<float> ValuesOf(uint32_t rank, size_t count) {
+  Rng rng(rank + 1);
+  std::vector<float> values(count);
+  for (float& v : values) v = static_cast<float>(rng.Uniform() - 0.5) * 3.0F;
+  return values;
+}
+
+// What island.h promises: added in rank order, then multiplied.
+std::vector<float> MeanOf(uint32_t world, size_t count) {
+  std::vector<float> sum = ValuesOf(0, count);
+  for (uint32_t rank = 1; rank < world; ++rank) {
+    const std::vector<float> values = ValuesOf(rank, count);
+    for (size_t i = 0; i < count; ++i) sum[i] = sum[i] + values[i];
+  }
+  for (float& v : sum) v *= 1.0F / static_cast<float>(world);
+  return sum;
+}
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+class AllReduce : public testing::TestWithParam<uint32_t> {};
+
+TEST_P(AllReduce, AddsInRankOrderAndGivesTheSameBitsToAll) {
+  const uint32_t world = GetParam();
+  IslandOfThreads island(world);
+  island.Run([world](TcpIsland& mine) {
+    // Nothing, less than a piece, odd, a piece of the scratch and one more, many pieces.
+    for (const size_t count : {size_t{0}, size_t{1}, size_t{3}, size_t{1001}, size_t{65537}, size_t{1'000'003}}) {
+      std::vector<float> values = ValuesOf(mine.rank(), count);
+      const absl::Status status = mine.AllReduceMean(values, nullptr);
+      ASSERT_TRUE(status.ok()) << status;
+      EXPECT_TRUE(SameBits(values, MeanOf(world, count))) << "rank " << mine.rank() << " of " << world << ", " << count;
+    }
+  });
+}
+
+TEST_P(AllReduce, SumsDoublesAndBroadcastsRankZero) {
+  const uint32_t world = GetParam();
+  IslandOfThreads island(world);
+  island.Run([world](TcpIsland& mine) {
+    std::vector<double> sums = {1e16, static_cast<double>(mine.rank()), 1.0};
+    ASSERT_TRUE(mine.AllReduceSum(sums).ok());
+    EXPECT_EQ(sums[1], world * (world - 1) / 2);
+    EXPECT_EQ(sums[2], world);
+    for (const size_t count : {size_t{0}, size_t{1}, size_t{300'001}}) {
+      std::vector<float> values = ValuesOf(mine.rank(), count);
+      ASSERT_TRUE(mine.Broadcast(values, nullptr).ok());
+      EXPECT_TRUE(SameBits(values, ValuesOf(0, count)));
+    }
+  });
+}
+
+TEST_P(AllReduce, CarriesOrdersAndAnswers) {
+  IslandOfThreads island(GetParam());
+  island.Run([](TcpIsland& mine) {
+    if (mine.rank() > 0) {
+      for (const std::string expected : {"one", "two"}) {
+        const auto order = mine.AwaitOrder();
+        ASSERT_TRUE(order.ok()) << order.status();
+        EXPECT_EQ(*order, expected);
+      }
+      EXPECT_TRUE(mine.Answer(absl::StrCat("rank ", mine.rank())).ok());
+      return;
+    }
+    ASSERT_TRUE(mine.Order("one").ok());
+    ASSERT_TRUE(mine.Order("two").ok());
+    const auto answers = mine.Answers(Seconds(60));
+    ASSERT_TRUE(answers.ok()) << answers.status();
+    for (uint32_t rank = 1; rank < mine.world(); ++rank) EXPECT_EQ((*answers)[rank - 1], absl::StrCat("rank ", rank));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, AllReduce, testing::Values(2, 3, 4));
+
+// The causes that the ranks were given, by rank.
+class Causes {
+ public:
+  void Add(uint32_t rank, const absl::Status& status) {
+    const std::scoped_lock lock(mutex_);
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << "rank " << rank << ": " << status;
+    causes_.emplace_back(status.message());
+  }
+  void ExpectAll(size_t ranks, const std::string& named) const {
+    EXPECT_EQ(causes_.size(), ranks);
+    for (const std::string& cause : causes_) EXPECT_NE(cause.find(named), std::string::npos) << cause;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> causes_;
+};
+
+TEST(BrokenIsland, ARankThatEndsIsNamedToAllOthers) {
+  for (const uint32_t dead : {1U, 2U, 3U}) {
+    IslandOfThreads island(4);
+    Causes causes;
+    std::atomic<int> through{0};
+    island.Run([&](TcpIsland& mine) {
+      std::vector<float> values(100'000);
+      ASSERT_TRUE(mine.AllReduceMean(values, nullptr).ok());
+      for (++through; through < 4;) std::this_thread::yield();
+      if (mine.rank() == dead) return;  // its sockets close, as when a process is killed
+      const absl::Status status = mine.AllReduceMean(values, nullptr);
+      causes.Add(mine.rank(), status);
+      EXPECT_EQ(mine.AllReduceMean(values, nullptr), status) << "it stays broken";
+    });
+    causes.ExpectAll(3, absl::StrCat("rank ", dead, " of the island ended"));
+  }
+}
+
+TEST(BrokenIsland, TheEndOfRankZeroEndsTheFollowers) {
+  IslandOfThreads island(3);
+  Causes causes;
+  std::atomic<int> through{0};
+  island.Run([&](TcpIsland& mine) {
+    std::vector<float> values(10);
+    ASSERT_TRUE(mine.AllReduceMean(values, nullptr).ok());
+    for (++through; through < 3;) std::this_thread::yield();
+    if (mine.rank() == 0) return;
+    if (mine.rank() == 1) return causes.Add(1, mine.AwaitOrder().status());
+    causes.Add(2, mine.AllReduceMean(values, nullptr));
+  });
+  causes.ExpectAll(2, "rank 0, which leads the island, ended");
+}
+
+// Every look at it is a step: deadlines pass after so many looks, however fast the machine is.
+class SteppingClock final : public Clock {
+ public:
+  Instant Now() const override { return {now_ += Seconds(2).ns}; }
+  int64_t WallNanos() const override { return 0; }
+
+ private:
+  mutable std::atomic<int64_t> now_{0};
+};
+
+class Stall : public testing::TestWithParam<uint32_t> {};
+
+TEST_P(Stall, IsToldWhenTheDeadlineHasPassed) {
+  const uint32_t stalled = GetParam();
+  IslandOfThreads island(2);
+  island.limits.patience = Seconds(4);
+  Causes causes;
+  std::atomic<bool> told{false};
+  std::vector<std::jthread> ranks;
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([&, rank] {
+      auto mesh = island.Meet(island.Place(rank));
+      ASSERT_TRUE(mesh.ok()) << mesh.status();
+      const SteppingClock steps;
+      TcpIsland mine(*std::move(mesh), island.limits, steps);
+      std::vector<float> values(1000);
+      if (rank == stalled) {
+        while (!told) std::this_thread::yield();
+        return;
+      }
+      causes.Add(rank, mine.AllReduceMean(values, nullptr));
+      told = true;
+    });
+  }
+  ranks.clear();
+  causes.ExpectAll(1, absl::StrCat(" s for rank ", stalled, " in all-reduce 1 of 1000 values"));
+  if (stalled == 1) causes.ExpectAll(1, "rank 1 of the island does not answer");
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Stall, testing::Values(0, 1));
+
+TEST(Cause, IsWhoDoesNotSayWhatKeepsIt) {
+  IslandOfThreads island(3);
+  std::vector<std::future<absl::StatusOr<Mesh>>> met;
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    met.push_back(std::async(std::launch::async, [&island, rank] { return island.Meet(island.Place(rank)); }));
+  }
+  std::vector<Mesh> meshes;
+  for (auto& one : met) meshes.push_back(*one.get());
+  const SteppingClock steps;
+  const Deadline never{steps, kNever};
+  ASSERT_TRUE(SendFrame(meshes[1].spokes[0], FrameKind::kWaiting, "for rank 2", never).ok());
+  const std::string cause = FindCause(meshes[0], "seen by rank 0", Seconds(20), steps);
+  EXPECT_EQ(cause, "rank 2 of the island does not answer (seen by rank 0)");
+  EXPECT_EQ(ReceiveFrame(meshes[1].spokes[0], never)->kind, FrameKind::kQuestion);
+  EXPECT_EQ(ReceiveFrame(meshes[1].spokes[0], never)->payload, cause);
+}
+
+TEST(BrokenIsland, WhatFailedAtOneRankIsToldToAll) {
+  for (const uint32_t failing : {0U, 2U}) {
+    IslandOfThreads island(3);
+    Causes causes;
+    island.Run([&](TcpIsland& mine) {
+      std::vector<float> values(100);
+      if (mine.rank() == failing) mine.Break("out of memory");
+      causes.Add(mine.rank(), mine.AllReduceMean(values, nullptr));
+    });
+    causes.ExpectAll(3, absl::StrCat("rank ", failing, " of the island: out of memory"));
+  }
+}
+
+TEST(BrokenIsland, RanksAtDifferentExchangesFindOut) {
+  IslandOfThreads island(2);
+  Causes causes;
+  island.Run([&](TcpIsland& mine) {
+    std::vector<float> values(100 + mine.rank());
+    causes.Add(mine.rank(), mine.AllReduceMean(values, nullptr));
+  });
+  causes.ExpectAll(2, "");
+}
+
+TEST(BrokenIsland, RankZeroSeesAnEndWithoutAnExchange) {
+  IslandOfThreads island(3);
+  std::atomic<bool> gone{false};
+  island.Run([&](TcpIsland& mine) {
+    if (mine.rank() == 0) {
+      EXPECT_TRUE(mine.Order("").ok());
+      while (mine.Look().ok()) std::this_thread::yield();
+      EXPECT_NE(mine.Look().message().find("rank 2"), std::string::npos);
+      gone = true;
+      return;
+    }
+    EXPECT_TRUE(mine.AwaitOrder().ok());
+    while (mine.rank() == 1 && !gone) std::this_thread::yield();
+  });
+}
+
+}  // namespace
+}  // namespace atl

@@ -1,0 +1,77 @@
+// The door of a rank: who dials it proves the island's secret first. Private to worker/island.
+#ifndef ATOLL_WORKER_ISLAND_RECEPTION_H_
+#define ATOLL_WORKER_ISLAND_RECEPTION_H_
+
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <string>
+
+#include "worker/island/mesh.h"
+#include "worker/island/secret.h"
+#include "worker/island/socket.h"
+
+namespace atl {
+
+enum class IslandLink : uint32_t { kSpoke, kChain };
+
+// As they travel; all ranks run the same program on little-endian machines.
+struct Challenge {
+  char magic[8];
+  Sha256 nonce;
+};
+struct Claim {
+  char magic[8];
+  uint32_t link, rank, world, port;  // port: where the claimant listens for the rank after it
+  Sha256 nonce, program, proof;
+};
+enum class DoorVerdict : uint32_t { kWelcome, kWrongSecret, kWrongProgram, kWrongWorld, kWrongRank };
+struct Welcome {
+  char magic[8];
+  uint32_t verdict, zero;
+  Sha256 proof;
+};
+
+// Who was let in.
+struct Arrival {
+  Descriptor socket;
+  IslandLink link{};
+  uint32_t rank = 0;
+  uint32_t port = 0;
+};
+
+// Owned by one thread.
+class Reception {
+ public:
+  // Both outlive it.
+  Reception(const Descriptor& listener, const IslandPlace& place, const Clock& clock)
+      : listener_(listener), place_(place), clock_(clock) {}
+  // Waits a moment at most. `expects` says whether a rank may come in by this link now.
+  absl::StatusOr<std::optional<Arrival>> Turn(const std::function<bool(IslandLink, uint32_t rank)>& expects);
+
+ private:
+  struct Guest {
+    Descriptor socket;
+    Sha256 nonce;
+    Instant until{};
+    Claim claim{};
+    size_t got = 0;
+  };
+  absl::Status TakeNew();
+  // True when the guest is to go.
+  bool Read(Guest& guest);
+  DoorVerdict Judge(const Guest& guest, const std::function<bool(IslandLink, uint32_t)>& expects) const;
+
+  const Descriptor& listener_;
+  const IslandPlace& place_;
+  const Clock& clock_;
+  std::list<Guest> guests_;
+};
+
+// The other side. FailedPrecondition with what to do when it is refused.
+absl::Status ProveAt(const Descriptor& socket, IslandLink link, uint32_t port, const IslandPlace& place,
+                     const Deadline& deadline);
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_ISLAND_RECEPTION_H_

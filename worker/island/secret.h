@@ -1,0 +1,25 @@
+// The shared secret of an island, and how a rank proves that it knows it without sending it: HMAC-SHA256 (RFC 2104)
+// over both sides' random numbers. Pure but for the random numbers; no thread rule.
+#ifndef ATOLL_WORKER_ISLAND_SECRET_H_
+#define ATOLL_WORKER_ISLAND_SECRET_H_
+
+#include <string>
+
+#include "common/base/hash.h"
+#include "common/base/status.h"
+
+namespace atl {
+
+constexpr size_t kLeastSecretBytes = 16;
+
+// 64 hexadecimal digits of the system's randomness.
+absl::StatusOr<std::string> MakeIslandSecret();
+// A number used once.
+absl::StatusOr<Sha256> MakeNonce();
+Sha256 HmacSha256(const std::string& key, const std::string& message);
+// In a time that does not depend on where they differ.
+bool SameProof(const Sha256& a, const Sha256& b);
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_ISLAND_SECRET_H_

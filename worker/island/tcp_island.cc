@@ -1,0 +1,177 @@
+#include "worker/island/tcp_island.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "worker/island/spoke.h"
+
+namespace atl {
+namespace {
+
+constexpr size_t kScratchBytes = size_t{256} << 10;
+constexpr int kMovesBetweenLooks = 64;  // at the clock and the spokes, while values flow
+constexpr int64_t kTimesOwnWork = 4;
+constexpr int kDirections = 2;
+
+}  // namespace
+
+TcpIsland::TcpIsland(Mesh mesh, const IslandLimits& limits, const Clock& clock)
+    : mesh_(std::move(mesh)), limits_(limits), clock_(clock), scratch_(kScratchBytes), worked_since_(clock.Now()) {}
+
+Duration TcpIsland::Limit(uint64_t bytes) const {
+  const Duration moving = Nanoseconds(static_cast<int64_t>(
+      kDirections * static_cast<double>(bytes) / static_cast<double>(limits_.slowest_bytes_per_second) * 1e9));
+  return limits_.patience + moving;
+}
+
+// For an answer of a rank that is not hindered.
+Duration TcpIsland::Grace() const { return std::max(Seconds(2), limits_.patience / 4); }
+
+absl::Status TcpIsland::AllReduceMean(std::span<float> values, void*) {
+  return Run(PassKind::kMean, sizeof(float), values.size(), std::as_writable_bytes(values));
+}
+
+absl::Status TcpIsland::AllReduceSum(std::span<double> values) {
+  return Run(PassKind::kSum, sizeof(double), values.size(), std::as_writable_bytes(values));
+}
+
+absl::Status TcpIsland::Broadcast(std::span<float> values, void*) {
+  return Run(PassKind::kBroadcast, sizeof(float), values.size(), std::as_writable_bytes(values));
+}
+
+absl::Status TcpIsland::Run(PassKind kind, uint32_t element_bytes, uint64_t elements, std::span<std::byte> values) {
+  ATOLL_RETURN_IF_ERROR(broken_);
+  const PassHeader header{++passes_, elements, kind, element_bytes};
+  Pass pass(mesh_, header, values, scratch_);
+  const absl::Status status = Drive(pass, header);
+  worked_since_ = clock_.Now();
+  return status;
+}
+
+absl::Status TcpIsland::Drive(Pass& pass, const PassHeader& header) {
+  const Instant began = clock_.Now();
+  const Deadline end{clock_, began + Limit(header.elements * header.element_bytes) + OwnWork() * kTimesOwnWork};
+  for (int moves = 0;;) {
+    const auto moved = pass.Move();
+    if (!moved.ok()) {
+      return Fail(absl::StrCat("rank ", mesh_.rank, " lost rank ", pass.WaitsFor(), " in ", NameOf(header), ": ",
+                               moved.status().message()));
+    }
+    if (pass.Done()) return absl::OkStatus();
+    if (*moved && ++moves % kMovesBetweenLooks != 0) continue;
+    const auto doing = [&] {
+      return absl::StrCat("rank ", mesh_.rank, " waited ", Spoken(clock_.Now() - began), " for rank ", pass.WaitsFor(),
+                          " in ", NameOf(header));
+    };
+    ATOLL_RETURN_IF_ERROR(Hear(pass, doing));
+    if (end.Passed()) return Fail(doing());
+  }
+}
+
+absl::Status TcpIsland::Hear(const Pass& pass, const std::function<std::string()>& doing) {
+  waiting_.clear();
+  for (const Descriptor& spoke : mesh_.spokes) {
+    // Orders of what comes next may be there already: then only an end is of interest.
+    const bool later = mesh_.rank > 0 && NextKind(spoke) == FrameKind::kOrder;
+    if (spoke.open()) waiting_.push_back({spoke.get(), static_cast<short>(later ? POLLRDHUP : POLLIN | POLLRDHUP), 0});
+  }
+  const size_t spokes = waiting_.size();
+  pass.Watch(waiting_);
+  AwaitAny(waiting_);
+  for (size_t i = 0; i < spokes; ++i) {
+    if (waiting_[i].revents != 0) return Fail(doing());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TcpIsland::Fail(const std::string& seen) {
+  if (mesh_.rank == 0) return Keep(FindCause(mesh_, seen, Grace(), clock_));
+  return Keep(AwaitCause(mesh_, FrameKind::kWaiting, seen, limits_.patience + Grace() * 2, clock_));
+}
+
+absl::Status TcpIsland::Keep(std::string cause) {
+  broken_ = absl::UnavailableError(cause);
+  return broken_;
+}
+
+absl::Status TcpIsland::OrderOne(uint32_t rank, const std::string& order) {
+  ATOLL_RETURN_IF_ERROR(broken_);
+  const Deadline end{clock_, clock_.Now() + Limit(order.size())};
+  const absl::Status sent = SendFrame(mesh_.spokes[rank], FrameKind::kOrder, order, end);
+  worked_since_ = clock_.Now();
+  if (sent.ok()) return sent;
+  return Fail(absl::StrCat("rank ", rank, " takes no order: ", sent.message()));
+}
+
+absl::Status TcpIsland::Order(const std::string& order) {
+  for (uint32_t rank = 1; rank < mesh_.world; ++rank) ATOLL_RETURN_IF_ERROR(OrderOne(rank, order));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> TcpIsland::Answers(Duration limit) {
+  ATOLL_RETURN_IF_ERROR(broken_);
+  const Instant began = clock_.Now();
+  const Deadline end{clock_, began + limit + OwnWork() * kTimesOwnWork};
+  std::vector<std::string> answers;
+  for (uint32_t rank = 1; rank < mesh_.world; ++rank) {
+    const auto frame = ReceiveFrame(mesh_.spokes[rank], end);
+    if (frame.ok() && frame->kind == FrameKind::kAnswer) {
+      answers.push_back(frame->payload);
+      continue;
+    }
+    if (frame.ok() && frame->kind == FrameKind::kFailed) {
+      return Fail(absl::StrCat("rank ", rank, " of the island: ", frame->payload));
+    }
+    return Fail(absl::StrCat("rank 0 waited ", Spoken(clock_.Now() - began), " for an answer of rank ", rank));
+  }
+  worked_since_ = clock_.Now();
+  return answers;
+}
+
+absl::StatusOr<std::string> TcpIsland::AwaitOrder() {
+  ATOLL_RETURN_IF_ERROR(broken_);
+  for (;;) {
+    auto frame = ReceiveFrame(mesh_.spokes[0], {clock_, kNever});
+    worked_since_ = clock_.Now();
+    if (!frame.ok()) {
+      return Keep(absl::StrCat("rank 0, which leads the island, ended: ", frame.status().message()));
+    }
+    switch (frame->kind) {
+      case FrameKind::kOrder: return std::move(frame->payload);
+      case FrameKind::kVerdict: return Keep(std::move(frame->payload));
+      default: return Fail(absl::StrCat("rank ", mesh_.rank, " was waiting for an order"));
+    }
+  }
+}
+
+absl::Status TcpIsland::Answer(const std::string& answer) {
+  ATOLL_RETURN_IF_ERROR(broken_);
+  const absl::Status sent =
+      SendFrame(mesh_.spokes[0], FrameKind::kAnswer, answer, {clock_, clock_.Now() + Limit(answer.size())});
+  if (sent.ok()) return sent;
+  return Fail(absl::StrCat("rank 0 takes no answer: ", sent.message()));
+}
+
+void TcpIsland::Break(const std::string& cause) {
+  if (!broken_.ok()) return;
+  const Deadline end{clock_, clock_.Now() + Grace()};
+  for (const Descriptor& spoke : mesh_.spokes) {
+    if (!spoke.open()) continue;
+    const bool leads = mesh_.rank == 0;
+    const std::string told = leads ? absl::StrCat("rank 0 of the island: ", cause) : cause;
+    SendFrame(spoke, leads ? FrameKind::kVerdict : FrameKind::kFailed, told, end).IgnoreError();  // some are gone
+  }
+  broken_ = absl::UnavailableError(absl::StrCat("rank ", mesh_.rank, " of the island: ", cause));
+}
+
+absl::Status TcpIsland::Look() const {
+  for (size_t i = 0; i < mesh_.spokes.size(); ++i) {
+    if (mesh_.spokes[i].open() && HasEnded(mesh_.spokes[i])) {
+      return absl::UnavailableError(absl::StrCat("rank ", i, " of the island ended"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace atl

@@ -1,0 +1,73 @@
+// An island of processes over TCP: exchanges of values along the chain (pass.h), orders of rank 0 to its followers
+// along the spokes. Every wait has a deadline made of sizes and rates; when a rank dies, fails or keeps the others
+// waiting, every call on every rank returns Unavailable with one cause, found by rank 0, and so does every later call.
+// Owned by one thread at a time, but for Look.
+#ifndef ATOLL_WORKER_ISLAND_TCP_ISLAND_H_
+#define ATOLL_WORKER_ISLAND_TCP_ISLAND_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/base/time.h"
+#include "worker/device/island.h"
+#include "worker/island/mesh.h"
+#include "worker/island/pass.h"
+
+namespace atl {
+
+class TcpIsland final : public Island {
+ public:
+  TcpIsland(Mesh mesh, const IslandLimits& limits, const Clock& clock);
+
+  uint32_t rank() const override { return mesh_.rank; }
+  uint32_t world() const override { return mesh_.world; }
+  absl::Status AllReduceMean(std::span<float> values, void* compute_stream) override;
+  absl::Status AllReduceSum(std::span<double> values) override;
+  absl::Status Broadcast(std::span<float> values, void* compute_stream) override;
+
+  // Rank 0. To all followers; they are taken in order.
+  absl::Status Order(const std::string& order);
+  // Rank 0. To one.
+  absl::Status OrderOne(uint32_t rank, const std::string& order);
+  // Rank 0. One answer of each follower, in rank order; `limit` for all of them. What rank 0 did since the last call is
+  // added to it.
+  absl::StatusOr<std::vector<std::string>> Answers(Duration limit);
+  // A follower. The next order, however long it takes. Unavailable when rank 0 ends or says why the island does.
+  absl::StatusOr<std::string> AwaitOrder();
+  absl::Status Answer(const std::string& answer);
+
+  // This rank cannot go on: the others are told why. Of the first call only.
+  void Break(const std::string& cause);
+  // Not OK once the island is broken, or another rank has ended: then which. From any thread; waits for nothing.
+  absl::Status Look() const;
+
+ private:
+  absl::Status Run(PassKind kind, uint32_t element_bytes, uint64_t elements, std::span<std::byte> values);
+  absl::Status Drive(Pass& pass, const PassHeader& header);
+  // What a spoke has to say during an exchange; OK: nothing that matters now.
+  absl::Status Hear(const Pass& pass, const std::function<std::string()>& doing);
+  // The island is over: everybody is told, and the cause is kept.
+  absl::Status Fail(const std::string& seen);
+  absl::Status Keep(std::string cause);
+  Duration OwnWork() const { return clock_.Now() - worked_since_; }
+  Duration Limit(uint64_t bytes) const;
+  Duration Grace() const;
+
+  const Mesh mesh_;
+  const IslandLimits limits_;
+  const Clock& clock_;
+  std::vector<std::byte> scratch_;
+  std::vector<pollfd> waiting_;
+  uint64_t passes_ = 0;
+  Instant worked_since_;
+  absl::Status broken_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_ISLAND_TCP_ISLAND_H_
