@@ -79,10 +79,11 @@ absl::Status TcpIsland::Hear(const Pass& pass, const std::function<std::string()
   const size_t spokes = waiting_.size();
   pass.Watch(waiting_);
   AwaitAny(waiting_);
-  for (size_t i = 0; i < spokes; ++i) {
-    if (waiting_[i].revents != 0) return Fail(doing());
-  }
-  return absl::OkStatus();
+  const auto says = [](const pollfd& one) { return one.revents != 0; };
+  const auto chain = waiting_.begin() + static_cast<ptrdiff_t>(spokes);
+  // A rank may have ended after it has sent all that others still have to read.
+  if (std::any_of(chain, waiting_.end(), says) || std::none_of(waiting_.begin(), chain, says)) return absl::OkStatus();
+  return Fail(doing());
 }
 
 absl::Status TcpIsland::Fail(const std::string& seen) {

@@ -1,6 +1,7 @@
 #include "worker/train/trainer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -46,6 +47,7 @@ absl::Status CheckBatch(const TokenBatch& batch) {
 
 struct Trainer::State {
   State(const JobSpec& job, const Clock& c) : spec(job), clock(c) {}
+  Island* island = nullptr;
   const JobSpec spec;
   const Clock& clock;
   std::unique_ptr<Arena> parameters, gradients;
@@ -54,26 +56,40 @@ struct Trainer::State {
   TrainingMemory memory;
   uint32_t micro = 1;
 
-  // All passes of one step with the present micro-batch.
-  absl::StatusOr<LossSum> Accumulate(const TokenBatch& batch);
+  // All passes of one step with the present micro-batch; `targets` of the whole step, on all ranks.
+  absl::StatusOr<LossSum> Accumulate(const TokenBatch& batch, uint64_t targets);
   // Halves the micro-batch until the passes fit.
-  absl::StatusOr<LossSum> AccumulateWithinMemory(const TokenBatch& batch);
+  absl::StatusOr<LossSum> AccumulateWithinMemory(const TokenBatch& batch, uint64_t targets);
+  // The gradients and the loss of all ranks in the place of this one's.
+  absl::Status JoinIsland(uint64_t targets, LossSum& sum);
+  absl::StatusOr<StepReport> Step(const TokenBatch& batch, uint64_t targets, double learning_rate);
   absl::Status ClipAndApply(double learning_rate, StepReport& report);
 };
 
-absl::StatusOr<LossSum> Trainer::State::Accumulate(const TokenBatch& batch) {
+absl::StatusOr<LossSum> Trainer::State::Accumulate(const TokenBatch& batch, uint64_t targets) {
   ATOLL_RETURN_IF_ERROR(gradients->Zero());
-  const double targets = static_cast<double>(batch.sequences) * (batch.length() - 1);
-  return SumOver(batch, micro, [&](const TokenBatch& part) { return model->ForwardBackward(part, 1.0 / targets); });
+  // The mean over the ranks takes their number out again.
+  const double scale = (island == nullptr ? 1.0 : island->world()) / static_cast<double>(targets);
+  return SumOver(batch, micro, [&](const TokenBatch& part) { return model->ForwardBackward(part, scale); });
 }
 
-absl::StatusOr<LossSum> Trainer::State::AccumulateWithinMemory(const TokenBatch& batch) {
+absl::StatusOr<LossSum> Trainer::State::AccumulateWithinMemory(const TokenBatch& batch, uint64_t targets) {
   for (;;) {  // at most log2(micro) + 1 rounds
-    absl::StatusOr<LossSum> sum = Accumulate(batch);
+    absl::StatusOr<LossSum> sum = Accumulate(batch, targets);
     const bool fits = !absl::IsResourceExhausted(sum.status());
     if (fits || micro == 1 || spec.batch.micro_batch != 0) return sum;
     micro = (micro + 1) / 2;
   }
+}
+
+absl::Status Trainer::State::JoinIsland(uint64_t targets, LossSum& sum) {
+  if (island == nullptr) return absl::OkStatus();
+  ATOLL_RETURN_IF_ERROR(island->AllReduceMean(gradients->memory(), nullptr));
+  std::array<double, 2> sums = {sum.nll, static_cast<double>(sum.targets)};
+  ATOLL_RETURN_IF_ERROR(island->AllReduceSum(sums));
+  sum = {sums[0], static_cast<uint64_t>(sums[1])};
+  if (sum.targets == targets) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("the shares of the island have ", sum.targets, " targets, not ", targets));
 }
 
 absl::Status Trainer::State::ClipAndApply(double learning_rate, StepReport& report) {
@@ -98,6 +114,10 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const JobSpec& spec, co
     ATOLL_ASSIGN_OR_RETURN(available, AvailableHostMemory());
   }
   ATOLL_ASSIGN_OR_RETURN(state->micro, ChooseMicroBatch(spec, layout, options.device, available));
+  if (options.island != nullptr && options.device.gpu) {
+    return absl::UnimplementedError("an island of GPUs is not built yet; use --device cpu, or one worker for each GPU");
+  }
+  state->island = options.island;
   state->memory = EstimateTrainingMemory(spec, layout, options.device, state->micro);
   if (options.threads > 0) SetTensorThreads(options.threads);
   ATOLL_ASSIGN_OR_RETURN(state->parameters, Arena::Create(layout.elements, options.device));
@@ -110,19 +130,28 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const JobSpec& spec, co
 }
 
 absl::StatusOr<StepReport> Trainer::Step(const TokenBatch& batch, double learning_rate) {
-  State& s = *state_;
   ATOLL_RETURN_IF_ERROR(CheckBatch(batch));
-  ATOLL_RETURN_IF_ERROR(s.model->ParametersChanged());  // the caller may have merged since the last step
+  return state_->Step(batch, uint64_t{batch.sequences} * (batch.length() - 1), learning_rate);
+}
+
+absl::StatusOr<StepReport> Trainer::StepShare(const TokenBatch& share, uint64_t targets, double learning_rate) {
+  if (share.sequences > 0) ATOLL_RETURN_IF_ERROR(CheckBatch(share));
+  return state_->Step(share, targets, learning_rate);
+}
+
+absl::StatusOr<StepReport> Trainer::State::Step(const TokenBatch& batch, uint64_t targets, double learning_rate) {
+  ATOLL_RETURN_IF_ERROR(model->ParametersChanged());  // the caller may have merged since the last step
   StepReport report;
-  const Instant begin = s.clock.Now();
-  ATOLL_ASSIGN_OR_RETURN(const LossSum sum, s.AccumulateWithinMemory(batch));
-  const Instant passed = s.clock.Now();
+  const Instant begin = clock.Now();
+  ATOLL_ASSIGN_OR_RETURN(LossSum sum, AccumulateWithinMemory(batch, targets));
+  ATOLL_RETURN_IF_ERROR(JoinIsland(targets, sum));
+  const Instant passed = clock.Now();
   report.loss = sum.nll / static_cast<double>(sum.targets);
   report.tokens = sum.targets;
-  report.micro_batch = s.micro;
+  report.micro_batch = micro;
   report.passes = passed - begin;
-  ATOLL_RETURN_IF_ERROR(s.ClipAndApply(learning_rate, report));
-  report.update = s.clock.Now() - passed;
+  ATOLL_RETURN_IF_ERROR(ClipAndApply(learning_rate, report));
+  report.update = clock.Now() - passed;
   return report;
 }
 

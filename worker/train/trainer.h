@@ -18,6 +18,7 @@
 #include "common/base/time.h"
 #include "common/plan/job_spec.h"
 #include "common/plan/model_layout.h"
+#include "worker/device/island.h"
 #include "worker/model/arena.h"
 #include "worker/model/model.h"
 #include "worker/train/memory.h"
@@ -29,6 +30,7 @@ struct TrainerOptions {
   int32_t threads = 0;                      // of LibTorch in this process; 0: leave as it is
   std::optional<uint32_t> end_of_text;      // of the job's tokenizer
   std::optional<uint64_t> available_bytes;  // free on the device; a GPU's must be given, a host is asked
+  Island* island = nullptr;                 // outlives the trainer, which takes its rank's share of each step; or alone
 };
 
 struct StepReport {
@@ -57,6 +59,13 @@ class Trainer {
   // unless the job fixes it; ResourceExhausted when one sample is too much. On any error the parameters and moments are
   // unchanged. The result depends on the micro-batch by rounding only.
   absl::StatusOr<StepReport> Step(const TokenBatch& batch, double learning_rate);
+  // The same on every rank of the island at once: `share` is this rank's part of a batch with `targets` in all, and may
+  // be empty. Loss, norm and tokens are the island's, gradients are weighted by targets, and the ranks stay equal bit
+  // for bit. With shares of one size on 2, 4, 8, ... ranks in fp32 it is what one process does with the whole batch and
+  // a micro-batch of that size, bit for bit; otherwise a gradient differs from that as with another micro-batch, by
+  // rounding: at most 2e-5 of it and 1e-7. Unavailable when a rank is lost. After any error on this rank alone it must
+  // break the island: the others wait for it.
+  absl::StatusOr<StepReport> StepShare(const TokenBatch& share, uint64_t targets, double learning_rate);
 
   // Parameters may be changed between steps, by the thread that owns the trainer: in place through parameters().host()
   // on a CPU, through a window of worker/device over parameters().memory() on the compute stream, or with Read and

@@ -45,17 +45,19 @@ class IslandOfThreads {
     if (place.rank == 0) return MeetAsLeader(listener_, place, limits, clock, yes);
     return MeetAsFollower(place, limits, clock, yes);
   }
-  // Runs `body` on every rank, each in a thread of its own, once all have met.
-  void Run(const std::function<void(TcpIsland&)>& body) {
-    std::atomic<uint32_t> met{0};
+  // Runs `body` on every rank, each in a thread of its own, once all have met. With `dying` a rank's sockets close as
+  // soon as its body returns, as when a process is killed; otherwise once all have returned.
+  void Run(const std::function<void(TcpIsland&)>& body, bool dying = false) {
+    std::atomic<uint32_t> met{0}, done{0};
     std::vector<std::jthread> ranks;
     for (uint32_t rank = 0; rank < world_; ++rank) {
-      ranks.emplace_back([this, rank, &body, &met] {
+      ranks.emplace_back([&, rank] {
         auto mesh = Meet(Place(rank));
         for (++met; met < world_;) std::this_thread::yield();
         ASSERT_TRUE(mesh.ok()) << mesh.status();
         TcpIsland island(*std::move(mesh), limits, clock);
         body(island);
+        for (++done; !dying && done < world_;) std::this_thread::yield();
       });
     }
   }

@@ -112,15 +112,17 @@ TEST(BrokenIsland, ARankThatEndsIsNamedToAllOthers) {
     IslandOfThreads island(4);
     Causes causes;
     std::atomic<int> through{0};
-    island.Run([&](TcpIsland& mine) {
-      std::vector<float> values(100'000);
-      ASSERT_TRUE(mine.AllReduceMean(values, nullptr).ok());
-      for (++through; through < 4;) std::this_thread::yield();
-      if (mine.rank() == dead) return;  // its sockets close, as when a process is killed
-      const absl::Status status = mine.AllReduceMean(values, nullptr);
-      causes.Add(mine.rank(), status);
-      EXPECT_EQ(mine.AllReduceMean(values, nullptr), status) << "it stays broken";
-    });
+    island.Run(
+        [&](TcpIsland& mine) {
+          std::vector<float> values(100'000);
+          ASSERT_TRUE(mine.AllReduceMean(values, nullptr).ok());
+          for (++through; through < 4;) std::this_thread::yield();
+          if (mine.rank() == dead) return;
+          const absl::Status status = mine.AllReduceMean(values, nullptr);
+          causes.Add(mine.rank(), status);
+          EXPECT_EQ(mine.AllReduceMean(values, nullptr), status) << "it stays broken";
+        },
+        /*dying=*/true);
     causes.ExpectAll(3, absl::StrCat("rank ", dead, " of the island ended"));
   }
 }
@@ -129,14 +131,16 @@ TEST(BrokenIsland, TheEndOfRankZeroEndsTheFollowers) {
   IslandOfThreads island(3);
   Causes causes;
   std::atomic<int> through{0};
-  island.Run([&](TcpIsland& mine) {
-    std::vector<float> values(10);
-    ASSERT_TRUE(mine.AllReduceMean(values, nullptr).ok());
-    for (++through; through < 3;) std::this_thread::yield();
-    if (mine.rank() == 0) return;
-    if (mine.rank() == 1) return causes.Add(1, mine.AwaitOrder().status());
-    causes.Add(2, mine.AllReduceMean(values, nullptr));
-  });
+  island.Run(
+      [&](TcpIsland& mine) {
+        std::vector<float> values(10);
+        ASSERT_TRUE(mine.AllReduceMean(values, nullptr).ok());
+        for (++through; through < 3;) std::this_thread::yield();
+        if (mine.rank() == 0) return;
+        if (mine.rank() == 1) return causes.Add(1, mine.AwaitOrder().status());
+        causes.Add(2, mine.AllReduceMean(values, nullptr));
+      },
+      /*dying=*/true);
   causes.ExpectAll(2, "rank 0, which leads the island, ended");
 }
 
@@ -224,17 +228,19 @@ TEST(BrokenIsland, RanksAtDifferentExchangesFindOut) {
 TEST(BrokenIsland, RankZeroSeesAnEndWithoutAnExchange) {
   IslandOfThreads island(3);
   std::atomic<bool> gone{false};
-  island.Run([&](TcpIsland& mine) {
-    if (mine.rank() == 0) {
-      EXPECT_TRUE(mine.Order("").ok());
-      while (mine.Look().ok()) std::this_thread::yield();
-      EXPECT_NE(mine.Look().message().find("rank 2"), std::string::npos);
-      gone = true;
-      return;
-    }
-    EXPECT_TRUE(mine.AwaitOrder().ok());
-    while (mine.rank() == 1 && !gone) std::this_thread::yield();
-  });
+  island.Run(
+      [&](TcpIsland& mine) {
+        if (mine.rank() == 0) {
+          EXPECT_TRUE(mine.Order("").ok());
+          while (mine.Look().ok()) std::this_thread::yield();
+          EXPECT_NE(mine.Look().message().find("rank 2"), std::string::npos);
+          gone = true;
+          return;
+        }
+        EXPECT_TRUE(mine.AwaitOrder().ok());
+        while (mine.rank() == 1 && !gone) std::this_thread::yield();
+      },
+      /*dying=*/true);
 }
 
 }  // namespace

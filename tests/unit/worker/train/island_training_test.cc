@@ -1,0 +1,198 @@
+// Several trainers that are one: the ranks are threads of this process, over real sockets.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "common/base/random.h"
+#include "tests/unit/worker/island/island_of_threads.h"
+#include "tests/unit/worker/train/tiny_job.h"
+#include "worker/train/trainer.h"
+
+namespace atl {
+namespace {
+
+constexpr uint32_t kLength = 33;
+constexpr int kSteps = 4;
+
+std::vector<int32_t> Tokens(uint32_t sequences, uint64_t key) {
+  Rng rng(key);
+  std::vector<int32_t> out(size_t{sequences} * kLength);
+  for (int32_t& t : out) t = static_cast<int32_t>(rng.Below(256));
+  return out;
+}
+
+struct Trained {
+  std::vector<float> gradients, parameters, first, second;
+  std::vector<double> losses, norms;
+  uint64_t tokens = 0;  // of the last step
+};
+
+std::vector<float> Copy(Arena& arena) { return {arena.host().begin(), arena.host().end()}; }
+
+std::unique_ptr<Trainer> MakeTrainer(const JobSpec& job, const Clock& clock, Island* island) {
+  const ModelLayout layout = MakeModelLayout(job.model, FragmentPattern::kStrided, 1);
+  TrainerOptions options;
+  options.available_bytes = uint64_t{8} << 30;
+  options.island = island;
+  auto made = Trainer::Create(job, layout, options, clock);
+  EXPECT_TRUE(made.ok()) << made.status();
+  InitialParameters(layout, 7, 0, (*made)->parameters().host());
+  return *std::move(made);
+}
+
+Trained Take(Trainer& trainer, const std::function<absl::StatusOr<StepReport>(uint64_t key)>& step) {
+  Trained out;
+  for (uint64_t key = 0; key < kSteps; ++key) {
+    const auto report = step(key);
+    EXPECT_TRUE(report.ok() && report->applied) << report.status();
+    if (!report.ok()) return out;
+    out.losses.push_back(report->loss);
+    out.norms.push_back(report->grad_norm);
+    out.tokens = report->tokens;
+    if (key == 0) out.gradients = Copy(trainer.gradients());  // before parameters have gone apart
+  }
+  out.parameters = Copy(trainer.parameters());
+  out.first = Copy(*trainer.first_moments());
+  out.second = Copy(*trainer.second_moments());
+  return out;
+}
+
+Trained TrainAlone(const JobSpec& job) {
+  const SystemClock clock;
+  const auto trainer = MakeTrainer(job, clock, nullptr);
+  const uint32_t all = job.batch.sequences_per_step;
+  return Take(*trainer, [&](uint64_t key) { return trainer->Step({Tokens(all, key), all}, 1e-3); });
+}
+
+// Rank i takes `shares[i]` sequences of each batch.
+std::vector<Trained> TrainIsland(const JobSpec& job, const std::vector<uint32_t>& shares) {
+  IslandOfThreads island(static_cast<uint32_t>(shares.size()));
+  std::vector<Trained> out(shares.size());
+  island.Run([&](TcpIsland& mine) {
+    const SystemClock clock;
+    const auto trainer = MakeTrainer(job, clock, &mine);
+    uint32_t all = 0, first = 0;
+    for (uint32_t rank = 0; rank < shares.size(); ++rank) {
+      if (rank < mine.rank()) first += shares[rank];
+      all += shares[rank];
+    }
+    const uint32_t count = shares[mine.rank()];
+    out[mine.rank()] = Take(*trainer, [&](uint64_t key) {
+      const std::vector<int32_t> tokens = Tokens(all, key);
+      const auto share = std::span(tokens).subspan(size_t{first} * kLength, size_t{count} * kLength);
+      return trainer->StepShare({share, count}, uint64_t{all} * (kLength - 1), 1e-3);
+    });
+  });
+  return out;
+}
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+void ExpectSameBits(const Trained& a, const Trained& b) {
+  EXPECT_TRUE(SameBits(a.gradients, b.gradients));
+  EXPECT_TRUE(SameBits(a.parameters, b.parameters));
+  EXPECT_TRUE(SameBits(a.first, b.first));
+  EXPECT_TRUE(SameBits(a.second, b.second));
+  EXPECT_EQ(a.norms, b.norms);
+  EXPECT_EQ(a.tokens, b.tokens);
+}
+
+JobSpec JobOf(uint32_t sequences, uint32_t micro, Precision precision = Precision::kFp32) {
+  JobSpec job = TinyJob();
+  job.model.precision = precision;
+  job.batch.sequences_per_step = sequences;
+  job.batch.micro_batch = micro;
+  return job;
+}
+
+class IslandTraining : public testing::TestWithParam<uint32_t> {};
+
+TEST_P(IslandTraining, EqualsOneProcessWithTheWholeBatch) {
+  const uint32_t world = GetParam();
+  const JobSpec job = JobOf(8, 8 / world);
+  const std::vector<Trained> ranks = TrainIsland(job, std::vector<uint32_t>(world, 8 / world));
+  const Trained alone = TrainAlone(job);
+  // A power of two of equal shares: the same additions of the same numbers.
+  for (const Trained& rank : ranks) {
+    ExpectSameBits(rank, alone);
+    for (size_t i = 0; i < alone.losses.size(); ++i) EXPECT_NEAR(rank.losses[i], alone.losses[i], 1e-12);
+  }
+  // The whole batch in one pass: other sums inside the matrix products, the bound of accumulation.
+  const Trained whole = TrainAlone(JobOf(8, 8));
+  for (size_t i = 0; i < whole.gradients.size(); ++i) {
+    ASSERT_NEAR(ranks[0].gradients[i], whole.gradients[i], 1e-7 + 2e-5 * std::abs(whole.gradients[i])) << i;
+  }
+  EXPECT_NEAR(ranks[0].losses[0], whole.losses[0], 1e-6);
+  EXPECT_EQ(whole.tokens, 8u * 32);
+}
+
+TEST_P(IslandTraining, RepeatsBitForBit) {
+  const uint32_t world = GetParam();
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    const JobSpec job = JobOf(8, 8 / world, precision);
+    const std::vector<uint32_t> shares(world, 8 / world);
+    const std::vector<Trained> once = TrainIsland(job, shares), again = TrainIsland(job, shares);
+    for (uint32_t rank = 0; rank < world; ++rank) {
+      ExpectSameBits(once[rank], once[0]);
+      ExpectSameBits(once[rank], again[rank]);
+      EXPECT_EQ(once[rank].losses, again[rank].losses);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, IslandTraining, testing::Values(2, 4));
+
+TEST(IslandTraining, SharesOfDifferentSizesAreWeightedByTheirTargets) {
+  const Trained alone = TrainAlone(JobOf(6, 6));
+  for (const std::vector<uint32_t>& shares : {std::vector<uint32_t>{3, 2, 1}, {4, 2}, {6, 0}, {0, 3, 3}}) {
+    const std::vector<Trained> ranks = TrainIsland(JobOf(6, 6), shares);
+    for (const Trained& rank : ranks) {
+      ExpectSameBits(rank, ranks[0]);
+      EXPECT_EQ(rank.tokens, 6u * 32);
+      EXPECT_NEAR(rank.losses[0], alone.losses[0], 1e-6);
+      for (size_t i = 0; i < alone.gradients.size(); ++i) {
+        ASSERT_NEAR(rank.gradients[i], alone.gradients[i], 1e-7 + 2e-5 * std::abs(alone.gradients[i])) << i;
+      }
+    }
+  }
+}
+
+TEST(IslandTraining, AStepThatIsNotFiniteAtOneRankIsAppliedAtNone) {
+  IslandOfThreads island(2);
+  island.Run([&](TcpIsland& mine) {
+    const SystemClock clock;
+    const auto trainer = MakeTrainer(JobOf(4, 2), clock, &mine);
+    if (mine.rank() == 1) trainer->parameters().host()[40] = std::numeric_limits<float>::quiet_NaN();
+    const std::vector<float> before = Copy(trainer->parameters());
+    std::vector<int32_t> tokens(2 * kLength);
+    for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i % 256);  // row 1 of the embedding too
+    const auto report = trainer->StepShare({tokens, 2}, 4 * (kLength - 1), 1e-3);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_FALSE(report->applied);
+    EXPECT_TRUE(SameBits(before, Copy(trainer->parameters())));
+    EXPECT_EQ(trainer->optimizer_steps(), 0u);
+  });
+}
+
+TEST(IslandTraining, ALostRankLeavesParametersAndMomentsAsTheyWere) {
+  IslandOfThreads island(3);
+  island.Run(
+      [&](TcpIsland& mine) {
+        const SystemClock clock;
+        const auto trainer = MakeTrainer(JobOf(6, 2), clock, &mine);
+        if (mine.rank() == 2) return;
+        const std::vector<float> before = Copy(trainer->parameters());
+        const auto report = trainer->StepShare({Tokens(2, mine.rank()), 2}, 6 * (kLength - 1), 1e-3);
+        EXPECT_EQ(report.status().code(), absl::StatusCode::kUnavailable) << report.status();
+        EXPECT_NE(report.status().message().find("rank 2 of the island ended"), std::string::npos) << report.status();
+        EXPECT_TRUE(SameBits(before, Copy(trainer->parameters())));
+        EXPECT_EQ(trainer->optimizer_steps(), 0u);
+      },
+      /*dying=*/true);
+}
+
+}  // namespace
+}  // namespace atl
