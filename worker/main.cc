@@ -17,6 +17,7 @@
 #include "worker/daemon/check.h"
 #include "worker/daemon/daemon.h"
 #include "worker/daemon/exit_codes.h"
+#include "worker/daemon/island_follower.h"
 #include "worker/daemon/owner_pause.h"
 #include "worker/device/gpu_plugin.h"
 #include "worker/train/eval_task.h"
@@ -114,6 +115,7 @@ int main(int argc, char** argv) {
   atl::Log log(line.run->log);
   for (const std::string& option : line.resolved) log.Debug("option", {{"is", option}});
   const atl::SystemClock clock;
+  if (line.run->island.rank > 0) return atl::RunIslandFollower(*line.run, ATOLL_VERSION, clock, log);
   const atl::RunningMark mark(line.run->cache_dir);
   if (!atl::WaitWhilePaused(*line.run, clock, log)) return atl::kWorkerLeft;
   const atl::WorkerOutcome end = atl::RunWorker(*line.run, plugin, ATOLL_VERSION, clock, log);

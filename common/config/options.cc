@@ -7,8 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/config/island_environment.h"
 #include "common/config/nearest_word.h"
 #include "common/config/option_table.h"
+#include "common/plan/island_limits.h"
 
 namespace atl {
 namespace {
@@ -112,6 +114,16 @@ std::vector<std::string> FaultsOf(const WorkerOptions& o) {
     faults.push_back(absl::StrCat("--name is '", o.name.substr(0, 64), "'; it must be 1 to 63 of a-z, 0-9 and -"));
   }
   if (o.admin) CheckLoopback("admin-address", o.admin_address, faults);
+  if (o.island.size == 0) faults.emplace_back("--island-size is 0; 1 is a worker of one process");
+  if (o.island.size > 1 && o.synthetic_step_seconds > 0) {
+    faults.emplace_back("--synthetic-step-seconds and an island exclude each other; give one");
+  }
+  if (o.island.size > 1 && o.evaluate_only) {
+    faults.emplace_back("--evaluate-only needs no island; leave --island-size out");
+  }
+  if (o.island.size > 1 && o.device == DeviceChoice::kGpu) {
+    faults.emplace_back("an island of GPUs is not built yet; use --device cpu, or one worker for each GPU");
+  }
   if (o.drain_timeout > Seconds(3600)) faults.emplace_back("--drain-timeout must be at most 1h");
   return faults;
 }
@@ -162,6 +174,9 @@ OptionTable WorkerTable(const std::string& program, const char* about, WorkerOpt
   table.Choice(
       "device", {"auto", "cpu", "gpu"}, 0, [&o](size_t i) { o.device = static_cast<DeviceChoice>(i); },
       "auto takes a GPU where there is one");
+  table.Number(
+      "island-size", o.island.size, limits::kIslandRanks,
+      "processes of this machine that train as one worker; a launcher may start them instead (RANK, WORLD_SIZE)");
   table.Size("memory-limit", o.memory_limit_bytes, "models that need more are refused; 0: what the device has");
   table.Switch("evaluate-only", o.evaluate_only, true, "take evaluations only, never train");
   table.Rate("upload-limit", o.upload_bytes_per_second, "cap on bulk bytes sent; 0: none");
@@ -193,7 +208,9 @@ WorkerCommandLine ParseWorkerRun(const std::string& program, const char* about,
   out.exit_code = outcome.exit_code;
   out.resolved = outcome.resolved;
   if (!outcome.proceed) return out;
-  if (const auto faults = FaultsOf(o); !faults.empty()) {
+  std::vector<std::string> faults = ReadIslandEnvironment(environment, o.island);
+  for (std::string& fault : FaultsOf(o)) faults.push_back(std::move(fault));
+  if (!faults.empty()) {
     Refuse(program, faults, out.text, out.exit_code);
     return out;
   }

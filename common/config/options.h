@@ -43,6 +43,18 @@ struct CoordinatorOptions {
 
 enum class DeviceChoice { kAuto, kCpu, kGpu };
 
+// The processes that are one worker, as torchrun and others tell them by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT,
+// and the daemon tells the followers that it starts.
+struct IslandOptions {
+  uint32_t size = 1;                  // --island-size, or WORLD_SIZE
+  bool launched = false;              // told by the environment: the other ranks are started by somebody else
+  uint32_t rank = 0;                  // RANK; 0 leads and is the daemon
+  uint32_t ranks_here = 1;            // on this machine: LOCAL_WORLD_SIZE where it is told, otherwise all
+  std::string address = "127.0.0.1";  // MASTER_ADDR: where rank 0 listens
+  uint32_t port = 0;                  // MASTER_PORT, under torchrun the next one; 0: any free port
+  std::string secret;                 // ATOLL_ISLAND_SECRET; empty: one is made up
+};
+
 struct WorkerOptions {
   std::string coordinator = "127.0.0.1:7070";  // --coordinator HOST:PORT
   std::string coordinator_bulk;                // --coordinator-bulk; empty: the coordinator's host, its port + 1
@@ -65,8 +77,9 @@ struct WorkerOptions {
   std::string ports_file;                      // --ports-file: written once the admin port is open; empty: none
   Duration drain_timeout = Seconds(30);        // --drain-timeout: grace after SIGTERM
   Duration optimizer_snapshot = Seconds(600);  // --optimizer-snapshot: at least between two; zero: none
-  double synthetic_step_seconds = 0;           // --synthetic-step-seconds: benchmarks; nothing is trained; 0: off
-  LogOptions log;                              // --log-level, --log-format
+  IslandOptions island;
+  double synthetic_step_seconds = 0;  // --synthetic-step-seconds: benchmarks; nothing is trained; 0: off
+  LogOptions log;                     // --log-level, --log-format
 };
 
 // `atoll-worker generate`: prints text from an exported checkpoint.

@@ -100,7 +100,8 @@ struct StepDone {
   int64_t loss_micro = 0;  // mean over the targets, 1e-6 nats; at most 1e12 either way
   Duration took{};
 };
-// Answer to TakeStep when the samples are not there yet; nothing was taken. The core asks again at the next Boundary.
+// Answer to TakeStep when the samples are not there yet, or the step could not be taken; nothing was. The core asks
+// again at the next Boundary, unless it leaves.
 struct SamplesMissing {
   std::string reason;
 };

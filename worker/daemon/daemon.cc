@@ -25,6 +25,8 @@
 #include "worker/daemon/event_gate.h"
 #include "worker/daemon/exit_codes.h"
 #include "worker/daemon/identity_keeper.h"
+#include "worker/daemon/island_crew.h"
+#include "worker/daemon/island_follower.h"
 #include "worker/daemon/owner_pause.h"
 #include "worker/daemon/preparation.h"
 #include "worker/daemon/synthetic_job.h"
@@ -97,8 +99,8 @@ absl::StatusOr<Connections> Connect(const WorkerOptions& options, const Clock& c
   return c;
 }
 
-std::unique_ptr<JobFactory> MakeFactory(const WorkerOptions& options, std::shared_ptr<Device> device, BulkClient& bulk,
-                                        Files& files, const Clock& clock, Log& log) {
+std::unique_ptr<JobFactory> MakeFactory(const WorkerOptions& options, std::shared_ptr<Device> device, IslandCrew* crew,
+                                        BulkClient& bulk, Files& files, const Clock& clock, Log& log) {
   const WorkerId worker{options.name};
   if (options.synthetic_step_seconds > 0) {
     const JobDataOptions data{worker, options.data_root, options.cache_dir, options.cache_bytes};
@@ -106,8 +108,9 @@ std::unique_ptr<JobFactory> MakeFactory(const WorkerOptions& options, std::share
                                                  bulk, files, clock, log);
   }
   return std::make_unique<TorchJobFactory>(
-      TorchJobOptions{worker, options.data_root, options.cache_dir, options.cache_bytes,
-                      static_cast<int32_t>(options.threads), options.memory_limit_bytes, options.optimizer_snapshot},
+      TorchJobOptions{worker, options.data_root, options.cache_dir, options.cache_bytes, ThreadsOf(options),
+                      options.memory_limit_bytes, options.optimizer_snapshot,
+                      crew == nullptr ? nullptr : &crew->island(), options.island.ranks_here},
       std::move(device), bulk, files, clock, log);
 }
 
@@ -123,6 +126,43 @@ SessionOptions MakeSessionOptions(const WorkerOptions& options, const Device& de
   session.core.evaluate_only = options.evaluate_only;
   session.core.leave_grace = options.drain_timeout;
   return session;
+}
+
+// Null for a worker of one process.
+absl::StatusOr<std::unique_ptr<IslandCrew>> MusterIsland(const WorkerOptions& options, const Device& device,
+                                                         const std::string& version, const Clock& clock, Log& log) {
+  if (options.island.size == 1) return nullptr;
+  if (device.info().kind == DeviceKind::kCuda) {
+    return absl::UnimplementedError(
+        "an island of GPUs is not built yet; use --device cpu, or one worker for each GPU without an island");
+  }
+  return IslandCrew::Muster(options.island, version, clock, log);
+}
+
+void LogStart(const WorkerOptions& options, const GpuPlugin& plugin, const Device& device, int admin_port,
+              const std::string& version, Log& log) {
+  log.Info("worker started", {{"name", options.name},
+                              {"coordinator", options.coordinator},
+                              {"device", device.info().name},
+                              {"gpu", plugin.reason.empty() ? "yes" : plugin.reason},
+                              {"admin_port", admin_port},
+                              {"version", version}});
+}
+
+// `paused`: it left because its owner wants a pause.
+WorkerOutcome EndOf(const WorkerOptions& options, const SessionExit& exit, IslandCrew* crew, bool paused) {
+  if (exit.reason != worker::ExitReason::kLeft) return Fail(CodeOf(exit.reason), exit.text);
+  const absl::Status cause = crew == nullptr ? absl::OkStatus() : crew->Cause();
+  if (!cause.ok()) return Fail(kWorkerIsland, cause);
+  // A launcher would have to start the other ranks again: it ends instead.
+  return {.exit_code = kWorkerLeft, .paused = paused && !options.island.launched};
+}
+
+// A rank has ended: so does the worker, in order.
+bool LeavesWithIsland(IslandCrew& crew, Session& session) {
+  const absl::Status seen = crew.Look();
+  if (!seen.ok()) session.RequestLeave(std::string(seen.message()));
+  return !seen.ok();
 }
 
 // The train loop. Returns once the session wants to end.
@@ -168,9 +208,15 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
   auto connections = Connect(options, clock, log);
   if (!connections.ok()) return Fail(kWorkerUsage, connections.status());
 
+  auto mustered = MusterIsland(options, *device, version, clock, log);
+  if (absl::IsCancelled(mustered.status())) return {.exit_code = kWorkerLeft};
+  if (!mustered.ok()) return Fail(kWorkerIsland, mustered.status());
+  const std::unique_ptr<IslandCrew> crew = *std::move(mustered);
+
   Metrics metrics;
   StepMetrics step_metrics(metrics);
-  const std::unique_ptr<JobFactory> factory = MakeFactory(options, device, *connections->bulk, *files, clock, log);
+  const std::unique_ptr<JobFactory> factory =
+      MakeFactory(options, device, crew.get(), *connections->bulk, *files, clock, log);
   SessionOptions session_options = MakeSessionOptions(options, *device, version);
   session_options.on_step = [&step_metrics](const StepTaken& step) { step_metrics.Record(step); };
   session_options.on_contribution = [&metrics](double error_ratio) { metrics.Set(Metric::kUploadError, error_ratio); };
@@ -195,23 +241,19 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
     return link.connected() ? absl::OkStatus() : absl::UnavailableError("the coordinator is not reached");
   });
   if (!admin.ok()) return Fail(kWorkerPrecondition, admin.status());
-  log.Info("worker started", {{"name", options.name},
-                              {"coordinator", options.coordinator},
-                              {"device", device->info().name},
-                              {"gpu", plugin.reason.empty() ? "yes" : plugin.reason},
-                              {"admin_port", *admin ? (*admin)->port() : 0},
-                              {"version", version}});
+  LogStart(options, plugin, *device, *admin ? (*admin)->port() : 0, version, log);
 
   std::optional<IdentityKeeper> keeper;
   if (!options.identity.empty()) keeper.emplace(options, clock, log);
   SignalThread signals([&session](const char* name) { session.RequestLeave(name); });
   std::atomic<bool> over{false}, paused{false};
   std::jthread link_thread([&] {
-    while (!over) {
+    for (bool broken = false; !over;) {
       if (!paused && PausedUntil(options.cache_dir, WallSeconds(clock))) {
         paused = true;
         session.RequestLeave("paused by its owner");
       }
+      if (crew && !broken) broken = LeavesWithIsland(*crew, session);
       link_gate.WaitUntil(clock, link.Turn());  // a second at most
     }
   });
@@ -222,8 +264,7 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
   link_gate.Knock();
   link_thread.join();
   log.Info("worker left", {{"why", exit.text}});
-  if (exit.reason != worker::ExitReason::kLeft) return Fail(CodeOf(exit.reason), exit.text);
-  return {.exit_code = kWorkerLeft, .paused = paused && !signals.seen()};
+  return EndOf(options, exit, crew.get(), paused && !signals.seen());
 }
 
 }  // namespace atl

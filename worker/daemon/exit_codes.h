@@ -10,6 +10,7 @@ enum WorkerExitCode : int {
   kWorkerPrecondition = 3,  // what it needs is not there: data root, cache folder, device, admin port, checkpoint
   kWorkerRefused = 4,       // the coordinator refuses this worker: another version, a name in use
   kWorkerNonFinite = 7,     // loss or gradient was not finite three times running
+  kWorkerIsland = 8,        // a rank of its island died, failed or did not answer: start it again
 };
 
 }  // namespace atl

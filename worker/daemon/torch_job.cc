@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/model_layout.h"
+#include "worker/daemon/island_shares.h"
 #include "worker/daemon/job_data.h"
 #include "worker/daemon/job_tasks.h"
 #include "worker/daemon/optimizer_shelf.h"
@@ -21,25 +22,35 @@ namespace {
 class TorchModel final : public TrainingModel {
  public:
   TorchModel(const JobSpec& spec, const ModelLayout& layout, ModelOptions model_options, TensorDevice device,
-             std::unique_ptr<Trainer> trainer, OptimizerShelf shelf, JobData& data, JobTasks tasks)
+             std::unique_ptr<Trainer> trainer, std::unique_ptr<IslandShares> shares, OptimizerShelf shelf,
+             JobData& data, JobTasks tasks)
       : spec_(spec),
         layout_(layout),
         model_options_(model_options),
         device_(device),
         trainer_(std::move(trainer)),
+        shares_(std::move(shares)),
         shelf_(std::move(shelf)),
         data_(data),
         tasks_(std::move(tasks)) {}
 
   std::span<float> parameters() override { return trainer_->parameters().memory(); }
   void* compute_stream() override { return trainer_->compute_stream(); }
-  absl::Status BeginOptimizer(uint64_t clock_step) override { return shelf_.Begin(clock_step, *trainer_); }
+  void ParametersChanged(FragmentIndex fragment) override {
+    if (shares_ != nullptr) shares_->ParametersChanged(fragment);
+  }
+  absl::Status BeginOptimizer(uint64_t clock_step) override {
+    if (shares_ != nullptr) shares_->OptimizerChanged();
+    return shelf_.Begin(clock_step, *trainer_);
+  }
   void KeepOptimizer(uint64_t clock_step, bool leaving) override { shelf_.Keep(clock_step, leaving, *trainer_); }
 
   absl::StatusOr<StepOutcome> Step(const SampleBatch& batch, double learning_rate) override {
     pass_.reset();
     tasks_.Rest();
-    ATOLL_ASSIGN_OR_RETURN(const StepReport report, trainer_->Step({batch.tokens, batch.samples}, learning_rate));
+    ATOLL_ASSIGN_OR_RETURN(const StepReport report, shares_ != nullptr
+                                                        ? shares_->Step(batch, learning_rate, *trainer_)
+                                                        : trainer_->Step({batch.tokens, batch.samples}, learning_rate));
     return StepOutcome{report.applied, report.loss, report.grad_norm, report.tokens};
   }
 
@@ -82,6 +93,7 @@ class TorchModel final : public TrainingModel {
   const ModelOptions model_options_;
   const TensorDevice device_;
   std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<IslandShares> shares_;  // null: a worker of one process
   OptimizerShelf shelf_;
   JobData& data_;
   JobTasks tasks_;
@@ -94,6 +106,11 @@ TorchJobFactory::TorchJobFactory(TorchJobOptions options, std::shared_ptr<Device
                                  Files& files, const Clock& clock, Log& log)
     : options_(std::move(options)), device_(std::move(device)), bulk_(bulk), files_(files), clock_(clock), log_(log) {}
 
+absl::StatusOr<uint64_t> TorchJobFactory::MemoryForRank() {
+  ATOLL_ASSIGN_OR_RETURN(const uint64_t bytes, MemoryForTraining(*device_, options_.memory_limit_bytes));
+  return bytes / options_.ranks_here;
+}
+
 absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& job, const JobSpec& spec) {
   auto parts = std::make_unique<JobParts>();
   parts->layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
@@ -101,30 +118,37 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
   const TensorDevice device = ToTensorDevice(device_->info());
 
   // Memory first: a model that does not fit is refused before anything is fetched.
-  TrainerOptions options{device, options_.threads, {}, {}};
-  ATOLL_ASSIGN_OR_RETURN(const uint64_t free_bytes, MemoryForTraining(*device_, options_.memory_limit_bytes));
-  // Without a limit the trainer of a host asks anew when it is made.
-  if (device.gpu || options_.memory_limit_bytes > 0) options.available_bytes = free_bytes;
-  ATOLL_ASSIGN_OR_RETURN(const uint32_t micro_batch, ChooseMicroBatch(spec, parts->layout, device, free_bytes));
+  TrainerOptions options{device, options_.threads, {}, {}, options_.island};
+  const JobSpec share = options_.island == nullptr ? spec : SpecOfShare(spec, options_.island->world());
+  ATOLL_ASSIGN_OR_RETURN(const uint64_t free_bytes, MemoryForRank());
+  // Without a limit the trainer of a host asks anew when it is made; ranks must all choose alike.
+  if (device.gpu || options_.memory_limit_bytes > 0 || options_.island != nullptr) options.available_bytes = free_bytes;
+  ATOLL_ASSIGN_OR_RETURN(const uint32_t micro_batch, ChooseMicroBatch(share, parts->layout, device, free_bytes));
 
   const JobDataOptions data_options{options_.worker, options_.data_root, options_.cache_dir, options_.cache_bytes};
   ATOLL_ASSIGN_OR_RETURN(auto data, JobData::Create(data_options, job, spec.data, bulk_, files_, clock_, log_));
   options.end_of_text = data->end_of_text();
-  ATOLL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(spec, parts->layout, options, clock_));
+  const int32_t end_of_text = options.end_of_text ? static_cast<int32_t>(*options.end_of_text) : -1;
+  std::unique_ptr<IslandShares> shares;
+  if (options_.island != nullptr) {
+    shares = std::make_unique<IslandShares>(*options_.island, parts->layout);
+    ATOLL_RETURN_IF_ERROR(shares->BeginPrepare(share, end_of_text, free_bytes));
+  }
+  ATOLL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(share, parts->layout, options, clock_));
+  if (shares != nullptr) ATOLL_RETURN_IF_ERROR(shares->AwaitPrepared());
   log_.Info("job prepared", {{"job", job.value},
                              {"parameters", parts->layout.elements},
                              {"fragments", parts->layout.fragments.size()},
                              {"micro_batch", micro_batch},
                              {"memory_bytes", trainer->memory().total()},
                              {"device", device_->info().name}});
-  const int32_t end_of_text = options.end_of_text ? static_cast<int32_t>(*options.end_of_text) : -1;
   const ModelOptions model_options{spec.data.separate_documents, end_of_text};
   JobTasks tasks(spec, parts->layout, data->tokenizer(), device, options_.worker, bulk_);
   // A worker that ends between two heartbeats is ahead of what its coordinator knows.
   OptimizerShelf shelf({options_.cache_dir, options_.optimizer_snapshot, uint64_t{2} * spec.sync.inner_steps}, job,
                        parts->layout.digest, files_, clock_, log_);
   parts->model = std::make_unique<TorchModel>(spec, parts->layout, model_options, device, std::move(trainer),
-                                              std::move(shelf), *data, std::move(tasks));
+                                              std::move(shares), std::move(shelf), *data, std::move(tasks));
   parts->samples = std::move(data);
   return parts;
 }

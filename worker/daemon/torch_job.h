@@ -13,6 +13,7 @@
 #include "common/base/time.h"
 #include "common/rpc/bulk.h"
 #include "worker/device/device.h"
+#include "worker/island/tcp_island.h"
 #include "worker/session/job.h"
 
 namespace atl {
@@ -25,6 +26,8 @@ struct TorchJobOptions {
   int32_t threads = 0;
   uint64_t memory_limit_bytes = 0;  // 0: what the machine has
   Duration optimizer_snapshot{};    // between two of the inner optimizer; zero: none
+  TcpIsland* island = nullptr;      // whose rank 0 this is; outlives the factory and its jobs
+  uint32_t ranks_here = 1;          // processes that share this machine's memory
 };
 
 class TorchJobFactory final : public JobFactory {
@@ -35,6 +38,9 @@ class TorchJobFactory final : public JobFactory {
   absl::StatusOr<std::unique_ptr<JobParts>> Prepare(const JobId& job, const JobSpec& spec) override;
 
  private:
+  // What one rank may take.
+  absl::StatusOr<uint64_t> MemoryForRank();
+
   const TorchJobOptions options_;
   const std::shared_ptr<Device> device_;
   BulkClient& bulk_;

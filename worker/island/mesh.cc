@@ -20,13 +20,14 @@ struct Neighbour {
 };
 
 absl::Status CheckPlace(const IslandPlace& place) {
-  if (place.world < 2 || place.world > kMostRanks || place.rank >= place.world) {
+  if (place.world < 2 || place.world > limits::kIslandRanks || place.rank >= place.world) {
     return absl::InvalidArgumentError(absl::StrCat("rank ", place.rank, " of ", place.world,
-                                                   " ranks is no place in an island, which has 2 to ", kMostRanks));
+                                                   " ranks is no place in an island, which has 2 to ",
+                                                   limits::kIslandRanks));
   }
-  if (place.secret.size() < kLeastSecretBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the island's secret has ", place.secret.size(), " characters; it needs ", kLeastSecretBytes));
+  if (place.secret.size() < limits::kIslandSecretBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("the island's secret has ", place.secret.size(),
+                                                   " characters; it needs ", limits::kIslandSecretBytes));
   }
   return absl::OkStatus();
 }

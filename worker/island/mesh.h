@@ -14,16 +14,15 @@
 #include "common/base/descriptor.h"
 #include "common/base/status.h"
 #include "common/base/time.h"
+#include "common/plan/island_limits.h"
 
 namespace atl {
-
-constexpr uint32_t kMostRanks = 64;
 
 struct IslandPlace {
   uint32_t rank = 0, world = 1;
   std::string address = "127.0.0.1";  // where rank 0 listens, and on no other interface
   uint32_t port = 0;
-  std::string secret;   // the same at all ranks, at least kLeastSecretBytes
+  std::string secret;   // the same at all ranks, at least limits::kIslandSecretBytes
   std::string program;  // version: all ranks run the same
 };
 

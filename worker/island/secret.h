@@ -10,8 +10,6 @@
 
 namespace atl {
 
-constexpr size_t kLeastSecretBytes = 16;
-
 // 64 hexadecimal digits of the system's randomness.
 absl::StatusOr<std::string> MakeIslandSecret();
 // A number used once.

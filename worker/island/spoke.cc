@@ -79,7 +79,7 @@ absl::Status SendFrame(const Descriptor& spoke, FrameKind kind, const std::strin
 absl::StatusOr<Frame> ReceiveFrame(const Descriptor& spoke, const Deadline& deadline) {
   FrameHeader header{};
   ATOLL_RETURN_IF_ERROR(ReceiveAll(spoke, std::as_writable_bytes(std::span(&header, 1)), deadline));
-  if (header.kind > static_cast<uint32_t>(FrameKind::kVerdict) || header.bytes > kMostFrameBytes) {
+  if (header.kind > static_cast<uint32_t>(FrameKind::kVerdict) || header.bytes > limits::kIslandOrderBytes) {
     return absl::InvalidArgumentError("what came is no message of an island");
   }
   Frame frame{static_cast<FrameKind>(header.kind), std::string(header.bytes, '\0')};

@@ -21,8 +21,6 @@ enum class FrameKind : uint32_t {
   kVerdict,   // rank 0: the island is over, because of this
 };
 
-constexpr uint64_t kMostFrameBytes = uint64_t{1} << 31;  // of one frame; more is refused
-
 struct Frame {
   FrameKind kind{};
   std::string payload;

@@ -43,7 +43,9 @@ class TcpIsland final : public Island {
 
   // This rank cannot go on: the others are told why. Of the first call only.
   void Break(const std::string& cause);
-  // Not OK once the island is broken, or another rank has ended: then which. From any thread; waits for nothing.
+  // Not OK, with the cause, once it is broken.
+  const absl::Status& state() const { return broken_; }
+  // Not OK once another rank has ended: then which. From any thread; waits for nothing.
   absl::Status Look() const;
 
  private:

@@ -65,7 +65,10 @@ class TrainingModel {
   // The whole arena in the job's layout, in memory of the job's device. The session changes it between steps.
   virtual std::span<float> parameters() = 0;
   virtual void* compute_stream() = 0;
-  // One inner step. ResourceExhausted when memory ran out; on any error nothing is changed.
+  // The session has changed this fragment of parameters().
+  virtual void ParametersChanged(FragmentIndex /*fragment*/) {}
+  // One inner step. ResourceExhausted when memory ran out, Unavailable when a device of this worker is lost: it leaves,
+  // with that reason. On any error nothing is changed.
   virtual absl::StatusOr<StepOutcome> Step(const SampleBatch& batch, double learning_rate) = 0;
   // Zero moments and steps, or those that this machine kept of the job when it was at or before about step
   // `clock_step`.

@@ -269,10 +269,12 @@ void Session::State::Do(const worker::ResolveUpdate& e) {
   }
   const Standing standing = StandingOf(e.contributor, e.ahead);
   if (const auto status = replicas->Resolve(e.fragment, standing, mix); !status.ok()) Break(status);
+  parts->model->ParametersChanged(e.fragment);
 }
 
 void Session::State::Do(const worker::AdoptOuter& e) {
   if (const auto status = replicas->AdoptOuter(e.fragment); !status.ok()) Break(status);
+  parts->model->ParametersChanged(e.fragment);
 }
 
 void Session::State::Do(const worker::BeginOptimizer& e) {
@@ -338,6 +340,13 @@ void Session::State::Do(const worker::TakeStep& e) {
   PublishHeartbeat();
   const double rate = RateOf(e);
   const auto outcome = parts->model->Step(*batch, rate);
+  if (absl::IsUnavailable(outcome.status())) {
+    // A device is lost. What was trained is sent, the samples of this step go back with the leases.
+    leaving = true;
+    Answer(worker::LeaveWanted{std::string(outcome.status().message())});
+    Answer(worker::SamplesMissing{std::string(outcome.status().message())});
+    return;
+  }
   if (!outcome.ok()) {
     Break(outcome.status());
     return;

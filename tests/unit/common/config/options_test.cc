@@ -156,6 +156,52 @@ TEST(WorkerOptions, RefuseBadNamesAndEndpoints) {
   EXPECT_THAT(Worker({"--coordinator=h:0"}).text, HasSubstr("must be HOST:PORT"));
 }
 
+TEST(WorkerOptions, AnIslandIsToldByAnOptionOrByALauncher) {
+  const auto own = Worker({"--island-size=4"});
+  ASSERT_TRUE(own.run.has_value()) << own.text;
+  EXPECT_EQ(own.run->island.size, 4u);
+  EXPECT_EQ(own.run->island.ranks_here, 4u);
+  EXPECT_FALSE(own.run->island.launched);
+  EXPECT_FALSE(Worker({}, {{"RANK", "0"}, {"WORLD_SIZE", "1"}}).run->island.launched);
+
+  Environment environment = {{"RANK", "3"},
+                             {"WORLD_SIZE", "4"},
+                             {"LOCAL_RANK", "1"},
+                             {"LOCAL_WORLD_SIZE", "2"},
+                             {"MASTER_ADDR", "h"},
+                             {"MASTER_PORT", "29500"},
+                             {"ATOLL_ISLAND_SECRET", "0123456789abcdef"}};
+  const auto told = Worker({}, environment);
+  ASSERT_TRUE(told.run.has_value()) << told.text;
+  EXPECT_TRUE(told.run->island.launched);
+  EXPECT_EQ(told.run->island.size, 4u);
+  EXPECT_EQ(told.run->island.rank, 3u);
+  EXPECT_EQ(told.run->island.ranks_here, 2u);
+  EXPECT_EQ(told.run->island.address, "h");
+  EXPECT_EQ(told.run->island.port, 29500u);
+  for (const std::string& line : told.resolved) EXPECT_EQ(line.find("0123456789abcdef"), std::string::npos) << line;
+
+  environment["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  EXPECT_EQ(Worker({}, environment).run->island.port, 29501u);
+  environment["LOCAL_RANK"] = "2";
+  EXPECT_THAT(Worker({}, environment).text, HasSubstr("LOCAL_RANK is '2' where WORLD_SIZE is 4; it must be 0 to 1"));
+  EXPECT_THAT(Worker({"--island-size=2"}, environment).text, HasSubstr("--island-size is 2 and WORLD_SIZE 4"));
+  const auto bare = Worker({}, {{"WORLD_SIZE", "2"}});
+  EXPECT_EQ(bare.exit_code, 2);
+  for (const char* part : {"RANK is ''", "MASTER_ADDR is missing", "MASTER_PORT is ''", "has 0 characters"}) {
+    EXPECT_THAT(bare.text, HasSubstr(part));
+  }
+  EXPECT_THAT(Worker({}, {{"WORLD_SIZE", "many"}}).text, HasSubstr("WORLD_SIZE is 'many'"));
+}
+
+TEST(WorkerOptions, RefuseWhatNoIslandIs) {
+  EXPECT_THAT(Worker({"--island-size=0"}).text, HasSubstr("--island-size is 0"));
+  EXPECT_THAT(Worker({"--island-size=65"}).text, HasSubstr("from 0 to 64"));
+  EXPECT_THAT(Worker({"--island-size=2", "--device=gpu"}).text, HasSubstr("an island of GPUs is not built yet"));
+  EXPECT_THAT(Worker({"--island-size=2", "--evaluate-only"}).text, HasSubstr("--evaluate-only needs no island"));
+  EXPECT_THAT(Worker({"--island-size=2", "--synthetic-step-seconds=1"}).text, HasSubstr("exclude each other"));
+}
+
 TEST(WorkerOptions, GenerateIsACommandOfItsOwn) {
   const auto line = Worker({"generate", "--checkpoint", "/c", "--prompt", "Once", "--temperature=0"});
   ASSERT_TRUE(line.generate.has_value()) << line.text;

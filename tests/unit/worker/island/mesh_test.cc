@@ -99,7 +99,7 @@ TEST(Mesh, RefusesAPlaceThatIsNone) {
   IslandOfThreads island(2);
   for (const auto& change : std::vector<std::function<void(IslandPlace&)>>{
            [](IslandPlace& p) { p.rank = 2; }, [](IslandPlace& p) { p.world = 1; },
-           [](IslandPlace& p) { p.world = kMostRanks + 1; }, [](IslandPlace& p) { p.secret = "short"; }}) {
+           [](IslandPlace& p) { p.world = limits::kIslandRanks + 1; }, [](IslandPlace& p) { p.secret = "short"; }}) {
     IslandPlace place = island.Place(1);
     change(place);
     EXPECT_EQ(island.Meet(place).status().code(), absl::StatusCode::kInvalidArgument);

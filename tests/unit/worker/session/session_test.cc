@@ -278,6 +278,34 @@ TEST_F(SessionTest, LeavesAndSaysSo) {
   EXPECT_TRUE(std::holds_alternative<Leaving>(link_.said.back()));
 }
 
+TEST_F(SessionTest, ALostDeviceIsALeaveWithItsCause) {
+  Join();
+  Train(2);
+  factory_.broken = absl::UnavailableError("rank 1 of the island ended");
+  Turn(2);
+  // What was trained before goes out, as with any leave.
+  const ContributionHeader& last = link_.uploads.at(0).header;
+  EXPECT_EQ(last.steps, 2u);
+  session_->Post(worker::Event(worker::UploadEnded{last.target, last.digest, worker::UploadResult::kAccepted, ""}));
+  Turn();
+  ASSERT_TRUE(session_->exit().has_value());
+  EXPECT_EQ(session_->exit()->reason, worker::ExitReason::kLeft);
+  EXPECT_EQ(session_->exit()->text, "rank 1 of the island ended");
+  EXPECT_EQ(Count<LeaseReturn>(), 1);
+}
+
+TEST_F(SessionTest, TheModelIsToldOfEveryFragmentThatIsChanged) {
+  Join();
+  const auto once = [this](uint32_t p) {
+    return std::count(factory_.changed.begin(), factory_.changed.end(), FragmentIndex{p});
+  };
+  for (uint32_t p = 0; p < layout_.fragments.size(); ++p) EXPECT_EQ(once(p), 1) << p;
+  Train(4);
+  const auto before = once(0);
+  Commit(0, 1, {WorkerId{"w1"}});
+  EXPECT_EQ(once(0), before + 1);
+}
+
 TEST_F(SessionTest, HeartbeatsSayWhatItDoes) {
   Join();
   EXPECT_EQ(link_.heartbeat.job, kJob);

@@ -45,13 +45,20 @@ class CountedSamples final : public SampleSource {
 
 class ToyModel final : public TrainingModel {
  public:
-  ToyModel(uint64_t elements, float target, std::function<void()> during_step = {})
-      : parameters_(elements), target_(target), during_step_(std::move(during_step)) {}
+  ToyModel(uint64_t elements, float target, const absl::Status& broken, std::vector<FragmentIndex>& changed,
+           std::function<void()> during_step)
+      : parameters_(elements),
+        target_(target),
+        broken_(broken),
+        changed_(changed),
+        during_step_(std::move(during_step)) {}
   std::span<float> parameters() override { return parameters_; }
   void* compute_stream() override { return nullptr; }
+  void ParametersChanged(FragmentIndex fragment) override { changed_.push_back(fragment); }
   absl::Status BeginOptimizer(uint64_t) override { return absl::OkStatus(); }
   void KeepOptimizer(uint64_t, bool) override {}
   absl::StatusOr<StepOutcome> Step(const SampleBatch& batch, double learning_rate) override {
+    if (!broken_.ok()) return broken_;
     if (during_step_) during_step_();
     double loss = 0;
     for (float& x : parameters_) {
@@ -74,10 +81,13 @@ class ToyModel final : public TrainingModel {
  private:
   std::vector<float> parameters_;
   const float target_;
+  const absl::Status& broken_;
+  std::vector<FragmentIndex>& changed_;
   const std::function<void()> during_step_;
 };
 
-// Fails with `failure` if that is not OK. Models call `during_step`, if there is one, in each step.
+// Fails with `failure` if that is not OK, and steps with `broken`. Models call `during_step`, if there is one, in each
+// step.
 class ToyFactory final : public JobFactory {
  public:
   explicit ToyFactory(float target) : target_(target) {}
@@ -87,10 +97,11 @@ class ToyFactory final : public JobFactory {
     parts->layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
     parts->device = OpenCpuDevice();
     parts->samples = std::make_unique<CountedSamples>();
-    parts->model = std::make_unique<ToyModel>(parts->layout.elements, target_, during_step);
+    parts->model = std::make_unique<ToyModel>(parts->layout.elements, target_, broken, changed, during_step);
     return parts;
   }
-  absl::Status failure;
+  absl::Status failure, broken;
+  std::vector<FragmentIndex> changed;  // as the model was told, in order
   std::function<void()> during_step;
 
  private:

@@ -1,0 +1,78 @@
+#include "common/config/island_environment.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "common/plan/island_limits.h"
+
+namespace atl {
+namespace {
+
+constexpr uint32_t kHighestPort = 65535;
+
+class Reader {
+ public:
+  explicit Reader(const Environment& environment) : environment_(environment) {}
+
+  std::string Text(const char* name) const {
+    const auto found = environment_.find(name);
+    return found == environment_.end() ? std::string() : found->second;
+  }
+  // 0, and a fault, when it is missing or no number from `low` to `high`.
+  uint32_t Number(const char* name, uint32_t low, uint32_t high) {
+    const std::string text = Text(name);
+    uint32_t value = 0;
+    if (absl::SimpleAtoi(text, &value) && value >= low && value <= high) return value;
+    faults.push_back(absl::StrCat(name, " is '", text.substr(0, 64), "' where WORLD_SIZE is ", Text("WORLD_SIZE"),
+                                  "; it must be ", low, " to ", high));
+    return low;
+  }
+
+  std::vector<std::string> faults;
+
+ private:
+  const Environment& environment_;
+};
+
+}  // namespace
+
+std::vector<std::string> ReadIslandEnvironment(const Environment& environment, IslandOptions& island) {
+  Reader reader(environment);
+  const std::string world = reader.Text("WORLD_SIZE");
+  island.ranks_here = island.size;
+  if (world.empty() || world == "1") return {};
+  const uint32_t told = island.size;
+  island.launched = true;
+  island.size = reader.Number("WORLD_SIZE", 2, limits::kIslandRanks);
+  if (!reader.faults.empty()) return reader.faults;
+  if (told > 1 && told != island.size) {
+    reader.faults.push_back(absl::StrCat("--island-size is ", told, " and WORLD_SIZE ", island.size,
+                                         "; leave the option out where a launcher starts the ranks"));
+  }
+  island.rank = reader.Number("RANK", 0, island.size - 1);
+  island.ranks_here = island.size;
+  if (!reader.Text("LOCAL_WORLD_SIZE").empty()) {
+    island.ranks_here = reader.Number("LOCAL_WORLD_SIZE", 1, island.size);
+  }
+  if (!reader.Text("LOCAL_RANK").empty()) reader.Number("LOCAL_RANK", 0, island.ranks_here - 1);
+  island.port = reader.Number("MASTER_PORT", 1, kHighestPort - 1);
+  // torchrun's agent listens at MASTER_PORT itself, for a store that it lends to its ranks.
+  if (reader.Text("TORCHELASTIC_USE_AGENT_STORE") == "True") ++island.port;
+  island.address = reader.Text("MASTER_ADDR");
+  if (island.address.empty()) {
+    reader.faults.emplace_back(
+        "MASTER_ADDR is missing where WORLD_SIZE is set; it is the address at which rank 0 listens");
+  }
+  island.secret = reader.Text("ATOLL_ISLAND_SECRET");
+  if (island.secret.size() < limits::kIslandSecretBytes) {
+    reader.faults.push_back(absl::StrCat("ATOLL_ISLAND_SECRET has ", island.secret.size(),
+                                         " characters where WORLD_SIZE is set; give all ranks the same ",
+                                         limits::kIslandSecretBytes,
+                                         " or more, as 'openssl rand -hex 32' prints them"));
+  }
+  return reader.faults;
+}
+
+}  // namespace atl

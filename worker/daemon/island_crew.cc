@@ -1,0 +1,158 @@
+#include "worker/daemon/island_crew.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "worker/daemon/island_follower.h"
+#include "worker/island/orders.h"
+#include "worker/island/secret.h"
+#include "worker/island/socket.h"
+
+namespace atl {
+namespace {
+
+constexpr Duration kLeaving = Seconds(5);  // for a follower to end after it was told
+constexpr int kLookMs = 20;
+
+// As the arguments of a process: pointers into `texts`, and null at the end.
+std::vector<char*> PointersTo(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// This process's own.
+std::vector<std::string> OwnArguments() {
+  std::ifstream in("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> arguments;
+  for (std::string one; std::getline(in, one, '\0');) arguments.push_back(one);
+  return arguments;
+}
+
+std::vector<std::string> EnvironmentOf(const IslandPlace& place, uint32_t rank) {
+  Environment environment = ReadEnvironment();
+  environment["RANK"] = environment["LOCAL_RANK"] = absl::StrCat(rank);
+  environment["WORLD_SIZE"] = environment["LOCAL_WORLD_SIZE"] = absl::StrCat(place.world);
+  environment["MASTER_ADDR"] = place.address;
+  environment["MASTER_PORT"] = absl::StrCat(place.port);
+  environment["ATOLL_ISLAND_SECRET"] = place.secret;
+  std::vector<std::string> lines;
+  for (const auto& [name, value] : environment) lines.push_back(absl::StrCat(name, "=", value));
+  return lines;
+}
+
+std::string EndOf(int status) {
+  if (WIFSIGNALED(status)) return absl::StrCat("was killed by signal ", WTERMSIG(status));
+  return absl::StrCat("ended with exit code ", WEXITSTATUS(status));
+}
+
+bool AskedToLeave() {
+  sigset_t pending;
+  sigemptyset(&pending);
+  return sigpending(&pending) == 0 && (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<IslandCrew>> IslandCrew::Muster(const IslandOptions& options, const std::string& version,
+                                                               const Clock& clock, Log& log) {
+  auto crew = std::unique_ptr<IslandCrew>(new IslandCrew(clock, log));
+  IslandPlace place = PlaceOf(options, version);
+  ATOLL_ASSIGN_OR_RETURN(const Descriptor listener, ListenAt(place.address, place.port));
+  place.port = LocalPort(listener);
+  if (!options.launched) {
+    ATOLL_ASSIGN_OR_RETURN(place.secret, MakeIslandSecret());
+    ATOLL_RETURN_IF_ERROR(crew->Start(place));
+  }
+  log.Info("island gathers", {{"ranks", place.world}, {"address", place.address}, {"port", place.port}});
+  auto mesh = MeetAsLeader(listener, place, {}, clock, [&crew]() -> absl::Status {
+    if (AskedToLeave()) return absl::CancelledError("stopped while the ranks of the island were gathering");
+    return crew->Reap();
+  });
+  ATOLL_RETURN_IF_ERROR(mesh.status());
+  crew->island_ = std::make_unique<TcpIsland>(*std::move(mesh), IslandLimits{}, clock);
+  log.Info("island met", {{"rank", 0}, {"ranks", place.world}});
+  return crew;
+}
+
+absl::Status IslandCrew::Start(const IslandPlace& place) {
+  std::vector<std::string> arguments = OwnArguments();
+  const std::vector<char*> argv = PointersTo(arguments);
+  for (uint32_t rank = 1; rank < place.world; ++rank) {
+    std::vector<std::string> environment = EnvironmentOf(place, rank);
+    const std::vector<char*> envp = PointersTo(environment);
+    pid_t process = 0;
+    const int code = posix_spawn(&process, "/proc/self/exe", nullptr, nullptr, argv.data(), envp.data());
+    if (code != 0) {
+      return absl::UnavailableError(
+          absl::StrCat("rank ", rank, " of the island cannot be started: ", std::strerror(code)));
+    }
+    log_.Info("rank started", {{"rank", rank}, {"process", process}});
+    MutexLock lock(mutex_);
+    followers_.push_back({rank, process, ""});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status IslandCrew::Reap() {
+  MutexLock lock(mutex_);
+  std::string first;
+  for (Follower& follower : followers_) {
+    int status = 0;
+    if (follower.end.empty() && waitpid(follower.process, &status, WNOHANG) == follower.process) {
+      follower.end = EndOf(status);
+    }
+    if (first.empty() && !follower.end.empty()) {
+      first = absl::StrCat("rank ", follower.rank, " of the island, process ", follower.process, ", ", follower.end);
+    }
+  }
+  return first.empty() ? absl::OkStatus() : absl::UnavailableError(first);
+}
+
+bool IslandCrew::AllEnded() {
+  Reap().IgnoreError();  // only noted
+  MutexLock lock(mutex_);
+  for (const Follower& follower : followers_) {
+    if (follower.end.empty()) return false;
+  }
+  return true;
+}
+
+absl::Status IslandCrew::Look() {
+  ATOLL_RETURN_IF_ERROR(Reap());
+  return island_->Look();
+}
+
+absl::Status IslandCrew::Cause() {
+  const absl::Status known = island_->state(), seen = Look();
+  if (known.ok() || seen.ok()) return known.ok() ? seen : known;
+  return absl::UnavailableError(absl::StrCat(known.message(), "; ", seen.message()));
+}
+
+IslandCrew::~IslandCrew() {
+  // Followers end by themselves where the order does not reach them: their connection does.
+  if (island_ != nullptr) island_->Order(EncodeOrder(LeaveOrder{})).IgnoreError();
+  island_.reset();
+  for (const Instant limit = clock_.Now() + kLeaving; !AllEnded() && clock_.Now() < limit;) {
+    ::poll(nullptr, 0, kLookMs);
+  }
+  MutexLock lock(mutex_);
+  for (const Follower& follower : followers_) {
+    if (!follower.end.empty()) continue;
+    log_.Warn("rank killed", {{"rank", follower.rank}, {"process", follower.process}});
+    ::kill(follower.process, SIGKILL);
+    waitpid(follower.process, nullptr, 0);
+  }
+}
+
+}  // namespace atl

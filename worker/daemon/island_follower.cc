@@ -1,0 +1,170 @@
+#include "worker/daemon/island_follower.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/mutex.h"
+#include "common/wire/job_spec_proto.h"
+#include "worker/daemon/exit_codes.h"
+#include "worker/island/orders.h"
+#include "worker/island/tcp_island.h"
+#include "worker/train/trainer.h"
+
+namespace atl {
+namespace {
+
+constexpr Duration kLook = Milliseconds(250);
+constexpr Duration kLastOrders = Seconds(2);  // for what rank 0 said before it ended
+
+int Fail(uint32_t rank, const absl::Status& status) {
+  std::fprintf(stderr, "atoll-worker: rank %u: %s\n", rank, std::string(status.message()).c_str());
+  const bool refused = absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status);
+  return refused ? kWorkerUsage : kWorkerIsland;
+}
+
+// Ends the process when rank 0 has ended while this rank computes.
+class Watchdog {
+ public:
+  explicit Watchdog(const TcpIsland& island) : thread_([this, &island] { Watch(island); }) {}
+  ~Watchdog() {
+    MutexLock lock(mutex_);
+    over_ = true;
+    changed_.NotifyAll();
+  }
+
+ private:
+  bool OverWithin(Duration limit) ATOLL_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    if (!over_) changed_.WaitFor(mutex_, limit);
+    return over_;
+  }
+  void Watch(const TcpIsland& island) {
+    while (!OverWithin(kLook)) {
+      if (island.Look().ok()) continue;
+      if (OverWithin(kLastOrders)) return;
+      std::fprintf(stderr, "atoll-worker: rank %u: rank 0, which leads the island, ended\n", island.rank());
+      _exit(kWorkerIsland);
+    }
+  }
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool over_ ATOLL_GUARDED_BY(mutex_) = false;
+  std::jthread thread_;
+};
+
+class Follower {
+ public:
+  Follower(TcpIsland& island, int32_t threads, const Clock& clock, Log& log)
+      : island_(island), threads_(threads), clock_(clock), log_(log) {}
+
+  // True: to leave.
+  absl::StatusOr<bool> Follow(const IslandOrder& order) {
+    if (std::holds_alternative<LeaveOrder>(order)) return true;
+    if (std::holds_alternative<ReleaseOrder>(order)) {
+      trainer_.reset();
+      return false;
+    }
+    if (const auto* prepare = std::get_if<PrepareOrder>(&order)) {
+      ATOLL_RETURN_IF_ERROR(island_.Answer(EncodeAnswer(Prepare(*prepare))));
+      return false;
+    }
+    if (trainer_ == nullptr) return absl::InternalError("an order for a job that is not prepared");
+    ATOLL_RETURN_IF_ERROR(Train(order));
+    return false;
+  }
+
+ private:
+  absl::Status Prepare(const PrepareOrder& order) {
+    trainer_.reset();
+    v1::JobSpec message;
+    JobSpec spec;
+    if (!message.ParseFromString(order.spec) || !JobSpecFromProto(message, false, spec).empty()) {
+      return absl::InternalError("the job that rank 0 sent cannot be read");
+    }
+    const ModelLayout layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
+    if (layout.digest != order.layout) return absl::InternalError("the job's layout here is not that of rank 0");
+    TrainerOptions options{TensorDevice{}, threads_, {}, order.available_bytes, &island_};
+    if (order.end_of_text >= 0) options.end_of_text = static_cast<uint32_t>(order.end_of_text);
+    ATOLL_ASSIGN_OR_RETURN(trainer_, Trainer::Create(spec, layout, options, clock_));
+    log_.Info("share prepared", {{"rank", island_.rank()},
+                                 {"parameters", layout.elements},
+                                 {"micro_batch", trainer_->micro_batch()},
+                                 {"memory_bytes", trainer_->memory().total()}});
+    return absl::OkStatus();
+  }
+
+  absl::Status Train(const IslandOrder& order) {
+    if (const auto* changed = std::get_if<ParametersOrder>(&order)) {
+      const auto all = trainer_->parameters().memory();
+      if (changed->offset > all.size() || changed->elements > all.size() - changed->offset) {
+        return absl::InternalError("parameters beyond the arena");
+      }
+      return island_.Broadcast(all.subspan(changed->offset, changed->elements), trainer_->compute_stream());
+    }
+    if (const auto* optimizer = std::get_if<OptimizerOrder>(&order)) return TakeOptimizer(optimizer->steps);
+    const auto& step = std::get<StepOrder>(order);
+    return trainer_->StepShare({step.tokens, step.sequences}, step.targets, step.learning_rate).status();
+  }
+
+  absl::Status TakeOptimizer(uint64_t steps) {
+    if (steps == 0) return trainer_->ResetOptimizer();
+    for (Arena* moments : {trainer_->first_moments(), trainer_->second_moments()}) {
+      if (moments == nullptr) continue;
+      ATOLL_RETURN_IF_ERROR(island_.Broadcast(moments->memory(), trainer_->compute_stream()));
+    }
+    trainer_->set_optimizer_steps(steps);
+    return absl::OkStatus();
+  }
+
+  TcpIsland& island_;
+  const int32_t threads_;
+  const Clock& clock_;
+  Log& log_;
+  std::unique_ptr<Trainer> trainer_;
+};
+
+// Until rank 0 orders to leave.
+absl::Status FollowAll(TcpIsland& island, Follower& follower) {
+  for (;;) {
+    ATOLL_ASSIGN_OR_RETURN(const std::string bytes, island.AwaitOrder());
+    const auto order = DecodeOrder(bytes);
+    const absl::StatusOr<bool> leaves = order.ok() ? follower.Follow(*order) : order.status();
+    if (leaves.ok() && *leaves) return absl::OkStatus();
+    if (leaves.ok()) continue;
+    island.Break(std::string(leaves.status().message()));  // nothing where it is broken already
+    return absl::UnavailableError(leaves.status().message());
+  }
+}
+
+}  // namespace
+
+IslandPlace PlaceOf(const IslandOptions& options, const std::string& version) {
+  return {options.rank, options.size, options.address, options.port, options.secret, version};
+}
+
+int32_t ThreadsOf(const WorkerOptions& options) {
+  if (options.threads > 0 || options.island.size == 1) return static_cast<int32_t>(options.threads);
+  const uint32_t cores = std::max(1U, std::thread::hardware_concurrency());
+  return static_cast<int32_t>(std::max(1U, cores / options.island.ranks_here));
+}
+
+int RunIslandFollower(const WorkerOptions& options, const std::string& version, const Clock& clock, Log& log) {
+  const uint32_t rank = options.island.rank;
+  auto mesh = MeetAsFollower(PlaceOf(options.island, version), {}, clock, [] { return absl::OkStatus(); });
+  if (!mesh.ok()) return Fail(rank, mesh.status());
+  TcpIsland island(*std::move(mesh), {}, clock);
+  log.Info("island met", {{"rank", rank}, {"ranks", island.world()}});
+  Follower follower(island, ThreadsOf(options), clock, log);
+  const Watchdog watchdog(island);
+  const absl::Status end = FollowAll(island, follower);
+  return end.ok() ? static_cast<int>(kWorkerLeft) : Fail(rank, end);
+}
+
+}  // namespace atl

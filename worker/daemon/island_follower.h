@@ -1,0 +1,25 @@
+// A rank of an island other than 0: no coordinator, no data, no session. It does what rank 0 orders, and ends with it.
+#ifndef ATOLL_WORKER_DAEMON_ISLAND_FOLLOWER_H_
+#define ATOLL_WORKER_DAEMON_ISLAND_FOLLOWER_H_
+
+#include <string>
+
+#include "common/base/log.h"
+#include "common/base/time.h"
+#include "common/config/options.h"
+#include "worker/island/mesh.h"
+
+namespace atl {
+
+// This process's place in the island that its options tell of.
+IslandPlace PlaceOf(const IslandOptions& options, const std::string& version);
+// Threads of training on each rank: as told, or the machine's cores shared among the ranks on it.
+int32_t ThreadsOf(const WorkerOptions& options);
+
+// Runs until rank 0 orders to leave, ends, or the island breaks: then a sentence on standard error. SIGTERM and SIGINT
+// do not end it, since rank 0 is told as well and leaves in order. An exit code (exit_codes.h).
+int RunIslandFollower(const WorkerOptions& options, const std::string& version, const Clock& clock, Log& log);
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_DAEMON_ISLAND_FOLLOWER_H_

@@ -1,0 +1,86 @@
+#include "worker/daemon/island_shares.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/wire/job_spec_proto.h"
+
+namespace atl {
+namespace {
+
+constexpr Duration kPreparing = Seconds(120);  // for a follower to make its arenas, beyond what rank 0 took
+
+}  // namespace
+
+JobSpec SpecOfShare(JobSpec spec, uint32_t ranks) {
+  spec.batch.sequences_per_step = (spec.batch.sequences_per_step + ranks - 1) / ranks;
+  spec.batch.micro_batch = std::min(spec.batch.micro_batch, spec.batch.sequences_per_step);
+  return spec;
+}
+
+IslandShares::~IslandShares() {
+  // What fails here has failed before, or ends the followers anyway.
+  if (asked_) AwaitPrepared().IgnoreError();
+  island_.Order(EncodeOrder(ReleaseOrder{})).IgnoreError();
+}
+
+absl::Status IslandShares::BeginPrepare(const JobSpec& share, int32_t end_of_text, uint64_t available_bytes) {
+  for (size_t f = 0; f < layout_.fragments.size(); ++f) changed_.insert(static_cast<uint32_t>(f));
+  PrepareOrder order{JobSpecToProto(share).SerializeAsString(), end_of_text, available_bytes, layout_.digest};
+  ATOLL_RETURN_IF_ERROR(island_.Order(EncodeOrder(order)));
+  asked_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status IslandShares::AwaitPrepared() {
+  asked_ = false;
+  ATOLL_ASSIGN_OR_RETURN(const auto answers, island_.Answers(kPreparing));
+  for (size_t i = 0; i < answers.size(); ++i) {
+    ATOLL_RETURN_IF_ERROR(Annotate(DecodeAnswer(answers[i]), absl::StrCat("rank ", i + 1, " of the island")));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status IslandShares::TellChanges(Trainer& trainer) {
+  for (const uint32_t f : changed_) {
+    const FragmentInfo& fragment = layout_.fragments[f];
+    ATOLL_RETURN_IF_ERROR(island_.Order(EncodeOrder(ParametersOrder{fragment.offset, fragment.elements})));
+    const auto values = trainer.parameters().memory().subspan(fragment.offset, fragment.elements);
+    ATOLL_RETURN_IF_ERROR(island_.Broadcast(values, trainer.compute_stream()));
+  }
+  changed_.clear();
+  if (!optimizer_changed_) return absl::OkStatus();
+  ATOLL_RETURN_IF_ERROR(island_.Order(EncodeOrder(OptimizerOrder{trainer.optimizer_steps()})));
+  for (Arena* moments : {trainer.first_moments(), trainer.second_moments()}) {
+    if (moments == nullptr || trainer.optimizer_steps() == 0) continue;
+    ATOLL_RETURN_IF_ERROR(island_.Broadcast(moments->memory(), trainer.compute_stream()));
+  }
+  optimizer_changed_ = false;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StepReport> IslandShares::Step(const SampleBatch& batch, double learning_rate, Trainer& trainer) {
+  ATOLL_RETURN_IF_ERROR(TellChanges(trainer));
+  const uint32_t ranks = island_.world();
+  const size_t length = batch.tokens.size() / batch.samples;
+  const uint64_t targets = uint64_t{batch.samples} * (length - 1);
+  // Samples in order, the first ranks take one more where it does not come out even.
+  const auto first = [&](uint32_t rank) {
+    return rank * (batch.samples / ranks) + std::min(rank, batch.samples % ranks);
+  };
+  for (uint32_t rank = 1; rank < ranks; ++rank) {
+    const auto begin = batch.tokens.begin() + static_cast<ptrdiff_t>(first(rank) * length);
+    const auto end = batch.tokens.begin() + static_cast<ptrdiff_t>(first(rank + 1) * length);
+    const StepOrder order{learning_rate, targets, first(rank + 1) - first(rank), {begin, end}};
+    ATOLL_RETURN_IF_ERROR(island_.OrderOne(rank, EncodeOrder(order)));
+  }
+  const auto own = std::span(batch.tokens).first(first(1) * length);
+  const auto report = trainer.StepShare({own, first(1)}, targets, learning_rate);
+  if (report.ok() || absl::IsUnavailable(report.status())) return report;
+  // The others wait for this rank's gradients, which do not come.
+  island_.Break(std::string(report.status().message()));
+  return absl::UnavailableError(absl::StrCat("rank 0 of the island: ", report.status().message()));
+}
+
+}  // namespace atl

@@ -1,0 +1,54 @@
+// Rank 0's side of a job on an island: before a step the followers are given what has changed, then each its share.
+#ifndef ATOLL_WORKER_DAEMON_ISLAND_SHARES_H_
+#define ATOLL_WORKER_DAEMON_ISLAND_SHARES_H_
+
+#include <cstdint>
+#include <set>
+
+#include "common/plan/job_spec.h"
+#include "common/plan/model_layout.h"
+#include "worker/data/sample_reader.h"
+#include "worker/island/orders.h"
+#include "worker/island/tcp_island.h"
+#include "worker/train/trainer.h"
+
+namespace atl {
+
+// The job as each rank sees it: its batch is the largest share. Refuses nothing: where a batch has fewer samples than
+// ranks, some ranks have none.
+JobSpec SpecOfShare(JobSpec spec, uint32_t ranks);
+
+// Owned by the session's thread; calls block. When a rank is lost every call returns Unavailable with the cause.
+class IslandShares {
+ public:
+  // `island` outlives it.
+  IslandShares(TcpIsland& island, ModelLayout layout) : island_(island), layout_(std::move(layout)) {}
+  // The followers release the job.
+  ~IslandShares();
+  IslandShares(const IslandShares&) = delete;
+  IslandShares& operator=(const IslandShares&) = delete;
+
+  // Lets the followers make their trainers; AwaitPrepared once rank 0 has made its own.
+  absl::Status BeginPrepare(const JobSpec& share, int32_t end_of_text, uint64_t available_bytes);
+  // The first refusal of a follower, with its rank.
+  absl::Status AwaitPrepared();
+
+  // Told before the next step.
+  void ParametersChanged(FragmentIndex fragment) { changed_.insert(fragment.value); }
+  void OptimizerChanged() { optimizer_changed_ = true; }
+
+  absl::StatusOr<StepReport> Step(const SampleBatch& batch, double learning_rate, Trainer& trainer);
+
+ private:
+  absl::Status TellChanges(Trainer& trainer);
+
+  TcpIsland& island_;
+  const ModelLayout layout_;
+  bool asked_ = false;  // answers are on their way
+  std::set<uint32_t> changed_;
+  bool optimizer_changed_ = true;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_DAEMON_ISLAND_SHARES_H_
