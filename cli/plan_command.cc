@@ -61,7 +61,8 @@ Json JsonOf(const PlanRequest& request, const Plan& plan) {
                {"download_codec", CodecName(request.download_codec)},
                {"upload_bits_per_second", kBits * request.link.upload_bytes_per_second},
                {"download_bits_per_second", kBits * request.link.download_bytes_per_second},
-               {"latency_seconds", request.link.latency_seconds}};
+               {"latency_seconds", request.link.latency_seconds},
+               {"round_seconds", request.link.round_seconds}};
   json.update(JsonOf(plan.given));
   json["download_bytes_per_round"] = plan.download_bytes_per_round;
   json["bytes_per_period"] = plan.bytes_per_period;

@@ -18,6 +18,7 @@ struct PlanOptions {
   std::string upload_error_memory = "off";
   std::string bandwidth, download_bandwidth;  // the download's: as the upload's
   std::string latency = "0s";
+  std::string round_time = "0s";
   std::string target_utilization = "0.95";
   std::string tokens, tokens_per_step;
 };

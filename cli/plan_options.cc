@@ -117,6 +117,7 @@ void ReadLink(Reader& reader, const PlanOptions& o, PlanRequest& request) {
                                                ? request.link.upload_bytes_per_second
                                                : reader.Rate("download-bandwidth", o.download_bandwidth);
   request.link.latency_seconds = reader.Seconds("latency", o.latency);
+  request.link.round_seconds = reader.Seconds("round-time", o.round_time);
   request.target_utilization = reader.Real("target-utilization", o.target_utilization);
 }
 
@@ -147,6 +148,8 @@ void AddPlanCommand(CLI::App& root, Command& command) {
   add("--bandwidth", o->bandwidth, "RATE", "of each worker's link: 1Gbps, 200Mbit/s, 12.5MB/s")->required();
   add("--download-bandwidth", o->download_bandwidth, "RATE", "towards the worker, where it differs");
   add("--latency", o->latency, "TIME", "of one direction, as 20ms")->capture_default_str();
+  add("--round-time", o->round_time, "TIME", "from a round's last contribution to its update: flushes, merge, commit")
+      ->capture_default_str();
   add("--workers", o->workers, "N", "workers of the job")->capture_default_str();
   add("--method", o->method, "data-parallel|diloco|streaming", "what is synchronised when")->capture_default_str();
   add("--inner-steps", o->inner_steps, "H", "steps between syncs of a fragment")->capture_default_str();

@@ -156,6 +156,7 @@ class CoordinatorRun {
         up_(link.upload_bytes_per_second),
         down_(link.download_bytes_per_second),
         latency_seconds_(link.latency_seconds),
+        round_seconds_(link.round_seconds),
         step_seconds_(StepSeconds(job)) {}
 
   double now() const { return now_; }
@@ -179,7 +180,7 @@ class CoordinatorRun {
   };
 
   void Exchange(const LinkFragment& fragment) {
-    const double arrived = up_.Carry(now_, fragment.upload_bytes) + latency_seconds_;
+    const double arrived = up_.Carry(now_, fragment.upload_bytes) + latency_seconds_ + round_seconds_;
     const double back = down_.Carry(arrived, fragment.download_bytes) + latency_seconds_;
     uses_.push_back({step_ + job_.overlap_steps, back});
   }
@@ -187,7 +188,7 @@ class CoordinatorRun {
   const LinkJob& job_;
   Calendar calendar_;
   Pipe up_, down_;
-  const double latency_seconds_, step_seconds_;
+  const double latency_seconds_, round_seconds_, step_seconds_;
   double now_ = 0;
   uint64_t step_ = 0;
   std::deque<Use> uses_;  // by step

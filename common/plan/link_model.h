@@ -7,8 +7,8 @@
 // is needed by that layer's forward pass `overlap_steps` steps after the next. It is an upper bound for this system.
 //
 // CoordinatorUtilization is what this system does: a fragment leaves at a step's end, goes up whole, is merged, comes
-// down whole, and is needed at the end of the step `overlap_steps` later. Up and down run at the same time for
-// different fragments. All workers run alike.
+// down whole, one fragment after the other in each direction, and is needed at the end of the step `overlap_steps`
+// later. Up and down run at the same time for different fragments. All workers run alike.
 #ifndef ATOLL_COMMON_PLAN_LINK_MODEL_H_
 #define ATOLL_COMMON_PLAN_LINK_MODEL_H_
 
@@ -37,10 +37,12 @@ struct LinkJob {
   uint32_t overlap_steps = 0;  // tau
 };
 
-// Finite rates above 0; latency of one direction.
+// Finite rates above 0; latency of one direction; what the coordinator takes from the last contribution of a round to
+// its update: flushes to disk, merge and commit.
 struct Link {
   double upload_bytes_per_second = 0, download_bytes_per_second = 0;
   double latency_seconds = 0;
+  double round_seconds = 0;
 };
 
 // The share of a forward and backward pass that is forward: one of three matrix products.

@@ -158,6 +158,7 @@ std::vector<Violation> ValidatePlanRequest(const PlanRequest& r) {
   report.Real("bandwidth", r.link.upload_bytes_per_second, 1, kMostBytesPerSecond);
   report.Real("download-bandwidth", r.link.download_bytes_per_second, 1, kMostBytesPerSecond);
   report.Real("latency", r.link.latency_seconds, 0, kMostLatencySeconds);
+  report.Real("round-time", r.link.round_seconds, 0, kMostLatencySeconds);
   report.Require(r.target_utilization > 0 && r.target_utilization < 1, "target-utilization",
                  absl::StrCat("is ", r.target_utilization, "; it must be above 0 and below 1, as 0.95"));
   report.Require((r.tokens == 0) == (r.tokens_per_worker_step == 0), "tokens",

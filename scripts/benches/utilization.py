@@ -1,6 +1,7 @@
 """Compute utilization of real workers on shaped links beside the planner's figure."""
 import contextlib
 import math
+import re
 import statistics
 import sys
 import threading
@@ -30,11 +31,13 @@ def parameters():
     return apart + MODEL["layers"] * (4 * hidden * hidden + 3 * hidden * inner + 2 * hidden), apart
 
 
-def plan(scene, method, overlap, codec, megabits):
+def plan(scene, method, overlap, codec, megabits, round_seconds=0):
+    """What `atoll plan` says, of a coordinator whose rounds take so long from the last contribution to the update."""
     whole, apart = parameters()
     return scene.atoll("-o", "json", "plan", "--params", whole, "--embedding-params", apart, "--layers", MODEL["layers"], "--layers-per-fragment", 1,
                        "--workers", len(WORKERS), "--step-seconds", STEP_SECONDS, "--inner-steps", INNER_STEPS, "--method", method,
-                       "--overlap-steps", overlap, "--codec", codec, "--bandwidth", f"{megabits}Mbit/s").json()
+                       "--overlap-steps", overlap, "--codec", codec, "--bandwidth", f"{megabits}Mbit/s",
+                       "--round-time", f"{round(round_seconds * 1e6)}us").json()
 
 
 def submit(scene, corpus, method, overlap, codec):
@@ -42,6 +45,18 @@ def submit(scene, corpus, method, overlap, codec):
                  workers={"min": len(WORKERS), "max": len(WORKERS), "planned": len(WORKERS)},
                  sync={"fragments": "whole" if method == "diloco" else "strided", "layers_per_fragment": 1, "overlap_steps": overlap,
                        "upload_codec": codec, "download_codec": codec})
+
+
+def round_seconds(coordinator):
+    """Of a round, the median from its closing to its commit, as the coordinator's log has them to the millisecond."""
+    began, took = {}, []
+    for stamp, what, number, fragment in re.findall(r'T(\S+)Z INFO round (?:closing|committed) .*text="(round|version) (\d+) of fragment (\d+)', coordinator.log()):
+        at = sum(float(part) * unit for part, unit in zip(stamp.split(":"), (3600, 60, 1)))
+        if what == "round":
+            began[int(number) + 1, fragment] = at
+        elif (int(number), fragment) in began:
+            took.append((at - began[int(number), fragment]) % 86400)
+    return statistics.median(took)
 
 
 class Reading:
@@ -91,7 +106,9 @@ def run(name, method, overlap, codec, megabits):
         first, limit = round(WARMUP_PERIODS * INNER_STEPS), 60 + 3 * (periods + 2) * period
         windows = in_parallel([lambda w=w: window(w, first, periods * INNER_STEPS, limit) for w in workers])
         shown = [w["compute_utilization_ratio"] for w in scene.atoll("-o", "json", "worker", "list").json()["workers"]]
-        return {"planned": ratio, "period_bytes": planned["bytes_per_period"] + planned["download_bytes_per_period"], "shown": min(shown), "windows": windows}
+        rounds = round_seconds(coordinator)
+        with_rounds = plan(scene, method, overlap, codec, megabits, rounds)["coordinator_utilization_ratio"]
+        return {"planned": ratio, "round_seconds": rounds, "with_rounds": with_rounds, "period_bytes": planned["bytes_per_period"] + planned["download_bytes_per_period"], "shown": min(shown), "windows": windows}
 
 
 def in_parallel(works):
@@ -134,12 +151,12 @@ def sample(name, runs):
     """Of each run the worker that computed less."""
     worst = [min(r["windows"], key=lambda w: w["measured"]) for r in runs]
     parts = {part: [w[part] for w in worst] for part in ("measured", "seconds", "by_the_wall", "computed", "waited", "worked")}
-    return {"name": name, "bytes": runs[0]["period_bytes"], "planned": runs[0]["planned"], "shown": [r["shown"] for r in runs],
-            "cpu_seconds": [w["cpu"] for w in worst], **parts}
+    told = {key: [r[key] for r in runs] for key in ("shown", "round_seconds", "with_rounds")}
+    return {"name": name, "bytes": runs[0]["period_bytes"], "planned": runs[0]["planned"], "cpu_seconds": [w["cpu"] for w in worst], **told, **parts}
 
 
 def table(answer):
-    lines = ["| link | method | planned | measured | shown | a period: waits planned | waited | other work | CPU s | goal | |", "|---|---|---|---|---|---|---|---|---|---|---|"]
+    lines = ["| link | method | planned | with rounds as they were | measured | shown | a period: waits planned | waited | other work | CPU s | goal | |", "|---|---|---|---|---|---|---|---|---|---|---|---|"]
     judged = []
     for group in answer["groups"]:
         for s in group["samples"]:
@@ -148,8 +165,8 @@ def table(answer):
             if has_goal:
                 judged.append(measured >= GOAL)
             planned_wait = INNER_STEPS * STEP_SECONDS * (1 / s["planned"] - 1)
-            middle = {part: statistics.median(s[part]) for part in ("shown", "waited", "worked", "cpu_seconds")}
-            lines.append(f"| {group['name']} | {s['name']} | {s['planned']:.1%} | {measured:.1%} | {middle['shown']:.1%} | {planned_wait:.2f} s | {middle['waited']:.2f} s | "
+            middle = {part: statistics.median(s[part]) for part in ("shown", "with_rounds", "waited", "worked", "cpu_seconds")}
+            lines.append(f"| {group['name']} | {s['name']} | {s['planned']:.1%} | {middle['with_rounds']:.1%} | {measured:.1%} | {middle['shown']:.1%} | {planned_wait:.2f} s | {middle['waited']:.2f} s | "
                          f"{middle['worked'] * 1e3:.0f} ms | {middle['cpu_seconds']:.2f} | {f'{GOAL:.0%}' if has_goal else ''} | {figures.verdict(judged[-1]) if has_goal else ''} |")
     reached = "; ".join(f"{g['name'].removeprefix('link of ')}: " + ", ".join(
         f"{s['name']} {statistics.median(s['bytes'] * 8 / t for t in s['seconds']) / 1e6:.0f}" for s in g["samples"]) for g in answer["links"])

@@ -90,6 +90,7 @@ TEST(Plan, CodecsOverlapAndPeriodsMoveItAsTheyShould) {
   EXPECT_LT(ratio({{"--download-codec", "bf16"}}), given);
   EXPECT_LT(ratio({{"--download-bandwidth", "100Mbit/s"}}), given);
   EXPECT_LT(ratio({{"--latency", "500ms"}}), given);
+  EXPECT_LT(ratio({{"--round-time", "500ms"}}), given);
   EXPECT_LT(ratio({{"--inner-steps", "50"}}), given);
   EXPECT_LT(ratio({{"--overlap-steps", "0"}}), given);
   EXPECT_GT(ratio({{"--overlap-steps", "5"}}), given);

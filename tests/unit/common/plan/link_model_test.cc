@@ -20,8 +20,8 @@ LinkJob Job(uint32_t fragments, uint32_t inner_steps, uint32_t overlap_steps) {
   return job;
 }
 
-Link At(double megabytes_per_second, double latency_seconds = 0) {
-  return {megabytes_per_second * kMegabyte, megabytes_per_second * kMegabyte, latency_seconds};
+Link At(double megabytes_per_second, double latency_seconds = 0, double round_seconds = 0) {
+  return {megabytes_per_second * kMegabyte, megabytes_per_second * kMegabyte, latency_seconds, round_seconds};
 }
 
 TEST(CoordinatorUtilization, WithoutOverlapEverySecondOfTheLinkIsWaitedFor) {
@@ -31,11 +31,14 @@ TEST(CoordinatorUtilization, WithoutOverlapEverySecondOfTheLinkIsWaitedFor) {
   EXPECT_NEAR(CoordinatorUtilization(Job(2, 10, 0), At(0.5)), 10.0 / 18, 1e-9);
   // One way takes 0.25 s more.
   EXPECT_NEAR(CoordinatorUtilization(Job(1, 10, 0), At(0.5, 0.25)), 10.0 / 14.5, 1e-9);
+  // Each of two rounds takes a second to be merged and kept; one way takes 0.25 s more.
+  EXPECT_NEAR(CoordinatorUtilization(Job(2, 10, 0), At(0.5, 0.25, 1)), 10.0 / 21, 1e-9);
 }
 
 TEST(CoordinatorUtilization, OverlapHidesItsStepsAndNoMore) {
   EXPECT_NEAR(CoordinatorUtilization(Job(1, 10, 4), At(0.5)), 1, 1e-9);
   EXPECT_NEAR(CoordinatorUtilization(Job(1, 10, 3), At(0.5)), 10.0 / 11, 1e-9);
+  EXPECT_NEAR(CoordinatorUtilization(Job(1, 10, 6), At(0.5, 0, 2)), 1, 1e-9);
   // The directions are apart: 8 s of upload and 8 s of download in 10 s of steps, in a pipeline of 8 s.
   EXPECT_NEAR(CoordinatorUtilization(Job(4, 10, 8), At(0.5)), 1, 1e-9);
 }

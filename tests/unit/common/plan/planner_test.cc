@@ -263,6 +263,7 @@ TEST(ValidatePlan, EachFaultIsNamed) {
       {"bandwidth", [](PlanRequest& r) { r.link.upload_bytes_per_second = 0; }},
       {"download-bandwidth", [=](PlanRequest& r) { r.link.download_bytes_per_second = nan; }},
       {"latency", [](PlanRequest& r) { r.link.latency_seconds = -1; }},
+      {"round-time", [](PlanRequest& r) { r.link.round_seconds = -1; }},
       {"target-utilization", [](PlanRequest& r) { r.target_utilization = 1; }},
       {"target-utilization", [=](PlanRequest& r) { r.target_utilization = nan; }},
       {"tokens", [](PlanRequest& r) { r.tokens = 5; }},
