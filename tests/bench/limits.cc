@@ -1,19 +1,13 @@
 // bench_limits [ROUNDS [ELEMENTS]]: what the machine can do, as JSON for scripts/bench. Memory copy and triad at 1 and
 // 2 threads over arrays of ELEMENTS floats, TCP over loopback with 1, 2 and 4 connections, AES-128-GCM by OpenSSL in
 // records of 16 KiB, and checksums and hashes.
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <openssl/evp.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <span>
 #include <string>
-#include <thread>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -21,67 +15,29 @@
 #include "common/base/hash.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/memory.h"
+#include "tests/bench/sockets.h"
 
 namespace atl::bench {
 namespace {
 
-constexpr size_t kWriteBytes = 1 << 20;
 constexpr size_t kRecordBytes = 16 << 10;  // the largest record of TLS
 
-class Socket {
- public:
-  explicit Socket(int fd) : fd_(fd) { ATOLL_CHECK(fd >= 0, "a socket on loopback could not be had"); }
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Socket& operator=(Socket&&) = delete;
-  ~Socket() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-// Both ends of one connection over loopback.
-std::pair<Socket, Socket> Connect() {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  const Socket listener(socket(AF_INET, SOCK_STREAM, 0));
-  ATOLL_CHECK(bind(listener.fd(), generic, size) == 0 && listen(listener.fd(), 1) == 0 &&
-                  getsockname(listener.fd(), generic, &size) == 0,
-              "a port on loopback could not be had");
-  Socket client(socket(AF_INET, SOCK_STREAM, 0));
-  ATOLL_CHECK(connect(client.fd(), generic, size) == 0, "loopback refused a connection");
-  Socket server(accept(listener.fd(), nullptr, nullptr));
-  const int on = 1;
-  setsockopt(client.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  return {std::move(client), std::move(server)};
+// The same MiB again and again, to where the one before went.
+void SendMany(int fd, size_t bytes) {
+  const std::vector<std::byte> buffer(kWriteBytes, std::byte{'x'});
+  for (; bytes > 0; bytes -= std::min(bytes, buffer.size()))
+    SendAll(fd, std::span(buffer).first(std::min(bytes, buffer.size())));
 }
 
-void SendAll(int fd, size_t bytes) {
-  const std::vector<char> buffer(kWriteBytes, 'x');
-  while (bytes > 0) {
-    const ssize_t sent = send(fd, buffer.data(), std::min(bytes, buffer.size()), 0);
-    ATOLL_CHECK(sent > 0, "sending over loopback failed");
-    bytes -= static_cast<size_t>(sent);
-  }
-}
-
-void ReceiveAll(int fd, size_t bytes) {
-  std::vector<char> buffer(kWriteBytes);
-  while (bytes > 0) {
-    const ssize_t got = recv(fd, buffer.data(), std::min(bytes, buffer.size()), 0);
-    ATOLL_CHECK(got > 0, "receiving over loopback failed");
-    bytes -= static_cast<size_t>(got);
-  }
+void ReceiveMany(int fd, size_t bytes) {
+  std::vector<std::byte> buffer(kWriteBytes);
+  for (; bytes > 0; bytes -= std::min(bytes, buffer.size()))
+    ReceiveAll(fd, std::span(buffer).first(std::min(bytes, buffer.size())));
 }
 
 // One thread for each end of each connection.
 Variant Tcp(size_t connections, size_t bytes) {
-  auto pairs = std::make_shared<std::vector<std::pair<Socket, Socket>>>();
+  auto pairs = std::make_shared<std::vector<SocketPair>>();
   for (size_t i = 0; i < connections; ++i) pairs->push_back(Connect());
   const std::string name = "tcp, " + std::to_string(connections) + (connections == 1 ? " connection" : " connections");
   return {name,
@@ -90,9 +46,9 @@ Variant Tcp(size_t connections, size_t bytes) {
             InParallel(static_cast<unsigned>(2 * pairs->size()), [&](unsigned part) {
               const auto& [client, server] = (*pairs)[part / 2];
               if (part % 2 == 0) {
-                ReceiveAll(server.fd(), bytes / pairs->size());
+                ReceiveMany(server.fd(), bytes / pairs->size());
               } else {
-                SendAll(client.fd(), bytes / pairs->size());
+                SendMany(client.fd(), bytes / pairs->size());
               }
             });
           },
