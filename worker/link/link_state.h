@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "common/base/mutex.h"
+#include "worker/link/download_buffer.h"
 #include "worker/link/moving_rate.h"
 #include "worker/link/network_link.h"
 #include "worker/link/rate_window.h"
@@ -131,13 +132,12 @@ class Transfers {
     SharedBytes bytes;
     Conversation talk;
   };
-  class Sink;
   struct DownloadJob {
     JobId job;
     FragmentVersion asked;
     bool whole = false;
     uint64_t bytes = 0;
-    std::shared_ptr<Sink> sink;
+    std::shared_ptr<DownloadBuffer> sink;
     Conversation talk;
   };
   using DownloadId = std::pair<FragmentIndex, std::pair<bool, Version>>;

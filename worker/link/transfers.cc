@@ -26,10 +26,6 @@ bool IsFinal(const absl::Status& status) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 // Encoded bytes of a contribution, and who wants to know when they have left.
 class ContributionSource final : public BulkSource {
  public:
@@ -45,60 +41,6 @@ class ContributionSource final : public BulkSource {
 };
 
 }  // namespace
-
-// Collects one download over its conversations. Called from the transport, one call at a time; read by the turning
-// thread only between conversations.
-class Transfers::Sink final : public BulkSink {
- public:
-  explicit Sink(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
-
-  absl::Status OnHeader(const DownloadHeader& header) override {
-    if (header.total_bytes > limit_bytes_) {
-      return absl::InvalidArgumentError(absl::StrCat("the coordinator announces ", header.total_bytes,
-                                                     " bytes where at most ", limit_bytes_, " are possible"));
-    }
-    const bool same = header_ && header_->version == header.version && header_->digest == header.digest &&
-                      header_->total_bytes == header.total_bytes;
-    if (header_ && !same) {
-      // A newer version took its place between two conversations: what was received is of no use.
-      restart_ = true;
-      return absl::AbortedError("another version is served by now");
-    }
-    header_ = header;
-    bytes_.reserve(header.total_bytes);
-    return absl::OkStatus();
-  }
-
-  absl::Status OnBytes(uint64_t offset, Bytes bytes) override {
-    if (offset != bytes_.size()) return absl::DataLossError("bytes came out of order");
-    if (bytes_.size() + bytes.size() > header_->total_bytes) return absl::DataLossError("more bytes than announced");
-    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
-    return absl::OkStatus();
-  }
-
-  // Between conversations.
-  void PrepareResume() {
-    if (!restart_) return;
-    restart_ = false;
-    header_.reset();
-    bytes_.clear();
-  }
-  void Clear() {
-    restart_ = true;
-    PrepareResume();
-  }
-  uint64_t size() const { return bytes_.size(); }
-  const std::optional<DownloadHeader>& header() const { return header_; }
-  bool complete() const { return header_ && bytes_.size() == header_->total_bytes; }
-  bool intact() const { return header_->digest.IsZero() || DigestOf(Bytes(bytes_)) == header_->digest; }
-  SharedBytes Take() { return std::make_shared<const std::vector<std::byte>>(std::move(bytes_)); }
-
- private:
-  const uint64_t limit_bytes_;
-  std::optional<DownloadHeader> header_;
-  std::vector<std::byte> bytes_;
-  bool restart_ = false;
-};
 
 Transfers::Transfers(Parts parts)
     : parts_(std::move(parts)), upload_window_(parts_.clock), download_window_(parts_.clock) {}
@@ -202,7 +144,7 @@ void Transfers::StartDownload(const JobId& job, FragmentVersion at, bool whole, 
   download.asked = at;
   download.whole = whole;
   download.bytes = bytes;
-  download.sink = std::make_shared<Sink>(bytes);
+  download.sink = std::make_shared<DownloadBuffer>(bytes);
 }
 
 void Transfers::Begin(DownloadId id, DownloadJob& download) {

@@ -1,0 +1,51 @@
+#include "worker/link/download_buffer.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace atl {
+
+absl::Status DownloadBuffer::OnHeader(const DownloadHeader& header) {
+  if (header.total_bytes > limit_bytes_) {
+    return absl::InvalidArgumentError(absl::StrCat("the coordinator announces ", header.total_bytes,
+                                                   " bytes where at most ", limit_bytes_, " are possible"));
+  }
+  const bool same = header_ && header_->version == header.version && header_->digest == header.digest &&
+                    header_->total_bytes == header.total_bytes;
+  if (header_ && !same) {
+    // A newer version took its place between two conversations: what was received is of no use.
+    restart_ = true;
+    return absl::AbortedError("another version is served by now");
+  }
+  header_ = header;
+  bytes_.reserve(header.total_bytes);
+  return absl::OkStatus();
+}
+
+absl::Status DownloadBuffer::OnBytes(uint64_t offset, Bytes bytes) {
+  if (offset != bytes_.size()) return absl::DataLossError("bytes came out of order");
+  if (bytes_.size() + bytes.size() > header_->total_bytes) return absl::DataLossError("more bytes than announced");
+  bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+  return absl::OkStatus();
+}
+
+void DownloadBuffer::PrepareResume() {
+  if (!restart_) return;
+  restart_ = false;
+  header_.reset();
+  bytes_.clear();
+}
+
+void DownloadBuffer::Clear() {
+  restart_ = true;
+  PrepareResume();
+}
+
+bool DownloadBuffer::intact() const { return header_->digest.IsZero() || DigestOf(Bytes(bytes_)) == header_->digest; }
+
+std::shared_ptr<const std::vector<std::byte>> DownloadBuffer::Take() {
+  return std::make_shared<const std::vector<std::byte>>(std::move(bytes_));
+}
+
+}  // namespace atl

@@ -1,0 +1,46 @@
+// The bytes of one download, collected over its conversations.
+#ifndef ATOLL_WORKER_LINK_DOWNLOAD_BUFFER_H_
+#define ATOLL_WORKER_LINK_DOWNLOAD_BUFFER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/base/hash.h"
+#include "common/rpc/bulk.h"
+
+namespace atl {
+
+// Called from the transport, one call at a time; everything else only between conversations.
+class DownloadBuffer final : public BulkSink {
+ public:
+  // More than `limit_bytes` are refused.
+  explicit DownloadBuffer(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
+
+  // InvalidArgument: too many bytes are announced. Aborted: it is not what the last conversation announced.
+  absl::Status OnHeader(const DownloadHeader& header) override;
+  absl::Status OnBytes(uint64_t offset, Bytes bytes) override;
+
+  // The next conversation goes on at size(), which is 0 when the last one was aborted.
+  void PrepareResume();
+  // The next conversation begins anew.
+  void Clear();
+  uint64_t size() const { return bytes_.size(); }
+  const std::optional<DownloadHeader>& header() const { return header_; }
+  bool complete() const { return header_ && bytes_.size() == header_->total_bytes; }
+  // Requires complete(). The bytes have the digest that was announced; true where none was.
+  bool intact() const;
+  // What was collected, once.
+  std::shared_ptr<const std::vector<std::byte>> Take();
+
+ private:
+  const uint64_t limit_bytes_;
+  std::optional<DownloadHeader> header_;
+  std::vector<std::byte> bytes_;
+  bool restart_ = false;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_LINK_DOWNLOAD_BUFFER_H_
