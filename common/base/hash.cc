@@ -1,8 +1,7 @@
 #include "common/base/hash.h"
 
-#include <nmmintrin.h>
 #include <openssl/evp.h>
-#include <xxhash.h>
+#include <xxh_x86dispatch.h>
 
 #include <bit>
 #include <cstring>
@@ -38,34 +37,17 @@ std::string ToHex(std::span<const uint8_t> bytes) {
 
 Digest FromXxh(XXH128_hash_t h) { return {h.high64, h.low64}; }
 
-constexpr std::array<uint32_t, 256> MakeCrcTable() {
-  std::array<uint32_t, 256> table{};
-  for (uint32_t i = 0; i < 256; ++i) {
-    uint32_t c = i;
-    for (int k = 0; k < 8; ++k) c = (c >> 1) ^ ((c & 1) ? 0x82F63B78u : 0u);
-    table[i] = c;
-  }
-  return table;
-}
-constexpr std::array<uint32_t, 256> kCrcTable = MakeCrcTable();
-
-uint32_t CrcPortable(uint32_t c, Bytes data) {
-  for (const std::byte b : data) c = (c >> 8) ^ kCrcTable[(c ^ static_cast<uint32_t>(b)) & 0xff];
-  return c;
-}
-
-__attribute__((target("sse4.2"))) uint32_t CrcSse42(uint32_t c, Bytes data) {
-  const std::byte* p = data.data();
-  size_t n = data.size();
-  uint64_t wide = c;
-  for (; n >= 8; n -= 8, p += 8) {
-    uint64_t word;
-    std::memcpy(&word, p, 8);
-    wide = _mm_crc32_u64(wide, word);
-  }
-  c = static_cast<uint32_t>(wide);
-  for (; n > 0; --n, ++p) c = _mm_crc32_u8(c, static_cast<uint8_t>(*p));
-  return c;
+// The library chooses its instructions at its first call for long inputs, without a lock of its own.
+void ChooseXxhInstructions() {
+  [[maybe_unused]] static const bool kChosen = [] {
+    constexpr size_t kLong = 1024;
+    const std::array<std::byte, kLong> zeros{};
+    XXH3_state_t* state = XXH3_createState();
+    XXH3_128bits_reset(state);
+    XXH3_128bits_update(state, zeros.data(), zeros.size());
+    XXH3_freeState(state);
+    return XXH3_128bits(zeros.data(), zeros.size()).low64 != 0;
+  }();
 }
 
 }  // namespace
@@ -117,11 +99,17 @@ bool Digest::FromHex(const std::string& hex, Digest& out) {
   }
   return true;
 }
-Digest DigestOf(Bytes data) { return FromXxh(XXH3_128bits(data.data(), data.size())); }
+Digest DigestOf(Bytes data) {
+  ChooseXxhInstructions();
+  return FromXxh(XXH3_128bits(data.data(), data.size()));
+}
 
 struct DigestHasher::State {
   XXH3_state_t* state = XXH3_createState();
-  State() { XXH3_128bits_reset(state); }
+  State() {
+    ChooseXxhInstructions();
+    XXH3_128bits_reset(state);
+  }
   ~State() { XXH3_freeState(state); }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -171,11 +159,6 @@ Digest ContentHasher::Finish(uint64_t version, Digest layout) {
   const std::array<uint64_t, 3> tail = {version, layout.high, layout.low};
   root_.Update(std::as_bytes(std::span(tail)));
   return root_.Finish();
-}
-
-uint32_t Crc32c(uint32_t crc, Bytes data) {
-  static const bool kHardware = __builtin_cpu_supports("sse4.2") > 0;
-  return ~(kHardware ? CrcSse42(~crc, data) : CrcPortable(~crc, data));
 }
 
 }  // namespace atl

@@ -5,6 +5,7 @@
 #include <bit>
 #include <vector>
 
+#include "common/base/crc32c.h"
 #include "common/base/random.h"
 
 namespace atl {
@@ -31,6 +32,27 @@ TEST(Crc32c, CarriesOnAtAnyPoint) {
   for (size_t cut = 0; cut <= text.size(); ++cut) {
     const uint32_t first = Crc32c(0, AsBytes(text.substr(0, cut)));
     ASSERT_EQ(Crc32c(first, AsBytes(text.substr(cut))), whole) << cut;
+  }
+}
+
+// Each form takes long inputs in steps of its own, wherever they begin.
+TEST(Crc32c, EveryFormComesToTheSameAsBitByBit) {
+  const auto by_bits = [](Bytes data) {
+    uint32_t c = ~0u;
+    for (const std::byte byte : data) {
+      c ^= static_cast<uint8_t>(byte);
+      for (int bit = 0; bit < 8; ++bit) c = (c >> 1) ^ ((c & 1) ? 0x82F63B78u : 0u);
+    }
+    return c;
+  };
+  const std::string text = RandomText(10'000);
+  for (const Crc32cForm& form : Crc32cForms()) {
+    for (const size_t bytes : {0u, 7u, 511u, 512u, 513u, 767u, 768u, 1535u, 1536u, 1543u, 3072u, 4608u, 9'990u}) {
+      for (const size_t begin : {0u, 1u, 8u}) {
+        const Bytes part = AsBytes(text).subspan(begin, bytes);
+        ASSERT_EQ(form.run(~0u, part), by_bits(part)) << form.name << ", " << bytes << " bytes from " << begin;
+      }
+    }
   }
 }
 

@@ -1,0 +1,21 @@
+// The forms of CRC-32C, for tests that compare them. Everybody else calls Crc32c of hash.h.
+#ifndef ATOLL_COMMON_BASE_CRC32C_H_
+#define ATOLL_COMMON_BASE_CRC32C_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "common/base/hash.h"
+
+namespace atl {
+
+struct Crc32cForm {
+  const char* name;
+  uint32_t (*run)(uint32_t crc, Bytes data);  // without the complements before and after
+};
+// Those that this processor can run, the one that is used first. Thread-safe.
+std::vector<Crc32cForm> Crc32cForms();
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_BASE_CRC32C_H_
