@@ -1,0 +1,34 @@
+"""Fragments up and down over gRPC, as a share of plain sockets and of OpenSSL over them in the same round."""
+import statistics
+
+from benches import figures, machine
+
+WHAT = "fragments up and down over gRPC, beside raw TCP and raw TLS with as many connections"
+ROUNDS = 15
+GOALS = {"gRPC, plaintext": 0.7, "gRPC, mutual TLS": 0.9}  # each as a share of the sample before it
+
+
+def measure(rounds):
+    return machine.program("bench_transport", rounds)
+
+
+def table(answer):
+    quiet = figures.quiet(answer)  # goals are for the clock; beside other work only processor time says something
+    lines = ["| fragment | connections | what | GB/s | middle half | CPU s a GB | share | by CPU time | goal | |", "|---|---|---|---|---|---|---|---|---|---|"]
+    judged = []
+    for group in answer["groups"]:
+        yard = None
+        for sample in group["samples"]:
+            goal = GOALS.get(sample["name"])
+            told = ["", "", "", ""]
+            if goal:
+                by_clock, by_cpu = (statistics.median(figures.shares(sample, yard, clock)) for clock in ("seconds", "cpu_seconds"))
+                judged.append((by_clock if quiet else by_cpu) >= goal)
+                told = [f"{by_clock:.0%}", f"{by_cpu:.0%}", f"{goal:.0%}", figures.verdict(judged[-1])]
+            yard = sample
+            rates = figures.rates(sample)
+            cpu = statistics.median(sample["cpu_seconds"]) / sample["bytes"] * 1e9
+            lines.append(f"| {group['name']} | {group['threads']} | {sample['name']} | {statistics.median(rates):.2f} | {figures.spread(rates, 2)} | {cpu:.3f} | "
+                         f"{' | '.join(told)} |")
+    by = "the clock" if quiet else "processor time, since the machine was not quiet"
+    return [*lines, "", f"{sum(judged)} of {len(judged)} rows with a goal meet it, judged by {by}."]
