@@ -1,16 +1,20 @@
 #include "common/rpc/bulk.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "common/base/random.h"
+#include "common/plan/limits.h"
 
 namespace atl {
 namespace {
 
 class MemorySource final : public BulkSource {
  public:
-  MemorySource(Bytes bytes, std::shared_ptr<const void> owner) : bytes_(bytes), owner_(std::move(owner)) {}
+  MemorySource(Bytes bytes, std::shared_ptr<const void> owner)
+      : bytes_(bytes), owner_(std::move(owner)), known_(bytes.size() / limits::kFramePayloadBytes + 1) {}
   uint64_t size_bytes() const override { return bytes_.size(); }
+  bool in_memory() const override { return true; }
   absl::StatusOr<BulkBytes> Read(uint64_t offset, size_t bytes) override {
     if (offset > bytes_.size() || bytes > bytes_.size() - offset) {
       return absl::OutOfRangeError(
@@ -20,10 +24,20 @@ class MemorySource final : public BulkSource {
     if (bytes > 0) out.pieces.push_back(bytes_.subspan(static_cast<size_t>(offset), bytes));
     return out;
   }
+  uint32_t Crc32cOf(uint64_t offset, const BulkBytes& bytes) const override {
+    constexpr uint64_t kFrame = limits::kFramePayloadBytes, kKnown = uint64_t{1} << 32;
+    const bool whole = offset % kFrame == 0 && bytes.size() == std::min(kFrame, bytes_.size() - offset);
+    if (!whole) return BulkSource::Crc32cOf(offset, bytes);
+    std::atomic<uint64_t>& known = known_[offset / kFrame];
+    uint64_t told = known.load(std::memory_order_relaxed);
+    if (told == 0) known.store(told = kKnown | BulkSource::Crc32cOf(offset, bytes), std::memory_order_relaxed);
+    return static_cast<uint32_t>(told);
+  }
 
  private:
   const Bytes bytes_;
   const std::shared_ptr<const void> owner_;
+  mutable std::vector<std::atomic<uint64_t>> known_;  // by frame: 0, or kKnown and its CRC
 };
 
 // The same MiB again and again.
@@ -35,6 +49,7 @@ class ProbeSource final : public BulkSource {
     for (std::byte& byte : *buffer_) byte = static_cast<std::byte>(random() >> 56);
   }
   uint64_t size_bytes() const override { return size_; }
+  bool in_memory() const override { return true; }
   absl::StatusOr<BulkBytes> Read(uint64_t offset, size_t bytes) override {
     if (offset > size_ || bytes > size_ - offset) {
       return absl::OutOfRangeError(absl::StrCat("bytes ", offset, " to ", offset + bytes, " of a probe of ", size_));
@@ -52,6 +67,12 @@ class ProbeSource final : public BulkSource {
 };
 
 }  // namespace
+
+uint32_t BulkSource::Crc32cOf(uint64_t, const BulkBytes& bytes) const {
+  uint32_t crc = 0;
+  for (const Bytes& piece : bytes.pieces) crc = Crc32c(crc, piece);
+  return crc;
+}
 
 size_t BulkBytes::size() const {
   size_t total = 0;

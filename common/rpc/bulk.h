@@ -36,8 +36,13 @@ class BulkSource {
   // Told once, from a thread of the transport, when the last byte is handed on and only the answer is waited for; not
   // where a transfer ends before.
   virtual void OnAllSent() {}
+  // True when Read never waits, and may be called for several transfers at once.
+  virtual bool in_memory() const { return false; }
+  // CRC-32C of `bytes`, which Read has given from `offset`.
+  virtual uint32_t Crc32cOf(uint64_t offset, const BulkBytes& bytes) const;
 };
-// A source over bytes in memory, shared and immutable.
+// A source over bytes in memory, shared and immutable. CRCs of whole frames are computed once, however often they are
+// sent. Thread-safe.
 std::shared_ptr<BulkSource> MakeMemorySource(std::shared_ptr<const std::vector<std::byte>> bytes);
 std::shared_ptr<BulkSource> MakeMemorySource(std::string bytes);
 // So many bytes that no compression on the way makes fewer, out of 1 MiB of memory: to measure a link.

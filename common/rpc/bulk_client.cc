@@ -268,10 +268,10 @@ class UploadTransfer final : public Transfer {
       pace_.Set(wait, [this, self = shared_from_this()] { OnStrand([this] { SendNext(); }); });
       return;
     }
-    const absl::StatusOr<BulkBytes> payload = source_->Read(offset_, bytes);
-    if (!payload.ok()) return Fail(payload.status());
+    absl::StatusOr<grpc::ByteBuffer> frame = NextFrame(*source_, offset_, bytes);
+    if (!frame.ok()) return Fail(frame.status());
     last_sent_ = offset_ + bytes == source_->size_bytes();
-    Write(PayloadFrame(offset_, last_sent_, *payload));
+    Write(*std::move(frame));
     offset_ += bytes;
     result_.payload_bytes += bytes;
   }

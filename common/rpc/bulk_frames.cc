@@ -24,10 +24,10 @@ grpc::ByteBuffer BufferOf(const std::string& message) {
 
 grpc::ByteBuffer HeaderFrame(const std::string& header) { return BufferOf(EncodeHeaderFrame(header)); }
 
-grpc::ByteBuffer PayloadFrame(uint64_t offset, bool last, const BulkBytes& payload) {
-  uint32_t crc = 0;
-  for (const Bytes& piece : payload.pieces) crc = Crc32c(crc, piece);
-  const FramePrefix prefix = EncodeFramePrefix(offset, crc, last, payload.size());
+absl::StatusOr<grpc::ByteBuffer> NextFrame(BulkSource& source, uint64_t offset, size_t bytes) {
+  ATOLL_ASSIGN_OR_RETURN(const BulkBytes payload, source.Read(offset, bytes));
+  const bool last = offset + bytes == source.size_bytes();
+  const FramePrefix prefix = EncodeFramePrefix(offset, source.Crc32cOf(offset, payload), last, bytes);
   std::vector<grpc::Slice> slices;
   slices.push_back(CopiedSlice(prefix.bytes()));
   for (const Bytes& piece : payload.pieces) slices.push_back(BorrowedSlice(piece, payload.owner));
@@ -40,6 +40,7 @@ absl::StatusOr<ReceivedFrame> ReadFrame(const grpc::ByteBuffer& buffer) {
     return absl::InvalidArgumentError(absl::StrCat("a bulk message cannot be read: ", status.error_message()));
   }
   std::vector<Bytes> views;
+  views.reserve(slices->size());
   for (const grpc::Slice& slice : *slices) {
     views.emplace_back(reinterpret_cast<const std::byte*>(slice.begin()), slice.size());
   }

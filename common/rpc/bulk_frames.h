@@ -16,8 +16,8 @@ namespace atl {
 
 grpc::ByteBuffer BufferOf(const std::string& message);
 grpc::ByteBuffer HeaderFrame(const std::string& header);
-// A payload frame; the buffer holds `payload.owner` until the transport is done with it. Computes the CRC.
-grpc::ByteBuffer PayloadFrame(uint64_t offset, bool last, const BulkBytes& payload);
+// The next frame of a source; the buffer holds the payload's owner until the transport is done with it.
+absl::StatusOr<grpc::ByteBuffer> NextFrame(BulkSource& source, uint64_t offset, size_t bytes);
 
 struct ReceivedFrame {
   FrameView view;  // borrows from `owner`

@@ -334,22 +334,21 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     PrepareNext();
   }
 
-  // Reads one frame ahead on the I/O executor while the one before is being sent.
+  // Reads one frame ahead while the one before is being sent: on the I/O executor where that may wait.
   void PrepareNext() {
     if (preparing_ || prepared_ || last_prepared_ || ended_) return;
     preparing_ = true;
     const uint64_t offset = offset_, total = content_->header.total_bytes;
     const auto bytes = static_cast<size_t>(std::min<uint64_t>(FrameBytes(), total - offset));
-    shared_->io.Post([self = shared_from_this(), source = content_->source, offset, bytes, total] {
-      absl::StatusOr<Prepared> prepared = Prepared{{}, bytes, offset + bytes == total};
-      const absl::StatusOr<BulkBytes> payload = source->Read(offset, bytes);
-      if (payload.ok()) {
-        prepared->frame = PayloadFrame(offset, prepared->last, *payload);
-      } else {
-        prepared = payload.status();
-      }
-      self->OnStrand([self, prepared = std::move(prepared)]() mutable { self->OnPrepared(std::move(prepared)); });
+    if (content_->source->in_memory()) return OnPrepared(Prepare(*content_->source, offset, bytes));
+    shared_->io.Post([self = shared_from_this(), source = content_->source, offset, bytes] {
+      self->OnStrand(
+          [self, prepared = Prepare(*source, offset, bytes)]() mutable { self->OnPrepared(std::move(prepared)); });
     });
+  }
+  static absl::StatusOr<Prepared> Prepare(BulkSource& source, uint64_t offset, size_t bytes) {
+    ATOLL_ASSIGN_OR_RETURN(grpc::ByteBuffer frame, NextFrame(source, offset, bytes));
+    return Prepared{std::move(frame), bytes, offset + bytes == source.size_bytes()};
   }
   void OnPrepared(absl::StatusOr<Prepared> prepared) {
     preparing_ = false;

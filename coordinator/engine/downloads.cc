@@ -87,7 +87,7 @@ absl::StatusOr<DownloadContent> DataPlane::OpenUpdate(const UpdateKey& key) {
                               .hash = update.info.hash,
                               .codec = update.info.codec,
                               .digest = update.info.digest},
-                             MakeMemorySource(update.bytes),
+                             update.source,
                              {}};
     }
   }

@@ -12,6 +12,7 @@
 #include "common/plan/job_spec.h"
 #include "common/plan/model_layout.h"
 #include "common/plan/records.h"
+#include "common/rpc/bulk.h"
 #include "common/wire/record_messages.h"
 #include "coordinator/aggregate/aggregator.h"
 #include "coordinator/engine/round_measures.h"
@@ -21,7 +22,7 @@ namespace atl {
 // An encoded update in memory, shared by all receivers.
 struct PublishedUpdate {
   UpdateInfo info;
-  std::shared_ptr<const std::vector<std::byte>> bytes;
+  std::shared_ptr<BulkSource> source;
 };
 
 struct JobData {

@@ -176,7 +176,8 @@ void DataPlane::WriteRound(std::shared_ptr<JobData> data, RoundRecord record, st
   if (!written.ok()) return parts_.fatal(Annotate(written, "the update of a closed round could not be made durable"));
   {
     MutexLock lock(data->mutex);
-    data->uncommitted[fragment] = {info, std::make_shared<const std::vector<std::byte>>(std::move(update))};
+    data->uncommitted[fragment] = {info,
+                                   MakeMemorySource(std::make_shared<const std::vector<std::byte>>(std::move(update)))};
     data->measures[fragment] = measures;
   }
   const JobId job = record.job;

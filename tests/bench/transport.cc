@@ -6,6 +6,7 @@
 // A fragment has arrived when all its bytes are in the receiver's memory and have the digest that was announced: what
 // the worker's DownloadBuffer does, and what the coordinator's round log does apart from its file. The yardsticks put
 // the bytes into memory of the same size, and check nothing.
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -96,15 +97,19 @@ class Yard final : public BulkHandler {
   void Serve(std::shared_ptr<const Content> fragment, Digest digest) {
     fragment_ = std::move(fragment);
     digest_ = digest;
+    Renew();
     rooms_.clear();
     for (size_t i = 0; i < kMostConnections; ++i) rooms_[WorkerName(i)].resize(fragment_->size());
   }
+
+  // The next downloads are of an update that nobody has fetched.
+  void Renew() { update_ = MakeMemorySource(fragment_); }
 
   std::shared_ptr<UploadHandler> NewUpload(std::string) override { return std::make_shared<Arrival>(*this); }
   void OnDownload(DownloadRequest, DownloadReply reply) override {
     const DownloadHeader header{
         .total_bytes = fragment_->size(), .version = {1}, .hash = {}, .codec = CodecKind::kFp32, .digest = digest_};
-    reply(DownloadContent{header, MakeMemorySource(fragment_), {}});
+    reply(DownloadContent{header, update_, {}});
   }
   void OnMissingBlobs(std::vector<Sha256>, std::function<void(absl::StatusOr<std::vector<Sha256>>)> reply) override {
     reply(std::vector<Sha256>{});
@@ -148,6 +153,7 @@ class Yard final : public BulkHandler {
 
   Executor& io_;
   std::shared_ptr<const Content> fragment_;
+  std::shared_ptr<BulkSource> update_;
   Digest digest_;
   std::map<std::string, Content> rooms_;
 };
@@ -239,6 +245,7 @@ class Comparison {
     const Digest digest = DigestOf(*fragment_);
     yard_.Serve(fragment_, digest);
     rooms_.assign(kMostConnections, Content(bytes));
+    const auto renew = [this] { yard_.Renew(); };
     for (const bool up : {true, false}) {
       for (const size_t n : kConnections) {
         const auto by = [&, up, n](Island& island) {
@@ -250,9 +257,9 @@ class Comparison {
         groups.push_back(Interleave(absl::StrCat(up ? "upload" : "download", ", ", bytes >> 20, " MiB"),
                                     static_cast<unsigned>(n),
                                     {{"raw TCP", all, [this, up, n] { MoveSockets(up, n); }, {}},
-                                     {"gRPC, plaintext", all, by(plain_), {}},
+                                     {"gRPC, plaintext", all, by(plain_), renew},
                                      {absl::StrCat("raw ", suite_), all, [this, up, n] { MoveTls(up, n); }, {}},
-                                     {"gRPC, mutual TLS", all, by(sealed_), {}}},
+                                     {"gRPC, mutual TLS", all, by(sealed_), renew}},
                                     rounds));
       }
     }

@@ -27,6 +27,7 @@ absl::Status DownloadBuffer::OnBytes(uint64_t offset, Bytes bytes) {
   if (offset != bytes_.size()) return absl::DataLossError("bytes came out of order");
   if (bytes_.size() + bytes.size() > header_->total_bytes) return absl::DataLossError("more bytes than announced");
   bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+  if (!header_->digest.IsZero()) hasher_.Update(bytes);
   return absl::OkStatus();
 }
 
@@ -35,6 +36,7 @@ void DownloadBuffer::PrepareResume() {
   restart_ = false;
   header_.reset();
   bytes_.clear();
+  hasher_ = DigestHasher();
 }
 
 void DownloadBuffer::Clear() {
@@ -42,7 +44,7 @@ void DownloadBuffer::Clear() {
   PrepareResume();
 }
 
-bool DownloadBuffer::intact() const { return header_->digest.IsZero() || DigestOf(Bytes(bytes_)) == header_->digest; }
+bool DownloadBuffer::intact() const { return header_->digest.IsZero() || hasher_.Finish() == header_->digest; }
 
 std::shared_ptr<const std::vector<std::byte>> DownloadBuffer::Take() {
   return std::make_shared<const std::vector<std::byte>>(std::move(bytes_));

@@ -38,6 +38,7 @@ class DownloadBuffer final : public BulkSink {
   const uint64_t limit_bytes_;
   std::optional<DownloadHeader> header_;
   std::vector<std::byte> bytes_;
+  DigestHasher hasher_;  // of bytes_, while they are in the cache
   bool restart_ = false;
 };
 

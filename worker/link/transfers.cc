@@ -34,6 +34,7 @@ class ContributionSource final : public BulkSource {
   uint64_t size_bytes() const override { return bytes_->size_bytes(); }
   absl::StatusOr<BulkBytes> Read(uint64_t offset, size_t bytes) override { return bytes_->Read(offset, bytes); }
   void OnAllSent() override { sent_(); }
+  bool in_memory() const override { return true; }
 
  private:
   const std::shared_ptr<BulkSource> bytes_;

@@ -60,6 +60,25 @@ TEST_P(BulkTest, UploadsOfEverySizeArriveWhole) {
   }
 }
 
+TEST(MemorySource, NamesTheCrcOfEveryPieceHoweverOften) {
+  constexpr size_t kFrame = limits::kFramePayloadBytes;
+  const auto content = Pattern(2 * kFrame + 777);
+  const auto source = MakeMemorySource(content);
+  for (int again = 0; again < 2; ++again) {
+    for (const auto& [offset, bytes] : std::vector<std::pair<uint64_t, size_t>>{{0, kFrame},
+                                                                                {kFrame, kFrame},
+                                                                                {2 * kFrame, 777},
+                                                                                {0, 100},
+                                                                                {100, kFrame},
+                                                                                {2 * kFrame, 7},
+                                                                                {2 * kFrame + 777, 0}}) {
+      const auto read = source->Read(offset, bytes);
+      ASSERT_TRUE(read.ok());
+      EXPECT_EQ(source->Crc32cOf(offset, *read), Crc32c(0, Bytes(*content).subspan(offset, bytes))) << offset;
+    }
+  }
+}
+
 TEST_P(BulkTest, AnUploadGoesOnWhereItStopped) {
   const auto content = Pattern(3'000'000);
   handler_.Preload(DigestOf(*content), std::vector<std::byte>(content->begin(), content->begin() + 1'234'567));
