@@ -102,6 +102,7 @@ Part PartOf(size_t elements, unsigned part, unsigned parts) {
 void TuneMalloc() {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, INT32_MAX);
+  mallopt(M_ARENA_MAX, 1);
 }
 
 void PrintJson(const std::vector<Group>& groups) {
