@@ -262,7 +262,9 @@ absl::StatusOr<std::unique_ptr<Server>> Coordinator::Listen(const char* option, 
                                                             const ServerSecurity& security,
                                                             const std::vector<grpc::Service*>& services) const {
   const std::string address = absl::StrCat(options_.listen_address, ":", port);
-  auto server = Server::Start({.address = address}, security, services);
+  const ServerOptions server_options{.address = address,
+                                     .connections = {.per_address = options_.connections_per_address}};
+  auto server = Server::Start(server_options, security, services);
   if (!server.ok()) return Annotate(server.status(), option);
   return server;
 }

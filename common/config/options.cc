@@ -90,6 +90,7 @@ std::vector<std::string> FaultsOf(const CoordinatorOptions& o) {
   if (o.heartbeat_interval < Milliseconds(10) || o.heartbeat_interval * 2 >= o.membership_timeout) {
     faults.emplace_back("--heartbeat-interval must be at least 10ms and below half of --membership-timeout");
   }
+  if (o.connections_per_address == 0) faults.emplace_back("--connections-per-address must be 1 to 1024");
   if (o.control_port != 0 && (o.control_port == o.bulk_port || o.control_port == o.admin_port)) {
     faults.push_back(
         absl::StrCat("--control-port, --bulk-port and --admin-port must differ; ", o.control_port, " is used twice"));
@@ -383,6 +384,7 @@ CoordinatorCommandLine ParseCoordinatorOptions(const std::vector<std::string>& a
   table.Number("threads", o.threads, 4096, "of aggregation; 0: one a core");
   table.Time("membership-timeout", o.membership_timeout, "a worker without a heartbeat for so long is lost");
   table.Time("heartbeat-interval", o.heartbeat_interval, "asked of workers");
+  table.Number("connections-per-address", o.connections_per_address, 1024, "that each port takes from one address");
   AddLogOptions(table, o.log);
   const OptionTable::Outcome outcome = table.Parse(arguments, environment, version);
   out.text = outcome.text;

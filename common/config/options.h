@@ -38,6 +38,7 @@ struct CoordinatorOptions {
   uint32_t threads = 0;                      // --threads: of aggregation; 0: one a core
   Duration membership_timeout = limits::kMembershipTimeout;  // --membership-timeout
   Duration heartbeat_interval = limits::kHeartbeatInterval;  // --heartbeat-interval, below half of the timeout
+  uint32_t connections_per_address = 512;                    // --connections-per-address, of each port
   LogOptions log;                                            // --log-level, --log-format
 };
 

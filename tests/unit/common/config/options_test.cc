@@ -110,6 +110,7 @@ TEST(CoordinatorOptions, HoldRelationsBetweenOptions) {
   EXPECT_THAT(Coordinator({"--state-dir=/x", "--heartbeat-interval=15s"}).text,
               HasSubstr("below half of --membership-timeout"));
   EXPECT_THAT(Coordinator({"--state-dir=/x", "--bulk-port=7070"}).text, HasSubstr("7070 is used twice"));
+  EXPECT_THAT(Coordinator({"--state-dir=/x", "--connections-per-address=0"}).text, HasSubstr("must be 1 to 1024"));
   EXPECT_TRUE(
       Coordinator({"--state-dir=/x", "--control-port=0", "--bulk-port=0", "--admin-port=0"}).options.has_value());
 }
