@@ -11,13 +11,15 @@
 #include <string>
 #include <vector>
 
+#include "common/plan/limits.h"
 #include "coordinator/core/events.h"
 
 namespace atl {
 
 struct CoreOptions {
-  Duration heartbeat_interval;  // told to workers
-  Duration membership_timeout;  // silence after which a worker is lost; >= 2 x heartbeat_interval
+  Duration heartbeat_interval;          // told to workers
+  Duration membership_timeout;          // silence after which a worker is lost; >= 2 x heartbeat_interval
+  uint32_t workers = limits::kWorkers;  // at once; further ones are refused
 };
 
 // ---- views for the service, cheap copies

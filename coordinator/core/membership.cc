@@ -26,8 +26,8 @@ std::optional<Refused> Machine::RefusalOf(const Hello& hello) const {
   }
   const Member* member = fleet_.Find(hello.worker);
   if (member == nullptr) {
-    if (fleet_.Alive() < limits::kWorkers) return std::nullopt;
-    return Refused{absl::StrCat("this coordinator has ", limits::kWorkers, " workers, its limit; remove one first"),
+    if (fleet_.Alive() < options_.workers) return std::nullopt;
+    return Refused{absl::StrCat("this coordinator has ", options_.workers, " workers, its limit; remove one first"),
                    true};
   }
   if (!member->record.quarantine.empty()) return Refused{QuarantineLine(member->record), true};

@@ -35,6 +35,7 @@ class ContributionSource final : public BulkSource {
   absl::StatusOr<BulkBytes> Read(uint64_t offset, size_t bytes) override { return bytes_->Read(offset, bytes); }
   void OnAllSent() override { sent_(); }
   bool in_memory() const override { return true; }
+  uint32_t Crc32cOf(uint64_t offset, const BulkBytes& bytes) const override { return bytes_->Crc32cOf(offset, bytes); }
 
  private:
   const std::shared_ptr<BulkSource> bytes_;

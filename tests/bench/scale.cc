@@ -1,0 +1,313 @@
+// How many workers one coordinator carries, as JSON for scripts/bench.
+//
+//   bench_scale streams PORT PID WORKERS ROUNDS SECONDS   real control streams to a coordinator that runs already
+//   bench_scale core WORKERS ROUNDS                       the coordinator's core alone, in this process
+//
+// streams: each worker has a channel of its own, hence a socket, and beats at the interval that it is asked for, all of
+// them spread evenly over it. Nobody answers a heartbeat: one in kProbes is followed on the same stream by the wish for
+// a lease of a job that is none, which the core denies at once and in order, so that the denial tells when the
+// heartbeat has been through. PID is the coordinator's: its processor time and memory are read from /proc.
+// core: as many simulated workers, each heartbeat one step of the machine; there is no job, socket or thread.
+#include <malloc.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/mutex.h"
+#include "common/base/time.h"
+#include "common/plan/limits.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/control_stream.h"
+#include "common/rpc/transport_log.h"
+#include "coordinator/core/core.h"
+
+namespace atl::bench {
+namespace {
+
+constexpr uint64_t kProbes = 10;
+constexpr char kNoJob[] = "no-such-job";
+constexpr Duration kLongestJoin = Seconds(120);
+
+Hello HelloOf(uint64_t index) {
+  Hello hello;
+  hello.worker = {absl::StrCat("worker-", index)};
+  hello.program_version = "bench";
+  hello.start_nonce = index + 1;
+  hello.device = "cpu";
+  return hello;
+}
+
+// Sorts.
+double Percentile(std::vector<double>& values, double share) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[std::min(values.size() - 1, static_cast<size_t>(share * static_cast<double>(values.size())))];
+}
+
+// ---- real streams ---------------------------------------------------------------------------------------------------
+
+struct Usage {
+  double cpu_seconds = 0;
+  double resident_bytes = 0;
+};
+
+// Of another process.
+Usage UsageOf(uint64_t pid) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
+  std::string text;
+  std::getline(file, text);
+  ATOLL_CHECK(!text.empty(), "the coordinator is gone");
+  std::istringstream fields(text.substr(text.rfind(')') + 2));  // from the third on
+  std::string word;
+  Usage usage;
+  for (int field = 3; fields >> word && field <= 24; ++field) {
+    double value = 0;
+    if (field == 14 || field == 15) ATOLL_CHECK(absl::SimpleAtod(word, &value), "/proc is not as expected");
+    usage.cpu_seconds += value / static_cast<double>(sysconf(_SC_CLK_TCK));
+    if (field == 24 && absl::SimpleAtod(word, &value))
+      usage.resident_bytes = value * static_cast<double>(sysconf(_SC_PAGESIZE));
+  }
+  return usage;
+}
+
+// What all streams tell. Thread-safe.
+class Tally {
+ public:
+  void Welcomed(Duration interval) {
+    MutexLock lock(mutex_);
+    ++welcomed_;
+    interval_ = interval;
+    changed_.NotifyAll();
+  }
+  void Answered(Duration after) {
+    MutexLock lock(mutex_);
+    milliseconds_.push_back(ToSeconds(after) * 1e3);
+  }
+  void Broken(const std::string& why) {
+    MutexLock lock(mutex_);
+    if (!ending_) broken_.push_back(why);
+    changed_.NotifyAll();
+  }
+  // All are welcomed; the interval they are to beat at. Ends the program with the reason where one is refused.
+  Duration WaitForAll(uint64_t workers) {
+    MutexLock lock(mutex_);
+    const SystemClock clock;
+    const Instant limit = clock.Now() + kLongestJoin;
+    while (welcomed_ < workers && broken_.empty() && clock.Now() < limit) changed_.WaitFor(mutex_, Seconds(1));
+    if (welcomed_ < workers) {
+      std::cerr << "bench_scale: " << welcomed_ << " of " << workers << " workers were welcomed"
+                << (broken_.empty() ? "" : ": " + broken_.front()) << "\n";
+      std::exit(1);
+    }
+    return interval_;
+  }
+  // At most so long.
+  void Rest(Duration limit) {
+    MutexLock lock(mutex_);
+    changed_.WaitFor(mutex_, limit);
+  }
+  std::vector<double> TakeMilliseconds() {
+    MutexLock lock(mutex_);
+    return std::exchange(milliseconds_, {});
+  }
+  uint64_t broken() {
+    MutexLock lock(mutex_);
+    return broken_.size();
+  }
+  void End() {
+    MutexLock lock(mutex_);
+    ending_ = true;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  uint64_t welcomed_ ATOLL_GUARDED_BY(mutex_) = 0;
+  Duration interval_ ATOLL_GUARDED_BY(mutex_){};
+  std::vector<double> milliseconds_ ATOLL_GUARDED_BY(mutex_);
+  std::vector<std::string> broken_ ATOLL_GUARDED_BY(mutex_);
+  bool ending_ ATOLL_GUARDED_BY(mutex_) = false;
+};
+
+class Worker {
+ public:
+  Worker(uint64_t index, uint64_t port, Tally& tally) : tally_(tally) {
+    auto channel =
+        MakeControlChannel({.address = absl::StrCat("127.0.0.1:", port)}, ChannelSecurity::PlaintextLoopback());
+    ATOLL_CHECK(channel.ok(), std::string(channel.status().message()).c_str());
+    stream_ = OpenControlStream(channel_ = *std::move(channel));
+    stream_->Start({[this](const CoordinatorMessage& message) { Hear(message); },
+                    [this](const absl::Status& status) { tally_.Broken(std::string(status.message())); }});
+    (void)stream_->Send(HelloOf(index));
+  }
+  void Beat() {
+    Heartbeat heartbeat;
+    heartbeat.sequence = ++sequence_;
+    (void)stream_->Send(std::move(heartbeat));
+    if (sequence_ % kProbes != 0) return;
+    asked_ns_ = clock_.Now().ns;
+    LeaseRequest wish;
+    wish.job = {kNoJob};
+    wish.request = sequence_;
+    wish.samples = 1;
+    (void)stream_->Send(std::move(wish));
+  }
+  void Close() { stream_->Close(absl::OkStatus()); }
+
+ private:
+  void Hear(const CoordinatorMessage& message) {
+    if (const auto* welcome = std::get_if<Welcome>(&message)) tally_.Welcomed(welcome->heartbeat_interval);
+    if (std::holds_alternative<LeaseDenied>(message)) tally_.Answered(Duration{clock_.Now().ns - asked_ns_});
+  }
+
+  const SystemClock clock_;
+  Tally& tally_;
+  std::shared_ptr<grpc::Channel> channel_;
+  uint64_t sequence_ = 0;
+  std::atomic<int64_t> asked_ns_ = 0;
+  std::unique_ptr<WorkerEnd> stream_;  // first to go: then nothing is heard any more
+};
+
+// Every worker beats once an interval, at its own time of it.
+void BeatFor(std::vector<std::unique_ptr<Worker>>& workers, Tally& tally, Duration interval, Duration length,
+             uint64_t& next) {
+  const SystemClock clock;
+  const Duration apart{interval.ns / static_cast<int64_t>(workers.size())};
+  const Instant end = clock.Now() + length;
+  for (Instant at = clock.Now(); at < end; at = at + apart) {
+    for (Duration early = at - clock.Now(); early.ns > 0; early = at - clock.Now()) tally.Rest(early);
+    workers[next++ % workers.size()]->Beat();
+  }
+}
+
+nlohmann::json Streams(uint64_t port, uint64_t pid, uint64_t count, uint64_t rounds, Duration length) {
+  const SystemClock clock;
+  Tally tally;
+  const Usage before = UsageOf(pid);
+  const Instant begin = clock.Now();
+  std::vector<std::unique_ptr<Worker>> workers;
+  for (uint64_t i = 0; i < count; ++i) workers.push_back(std::make_unique<Worker>(i, port, tally));
+  const Duration interval = tally.WaitForAll(count);
+  const double joined = ToSeconds(clock.Now() - begin), join_cpu = UsageOf(pid).cpu_seconds - before.cpu_seconds;
+  uint64_t next = 0;
+  BeatFor(workers, tally, interval, interval, next);  // unseen
+  tally.TakeMilliseconds();
+  std::vector<double> seconds, cpu, median, high;
+  for (uint64_t round = 0; round < rounds; ++round) {
+    const Usage from = UsageOf(pid);
+    const Instant start = clock.Now();
+    BeatFor(workers, tally, interval, length, next);
+    seconds.push_back(ToSeconds(clock.Now() - start));
+    cpu.push_back(UsageOf(pid).cpu_seconds - from.cpu_seconds);
+    std::vector<double> trips = tally.TakeMilliseconds();
+    ATOLL_CHECK(!trips.empty(), "no heartbeat was followed by an answer: take longer rounds");
+    median.push_back(Percentile(trips, 0.5));
+    high.push_back(Percentile(trips, 0.99));
+  }
+  const Usage after = UsageOf(pid);
+  ATOLL_CHECK(tally.broken() == 0, "a control stream broke meanwhile");
+  tally.End();
+  for (const auto& worker : workers) worker->Close();
+  workers.clear();
+  return {{"name", "control streams"},
+          {"bytes", 0},
+          {"workers", count},
+          {"interval_seconds", ToSeconds(interval)},
+          {"join_seconds", joined},
+          {"join_cpu_seconds", join_cpu},
+          {"seconds", seconds},
+          {"cpu_seconds", cpu},
+          {"median_ms", median},
+          {"p99_ms", high},
+          {"bytes_per_worker", (after.resident_bytes - before.resident_bytes) / static_cast<double>(count)}};
+}
+
+// ---- the core alone -------------------------------------------------------------------------------------------------
+
+double OwnCpuSeconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+         static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
+}
+
+// One round is one heartbeat of every worker and the ticks that the core wants meanwhile.
+nlohmann::json Simulated(uint64_t count, uint64_t rounds) {
+  const SystemClock clock;
+  const Duration interval = limits::kHeartbeatInterval;
+  const double held = static_cast<double>(mallinfo2().uordblks);
+  Instant now = clock.Now();
+  Core core({interval, limits::kMembershipTimeout, static_cast<uint32_t>(count)}, {.boot = {1}}, now);
+  (void)core.Start(now);
+  const double join_begin = OwnCpuSeconds();
+  for (uint64_t i = 0; i < count; ++i) (void)core.Step(WorkerConnected{i + 1, HelloOf(i)}, now);
+  const double join_cpu = OwnCpuSeconds() - join_begin;
+  ATOLL_CHECK(core.ViewWorkers(now).size() == count, "the core does not have all workers");
+  std::vector<double> seconds, cpu, median, high;
+  for (uint64_t round = 0; round <= rounds; ++round) {
+    std::vector<double> steps;
+    steps.reserve(count);
+    const Instant start = clock.Now();
+    const double from = OwnCpuSeconds();
+    for (uint64_t i = 0; i < count; ++i) {
+      now = now + Duration{interval.ns / static_cast<int64_t>(count)};
+      if (now >= core.NextWake()) (void)core.Step(Tick{}, now);
+      Heartbeat heartbeat;
+      heartbeat.sequence = round + 1;
+      const Instant step = clock.Now();
+      (void)core.Step(WorkerSaid{i + 1, std::move(heartbeat)}, now);
+      steps.push_back(ToSeconds(clock.Now() - step) * 1e3);
+    }
+    if (round == 0) continue;
+    seconds.push_back(ToSeconds(clock.Now() - start));
+    cpu.push_back(OwnCpuSeconds() - from);
+    median.push_back(Percentile(steps, 0.5));
+    high.push_back(Percentile(steps, 0.99));
+  }
+  return {{"name", "core alone"},
+          {"bytes", 0},
+          {"workers", count},
+          {"interval_seconds", ToSeconds(interval)},
+          {"join_cpu_seconds", join_cpu},
+          {"seconds", seconds},
+          {"cpu_seconds", cpu},
+          {"median_ms", median},
+          {"p99_ms", high},
+          {"bytes_per_worker", (static_cast<double>(mallinfo2().uordblks) - held) / static_cast<double>(count)}};
+}
+
+int Run(const std::vector<std::string>& words) {
+  std::vector<uint64_t> numbers;
+  for (size_t i = 1; i < words.size(); ++i) {
+    if (!absl::SimpleAtoi(words[i], &numbers.emplace_back()) || numbers.back() == 0) return 2;
+  }
+  if (words.size() == 6 && words[0] == "streams") {
+    SilenceTransportLog();
+    std::cout << Streams(numbers[0], numbers[1], numbers[2], numbers[3], Seconds(static_cast<int64_t>(numbers[4])))
+              << std::endl;
+    return 0;
+  }
+  if (words.size() == 3 && words[0] == "core") {
+    std::cout << Simulated(numbers[0], numbers[1]) << std::endl;
+    return 0;
+  }
+  return 2;
+}
+
+}  // namespace
+}  // namespace atl::bench
+
+int main(int argc, char** argv) { return atl::bench::Run(std::vector<std::string>(argv + 1, argv + argc)); }
