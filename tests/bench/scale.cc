@@ -144,7 +144,7 @@ class Tally {
 
 class Worker {
  public:
-  Worker(uint64_t index, uint64_t port, Tally& tally) : tally_(tally) {
+  Worker(uint64_t index, uint64_t port, Tally& tally) : index_(index), tally_(tally) {
     auto channel =
         MakeControlChannel({.address = absl::StrCat("127.0.0.1:", port)}, ChannelSecurity::PlaintextLoopback());
     ATOLL_CHECK(channel.ok(), std::string(channel.status().message()).c_str());
@@ -157,7 +157,7 @@ class Worker {
     Heartbeat heartbeat;
     heartbeat.sequence = ++sequence_;
     (void)stream_->Send(std::move(heartbeat));
-    if (sequence_ % kProbes != 0) return;
+    if ((sequence_ + index_) % kProbes != 0) return;
     asked_ns_ = clock_.Now().ns;
     LeaseRequest wish;
     wish.job = {kNoJob};
@@ -174,6 +174,7 @@ class Worker {
   }
 
   const SystemClock clock_;
+  const uint64_t index_;
   Tally& tally_;
   std::shared_ptr<grpc::Channel> channel_;
   uint64_t sequence_ = 0;
