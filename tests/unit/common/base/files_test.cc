@@ -45,6 +45,24 @@ TEST_F(FilesTest, AppendsReadsAndTruncates) {
   EXPECT_EQ(Content(Path("log")), "hello!");
 }
 
+// What is handed to the disk before the flush is what was appended, in pieces below and above the size that it takes at
+// once.
+TEST_F(FilesTest, LargeFilesAreWhole) {
+  const auto file = files_->OpenForAppend(Path("large"));
+  ASSERT_TRUE(file.ok());
+  std::string wanted;
+  for (const size_t size : {size_t{1} << 20, size_t{20} << 20, size_t{3}, size_t{8} << 20}) {
+    std::string piece(size, '\0');
+    for (size_t i = 0; i < size; ++i) piece[i] = static_cast<char>(i * 31 + i / 4096 + wanted.size());
+    ASSERT_TRUE((*file)->Append(AsBytes(piece)).ok());
+    wanted += piece;
+  }
+  ASSERT_TRUE((*file)->Sync().ok());
+  const auto content = ReadWholeFile(*files_, Path("large"), wanted.size());
+  ASSERT_TRUE(content.ok()) << content.status();
+  EXPECT_TRUE(*content == wanted);
+}
+
 TEST_F(FilesTest, OpeningAgainGoesOnAtTheEnd) {
   ASSERT_TRUE((*files_->OpenForAppend(Path("log")))->Append(AsBytes(std::string("a"))).ok());
   ASSERT_TRUE((*files_->OpenForAppend(Path("log")))->Append(AsBytes(std::string("b"))).ok());
