@@ -51,6 +51,7 @@ void DataPlane::Release(const JobId& job) {
     data = std::move(it->second);
     jobs_.erase(it);
   }
+  parts_.compute.Post([this] { std::vector<std::vector<std::byte>>().swap(inputs_); });
   parts_.io.Post([this, data] {
     for (const auto& [fragment, version] : [&data] {
            MutexLock lock(data->mutex);

@@ -134,8 +134,7 @@ class DataPlane {
   // rounds.cc
   void ReadAndAggregate(const std::shared_ptr<JobData>& data, const struct CloseRound& task, const JobRecord& job,
                         BootNumber boot);
-  void Aggregate(std::shared_ptr<JobData> data, const struct CloseRound& task, const JobRecord& job, BootNumber boot,
-                 std::vector<std::vector<std::byte>> inputs);
+  void Aggregate(std::shared_ptr<JobData> data, const struct CloseRound& task, const JobRecord& job, BootNumber boot);
   void WriteRound(std::shared_ptr<JobData> data, RoundRecord record, std::vector<std::byte> update,
                   RoundMeasures measures, std::vector<ScreenRemark> remarks);
   // `outcome`, where one is given, gets the first failure; it is looked at by a later job of the io executor.
@@ -152,6 +151,9 @@ class DataPlane {
   std::function<void(Event)> sink_ ATOLL_GUARDED_BY(mutex_);
   std::map<JobId, std::shared_ptr<JobData>> jobs_ ATOLL_GUARDED_BY(mutex_);
   std::map<UploadId, Upload> uploads_ ATOLL_GUARDED_BY(mutex_);
+  // Compute executor: the contributions of the round that closes, in worker-name order; their memory is used again by
+  // the rounds after it, until a job is released.
+  std::vector<std::vector<std::byte>> inputs_;
 };
 
 }  // namespace atl

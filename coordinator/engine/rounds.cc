@@ -101,23 +101,23 @@ void DataPlane::ReadAndAggregate(const std::shared_ptr<JobData>& data, const str
   // After a restart the segment may hold contributions that were accepted by an earlier process.
   const absl::Status opened = parts_.rounds.Open(key, data->layout.digest);
   if (!opened.ok()) return Fail(task.job, opened);
-  std::vector<std::vector<std::byte>> inputs;
-  for (const ContributionHeader& header : task.contributions) {
-    auto bytes = parts_.rounds.ReadContribution(key, header.worker);
+  inputs_.resize(task.contributions.size());
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    auto bytes = parts_.rounds.ReadContribution(key, task.contributions[i].worker, std::move(inputs_[i]));
     if (!bytes.ok()) return Fail(task.job, Annotate(bytes.status(), "an accepted contribution cannot be read back"));
-    inputs.push_back(*std::move(bytes));
+    inputs_[i] = *std::move(bytes);
   }
-  Aggregate(data, task, job, boot, std::move(inputs));
+  Aggregate(data, task, job, boot);
 }
 
 void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound& task, const JobRecord& job,
-                          BootNumber boot, std::vector<std::vector<std::byte>> bytes) {
+                          BootNumber boot) {
   std::vector<RoundInput> inputs;
-  for (size_t i = 0; i < bytes.size(); ++i) {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
     const ContributionHeader& header = task.contributions[i];
     inputs.push_back({.worker = header.worker,
                       .codec = header.codec,
-                      .encoded = bytes[i],
+                      .encoded = inputs_[i],
                       .tokens = header.tokens,
                       .steps = header.steps,
                       .shard_samples = ShardSamples(data->spec, header),

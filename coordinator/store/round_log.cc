@@ -154,7 +154,8 @@ void RoundLog::Abandon(const RoundKey& key, const WorkerId& worker) {
   static_cast<void>(written);
 }
 
-absl::StatusOr<std::vector<std::byte>> RoundLog::ReadContribution(const RoundKey& key, const WorkerId& worker) const {
+absl::StatusOr<std::vector<std::byte>> RoundLog::ReadContribution(const RoundKey& key, const WorkerId& worker,
+                                                                  std::vector<std::byte> out) const {
   ATOLL_ASSIGN_OR_RETURN(const auto segment, Find(key));
   MutexLock lock(segment->mutex);
   const RoundContribution* contribution = segment->FindWorker(worker);
@@ -162,7 +163,7 @@ absl::StatusOr<std::vector<std::byte>> RoundLog::ReadContribution(const RoundKey
     return absl::NotFoundError(
         absl::StrCat("no accepted contribution of worker ", worker.value, " in ", segment->path));
   }
-  std::vector<std::byte> out(contribution->length);
+  out.resize(contribution->length);
   std::span<std::byte> rest(out);
   for (const RoundChunk& chunk : contribution->chunks) {
     ATOLL_RETURN_IF_ERROR(segment->file->ReadAt(chunk.file_offset, rest.first(chunk.bytes)));

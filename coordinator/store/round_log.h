@@ -67,8 +67,10 @@ class RoundLog {
   // Forgets an unaccepted contribution.
   void Abandon(const RoundKey& key, const WorkerId& worker);
 
-  // The encoded bytes of an accepted contribution, checked again against its digest. NotFound, DataLoss.
-  absl::StatusOr<std::vector<std::byte>> ReadContribution(const RoundKey& key, const WorkerId& worker) const;
+  // The encoded bytes of an accepted contribution, checked again against its digest. NotFound, DataLoss. They are
+  // returned in `buffer`, whose memory is used again.
+  absl::StatusOr<std::vector<std::byte>> ReadContribution(const RoundKey& key, const WorkerId& worker,
+                                                          std::vector<std::byte> buffer = {}) const;
   // Appends the encoded update and flushes. Replaces an earlier one of an uncommitted attempt. Internal when the bytes
   // do not have the digest and size of `info`.
   absl::Status WriteUpdate(const RoundKey& key, const UpdateInfo& info, Bytes encoded);

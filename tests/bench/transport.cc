@@ -187,7 +187,7 @@ class Island {
   void Download(size_t connections, uint64_t bytes) {
     std::vector<std::shared_ptr<DownloadBuffer>> buffers(connections);
     Move(connections, [&](size_t i, BulkDone done) {
-      buffers[i] = std::make_shared<DownloadBuffer>(bytes);
+      buffers[i] = std::make_shared<DownloadBuffer>(bytes, shelf_);
       DownloadRequest request{.key = UpdateKey{{"bench"}, {{0}, {1}}}, .worker = {WorkerName(i)}};
       return clients_[i]->Download(std::move(request), buffers[i], [&, i, done = std::move(done)](BulkResult result) {
         if (result.status.ok() && !(buffers[i]->complete() && buffers[i]->intact()))
@@ -195,6 +195,7 @@ class Island {
         done(std::move(result));
       });
     });
+    for (const auto& buffer : buffers) buffer->Take();  // and its memory back, as a worker does with an update
   }
 
  private:
@@ -212,6 +213,7 @@ class Island {
   }
 
   const SystemClock clock_;
+  const std::shared_ptr<BufferShelf> shelf_ = std::make_shared<BufferShelf>(4);
   std::unique_ptr<grpc::Service> service_;
   std::unique_ptr<Server> server_;
   std::vector<std::unique_ptr<BulkClient>> clients_;

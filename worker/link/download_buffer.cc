@@ -19,7 +19,7 @@ absl::Status DownloadBuffer::OnHeader(const DownloadHeader& header) {
     return absl::AbortedError("another version is served by now");
   }
   header_ = header;
-  bytes_.reserve(header.total_bytes);
+  if (bytes_.capacity() < header.total_bytes) bytes_ = buffers_->Take(header.total_bytes);
   return absl::OkStatus();
 }
 
@@ -46,8 +46,6 @@ void DownloadBuffer::Clear() {
 
 bool DownloadBuffer::intact() const { return header_->digest.IsZero() || hasher_.Finish() == header_->digest; }
 
-std::shared_ptr<const std::vector<std::byte>> DownloadBuffer::Take() {
-  return std::make_shared<const std::vector<std::byte>>(std::move(bytes_));
-}
+std::shared_ptr<const std::vector<std::byte>> DownloadBuffer::Take() { return ShareFrom(buffers_, std::move(bytes_)); }
 
 }  // namespace atl

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "common/base/buffer_shelf.h"
 #include "common/base/hash.h"
 #include "common/rpc/bulk.h"
 
@@ -15,8 +17,9 @@ namespace atl {
 // Called from the transport, one call at a time; everything else only between conversations.
 class DownloadBuffer final : public BulkSink {
  public:
-  // More than `limit_bytes` are refused.
-  explicit DownloadBuffer(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
+  // More than `limit_bytes` are refused. The memory is taken from `buffers`, and goes back there.
+  DownloadBuffer(uint64_t limit_bytes, std::shared_ptr<BufferShelf> buffers)
+      : limit_bytes_(limit_bytes), buffers_(std::move(buffers)) {}
 
   // InvalidArgument: too many bytes are announced. Aborted: it is not what the last conversation announced.
   absl::Status OnHeader(const DownloadHeader& header) override;
@@ -36,6 +39,7 @@ class DownloadBuffer final : public BulkSink {
 
  private:
   const uint64_t limit_bytes_;
+  const std::shared_ptr<BufferShelf> buffers_;
   std::optional<DownloadHeader> header_;
   std::vector<std::byte> bytes_;
   DigestHasher hasher_;  // of bytes_, while they are in the cache

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "common/base/buffer_shelf.h"
 #include "common/base/mutex.h"
 #include "worker/link/download_buffer.h"
 #include "worker/link/moving_rate.h"
@@ -166,6 +167,7 @@ class Transfers {
 
   Parts parts_;
   uint64_t next_number_ = 1;
+  std::shared_ptr<BufferShelf> buffers_;        // of downloads; the bytes of one stay for the next
   RateWindow upload_window_, download_window_;  // before the transfers, which use them to their end
   std::map<FragmentIndex, UploadJob> uploads_;
   std::map<DownloadId, DownloadJob> downloads_;

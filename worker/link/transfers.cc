@@ -11,6 +11,7 @@ namespace {
 constexpr Duration kShortestLimit = Seconds(60);
 constexpr uint64_t kSlowestBytesPerSecond = 64 * 1024;  // assumed before anything is measured
 constexpr uint64_t kWorthMeasuring = 1 << 20;
+constexpr size_t kBuffersKept = 1;
 
 bool IsFinal(const absl::Status& status) {
   switch (status.code()) {
@@ -45,7 +46,10 @@ class ContributionSource final : public BulkSource {
 }  // namespace
 
 Transfers::Transfers(Parts parts)
-    : parts_(std::move(parts)), upload_window_(parts_.clock), download_window_(parts_.clock) {}
+    : parts_(std::move(parts)),
+      buffers_(std::make_shared<BufferShelf>(kBuffersKept)),
+      upload_window_(parts_.clock),
+      download_window_(parts_.clock) {}
 Transfers::~Transfers() = default;
 
 Instant Transfers::Turn() {
@@ -146,7 +150,7 @@ void Transfers::StartDownload(const JobId& job, FragmentVersion at, bool whole, 
   download.asked = at;
   download.whole = whole;
   download.bytes = bytes;
-  download.sink = std::make_shared<DownloadBuffer>(bytes);
+  download.sink = std::make_shared<DownloadBuffer>(bytes, buffers_);
 }
 
 void Transfers::Begin(DownloadId id, DownloadJob& download) {
@@ -217,6 +221,7 @@ void Transfers::DropFetches(FragmentIndex fragment) {
 void Transfers::DropAll() {
   uploads_.clear();
   downloads_.clear();
+  buffers_ = std::make_shared<BufferShelf>(kBuffersKept);
 }
 
 // ---- conversations ------------------------------------------------------------------------------------------------

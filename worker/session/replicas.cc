@@ -16,8 +16,12 @@ absl::StatusOr<std::unique_ptr<Replicas>> Replicas::Create(const ModelLayout& la
   made->download_codec_ = spec.sync.download_codec;
   made->compute_stream_ = compute_stream;
   made->outer_.resize(layout.elements);
-  const ReplicaOptions options{spec.sync.upload_codec, spec.sync.download_codec, spec.sync.upload_error_memory,
-                               spec.sync.loco, layout.digest};
+  const ReplicaOptions options{.upload_codec = spec.sync.upload_codec,
+                               .download_codec = spec.sync.download_codec,
+                               .upload_error_memory = spec.sync.upload_error_memory,
+                               .loco = spec.sync.loco,
+                               .layout_digest = layout.digest,
+                               .buffers = std::make_shared<BufferShelf>(1)};
   for (const FragmentInfo& fragment : layout.fragments) {
     One& one = made->fragments_.emplace_back();
     const std::span<float> outer = std::span(made->outer_).subspan(fragment.offset, fragment.elements);

@@ -33,7 +33,9 @@ absl::StatusOr<FragmentReplica> FragmentReplica::Create(std::span<float> outer, 
 }
 
 FragmentReplica::FragmentReplica(std::span<float> outer, const ReplicaOptions& options)
-    : outer_(outer), options_(options), errors_(options.upload_error_memory, options.loco, outer.size()) {}
+    : outer_(outer), options_(options), errors_(options.upload_error_memory, options.loco, outer.size()) {
+  if (options_.buffers == nullptr) options_.buffers = std::make_shared<BufferShelf>(0);
+}
 
 absl::Status FragmentReplica::CheckLocal(std::span<const float> local) const {
   if (local.size() == outer_.size()) return absl::OkStatus();
@@ -79,8 +81,7 @@ absl::StatusOr<const StoredContribution*> FragmentReplica::FormContribution(std:
                                                       " is unresolved, so this send is skipped"));
   }
   StoredContribution formed{version_, nullptr, {}, 0, 0};
-  auto encoded = std::make_shared<std::vector<std::byte>>();
-  encoded->reserve(EncodedSize(options_.upload_codec, outer_.size()));
+  std::vector<std::byte> encoded = options_.buffers->Take(EncodedSize(options_.upload_codec, outer_.size()));
   std::array<std::byte, kBlock * sizeof(float)> block_bytes;
   DigestHasher digest;
   errors_.Begin();
@@ -97,10 +98,10 @@ absl::StatusOr<const StoredContribution*> FragmentReplica::FormContribution(std:
     squares += block.sent.sum_squares;
     lost_squares += block.lost_squares;
     digest.Update(q);
-    encoded->insert(encoded->end(), q.begin(), q.end());
+    encoded.insert(encoded.end(), q.begin(), q.end());
   }
   formed.digest = digest.Finish();
-  formed.encoded = std::move(encoded);
+  formed.encoded = ShareFrom(options_.buffers, std::move(encoded));
   formed.norm = std::sqrt(squares);
   formed.lost_norm = std::sqrt(lost_squares);
   unresolved_ = std::move(formed);

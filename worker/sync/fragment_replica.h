@@ -26,6 +26,7 @@
 #include <span>
 #include <vector>
 
+#include "common/base/buffer_shelf.h"
 #include "common/base/hash.h"
 #include "common/base/ids.h"
 #include "common/base/status.h"
@@ -40,7 +41,8 @@ struct ReplicaOptions {
   CodecKind download_codec = CodecKind::kFp32;
   ErrorMemory upload_error_memory = ErrorMemory::kOff;
   LocoSpec loco{};
-  Digest layout_digest{};  // of the job's ModelLayout; part of every content hash
+  Digest layout_digest{};                  // of the job's ModelLayout; part of every content hash
+  std::shared_ptr<BufferShelf> buffers{};  // of contributions, for replicas of one job together; empty: none is kept
 };
 
 // A contribution as it is kept until its fate is known: a retransmission sends the same bytes.

@@ -89,6 +89,11 @@ TEST_F(RoundLogTest, InterleavedContributionsAreReadBackWholeAfterARestart) {
   log = Reopen(2);
   EXPECT_EQ(*log->ReadContribution(kKey, {"a"}), a_);
   EXPECT_EQ(*log->ReadContribution(kKey, {"b"}), b_);
+  std::vector<std::byte> buffer(a_.size() + 100, std::byte{9});
+  const std::byte* place = buffer.data();
+  const auto again = log->ReadContribution(kKey, {"a"}, std::move(buffer));
+  EXPECT_EQ(*again, a_);
+  EXPECT_EQ(again->data(), place) << "the buffer's memory was not used";
   const SegmentInfo info = *log->Info(kKey);
   ASSERT_EQ(info.accepted.size(), 2u);
   EXPECT_EQ(info.accepted[0].header.worker.value, "a");
