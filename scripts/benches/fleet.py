@@ -1,0 +1,128 @@
+"""One job of a real coordinator and real workers on this machine, whose inner steps are so short that rounds follow each other."""
+import collections
+import json
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+
+from benches import machine
+
+sys.path.insert(0, str(machine.ROOT / "tests/integration"))
+import atoll_harness  # noqa: E402
+
+WORKERS = 4
+SCRATCH = machine.ROOT / "build/bench-rounds"  # on the disk of the checkout
+MEMORY = pathlib.Path("/dev/shm")              # a tmpfs
+STEP_SECONDS = 0.001                           # of an inner step, which is all that a round waits for
+SKIPPED = 3                                    # first rounds of a job: connections, buffers and files are new
+SECONDS = 600                                  # for all that is waited for
+
+# Llama layouts of 25,043,456 and 99,942,400 parameters: 8 blocks, tied embeddings of 256 tokens, MLP a little below 8/3 of the width.
+MODELS = {"25 M": {"layers": 8, "heads": 8, "kv_heads": 8, "hidden_size": 512, "intermediate_size": 1344},
+          "100 M": {"layers": 8, "heads": 8, "kv_heads": 8, "hidden_size": 1024, "intermediate_size": 2688}}
+CODEC_BITS = {"fp32": 32, "mxfp4": 4.25}  # a parameter
+
+# Of one job. seconds: of each counted round; cpu: CPU seconds a round of all processes; aggregate: seconds inside the aggregate;
+# peak_mb: of the coordinator and of the largest worker, in memory at once; leg_bytes: of one contribution, and of the update.
+Rounds = collections.namedtuple("Rounds", "seconds cpu aggregate peak_mb leg_bytes")
+
+
+class Place:
+    """with Place("disk") as path: a folder of its own that ends with it."""
+
+    def __init__(self, kind):
+        base = {"disk": SCRATCH, "tmpfs": MEMORY}[kind]
+        base.mkdir(parents=True, exist_ok=True)
+        self.path = pathlib.Path(tempfile.mkdtemp(prefix="atoll-rounds-", dir=base))
+
+    def __enter__(self):
+        return self.path
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def programs():
+    """Builds them as they are released."""
+    atoll_harness.BIN = machine.built("release", "atoll", "atoll-coordinator", "atoll-worker")
+
+
+def identity(scene, role, name):
+    return scene.atoll("ca", "issue", scene.path("trust"), "--role", role, "--name", name, "--out", scene.path(f"{name}.pem")).out.strip()
+
+
+def rounds(model, codec, state="disk", mutual_tls=False, counted=5, link=None, sync=()):
+    """Plays a job until `counted` rounds behind the first few are committed. `link`: a rate, as 125MB/s, that every worker's uploads
+    and downloads are each held to; `sync`: more keys of the job's spec.sync."""
+    with Place("disk") as directory, Place(state) as state_directory:
+        scene = atoll_harness.Scene(directory)
+        try:
+            return played(scene, state_directory / "state", model, codec, mutual_tls, counted, link, dict(sync))
+        finally:
+            scene.close(False)
+
+
+def played(scene, state, model, codec, mutual_tls, counted, link, sync):
+    manifest = scene.corpus()
+    trust, show = [], lambda name: []
+    if mutual_tls:
+        scene.identity = scene.atoll("ca", "init", scene.path("trust")).out.strip()
+        trust = ["--trust", scene.path("trust"), "--enroll-port", 0]
+        show = lambda name: ["--identity", identity(scene, "worker", name)]  # noqa: E731
+    coordinator = scene.coordinator(*trust, state=state, threads=0)
+    limits = ["--upload-limit", link, "--download-limit", link] if link else []
+    names = [f"w{i}" for i in range(WORKERS)]
+    workers = [scene.worker(name, coordinator, "--data-root", scene.path("data"), "--synthetic-step-seconds", STEP_SECONDS, *limits, *show(name)) for name in names]
+    scene.submit("job", manifest, steps=10_000_000, inner_steps=1, model=MODELS[model], batch={"sequences_per_step": 1},
+                 workers={"min": WORKERS, "max": WORKERS, "planned": WORKERS},
+                 sync={"upload_codec": codec, "download_codec": codec, "quorum": WORKERS, **sync})
+    processes = [coordinator, *workers]
+    first = committed(state, SKIPPED, processes)
+    begin = cpu_seconds(processes)
+    last = committed(state, len(first) + counted, processes)
+    cpu = (cpu_seconds(processes) - begin) / (len(last) - len(first))
+    peaks = [peak_mb(process) for process in processes]
+    at = [event["time_ns"] / 1e9 for event in last[SKIPPED - 1:]]
+    aggregate = statistics.median(float(event["fields"]["aggregate_ms"]) / 1e3 for event in last[SKIPPED:])
+    fields = last[-1]["fields"]
+    atoll_harness.equal(fields["members"], "w0, w1, w2 and w3", "who is in the newest round")
+    if codec == "fp32":
+        atoll_harness.equal(int(fields["update_bytes"]), 4 * parameters(model), "the size of an update in fp32")
+    return Rounds([b - a for a, b in zip(at, at[1:])], cpu, aggregate, [peaks[0], max(peaks[1:])], int(fields["update_bytes"]))
+
+
+def committed(state, count, processes):
+    """The event log's lines of the committed rounds of fragment 0, once there are so many."""
+    log = state / "events/job.jsonl"
+
+    def look():
+        lines = log.read_bytes().splitlines(keepends=True) if log.exists() else []
+        events = [json.loads(line) for line in lines if line.endswith(b"\n")]
+        found = [e for e in events if e["kind"] == "round committed" and e["fields"]["fragment"] == "0"]
+        return found if len(found) >= count else None
+    return atoll_harness.wait_for(f"{count} committed rounds", look, SECONDS, processes)
+
+
+def parameters(model):
+    """Of the layout: embeddings of the 256 tokens of bytes with what is special, rounded up to a multiple of 64; blocks; final norm."""
+    m, vocabulary = MODELS[model], 320
+    block = 4 * m["hidden_size"] ** 2 + 3 * m["hidden_size"] * m["intermediate_size"] + 2 * m["hidden_size"]
+    return vocabulary * m["hidden_size"] + m["layers"] * block + m["hidden_size"]
+
+
+def peak_mb(process):
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1)) / 1024
+
+
+def cpu_seconds(processes):
+    ticks = 0
+    for process in processes:
+        fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
