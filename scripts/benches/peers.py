@@ -1,0 +1,113 @@
+"""One synchronisation of other systems on this machine, beside a whole round of Atoll in the same run."""
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+
+from benches import figures, fleet, machine
+
+WHAT = "one synchronisation with Gloo, torchft, hivemind, Flower and NVFlare from PyPI, four processes, beside a whole round of ours"
+ROUNDS = 3
+COUNTED = 3  # synchronisations of one start of a peer
+PEERS = ("gloo", "torchft", "hivemind", "flower", "nvflare")
+TOLD = {"gloo": "Gloo all-reduce (torch.distributed)", "torchft": "torchft: quorum, all-reduce over Gloo, commit", "hivemind": "hivemind: butterfly averaging",
+        "flower": "Flower: SuperLink, 4 SuperNodes, FedAvg", "nvflare": "NVFlare: simulator, 4 clients, FedAvg"}
+OURS = {"fp32": "Atoll, fp32, committed to disk", "mxfp4": "Atoll, mxfp4, committed to disk"}
+GOALS = {"flower": 10, "nvflare": 10, "hivemind": 10}  # its seconds over those of our fp32 round, at least
+REQUIREMENTS = machine.ROOT / "scripts/requirements-peers.txt"
+SOURCES_ONLY = "prefetch-generator,varint,pyhocon,python-baseconv"  # there are no wheels of them
+SECONDS = 900  # of one start of a peer
+
+
+def environment():
+    """The Python of the peers, installed when it is not there: pinned and checked by hash, in a folder of its own."""
+    folder = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "atoll/peers-1"
+    python, wanted = folder / "bin/python", REQUIREMENTS.read_text()
+    complete = folder / ".complete"
+    if complete.is_file() and complete.read_text() == wanted:
+        return python
+    print(f"bench: installing the peers from PyPI into {folder} (1.7 GB)", file=sys.stderr)
+    shutil.rmtree(folder, ignore_errors=True)
+    builder = folder / "setuptools.txt"
+    pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-cache-dir", "--no-deps", "--no-compile", "--require-hashes"]
+    steps = [["/usr/bin/python3", "-m", "venv", str(folder)], pip + ["-r", str(builder)],
+             pip + ["--no-build-isolation", "--only-binary=:all:", f"--no-binary={SOURCES_ONLY}", "-r", str(REQUIREMENTS)],
+             ["/usr/bin/python3", str(machine.ROOT / "scripts/oracle_stubs.py"), str(folder / "lib/python3.11/site-packages")]]
+    for i, step in enumerate(steps):
+        if i == 1:
+            builder.write_text("".join(line for line in wanted.splitlines(keepends=True) if line.startswith("setuptools==")))
+        done = subprocess.run(step, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode:
+            sys.exit(f"{done.stdout[-3000:]}\nbench: '{' '.join(step[:6])} ...' failed; its last words are above")
+    complete.write_text(wanted)
+    return python
+
+
+def measure(rounds):
+    fleet.programs()
+    described, python = machine.described(), environment()
+    return {"machine": described, "groups": [group_of(python, model, rounds) for model in fleet.MODELS]}
+
+
+def group_of(python, model, rounds):
+    samples, failed = {}, {}
+    with machine.ForeignLoad() as load:
+        for _ in range(rounds):
+            for codec, name in OURS.items():
+                told = fleet.rounds(model, codec)
+                keep(samples, name, 2 * fleet.WORKERS * told.leg_bytes, statistics.median(told.seconds), told.cpu)
+            for kind in PEERS:
+                if kind not in failed:
+                    take_peer(python, kind, model, samples, failed)
+    return {"name": model, "threads": "processes", "foreign_cores": load.cores, "samples": list(samples.values()), "failed": failed}
+
+
+def keep(samples, name, size, seconds, cpu):
+    sample = samples.setdefault(name, {"name": name, "bytes": size, "seconds": [], "cpu_seconds": []})
+    sample["seconds"].append(seconds)
+    sample["cpu_seconds"].append(cpu)
+
+
+def take_peer(python, kind, model, samples, failed):
+    """Bytes are those that a server would move, whatever the peer moves: GB/s are comparable that way."""
+    command = [str(python), str(machine.ROOT / "scripts/benches/peer_round.py"), kind, str(fleet.parameters(model)), str(fleet.WORKERS), str(COUNTED)]
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("ATOLL_")} | {"OMP_NUM_THREADS": "1"}
+    try:
+        done = subprocess.run(command, env=kept, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        failed[kind] = f"did not end within {SECONDS} s"
+        return
+    if done.returncode:
+        words = [line for line in done.stderr.splitlines() if line.strip()]
+        failed[kind] = words[-1].strip()[:300] if words else f"ended with {done.returncode}"
+        return
+    told = json.loads(done.stdout.splitlines()[-1])
+    keep(samples, TOLD[kind], 8 * fleet.WORKERS * fleet.parameters(model), statistics.median(told["seconds"]), statistics.median(told["cpu_seconds"]))
+
+
+def over(sample, base):
+    return statistics.median(a / b for a, b in zip(sample["seconds"], base["seconds"]))
+
+
+def table(answer):
+    lines = ["| parameters | what | s, median | CPU s | ÷ our fp32 round | goal | |", "|---|---|---|---|---|---|---|"]
+    for group in answer["groups"]:
+        samples = {sample["name"]: sample for sample in group["samples"]}
+        ours, small = samples[OURS["fp32"]], samples[OURS["mxfp4"]]
+        for name, sample in samples.items():
+            kind = next((k for k, told in TOLD.items() if told == name), None)
+            goal = verdict = ""
+            ratio = over(sample, ours)
+            if kind in GOALS:
+                goal, verdict = f"at least {GOALS[kind]}", figures.verdict(ratio >= GOALS[kind])
+            if name == OURS["mxfp4"] and TOLD["gloo"] in samples:
+                faster = over(samples[TOLD["gloo"]], small)
+                goal, verdict = f"faster than Gloo ({faster:.2f} ×)", figures.verdict(faster > 1)
+            lines.append(f"| {group['name']} | {name} | {statistics.median(sample['seconds']):.3f} | {statistics.median(sample['cpu_seconds']):.2f} | "
+                         f"{ratio:.2f} | {goal} | {verdict} |")
+        for kind, why in group["failed"].items():
+            lines.append(f"| {group['name']} | {TOLD[kind]} | not measured: {why.replace('|', '/')} | | | | |")
+    return lines
