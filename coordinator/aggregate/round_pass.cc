@@ -5,9 +5,10 @@
 #include <atomic>
 #include <cmath>
 #include <functional>
-#include <mutex>
+#include <optional>
 #include <thread>
 
+#include "common/base/mutex.h"
 #include "common/codec/codec.h"
 #include "common/codec/fused.h"
 #include "coordinator/aggregate/robust_merge.h"
@@ -91,17 +92,18 @@ void AddBlock(const BlockSums& block, MergeSums& total) {
 class Chunks {
  public:
   explicit Chunks(const MergeJob& job)
-      : job_(job), blocks_(BlockCount(job.public_copy.size())), done_((blocks_ + kBlocks - 1) / kBlocks) {}
-  size_t count() const { return done_.size(); }
+      : job_(job),
+        blocks_(BlockCount(job.public_copy.size())),
+        count_((blocks_ + kBlocks - 1) / kBlocks),
+        done_(count_) {}
+  size_t count() const { return count_; }
 
   // Runs close(block) for every block that no other thread runs it for.
   template <typename Close>
   void Work(const Close& close) {
-    for (;;) {
-      const size_t chunk = next_.fetch_add(1);
-      if (chunk >= done_.size()) return;
+    for (size_t chunk = next_.fetch_add(1); chunk < count_; chunk = next_.fetch_add(1)) {
       for (size_t block = chunk * kBlocks; block < LastOf(chunk); ++block) close(block);
-      HashUpTo(chunk);
+      for (auto due = AfterDone(chunk); due; due = AfterHashed()) Hash(*due);
     }
   }
   // After all work.
@@ -111,29 +113,35 @@ class Chunks {
   static constexpr size_t kBlocks = 16;
   size_t LastOf(size_t chunk) const { return std::min(blocks_, (chunk + 1) * kBlocks); }
 
-  void HashUpTo(size_t chunk) {
-    std::unique_lock lock(mutex_);
+  // The chunk that this thread is to hash now, if any.
+  std::optional<size_t> AfterDone(size_t chunk) ATOLL_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
     done_[chunk] = true;
-    if (hashing_) return;
-    hashing_ = true;
-    for (; hashed_ < done_.size() && done_[hashed_]; ++hashed_) {
-      const size_t begin = hashed_ * kBlocks * kBlock,
-                   end = std::min(job_.public_copy.size(), LastOf(hashed_) * kBlock);
-      const ByteRange range = EncodedRange(job_.download_codec, begin, end - begin);
-      lock.unlock();
-      hasher_.Update(job_.update.subspan(range.offset, range.bytes));
-      lock.lock();
-    }
-    hashing_ = false;
+    return hashing_ ? std::nullopt : Due();
+  }
+  std::optional<size_t> AfterHashed() ATOLL_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    ++hashed_;
+    return Due();
+  }
+  std::optional<size_t> Due() ATOLL_REQUIRES(mutex_) {
+    hashing_ = hashed_ < count_ && done_[hashed_];
+    return hashing_ ? std::optional(hashed_) : std::nullopt;
+  }
+
+  void Hash(size_t chunk) {
+    const size_t begin = chunk * kBlocks * kBlock, end = std::min(job_.public_copy.size(), LastOf(chunk) * kBlock);
+    const ByteRange range = EncodedRange(job_.download_codec, begin, end - begin);
+    hasher_.Update(job_.update.subspan(range.offset, range.bytes));
   }
 
   const MergeJob& job_;
-  const size_t blocks_;
+  const size_t blocks_, count_;
   std::atomic<size_t> next_ = 0;
-  std::mutex mutex_;
-  std::vector<bool> done_;  // these three under the lock
-  size_t hashed_ = 0;
-  bool hashing_ = false;  // by whoever set it, which alone uses hasher_
+  Mutex mutex_;
+  std::vector<bool> done_ ATOLL_GUARDED_BY(mutex_);
+  size_t hashed_ ATOLL_GUARDED_BY(mutex_) = 0;
+  bool hashing_ ATOLL_GUARDED_BY(mutex_) = false;  // a thread is at it, which alone uses hasher_
   DigestHasher hasher_;
 };
 

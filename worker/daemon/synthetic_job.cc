@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <functional>
-#include <random>
 #include <thread>
 #include <utility>
 
+#include "common/base/random.h"
 #include "common/plan/model_layout.h"
 #include "worker/model/arena.h"
 
@@ -17,8 +16,8 @@ constexpr uint64_t kStepsForAll = 64;  // after so many every parameter has move
 
 class SyntheticModel final : public TrainingModel {
  public:
-  SyntheticModel(Duration step, uint64_t seed, std::unique_ptr<Arena> arena, const Clock& clock)
-      : step_(step), random_(seed), arena_(std::move(arena)), clock_(clock) {}
+  SyntheticModel(Duration step, uint64_t key, std::unique_ptr<Arena> arena, const Clock& clock)
+      : step_(step), random_(key), arena_(std::move(arena)), clock_(clock) {}
 
   std::span<float> parameters() override { return arena_->host(); }
   void* compute_stream() override { return nullptr; }
@@ -55,7 +54,7 @@ class SyntheticModel final : public TrainingModel {
   }
 
   const Duration step_;
-  std::mt19937_64 random_;
+  Rng random_;
   const std::unique_ptr<Arena> arena_;
   const Clock& clock_;
   size_t next_ = 0;
@@ -80,8 +79,7 @@ absl::StatusOr<std::unique_ptr<JobParts>> SyntheticJobFactory::Prepare(const Job
   ATOLL_ASSIGN_OR_RETURN(auto data, JobData::Create(data_, job, spec.data, bulk_, files_, clock_, log_));
   ATOLL_ASSIGN_OR_RETURN(auto arena, Arena::Create(parts->layout.elements, TensorDevice{}));
   log_.Warn("steps are synthetic: this worker trains nothing", {{"job", job.value}, {"step", ToSeconds(step_)}});
-  parts->model =
-      std::make_unique<SyntheticModel>(step_, std::hash<std::string>{}(data_.worker.value), std::move(arena), clock_);
+  parts->model = std::make_unique<SyntheticModel>(step_, StreamKey(0, data_.worker.value), std::move(arena), clock_);
   parts->samples = std::move(data);
   return parts;
 }
