@@ -6,6 +6,19 @@
 namespace atl {
 namespace {
 
+// What has been shared, with the way back.
+struct Lent {
+  Lent(const std::shared_ptr<BufferShelf>& from, std::vector<std::byte> b) : bytes(std::move(b)), shelf(from) {}
+  Lent(const Lent&) = delete;
+  Lent& operator=(const Lent&) = delete;
+  ~Lent() {
+    if (const auto alive = shelf.lock()) alive->GiveBack(std::move(bytes));
+  }
+
+  std::vector<std::byte> bytes;
+  const std::weak_ptr<BufferShelf> shelf;
+};
+
 bool HasLess(const std::vector<std::byte>& buffer, size_t room) { return buffer.capacity() < room; }
 
 }  // namespace
@@ -34,11 +47,8 @@ void BufferShelf::GiveBack(std::vector<std::byte> buffer) {
 
 std::shared_ptr<const std::vector<std::byte>> ShareFrom(const std::shared_ptr<BufferShelf>& shelf,
                                                         std::vector<std::byte> bytes) {
-  const auto end = [weak = std::weak_ptr(shelf)](std::vector<std::byte>* given) {
-    const std::unique_ptr<std::vector<std::byte>> owned(given);
-    if (const auto alive = weak.lock()) alive->GiveBack(std::move(*owned));
-  };
-  return {new std::vector<std::byte>(std::move(bytes)), end};
+  const auto lent = std::make_shared<Lent>(shelf, std::move(bytes));
+  return {lent, &lent->bytes};
 }
 
 }  // namespace atl
