@@ -19,6 +19,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/rpc/socket_options.h"
 
 namespace atl {
 namespace {
@@ -240,6 +241,7 @@ void Acceptor::MakeRoom() {
 void Acceptor::Take(Descriptor connection, const std::string& address, const std::string& endpoint, int listener) {
   const int on = 1;
   ::setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  KeepUnsentShort(connection.get());
   {
     const MutexLock lock(mutex_);
     const uint64_t id = next_id_++;

@@ -13,6 +13,7 @@
 #include "common/base/mutex.h"
 #include "common/rpc/bulk_frames.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/frame_size.h"
 #include "common/rpc/rpc_status.h"
 #include "common/rpc/strand.h"
 #include "common/rpc/timer.h"
@@ -250,6 +251,7 @@ class UploadTransfer final : public Transfer {
     return absl::OkStatus();
   }
   void OnWritten() override {
+    if (offset_ > result_.resumed_at) frame_size_.Sent(shared().clock.Now());
     if (last_sent_) source_->OnAllSent();
     SendNext();
   }
@@ -262,8 +264,8 @@ class UploadTransfer final : public Transfer {
   void SendNext() {
     if (!granted_ || writing() || released() || half_closed_) return;
     if (last_sent_) return HalfClose();
-    const auto bytes =
-        static_cast<size_t>(std::min<uint64_t>(shared().bucket.frame_bytes(), source_->size_bytes() - offset_));
+    const uint64_t most = std::min(shared().bucket.frame_bytes(), frame_size_.bytes());
+    const auto bytes = static_cast<size_t>(std::min<uint64_t>(most, source_->size_bytes() - offset_));
     if (const Duration wait = shared().bucket.Take(bytes); wait.ns > 0) {
       pace_.Set(wait, [this, self = shared_from_this()] { OnStrand([this] { SendNext(); }); });
       return;
@@ -271,6 +273,7 @@ class UploadTransfer final : public Transfer {
     absl::StatusOr<grpc::ByteBuffer> frame = NextFrame(*source_, offset_, bytes);
     if (!frame.ok()) return Fail(frame.status());
     last_sent_ = offset_ + bytes == source_->size_bytes();
+    frame_size_.Begin(shared().clock.Now());
     Write(*std::move(frame));
     offset_ += bytes;
     result_.payload_bytes += bytes;
@@ -278,6 +281,7 @@ class UploadTransfer final : public Transfer {
 
   const UploadHeader header_;
   const std::shared_ptr<BulkSource> source_;
+  FrameSize frame_size_;
   uint64_t offset_ = 0;
   bool granted_ = false, last_sent_ = false, accepted_ = false, half_closed_ = false;
 };

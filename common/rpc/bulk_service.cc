@@ -9,6 +9,7 @@
 #include "common/base/check.h"
 #include "common/plan/limits.h"
 #include "common/rpc/bulk_frames.h"
+#include "common/rpc/frame_size.h"
 #include "common/rpc/peer.h"
 #include "common/rpc/receiver_buckets.h"
 #include "common/rpc/rpc_status.h"
@@ -275,6 +276,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
       out_.Clear();
       watchdog_.Progress();
       if (ok) result_.payload_bytes += in_flight_bytes_;
+      if (in_flight_bytes_ > 0) frame_size_.Sent(shared_->clock.Now());
       in_flight_bytes_ = 0;
       if (ended_) return FinishNow();
       if (!ok) return End(absl::CancelledError("the receiver of a download went away"));
@@ -369,6 +371,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     }
     out_.Swap(&prepared_->frame);
     in_flight_bytes_ = prepared_->payload_bytes;
+    frame_size_.Begin(shared_->clock.Now());
     last_written_ = prepared_->last;
     prepared_.reset();
     writing_ = true;
@@ -376,7 +379,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     PrepareNext();
   }
   uint64_t FrameBytes() const {
-    const uint64_t most = shared_->bucket.frame_bytes();
+    const uint64_t most = std::min(shared_->bucket.frame_bytes(), frame_size_.bytes());
     return receiver_bucket_ ? std::min(most, receiver_bucket_->frame_bytes()) : most;
   }
   // The receiver's cap first; what was taken of it stays taken while the cap of all is waited for.
@@ -418,6 +421,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   grpc::ByteBuffer out_;
   std::optional<DownloadContent> content_;
   std::optional<Prepared> prepared_;
+  FrameSize frame_size_;
   uint64_t offset_ = 0;  // of the next frame to prepare
   size_t in_flight_bytes_ = 0;
   BulkResult result_;

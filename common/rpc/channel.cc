@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "common/plan/limits.h"
+#include "common/rpc/socket_options.h"
 
 namespace atl {
 namespace {
@@ -78,6 +79,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeBulkChannel(const ChannelOpti
                                                                const ChannelSecurity& security) {
   grpc::ChannelArguments args = Arguments(options);
   args.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 1);
+  KeepUnsentShort(args);
   return MakeChannel(options, security, args);
 }
 

@@ -83,7 +83,7 @@ def run(name, method, overlap, codec, megabits):
         coordinator = scene.coordinator("--data-root", scene.path("data"))
         planned = plan(scene, method, overlap, codec, megabits)
         workers = [scene.worker(w, scenes.linked(scene, w, coordinator, megabits * 1e6), "--data-root", scene.path("data"),
-                                "--synthetic-step-seconds", STEP_SECONDS, "--upload-limit", "1.2MB/s", "--download-limit", "1.2MB/s") for w in WORKERS]
+                                "--synthetic-step-seconds", STEP_SECONDS) for w in WORKERS]
         submit(scene, corpus, method, overlap, codec)
         ratio = planned["coordinator_utilization_ratio"]
         period = INNER_STEPS * STEP_SECONDS / ratio

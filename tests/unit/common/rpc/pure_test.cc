@@ -3,6 +3,7 @@
 #include "common/plan/limits.h"
 #include "common/rpc/backoff.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/frame_size.h"
 #include "common/rpc/receiver_buckets.h"
 #include "common/rpc/rpc_status.h"
 #include "common/rpc/token_bucket.h"
@@ -64,6 +65,21 @@ TEST(PacedFrameTest, ASlowCapMeansSmallFrames) {
   EXPECT_EQ(PacedFrameBytes(1), 4096u);
   EXPECT_EQ(PacedFrameBytes(500'000), 50'000u);
   EXPECT_EQ(PacedFrameBytes(UINT64_MAX), limits::kFramePayloadBytes);
+}
+
+TEST(FrameSizeTest, FollowsWhatTheLinkTakesAtOnce) {
+  FrameSize size;
+  const auto send = [&size](Duration took) {
+    size.Begin({5});
+    size.Sent(Instant{5} + took);
+  };
+  EXPECT_EQ(size.bytes(), FrameSize::kFirst) << "small, until the link is known";
+  for (int i = 0; i < 20; ++i) send(Milliseconds(1));
+  EXPECT_EQ(size.bytes(), limits::kFramePayloadBytes);
+  send(Milliseconds(50));
+  EXPECT_EQ(size.bytes(), limits::kFramePayloadBytes) << "neither quick nor slow";
+  for (int i = 0; i < 20; ++i) send(Seconds(1));
+  EXPECT_EQ(size.bytes(), FrameSize::kLeast);
 }
 
 TEST(ReceiverBucketsTest, AllThatOneReceiverGetsSharesItsCap) {
