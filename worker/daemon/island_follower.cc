@@ -157,7 +157,11 @@ int32_t ThreadsOf(const WorkerOptions& options) {
 
 int RunIslandFollower(const WorkerOptions& options, const std::string& version, const Clock& clock, Log& log) {
   const uint32_t rank = options.island.rank;
-  auto mesh = MeetAsFollower(PlaceOf(options.island, version), {}, clock, [] { return absl::OkStatus(); });
+  const pid_t parent = getppid();
+  auto mesh = MeetAsFollower(PlaceOf(options.island, version), {}, clock, [parent]() -> absl::Status {
+    if (getppid() == parent) return absl::OkStatus();
+    return absl::UnavailableError("the process that started this rank has ended, and rank 0 was not reached");
+  });
   if (!mesh.ok()) return Fail(rank, mesh.status());
   TcpIsland island(*std::move(mesh), {}, clock);
   log.Info("island met", {{"rank", rank}, {"ranks", island.world()}});

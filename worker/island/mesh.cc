@@ -95,15 +95,14 @@ absl::StatusOr<Descriptor> Dial(const std::string& address, uint32_t port, uint3
   }
 }
 
-absl::StatusOr<Descriptor> AwaitNext(const Descriptor& listener, const IslandPlace& place, const Descriptor& spoke,
-                                     const Clock& clock, const Deadline& deadline, const StillWanted& still_wanted) {
+absl::StatusOr<Descriptor> AwaitNext(const Descriptor& listener, const IslandPlace& place, const Clock& clock,
+                                     const Deadline& deadline, const StillWanted& still_wanted) {
   Reception door(listener, place, clock);
   for (;;) {
     ATOLL_ASSIGN_OR_RETURN(auto arrival, door.Turn([&place](IslandLink link, uint32_t rank) {
       return link == IslandLink::kChain && rank == place.rank + 1;
     }));
     if (arrival) return std::move(arrival->socket);
-    if (HasEnded(spoke)) return absl::UnavailableError("rank 0 of the island ended before all had come");
     ATOLL_RETURN_IF_ERROR(
         LookAround(deadline, still_wanted, absl::StrCat("rank ", place.rank + 1, " of the island did not come")));
   }
@@ -159,10 +158,14 @@ absl::StatusOr<Mesh> MeetAsFollower(const IslandPlace& place, const IslandLimits
     previous.address = before.address.data();
     previous.port = before.port;
   }
-  ATOLL_ASSIGN_OR_RETURN(mesh.previous, Dial(previous.address, previous.port, place.rank - 1, deadline, still_wanted));
+  const StillWanted with_leader = [&spoke, &still_wanted]() -> absl::Status {
+    if (HasEnded(spoke)) return absl::UnavailableError("rank 0 of the island ended before all had come");
+    return still_wanted();
+  };
+  ATOLL_ASSIGN_OR_RETURN(mesh.previous, Dial(previous.address, previous.port, place.rank - 1, deadline, with_leader));
   ATOLL_RETURN_IF_ERROR(ProveAt(mesh.previous, IslandLink::kChain, 0, previous, deadline));
   if (place.rank + 1 < place.world) {
-    ATOLL_ASSIGN_OR_RETURN(mesh.next, AwaitNext(listener, place, spoke, clock, deadline, still_wanted));
+    ATOLL_ASSIGN_OR_RETURN(mesh.next, AwaitNext(listener, place, clock, deadline, with_leader));
   }
   mesh.spokes.push_back(std::move(spoke));
   return mesh;
