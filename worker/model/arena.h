@@ -18,6 +18,11 @@ struct TensorDevice {
   friend bool operator==(const TensorDevice&, const TensorDevice&) = default;
 };
 
+// Elements [offset, offset + elements) of one.
+struct ArenaRange {
+  uint64_t offset = 0, elements = 0;
+};
+
 // Owned by one thread at a time.
 class Arena {
  public:

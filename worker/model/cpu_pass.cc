@@ -57,15 +57,18 @@ struct BlockRecord {
   at::Tensor gate_up, activated;
 };
 
+using Told = std::function<void(uint64_t)>;
+
 // One pass; T is the type of activations. Without gradients it goes forward only.
 template <typename T>
 class Pass {
  public:
-  Pass(const ModelSpec& spec, const LlamaWeights& weights, const LlamaWeights* gradients, const Positions& positions,
-       int64_t sequences, int64_t length)
+  Pass(const ModelSpec& spec, const LlamaWeights& weights, const LlamaWeights* gradients, const Told& told,
+       const Positions& positions, int64_t sequences, int64_t length)
       : spec_(spec),
         w_(weights),
         g_(gradients),
+        told_(told),
         positions_(positions),
         sequences_(sequences),
         length_(length),
@@ -89,17 +92,25 @@ class Pass {
     const at::Tensor roots = Roots(rows_), normed = NormSum(x, added, w_.final_norm, roots);
     const auto [nll, dnormed] = Head(normed, targets, scale);
     if (g_ == nullptr) return nll;
+    if (!w_.head.is_same(w_.embedding)) Through(g_->head);
     const at::Tensor dx = at::empty_like(x);
     NormBack(dnormed, x, w_.final_norm, roots, {}, dx, g_->final_norm);
+    Through(g_->final_norm);
     for (size_t i = records.size(); i-- > 0;) {
       Backward(w_.blocks[i], g_->blocks[i], records[i], dx);
       records[i] = {};
     }
     AddEmbedding(inputs, dx);
+    Through(g_->embedding);
     return nll;
   }
 
  private:
+  // Nothing is added to it any more.
+  void Through(const at::Tensor& gradient) const {
+    if (told_ && gradient.defined()) told_(static_cast<uint64_t>(gradient.storage_offset()));
+  }
+
   at::Tensor New(int64_t rows, int64_t width) const { return at::empty({rows, width}, options_); }
   at::Tensor Roots(int64_t rows) const { return at::empty({rows}, options_.dtype(at::kFloat)); }
 
@@ -301,6 +312,9 @@ class Pass {
     ProjectBack(w, g, r, dqkv);
     AddProduct(g.qkv, dqkv, r.input_normed);
     NormBack(at::mm(dqkv, w.qkv), r.input, w.input_norm, r.input_roots, dx, dx, g.input_norm);
+    for (const at::Tensor* done :
+         {&g.down, &g.gate_up, &g.mlp_norm, &g.output, &g.q_norm, &g.k_norm, &g.qkv, &g.input_norm})
+      Through(*done);
   }
 
   // The loss, and the gradient of `normed`.
@@ -350,33 +364,35 @@ class Pass {
   const ModelSpec& spec_;
   const LlamaWeights& w_;
   const LlamaWeights* g_;
+  const Told& told_;
   const Positions& positions_;
   const int64_t sequences_, length_, rows_, query_, key_;
   const at::TensorOptions options_;
   at::Tensor mask_;
 };
 
-double Run(const ModelSpec& spec, const LlamaWeights& weights, const LlamaWeights* gradients, const at::Tensor& tokens,
-           const Positions& positions, double scale) {
+double Run(const ModelSpec& spec, const LlamaWeights& weights, const LlamaWeights* gradients, const Told& told,
+           const at::Tensor& tokens, const Positions& positions, double scale) {
   const at::NoGradGuard no_grad;
   const int64_t length = tokens.size(1) - 1;
   const at::Tensor inputs = tokens.narrow(1, 0, length).reshape(-1), targets = tokens.narrow(1, 1, length).reshape(-1);
   if (weights.embedding.scalar_type() == at::kFloat) {
-    return Pass<float>(spec, weights, gradients, positions, tokens.size(0), length).Run(inputs, targets, scale);
+    return Pass<float>(spec, weights, gradients, told, positions, tokens.size(0), length).Run(inputs, targets, scale);
   }
-  return Pass<uint16_t>(spec, weights, gradients, positions, tokens.size(0), length).Run(inputs, targets, scale);
+  return Pass<uint16_t>(spec, weights, gradients, told, positions, tokens.size(0), length).Run(inputs, targets, scale);
 }
 
 }  // namespace
 
 double CpuForwardBackward(const ModelSpec& spec, const LlamaWeights& weights, const LlamaWeights& gradients,
-                          const at::Tensor& tokens, const Positions& positions, double scale) {
-  return Run(spec, weights, &gradients, tokens, positions, scale);
+                          const at::Tensor& tokens, const Positions& positions, double scale,
+                          const std::function<void(uint64_t offset)>& told) {
+  return Run(spec, weights, &gradients, told, tokens, positions, scale);
 }
 
 double CpuForward(const ModelSpec& spec, const LlamaWeights& weights, const at::Tensor& tokens,
                   const Positions& positions) {
-  return Run(spec, weights, nullptr, tokens, positions, 1.0);
+  return Run(spec, weights, nullptr, {}, tokens, positions, 1.0);
 }
 
 }  // namespace atl

@@ -25,15 +25,19 @@ constexpr int64_t kRefreshGrain = 1 << 16;  // elements that a thread takes at o
 // gradients of several passes are summed in fp32.
 class AddToArena final : public torch::autograd::PostAccumulateGradHook {
  public:
-  explicit AddToArena(at::Tensor place) : place_(std::move(place)) {}
+  AddToArena(at::Tensor place, uint64_t offset, const std::function<void(uint64_t)>& told)
+      : place_(std::move(place)), offset_(offset), told_(told) {}
   void operator()(const at::Tensor& leaf) override {
     const at::NoGradGuard no_grad;
     place_.add_(leaf.grad());
     leaf.mutable_grad().reset();
+    if (told_) told_(offset_);
   }
 
  private:
   at::Tensor place_;
+  const uint64_t offset_;
+  const std::function<void(uint64_t)>& told_;  // of the model
 };
 
 }  // namespace
@@ -47,6 +51,7 @@ struct Model::State {
   bool trainable = false;
   LlamaWeights weights;
   LlamaWeights gradients;  // the same views into the arena of gradients: of a model that is trained on a CPU
+  std::function<void(uint64_t)> told;
 
   at::ScalarType type() const { return working.defined() ? working.scalar_type() : at::kFloat; }
   bool by_hand() const { return master.is_cpu() && !options.as_on_gpu; }
@@ -116,7 +121,7 @@ double Model::State::CpuPass(const TokenBatch& batch, std::optional<double> scal
   const at::Tensor tokens = Tokens(batch);
   const Positions positions = MakePositions(spec, options, tokens.narrow(1, 0, tokens.size(1) - 1), at::kFloat);
   if (!scale.has_value()) return CpuForward(spec, weights, tokens, positions);
-  return CpuForwardBackward(spec, weights, gradients, tokens, positions, *scale);
+  return CpuForwardBackward(spec, weights, gradients, tokens, positions, *scale, told);
 }
 
 Model::Model(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -143,8 +148,8 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Create(const ModelSpec& spec, cons
     if (state->trainable && state->by_hand()) state->gradients = MapWeights(spec, layout, TensorOf(*gradients), false);
     for (size_t i = 0; state->trainable && i < w.leaves.size(); ++i) {
       at::Tensor place = TensorOf(*gradients).narrow(0, static_cast<int64_t>(w.offsets[i]), w.leaves[i].numel());
-      torch::autograd::impl::set_post_acc_grad_hooks(w.leaves[i],
-                                                     std::make_unique<AddToArena>(place.view(w.leaves[i].sizes())));
+      torch::autograd::impl::set_post_acc_grad_hooks(
+          w.leaves[i], std::make_unique<AddToArena>(place.view(w.leaves[i].sizes()), w.offsets[i], state->told));
     }
     return std::unique_ptr<Model>(new Model(std::move(state)));
   });
@@ -170,6 +175,16 @@ absl::StatusOr<LossSum> Model::ForwardBackward(const TokenBatch& batch, double s
     torch::autograd::backward({trained}, {at::full({}, scale, loss.options())});
     return LossSum{.nll = loss.item<double>(), .targets = targets};
   });
+}
+
+void Model::OnGradient(std::function<void(uint64_t offset)> told) { state_->told = std::move(told); }
+
+std::vector<ArenaRange> Model::Gradients() const {
+  const LlamaWeights& w = state_->weights;
+  std::vector<ArenaRange> ranges;
+  for (size_t i = w.leaves.size(); i-- > 0;)
+    ranges.push_back({w.offsets[i], static_cast<uint64_t>(w.leaves[i].numel())});
+  return ranges;
 }
 
 absl::StatusOr<LossSum> Model::ForwardLoss(const TokenBatch& batch) {

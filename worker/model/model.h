@@ -7,8 +7,10 @@
 #define ATOLL_WORKER_MODEL_MODEL_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "common/base/status.h"
 #include "common/plan/job_spec.h"
@@ -65,6 +67,11 @@ class Model {
   // The sum of the loss over the batch (length T + 1: T inputs, T targets), and gradients += scale * d(sum) /
   // d(parameters). A non-finite loss is returned as it is; the gradients are then non-finite as well.
   absl::StatusOr<LossSum> ForwardBackward(const TokenBatch& batch, double scale);
+  // `told` hears, during ForwardBackward and in its thread, the offset of each range of Gradients() once that pass has
+  // added all it has to it. Empty: nobody does.
+  void OnGradient(std::function<void(uint64_t offset)> told);
+  // What the arena of gradients consists of, about in the order in which a pass is through with it.
+  std::vector<ArenaRange> Gradients() const;
   // The same sum without gradients.
   absl::StatusOr<LossSum> ForwardLoss(const TokenBatch& batch);
   // Scores of the next token, fp32, sequences x length x vocab_size; `out` has that size.

@@ -4,8 +4,10 @@
 #include <array>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "common/base/check.h"
+#include "worker/island/gradient_buckets.h"
 #include "worker/train/optimizer.h"
 
 namespace atl {
@@ -53,6 +55,7 @@ struct Trainer::State {
   std::unique_ptr<Arena> parameters, gradients;
   std::unique_ptr<Model> model;
   std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<GradientBuckets> buckets;  // with an island
   TrainingMemory memory;
   uint32_t micro = 1;
 
@@ -60,6 +63,8 @@ struct Trainer::State {
   absl::StatusOr<LossSum> Accumulate(const TokenBatch& batch, uint64_t targets);
   // Halves the micro-batch until the passes fit.
   absl::StatusOr<LossSum> AccumulateWithinMemory(const TokenBatch& batch, uint64_t targets);
+  // From now on gradients are exchanged as the pass is through with them.
+  void BeginExchange();
   // The gradients and the loss of all ranks in the place of this one's.
   absl::Status JoinIsland(uint64_t targets, LossSum& sum);
   absl::StatusOr<StepReport> Step(const TokenBatch& batch, uint64_t targets, double learning_rate);
@@ -68,23 +73,38 @@ struct Trainer::State {
 
 absl::StatusOr<LossSum> Trainer::State::Accumulate(const TokenBatch& batch, uint64_t targets) {
   ATOLL_RETURN_IF_ERROR(gradients->Zero());
+  model->OnGradient({});
+  if (batch.sequences == 0) BeginExchange();
   // The mean over the ranks takes their number out again.
   const double scale = (island == nullptr ? 1.0 : island->world()) / static_cast<double>(targets);
-  return SumOver(batch, micro, [&](const TokenBatch& part) { return model->ForwardBackward(part, scale); });
+  uint32_t left = batch.sequences;
+  return SumOver(batch, micro, [&](const TokenBatch& part) {
+    left -= part.sequences;
+    if (left == 0) BeginExchange();
+    return model->ForwardBackward(part, scale);
+  });
+}
+
+void Trainer::State::BeginExchange() {
+  if (buckets == nullptr) return;
+  buckets->Begin();
+  model->OnGradient([this](uint64_t offset) { buckets->Ready(offset); });
 }
 
 absl::StatusOr<LossSum> Trainer::State::AccumulateWithinMemory(const TokenBatch& batch, uint64_t targets) {
   for (;;) {  // at most log2(micro) + 1 rounds
     absl::StatusOr<LossSum> sum = Accumulate(batch, targets);
-    const bool fits = !absl::IsResourceExhausted(sum.status());
-    if (fits || micro == 1 || spec.batch.micro_batch != 0) return sum;
+    if (sum.ok()) return sum;
+    // What the island has already is not taken back.
+    const bool again = buckets == nullptr || buckets->Halt();
+    if (!absl::IsResourceExhausted(sum.status()) || micro == 1 || spec.batch.micro_batch != 0 || !again) return sum;
     micro = (micro + 1) / 2;
   }
 }
 
 absl::Status Trainer::State::JoinIsland(uint64_t targets, LossSum& sum) {
   if (island == nullptr) return absl::OkStatus();
-  ATOLL_RETURN_IF_ERROR(island->AllReduceMean(gradients->memory(), nullptr));
+  ATOLL_RETURN_IF_ERROR(buckets->Finish());
   std::array<double, 2> sums = {sum.nll, static_cast<double>(sum.targets)};
   ATOLL_RETURN_IF_ERROR(island->AllReduceSum(sums));
   sum = {sums[0], static_cast<uint64_t>(sums[1])};
@@ -124,6 +144,11 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const JobSpec& spec, co
   ATOLL_ASSIGN_OR_RETURN(state->gradients, Arena::Create(layout.elements, options.device));
   ATOLL_ASSIGN_OR_RETURN(state->model, Model::Create(spec.model, layout, OptionsOf(spec, options), *state->parameters,
                                                      state->gradients.get()));
+  if (state->island != nullptr) {
+    std::vector<GradientRange> ranges;
+    for (const ArenaRange& range : state->model->Gradients()) ranges.push_back({range.offset, range.elements});
+    state->buckets = std::make_unique<GradientBuckets>(*state->island, state->gradients->memory(), ranges);
+  }
   ATOLL_ASSIGN_OR_RETURN(state->optimizer,
                          Optimizer::Create(spec.inner, layout, *state->parameters, *state->gradients));
   return std::unique_ptr<Trainer>(new Trainer(std::move(state)));

@@ -145,10 +145,13 @@ TEST_P(IslandTraining, RepeatsBitForBit) {
 
 INSTANTIATE_TEST_SUITE_P(Worlds, IslandTraining, testing::Values(2, 4));
 
-TEST(IslandTraining, SharesOfDifferentSizesAreWeightedByTheirTargets) {
+class IslandShares : public testing::TestWithParam<uint32_t> {};
+
+// In one pass, in several, and in none.
+TEST_P(IslandShares, OfDifferentSizesAreWeightedByTheirTargets) {
   const Trained alone = TrainAlone(JobOf(6, 6));
   for (const std::vector<uint32_t>& shares : {std::vector<uint32_t>{3, 2, 1}, {4, 2}, {6, 0}, {0, 3, 3}}) {
-    const std::vector<Trained> ranks = TrainIsland(JobOf(6, 6), shares);
+    const std::vector<Trained> ranks = TrainIsland(JobOf(6, GetParam()), shares);
     for (const Trained& rank : ranks) {
       ExpectSameBits(rank, ranks[0]);
       EXPECT_EQ(rank.tokens, 6u * 32);
@@ -159,6 +162,8 @@ TEST(IslandTraining, SharesOfDifferentSizesAreWeightedByTheirTargets) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(MicroBatches, IslandShares, testing::Values(6, 2, 1));
 
 TEST(IslandTraining, AStepThatIsNotFiniteAtOneRankIsAppliedAtNone) {
   IslandOfThreads island(2);
