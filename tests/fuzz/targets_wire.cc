@@ -12,6 +12,7 @@
 #include "common/wire/frame.h"
 #include "common/wire/transfer_messages.h"
 #include "tests/fuzz/targets.h"
+#include "worker/island/orders.h"
 
 namespace atl::fuzz {
 namespace {
@@ -40,6 +41,12 @@ void Frame(const std::string& input) {
   if (begin > limits::kParameters) return;  // nobody expects a frame beyond what was announced
   const bool fits = CheckFrame(*whole, begin, limits::kParameters).ok();
   ATOLL_CHECK(!fits || (crc == whole->crc32c && begin + bytes <= limits::kParameters), "a frame that fits is whole");
+}
+
+// An order between the ranks of an island is written in one way.
+void IslandOrders(const std::string& input) {
+  const auto order = DecodeOrder(input);
+  ATOLL_CHECK(!order.ok() || EncodeOrder(*order) == input, "an order that is read is written the same");
 }
 
 // What is read back from what was written of a message is that message.
@@ -209,6 +216,11 @@ std::vector<Target> WireTargets() {
       {"download_header",
        [](const std::string& input) { Header(input, ParseDownloadHeader, SerializeDownloadHeader); },
        {SerializeDownloadHeader({.total_bytes = 100, .version = {3}, .hash = {1, 2}, .codec = CodecKind::kInt8})}},
+      {"island_order",
+       IslandOrders,
+       {EncodeOrder(PrepareOrder{"spec", 3, 1000, {1, 2}}), EncodeOrder(ParametersOrder{1, 2}),
+        EncodeOrder(OptimizerOrder{3}), EncodeOrder(StepOrder{1e-3, 6, 2, {1, 2, 3, 4, 5, 6, 7, 8}}),
+        EncodeOrder(ReleaseOrder{}), EncodeOrder(LeaveOrder{})}},
       {"codec",
        Codec,
        {std::string("\x03\x01\x00", 3) + std::string(300, 'q'), std::string("\x04\x20\x01", 3) + "abc"}},

@@ -40,6 +40,8 @@ class Reader {
     at_ = bytes_.size();
     return rest;
   }
+  // What was read is not what it should be.
+  void Refuse() { short_ = true; }
   bool Whole() const { return !short_ && at_ == bytes_.size(); }
 
  private:
@@ -93,6 +95,7 @@ StepOrder ReadStep(Reader& r) {
   o.targets = r.Get<uint64_t>();
   o.sequences = r.Get<uint32_t>();
   const std::string tokens = r.Rest();
+  if (tokens.size() % sizeof(int32_t) != 0) r.Refuse();
   o.tokens.resize(tokens.size() / sizeof(int32_t));
   if (!o.tokens.empty()) std::memcpy(o.tokens.data(), tokens.data(), o.tokens.size() * sizeof(int32_t));
   return o;

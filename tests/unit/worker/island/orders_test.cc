@@ -34,6 +34,7 @@ TEST(IslandOrders, RefuseWhatIsNone) {
   const std::string step = EncodeOrder(StepOrder{1e-3, 12, 2, {1, 2, 3, 4, 5, 6}});
   EXPECT_FALSE(DecodeOrder(step.substr(0, step.size() - 1)).ok());
   EXPECT_FALSE(DecodeOrder(step.substr(0, step.size() - 4)).ok()) << "two sequences of five tokens";
+  EXPECT_FALSE(DecodeOrder(step + "x").ok());
   EXPECT_FALSE(DecodeOrder(EncodeOrder(StepOrder{1e-3, 12, 0, {1}})).ok());
 }
 
