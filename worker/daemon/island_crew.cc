@@ -111,6 +111,7 @@ absl::Status IslandCrew::Reap() {
     int status = 0;
     if (follower.end.empty() && waitpid(follower.process, &status, WNOHANG) == follower.process) {
       follower.end = EndOf(status);
+      follower.killed = WIFSIGNALED(status);
     }
     if (first.empty() && !follower.end.empty()) {
       first = absl::StrCat("rank ", follower.rank, " of the island, process ", follower.process, ", ", follower.end);
@@ -134,9 +135,17 @@ absl::Status IslandCrew::Look() {
 }
 
 absl::Status IslandCrew::Cause() {
-  const absl::Status known = island_->state(), seen = Look();
-  if (known.ok() || seen.ok()) return known.ok() ? seen : known;
-  return absl::UnavailableError(absl::StrCat(known.message(), "; ", seen.message()));
+  const absl::Status known = island_->state();
+  if (known.ok()) return Look();
+  Reap().IgnoreError();  // only noted
+  std::string cause(known.message());
+  MutexLock lock(mutex_);
+  // The other ranks end because the island does: who was killed is the beginning of it.
+  for (const Follower& follower : followers_) {
+    if (!follower.killed) continue;
+    absl::StrAppend(&cause, "; process ", follower.process, " of rank ", follower.rank, " ", follower.end);
+  }
+  return absl::UnavailableError(cause);
 }
 
 IslandCrew::~IslandCrew() {

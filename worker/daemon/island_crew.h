@@ -40,7 +40,8 @@ class IslandCrew {
   struct Follower {
     uint32_t rank = 0;
     pid_t process = 0;
-    std::string end;  // how; empty: it runs
+    std::string end;      // how; empty: it runs
+    bool killed = false;  // by a signal
   };
   IslandCrew(const Clock& clock, Log& log) : clock_(clock), log_(log) {}
   absl::Status Start(const IslandPlace& place) ATOLL_EXCLUDES(mutex_);
