@@ -7,6 +7,7 @@
 // clang-format off
 #include "hwy/foreach_target.h"  // includes this file once more for each target
 #include "common/vecmath/kernels-inl.h"
+#include "common/vecmath/block_kernels-inl.h"
 // clang-format on
 
 #if HWY_ONCE

@@ -458,48 +458,6 @@ TEST(Replay, FromASnapshotGivesTheSameHash) {
   EXPECT_EQ(CopyOf(recovered), CopyOf(live));
 }
 
-TEST(CloseRound, OfManyBlocksGivesTheSameWithEveryNumberOfThreadsAndWithScreensThatAreKnown) {
-  const size_t n = 50 * kCodecBlock + 13;
-  Round round;
-  for (uint64_t w = 0; w < 3; ++w) {
-    round.Add("w" + std::to_string(w), CodecKind::kMxfp4, Normals(100 + w, n, 0.01f), 10 + w);
-  }
-  std::vector<RoundInput> known = round.inputs();
-  for (RoundInput& input : known) input.screen = *ScreenContribution(input.codec, input.encoded, n);
-  for (const CodecKind download : {CodecKind::kFp32, CodecKind::kMxfp4}) {
-    OuterParameters parameters = kNesterov;
-    parameters.download_codec = download;
-    Aggregator alone = Restored(LayoutOf({n}), Normals(1, n));
-    const auto wanted = alone.CloseRound(kFirst, Version{0}, round.inputs(), parameters);
-    ASSERT_TRUE(wanted.ok());
-    EXPECT_EQ(wanted->update_digest, DigestOf(wanted->update));
-    for (const unsigned threads : {1u, 2u, 3u, 64u}) {
-      Aggregator shared = Restored(LayoutOf({n}), Normals(1, n));
-      const auto result = shared.CloseRound(kFirst, Version{0}, known, parameters, threads);
-      ASSERT_TRUE(result.ok());
-      EXPECT_EQ(result->update, wanted->update) << threads;
-      EXPECT_EQ(result->update_digest, wanted->update_digest) << threads;
-      EXPECT_EQ(result->hash, wanted->hash) << threads;
-      EXPECT_EQ(result->merged_norm, wanted->merged_norm) << threads;
-      for (size_t i = 0; i < known.size(); ++i) {
-        EXPECT_EQ(result->contributions[i].norm, wanted->contributions[i].norm);
-        EXPECT_EQ(result->contributions[i].cosine_to_merged, wanted->contributions[i].cosine_to_merged);
-      }
-    }
-  }
-}
-
-TEST(CloseRound, BelievesAScreenThatIsKnown) {
-  Round round;
-  round.Add("w", CodecKind::kFp32, std::vector<float>{1, 2, 3}, 10);
-  round.inputs()[0].screen = ContributionScreen{.finite = false};
-  Aggregator aggregator = Restored(LayoutOf({3}), std::vector<float>{1, 2, 3});
-  const auto result = aggregator.CloseRound(kFirst, Version{0}, round.inputs(), kNesterov);
-  ASSERT_TRUE(result.ok());
-  EXPECT_FALSE(result->committed);
-  EXPECT_EQ(result->non_finite.size(), 1u);
-}
-
 TEST(Restore, RefusesWrongLengthsAndValues) {
   Aggregator aggregator = Restored(LayoutOf({3}), std::vector<float>{1, 2, 3}, 5);
   const Copies before = CopyOf(aggregator);

@@ -94,5 +94,67 @@ TEST(ContributionScreener, SaysNothingOfATransferThatWasResumedOrIsNotWhole) {
   EXPECT_FALSE(longer.Finish().has_value());
 }
 
+// Enough blocks for several chunks of a thread.
+struct ManyBlocks {
+  static constexpr size_t kElements = 50 * kCodecBlock + 13;
+  ManyBlocks() {
+    layout.fragments.push_back({0, kElements, {}});
+    layout.elements = kElements;
+    layout.digest = {1, 2};
+    for (uint64_t i = 0; i < 3; ++i) {
+      RoundInput input;
+      input.worker = WorkerId{"w" + std::to_string(i)};
+      input.codec = CodecKind::kMxfp4;
+      input.encoded = bytes;
+      input.tokens = 10 + i;
+      input.steps = 10;
+      inputs.push_back(input);
+    }
+  }
+  RoundResult Close(CodecKind download, unsigned threads) const {
+    Aggregator aggregator(layout);
+    std::vector<float> parameters(kElements);
+    for (size_t i = 0; i < kElements; ++i) parameters[i] = NormalAt(1, i);
+    EXPECT_TRUE(aggregator.Restore(FragmentIndex{0}, {Version{0}, parameters, {}, {}}).ok());
+    auto result = aggregator.CloseRound(FragmentIndex{0}, Version{0}, inputs,
+                                        {.learning_rate = 0.7, .momentum = 0.9, .download_codec = download}, threads);
+    EXPECT_TRUE(result.ok());
+    return *std::move(result);
+  }
+
+  const std::vector<std::byte> bytes = Encoded(CodecKind::kMxfp4, kElements);
+  ModelLayout layout;
+  std::vector<RoundInput> inputs;
+};
+
+TEST(CloseRound, GivesTheSameWithEveryNumberOfThreadsAndWithScreensThatAreKnown) {
+  ManyBlocks round;
+  for (const CodecKind download : {CodecKind::kFp32, CodecKind::kMxfp4}) {
+    for (RoundInput& input : round.inputs) input.screen.reset();
+    const RoundResult wanted = round.Close(download, 1);
+    EXPECT_EQ(wanted.update_digest, DigestOf(wanted.update));
+    for (RoundInput& input : round.inputs) input.screen = Arrive(input.codec, round.kElements, input.encoded, 1);
+    for (const unsigned threads : {1u, 2u, 3u, 64u}) {
+      const RoundResult result = round.Close(download, threads);
+      EXPECT_EQ(result.update, wanted.update) << threads;
+      EXPECT_EQ(result.update_digest, wanted.update_digest) << threads;
+      EXPECT_EQ(result.hash, wanted.hash) << threads;
+      EXPECT_EQ(result.merged_norm, wanted.merged_norm) << threads;
+      for (size_t i = 0; i < round.inputs.size(); ++i) {
+        EXPECT_EQ(result.contributions[i].norm, wanted.contributions[i].norm);
+        EXPECT_EQ(result.contributions[i].cosine_to_merged, wanted.contributions[i].cosine_to_merged);
+      }
+    }
+  }
+}
+
+TEST(CloseRound, BelievesAScreenThatIsKnown) {
+  ManyBlocks round;
+  round.inputs[1].screen = ContributionScreen{.finite = false};
+  const RoundResult result = round.Close(CodecKind::kFp32, 1);
+  EXPECT_FALSE(result.committed);
+  EXPECT_EQ(result.non_finite, std::vector<WorkerId>{WorkerId{"w1"}});
+}
+
 }  // namespace
 }  // namespace atl

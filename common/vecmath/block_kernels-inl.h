@@ -1,0 +1,149 @@
+// The SIMD forms of what is done to a block in one walk: several kernels of kernels-inl.h with their sums, to the same
+// bits. Compiled once for each instruction set by vecmath.cc.
+#if defined(ATOLL_COMMON_VECMATH_BLOCK_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATOLL_COMMON_VECMATH_BLOCK_KERNELS_INL_H_
+#undef ATOLL_COMMON_VECMATH_BLOCK_KERNELS_INL_H_
+#else
+#define ATOLL_COMMON_VECMATH_BLOCK_KERNELS_INL_H_
+#endif
+
+#include <array>
+#include <bit>
+#include <span>
+
+#include "common/vecmath/kernels-inl.h"
+#include "common/vecmath/vecmath.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace atl::vecmath {
+namespace HWY_NAMESPACE {
+
+// The kernels one after the other.
+inline OuterSums StepByStep(const OuterCoefficients& c, std::span<float> momentum, std::span<const float> residual,
+                            std::span<float> g_to_h) {
+  OuterSums sums;
+  sums.merged_squares = BlockSquares(g_to_h);
+  HWY_NAMESPACE::OuterDirection(c, momentum, g_to_h);
+  sums.step_squares = BlockSquares(g_to_h);
+  sums.momentum_max = std::bit_cast<float>(LargestMagnitudeBits(momentum));
+  if (!residual.empty()) Add(residual, g_to_h);
+  return sums;
+}
+
+inline BlockStats DifferenceByStep(std::span<const float> outer, std::span<const float> local,
+                                   std::span<const float> residual, std::span<float> h) {
+  Subtract(outer, local, h);
+  if (!residual.empty()) Add(residual, h);
+  return BlockStatistics(h);
+}
+
+#if HWY_TARGET <= HWY_AVX3
+// Sums of squares of whole vectors of 16: element i in lane i % 16, as SquareLanes has it.
+struct SquareSum {
+  using Wide = hn::CappedTag<double, kLanes / 2>;
+  hn::Vec<Wide> low, high;
+  HWY_INLINE SquareSum() : low(hn::Zero(Wide())), high(hn::Zero(Wide())) {}
+  template <class V>
+  HWY_INLINE void Add(V x) {
+    const hn::Half<Floats> half;
+    const auto a = hn::PromoteTo(Wide(), hn::LowerHalf(half, x));
+    const auto b = hn::PromoteTo(Wide(), hn::UpperHalf(half, x));
+    low = hn::Add(low, hn::Mul(a, a));
+    high = hn::Add(high, hn::Mul(b, b));
+  }
+  double Total() const {
+    std::array<double, kLanes> lanes;
+    hn::StoreU(low, Wide(), lanes.data());
+    hn::StoreU(high, Wide(), lanes.data() + kLanes / 2);
+    return TreeSum(lanes);
+  }
+};
+
+// Asks for the same place of the next block.
+HWY_INLINE void AskAhead(const float* x) { __builtin_prefetch(x + kSumBlock, 0, 2); }
+
+template <bool kNesterov, bool kResidual>
+OuterSums StepWhole(const OuterCoefficients& c, float* momentum, const float* residual, float* g_to_h, size_t n) {
+  const Floats d;
+  const hn::Rebind<uint32_t, Floats> du;
+  const auto step = hn::Set(d, -c.learning_rate);
+  const auto mu = hn::Set(d, c.momentum);
+  SquareSum merged, stepped;
+  auto largest = hn::Zero(du);
+  for (size_t i = 0; i < n; i += hn::Lanes(d)) {
+    AskAhead(momentum + i);
+    const auto g = hn::LoadU(d, g_to_h + i);
+    merged.Add(g);
+    const auto buffer = hn::Add(hn::Mul(mu, hn::LoadU(d, momentum + i)), g);
+    hn::StoreU(buffer, d, momentum + i);
+    largest = hn::Max(largest, hn::And(hn::BitCast(du, buffer), hn::Set(du, 0x7fffffffu)));
+    const auto direction = kNesterov ? hn::Add(g, hn::Mul(mu, buffer)) : buffer;
+    auto h = hn::Mul(step, direction);
+    stepped.Add(h);
+    if constexpr (kResidual) {
+      AskAhead(residual + i);
+      h = hn::Add(h, hn::LoadU(d, residual + i));
+    }
+    hn::StoreU(h, d, g_to_h + i);
+  }
+  return {.merged_squares = merged.Total(),
+          .step_squares = stepped.Total(),
+          .momentum_max = std::bit_cast<float>(hn::GetLane(hn::MaxOfLanes(du, largest)))};
+}
+
+OuterSums OuterStep(const OuterCoefficients& c, std::span<float> momentum, std::span<const float> residual,
+                    std::span<float> g_to_h) {
+  if (c.kind == OuterKind::kSgd || g_to_h.size() % kLanes != 0) return StepByStep(c, momentum, residual, g_to_h);
+  const auto whole = c.kind == OuterKind::kNesterov ? residual.empty() ? StepWhole<true, false> : StepWhole<true, true>
+                     : residual.empty() ? StepWhole<false, false>
+                                                    : StepWhole<false, true>;
+  return whole(c, momentum.data(), residual.data(), g_to_h.data(), g_to_h.size());
+}
+
+template <bool kResidual>
+BlockStats DifferenceWhole(const float* outer, const float* local, const float* residual, float* h, size_t n) {
+  const Floats d;
+  const hn::Rebind<uint32_t, Floats> du;
+  SquareSum squares;
+  auto largest = hn::Zero(du);
+  for (size_t i = 0; i < n; i += hn::Lanes(d)) {
+    AskAhead(outer + i);
+    AskAhead(local + i);
+    auto x = hn::Sub(hn::LoadU(d, outer + i), hn::LoadU(d, local + i));
+    if constexpr (kResidual) {
+      AskAhead(residual + i);
+      x = hn::Add(x, hn::LoadU(d, residual + i));
+    }
+    squares.Add(x);
+    largest = hn::Max(largest, hn::And(hn::BitCast(du, x), hn::Set(du, 0x7fffffffu)));
+    hn::StoreU(x, d, h + i);
+  }
+  const uint32_t bits = hn::GetLane(hn::MaxOfLanes(du, largest));
+  if (bits >= 0x7f800000u) return {.sum_squares = 0, .max_abs = 0, .finite = false};
+  return {.sum_squares = squares.Total(), .max_abs = std::bit_cast<float>(bits), .finite = true};
+}
+
+BlockStats PseudoGradient(std::span<const float> outer, std::span<const float> local, std::span<const float> residual,
+                          std::span<float> h) {
+  if (h.size() % kLanes != 0) return DifferenceByStep(outer, local, residual, h);
+  const auto whole = residual.empty() ? DifferenceWhole<false> : DifferenceWhole<true>;
+  return whole(outer.data(), local.data(), residual.data(), h.data(), h.size());
+}
+#else
+// Narrower vectors have no room for both sums.
+OuterSums OuterStep(const OuterCoefficients& c, std::span<float> momentum, std::span<const float> residual,
+                    std::span<float> g_to_h) {
+  return StepByStep(c, momentum, residual, g_to_h);
+}
+BlockStats PseudoGradient(std::span<const float> outer, std::span<const float> local, std::span<const float> residual,
+                          std::span<float> h) {
+  return DifferenceByStep(outer, local, residual, h);
+}
+#endif
+
+}  // namespace HWY_NAMESPACE
+}  // namespace atl::vecmath
+HWY_AFTER_NAMESPACE();
+
+#endif
