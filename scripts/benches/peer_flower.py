@@ -2,6 +2,7 @@
 
 A round is timed by the server's strategy, from the moment at which it makes the messages with the model to the averaged model.
 """
+import ctypes
 import json
 import os
 import pathlib
@@ -71,6 +72,10 @@ def free_port():
         return listener.getsockname()[1]
 
 
+def die_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
 def wait_open(address, seconds):
     end = time.monotonic() + seconds
     while True:
@@ -99,7 +104,8 @@ def measured(parameters, workers, rounds, seconds, used_seconds):
         started = []
 
         def start(*words):
-            started.append(subprocess.Popen([str(folder / words[0]), *words[1:]], env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True))
+            started.append(subprocess.Popen([str(folder / words[0]), *words[1:]], env=environment, stdout=log, stderr=subprocess.STDOUT,
+                                            start_new_session=True, preexec_fn=die_with_parent))
             return started[-1]
         try:
             begin = used_seconds()
