@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/grad_mode.h>
 
 #include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -102,36 +103,32 @@ absl::StatusOr<double> Optimizer::GradientNorm() {
   });
 }
 
-absl::Status Optimizer::ScaleGradients(double factor) {
-  return Guarded("clipping", [&]() {
-    const at::NoGradGuard no_grad;
-    state_->gradients.mul_(factor);
-    return absl::OkStatus();
-  });
-}
-
-absl::Status Optimizer::Apply(double learning_rate) {
+absl::Status Optimizer::Apply(double learning_rate, double factor) {
   return Guarded("updating the parameters", [&]() {
     const at::NoGradGuard no_grad;
-    return first_ != nullptr ? ApplyAdamW(learning_rate) : ApplySgd(learning_rate);
+    return first_ != nullptr ? ApplyAdamW(learning_rate, factor) : ApplySgd(learning_rate, factor);
   });
 }
 
-absl::Status Optimizer::ApplyAdamW(double learning_rate) {
+absl::Status Optimizer::ApplyAdamW(double learning_rate, double factor) {
   ++steps_;
   const at::Tensor step = at::full({}, static_cast<double>(steps_), state_->parameters.options());
+  // LibTorch divides gradients by it on the way.
+  std::optional<at::Tensor> divisor;
+  if (factor != 1.0) divisor = at::full({}, 1.0 / factor, state_->parameters.options());
   for (const bool decay : {true, false}) {
     State::Group& g = decay ? state_->decayed : state_->kept;
     if (g.parameters.empty()) continue;
     const std::vector<at::Tensor> counts(g.parameters.size(), step);
     at::_fused_adamw_(g.parameters, g.gradients, g.first, g.second, {}, counts, learning_rate, spec_.beta1, spec_.beta2,
-                      decay ? spec_.weight_decay : 0.0, spec_.epsilon, /*amsgrad=*/false, /*maximize=*/false);
+                      decay ? spec_.weight_decay : 0.0, spec_.epsilon, /*amsgrad=*/false, /*maximize=*/false, divisor);
   }
   return absl::OkStatus();
 }
 
-absl::Status Optimizer::ApplySgd(double learning_rate) {
+absl::Status Optimizer::ApplySgd(double learning_rate, double factor) {
   ++steps_;
+  if (factor != 1.0) state_->gradients.mul_(factor);
   if (spec_.weight_decay != 0) {
     for (at::Tensor& p : state_->decayed.parameters) p.mul_(1.0 - learning_rate * spec_.weight_decay);
   }

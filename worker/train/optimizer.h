@@ -25,9 +25,8 @@ class Optimizer {
   // Euclidean norm of the gradients: fp32 within blocks of 4,096 elements, double over blocks in arena order, so that
   // it does not depend on the number of threads. Not finite when a gradient is not, or when a block overflows fp32.
   absl::StatusOr<double> GradientNorm();
-  absl::Status ScaleGradients(double factor);
-  // One update with the gradients as they are. Requires finite gradients.
-  absl::Status Apply(double learning_rate);
+  // One update with gradients * factor, which is what the gradients are afterwards. Requires finite gradients.
+  absl::Status Apply(double learning_rate, double factor);
 
   Arena* first_moments() { return first_.get(); }  // nullptr with SGD
   Arena* second_moments() { return second_.get(); }
@@ -37,8 +36,8 @@ class Optimizer {
  private:
   struct State;
   Optimizer(const InnerOptimizerSpec& spec, std::unique_ptr<State> state);
-  absl::Status ApplyAdamW(double learning_rate);
-  absl::Status ApplySgd(double learning_rate);
+  absl::Status ApplyAdamW(double learning_rate, double factor);
+  absl::Status ApplySgd(double learning_rate, double factor);
 
   const InnerOptimizerSpec spec_;
   std::unique_ptr<Arena> first_, second_;

@@ -118,8 +118,7 @@ absl::Status Trainer::State::ClipAndApply(double learning_rate, StepReport& repo
   if (!report.applied) return absl::OkStatus();
   const double limit = spec.inner.gradient_clip;
   const double factor = limit > 0 ? limit / (report.grad_norm + 1e-6) : 1.0;
-  if (factor < 1.0) ATOLL_RETURN_IF_ERROR(optimizer->ScaleGradients(factor));
-  return optimizer->Apply(learning_rate);
+  return optimizer->Apply(learning_rate, std::min(factor, 1.0));
 }
 
 Trainer::Trainer(std::unique_ptr<State> state) : state_(std::move(state)) {}
