@@ -46,6 +46,21 @@ class BlockSums {
   const at::Tensor sums_;
 };
 
+// A tensor [sequences, heads, length, head_dim] of LibTorch's, in whatever order: the values of one head lie together.
+template <typename T>
+class HeadView {
+ public:
+  explicit HeadView(const at::Tensor& t)
+      : data_(Data<T>(t)), sequence_(t.stride(0)), head_(t.stride(1)), position_(t.stride(2)) {}
+  const T* at(int64_t sequence, int64_t head, int64_t position) const {
+    return data_ + sequence * sequence_ + head * head_ + position * position_;
+  }
+
+ private:
+  const T* data_;
+  int64_t sequence_, head_, position_;
+};
+
 // What the backward pass needs of one block's forward pass; [tokens, ...].
 struct BlockRecord {
   at::Tensor input, input_roots, input_normed;  // roots: fp32, one a row
@@ -241,46 +256,78 @@ class Pass {
     for (int64_t call = 0; call < calls(); ++call) {
       const auto [out, log_sum] =
           at::_scaled_dot_product_flash_attention_for_cpu(Queries(r.qkv, call), k, v, 0.0, !mask_.defined(), mask());
-      Queries(r.mixed, call).copy_(out);
+      const HeadView<T> heads(out);
+      ForRowBlocks(rows_, [&](int64_t first, int64_t count, int64_t) {
+        for (int64_t row = first; row < first + count; ++row) CopyHeads(heads, row, call, calls(), r.mixed);
+      });
       r.log_sums.push_back(log_sum);
     }
   }
 
-  // The gradient of what Project made, before rotation.
-  at::Tensor AttendBack(const BlockRecord& r, const at::Tensor& dmixed) const {
-    const at::Tensor dqkv = at::empty_like(r.qkv);
+  // Key head by key head of one token to every `spread`-th head of a row, from head `first`.
+  void CopyHeads(const HeadView<T>& from, int64_t row, int64_t first, int64_t spread, const at::Tensor& to) const {
+    const int64_t d = spec_.head_dim;
+    T* place = Data<T>(to) + row * to.size(1) + first * d;
+    for (int64_t head = 0; head < spec_.kv_heads; ++head) {
+      const T* values = from.at(row / length_, head, row % length_);
+      std::copy(values, values + d, place + head * spread * d);
+    }
+  }
+
+  // Gradients of queries, keys and values, one of each for each call.
+  struct HeadGradients {
+    std::vector<at::Tensor> kept;  // behind the views
+    std::vector<HeadView<T>> q, k, v;
+  };
+  HeadGradients AttendBack(const BlockRecord& r, const at::Tensor& dmixed) const {
+    HeadGradients out;
     const at::Tensor k = KeyHeads(r.qkv, query_), v = KeyHeads(r.qkv, query_ + key_);
-    const at::Tensor dk = KeyHeads(dqkv, query_), dv = KeyHeads(dqkv, query_ + key_);
     for (int64_t call = 0; call < calls(); ++call) {
       const auto [gq, gk, gv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
           Queries(dmixed, call), Queries(r.qkv, call), k, v, Queries(r.mixed, call), r.log_sums[call], 0.0,
           !mask_.defined(), mask());
-      Queries(dqkv, call).copy_(gq);
-      if (call == 0) {
-        dk.copy_(gk);
-        dv.copy_(gv);
-      } else {
-        dk.add_(gk);
-        dv.add_(gv);
-      }
+      out.kept.insert(out.kept.end(), {gq, gk, gv});
+      out.q.emplace_back(gq);
+      out.k.emplace_back(gk);
+      out.v.emplace_back(gv);
     }
-    return dqkv;
+    return out;
   }
 
-  // Undoes rotation and QK-norm.
-  void ProjectBack(const BlockWeights& w, const BlockWeights& g, const BlockRecord& r, const at::Tensor& dqkv) const {
+  // The gradient of one token's keys or values, which all calls share, from element `first` of its row.
+  void SumHeads(const std::vector<HeadView<T>>& parts, int64_t row, int64_t first, const at::Tensor& to) const {
+    const int64_t d = spec_.head_dim;
+    T* place = Data<T>(to) + row * to.size(1) + first;
+    for (int64_t head = 0; head < spec_.kv_heads; ++head, place += d) {
+      const T* values = parts[0].at(row / length_, head, row % length_);
+      std::copy(values, values + d, place);
+      for (size_t call = 1; call < parts.size(); ++call) {
+        rows::Add(spec_.head_dim, parts[call].at(row / length_, head, row % length_), place);
+      }
+    }
+  }
+
+  // Gathers the gradient of the projection, and undoes rotation and QK-norm.
+  at::Tensor ProjectBack(const BlockWeights& w, const BlockWeights& g, const BlockRecord& r,
+                         const HeadGradients& heads) const {
+    const at::Tensor dqkv = at::empty_like(r.qkv);
     const BlockSums q_sums(rows_, spec_.head_dim), k_sums(rows_, spec_.head_dim);
     ForRowBlocks(rows_, [&](int64_t first, int64_t count, int64_t block) {
       for (int64_t row = first; row < first + count; ++row) {
+        for (int64_t call = 0; call < calls(); ++call) CopyHeads(heads.q[call], row, call, calls(), dqkv);
+        SumHeads(heads.k, row, query_, dqkv);
+        SumHeads(heads.v, row, query_ + key_, dqkv);
         Rotate(dqkv, row, true);
         if (!spec_.qk_norm) continue;
         NormHeadsBack(r, dqkv, row, 0, spec_.heads, w.q_norm, q_sums.of(block));
         NormHeadsBack(r, dqkv, row, spec_.heads, spec_.kv_heads, w.k_norm, k_sums.of(block));
       }
     });
-    if (!spec_.qk_norm) return;
-    q_sums.AddTo(g.q_norm);
-    k_sums.AddTo(g.k_norm);
+    if (spec_.qk_norm) {
+      q_sums.AddTo(g.q_norm);
+      k_sums.AddTo(g.k_norm);
+    }
+    return dqkv;
   }
 
   void NormHeadsBack(const BlockRecord& r, const at::Tensor& dqkv, int64_t row, int64_t head, int64_t heads,
@@ -308,8 +355,7 @@ class Pass {
     AddProduct(g.gate_up, r.gate_up, r.middle_normed);
     NormBack(at::mm(r.gate_up, w.gate_up), r.middle, w.mlp_norm, r.middle_roots, dx, dx, g.mlp_norm);
     AddProduct(g.output, dx, r.mixed);
-    const at::Tensor dqkv = AttendBack(r, at::mm(dx, w.output));
-    ProjectBack(w, g, r, dqkv);
+    const at::Tensor dqkv = ProjectBack(w, g, r, AttendBack(r, at::mm(dx, w.output)));
     AddProduct(g.qkv, dqkv, r.input_normed);
     NormBack(at::mm(dqkv, w.qkv), r.input, w.input_norm, r.input_roots, dx, dx, g.input_norm);
     for (const at::Tensor* done :

@@ -21,6 +21,8 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+inline float Sum(Vec v) { return hn::GetLane(hn::SumOfLanes(Floats(), v)); }
+
 template <typename T>
 void NormOf(Shape shape, const NormArguments<T>& a) {
   const Floats d;
@@ -182,6 +184,11 @@ double CrossEntropyOf(Shape shape, const int64_t* targets, double scale, double 
   return nll;
 }
 
+template <typename T>
+void AddOf(size_t count, const T* x, T* to) {
+  ForVectors(count, [&](size_t i, auto part) HWY_ATTR { part(hn::Add(part(to + i), part(x + i)), to + i); });
+}
+
 void RoundToBf16(size_t count, const float* x, float* out) {
   std::array<uint16_t, kMostLanes> bits{};
   ForVectors(count, [&](size_t i, auto part) HWY_ATTR {
@@ -198,6 +205,7 @@ void RoundToBf16(size_t count, const float* x, float* out) {
     RotateOf(heads, cos, sin, backwards, x);                                                                 \
   }                                                                                                          \
   void SwiGlu##N(Shape shape, const T* gate_up, T* out) { SwiGluOf(shape, gate_up, out); }                   \
+  void Add##N(size_t count, const T* x, T* to) { AddOf(count, x, to); }                                      \
   void SwiGluGradient##N(Shape shape, const T* dout, T* gate_up) { SwiGluGradientOf(shape, dout, gate_up); } \
   double CrossEntropy##N(Shape shape, const int64_t* targets, double scale, double z_loss, T* scores) {      \
     return CrossEntropyOf(shape, targets, scale, z_loss, scores);                                            \

@@ -1,5 +1,5 @@
-// How row_kernels-inl.h goes over a row: vectors of fp32 from fp32 or bf16 and back. What is left of a row beyond whole
-// vectors goes through the same operations on a vector filled up with zeros.
+// Vectors of fp32 over memory that holds fp32 or bf16, for row_kernels-inl.h: whole ones, and the last of a row, which
+// goes through the same operations filled up with zeros.
 #if defined(ATOLL_WORKER_MODEL_ROW_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATOLL_WORKER_MODEL_ROW_VECTORS_INL_H_
 #undef ATOLL_WORKER_MODEL_ROW_VECTORS_INL_H_
@@ -77,10 +77,8 @@ HWY_INLINE void ForVectors(size_t width, const Body& body) {
   if (whole < width) body(whole, Partial{width - whole});
 }
 
-inline float Sum(Vec v) { return hn::GetLane(hn::SumOfLanes(Floats(), v)); }
-
 }  // namespace HWY_NAMESPACE
 }  // namespace atl::rows
 HWY_AFTER_NAMESPACE();
 
-#endif
+#endif  // the toggle
