@@ -108,10 +108,13 @@ def footnotes(results, tasks):
     if tasks:
         yield ("\nMinimal pairs: mean accuracy over the BLiMP files at hand, where chance is 50 %. At this size it is near chance and differences between arms "
                "mean nothing.")
-    missing = [(arm, 1 - r["contributions"] / (r["commits"] * r["workers"])) for (arm, _), r in results.runs.items() if r["commits"] and
-               r["contributions"] < r["commits"] * r["workers"]]
+    missing = {}  # shares of its runs, by arm
+    for (arm, _), r in results.runs.items():
+        if r["commits"] and r["contributions"] < r["commits"] * r["workers"]:
+            missing.setdefault(arm, []).append(1 - r["contributions"] / (r["commits"] * r["workers"]))
     if missing:
-        yield "\nRounds that went without some contribution: " + ", ".join(f"{arm} {100 * share:.1f} %" for arm, share in missing) + "."
+        told = (f"{arm} {100 * sum(shares) / len(shares):.1f} %" for arm, shares in missing.items())
+        yield "\nContributions that rounds went without, on average: " + ", ".join(told) + "."
 
 
 def noise_lines(results):
