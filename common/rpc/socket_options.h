@@ -9,8 +9,8 @@
 
 namespace atl {
 
-// Not sent yet; what is sent and not acknowledged does not count. A tenth of a second at 10 Mbit/s.
-constexpr int kUnsentBytes = 128 * 1024;
+// Not sent yet; what is sent and not acknowledged does not count. A twentieth of a second at 10 Mbit/s.
+constexpr int kUnsentBytes = 64 * 1024;
 
 // On a connection that this process has accepted.
 void KeepUnsentShort(int fd);
