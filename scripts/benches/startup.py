@@ -58,7 +58,7 @@ def started_coordinator(scene, name, state):
 
 
 def submit(scene, corpus, name, model):
-    scene.submit(name, corpus, steps=10_000_000, inner_steps=10_000, model=model, batch={"sequences_per_step": 1}, workers={"min": 1, "max": 4, "planned": 2},
+    scene.submit(name, corpus, steps=10_000_000, inner_steps=10_000, model=model, batch={"sequences_per_step": 1}, workers={"min": 1, "max": 3, "planned": 2}, checkpoint={"keep_last": 1},
                  sync={"fragments": "strided"})
     scene.wait_job(name, lambda job: job["state"] != "JOB_STATE_PENDING", "parameters", 120)
 
