@@ -12,6 +12,7 @@
 #include "common/base/mutex.h"
 #include "common/wire/job_spec_proto.h"
 #include "worker/daemon/exit_codes.h"
+#include "worker/daemon/island_shares.h"
 #include "worker/island/orders.h"
 #include "worker/island/tcp_island.h"
 #include "worker/train/trainer.h"
@@ -110,7 +111,9 @@ class Follower {
     }
     if (const auto* optimizer = std::get_if<OptimizerOrder>(&order)) return TakeOptimizer(optimizer->steps);
     const auto& step = std::get<StepOrder>(order);
-    return trainer_->StepShare({step.tokens, step.sequences}, step.targets, step.learning_rate).status();
+    const auto report = trainer_->StepShare({step.tokens, step.sequences}, step.targets, step.learning_rate);
+    ATOLL_RETURN_IF_ERROR(report.status());
+    return CompareReplicas(island_, *trainer_);
   }
 
   absl::Status TakeOptimizer(uint64_t steps) {

@@ -1,14 +1,17 @@
 #include "worker/daemon/island_shares.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/hash.h"
 #include "common/wire/job_spec_proto.h"
 
 namespace atl {
 namespace {
 
+constexpr uint64_t kStepsBetweenComparisons = 10;
 constexpr Duration kPreparing = Seconds(120);  // for a follower to make its arenas, beyond what rank 0 took
 
 }  // namespace
@@ -17,6 +20,18 @@ JobSpec SpecOfShare(JobSpec spec, uint32_t ranks) {
   spec.batch.sequences_per_step = (spec.batch.sequences_per_step + ranks - 1) / ranks;
   spec.batch.micro_batch = std::min(spec.batch.micro_batch, spec.batch.sequences_per_step);
   return spec;
+}
+
+absl::Status CompareReplicas(TcpIsland& island, Trainer& trainer) {
+  if (trainer.optimizer_steps() % kStepsBetweenComparisons != 0) return absl::OkStatus();
+  const Digest digest = DigestOf(AsBytes(std::span<const float>(trainer.parameters().host())));
+  // 32 bits of each: the sum of all ranks' is exact.
+  const auto own = static_cast<double>(static_cast<uint32_t>(digest.low));
+  std::array<double, 1> sum = {own};
+  ATOLL_RETURN_IF_ERROR(island.AllReduceSum(sum));
+  if (sum[0] == own * island.world()) return absl::OkStatus();
+  return absl::InternalError(
+      "the parameters of the ranks are no longer the same bits; run an island on machines with processors of one kind");
 }
 
 IslandShares::~IslandShares() {
@@ -60,6 +75,13 @@ absl::Status IslandShares::TellChanges(Trainer& trainer) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<StepReport> IslandShares::TakeOwnShare(const TokenBatch& share, uint64_t targets, double learning_rate,
+                                                      Trainer& trainer) {
+  ATOLL_ASSIGN_OR_RETURN(const StepReport report, trainer.StepShare(share, targets, learning_rate));
+  ATOLL_RETURN_IF_ERROR(CompareReplicas(island_, trainer));
+  return report;
+}
+
 absl::StatusOr<StepReport> IslandShares::Step(const SampleBatch& batch, double learning_rate, Trainer& trainer) {
   ATOLL_RETURN_IF_ERROR(TellChanges(trainer));
   const uint32_t ranks = island_.world();
@@ -76,7 +98,7 @@ absl::StatusOr<StepReport> IslandShares::Step(const SampleBatch& batch, double l
     ATOLL_RETURN_IF_ERROR(island_.OrderOne(rank, EncodeOrder(order)));
   }
   const auto own = std::span(batch.tokens).first(first(1) * length);
-  const auto report = trainer.StepShare({own, first(1)}, targets, learning_rate);
+  const auto report = TakeOwnShare({own, first(1)}, targets, learning_rate, trainer);
   if (report.ok() || absl::IsUnavailable(report.status())) return report;
   // The others wait for this rank's gradients, which do not come.
   island_.Break(std::string(report.status().message()));

@@ -18,6 +18,9 @@ namespace atl {
 // ranks, some ranks have none.
 JobSpec SpecOfShare(JobSpec spec, uint32_t ranks);
 
+// After a step, on every rank: now and then all compare the bits of their parameters. Internal when they differ.
+absl::Status CompareReplicas(TcpIsland& island, Trainer& trainer);
+
 // Owned by the session's thread; calls block. When a rank is lost every call returns Unavailable with the cause.
 class IslandShares {
  public:
@@ -41,6 +44,8 @@ class IslandShares {
 
  private:
   absl::Status TellChanges(Trainer& trainer);
+  absl::StatusOr<StepReport> TakeOwnShare(const TokenBatch& share, uint64_t targets, double learning_rate,
+                                          Trainer& trainer);
 
   TcpIsland& island_;
   const ModelLayout layout_;
