@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/grad_mode.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <tuple>
 #include <vector>
 
@@ -123,7 +124,9 @@ class Pass {
  private:
   // Nothing is added to it any more.
   void Through(const at::Tensor& gradient) const {
-    if (told_ && gradient.defined()) told_(static_cast<uint64_t>(gradient.storage_offset()));
+    if (!told_ || !gradient.defined()) return;
+    const std::ptrdiff_t after_first = Data<float>(gradient) - Data<float>(g_->leaves.front());
+    told_(g_->offsets.front() + static_cast<uint64_t>(after_first));
   }
 
   at::Tensor New(int64_t rows, int64_t width) const { return at::empty({rows, width}, options_); }
