@@ -77,8 +77,9 @@ ServerSecurity ServerSecurity::WithCertificates(std::shared_ptr<grpc::ServerCred
   return security;
 }
 
-Server::Server(std::shared_ptr<Acceptor> acceptor, std::unique_ptr<grpc::Server> server)
-    : acceptor_(std::move(acceptor)), server_(std::move(server)) {}
+Server::Server(std::shared_ptr<Acceptor> acceptor, std::unique_ptr<grpc::CallbackGenericService> others,
+               std::unique_ptr<grpc::Server> server)
+    : acceptor_(std::move(acceptor)), others_(std::move(others)), server_(std::move(server)) {}
 
 Server::~Server() { Shutdown(Seconds(1)); }
 
@@ -105,10 +106,12 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   counters.push_back(std::make_unique<CallCounter>(*acceptor));
   builder.experimental().SetInterceptorCreators(std::move(counters));
   for (grpc::Service* service : services) builder.RegisterService(service);
+  auto others = std::make_unique<grpc::CallbackGenericService>();
+  builder.RegisterCallbackGenericService(others.get());
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr) return absl::InternalError(absl::StrCat("gRPC does not start at ", options.address));
   (*acceptor)->Start(std::move(connections));
-  return std::unique_ptr<Server>(new Server(*std::move(acceptor), std::move(server)));
+  return std::unique_ptr<Server>(new Server(*std::move(acceptor), std::move(others), std::move(server)));
 }
 
 void Server::AnnounceShutdown() {

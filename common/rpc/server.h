@@ -2,6 +2,7 @@
 #ifndef ATOLL_COMMON_RPC_SERVER_H_
 #define ATOLL_COMMON_RPC_SERVER_H_
 
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 
@@ -60,8 +61,11 @@ class Server {
   ConnectionCounts Connections() const { return acceptor_->Counts(); }
 
  private:
-  Server(std::shared_ptr<Acceptor> acceptor, std::unique_ptr<grpc::Server> server);
+  Server(std::shared_ptr<Acceptor> acceptor, std::unique_ptr<grpc::CallbackGenericService> others,
+         std::unique_ptr<grpc::Server> server);
   std::shared_ptr<Acceptor> acceptor_;  // also the counter's of its calls
+  // Refuses calls of no method. gRPC would do so by itself, but uncounted: floods of them would cost memory.
+  std::unique_ptr<grpc::CallbackGenericService> others_;
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -4,12 +4,14 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <array>
+#include <future>
 #include <vector>
 
 #include "common/rpc/server.h"
@@ -93,6 +95,24 @@ TEST_F(AcceptorTest, CallsThatComeTooFastEndTheirConnection) {
   for (int i = 0; i < 10'000 && server_->Connections().cut == 0; ++i) Health(fast);
   EXPECT_GE(server_->Connections().cut, 1u);
   EXPECT_EQ(Health(other), grpc::StatusCode::OK);
+}
+
+TEST_F(AcceptorTest, CallsOfNoMethodAreCountedToo) {
+  Start({.calls_per_second = 20});
+  grpc::GenericStub fast(Channel());
+  const auto call = [&] {
+    grpc::ClientContext context;
+    const grpc::Slice nothing("");
+    const grpc::ByteBuffer request(&nothing, 1);
+    grpc::ByteBuffer response;
+    std::promise<grpc::StatusCode> code;
+    fast.UnaryCall(&context, "/atoll.v1.JobService/Nothing", {}, &request, &response,
+                   [&](const grpc::Status& status) { code.set_value(status.error_code()); });
+    return code.get_future().get();
+  };
+  EXPECT_EQ(call(), grpc::StatusCode::UNIMPLEMENTED);
+  for (int i = 0; i < 10'000 && server_->Connections().cut == 0; ++i) call();
+  EXPECT_GE(server_->Connections().cut, 1u);
 }
 
 TEST_F(AcceptorTest, AfterTheEndNobodyIsLeftWaiting) {

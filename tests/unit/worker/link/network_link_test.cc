@@ -18,15 +18,16 @@ class Bulk final : public BulkHandler {
   class OneUpload final : public UploadHandler {
    public:
     explicit OneUpload(Bulk& bulk) : bulk_(bulk) {}
-    void OnBegin(UploadHeader header, UploadReply reply) override {
+    void OnBegin(UploadHeader begun, UploadReply reply) override {
       ++bulk_.uploads;
-      const uint32_t fragment = std::get<ContributionUpload>(header).header.target.fragment.value;
+      const ContributionHeader& sent = std::get<ContributionUpload>(begun).header;
+      const uint32_t fragment = sent.target.fragment.value;
       if (!bulk_.order.empty() && bulk_.order.back() != fragment) {
         bulk_.left_at_begin.push_back(bulk_.announced - bulk_.received.size());
         bulk_.received.clear();
       }
       bulk_.order.push_back(fragment);
-      bulk_.announced = std::get<ContributionUpload>(header).header.encoded_bytes;
+      bulk_.announced = sent.encoded_bytes;
       if (!bulk_.refusal.ok()) {
         reply(bulk_.refusal);
         return;
