@@ -76,5 +76,7 @@ def provenance(name, answer):
     told = f"other processes kept up to {cores:.2f} cores busy meanwhile"
     noise = f"Quiet: {told}." if figures.quiet(answer) else f"**Not a quiet machine: {told}; do not trust the figures by the clock.**"
     times = f"{answer['rounds']} rounds" if answer["rounds"] != 1 else "one round"
-    return (f"`scripts/bench {name}`, {times}, commit {answer['commit']}, {answer['date']}; {machine['cpu']}, {machine['cores']} cores, "
-            f"{machine['last_level_cache_bytes'] >> 20} MiB of last-level cache told by the processor, {machine['instruction_set']}. {noise}")
+    cache = machine["last_level_cache_bytes"] >> 20
+    told_cache = f", {cache} MiB of last-level cache told by the processor" if cache else ""
+    return (f"`scripts/bench {name}`, {times}, commit {answer['commit']}, {answer['date']}; {machine['cpu']}, {machine['cores']} cores"
+            f"{told_cache}, {machine['instruction_set']}. {noise}")
