@@ -10,6 +10,7 @@
 #include "hwy/cache_control.h"
 #include "common/codec/block_kernels-inl.h"
 #include "common/codec/word_kernels-inl.h"
+#include "common/vecmath/square_sum-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -125,29 +126,7 @@ size_t SettledInto(CodecKind kind, const std::byte* in, const float* h, float* l
 }
 
 #if HWY_TARGET <= HWY_AVX3
-// vecmath's sums of squares: element i in lane i % 16, in fp64.
-struct SquareSum {
-  using Wide = hn::CappedTag<double, 8>;
-  hn::Vec<Wide> low, high;
-  HWY_INLINE SquareSum() : low(hn::Zero(Wide())), high(hn::Zero(Wide())) {}
-  template <class V>
-  HWY_INLINE void Add(V x) {
-    const hn::Half<Floats> half;
-    const auto a = hn::PromoteTo(Wide(), hn::LowerHalf(half, x));
-    const auto b = hn::PromoteTo(Wide(), hn::UpperHalf(half, x));
-    low = hn::Add(low, hn::Mul(a, a));
-    high = hn::Add(high, hn::Mul(b, b));
-  }
-  double Total() const {
-    alignas(64) double lanes[16];
-    hn::Store(low, Wide(), lanes);
-    hn::Store(high, Wide(), lanes + 8);
-    for (size_t width = 8; width >= 1; width /= 2) {
-      for (size_t i = 0; i < width; ++i) lanes[i] += lanes[i + width];
-    }
-    return lanes[0];
-  }
-};
+using SquareSum = vecmath::HWY_NAMESPACE::SquareSum;
 
 struct Sum {
   SquareSum squares;

@@ -39,27 +39,6 @@ inline BlockStats DifferenceByStep(std::span<const float> outer, std::span<const
 }
 
 #if HWY_TARGET <= HWY_AVX3
-// Sums of squares of whole vectors of 16: element i in lane i % 16, as SquareLanes has it.
-struct SquareSum {
-  using Wide = hn::CappedTag<double, kLanes / 2>;
-  hn::Vec<Wide> low, high;
-  HWY_INLINE SquareSum() : low(hn::Zero(Wide())), high(hn::Zero(Wide())) {}
-  template <class V>
-  HWY_INLINE void Add(V x) {
-    const hn::Half<Floats> half;
-    const auto a = hn::PromoteTo(Wide(), hn::LowerHalf(half, x));
-    const auto b = hn::PromoteTo(Wide(), hn::UpperHalf(half, x));
-    low = hn::Add(low, hn::Mul(a, a));
-    high = hn::Add(high, hn::Mul(b, b));
-  }
-  double Total() const {
-    std::array<double, kLanes> lanes;
-    hn::StoreU(low, Wide(), lanes.data());
-    hn::StoreU(high, Wide(), lanes.data() + kLanes / 2);
-    return TreeSum(lanes);
-  }
-};
-
 // Asks for the same place of the next block.
 HWY_INLINE void AskAhead(const float* x) { __builtin_prefetch(x + kSumBlock, 0, 2); }
 

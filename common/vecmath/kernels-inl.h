@@ -13,6 +13,7 @@
 #include <bit>
 #include <span>
 
+#include "common/vecmath/square_sum-inl.h"
 #include "common/vecmath/vecmath.h"
 #include "hwy/highway.h"
 
@@ -23,7 +24,6 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using Floats = hn::ScalableTag<float>;
-constexpr size_t kLanes = 16;
 
 // Elements that whole vectors cover.
 inline size_t Whole(size_t n) { return n - n % hn::Lanes(Floats()); }
@@ -114,13 +114,6 @@ void OuterDirection(const OuterCoefficients& c, std::span<float> momentum, std::
     hn::StoreU(hn::Mul(step, direction), d, g_to_u.data() + i);
   }
   scalar::OuterDirection(c, momentum.subspan(whole), g_to_u.subspan(whole));
-}
-
-inline double TreeSum(std::array<double, kLanes>& lanes) {
-  for (size_t half = kLanes / 2; half >= 1; half /= 2) {
-    for (size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
-  }
-  return lanes[0];
 }
 
 // Sums of products a[i] * b[i] into 16 lanes, whatever the vector's width: 16 / width accumulators.

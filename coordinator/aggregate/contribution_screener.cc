@@ -8,6 +8,17 @@
 
 namespace atl {
 
+void ScreenSum::Add(const vecmath::BlockStats& block) {
+  squares_ += block.sum_squares;
+  max_abs_ = std::max(max_abs_, block.max_abs);
+  finite_ = finite_ && block.finite;
+}
+
+ContributionScreen ScreenSum::screen() const {
+  if (!finite_) return {.finite = false, .norm = 0, .max_abs = 0};
+  return {.finite = true, .norm = std::sqrt(squares_), .max_abs = max_abs_};
+}
+
 ContributionScreener::ContributionScreener(CodecKind codec, uint64_t elements) : codec_(codec), elements_(elements) {
   block_.reserve(EncodedSize(codec, std::min<uint64_t>(elements, kCodecBlock)));
 }
@@ -33,18 +44,14 @@ void ContributionScreener::Take(Bytes piece) {
 
 void ContributionScreener::Screen() {
   const uint64_t elements = std::min<uint64_t>(kCodecBlock, elements_ - screened_);
-  const vecmath::BlockStats block = DecodedStatistics(codec_, block_, 0, elements);
-  squares_ += block.sum_squares;
-  screen_.max_abs = std::max(screen_.max_abs, block.max_abs);
-  screen_.finite = screen_.finite && block.finite;
+  sum_.Add(DecodedStatistics(codec_, block_, 0, elements));
   screened_ += elements;
   block_.clear();
 }
 
 std::optional<ContributionScreen> ContributionScreener::Finish() const {
   if (gap_ || screened_ != elements_) return std::nullopt;
-  if (!screen_.finite) return ContributionScreen{.finite = false, .norm = 0, .max_abs = 0};
-  return ContributionScreen{.finite = true, .norm = std::sqrt(squares_), .max_abs = screen_.max_abs};
+  return sum_.screen();
 }
 
 }  // namespace atl

@@ -8,9 +8,22 @@
 #include <span>
 #include <vector>
 
+#include "common/vecmath/vecmath.h"
 #include "coordinator/aggregate/aggregator.h"
 
 namespace atl {
+
+// A screen from what its blocks say, in their order.
+class ScreenSum {
+ public:
+  void Add(const vecmath::BlockStats& block);
+  ContributionScreen screen() const;
+
+ private:
+  double squares_ = 0;
+  float max_abs_ = 0;
+  bool finite_ = true;
+};
 
 // Memory: one encoded codec block. Not thread-safe.
 class ContributionScreener {
@@ -32,8 +45,7 @@ class ContributionScreener {
   uint64_t screened_ = 0;  // elements
   bool gap_ = false;
   std::vector<std::byte> block_;  // begun
-  double squares_ = 0;
-  ContributionScreen screen_;
+  ScreenSum sum_;
 };
 
 }  // namespace atl

@@ -11,6 +11,7 @@
 #include "common/base/mutex.h"
 #include "common/codec/codec.h"
 #include "common/codec/fused.h"
+#include "coordinator/aggregate/contribution_screener.h"
 #include "coordinator/aggregate/robust_merge.h"
 
 namespace atl::aggregate {
@@ -40,16 +41,9 @@ void Spread(size_t blocks, unsigned threads, const std::function<void(size_t, si
 }
 
 ContributionScreen Summarise(std::span<const vecmath::BlockStats> blocks) {
-  double squares = 0;
-  ContributionScreen screen;
-  for (const vecmath::BlockStats& block : blocks) {
-    squares += block.sum_squares;
-    screen.max_abs = std::max(screen.max_abs, block.max_abs);
-    screen.finite = screen.finite && block.finite;
-  }
-  if (!screen.finite) return {.finite = false, .norm = 0, .max_abs = 0};
-  screen.norm = std::sqrt(squares);
-  return screen;
+  ScreenSum sum;
+  for (const vecmath::BlockStats& block : blocks) sum.Add(block);
+  return sum.screen();
 }
 
 // Blocks that are added up at a time, so that each contribution is read in pieces of a page or more.

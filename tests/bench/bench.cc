@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "common/base/time.h"
 #include "common/vecmath/vecmath.h"
 
@@ -103,6 +104,15 @@ void TuneMalloc() {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, INT32_MAX);
   mallopt(M_ARENA_MAX, 1);
+}
+
+int Main(int argc, char** argv, const std::function<std::vector<Group>(size_t rounds, size_t elements)>& run) {
+  uint64_t rounds = 9, elements = 16 << 20;
+  if ((argc > 1 && !absl::SimpleAtoi(argv[1], &rounds)) || (argc > 2 && !absl::SimpleAtoi(argv[2], &elements)))
+    return 2;
+  TuneMalloc();
+  PrintJson(run(std::max<uint64_t>(1, rounds), std::max<uint64_t>(4096, elements)));
+  return 0;
 }
 
 void PrintJson(const std::vector<Group>& groups) {

@@ -50,6 +50,9 @@ Part PartOf(size_t elements, unsigned part, unsigned parts);
 // The malloc setting of the programs (large buffers are used again, not mapped anew). First thing in main.
 void TuneMalloc();
 
+// What main of most programs does: PROGRAM [ROUNDS [ELEMENTS]], at least one round and 4,096 elements. Exit status.
+int Main(int argc, char** argv, const std::function<std::vector<Group>(size_t rounds, size_t elements)>& run);
+
 // Prints all groups as one JSON object, with what is known of the machine.
 void PrintJson(const std::vector<Group>& groups);
 

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "common/base/check.h"
 #include "common/base/hash.h"
 #include "tests/bench/bench.h"
@@ -151,11 +150,4 @@ std::vector<Group> Run(size_t rounds, size_t elements) {
 }  // namespace
 }  // namespace atl::bench
 
-int main(int argc, char** argv) {
-  uint64_t rounds = 9, elements = 16 << 20;
-  if ((argc > 1 && !absl::SimpleAtoi(argv[1], &rounds)) || (argc > 2 && !absl::SimpleAtoi(argv[2], &elements)))
-    return 2;
-  atl::bench::TuneMalloc();
-  atl::bench::PrintJson(atl::bench::Run(std::max<uint64_t>(1, rounds), std::max<uint64_t>(4096, elements)));
-  return 0;
-}
+int main(int argc, char** argv) { return atl::bench::Main(argc, argv, atl::bench::Run); }
