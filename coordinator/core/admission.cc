@@ -90,13 +90,13 @@ void Machine::JudgeLinkOf(const Run& run, Member& member) {
 // names. Otherwise everybody stays, and the run is as slow as its links.
 void Machine::AdmitWorkers(Run& run) {
   uint32_t fast = 0;
-  for (const auto& [id, member] : fleet_.members()) {
+  for (const auto& [id, member] : fleet_.Of(run.id())) {
     const bool there = member.Trains(run.id()) && !member.lost && !member.draining && member.stage == Stage::kTraining;
     fast += there && member.link_too_slow.empty() ? 1 : 0;
   }
   const uint32_t quorum = std::min(run.spec->sync.quorum, MostWorkers(run));
   const bool suffice = fast >= std::max({1u, LeastWorkers(run), quorum});
-  for (auto& [id, member] : fleet_.members()) {
+  for (auto& [id, member] : fleet_.Of(run.id())) {
     if (!member.Trains(run.id()) || member.lost) continue;
     const bool excluded = suffice && !member.link_too_slow.empty();
     if (excluded == member.not_waited_for) continue;
@@ -114,7 +114,7 @@ std::string Machine::LinkLine(const Run& run) const {
   constexpr size_t kShown = 2;
   std::string line;
   size_t slow = 0;
-  for (const auto& [id, member] : fleet_.members()) {
+  for (const auto& [id, member] : fleet_.Of(run.id())) {
     if (!member.Trains(run.id()) || member.lost || member.link_too_slow.empty() || ++slow > kShown) continue;
     absl::StrAppend(&line, line.empty() ? "" : "; ",
                     member.not_waited_for ? "not waited for: " : "the run is slow: ", member.link_too_slow);

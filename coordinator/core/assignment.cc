@@ -37,7 +37,7 @@ void Machine::AdvanceRun(Run& run) {
 
 std::vector<WorkerId> Machine::Workers(const Run& run) const {
   std::vector<WorkerId> workers;
-  for (const auto& [id, member] : fleet_.members()) {
+  for (const auto& [id, member] : fleet_.Of(run.id())) {
     if (member.Trains(run.id()) && !member.lost && !member.draining) workers.push_back(id);
   }
   return workers;
@@ -45,7 +45,7 @@ std::vector<WorkerId> Machine::Workers(const Run& run) const {
 
 uint32_t Machine::Training(const Run& run) const {
   uint32_t count = 0;
-  for (const auto& [id, member] : fleet_.members()) {
+  for (const auto& [id, member] : fleet_.Of(run.id())) {
     count += member.Trains(run.id()) && !member.lost && member.stage == Stage::kTraining ? 1 : 0;
   }
   return count;
@@ -93,10 +93,9 @@ void Machine::AssignEvaluators() {
     Run* best = nullptr;
     for (auto& [job, run] : runs_) {
       const bool wants = run.Open() && run.loaded && run.record.held_out_samples > 0 && !member.barred.contains(job);
+      const auto there = fleet_.Of(job);
       const bool served =
-          std::any_of(fleet_.members().begin(), fleet_.members().end(), [&job = job](const auto& other) {
-            return other.second.record.evaluate_only && other.second.record.job == job;
-          });
+          std::any_of(there.begin(), there.end(), [](const auto& other) { return other.member.record.evaluate_only; });
       if (!wants || served) continue;
       const auto rank = [](const Run& r) { return std::pair(-int64_t{r.record.spec.priority}, r.record.sequence); };
       if (best == nullptr || rank(run) < rank(*best)) best = &run;
@@ -106,13 +105,12 @@ void Machine::AssignEvaluators() {
 }
 
 void Machine::Assign(Member& member, Run& run) {
-  member.record.job = run.id();
+  fleet_.Assign(member, run.id());
   member.stage = Stage::kFetching;
   member.fetch_since = now_;
   member.fetch_reports = 0;
   member.step = 0;
   member.finished = false;
-  fleet_.Touch(member.record.worker);
   SendAssignment(member, run);
   Note(run.id(), "worker assigned",
        absl::StrCat("worker ", member.record.worker.value, " fetches job ", run.id().value, " at step ",

@@ -11,7 +11,7 @@ namespace atl {
 
 Duration Machine::GraceOf(const Run& run) const {
   std::vector<int64_t> step_ns;
-  for (const auto& [id, member] : fleet_.members()) {
+  for (const auto& [id, member] : fleet_.Of(run.id())) {
     if (member.Trains(run.id()) && member.heartbeat.step_ns > 0) step_ns.push_back(member.heartbeat.step_ns);
   }
   std::sort(step_ns.begin(), step_ns.end());
@@ -27,7 +27,7 @@ RoundRule Machine::RuleOf(const Run& run, FragmentIndex fragment) const {
   rule.flushing = run.Flushing(fragment);
   if (run.record.state != JobState::kClosing) return rule;
   const Round& round = run.rounds[fragment.value];
-  for (const auto& [id, member] : fleet_.members()) {
+  for (const auto& [id, member] : fleet_.Of(run.id())) {
     const bool counts = member.Trains(run.id()) && !member.lost && member.stage == Stage::kTraining;
     const bool done = member.finished || run.HasClosed(fragment, id, member.step);
     rule.finished += counts && done && !round.accepted.contains(id) ? 1 : 0;
@@ -42,7 +42,7 @@ void Machine::OpenRound(Run& run, FragmentIndex fragment) {
   round.wait_told = false;
   round.expected.clear();
   round.dropped.clear();
-  for (const auto& [id, member] : fleet_.members()) {
+  for (const auto& [id, member] : fleet_.Of(run.id())) {
     const bool trains = member.Trains(run.id()) && !member.lost && member.stage == Stage::kTraining;
     // Scoring tasks takes long: whoever does it is waited for in no round.
     const bool scores = run.evaluation && run.evaluation->score_tasks && run.evaluation->holder == id;
@@ -53,7 +53,7 @@ void Machine::OpenRound(Run& run, FragmentIndex fragment) {
 
 Duration Machine::DeadlineOf(const Run& run) const {
   Duration slowest{};
-  for (const auto& [id, member] : fleet_.members()) {
+  for (const auto& [id, member] : fleet_.Of(run.id())) {
     if (!member.Trains(run.id()) || member.lost) continue;
     slowest = std::max(slowest, PeriodOf(run, member));
   }
@@ -62,7 +62,7 @@ Duration Machine::DeadlineOf(const Run& run) const {
 
 uint64_t Machine::NewestStep(const Run& run) const {
   uint64_t newest = 0;
-  for (const auto& [id, member] : fleet_.members()) {
+  for (const auto& [id, member] : fleet_.Of(run.id())) {
     if (member.Trains(run.id()) && member.stage == Stage::kTraining) newest = std::max(newest, member.step);
   }
   return newest;
@@ -128,7 +128,7 @@ void Machine::ReportOverdue(Run& run, FragmentIndex fragment, const RoundVerdict
 
 bool Machine::WaitsAsItShould(const Run& run, const Round& round) const {
   bool any = false;
-  for (const auto& [id, member] : fleet_.members()) {
+  for (const auto& [id, member] : fleet_.Of(run.id())) {
     const bool there = member.Trains(run.id()) && !member.lost && !member.draining && !member.finished;
     if (!there || round.accepted.contains(id) || round.dropped.contains(id)) continue;
     const bool evaluates = run.evaluation && run.evaluation->holder == id;

@@ -25,7 +25,7 @@ void Machine::CheckStop(Run& run) {
   if (run.pool.Unleased() > 0) return;
   bool starving = false;
   uint64_t least = UINT64_MAX;
-  for (const auto& [id, member] : fleet_.members()) {
+  for (const auto& [id, member] : fleet_.Of(run.id())) {
     if (!member.Trains(run.id()) || member.lost) continue;
     if (member.stage != Stage::kTraining || member.heartbeat.activity != WorkerActivity::kWaiting) return;
     starving = starving || member.wish.has_value();
@@ -36,7 +36,7 @@ void Machine::CheckStop(Run& run) {
 
 bool Machine::NobodyGoesOn(const Run& run, uint64_t step) const {
   bool any = false;
-  for (const auto& [id, member] : fleet_.members()) {
+  for (const auto& [id, member] : fleet_.Of(run.id())) {
     if (!member.Trains(run.id()) || member.lost || member.stage != Stage::kTraining) continue;
     if (member.step < step && !WaitsInVain(run, member)) return false;
     any = any || member.step >= step;
@@ -64,9 +64,7 @@ void Machine::BeginClosing(Run& run, uint64_t stop_step, const std::string& why)
   run.record.stop_step = stop_step;
   run.ending = Ending::kRounds;
   SetState(run, JobState::kClosing, why);
-  for (auto& [id, member] : fleet_.members()) {
-    if (member.record.job == run.id()) member.finished = false;
-  }
+  for (auto& [id, member] : fleet_.Of(run.id())) member.finished = false;
   SendToJob(run, ClosingStarted{run.id(), stop_step, run.Versions()});
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     if (!run.rounds[p].closing) OpenRound(run, FragmentIndex{p});
@@ -79,7 +77,7 @@ bool Machine::ClosingRoundsDone(Run& run) {
     Round& round = run.rounds[p];
     if (!round.closing) {
       round.expected.clear();
-      for (const auto& [id, member] : fleet_.members()) {
+      for (const auto& [id, member] : fleet_.Of(run.id())) {
         const bool there = member.Trains(run.id()) && !member.lost && member.stage == Stage::kTraining;
         if (there && !member.finished && !run.HasClosed(FragmentIndex{p}, id, member.step)) round.expected.insert(id);
       }
@@ -95,8 +93,9 @@ void Machine::AdvanceClosing(Run& run) {
   if (!run.loaded) return;
   if (run.ending == Ending::kRounds) {
     if (!ClosingRoundsDone(run)) return;
-    const bool anyone = std::any_of(fleet_.members().begin(), fleet_.members().end(), [&](const auto& entry) {
-      return entry.second.record.job == run.id() && !entry.second.lost && entry.second.stage == Stage::kTraining;
+    const auto there = fleet_.Of(run.id());
+    const bool anyone = std::any_of(there.begin(), there.end(), [](const auto& entry) {
+      return !entry.member.lost && entry.member.stage == Stage::kTraining;
     });
     if (!anyone && !run.record.draining) return;
     run.ending = anyone ? Ending::kEvaluation : Ending::kCheckpoint;
@@ -131,9 +130,7 @@ void Machine::End(Run& run, JobState state, const std::string& reason) {
   run.ending = Ending::kNone;
   run.no_room.clear();
   run.evaluation.reset();
-  for (auto& [id, member] : fleet_.members()) {
-    if (member.record.job == run.id()) Detach(member, absl::StrCat("the job is ", NameOf(state)));
-  }
+  for (auto& [id, member] : fleet_.Of(run.id())) Detach(member, absl::StrCat("the job is ", NameOf(state)));
   for (auto& [id, upload] : run.uploads) {
     Verdict(id, UploadDecision::kRefused,
             absl::FailedPreconditionError(absl::StrCat("job ", run.id().value, " has ended: ", NameOf(state))));

@@ -131,8 +131,8 @@ void Machine::TakeEvaluation(Run& run, bool holder_is_able) {
 Member* Machine::NextEvaluator(const Run& run) {
   Member* first = nullptr;
   Member* after = nullptr;
-  for (auto& [id, member] : fleet_.members()) {
-    if (member.record.job != run.id() || member.lost || member.draining) continue;
+  for (auto& [id, member] : fleet_.Of(run.id())) {
+    if (member.lost || member.draining) continue;
     // An evaluator takes them all, also where it sorts behind the trainers; not while its fetch is overdue.
     const bool waited_for = member.stage != Stage::kFetching || member.fetch_reports == 0;
     if (member.record.evaluate_only && waited_for) return member.stage == Stage::kTraining ? &member : nullptr;

@@ -39,8 +39,8 @@ Instant Machine::FetchDeadlineOf(const Run& run, const Member& member) const {
 // Whoever does not come to an end with it is told of, then taken off the job, so that another one may have its place
 // and nobody waits for it for ever.
 void Machine::AdvanceFetches(Run& run) {
-  for (auto& [id, member] : fleet_.members()) {
-    if (member.record.job != run.id() || member.lost || member.stage != Stage::kFetching) continue;
+  for (auto& [id, member] : fleet_.Of(run.id())) {
+    if (member.lost || member.stage != Stage::kFetching) continue;
     if (!run.loaded) member.fetch_since = now_;  // nothing is there to be fetched yet
     if (now_ < FetchDeadlineOf(run, member)) continue;
     const FetchTime time = FetchTimeOf(*run.spec, member.heartbeat.download_bytes_per_second);

@@ -1,11 +1,28 @@
 #include "coordinator/core/fleet.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "common/plan/limits.h"
 
 namespace atl {
+namespace {
+
+template <typename M>
+std::vector<Named<M>> Listed(const std::map<JobId, std::vector<Member*>>& by_job, const JobId& job) {
+  std::vector<Named<M>> members;
+  const auto it = by_job.find(job);
+  if (it == by_job.end()) return members;
+  members.reserve(it->second.size());
+  for (Member* member : it->second) members.push_back({member->record.worker, *member});
+  return members;
+}
+
+bool IsBefore(const Member* member, const WorkerId& worker) { return member->record.worker < worker; }
+
+}  // namespace
 
 std::string SilenceOf(const Member& member, Duration heartbeat_interval, Instant now) {
   if (member.lost) return "";
@@ -26,16 +43,46 @@ const Member* Fleet::Find(const WorkerId& worker) const {
 }
 
 Member* Fleet::OnConnection(ConnectionId connection) {
-  for (auto& [id, member] : members_) {
-    if (member.connection == connection) return &member;
-  }
-  return nullptr;
+  const auto it = by_connection_.find(connection);
+  return it == by_connection_.end() ? nullptr : it->second;
 }
+
+std::vector<Named<Member>> Fleet::Of(const JobId& job) { return Listed<Member>(by_job_, job); }
+std::vector<Named<const Member>> Fleet::Of(const JobId& job) const { return Listed<const Member>(by_job_, job); }
 
 Member& Fleet::Add(WorkerRecord record) {
   Member& member = members_[record.worker];
+  const JobId job = std::exchange(record.job, {});
   member.record = std::move(record);
+  if (!job.value.empty()) PutInto(member, job);
   return member;
+}
+
+void Fleet::Connect(Member& member, ConnectionId connection) {
+  Disconnect(member);
+  member.connection = connection;
+  by_connection_.insert_or_assign(connection, &member);
+}
+
+void Fleet::Disconnect(Member& member) {
+  if (member.connection) by_connection_.erase(*member.connection);
+  member.connection.reset();
+}
+
+void Fleet::Assign(Member& member, const JobId& job) {
+  PutInto(member, job);
+  Touch(member.record.worker);
+}
+
+void Fleet::PutInto(Member& member, const JobId& job) {
+  if (const auto before = by_job_.find(member.record.job); before != by_job_.end()) {
+    std::erase(before->second, &member);
+    if (before->second.empty()) by_job_.erase(before);
+  }
+  member.record.job = job;
+  if (job.value.empty()) return;
+  std::vector<Member*>& members = by_job_[job];
+  members.insert(std::lower_bound(members.begin(), members.end(), member.record.worker, IsBefore), &member);
 }
 
 size_t Fleet::Alive() const {
@@ -46,6 +93,9 @@ size_t Fleet::Alive() const {
 }
 
 void Fleet::Forget(const WorkerId& worker) {
+  Member& member = members_.at(worker);
+  Disconnect(member);
+  PutInto(member, {});
   members_.erase(worker);
   touched_.erase(worker);
   forgotten_.insert(worker);
@@ -56,6 +106,26 @@ void Fleet::TakeChanges(std::vector<LedgerRecord>& out) {
   forgotten_.clear();
   for (const WorkerId& worker : touched_) out.push_back(members_.at(worker).record);
   touched_.clear();
+}
+
+void Fleet::CheckInvariants() const {
+  size_t connected = 0, assigned = 0;
+  for (const auto& [id, member] : members_) {
+    if (member.connection) {
+      const auto at = by_connection_.find(*member.connection);
+      ATOLL_CHECK(at != by_connection_.end() && at->second == &member, "a member is not found by its connection");
+      ++connected;
+    }
+    if (member.Assigned()) {
+      const auto of = by_job_.find(member.record.job);
+      ATOLL_CHECK(of != by_job_.end() && std::count(of->second.begin(), of->second.end(), &member) == 1,
+                  "a member is not found by its job");
+      ++assigned;
+    }
+  }
+  size_t found = 0;
+  for (const auto& [job, members] : by_job_) found += members.size();
+  ATOLL_CHECK(connected == by_connection_.size() && assigned == found, "a member is found where it is not any more");
 }
 
 bool IsValidName(const std::string& name) {

@@ -23,8 +23,8 @@ namespace atl {
 enum class Stage { kNone, kFetching, kTraining };
 
 struct Member {
-  WorkerRecord record;
-  std::optional<ConnectionId> connection;
+  WorkerRecord record;                     // its job is changed by Fleet::Assign alone
+  std::optional<ConnectionId> connection;  // changed by Fleet::Connect and Disconnect alone
   Instant heard;            // newest sign of life; the start of the coordinator where there was none since
   bool has_spoken = false;  // since the start of the coordinator
   bool lost = false;        // not waited for any more
@@ -56,12 +56,26 @@ struct Member {
 // decisions take it as there until it is lost.
 std::string SilenceOf(const Member& member, Duration heartbeat_interval, Instant now);
 
+// For loops: for (const auto& [id, member] : ...).
+template <typename M>
+struct Named {
+  const WorkerId& id;
+  M& member;
+};
+
 class Fleet {
  public:
   Member* Find(const WorkerId& worker);
   const Member* Find(const WorkerId& worker) const;
   Member* OnConnection(ConnectionId connection);
+  // Whose record names the job, lost ones included, by name. The list stays as it is when members change their job.
+  std::vector<Named<Member>> Of(const JobId& job);
+  std::vector<Named<const Member>> Of(const JobId& job) const;
   Member& Add(WorkerRecord record);
+  void Connect(Member& member, ConnectionId connection);
+  void Disconnect(Member& member);
+  // Into the record, which is written at the end of the step; no name: of no job.
+  void Assign(Member& member, const JobId& job);
   // Not lost; nor one that is only remembered from before the coordinator started.
   size_t Alive() const;
   std::map<WorkerId, Member>& members() { return members_; }
@@ -72,9 +86,15 @@ class Fleet {
   // Its member and record go; it must be there. One that is added under that name is another.
   void Forget(const WorkerId& worker);
   void TakeChanges(std::vector<LedgerRecord>& out);
+  // Breaks with ATOLL_CHECK when members are not found where they are.
+  void CheckInvariants() const;
 
  private:
+  void PutInto(Member& member, const JobId& job);
+
   std::map<WorkerId, Member> members_;
+  std::map<ConnectionId, Member*> by_connection_;
+  std::map<JobId, std::vector<Member*>> by_job_;  // by name; none is empty
   std::set<WorkerId> touched_, forgotten_;
 };
 

@@ -147,14 +147,12 @@ void Machine::SendTo(const Member& member, CoordinatorMessage message) {
 }
 
 void Machine::SendToJob(const Run& run, const CoordinatorMessage& message) {
-  for (const auto& [id, member] : fleet_.members()) {
-    if (member.record.job == run.id()) SendTo(member, message);
-  }
+  for (const auto& [id, member] : fleet_.Of(run.id())) SendTo(member, message);
 }
 
 void Machine::Disconnect(Member& member) {
   if (member.connection) out_.closes.push_back({*member.connection});
-  member.connection.reset();
+  fleet_.Disconnect(member);
 }
 
 Incarnation Machine::NewIncarnation() {

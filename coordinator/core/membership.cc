@@ -69,7 +69,7 @@ void Machine::On(const WorkerConnected& e) {
   Disconnect(*member);
   const bool resumed = known && MayResume(*member, e.hello);
   if (!resumed) Join(*member, e.hello);
-  member->connection = e.connection;
+  fleet_.Connect(*member, e.connection);
   member->heard = now_;
   member->has_spoken = true;
   member->lost = member->left = false;
@@ -132,7 +132,7 @@ std::vector<Welcome::Fate> Machine::FatesOf(const Hello& hello) const {
 }
 
 void Machine::On(const ConnectionClosed& e) {
-  if (Member* member = fleet_.OnConnection(e.connection)) member->connection.reset();
+  if (Member* member = fleet_.OnConnection(e.connection)) fleet_.Disconnect(*member);
 }
 
 Duration Machine::AbsenceOf(const Member& member) const {
@@ -185,7 +185,7 @@ void Machine::DropWork(Member& member, const std::string& why) {
            absl::StrCat(leases, " leases of worker ", id.value, " go back to the pool: ", why), {{"worker", id.value}});
     }
   }
-  member.record.job = {};
+  fleet_.Assign(member, {});
   member.record.leases_from = LeaseId{counters_.next_lease};
   member.stage = Stage::kNone;
   member.finished = false;
@@ -193,7 +193,6 @@ void Machine::DropWork(Member& member, const std::string& why) {
   member.wish.reset();
   member.link_too_slow.clear();
   member.not_waited_for = false;
-  fleet_.Touch(id);
 }
 
 void Machine::Fence(Member& member, const std::string& why) {

@@ -33,7 +33,7 @@ void Machine::BalancePace(const Run& run, Member& member) {
                      member.stage == Stage::kTraining;
   if (!paced || member.heartbeat.step_ns <= 0 || member.heartbeat.period_steps == 0) return;
   Duration fastest{member.heartbeat.step_ns};
-  for (const auto& [id, other] : fleet_.members()) {
+  for (const auto& [id, other] : fleet_.Of(run.id())) {
     const bool counts = other.Trains(run.id()) && !other.lost && !other.draining && other.stage == Stage::kTraining;
     if (counts && other.heartbeat.step_ns > 0) fastest = std::min(fastest, Duration{other.heartbeat.step_ns});
   }

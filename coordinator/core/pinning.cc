@@ -11,7 +11,7 @@ namespace atl {
 std::optional<SampleRange> Machine::PositionsFor(Run& run, const WorkerId& worker) {
   if (!run.spec->data.pin_shards) return SampleRange{0, UINT64_MAX};
   std::set<WorkerId> present;
-  for (const auto& [id, member] : fleet_.members()) {
+  for (const auto& [id, member] : fleet_.Of(run.id())) {
     if (member.Trains(run.id()) && !member.lost) present.insert(id);
   }
   const std::optional<uint32_t> before = run.shards.Of(worker);

@@ -170,9 +170,7 @@ void Machine::On(const JobUpdated& e) {
   ++run->record.spec_revision;
   run->spec = std::make_shared<const JobSpec>(run->record.spec);
   run->touched = true;
-  for (const auto& [id, member] : fleet_.members()) {
-    if (member.record.job == e.job) SendAssignment(member, *run);
-  }
+  for (const auto& [id, member] : fleet_.Of(e.job)) SendAssignment(member, *run);
   Note(e.job, "updated", absl::StrCat("spec revision ", run->record.spec_revision, " takes effect at the next round"),
        {{"revision", absl::StrCat(run->record.spec_revision)}});
   Answer(e.request, absl::OkStatus(), e.job);

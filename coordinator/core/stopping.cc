@@ -40,9 +40,7 @@ void Machine::Hold(Run& run, const std::string& reason) {
     run.record.draining = false;
     run.record.stop_step = PlannedInnerSteps(*run.spec);
   }
-  for (auto& [id, member] : fleet_.members()) {
-    if (member.record.job == run.id()) Detach(member, "the job is paused");
-  }
+  for (auto& [id, member] : fleet_.Of(run.id())) Detach(member, "the job is paused");
   SetState(run, JobState::kPaused, reason);
 }
 

@@ -122,7 +122,7 @@ std::optional<JobView> Machine::ViewJob(const JobId& job, Instant now) const {
   view.evaluations = Standing(*run, view.clock_step);
   view.tokens_committed = run->tokens_committed;
   view.rounds_committed = run->rounds_committed;
-  for (const auto& [id, member] : fleet_.members()) {
+  for (const auto& [id, member] : fleet_.Of(job)) {
     // Whoever was not heard since the start is waited for, but nobody knows that it lives.
     if (!member.Trains(job) || member.lost || !member.has_spoken) continue;
     ++view.alive;
@@ -185,7 +185,7 @@ std::string Machine::FailureOf(const WorkerId& worker) const {
 
 std::string Machine::WhoMayCome(const Run& run, const Round& round) const {
   std::string line;
-  for (const auto& [id, member] : fleet_.members()) {
+  for (const auto& [id, member] : fleet_.Of(run.id())) {
     const bool there = member.Trains(run.id()) && !member.lost && !member.draining && !member.finished;
     if (!there || round.accepted.contains(id) || round.dropped.contains(id)) continue;
     const bool evaluates = run.evaluation && run.evaluation->holder == id;
@@ -244,7 +244,7 @@ std::string Machine::WaitingLine(const Run& run, Instant now) const {
     return "the final checkpoint is being written";
   if (have < need) {
     std::vector<WorkerId> lost;
-    for (const auto& [id, member] : fleet_.members()) {
+    for (const auto& [id, member] : fleet_.Of(run.id())) {
       if (member.Trains(run.id()) && member.lost) lost.push_back(id);
     }
     std::string why = lost.empty() ? "" : absl::StrCat(ListOf(lost), " lost");
@@ -268,6 +268,7 @@ std::string Machine::WaitingLine(const Run& run, Instant now) const {
 }
 
 void Machine::CheckInvariants() const {
+  fleet_.CheckInvariants();
   std::set<Incarnation> incarnations;
   for (const auto& [id, member] : fleet_.members()) {
     const Incarnation incarnation = member.record.incarnation;
