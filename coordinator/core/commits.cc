@@ -14,8 +14,9 @@ Duration Machine::GraceOf(const Run& run) const {
   for (const auto& [id, member] : fleet_.Of(run.id())) {
     if (member.Trains(run.id()) && member.heartbeat.step_ns > 0) step_ns.push_back(member.heartbeat.step_ns);
   }
-  std::sort(step_ns.begin(), step_ns.end());
-  const Duration median{step_ns.empty() ? 0 : step_ns[step_ns.size() / 2]};
+  const auto middle = step_ns.begin() + static_cast<int64_t>(step_ns.size() / 2);
+  if (!step_ns.empty()) std::nth_element(step_ns.begin(), middle, step_ns.end());
+  const Duration median{step_ns.empty() ? 0 : *middle};
   return GraceWindow(run.spreads, TimesAtMostADay(median, run.spec->sync.overlap_steps), run.spec->sync.grace_max);
 }
 
@@ -81,8 +82,9 @@ void Machine::AdvanceRounds(Run& run) {
   }
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     const FragmentIndex fragment{p};
-    const RoundVerdict verdict = DecideRound(run.rounds[p], RuleOf(run, fragment), now_);
-    if (verdict.close) IssueClose(run, fragment, verdict.reason);
+    const RoundRule rule = RuleOf(run, fragment);
+    const RoundVerdict verdict = DecideRound(run.rounds[p], rule, now_);
+    if (verdict.close) IssueClose(run, fragment, ReasonOf(run.rounds[p], rule, now_));
     if (verdict.overdue && !pausing) ReportOverdue(run, fragment, verdict);
   }
 }
@@ -100,8 +102,9 @@ void Machine::ReportOverdue(Run& run, FragmentIndex fragment, const RoundVerdict
   const std::string name = absl::StrCat("round ", round.version.value, " of fragment ", fragment.value);
   const bool as_it_should = WaitsAsItShould(run, round);
   if (!as_it_should || !round.wait_told) {
-    const std::string late = absl::StrCat(name, ": ", verdict.reason, verdict.nobody ? WhoMayCome(run, round) : "",
-                                          "; next report in ", SecondsOf(extension));
+    const std::string late =
+        absl::StrCat(name, ": ", ReasonOf(round, RuleOf(run, fragment), now_),
+                     verdict.nobody ? WhoMayCome(run, round) : "", "; next report in ", SecondsOf(extension));
     Note(run.id(), as_it_should ? "round waits" : "round overdue",
          as_it_should ? absl::StrCat(name, " waits", WhoMayCome(run, round)) : late,
          {{"fragment", absl::StrCat(fragment.value)}, {"version", absl::StrCat(round.version.value)}});

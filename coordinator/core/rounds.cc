@@ -37,6 +37,12 @@ std::string AllThere(const Round& round) {
                       round.dropped.empty() ? "" : absl::StrCat("; dropped: ", dropped));
 }
 
+bool NobodyMissing(const Round& round) {
+  return std::all_of(round.expected.begin(), round.expected.end(), [&](const WorkerId& worker) {
+    return round.accepted.contains(worker) || round.dropped.contains(worker);
+  });
+}
+
 }  // namespace
 
 uint32_t ArrivedOf(const Round& round) { return static_cast<uint32_t>(round.accepted.size() + round.dropped.size()); }
@@ -60,34 +66,47 @@ std::vector<WorkerId> MissingOf(const Round& round) {
 }
 
 RoundVerdict DecideRound(const Round& round, const RoundRule& rule, Instant now) {
-  if (round.closing) return {.reason = "is being merged"};
+  RoundVerdict verdict;
+  if (round.closing) return verdict;
+  const uint32_t have = ArrivedOf(round);
+  const uint32_t quorum = QuorumOf(round, rule);
+  const bool all_there = NobodyMissing(round);
+  if (all_there && have >= MinimumOf(rule)) {
+    verdict.close = true;
+  } else if (have >= quorum && !round.accepted.empty()) {
+    verdict.wake = ArrivalNumber(round, quorum - 1) + rule.grace;
+    verdict.close = now >= verdict.wake;
+  } else {
+    verdict.wake = round.deadline;
+    verdict.overdue = now >= round.deadline;
+    verdict.nobody = all_there;
+  }
+  if (verdict.close) verdict.wake = kNever;
+  if (rule.flushing > 0) verdict.close = false;  // its end is an event
+  return verdict;
+}
+
+std::string ReasonOf(const Round& round, const RoundRule& rule, Instant now) {
+  if (round.closing) return "is being merged";
+  RoundRule flushed = rule;
+  flushed.flushing = 0;
+  const RoundVerdict verdict = DecideRound(round, flushed, now);
+  if (verdict.close && rule.flushing > 0) {
+    return absl::StrCat("waits for ", rule.flushing, " contributions that are being written");
+  }
   const uint32_t have = ArrivedOf(round);
   const uint32_t quorum = QuorumOf(round, rule);
   const std::vector<WorkerId> missing = MissingOf(round);
-  RoundVerdict verdict;
-  if (missing.empty() && have >= MinimumOf(rule)) {
-    verdict.close = true;
-    verdict.reason = AllThere(round);
-  } else if (have >= quorum && !round.accepted.empty()) {
-    const Instant close_at = ArrivalNumber(round, quorum - 1) + rule.grace;
-    verdict.close = now >= close_at;
-    verdict.wake = close_at;
-    verdict.reason = verdict.close ? absl::StrCat("quorum ", have, " of ", quorum,
-                                                  " and the grace window has passed; without ", ListOf(missing))
-                                   : absl::StrCat("quorum ", have, " of ", quorum, " reached; waits ",
-                                                  SecondsOf(close_at - now), " for ", ListOf(missing));
-  } else {
-    verdict.overdue = now >= round.deadline;
-    verdict.wake = round.deadline;
-    verdict.nobody = missing.empty();
-    verdict.reason = absl::StrCat("it has ", have, " of the ", quorum, " contributions that it needs",
-                                  missing.empty() ? "" : absl::StrCat("; missing ", ListOf(missing)));
+  if (missing.empty() && have >= MinimumOf(rule)) return AllThere(round);
+  if (have < quorum || round.accepted.empty()) {
+    return absl::StrCat("it has ", have, " of the ", quorum, " contributions that it needs",
+                        missing.empty() ? "" : absl::StrCat("; missing ", ListOf(missing)));
   }
-  if (verdict.close && rule.flushing > 0) {
-    return {.reason = absl::StrCat("waits for ", rule.flushing, " contributions that are being written")};
+  if (verdict.close) {
+    return absl::StrCat("quorum ", have, " of ", quorum, " and the grace window has passed; without ", ListOf(missing));
   }
-  if (verdict.close) verdict.wake = kNever;
-  return verdict;
+  return absl::StrCat("quorum ", have, " of ", quorum, " reached; waits ", SecondsOf(verdict.wake - now), " for ",
+                      ListOf(missing));
 }
 
 Duration SpreadOf(const Round& round) {

@@ -1,5 +1,5 @@
 // One fragment's gathering: who is expected, what has been accepted, and when that is enough (design section 6; quorum
-// and grace of Decoupled DiLoCo, 2604.21428). The decision is a function of the round, the rule and the time, and gives
+// and grace of Decoupled DiLoCo, 2604.21428). The decision is a function of the round, the rule and the time, and so is
 // its reason. What leaves or arrives is not decided here. Pure; owned by the engine thread.
 #ifndef ATOLL_COORDINATOR_CORE_ROUNDS_H_
 #define ATOLL_COORDINATOR_CORE_ROUNDS_H_
@@ -52,11 +52,12 @@ struct RoundVerdict {
   bool overdue = false;   // the deadline has passed without a quorum
   Instant wake = kNever;  // when to look again
   bool nobody = false;    // it is short of the quorum and nobody is expected in it
-  std::string reason;     // one clause: why it closes or what it waits for
 };
 // A round in which every expected sync is dropped closes with no contribution; it is never closed so to be rid of
 // others.
 RoundVerdict DecideRound(const Round& round, const RoundRule& rule, Instant now);
+// One clause: why it closes or what it waits for.
+std::string ReasonOf(const Round& round, const RoundRule& rule, Instant now);
 
 // Contributions that suffice once the grace window has passed.
 uint32_t QuorumOf(const Round& round, const RoundRule& rule);

@@ -205,7 +205,8 @@ std::string Machine::WaitingForRound(const Run& run, Instant now) const {
     const Round& round = run.rounds[p];
     const std::vector<WorkerId> missing = MissingOf(round);
     if (round.closing || ArrivedOf(round) == 0) continue;
-    const RoundVerdict verdict = DecideRound(round, RuleOf(run, FragmentIndex{p}), now_);
+    const RoundRule rule = RuleOf(run, FragmentIndex{p});
+    const RoundVerdict verdict = DecideRound(round, rule, now_);
     std::string who;
     for (const WorkerId& id : missing) {
       const Member& member = *fleet_.Find(id);
@@ -215,7 +216,7 @@ std::string Machine::WaitingForRound(const Run& run, Instant now) const {
                       silence, waits ? ", waits for " : "", waits ? member.heartbeat.waiting_for : "");
     }
     if (!who.empty()) who += ")";
-    return absl::StrCat("round ", round.version.value, " of fragment ", p, ": ", verdict.reason,
+    return absl::StrCat("round ", round.version.value, " of fragment ", p, ": ", ReasonOf(round, rule, now_),
                         verdict.nobody ? WhoMayCome(run, round) : who,
                         verdict.wake != round.deadline || verdict.wake <= now_
                             ? ""

@@ -21,9 +21,9 @@ RoundRule Rule(uint32_t minimum, uint32_t quorum) {
 }
 
 TEST(DecideRound, ClosesWhenAllExpectedHaveContributed) {
-  const auto v = DecideRound(Gathering({"a", "b"}, {{"a", 1}, {"b", 2}}), Rule(1, 0), kStart + Milliseconds(2));
-  EXPECT_TRUE(v.close);
-  EXPECT_EQ(v.reason, "all 2 expected contributions are there");
+  const Round round = Gathering({"a", "b"}, {{"a", 1}, {"b", 2}});
+  EXPECT_TRUE(DecideRound(round, Rule(1, 0), kStart + Milliseconds(2)).close);
+  EXPECT_EQ(ReasonOf(round, Rule(1, 0), kStart + Milliseconds(2)), "all 2 expected contributions are there");
 }
 
 TEST(DecideRound, GraceRunsFromTheQuorum) {
@@ -33,7 +33,8 @@ TEST(DecideRound, GraceRunsFromTheQuorum) {
   EXPECT_EQ(early.wake, kStart + Milliseconds(650));
   const auto late = DecideRound(round, Rule(1, 0), kStart + Milliseconds(650));
   EXPECT_TRUE(late.close);
-  EXPECT_EQ(late.reason, "quorum 2 of 2 and the grace window has passed; without c");
+  EXPECT_EQ(ReasonOf(round, Rule(1, 0), kStart + Milliseconds(650)),
+            "quorum 2 of 2 and the grace window has passed; without c");
 }
 
 TEST(DecideRound, NeverBelowTheMinimumEvenWithoutExpected) {
