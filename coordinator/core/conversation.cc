@@ -97,8 +97,9 @@ bool Machine::GrantLease(Run& run, Member& member, const LeaseRequest& wish, std
 }
 
 void Machine::RecoverAbsentLeases(Run& run) {
-  for (auto& [id, member] : fleet_.Of(run.id()))
+  for (auto& [id, member] : fleet_.Of(run.id())) {
     if (member.lost) Fence(member, "the pool is empty and it is lost");
+  }
 }
 
 void Machine::Hear(Member& member, const Ready& message) {

@@ -4,6 +4,10 @@
 
 namespace atl {
 
+size_t Effects::count() const {
+  return records.size() + sends.size() + closes.size() + verdicts.size() + tasks.size() + answers.size() + notes.size();
+}
+
 struct Core::State {
   Machine machine;
 };

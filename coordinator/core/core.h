@@ -83,6 +83,7 @@ class Core {
   Effects Start(Instant now, const std::map<JobId, std::string>& damaged_logs = {});
   // Requires now >= every earlier now. `wall_nanos` is Unix time for records that people read (when a job started, when
   // an evaluation was made), 0 when unknown; it decides nothing.
+  // Afterwards the core is at rest: as long as NextWake() is later than now, a tick has no effect.
   Effects Step(const Event& event, Instant now, int64_t wall_nanos = 0);
   // When Step(Tick) must be called at the latest; kNever when nothing is timed.
   Instant NextWake() const;

@@ -240,6 +240,7 @@ struct Effects {
   std::vector<Task> tasks;
   std::vector<RequestAnswered> answers;
   std::vector<JobNote> notes;
+  size_t count() const;  // of all together
 };
 
 }  // namespace atl

@@ -96,6 +96,7 @@ Effects Machine::Start(Instant now, const std::map<JobId, std::string>& damaged_
     }
     SettleRevoked(run);
   }
+  members_wake_ = MembersWake();
   return TakeEffects();
 }
 
@@ -103,21 +104,30 @@ Effects Machine::Step(const Event& event, Instant now, int64_t wall_nanos) {
   ATOLL_CHECK(now >= now_, "time does not go back");
   now_ = now;
   wall_nanos_ = std::max(wall_nanos_, wall_nanos);
-  ExpireMembers();
+  const bool calm = IsCalm(event);
+  if (!calm) ExpireMembers();
   std::visit([this](const auto& e) { On(e); }, event);
+  if (calm) {
+    Run* run = RunOf(*fleet_.OnConnection(std::get<WorkerSaid>(event).connection));
+    if (run != nullptr && !HasEnded(run->record.state)) AdvanceRun(*run);
+    if (out_.count() == 0) return TakeEffects();
+  }
   ForgetMembers();
   for (int pass = 0;; ++pass) {
     ATOLL_CHECK(pass < kAdvanceLimit, "the core does not come to rest");
-    const size_t before = EffectsCount();
+    const size_t before = out_.count();
     Advance();
-    if (EffectsCount() == before) break;
+    if (out_.count() == before) break;
   }
+  members_wake_ = MembersWake();
   return TakeEffects();
 }
 
-size_t Machine::EffectsCount() const {
-  return out_.records.size() + out_.sends.size() + out_.closes.size() + out_.verdicts.size() + out_.tasks.size() +
-         out_.answers.size() + out_.notes.size();
+bool Machine::IsCalm(const Event& event) {
+  const auto* said = std::get_if<WorkerSaid>(&event);
+  if (said == nullptr || !std::holds_alternative<Heartbeat>(said->message) || now_ >= members_wake_) return false;
+  const Member* member = fleet_.OnConnection(said->connection);
+  return member != nullptr && member->stage != Stage::kFetching;
 }
 
 Effects Machine::TakeEffects() {
@@ -177,7 +187,7 @@ void Machine::Verdict(UploadId upload, UploadDecision decision, absl::Status sta
   out_.verdicts.push_back({upload, decision, std::move(status)});
 }
 
-Instant Machine::NextWake() const {
+Instant Machine::MembersWake() const {
   Instant wake = kNever;
   for (const auto& [id, member] : fleet_.members()) {
     if (!member.rests_from.value.empty()) wake = std::min(wake, member.rests_until);
@@ -191,6 +201,11 @@ Instant Machine::NextWake() const {
       wake = std::min(wake, member.lost_at + limits::kGoneWorkerMemory);  // later it waits for what happens anyway
     }
   }
+  return wake;
+}
+
+Instant Machine::NextWake() const {
+  Instant wake = members_wake_;
   for (const auto& [id, run] : runs_) {
     if (run.evaluation && !run.evaluation->holder.value.empty()) wake = std::min(wake, run.evaluation->deadline);
     if (run.evaluation && run.evaluation->retry_at > now_) wake = std::min(wake, run.evaluation->retry_at);

@@ -106,8 +106,7 @@ class Machine {
   RoundRule RuleOf(const Run& run, FragmentIndex fragment) const;
   Duration GraceOf(const Run& run) const;
   Duration DeadlineOf(const Run& run) const;
-  // What a period takes the worker at its pace; zero when no step of it was measured.
-  Duration PeriodOf(const Run& run, const Member& member) const;
+  Duration PeriodOf(const Run& run, const Member& member) const;  // at its pace; zero when no step was measured
   void BalancePace(const Run& run, Member& member);
   void OpenRound(Run& run, FragmentIndex fragment);
   void AdvanceRounds(Run& run);
@@ -133,10 +132,8 @@ class Machine {
   void Quarantine(Run& run, Member& member, const std::string& why);
 
   // ---- experiments.cc
-  // Workers that experiment.pool lets take part, by the committed versions of fragment 0.
-  uint32_t PoolOf(const Run& run) const;
-  // workers.min and workers.max, cut to the pool.
-  uint32_t LeastWorkers(const Run& run) const;
+  uint32_t PoolOf(const Run& run) const;        // may take part, by the committed versions of fragment 0
+  uint32_t LeastWorkers(const Run& run) const;  // workers.min and workers.max, cut to the pool
   uint32_t MostWorkers(const Run& run) const;
   std::string WhyTooMany(const Run& run) const;
   std::string WhyIdle(const Member& member) const;
@@ -144,8 +141,7 @@ class Machine {
   // ---- pinning.cc
   // Where the worker's next lease may lie; none when it cannot have a corpus of its own now.
   std::optional<SampleRange> PositionsFor(Run& run, const WorkerId& worker);
-  // Who read which corpus, from what is durable.
-  void RecoverShards(Run& run);
+  void RecoverShards(Run& run);  // who read which corpus, from what is durable
 
   // ---- ending.cc
   void CheckStop(Run& run);
@@ -179,11 +175,9 @@ class Machine {
   // ---- stopping.cc
   // The reason of a job that could not go on begins so, which tells it from one that a person paused.
   static constexpr char kStopped[] = "stopped: ";
-  void Hold(Run& run, const std::string& reason);  // PAUSED with the reason; workers are free
-  // The job cannot go on: FAILED where nothing is lost by it, otherwise PAUSED with the reason.
-  void BreakOff(Run& run, const std::string& why);
-  // Memory is given up; the next Load begins from what is durable.
-  void Unload(Run& run);
+  void Hold(Run& run, const std::string& reason);   // PAUSED with the reason; workers are free
+  void BreakOff(Run& run, const std::string& why);  // FAILED where nothing is lost by it, else PAUSED with the reason
+  void Unload(Run& run);                            // memory is given up; the next Load begins from what is durable
   void Load(Run& run);
   void LiftBars(Run& run);  // workers that failed at the job may be given it again
 
@@ -212,6 +206,10 @@ class Machine {
   uint32_t Training(const Run& run) const;
 
   // ---- small tools
+  // A heartbeat of a worker that is not fetching, before any member's time has come: it changes that worker and through
+  // it its job, and all else is at rest since the step before.
+  bool IsCalm(const Event& event);
+  Instant MembersWake() const;  // when something about a member is due by itself
   Run* Find(const JobId& job);
   const Run* Find(const JobId& job) const;
   Run* RunOf(const Member& member) { return member.Assigned() ? Find(member.record.job) : nullptr; }
@@ -223,7 +221,6 @@ class Machine {
   void SetState(Run& run, JobState state, const std::string& reason);
   void Verdict(UploadId upload, UploadDecision decision, absl::Status status);
   Effects TakeEffects();
-  size_t EffectsCount() const;
   std::string WaitingLine(const Run& run, Instant now) const;
   std::string WaitingForRound(const Run& run, Instant now) const;
   // Who is not expected in the round and may contribute all the same.
@@ -241,6 +238,7 @@ class Machine {
   bool disk_low_ = false;
   static constexpr char kDiskLow[] = "the coordinator's disk is almost full: no uploads until space is freed";
   Instant now_{};
+  Instant members_wake_{};  // at most MembersWake(), which calm heartbeats put off
   int64_t wall_nanos_ = 0;
   Effects out_;
 };

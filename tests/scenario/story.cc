@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "tests/scenario/render.h"
 
 namespace atl {
@@ -68,7 +69,13 @@ Story::Story() : options_{Seconds(2), Seconds(20)}, now_(Instant{} + Seconds(100
   Take(core_->Start(now_));
 }
 
-Lines Story::Step(const Event& event) { return Take(core_->Step(event, now_)); }
+Lines Story::Step(const Event& event) {
+  const Lines lines = Take(core_->Step(event, now_));
+  if (core_->NextWake() > now_) {
+    ATOLL_CHECK(core_->Step(Tick{}, now_).count() == 0, "the core is not at rest after a step");
+  }
+  return lines;
+}
 
 Lines Story::Take(const Effects& effects) {
   core_->CheckInvariants();

@@ -35,7 +35,11 @@ World::World(uint64_t seed) : rng_(StreamKey(seed, "coordinator core")) {
   Submit();
 }
 
-void World::Give(const Event& event) { Take(core_->Step(event, now_)); }
+void World::Give(const Event& event) {
+  Take(core_->Step(event, now_));
+  if (core_->NextWake() <= now_) return;
+  ATOLL_CHECK(core_->Step(Tick{}, now_).count() == 0, "the core is not at rest after a step");
+}
 
 void World::Take(const Effects& effects) {
   core_->CheckInvariants();
