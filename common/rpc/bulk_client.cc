@@ -264,7 +264,7 @@ class UploadTransfer final : public Transfer {
   void SendNext() {
     if (!granted_ || writing() || released() || half_closed_) return;
     if (last_sent_) return HalfClose();
-    const uint64_t most = std::min(shared().bucket.frame_bytes(), frame_size_.bytes());
+    const uint64_t most = std::min(shared().bucket.frame_bytes(), frame_size_.BytesAt(offset_));
     const auto bytes = static_cast<size_t>(std::min<uint64_t>(most, source_->size_bytes() - offset_));
     if (const Duration wait = shared().bucket.Take(bytes); wait.ns > 0) {
       pace_.Set(wait, [this, self = shared_from_this()] { OnStrand([this] { SendNext(); }); });

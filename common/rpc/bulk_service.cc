@@ -379,7 +379,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     PrepareNext();
   }
   uint64_t FrameBytes() const {
-    const uint64_t most = std::min(shared_->bucket.frame_bytes(), frame_size_.bytes());
+    const uint64_t most = std::min(shared_->bucket.frame_bytes(), frame_size_.BytesAt(offset_));
     return receiver_bucket_ ? std::min(most, receiver_bucket_->frame_bytes()) : most;
   }
   // The receiver's cap first; what was taken of it stays taken while the cap of all is waited for.

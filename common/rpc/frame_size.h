@@ -19,7 +19,9 @@ class FrameSize {
   static constexpr uint64_t kLeast = 32 * 1024, kFirst = 64 * 1024, kMost = limits::kFramePayloadBytes;
   static constexpr Duration kQuick = Milliseconds(10), kSlow = Milliseconds(100);
 
-  uint64_t bytes() const { return bytes_; }
+  // Of a frame that begins at `offset` of what is sent: none reaches over a multiple of kMost, so that all receivers of
+  // one thing soon take the same frames of it, whose CRC is taken once (MakeMemorySource).
+  uint64_t BytesAt(uint64_t offset) const { return std::min(bytes_, kMost - offset % kMost); }
   // The transport is given a frame.
   void Begin(Instant now) { began_ = now; }
   // It has left.

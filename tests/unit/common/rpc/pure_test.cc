@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "common/plan/limits.h"
 #include "common/rpc/backoff.h"
 #include "common/rpc/channel.h"
@@ -73,13 +75,27 @@ TEST(FrameSizeTest, FollowsWhatTheLinkTakesAtOnce) {
     size.Begin({5});
     size.Sent(Instant{5} + took);
   };
-  EXPECT_EQ(size.bytes(), FrameSize::kFirst) << "small, until the link is known";
+  EXPECT_EQ(size.BytesAt(0), FrameSize::kFirst) << "small, until the link is known";
   for (int i = 0; i < 20; ++i) send(Milliseconds(1));
-  EXPECT_EQ(size.bytes(), limits::kFramePayloadBytes);
+  EXPECT_EQ(size.BytesAt(0), limits::kFramePayloadBytes);
   send(Milliseconds(50));
-  EXPECT_EQ(size.bytes(), limits::kFramePayloadBytes) << "neither quick nor slow";
+  EXPECT_EQ(size.BytesAt(0), limits::kFramePayloadBytes) << "neither quick nor slow";
   for (int i = 0; i < 20; ++i) send(Seconds(1));
-  EXPECT_EQ(size.bytes(), FrameSize::kLeast);
+  EXPECT_EQ(size.BytesAt(0), FrameSize::kLeast);
+}
+
+TEST(FrameSizeTest, FramesMeetAtEveryMultipleOfTheLargest) {
+  for (const int late : {0, 1, 5}) {
+    FrameSize size;
+    std::set<uint64_t> begins;
+    int sent = 0;
+    for (uint64_t offset = 0; offset < 8 * FrameSize::kMost; offset += size.BytesAt(offset)) {
+      begins.insert(offset);
+      size.Begin({5});
+      size.Sent(Instant{5} + Milliseconds(sent++ < late ? 50 : 1));
+    }
+    for (uint64_t i = 0; i < 8; ++i) EXPECT_TRUE(begins.contains(i * FrameSize::kMost)) << late << " " << i;
+  }
 }
 
 TEST(ReceiverBucketsTest, AllThatOneReceiverGetsSharesItsCap) {
