@@ -12,9 +12,10 @@ from benches import machine
 sys.path.insert(0, str(machine.ROOT / "tests/integration"))
 import atoll_harness  # noqa: E402
 
-WHAT = "1,000 real control streams to one coordinator, and 10,000 simulated workers on its core"
+WHAT = "1,000 real control streams to one coordinator, and up to 10,000 simulated workers on its core"
 ROUNDS = 5
-STREAMS, SIMULATED = 1000, 10_000
+STREAMS = 1000
+SIMULATED = [(1000, 1), (10_000, 0)]  # workers and the jobs they share
 ROUND_SECONDS = 10
 DESCRIPTORS = 16_384  # of each process; two of a connection, three ports, and files
 
@@ -24,7 +25,7 @@ def measure(rounds):
     raise_descriptors()
     atoll_harness.BIN = programs
     with machine.ForeignLoad() as load:
-        samples = [streams(client, rounds), ran(client, "core", SIMULATED, rounds)]
+        samples = [streams(client, rounds), *[ran(client, "core", workers, jobs, rounds) for workers, jobs in SIMULATED]]
     group = {"name": "control plane", "threads": 1, "foreign_cores": load.cores, "samples": samples}
     return {"machine": machine.described(), "groups": [group]}
 

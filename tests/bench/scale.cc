@@ -1,13 +1,14 @@
 // How many workers one coordinator carries, as JSON for scripts/bench.
 //
 //   bench_scale streams PORT PID WORKERS ROUNDS SECONDS   real control streams to a coordinator that runs already
-//   bench_scale core WORKERS ROUNDS                       the coordinator's core alone, in this process
+//   bench_scale core WORKERS JOBS ROUNDS                  the coordinator's core alone, in this process; 0 jobs: none
 //
 // streams: each worker has a channel of its own, hence a socket, and beats at the interval that it is asked for, all of
 // them spread evenly over it. Nobody answers a heartbeat: one in kProbes is followed on the same stream by the wish for
 // a lease of a job that is none, which the core denies at once and in order, so that the denial tells when the
 // heartbeat has been through. PID is the coordinator's: its processor time and memory are read from /proc.
-// core: as many simulated workers, each heartbeat one step of the machine; there is no job, socket or thread.
+// core: as many simulated workers, shared out over the jobs, which they train, if any; each heartbeat is one step of
+// the machine. There are no sockets, threads, contributions.
 #include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -40,6 +41,7 @@ namespace {
 constexpr uint64_t kProbes = 10;
 constexpr char kNoJob[] = "no-such-job";
 constexpr Duration kLongestJoin = Seconds(120);
+constexpr int64_t kStepsAHeartbeat = 10;
 
 Hello HelloOf(uint64_t index) {
   Hello hello;
@@ -245,8 +247,25 @@ double OwnCpuSeconds() {
          static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
 }
 
+JobId JobOf(uint64_t worker, uint64_t jobs) { return {absl::StrCat("job-", worker % jobs)}; }
+
+// A job whose parameters are there, for so many workers.
+void Begin(Core& core, const JobId& id, uint64_t workers, Instant now) {
+  constexpr uint32_t kFragments = 4;
+  JobSubmitted job;
+  job.spec.name = id.value;
+  job.spec.batch.sequences_per_step = 1;
+  job.spec.data.sequence_length = 10;
+  job.spec.workers.min = job.spec.workers.max = static_cast<uint32_t>(workers);
+  job.spec.stop.inner_steps = job.stop_step = 1'000'000;
+  job.fragments = kFragments;
+  job.dataset_samples = 1'000'000'000;
+  (void)core.Step(job, now);
+  (void)core.Step(ParametersReady{id, std::vector<Digest>(kFragments, Digest{1, 1})}, now);
+}
+
 // One round is one heartbeat of every worker and the ticks that the core wants meanwhile.
-nlohmann::json Simulated(uint64_t count, uint64_t rounds) {
+nlohmann::json Simulated(uint64_t count, uint64_t jobs, uint64_t rounds) {
   const SystemClock clock;
   const Duration interval = limits::kHeartbeatInterval;
   const double held = static_cast<double>(mallinfo2().uordblks);
@@ -254,9 +273,22 @@ nlohmann::json Simulated(uint64_t count, uint64_t rounds) {
   Core core({interval, limits::kMembershipTimeout, static_cast<uint32_t>(count)}, {.boot = {1}}, now);
   (void)core.Start(now);
   const double join_begin = OwnCpuSeconds();
-  for (uint64_t i = 0; i < count; ++i) (void)core.Step(WorkerConnected{i + 1, HelloOf(i)}, now);
+  for (uint64_t job = 0; job < jobs; ++job) Begin(core, JobOf(job, jobs), (count + jobs - 1 - job) / jobs, now);
+  std::vector<JobId> jobs_of(count);
+  for (uint64_t i = 0; i < count; ++i) {
+    for (const Send& send : core.Step(WorkerConnected{i + 1, HelloOf(i)}, now).sends) {
+      const auto* given = std::get_if<Assignment>(&send.message);
+      if (given == nullptr) continue;
+      jobs_of[send.connection - 1] = given->job;
+      (void)core.Step(WorkerSaid{send.connection, Ready{.job = given->job}}, now);
+    }
+  }
   const double join_cpu = OwnCpuSeconds() - join_begin;
-  ATOLL_CHECK(core.ViewWorkers(now).size() == count, "the core does not have all workers");
+  const std::vector<WorkerView> views = core.ViewWorkers(now);
+  const WorkerState wanted = jobs == 0 ? WorkerState::kIdle : WorkerState::kTraining;
+  const bool all =
+      std::all_of(views.begin(), views.end(), [&](const WorkerView& view) { return view.state == wanted; });
+  ATOLL_CHECK(views.size() == count && all, "the core does not have all workers at work");
   std::vector<double> seconds, cpu, median, high;
   for (uint64_t round = 0; round <= rounds; ++round) {
     std::vector<double> steps;
@@ -268,6 +300,10 @@ nlohmann::json Simulated(uint64_t count, uint64_t rounds) {
       if (now >= core.NextWake()) (void)core.Step(Tick{}, now);
       Heartbeat heartbeat;
       heartbeat.sequence = round + 1;
+      heartbeat.job = jobs_of[i];
+      heartbeat.step = (round + 1) * kStepsAHeartbeat;
+      heartbeat.step_ns = interval.ns / kStepsAHeartbeat;
+      heartbeat.activity = WorkerActivity::kTraining;
       const Instant step = clock.Now();
       (void)core.Step(WorkerSaid{i + 1, std::move(heartbeat)}, now);
       steps.push_back(ToSeconds(clock.Now() - step) * 1e3);
@@ -278,22 +314,24 @@ nlohmann::json Simulated(uint64_t count, uint64_t rounds) {
     median.push_back(Percentile(steps, 0.5));
     high.push_back(Percentile(steps, 0.99));
   }
-  return {{"name", "core alone"},
-          {"bytes", 0},
-          {"workers", count},
-          {"interval_seconds", ToSeconds(interval)},
-          {"join_cpu_seconds", join_cpu},
-          {"seconds", seconds},
-          {"cpu_seconds", cpu},
-          {"median_ms", median},
-          {"p99_ms", high},
-          {"bytes_per_worker", (static_cast<double>(mallinfo2().uordblks) - held) / static_cast<double>(count)}};
+  return {
+      {"name", jobs == 1 ? "core alone, in one job"
+                         : absl::StrCat("core alone, ", jobs == 0 ? "without" : absl::StrCat("in ", jobs), " jobs")},
+      {"bytes", 0},
+      {"workers", count},
+      {"interval_seconds", ToSeconds(interval)},
+      {"join_cpu_seconds", join_cpu},
+      {"seconds", seconds},
+      {"cpu_seconds", cpu},
+      {"median_ms", median},
+      {"p99_ms", high},
+      {"bytes_per_worker", (static_cast<double>(mallinfo2().uordblks) - held) / static_cast<double>(count)}};
 }
 
 int Run(const std::vector<std::string>& words) {
   std::vector<uint64_t> numbers;
   for (size_t i = 1; i < words.size(); ++i) {
-    if (!absl::SimpleAtoi(words[i], &numbers.emplace_back()) || numbers.back() == 0) return 2;
+    if (!absl::SimpleAtoi(words[i], &numbers.emplace_back()) || (numbers.back() == 0 && i != 2)) return 2;
   }
   if (words.size() == 6 && words[0] == "streams") {
     SilenceTransportLog();
@@ -301,8 +339,8 @@ int Run(const std::vector<std::string>& words) {
               << std::endl;
     return 0;
   }
-  if (words.size() == 3 && words[0] == "core") {
-    std::cout << Simulated(numbers[0], numbers[1]) << std::endl;
+  if (words.size() == 4 && words[0] == "core") {
+    std::cout << Simulated(numbers[0], numbers[1], numbers[2]) << std::endl;
     return 0;
   }
   return 2;
