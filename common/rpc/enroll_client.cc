@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "atoll/v1/worker.grpc.pb.h"
 #include "common/base/files.h"
+#include "common/base/secret.h"
 #include "common/rpc/rpc_status.h"
 #include "common/rpc/tls.h"
 #include "common/trust/handshake.h"
@@ -42,7 +43,7 @@ absl::StatusOr<IdentityFile> EnrollWithToken(const std::string& address, const J
   ATOLL_ASSIGN_OR_RETURN(const std::string key_pem, key.ToPem());
   v1::EnrollRequest request;
   request.set_token_id(token.id);
-  request.set_token_secret(std::string(token.secret.begin(), token.secret.end()));
+  request.set_token_secret(std::string(token.secret.bytes().begin(), token.secret.bytes().end()));
   request.set_name(name);
   if (role) request.set_role(RoleName(*role));
   return Ask(address, authority, key_pem, std::move(request));
@@ -55,6 +56,9 @@ absl::StatusOr<IdentityFile> RenewIdentity(const std::string& address, const Ide
 }
 
 absl::StatusOr<JoinToken> ReadJoinTokenFile(const std::string& path) {
+  if (path.rfind(kJoinTokenPrefix, 0) == 0) {
+    return absl::InvalidArgumentError(kTokenInPlaceOfItsFile);
+  }
   const absl::StatusOr<std::string> text = ReadWholeFile(*MakePosixFiles(), path, 4096);
   if (!text.ok()) return Annotate(text.status(), "the join token's file");
   absl::StatusOr<JoinToken> token = ParseJoinToken(std::string(absl::StripAsciiWhitespace(*text)));

@@ -1,6 +1,5 @@
 #include "common/trust/join_token.h"
 
-#include <openssl/crypto.h>
 #include <openssl/rand.h>
 
 #include <algorithm>
@@ -13,7 +12,6 @@
 namespace atl {
 namespace {
 
-constexpr char kPrefix[] = "atoll1-";
 constexpr size_t kAuthorityBytes = 32, kIdBytes = 8, kSecretBytes = 16, kCheckBytes = 4;
 constexpr size_t kBodyBytes = kAuthorityBytes + kIdBytes + kSecretBytes;
 
@@ -33,34 +31,34 @@ absl::Status Refused(const std::string& why) {
 std::string PrintJoinToken(const JoinToken& token) {
   std::string body(reinterpret_cast<const char*>(token.authority.bytes.data()), kAuthorityBytes);
   body += absl::HexStringToBytes(token.id);
-  body.append(reinterpret_cast<const char*>(token.secret.data()), kSecretBytes);
+  body.append(reinterpret_cast<const char*>(token.secret.bytes().data()), kSecretBytes);
   body += CheckOf(body);
-  return absl::StrCat(kPrefix, absl::WebSafeBase64Escape(body));
+  return absl::StrCat(kJoinTokenPrefix, absl::WebSafeBase64Escape(body));
 }
 
 absl::StatusOr<JoinToken> ParseJoinToken(const std::string& text) {
-  if (text.rfind(kPrefix, 0) != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the join token does not begin with ", kPrefix, ": give it as 'atoll token create' printed it"));
+  if (text.rfind(kJoinTokenPrefix, 0) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("the join token does not begin with ", kJoinTokenPrefix,
+                                                   ": give it as 'atoll token create' printed it"));
   }
   std::string body;
   // One spelling only: the length is fixed, so that padding or dropped bits cannot make a second one.
-  if (text.size() != sizeof(kPrefix) - 1 + (kBodyBytes + kCheckBytes) / 3 * 4 ||
-      !absl::WebSafeBase64Unescape(text.substr(sizeof(kPrefix) - 1), &body) ||
+  if (text.size() != sizeof(kJoinTokenPrefix) - 1 + (kBodyBytes + kCheckBytes) / 3 * 4 ||
+      !absl::WebSafeBase64Unescape(text.substr(sizeof(kJoinTokenPrefix) - 1), &body) ||
       body.size() != kBodyBytes + kCheckBytes || CheckOf(body.substr(0, kBodyBytes)) != body.substr(kBodyBytes)) {
     return absl::InvalidArgumentError("the join token is mistyped or cut: its checksum does not fit; copy it again");
   }
   JoinToken token;
   std::copy_n(body.begin(), kAuthorityBytes, token.authority.bytes.begin());
   token.id = absl::BytesToHexString(body.substr(kAuthorityBytes, kIdBytes));
-  std::copy_n(body.begin() + kAuthorityBytes + kIdBytes, kSecretBytes, token.secret.begin());
+  std::copy_n(body.begin() + kAuthorityBytes + kIdBytes, kSecretBytes, token.secret.bytes().begin());
   return token;
 }
 
 absl::StatusOr<NewToken> MakeToken(const Sha256& authority, TokenRecord wanted) {
   NewToken made;
   std::array<uint8_t, kIdBytes> id{};
-  if (RAND_bytes(id.data(), id.size()) != 1 || RAND_bytes(made.token.secret.data(), kSecretBytes) != 1) {
+  if (RAND_bytes(id.data(), id.size()) != 1 || RAND_bytes(made.token.secret.bytes().data(), kSecretBytes) != 1) {
     return absl::InternalError("the system gives no random bytes for a join token");
   }
   made.token.authority = authority;
@@ -71,17 +69,15 @@ absl::StatusOr<NewToken> MakeToken(const Sha256& authority, TokenRecord wanted) 
   return made;
 }
 
-Sha256 SecretHash(const JoinToken& token) {
+Secret<32> SecretHash(const JoinToken& token) {
   std::string text = token.id;
-  text.append(reinterpret_cast<const char*>(token.secret.data()), kSecretBytes);
-  return Sha256Of(AsBytes(text));
+  text.append(reinterpret_cast<const char*>(token.secret.bytes().data()), kSecretBytes);
+  return Secret<32>(Sha256Of(AsBytes(text)).bytes);
 }
 
-absl::Status CheckToken(const TokenRecord& record, const Sha256& secret_hash, Role role, const std::string& name,
+absl::Status CheckToken(const TokenRecord& record, const Secret<32>& secret_hash, Role role, const std::string& name,
                         int64_t now_s) {
-  if (CRYPTO_memcmp(record.secret_hash.bytes.data(), secret_hash.bytes.data(), secret_hash.bytes.size()) != 0) {
-    return Refused("is not known to this coordinator");
-  }
+  if (record.secret_hash != secret_hash) return Refused("is not known to this coordinator");
   if (record.revoked) return Refused("was revoked");
   if (now_s > record.end_s) return Refused(absl::StrCat("ended at ", DateText(record.end_s)));
   if (record.used >= record.uses) return Refused(absl::StrCat("was made for ", record.uses, " uses and has had them"));

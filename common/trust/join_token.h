@@ -4,20 +4,20 @@
 #ifndef ATOLL_COMMON_TRUST_JOIN_TOKEN_H_
 #define ATOLL_COMMON_TRUST_JOIN_TOKEN_H_
 
-#include <array>
 #include <cstdint>
 #include <string>
 
 #include "common/base/hash.h"
+#include "common/base/secret.h"
 #include "common/base/status.h"
 #include "common/trust/identity.h"
 
 namespace atl {
 
 struct JoinToken {
-  Sha256 authority;                  // fingerprint of the authority's certificate
-  std::string id;                    // 16 hexadecimal digits; not secret
-  std::array<uint8_t, 16> secret{};  // 128 random bits
+  Sha256 authority;   // fingerprint of the authority's certificate
+  std::string id;     // 16 hexadecimal digits; not secret
+  Secret<16> secret;  // 128 random bits
   friend bool operator==(const JoinToken&, const JoinToken&) = default;
 };
 
@@ -29,7 +29,7 @@ absl::StatusOr<JoinToken> ParseJoinToken(const std::string& text);
 // What the coordinator keeps of a token.
 struct TokenRecord {
   std::string id;
-  Sha256 secret_hash;  // of id and secret
+  Secret<32> secret_hash;  // of id and secret
   Role role = Role::kWorker;
   std::string name;   // the only name it may enrol; empty: any
   uint32_t uses = 1;  // it was made for so many enrolments
@@ -47,10 +47,10 @@ struct NewToken {
 // kept.
 absl::StatusOr<NewToken> MakeToken(const Sha256& authority, TokenRecord wanted);
 
-Sha256 SecretHash(const JoinToken& token);
+Secret<32> SecretHash(const JoinToken& token);
 // Unauthenticated with one sentence when the secret is wrong (compared in constant time), the token is revoked, used
 // up, past its end or made for another role or name. The secret is looked at first: a stranger learns nothing else.
-absl::Status CheckToken(const TokenRecord& record, const Sha256& secret_hash, Role role, const std::string& name,
+absl::Status CheckToken(const TokenRecord& record, const Secret<32>& secret_hash, Role role, const std::string& name,
                         int64_t now_s);
 
 }  // namespace atl

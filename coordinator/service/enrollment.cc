@@ -109,8 +109,8 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::EnrollNow(const v1::EnrollRequest
 
 absl::StatusOr<v1::EnrollResponse> Enrollment::ByToken(const v1::EnrollRequest& request) {
   JoinToken offered{.id = request.token_id()};
-  const bool whole = request.token_secret().size() == offered.secret.size();
-  if (whole) std::copy(request.token_secret().begin(), request.token_secret().end(), offered.secret.begin());
+  const bool whole = request.token_secret().size() == offered.secret.bytes().size();
+  if (whole) std::copy(request.token_secret().begin(), request.token_secret().end(), offered.secret.bytes().begin());
   const auto found = tokens_.find(request.token_id());
   // An unknown id is compared too: the time it takes says nothing about which ids there are.
   const TokenRecord record = found != tokens_.end() && whole ? found->second : TokenRecord{};

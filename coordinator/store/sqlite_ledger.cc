@@ -425,8 +425,8 @@ class SqliteLedger final : public Ledger {
 
   absl::Status PutToken(const TokenRecord& token) override {
     ATOLL_ASSIGN_OR_RETURN(Statement s, database_->Prepare("INSERT OR REPLACE INTO tokens VALUES (?,?,?,?,?,?,?,?,?)"));
-    const auto* hash = reinterpret_cast<const char*>(token.secret_hash.bytes.data());
-    s.Bind(token.id).BindBlob({hash, token.secret_hash.bytes.size()}).Bind(RoleName(token.role)).Bind(token.name);
+    const auto* hash = reinterpret_cast<const char*>(token.secret_hash.bytes().data());
+    s.Bind(token.id).BindBlob({hash, token.secret_hash.bytes().size()}).Bind(RoleName(token.role)).Bind(token.name);
     s.Bind(uint64_t{token.uses}).Bind(uint64_t{token.used}).Bind(token.create_s).Bind(token.end_s);
     return s.Bind(Flag(token.revoked)).Run();
   }
@@ -449,11 +449,11 @@ class SqliteLedger final : public Ledger {
     TokenRecord token{.id = s.NextText()};
     const std::string hash = s.NextBlob();
     const absl::StatusOr<Role> role = ParseRole(s.NextText());
-    if (hash.size() != token.secret_hash.bytes.size() || !role.ok()) {
+    if (hash.size() != token.secret_hash.bytes().size() || !role.ok()) {
       return absl::DataLossError(
           absl::StrCat("join token ", token.id, " in the ledger is damaged: restore the ledger from a copy"));
     }
-    std::copy(hash.begin(), hash.end(), token.secret_hash.bytes.begin());
+    std::copy(hash.begin(), hash.end(), token.secret_hash.bytes().begin());
     token.role = *role;
     token.name = s.NextText();
     token.uses = static_cast<uint32_t>(s.NextNumber());

@@ -170,7 +170,7 @@ class Style(Tree):
             "absl-mutex": "absl::Mutex m;", "std-mutex": "std::mutex m;", "std-format": 'auto s = std::format("x");',
             "bare-new": "int* p = new int;", "throw": "void F() { throw 1; }", "assert": "void F() { assert(true); }",
             "cout": "void F() { std::cout << 1; }", "thread-local": "thread_local int x;", "rand": "int x = rand();",
-            "system-clock": "auto t = std::chrono::steady_clock::now();", "getenv": 'auto s = std::getenv("HOME");',
+            "system-clock": "auto t = std::chrono::steady_clock::now();", "secret-compare": "auto s = a.secret == b.secret;", "getenv": 'auto s = std::getenv("HOME");',
         }
         self.assertEqual(planted.keys(), check_style.CODE_RULES.keys())
         for rule, code in planted.items():

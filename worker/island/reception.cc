@@ -23,12 +23,12 @@ Bytes BytesOf(const T& plain) {
   return std::as_bytes(std::span(&plain, 1));
 }
 
-Sha256 ProofOfClaim(const std::string& secret, const Sha256& challenge, Claim claim) {
-  claim.proof = Sha256{};
+Proof ProofOfClaim(const std::string& secret, const Sha256& challenge, Claim claim) {
+  claim.proof = Proof();
   return HmacSha256(secret, "atoll island claim" + TextOf(challenge) + TextOf(claim));
 }
 
-Sha256 ProofOfWelcome(const std::string& secret, const Sha256& challenge, const Claim& claim, uint32_t verdict) {
+Proof ProofOfWelcome(const std::string& secret, const Sha256& challenge, const Claim& claim, uint32_t verdict) {
   return HmacSha256(secret, "atoll island welcome" + TextOf(challenge) + TextOf(claim.nonce) + TextOf(verdict));
 }
 
@@ -84,7 +84,7 @@ bool Reception::Read(Guest& guest) {
 
 DoorVerdict Reception::Judge(const Guest& guest, const std::function<bool(IslandLink, uint32_t)>& expects) const {
   const Claim& claim = guest.claim;
-  if (!SameProof(claim.proof, ProofOfClaim(place_.secret, guest.nonce, claim))) return DoorVerdict::kWrongSecret;
+  if (claim.proof != ProofOfClaim(place_.secret, guest.nonce, claim)) return DoorVerdict::kWrongSecret;
   if (claim.program != ProgramOf(place_)) return DoorVerdict::kWrongProgram;
   if (claim.world != place_.world) return DoorVerdict::kWrongWorld;
   const bool link_known = claim.link <= static_cast<uint32_t>(IslandLink::kChain);
@@ -142,7 +142,7 @@ absl::Status ProveAt(const Descriptor& socket, IslandLink link, uint32_t port, c
   Welcome welcome{};
   ATOLL_RETURN_IF_ERROR(ReceiveAll(socket, std::as_writable_bytes(std::span(&welcome, 1)), deadline));
   if (welcome.verdict == static_cast<uint32_t>(DoorVerdict::kWrongSecret)) return Refused(place, welcome.verdict);
-  if (!SameProof(welcome.proof, ProofOfWelcome(place.secret, challenge.nonce, claim, welcome.verdict))) {
+  if (welcome.proof != ProofOfWelcome(place.secret, challenge.nonce, claim, welcome.verdict)) {
     return absl::FailedPreconditionError(absl::StrCat("what listens at ", place.address, " port ", place.port,
                                                       " does not know the secret of this island"));
   }

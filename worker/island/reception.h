@@ -23,13 +23,14 @@ struct Challenge {
 struct Claim {
   char magic[8];
   uint32_t link, rank, world, port;  // port: where the claimant listens for the rank after it
-  Sha256 nonce, program, proof;
+  Sha256 nonce, program;
+  Proof proof;
 };
 enum class DoorVerdict : uint32_t { kWelcome, kWrongSecret, kWrongProgram, kWrongWorld, kWrongRank };
 struct Welcome {
   char magic[8];
   uint32_t verdict, zero;
-  Sha256 proof;
+  Proof proof;
 };
 
 // Who was let in.

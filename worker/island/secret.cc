@@ -33,19 +33,13 @@ absl::StatusOr<std::string> MakeIslandSecret() {
   return random.Hex();
 }
 
-Sha256 HmacSha256(const std::string& key, const std::string& message) {
+Proof HmacSha256(const std::string& key, const std::string& message) {
   std::string block = key.size() > kHashBlock ? TextOf(Sha256Of(AsBytes(key))) : key;
   block.resize(kHashBlock, '\0');
   std::string inner = block, outer = block;
   for (char& c : inner) c = static_cast<char>(c ^ 0x36);
   for (char& c : outer) c = static_cast<char>(c ^ 0x5c);
-  return HashOf(outer, TextOf(HashOf(inner, message)));
-}
-
-bool SameProof(const Sha256& a, const Sha256& b) {
-  unsigned differs = 0;
-  for (size_t i = 0; i < a.bytes.size(); ++i) differs |= static_cast<unsigned>(a.bytes[i] ^ b.bytes[i]);
-  return differs == 0;
+  return Proof(HashOf(outer, TextOf(HashOf(inner, message))).bytes);
 }
 
 }  // namespace atl

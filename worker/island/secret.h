@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/base/hash.h"
+#include "common/base/secret.h"
 #include "common/base/status.h"
 
 namespace atl {
@@ -14,9 +15,9 @@ namespace atl {
 absl::StatusOr<std::string> MakeIslandSecret();
 // A number used once.
 absl::StatusOr<Sha256> MakeNonce();
-Sha256 HmacSha256(const std::string& key, const std::string& message);
-// In a time that does not depend on where they differ.
-bool SameProof(const Sha256& a, const Sha256& b);
+// Compared in constant time: whoever guesses is not told how far it was right.
+using Proof = Secret<32>;
+Proof HmacSha256(const std::string& key, const std::string& message);
 
 }  // namespace atl
 

@@ -17,7 +17,7 @@ TEST(JoinTokenTest, GoldenText) {
   JoinToken token;
   for (size_t i = 0; i < token.authority.bytes.size(); ++i) token.authority.bytes[i] = static_cast<uint8_t>(i);
   token.id = "a0a1a2a3a4a5a6a7";
-  for (size_t i = 0; i < token.secret.size(); ++i) token.secret[i] = static_cast<uint8_t>(0xf0 + i);
+  for (size_t i = 0; i < token.secret.bytes().size(); ++i) token.secret.bytes()[i] = static_cast<uint8_t>(0xf0 + i);
   const std::string text = "atoll1-AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh-goaKjpKWmp_Dx8vP09fb3-Pn6-_z9_v_2bICj";
   EXPECT_EQ(PrintJoinToken(token), text);
   EXPECT_EQ(*ParseJoinToken(text), token);
@@ -48,9 +48,9 @@ TEST(JoinTokenTest, TwoAreNeverAlikeAndTheSecretIsNotKept) {
 
 TEST(JoinTokenTest, EachReasonForRefusalIsNamed) {
   const NewToken made = Made(2);
-  const Sha256 right = SecretHash(made.token);
+  const Secret<32> right = SecretHash(made.token);
   EXPECT_TRUE(CheckToken(made.record, right, Role::kWorker, "cpu-1", kNow_s).ok());
-  const auto why = [&](TokenRecord record, const Sha256& hash, Role role, const std::string& name, int64_t now_s) {
+  const auto why = [&](TokenRecord record, const Secret<32>& hash, Role role, const std::string& name, int64_t now_s) {
     const absl::Status status = CheckToken(record, hash, role, name, now_s);
     EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated) << status;
     return std::string(status.message());

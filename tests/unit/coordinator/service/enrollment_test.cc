@@ -63,7 +63,7 @@ class EnrollmentTest : public testing::Test {
     v1::EnrollRequest request;
     request.set_signing_request(*MakeSigningRequest(key));
     request.set_token_id(token.id);
-    request.set_token_secret(std::string(token.secret.begin(), token.secret.end()));
+    request.set_token_secret(std::string(token.secret.bytes().begin(), token.secret.bytes().end()));
     request.set_name(name);
     return request;
   }
@@ -122,7 +122,7 @@ TEST_F(EnrollmentTest, TwoAtTheSameTimeAreNotBothLetIn) {
 TEST_F(EnrollmentTest, EachRefusalHasItsReason) {
   const JoinToken token = Token(100);
   JoinToken wrong = token;
-  wrong.secret[3] ^= 1;
+  wrong.secret.bytes()[3] ^= 1;
   EXPECT_NE(Why(Enroll(With(wrong, "a"), "1")).find("not known"), std::string::npos);
   wrong = token;
   wrong.id = "0000000000000000";
@@ -187,7 +187,7 @@ TEST_F(EnrollmentTest, ARevokedTokenEndsEnrolmentRenewalAndCalls) {
 TEST_F(EnrollmentTest, AnAddressThatFailsTooOftenIsNotListenedTo) {
   const JoinToken token = Token(100);
   JoinToken wrong = token;
-  wrong.secret[0] ^= 1;
+  wrong.secret.bytes()[0] ^= 1;
   for (uint32_t i = 0; i < Enrollment::kFailures; ++i) Why(Enroll(With(wrong, "a")));
   Why(Enroll(With(token, "a")), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(Enroll(With(token, "b"), "ipv4:10.0.0.8").ok()) << "others are not disturbed";
@@ -209,7 +209,7 @@ TEST_F(EnrollmentTest, SoManyMayWaitAtATime) {
 TEST_F(EnrollmentTest, TheSecretIsNowhere) {
   const JoinToken token = Token(2);
   EXPECT_TRUE(Enroll(With(token, "a")).ok());
-  const std::string secret(token.secret.begin(), token.secret.end());
+  const std::string secret(token.secret.bytes().begin(), token.secret.bytes().end());
   for (const LogLine& line : log_.Recent(100)) EXPECT_EQ(line.ToText().find(secret), std::string::npos);
   EXPECT_EQ(Ask(&Enrollment::ListTokens, v1::ListTokensRequest())->SerializeAsString().find(secret), std::string::npos);
   EXPECT_EQ(disk_.tokens.at(token.id).used, 1u);

@@ -314,7 +314,7 @@ TEST(SqliteLedgerTest, AnOlderRevisionIsBroughtUpToDate) {
 
 TokenRecord SomeToken(const std::string& id) {
   return {.id = id,
-          .secret_hash = Sha256Of(AsBytes(id)),
+          .secret_hash = Secret<32>(Sha256Of(AsBytes(id)).bytes),
           .role = Role::kOperator,
           .name = "bob",
           .uses = 7,
