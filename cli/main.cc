@@ -20,6 +20,7 @@
 #include "cli/app.h"
 #include "cli/grpc_coordinator_api.h"
 #include "common/base/mutex.h"
+#include "common/base/private_memory.h"
 #include "common/rpc/transport_log.h"
 
 #ifndef ATOLL_VERSION
@@ -155,6 +156,7 @@ int Main(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   atl::SilenceTransportLog();
+  atl::KeepMemoryPrivate();
   mallopt(M_MMAP_THRESHOLD, 256 << 20);  // bulk buffers are reused instead of mapped anew
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   std::signal(SIGPIPE, SIG_IGN);  // a broken connection is an error of its call

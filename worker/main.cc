@@ -10,8 +10,11 @@
 #include <vector>
 
 #include "common/base/advice.h"
+#include "common/base/last_word.h"
 #include "common/base/log.h"
+#include "common/base/private_memory.h"
 #include "common/base/time.h"
+#include "common/config/environment.h"
 #include "common/config/options.h"
 #include "common/rpc/transport_log.h"
 #include "worker/daemon/check.h"
@@ -90,13 +93,15 @@ int EvalTasks(const atl::EvalTaskCommand& c) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  atl::TellOfAborts("atoll-worker");
   atl::SilenceTransportLog();
   std::signal(SIGPIPE, SIG_IGN);  // a broken connection is an error of its call
   TuneMalloc();
   const atl::GpuPlugin plugin = atl::OpenGpuPlugin(PluginPath());
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  const atl::WorkerCommandLine line =
-      atl::ParseWorkerOptions(arguments, atl::ReadEnvironment(), ATOLL_VERSION, HostName());
+  const atl::Environment environment = atl::ReadEnvironment();
+  atl::HideInEnvironment(atl::kIslandSecretVariable);
+  const atl::WorkerCommandLine line = atl::ParseWorkerOptions(arguments, environment, ATOLL_VERSION, HostName());
   if (line.generate) return Generate(*line.generate);
   if (line.eval_loss) return EvalLoss(*line.eval_loss);
   if (line.eval_task) return EvalTasks(*line.eval_task);
@@ -104,6 +109,7 @@ int main(int argc, char** argv) {
     const atl::SystemClock clock;
     return Report(atl::RunOwnerCommand(*line.owner, clock, std::cout));
   }
+  if (!environment.contains(atl::kDebuggableVariable)) atl::KeepMemoryPrivate();
   if (line.check) {
     atl::Log log(line.check->log);
     const atl::SystemClock clock;
@@ -123,7 +129,8 @@ int main(int argc, char** argv) {
   const atl::WorkerOutcome end = atl::RunWorker(*line.run, plugin, ATOLL_VERSION, clock, log);
   if (!end.paused) return end.exit_code;
   // As a new process: whatever the device still holds for this one goes back to the owner.
-  execv("/proc/self/exe", argv);
+  std::vector<std::string> lines = atl::LinesOf(environment);
+  execve("/proc/self/exe", argv, atl::PointersTo(lines).data());
   std::perror("atoll-worker: cannot start anew for a pause");
   return atl::kWorkerPrecondition;
 }

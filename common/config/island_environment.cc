@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/config/environment.h"
 #include "common/plan/island_limits.h"
 
 namespace atl {
@@ -65,7 +66,7 @@ std::vector<std::string> ReadIslandEnvironment(const Environment& environment, I
     reader.faults.emplace_back(
         "MASTER_ADDR is missing where WORLD_SIZE is set; it is the address at which rank 0 listens");
   }
-  island.secret = reader.Text("ATOLL_ISLAND_SECRET");
+  island.secret = reader.Text(kIslandSecretVariable);
   if (island.secret.size() < limits::kIslandSecretBytes) {
     reader.faults.push_back(absl::StrCat("ATOLL_ISLAND_SECRET has ", island.secret.size(),
                                          " characters where WORLD_SIZE is set; give all ranks the same ",

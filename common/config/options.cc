@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/base/secret.h"
 #include "common/config/island_environment.h"
 #include "common/config/nearest_word.h"
 #include "common/config/option_table.h"
@@ -110,6 +111,9 @@ std::vector<std::string> FaultsOf(const WorkerOptions& o) {
   }
   if (!o.coordinator_enroll.empty() && PortOf(o.coordinator_enroll) == 0) {
     faults.push_back(absl::StrCat("--coordinator-enroll is '", o.coordinator_enroll, "'; it must be HOST:PORT"));
+  }
+  if (o.join_token.rfind(kJoinTokenPrefix, 0) == 0) {
+    faults.emplace_back(kTokenInPlaceOfItsFile);
   }
   if (!IsName(o.name)) {
     faults.push_back(absl::StrCat("--name is '", o.name.substr(0, 64), "'; it must be 1 to 63 of a-z, 0-9 and -"));

@@ -16,6 +16,7 @@ import random
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -172,11 +173,14 @@ class Scene:
         self.processes = []
         self.endpoint = None  # of the newest coordinator
         self.identity = None  # file that the command line shows; None: plaintext
+        self.debuggable = os.geteuid() != 0  # only root may look below /proc/PID of programs that hold keys
 
     # ---- processes
 
     def environment(self, **more):
         kept = {k: v for k, v in os.environ.items() if not k.startswith("ATOLL_")}
+        if self.debuggable:
+            kept["ATOLL_DEBUGGABLE"] = "1"
         return kept | {"HOME": str(self.directory), "OMP_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"} | more
 
     def start(self, name, command, **environment):
@@ -184,14 +188,14 @@ class Scene:
         self.processes.append(process)
         return process
 
-    def launch_coordinator(self, *options, name="coordinator", state="state", ports=None, threads=1):
+    def launch_coordinator(self, *options, name="coordinator", state="state", ports=None, threads=1, **environment):
         """Starts one without waiting. `ports`: those of an earlier one, to come back at the same place."""
         ports = ports or {"control": 0, "bulk": 0, "admin": 0}
         ports_file = self.directory / f"{name}.ports"
         ports_file.unlink(missing_ok=True)
         command = [program("atoll-coordinator"), "--state-dir", self.path(state), "--ports-file", ports_file, "--threads", threads,
                    *(x for kind, port in ports.items() for x in (f"--{kind}-port", port)), *options]
-        coordinator = Coordinator(self, name, command, self.environment(), ports_file)
+        coordinator = Coordinator(self, name, command, self.environment(**environment), ports_file)
         self.processes.append(coordinator)
         return coordinator
 
@@ -201,14 +205,14 @@ class Scene:
         self.endpoint = f"127.0.0.1:{coordinator.ports['control']}"
         return coordinator
 
-    def worker(self, name, coordinator, *options, host="127.0.0.1"):
-        """Starts one that dials `host`; it need not have connected when this returns."""
+    def worker(self, name, coordinator, *options, host="127.0.0.1", through=(), **environment):
+        """Starts one that dials `host`; it need not have connected when this returns. `through`: a command that ends in exec of the rest."""
         ports_file = self.path(f"{name}.ports")
         ports_file.unlink(missing_ok=True)
-        command = [program("atoll-worker"), "--name", name, "--coordinator", f"{host}:{coordinator.ports['control']}",
+        command = [*through, program("atoll-worker"), "--name", name, "--coordinator", f"{host}:{coordinator.ports['control']}",
                    "--coordinator-bulk", f"{host}:{coordinator.ports['bulk']}", "--threads", "1", "--device", "cpu",
                    "--cache-dir", self.path(f"cache-{name}"), "--ports-file", ports_file, *options]
-        worker = Worker(self, name, command, self.environment(), ports_file)
+        worker = Worker(self, name, command, self.environment(**environment), ports_file)
         self.processes.append(worker)
         return worker
 
@@ -361,6 +365,13 @@ def generated_text(size, seed=7):
         paragraphs.append(" ".join(sentence) + ".")
         length += len(paragraphs[-1]) + 2
     return "\n\n".join(paragraphs) + "\n"
+
+
+def free_port():
+    """One that nobody listens at now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def tcp_table(pid):

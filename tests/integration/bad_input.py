@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 
-from atoll_harness import Failure, Ran, check, equal, main, program, small_job
+from atoll_harness import Failure, Ran, check, equal, free_port, main, program, small_job
 
 CRASH = re.compile(r"terminate called|Aborted|Segmentation|Traceback|core dumped|AddressSanitizer|Check failed|what\(\):", re.I)
 LIBRARY_LINE = re.compile(r"^[EWI]\d{4,}", re.M)  # gRPC's own log: nobody who runs this can read it
@@ -60,11 +60,6 @@ def with_port_taken(scene):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         return daemon(scene, "atoll-coordinator", "--state-dir", scene.path("other"), "--control-port",
                       taken.getsockname()[1], "--bulk-port", 0, "--admin-port", 0)
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return taken.getsockname()[1]
 
 
 def unreachable(scene, *command):

@@ -2,9 +2,8 @@
 import os
 import re
 import signal
-import socket
 
-from atoll_harness import check, equal, main, number, program, wait_for
+from atoll_harness import check, equal, free_port, main, number, program, wait_for
 
 STEPS = 100_000  # more than are taken here
 BROKEN = 8  # worker/daemon/exit_codes.h
@@ -31,12 +30,6 @@ def trains(scene, name, workers, alive):
 def state_of(scene, name):
     workers = scene.atoll("-o", "json", "worker", "list", "--all").json()["workers"]
     return next(w for w in workers if w["name"] == f"workers/{name}")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def launched(scene, coordinator, rank, port):

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/config/environment.h"
 #include "worker/daemon/island_follower.h"
 #include "worker/island/orders.h"
 #include "worker/island/secret.h"
@@ -22,14 +23,6 @@ namespace {
 
 constexpr Duration kLeaving = Seconds(5);  // for a follower to end after it was told
 constexpr int kLookMs = 20;
-
-// As the arguments of a process: pointers into `texts`, and null at the end.
-std::vector<char*> PointersTo(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
 
 // This process's own.
 std::vector<std::string> OwnArguments() {
@@ -45,10 +38,8 @@ std::vector<std::string> EnvironmentOf(const IslandPlace& place, uint32_t rank) 
   environment["WORLD_SIZE"] = environment["LOCAL_WORLD_SIZE"] = absl::StrCat(place.world);
   environment["MASTER_ADDR"] = place.address;
   environment["MASTER_PORT"] = absl::StrCat(place.port);
-  environment["ATOLL_ISLAND_SECRET"] = place.secret;
-  std::vector<std::string> lines;
-  for (const auto& [name, value] : environment) lines.push_back(absl::StrCat(name, "=", value));
-  return lines;
+  environment[kIslandSecretVariable] = place.secret;
+  return LinesOf(environment);
 }
 
 std::string EndOf(int status) {

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <fstream>
 
+#include "common/config/environment.h"
+
 namespace atl {
 namespace {
 
@@ -155,6 +157,22 @@ TEST(WorkerOptions, RefuseBadNamesAndEndpoints) {
   EXPECT_THAT(Worker({"--name=Big"}).text, HasSubstr("--name is 'Big'"));
   EXPECT_THAT(Worker({"--coordinator=example.com"}).text, HasSubstr("must be HOST:PORT"));
   EXPECT_THAT(Worker({"--coordinator=h:0"}).text, HasSubstr("must be HOST:PORT"));
+}
+
+TEST(EnvironmentTest, WhatIsHiddenIsGoneFromTheProcessAndKeptInTheCopy) {
+  ASSERT_EQ(setenv("ATOLL_TEST_HIDDEN", "a secret", 1), 0);
+  ASSERT_EQ(setenv("ATOLL_TEST_HIDDEN_NOT", "open", 1), 0);
+  const Environment copy = ReadEnvironment();
+  HideInEnvironment("ATOLL_TEST_HIDDEN");
+  EXPECT_EQ(copy.at("ATOLL_TEST_HIDDEN"), "a secret");
+  EXPECT_EQ(ReadEnvironment().at("ATOLL_TEST_HIDDEN"), "");
+  EXPECT_EQ(ReadEnvironment().at("ATOLL_TEST_HIDDEN_NOT"), "open");
+  std::vector<std::string> lines = LinesOf({{"A", "1"}, {"B", ""}});
+  EXPECT_EQ(lines, (std::vector<std::string>{"A=1", "B="}));
+  const std::vector<char*> pointers = PointersTo(lines);
+  ASSERT_EQ(pointers.size(), 3u);
+  EXPECT_STREQ(pointers[1], "B=");
+  EXPECT_EQ(pointers[2], nullptr);
 }
 
 TEST(WorkerOptions, AnIslandIsToldByAnOptionOrByALauncher) {
