@@ -10,6 +10,11 @@ function(atoll_program_test name timeout)
     ENVIRONMENT "ATOLL_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};ATOLL_SCRATCH=${_scenes};ATOLL_TEST_DATA=${PROJECT_SOURCE_DIR}/../shared/data;PYTHONDONTWRITEBYTECODE=1")
 endfunction()
 
+# A wall clock that clock_jumps.py moves under the programs; beside them.
+add_library(moved_clock MODULE moved_clock.cc)
+target_link_libraries(moved_clock PRIVATE ${CMAKE_DL_LIBS})
+set_target_properties(moved_clock PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+
 atoll_program_test(idle_coordinator 60)
 atoll_program_test(bad_input 180)
 atoll_program_test(interrupted 120)
@@ -35,10 +40,14 @@ atoll_program_test(owner_pause 240)
 atoll_program_test(island 300)
 atoll_program_test(hostile_peers 240)
 atoll_program_test(secrets 240)
+atoll_program_test(clock_jumps 240)
+atoll_program_test(join_storm 240)
 atoll_program_test(prometheus_scrape 180)
 atoll_program_test(watch_terminal 180)
 atoll_program_test(link_faults 1800 long)
 atoll_program_test(flood 900 long)
+atoll_program_test(coordinator_moves 900 long)
+atoll_program_test(out_of_memory 900 long)
 
 # Seeded faults on a run of eight workers (scripts/soak): a minute of them here, five among the long tests.
 function(atoll_soak_test name label minutes timeout)

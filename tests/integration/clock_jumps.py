@@ -1,0 +1,113 @@
+"""The wall clock of real processes jumps by an hour and by ten years, forward and back: a run does not notice, and only tokens and
+certificates react, each with its reason. What is moved is what the programs read (moved_clock.cc)."""
+import datetime
+import struct
+import time
+
+from atoll_harness import BIN, Skip, check, equal, main, number, wait_for
+
+HOUR, DAY = 3600, 86400
+JUMPS = {"an hour forward": HOUR, "an hour back": -HOUR, "ten years forward": 3652 * DAY, "ten years back": -3652 * DAY}
+
+
+class MovedClock:
+    """The wall clock of whoever is started with `environment`: so many seconds from the true one."""
+
+    def __init__(self, scene, name):
+        self.path = scene.path(f"{name}.clock")
+        self.path.write_bytes(struct.pack("<q", 0))
+        self.environment = {"LD_PRELOAD": str(BIN / "libmoved_clock.so"), "MOVED_CLOCK_FILE": str(self.path)}
+
+    def move(self, seconds):
+        with open(self.path, "r+b") as file:  # in place: the process has it mapped
+            file.write(struct.pack("<q", seconds * 10**9))
+
+
+def rounds_with(scene, job, names):
+    return [e for e in scene.logged_events(job) if e["kind"] == "round committed" and all(n in e["text"].split(" with ")[-1] for n in names)]
+
+
+def goes_on(scene, job, names, processes, what):
+    """Two more rounds with all of them."""
+    before = len(rounds_with(scene, job, names))
+    wait_for(f"rounds after {what}", lambda: len(rounds_with(scene, job, names)) >= before + 2, 60, processes)
+
+
+def year_of_events(scene, job):
+    return datetime.datetime.fromtimestamp(scene.logged_events(job)[-1]["time_ns"] / 1e9, datetime.timezone.utc).year
+
+
+def a_run_does_not_notice(scene, manifest):
+    clocks = {name: MovedClock(scene, name) for name in ("coordinator", "a")}
+    coordinator = scene.coordinator("--data-root", scene.path("data"), "--membership-timeout", "10s", "--heartbeat-interval", "300ms",
+                                    **clocks["coordinator"].environment)
+    workers = [scene.worker("a", coordinator, "--data-root", scene.path("data"), **clocks["a"].environment),
+               scene.worker("b", coordinator, "--data-root", scene.path("data"))]
+    processes = [coordinator, *workers]
+    scene.submit("job", manifest, steps=100_000, workers={"min": 2})
+    goes_on(scene, "job", "ab", processes, "the start")
+    for what, seconds in JUMPS.items():
+        for name, clock in clocks.items():
+            clock.move(seconds)
+            goes_on(scene, "job", "ab", processes, f"the clock of {name} went {what}")
+            scene.wait_job("job", lambda job: number(job, "workers_training") == 2, "both workers", alive=processes)
+        clocks["a"].move(0)
+        want = datetime.datetime.fromtimestamp(time.time() + seconds, datetime.timezone.utc).year
+        check(abs(year_of_events(scene, "job") - want) <= 1, f"the coordinator's clock was not moved: its events are of {year_of_events(scene, 'job')}")
+        clocks["coordinator"].move(0)
+        goes_on(scene, "job", "ab", processes, "the clocks were right again")
+    kinds = {event["kind"] for event in scene.logged_events("job")}
+    equal(kinds & {"worker lost", "leases returned", "worker left"}, set(), "what befell the workers")
+    scene.atoll("job", "cancel", "job")
+    for process in (*workers, coordinator):
+        equal(process.terminate(), 0, f"the end of {process.name}")
+    equal(scene.verify()["damage"], [], "what verify finds")
+
+
+def tokens_and_certificates_react(scene, manifest):
+    scene.identity = scene.atoll("ca", "init", scene.path("trust")).out.strip()
+    clock = MovedClock(scene, "trusted")
+    coordinator = scene.coordinator("--trust", scene.path("trust"), "--enroll-port", 0, "--data-root", scene.path("data"), "--membership-timeout",
+                                    "10s", "--heartbeat-interval", "300ms", name="trusted", state="trusted-state", **clock.environment)
+    at = f"127.0.0.1:{coordinator.ports['enroll']}"
+    tokens = []
+    for name in ("bob", "c"):
+        tokens.append(scene.path(f"{name}.token"))
+        tokens[-1].write_text(scene.atoll("token", "create", "--lifetime", "2h", "--role", "viewer" if name == "bob" else "worker").out)
+    worker = scene.worker("c", coordinator, "--coordinator-enroll", at, "--join-token", tokens[1])
+    scene.submit("trusted", manifest, steps=100_000)
+    scene.wait_round("trusted", 2, alive=[coordinator, worker])
+    enrol = ["enroll", "--at", at, "--name", "bob", "--join-token", tokens[0], "--out", scene.path("bob.pem")]
+
+    def round_now():
+        line = next(line for line in coordinator.page("/metrics").splitlines() if line.startswith("atoll_round{"))
+        return float(line.split()[-1])
+
+    def moved(seconds, answer):
+        """What the command line is told while the coordinator's clock stands so; the run goes on over the connections that stand."""
+        clock.move(seconds)
+        rounds = round_now()
+        wait_for("two rounds more", lambda: round_now() >= rounds + 2, 60, [coordinator, worker])
+        return wait_for(f"an answer {seconds} s off", answer, 60, [coordinator, worker])
+
+    ended = moved(3 * HOUR, lambda: (ran := scene.atoll(*enrol, code=None)).code and ran.err)
+    check("ended at" in ended, f"a token that has ended by the coordinator's clock: {ended}")
+    moved(200 * DAY, lambda: scene.atoll("job", "list", code=None).code != 0)
+    seen = scene.atoll("doctor", "--bulk-endpoint", f"127.0.0.1:{coordinator.ports['bulk']}", code=None)
+    check("good until" in seen.out and "not good by its clock" in seen.out, f"what doctor says of a certificate that has ended: {seen.out}{seen.err}")
+    moved(0, lambda: scene.atoll("job", "list", code=None).code == 0)
+    scene.atoll(*enrol)
+    equal(scene.job("trusted")["state"], "JOB_STATE_RUNNING", "the state of the run")
+    for process in (worker, coordinator):
+        equal(process.terminate(), 0, f"the end of {process.name}")
+
+
+def test(scene):
+    if not (BIN / "libmoved_clock.so").exists():
+        raise Skip("libmoved_clock.so is not built")
+    manifest = scene.corpus()
+    a_run_does_not_notice(scene, manifest)
+    tokens_and_certificates_react(scene, manifest)
+
+
+main(test)

@@ -1,0 +1,97 @@
+"""Workers dial the coordinator by a name. It is killed and comes back behind another address, then its name is gone for a while and comes
+back with a third address: the workers that run find it each time, as the same incarnations, and the run goes on.
+
+The names are in a hosts file of the test's own, which the workers see in place of /etc/hosts (a mount namespace: needs root)."""
+import os
+import pathlib
+import subprocess
+
+from atoll_harness import Skip, check, equal, main, number, wait_for
+
+NAME = "coordinator.atoll.test"
+FIND_SECONDS = 120  # a name is asked for again at most every 30 s
+
+
+def has_address(scene, address):
+    """The name's address from now on, for processes that run, too: the file is written in place. None: it has none."""
+    lines = ["127.0.0.1 localhost"] + ([f"{address} {NAME}"] if address else [])
+    with open(scene.path("hosts"), "w", encoding="utf-8") as hosts:
+        hosts.write("\n".join(lines) + "\n")
+
+
+def seeing(hosts):
+    """A command in which `hosts` is /etc/hosts, and nowhere else. In a chroot nothing can be made private, nor need be where nothing is shared."""
+    shared = "shared:" in pathlib.Path("/proc/self/mountinfo").read_text(encoding="utf-8")
+    return ["unshare", "-m", "--propagation", "private" if shared else "unchanged", "sh", "-c", f"mount --bind {hosts} /etc/hosts && exec \"$@\"", "sh"]
+
+
+def refuse_without_namespaces(scene):
+    has_address(scene, "127.0.0.9")
+    if os.geteuid() != 0:
+        raise Skip("a hosts file of one's own takes root")
+    tried = subprocess.run([*seeing(scene.path("hosts")), "grep", "-q", NAME, "/etc/hosts"], capture_output=True, text=True)
+    if tried.returncode != 0:
+        raise Skip(f"no mount namespace here: {tried.stderr.strip()}")
+    check(NAME not in pathlib.Path("/etc/hosts").read_text(encoding="utf-8"), "the machine's own hosts file was changed")
+
+
+def start(scene, address, **where):
+    has_address(scene, address)
+    coordinator = scene.coordinator("--trust", scene.path("trust"), "--enroll-port", 0, "--listen", address, "--data-root",
+                                    scene.path("data"), "--membership-timeout", "5m", **where)
+    scene.endpoint = f"{address}:{coordinator.ports['control']}"
+    return coordinator
+
+
+def ports_of(coordinator):
+    return {kind: coordinator.ports[kind] for kind in ("control", "bulk", "admin")}
+
+
+def incarnations(scene):
+    return {w["name"]: w["incarnation"] for w in scene.atoll("-o", "json", "worker", "list").json()["workers"]}
+
+
+def goes_on(scene, workers, known):
+    """Both are in a round again, and nobody had to begin anew."""
+    rounds = number(scene.job("job"), "round")
+    job = scene.wait_job("job", lambda j: number(j, "round") >= rounds + 2 and number(j, "workers_participating") == 2,
+                         "a round with both", FIND_SECONDS, workers)
+    equal(incarnations(scene), known, "the incarnations")
+    return job
+
+
+def test(scene):
+    refuse_without_namespaces(scene)
+    manifest = scene.corpus()
+    scene.identity = scene.atoll("ca", "init", scene.path("trust")).out.strip()
+    coordinator = start(scene, "127.0.0.1")
+    workers = []
+    for name in ("a", "b"):
+        identity = scene.path(f"{name}.pem")
+        scene.atoll("ca", "issue", scene.path("trust"), "--role", "worker", "--name", name, "--out", identity)
+        workers.append(scene.worker(name, coordinator, "--data-root", scene.path("data"), "--identity", identity, host=NAME,
+                                    through=seeing(scene.path("hosts"))))
+    scene.submit("job", manifest, steps=100_000, workers={"min": 2})
+    scene.wait_job("job", lambda j: number(j, "workers_participating") == 2, "both in a round", alive=workers)
+    known = incarnations(scene)
+
+    coordinator.kill()
+    ports = ports_of(coordinator)
+    coordinator = start(scene, "127.0.0.2", name="moved", ports=ports)
+    goes_on(scene, workers, known)
+
+    coordinator.kill()
+    has_address(scene, None)
+    for worker in workers:
+        seen = len(worker.log())
+        wait_for(f"{worker.name} to miss it", lambda w=worker, n=seen: "coordinator away" in w.log()[n:], 60, workers)
+    coordinator = start(scene, "127.0.0.3", name="moved-again", ports=ports)
+    job = goes_on(scene, workers, known)
+    print(f"three addresses, round {job['round']}, incarnations {sorted(known.values())}")
+    for worker in workers:
+        equal(worker.terminate(), 0, f"the end of {worker.name}")
+    equal(coordinator.terminate(), 0, "the end of the coordinator")
+    equal(scene.verify()["damage"], [], "what verify finds")
+
+
+main(test)
