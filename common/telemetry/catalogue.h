@@ -37,6 +37,7 @@ enum class Metric : uint32_t {
   kPseudoGradientCosine,  // job
   kContributionNorm,      // job, worker, fragment
   kContributionCosine,    // job, worker, fragment
+  kOthersCosine,          // job, worker, fragment
   kParticipation,         // job, worker
   kRoundStaleness,        // job, fragment
   kDownloadError,         // job, fragment

@@ -100,6 +100,15 @@ std::optional<double> CosineOf(double dot, double squares_a, double squares_b) {
   return Cosine(dot, std::sqrt(squares_a), std::sqrt(squares_b));
 }
 
+// Of `input` to the mean without it: what it added to the merged pseudo-gradient is taken out again.
+std::optional<double> CosineToOthers(const aggregate::MergeSums& sums, size_t input, double scale) {
+  constexpr double kNearlyZero = 1e-9;  // a difference of squares in double, whose last digits mean nothing
+  const double own = sums.input_squares[input], dot = sums.dots[input];
+  const double others = sums.compared_merged - 2 * scale * dot + scale * scale * own;
+  if (others <= kNearlyZero * (sums.compared_merged + scale * scale * own)) return std::nullopt;
+  return CosineOf(dot - scale * own, own, others);
+}
+
 void ReportSums(const aggregate::MergeSums& sums, RoundResult& result) {
   result.merged_norm = std::sqrt(sums.merged_squares);
   result.outer_step_norm = std::sqrt(sums.step_squares);
@@ -323,6 +332,9 @@ absl::StatusOr<RoundResult> Aggregator::CloseRound(FragmentIndex fragment, Versi
     result.contributions[i].clip_factor = clips[i];
     result.contributions[i].cosine_to_merged =
         Cosine(sums.dots[i], std::sqrt(sums.input_squares[i]), std::sqrt(sums.compared_merged));
+    result.contributions[i].cosine_to_others = parameters.merge.rule == MergeRule::kMean
+                                                   ? CosineToOthers(sums, i, scales[i])
+                                                   : result.contributions[i].cosine_to_merged;
   }
   return result;
 }

@@ -69,6 +69,10 @@ struct ContributionReport {
   // To the merged pseudo-gradient, over at most 64 evenly spread blocks of 4,096 elements. 0 where one of both norms
   // is 0.
   double cosine_to_merged = 0;
+  // To what the others' contributions merge to, over the same blocks. None where nobody else has a weight or one of
+  // both is (nearly) zero. Under rules other than kMean, which leave out what lies far off by themselves, it is
+  // cosine_to_merged.
+  std::optional<double> cosine_to_others;
 };
 
 struct RoundResult {

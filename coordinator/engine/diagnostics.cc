@@ -75,7 +75,8 @@ Diagnostics::Outcome Diagnostics::OnRound(const RoundRecord& record, RoundMeasur
   }
   FollowParticipation(record);
   Outcome outcome;
-  outcome.warning = FollowMomentum(record, measures);
+  outcome.warnings = directions_.OnRound(record, measures);
+  if (auto warning = FollowMomentum(record, measures)) outcome.warnings.push_back(*std::move(warning));
   SetMetrics(record, measures);
   outcome.fields = FieldsOf(record.job, measures);
   return outcome;
@@ -122,6 +123,7 @@ void Diagnostics::SetMetrics(const RoundRecord& record, const RoundMeasures& mea
     if (!job_of_.contains(c.worker)) continue;  // its series would stay for good
     metrics_.Set(Metric::kContributionNorm, c.norm, {job, c.worker.value, fragment});
     metrics_.Set(Metric::kContributionCosine, c.cosine_to_merged, {job, c.worker.value, fragment});
+    if (c.others_mean) metrics_.Set(Metric::kOthersCosine, *c.others_mean, {job, c.worker.value, fragment});
   }
 }
 
@@ -130,6 +132,8 @@ std::map<std::string, std::string> Diagnostics::FieldsOf(const JobId& job, const
   for (const ContributionMeasures& c : measures.contributions) {
     directions.push_back(absl::StrFormat("%s:norm=%.6g,cosine=%.4f,staleness_steps=%d", c.worker.value, c.norm,
                                          c.cosine_to_merged, c.staleness_steps));
+    if (c.cosine_to_others)
+      absl::StrAppend(&directions.back(), absl::StrFormat(",others_cosine=%.4f", *c.cosine_to_others));
     if (c.clip_factor < 1) absl::StrAppend(&directions.back(), absl::StrFormat(",clip=%.6g", c.clip_factor));
     if (c.upload_error) absl::StrAppend(&directions.back(), absl::StrFormat(",upload_error=%.6g", *c.upload_error));
   }

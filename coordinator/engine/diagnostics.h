@@ -1,5 +1,6 @@
 // What each round measured, for people: metrics, fields of its "round committed" line, the newest of each fragment for
-// `job describe`, and the warning when the momentum does not fit. Never read by a decision. Lives on the engine thread.
+// `job describe`, and the warnings of the direction screen and when the momentum does not fit. Never read by a
+// decision. Lives on the engine thread.
 //
 // The warning's rule is the restart criterion of accelerated gradient methods (O'Donoghue and Candes, 1204.3982): where
 // the pseudo-gradient points against the momentum, the outer copy has been carried past where the workers pull it. One
@@ -13,11 +14,14 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/plan/messages.h"
 #include "common/plan/records.h"
 #include "common/telemetry/metrics.h"
 #include "coordinator/core/events.h"
+#include "coordinator/engine/direction_watch.h"
 #include "coordinator/engine/round_measures.h"
 
 namespace atl {
@@ -41,9 +45,10 @@ class Diagnostics {
 
   struct Outcome {
     std::map<std::string, std::string> fields;
-    std::optional<JobNote> warning;
+    std::vector<JobNote> warnings;
   };
-  // A round is durable. Fills the staleness and momentum_mean of `measures`, and what workers said of themselves.
+  // A round is durable. Fills the staleness and momentum_mean of `measures`, what workers said of themselves, and what
+  // the direction screen sees.
   Outcome OnRound(const RoundRecord& record, RoundMeasures& measures);
 
   // Share of the newest rounds with each worker, from its first one on, while it is connected.
@@ -61,6 +66,7 @@ class Diagnostics {
   std::map<std::string, std::string> FieldsOf(const JobId& job, const RoundMeasures& measures) const;
 
   Metrics& metrics_;
+  DirectionWatch directions_;
   std::map<WorkerId, JobId> job_of_;
   std::map<WorkerId, double> upload_error_;
   std::map<JobId, std::map<WorkerId, double>> participation_;

@@ -243,7 +243,7 @@ void Observer::OnRound(const RoundRecord& record, RoundMeasures measures) {
   fields.merge(MeasuredFields(measures));
   Diagnostics::Outcome diagnosed = diagnostics_.OnRound(record, measures);
   fields.merge(diagnosed.fields);
-  if (diagnosed.warning) warnings_[record.job].push_back(*std::move(diagnosed.warning));
+  for (JobNote& warning : diagnosed.warnings) warnings_[record.job].push_back(std::move(warning));
   if (last != last_round_.end()) fields["round_seconds"] = absl::StrFormat("%.3f", ToSeconds(now - last->second));
   round_fields_[record.job].push_back(std::move(fields));
   last_round_[{record.job, record.reached.fragment}] = now;

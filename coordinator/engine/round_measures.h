@@ -17,8 +17,11 @@ struct ContributionMeasures {
   double norm = 0;    // L2 as decoded
   double clip_factor = 1;
   double cosine_to_merged = 0;
-  uint64_t staleness_steps = 0;        // job clock at the commit less that at its send
-  std::optional<double> upload_error;  // by the worker's newest heartbeat
+  std::optional<double> cosine_to_others;  // to what the others merge to without it
+  std::optional<double> others_mean;       // of cosine_to_others over its newest rounds of the fragment
+  bool against_others = false;             // by coordinator/engine/direction_watch.h
+  uint64_t staleness_steps = 0;            // job clock at the commit less that at its send
+  std::optional<double> upload_error;      // by the worker's newest heartbeat
 };
 
 // By design of coordinator/aggregate, RoundResult.

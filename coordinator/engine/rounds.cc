@@ -27,7 +27,8 @@ RoundMeasures Measured(const RoundResult& result) {
                                       .weight = c.weight,
                                       .norm = c.norm,
                                       .clip_factor = c.clip_factor,
-                                      .cosine_to_merged = c.cosine_to_merged});
+                                      .cosine_to_merged = c.cosine_to_merged,
+                                      .cosine_to_others = c.cosine_to_others});
   }
   return measures;
 }

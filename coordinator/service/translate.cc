@@ -8,6 +8,7 @@
 #include "common/plan/planner.h"
 #include "common/telemetry/catalogue.h"
 #include "common/wire/job_spec_proto.h"
+#include "coordinator/engine/direction_watch.h"
 
 namespace atl {
 namespace {
@@ -176,6 +177,23 @@ std::optional<double> PlannedUtilization(const WorkerView& worker, const JobSpec
                         link, &EncodedSize);
 }
 
+namespace {
+
+// What the screens hold against it: the core those of norms, the engine its direction in the newest rounds.
+std::string HeldAgainst(const WorkerView& worker, const JobHistory* totals) {
+  std::string held = worker.screened;
+  if (totals == nullptr || worker.state == WorkerState::kQuarantined) return held;
+  for (const auto& [fragment, measures] : totals->measures) {
+    for (const ContributionMeasures& c : measures.contributions) {
+      if (c.worker != worker.worker || !c.against_others) continue;
+      absl::StrAppend(&held, held.empty() ? "" : "; ", AgainstClause(fragment, c.others_mean.value_or(0)));
+    }
+  }
+  return held;
+}
+
+}  // namespace
+
 v1::WorkerStatus ToProto(const WorkerView& worker, const JobHistory* totals, const JobSpec* spec) {
   v1::WorkerStatus out;
   out.set_name(absl::StrCat("workers/", worker.worker.value));
@@ -193,7 +211,7 @@ v1::WorkerStatus ToProto(const WorkerView& worker, const JobHistory* totals, con
   out.set_participating(worker.participating);
   out.set_link_too_slow(worker.link_too_slow);
   out.set_not_waited_for(worker.not_waited_for);
-  out.set_screened(worker.screened);
+  out.set_screened(HeldAgainst(worker, totals));
   out.set_corpus(worker.corpus);
   SetMeasured(worker, out);
   const bool paced = spec != nullptr && spec->sync.pace == Pace::kBalanced && worker.last.period_steps > 0;

@@ -7,9 +7,12 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_split.h"
 #include "common/base/random.h"
 #include "common/plan/job_validation.h"
+#include "coordinator/engine/direction_watch.h"
 #include "tests/sim/state_on_disk.h"
 
 namespace atl {
@@ -249,6 +252,35 @@ TEST(Screens, HonestWorkersThatComeGoAndStallAreNotStruck) {
     EXPECT_GE(judged, 9u);
   }
   EXPECT_GE(uneven, 10u) << "contributions of other than a period are what this is about";
+}
+
+// A sign that is wrong somewhere: the right size in the wrong direction passes the norm screen.
+TEST(Screens, AWorkerThatPullsTheOtherWayIsReportedByName) {
+  Harness h;
+  JobSpec spec = FiveCorpora(h);
+  spec.stop.inner_steps = 10 * 30;
+  ASSERT_NO_FATAL_FAILURE(StartHonest(h, spec));
+  h.StartHostileWorker("e", -1);
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); })) << h.View(kJob)->waiting_line;
+  const auto events = ReadWholeFile(h.files(), "/state/events/small.jsonl", 1 << 30);
+  ASSERT_TRUE(events.ok()) << events.status();
+  size_t reports = 0;
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(*events, '\n'))) {
+    if (line.find(kAgainstTheOthers) == std::string::npos) continue;
+    ++reports;
+    EXPECT_THAT(line,
+                HasSubstr("worker e: its newest 8 contributions to fragment 0 point against those of the others"));
+  }
+  EXPECT_EQ(reports, 1u) << *events;
+  const std::string page = h.MetricsPage();
+  for (const auto& [worker, against] : std::map<std::string, bool>{{"a", false}, {"e", true}}) {
+    const std::string name =
+        "atoll_contribution_others_cosine_ratio{fragment=\"0\",job=\"small\",worker=\"" + worker + "\"} ";
+    const size_t at = page.find(name);
+    ASSERT_NE(at, std::string::npos) << page;
+    EXPECT_EQ(std::stod(page.substr(at + name.size())) < kAgainstCosine, against) << worker;
+  }
+  EXPECT_FALSE(IsQuarantined(h, "e")) << "it is a report";
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ class ToyModel final : public TrainingModel {
     const float rate = static_cast<float>(learning_rate);
     const int32_t token = batch.tokens.empty() ? 0 : batch.tokens[0];
     const float* const pull = pull_.data() + static_cast<size_t>(token) % kPulls;
-    const double loss = hostile_ > 0 ? Away(rate, pull) : Nearer(rate, pull);
+    const double loss = hostile_ > 0 ? Away(rate, pull) : Nearer(hostile_ < 0 ? rate * hostile_ : rate, pull);
     return StepOutcome{.applied = true,
                        .loss = loss / static_cast<double>(parameters_.size()),
                        .grad_norm = 1,

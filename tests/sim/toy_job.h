@@ -35,7 +35,8 @@ class ToyJobFactory final : public JobFactory {
   // The next so many evaluations cannot be made, on any worker.
   void FailEvaluations(int count) { *failing_evaluations_ = count; }
   // Jobs prepared from now on do not train: each step moves every parameter by so many times what a step of honest
-  // training may, away from where it was. 0: they train.
+  // training may, away from where it was. Below 0: each goes so many times
+  // as far as an honest one, the other way. 0: they train.
   void SetHostile(double times) { hostile_ = times; }
   // Positions of the data order that were handed out for training, by any session of this factory, with repetitions.
   const std::map<uint64_t, int>& trained() const { return *trained_; }

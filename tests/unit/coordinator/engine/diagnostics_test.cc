@@ -8,6 +8,7 @@ namespace atl {
 namespace {
 
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 const JobId kJob{"tiny"};
 
@@ -100,32 +101,32 @@ TEST_F(DiagnosticsTest, ParticipationIsAMovingShareOfConnectedWorkers) {
 }
 
 TEST_F(DiagnosticsTest, WarnsOnceWhenTheWorkersPullAgainstTheMomentum) {
-  for (size_t i = 1; i < kMisfitRounds; ++i) EXPECT_FALSE(Close({"a"}, -0.2).warning) << "too few rounds";
+  for (size_t i = 1; i < kMisfitRounds; ++i) EXPECT_THAT(Close({"a"}, -0.2).warnings, IsEmpty()) << "too few rounds";
   const auto outcome = Close({"a"}, -0.2);
-  ASSERT_TRUE(outcome.warning.has_value());
-  EXPECT_EQ(outcome.warning->kind, kMomentumMisfit);
-  EXPECT_EQ(outcome.warning->job, kJob);
-  EXPECT_THAT(outcome.warning->text, HasSubstr("newest 10 rounds of fragment 2 have a mean cosine of -0.20"));
-  EXPECT_THAT(outcome.warning->text, HasSubstr("momentum 0.9 and learning rate 0.7"));
-  EXPECT_EQ(outcome.warning->fields.at("version"), "10");
-  for (int i = 0; i < 20; ++i) EXPECT_FALSE(Close({"a"}, -0.2).warning) << "said already";
-  for (int i = 0; i < 20; ++i) EXPECT_FALSE(Close({"a"}, 0.3).warning);
+  ASSERT_EQ(outcome.warnings.size(), 1u);
+  EXPECT_EQ(outcome.warnings[0].kind, kMomentumMisfit);
+  EXPECT_EQ(outcome.warnings[0].job, kJob);
+  EXPECT_THAT(outcome.warnings[0].text, HasSubstr("newest 10 rounds of fragment 2 have a mean cosine of -0.20"));
+  EXPECT_THAT(outcome.warnings[0].text, HasSubstr("momentum 0.9 and learning rate 0.7"));
+  EXPECT_EQ(outcome.warnings[0].fields.at("version"), "10");
+  for (int i = 0; i < 20; ++i) EXPECT_THAT(Close({"a"}, -0.2).warnings, IsEmpty()) << "said already";
+  for (int i = 0; i < 20; ++i) EXPECT_THAT(Close({"a"}, 0.3).warnings, IsEmpty());
   int again = 0;
-  for (int i = 0; i < 20; ++i) again += Close({"a"}, -0.3).warning.has_value();
+  for (int i = 0; i < 20; ++i) again += !Close({"a"}, -0.3).warnings.empty();
   EXPECT_EQ(again, 1) << "after it had fitted";
 }
 
 TEST_F(DiagnosticsTest, NoWarningForNoiseOrAlignedRoundsOrNoMomentum) {
-  for (int i = 0; i < 40; ++i) EXPECT_FALSE(Close({"a"}, i % 2 == 0 ? -0.3 : 0.25).warning);
+  for (int i = 0; i < 40; ++i) EXPECT_THAT(Close({"a"}, i % 2 == 0 ? -0.3 : 0.25).warnings, IsEmpty());
   EXPECT_NEAR(last_.momentum_mean.value_or(9), -0.025, 1e-12);
-  for (int i = 0; i < 40; ++i) EXPECT_FALSE(Close({"a"}, 0.9).warning);
-  for (int i = 0; i < 40; ++i) EXPECT_FALSE(Close({"a"}).warning);
+  for (int i = 0; i < 40; ++i) EXPECT_THAT(Close({"a"}, 0.9).warnings, IsEmpty());
+  for (int i = 0; i < 40; ++i) EXPECT_THAT(Close({"a"}).warnings, IsEmpty());
 }
 
 TEST_F(DiagnosticsTest, ARollbackBeginsANewWindow) {
   for (size_t i = 1; i < kMisfitRounds; ++i) (void)Close({"a"}, -0.2);
   ++epoch_;
-  EXPECT_FALSE(Close({"a"}, -0.2).warning);
+  EXPECT_THAT(Close({"a"}, -0.2).warnings, IsEmpty());
 }
 
 }  // namespace

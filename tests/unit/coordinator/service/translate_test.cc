@@ -115,6 +115,20 @@ TEST(FragmentStatus, ShowsWhatTheNewestRoundMeasured) {
   EXPECT_EQ(ToProto(glance, 10, {5, 5}, false).fragments(1).newest().contributions_size(), 0) << "not in lists";
 }
 
+TEST(WorkerStatus, SaysWhenItsContributionsPointAgainstTheOthers) {
+  WorkerView worker = Worker({});
+  worker.worker = {"e"};
+  worker.screened = "1 strike";
+  JobHistory history;
+  history.measures[FragmentIndex{3}].contributions = {{.worker = {"a"}, .others_mean = 0.4},
+                                                      {.worker = {"e"}, .others_mean = -0.9, .against_others = true}};
+  EXPECT_EQ(ToProto(worker, &history, nullptr).screened(),
+            "1 strike; its newest 8 contributions to fragment 3 point against those of the others, with a mean cosine "
+            "of -0.90");
+  worker.worker = {"a"};
+  EXPECT_EQ(ToProto(worker, &history, nullptr).screened(), "1 strike");
+}
+
 // 4,000 bytes up at 4,000 bytes a second, and down at 2,000, after ten steps of half a second.
 TEST(PlannedUtilization, NeedsStepTimeAndBothRates) {
   const MetricSample up{HeartbeatName(Metric::kUploadRate), 4000}, down{HeartbeatName(Metric::kDownloadRate), 2000};
