@@ -14,8 +14,7 @@ const char* g_program = "";
 void Tell(int) {
   constexpr char kWhy[] =
       ": stopped by abort(). Where no line above says why, the system gave no memory or no thread: look at ulimit -a, "
-      "the "
-      "memory of its cgroup and what else runs here, then start it again\n";
+      "the memory of its cgroup and what else runs here, then start it again\n";
   (void)!write(STDERR_FILENO, g_program, std::strlen(g_program));
   (void)!write(STDERR_FILENO, kWhy, sizeof(kWhy) - 1);
   ::raise(SIGABRT);  // comes when this returns, and then ends the process, whoever has sent the first one
