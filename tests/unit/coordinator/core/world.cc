@@ -37,8 +37,8 @@ World::World(uint64_t seed) : rng_(StreamKey(seed, "coordinator core")) {
 
 void World::Give(const Event& event) {
   Take(core_->Step(event, now_));
-  if (core_->NextWake() <= now_) return;
-  ATOLL_CHECK(core_->Step(Tick{}, now_).count() == 0, "the core is not at rest after a step");
+  const bool due = core_->NextWake() <= now_;
+  ATOLL_CHECK(due || core_->Step(Tick{}, now_).count() == 0, "the core is not at rest after a step");
 }
 
 void World::Take(const Effects& effects) {
@@ -479,12 +479,7 @@ void World::CalmWorker(const std::string& name, Worker& worker) {
     if (worker.connection) Give(WorkerSaid{*worker.connection, std::move(m)});
   };
   worker.step += worker.stop == 0 ? 3 : 0;
-  Heartbeat h;
-  h.job = worker.job;
-  h.step = worker.step;
-  h.step_ns = 300'000'000;
-  h.activity = WorkerActivity::kWaiting;
-  say(h);
+  say(Heartbeat{.job = worker.job, .activity = WorkerActivity::kWaiting, .step = worker.step, .step_ns = 300'000'000});
   const JobId job = worker.job;
   if (job.value.empty()) return;
   if (!worker.said_done) say(Ready{job, worker.step, {}});
