@@ -14,7 +14,7 @@ def names(scene, *options):
 def test(scene):
     storm = program("bench_scale")
     manifest = scene.corpus()
-    coordinator = scene.coordinator("--data-root", scene.path("data"), "--heartbeat-interval", "300ms", "--membership-timeout", "15s")
+    coordinator = scene.coordinator("--data-root", scene.path("data"), "--heartbeat-interval", "300ms", "--membership-timeout", "10s")
     workers = [scene.worker(name, coordinator, "--data-root", scene.path("data")) for name in ("a", "b")]
     scene.submit("job", manifest, steps=100_000, workers={"min": 2, "max": 2, "planned": 2})
     scene.wait_round("job", 2, alive=workers)
