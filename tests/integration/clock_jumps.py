@@ -1,4 +1,4 @@
-"""The wall clock of real processes jumps by an hour and by ten years, forward and back: a run does not notice, and only tokens and
+"""The wall clock of real processes jumps by an hour and by ten years, forward and back, and stands still: a run does not notice, and only tokens and
 certificates react, each with its reason. What is moved is what the programs read (moved_clock.cc)."""
 import datetime
 import struct
@@ -15,12 +15,17 @@ class MovedClock:
 
     def __init__(self, scene, name):
         self.path = scene.path(f"{name}.clock")
-        self.path.write_bytes(struct.pack("<q", 0))
+        self.path.write_bytes(struct.pack("<qq", 0, 0))
         self.environment = {"LD_PRELOAD": str(BIN / "libmoved_clock.so"), "MOVED_CLOCK_FILE": str(self.path)}
 
     def move(self, seconds):
         with open(self.path, "r+b") as file:  # in place: the process has it mapped
-            file.write(struct.pack("<q", seconds * 10**9))
+            file.write(struct.pack("<qq", seconds * 10**9, 0))
+
+    def stop(self):
+        """It stands still, from now until it is moved."""
+        with open(self.path, "r+b") as file:
+            file.write(struct.pack("<qq", 0, time.time_ns()))
 
 
 def rounds_with(scene, job, names):
@@ -56,6 +61,15 @@ def a_run_does_not_notice(scene, manifest):
         check(abs(year_of_events(scene, "job") - want) <= 1, f"the coordinator's clock was not moved: its events are of {year_of_events(scene, 'job')}")
         clocks["coordinator"].move(0)
         goes_on(scene, "job", "ab", processes, "the clocks were right again")
+    for clock in clocks.values():
+        clock.stop()
+    goes_on(scene, "job", "ab", processes, "the clocks stood still")
+    stood = scene.logged_events("job")[-1]["time_ns"]
+    goes_on(scene, "job", "ab", processes, "the clocks stood still for longer")
+    equal(scene.logged_events("job")[-1]["time_ns"], stood, "the time of the newest event, where the clock stands still")
+    for clock in clocks.values():
+        clock.move(0)
+    goes_on(scene, "job", "ab", processes, "the clocks went on")
     kinds = {event["kind"] for event in scene.logged_events("job")}
     equal(kinds & {"worker lost", "leases returned", "worker left"}, set(), "what befell the workers")
     scene.atoll("job", "cancel", "job")

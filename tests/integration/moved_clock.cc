@@ -1,7 +1,7 @@
-// A wall clock that a test moves under a real process (LD_PRELOAD): what the process reads is the system's plus so many
-// nanoseconds as the file MOVED_CLOCK_FILE holds at this moment (8 bytes, little-endian). Monotonic clocks are left
-// alone. Waits until a wall-clock time are translated back; one that has begun when the clock moves ends as it would
-// have.
+// A wall clock that a test moves under a real process (LD_PRELOAD). The file MOVED_CLOCK_FILE holds two numbers of 8
+// bytes, little-endian, in nanoseconds: what the process reads is the system's time plus the first, or, where the
+// second is not 0, always the second. Monotonic clocks are left alone. Waits until a wall-clock time are translated
+// back; one that has begun when the clock moves ends as it would have.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -23,15 +23,31 @@ constexpr int64_t kSecond_ns = 1'000'000'000;
 // Of a time without a clock: above it, it is one of the wall (2001), below it one since the start of the machine.
 constexpr int64_t kEarliestWall_s = 1'000'000'000;
 
-int64_t Offset_ns() {
-  static const volatile int64_t* const offset = [] {
+template <typename Function>
+Function* Real(Function*, const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+const volatile int64_t* Numbers() {
+  static const volatile int64_t* const numbers = [] {
     const char* path = std::getenv("MOVED_CLOCK_FILE");
     const int fd = path == nullptr ? -1 : open(path, O_RDONLY | O_CLOEXEC);
-    void* page = fd < 0 ? MAP_FAILED : mmap(nullptr, sizeof(int64_t), PROT_READ, MAP_SHARED, fd, 0);
+    void* page = fd < 0 ? MAP_FAILED : mmap(nullptr, 2 * sizeof(int64_t), PROT_READ, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED) std::abort();  // a test that moves nothing shows nothing
     return static_cast<const volatile int64_t*>(page);
   }();
-  return *offset;
+  return numbers;
+}
+
+// 0: the clock goes.
+int64_t StoodAt_ns() { return Numbers()[1]; }
+
+// What the process reads is so far from the system's time.
+int64_t Offset_ns() {
+  static const auto real = Real(&clock_gettime, "clock_gettime");
+  timespec now{};
+  if (StoodAt_ns() == 0 || real(CLOCK_REALTIME, &now) != 0) return Numbers()[0];
+  return StoodAt_ns() - (now.tv_sec * kSecond_ns + now.tv_nsec);
 }
 
 timespec Plus(const timespec& time, int64_t ns) {
@@ -43,11 +59,6 @@ timespec Plus(const timespec& time, int64_t ns) {
 // A deadline of the process's wall clock, as the system's.
 timespec Back(const timespec& time) { return time.tv_sec < kEarliestWall_s ? time : Plus(time, -Offset_ns()); }
 
-template <typename Function>
-Function* Real(Function*, const char* name) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
-}
-
 bool IsWall(clockid_t clock) { return clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE; }
 
 }  // namespace
@@ -57,7 +68,9 @@ extern "C" {
 int clock_gettime(clockid_t clock, timespec* time) noexcept {
   static const auto real = Real(&clock_gettime, "clock_gettime");
   const int result = real(clock, time);
-  if (result == 0 && IsWall(clock)) *time = Plus(*time, Offset_ns());
+  if (result != 0 || !IsWall(clock)) return result;
+  const int64_t stood = StoodAt_ns();
+  *time = stood == 0 ? Plus(*time, Offset_ns()) : timespec{stood / kSecond_ns, stood % kSecond_ns};
   return result;
 }
 
