@@ -413,7 +413,7 @@ void Coordinator::Stop() {
 }  // namespace atl
 
 int main(int argc, char** argv) {
-  atl::TellOfAborts("atoll-coordinator");
+  atl::TellOfAborts();
   atl::SilenceTransportLog();
   // Large gRPC buffers come from the heap, not from fresh mappings: 1.3 to 1.8 times the throughput.
   mallopt(M_MMAP_THRESHOLD, 256 << 20);

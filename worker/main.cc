@@ -93,7 +93,7 @@ int EvalTasks(const atl::EvalTaskCommand& c) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  atl::TellOfAborts("atoll-worker");
+  atl::TellOfAborts();
   atl::SilenceTransportLog();
   std::signal(SIGPIPE, SIG_IGN);  // a broken connection is an error of its call
   TuneMalloc();

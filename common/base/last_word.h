@@ -4,9 +4,9 @@
 
 namespace atl {
 
-// From now on SIGABRT writes one line to standard error before it ends the process as ever: `program` and what to look
-// at. Once, at the beginning of main; `program` is a literal.
-void TellOfAborts(const char* program);
+// From now on SIGABRT writes one line to standard error before it ends the process as ever: the program's name and what
+// to look at. Once, at the beginning of main.
+void TellOfAborts();
 
 }  // namespace atl
 

@@ -12,17 +12,17 @@ namespace {
 TEST(LastWordDeathTest, AnAbortIsToldAndStaysOne) {
   EXPECT_EXIT(
       {
-        TellOfAborts("atoll-test");
+        TellOfAborts();
         std::abort();
       },
-      testing::KilledBySignal(SIGABRT), "^atoll-test: stopped by abort\\(\\)");
+      testing::KilledBySignal(SIGABRT), "^base_test: stopped by abort\\(\\)");
   EXPECT_EXIT(
       {
-        TellOfAborts("atoll-test");
+        TellOfAborts();
         ::kill(::getpid(), SIGABRT);
         std::exit(0);
       },
-      testing::KilledBySignal(SIGABRT), "^atoll-test: stopped by abort\\(\\)")
+      testing::KilledBySignal(SIGABRT), "^base_test: stopped by abort\\(\\)")
       << "sent from outside";
 }
 
