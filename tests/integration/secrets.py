@@ -45,15 +45,16 @@ class Planted:
         self.secrets = {}  # name: its spellings
         self.homes = set()  # files that are made for one
 
-    def token(self, name, file):
-        self.secrets[name] = spellings_of_token(file.read_text().strip())
+    def plant(self, name, file, forms):
+        self.secrets[name] = forms
         self.homes.add(file)
         return file
 
+    def token(self, name, file):
+        return self.plant(name, file, spellings_of_token(file.read_text().strip()))
+
     def key(self, name, file):
-        self.secrets[name] = spellings_of_key(file.read_text())
-        self.homes.add(file)
-        return file
+        return self.plant(name, file, spellings_of_key(file.read_text()))
 
     def look(self, where, content):
         for name, forms in self.secrets.items():
@@ -118,7 +119,7 @@ def tell(planted, ran, *words):
         check(word in said, f"no word of '{word}': {said}")
 
 
-def wrong_uses(scene, planted, coordinator, at, manifest, used):
+def wrong_uses(scene, planted, at, used):
     """Everything that a hurried person does with a token or a key."""
     enrol = ["enroll", "--at", at, "--name", "eve", "--out", scene.path("eve.pem"), "--join-token"]
     tell(planted, scene.atoll(*enrol, used, code=FORBIDDEN), "had them")
@@ -132,7 +133,6 @@ def wrong_uses(scene, planted, coordinator, at, manifest, used):
     # Another secret of a right form, and one letter mistyped.
     body = bytearray(base64.urlsafe_b64decode(used.read_text().strip()[7:]))
     body[41] ^= 1
-
     forged = scene.path("forged.token")
     forged.touch(0o600)
     forged.write_text("atoll1-" + base64.urlsafe_b64encode(bytes(body[:56]) + hashlib.sha256(body[:56]).digest()[:4]).decode())
@@ -140,8 +140,7 @@ def wrong_uses(scene, planted, coordinator, at, manifest, used):
     mistyped = scene.path("mistyped.token")
     mistyped.touch(0o600)
     mistyped.write_text(used.read_text().strip()[:-1] + "#\n")
-    planted.secrets["a mistyped token"] = {mistyped.read_bytes().strip()}
-    planted.homes.add(mistyped)
+    planted.plant("a mistyped token", mistyped, {mistyped.read_bytes().strip()})
     tell(planted, scene.atoll(*enrol, mistyped, code=None), "mistyped or cut")
     # A token where a file belongs, a key where a token belongs, and both where a job, a setting or a corpus belongs.
     tell(planted, scene.atoll(*enrol, used.read_text().strip(), code=None), "is a token itself", "token revoke")
@@ -189,7 +188,7 @@ def test(scene):
     operator = token(scene, planted, "operator", "--role", "operator", "--name", "bob")
     scene.atoll("enroll", "--at", at, "--join-token", operator, "--out", scene.path("bob.pem"), "--name", "bob")
     planted.key("the operator's key", scene.path("bob.pem"))
-    wrong_uses(scene, planted, coordinator, at, manifest, operator)
+    wrong_uses(scene, planted, at, operator)
 
     port = free_port()
     leader, follower = ranks(scene, coordinator, at, join, port, OTHER_SECRET)
