@@ -1,0 +1,209 @@
+#include "common/rpc/bulk_download.h"
+
+#include <grpcpp/impl/codegen/proto_utils.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "atoll/v1/transfer.grpc.pb.h"
+#include "common/base/check.h"
+#include "common/rpc/bulk_frames.h"
+#include "common/rpc/frame_size.h"
+#include "common/rpc/peer.h"
+#include "common/rpc/rpc_status.h"
+#include "common/rpc/strand.h"
+
+namespace atl {
+namespace {
+
+class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
+                              public std::enable_shared_from_this<DownloadReactor> {
+ public:
+  DownloadReactor(std::shared_ptr<BulkShared> shared, grpc::CallbackServerContext* context)
+      : shared_(std::move(shared)), context_(context), watchdog_(shared_->clock, shared_->options.stall_limit) {}
+
+  void Begin(const grpc::ByteBuffer& message) {
+    absl::StatusOr<DownloadRequest> request = InOwnName(ReadRequest(message), PeerOf(*context_));
+    OnStrand([this, request = std::move(request)]() mutable {
+      self_ = shared_from_this();
+      if (!request.ok()) return End(request.status());
+      offset_ = result_.resumed_at = request->offset_bytes;
+      receiver_bucket_ = shared_->receivers.Of(request->worker, request->limit_bytes_per_second);
+      shared_->handler.OnDownload(*std::move(request), [self = self_](absl::StatusOr<DownloadContent> content) {
+        self->OnStrand([self, content = std::move(content)]() mutable { self->OnContent(std::move(content)); });
+      });
+    });
+  }
+
+  void OnWriteDone(bool ok) override {
+    OnStrand([this, ok] {
+      writing_ = false;
+      out_.Clear();
+      watchdog_.Progress();
+      if (ok) result_.payload_bytes += in_flight_bytes_;
+      if (in_flight_bytes_ > 0) frame_size_.Sent(shared_->clock.Now());
+      in_flight_bytes_ = 0;
+      if (ended_) return FinishNow();
+      if (!ok) return End(absl::CancelledError("the receiver of a download went away"));
+      if (last_written_) return End(absl::OkStatus());
+      WriteIfDue();
+    });
+  }
+  void OnCancel() override {
+    OnStrand([this] { End(absl::CancelledError("the receiver of a download went away")); });
+  }
+  void OnDone() override {
+    OnStrand([this] {
+      watchdog_.Stop();
+      pace_.Cancel();
+      const std::shared_ptr<DownloadReactor> self = std::move(self_);
+      if (content_ && content_->finished) content_->finished(result_);
+      content_.reset();
+    });
+  }
+
+ private:
+  struct Prepared {
+    grpc::ByteBuffer frame;
+    size_t payload_bytes = 0;
+    bool last = false;
+  };
+
+  void OnStrand(std::function<void()> job) { strand_.Post(*this, std::move(job)); }
+  static absl::StatusOr<DownloadRequest> ReadRequest(const grpc::ByteBuffer& message) {
+    v1::DownloadRequest proto;
+    grpc::ByteBuffer copy = message;  // deserialising empties it
+    if (!grpc::SerializationTraits<v1::DownloadRequest>::Deserialize(&copy, &proto).ok()) {
+      return absl::InvalidArgumentError("a download request is not a valid message");
+    }
+    return DownloadRequestFromProto(proto);
+  }
+
+  void OnContent(absl::StatusOr<DownloadContent> content) {
+    if (!content.ok()) return End(content.status());
+    content_ = *std::move(content);
+    if (ended_) return;
+    const uint64_t total = content_->header.total_bytes;
+    ATOLL_CHECK(content_->source != nullptr && content_->source->size_bytes() == total,
+                "a download's size is its source's");
+    if (offset_ > total) {
+      return End(absl::OutOfRangeError(
+          absl::StrCat("a download was to go on at ", offset_, ", but the whole has ", total, " bytes: begin at 0")));
+    }
+    std::weak_ptr<DownloadReactor> weak = self_;
+    watchdog_.Progress();
+    watchdog_.Start([weak] {
+      if (const auto self = weak.lock()) self->OnStrand([self] { self->CheckProgress(); });
+    });
+    out_ = HeaderFrame(SerializeDownloadHeader(content_->header));
+    writing_ = true;
+    StartWrite(&out_);
+    PrepareNext();
+  }
+
+  // Reads one frame ahead while the one before is being sent: on the I/O executor where that may wait.
+  void PrepareNext() {
+    if (preparing_ || prepared_ || last_prepared_ || ended_) return;
+    preparing_ = true;
+    const uint64_t offset = offset_, total = content_->header.total_bytes;
+    const auto bytes = static_cast<size_t>(std::min<uint64_t>(FrameBytes(), total - offset));
+    if (content_->source->in_memory()) return OnPrepared(Prepare(*content_->source, offset, bytes));
+    shared_->io.Post([self = shared_from_this(), source = content_->source, offset, bytes] {
+      self->OnStrand(
+          [self, prepared = Prepare(*source, offset, bytes)]() mutable { self->OnPrepared(std::move(prepared)); });
+    });
+  }
+  static absl::StatusOr<Prepared> Prepare(BulkSource& source, uint64_t offset, size_t bytes) {
+    ATOLL_ASSIGN_OR_RETURN(grpc::ByteBuffer frame, NextFrame(source, offset, bytes));
+    return Prepared{std::move(frame), bytes, offset + bytes == source.size_bytes()};
+  }
+  void OnPrepared(absl::StatusOr<Prepared> prepared) {
+    preparing_ = false;
+    if (ended_) return;
+    if (!prepared.ok()) return End(prepared.status());
+    prepared_ = *std::move(prepared);
+    offset_ += prepared_->payload_bytes;
+    last_prepared_ = prepared_->last;
+    WriteIfDue();
+  }
+  void WriteIfDue() {
+    if (writing_ || ended_ || !prepared_) return;
+    if (const Duration wait = TakeFromBuckets(prepared_->payload_bytes); wait.ns > 0) {
+      // Waiting for the rate cap is our doing, not the peer's stall.
+      watchdog_.Progress();
+      pace_.Set(wait, [this, self = shared_from_this()] { OnStrand([this] { WriteIfDue(); }); });
+      return;
+    }
+    out_.Swap(&prepared_->frame);
+    in_flight_bytes_ = prepared_->payload_bytes;
+    frame_size_.Begin(shared_->clock.Now());
+    last_written_ = prepared_->last;
+    prepared_.reset();
+    writing_ = true;
+    StartWrite(&out_);
+    PrepareNext();
+  }
+  uint64_t FrameBytes() const {
+    const uint64_t most = std::min(shared_->bucket.frame_bytes(), frame_size_.BytesAt(offset_));
+    return receiver_bucket_ ? std::min(most, receiver_bucket_->frame_bytes()) : most;
+  }
+  // The receiver's cap first; what was taken of it stays taken while the cap of all is waited for.
+  Duration TakeFromBuckets(uint64_t bytes) {
+    if (receiver_bucket_ && !receiver_paid_) {
+      if (const Duration wait = receiver_bucket_->Take(bytes); wait.ns > 0) return wait;
+      receiver_paid_ = true;
+    }
+    const Duration wait = shared_->bucket.Take(bytes);
+    if (wait.ns == 0) receiver_paid_ = false;
+    return wait;
+  }
+  void CheckProgress() {
+    if (!ended_ && watchdog_.Check()) {
+      End(absl::DeadlineExceededError(
+          absl::StrCat("a download made no progress for ", ToSeconds(shared_->options.stall_limit), " s")));
+      // The write in progress would keep the call open for as long as the peer does not read.
+      context_->TryCancel();
+    }
+  }
+  void End(const absl::Status& status) {
+    if (ended_) return;
+    ended_ = true;
+    result_.status = status;
+    if (!writing_) FinishNow();
+  }
+  void FinishNow() {
+    if (finished_) return;
+    finished_ = true;
+    Finish(ToGrpc(result_.status));
+  }
+
+  const std::shared_ptr<BulkShared> shared_;
+  grpc::CallbackServerContext* const context_;
+  Strand strand_;
+  Watchdog watchdog_;
+  Timer pace_;
+  std::shared_ptr<SharedBucket> receiver_bucket_;  // null: the receiver wants no cap
+  grpc::ByteBuffer out_;
+  std::optional<DownloadContent> content_;
+  std::optional<Prepared> prepared_;
+  FrameSize frame_size_;
+  uint64_t offset_ = 0;  // of the next frame to prepare
+  size_t in_flight_bytes_ = 0;
+  BulkResult result_;
+  bool preparing_ = false, last_prepared_ = false, writing_ = false, last_written_ = false;
+  bool receiver_paid_ = false;  // for the prepared frame
+  bool ended_ = false, finished_ = false;
+  std::shared_ptr<DownloadReactor> self_;
+};
+
+}  // namespace
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* StartDownload(std::shared_ptr<BulkShared> shared,
+                                                          grpc::CallbackServerContext* context,
+                                                          const grpc::ByteBuffer& request) {
+  const auto reactor = std::make_shared<DownloadReactor>(std::move(shared), context);
+  reactor->Begin(request);
+  return reactor.get();
+}
+
+}  // namespace atl

@@ -1,0 +1,69 @@
+// What the calls of one bulk service share, and the watch over a peer's progress. Only for bulk_service.cc and
+// bulk_download.cc.
+#ifndef ATOLL_COMMON_RPC_BULK_SHARED_H_
+#define ATOLL_COMMON_RPC_BULK_SHARED_H_
+
+#include <functional>
+#include <utility>
+
+#include "common/base/executor.h"
+#include "common/base/time.h"
+#include "common/plan/limits.h"
+#include "common/rpc/bulk.h"
+#include "common/rpc/bulk_service.h"
+#include "common/rpc/receiver_buckets.h"
+#include "common/rpc/timer.h"
+#include "common/rpc/token_bucket.h"
+
+namespace atl {
+
+// Of one service.
+struct BulkShared {
+  BulkShared(BulkHandler& h, Executor& i, const Clock& k, const BulkServiceOptions& o)
+      : handler(h),
+        io(i),
+        clock(k),
+        options(o),
+        bucket(o.download_bytes_per_second, k),
+        receivers(k, limits::kWorkers) {}
+  BulkHandler& handler;
+  Executor& io;
+  const Clock& clock;
+  const BulkServiceOptions options;
+  SharedBucket bucket;  // of all downloads
+  ReceiverBuckets receivers;
+};
+
+// Calls `stalled` when Progress was not called for the limit. Touched on the owner's strand only.
+class Watchdog {
+ public:
+  Watchdog(const Clock& clock, Duration limit) : clock_(clock), limit_(limit), last_(clock.Now()) {}
+  void Progress() { last_ = clock_.Now(); }
+  // `check` must bring itself to the owner's strand and call Check there.
+  void Start(std::function<void()> check) {
+    check_ = std::move(check);
+    timer_.Set(limit_, check_);
+  }
+  // True when the peer has stalled; otherwise sets itself again.
+  bool Check() {
+    const Duration silent = clock_.Now() - last_;
+    if (silent >= limit_) return true;
+    if (check_) timer_.Set(limit_ - silent, check_);
+    return false;
+  }
+  void Stop() {
+    check_ = nullptr;
+    timer_.Cancel();
+  }
+
+ private:
+  const Clock& clock_;
+  const Duration limit_;
+  Instant last_;
+  std::function<void()> check_;
+  Timer timer_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_RPC_BULK_SHARED_H_
