@@ -40,13 +40,19 @@ class MemorySource final : public BulkSource {
   mutable std::vector<std::atomic<uint64_t>> known_;  // by frame: 0, or kKnown and its CRC
 };
 
-// The same MiB again and again.
+std::shared_ptr<const std::vector<std::byte>> MakeNoise() {
+  auto noise = std::make_shared<std::vector<std::byte>>(size_t{1} << 20);
+  Rng random(StreamKey(0, "probe"));
+  for (std::byte& byte : *noise) byte = static_cast<std::byte>(random() >> 56);
+  return noise;
+}
+
+// The same MiB again and again, and the same for all: made once, so that to ask for a probe costs nothing.
 class ProbeSource final : public BulkSource {
  public:
-  explicit ProbeSource(uint64_t bytes)
-      : size_(bytes), buffer_(std::make_shared<std::vector<std::byte>>(std::min<uint64_t>(bytes, uint64_t{1} << 20))) {
-    Rng random(StreamKey(0, "probe"));
-    for (std::byte& byte : *buffer_) byte = static_cast<std::byte>(random() >> 56);
+  explicit ProbeSource(uint64_t bytes) : size_(bytes) {
+    static const std::shared_ptr<const std::vector<std::byte>> noise = MakeNoise();
+    buffer_ = noise;
   }
   uint64_t size_bytes() const override { return size_; }
   bool in_memory() const override { return true; }
@@ -63,7 +69,7 @@ class ProbeSource final : public BulkSource {
 
  private:
   const uint64_t size_;
-  const std::shared_ptr<std::vector<std::byte>> buffer_;
+  std::shared_ptr<const std::vector<std::byte>> buffer_;
 };
 
 }  // namespace

@@ -45,7 +45,8 @@ class BulkSource {
 // sent. Thread-safe.
 std::shared_ptr<BulkSource> MakeMemorySource(std::shared_ptr<const std::vector<std::byte>> bytes);
 std::shared_ptr<BulkSource> MakeMemorySource(std::string bytes);
-// So many bytes that no compression on the way makes fewer, out of 1 MiB of memory: to measure a link.
+// So many bytes that no compression on the way makes fewer, out of 1 MiB of memory that all such sources
+// share: to measure a link.
 std::shared_ptr<BulkSource> MakeProbeSource(uint64_t bytes);
 
 // Where received bytes go. Calls come one at a time: OnHeader once, then OnBytes in ascending order without gaps, each

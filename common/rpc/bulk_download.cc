@@ -20,17 +20,26 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
                               public std::enable_shared_from_this<DownloadReactor> {
  public:
   DownloadReactor(std::shared_ptr<BulkShared> shared, grpc::CallbackServerContext* context)
-      : shared_(std::move(shared)), context_(context), watchdog_(shared_->clock, shared_->options.stall_limit) {}
+      : shared_(std::move(shared)),
+        context_(context),
+        connection_(context->peer()),
+        watchdog_(shared_->clock, shared_->options.stall_limit) {}
 
   void Begin(const grpc::ByteBuffer& message) {
     absl::StatusOr<DownloadRequest> request = InOwnName(ReadRequest(message), PeerOf(*context_));
     OnStrand([this, request = std::move(request)]() mutable {
       self_ = shared_from_this();
       if (!request.ok()) return End(request.status());
+      entered_ = shared_->turns.Enter(connection_);
+      if (!entered_) {
+        return End(
+            absl::ResourceExhaustedError(absl::StrCat("this connection has ", kDownloadsPerConnection,
+                                                      " downloads already: begin another when one of them has ended")));
+      }
       offset_ = result_.resumed_at = request->offset_bytes;
       receiver_bucket_ = shared_->receivers.Of(request->worker, request->limit_bytes_per_second);
-      shared_->handler.OnDownload(*std::move(request), [self = self_](absl::StatusOr<DownloadContent> content) {
-        self->OnStrand([self, content = std::move(content)]() mutable { self->OnContent(std::move(content)); });
+      shared_->turns.Take(connection_, [self = self_, request = *std::move(request)](DownloadTurns::Done done) {
+        self->OnStrand([self, request, done = std::move(done)] { self->Open(request, done); });
       });
     });
   }
@@ -57,6 +66,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
       watchdog_.Stop();
       pace_.Cancel();
       const std::shared_ptr<DownloadReactor> self = std::move(self_);
+      if (entered_) shared_->turns.Leave(connection_);
       if (content_ && content_->finished) content_->finished(result_);
       content_.reset();
     });
@@ -79,6 +89,13 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     return DownloadRequestFromProto(proto);
   }
 
+  void Open(const DownloadRequest& request, const DownloadTurns::Done& done) {
+    if (ended_) return done();
+    shared_->handler.OnDownload(request, [self = self_, done](absl::StatusOr<DownloadContent> content) {
+      self->OnStrand([self, content = std::move(content)]() mutable { self->OnContent(std::move(content)); });
+      done();
+    });
+  }
   void OnContent(absl::StatusOr<DownloadContent> content) {
     if (!content.ok()) return End(content.status());
     content_ = *std::move(content);
@@ -108,9 +125,16 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     const uint64_t offset = offset_, total = content_->header.total_bytes;
     const auto bytes = static_cast<size_t>(std::min<uint64_t>(FrameBytes(), total - offset));
     if (content_->source->in_memory()) return OnPrepared(Prepare(*content_->source, offset, bytes));
-    shared_->io.Post([self = shared_from_this(), source = content_->source, offset, bytes] {
+    shared_->turns.Take(connection_, [self = shared_from_this(), offset, bytes](DownloadTurns::Done done) {
+      self->OnStrand([self, offset, bytes, done = std::move(done)] { self->Read(offset, bytes, done); });
+    });
+  }
+  void Read(uint64_t offset, size_t bytes, const DownloadTurns::Done& done) {
+    if (ended_) return done();
+    shared_->io.Post([self = shared_from_this(), source = content_->source, offset, bytes, done] {
       self->OnStrand(
           [self, prepared = Prepare(*source, offset, bytes)]() mutable { self->OnPrepared(std::move(prepared)); });
+      done();
     });
   }
   static absl::StatusOr<Prepared> Prepare(BulkSource& source, uint64_t offset, size_t bytes) {
@@ -144,8 +168,11 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     PrepareNext();
   }
   uint64_t FrameBytes() const {
-    const uint64_t most = std::min(shared_->bucket.frame_bytes(), frame_size_.BytesAt(offset_));
-    return receiver_bucket_ ? std::min(most, receiver_bucket_->frame_bytes()) : most;
+    uint64_t most = std::min(shared_->bucket.frame_bytes(), frame_size_.BytesAt(offset_));
+    if (receiver_bucket_) most = std::min(most, receiver_bucket_->frame_bytes());
+    if (content_->source->in_memory()) return most;
+    // The downloads of a connection share what one may have ready: whoever stops reading leaves little behind.
+    return std::min<uint64_t>(most, limits::kFramePayloadBytes / std::max<size_t>(1, shared_->turns.Of(connection_)));
   }
   // The receiver's cap first; what was taken of it stays taken while the cap of all is waited for.
   Duration TakeFromBuckets(uint64_t bytes) {
@@ -179,6 +206,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
 
   const std::shared_ptr<BulkShared> shared_;
   grpc::CallbackServerContext* const context_;
+  const std::string connection_;
   Strand strand_;
   Watchdog watchdog_;
   Timer pace_;
@@ -192,6 +220,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   BulkResult result_;
   bool preparing_ = false, last_prepared_ = false, writing_ = false, last_written_ = false;
   bool receiver_paid_ = false;  // for the prepared frame
+  bool entered_ = false;        // among the downloads of its connection
   bool ended_ = false, finished_ = false;
   std::shared_ptr<DownloadReactor> self_;
 };

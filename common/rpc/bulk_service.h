@@ -5,6 +5,7 @@
 
 #include <grpcpp/impl/codegen/service_type.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -13,6 +14,8 @@
 #include "common/rpc/bulk.h"
 
 namespace atl {
+
+constexpr size_t kDownloadsPerConnection = 16;  // at once; further ones are refused with RESOURCE_EXHAUSTED
 
 struct BulkServiceOptions {
   Duration stall_limit = Seconds(30);      // a peer without progress for this long is cut

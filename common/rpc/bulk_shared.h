@@ -11,6 +11,7 @@
 #include "common/plan/limits.h"
 #include "common/rpc/bulk.h"
 #include "common/rpc/bulk_service.h"
+#include "common/rpc/download_turns.h"
 #include "common/rpc/receiver_buckets.h"
 #include "common/rpc/timer.h"
 #include "common/rpc/token_bucket.h"
@@ -19,19 +20,22 @@ namespace atl {
 
 // Of one service.
 struct BulkShared {
+  static constexpr size_t kReadsAtOnce = 2;  // of downloads, on the I/O executor
   BulkShared(BulkHandler& h, Executor& i, const Clock& k, const BulkServiceOptions& o)
       : handler(h),
         io(i),
         clock(k),
         options(o),
         bucket(o.download_bytes_per_second, k),
-        receivers(k, limits::kWorkers) {}
+        receivers(k, limits::kWorkers),
+        turns(kDownloadsPerConnection, kReadsAtOnce) {}
   BulkHandler& handler;
   Executor& io;
   const Clock& clock;
   const BulkServiceOptions options;
   SharedBucket bucket;  // of all downloads
   ReceiverBuckets receivers;
+  DownloadTurns turns;
 };
 
 // Calls `stalled` when Progress was not called for the limit. Touched on the owner's strand only.

@@ -13,7 +13,7 @@ from atoll_harness import check, equal, main, number, wait_for
 from http2_by_hand import bomb, call, giant_message, greet, rapid_resets
 
 SECONDS = float(os.environ.get("ATOLL_FLOOD_SECONDS", "60"))
-STOOD = ("crowd", "giant message", "bomb")
+STOOD = ("crowd", "giant message", "bomb", "unread downloads")
 ASKED = os.environ.get("ATOLL_FLOOD_ATTACKS", ",".join(STOOD)).split(",")
 QUIET_ROUNDS = 10
 BASE_MB = 64  # set aside for an idle coordinator (docs/operations.md)

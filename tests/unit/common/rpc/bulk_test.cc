@@ -1,8 +1,10 @@
 // One set of cases for both forms of the bulk connection, and what only the wire can do.
+#include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <deque>
 
 #include "atoll/v1/transfer.grpc.pb.h"
 #include "common/base/executor.h"
@@ -77,6 +79,12 @@ TEST(MemorySource, NamesTheCrcOfEveryPieceHoweverOften) {
       EXPECT_EQ(source->Crc32cOf(offset, *read), Crc32c(0, Bytes(*content).subspan(offset, bytes))) << offset;
     }
   }
+}
+
+TEST(ProbeSource, CostsNothingToAskFor) {
+  const auto first = MakeProbeSource(limits::kProbeBytes), second = MakeProbeSource(1);
+  EXPECT_EQ(first->Read(0, 10)->pieces.front().data(), second->Read(0, 1)->pieces.front().data());
+  EXPECT_EQ(first->Read(0, 3 << 20)->size(), size_t{3} << 20);
 }
 
 TEST_P(BulkTest, AnUploadGoesOnWhereItStopped) {
@@ -322,6 +330,44 @@ TEST(PacedDownloadTest, TheSenderKeepsTheCapThatTheReceiverAskedFor) {
     allowed += kFrame;
   }
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(done.Take()->status.ok());
+}
+
+TEST_F(WireTest, DownloadsThatNobodyReadsKeepNobodyElseOut) {
+  Start({});
+  handler_.Serve(Sha256{}, Pattern(4'000'000));
+  grpc::ChannelArguments narrow;
+  narrow.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // or all of a download lies ready at a receiver that reads nothing
+  const auto stub = v1::TransferService::NewStub(grpc::CreateCustomChannel(
+      "127.0.0.1:" + std::to_string(server_->port()), grpc::InsecureChannelCredentials(), narrow));
+  v1::DownloadRequest request;
+  request.set_blob_sha256(Sha256{}.Hex());
+  v1::Frame frame;
+  std::deque<grpc::ClientContext> contexts;
+  std::vector<std::unique_ptr<grpc::ClientReader<v1::Frame>>> unread;
+  const auto begin = [&] {
+    SetDeadline(contexts.emplace_back(), Seconds(60));
+    return stub->Download(&contexts.back(), request);
+  };
+  for (size_t i = 0; i < kDownloadsPerConnection; ++i) {
+    unread.push_back(begin());
+    ASSERT_TRUE(unread.back()->Read(&frame)) << i;  // the header, and no more
+  }
+  const auto one_too_many = begin();
+  ASSERT_FALSE(one_too_many->Read(&frame));
+  EXPECT_EQ(one_too_many->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  const auto other = MakeGrpcBulkClient(BulkChannelTo(server_->port()), clock_, {});
+  EXPECT_TRUE(DownloadAndWait(*other, {.key = BlobKey{Sha256{}}}, std::make_shared<CollectingSink>()).status.ok());
+  for (grpc::ClientContext& context : contexts) context.TryCancel();
+  for (const auto& reader : unread) {
+    while (reader->Read(&frame)) continue;
+    EXPECT_FALSE(reader->Finish().ok());
+  }
+  for (size_t i = 0; i <= unread.size(); ++i) handler_.finished.Take();
+  const auto after = begin();
+  EXPECT_TRUE(after->Read(&frame));
+  contexts.back().TryCancel();
+  while (after->Read(&frame)) continue;
+  EXPECT_FALSE(after->Finish().ok());
 }
 
 TEST_F(WireTest, ADamagedFrameIsRefused) {
