@@ -290,6 +290,14 @@ void Acceptor::CallBegan(const std::string& peer, const std::string& token) {
   End(ended->id);
 }
 
+void Acceptor::CallsTooFast(const std::string& peer) {
+  const MutexLock lock(mutex_);
+  const std::optional<uint64_t> id = table_.LeaveNamed(EndpointOfPeer(peer));
+  if (!id) return;
+  ++counts_.cut;
+  End(*id);
+}
+
 void Acceptor::Revoke(const std::string& token) {
   const MutexLock lock(mutex_);
   for (const uint64_t id : table_.Revoke(token)) {

@@ -48,6 +48,8 @@ class Acceptor {
   // A call begins at gRPC's `peer`, of who enrolled by `token` (empty: nobody). Ends the connection when its calls come
   // too fast or the token was revoked.
   void CallBegan(const std::string& peer, const std::string& token) ATOLL_EXCLUDES(mutex_);
+  // A call of gRPC's `peer` was refused because it came too fast: ends the connection.
+  void CallsTooFast(const std::string& peer) ATOLL_EXCLUDES(mutex_);
   // Ends the connections of this token, and those that call with it later.
   void Revoke(const std::string& token) ATOLL_EXCLUDES(mutex_);
   ConnectionCounts Counts() const ATOLL_EXCLUDES(mutex_);

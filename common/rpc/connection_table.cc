@@ -52,6 +52,14 @@ void ConnectionTable::Leave(uint64_t id) {
   entries_.erase(it);
 }
 
+std::optional<uint64_t> ConnectionTable::LeaveNamed(const std::string& endpoint) {
+  const auto named = by_endpoint_.find(endpoint);
+  if (named == by_endpoint_.end()) return std::nullopt;
+  const uint64_t id = named->second;
+  Leave(id);
+  return id;
+}
+
 std::optional<ConnectionTable::Ended> ConnectionTable::Called(const std::string& endpoint, const std::string& token,
                                                               Instant now) {
   const auto named = by_endpoint_.find(endpoint);

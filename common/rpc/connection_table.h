@@ -46,6 +46,8 @@ class ConnectionTable {
   std::optional<uint64_t> GiveWay();
   // The connection has ended. Nothing when it is out of the table.
   void Leave(uint64_t id);
+  // The connection from there, out of the table: its socket must be ended. Nothing when there is none.
+  std::optional<uint64_t> LeaveNamed(const std::string& endpoint);
   enum class Fault { kTooFast, kRevoked };
   struct Ended {
     uint64_t id = 0;  // out of the table: its socket must be ended

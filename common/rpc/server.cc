@@ -16,6 +16,8 @@
 namespace atl {
 namespace {
 
+constexpr int kReadAtOnceBytes = 64 << 10;
+
 void ApplyLimits(const ServerOptions& options, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes));
   builder.SetMaxSendMessageSize(static_cast<int>(limits::kMessageBytes));
@@ -24,6 +26,8 @@ void ApplyLimits(const ServerOptions& options, grpc::ServerBuilder& builder) {
   builder.SetResourceQuota(quota);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.streams_per_connection);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 8192);
+  // What is read at once is parsed at once: thousands of calls, where it is megabytes.
+  builder.AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadAtOnceBytes);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 5000);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
@@ -37,17 +41,22 @@ void ApplyLimits(const ServerOptions& options, grpc::ServerBuilder& builder) {
 // Tells the acceptor of each call as it begins; takes no part in it.
 class CallCounter final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
-  explicit CallCounter(std::shared_ptr<Acceptor> acceptor) : acceptor_(std::move(acceptor)) {}
+  CallCounter(std::shared_ptr<Acceptor> acceptor, std::shared_ptr<CallBrake> brake)
+      : acceptor_(std::move(acceptor)), brake_(std::move(brake)) {}
   grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* info) override {
     const grpc::ServerContextBase& context = *info->server_context();
     const std::shared_ptr<const grpc::AuthContext> authenticated = context.auth_context();
     const std::optional<Identity> caller = authenticated ? IdentityOf(*authenticated) : std::nullopt;
     acceptor_->CallBegan(context.peer(), caller ? caller->token : "");
+    if (authenticated && brake_->Refused(CallBrake::Numbered(*authenticated), clock_.Now()))
+      acceptor_->CallsTooFast(context.peer());
     return nullptr;
   }
 
  private:
+  const SystemClock clock_;
   const std::shared_ptr<Acceptor> acceptor_;
+  const std::shared_ptr<CallBrake> brake_;
 };
 
 // A connection takes two descriptors, and a coordinator has up to three listeners beside its files.
@@ -64,17 +73,27 @@ ConnectionLimits Fitting(ConnectionLimits limits) {
 
 }  // namespace
 
-ServerSecurity ServerSecurity::PlaintextLoopback() {
-  ServerSecurity security;
-  security.credentials_ = grpc::InsecureServerCredentials();
-  return security;
+// Plaintext as well, on the wire the same as gRPC's insecure credentials, which can ask nobody about a call.
+ServerSecurity ServerSecurity::PlaintextLoopback(CallBrakeLimits limits) {
+  return {grpc::experimental::LocalServerCredentials(LOCAL_TCP), true, limits, nullptr};
 }
 
-ServerSecurity ServerSecurity::WithCertificates(std::shared_ptr<grpc::ServerCredentials> credentials) {
-  ServerSecurity security;
-  security.credentials_ = std::move(credentials);
-  security.loopback_only_ = false;
-  return security;
+ServerSecurity ServerSecurity::WithCertificates(std::shared_ptr<grpc::ServerCredentials> credentials,
+                                                EarlyCheck check) {
+  return {std::move(credentials), false, {}, std::move(check)};
+}
+
+ServerSecurity::ServerSecurity(std::shared_ptr<grpc::ServerCredentials> credentials, bool loopback_only,
+                               CallBrakeLimits limits, EarlyCheck check)
+    : brake_(std::make_shared<CallBrake>(limits)), credentials_(std::move(credentials)), loopback_only_(loopback_only) {
+  credentials_->SetAuthMetadataProcessor(MakeBrakingProcessor(brake_, std::move(check)));
+}
+
+std::shared_ptr<grpc::ServerCredentials> ServerSecurity::CredentialsFor(const std::string& address) const {
+  const std::string host = address.substr(0, address.rfind(':'));
+  // gRPC takes nothing else for local; elsewhere on loopback nothing brakes.
+  const bool local = host == "127.0.0.1" || host == "localhost" || host == "[::1]";
+  return loopback_only_ && !local ? grpc::InsecureServerCredentials() : credentials_;
 }
 
 Server::Server(std::shared_ptr<Acceptor> acceptor, std::unique_ptr<grpc::CallbackGenericService> others,
@@ -101,9 +120,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
                                                "another"));
   }
   auto connections = builder.experimental().AddExternalConnectionAcceptor(
-      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, security.credentials());
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      security.CredentialsFor(options.address));
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> counters;
-  counters.push_back(std::make_unique<CallCounter>(*acceptor));
+  counters.push_back(std::make_unique<CallCounter>(*acceptor, security.brake()));
   builder.experimental().SetInterceptorCreators(std::move(counters));
   for (grpc::Service* service : services) builder.RegisterService(service);
   auto others = std::make_unique<grpc::CallbackGenericService>();

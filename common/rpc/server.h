@@ -15,21 +15,29 @@
 #include "common/base/time.h"
 #include "common/plan/limits.h"
 #include "common/rpc/acceptor.h"
+#include "common/rpc/call_brake.h"
 
 namespace atl {
 
 class ServerSecurity {
  public:
   // Server::Start refuses any other address than a loopback one.
-  static ServerSecurity PlaintextLoopback();
-  // Any address. Made by common/rpc/tls.h.
-  static ServerSecurity WithCertificates(std::shared_ptr<grpc::ServerCredentials> credentials);
-  const std::shared_ptr<grpc::ServerCredentials>& credentials() const { return credentials_; }
+  static ServerSecurity PlaintextLoopback(CallBrakeLimits limits = {});
+  // Any address. Made by common/rpc/tls.h. `check`, which may be empty, is asked before each call.
+  static ServerSecurity WithCertificates(std::shared_ptr<grpc::ServerCredentials> credentials,
+                                         EarlyCheck check = nullptr);
+  // What a listener at `address` ("host:port") takes.
+  std::shared_ptr<grpc::ServerCredentials> CredentialsFor(const std::string& address) const;
+  // Of all servers with this security.
+  const std::shared_ptr<CallBrake>& brake() const { return brake_; }
   bool loopback_only() const { return loopback_only_; }
 
  private:
+  ServerSecurity(std::shared_ptr<grpc::ServerCredentials> credentials, bool loopback_only, CallBrakeLimits limits,
+                 EarlyCheck check);
+  std::shared_ptr<CallBrake> brake_;
   std::shared_ptr<grpc::ServerCredentials> credentials_;
-  bool loopback_only_ = true;
+  bool loopback_only_;
 };
 
 struct ServerOptions {

@@ -1,6 +1,5 @@
 #include "common/rpc/tls.h"
 
-#include <grpcpp/security/auth_metadata_processor.h>
 #include <grpcpp/security/tls_certificate_provider.h>
 #include <grpcpp/security/tls_credentials_options.h>
 
@@ -9,7 +8,6 @@
 #include <vector>
 
 #include "common/rpc/peer.h"
-#include "common/rpc/rpc_status.h"
 #include "common/trust/secret_files.h"
 
 namespace atl {
@@ -18,23 +16,15 @@ namespace {
 namespace tls = grpc::experimental;
 
 // Deny by default: a call without method or identity is nobody's.
-class CheckEachCall final : public grpc::AuthMetadataProcessor {
- public:
-  explicit CheckEachCall(CallCheck check) : check_(std::move(check)) {}
-  bool IsBlocking() const override { return false; }
-  grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext* context, OutputMetadata*,
-                       OutputMetadata*) override {
-    const auto path = metadata.find(":path");
-    const std::optional<Identity> caller = IdentityOf(*context);
-    if (path == metadata.end() || !caller) {
-      return ToGrpc(absl::UnauthenticatedError("the certificate names nobody: enrol with a join token"));
+EarlyCheck CheckEachCall(CallCheck check) {
+  return [check = std::move(check)](const std::string& method, const grpc::AuthContext& context) -> absl::Status {
+    const std::optional<Identity> caller = IdentityOf(context);
+    if (method.empty() || !caller) {
+      return absl::UnauthenticatedError("the certificate names nobody: enrol with a join token");
     }
-    return ToGrpc(check_(std::string(path->second.data(), path->second.size()), *caller));
-  }
-
- private:
-  const CallCheck check_;
-};
+    return check(method, *caller);
+  };
+}
 
 // Key, certificate and authority are one file, so that a look at it never finds halves of two.
 std::shared_ptr<tls::CertificateProviderInterface> Watch(const std::string& file) {
@@ -60,9 +50,7 @@ absl::StatusOr<ServerSecurity> MutualTls(const std::string& identity_file, int64
   options.watch_identity_key_cert_pairs();
   options.watch_root_certs();
   options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  std::shared_ptr<grpc::ServerCredentials> credentials = tls::TlsServerCredentials(options);
-  credentials->SetAuthMetadataProcessor(std::make_shared<CheckEachCall>(std::move(check)));
-  return ServerSecurity::WithCertificates(std::move(credentials));
+  return ServerSecurity::WithCertificates(tls::TlsServerCredentials(options), CheckEachCall(std::move(check)));
 }
 
 absl::StatusOr<ServerSecurity> ServerOnlyTls(const std::string& identity_file, int64_t now_s) {
