@@ -78,9 +78,9 @@ ServerSecurity ServerSecurity::PlaintextLoopback(CallBrakeLimits limits) {
   return {grpc::experimental::LocalServerCredentials(LOCAL_TCP), true, limits, nullptr};
 }
 
-ServerSecurity ServerSecurity::WithCertificates(std::shared_ptr<grpc::ServerCredentials> credentials,
-                                                EarlyCheck check) {
-  return {std::move(credentials), false, {}, std::move(check)};
+ServerSecurity ServerSecurity::WithCertificates(std::shared_ptr<grpc::ServerCredentials> credentials, EarlyCheck check,
+                                                CallBrakeLimits limits) {
+  return {std::move(credentials), false, limits, std::move(check)};
 }
 
 ServerSecurity::ServerSecurity(std::shared_ptr<grpc::ServerCredentials> credentials, bool loopback_only,

@@ -25,7 +25,7 @@ class ServerSecurity {
   static ServerSecurity PlaintextLoopback(CallBrakeLimits limits = {});
   // Any address. Made by common/rpc/tls.h. `check`, which may be empty, is asked before each call.
   static ServerSecurity WithCertificates(std::shared_ptr<grpc::ServerCredentials> credentials,
-                                         EarlyCheck check = nullptr);
+                                         EarlyCheck check = nullptr, CallBrakeLimits limits = {});
   // What a listener at `address` ("host:port") takes.
   std::shared_ptr<grpc::ServerCredentials> CredentialsFor(const std::string& address) const;
   // Of all servers with this security.

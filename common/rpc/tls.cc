@@ -44,13 +44,14 @@ absl::Status CheckFile(const std::string& file, int64_t now_s, bool server) {
 
 }  // namespace
 
-absl::StatusOr<ServerSecurity> MutualTls(const std::string& identity_file, int64_t now_s, CallCheck check) {
+absl::StatusOr<ServerSecurity> MutualTls(const std::string& identity_file, int64_t now_s, CallCheck check,
+                                         CallBrakeLimits limits) {
   ATOLL_RETURN_IF_ERROR(CheckFile(identity_file, now_s, true));
   tls::TlsServerCredentialsOptions options(Watch(identity_file));
   options.watch_identity_key_cert_pairs();
   options.watch_root_certs();
   options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  return ServerSecurity::WithCertificates(tls::TlsServerCredentials(options), CheckEachCall(std::move(check)));
+  return ServerSecurity::WithCertificates(tls::TlsServerCredentials(options), CheckEachCall(std::move(check)), limits);
 }
 
 absl::StatusOr<ServerSecurity> ServerOnlyTls(const std::string& identity_file, int64_t now_s) {

@@ -23,7 +23,8 @@ inline constexpr unsigned kReloadSeconds = 1;
 
 // Demands a certificate of the same authority from every caller. `identity_file` as IdentityFile of
 // common/trust/secret_files.h; a renewed file serves the next handshake. Errors of ReadIdentityFile and CheckTimes.
-absl::StatusOr<ServerSecurity> MutualTls(const std::string& identity_file, int64_t now_s, CallCheck check);
+absl::StatusOr<ServerSecurity> MutualTls(const std::string& identity_file, int64_t now_s, CallCheck check,
+                                         CallBrakeLimits limits = {});
 // Shows its own certificate and asks callers for none: for enrolment only.
 absl::StatusOr<ServerSecurity> ServerOnlyTls(const std::string& identity_file, int64_t now_s);
 

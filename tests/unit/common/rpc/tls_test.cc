@@ -43,7 +43,8 @@ class TlsTest : public testing::Test {
     return *IssueIdentity(authority, identity, now_s);
   }
   void Start(const std::vector<grpc::Service*>& services = {}) {
-    absl::StatusOr<ServerSecurity> security = MutualTls(Path("server"), NowSeconds(), CheckAccess);
+    absl::StatusOr<ServerSecurity> security =
+        MutualTls(Path("server"), NowSeconds(), CheckAccess, {.per_connection = 1'000'000, .all = 1'000'000});
     ASSERT_TRUE(security.ok()) << security.status();
     Listen(*security, services);
   }
