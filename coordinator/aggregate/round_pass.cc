@@ -4,11 +4,10 @@
 #include <array>
 #include <atomic>
 #include <cmath>
-#include <functional>
 #include <optional>
-#include <thread>
 
 #include "common/base/mutex.h"
+#include "common/base/spread.h"
 #include "common/codec/codec.h"
 #include "common/codec/fused.h"
 #include "coordinator/aggregate/contribution_screener.h"
@@ -28,16 +27,6 @@ size_t BlockCount(size_t elements) { return (elements + kBlock - 1) / kBlock; }
 template <typename T>
 std::span<T> BlockOf(std::span<T> x, size_t block) {
   return x.subspan(block * kBlock, std::min(kBlock, x.size() - block * kBlock));
-}
-
-// Runs walk(first, last) over contiguous, disjoint parts of [0, blocks), the first part in the caller's thread.
-void Spread(size_t blocks, unsigned threads, const std::function<void(size_t, size_t)>& walk) {
-  const size_t parts = std::max<size_t>(1, std::min<size_t>(threads, blocks));
-  std::vector<std::jthread> helpers;
-  for (size_t part = 1; part < parts; ++part) {
-    helpers.emplace_back([&walk, part, parts, blocks] { walk(blocks * part / parts, blocks * (part + 1) / parts); });
-  }
-  walk(0, blocks / parts);
 }
 
 ContributionScreen Summarise(std::span<const vecmath::BlockStats> blocks) {

@@ -1,0 +1,20 @@
+#include "common/base/spread.h"
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+namespace atl {
+
+void Spread(size_t count, unsigned threads, const std::function<void(size_t, size_t)>& walk) {
+  const size_t parts = std::max<size_t>(1, std::min<size_t>(threads, count));
+  const size_t each = count / parts, more = count % parts;  // the first `more` parts have one more
+  const auto begin = [each, more](size_t part) { return part * each + std::min(part, more); };
+  std::vector<std::jthread> helpers;
+  for (size_t part = 1; part < parts; ++part) {
+    helpers.emplace_back([&walk, first = begin(part), last = begin(part + 1)] { walk(first, last); });
+  }
+  walk(0, begin(1));
+}
+
+}  // namespace atl
