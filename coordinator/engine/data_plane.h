@@ -47,7 +47,7 @@ struct DataPlaneParts {
   DataDirectory directory;
   Log& log;
   std::string data_root;  // of corpora served to workers; empty: none
-  unsigned threads = 1;   // of one aggregate pass
+  unsigned threads = 1;   // of one aggregate pass, and of the making of initial parameters
   // What is on disk can no longer be trusted or written: must end the process with the sentence (I24).
   std::function<void(const absl::Status&)> fatal;
 };

@@ -3,6 +3,7 @@
 #include <deque>
 #include <utility>
 
+#include "common/base/spread.h"
 #include "common/codec/codec.h"
 #include "common/format/safetensors.h"
 #include "common/plan/shards.h"
@@ -123,7 +124,9 @@ void DataPlane::MakeVersionZero(std::shared_ptr<Preparation> p) {
     const absl::Status read = ReadSafetensors(parts_.files, parts_.directory, spec, data.layout, arena);
     if (!read.ok()) return Fail(data.job, read);
   } else if (!from_checkpoint) {
-    InitialParameters(data.layout, spec.init.seed, 0, arena);
+    Spread(arena.size(), parts_.threads, [&](size_t first, size_t last) {
+      InitialParameters(data.layout, spec.init.seed, first, std::span(arena).subspan(first, last - first));
+    });
   }
   for (uint32_t i = 0; i < data.layout.fragments.size(); ++i) {
     const FragmentInfo& fragment = data.layout.fragments[i];
