@@ -10,7 +10,7 @@ namespace atl {
 namespace {
 
 TEST(SpreadTest, EveryPlaceIsWalkedOnceInAsManyPartsAsThereAreThreads) {
-  for (const size_t count : {0, 1, 2, 7, 100}) {
+  for (const size_t count : std::vector<size_t>{0, 1, 2, 7, 100}) {
     for (const unsigned threads : {0u, 1u, 2u, 3u, 8u}) {
       std::vector<std::atomic<int>> walked(count);
       std::atomic<size_t> parts = 0;
