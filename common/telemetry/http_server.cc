@@ -46,6 +46,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     parser_.emplace();
     parser_->header_limit(kHeaderBytes);
     parser_->body_limit(0);
+    head_ = false;
     stream_.expires_after(Chrono(limit));
     http::async_read(stream_, buffer_, *parser_,
                      [self = shared_from_this()](beast::error_code error, size_t) { self->OnRead(error); });

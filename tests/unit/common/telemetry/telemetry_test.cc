@@ -332,6 +332,13 @@ TEST_F(HttpServerTest, RefusesWhatIsTooLargeOrNoHttp) {
   EXPECT_EQ(Get(server_->port(), "/healthz").rfind("HTTP/1.1 200", 0), 0u) << "it goes on";
 }
 
+TEST_F(HttpServerTest, ARefusalAfterHeadHasItsBody) {
+  Start();
+  const std::string answers = Exchange(server_->port(), "HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\nhello there\r\n\r\n");
+  EXPECT_NE(answers.find("HTTP/1.1 400"), std::string::npos) << answers;
+  EXPECT_NE(answers.find("this is not an HTTP request"), std::string::npos) << answers;
+}
+
 TEST_F(HttpServerTest, ManyRequestsOnOneConnection) {
   Start();
   RawConnection connection(server_->port());
