@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -168,6 +169,7 @@ void Acceptor::Stop() {
   listeners_.clear();  // whoever knocks now is refused, not left to wait
   const MutexLock lock(mutex_);
   held_.clear();
+  unserved_.clear();
 }
 
 void Acceptor::Run() {
@@ -182,11 +184,12 @@ void Acceptor::Run() {
         ++counts_.silent;
         End(id);
       }
-      if (const Instant next = table_.NextSilent(); next != kNever)
+      if (const Instant next = std::min(table_.NextSilent(), table_.NextTurn()); next != kNever)
         wait_ms = static_cast<int>(std::min<int64_t>((next - now).ns / 1'000'000 + 1, kLongestWaitMs));
     }
     const int count = ::epoll_wait(poll_.get(), ready.data(), static_cast<int>(ready.size()), wait_ms);
     for (int i = 0; i < count; ++i) HandleReady(ready[static_cast<size_t>(i)].data.u64);
+    HandOver();
   }
 }
 
@@ -221,10 +224,10 @@ void Acceptor::MakeRoom() {
   bool gave_way = false;
   {
     const MutexLock lock(mutex_);
-    if (const std::optional<uint64_t> oldest = table_.GiveWay()) {
+    if (const std::optional<uint64_t> gives_way = table_.GiveWay(Seeing())) {
       gave_way = true;
       ++counts_.gave_way;
-      End(*oldest);
+      End(*gives_way);
     } else {
       ++counts_.refused;
     }
@@ -245,7 +248,7 @@ void Acceptor::Take(Descriptor connection, const std::string& address, const std
   {
     const MutexLock lock(mutex_);
     const uint64_t id = next_id_++;
-    const ConnectionTable::Arrival arrival = table_.Arrive(id, address, endpoint, clock_.Now());
+    const ConnectionTable::Arrival arrival = table_.Arrive(id, address, endpoint, clock_.Now(), Seeing());
     if (arrival.gives_way) {
       ++counts_.gave_way;
       End(*arrival.gives_way);
@@ -257,11 +260,40 @@ void Acceptor::Take(Descriptor connection, const std::string& address, const std
       return table_.Leave(id);
     }
     held_[id] = std::move(second);
+    unserved_[id] = {std::move(connection), listener};
   }
-  grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
-  parameters.listener_fd = listener;
-  parameters.fd = connection.Release();
-  server_->HandleNewConnection(&parameters);
+  HandOver();
+}
+
+ConnectionTable::See Acceptor::Seeing() const {
+  return [&unserved = unserved_](uint64_t id) {
+    const int connection = unserved.at(id).connection.get();
+    int bytes = 0;
+    if (::ioctl(connection, FIONREAD, &bytes) != 0) bytes = 0;
+    pollfd end{.fd = connection, .events = POLLRDHUP, .revents = 0};
+    return ConnectionTable::Seen{.unread = static_cast<size_t>(bytes), .left = ::poll(&end, 1, 0) > 0};
+  };
+}
+
+void Acceptor::HandOver() {
+  std::vector<Unserved> served;
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [id, way] : table_.TakeTurns(clock_.Now(), Seeing())) {
+      if (way == ConnectionTable::Way::kServed) {
+        served.push_back(std::move(unserved_.extract(id).mapped()));
+        continue;
+      }
+      if (way == ConnectionTable::Way::kTooFast) ++counts_.cut;
+      End(id);
+    }
+  }
+  for (Unserved& next : served) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+    parameters.listener_fd = next.listener;
+    parameters.fd = next.connection.Release();
+    server_->HandleNewConnection(&parameters);
+  }
 }
 
 void Acceptor::End(uint64_t id) {
@@ -280,6 +312,7 @@ void Acceptor::Forget(uint64_t id) {
   if (held == held_.end()) return;
   ::epoll_ctl(poll_.get(), EPOLL_CTL_DEL, held->second.get(), nullptr);
   held_.erase(held);
+  unserved_.erase(id);
 }
 
 void Acceptor::CallBegan(const std::string& peer, const std::string& token) {
@@ -292,7 +325,7 @@ void Acceptor::CallBegan(const std::string& peer, const std::string& token) {
 
 void Acceptor::CallsTooFast(const std::string& peer) {
   const MutexLock lock(mutex_);
-  const std::optional<uint64_t> id = table_.LeaveNamed(EndpointOfPeer(peer));
+  const std::optional<uint64_t> id = table_.CalledTooFast(EndpointOfPeer(peer), clock_.Now());
   if (!id) return;
   ++counts_.cut;
   End(*id);

@@ -1,6 +1,6 @@
 // Listening sockets of our own that hand connections to a gRPC server. gRPC's own listener stops for good when the
 // process has no descriptor left, lets anybody hold any number of connections, and knows no rate of calls; this one
-// keeps the limits of common/rpc/connection_table.h and always accepts again.
+// keeps the limits of common/rpc/connection_table.h, hands over nobody before his turn, and always accepts again.
 #ifndef ATOLL_COMMON_RPC_ACCEPTOR_H_
 #define ATOLL_COMMON_RPC_ACCEPTOR_H_
 
@@ -27,7 +27,7 @@ struct ConnectionCounts {
   uint64_t refused = 0;   // there was no room
   uint64_t gave_way = 0;  // without a call, to a newer one
   uint64_t silent = 0;    // made no call in time
-  uint64_t cut = 0;       // their calls came too fast
+  uint64_t cut = 0;       // their calls came too fast, or those of others from there had and they did not wait
   uint64_t revoked = 0;   // of a join token that was revoked
   bool operator==(const ConnectionCounts&) const = default;
 };
@@ -48,7 +48,7 @@ class Acceptor {
   // A call begins at gRPC's `peer`, of who enrolled by `token` (empty: nobody). Ends the connection when its calls come
   // too fast or the token was revoked.
   void CallBegan(const std::string& peer, const std::string& token) ATOLL_EXCLUDES(mutex_);
-  // A call of gRPC's `peer` was refused because it came too fast: ends the connection.
+  // A call of gRPC's `peer` was refused because it came too fast: ends the connection, and slows who comes from there.
   void CallsTooFast(const std::string& peer) ATOLL_EXCLUDES(mutex_);
   // Ends the connections of this token, and those that call with it later.
   void Revoke(const std::string& token) ATOLL_EXCLUDES(mutex_);
@@ -62,6 +62,10 @@ class Acceptor {
   void AcceptFrom(const Descriptor& listener) ATOLL_EXCLUDES(mutex_);
   void Take(Descriptor connection, const std::string& address, const std::string& endpoint, int listener)
       ATOLL_EXCLUDES(mutex_);
+  // What can be seen of those not served yet; for calls under the same lock.
+  ConnectionTable::See Seeing() const ATOLL_REQUIRES(mutex_);
+  // To gRPC, those whose turn it is.
+  void HandOver() ATOLL_EXCLUDES(mutex_);
   // No descriptor is left.
   void MakeRoom() ATOLL_EXCLUDES(mutex_);
   // Resets the connection at once, unread bytes and all; gRPC sees it as the peer's doing and frees what it holds.
@@ -79,6 +83,11 @@ class Acceptor {
   ConnectionTable table_ ATOLL_GUARDED_BY(mutex_);
   // A second descriptor of each connection: tells when gRPC or the peer has ended it, and can end it.
   std::map<uint64_t, Descriptor> held_ ATOLL_GUARDED_BY(mutex_);
+  struct Unserved {
+    Descriptor connection;
+    int listener = -1;
+  };
+  std::map<uint64_t, Unserved> unserved_ ATOLL_GUARDED_BY(mutex_);  // not with gRPC yet
   uint64_t next_id_ ATOLL_GUARDED_BY(mutex_);
   ConnectionCounts counts_ ATOLL_GUARDED_BY(mutex_);
   bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;

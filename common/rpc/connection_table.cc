@@ -1,5 +1,7 @@
 #include "common/rpc/connection_table.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_replace.h"
 
 namespace atl {
@@ -11,34 +13,43 @@ std::string EndpointOfPeer(const std::string& peer) {
   return absl::StrReplaceAll(rest, {{"%5B", ""}, {"%5D", ""}, {"[", ""}, {"]", ""}});
 }
 
-std::optional<uint64_t> ConnectionTable::OldestSilent(const std::string* address) const {
+std::optional<uint64_t> ConnectionTable::WhoGivesWay(const std::string* address, const See& see) const {
+  std::optional<uint64_t> served, waits;
   for (const auto& [id, since] : silent_) {
-    if (address == nullptr || entries_.at(id).address == *address) return id;
+    if (address != nullptr && entries_.at(id).address != *address) continue;
+    if (!waiting_.contains(id)) {
+      if (!served) served = id;
+    } else if (see(id).left) {
+      return id;
+    } else if (!waits) {
+      waits = id;
+    }
   }
-  return std::nullopt;
+  return served ? served : waits;
 }
 
 ConnectionTable::Arrival ConnectionTable::Arrive(uint64_t id, const std::string& address, const std::string& endpoint,
-                                                 Instant now) {
+                                                 Instant now, const See& see) {
   Arrival arrival;
   const bool address_full = From(address) >= limits_.per_address;
   if (address_full || entries_.size() >= limits_.connections) {
-    arrival.gives_way = OldestSilent(address_full ? &address : nullptr);
+    arrival.gives_way = WhoGivesWay(address_full ? &address : nullptr, see);
     if (!arrival.gives_way) return arrival;
     Leave(*arrival.gives_way);
   }
   entries_[id] = {.address = address, .endpoint = endpoint, .window = now};
   silent_[id] = now;
+  waiting_.insert(id);
   by_endpoint_[endpoint] = id;
   ++by_address_[address];
   arrival.admitted = true;
   return arrival;
 }
 
-std::optional<uint64_t> ConnectionTable::GiveWay() {
-  const std::optional<uint64_t> oldest = OldestSilent(nullptr);
-  if (oldest) Leave(*oldest);
-  return oldest;
+std::optional<uint64_t> ConnectionTable::GiveWay(const See& see) {
+  const std::optional<uint64_t> gives_way = WhoGivesWay(nullptr, see);
+  if (gives_way) Leave(*gives_way);
+  return gives_way;
 }
 
 void ConnectionTable::Leave(uint64_t id) {
@@ -49,10 +60,49 @@ void ConnectionTable::Leave(uint64_t id) {
   const auto counted = by_address_.find(it->second.address);
   if (--counted->second == 0) by_address_.erase(counted);
   silent_.erase(id);
+  waiting_.erase(id);
   entries_.erase(it);
 }
 
-std::optional<uint64_t> ConnectionTable::LeaveNamed(const std::string& endpoint) {
+std::vector<ConnectionTable::Turn> ConnectionTable::TakeTurns(Instant now, const See& see) {
+  std::vector<Turn> turns;
+  for (const uint64_t id : waiting_) {
+    const auto slowed = slowed_.find(entries_.at(id).address);
+    if (slowed == slowed_.end() || now >= slowed->second.until) {
+      turns.push_back({id, Way::kServed});
+      continue;
+    }
+    if (now < slowed->second.next || now < silent_.at(id) + limits_.shown) continue;
+    const Seen seen = see(id);
+    const bool too_fast = seen.unread > limits_.unserved_bytes;
+    turns.push_back({id, too_fast ? Way::kTooFast : seen.left ? Way::kLeft : Way::kServed});
+    if (turns.back().way == Way::kServed) slowed->second.next = now + limits_.turn;
+  }
+  for (const Turn& turn : turns) {
+    waiting_.erase(turn.id);
+    if (turn.way != Way::kServed) Leave(turn.id);
+  }
+  return turns;
+}
+
+Instant ConnectionTable::NextTurn() const {
+  Instant next = kNever;
+  for (const uint64_t id : waiting_) {
+    const auto slowed = slowed_.find(entries_.at(id).address);
+    if (slowed == slowed_.end()) return Instant{};
+    const Instant turn = std::max(slowed->second.next, silent_.at(id) + limits_.shown);
+    next = std::min(next, std::min(turn, slowed->second.until));
+  }
+  return next;
+}
+
+void ConnectionTable::Slow(const std::string& address, Instant now) {
+  std::erase_if(slowed_, [&](const auto& slowed) { return now >= slowed.second.until; });
+  slowed_.try_emplace(address, Slowed{.until = now, .next = now}).first->second.until = now + limits_.slowed;
+}
+
+std::optional<uint64_t> ConnectionTable::CalledTooFast(const std::string& endpoint, Instant now) {
+  Slow(endpoint.substr(0, endpoint.rfind(':')), now);
   const auto named = by_endpoint_.find(endpoint);
   if (named == by_endpoint_.end()) return std::nullopt;
   const uint64_t id = named->second;
@@ -77,7 +127,7 @@ std::optional<ConnectionTable::Ended> ConnectionTable::Called(const std::string&
     entry.calls = 0;
   }
   if (++entry.calls <= limits_.calls_per_second) return std::nullopt;
-  Leave(id);
+  CalledTooFast(endpoint, now);
   return Ended{id, Fault::kTooFast};
 }
 

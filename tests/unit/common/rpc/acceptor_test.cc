@@ -95,6 +95,23 @@ TEST_F(AcceptorTest, CallsThatComeTooFastEndTheirConnection) {
   for (int i = 0; i < 10'000 && server_->Connections().cut == 0; ++i) Health(fast);
   EXPECT_GE(server_->Connections().cut, 1u);
   EXPECT_EQ(Health(other), grpc::StatusCode::OK);
+  EXPECT_EQ(Health(Channel()), grpc::StatusCode::OK) << "who comes from there has its turn";
+}
+
+TEST_F(AcceptorTest, AfterCallsThatComeTooFastNobodySpeaksBeforeItsTurn) {
+  Start({.calls_per_second = 20, .slowed = Seconds(600)});
+  const std::shared_ptr<grpc::Channel> fast = Channel();
+  for (int i = 0; i < 10'000 && server_->Connections().cut == 0; ++i) Health(fast);
+  ASSERT_EQ(server_->Connections().cut, 1u);
+  const std::string calls(5000, 'x');
+  std::vector<Descriptor> eager;
+  for (int i = 0; i < 10; ++i) {
+    eager.push_back(Connect());
+    EXPECT_EQ(::send(eager.back().get(), calls.data(), calls.size(), MSG_NOSIGNAL), ssize_t{5000});
+  }
+  EXPECT_EQ(Health(Channel()), grpc::StatusCode::OK) << "who comes after them has its turn";
+  for (const Descriptor& one : eager) EXPECT_TRUE(Ends(one));
+  EXPECT_GT(server_->Connections().cut, 1u);
 }
 
 TEST_F(AcceptorTest, CallsOfNoMethodAreCountedToo) {

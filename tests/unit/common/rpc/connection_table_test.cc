@@ -16,7 +16,7 @@ class ConnectionTableTest : public testing::Test {
  protected:
   // A connection from port `id` of the address.
   ConnectionTable::Arrival Arrive(uint64_t id, double seconds, const std::string& address = "a") {
-    return table_.Arrive(id, address, Endpoint(id, address), At(seconds));
+    return table_.Arrive(id, address, Endpoint(id, address), At(seconds), see_);
   }
   // The connection, when it has to be ended.
   std::optional<uint64_t> Call(uint64_t id, double seconds, const std::string& address = "a") {
@@ -25,8 +25,16 @@ class ConnectionTableTest : public testing::Test {
     EXPECT_EQ(ended->fault, ConnectionTable::Fault::kTooFast);
     return ended->id;
   }
+  using Turn = ConnectionTable::Turn;
+  using Way = ConnectionTable::Way;
+  std::vector<Turn> Turns(double seconds) { return table_.TakeTurns(At(seconds), see_); }
   static std::string Endpoint(uint64_t id, const std::string& address) { return address + ":" + std::to_string(id); }
 
+  std::map<uint64_t, ConnectionTable::Seen> seen_;  // of those that did more than greet
+  const ConnectionTable::See see_ = [this](uint64_t id) {
+    const auto more = seen_.find(id);
+    return more == seen_.end() ? ConnectionTable::Seen{.unread = 33} : more->second;
+  };
   ConnectionTable table_{{.connections = 4, .per_address = 3, .without_call = Seconds(30), .calls_per_second = 5}};
 };
 
@@ -54,7 +62,7 @@ TEST_F(ConnectionTableTest, WhoHasCalledIsNeverPushedOut) {
   const ConnectionTable::Arrival fifth = Arrive(5, 2, "c");
   EXPECT_FALSE(fifth.admitted);
   EXPECT_EQ(fifth.gives_way, std::nullopt);
-  EXPECT_EQ(table_.GiveWay(), std::nullopt);
+  EXPECT_EQ(table_.GiveWay(see_), std::nullopt);
   table_.Leave(1);
   EXPECT_TRUE(Arrive(6, 3, "c").admitted);
 }
@@ -93,9 +101,67 @@ TEST_F(ConnectionTableTest, CallsThatComeTooFastEndTheConnection) {
   EXPECT_EQ(Call(1, 1.3), std::nullopt) << "calls on their way change nothing";
 }
 
+TEST_F(ConnectionTableTest, EverybodyIsServedAtOnce) {
+  Arrive(1, 0);
+  Arrive(2, 0, "b");
+  EXPECT_LE(table_.NextTurn(), At(0));
+  seen_[2].unread = 1'000'000;
+  EXPECT_THAT(Turns(0), ElementsAre(Turn{1, Way::kServed}, Turn{2, Way::kServed}));
+  EXPECT_THAT(Turns(0), IsEmpty());
+  EXPECT_EQ(table_.NextTurn(), kNever);
+}
+
+TEST_F(ConnectionTableTest, AfterCallsThatComeTooFastAnAddressIsServedOneByOne) {
+  Arrive(1, 0);
+  EXPECT_THAT(Turns(0), ElementsAre(Turn{1, Way::kServed}));
+  EXPECT_THAT(table_.CalledTooFast("a:1", At(1)), Optional(1u));
+  for (uint64_t id = 2; id <= 4; ++id) Arrive(id, 1);
+  Arrive(5, 1, "b");
+  EXPECT_THAT(Turns(1), ElementsAre(Turn{5, Way::kServed})) << "others do not wait";
+  EXPECT_EQ(table_.NextTurn(), At(1.02));
+  EXPECT_THAT(Turns(1.02), ElementsAre(Turn{2, Way::kServed}));
+  EXPECT_EQ(table_.NextTurn(), At(1.02) + Milliseconds(25));
+  EXPECT_THAT(Turns(1.04), IsEmpty());
+  EXPECT_THAT(Turns(1.05), ElementsAre(Turn{3, Way::kServed}));
+  table_.Leave(4);  // its end was seen before its turn
+  EXPECT_EQ(table_.NextTurn(), kNever);
+  Arrive(6, 10.99);
+  EXPECT_EQ(table_.NextTurn(), At(11)) << "ten seconds later it is over";
+  EXPECT_THAT(Turns(11), ElementsAre(Turn{6, Way::kServed}));
+}
+
+TEST_F(ConnectionTableTest, WhoSpeaksBeforeItsTurnIsEnded) {
+  EXPECT_EQ(table_.CalledTooFast("a:1", At(1)), std::nullopt) << "it has left, and its address is slowed all the same";
+  for (uint64_t id = 2; id <= 4; ++id) Arrive(id, 1);
+  seen_[2].unread = 4097;
+  seen_[3].unread = 4096;
+  EXPECT_THAT(Turns(1.5), ElementsAre(Turn{2, Way::kTooFast}, Turn{3, Way::kServed})) << "a greeting is no call";
+  EXPECT_EQ(table_.size(), 2u);
+}
+
+TEST_F(ConnectionTableTest, WhoHasLeftTakesNoTurn) {
+  table_.CalledTooFast("a:1", At(1));
+  for (uint64_t id = 2; id <= 4; ++id) Arrive(id, 1);
+  seen_[2].left = seen_[3].left = true;
+  EXPECT_THAT(Turns(1.5), ElementsAre(Turn{2, Way::kLeft}, Turn{3, Way::kLeft}, Turn{4, Way::kServed}));
+  EXPECT_EQ(table_.size(), 1u);
+  EXPECT_EQ(table_.NextTurn(), kNever);
+}
+
+TEST_F(ConnectionTableTest, WhoHasLeftGivesWayBeforeWhoWaits) {
+  Arrive(1, 0);
+  Turns(0);
+  table_.CalledTooFast("a:0", At(1));
+  for (uint64_t id = 2; id <= 3; ++id) Arrive(id, 1);
+  seen_[3].left = true;
+  EXPECT_THAT(Arrive(4, 1).gives_way, Optional(3u)) << "nobody is there any more";
+  EXPECT_THAT(Arrive(5, 1).gives_way, Optional(1u)) << "it was served and has made no call";
+  EXPECT_THAT(Arrive(6, 1).gives_way, Optional(2u)) << "the oldest";
+}
+
 TEST_F(ConnectionTableTest, APortThatComesAgainIsTheNewerConnection) {
-  table_.Arrive(1, "a", "a:9", At(0));
-  table_.Arrive(2, "a", "a:9", At(1));  // its predecessor's end has not been seen yet
+  table_.Arrive(1, "a", "a:9", At(0), see_);
+  table_.Arrive(2, "a", "a:9", At(1), see_);  // its predecessor's end has not been seen yet
   table_.Leave(1);
   EXPECT_EQ(table_.Called("a:9", "", At(2)), std::nullopt);
   EXPECT_EQ(table_.NextSilent(), kNever);
