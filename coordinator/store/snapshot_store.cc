@@ -36,12 +36,34 @@ std::string Prologue(const std::string& header) {
   return out;
 }
 
+// Gives the bytes of an array, and zeros in pieces where a job has none.
+template <typename Take>
+absl::Status ForEachPiece(std::span<const float> values, size_t elements, const Take& take) {
+  static constexpr size_t kZeroBytes = size_t{1} << 20;
+  static const std::vector<std::byte> zeros(kZeroBytes);
+  if (!values.empty()) return take(BytesOf(values));
+  for (size_t left = elements * sizeof(float); left > 0; left -= std::min(left, kZeroBytes))
+    ATOLL_RETURN_IF_ERROR(take(Bytes(zeros).first(std::min(left, kZeroBytes))));
+  return absl::OkStatus();
+}
+
+Digest DigestOfArray(std::span<const float> values, size_t elements) {
+  DigestHasher hasher;
+  (void)ForEachPiece(values, elements, [&](Bytes piece) {
+    hasher.Update(piece);
+    return absl::OkStatus();
+  });
+  return hasher.Finish();
+}
+
 absl::Status WriteTemporary(Files& files, const std::string& path, const std::string& header,
-                            const std::array<std::span<const float>, 3>& arrays) {
+                            const FragmentArrays& arrays) {
   ATOLL_RETURN_IF_ERROR(files.Remove(path));
   ATOLL_ASSIGN_OR_RETURN(const auto file, files.OpenForAppend(path));
   ATOLL_RETURN_IF_ERROR(file->Append(AsBytes(Prologue(header))));
-  for (const std::span<const float> values : arrays) ATOLL_RETURN_IF_ERROR(file->Append(BytesOf(values)));
+  const auto append = [&](Bytes piece) { return file->Append(piece); };
+  for (const std::span<const float> values : {arrays.public_copy, arrays.momentum, arrays.residual})
+    ATOLL_RETURN_IF_ERROR(ForEachPiece(values, arrays.public_copy.size(), append));
   return file->Sync();
 }
 
@@ -91,22 +113,18 @@ absl::Status SnapshotStore::Write(const SnapshotKey& key, const FragmentArrays& 
   }
   ATOLL_RETURN_IF_ERROR(MakeDurableDirectory(files_, directory_.root(), DirectoryOf(path)));
   const size_t elements = arrays.public_copy.size();
-  const std::vector<float> zeros(arrays.momentum.empty() || arrays.residual.empty() ? elements : 0);
-  const std::span<const float> momentum = arrays.momentum.empty() ? zeros : arrays.momentum;
-  const std::span<const float> residual = arrays.residual.empty() ? zeros : arrays.residual;
   const SnapshotHeader header{.format_revision = kSnapshotRevision,
                               .job = key.job,
                               .epoch = key.epoch,
                               .at = key.at,
                               .elements = elements,
                               .hash = hash,
-                              .momentum_digest = DigestOf(BytesOf(momentum)),
-                              .residual_digest = DigestOf(BytesOf(residual)),
+                              .momentum_digest = DigestOfArray(arrays.momentum, elements),
+                              .residual_digest = DigestOfArray(arrays.residual, elements),
                               .layout = layout,
                               .boot = boot_};
   const std::string temporary = path + kUnfinished;
-  absl::Status written =
-      WriteTemporary(files_, temporary, SerializeSnapshotHeader(header), {arrays.public_copy, momentum, residual});
+  absl::Status written = WriteTemporary(files_, temporary, SerializeSnapshotHeader(header), arrays);
   if (written.ok()) written = files_.Rename(temporary, path);
   if (!written.ok()) {
     (void)files_.Remove(temporary);  // on a full disk half a file is in the way of everything else
