@@ -60,6 +60,9 @@ void DataPlane::Release(const JobId& job) {
       parts_.rounds.Close({data->job, data->epoch, {fragment, version}});
     }
   });
+  if (!parts_.freed) return;
+  // Behind all that holds it on either executor.
+  parts_.io.Post([this] { parts_.compute.Post([this] { parts_.freed(); }); });
 }
 
 absl::StatusOr<DataPlane::Upload> DataPlane::FindUpload(UploadId upload) const {

@@ -50,6 +50,8 @@ struct DataPlaneParts {
   unsigned threads = 1;   // of one aggregate pass, and of the making of initial parameters
   // What is on disk can no longer be trusted or written: must end the process with the sentence (I24).
   std::function<void(const absl::Status&)> fatal;
+  // Called when what a job held in memory has been freed; on an executor. May be empty.
+  std::function<void()> freed = nullptr;
 };
 
 class DataPlane {
