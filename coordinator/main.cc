@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/base/advice.h"
@@ -308,7 +309,7 @@ absl::Status Coordinator::Start() {
   const auto fatal = [this](const absl::Status& status) { Die(status); };
   data_ = std::make_unique<DataPlane>(DataPlaneParts{*files_, clock_, *ledger_executor_, *io_, *compute_, *ledger_,
                                                      *rounds_, *snapshots_, *blobs_, directory_, log_,
-                                                     options_.data_root, threads, fatal, [] { malloc_trim(0); }});
+                                                     options_.data_root, threads, fatal});
   const BootNumber boot = recovered_.boot;
   engine_ = std::make_unique<Engine>(
       EngineOptions{.core = {options_.heartbeat_interval, options_.membership_timeout}},
@@ -363,6 +364,8 @@ void Coordinator::WatchDiskAndCertificate(std::stop_token stop) {
   CondVar wake;
   std::stop_callback on_stop(stop, [&wake] { wake.NotifyAll(); });
   DiskState state = DiskState::kOk;
+  size_t jobs = 0;
+  int looks = 0;  // still to trim at
   while (!stop.stop_requested()) {
     const absl::StatusOr<DiskState> now = CheckDiskSpace(*files_, directory_, state);
     const auto space = files_->SpaceAt(directory_.root());
@@ -383,8 +386,10 @@ void Coordinator::WatchDiskAndCertificate(std::stop_token stop) {
       const absl::Status renewed = RenewOwnIdentity();
       if (!renewed.ok()) log_.Error("own certificate not renewed", {{"reason", std::string(renewed.message())}});
     }
-    // What a flood has taken is given back to the system: the allocator alone would keep it.
-    if (ports_.TellTurnedAway()) malloc_trim(0);
+    // What a flood or a job has taken is given back to the system: the allocator alone would keep it. A job's last
+    // readers may end behind it.
+    if (const size_t now_there = data_->JobsInMemory(); now_there < std::exchange(jobs, now_there)) looks = 2;
+    if (ports_.TellTurnedAway() || (looks > 0 && looks-- > 0)) malloc_trim(0);
     ports_.Dial();
     MutexLock lock(mutex);
     if (!stop.stop_requested()) wake.WaitFor(mutex, kDiskCheckInterval);

@@ -35,6 +35,11 @@ std::shared_ptr<JobData> DataPlane::Find(const JobId& job) const {
   return it == jobs_.end() ? nullptr : it->second;
 }
 
+size_t DataPlane::JobsInMemory() const {
+  MutexLock lock(mutex_);
+  return jobs_.size();
+}
+
 RoundMeasures DataPlane::MeasuresOf(const JobId& job, FragmentIndex fragment) const {
   const std::shared_ptr<JobData> data = Find(job);
   if (data == nullptr) return {};
@@ -60,9 +65,6 @@ void DataPlane::Release(const JobId& job) {
       parts_.rounds.Close({data->job, data->epoch, {fragment, version}});
     }
   });
-  if (!parts_.freed) return;
-  // Behind all that holds it on either executor.
-  parts_.io.Post([this] { parts_.compute.Post([this] { parts_.freed(); }); });
 }
 
 absl::StatusOr<DataPlane::Upload> DataPlane::FindUpload(UploadId upload) const {

@@ -50,8 +50,6 @@ struct DataPlaneParts {
   unsigned threads = 1;   // of one aggregate pass, and of the making of initial parameters
   // What is on disk can no longer be trusted or written: must end the process with the sentence (I24).
   std::function<void(const absl::Status&)> fatal;
-  // Called when what a job held in memory has been freed; on an executor. May be empty.
-  std::function<void()> freed = nullptr;
 };
 
 class DataPlane {
@@ -64,11 +62,10 @@ class DataPlane {
   // Where completions go; called on executor threads. Set before any task.
   void SetEventSink(std::function<void(Event)> sink) ATOLL_EXCLUDES(mutex_);
 
-  // ---- tasks of the core; engine thread
-  // ------------------------------------------------------------------------------ Brings a job's parameters into
-  // memory: version 0 made and written, or the newest snapshots loaded and the rounds since then recomputed from the
-  // log; every hash must agree. -> ParametersReady, PreparationDelayed
-  // or TaskFailed.
+  // ---- tasks of the core; engine thread ----
+
+  // Brings a job's parameters into memory: version 0 made and written, or the newest snapshots loaded and the rounds
+  // since then recomputed from the log; every hash must agree. -> ParametersReady, PreparationDelayed or TaskFailed.
   void Prepare(const JobRecord& job, std::vector<FragmentHead> heads);
   // -> RoundAggregated, ContributionsScreened or TaskFailed.
   // `job` as it is now: its spec's rates, and whether it is ending.
@@ -83,14 +80,16 @@ class DataPlane {
   // `job` is its record at the task's epoch. -> ParametersReady, PreparationDelayed or TaskFailed.
   void RestoreCheckpoint(const struct RestoreCheckpoint& task, const JobRecord& job);
   void Release(const JobId& job);
+  // How many have their parameters in memory. Thread-safe.
+  size_t JobsInMemory() const ATOLL_EXCLUDES(mutex_);
   // Of the newest closed round of the fragment.
   RoundMeasures MeasuresOf(const JobId& job, FragmentIndex fragment) const;
   // -> ContributionDurable.
   void FlushAcceptance(UploadId upload);
 
-  // ---- uploads
-  // ------------------------------------------------------------------------------------------------------- Registers
-  // an upload. InvalidArgument when its size is not what the fragment takes; NotFound for an unknown job.
+  // ---- uploads ----
+
+  // Registers an upload. InvalidArgument when its size is not what the fragment takes; NotFound for an unknown job.
   absl::Status BeginUpload(UploadId upload, const ContributionHeader& header);
   // Opens the segment and tells the sink from which offset to send.
   void GrantUpload(UploadId upload, std::shared_ptr<UploadSink> sink);
@@ -100,8 +99,8 @@ class DataPlane {
   void FinishUpload(UploadId upload, StatusReply failed) ATOLL_EXCLUDES(mutex_);
   void EndUpload(UploadId upload) ATOLL_EXCLUDES(mutex_);
 
-  // ---- downloads and blobs; thread-safe
-  // ------------------------------------------------------------------------------
+  // ---- downloads and blobs; thread-safe ----
+
   void OpenDownload(const DownloadRequest& request, DownloadReply reply);
   BlobStore& blobs() { return parts_.blobs; }
   // ResourceExhausted when this many bytes more would leave less than a tenth of the disk free. May block.
