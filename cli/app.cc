@@ -8,6 +8,7 @@
 #include "cli/checkpoint_commands.h"
 #include "cli/command_tree.h"
 #include "cli/completion.h"
+#include "common/base/host_port.h"
 #include "common/config/nearest_word.h"
 #include "common/config/quantities.h"
 
@@ -129,9 +130,7 @@ int RunWithSession(AppEnvironment& environment, const GlobalOptions& global,
   }
   std::string endpoint = global.endpoint.empty() ? Variable(environment, "ATOLL_ENDPOINT") : global.endpoint;
   if (endpoint.empty()) endpoint = kDefaultEndpoint;
-  uint32_t port = 0;
-  const size_t colon = endpoint.rfind(':');
-  if (colon == std::string::npos || !absl::SimpleAtoi(endpoint.substr(colon + 1), &port) || port == 0 || port > 65535) {
+  if (const absl::StatusOr<HostPort> parsed = ParseHostPort(endpoint); !parsed.ok() || parsed->port == 0) {
     return Usage(environment, "--endpoint is '" + endpoint + "'; it must be HOST:PORT, the port from 1 to 65535");
   }
   const std::string identity = global.identity.empty() ? Variable(environment, "ATOLL_IDENTITY") : global.identity;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/output.h"
+#include "cli/progress_line.h"
 
 namespace atl::cli {
 namespace {
@@ -14,15 +15,6 @@ namespace {
 constexpr size_t kSmallestWidth = 20;
 constexpr size_t kReasonIndent = 6;
 constexpr size_t kReasonLines = 2;  // below a worker's line
-
-std::string WithCommas(uint64_t n) {
-  std::string digits = absl::StrCat(n);
-  for (size_t at = digits.size(); at > 3;) {
-    at -= 3;
-    digits.insert(at, ",");
-  }
-  return digits;
-}
 
 std::string Pad(const std::string& text, size_t width) {
   const std::string cut = Clip(text, width);
@@ -67,9 +59,9 @@ std::string Remaining(const v1::Job& job) {
 std::string TitleLine(const v1::Job& job, size_t width) {
   return FitPieces(
       {ShortName(job.name()), StateText(job.state()),
-       job.stop_step() == 0 ? absl::StrCat("step ", WithCommas(job.step()))
-                            : absl::StrCat("step ", WithCommas(job.step()), " of ", WithCommas(job.stop_step())),
-       absl::StrCat("round ", WithCommas(job.round())),
+       job.stop_step() == 0 ? absl::StrCat("step ", HumanCount(job.step()))
+                            : absl::StrCat("step ", HumanCount(job.step()), " of ", HumanCount(job.stop_step())),
+       absl::StrCat("round ", HumanCount(job.round())),
        job.parameters() == 0 ? "" : HumanNumber(static_cast<double>(job.parameters())) + " parameters"},
       width);
 }
@@ -138,7 +130,7 @@ std::vector<std::string> Wrap(std::string text, size_t width, size_t count) {
 std::vector<std::string> WorkerLines(const v1::WorkerStatus& w, size_t name_width, size_t width, size_t more) {
   std::string line = "  " + Pad(ShortName(w.name()), name_width) + "  " +
                      Pad(Printable(w.activity().empty() ? w.state() : w.activity()), 10) + "  " +
-                     Pad("step " + WithCommas(w.step()), 13) + "  " +
+                     Pad("step " + HumanCount(w.step()), 13) + "  " +
                      Pad(HumanNumber(w.tokens_per_second()) + " tok/s", 11) + "  " +
                      Pad("loss " + LossText(w.loss()), 11);
   const std::string reason = ReasonOf(w);

@@ -20,6 +20,7 @@
 #include "common/base/advice.h"
 #include "common/base/executor.h"
 #include "common/base/files.h"
+#include "common/base/host_port.h"
 #include "common/base/last_word.h"
 #include "common/base/log.h"
 #include "common/base/private_memory.h"
@@ -114,7 +115,7 @@ class Coordinator {
   absl::Status OpenPorts();
   // Metrics and health show what is trained and by whom, to anybody: never beyond this machine.
   std::string AdminAddress() const {
-    return IsLoopback(absl::StrCat(options_.listen_address, ":0")) ? options_.listen_address : "127.0.0.1";
+    return IsLoopbackHost(options_.listen_address) ? options_.listen_address : "127.0.0.1";
   }
   absl::StatusOr<std::unique_ptr<Server>> Listen(const char* option, uint32_t port, const ServerSecurity& security,
                                                  const std::vector<grpc::Service*>& services) const;

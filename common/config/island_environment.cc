@@ -5,13 +5,12 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/host_port.h"
 #include "common/config/environment.h"
 #include "common/plan/island_limits.h"
 
 namespace atl {
 namespace {
-
-constexpr uint32_t kHighestPort = 65535;
 
 class Reader {
  public:

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/base/host_port.h"
 #include "common/base/secret.h"
 #include "common/config/island_environment.h"
 #include "common/config/nearest_word.h"
@@ -17,14 +18,6 @@ namespace atl {
 namespace {
 
 constexpr int kUsageExit = 2;
-constexpr uint32_t kHighestPort = 65535;
-
-bool IsLoopback(const std::string& host) {
-  if (host == "localhost" || host == "::1" || host == "[::1]") return true;
-  if (host.compare(0, 4, "127.") != 0) return false;
-  const size_t dots = static_cast<size_t>(std::count(host.begin(), host.end(), '.'));
-  return dots == 3 && host.find_first_not_of("0123456789.") == std::string::npos;
-}
 
 bool IsName(const std::string& s) {
   if (s.empty() || s.size() > limits::kNameBytes || s[0] == '-') return false;
@@ -44,14 +37,10 @@ std::string NameFromHost(const std::string& host) {
   return name.empty() ? "worker" : name;
 }
 
-// The port of HOST:PORT or [HOST]:PORT; 0 when there is none.
+// 0 when there is none.
 uint32_t PortOf(const std::string& endpoint) {
-  const size_t colon = endpoint.rfind(':');
-  if (colon == std::string::npos || colon == 0) return 0;
-  const std::string digits = endpoint.substr(colon + 1);
-  if (digits.empty() || digits.size() > 5 || digits.find_first_not_of("0123456789") != std::string::npos) return 0;
-  const unsigned long port = std::stoul(digits);
-  return port <= kHighestPort ? static_cast<uint32_t>(port) : 0;
+  const absl::StatusOr<HostPort> parsed = ParseHostPort(endpoint);
+  return parsed.ok() ? parsed->port : 0;
 }
 
 void AddLogOptions(OptionTable& table, LogOptions& log) {
@@ -70,7 +59,7 @@ void Refuse(const std::string& program, const std::vector<std::string>& faults, 
 }
 
 void CheckLoopback(const std::string& option, const std::string& host, std::vector<std::string>& faults) {
-  if (IsLoopback(host)) return;
+  if (IsLoopbackHost(host)) return;
   faults.push_back(
       absl::StrCat("--", option, " is '", host, "'; without encryption only loopback is allowed: use 127.0.0.1"));
 }
@@ -79,7 +68,7 @@ std::vector<std::string> FaultsOf(const CoordinatorOptions& o) {
   std::vector<std::string> faults;
   if (o.state_dir.empty())
     faults.emplace_back("--state-dir is missing; name the directory that keeps jobs and checkpoints");
-  if (o.trust_dir.empty() && !IsLoopback(o.listen_address)) {
+  if (o.trust_dir.empty() && !IsLoopbackHost(o.listen_address)) {
     faults.push_back(absl::StrCat("--listen is '", o.listen_address,
                                   "'; without --trust nothing is encrypted and only loopback is allowed: name the "
                                   "directory of 'atoll ca init' with --trust, or use 127.0.0.1"));
@@ -342,7 +331,7 @@ WorkerCommandLine ParseEvalTask(const std::vector<std::string>& arguments, const
 
 std::string PortAfter(const std::string& address, uint32_t by) {
   const uint32_t port = std::min(PortOf(address) + by, kHighestPort);
-  return absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
+  return absl::StrCat(WithoutPort(address), ":", port);
 }
 
 Environment ReadEnvironment() {

@@ -18,8 +18,8 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/host_port.h"
 #include "common/rpc/socket_options.h"
 
 namespace atl {
@@ -38,15 +38,6 @@ struct Resolved {
   }
   addrinfo* list = nullptr;
 };
-
-absl::Status Split(const std::string& address, std::string& host, std::string& port) {
-  const size_t colon = address.rfind(':');
-  if (colon == std::string::npos) return absl::InvalidArgumentError(absl::StrCat(address, " is not HOST:PORT"));
-  host = address.substr(0, colon);
-  port = address.substr(colon + 1);
-  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-  return absl::OkStatus();
-}
 
 int PortOf(int fd) {
   sockaddr_storage own{};
@@ -109,19 +100,18 @@ bool Watch(int poll, int fd, uint32_t events, uint64_t what) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Listen(const std::string& address, const ConnectionLimits& limits) {
-  std::string host, port_text;
-  ATOLL_RETURN_IF_ERROR(Split(address, host, port_text));
+  ATOLL_ASSIGN_OR_RETURN(const HostPort wanted, ParseHostPort(address));
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
   Resolved resolved;
-  if (const int code = getaddrinfo(host.c_str(), port_text.c_str(), &hints, &resolved.list); code != 0) {
+  if (const int code = getaddrinfo(wanted.host.c_str(), absl::StrCat(wanted.port).c_str(), &hints, &resolved.list);
+      code != 0) {
     return absl::UnavailableError(gai_strerror(code));
   }
   std::vector<Descriptor> listeners;
   absl::Status why = absl::UnavailableError("it stands for no address");
-  int port = 0;
-  if (!absl::SimpleAtoi(port_text, &port)) return absl::InvalidArgumentError(absl::StrCat(address, " has no port"));
+  int port = static_cast<int>(wanted.port);
   for (const addrinfo* at = resolved.list; at != nullptr; at = at->ai_next) {
     absl::StatusOr<Descriptor> listener = OpenListener(*at, port);
     if (absl::IsAlreadyExists(listener.status())) return listener.status();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "common/base/host_port.h"
 #include "common/plan/limits.h"
 #include "common/rpc/socket_options.h"
 
@@ -62,12 +63,8 @@ ChannelSecurity ChannelSecurity::WithCertificates(std::shared_ptr<grpc::ChannelC
 
 bool IsLoopback(const std::string& address) {
   if (address.rfind("unix:", 0) == 0) return true;
-  const size_t colon = address.rfind(':');
-  if (colon == std::string::npos) return false;
-  const std::string host = address.substr(0, colon);
-  if (host == "localhost" || host == "[::1]") return true;
-  // 127.a.b.c with digits only, so that "127.example.org" is not taken for an address.
-  return host.rfind("127.", 0) == 0 && host.find_first_not_of("0123456789.") == std::string::npos;
+  const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
+  return parsed.ok() && IsLoopbackHost(parsed->host);
 }
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeControlChannel(const ChannelOptions& options,

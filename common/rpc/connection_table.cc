@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_replace.h"
+#include "common/base/host_port.h"
 
 namespace atl {
 
@@ -102,7 +103,7 @@ void ConnectionTable::Slow(const std::string& address, Instant now) {
 }
 
 std::optional<uint64_t> ConnectionTable::CalledTooFast(const std::string& endpoint, Instant now) {
-  Slow(endpoint.substr(0, endpoint.rfind(':')), now);
+  Slow(WithoutPort(endpoint), now);
   const auto named = by_endpoint_.find(endpoint);
   if (named == by_endpoint_.end()) return std::nullopt;
   const uint64_t id = named->second;

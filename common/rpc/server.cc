@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "common/base/host_port.h"
 #include "common/plan/limits.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/peer.h"
@@ -90,7 +91,7 @@ ServerSecurity::ServerSecurity(std::shared_ptr<grpc::ServerCredentials> credenti
 }
 
 std::shared_ptr<grpc::ServerCredentials> ServerSecurity::CredentialsFor(const std::string& address) const {
-  const std::string host = address.substr(0, address.rfind(':'));
+  const std::string host = WithoutPort(address);
   // gRPC takes nothing else for local; elsewhere on loopback nothing brakes.
   const bool local = host == "127.0.0.1" || host == "localhost" || host == "[::1]";
   return loopback_only_ && !local ? grpc::InsecureServerCredentials() : credentials_;

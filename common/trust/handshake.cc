@@ -15,6 +15,7 @@
 #include <cstring>
 #include <memory>
 
+#include "common/base/host_port.h"
 #include "common/trust/certificate.h"
 #include "common/trust/openssl_handles.h"
 
@@ -53,13 +54,10 @@ bool Connect(int fd, const addrinfo& to) {
 
 // `what` begins the sentence of a failure: "no connection to ".
 absl::StatusOr<std::unique_ptr<Socket>> Dial(const std::string& address, const char* what = "no TLS handshake with ") {
-  const size_t colon = address.rfind(':');
-  if (colon == std::string::npos) return absl::InvalidArgumentError(absl::StrCat("'", address, "' is not HOST:PORT"));
-  std::string host = address.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  ATOLL_ASSIGN_OR_RETURN(const HostPort there, ParseHostPort(address));
   const addrinfo hints{.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
   addrinfo* found = nullptr;
-  const int code = getaddrinfo(host.c_str(), address.substr(colon + 1).c_str(), &hints, &found);
+  const int code = getaddrinfo(there.host.c_str(), absl::StrCat(there.port).c_str(), &hints, &found);
   if (code != 0) return absl::UnavailableError(absl::StrCat(what, address, ": ", gai_strerror(code)));
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> all(found, freeaddrinfo);
   int error = 0;

@@ -1,0 +1,31 @@
+#include "common/base/host_port.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace atl {
+
+absl::StatusOr<HostPort> ParseHostPort(const std::string& text) {
+  const absl::Status refused = absl::InvalidArgumentError(absl::StrCat("'", text, "' is not HOST:PORT"));
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) return refused;
+  const std::string digits = text.substr(colon + 1);
+  if (digits.empty() || digits.size() > 5 || digits.find_first_not_of("0123456789") != std::string::npos)
+    return refused;
+  HostPort out{text.substr(0, colon), static_cast<uint32_t>(std::stoul(digits))};
+  if (out.port > kHighestPort) return refused;
+  if (out.host.size() > 2 && out.host.front() == '[' && out.host.back() == ']')
+    out.host = out.host.substr(1, out.host.size() - 2);
+  return out;
+}
+
+std::string WithoutPort(const std::string& text) { return text.substr(0, text.rfind(':')); }
+
+bool IsLoopbackHost(const std::string& host) {
+  if (host == "localhost" || host == "::1" || host == "[::1]") return true;
+  return host.rfind("127.", 0) == 0 && std::count(host.begin(), host.end(), '.') == 3 &&
+         host.find_first_not_of("0123456789.") == std::string::npos;
+}
+
+}  // namespace atl

@@ -1,0 +1,30 @@
+// Addresses as people and gRPC write them: "HOST:PORT", "[::1]:7700", "ipv4:10.0.0.7:40112". Pure.
+#ifndef ATOLL_COMMON_BASE_HOST_PORT_H_
+#define ATOLL_COMMON_BASE_HOST_PORT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/status.h"
+
+namespace atl {
+
+constexpr uint32_t kHighestPort = 65535;
+
+struct HostPort {
+  std::string host;  // without the brackets of IPv6
+  uint32_t port = 0;
+};
+
+// InvalidArgument, with the text, when it has no host, or no number from 0 to 65535 behind the last colon.
+absl::StatusOr<HostPort> ParseHostPort(const std::string& text);
+
+// What stands before the last colon, as it stands there; all of it where there is none.
+std::string WithoutPort(const std::string& text);
+
+// True for 127.0.0.0/8, ::1, [::1] and localhost. Looks nothing up: "127.example.org" is not one.
+bool IsLoopbackHost(const std::string& host);
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_BASE_HOST_PORT_H_

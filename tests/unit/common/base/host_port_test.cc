@@ -1,0 +1,38 @@
+#include "common/base/host_port.h"
+
+#include <gtest/gtest.h>
+
+namespace atl {
+namespace {
+
+TEST(HostPort, HostAndPortAreTold) {
+  for (const auto& [text, host, port] : std::vector<std::tuple<const char*, const char*, uint32_t>>{
+           {"example.org:7700", "example.org", 7700}, {"[::1]:0", "::1", 0}, {"10.0.0.1:65535", "10.0.0.1", 65535}}) {
+    const absl::StatusOr<HostPort> parsed = ParseHostPort(text);
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(parsed->host, host);
+    EXPECT_EQ(parsed->port, port);
+  }
+}
+
+TEST(HostPort, WhatIsNoneIsRefusedWithTheText) {
+  for (const char* text : {"", "example.org", "example.org:", ":7700", "example.org:65536", "example.org:-1",
+                           "example.org:7700x", "example.org:123456"}) {
+    EXPECT_EQ(ParseHostPort(text).status(), absl::InvalidArgumentError(std::string("'") + text + "' is not HOST:PORT"));
+  }
+}
+
+TEST(HostPort, WithoutPortStaysAsItIs) {
+  EXPECT_EQ(WithoutPort("[::1]:7700"), "[::1]");
+  EXPECT_EQ(WithoutPort("ipv4:10.0.0.7:40112"), "ipv4:10.0.0.7");
+  EXPECT_EQ(WithoutPort("example.org"), "example.org");
+}
+
+TEST(HostPort, LoopbackIsThisMachineAlone) {
+  for (const char* host : {"127.0.0.1", "127.8.9.10", "::1", "[::1]", "localhost"}) EXPECT_TRUE(IsLoopbackHost(host));
+  for (const char* host : {"10.0.0.1", "127.example.org", "127.0.0.example.org", "0.0.0.0", "127.0.1", ""})
+    EXPECT_FALSE(IsLoopbackHost(host)) << host;
+}
+
+}  // namespace
+}  // namespace atl
