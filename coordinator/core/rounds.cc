@@ -92,7 +92,8 @@ std::string ReasonOf(const Round& round, const RoundRule& rule, Instant now) {
   flushed.flushing = 0;
   const RoundVerdict verdict = DecideRound(round, flushed, now);
   if (verdict.close && rule.flushing > 0) {
-    return absl::StrCat("waits for ", rule.flushing, " contributions that are being written");
+    return rule.flushing == 1 ? "waits for a contribution that is being written"
+                              : absl::StrCat("waits for ", rule.flushing, " contributions that are being written");
   }
   const uint32_t have = ArrivedOf(round);
   const uint32_t quorum = QuorumOf(round, rule);

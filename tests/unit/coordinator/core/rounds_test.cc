@@ -60,9 +60,13 @@ TEST(DecideRound, FinishedWorkersCountForTheMinimum) {
 TEST(DecideRound, WaitsForWhatIsBeingFlushed) {
   RoundRule rule = Rule(1, 0);
   rule.flushing = 1;
-  const auto v = DecideRound(Gathering({"a"}, {{"a", 1}}), rule, kStart + Seconds(1));
+  const Round round = Gathering({"a"}, {{"a", 1}});
+  const auto v = DecideRound(round, rule, kStart + Seconds(1));
   EXPECT_FALSE(v.close);
   EXPECT_EQ(v.wake, kNever);
+  EXPECT_EQ(ReasonOf(round, rule, kStart + Seconds(1)), "waits for a contribution that is being written");
+  rule.flushing = 2;
+  EXPECT_EQ(ReasonOf(round, rule, kStart + Seconds(1)), "waits for 2 contributions that are being written");
 }
 
 TEST(DecideRound, AContributionOfSomebodyUnexpectedCounts) {
