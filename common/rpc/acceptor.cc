@@ -256,8 +256,8 @@ void Acceptor::Take(Descriptor connection, const std::string& address, const std
 }
 
 ConnectionTable::See Acceptor::Seeing() const {
-  return [&unserved = unserved_](uint64_t id) {
-    const int connection = unserved.at(id).connection.get();
+  return [unserved = &unserved_](uint64_t id) {
+    const int connection = unserved->at(id).connection.get();
     int bytes = 0;
     if (::ioctl(connection, FIONREAD, &bytes) != 0) bytes = 0;
     pollfd end{.fd = connection, .events = POLLRDHUP, .revents = 0};
