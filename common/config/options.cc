@@ -13,6 +13,7 @@
 #include "common/config/nearest_word.h"
 #include "common/config/option_table.h"
 #include "common/plan/island_limits.h"
+#include "common/plan/paced_clock.h"
 
 namespace atl {
 namespace {
@@ -173,6 +174,9 @@ OptionTable WorkerTable(const std::string& program, const char* about, WorkerOpt
       "processes of this machine that train as one worker; a launcher may start them instead (RANK, WORLD_SIZE)");
   table.Size("memory-limit", o.memory_limit_bytes, "models that need more are refused; 0: what the device has");
   table.Switch("evaluate-only", o.evaluate_only, true, "take evaluations only, never train");
+  table.Number("overlap-steps", o.overlap_steps, kLongestPeriodSteps,
+               "steps to train on between a send and its update, where this worker's link is slower or faster than "
+               "the job's sync.overlap_steps reckons with; 0: the job's");
   table.Rate("upload-limit", o.upload_bytes_per_second, "cap on bulk bytes sent; 0: none");
   table.Rate("download-limit", o.download_bytes_per_second,
              "cap on bulk bytes received, kept by the coordinator; 0: none");

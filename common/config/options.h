@@ -70,6 +70,7 @@ struct WorkerOptions {
   DeviceChoice device = DeviceChoice::kAuto;   // --device auto|cpu|gpu
   uint64_t memory_limit_bytes = 0;             // --memory-limit: larger models are refused; 0: what the machine has
   bool evaluate_only = false;                  // --evaluate-only
+  uint32_t overlap_steps = 0;                  // --overlap-steps: this worker's own; 0: the job's
   uint64_t upload_bytes_per_second = 0;        // --upload-limit; 0: none
   uint64_t download_bytes_per_second = 0;      // --download-limit; 0: none
   std::string admin_address = "127.0.0.1";     // --admin-address, loopback only

@@ -1,13 +1,19 @@
 #include "common/plan/sync_schedule.h"
 
+#include <algorithm>
+
 #include "common/base/check.h"
 
 namespace atl {
 
-SyncSchedule::SyncSchedule(uint32_t inner_steps, uint32_t overlap_steps, uint32_t fragments)
-    : inner_steps_(inner_steps), overlap_steps_(overlap_steps), fragments_(fragments) {
+SyncSchedule::SyncSchedule(uint32_t inner_steps, uint32_t overlap_steps, uint32_t fragments,
+                           std::optional<uint32_t> own_overlap_steps)
+    : inner_steps_(inner_steps),
+      overlap_steps_(overlap_steps),
+      fragments_(fragments),
+      own_overlap_steps_(own_overlap_steps.value_or(overlap_steps)) {
   ATOLL_CHECK(inner_steps >= 1, "a schedule needs a period of at least one step");
-  ATOLL_CHECK(overlap_steps < inner_steps, "the overlap must be shorter than the period");
+  ATOLL_CHECK(std::max(overlap_steps, own_overlap_steps_) < inner_steps, "the overlap must be shorter than the period");
   ATOLL_CHECK(fragments >= 1, "a schedule needs a fragment");
 }
 

@@ -4,6 +4,7 @@
 #define ATOLL_COMMON_PLAN_SYNC_SCHEDULE_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "common/base/ids.h"
@@ -13,8 +14,10 @@ namespace atl {
 
 class SyncSchedule {
  public:
-  // Requires inner_steps >= 1, overlap_steps < inner_steps, fragments >= 1.
-  SyncSchedule(uint32_t inner_steps, uint32_t overlap_steps, uint32_t fragments);
+  // Requires inner_steps >= 1, overlap_steps < inner_steps, fragments >= 1. `own_overlap_steps` (< inner_steps): of a
+  // worker that applies sooner or later than the job says; it sends when the others do (section 3.3 of the paper).
+  SyncSchedule(uint32_t inner_steps, uint32_t overlap_steps, uint32_t fragments,
+               std::optional<uint32_t> own_overlap_steps = std::nullopt);
 
   // t_p = floor((p + 1) H / P) - tau, taken modulo H into [0, H).
   uint32_t OffsetOf(FragmentIndex fragment) const;
@@ -22,8 +25,8 @@ class SyncSchedule {
   bool IsSendStep(FragmentIndex fragment, uint64_t step) const;
   // The first send step at or after `step` (>= 1).
   uint64_t NextSendStep(FragmentIndex fragment, uint64_t step) const;
-  // A contribution sent at step s is applied at s + tau.
-  uint64_t ApplyStep(uint64_t send_step) const { return send_step + overlap_steps_; }
+  // A contribution sent at step s is applied at s + tau, the worker's own where it has one.
+  uint64_t ApplyStep(uint64_t send_step) const { return send_step + own_overlap_steps_; }
   // Fragments due at `step`, ascending.
   std::vector<FragmentIndex> DueAt(uint64_t step) const;
 
@@ -32,7 +35,7 @@ class SyncSchedule {
   uint32_t fragments() const { return fragments_; }
 
  private:
-  uint32_t inner_steps_, overlap_steps_, fragments_;
+  uint32_t inner_steps_, overlap_steps_, fragments_, own_overlap_steps_;
 };
 
 }  // namespace atl

@@ -37,6 +37,9 @@ struct CoreOptions {
   std::string device;
   uint64_t memory_bytes = 0;
   bool evaluate_only = false;
+  // Inner steps between a send and where its update is applied, in place of the job's; 0: the job's. One period less a
+  // step at most, whatever was asked for.
+  uint32_t overlap_steps = 0;
   Duration leave_grace = Seconds(10);          // SIGTERM: to send what it has
   Duration evaluation_patience = Seconds(30);  // for the assigned versions to arrive
 };

@@ -83,7 +83,14 @@ void Core::State::OnJobPrepared(const JobPrepared& done) {
   if (phase != Phase::kPreparing || done.job != job) return;
   prepared = true;
   fragments.assign(done.fragments, Fragment{});
-  schedule.emplace(spec->sync.inner_steps, spec->sync.overlap_steps, done.fragments);
+  const SyncSpec& sync = spec->sync;
+  const uint32_t own = std::min(options.overlap_steps, sync.inner_steps - 1);
+  if (own < options.overlap_steps) {
+    Tell(NoteLevel::kWarning, "overlap shortened",
+         absl::StrCat(own, " steps, not ", options.overlap_steps, ": a period of job ", job.value, " has ",
+                      sync.inner_steps));
+  }
+  schedule.emplace(sync.inner_steps, sync.overlap_steps, done.fragments, own > 0 ? own : sync.overlap_steps);
   FetchAll();
 }
 

@@ -124,6 +124,7 @@ SessionOptions MakeSessionOptions(const WorkerOptions& options, const Device& de
   session.core.memory_bytes =
       options.memory_limit_bytes > 0 ? options.memory_limit_bytes : device.info().memory_total_bytes;
   session.core.evaluate_only = options.evaluate_only;
+  session.core.overlap_steps = options.overlap_steps;
   session.core.leave_grace = options.drain_timeout;
   return session;
 }

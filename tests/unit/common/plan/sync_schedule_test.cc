@@ -29,6 +29,8 @@ TEST(SyncSchedule, OverlapMovesTheSendNotTheApply) {
   EXPECT_EQ(SendSteps(schedule, 1, 12), (std::vector<uint64_t>{5, 11}));
   EXPECT_EQ(schedule.ApplyStep(2), 3u);
   EXPECT_EQ(schedule.ApplyStep(11), 12u);
+  EXPECT_EQ(SyncSchedule(10, 1, 3, 4).ApplyStep(11), 15u) << "a worker's own";
+  EXPECT_EQ(SyncSchedule(10, 1, 3, 4).OffsetOf(FragmentIndex{0}), SyncSchedule(10, 1, 3).OffsetOf(FragmentIndex{0}));
 }
 
 TEST(SyncSchedule, AnOffsetBelowZeroWraps) {

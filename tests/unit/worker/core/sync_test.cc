@@ -31,23 +31,6 @@ TEST(WorkerSync, ContributorMergesAtTheApplyStep) {
   EXPECT_TRUE(w.Did("upload 0 v1 steps 4"));
 }
 
-TEST(WorkerSync, WithOverlapAnEarlyUpdateWaitsForItsStep) {
-  JobSpec spec = SmallSpec();
-  spec.sync.overlap_steps = 2;
-  World w(spec);
-  w.Start();
-  w.Steps(2);  // offset of the only fragment: 4 - 2
-  w.Boundary();
-  ASSERT_TRUE(w.Did("upload 0 v0 steps 2"));
-  w.Accept(0);
-  w.Publish(0, 1, {"w1"}, 2);
-  EXPECT_FALSE(w.Did("apply"));
-  w.Steps(4 - w.steps_taken);
-  w.Boundary();
-  EXPECT_TRUE(w.Did("apply 0 v1 contributor"));
-  EXPECT_EQ(w.core().fragments()[0].steps_behind, w.steps_taken - 2) << "the overlap's steps are still behind";
-}
-
 TEST(WorkerSync, AfterTheDeadlineItTrainsOnAndTheLateUpdateIsNotMerged) {
   World w;
   w.Start();
