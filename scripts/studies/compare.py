@@ -66,6 +66,9 @@ def verdict(check, gap):
         return "not run"
     if gap.half is None:
         return "one seed only"
+    if "goal_percent" in check:
+        goal = bounded({"at_most_percent": check["goal_percent"]}, gap)
+        return f"{bounded(check, gap)}; goal {'met' if goal.startswith('holds') else 'missed' if goal == 'does not hold' else goal}"
     if "within_percent" in check or "at_most_percent" in check:
         return bounded(check, gap)
     lower = check["relation"] == "below"
@@ -95,5 +98,5 @@ def words(check):
     if "within_percent" in check:
         return f"{arm} within {check['within_percent']} % of {of}"
     if "at_most_percent" in check:
-        return f"{arm} at most {check['at_most_percent']} % above {of}"
+        return f"{arm} at most {check['at_most_percent']} % above {of}" + (f" (goal {check['goal_percent']} %)" if "goal_percent" in check else "")
     return f"{arm} {check['relation']} {of}"

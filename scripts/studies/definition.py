@@ -13,9 +13,10 @@ STUDIES = ROOT / "deploy/examples/studies"
 RESULTS = ROOT / "docs/results"
 KEYS = {"question", "source", "relation", "why", "job", "corpora", "corpus_bytes", "separate_corpora", "workers", "seeds", "set", "arms",
         "checks", "report", "measure", "tasks", "budget_hours", "sizes", "notes", "start"}
-ARM_KEYS = {"name", "workers", "set", "times", "pin", "start"}
+ARM_KEYS = {"name", "workers", "set", "times", "pin", "overlaps", "start"}
 REPORTS = ("loss", "bytes", "noise")
-EVALUATION_SHARE = 0.1  # of a run's time, and exporting and scoring with it
+EVALUATION_SHARE = 0.1  # of a run's time
+SECONDS_A_RUN = 10      # its programs start, its model is exported and scored
 
 
 class Loader(yaml.SafeLoader):
@@ -110,10 +111,11 @@ class Planned:
         set_path(spec, "data.seed", seed)
         for path, value in study.over.items():
             set_path(spec, path, value)
-        self.spec, self.pin, self.start = spec, arm.get("pin"), None if arm.get("start") == "scratch" else study.pretraining
+        self.spec, self.pin, self.overlaps, self.start = spec, arm.get("pin"), arm.get("overlaps"), None if arm.get("start") == "scratch" else study.pretraining
         # Equal settings make equal keys whatever the study, so that studies share their common arms.
-        self.key = key_of([spec, self.workers, study.corpora, study.corpus_bytes, study.separate_corpora] +
-                          ([self.pin] if self.pin else []) + ([self.start.key] if self.start else []))
+        own = ([self.pin] if self.pin else []) + ([{"overlaps": self.overlaps}] if self.overlaps else [])
+        self.key = key_of([spec, self.workers, study.corpora, study.corpus_bytes, study.separate_corpora] + own +
+                          ([self.start.key] if self.start else []))
 
     def tokens(self):
         return tokens_of(self)
@@ -148,7 +150,7 @@ class Study:
         self.workers, self.seeds, self.arms = text.get("workers", 2), text["seeds"], [a | {"name": str(a["name"])} for a in text["arms"]]
         self.set = (sizes[size]["set"] if job == "base.yaml" else {}) | text.get("set", {}) | text.get("sizes", {}).get(size, {})
         self.checks, self.report, self.measure = text.get("checks", []), text.get("report", "loss"), text.get("measure", "loss")
-        self.tasks, self.budget_hours = text.get("tasks", False), text["budget_hours"]
+        self.tasks, self.budget_hours = text.get("tasks", True), text["budget_hours"]
         self.pretraining_steps = sizes[size]["pretraining_steps"]
         self.pretraining = Pretraining(self) if text.get("start", "pretrained") == "pretrained" else None
 
@@ -186,4 +188,5 @@ class Study:
 
     def hours(self, planned):
         """On two idle cores. A shared machine takes longer."""
-        return sum(p.tokens() for p in planned) / self.rate * (1 + EVALUATION_SHARE) / 3600
+        training = sum(p.tokens() for p in planned) / self.rate * (1 + EVALUATION_SHARE)
+        return (training + SECONDS_A_RUN * len(planned)) / 3600

@@ -18,6 +18,8 @@ def line(study, results):
     if study.report == "bytes":
         found = next(l for l in report.bytes_lines(results) if l.startswith("Largest"))
         return f"| [{study.label}]({study.label}.md) | {study.question} | {found} |"
+    if len(results.starts) > 1:
+        return f"| [{study.label}]({study.label}.md) | {study.question} | some of its runs began from other parameters than the rest: to be played again |"
     judged = [report.judge(results, check) for check in study.checks]
     told = "<br>".join(f"{words}: {measured}, **{verdict}**" for words, measured, verdict in judged) or "see the page"
     return f"| [{study.label}]({study.label}.md) | {study.question} | {told} |"

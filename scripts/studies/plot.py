@@ -21,8 +21,10 @@ def curve(results, arm):
     shared = set.intersection(*({step for step, _ in r["curve"]} for r in runs))
     planned = results.planned[arm, runs[0]["seed"]]
     a_step = planned.tokens() / planned.spec["stop"]["inner_steps"]
+    # Runs of before this was kept have seen what was planned, but where a pool or a pace has its own schedule.
+    seen = {step: tokens for (step, _), tokens in zip(runs[0]["curve"], runs[0].get("seen", []))}
     rows = [{step: loss for step, loss in r["curve"]} for r in runs]
-    points = [(step * a_step, statistics.mean(row[step] for row in rows)) for step in sorted(shared)]
+    points = [(seen.get(step, step * a_step), statistics.mean(row[step] for row in rows)) for step in sorted(shared)]
     return [p for p in points if p[0] > 0]
 
 

@@ -11,24 +11,25 @@ class Records:
         self.file, self.lock = study.results / "data" / f"{study.label}.json", threading.Lock()
         self.label, self.runs = study.label, read(self.file)
 
-    def find(self, key):
-        return next((r for r in self.runs if r["key"] == key), None)
+    def find(self, planned, start=None):
+        """A run of these settings; of this start, where one is given and the run has one."""
+        return fitting(self.runs, planned, start)
 
-    def find_anywhere(self, key):
-        """A run of these settings of this or any other study; studies have arms in common."""
-        found = self.find(key)
+    def find_anywhere(self, planned, start=None):
+        """The same of this or any other study; studies have arms in common."""
+        found = self.find(planned, start)
         for file in [] if found else sorted(self.file.parent.glob("*.json")):
-            other = next((r for r in read(file) if r["key"] == key), None)
+            other = fitting(read(file), planned, start)
             if other:
                 return {"from": file.stem} | other
         return found
 
-    def adopt(self, planned):
-        """True when this study has the run now, its own or taken over from another one."""
-        found = self.find_anywhere(planned.key)
-        if found and (found["arm"] != planned.arm or not self.find(planned.key)):
+    def adopt(self, planned, start=None):
+        """The run, which this study has now, its own or taken over from another one; or None."""
+        found = self.find_anywhere(planned, start)
+        if found and (found["arm"] != planned.arm or not self.find(planned, start)):
             self.add(found | {"arm": planned.arm})
-        return found is not None
+        return found
 
     def add(self, run):
         with self.lock:
@@ -38,6 +39,16 @@ class Records:
             temporary = self.file.with_suffix(".tmp")
             temporary.write_text(f'{{"study": {json.dumps(self.label)}, "runs": [\n{lines}\n]}}\n')
             os.replace(temporary, self.file)
+
+
+def fitting(runs, planned, start):
+    return next((r for r in runs if r["key"] == planned.key and (start is None or not planned.start or r.get("start") == start)), None)
+
+
+def starts_of(runs):
+    """The parameters that runs began from, by the beginning of their SHA-256. The same pretraining gives others on another processor, and runs
+    of two starts are not compared."""
+    return sorted({r["start"] for r in runs if r.get("start")})
 
 
 def read(file):

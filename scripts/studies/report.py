@@ -26,6 +26,7 @@ class Results:
             self.planned[planned.arm, planned.seed] = planned
             if planned.key in by_key:
                 self.runs[planned.arm, planned.seed] = by_key[planned.key]
+        self.starts = records.starts_of(self.runs.values())
         self.arms = [a["name"] for a in study.arms if any(arm == a["name"] for arm, _ in self.runs)]
         power = math.exp if study.measure == "perplexity" else float
         self.table = compare.Table({key: power(r["loss"]) for key, r in self.runs.items()}, noise_of(study))
@@ -70,9 +71,53 @@ def judge(results, check):
         fewer = results.times_fewer(check["arm"]) if check["arm"] in results.arms else None
         if not fewer:
             return words, "", "not run"
-        return words, f"{fewer[0]:.0f} up, {fewer[1]:.0f} down", "holds" if min(fewer) >= check["times_fewer_bytes"] else "does not hold"
+        measured = f"{fewer[0]:.0f} up, {fewer[1]:.0f} down; against bf16 gradients {fewer[0] / 2:.0f} and {fewer[1] / 2:.0f}"
+        return words, measured, "holds" if min(fewer) >= check["times_fewer_bytes"] else "does not hold"
+    if "faster" in check:
+        return judge_rates(results, check)
+    if "gap_shrinks" in check:
+        return judge_shrinking(results, check)
     gap = results.table.gap(check["arm"], check["of"])
     return compare.words(check), str(gap or ""), compare.verdict(check, gap)
+
+
+def rate(run):
+    """Tokens a second from the first merge to the last, or None for a run of before this was kept."""
+    paced = run.get("paced")
+    return paced["tokens"] / paced["seconds"] if paced and paced["seconds"] else None
+
+
+def judge_rates(results, check):
+    """Processor time of a shared machine is in these figures: only all seeds on one side count."""
+    arm, of = check["arm"], check["of"]
+    words = f"{arm}: more tokens a second than {of}"
+    pairs = [(rate(results.runs[arm, s]), rate(results.runs[of, s])) for s in results.table.seeds_of(arm, of)]
+    if not pairs or not all(a and b for a, b in pairs):
+        return words, "", "not run"
+    ratios = sorted(a / b for a, b in pairs)
+    verdict = "holds" if ratios[0] > 1 else "does not hold" if ratios[-1] < 1 else "not resolved at this size"
+    return words, f"{statistics.median(ratios):.2f} times ({ratios[0]:.2f} to {ratios[-1]:.2f})", verdict
+
+
+def gap_in(results, arm, of, begin, end):
+    """Mean gap in percent over the evaluations between these shares of the tokens, of seeds that have both arms; None without any."""
+    gaps = []
+    for seed in results.table.seeds_of(arm, of):
+        other = dict(results.runs[of, seed]["curve"])
+        curve = results.runs[arm, seed]["curve"]
+        last = curve[-1][0]
+        gaps += [100 * (loss / other[step] - 1) for step, loss in curve if step in other and begin * last < step <= end * last]
+    return statistics.mean(gaps) if gaps else None
+
+
+def judge_shrinking(results, check):
+    """The quarters are told before the first run: what the second holds on average, and what the last does."""
+    arm, of = check["arm"], check["of"]
+    words = f"{arm}: its gap to {of} shrinks with tokens seen, from the second quarter to the last"
+    early, late = gap_in(results, arm, of, 0.25, 0.5), gap_in(results, arm, of, 0.75, 1)
+    if early is None or late is None:
+        return words, "", "not run"
+    return words, f"{early:+.2f} % to {late:+.2f} %", "holds" if late < early else "not seen"
 
 
 def verdicts(results):
@@ -186,14 +231,23 @@ def size_line(results):
     words = f"Size: {run['parameters']:,} parameters, {model['layers']} layers of {model['hidden_size']}, on bytes. "
     if not start:
         return words + "From scratch."
-    return words + (f"All arms and seeds start from the same parameters, which had {start.tokens() / 1e6:.1f} million tokens of ordinary training "
-                    "(one worker, AdamW, a constant rate).")
+    return words + (f"All arms and seeds start from the same parameters (SHA-256 {results.starts[0]}...), which had {start.tokens() / 1e6:.1f} million "
+                    "tokens of ordinary training (one worker, AdamW, a constant rate).")
+
+
+def check(study, runs):
+    """Refuses what can be no report."""
+    results = Results(study, runs)
+    command = f"scripts/study {study.name}" + ("" if study.size == "small" else f" --size {study.size}")
+    if not results.runs:
+        definition.fail(f"no run of {study.label} fits its present settings; {command} plays them")
+    if len(results.starts) > 1:
+        definition.fail(f"the runs of {study.label} begin from different parameters ({', '.join(results.starts)}), made on different "
+                        f"machines, and cannot be compared; {command} plays those again that did not begin from this machine's")
 
 
 def write(study, runs):
     results = Results(study, runs)
-    if not results.runs:
-        raise SystemExit(f"study: no run of {study.label} fits its present settings; scripts/study {study.name} plays them")
     body = {"bytes": bytes_lines, "loss": loss_lines, "noise": noise_lines}[study.report](results)
     checks = check_lines(results)
     picture = [f"![{study.question}]({study.label}.png)", ""] if (study.results / f"{study.label}.png").exists() else []

@@ -128,7 +128,8 @@ class Run:
         for i in range(self.planned.workers):
             self.start(f"worker-{i}", BIN / "atoll-worker", "--name", f"worker-{i}", "--coordinator", f"127.0.0.1:{control.port}",
                        "--coordinator-bulk", f"127.0.0.1:{bulk.port}", "--threads", 1, "--device", "cpu", "--data-root", corpora[0].parent,
-                       "--cache-dir", self.folder / f"cache-{i}", core=self.planned.pin[i] if self.planned.pin else None)
+                       "--cache-dir", self.folder / f"cache-{i}", *(["--overlap-steps", self.planned.overlaps[i]] if self.planned.overlaps else []),
+                       core=self.planned.pin[i] if self.planned.pin else None)
         self.atoll("job", "wait", "study")
         result = {"seconds": round(time.monotonic() - started, 1)} | self.collect()
         result["tcp"] = {"up": control.up + bulk.up, "down": control.down + bulk.down}
@@ -149,9 +150,14 @@ class Run:
             moved[kind] += round(float(value))
         curves = json.loads(self.atoll("-o", "json", "job", "metrics", "study"))["curves"]
         curve = [[int(p.get("step", 0)), round(p["value"], 6)] for c in curves if c["metric"] == "evaluation_loss" for p in c["points"]]
-        merges = [json.loads(line) for line in (self.folder / "state/events/study.jsonl").read_text().splitlines()]
-        contributors = [len(m["fields"]["contributions"].split()) for m in merges if m["kind"] == "round committed"]
-        return {"loss": curve[-1][1], "curve": curve, "parameters": int(job["parameters"]), "tokens": int(job["tokens"]),
+        events = [json.loads(line) for line in (self.folder / "state/events/study.jsonl").read_text().splitlines()]
+        merges = [(e["time_ns"], e["fields"]) for e in events if e["kind"] == "round committed"]
+        contributors = [len(fields["contributions"].split()) for _, fields in merges]
+        # Of one fragment: each round of the others merges the same steps once more.
+        rounds = [(time_ns, int(f["clock_step"]), int(f["tokens"])) for time_ns, f in merges if f["fragment"] == "0"]
+        seen = [sum(tokens for _, at, tokens in rounds if at <= step) for step, _ in curve]
+        paced = {"seconds": round((rounds[-1][0] - rounds[0][0]) / 1e9, 3), "tokens": sum(t for _, _, t in rounds[1:])} if len(rounds) > 1 else None
+        return {"loss": curve[-1][1], "curve": curve, "seen": seen, "paced": paced, "parameters": int(job["parameters"]), "tokens": int(job["tokens"]),
                 "payload": {"up": moved["contribution"], "down": moved["update"]}, "commits": len(contributors),
                 "contributions": sum(contributors)}
 
