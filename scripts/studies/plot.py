@@ -41,7 +41,7 @@ def draw_gap_curves(axes, results, colours):
     """Against the first arm at the same number of tokens: only near its own points, since between them its curve is not known."""
     base = curve(results, results.arms[0])
     for arm in results.arms[1:]:
-        points = [(x, 100 * (y / between(base, x) - 1)) for x, y in curve(results, arm) if known(base, x)]
+        points = [(x, 100 * (y / report.between(base, x) - 1)) for x, y in curve(results, arm) if known(base, x)]
         axes.plot([x / 1e6 for x, _ in points], [y for _, y in points], marker="o", markersize=3, linewidth=1.3, color=colours[arm])
     axes.axhline(0, color=colours[results.arms[0]], linewidth=1)
     axes.set_xlabel("million tokens, of all workers")
@@ -50,13 +50,6 @@ def draw_gap_curves(axes, results, colours):
 
 def known(points, x):
     return points[0][0] <= x <= points[-1][0] and min(abs(x - x0) for x0, _ in points) <= 0.06 * x
-
-
-def between(points, x):
-    for (x0, y0), (x1, y1) in zip(points, points[1:]):
-        if x0 <= x <= x1:
-            return y0 + (y1 - y0) * (x - x0) / (x1 - x0)
-    return points[-1][1]
 
 
 def draw_gaps(axes, results, colours):

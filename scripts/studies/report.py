@@ -100,14 +100,21 @@ def judge_rates(results, check):
 
 
 def gap_in(results, arm, of, begin, end):
-    """Mean gap in percent over the evaluations between these shares of the tokens, of seeds that have both arms; None without any."""
+    """Mean gap in percent over the evaluations between these shares of the steps, of seeds that have both arms; None without any."""
     gaps = []
     for seed in results.table.seeds_of(arm, of):
-        other = dict(results.runs[of, seed]["curve"])
-        curve = results.runs[arm, seed]["curve"]
+        curve, other = results.runs[arm, seed]["curve"], results.runs[of, seed]["curve"]
         last = curve[-1][0]
-        gaps += [100 * (loss / other[step] - 1) for step, loss in curve if step in other and begin * last < step <= end * last]
+        gaps += [100 * (loss / between(other, step) - 1) for step, loss in curve if begin * last < step <= min(end * last, other[-1][0])]
     return statistics.mean(gaps) if gaps else None
+
+
+def between(points, x):
+    """The value at x of a curve of points, by straight lines."""
+    for (x0, y0), (x1, y1) in zip(points, points[1:]):
+        if x0 <= x <= x1:
+            return y0 + (y1 - y0) * (x - x0) / (x1 - x0)
+    return points[-1][1]
 
 
 def judge_shrinking(results, check):
