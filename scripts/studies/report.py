@@ -236,6 +236,9 @@ def size_line(results):
     run, planned = results.runs[key], results.planned[key]
     model, start = planned.spec["model"], planned.start
     words = f"Size: {run['parameters']:,} parameters, {model['layers']} layers of {model['hidden_size']}, on bytes. "
+    if run["parameters"] < 890_000 and results.study.report == "loss":
+        million = definition.Study(results.study.name, "million")
+        words += f"A question like this wants a million or more; `--size million` would take {million.hours(million.planned()):.1f} hours on two cores. "
     if not start:
         return words + "From scratch."
     return words + (f"All arms and seeds start from the same parameters (SHA-256 {results.starts[0]}...), which had {start.tokens() / 1e6:.1f} million "
