@@ -23,7 +23,9 @@ grpc::ChannelArguments Arguments(const ChannelOptions& options) {
   args.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
+  // How long one attempt may take, up to the server's settings: several round trips of a slow link, and some segments
+  // lost on the way.
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
   // An address of ours is a host and a port; a proxy of the environment must not come between.
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
