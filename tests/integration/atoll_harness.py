@@ -86,8 +86,15 @@ class Process:
         return self.popen.pid
 
     def resident_mb(self):
+        return self.memory_mb("VmRSS")
+
+    def peak_mb(self):
+        """The most that was ever resident."""
+        return self.memory_mb("VmHWM")
+
+    def memory_mb(self, which):
         status = pathlib.Path(f"/proc/{self.pid}/status").read_text()
-        return int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1)) / 1024
+        return int(re.search(rf"{which}:\s+(\d+) kB", status).group(1)) / 1024
 
     def log(self):
         """What this process, not an earlier namesake, has printed."""

@@ -105,10 +105,9 @@ def test(scene):
     attackers = {name: Attacker(attack, coordinator.ports, over) for name, attack in ATTACKS.items() if not ASKED or name in ASKED.split(",")}
     for attacker in attackers.values():
         attacker.start()
-    peak_mb, answers, end = quiet_mb, 0, time.monotonic() + SECONDS
+    answers, end = 0, time.monotonic() + SECONDS
     try:
         while time.monotonic() < end:
-            peak_mb = max(peak_mb, coordinator.resident_mb())
             scene.atoll("job", "get", "job", seconds=30)
             answers += 1
             for process in alive:
@@ -117,7 +116,7 @@ def test(scene):
         over.set()
     for attacker in attackers.values():
         attacker.join(60)
-    flooded = number(scene.job("job"), "round")
+    flooded, peak_mb = number(scene.job("job"), "round"), coordinator.peak_mb()
     print(f"rounds {begun} before, {flooded - begun} during {SECONDS:.0f} s of flood; the command line answered {answers} times")
     print("attacks, and how many were cut:", ", ".join(f"{name} {a.done}/{a.cut}" for name, a in attackers.items()))
     print(f"memory: {quiet_mb:.0f} MiB before, {peak_mb:.0f} MiB at most, bound {bound_mb:.0f} MiB")
