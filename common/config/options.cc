@@ -136,7 +136,8 @@ void FillWorkerDefaults(WorkerOptions& o, const Environment& environment) {
   if (o.coordinator_bulk.empty()) o.coordinator_bulk = PortAfter(o.coordinator, 1);
   if (o.coordinator_enroll.empty()) o.coordinator_enroll = PortAfter(o.coordinator, 3);
   if (o.cache_dir.empty()) o.cache_dir = DefaultCache(o.name, environment);
-  if (!o.join_token.empty() && o.identity.empty()) o.identity = o.cache_dir + "/identity.pem";
+  const std::string enrolled = o.cache_dir + "/identity.pem";  // by an earlier start
+  if (o.identity.empty() && (!o.join_token.empty() || access(enrolled.c_str(), F_OK) == 0)) o.identity = enrolled;
 }
 
 constexpr char kWorkerAbout[] =
@@ -155,8 +156,10 @@ OptionTable WorkerTable(const std::string& program, const char* about, WorkerOpt
   table.Text("coordinator", o.coordinator, "HOST:PORT", "control port of the coordinator");
   table.Text("coordinator-bulk", o.coordinator_bulk, "HOST:PORT",
              "its bulk port (default: the same host, the next port)");
-  table.Text("identity", o.identity, "FILE",
-             "this worker's key and certificate, for mutual TLS; renewed by itself; without it plaintext on loopback");
+  table.Text(
+      "identity", o.identity, "FILE",
+      "this worker's key and certificate, for mutual TLS; renewed by itself (default: identity.pem in the cache, "
+      "where there is one; else plaintext on loopback)");
   table.Text("join-token", o.join_token, "FILE",
              "a join token, which makes the identity when there is none (default: identity.pem in the cache)");
   table.Text("coordinator-enroll", o.coordinator_enroll, "HOST:PORT",

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 
 #include "common/config/environment.h"
@@ -106,6 +107,16 @@ TEST(CoordinatorOptions, ListenOnLoopbackOnly) {
   EXPECT_THAT(Worker({"--coordinator-enroll=h"}).text, HasSubstr("--coordinator-enroll is 'h'; it must be HOST:PORT"));
   EXPECT_THAT(Coordinator({"--state-dir=/x", "--insecure", "--trust=/ca"}).text, HasSubstr("exclude each other"));
   EXPECT_TRUE(Coordinator({"--state-dir=/x", "--listen=::1"}).options.has_value());
+}
+
+TEST(WorkerOptions, TheIdentityOfAnEarlierStartIsTaken) {
+  const std::string cache = testing::TempDir() + "options_enrolled";
+  std::filesystem::create_directories(cache);
+  EXPECT_EQ(Worker({"--cache-dir=" + cache}).run->identity, "");
+  std::ofstream(cache + "/identity.pem") << "x";
+  EXPECT_EQ(Worker({"--cache-dir=" + cache}).run->identity, cache + "/identity.pem");
+  EXPECT_EQ(Worker({"--cache-dir=" + cache, "--identity=/i"}).run->identity, "/i");
+  std::filesystem::remove_all(cache);
 }
 
 TEST(CoordinatorOptions, HoldRelationsBetweenOptions) {
