@@ -264,6 +264,10 @@ void Core::CheckInvariants() const {
       ATOLL_CHECK(!f.held && !f.unsettled, "a fragment that is not there has nothing in flight");
       continue;
     }
+    if (f.leaping) {
+      ATOLL_CHECK(!f.held && !f.unsettled && !f.forming, "a fragment that leaps has nothing in flight");
+      continue;
+    }
     for (size_t i = 0; i < f.pending.size(); ++i) {
       ATOLL_CHECK(f.pending[i].reached.value == f.outer.value + i + 1, "updates are applied in version order");
     }

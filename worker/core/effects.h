@@ -34,15 +34,19 @@ struct ChangeSpec {
 // Stop transfers of the job and give its memory back.
 struct ReleaseJob {};
 
-// -> FragmentFetched or FragmentFetchFailed. The newest committed version is as good as the one named.
+// -> FragmentFetched or FragmentFetchFailed. The newest snapshot, whichever it is; one below `at_least` is not worth
+// its bytes and fails at once.
 struct FetchFragment {
   JobId job;
   FragmentIndex fragment;
+  Version at_least{};
 };
-// Fetched bytes become the outer copy -> FragmentInstalled.
+// Fetched bytes become the outer copy -> FragmentInstalled. `leap`: as updates would have brought it there; the local
+// parameters follow with ResolveUpdate, and keep their drift.
 struct InstallFragment {
   FragmentIndex fragment;
   Version version;
+  bool leap = false;
 };
 // -> UpdateFetched or UpdateFetchFailed.
 struct FetchUpdate {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "common/base/ids.h"
 #include "common/plan/messages.h"
@@ -25,8 +26,11 @@ struct Received {
 
 // Answer to PrepareJob.
 struct JobPrepared {
+  struct FragmentSize {
+    uint64_t whole_bytes = 0, update_bytes = 0;  // as they are downloaded
+  };
   JobId job;
-  uint32_t fragments = 0;
+  std::vector<FragmentSize> fragments;
 };
 // Answer to PrepareJob, or a failure that no repetition mends (missing data, out of memory, a device that is gone).
 struct JobBroken {

@@ -46,7 +46,10 @@ struct Fragment {
   std::optional<Held> held;       // held->version == outer, or outer - 1 while unsettled
   std::deque<Pending> pending;    // contiguous from outer + 1 once installed
   bool forming = false, applying = false, installing = false;
-  bool fetching = false;  // whole
+  bool fetching = false;      // whole
+  bool leaping = false;       // being fetched whole to come forward with its drift; installed, and nothing is in flight
+  bool lacks_update = false;  // leaping because an update is not kept any more
+  Version no_leap_before;     // a snapshot that would be worth its bytes was not there
   Instant refetch_at = kNever;
   bool due = false, send_now = false;
   bool skipped = false;          // the last send step, for the others had sent at it for the version of the outer copy
@@ -58,6 +61,9 @@ struct Fragment {
   uint32_t missed = 0;
   uint64_t steps = 0, tokens = 0;  // since the last contribution that counted: the drift
   int64_t loss_sum_micro = 0;      // over those steps
+
+  // Committed versions are known that the outer copy has not reached.
+  bool Behind() const { return leaping || !pending.empty(); }
 };
 
 }  // namespace atl::worker

@@ -82,7 +82,8 @@ void Core::State::ContinueJob(const Assignment& assignment) {
 void Core::State::OnJobPrepared(const JobPrepared& done) {
   if (phase != Phase::kPreparing || done.job != job) return;
   prepared = true;
-  fragments.assign(done.fragments, Fragment{});
+  sizes = done.fragments;
+  fragments.assign(sizes.size(), Fragment{});
   const SyncSpec& sync = spec->sync;
   const uint32_t own = std::min(options.overlap_steps, sync.inner_steps - 1);
   if (own < options.overlap_steps) {
@@ -90,7 +91,8 @@ void Core::State::OnJobPrepared(const JobPrepared& done) {
          absl::StrCat(own, " steps, not ", options.overlap_steps, ": a period of job ", job.value, " has ",
                       sync.inner_steps));
   }
-  schedule.emplace(sync.inner_steps, sync.overlap_steps, done.fragments, own > 0 ? own : sync.overlap_steps);
+  const uint32_t count = static_cast<uint32_t>(sizes.size());
+  schedule.emplace(sync.inner_steps, sync.overlap_steps, count, own > 0 ? own : sync.overlap_steps);
   FetchAll();
 }
 
@@ -110,13 +112,14 @@ void Core::State::OnFragmentFetched(const FragmentFetched& fetched) {
   if (p >= fragments.size() || !fragments[p].fetching) return;
   fragments[p].fetching = false;
   fragments[p].installing = true;
-  effects.push_back(InstallFragment{fetched.fragment, fetched.version});
+  effects.push_back(InstallFragment{fetched.fragment, fetched.version, fragments[p].leaping});
 }
 
 void Core::State::OnFragmentFetchFailed(const FragmentFetchFailed& failed_fetch) {
   const uint32_t p = failed_fetch.fragment.value;
   if (p >= fragments.size() || !fragments[p].fetching) return;
   fragments[p].fetching = false;
+  if (fragments[p].leaping) return OnLeapFailed(p);
   fragments[p].refetch_at = now + kFetchRepeat;
   Tell(NoteLevel::kWarning, "fragment not fetched",
        absl::StrCat("fragment ", p, " of job ", job.value, ": ", failed_fetch.reason, "; asking again"));
@@ -127,6 +130,10 @@ void Core::State::OnFragmentInstalled(const FragmentInstalled& installed) {
   if (p >= fragments.size() || !fragments[p].installing) return;
   Fragment& f = fragments[p];
   f.installing = false;
+  if (f.leaping) {
+    if (!installed.matches) return Heal(p);
+    return OnLeapt(p, installed.version);
+  }
   if (!installed.matches) {
     f.refetch_at = now + kFetchRepeat;
     Tell(NoteLevel::kWarning, "fragment damaged",
@@ -137,7 +144,7 @@ void Core::State::OnFragmentInstalled(const FragmentInstalled& installed) {
   f.installed = true;
   f.outer = installed.version;
   if (p < assigned.size()) f.newest = std::max(f.newest, assigned[p]);
-  FillGaps(p, true);
+  FillGaps(p);
   if (phase == Phase::kFetching) {
     FinishJoining();
     return;
@@ -224,6 +231,7 @@ void Core::State::DropJob(bool return_leases) {
   prepare_at = kNever;
   job = JobId{};
   fragments.clear();
+  sizes.clear();
   leases.clear();
   schedule.reset();
   spec.reset();

@@ -1,5 +1,5 @@
 // What the worker's core remembers. Private to worker/core: core.cc dispatches, joining.cc takes jobs and fragments,
-// sync.cc sends and applies, training.cc decides what happens at a step boundary, evaluating.cc evaluates.
+// sync.cc sends and applies, leaping.cc takes many updates at once, training.cc decides at a step boundary.
 #ifndef ATOLL_WORKER_CORE_STATE_H_
 #define ATOLL_WORKER_CORE_STATE_H_
 
@@ -19,7 +19,7 @@
 
 namespace atl::worker {
 
-constexpr size_t kCatchUpVersions = 16;            // further behind, the fragment is fetched whole
+constexpr size_t kVersionsRemembered = 16;         // heard of while a fragment is fetched whole
 constexpr uint64_t kVersionsAfterSnapshot = 4096;  // asked for at once after a whole fragment; the rest follows
 constexpr size_t kFetchesAhead = 2;                // updates of one fragment fetched at once
 constexpr uint32_t kNonFiniteInARow = 3;           // I29
@@ -95,7 +95,7 @@ struct Core::State {
   // sync.cc
   void OnUpdatePublished(const UpdatePublished& published);
   void AddPending(uint32_t p, const Pending& pending);
-  void FillGaps(uint32_t p, bool just_installed);
+  void FillGaps(uint32_t p);
   void StartFetches(uint32_t p);
   void OnUpdateFetched(const UpdateFetched& fetched);
   void OnUpdateFetchFailed(const UpdateFetchFailed& failed);
@@ -129,6 +129,13 @@ struct Core::State {
   void Heal(uint32_t p);
   void ForgetDrift(Fragment& f);
   Duration ApplyPatience() const;
+
+  // leaping.cc
+  bool MayLeap(const Fragment& f) const;
+  bool LeapForBytes(uint32_t p);
+  void Leap(uint32_t p, Version at_least);
+  void OnLeapFailed(uint32_t p);
+  void OnLeapt(uint32_t p, Version version);
 
   // training.cc
   void OnBoundary();
@@ -207,6 +214,7 @@ struct Core::State {
   uint64_t assigned_clock = 0;
   std::optional<SyncSchedule> schedule;
   std::vector<Fragment> fragments;
+  std::vector<JobPrepared::FragmentSize> sizes;      // of the fragments
   std::optional<std::pair<JobId, uint64_t>> failed;  // job and revision that this worker could not take
   std::string failed_reason;
   bool failed_permanent = false;

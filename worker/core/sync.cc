@@ -30,29 +30,23 @@ void Core::State::AddPending(uint32_t p, const Pending& wanted) {
     known.clock_step = std::max(known.clock_step, wanted.clock_step);
     return;
   }
-  if (!f.installed) {
+  if (wanted.reached <= f.outer && f.installed) return;
+  if (!f.installed || f.leaping) {
     // Whatever arrives whole, FillGaps then asks for what is missing; this only keeps hash and contributors.
-    if (f.pending.size() < kCatchUpVersions) f.pending.push_back(wanted);
+    if (f.pending.size() < kVersionsRemembered) f.pending.push_back(wanted);
     return;
   }
-  if (wanted.reached <= f.outer) return;
   f.pending.push_back(wanted);
-  FillGaps(p, false);
+  if (!LeapForBytes(p)) FillGaps(p);
 }
 
-// Makes `pending` contiguous from outer + 1 to the newest version heard of and starts fetching; a fragment too far
-// behind is fetched whole. A whole fragment comes from a snapshot and may be behind itself: the updates since then are
-// kept.
-void Core::State::FillGaps(uint32_t p, bool just_installed) {
+// Makes `pending` contiguous from outer + 1 to the newest version heard of and starts fetching. A whole fragment comes
+// from a snapshot and may be behind itself: the updates since then are kept.
+void Core::State::FillGaps(uint32_t p) {
   Fragment& f = fragments[p];
   std::deque<Pending> old;
   old.swap(f.pending);
-  uint64_t newest = std::max(f.outer, f.newest).value;
-  if (newest - f.outer.value > kCatchUpVersions && !just_installed) {
-    Heal(p);
-    return;
-  }
-  newest = std::min(newest, f.outer.value + kVersionsAfterSnapshot);
+  const uint64_t newest = std::min(std::max(f.outer, f.newest).value, f.outer.value + kVersionsAfterSnapshot);
   for (uint64_t v = f.outer.value + 1; v <= newest; ++v) {
     const auto known = std::find_if(old.begin(), old.end(), [&](const Pending& k) { return k.reached.value == v; });
     f.pending.push_back(known != old.end() ? *known : Pending{Version{v}, Digest{}, false, false, false});
@@ -92,7 +86,10 @@ void Core::State::OnUpdateFetchFailed(const UpdateFetchFailed& failed_fetch) {
   Tell(NoteLevel::kWarning, "update not fetched",
        absl::StrCat("fragment ", p, " version ", failed_fetch.reached.version.value, ": ", failed_fetch.reason,
                     "; fetching the whole fragment"));
-  Heal(p);
+  Fragment& f = fragments[p];
+  if (!MayLeap(f)) return Heal(p);
+  f.lacks_update = true;
+  Leap(p, Version{f.outer.value + 1});
 }
 
 // Fetches fragment p whole. Its drift is given up (outer copy, no residual): the caller says why.
@@ -138,7 +135,7 @@ void Core::State::ApplyReady() {
       if (!MaySettle(f, *f.unsettled)) continue;
       Settle(p);
     }
-    if (f.pending.empty() || !f.pending.front().fetched) continue;
+    if (f.leaping || f.pending.empty() || !f.pending.front().fetched) continue;
     const Pending& next = f.pending.front();
     const bool contributor = IsContributor(f, next);
     if (!MayApply(p, contributor)) continue;
@@ -260,7 +257,7 @@ void Core::State::TakeOuterEverywhere(const std::string& why) {
 bool Core::State::MayForm(const Fragment& f) const {
   const bool waits = closing || (!f.due && now < f.next_version_by);  // the end of a job has a rule of its own
   const bool tried_here = f.tried && *f.tried == f.outer && waits;
-  return f.installed && !f.held && !f.unsettled && !f.applying && !tried_here && f.pending.empty() && f.steps > 0;
+  return f.installed && !f.held && !f.unsettled && !f.applying && !tried_here && !f.Behind() && f.steps > 0;
 }
 
 void Core::State::SendDue() {
@@ -272,7 +269,7 @@ void Core::State::SendDue() {
     if (f.due && Clock() <= f.sent_until) f.due = false;
     if (!f.due && !f.send_now) continue;
     // Catching up first: a contribution against a version left behind would be refused.
-    if (!f.pending.empty()) continue;
+    if (f.Behind()) continue;
     const bool may = MayForm(f);
     if (f.due && !may && f.held) {
       ran_on = ran_on || !welcomed;

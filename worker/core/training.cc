@@ -11,7 +11,7 @@ namespace {
 // Something that can still be sent is being formed, uploaded, or waits for an update that is on its way.
 bool OwesWork(const Fragment& f) {
   const uint64_t sent = f.held ? f.held->header.steps : 0;
-  return f.forming || (f.held && f.held->uploading) || (f.installed && !f.pending.empty() && f.steps > sent);
+  return f.forming || (f.held && f.held->uploading) || (f.installed && f.Behind() && f.steps > sent);
 }
 
 }  // namespace
@@ -66,8 +66,7 @@ bool Core::State::Busy() const {
 
 // A joiner takes its first step on the newest versions, not on those of the snapshots.
 bool Core::State::CatchingUp() const {
-  return taken == 0 &&
-         std::any_of(fragments.begin(), fragments.end(), [](const Fragment& f) { return !f.pending.empty(); });
+  return taken == 0 && std::any_of(fragments.begin(), fragments.end(), [](const Fragment& f) { return f.Behind(); });
 }
 
 // Whole periods, so that the phase of the schedule stays; one period is left, since commits run ahead of the steps of
@@ -115,9 +114,8 @@ bool Core::State::StepsForbidden() const {
 bool Core::State::StandsStill() const {
   const bool no_samples = wish.denied && Unused() == 0;
   if (!welcomed || StopReached() || !(no_samples || UnsyncedLimitReached())) return false;
-  return std::all_of(fragments.begin(), fragments.end(), [](const Fragment& f) {
-    return f.installed && !f.held && !f.unsettled && !f.due && f.pending.empty();
-  });
+  return std::all_of(fragments.begin(), fragments.end(),
+                     [](const Fragment& f) { return f.installed && !f.held && !f.unsettled && !f.due && !f.Behind(); });
 }
 
 // Where there is nothing to send, the drift was given up: what it was trained on goes back.
@@ -327,7 +325,7 @@ void Core::State::ContinueClosing() {
   bool all_said = true;
   for (uint32_t p = 0; p < fragments.size() && p < closing->versions.size(); ++p) {
     Fragment& f = fragments[p];
-    const bool settled = f.installed && !f.unsettled && f.pending.empty() && f.outer >= closing->versions[p];
+    const bool settled = f.installed && !f.unsettled && !f.Behind() && f.outer >= closing->versions[p];
     // The closing rounds drop nothing: what a dropped sync kept back is contributed now.
     if (settled && f.held && f.held->dropped) f.held.reset();
     if (settled && MayForm(f)) {

@@ -11,6 +11,10 @@ absl::Status DownloadBuffer::OnHeader(const DownloadHeader& header) {
     return absl::InvalidArgumentError(absl::StrCat("the coordinator announces ", header.total_bytes,
                                                    " bytes where at most ", limit_bytes_, " are possible"));
   }
+  if (header.version < at_least_) {
+    return absl::NotFoundError(absl::StrCat("the newest snapshot is of version ", header.version.value,
+                                            ", and one below ", at_least_.value, " is not worth its bytes"));
+  }
   const bool same = header_ && header_->version == header.version && header_->digest == header.digest &&
                     header_->total_bytes == header.total_bytes;
   if (header_ && !same) {

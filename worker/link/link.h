@@ -49,8 +49,9 @@ class Link {
   // No UploadEnded comes after it.
   virtual void CancelUpload(FragmentIndex fragment) = 0;
 
-  // The newest version, `bytes` long. Ends in FetchedBytes or FragmentFetchFailed.
-  virtual void FetchFragment(const JobId& job, FragmentIndex fragment, uint64_t bytes) = 0;
+  // The newest snapshot, `bytes` long. Ends in FetchedBytes or FragmentFetchFailed, at once where it is below
+  // `at_least`.
+  virtual void FetchFragment(const JobId& job, FragmentIndex fragment, uint64_t bytes, Version at_least) = 0;
   // At most `limit_bytes`. Ends in FetchedBytes or UpdateFetchFailed.
   virtual void FetchUpdate(const JobId& job, FragmentVersion reached, uint64_t limit_bytes) = 0;
   // Nothing comes any more of what is being fetched for the fragment.

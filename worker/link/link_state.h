@@ -103,7 +103,7 @@ class Transfers {
   Instant Turn();
   void StartUpload(ContributionHeader header, BootNumber boot, SharedBytes bytes);
   void CancelUpload(FragmentIndex fragment) { uploads_.erase(fragment); }
-  // `version` 0 with `whole`: the newest.
+  // With `whole`: the newest snapshot, unless it is below `version`.
   void StartDownload(const JobId& job, FragmentVersion at, bool whole, uint64_t bytes);
   void DropFetches(FragmentIndex fragment);
   void DropAll();

@@ -111,9 +111,11 @@ void NetworkLink::CancelUpload(FragmentIndex fragment) {
   State* s = state_.get();
   s->mailbox->Post([s, fragment] { s->transfers.CancelUpload(fragment); });
 }
-void NetworkLink::FetchFragment(const JobId& job, FragmentIndex fragment, uint64_t bytes) {
+void NetworkLink::FetchFragment(const JobId& job, FragmentIndex fragment, uint64_t bytes, Version at_least) {
   State* s = state_.get();
-  s->mailbox->Post([s, job, fragment, bytes] { s->transfers.StartDownload(job, {fragment, Version{0}}, true, bytes); });
+  s->mailbox->Post([s, job, fragment, bytes, at_least] {
+    s->transfers.StartDownload(job, {fragment, at_least}, true, bytes);
+  });
 }
 void NetworkLink::FetchUpdate(const JobId& job, FragmentVersion reached, uint64_t limit_bytes) {
   State* s = state_.get();

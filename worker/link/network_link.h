@@ -66,7 +66,7 @@ class NetworkLink final : public Link {
   void SetHeartbeat(Heartbeat heartbeat) override;
   void StartUpload(const ContributionHeader& header, BootNumber boot, SharedBytes bytes) override;
   void CancelUpload(FragmentIndex fragment) override;
-  void FetchFragment(const JobId& job, FragmentIndex fragment, uint64_t bytes) override;
+  void FetchFragment(const JobId& job, FragmentIndex fragment, uint64_t bytes, Version at_least) override;
   void FetchUpdate(const JobId& job, FragmentVersion reached, uint64_t limit_bytes) override;
   void DropFetches(FragmentIndex fragment) override;
   void DropAll() override;

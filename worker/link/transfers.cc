@@ -142,7 +142,7 @@ void Transfers::OnUploadDone(FragmentIndex fragment, uint64_t number, const Bulk
 // ---- downloads ----------------------------------------------------------------------------------------------------
 
 void Transfers::StartDownload(const JobId& job, FragmentVersion at, bool whole, uint64_t bytes) {
-  const DownloadId id{at.fragment, {whole, at.version}};
+  const DownloadId id{at.fragment, {whole, whole ? Version{} : at.version}};
   downloads_.erase(id);
   DownloadJob& download = downloads_[id];
   download.talk.asked = next_number_++;
@@ -150,7 +150,7 @@ void Transfers::StartDownload(const JobId& job, FragmentVersion at, bool whole, 
   download.asked = at;
   download.whole = whole;
   download.bytes = bytes;
-  download.sink = std::make_shared<DownloadBuffer>(bytes, buffers_);
+  download.sink = std::make_shared<DownloadBuffer>(bytes, whole ? at.version : Version{}, buffers_);
 }
 
 void Transfers::Begin(DownloadId id, DownloadJob& download) {

@@ -54,22 +54,32 @@ void Replicas::DropKept(FragmentIndex fragment) {
   At(fragment).updates.clear();
 }
 
-absl::Status Replicas::Install(FragmentIndex fragment, Version version) {
+absl::StatusOr<FetchedBytes> Replicas::TakeWhole(FragmentIndex fragment, Version version) {
   One& one = At(fragment);
   if (!one.whole || one.whole->at.version != version) {
     return absl::NotFoundError(
         absl::StrCat("version ", version.value, " of fragment ", fragment.value, " was not fetched"));
   }
-  const FetchedBytes fetched = std::move(*one.whole);
+  FetchedBytes fetched = std::move(*one.whole);
   one.whole.reset();
   if (fetched.bytes->size() != FragmentBytes(fragment)) {
     return absl::DataLossError(absl::StrCat("fragment ", fragment.value, " came with ", fetched.bytes->size(),
                                             " bytes instead of ", FragmentBytes(fragment)));
   }
+  return fetched;
+}
+
+absl::Status Replicas::Install(FragmentIndex fragment, Version version) {
+  ATOLL_ASSIGN_OR_RETURN(const FetchedBytes fetched, TakeWhole(fragment, version));
   const FragmentInfo& place = layout_.fragments[fragment.value];
   const std::span<float> outer = std::span(outer_).subspan(place.offset, place.elements);
   std::memcpy(outer.data(), fetched.bytes->data(), fetched.bytes->size());
-  return one.replica->Install(outer, version, fetched.hash);
+  return At(fragment).replica->Install(outer, version, fetched.hash);
+}
+
+absl::Status Replicas::Leap(FragmentIndex fragment, Version version) {
+  ATOLL_ASSIGN_OR_RETURN(const FetchedBytes fetched, TakeWhole(fragment, version));
+  return At(fragment).replica->Leap(*fetched.bytes, version, fetched.hash);
 }
 
 absl::StatusOr<ApplyVerdict> Replicas::Apply(FragmentVersion reached, Standing standing, Digest expected_hash) {

@@ -36,6 +36,8 @@ class Replicas {
   void DropKept(FragmentIndex fragment);
   // NotFound when they were not kept; DataLoss for another hash or size.
   absl::Status Install(FragmentIndex fragment, Version version);
+  // The same for a fragment that has an outer copy: FragmentReplica::Leap.
+  absl::Status Leap(FragmentIndex fragment, Version version);
   absl::StatusOr<ApplyVerdict> Apply(FragmentVersion reached, Standing standing, Digest expected_hash);
 
   // Verbs that read or change local parameters; done on return.
@@ -61,6 +63,7 @@ class Replicas {
   Replicas() = default;
   One& At(FragmentIndex fragment) { return fragments_[fragment.value]; }
   const One& At(FragmentIndex fragment) const { return fragments_[fragment.value]; }
+  absl::StatusOr<FetchedBytes> TakeWhole(FragmentIndex fragment, Version version);
   absl::StatusOr<std::span<float>> Read(One& one);
   absl::Status Write(One& one);
 

@@ -193,7 +193,12 @@ void Session::State::Do(const worker::PrepareJob& e) {
                                  parts->model->compute_stream());
     if (held.ok()) {
       replicas = *std::move(held);
-      Answer(worker::JobPrepared{job, static_cast<uint32_t>(parts->layout.fragments.size())});
+      worker::JobPrepared prepared{job, {}};
+      for (uint32_t p = 0; p < parts->layout.fragments.size(); ++p) {
+        prepared.fragments.push_back(
+            {replicas->FragmentBytes(FragmentIndex{p}), replicas->UpdateBytes(FragmentIndex{p})});
+      }
+      Answer(std::move(prepared));
       return;
     }
     made = held.status();
@@ -228,11 +233,11 @@ void Session::State::Break(const absl::Status& status) {
 // ---- synchronisation ----------------------------------------------------------------------------------------------
 
 void Session::State::Do(const worker::FetchFragment& e) {
-  link.FetchFragment(e.job, e.fragment, replicas->FragmentBytes(e.fragment));
+  link.FetchFragment(e.job, e.fragment, replicas->FragmentBytes(e.fragment), e.at_least);
 }
 
 void Session::State::Do(const worker::InstallFragment& e) {
-  const absl::Status status = replicas->Install(e.fragment, e.version);
+  const absl::Status status = e.leap ? replicas->Leap(e.fragment, e.version) : replicas->Install(e.fragment, e.version);
   if (!status.ok()) log.Warn("fragment not installed", {{"fragment", e.fragment.value}, {"why", status.message()}});
   Answer(worker::FragmentInstalled{e.fragment, e.version, status.ok()});
 }

@@ -25,6 +25,11 @@ const char* StateName(ReplicaState state) {
   ATOLL_CHECK(false, "a replica state outside the enumeration");
 }
 
+absl::Status AnotherHash(Digest found, Version version, Digest announced) {
+  return absl::DataLossError(absl::StrCat("the fetched fragment has content hash ", found.Hex(), " at version ",
+                                          version.value, ", but ", announced.Hex(), " was announced; fetch it again"));
+}
+
 }  // namespace
 
 absl::StatusOr<FragmentReplica> FragmentReplica::Create(std::span<float> outer, const ReplicaOptions& options) {
@@ -63,10 +68,7 @@ absl::Status FragmentReplica::Install(std::span<const float> fragment, Version v
   std::vector<float>().swap(difference_);
   state_ = ReplicaState::kEmpty;
   const Digest found = ContentHash(fragment, version.value, options_.layout_digest);
-  if (found != hash) {
-    return absl::DataLossError(absl::StrCat("the fetched fragment has content hash ", found.Hex(), " at version ",
-                                            version.value, ", but ", hash.Hex(), " was announced; fetch it again"));
-  }
+  if (found != hash) return AnotherHash(found, version, hash);
   if (fragment.data() != outer_.data()) std::copy(fragment.begin(), fragment.end(), outer_.begin());
   version_ = version;
   state_ = ReplicaState::kReady;
@@ -153,6 +155,30 @@ absl::StatusOr<ApplyVerdict> FragmentReplica::ApplyUpdate(const OuterUpdate& upd
   if (standing != Standing::kContributor) vecmath::Subtract(outer_, difference_, difference_);
   state_ = ReplicaState::kUnsettled;
   return ApplyVerdict::kApplied;
+}
+
+absl::Status FragmentReplica::Leap(Bytes fragment, Version version, Digest hash) {
+  ATOLL_RETURN_IF_ERROR(RequireState(ReplicaState::kReady, "leaping over updates"));
+  if (version <= version_ || unresolved_) {
+    return absl::FailedPreconditionError(absl::StrCat("the outer copy at version ", version_.value,
+                                                      " cannot leap to version ", version.value,
+                                                      unresolved_ ? " while a contribution is unresolved" : ""));
+  }
+  if (fragment.size() != outer_.size_bytes()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the fetched fragment has ", fragment.size(), " bytes instead of ", outer_.size_bytes()));
+  }
+  std::vector<float> whole(outer_.size());
+  std::memcpy(whole.data(), fragment.data(), fragment.size());
+  const Digest found = ContentHash(whole, version.value, options_.layout_digest);
+  if (found != hash) return AnotherHash(found, version, hash);
+  std::swap_ranges(whole.begin(), whole.end(), outer_.begin());
+  vecmath::Subtract(outer_, whole, whole);
+  difference_ = std::move(whole);
+  version_ = version;
+  standing_ = Standing::kNotContributor;
+  state_ = ReplicaState::kUnsettled;
+  return absl::OkStatus();
 }
 
 absl::Status FragmentReplica::ResolveAsContributor(std::span<float> local, double mix) {

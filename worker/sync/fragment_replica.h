@@ -6,7 +6,7 @@
 //
 //   state        meaning                                   leaves by
 //   kEmpty       no outer copy yet                         Install
-//   kReady       outer copy at version()                   FormContribution (stays), ApplyUpdate
+//   kReady       outer copy at version()                   FormContribution (stays), ApplyUpdate, Leap
 //   kUnsettled   outer copy moved, local not yet           ResolveAsContributor, ResolveAhead,
 //                                                          ResolveAsNonContributor, KeepLocal, AdoptOuter
 //   kDeviant     outer copy has another hash than it must  Install
@@ -95,6 +95,12 @@ class FragmentReplica {
   // version(). InvalidArgument: wrong size. On an error nothing is changed.
   absl::StatusOr<ApplyVerdict> ApplyUpdate(const OuterUpdate& update, Standing standing);
 
+  // The same for a worker that is several versions behind: outer becomes `fragment` (little-endian fp32), the whole
+  // fragment at `version`, as if each update up to it had been applied as kNotContributor. FailedPrecondition: wrong
+  // state, a version that is not newer, an unresolved contribution (it may be in one of the versions leapt over).
+  // InvalidArgument: wrong size. DataLoss: another hash. On an error nothing is changed.
+  absl::Status Leap(Bytes fragment, Version version, Digest hash);
+
   // After ApplyUpdate as kContributor: local := mix * local + (1 - mix) * outer; residual := (1 - mix) * pending. `mix`
   // is the job's alpha, or 1 when the update came after its deadline (local stays as it is, residual := 0).
   absl::Status ResolveAsContributor(std::span<float> local, double mix);
@@ -102,8 +108,8 @@ class FragmentReplica {
   // is in the outer copy now, what was trained since the send stays, and with it what the codec lost; so the old
   // residual stands (docs/adr/0007).
   absl::Status ResolveAhead(std::span<float> local);
-  // After ApplyUpdate as kNotContributor: local += outer(v+1) - outer(v); the old residual stands. An unresolved
-  // contribution measured against v is dropped.
+  // After ApplyUpdate as kNotContributor, or Leap: local += outer(v+1) - outer(v); the old residual stands. An
+  // unresolved contribution measured against v is dropped.
   absl::Status ResolveAsNonContributor(std::span<float> local);
 
   // After ApplyUpdate as kNotContributor, where the job dropped this worker's sync on purpose: local stays as it is, so

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -99,6 +100,8 @@ class World {
   bool samples_there = true, prepare = true, evaluate = true;
   uint64_t held_out_samples = 1000;
   uint64_t lease_samples = 1000;
+  uint64_t update_bytes = 20;       // of 64, which a fragment has whole
+  std::optional<Version> snapshot;  // the newest; empty: of the version assigned
 
   std::vector<std::string> lines;  // effects, one each
   std::vector<WorkerMessage> said;
@@ -121,16 +124,23 @@ class World {
         q.push_back(JobDelayed{e.job, "the manifest of corpus text: not reached"});
         return;
       }
-      q.push_back(JobPrepared{e.job, w.fragments_});
+      q.push_back(JobPrepared{e.job, std::vector<JobPrepared::FragmentSize>(w.fragments_, {64, w.update_bytes})});
     }
     void operator()(const ChangeSpec&) { w.Log("change spec"); }
     void operator()(const ReleaseJob&) { w.Log("release"); }
     void operator()(const FetchFragment& e) {
-      w.Log(absl::StrCat("fetch fragment ", e.fragment.value));
-      if (w.finish_fetches) q.push_back(FragmentFetched{e.fragment, w.assigned_[e.fragment.value]});
+      const uint64_t least = e.at_least.value;
+      w.Log(absl::StrCat("fetch fragment ", e.fragment.value, least > 0 ? absl::StrCat(" from v", least) : ""));
+      if (!w.finish_fetches) return;
+      const Version snapshot = w.snapshot.value_or(w.assigned_[e.fragment.value]);
+      if (snapshot < e.at_least) {
+        q.push_back(FragmentFetchFailed{e.fragment, "an older snapshot"});
+      } else {
+        q.push_back(FragmentFetched{e.fragment, snapshot});
+      }
     }
     void operator()(const InstallFragment& e) {
-      w.Log(absl::StrCat("install ", e.fragment.value, " v", e.version.value));
+      w.Log(absl::StrCat(e.leap ? "leap " : "install ", e.fragment.value, " v", e.version.value));
       q.push_back(FragmentInstalled{e.fragment, e.version, true});
     }
     void operator()(const FetchUpdate& e) {

@@ -17,7 +17,7 @@ DownloadHeader HeaderOf(const std::string& content, uint64_t version) {
 
 TEST(DownloadBuffer, KnowsTheDigestOverSeveralConversations) {
   const std::string content = "what one conversation begins another ends";
-  DownloadBuffer buffer(100, std::make_shared<BufferShelf>(1));
+  DownloadBuffer buffer(100, Version{}, std::make_shared<BufferShelf>(1));
   ASSERT_EQ(buffer.OnHeader(HeaderOf(content, 3)), absl::OkStatus());
   ASSERT_EQ(buffer.OnBytes(0, AsBytes(content).first(10)), absl::OkStatus());
   buffer.PrepareResume();
@@ -31,7 +31,7 @@ TEST(DownloadBuffer, KnowsTheDigestOverSeveralConversations) {
 }
 
 TEST(DownloadBuffer, BytesOfAnotherDigestAreNotIntact) {
-  DownloadBuffer buffer(100, std::make_shared<BufferShelf>(1));
+  DownloadBuffer buffer(100, Version{}, std::make_shared<BufferShelf>(1));
   ASSERT_EQ(buffer.OnHeader(HeaderOf("abcd", 3)), absl::OkStatus());
   ASSERT_EQ(buffer.OnBytes(0, AsBytes(std::string("abXd"))), absl::OkStatus());
   EXPECT_TRUE(buffer.complete());
@@ -44,7 +44,7 @@ TEST(DownloadBuffer, BytesOfAnotherDigestAreNotIntact) {
 }
 
 TEST(DownloadBuffer, BeginsAnewWhenAnotherVersionIsServed) {
-  DownloadBuffer buffer(100, std::make_shared<BufferShelf>(1));
+  DownloadBuffer buffer(100, Version{}, std::make_shared<BufferShelf>(1));
   ASSERT_EQ(buffer.OnHeader(HeaderOf("abcd", 3)), absl::OkStatus());
   ASSERT_EQ(buffer.OnBytes(0, AsBytes(std::string("ab"))), absl::OkStatus());
   EXPECT_EQ(buffer.OnHeader(HeaderOf("efghi", 4)).code(), absl::StatusCode::kAborted);
@@ -56,7 +56,7 @@ TEST(DownloadBuffer, BeginsAnewWhenAnotherVersionIsServed) {
 }
 
 TEST(DownloadBuffer, RefusesWhatDoesNotFit) {
-  DownloadBuffer buffer(4, std::make_shared<BufferShelf>(1));
+  DownloadBuffer buffer(4, Version{}, std::make_shared<BufferShelf>(1));
   EXPECT_EQ(buffer.OnHeader(HeaderOf("efghi", 4)).code(), absl::StatusCode::kInvalidArgument);
   ASSERT_EQ(buffer.OnHeader(HeaderOf("abcd", 3)), absl::OkStatus());
   EXPECT_EQ(buffer.OnBytes(1, AsBytes(std::string("a"))).code(), absl::StatusCode::kDataLoss);

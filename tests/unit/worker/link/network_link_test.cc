@@ -322,8 +322,8 @@ TEST_F(LinkTest, ABrokenUploadLetsTheNextOneGo) {
 
 TEST_F(LinkTest, DownloadsGoOneAfterTheOtherButUpdatesNotBehindWholeFragments) {
   bulk_.Serve(SomeBytes(1234), 9);
-  link_.FetchFragment(JobId{"toy"}, FragmentIndex{0}, 1234);
-  link_.FetchFragment(JobId{"toy"}, FragmentIndex{1}, 1234);
+  link_.FetchFragment(JobId{"toy"}, FragmentIndex{0}, 1234, Version{});
+  link_.FetchFragment(JobId{"toy"}, FragmentIndex{1}, 1234, Version{});
   link_.FetchUpdate(JobId{"toy"}, {FragmentIndex{2}, Version{9}}, 1234);
   link_.FetchUpdate(JobId{"toy"}, {FragmentIndex{3}, Version{9}}, 1234);
   link_.Turn();
@@ -375,7 +375,7 @@ TEST_F(LinkTest, HeartbeatsSayWhatTheLinkCarries) {
 
 TEST_F(LinkTest, ADownloadIsMeasuredToo) {
   bulk_.Serve(SomeBytes(4 * kRateBytes), 7);
-  link_.FetchFragment(JobId{"toy"}, FragmentIndex{0}, 4 * kRateBytes);
+  link_.FetchFragment(JobId{"toy"}, FragmentIndex{0}, 4 * kRateBytes, Version{});
   link_.Turn();
   clock_.Advance(Seconds(2));
   Settle();
@@ -415,7 +415,7 @@ TEST_F(LinkTest, ADownloadResumesWhereItBroke) {
   const SharedBytes bytes = SomeBytes(1234);
   bulk_.Serve(bytes, 9);
   cut_in_ = 4;
-  link_.FetchFragment(JobId{"toy"}, FragmentIndex{1}, bytes->size());
+  link_.FetchFragment(JobId{"toy"}, FragmentIndex{1}, bytes->size(), Version{});
   Settle();
   Pass(Seconds(1));
   const auto fetched = Events<FetchedBytes>();
@@ -431,7 +431,7 @@ TEST_F(LinkTest, ADownloadResumesWhereItBroke) {
 TEST_F(LinkTest, ADownloadBeginsAnewWhenANewerVersionIsServed) {
   bulk_.Serve(SomeBytes(1234), 9);
   cut_in_ = 4;
-  link_.FetchFragment(JobId{"toy"}, FragmentIndex{1}, 1234);
+  link_.FetchFragment(JobId{"toy"}, FragmentIndex{1}, 1234, Version{});
   Settle();
   auto other = std::make_shared<std::vector<std::byte>>(*SomeBytes(1234));
   std::reverse(other->begin(), other->end());
@@ -441,6 +441,19 @@ TEST_F(LinkTest, ADownloadBeginsAnewWhenANewerVersionIsServed) {
   ASSERT_EQ(fetched.size(), 1u);
   EXPECT_EQ(*fetched[0].bytes, *other);
   EXPECT_EQ(fetched[0].at.version.value, 10u);
+}
+
+TEST_F(LinkTest, AFragmentBelowTheVersionWantedIsRefusedBeforeItsBytes) {
+  bulk_.Serve(SomeBytes(1234), 9);
+  link_.FetchFragment(JobId{"toy"}, FragmentIndex{1}, 1234, Version{10});
+  Settle();
+  const auto failed = Events<worker::FragmentFetchFailed>();
+  ASSERT_EQ(failed.size(), 1u);
+  EXPECT_NE(failed[0].reason.find("newest snapshot is of version 9"), std::string::npos) << failed[0].reason;
+  EXPECT_EQ(link_.totals().downloaded_bytes, 0u);
+  link_.FetchFragment(JobId{"toy"}, FragmentIndex{1}, 1234, Version{9});
+  Settle();
+  EXPECT_EQ(Events<FetchedBytes>().size(), 1u);
 }
 
 TEST_F(LinkTest, BytesWithAnotherDigestAreNeverHandedOn) {

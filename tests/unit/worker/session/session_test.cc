@@ -26,8 +26,9 @@ class TestLink final : public Link {
     uploads[header.target.fragment.value] = {header, std::move(bytes)};
   }
   void CancelUpload(FragmentIndex) override { ++cancelled; }
-  void FetchFragment(const JobId&, FragmentIndex fragment, uint64_t bytes) override {
+  void FetchFragment(const JobId&, FragmentIndex fragment, uint64_t bytes, Version at_least) override {
     fragments[fragment.value] = bytes;
+    least = at_least;
   }
   void FetchUpdate(const JobId&, FragmentVersion reached, uint64_t) override { updates.push_back(reached); }
   void DropFetches(FragmentIndex) override {}
@@ -41,6 +42,7 @@ class TestLink final : public Link {
   std::map<uint32_t, Sent> uploads;
   std::map<uint32_t, uint64_t> fragments;
   std::vector<FragmentVersion> updates;
+  Version least;  // of the newest fragment asked for
   Heartbeat heartbeat;
   std::string closed;
   int cancelled = 0;
@@ -176,6 +178,31 @@ TEST_F(SessionTest, AWorkerThatIsNotInTheUpdateKeepsItsDrift) {
   EXPECT_NEAR(session_->local_parameters()[0], trained + global_[0], 1e-6);
   EXPECT_EQ(session_->core().fragments()[0].missed, 1u);
   EXPECT_EQ(link_.uploads.at(0).header.target.version.value, 1u) << "sent again against the new version";
+}
+
+// fp32 updates are as many bytes as the fragment: two of them are more.
+TEST_F(SessionTest, AWorkerThatMissedVersionsTakesTheFragmentWholeAndKeepsItsDrift) {
+  Join();
+  Train(3);
+  session_->Post(worker::Event(worker::StreamDown{"gone"}));
+  session_->Post(worker::Event(worker::StreamUp{}));
+  Post(Welcome{BootNumber{1}, Incarnation{3}, true, Seconds(2), Seconds(20), {}});
+  link_.fragments.clear();
+  Post(Assignment{kJob, 1, spec_, 8, VersionVector(layout_.fragments.size(), Version{2})});
+  Turn(2);
+  ASSERT_EQ(link_.fragments.size(), layout_.fragments.size());
+  EXPECT_TRUE(link_.updates.empty());
+  EXPECT_EQ(link_.least.value, 2u);
+  for (float& value : global_) value += 0.5f;
+  float expected = session_->local_parameters()[0] + 0.5f;
+  const size_t steps = steps_.size();
+  for (uint32_t p = 0; p < layout_.fragments.size(); ++p) ServeFragment(p, 2);
+  Turn();
+  EXPECT_EQ(session_->outer_parameters()[0], 0.5f);
+  for (size_t i = steps; i < steps_.size(); ++i) expected += 0.25f * (1 - expected);
+  EXPECT_NEAR(session_->local_parameters()[0], expected, 1e-6);
+  EXPECT_EQ(session_->core().fragments()[0].applied.value, 2u);
+  EXPECT_GE(session_->core().fragments()[0].steps_behind, 3u);
 }
 
 // The step that an update lets begin is part of no wait, though both fall into one turn.

@@ -346,6 +346,53 @@ TEST(Deviant, WithdrawsAndTakesPartAgainAfterAFetch) {
   }
 }
 
+// Whole fragments are taken as the updates that lead there would be: to the bit where these are exact.
+TEST(Leap, EndsWhereTheUpdatesInBetweenWouldAndKeepsDriftAndResidual) {
+  Bench by_updates = WithResidual(), leaping = WithResidual();
+  by_updates.local = leaping.local = Normals(3);
+  const std::vector<float> residual = leaping.replica.Residual();
+  const std::vector<float> before = leaping.outer;
+  const double drift = leaping.replica.DriftNorm(leaping.local);
+  for (const uint64_t seed : {4, 5, 6}) {
+    const std::vector<float> change = Normals(seed, kElements, 0.25f);
+    ASSERT_TRUE(by_updates.replica.ApplyUpdate(by_updates.Update(change), Standing::kNotContributor).ok());
+    ASSERT_TRUE(by_updates.replica.ResolveAsNonContributor(by_updates.local).ok());
+  }
+  const Version reached = by_updates.replica.version();
+  const Bytes whole = std::as_bytes(std::span<const float>(by_updates.outer));
+  ASSERT_TRUE(leaping.replica.Leap(whole, reached, ContentHash(by_updates.outer, reached.value, kLayout)).ok());
+  EXPECT_EQ(leaping.replica.state(), ReplicaState::kUnsettled);
+  EXPECT_EQ(leaping.local, Normals(3)) << "not before the step boundary";
+  ASSERT_TRUE(leaping.replica.ResolveAsNonContributor(leaping.local).ok());
+  EXPECT_EQ(leaping.outer, by_updates.outer);
+  EXPECT_EQ(leaping.replica.version(), reached);
+  EXPECT_EQ(leaping.replica.Residual(), residual);
+  for (size_t i = 0; i < kElements; ++i) {
+    ASSERT_EQ(leaping.local[i], Normals(3)[i] + (leaping.outer[i] - before[i])) << i;
+    ASSERT_NEAR(leaping.local[i], by_updates.local[i], 1e-5) << "rounded three times there";
+  }
+  EXPECT_NEAR(leaping.replica.DriftNorm(leaping.local), drift, 1e-4 * drift);
+}
+
+TEST(Leap, RefusalsChangeNothing) {
+  Bench bench;
+  const std::vector<float> fetched = Normals(5);
+  const Bytes whole = std::as_bytes(std::span<const float>(fetched));
+  const auto refused = [&](Bytes bytes, uint64_t version, uint64_t hashed_as) {
+    const absl::Status status = bench.replica.Leap(bytes, Version{version}, ContentHash(fetched, hashed_as, kLayout));
+    EXPECT_EQ(bench.outer, bench.base);
+    EXPECT_EQ(bench.replica.version().value, 4u);
+    EXPECT_EQ(bench.replica.state(), ReplicaState::kReady);
+    return status.code();
+  };
+  EXPECT_EQ(refused(whole, 4, 4), absl::StatusCode::kFailedPrecondition) << "not newer";
+  EXPECT_EQ(refused(whole.first(whole.size() - 4), 9, 9), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused(whole, 9, 8), absl::StatusCode::kDataLoss);
+  ASSERT_TRUE(bench.replica.FormContribution(Normals(2)).ok());
+  EXPECT_EQ(refused(whole, 9, 9), absl::StatusCode::kFailedPrecondition) << "it may be in a version leapt over";
+  EXPECT_NE(bench.replica.unresolved(), nullptr);
+}
+
 TEST(ApplyUpdate, RefusalsChangeNothing) {
   Bench bench;
   const std::vector<float> change = Normals(4);

@@ -1,0 +1,60 @@
+// A worker that is several versions behind: the whole fragment where it is fewer bytes than the updates, or where those
+// are not kept any more, with its drift on top (design section 3: Not a contributor).
+#include <algorithm>
+
+#include "worker/core/state.h"
+
+namespace atl::worker {
+
+// What is in flight may be part of a version that would be leapt over, and count twice: its updates are taken singly.
+bool Core::State::MayLeap(const Fragment& f) const {
+  return f.installed && !f.held && !f.unsettled && !f.forming && !f.applying && !f.leaping;
+}
+
+// The whole fragment at snapshot s is fewer bytes than the updates up to s where s - outer of them are more. Updates
+// that are fetched already cost nothing. Which snapshot is the newest, the header of the download says.
+bool Core::State::LeapForBytes(uint32_t p) {
+  Fragment& f = fragments[p];
+  if (!MayLeap(f) || f.outer < f.no_leap_before) return false;
+  const auto asked =
+      std::count_if(f.pending.begin(), f.pending.end(), [](const Pending& k) { return k.fetching || k.fetched; });
+  const uint64_t for_bytes = static_cast<uint64_t>(asked) + sizes[p].whole_bytes / sizes[p].update_bytes + 1;
+  if (f.newest.value - f.outer.value < for_bytes) return false;
+  Tell(NoteLevel::kInfo, "fragment fetched whole",
+       absl::StrCat("fragment ", p, " is ", f.newest.value - f.outer.value,
+                    " versions behind: their updates would be more bytes; its drift stays"));
+  Leap(p, Version{f.outer.value + for_bytes});
+  return true;
+}
+
+void Core::State::Leap(uint32_t p, Version at_least) {
+  Fragment& f = fragments[p];
+  f.pending.clear();
+  f.leaping = f.fetching = true;
+  effects.push_back(DropFetches{FragmentIndex{p}});
+  effects.push_back(FetchFragment{job, FragmentIndex{p}, at_least});
+}
+
+void Core::State::OnLeapFailed(uint32_t p) {
+  Fragment& f = fragments[p];
+  f.leaping = false;
+  if (f.lacks_update) return Heal(p);
+  f.no_leap_before = std::max(f.outer, f.newest);
+  FillGaps(p);
+}
+
+void Core::State::OnLeapt(uint32_t p, Version version) {
+  Fragment& f = fragments[p];
+  // A refused contribution missed one sync, however many versions were made since.
+  if (f.tried && *f.tried == f.outer) f.tried = Version{version.value - 1};
+  f.leaping = f.lacks_update = false;
+  f.outer = version;
+  f.outer_clock = 0;
+  f.unsettled = false;  // not as a contributor
+  wish.again = wish.denied;
+  SayIt(Applied{job, {FragmentIndex{p}, version}, true});
+  FillGaps(p);
+  Settle(p);
+}
+
+}  // namespace atl::worker
