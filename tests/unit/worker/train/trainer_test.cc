@@ -9,6 +9,7 @@
 
 #include "common/base/random.h"
 #include "gtest/gtest.h"
+#include "tests/unit/worker/train/scalar_adamw.h"
 #include "tests/unit/worker/train/tiny_job.h"
 
 namespace atl {
@@ -40,20 +41,6 @@ std::vector<int32_t> Tokens(uint32_t sequences, uint32_t length, uint64_t key = 
   for (int32_t& t : out) t = static_cast<int32_t>(rng.Below(256));
   return out;
 }
-
-// AdamW for one element, from the paper's algorithm 2, in double.
-struct ScalarAdamW {
-  double m = 0, v = 0;
-  int steps = 0;
-  double Update(double p, double g, double lr, double decay, const InnerOptimizerSpec& o) {
-    ++steps;
-    p -= lr * decay * p;
-    m = o.beta1 * m + (1 - o.beta1) * g;
-    v = o.beta2 * v + (1 - o.beta2) * g * g;
-    const double m_hat = m / (1 - std::pow(o.beta1, steps)), v_hat = v / (1 - std::pow(o.beta2, steps));
-    return p - lr * m_hat / (std::sqrt(v_hat) + o.epsilon);
-  }
-};
 
 TEST(Trainer, AdamWEqualsTheScalarFormulaAndSparesNormsFromDecay) {
   JobSpec job = TinyJob();
