@@ -316,11 +316,15 @@ void CheckEvaluation(const JobSpec& spec, bool before_submit, Report& report) {
                               " are scored by a job: set examples of each task"));
 }
 
-void CheckWorkers(const WorkersSpec& w, Report& report) {
+void CheckWorkers(const JobSpec& spec, Report& report) {
+  const WorkersSpec& w = spec.workers;
   report.Range("workers.min", w.min, 1, limits::kWorkers);
   report.Range("workers.max", w.max, 1, limits::kWorkers);
+  const std::string why = spec.data.pin_shards && w.max == spec.data.corpora.size()
+                              ? ", the number of data.corpora, of which with data.assignment shards each has one worker"
+                              : "";
   report.Require(w.min <= w.max || w.min > limits::kWorkers, "workers.max",
-                 absl::StrCat("is ", w.max, "; it must be at least workers.min (", w.min, ")"));
+                 absl::StrCat("is ", w.max, why, "; it must be at least workers.min (", w.min, ")"));
   report.Require(w.planned == 0 || (w.planned >= w.min && w.planned <= w.max), "workers.planned",
                  absl::StrCat("is ", w.planned, "; it must lie between workers.min (", w.min, ") and workers.max (",
                               w.max, "), or be 0"));
@@ -413,7 +417,7 @@ std::vector<Violation> ValidateJobSpec(const JobSpec& spec, bool before_submit) 
   CheckInner(spec, report);
   CheckOuter(spec, report);
   CheckSync(spec, report);
-  CheckWorkers(spec.workers, report);
+  CheckWorkers(spec, report);
   CheckStop(spec.stop, report);
   CheckEvaluation(spec, before_submit, report);
   report.Range("checkpoint.keep_last", spec.checkpoint.keep_last, 1, 10'000);

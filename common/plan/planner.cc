@@ -161,8 +161,9 @@ std::vector<Violation> ValidatePlanRequest(const PlanRequest& r) {
   report.Real("round-time", r.link.round_seconds, 0, kMostLatencySeconds);
   report.Require(r.target_utilization > 0 && r.target_utilization < 1, "target-utilization",
                  absl::StrCat("is ", r.target_utilization, "; it must be above 0 and below 1, as 0.95"));
-  report.Require((r.tokens == 0) == (r.tokens_per_worker_step == 0), "tokens",
-                 "and --tokens-per-step belong together; give both, or neither");
+  const std::string both = "is 0 or left out; --tokens and --tokens-per-step are given both, above 0, or neither";
+  report.Require(r.tokens > 0 || r.tokens_per_worker_step == 0, "tokens", both);
+  report.Require(r.tokens_per_worker_step > 0 || r.tokens == 0, "tokens-per-step", both);
   return report.Take();
 }
 

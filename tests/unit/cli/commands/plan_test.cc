@@ -156,8 +156,8 @@ TEST(Plan, EachWrongFlagIsOneSentenceAndUsage) {
       {"--upload-error-memory", "on", "--upload-error-memory is 'on'; it must be off, feedback, loco"},
       {"--embedding-params", "1e9", "--embedding-params is 1000000000; it must be below --params"},
       {"--layers-per-fragment", "0", "--layers-per-fragment is 0"},
-      {"--tokens", "1e9", "--tokens and --tokens-per-step belong together"},
-      {"--tokens-per-step", "1e6", "--tokens and --tokens-per-step belong together"},
+      {"--tokens", "1e9", "--tokens-per-step is 0 or left out; --tokens and --tokens-per-step are given both"},
+      {"--tokens-per-step", "1e6", "--tokens is 0 or left out; --tokens and --tokens-per-step are given both"},
   };
   for (const Wrong& wrong : cases) {
     const RunResult result = Plan({{wrong.flag, wrong.value}});

@@ -135,6 +135,12 @@ const Case kCases[] = {
      "plain"},
     {"data.tokenizer_file_names", [](JobSpec& s) { s.data.tokenizer_files.resize(1); }, "one name for each"},
     {"workers.max", [](JobSpec& s) { s.data.pin_shards = true; }, "must be the number of data.corpora (1)"},
+    {"workers.max",
+     [](JobSpec& s) {
+       s.data.pin_shards = true;
+       s.workers = {.min = 2, .max = 1};
+     },
+     "is 1, the number of data.corpora, of which with data.assignment shards each has one worker; it must be at least"},
     {"data.max_epochs",
      [](JobSpec& s) {
        Pin(s);

@@ -266,7 +266,8 @@ TEST(ValidatePlan, EachFaultIsNamed) {
       {"round-time", [](PlanRequest& r) { r.link.round_seconds = -1; }},
       {"target-utilization", [](PlanRequest& r) { r.target_utilization = 1; }},
       {"target-utilization", [=](PlanRequest& r) { r.target_utilization = nan; }},
-      {"tokens", [](PlanRequest& r) { r.tokens = 5; }},
+      {"tokens-per-step", [](PlanRequest& r) { r.tokens = 5; }},
+      {"tokens", [](PlanRequest& r) { r.tokens_per_worker_step = 5; }},
   };
   EXPECT_THAT(ValidatePlanRequest(OneBillion()), IsEmpty());
   for (const auto& [field, spoil] : cases) {
