@@ -1,5 +1,5 @@
 """Writes docs/results/README.md: one line for each study that has results, and the other pages of the folder."""
-from studies import definition, records, report
+from studies import definition, judging, records, report
 
 OTHERS = {"compute-utilization": "What the planner says of utilization against the paper's table", "long": "The long tests",
           "crash-points": "The coordinator ended at every point where it writes",
@@ -20,7 +20,7 @@ def line(study, results):
         return f"| [{study.label}]({study.label}.md) | {study.question} | {found} |"
     if len(results.starts) > 1:
         return f"| [{study.label}]({study.label}.md) | {study.question} | some of its runs began from other parameters than the rest: to be played again |"
-    judged = [report.judge(results, check) for check in study.checks]
+    judged = [judging.judge(results, check) for check in study.checks]
     told = "<br>".join(f"{words}: {measured}, **{verdict}**" for words, measured, verdict in judged) or "see the page"
     return f"| [{study.label}]({study.label}.md) | {study.question} | {told} |"
 

@@ -1,4 +1,5 @@
-"""Draws docs/results/LABEL.png: loss against tokens seen, the gap to the first arm along the way, and the gap at the end.
+"""Draws docs/results/LABEL.png: loss against tokens seen, the gap to the first arm along the way, and the gap at the end; of the study bytes, what
+passed the sockets beside the formula.
 
     PYTHON scripts/studies/plot.py NAME SIZE    PYTHON: the one that scripts/setup --plots makes
 """
@@ -12,7 +13,7 @@ import matplotlib  # noqa: E402
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
-from studies import definition, records, report  # noqa: E402
+from studies import definition, judging, records, report  # noqa: E402
 
 
 def curve(results, arm):
@@ -41,7 +42,7 @@ def draw_gap_curves(axes, results, colours):
     """Against the first arm at the same number of tokens: only near its own points, since between them its curve is not known."""
     base = curve(results, results.arms[0])
     for arm in results.arms[1:]:
-        points = [(x, 100 * (y / report.between(base, x) - 1)) for x, y in curve(results, arm) if known(base, x)]
+        points = [(x, 100 * (y / judging.between(base, x) - 1)) for x, y in curve(results, arm) if known(base, x)]
         axes.plot([x / 1e6 for x, _ in points], [y for _, y in points], marker="o", markersize=3, linewidth=1.3, color=colours[arm])
     axes.axhline(0, color=colours[results.arms[0]], linewidth=1)
     axes.set_xlabel("million tokens, of all workers")
@@ -71,18 +72,26 @@ def draw_runs(axes, results, colours):
     axes.set_xlabel("final held-out loss of each run")
 
 
+def draw_bytes(axes, results, colours):
+    """What passed the sockets over what the formula says, up and down, from 0 to a little above 1."""
+    for place, (arm, ratios) in enumerate(report.byte_ratios(results).items()):
+        for offset, direction in ((-0.18, "up"), (0.18, "down")):
+            axes.barh(place + offset, 100 * (ratios[direction] - 1), height=0.32, color=colours[arm], alpha=1 if direction == "up" else 0.55)
+            axes.text(100 * (ratios[direction] - 1), place + offset, f" {direction}", va="center", fontsize=7)
+    axes.axvline(2, color="black", linewidth=1, linestyle="dashed")
+    axes.set_yticks(range(len(results.arms)), results.arms, fontsize=8)
+    axes.set_xlim(0, 2.2)
+    axes.set_xlabel("all bytes of TCP above the formula's payload, % (the bound is 2)")
+
+
 def main():
     study = definition.Study(sys.argv[1], sys.argv[2])
     results = report.Results(study, records.Records(study).runs)
     colours = {arm: plt.get_cmap("tab10")(i % 10) for i, arm in enumerate(results.arms)}
-    noise = study.report == "noise"
-    figure, panels = plt.subplots(1, 2 if noise else 3, figsize=(10 if noise else 15, 4.2), layout="constrained")
-    draw_curves(panels[0], results, colours)
-    if noise:
-        draw_runs(panels[1], results, colours)
-    else:
-        draw_gap_curves(panels[1], results, colours)
-        draw_gaps(panels[2], results, colours)
+    drawn = {"bytes": [draw_bytes], "noise": [draw_curves, draw_runs], "loss": [draw_curves, draw_gap_curves, draw_gaps]}[study.report]
+    figure, panels = plt.subplots(1, len(drawn), figsize=(5 * len(drawn) + (3 if len(drawn) == 1 else 0), 4.2), layout="constrained", squeeze=False)
+    for draw, axes in zip(drawn, panels[0]):
+        draw(axes, results, colours)
     figure.suptitle(study.question, fontsize=11)
     figure.savefig(study.results / f"{study.label}.png", dpi=90, metadata={"Software": None})
 

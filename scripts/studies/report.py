@@ -2,7 +2,7 @@
 import math
 import statistics
 
-from studies import compare, definition, records
+from studies import compare, definition, judging, records
 
 
 def codec_bytes(codec, elements):
@@ -59,76 +59,14 @@ def check_lines(results):
     lines = ["| expected | measured | verdict |", "|---|---|---|"]
     verdicts = []
     for check in results.study.checks:
-        words, measured, verdict = judge(results, check)
+        words, measured, verdict = judging.judge(results, check)
         verdicts.append(verdict)
         lines.append(f"| {words} | {measured} | {verdict} |")
     return lines if verdicts else []
 
 
-def judge(results, check):
-    if "times_fewer_bytes" in check:
-        words = f"{check['arm']}: at least {check['times_fewer_bytes']} times fewer payload bytes than fp32 gradients, both ways"
-        fewer = results.times_fewer(check["arm"]) if check["arm"] in results.arms else None
-        if not fewer:
-            return words, "", "not run"
-        measured = f"{fewer[0]:.0f} up, {fewer[1]:.0f} down; against bf16 gradients {fewer[0] / 2:.0f} and {fewer[1] / 2:.0f}"
-        return words, measured, "holds" if min(fewer) >= check["times_fewer_bytes"] else "does not hold"
-    if "faster" in check:
-        return judge_rates(results, check)
-    if "gap_shrinks" in check:
-        return judge_shrinking(results, check)
-    gap = results.table.gap(check["arm"], check["of"])
-    return compare.words(check), str(gap or ""), compare.verdict(check, gap)
-
-
-def rate(run):
-    """Tokens a second from the first merge to the last, or None for a run of before this was kept."""
-    paced = run.get("paced")
-    return paced["tokens"] / paced["seconds"] if paced and paced["seconds"] else None
-
-
-def judge_rates(results, check):
-    """Processor time of a shared machine is in these figures: only all seeds on one side count."""
-    arm, of = check["arm"], check["of"]
-    words = f"{arm}: more tokens a second than {of}"
-    pairs = [(rate(results.runs[arm, s]), rate(results.runs[of, s])) for s in results.table.seeds_of(arm, of)]
-    if not pairs or not all(a and b for a, b in pairs):
-        return words, "", "not run"
-    ratios = sorted(a / b for a, b in pairs)
-    verdict = "holds" if ratios[0] > 1 else "does not hold" if ratios[-1] < 1 else "not resolved at this size"
-    return words, f"{statistics.median(ratios):.2f} times ({ratios[0]:.2f} to {ratios[-1]:.2f})", verdict
-
-
-def gap_in(results, arm, of, begin, end):
-    """Mean gap in percent over the evaluations between these shares of the steps, of seeds that have both arms; None without any."""
-    gaps = []
-    for seed in results.table.seeds_of(arm, of):
-        curve, other = results.runs[arm, seed]["curve"], results.runs[of, seed]["curve"]
-        last = curve[-1][0]
-        gaps += [100 * (loss / between(other, step) - 1) for step, loss in curve if begin * last < step <= min(end * last, other[-1][0])]
-    return statistics.mean(gaps) if gaps else None
-
-
-def between(points, x):
-    """The value at x of a curve of points, by straight lines."""
-    for (x0, y0), (x1, y1) in zip(points, points[1:]):
-        if x0 <= x <= x1:
-            return y0 + (y1 - y0) * (x - x0) / (x1 - x0)
-    return points[-1][1]
-
-
-def judge_shrinking(results, check):
-    """The quarters are told before the first run: what the second holds on average, and what the last does."""
-    arm, of = check["arm"], check["of"]
-    words = f"{arm}: its gap to {of} shrinks with tokens seen, from the second quarter to the last"
-    early, late = gap_in(results, arm, of, 0.25, 0.5), gap_in(results, arm, of, 0.75, 1)
-    if early is None or late is None:
-        return words, "", "not run"
-    return words, f"{early:+.2f} % to {late:+.2f} %", "holds" if late < early else "not seen"
-
-
 def verdicts(results):
-    return [judge(results, c)[2] for c in results.study.checks]
+    return [judging.judge(results, c)[2] for c in results.study.checks]
 
 
 def loss_lines(results):
@@ -194,18 +132,27 @@ def noise_lines(results):
     return lines
 
 
-def bytes_lines(results):
-    lines = ["| arm | contributions, formula | contributions, counted | updates, formula | updates, counted | all of TCP, up | all of TCP, down | "
-             "worst ratio |", "|---|---|---|---|---|---|---|---|"]
-    worst_of_all = 0
+def byte_ratios(results):
+    """By arm: counted bytes over the formula's. "contributions" and "updates" of payload, "up" and "down" of all of TCP; and the figures."""
+    ratios = {}
     for (arm, _), r in results.runs.items():
         planned = results.planned[arm, r["seed"]]
         sync, elements = planned.spec["sync"], r["parameters"]
         up = r["contributions"] * codec_bytes(sync["upload_codec"], elements)
         down = planned.workers * r["commits"] * codec_bytes(sync["download_codec"], elements)
         fragment = planned.workers * 4 * elements  # version 0 to each worker
-        ratios = [r["payload"]["up"] / up, r["payload"]["down"] / down, r["tcp"]["up"] / up, r["tcp"]["down"] / (down + fragment)]
-        worst = max(ratios, key=lambda x: abs(x - 1))
+        ratios[arm] = {"contributions": r["payload"]["up"] / up, "updates": r["payload"]["down"] / down, "up": r["tcp"]["up"] / up,
+                       "down": r["tcp"]["down"] / (down + fragment), "formula": (up, down)}
+    return ratios
+
+
+def bytes_lines(results):
+    lines = ["| arm | contributions, formula | contributions, counted | updates, formula | updates, counted | all of TCP, up | all of TCP, down | "
+             "worst ratio |", "|---|---|---|---|---|---|---|---|"]
+    worst_of_all = 0
+    for arm, found in byte_ratios(results).items():
+        r, (up, down) = results.of(arm)[0], found.pop("formula")
+        worst = max(found.values(), key=lambda x: abs(x - 1))
         worst_of_all = max(worst_of_all, abs(worst - 1))
         lines.append(f"| {arm} | {up:,} | {r['payload']['up']:,} | {down:,} | {r['payload']['down']:,} | {r['tcp']['up']:,} | {r['tcp']['down']:,} | "
                      f"{worst:.4f} |")
@@ -217,18 +164,28 @@ def bytes_lines(results):
 def head(study, results):
     runs = results.runs.values()
     dates = sorted({r["date"] for r in runs})
-    commits = ", ".join(sorted({r["commit"] for r in runs}))
-    machines = "; ".join(sorted({r["machine"] for r in runs}))
     size = "" if study.size == "small" else f" --size {study.size}"
     wanted, missing = len(results.planned), len(results.planned) - len(results.runs)
     lines = [f"<!-- Made by scripts/study {study.name}{size} --report. -->", f"# {study.question}", "",
-             f"`scripts/study {study.name}{size}`: programs of {commits}, {dates[0]}" + (f" to {dates[-1]}" if len(dates) > 1 else "") +
-             f", {machines}, {sum(r['seconds'] for r in runs) / 60:.0f} minutes of runs (the machine did other things too). Settings: "
+             f"`scripts/study {study.name}{size}`: {origins(results)}; {dates[0]}" + (f" to {dates[-1]}" if len(dates) > 1 else "") +
+             f", {sum(r['seconds'] for r in runs) / 60:.0f} minutes of runs (the machine did other things too). Settings: "
              f"`deploy/examples/studies/{study.name}`. Data: [data/{study.label}.json](data/{study.label}.json).", "",
              f"Expected ({study.source}): {study.relation}", ""]
     if missing:
         lines += [f"{missing} of {wanted} runs are still to be played.", ""]
     return lines + ([study.why, ""] if study.why else []) + [size_line(results), ""]
+
+
+def origins(results):
+    """Which programs and which machine; where there are several, of which arms."""
+    arms = {}
+    for (arm, _), r in results.runs.items():
+        named = arms.setdefault((r["commit"], r["machine"]), [])
+        if arm not in named:
+            named.append(arm)
+    if len(arms) == 1:
+        return "programs of {}, {}".format(*next(iter(arms)))
+    return "; ".join(f"programs of {commit}, {machine} ({', '.join(named)})" for (commit, machine), named in arms.items())
 
 
 def size_line(results):

@@ -157,7 +157,8 @@ class Run:
         rounds = [(time_ns, int(f["clock_step"]), int(f["tokens"])) for time_ns, f in merges if f["fragment"] == "0"]
         seen = [sum(tokens for _, at, tokens in rounds if at <= step) for step, _ in curve]
         paced = {"seconds": round((rounds[-1][0] - rounds[0][0]) / 1e9, 3), "tokens": sum(t for _, _, t in rounds[1:])} if len(rounds) > 1 else None
-        return {"loss": curve[-1][1], "curve": curve, "seen": seen, "paced": paced, "parameters": int(job["parameters"]), "tokens": int(job["tokens"]),
+        largest = max((int(f["update_bytes"]) for _, f in merges), default=0)
+        return {"loss": curve[-1][1], "curve": curve, "largest_update": largest, "seen": seen, "paced": paced, "parameters": int(job["parameters"]), "tokens": int(job["tokens"]),
                 "payload": {"up": moved["contribution"], "down": moved["update"]}, "commits": len(contributors),
                 "contributions": sum(contributors)}
 

@@ -5,7 +5,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
-from studies import compare, definition, report  # noqa: E402
+from studies import compare, definition, judging, report  # noqa: E402
 
 
 def expect(truth, sentence):
@@ -61,10 +61,41 @@ def check_verdicts():
     expect(compare.verdict(below, compare.Gap(-1, None, None, 1)) == "one seed only", "one seed")
 
 
+class Two:
+    """Results of two arms over two seeds, as judging reads them."""
+
+    def __init__(self, **fields):
+        self.runs = {(arm, seed): {key: value(arm, seed) for key, value in fields.items()} for arm in "ab" for seed in (1, 2)}
+        self.table = compare.Table({key: 1.0 for key in self.runs})
+        self.planned = {key: definition.Study("fragments").planned(1, ["strided"])[0] for key in self.runs}
+
+    def of(self, arm):
+        return [self.runs[arm, s] for s in (1, 2)]
+
+
+def check_judging():
+    def curves(gap_of):
+        def curve(arm, seed):
+            return [[step, 1 + (gap_of(step, seed) if arm == "a" else 0)] for step in range(0, 101, 10)]
+        return Two(curve=curve)
+    check = {"arm": "a", "of": "b"}
+    said = lambda kind, results: judging.judge(results, check | {kind: True})[2]
+    expect(said("gap_shrinks", curves(lambda step, _: 0.1 - 0.001 * step)) == "holds", "a gap that shrinks in both seeds")
+    expect(said("gap_shrinks", curves(lambda step, _: 0.001 * step)) == "does not hold", "a gap that grows in both")
+    expect(said("gap_shrinks", curves(lambda step, seed: 0.001 * step * (1 if seed == 1 else -1))) == "not resolved at this size", "seeds that differ")
+    expect(said("ahead_early", curves(lambda step, _: -0.1 if step <= 50 else 0.5)) == "holds", "ahead in the first half, whatever follows")
+    expect(said("ahead_early", curves(lambda step, _: 0.1)) == "does not hold", "behind in the first half")
+    rates = Two(paced=lambda arm, seed: {"tokens": 100, "seconds": 1.0 if arm == "a" else 1.0 + 0.1 * seed})
+    expect(said("faster", rates) == "holds" and judging.judge(rates, check | {"faster": True})[1] == "1.15 times (1.10 to 1.20)", "rates")
+    sent = Two(largest_update=lambda arm, seed: 40 if arm == "a" else 100)
+    expect(said("peak_share", sent) == "holds" and "0.40" in judging.judge(sent, check | {"peak_share": True})[1], "the largest fragment of four layers by two")
+    expect(said("peak_share", Two(loss=lambda arm, seed: 1.0)) == "not run", "runs of before it was kept")
+
+
 def check_sizes_of_codecs():
     # docs/formats/codecs.md
     expect([report.codec_bytes(c, 100) for c in ("fp32", "bf16", "int8", "mxfp4", "e3m0")] == [400, 200, 102, 54, 54], "bytes of 100 elements")
 
 
-for check in (check_definitions, check_keys, check_comparison, check_verdicts, check_sizes_of_codecs):
+for check in (check_definitions, check_keys, check_comparison, check_verdicts, check_judging, check_sizes_of_codecs):
     check()
