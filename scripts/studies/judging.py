@@ -84,7 +84,7 @@ def judge_early(results, check):
 
 
 def judge_peak(results, check):
-    """Streaming DiLoCo, section 3: what is sent at once falls to |p| / L, |p| layers a fragment of L; the embeddings are one of their own."""
+    """Streaming DiLoCo, section 3: what is sent at once falls to p / L, p layers a fragment of L; the embeddings are one of their own."""
     arm, of = check["arm"], check["of"]
     spec = next((results.planned[key].spec for key in results.runs if key[0] == arm), None)
     largest = [max((r.get("largest_update") or 0 for r in results.of(a)), default=0) for a in (arm, of)]
@@ -92,5 +92,5 @@ def judge_peak(results, check):
         return f"{arm}: most bytes sent at once, over those of {of}", "", "not run"
     share = spec["sync"]["layers_per_fragment"] / spec["model"]["layers"]
     measured = largest[0] / largest[1]
-    return (f"{arm}: most bytes sent at once, over those of {of}, at most |p| / L = {share:.2f}",
+    return (f"{arm}: most bytes sent at once, over those of {of}, at most p / L = {share:.2f}",
             f"{largest[0]:,} of {largest[1]:,}: {measured:.2f}", "holds" if measured <= share else "does not hold")
