@@ -319,6 +319,17 @@ int DrainWorker(Session& session, const std::string& worker) {
                      "asked to leave: it finishes its step, sends what it has and returns its leases");
 }
 
+int CordonWorker(Session& session, const std::string& worker) {
+  return AskOfWorker(session, worker, &CoordinatorApi::CordonWorker,
+                     "cordoned: it stays at the job that it has and gets no other, until 'atoll worker readmit'");
+}
+
+int EvictWorker(Session& session, const std::string& worker) {
+  return AskOfWorker(
+      session, worker, &CoordinatorApi::EvictWorker,
+      "evicted: what it had not contributed is leased again, and it stays out until 'atoll worker readmit'");
+}
+
 int ReadmitWorker(Session& session, const std::string& worker) {
   return AskOfWorker(session, worker, &CoordinatorApi::ReadmitWorker,
                      "readmitted: it joins again by itself as soon as it asks");

@@ -23,6 +23,8 @@ int DownloadCheckpoint(Session& session, const std::string& checkpoint, const st
 
 int ListWorkers(Session& session, const std::string& job, bool all);
 int DrainWorker(Session& session, const std::string& worker);
+int CordonWorker(Session& session, const std::string& worker);
+int EvictWorker(Session& session, const std::string& worker);
 int ReadmitWorker(Session& session, const std::string& worker);
 
 }  // namespace atl::cli

@@ -309,23 +309,28 @@ void AddJobCommands(CLI::App& root, Command& command) {
   AddMetrics(root, command);
 }
 
+// A command of one worker and nothing else.
+void AddOfWorker(CLI::App& parent, const char* name, const char* help, int (*run)(Session&, const std::string&),
+                 Command& command) {
+  CLI::App& app = *parent.add_subcommand(name, help);
+  const auto worker = MakeOptions<std::string>();
+  app.add_option("worker", *worker, "name of the worker")->required()->type_name("WORKER");
+  app.callback([=, &command] { command = [=](Session& s) { return run(s, *worker); }; });
+}
+
 void AddWorkerCommands(CLI::App& root, Command& command) {
-  CLI::App& worker = Group(root, "worker", "look at workers and send them home");
+  CLI::App& worker = Group(root, "worker", "look at workers, and steer them");
   CLI::App& list = *worker.add_subcommand("list", "list workers");
   const auto job = MakeOptions<std::string>();
   const auto all = MakeOptions<bool>();
   list.add_option("--job", *job, "only workers of this job")->type_name("JOB");
   list.add_flag("--all", *all, "also those that are lost or have left");
   list.callback([=, &command] { command = [=](Session& s) { return ListWorkers(s, *job, *all); }; });
-  CLI::App& drain = *worker.add_subcommand("drain", "ask a worker to finish its step, send what it has and leave");
-  const auto name = MakeOptions<std::string>();
-  drain.add_option("worker", *name, "name of the worker")->required()->type_name("WORKER");
-  drain.callback([=, &command] { command = [=](Session& s) { return DrainWorker(s, *name); }; });
-  CLI::App& readmit =
-      *worker.add_subcommand("readmit", "let a worker that the screens have quarantined take part again");
-  const auto who = MakeOptions<std::string>();
-  readmit.add_option("worker", *who, "name of the worker")->required()->type_name("WORKER");
-  readmit.callback([=, &command] { command = [=](Session& s) { return ReadmitWorker(s, *who); }; });
+  AddOfWorker(worker, "drain", "ask a worker to finish its step, send what it has and leave", &DrainWorker, command);
+  AddOfWorker(worker, "cordon", "keep other jobs from a worker, which stays at the one that it has", &CordonWorker,
+              command);
+  AddOfWorker(worker, "evict", "take a worker out of everything at once, and keep it out", &EvictWorker, command);
+  AddOfWorker(worker, "readmit", "end a worker's quarantine, eviction or cordon", &ReadmitWorker, command);
 }
 
 void AddCheckpointCommands(CLI::App& root, Command& command) {

@@ -29,6 +29,8 @@ class CoordinatorApi {
   virtual absl::StatusOr<v1::GetJobMetricsResponse> GetJobMetrics(const v1::GetJobMetricsRequest& request) = 0;
   virtual absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest& request) = 0;
   virtual absl::StatusOr<v1::DrainWorkerResponse> DrainWorker(const v1::DrainWorkerRequest& request) = 0;
+  virtual absl::StatusOr<v1::CordonWorkerResponse> CordonWorker(const v1::CordonWorkerRequest& request) = 0;
+  virtual absl::StatusOr<v1::EvictWorkerResponse> EvictWorker(const v1::EvictWorkerRequest& request) = 0;
   virtual absl::StatusOr<v1::ReadmitWorkerResponse> ReadmitWorker(const v1::ReadmitWorkerRequest& request) = 0;
   virtual absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const v1::ListCheckpointsRequest& request) = 0;
   virtual absl::StatusOr<v1::GetCheckpointResponse> GetCheckpoint(const v1::GetCheckpointRequest& request) = 0;

@@ -88,6 +88,8 @@ class GrpcCoordinatorApi final : public CoordinatorApi {
   ATOLL_UNARY(JobService, GetJobMetrics)
   ATOLL_UNARY(AdminService, ListWorkers)
   ATOLL_UNARY(AdminService, DrainWorker)
+  ATOLL_UNARY(AdminService, CordonWorker)
+  ATOLL_UNARY(AdminService, EvictWorker)
   ATOLL_UNARY(AdminService, ReadmitWorker)
   ATOLL_UNARY(AdminService, ListCheckpoints)
   ATOLL_UNARY(AdminService, GetCheckpoint)

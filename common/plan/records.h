@@ -72,6 +72,7 @@ struct WorkerRecord {
   std::string device;
   LeaseId leases_from;     // leases of this worker with a smaller id were taken back
   std::string quarantine;  // why nothing is taken from it until an operator readmits it; empty: it is not quarantined
+  bool cordoned = false;   // an operator keeps other jobs from it
 };
 
 // Gone for long; one of that name that says hello is a new worker.

@@ -12,8 +12,10 @@ std::vector<AccessRule> MakeTable() {
   const std::vector<Role> any = {Role::kViewer, Role::kOperator, Role::kAdmin, Role::kWorker};
   const std::vector<Role> bulk = {Role::kOperator, Role::kAdmin, Role::kWorker};
   std::vector<AccessRule> rules = {
+      {"/atoll.v1.AdminService/CordonWorker", steer, true},
       {"/atoll.v1.AdminService/CreateToken", {Role::kAdmin}, true},
       {"/atoll.v1.AdminService/DrainWorker", steer, true},
+      {"/atoll.v1.AdminService/EvictWorker", steer, true},
       {"/atoll.v1.AdminService/GetCheckpoint", look},
       {"/atoll.v1.AdminService/GetServerInfo", any},
       {"/atoll.v1.AdminService/ListCheckpoints", look},

@@ -14,7 +14,7 @@ namespace atl::audit {
 namespace {
 
 constexpr int64_t kApplicationId = 0x41544C31;         // "ATL1"
-constexpr int64_t kOldestRevision = 1, kRevision = 4;  // what 2 to 4 added is not read here
+constexpr int64_t kOldestRevision = 1, kRevision = 5;  // what 2 to 5 added is not read here
 
 // A directory that is gone again with this object.
 class TemporaryDirectory {

@@ -7,6 +7,16 @@
 #include "coordinator/core/queue.h"
 
 namespace atl {
+namespace {
+
+// A cordoned worker may have its own job again, and no other.
+void KeepFromOthers(const std::vector<QueuedJob>& jobs, const Member& member, std::set<JobId>& barred) {
+  for (const QueuedJob& job : jobs) {
+    if (job.job != member.record.job) barred.insert(job.job);
+  }
+}
+
+}  // namespace
 
 void Machine::Advance() {
   AssignWorkers();
@@ -75,8 +85,9 @@ void Machine::AssignWorkers() {
   std::map<WorkerId, std::set<JobId>> barred;
   for (const auto& [id, member] : fleet_.members()) {
     if (!member.barred.empty()) barred.emplace(id, member.barred);
+    if (member.record.cordoned) KeepFromOthers(jobs, member, barred[id]);
     const bool able = member.connection && !member.draining && !member.lost && !member.record.evaluate_only;
-    if (able && !member.Assigned()) free.push_back({id, member.barred});
+    if (able && !member.record.cordoned && !member.Assigned()) free.push_back({id, member.barred});
   }
   for (const Move& move : PlanMoves(std::move(jobs), std::move(free), barred)) {
     Member& member = *fleet_.Find(move.worker);
@@ -90,6 +101,7 @@ void Machine::AssignWorkers() {
 void Machine::AssignEvaluators() {
   for (auto& [id, member] : fleet_.members()) {
     if (!member.record.evaluate_only || !member.connection || member.draining || member.Assigned()) continue;
+    if (member.record.cordoned) continue;
     Run* best = nullptr;
     for (auto& [job, run] : runs_) {
       const bool wants = run.Open() && run.loaded && run.record.held_out_samples > 0 && !member.barred.contains(job);

@@ -35,6 +35,7 @@ struct WorkerView {
   std::string device;
   bool connected = false;
   bool evaluate_only = false;
+  bool cordoned = false;       // it gets no other job
   bool participating = false;  // in the newest committed round of its job
   std::string corpus;          // that it reads, with data.assignment: shards
   Duration heartbeat_age{};

@@ -92,7 +92,17 @@ struct WorkerDrained {
   RequestId request = 0;
   WorkerId worker;
 };
-// An operator ends its quarantine.
+// An operator keeps other jobs from it.
+struct WorkerCordoned {
+  RequestId request = 0;
+  WorkerId worker;
+};
+// An operator puts it into quarantine.
+struct WorkerEvicted {
+  RequestId request = 0;
+  WorkerId worker;
+};
+// An operator ends its quarantine and its cordon.
 struct WorkerReadmitted {
   RequestId request = 0;
   WorkerId worker;
@@ -145,9 +155,9 @@ struct Tick {};
 
 using Event =
     std::variant<WorkerConnected, WorkerSaid, ConnectionClosed, UploadOffered, UploadFinished, ContributionDurable,
-                 UploadBroken, JobSubmitted, JobControlled, JobUpdated, JobRolledBack, WorkerDrained, WorkerReadmitted,
-                 ParametersReady, PreparationDelayed, TaskFailed, CheckpointChecked, RoundAggregated,
-                 ContributionsScreened, CheckpointWritten, CheckpointDelayed, DiskSpace, Tick>;
+                 UploadBroken, JobSubmitted, JobControlled, JobUpdated, JobRolledBack, WorkerDrained, WorkerCordoned,
+                 WorkerEvicted, WorkerReadmitted, ParametersReady, PreparationDelayed, TaskFailed, CheckpointChecked,
+                 RoundAggregated, ContributionsScreened, CheckpointWritten, CheckpointDelayed, DiskSpace, Tick>;
 
 // ---- effects ------------------------------------------------------------------------------------------------------
 

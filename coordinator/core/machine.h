@@ -47,6 +47,8 @@ class Machine {
   void On(const JobUpdated& e);
   void On(const JobRolledBack& e);
   void On(const WorkerDrained& e);
+  void On(const WorkerCordoned& e);
+  void On(const WorkerEvicted& e);
   void On(const WorkerReadmitted& e);
   void On(const ParametersReady& e);
   void On(const PreparationDelayed& e);
@@ -129,7 +131,7 @@ class Machine {
   // ---- screening.cc (and the verdicts of the aggregate)
   void HearRemarks(Run& run, FragmentIndex fragment, const std::vector<ScreenRemark>& found, const RoundRecord& record);
   void Strike(Run& run, FragmentIndex fragment, const ScreenedOut& refused);
-  void Quarantine(Run& run, Member& member, const std::string& why);
+  void Quarantine(Member& member, const std::string& why);
 
   // ---- experiments.cc
   uint32_t PoolOf(const Run& run) const;        // may take part, by the committed versions of fragment 0

@@ -176,20 +176,4 @@ void Machine::On(const JobUpdated& e) {
   Answer(e.request, absl::OkStatus(), e.job);
 }
 
-void Machine::On(const WorkerDrained& e) {
-  Member* member = fleet_.Find(e.worker);
-  if (member == nullptr)
-    return Answer(e.request, absl::NotFoundError(absl::StrCat("no worker is named ", e.worker.value,
-                                                              "; 'atoll worker list' shows who is")));
-  if (!member->connection) {
-    return Answer(e.request,
-                  absl::FailedPreconditionError(absl::StrCat("worker ", e.worker.value, " is not connected")));
-  }
-  member->draining = true;
-  SendTo(*member, DrainRequested{"asked to leave by an operator"});
-  Note(member->record.job, "worker drains", absl::StrCat("worker ", e.worker.value, " was asked to leave"),
-       {{"worker", e.worker.value}});
-  Answer(e.request, absl::OkStatus());
-}
-
 }  // namespace atl

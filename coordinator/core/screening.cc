@@ -1,4 +1,4 @@
-// What follows from the screens: refusals and clips told and counted, workers quarantined and readmitted.
+// What follows from the screens: refusals and clips told and counted, workers quarantined.
 #include <set>
 #include <string>
 #include <vector>
@@ -40,11 +40,10 @@ void Machine::Strike(Run& run, FragmentIndex fragment, const ScreenedOut& refuse
   if (member == nullptr || run.spec->screens.norm != ScreenMode::kEnforce) return;
   const std::string at = absl::StrCat("fragment ", fragment.value, " of job ", run.id().value);
   if (refused.far) {
-    Quarantine(run, *member, absl::StrCat("its contribution to ", at, " was refused: ", refused.why));
+    Quarantine(*member, absl::StrCat("its contribution to ", at, " was refused: ", refused.why));
   } else if (strikes >= run.spec->screens.strikes) {
-    Quarantine(run, *member,
-               absl::StrCat(strikes, " contributions running to ", at, " were refused or clipped, the newest because ",
-                            refused.why));
+    Quarantine(*member, absl::StrCat(strikes, " contributions running to ", at,
+                                     " were refused or clipped, the newest because ", refused.why));
   }
 }
 
@@ -66,34 +65,19 @@ void Machine::HearRemarks(Run& run, FragmentIndex fragment, const std::vector<Sc
   }
 }
 
-void Machine::Quarantine(Run& run, Member& member, const std::string& why) {
+void Machine::Quarantine(Member& member, const std::string& why) {
   if (!member.record.quarantine.empty()) return;
   const WorkerId& id = member.record.worker;
+  const JobId job = member.record.job;
   member.record.quarantine = why;
-  run.strikes.Forget(id);
+  for (auto& [name, run] : runs_) run.strikes.Forget(id);
+  fleet_.Touch(id);
   Fence(member, "it is quarantined");
-  Note(run.id(), "worker quarantined", QuarantineLine(member.record), {{"worker", id.value}});
+  Note(job, "worker quarantined", QuarantineLine(member.record), {{"worker", id.value}});
   if (member.connection) SendTo(member, Refused{QuarantineLine(member.record), true});
   Disconnect(member);
   member.lost = true;  // it is not there, and nobody need be told so later
   member.lost_at = now_;
-}
-
-void Machine::On(const WorkerReadmitted& e) {
-  Member* member = fleet_.Find(e.worker);
-  if (member == nullptr)
-    return Answer(e.request, absl::NotFoundError(absl::StrCat("no worker is named ", e.worker.value,
-                                                              "; 'atoll worker list' shows who is")));
-  if (member->record.quarantine.empty()) {
-    return Answer(e.request,
-                  absl::FailedPreconditionError(absl::StrCat("worker ", e.worker.value, " is not quarantined")));
-  }
-  member->record.quarantine.clear();
-  member->lost_at = now_;  // it is remembered for as long as any other from now on
-  fleet_.Touch(e.worker);
-  Note({}, "worker readmitted", absl::StrCat("worker ", e.worker.value, " was readmitted by an operator"),
-       {{"worker", e.worker.value}});
-  Answer(e.request, absl::OkStatus());
 }
 
 }  // namespace atl

@@ -55,6 +55,7 @@ std::string OthersLine(const Fleet& fleet, const Run& run, uint32_t lacking) {
   std::set<std::string> jobs;
   for (const auto& [id, member] : fleet.members()) {
     if (!member.connection || member.lost || member.draining || member.record.evaluate_only) continue;
+    if (member.record.cordoned && !member.Assigned()) continue;
     if (member.barred.contains(run.id()) || member.record.job == run.id()) continue;
     if (member.record.job.value.empty()) {
       ++idle;
@@ -85,13 +86,19 @@ std::string FailuresLine(const Run& run) {
 }
 
 // Of all.
-std::string QuarantinedLine(const Fleet& fleet) {
-  std::vector<WorkerId> workers;
+std::string KeptOutLine(const Fleet& fleet) {
+  std::vector<WorkerId> quarantined, cordoned;
   for (const auto& [id, member] : fleet.members()) {
-    if (!member.record.quarantine.empty()) workers.push_back(id);
+    if (!member.record.quarantine.empty()) {
+      quarantined.push_back(id);
+    } else if (member.record.cordoned && !member.lost && !member.Assigned()) {
+      cordoned.push_back(id);
+    }
   }
-  if (workers.empty()) return "";
-  return absl::StrCat(ListOf(workers), " quarantined ('atoll worker readmit')");
+  if (quarantined.empty() && cordoned.empty()) return "";
+  return absl::StrCat(quarantined.empty() ? "" : absl::StrCat(ListOf(quarantined), " quarantined"),
+                      quarantined.empty() || cordoned.empty() ? "" : ", ",
+                      cordoned.empty() ? "" : absl::StrCat(ListOf(cordoned), " cordoned"), " ('atoll worker readmit')");
 }
 
 }  // namespace
@@ -160,6 +167,10 @@ std::vector<WorkerView> Machine::ViewWorkers(Instant now) const {
     view.connected = member.connection.has_value();
     view.evaluate_only = member.record.evaluate_only;
     if (!member.Assigned() && view.silence.empty()) view.last.waiting_for = WhyIdle(member);
+    view.cordoned = member.record.cordoned;
+    if (view.cordoned && !member.Assigned() && view.silence.empty()) {
+      view.last.waiting_for = absl::StrCat("an operator: worker ", id.value, " is cordoned");
+    }
     if (quarantined) view.last.waiting_for = absl::StrCat("an operator: ", QuarantineLine(member.record));
     const Run* run = Find(member.record.job);
     view.participating = run != nullptr && run->participants.contains(id);
@@ -250,8 +261,7 @@ std::string Machine::WaitingLine(const Run& run, Instant now) const {
     }
     std::string why = lost.empty() ? "" : absl::StrCat(ListOf(lost), " lost");
     if (!run.failures.empty()) absl::StrAppend(&why, why.empty() ? "" : "; ", FailuresLine(run));
-    if (const std::string out = QuarantinedLine(fleet_); !out.empty())
-      absl::StrAppend(&why, why.empty() ? "" : "; ", out);
+    if (const std::string out = KeptOutLine(fleet_); !out.empty()) absl::StrAppend(&why, why.empty() ? "" : "; ", out);
     return absl::StrCat(have, " of ", need, " workers needed", why.empty() ? "" : ": ", why,
                         OthersLine(fleet_, run, why.empty() ? static_cast<uint32_t>(need - have) : 0));
   }

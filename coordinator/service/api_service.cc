@@ -220,6 +220,8 @@ class AdminServiceImpl final : public v1::AdminService::CallbackService {
   AdminServiceImpl(JobApi& api, Enrollment* enrollment) : api_(api), enrollment_(enrollment) {}
   ATOLL_UNARY(ListWorkers)
   ATOLL_UNARY(DrainWorker)
+  ATOLL_UNARY(CordonWorker)
+  ATOLL_UNARY(EvictWorker)
   ATOLL_UNARY(ReadmitWorker)
   ATOLL_UNARY(ListCheckpoints)
   ATOLL_UNARY(GetCheckpoint)

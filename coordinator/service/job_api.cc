@@ -401,6 +401,14 @@ void JobApi::DrainWorker(const v1::DrainWorkerRequest& request, Answer<v1::Drain
   AskOfWorker<WorkerDrained>(engine_, request.name(), std::move(answer));
 }
 
+void JobApi::CordonWorker(const v1::CordonWorkerRequest& request, Answer<v1::CordonWorkerResponse> answer) {
+  AskOfWorker<WorkerCordoned>(engine_, request.name(), std::move(answer));
+}
+
+void JobApi::EvictWorker(const v1::EvictWorkerRequest& request, Answer<v1::EvictWorkerResponse> answer) {
+  AskOfWorker<WorkerEvicted>(engine_, request.name(), std::move(answer));
+}
+
 void JobApi::ReadmitWorker(const v1::ReadmitWorkerRequest& request, Answer<v1::ReadmitWorkerResponse> answer) {
   AskOfWorker<WorkerReadmitted>(engine_, request.name(), std::move(answer));
 }

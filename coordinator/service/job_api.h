@@ -51,6 +51,8 @@ class JobApi {
 
   void ListWorkers(const v1::ListWorkersRequest& request, Answer<v1::ListWorkersResponse> answer);
   void DrainWorker(const v1::DrainWorkerRequest& request, Answer<v1::DrainWorkerResponse> answer);
+  void CordonWorker(const v1::CordonWorkerRequest& request, Answer<v1::CordonWorkerResponse> answer);
+  void EvictWorker(const v1::EvictWorkerRequest& request, Answer<v1::EvictWorkerResponse> answer);
   void ReadmitWorker(const v1::ReadmitWorkerRequest& request, Answer<v1::ReadmitWorkerResponse> answer);
   void ListCheckpoints(const v1::ListCheckpointsRequest& request, Answer<v1::ListCheckpointsResponse> answer);
   void GetCheckpoint(const v1::GetCheckpointRequest& request, Answer<v1::GetCheckpointResponse> answer);

@@ -211,6 +211,7 @@ v1::WorkerStatus ToProto(const WorkerView& worker, const JobHistory* totals, con
   out.set_participating(worker.participating);
   out.set_link_too_slow(worker.link_too_slow);
   out.set_not_waited_for(worker.not_waited_for);
+  out.set_cordoned(worker.cordoned);
   out.set_screened(HeldAgainst(worker, totals));
   out.set_corpus(worker.corpus);
   SetMeasured(worker, out);

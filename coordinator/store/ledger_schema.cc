@@ -55,8 +55,12 @@ CREATE TABLE tokens (id TEXT PRIMARY KEY, secret_sha256 BLOB NOT NULL, role TEXT
 // To 4: `quarantine` says why nothing is taken from a worker, empty where it is not quarantined.
 constexpr char kRevision4[] = "ALTER TABLE workers ADD COLUMN quarantine TEXT NOT NULL DEFAULT '';";
 
+// To 5: `cordoned` is 1 where an operator keeps other jobs from a worker.
+constexpr char kRevision5[] = "ALTER TABLE workers ADD COLUMN cordoned INTEGER NOT NULL DEFAULT 0;";
+
 // kSteps[r] leads from revision r to r + 1.
-constexpr std::array<const char*, kLedgerRevision> kSteps = {kRevision1, kRevision2, kRevision3, kRevision4};
+constexpr std::array<const char*, kLedgerRevision> kSteps = {kRevision1, kRevision2, kRevision3, kRevision4,
+                                                             kRevision5};
 
 absl::Status TakeAlone(Database& database) {
   // Exclusive locking holds the file from the first transaction on; a second opener is told so.

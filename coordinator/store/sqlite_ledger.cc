@@ -78,9 +78,9 @@ class RecordWriter {
     return absl::OkStatus();
   }
   absl::Status operator()(const WorkerRecord& r) {
-    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("INSERT OR REPLACE INTO workers VALUES (?,?,?,?,?,?,?,?)"));
+    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("INSERT OR REPLACE INTO workers VALUES (?,?,?,?,?,?,?,?,?)"));
     s.Bind(r.worker.value).Bind(r.incarnation.value).Bind(r.start_nonce).Bind(r.job.value).Bind(Flag(r.evaluate_only));
-    return s.Bind(r.device).Bind(r.leases_from.value).Bind(r.quarantine).Run();
+    return s.Bind(r.device).Bind(r.leases_from.value).Bind(r.quarantine).Bind(Flag(r.cordoned)).Run();
   }
   absl::Status operator()(const WorkerForgotten& r) {
     ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("DELETE FROM workers WHERE worker = ?"));
@@ -231,6 +231,7 @@ absl::Status ReadWorkers(const Database& database, std::vector<LedgerRecord>& ou
     r.device = s.NextText();
     r.leases_from.value = s.NextNumber();
     r.quarantine = s.NextText();
+    r.cordoned = s.NextNumber() != 0;
     out.push_back(std::move(r));
   }
 }

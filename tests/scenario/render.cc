@@ -34,7 +34,7 @@ std::string Line(const PoolRecord& r) {
 }
 std::string Line(const WorkerRecord& r) {
   return absl::StrCat("worker ", r.worker.value, " incarnation=", r.incarnation.value, " job=", r.job.value,
-                      r.quarantine.empty() ? "" : " quarantined");
+                      r.quarantine.empty() ? "" : " quarantined", r.cordoned ? " cordoned" : "");
 }
 std::string Line(const WorkerForgotten& r) { return absl::StrCat("worker ", r.worker.value, " forgotten"); }
 std::string Line(const LeaseRecord& r) {
@@ -171,7 +171,7 @@ std::string Render(const WorkerView& view) {
                                        "lost", "quarantined", "silent",   "left"};
   return absl::StrCat(
       view.worker.value, " ", kNames[static_cast<int>(view.state)], " incarnation=", view.incarnation.value,
-      " job=", view.job.value, view.connected ? " connected" : "",
+      " job=", view.job.value, view.connected ? " connected" : "", view.cordoned ? " cordoned" : "",
       view.job.value.empty() && !view.last.waiting_for.empty() ? " waits for " : "",
       view.job.value.empty() ? view.last.waiting_for : "", view.silence.empty() ? "" : absl::StrCat(", ", view.silence),
       view.screened.empty() ? "" : absl::StrCat(", screened: ", view.screened));

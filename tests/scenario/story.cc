@@ -249,6 +249,8 @@ Lines Story::Control(const Words& w) {
   if (action != kActions.end()) return Step(JobControlled{next_request_++, JobId{w.At(1)}, action->second, 0});
   if (w.At(0) == "rollback") return Step(JobRolledBack{next_request_++, JobId{w.At(1)}, std::stoull(w.At(2)), 0});
   if (w.At(0) == "readmit") return Step(WorkerReadmitted{next_request_++, WorkerId{w.At(1)}});
+  if (w.At(0) == "cordon") return Step(WorkerCordoned{next_request_++, WorkerId{w.At(1)}});
+  if (w.At(0) == "evict") return Step(WorkerEvicted{next_request_++, WorkerId{w.At(1)}});
   if (w.At(0) == "drain") return Step(WorkerDrained{next_request_++, WorkerId{w.At(1)}});
   return {"?"};
 }

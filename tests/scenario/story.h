@@ -13,7 +13,7 @@
 //   cursors=ID:CURSOR,... incarnation= codec= boot=] | finish U | durable U | broken-upload U evaluated WORKER NUMBER |
 //   evaluation-failed WORKER NUMBER WHY... | return WORKER ID:CURSOR,... | leave WORKER WHY... | fail WORKER WHY... |
 //   fail-for-all WORKER WHY... cancel|cancel-drain|pause|resume JOB | update JOB key=... | rollback JOB STEP |
-//   drain|readmit WORKER | disk low|free advance 1500ms [alive=a,b] | restart [boot=] | view JOB | workers
+//   drain|cordon|evict|readmit WORKER | disk low|free advance 1500ms [alive=a,b] | restart [boot=] | view JOB | workers
 #ifndef ATOLL_TESTS_SCENARIO_STORY_H_
 #define ATOLL_TESTS_SCENARIO_STORY_H_
 

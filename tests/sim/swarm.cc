@@ -172,8 +172,8 @@ class Swarm {
     }
     while (world_.workers().size() < 2) StartWorker(0);
     for (const WorkerView& worker : world_.ViewWorkers()) {
-      if (worker.state == WorkerState::kQuarantined && (healing_ || rng_.Below(4) == 0))
-        world_.AskSoon(WorkerReadmitted{.worker = worker.worker});
+      const bool kept_out = worker.state == WorkerState::kQuarantined || worker.cordoned;
+      if (kept_out && (healing_ || rng_.Below(4) == 0)) world_.AskSoon(WorkerReadmitted{.worker = worker.worker});
     }
     for (const JobId& job : jobs_) {
       const auto view = world_.View(job);
@@ -379,6 +379,14 @@ class Swarm {
     world_.AskSoon(WorkerDrained{.worker = WorkerId{AnyWorker()}});
     Happened();
   }
+  void EvictWorker() {
+    world_.AskSoon(WorkerEvicted{.worker = WorkerId{AnyWorker()}});
+    Happened();
+  }
+  void CordonWorker() {
+    world_.AskSoon(WorkerCordoned{.worker = WorkerId{AnyWorker()}});
+    Happened();
+  }
   void BreakStream() {
     world_.BreakStream(AnyWorker());
     Happened();
@@ -452,6 +460,8 @@ const std::vector<Swarm::Kind> Swarm::kKinds = {
     {"worker: stopped", 6, &Swarm::StopWorker},
     {"worker: leaves", 3, &Swarm::LeaveWorker},
     {"worker: drained", 3, &Swarm::DrainWorker},
+    {"worker: evicted", 1, &Swarm::EvictWorker},
+    {"worker: cordoned", 1, &Swarm::CordonWorker},
     {"network: stream reset", 4, &Swarm::BreakStream},
     {"network: half-open stream", 4, &Swarm::LoseStream},
     {"network: partition", 6, &Swarm::Part},

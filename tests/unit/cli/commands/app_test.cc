@@ -463,6 +463,23 @@ TEST(Workers, TheListTellsStrikesQuarantineAndSilence) {
   EXPECT_THAT(harness.Run({"worker", "list", "-o", "json"}).out, HasSubstr("\"screened\": \"it was large\""));
 }
 
+TEST(Workers, CordonAndEvictNameTheWorkerAndTheWayBack) {
+  Harness harness;
+  const RunResult cordon = harness.Run({"worker", "cordon", "c"});
+  EXPECT_EQ(cordon.code, 0);
+  EXPECT_EQ(harness.fake.cordoned.name(), "workers/c");
+  EXPECT_THAT(cordon.talk, HasSubstr("gets no other, until 'atoll worker readmit'"));
+  const RunResult evict = harness.Run({"worker", "evict", "d"});
+  EXPECT_EQ(evict.code, 0);
+  EXPECT_EQ(harness.fake.evicted.name(), "workers/d");
+  EXPECT_THAT(evict.talk, HasSubstr("stays out until 'atoll worker readmit'"));
+  v1::WorkerStatus& worker = *harness.fake.workers.add_workers();
+  worker.set_name("workers/c");
+  worker.set_cordoned(true);
+  EXPECT_THAT(harness.Run({"worker", "list"}).out,
+              EndsWith("\nc: cordoned, so it gets no other job; 'atoll worker readmit c' ends that\n"));
+}
+
 TEST(Workers, ReadmitNamesTheWorker) {
   Harness harness;
   const RunResult result = harness.Run({"worker", "readmit", "c"});

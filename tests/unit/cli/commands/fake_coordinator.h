@@ -27,6 +27,8 @@ class FakeCoordinator : public CoordinatorApi {
   v1::GetJobMetricsResponse metrics;
   v1::ListWorkersResponse workers;
   v1::ReadmitWorkerRequest readmitted;
+  v1::CordonWorkerRequest cordoned;
+  v1::EvictWorkerRequest evicted;
   v1::CreateTokenRequest token_wanted;
   v1::CreateTokenResponse token_made;
   v1::ListTokensResponse tokens;
@@ -90,6 +92,14 @@ class FakeCoordinator : public CoordinatorApi {
   }
   absl::StatusOr<v1::ListWorkersResponse> ListWorkers(const v1::ListWorkersRequest&) override {
     return Answer(workers);
+  }
+  absl::StatusOr<v1::CordonWorkerResponse> CordonWorker(const v1::CordonWorkerRequest& request) override {
+    cordoned = request;
+    return Answer(v1::CordonWorkerResponse());
+  }
+  absl::StatusOr<v1::EvictWorkerResponse> EvictWorker(const v1::EvictWorkerRequest& request) override {
+    evicted = request;
+    return Answer(v1::EvictWorkerResponse());
   }
   absl::StatusOr<v1::ReadmitWorkerResponse> ReadmitWorker(const v1::ReadmitWorkerRequest& request) override {
     readmitted = request;

@@ -154,11 +154,11 @@ TEST_P(EveryCodec, EveryBitPatternDecodes) {
 
 // What a codec does to a sample of normal values, each figure relative to the sample's root mean square but the cosine.
 struct Error {
-  double rms = 0;          // of the difference
-  double largest = 0;      // difference of one value
-  double one_less_cos = 0; // 1 - cosine of the angle between what was encoded and what is decoded
-  double gain = 0;         // projection of what is decoded on what was encoded: below 1 is shrinkage
-  double bias = 0;         // mean of the difference
+  double rms = 0;           // of the difference
+  double largest = 0;       // difference of one value
+  double one_less_cos = 0;  // 1 - cosine of the angle between what was encoded and what is decoded
+  double gain = 0;          // projection of what is decoded on what was encoded: below 1 is shrinkage
+  double bias = 0;          // mean of the difference
 };
 
 Error ErrorOfNormals(CodecKind codec) {

@@ -56,6 +56,7 @@ const std::map<std::string, std::string> kExpected = {
     {"/atoll.v1.AdminService/RevokeToken", "a"},      {"/atoll.v1.WorkerService/Enroll", ""},
     {"/atoll.v1.AdminService/ReadmitWorker", "oa"},   {"/grpc.health.v1.Health/Check", "voaw"},
     {"/grpc.health.v1.Health/Watch", "voaw"},         {"/atoll.v1.JobService/ListOffers", "voaw"},
+    {"/atoll.v1.AdminService/CordonWorker", "oa"},    {"/atoll.v1.AdminService/EvictWorker", "oa"},
 };
 
 TEST(AccessTest, EachCallForEachRole) {

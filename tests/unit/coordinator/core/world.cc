@@ -380,6 +380,8 @@ void World::AskSomething() {
     }
     case 6:
       if (Chance(2)) return Give(WorkerReadmitted{next_++, WorkerId{kNames[rng_.Below(4)]}});
+      if (Chance(4)) return Give(WorkerCordoned{next_++, WorkerId{kNames[rng_.Below(4)]}});
+      if (Chance(4)) return Give(WorkerEvicted{next_++, WorkerId{kNames[rng_.Below(4)]}});
       return Give(WorkerDrained{next_++, WorkerId{kNames[rng_.Below(4)]}});
     default:
       if (Chance(6))

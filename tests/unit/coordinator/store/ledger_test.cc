@@ -155,7 +155,7 @@ std::string Describe(const RecoveredState& state) {
   }
   for (const WorkerRecord& w : state.workers) {
     absl::StrAppend(&out, "worker ", w.worker.value, " ", w.incarnation.value, " ", w.start_nonce, " ", w.job.value,
-                    " ", w.evaluate_only, w.device, w.leases_from.value, " ", w.quarantine, "\n");
+                    " ", w.evaluate_only, w.device, w.leases_from.value, " ", w.quarantine, " ", w.cordoned, "\n");
   }
   for (const LeaseRecord& l : state.leases) {
     absl::StrAppend(&out, "lease ", l.lease.value, " ", l.job.value, " ", l.worker.value, " ", l.incarnation.value, " ",
@@ -296,6 +296,7 @@ TEST(SqliteLedgerTest, AnOlderRevisionIsBroughtUpToDate) {
   }
   RunSql(directory.File("l"),
          "ALTER TABLE evaluations DROP COLUMN tasks; DROP TABLE tokens; ALTER TABLE workers DROP COLUMN quarantine; "
+         "ALTER TABLE workers DROP COLUMN cordoned; "
          "PRAGMA user_version=1");
   auto ledger = OpenSqliteLedger(directory.File("l"));
   ASSERT_TRUE(ledger.ok()) << ledger.status();
@@ -344,7 +345,8 @@ TEST(SqliteLedgerTest, ALedgerWithoutTokensIsBroughtUpToDate) {
   TemporaryDirectory directory;
   ASSERT_TRUE(OpenSqliteLedger(directory.File("l")).ok());
   RunSql(directory.File("l"),
-         "UPDATE meta SET boot = 41; DROP TABLE tokens; ALTER TABLE workers DROP COLUMN quarantine; "
+         "UPDATE meta SET boot = 41; DROP TABLE tokens; ALTER TABLE workers DROP COLUMN quarantine; ALTER TABLE "
+         "workers DROP COLUMN cordoned; "
          "PRAGMA user_version=2");
   auto ledger = OpenSqliteLedger(directory.File("l"));
   ASSERT_TRUE(ledger.ok()) << ledger.status();
@@ -360,7 +362,8 @@ TEST(SqliteLedgerTest, ALedgerWithoutQuarantinesIsBroughtUpToDate) {
     for (const auto& records : EveryRecord()) ASSERT_EQ(ledger->Commit(records), absl::OkStatus());
     ASSERT_TRUE(ledger->PutToken(SomeToken("a")).ok());
   }
-  RunSql(directory.File("l"), "ALTER TABLE workers DROP COLUMN quarantine; PRAGMA user_version=3");
+  RunSql(directory.File("l"),
+         "ALTER TABLE workers DROP COLUMN quarantine; ALTER TABLE workers DROP COLUMN cordoned; PRAGMA user_version=3");
   {
     auto ledger = OpenSqliteLedger(directory.File("l"));
     ASSERT_TRUE(ledger.ok()) << ledger.status();
@@ -377,6 +380,27 @@ TEST(SqliteLedgerTest, ALedgerWithoutQuarantinesIsBroughtUpToDate) {
   const auto again = (*OpenSqliteLedger(directory.File("l")))->Recover();
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->workers[0].quarantine, "its norm was far off");
+}
+
+TEST(SqliteLedgerTest, ALedgerWithoutCordonsIsBroughtUpToDate) {
+  TemporaryDirectory directory;
+  {
+    auto ledger = *OpenSqliteLedger(directory.File("l"));
+    for (const auto& records : EveryRecord()) ASSERT_EQ(ledger->Commit(records), absl::OkStatus());
+  }
+  RunSql(directory.File("l"), "ALTER TABLE workers DROP COLUMN cordoned; PRAGMA user_version=4");
+  {
+    auto ledger = OpenSqliteLedger(directory.File("l"));
+    ASSERT_TRUE(ledger.ok()) << ledger.status();
+    WorkerRecord worker = (*ledger)->Recover()->workers[0];
+    EXPECT_FALSE(worker.cordoned);
+    worker.cordoned = true;
+    ASSERT_TRUE((*ledger)->Commit({worker}).ok());
+  }
+  const auto again = (*OpenSqliteLedger(directory.File("l")))->Recover();
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE(again->workers[0].cordoned);
+  EXPECT_FALSE(again->workers[1].cordoned);
 }
 
 TEST(SqliteLedgerTest, ADamagedTokenIsDataLoss) {
