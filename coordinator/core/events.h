@@ -88,24 +88,12 @@ struct JobRolledBack {
   uint64_t checkpoint_step = 0;
   int64_t wall_nanos = 0;
 };
-struct WorkerDrained {
+// kCordon: it gets no other job. kEvict: into quarantine. kReadmit: out of both.
+enum class WorkerAction { kDrain, kCordon, kEvict, kReadmit };
+struct WorkerSteered {
   RequestId request = 0;
   WorkerId worker;
-};
-// An operator keeps other jobs from it.
-struct WorkerCordoned {
-  RequestId request = 0;
-  WorkerId worker;
-};
-// An operator puts it into quarantine.
-struct WorkerEvicted {
-  RequestId request = 0;
-  WorkerId worker;
-};
-// An operator ends its quarantine and its cordon.
-struct WorkerReadmitted {
-  RequestId request = 0;
-  WorkerId worker;
+  WorkerAction action = WorkerAction::kDrain;
 };
 
 // Completions of tasks.
@@ -155,9 +143,9 @@ struct Tick {};
 
 using Event =
     std::variant<WorkerConnected, WorkerSaid, ConnectionClosed, UploadOffered, UploadFinished, ContributionDurable,
-                 UploadBroken, JobSubmitted, JobControlled, JobUpdated, JobRolledBack, WorkerDrained, WorkerCordoned,
-                 WorkerEvicted, WorkerReadmitted, ParametersReady, PreparationDelayed, TaskFailed, CheckpointChecked,
-                 RoundAggregated, ContributionsScreened, CheckpointWritten, CheckpointDelayed, DiskSpace, Tick>;
+                 UploadBroken, JobSubmitted, JobControlled, JobUpdated, JobRolledBack, WorkerSteered, ParametersReady,
+                 PreparationDelayed, TaskFailed, CheckpointChecked, RoundAggregated, ContributionsScreened,
+                 CheckpointWritten, CheckpointDelayed, DiskSpace, Tick>;
 
 // ---- effects ------------------------------------------------------------------------------------------------------
 

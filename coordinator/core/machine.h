@@ -1,9 +1,9 @@
 // The state behind Core and the verbs that change it, spread over bodies by theme: membership.cc (hello, silence,
 // fencing), conversation.cc (what workers say), uploads.cc, commits.cc (rounds), pace.cc, admission.cc (links),
-// screening.cc (quarantine), ending.cc (closing, checkpoints), evaluating.cc, requests.cc (people's wishes),
-// rollback.cc, experiments.cc, pinning.cc (shards), stopping.cc (what cannot go on), assignment.cc (queue), view.cc.
-// Handlers change state; Advance then does everything that has become possible. Records of changed rows are collected
-// once, at the end of the step. Pure; owned by the engine thread.
+// screening.cc (quarantine), ending.cc (closing, checkpoints), evaluating.cc, requests.cc and steering_workers.cc
+// (people's wishes), rollback.cc, experiments.cc, pinning.cc (shards), stopping.cc (what cannot go on), assignment.cc
+// (queue), view.cc. Handlers change state; Advance then does everything that has become possible. Records of changed
+// rows are collected once, at the end of the step. Pure; owned by the engine thread.
 #ifndef ATOLL_COORDINATOR_CORE_MACHINE_H_
 #define ATOLL_COORDINATOR_CORE_MACHINE_H_
 
@@ -46,10 +46,10 @@ class Machine {
   void On(const JobControlled& e);
   void On(const JobUpdated& e);
   void On(const JobRolledBack& e);
-  void On(const WorkerDrained& e);
-  void On(const WorkerCordoned& e);
-  void On(const WorkerEvicted& e);
-  void On(const WorkerReadmitted& e);
+  void On(const WorkerSteered& e);
+  absl::Status Drain(Member& member);
+  void Cordon(Member& member);
+  absl::Status Readmit(Member& member);
   void On(const ParametersReady& e);
   void On(const PreparationDelayed& e);
   void On(const TaskFailed& e);

@@ -3,46 +3,20 @@
 #include "coordinator/core/machine.h"
 
 namespace atl {
-namespace {
 
-absl::Status NoSuchWorker(const WorkerId& worker) {
-  return absl::NotFoundError(absl::StrCat("no worker is named ", worker.value, "; 'atoll worker list' shows who is"));
-}
-
-}  // namespace
-
-void Machine::On(const WorkerDrained& e) {
+void Machine::On(const WorkerSteered& e) {
   Member* member = fleet_.Find(e.worker);
-  if (member == nullptr) return Answer(e.request, NoSuchWorker(e.worker));
-  if (!member->connection) {
-    return Answer(e.request,
-                  absl::FailedPreconditionError(absl::StrCat("worker ", e.worker.value, " is not connected")));
+  if (member == nullptr) {
+    return Answer(e.request, absl::NotFoundError(absl::StrCat("no worker is named ", e.worker.value,
+                                                              "; 'atoll worker list' shows who is")));
   }
-  member->draining = true;
-  SendTo(*member, DrainRequested{"asked to leave by an operator"});
-  Note(member->record.job, "worker drains", absl::StrCat("worker ", e.worker.value, " was asked to leave"),
-       {{"worker", e.worker.value}});
-  Answer(e.request, absl::OkStatus());
-}
-
-// It stays at the work that it has, over a reconnect too, and gets no other.
-void Machine::On(const WorkerCordoned& e) {
-  Member* member = fleet_.Find(e.worker);
-  if (member == nullptr) return Answer(e.request, NoSuchWorker(e.worker));
-  if (!member->record.cordoned) {
-    member->record.cordoned = true;
-    fleet_.Touch(e.worker);
-    Note(member->record.job, "worker cordoned",
-         absl::StrCat("worker ", e.worker.value, " was cordoned by an operator: it gets no other job"),
-         {{"worker", e.worker.value}});
+  switch (e.action) {
+    case WorkerAction::kDrain: return Answer(e.request, Drain(*member));
+    case WorkerAction::kCordon: Cordon(*member); return Answer(e.request, absl::OkStatus());
+    case WorkerAction::kEvict: break;
+    case WorkerAction::kReadmit: return Answer(e.request, Readmit(*member));
   }
-  Answer(e.request, absl::OkStatus());
-}
-
-// At once, whatever it is at: its leases go back, what it sends from now on is refused, and it stays out.
-void Machine::On(const WorkerEvicted& e) {
-  Member* member = fleet_.Find(e.worker);
-  if (member == nullptr) return Answer(e.request, NoSuchWorker(e.worker));
+  // Evicted at once, whatever it is at: its leases go back, what it sends from now on is refused, and it stays out.
   if (!member->record.quarantine.empty()) {
     return Answer(e.request,
                   absl::FailedPreconditionError(absl::StrCat(QuarantineLine(member->record), " to let it back in")));
@@ -51,21 +25,37 @@ void Machine::On(const WorkerEvicted& e) {
   Answer(e.request, absl::OkStatus());
 }
 
-void Machine::On(const WorkerReadmitted& e) {
-  Member* member = fleet_.Find(e.worker);
-  if (member == nullptr) return Answer(e.request, NoSuchWorker(e.worker));
-  if (member->record.quarantine.empty() && !member->record.cordoned) {
-    return Answer(e.request, absl::FailedPreconditionError(
-                                 absl::StrCat("worker ", e.worker.value, " is neither quarantined nor cordoned")));
+absl::Status Machine::Drain(Member& member) {
+  const std::string& id = member.record.worker.value;
+  if (!member.connection) return absl::FailedPreconditionError(absl::StrCat("worker ", id, " is not connected"));
+  member.draining = true;
+  SendTo(member, DrainRequested{"asked to leave by an operator"});
+  Note(member.record.job, "worker drains", absl::StrCat("worker ", id, " was asked to leave"), {{"worker", id}});
+  return absl::OkStatus();
+}
+
+// It stays at the work that it has, over a reconnect too, and gets no other.
+void Machine::Cordon(Member& member) {
+  const std::string& id = member.record.worker.value;
+  if (member.record.cordoned) return;
+  member.record.cordoned = true;
+  fleet_.Touch(member.record.worker);
+  Note(member.record.job, "worker cordoned",
+       absl::StrCat("worker ", id, " was cordoned by an operator: it gets no other job"), {{"worker", id}});
+}
+
+absl::Status Machine::Readmit(Member& member) {
+  const std::string& id = member.record.worker.value;
+  if (member.record.quarantine.empty() && !member.record.cordoned) {
+    return absl::FailedPreconditionError(absl::StrCat("worker ", id, " is neither quarantined nor cordoned"));
   }
-  if (!member->record.quarantine.empty())
-    member->lost_at = now_;  // it is remembered for as long as any other from now on
-  member->record.quarantine.clear();
-  member->record.cordoned = false;
-  fleet_.Touch(e.worker);
-  Note({}, "worker readmitted", absl::StrCat("worker ", e.worker.value, " was readmitted by an operator"),
-       {{"worker", e.worker.value}});
-  Answer(e.request, absl::OkStatus());
+  if (!member.record.quarantine.empty())
+    member.lost_at = now_;  // it is remembered for as long as any other from now on
+  member.record.quarantine.clear();
+  member.record.cordoned = false;
+  fleet_.Touch(member.record.worker);
+  Note({}, "worker readmitted", absl::StrCat("worker ", id, " was readmitted by an operator"), {{"worker", id}});
+  return absl::OkStatus();
 }
 
 }  // namespace atl

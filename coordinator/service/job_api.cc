@@ -377,12 +377,12 @@ v1::StreamJobLogsResponse JobApi::LinesAbout(const JobId& job, uint32_t count) c
 
 namespace {
 
-// Has the engine do `Asked` to a worker, and answers with the worker as it is then.
-template <typename Asked, typename Response>
-void AskOfWorker(Engine& engine, const std::string& name, Answer<Response> answer) {
+// Has the engine do it to a worker, and answers with the worker as it is then.
+template <typename Response>
+void SteerWorker(Engine& engine, const std::string& name, WorkerAction action, Answer<Response> answer) {
   const absl::StatusOr<WorkerId> worker = ParseWorkerName(name);
   if (!worker.ok()) return answer(worker.status(), {});
-  engine.Ask(Asked{.worker = *worker},
+  engine.Ask(WorkerSteered{.worker = *worker, .action = action},
              [&engine, worker = *worker, answer = std::move(answer)](const RequestAnswered& answered) {
                if (!answered.status.ok()) return answer(answered.status, {});
                engine.Query([worker, answer](const Core& core, const History&, Instant now) {
@@ -398,19 +398,19 @@ void AskOfWorker(Engine& engine, const std::string& name, Answer<Response> answe
 }  // namespace
 
 void JobApi::DrainWorker(const v1::DrainWorkerRequest& request, Answer<v1::DrainWorkerResponse> answer) {
-  AskOfWorker<WorkerDrained>(engine_, request.name(), std::move(answer));
+  SteerWorker(engine_, request.name(), WorkerAction::kDrain, std::move(answer));
 }
 
 void JobApi::CordonWorker(const v1::CordonWorkerRequest& request, Answer<v1::CordonWorkerResponse> answer) {
-  AskOfWorker<WorkerCordoned>(engine_, request.name(), std::move(answer));
+  SteerWorker(engine_, request.name(), WorkerAction::kCordon, std::move(answer));
 }
 
 void JobApi::EvictWorker(const v1::EvictWorkerRequest& request, Answer<v1::EvictWorkerResponse> answer) {
-  AskOfWorker<WorkerEvicted>(engine_, request.name(), std::move(answer));
+  SteerWorker(engine_, request.name(), WorkerAction::kEvict, std::move(answer));
 }
 
 void JobApi::ReadmitWorker(const v1::ReadmitWorkerRequest& request, Answer<v1::ReadmitWorkerResponse> answer) {
-  AskOfWorker<WorkerReadmitted>(engine_, request.name(), std::move(answer));
+  SteerWorker(engine_, request.name(), WorkerAction::kReadmit, std::move(answer));
 }
 
 void JobApi::ListCheckpoints(const v1::ListCheckpointsRequest& request, Answer<v1::ListCheckpointsResponse> answer) {

@@ -117,12 +117,14 @@ TEST(Screens, AReadmittedWorkerMayTryAgain) {
   Harness h;
   ASSERT_NO_FATAL_FAILURE(StartHonest(h, FiveCorpora(h)));
   ASSERT_TRUE(h.RunUntil([&] { return Reached(h, 9); }));
-  EXPECT_EQ(h.Ask(WorkerReadmitted{.worker = WorkerId{"a"}}).code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(h.Ask(WorkerReadmitted{.worker = WorkerId{"z"}}).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(h.Ask(WorkerSteered{.worker = WorkerId{"a"}, .action = WorkerAction::kReadmit}).code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(h.Ask(WorkerSteered{.worker = WorkerId{"z"}, .action = WorkerAction::kReadmit}).code(),
+            absl::StatusCode::kNotFound);
   h.StartHostileWorker("e", 1000);
   ASSERT_TRUE(h.RunUntil([&] { return IsQuarantined(h, "e"); }));
   h.KillWorker("e");  // its owner mends it
-  ASSERT_TRUE(h.Ask(WorkerReadmitted{.worker = WorkerId{"e"}}).ok());
+  ASSERT_TRUE(h.Ask(WorkerSteered{.worker = WorkerId{"e"}, .action = WorkerAction::kReadmit}).ok());
   h.StartWorkerOfSpeed("e", Milliseconds(50));
   ASSERT_TRUE(h.RunUntil([&] {
     const std::map<uint64_t, RoundRecord> rounds = h.CommittedRounds(kJob);

@@ -173,7 +173,8 @@ class Swarm {
     while (world_.workers().size() < 2) StartWorker(0);
     for (const WorkerView& worker : world_.ViewWorkers()) {
       const bool kept_out = worker.state == WorkerState::kQuarantined || worker.cordoned;
-      if (kept_out && (healing_ || rng_.Below(4) == 0)) world_.AskSoon(WorkerReadmitted{.worker = worker.worker});
+      if (kept_out && (healing_ || rng_.Below(4) == 0))
+        world_.AskSoon(WorkerSteered{.worker = worker.worker, .action = WorkerAction::kReadmit});
     }
     for (const JobId& job : jobs_) {
       const auto view = world_.View(job);
@@ -376,15 +377,15 @@ class Swarm {
     Happened();
   }
   void DrainWorker() {
-    world_.AskSoon(WorkerDrained{.worker = WorkerId{AnyWorker()}});
+    world_.AskSoon(WorkerSteered{.worker = WorkerId{AnyWorker()}, .action = WorkerAction::kDrain});
     Happened();
   }
   void EvictWorker() {
-    world_.AskSoon(WorkerEvicted{.worker = WorkerId{AnyWorker()}});
+    world_.AskSoon(WorkerSteered{.worker = WorkerId{AnyWorker()}, .action = WorkerAction::kEvict});
     Happened();
   }
   void CordonWorker() {
-    world_.AskSoon(WorkerCordoned{.worker = WorkerId{AnyWorker()}});
+    world_.AskSoon(WorkerSteered{.worker = WorkerId{AnyWorker()}, .action = WorkerAction::kCordon});
     Happened();
   }
   void BreakStream() {

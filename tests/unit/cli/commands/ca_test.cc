@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "common/trust/secret_files.h"
-#include "tests/unit/cli/commands/fake_coordinator.h"
+#include "tests/unit/cli/commands/harness.h"
 
 namespace atl::cli {
 namespace {

@@ -11,7 +11,7 @@
 #include "common/plan/job_validation.h"
 #include "common/plan/model_layout.h"
 #include "common/wire/job_spec_proto.h"
-#include "tests/unit/cli/commands/fake_coordinator.h"
+#include "tests/unit/cli/commands/harness.h"
 
 namespace atl::cli {
 namespace {

@@ -4,7 +4,6 @@
 
 #include <deque>
 #include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -202,56 +201,6 @@ class FakeCoordinator : public CoordinatorApi {
     T response;
     *response.mutable_job() = job.job();
     return response;
-  }
-};
-
-struct RunResult {
-  int code = 0;
-  std::string out, talk;
-};
-
-// Runs `arguments` against `fake` as a program would be run.
-class Harness {
- public:
-  FakeCoordinator fake;
-  ManualClock clock;
-  std::unique_ptr<Files> files = MakePosixFiles();
-  Environment variables = {{"TERM", "xterm"}, {"LANG", "C.UTF-8"}};
-  bool terminal = false;
-  uint32_t columns = 80;
-  std::string input;
-  std::string endpoint, identity;  // as given to connect
-  int pauses = 0;
-
-  RunResult Run(const std::vector<std::string>& arguments) {
-    std::istringstream in(input);
-    std::ostringstream out, talk;
-    AppEnvironment environment{.in = in,
-                               .out = out,
-                               .talk = talk,
-                               .out_is_terminal = terminal,
-                               .talk_is_terminal = terminal,
-                               .width = [this] { return columns; },
-                               .height = [] { return 24u; },
-                               .variables = variables,
-                               .version = "1.2.3",
-                               .clock = clock,
-                               .files = *files,
-                               .connect =
-                                   [this](const std::string& to, const std::string& as, std::optional<Instant>) {
-                                     endpoint = to;
-                                     identity = as;
-                                     return std::shared_ptr<CoordinatorApi>(std::shared_ptr<void>(), &fake);
-                                   },
-                               .running = [](CoordinatorApi*) {},
-                               .new_request_id = [] { return std::string("11111111-1111-4111-8111-111111111111"); },
-                               .pause_before_retry =
-                                   [this](Duration length) {
-                                     ++pauses;
-                                     clock.Advance(length);
-                                   }};
-    const int code = RunApp(arguments, environment);
-    return {code, out.str(), talk.str()};
   }
 };
 

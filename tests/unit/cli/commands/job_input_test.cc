@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/format/huggingface.h"
 #include "common/format/safetensors.h"
-#include "tests/unit/cli/commands/fake_coordinator.h"
+#include "tests/unit/cli/commands/harness.h"
 
 namespace atl::cli {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "cli/app.h"
 #include "common/codec/codec.h"
-#include "tests/unit/cli/commands/fake_coordinator.h"
+#include "tests/unit/cli/commands/harness.h"
 
 namespace atl::cli {
 namespace {

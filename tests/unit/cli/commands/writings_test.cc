@@ -9,7 +9,7 @@
 
 #include "cli/app.h"
 #include "cli/job/job_file.h"
-#include "tests/unit/cli/commands/fake_coordinator.h"
+#include "tests/unit/cli/commands/harness.h"
 
 namespace atl::cli {
 namespace {

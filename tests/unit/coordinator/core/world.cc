@@ -379,10 +379,7 @@ void World::AskSomething() {
       return Give(e);
     }
     case 6:
-      if (Chance(2)) return Give(WorkerReadmitted{next_++, WorkerId{kNames[rng_.Below(4)]}});
-      if (Chance(4)) return Give(WorkerCordoned{next_++, WorkerId{kNames[rng_.Below(4)]}});
-      if (Chance(4)) return Give(WorkerEvicted{next_++, WorkerId{kNames[rng_.Below(4)]}});
-      return Give(WorkerDrained{next_++, WorkerId{kNames[rng_.Below(4)]}});
+      return Give(WorkerSteered{next_++, WorkerId{kNames[rng_.Below(4)]}, static_cast<WorkerAction>(rng_.Below(4))});
     default:
       if (Chance(6))
         return Give(JobControlled{next_++, job, Chance(2) ? JobAction::kCancel : JobAction::kCancelWithDrain, 0});
@@ -439,7 +436,7 @@ std::vector<std::string> World::Calm(int seconds) {
     if (worker.connection) Give(ConnectionClosed{*worker.connection});
     worker = Worker{.nonce = rng_() | 1};
   }
-  for (const char* name : kNames) Give(WorkerReadmitted{next_++, WorkerId{name}});
+  for (const char* name : kNames) Give(WorkerSteered{next_++, WorkerId{name}, WorkerAction::kReadmit});
   for (uint64_t j = 1; j <= jobs_; ++j)
     Give(JobControlled{next_++, JobId{absl::StrCat("j", j)}, JobAction::kResume, 0});
   for (int second = 0; second < seconds; ++second) {
