@@ -27,13 +27,16 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
 // The rounds of one fragment in one epoch.
 class FragmentReplay {
  public:
-  FragmentReplay(const Files& files, const JobStanding& standing, const JobFiles& job_files, FileKey key,
+  FragmentReplay(const Place& place, const JobStanding& standing, const JobFiles& job_files, FileKey key,
                  Report& report)
-      : files_(files),
+      : files_(place.files),
         job_(standing.job->job),
         rule_(RuleOf(standing.job->spec.spec())),
         job_files_(job_files),
         key_(key),
+        keeps_(standing.job->spec.spec().checkpoint().keep_contributions()),
+        present_(key.epoch == standing.epoch),
+        place_(place),
         report_(report) {}
 
   void Run(const FragmentLine& line) {
@@ -43,6 +46,7 @@ class FragmentReplay {
       const auto segment = job_files_.segments.find(key_);
       const auto round = line.rounds.find(version + 1);
       if (segment == job_files_.segments.end() || round == line.rounds.end()) {
+        if (round != line.rounds.end() && MustBeHeld(version)) Miss(version);
         state_.reset();
         continue;
       }
@@ -57,7 +61,9 @@ class FragmentReplay {
   // Snapshots and links of checkpoints of this fragment and epoch, by version.
   void FindStarts() {
     for (const auto& [key, path] : job_files_.snapshots) {
-      if (key.epoch == key_.epoch && key.fragment == key_.fragment) starts_[key.version] = path;
+      if (key.epoch != key_.epoch || key.fragment != key_.fragment) continue;
+      starts_[key.version] = path;
+      newest_snapshot_ = std::max(newest_snapshot_.value_or(0), key.version);
     }
     for (const auto& [step, checkpoint] : job_files_.checkpoints) {
       const auto link = checkpoint.fragments.find(key_.fragment);
@@ -66,6 +72,18 @@ class FragmentReplay {
       if (header && header->epoch() == key_.epoch && header->job() == job_)
         starts_.emplace(header->at().version(), link->second);
     }
+  }
+
+  // What the newest snapshot holds may go; where contributions are kept, nothing goes.
+  bool MustBeHeld(uint64_t version) const {
+    return keeps_ || (present_ && newest_snapshot_ && version >= *newest_snapshot_);
+  }
+  void Miss(uint64_t version) {
+    report_.Count("rounds missing");
+    report_.Damage({SegmentPath(place_.root, job_, key_), std::nullopt, job_,
+                    absl::StrCat("version ", version + 1, " of fragment ", key_.fragment,
+                                 " cannot be recomputed: the segment of its round is not there"),
+                    kRestoreFile});
   }
 
   // Where a state of this version is on disk: takes it to start from, or compares.
@@ -181,8 +199,11 @@ class FragmentReplay {
   OuterRule rule_;
   const JobFiles& job_files_;
   FileKey key_;
+  const bool keeps_, present_;  // all rounds; the epoch that the job is in
+  const Place& place_;
   Report& report_;
   std::map<uint64_t, std::string> starts_;
+  std::optional<uint64_t> newest_snapshot_;
   std::optional<FragmentState> state_;
   Digest layout_;
   uint64_t differs_at_ = 0;
@@ -201,7 +222,7 @@ absl::Status ReplayState(const Place& place, Report& report) {
     const auto found = state.jobs.find(name);
     if (found == state.jobs.end()) continue;
     for (const auto& [key, line] : standing.lines)
-      FragmentReplay(place.files, standing, found->second, {key.first, key.second, 0}, report).Run(line);
+      FragmentReplay(place, standing, found->second, {key.first, key.second, 0}, report).Run(line);
   }
   return absl::OkStatus();
 }
