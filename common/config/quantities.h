@@ -11,7 +11,7 @@
 
 namespace atl {
 
-// "90s", "250ms", "1.5h", "2m": a number with ns, us, ms, s, m or h. Never negative, below 292 years.
+// "90s", "250ms", "1.5h", "2m": a number with ns, us, ms, s, m, h or d. Never negative, below 292 years.
 absl::StatusOr<Duration> ParseDuration(const std::string& text);
 // The shortest exact form in one unit: "90s", "250ms", "0s".
 std::string FormatDuration(Duration d);

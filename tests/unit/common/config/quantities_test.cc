@@ -11,6 +11,7 @@ TEST(Quantities, Durations) {
   EXPECT_EQ(ParseDuration("250ms")->ns, Milliseconds(250).ns);
   EXPECT_EQ(ParseDuration("1.5h")->ns, Seconds(5400).ns);
   EXPECT_EQ(ParseDuration("2m")->ns, Seconds(120).ns);
+  EXPECT_EQ(ParseDuration("30d")->ns, Seconds(30 * 86'400).ns);
   EXPECT_EQ(ParseDuration("0s")->ns, 0);
   for (const char* bad : {"", "90", "s", "-1s", "1e3s", "1 s", "1d", "1..5s", "99999999h", "nans"}) {
     EXPECT_FALSE(ParseDuration(bad).ok()) << bad;
