@@ -190,12 +190,19 @@ absl::Status Coordinator::OpenState() {
 
 std::string Coordinator::OwnIdentityPath() const { return JoinPath(options_.state_dir, "coordinator.pem"); }
 
-// A new certificate when there is none yet, half of its life is over, or the authority is another one. The listeners
-// read the file again by themselves.
+// A new certificate when there is none yet or half of its life is over. Never of another authority: whoever has
+// enrolled would refuse this coordinator from then on. The listeners read the file again by themselves.
 absl::Status Coordinator::RenewOwnIdentity() {
   const int64_t now_s = WallSeconds(clock_);
   const absl::StatusOr<IdentityFile> held = ReadIdentityFile(OwnIdentityPath());
-  if (held.ok() && held->authority_pem == authority_->certificate_pem()) {
+  if (held.ok()) {
+    if (held->authority_pem != authority_->certificate_pem()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "--trust ", options_.trust_dir, " is another authority than that of ", OwnIdentityPath(),
+          ", with which workers and people have enrolled: give its directory, or, to have all of them enrol anew, "
+          "remove ",
+          OwnIdentityPath()));
+    }
     const absl::StatusOr<CertificateFacts> facts = ReadCertificate(held->certificate_pem);
     if (facts.ok() && now_s >= facts->not_before_s && now_s < RenewAt(*facts)) return absl::OkStatus();
   }

@@ -42,6 +42,7 @@ class Run {
   bool CheckIdentity();
   bool CheckReach();
   bool CheckTls();
+  bool CheckPlaintext();
   bool Connect();
   bool CheckServer();
   void CheckClock(const v1::GetServerInfoResponse& info, double middle_s);
@@ -106,11 +107,23 @@ bool Run::CheckReach() {
 }
 
 bool Run::CheckTls() {
-  if (!identity_) return true;
+  if (!identity_) return CheckPlaintext();
   for (const std::string& address : Addresses()) {
     const absl::StatusOr<std::string> version = TryHandshake(address, *identity_);
     if (!version.ok()) return Failed("tls", version.status());
     Good("tls", absl::StrCat(address, " speaks ", *version, " and takes our certificate"));
+  }
+  return true;
+}
+
+// A channel without an identity would be told only that nobody answers.
+bool Run::CheckPlaintext() {
+  for (const std::string& address : Addresses()) {
+    if (!absl::IsPermissionDenied(FetchAuthority(address, Sha256{}).status())) continue;
+    return Failed("tls", absl::UnauthenticatedError(absl::StrCat(
+                             address,
+                             " speaks TLS and takes only callers with a certificate: give your identity file "
+                             "(--identity), or get one with a join token")));
   }
   return true;
 }

@@ -78,7 +78,8 @@ def mutual_tls(scene):
     check("is not a coordinator's of our authority" in doctor["findings"][-1]["sentence"], doctor)
     scene.identity = None
     doctor = scene.atoll("-o", "json", "doctor", *bulk, code=REFUSED).json()
-    equal(doctor["findings"][-1]["check"], "coordinator", "what fails without an identity")
+    equal(doctor["findings"][-1]["check"], "tls", "what fails without an identity")
+    check("speaks TLS and takes only callers with a certificate" in doctor["findings"][-1]["sentence"], doctor)
 
     # A viewer may look and not measure.
     scene.identity = admin

@@ -42,6 +42,14 @@ def test(scene):
     check("is that of worker 'a'" in thief.log(), thief.log())
     equal(worker.terminate(), 0, "the end of the worker")
     equal(coordinator.terminate(), 0, "the end of the coordinator")
+
+    # Whoever has enrolled would refuse a coordinator of another authority: it does not start as one by mistake.
+    own = scene.path("state/coordinator.pem")
+    before = own.read_bytes()
+    stranger = scene.launch_coordinator("--trust", scene.path("other"))
+    check(stranger.end() != 0, "a coordinator with another authority started")
+    check("is another authority than that of" in stranger.log() and f"remove {own}" in stranger.log(), stranger.log())
+    check(own.read_bytes() == before, "its certificate was replaced")
     for log in scene.directory.glob("*.log"):
         check("PRIVATE KEY" not in log.read_text(errors="replace"), f"{log.name} holds a key")
 
