@@ -132,11 +132,11 @@ class World {
       const uint64_t least = e.at_least.value;
       w.Log(absl::StrCat("fetch fragment ", e.fragment.value, least > 0 ? absl::StrCat(" from v", least) : ""));
       if (!w.finish_fetches) return;
-      const Version snapshot = w.snapshot.value_or(w.assigned_[e.fragment.value]);
-      if (snapshot < e.at_least) {
+      const Version newest = w.snapshot.value_or(w.assigned_[e.fragment.value]);
+      if (newest < e.at_least) {
         q.push_back(FragmentFetchFailed{e.fragment, "an older snapshot"});
       } else {
-        q.push_back(FragmentFetched{e.fragment, snapshot});
+        q.push_back(FragmentFetched{e.fragment, newest});
       }
     }
     void operator()(const InstallFragment& e) {
