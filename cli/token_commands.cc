@@ -100,7 +100,9 @@ void AddTokenCommands(CLI::App& root, Command& command) {
   create.add_option("--role", c->role, "worker, viewer, operator or admin")->type_name("ROLE")->capture_default_str();
   create.add_option("--name", c->name, "the only name that may enrol with it; default: any")->type_name("NAME");
   create.add_option("--uses", c->uses, "how many may enrol with it")->type_name("N")->capture_default_str();
-  create.add_option("--lifetime", c->lifetime, "as 30m, 24h or 30d, the most")->type_name("TIME")->capture_default_str();
+  create.add_option("--lifetime", c->lifetime, "as 30m, 24h or 30d, the most")
+      ->type_name("TIME")
+      ->capture_default_str();
   create.callback([=, &command] { command = TextOnly([c](Session& s) { return CreateToken(s, *c); }); });
   token.add_subcommand("list", "list join tokens, without their secrets")->callback([&command] {
     command = [](Session& s) { return ListTokens(s); };
