@@ -353,7 +353,7 @@ TEST(Leap, EndsWhereTheUpdatesInBetweenWouldAndKeepsDriftAndResidual) {
   const std::vector<float> residual = leaping.replica.Residual();
   const std::vector<float> before = leaping.outer;
   const double drift = leaping.replica.DriftNorm(leaping.local);
-  for (const uint64_t seed : {4, 5, 6}) {
+  for (const uint64_t seed : {4u, 5u, 6u}) {
     const std::vector<float> change = Normals(seed, kElements, 0.25f);
     ASSERT_TRUE(by_updates.replica.ApplyUpdate(by_updates.Update(change), Standing::kNotContributor).ok());
     ASSERT_TRUE(by_updates.replica.ResolveAsNonContributor(by_updates.local).ok());
