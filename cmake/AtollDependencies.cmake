@@ -48,6 +48,10 @@ if(ATOLL_LIBTORCH)
 endif()
 
 # CUDA: built where the toolkit is found; the worker opens the result at run time (worker/gpu).
+# CUDA 13 has no nvToolsExt any more, but CMake 3.25 sets a property of that target and stops where there is none.
+if(NOT TARGET CUDA::nvToolsExt)
+  add_library(CUDA::nvToolsExt INTERFACE IMPORTED)
+endif()
 find_package(CUDAToolkit QUIET)
 if(CUDAToolkit_FOUND AND ATOLL_LIBTORCH AND ATOLL_SANITIZE STREQUAL "")
   option(ATOLL_CUDA "Build the CUDA plugin of the worker" ON)

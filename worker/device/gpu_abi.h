@@ -7,6 +7,7 @@
 #ifndef ATOLL_WORKER_DEVICE_GPU_ABI_H_
 #define ATOLL_WORKER_DEVICE_GPU_ABI_H_
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -18,6 +19,16 @@ extern "C" {
 
 typedef struct atoll_gpu_context atoll_gpu_context; /* one device, with a copy stream of its own */
 typedef struct atoll_gpu_event atoll_gpu_event;     /* a point on the copy stream */
+
+/* How values become bytes: docs/formats/codecs.md. */
+typedef enum atoll_gpu_codec {
+  ATOLL_GPU_CODEC_FP32 = 0,
+  ATOLL_GPU_CODEC_FP16 = 1,
+  ATOLL_GPU_CODEC_BF16 = 2,
+  ATOLL_GPU_CODEC_INT8 = 3,
+  ATOLL_GPU_CODEC_MXFP4 = 4,
+  ATOLL_GPU_CODEC_E3M0 = 5
+} atoll_gpu_codec;
 
 typedef struct atoll_gpu_table {
   uint32_t revision;    /* ATOLL_GPU_ABI_REVISION of the plugin */
@@ -51,7 +62,19 @@ typedef struct atoll_gpu_table {
 
   /* The calling thread's newest failure as one sentence, NUL-terminated, cut to fit. Empty when there was none. */
   void (*last_error)(char* out, uint64_t out_bytes);
+
+  /* Codecs between ranges of device memory that do not overlap: the same bytes and decoded bits as the host's
+   * (common/codec). Enqueued on compute_stream; they wait for nothing. `values` is aligned to 4 bytes, `encoded` lies
+   * anywhere. Fail, with nothing enqueued, unless encoded_bytes is exactly what `elements` (at most 2^48) take.
+   * The worker does not call them: fragments are encoded and decoded by the host. */
+  int32_t (*codec_encode)(atoll_gpu_context* context, atoll_gpu_codec codec, const float* values, uint64_t elements,
+                          void* encoded, uint64_t encoded_bytes, void* compute_stream);
+  int32_t (*codec_decode)(atoll_gpu_context* context, atoll_gpu_codec codec, const void* encoded,
+                          uint64_t encoded_bytes, float* values, uint64_t elements, void* compute_stream);
 } atoll_gpu_table;
+
+/* Whether the plugin's table reaches as far as an entry. All up to last_error are in every plugin of revision 1. */
+#define ATOLL_GPU_HAS(table, entry) ((table)->table_bytes >= offsetof(atoll_gpu_table, entry) + sizeof((table)->entry))
 
 /* The plugin's only export. Null when it does not speak revision `abi`. The table lives until the process ends. */
 const atoll_gpu_table* atoll_gpu_open(uint32_t abi);

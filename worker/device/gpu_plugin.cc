@@ -54,7 +54,7 @@ GpuPlugin OpenGpuPlugin(const std::string& path) {
         absl::StrCat(path, " is not a GPU plugin: ", LoaderError("it does not export " ATOLL_GPU_OPEN_SYMBOL)));
   }
   const atoll_gpu_table* const table = reinterpret_cast<atoll_gpu_open_function>(symbol)(ATOLL_GPU_ABI_REVISION);
-  if (table == nullptr || table->revision != ATOLL_GPU_ABI_REVISION || table->table_bytes < sizeof(atoll_gpu_table)) {
+  if (table == nullptr || table->revision != ATOLL_GPU_ABI_REVISION || !ATOLL_GPU_HAS(table, last_error)) {
     return Without(absl::StrCat("the GPU plugin ", path, " does not speak revision ", ATOLL_GPU_ABI_REVISION,
                                 " of the interface; install the one of this worker's version"));
   }

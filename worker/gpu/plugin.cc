@@ -1,6 +1,6 @@
-// The CUDA plugin behind worker/device/gpu_abi.h: devices, pinned memory and copies on a stream of their own. Linking
-// it brings LibTorch's CUDA libraries, so that opening it is what gives the worker its GPU. Only C types cross, nothing
-// throws.
+// The CUDA plugin behind worker/device/gpu_abi.h: devices, pinned memory, copies on a stream of their own, and codecs.
+// Linking it brings LibTorch's CUDA libraries, so that opening it is what gives the worker its GPU. Only C types cross,
+// nothing throws.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <new>
 
 #include "worker/device/gpu_abi.h"
+#include "worker/gpu/codec_kernels.h"
 
 struct atoll_gpu_context {
   int device = 0;
@@ -200,6 +201,39 @@ void EventRelease(atoll_gpu_event* event) {
   static_cast<void>(cudaEventDestroy(owned->event));
 }
 
+// 0 where the sizes of a call agree.
+int32_t CheckSizes(atoll_gpu_codec codec, uint64_t elements, uint64_t encoded_bytes) {
+  uint64_t wanted = 0;
+  if (elements > atl::gpu::kMostElements) return FailWith("more elements than a codec takes at once");
+  if (!atl::gpu::EncodedBytes(codec, elements, &wanted)) return FailWith("the plugin does not know this codec");
+  if (encoded_bytes == wanted) return 0;
+  char text[160];
+  std::snprintf(text, sizeof text, "%llu encoded bytes given, but %llu elements take %llu",
+                static_cast<unsigned long long>(encoded_bytes), static_cast<unsigned long long>(elements),
+                static_cast<unsigned long long>(wanted));
+  return FailWith(text);
+}
+
+int32_t CodecEncode(atoll_gpu_context* context, atoll_gpu_codec codec, const float* values, uint64_t elements,
+                    void* encoded, uint64_t encoded_bytes, void* compute_stream) {
+  if (CheckSizes(codec, elements, encoded_bytes) != 0) return kFailed;
+  const WithDevice device(context->device);
+  if (device.result() != cudaSuccess) return Fail("cudaSetDevice", device.result());
+  const cudaError_t code =
+      atl::gpu::EncodeOnDevice(codec, values, elements, encoded, static_cast<cudaStream_t>(compute_stream));
+  return code == cudaSuccess ? 0 : Fail("encoding", code);
+}
+
+int32_t CodecDecode(atoll_gpu_context* context, atoll_gpu_codec codec, const void* encoded, uint64_t encoded_bytes,
+                    float* values, uint64_t elements, void* compute_stream) {
+  if (CheckSizes(codec, elements, encoded_bytes) != 0) return kFailed;
+  const WithDevice device(context->device);
+  if (device.result() != cudaSuccess) return Fail("cudaSetDevice", device.result());
+  const cudaError_t code =
+      atl::gpu::DecodeOnDevice(codec, encoded, values, elements, static_cast<cudaStream_t>(compute_stream));
+  return code == cudaSuccess ? 0 : Fail("decoding", code);
+}
+
 void LastError(char* out, uint64_t out_bytes) { CopyText(newest_error, out, out_bytes); }
 
 constexpr atoll_gpu_table kTable = {
@@ -218,6 +252,8 @@ constexpr atoll_gpu_table kTable = {
     .event_query = EventQuery,
     .event_release = EventRelease,
     .last_error = LastError,
+    .codec_encode = CodecEncode,
+    .codec_decode = CodecDecode,
 };
 
 }  // namespace

@@ -76,6 +76,13 @@ TEST_F(GpuForm, OpensDevicesByName) {
   EXPECT_EQ(OpenDevice(plugin_, "cuda:2").status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(GpuForm, AnOlderPluginIsTakenWithoutItsLaterEntries) {
+  ASSERT_NE(plugin_.table, nullptr) << plugin_.reason;
+  EXPECT_TRUE(ATOLL_GPU_HAS(plugin_.table, last_error));
+  EXPECT_FALSE(ATOLL_GPU_HAS(plugin_.table, codec_encode));
+  EXPECT_FALSE(ATOLL_GPU_HAS(plugin_.table, codec_decode));
+}
+
 TEST_F(GpuForm, AWindowIsACopyWithBothDirections) {
   const auto device = OpenDevice(plugin_, "cuda:0");
   ASSERT_TRUE(device.ok());

@@ -1,5 +1,7 @@
 // The plugin's table over plain host memory. "Device" memory is any memory of the test; copies happen when their event
-// is waited for, so that a caller that does not wait is found out.
+// is waited for, so that a caller that does not wait is found out. The table ends before the codecs, as that of an
+// older plugin does.
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -95,7 +97,7 @@ void EventRelease(atoll_gpu_event* event) { delete event; }
 void LastError(char* out, uint64_t out_bytes) { CopyText(error, out, out_bytes); }
 
 const atoll_gpu_table kTable = {ATOLL_GPU_ABI_REVISION,
-                                sizeof(atoll_gpu_table),
+                                offsetof(atoll_gpu_table, codec_encode),
                                 DeviceCount,
                                 DeviceOpen,
                                 DeviceClose,
@@ -108,7 +110,9 @@ const atoll_gpu_table kTable = {ATOLL_GPU_ABI_REVISION,
                                 EventWait,
                                 EventQuery,
                                 EventRelease,
-                                LastError};
+                                LastError,
+                                nullptr,
+                                nullptr};
 
 }  // namespace
 

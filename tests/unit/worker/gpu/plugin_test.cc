@@ -3,19 +3,13 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/device/gpu_plugin.h"
+#include "tests/unit/worker/gpu/opened_plugin.h"
 #include "worker/train/trainer.h"
 
 namespace atl {
 namespace {
 
 using testing::HasSubstr;
-
-// Opened once, before anything of LibTorch is called.
-const GpuPlugin& Plugin() {
-  static const GpuPlugin plugin = OpenGpuPlugin(ATOLL_GPU_PLUGIN);
-  return plugin;
-}
 
 // The wheels of CUDA's libraries may be left out of a set-up.
 bool LibrariesAreMissing() {
@@ -65,6 +59,7 @@ TEST(GpuPlugin, SaysWhatItSees) {
   if (LibrariesAreMissing()) GTEST_SKIP() << Plugin().reason << "; scripts/setup installs CUDA's libraries";
   ASSERT_NE(Plugin().table, nullptr) << Plugin().reason;
   EXPECT_EQ(Plugin().table->revision, ATOLL_GPU_ABI_REVISION);
+  EXPECT_TRUE(ATOLL_GPU_HAS(Plugin().table, codec_decode));
   EXPECT_EQ(Plugin().reason.empty(), Plugin().device_count > 0);
   if (Plugin().device_count > 0) return;
   EXPECT_THAT(Plugin().reason, HasSubstr("cudaGetDeviceCount: "));
