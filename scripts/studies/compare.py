@@ -60,15 +60,17 @@ class Table:
         return Gap(mean, error, student(degrees) * error, len(seeds))
 
 
-def verdict(check, gap):
-    """One of the words of the reports, for a check of study.yaml and the measured gap of its arm."""
+def verdict(check, gap, tokens=math.inf):
+    """One of the words of the reports, for a check of study.yaml, the measured gap of its arm, and the tokens a parameter that it saw."""
     if gap is None:
         return "not run"
     if gap.half is None:
         return "one seed only"
     if "goal_percent" in check:
         goal = bounded({"at_most_percent": check["goal_percent"]}, gap)
-        return f"{bounded(check, gap)}; goal {'met' if goal.startswith('holds') else 'missed' if goal == 'does not hold' else goal}"
+        goal = {"does not hold": "missed"}.get(goal, goal.replace("holds", "met"))
+        wanted = check.get("goal_tokens", 0)  # a parameter
+        return f"{bounded(check, gap)}; goal {goal}" + (f", but at {tokens:.0f} tokens a parameter: {wanted} not played" if tokens < wanted else "")
     if "within_percent" in check or "at_most_percent" in check:
         return bounded(check, gap)
     lower = check["relation"] == "below"
@@ -93,10 +95,15 @@ def bounded(check, gap):
     return "not resolved at this size"
 
 
+def goal_size(check):
+    return f" at {check['goal_tokens']} tokens a parameter" if "goal_tokens" in check else ""
+
+
 def words(check):
     arm, of = check["arm"], check["of"]
     if "within_percent" in check:
         return f"{arm} within {check['within_percent']} % of {of}"
     if "at_most_percent" in check:
-        return f"{arm} at most {check['at_most_percent']} % above {of}" + (f" (goal {check['goal_percent']} %)" if "goal_percent" in check else "")
+        return f"{arm} at most {check['at_most_percent']} % above {of}" + (
+            f" (goal {check['goal_percent']} %{goal_size(check)})" if "goal_percent" in check else "")
     return f"{arm} {check['relation']} {of}"

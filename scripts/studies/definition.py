@@ -12,10 +12,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 STUDIES = ROOT / "deploy/examples/studies"
 RESULTS = ROOT / "docs/results"
 KEYS = {"question", "source", "relation", "why", "job", "corpora", "corpus_bytes", "separate_corpora", "workers", "seeds", "set", "arms",
-        "checks", "report", "measure", "tasks", "budget_hours", "sizes", "notes", "start"}
+        "checks", "report", "measure", "tasks", "budget_hours", "sizes", "notes", "start", "size"}
 ARM_KEYS = {"name", "workers", "set", "times", "pin", "overlaps", "start"}
 REPORTS = ("loss", "bytes", "noise")
 EVALUATION_SHARE = 0.1  # of a run's time
+CORES = 2               # of the machine on which the rates of sizes.yaml are measured
 SECONDS_A_RUN = 10      # its programs start, its model is exported and scored
 
 
@@ -128,13 +129,15 @@ class Planned:
 
 
 class Study:
-    def __init__(self, name, size="small"):
+    def __init__(self, name, size=None):
+        """`size`: of sizes.yaml; None: the one that the study names, or small."""
         file = STUDIES / name / "study.yaml"
         if not file.is_file():
             fail(f"there is no study '{name}'; scripts/study --list names them")
         text = read_yaml(file)
         self._check(file, text)
         sizes = read_yaml(STUDIES / "sizes.yaml")
+        size = size or text.get("size", "small")
         if size not in sizes:
             fail(f"there is no size '{size}'; deploy/examples/studies/sizes.yaml has {', '.join(sizes)}")
         job = text.get("job", "base.yaml")
@@ -188,5 +191,6 @@ class Study:
 
     def hours(self, planned):
         """On two idle cores. A shared machine takes longer."""
-        training = sum(p.tokens() for p in planned) / self.rate * (1 + EVALUATION_SHARE)
+        # A worker takes one core, so that one alone leaves the other idle.
+        training = sum(p.tokens() / min(1, p.workers / CORES) for p in planned) / self.rate * (1 + EVALUATION_SHARE)
         return (training + SECONDS_A_RUN * len(planned)) / 3600

@@ -10,7 +10,9 @@ def judge(results, check):
         if kind in check:
             return judged_by(results, check)
     gap = results.table.gap(check["arm"], check["of"])
-    return compare.words(check), str(gap or ""), compare.verdict(check, gap)
+    run = next((r for (arm, _), r in results.runs.items() if arm == check["arm"]), None)
+    tokens = run["tokens"] / run["parameters"] if run else 0
+    return compare.words(check), str(gap or ""), compare.verdict(check, gap, tokens)
 
 
 def judge_bytes(results, check):
@@ -47,10 +49,11 @@ def judge_rates(results, check):
 
 
 def gap_in(results, arm, of, seed, begin, end):
-    """Mean gap in percent over the evaluations between these shares of the steps, of one seed; None without any."""
-    curve, other = results.runs[arm, seed]["curve"], results.runs[of, seed]["curve"]
+    """Mean gap in percent over the evaluations between these shares of the steps, of one seed; None without any. Before the other's first
+    evaluation in training nothing is compared: from step 0 its loss falls far from any straight line."""
+    curve, other = results.runs[arm, seed]["curve"], [point for point in results.runs[of, seed]["curve"] if point[0] > 0]
     last = curve[-1][0]
-    gaps = [100 * (loss / between(other, step) - 1) for step, loss in curve if begin * last < step <= min(end * last, other[-1][0])]
+    gaps = [100 * (loss / between(other, step) - 1) for step, loss in curve if max(begin * last, other[0][0] - 1) < step <= min(end * last, other[-1][0])]
     return statistics.mean(gaps) if gaps else None
 
 

@@ -3,7 +3,7 @@ from studies import definition, judging, records, report
 
 OTHERS = {"compute-utilization": "What the planner says of utilization against the paper's table", "long": "The long tests",
           "crash-points": "The coordinator ended at every point where it writes",
-          "faults": "What goes wrong, how it is made to, and what shows that it does no harm", "soak": "Real processes under seeded faults",
+          "faults": "What goes wrong, how it is made to, and what shows that it does no harm", "soak": "Real processes under seeded faults", "recovery": "What faults cost: goodput, loss, rounds, and how soon death is noticed",
           "simulation": "Hours of faults in one thread, from a seed",
           "performance": "How fast, beside what the machine can do", "security": "What an attacker may try, and what shows that it fails", "mutants": "Mistakes made on purpose, and who caught them",
           "fuzzing": "Parsers of bytes from outside, under the sanitizers"}

@@ -38,11 +38,15 @@ def draw_curves(axes, results, colours):
     axes.legend(fontsize=7, frameon=False)
 
 
+def gap_points(results, arm, base):
+    return [(x, 100 * (y / judging.between(base, x) - 1)) for x, y in curve(results, arm) if known(base, x)]
+
+
 def draw_gap_curves(axes, results, colours):
     """Against the first arm at the same number of tokens: only near its own points, since between them its curve is not known."""
     base = curve(results, results.arms[0])
     for arm in results.arms[1:]:
-        points = [(x, 100 * (y / judging.between(base, x) - 1)) for x, y in curve(results, arm) if known(base, x)]
+        points = gap_points(results, arm, base)
         axes.plot([x / 1e6 for x, _ in points], [y for _, y in points], marker="o", markersize=3, linewidth=1.3, color=colours[arm])
     axes.axhline(0, color=colours[results.arms[0]], linewidth=1)
     axes.set_xlabel("million tokens, of all workers")
@@ -61,7 +65,7 @@ def draw_gaps(axes, results, colours):
             axes.errorbar(gap.mean, place, xerr=gap.half or 0, fmt="o", color=colours[arm], capsize=3)
     axes.axvline(0, color=colours[base], linewidth=1)
     axes.set_yticks(range(len(others)), others, fontsize=8)
-    axes.set_xlabel(f"final {results.study.measure} against {base}, %, with 95 % intervals")
+    axes.set_xlabel(f"final {results.study.measure} against {base}, %,\nwith 95 % intervals")
 
 
 def draw_runs(axes, results, colours):
@@ -87,8 +91,12 @@ def draw_bytes(axes, results, colours):
 def main():
     study = definition.Study(sys.argv[1], sys.argv[2])
     results = report.Results(study, records.Records(study).runs)
-    colours = {arm: plt.get_cmap("tab10")(i % 10) for i, arm in enumerate(results.arms)}
+    palette = plt.get_cmap("tab10" if len(results.arms) <= 10 else "tab20")
+    colours = {arm: palette(i % palette.N) for i, arm in enumerate(results.arms)}
     drawn = {"bytes": [draw_bytes], "noise": [draw_curves, draw_runs], "loss": [draw_curves, draw_gap_curves, draw_gaps]}[study.report]
+    base = curve(results, results.arms[0])
+    if study.report == "loss" and not any(len(gap_points(results, arm, base)) > 1 for arm in results.arms[1:]):
+        drawn.remove(draw_gap_curves)  # no arm was looked at near the first one's tokens
     figure, panels = plt.subplots(1, len(drawn), figsize=(5 * len(drawn) + (3 if len(drawn) == 1 else 0), 4.2), layout="constrained", squeeze=False)
     for draw, axes in zip(drawn, panels[0]):
         draw(axes, results, colours)

@@ -59,6 +59,11 @@ def check_verdicts():
     expect(said(within, 0.15, 1, 3) == "not resolved at this size", "noise above the bound proves nothing")
     expect(said(most, -9, 0.2, 0.5) == "holds" and said(most, 3, 0.2, 0.5) == "holds" and said(most, 5, 0.2, 0.5) == "does not hold", "at most")
     expect(compare.verdict(below, compare.Gap(-1, None, None, 1)) == "one seed only", "one seed")
+    hoped = most | {"goal_percent": 2, "goal_tokens": 40}
+    goal = lambda mean, half, tokens: compare.verdict(hoped, compare.Gap(mean, half / 4, half, 3), tokens)
+    expect(goal(1, 0.5, 40) == "holds; goal met" and goal(3, 0.5, 40) == "holds; goal missed", "a goal")
+    expect(goal(1, 0.5, 20) == "holds; goal met, but at 20 tokens a parameter: 40 not played", "a goal at another size")
+    expect(goal(1.9, 0.5, 40) == "holds; goal met within two standard errors", "a goal within the noise")
 
 
 class Two:
@@ -85,6 +90,9 @@ def check_judging():
     expect(said("gap_shrinks", curves(lambda step, seed: 0.001 * step * (1 if seed == 1 else -1))) == "not resolved at this size", "seeds that differ")
     expect(said("ahead_early", curves(lambda step, _: -0.1 if step <= 50 else 0.5)) == "holds", "ahead in the first half, whatever follows")
     expect(said("ahead_early", curves(lambda step, _: 0.1)) == "does not hold", "behind in the first half")
+    # The other arm's curve falls steeply at first and is looked at every 10 steps, this one 1 step before.
+    steep = Two(curve=lambda arm, seed: [[0, 5.0], *([[step - (1 if arm == "a" else 0), 1 + 1 / step + (0.02 if arm == "a" else 0)] for step in range(10, 101, 10)])])
+    expect(said("ahead_early", steep) == "does not hold", "nothing is read between step 0 and the other's first evaluation")
     rates = Two(paced=lambda arm, seed: {"tokens": 100, "seconds": 1.0 if arm == "a" else 1.0 + 0.1 * seed})
     expect(said("faster", rates) == "holds" and judging.judge(rates, check | {"faster": True})[1] == "1.15 times (1.10 to 1.20)", "rates")
     sent = Two(largest_update=lambda arm, seed: 40 if arm == "a" else 100)
