@@ -48,6 +48,7 @@
 #include "coordinator/service/enroll_service.h"
 #include "coordinator/service/job_api.h"
 #include "coordinator/service/ports.h"
+#include "coordinator/store/held_rounds.h"
 #include "coordinator/store/host_memory.h"
 #include "coordinator/store/sqlite_ledger.h"
 #include "coordinator/web/web_server.h"
@@ -142,6 +143,7 @@ class Coordinator {
   RecoveredState recovered_;
   std::vector<TokenRecord> tokens_;  // as the ledger had them at start
   std::map<JobId, std::string> damaged_logs_;
+  std::vector<DamagedRound> damaged_rounds_;
   std::unique_ptr<DataPlane> data_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<JobApi> api_;
@@ -185,6 +187,9 @@ absl::Status Coordinator::OpenState() {
   }
   damaged_logs_ = AddAccepted(*rounds_, layouts, recovered_);
   for (const auto& [job, why] : damaged_logs_) log_.Error("job stopped", {{"job", job.value}, {"reason", why}});
+  ATOLL_ASSIGN_OR_RETURN(damaged_rounds_, CheckHeldRounds(*files_, directory_, *ledger_, recovered_));
+  for (const DamagedRound& round : damaged_rounds_)
+    log_.Error("a committed round is damaged", {{"job", round.job.value}, {"reason", round.what}});
   return absl::OkStatus();
 }
 
@@ -243,8 +248,8 @@ absl::Status Coordinator::OpenEnrollPort() {
 
 absl::Status Coordinator::OpenPorts() {
   ATOLL_ASSIGN_OR_RETURN(const ServerSecurity security, OpenTrust());
-  services_.push_back(MakeJobService(*api_));
-  services_.push_back(MakeAdminService(*api_, enrollment_.get()));
+  services_.push_back(MakeJobService(*api_, guard_));
+  services_.push_back(MakeAdminService(*api_, enrollment_.get(), guard_));
   services_.push_back(MakeControlService([this](std::unique_ptr<CoordinatorEnd> stream, std::string peer) {
     controls_->Accept(std::move(stream), std::move(peer));
   }));
@@ -329,7 +334,7 @@ absl::Status Coordinator::Start() {
   bulk_ = std::make_unique<BulkSessions>(*engine_, *data_);
   metrics_.Set(Metric::kBuildInfo, 1, {kVersion});
   metrics_.Set(Metric::kBoot, static_cast<double>(boot.value));
-  engine_->Start(damaged_logs_);
+  engine_->Start(damaged_logs_, damaged_rounds_);
   engine_thread_ = std::jthread([this](std::stop_token stop) { engine_->Run(std::move(stop)); });
   ATOLL_RETURN_IF_ERROR(OpenPorts());
   ATOLL_RETURN_IF_ERROR(WritePortsFile());

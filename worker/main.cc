@@ -124,7 +124,7 @@ int main(int argc, char** argv) {
   for (const std::string& option : line.resolved) log.Debug("option", {{"is", option}});
   const atl::SystemClock clock;
   if (line.run->island.rank > 0) return atl::RunIslandFollower(*line.run, ATOLL_VERSION, clock, log);
-  const atl::RunningMark mark(line.run->cache_dir);
+  const atl::RunningMark mark(line.run->cache_dir, line.run->name);
   if (!atl::WaitWhilePaused(*line.run, clock, log)) return atl::kWorkerLeft;
   const atl::WorkerOutcome end = atl::RunWorker(*line.run, plugin, ATOLL_VERSION, clock, log);
   if (!end.paused) return end.exit_code;

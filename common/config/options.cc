@@ -252,6 +252,7 @@ WorkerCommandLine ParseOwnerCommand(bool resume, const std::vector<std::string>&
            out.text, out.exit_code);
     return out;
   }
+  o.named = o.name != NameFromHost(host_name);
   if (o.cache_dir.empty()) o.cache_dir = DefaultCache(o.name, environment);
   out.owner = o;
   return out;

@@ -133,6 +133,7 @@ struct BackupCommand {
 struct OwnerCommand {
   bool resume = false;
   std::string name;       // --name, as of the worker
+  bool named = false;     // it is not what the machine's name makes
   std::string cache_dir;  // --cache-dir, as of the worker
   Duration length{};      // --for; 0: until `resume`
 };

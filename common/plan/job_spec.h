@@ -133,6 +133,8 @@ struct SyncSpec {
   uint32_t max_missed = 3;            // missed syncs running before a worker takes the outer copy
   uint32_t max_unsynced_periods = 2;  // steps since the last applied update, in periods of H
   uint32_t join_warmup_steps = 0;     // ramp of a joiner's inner rate; 0: H / 2
+  // Caps on the bulk bytes of each worker, besides its own; 0: none.
+  uint64_t upload_bytes_per_second = 0, download_bytes_per_second = 0;
 };
 
 struct WorkersSpec {

@@ -289,6 +289,11 @@ void CheckSync(const JobSpec& spec, Report& report) {
   report.Range("sync.max_missed", s.max_missed, 1, 1000);
   report.Range("sync.max_unsynced_periods", s.max_unsynced_periods, 1, 1000);
   report.Range("sync.join_warmup_steps", s.join_warmup_steps, 0, 1'000'000);
+  constexpr uint64_t kSlowest = 1000, kFastest = 1'000'000'000'000;
+  if (s.upload_bytes_per_second != 0)
+    report.Range("sync.upload_bytes_per_second", s.upload_bytes_per_second, kSlowest, kFastest);
+  if (s.download_bytes_per_second != 0)
+    report.Range("sync.download_bytes_per_second", s.download_bytes_per_second, kSlowest, kFastest);
 }
 
 void CheckEvaluation(const JobSpec& spec, bool before_submit, Report& report) {
@@ -463,6 +468,8 @@ bool IsMutableField(const std::string& field) {
                                            "priority",
                                            "workers.min",
                                            "workers.max",
+                                           "sync.upload_bytes_per_second",
+                                           "sync.download_bytes_per_second",
                                            "evaluation.every_rounds",
                                            "evaluation.tasks_every_rounds",
                                            "checkpoint.every_rounds",

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -59,6 +60,8 @@ struct ContributionHeader {
   uint64_t send_step = 0;            // job clock of the sender
   int64_t mean_loss_micro = 0;       // mean training loss over those steps, in 1e-6 nats
   std::vector<LeaseCursor> cursors;  // every lease held, at the send step
+  std::optional<uint64_t>
+      upload_error_nano;  // lost by the codec, norm over norm, in 1e-9; not kept with a committed one
 };
 
 // ---- worker to coordinator ----------------------------------------------------------------------------------------
@@ -207,6 +210,7 @@ struct Assignment {
   std::shared_ptr<const JobSpec> spec;
   uint64_t clock_step = 0;  // the job clock now: where a joiner starts
   VersionVector versions;   // committed versions
+  Duration clock_pace{};    // what a step of the job clock takes now; 0: a joiner starts at clock_step however late
 };
 
 // Leave the job: finish the step, return the leases, drop the state. An idle worker stays connected.

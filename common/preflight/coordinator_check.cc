@@ -140,8 +140,7 @@ bool Run::Connect() {
   };
   if (const absl::Status status = connect(); !status.ok()) return Failed("coordinator", status);
   bulk_ = MakeGrpcBulkClient(bulk_channel_, clock_,
-                             {.upload_bytes_per_second = check_.upload_bytes_per_second,
-                              .download_bytes_per_second = check_.download_bytes_per_second});
+                             {.caps = {check_.upload_bytes_per_second, check_.download_bytes_per_second}});
   return true;
 }
 

@@ -73,6 +73,12 @@ class BulkCall {
   virtual void Cancel() = 0;
 };
 
+// Bytes a second each way; 0: no cap.
+struct BulkCaps {
+  uint64_t upload_bytes_per_second = 0;    // over all uploads of a client
+  uint64_t download_bytes_per_second = 0;  // over all downloads of the requests' worker, kept by the sender
+};
+
 // The client's side. Thread-safe. `done` is called exactly once, never inside the call, from a thread of the transport
 // (or the executor of the memory form). A transfer without progress for `stall_limit` (options of the implementation)
 // ends with DeadlineExceeded. Errors are those of the handlers, plus Unavailable for a broken connection.
@@ -87,6 +93,9 @@ class BulkClient {
   // Which of these are not stored at the coordinator; at most 4,096.
   virtual void MissingBlobs(std::vector<Sha256> blobs,
                             std::function<void(absl::StatusOr<std::vector<Sha256>>)> done) = 0;
+  // Caps of the job, besides those that the client was made with: the lower holds, for uploads from the next frame on,
+  // for downloads that begin from now on.
+  virtual void SetJobCaps(const BulkCaps& caps) = 0;
 };
 
 // ---- the server's side, implemented by coordinator/service

@@ -35,7 +35,8 @@ class Shared {
         channel(std::move(c)),
         stub(std::make_unique<grpc::GenericStub>(channel)),
         questions(v1::TransferService::NewStub(channel)),
-        bucket(o.upload_bytes_per_second, k) {}
+        download_cap(o.caps.download_bytes_per_second),
+        bucket(o.caps.upload_bytes_per_second, k) {}
 
   // A call has begun; `cancel` may come at any time, also after its end.
   void Begun(const void* call, std::function<void()> cancel) ATOLL_EXCLUDES(mutex_);
@@ -49,6 +50,7 @@ class Shared {
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<grpc::GenericStub> stub;
   std::unique_ptr<v1::TransferService::Stub> questions;
+  std::atomic<uint64_t> download_cap;  // bytes a second; 0: none
   SharedBucket bucket;
 
  private:
@@ -357,6 +359,9 @@ absl::StatusOr<std::vector<Sha256>> ReadMissing(const v1::MissingBlobsResponse& 
   return out;
 }
 
+// Of two caps; 0 is none.
+uint64_t Lower(uint64_t a, uint64_t b) { return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b); }
+
 class GrpcBulkClient final : public BulkClient {
  public:
   GrpcBulkClient(std::shared_ptr<grpc::Channel> channel, const Clock& clock, const BulkClientOptions& options)
@@ -375,9 +380,7 @@ class GrpcBulkClient final : public BulkClient {
     return std::make_unique<CallHandle>(transfer);
   }
   std::unique_ptr<BulkCall> Download(DownloadRequest request, std::shared_ptr<BulkSink> sink, BulkDone done) override {
-    if (request.limit_bytes_per_second == 0) {
-      request.limit_bytes_per_second = shared_->options.download_bytes_per_second;
-    }
+    if (request.limit_bytes_per_second == 0) request.limit_bytes_per_second = shared_->download_cap;
     const auto transfer =
         std::make_shared<DownloadTransfer>(shared_, std::move(request), std::move(sink), std::move(done));
     transfer->Begin(kDownloadMethod);
@@ -401,6 +404,11 @@ class GrpcBulkClient final : public BulkClient {
               done(FromGrpc(status));
           });
         });
+  }
+  void SetJobCaps(const BulkCaps& caps) override {
+    const BulkCaps& own = shared_->options.caps;
+    shared_->download_cap = Lower(own.download_bytes_per_second, caps.download_bytes_per_second);
+    shared_->bucket.SetRate(Lower(own.upload_bytes_per_second, caps.upload_bytes_per_second));
   }
 
  private:

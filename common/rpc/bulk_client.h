@@ -16,10 +16,8 @@
 namespace atl {
 
 struct BulkClientOptions {
-  Duration stall_limit = Seconds(30);    // without a frame either way, or an answer
-  uint64_t upload_bytes_per_second = 0;  // cap over all uploads of this client; 0: none
-  uint64_t download_bytes_per_second =
-      0;  // cap over all downloads of the requests' worker, kept by the sender; 0: none
+  Duration stall_limit = Seconds(30);  // without a frame either way, or an answer
+  BulkCaps caps;
 };
 
 // The destructor cancels what still runs and waits for its end, unless it is called from a `done`; then whoever calls

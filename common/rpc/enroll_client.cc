@@ -22,6 +22,12 @@ absl::StatusOr<IdentityFile> Ask(const std::string& address, const std::string& 
   SetDeadline(context);
   v1::EnrollResponse response;
   const grpc::Status status = v1::WorkerService::NewStub(channel)->Enroll(&context, request, &response);
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+    // The authority was shown, so somebody listens: a port that asks for a certificate ends such a connection.
+    return Annotate(FromGrpc(status),
+                    absl::StrCat("enrolment at ", address, ", which may be the control or bulk port and not ",
+                                 "the enrolment port (--enroll-port of the coordinator, 7073 unless given)"));
+  }
   if (!status.ok()) return Annotate(FromGrpc(status), absl::StrCat("enrolment at ", address));
   IdentityFile identity{.key_pem = key_pem, .certificate_pem = response.certificate(), .authority_pem = authority_pem};
   // What was sent is looked at before it replaces anything.

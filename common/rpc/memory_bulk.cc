@@ -226,6 +226,8 @@ class MemoryBulkClient final : public BulkClient {
     });
   }
 
+  void SetJobCaps(const BulkCaps&) override {}  // nothing in memory is paced
+
  private:
   static std::unique_ptr<BulkCall> Run(const std::shared_ptr<Conversation>& conversation) {
     conversation->Begin();

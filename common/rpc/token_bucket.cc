@@ -54,7 +54,14 @@ SharedBucket::SharedBucket(uint64_t rate_bytes_per_second, const Clock& clock)
 
 Duration SharedBucket::Take(uint64_t bytes) {
   MutexLock lock(mutex_);
-  return bucket_.Take(bytes, clock_.Now());
+  return bucket_.Take(std::min(bytes, bucket_.burst_bytes()), clock_.Now());
+}
+
+void SharedBucket::SetRate(uint64_t rate_bytes_per_second) {
+  MutexLock lock(mutex_);
+  if (rate_.exchange(rate_bytes_per_second) == rate_bytes_per_second) return;
+  bucket_ = TokenBucket(rate_bytes_per_second, 2 * PacedFrameBytes(rate_bytes_per_second), clock_.Now());
+  bucket_.Empty();
 }
 
 }  // namespace atl

@@ -2,6 +2,7 @@
 #ifndef ATOLL_COMMON_RPC_TOKEN_BUCKET_H_
 #define ATOLL_COMMON_RPC_TOKEN_BUCKET_H_
 
+#include <atomic>
 #include <cstdint>
 
 #include "common/base/mutex.h"
@@ -14,6 +15,9 @@ class TokenBucket {
  public:
   // rate_bytes_per_second 0: no cap. burst_bytes >= the largest single take.
   TokenBucket(uint64_t rate_bytes_per_second, uint64_t burst_bytes, Instant now);
+  uint64_t burst_bytes() const { return burst_; }
+  // Gives away what may go at once.
+  void Empty() { available_ = 0; }
   // Zero: `bytes` may go now and were taken. Otherwise nothing was taken; ask again after that long.
   Duration Take(uint64_t bytes, Instant now);
   uint64_t rate_bytes_per_second() const { return rate_; }
@@ -35,13 +39,16 @@ uint64_t PacedFrameBytes(uint64_t rate_bytes_per_second);
 class SharedBucket {
  public:
   SharedBucket(uint64_t rate_bytes_per_second, const Clock& clock);
-  // Zero: may go now. Otherwise nothing was taken; ask again after that long. bytes <= frame_bytes().
+  // Zero: may go now. Otherwise nothing was taken; ask again after that long. bytes <= frame_bytes(); a frame that was
+  // cut before SetRate made them fewer goes for a full bucket.
   Duration Take(uint64_t bytes) ATOLL_EXCLUDES(mutex_);
+  // From now on, with a bucket that is empty. Nothing happens where it is the rate already.
+  void SetRate(uint64_t rate_bytes_per_second) ATOLL_EXCLUDES(mutex_);
   uint64_t rate_bytes_per_second() const { return rate_; }
   uint64_t frame_bytes() const { return PacedFrameBytes(rate_); }
 
  private:
-  const uint64_t rate_;
+  std::atomic<uint64_t> rate_;
   const Clock& clock_;
   Mutex mutex_;
   TokenBucket bucket_ ATOLL_GUARDED_BY(mutex_);

@@ -16,6 +16,7 @@ constexpr char kFleetFile[] = "_fleet";
 using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kLineBytes = 256 * 1024;  // longer lines are foreign
+constexpr uint64_t kPieceBytes = 64 * 1024;  // read at once
 
 Json Number(double value) {
   if (std::isfinite(value)) return value;
@@ -101,21 +102,37 @@ class FileEventLog final : public EventLog {
     return files_.Rename(path, absl::StrCat(path, ".1"));
   }
 
+  // In pieces: a start reads all that is kept of all jobs.
   absl::Status ReadFile(const std::string& path, const std::function<void(LoggedEvent)>& visit,
                         uint64_t& skipped) const {
     if (!files_.Exists(path)) return absl::OkStatus();
-    ATOLL_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(files_, path, options_.rotate_bytes + kLineBytes));
-    for (size_t at = 0; at < text.size();) {
-      const size_t end = std::min(text.find('\n', at), text.size());
-      absl::StatusOr<LoggedEvent> event = EventFromJson(text.substr(at, end - at));
-      at = end + 1;
-      if (event.ok()) {
-        visit(*std::move(event));
-      } else {
-        ++skipped;
+    ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, files_.OpenForRead(path));
+    ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+    std::string line, piece;
+    for (uint64_t at = 0; at < size; at += piece.size()) {
+      piece.resize(std::min(kPieceBytes, size - at));
+      ATOLL_RETURN_IF_ERROR(file->ReadAt(at, std::as_writable_bytes(std::span(piece.data(), piece.size()))));
+      size_t from = 0;
+      for (size_t end; (end = piece.find('\n', from)) != std::string::npos; from = end + 1) {
+        line.append(piece, from, end - from);
+        Tell(line, visit, skipped);
+        line.clear();
       }
+      // Of a foreign line, as much as shows that it is one.
+      line.append(piece, from,
+                  std::min<size_t>(piece.size() - from, kLineBytes + 1 - std::min<size_t>(line.size(), kLineBytes)));
     }
+    if (!line.empty()) Tell(line, visit, skipped);
     return absl::OkStatus();
+  }
+
+  static void Tell(const std::string& line, const std::function<void(LoggedEvent)>& visit, uint64_t& skipped) {
+    absl::StatusOr<LoggedEvent> event = EventFromJson(line);
+    if (event.ok()) {
+      visit(*std::move(event));
+    } else {
+      ++skipped;
+    }
   }
 
   Files& files_;

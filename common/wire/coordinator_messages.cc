@@ -35,6 +35,7 @@ void Fill(const Assignment& in, v1::CoordinatorMessage& message) {
   *out.mutable_spec() = JobSpecToProto(*in.spec);
   out.set_clock_step(in.clock_step);
   for (const Version v : in.versions) out.add_versions(v.value);
+  out.set_clock_step_nanos(in.clock_pace.ns);
 }
 
 void Fill(const Unassign& in, v1::CoordinatorMessage& message) {
@@ -179,6 +180,7 @@ absl::StatusOr<CoordinatorMessage> Read(const v1::Assignment& in) {
   ATOLL_RETURN_IF_ERROR(CheckCount(in.clock_step(), "assignment.clock_step"));
   out.clock_step = in.clock_step();
   ATOLL_ASSIGN_OR_RETURN(out.versions, Versions(in.versions(), "assignment.versions"));
+  out.clock_pace.ns = std::clamp<int64_t>(in.clock_step_nanos(), 0, Seconds(86'400).ns);
   return out;
 }
 

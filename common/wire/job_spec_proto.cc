@@ -257,6 +257,8 @@ void Reader::Sync(const v1::SyncSpec& m, SyncSpec& out) {
   if (m.has_max_unsynced_periods()) out.max_unsynced_periods = m.max_unsynced_periods();
   // A given 0 means no ramp, which is a ramp of one step; only absence is left to ResolveDefaults.
   if (m.has_join_warmup_steps()) out.join_warmup_steps = std::max<uint32_t>(1, m.join_warmup_steps());
+  out.upload_bytes_per_second = m.upload_bytes_per_second();
+  out.download_bytes_per_second = m.download_bytes_per_second();
 }
 
 void Reader::Experiment(const v1::ExperimentSpec& m, ExperimentSpec& out) {
@@ -372,6 +374,8 @@ void WriteSync(const SyncSpec& in, v1::SyncSpec* m) {
   m->set_max_missed(in.max_missed);
   m->set_max_unsynced_periods(in.max_unsynced_periods);
   if (in.join_warmup_steps != 0) m->set_join_warmup_steps(in.join_warmup_steps);
+  m->set_upload_bytes_per_second(in.upload_bytes_per_second);
+  m->set_download_bytes_per_second(in.download_bytes_per_second);
 }
 
 void WriteEvaluation(const EvaluationSpec& in, v1::EvaluationSpec* m) {

@@ -140,6 +140,7 @@ v1::ContributionHeader ContributionHeaderToProto(const ContributionHeader& in, B
   out.set_mean_loss_micro(in.mean_loss_micro);
   for (const LeaseCursor& cursor : in.cursors) *out.add_cursors() = ToProto(cursor);
   out.set_boot(boot.value);
+  if (in.upload_error_nano) out.set_upload_error_nano(*in.upload_error_nano);
   return out;
 }
 
@@ -171,6 +172,7 @@ absl::StatusOr<ContributionHeader> ContributionHeaderFromProto(const v1::Contrib
   for (const v1::LeaseCursor& cursor : in.cursors()) {
     ATOLL_ASSIGN_OR_RETURN(out.cursors.emplace_back(), FromProto(cursor, path + ".cursors"));
   }
+  if (in.has_upload_error_nano()) out.upload_error_nano = in.upload_error_nano();
   return out;
 }
 

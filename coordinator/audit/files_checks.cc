@@ -89,14 +89,20 @@ class JobFilesChecker {
 
   void CheckSegment(const FileKey& key, const std::string& path) {
     report_.Count("segments");
-    const std::optional<Segment> segment = ReadSegment(files_, path, job_, report_);
+    const std::optional<Segment> segment = ReadSegment(files_, path, job_, report_, /*note_torn_tail=*/false);
     if (!segment) return;
     const FragmentLine* const line = Line(key.epoch, key.fragment);
     if (line == nullptr || key.version < line->base || key.version > line->head)
       return Wrong(path, 0, "the ledger knows no such round", kOlderLedger);
     const auto round = line->rounds.find(key.version + 1);
+    const bool committed = round != line->rounds.end();
+    // What a committed round needs was flushed: a tail that holds some of it is damage, told below.
+    if (!committed || HoldsAll(*segment, round->second->record)) NoteTornTail(*segment, job_, report_);
     if (segment->scan.records.empty()) {
-      if (round != line->rounds.end()) Wrong(path, 0, "it has no whole record, but the ledger has committed its round");
+      if (committed)
+        Wrong(path, 0,
+              absl::StrCat(Whole(*segment), ": the contributions and the update of ", Round(round->second->record),
+                           " are missing"));
       return;
     }
     const v1::SegmentHeader& header = segment->header;
@@ -109,7 +115,7 @@ class JobFilesChecker {
             kOlderLedger);
     for (const auto& [worker, contribution] : segment->accepted) CheckContribution(*segment, key, worker, contribution);
     if (segment->update) CheckUpdate(*segment);
-    if (round != line->rounds.end()) CheckCommitted(*segment, round->second->record);
+    if (committed) CheckCommitted(*segment, round->second->record);
   }
 
   void CheckContribution(const Segment& segment, const FileKey& key, const std::string& worker,
@@ -138,22 +144,41 @@ class JobFilesChecker {
     Wrong(segment.path, segment.update->bytes.offset, "the update does not have its digest");
   }
 
+  static bool HoldsAll(const Segment& segment, const v1::RoundRecord& record) {
+    const auto& counted = record.contributions();
+    return segment.update && std::all_of(counted.begin(), counted.end(), [&](const v1::CommittedContribution& c) {
+             return segment.accepted.contains(c.worker());
+           });
+  }
+
+  static std::string Round(const v1::RoundRecord& record) {
+    return absl::StrCat("the committed round that led to version ", record.reached().version());
+  }
+
+  // How far the file goes, as the beginning of a clause.
+  static std::string Whole(const Segment& segment) {
+    const Scan& scan = segment.scan;
+    if (scan.broken.empty()) return absl::StrCat("the file ends after ", scan.file_bytes, " bytes");
+    return absl::StrCat("only ", scan.valid_bytes, " of its ", scan.file_bytes, " bytes are whole (", scan.broken, ")");
+  }
+
   // The round is committed: all that the ledger counts must be here.
   void CheckCommitted(const Segment& segment, const v1::RoundRecord& record) {
     report_.Count("committed rounds held");
+    const uint64_t end = segment.scan.valid_bytes;
     for (const v1::CommittedContribution& c : record.contributions()) {
       const auto found = segment.accepted.find(c.worker());
       if (found == segment.accepted.end()) {
-        Wrong(segment.path, segment.scan.valid_bytes,
-              absl::StrCat("the contribution of worker ", c.worker(), ", which the ledger counts, is not in it"));
+        Wrong(segment.path, end,
+              absl::StrCat(Whole(segment), ": the contribution of worker ", c.worker(), " to ", Round(record),
+                           " is missing"));
       } else if (!SameContribution(c, found->second.header)) {
         Wrong(segment.path, found->second.record_offset,
               absl::StrCat("the contribution of worker ", c.worker(), " is another one than the ledger counts"));
       }
     }
     if (!segment.update)
-      return Wrong(segment.path, segment.scan.valid_bytes,
-                   "the update of a round that the ledger has committed is not in it");
+      return Wrong(segment.path, end, absl::StrCat(Whole(segment), ": the update of ", Round(record), " is missing"));
     const v1::UpdateRecord& update = segment.update->record;
     const bool same = update.reached().version() == record.reached().version() &&
                       update.reached().fragment() == record.reached().fragment() &&

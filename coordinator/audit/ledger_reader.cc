@@ -8,13 +8,15 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "coordinator/audit/wal_reader.h"
 
 namespace atl::audit {
 namespace {
 
 constexpr int64_t kApplicationId = 0x41544C31;         // "ATL1"
-constexpr int64_t kOldestRevision = 1, kRevision = 5;  // what 2 to 5 added is not read here
+constexpr int64_t kOldestRevision = 1, kRevision = 6;  // what 2 to 5 added is not read here
+constexpr int64_t kWithChecksums = 6;
 
 // A directory that is gone again with this object.
 class TemporaryDirectory {
@@ -59,6 +61,9 @@ class Row {
     const size_t bytes = static_cast<size_t>(sqlite3_column_bytes(statement_, column));
     return data == nullptr ? std::string() : std::string(static_cast<const char*>(data), bytes);
   }
+  int columns() const { return sqlite3_column_count(statement_); }
+  std::string Name() const { return sqlite3_column_name(statement_, next_); }
+  int Kind() const { return sqlite3_column_type(statement_, next_); }  // SQLITE_INTEGER, ...
 
  private:
   sqlite3_stmt* statement_;
@@ -279,6 +284,64 @@ class Tables {
   LedgerImage& image_;
 };
 
+std::string Big64(uint64_t value) {
+  std::string out;
+  for (int shift = 56; shift >= 0; shift -= 8) out += static_cast<char>(value >> shift);
+  return out;
+}
+
+struct RowSum {
+  std::string summed, named;  // what the checksum is of; the first columns, for people
+  std::optional<uint64_t> crc;
+  bool whole() const { return crc == Crc32c(0, AsBytes(summed)); }
+};
+
+RowSum SumOf(Row& row) {
+  RowSum sum;
+  for (int i = 0; i < row.columns(); ++i) {
+    const bool is_crc = row.Name() == "crc", is_number = row.Kind() == SQLITE_INTEGER,
+               is_text = row.Kind() == SQLITE_TEXT;
+    const uint64_t number = is_number ? row.Number() : 0;
+    const std::string bytes = is_number ? Big64(number) : row.Bytes();
+    if (is_crc) {
+      sum.crc = number;
+      continue;
+    }
+    sum.summed += is_number ? 'i' : is_text ? 't' : 'b';
+    sum.summed += is_number ? bytes : Big64(bytes.size()) + bytes;
+    if (i < 4 && (is_number || is_text))
+      sum.named += (i == 0 ? "" : ", ") + (is_number ? std::to_string(number) : absl::Utf8SafeCHexEscape(bytes));
+  }
+  return sum;
+}
+
+// Every row against its checksum, from revision 6 on. A revision that was itself changed is told by the column.
+absl::Status CheckRows(const Database& database, const std::string& path, Report& report) {
+  ATOLL_ASSIGN_OR_RETURN(const int64_t revision, database.Number("PRAGMA user_version"));
+  std::vector<std::string> tables;
+  ATOLL_RETURN_IF_ERROR(
+      database.Each("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name", [&](Row& row) {
+        tables.push_back(row.Bytes());
+        return absl::OkStatus();
+      }));
+  for (const std::string& table : tables) {
+    ATOLL_RETURN_IF_ERROR(database.Each(absl::StrCat("SELECT * FROM ", table), [&](Row& row) {
+      const RowSum sum = SumOf(row);
+      if (sum.crc.has_value() != (revision >= kWithChecksums)) {
+        return absl::DataLossError(absl::StrCat("its revision is ", revision, ", and table ", table, " has ",
+                                                sum.crc ? "checksums" : "no checksums"));
+      }
+      if (sum.crc && !sum.whole()) {
+        report.Damage({path, std::nullopt, "",
+                       absl::StrCat("row (", sum.named, ") of table ", table, " is not as it was written"),
+                       kRestoreState});
+      }
+      return absl::OkStatus();
+    }));
+  }
+  return absl::OkStatus();
+}
+
 // Where SQLite's own check says "page N", the offset of that page.
 std::optional<uint64_t> OffsetOf(const std::string& line, int64_t page_bytes) {
   const size_t at = line.find("age ");
@@ -340,6 +403,8 @@ absl::StatusOr<std::optional<LedgerImage>> ReadLedger(const Files& files, const 
   if (!owner.ok()) return lost(owner);
   const absl::Status pages = CheckPages(*database, path, report);
   if (!pages.ok()) return lost(pages);
+  const absl::Status rows = CheckRows(*database, path, report);
+  if (!rows.ok()) return lost(rows);
   LedgerImage image;
   image.path = path;
   const absl::Status read = Tables(*database, image).Read();

@@ -129,11 +129,14 @@ class FragmentReplay {
       report_.Count("rounds without a state to start from");
       return false;
     }
-    const std::optional<Segment> segment = ReadSegment(files_, path, job_, report_);
+    const std::optional<Segment> segment = ReadSegment(files_, path, job_, report_, /*note_torn_tail=*/false);
     if (!segment) return false;
     const absl::Status done = Recompute(*segment, record);
     report_.Count(done.ok() ? "rounds equal" : "rounds that differ");
-    if (done.ok()) return true;
+    if (done.ok()) {
+      NoteTornTail(*segment, job_, report_);
+      return true;
+    }
     const bool ours = absl::IsInternal(done);  // computed, and something else
     report_.Damage(
         {path, ours ? std::optional(differs_at_) : std::nullopt, job_,

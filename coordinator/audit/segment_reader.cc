@@ -159,20 +159,23 @@ bool ReportScan(const Segment& segment, const std::string& job, Report& report) 
                    kRestoreFile});
     return false;
   }
-  if (scan.torn()) {
-    report.Count("torn tails");
-    report.Note({segment.path, scan.valid_bytes, job,
-                 absl::StrCat("a torn tail of ", scan.file_bytes - scan.valid_bytes, " bytes that never were flushed (",
-                              scan.broken, ")"),
-                 "the next start cuts it off"});
-  }
   return true;
 }
 
 }  // namespace
 
-std::optional<Segment> ReadSegment(const Files& files, const std::string& path, const std::string& job,
-                                   Report& report) {
+void NoteTornTail(const Segment& segment, const std::string& job, Report& report) {
+  const Scan& scan = segment.scan;
+  if (!scan.torn()) return;
+  report.Count("torn tails");
+  report.Note({segment.path, scan.valid_bytes, job,
+               absl::StrCat("a torn tail of ", scan.file_bytes - scan.valid_bytes, " bytes that never were flushed (",
+                            scan.broken, ")"),
+               "the next start cuts it off"});
+}
+
+std::optional<Segment> ReadSegment(const Files& files, const std::string& path, const std::string& job, Report& report,
+                                   bool note_torn_tail) {
   Segment segment;
   const absl::Status opened = Open(files, path, segment);
   if (!opened.ok()) {
@@ -180,6 +183,7 @@ std::optional<Segment> ReadSegment(const Files& files, const std::string& path, 
     return std::nullopt;
   }
   if (!ReportScan(segment, job, report)) return std::nullopt;
+  if (note_torn_tail) NoteTornTail(segment, job, report);
   Folder folder(segment);
   for (const Record& record : segment.scan.records) {
     const absl::Status folded = folder.Fold(record);

@@ -4,10 +4,14 @@
 #include "absl/strings/str_cat.h"
 #include "common/plan/sync_schedule.h"
 #include "coordinator/core/machine.h"
+#include "coordinator/core/pace.h"
 #include "coordinator/core/queue.h"
 
 namespace atl {
 namespace {
+
+// Steps of the job clock, in periods of so many at least.
+constexpr uint64_t kJoinerAhead = 2, kLongPeriod = 10;
 
 // A cordoned worker may have its own job again, and no other.
 void KeepFromOthers(const std::vector<QueuedJob>& jobs, const Member& member, std::set<JobId>& barred) {
@@ -123,25 +127,26 @@ void Machine::Assign(Member& member, Run& run) {
   member.fetch_reports = 0;
   member.step = 0;
   member.finished = false;
-  SendAssignment(member, run);
+  const uint64_t clock = SendAssignment(member, run);
   Note(run.id(), "worker assigned",
-       absl::StrCat("worker ", member.record.worker.value, " fetches job ", run.id().value, " at step ",
-                    ClockOfJoiner(run)),
+       absl::StrCat("worker ", member.record.worker.value, " fetches job ", run.id().value, " at step ", clock),
        {{"worker", member.record.worker.value}});
 }
 
-// The job's clock as of the newest contribution, which is newer than the heartbeats: behind it the joiner would send
-// again what this period has sent. But not past the send step of a round that cannot reach its quorum without a joiner:
-// whoever has sent it waits at its apply step, and the joiner, a period away from sending it, would wait for them
-// elsewhere. A contribution may be on its way, so that counts from the send step on, whether it is there or not.
-uint64_t Machine::ClockOfJoiner(const Run& run) const {
-  if (run.record.state == JobState::kClosing) return ClockOf(run);  // send steps stand for the stop step there
+// The job's clock by now, or as of the newest contribution: behind it the joiner would send again what this period has
+// sent, and late what the others send. But not past the send step of a round that cannot reach its quorum without a
+// joiner: whoever has sent it waits at its apply step, and the joiner, a period away from sending it, would wait for
+// them elsewhere. A contribution may be on its way, so that counts from the send step on, whether it is there or not.
+std::pair<uint64_t, Duration> Machine::ClockOfJoiner(const Run& run) const {
+  if (run.record.state == JobState::kClosing) return {ClockOf(run), {}};  // send steps stand for the stop step there
   const SyncSchedule schedule(run.inner_steps(), run.spec->sync.overlap_steps, run.record.fragments);
   uint64_t newest = NewestStep(run), wanted = UINT64_MAX;
+  bool waits = false;  // for a joiner: the clock stands
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     const Round& round = run.rounds[p];
     const size_t most = ArrivedOf(round) + MissingOf(round).size();
     const bool needs_joiner = !round.closing && most < QuorumOf(round, RuleOf(run, FragmentIndex{p}));
+    waits = waits || needs_joiner;
     for (const auto& [worker, arrival] : round.accepted) {
       newest = std::max(newest, arrival.header.send_step);
       if (needs_joiner) wanted = std::min(wanted, std::max<uint64_t>(arrival.header.send_step, 1) - 1);
@@ -153,16 +158,31 @@ uint64_t Machine::ClockOfJoiner(const Run& run) const {
     const bool known = committed > 0 || round.version.value == 0;  // not just after a rollback
     if (needs_joiner && known) wanted = std::min(wanted, schedule.NextSendStep(FragmentIndex{p}, committed + 1) - 1);
   }
-  const uint64_t clock = run.ClockStep(newest);
-  const uint64_t least = clock - std::min<uint64_t>(clock, run.inner_steps());  // send steps are what workers claim
-  return std::clamp(wanted, least, clock);
+  if (waits) {
+    const uint64_t clock = run.ClockStep(newest);
+    const uint64_t least = clock - std::min<uint64_t>(clock, run.inner_steps());  // send steps are what workers claim
+    return {std::clamp(wanted, least, clock), {}};
+  }
+  Duration pace{};
+  for (const auto& [id, member] : fleet_.Of(run.id())) {
+    if (!member.Trains(run.id()) || member.stage != Stage::kTraining) continue;
+    const Duration step = ClockPace(PeriodOf(run, member), run.inner_steps());
+    newest = std::max(newest, StepByNow(member.step, now_ - member.step_at, step, options_.heartbeat_interval * 2));
+    if (!member.lost && step.ns > 0 && (pace.ns == 0 || step < pace)) pace = step;
+  }
+  // A little ahead of the others: what comes a moment after theirs is too late for a round that has not expected it,
+  // and what comes before is not.
+  const bool ahead = pace.ns > 0 && run.inner_steps() >= kLongPeriod;
+  return {run.ClockStep(ahead ? newest + kJoinerAhead : newest), pace};
 }
 
-void Machine::SendAssignment(const Member& member, const Run& run) {
-  SendTo(member, Assignment{run.id(), run.record.spec_revision, run.spec, ClockOfJoiner(run), run.Versions()});
+uint64_t Machine::SendAssignment(const Member& member, const Run& run) {
+  const auto [clock, pace] = ClockOfJoiner(run);
+  SendTo(member, Assignment{run.id(), run.record.spec_revision, run.spec, clock, run.Versions(), pace});
   if (run.record.state == JobState::kClosing) {
     SendTo(member, ClosingStarted{run.id(), run.record.stop_step, run.Versions()});
   }
+  return clock;
 }
 
 }  // namespace atl

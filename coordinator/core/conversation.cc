@@ -34,7 +34,7 @@ void Machine::Hear(Member& member, const Heartbeat& message) {
   member.heartbeat = message;
   member.heartbeat.step_ns = std::clamp<int64_t>(message.step_ns, 0, kLongestStepNs);
   if (message.job != member.record.job) return;
-  member.step = std::max(member.step, message.step);
+  member.Reached(message.step, now_);
   const Run* run = RunOf(member);
   if (run == nullptr) return;
   JudgeLinkOf(*run, member);
@@ -107,7 +107,7 @@ void Machine::Hear(Member& member, const Ready& message) {
   if (run == nullptr || message.job != run->id()) return;
   const WorkerId& id = member.record.worker;
   // At the end of a job the step of a Ready is a word ("nothing more comes"), not a position.
-  if (run->record.state != JobState::kClosing) member.step = std::max(member.step, message.step);
+  if (run->record.state != JobState::kClosing) member.Reached(message.step, now_);
   const bool joins = member.stage != Stage::kTraining;
   member.stage = Stage::kTraining;
   member.heartbeat.activity = WorkerActivity::kTraining;

@@ -38,6 +38,10 @@ struct Member {
   Instant rests_until{};
   bool finished = false;  // in an ending job: has nothing more to contribute
   uint64_t step = 0;      // newest job clock it reported in this job
+  Instant step_at{};      // when
+  void Reached(uint64_t reported, Instant now) {
+    if (reported >= step) step = reported, step_at = now;
+  }
   Heartbeat heartbeat;
   uint32_t pace_noted = 0;           // newest pace written to the event log
   std::set<JobId> barred;            // it failed at these since it connected

@@ -121,7 +121,7 @@ class Machine {
   void AfterCommit(Run& run, FragmentIndex fragment);
   uint64_t NewestStep(const Run& run) const;
   uint64_t ClockOf(const Run& run) const { return run.ClockStep(NewestStep(run)); }
-  uint64_t ClockOfJoiner(const Run& run) const;
+  std::pair<uint64_t, Duration> ClockOfJoiner(const Run& run) const;  // and what a step of it takes; 0: it stands
 
   // ---- admission.cc
   void JudgeLinkOf(const Run& run, Member& member);
@@ -202,7 +202,7 @@ class Machine {
   void AssignWorkers();
   void AssignEvaluators();
   void Assign(Member& member, Run& run);
-  void SendAssignment(const Member& member, const Run& run);
+  uint64_t SendAssignment(const Member& member, const Run& run);  // the clock that it tells
   uint32_t Needed(const Run& run) const;
   std::vector<WorkerId> Workers(const Run& run) const;  // alive and assigned to train, by name
   uint32_t Training(const Run& run) const;

@@ -20,6 +20,13 @@ bool WorthChanging(uint32_t present, uint32_t wanted) {
   return apart * 8 > present;
 }
 
+Duration ClockPace(Duration period, uint32_t inner_steps) { return Duration{period.ns / std::max(1u, inner_steps)}; }
+
+uint64_t StepByNow(uint64_t step, Duration since, Duration pace, Duration most) {
+  if (pace.ns <= 0 || since.ns < 0 || since > most) return step;
+  return step + static_cast<uint64_t>((since.ns + pace.ns - 1) / pace.ns);
+}
+
 Duration Machine::PeriodOf(const Run& run, const Member& member) const {
   const uint32_t told = member.heartbeat.period_steps;
   const uint32_t steps = told == 0 ? run.inner_steps() : std::min(told, run.inner_steps());

@@ -52,26 +52,22 @@ void Diagnostics::Heard(const WorkerId& worker, const Heartbeat& heartbeat) {
   if (job != heartbeat.job) {
     const auto left = participation_.find(job);
     if (left != participation_.end()) left->second.erase(worker);
-    upload_error_.erase(worker);
     job = heartbeat.job;
-  }
-  for (const MetricSample& sample : heartbeat.metrics) {
-    if (sample.name == HeartbeatName(Metric::kUploadError) && std::isfinite(sample.value))
-      upload_error_[worker] = sample.value;
   }
 }
 
 void Diagnostics::Gone(const WorkerId& worker) {
   job_of_.erase(worker);
-  upload_error_.erase(worker);
   for (auto& [job, shares] : participation_) shares.erase(worker);
 }
 
 Diagnostics::Outcome Diagnostics::OnRound(const RoundRecord& record, RoundMeasures& measures) {
   FillStaleness(record, measures);
-  for (ContributionMeasures& contribution : measures.contributions) {
-    const auto said = upload_error_.find(contribution.worker);
-    if (said != upload_error_.end()) contribution.upload_error = said->second;
+  for (ContributionMeasures& measured : measures.contributions) {
+    for (const CommittedContribution& c : record.contributions) {
+      if (c.header.worker == measured.worker && c.header.upload_error_nano)
+        measured.upload_error = static_cast<double>(*c.header.upload_error_nano) * 1e-9;
+    }
   }
   FollowParticipation(record);
   Outcome outcome;

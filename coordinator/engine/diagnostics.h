@@ -68,7 +68,6 @@ class Diagnostics {
   Metrics& metrics_;
   DirectionWatch directions_;
   std::map<WorkerId, JobId> job_of_;
-  std::map<WorkerId, double> upload_error_;
   std::map<JobId, std::map<WorkerId, double>> participation_;
   std::map<std::pair<JobId, FragmentIndex>, Window> windows_;
 };

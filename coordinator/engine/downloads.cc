@@ -98,7 +98,7 @@ absl::StatusOr<DownloadContent> DataPlane::OpenUpdate(const UpdateKey& key) {
     return absl::NotFoundError(absl::StrCat("the update to version ", key.reached.version.value, " of fragment ",
                                             key.reached.fragment.value, " is no longer kept; fetch the fragment"));
   }
-  ATOLL_RETURN_IF_ERROR(parts_.rounds.Open(round, data->layout.digest));
+  ATOLL_RETURN_IF_ERROR(parts_.rounds.OpenCommitted(round, data->layout.digest));
   const absl::StatusOr<UpdateInfo> info = parts_.rounds.FindUpdate(round);
   absl::StatusOr<std::vector<std::byte>> bytes = parts_.rounds.ReadUpdate(round);
   parts_.rounds.Close(round);

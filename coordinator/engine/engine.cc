@@ -206,7 +206,8 @@ Engine::~Engine() {
   state_->parts.data.SetEventSink([](const Event&) {});
 }
 
-void Engine::Start(const std::map<JobId, std::string>& damaged_logs) {
+void Engine::Start(const std::map<JobId, std::string>& damaged_logs, const std::vector<DamagedRound>& damaged_rounds) {
+  for (const DamagedRound& round : damaged_rounds) state_->Note({round.job, "round log damaged", round.what, {}});
   state_->Push(state_->core->Start(state_->parts.clock.Now(), damaged_logs));
 }
 

@@ -25,6 +25,7 @@
 #include "coordinator/engine/data_plane.h"
 #include "coordinator/engine/history.h"
 #include "coordinator/engine/mailbox.h"
+#include "coordinator/store/held_rounds.h"
 #include "coordinator/store/ledger.h"
 
 namespace atl {
@@ -89,8 +90,10 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Takes up the work that recovery left. Call once, before Run or the first Turn.
-  // `damaged_logs`: jobs whose accepted contributions cannot be read, and why.
-  void Start(const std::map<JobId, std::string>& damaged_logs = {});
+  // `damaged_logs`: jobs whose accepted contributions cannot be read, and why. `damaged_rounds` get a line in their
+  // jobs' event logs; a job whose parameters need one of them stops when they are loaded.
+  void Start(const std::map<JobId, std::string>& damaged_logs = {},
+             const std::vector<DamagedRound>& damaged_rounds = {});
   // Handles everything that waits and everything that is due. Returns when it must be called again at the latest.
   Instant Turn();
   // Turns until asked to stop; then returns after what waits has been handled. The caller's thread is the engine

@@ -9,6 +9,7 @@
 #include "common/plan/shards.h"
 #include "common/wire/resource_names.h"
 #include "coordinator/engine/data_plane.h"
+#include "coordinator/store/held_rounds.h"
 
 namespace atl {
 
@@ -202,15 +203,19 @@ void DataPlane::ReplayNext(std::shared_ptr<Preparation> p) {
   p->rounds.pop_front();
   const RoundKey key{
       p->data->job, p->data->epoch, {record.reached.fragment, Version{record.reached.version.value - 1}}};
-  const absl::Status opened = parts_.rounds.Open(key, p->data->layout.digest);
+  const absl::Status opened = parts_.rounds.OpenCommitted(key, p->data->layout.digest);
   if (!opened.ok()) return Fail(p->data->job, opened);
   std::vector<std::vector<std::byte>> inputs;
   for (const CommittedContribution& contribution : record.contributions) {
     auto bytes = parts_.rounds.ReadContribution(key, contribution.header.worker);
-    if (!bytes.ok()) return Fail(p->data->job, bytes.status());
+    if (!bytes.ok()) {
+      parts_.rounds.Close(key);  // it is read anew once it is mended
+      const absl::Status held = CheckHeldRound(parts_.files, parts_.directory, record);
+      return Fail(p->data->job, held.ok() ? bytes.status() : held);
+    }
     inputs.push_back(*std::move(bytes));
   }
-  parts_.rounds.Close(key);  // of a committed round: nothing is added to it
+  parts_.rounds.Close(key);
   parts_.compute.Post(
       [this, p, record, inputs = std::move(inputs)]() mutable { ReplayOne(p, record, std::move(inputs)); });
 }

@@ -21,7 +21,7 @@ struct ContributionMeasures {
   std::optional<double> others_mean;       // of cosine_to_others over its newest rounds of the fragment
   bool against_others = false;             // by coordinator/engine/direction_watch.h
   uint64_t staleness_steps = 0;            // job clock at the commit less that at its send
-  std::optional<double> upload_error;      // by the worker's newest heartbeat
+  std::optional<double> upload_error;      // as its worker said with it
 };
 
 // By design of coordinator/aggregate, RoundResult.

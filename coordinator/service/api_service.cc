@@ -9,16 +9,37 @@
 #include "atoll/v1/admin.grpc.pb.h"
 #include "atoll/v1/job.grpc.pb.h"
 #include "common/base/mutex.h"
+#include "common/rpc/peer.h"
 #include "common/rpc/rpc_status.h"
 
 namespace atl {
 namespace {
 
-// Answers a unary call once, from any thread.
-template <typename Response>
-Answer<Response> AnswerTo(grpc::ServerUnaryReactor* reactor, Response* out) {
-  return [reactor, out](const absl::Status& status, Response response) {
+// What a call is about, as its caller named it.
+template <typename Request>
+std::string AboutOf(const Request& request) {
+  if constexpr (requires { request.job_id(); }) {
+    return absl::StrCat("jobs/", request.job_id(), request.validate_only() ? " (to be checked only)" : "");
+  } else if constexpr (requires { request.role(); }) {
+    return absl::StrCat(request.role(), "/", request.name().empty() ? "any" : request.name());
+  } else if constexpr (requires { request.name(); }) {
+    return request.name();
+  } else if constexpr (requires { request.id(); }) {
+    return absl::StrCat("token ", request.id());
+  } else {
+    return "";
+  }
+}
+
+// Answers a unary call once, from any thread, and tells the guard what came of it.
+template <typename Request, typename Response>
+Answer<Response> AnswerTo(grpc::ServerUnaryReactor* reactor, const char* method, CallGuard& guard,
+                          const grpc::CallbackServerContext& context, const Request& request, Response* out) {
+  const auto auth = context.auth_context();
+  return [reactor, method, &guard, caller = auth ? IdentityOf(*auth) : std::nullopt, about = AboutOf(request), out](
+             const absl::Status& status, Response response) {
     if (status.ok()) *out = std::move(response);
+    if (caller) guard.TellOutcome(method, *caller, about, status);
     reactor->Finish(ToGrpc(status));
   };
 }
@@ -135,25 +156,25 @@ class NewLines {
 
 class JobServiceImpl final : public v1::JobService::CallbackService {
  public:
-  explicit JobServiceImpl(JobApi& api) : api_(api) {}
+  JobServiceImpl(JobApi& api, CallGuard& guard) : api_(api), guard_(guard) {}
 
-#define ATOLL_UNARY(Method)                                                                                  \
-  grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const v1::Method##Request* request, \
-                                   v1::Method##Response* response) override {                                \
-    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();                                           \
-    api_.Method(*request, AnswerTo(reactor, response));                                                      \
-    return reactor;                                                                                          \
+#define ATOLL_UNARY(Service, Method)                                                                                   \
+  grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const v1::Method##Request* request,           \
+                                   v1::Method##Response* response) override {                                          \
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();                                                     \
+    api_.Method(*request, AnswerTo(reactor, "/atoll.v1." #Service "/" #Method, guard_, *context, *request, response)); \
+    return reactor;                                                                                                    \
   }
-  ATOLL_UNARY(SubmitJob)
-  ATOLL_UNARY(GetJob)
-  ATOLL_UNARY(ListJobs)
-  ATOLL_UNARY(CancelJob)
-  ATOLL_UNARY(PauseJob)
-  ATOLL_UNARY(ResumeJob)
-  ATOLL_UNARY(UpdateJob)
-  ATOLL_UNARY(RollbackJob)
-  ATOLL_UNARY(GetJobMetrics)
-  ATOLL_UNARY(ListOffers)
+  ATOLL_UNARY(JobService, SubmitJob)
+  ATOLL_UNARY(JobService, GetJob)
+  ATOLL_UNARY(JobService, ListJobs)
+  ATOLL_UNARY(JobService, CancelJob)
+  ATOLL_UNARY(JobService, PauseJob)
+  ATOLL_UNARY(JobService, ResumeJob)
+  ATOLL_UNARY(JobService, UpdateJob)
+  ATOLL_UNARY(JobService, RollbackJob)
+  ATOLL_UNARY(JobService, GetJobMetrics)
+  ATOLL_UNARY(JobService, ListOffers)
 
   grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchJob(grpc::CallbackServerContext*,
                                                            const v1::WatchJobRequest* request) override {
@@ -213,31 +234,34 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
   }
 
   JobApi& api_;
+  CallGuard& guard_;
 };
 
 class AdminServiceImpl final : public v1::AdminService::CallbackService {
  public:
-  AdminServiceImpl(JobApi& api, Enrollment* enrollment) : api_(api), enrollment_(enrollment) {}
-  ATOLL_UNARY(ListWorkers)
-  ATOLL_UNARY(DrainWorker)
-  ATOLL_UNARY(CordonWorker)
-  ATOLL_UNARY(EvictWorker)
-  ATOLL_UNARY(ReadmitWorker)
-  ATOLL_UNARY(ListCheckpoints)
-  ATOLL_UNARY(GetCheckpoint)
-  ATOLL_UNARY(GetServerInfo)
+  AdminServiceImpl(JobApi& api, Enrollment* enrollment, CallGuard& guard)
+      : api_(api), enrollment_(enrollment), guard_(guard) {}
+  ATOLL_UNARY(AdminService, ListWorkers)
+  ATOLL_UNARY(AdminService, DrainWorker)
+  ATOLL_UNARY(AdminService, CordonWorker)
+  ATOLL_UNARY(AdminService, EvictWorker)
+  ATOLL_UNARY(AdminService, ReadmitWorker)
+  ATOLL_UNARY(AdminService, ListCheckpoints)
+  ATOLL_UNARY(AdminService, GetCheckpoint)
+  ATOLL_UNARY(AdminService, GetServerInfo)
 #undef ATOLL_UNARY
 
-#define ATOLL_OF_TOKENS(Method)                                                                              \
-  grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const v1::Method##Request* request, \
-                                   v1::Method##Response* response) override {                                \
-    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();                                           \
-    if (enrollment_ == nullptr) {                                                                            \
-      reactor->Finish(ToGrpc(NoTokens()));                                                                   \
-    } else {                                                                                                 \
-      enrollment_->Method(*request, AnswerTo(reactor, response));                                            \
-    }                                                                                                        \
-    return reactor;                                                                                          \
+#define ATOLL_OF_TOKENS(Method)                                                                                        \
+  grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const v1::Method##Request* request,           \
+                                   v1::Method##Response* response) override {                                          \
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();                                                     \
+    if (enrollment_ == nullptr) {                                                                                      \
+      reactor->Finish(ToGrpc(NoTokens()));                                                                             \
+    } else {                                                                                                           \
+      enrollment_->Method(*request,                                                                                    \
+                          AnswerTo(reactor, "/atoll.v1.AdminService/" #Method, guard_, *context, *request, response)); \
+    }                                                                                                                  \
+    return reactor;                                                                                                    \
   }
   ATOLL_OF_TOKENS(CreateToken)
   ATOLL_OF_TOKENS(ListTokens)
@@ -252,13 +276,16 @@ class AdminServiceImpl final : public v1::AdminService::CallbackService {
 
   JobApi& api_;
   Enrollment* const enrollment_;
+  CallGuard& guard_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> MakeJobService(JobApi& api) { return std::make_unique<JobServiceImpl>(api); }
-std::unique_ptr<grpc::Service> MakeAdminService(JobApi& api, Enrollment* enrollment) {
-  return std::make_unique<AdminServiceImpl>(api, enrollment);
+std::unique_ptr<grpc::Service> MakeJobService(JobApi& api, CallGuard& guard) {
+  return std::make_unique<JobServiceImpl>(api, guard);
+}
+std::unique_ptr<grpc::Service> MakeAdminService(JobApi& api, Enrollment* enrollment, CallGuard& guard) {
+  return std::make_unique<AdminServiceImpl>(api, enrollment, guard);
 }
 
 }  // namespace atl

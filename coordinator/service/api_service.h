@@ -6,15 +6,16 @@
 
 #include <memory>
 
+#include "coordinator/service/call_guard.h"
 #include "coordinator/service/enrollment.h"
 #include "coordinator/service/job_api.h"
 
 namespace atl {
 
-// `api` and `enrollment` must outlive the services, the services their server. Without an enrolment (nullptr) calls
-// about tokens are FailedPrecondition.
-std::unique_ptr<grpc::Service> MakeJobService(JobApi& api);
-std::unique_ptr<grpc::Service> MakeAdminService(JobApi& api, Enrollment* enrollment);
+// What is given must outlive the services, the services their server. Without an enrolment (nullptr) calls about tokens
+// are FailedPrecondition. `guard` is told what came of the calls of those who have an identity.
+std::unique_ptr<grpc::Service> MakeJobService(JobApi& api, CallGuard& guard);
+std::unique_ptr<grpc::Service> MakeAdminService(JobApi& api, Enrollment* enrollment, CallGuard& guard);
 
 }  // namespace atl
 

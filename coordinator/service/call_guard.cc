@@ -5,7 +5,11 @@
 namespace atl {
 namespace {
 
+constexpr size_t kAboutBytes = 128, kReasonBytes = 512;  // what callers write is cut in a line
+
 std::string Who(const Identity& caller) { return absl::StrCat(RoleName(caller.role), "/", caller.name); }
+// The id of the join token by which the caller enrolled.
+std::string TokenOf(const Identity& caller) { return caller.token.empty() ? "none" : caller.token; }
 
 }  // namespace
 
@@ -14,9 +18,26 @@ absl::Status CallGuard::Check(const std::string& method, const Identity& caller)
   if (!decided.ok()) {
     TellRefusal(method, caller, decided);
   } else if (FindAccessRule(method)->changes_state) {
-    log_.Info("audit", {{"who", Who(caller)}, {"call", method}, {"result", "allowed"}});
+    log_.Info("audit", {{"who", Who(caller)}, {"call", method}, {"result", "allowed"}, {"token", TokenOf(caller)}});
   }
   return decided;
+}
+
+void CallGuard::TellOutcome(const std::string& method, const Identity& caller, const std::string& about,
+                            const absl::Status& outcome) {
+  const AccessRule* rule = FindAccessRule(method);
+  if (rule == nullptr || !rule->changes_state) return;
+  const std::string what = about.substr(0, kAboutBytes), token = TokenOf(caller);
+  if (outcome.ok()) {
+    log_.Info("audit", {{"who", Who(caller)}, {"call", method}, {"about", what}, {"result", "done"}, {"token", token}});
+  } else {
+    log_.Warn("audit", {{"who", Who(caller)},
+                        {"call", method},
+                        {"about", what},
+                        {"result", "failed"},
+                        {"token", token},
+                        {"reason", std::string(outcome.message().substr(0, kReasonBytes))}});
+  }
 }
 
 void CallGuard::Revoke(const std::string& token) {
@@ -52,6 +73,7 @@ void CallGuard::TellRefusal(const std::string& method, const Identity& caller, c
   log_.Warn("audit", {{"who", Who(caller)},
                       {"call", method.substr(0, 128)},
                       {"result", "refused"},
+                      {"token", TokenOf(caller)},
                       {"reason", std::string(why.message())},
                       {"not_told_before", untold}});
 }

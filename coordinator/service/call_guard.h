@@ -13,8 +13,9 @@
 
 namespace atl {
 
-// Thread-safe; never waits. An audit line for every refused call and for every allowed one that changes state; beyond
-// kRefusalLinesPerSecond refusals are counted and the count is told in the next second's first line.
+// Thread-safe; never waits. An audit line for every refused call, for every allowed one that changes state and, where
+// it has one answer, for what came of it; beyond kRefusalLinesPerSecond refusals are counted and the count is told in
+// the next second's first line.
 class CallGuard {
  public:
   static constexpr uint32_t kRefusalLinesPerSecond = 100;
@@ -22,6 +23,10 @@ class CallGuard {
   CallGuard(Log& log, const Clock& clock) : log_(log), clock_(clock) {}
   // PermissionDenied with the reason; a CallCheck of common/rpc/tls.h.
   absl::Status Check(const std::string& method, const Identity& caller) ATOLL_EXCLUDES(mutex_);
+  // Tells what came of a call that Check has allowed, where it changes state: done, or failed and why. `about` is what
+  // it was to change, as its caller named it: "jobs/tiny".
+  void TellOutcome(const std::string& method, const Identity& caller, const std::string& about,
+                   const absl::Status& outcome);
   // From now on nobody who enrolled with this token may call anything.
   void Revoke(const std::string& token) ATOLL_EXCLUDES(mutex_);
 

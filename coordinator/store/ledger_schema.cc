@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "coordinator/store/ledger_rows.h"
 #include "coordinator/store/sqlite_ledger.h"
 
 namespace atl {
@@ -58,9 +59,32 @@ constexpr char kRevision4[] = "ALTER TABLE workers ADD COLUMN quarantine TEXT NO
 // To 5: `cordoned` is 1 where an operator keeps other jobs from a worker.
 constexpr char kRevision5[] = "ALTER TABLE workers ADD COLUMN cordoned INTEGER NOT NULL DEFAULT 0;";
 
+// To 6: `crc`, the checksum of the other columns, in every table (ledger_rows.h).
+constexpr char kRevision6[] = R"sql(
+ALTER TABLE meta ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE pools ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE pool_ranges ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE workers ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE leases ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE rounds ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE evaluations ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE checkpoints ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE rollbacks ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE tokens ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
+)sql";
+constexpr int64_t kSealed = 6;
+
 // kSteps[r] leads from revision r to r + 1.
-constexpr std::array<const char*, kLedgerRevision> kSteps = {kRevision1, kRevision2, kRevision3, kRevision4,
-                                                             kRevision5};
+constexpr std::array<const char*, kLedgerRevision> kSteps = {kRevision1, kRevision2, kRevision3,
+                                                             kRevision4, kRevision5, kRevision6};
+
+absl::Status TakeStep(Database& database, int64_t revision) {
+  ATOLL_RETURN_IF_ERROR(database.Run(absl::StrCat("BEGIN IMMEDIATE;", kSteps[static_cast<size_t>(revision)])));
+  if (revision + 1 == kSealed) ATOLL_RETURN_IF_ERROR(SealRows(database));
+  return database.Run(absl::StrCat("PRAGMA application_id=", kLedgerApplicationId,
+                                   "; PRAGMA user_version=", revision + 1, "; COMMIT;"));
+}
 
 absl::Status TakeAlone(Database& database) {
   // Exclusive locking holds the file from the first transaction on; a second opener is told so.
@@ -90,12 +114,7 @@ absl::Status PrepareLedgerSchema(Database& database, const std::string& path) {
   ATOLL_ASSIGN_OR_RETURN(int64_t revision, database.Number("PRAGMA user_version"));
   ATOLL_RETURN_IF_ERROR(CheckOwner(database, path, revision));
   ATOLL_RETURN_IF_ERROR(database.Run("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=OFF;"));
-  for (; revision < kLedgerRevision; ++revision) {
-    const std::string step = kSteps[static_cast<size_t>(revision)];
-    ATOLL_RETURN_IF_ERROR(
-        database.Run(absl::StrCat("BEGIN IMMEDIATE;", step, "PRAGMA application_id=", kLedgerApplicationId,
-                                  "; PRAGMA user_version=", revision + 1, "; COMMIT;")));
-  }
+  for (; revision < kLedgerRevision; ++revision) ATOLL_RETURN_IF_ERROR(TakeStep(database, revision));
   return absl::OkStatus();
 }
 

@@ -30,11 +30,38 @@ std::shared_ptr<RoundSegment> RoundLog::Take(const RoundKey& key) {
   return segment;
 }
 
-absl::Status RoundLog::Open(const RoundKey& key, Digest layout) {
-  if (const auto known = Find(key); known.ok()) {
-    MutexLock lock((*known)->mutex);
-    return (*known)->CheckIdentity(key, layout);
+absl::StatusOr<bool> RoundLog::FindSame(const RoundKey& key, Digest layout) const {
+  const auto known = Find(key);
+  if (!known.ok()) return false;
+  MutexLock lock((*known)->mutex);
+  ATOLL_RETURN_IF_ERROR((*known)->CheckIdentity(key, layout));
+  return true;
+}
+
+absl::Status RoundLog::OpenCommitted(const RoundKey& key, Digest layout) {
+  ATOLL_ASSIGN_OR_RETURN(const bool open, FindSame(key, layout));
+  if (open) return absl::OkStatus();
+  const std::string path = directory_.SegmentPath(key);
+  if (!files_.Exists(path)) {
+    return absl::DataLossError(absl::StrCat("round log segment ", path, " of a committed round is not there: ",
+                                            "put the file back from a backup of the state directory"));
   }
+  ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<File> file, files_.OpenForRead(path));
+  const auto segment = std::make_shared<RoundSegment>(std::move(file), path, boot_);
+  {
+    MutexLock lock(segment->mutex);
+    segment->broken = absl::FailedPreconditionError(
+        absl::StrCat("round log segment ", path, " is of a committed round: nothing is added to it"));
+    ATOLL_RETURN_IF_ERROR(segment->Scan(key, layout));
+  }
+  MutexLock lock(mutex_);
+  open_.try_emplace(key, segment);
+  return absl::OkStatus();
+}
+
+absl::Status RoundLog::Open(const RoundKey& key, Digest layout) {
+  ATOLL_ASSIGN_OR_RETURN(const bool known, FindSame(key, layout));
+  if (known) return absl::OkStatus();
   const std::string path = directory_.SegmentPath(key), directory = DirectoryOf(path);
   ATOLL_RETURN_IF_ERROR(MakeDurableDirectory(files_, directory_.root(), directory));
   ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<File> file, files_.OpenForAppend(path));

@@ -49,6 +49,8 @@ class RoundLog {
   // Makes the segment durable in its directory, or opens and scans the one that is there. Needed before other calls on
   // the key. DataLoss: damaged in the middle. FailedPrecondition: newer revision, or another layout.
   absl::Status Open(const RoundKey& key, Digest layout);
+  // Of a committed round, to read from: nothing is made, cut off or added. DataLoss also when the file is not there.
+  absl::Status OpenCommitted(const RoundKey& key, Digest layout);
 
   // Begins or resumes a contribution; returns the length of the verified prefix, which is encoded_bytes when only the
   // trailer is missing or it is accepted already. An unaccepted one of the same worker with another digest is replaced.
@@ -90,6 +92,8 @@ class RoundLog {
 
  private:
   absl::StatusOr<std::shared_ptr<RoundSegment>> Find(const RoundKey& key) const ATOLL_EXCLUDES(mutex_);
+  // Checks an open segment; whether there is one.
+  absl::StatusOr<bool> FindSame(const RoundKey& key, Digest layout) const ATOLL_EXCLUDES(mutex_);
   std::shared_ptr<RoundSegment> Take(const RoundKey& key) ATOLL_EXCLUDES(mutex_);
   Files& files_;
   DataDirectory directory_;

@@ -40,8 +40,9 @@ absl::Status RoundSegment::Scan(const RoundKey& key, Digest layout) {
   file_bytes = result.valid_bytes;
   next_sequence = result.next_sequence;
   chain = result.chain;
-  if (result.torn) ATOLL_RETURN_IF_ERROR(file->Truncate(file_bytes));
   if (has_header) ATOLL_RETURN_IF_ERROR(CheckIdentity(key, layout));
+  if (!broken.ok()) return absl::OkStatus();  // to read from only
+  if (result.torn) ATOLL_RETURN_IF_ERROR(file->Truncate(file_bytes));
   return Flush();
 }
 

@@ -1,4 +1,6 @@
 // Which segments are on disk, which may go, and what a restart finds accepted in them.
+#include "coordinator/store/segments_on_disk.h"
+
 #include <algorithm>
 
 #include "absl/strings/numbers.h"
@@ -6,9 +8,10 @@
 
 namespace atl {
 
-absl::StatusOr<std::vector<Version>> RoundLog::List(const JobId& job, uint64_t epoch, FragmentIndex fragment) const {
+absl::StatusOr<std::vector<Version>> SegmentsOnDisk(const Files& files, const DataDirectory& directory,
+                                                    const JobId& job, uint64_t epoch, FragmentIndex fragment) {
   ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                         files_.List(directory_.SegmentDirectory(job, epoch, fragment)));
+                         files.List(directory.SegmentDirectory(job, epoch, fragment)));
   std::vector<Version> versions;
   for (const std::string& name : names) {
     uint64_t version = 0;
@@ -17,6 +20,10 @@ absl::StatusOr<std::vector<Version>> RoundLog::List(const JobId& job, uint64_t e
   }
   std::sort(versions.begin(), versions.end());
   return versions;
+}
+
+absl::StatusOr<std::vector<Version>> RoundLog::List(const JobId& job, uint64_t epoch, FragmentIndex fragment) const {
+  return SegmentsOnDisk(files_, directory_, job, epoch, fragment);
 }
 
 absl::StatusOr<uint64_t> RoundLog::DropBefore(const JobId& job, uint64_t epoch, FragmentIndex fragment,

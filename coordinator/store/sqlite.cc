@@ -4,7 +4,38 @@
 
 #include <utility>
 
+#include "common/base/hash.h"
+
 namespace atl {
+namespace {
+
+// row_crc(value, ...)
+void RowCrc(sqlite3_context* context, int count, sqlite3_value** values) {
+  std::string bytes;
+  for (int i = 0; i < count; ++i) {
+    sqlite3_value* value = values[i];
+    switch (sqlite3_value_type(value)) {
+      case SQLITE_INTEGER:
+        bytes += 'i';
+        PutBig(bytes, static_cast<uint64_t>(sqlite3_value_int64(value)));
+        continue;
+      case SQLITE_TEXT: bytes += 't'; break;
+      case SQLITE_BLOB: bytes += 'b'; break;
+      default: bytes += 'n'; continue;  // tables have no other kinds
+    }
+    const void* data = sqlite3_value_blob(value);
+    const auto size = static_cast<size_t>(sqlite3_value_bytes(value));
+    PutBig(bytes, size);
+    if (size > 0) bytes.append(static_cast<const char*>(data), size);
+  }
+  sqlite3_result_int64(context, Crc32c(0, AsBytes(bytes)));
+}
+
+}  // namespace
+
+void PutBig(std::string& out, uint64_t value) {
+  for (int shift = 56; shift >= 0; shift -= 8) out += static_cast<char>(value >> shift);
+}
 
 absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path) {
   std::unique_ptr<Database> database(new Database(path));
@@ -12,6 +43,9 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path
                                    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
   if (code != SQLITE_OK) return database->Error(code);
   sqlite3_extended_result_codes(database->db_, 1);
+  const int made = sqlite3_create_function_v2(database->db_, "row_crc", -1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, nullptr,
+                                              RowCrc, nullptr, nullptr, nullptr);
+  if (made != SQLITE_OK) return database->Error(made);
   return database;
 }
 

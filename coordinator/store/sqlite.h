@@ -1,4 +1,4 @@
-// SQLite as values and statuses: a database, its prepared statements, bound by position. Only sqlite_ledger.cc uses it.
+// SQLite as values and statuses: a database, its prepared statements, bound by position. Only the ledger uses it.
 // Not thread-safe.
 #ifndef ATOLL_COORDINATOR_STORE_SQLITE_H_
 #define ATOLL_COORDINATOR_STORE_SQLITE_H_
@@ -16,9 +16,14 @@ namespace atl {
 
 class Statement;
 
+// Eight bytes, big-endian: numbers in blobs and under checksums.
+void PutBig(std::string& out, uint64_t value);
+
 class Database {
  public:
   // Makes the file if needed. FailedPrecondition: held by another process. DataLoss: not a database, or damaged.
+  // Statements may call row_crc(value, ...): the CRC-32C of all values, each as its kind and bytes
+  // (docs/formats/ledger.md, "Checksums").
   static absl::StatusOr<std::unique_ptr<Database>> Open(const std::string& path);
   ~Database();
   Database(const Database&) = delete;
@@ -34,6 +39,7 @@ class Database {
   // The present error of SQLite, with the path. ResourceExhausted: disk full. FailedPrecondition: busy. DataLoss:
   // damaged.
   absl::Status Error(int code) const;
+  const std::string& path() const { return path_; }
 
  private:
   explicit Database(std::string path) : path_(std::move(path)) {}

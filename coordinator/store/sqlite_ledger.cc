@@ -7,7 +7,9 @@
 #include "common/plan/boot_lines.h"
 #include "common/plan/ledger_fold.h"
 #include "common/wire/record_messages.h"
+#include "coordinator/store/ledger_rows.h"
 #include "coordinator/store/ledger_schema.h"
+#include "coordinator/store/ledger_writer.h"
 #include "coordinator/store/sqlite.h"
 
 namespace atl {
@@ -15,31 +17,15 @@ namespace {
 
 // ---- packed columns -------------------------------------------------------------------------------------------------
 
-void PutBig(std::string& out, uint64_t value) {
-  for (int shift = 56; shift >= 0; shift -= 8) out += static_cast<char>(value >> shift);
-}
 uint64_t GetBig(const std::string& bytes, size_t at) {
   uint64_t value = 0;
   for (size_t i = 0; i < 8; ++i) value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
   return value;
 }
 
-std::string Pack(const VersionVector& versions) {
-  std::string out;
-  for (const Version v : versions) PutBig(out, v.value);
-  return out;
-}
 VersionVector UnpackVersions(const std::string& bytes) {
   VersionVector out;
   for (size_t at = 0; at + 8 <= bytes.size(); at += 8) out.push_back({GetBig(bytes, at)});
-  return out;
-}
-std::string Pack(const std::vector<Digest>& hashes) {
-  std::string out;
-  for (const Digest& hash : hashes) {
-    PutBig(out, hash.high);
-    PutBig(out, hash.low);
-  }
   return out;
 }
 std::vector<Digest> UnpackDigests(const std::string& bytes) {
@@ -47,118 +33,6 @@ std::vector<Digest> UnpackDigests(const std::string& bytes) {
   for (size_t at = 0; at + 16 <= bytes.size(); at += 16) out.push_back({GetBig(bytes, at), GetBig(bytes, at + 8)});
   return out;
 }
-
-uint64_t Flag(bool value) { return value ? 1 : 0; }
-
-// ---- writing --------------------------------------------------------------------------------------------------------
-
-// Writes the records of one transaction.
-class RecordWriter {
- public:
-  RecordWriter(Database& database, uint64_t& next_seq) : database_(database), next_seq_(next_seq) {}
-
-  absl::Status operator()(const JobRecord& r) {
-    ATOLL_ASSIGN_OR_RETURN(
-        Statement s, database_.Prepare("INSERT OR REPLACE INTO jobs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"));
-    s.Bind(r.job.value).Bind(r.sequence).BindBlob(SerializeJobSpec(r.spec)).Bind(r.spec_revision);
-    s.Bind(uint64_t{static_cast<uint32_t>(r.state)}).Bind(r.reason).Bind(r.request_id).Bind(r.stop_step);
-    s.Bind(r.dataset_samples).Bind(r.held_out_samples).Bind(uint64_t{r.fragments}).Bind(r.epoch);
-    s.Bind(Flag(r.parameters_ready)).Bind(Flag(r.draining)).Bind(r.next_evaluation);
-    return s.Bind(r.create_wall_nanos).Bind(r.start_wall_nanos).Bind(r.end_wall_nanos).Run();
-  }
-  absl::Status operator()(const PoolRecord& r) {
-    ATOLL_ASSIGN_OR_RETURN(Statement pool, database_.Prepare("INSERT OR REPLACE INTO pools VALUES (?,?,?,?)"));
-    ATOLL_RETURN_IF_ERROR(pool.Bind(r.job.value).Bind(r.frontier).Bind(r.consumed).Bind(r.abandoned).Run());
-    ATOLL_ASSIGN_OR_RETURN(Statement clear, database_.Prepare("DELETE FROM pool_ranges WHERE job = ?"));
-    ATOLL_RETURN_IF_ERROR(clear.Bind(r.job.value).Run());
-    ATOLL_ASSIGN_OR_RETURN(Statement range, database_.Prepare("INSERT INTO pool_ranges VALUES (?,?,?)"));
-    for (const SampleRange& free : r.returned) {
-      ATOLL_RETURN_IF_ERROR(range.Bind(r.job.value).Bind(free.begin).Bind(free.end).Run());
-    }
-    return absl::OkStatus();
-  }
-  absl::Status operator()(const WorkerRecord& r) {
-    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("INSERT OR REPLACE INTO workers VALUES (?,?,?,?,?,?,?,?,?)"));
-    s.Bind(r.worker.value).Bind(r.incarnation.value).Bind(r.start_nonce).Bind(r.job.value).Bind(Flag(r.evaluate_only));
-    return s.Bind(r.device).Bind(r.leases_from.value).Bind(r.quarantine).Bind(Flag(r.cordoned)).Run();
-  }
-  absl::Status operator()(const WorkerForgotten& r) {
-    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("DELETE FROM workers WHERE worker = ?"));
-    return s.Bind(r.worker.value).Run();
-  }
-  absl::Status operator()(const LeaseRecord& r) {
-    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("INSERT OR REPLACE INTO leases VALUES (?,?,?,?,?,?,?,?,?)"));
-    s.Bind(r.lease.value).Bind(r.job.value).Bind(r.worker.value).Bind(r.incarnation.value).Bind(r.range.begin);
-    return s.Bind(r.range.end).Bind(r.consumed_to).Bind(r.request).Bind(Flag(r.revoked)).Run();
-  }
-  absl::Status operator()(const LeaseClosed& r) {
-    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("DELETE FROM leases WHERE lease = ?"));
-    return s.Bind(r.lease.value).Run();
-  }
-  absl::Status operator()(const RoundRecord& r) {
-    const std::string bytes = SerializeRoundRecord(r);
-    const uint64_t fragment = r.reached.fragment.value;
-    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("INSERT OR IGNORE INTO rounds VALUES (?,?,?,?,?,?)"));
-    s.Bind(r.job.value).Bind(r.epoch).Bind(fragment).Bind(r.reached.version.value);
-    ATOLL_RETURN_IF_ERROR(s.Bind(next_seq_++).BindBlob(bytes).Run());
-    if (database_.changes() == 1) return absl::OkStatus();
-    ATOLL_ASSIGN_OR_RETURN(
-        Statement there,
-        database_.Prepare("SELECT record FROM rounds WHERE job = ? AND epoch = ? AND fragment = ? AND version = ?"));
-    there.Bind(r.job.value).Bind(r.epoch).Bind(fragment).Bind(r.reached.version.value);
-    ATOLL_ASSIGN_OR_RETURN(const bool row, there.Step());
-    if (row && there.NextBlob() == bytes) return absl::OkStatus();
-    return absl::InternalError(absl::StrCat("version ", r.reached.version.value, " of fragment ", fragment, " of job ",
-                                            r.job.value, " was committed before with other content"));
-  }
-  absl::Status operator()(const EvaluationRecord& r) {
-    ATOLL_ASSIGN_OR_RETURN(Statement s,
-                           database_.Prepare("INSERT OR IGNORE INTO evaluations VALUES (?,?,?,?,?,?,?,?,?,?,?)"));
-    s.Bind(r.job.value)
-        .Bind(r.evaluation)
-        .Bind(next_seq_++)
-        .Bind(r.clock_step)
-        .BindBlob(Pack(r.versions))
-        .Bind(r.nll_micro_nats);
-    s.Bind(r.tokens).Bind(r.text_bytes).Bind(r.trained_tokens).Bind(r.wall_nanos);
-    ATOLL_RETURN_IF_ERROR(s.BindBlob(SerializeTaskScores(r.tasks)).Run());
-    if (database_.changes() == 1) return absl::OkStatus();
-    return absl::InternalError(
-        absl::StrCat("evaluation ", r.evaluation, " of job ", r.job.value, " was recorded before"));
-  }
-  absl::Status operator()(const CheckpointRecord& r) { return WriteCheckpoint(r, false); }
-  absl::Status operator()(const CheckpointDropped& r) {
-    CheckpointRecord gone;
-    gone.job = r.job;
-    gone.step = r.step;
-    return WriteCheckpoint(gone, true);
-  }
-  absl::Status operator()(const CountersRecord& r) {
-    ATOLL_ASSIGN_OR_RETURN(
-        Statement s, database_.Prepare("UPDATE meta SET next_lease = ?, next_incarnation = ?, next_job_sequence = ?"));
-    return s.Bind(r.next_lease).Bind(r.next_incarnation).Bind(r.next_job_sequence).Run();
-  }
-  absl::Status operator()(const RollbackRecord& r) {
-    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("INSERT INTO rollbacks VALUES (?,?,?,?)"));
-    return s.Bind(next_seq_++).Bind(r.job.value).Bind(r.epoch).BindBlob(Pack(r.versions)).Run();
-  }
-
- private:
-  // Checkpoints are kept as a history, dropped ones too: a rollback is understood by what was there when it was made.
-  absl::Status WriteCheckpoint(const CheckpointRecord& r, bool dropped) {
-    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("INSERT INTO checkpoints VALUES (?,?,?,?,?,?,?,?,?,?)"));
-    s.Bind(next_seq_++)
-        .Bind(r.job.value)
-        .Bind(r.step)
-        .Bind(Flag(dropped))
-        .BindBlob(Pack(r.versions))
-        .BindBlob(Pack(r.hashes));
-    return s.Bind(Flag(r.complete)).Bind(r.pool_consumed).Bind(r.pool_frontier).Bind(r.wall_nanos).Run();
-  }
-
-  Database& database_;
-  uint64_t& next_seq_;
-};
 
 // ---- reading --------------------------------------------------------------------------------------------------------
 
@@ -367,6 +241,12 @@ absl::Status CheckHistory(const std::vector<LedgerRecord>& jobs, const History& 
   return absl::OkStatus();
 }
 
+absl::Status SetBoot(Database& database, const std::string& value) {
+  ATOLL_RETURN_IF_ERROR(database.Run(absl::StrCat("BEGIN IMMEDIATE; UPDATE meta SET boot = ", value)));
+  ATOLL_RETURN_IF_ERROR(SealMeta(database));
+  return database.Run("COMMIT");
+}
+
 // ---- the ledger -----------------------------------------------------------------------------------------------------
 
 class SqliteLedger final : public Ledger {
@@ -378,11 +258,11 @@ class SqliteLedger final : public Ledger {
     ATOLL_ASSIGN_OR_RETURN(const int64_t first, database_->Number("SELECT next_seq FROM meta"));
     auto next_seq = static_cast<uint64_t>(first);
     absl::Status status;
-    RecordWriter writer(*database_, next_seq);
     for (const LedgerRecord& record : records) {
-      if (status.ok()) status = std::visit(writer, record);
+      if (status.ok()) status = WriteRecord(*database_, record, next_seq);
     }
     if (status.ok()) status = database_->Run(absl::StrCat("UPDATE meta SET next_seq = ", next_seq));
+    if (status.ok()) status = SealMeta(*database_);
     if (status.ok()) status = database_->Run("COMMIT");
     // The first error is what is told; a rollback that fails as well changes nothing about it.
     if (!status.ok()) database_->Run("ROLLBACK").IgnoreError();
@@ -390,7 +270,8 @@ class SqliteLedger final : public Ledger {
   }
 
   absl::StatusOr<RecoveredState> Recover() override {
-    ATOLL_RETURN_IF_ERROR(database_->Run("UPDATE meta SET boot = boot + 1"));
+    ATOLL_RETURN_IF_ERROR(CheckRows(*database_));
+    ATOLL_RETURN_IF_ERROR(SetBoot(*database_, "boot + 1"));
     ATOLL_ASSIGN_OR_RETURN(const int64_t boot, database_->Number("SELECT boot FROM meta"));
     ATOLL_ASSIGN_OR_RETURN(std::vector<LedgerRecord> rows, ReadJobs(*database_));
     History history;
@@ -425,11 +306,11 @@ class SqliteLedger final : public Ledger {
   }
 
   absl::Status PutToken(const TokenRecord& token) override {
-    ATOLL_ASSIGN_OR_RETURN(Statement s, database_->Prepare("INSERT OR REPLACE INTO tokens VALUES (?,?,?,?,?,?,?,?,?)"));
+    ATOLL_ASSIGN_OR_RETURN(Statement s, database_->Prepare(SealedInsert("INSERT OR REPLACE INTO tokens", 9)));
     const auto* hash = reinterpret_cast<const char*>(token.secret_hash.bytes().data());
     s.Bind(token.id).BindBlob({hash, token.secret_hash.bytes().size()}).Bind(RoleName(token.role)).Bind(token.name);
     s.Bind(uint64_t{token.uses}).Bind(uint64_t{token.used}).Bind(token.create_s).Bind(token.end_s);
-    return s.Bind(Flag(token.revoked)).Run();
+    return s.Bind(uint64_t{token.revoked}).Run();
   }
   absl::Status DropToken(const std::string& id) override {
     ATOLL_ASSIGN_OR_RETURN(Statement s, database_->Prepare("DELETE FROM tokens WHERE id = ?"));
@@ -493,7 +374,7 @@ absl::Status BeginLedgerLine(const std::string& path, int64_t wall_s) {
   ATOLL_RETURN_IF_ERROR(PrepareLedgerSchema(*database, path));
   ATOLL_ASSIGN_OR_RETURN(const int64_t boot, database->Number("SELECT boot FROM meta"));
   const BootNumber line = NextLine(BootNumber{static_cast<uint64_t>(boot)}, wall_s);
-  return database->Run(absl::StrCat("UPDATE meta SET boot = ", line.value));
+  return SetBoot(*database, absl::StrCat(line.value));
 }
 
 }  // namespace atl

@@ -249,8 +249,17 @@ class Scene:
         return self.atoll("-o", "json", "job", "get", name).json()
 
     def logged_events(self, name):
-        """Every line of the job's event log; `describe` shows the newest only."""
-        return [json.loads(line) for line in self.path(f"state/events/{name}.jsonl").read_text().splitlines()]
+        """Every line of the job's event log; `describe` shows the newest only. Half a line is skipped, as any reader must:
+        one is being written, or was when a coordinator was killed."""
+        events, torn = [], 0
+        for line in self.path(f"state/events/{name}.jsonl").read_text(errors="replace").splitlines():
+            try:
+                events.append(json.loads(line))
+            except json.JSONDecodeError:
+                torn += 1
+        coordinators = sum(isinstance(process, Coordinator) for process in self.processes)
+        check(torn <= coordinators, f"{torn} lines of the event log of {name} are not JSON, after {coordinators} coordinators")
+        return events
 
     def describe(self, name):
         return self.atoll("-o", "json", "job", "describe", name).json()

@@ -1,4 +1,5 @@
-"""Damage in the state directory: a checkpoint that cannot be used, a segment of another round, and restarts after rollbacks."""
+"""Damage in the state directory: a checkpoint that cannot be used, a segment of another round, one that is cut short, and restarts
+after rollbacks."""
 import shutil
 
 from atoll_harness import check, equal, main, number
@@ -14,9 +15,9 @@ def checkpoints(scene):
     return scene.atoll("-o", "json", "checkpoint", "list", "hurt").json().get("checkpoints", [])
 
 
-def pause(scene, worker):
-    scene.atoll("job", "pause", "hurt")
-    return scene.wait_job("hurt", paused, "the pause", alive=[worker])
+def pause(scene, worker, name="hurt"):
+    scene.atoll("job", "pause", name)
+    return scene.wait_job(name, paused, "the pause", alive=[worker])
 
 
 def restart(scene, coordinator, between=lambda: None):
@@ -72,6 +73,30 @@ def stop_for_a_strange_segment(scene, coordinator, worker):
     return coordinator
 
 
+def tell_a_cut_segment(scene, coordinator, worker):
+    """Of a round that nothing needs: verify and the next start name file, offset and what is missing, and leave the file alone."""
+    scene.submit("kept", scene.path("data") / "text" / "manifest.json", steps=100_000,
+                 checkpoint={"every_rounds": 2, "keep_contributions": True})
+    scene.wait_round("kept", 6, alive=[worker])
+    pause(scene, worker, "kept")
+    [segment, *_] = sorted(scene.path("state").glob("jobs/kept/rounds/e*/f*/v*.seg"))[-8:]
+    whole = segment.read_bytes()
+    for end in (0, len(whole) // 2, len(whole) - 1):
+        def cut(end=end):
+            segment.write_bytes(whole[:end])
+            [told, *_] = [finding for finding in scene.verify(code=65)["damage"] if finding["file"] == str(segment)]
+            check("the committed round that led to version" in told["problem"] and "missing" in told["problem"], told)
+            check(int(told["offset"]) <= end and "from a backup" in told["way_out"], told)
+        coordinator = restart(scene, coordinator, cut)
+        lines = [event["text"] for event in scene.logged_events("kept") if event["kind"] == "round log damaged"]
+        check(lines and str(segment) in lines[-1] and "missing from it" in lines[-1], f"the event log of kept has {lines}")
+        print(lines[-1])
+        equal(segment.read_bytes(), whole[:end], "the segment after a start")
+    segment.write_bytes(whole)
+    scene.atoll("job", "cancel", "kept")
+    return coordinator
+
+
 def test(scene):
     manifest = scene.corpus()
     coordinator = scene.coordinator("--data-root", scene.path("data"))
@@ -83,6 +108,7 @@ def test(scene):
     coordinator = restart_after_rollback(scene, coordinator, worker)
     coordinator = stop_for_a_strange_segment(scene, coordinator, worker)
     scene.atoll("job", "cancel", "hurt")
+    coordinator = tell_a_cut_segment(scene, coordinator, worker)
     equal(worker.terminate(), 0, "the exit status of the worker")
     equal(coordinator.terminate(), 0, "the exit status of the coordinator")
 

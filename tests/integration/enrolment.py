@@ -40,6 +40,8 @@ def test(scene):
     operator = token(scene, "--role", "operator", "--name", "bob")
     enrol = ["enroll", "--at", at, "--join-token", operator, "--out", scene.path("bob.pem"), "--name"]
     check("'bob' only" in scene.atoll(*enrol, "eve", code=FORBIDDEN).err, "a token for bob is good for eve")
+    at_control = [f"127.0.0.1:{coordinator.ports['control']}" if x == at else x for x in enrol]
+    check("may be the control or bulk port" in scene.atoll(*at_control, "bob", code=None).err, "enrolling at the control port")
     scene.atoll(*enrol, "bob")
     admin, scene.identity = scene.identity, scene.path("bob.pem")
     scene.atoll("job", "list")

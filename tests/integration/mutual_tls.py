@@ -29,6 +29,7 @@ def test(scene):
     check("it takes the role operator or admin" in said, said)
     check("who=viewer/eve call=/atoll.v1.AdminService/DrainWorker result=refused" in coordinator.log(), "no audit line of the refusal")
     check("who=admin/admin call=/atoll.v1.JobService/SubmitJob result=allowed" in coordinator.log(), "no audit line of the submit")
+    check("who=admin/admin call=/atoll.v1.JobService/SubmitJob about=jobs/job result=done token=none" in coordinator.log(), "not told what came of it")
 
     scene.identity = None  # plaintext
     scene.atoll("job", "list", code=UNREACHABLE)

@@ -46,9 +46,17 @@ def test(scene):
     wait_for("worker a to train again", lambda: activity(scene, "a") == "training", alive=[again])
 
     # Wrong use, and nobody there.
-    check("does not run here now" in owner(scene, "pause", name="c").out, "a pause of nobody")
+    pause = scene.path("cache-a/paused").read_text()  # of the one that is over
+    for command in ("pause", "resume"):
+        said = scene.run("atoll-worker", command, "--name", "b", "--cache-dir", scene.path("cache-a"), code=None)
+        check(said.code != 0 and "it is the cache of worker 'a', which runs; nothing was changed" in said.err, f"{command}: {said.err}")
+    equal(scene.path("cache-a/paused").read_text(), pause, "the pause after commands by another worker's name")
+    said = scene.run("atoll-worker", "resume", "--cache-dir", scene.path("cache-a")).out
+    check("worker 'a' was not paused" in said, f"resume by the cache alone: {said}")
+    said = owner(scene, "pause", name="c").out
+    check(f"does not run here now; once it is started with --cache-dir {scene.path('cache-c')}, it waits" in said, said)
     equal(owner(scene, "resume", name="c").out, "worker 'c' is no longer paused; it does not run here now\n", "resume of nobody")
-    equal(owner(scene, "resume", name="c").out, "worker 'c' was not paused\n", "resume of what is not paused")
+    check("worker 'c' was not paused by --cache-dir" in owner(scene, "resume", name="c").out, "resume of what is not paused")
     check("--for" in owner(scene, "pause", "--for", "5", code=2).err, "a time without a unit")
     owner(scene, "pause", "--name", "A B", code=2)
     scene.atoll("job", "cancel", "job")

@@ -51,9 +51,9 @@ def check_export(scene, manifest, name, evaluation):
     close(loss["loss"], evaluation["loss"], 1e-3, "the loss of the export")
     scene.path(f"expected-{name}.json").write_text(json.dumps({"loss": loss["loss"], "tokens": loss["tokens"]}))
     generate = ("generate", "--checkpoint", directory, "--prompt", "the ", "--max-tokens", 40, "--threads", 1, "--seed")
-    texts = [scene.run("atoll-worker", *generate, seed).out for seed in (3, 4, 5)]
+    texts = [scene.run("atoll-worker", *generate, seed).out for seed in range(3, 15)]
     print(f"loss {evaluation['loss']:.4f}, perplexity {evaluation['perplexity']:.2f}, generated {texts!r}")
-    # One text may end early, with an end-of-text token.
+    # Most texts may end early, with an end-of-text token: a model of seconds takes it for a common one.
     check(max(len(text.strip()) for text in texts) > 10, f"generate printed {texts!r}")
     equal(scene.run("atoll-worker", *generate, 3).out, texts[0], "the text of the same seed")
 

@@ -70,6 +70,7 @@ std::string Line(const Welcome& m) {
 }
 std::string Line(const Assignment& m) {
   return absl::StrCat("Assignment ", m.job.value, " revision=", m.spec_revision, " clock=", m.clock_step,
+                      m.clock_pace.ns > 0 ? absl::StrCat(" pace=", m.clock_pace.ns / 1'000'000, "ms") : "",
                       " versions=", Of(m.versions));
 }
 std::string Line(const Unassign& m) { return absl::StrCat("Unassign ", m.job.value, ": ", m.reason); }

@@ -1,12 +1,15 @@
-// verify and replay on states that jobs with experiments leave behind: rounds without a worker on purpose, and without
-// anybody.
+// verify and replay on states that jobs with experiments leave behind (rounds without a worker on purpose, and without
+// anybody), and on segments that are cut short.
 #include <gtest/gtest.h>
 
+#include "coordinator/audit/segment_scan.h"
 #include "coordinator/store/data_directory.h"
 #include "tests/sim/audited_runs.h"
 
 namespace atl {
 namespace {
+
+using testing::HasSubstr;
 
 constexpr const char* kJob = kAuditedJob;
 
@@ -45,6 +48,41 @@ TEST(AuditExperiment, RoundsWithShardsAreEqual) {
   spec.workers = {.min = 1, .max = 2, .planned = 2};
   ASSERT_NO_FATAL_FAILURE(RunToItsEnd(h, spec));
   ExpectWellAndEqual(StateOnDisk(h), h.CommittedRounds(kJob).size());
+}
+
+// Cut within a record, and by whole records: what the ledger counts is missing, and nothing calls that a torn tail.
+TEST(AuditOfACutSegment, LacksContributionsOfACommittedRound) {
+  Harness h;
+  ASSERT_NO_FATAL_FAILURE(RunToItsEnd(h, KeptJob(h)));
+  const StateOnDisk state(h);
+  const std::string path = DataDirectory("/state").SegmentPath({JobId{kAuditedJob}, 0, {FragmentIndex{0}, Version{1}}});
+  const std::vector<std::byte> whole = h.files().Content(path);
+  const auto file = h.files().OpenForRead(path);
+  ASSERT_TRUE(file.ok());
+  const audit::Scan scan = *audit::ScanRecords(**file);
+  ASSERT_GT(scan.records.size(), 3u);
+  std::vector<uint64_t> ends = {0};
+  for (const audit::Record& record : scan.records) {
+    ends.push_back(record.offset + 5);
+    ends.push_back(record.offset);
+    ends.push_back(record.payload_offset + record.payload_bytes - 1);
+  }
+  for (const uint64_t end : ends) {
+    SCOPED_TRACE(end);
+    h.files().SetContent(path, {whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(end)});
+    const audit::Report report = state.Verify();
+    ASSERT_FALSE(report.ok());
+    EXPECT_TRUE(report.notes().empty()) << report.Text();
+    EXPECT_EQ(report.count("torn tails"), 0u);
+    for (const audit::Finding& finding : report.damage()) {
+      EXPECT_EQ(finding.file, path);
+      EXPECT_LE(finding.offset.value_or(whole.size()), end);
+      EXPECT_THAT(finding.problem, HasSubstr("the committed round that led to version "));
+      EXPECT_THAT(finding.problem, HasSubstr("missing"));
+      EXPECT_THAT(finding.way_out, HasSubstr("from a backup"));
+    }
+  }
+  h.files().SetContent(path, whole);
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ constexpr const char* kNames[] = {"killed before",      "killed after", "power c
 
 class Script {
  public:
-  Script(uint64_t call, DiskFault fault) {
+  Script(bool sqlite, uint64_t call, DiskFault fault) : h_(1, sqlite) {
     StoreManifest(h_);
     h_.StartCoordinator();
     h_.files().FailAt(call, fault);
@@ -160,20 +160,21 @@ class Script {
     const audit::Report replay = state.Replay();
     ASSERT_TRUE(replay.ok()) << when << ": " << replay.Text();
     ASSERT_EQ(replay.count("rounds equal"), replay.count("rounds in the ledger")) << replay.Text();
-    CheckHistory();
+    CheckHistory(state.Ledger());
     CheckAcknowledged(when);
   }
 
-  // A version that was committed stays what it was.
-  void CheckHistory() {
-    for (const auto& transaction : h_.ledger_disk().transactions) {
-      for (const LedgerRecord& record : transaction) {
-        const auto* const round = std::get_if<RoundRecord>(&record);
-        if (round == nullptr) continue;
-        const auto [known, added] = history_.emplace(std::pair(round->epoch, round->reached), round->hash);
-        ASSERT_EQ(known->second, round->hash) << "a committed version has become another one";
-      }
+  // A version that was committed stays what it was, and is never gone.
+  void CheckHistory(const audit::LedgerImage& ledger) {
+    std::map<std::tuple<uint64_t, uint32_t, uint64_t>, Digest> now;
+    for (const audit::LedgerRound& round : ledger.rounds)
+      now[{round.epoch, round.fragment, round.version}] = audit::FromProto(round.record.hash());
+    for (const auto& [key, hash] : history_) {
+      const auto there = now.find(key);
+      ASSERT_TRUE(there != now.end() && there->second == hash)
+          << "a committed version is gone or has become another one";
     }
+    history_ = std::move(now);
   }
 
   // All that workers were told to be accepted is on the disk.
@@ -200,7 +201,7 @@ class Script {
   Harness h_;
   bool paused_ = false;
   uint64_t calls_ = 0;
-  std::map<std::pair<uint64_t, FragmentVersion>, Digest> history_;
+  std::map<std::tuple<uint64_t, uint32_t, uint64_t>, Digest> history_;  // by epoch, fragment and version
 };
 
 uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
@@ -209,22 +210,28 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
 }
 
 // False when the call does not come in this run, or the fault is not one of it.
-bool PlayOne(uint64_t call, size_t fault) {
+bool PlayOne(bool sqlite, uint64_t call, size_t fault) {
   SCOPED_TRACE(testing::Message() << "call " << call << ", " << kNames[fault] << "; alone: ATOLL_CRASH_ONLY=" << call
                                   << ":" << fault);
-  Script script(call, kFaults[fault]);
+  Script script(sqlite, call, kFaults[fault]);
   script.Play();
   return script.met();
 }
 
-TEST(CrashEnumeration, TheRunGoesOnAfterEveryFaultAtEveryCall) {
+// With the ledger in memory, where a commit is one call, and in SQLite, of which every write and flush is one.
+class CrashEnumeration : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Ledgers, CrashEnumeration, testing::Bool(),
+                         [](const auto& form) { return form.param ? std::string("Sqlite") : std::string("Memory"); });
+
+TEST_P(CrashEnumeration, TheRunGoesOnAfterEveryFaultAtEveryCall) {
+  const bool sqlite = GetParam();
   if (const char* only = std::getenv("ATOLL_CRASH_ONLY")) {
     char* rest = nullptr;
     const uint64_t call = std::strtoull(only, &rest, 10);
-    EXPECT_TRUE(PlayOne(call, std::strtoull(rest + 1, nullptr, 10)));
+    EXPECT_TRUE(PlayOne(sqlite, call, std::strtoull(rest + 1, nullptr, 10)));
     return;
   }
-  Script undisturbed(UINT64_MAX, DiskFault::kNone);
+  Script undisturbed(sqlite, UINT64_MAX, DiskFault::kNone);
   undisturbed.Play();
   ASSERT_FALSE(HasFailure());
   const uint64_t calls = undisturbed.calls(), all = calls * std::size(kFaults);
@@ -233,12 +240,14 @@ TEST(CrashEnumeration, TheRunGoesOnAfterEveryFaultAtEveryCall) {
   uint64_t played = 0, met = 0;
   // Strides that share no factor with the number of faults visit all of them.
   for (uint64_t at = 0; at < all && !HasFailure(); at += stride % std::size(kFaults) == 0 ? stride + 1 : stride) {
-    met += PlayOne(at / std::size(kFaults), at % std::size(kFaults)) ? 1 : 0;
+    met += PlayOne(sqlite, at / std::size(kFaults), at % std::size(kFaults)) ? 1 : 0;
     ++played;
   }
-  std::printf("crash enumeration: %llu changing calls x %zu faults = %llu points, %llu played, %llu met\n",
-              static_cast<unsigned long long>(calls), std::size(kFaults), static_cast<unsigned long long>(all),
-              static_cast<unsigned long long>(played), static_cast<unsigned long long>(met));
+  std::printf(
+      "crash enumeration, ledger in %s: %llu changing calls x %zu faults = %llu points, %llu played, %llu met\n",
+      sqlite ? "SQLite" : "memory", static_cast<unsigned long long>(calls), std::size(kFaults),
+      static_cast<unsigned long long>(all), static_cast<unsigned long long>(played),
+      static_cast<unsigned long long>(met));
   EXPECT_GE(calls, 100u);
   EXPECT_TRUE(HasFailure() || met == played) << "some faults were not met";
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "coordinator/store/data_directory.h"
+#include "coordinator/store/held_rounds.h"
 #include "tests/sim/harness.h"
 
 namespace atl {
@@ -231,6 +232,106 @@ TEST(StrangeSegment, StopsItsJobOnlyUntilItIsGone) {
   h.RunFor(Seconds(5));
   EXPECT_EQ(h.View(kJob)->record.state, JobState::kPaused);
   ExpectRunsToItsEnd(h);
+}
+
+// The segment of a committed round, cut by `bytes` from its end.
+std::string CutCommitted(Harness& h, uint64_t version, uint64_t bytes) {
+  const std::string path =
+      DataDirectory("/state").SegmentPath({JobId{kJob}, 0, {FragmentIndex{0}, Version{version - 1}}});
+  std::vector<std::byte> content = h.files().Content(path);
+  content.resize(content.size() - bytes);
+  h.files().SetContent(path, std::move(content));
+  return path;
+}
+
+// When the newest of the job's lines about the segment was written; 0 without one.
+int64_t DamageToldAt(const Harness& h, const std::string& path) {
+  int64_t at = 0;
+  for (const EventLine& line : h.EventLines(kJob)) {
+    if (line.kind != "round log damaged" || line.text.find(path) == std::string::npos) continue;
+    EXPECT_THAT(line.text, AllOf(HasSubstr("missing from it"), HasSubstr("from a backup")));
+    at = line.wall_nanos;
+  }
+  return at;
+}
+
+// What the parameters are recomputed from: the job stops and says what is missing; the file stays as it was found.
+TEST(CutSegment, StopsTheJobThatNeedsItUntilItIsMended) {
+  Harness h;
+  JobSpec spec = SmallJob(kJob);
+  spec.stop.inner_steps = 120;
+  h.StartCoordinator();
+  ASSERT_TRUE(h.Submit(spec).ok());
+  h.StartWorker("a");
+  h.StartWorker("b");
+  // The newest round is not in a snapshot yet.
+  const DataDirectory directory("/state");
+  ASSERT_TRUE(h.RunUntil([&] {
+    const Version version = h.VersionOf(kJob);
+    return version.value >= 3 && !h.files().Exists(directory.SnapshotPath({JobId{kJob}, 0, {{0}, version}}));
+  }));
+  const Version head = h.VersionOf(kJob);
+  h.KillCoordinator();
+  const std::string path = directory.SegmentPath({JobId{kJob}, 0, {{0}, {head.value - 1}}});
+  const std::vector<std::byte> whole = h.files().Content(path);
+  CutCommitted(h, head.value, whole.size() / 2);
+  const std::vector<std::byte> cut = h.files().Content(path);
+  h.StartCoordinator();
+  h.RunFor(Seconds(5));
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kPaused);
+  EXPECT_THAT(h.View(kJob)->record.reason, AllOf(HasSubstr("stopped: "), HasSubstr(path), HasSubstr("missing from it"),
+                                                 HasSubstr("atoll job resume small")));
+  EXPECT_EQ(h.VersionOf(kJob), head);
+  EXPECT_GT(DamageToldAt(h, path), 0);
+  EXPECT_EQ(h.files().Content(path), cut) << "evidence was changed";
+  h.files().SetContent(path, whole);
+  ExpectRunsToItsEnd(h);
+}
+
+// Behind a snapshot nothing is recomputed from it: the job goes on, and its log says what is lost.
+TEST(CutSegment, IsToldWhereNothingNeedsIt) {
+  Harness h;
+  JobSpec spec = SmallJob(kJob);
+  spec.stop.inner_steps = 120;
+  spec.checkpoint.every_rounds = 2;
+  spec.checkpoint.keep_contributions = true;
+  h.StartCoordinator();
+  ASSERT_TRUE(h.Submit(spec).ok());
+  h.StartWorker("a");
+  h.StartWorker("b");
+  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 4; }));
+  h.KillCoordinator();
+  const std::string path = CutCommitted(h, 1, 1);
+  const std::vector<std::byte> cut = h.files().Content(path);
+  h.StartCoordinator();
+  const int64_t told = DamageToldAt(h, path);
+  EXPECT_GT(told, 0);
+  h.RunFor(Seconds(5));
+  Restart(h);
+  EXPECT_GT(DamageToldAt(h, path), told) << "at every start";
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded) << h.View(kJob)->record.reason;
+  EXPECT_EQ(h.files().Content(path), cut);
+}
+
+// A start does not last longer the more rounds are kept.
+TEST(CutSegment, IsLookedForAmongTheNewestRounds) {
+  Harness h;
+  JobSpec spec = SmallJob(kJob);
+  spec.stop.inner_steps = 100'000;
+  spec.checkpoint.every_rounds = 2;
+  spec.checkpoint.keep_contributions = true;
+  h.StartCoordinator();
+  ASSERT_TRUE(h.Submit(spec).ok());
+  h.StartWorker("a");
+  h.StartWorker("b");
+  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= kRoundsCheckedAtStart + 10; }));
+  const uint64_t head = h.VersionOf(kJob).value;
+  h.KillCoordinator();
+  const std::string old = CutCommitted(h, 1, 1), newer = CutCommitted(h, head - 8, 1);
+  h.StartCoordinator();
+  EXPECT_EQ(DamageToldAt(h, old), 0);
+  EXPECT_GT(DamageToldAt(h, newer), 0);
 }
 
 TEST(MissingData, TheJobStopsAndGoesOnWhenItIsThereAgain) {

@@ -8,6 +8,7 @@
 #include "common/rpc/memory_bulk.h"
 #include "common/rpc/memory_stream.h"
 #include "coordinator/store/data_directory.h"
+#include "coordinator/store/held_rounds.h"
 #include "tests/sim/machine_clock.h"
 #include "tests/sim/rerouting_bulk.h"
 #include "tests/sim/slow_bulk.h"
@@ -107,7 +108,7 @@ struct Harness::Worker {
   Session session;
 };
 
-Harness::Harness(uint64_t seed) : seed_(seed) {}
+Harness::Harness(uint64_t seed, bool sqlite) : seed_(seed), sqlite_(sqlite) {}
 
 Harness::~Harness() {
   for (auto& [name, worker] : workers_) worker->break_connection();
@@ -116,13 +117,32 @@ Harness::~Harness() {
   if (coordinator_ != nullptr) KillCoordinator();
 }
 
+std::unique_ptr<Ledger> Harness::OpenLedger() {
+  if (!sqlite_) return MakeMemoryLedger(ledger_disk_, [this] { return files_.Meet("commit", "ledger"); });
+  const bool met_before = files_.met();
+  auto ledger = sqlite_files_.OpenLedger(DataDirectory(kRoot).LedgerPath());
+  ATOLL_CHECK(ledger.ok() || files_.dead() || (files_.met() && !met_before),
+              "a ledger that was left by a fault is refused");
+  return ledger.ok() ? *std::move(ledger) : nullptr;
+}
+
 void Harness::StartCoordinator() {
   ATOLL_CHECK(coordinator_ == nullptr, "one coordinator at a time");
-  std::unique_ptr<Ledger> ledger = MakeMemoryLedger(ledger_disk_, [this] { return files_.Meet("commit", "ledger"); });
+  const bool met_before = files_.met();
+  const auto died = [this] {
+    if (files_.dead()) files_.Survive(seed_ + ++nonce_);
+  };
+  std::unique_ptr<Ledger> ledger = OpenLedger();
+  if (ledger == nullptr) return died();
   const absl::Status names = SyncNames(files_, DataDirectory(kRoot));
   if (!names.ok() && !files_.dead() && files_.met()) return;
-  RecoveredState recovered = *ledger->Recover();
+  absl::StatusOr<RecoveredState> read = ledger->Recover();
+  ATOLL_CHECK(read.ok() || files_.dead() || (files_.met() && !met_before),
+              "a ledger that was left by a fault cannot be read");
+  if (!read.ok()) return ledger.reset(), died();
+  RecoveredState recovered = *std::move(read);
   std::map<JobId, std::string> damaged_logs;
+  absl::StatusOr<std::vector<DamagedRound>> damaged_rounds;
   {
     RoundLog rounds(files_, DataDirectory(kRoot), recovered.boot);
     std::map<JobId, Digest> layouts;
@@ -132,13 +152,15 @@ void Harness::StartCoordinator() {
         layouts[job.job.job] = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment).digest;
     }
     damaged_logs = AddAccepted(rounds, layouts, recovered);
+    damaged_rounds = CheckHeldRounds(files_, DataDirectory(kRoot), *ledger, recovered);
+    ATOLL_CHECK(damaged_rounds.ok(), "the rounds of a ledger cannot be read");
   }
   auto events = EventLog::Open(files_, {.directory = absl::StrCat(kRoot, "/events")});
-  if (files_.dead()) return files_.Survive(seed_ + ++nonce_);
+  if (files_.dead()) return ledger.reset(), died();
   if (!events.ok() && files_.met()) return;
   coordinator_ = std::make_unique<Coordinator>(*this, std::move(recovered), std::move(ledger), *std::move(events));
   for (auto& [name, worker] : workers_) worker->rerouting.Lead(&coordinator_->bulk);
-  coordinator_->engine.Start(damaged_logs);
+  coordinator_->engine.Start(damaged_logs, *damaged_rounds);
 }
 
 void Harness::KillCoordinator() {
@@ -286,6 +308,16 @@ void Harness::Look(const std::function<void(const Core&, Instant)>& look) const 
     (void)coordinator_->engine.Turn();
     if (!looked) (void)work_.RunAll();
   }
+}
+
+std::vector<EventLine> Harness::EventLines(const std::string& job) const {
+  std::vector<EventLine> lines;
+  coordinator_->engine.Query([&](const Core&, const History& history, Instant) {
+    const JobHistory* of_job = history.Find(JobId{job});
+    if (of_job != nullptr) lines.assign(of_job->events.begin(), of_job->events.end());
+  });
+  coordinator_->engine.Turn();
+  return lines;
 }
 
 std::vector<CurvePoint> Harness::Curve(const std::string& job, const std::string& name) const {

@@ -21,6 +21,7 @@
 #include "coordinator/service/control_sessions.h"
 #include "coordinator/store/memory_ledger.h"
 #include "tests/sim/memory_files.h"
+#include "tests/sim/sqlite_files.h"
 #include "tests/sim/toy_job.h"
 #include "worker/link/network_link.h"
 #include "worker/session/session.h"
@@ -32,7 +33,9 @@ JobSpec SmallJob(const std::string& name);
 
 class Harness {
  public:
-  explicit Harness(uint64_t seed = 1);
+  // `sqlite`: the ledger is a SQLite file on files(), whose writes and flushes meet faults too; otherwise it is in
+  // memory and a commit is one call.
+  explicit Harness(uint64_t seed = 1, bool sqlite = false);
   ~Harness();
 
   // Does nothing when the disk (MemoryFiles::FailAt) lets it not start; then start it again.
@@ -77,15 +80,17 @@ class Harness {
   Version VersionOf(const std::string& job, uint32_t fragment = 0) const;
   Digest HashOf(const std::string& job, uint32_t fragment = 0) const;
   std::vector<CurvePoint> Curve(const std::string& job, const std::string& name) const;
+  std::vector<EventLine> EventLines(const std::string& job) const;  // the newest, oldest first
   // What a scrape of the coordinator would show.
   std::string MetricsPage() const;
   const Session* session(const std::string& worker) const;
   const ToyJobFactory& factory() const { return factory_; }
   ToyJobFactory& factory() { return factory_; }
-  MemoryLedgerDisk& ledger_disk() { return ledger_disk_; }
+  bool sqlite() const { return sqlite_; }
+  MemoryLedgerDisk& ledger_disk() { return ledger_disk_; }  // of a ledger in memory
   MemoryFiles& files() { return files_; }
   ManualClock& clock() { return clock_; }
-  // Committed hashes of a fragment by version, as the ledger holds them.
+  // Committed hashes of a fragment by version, as the ledger in memory holds them.
   std::map<uint64_t, Digest> CommittedHashes(const std::string& job, uint32_t fragment = 0) const;
   // Committed rounds of a fragment by version, likewise.
   std::map<uint64_t, RoundRecord> CommittedRounds(const std::string& job, uint32_t fragment = 0) const;
@@ -97,16 +102,19 @@ class Harness {
   void Look(const std::function<void(const Core&, Instant)>& look) const;
   bool TurnAll();
   void EndByDisk(const absl::Status& status);
+  std::unique_ptr<Ledger> OpenLedger();  // null where the disk does not let it
   bool DeadByDisk() const { return coordinator_ != nullptr && files_.dead(); }
   Instant next_;
 
   const uint64_t seed_;
+  const bool sqlite_;
   ManualClock clock_;
   ManualExecutor executor_;      // of the wires
   mutable ManualExecutor work_;  // of the coordinator: gone with it
   Log log_{{.minimum = LogLevel::kError}};
   MemoryFiles files_;
   MemoryLedgerDisk ledger_disk_;
+  SqliteFiles sqlite_files_{files_};
   ToyJobFactory factory_{clock_, Milliseconds(50)};
   std::unique_ptr<Coordinator> coordinator_;
   std::map<std::string, std::unique_ptr<Worker>> workers_;

@@ -152,5 +152,50 @@ TEST(Pace, StreamsFragmentsWithOverlap) {
   ExpectBalancedLedger(h);
 }
 
+// Who comes back sends with the others from its next send step on, not a moment after them period after period: no
+// round waits for what comes after its grace.
+TEST(Joining, AWorkerThatComesBackIsInTheNextRounds) {
+  constexpr uint32_t kFragments = 3;
+  Harness h;
+  JobSpec spec = SmallJob(kJob);
+  spec.sync.pattern = FragmentPattern::kStrided;
+  spec.sync.layers_per_fragment = 2;
+  spec.sync.overlap_steps = 2;
+  spec.sync.inner_steps = 60;
+  spec.workers = {.min = 2, .max = 4, .planned = 4};
+  spec.stop.inner_steps = 20'000;
+  h.StartCoordinator();
+  ASSERT_TRUE(h.Submit(spec).ok());
+  for (const char* name : {"a", "b", "c", "d"}) h.StartWorkerOfSpeed(name, Milliseconds(50));
+  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 3; }));
+  Rng random(7);
+  size_t rounds = 0, without = 0;
+  for (int turn = 0; turn < 12; ++turn) {
+    h.RunFor(Milliseconds(static_cast<int64_t>(random.Below(3000))));
+    h.KillWorker("a");
+    h.RunFor(Milliseconds(static_cast<int64_t>(200 + random.Below(1000))));
+    h.StartWorkerOfSpeed("a", Milliseconds(50));
+    ASSERT_TRUE(h.RunUntil([&] {
+      const std::vector<WorkerView> workers = h.ViewWorkers();
+      return std::ranges::any_of(
+          workers, [](const WorkerView& w) { return w.worker == WorkerId{"a"} && w.state == WorkerState::kTraining; });
+    }));
+    std::array<uint64_t, kFragments> begun{};
+    for (uint32_t p = 0; p < kFragments; ++p) begun[p] = h.VersionOf(kJob, p).value;
+    h.RunFor(Seconds(9));  // three periods
+    for (uint32_t p = 0; p < kFragments; ++p) {
+      for (const auto& [version, round] : h.CommittedRounds(kJob, p)) {
+        if (version <= begun[p]) continue;
+        ++rounds;
+        without += std::ranges::none_of(
+            round.contributions, [](const CommittedContribution& c) { return c.header.worker == WorkerId{"a"}; });
+      }
+    }
+  }
+  EXPECT_GT(rounds, 80u);
+  // One a turn may have passed its send step when it came.
+  EXPECT_LE(without, 12u) << "of " << rounds;
+}
+
 }  // namespace
 }  // namespace atl

@@ -29,6 +29,7 @@ class SlowBulk final : public BulkClient {
   void MissingBlobs(std::vector<Sha256> blobs, std::function<void(absl::StatusOr<std::vector<Sha256>>)> done) override {
     fast_.MissingBlobs(std::move(blobs), std::move(done));
   }
+  void SetJobCaps(const BulkCaps& caps) override { fast_.SetJobCaps(caps); }
 
  private:
   struct Pending;

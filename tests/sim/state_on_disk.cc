@@ -7,8 +7,10 @@
 #include <fstream>
 
 #include "common/base/check.h"
+#include "coordinator/audit/ledger_reader.h"
 #include "coordinator/audit/replay.h"
 #include "coordinator/store/data_directory.h"
+#include "coordinator/store/ledger_rows.h"
 #include "coordinator/store/sqlite_ledger.h"
 
 namespace atl {
@@ -22,17 +24,19 @@ void StoreManifest(Harness& h) {
 StateOnDisk::StateOnDisk(Harness& h) : files_(h.files()) {
   ATOLL_CHECK(!h.coordinator_runs(), "an audit is made of a state that nobody writes");
   MakeDirectory();
-  WriteLedger(h.ledger_disk());
+  h.sqlite() ? CopyLedger() : WriteLedger(h.ledger_disk());
 }
 
 StateOnDisk::StateOnDisk(const MemoryFiles& files, const MemoryLedgerDisk* ledger) : files_(files) {
   MakeDirectory();
-  if (ledger != nullptr) WriteLedger(*ledger);
+  ledger == nullptr ? CopyLedger() : WriteLedger(*ledger);
+}
+
+void StateOnDisk::CopyLedger() {
   for (const char* suffix : {"", "-wal"}) {
-    if (ledger != nullptr) break;
     const std::string from = DataDirectory("/state").LedgerPath() + suffix;
-    if (!files.Exists(from)) continue;
-    const std::vector<std::byte> content = files.Content(from);
+    if (!files_.Exists(from)) continue;
+    const std::vector<std::byte> content = files_.Content(from);
     std::ofstream to(ledger_ + suffix, std::ios::binary);
     to.write(reinterpret_cast<const char*>(content.data()), static_cast<std::streamsize>(content.size()));
     ATOLL_CHECK(to.good(), "the ledger cannot be copied");
@@ -67,6 +71,15 @@ void StateOnDisk::Edit(const std::string& sql) const {
   ATOLL_CHECK(sqlite3_open(ledger_.c_str(), &database) == SQLITE_OK, "the ledger cannot be opened");
   const bool done = sqlite3_exec(database, sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK;
   ATOLL_CHECK(sqlite3_close(database) == SQLITE_OK && done, "the ledger cannot be edited");
+  const auto edited = Database::Open(ledger_);
+  ATOLL_CHECK(edited.ok() && SealRows(**edited).ok(), "the rows cannot be given their checksums");
+}
+
+audit::LedgerImage StateOnDisk::Ledger() const {
+  audit::Report report("verify", "/state");
+  const auto image = audit::ReadLedger(*real_, ledger_, report);
+  ATOLL_CHECK(image.ok() && image->has_value(), "the ledger of a test cannot be read");
+  return **image;
 }
 
 audit::Report StateOnDisk::Verify() const {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "coordinator/audit/findings.h"
+#include "coordinator/audit/ledger_image.h"
 #include "coordinator/audit/verify.h"
 #include "tests/sim/harness.h"
 
@@ -26,12 +27,15 @@ class StateOnDisk {
   // Reports of `atoll-coordinator verify` and `replay`.
   audit::Report Verify() const;
   audit::Report Replay() const;
-  // Runs a statement on the ledger.
+  // The ledger's tables.
+  audit::LedgerImage Ledger() const;
+  // Runs a statement on the ledger, and gives its rows their checksums.
   void Edit(const std::string& sql) const;
 
  private:
   void MakeDirectory();
   void WriteLedger(const MemoryLedgerDisk& disk);
+  void CopyLedger();
   const MemoryFiles& files_;
   std::unique_ptr<Files> real_ = MakePosixFiles();
   std::string directory_, ledger_;

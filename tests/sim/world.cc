@@ -9,8 +9,8 @@
 #include "coordinator/service/bulk_sessions.h"
 #include "coordinator/service/control_sessions.h"
 #include "coordinator/store/data_directory.h"
+#include "coordinator/store/held_rounds.h"
 #include "tests/sim/machine_clock.h"
-#include "tests/sim/rerouting_bulk.h"
 #include "worker/link/network_link.h"
 
 namespace atl {
@@ -138,6 +138,11 @@ World::World(uint64_t seed, bool sqlite, bool tell)
 World::~World() {
   while (!workers_.empty()) KillWorker(workers_.begin()->first);
   if (coordinator_ != nullptr) KillCoordinator(Death::kKilled);
+  // A transfer and whoever answers it hold each other until it hears that it is over.
+  for (; network_.Next() != kNever; near_.RunAll()) {
+    clock_.shared.Set(std::max(clock_.Now(), network_.Next()));
+    (void)network_.RunDue();
+  }
 }
 
 std::unique_ptr<Ledger> World::OpenLedger() {
@@ -165,6 +170,7 @@ void World::StartCoordinator() {
   }
   laws_.Recovered(*ledger, *recovered);
   std::map<JobId, std::string> damaged_logs;
+  absl::StatusOr<std::vector<DamagedRound>> damaged_rounds;
   {
     RoundLog rounds(files_, DataDirectory(kRoot), recovered->boot);
     std::map<JobId, Digest> layouts;
@@ -174,15 +180,18 @@ void World::StartCoordinator() {
         layouts[job.job.job] = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment).digest;
     }
     damaged_logs = AddAccepted(rounds, layouts, *recovered);
+    damaged_rounds = CheckHeldRounds(files_, DataDirectory(kRoot), *ledger, *recovered);
+    ATOLL_CHECK(damaged_rounds.ok(), "the rounds of a ledger cannot be read");
   }
   auto events = EventLog::Open(files_, {.directory = absl::StrCat(kRoot, "/events")});
   if (files_.dead() || !events.ok()) return ledger.reset(), died();
   laws_.CheckAcknowledged(*recovered, damaged_logs);
   if (!damaged_logs.empty()) laws_.Break(absl::StrCat("I25: a log is damaged: ", damaged_logs.begin()->second));
+  if (!damaged_rounds->empty()) laws_.Break(absl::StrCat("I25: ", damaged_rounds->front().what));
   coordinator_ = std::make_unique<Coordinator>(
       *this, *std::move(recovered), std::make_unique<WatchedLedger>(*this, std::move(ledger)), *std::move(events));
   for (auto& [name, worker] : workers_) worker->rerouting->Lead(&coordinator_->bulk);
-  coordinator_->engine.Start(damaged_logs);
+  coordinator_->engine.Start(damaged_logs, *damaged_rounds);
   poked_ = true;
 }
 
@@ -194,6 +203,7 @@ void World::KillCoordinator(Death death, bool silent) {
     worker->down.quality.delay = worker->quality.delay + (silent ? kKeepalive : Duration{});
     worker->break_connection();
   }
+  for (const auto& dead : remains_) dead->Lead(nullptr);
   near_.RunAll();  // the wires fall silent; what reaches the dead process is handled no more
   for (auto& [name, worker] : workers_) worker->SetQuality(worker->quality);
   coordinator_.reset();

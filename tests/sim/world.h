@@ -23,6 +23,7 @@
 #include "coordinator/store/memory_ledger.h"
 #include "tests/sim/laws.h"
 #include "tests/sim/memory_files.h"
+#include "tests/sim/rerouting_bulk.h"
 #include "tests/sim/sim_network.h"
 #include "tests/sim/sqlite_files.h"
 #include "tests/sim/toy_job.h"
@@ -125,7 +126,7 @@ class World {
   Laws laws_;
   std::unique_ptr<Coordinator> coordinator_;
   std::map<std::string, std::unique_ptr<Worker>> workers_;
-  std::vector<std::shared_ptr<void>> remains_;  // of dead workers: what is under way may still touch it
+  std::vector<std::shared_ptr<ReroutingBulk>> remains_;  // of dead workers: what is under way may still touch it
   std::vector<ContributionHeader> acknowledged_;
   size_t acknowledged_seen_ = 0;
   uint64_t nonce_ = 0, trace_ = 0xcbf29ce484222325, passes_ = 0, crawled_ = 0;

@@ -232,7 +232,7 @@ Heartbeat Core::MakeHeartbeat(Instant now) const {
   h.activity = activity();
   if (s.phase == Phase::kIdle || s.phase == Phase::kLeft) return h;
   h.job = s.job;
-  h.step = s.phase == Phase::kActive ? s.Clock() : s.assigned_clock;
+  h.step = s.phase == Phase::kActive ? s.Clock() : s.assigned_clock.step;
   h.tokens_total = s.tokens_total;
   h.step_ns = s.step_ns;
   h.loss_micro = s.loss_micro;

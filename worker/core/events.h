@@ -79,6 +79,7 @@ struct ContributionFormed {
   FragmentVersion target;
   Digest digest;
   uint64_t encoded_bytes = 0;
+  std::optional<uint64_t> upload_error_nano = {};  // lost by the codec, norm over norm, in 1e-9
 };
 struct ContributionFailed {
   FragmentVersion target;

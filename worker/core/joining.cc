@@ -18,7 +18,7 @@ void Core::State::OnAssignment(const Assignment& assignment) {
   }
   if (phase == Phase::kPreparing && job == assignment.job) {
     assigned = assignment.versions;
-    assigned_clock = assignment.clock_step;
+    assigned_clock = {assignment.clock_step, now, assignment.clock_pace};
     return;
   }
   if (prepared || phase == Phase::kPreparing) DropJob(true);
@@ -31,9 +31,9 @@ void Core::State::BeginJob(const Assignment& assignment) {
   spec = assignment.spec;
   revision = assignment.spec_revision;
   assigned = assignment.versions;
-  assigned_clock = assignment.clock_step;
+  assigned_clock = {assignment.clock_step, now, assignment.clock_pace};
   fresh = true;
-  Tell(NoteLevel::kInfo, "job assigned", absl::StrCat("job ", job.value, " at step ", assigned_clock));
+  Tell(NoteLevel::kInfo, "job assigned", absl::StrCat("job ", job.value, " at step ", assigned_clock.step));
   effects.push_back(PrepareJob{job, spec});
 }
 
@@ -46,7 +46,7 @@ void Core::State::ContinueJob(const Assignment& assignment) {
     Tell(NoteLevel::kInfo, "job updated", absl::StrCat("job ", job.value, " has revision ", revision));
   }
   assigned = assignment.versions;
-  assigned_clock = assignment.clock_step;
+  assigned_clock = {assignment.clock_step, now, assignment.clock_pace};
   if (phase == Phase::kIdle) {  // a new incarnation: whatever was here counts for nothing
     FetchAll();
     return;
@@ -63,10 +63,10 @@ void Core::State::ContinueJob(const Assignment& assignment) {
   }
   for (uint32_t p = 0; p < fragments.size() && p < assigned.size(); ++p) {
     // The job's clock is not before the version's, and less than a period beyond.
-    if (assigned[p].value > 0) AddPending(p, {assigned[p], Digest{}, false, false, false, assigned_clock});
+    if (assigned[p].value > 0) AddPending(p, {assigned[p], Digest{}, false, false, false, assigned_clock.step});
   }
-  if (assigned_clock > job_clock) job_clock = assigned_clock;
-  if (ran_on && !closing) SetClockBack(assigned_clock);
+  if (assigned_clock.step > job_clock) job_clock = assigned_clock.step;
+  if (ran_on && !closing) SetClockBack(assigned_clock.step);
   ran_on = false;
   // A step at or after the stop step would say that nothing more comes: ContinueClosing says that.
   const uint64_t stop = closing ? closing->stop_step : PlannedInnerSteps(*spec);
@@ -98,6 +98,7 @@ void Core::State::OnJobPrepared(const JobPrepared& done) {
 
 void Core::State::FetchAll() {
   phase = Phase::kFetching;
+  job_clock = assigned_clock.step;
   SetWaiting(absl::StrCat(fragments.size(), " fragments of job ", job.value));
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     fragments[p] = Fragment{};
@@ -161,12 +162,13 @@ void Core::State::FinishJoining() {
     if (!f.installed) return;
   }
   for (uint32_t p = 0; p < fragments.size(); ++p) effects.push_back(AdoptOuter{FragmentIndex{p}});
-  if (fresh) effects.push_back(BeginOptimizer{assigned_clock});
+  const uint64_t clock = assigned_clock.ByNow(now, job_clock, Period(), PlannedInnerSteps(*spec));
+  if (fresh) effects.push_back(BeginOptimizer{clock});
   fresh = false;
   taken = gained = applied_at = tokens_total = 0;
   pace = PacedClock(Period());
   non_finite = 0;
-  clock_offset = job_clock = assigned_clock;
+  clock_offset = job_clock = clock;
   set_back = 0;
   ran_on = false;
   phase = Phase::kActive;

@@ -16,6 +16,7 @@
 #include "common/plan/sync_schedule.h"
 #include "worker/core/core.h"
 #include "worker/core/fragment.h"
+#include "worker/core/joiner_clock.h"
 
 namespace atl::worker {
 
@@ -211,7 +212,7 @@ struct Core::State {
   std::shared_ptr<const JobSpec> spec;
   uint64_t revision = 0;
   VersionVector assigned;  // versions of the newest assignment
-  uint64_t assigned_clock = 0;
+  JoinerClock assigned_clock;
   std::optional<SyncSchedule> schedule;
   std::vector<Fragment> fragments;
   std::vector<JobPrepared::FragmentSize> sizes;      // of the fragments

@@ -346,6 +346,7 @@ void Core::State::OnContributionFormed(const ContributionFormed& formed) {
   f.sent_step = h.send_step;
   h.mean_loss_micro = f.loss_sum_micro / static_cast<int64_t>(f.steps);
   h.cursors = Cursors();
+  h.upload_error_nano = formed.upload_error_nano;
   f.held = std::move(held);
   if (welcomed) StartUpload(f);
 }

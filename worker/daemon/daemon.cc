@@ -92,10 +92,8 @@ absl::StatusOr<Connections> Connect(const WorkerOptions& options, const Clock& c
   ATOLL_ASSIGN_OR_RETURN(const ChannelSecurity security, SecurityOf(options, clock, log));
   ATOLL_ASSIGN_OR_RETURN(c.control, MakeControlChannel({.address = options.coordinator}, security));
   ATOLL_ASSIGN_OR_RETURN(c.bulk_channel, MakeBulkChannel({.address = options.coordinator_bulk}, security));
-  BulkClientOptions bulk;
-  bulk.upload_bytes_per_second = options.upload_bytes_per_second;
-  bulk.download_bytes_per_second = options.download_bytes_per_second;
-  c.bulk = MakeGrpcBulkClient(c.bulk_channel, clock, bulk);
+  const BulkCaps caps{options.upload_bytes_per_second, options.download_bytes_per_second};
+  c.bulk = MakeGrpcBulkClient(c.bulk_channel, clock, {.caps = caps});
   return c;
 }
 

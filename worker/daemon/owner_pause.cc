@@ -20,7 +20,7 @@
 namespace atl {
 namespace {
 
-constexpr size_t kLargestFile = 64;
+constexpr size_t kLargestFile = 256;
 
 std::string PauseFile(const std::string& cache_dir) { return JoinPath(cache_dir, "paused"); }
 std::string MarkFile(const std::string& cache_dir) { return JoinPath(cache_dir, "running"); }
@@ -44,7 +44,22 @@ int Inherited(const std::string& file) {
   return -1;
 }
 
-absl::Status Pause(const OwnerCommand& command, int64_t now_s, std::ostream& out) {
+// Takes the name of the worker that runs with the cache where none was given. FailedPrecondition where another one
+// runs.
+absl::StatusOr<bool> RunsHere(OwnerCommand& command) {
+  const std::optional<std::string> running = RunningWorker(command.cache_dir);
+  if (!running || running->empty() || *running == command.name) return running.has_value();
+  if (command.named) {
+    return absl::FailedPreconditionError(absl::StrCat("it is the cache of worker '", *running,
+                                                      "', which runs; nothing was changed. Give --name ", *running,
+                                                      ", or the --cache-dir that worker '", command.name, "' has"));
+  }
+  command.name = *running;
+  return true;
+}
+
+absl::Status Pause(OwnerCommand command, int64_t now_s, std::ostream& out) {
+  ATOLL_ASSIGN_OR_RETURN(const bool runs, RunsHere(command));
   const std::unique_ptr<Files> files = MakePosixFiles();
   ATOLL_RETURN_IF_ERROR(files->MakeDirectory(command.cache_dir));
   const bool paused = PausedUntil(command.cache_dir, now_s).has_value();
@@ -52,22 +67,24 @@ absl::Status Pause(const OwnerCommand& command, int64_t now_s, std::ostream& out
   const std::string text = absl::StrCat(until_s, "\n");
   ATOLL_RETURN_IF_ERROR(WriteFileAtomically(*files, PauseFile(command.cache_dir), AsBytes(text)));
   out << "worker '" << command.name << "' "
-      << (!WorkerRuns(command.cache_dir) ? "does not run here now; once it is started it waits until "
-          : paused                       ? "stays away until "
-                                         : "finishes its step, sends what it has, leaves and stays away until ")
+      << (!runs    ? absl::StrCat("does not run here now; once it is started with --cache-dir ", command.cache_dir,
+                                  ", it waits until ")
+          : paused ? "stays away until "
+                   : "finishes its step, sends what it has, leaves and stays away until ")
       << UntilText(until_s) << "; 'atoll-worker resume --name " << command.name << "' ends the pause\n";
   return absl::OkStatus();
 }
 
-absl::Status Resume(const OwnerCommand& command, int64_t now_s, std::ostream& out) {
+absl::Status Resume(OwnerCommand command, int64_t now_s, std::ostream& out) {
+  ATOLL_ASSIGN_OR_RETURN(const bool runs, RunsHere(command));
   const std::unique_ptr<Files> files = MakePosixFiles();
   const std::string file = PauseFile(command.cache_dir);
   const bool paused = PausedUntil(command.cache_dir, now_s).has_value();
   if (files->Exists(file)) ATOLL_RETURN_IF_ERROR(files->Remove(file));
   out << "worker '" << command.name << "' "
-      << (!paused                         ? "was not paused\n"
-          : WorkerRuns(command.cache_dir) ? "joins again\n"
-                                          : "is no longer paused; it does not run here now\n");
+      << (!paused ? absl::StrCat("was not paused by --cache-dir ", command.cache_dir, "\n")
+          : runs  ? "joins again\n"
+                  : "is no longer paused; it does not run here now\n");
   return absl::OkStatus();
 }
 
@@ -85,24 +102,30 @@ std::optional<int64_t> PausedUntil(const std::string& cache_dir, int64_t now_s) 
   return until_s;
 }
 
-RunningMark::RunningMark(const std::string& cache_dir) {
+RunningMark::RunningMark(const std::string& cache_dir, const std::string& name) {
   // A folder that cannot be made is CheckFolders' to tell.
   if (!MakePosixFiles()->MakeDirectory(cache_dir).ok()) return;
   // Open over exec, so that a program which starts itself anew for a pause runs all the time.
   fd_ = Inherited(MarkFile(cache_dir));
   if (fd_ < 0) fd_ = ::open(MarkFile(cache_dir).c_str(), O_RDWR | O_CREAT, 0644);
-  if (fd_ >= 0) (void)::flock(fd_, LOCK_SH | LOCK_NB);
+  if (fd_ < 0) return;
+  (void)::flock(fd_, LOCK_SH | LOCK_NB);
+  // A name that cannot be written is one that `pause` does not compare.
+  const std::string line = absl::StrCat(name, "\n");
+  if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, line.data(), line.size(), 0) < 0) return;
 }
 RunningMark::~RunningMark() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-bool WorkerRuns(const std::string& cache_dir) {
+std::optional<std::string> RunningWorker(const std::string& cache_dir) {
   const int fd = ::open(MarkFile(cache_dir).c_str(), O_RDWR | O_CLOEXEC);
-  if (fd < 0) return false;
+  if (fd < 0) return std::nullopt;
   const bool held = ::flock(fd, LOCK_EX | LOCK_NB) != 0;
   ::close(fd);
-  return held;
+  if (!held) return std::nullopt;
+  const absl::StatusOr<std::string> name = ReadWholeFile(*MakePosixFiles(), MarkFile(cache_dir), kLargestFile);
+  return std::string(absl::StripAsciiWhitespace(name.ok() ? *name : ""));
 }
 
 absl::Status RunOwnerCommand(const OwnerCommand& command, const Clock& clock, std::ostream& out) {

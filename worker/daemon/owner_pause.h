@@ -20,10 +20,11 @@ namespace atl {
 constexpr int64_t kUntilResumed = INT64_MAX;
 std::optional<int64_t> PausedUntil(const std::string& cache_dir, int64_t now_s);
 
-// Says that a worker with this cache runs, as long as it lives, so that `pause` can tell. Any number may at once.
+// Says that a worker with this cache runs, as long as it lives, and the name of the newest such, so that `pause` can
+// tell. Any number may at once.
 class RunningMark {
  public:
-  explicit RunningMark(const std::string& cache_dir);
+  RunningMark(const std::string& cache_dir, const std::string& name);
   ~RunningMark();
   RunningMark(const RunningMark&) = delete;
   RunningMark& operator=(const RunningMark&) = delete;
@@ -31,7 +32,8 @@ class RunningMark {
  private:
   int fd_ = -1;
 };
-bool WorkerRuns(const std::string& cache_dir);
+// Its name, which is empty where the mark cannot be read. Nothing: none runs.
+std::optional<std::string> RunningWorker(const std::string& cache_dir);
 
 // Does the command and prints what follows from it. Errors name the cache folder.
 absl::Status RunOwnerCommand(const OwnerCommand& command, const Clock& clock, std::ostream& out);

@@ -43,6 +43,9 @@ class Link {
   // What the next heartbeats say; they go out on time by themselves, from the Welcome on.
   virtual void SetHeartbeat(Heartbeat heartbeat) = 0;
 
+  // Caps of the job on what is sent and fetched, besides the worker's own; 0: none.
+  virtual void SetCaps(uint64_t upload_bytes_per_second, uint64_t download_bytes_per_second) = 0;
+
   // Sends `bytes` under `header` until accepted or refused (UploadEnded); breaks are resumed. One upload for each
   // fragment: a new one replaces the old.
   virtual void StartUpload(const ContributionHeader& header, BootNumber boot, SharedBytes bytes) = 0;

@@ -103,6 +103,7 @@ class Transfers {
   Instant Turn();
   void StartUpload(ContributionHeader header, BootNumber boot, SharedBytes bytes);
   void CancelUpload(FragmentIndex fragment) { uploads_.erase(fragment); }
+  void SetCaps(const BulkCaps& caps) { parts_.bulk.SetJobCaps(caps); }  // thread-safe
   // With `whole`: the newest snapshot, unless it is below `version`.
   void StartDownload(const JobId& job, FragmentVersion at, bool whole, uint64_t bytes);
   void DropFetches(FragmentIndex fragment);

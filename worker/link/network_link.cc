@@ -103,6 +103,9 @@ void NetworkLink::SetHeartbeat(Heartbeat heartbeat) {
   State* s = state_.get();
   s->mailbox->Post([s, h = std::move(heartbeat)] { s->control.SetHeartbeat(h); });
 }
+void NetworkLink::SetCaps(uint64_t upload_bytes_per_second, uint64_t download_bytes_per_second) {
+  state_->transfers.SetCaps({upload_bytes_per_second, download_bytes_per_second});
+}
 void NetworkLink::StartUpload(const ContributionHeader& header, BootNumber boot, SharedBytes bytes) {
   State* s = state_.get();
   s->mailbox->Post([s, header, boot, bytes] { s->transfers.StartUpload(header, boot, bytes); });

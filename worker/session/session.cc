@@ -62,6 +62,7 @@ struct Session::State {
 
   void Do(const worker::Say& e) { link.Say(e.message); }
   void Do(const worker::CloseStream& e) { link.CloseStream(e.reason); }
+  void SetSpec(std::shared_ptr<const JobSpec> to);
   void Do(const worker::PrepareJob& e);
   void Do(const worker::ChangeSpec& e);
   void Do(const worker::ReleaseJob& e);
@@ -181,11 +182,16 @@ TurnResult Session::Turn() {
 
 // ---- the job ------------------------------------------------------------------------------------------------------
 
+void Session::State::SetSpec(std::shared_ptr<const JobSpec> to) {
+  spec = std::move(to);
+  link.SetCaps(spec->sync.upload_bytes_per_second, spec->sync.download_bytes_per_second);
+}
+
 void Session::State::Do(const worker::PrepareJob& e) {
   worked = true;
   PublishHeartbeat();
   job = e.job;
-  spec = e.spec;
+  SetSpec(e.spec);
   auto made = factory.Prepare(e.job, *e.spec);
   if (made.ok()) {
     parts = *std::move(made);
@@ -212,7 +218,7 @@ void Session::State::Do(const worker::PrepareJob& e) {
 }
 
 void Session::State::Do(const worker::ChangeSpec& e) {
-  spec = e.spec;
+  SetSpec(e.spec);
   if (replicas) replicas->ChangeSpec(*spec);
 }
 
@@ -222,6 +228,7 @@ void Session::State::Do(const worker::ReleaseJob&) {
   replicas.reset();
   parts.reset();
   spec.reset();
+  link.SetCaps(0, 0);
   job = JobId{};
   step_ended = kNever;
 }
@@ -292,8 +299,13 @@ void Session::State::Do(const worker::FormContribution& e) {
     Answer(worker::ContributionFailed{e.target, std::string(formed.status().message())});
     return;
   }
-  if (options.on_contribution && (*formed)->norm > 0) options.on_contribution((*formed)->lost_norm / (*formed)->norm);
-  Answer(worker::ContributionFormed{e.target, (*formed)->digest, (*formed)->encoded->size()});
+  std::optional<uint64_t> lost_nano;
+  if ((*formed)->norm > 0) {
+    const double lost = (*formed)->lost_norm / (*formed)->norm;
+    if (options.on_contribution) options.on_contribution(lost);
+    if (std::isfinite(lost)) lost_nano = static_cast<uint64_t>(std::llround(std::min(lost, 1e6) * 1e9));
+  }
+  Answer(worker::ContributionFormed{e.target, (*formed)->digest, (*formed)->encoded->size(), lost_nano});
 }
 
 void Session::State::Do(const worker::Upload& e) {

@@ -2,7 +2,7 @@
 // here or in the link model was fitted to it.
 //
 // The paper gives bandwidths on a grid of 50 points spaced evenly in logarithm from 0.1 to 1000 Gbit/s, one step being
-// a factor of 1.207. What it reads off the grid is not said. Read as the highest point that still misses the level, 58
+// a factor of 1.207. What it reads off the grid is not said. Read as the highest point that still misses the level, 61
 // of 75 cells agree exactly, and every cell within one step; read as the first that reaches it, all but one within one
 // step.
 #include <gtest/gtest.h>

@@ -68,6 +68,8 @@ JobSpec Unusual() {
   spec.sync.grace_max = Milliseconds(1500);
   spec.sync.deadline = Seconds(100);
   spec.sync.join_warmup_steps = 8;
+  spec.sync.upload_bytes_per_second = 1'250'000;
+  spec.sync.download_bytes_per_second = 2'500'000;
   spec.workers = {.min = 2, .max = 3, .planned = 3};
   spec.stop = {.inner_steps = 4, .tokens = 5};
   spec.evaluation = {.every_rounds = 6,
@@ -90,6 +92,8 @@ TEST(JobSpecProto, GoesThereAndBack) {
   EXPECT_EQ(spec.init.safetensors, Unusual().init.safetensors);
   EXPECT_EQ(spec.data.corpora[1].manifest, Sha256{});
   EXPECT_EQ(spec.sync.grace_max, Milliseconds(1500));
+  EXPECT_EQ(spec.sync.upload_bytes_per_second, 1'250'000u);
+  EXPECT_EQ(spec.sync.download_bytes_per_second, 2'500'000u);
   EXPECT_EQ(spec.outer.momentum, 0);
   ASSERT_EQ(spec.evaluation.tasks.size(), 2u);
   EXPECT_EQ(spec.evaluation.tasks[0].file, Unusual().evaluation.tasks[0].file);

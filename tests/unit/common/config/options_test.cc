@@ -312,6 +312,8 @@ TEST(WorkerOptionsTest, AnOwnerNamesTheWorkerAsTheWorkerDoes) {
   EXPECT_FALSE(pause.owner->resume);
   EXPECT_EQ(pause.owner->cache_dir, "/cache/atoll/paris-1");
   EXPECT_EQ(pause.owner->length, Seconds(7200));
+  EXPECT_TRUE(pause.owner->named);
+  EXPECT_FALSE(ParseWorkerOptions({"pause", "--cache-dir", "/d"}, {}, "1", "host").owner->named);
   const WorkerCommandLine resume =
       ParseWorkerOptions({"resume", "--name", "x", "--cache-dir", "/d"}, environment, "1", "host");
   ASSERT_TRUE(resume.owner.has_value()) << resume.text;

@@ -214,6 +214,9 @@ const Case kCases[] = {
     {"sync.quorum", [](JobSpec& s) { s.sync.quorum = 65; }, "workers.max (64)"},
     {"sync.deadline", [](JobSpec& s) { s.sync.deadline = Seconds(-1); }, "0s to 86400s"},
     {"sync.max_missed", [](JobSpec& s) { s.sync.max_missed = 0; }, "1 to 1000"},
+    {"sync.upload_bytes_per_second", [](JobSpec& s) { s.sync.upload_bytes_per_second = 999; }, "1000 to 1000000000000"},
+    {"sync.download_bytes_per_second", [](JobSpec& s) { s.sync.download_bytes_per_second = UINT64_MAX; },
+     "1000 to 1000000000000"},
     {"workers.max", [](JobSpec& s) { s.workers.max = 2000; }, "1 to 1024"},
     {"workers.max",
      [](JobSpec& s) {
@@ -341,7 +344,8 @@ TEST(IsMutableField, KnowsWhatAnUpdateMayChange) {
   for (const char* field :
        {"inner_optimizer.learning_rate", "inner_optimizer.schedule.total_steps", "stop.tokens", "priority",
         "workers.min", "workers.max", "evaluation.every_rounds", "checkpoint.every_rounds", "screens.norm",
-        "screens.strikes", "labels.a", "metadata.labels.a"}) {
+        "screens.strikes", "sync.upload_bytes_per_second", "sync.download_bytes_per_second", "labels.a",
+        "metadata.labels.a"}) {
     EXPECT_TRUE(IsMutableField(field)) << field;
   }
   for (const char* field :

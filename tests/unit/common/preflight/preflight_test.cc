@@ -27,6 +27,7 @@ class RatedClient final : public BulkClient {
     return Move(std::get<Probe>(request.key).bytes, done);
   }
   void MissingBlobs(std::vector<Sha256>, std::function<void(absl::StatusOr<std::vector<Sha256>>)>) override {}
+  void SetJobCaps(const BulkCaps&) override {}
 
   absl::Status status;
   WorkerId worker;

@@ -274,64 +274,6 @@ TEST_F(WireTest, APlainProtobufPeerUnderstandsTheFrames) {
   EXPECT_EQ(DigestOf(AsBytes(received)), DigestOf(*content));
 }
 
-// Moves when the test says so; read by the transport's threads.
-class SteppedClock final : public Clock {
- public:
-  Instant Now() const override { return {nanos_.load()}; }
-  int64_t WallNanos() const override { return nanos_.load(); }
-  void Advance(Duration d) { nanos_ += d.ns; }
-
- private:
-  std::atomic<int64_t> nanos_{1};
-};
-
-// Tells of every byte count as it grows.
-class CountingSink final : public BulkSink {
- public:
-  explicit CountingSink(Inbox<uint64_t>& counts) : counts_(counts) {}
-  absl::Status OnHeader(const DownloadHeader&) override { return absl::OkStatus(); }
-  absl::Status OnBytes(uint64_t, Bytes bytes) override {
-    counts_.Put(bytes.size());
-    return absl::OkStatus();
-  }
-
- private:
-  Inbox<uint64_t>& counts_;
-};
-
-TEST(PacedDownloadTest, TheSenderKeepsTheCapThatTheReceiverAskedFor) {
-  constexpr uint64_t kRate = 1'000'000'000, kFrame = limits::kFramePayloadBytes, kFrames = 6;
-  SteppedClock clock;
-  ThreadExecutor io(1);
-  KeepingHandler handler;
-  const auto service = MakeBulkService(handler, io, clock, {});
-  const auto server = StartServer({service.get()});
-  const auto client = MakeGrpcBulkClient(BulkChannelTo(server->port()), clock, {.download_bytes_per_second = kRate});
-  const Sha256 sha = Sha256Of({});
-  handler.Serve(sha, Pattern(kFrames / 2 * kFrame));
-
-  Inbox<uint64_t> counts;
-  Inbox<BulkResult> done;
-  std::vector<std::unique_ptr<BulkCall>> calls;
-  for (int i = 0; i < 2; ++i) {
-    calls.push_back(client->Download({.key = BlobKey{sha}, .worker = {"slow"}}, std::make_shared<CountingSink>(counts),
-                                     [&](BulkResult result) { done.Put(std::move(result)); }));
-  }
-  // Who names no worker is not held up while the clock stands.
-  EXPECT_TRUE(DownloadAndWait(*client, {.key = BlobKey{sha}, .limit_bytes_per_second = kRate},
-                              std::make_shared<CollectingSink>())
-                  .status.ok());
-  uint64_t received = 0, allowed = 2 * kFrame;
-  while (received < kFrames * kFrame) {
-    received += *counts.Take();
-    EXPECT_LE(received, allowed);
-    if (received < allowed) continue;
-    clock.Advance(Duration{static_cast<int64_t>(kFrame)});  // a byte a nanosecond
-    allowed += kFrame;
-  }
-  for (int i = 0; i < 2; ++i) EXPECT_TRUE(done.Take()->status.ok());
-}
-
 TEST_F(WireTest, DownloadsThatNobodyReadsKeepNobodyElseOut) {
   Start({});
   handler_.Serve(Sha256{}, Pattern(4'000'000));

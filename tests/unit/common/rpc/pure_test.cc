@@ -98,6 +98,25 @@ TEST(FrameSizeTest, FramesMeetAtEveryMultipleOfTheLargest) {
   }
 }
 
+TEST(SharedBucketTest, ANewRateBeginsWithAnEmptyBucket) {
+  ManualClock clock;
+  SharedBucket bucket(0, clock);
+  const uint64_t before = bucket.frame_bytes();
+  EXPECT_EQ(bucket.Take(before).ns, 0);
+  bucket.SetRate(100'000);
+  EXPECT_EQ(bucket.rate_bytes_per_second(), 100'000u);
+  EXPECT_EQ(bucket.frame_bytes(), PacedFrameBytes(100'000));
+  EXPECT_EQ(bucket.Take(before), Milliseconds(200)) << "cut before the rate was lowered: a full bucket";
+  EXPECT_EQ(bucket.Take(10'000), Milliseconds(100));
+  clock.Advance(Milliseconds(100));
+  EXPECT_EQ(bucket.Take(10'000).ns, 0);
+  bucket.SetRate(100'000);
+  clock.Advance(Milliseconds(100));
+  EXPECT_EQ(bucket.Take(10'000).ns, 0) << "the same rate takes nothing away";
+  bucket.SetRate(0);
+  EXPECT_EQ(bucket.Take(before).ns, 0);
+}
+
 TEST(ReceiverBucketsTest, AllThatOneReceiverGetsSharesItsCap) {
   ManualClock clock;
   ReceiverBuckets buckets(clock, 8);

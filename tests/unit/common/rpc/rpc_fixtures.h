@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -67,6 +68,7 @@ class KeepingHandler final : public BulkHandler {
 
   std::shared_ptr<UploadHandler> NewUpload(std::string) override { return std::make_shared<Upload>(*this); }
   void OnDownload(DownloadRequest request, DownloadReply reply) override {
+    newest_limit = request.limit_bytes_per_second;
     MutexLock lock(mutex_);
     const auto* blob = std::get_if<BlobKey>(&request.key);
     const auto it = blob == nullptr ? files_.end() : files_.find(blob->sha256);
@@ -111,6 +113,7 @@ class KeepingHandler final : public BulkHandler {
 
   Inbox<absl::Status> broken;
   Inbox<BulkResult> finished;
+  std::atomic<uint64_t> newest_limit{0};  // bytes a second, of the newest download
 
  private:
   class Upload final : public UploadHandler {

@@ -236,6 +236,31 @@ TEST(EventLogTest, SurvivesATornLine) {
   EXPECT_EQ(skipped, 1u);
 }
 
+TEST(EventLogTest, LinesAreReadWhereverTheyLie) {
+  const auto files = MakePosixFiles();
+  const EventLogOptions options{.directory = FreshDirectory("pieces")};
+  auto log = *EventLog::Open(*files, options);
+  std::vector<uint64_t> expected;
+  for (uint64_t i = 1; i <= 300; ++i) {  // some 300 kB, more than is read at once
+    expected.push_back(i);
+    LoggedEvent event = MakeEvent(i);
+    event.text.assign(i * 7, 'x');
+    EXPECT_TRUE(log->Append(event).ok());
+  }
+  LoggedEvent longer = MakeEvent(301);
+  longer.text.assign(200'000, 'y');
+  EXPECT_TRUE(log->Append(longer).ok());
+  expected.push_back(301);
+  longer.revision = 302;
+  longer.text.assign(1'000'000, 'z');
+  EXPECT_TRUE(log->Append(longer).ok()) << "written, and too long to be read";
+  EXPECT_TRUE(log->Append(MakeEvent(303)).ok());
+  expected.push_back(303);
+  uint64_t skipped = 0;
+  EXPECT_EQ(Revisions(*log, skipped), expected);
+  EXPECT_EQ(skipped, 1u);
+}
+
 TEST(EventLogTest, AJobNamedFleetDoesNotShareTheFleetsFile) {
   const auto files = MakePosixFiles();
   const EventLogOptions options{.directory = FreshDirectory("fleet")};

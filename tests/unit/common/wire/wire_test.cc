@@ -345,6 +345,13 @@ TEST(TransferMessagesTest, HeadersComeBackTheSame) {
   EXPECT_EQ(back.boot.value, 9u);
   EXPECT_EQ(back.header.cursors, Contribution().cursors);
   EXPECT_EQ(SerializeUploadHeader(back), contribution);
+  EXPECT_FALSE(back.header.upload_error_nano.has_value());
+  ContributionHeader with_error = Contribution();
+  for (const uint64_t said : {uint64_t{0}, uint64_t{125'000'000}}) {
+    with_error.upload_error_nano = said;
+    const auto heard = ParseUploadHeader(SerializeUploadHeader(ContributionUpload{with_error, {9}}));
+    EXPECT_EQ(std::get<ContributionUpload>(*heard).header.upload_error_nano, said);
+  }
   const Sha256 sha = Sha256Of({});
   EXPECT_EQ(std::get<BlobUpload>(*ParseUploadHeader(SerializeUploadHeader(BlobUpload{sha, 12}))).sha256, sha);
   EXPECT_EQ(UploadBytes(BlobUpload{sha, 12}), 12u);

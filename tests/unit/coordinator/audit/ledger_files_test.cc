@@ -118,5 +118,29 @@ TEST_F(LedgerFiles, ADatabaseThatSqliteCannotReadIsDamage) {
   EXPECT_EQ(ReadLedger(*files_, path_, report).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
+// Rows have checksums: what SQLite does not see is seen by them.
+TEST_F(LedgerFiles, AChangedRowIsDamageWithItsTable) {
+  { ASSERT_TRUE(OpenSqliteLedger(path_).ok()); }
+  const uint64_t bytes = std::filesystem::file_size(path_);
+  std::ifstream file(path_, std::ios::binary);
+  const std::string content{std::istreambuf_iterator<char>(file), {}};
+  const auto read = [&] {
+    Report report("verify", directory_);
+    const auto image = Read(report);
+    return std::pair(report.ok(), image ? image->meta.next_lease : 0);
+  };
+  ASSERT_EQ(read(), std::pair(true, kCommits));
+  size_t noticed = 0;
+  // The page of `meta` is the second one; its only row lies at its end.
+  for (uint64_t at = 2 * 4096 - 24; at < std::min<uint64_t>(bytes, 2 * 4096); ++at) {
+    Flip(path_, at);
+    const auto [whole, next_lease] = read();
+    EXPECT_TRUE(!whole || next_lease == kCommits) << at;
+    noticed += whole ? 0 : 1;
+    Flip(path_, at);
+  }
+  EXPECT_GE(noticed, 16u);
+}
+
 }  // namespace
 }  // namespace atl::audit

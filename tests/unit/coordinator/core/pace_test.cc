@@ -28,5 +28,15 @@ TEST(Pace, SmallDifferencesChangeNothing) {
   EXPECT_TRUE(WorthChanging(2, 1));
 }
 
+TEST(Pace, AWorkerIsWhereItsPaceHasBroughtIt) {
+  const Duration most = Seconds(4), pace = Milliseconds(100);
+  EXPECT_EQ(ClockPace(Seconds(10), 100), pace);
+  EXPECT_EQ(StepByNow(50, Duration{}, pace, most), 50u);
+  EXPECT_EQ(StepByNow(50, Seconds(2), pace, most), 70u);
+  EXPECT_EQ(StepByNow(50, Milliseconds(1), pace, most), 51u) << "rounded up";
+  EXPECT_EQ(StepByNow(50, Seconds(5), pace, most), 50u) << "silent";
+  EXPECT_EQ(StepByNow(50, Seconds(2), Duration{}, most), 50u) << "nothing measured";
+}
+
 }  // namespace
 }  // namespace atl

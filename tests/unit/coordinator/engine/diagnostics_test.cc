@@ -14,10 +14,9 @@ const JobId kJob{"tiny"};
 
 class DiagnosticsTest : public testing::Test {
  protected:
-  void Hear(const std::string& worker, const JobId& job = kJob, std::vector<MetricSample> samples = {}) {
+  void Hear(const std::string& worker, const JobId& job = kJob) {
     Heartbeat heartbeat;
     heartbeat.job = job;
-    heartbeat.metrics = std::move(samples);
     diagnostics_.Heard({worker}, heartbeat);
   }
   RoundRecord Record(const std::vector<std::string>& workers) {
@@ -33,6 +32,7 @@ class DiagnosticsTest : public testing::Test {
       ContributionHeader header;
       header.worker = {worker};
       header.send_step = 100 - age_steps++;
+      header.upload_error_nano = said_[worker];
       record.contributions.push_back({header, 0.5, 1.0});
     }
     return record;
@@ -56,10 +56,12 @@ class DiagnosticsTest : public testing::Test {
   Diagnostics diagnostics_{metrics_};
   uint64_t epoch_ = 0, version_ = 0;
   RoundMeasures last_;
+  std::map<std::string, std::optional<uint64_t>> said_;  // errors of uploads, by worker
 };
 
 TEST_F(DiagnosticsTest, ARoundIsDescribedInFieldsAndMetrics) {
-  Hear("a", kJob, {{HeartbeatName(Metric::kUploadError), 0.125}});
+  Hear("a");
+  said_["a"] = 125'000'000;
   Hear("b");
   const auto fields = Close({"a", "b"}, 0.5).fields;
   EXPECT_EQ(fields.at("directions"),

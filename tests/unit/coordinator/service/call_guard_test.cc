@@ -30,6 +30,22 @@ TEST_F(CallGuardTest, TellsRefusalsAndChangesOnly) {
   EXPECT_EQ(Lines(), size_t{2});
 }
 
+TEST_F(CallGuardTest, TellsWhatCameOfAChange) {
+  const Identity bob = {Role::kOperator, "bob", "0123456789abcdef"};
+  guard_.TellOutcome(kList, bob, "", absl::OkStatus());
+  EXPECT_EQ(Lines(), size_t{0}) << "a look is no change";
+  guard_.TellOutcome(kCancel, bob, "jobs/tiny", absl::OkStatus());
+  EXPECT_NE(Newest().find("who=operator/bob call=/atoll.v1.JobService/CancelJob about=jobs/tiny result=done "
+                          "token=0123456789abcdef"),
+            std::string::npos)
+      << Newest();
+  guard_.TellOutcome(kCancel, {Role::kAdmin, "eve", ""}, "jobs/none" + std::string(1000, 'x'),
+                     absl::NotFoundError("there is no such job"));
+  EXPECT_NE(Newest().find("result=failed token=none"), std::string::npos) << Newest();
+  EXPECT_NE(Newest().find("there is no such job"), std::string::npos) << Newest();
+  EXPECT_LT(Newest().size(), size_t{400}) << "what callers write is cut";
+}
+
 TEST_F(CallGuardTest, ARevokedTokenEndsWhatCameByIt) {
   const Identity by_token = {Role::kOperator, "bob", "0123456789abcdef"};
   EXPECT_TRUE(guard_.Check(kList, by_token).ok());

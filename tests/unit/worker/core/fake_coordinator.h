@@ -61,9 +61,9 @@ class World {
     Give(StreamUp{});
     Hear(Welcome{BootNumber{boot}, Incarnation{incarnation}, resumed, Seconds(2), Seconds(20), std::move(fates)});
   }
-  void Assign(VersionVector versions, uint64_t clock = 0, uint64_t revision = 1) {
+  void Assign(VersionVector versions, uint64_t clock = 0, uint64_t revision = 1, Duration pace = {}) {
     assigned_ = versions;
-    Hear(Assignment{JobId{"tiny"}, revision, spec_, clock, std::move(versions)});
+    Hear(Assignment{JobId{"tiny"}, revision, spec_, clock, std::move(versions), pace});
   }
   // Connected, assigned at version 0, fragments there.
   void Start() {

@@ -25,6 +25,9 @@ class TestLink final : public Link {
   void StartUpload(const ContributionHeader& header, BootNumber, SharedBytes bytes) override {
     uploads[header.target.fragment.value] = {header, std::move(bytes)};
   }
+  void SetCaps(uint64_t upload_bytes_per_second, uint64_t download_bytes_per_second) override {
+    caps = {upload_bytes_per_second, download_bytes_per_second};
+  }
   void CancelUpload(FragmentIndex) override { ++cancelled; }
   void FetchFragment(const JobId&, FragmentIndex fragment, uint64_t bytes, Version at_least) override {
     fragments[fragment.value] = bytes;
@@ -43,6 +46,7 @@ class TestLink final : public Link {
   std::map<uint32_t, uint64_t> fragments;
   std::vector<FragmentVersion> updates;
   Version least;  // of the newest fragment asked for
+  std::pair<uint64_t, uint64_t> caps;
   Heartbeat heartbeat;
   std::string closed;
   int cancelled = 0;
@@ -287,6 +291,22 @@ TEST_F(SessionTest, EvaluatesTheOuterCopy) {
   EXPECT_EQ(done.evaluation, 7u);
   EXPECT_EQ(done.nll_micro_nats, static_cast<int64_t>(layout_.elements) * 500'000)
       << "at zero, not at the trained values";
+}
+
+TEST_F(SessionTest, TheLinkKeepsTheCapsOfTheJobAndOfItsUpdates) {
+  JobSpec spec = ToySpec();
+  spec.sync.upload_bytes_per_second = 5000;
+  Make(spec);
+  Join();
+  EXPECT_EQ(link_.caps, std::pair(uint64_t{5000}, uint64_t{0}));
+  spec.sync.download_bytes_per_second = 7000;
+  Post(Assignment{kJob, 2, std::make_shared<const JobSpec>(spec), 0,
+                  VersionVector(layout_.fragments.size(), Version{0})});
+  Turn();
+  EXPECT_EQ(link_.caps, std::pair(uint64_t{5000}, uint64_t{7000}));
+  session_->RequestLeave("SIGTERM");
+  Turn(2);
+  EXPECT_EQ(link_.caps, std::pair(uint64_t{0}, uint64_t{0})) << "the job is released";
 }
 
 TEST_F(SessionTest, LeavesAndSaysSo) {

@@ -1,0 +1,81 @@
+#include "coordinator/store/ledger_rows.h"
+
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_join.h"
+
+namespace atl {
+namespace {
+
+absl::StatusOr<std::vector<std::string>> Texts(const Database& database, const std::string& sql) {
+  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare(sql));
+  std::vector<std::string> out;
+  for (;;) {
+    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
+    if (!row) return out;
+    out.push_back(s.NextText());
+  }
+}
+
+absl::StatusOr<std::vector<std::string>> TableNames(const Database& database) {
+  return Texts(database, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name");
+}
+
+// row_crc of all columns but the checksum itself.
+absl::StatusOr<std::string> Sum(const Database& database, const std::string& table) {
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> columns,
+                         Texts(database, absl::StrCat("SELECT name FROM pragma_table_info('", table,
+                                                      "') WHERE name <> 'crc' ORDER BY cid")));
+  return absl::StrCat("row_crc(", absl::StrJoin(columns, ","), ")");
+}
+
+absl::Status CheckTable(const Database& database, const std::string& table) {
+  ATOLL_ASSIGN_OR_RETURN(const std::string sum, Sum(database, table));
+  ATOLL_ASSIGN_OR_RETURN(
+      const std::vector<std::string> key,
+      Texts(database, absl::StrCat("SELECT name FROM pragma_table_info('", table, "') WHERE pk > 0 ORDER BY pk")));
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> damaged,
+                         Texts(database, absl::StrCat("SELECT CAST(", absl::StrJoin(key, " || ', ' || "),
+                                                      " AS TEXT) FROM ", table, " WHERE crc <> ", sum, " LIMIT 1")));
+  if (damaged.empty()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("row (", absl::Utf8SafeCHexEscape(damaged[0]), ") of table ", table,
+                                          " of the ledger ", database.path(),
+                                          " is not as it was written: restore the directory from a copy"));
+}
+
+}  // namespace
+
+std::string SealedInsert(const std::string& insert, int columns) {
+  std::vector<std::string> values;
+  for (int i = 1; i <= columns; ++i) values.push_back(absl::StrCat("?", i));
+  const std::string all = absl::StrJoin(values, ",");
+  return absl::StrCat(insert, " VALUES (", all, ",row_crc(", all, "))");
+}
+
+absl::Status SealMeta(Database& database) {
+  return database.Run(
+      "UPDATE meta SET crc = row_crc(id, boot, next_seq, next_lease, next_incarnation, next_job_sequence)");
+}
+
+absl::Status SealRows(Database& database) {
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> tables, TableNames(database));
+  for (const std::string& table : tables) {
+    ATOLL_ASSIGN_OR_RETURN(const std::string sum, Sum(database, table));
+    ATOLL_RETURN_IF_ERROR(database.Run(absl::StrCat("UPDATE ", table, " SET crc = ", sum)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRows(Database& database) {
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> pages, Texts(database, "PRAGMA quick_check(1)"));
+  if (pages.size() != 1 || pages[0] != "ok") {
+    return absl::DataLossError(absl::StrCat("the ledger ", database.path(), " is damaged (", absl::StrJoin(pages, "; "),
+                                            "): restore the directory from a copy"));
+  }
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> tables, TableNames(database));
+  for (const std::string& table : tables) ATOLL_RETURN_IF_ERROR(CheckTable(database, table));
+  return absl::OkStatus();
+}
+
+}  // namespace atl

@@ -1,0 +1,21 @@
+// Which segments of the round log are on disk.
+#ifndef ATOLL_COORDINATOR_STORE_SEGMENTS_ON_DISK_H_
+#define ATOLL_COORDINATOR_STORE_SEGMENTS_ON_DISK_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "common/base/files.h"
+#include "common/base/status.h"
+#include "common/plan/records.h"
+#include "coordinator/store/data_directory.h"
+
+namespace atl {
+
+// Versions with a segment, ascending. None where the directory is not there.
+absl::StatusOr<std::vector<Version>> SegmentsOnDisk(const Files& files, const DataDirectory& directory,
+                                                    const JobId& job, uint64_t epoch, FragmentIndex fragment);
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_STORE_SEGMENTS_ON_DISK_H_

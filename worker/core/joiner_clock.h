@@ -1,0 +1,32 @@
+// The job's clock of an assignment, and where it is by the time that the joiner has fetched everything (ADR 0011).
+// Pure.
+#ifndef ATOLL_WORKER_CORE_JOINER_CLOCK_H_
+#define ATOLL_WORKER_CORE_JOINER_CLOCK_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "common/base/time.h"
+
+namespace atl::worker {
+
+struct JoinerClock {
+  uint64_t step = 0;  // of the job, at `at`
+  Instant at{};
+  Duration pace{};  // of a step of it; 0: it stands
+
+  // Not behind `heard`, the newest clock heard of since, and less than a `period` beyond it, as the job's is; below
+  // `stop` (0: none), where a worker says that nothing more comes of it. Rounded up: who sends a moment after all the
+  // others is too late, and a moment before them is not.
+  uint64_t ByNow(Instant now, uint64_t heard, uint32_t period, uint64_t stop) const {
+    if (pace.ns <= 0 || now <= at) return step;
+    const auto passed = static_cast<uint64_t>(((now - at).ns + pace.ns - 1) / pace.ns);
+    const uint64_t least = std::max(step, heard);
+    const uint64_t clock = std::clamp(step + passed, least, least + period - 1);
+    return stop > 0 ? std::min(clock, std::max(step, stop - 1)) : clock;
+  }
+};
+
+}  // namespace atl::worker
+
+#endif  // ATOLL_WORKER_CORE_JOINER_CLOCK_H_
