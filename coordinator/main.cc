@@ -399,10 +399,12 @@ void Coordinator::WatchDiskAndCertificate(std::stop_token stop) {
       const absl::Status renewed = RenewOwnIdentity();
       if (!renewed.ok()) log_.Error("own certificate not renewed", {{"reason", std::string(renewed.message())}});
     }
-    // What a flood or a job has taken is given back to the system: the allocator alone would keep it. A job's last
-    // readers may end behind it.
-    if (const size_t now_there = data_->JobsInMemory(); now_there < std::exchange(jobs, now_there)) looks = 2;
-    if (ports_.TellTurnedAway() || (looks > 0 && looks-- > 0)) malloc_trim(0);
+    // What a flood or a job has taken is given back to the system: the allocator alone would keep it. Without a job
+    // nothing needs it again; beside jobs it stays for their next rounds, but for two looks after a job's end or a
+    // flood, whose last buffers may be freed behind it.
+    const size_t jobs_now = data_->JobsInMemory();
+    if (ports_.TellTurnedAway() || jobs_now < std::exchange(jobs, jobs_now)) looks = 3;
+    if (jobs_now == 0 || (looks > 0 && looks-- > 0)) malloc_trim(0);
     ports_.Dial();
     MutexLock lock(mutex);
     if (!stop.stop_requested()) wake.WaitFor(mutex, kDiskCheckInterval);
