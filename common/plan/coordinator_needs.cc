@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kStateBytes = 12;                        // a parameter: public copy, momentum, residual
 constexpr uint64_t kComparedStepBytes = uint64_t{1} << 20;  // a fragment's, at most: of the outer step before
-constexpr uint64_t kRoundsForStragglers = 2;                // kept below the newest snapshot
+constexpr uint64_t kRoundsForStragglers = 2;                // kept whatever snapshot there is
 constexpr uint64_t kReservePercent = 10;                    // of the disk: below it no upload is granted
 
 uint64_t Add(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
@@ -48,11 +48,14 @@ CoordinatorNeeds NeedsOf(const JobSpec& spec, const JobSizes& sizes) {
   needs.memory_bytes =
       Add(needs.memory_bytes, std::min(Times(4, sizes.parameters), Times(sizes.fragments, kComparedStepBytes)));
   const uint64_t round = Add(Times(workers, sizes.contribution_bytes), sizes.update_bytes);
-  const uint64_t rounds = 1 + (spec.checkpoint.keep_contributions ? std::max(PlannedRounds(spec), kRoundsForStragglers)
-                                                                  : kRoundsForStragglers);
-  needs.disk_bytes = Add(Times(3, state), Times(rounds, round));
+  const uint64_t two_rounds = Times(kRoundsForStragglers, round);
+  // The log outgrows the state by a round at most before there is a snapshot, and has the open round on top.
+  needs.disk_bytes = Add(Times(2, state), Add(std::max(state, two_rounds), two_rounds));
+  if (spec.checkpoint.keep_contributions) {
+    const uint64_t rounds = Times(1 + std::max(PlannedRounds(spec), kRoundsForStragglers), round);
+    needs.disk_bytes = Add(Times(3, state), rounds);  // one more, where the rounds begin
+  }
   needs.disk_bytes = Add(needs.disk_bytes, Times(PlannedCheckpoints(spec), state));
-  if (spec.checkpoint.keep_contributions) needs.disk_bytes = Add(needs.disk_bytes, state);  // where the rounds begin
   return needs;
 }
 

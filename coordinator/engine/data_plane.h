@@ -70,7 +70,8 @@ class DataPlane {
   // -> RoundAggregated, ContributionsScreened or TaskFailed.
   // `job` as it is now: its spec's rates, and whether it is ending.
   void CloseRound(const struct CloseRound& task, const JobRecord& job, BootNumber boot);
-  // The ledger holds this round: its update may be served, and a snapshot is taken when the log outweighs it.
+  // The ledger holds this round: its update may be served, and a snapshot is taken when the log outweighs it and some
+  // rounds have passed.
   void Committed(const RoundRecord& record);
   // -> CheckpointWritten, CheckpointDelayed or TaskFailed.
   void WriteCheckpoint(const struct WriteCheckpoint& task);
@@ -138,6 +139,8 @@ class DataPlane {
   void Aggregate(std::shared_ptr<JobData> data, const struct CloseRound& task, const JobRecord& job, BootNumber boot);
   void WriteRound(std::shared_ptr<JobData> data, RoundRecord record, std::vector<std::byte> update,
                   RoundMeasures measures, std::vector<ScreenRemark> remarks);
+  // io executor. Unlinks the rounds that neither a restart nor a worker a little behind needs.
+  void DropLog(JobData& data, FragmentVersion head);
   // `outcome`, where one is given, gets the first failure; it is looked at by a later job of the io executor.
   void TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragment, std::shared_ptr<absl::Status> outcome);
 

@@ -33,7 +33,7 @@ struct JobData {
         layout(MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment)),
         aggregator(layout),
         norms(layout.fragments.size()),
-        log_bytes(layout.fragments.size()) {}
+        since_snapshot(layout.fragments.size()) {}
 
   const JobId job;
   const uint64_t epoch;  // a rollback makes another JobData
@@ -51,8 +51,21 @@ struct JobData {
   // What arrived contributions said by themselves, by version and worker, until their round commits; with their digest,
   // since a worker may send another one.
   std::map<std::pair<FragmentVersion, WorkerId>, std::pair<Digest, ContributionScreen>> screens ATOLL_GUARDED_BY(mutex);
-  std::vector<uint64_t> log_bytes;  // engine thread: appended since the newest snapshot, by fragment
+  std::map<FragmentIndex, Version> snapshots ATOLL_GUARDED_BY(mutex);  // newest durable one
+  // Engine thread, once the job is prepared: committed rounds in the log since the newest snapshot, by fragment.
+  struct Logged {
+    uint64_t rounds = 0;
+    uint64_t bytes = 0;
+    void Add(const RoundRecord& round);
+  };
+  std::vector<Logged> since_snapshot;
 };
+
+inline void JobData::Logged::Add(const RoundRecord& round) {
+  ++rounds;
+  bytes += round.update_bytes;
+  for (const CommittedContribution& contribution : round.contributions) bytes += contribution.header.encoded_bytes;
+}
 
 // Puts the norms of a committed round into the history of its fragment. rounds.cc
 void Remember(const RoundRecord& record, const JobSpec& spec, NormHistory& history);

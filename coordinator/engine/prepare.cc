@@ -112,6 +112,8 @@ void DataPlane::LoadSnapshots(std::shared_ptr<Preparation> p) {
     const absl::Status restored = RestoreFrom(*loaded, fragment, **newest, data.aggregator);
     if (!restored.ok()) return Fail(data.job, restored);
     p->snapshot_at.push_back(**newest);
+    MutexLock lock(data.mutex);
+    data.snapshots[fragment] = **newest;
   }
   parts_.ledger_executor.Post([this, p] { ReadRounds(p); });
 }
@@ -158,6 +160,8 @@ void DataPlane::WriteSnapshotsThenReady(std::shared_ptr<Preparation> p) {
                                                         data.aggregator.Hash(FragmentIndex{i}), data.layout.digest);
     if (absl::IsResourceExhausted(written)) return Emit(PreparationDelayed{data.job, std::string(written.message())});
     if (!written.ok()) return Fail(data.job, Annotate(written, "version 0 could not be written"));
+    MutexLock lock(data.mutex);
+    data.snapshots[FragmentIndex{i}] = state.version;
   }
   AnnounceReady(*p);
 }
@@ -242,6 +246,7 @@ void DataPlane::ReplayOne(std::shared_ptr<Preparation> p, const RoundRecord& rec
                                                " recomputed from the log has another hash than the ledger; run the "
                                                "program of the version that wrote it, or roll back to a checkpoint")));
   }
+  p->data->since_snapshot[record.reached.fragment.value].Add(record);
   parts_.io.Post([this, p] { ReplayNext(p); });
 }
 

@@ -9,8 +9,10 @@
 namespace atl {
 namespace {
 
-// Segments of this many versions below the newest snapshot stay for workers that are a little behind.
+// Segments of this many versions stay for workers that are a little behind, whatever snapshot there is.
 constexpr uint64_t kVersionsForStragglers = 2;
+// A snapshot that comes sooner than so many rounds after the one before frees nothing that stragglers do not keep.
+constexpr uint64_t kRoundsPerSnapshot = kVersionsForStragglers + 1;
 
 uint64_t Before(Version version, uint64_t count) { return version.value > count ? version.value - count : 0; }
 
@@ -203,16 +205,30 @@ void DataPlane::Committed(const RoundRecord& record) {
       return screen.first.first.fragment == fragment && screen.first.first.version < record.reached.version;
     });
   }
-  parts_.io.Post(
-      [this, key = RoundKey{record.job, record.epoch, {fragment, Version{record.reached.version.value - 1}}}] {
-        parts_.rounds.Close(key);
-      });
-  uint64_t& log_bytes = data->log_bytes[fragment.value];
-  log_bytes += record.update_bytes;
-  for (const CommittedContribution& contribution : record.contributions) log_bytes += contribution.header.encoded_bytes;
-  if (log_bytes < 3 * sizeof(float) * data->layout.fragments[fragment.value].elements) return;
-  log_bytes = 0;
+  parts_.io.Post([this, data, reached = record.reached] {
+    parts_.rounds.Close({data->job, data->epoch, {reached.fragment, Version{reached.version.value - 1}}});
+    DropLog(*data, reached);
+  });
+  JobData::Logged& logged = data->since_snapshot[fragment.value];
+  logged.Add(record);
+  const uint64_t state_bytes = 3 * sizeof(float) * data->layout.fragments[fragment.value].elements;
+  if (logged.bytes < state_bytes || logged.rounds < kRoundsPerSnapshot) return;
+  logged = {};
   TakeSnapshot(data, fragment, nullptr);
+}
+
+void DataPlane::DropLog(JobData& data, FragmentVersion head) {
+  if (data.spec.checkpoint.keep_contributions) return;
+  Version keep_from{Before(head.version, kVersionsForStragglers)};
+  {
+    MutexLock lock(data.mutex);
+    keep_from = std::min(keep_from, data.snapshots[head.fragment]);
+  }
+  const auto dropped = parts_.rounds.DropBefore(data.job, data.epoch, head.fragment, keep_from);
+  if (dropped.ok()) return;
+  parts_.log.Warn("round log not shortened", {{"job", data.job.value},
+                                              {"fragment", head.fragment.value},
+                                              {"reason", std::string(dropped.status().message())}});
 }
 
 void DataPlane::TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragment,
@@ -233,14 +249,14 @@ void DataPlane::TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragme
       absl::Status done = parts_.snapshots.Write(key, {copy->public_copy, copy->momentum, copy->residual}, copy->hash,
                                                  data->layout.digest);
       if (outcome != nullptr && outcome->ok()) *outcome = done;
-      const bool keep_rounds = data->spec.checkpoint.keep_contributions;
       if (done.ok()) {
-        done = parts_.snapshots.DropBefore(data->job, data->epoch, fragment, copy->version, keep_rounds);
-      }
-      if (done.ok() && !keep_rounds) {
-        done = parts_.rounds
-                   .DropBefore(data->job, data->epoch, fragment, Version{Before(copy->version, kVersionsForStragglers)})
-                   .status();
+        {
+          MutexLock lock(data->mutex);
+          data->snapshots[fragment] = copy->version;
+        }
+        DropLog(*data, {fragment, copy->version});
+        done = parts_.snapshots.DropBefore(data->job, data->epoch, fragment, copy->version,
+                                           data->spec.checkpoint.keep_contributions);
       }
       // The log still holds everything: a later snapshot makes up for this one.
       if (!done.ok())
