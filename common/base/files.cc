@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -34,22 +36,28 @@ bool IsDirectory(const std::string& path) {
 // The disk begins to write whenever so many bytes were appended, so that the flush that comes in the end finds little
 // left.
 constexpr size_t kWriteBehindBytes = size_t{8} << 20;
+constexpr size_t kPiecesAtOnce = 64;  // a megabyte in slices of 64 KiB, and its headers
 
 class PosixFile final : public File {
  public:
   PosixFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
   ~PosixFile() override { ::close(fd_); }
 
-  absl::Status Append(Bytes data) override {
-    while (!data.empty()) {
-      const ssize_t n = ::write(fd_, data.data(), std::min(data.size(), kWriteBehindBytes));
+  absl::Status Append(Bytes data) override { return AppendPieces({&data, 1}); }
+
+  absl::Status AppendPieces(std::span<const Bytes> pieces) override {
+    for (size_t written = 0;;) {  // bytes of the first piece that are in the file
+      for (; !pieces.empty() && written >= pieces.front().size(); pieces = pieces.subspan(1)) {
+        written -= pieces.front().size();
+      }
+      if (pieces.empty()) return absl::OkStatus();
+      const ssize_t n = WriteSome(pieces, written);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return Error("write", path_, errno);
       if (n == 0) return Error("write", path_, ENOSPC);
-      data = data.subspan(static_cast<size_t>(n));
+      written += static_cast<size_t>(n);
       WriteBehind(static_cast<size_t>(n));
     }
-    return absl::OkStatus();
   }
 
   absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
@@ -82,6 +90,20 @@ class PosixFile final : public File {
   }
 
  private:
+  // writev of the next pieces but for the first `skip` bytes, which lie in the first piece; at most kWriteBehindBytes.
+  ssize_t WriteSome(std::span<const Bytes> pieces, size_t skip) {
+    std::array<iovec, kPiecesAtOnce> gathered;
+    size_t count = 0, room = kWriteBehindBytes;
+    for (const Bytes& piece : pieces.first(std::min(pieces.size(), gathered.size()))) {
+      if (room == 0) break;
+      const Bytes rest = piece.subspan(skip, std::min(piece.size() - skip, room));
+      gathered[count++] = {const_cast<std::byte*>(rest.data()), rest.size()};
+      room -= rest.size();
+      skip = 0;
+    }
+    return ::writev(fd_, gathered.data(), static_cast<int>(count));
+  }
+
   // Promises nothing: what fails here is found by Sync, and where there is nothing to write to it does nothing.
   void WriteBehind(size_t appended) {
     unwritten_ += appended;
@@ -165,6 +187,11 @@ class PosixFiles final : public Files {
 };
 
 }  // namespace
+
+absl::Status File::AppendPieces(std::span<const Bytes> pieces) {
+  for (const Bytes& piece : pieces) ATOLL_RETURN_IF_ERROR(Append(piece));
+  return absl::OkStatus();
+}
 
 std::unique_ptr<Files> MakePosixFiles() { return std::make_unique<PosixFiles>(); }
 

@@ -20,6 +20,8 @@ class File {
   virtual ~File() = default;
   // Writes all of `data` at the end. ResourceExhausted when the disk is full, otherwise Internal.
   virtual absl::Status Append(Bytes data) = 0;
+  // The same of all pieces, in order, in as few calls of the system as they take; here one after the other.
+  virtual absl::Status AppendPieces(std::span<const Bytes> pieces);
   // Fills all of `out` from `offset`; OutOfRange when the file ends before.
   virtual absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const = 0;
   // fdatasync.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "coordinator/store/round_log.h"
 
@@ -167,11 +168,9 @@ absl::Status RoundSegment::AppendRecord(RecordType type, std::span<const Bytes> 
     record.payload_crc32c = Crc32c(record.payload_crc32c, piece);
   }
   const RecordHeaderBytes bytes = EncodeRecordHeader(record);
-  absl::Status status = file->Append(bytes);
-  for (const Bytes& piece : payload) {
-    if (status.ok()) status = file->Append(piece);
-  }
-  if (!status.ok()) {
+  std::vector<Bytes> pieces{bytes};
+  pieces.insert(pieces.end(), payload.begin(), payload.end());
+  if (const absl::Status status = file->AppendPieces(pieces); !status.ok()) {
     broken = file->Truncate(file_bytes);
     return status;
   }

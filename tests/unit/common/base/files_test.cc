@@ -1,8 +1,12 @@
 #include "common/base/files.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 namespace atl {
 namespace {
@@ -61,6 +65,49 @@ TEST_F(FilesTest, LargeFilesAreWhole) {
   const auto content = ReadWholeFile(*files_, Path("large"), wanted.size());
   ASSERT_TRUE(content.ok()) << content.status();
   EXPECT_TRUE(*content == wanted);
+}
+
+// Empty ones, many small ones, and ones that a single call of the system does not take.
+TEST_F(FilesTest, PiecesAreAppendedInOrder) {
+  const auto file = files_->OpenForAppend(Path("pieces"));
+  ASSERT_TRUE(file.ok());
+  std::vector<std::string> texts{"", "head", ""};
+  for (int i = 0; i < 200; ++i) texts.push_back(absl::StrCat(i, ";"));
+  for (const size_t size : {size_t{9} << 20, size_t{0}, size_t{1}, (size_t{8} << 20) - 1, size_t{70000}}) {
+    std::string piece(size, '\0');
+    for (size_t i = 0; i < size; ++i) piece[i] = static_cast<char>(i * 31 + i / 4096 + texts.size());
+    texts.push_back(std::move(piece));
+  }
+  std::vector<Bytes> pieces;
+  std::string wanted;
+  for (const std::string& text : texts) {
+    pieces.push_back(AsBytes(text));
+    wanted += text;
+  }
+  ASSERT_TRUE((*file)->AppendPieces({}).ok());
+  ASSERT_TRUE((*file)->AppendPieces(pieces).ok());
+  ASSERT_TRUE((*file)->AppendPieces(std::span(pieces).first(2)).ok());
+  const auto content = ReadWholeFile(*files_, Path("pieces"), wanted.size() + 4);
+  ASSERT_TRUE(content.ok()) << content.status();
+  EXPECT_TRUE(*content == wanted + "head");
+}
+
+// What fits is written, as a disk that runs full leaves it, and the rest is refused.
+TEST_F(FilesTest, PiecesBeyondTheRoomAreResourceExhausted) {
+  const auto file = files_->OpenForAppend(Path("bounded"));
+  ASSERT_TRUE(file.ok());
+  const std::string first(3000, 'a'), second(3000, 'b');
+  const std::vector<Bytes> pieces{AsBytes(first), AsBytes(second)};
+  rlimit was{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &was), 0);
+  const rlimit small{5000, was.rlim_max};
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const absl::Status status = (*file)->AppendPieces(pieces);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &was), 0);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_TRUE(Content(Path("bounded")) == first + second.substr(0, 2000));
 }
 
 TEST_F(FilesTest, OpeningAgainGoesOnAtTheEnd) {
