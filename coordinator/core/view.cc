@@ -137,7 +137,7 @@ std::optional<JobView> Machine::ViewJob(const JobId& job, Instant now) const {
     view.not_waited_for += member.not_waited_for ? 1 : 0;
   }
   view.pool = run->spec->experiment.pool == PoolSchedule::kConstant ? 0 : PoolOf(*run);
-  view.participating = static_cast<uint32_t>(run->participants.size());
+  if (!HasEnded(view.record.state)) view.participating = static_cast<uint32_t>(run->participants.size());
   for (const auto& [step, checkpoint] : run->checkpoints) view.checkpoints.push_back(checkpoint);
   view.stopped = run->record.state == JobState::kPaused && absl::StartsWith(run->record.reason, kStopped);
   view.no_room = !run->no_room.empty();

@@ -303,6 +303,7 @@ TEST(Harness, LateWorkerJoins) {
   h.StartWorker("b");
   ASSERT_TRUE(h.RunUntil([&] { return h.View(kJob)->participating == 2; }));
   ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  EXPECT_EQ(h.View(kJob)->participating, 0u);  // as it has nobody alive
   EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded);
   ExpectBalanced(h);
 }
