@@ -33,12 +33,15 @@ Rounds = collections.namedtuple("Rounds", "seconds cpu aggregate peak_mb leg_byt
 
 
 class Place:
-    """with Place("disk") as path: a folder of its own that ends with it."""
+    """with Place("disk") as path: a folder of its own that ends with it. What a killed benchmark has left there goes too: gigabytes of memory."""
 
     def __init__(self, kind):
         base = {"disk": SCRATCH, "tmpfs": MEMORY}[kind]
         base.mkdir(parents=True, exist_ok=True)
-        self.path = pathlib.Path(tempfile.mkdtemp(prefix="atoll-rounds-", dir=base))
+        for left in base.glob("atoll-rounds-*"):
+            if not pathlib.Path("/proc", left.name.split("-")[2]).exists():
+                shutil.rmtree(left, ignore_errors=True)
+        self.path = pathlib.Path(tempfile.mkdtemp(prefix=f"atoll-rounds-{os.getpid()}-", dir=base))
 
     def __enter__(self):
         return self.path
