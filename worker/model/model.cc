@@ -12,6 +12,7 @@
 
 #include "common/base/check.h"
 #include "worker/model/cpu_pass.h"
+#include "worker/model/head_loss.h"
 #include "worker/model/llama.h"
 #include "worker/model/row_kernels.h"
 #include "worker/model/tensors.h"
@@ -50,7 +51,7 @@ struct Model::State {
   bool stale = true;   // the copy lags behind
   bool trainable = false;
   LlamaWeights weights;
-  LlamaWeights gradients;  // the same views into the arena of gradients: of a model that is trained on a CPU
+  LlamaWeights gradients;  // the same views into the arena of gradients, of a model that is trained
   std::function<void(uint64_t)> told;
 
   at::ScalarType type() const { return working.defined() ? working.scalar_type() : at::kFloat; }
@@ -62,13 +63,9 @@ struct Model::State {
   at::Tensor Hidden(const at::Tensor& tokens) {
     return LlamaHidden(spec, weights, tokens, MakePositions(spec, options, tokens, type()));
   }
-  // Scores of every target [targets, vocab] in fp32, and the targets.
-  struct Scores {
-    at::Tensor logits, targets;
-    // Negative log-likelihood, summed.
-    at::Tensor Nll() const { return at::cross_entropy_loss(logits, targets, {}, at::Reduction::Sum); }
-  };
-  Scores Score(const TokenBatch& batch);
+  // What the head judges: the hidden states [targets, hidden] of the batch, part of autograd's graph or not.
+  HeadInputs AtHead(const TokenBatch& batch);
+  double AutogradPass(const TokenBatch& batch, double scale);
   // The loss, and with `scale` its gradients into the arena.
   double CpuPass(const TokenBatch& batch, std::optional<double> scale);
 };
@@ -110,11 +107,20 @@ void Model::State::Refresh() {
   stale = false;
 }
 
-Model::State::Scores Model::State::Score(const TokenBatch& batch) {
+HeadInputs Model::State::AtHead(const TokenBatch& batch) {
   const at::Tensor tokens = Tokens(batch);
   const int64_t length = tokens.size(1) - 1;
-  const at::Tensor logits = at::linear(Hidden(tokens.narrow(1, 0, length)), weights.head);
-  return {logits.flatten(0, 1).to(at::kFloat), tokens.narrow(1, 1, length).flatten()};
+  return {Hidden(tokens.narrow(1, 0, length)).flatten(0, 1), weights.head, tokens.narrow(1, 1, length).flatten(),
+          options.score_rows > 0 ? options.score_rows : ScoreRows(spec.vocab_size)};
+}
+
+double Model::State::AutogradPass(const TokenBatch& batch, double scale) {
+  const at::AutoGradMode grad(true);
+  const HeadInputs in = AtHead(batch);
+  const HeadOutcome head = HeadLossAndGradients(in, scale, spec.z_loss, gradients.head);
+  if (told && !spec.tie_embeddings) told(weights.offsets.back());
+  torch::autograd::backward({in.hidden}, {head.hidden_gradient});
+  return head.loss.item<double>();
 }
 
 double Model::State::CpuPass(const TokenBatch& batch, std::optional<double> scale) {
@@ -145,7 +151,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Create(const ModelSpec& spec, cons
     }
     LlamaWeights& w = state->weights;
     w = MapWeights(spec, layout, state->working.defined() ? state->working : state->master, state->trainable);
-    if (state->trainable && state->by_hand()) state->gradients = MapWeights(spec, layout, TensorOf(*gradients), false);
+    if (state->trainable) state->gradients = MapWeights(spec, layout, TensorOf(*gradients), false);
     for (size_t i = 0; state->trainable && i < w.leaves.size(); ++i) {
       at::Tensor place = TensorOf(*gradients).narrow(0, static_cast<int64_t>(w.offsets[i]), w.leaves[i].numel());
       torch::autograd::impl::set_post_acc_grad_hooks(
@@ -167,13 +173,7 @@ absl::StatusOr<LossSum> Model::ForwardBackward(const TokenBatch& batch, double s
     state_->Refresh();
     const uint64_t targets = uint64_t{batch.sequences} * (batch.length() - 1);
     if (state_->by_hand()) return LossSum{.nll = state_->CpuPass(batch, scale), .targets = targets};
-    const at::AutoGradMode grad(true);
-    const State::Scores scores = state_->Score(batch);
-    const at::Tensor loss = scores.Nll();
-    at::Tensor trained = loss;
-    if (const double z = state_->spec.z_loss; z > 0) trained = loss + z * scores.logits.logsumexp(1).square().sum();
-    torch::autograd::backward({trained}, {at::full({}, scale, loss.options())});
-    return LossSum{.nll = loss.item<double>(), .targets = targets};
+    return LossSum{.nll = state_->AutogradPass(batch, scale), .targets = targets};
   });
 }
 
@@ -194,8 +194,7 @@ absl::StatusOr<LossSum> Model::ForwardLoss(const TokenBatch& batch) {
     const uint64_t targets = uint64_t{batch.sequences} * (batch.length() - 1);
     if (state_->by_hand()) return LossSum{.nll = state_->CpuPass(batch, std::nullopt), .targets = targets};
     const at::NoGradGuard no_grad;
-    const at::Tensor loss = state_->Score(batch).Nll();
-    return LossSum{.nll = loss.item<double>(), .targets = targets};
+    return LossSum{.nll = HeadLoss(state_->AtHead(batch)).item<double>(), .targets = targets};
   });
 }
 

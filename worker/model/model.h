@@ -25,14 +25,16 @@ struct ModelOptions {
   // For tests, on a CPU:
   bool as_on_gpu = false;      // training by autograd
   bool bf16_products = false;  // also without instructions for them
+  int64_t score_rows = 0;      // by autograd, at once; 0: as memory suggests (ScoreRows)
 };
 
 // Whether this processor has instructions for products of bf16. Without them a product in bf16 takes several times as
 // long as in fp32.
 bool CpuMultipliesBf16();
 
-// Tokens whose scores are there at once in a training pass on a CPU.
+// Tokens whose scores are there at once in a training pass on a CPU, and on a GPU.
 constexpr uint32_t kCpuScoreRows = 512;
+int64_t ScoreRows(int64_t vocab);  // a quarter of a gigabyte of scores in fp32, and at least 256 rows
 
 // A batch of samples of equal length: tokens[sequence][position], row-major.
 struct TokenBatch {

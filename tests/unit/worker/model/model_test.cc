@@ -1,8 +1,10 @@
 #include "worker/model/model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 
 #include "common/base/random.h"
 #include "gtest/gtest.h"
@@ -137,6 +139,11 @@ TEST_P(ModelShapes, GradientsEqualFiniteDifferencesOfTheReference) { ExpectGradi
 
 TEST_P(ModelShapes, GradientsByAutogradDoAsWell) { ExpectGradientsOfTheReference(GetParam(), {.as_on_gpu = true}); }
 
+// Of 16 targets, the last rows fewer than the others.
+TEST_P(ModelShapes, SoTheyDoWithScoresOfSomeRowsAtATime) {
+  ExpectGradientsOfTheReference(GetParam(), {.as_on_gpu = true, .score_rows = 5});
+}
+
 INSTANTIATE_TEST_SUITE_P(All, ModelShapes,
                          testing::Values(Shape{"tied", 4, 4, true, false, FragmentPattern::kWhole},
                                          Shape{"untied", 4, 4, false, false, FragmentPattern::kStrided},
@@ -171,14 +178,41 @@ TEST(Model, SameInputsGiveTheSameBits) {
   }
 }
 
+// What is told may be exchanged at once: nothing is added to it any more.
+TEST(Model, EachGradientIsToldOnceWhenItIsWhole) {
+  for (const bool tied : {true, false}) {
+    for (const ModelOptions& options : {ModelOptions{}, ModelOptions{.as_on_gpu = true, .score_rows = 7}}) {
+      ModelSpec spec = SpecOf(kPlain);
+      spec.tie_embeddings = tied;
+      Fixture f(spec, false, FragmentPattern::kWhole, options);
+      std::map<uint64_t, uint64_t> ranges;  // elements by offset
+      for (const ArenaRange& range : f.model->Gradients()) ranges[range.offset] = range.elements;
+      std::map<uint64_t, std::vector<float>> told;
+      f.model->OnGradient([&](uint64_t offset) {
+        const std::span<float> values = f.gradients->host().subspan(offset, ranges.at(offset));
+        EXPECT_TRUE(told.try_emplace(offset, values.begin(), values.end()).second) << "told twice: " << offset;
+      });
+      ASSERT_TRUE(f.model->ForwardBackward({Tokens(3 * 17, spec.vocab_size), 3}, 1.0).ok());
+      ASSERT_EQ(told.size(), ranges.size()) << (tied ? "tied" : "untied");
+      for (const auto& [offset, values] : told) {
+        const std::span<float> now = f.gradients->host().subspan(offset, values.size());
+        EXPECT_TRUE(std::equal(values.begin(), values.end(), now.begin())) << "changed after it was told: " << offset;
+      }
+    }
+  }
+}
+
 TEST(Model, EvaluationGivesTheLossOfTraining) {
-  Fixture f(SpecOf(kPlain));
-  const std::vector<int32_t> tokens = Tokens(3 * 17, f.spec.vocab_size);
-  const auto trained = f.model->ForwardBackward({tokens, 3}, 1.0);
-  const auto evaluated = f.model->ForwardLoss({tokens, 3});
-  ASSERT_TRUE(trained.ok() && evaluated.ok());
-  EXPECT_EQ(trained->nll, evaluated->nll);
-  EXPECT_EQ(evaluated->targets, 48u);
+  for (const ModelOptions& options :
+       {ModelOptions{}, ModelOptions{.as_on_gpu = true}, ModelOptions{.as_on_gpu = true, .score_rows = 7}}) {
+    Fixture f(SpecOf(kPlain), false, FragmentPattern::kWhole, options);
+    const std::vector<int32_t> tokens = Tokens(3 * 17, f.spec.vocab_size);
+    const auto trained = f.model->ForwardBackward({tokens, 3}, 1.0);
+    const auto evaluated = f.model->ForwardLoss({tokens, 3});
+    ASSERT_TRUE(trained.ok() && evaluated.ok());
+    EXPECT_EQ(trained->nll, evaluated->nll);
+    EXPECT_EQ(evaluated->targets, 48u);
+  }
 }
 
 void ExpectBf16NearFp32(const ModelOptions& options) {

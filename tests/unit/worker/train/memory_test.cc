@@ -53,6 +53,17 @@ TEST(EstimateTrainingMemory, ActivationsGrowWithTheMicroBatch) {
   EXPECT_GT(four, 3 * two / 2);
 }
 
+TEST(EstimateTrainingMemory, ALargeVocabularyIsJudgedSomeRowsAtATime) {
+  JobSpec job = Job();
+  job.model.vocab_size = 128'256;
+  const ModelLayout layout = LayoutOf(job);
+  const auto activations = [&](uint32_t micro_batch) {
+    return EstimateTrainingMemory(job, layout, {.gpu = true}, micro_batch).activation_bytes;
+  };
+  const uint64_t scores = uint64_t{16} * job.data.sequence_length * job.model.vocab_size * sizeof(float);
+  EXPECT_LT(activations(32) - activations(16), scores) << "beside the blocks nothing grows any more";
+}
+
 TEST(ChooseMicroBatch, StopsAtThePassLimit) {
   const JobSpec job = Job();
   const ModelLayout layout = LayoutOf(job);

@@ -1,0 +1,31 @@
+// The loss at the head of a model, and its gradients, for the form under autograd: scores are made for some rows at a
+// time, judged, and turned into their gradient, so that they are never all there. LibTorch operators only, on the
+// device of their inputs; the form of a CPU is cpu_pass.h. Private to worker/model.
+#ifndef ATOLL_WORKER_MODEL_HEAD_LOSS_H_
+#define ATOLL_WORKER_MODEL_HEAD_LOSS_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace atl {
+
+// `hidden` [rows, width] and `head` [vocab, width] are of one type, `targets` int64 [rows]; scores are judged in fp32.
+struct HeadInputs {
+  at::Tensor hidden, head, targets;
+  int64_t rows_at_once = 0;
+};
+
+// The sum over targets of -log p(target), double, on the device: reading it waits for the device.
+at::Tensor HeadLoss(const HeadInputs& in);
+
+// The same, gradients += scale * d(sum + z_loss * sum of logsumexp^2) / d(head) in fp32, and `hidden` likewise, of its
+// type.
+struct HeadOutcome {
+  at::Tensor loss, hidden_gradient;
+};
+HeadOutcome HeadLossAndGradients(const HeadInputs& in, double scale, double z_loss, const at::Tensor& head_gradient);
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_MODEL_HEAD_LOSS_H_
