@@ -123,7 +123,7 @@ int main(int argc, char** argv) {
   atl::Log log(line.run->log);
   for (const std::string& option : line.resolved) log.Debug("option", {{"is", option}});
   const atl::SystemClock clock;
-  if (line.run->island.rank > 0) return atl::RunIslandFollower(*line.run, ATOLL_VERSION, clock, log);
+  if (line.run->island.rank > 0) return atl::RunIslandFollower(*line.run, plugin, ATOLL_VERSION, clock, log);
   const atl::RunningMark mark(line.run->cache_dir, line.run->name);
   if (!atl::WaitWhilePaused(*line.run, clock, log)) return atl::kWorkerLeft;
   const atl::WorkerOutcome end = atl::RunWorker(*line.run, plugin, ATOLL_VERSION, clock, log);

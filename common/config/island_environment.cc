@@ -56,7 +56,8 @@ std::vector<std::string> ReadIslandEnvironment(const Environment& environment, I
   if (!reader.Text("LOCAL_WORLD_SIZE").empty()) {
     island.ranks_here = reader.Number("LOCAL_WORLD_SIZE", 1, island.size);
   }
-  if (!reader.Text("LOCAL_RANK").empty()) reader.Number("LOCAL_RANK", 0, island.ranks_here - 1);
+  island.rank_here = island.rank % island.ranks_here;
+  if (!reader.Text("LOCAL_RANK").empty()) island.rank_here = reader.Number("LOCAL_RANK", 0, island.ranks_here - 1);
   island.port = reader.Number("MASTER_PORT", 1, kHighestPort - 1);
   // torchrun's agent listens at MASTER_PORT itself, for a store that it lends to its ranks.
   if (reader.Text("TORCHELASTIC_USE_AGENT_STORE") == "True") ++island.port;

@@ -9,8 +9,8 @@
 
 namespace atl {
 
-// RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and ATOLL_ISLAND_SECRET, where WORLD_SIZE is there and
-// more than 1; `island` has what the options say. Every fault is a sentence; the secret is in none of them.
+// RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and ATOLL_ISLAND_SECRET, where WORLD_SIZE is
+// there and more than 1; `island` has what the options say. Every fault is a sentence; the secret is in none of them.
 std::vector<std::string> ReadIslandEnvironment(const Environment& environment, IslandOptions& island);
 
 }  // namespace atl

@@ -116,9 +116,6 @@ std::vector<std::string> FaultsOf(const WorkerOptions& o) {
   if (o.island.size > 1 && o.evaluate_only) {
     faults.emplace_back("--evaluate-only needs no island; leave --island-size out");
   }
-  if (o.island.size > 1 && o.device == DeviceChoice::kGpu) {
-    faults.emplace_back("an island of GPUs is not built yet; use --device cpu, or one worker for each GPU");
-  }
   if (o.drain_timeout > Seconds(3600)) faults.emplace_back("--drain-timeout must be at most 1h");
   return faults;
 }

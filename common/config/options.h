@@ -47,10 +47,12 @@ enum class DeviceChoice { kAuto, kCpu, kGpu };
 // The processes that are one worker, as torchrun and others tell them by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT,
 // and the daemon tells the followers that it starts.
 struct IslandOptions {
-  uint32_t size = 1;                  // --island-size, or WORLD_SIZE
-  bool launched = false;              // told by the environment: the other ranks are started by somebody else
-  uint32_t rank = 0;                  // RANK; 0 leads and is the daemon
-  uint32_t ranks_here = 1;            // on this machine: LOCAL_WORLD_SIZE where it is told, otherwise all
+  uint32_t size = 1;        // --island-size, or WORLD_SIZE
+  bool launched = false;    // told by the environment: the other ranks are started by somebody else
+  uint32_t rank = 0;        // RANK; 0 leads and is the daemon
+  uint32_t ranks_here = 1;  // on this machine: LOCAL_WORLD_SIZE where it is told, otherwise all
+  uint32_t rank_here =
+      0;  // among them: LOCAL_RANK where it is told, otherwise the rank, as if machines had them in turn
   std::string address = "127.0.0.1";  // MASTER_ADDR: where rank 0 listens
   uint32_t port = 0;                  // MASTER_PORT, under torchrun the next one; 0: any free port
   std::string secret;                 // ATOLL_ISLAND_SECRET; empty: one is made up

@@ -71,7 +71,7 @@ int RunWorkerCheck(const WorkerOptions& options, const GpuPlugin& plugin, const 
   const std::unique_ptr<Files> files = MakePosixFiles();
   Report report(out);
   report.Tell(FoldersFinding(options, *files));
-  const absl::StatusOr<std::shared_ptr<Device>> device = OpenChosenDevice(plugin, options.device);
+  const absl::StatusOr<std::shared_ptr<Device>> device = OpenChosenDevice(plugin, options);
   const absl::StatusOr<uint64_t> available =
       device.ok() ? MemoryForTraining(**device, options.memory_limit_bytes) : absl::StatusOr<uint64_t>(device.status());
   report.Tell(available.ok() ? DeviceFinding(**device, *available) : FailedFinding("device", available.status()));

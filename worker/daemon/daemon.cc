@@ -108,7 +108,7 @@ std::unique_ptr<JobFactory> MakeFactory(const WorkerOptions& options, std::share
   return std::make_unique<TorchJobFactory>(
       TorchJobOptions{worker, options.data_root, options.cache_dir, options.cache_bytes, ThreadsOf(options),
                       options.memory_limit_bytes, options.optimizer_snapshot,
-                      crew == nullptr ? nullptr : &crew->island(), options.island.ranks_here},
+                      crew == nullptr ? std::nullopt : std::optional(crew->ways()), options.island.ranks_here},
       std::move(device), bulk, files, clock, log);
 }
 
@@ -128,14 +128,10 @@ SessionOptions MakeSessionOptions(const WorkerOptions& options, const Device& de
 }
 
 // Null for a worker of one process.
-absl::StatusOr<std::unique_ptr<IslandCrew>> MusterIsland(const WorkerOptions& options, const Device& device,
+absl::StatusOr<std::unique_ptr<IslandCrew>> MusterIsland(const WorkerOptions& options, Device& device,
                                                          const std::string& version, const Clock& clock, Log& log) {
   if (options.island.size == 1) return nullptr;
-  if (device.info().kind == DeviceKind::kCuda) {
-    return absl::UnimplementedError(
-        "an island of GPUs is not built yet; use --device cpu, or one worker for each GPU without an island");
-  }
-  return IslandCrew::Muster(options.island, version, clock, log);
+  return IslandCrew::Muster(options.island, device, version, clock, log);
 }
 
 void LogStart(const WorkerOptions& options, const GpuPlugin& plugin, const Device& device, int admin_port,
@@ -201,7 +197,7 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
                         const Clock& clock, Log& log) {
   const std::unique_ptr<Files> files = MakePosixFiles();
   if (const auto status = CheckFolders(options, *files); !status.ok()) return Fail(kWorkerPrecondition, status);
-  auto opened = OpenChosenDevice(plugin, options.device);
+  auto opened = OpenChosenDevice(plugin, options);
   if (!opened.ok()) return Fail(kWorkerPrecondition, opened.status());
   const std::shared_ptr<Device> device = *std::move(opened);
   auto connections = Connect(options, clock, log);

@@ -55,8 +55,9 @@ bool AskedToLeave() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<IslandCrew>> IslandCrew::Muster(const IslandOptions& options, const std::string& version,
-                                                               const Clock& clock, Log& log) {
+absl::StatusOr<std::unique_ptr<IslandCrew>> IslandCrew::Muster(const IslandOptions& options, Device& device,
+                                                               const std::string& version, const Clock& clock,
+                                                               Log& log) {
   auto crew = std::unique_ptr<IslandCrew>(new IslandCrew(clock, log));
   IslandPlace place = PlaceOf(options, version);
   ATOLL_ASSIGN_OR_RETURN(const Descriptor listener, ListenAt(place.address, place.port));
@@ -72,7 +73,9 @@ absl::StatusOr<std::unique_ptr<IslandCrew>> IslandCrew::Muster(const IslandOptio
   });
   ATOLL_RETURN_IF_ERROR(mesh.status());
   crew->island_ = std::make_unique<TcpIsland>(*std::move(mesh), IslandLimits{}, clock);
-  log.Info("island met", {{"rank", 0}, {"ranks", place.world}});
+  ATOLL_ASSIGN_OR_RETURN(crew->gpus_, GpuIsland::Join(*crew->island_, device, clock));
+  log.Info("island met",
+           {{"rank", 0}, {"ranks", place.world}, {"values", crew->gpus_ != nullptr ? "between GPUs" : "over TCP"}});
   return crew;
 }
 
@@ -142,6 +145,7 @@ absl::Status IslandCrew::Cause() {
 IslandCrew::~IslandCrew() {
   // Followers end by themselves where the order does not reach them: their connection does.
   if (island_ != nullptr) island_->Order(EncodeOrder(LeaveOrder{})).IgnoreError();
+  gpus_.reset();
   island_.reset();
   for (const Instant limit = clock_.Now() + kLeaving; !AllEnded() && clock_.Now() < limit;) {
     ::poll(nullptr, 0, kLookMs);

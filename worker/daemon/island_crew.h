@@ -13,24 +13,25 @@
 #include "common/base/mutex.h"
 #include "common/base/time.h"
 #include "common/config/options.h"
-#include "worker/island/tcp_island.h"
+#include "worker/island/gpu_island.h"
 
 namespace atl {
 
 class IslandCrew {
  public:
-  // Blocks until all ranks have met. Followers that it starts are this program with the same arguments, told their
-  // place by the environment. Cancelled when SIGTERM or SIGINT, which are blocked, come meanwhile; otherwise a sentence
-  // that names the ranks that did not come or have ended. `clock` and `log` outlive it.
-  static absl::StatusOr<std::unique_ptr<IslandCrew>> Muster(const IslandOptions& options, const std::string& version,
-                                                            const Clock& clock, Log& log);
+  // Blocks until all ranks have met, and their GPUs where they have some; `device` is this rank's. Followers that it
+  // starts are this program with the same arguments, told their place by the environment. Cancelled when SIGTERM or
+  // SIGINT, which are blocked, come meanwhile; otherwise a sentence that names the ranks that did not come or have
+  // ended. `device`, `clock` and `log` outlive it.
+  static absl::StatusOr<std::unique_ptr<IslandCrew>> Muster(const IslandOptions& options, Device& device,
+                                                            const std::string& version, const Clock& clock, Log& log);
   // Orders the followers to leave, and kills those that it started and that do not.
   ~IslandCrew();
   IslandCrew(const IslandCrew&) = delete;
   IslandCrew& operator=(const IslandCrew&) = delete;
 
   // Of the train thread.
-  TcpIsland& island() { return *island_; }
+  IslandWays ways() { return {*island_, gpus_ != nullptr ? static_cast<Island&>(*gpus_) : *island_}; }
   // Not OK once a rank has ended: which, and by what where this process started it. Any thread.
   absl::Status Look() ATOLL_EXCLUDES(mutex_);
   // The same with what the exchanges know, when the train thread has no more of them.
@@ -54,6 +55,7 @@ class IslandCrew {
   Mutex mutex_;
   std::vector<Follower> followers_ ATOLL_GUARDED_BY(mutex_);  // that this process started
   std::unique_ptr<TcpIsland> island_;
+  std::unique_ptr<GpuIsland> gpus_;  // null: values go over TCP as well
 };
 
 }  // namespace atl

@@ -13,8 +13,9 @@
 #include "common/wire/job_spec_proto.h"
 #include "worker/daemon/exit_codes.h"
 #include "worker/daemon/island_shares.h"
+#include "worker/daemon/preparation.h"
+#include "worker/island/gpu_island.h"
 #include "worker/island/orders.h"
-#include "worker/island/tcp_island.h"
 #include "worker/train/trainer.h"
 
 namespace atl {
@@ -62,8 +63,8 @@ class Watchdog {
 
 class Follower {
  public:
-  Follower(TcpIsland& island, int32_t threads, const Clock& clock, Log& log)
-      : island_(island), threads_(threads), clock_(clock), log_(log) {}
+  Follower(IslandWays ways, Device& device, int32_t threads, const Clock& clock, Log& log)
+      : orders_(ways.orders), values_(ways.values), device_(device), threads_(threads), clock_(clock), log_(log) {}
 
   // True: to leave.
   absl::StatusOr<bool> Follow(const IslandOrder& order) {
@@ -73,7 +74,7 @@ class Follower {
       return false;
     }
     if (const auto* prepare = std::get_if<PrepareOrder>(&order)) {
-      ATOLL_RETURN_IF_ERROR(island_.Answer(EncodeAnswer(Prepare(*prepare))));
+      ATOLL_RETURN_IF_ERROR(orders_.Answer(EncodeAnswer(Prepare(*prepare))));
       return false;
     }
     if (trainer_ == nullptr) return absl::InternalError("an order for a job that is not prepared");
@@ -91,10 +92,15 @@ class Follower {
     }
     const ModelLayout layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
     if (layout.digest != order.layout) return absl::InternalError("the job's layout here is not that of rank 0");
-    TrainerOptions options{TensorDevice{}, threads_, {}, order.available_bytes, &island_};
+    TrainerOptions options{ToTensorDevice(device_.info()), threads_, {}, order.available_bytes, &values_};
+    if (options.device.gpu) {  // rank 0 knows its own alone
+      ATOLL_ASSIGN_OR_RETURN(const uint64_t free_bytes, device_.FreeMemoryBytes());
+      options.available_bytes = std::min(order.available_bytes, free_bytes);
+    }
     if (order.end_of_text >= 0) options.end_of_text = static_cast<uint32_t>(order.end_of_text);
     ATOLL_ASSIGN_OR_RETURN(trainer_, Trainer::Create(spec, layout, options, clock_));
-    log_.Info("share prepared", {{"rank", island_.rank()},
+    log_.Info("share prepared", {{"rank", orders_.rank()},
+                                 {"device", device_.info().name},
                                  {"parameters", layout.elements},
                                  {"micro_batch", trainer_->micro_batch()},
                                  {"memory_bytes", trainer_->memory().total()}});
@@ -107,26 +113,28 @@ class Follower {
       if (changed->offset > all.size() || changed->elements > all.size() - changed->offset) {
         return absl::InternalError("parameters beyond the arena");
       }
-      return island_.Broadcast(all.subspan(changed->offset, changed->elements), trainer_->compute_stream());
+      return values_.Broadcast(all.subspan(changed->offset, changed->elements), trainer_->compute_stream());
     }
     if (const auto* optimizer = std::get_if<OptimizerOrder>(&order)) return TakeOptimizer(optimizer->steps);
     const auto& step = std::get<StepOrder>(order);
     const auto report = trainer_->StepShare({step.tokens, step.sequences}, step.targets, step.learning_rate);
     ATOLL_RETURN_IF_ERROR(report.status());
-    return CompareReplicas(island_, *trainer_);
+    return CompareReplicas(values_, *trainer_);
   }
 
   absl::Status TakeOptimizer(uint64_t steps) {
     if (steps == 0) return trainer_->ResetOptimizer();
     for (Arena* moments : {trainer_->first_moments(), trainer_->second_moments()}) {
       if (moments == nullptr) continue;
-      ATOLL_RETURN_IF_ERROR(island_.Broadcast(moments->memory(), trainer_->compute_stream()));
+      ATOLL_RETURN_IF_ERROR(values_.Broadcast(moments->memory(), trainer_->compute_stream()));
     }
     trainer_->set_optimizer_steps(steps);
     return absl::OkStatus();
   }
 
-  TcpIsland& island_;
+  TcpIsland& orders_;
+  Island& values_;
+  Device& device_;
   const int32_t threads_;
   const Clock& clock_;
   Log& log_;
@@ -158,8 +166,11 @@ int32_t ThreadsOf(const WorkerOptions& options) {
   return static_cast<int32_t>(std::max(1U, cores / options.island.ranks_here));
 }
 
-int RunIslandFollower(const WorkerOptions& options, const std::string& version, const Clock& clock, Log& log) {
+int RunIslandFollower(const WorkerOptions& options, const GpuPlugin& plugin, const std::string& version,
+                      const Clock& clock, Log& log) {
   const uint32_t rank = options.island.rank;
+  const auto device = OpenChosenDevice(plugin, options);
+  if (!device.ok()) return Fail(rank, device.status());
   const pid_t parent = getppid();
   auto mesh = MeetAsFollower(PlaceOf(options.island, version), {}, clock, [parent]() -> absl::Status {
     if (getppid() == parent) return absl::OkStatus();
@@ -167,9 +178,12 @@ int RunIslandFollower(const WorkerOptions& options, const std::string& version, 
   });
   if (!mesh.ok()) return Fail(rank, mesh.status());
   TcpIsland island(*std::move(mesh), {}, clock);
-  log.Info("island met", {{"rank", rank}, {"ranks", island.world()}});
-  Follower follower(island, ThreadsOf(options), clock, log);
   const Watchdog watchdog(island);
+  const auto gpus = GpuIsland::Join(island, **device, clock);
+  if (!gpus.ok()) return Fail(rank, gpus.status());
+  const IslandWays ways{island, *gpus != nullptr ? static_cast<Island&>(**gpus) : island};
+  log.Info("island met", {{"rank", rank}, {"ranks", island.world()}, {"device", (*device)->info().name}});
+  Follower follower(ways, **device, ThreadsOf(options), clock, log);
   const absl::Status end = FollowAll(island, follower);
   return end.ok() ? static_cast<int>(kWorkerLeft) : Fail(rank, end);
 }

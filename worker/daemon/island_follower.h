@@ -7,6 +7,7 @@
 #include "common/base/log.h"
 #include "common/base/time.h"
 #include "common/config/options.h"
+#include "worker/device/gpu_plugin.h"
 #include "worker/island/mesh.h"
 
 namespace atl {
@@ -18,7 +19,8 @@ int32_t ThreadsOf(const WorkerOptions& options);
 
 // Runs until rank 0 orders to leave, ends, or the island breaks: then a sentence on standard error. SIGTERM and SIGINT
 // do not end it, since rank 0 is told as well and leaves in order. An exit code (exit_codes.h).
-int RunIslandFollower(const WorkerOptions& options, const std::string& version, const Clock& clock, Log& log);
+int RunIslandFollower(const WorkerOptions& options, const GpuPlugin& plugin, const std::string& version,
+                      const Clock& clock, Log& log);
 
 }  // namespace atl
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/hash.h"
 #include "common/wire/job_spec_proto.h"
 
 namespace atl {
@@ -22,35 +21,35 @@ JobSpec SpecOfShare(JobSpec spec, uint32_t ranks) {
   return spec;
 }
 
-absl::Status CompareReplicas(TcpIsland& island, Trainer& trainer) {
+absl::Status CompareReplicas(Island& island, Trainer& trainer) {
   if (trainer.optimizer_steps() % kStepsBetweenComparisons != 0) return absl::OkStatus();
-  const Digest digest = DigestOf(AsBytes(std::span<const float>(trainer.parameters().host())));
-  // 32 bits of each: the sum of all ranks' is exact.
-  const auto own = static_cast<double>(static_cast<uint32_t>(digest.low));
+  ATOLL_ASSIGN_OR_RETURN(const uint32_t bits, trainer.parameters().Fingerprint());
+  const auto own = static_cast<double>(bits);  // the sum of all ranks' is exact
   std::array<double, 1> sum = {own};
   ATOLL_RETURN_IF_ERROR(island.AllReduceSum(sum));
   if (sum[0] == own * island.world()) return absl::OkStatus();
   return absl::InternalError(
-      "the parameters of the ranks are no longer the same bits; run an island on machines with processors of one kind");
+      "the parameters of the ranks are no longer the same bits; run an island on machines with processors, or GPUs, of "
+      "one kind");
 }
 
 IslandShares::~IslandShares() {
   // What fails here has failed before, or ends the followers anyway.
   if (asked_) AwaitPrepared().IgnoreError();
-  island_.Order(EncodeOrder(ReleaseOrder{})).IgnoreError();
+  orders_.Order(EncodeOrder(ReleaseOrder{})).IgnoreError();
 }
 
 absl::Status IslandShares::BeginPrepare(const JobSpec& share, int32_t end_of_text, uint64_t available_bytes) {
   for (size_t f = 0; f < layout_.fragments.size(); ++f) changed_.insert(static_cast<uint32_t>(f));
   PrepareOrder order{JobSpecToProto(share).SerializeAsString(), end_of_text, available_bytes, layout_.digest};
-  ATOLL_RETURN_IF_ERROR(island_.Order(EncodeOrder(order)));
+  ATOLL_RETURN_IF_ERROR(orders_.Order(EncodeOrder(order)));
   asked_ = true;
   return absl::OkStatus();
 }
 
 absl::Status IslandShares::AwaitPrepared() {
   asked_ = false;
-  ATOLL_ASSIGN_OR_RETURN(const auto answers, island_.Answers(kPreparing));
+  ATOLL_ASSIGN_OR_RETURN(const auto answers, orders_.Answers(kPreparing));
   for (size_t i = 0; i < answers.size(); ++i) {
     ATOLL_RETURN_IF_ERROR(Annotate(DecodeAnswer(answers[i]), absl::StrCat("rank ", i + 1, " of the island")));
   }
@@ -60,16 +59,16 @@ absl::Status IslandShares::AwaitPrepared() {
 absl::Status IslandShares::TellChanges(Trainer& trainer) {
   for (const uint32_t f : changed_) {
     const FragmentInfo& fragment = layout_.fragments[f];
-    ATOLL_RETURN_IF_ERROR(island_.Order(EncodeOrder(ParametersOrder{fragment.offset, fragment.elements})));
+    ATOLL_RETURN_IF_ERROR(orders_.Order(EncodeOrder(ParametersOrder{fragment.offset, fragment.elements})));
     const auto values = trainer.parameters().memory().subspan(fragment.offset, fragment.elements);
-    ATOLL_RETURN_IF_ERROR(island_.Broadcast(values, trainer.compute_stream()));
+    ATOLL_RETURN_IF_ERROR(values_.Broadcast(values, trainer.compute_stream()));
   }
   changed_.clear();
   if (!optimizer_changed_) return absl::OkStatus();
-  ATOLL_RETURN_IF_ERROR(island_.Order(EncodeOrder(OptimizerOrder{trainer.optimizer_steps()})));
+  ATOLL_RETURN_IF_ERROR(orders_.Order(EncodeOrder(OptimizerOrder{trainer.optimizer_steps()})));
   for (Arena* moments : {trainer.first_moments(), trainer.second_moments()}) {
     if (moments == nullptr || trainer.optimizer_steps() == 0) continue;
-    ATOLL_RETURN_IF_ERROR(island_.Broadcast(moments->memory(), trainer.compute_stream()));
+    ATOLL_RETURN_IF_ERROR(values_.Broadcast(moments->memory(), trainer.compute_stream()));
   }
   optimizer_changed_ = false;
   return absl::OkStatus();
@@ -78,13 +77,13 @@ absl::Status IslandShares::TellChanges(Trainer& trainer) {
 absl::StatusOr<StepReport> IslandShares::TakeOwnShare(const TokenBatch& share, uint64_t targets, double learning_rate,
                                                       Trainer& trainer) {
   ATOLL_ASSIGN_OR_RETURN(const StepReport report, trainer.StepShare(share, targets, learning_rate));
-  ATOLL_RETURN_IF_ERROR(CompareReplicas(island_, trainer));
+  ATOLL_RETURN_IF_ERROR(CompareReplicas(values_, trainer));
   return report;
 }
 
 absl::StatusOr<StepReport> IslandShares::Step(const SampleBatch& batch, double learning_rate, Trainer& trainer) {
   ATOLL_RETURN_IF_ERROR(TellChanges(trainer));
-  const uint32_t ranks = island_.world();
+  const uint32_t ranks = orders_.world();
   const size_t length = batch.tokens.size() / batch.samples;
   const uint64_t targets = uint64_t{batch.samples} * (length - 1);
   // Samples in order, the first ranks take one more where it does not come out even.
@@ -95,13 +94,13 @@ absl::StatusOr<StepReport> IslandShares::Step(const SampleBatch& batch, double l
     const auto begin = batch.tokens.begin() + static_cast<ptrdiff_t>(first(rank) * length);
     const auto end = batch.tokens.begin() + static_cast<ptrdiff_t>(first(rank + 1) * length);
     const StepOrder order{learning_rate, targets, first(rank + 1) - first(rank), {begin, end}};
-    ATOLL_RETURN_IF_ERROR(island_.OrderOne(rank, EncodeOrder(order)));
+    ATOLL_RETURN_IF_ERROR(orders_.OrderOne(rank, EncodeOrder(order)));
   }
   const auto own = std::span(batch.tokens).first(first(1) * length);
   const auto report = TakeOwnShare({own, first(1)}, targets, learning_rate, trainer);
   if (report.ok() || absl::IsUnavailable(report.status())) return report;
   // The others wait for this rank's gradients, which do not come.
-  island_.Break(std::string(report.status().message()));
+  orders_.Break(std::string(report.status().message()));
   return absl::UnavailableError(absl::StrCat("rank 0 of the island: ", report.status().message()));
 }
 

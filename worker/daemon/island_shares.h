@@ -8,8 +8,8 @@
 #include "common/plan/job_spec.h"
 #include "common/plan/model_layout.h"
 #include "worker/data/sample_reader.h"
+#include "worker/island/gpu_island.h"
 #include "worker/island/orders.h"
-#include "worker/island/tcp_island.h"
 #include "worker/train/trainer.h"
 
 namespace atl {
@@ -19,13 +19,14 @@ namespace atl {
 JobSpec SpecOfShare(JobSpec spec, uint32_t ranks);
 
 // After a step, on every rank: now and then all compare the bits of their parameters. Internal when they differ.
-absl::Status CompareReplicas(TcpIsland& island, Trainer& trainer);
+absl::Status CompareReplicas(Island& island, Trainer& trainer);
 
 // Owned by the session's thread; calls block. When a rank is lost every call returns Unavailable with the cause.
 class IslandShares {
  public:
-  // `island` outlives it.
-  IslandShares(TcpIsland& island, ModelLayout layout) : island_(island), layout_(std::move(layout)) {}
+  // What the ways lead to outlives it; the trainer's island is `ways.values`.
+  IslandShares(IslandWays ways, ModelLayout layout)
+      : orders_(ways.orders), values_(ways.values), layout_(std::move(layout)) {}
   // The followers release the job.
   ~IslandShares();
   IslandShares(const IslandShares&) = delete;
@@ -47,7 +48,8 @@ class IslandShares {
   absl::StatusOr<StepReport> TakeOwnShare(const TokenBatch& share, uint64_t targets, double learning_rate,
                                           Trainer& trainer);
 
-  TcpIsland& island_;
+  TcpIsland& orders_;
+  Island& values_;
   const ModelLayout layout_;
   bool asked_ = false;  // answers are on their way
   std::set<uint32_t> changed_;

@@ -1,8 +1,10 @@
 #include "worker/daemon/preparation.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "worker/train/memory.h"
 
 namespace atl {
@@ -34,8 +36,21 @@ absl::Status CheckFolders(const WorkerOptions& options, Files& files) {
   return Annotate(made, absl::StrCat("--cache-dir ", options.cache_dir, " cannot be used"));
 }
 
-absl::StatusOr<std::shared_ptr<Device>> OpenChosenDevice(const GpuPlugin& plugin, DeviceChoice choice) {
-  ATOLL_ASSIGN_OR_RETURN(std::shared_ptr<Device> device, OpenDevice(plugin, DeviceName(choice)));
+absl::StatusOr<std::shared_ptr<Device>> OpenChosenDevice(const GpuPlugin& plugin, const WorkerOptions& options) {
+  std::string wanted = DeviceName(options.device);
+  const auto gpus = static_cast<uint32_t>(plugin.device_count);
+  const IslandOptions& island = options.island;
+  if (island.size > 1 && options.device != DeviceChoice::kCpu && gpus > 0) {
+    // A launcher may have left each rank no GPU but its own.
+    const bool own = gpus == 1 && island.launched;
+    if (!own && gpus < island.ranks_here) {
+      return absl::FailedPreconditionError(absl::StrCat("there are ", gpus, " GPUs for the ", island.ranks_here,
+                                                        " ranks of the island on this machine; give fewer ranks "
+                                                        "(--island-size), or --device cpu"));
+    }
+    wanted = absl::StrCat("cuda:", own ? 0 : island.rank_here);
+  }
+  ATOLL_ASSIGN_OR_RETURN(std::shared_ptr<Device> device, OpenDevice(plugin, wanted));
   return device;
 }
 

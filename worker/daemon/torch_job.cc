@@ -108,7 +108,8 @@ TorchJobFactory::TorchJobFactory(TorchJobOptions options, std::shared_ptr<Device
 
 absl::StatusOr<uint64_t> TorchJobFactory::MemoryForRank() {
   ATOLL_ASSIGN_OR_RETURN(const uint64_t bytes, MemoryForTraining(*device_, options_.memory_limit_bytes));
-  return bytes / options_.ranks_here;
+  // A GPU's memory is its rank's alone.
+  return device_->info().kind == DeviceKind::kCuda ? bytes : bytes / options_.ranks_here;
 }
 
 absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& job, const JobSpec& spec) {
@@ -118,11 +119,12 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
   const TensorDevice device = ToTensorDevice(device_->info());
 
   // Memory first: a model that does not fit is refused before anything is fetched.
-  TrainerOptions options{device, options_.threads, {}, {}, options_.island};
-  const JobSpec share = options_.island == nullptr ? spec : SpecOfShare(spec, options_.island->world());
+  Island* const island = options_.island ? &options_.island->values : nullptr;
+  TrainerOptions options{device, options_.threads, {}, {}, island};
+  const JobSpec share = island == nullptr ? spec : SpecOfShare(spec, island->world());
   ATOLL_ASSIGN_OR_RETURN(const uint64_t free_bytes, MemoryForRank());
   // Without a limit the trainer of a host asks anew when it is made; ranks must all choose alike.
-  if (device.gpu || options_.memory_limit_bytes > 0 || options_.island != nullptr) options.available_bytes = free_bytes;
+  if (device.gpu || options_.memory_limit_bytes > 0 || island != nullptr) options.available_bytes = free_bytes;
   ATOLL_ASSIGN_OR_RETURN(const uint32_t micro_batch, ChooseMicroBatch(share, parts->layout, device, free_bytes));
 
   const JobDataOptions data_options{options_.worker, options_.data_root, options_.cache_dir, options_.cache_bytes};
@@ -130,7 +132,7 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
   options.end_of_text = data->end_of_text();
   const int32_t end_of_text = options.end_of_text ? static_cast<int32_t>(*options.end_of_text) : -1;
   std::unique_ptr<IslandShares> shares;
-  if (options_.island != nullptr) {
+  if (island != nullptr) {
     shares = std::make_unique<IslandShares>(*options_.island, parts->layout);
     ATOLL_RETURN_IF_ERROR(shares->BeginPrepare(share, end_of_text, free_bytes));
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/base/files.h"
@@ -13,7 +14,7 @@
 #include "common/base/time.h"
 #include "common/rpc/bulk.h"
 #include "worker/device/device.h"
-#include "worker/island/tcp_island.h"
+#include "worker/island/gpu_island.h"
 #include "worker/session/job.h"
 
 namespace atl {
@@ -24,10 +25,10 @@ struct TorchJobOptions {
   std::string cache_dir;
   uint64_t cache_bytes = 0;
   int32_t threads = 0;
-  uint64_t memory_limit_bytes = 0;  // 0: what the machine has
-  Duration optimizer_snapshot{};    // between two of the inner optimizer; zero: none
-  TcpIsland* island = nullptr;      // whose rank 0 this is; outlives the factory and its jobs
-  uint32_t ranks_here = 1;          // processes that share this machine's memory
+  uint64_t memory_limit_bytes = 0;   // 0: what the machine has
+  Duration optimizer_snapshot{};     // between two of the inner optimizer; zero: none
+  std::optional<IslandWays> island;  // whose rank 0 this is; outlives the factory and its jobs
+  uint32_t ranks_here = 1;           // processes that share this machine's memory
 };
 
 class TorchJobFactory final : public JobFactory {

@@ -38,8 +38,14 @@ class CpuDevice final : public Device {
   absl::StatusOr<std::unique_ptr<HostWindow>> OpenWindow(std::span<float> range) override {
     return std::unique_ptr<HostWindow>(std::make_unique<CpuWindow>(range));
   }
+  absl::StatusOr<GroupKey> NewGroupKey() override { return NoGroups(); }
+  absl::StatusOr<std::unique_ptr<DeviceGroup>> JoinGroup(const GroupKey& /*key*/, uint32_t /*rank*/,
+                                                         uint32_t /*world*/) override {
+    return NoGroups();
+  }
 
  private:
+  static absl::Status NoGroups() { return absl::UnimplementedError("a CPU is in no group of devices"); }
   DeviceInfo info_;
 };
 

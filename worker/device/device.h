@@ -10,6 +10,7 @@
 #include <string>
 
 #include "common/base/status.h"
+#include "worker/device/device_group.h"
 
 namespace atl {
 
@@ -51,6 +52,12 @@ class Device {
   // A window on `range`, which is memory of this device (not to be read through the span unless the device is a CPU)
   // and outlives the window. ResourceExhausted when no pinned memory of that size can be had.
   virtual absl::StatusOr<std::unique_ptr<HostWindow>> OpenWindow(std::span<float> range) = 0;
+  // A key for a group of devices. Unimplemented on a CPU, whose ranks exchange values over TCP, and with a plugin that
+  // is older than groups.
+  virtual absl::StatusOr<GroupKey> NewGroupKey() = 0;
+  // Begins to meet the other ranks of the key's group: Poll says kBusy until all are there.
+  virtual absl::StatusOr<std::unique_ptr<DeviceGroup>> JoinGroup(const GroupKey& key, uint32_t rank,
+                                                                 uint32_t world) = 0;
 };
 
 // The CPU form. Memory figures come from sysconf.

@@ -19,6 +19,20 @@ extern "C" {
 
 typedef struct atoll_gpu_context atoll_gpu_context; /* one device, with a copy stream of its own */
 typedef struct atoll_gpu_event atoll_gpu_event;     /* a point on the copy stream */
+typedef struct atoll_gpu_group
+    atoll_gpu_group; /* this context among those of other processes, with a stream of its own */
+
+/* What a group is found by: made by one of its ranks, given to all. */
+#define ATOLL_GPU_GROUP_KEY_BYTES 128
+typedef struct atoll_gpu_group_key {
+  uint8_t bytes[ATOLL_GPU_GROUP_KEY_BYTES];
+} atoll_gpu_group_key;
+
+typedef enum atoll_gpu_group_state {
+  ATOLL_GPU_GROUP_BUSY = 0,    /* the ranks meet, or an exchange is being begun: no exchange may be begun now */
+  ATOLL_GPU_GROUP_RUNNING = 1, /* exchanges are under way; another may be begun */
+  ATOLL_GPU_GROUP_IDLE = 2     /* all that were begun are done */
+} atoll_gpu_group_state;
 
 /* How values become bytes: docs/formats/codecs.md. */
 typedef enum atoll_gpu_codec {
@@ -71,6 +85,22 @@ typedef struct atoll_gpu_table {
                           void* encoded, uint64_t encoded_bytes, void* compute_stream);
   int32_t (*codec_decode)(atoll_gpu_context* context, atoll_gpu_codec codec, const void* encoded,
                           uint64_t encoded_bytes, float* values, uint64_t elements, void* compute_stream);
+
+  /* Exchanges between the devices of several processes (NCCL). No call waits for another rank: group_poll tells how far
+   * things are, and group_leave ends whatever is under way. Calls of one group must not overlap. */
+  int32_t (*group_key)(atoll_gpu_group_key* out);
+  /* Rank `rank` of `world`, each on a device of its own. The context outlives the group. */
+  int32_t (*group_join)(atoll_gpu_context* context, const atoll_gpu_group_key* key, int32_t rank, int32_t world,
+                        atoll_gpu_group** out);
+  /* Fails once the group is of no use any more: then it can only be left. */
+  int32_t (*group_poll)(atoll_gpu_group* group, atoll_gpu_group_state* state);
+  /* values := mean over ranks, the same bits on every rank. All ranks begin the same exchanges in the same order. Each
+   * runs after those before it and after everything enqueued on compute_stream so far; work enqueued there later does
+   * not wait for it. `values` is device memory, untouched until the group is idle. */
+  int32_t (*group_mean)(atoll_gpu_group* group, float* values, uint64_t elements, void* compute_stream);
+  /* values := rank 0's; otherwise as above. */
+  int32_t (*group_broadcast)(atoll_gpu_group* group, float* values, uint64_t elements, void* compute_stream);
+  void (*group_leave)(atoll_gpu_group* group);
 } atoll_gpu_table;
 
 /* Whether the plugin's table reaches as far as an entry. All up to last_error are in every plugin of revision 1. */

@@ -1,5 +1,7 @@
 // The CUDA form of Device over the plugin's table of plain C functions.
 #include <array>
+#include <cstring>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -76,6 +78,34 @@ class GpuWindow final : public HostWindow {
   atoll_gpu_event* event_ = nullptr;
 };
 
+class GpuGroup final : public DeviceGroup {
+ public:
+  GpuGroup(const atoll_gpu_table& table, atoll_gpu_group* group) : table_(table), group_(group) {}
+  ~GpuGroup() override { table_.group_leave(group_); }
+  GpuGroup(const GpuGroup&) = delete;
+  GpuGroup& operator=(const GpuGroup&) = delete;
+
+  absl::StatusOr<GroupState> Poll() override {
+    atoll_gpu_group_state state = ATOLL_GPU_GROUP_BUSY;
+    if (table_.group_poll(group_, &state) != 0) return Failed(table_, "the exchange between devices");
+    return state == ATOLL_GPU_GROUP_BUSY      ? GroupState::kBusy
+           : state == ATOLL_GPU_GROUP_RUNNING ? GroupState::kRunning
+                                              : GroupState::kIdle;
+  }
+  absl::Status BeginMean(std::span<float> values, void* compute_stream) override {
+    if (table_.group_mean(group_, values.data(), values.size(), compute_stream) == 0) return absl::OkStatus();
+    return Failed(table_, "beginning an all-reduce between devices");
+  }
+  absl::Status BeginBroadcast(std::span<float> values, void* compute_stream) override {
+    if (table_.group_broadcast(group_, values.data(), values.size(), compute_stream) == 0) return absl::OkStatus();
+    return Failed(table_, "beginning a broadcast between devices");
+  }
+
+ private:
+  const atoll_gpu_table& table_;
+  atoll_gpu_group* const group_;
+};
+
 class GpuDevice final : public Device {
  public:
   GpuDevice(const atoll_gpu_table& table, atoll_gpu_context* context, DeviceInfo info)
@@ -103,7 +133,34 @@ class GpuDevice final : public Device {
         std::make_unique<GpuWindow>(table_, context_, range, static_cast<float*>(pinned)));
   }
 
+  absl::StatusOr<GroupKey> NewGroupKey() override {
+    ATOLL_RETURN_IF_ERROR(CheckGroups());
+    atoll_gpu_group_key made;
+    if (table_.group_key(&made) != 0) return Failed(table_, "making the key of a group");
+    GroupKey key;
+    static_assert(sizeof(made.bytes) == std::tuple_size_v<GroupKey>);
+    std::memcpy(key.data(), made.bytes, key.size());
+    return key;
+  }
+
+  absl::StatusOr<std::unique_ptr<DeviceGroup>> JoinGroup(const GroupKey& key, uint32_t rank, uint32_t world) override {
+    ATOLL_RETURN_IF_ERROR(CheckGroups());
+    atoll_gpu_group_key given;
+    std::memcpy(given.bytes, key.data(), key.size());
+    atoll_gpu_group* group = nullptr;
+    if (table_.group_join(context_, &given, static_cast<int32_t>(rank), static_cast<int32_t>(world), &group) != 0) {
+      return Failed(table_, "joining a group");
+    }
+    return std::unique_ptr<DeviceGroup>(std::make_unique<GpuGroup>(table_, group));
+  }
+
  private:
+  absl::Status CheckGroups() const {
+    if (ATOLL_GPU_HAS(&table_, group_leave)) return absl::OkStatus();
+    return absl::UnimplementedError(
+        "the GPU plugin beside this worker is older than islands of GPUs; install the one of this worker's version");
+  }
+
   const atoll_gpu_table& table_;
   atoll_gpu_context* context_;
   DeviceInfo info_;

@@ -1,5 +1,5 @@
-// The all-reduce inside an island: the GPUs (or processes) of one worker act as one. Form of the interface with a world
-// of one; transports (NCCL in the plugin, a TCP ring on CPUs) stand behind it.
+// The exchanges inside an island: the processes of one worker, each with a device, act as one. Behind it stand TCP for
+// CPUs and groups of devices for GPUs (worker/island), and here a world of one.
 #ifndef ATOLL_WORKER_DEVICE_ISLAND_H_
 #define ATOLL_WORKER_DEVICE_ISLAND_H_
 
@@ -16,12 +16,15 @@ class Island {
   virtual ~Island() = default;
   virtual uint32_t rank() const = 0;   // 0 leads: it alone speaks to the coordinator
   virtual uint32_t world() const = 0;  // >= 1
-  // values := mean over ranks, the same bits on every rank: ranks are added in rank order, then multiplied by 1 /
-  // world. `compute_stream` as in device.h. Blocks, or is enqueued on the stream. Unavailable when a rank is lost.
+  // values := mean over ranks, the same bits on every rank; over TCP ranks are added in rank order, then multiplied by
+  // 1 / world. After all work enqueued so far on `compute_stream` (as in device.h). Blocks, or is under way until
+  // Settle. Unavailable when a rank is lost.
   virtual absl::Status AllReduceMean(std::span<float> values, void* compute_stream) = 0;
+  // Returns when all that is under way is done. Unavailable when a rank is lost.
+  virtual absl::Status Settle() { return absl::OkStatus(); }
   // values := sum over ranks, in rank order, the same bits on every rank: a few numbers in host memory. Blocks.
   virtual absl::Status AllReduceSum(std::span<double> values) = 0;
-  // Rank 0's values to all.
+  // Rank 0's values to all. Blocks.
   virtual absl::Status Broadcast(std::span<float> values, void* compute_stream) = 0;
 };
 

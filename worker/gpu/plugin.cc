@@ -1,21 +1,16 @@
-// The CUDA plugin behind worker/device/gpu_abi.h: devices, pinned memory, copies on a stream of their own, and codecs.
-// Linking it brings LibTorch's CUDA libraries, so that opening it is what gives the worker its GPU. Only C types cross,
-// nothing throws.
+// The CUDA plugin behind worker/device/gpu_abi.h: devices, pinned memory, copies on a stream of their own, codecs, and
+// exchanges between devices (group.cc). Linking it brings LibTorch's CUDA libraries, so that opening it is what gives
+// the worker its GPU. Only C types cross, nothing throws.
 #include <cuda_runtime_api.h>
 
-#include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <new>
 
 #include "worker/device/gpu_abi.h"
 #include "worker/gpu/codec_kernels.h"
-
-struct atoll_gpu_context {
-  int device = 0;
-  cudaStream_t copies = nullptr;
-};
+#include "worker/gpu/group.h"
+#include "worker/gpu/runtime.h"
 
 struct atoll_gpu_event {
   int device = 0;
@@ -24,43 +19,13 @@ struct atoll_gpu_event {
 
 namespace {
 
-constexpr int32_t kFailed = -1;
-thread_local char newest_error[512] = "";
-
-int32_t Fail(const char* what, cudaError_t code) {
-  std::snprintf(newest_error, sizeof newest_error, "%s: %s", what, cudaGetErrorString(code));
-  static_cast<void>(cudaGetLastError());  // a later call must not find this failure
-  return kFailed;
-}
-
-int32_t FailWith(const char* what) {
-  std::snprintf(newest_error, sizeof newest_error, "%s", what);
-  return kFailed;
-}
-
-void CopyText(const char* text, char* out, uint64_t out_bytes) {
-  if (out == nullptr || out_bytes == 0) return;
-  const uint64_t length = std::min<uint64_t>(std::strlen(text), out_bytes - 1);
-  std::memcpy(out, text, length);
-  out[length] = '\0';
-}
-
-// Makes a device current and puts the thread's own back: LibTorch keeps its own idea of the current device.
-class WithDevice {
- public:
-  explicit WithDevice(int device) {
-    result_ = cudaGetDevice(&before_);
-    if (result_ == cudaSuccess) result_ = cudaSetDevice(device);
-  }
-  ~WithDevice() { static_cast<void>(cudaSetDevice(before_)); }
-  WithDevice(const WithDevice&) = delete;
-  WithDevice& operator=(const WithDevice&) = delete;
-  cudaError_t result() const { return result_; }
-
- private:
-  int before_ = 0;
-  cudaError_t result_ = cudaSuccess;
-};
+using atl::gpu::CopyText;
+using atl::gpu::Fail;
+using atl::gpu::FailWith;
+using atl::gpu::kFailed;
+using atl::gpu::NewEvent;
+using atl::gpu::Order;
+using atl::gpu::WithDevice;
 
 int32_t DeviceCount(int32_t* count) {
   *count = 0;
@@ -125,19 +90,6 @@ int32_t PinnedFree(atoll_gpu_context* context, void* memory) {
   const WithDevice device(context->device);
   const cudaError_t code = cudaFreeHost(memory);
   return code == cudaSuccess ? 0 : Fail("cudaFreeHost", code);
-}
-
-cudaError_t NewEvent(cudaEvent_t* out) { return cudaEventCreateWithFlags(out, cudaEventDisableTiming); }
-
-// Work put on `later` from now on waits for what is on `earlier`.
-cudaError_t Order(cudaStream_t earlier, cudaStream_t later) {
-  cudaEvent_t ready = nullptr;
-  cudaError_t code = NewEvent(&ready);
-  if (code != cudaSuccess) return code;
-  code = cudaEventRecord(ready, earlier);
-  if (code == cudaSuccess) code = cudaStreamWaitEvent(later, ready, 0);
-  static_cast<void>(cudaEventDestroy(ready));  // freed once it has come
-  return code;
 }
 
 // Copy after `compute`'s work, with the event at its end.
@@ -234,7 +186,7 @@ int32_t CodecDecode(atoll_gpu_context* context, atoll_gpu_codec codec, const voi
   return code == cudaSuccess ? 0 : Fail("decoding", code);
 }
 
-void LastError(char* out, uint64_t out_bytes) { CopyText(newest_error, out, out_bytes); }
+void LastError(char* out, uint64_t out_bytes) { CopyText(atl::gpu::NewestError(), out, out_bytes); }
 
 constexpr atoll_gpu_table kTable = {
     .revision = ATOLL_GPU_ABI_REVISION,
@@ -254,6 +206,12 @@ constexpr atoll_gpu_table kTable = {
     .last_error = LastError,
     .codec_encode = CodecEncode,
     .codec_decode = CodecDecode,
+    .group_key = atl::gpu::GroupKey,
+    .group_join = atl::gpu::GroupJoin,
+    .group_poll = atl::gpu::GroupPoll,
+    .group_mean = atl::gpu::GroupMean,
+    .group_broadcast = atl::gpu::GroupBroadcast,
+    .group_leave = atl::gpu::GroupLeave,
 };
 
 }  // namespace

@@ -56,7 +56,11 @@ absl::Status GradientBuckets::Finish() {
   missing_.assign(missing_.size(), 0);
   changed_.NotifyAll();
   while (running_ || next_ < buckets_.size()) changed_.Wait(mutex_);
-  return status_;
+  if (!status_.ok()) return status_;
+  mutex_.Unlock();
+  const absl::Status settled = island_.Settle();
+  mutex_.Lock();
+  return settled;
 }
 
 bool GradientBuckets::Halt() {

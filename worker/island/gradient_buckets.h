@@ -34,10 +34,11 @@ class GradientBuckets {
   void Begin() ATOLL_EXCLUDES(mutex_);
   // The range that begins at `offset` has this rank's last value, and stays untouched until Finish. Any thread.
   void Ready(uint64_t offset) ATOLL_EXCLUDES(mutex_);
-  // Every range is ready. Returns when all hold the mean over ranks, or the first error of the island.
+  // Every range is ready. Returns when all hold the mean over ranks, or the first error of the island. By the thread
+  // that uses the island otherwise.
   absl::Status Finish() ATOLL_EXCLUDES(mutex_);
-  // The pass has failed: no further bucket is exchanged, and none is being exchanged on return. True when none was
-  // since Begin: then the pass can be taken again.
+  // The pass has failed: no further bucket is given to the island. True when none was since Begin: then the pass can be
+  // taken again.
   bool Halt() ATOLL_EXCLUDES(mutex_);
 
   const std::vector<GradientRange>& buckets() const { return buckets_; }

@@ -170,6 +170,8 @@ absl::Status ReceiveAll(const Descriptor& socket, std::span<std::byte> bytes, co
 
 void AwaitAny(std::span<pollfd> sockets) { ::poll(sockets.data(), sockets.size(), kMomentMs); }
 
+bool LookAtAll(std::span<pollfd> sockets) { return ::poll(sockets.data(), sockets.size(), 0) > 0; }
+
 bool HasEnded(const Descriptor& socket) {
   pollfd one{socket.get(), POLLRDHUP, 0};
   return ::poll(&one, 1, 0) > 0 && (one.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0;

@@ -45,6 +45,8 @@ absl::Status ReceiveAll(const Descriptor& socket, std::span<std::byte> bytes, co
 
 // Waits a moment at most (100 ms) for one of them: callers look at their deadline and come back.
 void AwaitAny(std::span<pollfd> sockets);
+// Likewise without waiting; true when one of them has something.
+bool LookAtAll(std::span<pollfd> sockets);
 // The other side has closed its end, or the system gave the connection up; bytes it sent before may still be there.
 bool HasEnded(const Descriptor& socket);
 

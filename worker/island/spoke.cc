@@ -25,6 +25,7 @@ struct Hearing {
   explicit Hearing(uint32_t world) : heard(world, false) { heard[0] = true; }
   std::vector<bool> heard;
   std::string certain;  // who ended or failed; empty: nobody so far
+  std::string hurt;     // of the first that is
 
   void Take(const Mesh& mesh, uint32_t rank, const Clock& clock) {
     const auto frame = ReceiveFrame(mesh.spokes[rank], {clock, clock.Now() + kTelling});
@@ -34,8 +35,9 @@ struct Hearing {
     } else if (frame->kind == FrameKind::kFailed) {
       heard[rank] = true;
       certain = absl::StrCat("rank ", rank, " of the island: ", frame->payload);
-    } else if (frame->kind == FrameKind::kWaiting) {
+    } else if (frame->kind == FrameKind::kWaiting || frame->kind == FrameKind::kHurt) {
       heard[rank] = true;
+      if (frame->kind == FrameKind::kHurt && hurt.empty()) hurt = frame->payload;
     }
   }
   bool Complete() const {
@@ -109,6 +111,8 @@ std::string FindCause(const Mesh& mesh, const std::string& own, Duration grace, 
     cause = absl::StrCat(hearing.certain, " (", own, ")");
   } else if (!hearing.Complete()) {
     cause = absl::StrCat("rank ", hearing.Silent(), " of the island does not answer (", own, ")");
+  } else if (!hearing.hurt.empty()) {
+    cause = absl::StrCat(hearing.hurt, " (", own, ")");
   }
   const Deadline last{clock, clock.Now() + kTelling};
   for (uint32_t rank = 1; rank < mesh.world; ++rank) {

@@ -18,6 +18,7 @@ enum class FrameKind : uint32_t {
   kQuestion,  // rank 0: what keeps you?
   kWaiting,   // follower: so long for whom, in what; its answer to a question, or of itself
   kFailed,    // follower: this went wrong here
+  kHurt,      // follower: so did this, which may be another rank's doing
   kVerdict,   // rank 0: the island is over, because of this
 };
 
@@ -36,7 +37,7 @@ std::optional<FrameKind> NextKind(const Descriptor& spoke);
 std::string Spoken(Duration d);
 
 // Rank 0: asks every follower what keeps it, within `grace`, and gives the cause: who ended, what failed, who does not
-// answer, or else `own`, what rank 0 saw itself. Tells it to all.
+// answer, or else `own`, what rank 0 saw itself, and what a follower was hurt by. Tells it to all.
 std::string FindCause(const Mesh& mesh, const std::string& own, Duration grace, const Clock& clock);
 // A follower: says what it saw and returns what rank 0 makes of it; `own` when nothing comes within `limit`.
 std::string AwaitCause(const Mesh& mesh, FrameKind kind, const std::string& own, Duration limit, const Clock& clock);

@@ -51,7 +51,7 @@ absl::Status TcpIsland::Run(PassKind kind, uint32_t element_bytes, uint64_t elem
 
 absl::Status TcpIsland::Drive(Pass& pass, const PassHeader& header) {
   const Instant began = clock_.Now();
-  const Deadline end{clock_, began + Limit(header.elements * header.element_bytes) + OwnWork() * kTimesOwnWork};
+  const Deadline end{clock_, PatienceFor(header.elements * header.element_bytes)};
   for (int moves = 0;;) {
     const auto moved = pass.Move();
     if (!moved.ok()) {
@@ -69,13 +69,32 @@ absl::Status TcpIsland::Drive(Pass& pass, const PassHeader& header) {
   }
 }
 
-absl::Status TcpIsland::Hear(const Pass& pass, const std::function<std::string()>& doing) {
+Instant TcpIsland::PatienceFor(uint64_t bytes) const { return clock_.Now() + Limit(bytes) + OwnWork() * kTimesOwnWork; }
+
+void TcpIsland::WatchSpokes() {
   waiting_.clear();
   for (const Descriptor& spoke : mesh_.spokes) {
     // Orders of what comes next may be there already: then only an end is of interest.
     const bool later = mesh_.rank > 0 && NextKind(spoke) == FrameKind::kOrder;
     if (spoke.open()) waiting_.push_back({spoke.get(), static_cast<short>(later ? POLLRDHUP : POLLIN | POLLRDHUP), 0});
   }
+}
+
+absl::Status TcpIsland::Heed(Instant until, const std::function<std::string()>& doing) {
+  ATOLL_RETURN_IF_ERROR(broken_);
+  WatchSpokes();
+  if (LookAtAll(waiting_) || clock_.Now() >= until) return Fail(doing());
+  return absl::OkStatus();
+}
+
+absl::Status TcpIsland::Lose(const std::string& seen) {
+  ATOLL_RETURN_IF_ERROR(broken_);
+  if (mesh_.rank == 0) return Fail(seen);
+  return Keep(AwaitCause(mesh_, FrameKind::kHurt, seen, limits_.patience + Grace() * 2, clock_));
+}
+
+absl::Status TcpIsland::Hear(const Pass& pass, const std::function<std::string()>& doing) {
+  WatchSpokes();
   const size_t spokes = waiting_.size();
   pass.Watch(waiting_);
   AwaitAny(waiting_);

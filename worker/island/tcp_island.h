@@ -41,6 +41,17 @@ class TcpIsland final : public Island {
   absl::StatusOr<std::string> AwaitOrder();
   absl::Status Answer(const std::string& answer);
 
+  // Of exchanges that go another way and are only watched here (gpu_island.h). Until when this rank waits for one of so
+  // many bytes that begins now:
+  Instant PatienceFor(uint64_t bytes) const;
+  // While it waits: Unavailable with the cause, and broken, once a rank has ended, failed or asks, or the time is over.
+  // `doing` says what for. Waits for nothing where that is not so.
+  absl::Status Heed(Instant until, const std::function<std::string()>& doing);
+  // It failed here, which may be another rank's doing: Unavailable with the cause, and broken.
+  absl::Status Lose(const std::string& seen);
+  // It is done: this rank works again.
+  void Exchanged() { worked_since_ = clock_.Now(); }
+
   // This rank cannot go on: the others are told why. Of the first call only.
   void Break(const std::string& cause);
   // Not OK, with the cause, once it is broken.
@@ -53,6 +64,8 @@ class TcpIsland final : public Island {
   absl::Status Drive(Pass& pass, const PassHeader& header);
   // What a spoke has to say during an exchange; OK: nothing that matters now.
   absl::Status Hear(const Pass& pass, const std::function<std::string()>& doing);
+  // What each spoke may have to say goes into waiting_.
+  void WatchSpokes();
   // The island is over: everybody is told, and the cause is kept.
   absl::Status Fail(const std::string& seen);
   absl::Status Keep(std::string cause);

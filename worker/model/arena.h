@@ -47,6 +47,8 @@ class Arena {
   absl::Status Read(uint64_t offset, std::span<float> out) const;
   absl::Status Write(uint64_t offset, std::span<const float> values);
   absl::Status Zero();
+  // 32 bits that differ, but by chance, where two contents differ in one; compared between devices of one kind only.
+  absl::StatusOr<uint32_t> Fingerprint() const;
 
   // The tensor behind it: worker/model/tensors.h, for the rooms that link LibTorch.
   struct State;

@@ -133,9 +133,6 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const JobSpec& spec, co
     ATOLL_ASSIGN_OR_RETURN(available, AvailableHostMemory());
   }
   ATOLL_ASSIGN_OR_RETURN(state->micro, ChooseMicroBatch(spec, layout, options.device, available));
-  if (options.island != nullptr && options.device.gpu) {
-    return absl::UnimplementedError("an island of GPUs is not built yet; use --device cpu, or one worker for each GPU");
-  }
   state->island = options.island;
   state->memory = EstimateTrainingMemory(spec, layout, options.device, state->micro);
   if (options.threads > 0) SetTensorThreads(options.threads);

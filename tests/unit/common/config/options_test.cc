@@ -227,7 +227,6 @@ TEST(WorkerOptions, AnIslandIsToldByAnOptionOrByALauncher) {
 TEST(WorkerOptions, RefuseWhatNoIslandIs) {
   EXPECT_THAT(Worker({"--island-size=0"}).text, HasSubstr("--island-size is 0"));
   EXPECT_THAT(Worker({"--island-size=65"}).text, HasSubstr("from 0 to 64"));
-  EXPECT_THAT(Worker({"--island-size=2", "--device=gpu"}).text, HasSubstr("an island of GPUs is not built yet"));
   EXPECT_THAT(Worker({"--island-size=2", "--evaluate-only"}).text, HasSubstr("--evaluate-only needs no island"));
   EXPECT_THAT(Worker({"--island-size=2", "--synthetic-step-seconds=1"}).text, HasSubstr("exclude each other"));
 }

@@ -1,9 +1,11 @@
 // The CPU form, the loader's reasons, and the CUDA form over a plugin that needs no GPU.
 #include "worker/device/device.h"
 
+#include <cstring>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "worker/device/gpu_plugin.h"
 #include "worker/device/island.h"
@@ -129,6 +131,73 @@ TEST_F(GpuForm, FailuresCarryThePluginsSentence) {
   EXPECT_TRUE((*window)->Wait().ok());
 }
 
+TEST_F(GpuForm, AnOlderPluginHasNoGroups) {
+  const auto device = OpenDevice(plugin_, "cuda:0");
+  ASSERT_TRUE(device.ok());
+  for (const absl::Status& refused : {(*device)->NewGroupKey().status(), (*device)->JoinGroup({}, 0, 2).status()}) {
+    EXPECT_EQ(refused.code(), absl::StatusCode::kUnimplemented);
+    EXPECT_NE(refused.message().find("is older than islands of GPUs"), std::string::npos) << refused;
+  }
+  EXPECT_EQ(OpenCpuDevice()->NewGroupKey().status().code(), absl::StatusCode::kUnimplemented);
+}
+
+// What the plugin was asked for by a group, as text.
+std::string& Asked() {
+  static std::string text;
+  return text;
+}
+
+// The fake's table with groups that note what they are asked for.
+atoll_gpu_table WithGroups(const atoll_gpu_table& fake) {
+  atoll_gpu_table table{};
+  std::memcpy(&table, &fake, fake.table_bytes);
+  table.table_bytes = sizeof table;
+  table.group_key = [](atoll_gpu_group_key* out) {
+    std::memset(out->bytes, 7, sizeof out->bytes);
+    return int32_t{0};
+  };
+  table.group_join = [](atoll_gpu_context*, const atoll_gpu_group_key* key, int32_t rank, int32_t world,
+                        atoll_gpu_group** out) {
+    Asked() = absl::StrCat("join ", key->bytes[127], " ", rank, " ", world);
+    *out = reinterpret_cast<atoll_gpu_group*>(&Asked());
+    return int32_t{rank < world ? 0 : -1};
+  };
+  table.group_poll = [](atoll_gpu_group*, atoll_gpu_group_state* state) {
+    *state = ATOLL_GPU_GROUP_RUNNING;
+    return int32_t{0};
+  };
+  table.group_mean = [](atoll_gpu_group*, float*, uint64_t elements, void*) {
+    Asked() += absl::StrCat("; mean ", elements);
+    return int32_t{elements > 0 ? 0 : -1};
+  };
+  table.group_broadcast = [](atoll_gpu_group*, float*, uint64_t elements, void*) {
+    Asked() += absl::StrCat("; broadcast ", elements);
+    return int32_t{0};
+  };
+  table.group_leave = [](atoll_gpu_group*) { Asked() += "; leave"; };
+  return table;
+}
+
+TEST_F(GpuForm, AGroupIsThePlugins) {
+  ASSERT_NE(plugin_.table, nullptr) << plugin_.reason;
+  const atoll_gpu_table table = WithGroups(*plugin_.table);
+  const auto device = OpenGpuDevice(&table, 0);
+  ASSERT_TRUE(device.ok()) << device.status();
+  const auto key = (*device)->NewGroupKey();
+  ASSERT_TRUE(key.ok()) << key.status();
+  EXPECT_EQ((*device)->JoinGroup(*key, 2, 2).status().code(), absl::StatusCode::kInternal);
+  {
+    const auto group = (*device)->JoinGroup(*key, 1, 2);
+    ASSERT_TRUE(group.ok()) << group.status();
+    EXPECT_EQ(*(*group)->Poll(), GroupState::kRunning);
+    std::vector<float> values(3);
+    EXPECT_TRUE((*group)->BeginMean(values, nullptr).ok());
+    EXPECT_TRUE((*group)->BeginBroadcast(std::span(values).first(2), nullptr).ok());
+    EXPECT_EQ((*group)->BeginMean({}, nullptr).code(), absl::StatusCode::kInternal);
+  }
+  EXPECT_EQ(Asked(), "join 7 1 2; mean 3; broadcast 2; mean 0; leave");
+}
+
 TEST(SoloIsland, LeavesValuesAsTheyAre) {
   const std::unique_ptr<Island> island = MakeSoloIsland();
   EXPECT_EQ(island->rank(), 0u);
@@ -136,6 +205,7 @@ TEST(SoloIsland, LeavesValuesAsTheyAre) {
   std::vector<float> values = {1, -2, 3};
   EXPECT_TRUE(island->AllReduceMean(values, nullptr).ok());
   EXPECT_TRUE(island->Broadcast(values, nullptr).ok());
+  EXPECT_TRUE(island->Settle().ok());
   EXPECT_EQ(values, (std::vector<float>{1, -2, 3}));
 }
 

@@ -4,9 +4,9 @@
 
 #include <cstring>
 #include <future>
-#include <mutex>
 
 #include "common/base/random.h"
+#include "tests/unit/worker/island/causes.h"
 #include "tests/unit/worker/island/island_of_threads.h"
 #include "worker/island/spoke.h"
 
@@ -88,24 +88,6 @@ TEST_P(AllReduce, CarriesOrdersAndAnswers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Worlds, AllReduce, testing::Values(2, 3, 4));
-
-// The causes that the ranks were given, by rank.
-class Causes {
- public:
-  void Add(uint32_t rank, const absl::Status& status) {
-    const std::scoped_lock lock(mutex_);
-    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << "rank " << rank << ": " << status;
-    causes_.emplace_back(status.message());
-  }
-  void ExpectAll(size_t ranks, const std::string& named) const {
-    EXPECT_EQ(causes_.size(), ranks);
-    for (const std::string& cause : causes_) EXPECT_NE(cause.find(named), std::string::npos) << cause;
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::string> causes_;
-};
 
 TEST(BrokenIsland, ARankThatEndsIsNamedToAllOthers) {
   for (const uint32_t dead : {1U, 2U, 3U}) {

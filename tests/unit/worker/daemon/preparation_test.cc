@@ -1,0 +1,64 @@
+#include "worker/daemon/preparation.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace atl {
+namespace {
+
+using testing::HasSubstr;
+
+WorkerOptions Rank(uint32_t rank, uint32_t here, bool launched) {
+  WorkerOptions options;
+  options.island = {.size = 4, .launched = launched, .rank = rank, .ranks_here = here, .rank_here = rank % here};
+  return options;
+}
+
+// Of a machine with so many of the fake's two GPUs.
+absl::StatusOr<DeviceInfo> Chosen(int gpus, const WorkerOptions& options) {
+  static const GpuPlugin opened = OpenGpuPlugin(ATOLL_FAKE_GPU_PATH);
+  GpuPlugin plugin = opened;
+  plugin.device_count = gpus;
+  if (gpus == 0) plugin.reason = "the GPU plugin sees no device";
+  ATOLL_ASSIGN_OR_RETURN(const auto device, OpenChosenDevice(plugin, options));
+  return device->info();
+}
+
+TEST(ChosenDevice, OfARankIsTheGpuOfItsNumberOnThisMachine) {
+  for (const uint32_t rank : {0U, 1U, 2U, 3U}) {
+    const auto device = Chosen(2, Rank(rank, 2, true));
+    ASSERT_TRUE(device.ok()) << device.status();
+    EXPECT_EQ(device->kind, DeviceKind::kCuda);
+    EXPECT_EQ(device->index, static_cast<int>(rank % 2));
+  }
+}
+
+TEST(ChosenDevice, OfARankIsTheOnlyOneThatALauncherHasLeftIt) {
+  const auto device = Chosen(1, Rank(3, 4, true));
+  ASSERT_TRUE(device.ok()) << device.status();
+  EXPECT_EQ(device->index, 0);
+}
+
+TEST(ChosenDevice, IsRefusedWhereRanksHaveToShareOne) {
+  for (const DeviceChoice choice : {DeviceChoice::kAuto, DeviceChoice::kGpu}) {
+    for (const int gpus : {1, 2}) {
+      WorkerOptions options = Rank(0, 4, false);
+      options.device = choice;
+      const absl::Status refused = Chosen(gpus, options).status();
+      EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+      EXPECT_THAT(std::string(refused.message()), HasSubstr(absl::StrCat("there are ", gpus, " GPUs for the 4 ranks")));
+    }
+  }
+}
+
+TEST(ChosenDevice, OfAnIslandIsTheCpuWhereThereIsNoGpuOrNoneIsWanted) {
+  WorkerOptions options = Rank(1, 4, false);
+  EXPECT_EQ(Chosen(0, options)->kind, DeviceKind::kCpu);
+  options.device = DeviceChoice::kGpu;
+  EXPECT_EQ(Chosen(0, options).status().code(), absl::StatusCode::kUnavailable);
+  options.device = DeviceChoice::kCpu;
+  EXPECT_EQ(Chosen(2, options)->kind, DeviceKind::kCpu);
+}
+
+}  // namespace
+}  // namespace atl

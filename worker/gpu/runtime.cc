@@ -1,0 +1,50 @@
+#include "worker/gpu/runtime.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+namespace atl::gpu {
+namespace {
+
+thread_local char newest_error[512] = "";
+
+}  // namespace
+
+int32_t Fail(const char* what, cudaError_t code) {
+  static_cast<void>(cudaGetLastError());  // a later call must not find this failure
+  return FailWith(what, cudaGetErrorString(code));
+}
+
+int32_t FailWith(const char* what) {
+  std::snprintf(newest_error, sizeof newest_error, "%s", what);
+  return kFailed;
+}
+
+int32_t FailWith(const char* what, const char* why) {
+  std::snprintf(newest_error, sizeof newest_error, "%s: %s", what, why);
+  return kFailed;
+}
+
+const char* NewestError() { return newest_error; }
+
+void CopyText(const char* text, char* out, uint64_t out_bytes) {
+  if (out == nullptr || out_bytes == 0) return;
+  const uint64_t length = std::min<uint64_t>(std::strlen(text), out_bytes - 1);
+  std::memcpy(out, text, length);
+  out[length] = '\0';
+}
+
+cudaError_t NewEvent(cudaEvent_t* out) { return cudaEventCreateWithFlags(out, cudaEventDisableTiming); }
+
+cudaError_t Order(cudaStream_t earlier, cudaStream_t later) {
+  cudaEvent_t ready = nullptr;
+  cudaError_t code = NewEvent(&ready);
+  if (code != cudaSuccess) return code;
+  code = cudaEventRecord(ready, earlier);
+  if (code == cudaSuccess) code = cudaStreamWaitEvent(later, ready, 0);
+  static_cast<void>(cudaEventDestroy(ready));  // freed once it has come
+  return code;
+}
+
+}  // namespace atl::gpu

@@ -1,0 +1,53 @@
+// What the units of the plugin share: failures as sentences, the current device, and order between streams. Private to
+// worker/gpu.
+#ifndef ATOLL_WORKER_GPU_RUNTIME_H_
+#define ATOLL_WORKER_GPU_RUNTIME_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "worker/device/gpu_abi.h"
+
+struct atoll_gpu_context {
+  int device = 0;
+  cudaStream_t copies = nullptr;
+};
+
+namespace atl::gpu {
+
+constexpr int32_t kFailed = -1;
+
+// Each keeps the sentence for this thread and returns kFailed.
+int32_t Fail(const char* what, cudaError_t code);
+int32_t FailWith(const char* what);
+int32_t FailWith(const char* what, const char* why);  // "what: why"
+const char* NewestError();                            // of this thread; empty when there was none
+
+// Cut to fit, NUL-terminated.
+void CopyText(const char* text, char* out, uint64_t out_bytes);
+
+// Makes a device current and puts the thread's own back: LibTorch keeps its own idea of the current device.
+class WithDevice {
+ public:
+  explicit WithDevice(int device) {
+    result_ = cudaGetDevice(&before_);
+    if (result_ == cudaSuccess) result_ = cudaSetDevice(device);
+  }
+  ~WithDevice() { static_cast<void>(cudaSetDevice(before_)); }
+  WithDevice(const WithDevice&) = delete;
+  WithDevice& operator=(const WithDevice&) = delete;
+  cudaError_t result() const { return result_; }
+
+ private:
+  int before_ = 0;
+  cudaError_t result_ = cudaSuccess;
+};
+
+cudaError_t NewEvent(cudaEvent_t* out);
+// Work put on `later` from now on waits for what is on `earlier`.
+cudaError_t Order(cudaStream_t earlier, cudaStream_t later);
+
+}  // namespace atl::gpu
+
+#endif  // ATOLL_WORKER_GPU_RUNTIME_H_
