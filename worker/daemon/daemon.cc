@@ -27,6 +27,7 @@
 #include "worker/daemon/identity_keeper.h"
 #include "worker/daemon/island_crew.h"
 #include "worker/daemon/island_follower.h"
+#include "worker/daemon/last_exit.h"
 #include "worker/daemon/owner_pause.h"
 #include "worker/daemon/preparation.h"
 #include "worker/daemon/synthetic_job.h"
@@ -148,7 +149,10 @@ void LogStart(const WorkerOptions& options, const GpuPlugin& plugin, const Devic
 WorkerOutcome EndOf(const WorkerOptions& options, const SessionExit& exit, IslandCrew* crew, bool paused) {
   if (exit.reason != worker::ExitReason::kLeft) return Fail(CodeOf(exit.reason), exit.text);
   const absl::Status cause = crew == nullptr ? absl::OkStatus() : crew->Cause();
-  if (!cause.ok()) return Fail(kWorkerIsland, cause);
+  if (!cause.ok()) {
+    EndProcessWithin(kLastExit, kWorkerIsland);
+    return Fail(kWorkerIsland, cause);
+  }
   // A launcher would have to start the other ranks again: it ends instead.
   return {.exit_code = kWorkerLeft, .paused = paused && !options.island.launched};
 }

@@ -13,6 +13,7 @@
 #include "common/wire/job_spec_proto.h"
 #include "worker/daemon/exit_codes.h"
 #include "worker/daemon/island_shares.h"
+#include "worker/daemon/last_exit.h"
 #include "worker/daemon/preparation.h"
 #include "worker/island/gpu_island.h"
 #include "worker/island/orders.h"
@@ -185,7 +186,9 @@ int RunIslandFollower(const WorkerOptions& options, const GpuPlugin& plugin, con
   log.Info("island met", {{"rank", rank}, {"ranks", island.world()}, {"device", (*device)->info().name}});
   Follower follower(ways, **device, ThreadsOf(options), clock, log);
   const absl::Status end = FollowAll(island, follower);
-  return end.ok() ? static_cast<int>(kWorkerLeft) : Fail(rank, end);
+  if (end.ok()) return kWorkerLeft;
+  EndProcessWithin(kLastExit, kWorkerIsland);
+  return Fail(rank, end);
 }
 
 }  // namespace atl

@@ -44,18 +44,38 @@ absl::StatusOr<std::unique_ptr<DeviceGroup>> MeetDevices(TcpIsland& ranks, Devic
   return device.JoinGroup(key, ranks.rank(), ranks.world());
 }
 
+// Ends a group on a thread of its own, which is left behind when that takes longer.
+void EndWithin(Duration limit, std::unique_ptr<DeviceGroup> group) {
+  struct Ending {
+    Mutex mutex;
+    CondVar changed;
+    bool done ATOLL_GUARDED_BY(mutex) = false;
+  };
+  const auto ending = std::make_shared<Ending>();
+  std::thread([ending, group = std::move(group)]() mutable {
+    group.reset();
+    MutexLock lock(ending->mutex);
+    ending->done = true;
+    ending->changed.NotifyAll();
+  }).detach();
+  MutexLock lock(ending->mutex);
+  if (!ending->done) ending->changed.WaitFor(ending->mutex, limit);
+}
+
 }  // namespace
 
-GpuIsland::GpuIsland(TcpIsland& ranks, std::unique_ptr<DeviceGroup> group, const Clock& clock)
-    : ranks_(ranks), clock_(clock), group_(std::move(group)), watch_([this] { Watch(); }) {}
+GpuIsland::GpuIsland(TcpIsland& ranks, std::unique_ptr<DeviceGroup> group, const Clock& clock, Duration let_go)
+    : ranks_(ranks), clock_(clock), let_go_(let_go), group_(std::move(group)), watch_([this] { Watch(); }) {}
 
 GpuIsland::~GpuIsland() {
+  EndGroup();
   MutexLock lock(mutex_);
   over_ = true;
   changed_.NotifyAll();
 }
 
-absl::StatusOr<std::unique_ptr<GpuIsland>> GpuIsland::Join(TcpIsland& ranks, Device& device, const Clock& clock) {
+absl::StatusOr<std::unique_ptr<GpuIsland>> GpuIsland::Join(TcpIsland& ranks, Device& device, const Clock& clock,
+                                                           Duration let_go) {
   std::array<double, 1> gpus = {device.info().kind == DeviceKind::kCuda ? 1.0 : 0.0};
   ATOLL_RETURN_IF_ERROR(ranks.AllReduceSum(gpus));
   if (gpus[0] == 0) return nullptr;
@@ -68,7 +88,7 @@ absl::StatusOr<std::unique_ptr<GpuIsland>> GpuIsland::Join(TcpIsland& ranks, Dev
     ranks.Break(std::string(group.status().message()));  // nothing where it is broken already
     return ranks.state();
   }
-  auto island = std::unique_ptr<GpuIsland>(new GpuIsland(ranks, *std::move(group), clock));
+  auto island = std::unique_ptr<GpuIsland>(new GpuIsland(ranks, *std::move(group), clock, let_go));
   ATOLL_RETURN_IF_ERROR(island->Settle());
   return island;
 }
@@ -128,9 +148,17 @@ absl::StatusOr<GroupState> GpuIsland::Poll() {
   return group_->Poll();
 }
 
+void GpuIsland::EndGroup() {
+  std::unique_ptr<DeviceGroup> ended;
+  {
+    MutexLock lock(mutex_);
+    ended = std::move(group_);
+  }
+  if (ended != nullptr) EndWithin(let_go_, std::move(ended));
+}
+
 absl::Status GpuIsland::End(absl::Status cause) {
-  MutexLock lock(mutex_);
-  group_.reset();
+  EndGroup();
   return cause;
 }
 
@@ -139,7 +167,10 @@ void GpuIsland::Watch() {
   for (int lost = 0; !over_;) {
     changed_.WaitFor(mutex_, kLook);
     lost = under_way_ && group_ != nullptr && !ranks_.Look().ok() ? lost + 1 : 0;
-    if (lost >= kLooksAtALostRank) group_.reset();
+    if (lost < kLooksAtALostRank) continue;
+    mutex_.Unlock();
+    EndGroup();
+    mutex_.Lock();
   }
 }
 

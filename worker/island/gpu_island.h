@@ -25,8 +25,10 @@ class GpuIsland final : public Island {
  public:
   // On every rank of every island at once; returns when the devices have met, null where no rank has a GPU. `ranks` and
   // `device` outlive it. FailedPrecondition on all ranks when some have one and some have not; Unavailable, and `ranks`
-  // broken, when a device does not join.
-  static absl::StatusOr<std::unique_ptr<GpuIsland>> Join(TcpIsland& ranks, Device& device, const Clock& clock);
+  // broken, when a device does not join. `let_go` is for a group to end, which may wait for its device for ever: then
+  // it is left to a thread of its own, and the process is to end soon.
+  static absl::StatusOr<std::unique_ptr<GpuIsland>> Join(TcpIsland& ranks, Device& device, const Clock& clock,
+                                                         Duration let_go = Seconds(10));
   ~GpuIsland() override;
   GpuIsland(const GpuIsland&) = delete;
   GpuIsland& operator=(const GpuIsland&) = delete;
@@ -42,18 +44,20 @@ class GpuIsland final : public Island {
  private:
   using Exchange = absl::Status (DeviceGroup::*)(std::span<float> values, void* compute_stream);
 
-  GpuIsland(TcpIsland& ranks, std::unique_ptr<DeviceGroup> group, const Clock& clock);
+  GpuIsland(TcpIsland& ranks, std::unique_ptr<DeviceGroup> group, const Clock& clock, Duration let_go);
   absl::Status Begin(Exchange exchange, std::span<float> values, void* compute_stream) ATOLL_EXCLUDES(mutex_);
   // Until the group is in `state` or nearer to idle.
   absl::Status Await(GroupState state) ATOLL_EXCLUDES(mutex_);
   absl::StatusOr<GroupState> Poll() ATOLL_EXCLUDES(mutex_);
-  // What is under way ends; no exchange begins any more. Returns `cause`.
-  absl::Status End(absl::Status cause) ATOLL_EXCLUDES(mutex_);
+  // What is under way ends; no exchange begins any more.
+  void EndGroup() ATOLL_EXCLUDES(mutex_);
+  absl::Status End(absl::Status cause) ATOLL_EXCLUDES(mutex_);  // likewise; returns `cause`
   // Ends what is under way when rank 0 or a follower has ended, also while the owner waits for its own device.
   void Watch() ATOLL_EXCLUDES(mutex_);
 
   TcpIsland& ranks_;
   const Clock& clock_;
+  const Duration let_go_;
   uint64_t bytes_ = 0;  // under way
   Mutex mutex_;
   CondVar changed_;

@@ -16,6 +16,7 @@
 #include "worker/daemon/admin.h"
 #include "worker/daemon/event_gate.h"
 #include "worker/daemon/exit_codes.h"
+#include "worker/daemon/last_exit.h"
 
 namespace atl {
 namespace {
@@ -41,6 +42,15 @@ TEST(EventGate, AKnockFromAnotherThreadWakes) {
   bool woken = false;
   for (int i = 0; i < 60 && !woken; ++i) woken = gate.WaitUntil(clock, kNever);
   EXPECT_TRUE(woken);
+}
+
+TEST(LastExit, EndsAProcessThatDoesNotEndByItself) {
+  EXPECT_EXIT(
+      {
+        EndProcessWithin(Milliseconds(1), kWorkerIsland);
+        for (;;) ::pause();
+      },
+      testing::ExitedWithCode(kWorkerIsland), "the device does not let go");
 }
 
 TEST(StepMetrics, PutsStepsIntoTheCatalogue) {

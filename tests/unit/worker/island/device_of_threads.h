@@ -4,10 +4,11 @@
 #define ATOLL_TESTS_UNIT_WORKER_ISLAND_DEVICE_OF_THREADS_H_
 
 #include <algorithm>
-#include <cstring>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "worker/device/device.h"
@@ -25,6 +26,9 @@ class Interconnect {
     const std::scoped_lock lock(mutex_);
     errors_[rank] = error;
   }
+  // Groups do not come to an end until they are let go.
+  void Hold() { held_ = true; }
+  void LetGo() { held_ = false; }
   bool left(uint32_t rank) const {
     const std::scoped_lock lock(mutex_);
     return left_[rank];
@@ -48,6 +52,7 @@ class Interconnect {
     joined_[rank] = true;
   }
   void Leave(uint32_t rank) {
+    while (held_) std::this_thread::yield();
     const std::scoped_lock lock(mutex_);
     left_[rank] = true;
   }
@@ -83,6 +88,7 @@ class Interconnect {
     return true;
   }
 
+  std::atomic<bool> held_{false};
   mutable std::mutex mutex_;
   std::vector<size_t> begun_;  // exchanges, by rank
   std::vector<std::string> errors_;

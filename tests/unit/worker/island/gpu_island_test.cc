@@ -180,6 +180,28 @@ TEST(BrokenGpuIsland, ARankThatKeepsAnotherWaitingIsToldWhenTheTimeIsOver) {
   }
 }
 
+// As a library that waits for a device that waits for the lost rank.
+TEST(BrokenGpuIsland, AGroupThatDoesNotEndIsLeftBehind) {
+  IslandOfThreads island(2);
+  Interconnect interconnect(2);
+  island.Run(
+      [&](TcpIsland& ranks) {
+        DeviceOfThreads device(interconnect);
+        const auto gpus = GpuIsland::Join(ranks, device, island.clock, Milliseconds(1));
+        ASSERT_TRUE(gpus.ok()) << gpus.status();
+        if (ranks.rank() == 1) return;
+        std::vector<float> values(100);
+        ASSERT_TRUE((*gpus)->AllReduceMean(values, nullptr).ok());
+        while (!interconnect.left(1)) std::this_thread::yield();
+        interconnect.Hold();
+        EXPECT_EQ((*gpus)->Settle().code(), absl::StatusCode::kUnavailable);
+        EXPECT_FALSE(interconnect.left(0));
+      },
+      /*dying=*/true);
+  interconnect.LetGo();
+  while (!interconnect.left(0)) std::this_thread::yield();
+}
+
 // The owner's thread may wait for its own device, which waits for the lost rank.
 TEST(BrokenGpuIsland, WhatIsUnderWayEndsWithoutTheOwner) {
   IslandOfThreads island(2);

@@ -1,0 +1,25 @@
+#include "worker/daemon/last_exit.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <thread>
+
+#include "common/base/mutex.h"
+
+namespace atl {
+
+void EndProcessWithin(Duration limit, int code) {
+  std::thread([limit, code] {
+    const SystemClock clock;
+    const Instant end = clock.Now() + limit;
+    Mutex mutex;
+    CondVar never;
+    MutexLock lock(mutex);
+    while (clock.Now() < end) never.WaitFor(mutex, end - clock.Now());
+    std::fputs("atoll-worker: the device does not let go of what it was doing; the process ends without it\n", stderr);
+    _exit(code);
+  }).detach();
+}
+
+}  // namespace atl
