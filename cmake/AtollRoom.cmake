@@ -70,7 +70,7 @@ endfunction()
 function(atoll_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;ROOMS;LIBS;LABELS;ENVIRONMENT" ${ARGN})
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 120)
+    set(ARG_TIMEOUT 300) # for what hangs: the slowest takes a tenth of it on a quiet machine
   endif()
   _atoll_room_targets(needed ${ARG_ROOMS})
   add_executable(${name} ${ARG_SOURCES})
