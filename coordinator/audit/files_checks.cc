@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/audit/codecs.h"
+#include "coordinator/audit/file_bytes.h"
 #include "coordinator/audit/segment_reader.h"
 #include "coordinator/audit/snapshot_reader.h"
 
@@ -286,7 +287,6 @@ class JobFilesChecker {
 
 // SHA-256 of a file in lower-case hexadecimal.
 absl::StatusOr<std::string> HashOfFile(const Files& files, const std::string& path) {
-  constexpr uint64_t kReadBytes = uint64_t{1} << 20;
   ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, files.OpenForRead(path));
   ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
   Sha256Hasher hasher;

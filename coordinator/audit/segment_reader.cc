@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/audit/file_bytes.h"
 
 namespace atl::audit {
 namespace {
@@ -11,13 +12,6 @@ namespace {
 // Record types.
 constexpr uint32_t kHeader = 1, kBegin = 2, kChunk = 3, kAccepted = 4, kUpdate = 5, kAbandon = 6;
 constexpr uint64_t kMessageLimit = uint64_t{16} << 20;  // of a protobuf message in a record
-constexpr uint64_t kReadBytes = uint64_t{1} << 20;
-
-uint64_t Little(const std::string& text, size_t at, size_t bytes) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < bytes; ++i) value |= uint64_t{static_cast<unsigned char>(text[at + i])} << (8 * i);
-  return value;
-}
 
 // Folds the records of a segment, one after the other. A record that cannot mean anything is damage: its CRC was right.
 class Folder {

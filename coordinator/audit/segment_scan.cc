@@ -3,20 +3,14 @@
 #include <algorithm>
 
 #include "common/base/hash.h"
+#include "coordinator/audit/file_bytes.h"
 
 namespace atl::audit {
 namespace {
 
 constexpr uint64_t kHeaderBytes = 56;
 constexpr uint64_t kPayloadLimit = uint64_t{1} << 43;
-constexpr uint64_t kReadBytes = uint64_t{1} << 20;
 constexpr char kMagic[] = "ATLR";
-
-uint64_t Little(const std::string& text, size_t at, size_t bytes) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < bytes; ++i) value |= uint64_t{static_cast<unsigned char>(text[at + i])} << (8 * i);
-  return value;
-}
 
 // The CRC of `bytes` bytes from `offset`, read in pieces.
 absl::StatusOr<uint32_t> CrcOf(const File& file, uint64_t offset, uint64_t bytes) {
@@ -80,12 +74,6 @@ absl::StatusOr<std::optional<uint64_t>> FindProof(const File& file, uint64_t fro
 }
 
 }  // namespace
-
-absl::StatusOr<std::string> ReadText(const File& file, uint64_t offset, uint64_t bytes) {
-  std::string text(bytes, '\0');
-  ATOLL_RETURN_IF_ERROR(file.ReadAt(offset, std::as_writable_bytes(std::span(text.data(), text.size()))));
-  return text;
-}
 
 absl::StatusOr<Scan> ScanRecords(const File& file) {
   Scan scan;

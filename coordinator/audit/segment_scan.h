@@ -32,9 +32,6 @@ struct Scan {
 // Reads the whole file once, and what lies behind a broken record once more. Errors are those of reading.
 absl::StatusOr<Scan> ScanRecords(const File& file);
 
-// `bytes` bytes from `offset`.
-absl::StatusOr<std::string> ReadText(const File& file, uint64_t offset, uint64_t bytes);
-
 }  // namespace atl::audit
 
 #endif  // ATOLL_COORDINATOR_AUDIT_SEGMENT_SCAN_H_

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/audit/file_bytes.h"
 #include "coordinator/audit/segment_reader.h"
 
 namespace atl::audit {
@@ -14,12 +15,6 @@ constexpr uint64_t kFixedBytes = 16, kPageBytes = 4096;
 constexpr uint32_t kRevision = 1;
 constexpr uint64_t kManifestLimit = uint64_t{64} << 20;
 constexpr uint64_t kElementLimit = uint64_t{1} << 40;
-
-uint32_t Little32(const std::string& text, size_t at) {
-  uint32_t value = 0;
-  for (size_t i = 0; i < 4; ++i) value |= uint32_t{static_cast<unsigned char>(text[at + i])} << (8 * i);
-  return value;
-}
 
 void PutLittle64(uint64_t value, std::string& out) {
   for (int shift = 0; shift < 64; shift += 8) out.push_back(static_cast<char>(value >> shift));

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "coordinator/audit/segment_scan.h"
+#include "coordinator/audit/file_bytes.h"
 
 namespace atl::audit {
 namespace {
@@ -15,11 +15,6 @@ constexpr uint32_t kMagicLittle = 0x377f0682, kMagicBig = 0x377f0683;
 uint32_t Big32(const std::string& text, size_t at) {
   uint32_t value = 0;
   for (size_t i = 0; i < 4; ++i) value = value << 8 | static_cast<unsigned char>(text[at + i]);
-  return value;
-}
-uint32_t Little32(const std::string& text, size_t at) {
-  uint32_t value = 0;
-  for (size_t i = 0; i < 4; ++i) value |= uint32_t{static_cast<unsigned char>(text[at + i])} << (8 * i);
   return value;
 }
 

@@ -9,8 +9,6 @@
 namespace atl::backup {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{1} << 20;
-
 absl::Status CopyOne(Files& files, const std::string& from, const Sha256& hash, const std::string& to) {
   ATOLL_RETURN_IF_ERROR(files.Remove(to));
   ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<File> source, files.OpenForRead(from));

@@ -17,7 +17,6 @@ constexpr char kFrom[] = "# from ";
 constexpr char kMade[] = "# made ";
 constexpr char kHolds[] = "# holds ";
 constexpr size_t kHexDigits = 64;
-constexpr size_t kBufferBytes = size_t{1} << 20;
 
 bool EndsWith(const std::string& text, const char* end) { return text.ends_with(end); }
 

@@ -3,6 +3,7 @@
 #ifndef ATOLL_COORDINATOR_BACKUP_MANIFEST_H_
 #define ATOLL_COORDINATOR_BACKUP_MANIFEST_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -16,6 +17,7 @@ namespace atl::backup {
 constexpr char kManifestName[] = "BACKUP";
 constexpr char kRestoredName[] = "RESTORED";  // what becomes of it in a state directory made from a backup
 constexpr uint64_t kManifestLimitBytes = uint64_t{256} << 20;
+constexpr size_t kBufferBytes = size_t{1} << 20;  // files are read in pieces of this size
 
 struct Manifest {
   std::string state_dir;                // where it comes from, for people

@@ -7,11 +7,12 @@ namespace {
 
 constexpr size_t kAboutBytes = 128, kReasonBytes = 512;  // what callers write is cut in a line
 
-std::string Who(const Identity& caller) { return absl::StrCat(RoleName(caller.role), "/", caller.name); }
 // The id of the join token by which the caller enrolled.
 std::string TokenOf(const Identity& caller) { return caller.token.empty() ? "none" : caller.token; }
 
 }  // namespace
+
+std::string Who(const Identity& identity) { return absl::StrCat(RoleName(identity.role), "/", identity.name); }
 
 absl::Status CallGuard::Check(const std::string& method, const Identity& caller) {
   absl::Status decided = Decide(method, caller);

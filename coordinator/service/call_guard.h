@@ -13,6 +13,9 @@
 
 namespace atl {
 
+// "worker/cpu-1": how audit lines name somebody.
+std::string Who(const Identity& identity);
+
 // Thread-safe; never waits. An audit line for every refused call, for every allowed one that changes state and, where
 // it has one answer, for what came of it; beyond kRefusalLinesPerSecond refusals are counted and the count is told in
 // the next second's first line.

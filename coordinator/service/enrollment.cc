@@ -25,8 +25,6 @@ v1::JoinToken MessageOf(const TokenRecord& record) {
   return message;
 }
 
-std::string Who(const Identity& identity) { return absl::StrCat(RoleName(identity.role), "/", identity.name); }
-
 absl::StatusOr<TokenRecord> ReadWanted(const v1::CreateTokenRequest& request, int64_t now_s) {
   TokenRecord wanted{.name = request.name(), .uses = std::max(request.uses(), 1u), .create_s = now_s};
   ATOLL_ASSIGN_OR_RETURN(wanted.role, ParseRole(request.role()));
