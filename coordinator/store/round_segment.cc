@@ -170,7 +170,7 @@ absl::Status RoundSegment::AppendRecord(RecordType type, std::span<const Bytes> 
   const RecordHeaderBytes bytes = EncodeRecordHeader(record);
   std::vector<Bytes> pieces{bytes};
   pieces.insert(pieces.end(), payload.begin(), payload.end());
-  if (const absl::Status status = file->AppendPieces(pieces); !status.ok()) {
+  if (absl::Status status = file->AppendPieces(pieces); !status.ok()) {
     broken = file->Truncate(file_bytes);
     return status;
   }
