@@ -13,13 +13,19 @@ def student(degrees):
 
 
 class Gap:
-    """How far an arm lies above another, in percent: mean over seeds, standard error, half a 95 % interval (None: one seed)."""
+    """How far an arm lies above another, in percent: `each` by seed, their mean, its standard error and half a 95 % interval (None: one
+    seed) by the noise of all arms. `alone`: the same by the spread of these two arms' own differences, or None."""
 
-    def __init__(self, mean, error, half, seeds):
-        self.mean, self.error, self.half, self.seeds = mean, error, half, seeds
+    def __init__(self, each, error, half, alone=None):
+        self.each, self.mean, self.error, self.half, self.seeds, self.alone = each, statistics.mean(each), error, half, len(each), alone
 
     def __str__(self):
         return f"{self.mean:+.2f} %" + (f" ± {self.half:.2f}" if self.half is not None else "") + (" (one seed)" if self.seeds == 1 else "")
+
+    def whole(self):
+        """With the interval of the two arms alone, and the seeds."""
+        return f"{self}" + (f"; alone ± {self.alone.half:.2f}" if self.alone else "") + (
+            f" ({', '.join(f'{g:+.2f}' for g in self.each)})" if self.seeds > 1 else "")
 
 
 class Table:
@@ -52,20 +58,31 @@ class Table:
         seeds = self.seeds_of(arm, of)
         if not seeds:
             return None
-        mean = statistics.mean(100 * (self.values[arm, s] / self.values[of, s] - 1) for s in seeds)
+        each = [100 * (self.values[arm, s] / self.values[of, s] - 1) for s in seeds]
+        alone = None
+        if len(seeds) > 1:
+            own = statistics.stdev(each) / math.sqrt(len(seeds))
+            alone = Gap(each, own, student(len(seeds) - 1) * own)
         variance, degrees = self.residual()
         if variance is None:
-            return Gap(mean, None, None, len(seeds))
+            return Gap(each, None, None, alone)
         error = 100 * math.sqrt(2 * variance / len(seeds))
-        return Gap(mean, error, student(degrees) * error, len(seeds))
+        return Gap(each, error, student(degrees) * error, alone)
 
 
 def verdict(check, gap, tokens=math.inf):
-    """One of the words of the reports, for a check of study.yaml, the measured gap of its arm, and the tokens a parameter that it saw."""
+    """The words of the reports, for a check of study.yaml, the measured gap of its arm, and the tokens a parameter that it saw. Where the
+    noise of all arms and the spread of the two alone say different things, both are told: two or three differences tell little of their
+    own spread, and the arms of a study need not be equally noisy."""
     if gap is None:
         return "not run"
     if gap.half is None:
         return "one seed only"
+    said, alone = (words_of(check, g, tokens) if g else None for g in (gap, gap.alone))
+    return said if alone in (None, said) else f"{said}; by these two arms alone: {alone}"
+
+
+def words_of(check, gap, tokens):
     if "goal_percent" in check:
         goal = bounded({"at_most_percent": check["goal_percent"]}, gap)
         goal = {"does not hold": "missed"}.get(goal, goal.replace("holds", "met"))

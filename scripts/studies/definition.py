@@ -2,6 +2,7 @@
 import copy
 import hashlib
 import json
+import os
 import pathlib
 import re
 import sys
@@ -11,8 +12,11 @@ import yaml
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 STUDIES = ROOT / "deploy/examples/studies"
 RESULTS = ROOT / "docs/results"
+FOLDER = pathlib.Path(os.environ.get("ATOLL_STUDY_FOLDER", ROOT / "build/study"))  # of everything that is made on the way
 KEYS = {"question", "source", "relation", "why", "job", "corpora", "corpus_bytes", "separate_corpora", "workers", "seeds", "set", "arms",
         "checks", "report", "measure", "tasks", "budget_hours", "sizes", "notes", "start", "size"}
+CHECK_KEYS = {"arm", "of", "relation", "at_most_percent", "within_percent", "goal_percent", "goal_tokens", "gap_shrinks", "times_fewer_bytes", "faster",
+              "ahead_early", "peak_share", "afterwards"}
 ARM_KEYS = {"name", "workers", "set", "times", "pin", "overlaps", "start"}
 REPORTS = ("loss", "bytes", "noise")
 EVALUATION_SHARE = 0.1  # of a run's time
@@ -56,7 +60,7 @@ def get_path(tree, path):
 
 class Pretraining:
     """The common start of all arms and seeds, where a study has one: one worker, plain AdamW, a constant rate after warm-up."""
-    arm, seed, workers, pin = "pretraining", 1000, 1, None
+    arm, seed, workers, pin, overlaps = "pretraining", 1000, 1, None, None
 
     def __init__(self, study):
         spec = copy.deepcopy(study.spec)
@@ -80,6 +84,11 @@ class Pretraining:
 
     def tokens(self):
         return tokens_of(self)
+
+    @property
+    def folder(self):
+        """Where its parameters lie once it was played."""
+        return FOLDER / "pretrained" / self.key
 
 
 def tokens_of(planned):
@@ -144,7 +153,7 @@ class Study:
         self.name, self.size = name, size
         self.spec = read_yaml(STUDIES / job)["spec"]
         self.rate, self.over = sizes[size]["tokens_per_second"], sizes[size].get("over", {})
-        self.results = ROOT / "build/study/smoke" if size == "smoke" else RESULTS
+        self.results = FOLDER / "smoke" if size == "smoke" else RESULTS
         self.question, self.source, self.relation = (text[k].strip() for k in ("question", "source", "relation"))
         self.why, self.notes = text.get("why", "").strip(), text.get("notes", "").strip()
         self.corpora = text.get("corpora", ["peps.jsonl", "rfcs.jsonl", "cppdocs.jsonl"])
@@ -168,6 +177,9 @@ class Study:
         if len(set(arms)) != len(arms):
             fail(f"{file}: two arms have one name")
         for check in text.get("checks", []):
+            strange = set(check) - CHECK_KEYS
+            if strange:
+                fail(f"{file}: a check has unknown keys {', '.join(sorted(strange))}")
             for word in ("arm", "of"):
                 if str(check[word]) not in arms:
                     fail(f"{file}: a check names the arm '{check[word]}', which is not there")

@@ -12,7 +12,7 @@ def judge(results, check):
     gap = results.table.gap(check["arm"], check["of"])
     run = next((r for (arm, _), r in results.runs.items() if arm == check["arm"]), None)
     tokens = run["tokens"] / run["parameters"] if run else 0
-    return compare.words(check), str(gap or ""), compare.verdict(check, gap, tokens)
+    return compare.words(check), gap.whole() if gap else "", compare.verdict(check, gap, tokens)
 
 
 def judge_bytes(results, check):

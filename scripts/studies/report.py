@@ -61,8 +61,13 @@ def check_lines(results):
     for check in results.study.checks:
         words, measured, verdict = judging.judge(results, check)
         verdicts.append(verdict)
-        lines.append(f"| {words} | {measured} | {verdict} |")
+        lines.append(f"| {words}{afterwards(check)} | {measured} | {verdict} |")
     return lines if verdicts else []
+
+
+def afterwards(check):
+    """A check that was not in study.yaml before its first run."""
+    return " (asked afterwards)" if check.get("afterwards") else ""
 
 
 def verdicts(results):
@@ -83,15 +88,21 @@ def loss_lines(results):
         row = (f"| {arm} | {len(runs)} | {loss:.4f} | {math.exp(loss):.3f} | {gap} | {runs[0]['tokens'] / 1e6:.2f} M | {payload} | " +
                (f"{fewer[0]:.0f}, {fewer[1]:.0f} times |" if fewer else "|"))
         if tasks:
-            scores = [r["tasks"]["mean"] for r in runs if r.get("tasks")]
-            row += f" {100 * statistics.mean(scores):.1f} % |" if scores else " |"
+            scores = [accuracy(r["tasks"]) for r in runs if r.get("tasks")]
+            of = "" if len(scores) == len(runs) else f" ({len(scores)} of {len(runs)} runs)"
+            row += f" {100 * statistics.mean(scores):.1f} %{of} |" if scores else " not scored |"
         lines.append(row)
     return lines + ["", *footnotes(results, tasks)]
 
 
+def accuracy(tasks):
+    """The mean over task files, which is told where there are several."""
+    return tasks["mean"] if "mean" in tasks else next(iter(tasks.values()))
+
+
 def footnotes(results, tasks):
     variance, degrees = results.table.residual()
-    yield ("Loss is in nats per byte on held-out documents, of the outer parameters at the end. ± is half a 95 % interval of a paired difference: "
+    yield ("Loss is in nats per byte on held-out documents, of the outer parameters at the end. ± is half a 95 % interval of the mean difference between arms of one seed: "
            + (f"the noise of a single run is {100 * math.sqrt(variance):.2f} %, with {degrees} degrees of freedom, "
               + ("by pairs of equal runs (the study noise), until every arm has two seeds here." if variance == results.table.known[0] else "what is left beside arm and seed.")
               if variance else "there are too few seeds for it."))
@@ -195,7 +206,9 @@ def size_line(results):
     words = f"Size: {run['parameters']:,} parameters, {model['layers']} layers of {model['hidden_size']}, on bytes. "
     if run["parameters"] < 890_000 and results.study.report == "loss":
         million = definition.Study(results.study.name, "million")
-        words += f"A question like this wants a million or more; `--size million` would take {million.hours(million.planned()):.1f} hours on two cores. "
+        words += "A question like this wants a million or more; " + (
+            f"[`--size million`]({million.label}.md) has that. " if (definition.RESULTS / f"{million.label}.md").exists() else
+            f"`--size million` would take {million.hours(million.planned()):.1f} hours on two cores. ")
     if not start:
         return words + "From scratch."
     return words + (f"All arms and seeds start from the same parameters (SHA-256 {results.starts[0]}...), which had {start.tokens() / 1e6:.1f} million "

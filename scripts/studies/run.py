@@ -14,11 +14,10 @@ import threading
 import time
 import urllib.request
 
-from studies.definition import ROOT, fail
+from studies.definition import FOLDER, ROOT, fail
 
 BIN = pathlib.Path(os.environ.get("ATOLL_BIN", ROOT / "build/release/bin"))
 DATA = pathlib.Path(os.environ.get("ATOLL_TEST_DATA", ROOT.parent / "shared/data"))
-FOLDER = ROOT / "build/study"
 HOURS_AT_MOST = 12  # of one run
 PLAYING = set()  # the programs that run now, for end_all
 
@@ -213,7 +212,9 @@ def prepare_one(names, each):
                     break
                 taken += len(line)
                 merged.write(line)
-    subprocess.run([BIN / "atoll", "data", "prepare", text, "--out", out, "--held-out", "0.05", "--quiet"], check=True)
+    made = subprocess.run([BIN / "atoll", "data", "prepare", text, "--out", out, "--held-out", "0.05", "--quiet"])
+    if made.returncode != 0:
+        fail(f"{', '.join(names)} of {DATA / 'corpus'} cannot be prepared; what 'atoll data prepare' says stands above")
     return out
 
 
@@ -221,7 +222,7 @@ def pretrain(study, corpora):
     """Folder of the parameters that every arm starts from, and their SHA-256; made once for all studies with such a start."""
     if not study.pretraining:
         return None, None
-    out = FOLDER / "pretrained" / study.pretraining.key
+    out = study.pretraining.folder
     if not (out / "model.safetensors").exists():
         print(f"{study.label}: pretraining, {study.pretraining_steps} steps", flush=True)
         half = out.with_name(out.name + ".half")

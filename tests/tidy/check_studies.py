@@ -32,6 +32,8 @@ def check_keys():
     study.set = study.set | {"inner_optimizer.beta2": 0.96}
     expect(study.planned(1, ["fp32"])[0].key != first.key, "a changed setting must change the key")
     expect(definition.Study("noise").planned(1, ["base"])[0].key == first.key, "equal settings of two studies must have one key")
+    same = [name for name in vars(first) if name != "start" and not hasattr(study.pretraining, name)]
+    expect(not same, f"a pretraining is played as a run is, and has no {', '.join(same)}")
     expect([p.seed for p in definition.Study("codecs").planned(5, ["fp32"])] == [1, 2, 3, 4, 5], "--seeds goes on counting")
 
 
@@ -50,7 +52,7 @@ def check_comparison():
 
 def check_verdicts():
     def said(check, mean, error, half):
-        return compare.verdict(check, compare.Gap(mean, error, half, 3))
+        return compare.verdict(check, compare.Gap([mean] * 3, error, half))
     below, within, most = {"relation": "below"}, {"within_percent": 0.2}, {"at_most_percent": 4}
     expect(said(below, -1, 0.2, 0.5) == "holds" and said(below, 1, 0.2, 0.5) == "does not hold", "below")
     expect(said(below, -0.4, 0.2, 0.5) == "not resolved at this size", "an interval over zero decides nothing")
@@ -58,9 +60,14 @@ def check_verdicts():
     expect(said(within, 0.15, 0.1, 0.3) == "holds within two standard errors", "two standard errors")
     expect(said(within, 0.15, 1, 3) == "not resolved at this size", "noise above the bound proves nothing")
     expect(said(most, -9, 0.2, 0.5) == "holds" and said(most, 3, 0.2, 0.5) == "holds" and said(most, 5, 0.2, 0.5) == "does not hold", "at most")
-    expect(compare.verdict(below, compare.Gap(-1, None, None, 1)) == "one seed only", "one seed")
+    expect(compare.verdict(below, compare.Gap([-1], None, None)) == "one seed only", "one seed")
+    # Three seeds of two quiet arms, in a study whose other arms are noisy.
+    quiet = compare.Gap([0.43, 0.46, 0.47], 0.2, 0.5, compare.Gap([0.43, 0.46, 0.47], 0.012, 0.05))
+    expect(compare.verdict({"at_most_percent": 0.2}, quiet) == "not resolved at this size; by these two arms alone: does not hold", "both are told")
+    expect(quiet.whole() == "+0.45 % ± 0.50; alone ± 0.05 (+0.43, +0.46, +0.47)", f"a gap, whole: {quiet.whole()}")
+    expect(compare.verdict(below, compare.Gap([-1, -1.1], 0.1, 0.3, compare.Gap([-1, -1.1], 0.05, 0.6))) == "holds", "where they agree it is said once")
     hoped = most | {"goal_percent": 2, "goal_tokens": 40}
-    goal = lambda mean, half, tokens: compare.verdict(hoped, compare.Gap(mean, half / 4, half, 3), tokens)
+    goal = lambda mean, half, tokens: compare.verdict(hoped, compare.Gap([mean] * 3, half / 4, half), tokens)
     expect(goal(1, 0.5, 40) == "holds; goal met" and goal(3, 0.5, 40) == "holds; goal missed", "a goal")
     expect(goal(1, 0.5, 20) == "holds; goal met, but at 20 tokens a parameter: 40 not played", "a goal at another size")
     expect(goal(1.9, 0.5, 40) == "holds; goal met within two standard errors", "a goal within the noise")
