@@ -58,13 +58,14 @@ class ToySamples final : public SampleSource {
 class ToyModel final : public TrainingModel {
  public:
   ToyModel(uint64_t elements, std::function<void(Duration)> spend, Duration step, std::shared_ptr<int> pieces_scored,
-           std::shared_ptr<int> failing_evaluations, double hostile)
+           std::shared_ptr<int> failing_evaluations, double hostile, ToyJobFactory::Arithmetic arithmetic)
       : parameters_(elements),
         spend_(std::move(spend)),
         step_(step),
         pieces_scored_(std::move(pieces_scored)),
         failing_evaluations_(std::move(failing_evaluations)),
-        hostile_(static_cast<float>(hostile)) {
+        hostile_(static_cast<float>(hostile)),
+        arithmetic_(std::move(arithmetic)) {
     for (size_t i = 0; i < elements; ++i) base_.push_back(Base(i));
     // The samples pull a little to either side, so that workers differ.
     for (size_t i = 0; i < elements + kPulls; ++i) pull_.push_back(0.01f * (static_cast<float>(i % kPulls) - 2));
@@ -76,7 +77,10 @@ class ToyModel final : public TrainingModel {
     const float rate = static_cast<float>(learning_rate);
     const int32_t token = batch.tokens.empty() ? 0 : batch.tokens[0];
     const float* const pull = pull_.data() + static_cast<size_t>(token) % kPulls;
-    const double loss = hostile_ > 0 ? Away(rate, pull) : Nearer(hostile_ < 0 ? rate * hostile_ : rate, pull);
+    if (arithmetic_.step) arithmetic_.step(parameters_);
+    const double loss = arithmetic_.step ? 1
+                        : hostile_ > 0   ? Away(rate, pull)
+                                         : Nearer(hostile_ < 0 ? rate * hostile_ : rate, pull);
     return StepOutcome{.applied = true,
                        .loss = loss / static_cast<double>(parameters_.size()),
                        .grad_norm = 1,
@@ -89,8 +93,8 @@ class ToyModel final : public TrainingModel {
       --*failing_evaluations_;
       return absl::DataLossError("block 3 of toy.bin is damaged");
     }
-    double loss = 0;
-    for (size_t i = 0; i < parameters.size(); ++i) {
+    double loss = arithmetic_.evaluate ? arithmetic_.evaluate(parameters) : 0;
+    for (size_t i = 0; !arithmetic_.evaluate && i < parameters.size(); ++i) {
       const double gap = parameters[i] - Base(i);
       loss += 0.5 * gap * gap;
     }
@@ -136,6 +140,7 @@ class ToyModel final : public TrainingModel {
   const std::shared_ptr<int> pieces_scored_;
   const std::shared_ptr<int> failing_evaluations_;
   const float hostile_;
+  const ToyJobFactory::Arithmetic arithmetic_;
 };
 
 }  // namespace
@@ -146,8 +151,8 @@ absl::StatusOr<std::unique_ptr<JobParts>> ToyJobFactory::Prepare(const JobId&, c
   parts->layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
   parts->device = OpenCpuDevice();
   parts->samples = std::make_unique<ToySamples>(spec.data.sequence_length, trained_, missing_);
-  parts->model =
-      std::make_unique<ToyModel>(parts->layout.elements, spend_, step_, pieces_scored_, failing_evaluations_, hostile_);
+  parts->model = std::make_unique<ToyModel>(parts->layout.elements, spend_, step_, pieces_scored_, failing_evaluations_,
+                                            hostile_, arithmetic_);
   return parts;
 }
 

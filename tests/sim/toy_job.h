@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,7 @@ class ToyJobFactory final : public JobFactory {
   ToyJobFactory(const ToyJobFactory& shared, std::function<void(Duration)> spend, Duration step)
       : spend_(std::move(spend)),
         step_(step),
+        arithmetic_(shared.arithmetic_),
         missing_(shared.missing_),
         pieces_scored_(shared.pieces_scored_),
         failing_evaluations_(shared.failing_evaluations_),
@@ -38,6 +40,13 @@ class ToyJobFactory final : public JobFactory {
   // training may, away from where it was. Below 0: each goes so many times
   // as far as an honest one, the other way. 0: they train.
   void SetHostile(double times) { hostile_ = times; }
+  // Jobs prepared from now on take these in place of the pull towards a target. An inner step is given the local
+  // parameters of a worker, which keep their place in memory; an evaluation the outer ones, and gives a loss.
+  struct Arithmetic {
+    std::function<void(std::span<float> local)> step;
+    std::function<double(std::span<const float> outer)> evaluate;
+  };
+  void SetArithmetic(Arithmetic arithmetic) { arithmetic_ = std::move(arithmetic); }
   // Positions of the data order that were handed out for training, by any session of this factory, with repetitions.
   const std::map<uint64_t, int>& trained() const { return *trained_; }
   // Pieces of evaluation tasks that were scored, by any session of this factory.
@@ -47,6 +56,7 @@ class ToyJobFactory final : public JobFactory {
   const std::function<void(Duration)> spend_;
   const Duration step_;
   double hostile_ = 0;
+  Arithmetic arithmetic_;
   std::shared_ptr<std::string> missing_ = std::make_shared<std::string>();
   std::shared_ptr<int> pieces_scored_ = std::make_shared<int>(0);
   std::shared_ptr<int> failing_evaluations_ = std::make_shared<int>(0);
