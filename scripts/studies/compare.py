@@ -30,10 +30,11 @@ class Gap:
 
 class Table:
     """Final figures by (arm, seed). `values` are compared by their ratios, so their logarithms make the layout. Where they are of
-    one seed, `known` stands in: (variance of one run's logarithm, degrees of freedom), measured elsewhere."""
+    one seed, `known` stands in: (variance of one run's logarithm, degrees of freedom), measured elsewhere; where `equal`, runs of the same
+    kind, also where it has more degrees of freedom."""
 
-    def __init__(self, values, known=(None, 0)):
-        self.values, self.known = values, known
+    def __init__(self, values, known=(None, 0), equal=False):
+        self.values, self.known, self.equal = values, known, equal
         self.arms = list(dict.fromkeys(a for a, _ in values))
         seeds = sorted({s for _, s in values})
         self.whole = [s for s in seeds if all((a, s) in values for a in self.arms)]
@@ -42,10 +43,13 @@ class Table:
         return sorted(s for s in {s for _, s in self.values} if all((a, s) in self.values for a in arms))
 
     def residual(self):
-        """(variance of one run's logarithm beside arm and seed, degrees of freedom), over the seeds that have every arm."""
-        arms, seeds = self.arms, self.whole
+        """(variance of one run's logarithm beside arm and seed, degrees of freedom): over the seeds that have every arm, or over the arms
+        that have every seed, whichever is more."""
+        every = sorted({s for _, s in self.values})
+        layouts = [(self.arms, self.whole), ([a for a in self.arms if all((a, s) in self.values for s in every)], every)]
+        arms, seeds = max(layouts, key=lambda layout: (len(layout[0]) - 1) * (len(layout[1]) - 1) if layout[0] and layout[1] else -1)
         degrees = (len(arms) - 1) * (len(seeds) - 1)
-        if degrees < 1:
+        if degrees < 1 or (self.equal and degrees < self.known[1]):
             return self.known
         logs = {(a, s): math.log(self.values[a, s]) for a in arms for s in seeds}
         arm_mean = {a: statistics.mean(logs[a, s] for s in seeds) for a in arms}

@@ -14,10 +14,10 @@ STUDIES = ROOT / "deploy/examples/studies"
 RESULTS = ROOT / "docs/results"
 FOLDER = pathlib.Path(os.environ.get("ATOLL_STUDY_FOLDER", ROOT / "build/study"))  # of everything that is made on the way
 KEYS = {"question", "source", "relation", "why", "job", "corpora", "corpus_bytes", "separate_corpora", "workers", "seeds", "set", "arms",
-        "checks", "report", "measure", "tasks", "budget_hours", "sizes", "notes", "start", "size"}
+        "checks", "report", "noise", "measure", "tasks", "budget_hours", "sizes", "notes", "start", "size"}
 CHECK_KEYS = {"arm", "of", "relation", "at_most_percent", "within_percent", "goal_percent", "goal_tokens", "gap_shrinks", "times_fewer_bytes", "faster",
               "ahead_early", "peak_share", "afterwards"}
-ARM_KEYS = {"name", "workers", "set", "times", "pin", "overlaps", "start"}
+ARM_KEYS = {"name", "seeds", "workers", "set", "times", "pin", "overlaps", "start"}
 REPORTS = ("loss", "bytes", "noise")
 EVALUATION_SHARE = 0.1  # of a run's time
 CORES = 2               # of the machine on which the rates of sizes.yaml are measured
@@ -162,6 +162,7 @@ class Study:
         self.workers, self.seeds, self.arms = text.get("workers", 2), text["seeds"], [a | {"name": str(a["name"])} for a in text["arms"]]
         self.set = (sizes[size]["set"] if job == "base.yaml" else {}) | text.get("set", {}) | text.get("sizes", {}).get(size, {})
         self.checks, self.report, self.measure = text.get("checks", []), text.get("report", "loss"), text.get("measure", "loss")
+        self.noise = text.get("noise")
         self.tasks, self.budget_hours = text.get("tasks", True), text["budget_hours"]
         self.pretraining_steps = sizes[size]["pretraining_steps"]
         self.pretraining = Pretraining(self) if text.get("start", "pretrained") == "pretrained" else None
@@ -199,7 +200,8 @@ class Study:
         return self.plan(chosen, arms)
 
     def plan(self, seeds, arms=None):
-        return [Planned(self, arm, seed) for seed in seeds for arm in self.arms if not arms or arm["name"] in arms]
+        return [Planned(self, arm, seed) for seed in seeds for arm in self.arms
+                if (not arms or arm["name"] in arms) and seed in arm.get("seeds", seeds)]
 
     def hours(self, planned):
         """On two idle cores. A shared machine takes longer."""

@@ -42,7 +42,7 @@ def write():
     lines = ["<!-- Made by scripts/study, with every report. -->", "# Results", "",
              "What was measured, each page with the command, commit and machine. A study compares arms that start from the same weights and read "
              "the same data, over several seeds, at sizes that two CPU cores can do. Settings and relations were fixed before the first run: by the "
-             "papers where they name them, the inner rate by a sweep on data parallel from scratch ([learning-rate](learning-rate.md)), outer rate and "
+             "papers where they name them, the inner rate by a sweep on data parallel from scratch ([learning-rate](learning-rate.md); from trained parameters: [start-rate](start-rate.md)), outer rate and "
              "momentum by the defaults. What was asked after a result was seen is a study of its own that says so, or marked. "
              "\"Holds\" and \"does not hold\" mean that a 95 % interval lies wholly on one side, \"not resolved at this size\" that it does not; "
              "where the interval by the noise of all arms and the one by the two arms alone disagree, both are told. "

@@ -29,7 +29,7 @@ class Results:
         self.starts = records.starts_of(self.runs.values())
         self.arms = [a["name"] for a in study.arms if any(arm == a["name"] for arm, _ in self.runs)]
         power = math.exp if study.measure == "perplexity" else float
-        self.table = compare.Table({key: power(r["loss"]) for key, r in self.runs.items()}, noise_of(study))
+        self.table = compare.Table({key: power(r["loss"]) for key, r in self.runs.items()}, noise_of(study), equal=bool(study.noise))
 
     def of(self, arm):
         return [r for (a, _), r in sorted(self.runs.items()) if a == arm]
@@ -44,7 +44,11 @@ class Results:
 
 
 def noise_of(study):
-    """(variance, degrees of freedom) of one run by the study noise of the same size, for studies with the same kind of start."""
+    """(variance, degrees of freedom) of one run: what is left in the study that this one names, which has runs of the same kind, or by the
+    study noise of the same size, for studies with the same kind of start."""
+    if study.noise:
+        other = definition.Study(study.noise, study.size)
+        return Results(other, records.Records(other).runs).table.residual()
     if study.report != "loss" or not study.pretraining:
         return None, 0
     measured = definition.Study("noise", study.size)
@@ -104,7 +108,9 @@ def footnotes(results, tasks):
     variance, degrees = results.table.residual()
     yield ("Loss is in nats per byte on held-out documents, of the outer parameters at the end. ± is half a 95 % interval of the mean difference between arms of one seed: "
            + (f"the noise of a single run is {100 * math.sqrt(variance):.2f} %, with {degrees} degrees of freedom, "
-              + ("by pairs of equal runs (the study noise), until every arm has two seeds here." if variance == results.table.known[0] else "what is left beside arm and seed.")
+              + (f"as in the study {results.study.noise}." if results.study.noise and variance == results.table.known[0] else
+                 "by pairs of equal runs (the study noise), until every arm has two seeds here." if variance == results.table.known[0] else
+                 "what is left beside arm and seed.")
               if variance else "there are too few seeds for it."))
     if tasks:
         yield ("\nMinimal pairs: mean accuracy over the BLiMP files at hand, where chance is 50 %. At this size it is near chance and differences between arms "

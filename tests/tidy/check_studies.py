@@ -47,6 +47,8 @@ def check_comparison():
     uneven = compare.Table(values | {("c", 1): 1.2})  # an arm of one seed takes nothing from the others
     expect(uneven.residual()[1] == 2 and abs(uneven.gap("b", "a").error - gap.error) < 1e-9, "an arm that was played once")
     expect(uneven.gap("c", "a").seeds == 1 and uneven.gap("c", "a").half > uneven.gap("b", "a").half, "its own gap is the less certain")
+    better = compare.Table(values, (1e-6, 9), equal=True)
+    expect(better.residual() == (1e-6, 9) and compare.Table(values, (1e-6, 9)).residual()[1] == 2, "noise of equal runs that is known better")
     one = compare.Table({("a", 1): 1.0, ("b", 1): 1.1}).gap("b", "a")
     expect(one.half is None and abs(one.mean - 10) < 1e-9, "one seed has no interval of its own")
     lent = compare.Table({("a", 1): 1.0, ("b", 1): 1.1}, (1e-4, 2)).gap("b", "a")
