@@ -110,6 +110,8 @@ int ReportParseError(AppEnvironment& environment, const CLI::App& root, const st
   constexpr char kConversion[] = "Could not convert: ";
   if (text.rfind(kConversion, 0) == 0) {
     text = WrongNumber(root, text.substr(sizeof(kConversion) - 1));
+  } else if (const size_t twice = text.find(": At Most 1 required"); twice != std::string::npos) {
+    text = text.substr(0, twice) + " is given more than once";
   } else if (std::string word = WrongWord(text); !word.empty()) {
     text = std::move(word);
   }

@@ -73,6 +73,7 @@ TEST(Usage, WrongWordsSuggestTheNearest) {
   EXPECT_THAT(said({"list", "--endpoint", "host"}), HasSubstr("--endpoint is 'host'; it must be HOST:PORT"));
   EXPECT_THAT(said({"list", "--endpoint", "127.0.0.1:99999"}), HasSubstr("the port from 1 to 65535"));
   EXPECT_THAT(said({"list", "--endpoint", "127.0.0.1:x"}), HasSubstr("the port from 1 to 65535"));
+  EXPECT_THAT(said({"list", "--limit", "3", "--limit", "4"}), HasSubstr("atoll: --limit is given more than once\n"));
   EXPECT_THAT(said({"list", "--limit", "-1"}), HasSubstr("--limit is '-1'; it must be a whole number from 0"));
   EXPECT_THAT(said({"list", "--state", "runing"}), HasSubstr("did you mean 'running'?"));
   EXPECT_THAT(said({"get", "Bad Name"}), HasSubstr("Bad Name"));
