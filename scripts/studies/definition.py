@@ -32,7 +32,10 @@ Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"^[-+]?(\.[0
 
 
 def read_yaml(file):
-    return yaml.load(file.read_text(), Loader)
+    try:
+        return yaml.load(file.read_text(), Loader)
+    except yaml.YAMLError as error:
+        fail(f"{file} is no YAML: {' '.join(str(error).split())}")
 
 
 def fail(sentence):

@@ -2,6 +2,7 @@
 import math
 import pathlib
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -24,6 +25,17 @@ def check_definitions():
         small = definition.Study(name)
         expect(small.hours(small.planned()) <= small.budget_hours, f"{name} takes longer than its budget")
     expect(definition.read_yaml(definition.STUDIES / "base.yaml")["spec"]["inner_optimizer"]["learning_rate"] == 0.004, "4e-3 is a number")
+
+
+def check_refusals():
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write("relation: one: two\n")
+        file.flush()
+        try:
+            definition.read_yaml(pathlib.Path(file.name))
+        except SystemExit as end:
+            said = str(end)
+        expect("is no YAML: mapping values are not allowed here" in said and "line 1" in said, f"a study that is no YAML: {said}")
 
 
 def check_keys():
@@ -117,5 +129,5 @@ def check_sizes_of_codecs():
     expect([report.codec_bytes(c, 100) for c in ("fp32", "bf16", "int8", "mxfp4", "e3m0")] == [400, 200, 102, 54, 54], "bytes of 100 elements")
 
 
-for check in (check_definitions, check_keys, check_comparison, check_verdicts, check_judging, check_sizes_of_codecs):
+for check in (check_definitions, check_refusals, check_keys, check_comparison, check_verdicts, check_judging, check_sizes_of_codecs):
     check()
