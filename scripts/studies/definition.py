@@ -17,7 +17,7 @@ KEYS = {"question", "source", "relation", "why", "job", "corpora", "corpus_bytes
         "checks", "report", "noise", "measure", "tasks", "budget_hours", "sizes", "notes", "start", "size"}
 CHECK_KEYS = {"arm", "of", "relation", "at_most_percent", "within_percent", "goal_percent", "goal_tokens", "gap_shrinks", "times_fewer_bytes", "faster",
               "ahead_early", "peak_share", "afterwards"}
-ARM_KEYS = {"name", "seeds", "workers", "set", "times", "pin", "overlaps", "start"}
+ARM_KEYS = {"name", "seeds", "workers", "set", "times", "pin", "overlaps", "corpus_weights", "start"}
 REPORTS = ("loss", "bytes", "noise")
 EVALUATION_SHARE = 0.1  # of a run's time
 CORES = 2               # of the machine on which the rates of sizes.yaml are measured
@@ -63,7 +63,7 @@ def get_path(tree, path):
 
 class Pretraining:
     """The common start of all arms and seeds, where a study has one: one worker, plain AdamW, a constant rate after warm-up."""
-    arm, seed, workers, pin, overlaps = "pretraining", 1000, 1, None, None
+    arm, seed, workers, pin, overlaps, corpus_weights = "pretraining", 1000, 1, None, None, None
 
     def __init__(self, study):
         spec = copy.deepcopy(study.spec)
@@ -103,9 +103,9 @@ def key_of(settings):
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def job_file(spec, manifests):
+def job_file(spec, manifests, weights=None):
     spec = copy.deepcopy(spec)
-    spec["data"]["corpora"] = [{"manifest": str(m)} for m in manifests]
+    spec["data"]["corpora"] = [{"manifest": str(m)} | ({"weight": weights[i]} if weights else {}) for i, m in enumerate(manifests)]
     return yaml.safe_dump({"apiVersion": "atoll/v1", "kind": "TrainingJob", "metadata": {"name": "study"}, "spec": spec}, sort_keys=False)
 
 
@@ -125,8 +125,10 @@ class Planned:
         for path, value in study.over.items():
             set_path(spec, path, value)
         self.spec, self.pin, self.overlaps, self.start = spec, arm.get("pin"), arm.get("overlaps"), None if arm.get("start") == "scratch" else study.pretraining
+        self.corpus_weights = arm.get("corpus_weights")
         # Equal settings make equal keys whatever the study, so that studies share their common arms.
-        own = ([self.pin] if self.pin else []) + ([{"overlaps": self.overlaps}] if self.overlaps else [])
+        own = ([self.pin] if self.pin else []) + [{name: value} for name, value in
+                                                  (("overlaps", self.overlaps), ("corpus_weights", self.corpus_weights)) if value]
         self.key = key_of([spec, self.workers, study.corpora, study.corpus_bytes, study.separate_corpora] + own +
                           ([self.start.key] if self.start else []))
 
@@ -137,7 +139,7 @@ class Planned:
         spec = copy.deepcopy(self.spec)
         if start:
             spec["model"]["init"] = {"directory": str(start)}
-        return job_file(spec, manifests)
+        return job_file(spec, manifests, self.corpus_weights)
 
 
 class Study:

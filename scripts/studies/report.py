@@ -96,7 +96,23 @@ def loss_lines(results):
             of = "" if len(scores) == len(runs) else f" ({len(scores)} of {len(runs)} runs)"
             row += f" {100 * statistics.mean(scores):.1f} %{of} |" if scores else " not scored |"
         lines.append(row)
-    return lines + ["", *footnotes(results, tasks)]
+    return lines + ["", *footnotes(results, tasks), *domain_lines(results)]
+
+
+def domain_lines(results):
+    """Where a study keeps its corpora apart: the loss on each, and its difference to the first arm's in the same seeds."""
+    base, found = results.arms[0], {key: r["domains"] for key, r in results.runs.items() if "domains" in r}
+    names = list(next(iter(found.values()))) if found else []
+    lines = ["", "| held-out loss by domain | " + " | ".join(names) + " |", "|---|" + "---|" * len(names)] if names else []
+    for arm in results.arms if names else []:
+        cells, of_arm = [], {seed: losses for (a, seed), losses in found.items() if a == arm}
+        for name in names:
+            gaps = [100 * (losses[name] / found[base, seed][name] - 1) for seed, losses in of_arm.items() if (base, seed) in found]
+            gap = f": {statistics.mean(gaps):+.2f} % ({min(gaps):+.2f} to {max(gaps):+.2f})" if gaps and arm != base else ""
+            cells.append(f"{statistics.mean(losses[name] for losses in of_arm.values()):.4f}{gap}" if of_arm else "not looked at")
+        lines.append(f"| {arm} | " + " | ".join(cells) + " |")
+    return lines + (["", f"Each over as many held-out tokens as an evaluation reads of all domains together; differences are to {base} of the same seed, "
+                     "mean and range over the seeds."] if lines else [])
 
 
 def accuracy(tasks):

@@ -134,8 +134,13 @@ class Run:
         result["tcp"] = {"up": control.up + bulk.up, "down": control.down + bulk.down}
         if keep:
             self.atoll("checkpoint", "export", "study", keep)
+        out = self.folder / "export"
+        if tasks or len(corpora) > 1:
+            self.atoll("checkpoint", "export", "study", out)
         if tasks:
-            result["tasks"] = self.score()
+            result["tasks"] = self.score(out)
+        if len(corpora) > 1:
+            result["domains"] = {c.name.rsplit("-", 1)[0]: self.loss_on(out, c) for c in corpora}
         return result
 
     def collect(self):
@@ -161,18 +166,27 @@ class Run:
                 "payload": {"up": moved["contribution"], "down": moved["update"]}, "commits": len(contributors),
                 "contributions": sum(contributors)}
 
-    def score(self):
-        """Accuracy by task file, of the outer parameters at the end."""
-        out = self.folder / "export"
-        self.atoll("checkpoint", "export", "study", out)
+    def score(self, checkpoint):
+        """Accuracy by task file."""
         files = ",".join(str(f) for f in sorted((DATA / "blimp").glob("*.jsonl")))
         if not files:
             return {}
-        done = subprocess.run([str(BIN / "atoll-worker"), "eval", "--checkpoint", str(out), "--task", files, "--threads", "1"],
-                              capture_output=True, text=True, timeout=3600)
-        if done.returncode != 0:
-            raise Failed(f"atoll-worker eval ended with {done.returncode}: {done.stderr.strip()}")
-        return dict(task_line(json.loads(line)) for line in done.stdout.splitlines())
+        return dict(task_line(line) for line in look("eval", "--checkpoint", checkpoint, "--task", files))
+
+    def loss_on(self, checkpoint, corpus):
+        """Held-out loss on one corpus of several, over as many tokens as an evaluation of the run reads of all of them."""
+        spec = self.planned.spec
+        line, = look("eval-loss", "--checkpoint", checkpoint, "--manifest", corpus, "--sequence-length", spec["data"]["sequence_length"],
+                     "--max-tokens", spec["evaluation"]["max_tokens"])
+        return round(line["loss"], 6)
+
+
+def look(what, *options):
+    """What atoll-worker says of a checkpoint: its JSON lines."""
+    done = subprocess.run([str(BIN / "atoll-worker"), what, *map(str, options), "--threads", "1"], capture_output=True, text=True, timeout=3600)
+    if done.returncode != 0:
+        raise Failed(f"atoll-worker {what} ended with {done.returncode}: {done.stderr.strip()}")
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def task_line(line):

@@ -1,4 +1,5 @@
-"""A study from nothing: text, the common start, two runs, the report; what is there is not played again; --job is the run's job file."""
+"""A study from nothing: text, the common start, two runs, the report; what is there is not played again; --job is the run's job file.
+One with a corpus for each worker tells the loss on each."""
 import json
 import pathlib
 import subprocess
@@ -37,6 +38,12 @@ def test(scene):
     page = (folder / "smoke/k1-smoke.md").read_text()
     check("one seed only" in page and "not run" in page, f"the page does not say what was played: {page}")
     check("seed 1" not in study(*chosen), "what was there was played again")
+    by_domain = ["domains", "--size", "smoke", "--seeds", "1", "--arms", "mixed,own domain"]
+    study(*by_domain)
+    runs = json.loads((folder / "smoke/data/domains-smoke.json").read_text())["runs"]
+    check(all(sorted(run["domains"]) == ["cppdocs", "peps", "rfcs"] for run in runs), f"the losses by domain are not all there: {runs}")
+    check("| held-out loss by domain | peps | rfcs | cppdocs |" in (folder / "smoke/domains-smoke.md").read_text(), "the page lacks them")
+    check("weight: 17" in study("domains-unequal", "--job", "mixed by size"), "a corpus has not the share that its study gives it")
     check("no arm other" in study("k1", "--size", "smoke", "--arms", "other", status=1), "an arm that is not there is not named")
 
 
