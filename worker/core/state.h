@@ -32,13 +32,13 @@ struct Lease {
 };
 
 struct LeaseWish {
-  uint64_t request = 0;
-  uint64_t samples = 0;
+  uint64_t request = 0, samples = 0;
   bool open = false;    // not answered
   bool denied = false;  // newest answer
   bool again = false;   // denied, but something was committed since
   std::string reason;
   Instant asked_at{};
+  LeaseId newest{};  // lease that came of any wish; ids grow
 };
 
 enum class Phase { kIdle, kPreparing, kFetching, kActive, kLeft };

@@ -276,8 +276,12 @@ void Core::State::WishForLeases() {
 void Core::State::OnLeaseGranted(const LeaseGranted& granted) {
   if (phase != Phase::kActive || granted.range.size() == 0) return;
   const auto known = std::any_of(leases.begin(), leases.end(), [&](const Lease& l) { return l.id == granted.lease; });
-  if (!wish.open || granted.request != wish.request || known) return;
-  wish.open = wish.denied = false;
+  const bool wanted = wish.open && granted.request == wish.request;
+  // A wish that was said twice may be denied and then granted: that lease is held for this worker and for nobody else.
+  if (known || (!wanted && granted.lease <= wish.newest)) return;
+  if (wanted) wish.open = false;
+  wish.denied = false;
+  wish.newest = std::max(wish.newest, granted.lease);
   leases.push_back({granted.lease, granted.range, granted.range.begin});
   effects.push_back(AddLease{granted.lease, granted.range, granted.range.begin});
 }

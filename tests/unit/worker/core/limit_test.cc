@@ -62,6 +62,24 @@ TEST(WorkerAtTheLimit, SendsWhatItHasWhenItGetsNoSamples) {
   EXPECT_TRUE(w.Did("upload 0 v0 steps 2"));
 }
 
+// A request that was repeated may be denied, and granted when its repetition arrives: the lease is this worker's, and
+// would be held for it to the end of the job if it were not taken.
+TEST(WorkerAtTheLimit, ALeaseThatComesBehindADenialIsTakenOnce) {
+  World w;
+  w.grant_leases = false;
+  w.Start();
+  w.Boundary();
+  w.Hear(LeaseGranted{JobId{"tiny"}, 1, LeaseId{9}, {0, 4}});
+  w.Steps(1);
+  w.Boundary();
+  w.Hear(LeaseDenied{JobId{"tiny"}, 2, "4 leased samples are in no committed contribution yet"});
+  const uint64_t before = w.core().samples_held();
+  w.Hear(LeaseGranted{JobId{"tiny"}, 2, LeaseId{10}, {4, 12}});
+  EXPECT_EQ(w.core().samples_held(), before + 8);
+  for (const uint64_t lease : {9u, 10u}) w.Hear(LeaseGranted{JobId{"tiny"}, lease - 8, LeaseId{lease}, {0, 4}});
+  EXPECT_EQ(w.core().samples_held(), before + 8) << "a lease that is said again";
+}
+
 // Every worker goes on at its own speed while the coordinator is away; what makes them meet again is the job's clock.
 TEST(WorkerAfterAnOutage, WhoPassedSendStepsMeanwhileTakesTheJobsClockAgain) {
   World w(SmallSpec(), 2);
