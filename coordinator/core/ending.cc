@@ -142,6 +142,7 @@ void Machine::End(Run& run, JobState state, const std::string& reason) {
     round.dropped.clear();
     round.closing = false;
   }
+  run.log_damage.clear();  // nothing of it is merged any more
   SettleRevoked(run);
   if (run.rollback_request) Answer(*run.rollback_request, absl::InternalError(reason), run.id());
   run.rollback_request.reset();

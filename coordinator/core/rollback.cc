@@ -74,6 +74,7 @@ void Machine::RollBack(Run& run, const CheckpointRecord& checkpoint) {
     run.committed[p].clear();
     OpenRound(run, FragmentIndex{static_cast<uint32_t>(p)});
   }
+  run.log_damage.clear();  // of rounds that are given up
   SettleRevoked(run);
   run.pool.RollBack(checkpoint.pool_frontier);
   run.clock_floor = checkpoint.step;
@@ -81,7 +82,6 @@ void Machine::RollBack(Run& run, const CheckpointRecord& checkpoint) {
   run.not_evaluated.clear();
   run.evaluation.reset();
   if (EvaluationIsOwed(run.spec->evaluation, run.evaluations, run.rounds[0].version)) StartEvaluation(run);
-  run.log_damage.clear();
   run.no_room.clear();
   run.loaded = false;
   run.loading = true;

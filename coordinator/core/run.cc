@@ -60,6 +60,7 @@ uint32_t Run::Flushing(FragmentIndex fragment) const {
 }
 
 uint64_t Run::AcceptedCursor(LeaseId lease) const {
+  if (!log_damage.empty()) return UINT64_MAX;
   uint64_t newest = 0;
   const auto look = [&](const ContributionHeader& header) {
     for (const LeaseCursor& c : header.cursors) {

@@ -110,7 +110,8 @@ struct Run {
   // steps that it has reported.
   bool HasClosed(FragmentIndex fragment, const WorkerId& worker, uint64_t reported_step) const;
   uint32_t Flushing(FragmentIndex fragment) const;
-  // Largest cursor of the lease in an accepted or flushing contribution; 0 when there is none.
+  // Largest cursor of the lease in an accepted or flushing contribution; 0 when there is none, UINT64_MAX when what was
+  // accepted cannot be read now: it may still be merged.
   uint64_t AcceptedCursor(LeaseId lease) const;
   // Periods that the newest syncs of the worker were dropped on purpose, of the fragment with the most.
   uint64_t DroppedRunning(const WorkerId& worker) const;

@@ -295,6 +295,9 @@ void Machine::CheckInvariants() const {
     for (uint32_t p = 0; p < run.rounds.size(); ++p) {
       const Round& round = run.rounds[p];
       ATOLL_CHECK(!round.closing || ArrivedOf(round) > 0, "I8: an empty round is being closed");
+      // Who is lost while it closes makes the majority smaller, never larger.
+      ATOLL_CHECK(!round.closing || run.spec->sync.quorum != 0 || ArrivedOf(round) > MissingOf(round).size(),
+                  "I8: a round is being closed without a majority");
       for (const auto& [worker, arrival] : round.accepted) {
         ATOLL_CHECK(arrival.header.target == (FragmentVersion{FragmentIndex{p}, round.version}),
                     "I1: an accepted contribution belongs to another round");

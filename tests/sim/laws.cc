@@ -27,6 +27,8 @@ void Laws::Committed(const std::vector<LedgerRecord>& records) {
     if (const auto* rollback = std::get_if<RollbackRecord>(&record)) Record(*rollback);
     if (const auto* job = std::get_if<JobRecord>(&record)) Record(*job);
     if (const auto* worker = std::get_if<WorkerRecord>(&record)) Record(*worker);
+    if (const auto* lease = std::get_if<LeaseRecord>(&record)) Record(*lease);
+    if (const auto* closed = std::get_if<LeaseClosed>(&record)) leases_[closed->lease].open = false;
   }
 }
 
@@ -52,6 +54,11 @@ void Laws::Record(const RoundRecord& round) {
   const auto job = jobs_.find(round.job);
   if (job == jobs_.end()) return Break(absl::StrCat("I5: ", Name(round), " is of a job that the ledger does not have"));
   if (round.contributions.empty() && round.dropped.empty()) Break(absl::StrCat("I8: ", Name(round), " is empty"));
+  const JobRecord& ruled = job->second;
+  if (ruled.state == JobState::kRunning && ruled.spec_revision == round.spec_revision &&
+      ruled.spec.experiment.pool == PoolSchedule::kConstant &&
+      round.contributions.size() + round.dropped.size() < ruled.spec.workers.min)
+    Break(absl::StrCat("I8: ", Name(round), " has fewer workers than workers.min"));
   double weights = 0;
   for (const CommittedContribution& c : round.contributions) {
     weights += c.weight;
@@ -59,9 +66,39 @@ void Laws::Record(const RoundRecord& round) {
       Break(absl::StrCat("I1: ", Name(round), " merges a contribution to another round"));
     if (!merged_.insert({round.job, round.epoch, c.header.target, c.header.worker}).second)
       Break(absl::StrCat("I1: ", Name(round), " merges a contribution of worker ", c.header.worker.value, " again"));
+    for (const LeaseCursor& cursor : c.header.cursors) CheckSamples(round, cursor);
   }
   if (!round.contributions.empty() && std::abs(weights - 1) > 1e-9)
     Break(absl::StrCat("I4: the weights of ", Name(round), " add up to ", weights));
+}
+
+void Laws::CheckSamples(const RoundRecord& round, const LeaseCursor& cursor) {
+  const auto lease = leases_.find(cursor.lease);
+  if (lease == leases_.end()) return Break(absl::StrCat("I9: ", Name(round), " has samples of an unknown lease"));
+  const uint64_t begin = lease->second.begin;
+  if (cursor.cursor <= begin) return;
+  lease->second.used = true;
+  auto& merged = samples_[{round.job, round.epoch}];
+  const auto [mine, fresh] = merged.try_emplace(begin, Merged{cursor.cursor, cursor.lease});
+  const bool other = !fresh && mine->second.lease != cursor.lease;
+  mine->second.end = std::max(mine->second.end, cursor.cursor);
+  const auto next = std::next(mine);
+  const bool over_next = next != merged.end() && next->first < mine->second.end;
+  const bool over_before = mine != merged.begin() && std::prev(mine)->second.end > begin;
+  if (other || over_next || over_before)
+    Break(absl::StrCat("I9: ", Name(round), " merges samples of lease ", cursor.lease.value, " from ", begin,
+                       " on that another lease has brought already"));
+}
+
+void Laws::Record(const LeaseRecord& lease) {
+  Granted& granted = leases_.try_emplace(lease.lease, Granted{.begin = lease.range.begin}).first->second;
+  granted.open = !lease.revoked;
+  LeaseId& answer = requests_.try_emplace({lease.job, lease.worker, lease.incarnation, lease.request}, lease.lease)
+                        .first->second;
+  const Granted& first = leases_[answer];
+  if (answer != lease.lease && (first.open || first.used))
+    Break(absl::StrCat("I9: request ", lease.request, " of worker ", lease.worker.value, " was answered by two leases"));
+  answer = std::max(answer, lease.lease);
 }
 
 void Laws::Record(const RollbackRecord& rollback) {

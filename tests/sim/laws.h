@@ -22,7 +22,8 @@ class Laws {
   void Break(const std::string& law);
 
   // A transaction is durable. I1 a contribution is merged once; I6 versions grow by one and never change; I8 a round
-  // has what its quorum wants; I10 boot numbers grow.
+  // has workers.min, unless its job ends; I9 a request for samples has one lease, unless that was given back whole, and
+  // no two leases bring the same sample into an epoch's parameters; I10 boot numbers grow.
   void Committed(const std::vector<LedgerRecord>& records);
   // A transaction of which nobody knows whether it is durable: the process died over it.
   void Undecided(const std::vector<LedgerRecord>& records) { undecided_ = records; }
@@ -54,6 +55,9 @@ class Laws {
   void Record(const RollbackRecord& rollback);
   void Record(const JobRecord& job);
   void Record(const WorkerRecord& worker);
+  void Record(const LeaseRecord& lease);
+  // Samples that were merged under one lease, up to a cursor of it.
+  void CheckSamples(const RoundRecord& round, const LeaseCursor& cursor);
   void Count(const LedgerRecord& record);
   bool IsOpen(const ContributionHeader& header, uint64_t epoch) const;
   void CheckRounds(const Ledger& ledger, const JobId& job, uint32_t fragment, const Fragment& known);
@@ -66,6 +70,18 @@ class Laws {
   std::map<JobId, uint64_t> rounds_of_;
   std::map<JobId, std::pair<uint64_t, uint64_t>> consumed_;  // epoch and samples
   std::set<WorkerId> quarantined_;
+  std::map<std::tuple<JobId, WorkerId, Incarnation, uint64_t>, LeaseId> requests_;
+  struct Granted {
+    uint64_t begin = 0;
+    bool open = true;
+    bool used = false;  // samples of it were merged
+  };
+  std::map<LeaseId, Granted> leases_;
+  struct Merged {
+    uint64_t end = 0;
+    LeaseId lease;
+  };
+  std::map<std::pair<JobId, uint64_t>, std::map<uint64_t, Merged>> samples_;  // by job and epoch, from their first on
   std::set<std::tuple<JobId, uint64_t, FragmentVersion, WorkerId>> merged_;
   std::vector<LedgerRecord> undecided_;
   std::map<std::tuple<JobId, FragmentVersion, WorkerId>, std::pair<uint64_t, ContributionHeader>> acknowledged_;

@@ -64,5 +64,8 @@ TEST(SwarmRegressions, AJobThatIsBeingLoadedDoesNotKeepTheEngineTurning) {
   ExpectLawful(2004, 1);
 }
 
+// The disk failed while a start flushed a segment: the job stops with that sentence, and the next start takes it up.
+TEST(SwarmRegressions, AJobWhoseLogCannotBeFlushedAtAStartGoesOnWithTheNext) { ExpectLawful(7104, 1); }
+
 }  // namespace
 }  // namespace atl
