@@ -12,20 +12,6 @@ const char* const kNames[] = {"a", "b", "c", "d"};
 
 Digest HashOf(uint64_t fragment, uint64_t epoch, uint64_t version) { return {epoch * 1000 + fragment + 1, version}; }
 
-std::string Durable(const JobView& view) {
-  std::string out =
-      absl::StrCat(static_cast<uint32_t>(view.record.state), " rev ", view.record.spec_revision, " epoch ",
-                   view.record.epoch, " stop ", view.record.stop_step, " rounds ", view.rounds_committed, " tokens ",
-                   view.tokens_committed, " part ", view.participating, " ev ", view.evaluations.size());
-  const BalanceView& b = view.balance;
-  absl::StrAppend(&out, " balance ", b.dataset, " ", b.unleased, " ", b.leased, " ", b.consumed, " ", b.abandoned);
-  for (const FragmentView& f : view.fragments) {
-    absl::StrAppend(&out, " v", f.version.value, f.version.value > 0 ? f.hash.Hex() : "", " a", f.accepted);
-  }
-  for (const CheckpointRecord& c : view.checkpoints) absl::StrAppend(&out, " c", c.step, c.complete ? "+" : "-");
-  return out;
-}
-
 }  // namespace
 
 World::World(uint64_t seed) : rng_(StreamKey(seed, "coordinator core")) {
@@ -385,49 +371,6 @@ void World::AskSomething() {
         return Give(JobControlled{next_++, job, Chance(2) ? JobAction::kCancel : JobAction::kCancelWithDrain, 0});
       return Give(DiskSpace{Chance(4)});
   }
-}
-
-RecoveredState World::Recovered(uint64_t boot, bool with_flushing) const {
-  RecoveredState state = ledger_.State(BootNumber{boot});
-  for (RecoveredJob& job : state.jobs) {
-    for (const ContributionHeader& h : accepted_) {
-      if (h.job == job.job.job) job.accepted.push_back(h);
-    }
-    for (const auto& [id, upload] : uploads_) {
-      if (with_flushing && upload.flushing && upload.header.job == job.job.job) job.accepted.push_back(upload.header);
-    }
-  }
-  return state;
-}
-
-void World::Restart() {
-  // A trailer may have reached the disk although nobody was told.
-  const bool flushed = Chance(2);
-  RecoveredState state = Recovered(++boot_, flushed);
-  for (const auto& [id, upload] : uploads_) {
-    if (flushed && upload.flushing) accepted_.push_back(upload.header);
-  }
-  uploads_.clear();
-  tasks_.clear();
-  for (auto& [name, worker] : workers_) worker.connection.reset();
-  core_ = std::make_unique<Core>(options_, std::move(state), now_);
-  Take(core_->Start(now_));
-}
-
-std::string World::RecoveryDifference() const {
-  const Core other(options_, Recovered(boot_ + 1, false), now_);
-  other.CheckInvariants();
-  for (const JobId& job : core_->Jobs()) {
-    const std::string was = Durable(*core_->ViewJob(job, now_)), found = Durable(*other.ViewJob(job, now_));
-    if (was != found) return absl::StrCat(job.value, ": was ", was, "\nfound ", found);
-  }
-  const auto a = core_->ViewWorkers(now_), b = other.ViewWorkers(now_);
-  if (a.size() != b.size()) return "another number of workers";
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (a[i].worker != b[i].worker || a[i].incarnation != b[i].incarnation || a[i].job != b[i].job)
-      return a[i].worker.value;
-  }
-  return "";
 }
 
 std::vector<std::string> World::Calm(int seconds) {

@@ -17,6 +17,9 @@
 
 namespace atl {
 
+// Of a job, what a restart has to find again.
+std::string Durable(const JobView& view);
+
 class World {
  public:
   explicit World(uint64_t seed);
