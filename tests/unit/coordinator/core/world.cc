@@ -31,8 +31,13 @@ void World::Take(const Effects& effects) {
   core_->CheckInvariants();
   ledger_.Apply(effects.records);
   for (const LedgerRecord& record : effects.records) {
+    if (const auto* lease = std::get_if<LeaseRecord>(&record)) leases_[lease->lease] = lease->range;
+    if (const auto* closed = std::get_if<LeaseClosed>(&record)) leases_.erase(closed->lease);
     if (const auto* round = std::get_if<RoundRecord>(&record)) {
       ++rounds_;
+      for (const CommittedContribution& c : round->contributions) {
+        for (const LeaseCursor& cursor : c.header.cursors) MergeSamples(*round, cursor);
+      }
       std::pair<uint64_t, uint64_t>& newest = newest_[{round->job, round->reached.fragment.value}];
       ATOLL_CHECK(std::pair(round->epoch, round->reached.version.value) > newest, "I6: a version came twice");
       newest = {round->epoch, round->reached.version.value};
@@ -66,6 +71,26 @@ void World::Take(const Effects& effects) {
       tasks_.push_back(task);
     }
   }
+}
+
+void World::Accept(const ContributionHeader& header) {
+  accepted_.push_back(header);
+  for (const LeaseCursor& cursor : header.cursors) {
+    // Workers here claim samples of closed leases as well, which counts for nothing.
+    const auto lease = leases_.find(cursor.lease);
+    if (lease != leases_.end()) claimed_.try_emplace(cursor, lease->second.begin);
+  }
+}
+
+void World::MergeSamples(const RoundRecord& round, const LeaseCursor& cursor) {
+  const auto claim = claimed_.find(cursor);
+  if (claim == claimed_.end() || claim->second >= cursor.cursor) return;
+  auto& merged = merged_[{round.job, round.epoch}];
+  const auto mine = merged.try_emplace(claim->second, 0).first;
+  mine->second = std::max(mine->second, cursor.cursor);
+  const bool over_next = std::next(mine) != merged.end() && std::next(mine)->first < mine->second;
+  const bool over_before = mine != merged.begin() && std::prev(mine)->second > mine->first;
+  ATOLL_CHECK(!over_next && !over_before, "I9: a sample was merged under two leases");
 }
 
 void World::Hear(Worker& worker, const CoordinatorMessage& message) {
@@ -122,7 +147,7 @@ void World::Chaos() {
       Give(Tick{});
       break;
     case 23:
-      if (Chance(8)) Restart();
+      if (Chance(8)) Restart(Chance(4));
       break;
   }
 }
@@ -239,7 +264,7 @@ void World::MoveAnUpload() {
   std::advance(it, static_cast<std::ptrdiff_t>(rng_.Below(uploads_.size())));
   const UploadId id = it->first;
   if (it->second.flushing) {
-    accepted_.push_back(it->second.header);
+    Accept(it->second.header);
     Give(ContributionDurable{id});
     uploads_.erase(id);
   } else if (Chance(8)) {
@@ -374,6 +399,7 @@ void World::AskSomething() {
 }
 
 std::vector<std::string> World::Calm(int seconds) {
+  if (!damaged_.empty()) Restart(false);
   Give(DiskSpace{false});
   for (auto& [name, worker] : workers_) {
     if (worker.connection) Give(ConnectionClosed{*worker.connection});

@@ -1,6 +1,6 @@
 // A coordinator's core amid workers that do anything, legal or not, from one seed: their messages, broken connections,
-// lost uploads, restarts of the coordinator. Laws are checked after every step; what a restart finds is compared with
-// what was.
+// lost uploads, restarts of the coordinator, some of which cannot read what was accepted. Laws are checked after every
+// step; what a restart finds is compared with what was.
 #ifndef ATOLL_TESTS_UNIT_COORDINATOR_CORE_WORLD_H_
 #define ATOLL_TESTS_UNIT_COORDINATOR_CORE_WORLD_H_
 
@@ -46,6 +46,8 @@ class World {
 
   void Give(const Event& event);
   void Take(const Effects& effects);
+  void Accept(const ContributionHeader& header);
+  void MergeSamples(const RoundRecord& round, const LeaseCursor& cursor);
   void Hear(Worker& worker, const CoordinatorMessage& message);
   void ConnectSomeone();
   void SaySomething();
@@ -57,7 +59,8 @@ class World {
   bool FailTask(const Task& failed);
   void AskSomething();
   void Submit();
-  void Restart();
+  // `damage`: of some jobs it cannot be read what was accepted, until the next restart.
+  void Restart(bool damage);
   void CalmWorker(const std::string& name, Worker& worker);
   RecoveredState Recovered(uint64_t boot, bool with_flushing) const;
   bool Chance(uint64_t one_in) { return rng_.Below(one_in) == 0; }
@@ -76,6 +79,10 @@ class World {
   };
   std::map<UploadId, Upload> uploads_;
   std::vector<ContributionHeader> accepted_;
+  std::map<JobId, std::string> damaged_;
+  std::map<LeaseId, SampleRange> leases_;                                      // open
+  std::map<LeaseCursor, uint64_t> claimed_;                                    // accepted, with the lease's begin
+  std::map<std::pair<JobId, uint64_t>, std::map<uint64_t, uint64_t>> merged_;  // by job and epoch: from, to (I9)
   std::vector<Task> tasks_;
   uint64_t next_ = 1, jobs_ = 0, rounds_ = 0;
   std::map<std::pair<JobId, uint32_t>, std::pair<uint64_t, uint64_t>> newest_;  // (epoch, version): I6

@@ -33,24 +33,31 @@ RecoveredState World::Recovered(uint64_t boot, bool with_flushing) const {
   return state;
 }
 
-void World::Restart() {
+void World::Restart(bool damage) {
   // A trailer may have reached the disk although nobody was told.
   const bool flushed = Chance(2);
   RecoveredState state = Recovered(++boot_, flushed);
   for (const auto& [id, upload] : uploads_) {
-    if (flushed && upload.flushing) accepted_.push_back(upload.header);
+    if (flushed && upload.flushing) Accept(upload.header);
   }
   uploads_.clear();
   tasks_.clear();
   for (auto& [name, worker] : workers_) worker.connection.reset();
+  damaged_.clear();
+  for (RecoveredJob& job : state.jobs) {
+    if (!damage || HasEnded(job.job.state) || !Chance(2)) continue;
+    job.accepted.clear();
+    damaged_[job.job.job] = "a disk that failed for a moment";
+  }
   core_ = std::make_unique<Core>(options_, std::move(state), now_);
-  Take(core_->Start(now_));
+  Take(core_->Start(now_, damaged_));
 }
 
 std::string World::RecoveryDifference() const {
   const Core other(options_, Recovered(boot_ + 1, false), now_);
   other.CheckInvariants();
   for (const JobId& job : core_->Jobs()) {
+    if (damaged_.contains(job)) continue;  // it does not know what it has
     const std::string was = Durable(*core_->ViewJob(job, now_)), found = Durable(*other.ViewJob(job, now_));
     if (was != found) return absl::StrCat(job.value, ": was ", was, "\nfound ", found);
   }
