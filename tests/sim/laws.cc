@@ -93,11 +93,12 @@ void Laws::CheckSamples(const RoundRecord& round, const LeaseCursor& cursor) {
 void Laws::Record(const LeaseRecord& lease) {
   Granted& granted = leases_.try_emplace(lease.lease, Granted{.begin = lease.range.begin}).first->second;
   granted.open = !lease.revoked;
-  LeaseId& answer = requests_.try_emplace({lease.job, lease.worker, lease.incarnation, lease.request}, lease.lease)
-                        .first->second;
+  LeaseId& answer =
+      requests_.try_emplace({lease.job, lease.worker, lease.incarnation, lease.request}, lease.lease).first->second;
   const Granted& first = leases_[answer];
   if (answer != lease.lease && (first.open || first.used))
-    Break(absl::StrCat("I9: request ", lease.request, " of worker ", lease.worker.value, " was answered by two leases"));
+    Break(
+        absl::StrCat("I9: request ", lease.request, " of worker ", lease.worker.value, " was answered by two leases"));
   answer = std::max(answer, lease.lease);
 }
 
