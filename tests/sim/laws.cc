@@ -24,10 +24,14 @@ void Laws::Committed(const std::vector<LedgerRecord>& records) {
   for (const LedgerRecord& record : records) {
     Count(record);
     if (const auto* round = std::get_if<RoundRecord>(&record)) Record(*round);
-    if (const auto* rollback = std::get_if<RollbackRecord>(&record)) Record(*rollback);
+    if (const auto* rollback = std::get_if<RollbackRecord>(&record)) {
+      Record(*rollback);
+      CheckRollback(*rollback, records);
+    }
     if (const auto* job = std::get_if<JobRecord>(&record)) Record(*job);
     if (const auto* worker = std::get_if<WorkerRecord>(&record)) Record(*worker);
     if (const auto* lease = std::get_if<LeaseRecord>(&record)) Record(*lease);
+    if (const auto* checkpoint = std::get_if<CheckpointRecord>(&record)) Record(*checkpoint);
     if (const auto* closed = std::get_if<LeaseClosed>(&record)) leases_[closed->lease].open = false;
   }
 }
@@ -54,6 +58,9 @@ void Laws::Record(const RoundRecord& round) {
   const auto job = jobs_.find(round.job);
   if (job == jobs_.end()) return Break(absl::StrCat("I5: ", Name(round), " is of a job that the ledger does not have"));
   if (round.contributions.empty() && round.dropped.empty()) Break(absl::StrCat("I8: ", Name(round), " is empty"));
+  uint64_t& clock = clocks_[{round.job, round.epoch}];
+  if (round.clock_step < clock) Break(absl::StrCat("the clock of ", Name(round), " goes back from ", clock));
+  clock = std::max(clock, round.clock_step);
   const JobRecord& ruled = job->second;
   if (ruled.state == JobState::kRunning && ruled.spec_revision == round.spec_revision &&
       ruled.spec.experiment.pool == PoolSchedule::kConstant &&
@@ -100,6 +107,21 @@ void Laws::Record(const LeaseRecord& lease) {
     Break(
         absl::StrCat("I9: request ", lease.request, " of worker ", lease.worker.value, " was answered by two leases"));
   answer = std::max(answer, lease.lease);
+}
+
+void Laws::Record(const CheckpointRecord& checkpoint) { checkpoints_[{checkpoint.job, checkpoint.step}] = checkpoint; }
+
+void Laws::CheckRollback(const RollbackRecord& rollback, const std::vector<LedgerRecord>& records) {
+  bool set_back = false;
+  for (const LedgerRecord& record : records) {
+    const auto* const pool = std::get_if<PoolRecord>(&record);
+    if (pool == nullptr || pool->job != rollback.job) continue;
+    set_back = std::any_of(checkpoints_.begin(), checkpoints_.end(), [&](const auto& entry) {
+      return entry.second.job == rollback.job && entry.second.versions == rollback.versions &&
+             entry.second.pool_frontier == pool->frontier;
+    });
+  }
+  if (!set_back) Break(absl::StrCat("I12: a rollback of job ", rollback.job.value, " leaves its samples as they were"));
 }
 
 void Laws::Record(const RollbackRecord& rollback) {

@@ -23,7 +23,8 @@ class Laws {
 
   // A transaction is durable. I1 a contribution is merged once; I6 versions grow by one and never change; I8 a round
   // has workers.min, unless its job ends; I9 a request for samples has one lease, unless that was given back whole, and
-  // no two leases bring the same sample into an epoch's parameters; I10 boot numbers grow.
+  // no two leases bring the same sample into an epoch's parameters; I10 boot numbers grow. A job's clock goes back in
+  // rollbacks alone.
   void Committed(const std::vector<LedgerRecord>& records);
   // A transaction of which nobody knows whether it is durable: the process died over it.
   void Undecided(const std::vector<LedgerRecord>& records) { undecided_ = records; }
@@ -56,6 +57,9 @@ class Laws {
   void Record(const JobRecord& job);
   void Record(const WorkerRecord& worker);
   void Record(const LeaseRecord& lease);
+  void Record(const CheckpointRecord& checkpoint);
+  // A rollback sets the samples back with the parameters, in one transaction.
+  void CheckRollback(const RollbackRecord& rollback, const std::vector<LedgerRecord>& records);
   // Samples that were merged under one lease, up to a cursor of it.
   void CheckSamples(const RoundRecord& round, const LeaseCursor& cursor);
   void Count(const LedgerRecord& record);
@@ -68,7 +72,9 @@ class Laws {
   std::map<std::pair<JobId, uint32_t>, Fragment> fragments_;
   std::map<JobId, JobRecord> jobs_;
   std::map<JobId, uint64_t> rounds_of_;
-  std::map<JobId, std::pair<uint64_t, uint64_t>> consumed_;  // epoch and samples
+  std::map<std::pair<JobId, uint64_t>, uint64_t> clocks_;               // of the newest round, by job and epoch
+  std::map<std::pair<JobId, uint64_t>, CheckpointRecord> checkpoints_;  // by job and step
+  std::map<JobId, std::pair<uint64_t, uint64_t>> consumed_;             // epoch and samples
   std::set<WorkerId> quarantined_;
   std::map<std::tuple<JobId, WorkerId, Incarnation, uint64_t>, LeaseId> requests_;
   struct Granted {
