@@ -46,6 +46,7 @@ struct Fragment {
   std::optional<Held> held;       // held->version == outer, or outer - 1 while unsettled
   std::deque<Pending> pending;    // contiguous from outer + 1 once installed
   bool forming = false, applying = false, installing = false;
+  bool overtaken = false;     // the outer copy was taken while it was forming or applying
   bool fetching = false;      // whole
   bool leaping = false;       // being fetched whole to come forward with its drift; installed, and nothing is in flight
   bool lacks_update = false;  // leaping because an update is not kept any more

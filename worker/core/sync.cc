@@ -162,9 +162,10 @@ void Core::State::OnUpdateApplied(const UpdateApplied& applied) {
   f.outer = applied.reached.version;
   f.outer_clock = f.pending.front().clock_step;
   f.pending.pop_front();
-  f.unsettled = contributor;
   wish.again = wish.denied;  // what stood in the way may be committed now
   StartFetches(p);
+  if (std::exchange(f.overtaken, false)) return;  // the outer copy was taken behind it: nothing is left to be merged
+  f.unsettled = contributor;
   if (MaySettle(f, contributor)) Settle(p);
 }
 
@@ -244,6 +245,7 @@ void Core::State::TakeOuterEverywhere(const std::string& why) {
     Withdraw(p);
     ForgetDrift(fragments[p]);
     fragments[p].unsettled.reset();
+    fragments[p].overtaken = fragments[p].forming || fragments[p].applying;
     if (fragments[p].installed) effects.push_back(AdoptOuter{FragmentIndex{p}});
   }
   applied_at = taken;  // no step is left that waits for an update
@@ -325,6 +327,10 @@ void Core::State::OnContributionFormed(const ContributionFormed& formed) {
   if (p >= fragments.size() || !fragments[p].forming) return;
   Fragment& f = fragments[p];
   f.forming = false;
+  if (std::exchange(f.overtaken, false)) {
+    effects.push_back(DropContribution{formed.target.fragment});
+    return;
+  }
   Held held;
   held.version = formed.target.version;
   held.loss_sum_micro = f.loss_sum_micro;
@@ -361,7 +367,7 @@ uint64_t Core::State::SendStep(uint32_t p) const {
 void Core::State::OnContributionFailed(const ContributionFailed& failed_one) {
   const uint32_t p = failed_one.target.fragment.value;
   if (p >= fragments.size() || !fragments[p].forming) return;
-  fragments[p].forming = false;
+  fragments[p].forming = fragments[p].overtaken = false;
   TakeOuterEverywhere(absl::StrCat("fragment ", p, " cannot be contributed (", failed_one.reason, ")"));
 }
 

@@ -97,7 +97,7 @@ class World {
 
   // How the world answers.
   bool grant_leases = true, finite = true, fetch_updates = true, finish_fetches = true, hash_matches = true;
-  bool samples_there = true, prepare = true, evaluate = true;
+  bool samples_there = true, prepare = true, evaluate = true, form_and_apply = true;
   uint64_t held_out_samples = 1000;
   uint64_t lease_samples = 1000;
   uint64_t update_bytes = 20;       // of 64, which a fragment has whole
@@ -153,7 +153,7 @@ class World {
                          e.ahead         ? " ahead"
                          : e.contributor ? " contributor"
                                          : ""));
-      q.push_back(UpdateApplied{e.reached, w.hash_matches});
+      if (w.form_and_apply) q.push_back(UpdateApplied{e.reached, w.hash_matches});
     }
     void operator()(const ResolveUpdate& e) {
       const char* standing = e.ahead ? " ahead" : e.contributor ? " contributor" : e.dropped ? " dropped" : " missed";
@@ -163,7 +163,7 @@ class World {
     void operator()(const BeginOptimizer&) { w.Log("reset optimizer"); }
     void operator()(const FormContribution& e) {
       w.Log(absl::StrCat("form ", e.target.fragment.value, " v", e.target.version.value));
-      q.push_back(ContributionFormed{e.target, Digest{++w.digests_, 1}, 16});
+      if (w.form_and_apply) q.push_back(ContributionFormed{e.target, Digest{++w.digests_, 1}, 16});
     }
     void operator()(const Upload& e) {
       w.Log(absl::StrCat("upload ", e.header.target.fragment.value, " v", e.header.target.version.value, " steps ",

@@ -80,6 +80,42 @@ TEST(WorkerAtTheLimit, ALeaseThatComesBehindADenialIsTakenOnce) {
   EXPECT_EQ(w.core().samples_held(), before + 8) << "a lease that is said again";
 }
 
+// The outer copy is taken behind what the replica is at: nothing of that is merged or contributed any more.
+TEST(WorkerGivesUp, WhileAnUpdateIsBeingApplied) {
+  World w;
+  w.Start();
+  w.Steps(1);
+  w.form_and_apply = false;
+  w.Publish(0, 1, {"w2"});
+  w.Boundary();
+  ASSERT_TRUE(w.Did("apply 0 v1"));
+  w.Hear(LeaseRevoked{JobId{"tiny"}, {LeaseId{1}}, "it was away"});
+  ASSERT_TRUE(w.Did("adopt 0"));
+  w.Give(UpdateApplied{{FragmentIndex{0}, Version{1}}, true});
+  EXPECT_FALSE(w.Did("resolve 0"));
+  EXPECT_EQ(w.core().fragments()[0].applied, Version{1});
+  w.form_and_apply = true;
+  w.Publish(0, 2, {"w2"});
+  w.Boundary();
+  EXPECT_TRUE(w.Did("resolve 0 missed")) << "the next one is merged as ever";
+}
+
+TEST(WorkerGivesUp, WhileAContributionIsBeingFormed) {
+  World w;
+  w.Start();
+  w.form_and_apply = false;
+  w.Steps(4);
+  w.Boundary();
+  ASSERT_TRUE(w.Did("form 0 v0"));
+  w.Hear(LeaseRevoked{JobId{"tiny"}, {LeaseId{1}}, "it was away"});
+  w.Give(ContributionFormed{{FragmentIndex{0}, Version{0}}, Digest{1, 1}, 16});
+  EXPECT_FALSE(w.Did("upload 0"));
+  w.form_and_apply = true;
+  w.Steps(4);
+  w.Boundary();
+  EXPECT_TRUE(w.Did("upload 0 v0 steps 4")) << "what is trained from the outer copy on";
+}
+
 // Every worker goes on at its own speed while the coordinator is away; what makes them meet again is the job's clock.
 TEST(WorkerAfterAnOutage, WhoPassedSendStepsMeanwhileTakesTheJobsClockAgain) {
   World w(SmallSpec(), 2);
