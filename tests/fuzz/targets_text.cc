@@ -2,12 +2,14 @@
 // and tokenizer models.
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <memory>
+#include <system_error>
 
 #include "cli/job/job_file.h"
 #include "common/base/check.h"
@@ -113,7 +115,14 @@ Descriptor ConnectLoopback(int port) {
   to.sin_family = AF_INET;
   to.sin_port = htons(static_cast<uint16_t>(port));
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ATOLL_CHECK(::connect(connection.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0, "a server listens");
+  int error = ::connect(connection.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0 ? 0 : errno;
+  while (error == EINTR) {  // libFuzzer's own timer, every 11 s: the connection goes on being made
+    pollfd made{connection.get(), POLLOUT, 0};
+    if (::poll(&made, 1, -1) != 1) continue;
+    socklen_t size = sizeof(error);
+    ATOLL_CHECK(::getsockopt(connection.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0, "a socket has its error");
+  }
+  ATOLL_CHECK(error == 0, ("a server listens: " + std::generic_category().message(error)).c_str());
   return connection;
 }
 
@@ -134,7 +143,7 @@ void Http(const std::string& input) {
     std::array<char, 4096> part{};
     for (;;) {
       const ssize_t read = ::recv(connection.get(), part.data(), part.size(), 0);
-      if (read < 0 && errno == EINTR) continue;  // libFuzzer's own timer, every 11 s
+      if (read < 0 && errno == EINTR) continue;
       if (read <= 0) return answer;
       answer.append(part.data(), static_cast<size_t>(read));
     }
