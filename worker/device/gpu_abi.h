@@ -44,6 +44,21 @@ typedef enum atoll_gpu_codec {
   ATOLL_GPU_CODEC_E3M0 = 5
 } atoll_gpu_codec;
 
+/* What one update of AdamW multiplies by, the same for all elements of a range. */
+typedef struct atoll_gpu_adamw {
+  float gradient_factor; /* of the gradient, before all else (clipping) */
+  float kept;            /* of the parameter: 1 - learning rate * weight decay */
+  float first_share;     /* of the gradient in the first moment: 1 - beta1 */
+  float second_kept;     /* of the second moment: beta2 */
+  float second_share;    /* of the gradient's square in it: 1 - beta2 */
+  float step_size;       /* learning rate / (1 - beta1^steps) */
+  float second_scale;    /* of the second moment's root: 1 / sqrt(1 - beta2^steps) */
+  float epsilon;
+} atoll_gpu_adamw;
+
+/* Elements of a block of sum_squares. */
+#define ATOLL_GPU_SUM_BLOCK 4096
+
 typedef struct atoll_gpu_table {
   uint32_t revision;    /* ATOLL_GPU_ABI_REVISION of the plugin */
   uint32_t table_bytes; /* sizeof(atoll_gpu_table) in the plugin */
@@ -101,6 +116,18 @@ typedef struct atoll_gpu_table {
   /* values := rank 0's; otherwise as above. */
   int32_t (*group_broadcast)(atoll_gpu_group* group, float* values, uint64_t elements, void* compute_stream);
   void (*group_leave)(atoll_gpu_group* group);
+
+  /* The inner optimizer over ranges of device memory of `elements` floats (at most 2^48) that do not overlap, enqueued
+   * on compute_stream; they wait for nothing. One pass: updates parameters and both moments, writes the parameters
+   * rounded to bf16 where `rounded` is not null, and leaves the scaled gradients, or zeros where `clear` is not 0.
+   * Ranges are aligned to 4 bytes, `rounded` to 2. The same bits wherever the range begins. */
+  int32_t (*adamw_step)(atoll_gpu_context* context, const atoll_gpu_adamw* factors, float* parameters, float* gradients,
+                        float* first, float* second, uint16_t* rounded, uint64_t elements, int32_t clear,
+                        void* compute_stream);
+  /* sums[i] := the sum of squares of values [i * 4096, (i + 1) * 4096), the last block may be shorter; in fp32, in an
+   * order that the size alone decides. */
+  int32_t (*sum_squares)(atoll_gpu_context* context, const float* values, uint64_t elements, float* sums,
+                         void* compute_stream);
 } atoll_gpu_table;
 
 /* Whether the plugin's table reaches as far as an entry. All up to last_error are in every plugin of revision 1. */

@@ -11,6 +11,7 @@
 #include "worker/gpu/codec_kernels.h"
 #include "worker/gpu/group.h"
 #include "worker/gpu/runtime.h"
+#include "worker/gpu/step_kernels.h"
 
 struct atoll_gpu_event {
   int device = 0;
@@ -186,6 +187,27 @@ int32_t CodecDecode(atoll_gpu_context* context, atoll_gpu_codec codec, const voi
   return code == cudaSuccess ? 0 : Fail("decoding", code);
 }
 
+int32_t AdamwStep(atoll_gpu_context* context, const atoll_gpu_adamw* factors, float* parameters, float* gradients,
+                  float* first, float* second, uint16_t* rounded, uint64_t elements, int32_t clear,
+                  void* compute_stream) {
+  if (elements > atl::gpu::kMostElements) return FailWith("more elements than an update takes at once");
+  const WithDevice device(context->device);
+  if (device.result() != cudaSuccess) return Fail("cudaSetDevice", device.result());
+  const cudaError_t code = atl::gpu::AdamwOnDevice(*factors, {parameters, gradients, first, second, rounded}, elements,
+                                                   clear != 0, static_cast<cudaStream_t>(compute_stream));
+  return code == cudaSuccess ? 0 : Fail("updating parameters", code);
+}
+
+int32_t SumSquares(atoll_gpu_context* context, const float* values, uint64_t elements, float* sums,
+                   void* compute_stream) {
+  if (elements > atl::gpu::kMostElements) return FailWith("more elements than a norm takes at once");
+  const WithDevice device(context->device);
+  if (device.result() != cudaSuccess) return Fail("cudaSetDevice", device.result());
+  const cudaError_t code =
+      atl::gpu::SumSquaresOnDevice(values, elements, sums, static_cast<cudaStream_t>(compute_stream));
+  return code == cudaSuccess ? 0 : Fail("summing squares", code);
+}
+
 void LastError(char* out, uint64_t out_bytes) { CopyText(atl::gpu::NewestError(), out, out_bytes); }
 
 constexpr atoll_gpu_table kTable = {
@@ -212,6 +234,8 @@ constexpr atoll_gpu_table kTable = {
     .group_mean = atl::gpu::GroupMean,
     .group_broadcast = atl::gpu::GroupBroadcast,
     .group_leave = atl::gpu::GroupLeave,
+    .adamw_step = AdamwStep,
+    .sum_squares = SumSquares,
 };
 
 }  // namespace
