@@ -120,7 +120,7 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
 
   // Memory first: a model that does not fit is refused before anything is fetched.
   Island* const island = options_.island ? &options_.island->values : nullptr;
-  TrainerOptions options{device, options_.threads, {}, {}, island};
+  TrainerOptions options{device, options_.threads, {}, {}, island, device_->step_kernels()};
   const JobSpec share = island == nullptr ? spec : SpecOfShare(spec, island->world());
   ATOLL_ASSIGN_OR_RETURN(const uint64_t free_bytes, MemoryForRank());
   // Without a limit the trainer of a host asks anew when it is made; ranks must all choose alike.
@@ -138,6 +138,10 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
   }
   ATOLL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(share, parts->layout, options, clock_));
   if (shares != nullptr) ATOLL_RETURN_IF_ERROR(shares->AwaitPrepared());
+  if (!trainer->kernels_refused().ok()) {
+    log_.Warn("the optimizer's kernels are not used on this device",
+              {{"job", job.value}, {"reason", std::string(trainer->kernels_refused().message())}});
+  }
   log_.Info("job prepared", {{"job", job.value},
                              {"parameters", parts->layout.elements},
                              {"fragments", parts->layout.fragments.size()},

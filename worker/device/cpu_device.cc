@@ -43,6 +43,7 @@ class CpuDevice final : public Device {
                                                          uint32_t /*world*/) override {
     return NoGroups();
   }
+  StepKernels* step_kernels() override { return nullptr; }
 
  private:
   static absl::Status NoGroups() { return absl::UnimplementedError("a CPU is in no group of devices"); }

@@ -11,6 +11,7 @@
 
 #include "common/base/status.h"
 #include "worker/device/device_group.h"
+#include "worker/device/step_kernels.h"
 
 namespace atl {
 
@@ -58,6 +59,8 @@ class Device {
   // Begins to meet the other ranks of the key's group: Poll says kBusy until all are there.
   virtual absl::StatusOr<std::unique_ptr<DeviceGroup>> JoinGroup(const GroupKey& key, uint32_t rank,
                                                                  uint32_t world) = 0;
+  // Of this device, which outlives them. Null on a CPU and with a plugin that is older than they are.
+  virtual StepKernels* step_kernels() = 0;
 };
 
 // The CPU form. Memory figures come from sysconf.

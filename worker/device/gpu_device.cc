@@ -106,10 +106,31 @@ class GpuGroup final : public DeviceGroup {
   atoll_gpu_group* const group_;
 };
 
+class GpuStepKernels final : public StepKernels {
+ public:
+  GpuStepKernels(const atoll_gpu_table& table, atoll_gpu_context* context) : table_(table), context_(context) {}
+
+  absl::Status Adamw(const AdamwUpdate& update, const AdamwSpans& spans, void* compute_stream) override {
+    const atoll_gpu_adamw factors = FactorsOf(update);
+    const int32_t result = table_.adamw_step(context_, &factors, spans.parameters.data(), spans.gradients.data(),
+                                             spans.first.data(), spans.second.data(), /*rounded=*/nullptr,
+                                             spans.parameters.size(), /*clear=*/0, compute_stream);
+    return result == 0 ? absl::OkStatus() : Failed(table_, "the update of parameters");
+  }
+  absl::Status SumSquares(std::span<const float> values, std::span<float> sums, void* compute_stream) override {
+    const int32_t result = table_.sum_squares(context_, values.data(), values.size(), sums.data(), compute_stream);
+    return result == 0 ? absl::OkStatus() : Failed(table_, "the norm of the gradients");
+  }
+
+ private:
+  const atoll_gpu_table& table_;
+  atoll_gpu_context* const context_;
+};
+
 class GpuDevice final : public Device {
  public:
   GpuDevice(const atoll_gpu_table& table, atoll_gpu_context* context, DeviceInfo info)
-      : table_(table), context_(context), info_(std::move(info)) {}
+      : table_(table), context_(context), info_(std::move(info)), kernels_(table, context) {}
   ~GpuDevice() override { table_.device_close(context_); }
   GpuDevice(const GpuDevice&) = delete;
   GpuDevice& operator=(const GpuDevice&) = delete;
@@ -154,6 +175,8 @@ class GpuDevice final : public Device {
     return std::unique_ptr<DeviceGroup>(std::make_unique<GpuGroup>(table_, group));
   }
 
+  StepKernels* step_kernels() override { return ATOLL_GPU_HAS(&table_, sum_squares) ? &kernels_ : nullptr; }
+
  private:
   absl::Status CheckGroups() const {
     if (ATOLL_GPU_HAS(&table_, group_leave)) return absl::OkStatus();
@@ -164,6 +187,7 @@ class GpuDevice final : public Device {
   const atoll_gpu_table& table_;
   atoll_gpu_context* context_;
   DeviceInfo info_;
+  GpuStepKernels kernels_;
 };
 
 }  // namespace

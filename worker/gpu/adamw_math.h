@@ -2,12 +2,14 @@
 // (step_kernels.cu) and for plain C++17 alike, so that the host compares it with AdamW in double precision.
 //
 // Source: Loshchilov and Hutter 2019, algorithm 2 with the learning rate as its multiplier; what depends on the step
-// alone is worked out once, in double, by AdamwFactorsOf. Every operation is IEEE binary32, rounded to nearest, built
-// as codec_math.h says, so that host and device agree bit for bit. No errors, no state; safe on every thread.
+// alone is worked out once, in double (FactorsOf of worker/device/step_kernels.h). Every operation is IEEE binary32,
+// rounded to nearest, built as codec_math.h says, so that host and device agree bit for bit. No errors, no state; safe
+// on every thread.
 #ifndef ATOLL_WORKER_GPU_ADAMW_MATH_H_
 #define ATOLL_WORKER_GPU_ADAMW_MATH_H_
 
-#include <cmath>
+#include <math.h>
+
 #include <cstdint>
 
 #include "worker/device/gpu_abi.h"
@@ -19,22 +21,6 @@ namespace atl::adamw_math {
 // are added in halves, the upper to the lower.
 constexpr uint32_t kSumBlock = 4096;
 constexpr uint32_t kSumLanes = 256;
-
-// `steps` counts this update, from 1. decay is 0 where a tensor has none.
-inline atoll_gpu_adamw FactorsOf(double learning_rate, double decay, double beta1, double beta2, double epsilon,
-                                 uint64_t steps, double gradient_factor) {
-  const auto count = static_cast<double>(steps);
-  atoll_gpu_adamw out;
-  out.gradient_factor = static_cast<float>(gradient_factor);
-  out.kept = static_cast<float>(1.0 - learning_rate * decay);
-  out.first_share = static_cast<float>(1.0 - beta1);
-  out.second_kept = static_cast<float>(beta2);
-  out.second_share = static_cast<float>(1.0 - beta2);
-  out.step_size = static_cast<float>(learning_rate / (1.0 - std::pow(beta1, count)));
-  out.second_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(beta2, count)));
-  out.epsilon = static_cast<float>(epsilon);
-  return out;
-}
 
 struct Element {
   float parameter, gradient, first, second;

@@ -12,6 +12,7 @@
 
 #include "common/base/check.h"
 #include "worker/model/tensors.h"
+#include "worker/train/kernel_optimizer.h"
 
 namespace atl {
 namespace {
@@ -51,7 +52,10 @@ struct Optimizer::State {
     std::vector<at::Tensor> parameters, gradients, first, second;
   };
   at::Tensor parameters, gradients;  // whole arenas
+  AdamwSpans spans;                  // of the same, and of the moments
   std::vector<Run> runs;
+  StepKernels* kernels = nullptr;    // null: LibTorch's
+  std::unique_ptr<KernelNorm> norm;  // with kernels
   Group decayed, kept;
 };
 
@@ -60,7 +64,8 @@ Optimizer::Optimizer(const InnerOptimizerSpec& spec, std::unique_ptr<State> stat
 Optimizer::~Optimizer() = default;
 
 absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(const InnerOptimizerSpec& spec, const ModelLayout& layout,
-                                                             Arena& parameters, Arena& gradients) {
+                                                             Arena& parameters, Arena& gradients,
+                                                             StepKernels* kernels) {
   auto state = std::make_unique<State>();
   state->parameters = TensorOf(parameters);
   state->gradients = TensorOf(gradients);
@@ -71,6 +76,12 @@ absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(const InnerOptimize
     ATOLL_ASSIGN_OR_RETURN(out->second_, Arena::Create(layout.elements, parameters.device()));
   }
   State& s = *out->state_;
+  if (out->first_ != nullptr && kernels != nullptr) {
+    s.kernels = kernels;
+    s.spans = {parameters.memory(), gradients.memory(), out->first_->memory(), out->second_->memory()};
+    ATOLL_ASSIGN_OR_RETURN(s.norm, KernelNorm::Create(*kernels, gradients));
+    return out;
+  }
   for (const bool decay : {true, false}) {
     State::Group& group = decay ? s.decayed : s.kept;
     group.parameters = Cut(s.parameters, s.runs, decay);
@@ -84,6 +95,7 @@ absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(const InnerOptimize
 
 absl::StatusOr<double> Optimizer::GradientNorm() {
   return Guarded("measuring the gradient", [&]() -> absl::StatusOr<double> {
+    if (state_->norm != nullptr) return state_->norm->Norm();
     const at::NoGradGuard no_grad;
     const at::Tensor& g = state_->gradients;
     const int64_t whole = g.numel() / kNormBlock * kNormBlock;
@@ -106,8 +118,22 @@ absl::StatusOr<double> Optimizer::GradientNorm() {
 absl::Status Optimizer::Apply(double learning_rate, double factor) {
   return Guarded("updating the parameters", [&]() {
     const at::NoGradGuard no_grad;
+    if (state_->kernels != nullptr) return ApplyByKernels(learning_rate, factor);
     return first_ != nullptr ? ApplyAdamW(learning_rate, factor) : ApplySgd(learning_rate, factor);
   });
+}
+
+absl::Status Optimizer::ApplyByKernels(double learning_rate, double factor) {
+  ++steps_;
+  const AdamwSpans& all = state_->spans;
+  for (const Run& r : state_->runs) {
+    const AdamwUpdate update{
+        learning_rate, r.decay ? spec_.weight_decay : 0.0, spec_.beta1, spec_.beta2, spec_.epsilon, steps_, factor};
+    const AdamwSpans spans{all.parameters.subspan(r.offset, r.elements), all.gradients.subspan(r.offset, r.elements),
+                           all.first.subspan(r.offset, r.elements), all.second.subspan(r.offset, r.elements)};
+    ATOLL_RETURN_IF_ERROR(state_->kernels->Adamw(update, spans, nullptr));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Optimizer::ApplyAdamW(double learning_rate, double factor) {

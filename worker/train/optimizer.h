@@ -1,5 +1,5 @@
-// Clipping and the optimizer's update over whole arenas: LibTorch's fused AdamW over the runs of tensors with and
-// without weight decay, or plain SGD. Private to worker/train; LibTorch stays behind it.
+// Clipping and the optimizer's update over whole arenas: AdamW over the runs of tensors with and without weight decay,
+// by LibTorch or by kernels of the device's own, or plain SGD. Private to worker/train; LibTorch stays behind it.
 #ifndef ATOLL_WORKER_TRAIN_OPTIMIZER_H_
 #define ATOLL_WORKER_TRAIN_OPTIMIZER_H_
 
@@ -9,6 +9,7 @@
 #include "common/base/status.h"
 #include "common/plan/job_spec.h"
 #include "common/plan/model_layout.h"
+#include "worker/device/step_kernels.h"
 #include "worker/model/arena.h"
 
 namespace atl {
@@ -16,8 +17,9 @@ namespace atl {
 // Owned by one thread at a time. Arenas outlive it and lie on one device.
 class Optimizer {
  public:
+  // `kernels`, which outlive it, are used for AdamW; null: LibTorch's.
   static absl::StatusOr<std::unique_ptr<Optimizer>> Create(const InnerOptimizerSpec& spec, const ModelLayout& layout,
-                                                           Arena& parameters, Arena& gradients);
+                                                           Arena& parameters, Arena& gradients, StepKernels* kernels);
   ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
@@ -37,6 +39,7 @@ class Optimizer {
   struct State;
   Optimizer(const InnerOptimizerSpec& spec, std::unique_ptr<State> state);
   absl::Status ApplyAdamW(double learning_rate, double factor);
+  absl::Status ApplyByKernels(double learning_rate, double factor);
   absl::Status ApplySgd(double learning_rate, double factor);
 
   const InnerOptimizerSpec spec_;

@@ -8,6 +8,7 @@
 
 #include "common/base/check.h"
 #include "worker/island/gradient_buckets.h"
+#include "worker/train/kernel_optimizer.h"
 #include "worker/train/optimizer.h"
 
 namespace atl {
@@ -57,6 +58,7 @@ struct Trainer::State {
   std::unique_ptr<Arena> parameters, gradients;
   std::unique_ptr<Model> model;
   std::unique_ptr<Optimizer> optimizer;
+  absl::Status kernels_refused;
   std::unique_ptr<GradientBuckets> buckets;  // with an island
   TrainingMemory memory;
   uint32_t micro = 1;
@@ -148,8 +150,11 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const JobSpec& spec, co
     state->buckets = std::make_unique<GradientBuckets>(*state->island, state->gradients->memory(), ranges,
                                                        options.device.gpu ? kGpuBucket : kCpuBucket);
   }
+  StepKernels* kernels = state->island == nullptr ? options.kernels : nullptr;
+  if (kernels != nullptr) state->kernels_refused = CheckKernels(*kernels, options.device);
+  if (!state->kernels_refused.ok()) kernels = nullptr;
   ATOLL_ASSIGN_OR_RETURN(state->optimizer,
-                         Optimizer::Create(spec.inner, layout, *state->parameters, *state->gradients));
+                         Optimizer::Create(spec.inner, layout, *state->parameters, *state->gradients, kernels));
   return std::unique_ptr<Trainer>(new Trainer(std::move(state)));
 }
 
@@ -183,6 +188,7 @@ Arena& Trainer::parameters() { return *state_->parameters; }
 Arena& Trainer::gradients() { return *state_->gradients; }
 Arena* Trainer::first_moments() { return state_->optimizer->first_moments(); }
 Arena* Trainer::second_moments() { return state_->optimizer->second_moments(); }
+const absl::Status& Trainer::kernels_refused() const { return state_->kernels_refused; }
 uint64_t Trainer::optimizer_steps() const { return state_->optimizer->steps(); }
 void Trainer::set_optimizer_steps(uint64_t steps) { state_->optimizer->set_steps(steps); }
 uint32_t Trainer::micro_batch() const { return state_->micro; }

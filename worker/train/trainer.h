@@ -19,6 +19,7 @@
 #include "common/plan/job_spec.h"
 #include "common/plan/model_layout.h"
 #include "worker/device/island.h"
+#include "worker/device/step_kernels.h"
 #include "worker/model/arena.h"
 #include "worker/model/model.h"
 #include "worker/train/memory.h"
@@ -31,6 +32,9 @@ struct TrainerOptions {
   std::optional<uint32_t> end_of_text;      // of the job's tokenizer
   std::optional<uint64_t> available_bytes;  // free on the device; a GPU's must be given, a host is asked
   Island* island = nullptr;                 // outlives the trainer, which takes its rank's share of each step; or alone
+  // Of the device, outlive the trainer. Used for AdamW where they agree with LibTorch's on this device, and not in an
+  // island, whose ranks must all do the same.
+  StepKernels* kernels = nullptr;
 };
 
 struct StepReport {
@@ -77,6 +81,8 @@ class Trainer {
   // The optimizer's memory, to be saved and restored with optimizer_steps(); nullptr with SGD.
   Arena* first_moments();
   Arena* second_moments();
+  // Why LibTorch's AdamW is used although kernels were given: one sentence; OK when it is not or none were.
+  const absl::Status& kernels_refused() const;
   // Steps behind the bias correction: those of this optimizer, not of the job.
   uint64_t optimizer_steps() const;
   void set_optimizer_steps(uint64_t steps);

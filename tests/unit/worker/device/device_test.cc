@@ -85,6 +85,13 @@ TEST_F(GpuForm, AnOlderPluginIsTakenWithoutItsLaterEntries) {
   EXPECT_FALSE(ATOLL_GPU_HAS(plugin_.table, codec_decode));
 }
 
+TEST_F(GpuForm, AnOlderPluginHasNoKernelsForTheStep) {
+  const auto device = OpenDevice(plugin_, "cuda:0");
+  ASSERT_TRUE(device.ok());
+  EXPECT_EQ((*device)->step_kernels(), nullptr);
+  EXPECT_EQ(OpenCpuDevice()->step_kernels(), nullptr);
+}
+
 TEST_F(GpuForm, AWindowIsACopyWithBothDirections) {
   const auto device = OpenDevice(plugin_, "cuda:0");
   ASSERT_TRUE(device.ok());

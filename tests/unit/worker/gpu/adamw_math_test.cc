@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/worker/gpu/adamw_cases.h"
 #include "tests/unit/worker/train/scalar_adamw.h"
+#include "worker/device/step_kernels.h"
 
 namespace atl {
 namespace {
@@ -29,8 +30,8 @@ void ExpectFollowsDouble(double decay, double gradient_factor, double gradient_s
   for (uint64_t step = 1; step <= 200; ++step) {
     got.gradient = static_cast<float>((random.Uniform() * 2 - 1) * gradient_scale);
     parameter = wanted.Update(parameter, static_cast<double>(got.gradient) * gradient_factor, rate, decay, spec);
-    got = adamw_math::Updated(
-        got, adamw_math::FactorsOf(rate, decay, spec.beta1, spec.beta2, spec.epsilon, step, gradient_factor));
+    got =
+        adamw_math::Updated(got, FactorsOf({rate, decay, spec.beta1, spec.beta2, spec.epsilon, step, gradient_factor}));
     // A rounding of the parameter a step, and those of the step itself.
     ASSERT_NEAR(static_cast<double>(got.parameter), parameter, 1.2e-7 * static_cast<double>(step)) << "step " << step;
     ASSERT_NEAR(static_cast<double>(got.first), wanted.m, 1e-6 * gradient_scale * gradient_factor) << "step " << step;
@@ -47,13 +48,13 @@ TEST(AdamwMath, FollowsDoublePrecision) {
 }
 
 TEST(AdamwMath, LeavesTheScaledGradient) {
-  const Element got = adamw_math::Updated({1, 3, 0, 0}, adamw_math::FactorsOf(0.1, 0, 0.9, 0.95, 1e-8, 1, 0.25));
+  const Element got = adamw_math::Updated({1, 3, 0, 0}, FactorsOf({0.1, 0, 0.9, 0.95, 1e-8, 1, 0.25}));
   EXPECT_EQ(got.gradient, 0.75f);
   EXPECT_NEAR(static_cast<double>(got.parameter), 0.9, 1e-6);  // a first step is the learning rate against the sign
 }
 
 TEST(AdamwMath, AnElementWithoutGradientOnlyDecays) {
-  const Element got = adamw_math::Updated({2, 0, 0, 0}, adamw_math::FactorsOf(0.5, 0.5, 0.9, 0.95, 1e-8, 1, 1));
+  const Element got = adamw_math::Updated({2, 0, 0, 0}, FactorsOf({0.5, 0.5, 0.9, 0.95, 1e-8, 1, 1}));
   EXPECT_EQ(got.parameter, 1.5f);
   EXPECT_EQ(got.first, 0.0f);
   EXPECT_EQ(got.second, 0.0f);

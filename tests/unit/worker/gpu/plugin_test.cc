@@ -36,14 +36,16 @@ std::vector<int32_t> Tokens() {
   return tokens;
 }
 
-absl::StatusOr<double> LossAfter(int steps, TensorDevice device) {
+absl::StatusOr<double> LossAfter(int steps, TensorDevice device, StepKernels* kernels = nullptr) {
   const JobSpec job = TinyJob();
   const ModelLayout layout = MakeModelLayout(job.model, FragmentPattern::kWhole, 1);
   const SystemClock clock;
   TrainerOptions options;
   options.device = device;
+  options.kernels = kernels;
   options.available_bytes = uint64_t{1} << 30;
   ATOLL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(job, layout, options, clock));
+  ATOLL_RETURN_IF_ERROR(trainer->kernels_refused());
   std::vector<float> initial(layout.elements);
   InitialParameters(layout, 3, 0, initial);
   ATOLL_RETURN_IF_ERROR(trainer->parameters().Write(0, initial));
@@ -93,6 +95,16 @@ TEST(GpuPlugin, TheCpuGoesOnBesideIt) {
 TEST(GpuPlugin, TrainsOnTheGpuAsOnTheCpu) {
   if (Plugin().device_count == 0) GTEST_SKIP() << Plugin().reason;
   const auto cpu = LossAfter(5, {}), gpu = LossAfter(5, {.gpu = true});
+  ASSERT_TRUE(cpu.ok() && gpu.ok()) << cpu.status() << gpu.status();
+  EXPECT_NEAR(*cpu, *gpu, 1e-3);
+}
+
+TEST(GpuPlugin, TrainsWithItsOwnKernels) {
+  if (Plugin().device_count == 0) GTEST_SKIP() << Plugin().reason;
+  const auto device = OpenGpuDevice(Plugin().table, 0);
+  ASSERT_TRUE(device.ok()) << device.status();
+  ASSERT_NE((*device)->step_kernels(), nullptr);
+  const auto cpu = LossAfter(5, {}), gpu = LossAfter(5, {.gpu = true}, (*device)->step_kernels());
   ASSERT_TRUE(cpu.ok() && gpu.ok()) << cpu.status() << gpu.status();
   EXPECT_NEAR(*cpu, *gpu, 1e-3);
 }

@@ -1,4 +1,6 @@
 // The optimizer of the plugin on a real GPU: the bits of its arithmetic on the host, at aligned and odd addresses.
+#include "worker/device/step_kernels.h"
+
 #include <cstring>
 
 #include "gtest/gtest.h"
@@ -49,7 +51,7 @@ class StepKernels : public testing::Test {
     State state = adamw_cases::RandomState(elements + shift, elements);
     Put(*parameters_, shift, state.parameters), Put(*gradients_, shift, state.gradients);
     Put(*first_, shift, state.first), Put(*second_, shift, state.second);
-    const atoll_gpu_adamw factors = adamw_math::FactorsOf(3e-3, 0.1, 0.9, 0.95, 1e-8, 5, 0.37);
+    const atoll_gpu_adamw factors = FactorsOf({3e-3, 0.1, 0.9, 0.95, 1e-8, 5, 0.37});
     auto* const rounded = reinterpret_cast<uint16_t*>(rounded_->memory().data()) + shift;
     const auto at = [shift](const std::unique_ptr<Arena>& arena) { return arena->memory().data() + shift; };
     ASSERT_EQ(Plugin().table->adamw_step(context_, &factors, at(parameters_), at(gradients_), at(first_), at(second_),
@@ -98,7 +100,7 @@ TEST_F(StepKernels, SumsAreThoseOfTheHost) {
 }
 
 TEST_F(StepKernels, NothingIsDoneToNothingAndTooMuchIsRefused) {
-  const atoll_gpu_adamw factors = adamw_math::FactorsOf(3e-3, 0.1, 0.9, 0.95, 1e-8, 1, 1);
+  const atoll_gpu_adamw factors = FactorsOf({3e-3, 0.1, 0.9, 0.95, 1e-8, 1, 1});
   EXPECT_EQ(Plugin().table->adamw_step(context_, &factors, nullptr, nullptr, nullptr, nullptr, nullptr, 0, 0, nullptr),
             0);
   EXPECT_EQ(Plugin().table->sum_squares(context_, nullptr, 0, nullptr, nullptr), 0);

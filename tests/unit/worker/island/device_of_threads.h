@@ -147,6 +147,7 @@ class DeviceOfThreads final : public Device {
     if (key != *NewGroupKey()) return absl::InternalError("the key is not that of rank 0");
     return std::unique_ptr<DeviceGroup>(std::make_unique<GroupOfThreads>(interconnect_, rank));
   }
+  StepKernels* step_kernels() override { return nullptr; }
 
  private:
   Interconnect& interconnect_;

@@ -1,0 +1,43 @@
+// The inner optimizer over memory of a device, by kernels of its own: what a GPU's plugin has beside LibTorch's.
+#ifndef ATOLL_WORKER_DEVICE_STEP_KERNELS_H_
+#define ATOLL_WORKER_DEVICE_STEP_KERNELS_H_
+
+#include <cstdint>
+#include <span>
+
+#include "common/base/status.h"
+#include "worker/device/gpu_abi.h"
+
+namespace atl {
+
+// One update of AdamW (Loshchilov and Hutter 2019, algorithm 2, with the learning rate as its multiplier).
+struct AdamwUpdate {
+  double learning_rate = 0;
+  double decay = 0;  // 0 where a tensor has none
+  double beta1 = 0, beta2 = 0, epsilon = 0;
+  uint64_t steps = 1;          // counts this update, from 1
+  double gradient_factor = 1;  // of the gradients, before all else
+};
+
+// What depends on the step alone, worked out in double and rounded once.
+atoll_gpu_adamw FactorsOf(const AdamwUpdate& update);
+
+// Ranges of device memory, equally long, not to be read through the spans.
+struct AdamwSpans {
+  std::span<float> parameters, gradients, first, second;
+};
+
+// Work is enqueued on `compute_stream` and waited for by nobody. Thread rule: that of the Device it is of, which it
+// does not outlive. Internal, with the device's own words, when a launch fails.
+class StepKernels {
+ public:
+  virtual ~StepKernels() = default;
+  // Updates parameters and both moments; the gradients are the scaled ones afterwards.
+  virtual absl::Status Adamw(const AdamwUpdate& update, const AdamwSpans& spans, void* compute_stream) = 0;
+  // sums[i] := sum of squares, in fp32, of values [i * ATOLL_GPU_SUM_BLOCK, ...); one sum for each block begun.
+  virtual absl::Status SumSquares(std::span<const float> values, std::span<float> sums, void* compute_stream) = 0;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_DEVICE_STEP_KERNELS_H_

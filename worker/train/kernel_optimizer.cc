@@ -1,0 +1,139 @@
+#include "worker/train/kernel_optimizer.h"
+
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/full.h>
+#include <torch/csrc/autograd/grad_mode.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/random.h"
+#include "worker/model/tensors.h"
+
+namespace atl {
+namespace {
+
+constexpr size_t kChecked = 10'007;  // elements
+constexpr uint64_t kUpdates = 3;
+constexpr AdamwUpdate kUpdate{.learning_rate = 1e-2,
+                              .decay = 0.1,
+                              .beta1 = 0.9,
+                              .beta2 = 0.95,
+                              .epsilon = 1e-8,
+                              .steps = 1,
+                              .gradient_factor = 0.25};
+
+size_t BlocksOf(uint64_t elements) { return (elements + ATOLL_GPU_SUM_BLOCK - 1) / ATOLL_GPU_SUM_BLOCK; }
+
+// Parameters, gradients, first and second moments.
+using Arenas = std::array<std::unique_ptr<Arena>, 4>;
+constexpr std::array<const char*, 4> kNames = {"parameters", "gradients", "first moments", "second moments"};
+// Of each: what may differ beside a millionth of the value. Parameters have their own rounding in every update.
+constexpr std::array<float, 4> kSlack = {1e-6f, 0, 1e-8f, 1e-10f};
+
+absl::StatusOr<Arenas> MakeArenas(TensorDevice device) {
+  Arenas out;
+  for (std::unique_ptr<Arena>& arena : out) {
+    ATOLL_ASSIGN_OR_RETURN(arena, Arena::Create(kChecked, device));
+  }
+  return out;
+}
+
+std::vector<float> Gradients(uint64_t step) {
+  Rng random(StreamKey(step, "optimizer kernels"));
+  std::vector<float> out(kChecked);
+  for (float& g : out) g = static_cast<float>(random.Uniform() * 2 - 1);
+  return out;
+}
+
+AdamwSpans SpansOf(const Arenas& arenas) {
+  return {arenas[0]->memory(), arenas[1]->memory(), arenas[2]->memory(), arenas[3]->memory()};
+}
+
+void UpdateByLibTorch(const AdamwUpdate& u, const Arenas& arenas) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor& p = TensorOf(*arenas[0]);
+  const at::Tensor step = at::full({}, static_cast<double>(u.steps), p.options());
+  const at::Tensor divisor = at::full({}, 1.0 / u.gradient_factor, p.options());
+  at::_fused_adamw_({p}, {TensorOf(*arenas[1])}, {TensorOf(*arenas[2])}, {TensorOf(*arenas[3])}, {}, {step},
+                    u.learning_rate, u.beta1, u.beta2, u.decay, u.epsilon, /*amsgrad=*/false, /*maximize=*/false,
+                    divisor);
+}
+
+absl::Status Differs(const char* what, size_t element, float got, float wanted) {
+  return absl::FailedPreconditionError(absl::StrCat("the device's kernels make ", got, " of element ", element,
+                                                    " of the ", what, " where LibTorch makes ", wanted));
+}
+
+absl::Status CheckUpdates(StepKernels& kernels, const Arenas& ours, const Arenas& reference) {
+  for (uint64_t step = 1; step <= kUpdates; ++step) {
+    AdamwUpdate update = kUpdate;
+    update.steps = step;
+    for (const Arenas* arenas : {&ours, &reference}) {
+      ATOLL_RETURN_IF_ERROR((*arenas)[1]->Write(0, Gradients(step)));
+      if (step == 1) ATOLL_RETURN_IF_ERROR((*arenas)[0]->Write(0, Gradients(0)));
+    }
+    ATOLL_RETURN_IF_ERROR(kernels.Adamw(update, SpansOf(ours), nullptr));
+    UpdateByLibTorch(update, reference);
+  }
+  std::vector<float> got(kChecked), wanted(kChecked);
+  for (size_t which = 0; which < kNames.size(); ++which) {
+    ATOLL_RETURN_IF_ERROR(ours[which]->Read(0, got));
+    ATOLL_RETURN_IF_ERROR(reference[which]->Read(0, wanted));
+    for (size_t i = 0; i < kChecked; ++i) {
+      const float most = std::fabs(wanted[i]) * 1e-6f + kSlack[which];
+      if (!(std::fabs(got[i] - wanted[i]) <= most)) return Differs(kNames[which], i, got[i], wanted[i]);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Of the gradients that the updates left.
+absl::Status CheckSums(StepKernels& kernels, const Arena& gradients, Arena& sums) {
+  std::vector<float> values(kChecked), got(BlocksOf(kChecked));
+  ATOLL_RETURN_IF_ERROR(kernels.SumSquares(gradients.memory(), sums.memory().first(got.size()), nullptr));
+  ATOLL_RETURN_IF_ERROR(gradients.Read(0, values));
+  ATOLL_RETURN_IF_ERROR(sums.Read(0, got));
+  for (size_t block = 0; block < got.size(); ++block) {
+    double wanted = 0;
+    const size_t end = std::min(kChecked, (block + 1) * ATOLL_GPU_SUM_BLOCK);
+    for (size_t i = block * ATOLL_GPU_SUM_BLOCK; i < end; ++i) {
+      wanted += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+    }
+    if (!(std::fabs(static_cast<double>(got[block]) - wanted) <= 1e-5 * wanted)) {
+      return Differs("sums of squares", block, got[block], static_cast<float>(wanted));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckKernels(StepKernels& kernels, TensorDevice device) {
+  return Guarded("comparing the optimizer's kernels", [&]() -> absl::Status {
+    ATOLL_ASSIGN_OR_RETURN(const Arenas ours, MakeArenas(device));
+    ATOLL_ASSIGN_OR_RETURN(const Arenas reference, MakeArenas(device));
+    ATOLL_RETURN_IF_ERROR(CheckUpdates(kernels, ours, reference));
+    return CheckSums(kernels, *ours[1], *ours[2]);
+  });
+}
+
+absl::StatusOr<std::unique_ptr<KernelNorm>> KernelNorm::Create(StepKernels& kernels, Arena& gradients) {
+  ATOLL_ASSIGN_OR_RETURN(auto sums, Arena::Create(BlocksOf(gradients.elements()), gradients.device()));
+  return std::unique_ptr<KernelNorm>(new KernelNorm(kernels, gradients, std::move(sums)));
+}
+
+absl::StatusOr<double> KernelNorm::Norm() {
+  ATOLL_RETURN_IF_ERROR(kernels_.SumSquares(gradients_.memory(), sums_->memory(), nullptr));
+  std::vector<float> sums(sums_->elements());
+  ATOLL_RETURN_IF_ERROR(sums_->Read(0, sums));
+  double sum = 0;
+  for (const float block : sums) sum += static_cast<double>(block);
+  return std::sqrt(sum);
+}
+
+}  // namespace atl

@@ -1,0 +1,35 @@
+// AdamW and the gradient's norm by a device's own kernels. Private to worker/train; LibTorch stays behind it.
+#ifndef ATOLL_WORKER_TRAIN_KERNEL_OPTIMIZER_H_
+#define ATOLL_WORKER_TRAIN_KERNEL_OPTIMIZER_H_
+
+#include <memory>
+
+#include "common/base/status.h"
+#include "worker/device/step_kernels.h"
+#include "worker/model/arena.h"
+
+namespace atl {
+
+// Compares `kernels` with LibTorch on random values on the device: three updates of 10,007 elements, with clipping and
+// decay, and the sums of squares. FailedPrecondition, with what differs, where they do not agree within fp32's
+// rounding; the kernels' own error where they fail.
+absl::Status CheckKernels(StepKernels& kernels, TensorDevice device);
+
+// Owned by one thread at a time. `kernels` and `gradients` outlive it.
+class KernelNorm {
+ public:
+  static absl::StatusOr<std::unique_ptr<KernelNorm>> Create(StepKernels& kernels, Arena& gradients);
+  // Euclidean norm: fp32 within blocks of 4,096 elements, double over blocks in arena order.
+  absl::StatusOr<double> Norm();
+
+ private:
+  KernelNorm(StepKernels& kernels, Arena& gradients, std::unique_ptr<Arena> sums)
+      : kernels_(kernels), gradients_(gradients), sums_(std::move(sums)) {}
+  StepKernels& kernels_;
+  Arena& gradients_;
+  std::unique_ptr<Arena> sums_;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_TRAIN_KERNEL_OPTIMIZER_H_
