@@ -188,6 +188,7 @@ void Laws::CheckRounds(const Ledger& ledger, const JobId& job, uint32_t fragment
 void Laws::Looked(const Core& core, Instant now) {
   core.CheckInvariants();
   if (counts_.looks++ % kBalanceEvery != 0) return;
+  CheckWorkers(core, now);
   for (const JobId& id : core.Jobs()) {
     const std::optional<JobView> view = core.ViewJob(id, now);
     const BalanceView& b = view->balance;
@@ -200,6 +201,30 @@ void Laws::Looked(const Core& core, Instant now) {
     consumed = b.consumed;
     if (HasEnded(view->record.state) && b.leased != 0)
       Break(absl::StrCat("I12: job ", id.value, " has ended and holds leases"));
+  }
+}
+
+void Laws::CheckWorkers(const Core& core, Instant now) {
+  std::map<JobId, uint32_t> present;
+  for (const WorkerView& worker : core.ViewWorkers(now)) {
+    if (worker.state != WorkerState::kLost && worker.state != WorkerState::kLeft) ++present[worker.job];
+    if (!worker.cordoned) {
+      cordoned_.erase(worker.worker);
+      continue;
+    }
+    // A job that it had before may be seen late: when it comes back after a restart.
+    JobId& job = cordoned_[worker.worker];
+    if (!job.value.empty() && !worker.job.value.empty() && worker.job != job)
+      Break(absl::StrCat("worker ", worker.worker.value, " was cordoned, and gets job ", worker.job.value));
+    if (!worker.job.value.empty()) job = worker.job;
+  }
+  for (const JobId& id : core.Jobs()) {
+    const std::optional<JobView> view = core.ViewJob(id, now);
+    for (const FragmentView& fragment : view->fragments) {
+      if (fragment.expected > fragment.accepted + present[id])
+        Break(absl::StrCat("a round of job ", id.value, " waits for ", fragment.expected, " workers, of whom ",
+                           fragment.accepted, " have contributed and ", present[id], " are there"));
+    }
   }
 }
 

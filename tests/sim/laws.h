@@ -31,7 +31,8 @@ class Laws {
   // What a coordinator found at its start: everything that was committed, nothing else (I4, I26).
   void Recovered(const Ledger& ledger, const RecoveredState& state);
   // After a step of the core, when all is durable that it holds: its own invariants (I1, I6, I8, I9, I10, I12), and now
-  // and then the balance of every job as people see it.
+  // and then, as people see them, the balance of every job, that no round waits for a worker that is lost or has left,
+  // and that a cordoned worker gets no other job.
   void Looked(const Core& core, Instant now);
   // A worker was told that its contribution is accepted.
   void Acknowledged(const ContributionHeader& header);
@@ -64,6 +65,7 @@ class Laws {
   void CheckSamples(const RoundRecord& round, const LeaseCursor& cursor);
   void Count(const LedgerRecord& record);
   bool IsOpen(const ContributionHeader& header, uint64_t epoch) const;
+  void CheckWorkers(const Core& core, Instant now);
   void CheckRounds(const Ledger& ledger, const JobId& job, uint32_t fragment, const Fragment& known);
 
   std::string broken_;
@@ -76,6 +78,7 @@ class Laws {
   std::map<std::pair<JobId, uint64_t>, CheckpointRecord> checkpoints_;  // by job and step
   std::map<JobId, std::pair<uint64_t, uint64_t>> consumed_;             // epoch and samples
   std::set<WorkerId> quarantined_;
+  std::map<WorkerId, JobId> cordoned_;  // and the job that was seen last
   std::map<std::tuple<JobId, WorkerId, Incarnation, uint64_t>, LeaseId> requests_;
   struct Granted {
     uint64_t begin = 0;
