@@ -41,12 +41,14 @@ void LedgerFold::Fold(const RoundRecord& r) {
   for (const CommittedContribution& c : r.contributions) {
     job.committed.insert_or_assign(std::pair(r.reached.fragment, c.header.worker), c.header);
   }
+  std::erase_if(job.screened, [&](const auto& entry) { return entry.first.first == r.reached.fragment; });
   job.rounds.push_back(r);
 }
 
 void LedgerFold::Fold(const RollbackRecord& r) {
   Job& job = At(r.job);
   job.committed.clear();
+  job.screened.clear();
   for (size_t p = 0; p < job.heads.size(); ++p) job.heads[p] = {r.versions.at(p), Digest{}};
   for (const auto& [step, checkpoint] : job.checkpoints) {
     if (!checkpoint.complete || checkpoint.versions != r.versions) continue;
@@ -70,6 +72,7 @@ RecoveredState LedgerFold::State(BootNumber boot) const {
     out.rounds_committed = job.rounds_committed;
     out.tokens_committed = job.tokens_committed;
     for (const auto& [key, header] : job.committed) out.committed.push_back(header);
+    for (const auto& [key, screened] : job.screened) out.screened.push_back(screened);
     out.evaluations = job.evaluations;
     for (const auto& [step, checkpoint] : job.checkpoints) out.checkpoints.push_back(checkpoint);
     state.jobs.push_back(std::move(out));

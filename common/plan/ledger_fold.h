@@ -31,6 +31,7 @@ class LedgerFold {
     uint64_t rounds_committed = 0;  // of all fragments and epochs
     uint64_t tokens_committed = 0;  // of fragment 0, of all epochs
     std::map<std::pair<FragmentIndex, WorkerId>, ContributionHeader> committed;  // of the current epoch
+    std::map<std::pair<FragmentIndex, WorkerId>, ScreenedRecord> screened;       // of the open rounds
     std::vector<EvaluationRecord> evaluations;
     std::map<uint64_t, CheckpointRecord> checkpoints;
     std::vector<RoundRecord> rounds;
@@ -48,6 +49,7 @@ class LedgerFold {
   void Fold(const CheckpointDropped& r) { At(r.job).checkpoints.erase(r.step); }
   void Fold(const CountersRecord& r) { counters_ = r; }
   void Fold(const RollbackRecord& r);
+  void Fold(const ScreenedRecord& r) { At(r.job).screened[{r.target.fragment, r.worker}] = r; }
   Job& At(const JobId& job);
 
   CountersRecord counters_;

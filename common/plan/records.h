@@ -149,6 +149,16 @@ struct CheckpointDropped {
   uint64_t step = 0;
 };
 
+// Key: job, fragment, worker. Upsert: an accepted contribution that a screen refused, though it is in the round log.
+// Gone with the round's commit and with a rollback of the job.
+struct ScreenedRecord {
+  JobId job;
+  uint64_t epoch = 0;
+  FragmentVersion target;
+  WorkerId worker;
+  Digest digest;
+};
+
 // Numbers that never go back.
 struct CountersRecord {
   uint64_t next_lease = 1;
@@ -165,7 +175,7 @@ struct RollbackRecord {
 
 using LedgerRecord =
     std::variant<JobRecord, PoolRecord, WorkerRecord, WorkerForgotten, LeaseRecord, LeaseClosed, RoundRecord,
-                 EvaluationRecord, CheckpointRecord, CheckpointDropped, CountersRecord, RollbackRecord>;
+                 EvaluationRecord, CheckpointRecord, CheckpointDropped, CountersRecord, RollbackRecord, ScreenedRecord>;
 
 // Where a fragment stands according to the ledger.
 struct FragmentHead {
@@ -182,7 +192,8 @@ struct RecoveredJob {
   uint64_t rounds_committed = 0;  // of all fragments and epochs
   uint64_t tokens_committed = 0;  // of fragment 0, all epochs
   std::vector<ContributionHeader>
-      accepted;  // durable in open segments of the current epoch, by fragment, then worker name
+      accepted;                          // durable in open segments of the current epoch, by fragment, then worker name
+  std::vector<ScreenedRecord> screened;  // what screens refused of them, by fragment, then worker name
   std::vector<ContributionHeader> committed;  // the newest committed of each (fragment, worker), in that order
   std::vector<EvaluationRecord> evaluations;  // by number
   std::vector<CheckpointRecord> checkpoints;  // by step

@@ -40,6 +40,13 @@ void Machine::Recover(RecoveredJob job, Instant now) {
     const WorkerId worker = header.worker;
     round.accepted.insert_or_assign(worker, Arrival{std::move(header), now});
   }
+  for (const ScreenedRecord& refused : job.screened) {
+    Round& round = run.rounds.at(refused.target.fragment.value);
+    const auto it = round.accepted.find(refused.worker);
+    if (refused.epoch != run.record.epoch || refused.target.version != round.version) continue;
+    round.screened[refused.worker] = refused.digest;
+    if (it != round.accepted.end() && it->second.header.digest == refused.digest) round.accepted.erase(it);
+  }
   for (ContributionHeader& header : job.committed) {
     const WorkerId worker = header.worker;
     if (header.target.fragment.value == 0 && header.target.version.value + 1 == run.rounds[0].version.value) {

@@ -21,6 +21,8 @@ void Machine::On(const ContributionsScreened& e) {
     const Digest digest = it->second.header.digest;
     round.accepted.erase(it);
     round.screened[out.worker] = digest;
+    // It stays in the round log: a restart must not take it again.
+    out_.records.push_back(ScreenedRecord{run->id(), run->record.epoch, e.target, out.worker, digest});
     round.expected.erase(out.worker);
     const Member* member = fleet_.Find(out.worker);
     if (member != nullptr && member->record.job == run->id()) {

@@ -75,9 +75,16 @@ ALTER TABLE tokens ADD COLUMN crc INTEGER NOT NULL DEFAULT 0;
 )sql";
 constexpr int64_t kSealed = 6;
 
+// To 7: what screens refused of the open rounds. `digest` is 16 bytes.
+constexpr char kRevision7[] = R"sql(
+CREATE TABLE screened (job TEXT NOT NULL REFERENCES jobs, epoch INTEGER NOT NULL, fragment INTEGER NOT NULL,
+  version INTEGER NOT NULL, worker TEXT NOT NULL, digest BLOB NOT NULL, crc INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (job, fragment, worker)) STRICT, WITHOUT ROWID;
+)sql";
+
 // kSteps[r] leads from revision r to r + 1.
-constexpr std::array<const char*, kLedgerRevision> kSteps = {kRevision1, kRevision2, kRevision3,
-                                                             kRevision4, kRevision5, kRevision6};
+constexpr std::array<const char*, kLedgerRevision> kSteps = {kRevision1, kRevision2, kRevision3, kRevision4,
+                                                             kRevision5, kRevision6, kRevision7};
 
 absl::Status TakeStep(Database& database, int64_t revision) {
   ATOLL_RETURN_IF_ERROR(database.Run(absl::StrCat("BEGIN IMMEDIATE;", kSteps[static_cast<size_t>(revision)])));

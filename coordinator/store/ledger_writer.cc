@@ -64,7 +64,14 @@ class RecordWriter {
     ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare("DELETE FROM leases WHERE lease = ?"));
     return s.Bind(r.lease.value).Run();
   }
+  absl::Status operator()(const ScreenedRecord& r) {
+    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare(SealedInsert("INSERT OR REPLACE INTO screened", 6)));
+    s.Bind(r.job.value).Bind(r.epoch).Bind(uint64_t{r.target.fragment.value}).Bind(r.target.version.value);
+    return s.Bind(r.worker.value).BindBlob(Pack(std::vector<Digest>{r.digest})).Run();
+  }
   absl::Status operator()(const RoundRecord& r) {
+    ATOLL_ASSIGN_OR_RETURN(Statement over, database_.Prepare("DELETE FROM screened WHERE job = ? AND fragment = ?"));
+    ATOLL_RETURN_IF_ERROR(over.Bind(r.job.value).Bind(uint64_t{r.reached.fragment.value}).Run());
     const std::string bytes = SerializeRoundRecord(r);
     const uint64_t fragment = r.reached.fragment.value;
     ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare(SealedInsert("INSERT OR IGNORE INTO rounds", 6)));
@@ -107,6 +114,8 @@ class RecordWriter {
     return s.Bind(r.next_lease).Bind(r.next_incarnation).Bind(r.next_job_sequence).Run();
   }
   absl::Status operator()(const RollbackRecord& r) {
+    ATOLL_ASSIGN_OR_RETURN(Statement over, database_.Prepare("DELETE FROM screened WHERE job = ?"));
+    ATOLL_RETURN_IF_ERROR(over.Bind(r.job.value).Run());
     ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare(SealedInsert("INSERT INTO rollbacks", 4)));
     return s.Bind(next_seq_++).Bind(r.job.value).Bind(r.epoch).BindBlob(Pack(r.versions)).Run();
   }

@@ -129,6 +129,23 @@ absl::Status ReadLeases(const Database& database, std::vector<LedgerRecord>& out
   }
 }
 
+absl::Status ReadScreened(const Database& database, std::vector<LedgerRecord>& out) {
+  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT * FROM screened"));
+  for (;;) {
+    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
+    if (!row) return absl::OkStatus();
+    ScreenedRecord r;
+    r.job.value = s.NextText();
+    r.epoch = s.NextNumber();
+    r.target.fragment.value = static_cast<uint32_t>(s.NextNumber());
+    r.target.version.value = s.NextNumber();
+    r.worker.value = s.NextText();
+    const std::vector<Digest> digest = UnpackDigests(s.NextBlob());
+    if (digest.size() == 1) r.digest = digest[0];
+    out.push_back(std::move(r));
+  }
+}
+
 // Appended records by the order of their commits.
 using History = std::map<uint64_t, LedgerRecord>;
 
@@ -288,6 +305,9 @@ class SqliteLedger final : public Ledger {
     LedgerFold fold;
     fold.Apply(rows);
     for (auto& [seq, record] : history) fold.Apply({std::move(record)});
+    std::vector<LedgerRecord> screened;  // of rounds behind all of those
+    ATOLL_RETURN_IF_ERROR(ReadScreened(*database_, screened));
+    fold.Apply(screened);
     return fold.State(BootNumber{static_cast<uint64_t>(boot)});
   }
 

@@ -41,6 +41,9 @@ std::string Line(const LeaseRecord& r) {
   return absl::StrCat("lease ", r.lease.value, " ", r.worker.value, " ", Of(r.range), " consumed_to=", r.consumed_to,
                       r.revoked ? " revoked" : "");
 }
+std::string Line(const ScreenedRecord& r) {
+  return absl::StrCat("screened ", r.job.value, " ", Of(r.target), " of ", r.worker.value);
+}
 std::string Line(const LeaseClosed& r) { return absl::StrCat("lease ", r.lease.value, " closed"); }
 std::string Line(const RoundRecord& r) {
   std::vector<WorkerId> members;

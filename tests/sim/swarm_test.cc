@@ -67,5 +67,8 @@ TEST(SwarmRegressions, AJobThatIsBeingLoadedDoesNotKeepTheEngineTurning) {
 // The disk failed while a start flushed a segment: the job stops with that sentence, and the next start takes it up.
 TEST(SwarmRegressions, AJobWhoseLogCannotBeFlushedAtAStartGoesOnWithTheNext) { ExpectLawful(7104, 1); }
 
+// A coordinator died between the screens and the commit, and took the refused contribution from the round log again.
+TEST(SwarmRegressions, WhatAScreenRefusedIsNotTakenAgainByTheNextStart) { ExpectLawful(40086, 1); }
+
 }  // namespace
 }  // namespace atl

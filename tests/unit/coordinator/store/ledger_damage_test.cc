@@ -20,6 +20,7 @@ class LedgerDamage : public testing::Test {
       auto ledger = *OpenSqliteLedger(path_);
       for (const auto& records : EveryRecord()) ASSERT_EQ(ledger->Commit(records), absl::OkStatus());
       ASSERT_TRUE(ledger->Commit({RollbackRecord{{"tiny"}, 1, {{2}, {1}}}}).ok());
+      ASSERT_TRUE(ledger->Commit({ScreenedRecord{{"big"}, 0, {{1}, {1}}, {"paris-1"}, {5, 6}}}).ok());
       ASSERT_TRUE(ledger->PutToken(SomeToken("a")).ok());
     }  // folds the log into the database
     std::ifstream file(path_, std::ios::binary);
@@ -74,6 +75,7 @@ TEST_F(LedgerDamage, AChangedColumnIsToldWithItsRow) {
       {"UPDATE pool_ranges SET last = last + 1", "row (tiny, 30) of table pool_ranges"},
       {"UPDATE workers SET device = 'cuda'", "row (paris-1) of table workers"},
       {"UPDATE leases SET consumed_to = consumed_to + 1", "row (1) of table leases"},
+      {"UPDATE screened SET version = version + 1", "row (big, 1, paris-1) of table screened"},
       {"UPDATE rounds SET version = 3 WHERE version = 2", "row (tiny, 0, 0, 3) of table rounds"},
       {"UPDATE rounds SET record = zeroblob(9) WHERE fragment = 1", "row (tiny, 0, 1, 1) of table rounds"},
       {"UPDATE evaluations SET nll_micro_nats = 5", "row (tiny, 0) of table evaluations"},

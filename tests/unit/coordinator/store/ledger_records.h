@@ -114,7 +114,9 @@ inline std::vector<std::vector<LedgerRecord>> EveryRecord() {
   return {
       {MakeJob("tiny", 1), pool, CountersRecord{10, 6, 3}, worker, gone, back, lease, other},
       {WorkerForgotten{{"rome-1"}}, WorkerForgotten{{"sofia-1"}}, back, WorkerForgotten{{"nobody"}}, MakeJob("big", 2),
-       MakeRound("tiny", 0, 1), MakeRound("tiny", 1, 1), evaluation},
+       MakeRound("tiny", 0, 1), MakeRound("tiny", 1, 1), evaluation,
+       ScreenedRecord{{"tiny"}, 0, {{0}, {1}}, {"sofia-1"}, {3, 4}},
+       ScreenedRecord{{"tiny"}, 0, {{1}, {1}}, {"paris-1"}, {5, 6}}},
       {MakeRound("tiny", 0, 2), LeaseClosed{{2}}, PoolRecord{{"tiny"}, 200, {{30, 40}}, 60, 7},
        MakeCheckpoint(100, {{2}, {1}}), MakeCheckpoint(150, {{2}, {1}}), CheckpointDropped{{"tiny"}, 150}},
   };
@@ -144,6 +146,10 @@ inline std::string Describe(const RecoveredState& state) {
       absl::StrAppend(&out, " head ", head.version.value, " ", head.hash.Hex(), "\n");
     for (const ContributionHeader& c : j.committed)
       absl::StrAppend(&out, " committed ", SerializeContributionBegin(c), "\n");
+    for (const ScreenedRecord& refused : j.screened) {
+      absl::StrAppend(&out, " screened ", refused.epoch, " ", refused.target.fragment.value, " ",
+                      refused.target.version.value, " ", refused.worker.value, " ", refused.digest.Hex(), "\n");
+    }
     for (const EvaluationRecord& e : j.evaluations) {
       absl::StrAppend(&out, " evaluation ", e.evaluation, " ", e.clock_step, " ", versions(e.versions), " ",
                       e.nll_micro_nats, " ", e.tokens, " ", e.text_bytes, " ", e.trained_tokens, " ", e.wall_nanos, " ",

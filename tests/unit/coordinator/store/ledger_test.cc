@@ -128,7 +128,7 @@ TEST(SqliteLedgerTest, ANewerRevisionIsRefused) {
 
 // Takes away what revisions after `revision` brought.
 void BackTo(int revision, const std::string& path) {
-  std::string sql;
+  std::string sql = "DROP TABLE screened; ";
   for (const char* table : {"meta", "jobs", "pools", "pool_ranges", "workers", "leases", "rounds", "evaluations",
                             "checkpoints", "rollbacks", "tokens"})
     absl::StrAppend(&sql, "ALTER TABLE ", table, " DROP COLUMN crc; ");
@@ -245,7 +245,9 @@ TEST(SqliteLedgerTest, ALedgerWithoutChecksumsIsBroughtUpToDate) {
     auto ledger = *OpenSqliteLedger(directory.File("l"));
     for (const auto& records : EveryRecord()) ASSERT_EQ(ledger->Commit(records), absl::OkStatus());
     ASSERT_TRUE(ledger->PutToken(SomeToken("a")).ok());
-    before = Describe(*ledger->Recover());
+    RecoveredState state = *ledger->Recover();
+    for (RecoveredJob& job : state.jobs) job.screened.clear();  // of revision 7
+    before = Describe(state);
   }
   BackTo(5, directory.File("l"));
   auto ledger = OpenSqliteLedger(directory.File("l"));
