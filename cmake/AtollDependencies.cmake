@@ -44,7 +44,9 @@ if(ATOLL_LIBTORCH)
   endforeach()
   add_library(LibTorch::torch INTERFACE IMPORTED GLOBAL)
   target_include_directories(LibTorch::torch SYSTEM INTERFACE ${_t}/include ${_t}/include/torch/csrc/api/include)
-  target_link_libraries(LibTorch::torch INTERFACE LibTorch::torch_cpu LibTorch::c10)
+  add_library(LibTorch::gomp SHARED IMPORTED GLOBAL)  # OpenMP's threads, of which a process has one set
+  set_target_properties(LibTorch::gomp PROPERTIES IMPORTED_LOCATION ${_t}/lib/libgomp.so.1)
+  target_link_libraries(LibTorch::torch INTERFACE LibTorch::torch_cpu LibTorch::c10 LibTorch::gomp)
 endif()
 
 # CUDA: built where the toolkit is found; the worker opens the result at run time (worker/gpu).

@@ -1,7 +1,6 @@
 #include "worker/model/cpu_pass.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
 #include <algorithm>
@@ -9,6 +8,8 @@
 #include <tuple>
 #include <vector>
 
+#include "worker/model/attention.h"
+#include "worker/model/parallel.h"
 #include "worker/model/row_kernels.h"
 
 namespace atl {
@@ -25,7 +26,7 @@ T* Data(const at::Tensor& t) {
 template <typename Work>
 void ForRowBlocks(int64_t rows, const Work& work) {
   const int64_t blocks = (rows + kRowBlock - 1) / kRowBlock;
-  at::parallel_for(0, blocks, 1, [&](int64_t begin, int64_t end) {
+  ParallelFor(blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) {
       const int64_t first = block * kRowBlock;
       work(first, std::min(kRowBlock, rows - first), block);
@@ -47,28 +48,13 @@ class BlockSums {
   const at::Tensor sums_;
 };
 
-// A tensor [sequences, heads, length, head_dim] of LibTorch's, in whatever order: the values of one head lie together.
-template <typename T>
-class HeadView {
- public:
-  explicit HeadView(const at::Tensor& t)
-      : data_(Data<T>(t)), sequence_(t.stride(0)), head_(t.stride(1)), position_(t.stride(2)) {}
-  const T* at(int64_t sequence, int64_t head, int64_t position) const {
-    return data_ + sequence * sequence_ + head * head_ + position * position_;
-  }
-
- private:
-  const T* data_;
-  int64_t sequence_, head_, position_;
-};
-
 // What the backward pass needs of one block's forward pass; [tokens, ...].
 struct BlockRecord {
   at::Tensor input, input_roots, input_normed;  // roots: fp32, one a row
   at::Tensor projected, head_roots;             // with QK-norm: queries, keys and values before it
   at::Tensor qkv;                               // normed and rotated
   at::Tensor mixed;                             // of all heads
-  std::vector<at::Tensor> log_sums;             // of attention, one for each call
+  at::Tensor log_sums;                          // of attention, fp32 [sequences, heads, length]
   at::Tensor middle, middle_roots, middle_normed;
   at::Tensor gate_up, activated;
 };
@@ -91,11 +77,7 @@ class Pass {
         rows_(sequences * length),
         query_(int64_t{spec.heads} * spec.head_dim),
         key_(int64_t{spec.kv_heads} * spec.head_dim),
-        options_(weights.embedding.options().requires_grad(false)) {
-    if (positions.mask.defined()) {  // as what is added to scores
-      mask_ = at::zeros(positions.mask.sizes(), options_).masked_fill_(positions.mask.logical_not(), -INFINITY);
-    }
-  }
+        options_(weights.embedding.options().requires_grad(false)) {}
 
   double Run(const at::Tensor& inputs, const at::Tensor& targets, double scale) {
     at::Tensor x = w_.embedding.index_select(0, inputs);
@@ -239,87 +221,60 @@ class Pass {
                  Data<float>(positions_.sin) + angle, backwards, Data<T>(qkv) + row * qkv.size(1));
   }
 
-  // Attention takes as many queries as keys: query heads that share a key head are taken one after the other. Each view
-  // is [sequences, kv_heads, length, head_dim].
-  int64_t calls() const { return spec_.heads / spec_.kv_heads; }
-  at::Tensor Queries(const at::Tensor& wide, int64_t call) const {
-    return wide.narrow(1, 0, query_)
-        .view({sequences_, length_, spec_.kv_heads, calls(), spec_.head_dim})
-        .select(3, call)
-        .transpose(1, 2);
+  // The heads of key head `kv` of a sequence in qkv, or in its gradient, and where they come together.
+  attention::HeadGroup<T> GroupAt(const BlockRecord& r, int64_t sequence, int64_t kv) const {
+    attention::HeadGroup<T> g;
+    g.stride = static_cast<size_t>(r.qkv.size(1));
+    g.length = static_cast<size_t>(length_);
+    g.head_dim = spec_.head_dim;
+    g.query_heads = spec_.heads / spec_.kv_heads;
+    const T* first = Data<T>(r.qkv) + sequence * length_ * r.qkv.size(1);
+    g.queries = first + QueryOf(kv);
+    g.keys = first + query_ + kv * spec_.head_dim;
+    g.values = g.keys + key_;
+    if (positions_.starts.defined()) g.starts = Data<int32_t>(positions_.starts) + sequence * length_;
+    return g;
   }
-  at::Tensor KeyHeads(const at::Tensor& qkv, int64_t first) const {
-    return qkv.narrow(1, first, key_).view({sequences_, length_, spec_.kv_heads, spec_.head_dim}).transpose(1, 2);
+  attention::Mixed<T> MixedAt(const BlockRecord& r, int64_t sequence, int64_t kv) const {
+    return {Data<T>(r.mixed) + sequence * length_ * query_ + QueryOf(kv), static_cast<size_t>(query_),
+            Data<float>(r.log_sums) + sequence * length_ * spec_.heads + QueryOf(kv) / spec_.head_dim * length_};
   }
-  std::optional<at::Tensor> mask() const { return mask_.defined() ? std::optional<at::Tensor>(mask_) : std::nullopt; }
+  // The first element of the queries of key head `kv`.
+  int64_t QueryOf(int64_t kv) const { return kv * (query_ / spec_.kv_heads); }
+
+  template <typename Visit>
+  void ForKeyHeads(const Visit& visit) const {
+    ParallelFor(sequences_ * spec_.kv_heads, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) visit(i / spec_.kv_heads, i % spec_.kv_heads);
+    });
+  }
 
   void Attend(BlockRecord& r) const {
     r.mixed = New(rows_, query_);
-    const at::Tensor k = KeyHeads(r.qkv, query_), v = KeyHeads(r.qkv, query_ + key_);
-    for (int64_t call = 0; call < calls(); ++call) {
-      const auto [out, log_sum] =
-          at::_scaled_dot_product_flash_attention_for_cpu(Queries(r.qkv, call), k, v, 0.0, !mask_.defined(), mask());
-      const HeadView<T> heads(out);
-      ForRowBlocks(rows_, [&](int64_t first, int64_t count, int64_t) {
-        for (int64_t row = first; row < first + count; ++row) CopyHeads(heads, row, call, calls(), r.mixed);
-      });
-      r.log_sums.push_back(log_sum);
-    }
+    r.log_sums = Roots(rows_ * spec_.heads);
+    ForKeyHeads(
+        [&](int64_t sequence, int64_t kv) { attention::Forward(GroupAt(r, sequence, kv), MixedAt(r, sequence, kv)); });
   }
 
-  // Key head by key head of one token to every `spread`-th head of a row, from head `first`.
-  void CopyHeads(const HeadView<T>& from, int64_t row, int64_t first, int64_t spread, const at::Tensor& to) const {
-    const int64_t d = spec_.head_dim;
-    T* place = Data<T>(to) + row * to.size(1) + first * d;
-    for (int64_t head = 0; head < spec_.kv_heads; ++head) {
-      const T* values = from.at(row / length_, head, row % length_);
-      std::copy(values, values + d, place + head * spread * d);
-    }
-  }
-
-  // Gradients of queries, keys and values, one of each for each call.
-  struct HeadGradients {
-    std::vector<at::Tensor> kept;  // behind the views
-    std::vector<HeadView<T>> q, k, v;
-  };
-  HeadGradients AttendBack(const BlockRecord& r, const at::Tensor& dmixed) const {
-    HeadGradients out;
-    const at::Tensor k = KeyHeads(r.qkv, query_), v = KeyHeads(r.qkv, query_ + key_);
-    for (int64_t call = 0; call < calls(); ++call) {
-      const auto [gq, gk, gv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-          Queries(dmixed, call), Queries(r.qkv, call), k, v, Queries(r.mixed, call), r.log_sums[call], 0.0,
-          !mask_.defined(), mask());
-      out.kept.insert(out.kept.end(), {gq, gk, gv});
-      out.q.emplace_back(gq);
-      out.k.emplace_back(gk);
-      out.v.emplace_back(gv);
-    }
-    return out;
-  }
-
-  // The gradient of one token's keys or values, which all calls share, from element `first` of its row.
-  void SumHeads(const std::vector<HeadView<T>>& parts, int64_t row, int64_t first, const at::Tensor& to) const {
-    const int64_t d = spec_.head_dim;
-    T* place = Data<T>(to) + row * to.size(1) + first;
-    for (int64_t head = 0; head < spec_.kv_heads; ++head, place += d) {
-      const T* values = parts[0].at(row / length_, head, row % length_);
-      std::copy(values, values + d, place);
-      for (size_t call = 1; call < parts.size(); ++call) {
-        rows::Add(spec_.head_dim, parts[call].at(row / length_, head, row % length_), place);
-      }
-    }
-  }
-
-  // Gathers the gradient of the projection, and undoes rotation and QK-norm.
-  at::Tensor ProjectBack(const BlockWeights& w, const BlockWeights& g, const BlockRecord& r,
-                         const HeadGradients& heads) const {
+  // The gradient of r.qkv, as attention reads it.
+  at::Tensor AttendBack(const BlockRecord& r, const at::Tensor& dmixed) const {
     const at::Tensor dqkv = at::empty_like(r.qkv);
+    ForKeyHeads([&](int64_t sequence, int64_t kv) {
+      const attention::HeadGroup<T> group = GroupAt(r, sequence, kv);
+      const attention::Mixed<T> mixed = MixedAt(r, sequence, kv);
+      const auto in_gradient = [&](const T* at) { return Data<T>(dqkv) + (at - Data<T>(r.qkv)); };
+      attention::Backward(group, mixed,
+                          {Data<T>(dmixed) + (mixed.out - Data<T>(r.mixed)), in_gradient(group.queries),
+                           in_gradient(group.keys), in_gradient(group.values)});
+    });
+    return dqkv;
+  }
+
+  // Undoes rotation and QK-norm in the gradient of the projection.
+  void ProjectBack(const BlockWeights& w, const BlockWeights& g, const BlockRecord& r, const at::Tensor& dqkv) const {
     const BlockSums q_sums(rows_, spec_.head_dim), k_sums(rows_, spec_.head_dim);
     ForRowBlocks(rows_, [&](int64_t first, int64_t count, int64_t block) {
       for (int64_t row = first; row < first + count; ++row) {
-        for (int64_t call = 0; call < calls(); ++call) CopyHeads(heads.q[call], row, call, calls(), dqkv);
-        SumHeads(heads.k, row, query_, dqkv);
-        SumHeads(heads.v, row, query_ + key_, dqkv);
         Rotate(dqkv, row, true);
         if (!spec_.qk_norm) continue;
         NormHeadsBack(r, dqkv, row, 0, spec_.heads, w.q_norm, q_sums.of(block));
@@ -330,7 +285,6 @@ class Pass {
       q_sums.AddTo(g.q_norm);
       k_sums.AddTo(g.k_norm);
     }
-    return dqkv;
   }
 
   void NormHeadsBack(const BlockRecord& r, const at::Tensor& dqkv, int64_t row, int64_t head, int64_t heads,
@@ -358,7 +312,8 @@ class Pass {
     AddProduct(g.gate_up, r.gate_up, r.middle_normed);
     NormBack(at::mm(r.gate_up, w.gate_up), r.middle, w.mlp_norm, r.middle_roots, dx, dx, g.mlp_norm);
     AddProduct(g.output, dx, r.mixed);
-    const at::Tensor dqkv = ProjectBack(w, g, r, AttendBack(r, at::mm(dx, w.output)));
+    const at::Tensor dqkv = AttendBack(r, at::mm(dx, w.output));
+    ProjectBack(w, g, r, dqkv);
     AddProduct(g.qkv, dqkv, r.input_normed);
     NormBack(at::mm(dqkv, w.qkv), r.input, w.input_norm, r.input_roots, dx, dx, g.input_norm);
     for (const at::Tensor* done :
@@ -401,7 +356,7 @@ class Pass {
     const at::Tensor values = dx.to(at::kFloat);
     const int64_t width = values.size(1);
     const auto* ids = Data<int64_t>(inputs);
-    at::parallel_for(0, width, 64, [&](int64_t begin, int64_t end) {
+    ParallelFor(width, 64, [&](int64_t begin, int64_t end) {
       for (int64_t row = 0; row < rows_; ++row) {
         float* to = Data<float>(g_->embedding) + ids[row] * width;
         const float* from = Data<float>(values) + row * width;
@@ -417,7 +372,6 @@ class Pass {
   const Positions& positions_;
   const int64_t sequences_, length_, rows_, query_, key_;
   const at::TensorOptions options_;
-  at::Tensor mask_;
 };
 
 double Run(const ModelSpec& spec, const LlamaWeights& weights, const LlamaWeights* gradients, const Told& told,

@@ -153,6 +153,7 @@ Positions MakePositions(const ModelSpec& spec, const ModelOptions& options, cons
   at::Tensor position = at::arange(tokens.size(1), fp32).unsqueeze(0);
   if (options.separate_documents) {
     const auto [document, inside] = Documents(tokens, options.end_of_text);
+    out.starts = (at::arange(tokens.size(1), inside.options()).unsqueeze(0) - inside).to(at::kInt).contiguous();
     position = inside.to(at::kFloat);
     out.mask = document.unsqueeze(2).eq(document.unsqueeze(1)).tril().unsqueeze(1);
   }

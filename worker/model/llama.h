@@ -41,6 +41,7 @@ LlamaWeights MapWeights(const ModelSpec& spec, const ModelLayout& layout, const 
 struct Positions {
   at::Tensor cos, sin;  // [1 or sequences, length, 1, head_dim / 2], of the activations' type
   at::Tensor mask;      // bool [sequences, 1, length, length], true where attended; undefined: plain causal
+  at::Tensor starts;    // int32 [sequences, length], the first position attended, where there is a mask
 };
 
 // Positions 0, 1, 2, … of every sequence, or, with separate documents, from 0 again after each end-of-text token.

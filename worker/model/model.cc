@@ -1,7 +1,6 @@
 #include "worker/model/model.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/grad_mode.h>
@@ -14,6 +13,7 @@
 #include "worker/model/cpu_pass.h"
 #include "worker/model/head_loss.h"
 #include "worker/model/llama.h"
+#include "worker/model/parallel.h"
 #include "worker/model/row_kernels.h"
 #include "worker/model/tensors.h"
 
@@ -98,7 +98,7 @@ void Model::State::Refresh() {
   if (working.scalar_type() == at::kFloat) {
     const auto* from = master.const_data_ptr<float>();
     auto* to = working.data_ptr<float>();
-    at::parallel_for(0, master.numel(), kRefreshGrain, [&](int64_t begin, int64_t end) {
+    ParallelFor(master.numel(), kRefreshGrain, [&](int64_t begin, int64_t end) {
       rows::RoundToBf16(static_cast<size_t>(end - begin), from + begin, to + begin);
     });
   } else {

@@ -10,7 +10,6 @@
 #include <array>
 #include <cmath>
 
-#include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 #include "worker/model/row_kernels.h"
 #include "worker/model/row_vectors-inl.h"
@@ -94,9 +93,6 @@ void RotateOf(Shape heads, const float* cos, const float* sin, bool backwards, T
     });
   }
 }
-
-// Highway's makes 0 of a NaN.
-inline Vec Exp(Vec x) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(Floats(), x)); }
 
 inline Vec Sigmoid(Vec x) {
   const Vec one = hn::Set(Floats(), 1.0f);
@@ -184,11 +180,6 @@ double CrossEntropyOf(Shape shape, const int64_t* targets, double scale, double 
   return nll;
 }
 
-template <typename T>
-void AddOf(size_t count, const T* x, T* to) {
-  ForVectors(count, [&](size_t i, auto part) HWY_ATTR { part(hn::Add(part(to + i), part(x + i)), to + i); });
-}
-
 void RoundToBf16(size_t count, const float* x, float* out) {
   std::array<uint16_t, kMostLanes> bits{};
   ForVectors(count, [&](size_t i, auto part) HWY_ATTR {
@@ -205,7 +196,6 @@ void RoundToBf16(size_t count, const float* x, float* out) {
     RotateOf(heads, cos, sin, backwards, x);                                                                 \
   }                                                                                                          \
   void SwiGlu##N(Shape shape, const T* gate_up, T* out) { SwiGluOf(shape, gate_up, out); }                   \
-  void Add##N(size_t count, const T* x, T* to) { AddOf(count, x, to); }                                      \
   void SwiGluGradient##N(Shape shape, const T* dout, T* gate_up) { SwiGluGradientOf(shape, dout, gate_up); } \
   double CrossEntropy##N(Shape shape, const int64_t* targets, double scale, double z_loss, T* scores) {      \
     return CrossEntropyOf(shape, targets, scale, z_loss, scores);                                            \

@@ -18,7 +18,6 @@ namespace atl::rows {
   HWY_EXPORT(Rotate##N);                                                                                       \
   HWY_EXPORT(SwiGlu##N);                                                                                       \
   HWY_EXPORT(SwiGluGradient##N);                                                                               \
-  HWY_EXPORT(Add##N);                                                                                          \
   HWY_EXPORT(CrossEntropy##N);                                                                                 \
   void Norm(Shape shape, const NormArguments<T>& a) { HWY_DYNAMIC_DISPATCH(Norm##N)(shape, a); }               \
   void NormGradient(Shape shape, const NormGradientArguments<T>& a) {                                          \
@@ -31,7 +30,6 @@ namespace atl::rows {
   void SwiGluGradient(Shape shape, const T* dout, T* gate_up) {                                                \
     HWY_DYNAMIC_DISPATCH(SwiGluGradient##N)(shape, dout, gate_up);                                             \
   }                                                                                                            \
-  void Add(size_t count, const T* x, T* to) { HWY_DYNAMIC_DISPATCH(Add##N)(count, x, to); }                    \
   double CrossEntropy(Shape shape, const int64_t* targets, double scale, double z_loss, T* scores) {           \
     return HWY_DYNAMIC_DISPATCH(CrossEntropy##N)(shape, targets, scale, z_loss, scores);                       \
   }

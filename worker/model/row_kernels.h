@@ -66,10 +66,6 @@ void SwiGluGradient(Shape out_shape, const uint16_t* dout, uint16_t* gate_up);
 double CrossEntropy(Shape shape, const int64_t* targets, double scale, double z_loss, float* scores);
 double CrossEntropy(Shape shape, const int64_t* targets, double scale, double z_loss, uint16_t* scores);
 
-// to += x, any length.
-void Add(size_t count, const float* x, float* to);
-void Add(size_t count, const uint16_t* x, uint16_t* to);
-
 // out = x rounded to bf16, as fp32.
 void RoundToBf16(size_t count, const float* x, float* out);
 

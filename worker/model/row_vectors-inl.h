@@ -1,5 +1,5 @@
-// Vectors of fp32 over memory that holds fp32 or bf16, for row_kernels-inl.h: whole ones, and the last of a row, which
-// goes through the same operations filled up with zeros.
+// Vectors of fp32 over memory that holds fp32 or bf16, for row_kernels-inl.h and attention-inl.h: whole ones, and the
+// last of a row, which goes through the same operations filled up with zeros.
 #if defined(ATOLL_WORKER_MODEL_ROW_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATOLL_WORKER_MODEL_ROW_VECTORS_INL_H_
 #undef ATOLL_WORKER_MODEL_ROW_VECTORS_INL_H_
@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -42,6 +43,9 @@ inline void Store(Vec v, uint16_t* to) {
   const auto kept = hn::IfThenElse(hn::RebindMask(wide, hn::IsNaN(v)), hn::Set(wide, 0x7fc0), nearest);
   hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(hn::RebindToSigned<Floats>(), kept)), narrow, to);  // all below 2^16
 }
+
+// Highway's makes 0 of a NaN.
+inline Vec Exp(Vec x) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(Floats(), x)); }
 
 // How ForVectors' body reaches memory: part(p) loads a vector from p, part(v, p) stores one. In the last vector of a
 // row what lies beyond is read as zero and not written.
