@@ -48,6 +48,7 @@
 #include "coordinator/service/enroll_service.h"
 #include "coordinator/service/job_api.h"
 #include "coordinator/service/ports.h"
+#include "coordinator/store/disk_budget.h"
 #include "coordinator/store/held_rounds.h"
 #include "coordinator/store/host_memory.h"
 #include "coordinator/store/sqlite_ledger.h"
@@ -132,7 +133,9 @@ class Coordinator {
   SystemClock clock_;
   Log log_;
   DataDirectory directory_;
-  std::unique_ptr<Files> files_ = MakePosixFiles();
+  std::unique_ptr<Files> files_ = options_.disk_budget_bytes == 0
+                                      ? MakePosixFiles()
+                                      : WithDiskBudget(MakePosixFiles(), directory_.root(), options_.disk_budget_bytes);
   Metrics metrics_;
   std::unique_ptr<DirectoryLock> lock_;
   std::unique_ptr<Ledger> ledger_;

@@ -82,6 +82,9 @@ std::vector<std::string> FaultsOf(const CoordinatorOptions& o) {
     faults.emplace_back("--heartbeat-interval must be at least 10ms and below half of --membership-timeout");
   }
   if (o.connections_per_address == 0) faults.emplace_back("--connections-per-address must be 1 to 1024");
+  if (o.disk_budget_bytes != 0 && o.disk_budget_bytes < kLeastDiskBudget) {
+    faults.emplace_back("--disk-budget must be at least 64MiB, or 0 for the whole disk");
+  }
   if (o.control_port != 0 && (o.control_port == o.bulk_port || o.control_port == o.admin_port)) {
     faults.push_back(
         absl::StrCat("--control-port, --bulk-port and --admin-port must differ; ", o.control_port, " is used twice"));
@@ -383,6 +386,7 @@ CoordinatorCommandLine ParseCoordinatorOptions(const std::vector<std::string>& a
   table.Time("membership-timeout", o.membership_timeout, "a worker without a heartbeat for so long is lost");
   table.Time("heartbeat-interval", o.heartbeat_interval, "asked of workers");
   table.Number("connections-per-address", o.connections_per_address, 1024, "that each port takes from one address");
+  table.Size("disk-budget", o.disk_budget_bytes, "that the state directory may take; 0: the whole disk");
   AddLogOptions(table, o.log);
   const OptionTable::Outcome outcome = table.Parse(arguments, environment, version);
   out.text = outcome.text;

@@ -39,8 +39,11 @@ struct CoordinatorOptions {
   Duration membership_timeout = limits::kMembershipTimeout;  // --membership-timeout
   Duration heartbeat_interval = limits::kHeartbeatInterval;  // --heartbeat-interval, below half of the timeout
   uint32_t connections_per_address = 512;                    // --connections-per-address, of each port
-  LogOptions log;                                            // --log-level, --log-format
+  uint64_t disk_budget_bytes =
+      0;           // --disk-budget: of the state directory, at least kLeastDiskBudget; 0: the whole disk
+  LogOptions log;  // --log-level, --log-format
 };
+constexpr uint64_t kLeastDiskBudget = uint64_t{64} << 20;
 
 enum class DeviceChoice { kAuto, kCpu, kGpu };
 

@@ -98,8 +98,8 @@ absl::Status CheckCapacity(const CoordinatorCapacity& capacity, const Coordinato
         " free are left beside what the unfinished jobs may still "
         "take and a tenth of the disk; ",
         way_out,
-        "lower checkpoint.keep_last, or free space on the "
-        "disk of the state directory"));
+        "lower checkpoint.keep_last, free space on the disk of the state directory, or raise --disk-budget where it is "
+        "given"));
   }
   return absl::OkStatus();
 }

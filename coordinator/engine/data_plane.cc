@@ -148,7 +148,8 @@ absl::Status DataPlane::CheckRoom(uint64_t bytes) const {
   if (bytes <= left) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("the file has ", bytes, " bytes, and the coordinator's disk has room for ", left,
-                   " before it is almost full; free space on the disk of the state directory"));
+                   " before it is almost full; free space on the disk of the state directory, or raise "
+                   "--disk-budget where it is given"));
 }
 
 void DataPlane::FlushAcceptance(UploadId upload) {

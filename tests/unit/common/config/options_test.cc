@@ -124,6 +124,8 @@ TEST(CoordinatorOptions, HoldRelationsBetweenOptions) {
               HasSubstr("below half of --membership-timeout"));
   EXPECT_THAT(Coordinator({"--state-dir=/x", "--bulk-port=7070"}).text, HasSubstr("7070 is used twice"));
   EXPECT_THAT(Coordinator({"--state-dir=/x", "--connections-per-address=0"}).text, HasSubstr("must be 1 to 1024"));
+  EXPECT_THAT(Coordinator({"--state-dir=/x", "--disk-budget=1MiB"}).text, HasSubstr("must be at least 64MiB"));
+  EXPECT_EQ(Coordinator({"--state-dir=/x", "--disk-budget=64MiB"}).options->disk_budget_bytes, uint64_t{64} << 20);
   EXPECT_TRUE(
       Coordinator({"--state-dir=/x", "--control-port=0", "--bulk-port=0", "--admin-port=0"}).options.has_value());
 }

@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <filesystem>
 
 #include "absl/strings/escaping.h"
 #include "coordinator/store/blob_store.h"
 #include "coordinator/store/data_directory.h"
+#include "coordinator/store/disk_budget.h"
 #include "coordinator/store/snapshot_store.h"
 #include "tests/unit/coordinator/store/sim_disk.h"
 
@@ -204,6 +206,43 @@ TEST(DiskSpaceTest, DoesNotFlap) {
   EXPECT_EQ(*CheckDiskSpace(disk, directory, DiskState::kOk), DiskState::kLow);
   disk.space.free_bytes = 1'300'000;
   EXPECT_EQ(*CheckDiskSpace(disk, directory, DiskState::kLow), DiskState::kOk);
+}
+
+class DiskBudgetTest : public testing::Test {
+ protected:
+  DiskBudgetTest() { EXPECT_TRUE(MakePosixFiles()->MakeDirectory(root_).ok()); }
+  ~DiskBudgetTest() override { std::filesystem::remove_all(root_); }
+  void Write(const std::string& name, size_t bytes) {
+    std::unique_ptr<File> file = *MakePosixFiles()->OpenForAppend(root_ + "/" + name);
+    EXPECT_TRUE(file->Append(std::vector<std::byte>(bytes, std::byte{1})).ok());
+    EXPECT_TRUE(file->Sync().ok());
+  }
+  const std::string root_ = testing::TempDir() + "atoll-budget-" + std::to_string(::getpid());
+};
+
+TEST_F(DiskBudgetTest, WhatLiesBelowIsTakenFromIt) {
+  constexpr uint64_t kBudget = uint64_t{4} << 20, kFile = uint64_t{1} << 20;
+  const std::unique_ptr<Files> files = WithDiskBudget(MakePosixFiles(), root_, kBudget);
+  const uint64_t empty = files->SpaceAt(root_)->free_bytes;
+  EXPECT_EQ(files->SpaceAt(root_)->total_bytes, kBudget);
+  EXPECT_LE(empty, kBudget);
+  ASSERT_TRUE(files->MakeDirectory(root_ + "/below").ok());
+  const uint64_t with_directory = files->SpaceAt(root_)->free_bytes;
+  Write("below/a", kFile);
+  const uint64_t with_file = files->SpaceAt(root_)->free_bytes;
+  EXPECT_LE(with_file, with_directory - kFile);
+  EXPECT_GE(with_file, with_directory - kFile - kFile / 8);
+  ASSERT_TRUE(files->HardLink(root_ + "/below/a", root_ + "/b").ok());
+  EXPECT_GE(files->SpaceAt(root_)->free_bytes, with_file - kFile / 8) << "two names of one file";
+  Write("c", 2 * kBudget);
+  EXPECT_EQ(files->SpaceAt(root_)->free_bytes, 0u);
+}
+
+TEST_F(DiskBudgetTest, ADiskThatIsSmallerStaysSo) {
+  const Files::Space disk = *MakePosixFiles()->SpaceAt(root_);
+  const std::unique_ptr<Files> files = WithDiskBudget(MakePosixFiles(), root_, UINT64_MAX);
+  EXPECT_EQ(files->SpaceAt(root_)->total_bytes, disk.total_bytes);
+  EXPECT_FALSE(WithDiskBudget(MakePosixFiles(), root_ + "/not-there", UINT64_MAX)->SpaceAt(root_).ok());
 }
 
 TEST(DirectoryLockTest, ASecondHolderIsRefused) {

@@ -1,0 +1,77 @@
+#include "coordinator/store/disk_budget.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <utility>
+
+namespace atl {
+namespace {
+
+constexpr uint64_t kBlockBytes = 512;  // in which stat counts what is set aside
+
+class BudgetedFiles : public Files {
+ public:
+  BudgetedFiles(std::unique_ptr<Files> files, std::string root, uint64_t budget_bytes)
+      : files_(std::move(files)), root_(std::move(root)), budget_bytes_(budget_bytes) {}
+
+  absl::StatusOr<std::unique_ptr<File>> OpenForAppend(const std::string& path) override {
+    return files_->OpenForAppend(path);
+  }
+  absl::StatusOr<std::unique_ptr<File>> OpenForRead(const std::string& path) const override {
+    return files_->OpenForRead(path);
+  }
+  absl::Status Rename(const std::string& from, const std::string& to) override { return files_->Rename(from, to); }
+  absl::Status Remove(const std::string& path) override { return files_->Remove(path); }
+  absl::Status HardLink(const std::string& from, const std::string& to) override { return files_->HardLink(from, to); }
+  absl::Status MakeDirectory(const std::string& path) override { return files_->MakeDirectory(path); }
+  absl::Status SyncDirectory(const std::string& path) override { return files_->SyncDirectory(path); }
+  absl::StatusOr<std::vector<std::string>> List(const std::string& path) const override { return files_->List(path); }
+  bool Exists(const std::string& path) const override { return files_->Exists(path); }
+
+  absl::StatusOr<Space> SpaceAt(const std::string& path) const override {
+    ATOLL_ASSIGN_OR_RETURN(const Space disk, files_->SpaceAt(path));
+    ATOLL_ASSIGN_OR_RETURN(const uint64_t used, DiskUseBelow(root_));
+    const uint64_t left = budget_bytes_ - std::min(budget_bytes_, used);
+    return Space{std::min(disk.free_bytes, left), std::min(disk.total_bytes, budget_bytes_)};
+  }
+
+ private:
+  const std::unique_ptr<Files> files_;
+  const std::string root_;
+  const uint64_t budget_bytes_;
+};
+
+}  // namespace
+
+absl::StatusOr<uint64_t> DiskUseBelow(const std::string& root) {
+  uint64_t bytes = 0;
+  std::set<std::pair<dev_t, ino_t>> linked;  // files with several names that were counted
+  const auto count = [&](const std::string& path) {
+    struct stat s {};
+    if (::lstat(path.c_str(), &s) != 0) return;  // gone
+    if (S_ISREG(s.st_mode) && s.st_nlink > 1 && !linked.emplace(s.st_dev, s.st_ino).second) return;
+    bytes += static_cast<uint64_t>(s.st_blocks) * kBlockBytes;
+  };
+  std::error_code error;
+  std::filesystem::recursive_directory_iterator at(root, error);
+  if (error) return absl::InternalError(absl::StrCat("reading ", root, ": ", error.message()));
+  count(root);
+  while (at != std::filesystem::recursive_directory_iterator()) {
+    count(at->path().string());
+    at.increment(error);
+    if (error) break;  // a directory was removed under the walk: what was seen so far
+  }
+  return bytes;
+}
+
+std::unique_ptr<Files> WithDiskBudget(std::unique_ptr<Files> files, std::string root, uint64_t budget_bytes) {
+  return std::make_unique<BudgetedFiles>(std::move(files), std::move(root), budget_bytes);
+}
+
+}  // namespace atl
