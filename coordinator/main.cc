@@ -153,12 +153,13 @@ class Coordinator {
   std::unique_ptr<ControlSessions> controls_;
   std::unique_ptr<BulkSessions> bulk_;
   std::optional<Authority> authority_;  // with --trust
-  CallGuard guard_{log_, clock_};
+  AuditTrail trail_{log_, clock_};
+  CallGuard guard_{trail_, clock_};
   Ports ports_{log_};
   std::unique_ptr<Enrollment> enrollment_;  // with --trust
   std::vector<std::unique_ptr<grpc::Service>> services_;
   // Executors end before what their jobs use, so they are declared after it.
-  std::unique_ptr<ThreadExecutor> ledger_executor_, io_, compute_, calls_;
+  std::unique_ptr<ThreadExecutor> ledger_executor_, io_, compute_, calls_, audit_executor_;
   std::unique_ptr<Server> control_server_, bulk_server_, enroll_server_;
   std::unique_ptr<HttpServer> web_;
   std::jthread engine_thread_, disk_thread_;
@@ -226,7 +227,7 @@ absl::StatusOr<ServerSecurity> Coordinator::OpenTrust() {
   ATOLL_ASSIGN_OR_RETURN(authority_, LoadAuthority(options_.trust_dir));
   ATOLL_RETURN_IF_ERROR(RenewOwnIdentity());
   enrollment_ = std::make_unique<Enrollment>(EnrollmentParts{
-      *authority_, *ledger_, *ledger_executor_, clock_, log_, guard_,
+      *authority_, *ledger_, *ledger_executor_, clock_, trail_, guard_,
       [this](const std::string& token) { ports_.Revoke(token); }, [this](const absl::Status& status) { Die(status); }});
   enrollment_->Load(tokens_);
   return MutualTls(OwnIdentityPath(), WallSeconds(clock_),
@@ -321,6 +322,9 @@ absl::Status Coordinator::Start() {
   io_ = std::make_unique<ThreadExecutor>(1);
   compute_ = std::make_unique<ThreadExecutor>(1);
   calls_ = std::make_unique<ThreadExecutor>(1);
+  audit_executor_ = std::make_unique<ThreadExecutor>(1);
+  ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<AuditLog> kept, AuditLog::Open(*files_, directory_));
+  trail_.KeepIn(std::move(kept), *audit_executor_);
   const unsigned threads = options_.threads > 0 ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
   const auto fatal = [this](const absl::Status& status) { Die(status); };
   data_ = std::make_unique<DataPlane>(DataPlaneParts{*files_, clock_, *ledger_executor_, *io_, *compute_, *ledger_,
@@ -429,7 +433,7 @@ void Coordinator::Stop() {
   if (control_server_) control_server_->Shutdown(kShutdownLimit);
   engine_thread_ = {};
   // What the executors still hold is finished before anything that it uses goes away.
-  for (auto* executor : {&calls_, &compute_, &io_, &ledger_executor_}) executor->reset();
+  for (auto* executor : {&calls_, &compute_, &io_, &ledger_executor_, &audit_executor_}) executor->reset();
   if (events_) (void)events_->Sync();
 }
 

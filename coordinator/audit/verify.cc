@@ -5,6 +5,7 @@
 #include "coordinator/audit/ledger_checks.h"
 #include "coordinator/audit/ledger_reader.h"
 #include "coordinator/audit/state_paths.h"
+#include "coordinator/audit/trail_checks.h"
 
 namespace atl::audit {
 
@@ -13,6 +14,7 @@ absl::Status VerifyState(const Place& place, Report& report) {
   ATOLL_ASSIGN_OR_RETURN(const std::optional<LedgerImage> image, ReadLedger(place.ledger_files, place.ledger, report));
   if (!image) return absl::OkStatus();
   CheckBlobs(place.files, place.root, *image, state, report);
+  CheckTrail(place.files, place.root, report);
   const std::map<std::string, JobStanding> standings = CheckLedger(*image, report);
   const JobFiles none;
   for (const auto& [name, standing] : standings) {

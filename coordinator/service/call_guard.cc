@@ -19,7 +19,8 @@ absl::Status CallGuard::Check(const std::string& method, const Identity& caller)
   if (!decided.ok()) {
     TellRefusal(method, caller, decided);
   } else if (FindAccessRule(method)->changes_state) {
-    log_.Info("audit", {{"who", Who(caller)}, {"call", method}, {"result", "allowed"}, {"token", TokenOf(caller)}});
+    trail_.Tell(LogLevel::kInfo,
+                {{"who", Who(caller)}, {"call", method}, {"result", "allowed"}, {"token", TokenOf(caller)}});
   }
   return decided;
 }
@@ -30,14 +31,15 @@ void CallGuard::TellOutcome(const std::string& method, const Identity& caller, c
   if (rule == nullptr || !rule->changes_state) return;
   const std::string what = about.substr(0, kAboutBytes), token = TokenOf(caller);
   if (outcome.ok()) {
-    log_.Info("audit", {{"who", Who(caller)}, {"call", method}, {"about", what}, {"result", "done"}, {"token", token}});
+    trail_.Tell(LogLevel::kInfo,
+                {{"who", Who(caller)}, {"call", method}, {"about", what}, {"result", "done"}, {"token", token}});
   } else {
-    log_.Warn("audit", {{"who", Who(caller)},
-                        {"call", method},
-                        {"about", what},
-                        {"result", "failed"},
-                        {"token", token},
-                        {"reason", std::string(outcome.message().substr(0, kReasonBytes))}});
+    trail_.Tell(LogLevel::kWarning, {{"who", Who(caller)},
+                                     {"call", method},
+                                     {"about", what},
+                                     {"result", "failed"},
+                                     {"token", token},
+                                     {"reason", std::string(outcome.message().substr(0, kReasonBytes))}});
   }
 }
 
@@ -71,12 +73,12 @@ void CallGuard::TellRefusal(const std::string& method, const Identity& caller, c
     ++lines_;
     untold = std::exchange(untold_, 0);
   }
-  log_.Warn("audit", {{"who", Who(caller)},
-                      {"call", method.substr(0, 128)},
-                      {"result", "refused"},
-                      {"token", TokenOf(caller)},
-                      {"reason", std::string(why.message())},
-                      {"not_told_before", untold}});
+  trail_.Tell(LogLevel::kWarning, {{"who", Who(caller)},
+                                   {"call", method.substr(0, 128)},
+                                   {"result", "refused"},
+                                   {"token", TokenOf(caller)},
+                                   {"reason", std::string(why.message())},
+                                   {"not_told_before", untold}});
 }
 
 }  // namespace atl

@@ -6,10 +6,10 @@
 #include <set>
 #include <string>
 
-#include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/base/time.h"
 #include "common/trust/access.h"
+#include "coordinator/service/audit_trail.h"
 
 namespace atl {
 
@@ -23,7 +23,7 @@ class CallGuard {
  public:
   static constexpr uint32_t kRefusalLinesPerSecond = 100;
 
-  CallGuard(Log& log, const Clock& clock) : log_(log), clock_(clock) {}
+  CallGuard(AuditTrail& trail, const Clock& clock) : trail_(trail), clock_(clock) {}
   // PermissionDenied with the reason; a CallCheck of common/rpc/tls.h.
   absl::Status Check(const std::string& method, const Identity& caller) ATOLL_EXCLUDES(mutex_);
   // Tells what came of a call that Check has allowed, where it changes state: done, or failed and why. `about` is what
@@ -37,7 +37,7 @@ class CallGuard {
   absl::Status Decide(const std::string& method, const Identity& caller) ATOLL_EXCLUDES(mutex_);
   void TellRefusal(const std::string& method, const Identity& caller, const absl::Status& why) ATOLL_EXCLUDES(mutex_);
 
-  Log& log_;
+  AuditTrail& trail_;
   const Clock& clock_;
   Mutex mutex_;
   std::set<std::string> revoked_ ATOLL_GUARDED_BY(mutex_);

@@ -95,12 +95,12 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::EnrollNow(const v1::EnrollRequest
       request.certificate().empty() ? ByToken(request) : ByCertificate(request);
   if (!response.ok()) {
     CountFailure(address);
-    parts_.log.Warn("audit", {{"who", address},
-                              {"call", "Enroll"},
-                              {"result", "refused"},
-                              {"name", request.name().substr(0, 64)},
-                              {"token", request.token_id().substr(0, 16)},
-                              {"reason", std::string(response.status().message())}});
+    parts_.trail.Tell(LogLevel::kWarning, {{"who", address},
+                                           {"call", "Enroll"},
+                                           {"result", "refused"},
+                                           {"name", request.name().substr(0, 64)},
+                                           {"token", request.token_id().substr(0, 16)},
+                                           {"reason", std::string(response.status().message())}});
   }
   return response;
 }
@@ -155,10 +155,10 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::Issue(const v1::EnrollRequest& re
   ATOLL_ASSIGN_OR_RETURN(
       *response.mutable_certificate(),
       parts_.authority.Sign(request.signing_request(), identity, NowSeconds(), LifetimeOf(identity.role)));
-  parts_.log.Info("audit", {{"who", Who(identity)},
-                            {"call", request.certificate().empty() ? "Enroll" : "Enroll (renewal)"},
-                            {"result", "allowed"},
-                            {"token", identity.token}});
+  parts_.trail.Tell(LogLevel::kInfo, {{"who", Who(identity)},
+                                      {"call", request.certificate().empty() ? "Enroll" : "Enroll (renewal)"},
+                                      {"result", "allowed"},
+                                      {"token", identity.token}});
   return response;
 }
 

@@ -12,10 +12,10 @@
 #include "atoll/v1/admin.pb.h"
 #include "atoll/v1/worker.pb.h"
 #include "common/base/executor.h"
-#include "common/base/log.h"
 #include "common/base/time.h"
 #include "common/base/wall_time.h"
 #include "common/trust/authority.h"
+#include "coordinator/service/audit_trail.h"
 #include "coordinator/service/call_guard.h"
 #include "coordinator/service/job_api.h"
 #include "coordinator/store/ledger.h"
@@ -27,7 +27,7 @@ struct EnrollmentParts {
   Ledger& ledger;
   Executor& executor;  // the ledger's: everything below runs there, one after the other
   const Clock& clock;
-  Log& log;
+  AuditTrail& trail;
   CallGuard& guard;
   std::function<void(const std::string& token)> revoke;  // ends the connections of who came by it
   std::function<void(const absl::Status&)> fatal;        // the ledger could not be written

@@ -1,4 +1,7 @@
 """A run with mutual TLS: an authority, an admin, a worker; and who is not let in."""
+import hashlib
+import json
+
 from atoll_harness import check, equal, main, wait_for
 
 REFUSED, UNREACHABLE = 4, 5
@@ -6,6 +9,24 @@ REFUSED, UNREACHABLE = 4, 5
 
 def issue(scene, role, name):
     return scene.atoll("ca", "issue", scene.path("trust"), "--role", role, "--name", name, "--out", scene.path(f"{name}.pem")).out.strip()
+
+
+def check_audit_log(scene):
+    """It stays, each line holds the SHA-256 of the one before, and verify notices a changed one."""
+    (file,) = scene.path("state/events/audit").iterdir()
+    lines = file.read_bytes().splitlines()
+    before = ["0" * 64] + [hashlib.sha256(line).hexdigest() for line in lines]
+    entries = [json.loads(line) for line in lines]
+    equal([entry["previous"] for entry in entries], before[:-1], "the chain of the audit log")
+    told = [(entry["who"], entry["call"].split("/")[-1], entry["result"]) for entry in entries]
+    for wanted in (("viewer/eve", "DrainWorker", "refused"), ("admin/admin", "SubmitJob", "allowed"), ("admin/admin", "SubmitJob", "done"),
+                   ("worker/a", "Control", "allowed")):
+        check(wanted in told, f"the audit log does not tell {wanted}: {told}")
+    equal(scene.verify()["counts"]["audit lines"], len(lines), "the lines that verify counts")
+    file.write_bytes(b"\n".join(lines).replace(b"allowed", b"refused", 1) + b"\n")
+    (found,) = scene.verify(code=65)["damage"]
+    check("does not follow the one before it" in found["problem"], f"verify found {found}")
+    file.write_bytes(b"\n".join(lines) + b"\n")
 
 
 def test(scene):
@@ -43,6 +64,7 @@ def test(scene):
     check("is that of worker 'a'" in thief.log(), thief.log())
     equal(worker.terminate(), 0, "the end of the worker")
     equal(coordinator.terminate(), 0, "the end of the coordinator")
+    check_audit_log(scene)
 
     # Whoever has enrolled would refuse a coordinator of another authority: it does not start as one by mistake.
     own = scene.path("state/coordinator.pem")

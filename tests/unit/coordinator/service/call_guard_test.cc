@@ -16,7 +16,8 @@ class CallGuardTest : public testing::Test {
 
   ManualClock clock_;
   Log log_{{.to_stderr = false}};
-  CallGuard guard_{log_, clock_};
+  AuditTrail trail_{log_, clock_};
+  CallGuard guard_{trail_, clock_};
 };
 
 TEST_F(CallGuardTest, TellsRefusalsAndChangesOnly) {

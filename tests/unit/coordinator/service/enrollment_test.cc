@@ -17,7 +17,7 @@ class EnrollmentTest : public testing::Test {
  protected:
   EnrollmentTest() { Restart(); }
   void Restart() {
-    enrollment_ = std::make_unique<Enrollment>(EnrollmentParts{authority_, *ledger_, executor_, clock_, log_, guard_,
+    enrollment_ = std::make_unique<Enrollment>(EnrollmentParts{authority_, *ledger_, executor_, clock_, trail_, guard_,
                                                                [this](const std::string& t) { ended_.push_back(t); },
                                                                [this](const absl::Status& why) { fatal_ = why; }});
     enrollment_->Load(*ledger_->Tokens());
@@ -89,7 +89,8 @@ class EnrollmentTest : public testing::Test {
   absl::Status disk_error_, fatal_;
   std::vector<std::string> ended_;  // tokens whose connections were ended
   Log log_{{.to_stderr = false}};
-  CallGuard guard_{log_, clock_};
+  AuditTrail trail_{log_, clock_};
+  CallGuard guard_{trail_, clock_};
   ManualExecutor executor_;
   std::unique_ptr<Enrollment> enrollment_;
 };
@@ -177,9 +178,9 @@ TEST_F(EnrollmentTest, ARevokedTokenEndsEnrolmentRenewalAndCalls) {
   EXPECT_NE(Why(Enroll(With(token, "cpu-2"))).find("was revoked"), std::string::npos);
   EXPECT_NE(Why(Enroll(Renewal(certificate, key))).find("was revoked"), std::string::npos);
   EXPECT_FALSE(guard_.Check("/atoll.v1.WorkerService/Control", worker).ok());
-  CallGuard fresh(log_, clock_);
+  CallGuard fresh(trail_, clock_);
   Enrollment again(
-      {authority_, *ledger_, executor_, clock_, log_, fresh, [](const std::string&) {}, [](const absl::Status&) {}});
+      {authority_, *ledger_, executor_, clock_, trail_, fresh, [](const std::string&) {}, [](const absl::Status&) {}});
   again.Load(*ledger_->Tokens());
   EXPECT_FALSE(fresh.Check("/atoll.v1.WorkerService/Control", worker).ok()) << "a restart forgot the revocation";
 }

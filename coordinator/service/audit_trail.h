@@ -1,0 +1,45 @@
+// Where audit lines go: to the process's log at once, and to the audit log on disk soon.
+#ifndef ATOLL_COORDINATOR_SERVICE_AUDIT_TRAIL_H_
+#define ATOLL_COORDINATOR_SERVICE_AUDIT_TRAIL_H_
+
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/executor.h"
+#include "common/base/log.h"
+#include "common/base/mutex.h"
+#include "common/base/time.h"
+#include "coordinator/store/audit_log.h"
+
+namespace atl {
+
+// Thread-safe; never waits. Outlives the executor.
+class AuditTrail {
+ public:
+  static constexpr size_t kWaiting = 4096;  // lines for the disk; beyond them they are lost, and counted there
+
+  AuditTrail(Log& log, const Clock& clock) : log_(log), clock_(clock) {}
+  // From now on lines go to `kept` as well, on `executor`, which runs one job after the other. Once, before the first
+  // line.
+  void KeepIn(std::unique_ptr<AuditLog> kept, Executor& executor);
+  // At least one field.
+  void Tell(LogLevel level, std::initializer_list<LogField> fields) ATOLL_EXCLUDES(mutex_);
+
+ private:
+  void Keep() ATOLL_EXCLUDES(mutex_);
+
+  Log& log_;
+  const Clock& clock_;
+  Executor* executor_ = nullptr;
+  std::unique_ptr<AuditLog> kept_;  // used on the executor alone
+  bool failing_ = false;            // there too
+  Mutex mutex_;
+  std::vector<std::string> waiting_ ATOLL_GUARDED_BY(mutex_);  // while there are some a job is posted
+  uint64_t lost_ ATOLL_GUARDED_BY(mutex_) = 0;                 // behind kWaiting of them
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_SERVICE_AUDIT_TRAIL_H_

@@ -1,0 +1,129 @@
+#include "coordinator/store/audit_log.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace atl {
+namespace {
+
+constexpr char kSuffix[] = ".jsonl";
+constexpr size_t kDigits = 10;
+
+// The numbers of the files there are, in order. What is no such file is left alone.
+std::vector<uint64_t> NumbersOf(const std::vector<std::string>& names) {
+  std::vector<uint64_t> out;
+  for (const std::string& name : names) {
+    if (name.size() != kDigits + sizeof kSuffix - 1 || !name.ends_with(kSuffix)) continue;
+    if (name.find_first_not_of("0123456789") != kDigits) continue;
+    out.push_back(std::stoull(name.substr(0, kDigits)));
+  }
+  return out;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(Files& files, const DataDirectory& directory,
+                                                         uint64_t file_bytes) {
+  const std::string audit = JoinPath(directory.EventsDirectory(), "audit");
+  std::unique_ptr<AuditLog> log(new AuditLog(files, directory.root(), audit, file_bytes));
+  ATOLL_RETURN_IF_ERROR(MakeDurableDirectory(files, directory.root(), audit));
+  ATOLL_RETURN_IF_ERROR(log->FindEnd());
+  return log;
+}
+
+std::string AuditLog::PathOf(uint64_t number) const { return absl::StrFormat("%s/%010d.jsonl", directory_, number); }
+
+// The newest file may have been made and not written to: then the last line is in the one before.
+absl::Status AuditLog::FindEnd() {
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(directory_));
+  const std::vector<uint64_t> numbers = NumbersOf(names);
+  if (numbers.empty()) return absl::OkStatus();
+  number_ = numbers.back();
+  for (size_t i = numbers.size(); i-- > 0;) {
+    ATOLL_ASSIGN_OR_RETURN(const bool found, TakeUp(numbers[i]));
+    if (found) return absl::OkStatus();
+  }
+  return absl::OkStatus();
+}
+
+// Cuts the file behind its last whole line and remembers that line; false when there is none.
+absl::StatusOr<bool> AuditLog::TakeUp(uint64_t number) {
+  ATOLL_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(files_, PathOf(number), UINT64_MAX));
+  const size_t end = text.rfind("}\n");  // a file system may have left zeros behind it
+  const size_t whole = end == std::string::npos ? 0 : end + 2;
+  if (whole < text.size()) {
+    ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, files_.OpenForAppend(PathOf(number)));
+    ATOLL_RETURN_IF_ERROR(file->Truncate(whole));
+    ATOLL_RETURN_IF_ERROR(file->Sync());
+  }
+  if (whole == 0) return false;
+  const size_t before = text.rfind('\n', whole - 2);
+  const size_t begin = before == std::string::npos ? 0 : before + 1;
+  previous_ = Sha256Of(AsBytes(text.substr(begin, whole - 1 - begin)));
+  return true;
+}
+
+absl::Status AuditLog::Append(std::span<const std::string> records) {
+  std::string text;
+  Sha256 previous = previous_;
+  uint64_t lost = lost_;
+  for (const std::string& record : records) {
+    std::string line = absl::StrCat("{\"previous\":\"", previous.Hex(), "\",");
+    if (lost > 0) absl::StrAppend(&line, "\"lost\":\"", std::exchange(lost, 0), "\",");
+    line += record.substr(1);
+    previous = Sha256Of(AsBytes(line));
+    text += line + "\n";
+  }
+  const absl::Status written = Write(text);
+  if (!written.ok()) {
+    lost_ += records.size();
+    return written;
+  }
+  previous_ = previous;
+  lost_ = 0;
+  const absl::Status flushed = file_->Sync();
+  if (!flushed.ok()) {
+    file_.reset();
+    ++number_;
+  }
+  return flushed;
+}
+
+absl::Status AuditLog::Write(const std::string& text) {
+  if (file_ == nullptr) ATOLL_RETURN_IF_ERROR(OpenFile());
+  ATOLL_ASSIGN_OR_RETURN(uint64_t size, file_->Size());
+  if (size >= file_bytes_) {
+    file_.reset();
+    ++number_;
+    ATOLL_RETURN_IF_ERROR(OpenFile());
+    ATOLL_RETURN_IF_ERROR(DropOld());
+    size = 0;
+  }
+  absl::Status appended = file_->Append(AsBytes(text));
+  if (!appended.ok() && !file_->Truncate(size).ok()) {  // half a line stands there: nothing may follow it
+    file_.reset();
+    ++number_;
+  }
+  return appended;
+}
+
+absl::Status AuditLog::OpenFile() {
+  ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<File> file, files_.OpenForAppend(PathOf(number_)));
+  ATOLL_RETURN_IF_ERROR(files_.SyncDirectory(directory_));
+  file_ = std::move(file);
+  return absl::OkStatus();
+}
+
+absl::Status AuditLog::DropOld() const {
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(directory_));
+  for (const uint64_t number : NumbersOf(names)) {
+    if (number + kKeptFiles <= number_) ATOLL_RETURN_IF_ERROR(files_.Remove(PathOf(number)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace atl

@@ -1,0 +1,137 @@
+// The audit log on disk, read back by the audit that knows the format alone.
+#include "coordinator/store/audit_log.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "coordinator/audit/trail_checks.h"
+#include "tests/unit/coordinator/store/sim_disk.h"
+
+namespace atl {
+namespace {
+
+constexpr char kFirst[] = "/data/events/audit/0000000000.jsonl";
+constexpr char kSecond[] = "/data/events/audit/0000000001.jsonl";
+
+class AuditLogTest : public testing::Test {
+ protected:
+  AuditLogTest() { Reopen(); }
+  void Reopen(uint64_t file_bytes = AuditLog::kFileBytes) {
+    auto opened = AuditLog::Open(disk_, DataDirectory("/data"), file_bytes);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    log_ = *std::move(opened);
+  }
+  absl::Status Tell(const std::string& what) {
+    return log_->Append(std::vector<std::string>{"{\"call\":\"" + what + "\"}"});
+  }
+  std::string Text(const std::string& path) {
+    const SimDisk::Content& content = disk_.At(path);
+    return {reinterpret_cast<const char*>(content.data()), content.size()};
+  }
+  audit::Report Check() {
+    audit::Report report("verify", "/data");
+    audit::CheckTrail(disk_, "/data", report);
+    return report;
+  }
+  // Replaces the first `from`, of the same length as `to`.
+  void Change(const std::string& path, const std::string& from, const std::string& to) {
+    const size_t at = Text(path).find(from);
+    ASSERT_NE(at, std::string::npos);
+    for (size_t i = 0; i < to.size(); ++i) disk_.At(path)[at + i] = static_cast<std::byte>(to[i]);
+  }
+
+  SimDisk disk_;
+  std::unique_ptr<AuditLog> log_;
+};
+
+TEST_F(AuditLogTest, EveryLineFollowsTheOneBeforeAcrossStartsAndPowerCuts) {
+  EXPECT_TRUE(Check().ok());
+  ASSERT_EQ(Tell("one"), absl::OkStatus());
+  ASSERT_EQ(log_->Append(std::vector<std::string>{R"({"call":"two"})", R"({"call":"three"})"}), absl::OkStatus());
+  disk_.Crash();
+  Reopen();
+  ASSERT_EQ(Tell("four"), absl::OkStatus());
+  const audit::Report report = Check();
+  EXPECT_TRUE(report.ok()) << report.Text();
+  EXPECT_EQ(report.count("audit lines"), 4u);
+  const std::string zeros = "{\"previous\":\"" + std::string(64, '0') + "\",\"call\":\"one\"}";
+  EXPECT_EQ(Text(kFirst).substr(0, zeros.size() + 1), zeros + "\n");
+  const std::string after = "{\"previous\":\"" + Sha256Of(AsBytes(zeros)).Hex() + "\",\"call\":\"two\"}\n";
+  EXPECT_EQ(Text(kFirst).substr(zeros.size() + 1, after.size()), after);
+}
+
+TEST_F(AuditLogTest, ALineThatIsChangedLeftOutOrPutInIsFound) {
+  for (const char* what : {"one", "two", "six", "ten"}) ASSERT_EQ(Tell(what), absl::OkStatus());
+  const SimDisk::Content whole = disk_.At(kFirst);
+  Change(kFirst, "two", "owt");
+  ASSERT_EQ(Check().damage().size(), 1u);
+  EXPECT_EQ(Check().damage()[0].file, kFirst);
+  EXPECT_EQ(Check().damage()[0].offset, 2 * (Text(kFirst).size() / 4)) << "the line behind it";
+
+  disk_.At(kFirst) = whole;
+  const auto size = static_cast<std::ptrdiff_t>(whole.size() / 4);
+  disk_.At(kFirst).erase(disk_.At(kFirst).begin() + size, disk_.At(kFirst).begin() + 2 * size);
+  EXPECT_EQ(Check().damage().size(), 1u);
+
+  disk_.At(kFirst) = whole;
+  disk_.At(kFirst).insert(disk_.At(kFirst).begin() + size, whole.begin(), whole.begin() + size);
+  EXPECT_EQ(Check().damage().size(), 1u);
+}
+
+TEST_F(AuditLogTest, WhatWasNotWrittenToItsEndIsCutOff) {
+  ASSERT_EQ(Tell("one"), absl::OkStatus());
+  const size_t whole = Text(kFirst).size();
+  for (const std::string& torn : {std::string("{\"previous\":\"00"), std::string(100, '\0')}) {
+    for (const char c : torn) disk_.At(kFirst).push_back(static_cast<std::byte>(c));
+    const audit::Report report = Check();
+    EXPECT_TRUE(report.ok()) << report.Text();
+    ASSERT_EQ(report.notes().size(), 1u);
+    EXPECT_EQ(report.notes()[0].offset, whole);
+    Reopen();
+    EXPECT_EQ(Text(kFirst).size(), whole);
+  }
+  ASSERT_EQ(Tell("two"), absl::OkStatus());
+  EXPECT_TRUE(Check().ok());
+  EXPECT_EQ(Check().count("audit lines"), 2u);
+}
+
+TEST_F(AuditLogTest, TheNewestFilesAreKeptAndAMissingOneIsFound) {
+  Reopen(/*file_bytes=*/1);  // a file for each line
+  for (int i = 0; i < 12; ++i) ASSERT_EQ(Tell(std::to_string(i)), absl::OkStatus());
+  EXPECT_EQ(disk_.Paths().size(), AuditLog::kKeptFiles);
+  EXPECT_TRUE(Check().ok()) << Check().Text();
+  EXPECT_EQ(Check().count("audit lines"), AuditLog::kKeptFiles);
+  Reopen(1);
+  ASSERT_EQ(Tell("again"), absl::OkStatus());
+  EXPECT_TRUE(Check().ok()) << Check().Text();
+  ASSERT_EQ(disk_.Remove("/data/events/audit/0000000005.jsonl"), absl::OkStatus());
+  EXPECT_FALSE(Check().ok()) << "the oldest of eight is gone";
+}
+
+TEST_F(AuditLogTest, WhatAFullDiskTookIsCounted) {
+  ASSERT_EQ(Tell("one"), absl::OkStatus());
+  disk_.FailAt(0, SimDisk::Fault::kFull);
+  EXPECT_EQ(Tell("lost").code(), absl::StatusCode::kResourceExhausted);
+  disk_.FailAt(0, SimDisk::Fault::kShortWrite);
+  EXPECT_FALSE(Tell("lost").ok());
+  log_->Lose(5);
+  ASSERT_EQ(Tell("two"), absl::OkStatus());
+  EXPECT_NE(Text(kFirst).find(R"(","lost":"7","call":"two"})"), std::string::npos) << Text(kFirst);
+  EXPECT_TRUE(Check().ok()) << Check().Text();
+  EXPECT_EQ(Check().count("audit lines"), 2u);
+}
+
+TEST_F(AuditLogTest, AfterAFailedFlushANewFileIsBegun) {
+  ASSERT_EQ(Tell("one"), absl::OkStatus());
+  disk_.FailAt(1, SimDisk::Fault::kFails);  // behind the append
+  EXPECT_FALSE(Tell("two").ok());
+  ASSERT_EQ(Tell("three"), absl::OkStatus());
+  EXPECT_NE(Text(kSecond).find("three"), std::string::npos);
+  EXPECT_TRUE(Check().ok()) << Check().Text();
+  EXPECT_EQ(Check().count("audit lines"), 3u);
+}
+
+}  // namespace
+}  // namespace atl
