@@ -58,7 +58,7 @@ Hello Core::State::MakeHello() const {
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     const Fragment& f = fragments[p];
     if (f.installed) hello.applied.push_back({FragmentIndex{p}, f.outer});
-    if (f.held && !f.held->dropped) hello.held.push_back({{FragmentIndex{p}, f.held->version}, f.held->header.digest});
+    if (f.held && !f.held->dropped && !f.forming) hello.held.push_back({{FragmentIndex{p}, f.held->version}, f.held->header.digest});
   }
   hello.leases = Cursors();
   return hello;
@@ -160,11 +160,11 @@ void Core::State::OnWelcome(const Welcome& welcome) {
     return;
   }
   for (const Welcome::Fate& fate : welcome.fates) OnFate(fate);
-  // A contribution that was formed after Hello has no fate yet.
+  // A contribution that was formed after Hello has no fate yet; one that is being formed is sent when it is.
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     Fragment& f = fragments[p];
     if (f.held && f.held->dropped) SayDropped(p);
-    if (f.held && !f.held->uploading && !f.held->accepted) StartUpload(f);
+    if (f.held && !f.forming && !f.held->uploading && !f.held->accepted) StartUpload(f);
   }
 }
 
@@ -180,7 +180,7 @@ void Core::State::OnFate(const Welcome::Fate& fate) {
   const uint32_t p = fate.target.fragment.value;
   if (p >= fragments.size()) return;
   Fragment& f = fragments[p];
-  if (!f.held || f.held->version != fate.target.version) return;
+  if (!f.held || f.forming || f.held->version != fate.target.version) return;
   switch (fate.fate) {
     case ContributionFate::kUnknown: break;  // sent again with everything that was never sent
     case ContributionFate::kAccepted: f.held->accepted = true; break;
@@ -264,6 +264,7 @@ void Core::CheckInvariants() const {
       ATOLL_CHECK(!f.held && !f.unsettled, "a fragment that is not there has nothing in flight");
       continue;
     }
+    if (f.forming) ATOLL_CHECK(f.held && !f.unsettled && !f.applying, "what is being formed is held and nothing moves");
     if (f.leaping) {
       ATOLL_CHECK(!f.held && !f.unsettled && !f.forming, "a fragment that leaps has nothing in flight");
       continue;

@@ -64,7 +64,7 @@ class Core {
   Core& operator=(const Core&) = delete;
 
   // Requires now >= every earlier now. Effects that answer with an event must be answered exactly once, unless
-  // ReleaseJob, DropFetches or CancelUpload came in between; answers that no longer fit are ignored.
+  // ReleaseJob, DropFetches, CancelUpload or DropContribution came in between; answers that no longer fit are ignored.
   Effects Step(const Event& event, Instant now);
   // When a Boundary must be given at the latest; kNever when only an event can change anything.
   Instant NextWake() const;

@@ -84,7 +84,8 @@ struct BeginOptimizer {
   uint64_t clock_step = 0;
 };
 
-// delta + residual, encoded and kept -> ContributionFormed or ContributionFailed.
+// delta + residual, encoded and kept -> ContributionFormed or ContributionFailed, while training goes on: the delta is
+// that of the local parameters as they are now. DropContribution takes it back, and no answer comes.
 struct FormContribution {
   FragmentVersion target;
 };
@@ -96,7 +97,7 @@ struct Upload {
 struct CancelUpload {
   FragmentIndex fragment;
 };
-// The kept contribution will not count.
+// The contribution that is kept, or being formed, will not count.
 struct DropContribution {
   FragmentIndex fragment;
 };

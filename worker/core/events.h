@@ -74,7 +74,7 @@ struct UpdateApplied {
   bool hash_matches = true;
 };
 
-// Answer to FormContribution.
+// Answers to FormContribution; steps may have been taken since. Neither comes while one runs.
 struct ContributionFormed {
   FragmentVersion target;
   Digest digest;

@@ -12,7 +12,7 @@
 namespace atl::worker {
 
 // A contribution whose fate is not known, or the place of one that the job drops. Steps, tokens and loss are what it
-// carries.
+// carries: those of the send, though its digest and size come when it is formed.
 struct Held {
   Version version;  // measured against
   ContributionHeader header;
@@ -45,8 +45,9 @@ struct Fragment {
   std::optional<bool> unsettled;  // outer copy moved, local not: as contributor or not
   std::optional<Held> held;       // held->version == outer, or outer - 1 while unsettled
   std::deque<Pending> pending;    // contiguous from outer + 1 once installed
-  bool forming = false, applying = false, installing = false;
-  bool overtaken = false;     // the outer copy was taken while it was forming or applying
+  bool forming = false;  // held is, beside training: neither the outer copy nor its version moves meanwhile
+  bool applying = false, installing = false;
+  bool overtaken = false;     // the outer copy was taken while it was applying
   bool fetching = false;      // whole
   bool leaping = false;       // being fetched whole to come forward with its drift; installed, and nothing is in flight
   bool lacks_update = false;  // leaping because an update is not kept any more

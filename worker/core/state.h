@@ -116,6 +116,7 @@ struct Core::State {
   void SettleContributor(Fragment& f);
   void SettleMissed(Fragment& f);
   void SendDue();
+  void Form(uint32_t p, bool retry);
   bool SkipsForOthers(uint32_t p);
   bool SendsAhead(uint32_t p) const;
   uint64_t OthersSend(uint32_t p) const;

@@ -130,7 +130,7 @@ bool Core::State::MayApply(uint32_t p, bool contributor) const {
 void Core::State::ApplyReady() {
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     Fragment& f = fragments[p];
-    if (!f.installed || f.applying) continue;
+    if (!f.installed || f.applying || f.forming) continue;
     if (f.unsettled) {
       if (!MaySettle(f, *f.unsettled)) continue;
       Settle(p);
@@ -245,7 +245,7 @@ void Core::State::TakeOuterEverywhere(const std::string& why) {
     Withdraw(p);
     ForgetDrift(fragments[p]);
     fragments[p].unsettled.reset();
-    fragments[p].overtaken = fragments[p].forming || fragments[p].applying;
+    fragments[p].overtaken = fragments[p].applying;
     if (fragments[p].installed) effects.push_back(AdoptOuter{FragmentIndex{p}});
   }
   applied_at = taken;  // no step is left that waits for an update
@@ -286,10 +286,36 @@ void Core::State::SendDue() {
       DropSync(p);
       continue;
     }
-    f.forming = true;
-    f.tried_retry = retry;
-    effects.push_back(FormContribution{{FragmentIndex{p}, f.outer}});
+    Form(p, retry);
   }
+}
+
+// The contribution is held from here on, as what it carries is known; the bytes follow.
+void Core::State::Form(uint32_t p, bool retry) {
+  Fragment& f = fragments[p];
+  f.forming = true;
+  f.tried_retry = retry;
+  Held held;
+  held.version = f.outer;
+  held.loss_sum_micro = f.loss_sum_micro;
+  held.apply_at = taken + (closing ? 0 : StepsToApply(p));
+  held.ahead = !closing && SendsAhead(p);
+  held.retry = retry;
+  ContributionHeader& h = held.header;
+  h.job = job;
+  h.worker = options.worker;
+  h.incarnation = incarnation;
+  h.target = {FragmentIndex{p}, f.outer};
+  h.codec = spec->sync.upload_codec;
+  h.tokens = f.tokens;
+  h.steps = f.steps;
+  // What a slower worker has at the end is all it will have: it stands for the stop step.
+  h.send_step = closing ? std::max(Clock(), closing->stop_step) : SendStep(p);
+  f.sent_step = h.send_step;
+  h.mean_loss_micro = f.loss_sum_micro / static_cast<int64_t>(f.steps);
+  h.cursors = Cursors();
+  f.held = std::move(held);
+  effects.push_back(FormContribution{f.held->header.target});
 }
 
 // A version that stands at this send step or beyond holds what the others sent here: what is sent now would wait for
@@ -327,33 +353,10 @@ void Core::State::OnContributionFormed(const ContributionFormed& formed) {
   if (p >= fragments.size() || !fragments[p].forming) return;
   Fragment& f = fragments[p];
   f.forming = false;
-  if (std::exchange(f.overtaken, false)) {
-    effects.push_back(DropContribution{formed.target.fragment});
-    return;
-  }
-  Held held;
-  held.version = formed.target.version;
-  held.loss_sum_micro = f.loss_sum_micro;
-  held.apply_at = taken + (closing ? 0 : StepsToApply(p));
-  held.ahead = !closing && SendsAhead(p);
-  held.retry = f.tried_retry;
-  ContributionHeader& h = held.header;
-  h.job = job;
-  h.worker = options.worker;
-  h.incarnation = incarnation;
-  h.target = formed.target;
+  ContributionHeader& h = f.held->header;
   h.digest = formed.digest;
   h.encoded_bytes = formed.encoded_bytes;
-  h.codec = spec->sync.upload_codec;
-  h.tokens = f.tokens;
-  h.steps = f.steps;
-  // What a slower worker has at the end is all it will have: it stands for the stop step.
-  h.send_step = closing ? std::max(Clock(), closing->stop_step) : SendStep(p);
-  f.sent_step = h.send_step;
-  h.mean_loss_micro = f.loss_sum_micro / static_cast<int64_t>(f.steps);
-  h.cursors = Cursors();
   h.upload_error_nano = formed.upload_error_nano;
-  f.held = std::move(held);
   if (welcomed) StartUpload(f);
 }
 
@@ -367,7 +370,8 @@ uint64_t Core::State::SendStep(uint32_t p) const {
 void Core::State::OnContributionFailed(const ContributionFailed& failed_one) {
   const uint32_t p = failed_one.target.fragment.value;
   if (p >= fragments.size() || !fragments[p].forming) return;
-  fragments[p].forming = fragments[p].overtaken = false;
+  fragments[p].forming = false;
+  fragments[p].held.reset();
   TakeOuterEverywhere(absl::StrCat("fragment ", p, " cannot be contributed (", failed_one.reason, ")"));
 }
 
@@ -419,6 +423,7 @@ void Core::State::Withdraw(uint32_t p) {
   if (!f.held) return;
   if (f.held->uploading) effects.push_back(CancelUpload{FragmentIndex{p}});
   if (!f.held->dropped) effects.push_back(DropContribution{FragmentIndex{p}});
+  f.forming = false;
   f.held.reset();
 }
 

@@ -8,7 +8,7 @@
 namespace atl::worker {
 namespace {
 
-// Something that can still be sent is being formed, uploaded, or waits for an update that is on its way.
+// Something that can still be sent is being formed or uploaded, or waits for an update that is on its way.
 bool OwesWork(const Fragment& f) {
   const uint64_t sent = f.held ? f.held->header.steps : 0;
   return f.forming || (f.held && f.held->uploading) || (f.installed && f.Behind() && f.steps > sent);
@@ -61,7 +61,7 @@ void Core::State::OnBoundary() {
 
 bool Core::State::Busy() const {
   return std::any_of(fragments.begin(), fragments.end(),
-                     [](const Fragment& f) { return f.forming || f.applying || f.installing; });
+                     [](const Fragment& f) { return f.applying || f.installing; });
 }
 
 // A joiner takes its first step on the newest versions, not on those of the snapshots.
@@ -332,15 +332,11 @@ void Core::State::ContinueClosing() {
     const bool settled = f.installed && !f.unsettled && !f.Behind() && f.outer >= closing->versions[p];
     // The closing rounds drop nothing: what a dropped sync kept back is contributed now.
     if (settled && f.held && f.held->dropped) f.held.reset();
-    if (settled && MayForm(f)) {
-      f.forming = true;
-      f.tried_retry = true;
-      effects.push_back(FormContribution{{FragmentIndex{p}, f.outer}});
-    }
+    if (settled && MayForm(f)) Form(p, true);
     const bool last_is_accepted = f.held && f.held->accepted && f.held->header.steps == f.steps;
     const bool waits_for_next = settled && !f.held && f.tried && f.steps > 0 && now < f.next_version_by;
     if (waits_for_next) WakeAt(f.next_version_by);
-    if (f.forming || waits_for_next || (f.held ? !last_is_accepted : !settled)) all_said = false;
+    if (waits_for_next || (f.held ? !last_is_accepted : !settled)) all_said = false;
   }
   if (!all_said || !welcomed) return;
   closing_said = true;
@@ -371,10 +367,7 @@ void Core::State::FormLastContributions() {
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     Fragment& f = fragments[p];
     f.due = f.send_now = false;
-    if (!MayForm(f) || Drops(p)) continue;
-    f.forming = true;
-    f.tried_retry = true;
-    effects.push_back(FormContribution{{FragmentIndex{p}, f.outer}});
+    if (MayForm(f) && !Drops(p)) Form(p, true);
   }
 }
 

@@ -108,6 +108,7 @@ TEST(WorkerGivesUp, WhileAContributionIsBeingFormed) {
   w.Boundary();
   ASSERT_TRUE(w.Did("form 0 v0"));
   w.Hear(LeaseRevoked{JobId{"tiny"}, {LeaseId{1}}, "it was away"});
+  EXPECT_TRUE(w.Did("drop contribution 0"));
   w.Give(ContributionFormed{{FragmentIndex{0}, Version{0}}, Digest{1, 1}, 16});
   EXPECT_FALSE(w.Did("upload 0"));
   w.form_and_apply = true;
