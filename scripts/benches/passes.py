@@ -28,7 +28,7 @@ def table(answer):
     lines = ["| codec | pass | threads | ms | GB/s | share of triad | by CPU time | goal | |", "|---|---|---|---|---|---|---|---|---|"]
     judged = []
     for group, sample, by_clock, by_cpu, goal in rows(answer):
-        codec = "" if group["name"] == "outer step" else f"`{group['name']}`"
+        codec = "" if group["name"] in ("outer step", "snapshot") else f"`{group['name']}`"
         told = ""
         if goal:
             judged.append((by_clock if quiet else by_cpu) >= goal)
@@ -41,6 +41,10 @@ def table(answer):
         for t in (1, 2):
             yards = [g["samples"][0] for g in answer["groups"] if g["threads"] == t]
             triads[clock, t] = statistics.median(y["bytes"] / s / 1e9 for y in yards for s in y[clock])
-    return [*lines, "", f"Triad in this run: {triads['seconds', 1]:.1f} GB/s at 1 thread, {triads['seconds', 2]:.1f} GB/s at 2; "
+    group = next(g for g in answer["groups"] if g["name"] == "snapshot")
+    copy, snapshot = group["samples"][1:]
+    share = statistics.median(figures.shares(snapshot, copy, "seconds"))
+    return [*lines, "", f"What the training thread pays for a contribution: {statistics.median(snapshot['seconds']) * 1e3:.1f} ms for the "
+            f"snapshot, {share:.0%} of what a copy moves in the same run.", "", f"Triad in this run: {triads['seconds', 1]:.1f} GB/s at 1 thread, {triads['seconds', 2]:.1f} GB/s at 2; "
             f"{triads['cpu_seconds', 1]:.1f} and {triads['cpu_seconds', 2]:.1f} GB a second of processor time. "
             f"{sum(judged)} of {len(judged)} rows with a goal meet it, judged by {by}."]

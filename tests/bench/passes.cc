@@ -4,6 +4,7 @@
 //
 // Bytes of a pass are those that have to move: each array once for each time that it has to be read or written. e is
 // the bytes of an encoded fragment, n its elements:
+//   snapshot   8n local read and its copy written: what the training thread pays when a contribution is due
 //   encode     8n outer copy and local, e encoded, and where the codec loses anything 8n residual read and written
 //   aggregate  24n public copy, momentum and residual read and written, N e contributions, e update
 //   apply      8n outer copy read and written, e update
@@ -183,6 +184,14 @@ Group OuterStep(MemoryYard& yard, size_t elements, unsigned threads, size_t roun
   return Interleave("outer step", threads, {yard.TriadOn(threads), step}, rounds);
 }
 
+// Into memory that is kept, as worker/session does it.
+Group Snapshot(MemoryYard& yard, std::span<const float> local, size_t rounds) {
+  std::vector<float> kept(local.size());
+  Variant snapshot{
+      "snapshot", Size(2 * local.size_bytes()), [&] { std::copy(local.begin(), local.end(), kept.begin()); }, {}};
+  return Interleave("snapshot", 1, {yard.TriadOn(1), yard.CopyOn(1), snapshot}, rounds);
+}
+
 std::vector<Group> Run(size_t rounds, size_t elements, const std::string& only) {
   std::vector<Group> groups;
   MemoryYard yard(2 * elements);
@@ -191,6 +200,7 @@ std::vector<Group> Run(size_t rounds, size_t elements, const std::string& only) 
   const std::vector<float> step = Normals(3, elements, 1e-3f);
   vecmath::Add(step, local);
   for (const unsigned threads : {1u, 2u}) groups.push_back(OuterStep(yard, elements, threads, rounds));
+  groups.push_back(Snapshot(yard, local, rounds));
   for (const CodecKind codec : kCodecs) {
     if (!only.empty() && only != CodecName(codec)) continue;
     Sender sender(codec, outer, local);
