@@ -132,7 +132,7 @@ constexpr Row kWorkerRows[] = {
     {Metric::kSyncWait, "atoll_sync_wait_seconds_total", kCounter, "seconds", "",
      "Time the training thread waited for updates."},
     {Metric::kSyncWork, "atoll_sync_work_seconds_total", kCounter, "seconds", "",
-     "Time between steps in which the training thread worked: encoding, applying, merging, evaluating."},
+     "Time between steps in which the training thread worked: snapshots, applying, merging, evaluating."},
     {Metric::kNonFiniteSteps, "atoll_non_finite_steps_total", kCounter, "", "",
      "Inner steps undone because loss or gradient was not finite."},
 };

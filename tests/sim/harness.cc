@@ -86,7 +86,7 @@ struct Harness::Worker {
             {}),
         session({.core = {.worker = WorkerId{name}, .program_version = "test", .start_nonce = nonce, .device = "cpu"},
                  .sample_wait = {}},
-                link, step.ns > 0 ? factory : h.factory_, clock, h.log_, {}) {}
+                link, step.ns > 0 ? factory : h.factory_, h.executor_, clock, h.log_, {}) {}
 
   std::unique_ptr<WorkerEnd> Open(Harness& h) {
     ControlStreamPair pair = MakeControlStreamPair(h.executor_);

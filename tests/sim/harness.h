@@ -109,7 +109,7 @@ class Harness {
   const uint64_t seed_;
   const bool sqlite_;
   ManualClock clock_;
-  ManualExecutor executor_;      // of the wires
+  ManualExecutor executor_;      // of the wires, and of what workers do beside training
   mutable ManualExecutor work_;  // of the coordinator: gone with it
   Log log_{{.minimum = LogLevel::kError}};
   MemoryFiles files_;

@@ -89,6 +89,7 @@ struct World::Worker {
       : up(w.network_.NewLine()),
         down(w.network_.NewLine()),
         bulk_line(w.network_.NewLine()),
+        beside(w.network_.NewLine()),
         clock(w.clock_.shared),
         factory(
             w.factory_, [this](Duration d) { clock.Spend(d); }, machine.step),
@@ -100,7 +101,10 @@ struct World::Worker {
             w.log_, [this](LinkEvent event) { session.Post(std::move(event)); }, [this] { link_poked = true; }),
         session({.core = {.worker = WorkerId{name}, .program_version = "sim", .start_nonce = nonce, .device = "cpu"},
                  .sample_wait = {}},
-                link, factory, clock, w.log_, [this] { session_poked = true; }) {
+                link, factory, beside, clock, w.log_, [this] { session_poked = true; }) {
+    // From at once to longer than a step, and no drawn number, so that all else stays as it is.
+    constexpr uint64_t kKinds = 4;
+    beside.quality.delay = machine.step * static_cast<int64_t>(nonce % kKinds) / 2;
     factory.SetHostile(machine.hostile);
     SetQuality(machine.link);
   }
@@ -117,6 +121,7 @@ struct World::Worker {
   SimNetwork::Line& up;
   SimNetwork::Line& down;
   SimNetwork::Line& bulk_line;
+  SimNetwork::Line& beside;  // the thread for what is done beside training: each job takes the line's delay
   LineQuality quality;
   MachineClock clock;
   ToyJobFactory factory;

@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/advice.h"
+#include "common/base/executor.h"
 #include "common/base/files.h"
 #include "common/base/wall_time.h"
 #include "common/rpc/bulk_client.h"
@@ -226,6 +227,7 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
   };
 
   EventGate train_gate, link_gate;
+  ThreadExecutor sync_executor(1);  // what synchronisation does beside training
   Session* session_of_link = nullptr;
   NetworkLink link(
       {WorkerId{options.name}, session_options.core.start_nonce, {}, options.coordinator},
@@ -233,7 +235,7 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
       [&session_of_link](LinkEvent event) { session_of_link->Post(std::move(event)); },
       [&link_gate] { link_gate.Knock(); });
   link_of_heartbeat = &link;
-  Session session(session_options, link, *factory, clock, log, [&train_gate] { train_gate.Knock(); });
+  Session session(session_options, link, *factory, sync_executor, clock, log, [&train_gate] { train_gate.Knock(); });
   session_of_link = &session;
 
   auto admin = ServeAdmin(options, metrics, *files, [&link] {

@@ -30,12 +30,14 @@ class HostWindow {
  public:
   virtual ~HostWindow() = default;
   // Begins to read the range as it is after all work enqueued so far on `compute_stream` (a cudaStream_t, ignored by
-  // the CPU). host() must not be looked at until Wait returns.
+  // the CPU); work enqueued there afterwards waits for the copy, so that it may change the range. host() must not be
+  // looked at until Wait returns.
   virtual absl::Status Snapshot(void* compute_stream) = 0;
   // Begins to write host() to the range; work enqueued on `compute_stream` afterwards sees it. host() must not be
   // changed until Wait returns.
   virtual absl::Status WriteBack(void* compute_stream) = 0;
   // Blocks until the last Snapshot or WriteBack is done; immediately when there is none. Internal on a device failure.
+  // May be called in another thread than what began it.
   virtual absl::Status Wait() = 0;
   // True when Wait would not block.
   virtual absl::StatusOr<bool> Done() = 0;

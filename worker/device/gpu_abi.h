@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /* Raised when an existing entry changes; new entries are added at the end and found by table_bytes. */
-#define ATOLL_GPU_ABI_REVISION 1u
+#define ATOLL_GPU_ABI_REVISION 2u
 
 typedef struct atoll_gpu_context atoll_gpu_context; /* one device, with a copy stream of its own */
 typedef struct atoll_gpu_event atoll_gpu_event;     /* a point on the copy stream */
@@ -76,17 +76,18 @@ typedef struct atoll_gpu_table {
   int32_t (*pinned_allocate)(atoll_gpu_context* context, uint64_t bytes, void** out);
   int32_t (*pinned_free)(atoll_gpu_context* context, void* memory);
 
-  /* Begin a copy on the copy stream, after everything enqueued on compute_stream so far, and give the event at its end.
-   * `host` must be pinned memory of this context. Memory stays the caller's and untouched until the event has come. */
+  /* Begin a copy on the copy stream, after everything enqueued on compute_stream so far, and give the event at its end;
+   * work enqueued on compute_stream later waits for the copy. `host` must be pinned memory of this context. Memory stays
+   * the caller's and untouched until the event has come, but for what such later work does with it. */
   int32_t (*copy_to_host)(atoll_gpu_context* context, void* host, const void* device, uint64_t bytes,
                           void* compute_stream, atoll_gpu_event** done);
-  /* As above; in addition, work enqueued on compute_stream later waits for the copy. */
   int32_t (*copy_to_device)(atoll_gpu_context* context, void* device, const void* host, uint64_t bytes,
                             void* compute_stream, atoll_gpu_event** done);
   /* Blocks until the event has come. May run beside other calls of the context. */
   int32_t (*event_wait)(atoll_gpu_event* event);
   /* *done = 1 when it has come, else 0. Does not block. */
   int32_t (*event_query)(atoll_gpu_event* event, int32_t* done);
+  /* May run beside other calls of the context. */
   void (*event_release)(atoll_gpu_event* event);
 
   /* The calling thread's newest failure as one sentence, NUL-terminated, cut to fit. Empty when there was none. */

@@ -112,7 +112,7 @@ int32_t CopyWithEvent(atoll_gpu_context* context, void* to, const void* from, ui
   if (event == nullptr) return FailWith("out of host memory");
   const auto compute = static_cast<cudaStream_t>(compute_stream);
   cudaError_t code = Copy(context, to, from, bytes, kind, compute, &event->event);
-  if (code == cudaSuccess && kind == cudaMemcpyHostToDevice) code = cudaStreamWaitEvent(compute, event->event, 0);
+  if (code == cudaSuccess) code = cudaStreamWaitEvent(compute, event->event, 0);
   if (code == cudaSuccess) {
     *out = event.release();
     return 0;

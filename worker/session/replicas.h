@@ -1,10 +1,14 @@
 // The fragments of one job: the arena of outer copies, a replica and a host window for each, and the bytes that were
 // fetched and not used yet. Verbs as in worker/sync; here they meet the parameters through worker/device.
-// Owned by the session's thread.
+// Owned by the session's thread; what takes long runs on an executor beside training, and until it is over that
+// fragment is the executor's.
+//
+// Memory on a CPU: besides the outer copies and what worker/sync holds, a copy of the largest fragment.
 #ifndef ATOLL_WORKER_SESSION_REPLICAS_H_
 #define ATOLL_WORKER_SESSION_REPLICAS_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,16 +20,25 @@
 #include "common/plan/model_layout.h"
 #include "worker/device/device.h"
 #include "worker/link/link.h"
+#include "worker/session/errand.h"
 #include "worker/sync/fragment_replica.h"
 
 namespace atl {
 
+// What BeginForm began is over.
+struct FormingEnded {
+  FragmentVersion target;
+  uint64_t errand = 0;  // the number that BeginForm was given
+  absl::Status status;  // of FragmentReplica::FormContribution, or of the device
+};
+
 class Replicas {
  public:
-  // `parameters` is the local arena on `device`; both outlive the object.
+  // `parameters` is the local arena on `device`; both outlive the object, as does the executor.
   static absl::StatusOr<std::unique_ptr<Replicas>> Create(const ModelLayout& layout, const JobSpec& spec,
                                                           Device& device, std::span<float> parameters,
-                                                          void* compute_stream);
+                                                          void* compute_stream, Executor& executor);
+  ~Replicas();  // what is under way is taken back
 
   // Size of a fragment whole, and of an encoded update of it.
   uint64_t FragmentBytes(FragmentIndex fragment) const;
@@ -44,10 +57,19 @@ class Replicas {
   absl::Status Resolve(FragmentIndex fragment, Standing standing, double mix);
   absl::Status KeepLocal(FragmentIndex fragment);  // after Apply, where the job dropped this worker's sync
   absl::Status AdoptOuter(FragmentIndex fragment);
-  absl::StatusOr<const StoredContribution*> Form(FragmentIndex fragment);
+
+  // Send. What the training thread pays is a copy of the fragment: on return the local parameters may change, and the
+  // contribution that is formed on the executor is that of before. `tell` is called once, in any thread, and what it
+  // told is given to EndForm in the session's; until then no other verb of the fragment may be called but Install,
+  // AdoptOuter and DropContribution, which take back what was begun: then it is told of, if at all, to no effect.
+  // `errand` is a number that no other call was given. On a CPU there is memory for one copy: where that of another
+  // fragment is still being read, its contribution is formed first.
+  void BeginForm(FragmentVersion target, uint64_t errand, std::function<void(FormingEnded)> tell);
+  // False: it was taken back. Otherwise unresolved() is there, unless the status says why not.
+  bool EndForm(const FormingEnded& ended);
 
   const StoredContribution* unresolved(FragmentIndex fragment) const { return At(fragment).replica->unresolved(); }
-  void DropContribution(FragmentIndex fragment) { At(fragment).replica->DropContribution(); }
+  void DropContribution(FragmentIndex fragment);
   // Nothing of what a revision may change is kept here so far; codecs and patterns are fixed at submit.
   void ChangeSpec(const JobSpec&) {}
   // The whole arena of outer copies, in the job's layout.
@@ -57,17 +79,26 @@ class Replicas {
   struct One {
     std::optional<FragmentReplica> replica;
     std::unique_ptr<HostWindow> window;
+    std::shared_ptr<Errand> forming;  // null: nothing is under way
+    uint64_t errand = 0;              // its number; 0: none
     std::optional<FetchedBytes> whole;
     std::map<Version, FetchedBytes> updates;
   };
-  Replicas() = default;
+  explicit Replicas(Executor& executor) : executor_(executor) {}
   One& At(FragmentIndex fragment) { return fragments_[fragment.value]; }
   const One& At(FragmentIndex fragment) const { return fragments_[fragment.value]; }
   absl::StatusOr<FetchedBytes> TakeWhole(FragmentIndex fragment, Version version);
+  One& Idle(FragmentIndex fragment);       // nothing of it is under way
+  One& TakenBack(FragmentIndex fragment);  // nor any more
   absl::StatusOr<std::span<float>> Read(One& one);
   absl::Status Write(One& one);
+  absl::Status BeginSnapshot(One& one);
+  absl::Status FormFromSnapshot(One& one);  // on the executor
 
+  Executor& executor_;
   std::vector<float> outer_;
+  std::vector<float> copy_;          // of the fragment that copy_reader_ forms, where a window is the memory itself
+  std::shared_ptr<Errand> copy_reader_;
   std::vector<One> fragments_;
   ModelLayout layout_;
   CodecKind download_codec_ = CodecKind::kFp32;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <deque>
 #include <utility>
+#include <variant>
 
 #include "common/base/mutex.h"
 #include "common/plan/learning_rate.h"
@@ -31,31 +32,42 @@ bool WorthAnotherTry(const absl::Status& status) {
   return status.code() == absl::StatusCode::kDeadlineExceeded || status.code() == absl::StatusCode::kUnavailable;
 }
 
+using Letter = std::variant<LinkEvent, FormingEnded>;
+
 class Inbox {
  public:
-  void Post(LinkEvent event) ATOLL_EXCLUDES(mutex_) {
+  void Post(Letter letter) ATOLL_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    events_.push_back(std::move(event));
+    letters_.push_back(std::move(letter));
   }
-  std::deque<LinkEvent> TakeAll() ATOLL_EXCLUDES(mutex_) {
-    std::deque<LinkEvent> taken;
+  std::deque<Letter> TakeAll() ATOLL_EXCLUDES(mutex_) {
+    std::deque<Letter> taken;
     MutexLock lock(mutex_);
-    taken.swap(events_);
+    taken.swap(letters_);
     return taken;
   }
 
  private:
   Mutex mutex_;
-  std::deque<LinkEvent> events_ ATOLL_GUARDED_BY(mutex_);
+  std::deque<Letter> letters_ ATOLL_GUARDED_BY(mutex_);
 };
 
 }  // namespace
 
 struct Session::State {
-  State(SessionOptions o, Link& l, JobFactory& f, const Clock& c, Log& lg, std::function<void()> w)
-      : options(std::move(o)), link(l), factory(f), clock(c), log(lg), wake(std::move(w)), core(options.core) {}
+  State(SessionOptions o, Link& l, JobFactory& f, Executor& x, const Clock& c, Log& lg, std::function<void()> w)
+      : options(std::move(o)),
+        link(l),
+        factory(f),
+        executor(x),
+        clock(c),
+        log(lg),
+        wake(std::move(w)),
+        core(options.core) {}
 
+  void Post(Letter letter);
   void Take(LinkEvent event);
+  void Take(FormingEnded ended);
   void Feed(const Event& event);
   void DrainAnswers();
   void PublishHeartbeat();
@@ -94,12 +106,14 @@ struct Session::State {
   const SessionOptions options;
   Link& link;
   JobFactory& factory;
+  Executor& executor;
   const Clock& clock;
   Log& log;
   const std::function<void()> wake;
   Inbox inbox;
   worker::Core core;
   std::deque<Event> answers;  // of effects, given to the core in order
+  uint64_t errands = 0;       // sent so far
 
   JobId job;
   std::shared_ptr<const JobSpec> spec;
@@ -127,6 +141,12 @@ void Session::State::DrainAnswers() {
     answers.pop_front();
     Feed(answer);
   }
+}
+
+// Thread-safe.
+void Session::State::Post(Letter letter) {
+  inbox.Post(std::move(letter));
+  if (wake) wake();
 }
 
 void Session::State::Take(LinkEvent event) {
@@ -159,9 +179,9 @@ TurnResult Session::Turn() {
   s.worked = false;
   if (s.waiting_since != kNever) s.sync_wait = s.sync_wait + (s.clock.Now() - s.waiting_since);
   s.waiting_since = kNever;
-  std::deque<LinkEvent> events = s.inbox.TakeAll();
-  for (LinkEvent& event : events) {
-    s.Take(std::move(event));
+  std::deque<Letter> letters = s.inbox.TakeAll();
+  for (Letter& letter : letters) {
+    std::visit([&s](auto& one) { s.Take(std::move(one)); }, letter);
     if (s.exit) return {};
   }
   // A boundary that applies or sends is followed by another, until a step was taken or nothing more is to be done.
@@ -177,7 +197,7 @@ TurnResult Session::Turn() {
   if (waits) s.waiting_since = now;
   // A wait is told with its age: in time for each heartbeat.
   const Instant next = waits ? std::min(s.core.NextWake(), now + s.core.heartbeat_interval()) : s.core.NextWake();
-  return {s.worked || !events.empty() || next <= now, next};
+  return {s.worked || !letters.empty() || next <= now, next};
 }
 
 // ---- the job ------------------------------------------------------------------------------------------------------
@@ -196,7 +216,7 @@ void Session::State::Do(const worker::PrepareJob& e) {
   if (made.ok()) {
     parts = *std::move(made);
     auto held = Replicas::Create(parts->layout, *e.spec, *parts->device, parts->model->parameters(),
-                                 parts->model->compute_stream());
+                                 parts->model->compute_stream(), executor);
     if (held.ok()) {
       replicas = *std::move(held);
       worker::JobPrepared prepared{job, {}};
@@ -294,18 +314,25 @@ void Session::State::Do(const worker::BeginOptimizer& e) {
 }
 
 void Session::State::Do(const worker::FormContribution& e) {
-  const auto formed = replicas->Form(e.target.fragment);
-  if (!formed.ok()) {
-    Answer(worker::ContributionFailed{e.target, std::string(formed.status().message())});
+  replicas->BeginForm(e.target, ++errands, [this](FormingEnded ended) { Post(std::move(ended)); });
+}
+
+void Session::State::Take(FormingEnded ended) {
+  if (!replicas || !replicas->EndForm(ended)) return;
+  if (!ended.status.ok()) {
+    Feed(worker::ContributionFailed{ended.target, std::string(ended.status.message())});
+    DrainAnswers();
     return;
   }
+  const StoredContribution& formed = *replicas->unresolved(ended.target.fragment);
   std::optional<uint64_t> lost_nano;
-  if ((*formed)->norm > 0) {
-    const double lost = (*formed)->lost_norm / (*formed)->norm;
+  if (formed.norm > 0) {
+    const double lost = formed.lost_norm / formed.norm;
     if (options.on_contribution) options.on_contribution(lost);
     if (std::isfinite(lost)) lost_nano = static_cast<uint64_t>(std::llround(std::min(lost, 1e6) * 1e9));
   }
-  Answer(worker::ContributionFormed{e.target, (*formed)->digest, (*formed)->encoded->size(), lost_nano});
+  Feed(worker::ContributionFormed{ended.target, formed.digest, formed.encoded->size(), lost_nano});
+  DrainAnswers();
 }
 
 void Session::State::Do(const worker::Upload& e) {
@@ -427,15 +454,12 @@ void Session::State::Do(const worker::Note& e) {
 
 // ---- Session ------------------------------------------------------------------------------------------------------
 
-Session::Session(SessionOptions options, Link& link, JobFactory& factory, const Clock& clock, Log& log,
-                 std::function<void()> wake)
-    : state_(std::make_unique<State>(std::move(options), link, factory, clock, log, std::move(wake))) {}
+Session::Session(SessionOptions options, Link& link, JobFactory& factory, Executor& executor, const Clock& clock,
+                 Log& log, std::function<void()> wake)
+    : state_(std::make_unique<State>(std::move(options), link, factory, executor, clock, log, std::move(wake))) {}
 Session::~Session() = default;
 
-void Session::Post(LinkEvent event) {
-  state_->inbox.Post(std::move(event));
-  if (state_->wake) state_->wake();
-}
+void Session::Post(LinkEvent event) { state_->Post(std::move(event)); }
 
 void Session::RequestLeave(std::string reason) { Post(Event(worker::LeaveWanted{std::move(reason)})); }
 const std::optional<SessionExit>& Session::exit() const { return state_->exit; }

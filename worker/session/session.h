@@ -1,8 +1,10 @@
 // Carries out what worker/core decides: one worker in one thread, without a thread, clock or socket of its own. It owns
 // the core, the outer copies and replicas, and the job's parts; the network is a Link, training a TrainingModel. A
-// daemon turns it on its train thread, a harness in its only one.
+// daemon turns it on its train thread, a harness in its only one. Contributions are formed on an executor while
+// training goes on.
 //
 //   link -> Post(event) -> inbox -> Turn: core.Step -> effects -> replicas, model, link -> events -> core ...
+//                            ^--------------------- executor <-------'
 #ifndef ATOLL_WORKER_SESSION_SESSION_H_
 #define ATOLL_WORKER_SESSION_SESSION_H_
 
@@ -13,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/executor.h"
 #include "common/base/log.h"
 #include "common/base/time.h"
 #include "worker/core/core.h"
@@ -29,7 +32,7 @@ struct StepTaken {
   Duration took{};       // of the model
   Duration data_wait{};  // before it, in all since the step before
   Duration sync_wait{};  // likewise, at apply steps and for leases
-  // Likewise, with neither: encoding, applying, merging, evaluating. These four add up to the time from the end of the
+  // Likewise, with neither: snapshots, applying, merging, evaluating. These four add up to the time from the end of the
   // step before, or of the first step of a job from its beginning.
   Duration sync_work{};
 };
@@ -59,8 +62,9 @@ struct SessionExit {
 
 class Session {
  public:
-  // Everything given outlives the session. `wake` (may be empty) is called by Post, from its thread.
-  Session(SessionOptions options, Link& link, JobFactory& factory, const Clock& clock, Log& log,
+  // Everything given outlives the session. `executor` runs what goes on beside training. `wake` (may be empty) is
+  // called by Post and by the executor, from their threads.
+  Session(SessionOptions options, Link& link, JobFactory& factory, Executor& executor, const Clock& clock, Log& log,
           std::function<void()> wake);
   ~Session();
   Session(const Session&) = delete;

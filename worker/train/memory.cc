@@ -108,6 +108,12 @@ uint64_t ErrorMemoryBytes(ErrorMemory kind, uint64_t elements) {
   return kind == ErrorMemory::kFeedback ? 2 * elements * sizeof(float) : 2 * (elements + elements / 64 + 2);
 }
 
+uint64_t LargestFragmentBytes(const ModelLayout& layout) {
+  uint64_t elements = 0;
+  for (const FragmentInfo& fragment : layout.fragments) elements = std::max(elements, fragment.elements);
+  return elements * sizeof(float);
+}
+
 }  // namespace
 
 TrainingMemory EstimateTrainingMemory(const JobSpec& spec, const ModelLayout& layout, TensorDevice device,
@@ -123,8 +129,9 @@ TrainingMemory EstimateTrainingMemory(const JobSpec& spec, const ModelLayout& la
   out.gradient_bytes = arena;
   out.moment_bytes = spec.inner.kind == InnerOptimizerSpec::Kind::kAdamW ? 2 * arena : 0;
   out.working_copy_bytes = m.precision == Precision::kBf16 ? layout.elements * value : 0;
-  out.sync_bytes = 2 * arena + ErrorMemoryBytes(spec.sync.upload_error_memory,
-                                                layout.elements);  // and the outer copy, encoded bytes
+  // The outer copy, encoded bytes, and on a CPU the snapshot of a fragment that is being sent.
+  out.sync_bytes = 2 * arena + ErrorMemoryBytes(spec.sync.upload_error_memory, layout.elements) +
+                   (device.gpu ? 0 : LargestFragmentBytes(layout));
   // With separate documents a mask of one byte a pair, and as what is added to scores.
   const uint64_t mask = spec.data.separate_documents ? tokens * spec.data.sequence_length * (1 + value) : 0;
   out.activation_bytes = mask + (device.gpu ? AutogradBytes(m, tokens, value) : CpuPassBytes(m, tokens, value));

@@ -19,7 +19,8 @@ struct TrainingMemory {
   uint64_t gradient_bytes = 0;      // fp32
   uint64_t moment_bytes = 0;        // AdamW: two fp32 arenas
   uint64_t working_copy_bytes = 0;  // bf16 only; 2 or 4 bytes a parameter
-  uint64_t sync_bytes = 0;          // outer copy, residual where there is error feedback, encoded bytes in flight
+  uint64_t sync_bytes = 0;          // outer copy, residual where there is error feedback, encoded bytes in flight,
+                                    // snapshot of a fragment
   uint64_t activation_bytes = 0;    // kept for backward, with logits and the largest temporary
   uint64_t total() const {
     return parameter_bytes + gradient_bytes + moment_bytes + working_copy_bytes + sync_bytes + activation_bytes;

@@ -74,13 +74,14 @@ class SessionTest : public testing::Test {
     options.core.worker = WorkerId{"w1"};
     options.sample_wait = Duration{};
     options.on_step = [this](const StepTaken& step) { steps_.push_back(step); };
-    session_ = std::make_unique<Session>(options, link_, factory_, clock_, log_, nullptr);
+    session_ = std::make_unique<Session>(options, link_, factory_, executor_, clock_, log_, nullptr);
   }
   void Post(CoordinatorMessage message) { session_->Post(worker::Event(worker::Received{std::move(message)})); }
-  // Turns until nothing happens or `limit` turns.
+  // So many turns. What is to be done beside training is done at once, unless it is `busy_`.
   void Turn(int limit = 1) {
     for (int i = 0; i < limit; ++i) {
       session_->Turn();
+      if (!busy_ && executor_.RunAll() > 0) session_->Turn();
       clock_.Advance(Milliseconds(10));
     }
   }
@@ -147,6 +148,8 @@ class SessionTest : public testing::Test {
   TestLink link_;
   ToyFactory factory_{1.0f};
   ManualClock clock_;
+  ManualExecutor executor_;
+  bool busy_ = false;
   Log log_{[] {
     LogOptions options;
     options.to_stderr = false;

@@ -32,6 +32,8 @@ TEST(EstimateTrainingMemory, CountsArenasExactly) {
   EXPECT_EQ(m.parameter_bytes, layout.elements * 4);
   EXPECT_EQ(m.moment_bytes, layout.elements * 8);
   EXPECT_EQ(m.working_copy_bytes, 0u);
+  EXPECT_EQ(m.sync_bytes, layout.elements * 12) << "one fragment: its outer copy, encoded bytes and snapshot";
+  EXPECT_EQ(EstimateTrainingMemory(job, layout, {.gpu = true}, 1).sync_bytes, layout.elements * 8);
   job.inner.kind = InnerOptimizerSpec::Kind::kSgd;
   job.model.precision = Precision::kBf16;
   EXPECT_EQ(EstimateTrainingMemory(job, layout, {}, 1).moment_bytes, 0u);

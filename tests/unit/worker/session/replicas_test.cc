@@ -1,0 +1,194 @@
+// Forming beside training: a contribution is that of the parameters as they were, whatever memory they are in.
+#include "worker/session/replicas.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "common/codec/codec.h"
+#include "tests/unit/worker/session/toy_job.h"
+
+namespace atl {
+namespace {
+
+// A window as on a GPU: a copy. It is made when it is begun, and seen once it is waited for.
+class CopyWindow final : public HostWindow {
+ public:
+  CopyWindow(std::span<float> range, const absl::Status& failure)
+      : range_(range), seen_(range.size()), failure_(failure) {}
+  absl::Status Snapshot(void*) override {
+    made_.assign(range_.begin(), range_.end());
+    return failure_;
+  }
+  absl::Status WriteBack(void*) override {
+    std::ranges::copy(seen_, range_.begin());
+    return absl::OkStatus();
+  }
+  absl::Status Wait() override {
+    if (!made_.empty()) seen_ = std::exchange(made_, {});
+    return absl::OkStatus();
+  }
+  absl::StatusOr<bool> Done() override { return made_.empty(); }
+  std::span<float> host() override { return seen_; }
+  bool is_direct() const override { return false; }
+
+ private:
+  std::span<float> range_;
+  std::vector<float> made_, seen_;
+  const absl::Status& failure_;
+};
+
+class CopyDevice final : public Device {
+ public:
+  const DeviceInfo& info() const override { return info_; }
+  absl::StatusOr<uint64_t> FreeMemoryBytes() override { return 0; }
+  absl::StatusOr<std::unique_ptr<HostWindow>> OpenWindow(std::span<float> range) override {
+    return std::unique_ptr<HostWindow>(std::make_unique<CopyWindow>(range, failure));
+  }
+  absl::StatusOr<GroupKey> NewGroupKey() override { return absl::UnimplementedError("alone"); }
+  absl::StatusOr<std::unique_ptr<DeviceGroup>> JoinGroup(const GroupKey&, uint32_t, uint32_t) override {
+    return absl::UnimplementedError("alone");
+  }
+  StepKernels* step_kernels() override { return nullptr; }
+  absl::Status failure;
+
+ private:
+  DeviceInfo info_;
+};
+
+enum class Memory { kDirect, kCopied };
+
+class ReplicasTest : public testing::TestWithParam<Memory> {
+ protected:
+  ReplicasTest() {
+    JobSpec spec = ToySpec();
+    spec.sync.pattern = FragmentPattern::kStrided;
+    spec.sync.layers_per_fragment = 1;
+    layout_ = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
+    local_.assign(layout_.elements, 0.0f);
+    Device& device = GetParam() == Memory::kDirect ? *cpu_ : copies_;
+    auto made = Replicas::Create(layout_, spec, device, local_, nullptr, executor_);
+    EXPECT_TRUE(made.ok()) << made.status();
+    replicas_ = *std::move(made);
+    for (uint32_t p = 0; p < layout_.fragments.size(); ++p) Install(p, 0);
+  }
+
+  void Install(uint32_t p, uint64_t version) {
+    const std::vector<float> zeros(layout_.fragments[p].elements, 0.0f);
+    auto bytes = std::make_shared<std::vector<std::byte>>(zeros.size() * sizeof(float));
+    const Digest hash = ContentHash(zeros, version, layout_.digest);
+    replicas_->Keep({JobId{"toy"}, {FragmentIndex{p}, Version{version}}, true, hash, bytes});
+    ASSERT_TRUE(replicas_->Install(FragmentIndex{p}, Version{version}).ok());
+  }
+  void Begin(uint32_t p) {
+    replicas_->BeginForm({FragmentIndex{p}, Version{0}}, ++errands_,
+                         [this](const FormingEnded& ended) { told_.push_back(ended); });
+  }
+  void SetLocal(float value) { std::ranges::fill(local_, value); }
+  // Of a contribution that is held: minus the local parameters that it was formed of.
+  float FirstOf(uint32_t p) {
+    const StoredContribution* held = replicas_->unresolved(FragmentIndex{p});
+    if (held == nullptr) return 0;
+    std::vector<float> delta(layout_.fragments[p].elements);
+    Decode(CodecKind::kFp32, *held->encoded, delta);
+    return delta[0];
+  }
+
+  ModelLayout layout_;
+  std::vector<float> local_;
+  const std::unique_ptr<Device> cpu_ = OpenCpuDevice();
+  CopyDevice copies_;
+  ManualExecutor executor_;
+  std::vector<FormingEnded> told_;
+  uint64_t errands_ = 0;
+  std::unique_ptr<Replicas> replicas_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Memories, ReplicasTest, testing::Values(Memory::kDirect, Memory::kCopied));
+
+TEST_P(ReplicasTest, AContributionIsThatOfItsSend) {
+  SetLocal(1);
+  Begin(0);
+  SetLocal(2);
+  EXPECT_EQ(replicas_->unresolved(FragmentIndex{0}), nullptr);
+  executor_.RunAll();
+  ASSERT_EQ(told_.size(), 1u);
+  ASSERT_TRUE(told_[0].status.ok()) << told_[0].status;
+  EXPECT_TRUE(replicas_->EndForm(told_[0]));
+  EXPECT_EQ(FirstOf(0), -1);
+  EXPECT_EQ(local_[0], 2) << "nothing is written";
+}
+
+TEST_P(ReplicasTest, SeveralFragmentsAtOnceKeepWhatTheyWere) {
+  ASSERT_GE(layout_.fragments.size(), 3u);
+  for (const uint32_t p : {0u, 1u, 2u}) {
+    SetLocal(static_cast<float>(p + 1));
+    Begin(p);
+  }
+  SetLocal(9);
+  executor_.RunAll();
+  ASSERT_EQ(told_.size(), 3u);
+  for (const uint32_t p : {0u, 1u, 2u}) {
+    EXPECT_EQ(told_[p].target.fragment, FragmentIndex{p});
+    EXPECT_TRUE(replicas_->EndForm(told_[p]));
+    EXPECT_EQ(FirstOf(p), -static_cast<float>(p + 1));
+  }
+}
+
+TEST_P(ReplicasTest, WhatIsTakenBackIsNeverHeld) {
+  const FragmentIndex first{0};
+  for (const bool formed : {false, true}) {
+    for (const int how : {0, 1, 2}) {
+      SetLocal(1);
+      Begin(0);
+      if (formed) executor_.RunAll();
+      if (how == 0) replicas_->DropContribution(first);
+      if (how == 1) ASSERT_TRUE(replicas_->AdoptOuter(first).ok());
+      if (how == 2) Install(0, 0);
+      executor_.RunAll();
+      EXPECT_EQ(told_.size(), formed ? 1u : 0u);
+      for (const FormingEnded& ended : std::exchange(told_, {})) EXPECT_FALSE(replicas_->EndForm(ended));
+      EXPECT_EQ(replicas_->unresolved(first), nullptr);
+      EXPECT_EQ(local_[0], how == 1 ? 0 : 1);
+    }
+  }
+  SetLocal(3);
+  Begin(0);
+  executor_.RunAll();
+  ASSERT_EQ(told_.size(), 1u);
+  EXPECT_TRUE(replicas_->EndForm(told_[0]));
+  EXPECT_EQ(FirstOf(0), -3);
+}
+
+TEST_P(ReplicasTest, WhatIsUnderWayEndsWithThem) {
+  Begin(0);
+  replicas_.reset();
+  executor_.RunAll();
+  EXPECT_TRUE(told_.empty());
+}
+
+TEST_P(ReplicasTest, AnEndThatFailedIsTold) {
+  SetLocal(std::numeric_limits<float>::infinity());
+  Begin(0);
+  executor_.RunAll();
+  ASSERT_EQ(told_.size(), 1u);
+  EXPECT_EQ(told_[0].status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(replicas_->EndForm(told_[0]));
+  EXPECT_EQ(replicas_->unresolved(FragmentIndex{0}), nullptr);
+  ASSERT_TRUE(replicas_->AdoptOuter(FragmentIndex{0}).ok());
+}
+
+TEST_P(ReplicasTest, ADeviceThatFailsIsTold) {
+  if (GetParam() == Memory::kDirect) GTEST_SKIP() << "there is nothing to fail";
+  copies_.failure = absl::InternalError("the copy failed");
+  Begin(0);
+  ASSERT_EQ(told_.size(), 1u);
+  EXPECT_EQ(told_[0].status, copies_.failure);
+  EXPECT_TRUE(replicas_->EndForm(told_[0]));
+  EXPECT_EQ(executor_.pending(), 0u);
+}
+
+}  // namespace
+}  // namespace atl

@@ -1,0 +1,39 @@
+// One piece of work that was sent to an executor, and that its owner may still finish or take back: what it touches is
+// the owner's again then.
+#ifndef ATOLL_WORKER_SESSION_ERRAND_H_
+#define ATOLL_WORKER_SESSION_ERRAND_H_
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "common/base/executor.h"
+#include "common/base/mutex.h"
+
+namespace atl {
+
+// Thread-safe. `work` runs once, or never where it was taken back.
+class Errand {
+ public:
+  explicit Errand(std::function<void()> work) : work_(std::move(work)) {}
+  static std::shared_ptr<Errand> Send(Executor& executor, std::function<void()> work);
+
+  // Over on return: done in this thread where it was not begun, otherwise waited for. Not to be called by the work.
+  void Finish() ATOLL_EXCLUDES(mutex_);
+  // Over on return: not done at all where it was not begun, otherwise waited for. Not to be called by the work.
+  void TakeBack() ATOLL_EXCLUDES(mutex_);
+
+ private:
+  enum class Stage { kSent, kRunning, kOver };
+  void RunOnce() ATOLL_EXCLUDES(mutex_);
+  void AwaitEnd() ATOLL_REQUIRES(mutex_);
+
+  const std::function<void()> work_;
+  Mutex mutex_;
+  CondVar ended_;
+  Stage stage_ ATOLL_GUARDED_BY(mutex_) = Stage::kSent;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_SESSION_ERRAND_H_
