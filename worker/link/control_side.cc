@@ -18,7 +18,8 @@ Instant ControlSide::Turn() {
     return welcome_by_;
   }
   if (!welcomed_) {
-    if (now >= welcome_by_) CloseStream("no answer to Hello in time");
+    if (now >= welcome_by_)
+      CloseStream(absl::StrCat("no answer to Hello within ", ToSeconds(limits::kControlDeadline), " s"));
     return std::max(welcome_by_, now + Milliseconds(1));
   }
   if (now >= beat_at_) Beat();

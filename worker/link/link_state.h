@@ -16,6 +16,7 @@
 #include "worker/link/moving_rate.h"
 #include "worker/link/network_link.h"
 #include "worker/link/rate_window.h"
+#include "worker/link/transfer_limit.h"
 
 namespace atl {
 
@@ -124,6 +125,8 @@ class Transfers {
     std::unique_ptr<BulkCall> call;
     std::unique_ptr<RateWindow::Use> use;
     uint64_t number = 0;
+    TransferLimit limit;
+    bool overdue = false;  // given up because the limit passed
     Instant began{}, try_at{}, give_up_at = kNever;
     int attempts = 0;
     std::optional<Backoff> backoff;
@@ -164,7 +167,8 @@ class Transfers {
   // The conversation is over.
   void Close(Conversation& talk, const BulkResult& result, RateWindow& window);
   void Measure(const Conversation& talk, const BulkResult& result, MovingRate& mean);
-  Duration LimitFor(uint64_t bytes) const;
+  // How the conversation ended: of one that was given up, what was waited for, how long and why.
+  absl::Status WhyOf(const Conversation& talk, const BulkResult& result, uint64_t moved, uint64_t total) const;
 
   Parts parts_;
   uint64_t next_number_ = 1;

@@ -8,8 +8,6 @@
 namespace atl {
 namespace {
 
-constexpr Duration kShortestLimit = Seconds(60);
-constexpr uint64_t kSlowestBytesPerSecond = 64 * 1024;  // assumed before anything is measured
 constexpr uint64_t kWorthMeasuring = 1 << 20;
 constexpr size_t kBuffersKept = 1;
 
@@ -76,6 +74,7 @@ Instant Transfers::Look(Conversation& talk, Instant now, Line& line, std::functi
     line.busy = line.busy || !talk.sent;
     if (now < talk.give_up_at) return talk.give_up_at;
     talk.give_up_at = kNever;
+    talk.overdue = true;
     talk.call->Cancel();  // its end comes as Cancelled and is tried again
     return kNever;
   }
@@ -127,7 +126,7 @@ void Transfers::OnUploadDone(FragmentIndex fragment, uint64_t number, const Bulk
   const FragmentVersion target = upload.header.target;
   if (!result.status.ok() && !IsFinal(result.status)) {
     TryAgain(upload.talk, absl::StrCat("contribution to fragment ", fragment.value, " version ", target.version.value),
-             result.status);
+             WhyOf(upload.talk, result, result.resumed_at + result.payload_bytes, upload.bytes->size()));
     return;
   }
   worker::UploadEnded ended{target, upload.header.digest, worker::UploadResult::kAccepted, ""};
@@ -178,7 +177,9 @@ void Transfers::OnDownloadDone(const DownloadId& id, uint64_t number, const Bulk
   DownloadJob& download = it->second;
   Measure(download.talk, result, download_mean_);
   Close(download.talk, result, download_window_);
-  absl::Status status = result.status;
+  const std::optional<DownloadHeader>& header = download.sink->header();
+  absl::Status status =
+      WhyOf(download.talk, result, download.sink->size(), header ? header->total_bytes : download.bytes);
   if (status.ok() && !download.sink->complete()) status = absl::DataLossError("the transfer ended early");
   if (status.ok() && !download.sink->intact()) {
     download.sink->Clear();
@@ -238,8 +239,10 @@ void Transfers::Prepare(Conversation& talk, uint64_t bytes, RateWindow& window) 
   talk.use = window.Begin();
   talk.sent = false;
   talk.number = next_number_++;
+  talk.overdue = false;
   talk.began = parts_.clock.Now();
-  talk.give_up_at = talk.began + LimitFor(bytes);
+  talk.limit = TransferLimit::Of(bytes, any_mean_.bytes_per_second());
+  talk.give_up_at = talk.began + talk.limit.whole();
   if (!talk.backoff) talk.backoff.emplace(parts_.options.backoff, parts_.options.seed + talk.number);
 }
 
@@ -256,11 +259,10 @@ void Transfers::Measure(const Conversation& talk, const BulkResult& result, Movi
   if (result.status.ok() && result.payload_bytes >= kRateBytes) mean.Add(result.payload_bytes, took);
 }
 
-// Eight times what the measured rate promises: several fragments share the link, and rates change.
-Duration Transfers::LimitFor(uint64_t bytes) const {
-  const uint64_t rate = std::max(static_cast<uint64_t>(any_mean_.bytes_per_second()), kSlowestBytesPerSecond);
-  const uint64_t seconds = std::min<uint64_t>(bytes / rate * 8, 24 * 3600);
-  return kShortestLimit + Seconds(static_cast<int64_t>(seconds));
+absl::Status Transfers::WhyOf(const Conversation& talk, const BulkResult& result, uint64_t moved,
+                              uint64_t total) const {
+  if (!talk.overdue || !absl::IsCancelled(result.status)) return result.status;
+  return absl::DeadlineExceededError(talk.limit.Passed(parts_.clock.Now() - talk.began, moved, total));
 }
 
 }  // namespace atl

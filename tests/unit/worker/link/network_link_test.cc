@@ -1,9 +1,11 @@
 // Both connections in memory, under a clock that the test moves.
 #include "worker/link/network_link.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "common/rpc/memory_bulk.h"
@@ -37,7 +39,8 @@ class Bulk final : public BulkHandler {
     void OnBytes(uint64_t offset, BulkBytes bytes, StatusReply reply) override {
       EXPECT_EQ(offset, bulk_.received.size());
       for (const Bytes& piece : bytes.pieces) bulk_.received.insert(bulk_.received.end(), piece.begin(), piece.end());
-      reply(absl::OkStatus());
+      if (bulk_.received.size() < bulk_.takes_bytes) return reply(absl::OkStatus());
+      bulk_.ends.push_back(std::move(reply));
     }
     void OnEnd(StatusReply reply) override {
       if (!bulk_.holds_ends) return reply(absl::OkStatus());
@@ -51,6 +54,7 @@ class Bulk final : public BulkHandler {
   std::shared_ptr<UploadHandler> NewUpload(std::string) override { return std::make_shared<OneUpload>(*this); }
   void OnDownload(DownloadRequest request, DownloadReply reply) override {
     offsets.push_back(request.offset_bytes);
+    if (holds_downloads) return downloads.push_back(std::move(reply));
     if (!refusal.ok()) {
       reply(refusal);
       return;
@@ -76,7 +80,10 @@ class Bulk final : public BulkHandler {
   std::vector<uint64_t> left_at_begin;  // of the fragment before, when another began
   uint64_t announced = 0;
   bool holds_ends = false;
+  uint64_t takes_bytes = std::numeric_limits<uint64_t>::max();  // of an upload, before it stalls
   std::vector<StatusReply> ends;
+  bool holds_downloads = false;
+  std::vector<DownloadReply> downloads;
   int running_whole = 0, running_updates = 0, most_running = 0;
   std::vector<uint64_t> offsets;
   DownloadHeader header;
@@ -136,6 +143,17 @@ class LinkTest : public testing::Test {
       }
     }
     return out;
+  }
+  // Of the newest line that tells of a broken transfer.
+  std::string WhyBroken() const {
+    std::string why;
+    for (const LogLine& line : log_.Recent(100)) {
+      if (line.event != "transfer broken") continue;
+      for (const LogField& field : line.fields) {
+        if (field.key == "why") why = field.value;
+      }
+    }
+    return why;
   }
   std::vector<Heartbeat> Beats() const {
     std::vector<Heartbeat> out;
@@ -217,7 +235,7 @@ TEST_F(LinkTest, NoAnswerToHelloEndsTheAttempt) {
   Pass(limits::kControlDeadline);
   const auto downs = Events<worker::StreamDown>();
   ASSERT_EQ(downs.size(), 1u);
-  EXPECT_NE(downs[0].reason.find("no answer to Hello in time"), std::string::npos);
+  EXPECT_NE(downs[0].reason.find("no answer to Hello within 10 s"), std::string::npos);
   Pass(Seconds(1));
   EXPECT_EQ(opened_, 2);
 }
@@ -381,6 +399,44 @@ TEST_F(LinkTest, ADownloadIsMeasuredToo) {
   Settle();
   ASSERT_EQ(Events<FetchedBytes>().size(), 1u);
   EXPECT_DOUBLE_EQ(link_.totals().download_bytes_per_second, 2 * kRateBytes);
+}
+
+TEST_F(LinkTest, ATransferThatPassesItsLimitTellsWhatWasWaitedForHowLongAndWhy) {
+  const SharedBytes first = SomeBytes(2'000'000);
+  link_.StartUpload(HeaderFor(first), BootNumber{1}, first);
+  link_.Turn();
+  clock_.Advance(Seconds(4));
+  Settle();
+  ASSERT_EQ(Events<worker::UploadEnded>().size(), 1u);
+  bulk_.received.clear();
+  bulk_.takes_bytes = 1'000'000;
+  const SharedBytes second = SomeBytes(3'000'000);
+  link_.StartUpload(HeaderFor(second), BootNumber{1}, second);
+  Settle();
+  Pass(Seconds(107));
+  EXPECT_EQ(WhyBroken(), "") << "60 s, and eight times the 6 s that half a megabyte a second promises";
+  Pass(Seconds(1));
+  EXPECT_EQ(WhyBroken(),
+            "waited 108.0 s: 1.00 of 3.00 MB are there; the limit is 108 s, which is 60 s and 8 times "
+            "what 3.00 MB take at the measured 0.50 MB/s");
+  bulk_.takes_bytes = std::numeric_limits<uint64_t>::max();
+  bulk_.holds_ends = true;
+  Pass(Seconds(2));
+  Pass(Seconds(1000));
+  EXPECT_THAT(WhyBroken(), testing::HasSubstr("all 3.00 MB have left, and no answer has come"));
+}
+
+TEST_F(LinkTest, ADownloadThatIsGivenUpTellsItsReason) {
+  bulk_.holds_downloads = true;
+  link_.FetchFragment(JobId{"toy"}, FragmentIndex{1}, 655'360, Version{});
+  Settle();
+  Pass(Seconds(139));
+  EXPECT_EQ(WhyBroken(), "");
+  for (int i = 0; i < 2 * kDownloadAttempts; ++i) Pass(Seconds(140));
+  const auto failed = Events<worker::FragmentFetchFailed>();
+  ASSERT_EQ(failed.size(), 1u);
+  EXPECT_THAT(failed[0].reason, testing::HasSubstr(": 0.00 of 0.66 MB are there; the limit is 140 s, which is 60 s and "
+                                                   "8 times what 0.66 MB take at the assumed 0.07 MB/s"));
 }
 
 TEST_F(LinkTest, ARefusedUploadIsNotTriedAgain) {

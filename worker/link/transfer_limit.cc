@@ -1,0 +1,40 @@
+#include "worker/link/transfer_limit.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace atl {
+namespace {
+
+constexpr Duration kShortestLimit = Seconds(60);
+constexpr uint64_t kSlowestBytesPerSecond = 64 * 1024;  // assumed before anything is measured, and the least ever
+constexpr uint64_t kTimesPromised = 8;                  // several fragments share the link, and rates change
+constexpr uint64_t kLongestSeconds = 24 * 3600;         // on top of the shortest
+
+std::string Megabytes(uint64_t bytes) { return absl::StrFormat("%.2f", static_cast<double>(bytes) / 1e6); }
+
+}  // namespace
+
+TransferLimit TransferLimit::Of(uint64_t bytes, double measured_bytes_per_second) {
+  const auto rate = static_cast<uint64_t>(measured_bytes_per_second);
+  return {bytes, std::max(rate, kSlowestBytesPerSecond), rate >= kSlowestBytesPerSecond};
+}
+
+Duration TransferLimit::whole() const {
+  const uint64_t seconds = std::min(bytes / bytes_per_second * kTimesPromised, kLongestSeconds);
+  return kShortestLimit + Seconds(static_cast<int64_t>(seconds));
+}
+
+std::string TransferLimit::Passed(Duration waited, uint64_t moved, uint64_t total) const {
+  const std::string there = moved < total
+                                ? absl::StrCat(Megabytes(moved), " of ", Megabytes(total), " MB are there")
+                                : absl::StrCat("all ", Megabytes(total), " MB have left, and no answer has come");
+  return absl::StrFormat(
+      "waited %.1f s: %s; the limit is %.0f s, which is %.0f s and %u times what %s MB take at the %s %s MB/s",
+      ToSeconds(waited), there, ToSeconds(whole()), ToSeconds(kShortestLimit), kTimesPromised, Megabytes(bytes),
+      measured ? "measured" : "assumed", Megabytes(bytes_per_second));
+}
+
+}  // namespace atl
