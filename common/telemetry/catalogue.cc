@@ -100,6 +100,8 @@ constexpr Row kCoordinatorRows[] = {
      "Payload bytes over the bulk connection."},
     {Metric::kHeartbeatAge, "atoll_heartbeat_age_seconds", kGauge, "seconds", "worker",
      "Time since a connected worker was heard."},
+    {Metric::kHeartbeatGap, "atoll_heartbeat_gap_seconds", kHistogram, "seconds", "worker",
+     "Time between two heartbeats of a connected worker, as they reach the decisions."},
     {Metric::kLedgerCommitDuration, "atoll_ledger_commit_duration_seconds", kHistogram, "seconds", "",
      "Time of one ledger transaction, flush included."},
     {Metric::kCheckpointLastSuccess, "atoll_checkpoint_last_success_timestamp_seconds", kGauge, "seconds", "job",
@@ -137,12 +139,14 @@ constexpr Row kWorkerRows[] = {
      "Inner steps undone because loss or gradient was not finite."},
 };
 
-// Bounds of histograms: flushes of the disk are short, everything else may take minutes.
+// Bounds of histograms: flushes of the disk are short, heartbeats come within some seconds (among the bounds is a
+// quarter of the membership timeout that is the default), everything else may take minutes.
 std::vector<double> BucketsOf(const Row& row) {
   if (row.type != kHistogram) return {};
   if (row.metric == Metric::kLedgerCommitDuration) {
     return {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2};
   }
+  if (row.metric == Metric::kHeartbeatGap) return {0.25, 0.5, 1, 1.5, 2, 2.5, 3, 4, 5, 7.5, 10, 15, 20, 30, 60};
   return {0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600};
 }
 

@@ -47,6 +47,7 @@ enum class Metric : uint32_t {
   kUpdatesRejected,       // job, reason
   kTransferBytes,         // job, worker, direction: upload, download; kind: contribution, update, fragment, block, blob
   kHeartbeatAge,          // worker
+  kHeartbeatGap,          // worker
   kLedgerCommitDuration,
   kCheckpointLastSuccess,  // job
   kDiskFreeRatio,

@@ -173,6 +173,7 @@ void Observer::WriteFromLedger(const RoundRecord& record, bool newest) {
 void Observer::Connected(ConnectionId connection, const WorkerId& worker) {
   worker_of_[connection] = worker;
   connection_of_[worker] = connection;
+  heartbeat_at_.erase(worker);
 }
 
 void Observer::Disconnected(ConnectionId connection) {
@@ -182,6 +183,7 @@ void Observer::Disconnected(ConnectionId connection) {
   if (current != connection_of_.end() && current->second == connection) {
     metrics_.ForgetWorker(it->second);
     diagnostics_.Gone(it->second);
+    heartbeat_at_.erase(it->second);
     connection_of_.erase(current);
   }
   worker_of_.erase(it);
@@ -197,6 +199,10 @@ void Observer::Heard(ConnectionId connection, const Heartbeat& heartbeat) {
   const auto it = worker_of_.find(connection);
   if (it == worker_of_.end()) return;
   metrics_.SetFromHeartbeat(it->second, heartbeat);
+  const Instant now = clock_.Now();
+  const auto [last, first] = heartbeat_at_.try_emplace(it->second, now);
+  if (!first) metrics_.Observe(Metric::kHeartbeatGap, ToSeconds(now - last->second), {it->second.value});
+  last->second = now;
   diagnostics_.Heard(it->second, heartbeat);
 }
 

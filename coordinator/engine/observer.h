@@ -81,6 +81,7 @@ class Observer {
   Clock& clock_;
   std::map<ConnectionId, WorkerId> worker_of_;
   std::map<WorkerId, ConnectionId> connection_of_;
+  std::map<WorkerId, Instant> heartbeat_at_;                  // of those who are connected: when their newest came
   std::map<JobId, std::vector<LoggedPoint>> pending_points_;  // for the next event line of the job
   std::map<JobId, Moved> moved_;
   // What was measured of the newest rounds, for their "round committed" lines, oldest first.

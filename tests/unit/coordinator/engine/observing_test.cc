@@ -65,6 +65,33 @@ TEST_F(Observing, ARefusedNamesakeDoesNotHideTheWorker) {
   EXPECT_TRUE(first->Got<LogsWanted>());
 }
 
+// I14 is judged by this: two gaps of 2 and 6 seconds, and none over the time in which the worker was away.
+TEST_F(Observing, GapsBetweenHeartbeatsAreCounted) {
+  SmallCoordinator c(disk_, clock_);
+  const ConnectionId first = c.engine.OpenControl(HelloOf("w", 1), std::make_shared<KeepingSink>());
+  c.Settle();
+  for (const Duration gap : {Seconds(0), Seconds(2), Seconds(6)}) {
+    c.Pass(gap);
+    c.engine.ControlSaid(first, Heartbeat{.sequence = 1});
+    c.Settle();
+  }
+  const std::string name = "atoll_heartbeat_gap_seconds";
+  EXPECT_THAT(c.metrics.Expose(), HasSubstr(name + "_count{worker=\"w\"} 2\n"));
+  EXPECT_THAT(c.metrics.Expose(), HasSubstr(name + "_sum{worker=\"w\"} 8\n"));
+  EXPECT_THAT(c.metrics.Expose(), HasSubstr(name + "_bucket{worker=\"w\",le=\"5\"} 1\n"));
+  c.engine.ControlClosed(first);
+  c.Pass(Seconds(10));
+  const ConnectionId second = c.engine.OpenControl(HelloOf("w", 1), std::make_shared<KeepingSink>());
+  c.Settle();
+  c.engine.ControlSaid(second, Heartbeat{.sequence = 1});
+  c.Settle();
+  EXPECT_THAT(c.metrics.Expose(), Not(HasSubstr(name + "_count"))) << "its first since it is back";
+  c.Pass(Seconds(1));
+  c.engine.ControlSaid(second, Heartbeat{.sequence = 2});
+  c.Settle();
+  EXPECT_THAT(c.metrics.Expose(), HasSubstr(name + "_sum{worker=\"w\"} 1\n"));
+}
+
 TEST_F(Observing, AnEndedJobHasNoWorkers) {
   SmallCoordinator c(disk_, clock_);
   ASSERT_TRUE(c.Submit(TinySpec("tiny")).ok());
