@@ -1,5 +1,5 @@
 """Real links that are narrow, long, lossy or cut: two workers, one of them behind an emulated link (tun_link.py), with mutual TLS as
-over the open internet. On a bad link the job ends as planned with both in every round and nobody is lost; a worker that is cut off, both
+over the open internet. On a bad link the job ends as planned with both in every round and nobody is lost; on the narrow one heartbeats come in time while it is full; a worker that is cut off, both
 ways or one way, is lost, the run goes on, and it comes back by itself. The ledger balances all the while, and the audits find nothing."""
 import time
 
@@ -14,16 +14,50 @@ LINKS = {  # bits per second each way, delay one way in seconds, share of packet
     "long": (100e6, 0.1, 0.01),
     "lossy": (100e6, 0.02, 0.05),
 }
+MEMBERSHIP_SECONDS, HEARTBEAT_SECONDS = 10, 0.5
+LATEST_SECONDS = MEMBERSHIP_SECONDS / 4  # of 99 % of the heartbeats, which is a bound of the histogram's
+LEAST_HEARTBEATS = 100  # that 99 % of them mean something
 CUTS = {"both-ways": {"up", "down"}, "upwards": {"up"}, "downwards": {"down"}}
 
 
-def job_on(scene, name, manifest, steps, least):
-    return scene.submit(name, manifest, steps=steps, workers={"min": least, "max": 2, "planned": 2}, model={"layers": 2, "hidden_size": 256},
-                        sync={"inner_steps": INNER_STEPS, "upload_codec": "fp32", "download_codec": "bf16"})
+def job_on(scene, name, manifest, steps, least, hidden_size=256, **sync):
+    return scene.submit(name, manifest, steps=steps, workers={"min": least, "max": 2, "planned": 2}, model={"layers": 2, "hidden_size": hidden_size},
+                        sync={"inner_steps": INNER_STEPS, "upload_codec": "fp32", "download_codec": "bf16"} | sync)
 
 
 def texts(scene, job, kind):
     return [event["text"] for event in scene.logged_events(job) if event["kind"] == kind]
+
+
+def heartbeat_gaps(coordinator, worker):
+    """How many gaps between heartbeats were at most so many seconds, by that bound."""
+    start = f'atoll_heartbeat_gap_seconds_bucket{{worker="{worker}",le="'
+    lines = [line[len(start):].split('"} ') for line in coordinator.page("/metrics").splitlines() if line.startswith(start)]
+    return {float(bound.replace("+Inf", "inf")): float(count) for bound, count in lines}
+
+
+def most_of(gaps, share):
+    """The least bound that so many of the gaps keep."""
+    return min(bound for bound, count in gaps.items() if count >= share * gaps[float("inf")])
+
+
+def heartbeats_under_load(scene, link, coordinator, far, manifest):
+    """Contributions fill the narrow link, one soon after the other; heartbeats share it."""
+    link.rate_bits, link.delay_seconds, link.loss = LINKS["narrow"]
+    job_on(scene, "full", manifest, 100_000, least=2, hidden_size=512, inner_steps=2, download_codec="mxfp4")
+    scene.wait_round("full", 1)
+    before, carried, began, said = heartbeat_gaps(coordinator, FAR), link.carried["up"], time.monotonic(), len(far.log())
+    count = lambda: heartbeat_gaps(coordinator, FAR)[float("inf")] - before[float("inf")]
+    wait_for(f"{LEAST_HEARTBEATS} heartbeats over the full link", lambda: count() >= LEAST_HEARTBEATS, 300, [coordinator, far])
+    gaps = {bound: number - before[bound] for bound, number in heartbeat_gaps(coordinator, FAR).items()}
+    full = (link.carried["up"] - carried) * 8 / link.rate_bits / (time.monotonic() - began)
+    print(f"narrow, {full:.0%} full upwards: {count():.0f} gaps between heartbeats, 99 % of them at most {most_of(gaps, 0.99):g} s, all at most "
+          f"{most_of(gaps, 1):g} s; a heartbeat every {HEARTBEAT_SECONDS} s, membership {MEMBERSHIP_SECONDS} s")
+    check(full >= 0.5, f"the link was only {full:.0%} full: nothing is shown")
+    equal("coordinator away" in far.log()[said:], False, "whether the worker lost its connection")
+    check(gaps[LATEST_SECONDS] >= 0.99 * gaps[float("inf")], f"1 % of the heartbeats came later than {LATEST_SECONDS} s after the one before: {gaps}")
+    equal(texts(scene, "full", "worker lost"), [], "who was lost on the full link")
+    scene.atoll("job", "cancel", "full")
 
 
 def on_a_bad_link(scene, link, name, manifest):
@@ -68,7 +102,7 @@ def test(scene):
     for name in (NEAR, FAR):
         scene.atoll("ca", "issue", scene.path("trust"), "--role", "worker", "--name", name, "--out", scene.path(f"{name}.pem"))
     coordinator = scene.coordinator("--trust", scene.path("trust"), "--enroll-port", 0, "--listen", "0.0.0.0", "--data-root",
-                                    scene.path("data"), "--membership-timeout", "6s", "--heartbeat-interval", "1s")
+                                    scene.path("data"), "--membership-timeout", f"{MEMBERSHIP_SECONDS}s", "--heartbeat-interval", f"{HEARTBEAT_SECONDS * 1000:.0f}ms")
     scene.identity = admin
     link = TunLink()
     try:
@@ -78,6 +112,7 @@ def test(scene):
         far = scene.worker(FAR, coordinator, *options, scene.path(f"{FAR}.pem"), host=link.there)
         for name in LINKS:
             on_a_bad_link(scene, link, name, manifest)
+        heartbeats_under_load(scene, link, coordinator, far, manifest)
         for name in CUTS:
             cut_off(scene, link, name, manifest)
         for worker in (near, far):
