@@ -206,6 +206,7 @@ void Harness::RefuseUploads(const std::string& name, int count) { workers_.at(na
 void Harness::LimitUploads(const std::string& name, uint64_t bytes_per_second) {
   workers_.at(name)->slow.upload_bytes_per_second = bytes_per_second;
 }
+void Harness::DelayDownloads(const std::string& name, Duration each) { workers_.at(name)->slow.download_takes = each; }
 void Harness::BreakStream(const std::string& name) { workers_.at(name)->break_connection(); }
 void Harness::LeaveWorker(const std::string& name) { workers_.at(name)->session.RequestLeave("asked by the test"); }
 

@@ -55,6 +55,8 @@ class Harness {
   void RefuseUploads(const std::string& name, int count);
   // The worker's uploads to come go up at this rate; 0: at once, as all do otherwise.
   void LimitUploads(const std::string& name, uint64_t bytes_per_second);
+  // Each of the worker's downloads to come takes so long, one after the other.
+  void DelayDownloads(const std::string& name, Duration each);
   void LeaveWorker(const std::string& name);
 
   // Contributions that workers were told to be accepted (I2).

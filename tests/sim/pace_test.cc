@@ -1,6 +1,10 @@
 // sync.pace in whole runs: workers of unequal speed, each on a machine of its own.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <vector>
+
 #include "tests/sim/harness.h"
 
 namespace atl {
@@ -150,6 +154,44 @@ TEST(Pace, StreamsFragmentsWithOverlap) {
     }
   }
   ExpectBalancedLedger(h);
+}
+
+// The steps and versions of two workers at every 50 ms, while a third fetches the fragments over a slow link or,
+// without `joins`, is not there.
+std::vector<std::array<uint64_t, 3>> StepsBesideAJoiner(bool joins) {
+  Harness h;
+  JobSpec spec = SmallJob(kJob);
+  spec.sync.inner_steps = 20;  // a period a second
+  spec.workers = {.min = 2, .max = 3, .planned = 3};
+  spec.stop.inner_steps = 20'000;
+  spec.checkpoint.every_rounds = 0;
+  h.StartCoordinator();
+  EXPECT_TRUE(h.Submit(spec).ok());
+  for (const char* name : {"a", "b"}) h.StartWorkerOfSpeed(name, Milliseconds(50));
+  EXPECT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 5; }));
+  if (joins) {
+    h.StartWorkerOfSpeed("joiner", Milliseconds(50));
+    h.DelayDownloads("joiner", Seconds(15));
+  }
+  const auto steps = [&h](const char* name) { return h.session(name)->core().clock_step(); };
+  std::vector<std::array<uint64_t, 3>> seen;
+  const auto some_are = [&h](WorkerState state, int64_t count) {
+    return std::ranges::count(h.ViewWorkers(), state, &WorkerView::state) == count;
+  };
+  for (const Instant end = h.clock().Now() + Seconds(14); h.clock().Now() < end;) {
+    h.RunFor(Milliseconds(50));
+    seen.push_back({steps("a"), steps("b"), h.VersionOf(kJob).value});
+    EXPECT_TRUE(some_are(WorkerState::kTraining, 2) && (!joins || some_are(WorkerState::kJoining, 1))) << seen.size();
+  }
+  EXPECT_TRUE(!joins || h.RunUntil([&] { return some_are(WorkerState::kTraining, 3); }, Seconds(60)));
+  return seen;
+}
+
+TEST(Joining, OthersTakeTheirStepsAsIfNobodyJoined) {
+  const auto beside = StepsBesideAJoiner(true), alone = StepsBesideAJoiner(false);
+  EXPECT_EQ(beside, alone);
+  EXPECT_GE(alone.back()[0] - alone.front()[0], 250u) << "14 s of steps of 50 ms, with syncs";
+  EXPECT_GE(alone.back()[2] - alone.front()[2], 12u) << "rounds";
 }
 
 // Who comes back sends with the others from its next send step on, not a moment after them period after period: no

@@ -6,8 +6,7 @@ namespace atl {
 
 struct SlowBulk::Pending {
   Instant due;
-  UploadHeader header;
-  std::shared_ptr<BulkSource> source;
+  Begin begin;
   BulkDone done;
   std::unique_ptr<BulkCall> call;  // once it has begun
   bool ended = false;
@@ -29,9 +28,24 @@ class SlowBulk::Call final : public BulkCall {
 std::unique_ptr<BulkCall> SlowBulk::Upload(UploadHeader header, std::shared_ptr<BulkSource> source, BulkDone done) {
   if (upload_bytes_per_second == 0) return fast_.Upload(std::move(header), std::move(source), std::move(done));
   const auto nanos = static_cast<int64_t>(source->size_bytes() * 1'000'000'000 / upload_bytes_per_second);
-  free_at_ = std::max(free_at_, clock_.Now()) + Nanoseconds(nanos);
-  const auto pending =
-      std::make_shared<Pending>(Pending{free_at_, std::move(header), std::move(source), std::move(done), nullptr});
+  up_free_at_ = std::max(up_free_at_, clock_.Now()) + Nanoseconds(nanos);
+  const auto begin = [this, header = std::move(header), source = std::move(source)](BulkDone told) {
+    return fast_.Upload(header, source, std::move(told));
+  };
+  return BeginAt(up_free_at_, begin, std::move(done));
+}
+
+std::unique_ptr<BulkCall> SlowBulk::Download(DownloadRequest request, std::shared_ptr<BulkSink> sink, BulkDone done) {
+  if (download_takes.ns == 0) return fast_.Download(std::move(request), std::move(sink), std::move(done));
+  down_free_at_ = std::max(down_free_at_, clock_.Now()) + download_takes;
+  const auto begin = [this, request = std::move(request), sink = std::move(sink)](BulkDone told) {
+    return fast_.Download(request, sink, std::move(told));
+  };
+  return BeginAt(down_free_at_, begin, std::move(done));
+}
+
+std::unique_ptr<BulkCall> SlowBulk::BeginAt(Instant due, Begin begin, BulkDone done) {
+  const auto pending = std::make_shared<Pending>(Pending{due, std::move(begin), std::move(done), nullptr});
   pending_.push_back(pending);
   return std::make_unique<Call>(pending);
 }
@@ -43,7 +57,7 @@ Instant SlowBulk::Turn() {
     const std::shared_ptr<Pending> pending = one.lock();
     if (pending == nullptr || pending->ended) continue;
     if (pending->due <= clock_.Now()) {
-      pending->call = fast_.Upload(std::move(pending->header), std::move(pending->source), std::move(pending->done));
+      pending->call = pending->begin(std::move(pending->done));
       continue;
     }
     next = std::min(next, pending->due);

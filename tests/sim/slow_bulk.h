@@ -1,8 +1,10 @@
-// A bulk client behind a slow uplink: each upload begins when its bytes would have gone up, one after the other.
+// A bulk client behind a slow link: each upload begins when its bytes would have gone up, each download so much later,
+// one after the other.
 #ifndef ATOLL_TESTS_SIM_SLOW_BULK_H_
 #define ATOLL_TESTS_SIM_SLOW_BULK_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -19,13 +21,13 @@ class SlowBulk final : public BulkClient {
 
   uint64_t upload_bytes_per_second = 0;  // of uploads to come; 0: no limit
 
+  Duration download_takes{};  // each download to come
+
   // Begins what is due. Returns when to come again.
   Instant Turn();
 
   std::unique_ptr<BulkCall> Upload(UploadHeader header, std::shared_ptr<BulkSource> source, BulkDone done) override;
-  std::unique_ptr<BulkCall> Download(DownloadRequest request, std::shared_ptr<BulkSink> sink, BulkDone done) override {
-    return fast_.Download(std::move(request), std::move(sink), std::move(done));
-  }
+  std::unique_ptr<BulkCall> Download(DownloadRequest request, std::shared_ptr<BulkSink> sink, BulkDone done) override;
   void MissingBlobs(std::vector<Sha256> blobs, std::function<void(absl::StatusOr<std::vector<Sha256>>)> done) override {
     fast_.MissingBlobs(std::move(blobs), std::move(done));
   }
@@ -34,9 +36,11 @@ class SlowBulk final : public BulkClient {
  private:
   struct Pending;
   class Call;
+  using Begin = std::function<std::unique_ptr<BulkCall>(BulkDone done)>;
+  std::unique_ptr<BulkCall> BeginAt(Instant due, Begin begin, BulkDone done);
   BulkClient& fast_;
   const Clock& clock_;
-  Instant free_at_{};  // the uplink
+  Instant up_free_at_{}, down_free_at_{};
   std::vector<std::weak_ptr<Pending>> pending_;
 };
 
