@@ -1,31 +1,12 @@
 """The wall clock of real processes jumps by an hour and by ten years, forward and back, and stands still: a run does not notice, and only tokens and
 certificates react, each with its reason. What is moved is what the programs read (moved_clock.cc)."""
 import datetime
-import struct
 import time
 
-from atoll_harness import BIN, Skip, check, equal, main, number, wait_for
+from atoll_harness import check, equal, main, number, wait_for
+from moved_clock import DAY, HOUR, MovedClock, refuse_without_moved_clock
 
-HOUR, DAY = 3600, 86400
 JUMPS = {"an hour forward": HOUR, "an hour back": -HOUR, "ten years forward": 3652 * DAY, "ten years back": -3652 * DAY}
-
-
-class MovedClock:
-    """The wall clock of whoever is started with `environment`: so many seconds from the true one."""
-
-    def __init__(self, scene, name):
-        self.path = scene.path(f"{name}.clock")
-        self.path.write_bytes(struct.pack("<qq", 0, 0))
-        self.environment = {"LD_PRELOAD": str(BIN / "libmoved_clock.so"), "MOVED_CLOCK_FILE": str(self.path)}
-
-    def move(self, seconds):
-        with open(self.path, "r+b") as file:  # in place: the process has it mapped
-            file.write(struct.pack("<qq", seconds * 10**9, 0))
-
-    def stop(self):
-        """It stands still, from now until it is moved."""
-        with open(self.path, "r+b") as file:
-            file.write(struct.pack("<qq", 0, time.time_ns()))
 
 
 def rounds_with(scene, job, names):
@@ -117,8 +98,7 @@ def tokens_and_certificates_react(scene, manifest):
 
 
 def test(scene):
-    if not (BIN / "libmoved_clock.so").exists():
-        raise Skip("libmoved_clock.so is not built")
+    refuse_without_moved_clock()
     manifest = scene.corpus()
     a_run_does_not_notice(scene, manifest)
     tokens_and_certificates_react(scene, manifest)
