@@ -1,6 +1,7 @@
 """Join tokens with the real programs: a worker and a person enrol, a used token is worth nothing, a revoked one locks out,
-and a worker whose machine was off comes back by itself."""
+and a worker whose machine was off comes back by itself: its certificate had ended meanwhile, for less than the thirty days of grace."""
 from atoll_harness import check, equal, main, number, wait_for
+from moved_clock import DAY, MovedClock, refuse_without_moved_clock
 
 REFUSED, FORBIDDEN = 3, 4
 
@@ -16,6 +17,38 @@ def used_token(scene, role):
     tokens = scene.atoll("-o", "json", "token", "list").json()["tokens"]
     [used] = [t["id"] for t in tokens if t["role"] == role and number(t, "used") > 0]
     return used
+
+
+def a_machine_was_off(scene, manifest):
+    """All begins three days ago, when the worker enrolled for a day. Its machine is off, and on again today; then it is off for fifty days."""
+    refuse_without_moved_clock()
+    clock = MovedClock(scene, "was-off")
+    clock.move(-3 * DAY)
+    scene.identity = scene.atoll("ca", "init", scene.path("was-off-trust"), **clock.environment).out.strip()
+    coordinator = scene.coordinator("--trust", scene.path("was-off-trust"), "--enroll-port", 0, "--data-root", scene.path("data"), name="was-off",
+                                    state="was-off-state", **clock.environment)
+    enrol = ["--coordinator-enroll", f"127.0.0.1:{coordinator.ports['enroll']}"]
+    worker = scene.worker("off", coordinator, *enrol, "--join-token", token(scene), **clock.environment)
+    scene.submit("long", manifest, steps=100_000)
+    scene.wait_round("long", 2, alive=[coordinator, worker])
+    equal(worker.terminate(), 0, "the end of the worker whose machine goes off")
+    identity = scene.path("cache-off/identity.pem")
+    ended = scene.atoll("ca", "show", identity, code=REFUSED).err
+    check("the certificate of worker 'off' ended at" in ended, f"what is said of its certificate today: {ended}")
+    clock.move(0)
+    rounds = number(scene.job("long"), "round")
+    worker = scene.worker("off", coordinator, *enrol, **clock.environment)
+    scene.wait_round("long", rounds + 2, alive=[coordinator, worker])
+    check("certificate renewed" in worker.log(), f"it came back without a new certificate: {worker.log()}")
+    scene.atoll("ca", "show", identity)
+    equal(worker.terminate(), 0, "the end of the worker that came back")
+    clock.move(50 * DAY)
+    coordinator.kill()  # one that runs serves its new certificate only some seconds after the clock has jumped
+    scene.coordinator("--trust", scene.path("was-off-trust"), "--data-root", scene.path("data"), name="was-off", state="was-off-state",
+                      ports=coordinator.ports, **clock.environment)
+    worker = scene.worker("off", coordinator, *enrol, **clock.environment)
+    check(worker.end() != 0, "a worker that was away for longer than the grace came back")
+    check("too long ago to be renewed: enrol with a new join token" in worker.log(), f"it does not say what to do: {worker.log()}")
 
 
 def test(scene):
@@ -76,6 +109,7 @@ def test(scene):
     for log in [*scene.directory.glob("*.log"), scene.path("state/ledger.sqlite"), scene.path("state/ledger.sqlite-wal")]:
         text = log.read_bytes() if log.exists() else b""
         check(b"PRIVATE KEY" not in text and once.read_bytes().strip() not in text, f"{log.name} holds a secret")
+    a_machine_was_off(scene, manifest)
 
 
 main(test)
