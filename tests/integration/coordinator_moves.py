@@ -2,41 +2,15 @@
 back with a third address: the workers that run find it each time, as the same incarnations, and the run goes on.
 
 The names are in a hosts file of the test's own, which the workers see in place of /etc/hosts (a mount namespace: needs root)."""
-import os
-import pathlib
-import subprocess
-
-from atoll_harness import Skip, check, equal, main, number, wait_for
+from atoll_harness import equal, main, number, wait_for
+from own_hosts import has_address, refuse_without_namespaces, seeing
 
 NAME = "coordinator.atoll.test"
 FIND_SECONDS = 120  # a name is asked for again at most every 30 s
 
 
-def has_address(scene, address):
-    """The name's address from now on, for processes that run, too: the file is written in place. None: it has none."""
-    lines = ["127.0.0.1 localhost"] + ([f"{address} {NAME}"] if address else [])
-    with open(scene.path("hosts"), "w", encoding="utf-8") as hosts:
-        hosts.write("\n".join(lines) + "\n")
-
-
-def seeing(hosts):
-    """A command in which `hosts` is /etc/hosts, and nowhere else. In a chroot nothing can be made private, nor need be where nothing is shared."""
-    shared = "shared:" in pathlib.Path("/proc/self/mountinfo").read_text(encoding="utf-8")
-    return ["unshare", "-m", "--propagation", "private" if shared else "unchanged", "sh", "-c", f"mount --bind {hosts} /etc/hosts && exec \"$@\"", "sh"]
-
-
-def refuse_without_namespaces(scene):
-    has_address(scene, "127.0.0.9")
-    if os.geteuid() != 0:
-        raise Skip("a hosts file of one's own takes root")
-    tried = subprocess.run([*seeing(scene.path("hosts")), "grep", "-q", NAME, "/etc/hosts"], capture_output=True, text=True)
-    if tried.returncode != 0:
-        raise Skip(f"no mount namespace here: {tried.stderr.strip()}")
-    check(NAME not in pathlib.Path("/etc/hosts").read_text(encoding="utf-8"), "the machine's own hosts file was changed")
-
-
 def start(scene, address, **where):
-    has_address(scene, address)
+    has_address(scene, NAME, address)
     coordinator = scene.coordinator("--trust", scene.path("trust"), "--enroll-port", 0, "--listen", address, "--data-root",
                                     scene.path("data"), "--membership-timeout", "5m", **where)
     scene.endpoint = f"{address}:{coordinator.ports['control']}"
@@ -81,7 +55,7 @@ def test(scene):
     goes_on(scene, workers, known)
 
     coordinator.kill()
-    has_address(scene, None)
+    has_address(scene, NAME, None)
     for worker in workers:
         seen = len(worker.log())
         wait_for(f"{worker.name} to miss it", lambda w=worker, n=seen: "coordinator away" in w.log()[n:], 60, workers)
