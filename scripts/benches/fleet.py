@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 
-from benches import machine
+from benches import machine, scenes
 
 sys.path.insert(0, str(machine.ROOT / "tests/integration"))
 import atoll_harness  # noqa: E402
@@ -28,8 +28,14 @@ MODELS = {"25 M": {"layers": 8, "heads": 8, "kv_heads": 8, "hidden_size": 512, "
 CODEC_BITS = {"fp32": 32, "mxfp4": 4.25}  # a parameter
 
 # Of one job. seconds: of each counted round; cpu: CPU seconds a round of all processes; aggregate: seconds inside the aggregate;
-# peak_mb: of the coordinator and of the largest worker, in memory at once; leg_bytes: of one contribution, and of the update.
-Rounds = collections.namedtuple("Rounds", "seconds cpu aggregate peak_mb leg_bytes")
+# peak_mb: of the coordinator and of the largest worker, in memory at once; bound_mb: what is published of the coordinator for this job;
+# leg_bytes: of one contribution, and of the update.
+Rounds = collections.namedtuple("Rounds", "seconds cpu aggregate peak_mb bound_mb leg_bytes")
+BASE_MB = 64  # of a coordinator beside its jobs (docs/operations.md)
+
+# What lies between workers and coordinator: `cap`, a rate as 125MB/s that every worker's uploads and downloads are each held to, or
+# `shared_bits`, bits a second of one line that all of them share, each way for itself (tests/bench/link_shaper.h).
+Link = collections.namedtuple("Link", "cap shared_bits", defaults=(None, None))
 
 
 class Place:
@@ -59,9 +65,8 @@ def identity(scene, role, name):
     return scene.atoll("ca", "issue", scene.path("trust"), "--role", role, "--name", name, "--out", scene.path(f"{name}.pem")).out.strip()
 
 
-def rounds(model, codec, state="disk", mutual_tls=False, counted=5, link=None, sync=()):
-    """Plays a job until `counted` rounds behind the first few are committed. `link`: a rate, as 125MB/s, that every worker's uploads
-    and downloads are each held to; `sync`: more keys of the job's spec.sync."""
+def rounds(model, codec, state="disk", mutual_tls=False, counted=5, link=Link(), sync=()):
+    """Plays a job until `counted` rounds behind the first few are committed. `sync`: more keys of the job's spec.sync."""
     with Place("disk") as directory, Place(state) as state_directory:
         scene = atoll_harness.Scene(directory)
         try:
@@ -78,9 +83,10 @@ def played(scene, state, model, codec, mutual_tls, counted, link, sync):
         trust = ["--trust", scene.path("trust"), "--enroll-port", 0]
         show = lambda name: ["--identity", identity(scene, "worker", name)]  # noqa: E731
     coordinator = scene.coordinator(*trust, state=state, threads=0)
-    limits = ["--upload-limit", link, "--download-limit", link] if link else []
+    limits = ["--upload-limit", link.cap, "--download-limit", link.cap] if link.cap else []
+    dialled = scenes.linked(scene, "shared", coordinator, link.shared_bits) if link.shared_bits else coordinator
     names = [f"w{i}" for i in range(WORKERS)]
-    workers = [scene.worker(name, coordinator, "--data-root", scene.path("data"), "--synthetic-step-seconds", STEP_SECONDS, *limits, *show(name)) for name in names]
+    workers = [scene.worker(name, dialled, "--data-root", scene.path("data"), "--synthetic-step-seconds", STEP_SECONDS, *limits, *show(name)) for name in names]
     scene.submit("job", manifest, steps=10_000_000, inner_steps=1, model=MODELS[model], batch={"sequences_per_step": 1},
                  workers={"min": WORKERS, "max": WORKERS, "planned": WORKERS},
                  sync={"upload_codec": codec, "download_codec": codec, "quorum": WORKERS, **sync})
@@ -90,13 +96,14 @@ def played(scene, state, model, codec, mutual_tls, counted, link, sync):
     last = committed(state, len(first) + counted, processes)
     cpu = (cpu_seconds(processes) - begin) / (len(last) - len(first))
     peaks = [peak_mb(process) for process in processes]
+    bound = BASE_MB + atoll_harness.number(scene.job("job"), "coordinator_memory_bytes") / 2**20
     at = [event["time_ns"] / 1e9 for event in last[SKIPPED - 1:]]
     aggregate = statistics.median(float(event["fields"]["aggregate_ms"]) / 1e3 for event in last[SKIPPED:])
     fields = last[-1]["fields"]
     atoll_harness.equal(fields["members"], "w0, w1, w2 and w3", "who is in the newest round")
     if codec == "fp32":
         atoll_harness.equal(int(fields["update_bytes"]), 4 * parameters(model), "the size of an update in fp32")
-    return Rounds([b - a for a, b in zip(at, at[1:])], cpu, aggregate, [peaks[0], max(peaks[1:])], int(fields["update_bytes"]))
+    return Rounds([b - a for a, b in zip(at, at[1:])], cpu, aggregate, [peaks[0], max(peaks[1:])], bound, int(fields["update_bytes"]))
 
 
 def committed(state, count, processes):
