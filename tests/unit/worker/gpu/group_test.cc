@@ -46,19 +46,6 @@ absl::StatusOr<GroupKey> NewKey() {
   return device->NewGroupKey();
 }
 
-TEST(GpuGroup, KeysAreMadeWithoutADevice) {
-  if (Plugin().table == nullptr) GTEST_SKIP() << Plugin().reason;
-  atoll_gpu_group_key first{}, second{};
-  if (Plugin().table->group_key(&first) != 0) {  // NCCL listens on a network interface for it
-    std::array<char, 512> why{};
-    Plugin().table->last_error(why.data(), why.size());
-    ASSERT_NE(why[0], '\0') << "a failure has its sentence";
-    GTEST_SKIP() << why.data();
-  }
-  ASSERT_EQ(Plugin().table->group_key(&second), 0);
-  EXPECT_NE(std::to_array(first.bytes), std::to_array(second.bytes));
-}
-
 TEST(GpuGroup, ExchangesValuesBetweenDevices) {
   const int devices = Plugin().device_count;
   if (devices == 0) GTEST_SKIP() << "no GPU here: " << Plugin().reason;

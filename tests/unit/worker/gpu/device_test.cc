@@ -1,0 +1,53 @@
+// Training and copies of the worker on a real GPU: the CPU form is what they are compared with.
+#include <numeric>
+
+#include "gtest/gtest.h"
+#include "tests/unit/worker/gpu/loss_after.h"
+#include "tests/unit/worker/gpu/opened_plugin.h"
+
+namespace atl {
+namespace {
+
+TEST(GpuDevice, TrainsOnTheGpuAsOnTheCpu) {
+  if (Plugin().device_count == 0) GTEST_SKIP() << "no GPU here: " << Plugin().reason;
+  const auto cpu = LossAfter(5, {}), gpu = LossAfter(5, {.gpu = true});
+  ASSERT_TRUE(cpu.ok() && gpu.ok()) << cpu.status() << gpu.status();
+  EXPECT_NEAR(*cpu, *gpu, 1e-3);
+}
+
+TEST(GpuDevice, TrainsWithItsOwnKernels) {
+  if (Plugin().device_count == 0) GTEST_SKIP() << "no GPU here: " << Plugin().reason;
+  const auto device = OpenGpuDevice(Plugin().table, 0);
+  ASSERT_TRUE(device.ok()) << device.status();
+  ASSERT_NE((*device)->step_kernels(), nullptr);
+  const auto cpu = LossAfter(5, {}), gpu = LossAfter(5, {.gpu = true}, (*device)->step_kernels());
+  ASSERT_TRUE(cpu.ok() && gpu.ok()) << cpu.status() << gpu.status();
+  EXPECT_NEAR(*cpu, *gpu, 1e-3);
+}
+
+TEST(GpuDevice, WindowsCopyBothWays) {
+  if (Plugin().device_count == 0) GTEST_SKIP() << "no GPU here: " << Plugin().reason;
+  const auto device = OpenGpuDevice(Plugin().table, 0);
+  ASSERT_TRUE(device.ok()) << device.status();
+  const auto arena = Arena::Create(5000, {.gpu = true});
+  ASSERT_TRUE(arena.ok()) << arena.status();
+  std::vector<float> values(5000);
+  std::iota(values.begin(), values.end(), 1.0f);
+  ASSERT_TRUE((*arena)->Write(0, values).ok());
+  const auto window = (*device)->OpenWindow((*arena)->memory().subspan(1000, 3000));
+  ASSERT_TRUE(window.ok()) << window.status();
+  ASSERT_TRUE((*window)->Snapshot(nullptr).ok());
+  ASSERT_TRUE((*window)->Wait().ok());
+  EXPECT_EQ((*window)->host()[0], 1001.0f);
+  for (float& v : (*window)->host()) v = -v;
+  ASSERT_TRUE((*window)->WriteBack(nullptr).ok());
+  ASSERT_TRUE((*window)->Wait().ok());
+  ASSERT_TRUE((*arena)->Read(0, values).ok());
+  EXPECT_EQ(values[999], 1000.0f);
+  EXPECT_EQ(values[1000], -1001.0f);
+  EXPECT_EQ(values[3999], -4000.0f);
+  EXPECT_EQ(values[4000], 4001.0f);
+}
+
+}  // namespace
+}  // namespace atl

@@ -1,0 +1,55 @@
+// The loss after some steps of a small job on a device: what the plugin's tests compare with the CPU's.
+#ifndef ATOLL_TESTS_UNIT_WORKER_GPU_LOSS_AFTER_H_
+#define ATOLL_TESTS_UNIT_WORKER_GPU_LOSS_AFTER_H_
+
+#include <vector>
+
+#include "tests/unit/worker/gpu/opened_plugin.h"
+#include "worker/train/trainer.h"
+
+namespace atl {
+
+inline JobSpec TinyJob() {
+  JobSpec job;
+  job.model = {.vocab_size = 64,
+               .hidden_size = 32,
+               .intermediate_size = 64,
+               .layers = 2,
+               .heads = 4,
+               .kv_heads = 2,
+               .head_dim = 8};
+  job.data.sequence_length = 16;
+  job.batch.sequences_per_step = 2;
+  return job;
+}
+
+inline std::vector<int32_t> Tokens() {
+  std::vector<int32_t> tokens(2 * 17);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * 7 % 64);
+  return tokens;
+}
+
+inline absl::StatusOr<double> LossAfter(int steps, TensorDevice device, StepKernels* kernels = nullptr) {
+  const JobSpec job = TinyJob();
+  const ModelLayout layout = MakeModelLayout(job.model, FragmentPattern::kWhole, 1);
+  const SystemClock clock;
+  TrainerOptions options;
+  options.device = device;
+  options.kernels = kernels;
+  options.available_bytes = uint64_t{1} << 30;
+  ATOLL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(job, layout, options, clock));
+  ATOLL_RETURN_IF_ERROR(trainer->kernels_refused());
+  std::vector<float> initial(layout.elements);
+  InitialParameters(layout, 3, 0, initial);
+  ATOLL_RETURN_IF_ERROR(trainer->parameters().Write(0, initial));
+  double loss = 0;
+  for (int i = 0; i < steps; ++i) {
+    ATOLL_ASSIGN_OR_RETURN(const StepReport report, trainer->Step({.tokens = Tokens(), .sequences = 2}, 1e-2));
+    loss = report.loss;
+  }
+  return loss;
+}
+
+}  // namespace atl
+
+#endif  // ATOLL_TESTS_UNIT_WORKER_GPU_LOSS_AFTER_H_
