@@ -93,13 +93,18 @@ class Follower {
     }
     const ModelLayout layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
     if (layout.digest != order.layout) return absl::InternalError("the job's layout here is not that of rank 0");
-    TrainerOptions options{ToTensorDevice(device_.info()), threads_, {}, order.available_bytes, &values_};
+    TrainerOptions options{ToTensorDevice(device_.info()), threads_, {},
+                           order.available_bytes,          &values_, device_.step_kernels()};
     if (options.device.gpu) {  // rank 0 knows its own alone
       ATOLL_ASSIGN_OR_RETURN(const uint64_t free_bytes, device_.FreeMemoryBytes());
       options.available_bytes = std::min(order.available_bytes, free_bytes);
     }
     if (order.end_of_text >= 0) options.end_of_text = static_cast<uint32_t>(order.end_of_text);
     ATOLL_ASSIGN_OR_RETURN(trainer_, Trainer::Create(spec, layout, options, clock_));
+    if (!trainer_->kernels_refused().ok()) {
+      log_.Warn("the optimizer's kernels are not used on this device",
+                {{"rank", orders_.rank()}, {"reason", std::string(trainer_->kernels_refused().message())}});
+    }
     log_.Info("share prepared", {{"rank", orders_.rank()},
                                  {"device", device_.info().name},
                                  {"parameters", layout.elements},
@@ -114,6 +119,7 @@ class Follower {
       if (changed->offset > all.size() || changed->elements > all.size() - changed->offset) {
         return absl::InternalError("parameters beyond the arena");
       }
+      trainer_->ParametersChanged({changed->offset, changed->elements});
       return values_.Broadcast(all.subspan(changed->offset, changed->elements), trainer_->compute_stream());
     }
     if (const auto* optimizer = std::get_if<OptimizerOrder>(&order)) return TakeOptimizer(optimizer->steps);

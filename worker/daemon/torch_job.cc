@@ -23,7 +23,7 @@ class TorchModel final : public TrainingModel {
  public:
   TorchModel(const JobSpec& spec, const ModelLayout& layout, ModelOptions model_options, TensorDevice device,
              std::unique_ptr<Trainer> trainer, std::unique_ptr<IslandShares> shares, OptimizerShelf shelf,
-             JobData& data, JobTasks tasks)
+             JobData& data, JobTasks tasks, Log& log)
       : spec_(spec),
         layout_(layout),
         model_options_(model_options),
@@ -32,11 +32,16 @@ class TorchModel final : public TrainingModel {
         shares_(std::move(shares)),
         shelf_(std::move(shelf)),
         data_(data),
-        tasks_(std::move(tasks)) {}
+        tasks_(std::move(tasks)),
+        log_(log) {
+    TellRefusal();
+  }
 
   std::span<float> parameters() override { return trainer_->parameters().memory(); }
   void* compute_stream() override { return trainer_->compute_stream(); }
   void ParametersChanged(FragmentIndex fragment) override {
+    const FragmentInfo& changed = layout_.fragments[fragment.value];
+    trainer_->ParametersChanged({changed.offset, changed.elements});
     if (shares_ != nullptr) shares_->ParametersChanged(fragment);
   }
   absl::Status BeginOptimizer(uint64_t clock_step) override {
@@ -51,6 +56,7 @@ class TorchModel final : public TrainingModel {
     ATOLL_ASSIGN_OR_RETURN(const StepReport report, shares_ != nullptr
                                                         ? shares_->Step(batch, learning_rate, *trainer_)
                                                         : trainer_->Step({batch.tokens, batch.samples}, learning_rate));
+    TellRefusal();
     return StepOutcome{report.applied, report.loss, report.grad_norm, report.tokens};
   }
 
@@ -77,6 +83,14 @@ class TorchModel final : public TrainingModel {
     std::unique_ptr<Evaluator> evaluator;
   };
 
+  // Once; in an island it may come with the first step.
+  void TellRefusal() {
+    if (told_ || trainer_->kernels_refused().ok()) return;
+    told_ = true;
+    log_.Warn("the optimizer's kernels are not used on this device",
+              {{"reason", std::string(trainer_->kernels_refused().message())}});
+  }
+
   absl::Status BeginPass(std::span<float> parameters) {
     pass_.reset();
     Pass pass;
@@ -97,6 +111,8 @@ class TorchModel final : public TrainingModel {
   OptimizerShelf shelf_;
   JobData& data_;
   JobTasks tasks_;
+  Log& log_;
+  bool told_ = false;
   std::optional<Pass> pass_;
 };
 
@@ -138,10 +154,6 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
   }
   ATOLL_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(share, parts->layout, options, clock_));
   if (shares != nullptr) ATOLL_RETURN_IF_ERROR(shares->AwaitPrepared());
-  if (!trainer->kernels_refused().ok()) {
-    log_.Warn("the optimizer's kernels are not used on this device",
-              {{"job", job.value}, {"reason", std::string(trainer->kernels_refused().message())}});
-  }
   log_.Info("job prepared", {{"job", job.value},
                              {"parameters", parts->layout.elements},
                              {"fragments", parts->layout.fragments.size()},
@@ -154,7 +166,7 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
   OptimizerShelf shelf({options_.cache_dir, options_.optimizer_snapshot, uint64_t{2} * spec.sync.inner_steps}, job,
                        parts->layout.digest, files_, clock_, log_);
   parts->model = std::make_unique<TorchModel>(spec, parts->layout, model_options, device, std::move(trainer),
-                                              std::move(shares), std::move(shelf), *data, std::move(tasks));
+                                              std::move(shares), std::move(shelf), *data, std::move(tasks), log_);
   parts->samples = std::move(data);
   return parts;
 }

@@ -112,9 +112,10 @@ class GpuStepKernels final : public StepKernels {
 
   absl::Status Adamw(const AdamwUpdate& update, const AdamwSpans& spans, void* compute_stream) override {
     const atoll_gpu_adamw factors = FactorsOf(update);
-    const int32_t result = table_.adamw_step(context_, &factors, spans.parameters.data(), spans.gradients.data(),
-                                             spans.first.data(), spans.second.data(), /*rounded=*/nullptr,
-                                             spans.parameters.size(), /*clear=*/0, compute_stream);
+    const int32_t result =
+        table_.adamw_step(context_, &factors, spans.parameters.data(), spans.gradients.data(), spans.first.data(),
+                          spans.second.data(), spans.rounded.empty() ? nullptr : spans.rounded.data(),
+                          spans.parameters.size(), update.clear ? 1 : 0, compute_stream);
     return result == 0 ? absl::OkStatus() : Failed(table_, "the update of parameters");
   }
   absl::Status SumSquares(std::span<const float> values, std::span<float> sums, void* compute_stream) override {

@@ -17,6 +17,7 @@ struct AdamwUpdate {
   double beta1 = 0, beta2 = 0, epsilon = 0;
   uint64_t steps = 1;          // counts this update, from 1
   double gradient_factor = 1;  // of the gradients, before all else
+  bool clear = false;          // gradients are zero afterwards; else they are the scaled ones
 };
 
 // What depends on the step alone, worked out in double and rounded once.
@@ -25,6 +26,7 @@ atoll_gpu_adamw FactorsOf(const AdamwUpdate& update);
 // Ranges of device memory, equally long, not to be read through the spans.
 struct AdamwSpans {
   std::span<float> parameters, gradients, first, second;
+  std::span<uint16_t> rounded;  // for the parameters rounded to bf16, or empty where they are not wanted
 };
 
 // Work is enqueued on `compute_stream` and waited for by nobody. Thread rule: that of the Device it is of, which it
@@ -32,7 +34,7 @@ struct AdamwSpans {
 class StepKernels {
  public:
   virtual ~StepKernels() = default;
-  // Updates parameters and both moments; the gradients are the scaled ones afterwards.
+  // Updates parameters and both moments, rounds and clears, in one pass.
   virtual absl::Status Adamw(const AdamwUpdate& update, const AdamwSpans& spans, void* compute_stream) = 0;
   // sums[i] := sum of squares, in fp32, of values [i * ATOLL_GPU_SUM_BLOCK, ...); one sum for each block begun.
   virtual absl::Status SumSquares(std::span<const float> values, std::span<float> sums, void* compute_stream) = 0;

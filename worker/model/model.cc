@@ -8,6 +8,7 @@
 
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "common/base/check.h"
 #include "worker/model/cpu_pass.h"
@@ -21,6 +22,7 @@ namespace atl {
 namespace {
 
 constexpr int64_t kRefreshGrain = 1 << 16;  // elements that a thread takes at once, at least
+constexpr size_t kMostStale = 256;          // ranges that are refreshed one by one; beyond it all is
 
 // Adds a finished gradient to its place in the gradient arena and drops it: no gradient outlives its use, and bf16
 // gradients of several passes are summed in fp32.
@@ -46,9 +48,9 @@ class AddToArena final : public torch::autograd::PostAccumulateGradHook {
 struct Model::State {
   ModelSpec spec;
   ModelOptions options;
-  at::Tensor master;   // fp32 arena
-  at::Tensor working;  // copy rounded to bf16, held as bf16 or fp32; undefined in fp32
-  bool stale = true;   // the copy lags behind
+  at::Tensor master;              // fp32 arena
+  at::Tensor working;             // copy rounded to bf16, held as bf16 or fp32; undefined in fp32
+  std::vector<ArenaRange> stale;  // where the copy lags behind
   bool trainable = false;
   LlamaWeights weights;
   LlamaWeights gradients;  // the same views into the arena of gradients, of a model that is trained
@@ -59,7 +61,9 @@ struct Model::State {
   absl::Status Check(const TokenBatch& batch, uint32_t least_length) const;
   // int64 on the device.
   at::Tensor Tokens(const TokenBatch& batch) const;
+  ArenaRange whole() const { return {0, static_cast<uint64_t>(master.numel())}; }
   void Refresh();
+  void RefreshRange(const ArenaRange& range);
   at::Tensor Hidden(const at::Tensor& tokens) {
     return LlamaHidden(spec, weights, tokens, MakePositions(spec, options, tokens, type()));
   }
@@ -93,18 +97,22 @@ at::Tensor Model::State::Tokens(const TokenBatch& batch) const {
   return ids.to(master.device(), at::kLong);
 }
 
-void Model::State::Refresh() {
-  if (!stale || !working.defined()) return;
+void Model::State::RefreshRange(const ArenaRange& range) {
+  const auto offset = static_cast<int64_t>(range.offset), elements = static_cast<int64_t>(range.elements);
   if (working.scalar_type() == at::kFloat) {
-    const auto* from = master.const_data_ptr<float>();
-    auto* to = working.data_ptr<float>();
-    ParallelFor(master.numel(), kRefreshGrain, [&](int64_t begin, int64_t end) {
+    const auto* from = master.const_data_ptr<float>() + offset;
+    auto* to = working.data_ptr<float>() + offset;
+    ParallelFor(elements, kRefreshGrain, [&](int64_t begin, int64_t end) {
       rows::RoundToBf16(static_cast<size_t>(end - begin), from + begin, to + begin);
     });
   } else {
-    working.copy_(master);
+    working.narrow(0, offset, elements).copy_(master.narrow(0, offset, elements));
   }
-  stale = false;
+}
+
+void Model::State::Refresh() {
+  for (const ArenaRange& range : stale) RefreshRange(range);
+  stale.clear();
 }
 
 HeadInputs Model::State::AtHead(const TokenBatch& batch) {
@@ -149,6 +157,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Create(const ModelSpec& spec, cons
       const bool products = !state->master.is_cpu() || options.bf16_products || CpuMultipliesBf16();
       state->working = at::empty_like(state->master, products ? at::kBFloat16 : at::kFloat);
     }
+    if (state->working.defined()) state->stale = {state->whole()};
     LlamaWeights& w = state->weights;
     w = MapWeights(spec, layout, state->working.defined() ? state->working : state->master, state->trainable);
     if (state->trainable) state->gradients = MapWeights(spec, layout, TensorOf(*gradients), false);
@@ -161,10 +170,27 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Create(const ModelSpec& spec, cons
   });
 }
 
-absl::Status Model::ParametersChanged() {
-  state_->stale = true;
-  return absl::OkStatus();
+void Model::ParametersChanged() { ParametersChanged(state_->whole()); }
+
+void Model::ParametersChanged(const ArenaRange& range) {
+  const ArenaRange whole = state_->whole();
+  ATOLL_CHECK(range.offset <= whole.elements && range.elements <= whole.elements - range.offset,
+              "the range lies in the arena");
+  if (!state_->working.defined()) return;
+  std::vector<ArenaRange>& stale = state_->stale;
+  if (stale.size() == 1 && stale[0].elements == whole.elements) return;
+  const bool all = range.elements == whole.elements || stale.size() == kMostStale;
+  if (all) stale.clear();
+  stale.push_back(all ? whole : range);
 }
+
+std::span<uint16_t> Model::Rounded() {
+  const at::Tensor& working = state_->working;
+  if (!working.defined() || working.scalar_type() != at::kBFloat16) return {};
+  return {static_cast<uint16_t*>(working.data_ptr()), static_cast<size_t>(working.numel())};
+}
+
+void Model::RoundedWritten() { state_->stale.clear(); }
 
 absl::StatusOr<LossSum> Model::ForwardBackward(const TokenBatch& batch, double scale) {
   ATOLL_CHECK(state_->trainable, "only a model with gradients is trained");

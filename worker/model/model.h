@@ -62,9 +62,15 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  // Call after the parameters were changed (optimizer, merge, fetch) and before the next pass: brings the rounded copy
-  // up to date. Free of charge in fp32.
-  absl::Status ParametersChanged();
+  // Call after the parameters were changed (optimizer, merge, fetch), all of them or a range: before the next pass the
+  // rounded copy of it is brought up to date. Free of charge in fp32.
+  void ParametersChanged();
+  void ParametersChanged(const ArenaRange& range);
+  // The rounded copy where it is held as bf16, in memory of the arena's device, for an optimizer that writes it
+  // together with the parameters; empty otherwise.
+  std::span<uint16_t> Rounded();
+  // All of it was written, from the parameters as they are.
+  void RoundedWritten();
 
   // The sum of the loss over the batch (length T + 1: T inputs, T targets), and gradients += scale * d(sum) /
   // d(parameters). A non-finite loss is returned as it is; the gradients are then non-finite as well.

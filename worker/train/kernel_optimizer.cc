@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -18,7 +19,7 @@ namespace atl {
 namespace {
 
 constexpr size_t kChecked = 10'007;  // elements
-constexpr uint64_t kUpdates = 3;
+constexpr uint64_t kUpdates = 3;     // before the one that rounds and clears
 constexpr AdamwUpdate kUpdate{.learning_rate = 1e-2,
                               .decay = 0.1,
                               .beta1 = 0.9,
@@ -51,7 +52,7 @@ std::vector<float> Gradients(uint64_t step) {
 }
 
 AdamwSpans SpansOf(const Arenas& arenas) {
-  return {arenas[0]->memory(), arenas[1]->memory(), arenas[2]->memory(), arenas[3]->memory()};
+  return {arenas[0]->memory(), arenas[1]->memory(), arenas[2]->memory(), arenas[3]->memory(), {}};
 }
 
 void UpdateByLibTorch(const AdamwUpdate& u, const Arenas& arenas) {
@@ -69,25 +70,58 @@ absl::Status Differs(const char* what, size_t element, float got, float wanted) 
                                                     " of the ", what, " where LibTorch makes ", wanted));
 }
 
-absl::Status CheckUpdates(StepKernels& kernels, const Arenas& ours, const Arenas& reference) {
-  for (uint64_t step = 1; step <= kUpdates; ++step) {
-    AdamwUpdate update = kUpdate;
-    update.steps = step;
-    for (const Arenas* arenas : {&ours, &reference}) {
-      ATOLL_RETURN_IF_ERROR((*arenas)[1]->Write(0, Gradients(step)));
-      if (step == 1) ATOLL_RETURN_IF_ERROR((*arenas)[0]->Write(0, Gradients(0)));
-    }
-    ATOLL_RETURN_IF_ERROR(kernels.Adamw(update, SpansOf(ours), nullptr));
-    UpdateByLibTorch(update, reference);
+// One update of both; by `kernels` it writes `rounded` and clears where that is not empty.
+absl::Status UpdateBoth(StepKernels& kernels, uint64_t step, const Arenas& ours, const Arenas& reference,
+                        std::span<uint16_t> rounded) {
+  AdamwUpdate update = kUpdate;
+  update.steps = step;
+  update.clear = !rounded.empty();
+  for (const Arenas* arenas : {&ours, &reference}) {
+    ATOLL_RETURN_IF_ERROR((*arenas)[1]->Write(0, Gradients(step)));
   }
+  AdamwSpans spans = SpansOf(ours);
+  spans.rounded = rounded;
+  ATOLL_RETURN_IF_ERROR(kernels.Adamw(update, spans, nullptr));
+  UpdateByLibTorch(update, reference);
+  return absl::OkStatus();
+}
+
+// All four, or all but gradients that were cleared.
+absl::Status CheckValues(const Arenas& ours, const Arenas& reference, bool cleared) {
   std::vector<float> got(kChecked), wanted(kChecked);
   for (size_t which = 0; which < kNames.size(); ++which) {
+    if (cleared && which == 1) continue;
     ATOLL_RETURN_IF_ERROR(ours[which]->Read(0, got));
     ATOLL_RETURN_IF_ERROR(reference[which]->Read(0, wanted));
     for (size_t i = 0; i < kChecked; ++i) {
       const float most = std::fabs(wanted[i]) * 1e-6f + kSlack[which];
       if (!(std::fabs(got[i] - wanted[i]) <= most)) return Differs(kNames[which], i, got[i], wanted[i]);
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckUpdates(StepKernels& kernels, const Arenas& ours, const Arenas& reference) {
+  for (const Arenas* arenas : {&ours, &reference}) ATOLL_RETURN_IF_ERROR((*arenas)[0]->Write(0, Gradients(0)));
+  for (uint64_t step = 1; step <= kUpdates; ++step) {
+    ATOLL_RETURN_IF_ERROR(UpdateBoth(kernels, step, ours, reference, {}));
+  }
+  return CheckValues(ours, reference, /*cleared=*/false);
+}
+
+// The update as training takes it: what is rounded is what LibTorch makes of the same parameters, gradients are zero.
+absl::Status CheckRoundingUpdate(StepKernels& kernels, const Arenas& ours, const Arenas& reference, Arena& memory) {
+  const std::span<uint16_t> rounded(reinterpret_cast<uint16_t*>(memory.memory().data()), kChecked);
+  ATOLL_RETURN_IF_ERROR(UpdateBoth(kernels, kUpdates + 1, ours, reference, rounded));
+  ATOLL_RETURN_IF_ERROR(CheckValues(ours, reference, /*cleared=*/true));
+  const at::Tensor wanted = TensorOf(*ours[0]).to(at::kBFloat16).to(at::kFloat).cpu();
+  const at::Tensor got = TensorOf(memory).view(at::kBFloat16).narrow(0, 0, kChecked).to(at::kFloat).cpu();
+  const at::Tensor left = TensorOf(*ours[1]).cpu();
+  for (size_t i = 0; i < kChecked; ++i) {
+    const float of_ours = got.const_data_ptr<float>()[i], of_libtorch = wanted.const_data_ptr<float>()[i];
+    if (!(of_ours == of_libtorch)) return Differs("rounded parameters", i, of_ours, of_libtorch);
+    const float kept = left.const_data_ptr<float>()[i];
+    if (!(kept == 0)) return Differs("cleared gradients", i, kept, 0);
   }
   return absl::OkStatus();
 }
@@ -117,8 +151,10 @@ absl::Status CheckKernels(StepKernels& kernels, TensorDevice device) {
   return Guarded("comparing the optimizer's kernels", [&]() -> absl::Status {
     ATOLL_ASSIGN_OR_RETURN(const Arenas ours, MakeArenas(device));
     ATOLL_ASSIGN_OR_RETURN(const Arenas reference, MakeArenas(device));
+    ATOLL_ASSIGN_OR_RETURN(const auto memory, Arena::Create(kChecked, device));  // for sums, and for what is rounded
     ATOLL_RETURN_IF_ERROR(CheckUpdates(kernels, ours, reference));
-    return CheckSums(kernels, *ours[1], *ours[2]);
+    ATOLL_RETURN_IF_ERROR(CheckSums(kernels, *ours[1], *memory));
+    return CheckRoundingUpdate(kernels, ours, reference, *memory);
   });
 }
 

@@ -11,8 +11,9 @@
 namespace atl {
 
 // Compares `kernels` with LibTorch on random values on the device: three updates of 10,007 elements, with clipping and
-// decay, and the sums of squares. FailedPrecondition, with what differs, where they do not agree within fp32's
-// rounding; the kernels' own error where they fail.
+// decay, the sums of squares, and a fourth update that rounds and clears. FailedPrecondition, with what differs, where
+// they do not agree within fp32's rounding, or not to the bit in what is rounded and cleared; the kernels' own error
+// where they fail.
 absl::Status CheckKernels(StepKernels& kernels, TensorDevice device);
 
 // Owned by one thread at a time. `kernels` and `gradients` outlive it.

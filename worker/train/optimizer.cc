@@ -65,7 +65,7 @@ Optimizer::~Optimizer() = default;
 
 absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(const InnerOptimizerSpec& spec, const ModelLayout& layout,
                                                              Arena& parameters, Arena& gradients,
-                                                             StepKernels* kernels) {
+                                                             const OptimizerKernels& kernels) {
   auto state = std::make_unique<State>();
   state->parameters = TensorOf(parameters);
   state->gradients = TensorOf(gradients);
@@ -76,11 +76,10 @@ absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(const InnerOptimize
     ATOLL_ASSIGN_OR_RETURN(out->second_, Arena::Create(layout.elements, parameters.device()));
   }
   State& s = *out->state_;
-  if (out->first_ != nullptr && kernels != nullptr) {
-    s.kernels = kernels;
-    s.spans = {parameters.memory(), gradients.memory(), out->first_->memory(), out->second_->memory()};
-    ATOLL_ASSIGN_OR_RETURN(s.norm, KernelNorm::Create(*kernels, gradients));
-    return out;
+  if (out->first_ != nullptr && kernels.step != nullptr) {
+    s.kernels = kernels.step;
+    s.spans = {parameters.memory(), gradients.memory(), out->first_->memory(), out->second_->memory(), kernels.rounded};
+    ATOLL_ASSIGN_OR_RETURN(s.norm, KernelNorm::Create(*kernels.step, gradients));
   }
   for (const bool decay : {true, false}) {
     State::Group& group = decay ? s.decayed : s.kept;
@@ -91,6 +90,14 @@ absl::StatusOr<std::unique_ptr<Optimizer>> Optimizer::Create(const InnerOptimize
     group.second = Cut(TensorOf(*out->second_), s.runs, decay);
   }
   return out;
+}
+
+bool Optimizer::clears() const { return state_->kernels != nullptr; }
+bool Optimizer::rounds() const { return clears() && !state_->spans.rounded.empty(); }
+
+void Optimizer::DropKernels() {
+  state_->kernels = nullptr;
+  state_->norm.reset();
 }
 
 absl::StatusOr<double> Optimizer::GradientNorm() {
@@ -127,10 +134,17 @@ absl::Status Optimizer::ApplyByKernels(double learning_rate, double factor) {
   ++steps_;
   const AdamwSpans& all = state_->spans;
   for (const Run& r : state_->runs) {
-    const AdamwUpdate update{
-        learning_rate, r.decay ? spec_.weight_decay : 0.0, spec_.beta1, spec_.beta2, spec_.epsilon, steps_, factor};
-    const AdamwSpans spans{all.parameters.subspan(r.offset, r.elements), all.gradients.subspan(r.offset, r.elements),
-                           all.first.subspan(r.offset, r.elements), all.second.subspan(r.offset, r.elements)};
+    const AdamwUpdate update{.learning_rate = learning_rate,
+                             .decay = r.decay ? spec_.weight_decay : 0.0,
+                             .beta1 = spec_.beta1,
+                             .beta2 = spec_.beta2,
+                             .epsilon = spec_.epsilon,
+                             .steps = steps_,
+                             .gradient_factor = factor,
+                             .clear = true};
+    const auto part = [&r](auto whole) { return whole.empty() ? whole : whole.subspan(r.offset, r.elements); };
+    const AdamwSpans spans{part(all.parameters), part(all.gradients), part(all.first), part(all.second),
+                           part(all.rounded)};
     ATOLL_RETURN_IF_ERROR(state_->kernels->Adamw(update, spans, nullptr));
   }
   return absl::OkStatus();

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "common/base/status.h"
 #include "common/plan/job_spec.h"
@@ -14,12 +15,18 @@
 
 namespace atl {
 
+// The device's own kernels for AdamW, which outlive the optimizer.
+struct OptimizerKernels {
+  StepKernels* step = nullptr;  // null: LibTorch's
+  std::span<uint16_t> rounded;  // as long as the arenas: written with the parameters, rounded to bf16; may be empty
+};
+
 // Owned by one thread at a time. Arenas outlive it and lie on one device.
 class Optimizer {
  public:
-  // `kernels`, which outlive it, are used for AdamW; null: LibTorch's.
   static absl::StatusOr<std::unique_ptr<Optimizer>> Create(const InnerOptimizerSpec& spec, const ModelLayout& layout,
-                                                           Arena& parameters, Arena& gradients, StepKernels* kernels);
+                                                           Arena& parameters, Arena& gradients,
+                                                           const OptimizerKernels& kernels);
   ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
@@ -27,8 +34,13 @@ class Optimizer {
   // Euclidean norm of the gradients: fp32 within blocks of 4,096 elements, double over blocks in arena order, so that
   // it does not depend on the number of threads. Not finite when a gradient is not, or when a block overflows fp32.
   absl::StatusOr<double> GradientNorm();
-  // One update with gradients * factor, which is what the gradients are afterwards. Requires finite gradients.
+  // One update with gradients * factor. Requires finite gradients. Afterwards they are zero where clears(), else what
+  // was used; where rounds(), the rounded copy is that of the parameters.
   absl::Status Apply(double learning_rate, double factor);
+  bool clears() const;
+  bool rounds() const;
+  // From now on LibTorch's AdamW, whatever was given.
+  void DropKernels();
 
   Arena* first_moments() { return first_.get(); }  // nullptr with SGD
   Arena* second_moments() { return second_.get(); }

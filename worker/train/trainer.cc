@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "worker/island/gradient_buckets.h"
 #include "worker/train/kernel_optimizer.h"
@@ -20,7 +21,8 @@ constexpr uint64_t kCpuBucket = uint64_t{1} << 20, kGpuBucket = uint64_t{1} << 2
 
 ModelOptions OptionsOf(const JobSpec& spec, const TrainerOptions& options) {
   return {.separate_documents = spec.data.separate_documents,
-          .end_of_text = options.end_of_text.has_value() ? static_cast<int32_t>(*options.end_of_text) : -1};
+          .end_of_text = options.end_of_text.has_value() ? static_cast<int32_t>(*options.end_of_text) : -1,
+          .bf16_products = options.bf16_products};
 }
 
 TokenBatch Slice(const TokenBatch& batch, uint32_t first, uint32_t count) {
@@ -62,6 +64,8 @@ struct Trainer::State {
   std::unique_ptr<GradientBuckets> buckets;  // with an island
   TrainingMemory memory;
   uint32_t micro = 1;
+  bool cleared = false;  // the gradients are zero already
+  bool agreed = false;   // the ranks of the island on the optimizer's kernels
 
   // All passes of one step with the present micro-batch; `targets` of the whole step, on all ranks.
   absl::StatusOr<LossSum> Accumulate(const TokenBatch& batch, uint64_t targets);
@@ -73,10 +77,13 @@ struct Trainer::State {
   absl::Status JoinIsland(uint64_t targets, LossSum& sum);
   absl::StatusOr<StepReport> Step(const TokenBatch& batch, uint64_t targets, double learning_rate);
   absl::Status ClipAndApply(double learning_rate, StepReport& report);
+  absl::Status Apply(double learning_rate, double factor);
+  // Once: kernels that one rank of the island does without are used by none.
+  absl::Status AgreeOnKernels();
 };
 
 absl::StatusOr<LossSum> Trainer::State::Accumulate(const TokenBatch& batch, uint64_t targets) {
-  ATOLL_RETURN_IF_ERROR(gradients->Zero());
+  if (!std::exchange(cleared, false)) ATOLL_RETURN_IF_ERROR(gradients->Zero());
   model->OnGradient({});
   if (batch.sequences == 0) BeginExchange();
   // The mean over the ranks takes their number out again.
@@ -122,7 +129,28 @@ absl::Status Trainer::State::ClipAndApply(double learning_rate, StepReport& repo
   if (!report.applied) return absl::OkStatus();
   const double limit = spec.inner.gradient_clip;
   const double factor = limit > 0 ? limit / (report.grad_norm + 1e-6) : 1.0;
-  return optimizer->Apply(learning_rate, std::min(factor, 1.0));
+  return Apply(learning_rate, std::min(factor, 1.0));
+}
+
+absl::Status Trainer::State::Apply(double learning_rate, double factor) {
+  model->ParametersChanged();
+  ATOLL_RETURN_IF_ERROR(optimizer->Apply(learning_rate, factor));
+  cleared = optimizer->clears();
+  if (optimizer->rounds()) model->RoundedWritten();
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::State::AgreeOnKernels() {
+  if (island == nullptr || agreed) return absl::OkStatus();
+  std::array<double, 1> willing = {optimizer->clears() ? 1.0 : 0.0};
+  ATOLL_RETURN_IF_ERROR(island->AllReduceSum(willing));
+  agreed = true;
+  if (!optimizer->clears() || willing[0] == island->world()) return absl::OkStatus();
+  optimizer->DropKernels();
+  kernels_refused = absl::FailedPreconditionError(
+      absl::StrCat(island->world() - willing[0], " of ", island->world(),
+                   " ranks of the island do without their device's kernels, and all must do the same"));
+  return absl::OkStatus();
 }
 
 Trainer::Trainer(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -150,9 +178,9 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const JobSpec& spec, co
     state->buckets = std::make_unique<GradientBuckets>(*state->island, state->gradients->memory(), ranges,
                                                        options.device.gpu ? kGpuBucket : kCpuBucket);
   }
-  StepKernels* kernels = state->island == nullptr ? options.kernels : nullptr;
-  if (kernels != nullptr) state->kernels_refused = CheckKernels(*kernels, options.device);
-  if (!state->kernels_refused.ok()) kernels = nullptr;
+  OptimizerKernels kernels{options.kernels, state->model->Rounded()};
+  if (kernels.step != nullptr) state->kernels_refused = CheckKernels(*kernels.step, options.device);
+  if (!state->kernels_refused.ok()) kernels.step = nullptr;
   ATOLL_ASSIGN_OR_RETURN(state->optimizer,
                          Optimizer::Create(spec.inner, layout, *state->parameters, *state->gradients, kernels));
   return std::unique_ptr<Trainer>(new Trainer(std::move(state)));
@@ -169,7 +197,8 @@ absl::StatusOr<StepReport> Trainer::StepShare(const TokenBatch& share, uint64_t 
 }
 
 absl::StatusOr<StepReport> Trainer::State::Step(const TokenBatch& batch, uint64_t targets, double learning_rate) {
-  ATOLL_RETURN_IF_ERROR(model->ParametersChanged());  // the caller may have merged since the last step
+  ATOLL_RETURN_IF_ERROR(AgreeOnKernels());
+  if (!optimizer->rounds()) model->ParametersChanged();  // the caller may have merged since the last step
   StepReport report;
   const Instant begin = clock.Now();
   ATOLL_ASSIGN_OR_RETURN(LossSum sum, AccumulateWithinMemory(batch, targets));
@@ -185,6 +214,7 @@ absl::StatusOr<StepReport> Trainer::State::Step(const TokenBatch& batch, uint64_
 }
 
 Arena& Trainer::parameters() { return *state_->parameters; }
+void Trainer::ParametersChanged(const ArenaRange& range) { state_->model->ParametersChanged(range); }
 Arena& Trainer::gradients() { return *state_->gradients; }
 Arena* Trainer::first_moments() { return state_->optimizer->first_moments(); }
 Arena* Trainer::second_moments() { return state_->optimizer->second_moments(); }

@@ -32,9 +32,10 @@ struct TrainerOptions {
   std::optional<uint32_t> end_of_text;      // of the job's tokenizer
   std::optional<uint64_t> available_bytes;  // free on the device; a GPU's must be given, a host is asked
   Island* island = nullptr;                 // outlives the trainer, which takes its rank's share of each step; or alone
-  // Of the device, outlive the trainer. Used for AdamW where they agree with LibTorch's on this device, and not in an
-  // island, whose ranks must all do the same.
+  // Of the device, outlive the trainer. Used for AdamW where they agree with LibTorch's on this device, in an island
+  // on all ranks' devices: ranks must all do the same.
   StepKernels* kernels = nullptr;
+  bool bf16_products = false;  // for tests, as in ModelOptions
 };
 
 struct StepReport {
@@ -72,16 +73,19 @@ class Trainer {
 
   // Parameters may be changed between steps, by the thread that owns the trainer: in place through parameters().host()
   // on a CPU, through a window of worker/device over parameters().memory() on the compute stream, or with Read and
-  // Write.
+  // Write. After the first step it is told of each range.
   Arena& parameters();
+  void ParametersChanged(const ArenaRange& range);
   // The stream on which LibTorch's work runs, for worker/device: the default stream, so null, on every device.
   void* compute_stream() const { return nullptr; }
-  // Of the last step, before clipping was undone by the next: for tests and diagnostics.
+  // Of the last step, before clipping was undone by the next, for tests and diagnostics; zero where the device's
+  // kernels have cleared them.
   Arena& gradients();
   // The optimizer's memory, to be saved and restored with optimizer_steps(); nullptr with SGD.
   Arena* first_moments();
   Arena* second_moments();
-  // Why LibTorch's AdamW is used although kernels were given: one sentence; OK when it is not or none were.
+  // Why LibTorch's AdamW is used although kernels were given: one sentence; OK when it is not or none were. In an
+  // island the first step may bring one, since the ranks agree there.
   const absl::Status& kernels_refused() const;
   // Steps behind the bias correction: those of this optimizer, not of the job.
   uint64_t optimizer_steps() const;

@@ -236,7 +236,7 @@ void ExpectBf16NearFp32(const ModelOptions& options) {
   EXPECT_GT(dot / std::sqrt(square_a * square_b), 0.999);
 
   std::fill(rounded.parameters->host().begin(), rounded.parameters->host().end(), 0.0f);
-  ASSERT_TRUE(rounded.model->ParametersChanged().ok());
+  rounded.model->ParametersChanged();
   const auto uniform = rounded.model->ForwardLoss({tokens, 4});
   ASSERT_TRUE(uniform.ok());
   EXPECT_NEAR(uniform->nll / 128, std::log(19.0), 1e-5);
@@ -247,6 +247,49 @@ TEST(Model, Bf16IsNearFp32AndFollowsTheMaster) { ExpectBf16NearFp32({}); }
 TEST(Model, SoItIsWithProductsOfBf16) { ExpectBf16NearFp32({.bf16_products = true}); }
 
 TEST(Model, AndByAutograd) { ExpectBf16NearFp32({.as_on_gpu = true, .bf16_products = true}); }
+
+// The rounded copy of a model that holds it as bf16, and a pass that brings it up to date.
+struct RoundedFixture : Fixture {
+  static ModelSpec Spec() {
+    ModelSpec spec = SpecOf(kPlain);
+    spec.precision = Precision::kBf16;
+    return spec;
+  }
+  RoundedFixture() : Fixture(Spec(), false, FragmentPattern::kWhole, {.bf16_products = true}) { Refresh(); }
+  void Refresh() {
+    const std::vector<int32_t> tokens = Tokens(9, spec.vocab_size);
+    ASSERT_TRUE(model->ForwardLoss({tokens, 1}).ok());
+  }
+};
+
+TEST(Model, OnlyRangesThatChangedAreRoundedAnew) {
+  RoundedFixture f;
+  const std::span<uint16_t> rounded = f.model->Rounded();
+  ASSERT_EQ(rounded.size(), f.layout.elements);
+  const std::vector<uint16_t> before(rounded.begin(), rounded.end());
+  std::fill(rounded.begin(), rounded.end(), uint16_t{0});
+  f.model->ParametersChanged({10, 5});
+  f.model->ParametersChanged({f.layout.elements - 1, 1});
+  f.Refresh();
+  for (size_t i = 0; i < before.size(); ++i) {
+    const bool changed = (i >= 10 && i < 15) || i + 1 == before.size();
+    ASSERT_EQ(rounded[i], changed ? before[i] : 0) << i;
+  }
+  for (uint64_t i = 0; i < 300; ++i) f.model->ParametersChanged({i, 1});  // more than are refreshed one by one
+  f.Refresh();
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), rounded.begin()));
+}
+
+TEST(Model, ARoundedCopyThatWasWrittenIsLeftAsItIs) {
+  RoundedFixture f;
+  const std::span<uint16_t> rounded = f.model->Rounded();
+  std::fill(rounded.begin(), rounded.end(), uint16_t{0});
+  f.model->ParametersChanged();
+  f.model->RoundedWritten();
+  f.Refresh();
+  EXPECT_TRUE(std::all_of(rounded.begin(), rounded.end(), [](uint16_t x) { return x == 0; }));
+  EXPECT_TRUE(Fixture(SpecOf(kPlain)).model->Rounded().empty()) << "fp32 has no copy";
+}
 
 TEST(Model, RefusesTokensOutsideTheVocabulary) {
   Fixture f(SpecOf(kPlain));

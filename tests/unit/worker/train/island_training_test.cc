@@ -1,11 +1,13 @@
 // Several trainers that are one: the ranks are threads of this process, over real sockets.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 
 #include "common/base/random.h"
 #include "tests/unit/worker/island/island_of_threads.h"
+#include "tests/unit/worker/train/host_kernels.h"
 #include "tests/unit/worker/train/tiny_job.h"
 #include "worker/train/trainer.h"
 
@@ -30,11 +32,13 @@ struct Trained {
 
 std::vector<float> Copy(Arena& arena) { return {arena.host().begin(), arena.host().end()}; }
 
-std::unique_ptr<Trainer> MakeTrainer(const JobSpec& job, const Clock& clock, Island* island) {
+std::unique_ptr<Trainer> MakeTrainer(const JobSpec& job, const Clock& clock, Island* island,
+                                     StepKernels* kernels = nullptr) {
   const ModelLayout layout = MakeModelLayout(job.model, FragmentPattern::kStrided, 1);
   TrainerOptions options;
   options.available_bytes = uint64_t{8} << 30;
   options.island = island;
+  options.kernels = kernels;
   auto made = Trainer::Create(job, layout, options, clock);
   EXPECT_TRUE(made.ok()) << made.status();
   InitialParameters(layout, 7, 0, (*made)->parameters().host());
@@ -160,6 +164,46 @@ TEST_P(IslandShares, OfDifferentSizesAreWeightedByTheirTargets) {
 }
 
 INSTANTIATE_TEST_SUITE_P(MicroBatches, IslandShares, testing::Values(6, 2, 1));
+
+// Two ranks with these kernels, and why each does without in the end.
+std::vector<Trained> TrainWithKernels(std::array<StepKernels*, 2> kernels, std::array<absl::Status, 2>& refused) {
+  IslandOfThreads island(2);
+  std::vector<Trained> out(2);
+  island.Run([&](TcpIsland& mine) {
+    const SystemClock clock;
+    const auto trainer = MakeTrainer(JobOf(4, 2), clock, &mine, kernels[mine.rank()]);
+    out[mine.rank()] = Take(*trainer, [&](uint64_t key) {
+      return trainer->StepShare({Tokens(2, key * 2 + mine.rank()), 2}, 4 * (kLength - 1), 1e-3);
+    });
+    refused[mine.rank()] = trainer->kernels_refused();
+  });
+  return out;
+}
+
+constexpr int kComparison = 4;  // updates before training
+
+TEST(IslandTraining, RanksUseTheKernelsOfTheirDevicesTogether) {
+  HostKernels first, second;
+  std::array<absl::Status, 2> refused;
+  const std::vector<Trained> ranks = TrainWithKernels({&first, &second}, refused);
+  EXPECT_TRUE(refused[0].ok() && refused[1].ok()) << refused[0] << refused[1];
+  EXPECT_GT(first.updates, kComparison);
+  EXPECT_EQ(first.updates, second.updates);
+  ExpectSameBits(ranks[0], ranks[1]);
+}
+
+TEST(IslandTraining, KernelsThatOneRankDoesWithoutAreUsedByNone) {
+  std::array<absl::Status, 2> refused;
+  const std::vector<Trained> wanted = TrainWithKernels({nullptr, nullptr}, refused);
+  HostKernels right, wrong(HostKernels::Mistake::kNoDecay);
+  for (StepKernels* const other : {static_cast<StepKernels*>(&wrong), static_cast<StepKernels*>(nullptr)}) {
+    right.updates = 0;
+    const std::vector<Trained> ranks = TrainWithKernels({&right, other}, refused);
+    EXPECT_EQ(right.updates, kComparison) << "kernels were used by one rank alone";
+    EXPECT_NE(refused[0].message().find("1 of 2 ranks of the island do without"), std::string::npos) << refused[0];
+    for (uint32_t rank = 0; rank < 2; ++rank) ExpectSameBits(ranks[rank], wanted[rank]);
+  }
+}
 
 TEST(IslandTraining, AStepThatIsNotFiniteAtOneRankIsAppliedAtNone) {
   IslandOfThreads island(2);

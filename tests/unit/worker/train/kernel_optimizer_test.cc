@@ -1,10 +1,10 @@
 // The optimizer by a device's kernels, whose arithmetic runs on the host here: training goes as with LibTorch's AdamW,
 // and kernels that are wrong are found out before they touch a parameter.
-#include <numeric>
+#include <cmath>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/unit/worker/gpu/adamw_cases.h"
+#include "tests/unit/worker/train/host_kernels.h"
 #include "tests/unit/worker/train/tiny_job.h"
 #include "worker/train/trainer.h"
 
@@ -13,50 +13,16 @@ namespace {
 
 using testing::HasSubstr;
 
-// With one mistake, or none.
-class HostKernels final : public StepKernels {
- public:
-  enum class Mistake { kNone, kNoDecay, kNoClipping, kNoCorrection, kLastElement, kSums, kLaunch, kSumLaunch };
-  explicit HostKernels(Mistake mistake = Mistake::kNone) : mistake_(mistake) {}
-
-  absl::Status Adamw(const AdamwUpdate& given, const AdamwSpans& s, void* /*compute_stream*/) override {
-    ++updates;
-    if (mistake_ == Mistake::kLaunch) return absl::InternalError("no kernel image is available");
-    AdamwUpdate update = given;
-    if (mistake_ == Mistake::kNoDecay) update.decay = 0;
-    if (mistake_ == Mistake::kNoClipping) update.gradient_factor = 1;
-    if (mistake_ == Mistake::kNoCorrection) update.steps = 1'000'000;
-    const atoll_gpu_adamw factors = FactorsOf(update);
-    const size_t count = s.parameters.size() - (mistake_ == Mistake::kLastElement ? 1 : 0);
-    for (size_t i = 0; i < count; ++i) {
-      const adamw_math::Element e =
-          adamw_math::Updated({s.parameters[i], s.gradients[i], s.first[i], s.second[i]}, factors);
-      s.parameters[i] = e.parameter, s.gradients[i] = e.gradient, s.first[i] = e.first, s.second[i] = e.second;
-    }
-    return absl::OkStatus();
-  }
-  absl::Status SumSquares(std::span<const float> values, std::span<float> sums, void* /*compute_stream*/) override {
-    if (mistake_ == Mistake::kSumLaunch) return absl::InternalError("no kernel image is available");
-    const std::vector<float> made = adamw_cases::Sums(values);
-    std::copy(made.begin(), made.end(), sums.begin());
-    if (mistake_ == Mistake::kSums) sums.back() = sums.front();
-    return absl::OkStatus();
-  }
-  int updates = 0;
-
- private:
-  const Mistake mistake_;
-};
-
 struct Trained {
   absl::Status refused;
   std::vector<float> parameters;
   std::vector<double> losses, norms;
 };
 
-// Three steps of the tiny job, with clipping and decay.
-Trained Train(StepKernels* kernels) {
+// Three steps of the tiny job, with clipping and decay; in bf16 with products of it on any machine.
+Trained Train(StepKernels* kernels, Precision precision = Precision::kFp32) {
   JobSpec job = TinyJob();
+  job.model.precision = precision;
   job.inner.weight_decay = 0.1;
   job.inner.gradient_clip = 0.5;
   const ModelLayout layout = MakeModelLayout(job.model, FragmentPattern::kWhole, 1);
@@ -64,6 +30,7 @@ Trained Train(StepKernels* kernels) {
   TrainerOptions options;
   options.available_bytes = uint64_t{1} << 30;
   options.kernels = kernels;
+  options.bf16_products = true;
   auto made = Trainer::Create(job, layout, options, clock);
   EXPECT_TRUE(made.ok()) << made.status();
   if (!made.ok()) return {made.status(), {}, {}, {}};
@@ -79,16 +46,19 @@ Trained Train(StepKernels* kernels) {
     if (!report.ok()) break;
     out.losses.push_back(report->loss), out.norms.push_back(report->grad_norm);
   }
+  if (kernels != nullptr && out.refused.ok()) {
+    for (const float g : trainer.gradients().host()) EXPECT_EQ(g, 0) << "the kernels clear the gradients";
+  }
   const auto parameters = trainer.parameters().host();
   out.parameters.assign(parameters.begin(), parameters.end());
   return out;
 }
 
-TEST(KernelOptimizer, TrainsAsLibTorchDoes) {
+void ExpectTrainsAsLibTorch(Precision precision) {
   HostKernels kernels;
-  const Trained ours = Train(&kernels), wanted = Train(nullptr);
+  const Trained ours = Train(&kernels, precision), wanted = Train(nullptr, precision);
   EXPECT_TRUE(ours.refused.ok()) << ours.refused;
-  EXPECT_GT(kernels.updates, 3 + 3) << "only the comparison used the kernels";
+  EXPECT_GT(kernels.updates, 4 + 3) << "only the comparison used the kernels";
   ASSERT_EQ(ours.losses.size(), wanted.losses.size());
   for (size_t step = 0; step < wanted.losses.size(); ++step) {
     EXPECT_NEAR(ours.losses[step], wanted.losses[step], 1e-5 * wanted.losses[step]) << "step " << step;
@@ -104,6 +74,10 @@ TEST(KernelOptimizer, TrainsAsLibTorchDoes) {
   EXPECT_LE(apart, wanted.parameters.size() / 1000);
 }
 
+TEST(KernelOptimizer, TrainsAsLibTorchDoes) { ExpectTrainsAsLibTorch(Precision::kFp32); }
+
+TEST(KernelOptimizer, WritesTheRoundedCopy) { ExpectTrainsAsLibTorch(Precision::kBf16); }
+
 TEST(KernelOptimizer, WrongKernelsAreNotUsed) {
   using enum HostKernels::Mistake;
   const Trained wanted = Train(nullptr);
@@ -112,6 +86,9 @@ TEST(KernelOptimizer, WrongKernelsAreNotUsed) {
        {std::pair{kNoDecay, "of the parameters where LibTorch makes"}, std::pair{kNoClipping, "where LibTorch makes"},
         std::pair{kNoCorrection, "of the parameters where LibTorch makes"},
         std::pair{kLastElement, "of element 10006 of the parameters"},
+        std::pair{kTruncated, "of the rounded parameters where LibTorch makes"},
+        std::pair{kNotRounded, "of element 0 of the rounded parameters"},
+        std::pair{kNotCleared, "of element 0 of the cleared gradients where LibTorch makes 0"},
         std::pair{kSums, "of element 2 of the sums of squares"}, std::pair{kLaunch, "no kernel image is available"},
         std::pair{kSumLaunch, "no kernel image is available"}}) {
     HostKernels kernels(mistake);
@@ -120,6 +97,36 @@ TEST(KernelOptimizer, WrongKernelsAreNotUsed) {
     EXPECT_EQ(got.losses, wanted.losses);
     EXPECT_EQ(got.parameters, wanted.parameters);
   }
+}
+
+// What a step makes of parameters that were changed in the first half of the arena after the step before it.
+double LossAfterMerge(bool told) {
+  HostKernels kernels;
+  JobSpec job = TinyJob();
+  job.model.precision = Precision::kBf16;
+  const ModelLayout layout = MakeModelLayout(job.model, FragmentPattern::kWhole, 1);
+  const SystemClock clock;
+  TrainerOptions options;
+  options.available_bytes = uint64_t{1} << 30;
+  options.kernels = &kernels;
+  options.bf16_products = true;
+  const auto made = Trainer::Create(job, layout, options, clock);
+  EXPECT_TRUE(made.ok()) << made.status();
+  if (!made.ok()) return 0;
+  Trainer& trainer = **made;
+  InitialParameters(layout, 3, 0, trainer.parameters().host());
+  const std::vector<int32_t> tokens(job.data.sequence_length + 1, 7);
+  EXPECT_TRUE(trainer.Step({tokens, 1}, 1e-2).ok());
+  const auto half = trainer.parameters().host().first(layout.elements / 2);
+  for (float& p : half) p *= 2;
+  if (told) trainer.ParametersChanged({0, half.size()});
+  const auto report = trainer.Step({tokens, 1}, 1e-2);
+  EXPECT_TRUE(report.ok()) << report.status();
+  return report.ok() ? report->loss : 0;
+}
+
+TEST(KernelOptimizer, WhatAMergeChangedIsRoundedAnewWhenTold) {
+  EXPECT_NE(LossAfterMerge(true), LossAfterMerge(false));
 }
 
 }  // namespace
