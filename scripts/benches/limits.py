@@ -1,14 +1,14 @@
 """What the machine can do: the yardsticks of the other benchmarks."""
 import statistics
 
-from benches import figures, machine
+from benches import figures, gpu, machine
 
 WHAT = "memory copy and triad, TCP over loopback, AES-GCM, checksums and hashes: what the machine can do"
 ROUNDS = 15
 
 
 def measure(rounds):
-    return machine.program("bench_limits", rounds)
+    return machine.program("bench_limits", rounds) | gpu.measured(rounds)
 
 
 def table(answer):
@@ -20,4 +20,4 @@ def table(answer):
             threads = "two a connection" if group["name"] == "loopback" else group["threads"]
             rates = figures.rates(sample)
             lines.append(f"| {told} | {threads} | {statistics.median(rates):.2f} | {figures.spread(rates, 2)} | {cpu:.3f} |")
-    return lines
+    return [*lines, *gpu.limit_lines(answer)]

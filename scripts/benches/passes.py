@@ -1,7 +1,7 @@
 """The passes over parameters, as a share of triad in the same round."""
 import statistics
 
-from benches import figures, machine
+from benches import figures, gpu, machine
 
 WHAT = "encode, aggregate, apply and outer step by codec, as a share of triad in the same run"
 ROUNDS = 11
@@ -10,7 +10,7 @@ JUDGED = ("encode", "aggregate", "outer step")  # passes with a goal, by the beg
 
 
 def measure(rounds):
-    return machine.program("bench_passes", rounds)
+    return machine.program("bench_passes", rounds) | gpu.measured(rounds)
 
 
 def rows(answer):
@@ -47,4 +47,4 @@ def table(answer):
     return [*lines, "", f"What the training thread pays for a contribution: {statistics.median(snapshot['seconds']) * 1e3:.1f} ms for the "
             f"snapshot, {share:.0%} of what a copy moves in the same run.", "", f"Triad in this run: {triads['seconds', 1]:.1f} GB/s at 1 thread, {triads['seconds', 2]:.1f} GB/s at 2; "
             f"{triads['cpu_seconds', 1]:.1f} and {triads['cpu_seconds', 2]:.1f} GB a second of processor time. "
-            f"{sum(judged)} of {len(judged)} rows with a goal meet it, judged by {by}."]
+            f"{sum(judged)} of {len(judged)} rows with a goal meet it, judged by {by}.", *gpu.pass_lines(answer)]

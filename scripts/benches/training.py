@@ -7,13 +7,16 @@ import subprocess
 import sys
 import tempfile
 
-from benches import figures, machine
+from benches import figures, gpu, machine
 
 WHAT = "tokens a second of the training step beside PyTorch eager and torch.compile"
 ROUNDS = 9
 STEPS = 4  # of one turn
 WARM_UP = 3  # steps of every side before the first round: torch.compile compiles in the first
 GOAL = 1.1  # of torch.compile
+MODELS = ("124m", "1b")  # on a GPU, in bf16
+GPU_STEPS = 60  # of the turn in which the driver is asked how busy the card is
+GPU_GOAL = 0.5  # of the rate of matrix products that the card reaches
 PEER = pathlib.Path(__file__).with_name("training_peer.py")
 # As the worker's own setting (worker/main.cc), for a peer.
 TUNED = "glibc.malloc.mmap_threshold=1073741824:glibc.malloc.trim_threshold=2147483647:glibc.malloc.top_pad=268435456"
@@ -22,7 +25,10 @@ PEERS = {"PyTorch eager": ("eager", {}), "torch.compile": ("compile", {}),
 
 
 def python():
-    """The environment of the oracles, which holds PyTorch; ends with a sentence where it or a header is not there."""
+    """ATOLL_BENCH_PYTHON, or the environment of the oracles, which holds PyTorch without CUDA's libraries; ends with a sentence where it
+    or a header is not there."""
+    if "ATOLL_BENCH_PYTHON" in os.environ:
+        return os.environ["ATOLL_BENCH_PYTHON"]
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
     path = cache / "atoll/oracles-1/bin/python"
     if not path.exists():
@@ -95,6 +101,42 @@ def group(program, folder, precision, threads, rounds, recipe):
     return {"name": precision, "threads": threads, "foreign_cores": load.cores, "steps": len(ours.losses), "samples": samples}
 
 
+def gpu_sides(program, folder, model):
+    yield Side("Atoll", [program, "train", "bf16", "1", "--model", model, "--device", "gpu"], {})
+    for name in ("PyTorch eager", "torch.compile"):
+        kind, environment = PEERS[name]
+        yield Side(name, [python(), "-W", "ignore", PEER, folder, kind, "bf16", "1", "cuda"], environment)
+
+
+def gpu_group(program, model, rounds):
+    """Sides one after the other, since their memory is not there twice."""
+    samples = []
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([program, "write", folder, "--model", model], check=True)
+        recipe = json.loads((pathlib.Path(folder) / "bench.json").read_text())
+        for side in gpu_sides(program, folder, model):
+            side.turn(WARM_UP, timed=False)
+            for _ in range(rounds):
+                side.turn(STEPS, timed=True)
+            with gpu.Busy() as busy:
+                side.turn(GPU_STEPS, timed=False)
+            side.close()
+            samples.append({"name": side.name, "bytes": STEPS * recipe["batch"] * recipe["length"], "seconds": side.seconds,
+                            "cpu_seconds": side.cpu_seconds, "busy": busy.share, "losses": side.losses})
+    for sample in samples:
+        sample["apart"] = apart(samples[0]["losses"], sample.pop("losses")) if sample is not samples[0] else 0.0
+    samples[0].pop("losses")
+    print(f"{model} on the GPU: {rounds} rounds", file=sys.stderr)
+    return {"name": model, "recipe": recipe, "samples": samples}
+
+
+def on_gpu(rounds):
+    """The card's limits, and the groups of the models."""
+    answer = gpu.card(rounds)
+    program = str(gpu.programs("bench_training") / "bench_training")
+    return answer | {"models": [gpu_group(program, model, rounds) for model in MODELS]}
+
+
 def measure(rounds):
     python()
     program = str(machine.built("bench-training", "bench_training") / "bench_training")
@@ -102,7 +144,29 @@ def measure(rounds):
         subprocess.run([program, "write", folder], check=True)
         recipe = json.loads((pathlib.Path(folder) / "bench.json").read_text())
         groups = [group(program, folder, precision, threads, rounds, recipe) for precision in ("fp32", "bf16") for threads in (2, 1)]
-    return {"machine": machine.described(), "groups": groups, "recipe": recipe}
+    return {"machine": machine.described(), "groups": groups, "recipe": recipe} | gpu.measured(rounds, on_gpu)
+
+
+def gpu_lines(answer):
+    if "gpu" not in answer:
+        return gpu.NONE
+    told = answer["gpu"]
+    peak = gpu.matrix_rate(told)
+    lines = ["", gpu.provenance(told), "", "| model | who | tokens/s, median | middle half | MFU | goal | | Atoll ÷ who | goal | | step outside the GPU | losses apart |",
+             "|---|---|---|---|---|---|---|---|---|---|---|---|"]
+    for group in told["models"]:
+        ours = group["samples"][0]
+        for s in group["samples"]:
+            rates = [s["bytes"] / t for t in s["seconds"]]
+            used = statistics.median(rates) * group["recipe"]["flops_per_token"] / peak
+            ratio = statistics.median(ours["bytes"] / t for t in ours["seconds"]) / statistics.median(rates)
+            own = [f"{GPU_GOAL:.0%}", figures.verdict(used >= GPU_GOAL), "", "", ""]
+            other = ["", "", f"{ratio:.2f}", *([f"{GOAL:.1f}", figures.verdict(ratio >= GOAL)] if s["name"] == "torch.compile" else ["", ""])]
+            idle = "" if s["busy"] is None else f"{1 - s['busy']:.0%}"
+            lines.append(" | ".join([f"| {group['name']}", s["name"], f"{statistics.median(rates):,.0f}", figures.spread(rates, 0), f"{used:.0%}",
+                                     *(own if s is ours else other), idle, "" if s is ours else f"{s['apart']:.1e}"]) + " |")
+    return [*lines, "", f"MFU: floating-point operations of the model, attention by half its square, ÷ time, as a share of the {peak / 1e12:,.0f} TFLOP/s that "
+            "products of matrices reach in bf16 in the same run. Step outside the GPU: the part of the time in which the driver saw no kernel."]
 
 
 def table(answer):
@@ -127,4 +191,4 @@ def table(answer):
     by = "the clock" if clock == "seconds" else "processor time, since the machine was not quiet"
     return [*lines, "", f"{recipe['parameters']:,} parameters, {recipe['batch']} × {recipe['length']} tokens a step. Losses apart: the largest relative "
             f"difference from Atoll's loss over the first {steps} steps. {sum(judged)} of {len(judged)} rows with a goal meet it, judged by {by}.",
-            "", "On a GPU: not yet measured."]
+            *gpu_lines(answer)]

@@ -1,10 +1,10 @@
 """The training step as a plain, good PyTorch program takes it, for scripts/bench training; runs by itself:
 
-    training_peer.py DIRECTORY {eager,compile} {fp32,bf16} THREADS
+    training_peer.py DIRECTORY {eager,compile} {fp32,bf16} THREADS [cpu|cuda]
 
 DIRECTORY is what bench_training write leaves: first parameters, batches and the recipe. Reads a count of steps a line from stdin,
 takes them, and answers a line of JSON: {"seconds", "cpu_seconds", "losses"}. The first line that it writes says {"ready": true}.
-bf16 is autocast, as PyTorch's pages advise: fp32 parameters, matrix products and attention in bf16. Key heads that serve several
+Without a GPU where one is asked for it ends with a sentence. bf16 is autocast, as PyTorch's pages advise: fp32 parameters, matrix products and attention in bf16. Key heads that serve several
 query heads are repeated for torch.compile and left to enable_gqa in eager: for each the faster way.
 """
 import json
@@ -57,6 +57,8 @@ class Llama(nn.Module):
         self.blocks = nn.ModuleList(Block(c, repeat) for _ in range(c["num_hidden_layers"]))
         self.norm = nn.RMSNorm(c["hidden_size"], c["rms_norm_eps"])
         self.head = nn.Linear(c["hidden_size"], c["vocab_size"], bias=False)
+        if c["tie_word_embeddings"]:
+            self.head.weight = self.embedding.weight
         frequency = c["rope_theta"] ** (-torch.arange(0, c["head_dim"], 2).float() / c["head_dim"])
         angle = torch.outer(torch.arange(c["max_position_embeddings"]).float(), frequency)[None, :, None]
         self.register_buffer("cos", angle.cos())
@@ -74,7 +76,8 @@ class Llama(nn.Module):
 
 def loaded(directory, config, repeat):
     model, names = Llama(config, repeat), load_file(directory / "model.safetensors")
-    state = {"embedding.weight": names["model.embed_tokens.weight"], "norm.weight": names["model.norm.weight"], "head.weight": names["lm_head.weight"]}
+    state = {"embedding.weight": names["model.embed_tokens.weight"], "norm.weight": names["model.norm.weight"]}
+    state["head.weight"] = state["embedding.weight"] if config["tie_word_embeddings"] else names["lm_head.weight"]
     for i in range(config["num_hidden_layers"]):
         of = lambda name: names[f"model.layers.{i}.{name}.weight"]  # noqa: E731
         state |= {f"blocks.{i}.{ours}.weight": of(theirs) for ours, theirs in (
@@ -86,12 +89,13 @@ def loaded(directory, config, repeat):
 
 
 class Training:
-    def __init__(self, directory, kind, precision):
+    def __init__(self, directory, kind, precision, device):
+        self.device = device
         self.recipe = r = json.loads((directory / "bench.json").read_text())
         tokens = directory / "tokens.i32"
         flat = torch.from_file(str(tokens), size=tokens.stat().st_size // 4, dtype=torch.int32)
-        self.batches = flat.view(-1, r["batch"], r["length"] + 1).long()
-        self.model = loaded(directory / "model", json.loads((directory / "model/config.json").read_text()), kind == "compile")
+        self.batches = flat.view(-1, r["batch"], r["length"] + 1).long().to(device)
+        self.model = loaded(directory / "model", json.loads((directory / "model/config.json").read_text()), kind == "compile").to(device)
         self.bf16 = precision == "bf16"
         self.forward = torch.compile(self.model) if kind == "compile" else self.model
         decayed = [p for p in self.model.parameters() if p.dim() > 1]
@@ -104,7 +108,7 @@ class Training:
     def step(self):
         tokens = self.batches[self.at % len(self.batches)]
         self.at += 1
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.bf16):
+        with torch.autocast(self.device, dtype=torch.bfloat16, enabled=self.bf16):
             loss = self.forward(tokens)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe["gradient_clip"])
@@ -114,9 +118,12 @@ class Training:
 
 
 def main():
-    directory, kind, precision, threads = sys.argv[1:]
+    directory, kind, precision, threads, *rest = sys.argv[1:]
+    device = rest[0] if rest else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        sys.exit("training_peer.py: this PyTorch sees no GPU: it was installed without CUDA's libraries, or there is none")
     torch.set_num_threads(int(threads))
-    training = Training(pathlib.Path(directory), kind, precision)
+    training = Training(pathlib.Path(directory), kind, precision, device)
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         begin, cpu = time.monotonic(), time.process_time()

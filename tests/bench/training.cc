@@ -1,16 +1,23 @@
 // bench_training: inner steps of the worker's trainer, for scripts/bench training, which has PyTorch take the same
 // steps.
 //
-//   bench_training write DIRECTORY           model/ (Hugging Face, first parameters), tokens.i32, bench.json (the
-//   recipe) bench_training train PRECISION THREADS   takes steps as asked: a count a line on stdin, a line of JSON for
-//   each bench_training try                       two steps of a small model in each precision: that it works
+//   bench_training write DIRECTORY
+//       model/ (Hugging Face, first parameters), tokens.i32, bench.json (the recipe)
+//   bench_training train PRECISION THREADS
+//       takes steps as asked: a count a line on stdin, a line of JSON for each
+//   bench_training try
+//       two steps of a small model in each precision: that it works
 //
-// Batches are drawn from a chain of tokens that can be learnt, so that loss curves fall and can be compared.
+// --model 6m (the default), 124m or 1b names the model, --device gpu the plugin's first device: without one the program
+// ends with status 77 and the reason. Batches are drawn from a chain of tokens that can be learnt, so that loss curves
+// fall and can be compared.
 #include <malloc.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <fstream>
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -22,6 +29,7 @@
 #include "common/base/time.h"
 #include "common/format/huggingface.h"
 #include "tests/bench/bench.h"
+#include "tests/bench/plugin.h"
 #include "worker/train/trainer.h"
 
 namespace atl::bench {
@@ -29,6 +37,7 @@ namespace {
 
 constexpr uint64_t kSeed = 7;
 constexpr uint32_t kBatches = 64;  // then from the first again
+constexpr int kNoDevice = 77;      // as the tests' programs say that they were skipped
 
 // 6.45 million parameters: 256 wide, 6 layers, untied, 4 key heads for 8.
 JobSpec Job(Precision precision) {
@@ -46,6 +55,57 @@ JobSpec Job(Precision precision) {
   job.batch.sequences_per_step = 8;
   job.inner.learning_rate = 1e-3;
   return job;
+}
+
+// The width of GPT-2's smallest and its vocabulary, rounded up, tied: 124 million.
+JobSpec Job124M(Precision precision) {
+  JobSpec job = Job(precision);
+  job.model.vocab_size = 50304;
+  job.model.hidden_size = 768;
+  job.model.intermediate_size = 2048;
+  job.model.layers = 12;
+  job.model.heads = job.model.kv_heads = 12;
+  job.model.head_dim = 64;
+  job.model.tie_embeddings = true;
+  job.data.sequence_length = 1024;
+  job.batch.sequences_per_step = 32;
+  job.inner.learning_rate = 3e-4;
+  return job;
+}
+
+// TinyLlama's shape, 1.1 billion.
+JobSpec Job1B(Precision precision) {
+  JobSpec job = Job124M(precision);
+  job.model.vocab_size = 32000;
+  job.model.hidden_size = 2048;
+  job.model.intermediate_size = 5632;
+  job.model.layers = 22;
+  job.model.heads = 32;
+  job.model.kv_heads = 4;
+  job.model.tie_embeddings = false;
+  job.data.sequence_length = 2048;
+  job.batch.sequences_per_step = 8;
+  job.inner.learning_rate = 1e-4;
+  return job;
+}
+
+using JobOf = JobSpec (*)(Precision);
+
+// Null for a model that is none.
+JobOf JobNamed(const std::string& model) {
+  return model == "6m" ? Job : model == "124m" ? Job124M : model == "1b" ? Job1B : nullptr;
+}
+
+// Of a target, forward and backward: 2 and 4 for each parameter of a product, and half the square of attention, since
+// nothing right of the diagonal is wanted.
+double FlopsPerTarget(const JobSpec& job, const ModelLayout& layout) {
+  const ModelSpec& model = job.model;
+  uint64_t parameters = 0;
+  for (const TensorInfo& t : layout.tensors) parameters += t.shape.size() == 2 ? t.elements : 0;
+  // A row of the embedding is looked up, not multiplied; a tied one is the head as well.
+  if (!model.tie_embeddings) parameters -= uint64_t{model.vocab_size} * model.hidden_size;
+  const double attention = 1.0 * model.layers * model.heads * model.head_dim * job.data.sequence_length;
+  return 6.0 * (static_cast<double>(parameters) + attention);
 }
 
 JobSpec SmallJob(Precision precision) {
@@ -75,15 +135,29 @@ std::vector<int32_t> Batches(const JobSpec& job, uint32_t count) {
 
 class Training {
  public:
-  explicit Training(const JobSpec& job, int32_t threads, uint32_t batches)
+  // On `device`, or on the CPU where that is null.
+  Training(const JobSpec& job, int32_t threads, uint32_t batches, Device* device)
       : job_(job),
         layout_(MakeModelLayout(job.model, FragmentPattern::kWhole, 1)),
         tokens_(Batches(job, batches)),
         batches_(batches) {
-    auto made = Trainer::Create(job_, layout_, {.threads = threads}, clock_);
+    TrainerOptions options{.threads = threads};
+    if (device != nullptr) {
+      const auto free_bytes = device->FreeMemoryBytes();
+      ATOLL_CHECK(free_bytes.ok(), "the device tells of its memory");
+      options.device = {.gpu = true};
+      options.available_bytes = *free_bytes;
+      options.kernels = device->step_kernels();
+    }
+    auto made = Trainer::Create(job_, layout_, options, clock_);
     ATOLL_CHECK(made.ok(), "the machine has memory for the model");
     trainer_ = *std::move(made);
-    InitialParameters(layout_, kSeed, 0, trainer_->parameters().host());
+    if (!trainer_->kernels_refused().ok()) {
+      std::cerr << "bench_training: LibTorch's AdamW: " << trainer_->kernels_refused() << "\n";
+    }
+    std::vector<float> initial(layout_.elements);
+    InitialParameters(layout_, kSeed, 0, initial);
+    ATOLL_CHECK(trainer_->parameters().Write(0, initial).ok(), "parameters can be written");
   }
 
   double Step() {
@@ -117,8 +191,8 @@ nlohmann::json Turn(Training& training, uint64_t steps) {
   return {{"seconds", ToSeconds(clock.Now() - begin)}, {"cpu_seconds", OwnCpuSeconds() - cpu}, {"losses", losses}};
 }
 
-int Train(Precision precision, int32_t threads) {
-  Training training(Job(precision), threads, kBatches);
+int Train(const JobSpec& job, int32_t threads, Device* device) {
+  Training training(job, threads, kBatches, device);
   std::cout << nlohmann::json({{"ready", true}}) << std::endl;
   for (std::string line; std::getline(std::cin, line);) {
     uint64_t steps = 0;
@@ -128,16 +202,15 @@ int Train(Precision precision, int32_t threads) {
   return 0;
 }
 
-int Try() {
+int Try(Device* device) {
   for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
-    Training training(SmallJob(precision), 1, 2);
+    Training training(SmallJob(precision), 1, 2, device);
     std::cout << Turn(training, 2) << std::endl;
   }
   return 0;
 }
 
-absl::Status Write(const std::string& directory) {
-  const JobSpec job = Job(Precision::kFp32);
+absl::Status Write(const std::string& directory, const JobSpec& job) {
   const ModelLayout layout = MakeModelLayout(job.model, FragmentPattern::kWhole, 1);
   std::vector<float> parameters(layout.elements);
   InitialParameters(layout, kSeed, 0, parameters);
@@ -160,6 +233,7 @@ absl::Status Write(const std::string& directory) {
   recipe << nlohmann::json{{"parameters", layout.elements},
                            {"batch", job.batch.sequences_per_step},
                            {"length", job.data.sequence_length},
+                           {"flops_per_token", FlopsPerTarget(job, layout)},
                            {"learning_rate", job.inner.learning_rate},
                            {"beta1", job.inner.beta1},
                            {"beta2", job.inner.beta2},
@@ -171,27 +245,57 @@ absl::Status Write(const std::string& directory) {
   return raw && recipe ? absl::OkStatus() : absl::InternalError("cannot write to " + directory);
 }
 
-int Run(const std::vector<std::string>& words) {
+// The word after `flag`, which is taken out with it; `otherwise` where it is not there.
+std::string Take(std::vector<std::string>& words, const std::string& flag, const std::string& otherwise) {
+  const auto at = std::find(words.begin(), words.end(), flag);
+  if (at == words.end() || at + 1 == words.end()) return otherwise;
+  const std::string value = *(at + 1);
+  words.erase(at, at + 2);
+  return value;
+}
+
+int Usage() {
+  std::cerr << "usage: bench_training write DIRECTORY | train fp32|bf16 THREADS | try [--model 6m|124m|1b] "
+               "[--device cpu|gpu]\n";
+  return 2;
+}
+
+int Run(std::vector<std::string> words, const GpuPlugin& plugin) {
+  const JobOf job = JobNamed(Take(words, "--model", "6m"));
+  const std::string wanted = Take(words, "--device", "cpu");
+  if (job == nullptr || (wanted != "cpu" && wanted != "gpu")) return Usage();
+  std::unique_ptr<Device> device;
+  if (wanted == "gpu") {
+    auto opened = OpenDevice(plugin, "cuda");
+    if (!opened.ok()) {
+      std::cerr << "bench_training: " << opened.status().message() << "\n";
+      return kNoDevice;
+    }
+    device = *std::move(opened);
+  }
   int32_t threads = 0;
-  if (words == std::vector<std::string>{"try"}) return Try();
+  if (words == std::vector<std::string>{"try"}) return Try(device.get());
   if (words.size() == 2 && words[0] == "write") {
-    const absl::Status status = Write(words[1]);
+    const absl::Status status = Write(words[1], job(Precision::kFp32));
     if (!status.ok()) std::cerr << "bench_training: " << status.message() << "\n";
     return status.ok() ? 0 : 1;
   }
   if (words.size() == 3 && words[0] == "train" && (words[1] == "fp32" || words[1] == "bf16") &&
       absl::SimpleAtoi(words[2], &threads) && threads > 0) {
-    return Train(words[1] == "fp32" ? Precision::kFp32 : Precision::kBf16, threads);
+    return Train(job(words[1] == "fp32" ? Precision::kFp32 : Precision::kBf16), threads, device.get());
   }
-  std::cerr << "usage: bench_training write DIRECTORY | train fp32|bf16 THREADS | try\n";
-  return 2;
+  return Usage();
 }
 
 }  // namespace
 }  // namespace atl::bench
 
 int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  // Before anything of LibTorch's; a run on the CPU does without, as its figures were taken.
+  const bool gpu = std::find(words.begin(), words.end(), "gpu") != words.end();
+  const atl::GpuPlugin plugin = gpu ? atl::bench::OpenPlugin() : atl::GpuPlugin{};
   atl::bench::TuneMalloc();
   mallopt(M_TOP_PAD, 256 << 20);  // as the worker's main does
-  return atl::bench::Run({argv + 1, argv + argc});
+  return atl::bench::Run(words, plugin);
 }

@@ -1,0 +1,191 @@
+// bench_gpu [ROUNDS [ELEMENTS]]: what a GPU can do, and the plugin's kernels over a range of ELEMENTS parameters, as
+// JSON for scripts/bench. Ends with status 77 and the reason where there is no GPU.
+//
+// Two groups. The first bears the card's name and has its limits: copies within the device and over the bus, and
+// products of matrices of bf16, whose "bytes" are floating-point operations. The second, "kernels", begins with the
+// copy again, which the others are told as a share of. Bytes are those that have to move; n are the elements, e the
+// encoded bytes:
+//   copy                       8n
+//   encode, decode             4n + e
+//   norm                       4n
+//   AdamW                      32n parameters, gradients and moments read and written
+//   AdamW, rounded to bf16     34n
+#include <ATen/ops/full.h>
+#include <ATen/ops/mm.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/codec/codec.h"
+#include "tests/bench/bench.h"
+#include "tests/bench/plugin.h"
+#include "worker/device/step_kernels.h"
+#include "worker/model/tensors.h"
+
+namespace atl::bench {
+namespace {
+
+constexpr int kNoDevice = 77;  // as the tests' programs say that they were skipped
+constexpr int kLaunches = 20;  // of one run, so that waiting for the end weighs little
+constexpr TensorDevice kCard{true, 0};
+
+struct Codec {
+  CodecKind kind;
+  atoll_gpu_codec of_plugin;
+};
+constexpr Codec kCodecs[] = {{CodecKind::kFp32, ATOLL_GPU_CODEC_FP32},   {CodecKind::kBf16, ATOLL_GPU_CODEC_BF16},
+                             {CodecKind::kFp16, ATOLL_GPU_CODEC_FP16},   {CodecKind::kInt8, ATOLL_GPU_CODEC_INT8},
+                             {CodecKind::kMxfp4, ATOLL_GPU_CODEC_MXFP4}, {CodecKind::kE3m0, ATOLL_GPU_CODEC_E3M0}};
+
+void Require(const absl::Status& status) { ATOLL_CHECK(status.ok(), std::string(status.message()).c_str()); }
+
+template <typename T>
+T Require(absl::StatusOr<T> made) {
+  Require(made.status());
+  return *std::move(made);
+}
+
+// Kernels of the plugin and of LibTorch, on the default stream of the first device.
+class Card {
+ public:
+  Card(const atoll_gpu_table& table, size_t elements) : table_(table), elements_(elements) {
+    device_ = Require(OpenGpuDevice(&table, 0));
+    ATOLL_CHECK(table_.device_open(0, &context_) == 0, "a device can be opened twice");
+    for (std::unique_ptr<Arena>& arena : arenas_) arena = Require(Arena::Create(elements, kCard));
+    std::vector<float> values(elements);
+    for (size_t i = 0; i < elements; ++i) values[i] = std::sin(static_cast<float>(i));
+    for (const size_t filled : {0, 1}) Require(arenas_[filled]->Write(0, values));
+    window_ = Require(device_->OpenWindow(arenas_[0]->memory()));
+    const auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(elements)));
+    side_ = std::clamp<int64_t>(root / 128 * 128, 128, 8192);
+    for (at::Tensor& matrix : matrices_) {
+      matrix = at::full({side_, side_}, 0.5, at::TensorOptions().dtype(at::kBFloat16).device(ToTorch(kCard)));
+    }
+  }
+  ~Card() {
+    window_.reset();
+    table_.device_close(context_);
+  }
+  Card(const Card&) = delete;
+  Card& operator=(const Card&) = delete;
+
+  Group Limits(size_t rounds) {
+    const double bus = Bytes(4);
+    return Interleave(device_->info().name, 1,
+                      {Copy(),
+                       {"to the device, pinned", bus, [this] { Over(window_->WriteBack(nullptr)); }, {}},
+                       {"to the host, pinned", bus, [this] { Over(window_->Snapshot(nullptr)); }, {}},
+                       Product()},
+                      rounds);
+  }
+
+  Group Kernels(size_t rounds) {
+    std::vector<Variant> variants = {Copy()};
+    for (const Codec& codec : kCodecs) {
+      variants.push_back(Encode(codec));
+      variants.push_back(Decode(codec));
+    }
+    variants.push_back(Norm());
+    for (const bool rounded : {false, true}) variants.push_back(Adamw(rounded));
+    return Interleave("kernels", 1, std::move(variants), rounds);
+  }
+
+ private:
+  double Bytes(uint64_t of_element) const { return static_cast<double>(of_element * elements_); }
+  float* At(size_t arena) { return arenas_[arena]->memory().data(); }
+
+  void Over(const absl::Status& begun) {
+    Require(begun);
+    Require(window_->Wait());
+  }
+
+  // `launch` many times, and the wait for its end: reading anything waits for all that is on the default stream.
+  Variant Launches(std::string name, double bytes, std::function<void()> launch) {
+    return {std::move(name),
+            bytes * kLaunches,
+            [this, launch = std::move(launch)] {
+              for (int i = 0; i < kLaunches; ++i) launch();
+              float one = 0;
+              Require(arenas_[0]->Read(0, {&one, 1}));
+            },
+            {}};
+  }
+  // The same for a call of the plugin's table, which says 0.
+  Variant Calls(std::string name, double bytes, std::function<int32_t()> call) {
+    return Launches(std::move(name), bytes,
+                    [call = std::move(call)] { ATOLL_CHECK(call() == 0, "a kernel of the plugin was not launched"); });
+  }
+
+  Variant Copy() {
+    return Launches("copy", Bytes(8), [to = TensorOf(*arenas_[2]), from = TensorOf(*arenas_[0])] { to.copy_(from); });
+  }
+  Variant Product() {
+    const auto side = static_cast<double>(side_);
+    return Launches(absl::StrCat("product in bf16, ", side_, " wide"), 2 * side * side * side,
+                    [this] { at::mm_out(matrices_[2], matrices_[0], matrices_[1]); });
+  }
+  Variant Encode(const Codec& codec) {
+    const uint64_t encoded = EncodedSize(codec.kind, elements_);
+    return Calls(absl::StrCat("encode ", CodecName(codec.kind)), Bytes(4) + static_cast<double>(encoded),
+                 [this, codec, encoded] {
+                   return table_.codec_encode(context_, codec.of_plugin, At(0), elements_, At(3), encoded, nullptr);
+                 });
+  }
+  // Of what the variant before it has encoded.
+  Variant Decode(const Codec& codec) {
+    const uint64_t encoded = EncodedSize(codec.kind, elements_);
+    return Calls(absl::StrCat("decode ", CodecName(codec.kind)), Bytes(4) + static_cast<double>(encoded),
+                 [this, codec, encoded] {
+                   return table_.codec_decode(context_, codec.of_plugin, At(3), encoded, At(2), elements_, nullptr);
+                 });
+  }
+  Variant Norm() {
+    return Calls("norm", Bytes(4), [this] { return table_.sum_squares(context_, At(1), elements_, At(3), nullptr); });
+  }
+  // A rate of zero keeps the parameters, and gradients that are left as they are those of every run.
+  Variant Adamw(bool rounded) {
+    const atoll_gpu_adamw factors = FactorsOf({.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8});
+    return Calls(rounded ? "AdamW, rounded to bf16" : "AdamW", Bytes(rounded ? 34 : 32), [this, factors, rounded] {
+      auto* const copy = rounded ? reinterpret_cast<uint16_t*>(At(5)) : nullptr;
+      return table_.adamw_step(context_, &factors, At(0), At(1), At(2), At(4), copy, elements_, 0, nullptr);
+    });
+  }
+
+  const atoll_gpu_table& table_;
+  const size_t elements_;
+  std::unique_ptr<Device> device_;
+  atoll_gpu_context* context_ = nullptr;
+  std::array<std::unique_ptr<Arena>, 6> arenas_;
+  std::unique_ptr<HostWindow> window_;
+  std::array<at::Tensor, 3> matrices_;
+  int64_t side_ = 0;
+};
+
+std::vector<Group> Run(const atoll_gpu_table& table, size_t rounds, size_t elements) {
+  ATOLL_CHECK(ATOLL_GPU_HAS(&table, sum_squares), "the plugin is of this version");
+  Card card(table, elements);
+  return {card.Limits(rounds), card.Kernels(rounds)};
+}
+
+}  // namespace
+}  // namespace atl::bench
+
+int main(int argc, char** argv) {
+  const atl::GpuPlugin plugin = atl::bench::OpenPlugin();
+  if (plugin.device_count == 0) {
+    std::cerr << "bench_gpu: " << plugin.reason << "\n";
+    return atl::bench::kNoDevice;
+  }
+  return atl::bench::Main(argc, argv, [&plugin](size_t rounds, size_t elements) {
+    return atl::bench::Run(*plugin.table, rounds, elements);
+  });
+}
