@@ -30,5 +30,8 @@ def write(benches):
         begin, end = page.find(f"<!-- begin {name}:"), page.find(f"<!-- end {name} -->")
         if begin < 0 or end < 0:
             sys.exit(f"bench: {PAGE.relative_to(machine.ROOT)} has no marks '<!-- begin {name}: made by scripts/bench -->' and '<!-- end {name} -->'; put them where its table belongs")
-        page = page[:begin] + section(name, bench, json.loads(kept.read_text())) + page[end + len(f"<!-- end {name} -->"):]
+        answer = json.loads(kept.read_text())
+        page = page[:begin] + section(name, bench, answer) + page[end + len(f"<!-- end {name} -->"):]
+        if hasattr(bench, "picture"):
+            bench.picture(answer)
     PAGE.write_text(page)

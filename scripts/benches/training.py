@@ -69,11 +69,12 @@ class Side:
             sys.exit(f"bench: the side '{self.name}' ended with status {self.process.returncode}")
 
 
-def sides(program, folder, precision, threads):
+def sides(program, folder, precision, threads, peers=tuple(PEERS)):
+    """Atoll and then the peers, each a process that has loaded what it trains."""
     environment = {"OMP_NUM_THREADS": str(threads), "TORCHINDUCTOR_COMPILE_THREADS": "1",
                    "TORCHINDUCTOR_CACHE_DIR": str(machine.ROOT / "build/bench-training/inductor")}
     yield Side("Atoll", [program, "train", precision, str(threads)], environment)
-    for name, (kind, more) in PEERS.items():
+    for name, (kind, more) in ((name, PEERS[name]) for name in peers):
         yield Side(name, [python(), "-W", "ignore", PEER, folder, kind, precision, str(threads)], environment | more)
 
 
