@@ -70,7 +70,9 @@ Json JsonOf(const PlanRequest& request, const Plan& plan) {
   json["peak_bits_per_second"] = plan.peak_bits_per_second;
   json["mean_bits_per_second"] = plan.mean_bits_per_second;
   json["coordinator"] = JsonOf(plan.coordinator);
-  json["worker"] = {{"memory_bytes", plan.worker_memory_bytes}};
+  json["worker"] = {{"memory_bytes", plan.worker.memory_bytes},
+                    {"gpu_memory_bytes", plan.worker.gpu_memory_bytes},
+                    {"gpu_host_bytes", plan.worker.gpu_host_bytes}};
   if (plan.budget.has_value()) json["token_budget"] = JsonOf(*plan.budget);
   json["utilization"] = Json::array();
   for (const PlanPoint& point : plan.points) json["utilization"].push_back(JsonOf(point));
@@ -138,7 +140,9 @@ void PrintSummary(Session& session, const PlanRequest& request, const Plan& plan
                           RateText(plan.peak_bits_per_second))});
   table.Add({"and receives", absl::StrCat(SizeText(plan.download_bytes_per_round), " a round, ",
                                           SizeText(plan.download_bytes_per_period), " ", period)});
-  table.Add({"and needs", SizeText(plan.worker_memory_bytes) + " of memory, and activations"});
+  table.Add({"and needs", absl::StrCat(SizeText(plan.worker.memory_bytes), " of memory, and activations; with a GPU ",
+                                       SizeText(plan.worker.gpu_memory_bytes), " there, and activations, and ",
+                                       SizeText(plan.worker.gpu_host_bytes), " of the host's")});
   table.Add({"coordinator in", absl::StrCat(HumanSize(load.ingress_bytes_per_period), " ", period, "; mean ",
                                             RateText(load.mean_ingress_bits_per_second), ", peak ",
                                             RateText(load.peak_ingress_bits_per_second))});

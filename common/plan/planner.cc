@@ -15,10 +15,6 @@ constexpr double kMostStepSeconds = 1e6, kLeastStepSeconds = 1e-6;
 constexpr double kMostBytesPerSecond = 1e15, kMostLatencySeconds = 3600;
 constexpr uint32_t kMostInnerSteps = 1'000'000;  // as sync.inner_steps
 constexpr double kBits = 8;
-// Of one parameter, fp32: itself, its gradient, two moments, the outer copy, and encoded bytes in flight (at most
-// fp32).
-constexpr uint64_t kWorkerBytes = 24;
-constexpr uint64_t kFeedbackBytes = 8, kLocoBytes = 2;  // of one parameter (docs/operations.md)
 
 class Report {
  public:
@@ -67,6 +63,14 @@ std::vector<uint32_t> UnitFragments(const PlanRequest& request) {
   return out;
 }
 
+std::vector<uint64_t> FragmentElements(const PlanRequest& request) {
+  const std::vector<uint64_t> elements = UnitElements(request);
+  const std::vector<uint32_t> fragment_of = UnitFragments(request);
+  std::vector<uint64_t> out(FragmentsOf(request), 0);
+  for (size_t u = 0; u < elements.size(); ++u) out[fragment_of[u]] += elements[u];
+  return out;
+}
+
 JobSizes SizesOf(const PlanRequest& request, const Plan& plan) {
   return {.parameters = request.parameters,
           .fragments = plan.fragments,
@@ -93,11 +97,16 @@ CoordinatorLoad LoadOf(const PlanRequest& request, const Plan& plan) {
   return load;
 }
 
-uint64_t WorkerBytes(const PlanRequest& request) {
-  const uint64_t residual = request.upload_error_memory == ErrorMemory::kFeedback ? kFeedbackBytes
-                            : request.upload_error_memory == ErrorMemory::kLoco   ? kLocoBytes
-                                                                                  : 0;
-  return request.parameters * (kWorkerBytes + residual);
+WorkerLoad WorkerLoadOf(const PlanRequest& request, uint64_t largest_fragment, WireSize wire_size) {
+  WorkerMemoryJob job;
+  job.parameters = request.parameters;
+  job.largest_fragment = largest_fragment;
+  job.upload_codec = request.upload_codec;
+  job.download_codec = request.download_codec;
+  job.upload_error_memory = request.upload_error_memory;
+  const auto cpu = WorkerMemoryItems(job, {.gpu = false}, wire_size),
+             gpu = WorkerMemoryItems(job, {.gpu = true}, wire_size);
+  return {HeldBytes(cpu, MemoryPlace::kHost), HeldBytes(gpu, MemoryPlace::kGpu), HeldBytes(gpu, MemoryPlace::kHost)};
 }
 
 TokenBudget BudgetOf(const PlanRequest& request, const Plan& plan) {
@@ -170,8 +179,7 @@ std::vector<Violation> ValidatePlanRequest(const PlanRequest& r) {
 LinkJob MakeLinkJob(const PlanRequest& request, WireSize wire_size) {
   const std::vector<uint64_t> elements = UnitElements(request);
   const std::vector<uint32_t> fragment_of = UnitFragments(request);
-  std::vector<uint64_t> fragment_elements(FragmentsOf(request), 0);
-  for (size_t u = 0; u < elements.size(); ++u) fragment_elements[fragment_of[u]] += elements[u];
+  const std::vector<uint64_t> fragment_elements = FragmentElements(request);
   LinkJob job;
   job.inner_steps = IsDataParallel(request) ? 1 : request.inner_steps;
   job.overlap_steps = IsDataParallel(request) ? 0 : request.overlap_steps;
@@ -216,7 +224,8 @@ Plan MakePlan(const PlanRequest& request, WireSize wire_size) {
   plan.given = PointOf(request, wire_size);
   AddBytes(request, job, plan);
   plan.coordinator = LoadOf(request, plan);
-  plan.worker_memory_bytes = WorkerBytes(request);
+  const std::vector<uint64_t> fragments = FragmentElements(request);
+  plan.worker = WorkerLoadOf(request, *std::max_element(fragments.begin(), fragments.end()), wire_size);
   if (request.tokens > 0) plan.budget = BudgetOf(request, plan);
   plan.points = PlanPoints(request, wire_size);
   plan.least_periods = LeastPeriods(request, wire_size);

@@ -11,15 +11,13 @@
 #include "common/plan/job_spec.h"
 #include "common/plan/job_validation.h"
 #include "common/plan/link_model.h"
+#include "common/plan/worker_memory.h"
 
 namespace atl {
 
 // kDataParallel: every gradient, every step. kDiloco: one fragment. kStreaming: fragments of whole blocks.
 enum class PlanMethod { kDataParallel, kDiloco, kStreaming };
 const char* PlanMethodName(PlanMethod method);  // "data-parallel", "diloco", "streaming"
-
-// Exact bytes of so many elements: EncodedSize of common/codec, which lies above this room.
-using WireSize = uint64_t (*)(CodecKind codec, uint64_t elements);
 
 struct PlanRequest {
   PlanMethod method = PlanMethod::kStreaming;
@@ -97,6 +95,12 @@ struct CoordinatorLoad {
   CoordinatorNeeds needs;  // published bounds, with `workers` as workers.max
 };
 
+// What a worker holds, every fragment under way, in fp32 with AdamW; activations come on top (worker_memory.h).
+struct WorkerLoad {
+  uint64_t memory_bytes = 0;                          // of one that trains on its CPU
+  uint64_t gpu_memory_bytes = 0, gpu_host_bytes = 0;  // of one that trains on a GPU: there, and beside it
+};
+
 struct Plan {
   uint32_t fragments = 1;
   PlanPoint given;
@@ -106,7 +110,7 @@ struct Plan {
   // waits for nothing. Of one worker, upload.
   double peak_bits_per_second = 0, mean_bits_per_second = 0;
   CoordinatorLoad coordinator;
-  uint64_t worker_memory_bytes = 0;  // parameters, gradients, moments, outer copy, residual; activations come on top
+  WorkerLoad worker;
   std::optional<TokenBudget> budget;
   std::vector<PlanPoint> points;  // codecs x overlaps x periods
   std::vector<LeastPeriod> least_periods;

@@ -59,6 +59,8 @@ TEST(Plan, JsonHasWhatScriptsReadAndAsksNoCoordinator) {
   EXPECT_NEAR(json["peak_bits_per_second"].get<double>(), 8 * 66.4e6 / 0.1, 1e8);
   EXPECT_NEAR(json["mean_bits_per_second"].get<double>(), 0.425e9, 1e6);
   EXPECT_GT(json["worker"]["memory_bytes"], 20e9);
+  EXPECT_EQ(json["worker"]["gpu_memory_bytes"], 16'000'000'000u);
+  EXPECT_GT(json["worker"]["gpu_host_bytes"], 8e9);
   EXPECT_GT(json["coordinator"]["memory_bytes"], 20e9);
   EXPECT_FALSE(json.contains("token_budget"));
   EXPECT_EQ(json["recommended"]["target_utilization_ratio"], 0.95);

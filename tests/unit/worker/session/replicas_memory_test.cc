@@ -1,0 +1,210 @@
+// What common/plan/worker_memory.h says that the host holds for synchronisation, against every byte that the replicas
+// of a job ask of operator new, at each point of a fragment's round.
+#include <malloc.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <new>
+#include <sstream>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/random.h"
+#include "common/codec/codec.h"
+#include "common/plan/worker_memory.h"
+#include "gtest/gtest.h"
+#include "worker/session/replicas.h"
+
+namespace {
+
+std::atomic<size_t> live_bytes{0}, most_bytes{0};
+
+void* Counted(void* memory) {
+  if (memory == nullptr) std::abort();
+  const size_t now = live_bytes += malloc_usable_size(memory);
+  size_t most = most_bytes;
+  while (most < now && !most_bytes.compare_exchange_weak(most, now)) {
+  }
+  return memory;
+}
+
+void* Aligned(size_t bytes, std::align_val_t alignment) {
+  const auto a = static_cast<size_t>(alignment);
+  return std::aligned_alloc(a, (bytes + a - 1) / a * a);
+}
+
+void Return(void* memory) noexcept {
+  if (memory == nullptr) return;
+  live_bytes -= malloc_usable_size(memory);
+  std::free(memory);
+}
+
+}  // namespace
+
+// Of the whole program. All forms, since under the address sanitizer none ends in another.
+void* operator new(size_t bytes) { return Counted(std::malloc(bytes)); }
+void* operator new[](size_t bytes) { return Counted(std::malloc(bytes)); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return Counted(std::malloc(bytes)); }
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return Counted(std::malloc(bytes)); }
+void* operator new(size_t bytes, std::align_val_t alignment) { return Counted(Aligned(bytes, alignment)); }
+void* operator new[](size_t bytes, std::align_val_t alignment) { return Counted(Aligned(bytes, alignment)); }
+void operator delete(void* memory) noexcept { Return(memory); }
+void operator delete[](void* memory) noexcept { Return(memory); }
+void operator delete(void* memory, size_t) noexcept { Return(memory); }
+void operator delete[](void* memory, size_t) noexcept { Return(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { Return(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { Return(memory); }
+void operator delete(void* memory, size_t, std::align_val_t) noexcept { Return(memory); }
+void operator delete[](void* memory, size_t, std::align_val_t) noexcept { Return(memory); }
+
+namespace atl {
+namespace {
+
+// Beside buffers that grow with the model: objects, and what malloc rounds up. Of the whole, one in two hundred more.
+constexpr double kSlackBytes = 64e3, kTolerance = 0.005;
+
+ModelLayout Layout(FragmentPattern pattern) {
+  ModelSpec model;
+  model.vocab_size = 256;
+  model.hidden_size = 128;
+  model.intermediate_size = 344;
+  model.layers = 4;
+  model.heads = model.kv_heads = 4;
+  model.head_dim = 32;
+  return MakeModelLayout(model, pattern, 1);
+}
+
+struct Options {
+  const char* name;
+  FragmentPattern pattern;
+  CodecKind upload, download;
+  ErrorMemory memory;
+};
+std::ostream& operator<<(std::ostream& out, const Options& options) { return out << options.name; }
+
+class ReplicasMemory : public testing::TestWithParam<Options> {
+ protected:
+  ReplicasMemory() : layout_(Layout(GetParam().pattern)), parameters_(layout_.elements) {
+    spec_.sync.upload_codec = GetParam().upload;
+    spec_.sync.download_codec = GetParam().download;
+    spec_.sync.upload_error_memory = GetParam().memory;
+    items_ = WorkerMemoryItems(WorkerMemoryJobOf(spec_, layout_), {.gpu = false}, &EncodedSize);
+    for (size_t i = 0; i < parameters_.size(); ++i) parameters_[i] = NormalAt(1, i);
+    begin_ = live_bytes;
+    auto made = Replicas::Create(layout_, spec_, *device_, parameters_, nullptr);
+    EXPECT_TRUE(made.ok()) << made.status();
+    replicas_ = *std::move(made);
+  }
+
+  // Bytes that the replicas hold now, without what the test has fetched for them.
+  double Held() const { return static_cast<double>(live_bytes - begin_); }
+  double Says(std::initializer_list<MemoryItem> items) const {
+    double sum = 0;
+    for (const MemoryItem item : items) sum += static_cast<double>(BytesOf(items_, item));
+    return sum;
+  }
+  static void ExpectNear(double held, double says) { EXPECT_NEAR(held, says, kTolerance * says + kSlackBytes); }
+
+  FetchedBytes Fetched(uint32_t fragment, uint64_t version, bool whole, Bytes bytes, Digest hash) const {
+    return {JobId{"job"},
+            {FragmentIndex{fragment}, Version{version}},
+            whole,
+            hash,
+            std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end())};
+  }
+
+  void Install(uint32_t p) {
+    const FragmentInfo& place = layout_.fragments[p];
+    const std::span<const float> values = std::span(parameters_).subspan(place.offset, place.elements);
+    replicas_->Keep(Fetched(p, 0, true, std::as_bytes(values), ContentHash(values, 0, layout_.digest)));
+    ASSERT_TRUE(replicas_->Install(FragmentIndex{p}, Version{0}).ok());
+    ASSERT_TRUE(replicas_->AdoptOuter(FragmentIndex{p}).ok());
+  }
+
+  // An update that moves nothing.
+  FetchedBytes Update(uint32_t p) const {
+    const FragmentInfo& place = layout_.fragments[p];
+    const std::vector<float> zeros(place.elements),
+        values(parameters_.begin() + static_cast<std::ptrdiff_t>(place.offset),
+               parameters_.begin() + static_cast<std::ptrdiff_t>(place.offset + place.elements));
+    std::vector<std::byte> encoded(EncodedSize(spec_.sync.download_codec, place.elements));
+    Encode(spec_.sync.download_codec, zeros, encoded);
+    return Fetched(p, 1, false, encoded, ContentHash(values, 1, layout_.digest));
+  }
+
+  const ModelLayout layout_;
+  JobSpec spec_;
+  std::vector<float> parameters_;
+  const std::unique_ptr<Device> device_ = OpenCpuDevice();
+  std::vector<WorkerMemoryItem> items_;
+  size_t begin_ = 0;
+  std::unique_ptr<Replicas> replicas_;
+};
+
+TEST_P(ReplicasMemory, HoldsWhatIsSaid) {
+  const auto fragments = static_cast<uint32_t>(layout_.fragments.size());
+  const double always = Says({MemoryItem::kOuterCopy, MemoryItem::kResidual});
+  ExpectNear(Held(), always);
+  for (uint32_t p = 0; p < fragments; ++p) Install(p);
+  ExpectNear(Held(), always);
+
+  for (uint32_t p = 0; p < fragments; ++p) ASSERT_TRUE(replicas_->Form(FragmentIndex{p}).ok());
+  const double sent = always + Says({MemoryItem::kPendingResidual, MemoryItem::kContribution});
+  ExpectNear(Held(), sent);
+
+  // All updates are there at once; the largest one's buffer is the kept one's, which the network side has.
+  for (uint32_t p = 0; p < fragments; ++p) replicas_->Keep(Update(p));
+  const double largest =
+      static_cast<double>(EncodedSize(spec_.sync.download_codec, BytesOf(items_, MemoryItem::kKeptDownload) / 4));
+  const double updates = Says({MemoryItem::kUpdates}) + largest;
+  ExpectNear(Held(), sent + updates);
+  EXPECT_LE(Held(), static_cast<double>(HeldBytes(items_, MemoryPlace::kHost)) -
+                        Says({MemoryItem::kParameters, MemoryItem::kGradients, MemoryItem::kMoments}) + kSlackBytes);
+
+  // Applied one after the other, and the change of one is there until it is resolved.
+  most_bytes = live_bytes.load();
+  for (uint32_t p = 0; p < fragments; ++p) {
+    const auto verdict = replicas_->Apply({FragmentIndex{p}, Version{1}}, Standing::kAhead, Digest{});
+    ASSERT_TRUE(verdict.ok() && *verdict == ApplyVerdict::kApplied) << verdict.status();
+    ASSERT_TRUE(replicas_->Resolve(FragmentIndex{p}, Standing::kAhead, 0).ok());
+  }
+  EXPECT_LE(static_cast<double>(most_bytes - begin_), sent + updates + Says({MemoryItem::kChange}) + kSlackBytes);
+  EXPECT_GE(static_cast<double>(most_bytes - begin_), sent + Says({MemoryItem::kChange}));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Options, ReplicasMemory,
+    testing::Values(
+        Options{"whole_fp32", FragmentPattern::kWhole, CodecKind::kFp32, CodecKind::kFp32, ErrorMemory::kOff},
+        Options{"fp32", FragmentPattern::kStrided, CodecKind::kFp32, CodecKind::kFp32, ErrorMemory::kOff},
+        Options{"whole_feedback", FragmentPattern::kWhole, CodecKind::kMxfp4, CodecKind::kBf16, ErrorMemory::kFeedback},
+        Options{"feedback", FragmentPattern::kStrided, CodecKind::kBf16, CodecKind::kMxfp4, ErrorMemory::kFeedback},
+        Options{"loco", FragmentPattern::kStrided, CodecKind::kMxfp4, CodecKind::kMxfp4, ErrorMemory::kLoco},
+        Options{"int8", FragmentPattern::kSequential, CodecKind::kInt8, CodecKind::kFp16, ErrorMemory::kOff}),
+    [](const auto& of) { return of.param.name; });
+
+// ---- the page -------------------------------------------------------------------------------------------------------
+
+constexpr char kBegin[] = "<!-- begin worker memory: ATOLL_WRITE_DOCS=1 replicas_memory_test writes it -->\n\n";
+constexpr char kEnd[] = "\n<!-- end worker memory -->";
+
+TEST(WorkerMemoryPage, MatchesTheFunction) {
+  const std::string path = absl::StrCat(ATOLL_SOURCE_DIR, "/docs/operations.md");
+  std::stringstream read;
+  read << std::ifstream(path, std::ios::binary).rdbuf();
+  std::string page = read.str();
+  const size_t begin = page.find(kBegin), end = page.find(kEnd);
+  ASSERT_TRUE(begin != std::string::npos && end != std::string::npos && begin < end) << "the page has no place for it";
+  const size_t from = begin + sizeof(kBegin) - 1;
+  const std::string wanted = WorkerMemoryTable(&EncodedSize);
+  const std::string there = page.substr(from, end - from);
+  if (std::getenv("ATOLL_WRITE_DOCS") != nullptr) {
+    std::ofstream(path, std::ios::binary) << page.replace(from, end - from, wanted);
+    return;
+  }
+  EXPECT_EQ(there, wanted) << "the page says how to renew it";
+}
+
+}  // namespace
+}  // namespace atl
