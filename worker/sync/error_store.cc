@@ -93,7 +93,7 @@ void ErrorStore::ScaleSmall(float share) {
 void ErrorStore::Discard() {
   pending_memory_.reset();
   pending_ = {};
-  small_pending_ = {};
+  std::vector<std::byte>().swap(small_pending_);
 }
 
 void ErrorStore::Clear() {

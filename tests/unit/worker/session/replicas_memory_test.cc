@@ -173,6 +173,16 @@ TEST_P(ReplicasMemory, HoldsWhatIsSaid) {
   EXPECT_GE(static_cast<double>(most_bytes - begin_), sent + Says({MemoryItem::kChange}));
 }
 
+TEST_P(ReplicasMemory, KeepsOneBufferOfContributions) {
+  const auto fragments = static_cast<uint32_t>(layout_.fragments.size());
+  for (uint32_t p = 0; p < fragments; ++p) Install(p);
+  for (uint32_t p = 0; p < fragments; ++p) {
+    ASSERT_TRUE(replicas_->Form(FragmentIndex{p}).ok());
+    replicas_->DropContribution(FragmentIndex{p});
+  }
+  EXPECT_LE(Held(), Says({MemoryItem::kOuterCopy, MemoryItem::kResidual, MemoryItem::kContribution}) + kSlackBytes);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Options, ReplicasMemory,
     testing::Values(
