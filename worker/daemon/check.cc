@@ -58,10 +58,16 @@ Finding MemoryFinding(const JobOffer& offer, const Device& device, uint64_t avai
   const TensorDevice tensors = ToTensorDevice(device.info());
   const absl::StatusOr<uint32_t> micro_batch = ChooseMicroBatch(offer.spec, layout, tensors, available_bytes);
   if (!micro_batch.ok()) return FailedFinding("memory", Annotate(micro_batch.status(), offer.job.value));
-  return {Verdict::kGood, "memory",
-          absl::StrCat(offer.job.value, " takes ",
-                       GiBText(EstimateTrainingMemory(offer.spec, layout, tensors, *micro_batch).total()), " with ",
-                       *micro_batch, *micro_batch == 1 ? " sequence" : " sequences", " a pass")};
+  const TrainingMemory memory = EstimateTrainingMemory(offer.spec, layout, tensors, *micro_batch);
+  std::string text = absl::StrCat(offer.job.value, " takes ", GiBText(memory.total()), " with ", *micro_batch,
+                                  *micro_batch == 1 ? " sequence" : " sequences", " a pass");
+  if (!tensors.gpu) return {Verdict::kGood, "memory", text};
+  const absl::StatusOr<uint64_t> host = AvailableHostMemory();
+  const absl::Status fits = host.ok() ? CheckHostMemory(memory, *host) : host.status();
+  if (!fits.ok()) return FailedFinding("memory", Annotate(fits, offer.job.value));
+  return {
+      Verdict::kGood, "memory",
+      absl::StrCat(text, " on the GPU, and ", GiBText(memory.host_total()), " of ", GiBText(*host), " of the host")};
 }
 
 }  // namespace

@@ -142,6 +142,11 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
   // Without a limit the trainer of a host asks anew when it is made; ranks must all choose alike.
   if (device.gpu || options_.memory_limit_bytes > 0 || island != nullptr) options.available_bytes = free_bytes;
   ATOLL_ASSIGN_OR_RETURN(const uint32_t micro_batch, ChooseMicroBatch(share, parts->layout, device, free_bytes));
+  if (device.gpu) {
+    ATOLL_ASSIGN_OR_RETURN(const uint64_t host_bytes, AvailableHostMemory());
+    ATOLL_RETURN_IF_ERROR(
+        CheckHostMemory(EstimateTrainingMemory(share, parts->layout, device, micro_batch), host_bytes));
+  }
 
   const JobDataOptions data_options{options_.worker, options_.data_root, options_.cache_dir, options_.cache_bytes};
   ATOLL_ASSIGN_OR_RETURN(auto data, JobData::Create(data_options, job, spec.data, bulk_, files_, clock_, log_));
@@ -159,6 +164,7 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
                              {"fragments", parts->layout.fragments.size()},
                              {"micro_batch", micro_batch},
                              {"memory_bytes", trainer->memory().total()},
+                             {"host_memory_bytes", trainer->memory().host_total()},
                              {"device", device_->info().name}});
   const ModelOptions model_options{spec.data.separate_documents, end_of_text};
   JobTasks tasks(spec, parts->layout, data->tokenizer(), device, options_.worker, bulk_);

@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
+#include "common/codec/codec.h"
+#include "common/plan/worker_memory.h"
 #include "worker/model/model.h"
 
 namespace atl {
@@ -95,23 +97,11 @@ absl::Status TooLarge(const TrainingMemory& m, uint32_t micro_batch, uint64_t av
                                : absl::StrCat("batch.micro_batch of ", micro_batch, " samples a pass needs ");
   const char* cure = micro_batch == 1 ? "use a smaller model or data.sequence_length, or a machine with more memory"
                                       : "use a smaller batch.micro_batch, or leave it out and the worker finds one";
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the model does not fit: ", pass, Size(m.total()), " (parameters ", Size(m.parameter_bytes),
-                   ", gradients ", Size(m.gradient_bytes), ", moments ", Size(m.moment_bytes), ", bf16 copy ",
-                   Size(m.working_copy_bytes), ", synchronisation ", Size(m.sync_bytes), ", activations ",
-                   Size(m.activation_bytes), ") and ", Size(available), " are free; ", cure));
-}
-
-// The memory and its pending successor (worker/sync/error_store.h): fp32, or a byte and a share of a block's scale.
-uint64_t ErrorMemoryBytes(ErrorMemory kind, uint64_t elements) {
-  if (kind == ErrorMemory::kOff) return 0;
-  return kind == ErrorMemory::kFeedback ? 2 * elements * sizeof(float) : 2 * (elements + elements / 64 + 2);
-}
-
-uint64_t LargestFragmentBytes(const ModelLayout& layout) {
-  uint64_t elements = 0;
-  for (const FragmentInfo& fragment : layout.fragments) elements = std::max(elements, fragment.elements);
-  return elements * sizeof(float);
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the model does not fit: ", pass, Size(m.total()), " (parameters ", Size(m.parameter_bytes), ", gradients ",
+      Size(m.gradient_bytes), ", moments ", Size(m.moment_bytes), ", bf16 copy ", Size(m.working_copy_bytes),
+      m.gpu ? "" : absl::StrCat(", synchronisation ", Size(m.sync_bytes)), ", activations ",
+      Size(std::max(m.activation_bytes, m.between_bytes)), ") and ", Size(available), " are free; ", cure));
 }
 
 }  // namespace
@@ -120,18 +110,22 @@ TrainingMemory EstimateTrainingMemory(const JobSpec& spec, const ModelLayout& la
                                       uint32_t micro_batch) {
   ATOLL_CHECK(micro_batch >= 1, "a pass has a sample");
   const ModelSpec& m = spec.model;
-  const uint64_t arena = layout.elements * sizeof(float);
   // A CPU without products of bf16 holds what is rounded to it as fp32.
-  const uint64_t value = m.precision == Precision::kBf16 && (device.gpu || CpuMultipliesBf16()) ? 2 : 4;
+  const bool products = device.gpu || CpuMultipliesBf16();
+  const uint64_t value = m.precision == Precision::kBf16 && products ? 2 : 4;
   const uint64_t tokens = uint64_t{micro_batch} * spec.data.sequence_length;
+  const auto items = WorkerMemoryItems(WorkerMemoryJobOf(spec, layout), {device.gpu, products}, &EncodedSize);
+  const auto bytes = [&items](MemoryItem item) { return BytesOf(items, item); };
   TrainingMemory out;
-  out.parameter_bytes = arena;
-  out.gradient_bytes = arena;
-  out.moment_bytes = spec.inner.kind == InnerOptimizerSpec::Kind::kAdamW ? 2 * arena : 0;
-  out.working_copy_bytes = m.precision == Precision::kBf16 ? layout.elements * value : 0;
-  // The outer copy, encoded bytes, and on a CPU the snapshot of a fragment that is being sent.
-  out.sync_bytes = 2 * arena + ErrorMemoryBytes(spec.sync.upload_error_memory, layout.elements) +
-                   (device.gpu ? 0 : LargestFragmentBytes(layout));
+  out.gpu = device.gpu;
+  out.parameter_bytes = bytes(MemoryItem::kParameters);
+  out.gradient_bytes = bytes(MemoryItem::kGradients);
+  out.moment_bytes = bytes(MemoryItem::kMoments);
+  out.working_copy_bytes = bytes(MemoryItem::kWorkingCopy);
+  const uint64_t trained = out.parameter_bytes + out.gradient_bytes + out.moment_bytes + out.working_copy_bytes;
+  out.sync_bytes = HeldBytes(items, MemoryPlace::kHost) - (device.gpu ? 0 : trained);
+  if (device.gpu) out.sync_bytes += BetweenBytes(items, MemoryPlace::kHost);
+  out.between_bytes = BetweenBytes(items, device.gpu ? MemoryPlace::kGpu : MemoryPlace::kHost);
   // With separate documents a mask of one byte a pair, and as what is added to scores.
   const uint64_t mask = spec.data.separate_documents ? tokens * spec.data.sequence_length * (1 + value) : 0;
   out.activation_bytes = mask + (device.gpu ? AutogradBytes(m, tokens, value) : CpuPassBytes(m, tokens, value));
@@ -159,6 +153,13 @@ absl::StatusOr<uint32_t> ChooseMicroBatch(const JobSpec& spec, const ModelLayout
   const TrainingMemory one = EstimateTrainingMemory(spec, layout, device, spec.batch.micro_batch == 0 ? 1 : micro);
   if (one.total() > usable) return TooLarge(one, spec.batch.micro_batch == 0 ? 1 : micro, available_bytes);
   return micro;
+}
+
+absl::Status CheckHostMemory(const TrainingMemory& memory, uint64_t available_bytes) {
+  if (memory.host_total() <= available_bytes / 10 * 9) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the model does not fit the host beside the GPU: synchronisation needs ", Size(memory.host_total()),
+      " of it and ", Size(available_bytes), " are free; use a smaller model or codec, or a machine with more memory"));
 }
 
 }  // namespace atl

@@ -12,18 +12,26 @@
 
 namespace atl {
 
-// Bytes of one worker that trains with `micro_batch` samples a pass. Arenas are exact, activations are an estimate that
-// tests hold against measurement.
+// Bytes of one worker that trains with `micro_batch` samples a pass: what it holds is exact
+// (common/plan/worker_memory.h), activations are an estimate that tests hold against measurement.
 struct TrainingMemory {
   uint64_t parameter_bytes = 0;     // fp32 master
   uint64_t gradient_bytes = 0;      // fp32
   uint64_t moment_bytes = 0;        // AdamW: two fp32 arenas
   uint64_t working_copy_bytes = 0;  // bf16 only; 2 or 4 bytes a parameter
-  uint64_t sync_bytes = 0;          // outer copy, residual where there is error feedback, encoded bytes in flight,
-                                    // snapshot of a fragment
+  uint64_t sync_bytes = 0;          // of the host: outer copy, residuals, encoded bytes, windows of a GPU
+  uint64_t between_bytes = 0;       // where it trains, while no pass runs: in the place of activations
   uint64_t activation_bytes = 0;    // kept for backward, with logits and the largest temporary
-  uint64_t total() const {
-    return parameter_bytes + gradient_bytes + moment_bytes + working_copy_bytes + sync_bytes + activation_bytes;
+  bool gpu = false;
+  // Of the device: a CPU's is the host, which holds everything.
+  uint64_t total() const { return device_bytes() + (gpu ? 0 : sync_bytes); }
+  // Of the host beside a GPU; 0 with a CPU.
+  uint64_t host_total() const { return gpu ? sync_bytes : 0; }
+
+ private:
+  uint64_t device_bytes() const {
+    return parameter_bytes + gradient_bytes + moment_bytes + working_copy_bytes +
+           (activation_bytes > between_bytes ? activation_bytes : between_bytes);
   }
 };
 
@@ -42,6 +50,10 @@ absl::StatusOr<uint64_t> AvailableHostMemory(const std::string& root = "");
 // job's micro-batch) does not fit.
 absl::StatusOr<uint32_t> ChooseMicroBatch(const JobSpec& spec, const ModelLayout& layout, TensorDevice device,
                                           uint64_t available_bytes);
+
+// ResourceExhausted, with the sum, when what the host holds beside a GPU does not fit `available_bytes` with a tenth to
+// spare. OK with a CPU, whose memory ChooseMicroBatch looks at.
+absl::Status CheckHostMemory(const TrainingMemory& memory, uint64_t available_bytes);
 
 }  // namespace atl
 

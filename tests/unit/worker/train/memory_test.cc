@@ -1,7 +1,9 @@
 #include "worker/train/memory.h"
 
+#include <malloc.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -40,6 +42,30 @@ TEST(EstimateTrainingMemory, CountsArenasExactly) {
   EXPECT_EQ(EstimateTrainingMemory(job, layout, {.gpu = true}, 1).working_copy_bytes, layout.elements * 2);
   EXPECT_EQ(EstimateTrainingMemory(job, layout, {}, 1).working_copy_bytes,
             layout.elements * (CpuMultipliesBf16() ? 2 : 4));
+}
+
+TEST(EstimateTrainingMemory, TellsHostAndGpuApart) {
+  const JobSpec job = Job();
+  const ModelLayout layout = LayoutOf(job);
+  const TrainingMemory cpu = EstimateTrainingMemory(job, layout, {}, 1);
+  const TrainingMemory gpu = EstimateTrainingMemory(job, layout, {.gpu = true}, 1);
+  EXPECT_EQ(cpu.host_total(), 0u);
+  // One fragment in fp32: outer copy, contribution, a download's buffer; and of a GPU the windows, and a change.
+  EXPECT_EQ(cpu.sync_bytes, layout.elements * 12);
+  EXPECT_EQ(gpu.host_total(), layout.elements * 20);
+  EXPECT_EQ(cpu.total(), layout.elements * 28 + std::max(cpu.activation_bytes, layout.elements * 4));
+  EXPECT_EQ(gpu.total(), layout.elements * 16 + std::max(gpu.activation_bytes, layout.elements * 4));
+}
+
+TEST(EstimateTrainingMemory, TheHostBesideAGpuIsLookedAt) {
+  const JobSpec job = Job();
+  const ModelLayout layout = LayoutOf(job);
+  const TrainingMemory gpu = EstimateTrainingMemory(job, layout, {.gpu = true}, 1);
+  EXPECT_TRUE(CheckHostMemory(gpu, gpu.host_total() / 9 * 10 + 100).ok());
+  const absl::Status refused = CheckHostMemory(gpu, gpu.host_total());
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_NE(refused.message().find("of it and"), std::string::npos) << refused;
+  EXPECT_TRUE(CheckHostMemory(EstimateTrainingMemory(job, layout, {}, 1), 0).ok()) << "a CPU's is looked at elsewhere";
 }
 
 TEST(EstimateTrainingMemory, ActivationsGrowWithTheMicroBatch) {
@@ -159,6 +185,24 @@ TEST(EstimateTrainingMemory, IsNearWhatAStepTakes) {
   const double estimate = static_cast<double>(trainer->memory().activation_bytes);
   EXPECT_LT(measured, 1.3 * estimate);
   EXPECT_GT(measured, 0.5 * estimate);
+}
+
+// Beside activations: what the C library has given away for a trainer, in either precision, within a hundredth.
+TEST(EstimateTrainingMemory, IsWhatATrainerHolds) {
+  const SystemClock clock;
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    JobSpec job = Job();
+    job.model.precision = precision;
+    static_cast<void>(MakeTrainer(job, clock));  // what is made once is there
+    const struct mallinfo2 before = mallinfo2();
+    const auto trainer = MakeTrainer(job, clock);
+    const struct mallinfo2 after = mallinfo2();
+    const double held = static_cast<double>(after.uordblks + after.hblkhd - before.uordblks - before.hblkhd);
+    const TrainingMemory& says = trainer->memory();
+    const double sum =
+        static_cast<double>(says.parameter_bytes + says.gradient_bytes + says.moment_bytes + says.working_copy_bytes);
+    EXPECT_NEAR(held, sum, 0.01 * sum);
+  }
 }
 
 // The address space is cut so that a pass of all samples cannot have its memory, one of fewer can.
