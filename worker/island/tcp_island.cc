@@ -1,6 +1,7 @@
 #include "worker/island/tcp_island.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -80,10 +81,20 @@ void TcpIsland::WatchSpokes() {
   }
 }
 
+// Of a spoke that was watched. The order that comes next may have arrived since it was looked at: rank 0 is through
+// with a broadcast before its last rank has begun.
+bool TcpIsland::Speaks(const pollfd& spoke) const {
+  if (spoke.revents == 0 || mesh_.rank == 0 || (spoke.revents & ~POLLIN) != 0) return spoke.revents != 0;
+  const std::optional<FrameKind> kind = NextKind(mesh_.spokes[0]);
+  return kind.has_value() && *kind != FrameKind::kOrder;
+}
+
 absl::Status TcpIsland::Heed(Instant until, const std::function<std::string()>& doing) {
   ATOLL_RETURN_IF_ERROR(broken_);
   WatchSpokes();
-  if (LookAtAll(waiting_) || clock_.Now() >= until) return Fail(doing());
+  LookAtAll(waiting_);
+  const auto speaks = [this](const pollfd& spoke) { return Speaks(spoke); };
+  if (std::any_of(waiting_.begin(), waiting_.end(), speaks) || clock_.Now() >= until) return Fail(doing());
   return absl::OkStatus();
 }
 
@@ -98,10 +109,13 @@ absl::Status TcpIsland::Hear(const Pass& pass, const std::function<std::string()
   const size_t spokes = waiting_.size();
   pass.Watch(waiting_);
   AwaitAny(waiting_);
-  const auto says = [](const pollfd& one) { return one.revents != 0; };
+  const auto moves = [](const pollfd& one) { return one.revents != 0; };
+  const auto speaks = [this](const pollfd& spoke) { return Speaks(spoke); };
   const auto chain = waiting_.begin() + static_cast<ptrdiff_t>(spokes);
   // A rank may have ended after it has sent all that others still have to read.
-  if (std::any_of(chain, waiting_.end(), says) || std::none_of(waiting_.begin(), chain, says)) return absl::OkStatus();
+  if (std::any_of(chain, waiting_.end(), moves) || std::none_of(waiting_.begin(), chain, speaks)) {
+    return absl::OkStatus();
+  }
   return Fail(doing());
 }
 

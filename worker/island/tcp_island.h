@@ -66,6 +66,8 @@ class TcpIsland final : public Island {
   absl::Status Hear(const Pass& pass, const std::function<std::string()>& doing);
   // What each spoke may have to say goes into waiting_.
   void WatchSpokes();
+  // Whether one of them says, or is, what ends a pass.
+  bool Speaks(const pollfd& spoke) const;
   // The island is over: everybody is told, and the cause is kept.
   absl::Status Fail(const std::string& seen);
   absl::Status Keep(std::string cause);

@@ -87,6 +87,27 @@ TEST_P(AllReduce, CarriesOrdersAndAnswers) {
   });
 }
 
+// Rank 0 is through with a broadcast, and orders the next thing, while the last rank still waits for what the one
+// before it has not passed on.
+TEST_P(AllReduce, AnOrderMayComeWhileABroadcastIsWaitedFor) {
+  const uint32_t world = GetParam();
+  IslandOfThreads island(world);
+  std::atomic<uint32_t> ordered{0};
+  island.Run([&](TcpIsland& mine) {
+    for (uint32_t time = 1; time <= 50; ++time) {
+      const bool between = mine.rank() > 0 && mine.rank() + 1 < world;
+      while (between && ordered < time) std::this_thread::yield();
+      std::vector<float> values = ValuesOf(mine.rank(), 100);
+      const absl::Status status = mine.Broadcast(values, nullptr);
+      EXPECT_TRUE(status.ok()) << status;
+      EXPECT_TRUE(mine.rank() == 0 ? mine.Order("next").ok() : mine.AwaitOrder().ok());
+      if (mine.rank() == 0) ++ordered;
+      std::vector<double> sum = {1};
+      EXPECT_TRUE(mine.AllReduceSum(sum).ok());  // the last rank is through first, and waits again
+    }
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Worlds, AllReduce, testing::Values(2, 3, 4));
 
 TEST(BrokenIsland, ARankThatEndsIsNamedToAllOthers) {
