@@ -91,4 +91,5 @@ def test(scene):
     scene.atoll("job", "cancel", "job")
 
 
-main(test)
+if __name__ == "__main__":  # island_of_four.py uses what is above
+    main(test)
