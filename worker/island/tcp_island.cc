@@ -45,7 +45,7 @@ absl::Status TcpIsland::Run(PassKind kind, uint32_t element_bytes, uint64_t elem
   ATOLL_RETURN_IF_ERROR(broken_);
   const PassHeader header{++passes_, elements, kind, element_bytes};
   Pass pass(mesh_, header, values, scratch_);
-  const absl::Status status = Drive(pass, header);
+  absl::Status status = Drive(pass, header);
   worked_since_ = clock_.Now();
   return status;
 }
@@ -132,7 +132,7 @@ absl::Status TcpIsland::Keep(std::string cause) {
 absl::Status TcpIsland::OrderOne(uint32_t rank, const std::string& order) {
   ATOLL_RETURN_IF_ERROR(broken_);
   const Deadline end{clock_, clock_.Now() + Limit(order.size())};
-  const absl::Status sent = SendFrame(mesh_.spokes[rank], FrameKind::kOrder, order, end);
+  absl::Status sent = SendFrame(mesh_.spokes[rank], FrameKind::kOrder, order, end);
   worked_since_ = clock_.Now();
   if (sent.ok()) return sent;
   return Fail(absl::StrCat("rank ", rank, " takes no order: ", sent.message()));
@@ -181,7 +181,7 @@ absl::StatusOr<std::string> TcpIsland::AwaitOrder() {
 
 absl::Status TcpIsland::Answer(const std::string& answer) {
   ATOLL_RETURN_IF_ERROR(broken_);
-  const absl::Status sent =
+  absl::Status sent =
       SendFrame(mesh_.spokes[0], FrameKind::kAnswer, answer, {clock_, clock_.Now() + Limit(answer.size())});
   if (sent.ok()) return sent;
   return Fail(absl::StrCat("rank 0 takes no answer: ", sent.message()));
