@@ -385,7 +385,7 @@ void Coordinator::WatchDiskAndCertificate(std::stop_token stop) {
   std::stop_callback on_stop(stop, [&wake] { wake.NotifyAll(); });
   DiskState state = DiskState::kOk;
   size_t jobs = 0;
-  int looks = 0;  // still to trim at
+  int looks = 2;  // still to trim at
   while (!stop.stop_requested()) {
     const absl::StatusOr<DiskState> now = CheckDiskSpace(*files_, directory_, state);
     const auto space = files_->SpaceAt(directory_.root());
@@ -407,8 +407,8 @@ void Coordinator::WatchDiskAndCertificate(std::stop_token stop) {
       if (!renewed.ok()) log_.Error("own certificate not renewed", {{"reason", std::string(renewed.message())}});
     }
     // What a flood or a job has taken is given back to the system: the allocator alone would keep it. Without a job
-    // nothing needs it again; beside jobs it stays for their next rounds, but for two looks after a job's end or a
-    // flood, whose last buffers may be freed behind it.
+    // nothing needs it again; beside jobs it stays for their next rounds, but for two looks after the start, which has
+    // read what is recorded, and after a job's end or a flood, whose last buffers may be freed behind it.
     const size_t jobs_now = data_->JobsInMemory();
     if (ports_.TellTurnedAway() || jobs_now < std::exchange(jobs, jobs_now)) looks = 3;
     if (jobs_now == 0 || (looks > 0 && looks-- > 0)) malloc_trim(0);

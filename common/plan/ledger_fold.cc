@@ -42,7 +42,6 @@ void LedgerFold::Fold(const RoundRecord& r) {
     job.committed.insert_or_assign(std::pair(r.reached.fragment, c.header.worker), c.header);
   }
   std::erase_if(job.screened, [&](const auto& entry) { return entry.first.first == r.reached.fragment; });
-  job.rounds.push_back(r);
 }
 
 void LedgerFold::Fold(const RollbackRecord& r) {
@@ -82,11 +81,6 @@ RecoveredState LedgerFold::State(BootNumber boot) const {
   for (const auto& [id, worker] : workers_) state.workers.push_back(worker);
   for (const auto& [id, lease] : leases_) state.leases.push_back(lease);
   return state;
-}
-
-std::vector<RoundRecord> LedgerFold::Rounds(const JobId& job) const {
-  const auto it = jobs_.find(job);
-  return it == jobs_.end() ? std::vector<RoundRecord>{} : it->second.rounds;
 }
 
 }  // namespace atl

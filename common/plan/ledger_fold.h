@@ -1,5 +1,6 @@
 // Ledger records, in the order of their commits, folded into what a restart finds (records.h): the meaning of the
-// ledger, written once. The in-memory ledger is this; tests compare the SQLite ledger and the core with it. Pure.
+// ledger, written once, without holding the rounds. The in-memory ledger is this; tests compare the SQLite ledger and
+// the core with it. Pure.
 #ifndef ATOLL_COMMON_PLAN_LEDGER_FOLD_H_
 #define ATOLL_COMMON_PLAN_LEDGER_FOLD_H_
 
@@ -19,8 +20,6 @@ class LedgerFold {
 
   // `accepted` of the jobs is empty: that is the round log's to say.
   RecoveredState State(BootNumber boot) const;
-  // All rounds of the job in the order of their commits, of every epoch.
-  std::vector<RoundRecord> Rounds(const JobId& job) const;
 
  private:
   struct Job {
@@ -34,7 +33,6 @@ class LedgerFold {
     std::map<std::pair<FragmentIndex, WorkerId>, ScreenedRecord> screened;       // of the open rounds
     std::vector<EvaluationRecord> evaluations;
     std::map<uint64_t, CheckpointRecord> checkpoints;
-    std::vector<RoundRecord> rounds;
   };
 
   void Fold(const JobRecord& r);

@@ -146,21 +146,8 @@ absl::Status ReadScreened(const Database& database, std::vector<LedgerRecord>& o
   }
 }
 
-// Appended records by the order of their commits.
+// Appended records but rounds, by the order of their commits.
 using History = std::map<uint64_t, LedgerRecord>;
-
-absl::Status ReadRounds(const Database& database, History& out) {
-  ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT seq, job, epoch, record FROM rounds"));
-  for (;;) {
-    ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
-    if (!row) return absl::OkStatus();
-    const uint64_t seq = s.NextNumber();
-    const JobId job{s.NextText()};
-    const uint64_t epoch = s.NextNumber();
-    ATOLL_ASSIGN_OR_RETURN(RoundRecord r, ParseRoundRecord(s.NextBlob(), job, epoch));
-    out.emplace(seq, std::move(r));
-  }
-}
 
 absl::Status ReadEvaluations(const Database& database, History& out) {
   ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT * FROM evaluations"));
@@ -220,18 +207,37 @@ absl::Status ReadRollbacks(const Database& database, History& out) {
   }
 }
 
-// A round must fit the fold, which treats what does not as a broken program; on disk it is a damaged ledger.
-absl::Status CheckHistory(const std::vector<LedgerRecord>& jobs, const History& history) {
-  std::map<JobId, VersionVector> heads;
-  for (const LedgerRecord& record : jobs) {
-    const auto& job = std::get<JobRecord>(record);
-    heads[job.job].resize(job.fragments);
+// Gives a fold what was appended. A record must fit it, since it treats what does not as a broken program; on disk it
+// is a damaged ledger.
+class HistoryFold {
+ public:
+  HistoryFold(const std::vector<LedgerRecord>& jobs, LedgerFold& fold) : fold_(fold) {
+    for (const LedgerRecord& record : jobs) {
+      if (const auto* job = std::get_if<JobRecord>(&record)) heads_[job->job].resize(job->fragments);
+    }
   }
-  const auto damaged = [](const JobId& job) {
-    return absl::DataLossError(
-        absl::StrCat("the ledger contradicts itself in job ", job.value, ": restore it from a copy"));
-  };
-  for (const auto& [seq, record] : history) {
+
+  // All of `history` and the rounds, in the order of their commits. Of a job's rounds, of which there may be millions,
+  // one is held at a time.
+  absl::Status Take(const Database& database, const History& history) {
+    auto next = history.begin();
+    ATOLL_ASSIGN_OR_RETURN(Statement s, database.Prepare("SELECT seq, job, epoch, record FROM rounds ORDER BY seq"));
+    for (;;) {
+      ATOLL_ASSIGN_OR_RETURN(const bool row, s.Step());
+      if (!row) break;
+      const uint64_t seq = s.NextNumber();
+      const JobId job{s.NextText()};
+      const uint64_t epoch = s.NextNumber();
+      for (; next != history.end() && next->first < seq; ++next) ATOLL_RETURN_IF_ERROR(TakeOne(next->second));
+      ATOLL_ASSIGN_OR_RETURN(RoundRecord round, ParseRoundRecord(s.NextBlob(), job, epoch));
+      ATOLL_RETURN_IF_ERROR(TakeOne(std::move(round)));
+    }
+    for (; next != history.end(); ++next) ATOLL_RETURN_IF_ERROR(TakeOne(next->second));
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status TakeOne(LedgerRecord record) {
     const JobId& job = std::visit(
         [](const auto& r) -> const JobId& {
           if constexpr (requires { r.job; })
@@ -242,21 +248,31 @@ absl::Status CheckHistory(const std::vector<LedgerRecord>& jobs, const History& 
           }
         },
         record);
-    const auto at = heads.find(job);
-    if (at == heads.end()) return damaged(job);
+    const auto at = heads_.find(job);
+    if (at == heads_.end() || !Fits(record, at->second)) {
+      return absl::DataLossError(
+          absl::StrCat("the ledger contradicts itself in job ", job.value, ": restore it from a copy"));
+    }
+    fold_.Apply({std::move(record)});
+    return absl::OkStatus();
+  }
+
+  static bool Fits(const LedgerRecord& record, VersionVector& heads) {
     if (const auto* rollback = std::get_if<RollbackRecord>(&record)) {
-      if (rollback->versions.size() != at->second.size()) return damaged(job);
-      at->second = rollback->versions;
+      if (rollback->versions.size() != heads.size()) return false;
+      heads = rollback->versions;
     }
     const auto* round = std::get_if<RoundRecord>(&record);
-    if (round == nullptr) continue;
+    if (round == nullptr) return true;
     const size_t fragment = round->reached.fragment.value;
-    if (fragment >= at->second.size() || round->reached.version.value != at->second[fragment].value + 1)
-      return damaged(job);
-    at->second[fragment] = round->reached.version;
+    if (fragment >= heads.size() || round->reached.version.value != heads[fragment].value + 1) return false;
+    heads[fragment] = round->reached.version;
+    return true;
   }
-  return absl::OkStatus();
-}
+
+  LedgerFold& fold_;
+  std::map<JobId, VersionVector> heads_;
+};
 
 absl::Status SetBoot(Database& database, const std::string& value) {
   ATOLL_RETURN_IF_ERROR(database.Run(absl::StrCat("BEGIN IMMEDIATE; UPDATE meta SET boot = ", value)));
@@ -292,11 +308,9 @@ class SqliteLedger final : public Ledger {
     ATOLL_ASSIGN_OR_RETURN(const int64_t boot, database_->Number("SELECT boot FROM meta"));
     ATOLL_ASSIGN_OR_RETURN(std::vector<LedgerRecord> rows, ReadJobs(*database_));
     History history;
-    ATOLL_RETURN_IF_ERROR(ReadRounds(*database_, history));
     ATOLL_RETURN_IF_ERROR(ReadEvaluations(*database_, history));
     ATOLL_RETURN_IF_ERROR(ReadCheckpoints(*database_, history));
     ATOLL_RETURN_IF_ERROR(ReadRollbacks(*database_, history));
-    ATOLL_RETURN_IF_ERROR(CheckHistory(rows, history));
     ATOLL_RETURN_IF_ERROR(ReadPools(*database_, rows));
     ATOLL_RETURN_IF_ERROR(ReadWorkers(*database_, rows));
     ATOLL_RETURN_IF_ERROR(ReadLeases(*database_, rows));
@@ -304,7 +318,7 @@ class SqliteLedger final : public Ledger {
     rows.push_back(counters);
     LedgerFold fold;
     fold.Apply(rows);
-    for (auto& [seq, record] : history) fold.Apply({std::move(record)});
+    ATOLL_RETURN_IF_ERROR(HistoryFold(rows, fold).Take(*database_, history));
     std::vector<LedgerRecord> screened;  // of rounds behind all of those
     ATOLL_RETURN_IF_ERROR(ReadScreened(*database_, screened));
     fold.Apply(screened);

@@ -64,7 +64,7 @@ TEST(LedgerFold, ARollbackTakesHeadsAndClockFromTheCheckpoint) {
   EXPECT_EQ(job.clock_step, 60u);
   EXPECT_TRUE(job.committed.empty());
   fold.Apply({Reached(1, 0, 2, 160)});
-  EXPECT_EQ(fold.Rounds(JobId{"j"}).size(), 4u);
+  EXPECT_EQ(fold.State(BootNumber{1}).jobs[0].rounds_committed, 4u);
 }
 
 TEST(LedgerFold, UpsertsReplaceAndClosingDeletes) {
