@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -43,6 +44,7 @@ const char* MemoryItemName(MemoryItem item) {
     case MemoryItem::kWorkingCopy: return "bf16 copy";
     case MemoryItem::kOuterCopy: return "outer copy";
     case MemoryItem::kWindows: return "pinned windows";
+    case MemoryItem::kSnapshot: return "snapshot of a fragment";
     case MemoryItem::kResidual: return "residual";
     case MemoryItem::kKeptDownload: return "kept download buffer";
     case MemoryItem::kPendingResidual: return "pending residual";
@@ -83,6 +85,7 @@ std::vector<WorkerMemoryItem> WorkerMemoryItems(const WorkerMemoryJob& job, cons
       {Item::kWorkingCopy, trained, Phase::kAlways, WorkingCopyBytes(job, device)},
       {Item::kOuterCopy, host, Phase::kAlways, arena},
       {Item::kWindows, host, Phase::kAlways, device.gpu ? arena : 0},
+      {Item::kSnapshot, host, Phase::kAlways, device.gpu ? 0 : kFloat * job.largest_fragment},
       {Item::kResidual, host, Phase::kAlways, residual},
       {Item::kKeptDownload, host, Phase::kAlways, kFloat * job.largest_fragment},
       {Item::kPendingResidual, host, Phase::kUnderWay, residual},
@@ -176,12 +179,16 @@ std::string WorkerMemoryTable(WireSize wire_size) {
     for (const auto& items : of_columns) absl::StrAppend(&text, " ", PerParameter(bytes_of(items)), " |");
     text += "\n";
   };
-  // A job with everything, on a GPU, has every item.
-  for (const WorkerMemoryItem& i :
-       WorkerMemoryItems({kMany, kMany / 2, true, true, CodecKind::kFp32, CodecKind::kFp32, ErrorMemory::kLoco, true},
-                         {true, true}, wire_size)) {
-    row(absl::StrCat(MemoryItemName(i.item), " | ", PlaceName(i.place), " | ", PhaseName(i.phase)),
-        [&](const auto& items) { return BytesOf(items, i.item); });
+  // A job with everything has every item on a GPU or on a CPU.
+  constexpr WorkerMemoryJob kEverything = {
+      kMany, kMany / 2, true, true, CodecKind::kFp32, CodecKind::kFp32, ErrorMemory::kLoco, true};
+  std::map<MemoryItem, WorkerMemoryItem> rows;
+  for (const bool gpu : {true, false}) {
+    for (const WorkerMemoryItem& i : WorkerMemoryItems(kEverything, {gpu, true}, wire_size)) rows.emplace(i.item, i);
+  }
+  for (const auto& [item, i] : rows) {
+    row(absl::StrCat(MemoryItemName(item), " | ", PlaceName(i.place), " | ", PhaseName(i.phase)),
+        [&](const auto& items) { return BytesOf(items, item); });
   }
   for (const MemoryPlace place : {MemoryPlace::kGpu, MemoryPlace::kHost}) {
     row(absl::StrCat("always and under way | ", PlaceName(place), " | sum"),

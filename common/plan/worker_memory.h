@@ -23,6 +23,7 @@ enum class MemoryItem {
   kWorkingCopy,      // bf16 only: parameters rounded to it, held as fp32 by a CPU without instructions for bf16
   kOuterCopy,        // fp32, what the coordinator holds
   kWindows,          // GPU only: pinned copies of the parameters, of every fragment
+  kSnapshot,         // CPU only: a copy of the fragment that a contribution is formed of; of the largest one
   kResidual,         // what the upload codec lost, as the error memory keeps it
   kKeptDownload,     // the buffer of a whole fragment, kept for the updates to come: the largest one
   kPendingResidual,  // the residual that takes the place of the other when the contribution counts

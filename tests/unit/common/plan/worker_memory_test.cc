@@ -26,8 +26,8 @@ uint64_t Held(const WorkerMemoryJob& job, const WorkerMemoryDevice& device, Memo
 
 TEST(WorkerMemory, OnACpuAllIsTheHosts) {
   const WorkerMemoryJob job = Job();
-  // Parameters, gradients, moments, outer copy; a contribution; three updates and the buffer of the fourth.
-  EXPECT_EQ(Held(job, {.gpu = false}, MemoryPlace::kHost), kN * (20 + 4 + 3 + 1));
+  // Parameters, gradients, moments, outer copy; a contribution; three updates and the buffer of the fourth; a snapshot.
+  EXPECT_EQ(Held(job, {.gpu = false}, MemoryPlace::kHost), kN * (20 + 4 + 3 + 1 + 1));
   EXPECT_EQ(Held(job, {.gpu = false}, MemoryPlace::kGpu), 0u);
 }
 

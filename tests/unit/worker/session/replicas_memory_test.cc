@@ -6,10 +6,12 @@
 #include <cstdlib>
 #include <fstream>
 #include <new>
+#include <optional>
 #include <sstream>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/executor.h"
 #include "common/base/random.h"
 #include "common/codec/codec.h"
 #include "common/plan/worker_memory.h"
@@ -92,7 +94,7 @@ class ReplicasMemory : public testing::TestWithParam<Options> {
     items_ = WorkerMemoryItems(WorkerMemoryJobOf(spec_, layout_), {.gpu = false}, &EncodedSize);
     for (size_t i = 0; i < parameters_.size(); ++i) parameters_[i] = NormalAt(1, i);
     begin_ = live_bytes;
-    auto made = Replicas::Create(layout_, spec_, *device_, parameters_, nullptr);
+    auto made = Replicas::Create(layout_, spec_, *device_, parameters_, nullptr, executor_);
     EXPECT_TRUE(made.ok()) << made.status();
     replicas_ = *std::move(made);
   }
@@ -122,6 +124,16 @@ class ReplicasMemory : public testing::TestWithParam<Options> {
     ASSERT_TRUE(replicas_->AdoptOuter(FragmentIndex{p}).ok());
   }
 
+  void Form(uint32_t p) {
+    std::optional<FormingEnded> ended;
+    replicas_->BeginForm({FragmentIndex{p}, Version{0}}, ++errands_,
+                         [&ended](FormingEnded e) { ended = std::move(e); });
+    executor_.RunAll();
+    ASSERT_TRUE(ended.has_value());
+    ASSERT_TRUE(ended->status.ok()) << ended->status;
+    ASSERT_TRUE(replicas_->EndForm(*ended));
+  }
+
   // An update that moves nothing.
   FetchedBytes Update(uint32_t p) const {
     const FragmentInfo& place = layout_.fragments[p];
@@ -138,18 +150,20 @@ class ReplicasMemory : public testing::TestWithParam<Options> {
   std::vector<float> parameters_;
   const std::unique_ptr<Device> device_ = OpenCpuDevice();
   std::vector<WorkerMemoryItem> items_;
+  ManualExecutor executor_;
+  uint64_t errands_ = 0;
   size_t begin_ = 0;
   std::unique_ptr<Replicas> replicas_;
 };
 
 TEST_P(ReplicasMemory, HoldsWhatIsSaid) {
   const auto fragments = static_cast<uint32_t>(layout_.fragments.size());
-  const double always = Says({MemoryItem::kOuterCopy, MemoryItem::kResidual});
+  const double always = Says({MemoryItem::kOuterCopy, MemoryItem::kResidual, MemoryItem::kSnapshot});
   ExpectNear(Held(), always);
   for (uint32_t p = 0; p < fragments; ++p) Install(p);
   ExpectNear(Held(), always);
 
-  for (uint32_t p = 0; p < fragments; ++p) ASSERT_TRUE(replicas_->Form(FragmentIndex{p}).ok());
+  for (uint32_t p = 0; p < fragments; ++p) ASSERT_NO_FATAL_FAILURE(Form(p));
   const double sent = always + Says({MemoryItem::kPendingResidual, MemoryItem::kContribution});
   ExpectNear(Held(), sent);
 
@@ -177,10 +191,12 @@ TEST_P(ReplicasMemory, KeepsOneBufferOfContributions) {
   const auto fragments = static_cast<uint32_t>(layout_.fragments.size());
   for (uint32_t p = 0; p < fragments; ++p) Install(p);
   for (uint32_t p = 0; p < fragments; ++p) {
-    ASSERT_TRUE(replicas_->Form(FragmentIndex{p}).ok());
+    ASSERT_NO_FATAL_FAILURE(Form(p));
     replicas_->DropContribution(FragmentIndex{p});
   }
-  EXPECT_LE(Held(), Says({MemoryItem::kOuterCopy, MemoryItem::kResidual, MemoryItem::kContribution}) + kSlackBytes);
+  EXPECT_LE(Held(),
+            Says({MemoryItem::kOuterCopy, MemoryItem::kResidual, MemoryItem::kSnapshot, MemoryItem::kContribution}) +
+                kSlackBytes);
 }
 
 INSTANTIATE_TEST_SUITE_P(
