@@ -22,6 +22,7 @@ CUTS = {"both-ways": {"up", "down"}, "upwards": {"up"}, "downwards": {"down"}}
 
 def job_on(scene, name, manifest, steps, least, hidden_size=256, **sync):
     return scene.submit(name, manifest, steps=steps, workers={"min": least, "max": 2, "planned": 2}, model={"layers": 2, "hidden_size": hidden_size},
+                        inner_optimizer={"learning_rate": 0.0001, "schedule": {"kind": "constant"}},  # hundreds of rounds, and it stays finite
                         sync={"inner_steps": INNER_STEPS, "upload_codec": "fp32", "download_codec": "bf16"} | sync)
 
 
@@ -76,7 +77,7 @@ def on_a_bad_link(scene, link, name, manifest):
 
 def cut_off(scene, link, name, manifest):
     link.rate_bits, link.delay_seconds, link.loss = 100e6, 0.01, 0.0
-    job_on(scene, name, manifest, 100_000, least=1)
+    job_on(scene, name, manifest, 1_000_000, least=1, inner_steps=100)  # a period for which the link is fast enough
     both = lambda: [t for t in texts(scene, name, "round committed") if NEAR in t and FAR in t]
     scene.wait_round(name, 1)
     wait_for("a round with both workers", both, 120)
