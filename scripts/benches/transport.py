@@ -30,5 +30,17 @@ def table(answer):
             cpu = statistics.median(sample["cpu_seconds"]) / sample["bytes"] * 1e9
             lines.append(f"| {group['name']} | {group['threads']} | {sample['name']} | {statistics.median(rates):.2f} | {figures.spread(rates, 2)} | {cpu:.3f} | "
                          f"{' | '.join(told)} |")
+    lines += allocation_table(answer)
     by = "the clock" if quiet else "processor time, since the machine was not quiet"
     return [*lines, "", f"{sum(judged)} of {len(judged)} rows with a goal meet it, judged by {by}."]
+
+
+def allocation_table(answer):
+    """Figures that were taken before allocations were counted have none."""
+    rows = [f"| {group['name']} | {group['threads']} | {sample['name']} | {sample['own_allocations']:.2f} | {sample['own_allocated_bytes']:.0f} | {sample['library_allocations']:.1f} |"
+            for group in answer["groups"] for sample in group["samples"] if "own_allocations" in sample]
+    if not rows:
+        return []
+    return ["", "Calls of `operator new` at both ends for each MiB that moved, the beginning and the end of a transfer included: those of the project's own "
+            "code with their bytes, and those of gRPC, protobuf and Abseil. What gRPC's C code takes by malloc is not counted.", "",
+            "| fragment | connections | what | own calls | own bytes | libraries' calls |", "|---|---|---|---|---|---|", *rows]

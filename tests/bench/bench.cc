@@ -67,7 +67,8 @@ double OwnCpuSeconds() {
 Group Interleave(std::string name, unsigned threads, std::vector<Variant> variants, size_t rounds) {
   const SystemClock clock;
   Group group{.name = std::move(name), .threads = threads, .foreign_cores = 0, .samples = {}};
-  for (const Variant& variant : variants) group.samples.push_back({variant.name, variant.bytes, {}, {}});
+  for (const Variant& variant : variants)
+    group.samples.emplace_back(Samples{.name = variant.name, .bytes = variant.bytes, .seconds = {}, .cpu_seconds = {}});
   const double own = OwnCpuSeconds(), busy = BusyCpuSeconds();
   const Instant begin = clock.Now();
   for (size_t round = 0; round <= rounds; ++round) {
@@ -119,8 +120,14 @@ void PrintJson(const std::vector<Group>& groups) {
   nlohmann::json all = nlohmann::json::array();
   for (const Group& group : groups) {
     nlohmann::json samples = nlohmann::json::array();
-    for (const Samples& s : group.samples)
-      samples.push_back({{"name", s.name}, {"bytes", s.bytes}, {"seconds", s.seconds}, {"cpu_seconds", s.cpu_seconds}});
+    for (const Samples& s : group.samples) {
+      nlohmann::json& told = samples.emplace_back(
+          nlohmann::json{{"name", s.name}, {"bytes", s.bytes}, {"seconds", s.seconds}, {"cpu_seconds", s.cpu_seconds}});
+      if (s.own_allocations < 0) continue;
+      told["own_allocations"] = s.own_allocations;
+      told["own_allocated_bytes"] = s.own_allocated_bytes;
+      told["library_allocations"] = s.library_allocations;
+    }
     all.push_back({{"name", group.name},
                    {"threads", group.threads},
                    {"foreign_cores", group.foreign_cores},

@@ -23,6 +23,8 @@ struct Samples {
   double bytes = 0;
   std::vector<double> seconds;      // one a round
   std::vector<double> cpu_seconds;  // of all threads of this process meanwhile
+  // What one run took from the heap for each MiB that it moved (tests/bench/allocations.h); below 0: not counted.
+  double own_allocations = -1, own_allocated_bytes = -1, library_allocations = -1;
 };
 
 struct Group {
