@@ -11,6 +11,7 @@
 #include "common/format/corpus_manifest.h"
 #include "common/format/huggingface.h"
 #include "common/plan/limits.h"
+#include "common/rpc/read_at_source.h"
 #include "common/text/huggingface_tokenizer.h"
 #include "common/text/tokenizer.h"
 #include "common/wire/job_spec_proto.h"
@@ -39,21 +40,6 @@ std::string CorpusName(const std::string& text) {
   return name.empty() ? "corpus" : name;
 }
 
-class FileSource final : public BulkSource {
- public:
-  FileSource(std::unique_ptr<File> file, uint64_t size) : file_(std::move(file)), size_(size) {}
-  uint64_t size_bytes() const override { return size_; }
-  absl::StatusOr<BulkBytes> Read(uint64_t offset, size_t bytes) override {
-    auto buffer = std::make_shared<std::vector<std::byte>>(bytes);
-    ATOLL_RETURN_IF_ERROR(file_->ReadAt(offset, *buffer));
-    return BulkBytes{.pieces = {Bytes(*buffer)}, .owner = buffer};
-  }
-
- private:
-  std::unique_ptr<File> file_;
-  uint64_t size_;
-};
-
 absl::StatusOr<StagedFile> StageLargeFile(const Files& files, const std::string& path) {
   ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<File> file, files.OpenForRead(path));
   ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
@@ -65,7 +51,7 @@ absl::StatusOr<StagedFile> StageLargeFile(const Files& files, const std::string&
     hasher.Update(chunk);
   }
   return StagedFile{
-      .sha256 = hasher.Finish(), .what = path, .source = std::make_shared<FileSource>(std::move(file), size)};
+      .sha256 = hasher.Finish(), .what = path, .source = std::make_shared<ReadAtSource<File>>(std::move(file), size)};
 }
 
 class Stager {

@@ -34,8 +34,7 @@ void ThreadExecutor::Run() {
       MutexLock lock(mutex_);
       while (queue_.empty() && !stopping_) wake_.Wait(mutex_);
       if (queue_.empty()) return;
-      work = std::move(queue_.front());
-      queue_.pop_front();
+      work = queue_.Take();
     }
     work();
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "common/base/ring.h"
 
 namespace atl {
 
@@ -33,7 +34,7 @@ class ThreadExecutor final : public Executor {
   void Run();
   Mutex mutex_;
   CondVar wake_;
-  std::deque<std::function<void()>> queue_ ATOLL_GUARDED_BY(mutex_);
+  Ring<std::function<void()>> queue_ ATOLL_GUARDED_BY(mutex_);
   bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;
   std::vector<std::jthread> threads_;
 };

@@ -20,9 +20,7 @@ class MemorySource final : public BulkSource {
       return absl::OutOfRangeError(
           absl::StrCat("bytes ", offset, " to ", offset + bytes, " of ", bytes_.size(), " in memory"));
     }
-    BulkBytes out{{}, owner_};
-    if (bytes > 0) out.pieces.push_back(bytes_.subspan(static_cast<size_t>(offset), bytes));
-    return out;
+    return BulkBytes{bytes_.subspan(static_cast<size_t>(offset), bytes), owner_};
   }
   uint32_t Crc32cOf(uint64_t offset, const BulkBytes& bytes) const override {
     constexpr uint64_t kFrame = limits::kFramePayloadBytes, kKnown = uint64_t{1} << 32;
@@ -60,11 +58,12 @@ class ProbeSource final : public BulkSource {
     if (offset > size_ || bytes > size_ - offset) {
       return absl::OutOfRangeError(absl::StrCat("bytes ", offset, " to ", offset + bytes, " of a probe of ", size_));
     }
-    BulkBytes out{{}, buffer_};
-    for (size_t left = bytes; left > 0; left -= out.pieces.back().size()) {
-      out.pieces.push_back(Bytes(*buffer_).first(std::min(left, buffer_->size())));
+    if (bytes <= buffer_->size()) return BulkBytes{Bytes(*buffer_).first(bytes), buffer_};
+    const auto pieces = std::make_shared<std::vector<Bytes>>();
+    for (size_t left = bytes; left > 0; left -= pieces->back().size()) {
+      pieces->push_back(Bytes(*buffer_).first(std::min(left, buffer_->size())));
     }
-    return out;
+    return BulkBytes{std::span<const Bytes>(*pieces), pieces};  // the noise stays as long as the process
   }
 
  private:

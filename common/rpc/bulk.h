@@ -8,19 +8,38 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "common/base/hash.h"
+#include "common/base/small_function.h"
 #include "common/base/status.h"
 #include "common/base/time.h"
 #include "common/wire/transfer_messages.h"
 
 namespace atl {
 
-// Immutable bytes that stay valid while `owner` is held. The pieces in order are the content.
+// One piece, kept here, or many that lie with their owner: to hand on a frame takes nothing from the heap.
+class BulkPieces {
+ public:
+  BulkPieces() = default;
+  BulkPieces(Bytes one) : one_(one) {}                      // NOLINT(google-explicit-constructor)
+  BulkPieces(std::span<const Bytes> many) : many_(many) {}  // NOLINT(google-explicit-constructor)
+  const Bytes* begin() const { return many_.empty() ? &one_ : many_.data(); }
+  const Bytes* end() const { return begin() + size(); }
+  size_t size() const { return many_.empty() ? (one_.empty() ? 0 : 1) : many_.size(); }
+  const Bytes& front() const { return *begin(); }
+
+ private:
+  Bytes one_;
+  std::span<const Bytes> many_;
+};
+
+// Immutable bytes that stay valid, with the list of their pieces, while `owner` is held. The pieces in order are the
+// content.
 struct BulkBytes {
-  std::vector<Bytes> pieces;
+  BulkPieces pieces;
   std::shared_ptr<const void> owner;
   size_t size() const;
 };
@@ -102,7 +121,8 @@ class BulkClient {
 // -----------------------------------------------------------
 
 using UploadReply = std::function<void(absl::StatusOr<UploadStatus>)>;
-using StatusReply = std::function<void(absl::Status)>;
+// With room for a shared pointer and a few words: one is made for every frame.
+using StatusReply = SmallFunction<void(absl::Status)>;
 
 // One upload conversation: OnBegin, OnBytes*, OnEnd or OnBroken (the last call). Calls come one at a time, on transport
 // threads or inside a reply, and must not block; replies may come later from any thread, each exactly once.

@@ -170,7 +170,7 @@ class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
   virtual void OnWritten() = 0;
   virtual bool Complete() const = 0;
 
-  void OnStrand(std::function<void()> job) { strand_.Post(*this, std::move(job)); }
+  void OnStrand(Strand::Job job) { strand_.Post(*this, std::move(job)); }
   void Read() {
     reading_ = true;
     StartRead(&in_);
@@ -272,7 +272,7 @@ class UploadTransfer final : public Transfer {
       pace_.Set(wait, [this, self = shared_from_this()] { OnStrand([this] { SendNext(); }); });
       return;
     }
-    absl::StatusOr<grpc::ByteBuffer> frame = NextFrame(*source_, offset_, bytes);
+    absl::StatusOr<grpc::ByteBuffer> frame = frames_.Next(*source_, offset_, bytes);
     if (!frame.ok()) return Fail(frame.status());
     last_sent_ = offset_ + bytes == source_->size_bytes();
     frame_size_.Begin(shared().clock.Now());
@@ -283,6 +283,7 @@ class UploadTransfer final : public Transfer {
 
   const UploadHeader header_;
   const std::shared_ptr<BulkSource> source_;
+  FrameSender frames_;
   FrameSize frame_size_;
   uint64_t offset_ = 0;
   bool granted_ = false, last_sent_ = false, accepted_ = false, half_closed_ = false;
@@ -303,14 +304,14 @@ class DownloadTransfer final : public Transfer {
   absl::Status OnMessage(const grpc::ByteBuffer& message) override {
     if (!header_) return OnHeader(message);
     if (complete_) return absl::InvalidArgumentError("the coordinator sent bytes after the last");
-    ATOLL_ASSIGN_OR_RETURN(const ReceivedFrame frame, ReadFrame(message));
-    ATOLL_RETURN_IF_ERROR(CheckFrame(frame.view, offset_, header_->total_bytes));
-    for (const Bytes& piece : frame.view.payload) {
+    ATOLL_ASSIGN_OR_RETURN(const auto frame, frames_.Read(message));
+    ATOLL_RETURN_IF_ERROR(CheckFrame(frame->view, offset_, header_->total_bytes));
+    for (const Bytes& piece : frame->view.payload) {
       ATOLL_RETURN_IF_ERROR(sink_->OnBytes(offset_, piece));
       offset_ += piece.size();
     }
-    result_.payload_bytes += frame.view.payload_bytes;
-    complete_ = frame.view.last;
+    result_.payload_bytes += frame->view.payload_bytes;
+    complete_ = frame->view.last;
     return absl::OkStatus();
   }
   absl::Status OnHeader(const grpc::ByteBuffer& message) {
@@ -325,6 +326,7 @@ class DownloadTransfer final : public Transfer {
 
   const DownloadRequest request_;
   const std::shared_ptr<BulkSink> sink_;
+  FrameReceiver frames_;
   std::optional<DownloadHeader> header_;
   uint64_t offset_ = 0;
   bool complete_ = false;

@@ -79,7 +79,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     bool last = false;
   };
 
-  void OnStrand(std::function<void()> job) { strand_.Post(*this, std::move(job)); }
+  void OnStrand(Strand::Job job) { strand_.Post(*this, std::move(job)); }
   static absl::StatusOr<DownloadRequest> ReadRequest(const grpc::ByteBuffer& message) {
     v1::DownloadRequest proto;
     grpc::ByteBuffer copy = message;  // deserialising empties it
@@ -132,14 +132,16 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   void Read(uint64_t offset, size_t bytes, const DownloadTurns::Done& done) {
     if (ended_) return done();
     shared_->io.Post([self = shared_from_this(), source = content_->source, offset, bytes, done] {
-      self->OnStrand(
-          [self, prepared = Prepare(*source, offset, bytes)]() mutable { self->OnPrepared(std::move(prepared)); });
+      self->OnStrand([self, prepared = self->Prepare(*source, offset, bytes)]() mutable {
+        self->OnPrepared(std::move(prepared));
+      });
       done();
     });
   }
-  static absl::StatusOr<Prepared> Prepare(BulkSource& source, uint64_t offset, size_t bytes) {
-    ATOLL_ASSIGN_OR_RETURN(grpc::ByteBuffer frame, NextFrame(source, offset, bytes));
-    return Prepared{std::move(frame), bytes, offset + bytes == source.size_bytes()};
+  // Off the strand too, one at a time: preparing_ says so.
+  absl::StatusOr<Prepared> Prepare(BulkSource& source, uint64_t offset, size_t bytes) {
+    ATOLL_ASSIGN_OR_RETURN(const grpc::ByteBuffer frame, frames_.Next(source, offset, bytes));
+    return Prepared{frame, bytes, offset + bytes == source.size_bytes()};
   }
   void OnPrepared(absl::StatusOr<Prepared> prepared) {
     preparing_ = false;
@@ -214,6 +216,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   grpc::ByteBuffer out_;
   std::optional<DownloadContent> content_;
   std::optional<Prepared> prepared_;
+  FrameSender frames_;
   FrameSize frame_size_;
   uint64_t offset_ = 0;  // of the next frame to prepare
   size_t in_flight_bytes_ = 0;

@@ -74,7 +74,7 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   }
 
  private:
-  void OnStrand(std::function<void()> job) { strand_.Post(*this, std::move(job)); }
+  void OnStrand(Strand::Job job) { strand_.Post(*this, std::move(job)); }
   void Read() {
     if (reading_ || ended_) return;
     reading_ = true;
@@ -109,14 +109,14 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   absl::Status OnPayload(const grpc::ByteBuffer& message) {
     if (!granted_) return absl::InvalidArgumentError("payload came before the upload was granted");
     if (last_seen_) return absl::InvalidArgumentError("payload came after the last frame");
-    ATOLL_ASSIGN_OR_RETURN(const ReceivedFrame frame, ReadFrame(message));
-    ATOLL_RETURN_IF_ERROR(CheckFrame(frame.view, expected_offset_, total_bytes_));
+    ATOLL_ASSIGN_OR_RETURN(const auto frame, frames_.Read(message));
+    ATOLL_RETURN_IF_ERROR(CheckFrame(frame->view, expected_offset_, total_bytes_));
     const uint64_t offset = expected_offset_;
-    expected_offset_ += frame.view.payload_bytes;
-    last_seen_ = frame.view.last;
-    if (frame.view.payload_bytes > 0) {
+    expected_offset_ += frame->view.payload_bytes;
+    last_seen_ = frame->view.last;
+    if (frame->view.payload_bytes > 0) {
       ++unanswered_;
-      handler_->OnBytes(offset, frame.Payload(), [self = shared_from_this()](absl::Status status) {
+      handler_->OnBytes(offset, PayloadOf(frame), [self = shared_from_this()](absl::Status status) {
         self->OnStrand([self, status = std::move(status)] { self->OnStored(status); });
       });
     }
@@ -188,6 +188,7 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   std::shared_ptr<UploadHandler> handler_;
   Strand strand_;
   Watchdog watchdog_;
+  FrameReceiver frames_;
   grpc::ByteBuffer in_, out_;
   uint64_t total_bytes_ = 0, expected_offset_ = 0;
   int unanswered_ = 0;

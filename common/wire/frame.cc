@@ -1,6 +1,7 @@
 #include "common/wire/frame.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/base/check.h"
 #include "common/plan/limits.h"
@@ -190,9 +191,16 @@ std::string EncodeHeaderFrame(const std::string& header) {
 }
 
 absl::StatusOr<FrameView> DecodeFrame(std::span<const Bytes> slices) {
+  FrameView frame;
+  ATOLL_RETURN_IF_ERROR(DecodeFrameInto(slices, frame));
+  return frame;
+}
+
+absl::Status DecodeFrameInto(std::span<const Bytes> slices, FrameView& frame) {
   Reader reader(slices);
   if (reader.left() > limits::kMessageBytes) return Malformed(absl::StrCat("it has ", reader.left(), " bytes"));
-  FrameView frame;
+  frame.payload.clear();
+  frame = {.header = {}, .payload = std::move(frame.payload)};
   uint32_t seen = 0;
   while (reader.left() > 0) {
     uint64_t tag = 0;
@@ -200,7 +208,7 @@ absl::StatusOr<FrameView> DecodeFrame(std::span<const Bytes> slices) {
     ATOLL_RETURN_IF_ERROR(ReadField(reader, tag, seen, frame));
   }
   if (frame.has_header && frame.payload_bytes > 0) return Malformed("it has a header and a payload");
-  return frame;
+  return absl::OkStatus();
 }
 
 absl::Status CheckFrame(const FrameView& frame, uint64_t expected_offset, uint64_t total_bytes) {

@@ -44,6 +44,8 @@ struct FrameView {
 // `slices` in order are one message, as from ByteBuffer::Dump. Unknown fields are skipped. InvalidArgument: not a
 // frame, a payload above limits::kFramePayloadBytes, both header and payload, a field twice. Does not look at the CRC.
 absl::StatusOr<FrameView> DecodeFrame(std::span<const Bytes> slices);
+// The same into `out`, whose memory is used again; what an error leaves in it means nothing.
+absl::Status DecodeFrameInto(std::span<const Bytes> slices, FrameView& out);
 
 // DataLoss when the payload does not have the CRC that the frame names; OutOfRange when it does not begin at
 // `expected_offset` or ends beyond `total_bytes`; InvalidArgument when `last` does not match reaching the end.

@@ -67,7 +67,7 @@ void DataPlane::Release(const JobId& job) {
   });
 }
 
-absl::StatusOr<DataPlane::Upload> DataPlane::FindUpload(UploadId upload) const {
+absl::StatusOr<std::shared_ptr<const DataPlane::Upload>> DataPlane::FindUpload(UploadId upload) const {
   MutexLock lock(mutex_);
   const auto it = uploads_.find(upload);
   if (it == uploads_.end()) return absl::CancelledError("the upload has ended");
@@ -88,42 +88,62 @@ absl::Status DataPlane::BeginUpload(UploadId upload, const ContributionHeader& h
   ATOLL_RETURN_IF_ERROR(
       CheckEncodedSize(header.codec, data->layout.fragments[fragment].elements, header.encoded_bytes));
   MutexLock lock(mutex_);
-  uploads_[upload] = {{header.job, data->epoch, header.target},
-                      header,
-                      data->layout.digest,
-                      std::make_shared<ContributionScreener>(header.codec, data->layout.fragments[fragment].elements)};
+  uploads_[upload] = std::make_shared<const Upload>(
+      Upload{{header.job, data->epoch, header.target},
+             header,
+             data->layout.digest,
+             std::make_shared<ContributionScreener>(header.codec, data->layout.fragments[fragment].elements)});
   return absl::OkStatus();
 }
 
 void DataPlane::GrantUpload(UploadId upload, std::shared_ptr<UploadSink> sink) {
   parts_.io.Post([this, upload, sink = std::move(sink)] {
-    const absl::StatusOr<Upload> known = FindUpload(upload);
+    const auto known = FindUpload(upload);
     if (!known.ok()) return sink->Refused(known.status());
-    const absl::Status opened = parts_.rounds.Open(known->key, known->layout);
+    const absl::Status opened = parts_.rounds.Open((*known)->key, (*known)->layout);
     if (!opened.ok()) return sink->Refused(opened);
-    const absl::StatusOr<uint64_t> offset = parts_.rounds.Begin(known->key, known->header);
+    const absl::StatusOr<uint64_t> offset = parts_.rounds.Begin((*known)->key, (*known)->header);
     if (!offset.ok()) return sink->Refused(offset.status());
     sink->Granted(*offset);
   });
 }
 
 void DataPlane::AppendUpload(UploadId upload, uint64_t offset_bytes, BulkBytes bytes, StatusReply reply) {
-  parts_.io.Post([this, upload, offset_bytes, bytes = std::move(bytes), reply = std::move(reply)] {
-    const absl::StatusOr<Upload> known = FindUpload(upload);
-    if (!known.ok()) return reply(known.status());
-    const absl::Status appended = parts_.rounds.Append(known->key, known->header.worker, offset_bytes, bytes.pieces);
-    if (appended.ok()) known->screener->Update(offset_bytes, bytes.pieces);
-    reply(appended);
-  });
+  Arrived* const place = TakePlace();
+  *place = {upload, offset_bytes, std::move(bytes), std::move(reply)};
+  parts_.io.Post([this, place] { Append(place); });
+}
+
+DataPlane::Arrived* DataPlane::TakePlace() {
+  MutexLock lock(mutex_);
+  if (free_places_.empty()) return places_.emplace_back(std::make_unique<Arrived>()).get();
+  Arrived* const place = free_places_.back();
+  free_places_.pop_back();
+  return place;
+}
+
+void DataPlane::Append(Arrived* place) {
+  const Arrived arrived = std::exchange(*place, {});
+  {
+    MutexLock lock(mutex_);
+    free_places_.push_back(place);
+  }
+  const auto known = FindUpload(arrived.upload);
+  if (!known.ok()) return arrived.reply(known.status());
+  const Upload& upload = **known;
+  const BulkPieces& pieces = arrived.bytes.pieces;
+  const absl::Status appended = parts_.rounds.Append(upload.key, upload.header.worker, arrived.offset_bytes, pieces);
+  if (appended.ok()) upload.screener->Update(arrived.offset_bytes, pieces);
+  arrived.reply(appended);
 }
 
 void DataPlane::FinishUpload(UploadId upload, StatusReply failed) {
   parts_.io.Post([this, upload, failed = std::move(failed)] {
-    const absl::StatusOr<Upload> known = FindUpload(upload);
+    const auto known = FindUpload(upload);
     if (!known.ok()) return failed(known.status());
-    const absl::Status complete = parts_.rounds.CheckComplete(known->key, known->header.worker);
+    const absl::Status complete = parts_.rounds.CheckComplete((*known)->key, (*known)->header.worker);
     if (!complete.ok()) return failed(complete);
-    KeepScreen(*known);
+    KeepScreen(**known);
     Emit(UploadFinished{upload});
   });
 }
@@ -153,10 +173,10 @@ absl::Status DataPlane::CheckRoom(uint64_t bytes) const {
 }
 
 void DataPlane::FlushAcceptance(UploadId upload) {
-  const absl::StatusOr<Upload> known = FindUpload(upload);
+  const auto known = FindUpload(upload);
   if (!known.ok()) return;
   parts_.io.Post([this, upload, known = *known] {
-    const absl::Status accepted = parts_.rounds.Accept(known.key, known.header.worker, parts_.clock.WallNanos());
+    const absl::Status accepted = parts_.rounds.Accept(known->key, known->header.worker, parts_.clock.WallNanos());
     if (!accepted.ok())
       return parts_.fatal(Annotate(accepted, "the acceptance of a contribution could not be made durable"));
     Emit(ContributionDurable{upload});

@@ -120,7 +120,18 @@ class DataPlane {
   void Emit(Event event) ATOLL_EXCLUDES(mutex_);
   void Fail(const JobId& job, const absl::Status& status);
   std::shared_ptr<JobData> Find(const JobId& job) const ATOLL_EXCLUDES(mutex_);
-  absl::StatusOr<Upload> FindUpload(UploadId upload) const ATOLL_EXCLUDES(mutex_);
+  // Bytes on their way to the io executor: in a place of their own, which the next ones use again, since a job of more
+  // than two words takes memory each time.
+  struct Arrived {
+    UploadId upload = 0;
+    uint64_t offset_bytes = 0;
+    BulkBytes bytes;
+    StatusReply reply;
+  };
+
+  absl::StatusOr<std::shared_ptr<const Upload>> FindUpload(UploadId upload) const ATOLL_EXCLUDES(mutex_);
+  Arrived* TakePlace() ATOLL_EXCLUDES(mutex_);
+  void Append(Arrived* place) ATOLL_EXCLUDES(mutex_);
   // What the arrived bytes said by themselves, for the round that will merge them.
   void KeepScreen(const Upload& upload);
 
@@ -154,7 +165,10 @@ class DataPlane {
   mutable Mutex mutex_;
   std::function<void(Event)> sink_ ATOLL_GUARDED_BY(mutex_);
   std::map<JobId, std::shared_ptr<JobData>> jobs_ ATOLL_GUARDED_BY(mutex_);
-  std::map<UploadId, Upload> uploads_ ATOLL_GUARDED_BY(mutex_);
+  std::map<UploadId, std::shared_ptr<const Upload>> uploads_ ATOLL_GUARDED_BY(mutex_);
+  // As many as ever were on their way at once, kUploadCredits an upload at most; and those of them that are free.
+  std::vector<std::unique_ptr<Arrived>> places_ ATOLL_GUARDED_BY(mutex_);
+  std::vector<Arrived*> free_places_ ATOLL_GUARDED_BY(mutex_);
   // Compute executor: the contributions of the round that closes, in worker-name order; their memory is used again by
   // the rounds after it, until a job is released.
   std::vector<std::vector<std::byte>> inputs_;

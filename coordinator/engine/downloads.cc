@@ -8,27 +8,11 @@
 #include "common/format/token_shard.h"
 #include "common/plan/data_order.h"
 #include "common/plan/limits.h"
+#include "common/rpc/read_at_source.h"
 #include "coordinator/engine/data_plane.h"
 
 namespace atl {
 namespace {
-
-// Reads pieces of something that has ReadAt(offset, span).
-template <typename Readable>
-class ReadAtSource final : public BulkSource {
- public:
-  ReadAtSource(std::shared_ptr<const Readable> readable, uint64_t size) : readable_(std::move(readable)), size_(size) {}
-  uint64_t size_bytes() const override { return size_; }
-  absl::StatusOr<BulkBytes> Read(uint64_t offset, size_t bytes) override {
-    auto buffer = std::make_shared<std::vector<std::byte>>(bytes);
-    ATOLL_RETURN_IF_ERROR(readable_->ReadAt(offset, *buffer));
-    return BulkBytes{.pieces = {Bytes(*buffer)}, .owner = buffer};
-  }
-
- private:
-  std::shared_ptr<const Readable> readable_;
-  uint64_t size_;
-};
 
 DownloadContent ContentOf(std::shared_ptr<SnapshotReader> reader) {
   DownloadHeader header{.total_bytes = reader->size_bytes(),

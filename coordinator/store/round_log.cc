@@ -142,9 +142,7 @@ absl::Status RoundLog::Append(const RoundKey& key, const WorkerId& worker, uint6
   if (size == 0) return absl::OkStatus();
   std::string head = SlotHead(contribution->slot);
   PutU64(head, offset);
-  std::vector<Bytes> payload{AsBytes(head)};
-  payload.insert(payload.end(), pieces.begin(), pieces.end());
-  ATOLL_RETURN_IF_ERROR(segment->AppendRecord(RecordType::kChunk, payload));
+  ATOLL_RETURN_IF_ERROR(segment->AppendRecord(RecordType::kChunk, std::array{AsBytes(head)}, pieces));
   contribution->chunks.push_back({segment->file_bytes - size, size});
   for (const Bytes& piece : pieces) contribution->hasher.Update(piece);
   contribution->length += size;

@@ -159,17 +159,19 @@ RoundContribution* RoundSegment::FindWorker(const WorkerId& worker) {
 
 // ---- writing --------------------------------------------------------------------------------------------------------
 
-absl::Status RoundSegment::AppendRecord(RecordType type, std::span<const Bytes> payload) {
+absl::Status RoundSegment::AppendRecord(RecordType type, std::span<const Bytes> head, std::span<const Bytes> body) {
   ATOLL_RETURN_IF_ERROR(broken);
   RecordHeader record{
       .type = type, .sequence = next_sequence, .boot = boot.value, .flushed_bytes = flushed_bytes, .previous = chain};
-  for (const Bytes& piece : payload) {
+  pieces.assign(1, Bytes());  // of the header
+  pieces.insert(pieces.end(), head.begin(), head.end());
+  pieces.insert(pieces.end(), body.begin(), body.end());
+  for (const Bytes& piece : pieces) {
     record.payload_bytes += piece.size();
     record.payload_crc32c = Crc32c(record.payload_crc32c, piece);
   }
   const RecordHeaderBytes bytes = EncodeRecordHeader(record);
-  std::vector<Bytes> pieces{bytes};
-  pieces.insert(pieces.end(), payload.begin(), payload.end());
+  pieces.front() = bytes;
   if (absl::Status status = file->AppendPieces(pieces); !status.ok()) {
     broken = file->Truncate(file_bytes);
     return status;

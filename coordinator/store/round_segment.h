@@ -51,9 +51,10 @@ struct RoundSegment {
   absl::Status VisitUpdate(const ScannedRecord& record, Bytes head) ATOLL_REQUIRES(mutex);
   absl::Status CheckIdentity(const RoundKey& key, Digest layout) ATOLL_REQUIRES(mutex);
 
-  // Appends one record of these payload pieces; after an error the file is as before. Fails for good once that did not
-  // work.
-  absl::Status AppendRecord(RecordType type, std::span<const Bytes> payload) ATOLL_REQUIRES(mutex);
+  // Appends one record whose payload is these pieces, `head` before `body`; after an error the file is as before. Fails
+  // for good once that did not work.
+  absl::Status AppendRecord(RecordType type, std::span<const Bytes> head, std::span<const Bytes> body = {})
+      ATOLL_REQUIRES(mutex);
   absl::Status Flush() ATOLL_REQUIRES(mutex);
   RoundContribution* FindSlot(uint32_t slot) ATOLL_REQUIRES(mutex);
   RoundContribution* FindWorker(const WorkerId& worker) ATOLL_REQUIRES(mutex);
@@ -76,6 +77,7 @@ struct RoundSegment {
   uint64_t next_sequence ATOLL_GUARDED_BY(mutex) = 0;
   uint64_t chain ATOLL_GUARDED_BY(mutex) = 0;
   absl::Status broken ATOLL_GUARDED_BY(mutex);
+  std::vector<Bytes> pieces ATOLL_GUARDED_BY(mutex);  // of the record that is appended; its memory is used again
 };
 
 }  // namespace atl

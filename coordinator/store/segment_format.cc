@@ -72,18 +72,18 @@ uint32_t GetU32(Bytes bytes) { return static_cast<uint32_t>(Get(bytes, 4)); }
 uint64_t GetU64(Bytes bytes) { return Get(bytes, 8); }
 
 RecordHeaderBytes EncodeRecordHeader(const RecordHeader& header) {
-  std::string out;
-  PutU32(out, kRecordMagic);
-  PutU32(out, static_cast<uint32_t>(header.type));
-  PutU64(out, header.payload_bytes);
-  PutU64(out, header.sequence);
-  PutU64(out, header.boot);
-  PutU64(out, header.flushed_bytes);
-  PutU64(out, header.previous);
-  PutU32(out, header.payload_crc32c);
-  PutU32(out, Crc32c(0, AsBytes(out)));
   RecordHeaderBytes bytes;
-  std::ranges::copy(AsBytes(out), bytes.begin());
+  size_t at = 0;
+  const auto put = [&bytes, &at](uint64_t value, size_t count) {
+    for (size_t i = 0; i < count; ++i) bytes[at++] = static_cast<std::byte>(value >> (8 * i));
+  };
+  put(kRecordMagic, 4);
+  put(static_cast<uint32_t>(header.type), 4);
+  for (const uint64_t value :
+       {header.payload_bytes, header.sequence, header.boot, header.flushed_bytes, header.previous})
+    put(value, 8);
+  put(header.payload_crc32c, 4);
+  put(Crc32c(0, Bytes(bytes).first(at)), 4);
   return bytes;
 }
 

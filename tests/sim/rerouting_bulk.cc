@@ -92,7 +92,8 @@ class ReroutingBulk::Upload final : public UploadHandler {
   }
   void OnBytes(uint64_t offset, BulkBytes bytes, StatusReply reply) override {
     if (Dead()) return reply(NoCoordinator());
-    far_end_->OnBytes(offset, corrupt_ ? Corrupted(bytes) : std::move(bytes), Answered(wire_, std::move(reply)));
+    far_end_->OnBytes(offset, corrupt_ ? Corrupted(bytes) : std::move(bytes),
+                      Answered<absl::Status>(wire_, std::move(reply)));
   }
   void OnEnd(StatusReply reply) override {
     if (Dead()) return reply(NoCoordinator());
@@ -101,7 +102,7 @@ class ReroutingBulk::Upload final : public UploadHandler {
       if (status.ok()) acknowledged.push_back(told);
       reply(status);
     };
-    far_end_->OnEnd(Answered(wire_, std::move(noted)));
+    far_end_->OnEnd(Answered<absl::Status>(wire_, std::move(noted)));
   }
   void OnBroken(absl::Status why) override {
     if (!Dead()) far_end_->OnBroken(std::move(why));

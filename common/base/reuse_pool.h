@@ -1,0 +1,79 @@
+// Small objects that are used again, with the memory that they have grown, and the block in which a shared pointer
+// counts: a pool that has reached its size takes nothing more from the heap.
+#ifndef ATOLL_COMMON_BASE_REUSE_POOL_H_
+#define ATOLL_COMMON_BASE_REUSE_POOL_H_
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/base/mutex.h"
+
+namespace atl {
+
+// T has a default and `void Clear()`, which lets go of what it holds and keeps its memory; it is called when an object
+// comes back, in the thread of its last owner. Thread-safe. Memory: of the objects that came back, at most `kept`. What
+// is out keeps the pool.
+template <typename T>
+class ReusePool : public std::enable_shared_from_this<ReusePool<T>> {
+ public:
+  static std::shared_ptr<ReusePool> Make(size_t kept) { return std::shared_ptr<ReusePool>(new ReusePool(kept)); }
+
+  // One that came back, or a new one.
+  std::shared_ptr<T> Take() ATOLL_EXCLUDES(mutex_) {
+    Place* place = TakePlace().release();
+    place->home = this->shared_from_this();
+    return std::shared_ptr<T>(
+        &place->value, [](T* value) { value->Clear(); }, CountsInPlace<T>{place});
+  }
+
+ private:
+  struct Place {
+    T value;
+    std::shared_ptr<ReusePool> home;                             // while it is out
+    alignas(std::max_align_t) std::array<std::byte, 64> counts;  // of the shared pointer
+  };
+  // Gives a shared pointer the place's own memory to count in. That is let go last of all, and the place comes back.
+  template <typename U>
+  struct CountsInPlace {
+    using value_type = U;
+    Place* place = nullptr;
+    CountsInPlace() = default;
+    explicit CountsInPlace(Place* p) : place(p) {}
+    template <typename V>
+    CountsInPlace(const CountsInPlace<V>& other) : place(other.place) {}  // NOLINT(google-explicit-constructor)
+    U* allocate(size_t) {
+      static_assert(sizeof(U) <= sizeof(place->counts) && alignof(U) <= alignof(std::max_align_t));
+      return reinterpret_cast<U*>(place->counts.data());
+    }
+    void deallocate(U*, size_t) { std::exchange(place->home, nullptr)->GiveBack(std::unique_ptr<Place>(place)); }
+    bool operator==(const CountsInPlace&) const = default;
+  };
+
+  explicit ReusePool(size_t kept) : kept_(kept) { places_.reserve(kept); }
+  std::unique_ptr<Place> TakePlace() ATOLL_EXCLUDES(mutex_) {
+    {
+      const MutexLock lock(mutex_);
+      if (!places_.empty()) {
+        std::unique_ptr<Place> place = std::move(places_.back());
+        places_.pop_back();
+        return place;
+      }
+    }
+    return std::make_unique<Place>();
+  }
+  void GiveBack(std::unique_ptr<Place> place) ATOLL_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    if (places_.size() < kept_) places_.push_back(std::move(place));
+  }
+
+  const size_t kept_;
+  Mutex mutex_;
+  std::vector<std::unique_ptr<Place>> places_ ATOLL_GUARDED_BY(mutex_);
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_BASE_REUSE_POOL_H_

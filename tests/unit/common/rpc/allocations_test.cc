@@ -1,0 +1,152 @@
+// What a frame costs in memory: nothing is taken from the heap for it once a transfer is under way.
+#include "tests/bench/allocations.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "common/base/executor.h"
+#include "common/plan/limits.h"
+#include "common/rpc/bulk_client.h"
+#include "common/rpc/bulk_service.h"
+#include "common/rpc/read_at_source.h"
+#include "tests/unit/common/rpc/rpc_fixtures.h"
+
+namespace atl {
+namespace {
+
+using bench::Allocations;
+using Content = std::shared_ptr<const std::vector<std::byte>>;
+
+// Takes bytes and keeps none; answers from another thread, as a coordinator does.
+class CountingHandler final : public BulkHandler {
+ public:
+  explicit CountingHandler(Executor& io) : io_(io) {}
+  std::shared_ptr<UploadHandler> NewUpload(std::string) override { return std::make_shared<Upload>(*this); }
+  void OnDownload(DownloadRequest, DownloadReply reply) override {
+    DownloadContent content;
+    content.source = MakeMemorySource(served);
+    content.header.total_bytes = served->size();
+    content.header.version = {1};
+    reply(std::move(content));
+  }
+  void OnMissingBlobs(std::vector<Sha256>, std::function<void(absl::StatusOr<std::vector<Sha256>>)> reply) override {
+    reply(std::vector<Sha256>{});
+  }
+  Content served;
+
+ private:
+  // At most kUploadCredits frames are unanswered at a time: so many places are enough.
+  class Upload final : public UploadHandler {
+   public:
+    explicit Upload(CountingHandler& owner) : owner_(owner) {}
+    void OnBegin(UploadHeader, UploadReply reply) override { reply(UploadStatus{}); }
+    void OnBytes(uint64_t, BulkBytes bytes, StatusReply reply) override {
+      Waiting* place = &waiting_[next_++ % waiting_.size()];
+      place->bytes = std::move(bytes);
+      place->reply = std::move(reply);
+      owner_.io_.Post([place] {
+        place->bytes = {};
+        const StatusReply answer = std::exchange(place->reply, nullptr);
+        answer(absl::OkStatus());
+      });
+    }
+    void OnEnd(StatusReply reply) override { reply(absl::OkStatus()); }
+    void OnBroken(absl::Status) override {}
+
+   private:
+    struct Waiting {
+      BulkBytes bytes;
+      StatusReply reply;
+    };
+    CountingHandler& owner_;
+    std::array<Waiting, kUploadCredits + 1> waiting_;
+    size_t next_ = 0;
+  };
+  Executor& io_;
+};
+
+class AllocationsTest : public testing::Test {
+ protected:
+  AllocationsTest()
+      : service_(MakeBulkService(handler_, io_, clock_, {})),
+        server_(StartServer({service_.get()})),
+        client_(MakeGrpcBulkClient(BulkChannelTo(server_->port()), clock_, {})) {}
+  ~AllocationsTest() override {
+    client_.reset();
+    server_.reset();
+  }
+
+  void Upload(const Content& content) {
+    EXPECT_EQ(UploadAndWait(*client_, UploadOf(*content), MakeMemorySource(content)).status, absl::OkStatus());
+  }
+  class Sink final : public BulkSink {
+   public:
+    absl::Status OnHeader(const DownloadHeader&) override { return absl::OkStatus(); }
+    absl::Status OnBytes(uint64_t, Bytes) override { return absl::OkStatus(); }
+  };
+  void Download(const Content& content) {
+    handler_.served = content;
+    EXPECT_EQ(DownloadAndWait(*client_, {.key = BlobKey{Sha256Of({})}}, std::make_shared<Sink>()).status,
+              absl::OkStatus());
+  }
+  // What 64 MiB more cost, by the difference of a long and a short transfer: beginning and end count for nothing.
+  template <typename Move>
+  void ExpectNothingForAFrame(const Move& move) {
+    constexpr size_t kMebibyte = 1 << 20, kMore = 64;
+    const auto less = std::make_shared<const std::vector<std::byte>>(16 * kMebibyte);
+    const auto more = std::make_shared<const std::vector<std::byte>>((16 + kMore) * kMebibyte);
+    move(more);  // connections, buffers
+    const Allocations by_less = bench::CountAllocations([&] { move(less); });
+    const Allocations by_more = bench::CountAllocations([&] { move(more); });
+    EXPECT_GT(by_less.own_calls, 0u) << "nothing is counted";
+    // Lists of slices grow to what a frame needs, in each of the few places that are used again: that may come late,
+    // and takes some hundred calls at most, however much is moved. A frame that took something would take it 64 times.
+    EXPECT_LT(by_more.own_calls, by_less.own_calls + 4 * kMore);
+    EXPECT_LT(by_more.own_bytes, by_less.own_bytes + 1024 * kMore);
+    // Slices over memory that is not gRPC's own, and what of gRPC is C++.
+    EXPECT_LT(by_more.library_calls, by_less.library_calls + kMore * 40);
+  }
+
+  SystemClock clock_;
+  ThreadExecutor io_{1};
+  CountingHandler handler_{io_};
+  std::unique_ptr<grpc::Service> service_;
+  std::unique_ptr<Server> server_;
+  std::unique_ptr<BulkClient> client_;
+};
+
+TEST_F(AllocationsTest, AnUploadTakesNoMemoryForItsFrames) {
+  ExpectNothingForAFrame([&](const Content& content) { Upload(content); });
+}
+
+TEST_F(AllocationsTest, ADownloadTakesNoMemoryForItsFrames) {
+  ExpectNothingForAFrame([&](const Content& content) { Download(content); });
+}
+
+TEST(ReadAtSource, ReadsIntoTheBuffersThatCameBack) {
+  struct Zeros {
+    absl::Status ReadAt(uint64_t, std::span<std::byte> out) const {
+      std::fill(out.begin(), out.end(), std::byte{0});
+      return absl::OkStatus();
+    }
+  };
+  ReadAtSource<Zeros> source(std::make_shared<const Zeros>(), 64 << 20);
+  const auto read_all = [&source] {
+    BulkBytes leaving;  // while the next one is read
+    for (uint64_t offset = 0; offset < source.size_bytes(); offset += limits::kFramePayloadBytes) {
+      leaving = *source.Read(offset, limits::kFramePayloadBytes);
+      EXPECT_EQ(leaving.size(), limits::kFramePayloadBytes);
+    }
+  };
+  EXPECT_GT(bench::CountAllocations(read_all).own_bytes, 2 * limits::kFramePayloadBytes);
+  EXPECT_EQ(bench::CountAllocations(read_all).own_calls, 0u);
+}
+
+}  // namespace
+}  // namespace atl
