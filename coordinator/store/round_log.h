@@ -74,7 +74,8 @@ class RoundLog {
   absl::StatusOr<std::vector<std::byte>> ReadContribution(const RoundKey& key, const WorkerId& worker,
                                                           std::vector<std::byte> buffer = {}) const;
   // Appends the encoded update and flushes. Replaces an earlier one of an uncommitted attempt. Internal when the bytes
-  // do not have the digest and size of `info`.
+  // do not have the size of `info`. Its digest is stored as it was given: taken when the bytes were made, so that what
+  // damages them on the way here is found by whoever reads them.
   absl::Status WriteUpdate(const RoundKey& key, const UpdateInfo& info, Bytes encoded);
   // NotFound when there is none.
   absl::StatusOr<std::vector<std::byte>> ReadUpdate(const RoundKey& key) const;

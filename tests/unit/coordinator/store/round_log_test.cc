@@ -156,6 +156,9 @@ TEST_F(RoundLogTest, KeepsTheEncodedUpdateAndReplacesAnUncommittedOne) {
   EXPECT_EQ(log->WriteUpdate(kKey, info, b_).code(), absl::StatusCode::kInternal);
   log = Reopen(2);
   EXPECT_EQ(*log->ReadUpdate(kKey), a_);
+  ASSERT_EQ(log->WriteUpdate(kKey, info, Payload(a_.size(), 3)), absl::OkStatus()) << "damaged since it was made";
+  EXPECT_EQ(log->ReadUpdate(kKey).status().code(), absl::StatusCode::kDataLoss);
+  ASSERT_EQ(log->WriteUpdate(kKey, info, a_), absl::OkStatus());
   EXPECT_EQ(log->FindUpdate(kKey)->hash, (Digest{5, 6}));
   EXPECT_EQ(log->FindUpdate(kKey)->codec, CodecKind::kFp16);
 }
