@@ -249,7 +249,7 @@ absl::Status Write(const std::string& directory, const JobSpec& job) {
 std::string Take(std::vector<std::string>& words, const std::string& flag, const std::string& otherwise) {
   const auto at = std::find(words.begin(), words.end(), flag);
   if (at == words.end() || at + 1 == words.end()) return otherwise;
-  const std::string value = *(at + 1);
+  std::string value = *(at + 1);
   words.erase(at, at + 2);
   return value;
 }
