@@ -148,6 +148,10 @@ class Training {
       options.device = {.gpu = true};
       options.available_bytes = *free_bytes;
       options.kernels = device->step_kernels();
+      auto feed = device->OpenFeed(TokenBytes(job_));
+      ATOLL_CHECK(feed.ok(), "there is pinned memory for the tokens of a step");
+      feed_ = *std::move(feed);
+      options.feed = feed_.get();
     }
     auto made = Trainer::Create(job_, layout_, options, clock_);
     ATOLL_CHECK(made.ok(), "the machine has memory for the model");
@@ -177,6 +181,7 @@ class Training {
   const ModelLayout layout_;
   const std::vector<int32_t> tokens_;
   const uint32_t batches_;
+  std::unique_ptr<HostFeed> feed_;  // of the trainer
   std::unique_ptr<Trainer> trainer_;
   size_t at_ = 0;
 };

@@ -72,6 +72,7 @@ class Follower {
     if (std::holds_alternative<LeaveOrder>(order)) return true;
     if (std::holds_alternative<ReleaseOrder>(order)) {
       trainer_.reset();
+      feed_.reset();
       return false;
     }
     if (const auto* prepare = std::get_if<PrepareOrder>(&order)) {
@@ -95,6 +96,8 @@ class Follower {
     if (layout.digest != order.layout) return absl::InternalError("the job's layout here is not that of rank 0");
     TrainerOptions options{ToTensorDevice(device_.info()), threads_, {},
                            order.available_bytes,          &values_, device_.step_kernels()};
+    ATOLL_ASSIGN_OR_RETURN(feed_, device_.OpenFeed(TokenBytes(spec)));
+    options.feed = feed_.get();
     if (options.device.gpu) {  // rank 0 knows its own alone
       ATOLL_ASSIGN_OR_RETURN(const uint64_t free_bytes, device_.FreeMemoryBytes());
       options.available_bytes = std::min(order.available_bytes, free_bytes);
@@ -145,6 +148,7 @@ class Follower {
   const int32_t threads_;
   const Clock& clock_;
   Log& log_;
+  std::unique_ptr<HostFeed> feed_;  // of the trainer
   std::unique_ptr<Trainer> trainer_;
 };
 

@@ -22,12 +22,13 @@ namespace {
 class TorchModel final : public TrainingModel {
  public:
   TorchModel(const JobSpec& spec, const ModelLayout& layout, ModelOptions model_options, TensorDevice device,
-             std::unique_ptr<Trainer> trainer, std::unique_ptr<IslandShares> shares, OptimizerShelf shelf,
-             JobData& data, JobTasks tasks, Log& log)
+             std::unique_ptr<HostFeed> feed, std::unique_ptr<Trainer> trainer, std::unique_ptr<IslandShares> shares,
+             OptimizerShelf shelf, JobData& data, JobTasks tasks, Log& log)
       : spec_(spec),
         layout_(layout),
         model_options_(model_options),
         device_(device),
+        feed_(std::move(feed)),
         trainer_(std::move(trainer)),
         shares_(std::move(shares)),
         shelf_(std::move(shelf)),
@@ -106,6 +107,7 @@ class TorchModel final : public TrainingModel {
   const ModelLayout layout_;
   const ModelOptions model_options_;
   const TensorDevice device_;
+  std::unique_ptr<HostFeed> feed_;  // of the trainer
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<IslandShares> shares_;  // null: a worker of one process
   OptimizerShelf shelf_;
@@ -147,6 +149,8 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
     ATOLL_RETURN_IF_ERROR(
         CheckHostMemory(EstimateTrainingMemory(share, parts->layout, device, micro_batch), host_bytes));
   }
+  ATOLL_ASSIGN_OR_RETURN(auto feed, device_->OpenFeed(TokenBytes(share)));
+  options.feed = feed.get();
 
   const JobDataOptions data_options{options_.worker, options_.data_root, options_.cache_dir, options_.cache_bytes};
   ATOLL_ASSIGN_OR_RETURN(auto data, JobData::Create(data_options, job, spec.data, bulk_, files_, clock_, log_));
@@ -171,8 +175,9 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
   // A worker that ends between two heartbeats is ahead of what its coordinator knows.
   OptimizerShelf shelf({options_.cache_dir, options_.optimizer_snapshot, uint64_t{2} * spec.sync.inner_steps}, job,
                        parts->layout.digest, files_, clock_, log_);
-  parts->model = std::make_unique<TorchModel>(spec, parts->layout, model_options, device, std::move(trainer),
-                                              std::move(shares), std::move(shelf), *data, std::move(tasks), log_);
+  parts->model =
+      std::make_unique<TorchModel>(spec, parts->layout, model_options, device, std::move(feed), std::move(trainer),
+                                   std::move(shares), std::move(shelf), *data, std::move(tasks), log_);
   parts->samples = std::move(data);
   return parts;
 }

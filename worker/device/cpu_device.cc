@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "worker/device/device.h"
@@ -24,6 +25,20 @@ class CpuWindow final : public HostWindow {
   std::span<float> range_;
 };
 
+// There is no way to go, so bytes are copied at once.
+class CpuFeed final : public HostFeed {
+ public:
+  explicit CpuFeed(uint64_t most_bytes) : most_bytes_(most_bytes) {}
+  absl::Status Put(Bytes bytes, void* to, void* /*compute_stream*/) override {
+    if (bytes.size() > most_bytes_) return TooLarge(bytes.size(), most_bytes_);
+    if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+    return absl::OkStatus();
+  }
+
+ private:
+  const uint64_t most_bytes_;
+};
+
 uint64_t PagesInBytes(int name) {
   const long pages = sysconf(name);
   const long page_bytes = sysconf(_SC_PAGESIZE);
@@ -37,6 +52,9 @@ class CpuDevice final : public Device {
   absl::StatusOr<uint64_t> FreeMemoryBytes() override { return PagesInBytes(_SC_AVPHYS_PAGES); }
   absl::StatusOr<std::unique_ptr<HostWindow>> OpenWindow(std::span<float> range) override {
     return std::unique_ptr<HostWindow>(std::make_unique<CpuWindow>(range));
+  }
+  absl::StatusOr<std::unique_ptr<HostFeed>> OpenFeed(uint64_t most_bytes) override {
+    return std::unique_ptr<HostFeed>(std::make_unique<CpuFeed>(most_bytes));
   }
   absl::StatusOr<GroupKey> NewGroupKey() override { return NoGroups(); }
   absl::StatusOr<std::unique_ptr<DeviceGroup>> JoinGroup(const GroupKey& /*key*/, uint32_t /*rank*/,

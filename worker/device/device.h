@@ -9,6 +9,8 @@
 #include <span>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "common/base/hash.h"
 #include "common/base/status.h"
 #include "worker/device/device_group.h"
 #include "worker/device/step_kernels.h"
@@ -47,6 +49,24 @@ class HostWindow {
   virtual bool is_direct() const = 0;
 };
 
+// Small pieces of host memory on their way to the device, by two pinned buffers in turn: while one is copied the other
+// is filled, and nobody waits for the device but for the copy before the last. Thread rule: calls must not overlap.
+// Must not outlive its Device.
+class HostFeed {
+ public:
+  virtual ~HostFeed() = default;
+  // to := bytes, at most as many as the feed was opened for, after all work enqueued so far on `compute_stream`; work
+  // enqueued there afterwards sees them. `bytes` may be changed when it returns; `to` is memory of the device.
+  // InvalidArgument for more bytes, Internal on a device failure.
+  virtual absl::Status Put(Bytes bytes, void* to, void* compute_stream) = 0;
+
+ protected:
+  static absl::Status TooLarge(uint64_t bytes, uint64_t most_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a piece of ", bytes, " bytes for a feed that was opened for ", most_bytes));
+  }
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -55,6 +75,8 @@ class Device {
   // A window on `range`, which is memory of this device (not to be read through the span unless the device is a CPU)
   // and outlives the window. ResourceExhausted when no pinned memory of that size can be had.
   virtual absl::StatusOr<std::unique_ptr<HostWindow>> OpenWindow(std::span<float> range) = 0;
+  // For pieces of at most `most_bytes`. ResourceExhausted when no pinned memory of twice that size can be had.
+  virtual absl::StatusOr<std::unique_ptr<HostFeed>> OpenFeed(uint64_t most_bytes) = 0;
   // A key for a group of devices. Unimplemented on a CPU, whose ranks exchange values over TCP, and with a plugin that
   // is older than groups.
   virtual absl::StatusOr<GroupKey> NewGroupKey() = 0;

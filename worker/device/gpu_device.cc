@@ -21,6 +21,16 @@ absl::Status Failed(const atoll_gpu_table& table, const char* what) {
   return absl::InternalError(absl::StrCat(what, " failed on the GPU: ", LastError(table)));
 }
 
+// Blocks until the event has come, and gives it back; none has always come.
+absl::Status AwaitEvent(const atoll_gpu_table& table, atoll_gpu_event*& held) {
+  atoll_gpu_event* const event = std::exchange(held, nullptr);
+  if (event == nullptr) return absl::OkStatus();
+  const int32_t result = table.event_wait(event);
+  absl::Status status = result == 0 ? absl::OkStatus() : Failed(table, "waiting for a copy");
+  table.event_release(event);
+  return status;
+}
+
 // Owns pinned memory and at most one event: a new copy first waits for the one before it.
 class GpuWindow final : public HostWindow {
  public:
@@ -51,14 +61,7 @@ class GpuWindow final : public HostWindow {
     return Failed(table_, "the copy of a fragment to the device");
   }
 
-  absl::Status Wait() override {
-    atoll_gpu_event* const event = std::exchange(event_, nullptr);
-    if (event == nullptr) return absl::OkStatus();
-    const int32_t result = table_.event_wait(event);
-    absl::Status status = result == 0 ? absl::OkStatus() : Failed(table_, "waiting for a copy");
-    table_.event_release(event);
-    return status;
-  }
+  absl::Status Wait() override { return AwaitEvent(table_, event_); }
 
   absl::StatusOr<bool> Done() override {
     if (event_ == nullptr) return true;
@@ -76,6 +79,57 @@ class GpuWindow final : public HostWindow {
   std::span<float> range_;  // device memory
   float* pinned_;
   atoll_gpu_event* event_ = nullptr;
+};
+
+// Two pinned buffers with the event at the end of the last copy out of each.
+class GpuFeed final : public HostFeed {
+ public:
+  GpuFeed(const atoll_gpu_table& table, atoll_gpu_context* context, uint64_t most_bytes)
+      : table_(table), context_(context), most_bytes_(most_bytes) {}
+  ~GpuFeed() override {
+    for (Buffer& buffer : buffers_) {
+      static_cast<void>(AwaitEvent(table_, buffer.event));  // as with a window
+      if (buffer.pinned != nullptr) table_.pinned_free(context_, buffer.pinned);
+    }
+  }
+  GpuFeed(const GpuFeed&) = delete;
+  GpuFeed& operator=(const GpuFeed&) = delete;
+
+  absl::Status Allocate() {
+    for (Buffer& buffer : buffers_) {
+      if (table_.pinned_allocate(context_, most_bytes_, &buffer.pinned) == 0) continue;
+      buffer.pinned = nullptr;
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "no ", 2 * most_bytes_, " bytes of pinned host memory for the tokens of a step: ", LastError(table_),
+          "; free host memory"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Put(Bytes bytes, void* to, void* compute_stream) override {
+    if (bytes.size() > most_bytes_) return TooLarge(bytes.size(), most_bytes_);
+    if (bytes.empty()) return absl::OkStatus();
+    Buffer& buffer = buffers_[next_];
+    next_ = 1 - next_;
+    ATOLL_RETURN_IF_ERROR(AwaitEvent(table_, buffer.event));
+    std::memcpy(buffer.pinned, bytes.data(), bytes.size());
+    const auto copy = ATOLL_GPU_HAS(&table_, feed_to_device) ? table_.feed_to_device : table_.copy_to_device;
+    if (copy(context_, to, buffer.pinned, bytes.size(), compute_stream, &buffer.event) == 0) return absl::OkStatus();
+    buffer.event = nullptr;
+    return Failed(table_, "the copy of tokens to the device");
+  }
+
+ private:
+  struct Buffer {
+    void* pinned = nullptr;
+    atoll_gpu_event* event = nullptr;
+  };
+
+  const atoll_gpu_table& table_;
+  atoll_gpu_context* const context_;
+  const uint64_t most_bytes_;
+  std::array<Buffer, 2> buffers_;
+  size_t next_ = 0;
 };
 
 class GpuGroup final : public DeviceGroup {
@@ -153,6 +207,12 @@ class GpuDevice final : public Device {
     }
     return std::unique_ptr<HostWindow>(
         std::make_unique<GpuWindow>(table_, context_, range, static_cast<float*>(pinned)));
+  }
+
+  absl::StatusOr<std::unique_ptr<HostFeed>> OpenFeed(uint64_t most_bytes) override {
+    auto feed = std::make_unique<GpuFeed>(table_, context_, most_bytes);
+    ATOLL_RETURN_IF_ERROR(feed->Allocate());
+    return std::unique_ptr<HostFeed>(std::move(feed));
   }
 
   absl::StatusOr<GroupKey> NewGroupKey() override {

@@ -133,6 +133,31 @@ int32_t CopyToDevice(atoll_gpu_context* context, void* device, const void* host,
   return CopyWithEvent(context, device, host, bytes, cudaMemcpyHostToDevice, compute_stream, done);
 }
 
+cudaError_t Feed(void* to, const void* from, uint64_t bytes, cudaStream_t compute, cudaEvent_t* done) {
+  cudaError_t code = NewEvent(done);
+  if (code == cudaSuccess) code = cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, compute);
+  if (code == cudaSuccess) code = cudaEventRecord(*done, compute);
+  return code;
+}
+
+int32_t FeedToDevice(atoll_gpu_context* context, void* device, const void* host, uint64_t bytes, void* compute_stream,
+                     atoll_gpu_event** done) {
+  *done = nullptr;
+  const WithDevice with_device(context->device);
+  if (with_device.result() != cudaSuccess) return Fail("cudaSetDevice", with_device.result());
+  std::unique_ptr<atoll_gpu_event> event(new (std::nothrow) atoll_gpu_event{context->device, nullptr});
+  if (event == nullptr) return FailWith("out of host memory");
+  const auto compute = static_cast<cudaStream_t>(compute_stream);
+  const cudaError_t code = Feed(device, host, bytes, compute, &event->event);
+  if (code == cudaSuccess) {
+    *done = event.release();
+    return 0;
+  }
+  static_cast<void>(cudaStreamSynchronize(compute));  // the copy may have begun
+  if (event->event != nullptr) static_cast<void>(cudaEventDestroy(event->event));
+  return Fail("copy", code);
+}
+
 int32_t EventWait(atoll_gpu_event* event) {
   const cudaError_t code = cudaEventSynchronize(event->event);
   return code == cudaSuccess ? 0 : Fail("cudaEventSynchronize", code);
@@ -236,6 +261,7 @@ constexpr atoll_gpu_table kTable = {
     .group_leave = atl::gpu::GroupLeave,
     .adamw_step = AdamwStep,
     .sum_squares = SumSquares,
+    .feed_to_device = FeedToDevice,
 };
 
 }  // namespace

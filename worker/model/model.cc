@@ -55,12 +55,14 @@ struct Model::State {
   LlamaWeights weights;
   LlamaWeights gradients;  // the same views into the arena of gradients, of a model that is trained
   std::function<void(uint64_t)> told;
+  LossSum loss;            // of passes whose loss was not yet taken,
+  at::Tensor device_loss;  // and what is to be added to its nll, double; undefined: nothing
 
   at::ScalarType type() const { return working.defined() ? working.scalar_type() : at::kFloat; }
   bool by_hand() const { return master.is_cpu() && !options.as_on_gpu; }
   absl::Status Check(const TokenBatch& batch, uint32_t least_length) const;
   // int64 on the device.
-  at::Tensor Tokens(const TokenBatch& batch) const;
+  absl::StatusOr<at::Tensor> Tokens(const TokenBatch& batch) const;
   ArenaRange whole() const { return {0, static_cast<uint64_t>(master.numel())}; }
   void Refresh();
   void RefreshRange(const ArenaRange& range);
@@ -68,10 +70,11 @@ struct Model::State {
     return LlamaHidden(spec, weights, tokens, MakePositions(spec, options, tokens, type()));
   }
   // What the head judges: the hidden states [targets, hidden] of the batch, part of autograd's graph or not.
-  HeadInputs AtHead(const TokenBatch& batch);
-  double AutogradPass(const TokenBatch& batch, double scale);
+  HeadInputs AtHead(const at::Tensor& tokens);
+  // The loss, which is on the device.
+  at::Tensor AutogradPass(const at::Tensor& tokens, double scale);
   // The loss, and with `scale` its gradients into the arena.
-  double CpuPass(const TokenBatch& batch, std::optional<double> scale);
+  double CpuPass(const at::Tensor& tokens, std::optional<double> scale);
 };
 
 bool CpuMultipliesBf16() { return __builtin_cpu_supports("avx512bf16") != 0; }
@@ -90,7 +93,12 @@ absl::Status Model::State::Check(const TokenBatch& batch, uint32_t least_length)
   return absl::OkStatus();
 }
 
-at::Tensor Model::State::Tokens(const TokenBatch& batch) const {
+absl::StatusOr<at::Tensor> Model::State::Tokens(const TokenBatch& batch) const {
+  if (options.feed != nullptr) {
+    const at::Tensor fed = at::empty({batch.sequences, batch.length()}, master.options().dtype(at::kInt));
+    ATOLL_RETURN_IF_ERROR(options.feed->Put(std::as_bytes(batch.tokens), fed.data_ptr(), nullptr));
+    return fed.to(at::kLong);
+  }
   // from_blob takes no const memory; the tensor is only read.
   const at::Tensor ids = at::from_blob(const_cast<int32_t*>(batch.tokens.data()), {batch.sequences, batch.length()},
                                        at::TensorOptions().dtype(at::kInt));
@@ -115,24 +123,22 @@ void Model::State::Refresh() {
   stale.clear();
 }
 
-HeadInputs Model::State::AtHead(const TokenBatch& batch) {
-  const at::Tensor tokens = Tokens(batch);
+HeadInputs Model::State::AtHead(const at::Tensor& tokens) {
   const int64_t length = tokens.size(1) - 1;
   return {Hidden(tokens.narrow(1, 0, length)).flatten(0, 1), weights.head, tokens.narrow(1, 1, length).flatten(),
           options.score_rows > 0 ? options.score_rows : ScoreRows(spec.vocab_size)};
 }
 
-double Model::State::AutogradPass(const TokenBatch& batch, double scale) {
+at::Tensor Model::State::AutogradPass(const at::Tensor& tokens, double scale) {
   const at::AutoGradMode grad(true);
-  const HeadInputs in = AtHead(batch);
+  const HeadInputs in = AtHead(tokens);
   const HeadOutcome head = HeadLossAndGradients(in, scale, spec.z_loss, gradients.head);
   if (told && !spec.tie_embeddings) told(weights.offsets.back());
   torch::autograd::backward({in.hidden}, {head.hidden_gradient});
-  return head.loss.item<double>();
+  return head.loss;
 }
 
-double Model::State::CpuPass(const TokenBatch& batch, std::optional<double> scale) {
-  const at::Tensor tokens = Tokens(batch);
+double Model::State::CpuPass(const at::Tensor& tokens, std::optional<double> scale) {
   const Positions positions = MakePositions(spec, options, tokens.narrow(1, 0, tokens.size(1) - 1), at::kFloat);
   if (!scale.has_value()) return CpuForward(spec, weights, tokens, positions);
   return CpuForwardBackward(spec, weights, gradients, tokens, positions, *scale, told);
@@ -193,14 +199,41 @@ std::span<uint16_t> Model::Rounded() {
 void Model::RoundedWritten() { state_->stale.clear(); }
 
 absl::StatusOr<LossSum> Model::ForwardBackward(const TokenBatch& batch, double scale) {
+  ForgetLoss();
+  ATOLL_RETURN_IF_ERROR(AddForwardBackward(batch, scale));
+  return TakeLoss();
+}
+
+absl::Status Model::AddForwardBackward(const TokenBatch& batch, double scale) {
   ATOLL_CHECK(state_->trainable, "only a model with gradients is trained");
   ATOLL_RETURN_IF_ERROR(state_->Check(batch, 2));
-  return Guarded("training", [&]() -> absl::StatusOr<LossSum> {
-    state_->Refresh();
-    const uint64_t targets = uint64_t{batch.sequences} * (batch.length() - 1);
-    if (state_->by_hand()) return LossSum{.nll = state_->CpuPass(batch, scale), .targets = targets};
-    return LossSum{.nll = state_->AutogradPass(batch, scale), .targets = targets};
+  return Guarded("training", [&]() -> absl::Status {
+    State& s = *state_;
+    s.Refresh();
+    ATOLL_ASSIGN_OR_RETURN(const at::Tensor tokens, s.Tokens(batch));
+    if (s.by_hand()) {
+      s.loss.nll += s.CpuPass(tokens, scale);
+    } else {
+      const at::Tensor loss = s.AutogradPass(tokens, scale);
+      s.device_loss = s.device_loss.defined() ? s.device_loss.add(loss) : loss;
+    }
+    s.loss.targets += uint64_t{batch.sequences} * (batch.length() - 1);
+    return absl::OkStatus();
   });
+}
+
+absl::StatusOr<LossSum> Model::TakeLoss() {
+  return Guarded("training", [&]() -> absl::StatusOr<LossSum> {
+    LossSum sum = std::exchange(state_->loss, LossSum{});
+    const at::Tensor rest = std::exchange(state_->device_loss, at::Tensor());
+    if (rest.defined()) sum.nll += rest.item<double>();
+    return sum;
+  });
+}
+
+void Model::ForgetLoss() {
+  state_->loss = {};
+  state_->device_loss = at::Tensor();
 }
 
 void Model::OnGradient(std::function<void(uint64_t offset)> told) { state_->told = std::move(told); }
@@ -218,19 +251,21 @@ absl::StatusOr<LossSum> Model::ForwardLoss(const TokenBatch& batch) {
   return Guarded("evaluating", [&]() -> absl::StatusOr<LossSum> {
     state_->Refresh();
     const uint64_t targets = uint64_t{batch.sequences} * (batch.length() - 1);
-    if (state_->by_hand()) return LossSum{.nll = state_->CpuPass(batch, std::nullopt), .targets = targets};
+    ATOLL_ASSIGN_OR_RETURN(const at::Tensor tokens, state_->Tokens(batch));
+    if (state_->by_hand()) return LossSum{.nll = state_->CpuPass(tokens, std::nullopt), .targets = targets};
     const at::NoGradGuard no_grad;
-    return LossSum{.nll = HeadLoss(state_->AtHead(batch)).item<double>(), .targets = targets};
+    return LossSum{.nll = HeadLoss(state_->AtHead(tokens)).item<double>(), .targets = targets};
   });
 }
 
 absl::Status Model::Logits(const TokenBatch& batch, std::span<float> out) {
   ATOLL_RETURN_IF_ERROR(state_->Check(batch, 1));
   ATOLL_CHECK(out.size() == batch.tokens.size() * state_->spec.vocab_size, "the output has a place for every score");
-  return Guarded("computing logits", [&]() {
+  return Guarded("computing logits", [&]() -> absl::Status {
     state_->Refresh();
     const at::NoGradGuard no_grad;
-    const at::Tensor logits = at::linear(state_->Hidden(state_->Tokens(batch)), state_->weights.head);
+    ATOLL_ASSIGN_OR_RETURN(const at::Tensor tokens, state_->Tokens(batch));
+    const at::Tensor logits = at::linear(state_->Hidden(tokens), state_->weights.head);
     at::from_blob(out.data(), logits.sizes(), at::TensorOptions().dtype(at::kFloat)).copy_(logits);
     return absl::OkStatus();
   });
@@ -240,10 +275,11 @@ absl::Status Model::LastLogits(const TokenBatch& batch, std::span<float> out) {
   ATOLL_RETURN_IF_ERROR(state_->Check(batch, 1));
   ATOLL_CHECK(out.size() == size_t{batch.sequences} * state_->spec.vocab_size,
               "the output has a place for every score");
-  return Guarded("computing logits", [&]() {
+  return Guarded("computing logits", [&]() -> absl::Status {
     state_->Refresh();
     const at::NoGradGuard no_grad;
-    const at::Tensor last = state_->Hidden(state_->Tokens(batch)).select(1, batch.length() - 1);
+    ATOLL_ASSIGN_OR_RETURN(const at::Tensor tokens, state_->Tokens(batch));
+    const at::Tensor last = state_->Hidden(tokens).select(1, batch.length() - 1);
     const at::Tensor logits = at::linear(last, state_->weights.head);
     at::from_blob(out.data(), logits.sizes(), at::TensorOptions().dtype(at::kFloat)).copy_(logits);
     return absl::OkStatus();

@@ -15,6 +15,7 @@
 #include "common/base/status.h"
 #include "common/plan/job_spec.h"
 #include "common/plan/model_layout.h"
+#include "worker/device/device.h"
 #include "worker/model/arena.h"
 
 namespace atl {
@@ -22,6 +23,9 @@ namespace atl {
 struct ModelOptions {
   bool separate_documents = false;  // attention and positions start anew after each end-of-text token
   int32_t end_of_text = -1;         // its id; -1: the tokenizer has none, which separate_documents refuses
+  // Of the arenas' device, for any batch, outlives the model: tokens go by it, so that no pass waits for those before
+  // it. Null: by LibTorch's own copy.
+  HostFeed* feed = nullptr;
   // For tests, on a CPU:
   bool as_on_gpu = false;      // training by autograd
   bool bf16_products = false;  // also without instructions for them
@@ -75,6 +79,11 @@ class Model {
   // The sum of the loss over the batch (length T + 1: T inputs, T targets), and gradients += scale * d(sum) /
   // d(parameters). A non-finite loss is returned as it is; the gradients are then non-finite as well.
   absl::StatusOr<LossSum> ForwardBackward(const TokenBatch& batch, double scale);
+  // The same in halves, so that passes on a GPU follow each other and nobody waits in between: each adds its sum to one
+  // that stays on the device until it is taken, or forgotten with passes that have failed.
+  absl::Status AddForwardBackward(const TokenBatch& batch, double scale);
+  absl::StatusOr<LossSum> TakeLoss();
+  void ForgetLoss();
   // `told` hears, during ForwardBackward and in its thread, the offset of each range of Gradients() once that pass has
   // added all it has to it. Empty: nobody does.
   void OnGradient(std::function<void(uint64_t offset)> told);

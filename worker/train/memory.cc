@@ -132,6 +132,10 @@ TrainingMemory EstimateTrainingMemory(const JobSpec& spec, const ModelLayout& la
   return out;
 }
 
+uint64_t TokenBytes(const JobSpec& spec) {
+  return uint64_t{spec.batch.sequences_per_step} * (uint64_t{spec.data.sequence_length} + 1) * sizeof(int32_t);
+}
+
 absl::StatusOr<uint64_t> AvailableHostMemory(const std::string& root) {
   const std::optional<uint64_t> kib = NumberIn(root + "/proc/meminfo", "MemAvailable:");
   if (!kib.has_value()) return absl::InternalError(root + "/proc/meminfo does not say how much memory is available");

@@ -40,6 +40,9 @@ struct TrainingMemory {
 TrainingMemory EstimateTrainingMemory(const JobSpec& spec, const ModelLayout& layout, TensorDevice device,
                                       uint32_t micro_batch);
 
+// Of the tokens of one step, as a feed takes them (worker/device).
+uint64_t TokenBytes(const JobSpec& spec);
+
 // Bytes this process may still take of the host: MemAvailable, or what its cgroup (version 2) leaves if that is less.
 // For a GPU ask worker/device. `root` is "" outside tests. Internal when /proc/meminfo cannot be read.
 absl::StatusOr<uint64_t> AvailableHostMemory(const std::string& root = "");

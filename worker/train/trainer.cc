@@ -22,24 +22,13 @@ constexpr uint64_t kCpuBucket = uint64_t{1} << 20, kGpuBucket = uint64_t{1} << 2
 ModelOptions OptionsOf(const JobSpec& spec, const TrainerOptions& options) {
   return {.separate_documents = spec.data.separate_documents,
           .end_of_text = options.end_of_text.has_value() ? static_cast<int32_t>(*options.end_of_text) : -1,
+          .feed = options.feed,
           .bf16_products = options.bf16_products};
 }
 
 TokenBatch Slice(const TokenBatch& batch, uint32_t first, uint32_t count) {
   return {.tokens = batch.tokens.subspan(size_t{first} * batch.length(), size_t{count} * batch.length()),
           .sequences = count};
-}
-
-// In passes of at most `micro` sequences, front to back.
-template <typename Pass>
-absl::StatusOr<LossSum> SumOver(const TokenBatch& batch, uint32_t micro, const Pass& pass) {
-  LossSum sum;
-  for (uint32_t first = 0; first < batch.sequences; first += micro) {
-    ATOLL_ASSIGN_OR_RETURN(const LossSum part, pass(Slice(batch, first, std::min(micro, batch.sequences - first))));
-    sum.nll += part.nll;
-    sum.targets += part.targets;
-  }
-  return sum;
 }
 
 absl::Status CheckBatch(const TokenBatch& batch) {
@@ -85,15 +74,18 @@ struct Trainer::State {
 absl::StatusOr<LossSum> Trainer::State::Accumulate(const TokenBatch& batch, uint64_t targets) {
   if (!std::exchange(cleared, false)) ATOLL_RETURN_IF_ERROR(gradients->Zero());
   model->OnGradient({});
+  model->ForgetLoss();
   if (batch.sequences == 0) BeginExchange();
   // The mean over the ranks takes their number out again.
   const double scale = (island == nullptr ? 1.0 : island->world()) / static_cast<double>(targets);
   uint32_t left = batch.sequences;
-  return SumOver(batch, micro, [&](const TokenBatch& part) {
+  while (left > 0) {
+    const TokenBatch part = Slice(batch, batch.sequences - left, std::min(micro, left));
     left -= part.sequences;
     if (left == 0) BeginExchange();
-    return model->ForwardBackward(part, scale);
-  });
+    ATOLL_RETURN_IF_ERROR(model->AddForwardBackward(part, scale));
+  }
+  return model->TakeLoss();
 }
 
 void Trainer::State::BeginExchange() {
@@ -250,7 +242,14 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Create(const ModelSpec& sp
 absl::StatusOr<LossSum> Evaluator::Evaluate(const TokenBatch& batch) {
   ATOLL_RETURN_IF_ERROR(CheckBatch(batch));
   const uint32_t micro = std::max<uint32_t>(1, kEvaluationTokens / (batch.length() - 1));
-  return SumOver(batch, micro, [&](const TokenBatch& part) { return model_->ForwardLoss(part); });
+  LossSum sum;
+  for (uint32_t first = 0; first < batch.sequences; first += micro) {
+    const TokenBatch pass = Slice(batch, first, std::min(micro, batch.sequences - first));
+    ATOLL_ASSIGN_OR_RETURN(const LossSum part, model_->ForwardLoss(pass));
+    sum.nll += part.nll;
+    sum.targets += part.targets;
+  }
+  return sum;
 }
 
 }  // namespace atl

@@ -35,6 +35,7 @@ struct TrainerOptions {
   // Of the device, outlive the trainer. Used for AdamW where they agree with LibTorch's on this device, in an island
   // on all ranks' devices: ranks must all do the same.
   StepKernels* kernels = nullptr;
+  HostFeed* feed = nullptr;    // of the device, for a step's tokens: as in ModelOptions
   bool bf16_products = false;  // for tests, as in ModelOptions
 };
 

@@ -138,6 +138,83 @@ TEST_F(GpuForm, FailuresCarryThePluginsSentence) {
   EXPECT_TRUE((*window)->Wait().ok());
 }
 
+TEST(CpuDevice, AFeedCopiesAtOnce) {
+  const std::unique_ptr<Device> device = OpenCpuDevice();
+  const auto feed = device->OpenFeed(8);
+  ASSERT_TRUE(feed.ok()) << feed.status();
+  const std::vector<int32_t> from = {1, 2};
+  std::vector<int32_t> to(3);
+  ASSERT_TRUE((*feed)->Put(std::as_bytes(std::span(from)), to.data(), nullptr).ok());
+  EXPECT_EQ(to, (std::vector<int32_t>{1, 2, 0}));
+  EXPECT_TRUE((*feed)->Put({}, nullptr, nullptr).ok());
+  EXPECT_EQ((*feed)->Put(std::as_bytes(std::span(to)), to.data(), nullptr).code(), absl::StatusCode::kInvalidArgument);
+}
+
+// Puts `value` on its way to `to`, from memory that is another's at once.
+absl::Status PutOne(HostFeed& feed, int32_t value, int32_t& to) {
+  absl::Status status = feed.Put(std::as_bytes(std::span(&value, 1)), &to, nullptr);
+  value = -1;
+  return status;
+}
+
+TEST_F(GpuForm, AFeedWaitsForTheCopyBeforeTheLast) {
+  const auto device = OpenDevice(plugin_, "cuda:0");
+  ASSERT_TRUE(device.ok());
+  std::vector<int32_t> to(4);
+  {
+    const auto feed = (*device)->OpenFeed(8);
+    ASSERT_TRUE(feed.ok()) << feed.status();
+    ASSERT_TRUE(PutOne(**feed, 1, to[0]).ok());
+    ASSERT_TRUE(PutOne(**feed, 2, to[1]).ok());
+    EXPECT_EQ(to, (std::vector<int32_t>{0, 0, 0, 0})) << "nobody has waited";
+    ASSERT_TRUE(PutOne(**feed, 3, to[2]).ok());  // into the buffer of the first
+    EXPECT_EQ(to, (std::vector<int32_t>{1, 0, 0, 0}));
+    ASSERT_TRUE(PutOne(**feed, 4, to[3]).ok());
+    EXPECT_EQ(to, (std::vector<int32_t>{1, 2, 0, 0}));
+    EXPECT_EQ((*feed)->Put(std::as_bytes(std::span(to)), to.data(), nullptr).code(),
+              absl::StatusCode::kInvalidArgument);
+  }
+  EXPECT_EQ(to, (std::vector<int32_t>{1, 2, 3, 4})) << "what is under way ends before its memory goes";
+}
+
+TEST_F(GpuForm, AFeedsFailuresCarryThePluginsSentence) {
+  const auto device = OpenDevice(plugin_, "cuda:0");
+  ASSERT_TRUE(device.ok());
+  const absl::Status no_memory = (*device)->OpenFeed(uint64_t{2} << 20).status();
+  EXPECT_EQ(no_memory.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(std::string(no_memory.message()).find("the fake has only 1 MiB"), std::string::npos) << no_memory;
+  const auto feed = (*device)->OpenFeed(4);
+  ASSERT_TRUE(feed.ok());
+  int other_stream = 0;
+  EXPECT_EQ((*feed)->Put(std::as_bytes(std::span(&other_stream, 1)), &other_stream, &other_stream).code(),
+            absl::StatusCode::kInternal);
+}
+
+TEST_F(GpuForm, AFeedGoesByTheComputeStreamWhereThePluginCan) {
+  ASSERT_NE(plugin_.table, nullptr) << plugin_.reason;
+  atoll_gpu_table table{};
+  std::memcpy(&table, plugin_.table, plugin_.table->table_bytes);
+  table.table_bytes = sizeof table;
+  static void* fed_on = nullptr;
+  static const atoll_gpu_table* const fake = plugin_.table;
+  table.feed_to_device = [](atoll_gpu_context* context, void* device, const void* host, uint64_t bytes,
+                            void* compute_stream, atoll_gpu_event** done) {
+    fed_on = compute_stream;
+    // As the fake copies: by the event.
+    return fake->copy_to_device(context, device, host, bytes, nullptr, done);
+  };
+  const auto device = OpenGpuDevice(&table, 0);
+  ASSERT_TRUE(device.ok()) << device.status();
+  int32_t stream = 0, from = 5, to = 0;
+  {
+    const auto feed = (*device)->OpenFeed(4);
+    ASSERT_TRUE(feed.ok()) << feed.status();
+    ASSERT_TRUE((*feed)->Put(std::as_bytes(std::span(&from, 1)), &to, &stream).ok());
+  }
+  EXPECT_EQ(fed_on, &stream);
+  EXPECT_EQ(to, 5);
+}
+
 TEST_F(GpuForm, AnOlderPluginHasNoGroups) {
   const auto device = OpenDevice(plugin_, "cuda:0");
   ASSERT_TRUE(device.ok());

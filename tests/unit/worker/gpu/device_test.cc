@@ -1,4 +1,5 @@
 // Training and copies of the worker on a real GPU: the CPU form is what they are compared with.
+#include <algorithm>
 #include <numeric>
 
 #include "gtest/gtest.h"
@@ -15,14 +16,42 @@ TEST(GpuDevice, TrainsOnTheGpuAsOnTheCpu) {
   EXPECT_NEAR(*cpu, *gpu, 1e-3);
 }
 
-TEST(GpuDevice, TrainsWithItsOwnKernels) {
+TEST(GpuDevice, TrainsWithItsOwnKernelsAndFeed) {
   if (Plugin().device_count == 0) GTEST_SKIP() << "no GPU here: " << Plugin().reason;
   const auto device = OpenGpuDevice(Plugin().table, 0);
   ASSERT_TRUE(device.ok()) << device.status();
   ASSERT_NE((*device)->step_kernels(), nullptr);
-  const auto cpu = LossAfter(5, {}), gpu = LossAfter(5, {.gpu = true}, (*device)->step_kernels());
+  const auto feed = (*device)->OpenFeed(TokenBytes(TinyJob()));
+  ASSERT_TRUE(feed.ok()) << feed.status();
+  const auto cpu = LossAfter(5, {}), gpu = LossAfter(5, {.gpu = true}, (*device)->step_kernels(), feed->get());
   ASSERT_TRUE(cpu.ok() && gpu.ok()) << cpu.status() << gpu.status();
   EXPECT_NEAR(*cpu, *gpu, 1e-3);
+}
+
+TEST(GpuDevice, AFeedBringsEveryPiece) {
+  if (Plugin().device_count == 0) GTEST_SKIP() << "no GPU here: " << Plugin().reason;
+  const auto device = OpenGpuDevice(Plugin().table, 0);
+  ASSERT_TRUE(device.ok()) << device.status();
+  ASSERT_TRUE(ATOLL_GPU_HAS(Plugin().table, feed_to_device));
+  constexpr size_t kPieces = 9, kPiece = 100'003;
+  const auto arena = Arena::Create(kPieces * kPiece, {.gpu = true});
+  ASSERT_TRUE(arena.ok()) << arena.status();
+  {
+    const auto feed = (*device)->OpenFeed(kPiece * sizeof(float));
+    ASSERT_TRUE(feed.ok()) << feed.status();
+    std::vector<float> values(kPiece);
+    for (size_t piece = 0; piece < kPieces; ++piece) {
+      std::fill(values.begin(), values.end(), static_cast<float>(piece + 1));
+      void* const to = (*arena)->memory().data() + piece * kPiece;
+      ASSERT_TRUE((*feed)->Put(std::as_bytes(std::span(values)), to, nullptr).ok());
+    }
+  }
+  std::vector<float> got(kPieces * kPiece);
+  ASSERT_TRUE((*arena)->Read(0, got).ok());
+  for (size_t i = 0; i < got.size(); ++i) {
+    const size_t piece = i / kPiece;
+    ASSERT_EQ(got[i], static_cast<float>(piece + 1)) << i;
+  }
 }
 
 TEST(GpuDevice, WindowsCopyBothWays) {

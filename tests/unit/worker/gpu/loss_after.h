@@ -29,13 +29,15 @@ inline std::vector<int32_t> Tokens() {
   return tokens;
 }
 
-inline absl::StatusOr<double> LossAfter(int steps, TensorDevice device, StepKernels* kernels = nullptr) {
+inline absl::StatusOr<double> LossAfter(int steps, TensorDevice device, StepKernels* kernels = nullptr,
+                                        HostFeed* feed = nullptr) {
   const JobSpec job = TinyJob();
   const ModelLayout layout = MakeModelLayout(job.model, FragmentPattern::kWhole, 1);
   const SystemClock clock;
   TrainerOptions options;
   options.device = device;
   options.kernels = kernels;
+  options.feed = feed;
   options.available_bytes = uint64_t{1} << 30;
   ATOLL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(job, layout, options, clock));
   ATOLL_RETURN_IF_ERROR(trainer->kernels_refused());

@@ -136,6 +136,9 @@ class DeviceOfThreads final : public Device {
   absl::StatusOr<std::unique_ptr<HostWindow>> OpenWindow(std::span<float> /*range*/) override {
     return absl::UnimplementedError("no windows here");
   }
+  absl::StatusOr<std::unique_ptr<HostFeed>> OpenFeed(uint64_t /*most_bytes*/) override {
+    return absl::UnimplementedError("no feeds here");
+  }
   absl::StatusOr<GroupKey> NewGroupKey() override {
     GroupKey key;
     key.fill(std::byte{0xff});  // no number as fp32: it travels as bytes all the same

@@ -215,6 +215,55 @@ TEST(Model, EvaluationGivesTheLossOfTraining) {
   }
 }
 
+// As a device's, on a CPU: notes what goes by it, or fails.
+class NotingFeed final : public HostFeed {
+ public:
+  absl::Status Put(Bytes bytes, void* to, void* /*compute_stream*/) override {
+    if (fails) return absl::InternalError("the device is lost");
+    std::memcpy(to, bytes.data(), bytes.size());
+    put += bytes.size();
+    return absl::OkStatus();
+  }
+  bool fails = false;
+  size_t put = 0;
+};
+
+TEST(Model, TokensGoByTheFeed) {
+  for (const bool as_on_gpu : {false, true}) {
+    NotingFeed feed;
+    Fixture plain(SpecOf(kPlain), false, FragmentPattern::kWhole, {.as_on_gpu = as_on_gpu}),
+        fed(SpecOf(kPlain), false, FragmentPattern::kWhole, {.feed = &feed, .as_on_gpu = as_on_gpu});
+    const std::vector<int32_t> tokens = Tokens(3 * 17, fed.spec.vocab_size);
+    const auto wanted = plain.model->ForwardBackward({tokens, 3}, 1.0),
+               got = fed.model->ForwardBackward({tokens, 3}, 1.0);
+    ASSERT_TRUE(wanted.ok() && got.ok()) << wanted.status() << got.status();
+    EXPECT_EQ(got->nll, wanted->nll);
+    EXPECT_EQ(feed.put, tokens.size() * sizeof(int32_t));
+    feed.fails = true;
+    EXPECT_TRUE(absl::IsInternal(fed.model->ForwardBackward({tokens, 3}, 1.0).status()));
+    EXPECT_TRUE(absl::IsInternal(fed.model->ForwardLoss({tokens, 3}).status()));
+  }
+}
+
+TEST(Model, LossesAddUpUntilTheyAreTaken) {
+  for (const bool as_on_gpu : {false, true}) {
+    Fixture f(SpecOf(kPlain), false, FragmentPattern::kWhole, {.as_on_gpu = as_on_gpu});
+    const std::vector<int32_t> first = Tokens(17, f.spec.vocab_size), second = Tokens(2 * 17, f.spec.vocab_size, 6);
+    const auto one = f.model->ForwardBackward({first, 1}, 1.0), two = f.model->ForwardBackward({second, 2}, 1.0);
+    ASSERT_TRUE(one.ok() && two.ok());
+    ASSERT_TRUE(f.model->AddForwardBackward({second, 2}, 1.0).ok());
+    f.model->ForgetLoss();
+    ASSERT_TRUE(f.model->AddForwardBackward({first, 1}, 1.0).ok());
+    ASSERT_TRUE(f.model->AddForwardBackward({second, 2}, 1.0).ok());
+    const auto sum = f.model->TakeLoss(), nothing = f.model->TakeLoss();
+    ASSERT_TRUE(sum.ok() && nothing.ok());
+    EXPECT_EQ(sum->nll, one->nll + two->nll);
+    EXPECT_EQ(sum->targets, 48u);
+    EXPECT_EQ(nothing->nll, 0);
+    EXPECT_EQ(nothing->targets, 0u);
+  }
+}
+
 void ExpectBf16NearFp32(const ModelOptions& options) {
   ModelSpec spec = SpecOf(kPlain);
   spec.init_std = 0.05;
