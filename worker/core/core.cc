@@ -58,7 +58,8 @@ Hello Core::State::MakeHello() const {
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     const Fragment& f = fragments[p];
     if (f.installed) hello.applied.push_back({FragmentIndex{p}, f.outer});
-    if (f.held && !f.held->dropped && !f.forming) hello.held.push_back({{FragmentIndex{p}, f.held->version}, f.held->header.digest});
+    if (f.held && !f.held->dropped && !f.forming)
+      hello.held.push_back({{FragmentIndex{p}, f.held->version}, f.held->header.digest});
   }
   hello.leases = Cursors();
   return hello;

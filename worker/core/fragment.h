@@ -45,7 +45,7 @@ struct Fragment {
   std::optional<bool> unsettled;  // outer copy moved, local not: as contributor or not
   std::optional<Held> held;       // held->version == outer, or outer - 1 while unsettled
   std::deque<Pending> pending;    // contiguous from outer + 1 once installed
-  bool forming = false;  // held is, beside training: neither the outer copy nor its version moves meanwhile
+  bool forming = false;           // held is, beside training: neither the outer copy nor its version moves meanwhile
   bool applying = false, installing = false;
   bool overtaken = false;     // the outer copy was taken while it was applying
   bool fetching = false;      // whole

@@ -161,6 +161,12 @@ struct Core::State {
   void OnLeaseGranted(const LeaseGranted& granted);
   void OnLeaseDenied(const LeaseDenied& denied);
   void OnLeaseRevoked(const LeaseRevoked& revoked);
+  void OnClosingStarted(const ClosingStarted& started);
+  void ContinueClosing();
+  void ContinueLeaving();
+  void FormLastContributions();
+  std::vector<LeaseCursor> Cursors() const;
+  void ReturnLeases();
 
   // evaluating.cc
   void OnEvaluationAssigned(const EvaluationAssigned& assigned);
@@ -172,13 +178,6 @@ struct Core::State {
   void SayEvaluationFailed(const std::string& why);
   void OnEvaluationFailed(const EvaluationFailed& failed);
 
-  // training.cc
-  void OnClosingStarted(const ClosingStarted& started);
-  void ContinueClosing();
-  void ContinueLeaving();
-  void FormLastContributions();
-  std::vector<LeaseCursor> Cursors() const;
-  void ReturnLeases();
   void WakeAt(Instant t) {
     if (t < wake) wake = t;
   }

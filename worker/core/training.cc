@@ -60,8 +60,7 @@ void Core::State::OnBoundary() {
 }
 
 bool Core::State::Busy() const {
-  return std::any_of(fragments.begin(), fragments.end(),
-                     [](const Fragment& f) { return f.applying || f.installing; });
+  return std::any_of(fragments.begin(), fragments.end(), [](const Fragment& f) { return f.applying || f.installing; });
 }
 
 // A joiner takes its first step on the newest versions, not on those of the snapshots.

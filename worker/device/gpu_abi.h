@@ -77,8 +77,8 @@ typedef struct atoll_gpu_table {
   int32_t (*pinned_free)(atoll_gpu_context* context, void* memory);
 
   /* Begin a copy on the copy stream, after everything enqueued on compute_stream so far, and give the event at its end;
-   * work enqueued on compute_stream later waits for the copy. `host` must be pinned memory of this context. Memory stays
-   * the caller's and untouched until the event has come, but for what such later work does with it. */
+   * work enqueued on compute_stream later waits for the copy. `host` must be pinned memory of this context. Memory
+   * stays the caller's and untouched until the event has come, but for what such later work does with it. */
   int32_t (*copy_to_host)(atoll_gpu_context* context, void* host, const void* device, uint64_t bytes,
                           void* compute_stream, atoll_gpu_event** done);
   int32_t (*copy_to_device)(atoll_gpu_context* context, void* device, const void* host, uint64_t bytes,

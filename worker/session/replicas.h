@@ -97,7 +97,7 @@ class Replicas {
 
   Executor& executor_;
   std::vector<float> outer_;
-  std::vector<float> copy_;          // of the fragment that copy_reader_ forms, where a window is the memory itself
+  std::vector<float> copy_;  // of the fragment that copy_reader_ forms, where a window is the memory itself
   std::shared_ptr<Errand> copy_reader_;
   std::vector<One> fragments_;
   ModelLayout layout_;

@@ -197,6 +197,7 @@ TEST(WorkerForming, TheEndOfAJobWaitsForIt) {
   EXPECT_EQ(w.Count("ready"), ready) << "a step is behind it";
   w.Publish(0, 1, {"w1"}, 3);
   w.Boundary();
+  w.Boundary();
   EXPECT_TRUE(w.Did("upload 0 v1 steps 1"));
   w.Accept(0);
   w.Boundary();

