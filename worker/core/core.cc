@@ -192,7 +192,7 @@ void Core::State::OnFate(const Welcome::Fate& fate) {
 
 void Core::State::OnLeaveWanted(const LeaveWanted& wanted) {
   if (leaving || phase == Phase::kLeft) return;
-  leaving = Departure{wanted.reason, now + options.leave_grace};
+  leaving = Departure{wanted.reason, now, now + options.leave_grace};
   Tell(NoteLevel::kInfo, "leaving", wanted.reason);
 }
 

@@ -16,6 +16,15 @@ uint64_t NextSamples(const EvaluationWanted& wanted) {
   return std::min(kSamplesAtOnce, wanted.assigned.samples - wanted.samples);
 }
 
+// The first.
+std::string Missing(const VersionVector& versions, const std::vector<Fragment>& fragments) {
+  for (uint32_t p = 0; p < fragments.size(); ++p) {
+    if (fragments[p].installed && fragments[p].outer == versions[p]) continue;
+    return absl::StrCat("; fragment ", p, " is at ", fragments[p].outer.value, ", of ", versions[p].value);
+  }
+  return "";
+}
+
 }  // namespace
 
 void Core::State::OnEvaluationAssigned(const EvaluationAssigned& wanted) {
@@ -46,7 +55,9 @@ bool Core::State::TryEvaluate() {
     return true;
   }
   if (beyond || now >= evaluation->deadline) {
-    const char* why = beyond ? "this worker's outer copies are newer already" : "its versions did not come in time";
+    const std::string why = beyond ? "this worker's outer copies are newer already"
+                                   : absl::StrCat("waited ", ToSeconds(options.evaluation_patience),
+                                                  " s for its versions", Missing(versions, fragments));
     Tell(NoteLevel::kWarning, "evaluation not possible",
          absl::StrCat("evaluation ", evaluation->assigned.evaluation, " of job ", job.value, ": ", why));
     SayEvaluationFailed(why);

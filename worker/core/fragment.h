@@ -20,6 +20,7 @@ struct Held {
   uint64_t apply_at = 0;  // steps taken at which its update is merged
   bool ahead = false;     // sent where the others had sent already: merged as soon as it comes, nothing overwritten
   Instant wait_until = kNever;  // set when apply_at is reached; after it training goes on
+  Instant waits_since{};        // then
   bool uploading = false;
   bool accepted = false;
   bool committed = false;  // known from a Welcome: part of version + 1

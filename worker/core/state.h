@@ -55,7 +55,7 @@ struct EvaluationWanted {
 
 struct Departure {
   std::string reason;
-  Instant deadline;
+  Instant began, deadline;
 };
 
 struct Core::State {

@@ -14,6 +14,26 @@ bool OwesWork(const Fragment& f) {
   return f.forming || (f.held && f.held->uploading) || (f.installed && f.Behind() && f.steps > sent);
 }
 
+// Empty: nothing.
+std::string Owed(const std::vector<Fragment>& fragments) {
+  std::string owed;
+  for (uint32_t p = 0; p < fragments.size(); ++p) {
+    const Fragment& f = fragments[p];
+    if (!OwesWork(f)) continue;
+    absl::StrAppend(&owed, owed.empty() ? "" : ", ", "fragment ", p,
+                    f.forming                     ? ": its contribution is being formed"
+                    : f.held && f.held->uploading ? ": its contribution is not accepted"
+                                                  : ": an update is on its way");
+  }
+  return owed;
+}
+
+const char* WhyLate(const Held& held, bool welcomed) {
+  if (!welcomed) return ", since the coordinator is not reached";
+  if (held.dropped) return ", to which the job drops this worker's sync";
+  return held.accepted ? ", whose round is not published" : ", whose contribution is not accepted yet";
+}
+
 }  // namespace
 
 void Core::State::OnBoundary() {
@@ -129,7 +149,10 @@ bool Core::State::WaitForUpdates() {
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     Fragment& f = fragments[p];
     if (!f.held || taken != f.held->apply_at) continue;
-    if (f.held->wait_until == kNever) f.held->wait_until = now + ApplyPatience();
+    if (f.held->wait_until == kNever) {
+      f.held->waits_since = now;
+      f.held->wait_until = now + ApplyPatience();
+    }
     if (!welcomed) f.held->wait_until = std::min(f.held->wait_until, away_since + heartbeat);
     if (now < f.held->wait_until) {
       WakeAt(f.held->wait_until);
@@ -141,8 +164,8 @@ bool Core::State::WaitForUpdates() {
     }
     if (!f.told_late) {
       Tell(NoteLevel::kWarning, "update did not come in time",
-           absl::StrCat("fragment ", p, " version ", f.held->version.value + 1, " is not there after ",
-                        ApplyPatience().ns / 1'000'000, " ms; training goes on"));
+           absl::StrCat("waited ", ToSeconds(now - f.held->waits_since), " s for version ", f.held->version.value + 1,
+                        " of fragment ", p, WhyLate(*f.held, welcomed), "; training goes on"));
     }
     f.told_late = true;
   }
@@ -358,6 +381,11 @@ void Core::State::ContinueLeaving() {
       WakeAt(leaving->deadline);
       return;
     }
+  }
+  if (const std::string owed = Owed(fragments); !owed.empty()) {
+    Tell(NoteLevel::kWarning, "left unfinished",
+         absl::StrCat("waited ", ToSeconds(now - leaving->began), " of the ", ToSeconds(options.leave_grace),
+                      " s for leaving", welcomed ? "; " : ", the coordinator is not reached; ", owed));
   }
   Leave(ExitReason::kLeft, leaving->reason);
 }

@@ -142,6 +142,18 @@ TEST(WorkerEvaluating, GivenAgainAtNewerVersionsItBeginsAnew) {
   EXPECT_EQ(w.Count("evaluate 3"), 2);
 }
 
+TEST(WorkerEvaluating, VersionsThatDoNotComeAreNamed) {
+  World w;
+  w.Start();
+  w.Hear(EvaluationAssigned{JobId{"tiny"}, 3, {Version{2}}, 10});
+  w.Boundary();
+  w.Wait(World::Options().evaluation_patience);
+  w.Boundary();
+  EXPECT_TRUE(
+      w.Did("note evaluation not possible: evaluation 3 of job tiny: waited 30 s for its versions; fragment 0 is "
+            "at 0, of 2"));
+}
+
 TEST(WorkerEvaluating, AFailureEndsIt) {
   World w(WithTasks());
   w.Start();

@@ -261,6 +261,9 @@ TEST(WorkerLife, SigtermDoesNotWaitForEver) {
   w.Wait(World::Options().leave_grace);
   w.Boundary();
   EXPECT_TRUE(w.Did("exit 0"));
+  EXPECT_TRUE(
+      w.Did("note left unfinished: waited 10 of the 10 s for leaving; fragment 0: its contribution is not "
+            "accepted"));
 }
 
 TEST(WorkerLife, SigtermInMidPeriodSendsWhatIsThere) {

@@ -40,11 +40,27 @@ TEST(WorkerSync, AfterTheDeadlineItTrainsOnAndTheLateUpdateIsNotMerged) {
   w.Wait(Seconds(21));
   w.Steps(1);
   EXPECT_EQ(w.steps_taken, 5u);
-  EXPECT_TRUE(w.Did("note update did not come in time"));
+  EXPECT_TRUE(
+      w.Did("note update did not come in time: waited 21 s for version 1 of fragment 0, whose round is not "
+            "published; training goes on"));
   w.Publish(0, 1, {"w1"}, 4);
   w.Boundary();
   EXPECT_TRUE(w.Did("resolve 0 contributor late"));
   EXPECT_GE(w.core().fragments()[0].steps_behind, 1u);
+}
+
+TEST(WorkerSync, AWaitThatAnOutageCutsShortTellsItsOwnLength) {
+  World w;
+  w.Start();
+  w.Steps(4);
+  w.Boundary();
+  w.Give(StreamDown{"gone"});
+  w.Boundary();
+  w.Wait(Seconds(2));
+  w.Steps(1);
+  EXPECT_TRUE(
+      w.Did("note update did not come in time: waited 2 s for version 1 of fragment 0, since the coordinator is "
+            "not reached; training goes on"));
 }
 
 TEST(WorkerSync, LateOnceIsSentAgainAtOnceLateTwiceWaitsForTheNextOffset) {
