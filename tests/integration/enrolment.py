@@ -1,5 +1,8 @@
 """Join tokens with the real programs: a worker and a person enrol, a used token is worth nothing, a revoked one locks out,
-and a worker whose machine was off comes back by itself: its certificate had ended meanwhile, for less than the thirty days of grace."""
+and a worker whose machine was off comes back by itself: its certificate had ended meanwhile, for less than the thirty days of grace.
+
+S7, S9, S10, S11.
+"""
 from atoll_harness import check, equal, main, number, wait_for
 from moved_clock import DAY, MovedClock, refuse_without_moved_clock
 

@@ -1,4 +1,7 @@
-"""A run with mutual TLS: an authority, an admin, a worker; and who is not let in."""
+"""A run with mutual TLS: an authority, an admin, a worker; and who is not let in.
+
+S4, S13, S16, S18, S32.
+"""
 import hashlib
 import json
 

@@ -28,6 +28,7 @@ TEST(LogLine, TextQuotesWhatWouldBeReadAsSomethingElse) {
 }
 
 // A peer's text must not make a second line, move the cursor or colour a terminal.
+// S23.
 TEST(LogLine, ControlCharactersNeverComeThrough) {
   std::string hostile;
   for (int c = 0; c < 256; ++c) hostile += static_cast<char>(c);

@@ -42,6 +42,7 @@ struct Watched {
   std::vector<size_t>* reads;
 };
 
+// S25.
 TEST(SecretTest, TheSameBytesAreReadWhateverTheyHold) {
   const std::vector<size_t> all{0, 1, 2, 3, 4, 5, 6, 7};
   const Bytes8 held{9, 9, 9, 9, 9, 9, 9, 9};

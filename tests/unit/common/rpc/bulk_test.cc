@@ -359,6 +359,7 @@ TEST_F(WireTest, AVanishedSenderLeavesAPrefixToResumeFrom) {
   EXPECT_TRUE(handler_.StoredOf(DigestOf(*content)).bytes == *content);
 }
 
+// S30.
 TEST_F(WireTest, ASilentSenderIsCut) {
   Start({.stall_limit = Seconds(3)});  // far longer than the answer to the header takes on a loaded machine
   const auto stub = v1::TransferService::NewStub(BulkChannelTo(server_->port()));
@@ -373,6 +374,7 @@ TEST_F(WireTest, ASilentSenderIsCut) {
   EXPECT_EQ(handler_.broken.Take()->code(), absl::StatusCode::kDeadlineExceeded);
 }
 
+// S30.
 TEST_F(WireTest, ASilentReceiverOfAnUploadIsGivenUp) {
   // A server that takes the stream and never answers.
   class Mute final : public v1::TransferService::CallbackService {

@@ -75,6 +75,7 @@ class TlsTest : public testing::Test {
   std::unique_ptr<Server> server_;
 };
 
+// S14, S17, S18.
 TEST_F(TlsTest, EveryCallForEveryRoleOverASocket) {
   Start();
   for (const Role role : {Role::kViewer, Role::kOperator, Role::kAdmin, Role::kWorker}) {

@@ -25,6 +25,7 @@ TEST(IdentityTest, UriRoundTripsAndNothingElseIsRead) {
   EXPECT_FALSE(IsIdentityName(std::string(64, 'a')));
 }
 
+// S16, S17.
 TEST(IdentityTest, PeersSpeakOnlyForThemselves) {
   const std::string address = "ipv4:10.0.0.7:40112";
   const std::string peer = PeerText(kWorker, address);
@@ -54,6 +55,7 @@ TEST(CertificateTest, SaysWhoAndHowLong) {
   EXPECT_LT(RenewAt(*facts), kNow_s + kWorkerLifetime_s);
 }
 
+// S5, S12.
 TEST(CertificateTest, TimesAreToldWithBothDates) {
   const Authority authority = *Authority::Create(kNow_s);
   const auto pem = authority.Sign(Request(*PrivateKey::Generate()), kWorker, kNow_s, 3600);

@@ -23,6 +23,7 @@ TEST(JoinTokenTest, GoldenText) {
   EXPECT_EQ(*ParseJoinToken(text), token);
 }
 
+// S13.
 TEST(JoinTokenTest, EveryWrongLetterIsSeenAndTheTextNeverRepeated) {
   const std::string text = PrintJoinToken(Made().token);
   for (size_t i = 0; i < text.size(); ++i) {
@@ -46,6 +47,7 @@ TEST(JoinTokenTest, TwoAreNeverAlikeAndTheSecretIsNotKept) {
   EXPECT_EQ(one.record.id, one.token.id);
 }
 
+// S9, S10, S11.
 TEST(JoinTokenTest, EachReasonForRefusalIsNamed) {
   const NewToken made = Made(2);
   const Secret<32> right = SecretHash(made.token);

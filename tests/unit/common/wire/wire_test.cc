@@ -379,6 +379,7 @@ TEST(TransferMessagesTest, RequestsComeBackTheSame) {
   }
 }
 
+// S21.
 TEST(TransferMessagesTest, RefusesTraversalAndImpossibleSizes) {
   v1::DownloadRequest proto = DownloadRequestToProto({BlockKey{{"tiny"}, Sha256Of({}), "a.bin", 0}, 0, {}});
   for (const std::string& shard :
