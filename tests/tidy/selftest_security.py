@@ -1,0 +1,47 @@
+#!/usr/bin/python3
+"""check_security.py refuses each planted violation."""
+
+import unittest
+
+import check_security
+from selftest import Tree
+
+
+class Security(Tree):
+    check = staticmethod(check_security.check)
+
+    def setUp(self):
+        super().setUp()
+        rows = "".join(f"| S{n} | tried | refused | `SomeTest.Refuses` |\n" for n in range(1, check_security.NUMBERS + 1))
+        self.page = rows
+        self.write(check_security.PAGE, rows)
+        numbers = ", ".join(f"S{n}" for n in range(1, check_security.NUMBERS + 1))
+        self.test = f"// {numbers}.\nTEST(SomeTest, Refuses) {{}}\n"
+        self.write("tests/unit/some_test.cc", self.test)
+
+    def test_rows_with_their_tests_pass(self):
+        self.accepted(self.check)
+
+    def test_a_test_that_has_gone(self):
+        self.write(check_security.PAGE, self.page.replace("SomeTest.Refuses", "SomeTest.Refused", 1))
+        self.refused(self.check, "S1 names SomeTest.Refused, which is no test")
+
+    def test_a_program_that_has_gone(self):
+        self.write(check_security.PAGE, self.page.replace("`SomeTest.Refuses`", "`integration.gone`", 1))
+        self.refused(self.check, "S1 names integration.gone, which is no test")
+
+    def test_a_row_without_a_test(self):
+        self.write(check_security.PAGE, self.page.replace("`SomeTest.Refuses`", "nothing", 1))
+        self.refused(self.check, "S1 names no test")
+
+    def test_a_row_that_has_gone(self):
+        self.write(check_security.PAGE, self.page.replace("| S32 |", "| 32 |"))
+        self.refused(self.check, "there is no row S32")
+
+    def test_a_number_that_stands_with_no_test(self):
+        self.write("tests/unit/some_test.cc", self.test.replace("S2, ", ""))
+        self.refused(self.check, "S2 stands with no test")
+
+
+if __name__ == "__main__":
+    unittest.main()
