@@ -1,12 +1,10 @@
-// Both connections in memory, under a clock that the test moves.
 #include "worker/link/network_link.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "tests/unit/worker/link/link_test.h"
+#include "tests/unit/worker/link/link_fixture.h"
 
 namespace atl {
 namespace {
@@ -203,44 +201,6 @@ TEST_F(LinkTest, ADownloadIsMeasuredToo) {
   Settle();
   ASSERT_EQ(Events<FetchedBytes>().size(), 1u);
   EXPECT_DOUBLE_EQ(link_.totals().download_bytes_per_second, 2 * kRateBytes);
-}
-
-TEST_F(LinkTest, ATransferThatPassesItsLimitTellsWhatWasWaitedForHowLongAndWhy) {
-  const SharedBytes first = SomeBytes(2'000'000);
-  link_.StartUpload(HeaderFor(first), BootNumber{1}, first);
-  link_.Turn();
-  clock_.Advance(Seconds(4));
-  Settle();
-  ASSERT_EQ(Events<worker::UploadEnded>().size(), 1u);
-  bulk_.received.clear();
-  bulk_.takes_bytes = 1'000'000;
-  const SharedBytes second = SomeBytes(3'000'000);
-  link_.StartUpload(HeaderFor(second), BootNumber{1}, second);
-  Settle();
-  Pass(Seconds(107));
-  EXPECT_EQ(WhyBroken(), "") << "60 s, and eight times the 6 s that half a megabyte a second promises";
-  Pass(Seconds(1));
-  EXPECT_EQ(WhyBroken(),
-            "waited 108.0 s: 1.00 of 3.00 MB are there; the limit is 108 s, which is 60 s and 8 times "
-            "what 3.00 MB take at the measured 0.50 MB/s");
-  bulk_.takes_bytes = std::numeric_limits<uint64_t>::max();
-  bulk_.holds_ends = true;
-  Pass(Seconds(2));
-  Pass(Seconds(1000));
-  EXPECT_THAT(WhyBroken(), testing::HasSubstr("all 3.00 MB have left, and no answer has come"));
-}
-
-TEST_F(LinkTest, ADownloadThatIsGivenUpTellsItsReason) {
-  bulk_.holds_downloads = true;
-  link_.FetchFragment(JobId{"toy"}, FragmentIndex{1}, 655'360, Version{});
-  Settle();
-  Pass(Seconds(139));
-  EXPECT_EQ(WhyBroken(), "");
-  for (int i = 0; i < 2 * kDownloadAttempts; ++i) Pass(Seconds(140));
-  const auto failed = Events<worker::FragmentFetchFailed>();
-  ASSERT_EQ(failed.size(), 1u);
-  EXPECT_THAT(failed[0].reason, testing::HasSubstr(": 0.00 of 0.66 MB are there; the limit is 140 s, which is 60 s and "
-                                                   "8 times what 0.66 MB take at the assumed 0.07 MB/s"));
 }
 
 TEST_F(LinkTest, ARefusedUploadIsNotTriedAgain) {

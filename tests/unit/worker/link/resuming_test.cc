@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "tests/unit/worker/link/link_test.h"
+#include "tests/unit/worker/link/link_fixture.h"
 
 namespace atl {
 namespace {

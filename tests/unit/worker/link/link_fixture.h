@@ -1,6 +1,6 @@
-// Tests of the link: a worker's with both connections in memory, under a clock that the test moves.
-#ifndef ATOLL_TESTS_UNIT_WORKER_LINK_LINK_TEST_H_
-#define ATOLL_TESTS_UNIT_WORKER_LINK_LINK_TEST_H_
+// Both connections of a worker in memory, under a clock that the test moves.
+#ifndef ATOLL_TESTS_UNIT_WORKER_LINK_LINK_FIXTURE_H_
+#define ATOLL_TESTS_UNIT_WORKER_LINK_LINK_FIXTURE_H_
 
 #include <gtest/gtest.h>
 
@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/plan/limits.h"
 #include "common/rpc/memory_bulk.h"
 #include "common/rpc/memory_stream.h"
 #include "worker/link/network_link.h"
@@ -196,4 +197,4 @@ class LinkTest : public testing::Test {
 
 }  // namespace atl
 
-#endif  // ATOLL_TESTS_UNIT_WORKER_LINK_LINK_TEST_H_
+#endif  // ATOLL_TESTS_UNIT_WORKER_LINK_LINK_FIXTURE_H_
