@@ -139,7 +139,8 @@ TEST_F(Corpus, BadManifestsAreRefusedWithTheKey) {
       {"\"held_out_fraction\": 0.5", "\"held_out_fraction\": 1.5", "held_out_fraction must be"},
       {"\"tokens\": 4,\n    \"text", "\"tokens\": 5,\n    \"text", "train says 5 tokens"},
       {"\"bytes\": 1032", "\"bytes\": 1034", "files[0].bytes is 1034"},
-      {"train-00000.bin", "../train.bin", "must be a plain file name"},
+      {"train-00000.bin", "../train.bin", "must be a plain file name"},  // S21
+      {"train-00000.bin", "%2e%2e%2ftrain.bin", "must be a plain file name"},
       {"train-00000.bin", "held_out-00000.bin", "names held_out-00000.bin twice"},
       {"\"split\": \"train\"", "\"split\": \"test\"", "split must be train or held_out"},
       {"\"blocks\": [", "\"blocks\": [ \"\",", "blocks has 2 hashes where 4 tokens need 1"},

@@ -66,6 +66,25 @@ TEST(CertificateTest, TimesAreToldWithBothDates) {
   EXPECT_NE(std::string(early.message()).find("set the clock right"), std::string::npos) << early;
 }
 
+// S12: ten minutes are enough, and both clocks are told.
+TEST(CertificateTest, AClockThatIsTenMinutesOffIsToldWithBothTimes) {
+  constexpr int64_t kTenMinutes = 600;
+  const Authority authority = *Authority::Create(kNow_s);
+  const auto pem = authority.Sign(Request(*PrivateKey::Generate()), kWorker, kNow_s, 3600);
+  const CertificateFacts facts = *ReadCertificate(*pem);
+  const absl::Status early = CheckTimes(facts, facts.not_before_s - kTenMinutes);
+  const absl::Status late = CheckTimes(facts, facts.not_after_s + kTenMinutes);
+  for (const absl::Status& status : {early, late}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_NE(std::string(status.message()).find("set the clock right"), std::string::npos) << status;
+  }
+  const auto tells = [](const absl::Status& status, int64_t at_s) {
+    return std::string(status.message()).find(DateText(at_s)) != std::string::npos;
+  };
+  EXPECT_TRUE(tells(early, facts.not_before_s) && tells(early, facts.not_before_s - kTenMinutes)) << early;
+  EXPECT_TRUE(tells(late, facts.not_after_s) && tells(late, facts.not_after_s + kTenMinutes)) << late;
+}
+
 TEST(CertificateTest, AnotherAuthorityIsAnother) {
   const Authority one = *Authority::Create(kNow_s), two = *Authority::Create(kNow_s);
   const auto pem = one.Sign(Request(*PrivateKey::Generate()), kWorker, kNow_s, 3600);
