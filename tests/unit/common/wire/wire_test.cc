@@ -407,6 +407,19 @@ TEST(TransferMessagesTest, RefusesTraversalAndImpossibleSizes) {
   }
 }
 
+// S21: a name is the file's own, letter for letter. Manifests have no such names (corpus_test).
+TEST(TransferMessagesTest, NothingInANameIsDecoded) {
+  v1::DownloadRequest proto = DownloadRequestToProto({BlockKey{{"tiny"}, Sha256Of({}), "a.bin", 0}, 0, {}});
+  for (const char* shard : {"%2e%2e%2fa", "%2E%2E", "a%00b", "a%2fb"}) {
+    proto.mutable_block()->set_shard(shard);
+    const auto request = DownloadRequestFromProto(proto);
+    ASSERT_TRUE(request.ok()) << request.status();
+    EXPECT_EQ(std::get<BlockKey>(request->key).shard, shard);
+  }
+  proto.mutable_block()->set_shard("..%2fa");
+  EXPECT_EQ(DownloadRequestFromProto(proto).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST(TransferMessagesTest, CodecNumbersAreThoseOfTheProtocol) {
   EXPECT_EQ(CodecToNumber(CodecKind::kFp32), v1::CODEC_KIND_FP32);
   EXPECT_EQ(CodecToNumber(CodecKind::kFp16), v1::CODEC_KIND_FP16);
