@@ -175,10 +175,15 @@ SessionExit Train(Session& session, EventGate& gate, const Clock& clock) {
 }
 
 // Until the last messages have left, or kGoodbyeLimit.
-void AwaitGoodbye(NetworkLink& link, EventGate& gate, const Clock& clock) {
+void AwaitGoodbye(NetworkLink& link, EventGate& gate, const Clock& clock, Log& log) {
   for (const Instant limit = clock.Now() + kGoodbyeLimit; !link.finished() && clock.Now() < limit;) {
     gate.WaitUntil(clock, clock.Now() + Milliseconds(20));
   }
+  if (link.finished()) return;
+  log.Warn(
+      "left without a goodbye",
+      {{"why", absl::StrCat("waited ", ToSeconds(kGoodbyeLimit), " s for the control stream to take the last messages",
+                            link.connected() ? "" : "; the coordinator is not reached")}});
 }
 
 }  // namespace
@@ -260,7 +265,7 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
   });
   const SessionExit exit = Train(session, train_gate, clock);
   link.Finish();
-  AwaitGoodbye(link, train_gate, clock);
+  AwaitGoodbye(link, train_gate, clock, log);
   over = true;
   link_gate.Knock();
   link_thread.join();
