@@ -32,6 +32,9 @@ void Laws::Committed(const std::vector<LedgerRecord>& records) {
     if (const auto* worker = std::get_if<WorkerRecord>(&record)) Record(*worker);
     if (const auto* lease = std::get_if<LeaseRecord>(&record)) Record(*lease);
     if (const auto* checkpoint = std::get_if<CheckpointRecord>(&record)) Record(*checkpoint);
+    if (const auto* refused = std::get_if<ScreenedRecord>(&record))
+      screened_.insert({refused->job, refused->target, refused->worker});
+    if (const auto* gone = std::get_if<WorkerForgotten>(&record)) workers_.erase(gone->worker);
     if (const auto* closed = std::get_if<LeaseClosed>(&record)) leases_[closed->lease].open = false;
   }
 }
@@ -100,6 +103,7 @@ void Laws::CheckSamples(const RoundRecord& round, const LeaseCursor& cursor) {
 void Laws::Record(const LeaseRecord& lease) {
   Granted& granted = leases_.try_emplace(lease.lease, Granted{.begin = lease.range.begin}).first->second;
   granted.open = !lease.revoked;
+  granted.revoked = granted.revoked || lease.revoked;
   LeaseId& answer =
       requests_.try_emplace({lease.job, lease.worker, lease.incarnation, lease.request}, lease.lease).first->second;
   const Granted& first = leases_[answer];
@@ -145,6 +149,7 @@ void Laws::Record(const JobRecord& job) {
 }
 
 void Laws::Record(const WorkerRecord& worker) {
+  workers_[worker.worker] = worker;
   if (worker.quarantine.empty()) {
     quarantined_.erase(worker.worker);
   } else {
@@ -154,6 +159,7 @@ void Laws::Record(const WorkerRecord& worker) {
 
 void Laws::Recovered(const Ledger& ledger, const RecoveredState& state) {
   ++counts_.recoveries;
+  life_ = state.boot;
   if (state.boot.value <= boot_ && counts_.recoveries > 1) Break("I11: a boot number was given twice");
   const auto undecided = std::exchange(undecided_, {});
   const auto differs = [this](const RecoveredState& found) {
@@ -229,12 +235,11 @@ void Laws::CheckWorkers(const Core& core, Instant now) {
 }
 
 void Laws::Acknowledged(const ContributionHeader& header) {
-  const auto fragment = fragments_.find({header.job, header.target.fragment.value});
-  const uint64_t epoch = fragment == fragments_.end() ? 0 : fragment->second.epoch;
-  acknowledged_[{header.job, header.target, header.worker}] = {epoch, header};
+  acknowledged_[{header.job, header.target, header.worker}] = {EpochOf(header.job, header.target.fragment), header};
 }
 
 void Laws::CheckAcknowledged(const RecoveredState& state, const std::map<JobId, std::string>& damaged) {
+  for (const auto& [job, why] : damaged) damaged_.insert(job);
   std::set<std::tuple<JobId, FragmentVersion, WorkerId, Digest>> accepted;
   for (const RecoveredJob& job : state.jobs) {
     for (const ContributionHeader& h : job.accepted) accepted.insert({h.job, h.target, h.worker, h.digest});
@@ -252,9 +257,64 @@ void Laws::CheckAcknowledged(const RecoveredState& state, const std::map<JobId, 
 bool Laws::IsOpen(const ContributionHeader& header, uint64_t epoch) const {
   const auto job = jobs_.find(header.job);
   if (job == jobs_.end() || HasEnded(job->second.state)) return false;
-  const auto at = fragments_.find({header.job, header.target.fragment.value});
-  const bool begun = at != fragments_.end();
-  return epoch == (begun ? at->second.epoch : 0) && header.target.version.value == (begun ? at->second.version : 0);
+  const FragmentIndex fragment = header.target.fragment;
+  return epoch == EpochOf(header.job, fragment) && header.target.version == VersionOf(header.job, fragment);
+}
+
+uint64_t Laws::EpochOf(const JobId& job, FragmentIndex fragment) const {
+  const auto at = fragments_.find({job, fragment.value});
+  return at == fragments_.end() ? 0 : at->second.epoch;
+}
+
+Version Laws::VersionOf(const JobId& job, FragmentIndex fragment) const {
+  const auto at = fragments_.find({job, fragment.value});
+  return Version{at == fragments_.end() ? 0 : at->second.version};
+}
+
+Incarnation Laws::IncarnationOf(const WorkerId& worker) const {
+  const auto at = workers_.find(worker);
+  return at == workers_.end() ? Incarnation{} : at->second.incarnation;
+}
+
+std::string Laws::OtherAccepted(const ContributionHeader& header) const {
+  const auto told = acknowledged_.find({header.job, header.target, header.worker});
+  if (told == acknowledged_.end() || told->second.second.digest == header.digest) return "";
+  const bool may_be_gone = damaged_.contains(header.job) || screened_.contains(told->first);
+  if (may_be_gone || !IsOpen(header, told->second.first)) return "";
+  return absl::StrCat("I1: worker ", header.worker.value, " contributes twice to version ", header.target.version.value,
+                      " of fragment ", header.target.fragment.value, " of job ", header.job.value);
+}
+
+std::string Laws::SenderVoid(const ContributionHeader& header) const {
+  const auto worker = workers_.find(header.worker);
+  if (worker == workers_.end() || header.incarnation < worker->second.incarnation)
+    return absl::StrCat("I10: incarnation ", header.incarnation.value, " of worker ", header.worker.value,
+                        " is void and contributes");
+  for (const LeaseCursor& cursor : header.cursors) {
+    const auto lease = leases_.find(cursor.lease);
+    const bool known = lease != leases_.end() && lease->second.revoked;
+    if (known || cursor.lease < worker->second.leases_from)
+      return absl::StrCat("I9: worker ", header.worker.value, " contributes samples of lease ", cursor.lease.value,
+                          ", which was taken back");
+  }
+  return "";
+}
+
+Laws::Void Laws::VoidBy(const ContributionHeader& header, BootNumber boot) const {
+  Void reasons;
+  reasons.job = header.job;
+  reasons.epoch = EpochOf(header.job, header.target.fragment);
+  reasons.boot = life_.value;
+  reasons.screened = screened_.size();
+  reasons.accepted = boot > life_ ? absl::StrCat("I11: a contribution is taken from who has seen boot ", boot.value)
+                                  : OtherAccepted(header);
+  reasons.granted = reasons.accepted.empty() ? SenderVoid(header) : reasons.accepted;
+  return reasons;
+}
+
+bool Laws::StillHolds(const Void& reasons) const {
+  return reasons.boot == life_.value && reasons.epoch == EpochOf(reasons.job, FragmentIndex{0}) &&
+         reasons.screened == screened_.size();
 }
 
 uint64_t Laws::RoundsOf(const JobId& job) const {

@@ -40,6 +40,22 @@ class Laws {
   // the jobs in `damaged`.
   void CheckAcknowledged(const RecoveredState& state, const std::map<JobId, std::string>& damaged);
 
+  // What forbids an answer to a contribution that is offered now; empty: nothing.
+  struct Void {
+    std::string accepted, granted;
+    JobId job;
+    uint64_t epoch = 0, boot = 0, screened = 0;  // when it was said
+  };
+  // I1 another contribution of that worker to that round is accepted; I9 a lease behind it was taken back; I10 its
+  // incarnation is void; I11 its sender has seen a newer coordinator.
+  Void VoidBy(const ContributionHeader& header, BootNumber boot) const;
+  // No coordinator has died since, no rollback been made, and nothing refused by a screen.
+  bool StillHolds(const Void& reasons) const;
+  // As far as the ledger tells: the newest incarnation, 0 for none; the version of a fragment.
+  Incarnation IncarnationOf(const WorkerId& worker) const;
+  Version VersionOf(const JobId& job, FragmentIndex fragment) const;
+  BootNumber life() const { return life_; }  // of the newest coordinator
+
   struct Counts {
     uint64_t looks = 0, commits = 0, rounds = 0, contributions = 0, rollbacks = 0, recoveries = 0, leases = 0;
     uint64_t checkpoints = 0, evaluations = 0, quarantines = 0, ended_jobs = 0;
@@ -65,6 +81,10 @@ class Laws {
   void CheckSamples(const RoundRecord& round, const LeaseCursor& cursor);
   void Count(const LedgerRecord& record);
   bool IsOpen(const ContributionHeader& header, uint64_t epoch) const;
+  uint64_t EpochOf(const JobId& job, FragmentIndex fragment) const;
+  // Empty: it is not.
+  std::string OtherAccepted(const ContributionHeader& header) const;
+  std::string SenderVoid(const ContributionHeader& header) const;
   void CheckWorkers(const Core& core, Instant now);
   void CheckRounds(const Ledger& ledger, const JobId& job, uint32_t fragment, const Fragment& known);
 
@@ -78,12 +98,17 @@ class Laws {
   std::map<std::pair<JobId, uint64_t>, CheckpointRecord> checkpoints_;  // by job and step
   std::map<JobId, std::pair<uint64_t, uint64_t>> consumed_;             // epoch and samples
   std::set<WorkerId> quarantined_;
+  std::map<WorkerId, WorkerRecord> workers_;
+  std::set<std::tuple<JobId, FragmentVersion, WorkerId>> screened_;  // of any epoch
+  std::set<JobId> damaged_;  // jobs whose log could not be used at a start: what was accepted may be gone
+  BootNumber life_;
   std::map<WorkerId, JobId> cordoned_;  // and the job that was seen last
   std::map<std::tuple<JobId, WorkerId, Incarnation, uint64_t>, LeaseId> requests_;
   struct Granted {
     uint64_t begin = 0;
     bool open = true;
     bool used = false;  // samples of it were merged
+    bool revoked = false;
   };
   std::map<LeaseId, Granted> leases_;
   struct Merged {

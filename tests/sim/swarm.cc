@@ -69,7 +69,10 @@ JobSpec DrawJob(Rng& rng, const std::string& name) {
 class Swarm {
  public:
   Swarm(uint64_t seed, const SwarmOptions& options)
-      : options_(options), rng_(StreamKey(seed, "swarm")), world_(seed, options.sqlite, options.tell) {
+      : options_(options),
+        rng_(StreamKey(seed, "swarm")),
+        strangers_(StreamKey(seed, "strangers")),
+        world_(seed, options.sqlite, options.tell) {
     const std::string manifest = "toy";
     const Bytes bytes = AsBytes(manifest);
     world_.files().SetContent(DataDirectory("/state").BlobPath(Sha256Of(bytes)), {bytes.begin(), bytes.end()});
@@ -85,6 +88,7 @@ class Swarm {
       world_.RunFor(Below(rng_, kMeanPause * 2));
       Mend();
       if (Holds()) Fault();
+      if (Holds() && options_.strangers) ++faults_[world_.MeetStranger(strangers_)];
     }
   }
 
@@ -433,7 +437,7 @@ class Swarm {
   }
 
   const SwarmOptions options_;
-  Rng rng_;
+  Rng rng_, strangers_;  // the latter shift no draw of the former
   World world_;
   std::vector<uint64_t> weights_;
   std::vector<JobId> jobs_;

@@ -13,10 +13,11 @@
 namespace atl {
 
 struct SwarmOptions {
-  bool sqlite = false;  // the ledger in SQLite over the simulated disk; otherwise in memory
-  bool audit = false;   // verify and replay what is left
-  double hours = 1;     // of faults
-  bool tell = false;    // print what happens, for people
+  bool sqlite = false;    // the ledger in SQLite over the simulated disk; otherwise in memory
+  bool audit = false;     // verify and replay what is left
+  double hours = 1;       // of faults
+  bool tell = false;      // print what happens, for people
+  bool strangers = true;  // of strangers.h; in a stream of draws of their own
 };
 
 struct SwarmResult {

@@ -114,6 +114,10 @@ struct World::Worker {
   std::unique_ptr<WorkerEnd> Open(World& w) {
     ControlStreamPair pair = MakeSimStreamPair(w.near_, up, down, [&w](uint64_t kind) { w.Trace(kind); });
     break_connection = pair.break_connection;
+    if (std::exchange(meets_older, false)) {
+      w.older_.push_back(std::make_unique<OlderCoordinator>(std::move(pair.coordinator), w.laws_));
+      return std::move(pair.worker);
+    }
     if (w.coordinator_ != nullptr) w.coordinator_->controls.Accept(std::move(pair.coordinator), "memory");
     return std::move(pair.worker);  // otherwise the coordinator's end is dropped: the stream ends
   }
@@ -128,7 +132,7 @@ struct World::Worker {
   std::shared_ptr<ReroutingBulk> rerouting;
   std::function<void()> break_connection = [] {};
   std::unique_ptr<BulkClient> bulk;
-  bool link_poked = true, session_poked = true;
+  bool link_poked = true, session_poked = true, meets_older = false;
   Instant due{}, stopped_until{};
   NetworkLink link;
   Session session;
@@ -143,6 +147,7 @@ World::World(uint64_t seed, bool sqlite, bool tell)
 World::~World() {
   while (!workers_.empty()) KillWorker(workers_.begin()->first);
   if (coordinator_ != nullptr) KillCoordinator(Death::kKilled);
+  older_.clear();
   // A transfer and whoever answers it hold each other until it hears that it is over.
   for (; network_.Next() != kNever; near_.RunAll()) {
     clock_.shared.Set(std::max(clock_.Now(), network_.Next()));
@@ -197,6 +202,7 @@ void World::StartCoordinator() {
   coordinator_ = std::make_unique<Coordinator>(
       *this, *std::move(recovered), std::make_unique<WatchedLedger>(*this, std::move(ledger)), *std::move(events));
   for (auto& [name, worker] : workers_) worker->rerouting->Lead(&coordinator_->bulk);
+  nowhere_.Lead(&coordinator_->bulk);
   coordinator_->engine.Start(damaged_logs, *damaged_rounds);
   poked_ = true;
 }
@@ -210,6 +216,7 @@ void World::KillCoordinator(Death death, bool silent) {
     worker->break_connection();
   }
   for (const auto& dead : remains_) dead->Lead(nullptr);
+  nowhere_.Lead(nullptr);
   near_.RunAll();  // the wires fall silent; what reaches the dead process is handled no more
   for (auto& [name, worker] : workers_) worker->SetQuality(worker->quality);
   coordinator_.reset();
@@ -296,6 +303,20 @@ void World::LoseStream(const std::string& name) {
 
 void World::RefuseUploads(const std::string& name, int count) { workers_.at(name)->rerouting->refusals = count; }
 void World::CorruptUploads(const std::string& name, int count) { workers_.at(name)->rerouting->corruptions = count; }
+
+const char* World::MeetStranger(Rng& rng) {
+  if (rng.Below(4) == 0 && !workers_.empty()) {
+    Worker& worker = *std::next(workers_.begin(), static_cast<ptrdiff_t>(rng.Below(workers_.size())))->second;
+    worker.meets_older = true;
+    worker.break_connection();
+    return "stranger: an older coordinator answers";
+  }
+  if (coordinator_ == nullptr || files_.dead() || acknowledged_seen_ == 0) return "stranger: nobody is there";
+  const size_t back = std::min<size_t>(acknowledged_seen_, 1 + rng.Below(32));  // mostly what may still be open
+  Offer(nowhere_, ComesAgain(acknowledged_[acknowledged_seen_ - back], laws_, rng), laws_);
+  poked_ = true;
+  return "stranger: a contribution comes again";
+}
 
 const Session* World::session(const std::string& name) const {
   const auto it = workers_.find(name);

@@ -26,6 +26,7 @@
 #include "tests/sim/rerouting_bulk.h"
 #include "tests/sim/sim_network.h"
 #include "tests/sim/sqlite_files.h"
+#include "tests/sim/strangers.h"
 #include "tests/sim/toy_job.h"
 #include "worker/session/session.h"
 
@@ -69,6 +70,9 @@ class World {
   void LoseStream(const std::string& name);
   void RefuseUploads(const std::string& name, int count);
   void CorruptUploads(const std::string& name, int count);
+  // One of strangers.h, drawn: a contribution of before comes again, or an older coordinator answers where a worker
+  // connects next. What it is called.
+  const char* MeetStranger(Rng& rng);
   bool HasLeft(const std::string& name) const;
   const Session* session(const std::string& name) const;
   std::vector<std::string> workers() const;
@@ -127,7 +131,9 @@ class World {
   std::unique_ptr<Coordinator> coordinator_;
   std::map<std::string, std::unique_ptr<Worker>> workers_;
   std::vector<std::shared_ptr<ReroutingBulk>> remains_;  // of dead workers: what is under way may still touch it
-  std::vector<ContributionHeader> acknowledged_;
+  std::vector<ContributionHeader> acknowledged_, acknowledged_again_;
+  ReroutingBulk nowhere_{acknowledged_again_};
+  std::vector<std::unique_ptr<OlderCoordinator>> older_;
   size_t acknowledged_seen_ = 0;
   uint64_t nonce_ = 0, trace_ = 0xcbf29ce484222325, passes_ = 0, crawled_ = 0;
   Instant coordinator_due_{}, stopped_until_{}, disk_free_at_{}, next_{};
