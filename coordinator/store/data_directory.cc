@@ -63,7 +63,7 @@ std::string DataDirectory::CheckpointFragmentPath(const JobId& job, uint64_t ste
 }
 
 absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const DataDirectory& directory) {
-  ATOLL_RETURN_IF_ERROR(MakePosixFiles()->MakeDirectory(directory.root()));
+  ATOLL_RETURN_IF_ERROR(MakeDurableRoot(*MakePosixFiles(), directory.root()));
   const int fd = ::open(directory.LockPath().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0)
     return absl::PermissionDeniedError(absl::StrCat("open ", directory.LockPath(), ": ", std::strerror(errno)));
@@ -78,6 +78,16 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const DataDirectory
     return absl::InternalError(absl::StrCat("write ", directory.LockPath(), ": ", std::strerror(errno)));
   }
   return lock;
+}
+
+absl::Status MakeDurableRoot(Files& files, const std::string& root) {
+  const std::string above = DirectoryOf(root);
+  const bool was_there = files.Exists(root);
+  const absl::Status way = was_there || above == root ? absl::OkStatus() : MakeDurableRoot(files, above);
+  ATOLL_RETURN_IF_ERROR(files.MakeDirectory(root));  // where both fail, this says why
+  ATOLL_RETURN_IF_ERROR(way);
+  const absl::Status synced = files.SyncDirectory(above);
+  return was_there && absl::IsFailedPrecondition(synced) ? absl::OkStatus() : synced;
 }
 
 absl::Status MakeDurableDirectory(Files& files, const std::string& root, const std::string& path) {

@@ -64,8 +64,14 @@ class DirectoryLock {
  public:
   virtual ~DirectoryLock() = default;
 };
-// Makes the directory if needed. FailedPrecondition, naming directory and process id of the holder, when it is held.
+// Makes the directory if needed, durably. FailedPrecondition, naming directory and process id of the holder, when it is
+// held.
 absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const DataDirectory& directory);
+
+// Makes the state directory and what is missing above it, and flushes the directory that each of them lies in: a power
+// cut must not take it away with all that is in it. Where it was there the one above it is flushed once more, since a
+// process may have been killed in between; it need not be readable then.
+absl::Status MakeDurableRoot(Files& files, const std::string& root);
 
 // MakeDirectory, and flushes every directory from `path` up to `root`, so that the whole way is durable.
 absl::Status MakeDurableDirectory(Files& files, const std::string& root, const std::string& path);

@@ -245,6 +245,27 @@ TEST_F(DiskBudgetTest, ADiskThatIsSmallerStaysSo) {
   EXPECT_FALSE(WithDiskBudget(MakePosixFiles(), root_ + "/not-there", UINT64_MAX)->SpaceAt(root_).ok());
 }
 
+// Whenever the process that makes it is killed: once the next has made it, it stays.
+TEST(StateDirectoryTest, APowerCutDoesNotTakeItAway) {
+  for (int n = 0; n < 12; ++n) {
+    SCOPED_TRACE(n);
+    SimDisk disk;
+    disk.FailAt(n, SimDisk::Fault::kFails, /*forever=*/true);
+    (void)MakeDurableRoot(disk, "/var/lib/atoll");
+    disk.FailAt(-1, SimDisk::Fault::kNone);
+    ASSERT_EQ(MakeDurableRoot(disk, "/var/lib/atoll"), absl::OkStatus());
+    disk.Crash();
+    EXPECT_TRUE(disk.Exists("/var") && disk.Exists("/var/lib") && disk.Exists("/var/lib/atoll"));
+  }
+}
+
+TEST(StateDirectoryTest, AFailedFlushOfWhatIsAboveIsTold) {
+  SimDisk disk;
+  ASSERT_EQ(MakeDurableRoot(disk, "/data"), absl::OkStatus());
+  disk.FailAt(1, SimDisk::Fault::kFails);  // the call behind that of MakeDirectory
+  EXPECT_EQ(MakeDurableRoot(disk, "/data").code(), absl::StatusCode::kInternal);
+}
+
 TEST(DirectoryLockTest, ASecondHolderIsRefused) {
   const DataDirectory directory(testing::TempDir() + "atoll-lock-" + std::to_string(::getpid()));
   auto first = LockDirectory(directory);
