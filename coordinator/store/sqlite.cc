@@ -2,6 +2,8 @@
 
 #include <sqlite3.h>
 
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "common/base/hash.h"
@@ -52,7 +54,12 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path
 Database::~Database() { sqlite3_close(db_); }
 
 absl::Status Database::Error(int code) const {
-  const std::string text = absl::StrCat(path_, ": ", db_ != nullptr ? sqlite3_errmsg(db_) : sqlite3_errstr(code));
+  std::string text = absl::StrCat(path_, ": ", db_ != nullptr ? sqlite3_errmsg(db_) : sqlite3_errstr(code));
+  // In the system's words too, at the end, where advice is looked for.
+  if ((code & 0xff) == SQLITE_IOERR) absl::StrAppend(&text, ": ", std::strerror(EIO));
+  if ((code & 0xff) == SQLITE_FULL) absl::StrAppend(&text, ": ", std::strerror(ENOSPC));
+  if ((code & 0xff) == SQLITE_CANTOPEN)
+    absl::StrAppend(&text, "; see that the disk has room and works, and that this user may write there");
   switch (code & 0xff) {
     case SQLITE_FULL: return absl::ResourceExhaustedError(text);
     case SQLITE_BUSY:
