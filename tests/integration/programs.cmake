@@ -15,6 +15,11 @@ add_library(moved_clock MODULE moved_clock.cc)
 target_link_libraries(moved_clock PRIVATE ${CMAKE_DL_LIBS})
 set_target_properties(moved_clock PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
 
+# What crash_points.py hears of the coordinator's disk, and how it breaks it.
+add_library(durable_calls MODULE durable_calls.cc)
+target_link_libraries(durable_calls PRIVATE ${CMAKE_DL_LIBS})
+set_target_properties(durable_calls PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+
 atoll_program_test(idle_coordinator 60)
 atoll_program_test(bad_input 180)
 atoll_program_test(interrupted 120)
@@ -23,6 +28,7 @@ atoll_program_test(run_end_to_end 240)
 atoll_program_test(utilization 120)
 atoll_program_test(eval_tasks 240)
 atoll_program_test(coordinator_killed 300)
+atoll_program_test(crash_points 300)
 atoll_program_test(audit 300)
 atoll_program_test(backup 300)
 atoll_program_test(restored_elsewhere 300)
@@ -53,6 +59,11 @@ atoll_program_test(link_faults 1800 long)
 atoll_program_test(flood 900 long)
 atoll_program_test(coordinator_moves 900 long)
 atoll_program_test(out_of_memory 900 long)
+
+# Every point of crash_points; most of the time goes to those that are runs of their own.
+add_test(NAME long.crash_points COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/crash_points.py)
+set_tests_properties(long.crash_points PROPERTIES LABELS long TIMEOUT 10800 SKIP_RETURN_CODE 77 PROCESSORS 2
+  ENVIRONMENT "ATOLL_CRASH_POINTS=0;ATOLL_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};ATOLL_SCRATCH=${_scenes}/long;PYTHONDONTWRITEBYTECODE=1")
 
 # Seeded faults on a run of eight workers (scripts/soak): a minute of them here, five among the long tests.
 function(atoll_soak_test name label minutes timeout)
