@@ -47,6 +47,7 @@ class CopyDevice final : public Device {
   absl::StatusOr<std::unique_ptr<HostWindow>> OpenWindow(std::span<float> range) override {
     return std::unique_ptr<HostWindow>(std::make_unique<CopyWindow>(range, failure));
   }
+  absl::StatusOr<std::unique_ptr<HostFeed>> OpenFeed(uint64_t) override { return absl::UnimplementedError("no feeds"); }
   absl::StatusOr<GroupKey> NewGroupKey() override { return absl::UnimplementedError("alone"); }
   absl::StatusOr<std::unique_ptr<DeviceGroup>> JoinGroup(const GroupKey&, uint32_t, uint32_t) override {
     return absl::UnimplementedError("alone");
