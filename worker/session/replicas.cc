@@ -181,6 +181,7 @@ void Replicas::BeginForm(FragmentVersion target, uint64_t errand, std::function<
 }
 
 bool Replicas::EndForm(const FormingEnded& ended) {
+  if (ended.target.fragment.value >= fragments_.size()) return false;  // of a job that had more
   One& one = At(ended.target.fragment);
   if (one.errand != ended.errand) return false;
   one.forming.reset();

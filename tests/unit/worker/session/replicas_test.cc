@@ -171,6 +171,14 @@ TEST_P(ReplicasTest, WhatIsUnderWayEndsWithThem) {
   EXPECT_TRUE(told_.empty());
 }
 
+// What a job had under way may be told behind its end, when the next job's replicas are there.
+TEST_P(ReplicasTest, WhatAnEarlierJobHadUnderWayIsOfNoAccount) {
+  EXPECT_FALSE(replicas_->EndForm({{FragmentIndex{99}, Version{0}}, 1, absl::OkStatus()}));
+  Begin(0);
+  const FormingEnded earlier{{FragmentIndex{0}, Version{0}}, errands_ + 1, absl::OkStatus()};
+  EXPECT_FALSE(replicas_->EndForm(earlier));
+}
+
 TEST_P(ReplicasTest, AnEndThatFailedIsTold) {
   SetLocal(std::numeric_limits<float>::infinity());
   Begin(0);
