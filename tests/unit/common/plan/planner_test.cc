@@ -89,8 +89,8 @@ TEST(Planner, BytesAndRatesOfOneBillion) {
   EXPECT_NEAR(plan.coordinator.ingress_bytes_per_period, 8 * 500e6, 1);
   EXPECT_NEAR(plan.coordinator.mean_egress_bits_per_second, 8 * 4e8 * plan.given.coordinator_utilization_ratio, 10);
   EXPECT_NEAR(plan.coordinator.peak_ingress_bits_per_second, 8e9, 1);
-  // 20 bytes a parameter, a contribution and seven updates in 4 bits, a buffer of the largest fragment.
-  EXPECT_EQ(plan.worker.memory_bytes, 20'500'000'000u + 437'500'000 + 500'000'000);
+  // 20 bytes a parameter, a contribution and seven updates in 4 bits, a buffer and a snapshot of the largest fragment.
+  EXPECT_EQ(plan.worker.memory_bytes, 20'500'000'000u + 437'500'000 + 2 * 500'000'000);
   EXPECT_EQ(plan.worker.gpu_memory_bytes, 16'000'000'000u);
   EXPECT_EQ(plan.worker.gpu_host_bytes, 8'500'000'000u + 437'500'000 + 500'000'000);
   EXPECT_GT(plan.coordinator.needs.memory_bytes, 24'000'000'000u);
