@@ -23,6 +23,17 @@ def rows(answer):
             yield group, sample, by_clock, by_cpu, goal
 
 
+def snapshot_line(answer):
+    """What a send costs the training thread."""
+    what = "What the training thread pays for a contribution"
+    group = next((g for g in answer["groups"] if g["name"] == "snapshot"), None)
+    if group is None:  # a run of older programs, in which that thread formed it
+        return f"{what} now, a snapshot: not yet measured."
+    copy, snapshot = group["samples"][1:]
+    share = statistics.median(figures.shares(snapshot, copy, "seconds"))
+    return f"{what}: {statistics.median(snapshot['seconds']) * 1e3:.1f} ms for the snapshot, {share:.0%} of what a copy moves in the same run."
+
+
 def table(answer):
     quiet = figures.quiet(answer)  # goals are for the clock; beside other work only processor time says something
     lines = ["| codec | pass | threads | ms | GB/s | share of triad | by CPU time | goal | |", "|---|---|---|---|---|---|---|---|---|"]
@@ -41,10 +52,6 @@ def table(answer):
         for t in (1, 2):
             yards = [g["samples"][0] for g in answer["groups"] if g["threads"] == t]
             triads[clock, t] = statistics.median(y["bytes"] / s / 1e9 for y in yards for s in y[clock])
-    group = next(g for g in answer["groups"] if g["name"] == "snapshot")
-    copy, snapshot = group["samples"][1:]
-    share = statistics.median(figures.shares(snapshot, copy, "seconds"))
-    return [*lines, "", f"What the training thread pays for a contribution: {statistics.median(snapshot['seconds']) * 1e3:.1f} ms for the "
-            f"snapshot, {share:.0%} of what a copy moves in the same run.", "", f"Triad in this run: {triads['seconds', 1]:.1f} GB/s at 1 thread, {triads['seconds', 2]:.1f} GB/s at 2; "
+    return [*lines, "", snapshot_line(answer), "", f"Triad in this run: {triads['seconds', 1]:.1f} GB/s at 1 thread, {triads['seconds', 2]:.1f} GB/s at 2; "
             f"{triads['cpu_seconds', 1]:.1f} and {triads['cpu_seconds', 2]:.1f} GB a second of processor time. "
             f"{sum(judged)} of {len(judged)} rows with a goal meet it, judged by {by}.", *gpu.pass_lines(answer)]
