@@ -186,9 +186,9 @@ std::string WorkerMemoryTable(WireSize wire_size) {
   for (const bool gpu : {true, false}) {
     for (const WorkerMemoryItem& i : WorkerMemoryItems(kEverything, {gpu, true}, wire_size)) rows.emplace(i.item, i);
   }
-  for (const auto& [item, i] : rows) {
-    row(absl::StrCat(MemoryItemName(item), " | ", PlaceName(i.place), " | ", PhaseName(i.phase)),
-        [&](const auto& items) { return BytesOf(items, item); });
+  for (const auto& [_, i] : rows) {
+    row(absl::StrCat(MemoryItemName(i.item), " | ", PlaceName(i.place), " | ", PhaseName(i.phase)),
+        [&row_item = i](const auto& items) { return BytesOf(items, row_item.item); });
   }
   for (const MemoryPlace place : {MemoryPlace::kGpu, MemoryPlace::kHost}) {
     row(absl::StrCat("always and under way | ", PlaceName(place), " | sum"),
