@@ -25,7 +25,7 @@ TEST_F(LinkTest, AnUploadResumesWhereItBroke) {
     link_.StartUpload(HeaderFor(bytes), BootNumber{1}, bytes);
     Settle();
     EXPECT_TRUE(Events<worker::UploadEnded>().empty());
-    EXPECT_EQ(bulk_.received.size(), (frame - 1) * 100u);
+    EXPECT_EQ(bulk_.received.size(), static_cast<size_t>(frame - 1) * 100);
     Pass(Seconds(1));
     const auto ended = Events<worker::UploadEnded>();
     ASSERT_EQ(ended.size(), 1u);
@@ -70,7 +70,7 @@ TEST_F(LinkTest, ADownloadResumesWhereItBroke) {
     EXPECT_EQ(fetched[0].at.version.value, 9u);
     EXPECT_EQ(fetched[0].hash, (Digest{5, 6}));
     EXPECT_TRUE(fetched[0].whole);
-    EXPECT_EQ(bulk_.offsets, (std::vector<uint64_t>{0, (frame - 1) * 100u}));
+    EXPECT_EQ(bulk_.offsets, (std::vector<uint64_t>{0, static_cast<size_t>(frame - 1) * 100}));
     EXPECT_EQ(link_.totals().downloaded_bytes - got_before, bytes->size()) << "what had arrived is not sent again";
   }
 }
