@@ -387,14 +387,14 @@ void Coordinator::WatchDiskAndCertificate(std::stop_token stop) {
   size_t jobs = 0;
   int looks = 2;  // still to trim at
   while (!stop.stop_requested()) {
-    const absl::StatusOr<DiskState> now = CheckDiskSpace(*files_, directory_, state);
     const auto space = files_->SpaceAt(directory_.root());
+    const DiskState now = space.ok() ? JudgeDiskSpace(*space, state) : state;
     if (space.ok() && space->total_bytes > 0) {
       metrics_.Set(Metric::kDiskFreeRatio,
                    static_cast<double>(space->free_bytes) / static_cast<double>(space->total_bytes));
     }
-    if (now.ok() && *now != state) {
-      state = *now;
+    if (now != state) {
+      state = now;
       if (state == DiskState::kLow) {
         log_.Warn("disk almost full", {{"state_dir", options_.state_dir}, {"what", "no uploads until space is freed"}});
       } else {

@@ -121,9 +121,7 @@ absl::Status SyncNames(Files& files, const DataDirectory& directory) {
   return files.SyncDirectory(directory.root());
 }
 
-absl::StatusOr<DiskState> CheckDiskSpace(const Files& files, const DataDirectory& directory, DiskState before,
-                                         uint32_t minimum_free_percent) {
-  ATOLL_ASSIGN_OR_RETURN(const Files::Space space, files.SpaceAt(directory.root()));
+DiskState JudgeDiskSpace(const Files::Space& space, DiskState before, uint32_t minimum_free_percent) {
   if (space.total_bytes == 0) return DiskState::kOk;
   const uint32_t wanted = minimum_free_percent + (before == DiskState::kLow ? kHysteresisPercent : 0);
   const bool low = space.free_bytes / 100 < space.total_bytes / 10000 * wanted;

@@ -83,8 +83,7 @@ absl::Status SyncNames(Files& files, const DataDirectory& directory);
 // Whether new uploads may be granted: below `minimum_free_percent` of the file system it says kLow, and only above that
 // plus 2 kOk again, so that it does not flap.
 enum class DiskState { kOk, kLow };
-absl::StatusOr<DiskState> CheckDiskSpace(const Files& files, const DataDirectory& directory, DiskState before,
-                                         uint32_t minimum_free_percent = 10);
+DiskState JudgeDiskSpace(const Files::Space& space, DiskState before, uint32_t minimum_free_percent = 10);
 
 }  // namespace atl
 

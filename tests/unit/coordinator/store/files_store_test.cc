@@ -198,14 +198,13 @@ TEST_F(BlobStoreTest, DamageIsFound) {
 
 TEST(DiskSpaceTest, DoesNotFlap) {
   SimDisk disk;
-  const DataDirectory directory("/data");
   disk.space = {1'100'000, 10'000'000};
-  EXPECT_EQ(*CheckDiskSpace(disk, directory, DiskState::kOk), DiskState::kOk);
-  EXPECT_EQ(*CheckDiskSpace(disk, directory, DiskState::kLow), DiskState::kLow);
+  EXPECT_EQ(JudgeDiskSpace(disk.space, DiskState::kOk), DiskState::kOk);
+  EXPECT_EQ(JudgeDiskSpace(disk.space, DiskState::kLow), DiskState::kLow);
   disk.space.free_bytes = 900'000;
-  EXPECT_EQ(*CheckDiskSpace(disk, directory, DiskState::kOk), DiskState::kLow);
+  EXPECT_EQ(JudgeDiskSpace(disk.space, DiskState::kOk), DiskState::kLow);
   disk.space.free_bytes = 1'300'000;
-  EXPECT_EQ(*CheckDiskSpace(disk, directory, DiskState::kLow), DiskState::kOk);
+  EXPECT_EQ(JudgeDiskSpace(disk.space, DiskState::kLow), DiskState::kOk);
 }
 
 class DiskBudgetTest : public testing::Test {
