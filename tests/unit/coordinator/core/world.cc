@@ -31,12 +31,12 @@ void World::Take(const Effects& effects) {
   core_->CheckInvariants();
   ledger_.Apply(effects.records);
   for (const LedgerRecord& record : effects.records) {
-    if (const auto* lease = std::get_if<LeaseRecord>(&record)) leases_[lease->lease] = lease->range;
+    if (const auto* lease = std::get_if<LeaseRecord>(&record)) leases_[lease->lease] = *lease;
     if (const auto* closed = std::get_if<LeaseClosed>(&record)) leases_.erase(closed->lease);
     if (const auto* round = std::get_if<RoundRecord>(&record)) {
       ++rounds_;
       for (const CommittedContribution& c : round->contributions) {
-        for (const LeaseCursor& cursor : c.header.cursors) MergeSamples(*round, cursor);
+        for (const LeaseCursor& cursor : c.header.cursors) MergeSamples(*round, c.header, cursor);
       }
       std::pair<uint64_t, uint64_t>& newest = newest_[{round->job, round->reached.fragment.value}];
       ATOLL_CHECK(std::pair(round->epoch, round->reached.version.value) > newest, "I6: a version came twice");
@@ -76,14 +76,19 @@ void World::Take(const Effects& effects) {
 void World::Accept(const ContributionHeader& header) {
   accepted_.push_back(header);
   for (const LeaseCursor& cursor : header.cursors) {
-    // Workers here claim samples of closed leases as well, which counts for nothing.
+    // Workers here claim samples of closed leases as well, and of other jobs', which counts for nothing.
     const auto lease = leases_.find(cursor.lease);
-    if (lease != leases_.end()) claimed_.try_emplace(cursor, lease->second.begin);
+    const bool counts = lease != leases_.end() && lease->second.job == header.job;
+    const Claim claim{header.job, header.worker, header.target, cursor};
+    if (counts)
+      claimed_[claim] = lease->second.range.begin;
+    else
+      claimed_.erase(claim);
   }
 }
 
-void World::MergeSamples(const RoundRecord& round, const LeaseCursor& cursor) {
-  const auto claim = claimed_.find(cursor);
+void World::MergeSamples(const RoundRecord& round, const ContributionHeader& header, const LeaseCursor& cursor) {
+  const auto claim = claimed_.find({header.job, header.worker, header.target, cursor});
   if (claim == claimed_.end() || claim->second >= cursor.cursor) return;
   auto& merged = merged_[{round.job, round.epoch}];
   const auto mine = merged.try_emplace(claim->second, 0).first;

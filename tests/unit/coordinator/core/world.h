@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "common/base/random.h"
@@ -47,7 +48,7 @@ class World {
   void Give(const Event& event);
   void Take(const Effects& effects);
   void Accept(const ContributionHeader& header);
-  void MergeSamples(const RoundRecord& round, const LeaseCursor& cursor);
+  void MergeSamples(const RoundRecord& round, const ContributionHeader& header, const LeaseCursor& cursor);
   void Hear(Worker& worker, const CoordinatorMessage& message);
   void ConnectSomeone();
   void SaySomething();
@@ -80,8 +81,9 @@ class World {
   std::map<UploadId, Upload> uploads_;
   std::vector<ContributionHeader> accepted_;
   std::map<JobId, std::string> damaged_;
-  std::map<LeaseId, SampleRange> leases_;                                      // open
-  std::map<LeaseCursor, uint64_t> claimed_;                                    // accepted, with the lease's begin
+  std::map<LeaseId, LeaseRecord> leases_;  // open
+  using Claim = std::tuple<JobId, WorkerId, FragmentVersion, LeaseCursor>;
+  std::map<Claim, uint64_t> claimed_;  // of accepted contributions: the begin of the lease
   std::map<std::pair<JobId, uint64_t>, std::map<uint64_t, uint64_t>> merged_;  // by job and epoch: from, to (I9)
   std::vector<Task> tasks_;
   uint64_t next_ = 1, jobs_ = 0, rounds_ = 0;
