@@ -86,7 +86,12 @@ class Fleet {
   const std::map<WorkerId, Member>& members() const { return members_; }
 
   // Writes the member's record at the end of the step.
-  void Touch(const WorkerId& worker) { touched_.insert(worker); }
+  void Touch(const WorkerId& worker) {
+    touched_.insert(worker);
+    ++touches_;
+  }
+  // How often a record has changed, ever.
+  uint64_t touches() const { return touches_; }
   // Its member and record go; it must be there. One that is added under that name is another.
   void Forget(const WorkerId& worker);
   void TakeChanges(std::vector<LedgerRecord>& out);
@@ -100,6 +105,7 @@ class Fleet {
   std::map<ConnectionId, Member*> by_connection_;
   std::map<JobId, std::vector<Member*>> by_job_;  // by name; none is empty
   std::set<WorkerId> touched_, forgotten_;
+  uint64_t touches_ = 0;
 };
 
 // [a-z0-9] then [a-z0-9-]*, at most limits::kNameBytes.

@@ -22,7 +22,12 @@ void LeasePool::Restore(const LeaseRecord& lease) { leases_.emplace(lease.lease,
 
 void LeasePool::Touch(LeaseId id) {
   touched_.insert(id);
+  TouchPool();
+}
+
+void LeasePool::TouchPool() {
   pool_touched_ = true;
+  ++touches_;
 }
 
 SampleRange LeasePool::TakeReturned(uint64_t samples, SampleRange within) {
@@ -119,7 +124,7 @@ uint64_t LeasePool::Abandon(SampleRange range) {
   if (taken == 0) return 0;
   record_.returned = std::move(kept);
   record_.abandoned += taken;
-  pool_touched_ = true;
+  TouchPool();
   return taken;
 }
 
@@ -137,7 +142,7 @@ void LeasePool::RollBack(uint64_t frontier) {
   // Where the abandoned samples lay is not recorded; the sum must hold either way.
   record_.abandoned = std::min(record_.abandoned, used);
   record_.consumed = used - record_.abandoned;
-  pool_touched_ = true;
+  TouchPool();
 }
 
 const LeaseRecord* LeasePool::Find(LeaseId id) const {

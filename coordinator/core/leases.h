@@ -51,6 +51,8 @@ class LeasePool {
   BalanceView Balance() const;
   const PoolRecord& record() const { return record_; }
 
+  // How often the pool has changed, ever.
+  uint64_t touches() const { return touches_; }
   // Appends what changed since the last call: leases, closed leases, the pool itself.
   void TakeChanges(std::vector<LedgerRecord>& out);
   // Breaks with ATOLL_CHECK when I9 or I12 does not hold.
@@ -60,6 +62,7 @@ class LeasePool {
   SampleRange TakeReturned(uint64_t samples, SampleRange within);
   void GiveBack(SampleRange range);
   void Touch(LeaseId id);
+  void TouchPool();
   void CloseIfEmpty(LeaseId id);
 
   PoolRecord record_;
@@ -67,6 +70,7 @@ class LeasePool {
   std::map<LeaseId, LeaseRecord> leases_;
   std::set<LeaseId> touched_;
   bool pool_touched_ = false;
+  uint64_t touches_ = 0;
 };
 
 }  // namespace atl

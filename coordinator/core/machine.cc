@@ -112,22 +112,29 @@ Effects Machine::Step(const Event& event, Instant now, int64_t wall_nanos) {
   now_ = now;
   wall_nanos_ = std::max(wall_nanos_, wall_nanos);
   const bool calm = IsCalm(event);
+  const uint64_t touches_before = Touches();
   if (!calm) ExpireMembers();
   std::visit([this](const auto& e) { On(e); }, event);
   if (calm) {
     Run* run = RunOf(*fleet_.OnConnection(std::get<WorkerSaid>(event).connection));
     if (run != nullptr && !HasEnded(run->record.state)) AdvanceRun(*run);
-    if (out_.count() == 0) return TakeEffects();
+    if (out_.count() == 0 && Touches() == touches_before) return TakeEffects();
   }
   ForgetMembers();
   for (int pass = 0;; ++pass) {
     ATOLL_CHECK(pass < kAdvanceLimit, "the core does not come to rest");
-    const size_t before = out_.count();
+    const uint64_t before = out_.count() + Touches();
     Advance();
-    if (out_.count() == before) break;
+    if (out_.count() + Touches() == before) break;
   }
   members_wake_ = MembersWake();
   return TakeEffects();
+}
+
+uint64_t Machine::Touches() const {
+  uint64_t touches = fleet_.touches();
+  for (const auto& [id, run] : runs_) touches += run.pool.touches();
+  return touches;
 }
 
 bool Machine::IsCalm(const Event& event) {

@@ -222,6 +222,9 @@ class Machine {
   void Note(const JobId& job, std::string kind, std::string text, std::map<std::string, std::string> fields = {});
   void SetState(Run& run, JobState state, const std::string& reason);
   void Verdict(UploadId upload, UploadDecision decision, absl::Status status);
+  // How often a worker's record or a pool has changed, ever: a change that nobody is told of may be what a step goes on
+  // from.
+  uint64_t Touches() const;
   Effects TakeEffects();
   std::string WaitingLine(const Run& run, Instant now) const;
   std::string WaitingForRound(const Run& run, Instant now) const;

@@ -31,6 +31,13 @@ TEST(RandomCore, LawsHoldAndARestartFindsWhatWas) {
   EXPECT_GT(rounds, kSeeds * 2) << "the random workers hardly commit anything";
 }
 
+// A worker whose connection is gone is taken from one job, which nobody is told of, and then given another: it was given
+// that one only with the next event, whatever that was.
+TEST(RandomCore, GoesOnFromAChangeThatNobodyIsToldOf) {
+  World world(9707);
+  for (int step = 0; step < kSteps; ++step) world.Chaos();
+}
+
 TEST(RandomCore, EveryJobEndsOnceFaultsStop) {
   uint64_t succeeded = 0;
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
