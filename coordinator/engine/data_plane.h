@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -70,8 +71,8 @@ class DataPlane {
   // -> RoundAggregated, ContributionsScreened or TaskFailed.
   // `job` as it is now: its spec's rates, and whether it is ending.
   void CloseRound(const struct CloseRound& task, const JobRecord& job, BootNumber boot);
-  // The ledger holds this round: its update may be served, and a snapshot is taken when the log outweighs it and some
-  // rounds have passed.
+  // The ledger holds this round: its update may be served, goes to the log, and a snapshot is taken when the log
+  // outweighs it and some rounds have passed.
   void Committed(const RoundRecord& record);
   // -> CheckpointWritten, CheckpointDelayed or TaskFailed.
   void WriteCheckpoint(const struct WriteCheckpoint& task);
@@ -140,7 +141,9 @@ class DataPlane {
   void MakeVersionZero(std::shared_ptr<Preparation> p);
   void ReadRounds(std::shared_ptr<Preparation> p);
   void ReplayNext(std::shared_ptr<Preparation> p);
-  void ReplayOne(std::shared_ptr<Preparation> p, const RoundRecord& record, std::vector<std::vector<std::byte>> inputs);
+  // `owed`: the log does not have its update.
+  void ReplayOne(std::shared_ptr<Preparation> p, const RoundRecord& record, std::vector<std::vector<std::byte>> inputs,
+                 bool owed);
   void WriteSnapshotsThenReady(std::shared_ptr<Preparation> p);
   void AnnounceReady(const Preparation& p);
 
@@ -148,14 +151,17 @@ class DataPlane {
   void ReadAndAggregate(const std::shared_ptr<JobData>& data, const struct CloseRound& task, const JobRecord& job,
                         BootNumber boot);
   void Aggregate(std::shared_ptr<JobData> data, const struct CloseRound& task, const JobRecord& job, BootNumber boot);
-  void WriteRound(std::shared_ptr<JobData> data, RoundRecord record, std::vector<std::byte> update,
-                  RoundMeasures measures, std::vector<ScreenRemark> remarks);
+  // io executor. Appends the committed updates of the fragment up to that version that the log does not have yet, and
+  // flushes. An error must end the process: what the next one recomputes is the way back.
+  absl::Status LogUpdates(JobData& data, FragmentVersion up_to);
   // io executor. Unlinks the rounds that neither a restart nor a worker a little behind needs.
   void DropLog(JobData& data, FragmentVersion head);
   // `outcome`, where one is given, gets the first failure; it is looked at by a later job of the io executor.
   void TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragment, std::shared_ptr<absl::Status> outcome);
 
-  // downloads.cc; io executor
+  // downloads.cc. The newest committed update of a fragment, which is in memory; nothing for any other. Thread-safe.
+  std::optional<DownloadContent> FindNewest(const DownloadKey& key) const ATOLL_EXCLUDES(mutex_);
+  // io executor
   absl::StatusOr<DownloadContent> Open(const DownloadRequest& request);
   absl::StatusOr<DownloadContent> OpenUpdate(const UpdateKey& key);
   absl::StatusOr<DownloadContent> OpenFragment(const FragmentKey& key);

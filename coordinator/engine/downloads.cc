@@ -23,9 +23,21 @@ DownloadContent ContentOf(std::shared_ptr<SnapshotReader> reader) {
   return {header, std::make_shared<ReadAtSource<SnapshotReader>>(reader, reader->size_bytes()), {}};
 }
 
+DownloadContent ContentOf(const UpdateInfo& update, std::shared_ptr<BulkSource> source) {
+  return {{.total_bytes = update.encoded_bytes,
+           .version = update.reached.version,
+           .hash = update.hash,
+           .codec = update.codec,
+           .digest = update.digest},
+          std::move(source),
+          {}};
+}
+
 }  // namespace
 
 void DataPlane::OpenDownload(const DownloadRequest& request, DownloadReply reply) {
+  // What every worker asks for as soon as it is published does not wait for the log that it is being written to.
+  if (std::optional<DownloadContent> newest = FindNewest(request.key)) return reply(*std::move(newest));
   parts_.io.Post([this, request, reply = std::move(reply)] { reply(Open(request)); });
 }
 
@@ -63,38 +75,33 @@ absl::StatusOr<DownloadContent> DataPlane::OpenUpdate(const UpdateKey& key) {
       return absl::NotFoundError(absl::StrCat("version ", key.reached.version.value, " of fragment ",
                                               key.reached.fragment.value, " is not committed"));
     }
-    const auto newest = data->published.find(key.reached.fragment);
-    if (newest != data->published.end() && newest->second.info.reached == key.reached) {
-      const PublishedUpdate& update = newest->second;
-      return DownloadContent{{.total_bytes = update.info.encoded_bytes,
-                              .version = update.info.reached.version,
-                              .hash = update.info.hash,
-                              .codec = update.info.codec,
-                              .digest = update.info.digest},
-                             update.source,
-                             {}};
-    }
   }
+  if (std::optional<DownloadContent> newest = FindNewest(key)) return *std::move(newest);
   const RoundKey round{key.job, data->epoch, {key.reached.fragment, Version{key.reached.version.value - 1}}};
   ATOLL_ASSIGN_OR_RETURN(const std::vector<Version> kept,
                          parts_.rounds.List(key.job, data->epoch, key.reached.fragment));
-  if (!std::binary_search(kept.begin(), kept.end(), round.target.version)) {
-    return absl::NotFoundError(absl::StrCat("the update to version ", key.reached.version.value, " of fragment ",
-                                            key.reached.fragment.value, " is no longer kept; fetch the fragment"));
-  }
+  const absl::Status not_kept =
+      absl::NotFoundError(absl::StrCat("the update to version ", key.reached.version.value, " of fragment ",
+                                       key.reached.fragment.value, " is no longer kept; fetch the fragment"));
+  if (!std::binary_search(kept.begin(), kept.end(), round.target.version)) return not_kept;
   ATOLL_RETURN_IF_ERROR(parts_.rounds.OpenCommitted(round, data->layout.digest));
   const absl::StatusOr<UpdateInfo> info = parts_.rounds.FindUpdate(round);
   absl::StatusOr<std::vector<std::byte>> bytes = parts_.rounds.ReadUpdate(round);
   parts_.rounds.Close(round);
+  if (absl::IsNotFound(info.status())) return not_kept;
   ATOLL_RETURN_IF_ERROR(info.status());
   ATOLL_RETURN_IF_ERROR(bytes.status());
-  return DownloadContent{{.total_bytes = info->encoded_bytes,
-                          .version = info->reached.version,
-                          .hash = info->hash,
-                          .codec = info->codec,
-                          .digest = info->digest},
-                         MakeMemorySource(std::make_shared<const std::vector<std::byte>>(*std::move(bytes))),
-                         {}};
+  return ContentOf(*info, MakeMemorySource(std::make_shared<const std::vector<std::byte>>(*std::move(bytes))));
+}
+
+std::optional<DownloadContent> DataPlane::FindNewest(const DownloadKey& key) const {
+  const auto* wanted = std::get_if<UpdateKey>(&key);
+  const std::shared_ptr<JobData> data = wanted == nullptr ? nullptr : Find(wanted->job);
+  if (data == nullptr) return std::nullopt;
+  MutexLock lock(data->mutex);
+  const auto newest = data->published.find(wanted->reached.fragment);
+  if (newest == data->published.end() || newest->second.info.reached != wanted->reached) return std::nullopt;
+  return ContentOf(newest->second.info, newest->second.source);
 }
 
 absl::StatusOr<DownloadContent> DataPlane::OpenFragment(const FragmentKey& key) {

@@ -2,6 +2,7 @@
 #ifndef ATOLL_COORDINATOR_ENGINE_JOB_DATA_H_
 #define ATOLL_COORDINATOR_ENGINE_JOB_DATA_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -19,10 +20,11 @@
 
 namespace atl {
 
-// An encoded update in memory, shared by all receivers.
+// An encoded update in memory, shared by all receivers and by the round log.
 struct PublishedUpdate {
   UpdateInfo info;
-  std::shared_ptr<BulkSource> source;
+  std::shared_ptr<const std::vector<std::byte>> bytes;
+  std::shared_ptr<BulkSource> source;  // of these bytes
 };
 
 struct JobData {
@@ -46,6 +48,9 @@ struct JobData {
   // By fragment: the newest committed update and the one whose commit is still to come.
   std::map<FragmentIndex, PublishedUpdate> published ATOLL_GUARDED_BY(mutex);
   std::map<FragmentIndex, PublishedUpdate> uncommitted ATOLL_GUARDED_BY(mutex);
+  // Committed, and not yet in the round log, in the order of their commits. What is here when a process ends is
+  // recomputed from the contributions by the next one, so no snapshot of a version is written before its update.
+  std::vector<PublishedUpdate> unlogged ATOLL_GUARDED_BY(mutex);
   std::map<FragmentIndex, Version> committed ATOLL_GUARDED_BY(mutex);       // newest committed version
   std::map<FragmentIndex, RoundMeasures> measures ATOLL_GUARDED_BY(mutex);  // of the newest closed round
   // What arrived contributions said by themselves, by version and worker, until their round commits; with their digest,
@@ -66,6 +71,9 @@ inline void JobData::Logged::Add(const RoundRecord& round) {
   bytes += round.update_bytes;
   for (const CommittedContribution& contribution : round.contributions) bytes += contribution.header.encoded_bytes;
 }
+
+// The update of a round as it is sent and logged. rounds.cc
+PublishedUpdate PublishedOf(const RoundRecord& record, CodecKind codec, std::vector<std::byte> update);
 
 // Puts the norms of a committed round into the history of its fragment. rounds.cc
 void Remember(const RoundRecord& record, const JobSpec& spec, NormHistory& history);

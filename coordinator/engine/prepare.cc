@@ -219,13 +219,15 @@ void DataPlane::ReplayNext(std::shared_ptr<Preparation> p) {
     }
     inputs.push_back(*std::move(bytes));
   }
+  const auto update = parts_.rounds.FindUpdate(key);
+  const bool owed = !update.ok() || update->digest != record.update_digest;
   parts_.rounds.Close(key);
   parts_.compute.Post(
-      [this, p, record, inputs = std::move(inputs)]() mutable { ReplayOne(p, record, std::move(inputs)); });
+      [this, p, record, inputs = std::move(inputs), owed]() mutable { ReplayOne(p, record, std::move(inputs), owed); });
 }
 
 void DataPlane::ReplayOne(std::shared_ptr<Preparation> p, const RoundRecord& record,
-                          std::vector<std::vector<std::byte>> bytes) {
+                          std::vector<std::vector<std::byte>> bytes, bool owed) {
   std::vector<RoundInput> inputs;
   for (size_t i = 0; i < bytes.size(); ++i) {
     const ContributionHeader& header = record.contributions[i].header;
@@ -236,10 +238,10 @@ void DataPlane::ReplayOne(std::shared_ptr<Preparation> p, const RoundRecord& rec
   OuterParameters outer = OuterParametersOf(p->data->spec);
   outer.learning_rate = record.learning_rate;
   outer.momentum = record.momentum;
-  const auto result = p->data->aggregator.CloseRound(record.reached.fragment, Version{record.reached.version.value - 1},
-                                                     inputs, outer, parts_.threads);
+  auto result = p->data->aggregator.CloseRound(record.reached.fragment, Version{record.reached.version.value - 1},
+                                               inputs, outer, parts_.threads);
   if (!result.ok()) return Fail(p->data->job, result.status());
-  if (!result->committed || result->hash != record.hash) {
+  if (!result->committed || result->hash != record.hash || result->update_digest != record.update_digest) {
     return Fail(p->data->job, absl::DataLossError(
                                   absl::StrCat("round ", record.reached.version.value, " of fragment ",
                                                record.reached.fragment.value, " of job ", p->data->job.value,
@@ -247,6 +249,12 @@ void DataPlane::ReplayOne(std::shared_ptr<Preparation> p, const RoundRecord& rec
                                                "program of the version that wrote it, or roll back to a checkpoint")));
   }
   p->data->since_snapshot[record.reached.fragment.value].Add(record);
+  if (owed) {
+    PublishedUpdate update = PublishedOf(record, p->data->spec.sync.download_codec, std::move(result->update));
+    MutexLock lock(p->data->mutex);
+    p->data->published[record.reached.fragment] = update;  // rounds come in their order: the last is the newest
+    p->data->unlogged.push_back(std::move(update));
+  }
   parts_.io.Post([this, p] { ReplayNext(p); });
 }
 

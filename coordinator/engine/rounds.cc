@@ -1,4 +1,5 @@
-// Closing rounds, snapshots, checkpoints: bytes from the log, one pass of the aggregate, the update back to the log.
+// Closing rounds, snapshots, checkpoints: bytes from the log, one pass of the aggregate, and, behind the commit, the
+// update to the log.
 #include <algorithm>
 #include <utility>
 
@@ -84,6 +85,16 @@ void Remember(const RoundRecord& record, const JobSpec& spec, NormHistory& histo
   history.Add(merged, LearningRateAt(spec.inner, record.clock_step));
 }
 
+PublishedUpdate PublishedOf(const RoundRecord& record, CodecKind codec, std::vector<std::byte> update) {
+  const auto bytes = std::make_shared<const std::vector<std::byte>>(std::move(update));
+  const UpdateInfo info{.reached = record.reached,
+                        .hash = record.hash,
+                        .digest = record.update_digest,
+                        .encoded_bytes = record.update_bytes,
+                        .codec = codec};
+  return {info, bytes, MakeMemorySource(bytes)};
+}
+
 void DataPlane::CloseRound(const struct CloseRound& task, const JobRecord& job, BootNumber boot) {
   const std::shared_ptr<JobData> data = Find(task.job);
   if (data == nullptr) return Fail(task.job, absl::FailedPreconditionError("the job's parameters are not in memory"));
@@ -91,7 +102,6 @@ void DataPlane::CloseRound(const struct CloseRound& task, const JobRecord& job, 
   parts_.compute.Post([this, task, job, boot, data] {
     if (Find(task.job) != data) return;
     ReadAndAggregate(data, task, job, boot);
-    // Behind the update, where there is one to write.
     parts_.io.Post([this, data, key = RoundKey{task.job, task.epoch, task.target}] {
       if (Find(data->job) != data) parts_.rounds.Close(key);  // released meanwhile, which did not find it open
     });
@@ -158,35 +168,39 @@ void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound
     record.tokens += task.contributions[i].tokens;
   }
   Remember(record, spec, history);
-  parts_.io.Post([this, data, record = std::move(record), update = std::move(result->update), measures,
-                  remarks = RemarksOf(*result)]() mutable {
-    WriteRound(std::move(data), std::move(record), std::move(update), measures, std::move(remarks));
-  });
-}
-
-void DataPlane::WriteRound(std::shared_ptr<JobData> data, RoundRecord record, std::vector<std::byte> update,
-                           RoundMeasures measures, std::vector<ScreenRemark> remarks) {
-  const FragmentIndex fragment = record.reached.fragment;
-  const RoundKey key{record.job, record.epoch, {fragment, Version{record.reached.version.value - 1}}};
-  const UpdateInfo info{.reached = record.reached,
-                        .hash = record.hash,
-                        .digest = record.update_digest,
-                        .encoded_bytes = record.update_bytes,
-                        .codec = data->spec.sync.download_codec};
   // The job has ended, stopped or gone back while this was merged: nobody waits for it, and its segment is closed.
   if (Find(record.job) != data) return;
-  const absl::Status written = parts_.rounds.WriteUpdate(key, info, update);
-  if (!written.ok()) return parts_.fatal(Annotate(written, "the update of a closed round could not be made durable"));
   {
     MutexLock lock(data->mutex);
-    data->uncommitted[fragment] = {info,
-                                   MakeMemorySource(std::make_shared<const std::vector<std::byte>>(std::move(update)))};
-    data->measures[fragment] = measures;
+    data->uncommitted[task.target.fragment] =
+        PublishedOf(record, data->spec.sync.download_codec, std::move(result->update));
+    data->measures[task.target.fragment] = measures;
   }
-  const JobId job = record.job;
-  const uint64_t epoch = record.epoch;
+  // The contributions are durable and the pass gives the same bits again: the commit waits for nothing else.
   const FragmentVersion reached = record.reached;
-  Emit(RoundAggregated{job, epoch, reached, std::move(record), std::move(remarks)});
+  Emit(RoundAggregated{task.job, task.epoch, reached, std::move(record), RemarksOf(*result)});
+}
+
+absl::Status DataPlane::LogUpdates(JobData& data, FragmentVersion up_to) {
+  const auto due = [up_to](const PublishedUpdate& update) {
+    return update.info.reached.fragment == up_to.fragment && update.info.reached.version <= up_to.version;
+  };
+  while (true) {
+    PublishedUpdate update;
+    {
+      MutexLock lock(data.mutex);
+      const auto first = std::find_if(data.unlogged.begin(), data.unlogged.end(), due);
+      if (first == data.unlogged.end()) return absl::OkStatus();
+      update = std::move(*first);
+      data.unlogged.erase(first);
+    }
+    const FragmentVersion reached = update.info.reached;
+    const RoundKey key{data.job, data.epoch, {reached.fragment, Version{reached.version.value - 1}}};
+    absl::Status written = parts_.rounds.Open(key, data.layout.digest);
+    if (written.ok()) written = parts_.rounds.WriteUpdate(key, update.info, *update.bytes);
+    parts_.rounds.Close(key);
+    if (!written.ok()) return Annotate(written, "the update of a committed round could not be made durable");
+  }
 }
 
 void DataPlane::Committed(const RoundRecord& record) {
@@ -197,6 +211,7 @@ void DataPlane::Committed(const RoundRecord& record) {
     MutexLock lock(data->mutex);
     const auto update = data->uncommitted.find(fragment);
     if (update != data->uncommitted.end()) {
+      data->unlogged.push_back(update->second);
       data->published[fragment] = std::move(update->second);
       data->uncommitted.erase(update);
     }
@@ -206,6 +221,7 @@ void DataPlane::Committed(const RoundRecord& record) {
     });
   }
   parts_.io.Post([this, data, reached = record.reached] {
+    if (absl::Status logged = LogUpdates(*data, reached); !logged.ok()) return parts_.fatal(logged);
     parts_.rounds.Close({data->job, data->epoch, {reached.fragment, Version{reached.version.value - 1}}});
     DropLog(*data, reached);
   });
@@ -246,6 +262,7 @@ void DataPlane::TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragme
     copy->residual.assign(state.residual.begin(), state.residual.end());
     parts_.io.Post([this, data, fragment, copy, outcome] {
       const SnapshotKey key{data->job, data->epoch, {fragment, copy->version}};
+      if (absl::Status logged = LogUpdates(*data, key.at); !logged.ok()) return parts_.fatal(logged);
       absl::Status done = parts_.snapshots.Write(key, {copy->public_copy, copy->momentum, copy->residual}, copy->hash,
                                                  data->layout.digest);
       if (outcome != nullptr && outcome->ok()) *outcome = done;

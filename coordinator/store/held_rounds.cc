@@ -11,6 +11,7 @@
 #include "common/wire/record_messages.h"
 #include "coordinator/store/segment_format.h"
 #include "coordinator/store/segments_on_disk.h"
+#include "coordinator/store/snapshots_on_disk.h"
 
 namespace atl {
 namespace {
@@ -70,7 +71,14 @@ absl::StatusOr<Held> ReadHeld(const File& file) {
   return held;
 }
 
-std::string Missing(const Held& held, const RoundRecord& record) {
+// Whether what the update was made from is still there: the state before it, and so no snapshot at or behind it.
+absl::StatusOr<bool> CanBeRecomputed(const Files& files, const DataDirectory& directory, const RoundRecord& record) {
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<Version> snapshots,
+                         SnapshotsOnDisk(files, directory, record.job, record.epoch, record.reached.fragment));
+  return snapshots.empty() || snapshots.back() < record.reached.version;
+}
+
+std::string Missing(const Held& held, const RoundRecord& record, bool needs_update) {
   std::vector<std::string> workers;
   for (const CommittedContribution& contribution : record.contributions) {
     const auto found = held.accepted.find(contribution.header.worker);
@@ -82,7 +90,7 @@ std::string Missing(const Held& held, const RoundRecord& record) {
     parts.push_back(absl::StrCat("the contribution", workers.size() > 1 ? "s of workers " : " of worker ",
                                  absl::StrJoin(workers, ", ")));
   }
-  if (held.update != record.update_digest) parts.push_back("the update");
+  if (needs_update && held.update != record.update_digest) parts.push_back("the update");
   return absl::StrJoin(parts, " and ");
 }
 
@@ -127,7 +135,12 @@ absl::Status CheckHeldRound(const Files& files, const DataDirectory& directory, 
     return absl::DataLossError(absl::StrCat("round log segment ", path, " of ", round, " is not there: ", kWayOut));
   ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, files.OpenForRead(path));
   ATOLL_ASSIGN_OR_RETURN(const Held held, ReadHeld(*file));
-  const std::string missing = Missing(held, record);
+  bool needs_update = false;
+  if (held.update != record.update_digest) {
+    ATOLL_ASSIGN_OR_RETURN(const bool recomputable, CanBeRecomputed(files, directory, record));
+    needs_update = !recomputable;
+  }
+  const std::string missing = Missing(held, record, needs_update);
   if (missing.empty()) return absl::OkStatus();
   const std::string end = held.whole_bytes == held.file_bytes
                               ? absl::StrCat("is cut short at offset ", held.file_bytes)

@@ -1,7 +1,9 @@
 // Whether the segments of committed rounds that are still on disk hold what the ledger counts. Every contribution of a
-// committed round and its update were flushed before the commit, so a segment without them was damaged since; nothing
-// here changes it. Cost: the record headers and the small messages of each segment, never a contribution's bytes.
-// Thread rule: that of the ledger given.
+// committed round was flushed before the commit, and its update before any snapshot of the version that it led to or of
+// a later one. So a segment without a contribution was damaged since, and one without its update where there is such a
+// snapshot; where there is none the update is recomputed from the contributions. Nothing here changes a file. Cost: the
+// record headers and the small messages of each segment, never a contribution's bytes. Thread rule: that of the ledger
+// given.
 #ifndef ATOLL_COORDINATOR_STORE_HELD_ROUNDS_H_
 #define ATOLL_COORDINATOR_STORE_HELD_ROUNDS_H_
 
@@ -21,8 +23,8 @@ struct DamagedRound {
   std::string what;  // one sentence: file, offset, what is missing, what to do
 };
 
-// DataLoss, as that sentence, when a contribution that `record` counts or its update is not in the segment, or the
-// segment is not there. Another error when it cannot be read.
+// DataLoss, as that sentence, when a contribution that `record` counts is not in the segment, or its update where it
+// cannot be recomputed, or the segment is not there. Another error when it cannot be read.
 absl::Status CheckHeldRound(const Files& files, const DataDirectory& directory, const RoundRecord& record);
 
 // Of the jobs that have not ended, the newest segments on disk of each fragment whose rounds the ledger has committed,

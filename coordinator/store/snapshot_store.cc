@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/numbers.h"
+#include "coordinator/store/snapshots_on_disk.h"
 
 namespace atl {
 namespace {
@@ -172,10 +173,10 @@ absl::StatusOr<std::shared_ptr<SnapshotReader>> SnapshotStore::OpenReader(const 
   return OpenFile(directory_.SnapshotPath(key));
 }
 
-absl::StatusOr<std::vector<Version>> SnapshotStore::List(const JobId& job, uint64_t epoch,
-                                                         FragmentIndex fragment) const {
+absl::StatusOr<std::vector<Version>> SnapshotsOnDisk(const Files& files, const DataDirectory& directory,
+                                                     const JobId& job, uint64_t epoch, FragmentIndex fragment) {
   ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                         files_.List(directory_.SnapshotDirectory(job, epoch, fragment)));
+                         files.List(directory.SnapshotDirectory(job, epoch, fragment)));
   std::vector<Version> versions;
   for (const std::string& name : names) {
     uint64_t version = 0;
@@ -184,6 +185,11 @@ absl::StatusOr<std::vector<Version>> SnapshotStore::List(const JobId& job, uint6
   }
   std::sort(versions.begin(), versions.end());
   return versions;
+}
+
+absl::StatusOr<std::vector<Version>> SnapshotStore::List(const JobId& job, uint64_t epoch,
+                                                         FragmentIndex fragment) const {
+  return SnapshotsOnDisk(files_, directory_, job, epoch, fragment);
 }
 
 absl::StatusOr<std::optional<Version>> SnapshotStore::NewestUpTo(const JobId& job, uint64_t epoch,

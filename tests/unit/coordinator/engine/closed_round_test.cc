@@ -1,0 +1,108 @@
+// A round from its merge to its commit and behind it: what is written when, and what is left of it when the job's
+// parameters are let go meanwhile.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/unit/coordinator/engine/small_coordinator.h"
+
+namespace atl {
+namespace {
+
+class ClosedRound : public testing::Test {
+ protected:
+  ClosedRound() {
+    (void)c_.Submit(TinySpec("tiny"));
+    key_.epoch = c_.View("tiny").record.epoch;
+    c_.data.SetEventSink([this](Event event) { events_.push_back(std::move(event)); });
+  }
+  // Gives the compute executor a round without contributions to close.
+  void Close() {
+    struct CloseRound task;
+    task.job = key_.job;
+    task.target = key_.target;
+    c_.data.CloseRound(task, c_.View("tiny").record, BootNumber{1});
+    ASSERT_EQ(c_.work.pending(), 1u);
+  }
+  bool HasRound() const {
+    return std::any_of(events_.begin(), events_.end(),
+                       [](const Event& event) { return std::holds_alternative<RoundAggregated>(event); });
+  }
+  RoundAggregated Aggregated() const {
+    for (const Event& event : events_) {
+      if (const auto* aggregated = std::get_if<RoundAggregated>(&event)) return *aggregated;
+    }
+    return {};
+  }
+  static Digest LayoutDigest() {
+    const JobSpec spec = TinySpec("tiny");
+    return MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment).digest;
+  }
+  bool SegmentIsOpen() { return c_.rounds.Info(key_).ok(); }
+
+  SmallDisk disk_;
+  ManualClock clock_;
+  SmallCoordinator c_{disk_, clock_};
+  RoundKey key_{JobId{"tiny"}, 0, {FragmentIndex{0}, Version{0}}};
+  std::vector<Event> events_;
+};
+
+TEST_F(ClosedRound, IsToldToTheCore) {
+  Close();
+  c_.work.RunAll();
+  EXPECT_TRUE(HasRound());
+  EXPECT_TRUE(SegmentIsOpen());
+}
+
+// The commit waits for no flush of the update, and the workers for no write of it.
+TEST_F(ClosedRound, ItsUpdateIsServedFromTheCommitOnAndLoggedBehindIt) {
+  Close();
+  c_.work.RunAll();
+  const RoundRecord record = Aggregated().record;
+  EXPECT_FALSE(c_.rounds.Info(key_)->has_update);
+  std::vector<absl::StatusOr<DownloadContent>> answers;
+  const auto ask = [&] {
+    c_.data.OpenDownload(
+        {.key = UpdateKey{key_.job, record.reached}},
+        [&answers](absl::StatusOr<DownloadContent> content) { answers.push_back(std::move(content)); });
+  };
+  ask();
+  c_.work.RunAll();
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_TRUE(absl::IsNotFound(answers[0].status())) << "it is not committed";
+  c_.data.Committed(record);
+  ask();
+  ASSERT_EQ(answers.size(), 2u) << "it waited for the disk";
+  ASSERT_TRUE(answers[1].ok()) << answers[1].status();
+  EXPECT_EQ(answers[1]->header.digest, record.update_digest);
+  c_.work.RunAll();
+  EXPECT_FALSE(SegmentIsOpen());
+  ASSERT_TRUE(c_.rounds.OpenCommitted(key_, LayoutDigest()).ok());
+  EXPECT_EQ(c_.rounds.FindUpdate(key_)->digest, record.update_digest);
+}
+
+TEST_F(ClosedRound, ReleasedBehindTheMergeAndBeforeItsCommit) {
+  Close();
+  c_.work.RunOne();  // merged, and told to the core
+  ASSERT_TRUE(HasRound());
+  ASSERT_TRUE(SegmentIsOpen());
+  c_.data.Release(key_.job);
+  c_.work.RunAll();
+  EXPECT_FALSE(SegmentIsOpen());
+  const RoundRecord record = Aggregated().record;
+  c_.data.Committed(record);
+  c_.work.RunAll();
+  EXPECT_FALSE(SegmentIsOpen());
+}
+
+TEST_F(ClosedRound, ReleasedBeforeTheMerge) {
+  Close();
+  c_.data.Release(key_.job);
+  c_.work.RunOne(1);
+  c_.work.RunAll();
+  EXPECT_FALSE(HasRound());
+  EXPECT_FALSE(SegmentIsOpen());
+}
+
+}  // namespace
+}  // namespace atl
