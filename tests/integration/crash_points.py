@@ -28,7 +28,13 @@ LIVE = {"killed-before": None, "killed-after": None, "EIO": None, "ENOSPC": ("cr
         "short": ("write",)}  # fault: the calls that it can meet, None for all
 LIVE_SHARE = 5  # one point in so many is a run of its own, where not all are played
 FINISHED_SHARE = 10  # and one image in so many is run to its end
+JOBS_OF_ALL = 5  # points at a time where all are played: most of a run of its own is waiting
 SEED = int(os.environ.get("ATOLL_CRASH_SEED", "1"))
+
+
+def points_asked():
+    return int(os.environ.get("ATOLL_CRASH_POINTS", POINTS))
+
 
 recorded = None  # of the processes that play points: what was recorded
 
@@ -91,7 +97,7 @@ def chosen_points(calls):
     if "ATOLL_CRASH_ONLY" in os.environ:
         number, _, fault = os.environ["ATOLL_CRASH_ONLY"].partition(":")
         return {fault: [int(number)]}
-    wanted = int(os.environ.get("ATOLL_CRASH_POINTS", POINTS))
+    wanted = points_asked()
     if wanted == 0:
         return points
     dice, live = random.Random(SEED), max(len(LIVE), wanted // LIVE_SHARE)
@@ -165,7 +171,7 @@ def test(scene):
     images = [(n, fault, i % FINISHED_SHARE == FINISHED_SHARE // 2) for fault in IMAGES for i, n in enumerate(points.get(fault, []))]
     runs = [(n, fault, True) for fault in LIVE for n in points.get(fault, [])]
     outcomes, wrong = collections.Counter(), []
-    with multiprocessing.Pool(2, begin, (what,)) as pool:
+    with multiprocessing.Pool(2 if points_asked() else JOBS_OF_ALL, begin, (what,)) as pool:
         for fault, outcome, failure in pool.imap_unordered(play, runs + images):
             if failure is not None:
                 wrong.append(f"{outcome}: {failure}")
