@@ -266,6 +266,9 @@ void Core::CheckInvariants() const {
       continue;
     }
     if (f.forming) ATOLL_CHECK(f.held && !f.unsettled && !f.applying, "what is being formed is held and nothing moves");
+    const bool awaits_merge =
+        (f.unsettled && f.unsettled->contributor) || (f.applying && f.applying->contributor && !f.overtaken);
+    if (awaits_merge) ATOLL_CHECK(f.held.has_value(), "what an update counts is held until it is merged");
     if (f.leaping) {
       ATOLL_CHECK(!f.held && !f.unsettled && !f.forming, "a fragment that leaps has nothing in flight");
       continue;

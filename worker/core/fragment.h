@@ -38,16 +38,23 @@ struct Pending {
   uint64_t clock_step = 0;  // of the job when it was published; 0: not told
 };
 
+// As what an update reached the outer copy. The replica was told so, and merges it as nothing else.
+struct Standing {
+  bool contributor = false;
+  bool ahead = false;  // a contributor that sent ahead of the others
+};
+
 struct Fragment {
   bool installed = false;
-  Version outer;                  // of the outer copy; meaningful once installed
-  uint64_t outer_clock = 0;       // of the job when it was published; 0: not told
-  Version newest;                 // heard of: assigned or published
-  std::optional<bool> unsettled;  // outer copy moved, local not: as contributor or not
-  std::optional<Held> held;       // held->version == outer, or outer - 1 while unsettled
-  std::deque<Pending> pending;    // contiguous from outer + 1 once installed
-  bool forming = false;           // held is, beside training: neither the outer copy nor its version moves meanwhile
-  bool applying = false, installing = false;
+  Version outer;                      // of the outer copy; meaningful once installed
+  uint64_t outer_clock = 0;           // of the job when it was published; 0: not told
+  Version newest;                     // heard of: assigned or published
+  std::optional<Standing> unsettled;  // outer copy moved, local not
+  std::optional<Held> held;           // held->version == outer, or outer - 1 while unsettled
+  std::deque<Pending> pending;        // contiguous from outer + 1 once installed
+  bool forming = false;               // held is, beside training: neither outer copy nor version moves meanwhile
+  std::optional<Standing> applying;   // the outer copy is moving
+  bool installing = false;
   bool overtaken = false;     // the outer copy was taken while it was applying
   bool fetching = false;      // whole
   bool leaping = false;       // being fetched whole to come forward with its drift; installed, and nothing is in flight

@@ -50,7 +50,7 @@ void Core::State::OnLeapt(uint32_t p, Version version) {
   f.leaping = f.lacks_update = false;
   f.outer = version;
   f.outer_clock = 0;
-  f.unsettled = false;  // not as a contributor
+  f.unsettled = Standing{};  // not as a contributor
   wish.again = wish.denied;
   SayIt(Applied{job, {FragmentIndex{p}, version}, true});
   FillGaps(p);

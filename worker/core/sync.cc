@@ -132,16 +132,15 @@ void Core::State::ApplyReady() {
     Fragment& f = fragments[p];
     if (!f.installed || f.applying || f.forming) continue;
     if (f.unsettled) {
-      if (!MaySettle(f, *f.unsettled)) continue;
+      if (!MaySettle(f, f.unsettled->contributor)) continue;
       Settle(p);
     }
     if (f.leaping || f.pending.empty() || !f.pending.front().fetched) continue;
     const Pending& next = f.pending.front();
     const bool contributor = IsContributor(f, next);
     if (!MayApply(p, contributor)) continue;
-    f.applying = true;
-    const bool ahead = contributor && f.held->ahead;
-    effects.push_back(ApplyUpdate{{FragmentIndex{p}, next.reached}, contributor, ahead, next.hash});
+    f.applying = Standing{contributor, contributor && f.held->ahead};
+    effects.push_back(ApplyUpdate{{FragmentIndex{p}, next.reached}, contributor, f.applying->ahead, next.hash});
   }
 }
 
@@ -149,7 +148,7 @@ void Core::State::OnUpdateApplied(const UpdateApplied& applied) {
   const uint32_t p = applied.reached.fragment.value;
   if (p >= fragments.size() || !fragments[p].applying) return;
   Fragment& f = fragments[p];
-  f.applying = false;
+  const Standing standing = *std::exchange(f.applying, std::nullopt);
   SayIt(Applied{job, applied.reached, applied.hash_matches});
   if (!applied.hash_matches) {
     Tell(NoteLevel::kWarning, "replica deviates",
@@ -158,21 +157,19 @@ void Core::State::OnUpdateApplied(const UpdateApplied& applied) {
     Heal(p);
     return;
   }
-  const bool contributor = IsContributor(f, f.pending.front());
   f.outer = applied.reached.version;
   f.outer_clock = f.pending.front().clock_step;
   f.pending.pop_front();
   wish.again = wish.denied;  // what stood in the way may be committed now
   StartFetches(p);
   if (std::exchange(f.overtaken, false)) return;  // the outer copy was taken behind it: nothing is left to be merged
-  f.unsettled = contributor;
-  if (MaySettle(f, contributor)) Settle(p);
+  f.unsettled = standing;
+  if (MaySettle(f, standing.contributor)) Settle(p);
 }
 
 void Core::State::Settle(uint32_t p) {
   Fragment& f = fragments[p];
-  const bool contributor = *f.unsettled;
-  const bool ahead = contributor && f.held->ahead;
+  const auto [contributor, ahead] = *f.unsettled;
   const bool late = contributor && !ahead && taken > f.held->apply_at;
   const bool dropped = f.held && f.held->dropped;
   effects.push_back(ResolveUpdate{FragmentIndex{p}, contributor, ahead, late, dropped});
@@ -245,7 +242,7 @@ void Core::State::TakeOuterEverywhere(const std::string& why) {
     Withdraw(p);
     ForgetDrift(fragments[p]);
     fragments[p].unsettled.reset();
-    fragments[p].overtaken = fragments[p].applying;
+    fragments[p].overtaken = fragments[p].applying.has_value();
     if (fragments[p].installed) effects.push_back(AdoptOuter{FragmentIndex{p}});
   }
   applied_at = taken;  // no step is left that waits for an update
@@ -406,7 +403,7 @@ void Core::State::OnContributionRefused(const ContributionRefused& refused) {
 
 void Core::State::MarkRefused(uint32_t p, const std::string& reason) {
   Fragment& f = fragments[p];
-  if (f.unsettled) return;  // its update is here already and says who contributed
+  if (f.unsettled || f.applying) return;  // its update is here already and says who contributed
   Tell(NoteLevel::kWarning, "contribution refused",
        absl::StrCat("fragment ", p, " version ", f.held->version.value, ": ", reason, "; its ", f.held->header.steps,
                     " steps stay in this worker and go into the next one"));

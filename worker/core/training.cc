@@ -101,7 +101,8 @@ void Core::State::CatchUpClock() {
 // clocks so far apart two workers could wait for each other: one at fragment 0 for what the other sends at its next
 // send step of it, and that one at fragment 1 likewise. So whoever ran on takes the job's clock again. What was sent
 // once for a step is not sent again, whether its update is here yet or not, as the others, who sent for it too, do not.
-// And what is held is awaited that much later; meanwhile nothing that is trained is overwritten.
+// And what is held is awaited that much later; meanwhile nothing that is trained is overwritten. Where its update is in
+// the outer copy already (an evaluation hastens it), it is merged at its step, as what it was applied.
 void Core::State::SetClockBack(uint64_t to) {
   if (Clock() <= to) return;
   const uint64_t steps = Clock() - to;
@@ -112,7 +113,7 @@ void Core::State::SetClockBack(uint64_t to) {
   for (Fragment& f : fragments) {
     f.due = f.skipped = false;
     f.sent_until = f.sent_step;
-    if (!f.held) continue;
+    if (!f.held || f.applying || f.unsettled) continue;
     f.held->ahead = true;
     f.held->apply_at += pace.StepsFor(steps);
     f.held->wait_until = kNever;

@@ -3,6 +3,8 @@
 #ifndef ATOLL_TESTS_UNIT_WORKER_CORE_FAKE_COORDINATOR_H_
 #define ATOLL_TESTS_UNIT_WORKER_CORE_FAKE_COORDINATOR_H_
 
+#include <gtest/gtest.h>
+
 #include <map>
 #include <memory>
 #include <optional>
@@ -110,6 +112,7 @@ class World {
   uint64_t steps_taken = 0;
 
  private:
+  static std::string As(bool mine, bool ahead) { return ahead ? "ahead" : mine ? "contributor" : "missed"; }
   void Log(const std::string& line) { lines.push_back(line); }
 
   // Writes an effect down and answers it.
@@ -140,6 +143,7 @@ class World {
       }
     }
     void operator()(const InstallFragment& e) {
+      if (e.leap) w.replicas_[e.fragment.value].applied_as = As(false, false);
       w.Log(absl::StrCat(e.leap ? "leap " : "install ", e.fragment.value, " v", e.version.value));
       q.push_back(FragmentInstalled{e.fragment, e.version, true});
     }
@@ -149,15 +153,15 @@ class World {
     }
     void operator()(const DropFetches& e) { w.Log(absl::StrCat("drop fetches ", e.fragment.value)); }
     void operator()(const ApplyUpdate& e) {
-      w.Log(absl::StrCat("apply ", e.reached.fragment.value, " v", e.reached.version.value,
-                         e.ahead         ? " ahead"
-                         : e.contributor ? " contributor"
-                                         : ""));
+      const std::string standing = As(e.contributor, e.ahead);
+      w.replicas_[e.reached.fragment.value] = {standing};
+      w.Log(absl::StrCat("apply ", e.reached.fragment.value, " v", e.reached.version.value, " ", standing));
       if (w.form_and_apply) q.push_back(UpdateApplied{e.reached, w.hash_matches});
     }
     void operator()(const ResolveUpdate& e) {
-      const char* standing = e.ahead ? " ahead" : e.contributor ? " contributor" : e.dropped ? " dropped" : " missed";
-      w.Log(absl::StrCat("resolve ", e.fragment.value, standing, e.late ? " late" : ""));
+      EXPECT_EQ(As(e.contributor, e.ahead), w.replicas_[e.fragment.value].applied_as) << "or the worker leaves its job";
+      const std::string standing = e.dropped ? "dropped" : As(e.contributor, e.ahead);
+      w.Log(absl::StrCat("resolve ", e.fragment.value, " ", standing, e.late ? " late" : ""));
     }
     void operator()(const AdoptOuter& e) { w.Log(absl::StrCat("adopt ", e.fragment.value)); }
     void operator()(const BeginOptimizer&) { w.Log("reset optimizer"); }
@@ -227,6 +231,10 @@ class World {
   std::shared_ptr<const JobSpec> spec_;
   const uint32_t fragments_;
   VersionVector assigned_;
+  struct Replica {
+    std::string applied_as;  // the newest update
+  };
+  std::map<uint32_t, Replica> replicas_;
   uint64_t digests_ = 0, leases_ = 0, next_position_ = 0;
   Instant now_{1'000'000'000};
   Core core_;

@@ -100,6 +100,23 @@ TEST(WorkerGivesUp, WhileAnUpdateIsBeingApplied) {
   EXPECT_TRUE(w.Did("resolve 0 missed")) << "the next one is merged as ever";
 }
 
+// Nothing more of a contribution is said while its update is on its way into the outer copy.
+TEST(WorkerGivesUp, NothingOfWhatAnUpdateCountsThatIsBeingApplied) {
+  World w;
+  w.Start();
+  w.Steps(4);
+  w.Boundary();
+  w.form_and_apply = false;
+  w.Publish(0, 1, {"w1"}, 4);
+  w.Boundary();
+  ASSERT_TRUE(w.Did("apply 0 v1 contributor"));
+  w.Hear(ContributionRefused{JobId{"tiny"}, {FragmentIndex{0}, Version{0}}, w.uploads.at(0).header.digest, "late"});
+  EXPECT_FALSE(w.Did("note contribution refused"));
+  w.Give(UpdateApplied{{FragmentIndex{0}, Version{1}}, true});
+  EXPECT_TRUE(w.Did("resolve 0 contributor"));
+  EXPECT_EQ(w.core().fragments()[0].steps_behind, 0u);
+}
+
 TEST(WorkerGivesUp, WhileAContributionIsBeingFormed) {
   World w;
   w.Start();
@@ -145,6 +162,46 @@ TEST(WorkerAfterAnOutage, WhoPassedSendStepsMeanwhileTakesTheJobsClockAgain) {
   w.Steps(2);
   w.Boundary();
   EXPECT_EQ(w.Count("form"), formed + 2) << "then fragment 1";
+}
+
+// Fragment 1 is sent at step 2 and to be merged at 8, fragment 0 at 6 and 12; an evaluation brings the outer copy of
+// fragment 0 to version 1 at step 7, and the next send step of fragment 1, 10, passes while the coordinator is away.
+TEST(WorkerAfterAnOutage, WhatAnEvaluationBroughtIntoTheOuterCopyIsMergedAsItWasApplied) {
+  JobSpec spec = SmallSpec();
+  spec.sync.inner_steps = 8;
+  spec.sync.overlap_steps = 6;
+  World w(spec, 2);
+  w.Start();
+  w.Steps(7);
+  ASSERT_TRUE(w.Did("upload 1 v0 steps 2"));
+  ASSERT_TRUE(w.Did("upload 0 v0 steps 6"));
+  w.Accept(0);
+  w.Accept(1);
+  w.Publish(0, 1, {"w1", "w2"}, 6);
+  w.Hear(EvaluationAssigned{JobId{"tiny"}, 1, {Version{1}, Version{0}}, 16});
+  w.Boundary();
+  w.Boundary();
+  ASSERT_TRUE(w.Did("apply 0 v1 contributor"));
+  ASSERT_TRUE(w.Did("evaluate 1"));
+  ASSERT_FALSE(w.Did("resolve 0"));
+  w.Give(StreamDown{"gone"});
+  w.Steps(1);
+  w.Boundary();
+  w.Wait(Seconds(3));  // for fragment 1, at step 8
+  w.Steps(2);
+  w.Boundary();
+  ASSERT_EQ(w.steps_taken, 11u) << "two steps and what the boundary behind them takes";
+  w.Connect(true, 2, 5, {{{FragmentIndex{1}, Version{0}}, ContributionFate::kAccepted}});
+  w.Assign({Version{1}, Version{0}}, 8);
+  ASSERT_TRUE(w.Did("clock set back"));
+  w.Boundary();
+  EXPECT_FALSE(w.Did("resolve 0")) << "at its own step";
+  w.Publish(1, 1, {"w1", "w2"}, 10);
+  w.Steps(1);
+  w.Boundary();
+  EXPECT_TRUE(w.Did("resolve 0 contributor"));
+  EXPECT_FALSE(w.Did("resolve 0 contributor late"));
+  EXPECT_TRUE(w.Did("resolve 1 ahead"));
 }
 
 TEST(WorkerAfterAnOutage, WhoPassedNoSendStepKeepsItsClock) {
