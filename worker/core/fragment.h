@@ -55,7 +55,7 @@ struct Fragment {
   bool forming = false;               // held is, beside training: neither outer copy nor version moves meanwhile
   std::optional<Standing> applying;   // the outer copy is moving
   bool installing = false;
-  bool overtaken = false;     // the outer copy was taken while it was applying
+  bool overtaken = false;     // the outer copy is to be taken once it is applied
   bool fetching = false;      // whole
   bool leaping = false;       // being fetched whole to come forward with its drift; installed, and nothing is in flight
   bool lacks_update = false;  // leaping because an update is not kept any more

@@ -162,7 +162,10 @@ void Core::State::OnUpdateApplied(const UpdateApplied& applied) {
   f.pending.pop_front();
   wish.again = wish.denied;  // what stood in the way may be committed now
   StartFetches(p);
-  if (std::exchange(f.overtaken, false)) return;  // the outer copy was taken behind it: nothing is left to be merged
+  if (std::exchange(f.overtaken, false)) {  // nothing is left to be merged
+    effects.push_back(AdoptOuter{FragmentIndex{p}});
+    return;
+  }
   f.unsettled = standing;
   if (MaySettle(f, standing.contributor)) Settle(p);
 }
@@ -243,7 +246,8 @@ void Core::State::TakeOuterEverywhere(const std::string& why) {
     ForgetDrift(fragments[p]);
     fragments[p].unsettled.reset();
     fragments[p].overtaken = fragments[p].applying.has_value();
-    if (fragments[p].installed) effects.push_back(AdoptOuter{FragmentIndex{p}});
+    // One that is moving is taken when it has moved: if it deviates then, there is none.
+    if (fragments[p].installed && !fragments[p].applying) effects.push_back(AdoptOuter{FragmentIndex{p}});
   }
   applied_at = taken;  // no step is left that waits for an update
   ReturnLeases();

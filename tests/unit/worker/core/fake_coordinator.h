@@ -45,6 +45,7 @@ class World {
   void Give(const Event& event) {
     std::vector<Event> queue{event};
     for (size_t i = 0; i < queue.size(); ++i) {
+      if (const auto* e = std::get_if<UpdateApplied>(&queue[i])) replicas_[e->reached.fragment.value].applying = false;
       for (const Effect& effect : core_.Step(queue[i], now_)) Take(effect, queue);
       core_.CheckInvariants();
     }
@@ -154,7 +155,7 @@ class World {
     void operator()(const DropFetches& e) { w.Log(absl::StrCat("drop fetches ", e.fragment.value)); }
     void operator()(const ApplyUpdate& e) {
       const std::string standing = As(e.contributor, e.ahead);
-      w.replicas_[e.reached.fragment.value] = {standing};
+      w.replicas_[e.reached.fragment.value] = {standing, true};
       w.Log(absl::StrCat("apply ", e.reached.fragment.value, " v", e.reached.version.value, " ", standing));
       if (w.form_and_apply) q.push_back(UpdateApplied{e.reached, w.hash_matches});
     }
@@ -163,7 +164,10 @@ class World {
       const std::string standing = e.dropped ? "dropped" : As(e.contributor, e.ahead);
       w.Log(absl::StrCat("resolve ", e.fragment.value, " ", standing, e.late ? " late" : ""));
     }
-    void operator()(const AdoptOuter& e) { w.Log(absl::StrCat("adopt ", e.fragment.value)); }
+    void operator()(const AdoptOuter& e) {
+      EXPECT_FALSE(w.replicas_[e.fragment.value].applying) << "the replica may deviate, and has no outer copy then";
+      w.Log(absl::StrCat("adopt ", e.fragment.value));
+    }
     void operator()(const BeginOptimizer&) { w.Log("reset optimizer"); }
     void operator()(const FormContribution& e) {
       w.Log(absl::StrCat("form ", e.target.fragment.value, " v", e.target.version.value));
@@ -233,6 +237,7 @@ class World {
   VersionVector assigned_;
   struct Replica {
     std::string applied_as;  // the newest update
+    bool applying = false;
   };
   std::map<uint32_t, Replica> replicas_;
   uint64_t digests_ = 0, leases_ = 0, next_position_ = 0;

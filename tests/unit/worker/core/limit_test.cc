@@ -90,14 +90,30 @@ TEST(WorkerGivesUp, WhileAnUpdateIsBeingApplied) {
   w.Boundary();
   ASSERT_TRUE(w.Did("apply 0 v1"));
   w.Hear(LeaseRevoked{JobId{"tiny"}, {LeaseId{1}}, "it was away"});
-  ASSERT_TRUE(w.Did("adopt 0"));
   w.Give(UpdateApplied{{FragmentIndex{0}, Version{1}}, true});
+  ASSERT_TRUE(w.Did("adopt 0"));
   EXPECT_FALSE(w.Did("resolve 0"));
   EXPECT_EQ(w.core().fragments()[0].applied, Version{1});
   w.form_and_apply = true;
   w.Publish(0, 2, {"w2"});
   w.Boundary();
   EXPECT_TRUE(w.Did("resolve 0 missed")) << "the next one is merged as ever";
+}
+
+// A replica that deviates has no outer copy to take: the fragment is fetched whole, and the worker stays in its job.
+TEST(WorkerGivesUp, WhileAnUpdateIsBeingAppliedThatMakesAnotherHash) {
+  World w(SmallSpec(), 2);
+  w.Start();
+  w.Steps(1);
+  w.form_and_apply = false;
+  w.Publish(1, 1, {"w2"});
+  w.Boundary();
+  ASSERT_TRUE(w.Did("apply 1 v1"));
+  w.Hear(LeaseRevoked{JobId{"tiny"}, {LeaseId{1}}, "it was away"});
+  EXPECT_TRUE(w.Did("adopt 0"));
+  w.Give(UpdateApplied{{FragmentIndex{1}, Version{1}}, false});
+  EXPECT_EQ(w.Count("adopt 1"), 2) << "at the start, and when it is fetched";
+  EXPECT_EQ(w.Count("fetch fragment 1"), 2);
 }
 
 // Nothing more of a contribution is said while its update is on its way into the outer copy.
