@@ -1,0 +1,31 @@
+// What a seed of the simulation draws: choices, lengths of time, jobs. The order of the draws is part of what a seed
+// is.
+#ifndef ATOLL_TESTS_SIM_DRAWS_H_
+#define ATOLL_TESTS_SIM_DRAWS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "common/base/random.h"
+#include "common/base/time.h"
+#include "common/plan/job_spec.h"
+
+namespace atl {
+
+constexpr uint64_t kWithoutEnd = 1'000'000;  // the stop step of a job that is drained once it has gone on
+
+template <typename T, size_t N>
+T OneOf(Rng& rng, const T (&choices)[N]) {
+  return choices[rng.Below(N)];
+}
+
+inline Duration Below(Rng& rng, Duration most) {
+  return Nanoseconds(static_cast<int64_t>(rng.Below(static_cast<uint64_t>(most.ns))));
+}
+
+JobSpec DrawJob(Rng& rng, const std::string& name);
+
+}  // namespace atl
+
+#endif  // ATOLL_TESTS_SIM_DRAWS_H_
