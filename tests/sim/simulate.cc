@@ -28,6 +28,7 @@ void PrintLine(uint64_t seed, const atl::SwarmOptions& options, const atl::Swarm
                                {"sqlite", options.sqlite},
                                {"audit", options.audit},
                                {"broken", played.broken},
+                               {"replay", atl::ReplayCommand(seed, options)},
                                {"trace", absl::StrFormat("%016x", played.trace)},
                                {"simulated_seconds", played.simulated_seconds},
                                {"cpu_seconds", cpu_seconds},
@@ -51,10 +52,29 @@ void PrintLine(uint64_t seed, const atl::SwarmOptions& options, const atl::Swarm
   std::fflush(stdout);
 }
 
+// What every seed is played with, from the arguments behind the four numbers. False: one of them is not known.
+bool Read(int argc, char** argv, atl::SwarmOptions& all) {
+  for (int i = 5; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--tell") {
+      all.tell = true;
+    } else if (word == "--no-strangers") {
+      all.strangers = false;
+    } else if (word == "--drop-syncs" && i + 1 < argc) {
+      all.drop_syncs = std::strtod(argv[++i], nullptr);
+    } else {
+      std::fprintf(stderr, "atoll-simulate: %s is not known; it takes --tell, --no-strangers and --drop-syncs P\n",
+                   argv[i]);
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
-// atoll-simulate FIRST COUNT HOURS SECONDS [--tell]: COUNT seeds from FIRST on, or as many as SECONDS of wall time
-// allow.
+// atoll-simulate FIRST COUNT HOURS SECONDS [--tell] [--no-strangers] [--drop-syncs P]: COUNT seeds from FIRST on, or as
+// many as SECONDS of wall time allow.
 int main(int argc, char** argv) {
   if (argc < 5) {
     std::fprintf(
@@ -62,15 +82,18 @@ int main(int argc, char** argv) {
         "atoll-simulate: say the first seed, how many, the simulated hours of each, and the limit in seconds\n");
     return 2;
   }
+  atl::SwarmOptions all;
+  if (!Read(argc, argv, all)) return 2;
   const uint64_t first = Number(argv[1]), count = Number(argv[2]);
   const double hours = std::strtod(argv[3], nullptr), limit = std::strtod(argv[4], nullptr);
-  const bool tell = argc > 5 && std::string(argv[5]) == "--tell";
   const atl::SystemClock clock;
   const atl::Instant began = clock.Now();
   for (uint64_t seed = first; seed < first + count; ++seed) {
     if (atl::ToSeconds(clock.Now() - began) > limit) break;
     atl::SwarmOptions options = atl::OptionsOf(seed, hours);
-    options.tell = tell;
+    options.tell = all.tell;
+    options.strangers = all.strangers;
+    options.drop_syncs = all.drop_syncs;
     const double before = CpuSeconds();
     atl::SwarmResult played = atl::PlaySwarm(seed, options);
     const double spent = CpuSeconds() - before;

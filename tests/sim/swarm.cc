@@ -226,6 +226,7 @@ class Swarm {
     if (jobs_.size() >= kMostJobs) return;
     const JobId job{absl::StrCat("job-", jobs_.size())};
     specs_[job] = DrawJob(rng_, job.value);
+    if (options_.drop_syncs) specs_[job].experiment.drop_sync_probability = *options_.drop_syncs;
     jobs_.push_back(job);
     world_.AskSoon(Submission(job));
     Happened();
@@ -438,6 +439,13 @@ const std::vector<Swarm::Kind> Swarm::kKinds = {
 
 SwarmOptions OptionsOf(uint64_t seed, double hours) {
   return {.sqlite = seed % 8 == 0, .audit = seed % 4 == 0, .hours = hours};
+}
+
+std::string ReplayCommand(uint64_t seed, const SwarmOptions& options) {
+  std::string command = absl::StrCat("scripts/simulate --only --seed ", seed, " --simulated ", options.hours);
+  if (!options.strangers) absl::StrAppend(&command, " --no-strangers");
+  if (options.drop_syncs) absl::StrAppend(&command, " --drop-syncs ", *options.drop_syncs);
+  return command;
 }
 
 SwarmResult PlaySwarm(uint64_t seed, const SwarmOptions& options) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "tests/sim/laws.h"
@@ -13,11 +14,12 @@
 namespace atl {
 
 struct SwarmOptions {
-  bool sqlite = false;    // the ledger in SQLite over the simulated disk; otherwise in memory
-  bool audit = false;     // verify and replay what is left
-  double hours = 1;       // of faults
-  bool tell = false;      // print what happens, for people
-  bool strangers = true;  // of strangers.h; in a stream of draws of their own
+  bool sqlite = false;                 // the ledger in SQLite over the simulated disk; otherwise in memory
+  bool audit = false;                  // verify and replay what is left
+  double hours = 1;                    // of faults
+  bool tell = false;                   // print what happens, for people
+  bool strangers = true;               // of strangers.h; in a stream of draws of their own
+  std::optional<double> drop_syncs{};  // experiment.drop_sync_probability of every job, whatever is drawn
 };
 
 struct SwarmResult {
@@ -31,6 +33,9 @@ struct SwarmResult {
 
 // Which seeds have SQLite (one of eight) and are audited (likewise, others).
 SwarmOptions OptionsOf(uint64_t seed, double hours);
+// The one command that plays it again and tells what happens. `options` are OptionsOf's, but for strangers and
+// drop_syncs.
+std::string ReplayCommand(uint64_t seed, const SwarmOptions& options);
 SwarmResult PlaySwarm(uint64_t seed, const SwarmOptions& options);
 
 }  // namespace atl

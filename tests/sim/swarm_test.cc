@@ -24,11 +24,9 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
   return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
 }
 
-void ExpectLawful(uint64_t seed, double hours, bool strangers = true) {
-  SwarmOptions options = OptionsOf(seed, hours);
-  options.strangers = strangers;
+void ExpectLawful(uint64_t seed, const SwarmOptions& options) {
   const SwarmResult first = PlaySwarm(seed, options);
-  EXPECT_EQ(first.broken, "") << "play it alone: scripts/simulate --only --seed " << seed << " --simulated " << hours;
+  EXPECT_EQ(first.broken, "") << "play it alone: " << ReplayCommand(seed, options);
   EXPECT_GT(first.counts.looks, 0u);
   EXPECT_EQ(PlaySwarm(seed, options).trace, first.trace) << "seed " << seed << " is not one run";
 }
@@ -38,21 +36,39 @@ class SwarmSeeds : public testing::TestWithParam<uint64_t> {};
 TEST_P(SwarmSeeds, TheLawsHold) {
   const uint64_t seeds = FromEnvironment("ATOLL_SEEDS", kSeeds), first = FromEnvironment("ATOLL_FIRST_SEED", 1);
   for (uint64_t seed = first + GetParam(); seed < first + seeds && !HasFailure(); seed += kParts) {
-    ExpectLawful(seed, kHours);
+    ExpectLawful(seed, OptionsOf(seed, kHours));
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Quarters, SwarmSeeds, testing::Range<uint64_t>(0, kParts));
 
+// Everything that a seed was played with is in the command, which tests/sim/simulate_script.py reads back.
+TEST(Swarm, NamesTheOneCommandThatPlaysASeedAgain) {
+  SwarmOptions options = OptionsOf(7, 0.15);
+  EXPECT_EQ(ReplayCommand(7, options), "scripts/simulate --only --seed 7 --simulated 0.15");
+  options.strangers = false;
+  options.drop_syncs = 0.2;
+  EXPECT_EQ(ReplayCommand(7, options),
+            "scripts/simulate --only --seed 7 --simulated 0.15 --no-strangers --drop-syncs 0.2");
+}
+
 // As it was when it was found: without what came later.
-void ExpectFound(uint64_t seed, double hours) { ExpectLawful(seed, hours, false); }
+void ExpectFound(uint64_t seed, double hours, std::optional<double> drop_syncs = {}) {
+  SwarmOptions options = OptionsOf(seed, hours);
+  options.strangers = false;
+  options.drop_syncs = drop_syncs;
+  ExpectLawful(seed, options);
+}
 
 // Every worker had its fragment fetched whole while the coordinator was away, at the limit of steps without an update:
 // none might step to its next send step, and no update came without one.
 TEST(SwarmRegressions, AJobWhoseWorkersAllFetchedAnewGoesOn) { ExpectFound(5, 1); }
 
 // What a worker gave up stays leased to it: it got no more samples, was at no send step, and the round waited for it.
-TEST(SwarmRegressions, AWorkerThatGetsNoSamplesSendsOrReturnsWhatItHas) { ExpectFound(1018, 1); }
+TEST(SwarmRegressions, AWorkerThatGetsNoSamplesSendsOrReturnsWhatItHas) {
+  ExpectFound(1018, 1);
+  ExpectFound(4, 0.15, 0.2);
+}
 
 // Two versions within one period leave the job's clock ahead of the steps: a worker that lets such a send step pass may
 // come to its limit before the next.
