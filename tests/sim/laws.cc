@@ -76,10 +76,42 @@ void Laws::Record(const RoundRecord& round) {
       Break(absl::StrCat("I1: ", Name(round), " merges a contribution to another round"));
     if (!merged_.insert({round.job, round.epoch, c.header.target, c.header.worker}).second)
       Break(absl::StrCat("I1: ", Name(round), " merges a contribution of worker ", c.header.worker.value, " again"));
+    if (ruled.fragments == 1) CheckCounted(round, c.header);
     for (const LeaseCursor& cursor : c.header.cursors) CheckSamples(round, cursor);
+  }
+  const FragmentVersion made{round.reached.fragment, Version{round.reached.version.value - 1}};
+  for (auto told = acknowledged_.lower_bound({round.job, made, WorkerId{}}); told != acknowledged_.end(); ++told) {
+    if (std::get<JobId>(told->first) != round.job || std::get<FragmentVersion>(told->first) != made) break;
+    CheckTakenIn(told->second.second);
   }
   if (!round.contributions.empty() && std::abs(weights - 1) > 1e-9)
     Break(absl::StrCat("I4: the weights of ", Name(round), " add up to ", weights));
+}
+
+void Laws::CheckCounted(const RoundRecord& round, const ContributionHeader& header) {
+  const auto& merged = samples_[{round.job, round.epoch}];
+  uint64_t samples = 0;
+  for (const LeaseCursor& cursor : header.cursors) {
+    const auto lease = leases_.find(cursor.lease);
+    if (lease == leases_.end()) continue;  // CheckSamples says so
+    const auto before = merged.find(lease->second.begin);
+    const uint64_t from = before == merged.end() ? lease->second.begin : before->second.end;
+    samples += cursor.cursor - std::min(cursor.cursor, from);
+  }
+  const uint64_t tokens = samples * jobs_.at(round.job).spec.data.sequence_length;
+  if (header.tokens > tokens || header.steps > samples)
+    Break(absl::StrCat("I9: worker ", header.worker.value, " counts ", header.tokens, " tokens and ", header.steps,
+                       " steps for ", Name(round), ", with ", tokens, " new tokens behind it"));
+}
+
+void Laws::CheckTakenIn(const ContributionHeader& header) {
+  const bool rolled_back = EpochOf(header.job, header.target.fragment) > 0;  // it may be of any epoch
+  if (rolled_back || header.target.version >= VersionOf(header.job, header.target.fragment)) return;
+  if (damaged_.contains(header.job) || screened_.contains({header.job, header.target, header.worker})) return;
+  if (!merged_.contains({header.job, 0, header.target, header.worker}))
+    Break(absl::StrCat("I2: the contribution of worker ", header.worker.value, " to version ",
+                       header.target.version.value, " of fragment ", header.target.fragment.value, " of job ",
+                       header.job.value, " was accepted, and the round is made without it"));
 }
 
 void Laws::CheckSamples(const RoundRecord& round, const LeaseCursor& cursor) {
@@ -236,6 +268,11 @@ void Laws::CheckWorkers(const Core& core, Instant now) {
 
 void Laws::Acknowledged(const ContributionHeader& header) {
   acknowledged_[{header.job, header.target, header.worker}] = {EpochOf(header.job, header.target.fragment), header};
+  CheckTakenIn(header);
+}
+
+void Laws::Failed(const WorkerId& worker, const JobFailure& failure) {
+  Break(absl::StrCat("worker ", worker.value, " leaves job ", failure.job.value, " with an error: ", failure.reason));
 }
 
 void Laws::CheckAcknowledged(const RecoveredState& state, const std::map<JobId, std::string>& damaged) {

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "common/plan/messages.h"
 #include "coordinator/core/core.h"
 #include "coordinator/store/ledger.h"
 
@@ -23,7 +24,8 @@ class Laws {
 
   // A transaction is durable. I1 a contribution is merged once; I6 versions grow by one and never change; I8 a round
   // has workers.min, unless its job ends; I9 a request for samples has one lease, unless that was given back whole, and
-  // no two leases bring the same sample into an epoch's parameters; I10 boot numbers grow. A job's clock goes back in
+  // no two leases bring the same sample into an epoch's parameters, and a contribution to a job of one fragment counts
+  // no more tokens and steps than it has samples that are new; I10 boot numbers grow. A job's clock goes back in
   // rollbacks alone.
   void Committed(const std::vector<LedgerRecord>& records);
   // A transaction of which nobody knows whether it is durable: the process died over it.
@@ -34,8 +36,11 @@ class Laws {
   // and then, as people see them, the balance of every job, that no round waits for a worker that is lost or has left,
   // and that a cordoned worker gets no other job.
   void Looked(const Core& core, Instant now);
-  // A worker was told that its contribution is accepted.
+  // A worker was told that its contribution is accepted. I2: the round that it is for is not made without it, but where
+  // the screens have refused it. Not looked at once a job was rolled back.
   void Acknowledged(const ContributionHeader& header);
+  // A worker says that it leaves a job with an error: nothing in a simulation is a reason for that.
+  void Failed(const WorkerId& worker, const JobFailure& failure);
   // After a restart: every contribution to an open round that was acknowledged is among `state`'s accepted (I2), but of
   // the jobs in `damaged`.
   void CheckAcknowledged(const RecoveredState& state, const std::map<JobId, std::string>& damaged);
@@ -77,6 +82,10 @@ class Laws {
   void Record(const CheckpointRecord& checkpoint);
   // A rollback sets the samples back with the parameters, in one transaction.
   void CheckRollback(const RollbackRecord& rollback, const std::vector<LedgerRecord>& records);
+  // Whether what it counts is behind it. Before its samples are looked at.
+  void CheckCounted(const RoundRecord& round, const ContributionHeader& header);
+  // Of one that was told to be accepted, once the version after its own is committed.
+  void CheckTakenIn(const ContributionHeader& header);
   // Samples that were merged under one lease, up to a cursor of it.
   void CheckSamples(const RoundRecord& round, const LeaseCursor& cursor);
   void Count(const LedgerRecord& record);

@@ -14,8 +14,8 @@ template <typename Out, typename In>
 class LateEnd final : public MessageStream<Out, In> {
  public:
   LateEnd(std::unique_ptr<MessageStream<Out, In>> end, SimNetwork::Line& out, SimNetwork::Line& in,
-          std::function<void(uint64_t)> trace)
-      : end_(std::move(end)), out_(out), in_(in), trace_(std::move(trace)) {}
+          std::function<void(const Out&)> says)
+      : end_(std::move(end)), out_(out), in_(in), says_(std::move(says)) {}
   ~LateEnd() override {
     *alive_ = false;
     if (!closed_) end_->Cancel();
@@ -38,7 +38,7 @@ class LateEnd final : public MessageStream<Out, In> {
   }
   absl::Status Send(Out message) override {
     if (closed_) return absl::FailedPreconditionError("the control stream is closed");
-    trace_(message.index());
+    says_(message);
     out_.Post([end = end_, message = std::move(message)]() mutable { (void)end->Send(std::move(message)); });
     return absl::OkStatus();
   }
@@ -54,7 +54,7 @@ class LateEnd final : public MessageStream<Out, In> {
   const std::shared_ptr<MessageStream<Out, In>> end_;
   SimNetwork::Line& out_;
   SimNetwork::Line& in_;
-  const std::function<void(uint64_t)> trace_;
+  const std::function<void(const Out&)> says_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   bool closed_ = false;
 };
@@ -106,11 +106,13 @@ void SimNetwork::Line::Open() {
 }
 
 ControlStreamPair MakeSimStreamPair(Executor& near, SimNetwork::Line& up, SimNetwork::Line& down,
-                                    std::function<void(uint64_t)> trace) {
+                                    std::function<void(const WorkerMessage&)> worker_says,
+                                    std::function<void(const CoordinatorMessage&)> coordinator_says) {
   ControlStreamPair pair = MakeControlStreamPair(near);
-  pair.worker = std::make_unique<LateEnd<WorkerMessage, CoordinatorMessage>>(std::move(pair.worker), up, down, trace);
+  pair.worker = std::make_unique<LateEnd<WorkerMessage, CoordinatorMessage>>(std::move(pair.worker), up, down,
+                                                                             std::move(worker_says));
   pair.coordinator = std::make_unique<LateEnd<CoordinatorMessage, WorkerMessage>>(std::move(pair.coordinator), down, up,
-                                                                                  std::move(trace));
+                                                                                  std::move(coordinator_says));
   return pair;
 }
 

@@ -74,9 +74,11 @@ class SimNetwork::Line final : public Executor {
 };
 
 // Two ends of a control stream over `up` and `down`. What happens at once in memory, `near` (one job at a time) does.
-// break_connection resets it: what is under way is lost, and each end hears of it as soon as its line lets it.
+// break_connection resets it: what is under way is lost, and each end hears of it as soon as its line lets it. Whatever
+// an end says is told to `worker_says` or `coordinator_says` first.
 ControlStreamPair MakeSimStreamPair(Executor& near, SimNetwork::Line& up, SimNetwork::Line& down,
-                                    std::function<void(uint64_t)> trace);
+                                    std::function<void(const WorkerMessage&)> worker_says,
+                                    std::function<void(const CoordinatorMessage&)> coordinator_says);
 
 }  // namespace atl
 

@@ -85,8 +85,9 @@ struct World::Coordinator {
 
 // One life of a worker. Its lines and its way to the coordinator outlive it.
 struct World::Worker {
-  Worker(World& w, const std::string& name, uint64_t nonce, const Machine& machine)
-      : up(w.network_.NewLine()),
+  Worker(World& w, const std::string& called, uint64_t nonce, const Machine& machine)
+      : name(called),
+        up(w.network_.NewLine()),
         down(w.network_.NewLine()),
         bulk_line(w.network_.NewLine()),
         beside(w.network_.NewLine()),
@@ -112,7 +113,9 @@ struct World::Worker {
   void SetQuality(const LineQuality& wished) { quality = up.quality = down.quality = bulk_line.quality = wished; }
 
   std::unique_ptr<WorkerEnd> Open(World& w) {
-    ControlStreamPair pair = MakeSimStreamPair(w.near_, up, down, [&w](uint64_t kind) { w.Trace(kind); });
+    ControlStreamPair pair = MakeSimStreamPair(
+        w.near_, up, down, [this, &w](const WorkerMessage& message) { w.Heard(name, message); },
+        [&w](const CoordinatorMessage& message) { w.Trace(message.index()); });
     break_connection = pair.break_connection;
     if (std::exchange(meets_older, false)) {
       w.older_.push_back(std::make_unique<OlderCoordinator>(std::move(pair.coordinator), w.laws_));
@@ -122,6 +125,7 @@ struct World::Worker {
     return std::move(pair.worker);  // otherwise the coordinator's end is dropped: the stream ends
   }
 
+  const std::string name;
   SimNetwork::Line& up;
   SimNetwork::Line& down;
   SimNetwork::Line& bulk_line;
@@ -323,6 +327,11 @@ const Session* World::session(const std::string& name) const {
   return it == workers_.end() ? nullptr : &it->second->session;
 }
 
+void World::Heard(const std::string& worker, const WorkerMessage& message) {
+  Trace(message.index());
+  if (const auto* failure = std::get_if<JobFailure>(&message)) laws_.Failed(WorkerId{worker}, *failure);
+}
+
 bool World::HasLeft(const std::string& name) const {
   const Session* const of = session(name);
   return of == nullptr || of->exit().has_value();
@@ -381,6 +390,7 @@ bool World::TurnWorker(Worker& worker) {
   if (free) {
     worker.session_poked = false;
     const TurnResult turned = worker.session.Turn();
+    worker.session.core().CheckInvariants();
     progressed = turned.progressed && !worker.clock.busy();
     session_due = worker.clock.busy() ? worker.clock.busy_until() : turned.next;
   }

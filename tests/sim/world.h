@@ -104,6 +104,7 @@ class World {
     Instant Now() const override { return shared.Now(); }
     int64_t WallNanos() const override { return shared.WallNanos() + wall_offset.ns; }
   };
+  void Heard(const std::string& worker, const WorkerMessage& message);
   void Trace(uint64_t value) { trace_ = (trace_ ^ value) * 0x100000001b3 + (trace_ >> 29); }
   bool Pass();
   bool TurnCoordinator(bool moved);
