@@ -51,12 +51,18 @@ struct ReroutingBulk::Wire {
 // What a coordinator serves; nothing any more once it is dead.
 class ReroutingBulk::Source final : public BulkSource {
  public:
-  Source(std::shared_ptr<Wire> wire, std::shared_ptr<BulkSource> far_end)
-      : wire_(std::move(wire)), far_end_(std::move(far_end)), life_(wire_->life), bytes_(far_end_->size_bytes()) {}
+  Source(std::shared_ptr<Wire> wire, std::shared_ptr<BulkSource> far_end, bool spoilt)
+      : wire_(std::move(wire)),
+        far_end_(std::move(far_end)),
+        life_(wire_->life),
+        bytes_(far_end_->size_bytes()),
+        spoilt_(spoilt) {}
   uint64_t size_bytes() const override { return bytes_; }
   absl::StatusOr<BulkBytes> Read(uint64_t offset, size_t bytes) override {
     if (Dead()) return NoCoordinator();
-    return far_end_->Read(offset, bytes);
+    absl::StatusOr<BulkBytes> read = far_end_->Read(offset, bytes);
+    if (spoilt_ && read.ok()) return Corrupted(*read);
+    return read;
   }
   bool Dead() const { return wire_->life != life_; }
 
@@ -64,6 +70,7 @@ class ReroutingBulk::Source final : public BulkSource {
   const std::shared_ptr<Wire> wire_;
   const std::shared_ptr<BulkSource> far_end_;
   const uint64_t life_, bytes_;
+  const bool spoilt_;
 };
 
 template <typename Result>
@@ -139,9 +146,12 @@ std::shared_ptr<UploadHandler> ReroutingBulk::NewUpload(std::string peer) {
 
 void ReroutingBulk::OnDownload(DownloadRequest request, DownloadReply reply) {
   if (cut()) return reply(NoCoordinator());
-  DownloadReply guarded = [wire = wire_, reply = std::move(reply)](absl::StatusOr<DownloadContent> content) {
+  const bool spoilt = spoils > 0;
+  spoils -= spoilt ? 1 : 0;
+  DownloadReply guarded = [wire = wire_, spoilt, reply = std::move(reply)](absl::StatusOr<DownloadContent> content) {
     if (content.ok()) {
-      const auto source = std::make_shared<Source>(wire, content->source);
+      const auto source = std::make_shared<Source>(wire, content->source, spoilt);
+      if (spoilt) content->header.digest = {};  // none is told, so none is checked
       content->source = source;
       if (content->finished)
         content->finished = [source, finished = std::move(content->finished)](const BulkResult& result) {

@@ -20,6 +20,7 @@ class ReroutingBulk final : public BulkHandler {
 
   int refusals = 0;     // uploads still to be refused for good
   int corruptions = 0;  // frames still to arrive with other bytes
+  int spoils = 0;       // downloads still to come with other bytes, which the transfer does not see
   bool dead = false;    // the worker's process has ended
 
   // Null: no coordinator.

@@ -226,6 +226,8 @@ class Swarm {
     if (jobs_.size() >= kMostJobs) return;
     const JobId job{absl::StrCat("job-", jobs_.size())};
     specs_[job] = DrawJob(rng_, job.value);
+    if (options_.strangers && strangers_.Below(4) == 0)
+      specs_[job].experiment.drop_sync_probability = OneOf(strangers_, {0.05, 0.2});
     if (options_.drop_syncs) specs_[job].experiment.drop_sync_probability = *options_.drop_syncs;
     jobs_.push_back(job);
     world_.AskSoon(Submission(job));

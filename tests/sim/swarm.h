@@ -18,7 +18,7 @@ struct SwarmOptions {
   bool audit = false;                  // verify and replay what is left
   double hours = 1;                    // of faults
   bool tell = false;                   // print what happens, for people
-  bool strangers = true;               // of strangers.h; in a stream of draws of their own
+  bool strangers = true;               // of strangers.h, and jobs that lose syncs; in a stream of draws of their own
   std::optional<double> drop_syncs{};  // experiment.drop_sync_probability of every job, whatever is drawn
 };
 

@@ -309,8 +309,13 @@ void World::RefuseUploads(const std::string& name, int count) { workers_.at(name
 void World::CorruptUploads(const std::string& name, int count) { workers_.at(name)->rerouting->corruptions = count; }
 
 const char* World::MeetStranger(Rng& rng) {
-  if (rng.Below(4) == 0 && !workers_.empty()) {
+  const uint64_t way = rng.Below(8);
+  if (way < 3 && !workers_.empty()) {
     Worker& worker = *std::next(workers_.begin(), static_cast<ptrdiff_t>(rng.Below(workers_.size())))->second;
+    if (way == 0) {
+      worker.rerouting->spoils = 1;
+      return "stranger: a bit flips in what is fetched";
+    }
     worker.meets_older = true;
     worker.break_connection();
     return "stranger: an older coordinator answers";

@@ -70,8 +70,8 @@ class World {
   void LoseStream(const std::string& name);
   void RefuseUploads(const std::string& name, int count);
   void CorruptUploads(const std::string& name, int count);
-  // One of strangers.h, drawn: a contribution of before comes again, or an older coordinator answers where a worker
-  // connects next. What it is called.
+  // One of strangers.h, drawn: a contribution of before comes again, an older coordinator answers where a worker
+  // connects next, or a bit of what a worker fetches next flips behind the check of its transfer. What it is called.
   const char* MeetStranger(Rng& rng);
   bool HasLeft(const std::string& name) const;
   const Session* session(const std::string& name) const;
