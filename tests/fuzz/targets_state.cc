@@ -9,6 +9,8 @@
 #include "common/wire/record_messages.h"
 #include "coordinator/audit/segment_scan.h"
 #include "coordinator/audit/snapshot_reader.h"
+#include "coordinator/audit/wal_format.h"
+#include "coordinator/audit/wal_prefix.h"
 #include "coordinator/audit/wal_reader.h"
 #include "coordinator/backup/manifest.h"
 #include "coordinator/store/round_log.h"
@@ -105,6 +107,13 @@ void Wal(const std::string& input) {
   ATOLL_CHECK(file.ok(), "it is there");
   const auto check = audit::CheckWal(**file);
   ATOLL_CHECK(!check.ok() || !check->broken || *check->broken <= input.size(), "a break lies in the file");
+  audit::WalPrefix prefix;
+  ATOLL_CHECK(check.ok() && prefix.Extend(**file).ok(), "bytes in memory can be read");
+  const std::string& committed = prefix.bytes();
+  ATOLL_CHECK(input.starts_with(committed), "what is committed stands at the start");
+  if (committed.empty()) return;
+  const uint64_t frame = audit::kWalFrameHeaderBytes + audit::WalPageBytes(committed);
+  ATOLL_CHECK((committed.size() - audit::kWalHeaderBytes) / frame <= check->frames, "both readers see its frames");
 }
 
 void BackupManifest(const std::string& input) {

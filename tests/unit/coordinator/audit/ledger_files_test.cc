@@ -4,8 +4,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "coordinator/audit/ledger_reader.h"
+#include "coordinator/audit/wal_prefix.h"
 #include "coordinator/audit/wal_reader.h"
 #include "coordinator/store/sqlite_ledger.h"
 
@@ -102,6 +104,79 @@ TEST_F(LedgerFiles, ATornTailOfTheLogIsWell) {
   }
   std::filesystem::resize_file(path_ + "-wal", 0);
   EXPECT_FALSE(Check().broken.has_value());
+}
+
+class LogPrefix : public LedgerFiles {
+ protected:
+  std::string Whole() const {
+    std::ifstream file(path_ + "-wal", std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+  void Write(const std::string& bytes) const { std::ofstream(path_ + "-wal", std::ios::binary) << bytes; }
+  // What the first `bytes` bytes of `log` hold for certain, read from the flags of its frames alone.
+  static uint64_t LastCommit(const std::string& log, uint64_t bytes) {
+    uint64_t last = 0;
+    for (uint64_t at = 32; at + kFrame <= bytes; at += kFrame) {
+      if (log.compare(at + 4, 4, std::string(4, '\0')) != 0) last = at + kFrame;
+    }
+    return last;
+  }
+  void Extend(WalPrefix& prefix) const {
+    const auto wal = files_->OpenForRead(path_ + "-wal");
+    ASSERT_TRUE(wal.ok() && prefix.Extend(**wal).ok());
+  }
+};
+
+TEST_F(LogPrefix, ALogThatIsWrittenEndsWithItsLastCommit) {
+  const std::string whole = Whole();
+  WalPrefix going_on;
+  uint64_t commits = 0;
+  for (uint64_t frame_end = 32; frame_end <= whole.size(); frame_end += kFrame) {
+    for (const uint64_t bytes : {frame_end - 1, frame_end, frame_end + 1, frame_end + 24, frame_end + 4000}) {
+      Write(whole.substr(0, bytes));
+      WalPrefix fresh;
+      for (WalPrefix* prefix : {&fresh, &going_on}) {
+        Extend(*prefix);
+        EXPECT_EQ(prefix->bytes(), whole.substr(0, LastCommit(whole, std::min<uint64_t>(bytes, whole.size()))));
+        EXPECT_EQ(prefix->generation(), bytes < 32 ? "" : whole.substr(0, 32));
+      }
+    }
+    commits += LastCommit(whole, frame_end) == frame_end ? 1 : 0;
+  }
+  EXPECT_GE(commits, kCommits);
+}
+
+TEST_F(LogPrefix, AFrameThatIsBeingWrittenIsReadOnceItIsWhole) {
+  const std::string whole = Whole();
+  const uint64_t last = LastCommit(whole, whole.size() - 1);
+  for (const uint64_t at : {last, last + 9, last + 23, last + 24, last + 4000}) {
+    Flip(path_ + "-wal", at);
+    WalPrefix prefix;
+    Extend(prefix);
+    EXPECT_EQ(prefix.bytes(), whole.substr(0, last)) << at;
+    Flip(path_ + "-wal", at);
+    Extend(prefix);
+    EXPECT_EQ(prefix.bytes(), whole) << at;
+  }
+}
+
+TEST_F(LogPrefix, ALogThatWasBegunAnewIsReadFromItsStart) {
+  const std::string earlier = Whole();
+  { ASSERT_TRUE(OpenSqliteLedger(path_).ok()); }  // folds the log into the database
+  const auto ledger = OpenSqliteLedger(path_);
+  ASSERT_TRUE(ledger.ok() && (*ledger)->Commit({CountersRecord{99, 99, 99}}).ok());
+  const std::string later = Whole();
+  // As SQLite leaves it that has begun anew in the same file: the frames of before stand behind.
+  Write(earlier);
+  WalPrefix prefix;
+  Extend(prefix);
+  EXPECT_EQ(prefix.bytes(), earlier);
+  Write(later + earlier.substr(later.size()));
+  Extend(prefix);
+  EXPECT_EQ(prefix.bytes(), later);
+  Write(earlier.substr(0, 31) + '\7' + earlier.substr(32));  // a header that is being written
+  Extend(prefix);
+  EXPECT_EQ(prefix.bytes() + prefix.generation(), "");
 }
 
 TEST_F(LedgerFiles, ADatabaseThatSqliteCannotReadIsDamage) {
