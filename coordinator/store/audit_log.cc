@@ -1,6 +1,7 @@
 #include "coordinator/store/audit_log.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@ namespace {
 
 constexpr char kSuffix[] = ".jsonl";
 constexpr size_t kDigits = 10;
+constexpr uint64_t kPieceBytes = 64 << 10;  // read at once, of a file's end; a line has some hundred bytes
 
 // The numbers of the files there are, in order. What is no such file is left alone.
 std::vector<uint64_t> NumbersOf(const std::vector<std::string>& names) {
@@ -50,18 +52,33 @@ absl::Status AuditLog::FindEnd() {
   return absl::OkStatus();
 }
 
-// Cuts the file behind its last whole line and remembers that line; false when there is none.
+// Cuts the file behind its last whole line and remembers that line; false when there is none. Only the end is read.
 absl::StatusOr<bool> AuditLog::TakeUp(uint64_t number) {
-  ATOLL_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(files_, PathOf(number), UINT64_MAX));
-  const size_t end = text.rfind("}\n");  // a file system may have left zeros behind it
-  const size_t whole = end == std::string::npos ? 0 : end + 2;
-  if (whole < text.size()) {
+  ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<File> read, files_.OpenForRead(PathOf(number)));
+  ATOLL_ASSIGN_OR_RETURN(const uint64_t size, read->Size());
+  std::string text;  // the file from `from` on
+  uint64_t from = size;
+  size_t whole = 0;                   // bytes of `text` up to the end of the last whole line; 0: it ends before
+  size_t before = std::string::npos;  // the line feed before that line
+  while (from > 0 && before == std::string::npos) {
+    const uint64_t piece = std::min(from, kPieceBytes);
+    std::string head(piece, '\0');
+    ATOLL_RETURN_IF_ERROR(read->ReadAt(from - piece, std::as_writable_bytes(std::span(head))));
+    from -= piece;
+    text.insert(0, head);
+    if (whole > 0) {
+      whole += piece;
+    } else if (const size_t end = text.rfind("}\n"); end != std::string::npos) {  // zeros may stand behind it
+      whole = end + 2;
+    }
+    if (whole > 0) before = text.rfind('\n', whole - 2);
+  }
+  if (from + whole < size) {
     ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, files_.OpenForAppend(PathOf(number)));
-    ATOLL_RETURN_IF_ERROR(file->Truncate(whole));
+    ATOLL_RETURN_IF_ERROR(file->Truncate(whole == 0 ? 0 : from + whole));
     ATOLL_RETURN_IF_ERROR(file->Sync());
   }
   if (whole == 0) return false;
-  const size_t before = text.rfind('\n', whole - 2);
   const size_t begin = before == std::string::npos ? 0 : before + 1;
   previous_ = Sha256Of(AsBytes(text.substr(begin, whole - 1 - begin)));
   return true;

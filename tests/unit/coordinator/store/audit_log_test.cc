@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "coordinator/audit/trail_checks.h"
@@ -95,6 +97,95 @@ TEST_F(AuditLogTest, WhatWasNotWrittenToItsEndIsCutOff) {
   ASSERT_EQ(Tell("two"), absl::OkStatus());
   EXPECT_TRUE(Check().ok());
   EXPECT_EQ(Check().count("audit lines"), 2u);
+}
+
+// The end of a file is looked for in pieces: lines, and what is torn behind them, of every length around one and two of
+// them.
+TEST_F(AuditLogTest, TheLastLineIsFoundWhereverItEnds) {
+  constexpr size_t kPiece = 64 << 10;
+  uint64_t lines = 0;
+  for (const size_t line : {size_t{100}, kPiece, 2 * kPiece}) {
+    for (const size_t torn : {size_t{0}, size_t{1}, size_t{50}, kPiece - 120, kPiece - 2, kPiece - 1, kPiece,
+                              kPiece + 1, 2 * kPiece - 101}) {
+      ASSERT_EQ(Tell(std::string(line - 91 - lines % 3, 'x')), absl::OkStatus());
+      const size_t whole = Text(kFirst).size();
+      const SimDisk::Content tail(torn, static_cast<std::byte>(torn % 2 == 0 ? '\0' : 'y'));
+      disk_.At(kFirst).insert(disk_.At(kFirst).end(), tail.begin(), tail.end());
+      Reopen();
+      ASSERT_EQ(Text(kFirst).size(), whole) << "a line of " << line << " bytes and " << torn << " torn ones";
+      ASSERT_EQ(Tell("next"), absl::OkStatus());
+      lines += 2;
+      const audit::Report report = Check();
+      ASSERT_TRUE(report.ok()) << report.Text();
+      ASSERT_EQ(report.count("audit lines"), lines);
+    }
+  }
+}
+
+TEST_F(AuditLogTest, OfAFileWithoutAWholeLineNothingStays) {
+  ASSERT_EQ(Tell("one"), absl::OkStatus());
+  for (const size_t torn : {size_t{1}, size_t{64} << 10, size_t{200'000}}) {
+    disk_.At(kFirst) = SimDisk::Content(torn, static_cast<std::byte>('y'));
+    Reopen();
+    EXPECT_EQ(Text(kFirst), "");
+  }
+  ASSERT_EQ(Tell("one"), absl::OkStatus());
+  EXPECT_TRUE(Check().ok()) << Check().Text();
+}
+
+// Files that count what is read of them.
+class CountingFiles : public Files {
+ public:
+  explicit CountingFiles(Files& files) : files_(files) {}
+  uint64_t read_bytes() const { return read_bytes_; }
+
+  absl::StatusOr<std::unique_ptr<File>> OpenForAppend(const std::string& path) override {
+    return files_.OpenForAppend(path);
+  }
+  absl::StatusOr<std::unique_ptr<File>> OpenForRead(const std::string& path) const override {
+    auto file = files_.OpenForRead(path);
+    if (!file.ok()) return file.status();
+    return std::make_unique<Counted>(*std::move(file), read_bytes_);
+  }
+  absl::Status Rename(const std::string& from, const std::string& to) override { return files_.Rename(from, to); }
+  absl::Status Remove(const std::string& path) override { return files_.Remove(path); }
+  absl::Status HardLink(const std::string& from, const std::string& to) override { return files_.HardLink(from, to); }
+  absl::Status MakeDirectory(const std::string& path) override { return files_.MakeDirectory(path); }
+  absl::Status SyncDirectory(const std::string& path) override { return files_.SyncDirectory(path); }
+  absl::StatusOr<std::vector<std::string>> List(const std::string& path) const override { return files_.List(path); }
+  bool Exists(const std::string& path) const override { return files_.Exists(path); }
+  absl::StatusOr<Space> SpaceAt(const std::string& path) const override { return files_.SpaceAt(path); }
+
+ private:
+  class Counted : public File {
+   public:
+    Counted(std::unique_ptr<File> file, uint64_t& bytes) : file_(std::move(file)), bytes_(bytes) {}
+    absl::Status Append(Bytes data) override { return file_->Append(data); }
+    absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
+      bytes_ += out.size();
+      return file_->ReadAt(offset, out);
+    }
+    absl::Status Sync() override { return file_->Sync(); }
+    absl::Status Truncate(uint64_t size) override { return file_->Truncate(size); }
+    absl::StatusOr<uint64_t> Size() const override { return file_->Size(); }
+
+   private:
+    const std::unique_ptr<File> file_;
+    uint64_t& bytes_;
+  };
+
+  Files& files_;
+  mutable uint64_t read_bytes_ = 0;
+};
+
+TEST_F(AuditLogTest, AStartReadsOnlyTheEndOfALargeFile) {
+  const std::vector<std::string> lines(100, "{\"call\":\"" + std::string(10'000, 'x') + "\"}");
+  for (int i = 0; i < 10; ++i) ASSERT_EQ(log_->Append(lines), absl::OkStatus());
+  ASSERT_GT(Text(kFirst).size(), size_t{9} << 20);
+  CountingFiles counting(disk_);
+  ASSERT_TRUE(AuditLog::Open(counting, DataDirectory("/data")).ok());
+  EXPECT_LE(counting.read_bytes(), 128u << 10);
+  EXPECT_GT(counting.read_bytes(), 0u);
 }
 
 TEST_F(AuditLogTest, TheNewestFilesAreKeptAndAMissingOneIsFound) {
