@@ -6,8 +6,8 @@ namespace atl {
 namespace {
 
 constexpr char kBackup[] =
-    "Copies the state directory of a coordinator that does not run, flushes the copy and verifies it. PATH must\n"
-    "not exist. After an interruption the same command goes on where it stopped.";
+    "Copies the state directory of a coordinator, which may run meanwhile and notices nothing, flushes the copy and\n"
+    "verifies it. PATH must not exist. After an interruption the same command goes on where it stopped.";
 constexpr char kRestore[] =
     "Makes a state directory from a backup, flushes and verifies it. DIR must not exist. Workers that have seen\n"
     "more than the backup holds start over from it. After an interruption the same command goes on where it\n"

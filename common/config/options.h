@@ -126,7 +126,7 @@ struct AuditCommand {
   bool json = false;      // -o, --output text|json
 };
 
-// `atoll-coordinator backup` and `atoll-coordinator restore`: a state directory at rest, copied to a backup or from
+// `atoll-coordinator backup` and `atoll-coordinator restore`: a state directory, copied to a backup or from
 // one.
 struct BackupCommand {
   bool restore = false;   // from a backup to a state directory; otherwise the other way

@@ -23,7 +23,7 @@ absl::StatusOr<SharedLock> SharedLock::Take(const std::string& root) {
   const ssize_t bytes = ::pread(lock.fd_, holder, sizeof holder - 1, 0);
   return absl::FailedPreconditionError(
       absl::StrCat("the state directory ", root, " is in use by process ", bytes > 0 ? holder : "unknown",
-                   "; stop that coordinator first, or name a copy that was made while it did not run"));
+                   "; stop that coordinator first, or name a backup of it, which may be taken while it runs"));
 }
 
 SharedLock::SharedLock(SharedLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}

@@ -1,5 +1,7 @@
 #include "coordinator/backup/backup_command.h"
 
+#include <sys/resource.h>
+
 #include <filesystem>
 #include <ostream>
 #include <set>
@@ -11,16 +13,31 @@
 #include "coordinator/audit/state_paths.h"
 #include "coordinator/audit/verify.h"
 #include "coordinator/backup/copy.h"
+#include "coordinator/backup/cut.h"
 #include "coordinator/backup/manifest.h"
+#include "coordinator/backup/room.h"
 #include "coordinator/store/data_directory.h"
 #include "coordinator/store/sqlite_ledger.h"
 
 namespace atl::backup {
 namespace {
 
+constexpr int kCuts = 3;  // a coordinator that is started more often than that has other troubles
+
 std::string WithoutSlash(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path;
+}
+
+// The soft limit of open files is that of a careless program; a state may have more. Some stay for everything else.
+size_t RaiseOpenFiles() {
+  constexpr rlim_t kOthers = 64;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= kOthers) return 0;
+  return limit.rlim_cur - kOthers;
 }
 
 class Copying {
@@ -37,27 +54,7 @@ class Copying {
   absl::StatusOr<bool> Run() {
     ATOLL_RETURN_IF_ERROR(CheckSource());
     ATOLL_RETURN_IF_ERROR(CheckTarget());
-    ATOLL_ASSIGN_OR_RETURN(const audit::SharedLock source_lock, audit::SharedLock::Take(source_));
-    ATOLL_ASSIGN_OR_RETURN(const Manifest manifest, TakeManifest());
-    ATOLL_RETURN_IF_ERROR(CheckRoom(manifest));
-    const auto lock = LockDirectory(DataDirectory(partial_));
-    if (!lock.ok()) return InUse(lock.status());
-    ATOLL_RETURN_IF_ERROR(BeginPartial(manifest));
-    ATOLL_RETURN_IF_ERROR(CopyFiles(files_, manifest, source_, partial_));
-    if (options_.restore) ATOLL_RETURN_IF_ERROR(BecomeState());
-    const std::string ledger = audit::LedgerPath(partial_);
-    ATOLL_RETURN_IF_ERROR(audit::VerifyState({files_, partial_, ledger, files_}, report_));
-    if (!report_.ok()) {
-      std::error_code ignored;
-      std::filesystem::remove_all(partial_, ignored);
-      return false;
-    }
-    ATOLL_RETURN_IF_ERROR(files_.SyncDirectory(partial_));
-    ATOLL_RETURN_IF_ERROR(files_.Rename(partial_, target_));
-    ATOLL_RETURN_IF_ERROR(files_.SyncDirectory(DirectoryOf(target_)));
-    copied_ = manifest.files.size();
-    bytes_ = manifest.bytes;
-    return true;
+    return options_.restore ? Restore() : BackUp();
   }
 
   const audit::Report& report() const { return report_; }
@@ -108,21 +105,94 @@ class Copying {
     return ParseManifest(text);
   }
 
-  absl::StatusOr<Manifest> TakeManifest() const {
-    if (!options_.restore) return MakeManifest(files_, source_, options_.wall_s);
+  absl::StatusOr<bool> Restore() {
+    ATOLL_ASSIGN_OR_RETURN(const audit::SharedLock source_lock, audit::SharedLock::Take(source_));
     auto manifest = ReadManifest(JoinPath(source_, kManifestName));
     if (!manifest.ok()) return Annotate(manifest.status(), absl::StrCat("backup ", source_));
-    return manifest;
+    ATOLL_ASSIGN_OR_RETURN(const Room room, Room::Find(files_, source_, DirectoryOf(target_)));
+    if (!files_.Exists(partial_)) ATOLL_RETURN_IF_ERROR(room.Holds(manifest->bytes));
+    const auto lock = LockDirectory(DataDirectory(partial_));
+    if (!lock.ok()) return InUse(lock.status());
+    ATOLL_RETURN_IF_ERROR(CheckPartialIsOurs());
+    ATOLL_RETURN_IF_ERROR(RemoveStrays(files_, *manifest, partial_));
+    ATOLL_RETURN_IF_ERROR(WriteFileAtomically(files_, JoinPath(partial_, kManifestName), AsBytes(ToText(*manifest))));
+    ATOLL_RETURN_IF_ERROR(files_.Remove(JoinPath(partial_, kUnfinishedName)));
+    ATOLL_RETURN_IF_ERROR(CopyFiles(files_, *manifest, source_, partial_));
+    ATOLL_RETURN_IF_ERROR(BeginLedgerLine(audit::LedgerPath(partial_), options_.wall_s));
+    ATOLL_RETURN_IF_ERROR(files_.Rename(JoinPath(partial_, kManifestName), JoinPath(partial_, kRestoredName)));
+    ATOLL_ASSIGN_OR_RETURN(const bool well, VerifyPartial());
+    if (well) ATOLL_RETURN_IF_ERROR(Publish(*manifest));
+    return well;
   }
 
-  // Only for a copy that begins: how much of a broken-off one is there is not known yet.
-  absl::Status CheckRoom(const Manifest& manifest) const {
-    if (files_.Exists(partial_)) return absl::OkStatus();
-    ATOLL_ASSIGN_OR_RETURN(const Files::Space space, files_.SpaceAt(DirectoryOf(target_)));
-    if (space.free_bytes >= manifest.bytes) return absl::OkStatus();
-    return absl::ResourceExhaustedError(absl::StrCat("the copy needs ", manifest.bytes, " bytes, and ",
-                                                     DirectoryOf(target_), " has ", space.free_bytes,
-                                                     " bytes free; make room or name another disk"));
+  absl::StatusOr<bool> BackUp() {
+    ATOLL_ASSIGN_OR_RETURN(const Room room, Room::Find(files_, source_, DirectoryOf(target_)));
+    if (!files_.Exists(partial_)) {
+      ATOLL_ASSIGN_OR_RETURN(const uint64_t bytes, StateBytes(source_));
+      ATOLL_RETURN_IF_ERROR(room.Fits(bytes));
+    }
+    const auto lock = LockDirectory(DataDirectory(partial_));
+    if (!lock.ok()) return InUse(lock.status());
+    ATOLL_RETURN_IF_ERROR(CheckPartialIsOurs());
+    const absl::StatusOr<bool> well = MakeBackup(room);
+    // What takes the coordinator's room is not left there.
+    if (absl::IsResourceExhausted(well.status()) && room.shared()) RemovePartial();
+    return well;
+  }
+
+  absl::StatusOr<bool> MakeBackup(const Room& room) {
+    ATOLL_RETURN_IF_ERROR(MarkUnfinished());
+    Manifest manifest{.state_dir = source_, .wall_s = options_.wall_s, .bytes = 0, .files = {}};
+    ATOLL_RETURN_IF_ERROR(CopyState(room, manifest));
+    ATOLL_RETURN_IF_ERROR(RemoveStrays(files_, manifest, partial_));
+    ATOLL_ASSIGN_OR_RETURN(const bool well, VerifyPartial());
+    if (!well) return false;
+    ATOLL_RETURN_IF_ERROR(WriteFileAtomically(files_, JoinPath(partial_, kManifestName), AsBytes(ToText(manifest))));
+    ATOLL_RETURN_IF_ERROR(files_.Remove(JoinPath(partial_, kUnfinishedName)));
+    ATOLL_RETURN_IF_ERROR(Publish(manifest));
+    return true;
+  }
+
+  // From a cut; from another one where a coordinator was started while the first was copied.
+  absl::Status CopyState(const Room& room, Manifest& manifest) {
+    const size_t most_open = RaiseOpenFiles();
+    absl::Status copied;
+    for (int i = 0; i < kCuts; ++i) {
+      ATOLL_ASSIGN_OR_RETURN(Cut cut, TakeCut(files_, source_, partial_, most_open));
+      copied = CopyCut(files_, cut, source_, partial_, room, manifest);
+      if (!absl::IsAborted(copied)) return copied;
+    }
+    return copied;
+  }
+
+  // What stands there from now on is no backup, whatever becomes of this process.
+  absl::Status MarkUnfinished() {
+    const std::string text = absl::StrCat("A backup of ", source_,
+                                          " that was not finished. The same command goes on with it; or remove this "
+                                          "directory.\n");
+    ATOLL_RETURN_IF_ERROR(WriteFileAtomically(files_, JoinPath(partial_, kUnfinishedName), AsBytes(text)));
+    for (const char* name : {kManifestName, kRestoredName})
+      ATOLL_RETURN_IF_ERROR(files_.Remove(JoinPath(partial_, name)));
+    return files_.SyncDirectory(partial_);
+  }
+
+  absl::StatusOr<bool> VerifyPartial() {
+    ATOLL_RETURN_IF_ERROR(audit::VerifyState({files_, partial_, audit::LedgerPath(partial_), files_}, report_));
+    if (!report_.ok()) RemovePartial();
+    return report_.ok();
+  }
+
+  absl::Status Publish(const Manifest& manifest) {
+    ATOLL_RETURN_IF_ERROR(files_.SyncDirectory(partial_));
+    ATOLL_RETURN_IF_ERROR(files_.Rename(partial_, target_));
+    copied_ = manifest.files.size();
+    bytes_ = manifest.bytes;
+    return files_.SyncDirectory(DirectoryOf(target_));
+  }
+
+  void RemovePartial() const {
+    std::error_code ignored;
+    std::filesystem::remove_all(partial_, ignored);
   }
 
   absl::Status InUse(const absl::Status& why) const {
@@ -131,27 +201,19 @@ class Copying {
         absl::StrCat("another backup or restore writes ", partial_, " at this moment; wait for its end"));
   }
 
-  // What is there must come from an earlier try of ours.
-  absl::Status BeginPartial(const Manifest& manifest) {
+  // What is there must come from an earlier try.
+  absl::Status CheckPartialIsOurs() const {
     ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(partial_));
     const std::set<std::string> there(names.begin(), names.end());
-    for (const char* name : {kManifestName, kRestoredName}) {
-      if (!there.contains(name)) continue;
-      ATOLL_ASSIGN_OR_RETURN(const Manifest earlier, ReadManifest(JoinPath(partial_, name)));
-      ATOLL_RETURN_IF_ERROR(RemoveOthers(files_, earlier, manifest, partial_));
+    for (const char* name : {kManifestName, kRestoredName, kUnfinishedName}) {
+      if (there.contains(name)) return absl::OkStatus();
     }
-    const bool ours = there.contains(kManifestName) || there.contains(kRestoredName);
     for (const std::string& name : there) {
-      if (ours || name == "LOCK" || name.ends_with(".tmp")) continue;
+      if (name == "LOCK" || name.ends_with(".tmp")) continue;
       return absl::AlreadyExistsError(absl::StrCat(partial_, " is needed for the copy and holds ", name,
                                                    ", which no backup or restore has left; move it away"));
     }
-    return WriteFileAtomically(files_, JoinPath(partial_, kManifestName), AsBytes(ToText(manifest)));
-  }
-
-  absl::Status BecomeState() {
-    ATOLL_RETURN_IF_ERROR(BeginLedgerLine(audit::LedgerPath(partial_), options_.wall_s));
-    return files_.Rename(JoinPath(partial_, kManifestName), JoinPath(partial_, kRestoredName));
+    return absl::OkStatus();
   }
 
   const BackupOptions& options_;
@@ -182,7 +244,12 @@ int RunBackup(const BackupOptions& options, std::ostream& out, std::ostream& err
 }
 
 absl::Status CheckIsNoBackup(const std::string& state_dir) {
-  if (!MakePosixFiles()->Exists(JoinPath(state_dir, kManifestName))) return absl::OkStatus();
+  const std::unique_ptr<Files> files = MakePosixFiles();
+  if (files->Exists(JoinPath(state_dir, kUnfinishedName))) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        state_dir, " is a backup that was not finished; let 'atoll-coordinator backup' go on with it, or remove it"));
+  }
+  if (!files->Exists(JoinPath(state_dir, kManifestName))) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(state_dir, " is a backup and stays as it is; make a state directory of it with 'atoll-coordinator ",
                    "restore --from ", state_dir, " --state DIR'"));

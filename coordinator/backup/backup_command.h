@@ -1,5 +1,5 @@
-// `atoll-coordinator backup` and `atoll-coordinator restore`: the state of a coordinator that does not run, copied to a
-// backup, and from a backup to a new state directory, on this or another host.
+// `atoll-coordinator backup` and `atoll-coordinator restore`: the state of a coordinator, whether it runs or not,
+// copied to a backup, and from a backup to a new state directory, on this or another host.
 #ifndef ATOLL_COORDINATOR_BACKUP_BACKUP_COMMAND_H_
 #define ATOLL_COORDINATOR_BACKUP_BACKUP_COMMAND_H_
 
@@ -24,11 +24,14 @@ constexpr int kExitNotDone = 1;  // refused or broken off; nothing stands at the
 constexpr int kExitDamage = 65;  // what was to be copied is damaged; likewise
 
 // Copies into TARGET.partial, flushes, verifies (coordinator/audit) and renames; so TARGET is whole or not there. What
-// exists is never overwritten. A TARGET.partial of an earlier try is gone on with. A restored ledger begins a new line
-// (common/plan/boot_lines.h). Writes one line to `out` when done, otherwise one sentence, or findings, to `err`.
+// exists is never overwritten. A TARGET.partial of an earlier try is gone on with. A backup takes a cut of the state
+// (cut.h), of which a coordinator that runs on it, or is started meanwhile, notices nothing; it raises the process's
+// limit of open files to what it may. A restored ledger begins a new line (common/plan/boot_lines.h). Writes one line
+// to `out` when done, otherwise one sentence, or findings, to `err`.
 int RunBackup(const BackupOptions& options, std::ostream& out, std::ostream& err);
 
-// FailedPrecondition when `state_dir` is a backup: a coordinator that ran on it would go on in the line it comes from.
+// FailedPrecondition when `state_dir` is a backup, finished or not: a coordinator that ran on it would go on in the
+// line it comes from.
 absl::Status CheckIsNoBackup(const std::string& state_dir);
 
 }  // namespace atl::backup

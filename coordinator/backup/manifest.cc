@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -20,20 +20,28 @@ constexpr size_t kHexDigits = 64;
 
 bool EndsWith(const std::string& text, const char* end) { return text.ends_with(end); }
 
-// Paths below `root`, sorted. Links to directories are followed, so that a job may lie on another disk.
-absl::StatusOr<std::vector<std::string>> ListStateFiles(const std::string& root) {
+constexpr int kDeepest = 16;  // the formats have six levels
+
+// What lies below `root`/`path`, in any order. What goes away meanwhile is not there.
+absl::Status ListBelow(const std::string& root, const std::string& path, int depth, std::vector<std::string>& out) {
   namespace fs = std::filesystem;
-  std::vector<std::string> paths;
+  if (depth == 0)
+    return absl::UnavailableError(
+        absl::StrCat(JoinPath(root, path), " lies deeper than anything of a state; remove it"));
   std::error_code error;
-  for (fs::recursive_directory_iterator at(root, fs::directory_options::follow_directory_symlink, error), end;
-       !error && at != end; at.increment(error)) {
-    const std::string path = fs::path(at->path()).lexically_relative(root).generic_string();
-    if (!at->is_directory(error) && IsStateFile(path)) paths.push_back(path);
+  fs::directory_iterator at(JoinPath(root, path), error);
+  for (const fs::directory_iterator end; !error && at != end; at.increment(error)) {
+    const std::string name = JoinPath(path, at->path().filename().string());
+    std::error_code gone;
+    if (at->is_directory(gone)) {
+      ATOLL_RETURN_IF_ERROR(ListBelow(root, name, depth - 1, out));
+    } else if (IsStateFile(name)) {
+      out.push_back(name);
+    }
   }
-  if (error)
-    return absl::UnavailableError(absl::StrCat("the files below ", root, " cannot be listed: ", error.message()));
-  std::sort(paths.begin(), paths.end());
-  return paths;
+  if (!error || error == std::errc::no_such_file_or_directory) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("the files below ", JoinPath(root, path), " cannot be listed: ", error.message()));
 }
 
 // The rest of `line` behind `start`; DataLoss when it does not begin so.
@@ -81,19 +89,11 @@ absl::StatusOr<Sha256> HashFile(const Files& files, const std::string& path) {
   return hasher.Finish();
 }
 
-absl::StatusOr<Manifest> MakeManifest(const Files& files, const std::string& root, int64_t wall_s) {
-  Manifest manifest{.state_dir = root, .wall_s = wall_s, .bytes = 0, .files = {}};
-  ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> paths, ListStateFiles(root));
-  std::set<Sha256> linked;
-  for (const std::string& path : paths) {
-    ATOLL_ASSIGN_OR_RETURN(const Sha256 hash, HashFile(files, JoinPath(root, path)));
-    manifest.files.emplace(path, hash);
-    if (MayBeLinked(path) && !linked.insert(hash).second) continue;
-    ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, files.OpenForRead(JoinPath(root, path)));
-    ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
-    manifest.bytes += size;
-  }
-  return manifest;
+absl::StatusOr<std::vector<std::string>> ListStateFiles(const std::string& root) {
+  std::vector<std::string> paths;
+  for (const char* part : {"jobs", "blobs", "events"}) ATOLL_RETURN_IF_ERROR(ListBelow(root, part, kDeepest, paths));
+  std::sort(paths.begin(), paths.end());
+  return paths;
 }
 
 std::string ToText(const Manifest& manifest) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "common/base/files.h"
 #include "common/base/hash.h"
@@ -15,7 +16,8 @@
 namespace atl::backup {
 
 constexpr char kManifestName[] = "BACKUP";
-constexpr char kRestoredName[] = "RESTORED";  // what becomes of it in a state directory made from a backup
+constexpr char kRestoredName[] = "RESTORED";      // what becomes of it in a state directory made from a backup
+constexpr char kUnfinishedName[] = "UNFINISHED";  // stands in its place until a backup is whole
 constexpr uint64_t kManifestLimitBytes = uint64_t{256} << 20;
 constexpr size_t kBufferBytes = size_t{1} << 20;  // files are read in pieces of this size
 
@@ -33,8 +35,9 @@ bool IsStateFile(const std::string& path);
 // Snapshots are immutable, and checkpoints are further names of them: of equal content one file is enough.
 bool MayBeLinked(const std::string& path);
 
-// Reads and hashes every file of the state below `root`.
-absl::StatusOr<Manifest> MakeManifest(const Files& files, const std::string& root, int64_t wall_s);
+// The files of a state or backup below jobs, blobs and events, sorted. Links to directories are followed, so that a job
+// may lie on another disk. What goes away meanwhile is left out; Unavailable when something cannot be listed.
+absl::StatusOr<std::vector<std::string>> ListStateFiles(const std::string& root);
 
 std::string ToText(const Manifest& manifest);
 // DataLoss, naming the line, when it is not what ToText writes.

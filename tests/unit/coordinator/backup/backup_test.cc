@@ -131,11 +131,48 @@ TEST_F(BackupTest, RefusalsNameTheWayOut) {
   EXPECT_THAT(err_.str(), HasSubstr("create it"));
   EXPECT_EQ(Restore("state"), kExitNotDone);
   EXPECT_THAT(err_.str(), HasSubstr("is no backup, it has no file BACKUP"));
+  EXPECT_FALSE(fs::exists(At("backup")) || fs::exists(At("backup.partial")));
+}
+
+TEST_F(BackupTest, AStateInUseIsCopiedWithAllThatWasCommitted) {
   const auto lock = LockDirectory(DataDirectory(At("state")));
   ASSERT_TRUE(lock.ok());
-  EXPECT_EQ(Backup(), kExitNotDone);
-  EXPECT_THAT(err_.str(), AllOf(HasSubstr("is in use by process"), HasSubstr("stop that coordinator first")));
-  EXPECT_FALSE(fs::exists(At("backup")) || fs::exists(At("backup.partial")));
+  const auto ledger = OpenSqliteLedger(At("state/ledger.sqlite"));
+  ASSERT_TRUE(ledger.ok() && (*ledger)->PutToken({.id = "token"}).ok());
+  ASSERT_TRUE(fs::exists(At("state/ledger.sqlite-wal")));
+  ASSERT_EQ(Backup(), kExitDone) << err_.str();
+  EXPECT_EQ(Verify("backup"), audit::kExitWell);
+  EXPECT_EQ(Get("backup/ledger.sqlite-wal"), Get("state/ledger.sqlite-wal"));
+  ASSERT_TRUE((*ledger)->PutToken({.id = "later"}).ok()) << "the backup has disturbed the ledger";
+  ASSERT_EQ(Restore(), kExitDone) << err_.str();
+  const auto restored = OpenSqliteLedger(At("new/ledger.sqlite"));
+  ASSERT_TRUE(restored.ok() && (*restored)->Tokens().ok());
+  ASSERT_EQ((*restored)->Tokens()->size(), 1u);
+  EXPECT_EQ((*(*restored)->Tokens())[0].id, "token");
+}
+
+TEST_F(BackupTest, WhatIsNotFinishedIsNoBackupAndNoState) {
+  ASSERT_EQ(Backup(), kExitDone) << err_.str();
+  fs::rename(At("backup"), At("backup.partial"));
+  fs::rename(At("backup.partial/BACKUP"), At("backup.partial/UNFINISHED"));
+  EXPECT_EQ(Restore("backup.partial"), kExitNotDone);
+  EXPECT_THAT(err_.str(), HasSubstr("is no backup, it has no file BACKUP"));
+  EXPECT_THAT(std::string(CheckIsNoBackup(At("backup.partial")).message()), HasSubstr("was not finished"));
+  ASSERT_EQ(Backup(), kExitDone) << err_.str();
+  EXPECT_FALSE(fs::exists(At("backup/UNFINISHED")));
+  EXPECT_TRUE(fs::exists(At("backup/BACKUP")));
+}
+
+TEST_F(BackupTest, ALogWithABrokenDurableFrameIsToldAndNotCopied) {
+  const auto ledger = OpenSqliteLedger(At("state/ledger.sqlite"));
+  ASSERT_TRUE(ledger.ok());
+  for (const char* id : {"a", "b", "c", "d"}) ASSERT_TRUE((*ledger)->PutToken({.id = id}).ok());
+  std::string log = Get("state/ledger.sqlite-wal");
+  log[32 + 1000] = static_cast<char>(log[32 + 1000] ^ 1);
+  Put("state/ledger.sqlite-wal", log);
+  EXPECT_EQ(Backup(), kExitDamage);
+  EXPECT_THAT(err_.str(), HasSubstr("ledger.sqlite-wal is damaged at offset 32"));
+  EXPECT_FALSE(fs::exists(At("backup")));
 }
 
 TEST_F(BackupTest, ABrokenOffCopyIsGoneOnWith) {
@@ -200,17 +237,17 @@ TEST_F(BackupTest, ACoordinatorDoesNotRunOnABackup) {
 }
 
 TEST_F(BackupTest, ACheckpointStaysALinkToItsSnapshot) {
+  ASSERT_EQ(Backup(), kExitDone) << err_.str();
   const std::string snapshot = "jobs/j/snapshots/e0/f0/v1.snap", checkpoint = "jobs/j/checkpoints/0/f0.snap";
   Put("state/" + snapshot, "parameters");
   fs::create_directories(At("state/jobs/j/checkpoints/0"));
   fs::create_hard_link(At("state/" + snapshot), At("state/" + checkpoint));
+  const Sha256 hash = Sha256Of(AsBytes(std::string("parameters")));
   const std::unique_ptr<Files> files = MakePosixFiles();
-  const auto manifest = MakeManifest(*files, At("state"), kNow);
-  ASSERT_TRUE(manifest.ok());
-  ASSERT_TRUE(CopyFiles(*files, *manifest, At("state"), At("copy")).ok());
+  const Manifest manifest{.state_dir = "", .wall_s = 0, .bytes = 0, .files = {{snapshot, hash}, {checkpoint, hash}}};
+  ASSERT_TRUE(CopyFiles(*files, manifest, At("state"), At("copy")).ok());
   EXPECT_EQ(Get("copy/" + checkpoint), "parameters");
   EXPECT_TRUE(fs::equivalent(At("copy/" + snapshot), At("copy/" + checkpoint)));
-  EXPECT_EQ(manifest->bytes, fs::file_size(At("state/ledger.sqlite")) + content_.size() + 3 + 10);
 }
 
 }  // namespace

@@ -1,0 +1,71 @@
+#include "coordinator/backup/room.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/backup/manifest.h"
+
+namespace atl::backup {
+namespace {
+
+// With the two percent more that a coordinator waits for before it goes on.
+bool IsLow(const Files::Space& space) { return JudgeDiskSpace(space, DiskState::kLow) == DiskState::kLow; }
+
+}  // namespace
+
+absl::StatusOr<Room> Room::Find(const Files& files, const std::string& state_dir, const std::string& parent) {
+  Room room(files, state_dir, parent);
+  struct stat state {
+  }, target{};
+  room.shared_ =
+      ::stat(state_dir.c_str(), &state) == 0 && ::stat(parent.c_str(), &target) == 0 && state.st_dev == target.st_dev;
+  ATOLL_ASSIGN_OR_RETURN(const Files::Space space, files.SpaceAt(state_dir));
+  room.was_low_ = IsLow(space);
+  return room;
+}
+
+absl::Status Room::Holds(uint64_t bytes) const {
+  ATOLL_ASSIGN_OR_RETURN(const Files::Space space, files_.SpaceAt(parent_));
+  if (space.free_bytes < bytes)
+    return absl::ResourceExhaustedError(absl::StrCat("the copy needs ", bytes, " bytes, and ", parent_, " has ",
+                                                     space.free_bytes, " bytes free; make room or name another disk"));
+  return absl::OkStatus();
+}
+
+absl::Status Room::Fits(uint64_t bytes) const {
+  ATOLL_RETURN_IF_ERROR(Holds(bytes));
+  return shared_ ? Allows(bytes) : absl::OkStatus();
+}
+
+absl::Status Room::Allows(uint64_t bytes) const {
+  ATOLL_ASSIGN_OR_RETURN(Files::Space space, files_.SpaceAt(state_dir_));
+  if (shared_) space.free_bytes -= std::min(space.free_bytes, bytes);
+  if (!IsLow(space) || (was_low_ && !shared_)) return absl::OkStatus();
+  if (shared_)
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the copy would leave less than 12 % of the disk of ", state_dir_,
+                     " free, and below 10 % its coordinator takes no contributions; name another disk"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("less than 12 % of the disk of ", state_dir_,
+                   " is free now, and the copy holds files there that the coordinator has dropped; make room there "
+                   "and try again"));
+}
+
+absl::StatusOr<uint64_t> StateBytes(const std::string& root) {
+  ATOLL_ASSIGN_OR_RETURN(std::vector<std::string> paths, ListStateFiles(root));
+  for (const char* ledger : {"ledger.sqlite", "ledger.sqlite-wal"}) paths.emplace_back(ledger);
+  uint64_t bytes = 0;
+  std::set<std::pair<dev_t, ino_t>> seen;
+  for (const std::string& path : paths) {
+    struct stat s {};
+    if (::stat(JoinPath(root, path).c_str(), &s) != 0 || !seen.emplace(s.st_dev, s.st_ino).second) continue;
+    bytes += static_cast<uint64_t>(s.st_size);
+  }
+  return bytes;
+}
+
+}  // namespace atl::backup

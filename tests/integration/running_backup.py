@@ -1,0 +1,139 @@
+"""A coordinator is backed up again and again while its workers train and it drops what it no longer needs: each backup is whole, its
+history is the beginning of what the original has in the end, a coordinator on a restored one goes on with workers of its own, and
+the original notices nothing, not of a backup that is killed in the middle or whose disk is full either."""
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+
+from atoll_harness import check, equal, main, number, program, wait_for
+
+BACKUPS = 5
+STEPS = 100_000  # more than there is time for
+LARGEST_FILE = 32 << 10  # what a backup that is to be killed may write: less than a snapshot
+SMALL_DISK = 64 << 10
+
+
+def history(scene, state):
+    """The committed rounds in the ledger of a state that nobody writes: everything that was decided, hashes among it."""
+    with sqlite3.connect(f"file:{scene.path(state)}/ledger.sqlite?immutable=1", uri=True) as ledger:
+        return ledger.execute("SELECT job, epoch, fragment, version, record FROM rounds ORDER BY seq").fetchall()
+
+
+def back_up(scene, to, code=0):
+    return scene.run("atoll-coordinator", "backup", "--state", scene.path("state"), "--to", scene.path(to), code=code)
+
+
+def restore(scene, backup, state):
+    scene.run("atoll-coordinator", "restore", "--from", scene.path(backup), "--state", scene.path(state))
+    equal(scene.verify(state)["damage"], [], f"what verify finds in {state}")
+    scene.replay(state)
+    return history(scene, state)
+
+
+def rounds(scene):
+    return number(scene.job("job"), "rounds_committed")
+
+
+def take_backups(scene, alive):
+    """Each with what the coordinator had said before it, and none of what was dropped long ago."""
+    histories = []
+    for i in range(BACKUPS):
+        told = rounds(scene)
+        said = back_up(scene, f"backup-{i}").out
+        check("verified and flushed" in said, f"backup said {said!r}")
+        equal(scene.verify(f"backup-{i}")["damage"], [], f"what verify finds in backup-{i}")
+        histories.append(restore(scene, f"backup-{i}", f"restored-{i}"))
+        check(len(histories[-1]) >= told, f"{told} rounds were committed when backup {i} began, and it has {len(histories[-1])}")
+        scene.wait_round("job", number(scene.job("job"), "round") + 2, alive=alive)
+    for shorter, longer in zip(histories, histories[1:]):
+        check(len(shorter) < len(longer), "no round was committed between two backups")
+    segments = len(list(scene.path("backup-0").rglob("*.seg")))
+    check(segments < len(histories[0]), f"all {segments} segments are held: nothing was dropped")
+    return histories
+
+
+def killed(scene, alive):
+    """What a backup that is killed leaves is no backup; the same command makes one of it."""
+    def small_files():
+        import resource
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
+    command = [program("atoll-coordinator"), "backup", "--state", scene.path("state"), "--to", scene.path("killed")]
+    ended = subprocess.run(list(map(str, command)), env=scene.environment(), preexec_fn=small_files, capture_output=True, timeout=60)
+    equal(ended.returncode, -signal.SIGXFSZ, "how a backup ends that is killed in the middle of a file")
+    check(scene.path("killed.partial").exists() and not scene.path("killed").exists(), "the backup was not in the middle of it")
+    refused = scene.run("atoll-coordinator", "restore", "--from", scene.path("killed.partial"), "--state", scene.path("none"), code=1)
+    check("is no backup" in refused.err, refused.err)
+    on_partial = scene.launch_coordinator(name="on-partial", state="killed.partial")
+    equal(on_partial.end(), 1, "the exit status of a coordinator on a backup that was not finished")
+    check("was not finished" in on_partial.log(), on_partial.log())
+    scene.wait_round("job", number(scene.job("job"), "round") + 2, alive=alive)
+    back_up(scene, "killed")
+    check(not scene.path("killed.partial").exists(), "something is left of the killed backup")
+    restore(scene, "killed", "restored-killed")
+
+
+def full_disk(scene, alive):
+    """One sentence, and nothing is left."""
+    directory = scene.path("small-disk")
+    directory.mkdir()
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SMALL_DISK}", "tmpfs", directory],
+                                           capture_output=True).returncode != 0:
+        print("a small disk cannot be mounted here: not tried")
+        return
+    try:
+        refused = back_up(scene, "small-disk/backup", code=1)
+        check("bytes free; make room or name another disk" in refused.err and refused.err.count("\n") == 1, refused.err)
+        equal(os.listdir(directory), [], "what is left on the small disk")
+    finally:
+        subprocess.run(["umount", directory], check=True)
+    scene.wait_round("job", number(scene.job("job"), "round") + 1, alive=alive)
+
+
+def goes_on(scene, manifest_root, backup_history):
+    """A coordinator on a restored state, with workers of its own, beside the one that it comes from."""
+    original = scene.endpoint
+    restored = scene.coordinator("--data-root", manifest_root, name="restored", state="restored-1")
+    workers = [scene.worker(name, restored, "--data-root", manifest_root) for name in ("c", "d")]
+    scene.wait_job("job", lambda job: number(job, "rounds_committed") >= len(backup_history) + 4, "rounds of the restored coordinator",
+                   alive=[restored, *workers])
+    scene.atoll("job", "cancel", "job")
+    for worker in workers:
+        equal(worker.terminate(), 0, "the exit status of a worker")
+    equal(restored.terminate(), 0, "the exit status of the restored coordinator")
+    equal(scene.verify("restored-1")["damage"], [], "what verify finds in the restored state in the end")
+    scene.replay("restored-1")
+    equal(history(scene, "restored-1")[:len(backup_history)], backup_history, "the history up to the backup")
+    scene.endpoint = original
+
+
+def test(scene):
+    manifest = scene.corpus()
+    coordinator = scene.coordinator("--data-root", scene.path("data"))
+    workers = [scene.worker(name, coordinator, "--data-root", scene.path("data")) for name in ("a", "b")]
+    alive = [coordinator, *workers]
+    scene.submit("job", manifest, steps=STEPS, inner_steps=2, checkpoint={"every_rounds": 2, "keep_last": 1})
+    scene.wait_round("job", 8, alive=alive)
+    histories = take_backups(scene, alive)
+    killed(scene, alive)
+    full_disk(scene, alive)
+    shutil.rmtree(scene.path("backup-0"))
+    before = rounds(scene)
+    goes_on(scene, scene.path("data"), histories[1])
+    wait_for("rounds of the original meanwhile", lambda: rounds(scene) > before, 60, alive)
+    log = coordinator.log()
+    check(" ERROR " not in log and "worker lost" not in log, f"the coordinator has noticed: {log[-2000:]}")
+    scene.atoll("job", "cancel", "job")
+    for worker in workers:
+        equal(worker.terminate(), 0, f"the exit status of {worker.name}")
+    equal(coordinator.terminate(), 0, "the exit status of the coordinator")
+    equal(scene.verify()["damage"], [], "what verify finds in the original")
+    scene.replay()
+    whole = history(scene, "state")
+    for i, part in enumerate(histories):
+        equal(part, whole[:len(part)], f"the history of backup {i}, against the original's")
+
+
+main(test)
