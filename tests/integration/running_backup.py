@@ -2,6 +2,7 @@
 history is the beginning of what the original has in the end, a coordinator on a restored one goes on with workers of its own, and
 the original notices nothing, not of a backup that is killed in the middle or whose disk is full either."""
 import os
+import pathlib
 import shutil
 import signal
 import sqlite3
@@ -92,6 +93,24 @@ def full_disk(scene, alive):
     scene.wait_round("job", number(scene.job("job"), "round") + 1, alive=alive)
 
 
+def nightly(scene):
+    """The recipe of docs/operations.md: the newest backups stay, and one that was broken off just before its end is not lost."""
+    kept = scene.path("nights")
+    for name in ("2024-05-01T030000Z", "2024-05-02T030000Z"):
+        (kept / name).mkdir(parents=True)
+    scene.path("killed").rename(kept / "new")
+    os.utime(kept / "new/BACKUP", (1_714_705_200, 1_714_705_200))  # 2024-05-03 03:00 UTC
+    script = pathlib.Path(__file__).parents[2] / "deploy/backup/atoll-backup"
+    path = f"{program('atoll-coordinator').parent}:{os.environ['PATH']}"
+    for keep, status in (("0", 2), ("3", 0)):
+        ran = subprocess.run([script, scene.path("state"), kept, keep], env=scene.environment(PATH=path), capture_output=True, text=True, timeout=120)
+        equal(ran.returncode, status, f"the exit status of atoll-backup, which said {ran.stderr!r},")
+    names = sorted(os.listdir(kept))
+    check(len(names) == 3 and names[:2] == ["2024-05-02T030000Z", "2024-05-03T030000Z"], f"{names} are kept")
+    for name in names[1:]:
+        equal(scene.verify(f"nights/{name}")["damage"], [], f"what verify finds in {name}")
+
+
 def goes_on(scene, manifest_root, backup_history):
     """A coordinator on a restored state, with workers of its own, beside the one that it comes from."""
     original = scene.endpoint
@@ -119,6 +138,7 @@ def test(scene):
     histories = take_backups(scene, alive)
     killed(scene, alive)
     full_disk(scene, alive)
+    nightly(scene)
     shutil.rmtree(scene.path("backup-0"))
     before = rounds(scene)
     goes_on(scene, scene.path("data"), histories[1])
