@@ -164,7 +164,10 @@ absl::Status CopyCut(Files& files, Cut& cut, const std::string& from, const std:
     const absl::Status copied = copier.Copy(cut.files[i]);
     const bool appended_to = IsAppendedTo(cut.files[i].path);
     const bool last = appended_to && (i + 1 == cut.files.size() || !IsAppendedTo(cut.files[i + 1].path));
-    if (((appended_to && !copied.ok()) || last) && StartOf(files, from) != cut.start)
+    if (appended_to && absl::IsOutOfRange(copied))
+      return absl::AbortedError(
+          absl::StrCat(JoinPath(from, cut.files[i].path), " was cut off while it was copied; try again"));
+    if (last && StartOf(files, from) != cut.start)
       return absl::AbortedError(absl::StrCat("a coordinator was started on ", from, " while it was copied; try again"));
     ATOLL_RETURN_IF_ERROR(copied);
   }

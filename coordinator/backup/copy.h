@@ -24,8 +24,8 @@ absl::Status CopyFiles(Files& files, const Manifest& manifest, const std::string
 
 // Likewise the files of `cut`, which are of `from`, adding them to `manifest`; each is let go of once it is copied. A
 // file that is there already with that content is kept. FailedPrecondition: it was dropped, and not held open for want
-// of descriptors. Aborted: a coordinator has begun to run on `from` while files were copied that are appended to; take
-// another cut. Errors of `room`.
+// of descriptors. Aborted: a file that is appended to was cut off, or a coordinator has begun to run on `from`, before
+// all of those were copied; take another cut. Errors of `room`.
 absl::Status CopyCut(Files& files, Cut& cut, const std::string& from, const std::string& to, const Room& room,
                      Manifest& manifest);
 

@@ -133,7 +133,8 @@ def test(scene):
     coordinator = scene.coordinator("--data-root", scene.path("data"))
     workers = [scene.worker(name, coordinator, "--data-root", scene.path("data")) for name in ("a", "b")]
     alive = [coordinator, *workers]
-    scene.submit("job", manifest, steps=STEPS, inner_steps=2, checkpoint={"every_rounds": 2, "keep_last": 1})
+    slowly = {"learning_rate": 0.0002, "schedule": {"kind": "constant"}}  # so many short rounds would overshoot at a higher rate
+    scene.submit("job", manifest, steps=STEPS, inner_steps=2, inner_optimizer=slowly, checkpoint={"every_rounds": 2, "keep_last": 1})
     scene.wait_round("job", 8, alive=alive)
     histories = take_backups(scene, alive)
     killed(scene, alive)
