@@ -24,15 +24,22 @@ def headers(stream, path, *more):
     return frame(HEADERS, block, END_HEADERS, stream)
 
 
-def greet(port):
+def greet(port, context=None):
+    """A connection on which calls may begin; over TLS where a context is given."""
     connection = socket.create_connection(("127.0.0.1", port), timeout=GENTLE_SECONDS)
-    connection.sendall(PREFACE + frame(SETTINGS))
+    try:
+        if context is not None:
+            connection = context.wrap_socket(connection)
+        connection.sendall(PREFACE + frame(SETTINGS))
+    except OSError:
+        connection.close()
+        raise
     return connection
 
 
-def giant_message(port, megabytes=256):
+def giant_message(port, megabytes=256, context=None):
     """S31: a message of 4 GB is announced, and as much of it sent as the coordinator takes."""
-    with greet(port) as connection:
+    with greet(port, context) as connection:
         connection.settimeout(STALLED_SECONDS)
         try:
             connection.sendall(headers(1, "/atoll.v1.JobService/ListJobs") + frame(DATA, b"\0\xff\xff\xff\xff", 0, 1))
@@ -42,10 +49,10 @@ def giant_message(port, megabytes=256):
             pass  # cut, or it takes no more
 
 
-def bomb(port):
+def bomb(port, context=None):
     """S27: 256 MB of zeros in a quarter of a megabyte. Nobody unpacks it."""
     packed = gzip.compress(bytes(256 << 20), 1)
-    with greet(port) as connection:
+    with greet(port, context) as connection:
         connection.settimeout(STALLED_SECONDS)
         try:
             connection.sendall(headers(1, "/atoll.v1.JobService/ListJobs", ("grpc-encoding", "gzip")))
@@ -69,9 +76,9 @@ def broken_text(port):
             answers.read(int.from_bytes(head[:3], "big"))
 
 
-def rapid_resets(port, calls=2000):
+def rapid_resets(port, calls=2000, context=None):
     """S28: calls that are taken back at once. The coordinator cuts the connection when they come too fast."""
-    with greet(port) as connection:
+    with greet(port, context) as connection:
         try:
             for first in range(1, 2 * calls, 200):
                 connection.sendall(b"".join(headers(s, "/atoll.v1.JobService/ListJobs") + frame(RST_STREAM, struct.pack(">I", CANCEL), 0, s)
