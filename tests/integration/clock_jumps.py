@@ -1,6 +1,8 @@
 """The wall clock of real processes jumps by an hour and by ten years, forward and back, and stands still: a run does not notice, and only tokens and
-certificates react, each with its reason. What is moved is what the programs read (moved_clock.cc)."""
+certificates react, each with its reason. A clock that is nine minutes off does its work, one that is eleven off is told with both times (S12).
+What is moved is what the programs read (moved_clock.cc)."""
 import datetime
+import re
 import time
 
 from atoll_harness import check, equal, main, number, wait_for
@@ -97,10 +99,62 @@ def tokens_and_certificates_react(scene, manifest):
         equal(process.terminate(), 0, f"the end of {process.name}")
 
 
+DATE = r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC"
+
+
+def seconds_of(date):
+    return datetime.datetime.fromisoformat(date + "+00:00").timestamp()
+
+
+def told_times(said):
+    """The two times of a sentence about a certificate and a clock, in seconds."""
+    found = re.search(rf"(?:begins|ended) at {DATE} and this machine's clock says {DATE}", said)
+    check(found, f"both times are not told: {said}")
+    return [seconds_of(date) for date in found.groups()]
+
+
+def minutes_off(scene, manifest):
+    """S12. A certificate begins ten minutes before it is made, for clocks that are behind by less."""
+    margin, near, far = 600, 540, 660
+    scene.identity = admin = scene.atoll("ca", "init", scene.path("off-trust")).out.strip()
+    made = time.time()
+    identity = scene.path("d.pem")
+    scene.atoll("ca", "issue", scene.path("off-trust"), "--role", "worker", "--name", "d", "--out", identity)
+    clock = MovedClock(scene, "off")
+    coordinator = scene.coordinator("--trust", scene.path("off-trust"), "--enroll-port", 0, "--data-root", scene.path("data"), name="off", state="off-state")
+    scene.submit("off", manifest, steps=100_000)
+    worker = lambda: scene.worker("d", coordinator, "--identity", identity, "--data-root", scene.path("data"), **clock.environment)
+
+    clock.move(-near)
+    first = worker()
+    scene.wait_round("off", 2, alive=[coordinator, first])
+    scene.atoll("job", "list", **clock.environment)
+    equal(first.terminate(), 0, "the end of a worker whose clock is nine minutes behind")
+
+    clock.move(-far)
+    second = worker()
+    check(second.end() != 0, "a worker whose certificate has not begun by its clock works")
+    told = {"the worker": second.log(), "the command line": scene.atoll("job", "list", code=None, **clock.environment).err}
+    for who, said in told.items():
+        begins, says = told_times(said)
+        check(abs(begins - (made - margin)) < 60 and abs(says - (time.time() - far)) < 60 and "set the clock right" in said, f"{who}, eleven minutes behind, says: {said}")
+
+    until = seconds_of(re.search(rf"ends +{DATE}", scene.atoll("ca", "show", admin).out).group(1))
+    clock.move(int(until - time.time()) + far)
+    said = scene.atoll("job", "list", code=None, **clock.environment).err
+    ended, says = told_times(said)
+    check(abs(says - ended - far) < 60 and "renew it, or set the clock right" in said, f"eleven minutes after its end the command line says: {said}")
+    clock.move(0)
+    scene.atoll("job", "list", **clock.environment)
+    equal(coordinator.terminate(), 0, "the end of the coordinator")
+    scene.identity = None
+
+
 def test(scene):
     refuse_without_moved_clock()
     manifest = scene.corpus()
     a_run_does_not_notice(scene, manifest)
+    minutes_off(scene, manifest)
     tokens_and_certificates_react(scene, manifest)
 
 
