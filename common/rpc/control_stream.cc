@@ -9,6 +9,7 @@
 #include "common/rpc/handler_gate.h"
 #include "common/rpc/peer.h"
 #include "common/rpc/rpc_status.h"
+#include "common/rpc/timer.h"
 #include "common/wire/control_messages.h"
 
 namespace atl {
@@ -219,7 +220,8 @@ class GrpcWorkerEnd final : public WorkerEnd {
 class CoordinatorCall final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage>,
                               public std::enable_shared_from_this<CoordinatorCall> {
  public:
-  explicit CoordinatorCall(grpc::CallbackServerContext* context) : context_(context) {}
+  CoordinatorCall(grpc::CallbackServerContext* context, Duration first_message)
+      : context_(context), first_message_(first_message) {}
 
   void Adopt() {
     MutexLock lock(mutex_);
@@ -229,6 +231,11 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<v1::WorkerMessage, 
     gate_.Set(std::move(handlers));
     MutexLock lock(mutex_);
     begun_ = true;
+    if (!finished_) {
+      silence_.Set(first_message_, [weak = weak_from_this()] {
+        if (const auto self = weak.lock()) self->EndSilence();
+      });
+    }
     ReadIfDue();
     WriteIfDue();
   }
@@ -274,6 +281,8 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<v1::WorkerMessage, 
     if (ok) Deliver();
     MutexLock lock(mutex_);
     reading_ = false;
+    heard_ = true;
+    silence_.Cancel();
     if (ok) {
       ReadIfDue();
       return;
@@ -302,6 +311,7 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<v1::WorkerMessage, 
     {
       MutexLock lock(mutex_);
       finished_ = true;
+      silence_.Cancel();
       self.swap(self_);
       end = own_end_.value_or(absl::CancelledError("the worker is gone"));
     }
@@ -317,6 +327,13 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<v1::WorkerMessage, 
     }
     const absl::Status why = Annotate(message.status(), "the worker sent an invalid message");
     MutexLock lock(mutex_);
+    FinishLocked(why, why);
+  }
+  void EndSilence() {
+    MutexLock lock(mutex_);
+    if (heard_ || paused_) return;
+    const absl::Status why = absl::DeadlineExceededError(
+        absl::StrCat("a control stream without a message for ", ToSeconds(first_message_), " s: say hello at once"));
     FinishLocked(why, why);
   }
   void ReadIfDue() ATOLL_REQUIRES(mutex_) {
@@ -346,6 +363,7 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<v1::WorkerMessage, 
   }
 
   grpc::CallbackServerContext* const context_;
+  const Duration first_message_;
   HandlerGate<WorkerMessage> gate_;
   v1::WorkerMessage in_;
   Mutex mutex_;
@@ -358,6 +376,8 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<v1::WorkerMessage, 
   bool finished_ ATOLL_GUARDED_BY(mutex_) = false;  // Finish was called
   bool abrupt_ ATOLL_GUARDED_BY(mutex_) = false;
   bool dropped_ ATOLL_GUARDED_BY(mutex_) = false;
+  bool heard_ ATOLL_GUARDED_BY(mutex_) = false;  // a message, or that there will be none
+  Timer silence_ ATOLL_GUARDED_BY(mutex_);
   std::optional<absl::Status> finish_ ATOLL_GUARDED_BY(mutex_);   // what the worker is told at the end
   std::optional<absl::Status> own_end_ ATOLL_GUARDED_BY(mutex_);  // what this end's handler is told
   std::shared_ptr<CoordinatorCall> self_ ATOLL_GUARDED_BY(mutex_);
@@ -387,10 +407,11 @@ class GrpcCoordinatorEnd final : public CoordinatorEnd {
 
 class ControlService final : public v1::WorkerService::CallbackService {
  public:
-  explicit ControlService(ControlAcceptor acceptor) : acceptor_(std::move(acceptor)) {}
+  ControlService(ControlAcceptor acceptor, ControlServiceOptions options)
+      : acceptor_(std::move(acceptor)), options_(options) {}
   grpc::ServerBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage>* Control(
       grpc::CallbackServerContext* context) override {
-    const auto call = std::make_shared<CoordinatorCall>(context);
+    const auto call = std::make_shared<CoordinatorCall>(context, options_.first_message);
     call->Adopt();
     acceptor_(std::make_unique<GrpcCoordinatorEnd>(call), PeerOf(*context));
     return call.get();
@@ -398,6 +419,7 @@ class ControlService final : public v1::WorkerService::CallbackService {
 
  private:
   const ControlAcceptor acceptor_;
+  const ControlServiceOptions options_;
 };
 
 }  // namespace
@@ -406,8 +428,8 @@ std::unique_ptr<WorkerEnd> OpenControlStream(std::shared_ptr<grpc::Channel> chan
   return std::make_unique<GrpcWorkerEnd>(std::move(channel));
 }
 
-std::unique_ptr<grpc::Service> MakeControlService(ControlAcceptor acceptor) {
-  return std::make_unique<ControlService>(std::move(acceptor));
+std::unique_ptr<grpc::Service> MakeControlService(ControlAcceptor acceptor, ControlServiceOptions options) {
+  return std::make_unique<ControlService>(std::move(acceptor), options);
 }
 
 }  // namespace atl

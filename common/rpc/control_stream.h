@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "common/base/time.h"
 #include "common/rpc/message_stream.h"
 
 namespace atl {
@@ -23,8 +24,14 @@ std::unique_ptr<WorkerEnd> OpenControlStream(std::shared_ptr<grpc::Channel> chan
 // later; dropping it refuses the stream.
 using ControlAcceptor = std::function<void(std::unique_ptr<CoordinatorEnd> stream, std::string peer)>;
 
+struct ControlServiceOptions {
+  // From Start of a coordinator's end to the worker's first message. A stream that stays silent for longer ends with
+  // DeadlineExceeded at both ends: until then it takes a place that a worker could have.
+  Duration first_message = Seconds(30);
+};
+
 // atoll.v1.WorkerService. Must outlive the server it is registered with.
-std::unique_ptr<grpc::Service> MakeControlService(ControlAcceptor acceptor);
+std::unique_ptr<grpc::Service> MakeControlService(ControlAcceptor acceptor, ControlServiceOptions options = {});
 
 }  // namespace atl
 

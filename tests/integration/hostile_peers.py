@@ -1,19 +1,28 @@
 """Peers that are no clients of ours, on the open ports of the real program: old TLS, weak ciphers, no certificate, a compressed bomb,
-a giant message, more connections than anybody needs, rapid resets. The coordinator answers afterwards, and its memory stays."""
+a giant message, more connections than anybody needs, rapid resets. The coordinator answers afterwards, and its memory stays.
+
+S1 to S3, S24, S26 to S31."""
 import os
 import re
 import resource
+import selectors
 import socket
 import ssl
+import threading
+import time
 import warnings
 
 from atoll_harness import check, equal, main, tcp_table, wait_for
+from grpc_by_hand import CANCELLED, DEADLINE_EXCEEDED, Connection, message
 from http2_by_hand import GENTLE_SECONDS, PREFACE, SETTINGS, bomb, broken_text, frame, giant_message, greet, rapid_resets
 
 LISTEN = "0A"
 GROWTH_LIMIT_MB = 64
 DESCRIPTORS = 256  # that a crowded coordinator may have
 CROWD = 1000
+MIB = 1 << 20
+STALL_SECONDS = 30  # without progress: cut
+CONTROL, UPLOAD, DOWNLOAD = (f"/atoll.v1.{name}" for name in ("WorkerService/Control", "TransferService/Upload", "TransferService/Download"))
 
 
 # ---- TLS
@@ -140,6 +149,74 @@ def check_resets(scene):
     equal(coordinator.terminate(), 0, "the exit status of the coordinator")
 
 
+class Stalled(threading.Thread):
+    """S30: peers that begin and do not go on: uploads of 64 MiB that stop within their first frame, downloads that nobody makes room for,
+    control streams without a word. They answer pings, so that their connections live, and stall while the rest of this test is played."""
+
+    def __init__(self, scene):
+        super().__init__(daemon=True)
+        self.scene, self.coordinator = scene, scene.coordinator(name="stalled", state="stalled")
+        scene.atoll("job", "list")
+        self.before = self.coordinator.resident_mb()
+        self.connections, self.calls, self.cut = [], {"upload": [], "download": [], "control stream": []}, ""
+        for _ in range(8):
+            bulk, control = self.connect("bulk"), self.connect("control")
+            for _ in range(8):
+                self.calls["control stream"].append(control.call(CONTROL))
+                upload = bulk.call(UPLOAD)
+                upload.send(message((1, message((3, [(1, 64 * MIB)])))))
+                check(upload.answer() is not None, "an upload of a probe was not granted")
+                upload.raw(b"\0" + MIB.to_bytes(4, "big") + bytes(1024))  # of a frame of 1 MiB
+                self.calls["upload"].append(upload)
+        for _ in range(4):
+            bulk = self.connect("bulk", makes_room=False)
+            for _ in range(16):  # as many as a connection may have
+                download = bulk.call(DOWNLOAD)
+                download.send(message((9, [(1, 64 * MIB)])), end=True)
+                self.calls["download"].append(download)
+        self.held = len(os.listdir(f"/proc/{self.coordinator.pid}/fd"))
+        self.start()
+
+    def connect(self, port, **how):
+        self.connections.append(Connection(self.coordinator.ports[port], **how))
+        return self.connections[-1]
+
+    def ended(self):
+        return all(call.status is not None for calls in self.calls.values() for call in calls)
+
+    def run(self):
+        with selectors.DefaultSelector() as selector:
+            for connection in self.connections:
+                selector.register(connection.wire, selectors.EVENT_READ, connection)
+            limit = time.monotonic() + 4 * STALL_SECONDS
+            while not self.ended() and not self.cut and time.monotonic() < limit:
+                for key, _ in selector.select(1):
+                    try:
+                        while key.data.pump(time.monotonic() + 0.01):
+                            pass
+                    except OSError as why:
+                        self.cut = f"{why!r}"
+
+    def check(self):
+        """All are cut for their silence, and held little meanwhile."""
+        self.join()
+        equal(self.cut, "", "S30: what ended a whole connection")
+        for what, calls in self.calls.items():
+            # The data of a download that has not left are in the way of its end: gRPC resets it then, without a word.
+            ends, said = (CANCELLED, "") if what == "download" else (DEADLINE_EXCEEDED, f"for {STALL_SECONDS} s")
+            equal([call.status for call in calls], [ends] * len(calls), f"S30: how each stalled {what} ends")
+            check(all(said in call.said for call in calls), f"S30: a stalled {what} is told {calls[0].said!r}")
+        peak = self.coordinator.peak_mb() - self.before
+        print(f"S30: {', '.join(f'{len(calls)} stalled {what}s' for what, calls in self.calls.items())}: {peak:+.1f} MB at most")
+        check(peak < GROWTH_LIMIT_MB, f"S30: stalled streams took {peak:.1f} MB")
+        for connection in self.connections:
+            connection.wire.close()
+        wait_for("closed descriptors", lambda: len(os.listdir(f"/proc/{self.coordinator.pid}/fd")) <= self.held - len(self.connections))
+        self.scene.endpoint = f"127.0.0.1:{self.coordinator.ports['control']}"
+        self.scene.atoll("job", "list")
+        equal(self.coordinator.terminate(), 0, "the exit status of the coordinator")
+
+
 def check_plaintext_stays_at_home(scene):
     """S26."""
     coordinator = scene.launch_coordinator("--listen", "0.0.0.0", name="open", state="open")
@@ -148,11 +225,13 @@ def check_plaintext_stays_at_home(scene):
 
 
 def test(scene):
+    stalled = Stalled(scene)
     check_with_trust(scene)
     check_plaintext_stays_at_home(scene)
     check_floods(scene)
     check_crowd(scene)
     check_resets(scene)
+    stalled.check()
 
 
 main(test)

@@ -34,16 +34,19 @@ class MemoryLink final : public Link {
 
 class GrpcLink final : public Link {
  public:
-  GrpcLink() {
-    service_ =
-        MakeControlService([this](std::unique_ptr<CoordinatorEnd> end, std::string) { accepted_.Put(std::move(end)); });
+  explicit GrpcLink(ControlServiceOptions options = {}) {
+    service_ = MakeControlService(
+        [this](std::unique_ptr<CoordinatorEnd> end, std::string) { accepted_.Put(std::move(end)); }, options);
     server_ = StartServer({service_.get()});
-    worker = OpenControlStream(*MakeControlChannel({.address = "127.0.0.1:" + std::to_string(server_->port())},
-                                                   ChannelSecurity::PlaintextLoopback()));
+    worker = Open();
   }
   ~GrpcLink() override { worker.reset(); }
   std::unique_ptr<CoordinatorEnd> Accept() override { return *accepted_.Take(); }
   void Break() override { server_->Shutdown({0}); }
+  std::unique_ptr<WorkerEnd> Open() const {
+    return OpenControlStream(*MakeControlChannel({.address = "127.0.0.1:" + std::to_string(server_->port())},
+                                                 ChannelSecurity::PlaintextLoopback()));
+  }
 
  private:
   Inbox<std::unique_ptr<CoordinatorEnd>> accepted_;
@@ -200,6 +203,29 @@ TEST_P(StreamTest, AnEndMayBeDroppedFromItsOwnHandler) {
   link_->worker->Close(absl::OkStatus());
   EXPECT_TRUE(dropped.Take().has_value());
   EXPECT_EQ(*at_worker_.closed.Take(), absl::OkStatus());
+}
+
+// S30: whoever opens streams and says nothing takes no worker's place for long. The one that has spoken began earlier,
+// so that its time would be over too.
+TEST(GrpcStreamTest, ASilentStreamIsEndedAndOneThatHasSpokenStays) {
+  GrpcLink link({.first_message = Seconds(2)});  // far longer than a message takes on a loaded machine
+  Ear<CoordinatorMessage> at_worker, at_silent;
+  Ear<WorkerMessage> at_coordinator, of_silent;
+  link.worker->Start(at_worker.Handlers());
+  const auto spoken = link.Accept();
+  spoken->Start(at_coordinator.Handlers());
+  ASSERT_EQ(link.worker->Send(Request(1)), absl::OkStatus());
+  ASSERT_TRUE(at_coordinator.messages.Take().has_value());
+  const auto silent = link.Open();
+  silent->Start(at_silent.Handlers());
+  const auto taken = link.Accept();
+  taken->Start(of_silent.Handlers());
+  EXPECT_EQ(Code(of_silent.closed), absl::StatusCode::kDeadlineExceeded);
+  const absl::Status told = *at_silent.closed.Take();
+  EXPECT_EQ(told.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(told.message(), "a control stream without a message for 2 s: say hello at once");
+  ASSERT_EQ(link.worker->Send(Request(2)), absl::OkStatus());
+  EXPECT_EQ(std::get<LeaseRequest>(*at_coordinator.messages.Take()).request, 2u);
 }
 
 TEST(GrpcStreamTest, NobodyThereIsUnavailable) {
