@@ -1,0 +1,136 @@
+"""F23: memory limits that the kernel keeps (a memory control group of version 1 or 2): a worker whose group is too small for its job is
+killed in mid-run like by kill -9, the run goes on, and outside of the group it comes back; a coordinator whose group is of the size that it
+publishes (docs/operations.md, "Memory") is never killed while workers come, go and are joined by others. Needs a memory controller in which
+this user may make groups."""
+import os
+import pathlib
+import re
+import signal
+
+from atoll_harness import Skip, check, equal, main, number, wait_for
+
+MODEL = {"hidden_size": 512, "intermediate_size": 1024, "layers": 6, "heads": 8}  # 11 million parameters: about 40 MB an arena
+BASE_MB = 64  # set aside for an idle coordinator
+ALLOWANCE = 1.15
+TOO_SMALL = 0.5  # of what a worker holds
+MIB = 1 << 20
+
+
+class MemoryGroup:
+    """A group below the one that this test is in. Skips the test where none can be made."""
+
+    def __init__(self, name):
+        self.directory = self.place() / f"atoll-{os.getpid()}-{name}"
+        try:
+            self.directory.mkdir()
+        except OSError as why:
+            raise Skip(f"no memory control group can be made here: {why}") from None
+
+    def place(self):
+        """Where groups with the memory controller may be made, in either version."""
+        mine = {line.split(":")[1]: line.split(":")[2] for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines()}
+        for _, where, kind, options, *_ in map(str.split, pathlib.Path("/proc/mounts").read_text().splitlines()):
+            if kind == "cgroup" and "memory" in options.split(",") and "memory" in mine:
+                self.limit_file, self.swap_file, self.kills_file = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.oom_control"
+                return pathlib.Path(where + mine["memory"])
+            controllers = pathlib.Path(where, "cgroup.subtree_control")
+            if kind == "cgroup2" and controllers.exists() and "memory" in controllers.read_text().split():
+                self.limit_file, self.swap_file, self.kills_file = "memory.max", "memory.swap.max", "memory.events"
+                return pathlib.Path(where)  # a group with processes has no groups with controllers below it, but the root
+        raise Skip("no memory controller is mounted for control groups here")
+
+    def limit(self, size_bytes):
+        (self.directory / self.limit_file).write_text(str(size_bytes))
+        swap = self.directory / self.swap_file
+        if swap.exists():  # version 1 counts both together
+            swap.write_text("0" if self.swap_file == "memory.swap.max" else str(size_bytes))
+
+    def anonymous_bytes(self):
+        """What its processes hold for themselves: pages of files may have been charged to whoever touched them first."""
+        text = (self.directory / "memory.stat").read_text()
+        return int(re.search(r"^(?:total_rss|anon) (\d+)$", text, re.MULTILINE).group(1))
+
+    def through(self):
+        """Begins a command inside."""
+        return ["/bin/sh", "-c", f'echo $$ > "{self.directory}/cgroup.procs" && exec "$@"', "sh"]
+
+    def kills(self):
+        return int(re.search(r"oom_kill (\d+)", (self.directory / self.kills_file).read_text()).group(1))
+
+    def remove(self):
+        wait_for("the end of the group's processes", lambda: not (self.directory / "cgroup.procs").read_text().strip(), 30)
+        self.directory.rmdir()
+
+
+def a_small_group_kills(scene, coordinator, manifest):
+    data = ("--data-root", scene.path("data"))
+    group = MemoryGroup("worker")
+    try:
+        first = scene.worker("a", coordinator, *data)
+        second = scene.worker("b", coordinator, *data, through=group.through())
+        scene.submit("job", manifest, steps=1_000_000, inner_steps=1, model=MODEL)
+        scene.wait_job("job", lambda job: number(job, "workers_participating") == 2, "both in a round", alive=[coordinator, first, second])
+        enough_mb = group.anonymous_bytes() / MIB
+        equal(group.kills(), 0, "kills in a group without a limit")
+        equal(second.terminate(), 0, "the end of a worker in a group without a limit")
+
+        group.limit(int(enough_mb * TOO_SMALL * MIB))
+        killed = scene.worker("b", coordinator, *data, through=group.through())
+        equal(killed.end(), -signal.SIGKILL, "the end of a worker in a group that is too small")
+        check(group.kills() >= 1, "it was killed by somebody else than the group")
+        rounds = number(scene.job("job"), "round")
+        scene.wait_round("job", rounds + 3, alive=[coordinator, first])
+
+        again = scene.worker("b", coordinator, *data)
+        scene.wait_job("job", lambda job: number(job, "workers_participating") == 2, "b in a round again", alive=[coordinator, first, again])
+        print(f"a worker of {enough_mb:.0f} MB was killed in a group of {enough_mb * TOO_SMALL:.0f} MB; the run went on, and it came back outside")
+        scene.atoll("job", "cancel", "job")
+        for worker in (first, again):
+            equal(worker.terminate(), 0, f"the end of {worker.name}")
+    finally:
+        for process in scene.processes:
+            if process is not coordinator:
+                process.kill()
+        group.remove()
+
+
+def a_published_size_is_enough(scene, manifest):
+    """The coordinator in a group of its bound and 15 %: all that it takes counts, pages of files that cannot be given back too."""
+    data = ("--data-root", scene.path("data"))
+    group = MemoryGroup("coordinator")
+    try:
+        coordinator = scene.coordinator(*data, "--membership-timeout", "5s", "--heartbeat-interval", "300ms", name="bounded", state="bounded",
+                                        through=group.through())
+        scene.submit("bounded", manifest, steps=1_000_000, inner_steps=1, model=MODEL, workers={"min": 1, "max": 4, "planned": 4})
+        bound_mb = BASE_MB + number(scene.job("bounded"), "coordinator_memory_bytes") / MIB
+        group.limit(int(bound_mb * ALLOWANCE * MIB))
+        workers = [scene.worker(name, coordinator, *data) for name in ("a", "b")]
+        scene.wait_job("bounded", lambda job: number(job, "workers_participating") == 2, "two in a round", seconds=180, alive=[coordinator, *workers])
+        workers.append(scene.worker("c", coordinator, *data))
+        scene.wait_job("bounded", lambda job: number(job, "workers_participating") == 3, "a joiner in a round", seconds=180, alive=[coordinator, *workers])
+        workers[0].kill()
+        rounds = number(scene.job("bounded"), "round")
+        scene.wait_round("bounded", rounds + 5, seconds=180, alive=[coordinator, *workers[1:]])
+        equal(group.kills(), 0, "kills in the coordinator's group")
+        print(f"a coordinator in a group of {bound_mb * ALLOWANCE:.0f} MB (bound {bound_mb:.0f} MB): {coordinator.peak_mb():.0f} MB resident at most, never killed")
+        scene.atoll("job", "cancel", "bounded")
+        for worker in workers[1:]:
+            equal(worker.terminate(), 0, f"the end of {worker.name}")
+        equal(coordinator.terminate(), 0, "the end of the coordinator")
+        equal(scene.verify("bounded")["damage"], [], "what verify finds")
+    finally:
+        for process in scene.processes:
+            process.kill()
+        group.remove()
+
+
+def test(scene):
+    manifest = scene.corpus()
+    coordinator = scene.coordinator("--data-root", scene.path("data"), "--membership-timeout", "5s", "--heartbeat-interval", "300ms")
+    a_small_group_kills(scene, coordinator, manifest)
+    equal(coordinator.terminate(), 0, "the end of the coordinator")
+    equal(scene.verify()["damage"], [], "what verify finds")
+    a_published_size_is_enough(scene, manifest)
+
+
+main(test)
