@@ -1,7 +1,7 @@
 """S20: attackers who may connect (plaintext, so nobody is asked who he is) pass limits by far, all at once and for a minute, while a
 job goes on: crowds of connections, calls taken back, calls of no method, giant and packed messages, downloads that nobody reads. The
-command line answers all the while, no worker is lost, rounds close, and the coordinator's memory stays within its published bound and
-15 %.
+command line answers all the while; heartbeats of every worker are heard, none of them later than half a membership after the one before;
+no worker is lost, no round is overdue, rounds close; and the coordinator's memory stays within its published bound and 15 %.
 
 ATOLL_FLOOD_SECONDS: another length. ATOLL_FLOOD_ATTACKS: some of them alone, with commas between."""
 import os
@@ -17,6 +17,10 @@ ASKED = os.environ.get("ATOLL_FLOOD_ATTACKS", "")
 QUIET_ROUNDS = 10
 BASE_MB = 64  # set aside for an idle coordinator (docs/operations.md)
 ALLOWANCE = 1.15
+MEMBERSHIP_SECONDS, HEARTBEAT_SECONDS = 20, 2  # the defaults
+LATEST_SECONDS = MEMBERSHIP_SECONDS / 2        # which is a bound of the histogram's
+LEAST_HEARD = 0.5                              # of the heartbeats that there are in a quiet time
+WORKERS = "abcd"
 PROBE = b"\x4a\x05\x08\x80\x80\x80\x20"  # DownloadRequest{probe {bytes: 64 MiB}}
 
 
@@ -82,6 +86,28 @@ def closings(scene, first, last):
     return [(b - a) / 1e9 for a, b in zip(times[first:last], times[first + 1:last + 1])]
 
 
+def heartbeats(coordinator):
+    """Of each worker: how many gaps between heartbeats there were, and how many of them above LATEST_SECONDS."""
+    lines = coordinator.page("/metrics").splitlines()
+
+    def count(worker, bound):
+        start = f'atoll_heartbeat_gap_seconds_bucket{{worker="{worker}",le="{bound}"}} '
+        return next((float(line[len(start):]) for line in lines if line.startswith(start)), None)
+
+    found = {worker: (count(worker, "+Inf"), count(worker, f"{LATEST_SECONDS:g}")) for worker in WORKERS}
+    check(all(None not in counts for counts in found.values()), f"the metrics of heartbeats are not there: {found}")
+    return {worker: (every, every - early) for worker, (every, early) in found.items()}
+
+
+def check_heartbeats(before, after, seconds):
+    """None is late, and at least half of what a quiet time has is heard: the others are sent behind a crowd, and counted once for many."""
+    for worker in WORKERS:
+        heard, late = (after[worker][i] - before[worker][i] for i in (0, 1))
+        print(f"heartbeats of {worker}: {heard:.0f} in {seconds:.0f} s, {late:.0f} of them later than {LATEST_SECONDS:g} s after the one before")
+        equal(late, 0, f"heartbeats of {worker} that came late")
+        check(heard >= LEAST_HEARD * seconds / HEARTBEAT_SECONDS, f"only {heard:.0f} heartbeats of {worker} were heard in {seconds:.0f} s")
+
+
 def incarnations(scene):
     return {worker["name"]: number(worker, "incarnation") for worker in scene.atoll("-o", "json", "worker", "list").json()["workers"]}
 
@@ -93,13 +119,14 @@ def worst(values):
 def test(scene):
     manifest = scene.corpus(text_bytes=400_000)
     coordinator = scene.coordinator("--data-root", scene.path("data"))
-    workers = [scene.worker(name, coordinator, "--data-root", scene.path("data"), "--synthetic-step-seconds", "0.02") for name in "abcd"]
+    workers = [scene.worker(name, coordinator, "--data-root", scene.path("data"), "--synthetic-step-seconds", "0.02") for name in WORKERS]
     scene.submit("job", manifest, steps=1_000_000, inner_steps=20, model={"hidden_size": 384, "intermediate_size": 1024, "layers": 4, "heads": 6},
                  sync={"upload_codec": "bf16", "download_codec": "bf16"}, workers={"min": 3, "max": 4, "planned": 4}, evaluation={"every_rounds": 0})
     alive = [coordinator, *workers]
     begun = number(scene.wait_round("job", QUIET_ROUNDS, seconds=300, alive=alive), "round")
     bound_mb = BASE_MB + number(scene.job("job"), "coordinator_memory_bytes") / 2**20
-    quiet_mb, members = coordinator.resident_mb(), incarnations(scene)
+    quiet_mb, members, quiet_beats = coordinator.resident_mb(), incarnations(scene), heartbeats(coordinator)
+    events_before, since = len(scene.logged_events("job")), time.monotonic()
 
     over = threading.Event()
     attackers = {name: Attacker(attack, coordinator.ports, over) for name, attack in ATTACKS.items() if not ASKED or name in ASKED.split(",")}
@@ -116,12 +143,15 @@ def test(scene):
         over.set()
     for attacker in attackers.values():
         attacker.join(60)
+    check_heartbeats(quiet_beats, heartbeats(coordinator), time.monotonic() - since)
     flooded, peak_mb = number(scene.job("job"), "round"), coordinator.peak_mb()
     print(f"rounds {begun} before, {flooded - begun} during {SECONDS:.0f} s of flood; the command line answered {answers} times")
     print("attacks, and how many were cut:", ", ".join(f"{name} {a.done}/{a.cut}" for name, a in attackers.items()))
     print(f"memory: {quiet_mb:.0f} MiB before, {peak_mb:.0f} MiB at most, bound {bound_mb:.0f} MiB")
     check(flooded > begun, "no round closed during the flood")
     check(peak_mb <= ALLOWANCE * bound_mb, f"{peak_mb:.0f} MiB in memory, more than {ALLOWANCE} of the bound of {bound_mb:.0f} MiB")
+    told = [e["text"] for e in scene.logged_events("job")[events_before:] if e["kind"] in ("round overdue", "worker lost", "worker left", "left out")]
+    equal(told, [], "what befell rounds and workers during the flood")
     equal(incarnations(scene), members, "the members and their incarnations: whoever was lost comes back with another")
     scene.wait_round("job", flooded + 2, seconds=120, alive=alive)
     before, during = closings(scene, 1, begun), closings(scene, begun, flooded)
