@@ -53,15 +53,30 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path
 
 Database::~Database() { sqlite3_close(db_); }
 
+int Database::CauseOf(int code) const {
+  if ((code & 0xff) == SQLITE_FULL) return ENOSPC;
+  if ((code & 0xff) != SQLITE_IOERR || db_ == nullptr) return 0;
+  // "disk I/O error" is all that SQLite says of a flush that finds no room, or of a file that may not grow. Of a commit
+  // that fails the connection does not know the cause (SQLite 3.40), but the file: log or journal, else the database.
+  int cause = sqlite3_system_errno(db_);
+  for (const int which : {SQLITE_FCNTL_JOURNAL_POINTER, SQLITE_FCNTL_FILE_POINTER}) {
+    sqlite3_file* file = nullptr;
+    const bool there = sqlite3_file_control(db_, "main", which, &file) == SQLITE_OK && file != nullptr;
+    if (cause == 0 && there && file->pMethods != nullptr)
+      file->pMethods->xFileControl(file, SQLITE_FCNTL_LAST_ERRNO, &cause);
+  }
+  return cause == 0 ? EIO : cause;
+}
+
 absl::Status Database::Error(int code) const {
   std::string text = absl::StrCat(path_, ": ", db_ != nullptr ? sqlite3_errmsg(db_) : sqlite3_errstr(code));
+  const int cause = CauseOf(code);
   // In the system's words too, at the end, where advice is looked for.
-  if ((code & 0xff) == SQLITE_IOERR) absl::StrAppend(&text, ": ", std::strerror(EIO));
-  if ((code & 0xff) == SQLITE_FULL) absl::StrAppend(&text, ": ", std::strerror(ENOSPC));
+  if (cause != 0) absl::StrAppend(&text, ": ", std::strerror(cause));
   if ((code & 0xff) == SQLITE_CANTOPEN)
     absl::StrAppend(&text, "; see that the disk has room and works, and that this user may write there");
+  if (cause == ENOSPC || cause == EDQUOT || cause == EFBIG) return absl::ResourceExhaustedError(text);
   switch (code & 0xff) {
-    case SQLITE_FULL: return absl::ResourceExhaustedError(text);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       return absl::FailedPreconditionError(absl::StrCat(path_,

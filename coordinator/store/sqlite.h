@@ -36,13 +36,16 @@ class Database {
   absl::StatusOr<Statement> Prepare(const std::string& sql) const;
   // Rows changed by the last insert, update or delete.
   int64_t changes() const;
-  // The present error of SQLite, with the path. ResourceExhausted: disk full. FailedPrecondition: busy. DataLoss:
+  // The present error of SQLite, with the path and, of a failing read, write or flush, the system's words for its
+  // cause. ResourceExhausted: disk or quota full, or the file may not grow. FailedPrecondition: busy. DataLoss:
   // damaged.
   absl::Status Error(int code) const;
   const std::string& path() const { return path_; }
 
  private:
   explicit Database(std::string path) : path_(std::move(path)) {}
+  // errno of the failed call of the system behind the error; 0 where there was none.
+  int CauseOf(int code) const;
   std::string path_;
   sqlite3* db_ = nullptr;
 };

@@ -11,7 +11,7 @@ JOB = {"steps": STEPS, "inner_steps": 1, "workers": {"min": 1}, "model": {"hidde
 WAYS_OUT = {74: ("mend the cause and start again",),
             1: ("free space there and try again", "the disk fails; the system's log says more", "see that the disk has room and works")}
 WORDS = {"EIO": ("Input/output error", "disk I/O error"), "ENOSPC": ("No space left", "is full"), "short": ("No space left", "is full")}
-SQLITE_WORDS = {"create": ("unable to open database file",), "sync": ("disk I/O error",)}  # all that it tells then
+SQLITE_WORDS = {"create": ("unable to open database file",)}  # all that it tells then
 
 
 class Told:

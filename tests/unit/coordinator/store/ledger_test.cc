@@ -1,10 +1,14 @@
 #include "coordinator/store/ledger.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 
+#include "absl/strings/match.h"
 #include "coordinator/store/memory_ledger.h"
+#include "coordinator/store/sqlite.h"
 #include "coordinator/store/sqlite_ledger.h"
 #include "tests/unit/coordinator/store/ledger_records.h"
 
@@ -52,6 +56,40 @@ TEST_P(LedgerTest, EveryRecordTypeComesBack) {
   auto memory = MakeMemoryLedger(disk, nullptr);
   for (const auto& transaction : EveryRecord()) ASSERT_EQ(memory->Commit(transaction), absl::OkStatus());
   EXPECT_EQ(Describe(state), Describe(*memory->Recover()));
+}
+
+// As long as it lives no file of this process grows beyond `bytes`.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : handler_(signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit now{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &now);
+  }
+  ~FileSizeLimit() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+// SQLite says "disk I/O error" of every call that fails but for a write without room. What it was is in the system's
+// words, after which whoever reads them is told what to do.
+TEST(SqliteTest, AFailedCallIsToldByItsCause) {
+  TemporaryDirectory directory;
+  auto database = *Database::Open(directory.File("ledger.sqlite"));
+  ASSERT_EQ(database->Run("PRAGMA journal_mode = WAL; CREATE TABLE bytes (value BLOB)"), absl::OkStatus());
+  absl::Status status;
+  {
+    const FileSizeLimit limit(size_t{256} << 10);
+    for (int i = 0; i < 100 && status.ok(); ++i) status = database->Run("INSERT INTO bytes VALUES (randomblob(65536))");
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_TRUE(absl::EndsWith(status.message(), ": disk I/O error: File too large")) << status;
+  EXPECT_EQ(database->Run("INSERT INTO bytes VALUES (randomblob(65536))"), absl::OkStatus()) << "it goes on with room";
 }
 
 TEST_P(LedgerTest, RollbacksSurviveTheirCheckpoint) {
