@@ -15,6 +15,11 @@ add_library(moved_clock MODULE moved_clock.cc)
 target_link_libraries(moved_clock PRIVATE ${CMAKE_DL_LIBS})
 set_target_properties(moved_clock PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
 
+# A disk that slow_disk.py slows under the coordinator.
+add_library(slow_disk MODULE slow_disk.cc)
+target_link_libraries(slow_disk PRIVATE ${CMAKE_DL_LIBS})
+set_target_properties(slow_disk PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+
 # What crash_points.py hears of the coordinator's disk, and how it breaks it.
 add_library(durable_calls MODULE durable_calls.cc)
 target_link_libraries(durable_calls PRIVATE ${CMAKE_DL_LIBS})
@@ -39,6 +44,7 @@ atoll_program_test(sigterm 240)
 atoll_program_test(bad_input_run 240)
 atoll_program_test(damaged_state 240)
 atoll_program_test(full_disk 240)
+atoll_program_test(slow_disk 240)
 atoll_program_test(disk_budget 240)
 atoll_program_test(streamed_data 240)
 atoll_program_test(job_control 300)

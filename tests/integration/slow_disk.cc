@@ -1,0 +1,125 @@
+// A disk that is slow under a real process (LD_PRELOAD): every write and every flush of a file below the directory
+// SLOW_DISK_BELOW (absolute, its links resolved) takes so much longer. The file SLOW_DISK_FILE holds four numbers of 8
+// bytes, little-endian: the most that a flush and that a write is delayed, in nanoseconds, which a test may change at
+// any time, then how many calls were delayed and for how long in all, in nanoseconds, which it may read. How long a
+// call is delayed comes from SLOW_DISK_SEED and the number of the call. Calls wait side by side, as in a drive with a
+// queue. Sockets and other files are left alone.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstdint>
+#include <cstdlib>
+#include <ctime>
+#include <string>
+
+namespace {
+
+constexpr uint64_t kSecond_ns = 1'000'000'000;
+
+template <typename Function>
+Function* Real(Function*, const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+// A test that slows nothing shows nothing.
+std::string Needed(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr) std::abort();
+  return value;
+}
+
+struct Page {
+  std::atomic<uint64_t> flush_most_ns, write_most_ns, delayed, delayed_ns;
+};
+
+Page& Told() {
+  static Page* const page = [] {
+    const int fd = open(Needed("SLOW_DISK_FILE").c_str(), O_RDWR | O_CLOEXEC);
+    void* there = fd < 0 ? MAP_FAILED : mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (there == MAP_FAILED) std::abort();
+    return static_cast<Page*>(there);
+  }();
+  return *page;
+}
+
+bool IsBelow(int fd) {
+  static const std::string below = Needed("SLOW_DISK_BELOW") + "/";
+  char target[PATH_MAX];
+  const ssize_t n = readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), target, sizeof target);
+  return n > 0 && std::string(target, static_cast<size_t>(n)).starts_with(below);
+}
+
+// A number of 64 bits for each call (splitmix64).
+uint64_t Dice(uint64_t call) {
+  static const uint64_t seed = std::strtoull(Needed("SLOW_DISK_SEED").c_str(), nullptr, 10);
+  uint64_t z = seed + call * 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+void Delay(int fd, const std::atomic<uint64_t>& most_ns) {
+  const uint64_t most = most_ns;
+  if (most == 0 || !IsBelow(fd)) return;
+  const uint64_t ns = Dice(Told().delayed++) % most;
+  Told().delayed_ns += ns;
+  timespec left{static_cast<time_t>(ns / kSecond_ns), static_cast<long>(ns % kSecond_ns)};
+  while (nanosleep(&left, &left) != 0 && errno == EINTR) {
+  }
+}
+
+void DelayWrite(int fd) { Delay(fd, Told().write_most_ns); }
+void DelayFlush(int fd) { Delay(fd, Told().flush_most_ns); }
+
+}  // namespace
+
+extern "C" {
+
+ssize_t write(int fd, const void* bytes, size_t size) {
+  static const auto real = Real(&write, "write");
+  DelayWrite(fd);
+  return real(fd, bytes, size);
+}
+ssize_t writev(int fd, const iovec* pieces, int count) {
+  static const auto real = Real(&writev, "writev");
+  DelayWrite(fd);
+  return real(fd, pieces, count);
+}
+ssize_t pwrite(int fd, const void* bytes, size_t size, off_t offset) {
+  static const auto real = Real(&pwrite, "pwrite");
+  DelayWrite(fd);
+  return real(fd, bytes, size, offset);
+}
+ssize_t pwrite64(int fd, const void* bytes, size_t size, off64_t offset) {
+  static const auto real = Real(&pwrite64, "pwrite64");
+  DelayWrite(fd);
+  return real(fd, bytes, size, offset);
+}
+ssize_t pwritev(int fd, const iovec* pieces, int count, off_t offset) {
+  static const auto real = Real(&pwritev, "pwritev");
+  DelayWrite(fd);
+  return real(fd, pieces, count, offset);
+}
+ssize_t pwritev64(int fd, const iovec* pieces, int count, off64_t offset) {
+  static const auto real = Real(&pwritev64, "pwritev64");
+  DelayWrite(fd);
+  return real(fd, pieces, count, offset);
+}
+int fsync(int fd) {
+  static const auto real = Real(&fsync, "fsync");
+  DelayFlush(fd);
+  return real(fd);
+}
+int fdatasync(int fd) {
+  static const auto real = Real(&fdatasync, "fdatasync");
+  DelayFlush(fd);
+  return real(fd);
+}
+
+}  // extern "C"

@@ -1,0 +1,100 @@
+"""A real coordinator on a disk that is slow: each of its flushes takes up to 0.15 s more, each write up to 2 ms (slow_disk.cc). Two
+workers go on: acknowledgements and commits come late, heartbeats in time, nobody is lost. It is killed meanwhile; what was told is there
+when it is back, and all rounds can be computed again to the bit."""
+import struct
+
+from atoll_harness import BIN, Skip, check, equal, main, number, wait_for
+
+SEED = 1
+FLUSH_SECONDS, WRITE_SECONDS = 0.15, 0.002  # at most; half of it on average
+MEMBERSHIP_SECONDS, HEARTBEAT_SECONDS = 10, 0.5
+LATEST_SECONDS = MEMBERSHIP_SECONDS / 4  # of a heartbeat after the one before
+ROUNDS = 4
+WORKERS = ("a", "b")
+
+
+class SlowDisk:
+    """The disk of whoever is started with `environment`, below `directory`. As fast as it is until it is slowed."""
+
+    def __init__(self, scene, directory):
+        directory.mkdir(parents=True)
+        self.path = scene.path("slow-disk")
+        self.path.write_bytes(bytes(32))
+        self.environment = {"LD_PRELOAD": str(BIN / "libslow_disk.so"), "SLOW_DISK_FILE": str(self.path), "SLOW_DISK_BELOW": str(directory.resolve()),
+                            "SLOW_DISK_SEED": str(SEED)}
+
+    def slow(self, flush_seconds, write_seconds):
+        with open(self.path, "r+b") as file:  # in place: the process has it mapped
+            file.write(struct.pack("<QQ", int(flush_seconds * 1e9), int(write_seconds * 1e9)))
+
+    def delayed(self):
+        """How many calls, and for how many seconds in all."""
+        _, _, calls, ns = struct.unpack("<QQQQ", self.path.read_bytes())
+        return calls, ns / 1e9
+
+
+def values(coordinator, name):
+    """The samples of a metric, by what stands between its name and the value."""
+    lines = [line[len(name):].rsplit(" ", 1) for line in coordinator.page("/metrics").splitlines() if line.startswith(name)]
+    return {labels: float(value) for labels, value in lines}
+
+
+def commit_seconds(coordinator):
+    """Of all commits so far: how long they took, and how many they are."""
+    return [sum(values(coordinator, f"atoll_ledger_commit_duration_seconds_{part}").values()) for part in ("sum", "count")]
+
+
+def heartbeats(coordinator, late=False):
+    """How many gaps between heartbeats there were; `late`: of those above LATEST_SECONDS."""
+    count = lambda bound: sum(n for labels, n in values(coordinator, "atoll_heartbeat_gap_seconds_bucket").items() if f'le="{bound}"' in labels)
+    return count("+Inf") - (count(f"{LATEST_SECONDS:g}") if late else 0)
+
+
+def told(job):
+    """Version and hash of each fragment."""
+    return [(number(fragment, "version"), fragment["content_hash"]) for fragment in job["fragments"]]
+
+
+def test(scene):
+    if not (BIN / "libslow_disk.so").exists():
+        raise Skip("libslow_disk.so is not built")
+    manifest = scene.corpus()
+    disk = SlowDisk(scene, scene.path("state"))
+    options = ("--data-root", scene.path("data"), "--membership-timeout", f"{MEMBERSHIP_SECONDS}s", "--heartbeat-interval", f"{HEARTBEAT_SECONDS * 1000:.0f}ms")
+    coordinator = scene.coordinator(*options, **disk.environment)
+    workers = [scene.worker(name, coordinator, "--data-root", scene.path("data")) for name in WORKERS]
+    scene.submit("job", manifest, steps=100_000, workers={"min": 2, "max": 2, "planned": 2}, checkpoint={"keep_contributions": True})
+    begun = number(scene.wait_round("job", ROUNDS, alive=[coordinator, *workers]), "round")
+    equal(disk.delayed(), (0, 0), "what was delayed of a fast disk")
+    fast_seconds, fast_commits = commit_seconds(coordinator)
+
+    disk.slow(FLUSH_SECONDS, WRITE_SECONDS)
+    slowed = number(scene.wait_round("job", begun + ROUNDS, alive=[coordinator, *workers]), "round")
+    wait_for("heartbeats over the slow disk's time", lambda: heartbeats(coordinator) >= 20, alive=[coordinator, *workers])
+    slow_seconds, slow_commits = (now - before for now, before in zip(commit_seconds(coordinator), (fast_seconds, fast_commits)))
+    mean_fast, mean_slow = fast_seconds / fast_commits, slow_seconds / slow_commits
+    equal(heartbeats(coordinator, late=True), 0, f"heartbeats that came more than {LATEST_SECONDS} s after the one before")
+    check(mean_slow >= FLUSH_SECONDS / 4, f"a commit took {mean_slow:.3f} s on the slow disk: nothing is shown")
+
+    before = told(scene.job("job"))
+    coordinator.kill()
+    coordinator = scene.coordinator(*options, ports=coordinator.ports, **disk.environment)
+    after = told(scene.job("job"))
+    for (version, digest), (version_now, digest_now) in zip(before, after, strict=True):
+        check(version_now > version or (version_now, digest_now) == (version, digest), f"{before} was told, {after} is there after the kill")
+    scene.wait_round("job", slowed + ROUNDS, alive=[coordinator, *workers])
+    scene.atoll("job", "cancel", "job", "--drain")
+    job = scene.wait_job("job", lambda job: "end_time" in job, "the end in order", alive=[coordinator])
+    equal(job["state"], "JOB_STATE_CANCELLED", "how the job ended")
+    equal({e["kind"] for e in scene.logged_events("job")} & {"worker lost", "left out", "worker left"}, set(), "what befell the workers")
+    calls, seconds = disk.delayed()
+    for worker in workers:
+        equal(worker.terminate(), 0, f"the end of {worker.name}")
+    equal(coordinator.terminate(), 0, "the end of the coordinator")
+    equal(scene.verify()["damage"], [], "what verify finds")
+    equal(scene.replay()["counts"]["rounds equal"], number(job, "rounds_committed"), "the rounds that replay gives again")
+    print(f"{calls} calls delayed by {seconds:.1f} s in all; a commit took {mean_fast * 1000:.0f} ms, and {mean_slow * 1000:.0f} ms on the slow disk; "
+          f"{number(job, 'rounds_committed')} rounds, all equal")
+
+
+main(test)
