@@ -11,10 +11,10 @@
 #include <limits>
 #include <utility>
 
+#include "common/vecmath/row_vectors-inl.h"
 #include "hwy/aligned_allocator.h"
 #include "hwy/highway.h"
 #include "worker/model/attention.h"
-#include "worker/model/row_vectors-inl.h"
 #include "worker/model/tiles-inl.h"
 
 HWY_BEFORE_NAMESPACE();

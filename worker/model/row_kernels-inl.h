@@ -10,9 +10,9 @@
 #include <array>
 #include <cmath>
 
+#include "common/vecmath/row_vectors-inl.h"
 #include "hwy/highway.h"
 #include "worker/model/row_kernels.h"
-#include "worker/model/row_vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace atl::rows {

@@ -11,8 +11,8 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "common/vecmath/row_vectors-inl.h"
 #include "hwy/highway.h"
-#include "worker/model/row_vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace atl::attention {

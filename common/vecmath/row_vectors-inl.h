@@ -1,10 +1,11 @@
-// Vectors of fp32 over memory that holds fp32 or bf16, for row_kernels-inl.h and attention-inl.h: whole ones, and the
-// last of a row, which goes through the same operations filled up with zeros.
-#if defined(ATOLL_WORKER_MODEL_ROW_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef ATOLL_WORKER_MODEL_ROW_VECTORS_INL_H_
-#undef ATOLL_WORKER_MODEL_ROW_VECTORS_INL_H_
+// Vectors of fp32 over memory that holds fp32 or bf16, for kernels of the training step (worker/model, worker/device):
+// whole ones, and the last of a row, which goes through the same operations filled up with zeros. Compiled once for
+// each instruction set by whoever includes it.
+#if defined(ATOLL_COMMON_VECMATH_ROW_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATOLL_COMMON_VECMATH_ROW_VECTORS_INL_H_
+#undef ATOLL_COMMON_VECMATH_ROW_VECTORS_INL_H_
 #else
-#define ATOLL_WORKER_MODEL_ROW_VECTORS_INL_H_
+#define ATOLL_COMMON_VECMATH_ROW_VECTORS_INL_H_
 #endif
 
 #include <algorithm>
