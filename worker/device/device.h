@@ -83,7 +83,8 @@ class Device {
   // Begins to meet the other ranks of the key's group: Poll says kBusy until all are there.
   virtual absl::StatusOr<std::unique_ptr<DeviceGroup>> JoinGroup(const GroupKey& key, uint32_t rank,
                                                                  uint32_t world) = 0;
-  // Of this device, which outlives them. Null on a CPU and with a plugin that is older than they are.
+  // Of this device, which outlives them. Null with a plugin that is older than they are, and on a CPU, whose kernels
+  // run on LibTorch's threads (worker/train/cpu_step_kernels.h).
   virtual StepKernels* step_kernels() = 0;
 };
 

@@ -1,4 +1,5 @@
-// The inner optimizer over memory of a device, by kernels of its own: what a GPU's plugin has beside LibTorch's.
+// The inner optimizer over memory of a device, by kernels of its own beside LibTorch's: those of a GPU's plugin, and of
+// a CPU (cpu_step.h).
 #ifndef ATOLL_WORKER_DEVICE_STEP_KERNELS_H_
 #define ATOLL_WORKER_DEVICE_STEP_KERNELS_H_
 

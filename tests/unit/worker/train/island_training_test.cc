@@ -9,6 +9,7 @@
 #include "tests/unit/worker/island/island_of_threads.h"
 #include "tests/unit/worker/train/host_kernels.h"
 #include "tests/unit/worker/train/tiny_job.h"
+#include "worker/train/cpu_step_kernels.h"
 #include "worker/train/trainer.h"
 
 namespace atl {
@@ -190,6 +191,16 @@ TEST(IslandTraining, RanksUseTheKernelsOfTheirDevicesTogether) {
   EXPECT_GT(first.updates, kComparison);
   EXPECT_EQ(first.updates, second.updates);
   ExpectSameBits(ranks[0], ranks[1]);
+}
+
+TEST(IslandTraining, RanksOnCpusUseTheirKernelsTogether) {
+  CpuStepKernels cpu;
+  HostKernels first, second;
+  std::array<absl::Status, 2> refused;
+  const std::vector<Trained> ranks = TrainWithKernels({&cpu, &cpu}, refused);
+  EXPECT_TRUE(refused[0].ok() && refused[1].ok()) << refused[0] << refused[1];
+  ExpectSameBits(ranks[0], ranks[1]);
+  ExpectSameBits(ranks[0], TrainWithKernels({&first, &second}, refused)[0]);
 }
 
 TEST(IslandTraining, KernelsThatOneRankDoesWithoutAreUsedByNone) {

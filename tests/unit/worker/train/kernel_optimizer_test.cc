@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 #include "tests/unit/worker/train/host_kernels.h"
 #include "tests/unit/worker/train/tiny_job.h"
+#include "worker/train/cpu_step_kernels.h"
 #include "worker/train/trainer.h"
 
 namespace atl {
@@ -54,11 +55,9 @@ Trained Train(StepKernels* kernels, Precision precision = Precision::kFp32) {
   return out;
 }
 
-void ExpectTrainsAsLibTorch(Precision precision) {
-  HostKernels kernels;
+void ExpectTrainsAsLibTorch(StepKernels& kernels, Precision precision) {
   const Trained ours = Train(&kernels, precision), wanted = Train(nullptr, precision);
   EXPECT_TRUE(ours.refused.ok()) << ours.refused;
-  EXPECT_GT(kernels.updates, 4 + 3) << "only the comparison used the kernels";
   ASSERT_EQ(ours.losses.size(), wanted.losses.size());
   for (size_t step = 0; step < wanted.losses.size(); ++step) {
     EXPECT_NEAR(ours.losses[step], wanted.losses[step], 1e-5 * wanted.losses[step]) << "step " << step;
@@ -74,9 +73,36 @@ void ExpectTrainsAsLibTorch(Precision precision) {
   EXPECT_LE(apart, wanted.parameters.size() / 1000);
 }
 
-TEST(KernelOptimizer, TrainsAsLibTorchDoes) { ExpectTrainsAsLibTorch(Precision::kFp32); }
+constexpr int kComparison = 4;  // updates before training
 
-TEST(KernelOptimizer, WritesTheRoundedCopy) { ExpectTrainsAsLibTorch(Precision::kBf16); }
+TEST(KernelOptimizer, TrainsAsLibTorchDoes) {
+  HostKernels kernels;
+  ExpectTrainsAsLibTorch(kernels, Precision::kFp32);
+  EXPECT_GT(kernels.updates, kComparison) << "only the comparison used the kernels";
+}
+
+TEST(KernelOptimizer, WritesTheRoundedCopy) {
+  HostKernels kernels;
+  ExpectTrainsAsLibTorch(kernels, Precision::kBf16);
+  EXPECT_GT(kernels.updates, kComparison) << "only the comparison used the kernels";
+}
+
+TEST(KernelOptimizer, OfACpuTrainAsLibTorchDoes) {
+  CpuStepKernels kernels;
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) ExpectTrainsAsLibTorch(kernels, precision);
+}
+
+// The scalar arithmetic and the vectors make the same bits, so that training with the one is training with the other.
+TEST(KernelOptimizer, OfACpuTrainAsTheScalarArithmeticToTheBit) {
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    CpuStepKernels vectors;
+    HostKernels scalars;
+    const Trained ours = Train(&vectors, precision), wanted = Train(&scalars, precision);
+    EXPECT_EQ(ours.losses, wanted.losses);
+    EXPECT_EQ(ours.norms, wanted.norms);
+    EXPECT_EQ(ours.parameters, wanted.parameters);
+  }
+}
 
 TEST(KernelOptimizer, WrongKernelsAreNotUsed) {
   using enum HostKernels::Mistake;

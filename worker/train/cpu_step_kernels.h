@@ -1,0 +1,25 @@
+// The optimizer's kernels of a CPU: those of worker/device, shared out to the threads of LibTorch's operators.
+#ifndef ATOLL_WORKER_TRAIN_CPU_STEP_KERNELS_H_
+#define ATOLL_WORKER_TRAIN_CPU_STEP_KERNELS_H_
+
+#include "worker/device/device.h"
+#include "worker/device/step_kernels.h"
+
+namespace atl {
+
+// For arenas in host memory. Each call is done when it returns. The results do not depend on the number of threads, nor
+// on the instruction set. No state: safe on every thread.
+class CpuStepKernels final : public StepKernels {
+ public:
+  absl::Status Adamw(const AdamwUpdate& update, const AdamwSpans& spans, void* compute_stream) override;
+  absl::Status SumSquares(std::span<const float> values, std::span<float> sums, void* compute_stream) override;
+};
+
+// What a trainer on `device` is given: the device's own, which may be null, or on a CPU `cpu`.
+inline StepKernels* KernelsFor(Device& device, CpuStepKernels& cpu) {
+  return device.info().kind == DeviceKind::kCpu ? &cpu : device.step_kernels();
+}
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_TRAIN_CPU_STEP_KERNELS_H_
