@@ -17,6 +17,7 @@
 #include "worker/daemon/preparation.h"
 #include "worker/island/gpu_island.h"
 #include "worker/island/orders.h"
+#include "worker/train/cpu_step_kernels.h"
 #include "worker/train/trainer.h"
 
 namespace atl {
@@ -95,7 +96,7 @@ class Follower {
     const ModelLayout layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
     if (layout.digest != order.layout) return absl::InternalError("the job's layout here is not that of rank 0");
     TrainerOptions options{ToTensorDevice(device_.info()), threads_, {},
-                           order.available_bytes,          &values_, device_.step_kernels()};
+                           order.available_bytes,          &values_, KernelsFor(device_, cpu_kernels_)};
     ATOLL_ASSIGN_OR_RETURN(feed_, device_.OpenFeed(TokenBytes(spec)));
     options.feed = feed_.get();
     if (options.device.gpu) {  // rank 0 knows its own alone
@@ -148,6 +149,7 @@ class Follower {
   const int32_t threads_;
   const Clock& clock_;
   Log& log_;
+  CpuStepKernels cpu_kernels_;
   std::unique_ptr<HostFeed> feed_;  // of the trainer
   std::unique_ptr<Trainer> trainer_;
 };

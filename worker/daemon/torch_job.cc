@@ -138,7 +138,7 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
 
   // Memory first: a model that does not fit is refused before anything is fetched.
   Island* const island = options_.island ? &options_.island->values : nullptr;
-  TrainerOptions options{device, options_.threads, {}, {}, island, device_->step_kernels()};
+  TrainerOptions options{device, options_.threads, {}, {}, island, KernelsFor(*device_, cpu_kernels_)};
   const JobSpec share = island == nullptr ? spec : SpecOfShare(spec, island->world());
   ATOLL_ASSIGN_OR_RETURN(const uint64_t free_bytes, MemoryForRank());
   // Without a limit the trainer of a host asks anew when it is made; ranks must all choose alike.

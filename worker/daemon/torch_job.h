@@ -16,6 +16,7 @@
 #include "worker/device/device.h"
 #include "worker/island/gpu_island.h"
 #include "worker/session/job.h"
+#include "worker/train/cpu_step_kernels.h"
 
 namespace atl {
 
@@ -33,7 +34,7 @@ struct TorchJobOptions {
 
 class TorchJobFactory final : public JobFactory {
  public:
-  // Everything given outlives the factory and its jobs. `files` is used from several threads.
+  // Everything given outlives the factory, which outlives its jobs. `files` is used from several threads.
   TorchJobFactory(TorchJobOptions options, std::shared_ptr<Device> device, BulkClient& bulk, Files& files,
                   const Clock& clock, Log& log);
   absl::StatusOr<std::unique_ptr<JobParts>> Prepare(const JobId& job, const JobSpec& spec) override;
@@ -48,6 +49,7 @@ class TorchJobFactory final : public JobFactory {
   Files& files_;
   const Clock& clock_;
   Log& log_;
+  CpuStepKernels cpu_kernels_;
 };
 
 }  // namespace atl

@@ -9,6 +9,7 @@
 #include "tests/conformance/numerics/loop.h"
 #include "tests/unit/worker/model/reference_llama.h"
 #include "tests/unit/worker/train/scalar_adamw.h"
+#include "worker/train/cpu_step_kernels.h"
 #include "worker/train/trainer.h"
 
 namespace atl::numerics {
@@ -157,12 +158,15 @@ TEST_P(StreamingAdamW, FollowsTheReference) {
   for (float& value : start) value *= 8;  // as if trained: gradients of every tensor count
 
   const SystemClock clock;
+  CpuStepKernels kernels;
   std::vector<std::unique_ptr<Trainer>> trainers;
   for (size_t m = 0; m < kWorkers; ++m) {
     TrainerOptions options;
     options.available_bytes = uint64_t{1} << 30;
+    options.kernels = &kernels;  // as a worker has it
     auto made = Trainer::Create(job, layout, options, clock);
     ASSERT_TRUE(made.ok()) << made.status();
+    ASSERT_TRUE((*made)->kernels_refused().ok()) << (*made)->kernels_refused();
     trainers.push_back(*std::move(made));
   }
   const LoopOptions options = {
