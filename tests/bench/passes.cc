@@ -1,6 +1,7 @@
 // bench_passes [ROUNDS [ELEMENTS]]: the passes of a synchronisation round over a fragment of ELEMENTS parameters, for
-// each codec, as JSON for scripts/bench. Each group has STREAM's triad among its variants, over arrays of twice the
-// size and with the same number of threads, so that a pass can be told as a share of it.
+// each codec, and those of the inner optimizer on a CPU, as JSON for scripts/bench. Each group has STREAM's triad among
+// its variants, over arrays of twice the size and with the same number of threads, so that a pass can be told as a
+// share of it.
 //
 // Bytes of a pass are those that have to move: each array once for each time that it has to be read or written. e is
 // the bytes of an encoded fragment, n its elements:
@@ -9,6 +10,8 @@
 //   aggregate  24n public copy, momentum and residual read and written, N e contributions, e update
 //   apply      8n outer copy read and written, e update
 //   outer step 16n momentum and pseudo-gradient read and written
+//   AdamW      32n parameters, gradients and both moments read and written, and 2n where the copy in bf16 is; the norm
+//              of the gradients before it 4n
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -25,6 +28,8 @@
 #include "coordinator/aggregate/contribution_screener.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/memory.h"
+#include "worker/device/cpu_step.h"
+#include "worker/device/step_kernels.h"
 #include "worker/sync/fragment_replica.h"
 
 namespace atl::bench {
@@ -184,6 +189,39 @@ Group OuterStep(MemoryYard& yard, size_t elements, unsigned threads, size_t roun
   return Interleave("outer step", threads, {yard.TriadOn(threads), step}, rounds);
 }
 
+// What a worker on a CPU does once the gradients of a step are there.
+Group InnerStep(MemoryYard& yard, size_t elements, unsigned threads, size_t rounds) {
+  std::vector<float> parameters = Normals(1, elements, 0.02f), gradients = Normals(2, elements, 1e-3f), first(elements),
+                     second(elements), sums((elements + ATOLL_GPU_SUM_BLOCK - 1) / ATOLL_GPU_SUM_BLOCK);
+  std::vector<uint16_t> rounded(elements);
+  const AdamwSpans spans{parameters, gradients, first, second, {}};
+  const atoll_gpu_adamw factors = FactorsOf(
+      {.learning_rate = 1e-4, .decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .gradient_factor = 0.5});
+  const auto update = [&, threads](std::span<uint16_t> copy) {
+    InParallel(threads, [&](unsigned part) {
+      const Part p = PartOf(elements, part, threads);
+      const auto cut = [&](auto s) { return s.empty() ? s : s.subspan(p.first, p.last - p.first); };
+      cpu_step::Adamw(factors, true,
+                      {cut(spans.parameters), cut(spans.gradients), cut(spans.first), cut(spans.second), cut(copy)});
+    });
+  };
+  const auto norm = [&, threads] {
+    InParallel(threads, [&](unsigned part) {
+      const Part p = PartOf(elements, part, threads);
+      const size_t block = p.first / ATOLL_GPU_SUM_BLOCK;
+      const std::span<const float> values = std::span(gradients).subspan(p.first, p.last - p.first);
+      const size_t blocks = (values.size() + ATOLL_GPU_SUM_BLOCK - 1) / ATOLL_GPU_SUM_BLOCK;
+      cpu_step::SumSquares(values, std::span(sums).subspan(block, blocks));
+    });
+  };
+  return Interleave("inner step", threads,
+                    {yard.TriadOn(threads),
+                     {"AdamW", Size(32 * elements), [&] { update({}); }, {}},
+                     {"AdamW and the copy in bf16", Size(34 * elements), [&] { update(rounded); }, {}},
+                     {"norm of the gradients", Size(4 * elements), norm, {}}},
+                    rounds);
+}
+
 // Into memory that is kept, as worker/session does it.
 Group Snapshot(MemoryYard& yard, std::span<const float> local, size_t rounds) {
   std::vector<float> kept(local.size());
@@ -200,6 +238,7 @@ std::vector<Group> Run(size_t rounds, size_t elements, const std::string& only) 
   const std::vector<float> step = Normals(3, elements, 1e-3f);
   vecmath::Add(step, local);
   for (const unsigned threads : {1u, 2u}) groups.push_back(OuterStep(yard, elements, threads, rounds));
+  for (const unsigned threads : {1u, 2u}) groups.push_back(InnerStep(yard, elements, threads, rounds));
   groups.push_back(Snapshot(yard, local, rounds));
   for (const CodecKind codec : kCodecs) {
     if (!only.empty() && only != CodecName(codec)) continue;

@@ -30,6 +30,7 @@
 #include "common/format/huggingface.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/plugin.h"
+#include "worker/train/cpu_step_kernels.h"
 #include "worker/train/trainer.h"
 
 namespace atl::bench {
@@ -141,7 +142,7 @@ class Training {
         layout_(MakeModelLayout(job.model, FragmentPattern::kWhole, 1)),
         tokens_(Batches(job, batches)),
         batches_(batches) {
-    TrainerOptions options{.threads = threads};
+    TrainerOptions options{.threads = threads, .kernels = &cpu_kernels_};
     if (device != nullptr) {
       const auto free_bytes = device->FreeMemoryBytes();
       ATOLL_CHECK(free_bytes.ok(), "the device tells of its memory");
@@ -181,6 +182,7 @@ class Training {
   const ModelLayout layout_;
   const std::vector<int32_t> tokens_;
   const uint32_t batches_;
+  CpuStepKernels cpu_kernels_;
   std::unique_ptr<HostFeed> feed_;  // of the trainer
   std::unique_ptr<Trainer> trainer_;
   size_t at_ = 0;
