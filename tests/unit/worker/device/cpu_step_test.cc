@@ -19,6 +19,7 @@ using adamw_cases::State;
 constexpr float kBeyond = 123.5f;  // stands before and behind a span
 constexpr uint16_t kBeyondRounded = 0x1234;
 constexpr size_t kAround = 3;
+constexpr size_t kBefore[] = {0, 1, 7};  // elements before a span, so that it is not aligned
 constexpr size_t kSizes[] = {0, 1, 5, 15, 16, 17, 33, 255, 4096, 4097, 10'007};
 
 const AdamwUpdate kUpdate{.learning_rate = 3e-3,
@@ -92,7 +93,7 @@ void ExpectIsTheScalars(size_t size, size_t before, bool rounds, bool clear) {
 TEST(CpuStep, UpdatesAreThoseOfTheScalarArithmetic) {
   ForAllTargets([] {
     for (const size_t size : kSizes) {
-      for (const size_t before : {0, 1, 7}) {
+      for (const size_t before : kBefore) {
         SCOPED_TRACE(std::to_string(size) + " elements from " + std::to_string(before));
         ExpectIsTheScalars(size, before, false, false);
         ExpectIsTheScalars(size, before, true, true);
@@ -146,7 +147,7 @@ TEST(CpuStep, WhatIsNotANumberIsRoundedToOne) {
 TEST(CpuStep, SumsAreThoseOfTheScalarArithmetic) {
   ForAllTargets([] {
     for (const size_t size : kSizes) {
-      for (const size_t before : {0, 1, 7}) {
+      for (const size_t before : kBefore) {
         SCOPED_TRACE(std::to_string(size) + " elements from " + std::to_string(before));
         const Framed<float> values(adamw_cases::RandomState(size, size).gradients, before, kBeyond);
         const std::vector<float> wanted = adamw_cases::Sums(values.span);
