@@ -2,8 +2,10 @@
  * atoll_gpu_open; no C++ type, exception, allocator, logger or message crosses. Valid C and CUDA C++17.
  *
  * Calls return 0 for success and a negative number for failure, with a sentence from last_error. All functions may be
- * called from any thread; one context's calls must not overlap unless said otherwise. `compute_stream` is a
- * cudaStream_t as a plain pointer: the stream on which the caller's LibTorch work runs (null is the default stream). */
+ * called from any thread and may overlap, of one context too, but for device_close and where it is said: a context
+ * holds nothing that changes, and what several threads enqueue at once goes in any order. Calls about one event or one
+ * piece of memory must not overlap. `compute_stream` is a cudaStream_t as a plain pointer: the stream on which the
+ * caller's LibTorch work runs (null is the default stream). */
 #ifndef ATOLL_WORKER_DEVICE_GPU_ABI_H_
 #define ATOLL_WORKER_DEVICE_GPU_ABI_H_
 
@@ -17,8 +19,8 @@ extern "C" {
 /* Raised when an existing entry changes; new entries are added at the end and found by table_bytes. */
 #define ATOLL_GPU_ABI_REVISION 2u
 
-typedef struct atoll_gpu_context atoll_gpu_context; /* one device, with a copy stream of its own */
-typedef struct atoll_gpu_event atoll_gpu_event;     /* a point on the copy stream */
+typedef struct atoll_gpu_context atoll_gpu_context; /* one device, with streams of its own */
+typedef struct atoll_gpu_event atoll_gpu_event;     /* a point on a stream */
 typedef struct atoll_gpu_group
     atoll_gpu_group; /* this context among those of other processes, with a stream of its own */
 
@@ -56,8 +58,32 @@ typedef struct atoll_gpu_adamw {
   float epsilon;
 } atoll_gpu_adamw;
 
-/* Elements of a block of sum_squares. */
+/* Elements of a block of sum_squares, and of the sums of form. */
 #define ATOLL_GPU_SUM_BLOCK 4096
+
+/* What forming a contribution tells of a block. */
+typedef struct atoll_gpu_block_sums {
+  double sent_squares; /* of what is encoded; means nothing where largest is not finite, nor does the next */
+  double lost_squares; /* of what the codec lost of it */
+  uint32_t largest;    /* bits of the largest magnitude that is encoded; from 0x7f800000 on: not finite */
+  uint32_t unused;
+} atoll_gpu_block_sums;
+
+/* A contribution to be formed: h = (outer - local) + residual, its bytes, and what they lose of it. All ranges have
+ * `elements` elements and are aligned to 4 bytes. */
+typedef struct atoll_gpu_forming {
+  atoll_gpu_codec codec;
+  uint64_t elements;     /* 1 to 2^48 */
+  const float* local;    /* device memory */
+  const float* outer;    /* pinned, as is all that follows but `scratch` */
+  const float* residual; /* or null: h = outer - local */
+  float* lost;           /* lost = h - D(q), or null where it is not wanted */
+  void* encoded;         /* exactly what the codec makes of `elements` */
+  uint64_t encoded_bytes;
+  atoll_gpu_block_sums* sums; /* one for each block of ATOLL_GPU_SUM_BLOCK begun */
+  void* scratch;              /* of memory_allocate: as form_scratch says for as many elements or more */
+  uint64_t scratch_bytes;
+} atoll_gpu_forming;
 
 typedef struct atoll_gpu_table {
   uint32_t revision;    /* ATOLL_GPU_ABI_REVISION of the plugin */
@@ -66,7 +92,7 @@ typedef struct atoll_gpu_table {
   /* 0 with *count = 0 when the driver is missing or sees no device; last_error then says why. */
   int32_t (*device_count)(int32_t* count);
   int32_t (*device_open)(int32_t index, atoll_gpu_context** out);
-  /* Waits for copies under way. Pinned memory and events of the context must have been given back. */
+  /* Waits for what is under way. Memory and events of the context must have been given back. */
   void (*device_close)(atoll_gpu_context* context);
   /* NUL-terminated, cut to fit. */
   int32_t (*device_name)(atoll_gpu_context* context, char* out, uint64_t out_bytes);
@@ -83,11 +109,10 @@ typedef struct atoll_gpu_table {
                           void* compute_stream, atoll_gpu_event** done);
   int32_t (*copy_to_device)(atoll_gpu_context* context, void* device, const void* host, uint64_t bytes,
                             void* compute_stream, atoll_gpu_event** done);
-  /* Blocks until the event has come. May run beside other calls of the context. */
+  /* Blocks until the event has come. */
   int32_t (*event_wait)(atoll_gpu_event* event);
   /* *done = 1 when it has come, else 0. Does not block. */
   int32_t (*event_query)(atoll_gpu_event* event, int32_t* done);
-  /* May run beside other calls of the context. */
   void (*event_release)(atoll_gpu_event* event);
 
   /* The calling thread's newest failure as one sentence, NUL-terminated, cut to fit. Empty when there was none. */
@@ -134,6 +159,25 @@ typedef struct atoll_gpu_table {
    * work enqueued there next begins with. */
   int32_t (*feed_to_device)(atoll_gpu_context* context, void* device, const void* host, uint64_t bytes,
                             void* compute_stream, atoll_gpu_event** done);
+
+  /* Memory of the device, aligned to 256 bytes. memory_free waits for all work of the device. */
+  int32_t (*memory_allocate)(atoll_gpu_context* context, uint64_t bytes, void** out);
+  int32_t (*memory_free)(atoll_gpu_context* context, void* memory);
+
+  /* Bytes of scratch that forming takes: a fragment's local parameters, its outer copy and, where there is one, its
+   * residual, with what is made of them. */
+  int32_t (*form_scratch)(atoll_gpu_codec codec, uint64_t elements, int32_t with_residual, uint64_t* bytes);
+  /* Begins to form a contribution, on a stream of its own, of `local` as it is after everything enqueued on
+   * compute_stream so far, and gives the event at its end; work enqueued on compute_stream later waits only until
+   * `local` has been copied within the device. Bytes, losses and sums are the host's to the bit
+   * (worker/gpu/form_math.h). All memory but `local` stays the caller's and untouched until the event has come. Fails,
+   * with nothing left under way, unless sizes agree. */
+  int32_t (*form)(atoll_gpu_context* context, const atoll_gpu_forming* forming, void* compute_stream,
+                  atoll_gpu_event** done);
+  /* The one pass of it alone, over device memory, enqueued on compute_stream: `encoded`, `sums` and `scratch` of the
+   * structure are device memory as all of it, and `scratch` is not used. For benchmarks; the worker does not call it.
+   */
+  int32_t (*form_pass)(atoll_gpu_context* context, const atoll_gpu_forming* forming, void* compute_stream);
 } atoll_gpu_table;
 
 /* Whether the plugin's table reaches as far as an entry. All up to last_error are in every plugin of revision 1. */

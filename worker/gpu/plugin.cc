@@ -1,6 +1,6 @@
-// The CUDA plugin behind worker/device/gpu_abi.h: devices, pinned memory, copies on a stream of their own, codecs, and
-// exchanges between devices (group.cc). Linking it brings LibTorch's CUDA libraries, so that opening it is what gives
-// the worker its GPU. Only C types cross, nothing throws.
+// The CUDA plugin behind worker/device/gpu_abi.h: devices, pinned memory, copies on a stream of their own, codecs,
+// contributions (forming.cc) and exchanges between devices (group.cc). Linking it brings LibTorch's CUDA libraries, so
+// that opening it is what gives the worker its GPU. Only C types cross, nothing throws.
 #include <cuda_runtime_api.h>
 
 #include <cstdio>
@@ -9,14 +9,10 @@
 
 #include "worker/device/gpu_abi.h"
 #include "worker/gpu/codec_kernels.h"
+#include "worker/gpu/forming.h"
 #include "worker/gpu/group.h"
 #include "worker/gpu/runtime.h"
 #include "worker/gpu/step_kernels.h"
-
-struct atoll_gpu_event {
-  int device = 0;
-  cudaEvent_t event = nullptr;
-};
 
 namespace {
 
@@ -45,11 +41,16 @@ int32_t DeviceOpen(int32_t index, atoll_gpu_context** out) {
   *out = nullptr;
   const WithDevice device(index);
   if (device.result() != cudaSuccess) return Fail("cudaSetDevice", device.result());
-  std::unique_ptr<atoll_gpu_context> context(new (std::nothrow) atoll_gpu_context{index, nullptr});
+  std::unique_ptr<atoll_gpu_context> context(new (std::nothrow) atoll_gpu_context{index, nullptr, nullptr});
   if (context == nullptr) return FailWith("out of host memory");
   // Does not wait for the default stream by itself: order is by events only.
-  const cudaError_t code = cudaStreamCreateWithFlags(&context->copies, cudaStreamNonBlocking);
+  cudaError_t code = cudaStreamCreateWithFlags(&context->copies, cudaStreamNonBlocking);
   if (code != cudaSuccess) return Fail("cudaStreamCreate", code);
+  code = cudaStreamCreateWithFlags(&context->forming, cudaStreamNonBlocking);
+  if (code != cudaSuccess) {
+    static_cast<void>(cudaStreamDestroy(context->copies));
+    return Fail("cudaStreamCreate", code);
+  }
   *out = context.release();
   return 0;
 }
@@ -58,8 +59,10 @@ void DeviceClose(atoll_gpu_context* context) {
   const std::unique_ptr<atoll_gpu_context> owned(context);
   if (owned == nullptr) return;
   const WithDevice device(owned->device);
-  static_cast<void>(cudaStreamSynchronize(owned->copies));
-  static_cast<void>(cudaStreamDestroy(owned->copies));
+  for (const cudaStream_t stream : {owned->copies, owned->forming}) {
+    static_cast<void>(cudaStreamSynchronize(stream));
+    static_cast<void>(cudaStreamDestroy(stream));
+  }
 }
 
 int32_t DeviceName(atoll_gpu_context* context, char* out, uint64_t out_bytes) {
@@ -262,6 +265,11 @@ constexpr atoll_gpu_table kTable = {
     .adamw_step = AdamwStep,
     .sum_squares = SumSquares,
     .feed_to_device = FeedToDevice,
+    .memory_allocate = atl::gpu::MemoryAllocate,
+    .memory_free = atl::gpu::MemoryFree,
+    .form_scratch = atl::gpu::FormScratch,
+    .form = atl::gpu::Form,
+    .form_pass = atl::gpu::FormPass,
 };
 
 }  // namespace

@@ -12,6 +12,12 @@
 struct atoll_gpu_context {
   int device = 0;
   cudaStream_t copies = nullptr;
+  cudaStream_t forming = nullptr;  // of contributions: no copy of a fragment waits behind one
+};
+
+struct atoll_gpu_event {
+  int device = 0;
+  cudaEvent_t event = nullptr;
 };
 
 namespace atl::gpu {

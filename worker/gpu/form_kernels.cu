@@ -1,0 +1,140 @@
+// The one pass of a contribution. A block of threads takes a block of 4,096 elements: what is sent lies in shared
+// memory until its bytes are written, and what is lost until its squares are added. A warp takes a group of elements
+// with one scale; a lane has every 32nd of it. The sums have the host's shape, so one warp adds them, sixteen lanes
+// each, while the others write. Needs compute capability 8.0 (reduction by hardware), and no fused multiply-add
+// (codec_math.h).
+#include <algorithm>
+
+#include "worker/gpu/form_kernels.h"
+#include "worker/gpu/form_math.h"
+
+namespace atl::gpu {
+namespace {
+
+namespace math = form_math;
+
+constexpr uint32_t kThreads = 256;
+constexpr uint32_t kWarp = 32;
+constexpr uint64_t kMostBlocks = 1u << 14;  // of threads; what is left is taken in further rounds
+constexpr uint32_t kAllLanes = 0xffffffffu;
+static_assert(math::kBlock == ATOLL_GPU_SUM_BLOCK && 2 * math::kLanes == kWarp);
+
+// Of one block of elements. What is lost begins sixteen banks on, so that both sums are added without conflicts.
+struct Shared {
+  float sent[math::kBlock];
+  float apart[math::kLanes];
+  float lost[math::kBlock];
+  uint32_t largest;
+};
+
+// A lane's code to its place; lanes of a group are in step, and those beyond its end have the code 0.
+template <typename Codec>
+__device__ inline void StoreCode(uint32_t code, uint32_t at, bool within, uint8_t* codes) {
+  if constexpr (Codec::kCodeBits == 4) {
+    const uint32_t next = __shfl_down_sync(kAllLanes, code, 1);
+    if (within && at % 2 == 0) codes[at / 2] = static_cast<uint8_t>(code | next << 4);
+  } else if constexpr (Codec::kCodeBits == 8) {
+    if (within) codes[at] = static_cast<uint8_t>(code);
+  } else if constexpr (Codec::kCodeBits == 16) {
+    if (within) reinterpret_cast<uint16_t*>(codes)[at] = static_cast<uint16_t>(code);
+  } else {
+    if (within) reinterpret_cast<uint32_t*>(codes)[at] = code;
+  }
+}
+
+// `count` elements of one group: their bytes to `to`, what is lost of them to `lost`. The whole warp comes here.
+template <typename Codec>
+__device__ inline void FormGroup(const float* sent, uint32_t count, float* lost, uint8_t* to) {
+  const uint32_t lane = threadIdx.x % kWarp;
+  uint32_t scale = 0;
+  if constexpr (Codec::kScaleBytes > 0) {
+    uint32_t largest = 0;
+    for (uint32_t i = lane; i < count; i += kWarp) {
+      largest = max(largest, codec_math::Magnitude(codec_math::BitsOf(sent[i])));
+    }
+    scale = Codec::Scale(__reduce_max_sync(kAllLanes, largest));
+    if (lane < Codec::kScaleBytes) to[lane] = static_cast<uint8_t>(scale >> (8 * lane));
+  }
+  for (uint32_t at = lane; at < Codec::kGroup; at += kWarp) {
+    const bool within = at < count;
+    const float h = within ? sent[at] : 0.0f;
+    const uint32_t code = within ? Codec::Code(codec_math::BitsOf(h), scale) : 0;
+    if (within) lost[at] = math::Lost(h, Codec::Value(code, scale));
+    StoreCode<Codec>(code, at, within, to + Codec::kScaleBytes);
+  }
+}
+
+// Lanes 0 to 15 add the squares of what is sent, the others those of what is lost.
+__device__ inline void AddSquares(const Shared& shared, uint32_t count, atoll_gpu_block_sums* out) {
+  const uint32_t lane = threadIdx.x % kWarp;
+  const float* const values = lane < math::kLanes ? shared.sent : shared.lost;
+  double sum = 0;
+  for (uint32_t i = lane % math::kLanes; i < count; i += math::kLanes) sum = math::AddedSquare(sum, values[i]);
+  for (uint32_t half = math::kLanes / 2; half > 0; half /= 2) {
+    sum = sum + __shfl_down_sync(kAllLanes, sum, half, math::kLanes);
+  }
+  const double lost = __shfl_sync(kAllLanes, sum, math::kLanes);
+  if (lane == 0) *out = {sum, lost, shared.largest, 0};
+}
+
+template <typename Codec>
+__global__ void __launch_bounds__(kThreads) Form(FormRanges r, uint64_t elements, uint64_t blocks) {
+  __shared__ Shared shared;
+  const uint32_t warp = threadIdx.x / kWarp;
+  for (uint64_t block = blockIdx.x; block < blocks; block += gridDim.x) {
+    const uint64_t begin = block * math::kBlock;
+    const uint64_t left = elements - begin;
+    const uint32_t count = left < math::kBlock ? static_cast<uint32_t>(left) : math::kBlock;
+    if (threadIdx.x == 0) shared.largest = 0;
+    __syncthreads();
+    uint32_t largest = 0;
+    for (uint32_t i = threadIdx.x; i < count; i += kThreads) {
+      const uint64_t at = begin + i;
+      const float h = r.residual != nullptr ? math::Sent(r.outer[at], r.local[at], r.residual[at])
+                                            : math::Sent(r.outer[at], r.local[at]);
+      shared.sent[i] = h;
+      largest = max(largest, codec_math::Magnitude(codec_math::BitsOf(h)));
+    }
+    largest = __reduce_max_sync(kAllLanes, largest);
+    if (threadIdx.x % kWarp == 0) atomicMax(&shared.largest, largest);
+    __syncthreads();
+    uint8_t* const to = static_cast<uint8_t*>(r.encoded) + block * math::kBlockBytes<Codec>;
+    for (uint32_t group = warp; group * Codec::kGroup < count; group += kThreads / kWarp) {
+      const uint32_t at = group * Codec::kGroup;
+      FormGroup<Codec>(shared.sent + at, min(Codec::kGroup, count - at), shared.lost + at,
+                       to + group * math::kGroupBytes<Codec>);
+    }
+    __syncthreads();
+    if (r.lost != nullptr) {
+      for (uint32_t i = threadIdx.x; i < count; i += kThreads) r.lost[begin + i] = shared.lost[i];
+    }
+    if (warp == kThreads / kWarp - 1) AddSquares(shared, count, r.sums + block);
+    __syncthreads();
+  }
+}
+
+template <typename Codec>
+cudaError_t Launch(const FormRanges& ranges, uint64_t elements, cudaStream_t stream) {
+  static_assert(math::kBlock % Codec::kGroup == 0 && math::kBlockBytes<Codec> % 4 == 0);
+  const uint64_t blocks = (elements + math::kBlock - 1) / math::kBlock;
+  const dim3 grid(static_cast<uint32_t>(std::min(blocks, kMostBlocks)));
+  Form<Codec><<<grid, kThreads, 0, stream>>>(ranges, elements, blocks);
+  return cudaGetLastError();
+}
+
+}  // namespace
+
+cudaError_t FormOnDevice(atoll_gpu_codec codec, const FormRanges& ranges, uint64_t elements, cudaStream_t stream) {
+  if (elements == 0) return cudaSuccess;
+  switch (codec) {
+    case ATOLL_GPU_CODEC_FP32: return Launch<math::Fp32>(ranges, elements, stream);
+    case ATOLL_GPU_CODEC_FP16: return Launch<math::Fp16>(ranges, elements, stream);
+    case ATOLL_GPU_CODEC_BF16: return Launch<math::Bf16>(ranges, elements, stream);
+    case ATOLL_GPU_CODEC_INT8: return Launch<math::Int8>(ranges, elements, stream);
+    case ATOLL_GPU_CODEC_MXFP4: return Launch<math::Fp4<codec_math::Mxfp4>>(ranges, elements, stream);
+    case ATOLL_GPU_CODEC_E3M0: return Launch<math::Fp4<codec_math::E3m0>>(ranges, elements, stream);
+    default: return cudaErrorInvalidValue;
+  }
+}
+
+}  // namespace atl::gpu

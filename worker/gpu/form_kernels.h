@@ -1,0 +1,29 @@
+// A contribution in one pass over device memory; the arithmetic is form_math.h, the contract that of the table's `form`
+// (worker/device/gpu_abi.h). Enqueued on `stream` of the current device and not waited for. Thread rule: no state.
+#ifndef ATOLL_WORKER_GPU_FORM_KERNELS_H_
+#define ATOLL_WORKER_GPU_FORM_KERNELS_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "worker/device/gpu_abi.h"
+
+namespace atl::gpu {
+
+// Ranges of device memory, aligned to 4 bytes, `encoded` and `sums` to 8; `lost` may be `local` or `residual`.
+struct FormRanges {
+  const float *local, *outer;
+  const float* residual;  // or null
+  float* lost;            // or null
+  void* encoded;
+  atoll_gpu_block_sums* sums;
+};
+
+// Reads 8 or 12 bytes an element and writes the encoded ones, and 4 with `lost`. Returns the launch's error,
+// cudaErrorInvalidValue for a codec that is not known.
+cudaError_t FormOnDevice(atoll_gpu_codec codec, const FormRanges& ranges, uint64_t elements, cudaStream_t stream);
+
+}  // namespace atl::gpu
+
+#endif  // ATOLL_WORKER_GPU_FORM_KERNELS_H_
