@@ -13,6 +13,7 @@
 #include "common/base/hash.h"
 #include "common/base/status.h"
 #include "worker/device/device_group.h"
+#include "worker/device/former.h"
 #include "worker/device/step_kernels.h"
 
 namespace atl {
@@ -27,7 +28,7 @@ struct DeviceInfo {
 };
 
 // A host view of one range of device memory. Thread rule: calls on one window must not overlap; different windows are
-// independent. Must not outlive its Device.
+// independent, also on one device. Must not outlive its Device.
 class HostWindow {
  public:
   virtual ~HostWindow() = default;
@@ -67,6 +68,7 @@ class HostFeed {
   }
 };
 
+// Thread rule: calls may come from any thread and may overlap; what a device opens says its own rule.
 class Device {
  public:
   virtual ~Device() = default;
@@ -83,6 +85,11 @@ class Device {
   // Begins to meet the other ranks of the key's group: Poll says kBusy until all are there.
   virtual absl::StatusOr<std::unique_ptr<DeviceGroup>> JoinGroup(const GroupKey& key, uint32_t rank,
                                                                  uint32_t world) = 0;
+  // For contributions formed by the device's kernels. Unimplemented on a CPU, whose memory the host forms them of, and
+  // with a plugin that is older than they are; ResourceExhausted when there is not the memory.
+  virtual absl::StatusOr<std::unique_ptr<Former>> OpenFormer(const FormerOptions& /*options*/) {
+    return absl::UnimplementedError("this device has no kernels that form contributions");
+  }
   // Of this device, which outlives them. Null with a plugin that is older than they are, and on a CPU, whose kernels
   // run on LibTorch's threads (worker/train/cpu_step_kernels.h).
   virtual StepKernels* step_kernels() = 0;

@@ -236,6 +236,10 @@ class GpuDevice final : public Device {
     return std::unique_ptr<DeviceGroup>(std::make_unique<GpuGroup>(table_, group));
   }
 
+  absl::StatusOr<std::unique_ptr<Former>> OpenFormer(const FormerOptions& options) override {
+    return OpenGpuFormer(table_, context_, options);
+  }
+
   StepKernels* step_kernels() override { return ATOLL_GPU_HAS(&table_, sum_squares) ? &kernels_ : nullptr; }
 
  private:

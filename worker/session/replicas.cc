@@ -1,6 +1,8 @@
 #include "worker/session/replicas.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -9,31 +11,98 @@
 #include "common/codec/codec.h"
 
 namespace atl {
+namespace {
+
+FormedBlock BlockOf(const atoll_gpu_block_sums& sums) {
+  constexpr uint32_t kInfinity = 0x7f800000u;  // magnitudes order like their bits
+  if (sums.largest >= kInfinity) return {{.sum_squares = 0, .max_abs = 0, .finite = false}, 0};
+  return {{.sum_squares = sums.sent_squares, .max_abs = std::bit_cast<float>(sums.largest), .finite = true},
+          sums.lost_squares};
+}
+
+absl::Status AnotherThanTheHosts(const char* what) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("the device's kernels form a contribution with another ", what, " than the host's"));
+}
+
+// What the device formed against what the host did of the same parameters.
+absl::Status Compared(const FormedParts& parts, Digest lost, const absl::Status& formed,
+                      const FragmentReplica& replica) {
+  double squares = 0, lost_squares = 0;
+  bool finite = true;
+  for (const atoll_gpu_block_sums& sums : parts.blocks) {
+    const FormedBlock block = BlockOf(sums);
+    finite = finite && block.sent.finite;
+    squares += block.sent.sum_squares;
+    lost_squares += block.lost_squares;
+  }
+  if (!formed.ok() && !absl::IsInvalidArgument(formed)) return absl::OkStatus();  // the host's failure is no verdict
+  if (finite != formed.ok()) return AnotherThanTheHosts("verdict on what is finite");
+  if (!formed.ok()) return absl::OkStatus();
+  const StoredContribution& host = *replica.unresolved();
+  if (DigestOf(parts.encoded) != host.digest) return AnotherThanTheHosts("encoding");
+  if (lost != DigestOf(std::as_bytes(replica.PendingLoss()))) return AnotherThanTheHosts("loss");
+  if (std::sqrt(squares) != host.norm || std::sqrt(lost_squares) != host.lost_norm) return AnotherThanTheHosts("norm");
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Replicas>> Replicas::Create(const ModelLayout& layout, const JobSpec& spec,
                                                            Device& device, std::span<float> parameters,
-                                                           void* compute_stream, Executor& executor) {
+                                                           void* compute_stream, Executor& executor,
+                                                           FormedBy formed_by) {
   auto made = std::unique_ptr<Replicas>(new Replicas(executor));
   made->layout_ = layout;
   made->download_codec_ = spec.sync.download_codec;
   made->compute_stream_ = compute_stream;
-  made->outer_.resize(layout.elements);
-  const ReplicaOptions options{.upload_codec = spec.sync.upload_codec,
-                               .download_codec = spec.sync.download_codec,
-                               .upload_error_memory = spec.sync.upload_error_memory,
-                               .loco = spec.sync.loco,
-                               .layout_digest = layout.digest,
-                               .buffers = std::make_shared<BufferShelf>(1)};
+  if (formed_by == FormedBy::kDevice) made->forming_refused_ = made->OpenFormer(device, spec);
+  if (made->pinned_outer_ == nullptr) made->own_outer_.resize(layout.elements);
+  made->outer_ = made->pinned_outer_ != nullptr ? made->pinned_outer_->values() : std::span(made->own_outer_);
+  ReplicaOptions options{.upload_codec = spec.sync.upload_codec,
+                         .download_codec = spec.sync.download_codec,
+                         .upload_error_memory = spec.sync.upload_error_memory,
+                         .loco = spec.sync.loco,
+                         .layout_digest = layout.digest,
+                         .buffers = std::make_shared<BufferShelf>(1)};
   size_t to_copy = 0;
   for (const FragmentInfo& fragment : layout.fragments) {
     One& one = made->fragments_.emplace_back();
-    const std::span<float> outer = std::span(made->outer_).subspan(fragment.offset, fragment.elements);
+    const std::span<float> outer = made->outer_.subspan(fragment.offset, fragment.elements);
+    one.local = parameters.subspan(fragment.offset, fragment.elements);
+    options.error_places = made->ErrorPlacesOf(fragment);
     ATOLL_ASSIGN_OR_RETURN(one.replica, FragmentReplica::Create(outer, options));
     ATOLL_ASSIGN_OR_RETURN(one.window, device.OpenWindow(parameters.subspan(fragment.offset, fragment.elements)));
     if (one.window->is_direct()) to_copy = std::max<size_t>(to_copy, fragment.elements);
   }
   made->copy_.resize(to_copy);
   return made;
+}
+
+// All or nothing.
+absl::Status Replicas::OpenFormer(Device& device, const JobSpec& spec) {
+  if (spec.sync.upload_error_memory == ErrorMemory::kLoco) {
+    return absl::UnimplementedError("sync.upload_error_memory is loco, which only the host keeps");
+  }
+  const bool residual = spec.sync.upload_error_memory == ErrorMemory::kFeedback;
+  uint64_t most = 0;
+  for (const FragmentInfo& fragment : layout_.fragments) most = std::max<uint64_t>(most, fragment.elements);
+  ATOLL_ASSIGN_OR_RETURN(auto former, device.OpenFormer({spec.sync.upload_codec, most, residual}));
+  ATOLL_ASSIGN_OR_RETURN(auto outer, former->OpenPinned(layout_.elements));
+  if (residual) {
+    ATOLL_ASSIGN_OR_RETURN(auto kept, former->OpenPinned(layout_.elements));
+    ATOLL_ASSIGN_OR_RETURN(pinned_pending_, former->OpenPinned(layout_.elements));
+    pinned_residual_ = std::move(kept);
+  }
+  pinned_outer_ = std::move(outer);
+  former_ = std::move(former);
+  return absl::OkStatus();
+}
+
+ErrorPlaces Replicas::ErrorPlacesOf(const FragmentInfo& fragment) {
+  if (pinned_residual_ == nullptr) return {};
+  return {pinned_residual_->values().subspan(fragment.offset, fragment.elements),
+          pinned_pending_->values().subspan(fragment.offset, fragment.elements)};
 }
 
 Replicas::~Replicas() {
@@ -51,6 +120,8 @@ Replicas::One& Replicas::TakenBack(FragmentIndex fragment) {
   One& one = At(fragment);
   if (one.forming != nullptr) one.forming->TakeBack();
   static_cast<void>(one.window->Wait());
+  if (former_user_ == &one) former_->Settle();
+  TakeVerdict(one);
   one.forming.reset();
   one.errand = 0;
   return one;
@@ -97,7 +168,7 @@ absl::StatusOr<FetchedBytes> Replicas::TakeWhole(FragmentIndex fragment, Version
 absl::Status Replicas::Install(FragmentIndex fragment, Version version) {
   ATOLL_ASSIGN_OR_RETURN(const FetchedBytes fetched, TakeWhole(fragment, version));
   const FragmentInfo& place = layout_.fragments[fragment.value];
-  const std::span<float> outer = std::span(outer_).subspan(place.offset, place.elements);
+  const std::span<float> outer = outer_.subspan(place.offset, place.elements);
   One& one = TakenBack(fragment);
   std::memcpy(outer.data(), fetched.bytes->data(), fetched.bytes->size());
   return one.replica->Install(outer, version, fetched.hash);
@@ -167,23 +238,69 @@ absl::Status Replicas::FormFromSnapshot(One& one) {
   return one.replica->FormContribution(direct ? std::span<const float>(copy_).first(local.size()) : local).status();
 }
 
+// The former is one fragment's at a time: that of another is formed first. A fragment that may not form a contribution
+// now is the host's to refuse.
+bool Replicas::BeginOnDevice(One& one) {
+  if (former_ == nullptr) return false;
+  if (copy_reader_ != nullptr) copy_reader_->Finish();
+  if (!forming_refused_.ok()) {
+    former_user_ = nullptr;
+    former_.reset();
+    return false;
+  }
+  const absl::StatusOr<ContributionParts> parts = one.replica->BeginForming();
+  if (!parts.ok()) return false;
+  former_user_ = &one;
+  const absl::Status begun = former_->Begin(one.local, {parts->outer, parts->residual, parts->lost}, compute_stream_);
+  if (!begun.ok()) forming_refused_ = begun;
+  return begun.ok();
+}
+
+// Of what was formed by both.
+void Replicas::TakeVerdict(One& one) {
+  if (forming_refused_.ok() && !one.differs.ok()) forming_refused_ = one.differs;
+}
+
+absl::Status Replicas::FormOnDevice(One& one, bool prove) {
+  const absl::StatusOr<FormedParts> parts = former_->Wait();
+  if (!parts.ok()) return parts.status();
+  if (prove) return ProveAgainstHost(one, *parts);
+  std::vector<FormedBlock> blocks;
+  blocks.reserve(parts->blocks.size());
+  for (const atoll_gpu_block_sums& sums : parts->blocks) blocks.push_back(BlockOf(sums));
+  return one.replica->TakeFormed(parts->encoded, blocks).status();
+}
+
+// The host's is the one that stands. What the device says is lost lies where the host writes the same.
+absl::Status Replicas::ProveAgainstHost(One& one, const FormedParts& parts) {
+  const Digest lost = DigestOf(std::as_bytes(one.replica->PendingLoss()));
+  const absl::Status formed = FormFromSnapshot(one);
+  one.differs = Compared(parts, lost, formed, *one.replica);
+  if (one.differs.ok() && formed.ok()) ++one.proofs;
+  return formed;
+}
+
 void Replicas::BeginForm(FragmentVersion target, uint64_t errand, std::function<void(FormingEnded)> tell) {
   One& one = Idle(target.fragment);
   one.errand = errand;
-  if (const absl::Status begun = BeginSnapshot(one); !begun.ok()) {
+  const bool on_device = BeginOnDevice(one);
+  const bool prove = on_device && one.proofs < kFormingProofs;
+  if (const absl::Status begun = on_device && !prove ? absl::OkStatus() : BeginSnapshot(one); !begun.ok()) {
+    if (on_device) former_->Settle();
     tell({target, errand, begun});
     return;
   }
-  one.forming = Errand::Send(executor_, [this, &one, target, errand, tell = std::move(tell)] {
-    tell({target, errand, FormFromSnapshot(one)});
+  one.forming = Errand::Send(executor_, [this, &one, target, errand, on_device, prove, tell = std::move(tell)] {
+    tell({target, errand, on_device ? FormOnDevice(one, prove) : FormFromSnapshot(one)});
   });
-  if (one.window->is_direct()) copy_reader_ = one.forming;
+  if (on_device || one.window->is_direct()) copy_reader_ = one.forming;
 }
 
 bool Replicas::EndForm(const FormingEnded& ended) {
   if (ended.target.fragment.value >= fragments_.size()) return false;  // of a job that had more
   One& one = At(ended.target.fragment);
   if (one.errand != ended.errand) return false;
+  TakeVerdict(one);
   one.forming.reset();
   one.errand = 0;
   return true;

@@ -3,7 +3,9 @@
 // Owned by the session's thread; what takes long runs on an executor beside training, and until it is over that
 // fragment is the executor's.
 //
-// Memory on a CPU: besides the outer copies and what worker/sync holds, a copy of the largest fragment.
+// Memory on a CPU: besides the outer copies and what worker/sync holds, a copy of the largest fragment. Where a GPU
+// forms contributions (worker/device/former.h), its scratch for the largest fragment, and that fragment's bytes in
+// pinned memory; outer copies and both residuals are pinned then.
 #ifndef ATOLL_WORKER_SESSION_REPLICAS_H_
 #define ATOLL_WORKER_SESSION_REPLICAS_H_
 
@@ -19,6 +21,7 @@
 #include "common/plan/job_spec.h"
 #include "common/plan/model_layout.h"
 #include "worker/device/device.h"
+#include "worker/device/former.h"
 #include "worker/link/link.h"
 #include "worker/session/errand.h"
 #include "worker/sync/fragment_replica.h"
@@ -32,12 +35,18 @@ struct FormingEnded {
   absl::Status status;  // of FragmentReplica::FormContribution, or of the device
 };
 
+// A device that forms contributions is not taken at its word: each fragment's first ones, so many, are formed by the
+// host as well, whose bytes are sent, and compared to the bit. Where they differ the host forms all that follow.
+constexpr uint32_t kFormingProofs = 2;
+
 class Replicas {
  public:
-  // `parameters` is the local arena on `device`; both outlive the object, as does the executor.
+  // `parameters` is the local arena on `device`; both outlive the object, as does the executor. A device that cannot
+  // form contributions is no error: forming_refused says why.
   static absl::StatusOr<std::unique_ptr<Replicas>> Create(const ModelLayout& layout, const JobSpec& spec,
                                                           Device& device, std::span<float> parameters,
-                                                          void* compute_stream, Executor& executor);
+                                                          void* compute_stream, Executor& executor,
+                                                          FormedBy formed_by = FormedBy::kHost);
   ~Replicas();  // what is under way is taken back
 
   // Size of a fragment whole, and of an encoded update of it.
@@ -67,6 +76,9 @@ class Replicas {
   void BeginForm(FragmentVersion target, uint64_t errand, std::function<void(FormingEnded)> tell);
   // False: it was taken back. Otherwise unresolved() is there, unless the status says why not.
   bool EndForm(const FormingEnded& ended);
+  // Why the host forms contributions although the device was to: one sentence; OK else. It may come with any of the
+  // first contributions.
+  const absl::Status& forming_refused() const { return forming_refused_; }
 
   const StoredContribution* unresolved(FragmentIndex fragment) const { return At(fragment).replica->unresolved(); }
   void DropContribution(FragmentIndex fragment);
@@ -79,6 +91,9 @@ class Replicas {
   struct One {
     std::optional<FragmentReplica> replica;
     std::unique_ptr<HostWindow> window;
+    std::span<const float> local;     // memory of the device
+    uint32_t proofs = 0;              // contributions of the device that were the host's
+    absl::Status differs;             // one that was not
     std::shared_ptr<Errand> forming;  // null: nothing is under way
     uint64_t errand = 0;              // its number; 0: none
     std::optional<FetchedBytes> whole;
@@ -92,13 +107,26 @@ class Replicas {
   One& TakenBack(FragmentIndex fragment);  // nor any more
   absl::StatusOr<std::span<float>> Read(One& one);
   absl::Status Write(One& one);
+  absl::Status OpenFormer(Device& device, const JobSpec& spec);
+  ErrorPlaces ErrorPlacesOf(const FragmentInfo& fragment);
+  bool BeginOnDevice(One& one);  // false: the host forms it
+  void TakeVerdict(One& one);
   absl::Status BeginSnapshot(One& one);
-  absl::Status FormFromSnapshot(One& one);  // on the executor
+  // On the executor.
+  absl::Status FormFromSnapshot(One& one);
+  absl::Status FormOnDevice(One& one, bool prove);
+  absl::Status ProveAgainstHost(One& one, const FormedParts& parts);
 
   Executor& executor_;
-  std::vector<float> outer_;
-  std::vector<float> copy_;  // of the fragment that copy_reader_ forms, where a window is the memory itself
-  std::shared_ptr<Errand> copy_reader_;
+  // Of a device that forms contributions; null, and its memory the host's own, else.
+  std::unique_ptr<PinnedFloats> pinned_outer_, pinned_residual_, pinned_pending_;
+  std::unique_ptr<Former> former_;
+  const One* former_user_ = nullptr;  // whose contribution the former was begun with
+  absl::Status forming_refused_;
+  std::vector<float> own_outer_;
+  std::span<float> outer_;
+  std::vector<float> copy_;              // of the fragment that copy_reader_ forms, where a window is the memory itself
+  std::shared_ptr<Errand> copy_reader_;  // or of the fragment that the former forms
   std::vector<One> fragments_;
   ModelLayout layout_;
   CodecKind download_codec_ = CodecKind::kFp32;

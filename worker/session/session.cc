@@ -102,6 +102,7 @@ struct Session::State {
   // A device or model that fails has no repair here: the job is given up with its sentence.
   void Break(const absl::Status& status);
   double RateOf(const worker::TakeStep& e) const;
+  void TellRefusal();
 
   const SessionOptions options;
   Link& link;
@@ -122,9 +123,10 @@ struct Session::State {
   std::optional<SessionExit> exit;
   Duration data_wait{}, sync_wait{};
   Instant waiting_since = kNever, step_ended = kNever;
-  uint64_t clock_step = 0;  // after the last step
-  bool leaving = false;     // as whoever runs this process wants
-  bool worked = false;      // a step, evaluation or preparation ran in this turn
+  uint64_t clock_step = 0;    // after the last step
+  bool leaving = false;       // as whoever runs this process wants
+  bool told_refusal = false;  // of a device that was to form contributions
+  bool worked = false;        // a step, evaluation or preparation ran in this turn
 };
 
 // ---- turning ------------------------------------------------------------------------------------------------------
@@ -216,9 +218,11 @@ void Session::State::Do(const worker::PrepareJob& e) {
   if (made.ok()) {
     parts = *std::move(made);
     auto held = Replicas::Create(parts->layout, *e.spec, *parts->device, parts->model->parameters(),
-                                 parts->model->compute_stream(), executor);
+                                 parts->model->compute_stream(), executor, parts->formed_by);
     if (held.ok()) {
       replicas = *std::move(held);
+      told_refusal = false;
+      TellRefusal();
       worker::JobPrepared prepared{job, {}};
       for (uint32_t p = 0; p < parts->layout.fragments.size(); ++p) {
         prepared.fragments.push_back(
@@ -317,8 +321,16 @@ void Session::State::Do(const worker::FormContribution& e) {
   replicas->BeginForm(e.target, ++errands, [this](FormingEnded ended) { Post(std::move(ended)); });
 }
 
+// Once for a job.
+void Session::State::TellRefusal() {
+  if (told_refusal || replicas->forming_refused().ok()) return;
+  told_refusal = true;
+  log.Warn("contributions are formed by the host", {{"reason", std::string(replicas->forming_refused().message())}});
+}
+
 void Session::State::Take(FormingEnded ended) {
   if (!replicas || !replicas->EndForm(ended)) return;
+  TellRefusal();
   if (!ended.status.ok()) {
     Feed(worker::ContributionFailed{ended.target, std::string(ended.status.message())});
     DrainAnswers();

@@ -14,14 +14,19 @@ constexpr CodecKind kStore = CodecKind::kInt8;
 
 }  // namespace
 
-ErrorStore::ErrorStore(ErrorMemory kind, const LocoSpec& loco, size_t elements)
-    : kind_(kind), loco_(loco), elements_(elements) {
-  if (kind == ErrorMemory::kFeedback) memory_.assign(elements, 0.0f);
+ErrorStore::ErrorStore(ErrorMemory kind, const LocoSpec& loco, size_t elements, const ErrorPlaces& places)
+    : kind_(kind), loco_(loco), elements_(elements), places_(places) {
+  ATOLL_CHECK(places.memory.empty() || (places.memory.size() == elements && places.pending.size() == elements),
+              "places of an error memory are as long as its fragment");
+  if (kind == ErrorMemory::kFeedback && places.memory.empty()) own_memory_.assign(elements, 0.0f);
+  memory_ = places.memory.empty() ? std::span(own_memory_) : places.memory;
   if (kind == ErrorMemory::kLoco) small_.assign(EncodedSize(kStore, elements), std::byte{0});
 }
 
 void ErrorStore::Begin() {
-  if (kind_ == ErrorMemory::kFeedback) {
+  if (kind_ == ErrorMemory::kFeedback && !places_.pending.empty()) {
+    pending_ = places_.pending;
+  } else if (kind_ == ErrorMemory::kFeedback) {
     // What is lost can then go past the caches (common/codec/fused.h). operator new with an alignment takes fresh pages
     // each time.
     constexpr size_t kLine = 64;
@@ -42,7 +47,7 @@ void ErrorStore::Read(size_t at, std::span<float> out) const {
 
 std::span<const float> ErrorStore::MemoryAt(size_t at, std::span<float> scratch) const {
   if (!Remembers()) return {};
-  if (kind_ == ErrorMemory::kFeedback) return std::span(memory_).subspan(at, scratch.size());
+  if (kind_ == ErrorMemory::kFeedback) return memory_.subspan(at, scratch.size());
   Read(at, scratch);
   return scratch;
 }
@@ -60,14 +65,14 @@ void ErrorStore::Keep(size_t at, std::span<const float> lost) {
 
 std::span<float> ErrorStore::PendingAt(size_t at, size_t elements) {
   if (kind_ != ErrorMemory::kFeedback) return {};
-  ATOLL_CHECK(pending_memory_ != nullptr && at + elements <= elements_, "an error memory is kept after Begin");
+  ATOLL_CHECK(pending_.size() == elements_ && at + elements <= elements_, "an error memory is kept after Begin");
   return pending_.subspan(at, elements);
 }
 
 void ErrorStore::Commit(double share) {
   if (!Remembers()) return;
   if (kind_ == ErrorMemory::kFeedback) {
-    ATOLL_CHECK(pending_memory_ != nullptr, "an error memory is committed after Begin");
+    ATOLL_CHECK(pending_.size() == elements_, "an error memory is committed after Begin");
     vecmath::Scale(static_cast<float>(share), pending_, memory_);
   } else if (++syncs_ >= loco_.reset_syncs) {
     Clear();

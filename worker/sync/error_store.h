@@ -8,8 +8,8 @@
 // It is transactional: encoding gives a pending memory, and the old one stands until the fate of the contribution is
 // known. Begin -> { AddTo, Keep } for each block -> Commit | Discard.
 //
-// Memory, N elements: feedback 4N, and 4N more while pending; loco about N, and about N more while pending. Thread
-// rule: calls on one object must not overlap.
+// Memory, N elements: feedback 4N, and 4N more while pending, its own or its owner's; loco about N, and about N more
+// while pending. Thread rule: calls on one object must not overlap.
 #ifndef ATOLL_WORKER_SYNC_ERROR_STORE_H_
 #define ATOLL_WORKER_SYNC_ERROR_STORE_H_
 
@@ -23,10 +23,16 @@
 
 namespace atl {
 
+// Memory of the owner's for `feedback`, which outlives the store: as many elements each, zeros in `memory`.
+struct ErrorPlaces {
+  std::span<float> memory{}, pending{};
+};
+
 class ErrorStore {
  public:
-  // Nothing remembered yet.
-  ErrorStore(ErrorMemory kind, const LocoSpec& loco, size_t elements);
+  // Nothing remembered yet. Where `places` are given they are used in the place of memory of its own; the owner writes
+  // to `pending` between Begin and Commit alone, and never to `memory`.
+  ErrorStore(ErrorMemory kind, const LocoSpec& loco, size_t elements, const ErrorPlaces& places = {});
 
   bool Remembers() const { return kind_ != ErrorMemory::kOff; }
 
@@ -35,6 +41,10 @@ class ErrorStore {
   // The memory of the elements from `at` on, in `scratch` where it is not held as fp32; empty when off. Here and below
   // `at` is a multiple of kCodecBlock, and the span is one codec block or reaches the end.
   std::span<const float> MemoryAt(size_t at, std::span<float> scratch) const;
+  // The whole memory as it is held; empty unless `feedback`.
+  std::span<const float> Memory() const { return kind_ == ErrorMemory::kFeedback ? memory_ : std::span<float>(); }
+  // The whole pending memory; empty unless `feedback` after Begin.
+  std::span<const float> Pending() const { return pending_; }
   // The pending memory of these elements, from what the codec lost of them. Requires Begin. No effect when off.
   void Keep(size_t at, std::span<const float> lost);
   // Where Keep would copy what was lost to, for a caller that computes it in place. Empty unless `feedback`.
@@ -58,9 +68,11 @@ class ErrorStore {
   LocoSpec loco_;
   size_t elements_;
   uint32_t syncs_ = 0;                            // since the last reset
-  std::vector<float> memory_;                     // feedback
+  ErrorPlaces places_;                            // of the owner's, or empty
+  std::vector<float> own_memory_;                 // feedback
+  std::span<float> memory_;                       // it, or the owner's
   std::unique_ptr<float[]> pending_memory_;       // feedback: written before it is read
-  std::span<float> pending_;                      // `elements_` of it, from a whole cache line on
+  std::span<float> pending_;                      // `elements_` of it, from a whole cache line on, or the owner's
   std::vector<std::byte> small_, small_pending_;  // loco: encoded as int8
 };
 

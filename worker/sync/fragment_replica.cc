@@ -38,7 +38,9 @@ absl::StatusOr<FragmentReplica> FragmentReplica::Create(std::span<float> outer, 
 }
 
 FragmentReplica::FragmentReplica(std::span<float> outer, const ReplicaOptions& options)
-    : outer_(outer), options_(options), errors_(options.upload_error_memory, options.loco, outer.size()) {
+    : outer_(outer),
+      options_(options),
+      errors_(options.upload_error_memory, options.loco, outer.size(), options.error_places) {
   if (options_.buffers == nullptr) options_.buffers = std::make_shared<BufferShelf>(0);
 }
 
@@ -75,13 +77,22 @@ absl::Status FragmentReplica::Install(std::span<const float> fragment, Version v
   return absl::OkStatus();
 }
 
-absl::StatusOr<const StoredContribution*> FragmentReplica::FormContribution(std::span<const float> local) {
+absl::Status FragmentReplica::CheckMayForm() const {
   ATOLL_RETURN_IF_ERROR(RequireState(ReplicaState::kReady, "forming a contribution"));
+  if (!unresolved_) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("the contribution to version ", unresolved_->version.value,
+                                                    " is unresolved, so this send is skipped"));
+}
+
+absl::Status FragmentReplica::NotFinite(size_t at) {
+  errors_.Discard();
+  return absl::InvalidArgumentError(absl::StrCat("the pseudo-gradient is not finite in the block at element ", at,
+                                                 " of the fragment; take the outer copy"));
+}
+
+absl::StatusOr<const StoredContribution*> FragmentReplica::FormContribution(std::span<const float> local) {
+  ATOLL_RETURN_IF_ERROR(CheckMayForm());
   ATOLL_RETURN_IF_ERROR(CheckLocal(local));
-  if (unresolved_) {
-    return absl::FailedPreconditionError(absl::StrCat("the contribution to version ", unresolved_->version.value,
-                                                      " is unresolved, so this send is skipped"));
-  }
   StoredContribution formed{version_, nullptr, {}, 0, 0};
   std::vector<std::byte> encoded = options_.buffers->Take(EncodedSize(options_.upload_codec, outer_.size()));
   std::array<std::byte, kBlock * sizeof(float)> block_bytes;
@@ -91,12 +102,8 @@ absl::StatusOr<const StoredContribution*> FragmentReplica::FormContribution(std:
   for (size_t at = 0; at < outer_.size(); at += kBlock) {
     const size_t count = std::min(kBlock, outer_.size() - at);
     const std::span<std::byte> q = std::span(block_bytes).first(EncodedSize(options_.upload_codec, count));
-    const EncodedBlock block = EncodeBlock(local, at, q);
-    if (!block.sent.finite) {
-      errors_.Discard();
-      return absl::InvalidArgumentError(absl::StrCat("the pseudo-gradient is not finite in the block at element ", at,
-                                                     " of the fragment; take the outer copy"));
-    }
+    const FormedBlock block = EncodeBlock(local, at, q);
+    if (!block.sent.finite) return NotFinite(at);
     squares += block.sent.sum_squares;
     lost_squares += block.lost_squares;
     digest.Update(q);
@@ -110,9 +117,38 @@ absl::StatusOr<const StoredContribution*> FragmentReplica::FormContribution(std:
   return &*unresolved_;
 }
 
+absl::StatusOr<ContributionParts> FragmentReplica::BeginForming() {
+  ATOLL_RETURN_IF_ERROR(CheckMayForm());
+  if (options_.upload_error_memory == ErrorMemory::kLoco) {
+    return absl::UnimplementedError("the error memory loco is not held as fp32, so the host forms contributions");
+  }
+  errors_.Begin();
+  return ContributionParts{outer_, errors_.Memory(), errors_.PendingAt(0, outer_.size())};
+}
+
+absl::StatusOr<const StoredContribution*> FragmentReplica::TakeFormed(Bytes encoded,
+                                                                      std::span<const FormedBlock> blocks) {
+  ATOLL_RETURN_IF_ERROR(CheckMayForm());
+  ATOLL_RETURN_IF_ERROR(CheckEncodedSize(options_.upload_codec, outer_.size(), encoded.size()));
+  if (blocks.size() != (outer_.size() + kBlock - 1) / kBlock) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(blocks.size(), " blocks given of a fragment of ", outer_.size(), " elements"));
+  }
+  double squares = 0, lost_squares = 0;
+  for (size_t b = 0; b < blocks.size(); ++b) {
+    if (!blocks[b].sent.finite) return NotFinite(b * kBlock);
+    squares += blocks[b].sent.sum_squares;
+    lost_squares += blocks[b].lost_squares;
+  }
+  std::vector<std::byte> kept = options_.buffers->Take(encoded.size());
+  kept.assign(encoded.begin(), encoded.end());
+  unresolved_ = StoredContribution{version_, ShareFrom(options_.buffers, std::move(kept)), DigestOf(encoded),
+                                   std::sqrt(squares), std::sqrt(lost_squares)};
+  return &*unresolved_;
+}
+
 // h = (outer - local) + residual; q = Q(h); the loss h - D(q) is pending. Stops before encoding where h is not finite.
-FragmentReplica::EncodedBlock FragmentReplica::EncodeBlock(std::span<const float> local, size_t at,
-                                                           std::span<std::byte> q) {
+FormedBlock FragmentReplica::EncodeBlock(std::span<const float> local, size_t at, std::span<std::byte> q) {
   std::array<float, kBlock> sum, memory;
   const size_t count = std::min(kBlock, outer_.size() - at);
   const std::span<float> h = std::span(sum).first(count);

@@ -43,6 +43,21 @@ struct ReplicaOptions {
   LocoSpec loco{};
   Digest layout_digest{};                  // of the job's ModelLayout; part of every content hash
   std::shared_ptr<BufferShelf> buffers{};  // of contributions, for replicas of one job together; empty: none is kept
+  ErrorPlaces error_places{};              // of this fragment, where a device writes what is lost
+};
+
+// What a contribution is formed of and writes besides its bytes, for who forms it in the place of FormContribution:
+// h = (outer - local) + residual, lost = h - D(Q(h)). Without an error memory there is no residual, and no loss is
+// kept.
+struct ContributionParts {
+  std::span<const float> outer{}, residual{};
+  std::span<float> lost{};
+};
+
+// A block of kCodecBlock elements of it, as FormContribution finds it.
+struct FormedBlock {
+  vecmath::BlockStats sent;
+  double lost_squares = 0;
 };
 
 // A contribution as it is kept until its fate is known: a retransmission sends the same bytes.
@@ -82,6 +97,14 @@ class FragmentReplica {
   // until resolved. FailedPrecondition: one is unresolved (skip this send), or the state is not kReady.
   // InvalidArgument: local holds a non-finite value, or the delta overflows; nothing is stored.
   absl::StatusOr<const StoredContribution*> FormContribution(std::span<const float> local);
+  // The same in two steps, around who forms it elsewhere: its parts, and then what became of them, `blocks` being one
+  // for each block begun. Until then no other verb may be called but those that withdraw a contribution, after which
+  // TakeFormed is not called. BeginForming: FailedPrecondition as above; Unimplemented with loco, whose memory is not
+  // held as fp32. TakeFormed: InvalidArgument for a block that is not finite, and for a wrong size.
+  absl::StatusOr<ContributionParts> BeginForming();
+  absl::StatusOr<const StoredContribution*> TakeFormed(Bytes encoded, std::span<const FormedBlock> blocks);
+  // What the contribution being formed, or formed and unresolved, loses, as fp32; empty without feedback.
+  std::span<const float> PendingLoss() const { return errors_.Pending(); }
   // Null when none is unresolved.
   const StoredContribution* unresolved() const { return unresolved_ ? &*unresolved_ : nullptr; }
 
@@ -133,11 +156,9 @@ class FragmentReplica {
   FragmentReplica(std::span<float> outer, const ReplicaOptions& options);
   absl::Status CheckLocal(std::span<const float> local) const;
   absl::Status RequireState(ReplicaState wanted, const char* verb) const;
-  struct EncodedBlock {
-    vecmath::BlockStats sent;
-    double lost_squares = 0;
-  };
-  EncodedBlock EncodeBlock(std::span<const float> local, size_t at, std::span<std::byte> q);
+  absl::Status CheckMayForm() const;
+  absl::Status NotFinite(size_t at);
+  FormedBlock EncodeBlock(std::span<const float> local, size_t at, std::span<std::byte> q);
 
   std::span<float> outer_;
   ReplicaOptions options_;

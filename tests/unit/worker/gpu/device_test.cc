@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "gtest/gtest.h"
+#include "tests/unit/worker/gpu/form_cases.h"
 #include "tests/unit/worker/gpu/loss_after.h"
 #include "tests/unit/worker/gpu/opened_plugin.h"
 
@@ -51,6 +52,50 @@ TEST(GpuDevice, AFeedBringsEveryPiece) {
   for (size_t i = 0; i < got.size(); ++i) {
     const size_t piece = i / kPiece;
     ASSERT_EQ(got[i], static_cast<float>(piece + 1)) << i;
+  }
+}
+
+// Everything of it to the bit, at odd sizes and places; and the parameters may change once it is begun.
+void ExpectFormedAsOnTheHost(Device& device, CodecKind codec, size_t elements, bool with_residual) {
+  const form_cases::Case c = form_cases::Random(elements, elements);
+  const form_cases::Formed wanted = form_cases::ByTheHost(codec, c, with_residual);
+  const auto arena = Arena::Create(elements + 3, {.gpu = true});
+  ASSERT_TRUE(arena.ok()) << arena.status();
+  ASSERT_TRUE((*arena)->Write(3, c.local).ok());
+  const auto former = device.OpenFormer({codec, elements, with_residual});
+  ASSERT_TRUE(former.ok()) << former.status();
+  auto outer = (*former)->OpenPinned(elements), residual = (*former)->OpenPinned(elements),
+       lost = (*former)->OpenPinned(elements);
+  ASSERT_TRUE(outer.ok() && residual.ok() && lost.ok());
+  std::ranges::copy(c.outer, (*outer)->values().begin());
+  std::ranges::copy(c.residual, (*residual)->values().begin());
+  const FormingPlaces places{(*outer)->values(), with_residual ? (*residual)->values() : std::span<float>(),
+                             (*lost)->values()};
+  ASSERT_TRUE((*former)->Begin((*arena)->memory().subspan(3), places, nullptr).ok());
+  ASSERT_TRUE((*arena)->Zero().ok());  // as the next step would change them
+  const auto formed = (*former)->Wait();
+  ASSERT_TRUE(formed.ok()) << formed.status();
+  const std::string what = std::string(CodecName(codec)) + ", " + std::to_string(elements) + " elements";
+  EXPECT_TRUE(std::ranges::equal(formed->encoded, wanted.encoded)) << what;
+  EXPECT_TRUE(codec_cases::BitsOfAll((*lost)->values()) == codec_cases::BitsOfAll(wanted.lost)) << what;
+  ASSERT_EQ(formed->blocks.size(), wanted.sums.size());
+  for (size_t b = 0; b < wanted.sums.size(); ++b) {
+    EXPECT_EQ(formed->blocks[b].largest, wanted.sums[b].largest) << what << ", block " << b;
+    EXPECT_EQ(formed->blocks[b].sent_squares, wanted.sums[b].sent_squares) << what << ", block " << b;
+    EXPECT_EQ(formed->blocks[b].lost_squares, wanted.sums[b].lost_squares) << what << ", block " << b;
+  }
+}
+
+TEST(GpuDevice, FormsContributionsAsTheHostDoes) {
+  if (Plugin().device_count == 0) GTEST_SKIP() << "no GPU here: " << Plugin().reason;
+  const auto device = OpenGpuDevice(Plugin().table, 0);
+  ASSERT_TRUE(device.ok()) << device.status();
+  for (const CodecKind codec : codec_cases::kAllCodecs) {
+    for (const size_t elements : {1, 31, 129, 4095, 4096, 4097, 1'000'003}) {
+      for (const bool with_residual : {false, true}) {
+        ExpectFormedAsOnTheHost(**device, codec, elements, with_residual);
+      }
+    }
   }
 }
 

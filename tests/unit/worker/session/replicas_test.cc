@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "common/codec/codec.h"
+#include "tests/unit/worker/device/forming_gpu.h"
 #include "tests/unit/worker/session/toy_job.h"
+#include "worker/device/gpu_plugin.h"
 
 namespace atl {
 namespace {
@@ -59,7 +61,7 @@ class CopyDevice final : public Device {
   DeviceInfo info_;
 };
 
-enum class Memory { kDirect, kCopied };
+enum class Memory { kDirect, kCopied, kFormed };
 
 class ReplicasTest : public testing::TestWithParam<Memory> {
  protected:
@@ -69,8 +71,10 @@ class ReplicasTest : public testing::TestWithParam<Memory> {
     spec.sync.layers_per_fragment = 1;
     layout_ = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
     local_.assign(layout_.elements, 0.0f);
-    Device& device = GetParam() == Memory::kDirect ? *cpu_ : copies_;
-    auto made = Replicas::Create(layout_, spec, device, local_, nullptr, executor_);
+    const bool formed = GetParam() == Memory::kFormed;
+    Device& device = GetParam() == Memory::kDirect ? *cpu_ : formed ? *forming_ : copies_;
+    auto made = Replicas::Create(layout_, spec, device, local_, nullptr, executor_,
+                                 formed ? FormedBy::kDevice : FormedBy::kHost);
     EXPECT_TRUE(made.ok()) << made.status();
     replicas_ = *std::move(made);
     for (uint32_t p = 0; p < layout_.fragments.size(); ++p) Install(p, 0);
@@ -101,13 +105,15 @@ class ReplicasTest : public testing::TestWithParam<Memory> {
   std::vector<float> local_;
   const std::unique_ptr<Device> cpu_ = OpenCpuDevice();
   CopyDevice copies_;
+  const atoll_gpu_table table_ = forming_gpu::MakeTable();
+  const std::unique_ptr<Device> forming_ = *OpenGpuDevice(&table_, 0);
   ManualExecutor executor_;
   std::vector<FormingEnded> told_;
   uint64_t errands_ = 0;
   std::unique_ptr<Replicas> replicas_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Memories, ReplicasTest, testing::Values(Memory::kDirect, Memory::kCopied));
+INSTANTIATE_TEST_SUITE_P(Memories, ReplicasTest, testing::Values(Memory::kDirect, Memory::kCopied, Memory::kFormed));
 
 TEST_P(ReplicasTest, AContributionIsThatOfItsSend) {
   SetLocal(1);
@@ -191,7 +197,7 @@ TEST_P(ReplicasTest, AnEndThatFailedIsTold) {
 }
 
 TEST_P(ReplicasTest, ADeviceThatFailsIsTold) {
-  if (GetParam() == Memory::kDirect) GTEST_SKIP() << "there is nothing to fail";
+  if (GetParam() != Memory::kCopied) GTEST_SKIP() << "no copy can be made to fail";
   copies_.failure = absl::InternalError("the copy failed");
   Begin(0);
   ASSERT_EQ(told_.size(), 1u);

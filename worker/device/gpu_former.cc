@@ -1,0 +1,166 @@
+// Former over the plugin's table of plain C functions.
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/codec/codec.h"
+#include "worker/device/former.h"
+
+namespace atl {
+namespace {
+
+std::string LastError(const atoll_gpu_table& table) {
+  std::array<char, 512> text{};
+  table.last_error(text.data(), text.size());
+  text.back() = '\0';
+  return std::string(text.data());
+}
+
+absl::Status Failed(const atoll_gpu_table& table, const char* what) {
+  return absl::InternalError(absl::StrCat(what, " failed on the GPU: ", LastError(table)));
+}
+
+atoll_gpu_codec OfPlugin(CodecKind codec) {
+  switch (codec) {
+    case CodecKind::kFp32: return ATOLL_GPU_CODEC_FP32;
+    case CodecKind::kFp16: return ATOLL_GPU_CODEC_FP16;
+    case CodecKind::kBf16: return ATOLL_GPU_CODEC_BF16;
+    case CodecKind::kInt8: return ATOLL_GPU_CODEC_INT8;
+    case CodecKind::kMxfp4: return ATOLL_GPU_CODEC_MXFP4;
+    case CodecKind::kE3m0: return ATOLL_GPU_CODEC_E3M0;
+  }
+  ATOLL_CHECK(false, "a codec outside the enumeration");
+}
+
+uint64_t BlocksOf(uint64_t elements) { return (elements + ATOLL_GPU_SUM_BLOCK - 1) / ATOLL_GPU_SUM_BLOCK; }
+
+class GpuPinnedFloats final : public PinnedFloats {
+ public:
+  GpuPinnedFloats(const atoll_gpu_table& table, atoll_gpu_context* context, std::span<float> values)
+      : table_(table), context_(context), values_(values) {
+    std::ranges::fill(values_, 0.0f);
+  }
+  ~GpuPinnedFloats() override { table_.pinned_free(context_, values_.data()); }
+  GpuPinnedFloats(const GpuPinnedFloats&) = delete;
+  GpuPinnedFloats& operator=(const GpuPinnedFloats&) = delete;
+  std::span<float> values() override { return values_; }
+
+ private:
+  const atoll_gpu_table& table_;
+  atoll_gpu_context* const context_;
+  const std::span<float> values_;
+};
+
+class GpuFormer final : public Former {
+ public:
+  GpuFormer(const atoll_gpu_table& table, atoll_gpu_context* context, const FormerOptions& options)
+      : table_(table), context_(context), options_(options) {}
+  ~GpuFormer() override {
+    Settle();
+    for (void* pinned : {encoded_, sums_}) {
+      if (pinned != nullptr) table_.pinned_free(context_, pinned);
+    }
+    if (scratch_ != nullptr) table_.memory_free(context_, scratch_);
+  }
+  GpuFormer(const GpuFormer&) = delete;
+  GpuFormer& operator=(const GpuFormer&) = delete;
+
+  absl::Status Allocate() {
+    const uint64_t most = options_.most_elements;
+    if (table_.form_scratch(OfPlugin(options_.codec), most, options_.residual ? 1 : 0, &scratch_bytes_) != 0) {
+      return Failed(table_, "asking for the memory of a contribution");
+    }
+    if (table_.memory_allocate(context_, scratch_bytes_, &scratch_) != 0) {
+      scratch_ = nullptr;
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "no ", scratch_bytes_, " bytes of the device's memory to form contributions in: ", LastError(table_)));
+    }
+    ATOLL_RETURN_IF_ERROR(Pin(EncodedSize(options_.codec, most), encoded_));
+    return Pin(BlocksOf(most) * sizeof(atoll_gpu_block_sums), sums_);
+  }
+
+  absl::StatusOr<std::unique_ptr<PinnedFloats>> OpenPinned(uint64_t elements) override {
+    void* memory = nullptr;
+    ATOLL_RETURN_IF_ERROR(Pin(elements * sizeof(float), memory));
+    return std::unique_ptr<PinnedFloats>(
+        std::make_unique<GpuPinnedFloats>(table_, context_, std::span(static_cast<float*>(memory), elements)));
+  }
+
+  absl::Status Begin(std::span<const float> local, const FormingPlaces& places, void* compute_stream) override {
+    ATOLL_CHECK(local.size() <= options_.most_elements && places.outer.size() == local.size(),
+                "a fragment is longer than the former was opened for, or not as long as its outer copy");
+    ATOLL_CHECK(places.residual.empty() || (options_.residual && places.residual.size() == local.size()),
+                "a residual that the former was not opened for");
+    ATOLL_CHECK(places.lost.empty() || places.lost.size() == local.size(), "a loss is as long as its fragment");
+    Settle();
+    formed_ = {{static_cast<const std::byte*>(encoded_), EncodedSize(options_.codec, local.size())},
+               {static_cast<const atoll_gpu_block_sums*>(sums_), BlocksOf(local.size())}};
+    const atoll_gpu_forming forming = {.codec = OfPlugin(options_.codec),
+                                       .elements = local.size(),
+                                       .local = local.data(),
+                                       .outer = places.outer.data(),
+                                       .residual = places.residual.empty() ? nullptr : places.residual.data(),
+                                       .lost = places.lost.empty() ? nullptr : places.lost.data(),
+                                       .encoded = encoded_,
+                                       .encoded_bytes = formed_.encoded.size(),
+                                       .sums = static_cast<atoll_gpu_block_sums*>(sums_),
+                                       .scratch = scratch_,
+                                       .scratch_bytes = scratch_bytes_};
+    if (table_.form(context_, &forming, compute_stream, &event_) == 0) return absl::OkStatus();
+    event_ = nullptr;
+    return Failed(table_, "forming a contribution");
+  }
+
+  absl::StatusOr<FormedParts> Wait() override {
+    if (event_ == nullptr) return absl::FailedPreconditionError("no contribution is being formed on the device");
+    ATOLL_RETURN_IF_ERROR(Await());
+    return formed_;
+  }
+
+  void Settle() override { static_cast<void>(Await()); }
+
+ private:
+  absl::Status Await() {
+    atoll_gpu_event* const event = std::exchange(event_, nullptr);
+    if (event == nullptr) return absl::OkStatus();
+    const int32_t result = table_.event_wait(event);
+    absl::Status status = result == 0 ? absl::OkStatus() : Failed(table_, "waiting for a contribution");
+    table_.event_release(event);
+    return status;
+  }
+
+  absl::Status Pin(uint64_t bytes, void*& out) {
+    if (table_.pinned_allocate(context_, bytes, &out) == 0) return absl::OkStatus();
+    out = nullptr;
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no ", bytes, " bytes of pinned host memory to form contributions with: ", LastError(table_)));
+  }
+
+  const atoll_gpu_table& table_;
+  atoll_gpu_context* const context_;
+  const FormerOptions options_;
+  void* scratch_ = nullptr;  // of the device
+  uint64_t scratch_bytes_ = 0;
+  void *encoded_ = nullptr, *sums_ = nullptr;  // pinned
+  FormedParts formed_;
+  atoll_gpu_event* event_ = nullptr;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Former>> OpenGpuFormer(const atoll_gpu_table& table, atoll_gpu_context* context,
+                                                      const FormerOptions& options) {
+  if (!ATOLL_GPU_HAS(&table, form)) {
+    return absl::UnimplementedError(
+        "the GPU plugin beside this worker is older than contributions formed on a GPU; install the one of this "
+        "worker's version");
+  }
+  auto former = std::make_unique<GpuFormer>(table, context, options);
+  ATOLL_RETURN_IF_ERROR(former->Allocate());
+  return std::unique_ptr<Former>(std::move(former));
+}
+
+}  // namespace atl
