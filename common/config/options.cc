@@ -172,6 +172,9 @@ OptionTable WorkerTable(const std::string& program, const char* about, WorkerOpt
   table.Choice(
       "device", {"auto", "cpu", "gpu"}, 0, [&o](size_t i) { o.device = static_cast<DeviceChoice>(i); },
       "auto takes a GPU where there is one");
+  table.Choice(
+      "form-on", {"host", "gpu"}, 0, [&o](size_t i) { o.form_on = static_cast<FormChoice>(i); },
+      "who forms contributions: the host, or kernels of the GPU, which are proved against it first");
   table.Number(
       "island-size", o.island.size, limits::kIslandRanks,
       "processes of this machine that train as one worker; a launcher may start them instead (RANK, WORLD_SIZE)");

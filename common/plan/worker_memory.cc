@@ -28,6 +28,20 @@ uint64_t WorkingCopyBytes(const WorkerMemoryJob& job, const WorkerMemoryDevice& 
   return job.parameters * (device.gpu || device.bf16_products ? kBfloat16 : kFloat);
 }
 
+// worker/device/former.h: bytes of the largest fragment with its blocks' sums, on the host and on the GPU; there its
+// local parameters, its outer copy and its residual beside them.
+struct FormingBytes {
+  uint64_t gpu = 0, host = 0;
+};
+FormingBytes FormingBytesOf(const WorkerMemoryJob& job, const WorkerMemoryDevice& device, WireSize wire_size) {
+  if (!device.gpu || !device.forms || job.upload_error_memory == ErrorMemory::kLoco) return {};
+  constexpr uint64_t kSumBlock = 4096, kSums = 24;
+  const uint64_t n = job.largest_fragment;
+  const uint64_t formed = wire_size(job.upload_codec, n) + (n + kSumBlock - 1) / kSumBlock * kSums;
+  const uint64_t arenas = job.upload_error_memory == ErrorMemory::kFeedback ? 3 : 2;
+  return {arenas * kFloat * n + formed, formed};
+}
+
 // A GPU has a copy of its own; the rounded one is made anew wherever there is one.
 uint64_t EvaluatedBytes(const WorkerMemoryJob& job, const WorkerMemoryDevice& device) {
   if (!job.evaluates) return 0;
@@ -46,6 +60,8 @@ const char* MemoryItemName(MemoryItem item) {
     case MemoryItem::kWindows: return "pinned windows";
     case MemoryItem::kSnapshot: return "snapshot of a fragment";
     case MemoryItem::kResidual: return "residual";
+    case MemoryItem::kForming: return "contribution being formed";
+    case MemoryItem::kFormed: return "contribution as formed";
     case MemoryItem::kKeptDownload: return "kept download buffer";
     case MemoryItem::kPendingResidual: return "pending residual";
     case MemoryItem::kContribution: return "encoded contribution";
@@ -76,6 +92,7 @@ std::vector<WorkerMemoryItem> WorkerMemoryItems(const WorkerMemoryJob& job, cons
   const MemoryPlace trained = device.gpu ? MemoryPlace::kGpu : MemoryPlace::kHost, host = MemoryPlace::kHost;
   const uint64_t arena = kFloat * job.parameters;
   const uint64_t residual = ErrorMemoryBytes(job.upload_error_memory, job.parameters, wire_size);
+  const FormingBytes forming = FormingBytesOf(job, device, wire_size);
   using Item = MemoryItem;
   using Phase = MemoryPhase;
   std::vector<WorkerMemoryItem> items = {
@@ -87,6 +104,8 @@ std::vector<WorkerMemoryItem> WorkerMemoryItems(const WorkerMemoryJob& job, cons
       {Item::kWindows, host, Phase::kAlways, device.gpu ? arena : 0},
       {Item::kSnapshot, host, Phase::kAlways, device.gpu ? 0 : kFloat * job.largest_fragment},
       {Item::kResidual, host, Phase::kAlways, residual},
+      {Item::kForming, MemoryPlace::kGpu, Phase::kAlways, forming.gpu},
+      {Item::kFormed, host, Phase::kAlways, forming.host},
       {Item::kKeptDownload, host, Phase::kAlways, kFloat * job.largest_fragment},
       {Item::kPendingResidual, host, Phase::kUnderWay, residual},
       {Item::kContribution, host, Phase::kUnderWay, wire_size(job.upload_codec, job.parameters)},
@@ -137,7 +156,7 @@ constexpr WorkerMemoryJob Example(bool bf16, CodecKind codec, ErrorMemory memory
   return {kMany, kMany / 4, bf16, true, codec, codec, memory, true};
 }
 
-constexpr std::array<Column, 6> kColumns = {{
+constexpr std::array<Column, 7> kColumns = {{
     {"CPU, fp32, codec fp32", {false, true}, Example(false, CodecKind::kFp32, ErrorMemory::kOff)},
     {"CPU, fp32, codec mxfp4, feedback", {false, true}, Example(false, CodecKind::kMxfp4, ErrorMemory::kFeedback)},
     {"CPU without instructions for bf16, bf16, codec mxfp4, loco",
@@ -145,6 +164,9 @@ constexpr std::array<Column, 6> kColumns = {{
      Example(true, CodecKind::kMxfp4, ErrorMemory::kLoco)},
     {"GPU, bf16, codec fp32", {true, true}, Example(true, CodecKind::kFp32, ErrorMemory::kOff)},
     {"GPU, bf16, codec bf16, feedback", {true, true}, Example(true, CodecKind::kBf16, ErrorMemory::kFeedback)},
+    {"the same, contributions formed on the GPU",
+     {true, true, true},
+     Example(true, CodecKind::kBf16, ErrorMemory::kFeedback)},
     {"GPU, bf16, codec mxfp4, loco", {true, true}, Example(true, CodecKind::kMxfp4, ErrorMemory::kLoco)},
 }};
 
@@ -179,12 +201,13 @@ std::string WorkerMemoryTable(WireSize wire_size) {
     for (const auto& items : of_columns) absl::StrAppend(&text, " ", PerParameter(bytes_of(items)), " |");
     text += "\n";
   };
-  // A job with everything has every item on a GPU or on a CPU.
+  // A job with everything has every item on a GPU that forms contributions or on a CPU.
   constexpr WorkerMemoryJob kEverything = {
-      kMany, kMany / 2, true, true, CodecKind::kFp32, CodecKind::kFp32, ErrorMemory::kLoco, true};
+      kMany, kMany / 2, true, true, CodecKind::kFp32, CodecKind::kFp32, ErrorMemory::kFeedback, true};
   std::map<MemoryItem, WorkerMemoryItem> rows;
   for (const bool gpu : {true, false}) {
-    for (const WorkerMemoryItem& i : WorkerMemoryItems(kEverything, {gpu, true}, wire_size)) rows.emplace(i.item, i);
+    for (const WorkerMemoryItem& i : WorkerMemoryItems(kEverything, {gpu, true, gpu}, wire_size))
+      rows.emplace(i.item, i);
   }
   for (const auto& [_, i] : rows) {
     row(absl::StrCat(MemoryItemName(i.item), " | ", PlaceName(i.place), " | ", PhaseName(i.phase)),

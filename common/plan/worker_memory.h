@@ -25,6 +25,8 @@ enum class MemoryItem {
   kWindows,          // GPU only: pinned copies of the parameters, of every fragment
   kSnapshot,         // CPU only: a copy of the fragment that a contribution is formed of; of the largest one
   kResidual,         // what the upload codec lost, as the error memory keeps it
+  kForming,          // GPU that forms contributions only: what it takes for one of the largest fragment
+  kFormed,           // the same only: what it made of that fragment, pinned
   kKeptDownload,     // the buffer of a whole fragment, kept for the updates to come: the largest one
   kPendingResidual,  // the residual that takes the place of the other when the contribution counts
   kContribution,     // encoded, until its fate is known
@@ -64,6 +66,7 @@ WorkerMemoryJob WorkerMemoryJobOf(const JobSpec& spec, const ModelLayout& layout
 struct WorkerMemoryDevice {
   bool gpu = false;
   bool bf16_products = true;  // it multiplies bf16: every GPU, and a CPU with instructions for it
+  bool forms = false;         // contributions are formed by the GPU's kernels; loco is the host's all the same
 };
 
 // In the order of MemoryItem, without those of no bytes.

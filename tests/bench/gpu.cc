@@ -7,6 +7,7 @@
 // encoded bytes:
 //   copy                       8n
 //   encode, decode             4n + e
+//   form                       16n + e   outer copy, local parameters and residual read, the loss written
 //   norm                       4n
 //   AdamW                      32n parameters, gradients and moments read and written
 //   AdamW, rounded to bf16     34n
@@ -61,6 +62,8 @@ class Card {
     device_ = Require(OpenGpuDevice(&table, 0));
     ATOLL_CHECK(table_.device_open(0, &context_) == 0, "a device can be opened twice");
     for (std::unique_ptr<Arena>& arena : arenas_) arena = Require(Arena::Create(elements, kCard));
+    constexpr size_t kSums = sizeof(atoll_gpu_block_sums) / sizeof(float);
+    sums_ = Require(Arena::Create((elements / ATOLL_GPU_SUM_BLOCK + 1) * kSums, kCard));
     std::vector<float> values(elements);
     for (size_t i = 0; i < elements; ++i) values[i] = std::sin(static_cast<float>(i));
     for (const size_t filled : {0, 1}) Require(arenas_[filled]->Write(0, values));
@@ -95,6 +98,7 @@ class Card {
       variants.push_back(Decode(codec));
     }
     variants.push_back(Norm());
+    for (const Codec& codec : kCodecs) variants.push_back(Form(codec));
     for (const bool rounded : {false, true}) variants.push_back(Adamw(rounded));
     return Interleave("kernels", 1, std::move(variants), rounds);
   }
@@ -151,6 +155,24 @@ class Card {
   Variant Norm() {
     return Calls("norm", Bytes(4), [this] { return table_.sum_squares(context_, At(1), elements_, At(3), nullptr); });
   }
+  Variant Form(const Codec& codec) {
+    const uint64_t encoded = EncodedSize(codec.kind, elements_);
+    return Calls(
+        absl::StrCat("form ", CodecName(codec.kind)), Bytes(16) + static_cast<double>(encoded), [this, codec, encoded] {
+          const atoll_gpu_forming forming = {.codec = codec.of_plugin,
+                                             .elements = elements_,
+                                             .local = At(0),
+                                             .outer = At(1),
+                                             .residual = At(2),
+                                             .lost = At(5),
+                                             .encoded = At(3),
+                                             .encoded_bytes = encoded,
+                                             .sums = reinterpret_cast<atoll_gpu_block_sums*>(sums_->memory().data()),
+                                             .scratch = nullptr,
+                                             .scratch_bytes = 0};
+          return table_.form_pass(context_, &forming, nullptr);
+        });
+  }
   // A rate of zero keeps the parameters, and gradients that are left as they are those of every run.
   Variant Adamw(bool rounded) {
     const atoll_gpu_adamw factors = FactorsOf({.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8});
@@ -165,13 +187,14 @@ class Card {
   std::unique_ptr<Device> device_;
   atoll_gpu_context* context_ = nullptr;
   std::array<std::unique_ptr<Arena>, 6> arenas_;
+  std::unique_ptr<Arena> sums_;  // of the blocks of a contribution
   std::unique_ptr<HostWindow> window_;
   std::array<at::Tensor, 3> matrices_;
   int64_t side_ = 0;
 };
 
 std::vector<Group> Run(const atoll_gpu_table& table, size_t rounds, size_t elements) {
-  ATOLL_CHECK(ATOLL_GPU_HAS(&table, sum_squares), "the plugin is of this version");
+  ATOLL_CHECK(ATOLL_GPU_HAS(&table, form_pass), "the plugin is of this version");
   Card card(table, elements);
   return {card.Limits(rounds), card.Kernels(rounds)};
 }

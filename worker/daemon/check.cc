@@ -1,5 +1,6 @@
 #include "worker/daemon/check.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "absl/strings/str_format.h"
@@ -52,22 +53,26 @@ Finding DeviceFinding(const Device& device, uint64_t available_bytes) {
                        GiBText(available_bytes), " for training")};
 }
 
-Finding MemoryFinding(const JobOffer& offer, const Device& device, uint64_t available_bytes) {
+Finding MemoryFinding(const JobOffer& offer, const Device& device, FormChoice form_on, uint64_t available_bytes) {
   const ModelLayout layout =
       MakeModelLayout(offer.spec.model, offer.spec.sync.pattern, offer.spec.sync.layers_per_fragment);
   const TensorDevice tensors = ToTensorDevice(device.info());
-  const absl::StatusOr<uint32_t> micro_batch = ChooseMicroBatch(offer.spec, layout, tensors, available_bytes);
+  FormingMemory forming;
+  if (tensors.gpu && form_on == FormChoice::kGpu) forming = EstimateFormingMemory(offer.spec, layout);
+  const absl::StatusOr<uint32_t> micro_batch =
+      ChooseMicroBatch(offer.spec, layout, tensors, available_bytes - std::min(available_bytes, forming.gpu_bytes));
   if (!micro_batch.ok()) return FailedFinding("memory", Annotate(micro_batch.status(), offer.job.value));
   const TrainingMemory memory = EstimateTrainingMemory(offer.spec, layout, tensors, *micro_batch);
-  std::string text = absl::StrCat(offer.job.value, " takes ", GiBText(memory.total()), " with ", *micro_batch,
-                                  *micro_batch == 1 ? " sequence" : " sequences", " a pass");
+  std::string text = absl::StrCat(offer.job.value, " takes ", GiBText(memory.total() + forming.gpu_bytes), " with ",
+                                  *micro_batch, *micro_batch == 1 ? " sequence" : " sequences", " a pass");
   if (!tensors.gpu) return {Verdict::kGood, "memory", text};
   const absl::StatusOr<uint64_t> host = AvailableHostMemory();
-  const absl::Status fits = host.ok() ? CheckHostMemory(memory, *host) : host.status();
+  const absl::Status fits =
+      host.ok() ? CheckHostMemory(memory, *host - std::min(*host, forming.host_bytes)) : host.status();
   if (!fits.ok()) return FailedFinding("memory", Annotate(fits, offer.job.value));
-  return {
-      Verdict::kGood, "memory",
-      absl::StrCat(text, " on the GPU, and ", GiBText(memory.host_total()), " of ", GiBText(*host), " of the host")};
+  return {Verdict::kGood, "memory",
+          absl::StrCat(text, " on the GPU, and ", GiBText(memory.host_total() + forming.host_bytes), " of ",
+                       GiBText(*host), " of the host")};
 }
 
 }  // namespace
@@ -98,7 +103,8 @@ int RunWorkerCheck(const WorkerOptions& options, const GpuPlugin& plugin, const 
                         .worker = options.name},
                        clock, [&report](const Finding& finding) { report.Tell(finding); });
   if (available.ok()) {
-    for (const JobOffer& offer : coordinator.offers) report.Tell(MemoryFinding(offer, **device, *available));
+    for (const JobOffer& offer : coordinator.offers)
+      report.Tell(MemoryFinding(offer, **device, options.form_on, *available));
   }
   return report.good() ? kWorkerLeft : kWorkerPrecondition;
 }

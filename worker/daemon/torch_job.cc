@@ -140,14 +140,18 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
   Island* const island = options_.island ? &options_.island->values : nullptr;
   TrainerOptions options{device, options_.threads, {}, {}, island, KernelsFor(*device_, cpu_kernels_)};
   const JobSpec share = island == nullptr ? spec : SpecOfShare(spec, island->world());
-  ATOLL_ASSIGN_OR_RETURN(const uint64_t free_bytes, MemoryForRank());
+  ATOLL_ASSIGN_OR_RETURN(uint64_t free_bytes, MemoryForRank());
+  parts->formed_by = device.gpu ? options_.formed_by : FormedBy::kHost;
+  FormingMemory forming;
+  if (parts->formed_by == FormedBy::kDevice) forming = EstimateFormingMemory(spec, parts->layout);
+  free_bytes -= std::min(free_bytes, forming.gpu_bytes);
   // Without a limit the trainer of a host asks anew when it is made; ranks must all choose alike.
   if (device.gpu || options_.memory_limit_bytes > 0 || island != nullptr) options.available_bytes = free_bytes;
   ATOLL_ASSIGN_OR_RETURN(const uint32_t micro_batch, ChooseMicroBatch(share, parts->layout, device, free_bytes));
   if (device.gpu) {
     ATOLL_ASSIGN_OR_RETURN(const uint64_t host_bytes, AvailableHostMemory());
-    ATOLL_RETURN_IF_ERROR(
-        CheckHostMemory(EstimateTrainingMemory(share, parts->layout, device, micro_batch), host_bytes));
+    ATOLL_RETURN_IF_ERROR(CheckHostMemory(EstimateTrainingMemory(share, parts->layout, device, micro_batch),
+                                          host_bytes - std::min(host_bytes, forming.host_bytes)));
   }
   ATOLL_ASSIGN_OR_RETURN(auto feed, device_->OpenFeed(TokenBytes(share)));
   options.feed = feed.get();
@@ -167,8 +171,8 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
                              {"parameters", parts->layout.elements},
                              {"fragments", parts->layout.fragments.size()},
                              {"micro_batch", micro_batch},
-                             {"memory_bytes", trainer->memory().total()},
-                             {"host_memory_bytes", trainer->memory().host_total()},
+                             {"memory_bytes", trainer->memory().total() + forming.gpu_bytes},
+                             {"host_memory_bytes", trainer->memory().host_total() + forming.host_bytes},
                              {"device", device_->info().name}});
   const ModelOptions model_options{spec.data.separate_documents, end_of_text};
   JobTasks tasks(spec, parts->layout, data->tokenizer(), device, options_.worker, bulk_);

@@ -26,10 +26,11 @@ struct TorchJobOptions {
   std::string cache_dir;
   uint64_t cache_bytes = 0;
   int32_t threads = 0;
-  uint64_t memory_limit_bytes = 0;   // 0: what the machine has
-  Duration optimizer_snapshot{};     // between two of the inner optimizer; zero: none
-  std::optional<IslandWays> island;  // whose rank 0 this is; outlives the factory and its jobs
-  uint32_t ranks_here = 1;           // processes that share this machine's memory
+  uint64_t memory_limit_bytes = 0;       // 0: what the machine has
+  Duration optimizer_snapshot{};         // between two of the inner optimizer; zero: none
+  std::optional<IslandWays> island;      // whose rank 0 this is; outlives the factory and its jobs
+  uint32_t ranks_here = 1;               // processes that share this machine's memory
+  FormedBy formed_by = FormedBy::kHost;  // contributions, on a GPU
 };
 
 class TorchJobFactory final : public JobFactory {

@@ -132,6 +132,11 @@ TrainingMemory EstimateTrainingMemory(const JobSpec& spec, const ModelLayout& la
   return out;
 }
 
+FormingMemory EstimateFormingMemory(const JobSpec& spec, const ModelLayout& layout) {
+  const auto items = WorkerMemoryItems(WorkerMemoryJobOf(spec, layout), {.gpu = true, .forms = true}, &EncodedSize);
+  return {BytesOf(items, MemoryItem::kForming), BytesOf(items, MemoryItem::kFormed)};
+}
+
 uint64_t TokenBytes(const JobSpec& spec) {
   return uint64_t{spec.batch.sequences_per_step} * (uint64_t{spec.data.sequence_length} + 1) * sizeof(int32_t);
 }

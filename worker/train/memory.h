@@ -40,6 +40,12 @@ struct TrainingMemory {
 TrainingMemory EstimateTrainingMemory(const JobSpec& spec, const ModelLayout& layout, TensorDevice device,
                                       uint32_t micro_batch);
 
+// What forming contributions on a GPU takes beside that (worker/device/former.h), of the GPU and of its host.
+struct FormingMemory {
+  uint64_t gpu_bytes = 0, host_bytes = 0;
+};
+FormingMemory EstimateFormingMemory(const JobSpec& spec, const ModelLayout& layout);
+
 // Of the tokens of one step, as a feed takes them (worker/device).
 uint64_t TokenBytes(const JobSpec& spec);
 

@@ -156,12 +156,14 @@ TEST(WorkerOptions, DefaultsComeFromTheMachine) {
 
 TEST(WorkerOptions, TakeUnitsAndSwitches) {
   const auto line = Worker({"--upload-limit=10Mbit", "--memory-limit", "2GiB", "--evaluate-only", "--device", "cpu",
-                            "--no-admin", "--drain-timeout=5s"});
+                            "--no-admin", "--drain-timeout=5s", "--form-on", "gpu"});
   ASSERT_TRUE(line.run.has_value()) << line.text;
   EXPECT_EQ(line.run->upload_bytes_per_second, 1'250'000u);
   EXPECT_EQ(line.run->memory_limit_bytes, uint64_t{2} << 30);
   EXPECT_TRUE(line.run->evaluate_only);
   EXPECT_EQ(line.run->device, DeviceChoice::kCpu);
+  EXPECT_EQ(line.run->form_on, FormChoice::kGpu);
+  EXPECT_EQ(Worker({}).run->form_on, FormChoice::kHost);
   EXPECT_FALSE(line.run->admin);
   EXPECT_EQ(line.run->drain_timeout, Seconds(5));
 }

@@ -61,6 +61,21 @@ TEST(WorkerMemory, ErrorMemoryIsHeldTwiceWhileAContributionIsUnderWay) {
   EXPECT_EQ(Held(job, {}, MemoryPlace::kHost), off + 2 * kN);
 }
 
+TEST(WorkerMemory, AGpuThatFormsContributionsHoldsOneFragment) {
+  WorkerMemoryJob job = Job();
+  constexpr WorkerMemoryDevice kHost = {.gpu = true}, kForms = {.gpu = true, .forms = true};
+  const auto more = [&](MemoryPlace place) { return Held(job, kForms, place) - Held(job, kHost, place); };
+  EXPECT_EQ(more(MemoryPlace::kGpu), kN / 4 * (4 + 4 + 4) + 24);  // local and outer, bytes of fp32, sums of a block
+  EXPECT_EQ(more(MemoryPlace::kHost), kN / 4 * 4 + 24);
+  job.upload_error_memory = ErrorMemory::kFeedback;
+  job.upload_codec = CodecKind::kMxfp4;
+  EXPECT_EQ(more(MemoryPlace::kGpu), kN / 4 * (12 + 1) + 24);
+  job.upload_error_memory = ErrorMemory::kLoco;
+  EXPECT_EQ(more(MemoryPlace::kGpu), 0u);
+  EXPECT_EQ(more(MemoryPlace::kHost), 0u);
+  EXPECT_EQ(Held(job, {.gpu = false, .forms = true}, MemoryPlace::kHost), Held(job, {}, MemoryPlace::kHost));
+}
+
 TEST(WorkerMemory, BetweenStepsTheLargestItemCounts) {
   WorkerMemoryJob job = Job();
   EXPECT_EQ(BetweenBytes(WorkerMemoryItems(job, {.gpu = false}, &Size), MemoryPlace::kHost), kN);  // of one fragment
