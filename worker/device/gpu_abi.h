@@ -178,6 +178,10 @@ typedef struct atoll_gpu_table {
    * structure are device memory as all of it, and `scratch` is not used. For benchmarks; the worker does not call it.
    */
   int32_t (*form_pass)(atoll_gpu_context* context, const atoll_gpu_forming* forming, void* compute_stream);
+
+  /* As copy_to_host, but enqueued on compute_stream itself: it waits behind no copy of a fragment. */
+  int32_t (*fetch_to_host)(atoll_gpu_context* context, void* host, const void* device, uint64_t bytes,
+                           void* compute_stream, atoll_gpu_event** done);
 } atoll_gpu_table;
 
 /* Whether the plugin's table reaches as far as an entry. All up to last_error are in every plugin of revision 1. */

@@ -1,10 +1,12 @@
 // The CUDA form of Device over the plugin's table of plain C functions.
 #include <array>
 #include <cstring>
+#include <optional>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "worker/device/gpu_plugin.h"
 
 namespace atl {
@@ -160,9 +162,13 @@ class GpuGroup final : public DeviceGroup {
   atoll_gpu_group* const group_;
 };
 
+// Owns pinned memory, as much as the largest Fetch so far took.
 class GpuStepKernels final : public StepKernels {
  public:
   GpuStepKernels(const atoll_gpu_table& table, atoll_gpu_context* context) : table_(table), context_(context) {}
+  ~GpuStepKernels() override { Unpin(); }
+  GpuStepKernels(const GpuStepKernels&) = delete;
+  GpuStepKernels& operator=(const GpuStepKernels&) = delete;
 
   absl::Status Adamw(const AdamwUpdate& update, const AdamwSpans& spans, void* compute_stream) override {
     const atoll_gpu_adamw factors = FactorsOf(update);
@@ -176,17 +182,54 @@ class GpuStepKernels final : public StepKernels {
     const int32_t result = table_.sum_squares(context_, values.data(), values.size(), sums.data(), compute_stream);
     return result == 0 ? absl::OkStatus() : Failed(table_, "the norm of the gradients");
   }
+  absl::Status Fetch(std::span<const float> from, std::span<float> to, void* compute_stream) override {
+    ATOLL_CHECK(from.size() == to.size(), "what is fetched has its place");
+    ATOLL_RETURN_IF_ERROR(Pin(to.size_bytes()));
+    const auto copy = ATOLL_GPU_HAS(&table_, fetch_to_host) ? table_.fetch_to_host : table_.copy_to_host;
+    atoll_gpu_event* event = nullptr;
+    if (copy(context_, pinned_, from.data(), to.size_bytes(), compute_stream, &event) != 0) {
+      return Failed(table_, "the copy of a few numbers to the host");
+    }
+    ATOLL_RETURN_IF_ERROR(AwaitEvent(table_, event));
+    std::memcpy(to.data(), pinned_, to.size_bytes());
+    return absl::OkStatus();
+  }
 
  private:
+  absl::Status Pin(uint64_t bytes) {
+    if (bytes <= pinned_bytes_) return absl::OkStatus();
+    Unpin();
+    if (table_.pinned_allocate(context_, bytes, &pinned_) == 0) {
+      pinned_bytes_ = bytes;
+      return absl::OkStatus();
+    }
+    pinned_ = nullptr;
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "no ", bytes, " bytes of pinned host memory for the norm: ", LastError(table_), "; free host memory"));
+  }
+  void Unpin() {
+    if (pinned_ != nullptr) table_.pinned_free(context_, pinned_);
+    pinned_ = nullptr;
+    pinned_bytes_ = 0;
+  }
+
   const atoll_gpu_table& table_;
   atoll_gpu_context* const context_;
+  void* pinned_ = nullptr;
+  uint64_t pinned_bytes_ = 0;
 };
 
 class GpuDevice final : public Device {
  public:
   GpuDevice(const atoll_gpu_table& table, atoll_gpu_context* context, DeviceInfo info)
-      : table_(table), context_(context), info_(std::move(info)), kernels_(table, context) {}
-  ~GpuDevice() override { table_.device_close(context_); }
+      : table_(table),
+        context_(context),
+        info_(std::move(info)),
+        kernels_(std::in_place, table, context) {}
+  ~GpuDevice() override {
+    kernels_.reset();  // its pinned memory is the context's
+    table_.device_close(context_);
+  }
   GpuDevice(const GpuDevice&) = delete;
   GpuDevice& operator=(const GpuDevice&) = delete;
 
@@ -240,7 +283,7 @@ class GpuDevice final : public Device {
     return OpenGpuFormer(table_, context_, options);
   }
 
-  StepKernels* step_kernels() override { return ATOLL_GPU_HAS(&table_, sum_squares) ? &kernels_ : nullptr; }
+  StepKernels* step_kernels() override { return ATOLL_GPU_HAS(&table_, sum_squares) ? &*kernels_ : nullptr; }
 
  private:
   absl::Status CheckGroups() const {
@@ -252,7 +295,7 @@ class GpuDevice final : public Device {
   const atoll_gpu_table& table_;
   atoll_gpu_context* context_;
   DeviceInfo info_;
-  GpuStepKernels kernels_;
+  std::optional<GpuStepKernels> kernels_;
 };
 
 }  // namespace

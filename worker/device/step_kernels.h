@@ -30,8 +30,8 @@ struct AdamwSpans {
   std::span<uint16_t> rounded;  // for the parameters rounded to bf16, or empty where they are not wanted
 };
 
-// Work is enqueued on `compute_stream` and waited for by nobody. Thread rule: that of the Device it is of, which it
-// does not outlive. Internal, with the device's own words, when a launch fails.
+// Work is enqueued on `compute_stream` and, but for Fetch, waited for by nobody. Thread rule: calls must not overlap.
+// It does not outlive the Device it is of. Internal, with the device's own words, when a launch fails.
 class StepKernels {
  public:
   virtual ~StepKernels() = default;
@@ -39,6 +39,10 @@ class StepKernels {
   virtual absl::Status Adamw(const AdamwUpdate& update, const AdamwSpans& spans, void* compute_stream) = 0;
   // sums[i] := sum of squares, in fp32, of values [i * ATOLL_GPU_SUM_BLOCK, ...); one sum for each block begun.
   virtual absl::Status SumSquares(std::span<const float> values, std::span<float> sums, void* compute_stream) = 0;
+  // to := from, which is memory of the device, after all work enqueued so far on `compute_stream`; `to` is the host's.
+  // Blocks. For a few numbers that the host waits for. Internal on a device failure, ResourceExhausted when no pinned
+  // memory of that size can be had.
+  virtual absl::Status Fetch(std::span<const float> from, std::span<float> to, void* compute_stream) = 0;
 };
 
 }  // namespace atl

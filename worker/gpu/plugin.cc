@@ -1,6 +1,7 @@
 // The CUDA plugin behind worker/device/gpu_abi.h: devices, pinned memory, copies on a stream of their own, codecs,
-// contributions (forming.cc) and exchanges between devices (group.cc). Linking it brings LibTorch's CUDA libraries, so
-// that opening it is what gives the worker its GPU. Only C types cross, nothing throws.
+// contributions (forming.cc) and exchanges between devices (group.cc).
+// Linking it brings LibTorch's CUDA libraries, so that opening it is what gives the worker its GPU. Only C types cross,
+// nothing throws.
 #include <cuda_runtime_api.h>
 
 #include <cstdio>
@@ -136,22 +137,24 @@ int32_t CopyToDevice(atoll_gpu_context* context, void* device, const void* host,
   return CopyWithEvent(context, device, host, bytes, cudaMemcpyHostToDevice, compute_stream, done);
 }
 
-cudaError_t Feed(void* to, const void* from, uint64_t bytes, cudaStream_t compute, cudaEvent_t* done) {
+cudaError_t Feed(void* to, const void* from, uint64_t bytes, cudaMemcpyKind kind, cudaStream_t compute,
+                 cudaEvent_t* done) {
   cudaError_t code = NewEvent(done);
-  if (code == cudaSuccess) code = cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, compute);
+  if (code == cudaSuccess) code = cudaMemcpyAsync(to, from, bytes, kind, compute);
   if (code == cudaSuccess) code = cudaEventRecord(*done, compute);
   return code;
 }
 
-int32_t FeedToDevice(atoll_gpu_context* context, void* device, const void* host, uint64_t bytes, void* compute_stream,
-                     atoll_gpu_event** done) {
+// By the compute stream itself.
+int32_t FeedWithEvent(atoll_gpu_context* context, void* to, const void* from, uint64_t bytes, cudaMemcpyKind kind,
+                      void* compute_stream, atoll_gpu_event** done) {
   *done = nullptr;
   const WithDevice with_device(context->device);
   if (with_device.result() != cudaSuccess) return Fail("cudaSetDevice", with_device.result());
   std::unique_ptr<atoll_gpu_event> event(new (std::nothrow) atoll_gpu_event{context->device, nullptr});
   if (event == nullptr) return FailWith("out of host memory");
   const auto compute = static_cast<cudaStream_t>(compute_stream);
-  const cudaError_t code = Feed(device, host, bytes, compute, &event->event);
+  const cudaError_t code = Feed(to, from, bytes, kind, compute, &event->event);
   if (code == cudaSuccess) {
     *done = event.release();
     return 0;
@@ -159,6 +162,16 @@ int32_t FeedToDevice(atoll_gpu_context* context, void* device, const void* host,
   static_cast<void>(cudaStreamSynchronize(compute));  // the copy may have begun
   if (event->event != nullptr) static_cast<void>(cudaEventDestroy(event->event));
   return Fail("copy", code);
+}
+
+int32_t FeedToDevice(atoll_gpu_context* context, void* device, const void* host, uint64_t bytes, void* compute_stream,
+                     atoll_gpu_event** done) {
+  return FeedWithEvent(context, device, host, bytes, cudaMemcpyHostToDevice, compute_stream, done);
+}
+
+int32_t FetchToHost(atoll_gpu_context* context, void* host, const void* device, uint64_t bytes, void* compute_stream,
+                    atoll_gpu_event** done) {
+  return FeedWithEvent(context, host, device, bytes, cudaMemcpyDeviceToHost, compute_stream, done);
 }
 
 int32_t EventWait(atoll_gpu_event* event) {
@@ -270,6 +283,7 @@ constexpr atoll_gpu_table kTable = {
     .form_scratch = atl::gpu::FormScratch,
     .form = atl::gpu::Form,
     .form_pass = atl::gpu::FormPass,
+    .fetch_to_host = FetchToHost,
 };
 
 }  // namespace

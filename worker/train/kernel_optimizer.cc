@@ -131,7 +131,7 @@ absl::Status CheckSums(StepKernels& kernels, const Arena& gradients, Arena& sums
   std::vector<float> values(kChecked), got(BlocksOf(kChecked));
   ATOLL_RETURN_IF_ERROR(kernels.SumSquares(gradients.memory(), sums.memory().first(got.size()), nullptr));
   ATOLL_RETURN_IF_ERROR(gradients.Read(0, values));
-  ATOLL_RETURN_IF_ERROR(sums.Read(0, got));
+  ATOLL_RETURN_IF_ERROR(kernels.Fetch(sums.memory().first(got.size()), got, nullptr));
   for (size_t block = 0; block < got.size(); ++block) {
     double wanted = 0;
     const size_t end = std::min(kChecked, (block + 1) * ATOLL_GPU_SUM_BLOCK);
@@ -165,10 +165,9 @@ absl::StatusOr<std::unique_ptr<KernelNorm>> KernelNorm::Create(StepKernels& kern
 
 absl::StatusOr<double> KernelNorm::Norm() {
   ATOLL_RETURN_IF_ERROR(kernels_.SumSquares(gradients_.memory(), sums_->memory(), nullptr));
-  std::vector<float> sums(sums_->elements());
-  ATOLL_RETURN_IF_ERROR(sums_->Read(0, sums));
+  ATOLL_RETURN_IF_ERROR(kernels_.Fetch(sums_->memory(), fetched_, nullptr));
   double sum = 0;
-  for (const float block : sums) sum += static_cast<double>(block);
+  for (const float block : fetched_) sum += static_cast<double>(block);
   return std::sqrt(sum);
 }
 

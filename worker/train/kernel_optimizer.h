@@ -3,6 +3,7 @@
 #define ATOLL_WORKER_TRAIN_KERNEL_OPTIMIZER_H_
 
 #include <memory>
+#include <vector>
 
 #include "common/base/status.h"
 #include "worker/device/step_kernels.h"
@@ -25,10 +26,11 @@ class KernelNorm {
 
  private:
   KernelNorm(StepKernels& kernels, Arena& gradients, std::unique_ptr<Arena> sums)
-      : kernels_(kernels), gradients_(gradients), sums_(std::move(sums)) {}
+      : kernels_(kernels), gradients_(gradients), sums_(std::move(sums)), fetched_(sums_->elements()) {}
   StepKernels& kernels_;
   Arena& gradients_;
   std::unique_ptr<Arena> sums_;
+  std::vector<float> fetched_;  // sums_ on the host
 };
 
 }  // namespace atl

@@ -215,6 +215,37 @@ TEST_F(GpuForm, AFeedGoesByTheComputeStreamWhereThePluginCan) {
   EXPECT_EQ(to, 5);
 }
 
+TEST_F(GpuForm, AFewNumbersComeThroughPinnedMemory) {
+  ASSERT_NE(plugin_.table, nullptr) << plugin_.reason;
+  atoll_gpu_table table{};
+  std::memcpy(&table, plugin_.table, plugin_.table->table_bytes);
+  static void* fetched_on = nullptr;
+  static const atoll_gpu_table* const fake = plugin_.table;
+  table.fetch_to_host = [](atoll_gpu_context* context, void* host, const void* device, uint64_t bytes,
+                           void* compute_stream, atoll_gpu_event** done) {
+    fetched_on = compute_stream;
+    return fake->copy_to_host(context, host, device, bytes, nullptr, done);
+  };
+  for (const bool newest : {false, true}) {  // a plugin with kernels, and one that fetches as well
+    table.table_bytes = newest ? sizeof table : offsetof(atoll_gpu_table, feed_to_device);
+    const auto device = OpenGpuDevice(&table, 0);
+    ASSERT_TRUE(device.ok()) << device.status();
+    StepKernels* const kernels = (*device)->step_kernels();
+    ASSERT_NE(kernels, nullptr);
+    const std::vector<float> there = {1, 2, 3, 4, 5};
+    int32_t stream = 0;
+    void* const compute = newest ? &stream : nullptr;
+    for (const size_t count : {2, 5, 3}) {
+      std::vector<float> here(count);
+      ASSERT_TRUE(kernels->Fetch(std::span(there).first(count), here, compute).ok());
+      EXPECT_TRUE(std::equal(here.begin(), here.end(), there.begin()));
+    }
+    EXPECT_EQ(fetched_on, compute) << "by the compute stream where the plugin can";
+    std::vector<float> large(300'000);
+    EXPECT_EQ(kernels->Fetch(large, large, compute).code(), absl::StatusCode::kResourceExhausted);
+  }
+}
+
 TEST_F(GpuForm, AnOlderPluginHasNoGroups) {
   const auto device = OpenDevice(plugin_, "cuda:0");
   ASSERT_TRUE(device.ok());
