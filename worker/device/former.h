@@ -37,6 +37,14 @@ struct FormedParts {
   std::span<const atoll_gpu_block_sums> blocks{};
 };
 
+// Something that a device does by itself. Its end is that of what is under way; does not outlive the Device.
+class DeviceWork {
+ public:
+  virtual ~DeviceWork() = default;
+  // Blocks until it is done. Internal on a device failure.
+  virtual absl::Status Wait() = 0;
+};
+
 // One contribution at a time. Thread rule: calls must not overlap; Wait may come in another thread than Begin. Must not
 // outlive its Device.
 class Former {
@@ -50,8 +58,14 @@ class Former {
   virtual absl::Status Begin(std::span<const float> local, const FormingPlaces& places, void* compute_stream) = 0;
   // Blocks until what was begun is done. FailedPrecondition when nothing was, Internal on a device failure.
   virtual absl::StatusOr<FormedParts> Wait() = 0;
-  // Nothing is under way on return, and what was is of no account.
+  // Nothing is being formed on return, and what was is of no account.
   virtual void Settle() = 0;
+  // local := mix * local + (1 - mix) * outer, as vecmath::Merge does it, after all work enqueued so far on
+  // `compute_stream`; work enqueued there later sees it. `local` is memory of the device; `outer` is a part of
+  // PinnedFloats, untouched until the work that is returned is done. May overlap with the calls above. Unimplemented
+  // with a plugin that is older than this; Internal, with nothing under way, when the device refuses.
+  virtual absl::StatusOr<std::unique_ptr<DeviceWork>> BeginMerge(double mix, std::span<const float> outer,
+                                                                 std::span<float> local, void* compute_stream) = 0;
 };
 
 struct FormerOptions {

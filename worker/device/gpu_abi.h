@@ -182,6 +182,12 @@ typedef struct atoll_gpu_table {
   /* As copy_to_host, but enqueued on compute_stream itself: it waits behind no copy of a fragment. */
   int32_t (*fetch_to_host)(atoll_gpu_context* context, void* host, const void* device, uint64_t bytes,
                            void* compute_stream, atoll_gpu_event** done);
+
+  /* local[i] := own * local[i] + others * outer[i], each operation rounded to fp32; own 0 and others 1: outer's bits.
+   * `local` is memory of the device, `outer` pinned memory, which the device reads over the bus. Enqueued on
+   * compute_stream; gives the event at its end, until which outer stays as it is. At most 2^48 elements. */
+  int32_t (*merge)(atoll_gpu_context* context, float own, float others, const float* outer, float* local,
+                   uint64_t elements, void* compute_stream, atoll_gpu_event** done);
 } atoll_gpu_table;
 
 /* Whether the plugin's table reaches as far as an entry. All up to last_error are in every plugin of revision 1. */

@@ -23,6 +23,16 @@ absl::Status Failed(const atoll_gpu_table& table, const char* what) {
   return absl::InternalError(absl::StrCat(what, " failed on the GPU: ", LastError(table)));
 }
 
+// Blocks until the event has come, and gives it back; none has always come.
+absl::Status AwaitAndRelease(const atoll_gpu_table& table, atoll_gpu_event*& held) {
+  atoll_gpu_event* const event = std::exchange(held, nullptr);
+  if (event == nullptr) return absl::OkStatus();
+  const int32_t result = table.event_wait(event);
+  absl::Status status = result == 0 ? absl::OkStatus() : Failed(table, "waiting for a contribution or a merge");
+  table.event_release(event);
+  return status;
+}
+
 atoll_gpu_codec OfPlugin(CodecKind codec) {
   switch (codec) {
     case CodecKind::kFp32: return ATOLL_GPU_CODEC_FP32;
@@ -52,6 +62,19 @@ class GpuPinnedFloats final : public PinnedFloats {
   const atoll_gpu_table& table_;
   atoll_gpu_context* const context_;
   const std::span<float> values_;
+};
+
+class GpuWork final : public DeviceWork {
+ public:
+  GpuWork(const atoll_gpu_table& table, atoll_gpu_event* event) : table_(table), event_(event) {}
+  ~GpuWork() override { static_cast<void>(Wait()); }
+  GpuWork(const GpuWork&) = delete;
+  GpuWork& operator=(const GpuWork&) = delete;
+  absl::Status Wait() override { return AwaitAndRelease(table_, event_); }
+
+ private:
+  const atoll_gpu_table& table_;
+  atoll_gpu_event* event_;
 };
 
 class GpuFormer final : public Former {
@@ -116,22 +139,25 @@ class GpuFormer final : public Former {
 
   absl::StatusOr<FormedParts> Wait() override {
     if (event_ == nullptr) return absl::FailedPreconditionError("no contribution is being formed on the device");
-    ATOLL_RETURN_IF_ERROR(Await());
+    ATOLL_RETURN_IF_ERROR(AwaitAndRelease(table_, event_));
     return formed_;
   }
 
-  void Settle() override { static_cast<void>(Await()); }
+  void Settle() override { static_cast<void>(AwaitAndRelease(table_, event_)); }
 
- private:
-  absl::Status Await() {
-    atoll_gpu_event* const event = std::exchange(event_, nullptr);
-    if (event == nullptr) return absl::OkStatus();
-    const int32_t result = table_.event_wait(event);
-    absl::Status status = result == 0 ? absl::OkStatus() : Failed(table_, "waiting for a contribution");
-    table_.event_release(event);
-    return status;
+  absl::StatusOr<std::unique_ptr<DeviceWork>> BeginMerge(double mix, std::span<const float> outer,
+                                                         std::span<float> local, void* compute_stream) override {
+    ATOLL_CHECK(outer.size() == local.size(), "a fragment is as long as its outer copy");
+    if (!ATOLL_GPU_HAS(&table_, merge)) return absl::UnimplementedError("the GPU plugin merges nothing");
+    atoll_gpu_event* event = nullptr;
+    if (table_.merge(context_, static_cast<float>(mix), static_cast<float>(1 - mix), outer.data(), local.data(),
+                     local.size(), compute_stream, &event) != 0) {
+      return Failed(table_, "a merge");
+    }
+    return std::unique_ptr<DeviceWork>(std::make_unique<GpuWork>(table_, event));
   }
 
+ private:
   absl::Status Pin(uint64_t bytes, void*& out) {
     if (table_.pinned_allocate(context_, bytes, &out) == 0) return absl::OkStatus();
     out = nullptr;

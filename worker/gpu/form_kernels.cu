@@ -113,6 +113,14 @@ __global__ void __launch_bounds__(kThreads) Form(FormRanges r, uint64_t elements
   }
 }
 
+// Bound by the bus.
+__global__ void Merge(float own, float others, const float* outer, float* local, uint64_t elements) {
+  const uint64_t all = uint64_t{gridDim.x} * blockDim.x;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < elements; i += all) {
+    local[i] = own == 0.0f && others == 1.0f ? outer[i] : math::Merged(own, others, local[i], outer[i]);
+  }
+}
+
 template <typename Codec>
 cudaError_t Launch(const FormRanges& ranges, uint64_t elements, cudaStream_t stream) {
   static_assert(math::kBlock % Codec::kGroup == 0 && math::kBlockBytes<Codec> % 4 == 0);
@@ -135,6 +143,14 @@ cudaError_t FormOnDevice(atoll_gpu_codec codec, const FormRanges& ranges, uint64
     case ATOLL_GPU_CODEC_E3M0: return Launch<math::Fp4<codec_math::E3m0>>(ranges, elements, stream);
     default: return cudaErrorInvalidValue;
   }
+}
+
+cudaError_t MergeOnDevice(float own, float others, const float* outer, float* local, uint64_t elements,
+                          cudaStream_t stream) {
+  if (elements == 0) return cudaSuccess;
+  const dim3 grid(static_cast<uint32_t>(std::min((elements + kThreads - 1) / kThreads, kMostBlocks)));
+  Merge<<<grid, kThreads, 0, stream>>>(own, others, outer, local, elements);
+  return cudaGetLastError();
 }
 
 }  // namespace atl::gpu

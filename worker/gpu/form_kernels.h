@@ -24,6 +24,10 @@ struct FormRanges {
 // cudaErrorInvalidValue for a codec that is not known.
 cudaError_t FormOnDevice(atoll_gpu_codec codec, const FormRanges& ranges, uint64_t elements, cudaStream_t stream);
 
+// The table's `merge`. Reads and writes 4 bytes an element here, and reads 4 over the bus.
+cudaError_t MergeOnDevice(float own, float others, const float* outer, float* local, uint64_t elements,
+                          cudaStream_t stream);
+
 }  // namespace atl::gpu
 
 #endif  // ATOLL_WORKER_GPU_FORM_KERNELS_H_

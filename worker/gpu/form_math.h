@@ -25,6 +25,11 @@ ATOLL_HOST_DEVICE inline float Sent(float outer, float local, float residual) { 
 
 ATOLL_HOST_DEVICE inline float Lost(float h, uint32_t decoded) { return h - codec_math::FloatOf(decoded); }
 
+// common/vecmath's Merge, but for the shares 0 and 1, which take bits as they are.
+ATOLL_HOST_DEVICE inline float Merged(float own, float others, float local, float outer) {
+  return own * local + others * outer;
+}
+
 ATOLL_HOST_DEVICE inline double AddedSquare(double sum, float x) {
   const double wide = static_cast<double>(x);
   return sum + wide * wide;

@@ -122,6 +122,27 @@ int32_t Form(atoll_gpu_context* context, const atoll_gpu_forming* forming, void*
   return Fail("forming a contribution", code);
 }
 
+int32_t Merge(atoll_gpu_context* context, float own, float others, const float* outer, float* local, uint64_t elements,
+              void* compute_stream, atoll_gpu_event** done) {
+  *done = nullptr;
+  if (elements > kMostElements) return FailWith("more elements than a merge takes at once");
+  const WithDevice device(context->device);
+  if (device.result() != cudaSuccess) return Fail("cudaSetDevice", device.result());
+  std::unique_ptr<atoll_gpu_event> event(new (std::nothrow) atoll_gpu_event{context->device, nullptr});
+  if (event == nullptr) return FailWith("out of host memory");
+  const auto compute = static_cast<cudaStream_t>(compute_stream);
+  cudaError_t code = NewEvent(&event->event);
+  if (code == cudaSuccess) code = MergeOnDevice(own, others, outer, local, elements, compute);
+  if (code == cudaSuccess) code = cudaEventRecord(event->event, compute);
+  if (code == cudaSuccess) {
+    *done = event.release();
+    return 0;
+  }
+  static_cast<void>(cudaStreamSynchronize(compute));  // the memory is the caller's again
+  if (event->event != nullptr) static_cast<void>(cudaEventDestroy(event->event));
+  return Fail("merging", code);
+}
+
 int32_t FormPass(atoll_gpu_context* context, const atoll_gpu_forming* forming, void* compute_stream) {
   if (CheckBytes(*forming) != 0) return kFailed;
   const WithDevice device(context->device);

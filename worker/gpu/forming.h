@@ -15,6 +15,8 @@ int32_t FormScratch(atoll_gpu_codec codec, uint64_t elements, int32_t with_resid
 int32_t Form(atoll_gpu_context* context, const atoll_gpu_forming* forming, void* compute_stream,
              atoll_gpu_event** done);
 int32_t FormPass(atoll_gpu_context* context, const atoll_gpu_forming* forming, void* compute_stream);
+int32_t Merge(atoll_gpu_context* context, float own, float others, const float* outer, float* local, uint64_t elements,
+              void* compute_stream, atoll_gpu_event** done);
 
 }  // namespace atl::gpu
 

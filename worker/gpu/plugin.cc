@@ -284,6 +284,7 @@ constexpr atoll_gpu_table kTable = {
     .form = atl::gpu::Form,
     .form_pass = atl::gpu::FormPass,
     .fetch_to_host = FetchToHost,
+    .merge = atl::gpu::Merge,
 };
 
 }  // namespace

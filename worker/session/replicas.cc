@@ -170,13 +170,16 @@ absl::Status Replicas::Install(FragmentIndex fragment, Version version) {
   const FragmentInfo& place = layout_.fragments[fragment.value];
   const std::span<float> outer = outer_.subspan(place.offset, place.elements);
   One& one = TakenBack(fragment);
+  one.merging.reset();
   std::memcpy(outer.data(), fetched.bytes->data(), fetched.bytes->size());
   return one.replica->Install(outer, version, fetched.hash);
 }
 
 absl::Status Replicas::Leap(FragmentIndex fragment, Version version) {
   ATOLL_ASSIGN_OR_RETURN(const FetchedBytes fetched, TakeWhole(fragment, version));
-  return Idle(fragment).replica->Leap(*fetched.bytes, version, fetched.hash);
+  One& one = Idle(fragment);
+  one.merging.reset();
+  return one.replica->Leap(*fetched.bytes, version, fetched.hash);
 }
 
 absl::StatusOr<ApplyVerdict> Replicas::Apply(FragmentVersion reached, Standing standing, Digest expected_hash) {
@@ -188,6 +191,7 @@ absl::StatusOr<ApplyVerdict> Replicas::Apply(FragmentVersion reached, Standing s
   const FetchedBytes fetched = std::move(kept->second);
   one.updates.erase(one.updates.begin(), std::next(kept));
   const Digest hash = expected_hash.IsZero() ? fetched.hash : expected_hash;
+  one.merging.reset();
   return one.replica->ApplyUpdate({reached.version, Bytes(*fetched.bytes), hash}, standing);
 }
 
@@ -204,6 +208,7 @@ absl::Status Replicas::Write(One& one) {
 
 absl::Status Replicas::Resolve(FragmentIndex fragment, Standing standing, double mix) {
   One& one = Idle(fragment);
+  if (standing == Standing::kContributor && former_ != nullptr && forming_refused_.ok()) return Merge(one, mix);
   ATOLL_ASSIGN_OR_RETURN(const std::span<float> local, Read(one));
   switch (standing) {
     case Standing::kContributor: ATOLL_RETURN_IF_ERROR(one.replica->ResolveAsContributor(local, mix)); break;
@@ -211,6 +216,47 @@ absl::Status Replicas::Resolve(FragmentIndex fragment, Standing standing, double
     case Standing::kNotContributor: ATOLL_RETURN_IF_ERROR(one.replica->ResolveAsNonContributor(local)); break;
   }
   return Write(one);
+}
+
+// Nobody waits for it but who changes the outer copy next.
+absl::Status Replicas::Merge(One& one, double mix) {
+  if (one.merge_proofs < kFormingProofs) return MergeByBoth(one, mix);
+  ATOLL_RETURN_IF_ERROR(one.replica->CheckMayMerge(mix));
+  if (mix < 1) {
+    auto begun = former_->BeginMerge(mix, one.replica->outer(), one.local, compute_stream_);
+    if (!begun.ok()) {
+      Refuse(begun.status());
+      return MergeByBoth(one, mix);
+    }
+    one.merging = *std::move(begun);
+  }
+  return one.replica->ResolveMerged(mix);
+}
+
+// The host's is the one that stands.
+absl::Status Replicas::MergeByBoth(One& one, double mix) {
+  ATOLL_ASSIGN_OR_RETURN(const std::span<float> local, Read(one));
+  std::vector<float> wanted(local.begin(), local.end());
+  ATOLL_RETURN_IF_ERROR(one.replica->ResolveAsContributor(wanted, mix));
+  if (mix == 1) return absl::OkStatus();
+  if (forming_refused_.ok()) {
+    const absl::Status verdict = ProveMerge(one, mix, wanted);
+    if (verdict.ok()) {
+      ++one.merge_proofs;
+      return absl::OkStatus();
+    }
+    Refuse(verdict);
+  }
+  std::ranges::copy(wanted, one.window->host().begin());
+  return Write(one);
+}
+
+absl::Status Replicas::ProveMerge(One& one, double mix, std::span<const float> wanted) {
+  ATOLL_ASSIGN_OR_RETURN(const auto work, former_->BeginMerge(mix, one.replica->outer(), one.local, compute_stream_));
+  ATOLL_RETURN_IF_ERROR(work->Wait());
+  ATOLL_ASSIGN_OR_RETURN(const std::span<float> got, Read(one));
+  if (std::memcmp(got.data(), wanted.data(), wanted.size_bytes()) == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError("the device's kernels merge to other parameters than the host");
 }
 
 absl::Status Replicas::KeepLocal(FragmentIndex fragment) { return Idle(fragment).replica->KeepLocal(); }
@@ -252,17 +298,26 @@ bool Replicas::BeginOnDevice(One& one) {
   if (!parts.ok()) return false;
   former_user_ = &one;
   const absl::Status begun = former_->Begin(one.local, {parts->outer, parts->residual, parts->lost}, compute_stream_);
-  if (!begun.ok()) forming_refused_ = begun;
+  if (!begun.ok()) Refuse(begun);
   return begun.ok();
 }
 
 // Of what was formed by both.
 void Replicas::TakeVerdict(One& one) {
-  if (forming_refused_.ok() && !one.differs.ok()) forming_refused_ = one.differs;
+  if (!one.differs.ok()) Refuse(one.differs);
+}
+
+// The first reason is the one that is told.
+void Replicas::Refuse(absl::Status why) {
+  if (forming_refused_.ok()) forming_refused_ = std::move(why);
 }
 
 absl::Status Replicas::FormOnDevice(One& one, bool prove) {
   const absl::StatusOr<FormedParts> parts = former_->Wait();
+  if (!parts.ok() && prove) {
+    one.differs = parts.status();
+    return FormFromSnapshot(one);
+  }
   if (!parts.ok()) return parts.status();
   if (prove) return ProveAgainstHost(one, *parts);
   std::vector<FormedBlock> blocks;

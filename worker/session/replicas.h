@@ -35,8 +35,8 @@ struct FormingEnded {
   absl::Status status;  // of FragmentReplica::FormContribution, or of the device
 };
 
-// A device that forms contributions is not taken at its word: each fragment's first ones, so many, are formed by the
-// host as well, whose bytes are sent, and compared to the bit. Where they differ the host forms all that follow.
+// A device that forms contributions, and merges, is not taken at its word: each fragment's first ones, so many, are the
+// host's as well, whose result stands, and compared to the bit. Where they differ the host does all that follow.
 constexpr uint32_t kFormingProofs = 2;
 
 class Replicas {
@@ -62,7 +62,8 @@ class Replicas {
   absl::Status Leap(FragmentIndex fragment, Version version);
   absl::StatusOr<ApplyVerdict> Apply(FragmentVersion reached, Standing standing, Digest expected_hash);
 
-  // Verbs that read or change local parameters; done on return.
+  // Verbs that read or change local parameters; done on return, or enqueued on the compute stream where the device
+  // merges.
   absl::Status Resolve(FragmentIndex fragment, Standing standing, double mix);
   absl::Status KeepLocal(FragmentIndex fragment);  // after Apply, where the job dropped this worker's sync
   absl::Status AdoptOuter(FragmentIndex fragment);
@@ -76,8 +77,8 @@ class Replicas {
   void BeginForm(FragmentVersion target, uint64_t errand, std::function<void(FormingEnded)> tell);
   // False: it was taken back. Otherwise unresolved() is there, unless the status says why not.
   bool EndForm(const FormingEnded& ended);
-  // Why the host forms contributions although the device was to: one sentence; OK else. It may come with any of the
-  // first contributions.
+  // Why the host forms contributions and merges although the device was to: one sentence; OK else. It may come with any
+  // of the first.
   const absl::Status& forming_refused() const { return forming_refused_; }
 
   const StoredContribution* unresolved(FragmentIndex fragment) const { return At(fragment).replica->unresolved(); }
@@ -91,11 +92,13 @@ class Replicas {
   struct One {
     std::optional<FragmentReplica> replica;
     std::unique_ptr<HostWindow> window;
-    std::span<const float> local;     // memory of the device
-    uint32_t proofs = 0;              // contributions of the device that were the host's
-    absl::Status differs;             // one that was not
-    std::shared_ptr<Errand> forming;  // null: nothing is under way
-    uint64_t errand = 0;              // its number; 0: none
+    std::span<float> local;               // memory of the device
+    uint32_t proofs = 0;                  // contributions of the device that were the host's
+    uint32_t merge_proofs = 0;            // merges likewise
+    std::unique_ptr<DeviceWork> merging;  // which reads the outer copy; null: nothing does
+    absl::Status differs;                 // of a contribution of the device that was not the host's
+    std::shared_ptr<Errand> forming;      // null: nothing is under way
+    uint64_t errand = 0;                  // its number; 0: none
     std::optional<FetchedBytes> whole;
     std::map<Version, FetchedBytes> updates;
   };
@@ -111,6 +114,11 @@ class Replicas {
   ErrorPlaces ErrorPlacesOf(const FragmentInfo& fragment);
   bool BeginOnDevice(One& one);  // false: the host forms it
   void TakeVerdict(One& one);
+  void Refuse(absl::Status why);  // the device from now on
+  absl::Status Merge(One& one, double mix);
+  absl::Status MergeByBoth(One& one, double mix);
+  // Whether the device's merge is `wanted`; what it left in local is not undone.
+  absl::Status ProveMerge(One& one, double mix, std::span<const float> wanted);
   absl::Status BeginSnapshot(One& one);
   // On the executor.
   absl::Status FormFromSnapshot(One& one);

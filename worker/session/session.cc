@@ -305,6 +305,7 @@ void Session::State::Do(const worker::ResolveUpdate& e) {
   }
   const Standing standing = StandingOf(e.contributor, e.ahead);
   if (const auto status = replicas->Resolve(e.fragment, standing, mix); !status.ok()) Break(status);
+  TellRefusal();
   parts->model->ParametersChanged(e.fragment);
 }
 
@@ -325,7 +326,8 @@ void Session::State::Do(const worker::FormContribution& e) {
 void Session::State::TellRefusal() {
   if (told_refusal || replicas->forming_refused().ok()) return;
   told_refusal = true;
-  log.Warn("contributions are formed by the host", {{"reason", std::string(replicas->forming_refused().message())}});
+  log.Warn("the device's kernels are not used for synchronisation",
+           {{"reason", std::string(replicas->forming_refused().message())}});
 }
 
 void Session::State::Take(FormingEnded ended) {

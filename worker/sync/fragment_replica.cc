@@ -217,9 +217,8 @@ absl::Status FragmentReplica::Leap(Bytes fragment, Version version, Digest hash)
   return absl::OkStatus();
 }
 
-absl::Status FragmentReplica::ResolveAsContributor(std::span<float> local, double mix) {
+absl::Status FragmentReplica::CheckMayMerge(double mix) const {
   ATOLL_RETURN_IF_ERROR(RequireState(ReplicaState::kUnsettled, "resolving as a contributor"));
-  ATOLL_RETURN_IF_ERROR(CheckLocal(local));
   if (standing_ != Standing::kContributor) {
     return absl::FailedPreconditionError("the update was applied without this worker among its contributors");
   }
@@ -227,7 +226,18 @@ absl::Status FragmentReplica::ResolveAsContributor(std::span<float> local, doubl
     return absl::InvalidArgumentError(
         absl::StrCat("the share of own parameters is ", mix, "; it must lie between 0 and 1"));
   }
+  return absl::OkStatus();
+}
+
+absl::Status FragmentReplica::ResolveAsContributor(std::span<float> local, double mix) {
+  ATOLL_RETURN_IF_ERROR(CheckMayMerge(mix));
+  ATOLL_RETURN_IF_ERROR(CheckLocal(local));
   vecmath::Merge(mix, outer_, local);
+  return ResolveMerged(mix);
+}
+
+absl::Status FragmentReplica::ResolveMerged(double mix) {
+  ATOLL_RETURN_IF_ERROR(CheckMayMerge(mix));
   errors_.Commit(1 - mix);
   DropContribution();
   state_ = ReplicaState::kReady;

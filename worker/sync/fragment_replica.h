@@ -127,6 +127,9 @@ class FragmentReplica {
   // After ApplyUpdate as kContributor: local := mix * local + (1 - mix) * outer; residual := (1 - mix) * pending. `mix`
   // is the job's alpha, or 1 when the update came after its deadline (local stays as it is, residual := 0).
   absl::Status ResolveAsContributor(std::span<float> local, double mix);
+  // The same where `local` is merged elsewhere, once CheckMayMerge has said nothing against it: all but the merge.
+  absl::Status CheckMayMerge(double mix) const;
+  absl::Status ResolveMerged(double mix);
   // After ApplyUpdate as kAhead: local += outer(v+1) - outer(v) + D(q), q being the contribution: what was contributed
   // is in the outer copy now, what was trained since the send stays, and with it what the codec lost; so the old
   // residual stands (docs/adr/0007).

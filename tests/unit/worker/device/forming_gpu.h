@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,14 +25,14 @@ struct atoll_gpu_event {
 
 namespace atl::forming_gpu {
 
-enum class Mistake { kNone, kBegin, kWait, kEncoding, kLoss, kSentNorm, kLostNorm, kFinite };
+enum class Mistake { kNone, kBegin, kWait, kEncoding, kLoss, kSentNorm, kLostNorm, kFinite, kMerge, kMergeBegin };
 
 // What the one fake device of a test program was told and has done. Reset at the beginning of a test.
 struct State {
   Mistake mistake = Mistake::kNone;
   uint64_t most_bytes = UINT64_MAX;   // of one piece of the device's memory
   uint64_t most_pinned = UINT64_MAX;  // likewise of the host's
-  uint32_t formed = 0, copied_to_host = 0;
+  uint32_t merged = 0, formed = 0, copied_to_host = 0;
   std::map<const void*, uint64_t> memory;  // not yet given back
   uint32_t events = 0;                     // not yet given back
   std::string error;
@@ -60,7 +61,7 @@ inline int32_t Free(atoll_gpu_context*, void* memory) {
 
 inline atoll_gpu_event* NewEvent(std::function<int32_t()> work) {
   ++Gpu().events;
-  return new atoll_gpu_event{std::move(work)};
+  return std::make_unique<atoll_gpu_event>(atoll_gpu_event{std::move(work)}).release();
 }
 
 inline int32_t Copy(atoll_gpu_context*, void* to, const void* from, uint64_t bytes, void*, atoll_gpu_event** done) {
@@ -109,6 +110,19 @@ inline int32_t Form(atoll_gpu_context*, const atoll_gpu_forming* forming, void*,
   return 0;
 }
 
+// Work of the compute stream: seen by whatever the test does next.
+inline int32_t Merge(atoll_gpu_context*, float own, float others, const float* outer, float* local, uint64_t elements,
+                     void*, atoll_gpu_event** done) {
+  if (Gpu().mistake == Mistake::kMergeBegin) return Fail("the fake launches nothing");
+  for (uint64_t i = 0; i < elements; ++i) {
+    local[i] = own == 0 && others == 1 ? outer[i] : form_math::Merged(own, others, local[i], outer[i]);
+  }
+  if (Gpu().mistake == Mistake::kMerge) local[elements - 1] += 1;
+  ++Gpu().merged;
+  *done = NewEvent([] { return 0; });
+  return 0;
+}
+
 inline int32_t EventWait(atoll_gpu_event* event) {
   const auto work = std::exchange(event->work, nullptr);
   return work ? work() : 0;
@@ -130,10 +144,10 @@ inline atoll_gpu_table MakeTable(bool forms = true) {
     return int32_t{0};
   };
   table.device_open = [](int32_t index, atoll_gpu_context** out) {
-    *out = new atoll_gpu_context{index};
+    *out = std::make_unique<atoll_gpu_context>(atoll_gpu_context{index}).release();
     return int32_t{0};
   };
-  table.device_close = [](atoll_gpu_context* context) { delete context; };
+  table.device_close = [](atoll_gpu_context* context) { const std::unique_ptr<atoll_gpu_context> owned(context); };
   table.device_name = [](atoll_gpu_context*, char* out, uint64_t out_bytes) {
     CopyText("forming fake", out, out_bytes);
     return int32_t{0};
@@ -158,11 +172,12 @@ inline atoll_gpu_table MakeTable(bool forms = true) {
   };
   table.event_release = [](atoll_gpu_event* event) {
     --Gpu().events;
-    delete event;
+    const std::unique_ptr<atoll_gpu_event> owned(event);
   };
   table.last_error = [](char* out, uint64_t out_bytes) { CopyText(Gpu().error, out, out_bytes); };
   table.form_scratch = FormScratch;
   table.form = Form;
+  table.merge = Merge;
   return table;
 }
 

@@ -200,6 +200,60 @@ TEST_F(DeviceForming, ADeviceThatDiffersIsNotUsed) {
   }
 }
 
+TEST_F(DeviceForming, MergesAreProvedAndThenNobodyWaits) {
+  for (const double mix : {0.0, 0.3}) {
+    Gpu() = {};
+    const JobSpec spec = Spec(CodecKind::kBf16, ErrorMemory::kFeedback);
+    Side gpu = OnGpu(spec), cpu = OnCpu(spec);
+    for (uint32_t round = 1; round <= kFormingProofs + 2; ++round) {
+      for (Side* side : {&gpu, &cpu}) {
+        side->Train(round);
+        ASSERT_TRUE(side->Form(0).ok());
+      }
+      const uint32_t copied = Gpu().copied_to_host;
+      for (Side* side : {&gpu, &cpu}) side->Settle(0, mix);
+      EXPECT_EQ(Gpu().merged, round);
+      EXPECT_EQ(Gpu().copied_to_host - copied, round <= kFormingProofs ? 2u : 0u);
+      EXPECT_EQ(Gpu().events, round <= kFormingProofs ? 0u : 1u) << "the outer copy is being read";
+      ASSERT_EQ(gpu.local, cpu.local);
+    }
+    // Late: the own parameters stay, and the next update waits for the merge before it.
+    for (Side* side : {&gpu, &cpu}) {
+      side->Train(50);
+      ASSERT_TRUE(side->Form(0).ok());
+      side->Settle(0, 1);
+    }
+    EXPECT_EQ(Gpu().merged, kFormingProofs + 2);
+    EXPECT_EQ(Gpu().events, 0u);
+    EXPECT_EQ(gpu.local, cpu.local);
+    EXPECT_EQ(gpu.Refusal(), "");
+  }
+}
+
+TEST_F(DeviceForming, AMergeThatDiffersOrDoesNotBeginIsTheHosts) {
+  for (const Mistake mistake : {Mistake::kMerge, Mistake::kMergeBegin}) {
+    for (const uint64_t wrong : {uint64_t{1}, uint64_t{3}}) {  // within the proofs, and behind them
+      if (mistake == Mistake::kMerge && wrong == 3) continue;
+      Gpu() = {};
+      const JobSpec spec = Spec(CodecKind::kInt8, ErrorMemory::kFeedback);
+      Side gpu = OnGpu(spec), cpu = OnCpu(spec);
+      for (uint64_t round = 0; round < 5; ++round) {
+        for (Side* side : {&gpu, &cpu}) {
+          side->Train(round);
+          ASSERT_TRUE(side->Form(0).ok());
+        }
+        if (round == wrong) Gpu().mistake = mistake;
+        for (Side* side : {&gpu, &cpu}) side->Settle(0, 0.5);
+        ASSERT_EQ(gpu.local, cpu.local) << round;
+      }
+      EXPECT_EQ(gpu.Refusal(), mistake == Mistake::kMerge
+                                   ? "the device's kernels merge to other parameters than the host"
+                                   : "a merge failed on the GPU: the fake launches nothing");
+      EXPECT_EQ(Gpu().formed, wrong + 1) << "nor does it form any more";
+    }
+  }
+}
+
 TEST_F(DeviceForming, ADeviceThatBeginsNothingIsNotUsed) {
   const JobSpec spec = Spec(CodecKind::kMxfp4, ErrorMemory::kFeedback);
   Side gpu = OnGpu(spec), cpu = OnCpu(spec);
@@ -212,11 +266,29 @@ TEST_F(DeviceForming, ADeviceThatBeginsNothingIsNotUsed) {
   EXPECT_EQ(gpu.Refusal(), "forming a contribution failed on the GPU: the fake launches nothing");
 }
 
-TEST_F(DeviceForming, ADeviceThatFailsMidwayIsTold) {
-  Side gpu = OnGpu(Spec(CodecKind::kMxfp4, ErrorMemory::kFeedback));
-  Gpu().mistake = Mistake::kWait;
-  EXPECT_EQ(gpu.Form(0).message(), "waiting for a contribution failed on the GPU: the fake has lost its event");
-  EXPECT_EQ(gpu.Held(0), nullptr);
+TEST_F(DeviceForming, ADeviceThatFailsMidwayLeavesItToTheHostOrIsTold) {
+  const std::string failed = "waiting for a contribution or a merge failed on the GPU: the fake has lost its event";
+  const JobSpec spec = Spec(CodecKind::kMxfp4, ErrorMemory::kFeedback);
+  for (const uint32_t proofs : {0u, kFormingProofs}) {
+    Gpu() = {};
+    Side gpu = OnGpu(spec), cpu = OnCpu(spec);
+    for (Side* side : {&gpu, &cpu}) side->Train(1);
+    for (uint32_t i = 0; i < proofs; ++i) {
+      ASSERT_TRUE(gpu.Form(0).ok());
+      gpu.replicas->DropContribution(FragmentIndex{0});
+    }
+    Gpu().mistake = Mistake::kWait;
+    const absl::Status status = gpu.Form(0);
+    if (proofs == 0) {  // the host has it as well
+      EXPECT_TRUE(status.ok()) << status;
+      ASSERT_TRUE(cpu.Form(0).ok());
+      ExpectSameContribution(gpu, cpu, 0);
+      EXPECT_EQ(gpu.Refusal(), failed);
+    } else {
+      EXPECT_EQ(status.message(), failed);
+      EXPECT_EQ(gpu.Held(0), nullptr);
+    }
+  }
 }
 
 TEST_F(DeviceForming, WhatIsNotFiniteIsRefusedByBothAndByTheDeviceAlone) {
@@ -238,6 +310,7 @@ TEST_F(DeviceForming, WhatIsTakenBackIsOver) {
   const JobSpec spec = Spec(CodecKind::kMxfp4, ErrorMemory::kFeedback);
   Side gpu = OnGpu(spec), cpu = OnCpu(spec);
   for (uint64_t round = 0; round < 4; ++round) {
+    const uint32_t merging = Gpu().events;  // that of the round before
     for (Side* side : {&gpu, &cpu}) {
       side->Train(round);
       side->Begin(0);
@@ -246,7 +319,7 @@ TEST_F(DeviceForming, WhatIsTakenBackIsOver) {
       EXPECT_TRUE(side->ended.empty());
       EXPECT_EQ(side->Held(0), nullptr);
     }
-    EXPECT_EQ(Gpu().events, 0u) << "nothing is under way";
+    EXPECT_EQ(Gpu().events, merging) << "nothing is being formed";
     for (Side* side : {&gpu, &cpu}) ASSERT_TRUE(side->Form(0).ok());
     ExpectSameContribution(gpu, cpu, 0);
     for (Side* side : {&gpu, &cpu}) side->Settle(0, 0.5);
