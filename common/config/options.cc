@@ -175,6 +175,9 @@ OptionTable WorkerTable(const std::string& program, const char* about, WorkerOpt
   table.Choice(
       "form-on", {"host", "gpu"}, 0, [&o](size_t i) { o.form_on = static_cast<FormChoice>(i); },
       "who forms contributions: the host, or kernels of the GPU, which are proved against it first");
+  table.Choice(
+      "cuda-graph", {"off", "auto"}, 0, [&o](size_t i) { o.cuda_graph = static_cast<GraphChoice>(i); },
+      "auto: passes of a GPU are recorded and played as one launch, where that does what launches do");
   table.Number(
       "island-size", o.island.size, limits::kIslandRanks,
       "processes of this machine that train as one worker; a launcher may start them instead (RANK, WORLD_SIZE)");

@@ -13,6 +13,7 @@ WHAT = "tokens a second of the training step beside PyTorch eager and torch.comp
 ROUNDS = 9
 STEPS = 4  # of one turn
 WARM_UP = 3  # steps of every side before the first round: torch.compile compiles in the first
+GPU_WARM_UP = 5  # passes are recorded in the fourth
 GOAL = 1.1  # of torch.compile
 MODELS = ("124m", "1b")  # on a GPU, in bf16
 GPU_STEPS = 60  # of the turn in which the driver is asked how busy the card is
@@ -103,7 +104,9 @@ def group(program, folder, precision, threads, rounds, recipe):
 
 
 def gpu_sides(program, folder, model):
-    yield Side("Atoll", [program, "train", "bf16", "1", "--model", model, "--device", "gpu"], {})
+    atoll = [program, "train", "bf16", "1", "--model", model, "--device", "gpu"]
+    yield Side("Atoll", atoll, {})
+    yield Side("Atoll, recorded passes", [*atoll, "--cuda-graph", "auto"], {})
     for name in ("PyTorch eager", "torch.compile"):
         kind, environment = PEERS[name]
         yield Side(name, [python(), "-W", "ignore", PEER, folder, kind, "bf16", "1", "cuda"], environment)
@@ -116,7 +119,7 @@ def gpu_group(program, model, rounds):
         subprocess.run([program, "write", folder, "--model", model], check=True)
         recipe = json.loads((pathlib.Path(folder) / "bench.json").read_text())
         for side in gpu_sides(program, folder, model):
-            side.turn(WARM_UP, timed=False)
+            side.turn(GPU_WARM_UP, timed=False)
             for _ in range(rounds):
                 side.turn(STEPS, timed=True)
             with gpu.Busy() as busy:

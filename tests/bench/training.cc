@@ -9,8 +9,8 @@
 //       two steps of a small model in each precision: that it works
 //
 // --model 6m (the default), 124m or 1b names the model, --device gpu the plugin's first device: without one the program
-// ends with status 77 and the reason. Batches are drawn from a chain of tokens that can be learnt, so that loss curves
-// fall and can be compared.
+// ends with status 77 and the reason; --cuda-graph auto has passes recorded and played. Batches are drawn from a chain
+// of tokens that can be learnt, so that loss curves fall and can be compared.
 #include <malloc.h>
 
 #include <algorithm>
@@ -134,16 +134,23 @@ std::vector<int32_t> Batches(const JobSpec& job, uint32_t count) {
   return tokens;
 }
 
+// Where steps are taken.
+struct Place {
+  Device* device = nullptr;     // null: on the CPU
+  bool records_passes = false;  // plays them from a recording, where the device can
+};
+
 class Training {
  public:
-  // On `device`, or on the CPU where that is null.
-  Training(const JobSpec& job, int32_t threads, uint32_t batches, Device* device)
+  Training(const JobSpec& job, int32_t threads, uint32_t batches, const Place& place)
       : job_(job),
         layout_(MakeModelLayout(job.model, FragmentPattern::kWhole, 1)),
         tokens_(Batches(job, batches)),
         batches_(batches) {
+    Device* const device = place.device;
     TrainerOptions options{.threads = threads, .kernels = &cpu_kernels_};
     if (device != nullptr) {
+      if (place.records_passes) options.recorder = device->pass_recorder();
       const auto free_bytes = device->FreeMemoryBytes();
       ATOLL_CHECK(free_bytes.ok(), "the device tells of its memory");
       options.device = {.gpu = true};
@@ -174,6 +181,14 @@ class Training {
     return report->loss;
   }
 
+  // After the last step.
+  void TellRecording() const {
+    if (trainer_->plays()) std::cerr << "bench_training: passes were played from a recording\n";
+    if (!trainer_->recording_refused().ok()) {
+      std::cerr << "bench_training: launches: " << trainer_->recording_refused() << "\n";
+    }
+  }
+
   uint64_t tokens_per_step() const { return uint64_t{job_.batch.sequences_per_step} * job_.data.sequence_length; }
 
  private:
@@ -198,21 +213,23 @@ nlohmann::json Turn(Training& training, uint64_t steps) {
   return {{"seconds", ToSeconds(clock.Now() - begin)}, {"cpu_seconds", OwnCpuSeconds() - cpu}, {"losses", losses}};
 }
 
-int Train(const JobSpec& job, int32_t threads, Device* device) {
-  Training training(job, threads, kBatches, device);
+int Train(const JobSpec& job, int32_t threads, const Place& place) {
+  Training training(job, threads, kBatches, place);
   std::cout << nlohmann::json({{"ready", true}}) << std::endl;
   for (std::string line; std::getline(std::cin, line);) {
     uint64_t steps = 0;
     if (!absl::SimpleAtoi(line, &steps)) return 2;
     std::cout << Turn(training, steps) << std::endl;
   }
+  training.TellRecording();
   return 0;
 }
 
-int Try(Device* device) {
+int Try(const Place& place) {
   for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
-    Training training(SmallJob(precision), 1, 2, device);
+    Training training(SmallJob(precision), 1, 2, place);
     std::cout << Turn(training, 2) << std::endl;
+    training.TellRecording();
   }
   return 0;
 }
@@ -263,14 +280,16 @@ std::string Take(std::vector<std::string>& words, const std::string& flag, const
 
 int Usage() {
   std::cerr << "usage: bench_training write DIRECTORY | train fp32|bf16 THREADS | try [--model 6m|124m|1b] "
-               "[--device cpu|gpu]\n";
+               "[--device cpu|gpu] [--cuda-graph off|auto]\n";
   return 2;
 }
 
 int Run(std::vector<std::string> words, const GpuPlugin& plugin) {
   const JobOf job = JobNamed(Take(words, "--model", "6m"));
   const std::string wanted = Take(words, "--device", "cpu");
+  const std::string graph = Take(words, "--cuda-graph", "off");
   if (job == nullptr || (wanted != "cpu" && wanted != "gpu")) return Usage();
+  if (graph != "off" && graph != "auto") return Usage();
   std::unique_ptr<Device> device;
   if (wanted == "gpu") {
     auto opened = OpenDevice(plugin, "cuda");
@@ -281,7 +300,8 @@ int Run(std::vector<std::string> words, const GpuPlugin& plugin) {
     device = *std::move(opened);
   }
   int32_t threads = 0;
-  if (words == std::vector<std::string>{"try"}) return Try(device.get());
+  const Place place{device.get(), graph == "auto"};
+  if (words == std::vector<std::string>{"try"}) return Try(place);
   if (words.size() == 2 && words[0] == "write") {
     const absl::Status status = Write(words[1], job(Precision::kFp32));
     if (!status.ok()) std::cerr << "bench_training: " << status.message() << "\n";
@@ -289,7 +309,7 @@ int Run(std::vector<std::string> words, const GpuPlugin& plugin) {
   }
   if (words.size() == 3 && words[0] == "train" && (words[1] == "fp32" || words[1] == "bf16") &&
       absl::SimpleAtoi(words[2], &threads) && threads > 0) {
-    return Train(job(words[1] == "fp32" ? Precision::kFp32 : Precision::kBf16), threads, device.get());
+    return Train(job(words[1] == "fp32" ? Precision::kFp32 : Precision::kBf16), threads, place);
   }
   return Usage();
 }

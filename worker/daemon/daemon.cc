@@ -111,7 +111,8 @@ std::unique_ptr<JobFactory> MakeFactory(const WorkerOptions& options, std::share
       TorchJobOptions{worker, options.data_root, options.cache_dir, options.cache_bytes, ThreadsOf(options),
                       options.memory_limit_bytes, options.optimizer_snapshot,
                       crew == nullptr ? std::nullopt : std::optional(crew->ways()), options.island.ranks_here,
-                      options.form_on == FormChoice::kGpu ? FormedBy::kDevice : FormedBy::kHost},
+                      options.form_on == FormChoice::kGpu ? FormedBy::kDevice : FormedBy::kHost,
+                      options.cuda_graph == GraphChoice::kAuto},
       std::move(device), bulk, files, clock, log);
 }
 

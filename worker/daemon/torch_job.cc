@@ -35,7 +35,7 @@ class TorchModel final : public TrainingModel {
         data_(data),
         tasks_(std::move(tasks)),
         log_(log) {
-    TellRefusal();
+    TellChoices();
   }
 
   std::span<float> parameters() override { return trainer_->parameters().memory(); }
@@ -57,7 +57,7 @@ class TorchModel final : public TrainingModel {
     ATOLL_ASSIGN_OR_RETURN(const StepReport report, shares_ != nullptr
                                                         ? shares_->Step(batch, learning_rate, *trainer_)
                                                         : trainer_->Step({batch.tokens, batch.samples}, learning_rate));
-    TellRefusal();
+    TellChoices();
     return StepOutcome{report.applied, report.loss, report.grad_norm, report.tokens};
   }
 
@@ -84,12 +84,21 @@ class TorchModel final : public TrainingModel {
     std::unique_ptr<Evaluator> evaluator;
   };
 
-  // Once; in an island it may come with the first step.
-  void TellRefusal() {
-    if (told_ || trainer_->kernels_refused().ok()) return;
-    told_ = true;
-    log_.Warn("the optimizer's kernels are not used on this device",
-              {{"reason", std::string(trainer_->kernels_refused().message())}});
+  // Once of each; in an island, and of recordings, it may come with a later step.
+  void TellChoices() {
+    if (!told_ && !trainer_->kernels_refused().ok()) {
+      told_ = true;
+      log_.Warn("the optimizer's kernels are not used on this device",
+                {{"reason", std::string(trainer_->kernels_refused().message())}});
+    }
+    if (!told_playing_ && trainer_->plays()) {
+      told_playing_ = true;
+      log_.Info("passes are played from a recording");
+    }
+    if (!told_launching_ && !trainer_->recording_refused().ok()) {
+      told_launching_ = true;
+      log_.Warn("passes are launched one by one", {{"reason", std::string(trainer_->recording_refused().message())}});
+    }
   }
 
   absl::Status BeginPass(std::span<float> parameters) {
@@ -114,7 +123,7 @@ class TorchModel final : public TrainingModel {
   JobData& data_;
   JobTasks tasks_;
   Log& log_;
-  bool told_ = false;
+  bool told_ = false, told_playing_ = false, told_launching_ = false;
   std::optional<Pass> pass_;
 };
 
@@ -139,6 +148,7 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
   // Memory first: a model that does not fit is refused before anything is fetched.
   Island* const island = options_.island ? &options_.island->values : nullptr;
   TrainerOptions options{device, options_.threads, {}, {}, island, KernelsFor(*device_, cpu_kernels_)};
+  if (device.gpu && options_.records_passes) options.recorder = device_->pass_recorder();
   const JobSpec share = island == nullptr ? spec : SpecOfShare(spec, island->world());
   ATOLL_ASSIGN_OR_RETURN(uint64_t free_bytes, MemoryForRank());
   parts->formed_by = device.gpu ? options_.formed_by : FormedBy::kHost;

@@ -31,6 +31,7 @@ struct TorchJobOptions {
   std::optional<IslandWays> island;      // whose rank 0 this is; outlives the factory and its jobs
   uint32_t ranks_here = 1;               // processes that share this machine's memory
   FormedBy formed_by = FormedBy::kHost;  // contributions, on a GPU
+  bool records_passes = false;           // where the device can
 };
 
 class TorchJobFactory final : public JobFactory {

@@ -14,6 +14,7 @@
 #include "common/base/status.h"
 #include "worker/device/device_group.h"
 #include "worker/device/former.h"
+#include "worker/device/pass_graph.h"
 #include "worker/device/step_kernels.h"
 
 namespace atl {
@@ -90,6 +91,8 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<Former>> OpenFormer(const FormerOptions& /*options*/) {
     return absl::UnimplementedError("this device has no kernels that form contributions");
   }
+  // Of this device, which outlives it. Null on a CPU and with a plugin that is older than it is.
+  virtual PassRecorder* pass_recorder() { return nullptr; }
   // Of this device, which outlives them. Null with a plugin that is older than they are, and on a CPU, whose kernels
   // run on LibTorch's threads (worker/train/cpu_step_kernels.h).
   virtual StepKernels* step_kernels() = 0;

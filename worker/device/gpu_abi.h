@@ -21,6 +21,7 @@ extern "C" {
 
 typedef struct atoll_gpu_context atoll_gpu_context; /* one device, with streams of its own */
 typedef struct atoll_gpu_event atoll_gpu_event;     /* a point on a stream */
+typedef struct atoll_gpu_graph atoll_gpu_graph;     /* recorded work of LibTorch's */
 typedef struct atoll_gpu_group
     atoll_gpu_group; /* this context among those of other processes, with a stream of its own */
 
@@ -188,6 +189,20 @@ typedef struct atoll_gpu_table {
    * compute_stream; gives the event at its end, until which outer stays as it is. At most 2^48 elements. */
   int32_t (*merge)(atoll_gpu_context* context, float own, float others, const float* outer, float* local,
                    uint64_t elements, void* compute_stream, atoll_gpu_event** done);
+
+  /* What the calling thread has LibTorch enqueue on the device, recorded once and played again (a CUDA graph, whose
+   * temporary memory stays LibTorch's until graph_free). From graph_open to graph_close LibTorch's current stream in
+   * this thread is one of recording, ordered behind the default stream's work and before its later; between graph_begin
+   * and graph_end what is enqueued there is recorded and does not run, and whoever waits for it makes the recording
+   * fail. graph_end ends a recording in any case; it fails where there is nothing to play. */
+  int32_t (*graph_open)(atoll_gpu_context* context, atoll_gpu_graph** out);
+  int32_t (*graph_begin)(atoll_gpu_graph* graph);
+  int32_t (*graph_end)(atoll_gpu_graph* graph);
+  int32_t (*graph_close)(atoll_gpu_graph* graph);
+  /* Enqueues what was recorded on the default stream. After graph_close. */
+  int32_t (*graph_play)(atoll_gpu_graph* graph);
+  /* Waits for playing under way. */
+  void (*graph_free)(atoll_gpu_graph* graph);
 } atoll_gpu_table;
 
 /* Whether the plugin's table reaches as far as an entry. All up to last_error are in every plugin of revision 1. */

@@ -1,6 +1,7 @@
 // The CUDA form of Device over the plugin's table of plain C functions.
 #include <array>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -219,13 +220,61 @@ class GpuStepKernels final : public StepKernels {
   uint64_t pinned_bytes_ = 0;
 };
 
+class GpuPassGraph final : public PassGraph {
+ public:
+  GpuPassGraph(const atoll_gpu_table& table, atoll_gpu_graph* graph) : table_(table), graph_(graph) {}
+  ~GpuPassGraph() override { table_.graph_free(graph_); }
+  GpuPassGraph(const GpuPassGraph&) = delete;
+  GpuPassGraph& operator=(const GpuPassGraph&) = delete;
+  absl::Status Play() override {
+    return table_.graph_play(graph_) == 0 ? absl::OkStatus() : Failed(table_, "playing a recorded pass");
+  }
+
+  // The stream of recording is the thread's current one meanwhile; whatever fails, neither is left open.
+  absl::Status Record(const std::function<absl::Status()>& pass) {
+    absl::Status status = pass();
+    if (status.ok()) status = RecordOnce(pass);
+    if (table_.graph_close(graph_) != 0 && status.ok()) status = Failed(table_, "the end of a recording");
+    return status;
+  }
+
+ private:
+  absl::Status RecordOnce(const std::function<absl::Status()>& pass) {
+    if (table_.graph_begin(graph_) != 0) return Failed(table_, "the recording of a pass");
+    const absl::Status passed = pass();
+    const int32_t ended = table_.graph_end(graph_);
+    if (!passed.ok()) return passed;
+    return ended == 0 ? absl::OkStatus() : Failed(table_, "the recording of a pass");
+  }
+
+  const atoll_gpu_table& table_;
+  atoll_gpu_graph* const graph_;
+};
+
+class GpuPassRecorder final : public PassRecorder {
+ public:
+  GpuPassRecorder(const atoll_gpu_table& table, atoll_gpu_context* context) : table_(table), context_(context) {}
+  absl::StatusOr<std::unique_ptr<PassGraph>> Record(const std::function<absl::Status()>& pass) override {
+    atoll_gpu_graph* opened = nullptr;
+    if (table_.graph_open(context_, &opened) != 0) return Failed(table_, "the recording of a pass");
+    auto graph = std::make_unique<GpuPassGraph>(table_, opened);
+    ATOLL_RETURN_IF_ERROR(graph->Record(pass));
+    return std::unique_ptr<PassGraph>(std::move(graph));
+  }
+
+ private:
+  const atoll_gpu_table& table_;
+  atoll_gpu_context* const context_;
+};
+
 class GpuDevice final : public Device {
  public:
   GpuDevice(const atoll_gpu_table& table, atoll_gpu_context* context, DeviceInfo info)
       : table_(table),
         context_(context),
         info_(std::move(info)),
-        kernels_(std::in_place, table, context) {}
+        kernels_(std::in_place, table, context),
+        recorder_(table, context) {}
   ~GpuDevice() override {
     kernels_.reset();  // its pinned memory is the context's
     table_.device_close(context_);
@@ -283,6 +332,8 @@ class GpuDevice final : public Device {
     return OpenGpuFormer(table_, context_, options);
   }
 
+  PassRecorder* pass_recorder() override { return ATOLL_GPU_HAS(&table_, graph_free) ? &recorder_ : nullptr; }
+
   StepKernels* step_kernels() override { return ATOLL_GPU_HAS(&table_, sum_squares) ? &*kernels_ : nullptr; }
 
  private:
@@ -296,6 +347,7 @@ class GpuDevice final : public Device {
   atoll_gpu_context* context_;
   DeviceInfo info_;
   std::optional<GpuStepKernels> kernels_;
+  GpuPassRecorder recorder_;
 };
 
 }  // namespace

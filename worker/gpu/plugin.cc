@@ -1,5 +1,5 @@
 // The CUDA plugin behind worker/device/gpu_abi.h: devices, pinned memory, copies on a stream of their own, codecs,
-// contributions (forming.cc) and exchanges between devices (group.cc).
+// contributions (forming.cc) and exchanges between devices (group.cc). Recordings (graph.cc) alone call LibTorch.
 // Linking it brings LibTorch's CUDA libraries, so that opening it is what gives the worker its GPU. Only C types cross,
 // nothing throws.
 #include <cuda_runtime_api.h>
@@ -11,6 +11,7 @@
 #include "worker/device/gpu_abi.h"
 #include "worker/gpu/codec_kernels.h"
 #include "worker/gpu/forming.h"
+#include "worker/gpu/graph.h"
 #include "worker/gpu/group.h"
 #include "worker/gpu/runtime.h"
 #include "worker/gpu/step_kernels.h"
@@ -285,6 +286,12 @@ constexpr atoll_gpu_table kTable = {
     .form_pass = atl::gpu::FormPass,
     .fetch_to_host = FetchToHost,
     .merge = atl::gpu::Merge,
+    .graph_open = atl::gpu::GraphOpen,
+    .graph_begin = atl::gpu::GraphBegin,
+    .graph_end = atl::gpu::GraphEnd,
+    .graph_close = atl::gpu::GraphClose,
+    .graph_play = atl::gpu::GraphPlay,
+    .graph_free = atl::gpu::GraphFree,
 };
 
 }  // namespace

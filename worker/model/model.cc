@@ -57,6 +57,12 @@ struct Model::State {
   std::function<void(uint64_t)> told;
   LossSum loss;            // of passes whose loss was not yet taken,
   at::Tensor device_loss;  // and what is to be added to its nll, double; undefined: nothing
+  struct FixedPass {
+    at::Tensor fed, tokens;  // int32 as they come, int64
+    at::Tensor loss;         // double: the sum of those that were run
+    double scale = 0;
+  };
+  std::optional<FixedPass> fixed;
 
   at::ScalarType type() const { return working.defined() ? working.scalar_type() : at::kFloat; }
   bool by_hand() const { return master.is_cpu() && !options.as_on_gpu; }
@@ -227,6 +233,10 @@ absl::StatusOr<LossSum> Model::TakeLoss() {
     LossSum sum = std::exchange(state_->loss, LossSum{});
     const at::Tensor rest = std::exchange(state_->device_loss, at::Tensor());
     if (rest.defined()) sum.nll += rest.item<double>();
+    if (state_->fixed) {
+      sum.nll += state_->fixed->loss.item<double>();
+      state_->fixed->loss.zero_();
+    }
     return sum;
   });
 }
@@ -234,6 +244,50 @@ absl::StatusOr<LossSum> Model::TakeLoss() {
 void Model::ForgetLoss() {
   state_->loss = {};
   state_->device_loss = at::Tensor();
+  if (state_->fixed) state_->fixed->loss.zero_();
+}
+
+absl::Status Model::OpenFixedPass(uint32_t sequences, uint32_t length, double scale) {
+  ATOLL_CHECK(state_->trainable, "only a model with gradients is trained");
+  if (state_->by_hand()) return absl::UnimplementedError("a pass that is not autograd's is not recorded");
+  return Guarded("making place for a pass", [&]() -> absl::Status {
+    const at::TensorOptions place = state_->master.options();
+    state_->fixed = State::FixedPass{at::zeros({sequences, length}, place.dtype(at::kInt)),
+                                     at::zeros({sequences, length}, place.dtype(at::kLong)),
+                                     at::zeros({}, place.dtype(at::kDouble)), scale};
+    return absl::OkStatus();
+  });
+}
+
+void Model::CloseFixedPass() { state_->fixed.reset(); }
+
+absl::Status Model::FillFixedPass(const TokenBatch& batch) {
+  ATOLL_CHECK(state_->fixed.has_value(), "a pass is filled that is open");
+  State::FixedPass& fixed = *state_->fixed;
+  ATOLL_CHECK(fixed.tokens.size(0) == batch.sequences && fixed.tokens.size(1) == batch.length(),
+              "a batch of the shape of the fixed pass");
+  ATOLL_RETURN_IF_ERROR(state_->Check(batch, 2));
+  return Guarded("training", [&]() -> absl::Status {
+    state_->Refresh();
+    if (state_->options.feed != nullptr) {
+      ATOLL_RETURN_IF_ERROR(state_->options.feed->Put(std::as_bytes(batch.tokens), fixed.fed.data_ptr(), nullptr));
+      fixed.tokens.copy_(fixed.fed);
+    } else {
+      ATOLL_ASSIGN_OR_RETURN(const at::Tensor tokens, state_->Tokens(batch));
+      fixed.tokens.copy_(tokens);
+    }
+    state_->loss.targets += uint64_t{batch.sequences} * (batch.length() - 1);
+    return absl::OkStatus();
+  });
+}
+
+absl::Status Model::RunFixedPass() {
+  ATOLL_CHECK(state_->fixed.has_value(), "a pass is run that is open");
+  return Guarded("training", [&]() -> absl::Status {
+    const at::Tensor loss = state_->AutogradPass(state_->fixed->tokens, state_->fixed->scale);
+    state_->fixed->loss.add_(loss);
+    return absl::OkStatus();
+  });
 }
 
 void Model::OnGradient(std::function<void(uint64_t offset)> told) { state_->told = std::move(told); }

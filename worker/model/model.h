@@ -84,6 +84,15 @@ class Model {
   absl::Status AddForwardBackward(const TokenBatch& batch, double scale);
   absl::StatusOr<LossSum> TakeLoss();
   void ForgetLoss();
+  // A pass whose tokens come from one place and whose loss goes to another, so that what it enqueues can be recorded
+  // once and played for other tokens (worker/device/pass_graph.h): of batches of this shape, with this scale. It takes
+  // the place of the one before. Unimplemented where passes are not autograd's.
+  absl::Status OpenFixedPass(uint32_t sequences, uint32_t length, double scale);
+  void CloseFixedPass();
+  // The batch takes its place, and its targets are counted: one RunFixedPass, or one playing of it, follows.
+  absl::Status FillFixedPass(const TokenBatch& batch);
+  // As AddForwardBackward of what was filled.
+  absl::Status RunFixedPass();
   // `told` hears, during ForwardBackward and in its thread, the offset of each range of Gradients() once that pass has
   // added all it has to it. Empty: nobody does.
   void OnGradient(std::function<void(uint64_t offset)> told);

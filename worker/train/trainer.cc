@@ -9,8 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "worker/island/gradient_buckets.h"
+#include "worker/train/gradient_print.h"
 #include "worker/train/kernel_optimizer.h"
 #include "worker/train/optimizer.h"
+#include "worker/train/pass_plan.h"
 
 namespace atl {
 namespace {
@@ -23,12 +25,20 @@ ModelOptions OptionsOf(const JobSpec& spec, const TrainerOptions& options) {
   return {.separate_documents = spec.data.separate_documents,
           .end_of_text = options.end_of_text.has_value() ? static_cast<int32_t>(*options.end_of_text) : -1,
           .feed = options.feed,
+          .as_on_gpu = options.as_on_gpu,
           .bf16_products = options.bf16_products};
 }
 
 TokenBatch Slice(const TokenBatch& batch, uint32_t first, uint32_t count) {
   return {.tokens = batch.tokens.subspan(size_t{first} * batch.length(), size_t{count} * batch.length()),
           .sequences = count};
+}
+
+// Why a trainer records no passes; OK where it may. Without a recorder nobody asks.
+absl::Status MayRecord(const TrainerOptions& options) {
+  if (options.recorder == nullptr) return absl::FailedPreconditionError("the device records no passes");
+  if (options.island == nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError("an island exchanges gradients during a pass, so its passes are not recorded");
 }
 
 absl::Status CheckBatch(const TokenBatch& batch) {
@@ -42,7 +52,8 @@ absl::Status CheckBatch(const TokenBatch& batch) {
 }  // namespace
 
 struct Trainer::State {
-  State(const JobSpec& job, const Clock& c) : spec(job), clock(c) {}
+  State(const JobSpec& job, const TrainerOptions& options, const Clock& c)
+      : spec(job), clock(c), recorder(options.recorder), plan(MayRecord(options)) {}
   Island* island = nullptr;
   const JobSpec spec;
   const Clock& clock;
@@ -51,6 +62,10 @@ struct Trainer::State {
   std::unique_ptr<Optimizer> optimizer;
   absl::Status kernels_refused;
   std::unique_ptr<GradientBuckets> buckets;  // with an island
+  PassRecorder* const recorder;
+  PassPlan plan;
+  std::unique_ptr<PassGraph> recorded;  // of the model's fixed pass, whose shape is
+  PassShape shape;
   TrainingMemory memory;
   uint32_t micro = 1;
   bool cleared = false;  // the gradients are zero already
@@ -58,6 +73,14 @@ struct Trainer::State {
 
   // All passes of one step with the present micro-batch; `targets` of the whole step, on all ranks.
   absl::StatusOr<LossSum> Accumulate(const TokenBatch& batch, uint64_t targets);
+  absl::Status Clear();
+  // Gradients are zero before.
+  absl::StatusOr<LossSum> LaunchPasses(const TokenBatch& batch, double scale);
+  absl::StatusOr<LossSum> PlayPasses(const TokenBatch& batch, double scale);
+  // The step's passes both ways, those that were launched last; the plan hears whether they agree.
+  absl::StatusOr<LossSum> ProvePasses(const TokenBatch& batch, const PassShape& of);
+  absl::StatusOr<GradientPrint> RecordAndPlay(const TokenBatch& batch);
+  void DropRecording();
   // Halves the micro-batch until the passes fit.
   absl::StatusOr<LossSum> AccumulateWithinMemory(const TokenBatch& batch, uint64_t targets);
   // From now on gradients are exchanged as the pass is through with them.
@@ -71,13 +94,14 @@ struct Trainer::State {
   absl::Status AgreeOnKernels();
 };
 
-absl::StatusOr<LossSum> Trainer::State::Accumulate(const TokenBatch& batch, uint64_t targets) {
+absl::Status Trainer::State::Clear() {
   if (!std::exchange(cleared, false)) ATOLL_RETURN_IF_ERROR(gradients->Zero());
   model->OnGradient({});
   model->ForgetLoss();
-  if (batch.sequences == 0) BeginExchange();
-  // The mean over the ranks takes their number out again.
-  const double scale = (island == nullptr ? 1.0 : island->world()) / static_cast<double>(targets);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LossSum> Trainer::State::LaunchPasses(const TokenBatch& batch, double scale) {
   uint32_t left = batch.sequences;
   while (left > 0) {
     const TokenBatch part = Slice(batch, batch.sequences - left, std::min(micro, left));
@@ -86,6 +110,78 @@ absl::StatusOr<LossSum> Trainer::State::Accumulate(const TokenBatch& batch, uint
     ATOLL_RETURN_IF_ERROR(model->AddForwardBackward(part, scale));
   }
   return model->TakeLoss();
+}
+
+// A last part of another shape is launched.
+absl::StatusOr<LossSum> Trainer::State::PlayPasses(const TokenBatch& batch, double scale) {
+  for (uint32_t first = 0; first < batch.sequences; first += micro) {
+    const TokenBatch part = Slice(batch, first, std::min(micro, batch.sequences - first));
+    if (part.sequences != shape.sequences) {
+      ATOLL_RETURN_IF_ERROR(model->AddForwardBackward(part, scale));
+      continue;
+    }
+    ATOLL_RETURN_IF_ERROR(model->FillFixedPass(part));
+    ATOLL_RETURN_IF_ERROR(recorded->Play());
+  }
+  return model->TakeLoss();
+}
+
+void Trainer::State::DropRecording() {
+  recorded.reset();
+  model->CloseFixedPass();
+}
+
+// Recording runs the pass once, so gradients are cleared behind it.
+absl::StatusOr<GradientPrint> Trainer::State::RecordAndPlay(const TokenBatch& batch) {
+  ATOLL_RETURN_IF_ERROR(model->OpenFixedPass(shape.sequences, shape.length, shape.scale));
+  ATOLL_RETURN_IF_ERROR(model->FillFixedPass(Slice(batch, 0, shape.sequences)));
+  ATOLL_ASSIGN_OR_RETURN(recorded, recorder->Record([this] { return model->RunFixedPass(); }));
+  ATOLL_RETURN_IF_ERROR(Clear());
+  ATOLL_ASSIGN_OR_RETURN(const LossSum sum, PlayPasses(batch, shape.scale));
+  return PrintOf(*gradients, sum.nll);
+}
+
+absl::StatusOr<LossSum> Trainer::State::ProvePasses(const TokenBatch& batch, const PassShape& of) {
+  DropRecording();
+  shape = of;
+  const absl::StatusOr<GradientPrint> played = RecordAndPlay(batch);
+  if (!played.ok()) DropRecording();
+  ATOLL_RETURN_IF_ERROR(Clear());
+  const absl::StatusOr<LossSum> launched = LaunchPasses(batch, of.scale);
+  if (!launched.ok() && played.ok()) {  // perhaps for want of the memory that the recording has
+    DropRecording();
+    plan.Proved(launched.status());
+    ATOLL_RETURN_IF_ERROR(Clear());
+    return LaunchPasses(batch, of.scale);
+  }
+  absl::Status verdict = played.status();
+  if (played.ok()) {
+    const absl::StatusOr<GradientPrint> wanted = PrintOf(*gradients, launched->nll);
+    verdict = wanted.ok() ? Agree(*played, *wanted) : wanted.status();
+  }
+  if (!verdict.ok()) DropRecording();
+  plan.Proved(verdict);
+  return launched;
+}
+
+absl::StatusOr<LossSum> Trainer::State::Accumulate(const TokenBatch& batch, uint64_t targets) {
+  ATOLL_RETURN_IF_ERROR(Clear());
+  if (batch.sequences == 0) BeginExchange();
+  // The mean over the ranks takes their number out again.
+  const double scale = (island == nullptr ? 1.0 : island->world()) / static_cast<double>(targets);
+  const PassShape now{std::min(micro, batch.sequences), batch.length(), scale};
+  switch (plan.Next(now)) {
+    case PassMode::kLaunch: break;
+    case PassMode::kProve: return ProvePasses(batch, now);
+    case PassMode::kPlay: {
+      absl::StatusOr<LossSum> sum = PlayPasses(batch, scale);
+      if (sum.ok()) return sum;
+      plan.Failed(sum.status());
+      ATOLL_RETURN_IF_ERROR(Clear());
+    }
+  }
+  if (recorded != nullptr) DropRecording();
+  return LaunchPasses(batch, scale);
 }
 
 void Trainer::State::BeginExchange() {
@@ -151,7 +247,7 @@ Trainer::~Trainer() = default;
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const JobSpec& spec, const ModelLayout& layout,
                                                          const TrainerOptions& options, const Clock& clock) {
   ATOLL_CHECK(options.available_bytes.has_value() || !options.device.gpu, "a GPU's free memory is given");
-  auto state = std::make_unique<State>(spec, clock);
+  auto state = std::make_unique<State>(spec, options, clock);
   uint64_t available = options.available_bytes.value_or(0);
   if (!options.available_bytes.has_value()) {
     ATOLL_ASSIGN_OR_RETURN(available, AvailableHostMemory());
@@ -211,6 +307,11 @@ Arena& Trainer::gradients() { return *state_->gradients; }
 Arena* Trainer::first_moments() { return state_->optimizer->first_moments(); }
 Arena* Trainer::second_moments() { return state_->optimizer->second_moments(); }
 const absl::Status& Trainer::kernels_refused() const { return state_->kernels_refused; }
+const absl::Status& Trainer::recording_refused() const {
+  static const absl::Status kNotAsked;
+  return state_->recorder == nullptr ? kNotAsked : state_->plan.refused();
+}
+bool Trainer::plays() const { return state_->recorded != nullptr; }
 uint64_t Trainer::optimizer_steps() const { return state_->optimizer->steps(); }
 void Trainer::set_optimizer_steps(uint64_t steps) { state_->optimizer->set_steps(steps); }
 uint32_t Trainer::micro_batch() const { return state_->micro; }

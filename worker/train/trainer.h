@@ -19,6 +19,7 @@
 #include "common/plan/job_spec.h"
 #include "common/plan/model_layout.h"
 #include "worker/device/island.h"
+#include "worker/device/pass_graph.h"
 #include "worker/device/step_kernels.h"
 #include "worker/model/arena.h"
 #include "worker/model/model.h"
@@ -35,8 +36,12 @@ struct TrainerOptions {
   // Of the device, outlive the trainer. Used for AdamW where they agree with LibTorch's on this device, in an island
   // on all ranks' devices: ranks must all do the same.
   StepKernels* kernels = nullptr;
-  HostFeed* feed = nullptr;    // of the device, for a step's tokens: as in ModelOptions
-  bool bf16_products = false;  // for tests, as in ModelOptions
+  HostFeed* feed = nullptr;  // of the device, for a step's tokens: as in ModelOptions
+  // Of the device, outlives the trainer: a step's passes are recorded once and played, where that does what launches
+  // do. Not in an island, whose gradients are exchanged meanwhile. Null: they are launched.
+  PassRecorder* recorder = nullptr;
+  bool bf16_products = false;  // for tests, as in ModelOptions; the next likewise
+  bool as_on_gpu = false;
 };
 
 struct StepReport {
@@ -88,6 +93,9 @@ class Trainer {
   // Why LibTorch's AdamW is used although kernels were given: one sentence; OK when it is not or none were. In an
   // island the first step may bring one, since the ranks agree there.
   const absl::Status& kernels_refused() const;
+  // Why passes are launched one by one although a recorder was given: one sentence; OK when they are not or none was.
+  const absl::Status& recording_refused() const;
+  bool plays() const;  // a recording: it was proved
   // Steps behind the bias correction: those of this optimizer, not of the job.
   uint64_t optimizer_steps() const;
   void set_optimizer_steps(uint64_t steps);

@@ -156,14 +156,16 @@ TEST(WorkerOptions, DefaultsComeFromTheMachine) {
 
 TEST(WorkerOptions, TakeUnitsAndSwitches) {
   const auto line = Worker({"--upload-limit=10Mbit", "--memory-limit", "2GiB", "--evaluate-only", "--device", "cpu",
-                            "--no-admin", "--drain-timeout=5s", "--form-on", "gpu"});
+                            "--no-admin", "--drain-timeout=5s", "--form-on", "gpu", "--cuda-graph=auto"});
   ASSERT_TRUE(line.run.has_value()) << line.text;
   EXPECT_EQ(line.run->upload_bytes_per_second, 1'250'000u);
   EXPECT_EQ(line.run->memory_limit_bytes, uint64_t{2} << 30);
   EXPECT_TRUE(line.run->evaluate_only);
   EXPECT_EQ(line.run->device, DeviceChoice::kCpu);
   EXPECT_EQ(line.run->form_on, FormChoice::kGpu);
+  EXPECT_EQ(line.run->cuda_graph, GraphChoice::kAuto);
   EXPECT_EQ(Worker({}).run->form_on, FormChoice::kHost);
+  EXPECT_EQ(Worker({}).run->cuda_graph, GraphChoice::kOff);
   EXPECT_FALSE(line.run->admin);
   EXPECT_EQ(line.run->drain_timeout, Seconds(5));
 }

@@ -246,6 +246,75 @@ TEST_F(GpuForm, AFewNumbersComeThroughPinnedMemory) {
   }
 }
 
+// What the plugin was asked for, as text.
+std::string& Asked() {
+  static std::string text;
+  return text;
+}
+
+// The fake's table with recordings that note what they are asked for.
+atoll_gpu_table WithRecordings(const atoll_gpu_table& fake) {
+  atoll_gpu_table table{};
+  std::memcpy(&table, &fake, fake.table_bytes);
+  table.table_bytes = sizeof table;
+  table.graph_open = [](atoll_gpu_context*, atoll_gpu_graph** out) {
+    Asked() = "open";
+    *out = reinterpret_cast<atoll_gpu_graph*>(&Asked());
+    return int32_t{0};
+  };
+  table.graph_begin = [](atoll_gpu_graph*) {
+    Asked() += " begin";
+    return int32_t{0};
+  };
+  table.graph_end = [](atoll_gpu_graph*) {
+    Asked() += " end";
+    return int32_t{Asked().find("bad") == std::string::npos ? 0 : -1};
+  };
+  table.graph_close = [](atoll_gpu_graph*) {
+    Asked() += " close";
+    return int32_t{0};
+  };
+  table.graph_play = [](atoll_gpu_graph*) {
+    Asked() += " play";
+    return int32_t{0};
+  };
+  table.graph_free = [](atoll_gpu_graph*) { Asked() += " free"; };
+  return table;
+}
+
+TEST_F(GpuForm, ARecordingIsAlwaysClosed) {
+  ASSERT_NE(plugin_.table, nullptr) << plugin_.reason;
+  EXPECT_EQ((*OpenDevice(plugin_, "cuda:0"))->pass_recorder(), nullptr) << "of an older plugin";
+  EXPECT_EQ(OpenCpuDevice()->pass_recorder(), nullptr);
+  const atoll_gpu_table table = WithRecordings(*plugin_.table);
+  const auto device = OpenGpuDevice(&table, 0);
+  ASSERT_TRUE(device.ok()) << device.status();
+  PassRecorder* const recorder = (*device)->pass_recorder();
+  ASSERT_NE(recorder, nullptr);
+  // A pass that says `said`, and fails when it is called the `failing`th time.
+  int calls = 0;
+  const auto record = [&](const char* said, int failing) {
+    calls = 0;
+    return recorder->Record([&calls, said, failing] {
+      Asked() += said;
+      return ++calls == failing ? absl::ResourceExhaustedError("out of memory") : absl::OkStatus();
+    });
+  };
+  {
+    const auto graph = record(" pass", 0);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    EXPECT_TRUE((*graph)->Play().ok());
+    EXPECT_TRUE((*graph)->Play().ok());
+  }
+  EXPECT_EQ(Asked(), "open pass begin pass end close play play free");
+  EXPECT_EQ(record(" pass", 1).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Asked(), "open pass close free");
+  EXPECT_EQ(record(" pass", 2).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Asked(), "open pass begin pass end close free");
+  EXPECT_EQ(record(" bad", 0).status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(Asked(), "open bad begin bad end close free");
+}
+
 TEST_F(GpuForm, AnOlderPluginHasNoGroups) {
   const auto device = OpenDevice(plugin_, "cuda:0");
   ASSERT_TRUE(device.ok());
@@ -254,12 +323,6 @@ TEST_F(GpuForm, AnOlderPluginHasNoGroups) {
     EXPECT_NE(refused.message().find("is older than islands of GPUs"), std::string::npos) << refused;
   }
   EXPECT_EQ(OpenCpuDevice()->NewGroupKey().status().code(), absl::StatusCode::kUnimplemented);
-}
-
-// What the plugin was asked for by a group, as text.
-std::string& Asked() {
-  static std::string text;
-  return text;
 }
 
 // The fake's table with groups that note what they are asked for.

@@ -29,6 +29,19 @@ TEST(GpuDevice, TrainsWithItsOwnKernelsAndFeed) {
   EXPECT_NEAR(*cpu, *gpu, 1e-3);
 }
 
+TEST(GpuDevice, TrainsByRecordedPasses) {
+  if (Plugin().device_count == 0) GTEST_SKIP() << "no GPU here: " << Plugin().reason;
+  const auto device = OpenGpuDevice(Plugin().table, 0);
+  ASSERT_TRUE(device.ok()) << device.status();
+  ASSERT_NE((*device)->pass_recorder(), nullptr);
+  const auto feed = (*device)->OpenFeed(TokenBytes(TinyJob()));
+  ASSERT_TRUE(feed.ok()) << feed.status();
+  const auto launched = LossAfter(12, {.gpu = true}, (*device)->step_kernels(), feed->get()),
+             played = LossAfter(12, {.gpu = true}, (*device)->step_kernels(), feed->get(), (*device)->pass_recorder());
+  ASSERT_TRUE(launched.ok() && played.ok()) << launched.status() << played.status();
+  EXPECT_NEAR(*launched, *played, 1e-3);
+}
+
 TEST(GpuDevice, AFeedBringsEveryPiece) {
   if (Plugin().device_count == 0) GTEST_SKIP() << "no GPU here: " << Plugin().reason;
   const auto device = OpenGpuDevice(Plugin().table, 0);

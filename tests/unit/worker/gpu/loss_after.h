@@ -30,7 +30,7 @@ inline std::vector<int32_t> Tokens() {
 }
 
 inline absl::StatusOr<double> LossAfter(int steps, TensorDevice device, StepKernels* kernels = nullptr,
-                                        HostFeed* feed = nullptr) {
+                                        HostFeed* feed = nullptr, PassRecorder* recorder = nullptr) {
   const JobSpec job = TinyJob();
   const ModelLayout layout = MakeModelLayout(job.model, FragmentPattern::kWhole, 1);
   const SystemClock clock;
@@ -38,6 +38,7 @@ inline absl::StatusOr<double> LossAfter(int steps, TensorDevice device, StepKern
   options.device = device;
   options.kernels = kernels;
   options.feed = feed;
+  options.recorder = recorder;
   options.available_bytes = uint64_t{1} << 30;
   ATOLL_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(job, layout, options, clock));
   ATOLL_RETURN_IF_ERROR(trainer->kernels_refused());
@@ -49,6 +50,8 @@ inline absl::StatusOr<double> LossAfter(int steps, TensorDevice device, StepKern
     ATOLL_ASSIGN_OR_RETURN(const StepReport report, trainer->Step({.tokens = Tokens(), .sequences = 2}, 1e-2));
     loss = report.loss;
   }
+  ATOLL_RETURN_IF_ERROR(trainer->recording_refused());
+  if (recorder != nullptr && !trainer->plays()) return absl::InternalError("no recording was made");
   return loss;
 }
 

@@ -1,0 +1,113 @@
+#include "worker/gpu/graph.h"
+
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <exception>
+#include <memory>
+#include <optional>
+
+#include "worker/gpu/runtime.h"
+
+struct atoll_gpu_graph {
+  explicit atoll_gpu_graph(int on)
+      : device(on),
+        recording(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, static_cast<c10::DeviceIndex>(on))) {}
+  int device;
+  c10::cuda::CUDAStream recording;
+  std::optional<c10::cuda::CUDAStream> before;  // the thread's current stream, while it is open
+  at::cuda::CUDAGraph graph;
+  bool begun = false;
+};
+
+namespace atl::gpu {
+namespace {
+
+// Turns an exception into a sentence: its first line.
+template <typename Work>
+int32_t Guarded(const char* what, const Work& work) {
+  try {
+    return work();
+  } catch (const c10::Error& error) {
+    static_cast<void>(cudaGetLastError());
+    return FailWith(what, error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    static_cast<void>(cudaGetLastError());
+    return FailWith(what, error.what());
+  }
+}
+
+c10::cuda::CUDAStream DefaultOf(const atoll_gpu_graph& graph) {
+  return c10::cuda::getDefaultCUDAStream(static_cast<c10::DeviceIndex>(graph.device));
+}
+
+int32_t OrderStreams(cudaStream_t earlier, cudaStream_t later) {
+  const cudaError_t code = Order(earlier, later);
+  return code == cudaSuccess ? 0 : Fail("ordering a recording", code);
+}
+
+}  // namespace
+
+int32_t GraphOpen(atoll_gpu_context* context, atoll_gpu_graph** out) {
+  *out = nullptr;
+  return Guarded("opening a recording", [&]() -> int32_t {
+    const WithDevice device(context->device);
+    if (device.result() != cudaSuccess) return Fail("cudaSetDevice", device.result());
+    auto graph = std::make_unique<atoll_gpu_graph>(context->device);
+    if (OrderStreams(DefaultOf(*graph).stream(), graph->recording.stream()) != 0) return kFailed;
+    graph->before = c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(context->device));
+    c10::cuda::setCurrentCUDAStream(graph->recording);
+    *out = graph.release();
+    return 0;
+  });
+}
+
+// Backward passes enqueue from threads of LibTorch's, and other threads go on with copies: neither is this thread's
+// fault.
+int32_t GraphBegin(atoll_gpu_graph* graph) {
+  return Guarded("beginning a recording", [&]() -> int32_t {
+    const WithDevice device(graph->device);
+    graph->graph.capture_begin({0, 0}, cudaStreamCaptureModeRelaxed);
+    graph->begun = true;
+    return 0;
+  });
+}
+
+int32_t GraphEnd(atoll_gpu_graph* graph) {
+  if (!graph->begun) return FailWith("nothing is being recorded");
+  graph->begun = false;
+  return Guarded("ending a recording", [&]() -> int32_t {
+    const WithDevice device(graph->device);
+    graph->graph.capture_end();
+    return 0;
+  });
+}
+
+int32_t GraphClose(atoll_gpu_graph* graph) {
+  if (!graph->before.has_value()) return FailWith("the recording is closed already");
+  return Guarded("closing a recording", [&]() -> int32_t {
+    const WithDevice device(graph->device);
+    c10::cuda::setCurrentCUDAStream(*graph->before);
+    graph->before.reset();
+    return OrderStreams(graph->recording.stream(), DefaultOf(*graph).stream());
+  });
+}
+
+int32_t GraphPlay(atoll_gpu_graph* graph) {
+  return Guarded("playing a recording", [&]() -> int32_t {
+    const WithDevice device(graph->device);
+    graph->graph.replay();
+    return 0;
+  });
+}
+
+void GraphFree(atoll_gpu_graph* graph) {
+  const std::unique_ptr<atoll_gpu_graph> owned(graph);
+  if (owned == nullptr) return;
+  const WithDevice device(owned->device);
+  if (owned->before.has_value()) static_cast<void>(GraphClose(owned.get()));
+  // What was played may still read the memory that goes with it.
+  static_cast<void>(cudaStreamSynchronize(DefaultOf(*owned).stream()));
+}
+
+}  // namespace atl::gpu
