@@ -235,7 +235,7 @@ TEST_F(GpuForm, AFewNumbersComeThroughPinnedMemory) {
     const std::vector<float> there = {1, 2, 3, 4, 5};
     int32_t stream = 0;
     void* const compute = newest ? &stream : nullptr;
-    for (const size_t count : {2, 5, 3}) {
+    for (const size_t count : std::initializer_list<size_t>{2, 5, 3}) {
       std::vector<float> here(count);
       ASSERT_TRUE(kernels->Fetch(std::span(there).first(count), here, compute).ok());
       EXPECT_TRUE(std::equal(here.begin(), here.end(), there.begin()));

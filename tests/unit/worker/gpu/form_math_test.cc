@@ -42,7 +42,7 @@ TEST(FormMath, EverySizeIsTheHosts) {
     for (size_t size = 1; size <= 300; ++size) {
       ExpectSame(kind, form_cases::Random(size, size), size % 2 == 0);
     }
-    for (const size_t size : {4095, 4096, 4097, 8192 + 33, 3 * 4096 + 129}) {
+    for (const size_t size : std::initializer_list<size_t>{4095, 4096, 4097, 8192 + 33, 3 * 4096 + 129}) {
       for (const bool with_residual : {false, true}) {
         ExpectSame(kind, form_cases::Random(size, size), with_residual);
       }
@@ -73,7 +73,7 @@ TEST(FormMath, WhatIsNotFiniteIsTold) {
   constexpr float kInfinite = std::numeric_limits<float>::infinity();
   constexpr float kMost = std::numeric_limits<float>::max();
   for (const CodecKind kind : kAllCodecs) {
-    for (const size_t at : {0, 4095, 4096, 4099}) {
+    for (const size_t at : std::initializer_list<size_t>{0, 4095, 4096, 4099}) {
       for (const float local : {kInfinite, -kInfinite, std::numeric_limits<float>::quiet_NaN(), -kMost}) {
         Case c = form_cases::Random(3, 4100);
         c.outer[at] = kMost;
