@@ -184,8 +184,11 @@ void Core::State::OnFate(const Welcome::Fate& fate) {
   if (!f.held || f.forming || f.held->version != fate.target.version) return;
   switch (fate.fate) {
     case ContributionFate::kUnknown: break;  // sent again with everything that was never sent
-    case ContributionFate::kAccepted: f.held->accepted = true; break;
-    case ContributionFate::kCommitted: f.held->accepted = f.held->committed = true; break;
+    case ContributionFate::kAccepted: MarkAccepted(*f.held); break;
+    case ContributionFate::kCommitted:
+      MarkAccepted(*f.held);
+      f.held->committed = true;
+      break;
     case ContributionFate::kRefused: MarkRefused(p, "it was left out while the connection was down"); break;
   }
 }

@@ -23,6 +23,7 @@ struct Held {
   Instant waits_since{};        // then
   bool uploading = false;
   bool accepted = false;
+  Instant accepted_at{};   // by this process's clock
   bool committed = false;  // known from a Welcome: part of version + 1
   bool retry = false;      // the second attempt of one send step
   bool dropped = false;  // nothing is sent (experiment.drop_sync_probability); only version, apply_at, wait_until count

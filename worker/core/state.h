@@ -130,6 +130,7 @@ struct Core::State {
   void TakeOuterEverywhere(const std::string& why);
   void Heal(uint32_t p);
   void ForgetDrift(Fragment& f);
+  void MarkAccepted(Held& held) const;
   Duration ApplyPatience() const;
 
   // leaping.cc
@@ -148,7 +149,7 @@ struct Core::State {
   bool WaitForUpdates();
   bool StepsForbidden() const;
   bool UnsyncedLimitReached() const;
-  bool StandsStill() const;
+  bool StandsStill();
   void SendWhatIsLeft();
   bool StopReached() const;
   void OnPaceAssigned(const PaceAssigned& order);

@@ -131,18 +131,28 @@ bool Core::State::StepsForbidden() const {
 }
 
 // No step can come, and no update either that this worker's part is in: what it holds back is what others may wait for.
-bool Core::State::StandsStill() const {
+// Where its part is in a round at one fragment, that round may wait for a worker that waits for this one at another:
+// they are given the time that an update would be waited for at its apply step.
+bool Core::State::StandsStill() {
   const bool no_samples = wish.denied && Unused() == 0;
   if (!welcomed || StopReached() || !(no_samples || UnsyncedLimitReached())) return false;
-  return std::all_of(fragments.begin(), fragments.end(),
-                     [](const Fragment& f) { return f.installed && !f.held && !f.unsettled && !f.due && !f.Behind(); });
+  Instant from{};
+  for (const Fragment& f : fragments) {
+    if (!f.installed || f.unsettled || f.due || f.Behind() || (f.held && !f.held->accepted)) return false;
+    if (f.held) from = std::max(from, f.held->accepted_at + ApplyPatience());
+  }
+  if (now >= from) return true;
+  WakeAt(from);
+  return false;
 }
 
 // Where there is nothing to send, the drift was given up: what it was trained on goes back.
 void Core::State::SendWhatIsLeft() {
-  const bool any = std::any_of(fragments.begin(), fragments.end(), [](const Fragment& f) { return f.steps > 0; });
+  const bool any =
+      std::any_of(fragments.begin(), fragments.end(), [](const Fragment& f) { return f.held || f.steps > 0; });
   if (!any) return ReturnLeases();
-  for (Fragment& f : fragments) f.send_now = f.send_now || (f.steps > 0 && !(f.tried && *f.tried == f.outer));
+  for (Fragment& f : fragments)
+    f.send_now = f.send_now || (!f.held && f.steps > 0 && !(f.tried && *f.tried == f.outer));
 }
 
 // At an apply step training waits for the update, up to a deadline; then it goes on and the update comes late.

@@ -13,6 +13,7 @@ class CpuStepKernels final : public StepKernels {
  public:
   absl::Status Adamw(const AdamwUpdate& update, const AdamwSpans& spans, void* compute_stream) override;
   absl::Status SumSquares(std::span<const float> values, std::span<float> sums, void* compute_stream) override;
+  absl::Status Fetch(std::span<const float> from, std::span<float> to, void* compute_stream) override;
 };
 
 // What a trainer on `device` is given: the device's own, which may be null, or on a CPU `cpu`.

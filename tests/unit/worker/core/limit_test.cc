@@ -62,6 +62,30 @@ TEST(WorkerAtTheLimit, SendsWhatItHasWhenItGetsNoSamples) {
   EXPECT_TRUE(w.Did("upload 0 v0 steps 2"));
 }
 
+// Its part is in a round of one fragment, whose last part another worker holds back until this one's comes at the other
+// fragment: neither can take a step until then (seed 1020 of the simulation).
+TEST(WorkerAtTheLimit, SendsAnotherFragmentThanTheOneItWaitsFor) {
+  World w(SmallSpec(), 2);
+  w.grant_leases = false;
+  w.Start();
+  w.Boundary();
+  w.Hear(LeaseGranted{JobId{"tiny"}, 1, LeaseId{9}, {0, 6}});
+  w.Steps(3);
+  w.Boundary();
+  ASSERT_EQ(w.uploads.size(), 1u);
+  const uint32_t sent = w.uploads.begin()->first;
+  w.Accept(sent);
+  w.Hear(LeaseDenied{JobId{"tiny"}, 2, "6 leased samples are in no committed contribution yet"});
+  w.Boundary();
+  EXPECT_EQ(w.uploads.size(), 1u) << "the round may close yet";
+  for (int i = 0; i < 10; ++i) {
+    w.Wait(Seconds(10));
+    w.Boundary();
+  }
+  EXPECT_EQ(w.steps_taken, 3u);
+  EXPECT_EQ(w.uploads.count(1 - sent), 1u);
+}
+
 // A request that was repeated may be denied, and granted when its repetition arrives: the lease is this worker's, and
 // would be held for it to the end of the job if it were not taken.
 TEST(WorkerAtTheLimit, ALeaseThatComesBehindADenialIsTakenOnce) {
