@@ -1,4 +1,7 @@
-"""SIGTERM: a worker leaves in order and the job goes on; a coordinator stops in order and workers wait for the next one."""
+"""SIGTERM: a worker leaves in order and the job goes on; a coordinator stops in order and workers wait for the next one. A
+worker whose last messages do not leave says so."""
+import signal
+
 from atoll_harness import check, equal, main, number, wait_for
 
 STEPS = 1500
@@ -34,6 +37,19 @@ def test(scene):
     equal(number(job, "step"), STEPS, "the job clock at the end")
     check(stays.popen.poll() is None, "the worker ended")
     equal(stays.terminate(), 0, "the exit status of the idle worker")
+    check("left without a goodbye" not in stays.log(), "the idle worker says that its last messages did not leave")
+
+    unheard = scene.worker("unheard", coordinator, *data)
+    workers = lambda: scene.atoll("-o", "json", "worker", "list").json().get("workers", [])
+    wait_for("the last worker", lambda: any(w["name"].endswith("unheard") for w in workers()), alive=[unheard])
+    coordinator.send(signal.SIGSTOP)
+    try:
+        equal(unheard.terminate(), 0, "the exit status of a worker that nobody hears")
+    finally:
+        coordinator.send(signal.SIGCONT)
+    goodbye = [line for line in unheard.log().splitlines() if "left without a goodbye" in line]
+    equal(len(goodbye), 1, "how often a worker that nobody hears says so")
+    check("waited 3 s for the control stream" in goodbye[0] and "not reached" not in goodbye[0], f"it says: {goodbye[0]}")
 
 
 main(test)
