@@ -18,6 +18,7 @@ ContributionUpload ComesAgain(const ContributionHeader& once, const Laws& laws, 
   if (ways >= 2) again.header.target.version = laws.VersionOf(once.job, once.target.fragment);
   if (ways >= 4) again.header.incarnation = laws.IncarnationOf(once.worker);
   if (rng.Below(4) == 0) again.boot.value += 1 + rng.Below(3);
+  if (rng.Below(4) == 0) again.header.cursors.clear();  // as after others have consumed all of its leases
   return again;
 }
 
