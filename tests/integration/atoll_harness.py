@@ -248,11 +248,11 @@ class Scene:
         """The job as the coordinator sees it. Absent fields are zero: they are left out of JSON."""
         return self.atoll("-o", "json", "job", "get", name).json()
 
-    def logged_events(self, name):
+    def logged_events(self, name, state="state"):
         """Every line of the job's event log; `describe` shows the newest only. Half a line is skipped, as any reader must:
         one is being written, or was when a coordinator was killed."""
         events, torn = [], 0
-        for line in self.path(f"state/events/{name}.jsonl").read_text(errors="replace").splitlines():
+        for line in self.path(f"{state}/events/{name}.jsonl").read_text(errors="replace").splitlines():
             try:
                 events.append(json.loads(line))
             except json.JSONDecodeError:

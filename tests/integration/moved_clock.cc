@@ -1,17 +1,26 @@
-// A wall clock that a test moves under a real process (LD_PRELOAD). The file MOVED_CLOCK_FILE holds two numbers of 8
-// bytes, little-endian, in nanoseconds: what the process reads is the system's time plus the first, or, where the
-// second is not 0, always the second. Monotonic clocks are left alone. Waits until a wall-clock time are translated
-// back; one that has begun when the clock moves ends as it would have.
+// Clocks that a test moves under a real process (LD_PRELOAD). The file MOVED_CLOCK_FILE holds five numbers of 8 bytes,
+// little-endian, times in nanoseconds:
+//   0, 1  what the process reads of the wall clock is the system's time plus the first, or, where the second is not 0,
+//         always the second. Monotonic clocks are left alone.
+//   2     rate of all clocks, the wall's and the monotonic ones: ticks that the process reads in a thousand of the
+//         system's; 1000 for a clock that is right. Set before the process starts, and not together with 0 and 1.
+//   3, 4  wall clock and CLOCK_MONOTONIC of the system at which both clocks of the process are right.
+// Waits until a time and for a time are translated back; one that has begun when the wall clock moves ends as it would
+// have.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <climits>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdlib>
@@ -22,6 +31,7 @@ namespace {
 constexpr int64_t kSecond_ns = 1'000'000'000;
 // Of a time without a clock: above it, it is one of the wall (2001), below it one since the start of the machine.
 constexpr int64_t kEarliestWall_s = 1'000'000'000;
+constexpr int64_t kForEver_s = 9'000'000'000;  // nanoseconds of more do not fit
 
 template <typename Function>
 Function* Real(Function*, const char* name) {
@@ -32,7 +42,7 @@ const volatile int64_t* Numbers() {
   static const volatile int64_t* const numbers = [] {
     const char* path = std::getenv("MOVED_CLOCK_FILE");
     const int fd = path == nullptr ? -1 : open(path, O_RDONLY | O_CLOEXEC);
-    void* page = fd < 0 ? MAP_FAILED : mmap(nullptr, 2 * sizeof(int64_t), PROT_READ, MAP_SHARED, fd, 0);
+    void* page = fd < 0 ? MAP_FAILED : mmap(nullptr, 5 * sizeof(int64_t), PROT_READ, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED) std::abort();  // a test that moves nothing shows nothing
     return static_cast<const volatile int64_t*>(page);
   }();
@@ -50,16 +60,44 @@ int64_t Offset_ns() {
   return StoodAt_ns() - (now.tv_sec * kSecond_ns + now.tv_nsec);
 }
 
-timespec Plus(const timespec& time, int64_t ns) {
-  const int64_t sum = time.tv_nsec + ns % kSecond_ns;
-  const int64_t carry = sum < 0 ? -1 : sum / kSecond_ns;
-  return {static_cast<time_t>(time.tv_sec + ns / kSecond_ns + carry), static_cast<long>(sum - carry * kSecond_ns)};
+int64_t NsOf(const timespec& time) { return time.tv_sec * kSecond_ns + time.tv_nsec; }
+
+timespec TimeOf(int64_t ns) {
+  const int64_t rest = ns % kSecond_ns, carry = rest < 0 ? 1 : 0;
+  return {static_cast<time_t>(ns / kSecond_ns - carry), static_cast<long>(rest + carry * kSecond_ns)};
 }
 
-// A deadline of the process's wall clock, as the system's.
-timespec Back(const timespec& time) { return time.tv_sec < kEarliestWall_s ? time : Plus(time, -Offset_ns()); }
+timespec Plus(const timespec& time, int64_t ns) { return TimeOf(NsOf(time) + ns); }
+
+int64_t PerThousand() { return Numbers()[2]; }
+bool IsRight() { return PerThousand() == 1000; }
+
+// Durations of the system as the process sees them, and back. Thousands and the rest apart, so that nothing overflows.
+int64_t Times(int64_t ns, int64_t by, int64_t over) { return ns / over * by + ns % over * by / over; }
+int64_t Stretched(int64_t ns) { return Times(ns, PerThousand(), 1000); }
+int64_t Shrunk(int64_t ns) { return Times(ns, 1000, PerThousand()); }
 
 bool IsWall(clockid_t clock) { return clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE; }
+bool IsMonotonic(clockid_t clock) {
+  return clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_RAW || clock == CLOCK_MONOTONIC_COARSE ||
+         clock == CLOCK_BOOTTIME;
+}
+// The system's time at which a clock at another rate is right.
+int64_t Anchor_ns(bool wall) { return Numbers()[wall ? 3 : 4]; }
+
+// A deadline of one of the process's clocks, as the system's.
+timespec Back(const timespec& time, bool wall) {
+  if (time.tv_sec >= kForEver_s) return time;
+  if (!IsRight()) return TimeOf(Anchor_ns(wall) + Shrunk(NsOf(time) - Anchor_ns(wall)));
+  return wall ? Plus(time, -Offset_ns()) : time;
+}
+timespec Back(const timespec& time) { return Back(time, time.tv_sec >= kEarliestWall_s); }
+
+// A time to wait, in milliseconds and rounded up; negative for ever.
+int Back_ms(int ms) {
+  if (ms <= 0 || IsRight()) return ms;
+  return static_cast<int>(std::min<int64_t>(INT_MAX, (int64_t{ms} * 1000 + PerThousand() - 1) / PerThousand()));
+}
 
 }  // namespace
 
@@ -68,7 +106,13 @@ extern "C" {
 int clock_gettime(clockid_t clock, timespec* time) noexcept {
   static const auto real = Real(&clock_gettime, "clock_gettime");
   const int result = real(clock, time);
-  if (result != 0 || !IsWall(clock)) return result;
+  if (result != 0) return result;
+  if (!IsRight() && (IsWall(clock) || IsMonotonic(clock))) {
+    const int64_t anchor_ns = Anchor_ns(IsWall(clock));
+    *time = TimeOf(anchor_ns + Stretched(NsOf(*time) - anchor_ns));
+    return result;
+  }
+  if (!IsWall(clock)) return result;
   const int64_t stood = StoodAt_ns();
   *time = stood == 0 ? Plus(*time, Offset_ns()) : timespec{stood / kSecond_ns, stood % kSecond_ns};
   return result;
@@ -96,7 +140,7 @@ int pthread_cond_timedwait(pthread_cond_t* cond, pthread_mutex_t* mutex, const t
 
 int pthread_cond_clockwait(pthread_cond_t* cond, pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
   static const auto real = Real(&pthread_cond_clockwait, "pthread_cond_clockwait");
-  const timespec at = IsWall(clock) ? Back(*until) : *until;
+  const timespec at = Back(*until, IsWall(clock));
   return real(cond, mutex, clock, &at);
 }
 
@@ -106,6 +150,35 @@ int sem_timedwait(sem_t* semaphore, const timespec* until) {
   return real(semaphore, &at);
 }
 
+// Waits for a time. What is left of one that a signal ends is of the system's clock: nobody here asks for it.
+int nanosleep(const timespec* time, timespec* left) {
+  static const auto real = Real(&nanosleep, "nanosleep");
+  const timespec wait = IsRight() ? *time : TimeOf(Shrunk(NsOf(*time)));
+  return real(&wait, left);
+}
+
+int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* left) {
+  static const auto real = Real(&clock_nanosleep, "clock_nanosleep");
+  const bool absolute = (flags & TIMER_ABSTIME) != 0;
+  const timespec wait = absolute ? Back(*time, IsWall(clock)) : IsRight() ? *time : TimeOf(Shrunk(NsOf(*time)));
+  return real(clock, flags, &wait, left);
+}
+
+int poll(pollfd* fds, nfds_t count, int ms) {
+  static const auto real = Real(&poll, "poll");
+  return real(fds, count, Back_ms(ms));
+}
+
+int epoll_wait(int fd, epoll_event* events, int most, int ms) {
+  static const auto real = Real(&epoll_wait, "epoll_wait");
+  return real(fd, events, most, Back_ms(ms));
+}
+
+int epoll_pwait(int fd, epoll_event* events, int most, int ms, const sigset_t* mask) {
+  static const auto real = Real(&epoll_pwait, "epoll_pwait");
+  return real(fd, events, most, Back_ms(ms), mask);
+}
+
 long syscall(long number, ...) noexcept {
   static const auto real = Real(&syscall, "syscall");
   va_list list;
@@ -113,9 +186,14 @@ long syscall(long number, ...) noexcept {
   long a[6];
   for (long& argument : a) argument = va_arg(list, long);
   va_end(list);
-  const bool waits = number == SYS_futex && (a[1] & FUTEX_CLOCK_REALTIME) != 0 && a[3] != 0;
+  const long command = a[1] & FUTEX_CMD_MASK;
+  const bool until = command == FUTEX_WAIT_BITSET,
+             waits = number == SYS_futex && (until || command == FUTEX_WAIT) && a[3] != 0;
   if (!waits) return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-  const timespec at = Back(*reinterpret_cast<const timespec*>(a[3]));
+  const timespec& time = *reinterpret_cast<const timespec*>(a[3]);
+  const timespec at = until       ? Back(time, (a[1] & FUTEX_CLOCK_REALTIME) != 0)
+                      : IsRight() ? time
+                                  : TimeOf(Shrunk(NsOf(time)));
   return real(number, a[0], a[1], a[2], reinterpret_cast<long>(&at), a[4], a[5]);
 }
 

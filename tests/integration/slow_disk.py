@@ -63,7 +63,7 @@ def test(scene):
     options = ("--data-root", scene.path("data"), "--membership-timeout", f"{MEMBERSHIP_SECONDS}s", "--heartbeat-interval", f"{HEARTBEAT_SECONDS * 1000:.0f}ms")
     coordinator = scene.coordinator(*options, **disk.environment)
     workers = [scene.worker(name, coordinator, "--data-root", scene.path("data")) for name in WORKERS]
-    scene.submit("job", manifest, steps=100_000, workers={"min": 2, "max": 2, "planned": 2}, checkpoint={"keep_contributions": True})
+    scene.submit("job", manifest, steps=10_000, workers={"min": 2, "max": 2, "planned": 2}, checkpoint={"keep_contributions": True})
     begun = number(scene.wait_round("job", ROUNDS, alive=[coordinator, *workers]), "round")
     equal(disk.delayed(), (0, 0), "what was delayed of a fast disk")
     fast_seconds, fast_commits = commit_seconds(coordinator)
