@@ -148,11 +148,20 @@ void Machine::Hear(Member& member, const LeaseReturn& message) {
   const WorkerId& id = member.record.worker;
   // Whoever returns leases has withdrawn what it was sending.
   DropUploads(*run, &id, absl::AbortedError("withdrawn: the leases behind it were returned"));
+  LeaseId newest;
   for (const LeaseCursor& c : message.leases) {
     const LeaseRecord* lease = run->pool.Find(c.lease);
     if (lease != nullptr && lease->worker == member.record.worker)
       run->pool.Return(c.lease, run->AcceptedCursor(c.lease));
+    if (c.lease.value < counters_.next_lease) newest = std::max(newest, c.lease);
   }
+  // A lease of which nothing is left is forgotten, and an offer that the return has overtaken, on the other connection,
+  // may still name it: its samples are somebody else's by then. Leases granted meanwhile are newer.
+  const std::vector<LeaseId> held = run->pool.HeldBy(id);
+  const bool all = held.empty() || newest < held.front();
+  if (!all || newest.value < member.record.leases_from.value) return;
+  member.record.leases_from = LeaseId{newest.value + 1};
+  fleet_.Touch(id);
 }
 
 void Machine::Hear(Member& member, const Leaving& message) {
