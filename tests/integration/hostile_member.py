@@ -1,0 +1,430 @@
+"""A hostile member of a run: a valid certificate of the role worker, the protocol spoken by hand, and every message a lie, a repetition
+or a load. What it does comes from a seed; what the coordinator answers is counted by kind, and what it should not have taken is kept.
+
+What it does not do, since the coordinator believes a member there (docs/trust.md, "What a member can still do"): give the job up for
+everybody (JobFailure.permanent), claim an absurd step or pace, and contribute finite values that it never trained. Its contributions
+are of NaN alone, which the screens refuse from the first round on: nothing of it may ever be merged."""
+import collections
+import random
+import ssl
+import threading
+import time
+
+import http2_by_hand
+from grpc_by_hand import (ABORTED, ALREADY_EXISTS, CANCELLED, DATA_LOSS, DEADLINE_EXCEEDED, FAILED_PRECONDITION, INTERNAL, INVALID_ARGUMENT,
+                          NOT_FOUND, OK, OUT_OF_RANGE, PERMISSION_DENIED, RESOURCE_EXHAUSTED, UNAUTHENTICATED, UNAVAILABLE, UNIMPLEMENTED,
+                          Connection, Fixed32, Fixed64, crc32c, digest, fields, message, one, read_varint)
+
+JOB, HONEST = "job", "w1"
+CONTROL, UPLOAD, DOWNLOAD = (f"/atoll.v1.{name}" for name in ("WorkerService/Control", "TransferService/Upload", "TransferService/Download"))
+REVISION = 1  # of the protocol and of the arithmetic
+FP32, MXFP4 = 1, 5
+BLOCK, BLOCK_BYTES = 32, 17  # of mxfp4
+TRAINING, HUGE = 3, 1 << 61
+ABSENT_LEASE = 1 << 50
+MEGABYTE = 1 << 20
+# Whoever asks a coordinator that is stopped, dead, paused, flooded or further on than the question.
+BUSY = {UNAVAILABLE, RESOURCE_EXHAUSTED, ABORTED, CANCELLED, DEADLINE_EXCEEDED, FAILED_PRECONDITION}
+
+
+def context_of(identity):
+    """TLS with an identity file; whose the port is, is not asked."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    if identity is not None:
+        context.load_cert_chain(identity)
+    return context
+
+
+def nan_contribution(elements):
+    """NaN in every block of mxfp4."""
+    rest = elements % BLOCK
+    block = lambda n: b"\xff" + bytes((n + 1) // 2)
+    return block(BLOCK) * (elements // BLOCK) + (block(rest) if rest else b"")
+
+
+def payload_frame(content, offset=0, last=True, crc=None):
+    """A Frame of transfer.proto."""
+    pairs = [(2, Fixed64(offset))] if offset else []
+    return message(*pairs, (3, Fixed32(crc32c(content) if crc is None else crc)), (4, int(last)), (15, content))
+
+
+class Membership:
+    """What a Welcome, an Assignment and a lease have told, and the control stream that they came by."""
+
+    def __init__(self, call):
+        self.call, self.boot, self.incarnation, self.clock, self.lease = call, 0, 0, 0, None
+        self.versions, self.elements, self.refused, self.ended, self.why = {}, {}, 0, False, ""
+        self.wishes, self.leases = 0, {}  # by the number of the request
+
+    def hear(self, seconds):
+        """Takes what has come, and waits so long for something. The kinds of it."""
+        kinds = []
+        while (content := self.call.answer(0.01 if kinds else seconds)) is not None:
+            ((kind, values),) = fields(content).items()
+            self.take(kind, fields(values[0]))
+            kinds.append(kind)
+        return kinds
+
+    def take(self, kind, said):
+        if kind == 1:
+            self.boot, self.incarnation = one(said, 1), one(said, 2)
+        elif kind == 2:
+            packed, at = one(said, 5, b""), 0
+            self.clock, self.versions = one(said, 4), {}
+            while at < len(packed):
+                version, at = read_varint(packed, at)
+                self.versions[len(self.versions)] = version
+        elif kind == 4:
+            lease = (one(said, 3), one(said, 4), one(said, 5))
+            self.leases.setdefault(one(said, 2), set()).add(lease)
+            self.lease = lease if one(said, 2) == self.wishes else self.lease
+        elif kind == 7:
+            reached = fields(one(said, 2, b""))
+            self.versions[one(reached, 1)], self.clock = one(reached, 2), one(said, 6)
+            self.elements[one(reached, 1)] = one(said, 4) // 2  # the updates are of bf16
+        elif kind == 6:
+            self.leases = {}  # what was taken back may be given again
+        elif kind == 8:
+            self.refused += 1
+        elif kind in (3, 13):
+            self.leases = {}
+            self.ended, self.why = True, one(said, 1 if kind == 13 else 2, b"").decode()
+
+    def hear_until(self, wanted, seconds):
+        until = time.monotonic() + seconds
+        while not (there := wanted()) and not self.ended and self.call.status is None and time.monotonic() < until:
+            self.hear(0.2)
+        return there
+
+
+class HostileMember(threading.Thread):
+    """tried: how often what was tried, by kind. refused: how often that was answered with a refusal. wrong: what the coordinator took, or
+    answered otherwise than it says. shut: its name is quarantined, and waits for an operator."""
+
+    def __init__(self, name, ports, identity, seed):
+        super().__init__(name=name, daemon=True)
+        self.ports, self.context, self.stranger = ports, context_of(identity), context_of(None)
+        self.random, self.over, self.shut = random.Random(seed), threading.Event(), False
+        self.tried, self.refused, self.wrong, self.accepted, self.told = collections.Counter(), collections.Counter(), [], 0, 0
+        self.nonce = self.random.getrandbits(60)
+
+    def run(self):
+        attacks = [(self.membership, 12), (self.strange_hello, 3), (self.first_words, 3), (self.stranger_enrols, 1), (self.another_name, 2),
+                   (self.users_calls, 2), (self.downloads, 2), (self.unread_downloads, 1), (self.flood, 1)]
+        while not self.over.wait(0.1):
+            (attack,) = self.random.choices([a for a, _ in attacks], [w for _, w in attacks])
+            try:
+                attack()
+            except OSError:
+                self.tried["cut off"] += 1  # or the coordinator is down
+            except Exception as mistake:  # of this file, or an answer of a form that nobody expects: the run must not pass
+                self.wrong.append(f"{attack.__name__}: {mistake!r}")
+
+    # ---- answers
+
+    def judge(self, kind, status, *expected):
+        """A refusal, with one of the codes that are documented for it."""
+        self.tried[kind] += 1
+        if status not in {*expected, *BUSY}:
+            self.wrong.append(f"{kind}: answered with gRPC status {status}")
+        elif status in expected:
+            self.refused[kind] += 1
+
+    def connect(self, port):
+        return Connection(self.ports[port], self.context)
+
+    # ---- before a membership
+
+    def hello(self, worker=None, protocol=REVISION, arithmetic=REVISION, leases=0, nonce=None):
+        return message((1, [(1, worker or self.name), (2, "hostile"), (3, protocol), (4, arithmetic), (5, Fixed64(nonce or self.nonce)), (8, "cpu"),
+                            *[(14, [(1, i + 1)]) for i in range(leases)]]))
+
+    def strange_hello(self):
+        """Another revision, somebody else's name, more leases than there may be."""
+        kind, content, codes = self.random.choice([
+            ("hello of another protocol", self.hello(protocol=999), ()), ("hello of another arithmetic", self.hello(arithmetic=999), ()),
+            ("hello as another worker", self.hello(worker=HONEST), (PERMISSION_DENIED,)),
+            ("hello with too many leases", self.hello(leases=5000), (INVALID_ARGUMENT,))])
+        with self.connect("control") as connection:
+            call = connection.call(CONTROL)
+            call.send(content)
+            if codes:
+                return self.judge(kind, call.end(), *codes)
+            answer = call.answer()
+            self.tried[kind] += 1
+            if answer is None:
+                return
+            if 13 in fields(answer):  # Refused
+                self.refused[kind] += 1
+            else:
+                self.wrong.append(f"{kind}: answered with {answer!r}")
+
+    def first_words(self):
+        """What no control stream begins with."""
+        kind, content, compressed, codes = self.random.choice([
+            ("noise on the control stream", self.random.randbytes(200) + b"\xff", 0, (INVALID_ARGUMENT, OK)),  # gRPC hands on no more than an end
+            ("no hello first", message((3, [(1, JOB), (2, 1), (3, 40)])), 0, (INVALID_ARGUMENT,)),
+            ("a message of another kind", message((77, b"x")), 0, (INVALID_ARGUMENT,)),
+            ("a compressed message", bytes(100), 1, (UNIMPLEMENTED, INTERNAL, INVALID_ARGUMENT)),
+            ("a message of 2 MiB", self.hello() + message((99, bytes(2 * MEGABYTE))), 0, (RESOURCE_EXHAUSTED, CANCELLED))])
+        with self.connect("control") as connection:
+            call = connection.call(CONTROL, *([("grpc-encoding", "gzip")] if compressed else []))
+            call.send(content, compressed=compressed)
+            if call.answer() is not None:
+                self.wrong.append(f"{kind}: answered")
+            self.judge(kind, call.end(), *codes)
+
+    def stranger_enrols(self):
+        """With a token that nobody has made, and with none; without a certificate."""
+        secret = self.random.choice([self.random.randbytes(16), b"", bytes(40)])
+        with Connection(self.ports["enroll"], self.stranger) as connection:
+            call = connection.call("/atoll.v1.WorkerService/Enroll")
+            call.send(message((1, "no request"), (2, f"{self.random.getrandbits(64):016x}"), (3, secret), (4, "worker"), (5, "eve")), end=True)
+            self.judge("enrolment with a wrong token", call.end(), UNAUTHENTICATED, RESOURCE_EXHAUSTED)
+
+    def another_name(self):
+        """A contribution in the name of an honest worker."""
+        with self.connect("bulk") as connection:
+            header = [(1, JOB), (2, HONEST), (3, 1), (4, [(1, 0), (2, 1)]), (5, digest(b"")), (6, 100), (7, MXFP4), (8, 1), (9, 1)]
+            self.judge("contribution as another worker", self.offer(connection, header)[1], PERMISSION_DENIED)
+
+    def users_calls(self):
+        """What is for people who may change a run."""
+        kind, path, content = self.random.choice([
+            ("cancelling the job", "JobService/CancelJob", message((1, f"jobs/{JOB}"))),
+            ("rolling the job back", "JobService/RollbackJob", message((1, f"jobs/{JOB}"), (2, "latest"))),
+            ("evicting a worker", "AdminService/EvictWorker", message((1, f"workers/{HONEST}"))),
+            ("making a token", "AdminService/CreateToken", message((1, "admin")))])
+        with self.connect("control") as connection:
+            call = connection.call(f"/atoll.v1.{path}")
+            call.send(content, end=True)
+            self.judge(kind, call.end(), PERMISSION_DENIED)
+
+    # ---- loads
+
+    def downloads(self):
+        """Of what there is none of, or what is no name."""
+        kind, wanted, codes = self.random.choice([
+            ("download of no version", (1, [(1, JOB), (2, [(1, 0), (2, 1 << 40)])]), (NOT_FOUND, INVALID_ARGUMENT)),
+            ("download of no fragment", (2, [(1, JOB), (2, [(1, 999)]), (3, 1)]), (NOT_FOUND, INVALID_ARGUMENT)),
+            ("download of a path", (3, [(1, JOB), (2, "0" * 64), (3, "../../state/ledger.db"), (4, 0)]), (INVALID_ARGUMENT,)),
+            ("download of no hash", (4, "%2e%2e%2fledger"), (INVALID_ARGUMENT,)),
+            ("download beyond all sizes", (9, [(1, 1 << 40)]), (INVALID_ARGUMENT,))])
+        with self.connect("bulk") as connection:
+            call = connection.call(DOWNLOAD)
+            call.send(message(wanted, (7, self.name)), end=True)
+            while call.answer() is not None:
+                pass
+            self.judge(kind, call.end(), *codes)
+
+    def unread_downloads(self):
+        """64 MiB each, and nothing of it is read."""
+        with self.connect("bulk") as connection:
+            for _ in range(24):  # more than one connection may have
+                connection.call(DOWNLOAD).send(message((9, [(1, 64 * MEGABYTE)]), (7, self.name)), end=True)
+                self.tried["downloads never read"] += 1
+            self.over.wait(2)
+
+    def flood(self):
+        """Two thousand calls, taken back at once or of no method; a bomb; a message of 4 GB that is begun."""
+        port = self.ports[self.random.choice(["control", "bulk"])]
+        what = self.random.choice([http2_by_hand.rapid_resets, http2_by_hand.bomb, self.giant, self.no_method])
+        self.tried[{"rapid_resets": "2,000 calls reset", "bomb": "compressed bombs", "giant": "messages of 4 GB", "no_method": "2,000 calls of no method"}[what.__name__]] += 1
+        what(port, context=self.context)
+
+    def giant(self, port, context):
+        http2_by_hand.giant_message(port, 8, context)
+
+    def no_method(self, port, context):
+        with http2_by_hand.greet(port, context) as connection:
+            for stream in range(1, 4000, 2):
+                connection.sendall(http2_by_hand.call(stream, "/atoll.v1.JobService/Nothing", b""))
+
+    # ---- as a member
+
+    def membership(self):
+        """Joins in order, and then: offers, repetitions, and an end of one kind or another."""
+        with self.connect("control") as connection:
+            member = Membership(connection.call(CONTROL))
+            member.call.send(self.hello())
+            self.tried["memberships"] += 1
+            if not member.hear_until(lambda: member.versions, 3):
+                self.shut = self.shut or "is quarantined" in member.why
+                return
+            self.train(member)
+            for _ in range(self.random.randrange(4, 12)):
+                member.hear(0.05)
+                if member.ended or self.over.is_set():
+                    break
+                self.random.choice([self.lie, self.lie, self.contribute_nan, self.break_off, self.repeat, self.repeat])(member)
+            self.told += member.refused
+            for request, leases in member.leases.items():
+                if len(leases) > 1:
+                    self.wrong.append(f"one request for samples was answered with the leases {sorted(leases)}")
+            self.leave(member)
+
+    def train(self, member):
+        """Says that it trains, and asks for samples."""
+        member.call.send(self.heartbeat(member))
+        member.call.send(message((4, [(1, JOB), (2, member.clock), *[(3, [(1, i), (2, v)]) for i, v in member.versions.items()]])))
+        self.wish(member)
+        member.hear_until(lambda: member.lease and len(member.elements) == len(member.versions), 3)
+
+    def wish(self, member):
+        member.wishes += 1
+        member.call.send(message((3, [(1, JOB), (2, member.wishes), (3, HUGE)])))
+
+    def heartbeat(self, member):
+        return message((2, [(1, 1), (2, JOB), (3, TRAINING), (4, member.clock), (6, 1_000_000)]))
+
+    def leave(self, member):
+        how = self.random.choice(["leaves", "vanishes", "hello twice", "heartbeat without an activity", "noise"])
+        if how == "leaves":
+            member.call.send(message((8, [(1, "enough")])), end=True)
+            member.call.end(1)
+        elif how == "hello twice":
+            member.call.send(self.hello())
+            self.judge_end(how, member)
+        elif how == "heartbeat without an activity":
+            member.call.send(message((2, [(1, 2), (2, JOB)])))
+            self.judge_end(how, member)
+        elif how == "noise":
+            member.call.raw(self.random.randbytes(3000))
+            self.tried["noise in mid-stream"] += 1
+
+    def judge_end(self, how, member):
+        """Of a stream on which something was said that ends it; unless it was quarantined just before."""
+        status = member.call.end()
+        member.hear(0.01)
+        if not member.ended:
+            self.judge(how, status, INVALID_ARGUMENT)
+
+    def header(self, member, fragment, content, /, **changed):
+        """A contribution's header as an honest worker writes it, but for what is changed."""
+        lease, begin, end = member.lease or (ABSENT_LEASE, 0, 0)
+        given = {"job": JOB, "incarnation": member.incarnation, "fragment": fragment, "version": member.versions.get(fragment, 0), "digest": digest(content),
+                 "bytes": len(content), "codec": MXFP4, "tokens": 1280, "steps": 40, "lease": lease, "cursor": begin, "boot": member.boot} | changed
+        return [(1, given["job"]), (2, self.name), (3, given["incarnation"]), (4, [(1, given["fragment"]), (2, given["version"])]), (5, given["digest"]),
+                (6, given["bytes"]), (7, given["codec"]), (8, given["tokens"]), (9, given["steps"]), (10, member.clock), (11, 1_000_000),
+                (12, [(1, given["lease"]), (2, given["cursor"])]), (13, given["boot"])]
+
+    def offer(self, connection, header):
+        """The call of an upload with that header, its status where it is refused at once, else None; and whether all is there already."""
+        call = connection.call(UPLOAD)
+        call.send(message((1, message((1, header)))))
+        answer = call.answer()
+        if answer is None:
+            return call, call.end(0.1), False
+        return call, None, one(fields(one(fields(answer), 1, b"")), 2) == 1
+
+    def content(self, member):
+        fragment = self.random.choice(sorted(member.elements)) if member.elements else 0
+        return fragment, nan_contribution(member.elements.get(fragment, 1))
+
+    def lie(self, member):
+        """One thing of a contribution's header is not so."""
+        fragment, content = self.content(member)
+        _, begin, end = member.lease or (0, 0, 0)
+        kind, changed, codes = self.random.choice([
+            ("contribution of another incarnation", {"incarnation": member.incarnation - 1}, (FAILED_PRECONDITION,)),
+            ("contribution of no incarnation", {"incarnation": 0}, (FAILED_PRECONDITION, INVALID_ARGUMENT)),
+            ("contribution from a later boot", {"boot": member.boot + 5}, (FAILED_PRECONDITION,)),
+            ("contribution to an older version", {"version": 0 if member.versions.get(fragment) else 1 << 41}, (FAILED_PRECONDITION,)),
+            ("contribution to a later version", {"version": 1 << 40}, (FAILED_PRECONDITION,)),
+            ("contribution to no fragment", {"fragment": 999}, (INVALID_ARGUMENT,)),
+            ("contribution to no job", {"job": "another"}, (NOT_FOUND, FAILED_PRECONDITION)),
+            ("contribution in another codec", {"codec": FP32, "bytes": 4 * member.elements.get(fragment, 1)}, (INVALID_ARGUMENT, FAILED_PRECONDITION)),
+            ("contribution of another shape", {"bytes": len(content) + 17}, (INVALID_ARGUMENT, FAILED_PRECONDITION)),
+            ("contribution of 4 TiB", {"bytes": 1 << 42}, (INVALID_ARGUMENT, FAILED_PRECONDITION)),
+            ("contribution of no tokens", {"tokens": 0}, (INVALID_ARGUMENT, FAILED_PRECONDITION)),
+            ("contribution of more tokens than can be", {"tokens": 1 << 63}, (INVALID_ARGUMENT,)),
+            ("contribution under no lease", {"lease": ABSENT_LEASE}, (INVALID_ARGUMENT, FAILED_PRECONDITION)),
+            ("contribution under another's lease", {"lease": 1, "cursor": 1}, (FAILED_PRECONDITION,)),
+            ("contribution beyond its lease", {"cursor": end + 1}, (INVALID_ARGUMENT, FAILED_PRECONDITION))])
+        with self.connect("bulk") as connection:
+            changed["digest"] = digest(self.random.randbytes(16))  # of bytes that nobody knows
+            call, status, there = self.offer(connection, self.header(member, fragment, content, **changed))
+            if status == ALREADY_EXISTS:
+                self.tried[kind] += 1  # one of the same key is there
+            elif status is None:
+                self.wrong.append(f"{kind}: {'accepted' if there else 'granted'}")
+                call.reset()
+            else:
+                self.judge(kind, status, *codes)
+
+    def contribute_nan(self, member):
+        """Bytes of the right size and digest, whose every value is NaN: accepted, as what they hold is judged when the round closes."""
+        fragment, content = self.content(member)
+        header = self.header(member, fragment, content)
+        with self.connect("bulk") as connection:
+            call, status, there = self.offer(connection, header)
+            self.tried["contribution of NaN"] += 1
+            if status is None and not there:
+                call.send(payload_frame(content))
+                call.answer()
+                status, there = call.end(), True
+            if there and status in (None, OK):
+                self.accepted += 1
+                again = self.offer(connection, header)  # the same answer, or its round has closed
+                self.tried["the same contribution again"] += 1
+                if again[1] not in {None, *BUSY}:
+                    self.wrong.append(f"the same contribution again: status {again[1]}")
+                another = self.header(member, fragment, content, digest=digest(b"another"))
+                call, status, there = self.offer(connection, another)
+                if there:
+                    self.wrong.append("another digest under the same key: accepted")
+                elif status is not None:
+                    self.judge("another digest under the same key", status, ALREADY_EXISTS, FAILED_PRECONDITION)
+
+    def break_off(self, member):
+        """A granted upload whose bytes are not what was promised, come one by one, or do not come."""
+        fragment, content = self.content(member)
+        kind = self.random.choice(["wrong digest", "wrong checksum", "a gap", "more than promised", "stops in the middle", "byte by byte", "no frame"])
+        changed = {"digest": digest(b"something else")} if kind == "wrong digest" else {}
+        with self.connect("bulk") as connection:
+            call, status, there = self.offer(connection, self.header(member, fragment, content, **changed))
+            if status is not None or there:
+                return
+            half = len(content) // 2
+            if kind == "wrong digest":
+                call.send(payload_frame(content))
+            elif kind == "wrong checksum":
+                call.send(payload_frame(content, crc=1))
+            elif kind == "a gap":
+                call.send(payload_frame(content[half:], offset=half))
+            elif kind == "more than promised":
+                call.send(payload_frame(content + bytes(100)))
+            elif kind == "no frame":
+                call.send(b"\x0f\xff\xff")
+            else:
+                pieces = [content[:half]] if kind == "stops in the middle" else [content[i:i + 1] for i in range(60)]
+                for i, piece in enumerate(pieces):
+                    call.send(payload_frame(piece, offset=i, last=False))
+                self.tried[f"upload: {kind}"] += 1
+                return  # and the connection ends
+            self.judge(f"upload: {kind}", call.end(), DATA_LOSS, INVALID_ARGUMENT, OUT_OF_RANGE)
+
+    def repeat(self, member):
+        """Messages that were said before, or that belong to somebody else."""
+        lease, begin, _ = member.lease or (1, 0, 0)
+        kind, content = self.random.choice([
+            ("the same wish again", message((3, [(1, JOB), (2, member.wishes), (3, HUGE)]))),
+            ("ready again", message((4, [(1, JOB), (2, member.clock), (3, [(1, 0), (2, 1)])]))),
+            ("ready for another job", message((4, [(1, "another"), (2, 1)]))),
+            ("applied what is not there", message((5, [(1, JOB), (2, [(1, 0), (2, 1 << 40)]), (3, 1)]))),
+            ("a deviant replica", message((5, [(1, JOB), (2, [(1, 0), (2, 1)])]))),
+            ("an evaluation that nobody asked for", message((6, [(1, JOB), (2, 0), (3, 1), (4, 1 << 40)]))),
+            ("leases of others given back", message((7, [(1, JOB), *[(2, [(1, i), (2, 0)]) for i in range(1, 2000) if i != lease]]))),
+            ("its lease given back twice", message((7, [(1, JOB), (2, [(1, lease), (2, begin)])]))),
+            ("another job given up", message((9, [(1, "another"), (2, "no reason"), (3, 1)]))),
+            ("a sync that is not dropped", message((11, [(1, JOB), (2, [(1, 0), (2, 1)]), (3, 1)]))),
+            ("log lines that nobody wanted", message((10, [(1, 7), *[(2, "\x1b[2J" + "x" * 500) for _ in range(500)]])))])
+        self.tried[kind] += 1
+        member.call.send(content)
+        if "twice" in kind:  # and whoever names it from then on is believed to speak of a lease that is used up
+            member.call.send(content)
+            member.lease = None
+            self.wish(member)
+        member.call.send(self.heartbeat(member))
