@@ -221,7 +221,10 @@ void DataPlane::ReplayNext(std::shared_ptr<Preparation> p) {
   }
   const auto update = parts_.rounds.FindUpdate(key);
   const bool owed = !update.ok() || update->digest != record.update_digest;
+  const absl::Status flushed = owed ? absl::OkStatus() : parts_.rounds.MakeDurable(key);
   parts_.rounds.Close(key);
+  if (!flushed.ok())
+    return parts_.fatal(Annotate(flushed, "the update of a committed round could not be made durable"));
   parts_.compute.Post(
       [this, p, record, inputs = std::move(inputs), owed]() mutable { ReplayOne(p, record, std::move(inputs), owed); });
 }

@@ -86,6 +86,12 @@ absl::Status RoundLog::Open(const RoundKey& key, Digest layout) {
   return absl::OkStatus();
 }
 
+absl::Status RoundLog::MakeDurable(const RoundKey& key) const {
+  ATOLL_ASSIGN_OR_RETURN(const auto segment, Find(key));
+  MutexLock lock(segment->mutex);
+  return segment->file->Sync();
+}
+
 absl::StatusOr<uint64_t> RoundLog::Begin(const RoundKey& key, const ContributionHeader& header) {
   ATOLL_ASSIGN_OR_RETURN(const auto segment, Find(key));
   MutexLock lock(segment->mutex);

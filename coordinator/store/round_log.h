@@ -52,6 +52,10 @@ class RoundLog {
   // Of a committed round, to read from: nothing is made, cut off or added. DataLoss also when the file is not there.
   absl::Status OpenCommitted(const RoundKey& key, Digest layout);
 
+  // Flushes an open segment, to which a process that was killed may have written what it did not flush. A failure ends
+  // the process (I24).
+  absl::Status MakeDurable(const RoundKey& key) const;
+
   // Begins or resumes a contribution; returns the length of the verified prefix, which is encoded_bytes when only the
   // trailer is missing or it is accepted already. An unaccepted one of the same worker with another digest is replaced.
   // AlreadyExists: the worker has an accepted one with another digest.
