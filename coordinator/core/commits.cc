@@ -72,11 +72,8 @@ uint64_t Machine::NewestStep(const Run& run) const {
 void Machine::AdvanceRounds(Run& run) {
   const bool pausing = run.record.state == JobState::kPaused;
   if (!run.loaded || (!pausing && !run.Gathers())) return;
+  if (run.SavesAfterMerge()) return;
   if (run.checkpoint_due) {
-    // A checkpoint names the committed versions, and the parameters in memory run ahead of them while a round is being
-    // merged: it is taken between merges, and no merge begins before it.
-    const bool merging = std::any_of(run.rounds.begin(), run.rounds.end(), [](const Round& r) { return r.closing; });
-    if (merging) return;
     run.checkpoint_due = false;
     WriteCheckpointNow(run, run.clock_floor);
   }

@@ -224,8 +224,9 @@ Instant Machine::NextWake() const {
     if (run.evaluation && !run.evaluation->holder.value.empty()) wake = std::min(wake, run.evaluation->deadline);
     if (run.evaluation && run.evaluation->retry_at > now_) wake = std::min(wake, run.evaluation->retry_at);
     if (!run.no_room.empty()) wake = std::min(wake, run.retry_at);
-    // While its parameters are not loaded nothing is done about a round, whatever its time: that ends with an event.
-    if (!run.Gathers() || !run.loaded) continue;
+    // While its parameters are not loaded, or a checkpoint waits for a merge, nothing is done about a round, whatever
+    // its time: that ends with an event.
+    if (!run.Gathers() || !run.loaded || run.SavesAfterMerge()) continue;
     for (uint32_t p = 0; p < run.rounds.size(); ++p) {
       wake = std::min(wake, DecideRound(run.rounds[p], RuleOf(run, FragmentIndex{p}), now_).wake);
     }

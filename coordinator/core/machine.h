@@ -222,14 +222,11 @@ class Machine {
   void Note(const JobId& job, std::string kind, std::string text, std::map<std::string, std::string> fields = {});
   void SetState(Run& run, JobState state, const std::string& reason);
   void Verdict(UploadId upload, UploadDecision decision, absl::Status status);
-  // How often a worker's record or a pool has changed, ever: a change that nobody is told of may be what a step goes on
-  // from.
-  uint64_t Touches() const;
+  uint64_t Touches() const;  // how often a worker's record or a pool has changed, ever: told of or not
   Effects TakeEffects();
   std::string WaitingLine(const Run& run, Instant now) const;
   std::string WaitingForRound(const Run& run, Instant now) const;
-  // Who is not expected in the round and may contribute all the same.
-  std::string WhoMayCome(const Run& run, const Round& round) const;
+  std::string WhoMayCome(const Run& run, const Round& round) const;  // not expected in it, and may contribute
   // For what is told: whoever is missing evaluates or fetches, by heartbeats that come.
   bool WaitsAsItShould(const Run& run, const Round& round) const;
   std::string FailureOf(const WorkerId& worker) const;

@@ -8,6 +8,7 @@
 #ifndef ATOLL_COORDINATOR_CORE_RUN_H_
 #define ATOLL_COORDINATOR_CORE_RUN_H_
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -100,6 +101,11 @@ struct Run {
   }
   bool Gathers() const {
     return record.state == JobState::kRunning || (record.state == JobState::kClosing && ending == Ending::kRounds);
+  }
+  // A checkpoint names the committed versions, and the parameters in memory run ahead of them while a round is being
+  // merged: it is taken between merges, and no merge begins before it.
+  bool SavesAfterMerge() const {
+    return checkpoint_due && std::any_of(rounds.begin(), rounds.end(), [](const Round& r) { return r.closing; });
   }
   // Never beyond the stop step. Where the job clock stands at least once fragment 0 has `version`: the step at which
   // that contribution was sent.

@@ -84,6 +84,12 @@ TEST(SwarmRegressions, AJobThatIsBeingLoadedDoesNotKeepTheEngineTurning) {
   ExpectFound(2004, 1);
 }
 
+// A round was past its time while a checkpoint waited for the merge of another fragment's: likewise. Found with
+// strangers.
+TEST(SwarmRegressions, ACheckpointThatWaitsForAMergeDoesNotKeepTheEngineTurning) {
+  ExpectLawful(90117, OptionsOf(90117, 1));
+}
+
 // The disk failed while a start flushed a segment: the job stops with that sentence, and the next start takes it up.
 TEST(SwarmRegressions, AJobWhoseLogCannotBeFlushedAtAStartGoesOnWithTheNext) { ExpectFound(7104, 1); }
 
