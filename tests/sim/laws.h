@@ -39,6 +39,8 @@ class Laws {
   // A worker was told that its contribution is accepted. I2: the round that it is for is not made without it, but where
   // the screens have refused it. Not looked at once a job was rolled back.
   void Acknowledged(const ContributionHeader& header);
+  // An operator was answered: it may get another job, and be cordoned with it, before the next look.
+  void Readmitted(const WorkerId& worker) { cordoned_.erase(worker); }
   // A worker says that it leaves a job with an error: nothing in a simulation is a reason for that.
   void Failed(const WorkerId& worker, const JobFailure& failure);
   // After a restart: every contribution to an open round that was acknowledged is among `state`'s accepted (I2), but of

@@ -249,7 +249,13 @@ void World::StopCoordinator(Duration time) {
 
 void World::AskSoon(Event event) {
   if (coordinator_ == nullptr) return;
-  coordinator_->engine.Ask(std::move(event), [this](const RequestAnswered& told) { Trace(told.status.ok() ? 1 : 2); });
+  std::optional<WorkerId> readmitted;
+  if (const auto* steered = std::get_if<WorkerSteered>(&event); steered && steered->action == WorkerAction::kReadmit)
+    readmitted = steered->worker;
+  coordinator_->engine.Ask(std::move(event), [this, readmitted](const RequestAnswered& told) {
+    if (readmitted) laws_.Readmitted(*readmitted);
+    Trace(told.status.ok() ? 1 : 2);
+  });
   poked_ = true;
 }
 
