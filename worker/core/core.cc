@@ -184,9 +184,9 @@ void Core::State::OnFate(const Welcome::Fate& fate) {
   if (!f.held || f.forming || f.held->version != fate.target.version) return;
   switch (fate.fate) {
     case ContributionFate::kUnknown: break;  // sent again with everything that was never sent
-    case ContributionFate::kAccepted: MarkAccepted(*f.held); break;
+    case ContributionFate::kAccepted: f.held->Accept(now); break;
     case ContributionFate::kCommitted:
-      MarkAccepted(*f.held);
+      f.held->Accept(now);
       f.held->committed = true;
       break;
     case ContributionFate::kRefused: MarkRefused(p, "it was left out while the connection was down"); break;

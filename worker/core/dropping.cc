@@ -16,7 +16,7 @@ void Core::State::DropSync(uint32_t p) {
   Held place;
   place.version = f.outer;
   place.apply_at = taken + StepsToApply(p);
-  MarkAccepted(place);  // there is nothing to send
+  place.Accept(now);  // there is nothing to send
   place.dropped = true;
   place.send_step = SendStep(p);
   f.held = std::move(place);

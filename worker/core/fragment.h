@@ -28,6 +28,11 @@ struct Held {
   bool retry = false;      // the second attempt of one send step
   bool dropped = false;  // nothing is sent (experiment.drop_sync_probability); only version, apply_at, wait_until count
   uint64_t send_step = 0;  // of a dropped one
+
+  void Accept(Instant now) {
+    if (!accepted) accepted_at = now;
+    accepted = true;
+  }
 };
 
 // A version that is committed and not applied yet.

@@ -130,7 +130,6 @@ struct Core::State {
   void TakeOuterEverywhere(const std::string& why);
   void Heal(uint32_t p);
   void ForgetDrift(Fragment& f);
-  void MarkAccepted(Held& held) const;
   Duration ApplyPatience() const;
 
   // leaping.cc

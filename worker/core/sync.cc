@@ -389,7 +389,7 @@ void Core::State::OnUploadEnded(const UploadEnded& ended) {
   if (!f.held->uploading) return;
   f.held->uploading = false;
   if (ended.result == UploadResult::kAccepted) {
-    MarkAccepted(*f.held);
+    f.held->Accept(now);
     return;
   }
   // Without a stream the refusal may come from a coordinator that is starting: the next Welcome tells the fate.
@@ -417,11 +417,6 @@ void Core::State::MarkRefused(uint32_t p, const std::string& reason) {
   f.tried = version;
   f.tried_retry = retry;
   f.next_version_by = now + ApplyPatience();
-}
-
-void Core::State::MarkAccepted(Held& held) const {
-  if (!held.accepted) held.accepted_at = now;
-  held.accepted = true;
 }
 
 void Core::State::Withdraw(uint32_t p) {
