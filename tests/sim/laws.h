@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <tuple>
@@ -41,6 +42,8 @@ class Laws {
   void Acknowledged(const ContributionHeader& header);
   // An operator was answered: it may get another job, and be cordoned with it, before the next look.
   void Readmitted(const WorkerId& worker) { cordoned_.erase(worker); }
+  // Until the end of the run.
+  void Keep(std::shared_ptr<void> something) { kept_.push_back(std::move(something)); }
   // A worker says that it leaves a job with an error: nothing in a simulation is a reason for that.
   void Failed(const WorkerId& worker, const JobFailure& failure);
   // After a restart: every contribution to an open round that was acknowledged is among `state`'s accepted (I2), but of
@@ -113,6 +116,7 @@ class Laws {
   std::set<std::tuple<JobId, FragmentVersion, WorkerId>> screened_;  // of any epoch
   std::set<JobId> damaged_;  // jobs whose log could not be used at a start: what was accepted may be gone
   BootNumber life_;
+  std::vector<std::shared_ptr<void>> kept_;
   std::map<WorkerId, JobId> cordoned_;  // and the job that was seen last
   std::map<std::tuple<JobId, WorkerId, Incarnation, uint64_t>, LeaseId> requests_;
   struct Granted {

@@ -24,12 +24,14 @@ ContributionUpload ComesAgain(const ContributionHeader& once, const Laws& laws, 
 
 void Offer(BulkHandler& handler, const ContributionUpload& upload, Laws& laws) {
   const std::shared_ptr<UploadHandler> far_end = handler.NewUpload("memory");
-  far_end->OnBegin(upload, [far_end, &laws,
+  laws.Keep(far_end);  // not by its own reply, which may never come
+  far_end->OnBegin(upload, [weak = std::weak_ptr(far_end), &laws,
                             why = laws.VoidBy(upload.header, upload.boot)](const absl::StatusOr<UploadStatus>& reply) {
     if (!reply.ok()) return;
     const std::string& law = reply->accepted ? why.accepted : why.granted;
     if (!law.empty() && laws.StillHolds(why)) laws.Break(law);
-    if (!reply->accepted) far_end->OnBroken(absl::CancelledError("nobody goes on with it"));
+    const std::shared_ptr<UploadHandler> end = weak.lock();
+    if (!reply->accepted && end != nullptr) end->OnBroken(absl::CancelledError("nobody goes on with it"));
   });
 }
 
