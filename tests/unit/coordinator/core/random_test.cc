@@ -31,8 +31,8 @@ TEST(RandomCore, LawsHoldAndARestartFindsWhatWas) {
   EXPECT_GT(rounds, kSeeds * 2) << "the random workers hardly commit anything";
 }
 
-// A worker whose connection is gone is taken from one job, which nobody is told of, and then given another: it was given
-// that one only with the next event, whatever that was.
+// A worker whose connection is gone is taken from one job, which nobody is told of, and then given another: it was
+// given that one only with the next event, whatever that was.
 TEST(RandomCore, GoesOnFromAChangeThatNobodyIsToldOf) {
   World world(9707);
   for (int step = 0; step < kSteps; ++step) world.Chaos();
