@@ -8,31 +8,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "worker/device/gpu_calls.h"
 #include "worker/device/gpu_plugin.h"
 
 namespace atl {
 namespace {
 
-std::string LastError(const atoll_gpu_table& table) {
-  std::array<char, 512> text{};
-  table.last_error(text.data(), text.size());
-  text.back() = '\0';
-  return std::string(text.data());
-}
-
-absl::Status Failed(const atoll_gpu_table& table, const char* what) {
-  return absl::InternalError(absl::StrCat(what, " failed on the GPU: ", LastError(table)));
-}
-
-// Blocks until the event has come, and gives it back; none has always come.
-absl::Status AwaitEvent(const atoll_gpu_table& table, atoll_gpu_event*& held) {
-  atoll_gpu_event* const event = std::exchange(held, nullptr);
-  if (event == nullptr) return absl::OkStatus();
-  const int32_t result = table.event_wait(event);
-  absl::Status status = result == 0 ? absl::OkStatus() : Failed(table, "waiting for a copy");
-  table.event_release(event);
-  return status;
-}
+constexpr char kCopy[] = "waiting for a copy";
 
 // Owns pinned memory and at most one event: a new copy first waits for the one before it.
 class GpuWindow final : public HostWindow {
@@ -64,7 +46,7 @@ class GpuWindow final : public HostWindow {
     return Failed(table_, "the copy of a fragment to the device");
   }
 
-  absl::Status Wait() override { return AwaitEvent(table_, event_); }
+  absl::Status Wait() override { return AwaitEvent(table_, event_, kCopy); }
 
   absl::StatusOr<bool> Done() override {
     if (event_ == nullptr) return true;
@@ -91,7 +73,7 @@ class GpuFeed final : public HostFeed {
       : table_(table), context_(context), most_bytes_(most_bytes) {}
   ~GpuFeed() override {
     for (Buffer& buffer : buffers_) {
-      static_cast<void>(AwaitEvent(table_, buffer.event));  // as with a window
+      static_cast<void>(AwaitEvent(table_, buffer.event, kCopy));  // as with a window
       if (buffer.pinned != nullptr) table_.pinned_free(context_, buffer.pinned);
     }
   }
@@ -114,7 +96,7 @@ class GpuFeed final : public HostFeed {
     if (bytes.empty()) return absl::OkStatus();
     Buffer& buffer = buffers_[next_];
     next_ = 1 - next_;
-    ATOLL_RETURN_IF_ERROR(AwaitEvent(table_, buffer.event));
+    ATOLL_RETURN_IF_ERROR(AwaitEvent(table_, buffer.event, kCopy));
     std::memcpy(buffer.pinned, bytes.data(), bytes.size());
     const auto copy = ATOLL_GPU_HAS(&table_, feed_to_device) ? table_.feed_to_device : table_.copy_to_device;
     if (copy(context_, to, buffer.pinned, bytes.size(), compute_stream, &buffer.event) == 0) return absl::OkStatus();
@@ -191,7 +173,7 @@ class GpuStepKernels final : public StepKernels {
     if (copy(context_, pinned_, from.data(), to.size_bytes(), compute_stream, &event) != 0) {
       return Failed(table_, "the copy of a few numbers to the host");
     }
-    ATOLL_RETURN_IF_ERROR(AwaitEvent(table_, event));
+    ATOLL_RETURN_IF_ERROR(AwaitEvent(table_, event, kCopy));
     std::memcpy(to.data(), pinned_, to.size_bytes());
     return absl::OkStatus();
   }

@@ -8,30 +8,12 @@
 #include "common/base/check.h"
 #include "common/codec/codec.h"
 #include "worker/device/former.h"
+#include "worker/device/gpu_calls.h"
 
 namespace atl {
 namespace {
 
-std::string LastError(const atoll_gpu_table& table) {
-  std::array<char, 512> text{};
-  table.last_error(text.data(), text.size());
-  text.back() = '\0';
-  return std::string(text.data());
-}
-
-absl::Status Failed(const atoll_gpu_table& table, const char* what) {
-  return absl::InternalError(absl::StrCat(what, " failed on the GPU: ", LastError(table)));
-}
-
-// Blocks until the event has come, and gives it back; none has always come.
-absl::Status AwaitAndRelease(const atoll_gpu_table& table, atoll_gpu_event*& held) {
-  atoll_gpu_event* const event = std::exchange(held, nullptr);
-  if (event == nullptr) return absl::OkStatus();
-  const int32_t result = table.event_wait(event);
-  absl::Status status = result == 0 ? absl::OkStatus() : Failed(table, "waiting for a contribution or a merge");
-  table.event_release(event);
-  return status;
-}
+constexpr char kFormed[] = "waiting for a contribution or a merge";
 
 atoll_gpu_codec OfPlugin(CodecKind codec) {
   switch (codec) {
@@ -70,7 +52,7 @@ class GpuWork final : public DeviceWork {
   ~GpuWork() override { static_cast<void>(Wait()); }
   GpuWork(const GpuWork&) = delete;
   GpuWork& operator=(const GpuWork&) = delete;
-  absl::Status Wait() override { return AwaitAndRelease(table_, event_); }
+  absl::Status Wait() override { return AwaitEvent(table_, event_, kFormed); }
 
  private:
   const atoll_gpu_table& table_;
@@ -139,11 +121,11 @@ class GpuFormer final : public Former {
 
   absl::StatusOr<FormedParts> Wait() override {
     if (event_ == nullptr) return absl::FailedPreconditionError("no contribution is being formed on the device");
-    ATOLL_RETURN_IF_ERROR(AwaitAndRelease(table_, event_));
+    ATOLL_RETURN_IF_ERROR(AwaitEvent(table_, event_, kFormed));
     return formed_;
   }
 
-  void Settle() override { static_cast<void>(AwaitAndRelease(table_, event_)); }
+  void Settle() override { static_cast<void>(AwaitEvent(table_, event_, kFormed)); }
 
   absl::StatusOr<std::unique_ptr<DeviceWork>> BeginMerge(double mix, std::span<const float> outer,
                                                          std::span<float> local, void* compute_stream) override {
