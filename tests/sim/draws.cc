@@ -5,17 +5,7 @@
 
 namespace atl {
 
-JobSpec DrawJob(Rng& rng, const std::string& name) {
-  JobSpec spec;
-  spec.name = name;
-  spec.priority = static_cast<int32_t>(rng.Below(3));
-  spec.model = {.vocab_size = 16, .hidden_size = 8, .intermediate_size = 8, .layers = 2, .heads = 1};
-  spec.data.corpora = {{.name = "toy", .manifest = Sha256Of(AsBytes(std::string("toy"))), .weight = 1}};
-  spec.data.sequence_length = 8;
-  spec.batch.sequences_per_step = 1 + static_cast<uint32_t>(rng.Below(4));
-  spec.inner.learning_rate = 0.05;
-  SyncSpec& sync = spec.sync;
-  sync.inner_steps = 8 + static_cast<uint32_t>(rng.Below(33));
+void DrawSync(Rng& rng, SyncSpec& sync) {
   if (rng.Below(3) > 0) {
     sync.pattern = OneOf(rng, {FragmentPattern::kStrided, FragmentPattern::kSequential, FragmentPattern::kBalanced});
     sync.layers_per_fragment = 1 + static_cast<uint32_t>(rng.Below(2));
@@ -29,6 +19,20 @@ JobSpec DrawJob(Rng& rng, const std::string& name) {
   sync.download_codec = OneOf(rng, codecs);
   sync.upload_error_memory = OneOf(rng, memories);
   sync.download_error_memory = OneOf(rng, memories);
+}
+
+JobSpec DrawJob(Rng& rng, const std::string& name) {
+  JobSpec spec;
+  spec.name = name;
+  spec.priority = static_cast<int32_t>(rng.Below(3));
+  spec.model = {.vocab_size = 16, .hidden_size = 8, .intermediate_size = 8, .layers = 2, .heads = 1};
+  spec.data.corpora = {{.name = "toy", .manifest = Sha256Of(AsBytes(std::string("toy"))), .weight = 1}};
+  spec.data.sequence_length = 8;
+  spec.batch.sequences_per_step = 1 + static_cast<uint32_t>(rng.Below(4));
+  spec.inner.learning_rate = 0.05;
+  SyncSpec& sync = spec.sync;
+  sync.inner_steps = 8 + static_cast<uint32_t>(rng.Below(33));
+  DrawSync(rng, sync);
   sync.pace = OneOf(rng, {Pace::kUniform, Pace::kBalanced});
   spec.workers = {.min = 1 + static_cast<uint32_t>(rng.Below(2)), .max = 8, .planned = 3};
   spec.checkpoint.every_rounds = static_cast<uint32_t>(rng.Below(5));

@@ -24,6 +24,8 @@ inline Duration Below(Rng& rng, Duration most) {
   return Nanoseconds(static_cast<int64_t>(rng.Below(static_cast<uint64_t>(most.ns))));
 }
 
+// Fragments, overlap and mix, codecs and error memories.
+void DrawSync(Rng& rng, SyncSpec& sync);
 JobSpec DrawJob(Rng& rng, const std::string& name);
 
 }  // namespace atl

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "common/base/random.h"
+#include "tests/sim/draws.h"
 #include "tests/sim/harness.h"
 
 namespace atl {
@@ -27,29 +28,11 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
   return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
 }
 
-template <typename T, size_t N>
-T OneOf(Rng& rng, const T (&choices)[N]) {
-  return choices[rng.Below(N)];
-}
-
 JobSpec RandomJob(Rng& rng) {
   JobSpec spec = SmallJob(kJob);
   spec.stop.inner_steps = 300;  // 15 s of steps, so that most faults come while it runs
   spec.inner.schedule.total_steps = 300;
-  SyncSpec& sync = spec.sync;
-  if (rng.Below(3) > 0) {
-    sync.pattern = OneOf(rng, {FragmentPattern::kStrided, FragmentPattern::kSequential, FragmentPattern::kBalanced});
-    sync.layers_per_fragment = 1 + static_cast<uint32_t>(rng.Below(2));
-  }
-  sync.overlap_steps = static_cast<uint32_t>(rng.Below(4));
-  sync.mix = OneOf(rng, {0.0, 0.0, 0.5});
-  const CodecKind codecs[] = {CodecKind::kFp32, CodecKind::kBf16, CodecKind::kInt8, CodecKind::kMxfp4,
-                              CodecKind::kE3m0};
-  const ErrorMemory memories[] = {ErrorMemory::kOff, ErrorMemory::kFeedback, ErrorMemory::kLoco};
-  sync.upload_codec = OneOf(rng, codecs);
-  sync.download_codec = OneOf(rng, codecs);
-  sync.upload_error_memory = OneOf(rng, memories);
-  sync.download_error_memory = OneOf(rng, memories);
+  DrawSync(rng, spec.sync);
   spec.workers.min = 1 + static_cast<uint32_t>(rng.Below(2));
   spec.checkpoint.every_rounds = static_cast<uint32_t>(rng.Below(4));
   spec.evaluation.every_rounds = static_cast<uint32_t>(rng.Below(3));
