@@ -15,7 +15,6 @@
 // of what is not, chmod, fchmod, fchown, flock, and sync_file_range, which promises nothing. Memory maps of files are
 // not seen: SQLite's -shm is one, but it holds nothing durable, and a ledger that one process holds has none.
 // crash_points.py compares the records with what strace has seen.
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -32,19 +31,12 @@
 #include <string>
 #include <string_view>
 
+#include "tests/integration/preload.h"
+
 namespace {
 
-template <typename Function>
-Function* Real(Function*, const char* name) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
-}
-
-// A test that breaks nothing shows nothing.
-std::string Needed(const char* name) {
-  const char* value = std::getenv(name);
-  if (value == nullptr) std::abort();
-  return value;
-}
+using atl::preload::Needed;
+using atl::preload::Real;
 
 uint64_t Number(const char* name, uint64_t otherwise) {
   const char* value = std::getenv(name);

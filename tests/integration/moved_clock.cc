@@ -7,7 +7,6 @@
 //   3, 4  wall clock and CLOCK_MONOTONIC of the system at which both clocks of the process are right.
 // Waits until a time and for a time are translated back; one that has begun when the wall clock moves ends as it would
 // have.
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
@@ -26,17 +25,16 @@
 #include <cstdlib>
 #include <ctime>
 
+#include "tests/integration/preload.h"
+
 namespace {
+
+using atl::preload::Real;
 
 constexpr int64_t kSecond_ns = 1'000'000'000;
 // Of a time without a clock: above it, it is one of the wall (2001), below it one since the start of the machine.
 constexpr int64_t kEarliestWall_s = 1'000'000'000;
 constexpr int64_t kForEver_s = 9'000'000'000;  // nanoseconds of more do not fit
-
-template <typename Function>
-Function* Real(Function*, const char* name) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
-}
 
 const volatile int64_t* Numbers() {
   static const volatile int64_t* const numbers = [] {

@@ -13,16 +13,19 @@ endfunction()
 # A wall clock that clock_jumps.py moves under the programs; beside them.
 add_library(moved_clock MODULE moved_clock.cc)
 target_link_libraries(moved_clock PRIVATE ${CMAKE_DL_LIBS})
+target_include_directories(moved_clock PRIVATE ${PROJECT_SOURCE_DIR})
 set_target_properties(moved_clock PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
 
 # A disk that slow_disk.py slows under the coordinator.
 add_library(slow_disk MODULE slow_disk.cc)
 target_link_libraries(slow_disk PRIVATE ${CMAKE_DL_LIBS})
+target_include_directories(slow_disk PRIVATE ${PROJECT_SOURCE_DIR})
 set_target_properties(slow_disk PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
 
 # What crash_points.py hears of the coordinator's disk, and how it breaks it.
 add_library(durable_calls MODULE durable_calls.cc)
 target_link_libraries(durable_calls PRIVATE ${CMAKE_DL_LIBS})
+target_include_directories(durable_calls PRIVATE ${PROJECT_SOURCE_DIR})
 set_target_properties(durable_calls PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
 
 atoll_program_test(idle_coordinator 60)

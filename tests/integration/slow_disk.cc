@@ -4,7 +4,6 @@
 // any time, then how many calls were delayed and for how long in all, in nanoseconds, which it may read. How long a
 // call is delayed comes from SLOW_DISK_SEED and the number of the call. Calls wait side by side, as in a drive with a
 // queue. Sockets and other files are left alone.
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
@@ -18,21 +17,14 @@
 #include <ctime>
 #include <string>
 
+#include "tests/integration/preload.h"
+
 namespace {
 
+using atl::preload::Needed;
+using atl::preload::Real;
+
 constexpr uint64_t kSecond_ns = 1'000'000'000;
-
-template <typename Function>
-Function* Real(Function*, const char* name) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
-}
-
-// A test that slows nothing shows nothing.
-std::string Needed(const char* name) {
-  const char* value = std::getenv(name);
-  if (value == nullptr) std::abort();
-  return value;
-}
 
 struct Page {
   std::atomic<uint64_t> flush_most_ns, write_most_ns, delayed, delayed_ns;
