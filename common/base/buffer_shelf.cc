@@ -38,7 +38,6 @@ std::vector<std::byte> BufferShelf::Take(size_t bytes) {
 }
 
 void BufferShelf::GiveBack(std::vector<std::byte> buffer) {
-  buffer.clear();
   MutexLock lock(mutex_);
   const auto at = std::lower_bound(buffers_.begin(), buffers_.end(), buffer.capacity(), HasLess);
   buffers_.insert(at, std::move(buffer));

@@ -16,7 +16,8 @@ class BufferShelf {
  public:
   explicit BufferShelf(size_t kept) : kept_(kept) {}
 
-  // Empty, with room for so many bytes: the smallest that came back and is large enough, otherwise a new one.
+  // With room for so many bytes, and what its last user left in it: the smallest that came back and is large enough,
+  // otherwise a new one, which is empty. So who writes into all of it has it cleared once at most.
   std::vector<std::byte> Take(size_t bytes) ATOLL_EXCLUDES(mutex_);
   // What is beyond `kept` goes, the smallest first.
   void GiveBack(std::vector<std::byte> buffer) ATOLL_EXCLUDES(mutex_);
@@ -24,7 +25,7 @@ class BufferShelf {
  private:
   const size_t kept_;
   Mutex mutex_;
-  std::vector<std::vector<std::byte>> buffers_ ATOLL_GUARDED_BY(mutex_);  // empty ones, by room, ascending
+  std::vector<std::vector<std::byte>> buffers_ ATOLL_GUARDED_BY(mutex_);  // by room, ascending
 };
 
 // `bytes` for several owners; given back to the shelf by the last of them, unless the shelf is gone by then.

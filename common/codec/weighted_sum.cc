@@ -9,14 +9,15 @@
 #include "hwy/foreach_target.h"  // includes this file once more for each target
 #include "hwy/cache_control.h"
 #include "common/codec/block_kernels-inl.h"
+#include "common/codec/word_kernels-inl.h"
 // clang-format on
 
 #ifndef ATOLL_COMMON_CODEC_WEIGHTED_SUM_ONCE_
 #define ATOLL_COMMON_CODEC_WEIGHTED_SUM_ONCE_
 namespace atl::codec {
-// One input: where its blocks begin.
-struct Fp4Input {
-  const std::byte* blocks = nullptr;
+// One input: where its elements begin.
+struct SumInput {
+  const std::byte* bytes = nullptr;
   float weight = 0;
 };
 }  // namespace atl::codec
@@ -31,7 +32,7 @@ namespace HWY_NAMESPACE {
 // the odd ones, as the codes lie. The products with a weight are looked up, since there are sixteen of them a block.
 // What is in `out` is the beginning of the sum, unless the first input is.
 template <class Format>
-void SumFp4(const Fp4Input* inputs, size_t count, bool first, size_t blocks, float* out) {
+void SumFp4(const SumInput* inputs, size_t count, bool first, size_t blocks, float* out) {
   const Floats df;
   const Ints d;
   const auto table = hn::LoadU(df, Format::Table());
@@ -40,7 +41,7 @@ void SumFp4(const Fp4Input* inputs, size_t count, bool first, size_t blocks, flo
     auto even = hn::Zero(df), odd = hn::Zero(df);
     if (!first) hn::LoadInterleaved2(df, out + b * kFp4Block, even, odd);
     for (size_t i = 0; i < count; ++i) {
-      const std::byte* in = inputs[i].blocks + b * Fp4Bytes(kFp4Block);
+      const std::byte* in = inputs[i].bytes + b * Fp4Bytes(kFp4Block);
       hwy::Prefetch(in + Fp4Bytes(kFp4Block) * (kCodecBlock / kFp4Block));
       const auto scale = hn::Set(df, E8m0Scale(static_cast<uint8_t>(in[0])));
       const auto products = hn::Mul(hn::Mul(table, scale), hn::Set(df, inputs[i].weight));
@@ -54,16 +55,79 @@ void SumFp4(const Fp4Input* inputs, size_t count, bool first, size_t blocks, flo
   }
 }
 
-bool Fp4Sum(CodecKind kind, const Fp4Input* inputs, size_t count, size_t blocks, float* out) {
-  constexpr size_t kStreams = 8;  // equal sizes put the same place of many inputs into the same few lines of a cache
-  const auto sum = kind == CodecKind::kMxfp4 ? SumFp4<E2m1> : SumFp4<E3m0>;
-  for (size_t i = 0; i < count; i += kStreams) sum(inputs + i, std::min(kStreams, count - i), i == 0, blocks, out);
+// How the other formats are read, a vector at a time: of a stretch of kInt8Block elements.
+struct WholeFloats {
+  const std::byte* in;
+  HWY_INLINE WholeFloats(const std::byte* bytes, size_t begin) : in(bytes + 4 * begin) {}
+  HWY_INLINE hn::Vec<Floats> At(size_t i) const { return hn::LoadU(Floats(), reinterpret_cast<const float*>(in) + i); }
+};
+
+template <class Format>
+struct WordFloatsOf {
+  const std::byte* in;
+  HWY_INLINE WordFloatsOf(const std::byte* bytes, size_t begin) : in(bytes + 2 * begin) {}
+  HWY_INLINE hn::Vec<Floats> At(size_t i) const {
+    return Format::Decode(hn::PromoteTo(Ints(), hn::LoadU(Words(), reinterpret_cast<const uint16_t*>(in) + i)));
+  }
+};
+
+struct ScaledInt8 {
+  const int8_t* codes;
+  hn::Vec<Floats> scale;
+  HWY_INLINE ScaledInt8(const std::byte* bytes, size_t begin) : scale(hn::Zero(Floats())) {
+    const std::byte* block = bytes + begin / kInt8Block * Int8Bytes(kInt8Block);
+    uint16_t scale_bits;
+    std::memcpy(&scale_bits, block, 2);
+    scale = hn::Set(Floats(), FloatFromBfloat16(scale_bits));
+    codes = reinterpret_cast<const int8_t*>(block) + 2;
+  }
+  HWY_INLINE hn::Vec<Floats> At(size_t i) const {
+    return hn::Mul(hn::ConvertTo(Floats(), hn::PromoteTo(Ints(), hn::LoadU(SignedCodes(), codes + i))), scale);
+  }
+};
+
+// The same for these: a stretch after the other, of which the sums of all inputs stay in registers.
+template <class Read>
+void SumStretches(const SumInput* inputs, size_t count, bool first, size_t n, float* out) {
+  const Floats d;
+  constexpr size_t kLanes = 16, kVectors = kInt8Block / kLanes;
+  for (size_t begin = 0; begin < n; begin += kInt8Block) {
+    hn::Vec<Floats> sums[kVectors];
+    for (size_t v = 0; v < kVectors; ++v) sums[v] = hn::LoadU(d, out + begin + v * kLanes);
+    for (size_t i = 0; i < count; ++i) {
+      const Read read(inputs[i].bytes, begin);
+      const auto weight = hn::Set(d, inputs[i].weight);
+      for (size_t v = 0; v < kVectors; ++v) {
+        const auto product = hn::Mul(weight, read.At(v * kLanes));
+        sums[v] = first && i == 0 ? product : hn::Add(sums[v], product);
+      }
+    }
+    for (size_t v = 0; v < kVectors; ++v) hn::StoreU(sums[v], d, out + begin + v * kLanes);
+  }
+}
+
+bool SumOf(CodecKind kind, const SumInput* inputs, size_t count, size_t n, float* out) {
+  // Read side by side they keep the memory busy; equal sizes put the same place of more into the same few lines of a
+  // cache.
+  constexpr size_t kStreams = 8;
+  for (size_t i = 0; i < count; i += kStreams) {
+    const SumInput* const some = inputs + i;
+    const size_t streams = std::min(kStreams, count - i);
+    switch (kind) {
+      case CodecKind::kFp32: SumStretches<WholeFloats>(some, streams, i == 0, n, out); break;
+      case CodecKind::kFp16: SumStretches<WordFloatsOf<Half>>(some, streams, i == 0, n, out); break;
+      case CodecKind::kBf16: SumStretches<WordFloatsOf<Bfloat16>>(some, streams, i == 0, n, out); break;
+      case CodecKind::kInt8: SumStretches<ScaledInt8>(some, streams, i == 0, n, out); break;
+      case CodecKind::kMxfp4: SumFp4<E2m1>(some, streams, i == 0, n / kFp4Block, out); break;
+      case CodecKind::kE3m0: SumFp4<E3m0>(some, streams, i == 0, n / kFp4Block, out); break;
+    }
+  }
   return true;
 }
 
 #else
 // Narrower vectors gain nothing.
-bool Fp4Sum(CodecKind /*kind*/, const Fp4Input* /*inputs*/, size_t /*count*/, size_t /*blocks*/, float* /*out*/) {
+bool SumOf(CodecKind /*kind*/, const SumInput* /*inputs*/, size_t /*count*/, size_t /*n*/, float* /*out*/) {
   return false;
 }
 #endif
@@ -79,21 +143,21 @@ HWY_AFTER_NAMESPACE();
 namespace atl {
 namespace codec {
 
-HWY_EXPORT(Fp4Sum);
+HWY_EXPORT(SumOf);
 
 namespace {
 
-// False where not all are of one format of four bits in whole blocks, or this CPU gains nothing by it.
+// False where not all are of one format in whole blocks, or this CPU gains nothing by it.
 bool SumAtOnce(std::span<const WeightedEncoding> inputs, uint64_t begin, std::span<float> out) {
   const CodecKind kind = inputs.front().codec;
-  if ((kind != CodecKind::kMxfp4 && kind != CodecKind::kE3m0) || out.size() % kFp4Block != 0) return false;
-  std::vector<Fp4Input> blocks;
-  blocks.reserve(inputs.size());
+  if (out.size() % kInt8Block != 0) return false;
+  std::vector<SumInput> places;
+  places.reserve(inputs.size());
   for (const WeightedEncoding& input : inputs) {
     if (input.codec != kind) return false;
-    blocks.push_back({RangeAt(kind, input.encoded, begin, out.size()), input.weight});
+    places.push_back({RangeAt(kind, input.encoded, begin, out.size()), input.weight});
   }
-  return HWY_DYNAMIC_DISPATCH(Fp4Sum)(kind, blocks.data(), blocks.size(), out.size() / kFp4Block, out.data());
+  return HWY_DYNAMIC_DISPATCH(SumOf)(kind, places.data(), places.size(), out.size(), out.data());
 }
 
 }  // namespace

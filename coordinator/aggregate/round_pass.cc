@@ -35,14 +35,9 @@ ContributionScreen Summarise(std::span<const vecmath::BlockStats> blocks) {
   return sum.screen();
 }
 
-// Blocks that are added up at a time, so that each contribution is read in pieces of a page or more.
-size_t RunOf(std::span<const RoundInput> inputs) {
-  constexpr size_t kPage = 4096, kMostBlocks = 4;
-  for (const RoundInput& input : inputs) {
-    if (EncodedSize(input.codec, kBlock) < kPage) return kMostBlocks;
-  }
-  return 1;
-}
+// Blocks that are added up at a time: the longer each contribution is read before the next one, the further ahead the
+// processor fetches; so many still leave the sums in the second-level cache.
+constexpr size_t kRun = 4;
 
 // One in so many blocks is compared.
 size_t ComparedStride(size_t blocks) { return std::max<size_t>(1, (blocks + kComparedBlocks - 1) / kComparedBlocks); }
@@ -146,8 +141,7 @@ class Walker {
         leaves_(leaves),
         compared_stride_(ComparedStride(BlockCount(job.public_copy.size()))),
         mean_(job.merge.rule == MergeRule::kMean || job.inputs.empty()),
-        run_(RunOf(job.inputs)),
-        merged_(run_ * kBlock),
+        merged_(kRun * kBlock),
         decoded_(kBlock),
         rows_(job.merge, job.members.size()) {
     for (size_t i = 0; i < job.inputs.size(); ++i) {
@@ -156,7 +150,7 @@ class Walker {
   }
 
   BlockSums Close(size_t block) {
-    const size_t at = block % run_ * kBlock;
+    const size_t at = block % kRun * kBlock;
     const std::span<float> g = std::span(merged_).subspan(at, BlockOf(job_.public_copy, block).size());
     const bool compared = block % compared_stride_ == 0;
     BlockSums sums;
@@ -267,7 +261,6 @@ class Walker {
   const std::span<Digest> leaves_;
   const size_t compared_stride_;
   const bool mean_;
-  const size_t run_;
   std::vector<float> merged_, decoded_;
   std::vector<WeightedEncoding> weighted_;
   RowMerger rows_;

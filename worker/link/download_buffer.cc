@@ -23,7 +23,10 @@ absl::Status DownloadBuffer::OnHeader(const DownloadHeader& header) {
     return absl::AbortedError("another version is served by now");
   }
   header_ = header;
-  if (bytes_.capacity() < header.total_bytes) bytes_ = buffers_->Take(header.total_bytes);
+  if (bytes_.capacity() < header.total_bytes) {
+    bytes_ = buffers_->Take(header.total_bytes);
+    bytes_.clear();
+  }
   return absl::OkStatus();
 }
 

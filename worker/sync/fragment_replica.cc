@@ -94,20 +94,21 @@ absl::StatusOr<const StoredContribution*> FragmentReplica::FormContribution(std:
   ATOLL_RETURN_IF_ERROR(CheckMayForm());
   ATOLL_RETURN_IF_ERROR(CheckLocal(local));
   StoredContribution formed{version_, nullptr, {}, 0, 0};
-  std::vector<std::byte> encoded = options_.buffers->Take(EncodedSize(options_.upload_codec, outer_.size()));
-  std::array<std::byte, kBlock * sizeof(float)> block_bytes;
+  const uint64_t size = EncodedSize(options_.upload_codec, outer_.size());
+  std::vector<std::byte> encoded = options_.buffers->Take(size);
+  encoded.resize(size);
   DigestHasher digest;
   errors_.Begin();
   double squares = 0, lost_squares = 0;
   for (size_t at = 0; at < outer_.size(); at += kBlock) {
     const size_t count = std::min(kBlock, outer_.size() - at);
-    const std::span<std::byte> q = std::span(block_bytes).first(EncodedSize(options_.upload_codec, count));
+    const ByteRange range = EncodedRange(options_.upload_codec, at, count);
+    const std::span<std::byte> q = std::span(encoded).subspan(range.offset, range.bytes);
     const FormedBlock block = EncodeBlock(local, at, q);
     if (!block.sent.finite) return NotFinite(at);
     squares += block.sent.sum_squares;
     lost_squares += block.lost_squares;
     digest.Update(q);
-    encoded.insert(encoded.end(), q.begin(), q.end());
   }
   formed.digest = digest.Finish();
   formed.encoded = ShareFrom(options_.buffers, std::move(encoded));
@@ -151,12 +152,13 @@ absl::StatusOr<const StoredContribution*> FragmentReplica::TakeFormed(Bytes enco
 FormedBlock FragmentReplica::EncodeBlock(std::span<const float> local, size_t at, std::span<std::byte> q) {
   std::array<float, kBlock> sum, memory;
   const size_t count = std::min(kBlock, outer_.size() - at);
-  const std::span<float> h = std::span(sum).first(count);
+  const bool as_it_is = options_.upload_codec == CodecKind::kFp32 && !errors_.Remembers();
+  float* const place = as_it_is ? reinterpret_cast<float*>(q.data()) : sum.data();
+  const std::span<float> h(place, count);
   const vecmath::BlockStats sent = vecmath::PseudoGradient(outer_.subspan(at, count), local.subspan(at, count),
                                                            errors_.MemoryAt(at, std::span(memory).first(count)), h);
-  if (!sent.finite) return {sent, 0};
+  if (!sent.finite || as_it_is) return {sent, 0};
   Encode(options_.upload_codec, h, q);
-  if (options_.upload_codec == CodecKind::kFp32 && !errors_.Remembers()) return {sent, 0};
   const std::span<float> pending = errors_.PendingAt(at, count);
   if (!pending.empty()) return {sent, DecodeLost(options_.upload_codec, q, h, pending)};
   const double lost_squares = DecodeLost(options_.upload_codec, q, h, h);

@@ -17,7 +17,7 @@ TEST(BufferShelfTest, ABufferThatCameBackIsTakenAgain) {
   shelf.GiveBack(std::move(first));
   const std::vector<std::byte> second = shelf.Take(900);
   EXPECT_EQ(second.data(), place);
-  EXPECT_TRUE(second.empty());
+  EXPECT_EQ(second, std::vector<std::byte>(1000, std::byte{7}));
   EXPECT_NE(shelf.Take(900).data(), place);  // it is there once
 }
 
