@@ -168,8 +168,10 @@ struct Leaving {
 // The worker cannot go on with its job: non-finite loss three times, out of memory, missing data.
 struct JobFailure {
   JobId job;
-  std::string reason;      // one sentence: what, where, what to do
-  bool permanent = false;  // true: no worker will do better (bad data hash, model too large for any memory)
+  std::string reason;  // one sentence: what, where, what to do
+  // It thinks that no worker will do better (bad data hash, model too large for any memory). The job ends once more
+  // workers have said so than there are left that may train it.
+  bool permanent = false;
 };
 
 // Lines of its log ring, in answer to LogsWanted.

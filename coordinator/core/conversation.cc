@@ -180,7 +180,6 @@ void Machine::Hear(Member& member, const JobFailure& message) {
   const WorkerId id = member.record.worker;
   Note(run->id(), "worker failed", absl::StrCat("worker ", id.value, " cannot go on: ", message.reason),
        {{"worker", id.value}});
-  if (message.permanent) return BreakOff(*run, absl::StrCat("worker ", id.value, ": ", message.reason));
   const std::vector<SampleRange> held = [&] {
     std::vector<SampleRange> ranges;
     for (const LeaseId lease : run->pool.HeldBy(id)) {
@@ -192,7 +191,7 @@ void Machine::Hear(Member& member, const JobFailure& message) {
   member.barred.insert(run->id());
   Detach(member, "it could not go on with this job");
   if (SpeaksOfNonFinite(message.reason)) SuspectRanges(*run, id, held);
-  run->failures[id] = message.reason;
+  run->failures[id] = {message.reason, message.permanent};
   JudgeFailures(*run, message.reason);
 }
 
@@ -213,13 +212,21 @@ void Machine::SuspectRanges(Run& run, const WorkerId& worker, const std::vector<
 }
 
 void Machine::JudgeFailures(Run& run, const std::string& reason) {
-  for (const auto& [id, member] : fleet_.members()) {
+  const auto able = std::ranges::count_if(fleet_.members(), [&](const auto& entry) {
+    const Member& member = entry.second;
     const bool may_come = !member.barred.contains(run.id()) || member.rests_from == run.id();
-    if (!member.lost && !member.record.evaluate_only && may_come) return;
-  }
+    return !member.lost && !member.record.evaluate_only && may_come;
+  });
+  const auto hopeless = std::ranges::count_if(run.failures, [](const auto& entry) { return entry.second.for_all; });
+  if (able > 0 && hopeless <= able) return;
   const size_t failed = run.failures.size();
-  BreakOff(run, failed == 1 ? absl::StrCat("its only worker failed: ", reason)
-                            : absl::StrCat("all ", failed, " workers failed; the last said: ", reason));
+  if (able > 0) {
+    BreakOff(run, absl::StrCat(hopeless, " of ", hopeless + able,
+                               " workers say that none can go on; the last said: ", reason));
+  } else {
+    BreakOff(run, failed == 1 ? absl::StrCat("its only worker failed: ", reason)
+                              : absl::StrCat("all ", failed, " workers failed; the last said: ", reason));
+  }
 }
 
 void Machine::Hear(Member&, const LogLines&) {}  // the engine passes them on to whoever asked

@@ -54,15 +54,16 @@ void Machine::AdvanceFetches(Run& run) {
            {{"worker", id.value}});
       continue;
     }
-    run.failures[id] = absl::StrCat("it has not fetched the job ", since, what);
+    const std::string why = absl::StrCat("it has not fetched the job ", since, what);
+    run.failures[id] = {why};
     Note(run.id(), "left out",
-         absl::StrCat("worker ", id.value, " is taken off job ", run.id().value, ": ", run.failures[id],
+         absl::StrCat("worker ", id.value, " is taken off job ", run.id().value, ": ", why,
                       "; where nobody else has its place it is given the job again in ", SecondsOf(kRest)),
          {{"worker", id.value}});
     member.barred.insert(run.id());
     member.rests_from = run.id();
     member.rests_until = now_ + kRest;
-    Detach(member, run.failures[id]);
+    Detach(member, why);
   }
 }
 

@@ -51,6 +51,12 @@ struct PendingEvaluation {
   Instant retry_at{};
 };
 
+// Why a worker takes no part any more.
+struct GivenUp {
+  std::string why;
+  bool for_all = false;  // it says that no worker will do better
+};
+
 enum class Ending { kNone, kRounds, kEvaluation, kCheckpoint };
 
 struct Run {
@@ -65,7 +71,7 @@ struct Run {
   std::map<UploadId, Upload> uploads;
   std::set<WorkerId> participants;                         // of the newest committed round of fragment 0
   std::vector<Duration> spreads;                           // of the last rounds, at most kSpreads
-  std::map<WorkerId, std::string> failures;                // workers that could not go on, and why
+  std::map<WorkerId, GivenUp> failures;                    // workers that could not go on
   StrikeBook strikes;                                      // forgotten at a restart
   std::vector<std::pair<WorkerId, SampleRange>> suspects;  // held by workers that met non-finite losses
   std::vector<EvaluationRecord> evaluations;

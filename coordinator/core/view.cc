@@ -77,9 +77,9 @@ std::string FailuresLine(const Run& run) {
   constexpr size_t kShown = 3;
   std::string line;
   size_t shown = 0;
-  for (const auto& [worker, why] : run.failures) {
+  for (const auto& [worker, failure] : run.failures) {
     if (shown++ == kShown) break;
-    absl::StrAppend(&line, line.empty() ? "" : "; ", "worker ", worker.value, " takes no part: ", why);
+    absl::StrAppend(&line, line.empty() ? "" : "; ", "worker ", worker.value, " takes no part: ", failure.why);
   }
   if (run.failures.size() > kShown) absl::StrAppend(&line, "; and ", run.failures.size() - kShown, " more");
   return absl::StrCat(line, "; mend that, then 'atoll job resume ", run.id().value, "'");
@@ -189,7 +189,8 @@ std::string Machine::FailureOf(const WorkerId& worker) const {
   for (const auto& [id, run] : runs_) {
     if (HasEnded(run.record.state)) continue;
     const auto failure = run.failures.find(worker);
-    if (failure != run.failures.end()) return absl::StrCat("job ", id.value, ", which it gave up: ", failure->second);
+    if (failure != run.failures.end())
+      return absl::StrCat("job ", id.value, ", which it gave up: ", failure->second.why);
   }
   return "";
 }

@@ -36,7 +36,7 @@ struct JobPrepared {
 struct JobBroken {
   JobId job;
   std::string reason;      // one sentence
-  bool permanent = false;  // no worker will do better
+  bool permanent = false;  // it seems that no worker will do better
 };
 // Answer to PrepareJob when something was not reached in time: the core asks again.
 struct JobDelayed {
