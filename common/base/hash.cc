@@ -141,6 +141,12 @@ Digest ContentRoot(std::span<const Digest> leaves, uint64_t version, Digest layo
 
 void ContentHasher::Update(Bytes data) {
   while (!data.empty()) {
+    if (leaf_.empty() && data.size() >= kLeafBytes) {
+      const Digest leaf = DigestOf(data.first(kLeafBytes));
+      root_.Update(std::as_bytes(std::span(&leaf, 1)));
+      data = data.subspan(kLeafBytes);
+      continue;
+    }
     const size_t take = std::min(kLeafBytes - leaf_.size(), data.size());
     leaf_.insert(leaf_.end(), data.begin(), data.begin() + static_cast<std::ptrdiff_t>(take));
     data = data.subspan(take);

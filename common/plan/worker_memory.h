@@ -17,17 +17,18 @@ namespace atl {
 using WireSize = uint64_t (*)(CodecKind codec, uint64_t elements);
 
 enum class MemoryItem {
-  kParameters,       // fp32, what is trained
-  kGradients,        // fp32
-  kMoments,          // two of AdamW, fp32; none with SGD
-  kWorkingCopy,      // bf16 only: parameters rounded to it, held as fp32 by a CPU without instructions for bf16
-  kOuterCopy,        // fp32, what the coordinator holds
-  kWindows,          // GPU only: pinned copies of the parameters, of every fragment
-  kSnapshot,         // CPU only: a copy of the fragment that a contribution is formed of; of the largest one
-  kResidual,         // what the upload codec lost, as the error memory keeps it
-  kForming,          // GPU that forms contributions only: what it takes for one of the largest fragment
-  kFormed,           // the same only: what it made of that fragment, pinned
-  kKeptDownload,     // the buffer of a whole fragment, kept for the updates to come: the largest one
+  kParameters,    // fp32, what is trained
+  kGradients,     // fp32
+  kMoments,       // two of AdamW, fp32; none with SGD
+  kWorkingCopy,   // bf16 only: parameters rounded to it, held as fp32 by a CPU without instructions for bf16
+  kOuterCopy,     // fp32, what the coordinator holds
+  kWindows,       // GPU only: pinned copies of the parameters, of every fragment
+  kSnapshot,      // CPU only: a copy of the fragment that a contribution is formed of; of the largest one. Counted, and
+                  // not taken, where the next step waits for the update
+  kResidual,      // what the upload codec lost, as the error memory keeps it
+  kForming,       // GPU that forms contributions only: what it takes for one of the largest fragment
+  kFormed,        // the same only: what it made of that fragment, pinned
+  kKeptDownload,  // the buffer of a whole fragment, kept for the updates to come: the largest one
   kPendingResidual,  // the residual that takes the place of the other when the contribution counts
   kContribution,     // encoded, until its fate is known
   kUpdates,          // encoded, fetched and not yet applied; the largest one lies in kKeptDownload

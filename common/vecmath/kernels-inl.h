@@ -11,10 +11,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstdint>
 #include <span>
 
 #include "common/vecmath/square_sum-inl.h"
 #include "common/vecmath/vecmath.h"
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -27,6 +29,18 @@ using Floats = hn::ScalableTag<float>;
 
 // Elements that whole vectors cover.
 inline size_t Whole(size_t n) { return n - n % hn::Lanes(Floats()); }
+
+void Copy(std::span<const float> from, std::span<float> to) {
+  if (from.size() < kFarCopy) return scalar::Copy(from, to);
+  const Floats d;
+  const size_t vector = hn::Lanes(d) * sizeof(float);
+  const size_t before = (vector - reinterpret_cast<uintptr_t>(to.data()) % vector) % vector / sizeof(float);
+  const size_t end = before + Whole(to.size() - before);
+  scalar::Copy(from.first(before), to.first(before));
+  for (size_t i = before; i < end; i += hn::Lanes(d)) hn::Stream(hn::LoadU(d, from.data() + i), d, to.data() + i);
+  hwy::FlushStream();
+  scalar::Copy(from.subspan(end), to.subspan(end));
+}
 
 void Scale(float weight, std::span<const float> x, std::span<float> out) {
   const Floats d;
@@ -66,7 +80,8 @@ void Subtract(std::span<const float> a, std::span<const float> b, std::span<floa
 }
 
 void Merge(double mix, std::span<const float> outer, std::span<float> local) {
-  if (mix == 0 || mix == 1) return scalar::Merge(mix, outer, local);
+  if (mix == 1) return;
+  if (mix == 0) return Copy(outer, local);
   const Floats d;
   const auto own = hn::Set(d, static_cast<float>(mix));
   const auto others = hn::Set(d, static_cast<float>(1 - mix));

@@ -22,6 +22,8 @@ double TreeSum(std::array<double, kLanes>& lanes) {
 
 }  // namespace
 
+void Copy(std::span<const float> from, std::span<float> to) { std::copy(from.begin(), from.end(), to.begin()); }
+
 void Scale(float weight, std::span<const float> x, std::span<float> out) {
   for (size_t i = 0; i < x.size(); ++i) out[i] = weight * x[i];
 }
@@ -40,10 +42,7 @@ void Subtract(std::span<const float> a, std::span<const float> b, std::span<floa
 
 void Merge(double mix, std::span<const float> outer, std::span<float> local) {
   if (mix == 1) return;
-  if (mix == 0) {
-    std::copy(outer.begin(), outer.end(), local.begin());
-    return;
-  }
+  if (mix == 0) return Copy(outer, local);
   const float own = static_cast<float>(mix);
   const float others = static_cast<float>(1 - mix);
   for (size_t i = 0; i < local.size(); ++i) local[i] = own * local[i] + others * outer[i];

@@ -15,6 +15,7 @@
 
 namespace atl::vecmath {
 
+HWY_EXPORT(Copy);
 HWY_EXPORT(Scale);
 HWY_EXPORT(ScaledAccumulate);
 HWY_EXPORT(Add);
@@ -30,6 +31,11 @@ HWY_EXPORT(BlockSquares);
 HWY_EXPORT(BlockDot);
 HWY_EXPORT(LargestMagnitudeBits);
 HWY_EXPORT(TargetName);
+
+void Copy(std::span<const float> from, std::span<float> to) {
+  ATOLL_CHECK(from.size() == to.size(), "spans of one kernel differ in length");
+  HWY_DYNAMIC_DISPATCH(Copy)(from, to);
+}
 
 void Scale(float weight, std::span<const float> x, std::span<float> out) {
   ATOLL_CHECK(x.size() == out.size(), "spans of one kernel differ in length");

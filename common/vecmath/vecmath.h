@@ -19,6 +19,11 @@ namespace atl::vecmath {
 
 constexpr size_t kSumBlock = 4096;  // elements
 
+// From so many elements on, Copy goes past the caches: what it writes is not read first, and drives nothing out.
+constexpr size_t kFarCopy = size_t{1} << 18;
+
+// to[i] = from[i], to the bit, also for non-finite values.
+void Copy(std::span<const float> from, std::span<float> to);
 // out[i] = weight * x[i]
 void Scale(float weight, std::span<const float> x, std::span<float> out);
 // acc[i] = acc[i] + weight * x[i]
@@ -82,6 +87,7 @@ const char* InstructionSet();
 
 // The scalar reference: the same functions, plain C++.
 namespace scalar {
+void Copy(std::span<const float> from, std::span<float> to);
 void Scale(float weight, std::span<const float> x, std::span<float> out);
 void ScaledAccumulate(float weight, std::span<const float> x, std::span<float> acc);
 void Add(std::span<const float> x, std::span<float> target);

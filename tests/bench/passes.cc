@@ -24,6 +24,7 @@
 #include "common/base/check.h"
 #include "common/base/random.h"
 #include "common/codec/codec.h"
+#include "common/vecmath/vecmath.h"
 #include "coordinator/aggregate/aggregator.h"
 #include "coordinator/aggregate/contribution_screener.h"
 #include "tests/bench/bench.h"
@@ -225,8 +226,7 @@ Group InnerStep(MemoryYard& yard, size_t elements, unsigned threads, size_t roun
 // Into memory that is kept, as worker/session does it.
 Group Snapshot(MemoryYard& yard, std::span<const float> local, size_t rounds) {
   std::vector<float> kept(local.size());
-  Variant snapshot{
-      "snapshot", Size(2 * local.size_bytes()), [&] { std::copy(local.begin(), local.end(), kept.begin()); }, {}};
+  Variant snapshot{"snapshot", Size(2 * local.size_bytes()), [&] { vecmath::Copy(local, kept); }, {}};
   return Interleave("snapshot", 1, {yard.TriadOn(1), yard.CopyOn(1), snapshot}, rounds);
 }
 

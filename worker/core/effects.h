@@ -88,6 +88,7 @@ struct BeginOptimizer {
 // that of the local parameters as they are now. DropContribution takes it back, and no answer comes.
 struct FormContribution {
   FragmentVersion target;
+  bool at_rest = false;  // the next step waits for its update, as far as can be told now
 };
 // The kept bytes under this header -> UploadEnded. Resumes by itself until CancelUpload.
 struct Upload {

@@ -316,7 +316,7 @@ void Core::State::Form(uint32_t p, bool retry) {
   h.mean_loss_micro = f.loss_sum_micro / static_cast<int64_t>(f.steps);
   h.cursors = Cursors();
   f.held = std::move(held);
-  effects.push_back(FormContribution{f.held->header.target});
+  effects.push_back(FormContribution{f.held->header.target, f.held->apply_at <= taken});
 }
 
 // A version that stands at this send step or beyond holds what the others sent here: what is sent now would wait for

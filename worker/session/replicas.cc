@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/codec/codec.h"
+#include "common/vecmath/vecmath.h"
 
 namespace atl {
 namespace {
@@ -65,7 +66,6 @@ absl::StatusOr<std::unique_ptr<Replicas>> Replicas::Create(const ModelLayout& la
                          .loco = spec.sync.loco,
                          .layout_digest = layout.digest,
                          .buffers = std::make_shared<BufferShelf>(1)};
-  size_t to_copy = 0;
   for (const FragmentInfo& fragment : layout.fragments) {
     One& one = made->fragments_.emplace_back();
     const std::span<float> outer = made->outer_.subspan(fragment.offset, fragment.elements);
@@ -73,9 +73,8 @@ absl::StatusOr<std::unique_ptr<Replicas>> Replicas::Create(const ModelLayout& la
     options.error_places = made->ErrorPlacesOf(fragment);
     ATOLL_ASSIGN_OR_RETURN(one.replica, FragmentReplica::Create(outer, options));
     ATOLL_ASSIGN_OR_RETURN(one.window, device.OpenWindow(parameters.subspan(fragment.offset, fragment.elements)));
-    if (one.window->is_direct()) to_copy = std::max<size_t>(to_copy, fragment.elements);
+    if (one.window->is_direct()) made->largest_copied_ = std::max<size_t>(made->largest_copied_, fragment.elements);
   }
-  made->copy_.resize(to_copy);
   return made;
 }
 
@@ -273,15 +272,17 @@ void Replicas::DropContribution(FragmentIndex fragment) { TakenBack(fragment).re
 absl::Status Replicas::BeginSnapshot(One& one) {
   if (!one.window->is_direct()) return one.window->Snapshot(compute_stream_);
   if (copy_reader_ != nullptr) copy_reader_->Finish();
-  std::ranges::copy(one.window->host(), copy_.begin());
+  copy_.resize(largest_copied_);
+  const std::span<float> local = one.window->host();
+  vecmath::Copy(local, std::span(copy_).first(local.size()));
   return absl::OkStatus();
 }
 
 absl::Status Replicas::FormFromSnapshot(One& one) {
   ATOLL_RETURN_IF_ERROR(one.window->Wait());
   const std::span<const float> local = one.window->host();
-  const bool direct = one.window->is_direct();
-  return one.replica->FormContribution(direct ? std::span<const float>(copy_).first(local.size()) : local).status();
+  const bool copied = one.window->is_direct() && !one.in_place;
+  return one.replica->FormContribution(copied ? std::span<const float>(copy_).first(local.size()) : local).status();
 }
 
 // The former is one fragment's at a time: that of another is formed first. A fragment that may not form a contribution
@@ -335,12 +336,15 @@ absl::Status Replicas::ProveAgainstHost(One& one, const FormedParts& parts) {
   return formed;
 }
 
-void Replicas::BeginForm(FragmentVersion target, uint64_t errand, std::function<void(FormingEnded)> tell) {
+void Replicas::BeginForm(FragmentVersion target, uint64_t errand, bool at_rest,
+                         std::function<void(FormingEnded)> tell) {
   One& one = Idle(target.fragment);
   one.errand = errand;
   const bool on_device = BeginOnDevice(one);
   const bool prove = on_device && one.proofs < kFormingProofs;
-  if (const absl::Status begun = on_device && !prove ? absl::OkStatus() : BeginSnapshot(one); !begun.ok()) {
+  one.in_place = at_rest && one.window->is_direct();
+  const bool snapshot = !one.in_place && (!on_device || prove);
+  if (const absl::Status begun = snapshot ? BeginSnapshot(one) : absl::OkStatus(); !begun.ok()) {
     if (on_device) former_->Settle();
     tell({target, errand, begun});
     return;
@@ -348,7 +352,13 @@ void Replicas::BeginForm(FragmentVersion target, uint64_t errand, std::function<
   one.forming = Errand::Send(executor_, [this, &one, target, errand, on_device, prove, tell = std::move(tell)] {
     tell({target, errand, on_device ? FormOnDevice(one, prove) : FormFromSnapshot(one)});
   });
-  if (on_device || one.window->is_direct()) copy_reader_ = one.forming;
+  if (on_device || (snapshot && one.window->is_direct())) copy_reader_ = one.forming;
+}
+
+void Replicas::ReleaseParameters() {
+  for (One& one : fragments_) {
+    if (one.in_place && one.forming != nullptr) one.forming->Finish();
+  }
 }
 
 bool Replicas::EndForm(const FormingEnded& ended) {

@@ -68,13 +68,17 @@ class Replicas {
   absl::Status KeepLocal(FragmentIndex fragment);  // after Apply, where the job dropped this worker's sync
   absl::Status AdoptOuter(FragmentIndex fragment);
 
-  // Send. What the training thread pays is a copy of the fragment: on return the local parameters may change, and the
-  // contribution that is formed on the executor is that of before. `tell` is called once, in any thread, and what it
-  // told is given to EndForm in the session's; until then no other verb of the fragment may be called but Install,
-  // AdoptOuter and DropContribution, which take back what was begun: then it is told of, if at all, to no effect.
-  // `errand` is a number that no other call was given. On a CPU there is memory for one copy: where that of another
-  // fragment is still being read, its contribution is formed first.
-  void BeginForm(FragmentVersion target, uint64_t errand, std::function<void(FormingEnded)> tell);
+  // Send. What the training thread pays is at most a copy of the fragment: after ReleaseParameters the local parameters
+  // may change, and the contribution that is formed on the executor is that of before. `tell` is called once, in any
+  // thread, and what it told is given to EndForm in the session's; until then no other verb of the fragment may be
+  // called but Install, AdoptOuter and DropContribution, which take back what was begun: then it is told of, if at all,
+  // to no effect. `errand` is a number that no other call was given. On a CPU there is memory for one copy: where that
+  // of another fragment is still being read, its contribution is formed first. `at_rest`: no step is expected
+  // meanwhile, so that on a CPU the contribution is formed of the parameters themselves, and no memory for a copy is
+  // taken.
+  void BeginForm(FragmentVersion target, uint64_t errand, bool at_rest, std::function<void(FormingEnded)> tell);
+  // Before anyone but the verbs of this class changes local parameters: what is formed of themselves is formed first.
+  void ReleaseParameters();
   // False: it was taken back. Otherwise unresolved() is there, unless the status says why not.
   bool EndForm(const FormingEnded& ended);
   // Why the host forms contributions and merges although the device was to: one sentence; OK else. It may come with any
@@ -99,6 +103,7 @@ class Replicas {
     absl::Status differs;                 // of a contribution of the device that was not the host's
     std::shared_ptr<Errand> forming;      // null: nothing is under way
     uint64_t errand = 0;                  // its number; 0: none
+    bool in_place = false;                // what is under way reads the parameters themselves
     std::optional<FetchedBytes> whole;
     std::map<Version, FetchedBytes> updates;
   };
@@ -119,7 +124,7 @@ class Replicas {
   absl::Status MergeByBoth(One& one, double mix);
   // Whether the device's merge is `wanted`; what it left in local is not undone.
   absl::Status ProveMerge(One& one, double mix, std::span<const float> wanted);
-  absl::Status BeginSnapshot(One& one);
+  absl::Status BeginSnapshot(One& one);  // into copy_ on a CPU
   // On the executor.
   absl::Status FormFromSnapshot(One& one);
   absl::Status FormOnDevice(One& one, bool prove);
@@ -133,7 +138,8 @@ class Replicas {
   absl::Status forming_refused_;
   std::vector<float> own_outer_;
   std::span<float> outer_;
-  std::vector<float> copy_;              // of the fragment that copy_reader_ forms, where a window is the memory itself
+  size_t largest_copied_ = 0;            // fragment, of those whose window is the memory itself
+  std::vector<float> copy_;              // of the one that copy_reader_ forms; empty until it is needed
   std::shared_ptr<Errand> copy_reader_;  // or of the fragment that the former forms
   std::vector<One> fragments_;
   ModelLayout layout_;

@@ -319,7 +319,7 @@ void Session::State::Do(const worker::BeginOptimizer& e) {
 }
 
 void Session::State::Do(const worker::FormContribution& e) {
-  replicas->BeginForm(e.target, ++errands, [this](FormingEnded ended) { Post(std::move(ended)); });
+  replicas->BeginForm(e.target, ++errands, e.at_rest, [this](FormingEnded ended) { Post(std::move(ended)); });
 }
 
 // Once for a job.
@@ -397,6 +397,7 @@ void Session::State::Do(const worker::TakeStep& e) {
   worked = true;
   PublishHeartbeat();
   const double rate = RateOf(e);
+  replicas->ReleaseParameters();
   const auto outcome = parts->model->Step(*batch, rate);
   if (absl::IsUnavailable(outcome.status())) {
     // A device is lost. What was trained is sent, the samples of this step go back with the leases.
@@ -428,6 +429,7 @@ void Session::State::Do(const worker::TakeStep& e) {
 void Session::State::Do(const worker::Evaluate& e) {
   worked = true;
   PublishHeartbeat();
+  replicas->ReleaseParameters();
   const auto outcome = parts->model->Evaluate(replicas->outer(), {e.first, e.samples});
   if (!outcome.ok()) {
     Answer(worker::EvaluationFailed{e.evaluation, std::string(outcome.status().message())});
@@ -440,6 +442,7 @@ void Session::State::Do(const worker::Evaluate& e) {
 void Session::State::Do(const worker::ScoreTask& e) {
   worked = true;
   PublishHeartbeat();
+  replicas->ReleaseParameters();
   const auto score = parts->model->ScoreTask(replicas->outer(), {e.task, e.first, e.examples});
   if (!score.ok()) {
     Answer(worker::EvaluationFailed{e.evaluation, std::string(score.status().message())});

@@ -180,10 +180,15 @@ absl::StatusOr<ApplyVerdict> FragmentReplica::ApplyUpdate(const OuterUpdate& upd
                                                       "fetch the fragment and take the outer copy"));
   }
   if (standing != Standing::kContributor) difference_.assign(outer_.begin(), outer_.end());
-  DecodeAdd(options_.download_codec, update.encoded, outer_);
+  ContentHasher found;
+  for (size_t at = 0; at < outer_.size(); at += kBlock) {
+    const std::span<float> block = outer_.subspan(at, std::min(kBlock, outer_.size() - at));
+    DecodeScaledAccumulate(options_.download_codec, update.encoded, at, 1, block);
+    found.Update(std::as_bytes(block));  // while it is in the cache
+  }
   version_ = update.reached;
   standing_ = standing;
-  if (ContentHash(outer_, version_.value, options_.layout_digest) != update.hash) {
+  if (found.Finish(version_.value, options_.layout_digest) != update.hash) {
     DropContribution();
     std::vector<float>().swap(difference_);
     state_ = ReplicaState::kDeviant;
@@ -289,7 +294,7 @@ absl::Status FragmentReplica::AdoptOuter(std::span<float> local) {
     ATOLL_RETURN_IF_ERROR(RequireState(ReplicaState::kReady, "taking the outer copy"));
   }
   ATOLL_RETURN_IF_ERROR(CheckLocal(local));
-  std::copy(outer_.begin(), outer_.end(), local.begin());
+  vecmath::Copy(outer_, local);
   errors_.Clear();
   DropContribution();
   std::vector<float>().swap(difference_);

@@ -2,6 +2,7 @@
 // formulas.
 #include "common/vecmath/vecmath.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -49,6 +50,20 @@ TEST(Targets, MoreThanOneIsExercised) {
   OnEveryTarget([&] { names.push_back(InstructionSet()); });
   ASSERT_GE(names.size(), 2u);
   EXPECT_NE(names.front(), names.back());
+}
+
+TEST(Copy, IsToTheBitAndWritesNothingElse) {
+  const std::vector<float> values = Values(1, kFarCopy + 100);
+  OnEveryTarget([&] {
+    for (const size_t n : {size_t{0}, size_t{1}, size_t{4096}, kFarCopy - 1, kFarCopy, kFarCopy + 33}) {
+      for (const size_t at : {size_t{16}, size_t{17}, size_t{23}, size_t{31}}) {
+        std::vector<float> wanted(n + 64, 7.0f), got = wanted;
+        std::copy_n(values.begin() + 3, n, wanted.begin() + static_cast<std::ptrdiff_t>(at));
+        Copy(std::span(values).subspan(3, n), std::span(got).subspan(at, n));
+        EXPECT_TRUE(SameBits(got, wanted)) << n << " elements at " << at;
+      }
+    }
+  });
 }
 
 TEST(Elementwise, EveryTargetGivesTheBitsOfTheReference) {

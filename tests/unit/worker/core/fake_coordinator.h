@@ -170,7 +170,7 @@ class World {
     }
     void operator()(const BeginOptimizer&) { w.Log("reset optimizer"); }
     void operator()(const FormContribution& e) {
-      w.Log(absl::StrCat("form ", e.target.fragment.value, " v", e.target.version.value));
+      w.Log(absl::StrCat("form ", e.target.fragment.value, " v", e.target.version.value, e.at_rest ? " at rest" : ""));
       if (w.form_and_apply) q.push_back(ContributionFormed{e.target, Digest{++w.digests_, 1}, 16});
     }
     void operator()(const Upload& e) {

@@ -13,6 +13,7 @@ TEST(WorkerOverlap, AnEarlyUpdateWaitsForItsStep) {
   w.Steps(2);  // offset of the only fragment: 4 - 2
   w.Boundary();
   ASSERT_TRUE(w.Did("upload 0 v0 steps 2"));
+  EXPECT_FALSE(w.Did("at rest")) << "steps are taken until the update comes";
   w.Accept(0);
   w.Publish(0, 1, {"w1"}, 2);
   EXPECT_FALSE(w.Did("apply"));

@@ -246,6 +246,7 @@ TEST(WorkerSync, RefusedKeepsTheDriftForTheNextVersion) {
   w.Start();
   w.Steps(4);
   w.Boundary();
+  EXPECT_TRUE(w.Did("form 0 v0 at rest")) << "without an overlap the next step waits";
   const ContributionHeader h = w.uploads.at(0).header;
   w.Give(UploadEnded{h.target, h.digest, UploadResult::kRefused, "another digest holds this key"});
   EXPECT_TRUE(w.Did("drop contribution 0"));

@@ -56,7 +56,7 @@ struct Side {
     for (size_t i = 0; i < local.size(); ++i) local[i] += 0.01f * NormalAt(100 + round, i);
   }
   void Begin(uint32_t p) {
-    replicas->BeginForm({FragmentIndex{p}, Version{versions[p]}}, ++errands,
+    replicas->BeginForm({FragmentIndex{p}, Version{versions[p]}}, ++errands, false,
                         [this](FormingEnded e) { ended.push_back(std::move(e)); });
   }
   // What BeginForm began, to its end.

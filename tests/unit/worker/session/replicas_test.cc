@@ -87,8 +87,8 @@ class ReplicasTest : public testing::TestWithParam<Memory> {
     replicas_->Keep({JobId{"toy"}, {FragmentIndex{p}, Version{version}}, true, hash, bytes});
     EXPECT_TRUE(replicas_->Install(FragmentIndex{p}, Version{version}).ok());
   }
-  void Begin(uint32_t p) {
-    replicas_->BeginForm({FragmentIndex{p}, Version{0}}, ++errands_,
+  void Begin(uint32_t p, bool at_rest = false) {
+    replicas_->BeginForm({FragmentIndex{p}, Version{0}}, ++errands_, at_rest,
                          [this](const FormingEnded& ended) { told_.push_back(ended); });
   }
   void SetLocal(float value) { std::ranges::fill(local_, value); }
@@ -126,6 +126,34 @@ TEST_P(ReplicasTest, AContributionIsThatOfItsSend) {
   EXPECT_TRUE(replicas_->EndForm(told_[0]));
   EXPECT_EQ(FirstOf(0), -1);
   EXPECT_EQ(local_[0], 2) << "nothing is written";
+}
+
+TEST_P(ReplicasTest, AContributionOfParametersAtRestIsThatOfItsSend) {
+  SetLocal(1);
+  Begin(0, true);
+  if (GetParam() == Memory::kDirect) {
+    EXPECT_TRUE(told_.empty());
+    replicas_->ReleaseParameters();
+    EXPECT_EQ(told_.size(), 1u) << "what reads them is done before they change";
+  }
+  replicas_->ReleaseParameters();
+  SetLocal(2);
+  executor_.RunAll();
+  ASSERT_EQ(told_.size(), 1u);
+  ASSERT_TRUE(told_[0].status.ok()) << told_[0].status;
+  EXPECT_TRUE(replicas_->EndForm(told_[0]));
+  EXPECT_EQ(FirstOf(0), -1);
+}
+
+TEST_P(ReplicasTest, WhatIsFormedOfParametersAtRestIsTakenBack) {
+  SetLocal(1);
+  Begin(0, true);
+  replicas_->DropContribution(FragmentIndex{0});
+  replicas_->ReleaseParameters();
+  SetLocal(2);
+  executor_.RunAll();
+  for (const FormingEnded& ended : told_) EXPECT_FALSE(replicas_->EndForm(ended));
+  EXPECT_EQ(replicas_->unresolved(FragmentIndex{0}), nullptr);
 }
 
 TEST_P(ReplicasTest, SeveralFragmentsAtOnceKeepWhatTheyWere) {
