@@ -1,11 +1,13 @@
-"""A job runs half, its coordinator is stopped and backed up, and runs on; then its machine is lost. A coordinator on another directory,
+"""A job runs half, its coordinator is stopped and backed up, also to a disk that fills up in between, and runs on; then its machine is lost. A coordinator on another directory,
 made from the backup, goes on from there with the same workers, which know more than it does: they start over from what it has, the
 run ends, and verify and replay find nothing wrong."""
 import shutil
 
-from atoll_harness import check, equal, main, number
+from atoll_harness import BIN, check, equal, main, number
+from disk_images import read_calls
 
 STEPS = 1200
+FILLED_AT = 5  # places of a backup, from its second durable call to its last but one
 
 
 def boot_number(coordinator):
@@ -29,6 +31,26 @@ def back_up(scene, coordinator):
     on_backup = scene.launch_coordinator(name="on-backup", state="backup")
     equal(on_backup.end(), 1, "the exit status of a coordinator on a backup")
     check("restore --from" in on_backup.log(), f"it said {on_backup.log()!r}")
+
+
+def back_up_to_a_disk_that_fills_up(scene):
+    """Wherever it fills up while the backup is written: one sentence, no backup, and the same command makes one when there is room."""
+    def back_up_to(name, code=0, **faults):
+        calls = scene.path(f"{name}.calls")
+        ran = scene.run("atoll-coordinator", "backup", "--state", scene.path("state"), "--to", scene.path("disk") / name, code=code,
+                        LD_PRELOAD=str(BIN / "libdurable_calls.so"), DURABLE_CALLS_BELOW=str(scene.path("disk").resolve()),
+                        DURABLE_CALLS_LOG=str(calls), **faults)
+        return ran, read_calls(calls)
+
+    scene.path("disk").mkdir()
+    last = len(back_up_to("undisturbed")[1]) - 2
+    for i in range(FILLED_AT):
+        name, at = f"filled-{i}", 1 + i * (last - 1) // (FILLED_AT - 1)
+        failed, calls = back_up_to(name, code=None, DURABLE_CALLS_AT=str(at), DURABLE_CALLS_FAULT="ENOSPC")
+        check(failed.code != 0 and "No space left on device" in failed.err, f"a backup whose disk filled up at call {at} ended with {failed.code} and said {failed.err!r}")
+        check(not (scene.path("disk") / name).exists(), f"there is a backup although its disk filled up at call {at}")
+        back_up_to(name)
+        equal(scene.verify(f"disk/{name}")["damage"], [], f"what verify finds in the backup that was finished after call {at}")
 
 
 def restore(scene):
@@ -56,6 +78,7 @@ def test(scene):
     scene.submit("job", manifest, steps=STEPS, workers={"min": 2}, checkpoint={"every_rounds": 10, "keep_contributions": True})
     scene.wait_round("job", 8, alive=workers)
     back_up(scene, coordinator)
+    back_up_to_a_disk_that_fills_up(scene)
     coordinator = start(scene, ports=coordinator.ports)
     held = number(scene.job("job"), "round")
     known = number(scene.wait_round("job", held + 5, alive=workers), "round")
