@@ -1,5 +1,7 @@
 // Rounds: opening, closing, committing.
 #include <algorithm>
+#include <functional>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
@@ -69,6 +71,17 @@ uint64_t Machine::NewestStep(const Run& run) const {
   return newest;
 }
 
+uint64_t Machine::StepOfHalf(const Run& run) const {
+  std::vector<uint64_t> steps;
+  for (const auto& [id, member] : fleet_.Of(run.id())) {
+    if (member.Trains(run.id()) && member.stage == Stage::kTraining) steps.push_back(member.step);
+  }
+  if (steps.empty()) return 0;
+  const auto half = steps.begin() + static_cast<std::ptrdiff_t>((steps.size() - 1) / 2);
+  std::nth_element(steps.begin(), half, steps.end(), std::greater<>());
+  return *half;
+}
+
 void Machine::AdvanceRounds(Run& run) {
   const bool pausing = run.record.state == JobState::kPaused;
   if (!run.loaded || (!pausing && !run.Gathers())) return;
@@ -108,7 +121,7 @@ void Machine::ReportOverdue(Run& run, FragmentIndex fragment, const RoundVerdict
   }
   round.wait_told = round.wait_told || as_it_should;
   const uint64_t stop = run.spec->stop.inner_steps;
-  if (run.record.state == JobState::kRunning && stop > 0 && NewestStep(run) >= stop) {
+  if (run.record.state == JobState::kRunning && stop > 0 && StepOfHalf(run) >= stop) {
     // Whoever is at the stop step sends nothing more until the end begins, so this round would wait for ever.
     BeginClosing(run, stop, absl::StrCat("step ", stop, " is reached and a round is overdue"));
     return;

@@ -17,7 +17,7 @@ void Machine::CheckStop(Run& run) {
   const uint64_t length = run.spec->data.sequence_length;
   if (stop.tokens > 0 && run.pool.record().consumed >= (stop.tokens - 1) / std::max<uint64_t>(length, 1) + 1) {
     // One step ahead, so that what is committed already does not pass for the last contribution of anybody.
-    const uint64_t ahead = std::max(ClockOf(run), NewestStep(run)) + 1;
+    const uint64_t ahead = std::max(ClockOf(run), StepOfHalf(run)) + 1;
     BeginClosing(run, stop.inner_steps > 0 ? std::min(ahead, stop.inner_steps) : ahead,
                  absl::StrCat(stop.tokens, " tokens are consumed"));
     return;

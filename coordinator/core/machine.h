@@ -120,6 +120,7 @@ class Machine {
   void Publish(Run& run, const RoundRecord& record);
   void AfterCommit(Run& run, FragmentIndex fragment);
   uint64_t NewestStep(const Run& run) const;
+  uint64_t StepOfHalf(const Run& run) const;  // which at least half of those that train it have reached
   uint64_t ClockOf(const Run& run) const { return run.ClockStep(NewestStep(run)); }
   std::pair<uint64_t, Duration> ClockOfJoiner(const Run& run) const;  // and what a step of it takes; 0: it stands
 
