@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "atoll/v1/worker.grpc.pb.h"
+#include "common/base/check.h"
 #include "common/plan/limits.h"
 #include "common/rpc/handler_gate.h"
 #include "common/rpc/peer.h"
@@ -216,8 +217,17 @@ class GrpcWorkerEnd final : public WorkerEnd {
 
 // ---- the coordinator's end ------------------------------------------------------------------------------------------
 
-// One call at the server. Keeps itself alive from Adopt to OnDone. After Finish nothing is begun any more.
-class CoordinatorCall final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage>,
+grpc::ByteBuffer Serialised(const v1::CoordinatorMessage& message) {
+  grpc::ByteBuffer buffer;
+  bool own = false;
+  const grpc::Status status = grpc::SerializationTraits<v1::CoordinatorMessage>::Serialize(message, &buffer, &own);
+  ATOLL_CHECK(status.ok(), "a message of the coordinator cannot be written");
+  return buffer;
+}
+
+// One call at the server, with messages as bytes: gRPC tells bytes that are no message like the end of the stream.
+// Keeps itself alive from Adopt to OnDone. After Finish nothing is begun any more.
+class CoordinatorCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                               public std::enable_shared_from_this<CoordinatorCall> {
  public:
   CoordinatorCall(grpc::CallbackServerContext* context, Duration first_message)
@@ -255,7 +265,7 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<v1::WorkerMessage, 
       context_->TryCancel();
       return FullError();
     }
-    outbox_.push_back(CoordinatorMessageToProto(message));
+    outbox_.push_back(Serialised(CoordinatorMessageToProto(message)));
     WriteIfDue();
     return absl::OkStatus();
   }
@@ -320,7 +330,7 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<v1::WorkerMessage, 
 
  private:
   void Deliver() {
-    absl::StatusOr<WorkerMessage> message = WorkerMessageFromProto(in_);
+    absl::StatusOr<WorkerMessage> message = Received();
     if (message.ok()) {
       gate_.Message(*std::move(message));
       return;
@@ -328,6 +338,13 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<v1::WorkerMessage, 
     const absl::Status why = Annotate(message.status(), "the worker sent an invalid message");
     MutexLock lock(mutex_);
     FinishLocked(why, why);
+  }
+  absl::StatusOr<WorkerMessage> Received() {
+    v1::WorkerMessage proto;
+    if (!grpc::SerializationTraits<v1::WorkerMessage>::Deserialize(&in_, &proto).ok()) {
+      return absl::InvalidArgumentError("its bytes are no WorkerMessage of atoll.v1");
+    }
+    return WorkerMessageFromProto(proto);
   }
   void EndSilence() {
     MutexLock lock(mutex_);
@@ -365,9 +382,9 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<v1::WorkerMessage, 
   grpc::CallbackServerContext* const context_;
   const Duration first_message_;
   HandlerGate<WorkerMessage> gate_;
-  v1::WorkerMessage in_;
+  grpc::ByteBuffer in_;
   Mutex mutex_;
-  std::deque<v1::CoordinatorMessage> outbox_ ATOLL_GUARDED_BY(mutex_);  // the first one is being written while writing_
+  std::deque<grpc::ByteBuffer> outbox_ ATOLL_GUARDED_BY(mutex_);  // the first one is being written while writing_
   bool begun_ ATOLL_GUARDED_BY(mutex_) = false;
   bool reading_ ATOLL_GUARDED_BY(mutex_) = false;
   bool read_ended_ ATOLL_GUARDED_BY(mutex_) = false;
@@ -405,12 +422,12 @@ class GrpcCoordinatorEnd final : public CoordinatorEnd {
   std::atomic<bool> closed_ = false;
 };
 
-class ControlService final : public v1::WorkerService::CallbackService {
+class ControlService final : public v1::WorkerService::WithRawCallbackMethod_Control<
+                                 v1::WorkerService::WithCallbackMethod_Enroll<v1::WorkerService::Service>> {
  public:
   ControlService(ControlAcceptor acceptor, ControlServiceOptions options)
       : acceptor_(std::move(acceptor)), options_(options) {}
-  grpc::ServerBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage>* Control(
-      grpc::CallbackServerContext* context) override {
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Control(grpc::CallbackServerContext* context) override {
     const auto call = std::make_shared<CoordinatorCall>(context, options_.first_message);
     call->Adopt();
     acceptor_(std::make_unique<GrpcCoordinatorEnd>(call), PeerOf(*context));

@@ -1,4 +1,4 @@
-// A unary call with an empty message, for tests of what lies below the calls.
+// A call with one message, empty if not told otherwise, for tests of what lies below the calls.
 #ifndef ATOLL_TESTS_UNIT_COMMON_RPC_ONE_CALL_H_
 #define ATOLL_TESTS_UNIT_COMMON_RPC_ONE_CALL_H_
 
@@ -16,14 +16,14 @@ namespace atl {
 constexpr Duration kPatience = Seconds(60);
 
 inline grpc::Status OneCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
-                            bool wait_for_ready = false) {
+                            bool wait_for_ready = false, const std::string& message = {}) {
   grpc::GenericStub stub(channel);
   grpc::ClientContext context;
   context.set_wait_for_ready(wait_for_ready);
   SetDeadline(context, kPatience);
   grpc::CompletionQueue queue;
-  const grpc::Slice nothing;
-  const grpc::ByteBuffer request(&nothing, 1);
+  const grpc::Slice bytes(message);
+  const grpc::ByteBuffer request(&bytes, 1);
   grpc::ByteBuffer response;
   grpc::Status status;
   const auto call = stub.PrepareUnaryCall(&context, method, request, &queue);

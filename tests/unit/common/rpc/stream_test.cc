@@ -1,10 +1,13 @@
 // One set of cases for both forms of the control stream: gRPC over loopback and memory.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "common/base/executor.h"
 #include "common/plan/limits.h"
 #include "common/rpc/control_stream.h"
 #include "common/rpc/memory_stream.h"
+#include "tests/unit/common/rpc/one_call.h"
 #include "tests/unit/common/rpc/rpc_fixtures.h"
 
 namespace atl {
@@ -43,9 +46,10 @@ class GrpcLink final : public Link {
   ~GrpcLink() override { worker.reset(); }
   std::unique_ptr<CoordinatorEnd> Accept() override { return *accepted_.Take(); }
   void Break() override { server_->Shutdown({0}); }
-  std::unique_ptr<WorkerEnd> Open() const {
-    return OpenControlStream(*MakeControlChannel({.address = "127.0.0.1:" + std::to_string(server_->port())},
-                                                 ChannelSecurity::PlaintextLoopback()));
+  std::unique_ptr<WorkerEnd> Open() const { return OpenControlStream(Channel()); }
+  std::shared_ptr<grpc::Channel> Channel() const {
+    return *MakeControlChannel({.address = "127.0.0.1:" + std::to_string(server_->port())},
+                               ChannelSecurity::PlaintextLoopback());
   }
 
  private:
@@ -233,6 +237,23 @@ TEST(GrpcStreamTest, NobodyThereIsUnavailable) {
   Ear<CoordinatorMessage> ear;
   end->Start(ear.Handlers());
   EXPECT_EQ(Code(ear.closed), absl::StatusCode::kUnavailable);
+}
+
+TEST(GrpcStreamTest, BytesThatAreNoMessageAreRefusedAsSuch) {
+  GrpcLink link;
+  Ear<WorkerMessage> ear;
+  Inbox<grpc::Status> told;
+  std::thread peer(
+      [&] { told.Put(OneCall(link.Channel(), "/atoll.v1.WorkerService/Control", false, "\xff\xff no message")); });
+  const std::unique_ptr<CoordinatorEnd> end = link.Accept();
+  end->Start(ear.Handlers());
+  const std::optional<grpc::Status> status = told.Take();
+  peer.join();
+  ASSERT_TRUE(status.has_value());
+  EXPECT_EQ(status->error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status->error_message();
+  EXPECT_NE(status->error_message().find("no WorkerMessage"), std::string::npos) << status->error_message();
+  EXPECT_EQ(Code(ear.closed), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ear.messages.size(), 0u);
 }
 
 }  // namespace
