@@ -432,7 +432,11 @@ void Coordinator::Stop() {
   if (bulk_server_) bulk_server_->Shutdown(kShutdownLimit);
   if (control_server_) control_server_->Shutdown(kShutdownLimit);
   engine_thread_ = {};
-  // What the executors still hold is finished before anything that it uses goes away.
+  // What the executors still hold is finished before anything that it uses goes away, themselves among it: a replay
+  // goes from one to another and back.
+  for (const auto* executor : {&calls_, &compute_, &io_, &ledger_executor_, &audit_executor_}) {
+    if (*executor != nullptr) (*executor)->Stop();
+  }
   for (auto* executor : {&calls_, &compute_, &io_, &ledger_executor_, &audit_executor_}) executor->reset();
   if (events_) (void)events_->Sync();
 }

@@ -11,17 +11,21 @@ ThreadExecutor::ThreadExecutor(size_t threads) {
   for (size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
 }
 
-ThreadExecutor::~ThreadExecutor() {
+ThreadExecutor::~ThreadExecutor() { Stop(); }
+
+void ThreadExecutor::Stop() {
   {
     MutexLock lock(mutex_);
     stopping_ = true;
   }
   wake_.NotifyAll();
+  threads_.clear();  // joins
 }
 
 void ThreadExecutor::Post(std::function<void()> work) {
   {
     MutexLock lock(mutex_);
+    if (stopping_) return;
     queue_.push_back(std::move(work));
   }
   wake_.NotifyOne();

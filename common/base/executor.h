@@ -23,12 +23,15 @@ class Executor {
 };
 
 // A fixed number of threads over one first-in-first-out queue; with one thread, jobs run strictly in order.
-// The destructor runs what is queued, then joins.
+// The destructor stops it.
 class ThreadExecutor final : public Executor {
  public:
   explicit ThreadExecutor(size_t threads);
   ~ThreadExecutor() override;
   void Post(std::function<void()> work) override ATOLL_EXCLUDES(mutex_);
+  // Runs what is queued, then ends the threads. What is posted from now on is dropped, so that executors whose jobs
+  // post to each other can be stopped one after the other before any of them is destroyed. Not to be called by a job.
+  void Stop() ATOLL_EXCLUDES(mutex_);
 
  private:
   void Run();

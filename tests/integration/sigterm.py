@@ -1,10 +1,11 @@
-"""SIGTERM: a worker leaves in order and the job goes on; a coordinator stops in order and workers wait for the next one. A
+"""SIGTERM: a worker leaves in order and the job goes on; a coordinator stops in order, also right after its start, and workers wait for the next one. A
 worker whose last messages do not leave says so."""
 import signal
 
 from atoll_harness import check, equal, main, number, wait_for
 
 STEPS = 1500
+STARTS_CUT_SHORT = 5
 
 
 def test(scene):
@@ -29,6 +30,8 @@ def test(scene):
 
     ports = coordinator.ports
     equal(coordinator.terminate(), 0, "the exit status of the coordinator after SIGTERM")
+    for _ in range(STARTS_CUT_SHORT):  # while it recomputes the rounds since the snapshot
+        equal(scene.coordinator(*data, ports=ports, name="cut-short").terminate(), 0, "the exit status of a coordinator that has just started")
     before = coordinator.log().count("stopped")
     check(before >= 1, "the coordinator does not say that it stopped")
     check(stays.popen.poll() is None, "the worker ended with its coordinator")

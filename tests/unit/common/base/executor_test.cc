@@ -69,6 +69,30 @@ TEST(ThreadExecutor, TheDestructorRunsWhatIsQueued) {
   EXPECT_EQ(ran, 300);
 }
 
+TEST(ThreadExecutor, OnceStoppedItDropsWhatIsPosted) {
+  int ran = 0;
+  ThreadExecutor executor(2);
+  executor.Stop();
+  executor.Post([&ran] { ++ran; });
+  executor.Stop();
+  EXPECT_EQ(ran, 0);
+}
+
+TEST(ThreadExecutor, TwoWhoseJobsPostToEachOtherStopOneAfterTheOther) {
+  std::latch under_way(10);
+  ThreadExecutor one(1), other(1);
+  std::function<void()> there, back;
+  there = [&] { other.Post(back); };
+  back = [&] {
+    if (!under_way.try_wait()) under_way.count_down();
+    one.Post(there);
+  };
+  one.Post(there);
+  under_way.wait();
+  one.Stop();
+  other.Stop();
+}
+
 TEST(ThreadExecutor, SeveralThreadsWorkAtTheSameTime) {
   std::latch both(2);  // opens only if two jobs are inside at once
   ThreadExecutor executor(2);
