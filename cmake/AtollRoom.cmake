@@ -92,5 +92,5 @@ endfunction()
 # the long tests.
 function(atoll_long_test name)
   add_test(NAME long.${name} COMMAND ${name})
-  set_tests_properties(long.${name} PROPERTIES LABELS long TIMEOUT 3600 ENVIRONMENT "OMP_NUM_THREADS=1;${ARGN}")
+  set_tests_properties(long.${name} PROPERTIES LABELS long TIMEOUT 10800 ENVIRONMENT "OMP_NUM_THREADS=1;${ARGN}")
 endfunction()
