@@ -6,13 +6,15 @@
 namespace atl {
 namespace {
 
-// A plain page: state as the API gives it, read-only, without scripts.
+// A plain page, without scripts.
 constexpr char kPage[] =
     "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Atoll coordinator</title>"
     "<style>body{font-family:sans-serif;max-width:40em;margin:2em auto}</style><h1>Atoll coordinator</h1>"
-    "<ul><li><a href=\"/api/v1/status\">state as JSON</a></li><li><a href=\"/metrics\">metrics</a></li>"
+    "<ul><li><a href=\"/metrics\">metrics</a></li>"
     "<li><a href=\"/healthz\">health</a>, <a href=\"/readyz\">readiness</a></li></ul>"
-    "<p>Follow a run with <code>atoll job watch NAME</code>.</p></html>\n";
+    "<p>Follow a run with <code>atoll job watch NAME</code>; its state as JSON is <code>atoll job get NAME -o "
+    "json</code>.</p>"
+    "</html>\n";
 
 }  // namespace
 
@@ -23,11 +25,6 @@ absl::StatusOr<std::unique_ptr<HttpServer>> StartWebServer(const HttpServerOptio
   routes["/"] = [](const HttpRequest&) {
     return HttpResponse{.content_type = "text/html; charset=utf-8", .body = kPage};
   };
-  if (handlers.status_json) {
-    routes["/api/v1/status"] = [status = std::move(handlers.status_json)](const HttpRequest&) {
-      return HttpResponse{.content_type = "application/json", .body = status()};
-    };
-  }
   return HttpServer::Start(options, std::move(routes));
 }
 

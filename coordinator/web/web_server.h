@@ -1,5 +1,5 @@
-// The coordinator's admin HTTP: /metrics, /healthz, /readyz, and a read-only status as JSON under /api/v1/status with a
-// plain page over it at /. What is shown comes in as functions from main; this room knows no engine state.
+// The coordinator's admin HTTP: /metrics, /healthz, /readyz, and a plain page at / that says where to look. What is
+// shown comes in as functions from main; this room knows no engine state.
 #ifndef ATOLL_COORDINATOR_WEB_WEB_SERVER_H_
 #define ATOLL_COORDINATOR_WEB_WEB_SERVER_H_
 
@@ -18,8 +18,6 @@ struct WebHandlers {
   ProbeHandlers probes;
   // Sets gauges before an exposition; may be empty.
   std::function<void()> refresh;
-  // One JSON document; may be empty: then /api/v1/status is 404.
-  std::function<std::string()> status_json;
 };
 
 // `metrics` must outlive the server. Errors as HttpServer::Start.
