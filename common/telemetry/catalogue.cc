@@ -99,7 +99,7 @@ constexpr Row kCoordinatorRows[] = {
     {Metric::kTransferBytes, "atoll_transfer_bytes_total", kCounter, "bytes", "job worker direction kind",
      "Payload bytes over the bulk connection."},
     {Metric::kHeartbeatAge, "atoll_heartbeat_age_seconds", kGauge, "seconds", "worker",
-     "Time since a connected worker was heard."},
+     "Time since a worker was heard: of one that is connected, and for an hour of one that was lost."},
     {Metric::kHeartbeatGap, "atoll_heartbeat_gap_seconds", kHistogram, "seconds", "worker",
      "Time between two heartbeats of a connected worker, as they reach the decisions."},
     {Metric::kLedgerCommitDuration, "atoll_ledger_commit_duration_seconds", kHistogram, "seconds", "",

@@ -14,6 +14,7 @@ namespace atl {
 namespace {
 
 constexpr Duration kPublishInterval = Seconds(1);
+constexpr Duration kLostShown = Seconds(3600);  // with its age; many a worker is not meant to come back
 constexpr double kMicro = 1e-6;
 constexpr char kRolledBack[] = "rolled back";  // JobNote::kind
 constexpr char kEvaluated[] = "evaluation";    // likewise
@@ -382,6 +383,7 @@ void Observer::Publish(const Core& core, Instant now) {
     const bool ended = HasEnded(view->record.state);
     if (ended && shown_.erase(job) == 0) continue;  // the last word about a job is that it has no workers
     if (!ended) shown_.insert(job);
+    NoteClock(*view, now);
     metrics_.Set(Metric::kJobStopped, view->stopped ? 1 : 0, {job.value});
     metrics_.Set(Metric::kJobClockStep, static_cast<double>(view->clock_step), {job.value});
     metrics_.Set(Metric::kJobTokensCommitted, static_cast<double>(view->tokens_committed), {job.value});
@@ -398,28 +400,39 @@ void Observer::Publish(const Core& core, Instant now) {
   double quarantined = 0;
   for (const WorkerView& worker : core.ViewWorkers(now)) {
     quarantined += worker.state == WorkerState::kQuarantined ? 1 : 0;
-    if (worker.connected) metrics_.Set(Metric::kHeartbeatAge, ToSeconds(worker.heartbeat_age), {worker.worker.value});
+    PublishAge(worker);
   }
   metrics_.Set(Metric::kWorkersQuarantined, quarantined, {});
 }
 
-double Observer::ClockRate(const JobId& job, uint64_t step, Instant now) {
-  const auto [it, fresh] = clock_marks_.try_emplace(job, ClockMark{step, now});
-  const double seconds = ToSeconds(now - it->second.at);
-  if (fresh || seconds <= 0 || step <= it->second.step) return 0;
-  return static_cast<double>(step - it->second.step) / seconds;
+void Observer::PublishAge(const WorkerView& worker) {
+  const bool lost = worker.state == WorkerState::kLost;
+  if (worker.connected || (lost && worker.heartbeat_age < kLostShown)) {
+    metrics_.Set(Metric::kHeartbeatAge, ToSeconds(worker.heartbeat_age), {worker.worker.value});
+    if (lost) lost_shown_.insert(worker.worker);
+  } else if (lost_shown_.erase(worker.worker) > 0) {
+    metrics_.ForgetWorker(worker.worker);
+  }
 }
 
-void ObserveRates(JobGlance& glance, Instant now, Observer& observer) {
+void Observer::NoteClock(const JobView& view, Instant now) {
+  const bool running = view.record.state == JobState::kRunning && view.rounds_committed > 0;
+  clock_rates_[view.record.job].Note(view.clock_step, running, now);
+}
+
+double Observer::StepsPerSecond(const JobView& view, Instant now) const {
+  const auto it = clock_rates_.find(view.record.job);
+  return it == clock_rates_.end() ? 0 : it->second.PerSecond(view.clock_step, now);
+}
+
+void ObserveRates(JobGlance& glance, Instant now, const Observer& observer) {
   const JobSpec& spec = glance.view.record.spec;
   for (const WorkerView& worker : glance.workers) {
     if (!worker.connected || worker.state != WorkerState::kTraining || worker.last.step_ns <= 0) continue;
     glance.tokens_per_second += static_cast<double>(spec.batch.sequences_per_step) * spec.data.sequence_length * 1e9 /
                                 static_cast<double>(worker.last.step_ns);
   }
-  // Before the first round has closed, how long one takes is not known.
-  if (glance.view.record.state != JobState::kRunning || glance.view.rounds_committed == 0) return;
-  const double rate = observer.ClockRate(glance.view.record.job, glance.view.clock_step, now);
+  const double rate = observer.StepsPerSecond(glance.view, now);
   const uint64_t stop = glance.view.record.stop_step;
   if (rate > 0 && stop > glance.view.clock_step)
     glance.seconds_left = static_cast<double>(stop - glance.view.clock_step) / rate;

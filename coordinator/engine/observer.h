@@ -15,6 +15,7 @@
 #include "common/telemetry/event_log.h"
 #include "common/telemetry/metrics.h"
 #include "coordinator/core/core.h"
+#include "coordinator/engine/clock_rate.h"
 #include "coordinator/engine/diagnostics.h"
 #include "coordinator/engine/history.h"
 #include "coordinator/engine/job_data.h"
@@ -48,8 +49,10 @@ class Observer {
   // Sets the gauges; at most once a second.
   void Publish(const Core& core, Instant now);
   Instant NextPublish() const { return next_publish_; }
-  // Inner steps a second on the job clock, over the last minutes; 0 when unknown.
-  double ClockRate(const JobId& job, uint64_t step, Instant now);
+  // Of a job that runs; before its first round has closed, how long one takes is not known. Publish tells of all jobs.
+  void NoteClock(const JobView& view, Instant now);
+  // Inner steps a second on the job clock; 0: not known.
+  double StepsPerSecond(const JobView& view, Instant now) const;
 
  private:
   // Versions whose merge the log holds, by epoch and fragment.
@@ -64,14 +67,11 @@ class Observer {
   // The accounts that have grown since the job's line before.
   std::vector<LoggedTransfer> TransfersToLog(const JobId& job);
   void Write(const JobId& job, const EventLine& line);
+  void PublishAge(const WorkerView& worker);
 
   struct Moved {
     std::set<WorkerId> workers;  // with transfers that no line has told
     WorkerId last;               // told
-  };
-  struct ClockMark {
-    uint64_t step = 0;
-    Instant at;
   };
 
   History& history_;
@@ -88,15 +88,16 @@ class Observer {
   std::map<JobId, std::deque<std::map<std::string, std::string>>> round_fields_;
   std::map<JobId, std::deque<std::map<std::string, std::string>>> evaluation_fields_;
   std::map<std::pair<JobId, FragmentIndex>, Instant> last_round_;
-  std::map<JobId, ClockMark> clock_marks_;
-  std::set<JobId> shown_;  // jobs with gauges of their workers
+  std::map<JobId, ClockRate> clock_rates_;
+  std::set<JobId> shown_;          // jobs with gauges of their workers
+  std::set<WorkerId> lost_shown_;  // workers with a gauge although they are lost
   Instant next_publish_;
   Diagnostics diagnostics_;
   std::map<JobId, std::deque<JobNote>> warnings_;  // to follow the next "round committed" line of the job
 };
 
 // Fills tokens_per_second and seconds_left.
-void ObserveRates(JobGlance& glance, Instant now, Observer& observer);
+void ObserveRates(JobGlance& glance, Instant now, const Observer& observer);
 
 }  // namespace atl
 

@@ -120,6 +120,7 @@ TEST_F(EventLogRecovery, TheTimeThatIsLeftIsToldFromTheFirstRoundOn) {
     glance.seconds_left = -1;
     glance.view.clock_step = step;
     glance.view.rounds_committed = rounds;
+    observer.NoteClock(glance.view, Instant{} + Seconds(seconds));
     ObserveRates(glance, Instant{} + Seconds(seconds), observer);
     return glance.seconds_left;
   };

@@ -92,6 +92,28 @@ TEST_F(Observing, GapsBetweenHeartbeatsAreCounted) {
   EXPECT_THAT(c.metrics.Expose(), HasSubstr(name + "_sum{worker=\"w\"} 1\n"));
 }
 
+// An alert has that hour to tell of it; one that left in order needs none.
+TEST_F(Observing, TheAgeOfALostWorkerIsToldForAnHour) {
+  SmallCoordinator c(disk_, clock_);
+  const ConnectionId leaves = c.engine.OpenControl(HelloOf("leaves", 1), std::make_shared<KeepingSink>());
+  const ConnectionId gone = c.engine.OpenControl(HelloOf("gone", 1), std::make_shared<KeepingSink>());
+  c.Settle();
+  c.engine.ControlSaid(leaves, Leaving{"a pause"});
+  c.Settle();
+  c.engine.ControlClosed(leaves);
+  c.engine.ControlClosed(gone);
+  const std::string of_gone = "atoll_heartbeat_age_seconds{worker=\"gone\"}";
+  for (const Duration passed : {Seconds(30), Seconds(3000)}) {
+    c.Pass(passed);
+    c.Pass(Seconds(2));
+    EXPECT_THAT(c.metrics.Expose(), HasSubstr(of_gone)) << ToSeconds(passed);
+  }
+  EXPECT_THAT(c.metrics.Expose(), Not(HasSubstr("atoll_heartbeat_age_seconds{worker=\"leaves\"}")));
+  c.Pass(Seconds(600));
+  c.Pass(Seconds(2));
+  EXPECT_THAT(c.metrics.Expose(), Not(HasSubstr(of_gone)));
+}
+
 TEST_F(Observing, AnEndedJobHasNoWorkers) {
   SmallCoordinator c(disk_, clock_);
   ASSERT_TRUE(c.Submit(TinySpec("tiny")).ok());
