@@ -12,6 +12,8 @@ constexpr double kFading = 499.0 / 500;  // of a sum with each step: long agains
 
 }  // namespace
 
+StepMetrics::StepMetrics(Metrics& metrics) : metrics_(metrics) { metrics_.Add(Metric::kNonFiniteSteps, 0); }
+
 void StepMetrics::Record(const StepTaken& step) {
   const double seconds = ToSeconds(step.took);
   metrics_.Observe(Metric::kStepDuration, seconds);

@@ -20,7 +20,8 @@ namespace atl {
 // Puts a step into the catalogue's metrics. Owned by the train thread; `metrics` is thread-safe.
 class StepMetrics {
  public:
-  explicit StepMetrics(Metrics& metrics) : metrics_(metrics) {}
+  // The counter of undone steps is there from the beginning, so that its first increase is one.
+  explicit StepMetrics(Metrics& metrics);
   void Record(const StepTaken& step);
 
  private:
