@@ -215,11 +215,9 @@ std::optional<Fault> RefusedUpdate(const Override& o) {
   std::string missing = FindTarget(unused, o.path, target, of);
   if (target.field == nullptr && !missing.empty()) return Fault{o.place, of, std::move(missing)};
   if (IsMutableField(o.path)) return std::nullopt;
+  const std::vector<std::string>& can = MutableFields();
   return Fault{o.place, o.path,
-               problem +
-                   "inner_optimizer.learning_rate, inner_optimizer.schedule.*, stop.*, priority, workers.min, "
-                   "workers.max, evaluation.every_rounds, evaluation.tasks_every_rounds, checkpoint.every_rounds, "
-                   "checkpoint.keep_last, checkpoint.keep_every and screens.* can"};
+               absl::StrCat(problem, absl::StrJoin(can.begin(), can.end() - 1, ", "), " and ", can.back(), " can")};
 }
 
 JobSpec Domain(const JobFile& file, std::vector<Violation>& violations) {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "common/base/check.h"
 #include "common/plan/limits.h"
 #include "common/plan/paced_clock.h"
@@ -463,28 +464,32 @@ uint64_t PlannedInnerSteps(const JobSpec& spec) {
   return steps == std::numeric_limits<uint64_t>::max() ? 0 : steps;
 }
 
+const std::vector<std::string>& MutableFields() {
+  static const std::vector<std::string> fields = {"inner_optimizer.learning_rate",
+                                                  "inner_optimizer.schedule.*",
+                                                  "stop.*",
+                                                  "priority",
+                                                  "workers.min",
+                                                  "workers.max",
+                                                  "sync.upload_bytes_per_second",
+                                                  "sync.download_bytes_per_second",
+                                                  "evaluation.every_rounds",
+                                                  "evaluation.tasks_every_rounds",
+                                                  "checkpoint.every_rounds",
+                                                  "checkpoint.keep_last",
+                                                  "checkpoint.keep_every",
+                                                  "screens.*"};
+  return fields;
+}
+
 bool IsMutableField(const std::string& field) {
-  static constexpr const char* kExact[] = {"inner_optimizer.learning_rate",
-                                           "priority",
-                                           "workers.min",
-                                           "workers.max",
-                                           "sync.upload_bytes_per_second",
-                                           "sync.download_bytes_per_second",
-                                           "evaluation.every_rounds",
-                                           "evaluation.tasks_every_rounds",
-                                           "checkpoint.every_rounds",
-                                           "checkpoint.keep_last",
-                                           "checkpoint.keep_every",
-                                           "inner_optimizer.schedule",
-                                           "stop",
-                                           "screens",
-                                           "metadata.labels",
-                                           "labels"};
-  static constexpr const char* kPrefixes[] = {"inner_optimizer.schedule.", "stop.", "screens.", "metadata.labels.",
-                                              "labels."};
-  if (std::any_of(std::begin(kExact), std::end(kExact), [&](const char* s) { return field == s; })) return true;
-  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
-                     [&](const char* s) { return field.rfind(s, 0) == 0 && field.size() > std::string(s).size(); });
+  const auto covers = [&field](const std::string& name) {
+    if (!absl::EndsWith(name, ".*")) return field == name;
+    const std::string section = name.substr(0, name.size() - 1);  // "stop."
+    return field + "." == section || (absl::StartsWith(field, section) && field.size() > section.size());
+  };
+  return covers("labels.*") || covers("metadata.labels.*") ||
+         std::any_of(MutableFields().begin(), MutableFields().end(), covers);
 }
 
 }  // namespace atl

@@ -28,8 +28,9 @@ std::vector<std::string> ResolveDefaults(JobSpec& spec, uint32_t tokenizer_vocab
 // Inner steps on the job clock until the stop rule, from the spec alone (tokens rule: with `workers.planned` workers).
 uint64_t PlannedInnerSteps(const JobSpec& spec);
 
-// True for the fields that `job update` may change in mid-run; `field` is a dotted path. They are the inner learning
-// rate and its schedule, the stop rule, priority, labels, workers.min/max, evaluation and checkpoint intervals.
+// What `job update` may change of a spec in mid-run, in the order of the job file; "stop.*" is all of a section.
+const std::vector<std::string>& MutableFields();
+// True for those and for labels; `field` is a dotted path, of a key or of a whole section.
 bool IsMutableField(const std::string& field);
 
 // 1 to 63 of letters, digits, '_', '-' and '.': what an evaluation task may be called.

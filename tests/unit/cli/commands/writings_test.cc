@@ -9,12 +9,14 @@
 
 #include "cli/app.h"
 #include "cli/job/job_file.h"
+#include "common/plan/job_validation.h"
 #include "tests/unit/cli/commands/harness.h"
 
 namespace atl::cli {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAreArray;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
@@ -48,6 +50,29 @@ TEST(Schema, IsStrictJson) {
   const RunResult result = Harness().Run({"job", "schema"});
   EXPECT_THAT(result.out, AllOf(HasSubstr("\"additionalProperties\": false"), HasSubstr("\"strided\""),
                                 HasSubstr("\"apiVersion\"")));
+}
+
+// What `text` has in backquotes.
+std::vector<std::string> QuotedWords(const std::string& text) {
+  std::vector<std::string> words;
+  for (size_t at = text.find('`'); at != std::string::npos; at = text.find('`', at)) {
+    const size_t end = text.find('`', at + 1);
+    words.push_back(text.substr(at + 1, end - at - 1));
+    at = end + 1;
+  }
+  return words;
+}
+
+TEST(Update, WhatMayChangeIsInTheRefusalAndOnThePage) {
+  const std::string talk = Harness().Run({"job", "update", "tiny", "--set", "model.layers=3"}).talk;
+  for (const std::string& field : MutableFields()) EXPECT_THAT(talk, HasSubstr(field));
+  const char* source = std::getenv("ATOLL_SOURCE_DIR");
+  ASSERT_NE(source, nullptr);
+  std::ifstream file(std::string(source) + "/docs/job-file.md");
+  const std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const size_t begin = page.find("may change, in mid-run: ");
+  ASSERT_NE(begin, std::string::npos);
+  EXPECT_THAT(QuotedWords(page.substr(begin, page.find(".\n", begin) - begin)), ElementsAreArray(MutableFields()));
 }
 
 TEST(Init, TemplatesAreTheExamplesAndValid) {
