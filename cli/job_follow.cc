@@ -1,6 +1,10 @@
 // watch, wait, logs: commands that stay.
+#include <algorithm>
 #include <functional>
+#include <map>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "cli/job_commands.h"
 #include "cli/output.h"
 #include "cli/watch_view.h"
@@ -105,24 +109,75 @@ std::string EndLine(const v1::Job& job) {
 
 using Seen = std::function<void(const v1::WatchJobResponse&)>;
 
-// Why a job stands still, or nothing of one that goes on.
-std::string StandstillLine(const v1::WatchJobResponse& message) {
-  const v1::Job& job = message.job();
-  const bool stands = job.state() == v1::JOB_STATE_PENDING || job.state() == v1::JOB_STATE_WAITING_FOR_WORKERS ||
-                      job.state() == v1::JOB_STATE_PAUSED;
-  if (!stands) return "";
-  const std::string& why = message.waiting_line().empty() ? job.reason() : message.waiting_line();
-  return why.empty() ? "" : absl::StrCat(StateText(job.state()), ": ", Printable(why));
+// "tokyo waits # s" of "tokyo waits 12 s": what stays of a line while its figures go on. Those in names stay.
+std::string WithoutFigures(const std::string& line) {
+  std::string out;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const bool begins = absl::ascii_isdigit(static_cast<unsigned char>(line[i])) && (i == 0 || line[i - 1] == ' ');
+    if (!begins) {
+      out += line[i];
+      continue;
+    }
+    out += '#';
+    while (i + 1 < line.size() && (absl::ascii_isdigit(static_cast<unsigned char>(line[i + 1])) || line[i + 1] == '.'))
+      ++i;
+  }
+  return out;
 }
 
+// Which waits are told where nothing is drawn: those of a job that stands still at once, likewise those for a silent
+// worker; others of a job that goes on when they last longer than rounds often do. The same cause is told once.
+class Waits {
+ public:
+  // What to tell now; mostly nothing.
+  std::string Line(const v1::WatchJobResponse& message, Instant now) {
+    const v1::Job& job = message.job();
+    const bool stands = job.state() == v1::JOB_STATE_PENDING || job.state() == v1::JOB_STATE_WAITING_FOR_WORKERS ||
+                        job.state() == v1::JOB_STATE_PAUSED;
+    const std::string& why = stands && message.waiting_line().empty() ? job.reason() : message.waiting_line();
+    const std::string cause = stands ? why : WithoutFigures(why);
+    if (job.state() != state_) told_.clear();
+    const bool same = job.state() == state_ && cause == cause_;
+    if (!same || job.rounds_committed() != rounds_) since_ = now;
+    state_ = job.state();
+    cause_ = cause;
+    rounds_ = job.rounds_committed();
+    if (why.empty() || IsTerminal(state_)) return "";
+    const bool lasts = NamesSilent(message) || now - since_ >= kOrdinaryWait;
+    const bool tell = stands ? !same : lasts && !ToldBefore(now);
+    return tell ? absl::StrCat(StateText(state_), ": ", Printable(why)) : "";
+  }
+
+ private:
+  static constexpr Duration kOrdinaryWait = Seconds(10);
+  static constexpr Duration kForgotten = Seconds(300);  // a cause that was gone for so long is told anew
+
+  static bool NamesSilent(const v1::WatchJobResponse& message) {
+    return std::any_of(message.workers().begin(), message.workers().end(), [&](const v1::WorkerStatus& w) {
+      return w.state() == "silent" &&
+             absl::StrContains(message.waiting_line(), w.name().substr(w.name().rfind('/') + 1));
+    });
+  }
+
+  bool ToldBefore(Instant now) {
+    std::erase_if(told_, [&](const auto& told) { return now - told.second >= kForgotten; });
+    return !told_.insert_or_assign(cause_, now).second;
+  }
+
+  v1::JobState state_ = v1::JOB_STATE_UNSPECIFIED;
+  std::string cause_;
+  uint64_t rounds_ = 0;
+  Instant since_{};                      // of this cause, without a round in between
+  std::map<std::string, Instant> told_;  // when each was there last
+};
+
 int WatchEvents(Session& session, const std::string& job, const Seen& seen) {
-  std::string told;
+  Waits waits;
   return Follower(session, job, TellBeside(session)).Run([&](const v1::WatchJobResponse& message) {
     seen(message);
     ShowEvents(session, message);
-    const std::string line = StandstillLine(message);
-    if (!line.empty() && line != told) session.talk << line << "\n";
-    told = line;
+    const std::string line = waits.Line(message, session.clock.Now());
+    if (!line.empty()) session.talk << line << "\n";
   });
 }
 

@@ -3,6 +3,7 @@
 #define ATOLL_TESTS_UNIT_CLI_COMMANDS_FAKE_COORDINATOR_H_
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -36,6 +37,7 @@ class FakeCoordinator : public CoordinatorApi {
   // One stream after another: its messages, then its status.
   std::deque<std::pair<std::vector<v1::WatchJobResponse>, absl::Status>> watches;
   std::vector<v1::WatchJobRequest> watch_requests;
+  std::function<void()> before_message = [] {};  // of a stream
   v1::StreamJobLogsRequest logs_request;
   v1::StreamJobLogsResponse logs;
   std::map<Sha256, std::string> blobs;
@@ -134,6 +136,7 @@ class FakeCoordinator : public CoordinatorApi {
     const auto [messages, status] = watches.front();
     watches.pop_front();
     for (const auto& message : messages) {
+      before_message();
       if (!next(message)) return absl::OkStatus();
     }
     return status;
