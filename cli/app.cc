@@ -8,6 +8,7 @@
 #include "cli/checkpoint_commands.h"
 #include "cli/command_tree.h"
 #include "cli/completion.h"
+#include "cli/output.h"
 #include "common/base/host_port.h"
 #include "common/config/nearest_word.h"
 #include "common/config/quantities.h"
@@ -42,10 +43,6 @@ Terminal TerminalOf(const AppEnvironment& environment, bool no_color) {
   terminal.height = environment.height;
   return terminal;
 }
-
-const std::map<std::string, OutputFormat> kFormats = {{"table", OutputFormat::kTable}, {"wide", OutputFormat::kWide},
-                                                      {"json", OutputFormat::kJson},   {"jsonl", OutputFormat::kJsonl},
-                                                      {"yaml", OutputFormat::kYaml},   {"name", OutputFormat::kName}};
 
 int Usage(AppEnvironment& environment, const std::string& sentence, const std::string& command = "atoll") {
   environment.talk << "atoll: " << sentence << "\nRun '" << command << " --help' for "
@@ -126,8 +123,8 @@ int RunWithSession(AppEnvironment& environment, const GlobalOptions& global,
     if (!timeout.ok()) return Usage(environment, absl::StrCat("--timeout ", timeout.status().message()));
     deadline = environment.clock.Now() + *timeout;
   }
-  const auto format = kFormats.find(global.output);
-  if (format == kFormats.end()) {
+  const std::optional<OutputFormat> format = FormatOf(global.output);
+  if (!format.has_value()) {
     return Usage(environment, "-o is '" + global.output + "'; it must be table, wide, json, jsonl, yaml or name");
   }
   std::string endpoint = global.endpoint.empty() ? Variable(environment, "ATOLL_ENDPOINT") : global.endpoint;
@@ -141,7 +138,7 @@ int RunWithSession(AppEnvironment& environment, const GlobalOptions& global,
                   .out = environment.out,
                   .talk = environment.talk,
                   .terminal = TerminalOf(environment, global.no_color),
-                  .format = format->second,
+                  .format = *format,
                   .deadline = deadline,
                   .clock = environment.clock,
                   .files = environment.files,

@@ -54,19 +54,20 @@ void AddList(CLI::App& parent, Command& command) {
 }
 
 // A command of one job and nothing else.
-void AddOfJob(CLI::App& parent, const char* name, const char* help, int (*run)(Session&, const std::string&),
-              Command& command) {
+void AddOfJob(CLI::App& parent, const char* name, const char* help, std::span<const OutputFormat> forms,
+              int (*run)(Session&, const std::string&), Command& command) {
   CLI::App& app = *parent.add_subcommand(name, help);
   const auto job = MakeOptions<std::string>();
   app.add_option("job", *job, "name of the job")->required()->type_name("JOB");
-  app.callback([=, &command] { command = [=](Session& s) { return run(s, *job); }; });
+  app.callback([=, &command] { command = Takes(forms, [=](Session& s) { return run(s, *job); }); });
 }
 
 void AddGet(CLI::App& parent, Command& command) {
-  AddOfJob(parent, "get", "show a job; -o yaml prints it as a job file", &GetJob, command);
+  AddOfJob(parent, "get", "show a job; -o yaml prints it as a job file", kAllForms, &GetJob, command);
 }
 void AddWatch(CLI::App& parent, Command& command) {
-  AddOfJob(parent, "watch", "follow a job: live in a terminal, one line an event elsewhere", &WatchJob, command);
+  AddOfJob(parent, "watch", "follow a job: live in a terminal, one line an event elsewhere", kLineForms, &WatchJob,
+           command);
 }
 
 void AddCancel(CLI::App& parent, Command& command) {
@@ -80,7 +81,8 @@ void AddCancel(CLI::App& parent, Command& command) {
   app.add_option("job", o->job, "name of the job")->required()->type_name("JOB");
   app.add_flag("--drain", o->drain, "closing round, last evaluation and checkpoint first");
   app.add_flag("--now", o->now, "at once; the newest snapshot stays (default)")->excludes("--drain");
-  app.callback([=, &command] { command = [o](Session& s) { return CancelJob(s, o->job, o->drain); }; });
+  app.callback(
+      [=, &command] { command = Takes(kNamedForms, [o](Session& s) { return CancelJob(s, o->job, o->drain); }); });
 }
 
 void AddLogs(CLI::App& parent, Command& command) {
@@ -90,7 +92,7 @@ void AddLogs(CLI::App& parent, Command& command) {
   app.add_option("--worker", o->worker, "lines of this worker")->type_name("WORKER");
   app.add_option("--tail", o->tail, "newest lines to begin with")->type_name("N");
   app.add_flag("-f,--follow", o->follow, "go on as lines come");
-  app.callback([=, &command] { command = [o](Session& s) { return JobLogs(s, *o); }; });
+  app.callback([=, &command] { command = Takes(kLineForms, [o](Session& s) { return JobLogs(s, *o); }); });
 }
 
 void AddMetrics(CLI::App& parent, Command& command) {
@@ -103,7 +105,7 @@ void AddMetrics(CLI::App& parent, Command& command) {
       ->take_all();
   app.add_option("--since-step", o->since_step, "only points at or after this step")->type_name("STEP");
   app.add_flag("--csv", o->csv, "comma-separated values with a header; not with -o");
-  app.callback([=, &command] { command = [o](Session& s) { return JobMetrics(s, *o); }; });
+  app.callback([=, &command] { command = Takes(kDocumentForms, [o](Session& s) { return JobMetrics(s, *o); }); });
 }
 
 void AddUpdateAndRollback(CLI::App& parent, Command& command) {
@@ -125,13 +127,14 @@ void AddUpdateAndRollback(CLI::App& parent, Command& command) {
   update.add_option("--etag", options->etag, "refuse when the job has changed since it had this etag")
       ->type_name("ETAG");
   update.add_flag("--force", options->force, "also where a new stop rule ends the job at once");
-  update.callback([=, &command] { command = [=](Session& s) { return UpdateJob(s, *options); }; });
+  update.callback([=, &command] { command = Takes(kNamedForms, [=](Session& s) { return UpdateJob(s, *options); }); });
 
   CLI::App& rollback = *parent.add_subcommand("rollback", "set a paused job back to one of its checkpoints");
   const auto back_job = MakeOptions<std::string>(), to = MakeOptions<std::string>();
   rollback.add_option("job", *back_job, "name of the job")->required()->type_name("JOB");
   rollback.add_option("--to", *to, "step of the checkpoint, its name, or latest")->required()->type_name("CHECKPOINT");
-  rollback.callback([=, &command] { command = [=](Session& s) { return RollbackJob(s, *back_job, *to); }; });
+  rollback.callback(
+      [=, &command] { command = Takes(kNamedForms, [=](Session& s) { return RollbackJob(s, *back_job, *to); }); });
 }
 
 void AddFileCommands(CLI::App& parent, Command& command) {
@@ -141,7 +144,8 @@ void AddFileCommands(CLI::App& parent, Command& command) {
   const auto sets = MakeOptions<std::vector<std::string>>();
   validate.add_option("file", *file, "job file; - is standard input")->required()->type_name("FILE");
   validate.add_option("--set", *sets, "override one field")->type_name("PATH=VALUE")->expected(1)->take_all();
-  validate.callback([=, &command] { command = [=](Session& s) { return ValidateJob(s, *file, *sets); }; });
+  validate.callback(
+      [=, &command] { command = Takes(kDocumentForms, [=](Session& s) { return ValidateJob(s, *file, *sets); }); });
 
   CLI::App& schema = *parent.add_subcommand("schema", "print the JSON Schema of job files, for editors");
   schema.callback([&command] { command = TextOnly(&PrintJobSchema, OutputFormat::kJson); });
@@ -179,14 +183,14 @@ void AddExport(CLI::App& parent, Command& command) {
       ->check(CLI::IsMember({"fp32", "fp16", "bf16"}))
       ->type_name("fp32|fp16|bf16")
       ->capture_default_str();
-  app.callback([=, &command] { command = [o](Session& s) { return ExportCheckpoint(s, o->exporting); }; });
+  app.callback([=, &command] {
+    command = Takes(kDocumentForms, [o](Session& s) { return ExportCheckpoint(s, o->exporting); });
+  });
 }
 
 // A data command in the session's format; `json` is the switch of its options.
 int RunData(Session& session, bool& json, const std::function<absl::Status(std::ostream&)>& run) {
-  if (session.format == OutputFormat::kName)
-    return FailUsage(session, "-o is name; this command takes table, json, jsonl or yaml");
-  json = session.format != OutputFormat::kTable && session.format != OutputFormat::kWide;
+  json = session.format != OutputFormat::kTable;
   std::ostringstream text;
   const absl::Status status = run(json ? text : session.out);
   if (!status.ok()) return Fail(session, status);
@@ -221,10 +225,10 @@ void AddPrepare(CLI::App& data, Command& command) {
   app.add_flag("-q,--quiet", o->quiet, "no progress");
   app.callback([=, &command] {
     o->append_eot = !*no_eot;
-    command = [o](Session& s) {
+    command = Takes(kDocumentForms, [o](Session& s) {
       o->talk_is_terminal = s.terminal.talk;
       return RunData(s, o->json, [&](std::ostream& out) { return RunDataPrepare(*o, s.files, out, s.talk); });
-    };
+    });
   });
 }
 
@@ -241,9 +245,9 @@ void AddInspectAndVerify(CLI::App& data, Command& command) {
       ->type_name("N")
       ->capture_default_str();
   inspect.callback([=, &command] {
-    command = [i](Session& s) {
+    command = Takes(kDocumentForms, [i](Session& s) {
       return RunData(s, i->json, [&](std::ostream& out) { return OfCorpus(RunDataInspect(*i, s.files, out, s.talk)); });
-    };
+    });
   });
 
   CLI::App& verify = *data.add_subcommand("verify", "check every file and block of a corpus against its manifest");
@@ -251,10 +255,10 @@ void AddInspectAndVerify(CLI::App& data, Command& command) {
   verify.add_option("directory", v->directory, "of the corpus")->required()->type_name("DIR");
   verify.add_flag("-q,--quiet", v->quiet, "no progress");
   verify.callback([=, &command] {
-    command = [v](Session& s) {
+    command = Takes(kDocumentForms, [v](Session& s) {
       v->talk_is_terminal = s.terminal.talk;
       return RunData(s, v->json, [&](std::ostream& out) { return OfCorpus(RunDataVerify(*v, s.files, out, s.talk)); });
-    };
+    });
   });
 }
 
@@ -285,18 +289,26 @@ Command TextOnly(Command run, OutputFormat form) {
   };
 }
 
+Command Takes(std::span<const OutputFormat> forms, Command run) {
+  return [run = std::move(run), forms](Session& session) {
+    const std::string wrong = WrongForm(session, forms);
+    return wrong.empty() ? run(session) : FailUsage(session, wrong);
+  };
+}
+
 void AddJobCommands(CLI::App& root, Command& command) {
   CLI::App& job = Group(root, "job", "submit, follow and steer jobs");
   AddSubmit(job, command);
   AddFileCommands(job, command);
   AddList(job, command);
   AddGet(job, command);
-  AddOfJob(job, "describe", "show a job with its workers, fragments, evaluations and events", &DescribeJob, command);
+  AddOfJob(job, "describe", "show a job with its workers, fragments, evaluations and events", kWideForms, &DescribeJob,
+           command);
   AddWatch(job, command);
-  AddOfJob(job, "wait", "wait until a job has ended; the exit code says how", &WaitForJob, command);
+  AddOfJob(job, "wait", "wait until a job has ended; the exit code says how", kDocumentForms, &WaitForJob, command);
   AddCancel(job, command);
-  AddOfJob(job, "pause", "hold a job; its state is kept and its workers are free", &PauseJob, command);
-  AddOfJob(job, "resume", "let a paused job go on", &ResumeJob, command);
+  AddOfJob(job, "pause", "hold a job; its state is kept and its workers are free", kNamedForms, &PauseJob, command);
+  AddOfJob(job, "resume", "let a paused job go on", kNamedForms, &ResumeJob, command);
   AddUpdateAndRollback(job, command);
   AddLogs(job, command);
   AddMetrics(job, command);
@@ -315,7 +327,7 @@ void AddOfWorker(CLI::App& parent, const char* name, const char* help, int (*run
   CLI::App& app = *parent.add_subcommand(name, help);
   const auto worker = MakeOptions<std::string>();
   app.add_option("worker", *worker, "name of the worker")->required()->type_name("WORKER");
-  app.callback([=, &command] { command = [=](Session& s) { return run(s, *worker); }; });
+  app.callback([=, &command] { command = Takes(kNamedForms, [=](Session& s) { return run(s, *worker); }); });
 }
 
 void AddWorkerCommands(CLI::App& root, Command& command) {
@@ -335,16 +347,18 @@ void AddWorkerCommands(CLI::App& root, Command& command) {
 
 void AddCheckpointCommands(CLI::App& root, Command& command) {
   CLI::App& checkpoint = Group(root, "checkpoint", "list, download and export checkpoints");
-  AddOfJob(checkpoint, "list", "list the checkpoints of a job, oldest first", &ListCheckpoints, command);
+  AddOfJob(checkpoint, "list", "list the checkpoints of a job, oldest first", kNamedForms, &ListCheckpoints, command);
   CLI::App& download = *checkpoint.add_subcommand("download", "write a checkpoint's fragments as raw fp32");
   const auto which = MakeOptions<std::string>(), directory = MakeOptions<std::string>();
   download.add_option("checkpoint", *which, "JOB (the newest), JOB/STEP or the full name")
       ->required()
       ->type_name("CHECKPOINT");
   download.add_option("directory", *directory, "absent or empty")->required()->type_name("DIR");
-  download.callback([=, &command] { command = [=](Session& s) { return DownloadCheckpoint(s, *which, *directory); }; });
+  download.callback([=, &command] {
+    command = Takes(kDocumentForms, [=](Session& s) { return DownloadCheckpoint(s, *which, *directory); });
+  });
   AddExport(checkpoint, command);
-  AddOfJob(root, "checkpoints", "list the checkpoints of a job", &ListCheckpoints, command);
+  AddOfJob(root, "checkpoints", "list the checkpoints of a job", kNamedForms, &ListCheckpoints, command);
 }
 
 void AddDataCommands(CLI::App& root, Command& command) {
@@ -357,7 +371,9 @@ void AddOtherCommands(CLI::App& root, const std::string& version, Command& comma
   CLI::App& app = *root.add_subcommand("version", "print the version");
   const auto server = std::make_shared<bool>(false);
   app.add_flag("--server", *server, "also the coordinator's");
-  app.callback([=, &command] { command = [=](Session& s) { return PrintVersion(s, version, *server); }; });
+  app.callback([=, &command] {
+    command = Takes(kDocumentForms, [=](Session& s) { return PrintVersion(s, version, *server); });
+  });
 
   CLI::App& completion = *root.add_subcommand("completion", "print a completion script for a shell");
   const auto shell = std::make_shared<std::string>();

@@ -3,6 +3,7 @@
 #define ATOLL_CLI_COMMAND_TREE_H_
 
 #include <functional>
+#include <span>
 #include <string>
 
 #include "cli/session.h"
@@ -30,6 +31,8 @@ void BuildCommandTree(CLI::App& root, GlobalOptions& global, const std::string& 
 using Command = std::function<int(Session&)>;
 // `run`, which prints text of one form: any -o but that form is refused in a sentence.
 Command TextOnly(Command run, OutputFormat form = OutputFormat::kTable);
+// `run`, which knows these forms: any other -o is refused in a sentence that names them.
+Command Takes(std::span<const OutputFormat> forms, Command run);
 void AddJobCommands(CLI::App& root, Command& command);
 void AddWorkerCommands(CLI::App& root, Command& command);
 void AddCheckpointCommands(CLI::App& root, Command& command);

@@ -16,7 +16,7 @@ int Doctor(Session& session, const std::string& bulk_endpoint, const std::string
                                .bulk_address = bulk_endpoint.empty() ? PortAfter(session.endpoint, 1) : bulk_endpoint,
                                .identity = session.identity,
                                .version = version};
-  const bool lines = session.format == OutputFormat::kTable || session.format == OutputFormat::kWide;
+  const bool lines = session.format == OutputFormat::kTable;
   nlohmann::ordered_json findings = nlohmann::ordered_json::array();
   const CoordinatorCheckResult result = CheckCoordinator(check, session.clock, [&](const Finding& finding) {
     if (lines) {
@@ -38,7 +38,8 @@ void AddDoctorCommand(CLI::App& root, const std::string& version, Command& comma
   const auto bulk = std::make_shared<std::string>();
   doctor.add_option("--bulk-endpoint", *bulk, "bulk port of the coordinator; default: the port after --endpoint's")
       ->type_name("HOST:PORT");
-  doctor.callback([=, &command] { command = [=](Session& s) { return Doctor(s, *bulk, version); }; });
+  doctor.callback(
+      [=, &command] { command = Takes(kDocumentForms, [=](Session& s) { return Doctor(s, *bulk, version); }); });
 }
 
 }  // namespace atl::cli

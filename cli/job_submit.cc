@@ -93,6 +93,15 @@ absl::StatusOr<v1::SubmitJobResponse> Send(Session& session, const v1::SubmitJob
   return response;
 }
 
+// What -o may be depends on what is printed besides the job's name, or in its place.
+std::string WrongSubmitForm(const Session& session, const SubmitOptions& options) {
+  if (options.dry_run == DryRun::kClient && session.format != OutputFormat::kTable)
+    return "-o does not go with --dry-run=client, which has no result to print; leave it out";
+  if (options.dry_run == DryRun::kServer) return WrongForm(session, kDocumentForms, "--dry-run=server");
+  if (options.after == AfterSubmit::kWatch) return WrongForm(session, kLineForms, "--watch");
+  return WrongForm(session, kNamedForms);
+}
+
 void PrintSubmitted(Session& session, const v1::SubmitJobResponse& response, bool dry_run) {
   for (const std::string& note : response.notes()) session.talk << Printable(note) << "\n";
   const bool text = session.format == OutputFormat::kTable || session.format == OutputFormat::kWide ||
@@ -109,6 +118,7 @@ void PrintSubmitted(Session& session, const v1::SubmitJobResponse& response, boo
 }  // namespace
 
 int SubmitJob(Session& session, const SubmitOptions& options) {
+  if (const std::string wrong = WrongSubmitForm(session, options); !wrong.empty()) return FailUsage(session, wrong);
   const absl::StatusOr<Input> input = ReadInput(session, options.file);
   if (!input.ok()) return FailInput(session, input.status());
   Loaded loaded;

@@ -15,6 +15,17 @@
 namespace atl::cli {
 namespace {
 
+constexpr std::pair<const char*, OutputFormat> kFormats[] = {
+    {"table", OutputFormat::kTable}, {"wide", OutputFormat::kWide}, {"json", OutputFormat::kJson},
+    {"jsonl", OutputFormat::kJsonl}, {"yaml", OutputFormat::kYaml}, {"name", OutputFormat::kName}};
+
+std::string WordOf(OutputFormat format) {
+  for (const auto& [word, known] : kFormats) {
+    if (known == format) return word;
+  }
+  return "";
+}
+
 bool StartsCodePoint(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
 
 std::string AgeText(const Session& session, const google::protobuf::Timestamp& from) {
@@ -58,6 +69,21 @@ std::string WorkersText(const v1::Job& job) {
 }
 
 }  // namespace
+
+std::optional<OutputFormat> FormatOf(const std::string& word) {
+  for (const auto& [known, format] : kFormats) {
+    if (word == known) return format;
+  }
+  return std::nullopt;
+}
+
+std::string WrongForm(const Session& session, std::span<const OutputFormat> forms, const std::string& what) {
+  if (std::find(forms.begin(), forms.end(), session.format) != forms.end()) return "";
+  std::vector<std::string> words;
+  for (const OutputFormat form : forms) words.push_back(WordOf(form));
+  return absl::StrCat("-o is ", WordOf(session.format), "; ", what, " takes ",
+                      absl::StrJoin(words.begin(), words.end() - 1, ", "), " or ", words.back());
+}
 
 size_t DisplayWidth(const std::string& utf8) {
   return static_cast<size_t>(std::count_if(utf8.begin(), utf8.end(), StartsCodePoint));

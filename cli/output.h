@@ -5,7 +5,9 @@
 #include <google/protobuf/message.h>
 
 #include <cstdint>
+#include <optional>
 #include <ostream>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,22 @@
 #include "cli/session.h"
 
 namespace atl::cli {
+
+// By the word of -o; none for any other word.
+std::optional<OutputFormat> FormatOf(const std::string& word);
+// What commands take: a table or one document; also the names alone; lines as they come.
+inline constexpr OutputFormat kDocumentForms[] = {OutputFormat::kTable, OutputFormat::kJson, OutputFormat::kJsonl,
+                                                  OutputFormat::kYaml};
+inline constexpr OutputFormat kNamedForms[] = {OutputFormat::kTable, OutputFormat::kJson, OutputFormat::kJsonl,
+                                               OutputFormat::kYaml, OutputFormat::kName};
+inline constexpr OutputFormat kWideForms[] = {OutputFormat::kTable, OutputFormat::kWide, OutputFormat::kJson,
+                                              OutputFormat::kJsonl, OutputFormat::kYaml};
+inline constexpr OutputFormat kAllForms[] = {OutputFormat::kTable, OutputFormat::kWide, OutputFormat::kJson,
+                                             OutputFormat::kJsonl, OutputFormat::kYaml, OutputFormat::kName};
+inline constexpr OutputFormat kLineForms[] = {OutputFormat::kTable, OutputFormat::kJson, OutputFormat::kJsonl};
+// "-o is name; this command takes table, json or jsonl" of a format that is not among `forms`; else empty.
+std::string WrongForm(const Session& session, std::span<const OutputFormat> forms,
+                      const std::string& what = "this command");
 
 // Columns padded to their widest cell, two spaces between, no trailing blanks. Control characters become '?'.
 class Table {

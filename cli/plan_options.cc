@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_join.h"
 #include "cli/command_tree.h"
+#include "cli/output.h"
 #include "cli/plan_command.h"
 #include "common/codec/codec.h"
 #include "common/config/nearest_word.h"
@@ -164,7 +165,7 @@ void AddPlanCommand(CLI::App& root, Command& command) {
   add("--target-utilization", o->target_utilization, "SHARE", "to recommend settings for")->capture_default_str();
   add("--tokens", o->tokens, "N", "token budget of the job, for hours");
   add("--tokens-per-step", o->tokens_per_step, "N", "tokens of one inner step of one worker, for hours");
-  app.callback([o, &command] { command = [o](Session& s) { return PrintPlan(s, *o); }; });
+  app.callback([o, &command] { command = Takes(kDocumentForms, [o](Session& s) { return PrintPlan(s, *o); }); });
 }
 
 }  // namespace atl::cli

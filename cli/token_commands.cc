@@ -49,6 +49,10 @@ std::string StateOf(const v1::JoinToken& token, int64_t now_s) {
 int ListTokens(Session& session) {
   const auto response = session.api.ListTokens({});
   if (!response.ok()) return Fail(session, response.status());
+  if (session.format == OutputFormat::kJsonl) {
+    for (const v1::JoinToken& token : response->tokens()) session.out << ToJson(token, true);
+    return kExitOk;
+  }
   if (PrintMessage(session, *response)) return kExitOk;
   const int64_t now_s = WallSeconds(session.clock);
   session.out << absl::StrFormat("%-16s  %-8s  %-20s  %-9s  %-23s  %s\n", "ID", "ROLE", "NAME", "USED", "END", "STATE");
@@ -105,7 +109,7 @@ void AddTokenCommands(CLI::App& root, Command& command) {
       ->capture_default_str();
   create.callback([=, &command] { command = TextOnly([c](Session& s) { return CreateToken(s, *c); }); });
   token.add_subcommand("list", "list join tokens, without their secrets")->callback([&command] {
-    command = [](Session& s) { return ListTokens(s); };
+    command = Takes(kDocumentForms, [](Session& s) { return ListTokens(s); });
   });
   CLI::App& revoke = *token.add_subcommand("revoke", "refuse a token and everybody who came by it");
   const auto id = std::make_shared<std::string>();

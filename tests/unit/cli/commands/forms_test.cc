@@ -1,0 +1,66 @@
+// Which -o a command takes, and what it says of any other.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/cli/commands/harness.h"
+
+namespace atl::cli {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+RunResult RunWith(std::vector<std::string> arguments, const std::string& form) {
+  arguments.insert(arguments.end(), {"-o", form});
+  return Harness().Run(arguments);
+}
+
+TEST(Forms, ThatACommandDoesNotHaveAreRefusedWithThoseItHas) {
+  const auto refuses = [](const std::vector<std::string>& command, const std::vector<std::string>& forms,
+                          const std::string& takes) {
+    for (const std::string& form : forms) {
+      const RunResult result = RunWith(command, form);
+      EXPECT_EQ(result.code, 2) << command.back() << " " << form;
+      EXPECT_EQ(result.out, "") << command.back() << " " << form;
+      EXPECT_EQ(result.talk, "atoll: -o is " + form + "; " + takes + "\n");
+    }
+  };
+  const std::string document = "this command takes table, json, jsonl or yaml";
+  const std::vector<std::string> plan = {"plan",           "--params", "1e9",         "--layers", "24",
+                                         "--step-seconds", "0.1",      "--bandwidth", "1Gbps"};
+  for (const auto& command : std::vector<std::vector<std::string>>{plan,
+                                                                   {"version"},
+                                                                   {"doctor"},
+                                                                   {"token", "list"},
+                                                                   {"metrics", "tiny"},
+                                                                   {"job", "wait", "tiny"},
+                                                                   {"job", "validate", "-"},
+                                                                   {"checkpoint", "download", "tiny", "there"},
+                                                                   {"data", "inspect", "corpus"}})
+    refuses(command, {"name", "wide"}, document);
+  refuses({"job", "describe", "tiny"}, {"name"}, "this command takes table, wide, json, jsonl or yaml");
+  refuses({"logs", "tiny"}, {"yaml", "name", "wide"}, "this command takes table, json or jsonl");
+  refuses({"watch", "tiny"}, {"yaml", "name", "wide"}, "this command takes table, json or jsonl");
+  for (const auto& command : std::vector<std::vector<std::string>>{
+           {"submit", "-"}, {"job", "pause", "tiny"}, {"worker", "drain", "a"}, {"checkpoints", "tiny"}})
+    refuses(command, {"wide"}, "this command takes table, json, jsonl, yaml or name");
+  refuses({"submit", "-", "--dry-run=server"}, {"name"}, "--dry-run=server takes table, json, jsonl or yaml");
+  refuses({"submit", "-", "--watch"}, {"name", "yaml"}, "--watch takes table, json or jsonl");
+  EXPECT_THAT(RunWith({"submit", "-", "--dry-run=client"}, "json").talk, HasSubstr("has no result to print"));
+}
+
+TEST(Forms, JsonlIsOneLineAnItem) {
+  Harness harness;
+  for (const char* id : {"a", "b"}) {
+    harness.fake.tokens.add_tokens()->set_id(id);
+    harness.fake.checkpoints.add_checkpoints()->set_name(id);
+    harness.fake.workers.add_workers()->set_name(id);
+  }
+  EXPECT_EQ(harness.Run({"token", "list", "-o", "jsonl"}).out, "{\"id\":\"a\"}\n{\"id\":\"b\"}\n");
+  EXPECT_EQ(harness.Run({"checkpoints", "tiny", "-o", "jsonl"}).out, "{\"name\":\"a\"}\n{\"name\":\"b\"}\n");
+  EXPECT_EQ(harness.Run({"worker", "list", "-o", "jsonl"}).out, "{\"name\":\"a\"}\n{\"name\":\"b\"}\n");
+  EXPECT_THAT(harness.Run({"token", "list", "-o", "json"}).out, StartsWith("{\n \"tokens\": ["));
+}
+
+}  // namespace
+}  // namespace atl::cli
