@@ -144,8 +144,10 @@ void Core::State::OnMessage(const CoordinatorMessage& message) {
 void Core::State::OnWelcome(const Welcome& welcome) {
   if (welcome.boot < boot) {
     refusing = true;
-    const std::string why = absl::StrCat("the coordinator has boot number ", welcome.boot.value, ", but ", boot.value,
-                                         " was seen before: it runs on an older copy of its state and is not followed");
+    const std::string why = absl::StrCat(
+        "the coordinator has boot number ", welcome.boot.value, ", but ", boot.value,
+        " was seen before: its state directory is older than one that this worker has followed; start the coordinator "
+        "on the newer state, or, to follow this one, end this worker and start it again, which forgets the other");
     Tell(NoteLevel::kError, "coordinator not followed", why);
     effects.push_back(CloseStream{why});
     return;

@@ -7,7 +7,7 @@
 namespace atl {
 
 ControlSide::ControlSide(Parts parts)
-    : parts_(std::move(parts)), backoff_(parts_.options.backoff, parts_.options.seed) {}
+    : parts_(std::move(parts)), backoff_(parts_.options.backoff, parts_.options.seed), backoff_before_(backoff_) {}
 
 Instant ControlSide::Turn() {
   const Instant now = parts_.clock.Now();
@@ -47,6 +47,7 @@ void ControlSide::OnMessage(uint64_t number, CoordinatorMessage message) {
   if (const Welcome* welcome = std::get_if<Welcome>(&message)) {
     welcomed_ = true;
     ++connects_;
+    backoff_before_ = backoff_;
     backoff_.Reset();
     interval_ = welcome->heartbeat_interval.ns > 0 ? welcome->heartbeat_interval : limits::kHeartbeatInterval;
     beat_at_ = parts_.clock.Now();
@@ -77,6 +78,7 @@ void ControlSide::Say(WorkerMessage message) {
 
 void ControlSide::CloseStream(const std::string& reason) {
   if (!stream_) return;
+  if (welcomed_) backoff_ = backoff_before_;  // such a Welcome was no success
   close_reason_ = reason;
   welcome_by_ = kNever;
   stream_->Cancel();

@@ -68,6 +68,7 @@ class ControlSide {
 
   Parts parts_;
   Backoff backoff_;
+  Backoff backoff_before_;  // as it was at the newest Welcome
   std::unique_ptr<WorkerEnd> stream_;
   uint64_t number_ = 0;  // of the newest stream: words of older ones are ignored
   bool welcomed_ = false;

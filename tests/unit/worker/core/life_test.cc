@@ -70,6 +70,7 @@ TEST(WorkerLife, ALowerBootNumberIsNotFollowed) {
   w.Give(StreamDown{"gone"});
   w.Connect(true, 4);
   EXPECT_TRUE(w.Did("close: the coordinator has boot number 4, but 5 was seen before"));
+  EXPECT_TRUE(w.Did("start the coordinator on the newer state, or, to follow this one, end this worker"));
   w.Assign({Version{0}});
   EXPECT_FALSE(w.Did("make job")) << "nothing that such a coordinator says counts";
 }

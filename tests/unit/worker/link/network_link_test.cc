@@ -79,6 +79,30 @@ TEST_F(LinkTest, ABrokenStreamIsOpenedAgainWithGrowingWaits) {
   EXPECT_EQ(Events<worker::StreamUp>().size(), 7u);
 }
 
+// As of a coordinator on an older state: its Welcome is no success that would make the next wait short again.
+TEST_F(LinkTest, AWelcomeThatIsNotFollowedLeavesTheWaitsGrowing) {
+  Settle();
+  Duration longest{};
+  for (int i = 1; i <= 7; ++i) {
+    Welcome();
+    const Instant closed = clock_.Now();
+    const int before = opened_;
+    link_.CloseStream("an older state");
+    Settle();
+    while (opened_ == before) Pass(Milliseconds(10));
+    longest = std::max(longest, clock_.Now() - closed);
+  }
+  EXPECT_GT(longest, Seconds(3));
+  EXPECT_LE(longest, Seconds(7));
+  Welcome();
+  const Instant broken = clock_.Now();
+  const int before = opened_;
+  pair_.break_connection();
+  Settle();
+  while (opened_ == before) Pass(Milliseconds(10));
+  EXPECT_LT(clock_.Now() - broken, Milliseconds(200)) << "one that is followed is a success";
+}
+
 TEST_F(LinkTest, SayIsInOrderAndDroppedWhileDown) {
   Settle();
   link_.Say(Leaving{"one"});
