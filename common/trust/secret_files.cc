@@ -80,6 +80,18 @@ absl::Status WriteSecretFile(const std::string& path, const std::string& text) {
   return MakePosixFiles()->SyncDirectory(DirectoryOf(path));
 }
 
+absl::Status TrySecretFile(const std::string& path) {
+  struct stat facts {};
+  if (::stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode)) return Error("write", path, EISDIR);
+  std::string temporary = path + ".XXXXXX";
+  const int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
+  if (fd < 0) return Error("create", temporary, errno);
+  const int number = ::posix_fallocate(fd, 0, kSecretLimitBytes);
+  ::close(fd);
+  ::unlink(temporary.c_str());
+  return number == 0 ? absl::OkStatus() : Error("write", temporary, number);
+}
+
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
   struct stat facts {};
   if (::stat(path.c_str(), &facts) != 0) return Error("read", path, errno);

@@ -12,6 +12,9 @@ namespace atl {
 
 // Temp file with mode 0600, fsync, rename, fsync of the directory, which must be there.
 absl::Status WriteSecretFile(const std::string& path, const std::string& text);
+// Whether WriteSecretFile could write the path now: makes its temp file with room for the largest text, and removes it.
+// For who is about to pay for the text with something that is gone then, as with one use of a join token.
+absl::Status TrySecretFile(const std::string& path);
 // PermissionDenied, with the command that mends it, when group or others may read the file; NotFound; ResourceExhausted
 // above 64 KiB.
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/trust/join_token.h"
 #include "common/trust/secret_files.h"
 #include "tests/unit/cli/commands/harness.h"
 
@@ -70,6 +71,15 @@ TEST_F(Ca, EnrolSaysWhatIsWrongWithTheToken) {
   std::ofstream(directory_ + "/token") << "atoll1-mistyped\n";
   EXPECT_THAT(Harness().Run(command).talk, HasSubstr("mistyped or cut"));
   EXPECT_FALSE(std::filesystem::exists(directory_ + "/bob.pem"));
+}
+
+TEST_F(Ca, EnrolKeepsTheTokenWhereTheFileCannotBeWritten) {
+  std::ofstream(directory_ + "/token") << PrintJoinToken(MakeToken(Sha256{}, {})->token) << "\n";
+  const RunResult tried = Harness().Run({"enroll", "--at", "127.0.0.1:1", "--join-token", directory_ + "/token",
+                                         "--name", "bob", "--out", directory_ + "/nowhere/bob.pem"});
+  EXPECT_THAT(tried.talk, HasSubstr("the join token was not sent, since --out cannot be written: create " + directory_ +
+                                    "/nowhere/bob.pem"));
+  EXPECT_THAT(tried.talk, testing::EndsWith("No such file or directory; check the path\n"));
 }
 
 TEST_F(Ca, IssueRefusesWhatWouldNotWork) {

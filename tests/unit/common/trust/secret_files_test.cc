@@ -43,6 +43,19 @@ TEST_F(SecretFilesTest, OnlyTheOwnerReads) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_), {}), 1) << "no temporary file is left";
 }
 
+TEST_F(SecretFilesTest, APathIsTriedAndNothingIsLeft) {
+  const std::string path = directory_ + "/secret";
+  EXPECT_TRUE(TrySecretFile(path).ok()) << TrySecretFile(path);
+  EXPECT_TRUE(std::filesystem::is_empty(directory_));
+  ASSERT_TRUE(WriteSecretFile(path, "hello").ok());
+  EXPECT_TRUE(TrySecretFile(path).ok());
+  EXPECT_EQ(*ReadSecretFile(path), "hello");
+  const absl::Status nowhere = TrySecretFile(directory_ + "/nowhere/secret");
+  EXPECT_EQ(nowhere.code(), absl::StatusCode::kNotFound);
+  EXPECT_NE(std::string(nowhere.message()).find("No such file"), std::string::npos) << nowhere;
+  EXPECT_NE(std::string(TrySecretFile(directory_).message()).find("Is a directory"), std::string::npos);
+}
+
 TEST_F(SecretFilesTest, AnAuthorityIsMadeOnce) {
   const std::string home = directory_ + "/trust";
   EXPECT_EQ(LoadAuthority(home).status().code(), absl::StatusCode::kNotFound);

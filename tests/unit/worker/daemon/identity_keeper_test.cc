@@ -89,6 +89,17 @@ TEST_F(IdentityKeeperTest, EnrolsOnceAndRenewsAtHalf) {
   EXPECT_EQ(End(), Now() + kWorkerLifetime_s);
 }
 
+TEST_F(IdentityKeeperTest, ATokenIsKeptWhereTheIdentityCannotBeWritten) {
+  options_.identity = directory_ + "/nowhere/identity.pem";
+  const absl::Status refused = Ensure();
+  EXPECT_NE(std::string(refused.message()).find("the join token was not sent, since --identity cannot be written"),
+            std::string::npos)
+      << refused;
+  EXPECT_EQ(signer_.calls, 0);
+  std::filesystem::create_directory(directory_ + "/nowhere");
+  EXPECT_TRUE(Ensure().ok()) << Ensure();
+}
+
 TEST_F(IdentityKeeperTest, ComesBackAfterTheEnd) {
   ASSERT_TRUE(Ensure().ok());
   clock_.Advance(Seconds(10 * kWorkerLifetime_s));
