@@ -58,10 +58,18 @@ absl::StatusOr<bool> RunsHere(OwnerCommand& command) {
   return true;
 }
 
+// A mistyped path would take the pause of nobody.
+absl::Status CheckCache(const Files& files, const std::string& cache_dir) {
+  if (files.Exists(cache_dir)) return absl::OkStatus();
+  return absl::NotFoundError(
+      "there is no such directory, so no worker has run with it; give the --cache-dir, or the --name, that the worker "
+      "was started with");
+}
+
 absl::Status Pause(OwnerCommand command, int64_t now_s, std::ostream& out) {
-  ATOLL_ASSIGN_OR_RETURN(const bool runs, RunsHere(command));
   const std::unique_ptr<Files> files = MakePosixFiles();
-  ATOLL_RETURN_IF_ERROR(files->MakeDirectory(command.cache_dir));
+  ATOLL_RETURN_IF_ERROR(CheckCache(*files, command.cache_dir));
+  ATOLL_ASSIGN_OR_RETURN(const bool runs, RunsHere(command));
   const bool paused = PausedUntil(command.cache_dir, now_s).has_value();
   const int64_t until_s = command.length.ns == 0 ? kUntilResumed : now_s + command.length.ns / Seconds(1).ns;
   const std::string text = absl::StrCat(until_s, "\n");
@@ -71,13 +79,14 @@ absl::Status Pause(OwnerCommand command, int64_t now_s, std::ostream& out) {
                                   ", it waits until ")
           : paused ? "stays away until "
                    : "finishes its step, sends what it has, leaves and stays away until ")
-      << UntilText(until_s) << "; 'atoll-worker resume --name " << command.name << "' ends the pause\n";
+      << UntilText(until_s) << "; 'atoll-worker resume --cache-dir " << command.cache_dir << "' ends the pause\n";
   return absl::OkStatus();
 }
 
 absl::Status Resume(OwnerCommand command, int64_t now_s, std::ostream& out) {
-  ATOLL_ASSIGN_OR_RETURN(const bool runs, RunsHere(command));
   const std::unique_ptr<Files> files = MakePosixFiles();
+  ATOLL_RETURN_IF_ERROR(CheckCache(*files, command.cache_dir));
+  ATOLL_ASSIGN_OR_RETURN(const bool runs, RunsHere(command));
   const std::string file = PauseFile(command.cache_dir);
   const bool paused = PausedUntil(command.cache_dir, now_s).has_value();
   if (files->Exists(file)) ATOLL_RETURN_IF_ERROR(files->Remove(file));

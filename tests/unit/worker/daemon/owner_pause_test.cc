@@ -1,0 +1,55 @@
+// What the owner of a machine is told by pause and resume.
+#include "worker/daemon/owner_pause.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+
+namespace atl {
+namespace {
+
+using testing::HasSubstr;
+
+class OwnerPause : public testing::Test {
+ protected:
+  OwnerPause() {
+    std::string pattern = testing::TempDir() + "/pauseXXXXXX";
+    cache_ = mkdtemp(pattern.data());
+  }
+  ~OwnerPause() override { std::filesystem::remove_all(cache_); }
+  absl::Status Run(bool resume, const std::string& cache_dir) {
+    std::ostringstream out;
+    const absl::Status done = RunOwnerCommand({.resume = resume, .name = "w2", .cache_dir = cache_dir}, clock_, out);
+    said_ = out.str();
+    return done;
+  }
+
+  const ManualClock clock_;
+  std::string cache_, said_;
+};
+
+TEST_F(OwnerPause, NamesTheCommandThatEndsIt) {
+  ASSERT_TRUE(Run(false, cache_).ok());
+  EXPECT_THAT(said_, HasSubstr("'atoll-worker resume --cache-dir " + cache_ + "' ends the pause"));
+  EXPECT_TRUE(PausedUntil(cache_, 0).has_value());
+  ASSERT_TRUE(Run(true, cache_).ok());
+  EXPECT_THAT(said_, HasSubstr("worker 'w2' is no longer paused"));
+  EXPECT_FALSE(PausedUntil(cache_, 0).has_value());
+}
+
+TEST_F(OwnerPause, OfACacheThatIsNotThereIsRefused) {
+  const std::string mistyped = cache_ + "/w3";
+  for (const bool resume : {false, true}) {
+    const absl::Status refused = Run(resume, mistyped);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kNotFound);
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("--cache-dir " + mistyped + ": there is no such directory"));
+    EXPECT_EQ(said_, "");
+    EXPECT_FALSE(std::filesystem::exists(mistyped));
+  }
+}
+
+}  // namespace
+}  // namespace atl
