@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "absl/strings/str_format.h"
+#include "common/base/advice.h"
 #include "common/base/files.h"
 #include "common/plan/model_layout.h"
 #include "common/preflight/coordinator_check.h"
@@ -36,6 +37,8 @@ class Report {
 
 Finding FoldersFinding(const WorkerOptions& options, Files& files) {
   if (const absl::Status status = CheckFolders(options, files); !status.ok()) return FailedFinding("folders", status);
+  if (const absl::Status status = TryCache(options, files); !status.ok())
+    return {Verdict::kFailed, "folders", WithAdvice(status.message())};
   const absl::StatusOr<Files::Space> space = files.SpaceAt(options.cache_dir);
   if (!space.ok()) return FailedFinding("folders", space.status());
   const std::string text =

@@ -209,6 +209,9 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
                         const Clock& clock, Log& log) {
   const std::unique_ptr<Files> files = MakePosixFiles();
   if (const auto status = CheckFolders(options, *files); !status.ok()) return Fail(kWorkerPrecondition, status);
+  if (const absl::Status tried = TryCache(options, *files); !tried.ok()) {
+    log.Warn("cache not writable", {{"why", WithAdvice(tried.message())}});
+  }
   auto opened = OpenChosenDevice(plugin, options);
   if (!opened.ok()) return Fail(kWorkerPrecondition, opened.status());
   const std::shared_ptr<Device> device = *std::move(opened);

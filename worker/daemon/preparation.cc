@@ -1,5 +1,7 @@
 #include "worker/daemon/preparation.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -34,6 +36,18 @@ absl::Status CheckFolders(const WorkerOptions& options, Files& files) {
   }
   const absl::Status made = files.MakeDirectory(options.cache_dir);
   return Annotate(made, absl::StrCat("--cache-dir ", options.cache_dir, " cannot be used"));
+}
+
+absl::Status TryCache(const WorkerOptions& options, Files& files) {
+  const std::string probe = JoinPath(options.cache_dir, absl::StrCat("tried-by-", ::getpid()));
+  const auto write = [&]() -> absl::Status {
+    ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, files.OpenForAppend(probe));
+    return file->Append(AsBytes(std::string("\n")));
+  };
+  const absl::Status written = write();
+  files.Remove(probe).IgnoreError();
+  return Annotate(written, absl::StrCat("--cache-dir ", options.cache_dir,
+                                        " cannot be written, so neither streamed data nor the optimizer is kept"));
 }
 
 absl::StatusOr<std::shared_ptr<Device>> OpenChosenDevice(const GpuPlugin& plugin, const WorkerOptions& options) {

@@ -16,6 +16,9 @@ namespace atl {
 // NotFound when --data-root is not there; makes --cache-dir, or says why it cannot be used.
 absl::Status CheckFolders(const WorkerOptions& options, Files& files);
 
+// Whether files can be written in --cache-dir, which is there. A worker trains without, and keeps nothing.
+absl::Status TryCache(const WorkerOptions& options, Files& files);
+
 // The device of --device; of an island's rank the GPU that has its number among the ranks of this machine.
 // FailedPrecondition when there are fewer GPUs than that, otherwise the errors of OpenDevice (gpu_plugin.h).
 absl::StatusOr<std::shared_ptr<Device>> OpenChosenDevice(const GpuPlugin& plugin, const WorkerOptions& options);

@@ -1,5 +1,8 @@
 #include "worker/daemon/preparation.h"
 
+#include <cstdlib>
+#include <filesystem>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -58,6 +61,20 @@ TEST(ChosenDevice, OfAnIslandIsTheCpuWhereThereIsNoGpuOrNoneIsWanted) {
   EXPECT_EQ(Chosen(0, options).status().code(), absl::StatusCode::kUnavailable);
   options.device = DeviceChoice::kCpu;
   EXPECT_EQ(Chosen(2, options)->kind, DeviceKind::kCpu);
+}
+
+TEST(Cache, IsTriedAndLeftAsItWas) {
+  const std::unique_ptr<Files> files = MakePosixFiles();
+  std::string pattern = testing::TempDir() + "/cacheXXXXXX";
+  WorkerOptions options;
+  options.cache_dir = mkdtemp(pattern.data());
+  EXPECT_TRUE(TryCache(options, *files).ok()) << TryCache(options, *files);
+  EXPECT_TRUE(files->List(options.cache_dir)->empty());
+  std::filesystem::remove_all(options.cache_dir);
+  options.cache_dir = "/proc/self";  // where nobody makes files, root neither
+  const absl::Status refused = TryCache(options, *files);
+  EXPECT_THAT(std::string(refused.message()),
+              testing::StartsWith("--cache-dir /proc/self cannot be written, so neither streamed data nor"));
 }
 
 }  // namespace
