@@ -44,7 +44,14 @@ absl::StatusOr<IdentityFile> Ask(const std::string& address, const std::string& 
 
 absl::StatusOr<IdentityFile> EnrollWithToken(const std::string& address, const JoinToken& token,
                                              std::optional<Role> role, const std::string& name) {
-  ATOLL_ASSIGN_OR_RETURN(const std::string authority, FetchAuthority(address, token.authority));
+  const absl::StatusOr<std::string> authority = FetchAuthority(address, token.authority);
+  if (absl::IsUnavailable(authority.status())) {
+    return absl::UnavailableError(absl::StrCat(
+        authority.status().message(),
+        "; check that the coordinator runs with --trust, that this is its enrolment port (--enroll-port, 7073 unless "
+        "given), and that no firewall is between"));
+  }
+  ATOLL_RETURN_IF_ERROR(authority.status());
   ATOLL_ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::Generate());
   ATOLL_ASSIGN_OR_RETURN(const std::string key_pem, key.ToPem());
   v1::EnrollRequest request;
@@ -52,7 +59,7 @@ absl::StatusOr<IdentityFile> EnrollWithToken(const std::string& address, const J
   request.set_token_secret(std::string(token.secret.bytes().begin(), token.secret.bytes().end()));
   request.set_name(name);
   if (role) request.set_role(RoleName(*role));
-  return Ask(address, authority, key_pem, std::move(request));
+  return Ask(address, *authority, key_pem, std::move(request));
 }
 
 absl::StatusOr<IdentityFile> RenewIdentity(const std::string& address, const IdentityFile& identity) {

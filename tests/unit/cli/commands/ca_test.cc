@@ -82,6 +82,16 @@ TEST_F(Ca, EnrolKeepsTheTokenWhereTheFileCannotBeWritten) {
   EXPECT_THAT(tried.talk, testing::EndsWith("No such file or directory; check the path\n"));
 }
 
+TEST_F(Ca, EnrolSaysWhatToCheckWhereNobodyListens) {
+  std::ofstream(directory_ + "/token") << PrintJoinToken(MakeToken(Sha256{}, {})->token) << "\n";
+  const RunResult tried = Harness().Run({"enroll", "--at", "127.0.0.1:1", "--join-token", directory_ + "/token",
+                                         "--name", "bob", "--out", directory_ + "/bob.pem"});
+  EXPECT_THAT(tried.talk,
+              HasSubstr("Connection refused; check that the coordinator runs with --trust, that this is its "
+                        "enrolment port"));
+  EXPECT_FALSE(std::filesystem::exists(directory_ + "/bob.pem"));
+}
+
 TEST_F(Ca, IssueRefusesWhatWouldNotWork) {
   const std::string out = directory_ + "/w.pem";
   EXPECT_THAT(Harness().Run({"ca", "issue", directory_, "--role", "worker", "--name", "w", "--out", out}).talk,
