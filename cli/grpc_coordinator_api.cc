@@ -8,6 +8,7 @@
 #include "common/base/wall_time.h"
 #include "common/config/quantities.h"
 #include "common/plan/limits.h"
+#include "common/preflight/coordinator_check.h"
 #include "common/rpc/bulk_client.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/rpc_status.h"
@@ -209,6 +210,11 @@ absl::Status GrpcCoordinatorApi::Explain(const absl::Status& status) {
   if (running_.interrupted()) return absl::CancelledError("interrupted");
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
+      // Where somebody answers, another start of the coordinator mends nothing.
+      if (const absl::Status fault = FindTlsFault(endpoint_, identity_); !fault.ok()) {
+        return absl::UnavailableError(
+            absl::StrCat("cannot talk to the coordinator at ", endpoint_, ": ", fault.message()));
+      }
       return absl::UnavailableError(
           absl::StrCat("cannot reach the coordinator at ", endpoint_, " (", CauseOf(std::string(status.message())),
                        "): start atoll-coordinator there, or name another address with "

@@ -26,6 +26,15 @@ namespace {
 constexpr double kGoodSkew_s = 5;
 constexpr int kRoundTrips = 5;
 
+// A channel without an identity would be told only that nobody answers.
+absl::Status WantsPlaintext(const std::string& address) {
+  if (!absl::IsPermissionDenied(FetchAuthority(address, Sha256{}).status())) return absl::OkStatus();
+  return absl::UnauthenticatedError(
+      absl::StrCat(address,
+                   " speaks TLS and takes only callers with a certificate: give your identity file (--identity), or "
+                   "get one with a join token"));
+}
+
 // One run of the check. Each step says what it found; false: the later steps have nothing to stand on.
 class Run {
  public:
@@ -116,14 +125,9 @@ bool Run::CheckTls() {
   return true;
 }
 
-// A channel without an identity would be told only that nobody answers.
 bool Run::CheckPlaintext() {
   for (const std::string& address : Addresses()) {
-    if (!absl::IsPermissionDenied(FetchAuthority(address, Sha256{}).status())) continue;
-    return Failed("tls", absl::UnauthenticatedError(absl::StrCat(
-                             address,
-                             " speaks TLS and takes only callers with a certificate: give your identity file "
-                             "(--identity), or get one with a join token")));
+    if (const absl::Status status = WantsPlaintext(address); !status.ok()) return Failed("tls", status);
   }
   return true;
 }
@@ -232,6 +236,16 @@ void Run::JudgeJobs() {
 }
 
 }  // namespace
+
+absl::Status FindTlsFault(const std::string& address, const std::string& identity) {
+  if (!TryConnect(address).ok()) return absl::OkStatus();
+  if (identity.empty()) return WantsPlaintext(address);
+  ATOLL_ASSIGN_OR_RETURN(const IdentityFile file, ReadIdentityFile(identity));
+  const absl::Status status = TryHandshake(address, file).status();
+  if (!absl::IsUnavailable(status)) return status;
+  return absl::UnavailableError(
+      absl::StrCat(status.message(), "; if the coordinator runs without --trust, leave --identity out"));
+}
 
 CoordinatorCheckResult CheckCoordinator(const CoordinatorCheck& check, const Clock& clock, const TellFinding& tell) {
   return Run(check, clock, tell).Go();

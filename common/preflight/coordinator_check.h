@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/status.h"
 #include "common/base/time.h"
 #include "common/plan/link_model.h"
 #include "common/preflight/finding.h"
@@ -29,6 +30,11 @@ struct CoordinatorCheckResult {
   std::vector<JobOffer> offers;  // jobs that have not ended
   Link link;                     // measured; rates are 0 when it could not be
 };
+
+// What a handshake shows to be wrong between us and HOST:PORT, with what to do; OK where nothing is and where nobody
+// answers. `identity`: the file, empty for plaintext. A channel tells such things only as "socket closed". Blocks, at
+// most some 15 s.
+absl::Status FindTlsFault(const std::string& address, const std::string& identity);
 
 // Blocks: seconds on a fast link, at most about four minutes on one that hardly moves. Stops at the first step that
 // the later ones need.

@@ -11,6 +11,7 @@
 #include "worker/daemon/exit_codes.h"
 #include "worker/daemon/identity_keeper.h"
 #include "worker/daemon/preparation.h"
+#include "worker/daemon/stream_advice.h"
 #include "worker/train/memory.h"
 
 namespace atl {
@@ -104,7 +105,11 @@ int RunWorkerCheck(const WorkerOptions& options, const GpuPlugin& plugin, const 
                         .upload_bytes_per_second = options.upload_bytes_per_second,
                         .download_bytes_per_second = options.download_bytes_per_second,
                         .worker = options.name},
-                       clock, [&report](const Finding& finding) { report.Tell(finding); });
+                       clock, [&](Finding finding) {
+                         const std::string advice = AdviceOnRevoked(options, finding.sentence);
+                         if (!advice.empty()) absl::StrAppend(&finding.sentence, ": ", advice);
+                         report.Tell(finding);
+                       });
   if (available.ok()) {
     for (const JobOffer& offer : coordinator.offers)
       report.Tell(MemoryFinding(offer, **device, options.form_on, *available));

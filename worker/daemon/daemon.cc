@@ -31,6 +31,7 @@
 #include "worker/daemon/last_exit.h"
 #include "worker/daemon/owner_pause.h"
 #include "worker/daemon/preparation.h"
+#include "worker/daemon/stream_advice.h"
 #include "worker/daemon/synthetic_job.h"
 #include "worker/daemon/torch_job.h"
 #include "worker/link/network_link.h"
@@ -240,7 +241,7 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
   ThreadExecutor sync_executor(1);  // what synchronisation does beside training
   Session* session_of_link = nullptr;
   NetworkLink link(
-      {WorkerId{options.name}, session_options.core.start_nonce, {}, options.coordinator},
+      {WorkerId{options.name}, session_options.core.start_nonce, {}, options.coordinator, StreamAdvice(options, clock)},
       [channel = connections->control] { return OpenControlStream(channel); }, *connections->bulk, clock, log,
       [&session_of_link](LinkEvent event) { session_of_link->Post(std::move(event)); },
       [&link_gate] { link_gate.Knock(); });

@@ -3,6 +3,7 @@
 #include "common/base/mutex.h"
 #include "common/base/wall_time.h"
 #include "common/rpc/enroll_client.h"
+#include "worker/daemon/stream_advice.h"
 
 namespace atl {
 namespace {
@@ -26,7 +27,11 @@ absl::Status EnrollAnew(const WorkerOptions& options, Log& log) {
 }
 
 absl::Status Renew(const WorkerOptions& options, const IdentityFile& held, Log& log) {
-  ATOLL_ASSIGN_OR_RETURN(const IdentityFile renewed, RenewIdentity(options.coordinator_enroll, held));
+  const absl::StatusOr<IdentityFile> answer = RenewIdentity(options.coordinator_enroll, held);
+  const std::string advice = AdviceOnRevoked(options, answer.status().message());
+  if (!advice.empty())
+    return absl::Status(answer.status().code(), absl::StrCat(answer.status().message(), ": ", advice));
+  ATOLL_ASSIGN_OR_RETURN(const IdentityFile renewed, answer);
   ATOLL_RETURN_IF_ERROR(WriteIdentityFile(options.identity, renewed));
   ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(renewed.certificate_pem));
   log.Info("certificate renewed", {{"identity", options.identity}, {"until", DateText(facts.not_after_s)}});

@@ -63,11 +63,16 @@ void ControlSide::OnClosed(uint64_t number, const absl::Status& status) {
   if (finishing_) return;
   const Duration wait = backoff_.Next();
   open_at_ = parts_.clock.Now() + wait;
-  const std::string why = !close_reason_.empty() ? close_reason_
-                          : status.ok()          ? "the coordinator ended the stream"
-                                                 : std::string(status.message());
-  parts_.listener(worker::Event(worker::StreamDown{absl::StrCat(
-      "no control stream to ", parts_.options.address, " (", why, "); trying again in ", wait.ns / 1'000'000, " ms")}));
+  std::string advice;
+  if (close_reason_.empty() && !status.ok() && parts_.options.advice) advice = parts_.options.advice(status);
+  if (!advice.empty()) advice.insert(0, ": ");
+  const std::string why = !close_reason_.empty()     ? close_reason_
+                          : status.ok()              ? "the coordinator ended the stream"
+                          : status.message().empty() ? absl::StatusCodeToString(status.code())
+                                                     : std::string(status.message());
+  parts_.listener(
+      worker::Event(worker::StreamDown{absl::StrCat("no control stream to ", parts_.options.address, " (", why, ")",
+                                                    advice, "; trying again in ", wait.ns / 1'000'000, " ms")}));
 }
 
 void ControlSide::Say(WorkerMessage message) {

@@ -32,6 +32,9 @@ struct NetworkLinkOptions {
   uint64_t seed = 0;  // of the jitter
   BackoffOptions backoff;
   std::string address;  // for people
+  // What to do about a stream that failed so, one clause; empty: nothing but to wait. Called from Turn while no stream
+  // is up. May be none.
+  std::function<std::string(const absl::Status&)> advice = {};
 };
 
 // Bytes moved since the start, for metrics; payload only.

@@ -28,7 +28,7 @@ class Signer final : public v1::WorkerService::CallbackService {
     ++calls;
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     if (refuse_renewals && !request->certificate().empty()) {
-      reactor->Finish({grpc::UNAUTHENTICATED, "too long ago"});
+      reactor->Finish({grpc::UNAUTHENTICATED, why_not});
       return reactor;
     }
     response->set_certificate(*authority_.Sign(request->signing_request(), {Role::kWorker, "cpu-1", kTokenId},
@@ -38,6 +38,7 @@ class Signer final : public v1::WorkerService::CallbackService {
   }
   int calls = 0;  // read between calls
   bool refuse_renewals = false;
+  std::string why_not = "too long ago";
 
  private:
   const Authority& authority_;
@@ -125,6 +126,19 @@ TEST_F(IdentityKeeperTest, ARenewalThatFailsInTimeIsTriedAgain) {
   EXPECT_TRUE(Ensure().ok());
   EXPECT_EQ(End(), end);
   EXPECT_EQ(log_.Recent(1).at(0).event, "certificate not renewed yet");
+}
+
+TEST_F(IdentityKeeperTest, ARenewalAfterARevocationNamesTheFileThatIsInTheWay) {
+  ASSERT_TRUE(Ensure().ok());
+  options_.join_token.clear();
+  signer_.refuse_renewals = true;
+  signer_.why_not = "join token 0123456789abcdef was revoked: enrol with a new one";
+  clock_.Advance(Seconds(2 * kWorkerLifetime_s));
+  const absl::Status lost = Ensure();
+  EXPECT_NE(std::string(lost.message())
+                .find(": enrol with a new one: move " + options_.identity + " away and start this worker again"),
+            std::string::npos)
+      << lost;
 }
 
 TEST_F(IdentityKeeperTest, SaysWhatIsMissingOrNotItsOwn) {

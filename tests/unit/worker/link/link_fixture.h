@@ -106,8 +106,8 @@ class LinkTest : public testing::Test {
   LinkTest()
       : bulk_client_(MakeMemoryBulkClient(bulk_, executor_, {.frame_bytes = 100, .cut = [this] { return Cut(); }})),
         link_(
-            {WorkerId{"w1"}, 1, {}, "test"}, [this] { return Open(); }, *bulk_client_, clock_, log_,
-            [this](LinkEvent event) { events_.push_back(std::move(event)); }, nullptr) {}
+            {WorkerId{"w1"}, 1, {}, "test", [this](const absl::Status&) { return advice_; }}, [this] { return Open(); },
+            *bulk_client_, clock_, log_, [this](LinkEvent event) { events_.push_back(std::move(event)); }, nullptr) {}
 
   std::unique_ptr<WorkerEnd> Open() {
     ++opened_;
@@ -189,6 +189,7 @@ class LinkTest : public testing::Test {
   std::unique_ptr<BulkClient> bulk_client_;
   ControlStreamPair pair_;
   int opened_ = 0;
+  std::string advice_;
   int cut_in_ = -1;  // frames until one conversation breaks
   std::vector<WorkerMessage> heard_;
   std::vector<LinkEvent> events_;

@@ -103,6 +103,17 @@ TEST_F(LinkTest, AWelcomeThatIsNotFollowedLeavesTheWaitsGrowing) {
   EXPECT_LT(clock_.Now() - broken, Milliseconds(200)) << "one that is followed is a success";
 }
 
+TEST_F(LinkTest, WhatToDoIsPartOfTheSentence) {
+  advice_ = "start it with --identity";
+  Settle();
+  pair_.break_connection();
+  Settle();
+  const auto downs = Events<worker::StreamDown>();
+  ASSERT_EQ(downs.size(), 1u);
+  EXPECT_NE(downs[0].reason.find("): start it with --identity; trying again in "), std::string::npos)
+      << downs[0].reason;
+}
+
 TEST_F(LinkTest, SayIsInOrderAndDroppedWhileDown) {
   Settle();
   link_.Say(Leaving{"one"});

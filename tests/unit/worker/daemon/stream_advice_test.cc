@@ -1,0 +1,85 @@
+// What a worker adds to "no control stream": what to do about it.
+#include "worker/daemon/stream_advice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "common/base/wall_time.h"
+#include "common/rpc/tls.h"
+#include "common/rpc/transport_log.h"
+#include "common/trust/secret_files.h"
+
+namespace atl {
+namespace {
+
+using testing::HasSubstr;
+
+class StreamAdviceTest : public testing::Test {
+ protected:
+  StreamAdviceTest() {
+    SilenceTransportLog();
+    std::string pattern = testing::TempDir() + "/adviceXXXXXX";
+    directory_ = mkdtemp(pattern.data());
+  }
+  ~StreamAdviceTest() override { std::filesystem::remove_all(directory_); }
+  static int64_t RealNow() { return WallSeconds(SystemClock()); }
+  std::string NewIdentity(const Authority& authority, const Identity& identity) {
+    const std::string path = directory_ + "/" + identity.name + ".pem";
+    EXPECT_TRUE(WriteIdentityFile(path, *IssueIdentity(authority, identity, RealNow())).ok());
+    return path;
+  }
+  void StartTls() {
+    const std::string own = NewIdentity(authority_, {Role::kCoordinator, "c", ""});
+    server_ = *Server::Start(
+        {}, *MutualTls(own, RealNow(), [](const std::string&, const Identity&) { return absl::OkStatus(); }), {});
+    options_.coordinator = "127.0.0.1:" + std::to_string(server_->port());
+  }
+
+  const Authority authority_ = *Authority::Create(RealNow());
+  const absl::Status closed_ = absl::UnavailableError("Socket closed");
+  ManualClock clock_;
+  WorkerOptions options_;
+  std::string directory_;
+  std::unique_ptr<Server> server_;
+};
+
+TEST_F(StreamAdviceTest, NamesIdentityAndTokenWhereTheCoordinatorSpeaksTls) {
+  StartTls();
+  StreamAdvice advice(options_, clock_);
+  EXPECT_THAT(advice(closed_),
+              HasSubstr("speaks TLS and takes only callers with a certificate: give your identity file "
+                        "(--identity), or get one with a join token"));
+  EXPECT_EQ(advice(closed_), "") << "not again at each attempt";
+  clock_.Advance(StreamAdvice::kLookInterval);
+  EXPECT_THAT(advice(closed_), HasSubstr("speaks TLS"));
+}
+
+TEST_F(StreamAdviceTest, TellsOfAnIdentityOfAnotherAuthority) {
+  StartTls();
+  options_.identity = NewIdentity(*Authority::Create(RealNow()), {Role::kWorker, "w1", ""});
+  EXPECT_THAT(StreamAdvice(options_, clock_)(closed_), HasSubstr("is not a coordinator's of our authority"));
+}
+
+TEST_F(StreamAdviceTest, IsSilentWhereNobodyListens) {
+  options_.coordinator = "127.0.0.1:1";
+  EXPECT_EQ(StreamAdvice(options_, clock_)(closed_), "");
+}
+
+TEST_F(StreamAdviceTest, NamesTheFileThatIsInTheWayOfANewToken) {
+  options_.identity = "/cache/identity.pem";
+  const absl::Status revoked = absl::PermissionDeniedError(
+      "worker 'w1' enrolled with join token 0123456789abcdef, which was revoked: enrol again with another token");
+  EXPECT_EQ(StreamAdvice(options_, clock_)(revoked),
+            "move /cache/identity.pem away and start this worker again with --join-token FILE");
+  EXPECT_EQ(StreamAdvice(options_, clock_)(absl::PermissionDeniedError("a viewer may not")), "");
+}
+
+TEST_F(StreamAdviceTest, NamesTheControlPortWhereAnotherAnswers) {
+  EXPECT_THAT(StreamAdvice(options_, clock_)(absl::UnimplementedError("")), HasSubstr("--control-port, 7070"));
+}
+
+}  // namespace
+}  // namespace atl

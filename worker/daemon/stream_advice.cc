@@ -1,0 +1,27 @@
+#include "worker/daemon/stream_advice.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/preflight/coordinator_check.h"
+
+namespace atl {
+
+std::string AdviceOnRevoked(const WorkerOptions& options, absl::string_view sentence) {
+  if (options.identity.empty() || !absl::StrContains(sentence, "was revoked")) return {};
+  return absl::StrCat("move ", options.identity, " away and start this worker again with --join-token FILE");
+}
+
+std::string StreamAdvice::operator()(const absl::Status& why) {
+  if (absl::IsUnimplemented(why)) {
+    return absl::StrCat(
+        "whoever listens there takes no workers; give the coordinator's control port (--control-port, 7070 unless ",
+        "given) to --coordinator");
+  }
+  if (!absl::IsUnavailable(why)) return AdviceOnRevoked(options_, why.message());
+  const Instant now = clock_->Now();
+  if (looked_ && now - *looked_ < kLookInterval) return {};
+  looked_ = now;
+  return std::string(FindTlsFault(options_.coordinator, options_.identity).message());
+}
+
+}  // namespace atl
