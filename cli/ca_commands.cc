@@ -4,6 +4,7 @@
 
 #include "cli/command_tree.h"
 #include "cli/output.h"
+#include "common/base/names.h"
 #include "common/base/wall_time.h"
 #include "common/trust/secret_files.h"
 
@@ -17,8 +18,9 @@ struct IssueOptions {
 // Never over an identity that is there: somebody may be using it.
 absl::Status Issue(Session& session, const Authority& authority, const IssueOptions& options) {
   ATOLL_ASSIGN_OR_RETURN(const Role role, ParseRole(options.role));
-  if (!IsIdentityName(options.name)) {
-    return absl::InvalidArgumentError(absl::StrCat("the name '", options.name, "' must be 1 to 63 of a-z, 0-9 and -"));
+  if (!IsName(options.name)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--name is '", Printable(options.name.substr(0, 64)), "'; it must be ", kNameRule));
   }
   if (session.files.Exists(options.out)) {
     return absl::AlreadyExistsError(absl::StrCat(options.out, " is there already; choose another file"));

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/host_port.h"
+#include "common/base/names.h"
 #include "common/base/secret.h"
 #include "common/config/island_environment.h"
 #include "common/config/nearest_word.h"
@@ -19,12 +20,6 @@ namespace atl {
 namespace {
 
 constexpr int kUsageExit = 2;
-
-bool IsName(const std::string& s) {
-  if (s.empty() || s.size() > limits::kNameBytes || s[0] == '-') return false;
-  return std::all_of(s.begin(), s.end(),
-                     [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; });
-}
 
 std::string NameFromHost(const std::string& host) {
   std::string name;
@@ -109,7 +104,7 @@ std::vector<std::string> FaultsOf(const WorkerOptions& o) {
     faults.emplace_back(kTokenInPlaceOfItsFile);
   }
   if (!IsName(o.name)) {
-    faults.push_back(absl::StrCat("--name is '", o.name.substr(0, 64), "'; it must be 1 to 63 of a-z, 0-9 and -"));
+    faults.push_back(absl::StrCat("--name is '", o.name.substr(0, 64), "'; it must be ", kNameRule));
   }
   if (o.admin) CheckLoopback("admin-address", o.admin_address, faults);
   if (o.island.size == 0) faults.emplace_back("--island-size is 0; 1 is a worker of one process");
@@ -254,8 +249,8 @@ WorkerCommandLine ParseOwnerCommand(bool resume, const std::vector<std::string>&
   out.exit_code = outcome.exit_code;
   if (!outcome.proceed) return out;
   if (!IsName(o.name)) {
-    Refuse(program, {absl::StrCat("--name is '", o.name.substr(0, 64), "'; it must be 1 to 63 of a-z, 0-9 and -")},
-           out.text, out.exit_code);
+    Refuse(program, {absl::StrCat("--name is '", o.name.substr(0, 64), "'; it must be ", kNameRule)}, out.text,
+           out.exit_code);
     return out;
   }
   o.named = o.name != NameFromHost(host_name);

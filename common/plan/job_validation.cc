@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "common/base/check.h"
+#include "common/base/names.h"
 #include "common/plan/limits.h"
 #include "common/plan/paced_clock.h"
 
@@ -49,13 +50,6 @@ class Report {
   std::vector<Violation>& out_;
 };
 
-// [a-z0-9] then [a-z0-9-]*, at most 63 bytes.
-bool IsName(const std::string& s) {
-  if (s.empty() || s.size() > limits::kNameBytes || s[0] == '-') return false;
-  return std::all_of(s.begin(), s.end(),
-                     [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; });
-}
-
 // A file name that stays in its directory.
 bool IsPlainFileName(const std::string& s) {
   return !s.empty() && s.size() <= 255 && s != "." && s != ".." && s.find('/') == std::string::npos &&
@@ -74,11 +68,9 @@ bool IsCheckpointName(const std::string& s) {
          std::all_of(step.begin(), step.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-const char kNameRule[] = "must be 1 to 63 of a-z, 0-9 and -, not beginning with -";
-
 void CheckMetadata(const JobSpec& spec, bool before_submit, Report& report) {
   if (!spec.name.empty() || !before_submit) {
-    report.Require(IsName(spec.name), "metadata.name", absl::StrCat("is '", spec.name, "'; it ", kNameRule));
+    report.Require(IsName(spec.name), "metadata.name", absl::StrCat("is '", spec.name, "'; it must be ", kNameRule));
   }
   report.Require(spec.labels.size() <= limits::kLabels, "metadata.labels",
                  absl::StrCat("has ", spec.labels.size(), " labels; at most ", limits::kLabels, " are allowed"));
@@ -147,7 +139,8 @@ void CheckCorpora(const DataSpec& data, bool before_submit, Report& report) {
     if (!before_submit)
       report.Require(!c.manifest.IsZero(), at + ".manifest_sha256", "is missing; store the manifest first");
     if (c.name.empty() && before_submit) continue;
-    report.Require(IsName(c.name), at + ".name", absl::StrCat("is '", c.name.substr(0, 64), "'; it ", kNameRule));
+    report.Require(IsName(c.name), at + ".name",
+                   absl::StrCat("is '", c.name.substr(0, 64), "'; it must be ", kNameRule));
     report.Require(names.insert(c.name).second, at + ".name",
                    absl::StrCat("is '", c.name.substr(0, 64), "' a second time; corpora need different names"));
   }

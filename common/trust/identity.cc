@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "common/base/names.h"
+
 namespace atl {
 namespace {
 
@@ -37,11 +39,6 @@ absl::StatusOr<Role> ParseRole(const std::string& text) {
       absl::StrCat("'", text.substr(0, 64), "' is not a role: it must be viewer, operator, admin or worker"));
 }
 
-bool IsIdentityName(const std::string& name) {
-  return !name.empty() && name.size() <= 63 &&
-         name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string::npos;
-}
-
 std::string IdentityUri(const Identity& identity) {
   return absl::StrCat(kScheme, RoleName(identity.role), "/", identity.name, identity.token.empty() ? "" : "/",
                       identity.token);
@@ -63,7 +60,7 @@ absl::StatusOr<Identity> ParseIdentityUri(const std::string& uri) {
   identity.role = known->first;
   const size_t second = rest.find('/', slash + 1);
   identity.name = rest.substr(slash + 1, second == std::string::npos ? second : second - slash - 1);
-  if (!IsIdentityName(identity.name)) return fault();
+  if (!IsName(identity.name)) return fault();
   if (second != std::string::npos) {
     identity.token = rest.substr(second + 1);
     if (!IsTokenId(identity.token)) return fault();

@@ -19,12 +19,11 @@ absl::StatusOr<Role> ParseRole(const std::string& text);
 
 struct Identity {
   Role role = Role::kViewer;
-  std::string name;   // [a-z0-9-]{1,63}
+  std::string name;   // IsName (common/base/names.h)
   std::string token;  // id of the join token it came by, 16 hexadecimal digits; empty: issued with the authority's key
   friend bool operator==(const Identity&, const Identity&) = default;
 };
 
-bool IsIdentityName(const std::string& name);
 // "atoll://worker/cpu-1/0123456789abcdef".
 std::string IdentityUri(const Identity& identity);
 // InvalidArgument for anything that IdentityUri does not write.

@@ -1,12 +1,11 @@
 #include "common/wire/resource_names.h"
 
 #include "absl/strings/numbers.h"
+#include "common/base/names.h"
 #include "common/plan/limits.h"
 
 namespace atl {
 namespace {
-
-bool IsNameCharacter(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; }
 
 constexpr char kJobs[] = "jobs/";
 constexpr char kWorkersPrefix[] = "workers/";
@@ -33,9 +32,7 @@ std::string CheckpointNameOf(const JobId& job, uint64_t step) {
 }
 
 absl::Status CheckId(const std::string& id, const char* what) {
-  bool valid = !id.empty() && id.size() <= limits::kNameBytes && id.front() != '-';
-  for (const char c : id) valid = valid && IsNameCharacter(c);
-  if (valid) return absl::OkStatus();
+  if (IsName(id)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(what, ": '", id.substr(0, limits::kLabelBytes),
                                                  "' is not a name: use 1 to ", limits::kNameBytes,
                                                  " of a-z, 0-9 and '-', not beginning with '-'"));

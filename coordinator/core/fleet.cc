@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/names.h"
 #include "common/plan/limits.h"
 
 namespace atl {
@@ -128,10 +129,6 @@ void Fleet::CheckInvariants() const {
   ATOLL_CHECK(connected == by_connection_.size() && assigned == found, "a member is found where it is not any more");
 }
 
-bool IsValidName(const std::string& name) {
-  if (name.empty() || name.size() > limits::kNameBytes || name[0] == '-') return false;
-  return std::all_of(name.begin(), name.end(),
-                     [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; });
-}
+bool IsValidName(const std::string& name) { return IsName(name); }
 
 }  // namespace atl

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/names.h"
 #include "common/plan/limits.h"
 #include "common/plan/shards.h"
 #include "coordinator/core/machine.h"
@@ -39,8 +40,7 @@ void Machine::On(const JobSubmitted& e) {
     id.value = absl::StrCat("job-", n);
   }
   if (!IsValidName(id.value)) {
-    return Answer(e.request,
-                  absl::InvalidArgumentError("metadata.name must be 1 to 63 of a-z, 0-9 and -, not beginning with -"));
+    return Answer(e.request, absl::InvalidArgumentError(absl::StrCat("metadata.name must be ", kNameRule)));
   }
   if (Find(id) != nullptr) {
     return Answer(e.request,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/names.h"
 #include "common/plan/limits.h"
 
 namespace atl {
@@ -29,8 +30,8 @@ absl::StatusOr<TokenRecord> ReadWanted(const v1::CreateTokenRequest& request, in
   TokenRecord wanted{.name = request.name(), .uses = std::max(request.uses(), 1u), .create_s = now_s};
   ATOLL_ASSIGN_OR_RETURN(wanted.role, ParseRole(request.role()));
   const int64_t lifetime_s = request.has_lifetime() ? request.lifetime().seconds() : 86'400;
-  if (!wanted.name.empty() && !IsIdentityName(wanted.name)) {
-    return absl::InvalidArgumentError("the token's name must be 1 to 63 of a-z, 0-9 and -, or empty for any");
+  if (!wanted.name.empty() && !IsName(wanted.name)) {
+    return absl::InvalidArgumentError(absl::StrCat("the token's name must be ", kNameRule, ", or empty for any"));
   }
   if (wanted.uses > kMostUses) {
     return absl::InvalidArgumentError(absl::StrCat("a token may have at most ", kMostUses, " uses"));
@@ -117,8 +118,8 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::ByToken(const v1::EnrollRequest& 
     ATOLL_ASSIGN_OR_RETURN(role, ParseRole(request.role()));
   }
   ATOLL_RETURN_IF_ERROR(CheckToken(record, SecretHash(offered), role, request.name(), NowSeconds()));
-  if (!IsIdentityName(request.name())) {
-    return absl::InvalidArgumentError("the name to enrol must be 1 to 63 of a-z, 0-9 and -");
+  if (!IsName(request.name())) {
+    return absl::InvalidArgumentError(absl::StrCat("the name to enrol must be ", kNameRule));
   }
   ATOLL_RETURN_IF_ERROR(CheckSigningRequest(request.signing_request()).status());
   TokenRecord used = record;

@@ -101,6 +101,8 @@ TEST_F(Ca, IssueRefusesWhatWouldNotWork) {
               HasSubstr("'root' is not a role"));
   EXPECT_THAT(Harness().Run({"ca", "issue", directory_, "--role", "worker", "--name", "W 1", "--out", out}).talk,
               HasSubstr("must be 1 to 63 of a-z"));
+  EXPECT_THAT(Harness().Run({"ca", "issue", directory_, "--role", "worker", "--name=-a", "--out", out}).talk,
+              HasSubstr("not beginning with -"));
   EXPECT_EQ(Harness().Run({"ca", "issue", directory_, "--role", "worker", "--name", "w", "--out", out}).code, 0);
   EXPECT_EQ(ReadCertificate(ReadIdentityFile(out)->certificate_pem)->identity, (Identity{Role::kWorker, "w", ""}));
   EXPECT_THAT(Harness().Run({"ca", "issue", directory_, "--role", "worker", "--name", "w", "--out", out}).talk,

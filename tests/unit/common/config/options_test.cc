@@ -172,6 +172,7 @@ TEST(WorkerOptions, TakeUnitsAndSwitches) {
 
 TEST(WorkerOptions, RefuseBadNamesAndEndpoints) {
   EXPECT_THAT(Worker({"--name=Big"}).text, HasSubstr("--name is 'Big'"));
+  EXPECT_THAT(Worker({"--name=-a"}).text, HasSubstr("1 to 63 of a-z, 0-9 and -, not beginning with -"));
   EXPECT_THAT(Worker({"--coordinator=example.com"}).text, HasSubstr("must be HOST:PORT"));
   EXPECT_THAT(Worker({"--coordinator=h:0"}).text, HasSubstr("must be HOST:PORT"));
 }
