@@ -76,8 +76,10 @@ std::string Expected(const CLI::App& root, const std::string& option) {
 std::string WrongNumber(const CLI::App& root, const std::string& text) {
   const size_t middle = text.find(" = ");
   if (middle == std::string::npos) return absl::StrCat(text, ": that is not a value which this option takes");
-  const std::string option = text.substr(0, middle);
-  return absl::StrCat(option, " is '", text.substr(middle + 3, 64), "'; it must be ", Expected(root, option));
+  const std::string option = text.substr(0, middle), value = text.substr(middle + 3, 64);
+  if (value.find_first_not_of("0123456789") == std::string::npos && !value.empty())
+    return absl::StrCat(option, " is '", value, "'; that is more than this option takes");
+  return absl::StrCat(option, " is '", value, "'; it must be ", Expected(root, option));
 }
 
 // "--dtype is 'x'; it must be one of a, b" from "--dtype: x not in {a,b}"; empty for any other sentence.

@@ -14,6 +14,8 @@
 
 namespace atl {
 
+constexpr uint32_t kMostTokenUses = 10'000;
+
 struct JoinToken {
   Sha256 authority;   // fingerprint of the authority's certificate
   std::string id;     // 16 hexadecimal digits; not secret

@@ -10,7 +10,6 @@ namespace atl {
 namespace {
 
 constexpr int64_t kLongestToken_s = int64_t{30} * 86'400;
-constexpr uint32_t kMostUses = 10'000;
 constexpr size_t kTokens = 4096;
 
 v1::JoinToken MessageOf(const TokenRecord& record) {
@@ -33,8 +32,8 @@ absl::StatusOr<TokenRecord> ReadWanted(const v1::CreateTokenRequest& request, in
   if (!wanted.name.empty() && !IsName(wanted.name)) {
     return absl::InvalidArgumentError(absl::StrCat("the token's name must be ", kNameRule, ", or empty for any"));
   }
-  if (wanted.uses > kMostUses) {
-    return absl::InvalidArgumentError(absl::StrCat("a token may have at most ", kMostUses, " uses"));
+  if (wanted.uses > kMostTokenUses) {
+    return absl::InvalidArgumentError(absl::StrCat("a token may have at most ", kMostTokenUses, " uses"));
   }
   if (lifetime_s < 1 || lifetime_s > kLongestToken_s) {
     return absl::InvalidArgumentError("a token may live from one second to 30 days");

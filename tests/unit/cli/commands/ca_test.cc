@@ -41,6 +41,20 @@ TEST_F(Ca, InitMakesAnAuthorityOnceAndTheFirstAdmin) {
   EXPECT_THAT(shown.out, HasSubstr("role         admin\nname         admin\n"));
 }
 
+TEST_F(Ca, ATokenHasOneUseOrMoreAndANameThatAWorkerCanHave) {
+  Harness harness;
+  for (const char* uses : {"0", "10001", "99999999999999"}) {
+    const RunResult refused = harness.Run({"token", "create", "--uses", uses});
+    EXPECT_EQ(refused.code, kExitUsage);
+    EXPECT_THAT(refused.talk,
+                HasSubstr(std::string("--uses is '") + uses + "'; it must be a whole number from 1 to 10000"));
+  }
+  EXPECT_THAT(harness.Run({"list", "--limit", "99999999999999"}).talk,
+              HasSubstr("--limit is '99999999999999'; that is more than this option takes"));
+  EXPECT_THAT(harness.Run({"token", "create", "--name=-a"}).talk, HasSubstr("--name is '-a'; it must be 1 to 63"));
+  EXPECT_TRUE(harness.fake.token_wanted.role().empty()) << "the coordinator was asked";
+}
+
 TEST_F(Ca, TokensAreShownOnceAndListedWithoutSecrets) {
   Harness harness;
   harness.fake.token_made.set_text("atoll1-text");
