@@ -15,16 +15,22 @@ struct IssueOptions {
   std::string directory, role = "admin", name, out;
 };
 
+absl::Status CheckName(const std::string& name) {
+  if (IsName(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--name is '", Printable(name.substr(0, 64)), "'; it must be ", kNameRule));
+}
+
 // Never over an identity that is there: somebody may be using it.
+absl::Status CheckIsFree(Session& session, const std::string& path) {
+  if (!session.files.Exists(path)) return absl::OkStatus();
+  return absl::AlreadyExistsError(absl::StrCat(path, " is there already; choose another file"));
+}
+
 absl::Status Issue(Session& session, const Authority& authority, const IssueOptions& options) {
   ATOLL_ASSIGN_OR_RETURN(const Role role, ParseRole(options.role));
-  if (!IsName(options.name)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--name is '", Printable(options.name.substr(0, 64)), "'; it must be ", kNameRule));
-  }
-  if (session.files.Exists(options.out)) {
-    return absl::AlreadyExistsError(absl::StrCat(options.out, " is there already; choose another file"));
-  }
+  ATOLL_RETURN_IF_ERROR(CheckName(options.name));
+  ATOLL_RETURN_IF_ERROR(CheckIsFree(session, options.out));
   ATOLL_ASSIGN_OR_RETURN(const IdentityFile identity,
                          IssueIdentity(authority, {role, options.name, ""}, WallSeconds(session.clock)));
   ATOLL_RETURN_IF_ERROR(WriteIdentityFile(options.out, identity));
@@ -35,12 +41,16 @@ absl::Status Issue(Session& session, const Authority& authority, const IssueOpti
   return absl::OkStatus();
 }
 
+// What the identity would be refused for is refused before there is an authority.
 absl::Status Init(Session& session, IssueOptions options) {
+  ATOLL_RETURN_IF_ERROR(CheckName(options.name));
+  options.out = JoinPath(options.directory, options.name + ".pem");
+  if (!session.files.Exists(AuthorityKeyPath(options.directory)))
+    ATOLL_RETURN_IF_ERROR(CheckIsFree(session, options.out));
   ATOLL_ASSIGN_OR_RETURN(const Authority authority, CreateAuthority(options.directory, WallSeconds(session.clock)));
   session.talk << "made an authority in " << options.directory << " (SHA-256 " << authority.fingerprint().Hex()
                << ")\nwhoever has " << AuthorityKeyPath(options.directory)
                << " can be anybody: keep it on this machine\n";
-  options.out = JoinPath(options.directory, options.name + ".pem");
   return Issue(session, authority, options);
 }
 

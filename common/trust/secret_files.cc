@@ -22,9 +22,11 @@ constexpr char kBegin[] = "-----BEGIN CERTIFICATE-----";
 
 absl::Status Error(const char* call, const std::string& path, int number) {
   const std::string text = absl::StrCat(call, " ", path, ": ", std::strerror(number));
-  return number == ENOENT   ? absl::NotFoundError(text)
-         : number == EACCES ? absl::PermissionDeniedError(text)
-                            : absl::InternalError(text);
+  if (number == ENOENT) return absl::NotFoundError(text);
+  if (number == EACCES) return absl::PermissionDeniedError(text);
+  if (number == ENOSPC || number == EDQUOT) return absl::ResourceExhaustedError(text);
+  if (number == EPERM || number == EROFS || number == ENOTDIR) return absl::FailedPreconditionError(text);
+  return absl::InternalError(text);
 }
 
 absl::Status WriteAll(int fd, const std::string& path, const std::string& text) {
@@ -62,6 +64,15 @@ bool KeyFits(const IdentityFile& identity) {
 bool HoldsNoKey(const std::string& path) {
   const auto text = ReadWholeFile(*MakePosixFiles(), path, kSecretLimitBytes);
   return text.ok() && text->find("PRIVATE KEY") == std::string::npos;
+}
+
+// An authority is there when its key is. What may not be looked at is not absent.
+absl::StatusOr<bool> HasAuthority(const std::string& directory) {
+  struct stat facts {};
+  if (::stat(AuthorityKeyPath(directory).c_str(), &facts) == 0) return true;
+  const int number = errno;
+  if (number == ENOENT || number == ENOTDIR) return false;
+  return Error("read", AuthorityKeyPath(directory), number);
 }
 
 }  // namespace
@@ -108,7 +119,8 @@ std::string AuthorityKeyPath(const std::string& directory) { return JoinPath(dir
 absl::StatusOr<Authority> CreateAuthority(const std::string& directory, int64_t now_s) {
   const std::unique_ptr<Files> files = MakePosixFiles();
   ATOLL_RETURN_IF_ERROR(files->MakeDirectory(directory));
-  if (files->Exists(AuthorityKeyPath(directory)) || files->Exists(AuthorityCertificatePath(directory))) {
+  ATOLL_ASSIGN_OR_RETURN(const bool there, HasAuthority(directory));
+  if (there) {
     return absl::AlreadyExistsError(absl::StrCat("there is an authority in ", directory,
                                                  " already, and everything it issued depends on it: choose another "
                                                  "directory"));
@@ -116,7 +128,7 @@ absl::StatusOr<Authority> CreateAuthority(const std::string& directory, int64_t 
   if (::chmod(directory.c_str(), 0700) != 0) return Error("chmod", directory, errno);
   ATOLL_ASSIGN_OR_RETURN(Authority authority, Authority::Create(now_s));
   ATOLL_ASSIGN_OR_RETURN(const std::string key, authority.key_pem());
-  // The key last: an authority is there when its key is.
+  // The key last: a certificate alone, as a full disk leaves it, is replaced by the next try.
   ATOLL_RETURN_IF_ERROR(
       WriteFileAtomically(*files, AuthorityCertificatePath(directory), AsBytes(authority.certificate_pem())));
   ATOLL_RETURN_IF_ERROR(WriteSecretFile(AuthorityKeyPath(directory), key));
@@ -125,7 +137,8 @@ absl::StatusOr<Authority> CreateAuthority(const std::string& directory, int64_t 
 
 absl::StatusOr<Authority> LoadAuthority(const std::string& directory) {
   const std::unique_ptr<Files> files = MakePosixFiles();
-  if (!files->Exists(AuthorityKeyPath(directory))) {
+  ATOLL_ASSIGN_OR_RETURN(const bool there, HasAuthority(directory));
+  if (!there) {
     return absl::NotFoundError(
         absl::StrCat("there is no authority in ", directory, ": make one with 'atoll ca init ", directory, "'"));
   }

@@ -1,6 +1,8 @@
 // atoll ca: what a person sees of the authority.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -8,6 +10,7 @@
 
 #include "common/trust/join_token.h"
 #include "common/trust/secret_files.h"
+#include "tests/unit/another_user.h"
 #include "tests/unit/cli/commands/harness.h"
 
 namespace atl::cli {
@@ -39,6 +42,35 @@ TEST_F(Ca, InitMakesAnAuthorityOnceAndTheFirstAdmin) {
   const RunResult shown = Harness().Run({"ca", "show", trust + "/admin.pem"});
   EXPECT_EQ(shown.code, 0) << shown.talk;
   EXPECT_THAT(shown.out, HasSubstr("role         admin\nname         admin\n"));
+}
+
+TEST_F(Ca, InitRefusesAWrongNameBeforeThereIsAnAuthority) {
+  const std::string trust = directory_ + "/trust";
+  for (const char* name : {"--name=Bad Name", "--name=-a"}) {
+    const RunResult refused = Harness().Run({"ca", "init", trust, name});
+    EXPECT_EQ(refused.code, kExitUsage) << name;
+    EXPECT_THAT(refused.talk, HasSubstr("it must be 1 to 63 of a-z, 0-9 and -, not beginning with -"));
+    EXPECT_FALSE(std::filesystem::exists(trust));
+  }
+  std::filesystem::create_directory(trust);
+  std::ofstream(trust + "/eve.pem") << "mine";
+  EXPECT_EQ(Harness().Run({"ca", "init", trust, "--name", "eve"}).code, kExitRefused);
+  EXPECT_EQ(Harness().Run({"ca", "init", trust, "--name", "good"}).code, 0);
+}
+
+TEST_F(Ca, InitRefusesADirectoryOfSomebodyElse) {
+  const std::string other = directory_ + "/other";
+  std::filesystem::create_directory(other);
+  chmod(directory_.c_str(), 0755);
+  if (geteuid() != 0 || AsAnotherUser(directory_, [] { return 0; }) != 0)
+    GTEST_SKIP() << "this user has only its own directories";
+  EXPECT_EQ(AsAnotherUser(directory_,
+                          [&other] {
+                            const RunResult refused = Harness().Run({"ca", "init", other});
+                            const bool said = refused.talk.find("chmod " + other) != std::string::npos;
+                            return refused.code == kExitRefused && said ? 0 : 1;
+                          }),
+            0);
 }
 
 TEST_F(Ca, ATokenHasOneUseOrMoreAndANameThatAWorkerCanHave) {

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "tests/unit/another_user.h"
+
 namespace atl {
 namespace {
 
@@ -66,6 +68,30 @@ TEST_F(SecretFilesTest, AnAuthorityIsMadeOnce) {
   EXPECT_EQ(LoadAuthority(home)->fingerprint(), made->fingerprint());
   EXPECT_EQ(CreateAuthority(home, kNow_s).status().code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(LoadAuthority(home)->fingerprint(), made->fingerprint());
+}
+
+TEST_F(SecretFilesTest, ACertificateWithoutItsKeyIsNoAuthority) {
+  ASSERT_TRUE(CreateAuthority(directory_, kNow_s).ok());
+  std::filesystem::remove(AuthorityKeyPath(directory_));
+  EXPECT_EQ(LoadAuthority(directory_).status().code(), absl::StatusCode::kNotFound);
+  const auto made = CreateAuthority(directory_, kNow_s);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(LoadAuthority(directory_)->fingerprint(), made->fingerprint());
+}
+
+TEST_F(SecretFilesTest, ADirectoryThatMayNotBeReadIsNotAbsent) {
+  const std::string home = directory_ + "/trust";
+  ASSERT_TRUE(CreateAuthority(home, kNow_s).ok());
+  ASSERT_EQ(chmod(directory_.c_str(), 0755), 0);
+  ASSERT_EQ(chmod(home.c_str(), geteuid() == 0 ? 0700 : 0), 0);
+  const int told = AsAnotherUser(directory_, [&home] {
+    const absl::Status loaded = LoadAuthority(home).status(), created = CreateAuthority(home, kNow_s).status();
+    const bool why = loaded.message().find(AuthorityKeyPath(home) + ": Permission denied") != absl::string_view::npos;
+    return absl::IsPermissionDenied(loaded) && absl::IsPermissionDenied(created) && why ? 0 : 1;
+  });
+  ASSERT_EQ(chmod(home.c_str(), 0700), 0);
+  if (told < 0) GTEST_SKIP() << "no other user than root can be tried here";
+  EXPECT_EQ(told, 0);
 }
 
 TEST_F(SecretFilesTest, AnIdentityIsOneFile) {
