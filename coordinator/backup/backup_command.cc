@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/advice.h"
 #include "common/base/files.h"
 #include "coordinator/audit/shared_lock.h"
 #include "coordinator/audit/state_paths.h"
@@ -196,7 +197,7 @@ class Copying {
   }
 
   absl::Status InUse(const absl::Status& why) const {
-    if (!absl::IsFailedPrecondition(why)) return why;
+    if (!absl::IsUnavailable(why)) return why;
     return absl::FailedPreconditionError(
         absl::StrCat("another backup or restore writes ", partial_, " at this moment; wait for its end"));
   }
@@ -231,7 +232,7 @@ int RunBackup(const BackupOptions& options, std::ostream& out, std::ostream& err
   Copying copying(options, *files);
   const absl::StatusOr<bool> done = copying.Run();
   if (!done.ok()) {
-    err << "atoll-coordinator " << name << ": " << std::string(done.status().message()) << copying.WayOn() << "\n";
+    err << "atoll-coordinator " << name << ": " << WithAdvice(done.status().message()) << copying.WayOn() << "\n";
     return absl::IsDataLoss(done.status()) ? kExitDamage : kExitNotDone;
   }
   if (!*done) {

@@ -69,9 +69,11 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const DataDirectory
     return absl::PermissionDeniedError(absl::StrCat("open ", directory.LockPath(), ": ", std::strerror(errno)));
   auto lock = std::make_unique<FlockedFile>(fd);
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the state directory ", directory.root(), " is in use by process ", ReadHolder(fd),
-                     "; stop that coordinator first, or give this one another --state-dir"));
+    if (errno != EWOULDBLOCK)
+      return absl::InternalError(absl::StrCat("lock ", directory.LockPath(), ": ", std::strerror(errno)));
+    return absl::UnavailableError(absl::StrCat("the state directory ", directory.root(), " is in use by process ",
+                                               ReadHolder(fd),
+                                               "; stop that coordinator first, or give this one another --state-dir"));
   }
   const std::string holder = absl::StrCat(::getpid());
   if (::ftruncate(fd, 0) != 0 || ::pwrite(fd, holder.data(), holder.size(), 0) < 0) {

@@ -14,6 +14,7 @@
 #include "coordinator/backup/manifest.h"
 #include "coordinator/store/data_directory.h"
 #include "coordinator/store/sqlite_ledger.h"
+#include "tests/unit/another_user.h"
 
 namespace atl::backup {
 namespace {
@@ -214,6 +215,22 @@ TEST_F(BackupTest, AForeignDirectoryInTheWayIsLeftAlone) {
   ASSERT_TRUE(lock.ok());
   EXPECT_EQ(Backup(), kExitNotDone);
   EXPECT_THAT(err_.str(), HasSubstr("another backup or restore writes"));
+}
+
+TEST_F(BackupTest, APlaceThatMayNotBeWrittenToIsNamedAsThat) {
+  ASSERT_EQ(Backup(), kExitDone) << err_.str();
+  fs::permissions(root_, fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_exec);
+  for (const char* name : {"state", "backup"}) fs::permissions(At(name), fs::perms(0755));
+  const int told = AsAnotherUser(root_, [this] {
+    const auto denied = [this](const std::string& partial) {
+      return err_.str().find("mkdir " + At(partial) + ": Permission denied; ") != std::string::npos;
+    };
+    if (Backup("state", "second") != kExitNotDone || !denied("second.partial")) return 1;
+    return Restore() == kExitNotDone && denied("new.partial") ? 0 : 2;
+  });
+  fs::permissions(root_, fs::perms::owner_all);
+  if (told < 0) GTEST_SKIP() << "no other user than root can be tried here";
+  EXPECT_EQ(told, 0);
 }
 
 TEST_F(BackupTest, DamageIsToldAndNotCopied) {

@@ -270,7 +270,7 @@ TEST(DirectoryLockTest, ASecondHolderIsRefused) {
   auto first = LockDirectory(directory);
   ASSERT_TRUE(first.ok()) << first.status();
   const absl::Status second = LockDirectory(directory).status();
-  EXPECT_EQ(second.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(second.code(), absl::StatusCode::kUnavailable);
   EXPECT_NE(second.message().find(std::to_string(::getpid())), absl::string_view::npos) << second;
   first->reset();
   EXPECT_TRUE(LockDirectory(directory).ok());
