@@ -41,9 +41,13 @@ class TemporaryDirectory {
   std::string path_;
 };
 
+// The copy can be written to whatever the mode of the file is: SQLite opens the log for that.
 absl::Status Copy(const std::string& from, const std::string& to) {
+  using std::filesystem::perms;
   std::error_code error;
-  if (std::filesystem::copy_file(from, to, error)) return absl::OkStatus();
+  if (std::filesystem::copy_file(from, to, error))
+    std::filesystem::permissions(to, perms::owner_read | perms::owner_write, error);
+  if (!error) return absl::OkStatus();
   return absl::UnavailableError(
       absl::StrCat("the ledger ", from, " cannot be copied to ", to, " to be read: ", error.message()));
 }

@@ -15,6 +15,7 @@
 #include "coordinator/audit/findings.h"
 #include "coordinator/store/data_directory.h"
 #include "coordinator/store/sqlite_ledger.h"
+#include "tests/unit/another_user.h"
 
 namespace atl::audit {
 namespace {
@@ -62,6 +63,17 @@ TEST_F(AuditCommandTest, AStateInUseIsRefusedWithTheProcess) {
   ASSERT_TRUE(lock.ok());
   EXPECT_EQ(Run(), kExitNoAudit);
   EXPECT_THAT(err_.str(), HasSubstr("is in use by process " + std::to_string(::getpid())));
+}
+
+TEST_F(AuditCommandTest, AWriteProtectedCopyIsReadByAnybody) {
+  using std::filesystem::perms;
+  ASSERT_NO_FATAL_FAILURE(MakeLedger());
+  std::filesystem::permissions(directory_ + "/ledger.sqlite",
+                               perms::owner_read | perms::group_read | perms::others_read);
+  std::filesystem::permissions(directory_, perms(0755));
+  const int told = AsAnotherUser(directory_, [this] { return Run() == kExitWell && Run(true) == kExitWell ? 0 : 1; });
+  if (told < 0) GTEST_SKIP() << "no other user than root can be tried here";
+  EXPECT_EQ(told, 0);
 }
 
 TEST_F(AuditCommandTest, DamageIsExit65AndJson) {
