@@ -14,6 +14,7 @@ namespace {
 
 absl::Status Audit(const AuditOptions& options, Report& report) {
   const std::unique_ptr<Files> files = MakePosixFiles();
+  ATOLL_RETURN_IF_ERROR(CheckIsFinished(*files, options.state_dir));
   const std::string ledger = LedgerPath(options.state_dir);
   ATOLL_ASSIGN_OR_RETURN(const SharedLock lock, SharedLock::Take(options.state_dir));
   if (!files->Exists(ledger)) {

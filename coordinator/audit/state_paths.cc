@@ -131,6 +131,12 @@ absl::StatusOr<StateFiles> ListState(const Files& files, const std::string& root
   return out;
 }
 
+absl::Status CheckIsFinished(const Files& files, const std::string& root) {
+  if (!files.Exists(JoinPath(root, kUnfinishedName))) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      root, " is a backup that was not finished; let 'atoll-coordinator backup' go on with it, or remove it"));
+}
+
 std::string LedgerPath(const std::string& root) { return JoinPath(root, "ledger.sqlite"); }
 
 std::string SegmentPath(const std::string& root, const std::string& job, const FileKey& key) {

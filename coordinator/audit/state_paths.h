@@ -42,6 +42,11 @@ struct StateFiles {
 // Lists everything below `root`. Files half written are noted, names that the format does not have too.
 absl::StatusOr<StateFiles> ListState(const Files& files, const std::string& root, Report& report);
 
+// What stands in a backup until it is whole (docs/formats/backup.md).
+inline constexpr char kUnfinishedName[] = "UNFINISHED";
+// FailedPrecondition for a backup that was not finished: there is nothing to audit, to run on or to restore.
+absl::Status CheckIsFinished(const Files& files, const std::string& root);
+
 std::string LedgerPath(const std::string& root);
 std::string SegmentPath(const std::string& root, const std::string& job, const FileKey& key);
 std::string CheckpointDirectory(const std::string& root, const std::string& job, uint64_t step);

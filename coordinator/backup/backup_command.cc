@@ -72,6 +72,7 @@ class Copying {
 
  private:
   absl::Status CheckSource() const {
+    ATOLL_RETURN_IF_ERROR(audit::CheckIsFinished(files_, source_));
     if (options_.restore && !files_.Exists(JoinPath(source_, kManifestName))) {
       return absl::NotFoundError(absl::StrCat(source_, " is no backup, it has no file ", kManifestName,
                                               "; name a directory that 'atoll-coordinator backup' made"));
@@ -117,7 +118,7 @@ class Copying {
     ATOLL_RETURN_IF_ERROR(CheckPartialIsOurs());
     ATOLL_RETURN_IF_ERROR(RemoveStrays(files_, *manifest, partial_));
     ATOLL_RETURN_IF_ERROR(WriteFileAtomically(files_, JoinPath(partial_, kManifestName), AsBytes(ToText(*manifest))));
-    ATOLL_RETURN_IF_ERROR(files_.Remove(JoinPath(partial_, kUnfinishedName)));
+    ATOLL_RETURN_IF_ERROR(files_.Remove(JoinPath(partial_, audit::kUnfinishedName)));
     ATOLL_RETURN_IF_ERROR(CopyFiles(files_, *manifest, source_, partial_));
     ATOLL_RETURN_IF_ERROR(BeginLedgerLine(audit::LedgerPath(partial_), options_.wall_s));
     ATOLL_RETURN_IF_ERROR(files_.Rename(JoinPath(partial_, kManifestName), JoinPath(partial_, kRestoredName)));
@@ -149,7 +150,7 @@ class Copying {
     ATOLL_ASSIGN_OR_RETURN(const bool well, VerifyPartial());
     if (!well) return false;
     ATOLL_RETURN_IF_ERROR(WriteFileAtomically(files_, JoinPath(partial_, kManifestName), AsBytes(ToText(manifest))));
-    ATOLL_RETURN_IF_ERROR(files_.Remove(JoinPath(partial_, kUnfinishedName)));
+    ATOLL_RETURN_IF_ERROR(files_.Remove(JoinPath(partial_, audit::kUnfinishedName)));
     ATOLL_RETURN_IF_ERROR(Publish(manifest));
     return true;
   }
@@ -171,7 +172,7 @@ class Copying {
     const std::string text = absl::StrCat("A backup of ", source_,
                                           " that was not finished. The same command goes on with it; or remove this "
                                           "directory.\n");
-    ATOLL_RETURN_IF_ERROR(WriteFileAtomically(files_, JoinPath(partial_, kUnfinishedName), AsBytes(text)));
+    ATOLL_RETURN_IF_ERROR(WriteFileAtomically(files_, JoinPath(partial_, audit::kUnfinishedName), AsBytes(text)));
     for (const char* name : {kManifestName, kRestoredName})
       ATOLL_RETURN_IF_ERROR(files_.Remove(JoinPath(partial_, name)));
     return files_.SyncDirectory(partial_);
@@ -206,7 +207,7 @@ class Copying {
   absl::Status CheckPartialIsOurs() const {
     ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(partial_));
     const std::set<std::string> there(names.begin(), names.end());
-    for (const char* name : {kManifestName, kRestoredName, kUnfinishedName}) {
+    for (const char* name : {kManifestName, kRestoredName, audit::kUnfinishedName}) {
       if (there.contains(name)) return absl::OkStatus();
     }
     for (const std::string& name : there) {
@@ -246,10 +247,7 @@ int RunBackup(const BackupOptions& options, std::ostream& out, std::ostream& err
 
 absl::Status CheckIsNoBackup(const std::string& state_dir) {
   const std::unique_ptr<Files> files = MakePosixFiles();
-  if (files->Exists(JoinPath(state_dir, kUnfinishedName))) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        state_dir, " is a backup that was not finished; let 'atoll-coordinator backup' go on with it, or remove it"));
-  }
+  ATOLL_RETURN_IF_ERROR(audit::CheckIsFinished(*files, state_dir));
   if (!files->Exists(JoinPath(state_dir, kManifestName))) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(state_dir, " is a backup and stays as it is; make a state directory of it with 'atoll-coordinator ",

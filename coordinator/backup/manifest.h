@@ -16,8 +16,7 @@
 namespace atl::backup {
 
 constexpr char kManifestName[] = "BACKUP";
-constexpr char kRestoredName[] = "RESTORED";      // what becomes of it in a state directory made from a backup
-constexpr char kUnfinishedName[] = "UNFINISHED";  // stands in its place until a backup is whole
+constexpr char kRestoredName[] = "RESTORED";  // what becomes of it in a state directory made from a backup
 constexpr uint64_t kManifestLimitBytes = uint64_t{256} << 20;
 constexpr size_t kBufferBytes = size_t{1} << 20;  // files are read in pieces of this size
 

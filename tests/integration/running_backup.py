@@ -66,7 +66,7 @@ def killed(scene, alive):
     equal(ended.returncode, -signal.SIGXFSZ, "how a backup ends that is killed in the middle of a file")
     check(scene.path("killed.partial").exists() and not scene.path("killed").exists(), "the backup was not in the middle of it")
     refused = scene.run("atoll-coordinator", "restore", "--from", scene.path("killed.partial"), "--state", scene.path("none"), code=1)
-    check("is no backup" in refused.err, refused.err)
+    check("is a backup that was not finished" in refused.err, refused.err)
     on_partial = scene.launch_coordinator(name="on-partial", state="killed.partial")
     equal(on_partial.end(), 1, "the exit status of a coordinator on a backup that was not finished")
     check("was not finished" in on_partial.log(), on_partial.log())

@@ -157,8 +157,15 @@ TEST_F(BackupTest, WhatIsNotFinishedIsNoBackupAndNoState) {
   fs::rename(At("backup"), At("backup.partial"));
   fs::rename(At("backup.partial/BACKUP"), At("backup.partial/UNFINISHED"));
   EXPECT_EQ(Restore("backup.partial"), kExitNotDone);
-  EXPECT_THAT(err_.str(), HasSubstr("is no backup, it has no file BACKUP"));
-  EXPECT_THAT(std::string(CheckIsNoBackup(At("backup.partial")).message()), HasSubstr("was not finished"));
+  const std::string why(CheckIsNoBackup(At("backup.partial")).message());
+  EXPECT_THAT(why, HasSubstr("is a backup that was not finished"));
+  EXPECT_THAT(err_.str(), HasSubstr(why));
+  for (const bool replay : {false, true}) {
+    std::ostringstream out, err;
+    EXPECT_EQ(audit::RunAudit({replay, At("backup.partial"), false}, out, err), audit::kExitNoAudit);
+    EXPECT_THAT(err.str(), HasSubstr(why));
+    EXPECT_EQ(out.str(), "");
+  }
   ASSERT_EQ(Backup(), kExitDone) << err_.str();
   EXPECT_FALSE(fs::exists(At("backup/UNFINISHED")));
   EXPECT_TRUE(fs::exists(At("backup/BACKUP")));
