@@ -30,7 +30,9 @@ void AddSubmit(CLI::App& parent, Command& command) {
       ->expected(1)
       ->take_all();
   app.add_option("--name", o->name, "the job's name, instead of metadata.name")->type_name("NAME");
-  app.add_option("--request-id", o->request_id, "UUID; the same one makes the job only once")->type_name("UUID");
+  app.add_option("--request-id", o->request_id,
+                 "UUID, as 11111111-1111-4111-8111-111111111111; the same one makes the job only once")
+      ->type_name("UUID");
   app.add_option("--dry-run", *dry_run, "client: check only here; server: let the coordinator check too")
       ->check(CLI::IsMember({"client", "server"}))
       ->type_name("WHERE");

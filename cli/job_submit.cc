@@ -1,6 +1,7 @@
 // submit, validate: from a job file to a job.
 #include <iterator>
 
+#include "absl/strings/ascii.h"
 #include "cli/job/job_file.h"
 #include "cli/job_commands.h"
 #include "cli/output.h"
@@ -35,6 +36,16 @@ absl::StatusOr<Input> ReadInput(Session& session, const std::string& file) {
 int FailInput(Session& session, const absl::Status& status) {
   if (!absl::IsResourceExhausted(status)) return Fail(session, status);
   return FailUsage(session, std::string(status.message()));
+}
+
+bool IsUuid(const std::string& text) {
+  constexpr size_t kDigits = 36;
+  if (text.size() != kDigits) return false;
+  for (size_t i = 0; i < kDigits; ++i) {
+    const bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+    if (dash ? text[i] != '-' : !absl::ascii_isxdigit(static_cast<unsigned char>(text[i]))) return false;
+  }
+  return true;
 }
 
 void PrintFaults(Session& session, const std::vector<Fault>& faults) {
@@ -119,6 +130,10 @@ void PrintSubmitted(Session& session, const v1::SubmitJobResponse& response, boo
 
 int SubmitJob(Session& session, const SubmitOptions& options) {
   if (const std::string wrong = WrongSubmitForm(session, options); !wrong.empty()) return FailUsage(session, wrong);
+  if (!options.request_id.empty() && !IsUuid(options.request_id)) {
+    return FailUsage(session, absl::StrCat("--request-id is '", Printable(options.request_id.substr(0, 64)),
+                                           "'; it must be a UUID, 32 hexadecimal digits as 8-4-4-4-12"));
+  }
   const absl::StatusOr<Input> input = ReadInput(session, options.file);
   if (!input.ok()) return FailInput(session, input.status());
   Loaded loaded;
@@ -134,7 +149,8 @@ int SubmitJob(Session& session, const SubmitOptions& options) {
   request.set_job_id(file.name);
   *request.mutable_spec() = file.spec;
   request.mutable_labels()->insert(file.labels.begin(), file.labels.end());
-  request.set_request_id(options.request_id.empty() ? session.new_request_id() : options.request_id);
+  request.set_request_id(options.request_id.empty() ? session.new_request_id()
+                                                    : absl::AsciiStrToLower(options.request_id));
   request.set_validate_only(options.dry_run == DryRun::kServer);
   const absl::StatusOr<v1::SubmitJobResponse> response = Send(session, request);
   if (!response.ok()) return FailSubmit(session, file, response.status());

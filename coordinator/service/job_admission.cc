@@ -1,10 +1,27 @@
-// Whether a job fits beside those that have not ended.
+// Whether a job fits beside those that have not ended, and its way into the core.
 #include <optional>
 
+#include "common/plan/limits.h"
 #include "common/plan/model_layout.h"
+#include "common/wire/job_spec_proto.h"
 #include "coordinator/service/job_api.h"
 
 namespace atl {
+namespace {
+
+// A request id stands for one request. What was changed by an update since is not compared, nor a name that was made.
+absl::Status CheckIsSameRequest(const v1::SubmitJobRequest& request, const JobSpec& spec, const JobRecord& made) {
+  const bool same_name = request.job_id().empty() || request.job_id() == made.job.value;
+  const bool same_spec = made.spec_revision > 1 ||
+                         (spec.labels == made.spec.labels &&
+                          JobSpecToProto(spec).SerializeAsString() == JobSpecToProto(made.spec).SerializeAsString());
+  if (request.request_id() != made.request_id || (same_name && same_spec)) return absl::OkStatus();
+  return absl::AlreadyExistsError(absl::StrCat(
+      "request id ", request.request_id().substr(0, limits::kLabelBytes), " has made jobs/", made.job.value,
+      ", of another ", same_name ? "specification" : "name", " than this request; give each request an id of its own"));
+}
+
+}  // namespace
 
 const JobApi::Sizes& JobApi::SizesOf(const JobRecord& record) {
   const auto it = sizes_.find(record.job);
@@ -16,8 +33,9 @@ const JobApi::Sizes& JobApi::SizesOf(const JobRecord& record) {
   return sizes_.emplace(record.job, std::move(sizes)).first->second;
 }
 
-absl::Status JobApi::CheckFits(const Core& core, const JobId& job, const std::string& request_id, const JobSpec& spec,
+absl::Status JobApi::CheckFits(const Core& core, const v1::SubmitJobRequest& request, const JobSpec& spec,
                                const JobSizes& sizes, const CoordinatorCapacity& capacity, Instant now) {
+  const JobId job{spec.name};
   CoordinatorNeeds others;
   uint64_t taken_already = 0;
   for (const auto& [id, needs] : promised_) {
@@ -26,7 +44,8 @@ absl::Status JobApi::CheckFits(const Core& core, const JobId& job, const std::st
   for (const JobId& id : core.Jobs()) {
     const std::optional<JobView> view = core.ViewJob(id, now);
     const JobRecord& record = view->record;
-    if (!request_id.empty() && record.request_id == request_id) return absl::OkStatus();  // it is here already
+    if (!request.request_id().empty() && record.request_id == request.request_id())
+      return CheckIsSameRequest(request, spec, record);  // it is here already
     if (HasEnded(record.state) || promised_.contains(id)) continue;
     const Sizes& known = SizesOf(record);
     const uint64_t taken = record.parameters_ready
@@ -41,6 +60,44 @@ absl::Status JobApi::CheckFits(const Core& core, const JobId& job, const std::st
     others += needs;
   }
   return CheckJobFits(capacity, spec, sizes, taken_already, others);
+}
+
+void JobApi::SubmitPlanned(const v1::SubmitJobRequest& request, const JobPlan& plan, const JobSizes& sizes,
+                           Answer<v1::SubmitJobResponse> answer) {
+  v1::SubmitJobResponse response;
+  for (const std::string& note : plan.notes) response.add_notes(note);
+  if (request.validate_only()) {
+    *response.mutable_job()->mutable_spec() = JobSpecToProto(plan.spec);
+    response.mutable_job()->set_name(absl::StrCat("jobs/", plan.spec.name));
+    response.mutable_job()->set_parameters(plan.layout.elements);
+    response.mutable_job()->set_stop_step(plan.stop_step);
+    response.mutable_job()->set_coordinator_memory_bytes(NeedsOf(plan.spec, sizes).memory_bytes);
+    response.mutable_job()->set_coordinator_disk_bytes(NeedsOf(plan.spec, sizes).disk_bytes);
+    return answer(absl::OkStatus(), std::move(response));
+  }
+  JobSubmitted event{.request_id = request.request_id(),
+                     .spec = plan.spec,
+                     .fragments = static_cast<uint32_t>(plan.layout.fragments.size()),
+                     .stop_step = plan.stop_step,
+                     .dataset_samples = plan.dataset_samples,
+                     .held_out_samples = plan.held_out_samples,
+                     .wall_nanos = clock_.WallNanos()};
+  const JobId asked{plan.spec.name};
+  promised_[asked] = NeedsOf(plan.spec, sizes);
+  engine_.Ask(std::move(event), [this, request, spec = plan.spec, asked, response = std::move(response),
+                                 answer = std::move(answer)](const RequestAnswered& answered) mutable {
+    promised_.erase(asked);
+    if (!answered.status.ok()) return answer(answered.status, {});
+    engine_.Query([this, request, spec, job = answered.job, response, answer](const Core& core, const History&,
+                                                                              Instant now) mutable {
+      // Another request with the same id may have come in between.
+      const std::optional<JobView> view = core.ViewJob(job, now);
+      const absl::Status same = view ? CheckIsSameRequest(request, spec, view->record) : absl::OkStatus();
+      if (!same.ok()) return answer(same, {});
+      *response.mutable_job() = JobMessage(job, now, true);
+      answer(absl::OkStatus(), std::move(response));
+    });
+  });
 }
 
 // A broken copy would fail the workers that stream from it, in mid-run; without any they may have copies of their own.

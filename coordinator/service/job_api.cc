@@ -139,43 +139,9 @@ void JobApi::PlanAndSubmit(const v1::SubmitJobRequest& request, JobSpec spec, An
                  answer = std::move(answer)](const Core& core, const History&, Instant now) {
     const std::vector<Violation> violations = SourceViolations(core, *plan, now);
     if (!violations.empty()) return answer(ViolationsError(violations), {});
-    const absl::Status fits =
-        CheckFits(core, JobId{plan->spec.name}, request.request_id(), plan->spec, sizes, capacity, now);
+    const absl::Status fits = CheckFits(core, request, plan->spec, sizes, capacity, now);
     if (!fits.ok()) return answer(fits, {});
     SubmitPlanned(request, *plan, sizes, answer);
-  });
-}
-
-void JobApi::SubmitPlanned(const v1::SubmitJobRequest& request, const JobPlan& plan, const JobSizes& sizes,
-                           Answer<v1::SubmitJobResponse> answer) {
-  v1::SubmitJobResponse response;
-  for (const std::string& note : plan.notes) response.add_notes(note);
-  if (request.validate_only()) {
-    *response.mutable_job()->mutable_spec() = JobSpecToProto(plan.spec);
-    response.mutable_job()->set_name(absl::StrCat("jobs/", plan.spec.name));
-    response.mutable_job()->set_parameters(plan.layout.elements);
-    response.mutable_job()->set_stop_step(plan.stop_step);
-    response.mutable_job()->set_coordinator_memory_bytes(NeedsOf(plan.spec, sizes).memory_bytes);
-    response.mutable_job()->set_coordinator_disk_bytes(NeedsOf(plan.spec, sizes).disk_bytes);
-    return answer(absl::OkStatus(), std::move(response));
-  }
-  JobSubmitted event{.request_id = request.request_id(),
-                     .spec = plan.spec,
-                     .fragments = static_cast<uint32_t>(plan.layout.fragments.size()),
-                     .stop_step = plan.stop_step,
-                     .dataset_samples = plan.dataset_samples,
-                     .held_out_samples = plan.held_out_samples,
-                     .wall_nanos = clock_.WallNanos()};
-  const JobId asked{plan.spec.name};
-  promised_[asked] = NeedsOf(plan.spec, sizes);
-  engine_.Ask(std::move(event), [this, asked, response = std::move(response),
-                                 answer = std::move(answer)](const RequestAnswered& answered) mutable {
-    promised_.erase(asked);
-    if (!answered.status.ok()) return answer(answered.status, {});
-    engine_.Query([this, job = answered.job, response, answer](const Core&, const History&, Instant now) mutable {
-      *response.mutable_job() = JobMessage(job, now, true);
-      answer(absl::OkStatus(), std::move(response));
-    });
   });
 }
 
@@ -269,7 +235,7 @@ void JobApi::UpdateWithin(const CoordinatorCapacity& capacity, const JobId& job,
         absl::StatusOr<JobSpec> spec = MergeSpecUpdate(view->record.spec, request);
         if (!spec.ok()) return answer(spec.status(), {});
         if (spec->workers.max > view->record.spec.workers.max) {
-          const absl::Status fits = CheckFits(core, job, "", *spec, SizesOf(view->record).job, capacity, now);
+          const absl::Status fits = CheckFits(core, {}, *spec, SizesOf(view->record).job, capacity, now);
           if (!fits.ok()) return answer(fits, {});
         }
         const uint64_t stop_step = PlannedInnerSteps(*spec);

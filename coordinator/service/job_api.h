@@ -72,9 +72,9 @@ class JobApi {
   const Sizes& SizesOf(const JobRecord& record);
   // job_admission.cc. What is wrong with the copies that workers could stream; never the engine thread.
   void LookAtCopies(IntakeResult& planned) const;
-  // job_admission.cc; engine thread. Whether a job of this spec fits beside all other unfinished ones; `job` itself and
-  // a job of the same request do not count.
-  absl::Status CheckFits(const Core& core, const JobId& job, const std::string& request_id, const JobSpec& spec,
+  // job_admission.cc; engine thread. Whether a job of this spec fits beside all other unfinished ones; one of its name
+  // does not count, and that of the same request is let through. AlreadyExists when the request id is another's.
+  absl::Status CheckFits(const Core& core, const v1::SubmitJobRequest& request, const JobSpec& spec,
                          const JobSizes& sizes, const CoordinatorCapacity& capacity, Instant now);
   v1::Job JobMessage(const JobId& job, Instant now, bool with_spec);
   // job_workers.cc; engine thread. With the plan beside what was measured; `job` null: it works for none.

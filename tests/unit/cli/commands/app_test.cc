@@ -143,6 +143,18 @@ TEST(Submit, ALostAnswerIsAskedForAgainWithTheSameId) {
   EXPECT_EQ(harness.pauses, 2);
 }
 
+TEST(Submit, ARequestIdIsAUuid) {
+  Harness harness;
+  harness.input = Stored();
+  const RunResult refused = harness.Run({"submit", "-", "--request-id", "foo"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.talk, HasSubstr("--request-id is 'foo'; it must be a UUID"));
+  EXPECT_TRUE(harness.fake.submitted.empty());
+  EXPECT_EQ(harness.Run({"submit", "-", "--request-id", "0B1C1111-1111-4111-8111-11111111111A"}).code, 0);
+  ASSERT_EQ(harness.fake.submitted.size(), 1u);
+  EXPECT_EQ(harness.fake.submitted[0].request_id(), "0b1c1111-1111-4111-8111-11111111111a");
+}
+
 TEST(Submit, FaultsOfTheFileNeverReachTheCoordinator) {
   Harness harness;
   harness.input = Stored("  sync: {inner_step: 5, overlap_steps: x}\n");

@@ -189,6 +189,47 @@ TEST_F(JobApiTest, ARepeatedSubmitIsNotRefusedForItsOwnSize) {
   EXPECT_EQ(again->job().name(), "jobs/one");
 }
 
+TEST_F(JobApiTest, ARequestIdStandsForOneRequest) {
+  v1::SubmitJobRequest request = Request("one", 5);
+  request.set_request_id("again");
+  ASSERT_TRUE(Submit(request).ok());
+  v1::SubmitJobRequest other_name = Request("two", 5), other_spec = Request("one", 4);
+  for (v1::SubmitJobRequest* other : {&other_name, &other_spec}) {
+    other->set_request_id("again");
+    const absl::Status refused = Submit(*other).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists);
+    EXPECT_NE(refused.message().find("request id again has made jobs/one"), absl::string_view::npos) << refused;
+  }
+  v1::UpdateJobRequest update;
+  update.set_name("jobs/one");
+  (*update.mutable_set_labels())["key"] = "x";
+  ASSERT_TRUE(Update(update).ok());
+  EXPECT_TRUE(Submit(request).ok()) << "an update is no other request";
+
+  // Two at once: neither sees the other's job before.
+  std::vector<absl::Status> answers;
+  for (const char* name : {"three", "four"}) {
+    v1::SubmitJobRequest at_once = Request(name, 5);
+    at_once.set_request_id("at once");
+    api_.SubmitJob(at_once,
+                   [&answers](const absl::Status& status, const v1::SubmitJobResponse&) { answers.push_back(status); });
+  }
+  SettleAll();
+  ASSERT_EQ(answers.size(), 2u);
+  EXPECT_EQ(static_cast<int>(answers[0].ok()) + static_cast<int>(answers[1].ok()), 1);
+}
+
+TEST_F(JobApiTest, ARepeatedSubmitWithoutANameIsTheSameRequest) {
+  v1::SubmitJobRequest request = Request("", 5);
+  request.set_request_id("again");
+  const auto first = Submit(request);
+  ASSERT_TRUE(first.ok()) << first.status();
+  clock_.Advance(Seconds(1));
+  const auto again = Submit(request);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->job().name(), first->job().name());
+}
+
 // Both were merged with the same revision; the second must not undo the first.
 TEST_F(JobApiTest, TwoUpdatesAtOnceBothCount) {
   ASSERT_TRUE(Submit(Request("one", 5)).ok());
