@@ -168,10 +168,8 @@ struct Leaving {
 // The worker cannot go on with its job: non-finite loss three times, out of memory, missing data.
 struct JobFailure {
   JobId job;
-  std::string reason;  // one sentence: what, where, what to do
-  // It thinks that no worker will do better (bad data hash, model too large for any memory). The job ends once more
-  // workers have said so than there are left that may train it.
-  bool permanent = false;
+  std::string reason;      // one sentence: what, where, what to do
+  bool permanent = false;  // as it thinks no worker will do better (bad data hash, model too large for any memory)
 };
 
 // Lines of its log ring, in answer to LogsWanted.

@@ -123,7 +123,6 @@ class Machine {
   uint64_t StepOfHalf(const Run& run) const;  // which at least half of those that train it have reached
   uint64_t ClockOf(const Run& run) const { return run.ClockStep(NewestStep(run)); }
   std::pair<uint64_t, Duration> ClockOfJoiner(const Run& run) const;  // and what a step of it takes; 0: it stands
-
   // ---- admission.cc
   void JudgeLinkOf(const Run& run, Member& member);
   void AdmitWorkers(Run& run);

@@ -189,6 +189,11 @@ void AwaitGoodbye(NetworkLink& link, EventGate& gate, const Clock& clock, Log& l
                             link.connected() ? "" : "; the coordinator is not reached")}});
 }
 
+void WarnOfCache(const WorkerOptions& options, Files& files, Log& log) {
+  const absl::Status tried = TryCache(options, files);
+  if (!tried.ok()) log.Warn("cache not writable", {{"why", WithAdvice(tried.message())}});
+}
+
 }  // namespace
 
 sigset_t LeaveSignals() {
@@ -210,9 +215,7 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
                         const Clock& clock, Log& log) {
   const std::unique_ptr<Files> files = MakePosixFiles();
   if (const auto status = CheckFolders(options, *files); !status.ok()) return Fail(kWorkerPrecondition, status);
-  if (const absl::Status tried = TryCache(options, *files); !tried.ok()) {
-    log.Warn("cache not writable", {{"why", WithAdvice(tried.message())}});
-  }
+  WarnOfCache(options, *files, log);
   auto opened = OpenChosenDevice(plugin, options);
   if (!opened.ok()) return Fail(kWorkerPrecondition, opened.status());
   const std::shared_ptr<Device> device = *std::move(opened);
