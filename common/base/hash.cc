@@ -50,6 +50,11 @@ void ChooseXxhInstructions() {
   }();
 }
 
+void AddLeaf(Bytes bytes, DigestHasher& root) {
+  const Digest leaf = DigestOf(bytes);
+  root.Update(std::as_bytes(std::span(&leaf, 1)));
+}
+
 }  // namespace
 
 std::string Sha256::Hex() const { return ToHex(bytes); }
@@ -142,8 +147,7 @@ Digest ContentRoot(std::span<const Digest> leaves, uint64_t version, Digest layo
 void ContentHasher::Update(Bytes data) {
   while (!data.empty()) {
     if (leaf_.empty() && data.size() >= kLeafBytes) {
-      const Digest leaf = DigestOf(data.first(kLeafBytes));
-      root_.Update(std::as_bytes(std::span(&leaf, 1)));
+      AddLeaf(data.first(kLeafBytes), root_);
       data = data.subspan(kLeafBytes);
       continue;
     }
@@ -151,17 +155,13 @@ void ContentHasher::Update(Bytes data) {
     leaf_.insert(leaf_.end(), data.begin(), data.begin() + static_cast<std::ptrdiff_t>(take));
     data = data.subspan(take);
     if (leaf_.size() < kLeafBytes) return;
-    const Digest leaf = DigestOf(leaf_);
-    root_.Update(std::as_bytes(std::span(&leaf, 1)));
+    AddLeaf(leaf_, root_);
     leaf_.clear();
   }
 }
 
 Digest ContentHasher::Finish(uint64_t version, Digest layout) {
-  if (!leaf_.empty()) {
-    const Digest leaf = DigestOf(leaf_);
-    root_.Update(std::as_bytes(std::span(&leaf, 1)));
-  }
+  if (!leaf_.empty()) AddLeaf(leaf_, root_);
   const std::array<uint64_t, 3> tail = {version, layout.high, layout.low};
   root_.Update(std::as_bytes(std::span(tail)));
   return root_.Finish();

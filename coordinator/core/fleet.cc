@@ -5,8 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
-#include "common/base/names.h"
-#include "common/plan/limits.h"
 
 namespace atl {
 namespace {
@@ -128,7 +126,5 @@ void Fleet::CheckInvariants() const {
   for (const auto& [job, members] : by_job_) found += members.size();
   ATOLL_CHECK(connected == by_connection_.size() && assigned == found, "a member is found where it is not any more");
 }
-
-bool IsValidName(const std::string& name) { return IsName(name); }
 
 }  // namespace atl

@@ -108,9 +108,6 @@ class Fleet {
   uint64_t touches_ = 0;
 };
 
-// [a-z0-9] then [a-z0-9-]*, at most limits::kNameBytes.
-bool IsValidName(const std::string& name);
-
 }  // namespace atl
 
 #endif  // ATOLL_COORDINATOR_CORE_FLEET_H_

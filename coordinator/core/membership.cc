@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/names.h"
 #include "common/plan/boot_lines.h"
-#include "common/plan/limits.h"
 #include "coordinator/core/machine.h"
 
 namespace atl {
@@ -19,10 +19,8 @@ std::optional<Refused> Machine::RefusalOf(const Hello& hello) const {
                                 ", the worker with ", hello.arithmetic_revision, ": install the same release on both"),
                    false};
   }
-  if (!IsValidName(hello.worker.value)) {
-    return Refused{
-        absl::StrCat("a worker's name must be 1 to ", limits::kNameBytes, " of a-z, 0-9 and -, not beginning with -"),
-        false};
+  if (!IsName(hello.worker.value)) {
+    return Refused{absl::StrCat("a worker's name must be ", kNameRule), false};
   }
   const Member* member = fleet_.Find(hello.worker);
   if (member == nullptr) {

@@ -39,7 +39,7 @@ void Machine::On(const JobSubmitted& e) {
        ++n) {
     id.value = absl::StrCat("job-", n);
   }
-  if (!IsValidName(id.value)) {
+  if (!IsName(id.value)) {
     return Answer(e.request, absl::InvalidArgumentError(absl::StrCat("metadata.name must be ", kNameRule)));
   }
   if (Find(id) != nullptr) {
