@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace atl {
@@ -36,6 +37,10 @@ bool IsDirectory(const std::string& path) {
 // The disk begins to write whenever so many bytes were appended, so that the flush that comes in the end finds little
 // left.
 constexpr size_t kWriteBehindBytes = size_t{8} << 20;
+// Of a file that is made at once. What goes past the page cache begins, ends and lies in memory at whole blocks.
+constexpr size_t kNewFilePiece = size_t{1} << 20;
+constexpr uint64_t kPastCacheBytes = uint64_t{4} << 20;  // smaller files are not worth it
+constexpr size_t kBlock = 4096;
 constexpr size_t kPiecesAtOnce = 64;  // a megabyte in slices of 64 KiB, and its headers
 
 class PosixFile final : public File {
@@ -53,11 +58,26 @@ class PosixFile final : public File {
       if (pieces.empty()) return absl::OkStatus();
       const ssize_t n = WriteSome(pieces, written);
       if (n < 0 && errno == EINTR) continue;
+      if (n < 0 && errno == EINVAL && past_cache_) {  // asked for and granted, and not possible after all
+        ATOLL_RETURN_IF_ERROR(ThroughCache());
+        continue;
+      }
       if (n < 0) return Error("write", path_, errno);
       if (n == 0) return Error("write", path_, ENOSPC);
       written += static_cast<size_t>(n);
-      WriteBehind(static_cast<size_t>(n));
+      if (!past_cache_) {
+        WriteBehind(static_cast<size_t>(n));
+      } else if (static_cast<size_t>(n) % kBlock != 0) {
+        ATOLL_RETURN_IF_ERROR(ThroughCache());
+      }
     }
+  }
+
+  // From here on appends go past the page cache, where the file system allows it; they must be of whole blocks.
+  void PastCache() { past_cache_ = ::fcntl(fd_, F_SETFL, O_APPEND | O_DIRECT) == 0; }
+  absl::Status ThroughCache() {
+    past_cache_ = false;
+    return ::fcntl(fd_, F_SETFL, O_APPEND) == 0 ? absl::OkStatus() : Error("fcntl", path_, errno);
   }
 
   absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
@@ -115,9 +135,30 @@ class PosixFile final : public File {
   int fd_;
   std::string path_;
   size_t unwritten_ = 0;  // appended since the disk was last told to begin
+  bool past_cache_ = false;
 };
 
-absl::StatusOr<std::unique_ptr<File>> Open(const std::string& path, int flags) {
+absl::Status AppendNew(PosixFile& file, uint64_t bytes, const FillPiece& fill) {
+  const size_t room = static_cast<size_t>(std::clamp<uint64_t>(bytes, 1, kNewFilePiece));
+  const std::unique_ptr<std::byte[], decltype(&std::free)> buffer(
+      static_cast<std::byte*>(std::aligned_alloc(kBlock, (room + kBlock - 1) / kBlock * kBlock)), &std::free);
+  if (buffer == nullptr) return absl::ResourceExhaustedError(absl::StrCat("no memory for a piece of ", room, " bytes"));
+  if (bytes >= kPastCacheBytes) file.PastCache();
+  for (uint64_t at = 0; at < bytes;) {
+    const std::span<std::byte> piece(buffer.get(), static_cast<size_t>(std::min<uint64_t>(bytes - at, room)));
+    fill(at, piece);
+    const size_t whole = piece.size() / kBlock * kBlock;
+    ATOLL_RETURN_IF_ERROR(file.Append(piece.first(whole)));
+    if (whole < piece.size()) {
+      ATOLL_RETURN_IF_ERROR(file.ThroughCache());
+      ATOLL_RETURN_IF_ERROR(file.Append(piece.subspan(whole)));
+    }
+    at += piece.size();
+  }
+  return file.Sync();
+}
+
+absl::StatusOr<std::unique_ptr<PosixFile>> Open(const std::string& path, int flags) {
   const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
   if (fd < 0) return Error("open", path, errno);
   return std::make_unique<PosixFile>(fd, path);
@@ -127,6 +168,10 @@ class PosixFiles final : public Files {
  public:
   absl::StatusOr<std::unique_ptr<File>> OpenForAppend(const std::string& path) override {
     return Open(path, O_RDWR | O_CREAT | O_APPEND);
+  }
+  absl::Status WriteNewFile(const std::string& path, uint64_t bytes, const FillPiece& fill) override {
+    ATOLL_ASSIGN_OR_RETURN(const auto file, Open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND));
+    return AppendNew(*file, bytes, fill);
   }
   absl::StatusOr<std::unique_ptr<File>> OpenForRead(const std::string& path) const override {
     return Open(path, O_RDONLY);
@@ -191,6 +236,19 @@ class PosixFiles final : public Files {
 absl::Status File::AppendPieces(std::span<const Bytes> pieces) {
   for (const Bytes& piece : pieces) ATOLL_RETURN_IF_ERROR(Append(piece));
   return absl::OkStatus();
+}
+
+absl::Status Files::WriteNewFile(const std::string& path, uint64_t bytes, const FillPiece& fill) {
+  if (Exists(path)) return absl::AlreadyExistsError(absl::StrCat("open ", path, ": it is there already"));
+  ATOLL_ASSIGN_OR_RETURN(const auto file, OpenForAppend(path));
+  std::vector<std::byte> buffer(static_cast<size_t>(std::min<uint64_t>(bytes, kNewFilePiece)));
+  for (uint64_t at = 0; at < bytes;) {
+    const auto piece = std::span(buffer).first(static_cast<size_t>(std::min<uint64_t>(bytes - at, buffer.size())));
+    fill(at, piece);
+    ATOLL_RETURN_IF_ERROR(file->Append(piece));
+    at += piece.size();
+  }
+  return file->Sync();
 }
 
 std::unique_ptr<Files> MakePosixFiles() { return std::make_unique<PosixFiles>(); }

@@ -4,6 +4,7 @@
 #define ATOLL_COMMON_BASE_FILES_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,11 +31,18 @@ class File {
   virtual absl::StatusOr<uint64_t> Size() const = 0;
 };
 
+// Gives the bytes of a file that is made: all of `out`, which begin at `offset` of it.
+using FillPiece = std::function<void(uint64_t offset, std::span<std::byte> out)>;
+
 class Files {
  public:
   virtual ~Files() = default;
   // Appends go to the end; creates the file if it is not there.
   virtual absl::StatusOr<std::unique_ptr<File>> OpenForAppend(const std::string& path) = 0;
+  // A file of `bytes` bytes that is not there yet, written and flushed; `fill` is asked for its pieces in order. For
+  // what nobody reads soon: a large file goes past the page cache where the file system allows it, which costs a copy
+  // less and pushes nothing else out. AlreadyExists; after another error a part of it may be there.
+  virtual absl::Status WriteNewFile(const std::string& path, uint64_t bytes, const FillPiece& fill);
   // NotFound when absent.
   virtual absl::StatusOr<std::unique_ptr<File>> OpenForRead(const std::string& path) const = 0;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;

@@ -1,11 +1,10 @@
 // The engine's hands: everything that moves bytes or floats. The engine calls from its thread and never waits; each
 // task runs on the executors below and ends in an event. Downloads come only from immutable things (encoded updates,
-// snapshots, blobs, shards), so nobody but the aggregate ever reads live state.
+// snapshots, blobs, shards); of live state only a snapshot is written, which has a copy before that changes.
 //
 //   ledger executor (serial)   reads of committed rounds, for replay
 //   io executor (serial)       round log, blobs, writes of snapshots
-//   compute executor (serial)  initial parameters, contributions read back and the aggregate's pass, copies for
-//                              snapshots
+//   compute executor (serial)  initial parameters, contributions read back and the aggregate's pass
 #ifndef ATOLL_COORDINATOR_ENGINE_DATA_PLANE_H_
 #define ATOLL_COORDINATOR_ENGINE_DATA_PLANE_H_
 

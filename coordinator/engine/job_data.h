@@ -17,6 +17,7 @@
 #include "common/wire/record_messages.h"
 #include "coordinator/aggregate/aggregator.h"
 #include "coordinator/engine/round_measures.h"
+#include "coordinator/store/state_shot.h"
 
 namespace atl {
 
@@ -43,6 +44,8 @@ struct JobData {
   const ModelLayout layout;
   Aggregator aggregator;           // compute executor only
   std::vector<NormHistory> norms;  // of the newest committed rounds, by fragment; compute executor only
+  // Of `aggregator`, while they are written, by fragment: detached before their state changes; compute executor only.
+  std::multimap<FragmentIndex, std::weak_ptr<StateShot>> shots;
 
   Mutex mutex;
   // By fragment: the newest committed update and the one whose commit is still to come.

@@ -155,9 +155,10 @@ void DataPlane::WriteSnapshotsThenReady(std::shared_ptr<Preparation> p) {
   JobData& data = *p->data;
   for (uint32_t i = 0; i < data.layout.fragments.size(); ++i) {
     const FragmentStateView state = data.aggregator.State(FragmentIndex{i});
-    const absl::Status written = parts_.snapshots.Write({data.job, data.epoch, {FragmentIndex{i}, state.version}},
-                                                        {state.public_copy, state.momentum, state.residual},
-                                                        data.aggregator.Hash(FragmentIndex{i}), data.layout.digest);
+    const absl::Status written =
+        parts_.snapshots.Write({data.job, data.epoch, {FragmentIndex{i}, state.version}},
+                               FragmentArrays{state.public_copy, state.momentum, state.residual},
+                               data.aggregator.Hash(FragmentIndex{i}), data.layout.digest);
     if (absl::IsResourceExhausted(written)) return Emit(PreparationDelayed{data.job, std::string(written.message())});
     if (!written.ok()) return Fail(data.job, Annotate(written, "version 0 could not be written"));
     MutexLock lock(data.mutex);

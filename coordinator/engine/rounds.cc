@@ -67,6 +67,15 @@ std::optional<ContributionScreen> ScreenOf(JobData& data, const ContributionHead
   return known->second.second;
 }
 
+// Whoever still writes the state of this fragment goes on with a copy.
+void DetachShots(JobData& data, FragmentIndex fragment) {
+  const auto [first, last] = data.shots.equal_range(fragment);
+  for (auto it = first; it != last; ++it) {
+    if (const std::shared_ptr<StateShot> shot = it->second.lock()) shot->Detach();
+  }
+  data.shots.erase(first, last);
+}
+
 // Of its fragment: whoever has sent something before the end sends once more. The state alone does not tell, since a
 // round of before may close when the end has begun.
 bool IsLast(const CloseRound& task, const JobRecord& job) {
@@ -142,6 +151,7 @@ void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound
   const Instant begin = parts_.clock.Now();
   NormHistory& history = data->norms[task.target.fragment.value];
   const NormGate gate{history, spec.screens, LearningRateAt(spec.inner, task.clock_step)};
+  DetachShots(*data, task.target.fragment);
   auto result =
       data->aggregator.CloseRound(task.target.fragment, task.target.version, inputs, outer, parts_.threads, &gate);
   if (!result.ok()) return Fail(task.job, Annotate(result.status(), "the round could not be aggregated"));
@@ -249,30 +259,23 @@ void DataPlane::DropLog(JobData& data, FragmentVersion head) {
 
 void DataPlane::TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragment,
                              std::shared_ptr<absl::Status> outcome) {
-  struct Copy {
-    Version version;
-    Digest hash;
-    std::vector<float> public_copy, momentum, residual;
-  };
   parts_.compute.Post([this, data, fragment, outcome] {
     const FragmentStateView state = data->aggregator.State(fragment);
-    auto copy = std::make_shared<Copy>(Copy{state.version, data->aggregator.Hash(fragment), {}, {}, {}});
-    copy->public_copy.assign(state.public_copy.begin(), state.public_copy.end());
-    copy->momentum.assign(state.momentum.begin(), state.momentum.end());
-    copy->residual.assign(state.residual.begin(), state.residual.end());
-    parts_.io.Post([this, data, fragment, copy, outcome] {
-      const SnapshotKey key{data->job, data->epoch, {fragment, copy->version}};
+    const Digest hash = data->aggregator.Hash(fragment);
+    const auto shot = std::make_shared<StateShot>(FragmentArrays{state.public_copy, state.momentum, state.residual});
+    data->shots.emplace(fragment, shot);
+    parts_.io.Post([this, data, fragment, version = state.version, hash, shot, outcome] {
+      const SnapshotKey key{data->job, data->epoch, {fragment, version}};
       if (absl::Status logged = LogUpdates(*data, key.at); !logged.ok()) return parts_.fatal(logged);
-      absl::Status done = parts_.snapshots.Write(key, {copy->public_copy, copy->momentum, copy->residual}, copy->hash,
-                                                 data->layout.digest);
+      absl::Status done = parts_.snapshots.Write(key, *shot, hash, data->layout.digest);
       if (outcome != nullptr && outcome->ok()) *outcome = done;
       if (done.ok()) {
         {
           MutexLock lock(data->mutex);
-          data->snapshots[fragment] = copy->version;
+          data->snapshots[fragment] = version;
         }
-        DropLog(*data, {fragment, copy->version});
-        done = parts_.snapshots.DropBefore(data->job, data->epoch, fragment, copy->version,
+        DropLog(*data, {fragment, version});
+        done = parts_.snapshots.DropBefore(data->job, data->epoch, fragment, version,
                                            data->spec.checkpoint.keep_contributions);
       }
       // The log still holds everything: a later snapshot makes up for this one.

@@ -23,6 +23,9 @@ class BudgetedFiles : public Files {
   absl::StatusOr<std::unique_ptr<File>> OpenForAppend(const std::string& path) override {
     return files_->OpenForAppend(path);
   }
+  absl::Status WriteNewFile(const std::string& path, uint64_t bytes, const FillPiece& fill) override {
+    return files_->WriteNewFile(path, bytes, fill);
+  }
   absl::StatusOr<std::unique_ptr<File>> OpenForRead(const std::string& path) const override {
     return files_->OpenForRead(path);
   }

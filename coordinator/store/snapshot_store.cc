@@ -19,6 +19,7 @@ constexpr uint64_t kPrologueBytes = 16;
 constexpr char kCheckpointManifestName[] = "manifest";
 constexpr char kUnfinished[] = ".tmp";
 constexpr size_t kManifestLimit = size_t{16} << 20;
+constexpr uint64_t kPieceBytes = uint64_t{256} << 10;  // of a digest
 static_assert(std::endian::native == std::endian::little, "snapshots are little-endian");
 
 Bytes BytesOf(std::span<const float> values) { return std::as_bytes(values); }
@@ -37,35 +38,27 @@ std::string Prologue(const std::string& header) {
   return out;
 }
 
-// Gives the bytes of an array, and zeros in pieces where a job has none.
-template <typename Take>
-absl::Status ForEachPiece(std::span<const float> values, size_t elements, const Take& take) {
-  static constexpr size_t kZeroBytes = size_t{1} << 20;
-  static const std::vector<std::byte> zeros(kZeroBytes);
-  if (!values.empty()) return take(BytesOf(values));
-  for (size_t left = elements * sizeof(float); left > 0; left -= std::min(left, kZeroBytes))
-    ATOLL_RETURN_IF_ERROR(take(Bytes(zeros).first(std::min(left, kZeroBytes))));
-  return absl::OkStatus();
-}
-
-Digest DigestOfArray(std::span<const float> values, size_t elements) {
+Digest DigestOfArray(const StateShot& state, int array) {
+  const uint64_t bytes = state.elements() * sizeof(float);
+  std::vector<std::byte> piece(std::min(bytes, kPieceBytes));
   DigestHasher hasher;
-  (void)ForEachPiece(values, elements, [&](Bytes piece) {
-    hasher.Update(piece);
-    return absl::OkStatus();
-  });
+  for (uint64_t at = 0; at < bytes; at += piece.size()) {
+    const auto part = std::span(piece).first(std::min<uint64_t>(piece.size(), bytes - at));
+    state.Read(array * bytes + at, part);
+    hasher.Update(part);
+  }
   return hasher.Finish();
 }
 
-absl::Status WriteTemporary(Files& files, const std::string& path, const std::string& header,
-                            const FragmentArrays& arrays) {
+absl::Status WriteTemporary(Files& files, const std::string& path, const std::string& header, const StateShot& state) {
   ATOLL_RETURN_IF_ERROR(files.Remove(path));
-  ATOLL_ASSIGN_OR_RETURN(const auto file, files.OpenForAppend(path));
-  ATOLL_RETURN_IF_ERROR(file->Append(AsBytes(Prologue(header))));
-  const auto append = [&](Bytes piece) { return file->Append(piece); };
-  for (const std::span<const float> values : {arrays.public_copy, arrays.momentum, arrays.residual})
-    ATOLL_RETURN_IF_ERROR(ForEachPiece(values, arrays.public_copy.size(), append));
-  return file->Sync();
+  const std::string prologue = Prologue(header);
+  const uint64_t bytes = kDataOffset + 3 * state.elements() * sizeof(float);
+  return files.WriteNewFile(path, bytes, [&](uint64_t offset, std::span<std::byte> out) {
+    const size_t of_prologue = std::min<uint64_t>(out.size(), kDataOffset - std::min(offset, kDataOffset));
+    if (of_prologue > 0) std::memcpy(out.data(), prologue.data() + offset, of_prologue);
+    if (of_prologue < out.size()) state.Read(offset + of_prologue - kDataOffset, out.subspan(of_prologue));
+  });
 }
 
 absl::StatusOr<SnapshotHeader> ReadHeader(const File& file, const std::string& path) {
@@ -106,26 +99,25 @@ absl::Status SnapshotReader::ReadAt(uint64_t offset, std::span<std::byte> out) c
 SnapshotStore::SnapshotStore(Files& files, DataDirectory directory, BootNumber boot)
     : files_(files), directory_(std::move(directory)), boot_(boot) {}
 
-absl::Status SnapshotStore::Write(const SnapshotKey& key, const FragmentArrays& arrays, Digest hash, Digest layout) {
+absl::Status SnapshotStore::Write(const SnapshotKey& key, const StateShot& state, Digest hash, Digest layout) {
   const std::string path = directory_.SnapshotPath(key);
   if (files_.Exists(path)) {
     const auto there = OpenFile(path);
     if (there.ok() && (*there)->header().hash == hash && (*there)->header().layout == layout) return absl::OkStatus();
   }
   ATOLL_RETURN_IF_ERROR(MakeDurableDirectory(files_, directory_.root(), DirectoryOf(path)));
-  const size_t elements = arrays.public_copy.size();
   const SnapshotHeader header{.format_revision = kSnapshotRevision,
                               .job = key.job,
                               .epoch = key.epoch,
                               .at = key.at,
-                              .elements = elements,
+                              .elements = state.elements(),
                               .hash = hash,
-                              .momentum_digest = DigestOfArray(arrays.momentum, elements),
-                              .residual_digest = DigestOfArray(arrays.residual, elements),
+                              .momentum_digest = DigestOfArray(state, 1),
+                              .residual_digest = DigestOfArray(state, 2),
                               .layout = layout,
                               .boot = boot_};
   const std::string temporary = path + kUnfinished;
-  absl::Status written = WriteTemporary(files_, temporary, SerializeSnapshotHeader(header), arrays);
+  absl::Status written = WriteTemporary(files_, temporary, SerializeSnapshotHeader(header), state);
   if (written.ok()) written = files_.Rename(temporary, path);
   if (!written.ok()) {
     (void)files_.Remove(temporary);  // on a full disk half a file is in the way of everything else

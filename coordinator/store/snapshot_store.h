@@ -17,15 +17,12 @@
 #include "common/plan/records.h"
 #include "common/wire/record_messages.h"
 #include "coordinator/store/data_directory.h"
+#include "coordinator/store/state_shot.h"
 
 namespace atl {
 
 constexpr uint32_t kSnapshotRevision = 1;
 
-// Views; equal lengths. Empty momentum or residual means zeros.
-struct FragmentArrays {
-  std::span<const float> public_copy, momentum, residual;
-};
 struct LoadedSnapshot {
   SnapshotHeader header;
   std::vector<float> public_copy, momentum, residual;
@@ -51,7 +48,7 @@ class SnapshotStore {
   SnapshotStore(Files& files, DataDirectory directory, BootNumber boot);
 
   // `hash` is the ContentHash of the public copy. Idempotent: an existing valid file with the same hash stands.
-  absl::Status Write(const SnapshotKey& key, const FragmentArrays& arrays, Digest hash, Digest layout);
+  absl::Status Write(const SnapshotKey& key, const StateShot& state, Digest hash, Digest layout);
   // Reads and verifies everything. NotFound; DataLoss with the path and what does not agree; FailedPrecondition: newer
   // revision, or another layout.
   absl::StatusOr<LoadedSnapshot> Load(const SnapshotKey& key, Digest layout) const;

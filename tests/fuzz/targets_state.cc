@@ -164,7 +164,7 @@ std::string SnapshotSeed() {
   const DataDirectory directory("state");
   SnapshotStore store(files, directory, {2});
   const std::vector<float> values(40, 0.5f);
-  ATOLL_CHECK(store.Write(kSnapshot, {values, {}, {}}, ContentHash(values, 7, kLayout), kLayout).ok(),
+  ATOLL_CHECK(store.Write(kSnapshot, FragmentArrays{values, {}, {}}, ContentHash(values, 7, kLayout), kLayout).ok(),
               "a seed is valid");
   return Get(files, directory.SnapshotPath(kSnapshot));
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <string>
@@ -108,6 +109,50 @@ TEST_F(FilesTest, PiecesBeyondTheRoomAreResourceExhausted) {
   ::signal(SIGXFSZ, handler);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
   EXPECT_TRUE(Content(Path("bounded")) == first + second.substr(0, 2000));
+}
+
+// Of every length beside a block, a piece and what goes past the page cache, on the disk and in memory alone.
+TEST_F(FilesTest, NewFilesAreWhole) {
+  const auto byte = [](uint64_t at) { return static_cast<std::byte>(at * 31 + at / 4096); };
+  std::vector<std::string> folders{folder_};
+  const std::string memory = absl::StrCat("/dev/shm/atoll-files-", ::getpid());
+  if (files_->MakeDirectory(memory).ok()) folders.push_back(memory);
+  for (const std::string& folder : folders) {
+    for (const uint64_t size :
+         {0u, 1u, 4095u, 4096u, 1u << 20, (1u << 20) + 1, 4u << 20, (5u << 20) + 4096, (6u << 20) + 123}) {
+      const std::string path = JoinPath(folder, absl::StrCat("new-", size));
+      uint64_t asked = 0;
+      const auto fill = [&](uint64_t offset, std::span<std::byte> out) {
+        EXPECT_EQ(offset, asked);
+        asked += out.size();
+        for (size_t i = 0; i < out.size(); ++i) out[i] = byte(offset + i);
+      };
+      ASSERT_EQ(files_->WriteNewFile(path, size, fill), absl::OkStatus()) << path;
+      const auto content = ReadWholeFile(*files_, path, size);
+      ASSERT_TRUE(content.ok()) << content.status();
+      ASSERT_EQ(content->size(), size);
+      size_t wrong = 0;
+      for (size_t i = 0; i < size; ++i) wrong += static_cast<std::byte>((*content)[i]) != byte(i);
+      EXPECT_EQ(wrong, 0u) << path;
+      EXPECT_EQ(files_->WriteNewFile(path, size, fill).code(), absl::StatusCode::kAlreadyExists);
+    }
+  }
+  std::filesystem::remove_all(memory);
+}
+
+TEST_F(FilesTest, ANewFileBeyondTheRoomIsResourceExhausted) {
+  rlimit was{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &was), 0);
+  const rlimit small{(2 << 20) + 5000, was.rlim_max};
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const absl::Status status = files_->WriteNewFile(Path("bounded"), 6 << 20, [](uint64_t, std::span<std::byte> out) {
+    std::fill(out.begin(), out.end(), std::byte{1});
+  });
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &was), 0);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_NE(status.message().find(Path("bounded")), absl::string_view::npos) << status;
 }
 
 TEST_F(FilesTest, OpeningAgainGoesOnAtTheEnd) {

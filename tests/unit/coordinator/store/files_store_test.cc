@@ -47,7 +47,8 @@ TEST_F(SnapshotStoreTest, ComesBackAfterACrash) {
 }
 
 TEST_F(SnapshotStoreTest, EmptyOuterStateIsZeros) {
-  ASSERT_EQ(store_.Write(KeyAt(0), {arrays_.public_copy, {}, {}}, arrays_.Hash(0), kLayout), absl::OkStatus());
+  ASSERT_EQ(store_.Write(KeyAt(0), FragmentArrays{arrays_.public_copy, {}, {}}, arrays_.Hash(0), kLayout),
+            absl::OkStatus());
   EXPECT_EQ(store_.Load(KeyAt(0), kLayout)->momentum, std::vector<float>(3));
 }
 

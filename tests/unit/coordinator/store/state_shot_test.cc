@@ -1,0 +1,82 @@
+#include "coordinator/store/state_shot.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+namespace atl {
+namespace {
+
+struct Live {
+  explicit Live(size_t elements, float from = 0) : public_copy(elements), momentum(elements), residual(elements) {
+    Set(from);
+  }
+  void Set(float from) {
+    for (std::vector<float>* values : {&public_copy, &momentum, &residual}) {
+      std::iota(values->begin(), values->end(), from);
+      from += 1000;
+    }
+  }
+  FragmentArrays view() const { return {public_copy, momentum, residual}; }
+  std::vector<float> Joined() const {
+    std::vector<float> all = public_copy;
+    all.insert(all.end(), momentum.begin(), momentum.end());
+    all.insert(all.end(), residual.begin(), residual.end());
+    return all;
+  }
+  std::vector<float> public_copy, momentum, residual;
+};
+
+// In pieces that end inside elements and arrays.
+std::vector<float> ReadAll(const StateShot& shot, size_t piece) {
+  std::vector<float> all(3 * shot.elements());
+  const auto bytes = std::as_writable_bytes(std::span(all));
+  for (size_t at = 0; at < bytes.size(); at += piece)
+    shot.Read(at, bytes.subspan(at, std::min(piece, bytes.size() - at)));
+  return all;
+}
+
+TEST(StateShotTest, ReadsTheArraysOneBehindTheOther) {
+  const Live live(7);
+  const StateShot shot(live.view());
+  for (const size_t piece : {1u, 5u, 28u, 30u, 84u}) EXPECT_EQ(ReadAll(shot, piece), live.Joined()) << piece;
+}
+
+TEST(StateShotTest, ArraysThatAreNotThereAreZeros) {
+  const Live live(3, 1);
+  StateShot shot({live.public_copy, {}, {}});
+  const std::vector<float> wanted{1, 2, 3, 0, 0, 0, 0, 0, 0};
+  EXPECT_EQ(ReadAll(shot, 5), wanted);
+  shot.Detach();
+  EXPECT_EQ(ReadAll(shot, 5), wanted);
+}
+
+TEST(StateShotTest, StaysAsItWasOnceDetached) {
+  Live live(7);
+  const std::vector<float> was = live.Joined();
+  StateShot shot(live.view());
+  shot.Detach();
+  live.Set(5000);
+  shot.Detach();  // again: not of what is there now
+  EXPECT_EQ(ReadAll(shot, 9), was);
+}
+
+// A writer is in the middle when the state is about to change.
+TEST(StateShotTest, MayBeDetachedWhileItIsRead) {
+  Live live(50'000);
+  const std::vector<float> was = live.Joined();
+  StateShot shot(live.view());
+  std::vector<float> read;
+  std::thread writer([&] { read = ReadAll(shot, 997); });
+  shot.Detach();
+  live.Set(5000);
+  writer.join();
+  EXPECT_TRUE(read == was);
+}
+
+}  // namespace
+}  // namespace atl
