@@ -127,7 +127,7 @@ constexpr Row kWorkerRows[] = {
      "Recent rate of finished downloads of at least 256 KiB, from request to last byte; absent before the first."},
     {Metric::kUploadError, "atoll_upload_error_ratio", kGauge, "", "",
      "What the upload codec lost of the newest contribution (residual included), norm of the error over norm of the "
-     "contribution; error memory sends it later."},
+     "contribution; error memory sends it later. Without one it is reckoned from at most 64 blocks of the fragment."},
     {Metric::kStepDuration, "atoll_step_duration_seconds", kHistogram, "seconds", "", "Time of one inner step."},
     {Metric::kDataWait, "atoll_data_wait_seconds_total", kCounter, "seconds", "",
      "Time the training thread waited for samples."},

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -27,23 +26,17 @@ absl::Status AnotherThanTheHosts(const char* what) {
 }
 
 // What the device formed against what the host did of the same parameters.
-absl::Status Compared(const FormedParts& parts, Digest lost, const absl::Status& formed,
-                      const FragmentReplica& replica) {
-  double squares = 0, lost_squares = 0;
-  bool finite = true;
-  for (const atoll_gpu_block_sums& sums : parts.blocks) {
-    const FormedBlock block = BlockOf(sums);
-    finite = finite && block.sent.finite;
-    squares += block.sent.sum_squares;
-    lost_squares += block.lost_squares;
-  }
+absl::Status Compared(const FormedParts& parts, Digest lost, const absl::Status& formed, const FragmentReplica& replica,
+                      ErrorMemory memory) {
+  ContributionSums sums(replica.outer().size(), memory);
+  for (const atoll_gpu_block_sums& block : parts.blocks) sums.Add(BlockOf(block));
   if (!formed.ok() && !absl::IsInvalidArgument(formed)) return absl::OkStatus();  // the host's failure is no verdict
-  if (finite != formed.ok()) return AnotherThanTheHosts("verdict on what is finite");
+  if (sums.finite() != formed.ok()) return AnotherThanTheHosts("verdict on what is finite");
   if (!formed.ok()) return absl::OkStatus();
   const StoredContribution& host = *replica.unresolved();
   if (DigestOf(parts.encoded) != host.digest) return AnotherThanTheHosts("encoding");
   if (lost != DigestOf(std::as_bytes(replica.PendingLoss()))) return AnotherThanTheHosts("loss");
-  if (std::sqrt(squares) != host.norm || std::sqrt(lost_squares) != host.lost_norm) return AnotherThanTheHosts("norm");
+  if (sums.norm() != host.norm || sums.lost_norm() != host.lost_norm) return AnotherThanTheHosts("norm");
   return absl::OkStatus();
 }
 
@@ -56,6 +49,7 @@ absl::StatusOr<std::unique_ptr<Replicas>> Replicas::Create(const ModelLayout& la
   auto made = std::unique_ptr<Replicas>(new Replicas(executor));
   made->layout_ = layout;
   made->download_codec_ = spec.sync.download_codec;
+  made->upload_error_memory_ = spec.sync.upload_error_memory;
   made->compute_stream_ = compute_stream;
   if (formed_by == FormedBy::kDevice) made->forming_refused_ = made->OpenFormer(device, spec);
   if (made->pinned_outer_ == nullptr) made->own_outer_.resize(layout.elements);
@@ -331,7 +325,7 @@ absl::Status Replicas::FormOnDevice(One& one, bool prove) {
 absl::Status Replicas::ProveAgainstHost(One& one, const FormedParts& parts) {
   const Digest lost = DigestOf(std::as_bytes(one.replica->PendingLoss()));
   const absl::Status formed = FormFromSnapshot(one);
-  one.differs = Compared(parts, lost, formed, *one.replica);
+  one.differs = Compared(parts, lost, formed, *one.replica, upload_error_memory_);
   if (one.differs.ok() && formed.ok()) ++one.proofs;
   return formed;
 }

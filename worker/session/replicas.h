@@ -144,6 +144,7 @@ class Replicas {
   std::vector<One> fragments_;
   ModelLayout layout_;
   CodecKind download_codec_ = CodecKind::kFp32;
+  ErrorMemory upload_error_memory_ = ErrorMemory::kOff;
   void* compute_stream_ = nullptr;
 };
 

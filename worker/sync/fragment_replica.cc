@@ -32,6 +32,26 @@ absl::Status AnotherHash(Digest found, Version version, Digest announced) {
 
 }  // namespace
 
+ContributionSums::ContributionSums(uint64_t elements, ErrorMemory memory)
+    : stride_(memory != ErrorMemory::kOff ? 1 : ((elements + kBlock - 1) / kBlock + kLossBlocks - 1) / kLossBlocks) {}
+
+void ContributionSums::Add(const FormedBlock& block) {
+  finite_ = finite_ && block.sent.finite;
+  squares_ += block.sent.sum_squares;
+  if (AsksForLoss()) {
+    asked_squares_ += block.sent.sum_squares;
+    lost_squares_ += block.lost_squares;
+  }
+  ++block_;
+}
+
+double ContributionSums::norm() const { return std::sqrt(squares_); }
+
+double ContributionSums::lost_norm() const {
+  if (stride_ == 1 || asked_squares_ == 0) return std::sqrt(lost_squares_);
+  return std::sqrt(lost_squares_ / asked_squares_ * squares_);
+}
+
 absl::StatusOr<FragmentReplica> FragmentReplica::Create(std::span<float> outer, const ReplicaOptions& options) {
   if (outer.empty()) return absl::InvalidArgumentError("a fragment has no elements; check the layout");
   return FragmentReplica(outer, options);
@@ -99,21 +119,19 @@ absl::StatusOr<const StoredContribution*> FragmentReplica::FormContribution(std:
   encoded.resize(size);
   DigestHasher digest;
   errors_.Begin();
-  double squares = 0, lost_squares = 0;
+  ContributionSums sums(outer_.size(), options_.upload_error_memory);
   for (size_t at = 0; at < outer_.size(); at += kBlock) {
     const size_t count = std::min(kBlock, outer_.size() - at);
     const ByteRange range = EncodedRange(options_.upload_codec, at, count);
     const std::span<std::byte> q = std::span(encoded).subspan(range.offset, range.bytes);
-    const FormedBlock block = EncodeBlock(local, at, q);
-    if (!block.sent.finite) return NotFinite(at);
-    squares += block.sent.sum_squares;
-    lost_squares += block.lost_squares;
+    sums.Add(EncodeBlock(local, at, q, sums.AsksForLoss()));
+    if (!sums.finite()) return NotFinite(at);
     digest.Update(q);
   }
   formed.digest = digest.Finish();
   formed.encoded = ShareFrom(options_.buffers, std::move(encoded));
-  formed.norm = std::sqrt(squares);
-  formed.lost_norm = std::sqrt(lost_squares);
+  formed.norm = sums.norm();
+  formed.lost_norm = sums.lost_norm();
   unresolved_ = std::move(formed);
   return &*unresolved_;
 }
@@ -135,21 +153,22 @@ absl::StatusOr<const StoredContribution*> FragmentReplica::TakeFormed(Bytes enco
     return absl::InvalidArgumentError(
         absl::StrCat(blocks.size(), " blocks given of a fragment of ", outer_.size(), " elements"));
   }
-  double squares = 0, lost_squares = 0;
+  ContributionSums sums(outer_.size(), options_.upload_error_memory);
   for (size_t b = 0; b < blocks.size(); ++b) {
-    if (!blocks[b].sent.finite) return NotFinite(b * kBlock);
-    squares += blocks[b].sent.sum_squares;
-    lost_squares += blocks[b].lost_squares;
+    sums.Add(blocks[b]);
+    if (!sums.finite()) return NotFinite(b * kBlock);
   }
   std::vector<std::byte> kept = options_.buffers->Take(encoded.size());
   kept.assign(encoded.begin(), encoded.end());
   unresolved_ = StoredContribution{version_, ShareFrom(options_.buffers, std::move(kept)), DigestOf(encoded),
-                                   std::sqrt(squares), std::sqrt(lost_squares)};
+                                   sums.norm(), sums.lost_norm()};
   return &*unresolved_;
 }
 
-// h = (outer - local) + residual; q = Q(h); the loss h - D(q) is pending. Stops before encoding where h is not finite.
-FormedBlock FragmentReplica::EncodeBlock(std::span<const float> local, size_t at, std::span<std::byte> q) {
+// h = (outer - local) + residual; q = Q(h); the loss h - D(q) is pending, and is not looked at where nobody keeps it or
+// asks for it. Stops before encoding where h is not finite.
+FormedBlock FragmentReplica::EncodeBlock(std::span<const float> local, size_t at, std::span<std::byte> q,
+                                         bool asks_for_loss) {
   std::array<float, kBlock> sum, memory;
   const size_t count = std::min(kBlock, outer_.size() - at);
   const bool as_it_is = options_.upload_codec == CodecKind::kFp32 && !errors_.Remembers();
@@ -159,6 +178,7 @@ FormedBlock FragmentReplica::EncodeBlock(std::span<const float> local, size_t at
                                                            errors_.MemoryAt(at, std::span(memory).first(count)), h);
   if (!sent.finite || as_it_is) return {sent, 0};
   Encode(options_.upload_codec, h, q);
+  if (!asks_for_loss && !errors_.Remembers()) return {sent, 0};
   const std::span<float> pending = errors_.PendingAt(at, count);
   if (!pending.empty()) return {sent, DecodeLost(options_.upload_codec, q, h, pending)};
   const double lost_squares = DecodeLost(options_.upload_codec, q, h, h);

@@ -60,13 +60,34 @@ struct FormedBlock {
   double lost_squares = 0;
 };
 
+// What the blocks of a contribution, given in their order, say together. What the codec lost is for metrics: where no
+// error memory keeps it, it is reckoned from at most kLossBlocks evenly spread blocks, and the others need not be
+// decoded.
+constexpr size_t kLossBlocks = 64;
+class ContributionSums {
+ public:
+  ContributionSums(uint64_t elements, ErrorMemory memory);
+  // Whether the next block's lost_squares count.
+  bool AsksForLoss() const { return block_ % stride_ == 0; }
+  void Add(const FormedBlock& block);
+  bool finite() const { return finite_; }  // of all blocks
+  double norm() const;
+  double lost_norm() const;
+
+ private:
+  const size_t stride_;  // of the blocks whose loss counts
+  size_t block_ = 0;
+  bool finite_ = true;
+  double squares_ = 0, asked_squares_ = 0, lost_squares_ = 0;
+};
+
 // A contribution as it is kept until its fate is known: a retransmission sends the same bytes.
 struct StoredContribution {
   Version version;                                        // measured against
   std::shared_ptr<const std::vector<std::byte>> encoded;  // shared with the sender; immutable
   Digest digest;                                          // XXH3-128 of the bytes
   double norm = 0;                                        // L2 of what was encoded, for metrics
-  double lost_norm = 0;                                   // L2 of what the codec lost of it, for metrics
+  double lost_norm = 0;                                   // L2 of what the codec lost of it: ContributionSums
 };
 
 // An outer update as it arrives. `encoded` is borrowed for the call.
@@ -161,7 +182,7 @@ class FragmentReplica {
   absl::Status RequireState(ReplicaState wanted, const char* verb) const;
   absl::Status CheckMayForm() const;
   absl::Status NotFinite(size_t at);
-  FormedBlock EncodeBlock(std::span<const float> local, size_t at, std::span<std::byte> q);
+  FormedBlock EncodeBlock(std::span<const float> local, size_t at, std::span<std::byte> q, bool asks_for_loss);
 
   std::span<float> outer_;
   ReplicaOptions options_;

@@ -53,6 +53,33 @@ TEST(FormContribution, EncodesOuterMinusLocal) {
   }
 }
 
+TEST(ContributionSums, LossesCountOfABlockInSoMany) {
+  constexpr uint64_t kBlocks = 2 * kLossBlocks + 1;  // so that every third counts
+  ContributionSums sums(kBlocks * kCodecBlock - 5, ErrorMemory::kOff), kept(kBlocks * kCodecBlock, ErrorMemory::kLoco);
+  size_t asked = 0;
+  for (uint64_t b = 0; b < kBlocks; ++b) {
+    EXPECT_EQ(sums.AsksForLoss(), b % 3 == 0) << b;
+    EXPECT_TRUE(kept.AsksForLoss());
+    asked += sums.AsksForLoss() ? 1 : 0;
+    sums.Add({{.sum_squares = 4, .max_abs = 1}, b % 3 == 0 ? 0.25 : 100});
+    kept.Add({{.sum_squares = 4, .max_abs = 1}, 0.25});
+  }
+  EXPECT_LE(asked, kLossBlocks);
+  EXPECT_EQ(sums.norm(), std::sqrt(4.0 * kBlocks));
+  EXPECT_DOUBLE_EQ(sums.lost_norm(), std::sqrt(0.25 * kBlocks));
+  EXPECT_EQ(kept.lost_norm(), std::sqrt(0.25 * kBlocks));
+  EXPECT_TRUE(sums.finite());
+  sums.Add({{.sum_squares = 0, .max_abs = 0, .finite = false}, 0});
+  EXPECT_FALSE(sums.finite());
+}
+
+TEST(ContributionSums, ZerosLoseNothing) {
+  ContributionSums sums(1000 * kCodecBlock, ErrorMemory::kOff);
+  for (int b = 0; b < 1000; ++b) sums.Add({});
+  EXPECT_EQ(sums.norm(), 0);
+  EXPECT_EQ(sums.lost_norm(), 0);
+}
+
 TEST(FormContribution, NoneWhileOneIsUnresolvedAndTheBytesStay) {
   Bench bench;
   bench.local = Normals(2);
