@@ -57,16 +57,23 @@ Finding DeviceFinding(const Device& device, uint64_t available_bytes) {
                        GiBText(available_bytes), " for training")};
 }
 
-Finding MemoryFinding(const JobOffer& offer, const Device& device, FormChoice form_on, uint64_t available_bytes) {
+Finding MemoryFinding(const JobOffer& offer, Device& device, const WorkerOptions& options, uint64_t available_bytes) {
   const ModelLayout layout =
       MakeModelLayout(offer.spec.model, offer.spec.sync.pattern, offer.spec.sync.layers_per_fragment);
   const TensorDevice tensors = ToTensorDevice(device.info());
   FormingMemory forming;
-  if (tensors.gpu && form_on == FormChoice::kGpu) forming = EstimateFormingMemory(offer.spec, layout);
-  const absl::StatusOr<uint32_t> micro_batch =
-      ChooseMicroBatch(offer.spec, layout, tensors, available_bytes - std::min(available_bytes, forming.gpu_bytes));
+  if (tensors.gpu && options.form_on == FormChoice::kGpu) forming = EstimateFormingMemory(offer.spec, layout);
+  const uint64_t left = available_bytes - std::min(available_bytes, forming.gpu_bytes);
+  Passes passes = tensors.gpu && options.cuda_graph == GraphChoice::kAuto && device.pass_recorder() != nullptr
+                      ? Passes::kRecorded
+                      : Passes::kLaunched;
+  absl::StatusOr<uint32_t> micro_batch = ChooseMicroBatch(offer.spec, layout, tensors, left, passes);
+  if (!micro_batch.ok() && passes == Passes::kRecorded) {  // then they are launched one by one
+    passes = Passes::kLaunched;
+    micro_batch = ChooseMicroBatch(offer.spec, layout, tensors, left, passes);
+  }
   if (!micro_batch.ok()) return FailedFinding("memory", Annotate(micro_batch.status(), offer.job.value));
-  const TrainingMemory memory = EstimateTrainingMemory(offer.spec, layout, tensors, *micro_batch);
+  const TrainingMemory memory = EstimateTrainingMemory(offer.spec, layout, tensors, *micro_batch, passes);
   std::string text = absl::StrCat(offer.job.value, " takes ", GiBText(memory.total() + forming.gpu_bytes), " with ",
                                   *micro_batch, *micro_batch == 1 ? " sequence" : " sequences", " a pass");
   if (!tensors.gpu) return {Verdict::kGood, "memory", text};
@@ -111,8 +118,7 @@ int RunWorkerCheck(const WorkerOptions& options, const GpuPlugin& plugin, const 
                          report.Tell(finding);
                        });
   if (available.ok()) {
-    for (const JobOffer& offer : coordinator.offers)
-      report.Tell(MemoryFinding(offer, **device, options.form_on, *available));
+    for (const JobOffer& offer : coordinator.offers) report.Tell(MemoryFinding(offer, **device, options, *available));
   }
   return report.good() ? kWorkerLeft : kWorkerPrecondition;
 }

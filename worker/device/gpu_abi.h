@@ -97,6 +97,7 @@ typedef struct atoll_gpu_table {
   void (*device_close)(atoll_gpu_context* context);
   /* NUL-terminated, cut to fit. */
   int32_t (*device_name)(atoll_gpu_context* context, char* out, uint64_t out_bytes);
+  /* Free is also what LibTorch kept of memory that nothing uses any more: it is given back first. */
   int32_t (*device_memory)(atoll_gpu_context* context, uint64_t* free_bytes, uint64_t* total_bytes);
 
   /* Page-locked host memory, aligned to 4 KiB. */

@@ -1,6 +1,7 @@
 #include "worker/gpu/graph.h"
 
 #include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include <exception>
@@ -47,6 +48,14 @@ int32_t OrderStreams(cudaStream_t earlier, cudaStream_t later) {
 }
 
 }  // namespace
+
+int32_t GiveBackCache(const atoll_gpu_context* context) {
+  return Guarded("giving memory back", [&]() -> int32_t {
+    const WithDevice device(context->device);
+    c10::cuda::CUDACachingAllocator::emptyCache();
+    return 0;
+  });
+}
 
 int32_t GraphOpen(atoll_gpu_context* context, atoll_gpu_graph** out) {
   *out = nullptr;

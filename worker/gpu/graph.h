@@ -1,5 +1,6 @@
-// The table's entries about recordings (worker/device/gpu_abi.h), by LibTorch's CUDA graphs, whose memory pool keeps
-// the temporaries. Private to worker/gpu; LibTorch stays behind it, and none of its exceptions leaves.
+// What of the plugin calls LibTorch: the table's entries about recordings (worker/device/gpu_abi.h), by LibTorch's CUDA
+// graphs, whose memory pool keeps the temporaries. Private to worker/gpu; LibTorch stays behind it, and none of its
+// exceptions leaves.
 #ifndef ATOLL_WORKER_GPU_GRAPH_H_
 #define ATOLL_WORKER_GPU_GRAPH_H_
 
@@ -8,6 +9,9 @@
 #include "worker/device/gpu_abi.h"
 
 namespace atl::gpu {
+
+// LibTorch keeps what was freed for itself; from here on the driver has it again.
+int32_t GiveBackCache(const atoll_gpu_context* context);
 
 int32_t GraphOpen(atoll_gpu_context* context, atoll_gpu_graph** out);
 int32_t GraphBegin(atoll_gpu_graph* graph);

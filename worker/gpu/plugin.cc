@@ -76,6 +76,7 @@ int32_t DeviceName(atoll_gpu_context* context, char* out, uint64_t out_bytes) {
 }
 
 int32_t DeviceMemory(atoll_gpu_context* context, uint64_t* free_bytes, uint64_t* total_bytes) {
+  if (atl::gpu::GiveBackCache(context) != 0) return kFailed;  // of a job before
   const WithDevice device(context->device);
   size_t free = 0, total = 0;
   const cudaError_t code = cudaMemGetInfo(&free, &total);

@@ -97,17 +97,19 @@ absl::Status TooLarge(const TrainingMemory& m, uint32_t micro_batch, uint64_t av
                                : absl::StrCat("batch.micro_batch of ", micro_batch, " samples a pass needs ");
   const char* cure = micro_batch == 1 ? "use a smaller model or data.sequence_length, or a machine with more memory"
                                       : "use a smaller batch.micro_batch, or leave it out and the worker finds one";
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "the model does not fit: ", pass, Size(m.total()), " (parameters ", Size(m.parameter_bytes), ", gradients ",
-      Size(m.gradient_bytes), ", moments ", Size(m.moment_bytes), ", bf16 copy ", Size(m.working_copy_bytes),
-      m.gpu ? "" : absl::StrCat(", synchronisation ", Size(m.sync_bytes)), ", activations ",
-      Size(std::max(m.activation_bytes, m.between_bytes)), ") and ", Size(available), " are free; ", cure));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the model does not fit: ", pass, Size(m.total()), " (parameters ", Size(m.parameter_bytes),
+                   ", gradients ", Size(m.gradient_bytes), ", moments ", Size(m.moment_bytes), ", bf16 copy ",
+                   Size(m.working_copy_bytes), m.gpu ? "" : absl::StrCat(", synchronisation ", Size(m.sync_bytes)),
+                   ", activations ", Size(std::max(m.activation_bytes, m.between_bytes)),
+                   m.recorded ? absl::StrCat(" and ", Size(m.activation_bytes), " of their recording") : "", ") and ",
+                   Size(available), " are free; ", cure));
 }
 
 }  // namespace
 
 TrainingMemory EstimateTrainingMemory(const JobSpec& spec, const ModelLayout& layout, TensorDevice device,
-                                      uint32_t micro_batch) {
+                                      uint32_t micro_batch, Passes passes) {
   ATOLL_CHECK(micro_batch >= 1, "a pass has a sample");
   const ModelSpec& m = spec.model;
   // A CPU without products of bf16 holds what is rounded to it as fp32.
@@ -118,6 +120,7 @@ TrainingMemory EstimateTrainingMemory(const JobSpec& spec, const ModelLayout& la
   const auto bytes = [&items](MemoryItem item) { return BytesOf(items, item); };
   TrainingMemory out;
   out.gpu = device.gpu;
+  out.recorded = passes == Passes::kRecorded;
   out.parameter_bytes = bytes(MemoryItem::kParameters);
   out.gradient_bytes = bytes(MemoryItem::kGradients);
   out.moment_bytes = bytes(MemoryItem::kMoments);
@@ -148,18 +151,16 @@ absl::StatusOr<uint64_t> AvailableHostMemory(const std::string& root) {
 }
 
 absl::StatusOr<uint32_t> ChooseMicroBatch(const JobSpec& spec, const ModelLayout& layout, TensorDevice device,
-                                          uint64_t available_bytes) {
+                                          uint64_t available_bytes, Passes passes) {
+  const auto memory = [&](uint32_t micro) { return EstimateTrainingMemory(spec, layout, device, micro, passes); };
   const uint64_t usable = available_bytes / 10 * 9;
   const uint32_t all = spec.batch.sequences_per_step;
   const uint64_t by_tokens = std::max<uint64_t>(1, PassTokens(device) / spec.data.sequence_length);
   uint32_t micro = spec.batch.micro_batch != 0
                        ? std::min(spec.batch.micro_batch, all)
                        : std::bit_floor(static_cast<uint32_t>(std::min<uint64_t>(all, by_tokens)));
-  while (micro > 1 && spec.batch.micro_batch == 0 &&
-         EstimateTrainingMemory(spec, layout, device, micro).total() > usable) {
-    micro /= 2;
-  }
-  const TrainingMemory one = EstimateTrainingMemory(spec, layout, device, spec.batch.micro_batch == 0 ? 1 : micro);
+  while (micro > 1 && spec.batch.micro_batch == 0 && memory(micro).total() > usable) micro /= 2;
+  const TrainingMemory one = memory(spec.batch.micro_batch == 0 ? 1 : micro);
   if (one.total() > usable) return TooLarge(one, spec.batch.micro_batch == 0 ? 1 : micro, available_bytes);
   return micro;
 }

@@ -23,6 +23,7 @@ struct TrainingMemory {
   uint64_t between_bytes = 0;       // where it trains, while no pass runs: in the place of activations
   uint64_t activation_bytes = 0;    // kept for backward, with logits and the largest temporary
   bool gpu = false;
+  bool recorded = false;  // a recording has its own memory for activations, beside that of launched passes
   // Of the device: a CPU's is the host, which holds everything.
   uint64_t total() const { return device_bytes() + (gpu ? 0 : sync_bytes); }
   // Of the host beside a GPU; 0 with a CPU.
@@ -30,15 +31,18 @@ struct TrainingMemory {
 
  private:
   uint64_t device_bytes() const {
-    return parameter_bytes + gradient_bytes + moment_bytes + working_copy_bytes +
+    return parameter_bytes + gradient_bytes + moment_bytes + working_copy_bytes + (recorded ? activation_bytes : 0) +
            (activation_bytes > between_bytes ? activation_bytes : between_bytes);
   }
 };
 
+// Whether passes are launched alone, or a recording of them is kept too (worker/train/pass_plan.h).
+enum class Passes { kLaunched, kRecorded };
+
 // `spec` is resolved. Requires micro_batch >= 1. On a CPU activations take a fraction of what they take on a GPU, where
 // autograd keeps them.
 TrainingMemory EstimateTrainingMemory(const JobSpec& spec, const ModelLayout& layout, TensorDevice device,
-                                      uint32_t micro_batch);
+                                      uint32_t micro_batch, Passes passes = Passes::kLaunched);
 
 // What forming contributions on a GPU takes beside that (worker/device/former.h), of the GPU and of its host.
 struct FormingMemory {
@@ -58,7 +62,7 @@ absl::StatusOr<uint64_t> AvailableHostMemory(const std::string& root = "");
 // fits `available_bytes` with a tenth to spare. ResourceExhausted, with every part of the sum, when one sample (or the
 // job's micro-batch) does not fit.
 absl::StatusOr<uint32_t> ChooseMicroBatch(const JobSpec& spec, const ModelLayout& layout, TensorDevice device,
-                                          uint64_t available_bytes);
+                                          uint64_t available_bytes, Passes passes = Passes::kLaunched);
 
 // ResourceExhausted, with the sum, when what the host holds beside a GPU does not fit `available_bytes` with a tenth to
 // spare. OK with a CPU, whose memory ChooseMicroBatch looks at.

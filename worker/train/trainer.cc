@@ -252,9 +252,10 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const JobSpec& spec, co
   if (!options.available_bytes.has_value()) {
     ATOLL_ASSIGN_OR_RETURN(available, AvailableHostMemory());
   }
-  ATOLL_ASSIGN_OR_RETURN(state->micro, ChooseMicroBatch(spec, layout, options.device, available));
+  const Passes passes = MayRecord(options).ok() ? Passes::kRecorded : Passes::kLaunched;
+  ATOLL_ASSIGN_OR_RETURN(state->micro, ChooseMicroBatch(spec, layout, options.device, available, passes));
   state->island = options.island;
-  state->memory = EstimateTrainingMemory(spec, layout, options.device, state->micro);
+  state->memory = EstimateTrainingMemory(spec, layout, options.device, state->micro, passes);
   if (options.threads > 0) SetTensorThreads(options.threads);
   ATOLL_ASSIGN_OR_RETURN(state->parameters, Arena::Create(layout.elements, options.device));
   ATOLL_ASSIGN_OR_RETURN(state->gradients, Arena::Create(layout.elements, options.device));

@@ -42,6 +42,22 @@ TEST(GpuDevice, TrainsByRecordedPasses) {
   EXPECT_NEAR(*launched, *played, 1e-3);
 }
 
+// As between two jobs of one worker: LibTorch keeps for itself what an arena had.
+TEST(GpuDevice, MemoryOfAJobBeforeIsFreeAgain) {
+  if (Plugin().device_count == 0) GTEST_SKIP() << "no GPU here: " << Plugin().reason;
+  const auto device = OpenGpuDevice(Plugin().table, 0);
+  ASSERT_TRUE(device.ok()) << device.status();
+  constexpr uint64_t kBytes = uint64_t{512} << 20;
+  ASSERT_TRUE(Arena::Create(1024, {.gpu = true}).ok());  // what LibTorch takes at its first use stays taken
+  const uint64_t before = *(*device)->FreeMemoryBytes();
+  {
+    const auto arena = Arena::Create(kBytes / sizeof(float), {.gpu = true});
+    ASSERT_TRUE(arena.ok()) << arena.status();
+    EXPECT_LT(*(*device)->FreeMemoryBytes() + kBytes / 2, before);
+  }
+  EXPECT_GT(*(*device)->FreeMemoryBytes() + kBytes / 2, before);
+}
+
 TEST(GpuDevice, AFeedBringsEveryPiece) {
   if (Plugin().device_count == 0) GTEST_SKIP() << "no GPU here: " << Plugin().reason;
   const auto device = OpenGpuDevice(Plugin().table, 0);

@@ -80,6 +80,21 @@ TEST(EstimateTrainingMemory, ActivationsGrowWithTheMicroBatch) {
   EXPECT_GT(four, 3 * two / 2);
 }
 
+// Launched passes and evaluations have memory of their own beside it.
+TEST(EstimateTrainingMemory, ARecordingKeepsItsActivations) {
+  const JobSpec job = Job();
+  const ModelLayout layout = LayoutOf(job);
+  const TrainingMemory launched = EstimateTrainingMemory(job, layout, {.gpu = true}, 4);
+  const TrainingMemory recorded = EstimateTrainingMemory(job, layout, {.gpu = true}, 4, Passes::kRecorded);
+  EXPECT_EQ(recorded.total(), launched.total() + launched.activation_bytes);
+  EXPECT_EQ(recorded.host_total(), launched.host_total());
+  const uint64_t room = launched.total() / 9 * 10 + 1000;
+  EXPECT_EQ(*ChooseMicroBatch(job, layout, {.gpu = true}, room), 4u);
+  EXPECT_LT(*ChooseMicroBatch(job, layout, {.gpu = true}, room, Passes::kRecorded), 4u);
+  const auto none = ChooseMicroBatch(job, layout, {.gpu = true}, 1 << 20, Passes::kRecorded);
+  EXPECT_NE(none.status().message().find("of their recording"), absl::string_view::npos) << none.status();
+}
+
 TEST(EstimateTrainingMemory, ALargeVocabularyIsJudgedSomeRowsAtATime) {
   JobSpec job = Job();
   job.model.vocab_size = 128'256;
