@@ -16,6 +16,7 @@ struct PlanOptions {
   std::string inner_steps = "100", overlap_steps;  // overlap: 1 for streaming, else 0
   std::string codec, download_codec;  // bf16 for data-parallel, else mxfp4; the download's: as the upload's
   std::string upload_error_memory = "off";
+  std::string precision = "fp32", form_on = "host";
   std::string bandwidth, download_bandwidth;  // the download's: as the upload's
   std::string latency = "0s";
   std::string round_time = "0s";

@@ -93,6 +93,8 @@ void ReadModel(Reader& reader, const PlanOptions& o, PlanRequest& request) {
   request.embedding_parameters = reader.Whole("embedding-params", o.embedding_params, 0);
   request.layers = reader.Whole32("layers", o.layers, 1);
   request.layers_per_fragment = reader.Whole32("layers-per-fragment", o.layers_per_fragment, 3);
+  request.bf16 = reader.Word("precision", o.precision, {"fp32", "bf16"}) == 1;
+  request.forms_on_gpu = reader.Word("form-on", o.form_on, {"host", "gpu"}) == 1;
   request.step_seconds = reader.Real("step-seconds", o.step_seconds);
   request.workers = reader.Whole32("workers", o.workers, 2);
   request.tokens = reader.Whole("tokens", o.tokens, 0);
@@ -158,6 +160,9 @@ void AddPlanCommand(CLI::App& root, Command& command) {
   add("--codec", o->codec, "CODEC", "fp32, fp16, bf16, int8, mxfp4 or e3m0 [bf16 for data-parallel, else mxfp4]");
   add("--download-codec", o->download_codec, "CODEC", "of updates, where it differs");
   add("--upload-error-memory", o->upload_error_memory, "off|feedback|loco", "as sync.upload_error_memory")
+      ->capture_default_str();
+  add("--precision", o->precision, "fp32|bf16", "as model.precision, for a worker's memory")->capture_default_str();
+  add("--form-on", o->form_on, "host|gpu", "as the worker's option, for the memory of one with a GPU")
       ->capture_default_str();
   add("--embedding-params", o->embedding_params, "N", "of --params; a fragment of their own when streaming");
   add("--layers-per-fragment", o->layers_per_fragment, "N", "blocks of a fragment when streaming")

@@ -101,11 +101,12 @@ WorkerLoad WorkerLoadOf(const PlanRequest& request, uint64_t largest_fragment, W
   WorkerMemoryJob job;
   job.parameters = request.parameters;
   job.largest_fragment = largest_fragment;
+  job.bf16 = request.bf16;
   job.upload_codec = request.upload_codec;
   job.download_codec = request.download_codec;
   job.upload_error_memory = request.upload_error_memory;
   const auto cpu = WorkerMemoryItems(job, {.gpu = false}, wire_size),
-             gpu = WorkerMemoryItems(job, {.gpu = true}, wire_size);
+             gpu = WorkerMemoryItems(job, {.gpu = true, .forms = request.forms_on_gpu}, wire_size);
   return {HeldBytes(cpu, MemoryPlace::kHost), HeldBytes(gpu, MemoryPlace::kGpu), HeldBytes(gpu, MemoryPlace::kHost)};
 }
 

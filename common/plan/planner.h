@@ -31,6 +31,8 @@ struct PlanRequest {
   uint32_t overlap_steps = 0;  // tau
   CodecKind upload_codec = CodecKind::kFp32, download_codec = CodecKind::kFp32;
   ErrorMemory upload_error_memory = ErrorMemory::kOff;
+  bool bf16 = false;                    // model.precision; this and the next for a worker's memory alone
+  bool forms_on_gpu = false;            // a worker with a GPU has contributions formed there
   Link link;                            // of each worker
   double target_utilization = 0.95;     // for the recommendation
   uint64_t tokens = 0;                  // of all workers; 0: no budget

@@ -41,6 +41,24 @@ Json PlanJson(std::map<std::string, std::string> changed) {
   return Json::parse(result.out);
 }
 
+TEST(Plan, AWorkersMemoryIsThatOfItsOptions) {
+  Harness harness;
+  const auto memory = [&harness](std::vector<std::string> more) {
+    std::vector<std::string> words{"plan", "--params",    "1e9",   "--layers", "24",  "--step-seconds",
+                                   "0.1",  "--bandwidth", "1Gbps", "-o",       "json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const RunResult result = harness.Run(words);
+    EXPECT_EQ(result.code, 0) << result.talk;
+    return Json::parse(result.out)["worker"]["gpu_memory_bytes"].get<uint64_t>();
+  };
+  EXPECT_EQ(memory({"--precision", "bf16"}), memory({}) + 2'000'000'000u);
+  EXPECT_GT(memory({"--form-on", "gpu"}), memory({}) + 1'000'000'000u);
+  const RunResult wrong = harness.Run({"plan", "--params", "1e9", "--layers", "24", "--step-seconds", "0.1",
+                                       "--bandwidth", "1Gbps", "--form-on", "cpu"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_NE(wrong.talk.find("--form-on is 'cpu'; it must be host, gpu"), std::string::npos) << wrong.talk;
+}
+
 TEST(Plan, JsonHasWhatScriptsReadAndAsksNoCoordinator) {
   Harness harness;
   harness.fake.error = absl::UnavailableError("no coordinator here");

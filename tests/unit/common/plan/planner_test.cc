@@ -96,6 +96,21 @@ TEST(Planner, BytesAndRatesOfOneBillion) {
   EXPECT_GT(plan.coordinator.needs.memory_bytes, 24'000'000'000u);
 }
 
+TEST(Planner, AWorkersMemoryFollowsItsPrecisionAndWhoForms) {
+  PlanRequest request = OneBillion();
+  const WorkerLoad plain = MakePlan(request, &Size).worker;
+  request.bf16 = true;  // a copy of 2 bytes a parameter where it trains
+  const WorkerLoad bf16 = MakePlan(request, &Size).worker;
+  EXPECT_EQ(bf16.memory_bytes, plain.memory_bytes + 2'000'000'000u);
+  EXPECT_EQ(bf16.gpu_memory_bytes, plain.gpu_memory_bytes + 2'000'000'000u);
+  EXPECT_EQ(bf16.gpu_host_bytes, plain.gpu_host_bytes);
+  request.forms_on_gpu = true;  // of one of eight fragments: local and outer copy, and what is made of them
+  const WorkerLoad forms = MakePlan(request, &Size).worker;
+  EXPECT_EQ(forms.memory_bytes, bf16.memory_bytes);
+  EXPECT_GT(forms.gpu_memory_bytes, bf16.gpu_memory_bytes + 2 * 500'000'000u);
+  EXPECT_GT(forms.gpu_host_bytes, bf16.gpu_host_bytes);
+}
+
 // "Peak bandwidth 8 times lower, 400 times fewer bits" (Streaming DiLoCo, Table 1).
 TEST(Planner, PeakAndTotalAgainstDataParallel) {
   PlanRequest request = OneBillion();
