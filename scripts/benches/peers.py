@@ -49,6 +49,7 @@ def environment():
 def measure(rounds):
     fleet.programs()
     described, python = machine.described(), environment()
+    machine.adopt_orphans()
     return {"machine": described, "groups": [group_of(python, model, rounds) for model in fleet.MODELS]}
 
 
@@ -62,6 +63,7 @@ def group_of(python, model, rounds):
             for kind in PEERS:
                 if kind not in failed:
                     take_peer(python, kind, model, samples, failed)
+                    machine.end_orphans()  # some leave processes behind
     return {"name": model, "threads": "processes", "foreign_cores": load.cores, "samples": list(samples.values()), "failed": failed}
 
 

@@ -112,7 +112,7 @@ def judged(samples, case):
 
 
 def table(answer):
-    lines = ["| parameters | what | s, median | of the rounds | CPU s | GB/s | ratio | goal | |", "|---|---|---|---|---|---|---|---|---|"]
+    lines = ["| parameters | what | s, median | s, mean | of the rounds | CPU s | GB/s | ratio | goal | |", "|---|---|---|---|---|---|---|---|---|---|"]
     met = []
     for group in answer["groups"]:
         samples = {sample["name"]: sample for sample in group["samples"]}
@@ -124,7 +124,7 @@ def table(answer):
                 met.append(value >= most if what.startswith("fp32") else value <= most)
                 ratio, goal, verdict = f"{value:.2f}", f"{most} {what}", figures.verdict(met[-1])
             seconds = statistics.median(sample["seconds"])
-            lines.append(f"| {group['name']} | {name} | {seconds:.3f} | {figures.spread(flat(sample), 3)} | {statistics.median(sample['cpu_seconds']):.2f} | "
+            lines.append(f"| {group['name']} | {name} | {seconds:.3f} | {statistics.mean(flat(sample)):.3f} | {figures.spread(flat(sample), 3)} | {statistics.median(sample['cpu_seconds']):.2f} | "
                          f"{sample['bytes'] / seconds / 1e9:.2f} | {ratio} | {goal} | {verdict} |")
     return [*lines, "", *remarks(answer, met)]
 
