@@ -103,10 +103,20 @@ def group(program, folder, precision, threads, rounds, recipe):
     return {"name": precision, "threads": threads, "foreign_cores": load.cores, "steps": len(ours.losses), "samples": samples}
 
 
+def peers_on_gpu():
+    """Why the peers cannot run on the card; false where they can. The environment of the oracles has no CUDA: ATOLL_BENCH_PYTHON names one that has."""
+    done = subprocess.run([python(), "-c", "import torch; assert torch.cuda.is_available(), 'its PyTorch sees no CUDA device'"], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True)
+    return done.returncode and (done.stderr.strip().splitlines() or ["it cannot be started"])[-1]
+
+
 def gpu_sides(program, folder, model):
     atoll = [program, "train", "bf16", "1", "--model", model, "--device", "gpu"]
     yield Side("Atoll", atoll, {})
     yield Side("Atoll, recorded passes", [*atoll, "--cuda-graph", "auto"], {})
+    if why := peers_on_gpu():
+        print(f"bench: warning: no peers on the GPU: {python()}: {why}; set ATOLL_BENCH_PYTHON to one with CUDA", file=sys.stderr)
+        return
     for name in ("PyTorch eager", "torch.compile"):
         kind, environment = PEERS[name]
         yield Side(name, [python(), "-W", "ignore", PEER, folder, kind, "bf16", "1", "cuda"], environment)
