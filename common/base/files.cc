@@ -58,7 +58,7 @@ class PosixFile final : public File {
       if (pieces.empty()) return absl::OkStatus();
       const ssize_t n = WriteSome(pieces, written);
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0 && errno == EINVAL && past_cache_) {  // asked for and granted, and not possible after all
+      if (n < 0 && errno == EINVAL && past_cache_) {  // the file's end, or not possible though it was granted
         ATOLL_RETURN_IF_ERROR(ThroughCache());
         continue;
       }
@@ -73,7 +73,8 @@ class PosixFile final : public File {
     }
   }
 
-  // From here on appends go past the page cache, where the file system allows it; they must be of whole blocks.
+  // From here on appends of whole blocks go past the page cache, where the file system allows it, up to the first that
+  // is none.
   void PastCache() { past_cache_ = ::fcntl(fd_, F_SETFL, O_APPEND | O_DIRECT) == 0; }
   absl::Status ThroughCache() {
     past_cache_ = false;
@@ -138,22 +139,15 @@ class PosixFile final : public File {
   bool past_cache_ = false;
 };
 
-absl::Status AppendNew(PosixFile& file, uint64_t bytes, const FillPiece& fill) {
-  const size_t room = static_cast<size_t>(std::clamp<uint64_t>(bytes, 1, kNewFilePiece));
+// Writes and flushes a file that is empty. Pieces lie at whole blocks of memory, as what goes past the page cache must.
+absl::Status FillNew(File& file, uint64_t bytes, const FillPiece& fill) {
   const std::unique_ptr<std::byte[], decltype(&std::free)> buffer(
-      static_cast<std::byte*>(std::aligned_alloc(kBlock, (room + kBlock - 1) / kBlock * kBlock)), &std::free);
-  if (buffer == nullptr) return absl::ResourceExhaustedError(absl::StrCat("no memory for a piece of ", room, " bytes"));
-  if (bytes >= kPastCacheBytes) file.PastCache();
-  for (uint64_t at = 0; at < bytes;) {
-    const std::span<std::byte> piece(buffer.get(), static_cast<size_t>(std::min<uint64_t>(bytes - at, room)));
+      static_cast<std::byte*>(std::aligned_alloc(kBlock, kNewFilePiece)), &std::free);
+  if (buffer == nullptr) return absl::ResourceExhaustedError(absl::StrCat("no memory for ", kNewFilePiece, " bytes"));
+  for (uint64_t at = 0; at < bytes; at += kNewFilePiece) {
+    const std::span<std::byte> piece(buffer.get(), static_cast<size_t>(std::min<uint64_t>(bytes - at, kNewFilePiece)));
     fill(at, piece);
-    const size_t whole = piece.size() / kBlock * kBlock;
-    ATOLL_RETURN_IF_ERROR(file.Append(piece.first(whole)));
-    if (whole < piece.size()) {
-      ATOLL_RETURN_IF_ERROR(file.ThroughCache());
-      ATOLL_RETURN_IF_ERROR(file.Append(piece.subspan(whole)));
-    }
-    at += piece.size();
+    ATOLL_RETURN_IF_ERROR(file.Append(piece));
   }
   return file.Sync();
 }
@@ -171,7 +165,8 @@ class PosixFiles final : public Files {
   }
   absl::Status WriteNewFile(const std::string& path, uint64_t bytes, const FillPiece& fill) override {
     ATOLL_ASSIGN_OR_RETURN(const auto file, Open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND));
-    return AppendNew(*file, bytes, fill);
+    if (bytes >= kPastCacheBytes) file->PastCache();
+    return FillNew(*file, bytes, fill);
   }
   absl::StatusOr<std::unique_ptr<File>> OpenForRead(const std::string& path) const override {
     return Open(path, O_RDONLY);
@@ -241,14 +236,7 @@ absl::Status File::AppendPieces(std::span<const Bytes> pieces) {
 absl::Status Files::WriteNewFile(const std::string& path, uint64_t bytes, const FillPiece& fill) {
   if (Exists(path)) return absl::AlreadyExistsError(absl::StrCat("open ", path, ": it is there already"));
   ATOLL_ASSIGN_OR_RETURN(const auto file, OpenForAppend(path));
-  std::vector<std::byte> buffer(static_cast<size_t>(std::min<uint64_t>(bytes, kNewFilePiece)));
-  for (uint64_t at = 0; at < bytes;) {
-    const auto piece = std::span(buffer).first(static_cast<size_t>(std::min<uint64_t>(bytes - at, buffer.size())));
-    fill(at, piece);
-    ATOLL_RETURN_IF_ERROR(file->Append(piece));
-    at += piece.size();
-  }
-  return file->Sync();
+  return FillNew(*file, bytes, fill);
 }
 
 std::unique_ptr<Files> MakePosixFiles() { return std::make_unique<PosixFiles>(); }

@@ -17,7 +17,7 @@ TEST(IdentityTest, UriRoundTripsAndNothingElseIsRead) {
   EXPECT_EQ(IdentityUri(kWorker), "atoll://worker/cpu-1/0123456789abcdef");
   EXPECT_EQ(*ParseIdentityUri(IdentityUri(kWorker)), kWorker);
   EXPECT_EQ(*ParseIdentityUri("atoll://admin/eve"), (Identity{Role::kAdmin, "eve", ""}));
-  for (const char* wrong : {"", "atoll://", "atoll://worker", "atoll://worker/", "atoll://root/x", "http://worker/x",
+  for (const char* wrong : {"", "atoll://", "atoll://worker", "atoll://worker/", "atoll://owner/x", "http://worker/x",
                             "atoll://worker/X", "atoll://worker/a b", "atoll://worker/a/", "atoll://worker/a/123",
                             "atoll://worker/a/0123456789abcdef/", "atoll://worker/a@b"}) {
     EXPECT_EQ(ParseIdentityUri(wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
