@@ -64,18 +64,14 @@ Finding MemoryFinding(const JobOffer& offer, Device& device, const WorkerOptions
   FormingMemory forming;
   if (tensors.gpu && options.form_on == FormChoice::kGpu) forming = EstimateFormingMemory(offer.spec, layout);
   const uint64_t left = available_bytes - std::min(available_bytes, forming.gpu_bytes);
-  Passes passes = tensors.gpu && options.cuda_graph == GraphChoice::kAuto && device.pass_recorder() != nullptr
-                      ? Passes::kRecorded
-                      : Passes::kLaunched;
-  absl::StatusOr<uint32_t> micro_batch = ChooseMicroBatch(offer.spec, layout, tensors, left, passes);
-  if (!micro_batch.ok() && passes == Passes::kRecorded) {  // then they are launched one by one
-    passes = Passes::kLaunched;
-    micro_batch = ChooseMicroBatch(offer.spec, layout, tensors, left, passes);
-  }
-  if (!micro_batch.ok()) return FailedFinding("memory", Annotate(micro_batch.status(), offer.job.value));
-  const TrainingMemory memory = EstimateTrainingMemory(offer.spec, layout, tensors, *micro_batch, passes);
+  const bool records = tensors.gpu && options.cuda_graph == GraphChoice::kAuto && device.pass_recorder() != nullptr;
+  const absl::StatusOr<PassChoice> choice =
+      ChoosePasses(offer.spec, layout, tensors, left, records ? Passes::kRecorded : Passes::kLaunched);
+  if (!choice.ok()) return FailedFinding("memory", Annotate(choice.status(), offer.job.value));
+  const uint32_t micro_batch = choice->micro_batch;
+  const TrainingMemory memory = EstimateTrainingMemory(offer.spec, layout, tensors, micro_batch, choice->passes);
   std::string text = absl::StrCat(offer.job.value, " takes ", GiBText(memory.total() + forming.gpu_bytes), " with ",
-                                  *micro_batch, *micro_batch == 1 ? " sequence" : " sequences", " a pass");
+                                  micro_batch, micro_batch == 1 ? " sequence" : " sequences", " a pass");
   if (!tensors.gpu) return {Verdict::kGood, "memory", text};
   const absl::StatusOr<uint64_t> host = AvailableHostMemory();
   const absl::Status fits =

@@ -157,16 +157,15 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
   free_bytes -= std::min(free_bytes, forming.gpu_bytes);
   // Without a limit the trainer of a host asks anew when it is made; ranks must all choose alike.
   if (device.gpu || options_.memory_limit_bytes > 0 || island != nullptr) options.available_bytes = free_bytes;
-  const auto choose = [&](Passes passes) { return ChooseMicroBatch(share, parts->layout, device, free_bytes, passes); };
   // An island records nothing, and says so.
-  if (options.recorder != nullptr && island == nullptr) {
-    if (const absl::Status fits = choose(Passes::kRecorded).status(); !fits.ok()) {
-      log_.Warn("passes are launched one by one", {{"reason", std::string(fits.message())}});
-      options.recorder = nullptr;
-    }
+  const bool records = options.recorder != nullptr && island == nullptr;
+  ATOLL_ASSIGN_OR_RETURN(const PassChoice choice, ChoosePasses(share, parts->layout, device, free_bytes,
+                                                               records ? Passes::kRecorded : Passes::kLaunched));
+  if (!choice.recording_refused.ok()) {
+    log_.Warn("passes are launched one by one", {{"reason", std::string(choice.recording_refused.message())}});
+    options.recorder = nullptr;
   }
-  const Passes passes = options.recorder != nullptr && island == nullptr ? Passes::kRecorded : Passes::kLaunched;
-  ATOLL_ASSIGN_OR_RETURN(const uint32_t micro_batch, choose(passes));
+  const uint32_t micro_batch = choice.micro_batch;
   if (device.gpu) {
     ATOLL_ASSIGN_OR_RETURN(const uint64_t host_bytes, AvailableHostMemory());
     ATOLL_RETURN_IF_ERROR(CheckHostMemory(EstimateTrainingMemory(share, parts->layout, device, micro_batch),

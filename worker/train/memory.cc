@@ -4,6 +4,7 @@
 #include <bit>
 #include <fstream>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
@@ -163,6 +164,18 @@ absl::StatusOr<uint32_t> ChooseMicroBatch(const JobSpec& spec, const ModelLayout
   const TrainingMemory one = memory(spec.batch.micro_batch == 0 ? 1 : micro);
   if (one.total() > usable) return TooLarge(one, spec.batch.micro_batch == 0 ? 1 : micro, available_bytes);
   return micro;
+}
+
+absl::StatusOr<PassChoice> ChoosePasses(const JobSpec& spec, const ModelLayout& layout, TensorDevice device,
+                                        uint64_t available_bytes, Passes wished) {
+  PassChoice choice{.passes = wished};
+  absl::StatusOr<uint32_t> micro = ChooseMicroBatch(spec, layout, device, available_bytes, wished);
+  if (!micro.ok() && wished == Passes::kRecorded) {
+    choice = {.passes = Passes::kLaunched, .recording_refused = micro.status()};
+    micro = ChooseMicroBatch(spec, layout, device, available_bytes, choice.passes);
+  }
+  ATOLL_ASSIGN_OR_RETURN(choice.micro_batch, std::move(micro));
+  return choice;
 }
 
 absl::Status CheckHostMemory(const TrainingMemory& memory, uint64_t available_bytes) {

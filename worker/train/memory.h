@@ -64,6 +64,16 @@ absl::StatusOr<uint64_t> AvailableHostMemory(const std::string& root = "");
 absl::StatusOr<uint32_t> ChooseMicroBatch(const JobSpec& spec, const ModelLayout& layout, TensorDevice device,
                                           uint64_t available_bytes, Passes passes = Passes::kLaunched);
 
+// Passes as they are wished, or launched ones where only a recording beside them does not fit, and why.
+struct PassChoice {
+  Passes passes = Passes::kLaunched;
+  uint32_t micro_batch = 1;
+  absl::Status recording_refused;
+};
+// Errors as of ChooseMicroBatch.
+absl::StatusOr<PassChoice> ChoosePasses(const JobSpec& spec, const ModelLayout& layout, TensorDevice device,
+                                        uint64_t available_bytes, Passes wished);
+
 // ResourceExhausted, with the sum, when what the host holds beside a GPU does not fit `available_bytes` with a tenth to
 // spare. OK with a CPU, whose memory ChooseMicroBatch looks at.
 absl::Status CheckHostMemory(const TrainingMemory& memory, uint64_t available_bytes);

@@ -91,6 +91,16 @@ TEST(EstimateTrainingMemory, ARecordingKeepsItsActivations) {
   const uint64_t room = launched.total() / 9 * 10 + 1000;
   EXPECT_EQ(*ChooseMicroBatch(job, layout, {.gpu = true}, room), 4u);
   EXPECT_LT(*ChooseMicroBatch(job, layout, {.gpu = true}, room, Passes::kRecorded), 4u);
+  const auto fits = ChoosePasses(job, layout, {.gpu = true}, room, Passes::kRecorded);
+  ASSERT_TRUE(fits.ok()) << fits.status();
+  EXPECT_EQ(fits->passes, Passes::kRecorded);
+  EXPECT_TRUE(fits->recording_refused.ok());
+  const uint64_t one = EstimateTrainingMemory(job, layout, {.gpu = true}, 1).total() / 9 * 10 + 1000;
+  const auto launches = ChoosePasses(job, layout, {.gpu = true}, one, Passes::kRecorded);
+  ASSERT_TRUE(launches.ok()) << launches.status();
+  EXPECT_EQ(launches->passes, Passes::kLaunched);
+  EXPECT_EQ(launches->micro_batch, 1u);
+  EXPECT_TRUE(absl::IsResourceExhausted(launches->recording_refused)) << launches->recording_refused;
   const auto none = ChooseMicroBatch(job, layout, {.gpu = true}, 1 << 20, Passes::kRecorded);
   EXPECT_NE(none.status().message().find("of their recording"), absl::string_view::npos) << none.status();
 }
