@@ -38,7 +38,7 @@ std::string Prologue(const std::string& header) {
   return out;
 }
 
-Digest DigestOfArray(const StateShot& state, int array) {
+Digest DigestOfArray(const StateShot& state, uint64_t array) {
   const uint64_t bytes = state.elements() * sizeof(float);
   std::vector<std::byte> piece(std::min(bytes, kPieceBytes));
   DigestHasher hasher;
