@@ -159,7 +159,7 @@ class Coordinator {
   std::unique_ptr<Enrollment> enrollment_;  // with --trust
   std::vector<std::unique_ptr<grpc::Service>> services_;
   // Executors end before what their jobs use, so they are declared after it.
-  std::unique_ptr<ThreadExecutor> ledger_executor_, io_, compute_, calls_, audit_executor_;
+  std::unique_ptr<ThreadExecutor> ledger_executor_, io_, snapshot_io_, compute_, calls_, audit_executor_;
   std::unique_ptr<Server> control_server_, bulk_server_, enroll_server_;
   std::unique_ptr<HttpServer> web_;
   std::jthread engine_thread_, disk_thread_;
@@ -320,6 +320,7 @@ absl::Status Coordinator::Start() {
   ATOLL_RETURN_IF_ERROR(OpenState());
   ledger_executor_ = std::make_unique<ThreadExecutor>(1);
   io_ = std::make_unique<ThreadExecutor>(1);
+  snapshot_io_ = std::make_unique<ThreadExecutor>(1);
   compute_ = std::make_unique<ThreadExecutor>(1);
   calls_ = std::make_unique<ThreadExecutor>(1);
   audit_executor_ = std::make_unique<ThreadExecutor>(1);
@@ -327,8 +328,8 @@ absl::Status Coordinator::Start() {
   trail_.KeepIn(std::move(kept), *audit_executor_);
   const unsigned threads = options_.threads > 0 ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
   const auto fatal = [this](const absl::Status& status) { Die(status); };
-  data_ = std::make_unique<DataPlane>(DataPlaneParts{*files_, clock_, *ledger_executor_, *io_, *compute_, *ledger_,
-                                                     *rounds_, *snapshots_, *blobs_, directory_, log_,
+  data_ = std::make_unique<DataPlane>(DataPlaneParts{*files_, clock_, *ledger_executor_, *io_, *snapshot_io_, *compute_,
+                                                     *ledger_, *rounds_, *snapshots_, *blobs_, directory_, log_,
                                                      options_.data_root, threads, fatal});
   const BootNumber boot = recovered_.boot;
   engine_ = std::make_unique<Engine>(
@@ -434,10 +435,11 @@ void Coordinator::Stop() {
   engine_thread_ = {};
   // What the executors still hold is finished before anything that it uses goes away, themselves among it: a replay
   // goes from one to another and back.
-  for (const auto* executor : {&calls_, &compute_, &io_, &ledger_executor_, &audit_executor_}) {
+  for (const auto* executor : {&calls_, &compute_, &io_, &snapshot_io_, &ledger_executor_, &audit_executor_}) {
     if (*executor != nullptr) (*executor)->Stop();
   }
-  for (auto* executor : {&calls_, &compute_, &io_, &ledger_executor_, &audit_executor_}) executor->reset();
+  for (auto* executor : {&calls_, &compute_, &io_, &snapshot_io_, &ledger_executor_, &audit_executor_})
+    executor->reset();
   if (events_) (void)events_->Sync();
 }
 

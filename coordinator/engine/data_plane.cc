@@ -97,15 +97,27 @@ absl::Status DataPlane::BeginUpload(UploadId upload, const ContributionHeader& h
 }
 
 void DataPlane::GrantUpload(UploadId upload, std::shared_ptr<UploadSink> sink) {
-  parts_.io.Post([this, upload, sink = std::move(sink)] {
-    const auto known = FindUpload(upload);
-    if (!known.ok()) return sink->Refused(known.status());
-    const absl::Status opened = parts_.rounds.Open((*known)->key, (*known)->layout);
-    if (!opened.ok()) return sink->Refused(opened);
-    const absl::StatusOr<uint64_t> offset = parts_.rounds.Begin((*known)->key, (*known)->header);
-    if (!offset.ok()) return sink->Refused(offset.status());
-    sink->Granted(*offset);
-  });
+  parts_.io.Post([this, upload, sink = std::move(sink)] { Grant(upload, sink); });
+}
+
+void DataPlane::Grant(UploadId upload, std::shared_ptr<UploadSink> sink) {
+  const auto known = FindUpload(upload);
+  if (!known.ok()) return sink->Refused(known.status());
+  const RoundKey& key = (*known)->key;
+  if (const std::shared_ptr<JobData> data = Find(key.job); data != nullptr) {
+    MutexLock lock(data->mutex);
+    const auto written = data->being_written.lower_bound({key.target.fragment, Version{0}});
+    if (written != data->being_written.end() && written->fragment == key.target.fragment &&
+        written->version < key.target.version) {
+      data->behind_a_write.push_back([this, upload, sink = std::move(sink)] { Grant(upload, sink); });
+      return;
+    }
+  }
+  const absl::Status opened = parts_.rounds.Open(key, (*known)->layout);
+  if (!opened.ok()) return sink->Refused(opened);
+  const absl::StatusOr<uint64_t> offset = parts_.rounds.Begin(key, (*known)->header);
+  if (!offset.ok()) return sink->Refused(offset.status());
+  sink->Granted(*offset);
 }
 
 void DataPlane::AppendUpload(UploadId upload, uint64_t offset_bytes, BulkBytes bytes, StatusReply reply) {

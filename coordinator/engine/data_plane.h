@@ -3,7 +3,8 @@
 // snapshots, blobs, shards); of live state only a snapshot is written, which has a copy before that changes.
 //
 //   ledger executor (serial)   reads of committed rounds, for replay
-//   io executor (serial)       round log, blobs, writes of snapshots
+//   io executor (serial)       round log, blobs, and which snapshots there are: what is dropped for a newer one
+//   snapshot executor (serial) writes of snapshots and checkpoints, so that no round waits for them on io
 //   compute executor (serial)  initial parameters, contributions read back and the aggregate's pass
 #ifndef ATOLL_COORDINATOR_ENGINE_DATA_PLANE_H_
 #define ATOLL_COORDINATOR_ENGINE_DATA_PLANE_H_
@@ -39,6 +40,7 @@ struct DataPlaneParts {
   Clock& clock;
   Executor& ledger_executor;
   Executor& io;
+  Executor& snapshot_io;
   Executor& compute;
   Ledger& ledger;
   RoundLog& rounds;
@@ -92,7 +94,8 @@ class DataPlane {
 
   // Registers an upload. InvalidArgument when its size is not what the fragment takes; NotFound for an unknown job.
   absl::Status BeginUpload(UploadId upload, const ContributionHeader& header);
-  // Opens the segment and tells the sink from which offset to send.
+  // Opens the segment and tells the sink from which offset to send: at once, but of a fragment whose snapshot is being
+  // written for one round beside that at most. The next one waits for the disk, or the log would outgrow its bound.
   void GrantUpload(UploadId upload, std::shared_ptr<UploadSink> sink);
   // Thread-safe, as are the next two. `reply` runs on the io executor.
   void AppendUpload(UploadId upload, uint64_t offset_bytes, BulkBytes bytes, StatusReply reply) ATOLL_EXCLUDES(mutex_);
@@ -132,10 +135,15 @@ class DataPlane {
   absl::StatusOr<std::shared_ptr<const Upload>> FindUpload(UploadId upload) const ATOLL_EXCLUDES(mutex_);
   Arrived* TakePlace() ATOLL_EXCLUDES(mutex_);
   void Append(Arrived* place) ATOLL_EXCLUDES(mutex_);
+  // io executor
+  void Grant(UploadId upload, std::shared_ptr<UploadSink> sink);
   // What the arrived bytes said by themselves, for the round that will merge them.
   void KeepScreen(const Upload& upload);
 
-  // prepare.cc; each step ends by posting the next
+  // prepare.cc. Runs `work` on the compute executor behind every snapshot that was asked for before: it is written, and
+  // what it makes superfluous is gone.
+  void BehindSnapshots(std::function<void()> work);
+  // Each step ends by posting the next.
   void LoadSnapshots(std::shared_ptr<Preparation> p);
   void MakeVersionZero(std::shared_ptr<Preparation> p);
   void ReadRounds(std::shared_ptr<Preparation> p);
@@ -155,8 +163,13 @@ class DataPlane {
   absl::Status LogUpdates(JobData& data, FragmentVersion up_to);
   // io executor. Unlinks the rounds that neither a restart nor a worker a little behind needs.
   void DropLog(JobData& data, FragmentVersion head);
-  // `outcome`, where one is given, gets the first failure; it is looked at by a later job of the io executor.
+  // `outcome`, where one is given, gets the first failure; it is looked at by a later job of the snapshot executor.
   void TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragment, std::shared_ptr<absl::Status> outcome);
+  // Snapshot executor.
+  absl::Status WriteSnapshot(JobData& data, const SnapshotKey& key, const StateShot& shot, Digest hash);
+  // io executor. `written` is on disk: the rounds and snapshots that it makes superfluous are dropped.
+  void SnapshotWritten(JobData& data, FragmentVersion written);
+  void Warn(const char* what, const JobData& data, FragmentIndex fragment, const absl::Status& why);
 
   // downloads.cc. The newest committed update of a fragment, which is in memory; nothing for any other. Thread-safe.
   std::optional<DownloadContent> FindNewest(const DownloadKey& key) const ATOLL_EXCLUDES(mutex_);

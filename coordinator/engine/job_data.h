@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -60,6 +62,9 @@ struct JobData {
   // since a worker may send another one.
   std::map<std::pair<FragmentVersion, WorkerId>, std::pair<Digest, ContributionScreen>> screens ATOLL_GUARDED_BY(mutex);
   std::map<FragmentIndex, Version> snapshots ATOLL_GUARDED_BY(mutex);  // newest durable one
+  // Taken and not yet on disk, and what is to run on the io executor when one of them is.
+  std::set<FragmentVersion> being_written ATOLL_GUARDED_BY(mutex);
+  std::vector<std::function<void()>> behind_a_write ATOLL_GUARDED_BY(mutex);
   // Engine thread, once the job is prepared: committed rounds in the log since the newest snapshot, by fragment.
   struct Logged {
     uint64_t rounds = 0;

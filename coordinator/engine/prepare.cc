@@ -72,19 +72,30 @@ absl::Status RestoreFrom(const LoadedSnapshot& snapshot, FragmentIndex fragment,
 
 }  // namespace
 
+void DataPlane::BehindSnapshots(std::function<void()> work) {
+  // The way of a snapshot: taken, its update logged, written, published.
+  parts_.compute.Post([this, work = std::move(work)]() mutable {
+    parts_.io.Post([this, work = std::move(work)]() mutable {
+      parts_.snapshot_io.Post([this, work = std::move(work)]() mutable {
+        parts_.io.Post([this, work = std::move(work)]() mutable { parts_.compute.Post(std::move(work)); });
+      });
+    });
+  });
+}
+
 void DataPlane::Prepare(const JobRecord& job, std::vector<FragmentHead> heads) {
   auto p = std::make_shared<Preparation>();
   p->job = job;
   p->heads = std::move(heads);
-  parts_.io.Post([this, p] {
+  // Of the same job and epoch, in memory before: what it still writes would be taken for unfinished, and the rounds
+  // that it drops may be those that are to be recomputed here.
+  BehindSnapshots([this, p] {
     for (uint32_t i = 0; i < p->heads.size(); ++i) {
       const absl::Status dropped = parts_.snapshots.DropUnfinished(p->job.job, p->job.epoch, FragmentIndex{i});
       if (!dropped.ok())
         parts_.log.Warn("unfinished snapshots not removed",
                         {{"job", p->job.job.value}, {"reason", std::string(dropped.message())}});
     }
-  });
-  parts_.compute.Post([this, p] {
     p->data = std::make_shared<JobData>(p->job.job, p->job.epoch, p->job.spec);
     LoadSnapshots(p);
   });
@@ -148,7 +159,7 @@ void DataPlane::MakeVersionZero(std::shared_ptr<Preparation> p) {
     }
     if (!restored.ok()) return Fail(data.job, restored);
   }
-  parts_.io.Post([this, p] { WriteSnapshotsThenReady(p); });
+  parts_.snapshot_io.Post([this, p] { WriteSnapshotsThenReady(p); });
 }
 
 void DataPlane::WriteSnapshotsThenReady(std::shared_ptr<Preparation> p) {
@@ -308,7 +319,7 @@ void DataPlane::RestoreCheckpoint(const struct RestoreCheckpoint& task, const Jo
       const absl::Status restored = RestoreFrom(*loaded, FragmentIndex{i}, loaded->header.at.version, data.aggregator);
       if (!restored.ok()) return Fail(task.job, restored);
     }
-    parts_.io.Post([this, p] { WriteSnapshotsThenReady(p); });
+    parts_.snapshot_io.Post([this, p] { WriteSnapshotsThenReady(p); });
   });
 }
 

@@ -251,10 +251,7 @@ void DataPlane::DropLog(JobData& data, FragmentVersion head) {
     keep_from = std::min(keep_from, data.snapshots[head.fragment]);
   }
   const auto dropped = parts_.rounds.DropBefore(data.job, data.epoch, head.fragment, keep_from);
-  if (dropped.ok()) return;
-  parts_.log.Warn("round log not shortened", {{"job", data.job.value},
-                                              {"fragment", head.fragment.value},
-                                              {"reason", std::string(dropped.status().message())}});
+  if (!dropped.ok()) Warn("round log not shortened", data, head.fragment, dropped.status());
 }
 
 void DataPlane::TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragment,
@@ -264,27 +261,50 @@ void DataPlane::TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragme
     const Digest hash = data->aggregator.Hash(fragment);
     const auto shot = std::make_shared<StateShot>(FragmentArrays{state.public_copy, state.momentum, state.residual});
     data->shots.emplace(fragment, shot);
-    parts_.io.Post([this, data, fragment, version = state.version, hash, shot, outcome] {
-      const SnapshotKey key{data->job, data->epoch, {fragment, version}};
+    const SnapshotKey key{data->job, data->epoch, {fragment, state.version}};
+    {
+      MutexLock lock(data->mutex);
+      data->being_written.insert(key.at);
+    }
+    parts_.io.Post([this, data, key, hash, shot, outcome] {
       if (absl::Status logged = LogUpdates(*data, key.at); !logged.ok()) return parts_.fatal(logged);
-      absl::Status done = parts_.snapshots.Write(key, *shot, hash, data->layout.digest);
-      if (outcome != nullptr && outcome->ok()) *outcome = done;
-      if (done.ok()) {
-        {
-          MutexLock lock(data->mutex);
-          data->snapshots[fragment] = version;
-        }
-        DropLog(*data, {fragment, version});
-        done = parts_.snapshots.DropBefore(data->job, data->epoch, fragment, version,
-                                           data->spec.checkpoint.keep_contributions);
-      }
-      // The log still holds everything: a later snapshot makes up for this one.
-      if (!done.ok())
-        parts_.log.Warn(
-            "snapshot not written",
-            {{"job", data->job.value}, {"fragment", fragment.value}, {"reason", std::string(done.message())}});
+      parts_.snapshot_io.Post([this, data, key, hash, shot, outcome] {
+        const absl::Status done = WriteSnapshot(*data, key, *shot, hash);
+        if (outcome != nullptr && outcome->ok()) *outcome = done;
+        if (done.ok()) parts_.io.Post([this, data, at = key.at] { SnapshotWritten(*data, at); });
+      });
     });
   });
+}
+
+absl::Status DataPlane::WriteSnapshot(JobData& data, const SnapshotKey& key, const StateShot& shot, Digest hash) {
+  absl::Status done = parts_.snapshots.Write(key, shot, hash, data.layout.digest);
+  std::vector<std::function<void()>> waiting;
+  {
+    MutexLock lock(data.mutex);
+    data.being_written.erase(key.at);
+    waiting.swap(data.behind_a_write);
+  }
+  for (std::function<void()>& work : waiting) parts_.io.Post(std::move(work));
+  // The log still holds everything: a later snapshot makes up for this one.
+  if (!done.ok()) Warn("snapshot not written", data, key.at.fragment, done);
+  return done;
+}
+
+void DataPlane::SnapshotWritten(JobData& data, FragmentVersion written) {
+  {
+    MutexLock lock(data.mutex);
+    data.snapshots[written.fragment] = written.version;
+  }
+  DropLog(data, written);
+  const absl::Status dropped = parts_.snapshots.DropBefore(data.job, data.epoch, written.fragment, written.version,
+                                                           data.spec.checkpoint.keep_contributions);
+  if (!dropped.ok()) Warn("older snapshots not removed", data, written.fragment, dropped);
+}
+
+void DataPlane::Warn(const char* what, const JobData& data, FragmentIndex fragment, const absl::Status& why) {
+  parts_.log.Warn(what,
+                  {{"job", data.job.value}, {"fragment", fragment.value}, {"reason", std::string(why.message())}});
 }
 
 void DataPlane::WriteCheckpoint(const struct WriteCheckpoint& task) {
@@ -292,8 +312,8 @@ void DataPlane::WriteCheckpoint(const struct WriteCheckpoint& task) {
   if (data == nullptr) return Fail(task.job, absl::FailedPreconditionError("the job's parameters are not in memory"));
   const auto outcome = std::make_shared<absl::Status>();
   for (uint32_t i = 0; i < data->layout.fragments.size(); ++i) TakeSnapshot(data, FragmentIndex{i}, outcome);
-  // The copies were posted before this, and their writes before the next, so that the files are there when links are
-  // made.
+  // What is posted here takes the way of the snapshots, behind them, so that the files are there when links are made; a
+  // snapshot of a later round, which drops them, comes behind this.
   parts_.compute.Post([this, task, data, outcome] {
     CheckpointRecord record{.job = task.job,
                             .step = task.step,
@@ -304,19 +324,21 @@ void DataPlane::WriteCheckpoint(const struct WriteCheckpoint& task) {
     for (uint32_t i = 0; i < data->layout.fragments.size(); ++i)
       record.hashes.push_back(data->aggregator.Hash(FragmentIndex{i}));
     parts_.io.Post([this, record, outcome, epoch = data->epoch] {
-      const absl::Status written = outcome->ok() ? parts_.snapshots.WriteCheckpoint(record, epoch) : *outcome;
-      if (absl::IsResourceExhausted(written))
-        return Emit(CheckpointDelayed{record.job, record.step, std::string(written.message())});
-      if (!written.ok())
-        return Fail(record.job,
-                    Annotate(written, absl::StrCat("the checkpoint at step ", record.step, " could not be written")));
-      Emit(CheckpointWritten{record.job, record.step, record.hashes, record.wall_nanos});
+      parts_.snapshot_io.Post([this, record, outcome, epoch] {
+        const absl::Status written = outcome->ok() ? parts_.snapshots.WriteCheckpoint(record, epoch) : *outcome;
+        if (absl::IsResourceExhausted(written))
+          return Emit(CheckpointDelayed{record.job, record.step, std::string(written.message())});
+        if (!written.ok())
+          return Fail(record.job,
+                      Annotate(written, absl::StrCat("the checkpoint at step ", record.step, " could not be written")));
+        Emit(CheckpointWritten{record.job, record.step, record.hashes, record.wall_nanos});
+      });
     });
   });
 }
 
 void DataPlane::DropCheckpoint(const struct DropCheckpoint& task) {
-  parts_.io.Post([this, task] {
+  parts_.snapshot_io.Post([this, task] {
     const absl::Status dropped = parts_.snapshots.DropCheckpoint(task.job, task.step);
     if (!dropped.ok())
       parts_.log.Warn("checkpoint not removed",

@@ -62,10 +62,11 @@ struct World::Coordinator {
         snapshots(w.files_, DataDirectory(kRoot), recovered.boot),
         blobs(w.files_, DataDirectory(kRoot)),
         events(std::move(e)),
-        data({w.files_, w.clock_, w.work_, w.work_, w.work_, *ledger, rounds, snapshots, blobs, DataDirectory(kRoot),
-              w.log_, "", 1, [&w](const absl::Status& status) { w.EndByDisk(status); }}),
+        data({w.files_, w.clock_, w.work_.jobs, w.work_.jobs, w.snapshot_work_.jobs, w.work_.jobs, *ledger, rounds,
+              snapshots, blobs, DataDirectory(kRoot), w.log_, "", 1,
+              [&w](const absl::Status& status) { w.EndByDisk(status); }}),
         engine({.core = {Seconds(2), Seconds(20)}},
-               {w.clock_, w.work_, *ledger, data, *events, metrics, w.log_,
+               {w.clock_, w.work_.jobs, *ledger, data, *events, metrics, w.log_,
                 [&w](const absl::Status& status) { w.EndByDisk(status); }},
                std::move(recovered)),
         controls(engine, w.log_),
@@ -224,11 +225,11 @@ void World::KillCoordinator(Death death, bool silent) {
   near_.RunAll();  // the wires fall silent; what reaches the dead process is handled no more
   for (auto& [name, worker] : workers_) worker->SetQuality(worker->quality);
   coordinator_.reset();
-  work_.DropAll();  // what it was about to do is not done
+  work_.End();
+  snapshot_work_.End();
   near_.RunAll();
   steps_to_live_.reset();
   stopped_until_ = {};
-  disk_free_at_ = {};
   if (files_.dead()) return files_.Survive(seed_ + ++nonce_);
   if (death == Death::kPowerCut) files_.Crash();
   if (death == Death::kTornPowerCut) files_.TearCrash(seed_ + ++nonce_);
@@ -358,12 +359,12 @@ std::vector<std::string> World::workers() const {
 bool World::Lives() { return coordinator_ != nullptr && stopped_until_ <= clock_.Now(); }
 
 bool World::RunWork() {
-  if (!Lives() || disk_free_at_ > clock_.Now() || work_.pending() == 0) return false;
-  if (disk_delay_.ns > 0)
-    disk_free_at_ =
-        clock_.Now() + Nanoseconds(static_cast<int64_t>(random_.Below(static_cast<uint64_t>(disk_delay_.ns))));
-  work_.RunOne();
-  return true;
+  if (!Lives()) return false;
+  // Two threads: a snapshot may be written at once, or long after what else there was to do.
+  const Instant now = clock_.Now();
+  const bool soon = snapshot_work_.Next(now) == now && random_.Below(8) == 0;
+  return (soon && snapshot_work_.RunOne(now, disk_delay_, random_)) || work_.RunOne(now, disk_delay_, random_) ||
+         snapshot_work_.RunOne(now, disk_delay_, random_);
 }
 
 bool World::TurnCoordinator(bool moved) {
@@ -372,7 +373,7 @@ bool World::TurnCoordinator(bool moved) {
     next_ = std::min(next_, stopped_until_);
     return false;
   }
-  if (work_.pending() > 0) next_ = std::min(next_, std::max(disk_free_at_, clock_.Now()));
+  next_ = std::min({next_, work_.Next(clock_.Now()), snapshot_work_.Next(clock_.Now())});
   if (!moved && !std::exchange(poked_, false) && clock_.Now() < coordinator_due_) {
     next_ = std::min(next_, coordinator_due_);
     return false;
@@ -475,7 +476,7 @@ void World::Look(const std::function<void(const Core&, Instant)>& look) {
   });
   for (int i = 0; i < 1000 && !looked && coordinator_ != nullptr && !files_.dead(); ++i) {
     (void)coordinator_->engine.Turn();
-    if (!looked) (void)work_.RunAll();
+    if (!looked) (void)(work_.jobs.RunAll() + snapshot_work_.jobs.RunAll());
   }
   *life = false;
   poked_ = true;

@@ -25,6 +25,7 @@
 #include "tests/sim/memory_files.h"
 #include "tests/sim/rerouting_bulk.h"
 #include "tests/sim/sim_network.h"
+#include "tests/sim/sim_thread.h"
 #include "tests/sim/sqlite_files.h"
 #include "tests/sim/strangers.h"
 #include "tests/sim/toy_job.h"
@@ -121,8 +122,8 @@ class World {
   JumpingClock clock_;
   Rng random_;
   SimNetwork network_{clock_.shared, seed_};
-  ManualExecutor near_;  // of the wires: what arrives is taken at once
-  ManualExecutor work_;  // of the coordinator: gone with it
+  ManualExecutor near_;             // of the wires: what arrives is taken at once
+  SimThread work_, snapshot_work_;  // of the coordinator: gone with it
   Log log_;
   MemoryFiles files_;
   SqliteFiles sqlite_files_{files_};
@@ -137,7 +138,7 @@ class World {
   std::vector<std::unique_ptr<OlderCoordinator>> older_;
   size_t acknowledged_seen_ = 0;
   uint64_t nonce_ = 0, trace_ = 0xcbf29ce484222325, passes_ = 0, crawled_ = 0;
-  Instant coordinator_due_{}, stopped_until_{}, disk_free_at_{}, next_{};
+  Instant coordinator_due_{}, stopped_until_{}, next_{};
   Duration disk_delay_{};
   std::optional<uint64_t> steps_to_live_;
   bool poked_ = false, disk_failed_ = false;

@@ -49,7 +49,7 @@ class ClosedRound : public testing::Test {
 
 TEST_F(ClosedRound, IsToldToTheCore) {
   Close();
-  c_.work.RunAll();
+  c_.RunWork();
   EXPECT_TRUE(HasRound());
   EXPECT_TRUE(SegmentIsOpen());
 }
@@ -57,7 +57,7 @@ TEST_F(ClosedRound, IsToldToTheCore) {
 // The commit waits for no flush of the update, and the workers for no write of it.
 TEST_F(ClosedRound, ItsUpdateIsServedFromTheCommitOnAndLoggedBehindIt) {
   Close();
-  c_.work.RunAll();
+  c_.RunWork();
   const RoundRecord record = Aggregated().record;
   EXPECT_FALSE(c_.rounds.Info(key_)->has_update);
   std::vector<absl::StatusOr<DownloadContent>> answers;
@@ -67,7 +67,7 @@ TEST_F(ClosedRound, ItsUpdateIsServedFromTheCommitOnAndLoggedBehindIt) {
         [&answers](absl::StatusOr<DownloadContent> content) { answers.push_back(std::move(content)); });
   };
   ask();
-  c_.work.RunAll();
+  c_.RunWork();
   ASSERT_EQ(answers.size(), 1u);
   EXPECT_TRUE(absl::IsNotFound(answers[0].status())) << "it is not committed";
   c_.data.Committed(record);
@@ -75,7 +75,7 @@ TEST_F(ClosedRound, ItsUpdateIsServedFromTheCommitOnAndLoggedBehindIt) {
   ASSERT_EQ(answers.size(), 2u) << "it waited for the disk";
   ASSERT_TRUE(answers[1].ok()) << answers[1].status();
   EXPECT_EQ(answers[1]->header.digest, record.update_digest);
-  c_.work.RunAll();
+  c_.RunWork();
   EXPECT_FALSE(SegmentIsOpen());
   ASSERT_TRUE(c_.rounds.OpenCommitted(key_, LayoutDigest()).ok());
   EXPECT_EQ(c_.rounds.FindUpdate(key_)->digest, record.update_digest);
@@ -87,11 +87,11 @@ TEST_F(ClosedRound, ReleasedBehindTheMergeAndBeforeItsCommit) {
   ASSERT_TRUE(HasRound());
   ASSERT_TRUE(SegmentIsOpen());
   c_.data.Release(key_.job);
-  c_.work.RunAll();
+  c_.RunWork();
   EXPECT_FALSE(SegmentIsOpen());
   const RoundRecord record = Aggregated().record;
   c_.data.Committed(record);
-  c_.work.RunAll();
+  c_.RunWork();
   EXPECT_FALSE(SegmentIsOpen());
 }
 
@@ -99,7 +99,7 @@ TEST_F(ClosedRound, ReleasedBeforeTheMerge) {
   Close();
   c_.data.Release(key_.job);
   c_.work.RunOne(1);
-  c_.work.RunAll();
+  c_.RunWork();
   EXPECT_FALSE(HasRound());
   EXPECT_FALSE(SegmentIsOpen());
 }

@@ -92,7 +92,7 @@ TEST_F(FullDisk, ACheckpointSaysThatItWaitsAndChangesNothing) {
   // The snapshot of version 0 is there already; the checkpoint itself finds no room.
   Fill();
   c.data.WriteCheckpoint(task);
-  (void)c.work.RunAll();
+  c.RunWork();
   ASSERT_EQ(events.size(), 1u);
   const auto* delayed = std::get_if<CheckpointDelayed>(&events[0]);
   ASSERT_NE(delayed, nullptr);
@@ -101,7 +101,7 @@ TEST_F(FullDisk, ACheckpointSaysThatItWaitsAndChangesNothing) {
   EXPECT_FALSE(c.snapshots.ReadCheckpoint(JobId{"tiny"}, 10).ok());
   Empty();
   c.data.WriteCheckpoint(task);
-  (void)c.work.RunAll();
+  c.RunWork();
   ASSERT_EQ(events.size(), 2u);
   EXPECT_NE(std::get_if<CheckpointWritten>(&events[1]), nullptr);
   EXPECT_TRUE(c.snapshots.ReadCheckpoint(JobId{"tiny"}, 10).ok());
@@ -116,7 +116,7 @@ TEST_F(FullDisk, ACheckpointWithoutItsSnapshotWaitsAsWell) {
   ASSERT_TRUE(disk_.files.Remove(snapshot).ok());
   Fill();
   c.data.WriteCheckpoint({JobId{"tiny"}, 10, {Version{0}}});
-  (void)c.work.RunAll();
+  c.RunWork();
   ASSERT_EQ(events.size(), 1u);
   EXPECT_NE(std::get_if<CheckpointDelayed>(&events[0]), nullptr);
 }

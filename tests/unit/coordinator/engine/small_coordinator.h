@@ -48,8 +48,9 @@ class SmallCoordinator {
         snapshots(disk.files, DataDirectory("/state"), recovered.boot),
         blobs(disk.files, DataDirectory("/state")),
         events(*EventLog::Open(disk.files, {.directory = "/state/events"})),
-        data({disk.files, its_clock, work, work, work, *ledger, rounds, snapshots, blobs, DataDirectory("/state"), log,
-              "", 1, [](const absl::Status& status) { ATOLL_CHECK(status.ok(), "a fatal status"); }}),
+        data({disk.files, its_clock, work, work, snapshot_work, work, *ledger, rounds, snapshots, blobs,
+              DataDirectory("/state"), log, "", 1,
+              [](const absl::Status& status) { ATOLL_CHECK(status.ok(), "a fatal status"); }}),
         engine({.core = {Seconds(2), Seconds(20)}},
                {its_clock, work, *ledger, data, *events, metrics, log,
                 [](const absl::Status& status) { ATOLL_CHECK(status.ok(), "a fatal status"); }},
@@ -61,8 +62,14 @@ class SmallCoordinator {
   void Settle() {
     for (int i = 0; i < 100; ++i) {
       (void)engine.Turn();
-      if (work.RunAll() == 0 && i > 2) return;
+      if (RunWork() == 0 && i > 2) return;
     }
+  }
+  // Until nothing is left to do; returns how much there was.
+  size_t RunWork() {
+    size_t ran = 0;
+    while (const size_t more = work.RunAll() + snapshot_work.RunAll()) ran += more;
+    return ran;
   }
   void Pass(Duration time) {
     clock.Set(clock.Now() + time);
@@ -92,7 +99,7 @@ class SmallCoordinator {
   }
 
   ManualClock& clock;
-  ManualExecutor work;
+  ManualExecutor work, snapshot_work;  // the second: writes of snapshots
   Log log;
   Metrics metrics;
   std::unique_ptr<Ledger> ledger;
