@@ -139,13 +139,17 @@ struct CheckpointDelayed {
 struct DiskSpace {
   bool low = false;
 };
+// The coordinator itself did not run for so long, up to now (process stopped, machine asleep): it could hear nobody.
+struct CoordinatorStalled {
+  Duration time;
+};
 struct Tick {};
 
 using Event =
     std::variant<WorkerConnected, WorkerSaid, ConnectionClosed, UploadOffered, UploadFinished, ContributionDurable,
                  UploadBroken, JobSubmitted, JobControlled, JobUpdated, JobRolledBack, WorkerSteered, ParametersReady,
                  PreparationDelayed, TaskFailed, CheckpointChecked, RoundAggregated, ContributionsScreened,
-                 CheckpointWritten, CheckpointDelayed, DiskSpace, Tick>;
+                 CheckpointWritten, CheckpointDelayed, DiskSpace, CoordinatorStalled, Tick>;
 
 // ---- effects ------------------------------------------------------------------------------------------------------
 

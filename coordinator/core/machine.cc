@@ -113,6 +113,7 @@ Effects Machine::Step(const Event& event, Instant now, int64_t wall_nanos) {
   wall_nanos_ = std::max(wall_nanos_, wall_nanos);
   const bool calm = IsCalm(event);
   const uint64_t touches_before = Touches();
+  if (const auto* stalled = std::get_if<CoordinatorStalled>(&event)) Excuse(stalled->time);
   if (!calm) ExpireMembers();
   std::visit([this](const auto& e) { On(e); }, event);
   if (calm) {

@@ -59,6 +59,7 @@ class Machine {
   void On(const CheckpointWritten& e);
   void On(const CheckpointDelayed& e);
   void On(const DiskSpace& e);
+  void On(const CoordinatorStalled& e);
   void On(const Tick&) {}
   void Recover(RecoveredJob job, Instant now);
   void Recover(WorkerRecord worker, Instant now);
@@ -69,6 +70,7 @@ class Machine {
   void Join(Member& member, const Hello& hello);
   std::vector<Welcome::Fate> FatesOf(const Hello& hello) const;
   void ExpireMembers();
+  void Excuse(Duration time);  // nobody is silent, late or away for it: such clocks go on from where they stood
   Duration AbsenceOf(const Member& member) const;
   void ForgetMembers();  // forgetting.cc, as the next two
   bool IsNeeded(const WorkerId& worker) const;
@@ -208,8 +210,7 @@ class Machine {
   uint32_t Training(const Run& run) const;
 
   // ---- small tools
-  // A heartbeat of a worker that is not fetching, before any member's time has come: it changes that worker and through
-  // it its job, and all else is at rest since the step before.
+  // A heartbeat, not while its worker fetches or any member's time has come: all but it and its job is at rest.
   bool IsCalm(const Event& event);
   Instant MembersWake() const;  // when something about a member is due by itself
   Run* Find(const JobId& job);
@@ -227,8 +228,7 @@ class Machine {
   std::string WaitingLine(const Run& run, Instant now) const;
   std::string WaitingForRound(const Run& run, Instant now) const;
   std::string WhoMayCome(const Run& run, const Round& round) const;  // not expected in it, and may contribute
-  // For what is told: whoever is missing evaluates or fetches, by heartbeats that come.
-  bool WaitsAsItShould(const Run& run, const Round& round) const;
+  bool WaitsAsItShould(const Run& run, const Round& round) const;    // told: who is missing evaluates or fetches
   std::string FailureOf(const WorkerId& worker) const;
 
   CoreOptions options_;

@@ -163,6 +163,37 @@ void Machine::ExpireMembers() {
   }
 }
 
+void Machine::Excuse(Duration time) {
+  const auto later = [time, this](Instant& at) { at = std::min(at + time, now_); };
+  for (auto& [id, member] : fleet_.members()) {
+    later(member.heard);
+    later(member.lost_at);
+    later(member.fetch_since);
+  }
+  for (auto& [id, run] : runs_) {
+    for (Round& round : run.rounds) {
+      later(round.opened);
+      round.deadline = round.deadline + time;
+      for (auto& [worker, arrival] : round.accepted) later(arrival.at);
+      for (auto& [worker, drop] : round.dropped) later(drop.at);
+    }
+    if (run.evaluation) {
+      later(run.evaluation->given);
+      run.evaluation->deadline = run.evaluation->deadline + time;
+    }
+  }
+}
+
+void Machine::On(const CoordinatorStalled& e) {
+  for (auto& [id, run] : runs_) {
+    if (!run.Gathers()) continue;
+    Note(
+        id, "coordinator stalled",
+        absl::StrCat("the coordinator did not run for ", SecondsOf(e.time),
+                     ": its process was stopped or its machine asleep; nobody counts as silent or late for that time"));
+  }
+}
+
 void Machine::ReturnLeases(Run& run, const WorkerId& worker) {
   for (const LeaseId id : run.pool.HeldBy(worker)) run.pool.Return(id, run.AcceptedCursor(id));
 }

@@ -14,6 +14,7 @@ namespace atl {
 namespace {
 
 constexpr Duration kWatchInterval = Milliseconds(500);
+constexpr int64_t kStallsPerMembership = 4;  // a turn that is late by such a part of the membership timeout is told
 constexpr Duration kLogsDeadline = Seconds(10);
 constexpr size_t kRecentLosses = 120;
 
@@ -76,6 +77,7 @@ struct Engine::State {
   std::map<uint64_t, Watcher> watchers;
   std::deque<std::function<void()>> looks;  // wait until what the core holds is durable
   std::map<uint64_t, LogsWish> logs_wishes;
+  Instant turned = kNever, due = kNever;  // when the last turn ended, and when the next one was to begin at the latest
 
   void Post(std::function<void()> work) { mailbox.PutAlways(std::move(work)); }
 
@@ -194,6 +196,7 @@ struct Engine::State {
   void ServeWatchers(Instant now);
   void ExpireLogsWishes(Instant now);
   Instant NextDue() const;
+  void NoticeStall();
 };
 
 Engine::Engine(EngineOptions options, EngineParts parts, RecoveredState recovered)
@@ -212,6 +215,8 @@ void Engine::Start(const std::map<JobId, std::string>& damaged_logs, const std::
 }
 
 Instant Engine::Turn() {
+  // Before what has piled up is looked at: by its own clock everybody was silent.
+  state_->NoticeStall();
   for (const auto& work : state_->mailbox.TakeAll()) work();
   const Instant now = state_->parts.clock.Now();
   if (state_->core->NextWake() <= now) state_->Step(Tick{});
@@ -222,7 +227,9 @@ Instant Engine::Turn() {
   }
   state_->ExpireLogsWishes(now);
   state_->observer.Publish(*state_->core, now);
-  return state_->mailbox.empty() ? state_->NextDue() : now;
+  state_->turned = state_->parts.clock.Now();
+  state_->due = state_->NextDue();
+  return state_->mailbox.empty() ? state_->due : now;
 }
 
 void Engine::Run(std::stop_token stop) {
@@ -408,6 +415,17 @@ void Engine::State::ExpireLogsWishes(Instant now) {
     it = logs_wishes.erase(it);
     answer({});
   }
+}
+
+// A turn that begins so late that a worker of which nothing was heard might be called lost for it.
+void Engine::State::NoticeStall() {
+  const Instant now = parts.clock.Now();
+  const Duration late = options.core.membership_timeout / kStallsPerMembership;
+  if (turned == kNever || due == kNever || now < due + late) return;
+  const Duration time = now - turned;
+  parts.log.Warn("the coordinator did not run", {{"seconds", absl::StrCat(time.ns / Seconds(1).ns)},
+                                                 {"what", "its process was stopped or its machine asleep"}});
+  Step(CoordinatorStalled{time});
 }
 
 Instant Engine::State::NextDue() const {

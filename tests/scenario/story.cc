@@ -118,6 +118,7 @@ Lines Story::Do(const std::string& command) {
   if (verb == "advance") return Advance(w);
   if (verb == "restart") return Restart(w);
   if (verb == "view" || verb == "workers") return View(w);
+  if (verb == "stalled") return Stalled(w);
   if (verb == "disk") return Step(DiskSpace{w.At(1) == "low"});
   Lines lines = TaskDone(w);
   if (lines == Lines{"?"}) lines = Control(w);
@@ -355,11 +356,21 @@ Lines Story::Say(const Words& w) {
 }
 
 // In pieces: at every wake of the core, and every heartbeat interval for the workers named in alive=.
-Lines Story::Advance(const Words& w) {
-  const std::string text = w.At(1);
+// "1500ms" or "91s".
+Duration TimeOf(const std::string& text) {
   const bool millis = text.size() > 2 && text.substr(text.size() - 2) == "ms";
   const int64_t amount = std::stoll(text);
-  const Instant end = now_ + (millis ? Milliseconds(amount) : Seconds(amount));
+  return millis ? Milliseconds(amount) : Seconds(amount);
+}
+
+Lines Story::Stalled(const Words& w) {
+  const Duration time = TimeOf(w.At(1));
+  now_ = now_ + time;
+  return Step(CoordinatorStalled{time});
+}
+
+Lines Story::Advance(const Words& w) {
+  const Instant end = now_ + TimeOf(w.At(1));
   const std::vector<std::string> alive = w.Has("alive") ? Split(w.values.at("alive"), ',') : std::vector<std::string>{};
   Lines lines;
   Instant beat = now_ + Seconds(2);

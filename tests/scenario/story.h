@@ -13,7 +13,8 @@
 //   cursors=ID:CURSOR,... incarnation= codec= boot=] | finish U | durable U | broken-upload U evaluated WORKER NUMBER |
 //   evaluation-failed WORKER NUMBER WHY... | return WORKER ID:CURSOR,... | leave WORKER WHY... | fail WORKER WHY... |
 //   fail-for-all WORKER WHY... cancel|cancel-drain|pause|resume JOB | update JOB key=... | rollback JOB STEP |
-//   drain|cordon|evict|readmit WORKER | disk low|free advance 1500ms [alive=a,b] | restart [boot=] | view JOB | workers
+//   drain|cordon|evict|readmit WORKER | disk low|free advance 1500ms [alive=a,b] | stalled 91s | restart [boot=] | view
+//   JOB | workers
 #ifndef ATOLL_TESTS_SCENARIO_STORY_H_
 #define ATOLL_TESTS_SCENARIO_STORY_H_
 
@@ -54,6 +55,7 @@ class Story {
   std::vector<std::string> Offer(const Words& w, bool whole);
   std::vector<std::string> Control(const Words& w);
   std::vector<std::string> TaskDone(const Words& w);
+  std::vector<std::string> Stalled(const Words& w);
   std::vector<std::string> Advance(const Words& w);
   std::vector<std::string> Restart(const Words& w);
   std::vector<std::string> View(const Words& w);

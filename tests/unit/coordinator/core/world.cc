@@ -147,10 +147,13 @@ void World::Chaos() {
     case 19: FinishATask(); break;
     case 20: AskSomething(); break;
     case 21:
-    case 22:
-      now_ = now_ + Milliseconds(static_cast<int64_t>(rng_.Below(Chance(8) ? 60'000 : 1'500)));
-      Give(Tick{});
+    case 22: {
+      const Duration passes = Milliseconds(static_cast<int64_t>(rng_.Below(Chance(8) ? 60'000 : 1'500)));
+      now_ = now_ + passes;
+      const bool stalled = passes > Seconds(5) && now_.ns / 1'000'000 % 2 == 0;
+      Give(stalled ? Event{CoordinatorStalled{passes}} : Event{Tick{}});
       break;
+    }
     case 23:
       if (Chance(8)) Restart(Chance(4));
       break;

@@ -92,6 +92,28 @@ TEST_F(Observing, GapsBetweenHeartbeatsAreCounted) {
   EXPECT_THAT(c.metrics.Expose(), HasSubstr(name + "_sum{worker=\"w\"} 1\n"));
 }
 
+// A process that was stopped, or whose machine slept, has heard nobody: who is silent from then on is lost in time.
+TEST_F(Observing, NobodyIsLostForAStallOfTheCoordinator) {
+  SmallCoordinator c(disk_, clock_);
+  c.engine.OpenControl(HelloOf("w", 1), std::make_shared<KeepingSink>());
+  c.Settle();
+  const auto lost = [&c] {
+    bool found = true;
+    c.engine.Query([&found](const Core& core, const History&, Instant now) {
+      found = core.ViewWorkers(now)[0].state == WorkerState::kLost;
+    });
+    c.Settle();
+    return found;
+  };
+  c.Pass(Seconds(3));
+  c.Stall(Seconds(91));
+  EXPECT_FALSE(lost());
+  c.Pass(Seconds(16));
+  EXPECT_FALSE(lost());
+  c.Stall(Seconds(4));  // so little is not told apart from a slow machine
+  EXPECT_TRUE(lost());
+}
+
 // An alert has that hour to tell of it; one that left in order needs none.
 TEST_F(Observing, TheAgeOfALostWorkerIsToldForAnHour) {
   SmallCoordinator c(disk_, clock_);

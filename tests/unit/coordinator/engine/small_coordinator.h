@@ -3,6 +3,7 @@
 #ifndef ATOLL_TESTS_UNIT_COORDINATOR_ENGINE_SMALL_COORDINATOR_H_
 #define ATOLL_TESTS_UNIT_COORDINATOR_ENGINE_SMALL_COORDINATOR_H_
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -71,7 +72,13 @@ class SmallCoordinator {
     while (const size_t more = work.RunAll() + snapshot_work.RunAll()) ran += more;
     return ran;
   }
+  // The engine turns every second of it.
   void Pass(Duration time) {
+    for (const Instant end = clock.Now() + time; clock.Now() < end; Settle())
+      clock.Set(std::min(end, clock.Now() + Seconds(1)));
+  }
+  // Nothing of it runs meanwhile.
+  void Stall(Duration time) {
     clock.Set(clock.Now() + time);
     Settle();
   }
