@@ -248,6 +248,8 @@ struct UpdatePublished {
   uint64_t encoded_bytes = 0;  // size of the encoded update
   std::vector<WorkerId> contributors;
   uint64_t clock_step = 0;  // the job clock after this commit
+  // Of the contributions, in the order of `contributors`; empty where the coordinator does not tell them.
+  std::vector<Digest> digests = {};
 };
 
 // The fate of one contribution, when it is not told by UpdatePublished.

@@ -74,6 +74,7 @@ void Fill(const UpdatePublished& in, v1::CoordinatorMessage& message) {
   out.set_encoded_bytes(in.encoded_bytes);
   for (const WorkerId& worker : in.contributors) out.add_contributors(worker.value);
   out.set_clock_step(in.clock_step);
+  for (const Digest& digest : in.digests) *out.add_digests() = DigestToProto(digest);
 }
 
 void Fill(const ContributionRefused& in, v1::CoordinatorMessage& message) {
@@ -245,6 +246,10 @@ absl::StatusOr<CoordinatorMessage> Read(const v1::UpdatePublished& in) {
   }
   ATOLL_RETURN_IF_ERROR(CheckCount(in.clock_step(), "update_published.clock_step"));
   out.clock_step = in.clock_step();
+  if (in.digests_size() != 0 && in.digests_size() != in.contributors_size())
+    return FieldError("update_published.digests",
+                      absl::StrCat(in.digests_size(), " of ", in.contributors_size(), " contributors"));
+  for (const v1::Digest& digest : in.digests()) out.digests.push_back(DigestFromProto(digest));
   return out;
 }
 

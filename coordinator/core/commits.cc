@@ -248,7 +248,10 @@ void Machine::Publish(Run& run, const RoundRecord& record) {
   update.hash = record.hash;
   update.encoded_bytes = record.update_bytes;
   update.clock_step = record.clock_step;
-  for (const CommittedContribution& c : record.contributions) update.contributors.push_back(c.header.worker);
+  for (const CommittedContribution& c : record.contributions) {
+    update.contributors.push_back(c.header.worker);
+    update.digests.push_back(c.header.digest);
+  }
   SendToJob(run, update);
   out_.notes.push_back(RoundCommittedNote(record));
 }

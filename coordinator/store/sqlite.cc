@@ -65,7 +65,7 @@ int Database::CauseOf(int code) const {
     if (cause == 0 && there && file->pMethods != nullptr)
       file->pMethods->xFileControl(file, SQLITE_FCNTL_LAST_ERRNO, &cause);
   }
-  return cause == 0 ? EIO : cause;
+  return cause;
 }
 
 absl::Status Database::Error(int code) const {
@@ -73,8 +73,10 @@ absl::Status Database::Error(int code) const {
   const int cause = CauseOf(code);
   // In the system's words too, at the end, where advice is looked for.
   if (cause != 0) absl::StrAppend(&text, ": ", std::strerror(cause));
-  if ((code & 0xff) == SQLITE_CANTOPEN)
-    absl::StrAppend(&text, "; see that the disk has room and works, and that this user may write there");
+  // A journal whose flush has failed is closed again by the time that it could be asked.
+  const bool unknown = (code & 0xff) == SQLITE_IOERR && cause == 0, unopened = (code & 0xff) == SQLITE_CANTOPEN;
+  if (unknown || unopened) absl::StrAppend(&text, "; see that the disk has room and works");
+  if (unopened) absl::StrAppend(&text, ", and that this user may write there");
   if (cause == ENOSPC || cause == EDQUOT || cause == EFBIG) return absl::ResourceExhaustedError(text);
   switch (code & 0xff) {
     case SQLITE_BUSY:

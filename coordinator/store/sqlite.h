@@ -44,7 +44,7 @@ class Database {
 
  private:
   explicit Database(std::string path) : path_(std::move(path)) {}
-  // errno of the failed call of the system behind the error; 0 where there was none.
+  // errno of the failed call of the system behind the error; 0 where there was none, or nobody knows it.
   int CauseOf(int code) const;
   std::string path_;
   sqlite3* db_ = nullptr;

@@ -10,7 +10,9 @@ JOB = {"steps": STEPS, "inner_steps": 1, "workers": {"min": 1}, "model": {"hidde
        "checkpoint": {"every_rounds": 2, "keep_last": 1, "keep_contributions": True}}
 WAYS_OUT = {74: ("mend the cause and start again",),
             1: ("free space there and try again", "the disk fails; the system's log says more", "see that the disk has room and works")}
-WORDS = {"EIO": ("Input/output error", "disk I/O error"), "ENOSPC": ("No space left", "is full"), "short": ("No space left", "is full")}
+# SQLite does not always know why a flush has failed: then it is told to look for room as well.
+WORDS = {"EIO": ("Input/output error", "disk I/O error"), "ENOSPC": ("No space left", "is full", "see that the disk has room"),
+         "short": ("No space left", "is full")}
 SQLITE_WORDS = {"create": ("unable to open database file",)}  # all that it tells then
 
 

@@ -42,6 +42,7 @@ struct Pending {
   bool contributor = false;  // this worker is listed
   bool fetching = false, fetched = false;
   uint64_t clock_step = 0;  // of the job when it was published; 0: not told
+  Digest merged = {};       // of this worker's contribution in it, where it is listed; zero: not told
 };
 
 // As what an update reached the outer copy. The replica was told so, and merges it as nothing else.

@@ -14,10 +14,12 @@ namespace atl::worker {
 void Core::State::OnUpdatePublished(const UpdatePublished& published) {
   const uint32_t p = published.reached.fragment.value;
   if (p >= fragments.size()) return;
-  const bool mine = std::find(published.contributors.begin(), published.contributors.end(), options.worker) !=
-                    published.contributors.end();
+  const auto& names = published.contributors;
+  const auto mine = std::find(names.begin(), names.end(), options.worker);
+  const bool told = mine != names.end() && published.digests.size() == names.size();
   if (published.clock_step > job_clock) job_clock = published.clock_step;
-  AddPending(p, {published.reached.version, published.hash, mine, false, false, published.clock_step});
+  AddPending(p, {published.reached.version, published.hash, mine != names.end(), false, false, published.clock_step,
+                 told ? published.digests[static_cast<size_t>(mine - names.begin())] : Digest{}});
 }
 
 // Adds one version; versions that were skipped are filled in without hash, and known ones are completed.
@@ -26,7 +28,8 @@ void Core::State::AddPending(uint32_t p, const Pending& wanted) {
   f.newest = std::max(f.newest, wanted.reached);
   for (Pending& known : f.pending) {
     if (known.reached != wanted.reached) continue;
-    if (!wanted.hash.IsZero()) known.hash = wanted.hash, known.contributor = wanted.contributor;
+    if (!wanted.hash.IsZero())
+      known.hash = wanted.hash, known.contributor = wanted.contributor, known.merged = wanted.merged;
     known.clock_step = std::max(known.clock_step, wanted.clock_step);
     return;
   }
@@ -108,7 +111,9 @@ void Core::State::Heal(uint32_t p) {
 
 bool Core::State::IsContributor(const Fragment& f, const Pending& pending) const {
   if (!f.held || f.held->version.value + 1 != pending.reached.value) return false;
-  return pending.contributor || f.held->committed;
+  if (f.held->committed) return true;
+  // What is merged under this name may be what was sent before it came back with a new incarnation.
+  return pending.contributor && (pending.merged.IsZero() || pending.merged == f.held->header.digest);
 }
 
 // Local parameters are merged at the apply step, not before, unless the merge keeps what was trained since the send;

@@ -197,7 +197,7 @@ std::vector<CoordinatorMessage> CoordinatorMessages() {
           LeaseGranted{{"tiny"}, 1, {2}, {3, 4}},
           LeaseDenied{{"tiny"}, 1, "used up"},
           LeaseRevoked{{"tiny"}, {{1}, {2}}, "lost"},
-          UpdatePublished{{"tiny"}, {{0}, {4}}, {1, 2}, 4096, {{"a"}, {"b"}}, 100},
+          UpdatePublished{{"tiny"}, {{0}, {4}}, {1, 2}, 4096, {{"a"}, {"b"}}, 100, {{3, 4}, {5, 6}}},
           ContributionRefused{{"tiny"}, {{0}, {4}}, {1, 2}, "late"},
           EvaluationAssigned{{"tiny"}, 1, {{4}}, 64, true},
           ClosingStarted{{"tiny"}, 1000, {{9}}},
@@ -295,6 +295,8 @@ TEST(ControlMessagesTest, WrongAnswersAreRefusedByTheirPath) {
           "assignment.spec.sync.inner_steps");
   refused([](auto& p) { p.mutable_lease_granted()->set_end(3); }, 3, "lease_granted");
   refused([](auto& p) { p.mutable_update_published()->add_contributors("A"); }, 6, "update_published.contributors");
+  refused([](auto& p) { p.mutable_update_published()->mutable_digests()->RemoveLast(); }, 6,
+          "update_published.digests");
   refused([](auto& p) { p.mutable_pace_assigned()->set_period_steps(0); }, 13, "pace_assigned.period_steps");
   refused([](auto& p) { p.mutable_pace_assigned()->set_period_steps(1'000'001); }, 13, "pace_assigned.period_steps");
 }
