@@ -73,11 +73,10 @@ class World {
     Connect();
     Assign(VersionVector(fragments_, Version{0}));
   }
-  void Publish(uint32_t p, uint64_t version, std::vector<std::string> contributors, uint64_t clock = 0,
-               std::vector<Digest> digests = {}) {
-    UpdatePublished published{
-        JobId{"tiny"}, {FragmentIndex{p}, Version{version}}, Digest{version, p + 1}, 16, {}, clock, std::move(digests)};
-    for (std::string& name : contributors) published.contributors.push_back(WorkerId{std::move(name)});
+  void Publish(uint32_t p, uint64_t v, std::vector<std::string> names, uint64_t clock = 0,
+               std::vector<Digest> of = {}) {
+    UpdatePublished published{JobId{"tiny"}, {{p}, {v}}, Digest{v, p + 1}, 16, {}, clock, std::move(of)};
+    for (std::string& name : names) published.contributors.push_back(WorkerId{std::move(name)});
     Hear(std::move(published));
   }
   void Accept(uint32_t p) {

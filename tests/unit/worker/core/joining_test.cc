@@ -1,4 +1,4 @@
-// Where a joiner starts that has fetched for a while.
+// Where a joiner starts that has fetched for a while, and what one that came back makes of what it sent before.
 #include <gtest/gtest.h>
 
 #include "tests/unit/worker/core/fake_coordinator.h"
@@ -32,6 +32,31 @@ TEST(WorkerJoining, AJoinerThatFetchesLongStartsWhereTheJobIsByThen) {
     EXPECT_TRUE(w.Did(absl::StrCat("ready ", c.starts)))
         << c.fetch.ns << " ns, heard of " << c.heard << ": " << w.core().clock_step();
   }
+}
+
+// A worker that came back with a new incarnation may have another contribution on its way to the same round.
+TEST(WorkerJoining, WhatItSentBeforeUnderItsNameIsNotWhatItHolds) {
+  World w;
+  w.Start();
+  w.Steps(4);
+  w.Boundary();
+  w.Publish(0, 1, {"w1", "w2"}, 4, {Digest{7, 7}, Digest{8, 8}});
+  w.Boundary();
+  EXPECT_TRUE(w.Did("cancel upload 0"));
+  EXPECT_FALSE(w.Did("apply 0 v1 contributor"));
+  EXPECT_TRUE(w.Did("resolve 0 missed"));
+  EXPECT_EQ(w.core().fragments()[0].steps_behind, 4u) << "the work is kept, and sent with the next version";
+}
+
+TEST(WorkerJoining, ItsOwnDigestSaysThatItContributed) {
+  World w;
+  w.Start();
+  w.Steps(4);
+  w.Boundary();
+  w.Accept(0);
+  w.Publish(0, 1, {"w1", "w2"}, 4, {w.uploads.at(0).header.digest, Digest{8, 8}});
+  w.Boundary();
+  EXPECT_TRUE(w.Did("apply 0 v1 contributor"));
 }
 
 }  // namespace

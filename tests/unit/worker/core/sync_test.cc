@@ -31,29 +31,6 @@ TEST(WorkerSync, ContributorMergesAtTheApplyStep) {
   EXPECT_TRUE(w.Did("upload 0 v1 steps 4"));
 }
 
-// A worker that came back with a new incarnation may have another contribution on its way to the same round.
-TEST(WorkerSync, WhatItSentBeforeUnderItsNameIsNotWhatItHolds) {
-  World w;
-  w.Start();
-  w.Steps(4);
-  w.Boundary();
-  w.Publish(0, 1, {"w1", "w2"}, 4, {Digest{7, 7}, Digest{8, 8}});
-  w.Boundary();
-  EXPECT_TRUE(w.Did("cancel upload 0"));
-  EXPECT_FALSE(w.Did("apply 0 v1 contributor"));
-  EXPECT_TRUE(w.Did("resolve 0 missed"));
-  EXPECT_EQ(w.core().fragments()[0].steps_behind, 4u) << "the work is kept, and sent with the next version";
-}
-
-TEST(WorkerSync, ItsOwnDigestSaysThatItContributed) {
-  World w;
-  w.Start();
-  Contribute(w, 4);
-  w.Publish(0, 1, {"w1", "w2"}, 4, {w.uploads.at(0).header.digest, Digest{8, 8}});
-  w.Boundary();
-  EXPECT_TRUE(w.Did("apply 0 v1 contributor"));
-}
-
 TEST(WorkerSync, AfterTheDeadlineItTrainsOnAndTheLateUpdateIsNotMerged) {
   World w;
   w.Start();
