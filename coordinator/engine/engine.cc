@@ -77,7 +77,7 @@ struct Engine::State {
   std::map<uint64_t, Watcher> watchers;
   std::deque<std::function<void()>> looks;  // wait until what the core holds is durable
   std::map<uint64_t, LogsWish> logs_wishes;
-  Instant turned = kNever, due = kNever;  // when the last turn ended, and when the next one was to begin at the latest
+  Instant turned{}, due = kNever;  // when the last turn ended, and when the next one was to begin at the latest
 
   void Post(std::function<void()> work) { mailbox.PutAlways(std::move(work)); }
 
@@ -228,8 +228,8 @@ Instant Engine::Turn() {
   state_->ExpireLogsWishes(now);
   state_->observer.Publish(*state_->core, now);
   state_->turned = state_->parts.clock.Now();
-  state_->due = state_->NextDue();
-  return state_->mailbox.empty() ? state_->due : now;
+  state_->due = state_->mailbox.empty() ? state_->NextDue() : state_->turned;
+  return state_->due;
 }
 
 void Engine::Run(std::stop_token stop) {
@@ -421,7 +421,7 @@ void Engine::State::ExpireLogsWishes(Instant now) {
 void Engine::State::NoticeStall() {
   const Instant now = parts.clock.Now();
   const Duration late = options.core.membership_timeout / kStallsPerMembership;
-  if (turned == kNever || due == kNever || now < due + late) return;
+  if (due == kNever || now < due + late) return;
   const Duration time = now - turned;
   parts.log.Warn("the coordinator did not run", {{"seconds", absl::StrCat(time.ns / Seconds(1).ns)},
                                                  {"what", "its process was stopped or its machine asleep"}});

@@ -2,8 +2,6 @@
 // parameters are let go meanwhile.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "tests/unit/coordinator/engine/small_coordinator.h"
 
 namespace atl {
@@ -18,22 +16,11 @@ class ClosedRound : public testing::Test {
   }
   // Gives the compute executor a round without contributions to close.
   void Close() {
-    struct CloseRound task;
-    task.job = key_.job;
-    task.target = key_.target;
-    c_.data.CloseRound(task, c_.View("tiny").record, BootNumber{1});
+    c_.CloseEmptyRound(c_.View("tiny").record, key_.target);
     ASSERT_EQ(c_.work.pending(), 1u);
   }
-  bool HasRound() const {
-    return std::any_of(events_.begin(), events_.end(),
-                       [](const Event& event) { return std::holds_alternative<RoundAggregated>(event); });
-  }
-  RoundAggregated Aggregated() const {
-    for (const Event& event : events_) {
-      if (const auto* aggregated = std::get_if<RoundAggregated>(&event)) return *aggregated;
-    }
-    return {};
-  }
+  bool HasRound() const { return Find<RoundAggregated>(events_) != nullptr; }
+  RoundAggregated Aggregated() const { return HasRound() ? *Find<RoundAggregated>(events_) : RoundAggregated{}; }
   static Digest LayoutDigest() {
     const JobSpec spec = TinySpec("tiny");
     return MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment).digest;

@@ -7,6 +7,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "common/base/check.h"
 #include "common/base/executor.h"
@@ -36,6 +38,15 @@ inline JobSpec TinySpec(const std::string& name) {
   spec.stop.inner_steps = 60;
   (void)ResolveDefaults(spec, 64);
   return spec;
+}
+
+// The first event of that kind, null when there is none.
+template <typename T>
+const T* Find(const std::vector<Event>& events) {
+  for (const Event& event : events) {
+    if (const auto* found = std::get_if<T>(&event)) return found;
+  }
+  return nullptr;
 }
 
 class SmallCoordinator {
@@ -81,6 +92,13 @@ class SmallCoordinator {
   void Stall(Duration time) {
     clock.Set(clock.Now() + time);
     Settle();
+  }
+  // Gives the compute executor a round without contributions to close.
+  void CloseEmptyRound(const JobRecord& job, FragmentVersion target) {
+    struct CloseRound task;
+    task.job = job.job;
+    task.target = target;
+    data.CloseRound(task, job, BootNumber{1});
   }
   absl::Status Ask(Event event) {
     std::optional<absl::Status> answer;

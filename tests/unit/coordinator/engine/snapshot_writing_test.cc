@@ -1,8 +1,6 @@
 // Snapshots are written beside the rounds: what goes on meanwhile, and what waits for the disk.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "common/codec/codec.h"
 #include "tests/unit/coordinator/engine/small_coordinator.h"
 
@@ -26,13 +24,10 @@ class SnapshotWriting : public testing::Test {
   }
   // Closes and commits a round without contributions, of that version, and does all but to write snapshots.
   void Round(uint64_t version) {
-    struct CloseRound task;
-    task.job = job_;
-    task.target = {FragmentIndex{0}, Version{version}};
     events_.clear();
-    c_.data.CloseRound(task, job_record_, BootNumber{1});
+    c_.CloseEmptyRound(job_record_, {FragmentIndex{0}, Version{version}});
     c_.work.RunAll();
-    const auto* aggregated = Find<RoundAggregated>();
+    const auto* aggregated = Find<RoundAggregated>(events_);
     ASSERT_NE(aggregated, nullptr);
     head_ = {aggregated->record.reached.version, aggregated->record.hash};
     c_.data.Committed(aggregated->record);
@@ -45,35 +40,34 @@ class SnapshotWriting : public testing::Test {
     ASSERT_GE(c_.snapshot_work.pending(), 1u);
   }
   std::shared_ptr<Sink> AskToUpload(uint64_t version) {
-    const ModelLayout layout = MakeModelLayout(spec_.model, spec_.sync.pattern, spec_.sync.layers_per_fragment);
     ContributionHeader header;
     header.job = job_;
     header.worker = WorkerId{"w" + std::to_string(version)};
     header.target = {FragmentIndex{0}, Version{version}};
     header.codec = spec_.sync.upload_codec;
-    header.encoded_bytes = EncodedSize(header.codec, layout.fragments[0].elements);
+    header.encoded_bytes = EncodedSize(header.codec, layout_.fragments[0].elements);
     EXPECT_TRUE(c_.data.BeginUpload(version, header).ok());
     const auto sink = std::make_shared<Sink>();
     c_.data.GrantUpload(version, sink);
     c_.work.RunAll();
     return sink;
   }
-  template <typename T>
-  const T* Find() const {
-    for (const Event& event : events_) {
-      if (const auto* found = std::get_if<T>(&event)) return found;
-    }
-    return nullptr;
+  // An upload that waits, since the snapshot of version 1 is being written and the round on top of it is over.
+  std::shared_ptr<Sink> AskToUploadBehindAWrite() {
+    Round(0);
+    TakeSnapshot(1);
+    Round(1);
+    return AskToUpload(2);
   }
   bool HasUpdate(uint64_t version) {
     const RoundKey key{job_, job_record_.epoch, {FragmentIndex{0}, Version{version}}};
-    const ModelLayout layout = MakeModelLayout(spec_.model, spec_.sync.pattern, spec_.sync.layers_per_fragment);
-    return c_.rounds.OpenCommitted(key, layout.digest).ok() && c_.rounds.FindUpdate(key).ok();
+    return c_.rounds.OpenCommitted(key, layout_.digest).ok() && c_.rounds.FindUpdate(key).ok();
   }
   std::vector<Version> OnDisk() { return *c_.snapshots.List(job_, job_record_.epoch, FragmentIndex{0}); }
 
   const JobId job_{"tiny"};
   const JobSpec spec_ = TinySpec("tiny");
+  const ModelLayout layout_ = MakeModelLayout(spec_.model, spec_.sync.pattern, spec_.sync.layers_per_fragment);
   SmallDisk disk_;
   ManualClock clock_;
   SmallCoordinator c_{disk_, clock_};
@@ -95,14 +89,11 @@ TEST_F(SnapshotWriting, ARoundIsLoggedMeanwhileAndTheOneBehindItWaitsForTheDisk)
   c_.RunWork();
   EXPECT_TRUE(behind->granted) << behind->refused;
   EXPECT_EQ(OnDisk(), std::vector<Version>{Version{1}});
-  ASSERT_NE(Find<CheckpointWritten>(), nullptr);
+  ASSERT_NE(Find<CheckpointWritten>(events_), nullptr);
 }
 
 TEST_F(SnapshotWriting, AnUploadThatEndedMeanwhileIsToldSo) {
-  Round(0);
-  TakeSnapshot(1);
-  Round(1);
-  const auto behind = AskToUpload(2);
+  const auto behind = AskToUploadBehindAWrite();
   c_.data.EndUpload(2);
   c_.RunWork();
   EXPECT_FALSE(behind->granted);
@@ -110,15 +101,12 @@ TEST_F(SnapshotWriting, AnUploadThatEndedMeanwhileIsToldSo) {
 }
 
 TEST_F(SnapshotWriting, AFailureOfTheDiskLetsTheRoundGoOn) {
-  Round(0);
-  TakeSnapshot(1);
-  Round(1);
-  const auto behind = AskToUpload(2);
+  const auto behind = AskToUploadBehindAWrite();
   disk_.files.FailAt(0, SimDisk::Fault::kFull);
   c_.RunWork();
   EXPECT_TRUE(behind->granted) << behind->refused;
   EXPECT_EQ(OnDisk(), std::vector<Version>{Version{0}});
-  EXPECT_NE(Find<CheckpointDelayed>(), nullptr);
+  EXPECT_NE(Find<CheckpointDelayed>(events_), nullptr);
 }
 
 // What a job still writes that was let go belongs to the same job when it comes back.
@@ -133,8 +121,8 @@ TEST_F(SnapshotWriting, AJobIsPreparedBehindWhatIsBeingWrittenOfIt) {
   EXPECT_EQ(OnDisk(), std::vector<Version>{Version{0}});
   c_.RunWork();
   EXPECT_EQ(OnDisk(), std::vector<Version>{Version{1}});
-  ASSERT_NE(Find<ParametersReady>(), nullptr);
-  EXPECT_EQ(Find<ParametersReady>()->hashes, std::vector<Digest>{head_.hash});
+  ASSERT_NE(Find<ParametersReady>(events_), nullptr);
+  EXPECT_EQ(Find<ParametersReady>(events_)->hashes, std::vector<Digest>{head_.hash});
 }
 
 }  // namespace
