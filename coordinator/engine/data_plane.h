@@ -166,7 +166,7 @@ class DataPlane {
   // `outcome`, where one is given, gets the first failure; it is looked at by a later job of the snapshot executor.
   void TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragment, std::shared_ptr<absl::Status> outcome);
   // Snapshot executor.
-  absl::Status WriteSnapshot(JobData& data, const SnapshotKey& key, const StateShot& shot, Digest hash);
+  absl::Status WriteSnapshot(JobData& data, const SnapshotKey& key, StateShot& shot, Digest hash);
   // io executor. `written` is on disk: the rounds and snapshots that it makes superfluous are dropped.
   void SnapshotWritten(JobData& data, FragmentVersion written);
   void Warn(const char* what, const JobData& data, FragmentIndex fragment, const absl::Status& why);

@@ -277,7 +277,7 @@ void DataPlane::TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragme
   });
 }
 
-absl::Status DataPlane::WriteSnapshot(JobData& data, const SnapshotKey& key, const StateShot& shot, Digest hash) {
+absl::Status DataPlane::WriteSnapshot(JobData& data, const SnapshotKey& key, StateShot& shot, Digest hash) {
   absl::Status done = parts_.snapshots.Write(key, shot, hash, data.layout.digest);
   std::vector<std::function<void()>> waiting;
   {

@@ -50,14 +50,17 @@ Digest DigestOfArray(const StateShot& state, uint64_t array) {
   return hasher.Finish();
 }
 
-absl::Status WriteTemporary(Files& files, const std::string& path, const std::string& header, const StateShot& state) {
+absl::Status WriteTemporary(Files& files, const std::string& path, const std::string& header, StateShot& state) {
   ATOLL_RETURN_IF_ERROR(files.Remove(path));
   const std::string prologue = Prologue(header);
   const uint64_t bytes = kDataOffset + 3 * state.elements() * sizeof(float);
   return files.WriteNewFile(path, bytes, [&](uint64_t offset, std::span<std::byte> out) {
     const size_t of_prologue = std::min<uint64_t>(out.size(), kDataOffset - std::min(offset, kDataOffset));
     if (of_prologue > 0) std::memcpy(out.data(), prologue.data() + offset, of_prologue);
-    if (of_prologue < out.size()) state.Read(offset + of_prologue - kDataOffset, out.subspan(of_prologue));
+    if (of_prologue == out.size()) return;
+    const uint64_t at = offset + of_prologue - kDataOffset;
+    state.Read(at, out.subspan(of_prologue));
+    state.Passed(at + out.size() - of_prologue);
   });
 }
 
@@ -99,7 +102,7 @@ absl::Status SnapshotReader::ReadAt(uint64_t offset, std::span<std::byte> out) c
 SnapshotStore::SnapshotStore(Files& files, DataDirectory directory, BootNumber boot)
     : files_(files), directory_(std::move(directory)), boot_(boot) {}
 
-absl::Status SnapshotStore::Write(const SnapshotKey& key, const StateShot& state, Digest hash, Digest layout) {
+absl::Status SnapshotStore::Write(const SnapshotKey& key, StateShot& state, Digest hash, Digest layout) {
   const std::string path = directory_.SnapshotPath(key);
   if (files_.Exists(path)) {
     const auto there = OpenFile(path);
@@ -126,6 +129,11 @@ absl::Status SnapshotStore::Write(const SnapshotKey& key, const StateShot& state
   written = files_.SyncDirectory(DirectoryOf(path));
   if (!written.ok()) (void)files_.Remove(path);  // or the next try would take it for durable
   return written;
+}
+
+absl::Status SnapshotStore::Write(const SnapshotKey& key, const FragmentArrays& arrays, Digest hash, Digest layout) {
+  StateShot state(arrays);
+  return Write(key, state, hash, layout);
 }
 
 absl::StatusOr<LoadedSnapshot> SnapshotStore::LoadFile(const std::string& path, Digest layout) const {

@@ -47,8 +47,11 @@ class SnapshotStore {
  public:
   SnapshotStore(Files& files, DataDirectory directory, BootNumber boot);
 
-  // `hash` is the ContentHash of the public copy. Idempotent: an existing valid file with the same hash stands.
-  absl::Status Write(const SnapshotKey& key, const StateShot& state, Digest hash, Digest layout);
+  // `hash` is the ContentHash of the public copy. Idempotent: an existing valid file with the same hash stands. Passes
+  // what is written of `state`, so that it cannot be written twice.
+  absl::Status Write(const SnapshotKey& key, StateShot& state, Digest hash, Digest layout);
+  // Of arrays that lie still.
+  absl::Status Write(const SnapshotKey& key, const FragmentArrays& arrays, Digest hash, Digest layout);
   // Reads and verifies everything. NotFound; DataLoss with the path and what does not agree; FailedPrecondition: newer
   // revision, or another layout.
   absl::StatusOr<LoadedSnapshot> Load(const SnapshotKey& key, Digest layout) const;

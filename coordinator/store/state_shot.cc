@@ -7,35 +7,49 @@
 
 namespace atl {
 
-StateShot::StateShot(const FragmentArrays& arrays) : elements_(arrays.public_copy.size()), arrays_(arrays) {}
+StateShot::StateShot(const FragmentArrays& arrays)
+    : elements_(arrays.public_copy.size()),
+      arrays_{Array{arrays.public_copy, 0, {}}, Array{arrays.momentum, 0, {}}, Array{arrays.residual, 0, {}}} {}
 
 void StateShot::Read(uint64_t offset, std::span<std::byte> out) const {
-  const uint64_t array_bytes = elements_ * sizeof(float);
-  ATOLL_CHECK(offset <= 3 * array_bytes && out.size() <= 3 * array_bytes - offset, "reads stay inside the state");
+  ATOLL_CHECK(offset <= 3 * array_bytes() && out.size() <= 3 * array_bytes() - offset, "reads stay inside the state");
   MutexLock lock(mutex_);
+  ATOLL_CHECK(offset >= passed_, "what was passed is not read");
   uint64_t begin = 0;  // of the array, in all of them
-  for (const std::span<const float> values : {arrays_.public_copy, arrays_.momentum, arrays_.residual}) {
+  for (const Array& array : arrays_) {
     const uint64_t from = std::max(offset, begin);
-    const uint64_t to = std::min(offset + out.size(), begin + array_bytes);
+    const uint64_t to = std::min(offset + out.size(), begin + array_bytes());
     if (from < to) {
       const std::span<std::byte> part = out.subspan(from - offset, to - from);
-      if (values.empty()) {
+      if (array.held.empty()) {
         std::memset(part.data(), 0, part.size());
       } else {
-        std::memcpy(part.data(), std::as_bytes(values).data() + (from - begin), part.size());
+        const uint64_t at = from - begin - array.first * sizeof(float);
+        std::memcpy(part.data(), std::as_bytes(array.held).data() + at, part.size());
       }
     }
-    begin += array_bytes;
+    begin += array_bytes();
   }
+}
+
+void StateShot::Passed(uint64_t offset) {
+  MutexLock lock(mutex_);
+  passed_ = std::max(passed_, offset);
 }
 
 void StateShot::Detach() {
   MutexLock lock(mutex_);
   if (detached_) return;
-  public_copy_.assign(arrays_.public_copy.begin(), arrays_.public_copy.end());
-  momentum_.assign(arrays_.momentum.begin(), arrays_.momentum.end());
-  residual_.assign(arrays_.residual.begin(), arrays_.residual.end());
-  arrays_ = {public_copy_, momentum_, residual_};
+  uint64_t begin = 0;
+  for (Array& array : arrays_) {
+    const uint64_t passed = std::clamp(passed_, begin, begin + array_bytes()) - begin;
+    begin += array_bytes();
+    if (array.held.empty()) continue;
+    array.first = passed / sizeof(float);
+    const std::span<const float> left = array.held.subspan(array.first);
+    array.copy.assign(left.begin(), left.end());
+    array.held = array.copy;
+  }
   detached_ = true;
 }
 

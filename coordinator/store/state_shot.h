@@ -1,8 +1,9 @@
-// The state of a fragment as it is at one moment, for whoever writes it to a file meanwhile: copied only if it is about
-// to change before the writer is through. Thread-safe.
+// The state of a fragment as it is at one moment, for whoever writes it to a file meanwhile: where it is about to
+// change before the writer is through, what is not written yet is copied. Thread-safe.
 #ifndef ATOLL_COORDINATOR_STORE_STATE_SHOT_H_
 #define ATOLL_COORDINATOR_STORE_STATE_SHOT_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -20,23 +21,32 @@ struct FragmentArrays {
 class StateShot {
  public:
   // The arrays must stay as they are until Detach, or for the life of this.
-  StateShot(const FragmentArrays& arrays);  // NOLINT(google-explicit-constructor): arrays that lie still are one
+  explicit StateShot(const FragmentArrays& arrays);
 
   uint64_t elements() const { return elements_; }
-  // Bytes of public copy, momentum and residual, one behind the other (12 bytes an element), from `offset`.
+  // Bytes of public copy, momentum and residual, one behind the other (12 bytes an element), from `offset`, which is
+  // not below what was passed.
   void Read(uint64_t offset, std::span<std::byte> out) const ATOLL_EXCLUDES(mutex_);
-  // Before the arrays change or go: copies them (12 bytes an element in memory, fewer where arrays are empty), and
-  // later reads are of the copy. The second time it does nothing.
+  // Nobody reads below `offset` any more.
+  void Passed(uint64_t offset) ATOLL_EXCLUDES(mutex_);
+  // Before the arrays change or go: copies what may still be read of them (12 bytes an element in memory at most, fewer
+  // where arrays are empty), and later reads are of the copy. The second time it does nothing.
   void Detach() ATOLL_EXCLUDES(mutex_);
 
  private:
+  struct Array {
+    std::span<const float> held;  // of the array, or of the copy from element `first`
+    uint64_t first = 0;
+    std::vector<float> copy;
+  };
+
+  uint64_t array_bytes() const { return elements_ * sizeof(float); }
+
   const uint64_t elements_;
   mutable Mutex mutex_;
-  FragmentArrays arrays_ ATOLL_GUARDED_BY(mutex_);
+  std::array<Array, 3> arrays_ ATOLL_GUARDED_BY(mutex_);  // public copy, momentum, residual; nothing held: zeros
+  uint64_t passed_ ATOLL_GUARDED_BY(mutex_) = 0;
   bool detached_ ATOLL_GUARDED_BY(mutex_) = false;
-  std::vector<float> public_copy_ ATOLL_GUARDED_BY(mutex_);
-  std::vector<float> momentum_ ATOLL_GUARDED_BY(mutex_);
-  std::vector<float> residual_ ATOLL_GUARDED_BY(mutex_);
 };
 
 }  // namespace atl

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
+#include <functional>
 #include <numeric>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -31,12 +34,16 @@ struct Live {
   std::vector<float> public_copy, momentum, residual;
 };
 
-// In pieces that end inside elements and arrays.
-std::vector<float> ReadAll(const StateShot& shot, size_t piece) {
+// In pieces that end inside elements and arrays; `done` hears where each has ended.
+std::vector<float> ReadAll(
+    const StateShot& shot, size_t piece, const std::function<void(size_t)>& done = [](size_t) {}) {
   std::vector<float> all(3 * shot.elements());
   const auto bytes = std::as_writable_bytes(std::span(all));
-  for (size_t at = 0; at < bytes.size(); at += piece)
-    shot.Read(at, bytes.subspan(at, std::min(piece, bytes.size() - at)));
+  for (size_t at = 0; at < bytes.size(); at += piece) {
+    const size_t end = std::min(at + piece, bytes.size());
+    shot.Read(at, bytes.subspan(at, end - at));
+    done(end);
+  }
   return all;
 }
 
@@ -65,13 +72,37 @@ TEST(StateShotTest, StaysAsItWasOnceDetached) {
   EXPECT_EQ(ReadAll(shot, 9), was);
 }
 
+// A writer has taken so much of it, and does not come back for it.
+TEST(StateShotTest, OnlyWhatWasNotPassedIsCopied) {
+  for (size_t passed = 0; passed <= 84; ++passed) {
+    Live live(7);
+    const std::vector<float> was = live.Joined();
+    StateShot shot(live.view());
+    shot.Passed(passed);
+    shot.Detach();
+    live.Set(5000);
+    std::vector<std::byte> rest(84 - passed);
+    shot.Read(passed, rest);
+    EXPECT_EQ(std::memcmp(rest.data(), std::as_bytes(std::span(was)).data() + passed, rest.size()), 0) << passed;
+  }
+}
+
+TEST(StateShotTest, WhatWasPassedIsNotThereAnyMore) {
+  const Live live(7);
+  StateShot shot(live.view());
+  shot.Passed(40);
+  shot.Passed(20);
+  std::vector<std::byte> some(1);
+  EXPECT_DEATH(shot.Read(39, some), "what was passed is not read");
+}
+
 // A writer is in the middle when the state is about to change.
 TEST(StateShotTest, MayBeDetachedWhileItIsRead) {
   Live live(50'000);
   const std::vector<float> was = live.Joined();
   StateShot shot(live.view());
   std::vector<float> read;
-  std::thread writer([&] { read = ReadAll(shot, 997); });
+  std::thread writer([&] { read = ReadAll(shot, 997, [&](size_t end) { shot.Passed(end); }); });
   shot.Detach();
   live.Set(5000);
   writer.join();
