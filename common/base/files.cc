@@ -110,6 +110,8 @@ class PosixFile final : public File {
     return static_cast<uint64_t>(s.st_size);
   }
 
+  void LetGo() override { (void)::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED); }
+
  private:
   // writev of the next pieces but for the first `skip` bytes, which lie in the first piece; at most kWriteBehindBytes.
   ssize_t WriteSome(std::span<const Bytes> pieces, size_t skip) {

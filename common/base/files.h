@@ -29,6 +29,9 @@ class File {
   virtual absl::Status Sync() = 0;
   virtual absl::Status Truncate(uint64_t size) = 0;
   virtual absl::StatusOr<uint64_t> Size() const = 0;
+  // Nobody reads soon what was flushed of it: the memory in which the system keeps that may serve what is written next.
+  // Changes nothing of the file, and promises nothing.
+  virtual void LetGo() {}
 };
 
 // Gives the bytes of a file that is made: all of `out`, which begin at `offset` of it.

@@ -87,7 +87,8 @@ class RoundLog {
 
   // Of an open segment. NotFound when it is not open.
   absl::StatusOr<SegmentInfo> Info(const RoundKey& key) const;
-  // Closes the file of a segment; Open brings it back.
+  // Closes the file of a segment; Open brings it back. Its pages leave the page cache, so that the next round's take
+  // their place: pages that nobody used for a while cost a virtual machine several times as much as those.
   void Close(const RoundKey& key);
   // Versions with a segment on disk, ascending.
   absl::StatusOr<std::vector<Version>> List(const JobId& job, uint64_t epoch, FragmentIndex fragment) const;
