@@ -1,5 +1,6 @@
 """One job of a real coordinator and real workers on this machine, whose inner steps are so short that rounds follow each other."""
 import collections
+import contextlib
 import json
 import os
 import pathlib
@@ -65,17 +66,18 @@ def identity(scene, role, name):
     return scene.atoll("ca", "issue", scene.path("trust"), "--role", role, "--name", name, "--out", scene.path(f"{name}.pem")).out.strip()
 
 
-def rounds(model, codec, state="disk", mutual_tls=False, counted=5, link=Link(), sync=()):
-    """Plays a job until `counted` rounds behind the first few are committed. `sync`: more keys of the job's spec.sync."""
+def rounds(model, codec, state="disk", mutual_tls=False, counted=5, link=Link(), sync=(), watch=lambda processes: contextlib.nullcontext()):
+    """Plays a job until `counted` rounds behind the first few are committed, inside watch([coordinator, *workers]). `sync`: more keys of the
+    job's spec.sync."""
     with Place("disk") as directory, Place(state) as state_directory:
         scene = atoll_harness.Scene(directory)
         try:
-            return played(scene, state_directory / "state", model, codec, mutual_tls, counted, link, dict(sync))
+            return played(scene, state_directory / "state", model, codec, mutual_tls, counted, link, dict(sync), watch)
         finally:
             scene.close(False)
 
 
-def played(scene, state, model, codec, mutual_tls, counted, link, sync):
+def played(scene, state, model, codec, mutual_tls, counted, link, sync, watch):
     manifest = scene.corpus()
     trust, show = [], lambda name: []
     if mutual_tls:
@@ -93,7 +95,8 @@ def played(scene, state, model, codec, mutual_tls, counted, link, sync):
     processes = [coordinator, *workers]
     first = committed(state, SKIPPED, processes)
     begin = cpu_seconds(processes)
-    last = committed(state, len(first) + counted, processes)
+    with watch(processes):
+        last = committed(state, len(first) + counted, processes)
     cpu = (cpu_seconds(processes) - begin) / (len(last) - len(first))
     peaks = [peak_mb(process) for process in processes]
     bound = BASE_MB + atoll_harness.number(scene.job("job"), "coordinator_memory_bytes") / 2**20
