@@ -13,9 +13,11 @@ import tempfile
 from benches import fleet, machine, training
 
 WHAT = "where the processor time of rounds, transport and the training step goes, by perf"
-ROUNDS = 12  # rounds of a job; ten times as many fragments up and down, and twice as many training steps
+ROUNDS = 12  # rounds of a job; twenty times as many fragments each way, and twice as many training steps
 HERTZ = 499  # samples a second of each core: no multiple of anything periodic
 WARM_UP = 3  # training steps
+JOBS = (("25 M", "mxfp4", False, "disk"), ("25 M", "fp32", False, "disk"), ("100 M", "mxfp4", False, "disk"), ("100 M", "fp32", False, "disk"),
+        ("100 M", "fp32", False, "tmpfs"), ("100 M", "fp32", True, "tmpfs"))
 IDLE = "idle"
 
 # Of a sample: process, name of the process that it was told to be ("coordinator", "worker", "kernel", "other"); library, the file of the innermost
@@ -25,9 +27,9 @@ Sample = collections.namedtuple("Sample", "process library symbol kernel")
 # The first that fits holds. `kernel` and `symbol` are searched, `library` begins the file's name.
 Part = collections.namedtuple("Part", "name kernel symbol library", defaults=(None, None, None))
 PARTS = [
-    Part("files: written", kernel=r"generic_perform_write|ext4_file_write_iter|shmem_file_write_iter|ext4_buffered_write|iomap_dio_rw|__x64_sys_p?write|fallocate"),
+    Part("files: written", kernel=r"generic_perform_write|ext4_file_write_iter|shmem_file_write_iter|ext4_buffered_write|iomap_dio_rw|fallocate"),
     Part("files: flushed and written back", kernel=r"sync_file_range|ext4_sync_file|do_fsync|wb_workfn|jbd2|kjournald|blk_|virtblk|wb_do_writeback"),
-    Part("files: read", kernel=r"filemap_read|ext4_file_read_iter|shmem_file_read_iter|__x64_sys_pread64"),
+    Part("files: read", kernel=r"filemap_read|ext4_file_read_iter|shmem_file_read_iter"),
     Part("sockets: copies, TCP and polling", kernel=r"tcp_|inet_|sock_|__sys_(send|recv)|net_rx_action|epoll|eventfd|unix_"),
     Part("pages: fresh ones cleared and mapped", kernel=r"exc_page_fault|clear_page|clear_huge|__x64_sys_(mmap|munmap|brk|madvise|mprotect)"),
     Part("kernel: threads and the rest", kernel=r"."),
@@ -135,13 +137,13 @@ def rounds_group(name, count, **job):
     return {"name": name, "seconds": counted(recording.samples(names), len(played.seconds))}
 
 
-def transport_group(kind, count):
-    """The kind's program alone, its start included."""
+def transport_group(kind, direction, count):
+    """The program with this kind alone, its start included."""
     program = str(machine.built("bench", "bench_transport") / "bench_transport")
     with Recording() as recording:
-        done = subprocess.run([program, str(count), "--only", kind], check=True, stdout=subprocess.PIPE, text=True)
+        done = subprocess.run([program, str(count), "--only", kind, direction], check=True, stdout=subprocess.PIPE, text=True)
     moved = json.loads(done.stdout)["groups"][0]["samples"][0]["bytes"] * (count + 1)  # one round is not timed
-    return {"name": kind, "seconds": counted(recording.samples({}), moved / 1e9)}
+    return {"name": f"{kind}, {direction}", "seconds": counted(recording.samples({}), moved / 1e9)}
 
 
 def training_group(precision, count):
@@ -159,11 +161,9 @@ def training_group(precision, count):
 def measure(count):
     fleet.programs()
     with machine.ForeignLoad() as load:
-        rounds = [rounds_group("25 M, mxfp4, plaintext, disk", count, model="25 M", codec="mxfp4"),
-                  rounds_group("100 M, mxfp4, plaintext, disk", count, model="100 M", codec="mxfp4"),
-                  rounds_group("100 M, fp32, plaintext, disk", count, model="100 M", codec="fp32"),
-                  rounds_group("100 M, fp32, mTLS, tmpfs", count, model="100 M", codec="fp32", state="tmpfs", mutual_tls=True)]
-        transport = [transport_group(kind, 10 * count) for kind in ("tcp", "plaintext", "tls", "mtls")]
+        rounds = [rounds_group(f"{model}, {codec}, {'mTLS' if sealed else 'plaintext'}, {state}", count, model=model, codec=codec, state=state, mutual_tls=sealed)
+                  for model, codec, sealed, state in JOBS]
+        transport = [transport_group(kind, direction, 20 * count) for direction in ("up", "down") for kind in ("tcp", "plaintext", "tls", "mtls")]
         steps = [training_group(precision, 2 * count) for precision in ("fp32", "bf16")]
     groups = [{"what": what, "unit": unit, "columns": columns, "foreign_cores": load.cores}
               for what, unit, columns in (("Whole rounds", "a round", rounds), ("Transport", "a GB", transport), ("Training", "a step", steps))]

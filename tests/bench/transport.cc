@@ -288,27 +288,25 @@ class Comparison {
     }
   }
 
-  // One kind of transport alone, as a profile wants it: a fragment up and then down by two connections, so many times.
-  Group Repeat(absl::string_view kind, size_t bytes, size_t rounds) {
+  // One kind of transport in one direction alone, as a profile wants it: a fragment by two connections, so many times.
+  Group Repeat(absl::string_view kind, bool up, size_t bytes, size_t rounds) {
     constexpr unsigned kPairs = 2;
     fragment_ = RandomBytes(bytes);
     const Digest digest = DigestOf(*fragment_);
     yard_.Serve(fragment_, digest);
     rooms_.assign(kMostConnections, Content(bytes));
     const auto over = [&](Island& island) {
-      return [this, &island, digest] {
-        island.Upload(kPairs, fragment_, digest);
-        island.Download(kPairs, fragment_->size());
+      return [this, &island, digest, up] {
+        up ? island.Upload(kPairs, fragment_, digest) : island.Download(kPairs, fragment_->size());
       };
     };
-    const auto both = [](const auto& move) { return [&move] { move(true), move(false); }; };
-    const auto sockets = [this](bool up) { MoveSockets(up, kPairs); };
-    const auto tls = [this](bool up) { MoveTls(up, kPairs); };
-    const std::map<absl::string_view, std::function<void()>> kinds{
-        {"tcp", both(sockets)}, {"tls", both(tls)}, {"plaintext", over(plain_)}, {"mtls", over(sealed_)}};
+    const std::map<absl::string_view, std::function<void()>> kinds{{"tcp", [this, up] { MoveSockets(up, kPairs); }},
+                                                                   {"tls", [this, up] { MoveTls(up, kPairs); }},
+                                                                   {"plaintext", over(plain_)},
+                                                                   {"mtls", over(sealed_)}};
     const auto found = kinds.find(kind);
     ATOLL_CHECK(found != kinds.end(), "the kinds of transport are tcp, tls, plaintext and mtls");
-    const double all = 2.0 * kPairs * static_cast<double>(bytes);
+    const double all = 1.0 * kPairs * static_cast<double>(bytes);
     return Interleave(std::string(kind), kPairs, {{std::string(kind), all, found->second, [this] { yard_.Renew(); }}},
                       rounds);
   }
@@ -354,14 +352,15 @@ class Comparison {
 }  // namespace
 }  // namespace atl::bench
 
-// ROUNDS [KIBIBYTES...]: all kinds of transport in turns; ROUNDS --only KIND: one of them, with fragments of 32 MiB.
+// ROUNDS [KIBIBYTES...]: all kinds of transport in turns; ROUNDS --only KIND up|down: one of them, with fragments of 32 MiB.
 int main(int argc, char** argv) {
   uint64_t rounds = 11;
   if (argc > 1 && !absl::SimpleAtoi(argv[1], &rounds)) return 2;
-  if (argc == 4 && absl::string_view(argv[2]) == "--only") {
+  if (argc == 5 && absl::string_view(argv[2]) == "--only") {
+    const bool up = absl::string_view(argv[4]) == "up";
     atl::SilenceTransportLog();
     atl::bench::TuneMalloc();
-    atl::bench::PrintJson({atl::bench::Comparison().Repeat(argv[3], 32 << 20, std::max<uint64_t>(1, rounds))});
+    atl::bench::PrintJson({atl::bench::Comparison().Repeat(argv[3], up, 32 << 20, std::max<uint64_t>(1, rounds))});
     return 0;
   }
   std::vector<uint64_t> kibibytes;
