@@ -352,7 +352,8 @@ class Comparison {
 }  // namespace
 }  // namespace atl::bench
 
-// ROUNDS [KIBIBYTES...]: all kinds of transport in turns; ROUNDS --only KIND up|down: one of them, with fragments of 32 MiB.
+// ROUNDS [KIBIBYTES...]: all kinds of transport in turns; ROUNDS --only KIND up|down: one of them, with fragments of 32
+// MiB.
 int main(int argc, char** argv) {
   uint64_t rounds = 11;
   if (argc > 1 && !absl::SimpleAtoi(argv[1], &rounds)) return 2;
