@@ -1,5 +1,5 @@
-// What must hold in a simulated run whatever happens (docs/glossary.md names the laws). A broken one ends the run: the
-// first sentence is kept.
+// What must hold in a simulated run whatever happens (docs/invariants.md names the laws). A broken one ends the run:
+// the first sentence is kept.
 #ifndef ATOLL_TESTS_SIM_LAWS_H_
 #define ATOLL_TESTS_SIM_LAWS_H_
 
