@@ -23,7 +23,7 @@ STEP_SECONDS = 0.001                           # of an inner step, which is all 
 SKIPPED = 3                                    # first rounds of a job: connections, buffers and files are new
 SECONDS = 600                                  # for all that is waited for
 
-# Llama layouts of 25,043,456 and 99,942,400 parameters: 8 blocks, tied embeddings of 256 tokens, MLP a little below 8/3 of the width.
+# Llama layouts of 25,076,224 and 99,959,808 parameters: 8 blocks, tied embeddings of 256 tokens, MLP a little below 8/3 of the width.
 MODELS = {"25 M": {"layers": 8, "heads": 8, "kv_heads": 8, "hidden_size": 512, "intermediate_size": 1344},
           "100 M": {"layers": 8, "heads": 8, "kv_heads": 8, "hidden_size": 1024, "intermediate_size": 2688}}
 CODEC_BITS = {"fp32": 32, "mxfp4": 4.25}  # a parameter
