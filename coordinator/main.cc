@@ -383,7 +383,10 @@ void Coordinator::Opened(const std::string& port, Server& server) {
 void Coordinator::WatchDiskAndCertificate(std::stop_token stop) {
   Mutex mutex;
   CondVar wake;
-  std::stop_callback on_stop(stop, [&wake] { wake.NotifyAll(); });
+  std::stop_callback on_stop(stop, [&mutex, &wake] {
+    MutexLock lock(mutex);  // or it could fall between the last look at `stop` and the wait
+    wake.NotifyAll();
+  });
   DiskState state = DiskState::kOk;
   size_t jobs = 0;
   int looks = 2;  // still to trim at

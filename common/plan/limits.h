@@ -42,10 +42,13 @@ constexpr uint64_t kParameters = uint64_t{1} << 40;
 constexpr uint32_t kWorkers = 1024;         // registered at once; further ones are refused with RESOURCE_EXHAUSTED
 constexpr uint32_t kGoneWorkers = 1024;     // remembered; beyond that the ones that went first are forgotten
 constexpr uint32_t kJobs = 10'000;          // kept in the ledger, ended ones included
-constexpr size_t kMailboxEvents = 100'000;  // the engine's queue; control streams stop reading when it is full
-constexpr size_t kOutboxMessages = 4096;    // unsent messages to one worker; beyond that its stream is cut
-constexpr size_t kWatchers = 256;           // job watch streams at once
-constexpr size_t kCurvePoints = 4096;       // points kept of one curve; then every second one is dropped
+constexpr size_t kMailboxEvents = 100'000;  // the engine's queue; a control stream that speaks when it is full is cut
+constexpr size_t kMailboxOfStream = 1000;   // of one control stream in that queue; beyond that it is cut
+constexpr size_t kLeasesHeld = 1024;        // by one worker at once; further ones are denied until some are used up
+constexpr uint64_t kMostSteps = uint64_t{1} << 24;  // inner steps behind one contribution
+constexpr size_t kOutboxMessages = 4096;            // unsent messages to one worker; beyond that its stream is cut
+constexpr size_t kWatchers = 256;                   // job watch streams at once
+constexpr size_t kCurvePoints = 4096;               // points kept of one curve; then every second one is dropped
 
 // Membership (design section 6). The relations are asserted by a test: 2 x kHeartbeatInterval < kMembershipTimeout.
 constexpr Duration kHeartbeatInterval = Seconds(2);

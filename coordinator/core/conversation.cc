@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/plan/limits.h"
 #include "coordinator/core/machine.h"
 
 namespace atl {
@@ -71,6 +72,10 @@ bool Machine::GrantLease(Run& run, Member& member, const LeaseRequest& wish, std
   const uint64_t period = Times(run.inner_steps(), per_step);
   const uint64_t dropped = run.DroppedRunning(member.record.worker);
   const uint64_t limit = Times(uint64_t{run.spec->sync.max_unsynced_periods} + 1 + dropped, period);
+  if (samples > 0 && run.pool.HeldBy(member.record.worker).size() >= limits::kLeasesHeld) {
+    *why_not = absl::StrCat("the worker holds ", limits::kLeasesHeld, " leases; use some of them up first");
+    return false;
+  }
   const uint64_t outstanding = run.pool.Outstanding(member.record.worker);
   if (samples > 0 && outstanding >= limit) {
     *why_not =

@@ -171,6 +171,10 @@ void Machine::On(const CheckpointWritten& e) {
   const auto it = run->checkpoints.find(e.step);
   if (it == run->checkpoints.end() || it->second.complete) return;
   it->second.complete = true;
+  // They are written in order: an older one that is not there had no room, and is tried again or given up for a newer
+  // one.
+  const bool older_waits = std::any_of(run->checkpoints.begin(), it, [](const auto& c) { return !c.second.complete; });
+  if (older_waits) RetryCheckpoints(*run);
   run->no_room.clear();
   it->second.hashes = e.hashes;
   it->second.wall_nanos = e.wall_nanos;

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/plan/boot_lines.h"
 #include "common/plan/experiment.h"
+#include "common/plan/limits.h"
 #include "coordinator/core/machine.h"
 
 namespace atl {
@@ -131,6 +132,15 @@ absl::Status Machine::CheckContent(const Run& run, const ContributionHeader& hea
   }
   if (header.steps == 0 || header.tokens == 0) {
     return absl::InvalidArgumentError("a contribution needs at least one inner step and one token behind it");
+  }
+  if (header.steps > limits::kMostSteps) {
+    return absl::InvalidArgumentError(absl::StrCat("a contribution claims ", header.steps, " inner steps; at most ",
+                                                   limits::kMostSteps, " are behind one"));
+  }
+  const uint64_t step_tokens = uint64_t{run.spec->batch.sequences_per_step} * run.spec->data.sequence_length;
+  if ((header.tokens - 1) / step_tokens >= header.steps) {
+    return absl::InvalidArgumentError(absl::StrCat("a contribution claims ", header.tokens, " tokens of ", header.steps,
+                                                   " inner steps; a step of this job has ", step_tokens));
   }
   return CheckCursors(run, header);
 }

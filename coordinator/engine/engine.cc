@@ -14,6 +14,8 @@ namespace atl {
 namespace {
 
 constexpr Duration kWatchInterval = Milliseconds(500);
+constexpr Duration kLookPatience = Milliseconds(250);
+constexpr Duration kLongestHold = Milliseconds(500);
 constexpr int64_t kStallsPerMembership = 4;  // a turn that is late by such a part of the membership timeout is told
 constexpr Duration kLogsDeadline = Seconds(10);
 constexpr size_t kRecentLosses = 120;
@@ -46,7 +48,8 @@ struct Engine::State {
   State(EngineOptions o, EngineParts p, RecoveredState recovered)
       : options(o),
         parts(p),
-        mailbox(limits::kMailboxEvents),
+        mailbox(limits::kMailboxEvents, limits::kMailboxOfStream),
+        flushed(limits::kMailboxEvents, limits::kMailboxOfStream),
         observer(history, p.event_log, p.metrics, p.log, p.clock),
         core(std::make_unique<Core>(o.core, recovered, p.clock.Now())),
         pipeline({.executor = p.ledger_executor,
@@ -57,7 +60,11 @@ struct Engine::State {
                         parts.metrics.Observe(Metric::kLedgerCommitDuration, ToSeconds(parts.clock.Now() - began));
                         return status;
                       },
-                  .completed = [this](std::function<void()> work) { mailbox.PutAlways(std::move(work)); },
+                  .completed =
+                      [this](std::function<void()> work) {
+                        flushed.PutAlways(std::move(work));
+                        Post([] {});  // wakes the engine
+                      },
                   .release = [this](Effects effects) { Release(effects); },
                   .fatal = p.fatal}) {
     observer.Recover(recovered, p.ledger);
@@ -65,7 +72,7 @@ struct Engine::State {
 
   EngineOptions options;
   EngineParts parts;
-  EngineMailbox mailbox;
+  EngineMailbox mailbox, flushed;  // what comes from outside, and what the ledger has done
   History history;
   Observer observer;
   std::unique_ptr<Core> core;
@@ -76,12 +83,16 @@ struct Engine::State {
   std::map<RequestId, std::function<void(const RequestAnswered&)>> requests;
   std::map<uint64_t, Watcher> watchers;
   std::deque<std::function<void()>> looks;  // wait until what the core holds is durable
+  Instant looks_since{};                    // the oldest
   std::map<uint64_t, LogsWish> logs_wishes;
-  Instant turned{}, due = kNever;  // when the last turn ended, and when the next one was to begin at the latest
+  Instant looked{}, awaited = kNever;  // when the clock was looked at last, and when it was to be again at the latest
 
   void Post(std::function<void()> work) { mailbox.PutAlways(std::move(work)); }
 
-  Effects TakeStep(const Event& event) { return core->Step(event, parts.clock.Now(), parts.clock.WallNanos()); }
+  Effects TakeStep(const Event& event) {
+    NoticeStall();
+    return core->Step(event, parts.clock.Now(), parts.clock.WallNanos());
+  }
   void Step(const Event& event) { Push(TakeStep(event)); }
 
   // Acceptances are flushed beside the commit; everything else waits for it.
@@ -180,7 +191,7 @@ struct Engine::State {
   void OnWorkerMessage(ConnectionId connection, WorkerMessage message) {
     if (const auto* lines = std::get_if<LogLines>(&message)) {
       const auto it = logs_wishes.find(lines->request);
-      if (it == logs_wishes.end()) return;
+      if (it == logs_wishes.end() || ConnectionOf(it->second.worker) != connection) return;
       const auto answer = std::move(it->second.answer);
       logs_wishes.erase(it);
       answer(lines->lines);
@@ -193,9 +204,11 @@ struct Engine::State {
   std::optional<ConnectionId> ConnectionOf(const WorkerId& worker) const { return observer.ConnectionOf(worker); }
 
   JobGlance Glance(const JobId& job, uint64_t after_revision, Instant now);
+  void Show();
   void ServeWatchers(Instant now);
   void ExpireLogsWishes(Instant now);
   Instant NextDue() const;
+  bool Holds(Instant now) const;
   void NoticeStall();
 };
 
@@ -215,29 +228,29 @@ void Engine::Start(const std::map<JobId, std::string>& damaged_logs, const std::
 }
 
 Instant Engine::Turn() {
-  // Before what has piled up is looked at: by its own clock everybody was silent.
   state_->NoticeStall();
-  for (const auto& work : state_->mailbox.TakeAll()) work();
-  const Instant now = state_->parts.clock.Now();
-  if (state_->core->NextWake() <= now) state_->Step(Tick{});
-  // What people see is committed: the core's state is shown only when the ledger has caught up with it.
-  if (state_->pipeline.idle()) {
-    for (const auto& look : std::exchange(state_->looks, {})) look();
-    state_->ServeWatchers(now);
+  for (const auto& work : state_->flushed.TakeAll()) work();
+  state_->Show();
+  if (!state_->Holds(state_->parts.clock.Now())) {
+    for (const auto& work : state_->mailbox.TakeAll()) work();
+    if (state_->core->NextWake() <= state_->parts.clock.Now()) state_->Step(Tick{});
   }
+  state_->Show();
+  const Instant now = state_->parts.clock.Now();
   state_->ExpireLogsWishes(now);
   state_->observer.Publish(*state_->core, now);
-  state_->turned = state_->parts.clock.Now();
-  state_->due = state_->mailbox.empty() ? state_->NextDue() : state_->turned;
-  return state_->due;
+  state_->NoticeStall();
+  if (state_->Holds(now)) return now + kLongestHold;  // or as soon as the ledger has flushed
+  if (state_->mailbox.empty()) state_->awaited = state_->NextDue();
+  return state_->awaited;
 }
 
 void Engine::Run(std::stop_token stop) {
   std::stop_callback wake(stop, [this] { state_->Post([] {}); });
   while (!stop.stop_requested()) {
     const Instant next = Turn();
-    const Duration limit = std::min(Seconds(1), next - state_->parts.clock.Now());
-    state_->mailbox.WaitFor(limit);
+    const Instant now = state_->parts.clock.Now();
+    (state_->Holds(now) ? state_->flushed : state_->mailbox).WaitFor(std::min(Seconds(1), next - now));
   }
   Turn();
 }
@@ -257,7 +270,7 @@ ConnectionId Engine::OpenControl(Hello hello, std::shared_ptr<ControlSink> sink)
 }
 
 bool Engine::ControlSaid(ConnectionId connection, WorkerMessage message) {
-  return state_->mailbox.Put([this, connection, message = std::move(message)]() mutable {
+  return state_->mailbox.Put(connection, [this, connection, message = std::move(message)]() mutable {
     state_->OnWorkerMessage(connection, std::move(message));
   });
 }
@@ -311,6 +324,7 @@ void Engine::Ask(Event event, std::function<void(const RequestAnswered&)> answer
 
 void Engine::Query(std::function<void(const Core&, const History&, Instant)> look) {
   state_->Post([this, look = std::move(look)]() mutable {
+    if (state_->looks.empty()) state_->looks_since = state_->parts.clock.Now();
     state_->looks.push_back(
         [this, look = std::move(look)] { look(*state_->core, state_->history, state_->parts.clock.Now()); });
   });
@@ -390,6 +404,13 @@ JobGlance Engine::State::Glance(const JobId& job, uint64_t after_revision, Insta
   return glance;
 }
 
+// What people see is committed: the core's state is shown only when the ledger has caught up with it.
+void Engine::State::Show() {
+  if (!pipeline.idle()) return;
+  for (const auto& look : std::exchange(looks, {})) look();
+  ServeWatchers(parts.clock.Now());
+}
+
 void Engine::State::ServeWatchers(Instant now) {
   for (auto it = watchers.begin(); it != watchers.end();) {
     Watcher& watcher = it->second;
@@ -417,15 +438,27 @@ void Engine::State::ExpireLogsWishes(Instant now) {
   }
 }
 
-// A turn that begins so late that a worker of which nothing was heard might be called lost for it.
+// Whether new steps wait until the ledger has caught up, so that what was asked for long ago is shown: while something
+// is always being flushed that would never be. Not for long, since heartbeats wait as well.
+bool Engine::State::Holds(Instant now) const {
+  if (pipeline.idle()) return false;
+  Instant oldest = looks.empty() ? kNever : looks_since;
+  for (const auto& [id, watcher] : watchers) oldest = std::min(oldest, watcher.due);
+  return oldest != kNever && now >= oldest + kLookPatience && now < oldest + kLookPatience + kLongestHold;
+}
+
+// The clock is looked at so late, between turns or inside one, that a worker of which nothing was heard might be called
+// lost for it: told before anything else is decided, since by this clock everybody was silent.
 void Engine::State::NoticeStall() {
   const Instant now = parts.clock.Now();
   const Duration late = options.core.membership_timeout / kStallsPerMembership;
-  if (due == kNever || now < due + late) return;
-  const Duration time = now - turned;
+  const bool stalled = awaited != kNever && now >= awaited + late;
+  const Duration time = now - looked;
+  looked = awaited = now;
+  if (!stalled) return;
   parts.log.Warn("the coordinator did not run", {{"seconds", absl::StrCat(time.ns / Seconds(1).ns)},
                                                  {"what", "its process was stopped or its machine asleep"}});
-  Step(CoordinatorStalled{time});
+  Push(core->Step(CoordinatorStalled{time}, now, parts.clock.WallNanos()));
 }
 
 Instant Engine::State::NextDue() const {

@@ -103,7 +103,8 @@ class Engine {
   // ---- entries; all thread-safe, none blocks -----------------------------------------------------------------------
   // A control stream with its first message. `sink` is kept until ControlClosed.
   ConnectionId OpenControl(Hello hello, std::shared_ptr<ControlSink> sink);
-  // False: the mailbox is full and the message is lost; the stream must be closed, so that the worker begins anew.
+  // False: the mailbox is full, or holds as many of this stream as it may, and the message is lost; the stream must be
+  // closed, so that the worker begins anew.
   bool ControlSaid(ConnectionId connection, WorkerMessage message);
   void ControlClosed(ConnectionId connection);
 

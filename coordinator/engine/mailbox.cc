@@ -4,10 +4,13 @@
 
 namespace atl {
 
-bool EngineMailbox::Put(std::function<void()> work) {
+bool EngineMailbox::Put(uint64_t source, std::function<void()> work) {
   {
     MutexLock lock(mutex_);
     if (queue_.size() >= limit_) return false;
+    size_t& waiting = waiting_[source];
+    if (waiting >= limit_of_source_) return false;
+    ++waiting;
     queue_.push_back(std::move(work));
   }
   wake_.NotifyOne();
@@ -24,6 +27,7 @@ void EngineMailbox::PutAlways(std::function<void()> work) {
 
 std::deque<std::function<void()>> EngineMailbox::TakeAll() {
   MutexLock lock(mutex_);
+  waiting_.clear();
   return std::exchange(queue_, {});
 }
 

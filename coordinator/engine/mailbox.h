@@ -3,8 +3,11 @@
 #ifndef ATOLL_COORDINATOR_ENGINE_MAILBOX_H_
 #define ATOLL_COORDINATOR_ENGINE_MAILBOX_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
+#include <unordered_map>
 
 #include "common/base/mutex.h"
 #include "common/base/time.h"
@@ -14,11 +17,11 @@ namespace atl {
 // Thread-safe. Work put by one thread is taken in the order it was put.
 class EngineMailbox {
  public:
-  explicit EngineMailbox(size_t limit) : limit_(limit) {}
+  EngineMailbox(size_t limit, size_t limit_of_source) : limit_(limit), limit_of_source_(limit_of_source) {}
 
-  // False when `limit` entries wait already: the caller must cut its source off. For everything that cannot come in
-  // any number there is PutAlways.
-  bool Put(std::function<void()> work) ATOLL_EXCLUDES(mutex_);
+  // False when `limit` entries wait already, or `limit_of_source` of this source: the caller must cut it off. For
+  // everything that cannot come in any number there is PutAlways.
+  bool Put(uint64_t source, std::function<void()> work) ATOLL_EXCLUDES(mutex_);
   void PutAlways(std::function<void()> work) ATOLL_EXCLUDES(mutex_);
   // Everything that waits, oldest first; empties the box.
   std::deque<std::function<void()>> TakeAll() ATOLL_EXCLUDES(mutex_);
@@ -27,10 +30,11 @@ class EngineMailbox {
   bool empty() const ATOLL_EXCLUDES(mutex_);
 
  private:
-  const size_t limit_;
+  const size_t limit_, limit_of_source_;
   mutable Mutex mutex_;
   CondVar wake_;
   std::deque<std::function<void()>> queue_ ATOLL_GUARDED_BY(mutex_);
+  std::unordered_map<uint64_t, size_t> waiting_ ATOLL_GUARDED_BY(mutex_);  // in the queue, of each source
 };
 
 }  // namespace atl

@@ -41,7 +41,8 @@ class ControlSessions::Session final : public ControlSink,
     } else if (hello != nullptr) {
       connection_ = owner_.engine_.OpenControl(std::move(*hello), shared_from_this());
     } else if (!owner_.engine_.ControlSaid(connection_, std::move(message))) {
-      stream_->Close(absl::ResourceExhaustedError("the coordinator has too much to do; come back"));
+      stream_->Close(absl::ResourceExhaustedError(
+          "more messages of this stream wait than may, or the coordinator has too much to do; come back"));
     }
   }
 

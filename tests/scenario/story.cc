@@ -222,8 +222,8 @@ ContributionHeader Story::Header(const Words& w) {
   h.digest = {0, w.Number("digest", 100 + h.target.version.value)};
   h.encoded_bytes = 400;
   h.codec = w.Has("codec") ? static_cast<CodecKind>(w.Number("codec", 0)) : CodecKind::kFp32;
-  h.tokens = w.Number("tokens", 1000);
   h.steps = w.Number("steps", 100);
+  h.tokens = w.Number("tokens", 10 * h.steps);  // as many as they have
   h.send_step = w.Number("step", 0);
   if (w.Has("cursors")) h.cursors = Cursors(w.values.at("cursors"));
   return h;

@@ -247,7 +247,7 @@ void World::Offer(const std::string& name, Worker& worker, const JobId& job, Fra
   e.header.digest = {0, honest ? next_ : rng_.Below(3)};
   e.header.encoded_bytes = 100;
   e.header.tokens = 10 + rng_.Below(100);
-  e.header.steps = 1 + rng_.Below(10);
+  e.header.steps = (e.header.tokens + 9) / 10 + rng_.Below(10);
   e.header.send_step = std::max(worker.step, worker.stop);
   for (const auto& [id, range] : worker.leases)
     e.header.cursors.push_back({id, range.begin + rng_.Below(range.size() + 1)});

@@ -6,15 +6,19 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/plan/limits.h"
 #include "tests/unit/coordinator/engine/small_coordinator.h"
 
 namespace atl {
 namespace {
 
+using testing::AllOf;
 using testing::Contains;
 using testing::EndsWith;
+using testing::Gt;
 using testing::HasSubstr;
+using testing::Lt;
 using testing::Not;
 
 class KeepingSink final : public ControlSink {
@@ -114,6 +118,27 @@ TEST_F(Observing, NobodyIsLostForAStallOfTheCoordinator) {
   EXPECT_TRUE(lost());
 }
 
+// The same where it falls into the middle of a turn, before the messages that have come meanwhile, or to its end.
+TEST_F(Observing, NobodyIsLostForAStallInsideATurn) {
+  SmallCoordinator c(disk_, clock_);
+  const ConnectionId connection = c.engine.OpenControl(HelloOf("w", 1), std::make_shared<KeepingSink>());
+  c.Settle();
+  const auto state = [&c] {
+    WorkerState found{};
+    c.engine.Query([&found](const Core& core, const History&, Instant now) { found = core.ViewWorkers(now)[0].state; });
+    c.Settle();
+    return found;
+  };
+  const auto stall = [this] { clock_.Set(clock_.Now() + Seconds(91)); };
+  c.engine.WantLogs(WorkerId{"nobody"}, 1, [&](const std::vector<std::string>&) { stall(); });
+  c.engine.ControlSaid(connection, Heartbeat{});
+  c.Settle();
+  EXPECT_NE(state(), WorkerState::kLost);
+  c.engine.Query([&](const Core&, const History&, Instant) { stall(); });
+  c.Settle();
+  EXPECT_NE(state(), WorkerState::kLost);
+}
+
 // An alert has that hour to tell of it; one that left in order needs none.
 TEST_F(Observing, TheAgeOfALostWorkerIsToldForAnHour) {
   SmallCoordinator c(disk_, clock_);
@@ -153,12 +178,65 @@ TEST_F(Observing, AnEndedJobHasNoWorkers) {
 TEST_F(Observing, AFloodOfMessagesMeetsTheBound) {
   SmallCoordinator c(disk_, clock_);
   const ConnectionId one = c.engine.OpenControl(HelloOf("w", 1), std::make_shared<KeepingSink>());
+  const ConnectionId other = c.engine.OpenControl(HelloOf("v", 1), std::make_shared<KeepingSink>());
   c.Settle();
-  size_t taken = 0;
-  while (taken <= limits::kMailboxEvents && c.engine.ControlSaid(one, Leaving{"a flood"})) ++taken;
-  EXPECT_EQ(taken, limits::kMailboxEvents);
+  const auto taken = [&c](ConnectionId connection) {
+    size_t messages = 0;
+    while (messages <= limits::kMailboxEvents && c.engine.ControlSaid(connection, Leaving{"a flood"})) ++messages;
+    return messages;
+  };
+  EXPECT_EQ(taken(one), limits::kMailboxOfStream);
+  EXPECT_EQ(taken(other), limits::kMailboxOfStream) << "one stream leaves room to the others";
+  size_t all = 2 * limits::kMailboxOfStream;
+  for (ConnectionId more = 1000; more < 1000 + limits::kMailboxEvents / limits::kMailboxOfStream; ++more)
+    all += taken(more);
+  EXPECT_EQ(all, limits::kMailboxEvents);
   EXPECT_TRUE(c.Submit(TinySpec("tiny")).ok());
   EXPECT_TRUE(c.engine.ControlSaid(one, Leaving{"room again"}));
+}
+
+// A ledger that is never idle, since something comes while it flushes, does not keep questions waiting.
+TEST_F(Observing, AQuestionIsAnsweredWhileTheLedgerIsAlwaysBusy) {
+  SmallCoordinator c(disk_, clock_);
+  bool answered = false;
+  int turns = 0;
+  c.engine.Query([&answered](const Core&, const History&, Instant) { answered = true; });
+  while (!answered && turns < 50) {
+    // The second comes while the record of the first is flushed, so that the next flush begins as that one ends.
+    for (const std::string name : {"a", "b"}) {
+      c.engine.OpenControl(HelloOf(absl::StrCat(name, turns), 1), std::make_shared<KeepingSink>());
+      (void)c.engine.Turn();
+    }
+    c.RunWork();
+    ++turns;
+    clock_.Set(clock_.Now() + Milliseconds(100));
+  }
+  EXPECT_TRUE(answered);
+  EXPECT_THAT(turns, AllOf(Gt(2), Lt(8)));
+  c.Settle();
+  c.engine.Query([turns](const Core& core, const History&, Instant now) {
+    EXPECT_EQ(core.ViewWorkers(now).size(), 2 * static_cast<size_t>(turns)) << "those who came meanwhile are not lost";
+  });
+  c.Settle();
+}
+
+// Who may be asked answers for itself alone.
+TEST_F(Observing, NobodyAnswersForTheLogsOfAnother) {
+  SmallCoordinator c(disk_, clock_);
+  const auto sink = std::make_shared<KeepingSink>();
+  const ConnectionId asked = c.engine.OpenControl(HelloOf("w", 1), sink);
+  const ConnectionId other = c.engine.OpenControl(HelloOf("v", 1), std::make_shared<KeepingSink>());
+  c.Settle();
+  std::vector<std::string> told;
+  c.engine.WantLogs(WorkerId{"w"}, 10, [&told](const std::vector<std::string>& lines) { told = lines; });
+  c.Settle();
+  const auto wanted = std::get<LogsWanted>(sink->sent.back());
+  c.engine.ControlSaid(other, LogLines{wanted.request, {"forged"}});
+  c.Settle();
+  EXPECT_TRUE(told.empty());
+  c.engine.ControlSaid(asked, LogLines{wanted.request, {"mine"}});
+  c.Settle();
+  EXPECT_EQ(told, std::vector<std::string>{"mine"});
 }
 
 // A job that waited in the queue for long begins its rounds when it gets its worker.
