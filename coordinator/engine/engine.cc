@@ -90,8 +90,8 @@ struct Engine::State {
   void Post(std::function<void()> work) { mailbox.PutAlways(std::move(work)); }
 
   Effects TakeStep(const Event& event) {
-    NoticeStall();
-    return core->Step(event, parts.clock.Now(), parts.clock.WallNanos());
+    const Instant now = NoticeStall();
+    return core->Step(event, now, parts.clock.WallNanos());
   }
   void Step(const Event& event) { Push(TakeStep(event)); }
 
@@ -209,7 +209,7 @@ struct Engine::State {
   void ExpireLogsWishes(Instant now);
   Instant NextDue() const;
   bool Holds(Instant now) const;
-  void NoticeStall();
+  Instant NoticeStall();
 };
 
 Engine::Engine(EngineOptions options, EngineParts parts, RecoveredState recovered)
@@ -231,12 +231,12 @@ Instant Engine::Turn() {
   state_->NoticeStall();
   for (const auto& work : state_->flushed.TakeAll()) work();
   state_->Show();
-  if (!state_->Holds(state_->parts.clock.Now())) {
+  if (!state_->Holds(state_->NoticeStall())) {
     for (const auto& work : state_->mailbox.TakeAll()) work();
-    if (state_->core->NextWake() <= state_->parts.clock.Now()) state_->Step(Tick{});
+    if (state_->core->NextWake() <= state_->NoticeStall()) state_->Step(Tick{});
   }
   state_->Show();
-  const Instant now = state_->parts.clock.Now();
+  const Instant now = state_->NoticeStall();
   state_->ExpireLogsWishes(now);
   state_->observer.Publish(*state_->core, now);
   state_->NoticeStall();
@@ -449,16 +449,17 @@ bool Engine::State::Holds(Instant now) const {
 
 // The clock is looked at so late, between turns or inside one, that a worker of which nothing was heard might be called
 // lost for it: told before anything else is decided, since by this clock everybody was silent.
-void Engine::State::NoticeStall() {
+Instant Engine::State::NoticeStall() {
   const Instant now = parts.clock.Now();
   const Duration late = options.core.membership_timeout / kStallsPerMembership;
   const bool stalled = awaited != kNever && now >= awaited + late;
   const Duration time = now - looked;
   looked = awaited = now;
-  if (!stalled) return;
+  if (!stalled) return now;
   parts.log.Warn("the coordinator did not run", {{"seconds", absl::StrCat(time.ns / Seconds(1).ns)},
                                                  {"what", "its process was stopped or its machine asleep"}});
   Push(core->Step(CoordinatorStalled{time}, now, parts.clock.WallNanos()));
+  return now;
 }
 
 Instant Engine::State::NextDue() const {

@@ -103,16 +103,14 @@ def sample(block, names):
     return Sample(process, os.path.basename(frames[0][1]), frames[0][0], " ".join(kernel))
 
 
+def fits(part, found):
+    if part.kernel or found.kernel:
+        return bool(part.kernel and re.search(part.kernel, found.kernel))
+    return (not part.symbol or re.search(part.symbol, found.symbol)) and (not part.library or found.library.startswith(part.library))
+
+
 def part_of(found):
-    if found.process == IDLE:
-        return IDLE
-    for part in PARTS:
-        if part.kernel and not re.search(part.kernel, found.kernel) or part.symbol and (found.kernel or not re.search(part.symbol, found.symbol)):
-            continue
-        if part.library and (found.kernel or not found.library.startswith(part.library)):
-            continue
-        return part.name
-    return REST
+    return IDLE if found.process == IDLE else next((part.name for part in PARTS if fits(part, found)), REST)
 
 
 def counted(samples, units):

@@ -262,18 +262,11 @@ class Comparison {
   }
 
   void Measure(size_t bytes, size_t rounds, std::vector<Group>& groups) {
-    fragment_ = RandomBytes(bytes);
-    const Digest digest = DigestOf(*fragment_);
-    yard_.Serve(fragment_, digest);
-    rooms_.assign(kMostConnections, Content(bytes));
+    const Digest digest = Lay(bytes);
     const auto renew = [this] { yard_.Renew(); };
     for (const bool up : {true, false}) {
       for (const size_t n : kConnections) {
-        const auto by = [&, up, n](Island& island) {
-          return [this, &island, digest, up, n] {
-            up ? island.Upload(n, fragment_, digest) : island.Download(n, fragment_->size());
-          };
-        };
+        const auto by = [&, up, n](Island& island) { return Over(island, digest, up, n); };
         const double all = static_cast<double>(n * bytes);
         Group& group = groups.emplace_back(
             Interleave(absl::StrCat(up ? "upload" : "download", ", ", bytes >> 20, " MiB"), static_cast<unsigned>(n),
@@ -291,27 +284,32 @@ class Comparison {
   // One kind of transport in one direction alone, as a profile wants it: a fragment by two connections, so many times.
   Group Repeat(absl::string_view kind, bool up, size_t bytes, size_t rounds) {
     constexpr unsigned kPairs = 2;
-    fragment_ = RandomBytes(bytes);
-    const Digest digest = DigestOf(*fragment_);
-    yard_.Serve(fragment_, digest);
-    rooms_.assign(kMostConnections, Content(bytes));
-    const auto over = [&](Island& island) {
-      return [this, &island, digest, up] {
-        up ? island.Upload(kPairs, fragment_, digest) : island.Download(kPairs, fragment_->size());
-      };
-    };
+    const Digest digest = Lay(bytes);
     const std::map<absl::string_view, std::function<void()>> kinds{{"tcp", [this, up] { MoveSockets(up, kPairs); }},
                                                                    {"tls", [this, up] { MoveTls(up, kPairs); }},
-                                                                   {"plaintext", over(plain_)},
-                                                                   {"mtls", over(sealed_)}};
+                                                                   {"plaintext", Over(plain_, digest, up, kPairs)},
+                                                                   {"mtls", Over(sealed_, digest, up, kPairs)}};
     const auto found = kinds.find(kind);
     ATOLL_CHECK(found != kinds.end(), "the kinds of transport are tcp, tls, plaintext and mtls");
-    const double all = 1.0 * kPairs * static_cast<double>(bytes);
+    const double all = static_cast<double>(kPairs * bytes);
     return Interleave(std::string(kind), kPairs, {{std::string(kind), all, found->second, [this] { yard_.Renew(); }}},
                       rounds);
   }
 
  private:
+  // A new fragment of so many bytes, which all kinds move from here on.
+  Digest Lay(size_t bytes) {
+    fragment_ = RandomBytes(bytes);
+    const Digest digest = DigestOf(*fragment_);
+    yard_.Serve(fragment_, digest);
+    rooms_.assign(kMostConnections, Content(bytes));
+    return digest;
+  }
+  std::function<void()> Over(Island& island, Digest digest, bool up, size_t connections) {
+    return [this, &island, digest, up, connections] {
+      up ? island.Upload(connections, fragment_, digest) : island.Download(connections, fragment_->size());
+    };
+  }
   void AddAllocations(const std::function<void()>& run, Samples& sample) {
     yard_.Renew();
     const Allocations counted = CountAllocations(run);
@@ -357,10 +355,10 @@ class Comparison {
 int main(int argc, char** argv) {
   uint64_t rounds = 11;
   if (argc > 1 && !absl::SimpleAtoi(argv[1], &rounds)) return 2;
+  atl::SilenceTransportLog();
+  atl::bench::TuneMalloc();
   if (argc == 5 && absl::string_view(argv[2]) == "--only") {
     const bool up = absl::string_view(argv[4]) == "up";
-    atl::SilenceTransportLog();
-    atl::bench::TuneMalloc();
     atl::bench::PrintJson({atl::bench::Comparison().Repeat(argv[3], up, 32 << 20, std::max<uint64_t>(1, rounds))});
     return 0;
   }
@@ -369,8 +367,6 @@ int main(int argc, char** argv) {
     if (!absl::SimpleAtoi(argv[i], &kibibytes.emplace_back())) return 2;
   }
   if (kibibytes.empty()) kibibytes = {32 << 10, 100 << 10};
-  atl::SilenceTransportLog();
-  atl::bench::TuneMalloc();
   std::vector<atl::bench::Group> groups;
   {
     atl::bench::Comparison comparison;

@@ -47,6 +47,14 @@ Hello HelloOf(const std::string& name, uint64_t nonce) {
 
 class Observing : public testing::Test {
  protected:
+  // Of the only worker.
+  static WorkerState StateOfTheWorker(SmallCoordinator& c) {
+    WorkerState state = WorkerState::kLost;
+    c.engine.Query([&state](const Core& core, const History&, Instant now) { state = core.ViewWorkers(now)[0].state; });
+    c.Settle();
+    return state;
+  }
+
   SmallDisk disk_;
   ManualClock clock_;
 };
@@ -101,14 +109,7 @@ TEST_F(Observing, NobodyIsLostForAStallOfTheCoordinator) {
   SmallCoordinator c(disk_, clock_);
   c.engine.OpenControl(HelloOf("w", 1), std::make_shared<KeepingSink>());
   c.Settle();
-  const auto lost = [&c] {
-    bool found = true;
-    c.engine.Query([&found](const Core& core, const History&, Instant now) {
-      found = core.ViewWorkers(now)[0].state == WorkerState::kLost;
-    });
-    c.Settle();
-    return found;
-  };
+  const auto lost = [&c] { return StateOfTheWorker(c) == WorkerState::kLost; };
   c.Pass(Seconds(3));
   c.Stall(Seconds(91));
   EXPECT_FALSE(lost());
@@ -123,20 +124,14 @@ TEST_F(Observing, NobodyIsLostForAStallInsideATurn) {
   SmallCoordinator c(disk_, clock_);
   const ConnectionId connection = c.engine.OpenControl(HelloOf("w", 1), std::make_shared<KeepingSink>());
   c.Settle();
-  const auto state = [&c] {
-    WorkerState found{};
-    c.engine.Query([&found](const Core& core, const History&, Instant now) { found = core.ViewWorkers(now)[0].state; });
-    c.Settle();
-    return found;
-  };
   const auto stall = [this] { clock_.Set(clock_.Now() + Seconds(91)); };
   c.engine.WantLogs(WorkerId{"nobody"}, 1, [&](const std::vector<std::string>&) { stall(); });
   c.engine.ControlSaid(connection, Heartbeat{});
   c.Settle();
-  EXPECT_NE(state(), WorkerState::kLost);
+  EXPECT_NE(StateOfTheWorker(c), WorkerState::kLost);
   c.engine.Query([&](const Core&, const History&, Instant) { stall(); });
   c.Settle();
-  EXPECT_NE(state(), WorkerState::kLost);
+  EXPECT_NE(StateOfTheWorker(c), WorkerState::kLost);
 }
 
 // An alert has that hour to tell of it; one that left in order needs none.
