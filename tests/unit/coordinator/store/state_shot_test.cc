@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <functional>
 #include <numeric>
 #include <span>
@@ -83,7 +82,7 @@ TEST(StateShotTest, OnlyWhatWasNotPassedIsCopied) {
     live.Set(5000);
     std::vector<std::byte> rest(84 - passed);
     shot.Read(passed, rest);
-    EXPECT_EQ(std::memcmp(rest.data(), std::as_bytes(std::span(was)).data() + passed, rest.size()), 0) << passed;
+    EXPECT_TRUE(std::ranges::equal(rest, std::as_bytes(std::span(was)).subspan(passed))) << passed;
   }
 }
 
