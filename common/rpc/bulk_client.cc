@@ -169,6 +169,8 @@ class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
   virtual absl::Status OnMessage(const grpc::ByteBuffer& message) = 0;
   virtual void OnWritten() = 0;
   virtual bool Complete() const = 0;
+  // What did not come, when the transfer stalls.
+  virtual const char* Awaited() const = 0;
 
   void OnStrand(Strand::Job job) { strand_.Post(*this, std::move(job)); }
   void Read() {
@@ -209,7 +211,8 @@ class Transfer : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
     const Duration limit = shared_->options.stall_limit;
     const Duration silent = shared_->clock.Now() - last_progress_;
     if (silent < limit) return Watch(limit - silent);
-    Fail(absl::DeadlineExceededError(absl::StrCat("a bulk transfer made no progress for ", ToSeconds(limit), " s")));
+    Fail(absl::DeadlineExceededError(
+        absl::StrCat("a bulk transfer made no progress for ", ToSeconds(limit), " s: ", Awaited())));
   }
 
   const std::shared_ptr<Shared> shared_;
@@ -258,6 +261,10 @@ class UploadTransfer final : public Transfer {
     SendNext();
   }
   bool Complete() const override { return accepted_; }
+  const char* Awaited() const override {
+    if (!granted_) return "the coordinator did not begin with it";
+    return last_sent_ && !writing() ? "the coordinator did not accept it" : "the link took no more bytes";
+  }
 
   void HalfClose() {
     half_closed_ = true;
@@ -301,6 +308,7 @@ class DownloadTransfer final : public Transfer {
   void OnBegun() override { Write(BufferOf(DownloadRequestToProto(request_).SerializeAsString())); }
   void OnWritten() override { StartWritesDone(); }
   bool Complete() const override { return complete_; }
+  const char* Awaited() const override { return "nothing came from the coordinator"; }
   absl::Status OnMessage(const grpc::ByteBuffer& message) override {
     if (!header_) return OnHeader(message);
     if (complete_) return absl::InvalidArgumentError("the coordinator sent bytes after the last");

@@ -188,8 +188,9 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   }
   void CheckProgress() {
     if (!ended_ && watchdog_.Check()) {
-      End(absl::DeadlineExceededError(
-          absl::StrCat("a download made no progress for ", ToSeconds(shared_->options.stall_limit), " s")));
+      End(absl::DeadlineExceededError(absl::StrCat("a download made no progress for ",
+                                                   ToSeconds(shared_->options.stall_limit),
+                                                   " s: the receiver took nothing, or the source gave nothing")));
       // The write in progress would keep the call open for as long as the peer does not read.
       context_->TryCancel();
     }

@@ -180,8 +180,16 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void CheckProgress() {
     if (!ended_ && watchdog_.Check()) {
       Fail(absl::DeadlineExceededError(
-          absl::StrCat("an upload made no progress for ", ToSeconds(shared_->options.stall_limit), " s")));
+          absl::StrCat("an upload made no progress for ", ToSeconds(shared_->options.stall_limit), " s: ", Awaited())));
     }
+  }
+  // What did not come.
+  const char* Awaited() const {
+    if (!begun_) return "the sender did not say what it is";
+    if (!granted_) return "the coordinator did not begin with it, its disk may be busy or hang";
+    if (unanswered_ > 0) return "the coordinator did not store what had come, its disk may be busy or hang";
+    if (ending_) return "the coordinator did not accept it, its disk may be busy or hang";
+    return "nothing came from the sender";
   }
 
   const std::shared_ptr<BulkShared> shared_;

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <deque>
+#include <thread>
 
 #include "atoll/v1/transfer.grpc.pb.h"
 #include "common/base/executor.h"
@@ -370,8 +371,31 @@ TEST_F(WireTest, ASilentSenderIsCut) {
   ASSERT_TRUE(stream->Write(frame));
   ASSERT_TRUE(stream->Read(&frame));
   EXPECT_FALSE(stream->Read(&frame));
-  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  const grpc::Status cut = stream->Finish();
+  EXPECT_EQ(cut.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_EQ(cut.error_message(), "an upload made no progress for 3 s: nothing came from the sender");
   EXPECT_EQ(handler_.broken.Take()->code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+// A coordinator whose disk hangs says so, wherever in the upload that is.
+TEST_F(WireTest, AnUploadThatTheDiskHoldsSaysWhatDidNotCome) {
+  Start({.stall_limit = Seconds(3)});
+  const std::vector<std::pair<KeepingHandler::Stage, std::string>> stages = {
+      {KeepingHandler::Stage::kBegin, "begin with it"},
+      {KeepingHandler::Stage::kBytes, "store what had come"},
+      {KeepingHandler::Stage::kEnd, "accept it"}};
+  std::vector<std::jthread> uploads;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const auto content = Pattern(10 + i);
+    handler_.Hold(DigestOf(*content), stages[i].first);
+    uploads.emplace_back([this, content, wanted = stages[i].second] {
+      const auto client = MakeGrpcBulkClient(BulkChannelTo(server_->port()), clock_, {});
+      const absl::Status status = UploadAndWait(*client, UploadOf(*content), MakeMemorySource(content)).status;
+      EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << wanted;
+      EXPECT_EQ(status.message(), absl::StrCat("an upload made no progress for 3 s: the coordinator did not ", wanted,
+                                               ", its disk may be busy or hang"));
+    });
+  }
 }
 
 // S30.
@@ -391,8 +415,9 @@ TEST_F(WireTest, ASilentReceiverOfAnUploadIsGivenUp) {
   const auto server = StartServer({&mute});
   const auto client = MakeGrpcBulkClient(BulkChannelTo(server->port()), clock_, {.stall_limit = Milliseconds(100)});
   const auto content = Pattern(10);
-  EXPECT_EQ(UploadAndWait(*client, UploadOf(*content), MakeMemorySource(content)).status.code(),
-            absl::StatusCode::kDeadlineExceeded);
+  const absl::Status status = UploadAndWait(*client, UploadOf(*content), MakeMemorySource(content)).status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(status.message(), "a bulk transfer made no progress for 0.1 s: the coordinator did not begin with it");
 }
 
 TEST_F(WireTest, NobodyThereIsUnavailable) {

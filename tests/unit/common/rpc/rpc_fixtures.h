@@ -111,6 +111,13 @@ class KeepingHandler final : public BulkHandler {
     end_status_ = std::move(status);
   }
 
+  // Never answers at this stage of the upload with this digest.
+  enum class Stage { kBegin, kBytes, kEnd };
+  void Hold(Digest digest, Stage stage) {
+    MutexLock lock(mutex_);
+    held_[digest] = stage;
+  }
+
   Inbox<absl::Status> broken;
   Inbox<BulkResult> finished;
   std::atomic<uint64_t> newest_limit{0};  // bytes a second, of the newest download
@@ -123,6 +130,7 @@ class KeepingHandler final : public BulkHandler {
       MutexLock lock(owner_.mutex_);
       if (!owner_.begin_status_.ok()) return reply(owner_.begin_status_);
       digest_ = std::get<ContributionUpload>(header).header.digest;
+      if (Held(Stage::kBegin)) return;
       const Stored& stored = owner_.stored_[digest_];
       reply(UploadStatus{stored.bytes.size(), stored.accepted});
     }
@@ -130,17 +138,24 @@ class KeepingHandler final : public BulkHandler {
       MutexLock lock(owner_.mutex_);
       Stored& stored = owner_.stored_[digest_];
       if (offset != stored.bytes.size()) return reply(absl::OutOfRangeError("a gap"));
+      if (Held(Stage::kBytes)) return;
       for (const Bytes& piece : bytes.pieces) stored.bytes.insert(stored.bytes.end(), piece.begin(), piece.end());
       reply(absl::OkStatus());
     }
     void OnEnd(StatusReply reply) override {
       MutexLock lock(owner_.mutex_);
+      if (Held(Stage::kEnd)) return;
       if (owner_.end_status_.ok()) owner_.stored_[digest_].accepted = true;
       reply(owner_.end_status_);
     }
     void OnBroken(absl::Status why) override { owner_.broken.Put(std::move(why)); }
 
    private:
+    bool Held(Stage stage) const ATOLL_NO_THREAD_SAFETY_ANALYSIS {
+      const auto held = owner_.held_.find(digest_);
+      return held != owner_.held_.end() && held->second == stage;
+    }
+
     KeepingHandler& owner_;
     Digest digest_;
   };
@@ -148,6 +163,7 @@ class KeepingHandler final : public BulkHandler {
   Mutex mutex_;
   std::map<Digest, Stored> stored_;
   std::map<Sha256, std::shared_ptr<const std::vector<std::byte>>> files_;
+  std::map<Digest, Stage> held_;
   absl::Status begin_status_, end_status_;
 };
 
