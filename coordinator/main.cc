@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -179,7 +180,9 @@ absl::Status Coordinator::OpenState() {
   ATOLL_ASSIGN_OR_RETURN(ledger_, OpenSqliteLedger(directory_.LedgerPath()));
   ATOLL_ASSIGN_OR_RETURN(recovered_, ledger_->Recover());
   ATOLL_ASSIGN_OR_RETURN(tokens_, ledger_->Tokens());
-  rounds_ = std::make_unique<RoundLog>(*files_, directory_, recovered_.boot);
+  std::random_device random;
+  const uint64_t secret = uint64_t{random()} << 32 | random();
+  rounds_ = std::make_unique<RoundLog>(*files_, directory_, recovered_.boot, secret);
   snapshots_ = std::make_unique<SnapshotStore>(*files_, directory_, recovered_.boot);
   blobs_ = std::make_unique<BlobStore>(*files_, directory_);
   ATOLL_ASSIGN_OR_RETURN(events_, EventLog::Open(*files_, {.directory = directory_.EventsDirectory()}));

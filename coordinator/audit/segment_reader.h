@@ -17,7 +17,7 @@
 
 namespace atl::audit {
 
-constexpr uint32_t kSegmentRevisionKnown = 1;
+constexpr uint32_t kSegmentRevisionKnown = 2;
 
 // Bytes of a file.
 struct Extent {

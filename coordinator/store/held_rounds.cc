@@ -53,18 +53,19 @@ absl::StatusOr<bool> ReadMessage(const File& file, const RecordHeader& header, u
 absl::StatusOr<Held> ReadHeld(const File& file) {
   Held held;
   ATOLL_ASSIGN_OR_RETURN(held.file_bytes, file.Size());
-  uint64_t sequence = 0, chain = 0;
+  std::optional<uint64_t> sequence;  // of the next record; the first one says where they start
+  uint64_t chain = 0;
   while (held.file_bytes - held.whole_bytes >= kRecordHeaderBytes) {
     RecordHeaderBytes raw;
     ATOLL_RETURN_IF_ERROR(file.ReadAt(held.whole_bytes, raw));
     RecordHeader header;
     const uint64_t payload = held.whole_bytes + kRecordHeaderBytes;
-    const bool whole = DecodeRecordHeader(raw, header) && header.sequence == sequence && header.previous == chain &&
-                       header.payload_bytes <= held.file_bytes - payload;
+    const bool whole = DecodeRecordHeader(raw, header) && header.sequence == sequence.value_or(header.sequence) &&
+                       header.previous == chain && header.payload_bytes <= held.file_bytes - payload;
     if (!whole) break;
     ATOLL_ASSIGN_OR_RETURN(const bool readable, ReadMessage(file, header, payload, held));
     if (!readable) break;
-    ++sequence;
+    sequence = header.sequence + 1;
     chain = ChainOf(raw);
     held.whole_bytes = payload + header.payload_bytes;
   }

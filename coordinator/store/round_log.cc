@@ -5,13 +5,14 @@
 #include <utility>
 
 #include "absl/strings/numbers.h"
+#include "common/base/random.h"
 #include "common/plan/limits.h"
 #include "coordinator/store/round_segment.h"
 
 namespace atl {
 
-RoundLog::RoundLog(Files& files, DataDirectory directory, BootNumber boot)
-    : files_(files), directory_(std::move(directory)), boot_(boot) {}
+RoundLog::RoundLog(Files& files, DataDirectory directory, BootNumber boot, uint64_t secret)
+    : files_(files), directory_(std::move(directory)), boot_(boot), secret_(secret) {}
 RoundLog::~RoundLog() = default;
 
 absl::StatusOr<std::shared_ptr<RoundSegment>> RoundLog::Find(const RoundKey& key) const {
@@ -70,6 +71,7 @@ absl::Status RoundLog::Open(const RoundKey& key, Digest layout) {
     MutexLock lock(segment->mutex);
     ATOLL_RETURN_IF_ERROR(segment->Scan(key, layout));
     if (!segment->has_header) {
+      segment->next_sequence = StreamKey(secret_, path);
       segment->header = {kSegmentRevision, key.job, key.epoch, key.target, layout, boot_};
       const std::string header = SerializeSegmentHeader(segment->header);
       // The name first: a file with a header is one whose name is durable, whoever finds it.

@@ -26,7 +26,7 @@
 
 namespace atl {
 
-constexpr uint32_t kSegmentRevision = 1;
+constexpr uint32_t kSegmentRevision = 2;
 
 struct RoundSegment;  // round_segment.h
 
@@ -40,8 +40,9 @@ struct SegmentInfo {
 
 class RoundLog {
  public:
-  // `files` must outlive the log.
-  RoundLog(Files& files, DataDirectory directory, BootNumber boot);
+  // `files` must outlive the log. `secret`: random bits that no worker knows; the sequences of new segments start where
+  // they say, so that no payload can hold what looks like a record of its own segment.
+  RoundLog(Files& files, DataDirectory directory, BootNumber boot, uint64_t secret);
   ~RoundLog();
   RoundLog(const RoundLog&) = delete;
   RoundLog& operator=(const RoundLog&) = delete;
@@ -104,6 +105,7 @@ class RoundLog {
   Files& files_;
   DataDirectory directory_;
   BootNumber boot_;
+  const uint64_t secret_;
   mutable Mutex mutex_;
   std::map<RoundKey, std::shared_ptr<RoundSegment>> open_ ATOLL_GUARDED_BY(mutex_);
 };

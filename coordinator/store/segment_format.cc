@@ -15,14 +15,16 @@ uint64_t Get(Bytes bytes, int count) {
   return value;
 }
 
-// Reads one record at `offset` and checks its payload. Nothing when it is broken or the file ends before it does; an
-// error when the disk cannot be read.
+// Reads one record at `offset` and checks its payload. Nothing when it is broken, the file ends before it does, or its
+// header is not one that the caller wants; an error when the disk cannot be read.
+template <typename Wanted>
 absl::StatusOr<std::optional<ScannedRecord>> ReadRecord(const File& file, uint64_t offset, uint64_t file_bytes,
-                                                        RecordHeaderBytes& raw, std::vector<std::byte>& head) {
+                                                        const Wanted& wanted, RecordHeaderBytes& raw,
+                                                        std::vector<std::byte>& head) {
   if (offset > file_bytes || file_bytes - offset < kRecordHeaderBytes) return std::nullopt;
   ATOLL_RETURN_IF_ERROR(file.ReadAt(offset, raw));
   ScannedRecord record;
-  if (!DecodeRecordHeader(raw, record.header)) return std::nullopt;
+  if (!DecodeRecordHeader(raw, record.header) || !wanted(record.header)) return std::nullopt;
   record.payload_offset = offset + kRecordHeaderBytes;
   if (record.header.payload_bytes > file_bytes - record.payload_offset) return std::nullopt;
   uint32_t crc = 0;
@@ -40,8 +42,14 @@ absl::StatusOr<std::optional<ScannedRecord>> ReadRecord(const File& file, uint64
   return record;
 }
 
-// Whether an intact record beyond `offset` knows that the file was flushed beyond it.
-absl::StatusOr<bool> FlushedBeyond(const File& file, uint64_t offset, uint64_t file_bytes) {
+// Whether an intact record beyond `offset` knows that the file was flushed beyond it. `first`: the sequence of the
+// file's first record, where that is whole. A payload may look like such a record; its sender does not know `first`.
+// Where that is not known, no payload was written yet: the first record is flushed before any other.
+absl::StatusOr<bool> FlushedBeyond(const File& file, uint64_t offset, uint64_t file_bytes,
+                                   std::optional<uint64_t> first) {
+  const auto knows = [&](const RecordHeader& header) {
+    return header.flushed_bytes > offset && (!first || header.sequence - *first <= file_bytes / kRecordHeaderBytes);
+  };
   constexpr uint64_t kWindow = uint64_t{1} << 20;
   std::vector<std::byte> window, head;
   RecordHeaderBytes raw;
@@ -52,15 +60,16 @@ absl::StatusOr<bool> FlushedBeyond(const File& file, uint64_t offset, uint64_t f
     for (size_t i = 0; i + kRecordHeaderBytes <= window.size(); ++i) {
       if (static_cast<uint64_t>(window[i]) != (kRecordMagic & 0xff) || GetU32(Bytes(window).subspan(i)) != kRecordMagic)
         continue;
-      ATOLL_ASSIGN_OR_RETURN(const auto record, ReadRecord(file, at + i, file_bytes, raw, head));
-      if (record && record->header.flushed_bytes > offset) return true;
+      ATOLL_ASSIGN_OR_RETURN(const auto record, ReadRecord(file, at + i, file_bytes, knows, raw, head));
+      if (record) return true;
     }
   }
   return false;
 }
 
 bool Follows(const RecordHeader& header, const ScanResult& so_far) {
-  return header.sequence == so_far.next_sequence && header.previous == so_far.chain &&
+  const bool first = so_far.valid_bytes == 0;
+  return (first || header.sequence == so_far.next_sequence) && header.previous == so_far.chain &&
          header.boot >= so_far.last_boot && header.flushed_bytes <= so_far.valid_bytes;
 }
 
@@ -111,12 +120,15 @@ absl::StatusOr<ScanResult> ScanSegment(const File& file, const std::string& path
   ScanResult result;
   RecordHeaderBytes raw;
   std::vector<std::byte> head;
+  std::optional<uint64_t> first;
+  const auto follows = [&result](const RecordHeader& header) { return Follows(header, result); };
   while (result.valid_bytes < file_bytes) {
-    ATOLL_ASSIGN_OR_RETURN(const auto record, ReadRecord(file, result.valid_bytes, file_bytes, raw, head));
-    if (!record || !Follows(record->header, result)) {
+    ATOLL_ASSIGN_OR_RETURN(const auto record, ReadRecord(file, result.valid_bytes, file_bytes, follows, raw, head));
+    if (!record) {
       result.torn = true;
       break;
     }
+    if (!first) first = record->header.sequence;
     ATOLL_RETURN_IF_ERROR(visitor(*record, head));
     result.valid_bytes = record->payload_offset + record->header.payload_bytes;
     result.next_sequence = record->header.sequence + 1;
@@ -124,7 +136,7 @@ absl::StatusOr<ScanResult> ScanSegment(const File& file, const std::string& path
     result.last_boot = record->header.boot;
   }
   if (!result.torn) return result;
-  ATOLL_ASSIGN_OR_RETURN(const bool damaged, FlushedBeyond(file, result.valid_bytes, file_bytes));
+  ATOLL_ASSIGN_OR_RETURN(const bool damaged, FlushedBeyond(file, result.valid_bytes, file_bytes, first));
   if (damaged) {
     return absl::DataLossError(
         absl::StrCat("round log segment ", path, " is damaged at offset ", result.valid_bytes,

@@ -34,7 +34,7 @@ constexpr uint64_t kRecordPayloadBytes = uint64_t{1} << 43;  // an update of lim
 struct RecordHeader {
   RecordType type = RecordType::kSegmentHeader;
   uint64_t payload_bytes = 0;
-  uint64_t sequence = 0;       // 0 for the first record of the file, then by one
+  uint64_t sequence = 0;       // of the first record: the segment's secret start; then by one
   uint64_t boot = 0;           // boot number of the writer; never falls within a file
   uint64_t flushed_bytes = 0;  // length of the file that was flushed before this record was written
   uint64_t previous = 0;       // ChainOf the record before, 0 for the first
@@ -69,7 +69,8 @@ struct ScanResult {
 };
 // Visits the intact records of `file` in order, each with the first kScanHeadBytes of its payload. An error of the
 // visitor ends the scan. DataLoss, naming path and offset, when the first broken record lies below a length that an
-// intact record further on knows to be flushed: damage in the middle. Otherwise what is broken is a torn tail.
+// intact record further on knows to be flushed: damage in the middle. Otherwise what is broken is a torn tail. What
+// counts as a record there has a sequence of this segment, which nobody who sends payloads can guess (round-log.md).
 constexpr uint64_t kScanHeadBytes = uint64_t{2} << 20;
 using ScanVisitor = std::function<absl::Status(const ScannedRecord& record, Bytes head)>;
 absl::StatusOr<ScanResult> ScanSegment(const File& file, const std::string& path, const ScanVisitor& visitor);

@@ -78,7 +78,7 @@ void RoundLogFile(const std::string& input) {
   MemoryFiles files;
   const DataDirectory directory("state");
   Put(files, directory.SegmentPath(kRound), input);
-  RoundLog log(files, directory, {3});
+  RoundLog log(files, directory, {3}, /*secret=*/2);
   if (!log.Open(kRound, kLayout).ok()) return;
   const auto info = log.Info(kRound);
   ATOLL_CHECK(info.ok(), "an open segment has facts");
@@ -136,7 +136,7 @@ void Event(const std::string& input) {
 std::string SegmentSeed() {
   MemoryFiles files;
   const DataDirectory directory("state");
-  RoundLog log(files, directory, {2});
+  RoundLog log(files, directory, {2}, /*secret=*/2);
   const std::vector<std::byte> payload(100, std::byte{7});
   ContributionHeader header;
   header.job = kRound.job;

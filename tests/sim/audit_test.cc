@@ -392,7 +392,7 @@ class WrongPublication : public AuditOfDamage {
   void Forge(uint64_t version, size_t byte) {
     RoundRecord& round = Round(version);
     const RoundKey key{JobId{kJob}, 0, {FragmentIndex{1}, Version{version - 1}}};
-    RoundLog log(h_.files(), DataDirectory("/state"), round.boot);
+    RoundLog log(h_.files(), DataDirectory("/state"), round.boot, /*secret=*/2);
     const JobSpec spec = h_.ledger_disk().transactions.empty() ? JobSpec{} : SpecOf();
     const Digest layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment).digest;
     ASSERT_TRUE(log.Open(key, layout).ok());

@@ -17,6 +17,7 @@ namespace atl {
 namespace {
 
 constexpr char kRoot[] = "/state";
+constexpr uint64_t kSecret = 1;  // of the round log
 
 }  // namespace
 
@@ -40,7 +41,7 @@ JobSpec SmallJob(const std::string& name) {
 struct Harness::Coordinator {
   Coordinator(Harness& h, RecoveredState recovered, std::unique_ptr<Ledger> l, std::unique_ptr<EventLog> e)
       : ledger(std::move(l)),
-        rounds(h.files_, DataDirectory(kRoot), recovered.boot),
+        rounds(h.files_, DataDirectory(kRoot), recovered.boot, kSecret),
         snapshots(h.files_, DataDirectory(kRoot), recovered.boot),
         blobs(h.files_, DataDirectory(kRoot)),
         events(std::move(e)),
@@ -144,7 +145,7 @@ void Harness::StartCoordinator() {
   std::map<JobId, std::string> damaged_logs;
   absl::StatusOr<std::vector<DamagedRound>> damaged_rounds;
   {
-    RoundLog rounds(files_, DataDirectory(kRoot), recovered.boot);
+    RoundLog rounds(files_, DataDirectory(kRoot), recovered.boot, kSecret);
     std::map<JobId, Digest> layouts;
     for (const RecoveredJob& job : recovered.jobs) {
       const JobSpec& spec = job.job.spec;

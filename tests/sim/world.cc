@@ -17,6 +17,7 @@ namespace atl {
 namespace {
 
 constexpr char kRoot[] = "/state";
+constexpr uint64_t kSecret = 1;               // of the round log
 constexpr Duration kKeepalive = Seconds(15);  // after which a connection that says nothing is given up
 constexpr int kLinkTurns = 4;
 constexpr Duration kLeastStep = Microseconds(10);
@@ -58,7 +59,7 @@ class World::WatchedLedger final : public Ledger {
 struct World::Coordinator {
   Coordinator(World& w, RecoveredState recovered, std::unique_ptr<Ledger> l, std::unique_ptr<EventLog> e)
       : ledger(std::move(l)),
-        rounds(w.files_, DataDirectory(kRoot), recovered.boot),
+        rounds(w.files_, DataDirectory(kRoot), recovered.boot, kSecret),
         snapshots(w.files_, DataDirectory(kRoot), recovered.boot),
         blobs(w.files_, DataDirectory(kRoot)),
         events(std::move(e)),
@@ -187,7 +188,7 @@ void World::StartCoordinator() {
   std::map<JobId, std::string> damaged_logs;
   absl::StatusOr<std::vector<DamagedRound>> damaged_rounds;
   {
-    RoundLog rounds(files_, DataDirectory(kRoot), recovered->boot);
+    RoundLog rounds(files_, DataDirectory(kRoot), recovered->boot, kSecret);
     std::map<JobId, Digest> layouts;
     for (const RecoveredJob& job : recovered->jobs) {
       const JobSpec& spec = job.job.spec;

@@ -56,7 +56,7 @@ class SmallCoordinator {
         log({.minimum = LogLevel::kError}),
         ledger(MakeMemoryLedger(disk.ledger, {})),
         recovered(*ledger->Recover()),
-        rounds(disk.files, DataDirectory("/state"), recovered.boot),
+        rounds(disk.files, DataDirectory("/state"), recovered.boot, /*secret=*/1),
         snapshots(disk.files, DataDirectory("/state"), recovered.boot),
         blobs(disk.files, DataDirectory("/state")),
         events(*EventLog::Open(disk.files, {.directory = "/state/events"})),

@@ -19,7 +19,7 @@ TEST(RoundLogAppending, TakesNoMemoryForAChunk) {
   const std::string root = testing::TempDir() + "atoll-appending-" + std::to_string(::getpid());
   std::filesystem::create_directories(root);
   const std::unique_ptr<Files> files = MakePosixFiles();
-  RoundLog log(*files, DataDirectory(root), BootNumber{1});
+  RoundLog log(*files, DataDirectory(root), BootNumber{1}, /*secret=*/1);
   const RoundKey key{{"a-job-whose-name-does-not-fit-into-a-string"}, 0, {{0}, {0}}};
   ASSERT_EQ(log.Open(key, Digest{1, 2}), absl::OkStatus());
   constexpr size_t kFrames = 1000;

@@ -6,6 +6,8 @@
 #include <numeric>
 
 #include "absl/strings/escaping.h"
+#include "common/base/random.h"
+#include "coordinator/audit/segment_scan.h"
 #include "coordinator/store/segment_format.h"
 #include "tests/unit/coordinator/store/sim_disk.h"
 
@@ -13,6 +15,7 @@ namespace atl {
 namespace {
 
 constexpr Digest kLayout{1, 2};
+constexpr uint64_t kSecret = 0x5EC2E7;
 const RoundKey kKey{{"tiny"}, 3, {{1}, {7}}};
 
 std::vector<std::byte> Payload(size_t bytes, int seed) {
@@ -40,7 +43,7 @@ ContributionHeader HeaderOf(const std::string& worker, const std::vector<std::by
 class RoundLogTest : public testing::Test {
  protected:
   std::unique_ptr<RoundLog> Reopen(uint64_t boot) {
-    auto log = std::make_unique<RoundLog>(disk_, directory_, BootNumber{boot});
+    auto log = std::make_unique<RoundLog>(disk_, directory_, BootNumber{boot}, kSecret);
     EXPECT_EQ(log->Open(kKey, kLayout), absl::OkStatus());
     return log;
   }
@@ -60,16 +63,16 @@ TEST_F(RoundLogTest, WhatAKilledProcessBeganIsDurableOnceAcceptedByTheNext) {
     SCOPED_TRACE(n);
     SimDisk disk;
     disk.FailAt(n, SimDisk::Fault::kFails, /*forever=*/true);
-    (void)RoundLog(disk, directory_, BootNumber{1}).Open(kKey, kLayout);
+    (void)RoundLog(disk, directory_, BootNumber{1}, kSecret).Open(kKey, kLayout);
     disk.FailAt(-1, SimDisk::Fault::kNone);
     ASSERT_EQ(SyncNames(disk, directory_), absl::OkStatus());
-    RoundLog log(disk, directory_, BootNumber{2});
+    RoundLog log(disk, directory_, BootNumber{2}, kSecret);
     ASSERT_EQ(log.Open(kKey, kLayout), absl::OkStatus());
     ASSERT_EQ(*log.Begin(kKey, HeaderOf("a", a_)), 0u);
     ASSERT_EQ(Put(log, "a", 0, a_), absl::OkStatus());
     ASSERT_EQ(log.Accept(kKey, {"a"}, 10), absl::OkStatus());
     disk.Crash();
-    RoundLog after(disk, directory_, BootNumber{3});
+    RoundLog after(disk, directory_, BootNumber{3}, kSecret);
     ASSERT_EQ(after.Open(kKey, kLayout), absl::OkStatus());
     EXPECT_EQ(*after.ReadContribution(kKey, {"a"}), a_);
   }
@@ -184,7 +187,7 @@ class RoundLogCrashTest : public RoundLogTest, public testing::WithParamInterfac
 TEST_P(RoundLogCrashTest, NothingAcknowledgedIsLostAtAnyFailingCall) {
   const int calls = [this] {
     SimDisk disk;
-    RoundLog log(disk, directory_, BootNumber{1});
+    RoundLog log(disk, directory_, BootNumber{1}, kSecret);
     bool accepted = false, updated = false;
     EXPECT_EQ(Story(log, a_, b_, accepted, updated), absl::OkStatus());
     return disk.calls();
@@ -195,13 +198,13 @@ TEST_P(RoundLogCrashTest, NothingAcknowledgedIsLostAtAnyFailingCall) {
     SimDisk disk;
     bool accepted = false, updated = false;
     {
-      RoundLog log(disk, directory_, BootNumber{1});
+      RoundLog log(disk, directory_, BootNumber{1}, kSecret);
       disk.FailAt(n, GetParam(), true);
       EXPECT_FALSE(Story(log, a_, b_, accepted, updated).ok());
     }
     disk.Crash();
     for (uint64_t boot = 2; boot < 4; ++boot) {  // twice: recovery is idempotent
-      RoundLog log(disk, directory_, BootNumber{boot});
+      RoundLog log(disk, directory_, BootNumber{boot}, kSecret);
       ASSERT_EQ(log.Open(kKey, kLayout), absl::OkStatus());
       if (accepted) {
         EXPECT_EQ(*log.ReadContribution(kKey, {"a"}), a_);
@@ -211,7 +214,7 @@ TEST_P(RoundLogCrashTest, NothingAcknowledgedIsLostAtAnyFailingCall) {
       }
     }
     // And the story can go on to its end.
-    RoundLog log(disk, directory_, BootNumber{4});
+    RoundLog log(disk, directory_, BootNumber{4}, kSecret);
     ASSERT_EQ(log.Open(kKey, kLayout), absl::OkStatus());
     const uint64_t at = *log.Begin(kKey, HeaderOf("b", b_));
     if (at < b_.size()) {
@@ -261,7 +264,7 @@ TEST_F(RoundLogTest, EveryCutOfTheTailLeavesAValidPrefix) {
   const SimDisk::Content whole = disk_.At(Path());
   for (size_t cut = 0; cut <= whole.size(); cut += 7) {
     disk_.At(Path()).assign(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(cut));
-    RoundLog again(disk_, directory_, BootNumber{2});
+    RoundLog again(disk_, directory_, BootNumber{2}, kSecret);
     ASSERT_EQ(again.Open(kKey, kLayout), absl::OkStatus()) << cut;
     EXPECT_LE(again.VerifiedPrefix(kKey, {"b"}, DigestOf(b_)), 400u);
     EXPECT_EQ(again.ReadContribution(kKey, {"b"}).status().code(), absl::StatusCode::kNotFound);
@@ -275,7 +278,7 @@ TEST_F(RoundLogTest, DamageInWhatWasFlushedIsRefusedWithItsOffset) {
   const SimDisk::Content whole = disk_.At(Path());
   const size_t at = 700;  // inside the second chunk of "a", long before the update that followed a flush
   disk_.At(Path())[at] ^= std::byte{4};
-  RoundLog again(disk_, directory_, BootNumber{2});
+  RoundLog again(disk_, directory_, BootNumber{2}, kSecret);
   const absl::Status status = again.Open(kKey, kLayout);
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_NE(status.message().find("damaged at offset"), absl::string_view::npos) << status;
@@ -289,23 +292,84 @@ TEST_F(RoundLogTest, AHoleBehindTheLastFlushIsATornTail) {
   for (size_t at = 0; at < 1000; at += 100) ASSERT_EQ(Put(*log, "a", at, Bytes(a_).subspan(at, 100)), absl::OkStatus());
   // Pages are written out of order: an early one is missing while later ones are there.
   disk_.At(Path())[600] ^= std::byte{1};
-  RoundLog again(disk_, directory_, BootNumber{2});
+  RoundLog again(disk_, directory_, BootNumber{2}, kSecret);
   ASSERT_EQ(again.Open(kKey, kLayout), absl::OkStatus());
   const uint64_t prefix = again.VerifiedPrefix(kKey, {"a"}, DigestOf(a_));
   EXPECT_GT(prefix, 0u);
   EXPECT_LT(prefix, 1000u);
 }
 
+// A payload full of what looks like records that know everything before them to be flushed, in the tail that a power
+// cut tore: what a sender writes proves nothing.
+TEST_F(RoundLogTest, ARecordInAPayloadProvesNoDamage) {
+  std::vector<std::byte> forged;
+  for (const uint64_t sequence : {uint64_t{0}, uint64_t{2}, uint64_t{3}, StreamKey(0, Path()), UINT64_MAX}) {
+    const RecordHeaderBytes record = EncodeRecordHeader(
+        {.type = RecordType::kAbandon, .sequence = sequence, .boot = 1, .flushed_bytes = uint64_t{1} << 40});
+    forged.insert(forged.end(), record.begin(), record.end());
+  }
+  auto log = Reopen(1);
+  ASSERT_TRUE(log->Begin(kKey, HeaderOf("a", forged)).ok());
+  const size_t torn = disk_.At(Path()).size();
+  ASSERT_EQ(Put(*log, "a", 0, forged), absl::OkStatus());
+  disk_.At(Path())[torn + 8] ^= std::byte{1};
+  const auto audited = audit::ScanRecords(**disk_.OpenForRead(Path()));
+  ASSERT_TRUE(audited.ok()) << audited.status();
+  EXPECT_FALSE(audited->damaged());
+  EXPECT_EQ(audited->valid_bytes, torn);
+  EXPECT_EQ(Reopen(2)->VerifiedPrefix(kKey, {"a"}, DigestOf(forged)), 0u);
+}
+
+// The same bytes where the segment's own record says it: damage.
+TEST_F(RoundLogTest, ARecordOfTheSegmentProvesDamage) {
+  auto log = Reopen(1);
+  ASSERT_TRUE(log->Begin(kKey, HeaderOf("a", a_)).ok());
+  const size_t damaged = disk_.At(Path()).size();
+  ASSERT_EQ(Put(*log, "a", 0, a_), absl::OkStatus());
+  ASSERT_EQ(log->Accept(kKey, {"a"}, 1), absl::OkStatus());
+  ASSERT_TRUE(log->Begin(kKey, HeaderOf("b", b_)).ok());
+  disk_.At(Path())[damaged + 8] ^= std::byte{1};
+  const auto audited = audit::ScanRecords(**disk_.OpenForRead(Path()));
+  ASSERT_TRUE(audited.ok()) << audited.status();
+  EXPECT_TRUE(audited->damaged());
+  RoundLog again(disk_, directory_, BootNumber{2}, kSecret);
+  EXPECT_EQ(again.Open(kKey, kLayout).code(), absl::StatusCode::kDataLoss);
+}
+
+// Revision 1: sequences start at 0. The segment is read, and added to as it began.
+TEST_F(RoundLogTest, ASegmentOfRevisionOneGoesOn) {
+  SegmentHeader header{1, kKey.job, kKey.epoch, kKey.target, kLayout, BootNumber{1}};
+  const std::string payload = SerializeSegmentHeader(header);
+  const RecordHeaderBytes record = EncodeRecordHeader({.type = RecordType::kSegmentHeader,
+                                                       .payload_bytes = payload.size(),
+                                                       .boot = 1,
+                                                       .payload_crc32c = Crc32c(0, AsBytes(payload))});
+  ASSERT_TRUE(disk_.MakeDirectory(directory_.SegmentDirectory(kKey.job, kKey.epoch, kKey.target.fragment)).ok());
+  {
+    const auto file = disk_.OpenForAppend(Path());
+    ASSERT_TRUE(file.ok());
+    ASSERT_EQ((*file)->AppendPieces(std::array{Bytes(record), AsBytes(payload)}), absl::OkStatus());
+  }
+  auto log = Reopen(2);
+  ASSERT_TRUE(log->Begin(kKey, HeaderOf("a", a_)).ok());
+  ASSERT_EQ(Put(*log, "a", 0, a_), absl::OkStatus());
+  ASSERT_EQ(log->Accept(kKey, {"a"}, 1), absl::OkStatus());
+  EXPECT_EQ(*Reopen(3)->ReadContribution(kKey, {"a"}), a_);
+  const auto audited = audit::ScanRecords(**disk_.OpenForRead(Path()));
+  ASSERT_TRUE(audited.ok() && audited->broken.empty());
+  EXPECT_EQ(audited->records.size(), 4u);
+}
+
 TEST_F(RoundLogTest, RefusesAnotherLayoutAndAnOlderLedger) {
   Reopen(5);
-  RoundLog other(disk_, directory_, BootNumber{6});
+  RoundLog other(disk_, directory_, BootNumber{6}, kSecret);
   EXPECT_EQ(other.Open(kKey, Digest{9, 9}).code(), absl::StatusCode::kFailedPrecondition);
-  RoundLog older(disk_, directory_, BootNumber{4});
+  RoundLog older(disk_, directory_, BootNumber{4}, kSecret);
   EXPECT_EQ(older.Open(kKey, kLayout).code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(RoundLogTest, DropsByUnlinking) {
-  RoundLog log(disk_, directory_, BootNumber{1});
+  RoundLog log(disk_, directory_, BootNumber{1}, kSecret);
   for (uint64_t v = 0; v < 5; ++v) {
     RoundKey key = kKey;
     key.target.version = {v};
@@ -329,7 +393,7 @@ TEST_F(RoundLogTest, AddAcceptedFindsOpenRounds) {
   job.job.job = kKey.job;
   job.job.epoch = kKey.epoch;
   job.heads = {{{4}, {}}, {{7}, {}}};
-  RoundLog log(disk_, directory_, BootNumber{2});
+  RoundLog log(disk_, directory_, BootNumber{2}, kSecret);
   ASSERT_TRUE(AddAccepted(log, {{kKey.job, kLayout}}, state).empty());
   ASSERT_EQ(job.accepted.size(), 2u);
   EXPECT_EQ(job.accepted[0].worker.value, "a");
@@ -356,7 +420,7 @@ TEST_F(RoundLogTest, AStrangeSegmentIsOfOneJobOnly) {
     job.heads.resize(key.target.fragment.value + 1);
     job.heads[key.target.fragment.value].version = key.target.version;
   }
-  RoundLog log(disk_, directory_, BootNumber{2});
+  RoundLog log(disk_, directory_, BootNumber{2}, kSecret);
   const std::map<JobId, std::string> damaged = AddAccepted(log, {{kKey.job, kLayout}, {other.job, kLayout}}, state);
   ASSERT_EQ(damaged.size(), 1u);
   EXPECT_EQ(damaged.begin()->first, other.job);
