@@ -36,6 +36,7 @@
 #include "common/rpc/transport_log.h"
 #include "common/telemetry/event_log.h"
 #include "common/telemetry/metrics.h"
+#include "common/telemetry/queued_event_log.h"
 #include "common/trust/handshake.h"
 #include "common/trust/secret_files.h"
 #include "coordinator/audit/audit_command.h"
@@ -160,7 +161,7 @@ class Coordinator {
   std::unique_ptr<Enrollment> enrollment_;  // with --trust
   std::vector<std::unique_ptr<grpc::Service>> services_;
   // Executors end before what their jobs use, so they are declared after it.
-  std::unique_ptr<ThreadExecutor> ledger_executor_, io_, snapshot_io_, compute_, calls_, audit_executor_;
+  std::unique_ptr<ThreadExecutor> ledger_executor_, io_, snapshot_io_, compute_, calls_, logs_executor_;
   std::unique_ptr<Server> control_server_, bulk_server_, enroll_server_;
   std::unique_ptr<HttpServer> web_;
   std::jthread engine_thread_, disk_thread_;
@@ -326,9 +327,10 @@ absl::Status Coordinator::Start() {
   snapshot_io_ = std::make_unique<ThreadExecutor>(1);
   compute_ = std::make_unique<ThreadExecutor>(1);
   calls_ = std::make_unique<ThreadExecutor>(1);
-  audit_executor_ = std::make_unique<ThreadExecutor>(1);
+  logs_executor_ = std::make_unique<ThreadExecutor>(1);
   ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<AuditLog> kept, AuditLog::Open(*files_, directory_));
-  trail_.KeepIn(std::move(kept), *audit_executor_);
+  trail_.KeepIn(std::move(kept), *logs_executor_);
+  events_ = std::make_unique<QueuedEventLog>(std::move(events_), *logs_executor_, log_);
   const unsigned threads = options_.threads > 0 ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
   const auto fatal = [this](const absl::Status& status) { Die(status); };
   data_ = std::make_unique<DataPlane>(DataPlaneParts{*files_, clock_, *ledger_executor_, *io_, *snapshot_io_, *compute_,
@@ -441,10 +443,10 @@ void Coordinator::Stop() {
   engine_thread_ = {};
   // What the executors still hold is finished before anything that it uses goes away, themselves among it: a replay
   // goes from one to another and back.
-  for (const auto* executor : {&calls_, &compute_, &io_, &snapshot_io_, &ledger_executor_, &audit_executor_}) {
+  for (const auto* executor : {&calls_, &compute_, &io_, &snapshot_io_, &ledger_executor_, &logs_executor_}) {
     if (*executor != nullptr) (*executor)->Stop();
   }
-  for (auto* executor : {&calls_, &compute_, &io_, &snapshot_io_, &ledger_executor_, &audit_executor_})
+  for (auto* executor : {&calls_, &compute_, &io_, &snapshot_io_, &ledger_executor_, &logs_executor_})
     executor->reset();
   if (events_) (void)events_->Sync();
 }

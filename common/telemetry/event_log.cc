@@ -34,33 +34,6 @@ class FileEventLog final : public EventLog {
   FileEventLog(Files& files, EventLogOptions options) : files_(files), options_(std::move(options)) {}
 
   absl::Status Append(const LoggedEvent& event) override {
-    absl::Status done = Write(event);
-    if (!done.ok()) ++dropped_;
-    return done;
-  }
-
-  absl::StatusOr<uint64_t> Read(const JobId& job, const std::function<void(LoggedEvent)>& visit) const override {
-    uint64_t skipped = 0;
-    for (uint32_t i = options_.keep_rotated; i > 0; --i) {
-      ATOLL_RETURN_IF_ERROR(ReadFile(absl::StrCat(PathOf(job), ".", i), visit, skipped));
-    }
-    ATOLL_RETURN_IF_ERROR(ReadFile(PathOf(job), visit, skipped));
-    return skipped;
-  }
-
-  absl::Status Sync() override {
-    for (const auto& [job, file] : open_) ATOLL_RETURN_IF_ERROR(file->Sync());
-    return absl::OkStatus();
-  }
-
-  uint64_t dropped() const override { return dropped_; }
-
- private:
-  std::string PathOf(const JobId& job) const {
-    return JoinPath(options_.directory, absl::StrCat(job.value.empty() ? kFleetFile : job.value.c_str(), ".jsonl"));
-  }
-
-  absl::Status Write(const LoggedEvent& event) {
     std::unique_ptr<File>& file = open_[event.job];
     if (file == nullptr) {
       auto opened = files_.OpenForAppend(PathOf(event.job));
@@ -80,6 +53,25 @@ class FileEventLog final : public EventLog {
     }
     if (before + line.size() >= options_.rotate_bytes) return Rotate(event.job);
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<uint64_t> Read(const JobId& job, const std::function<void(LoggedEvent)>& visit) const override {
+    uint64_t skipped = 0;
+    for (uint32_t i = options_.keep_rotated; i > 0; --i) {
+      ATOLL_RETURN_IF_ERROR(ReadFile(absl::StrCat(PathOf(job), ".", i), visit, skipped));
+    }
+    ATOLL_RETURN_IF_ERROR(ReadFile(PathOf(job), visit, skipped));
+    return skipped;
+  }
+
+  absl::Status Sync() override {
+    for (const auto& [job, file] : open_) ATOLL_RETURN_IF_ERROR(file->Sync());
+    return absl::OkStatus();
+  }
+
+ private:
+  std::string PathOf(const JobId& job) const {
+    return JoinPath(options_.directory, absl::StrCat(job.value.empty() ? kFleetFile : job.value.c_str(), ".jsonl"));
   }
 
   // A crash may have left half a line; the next one must not become part of it.
@@ -138,7 +130,6 @@ class FileEventLog final : public EventLog {
   Files& files_;
   const EventLogOptions options_;
   std::map<JobId, std::unique_ptr<File>> open_;
-  uint64_t dropped_ = 0;
 };
 
 // Left out where nothing has moved. False when it is something else than EventToJson writes.

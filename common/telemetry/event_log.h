@@ -55,13 +55,11 @@ class EventLog {
   // `files` must outlive the log. Makes the directory.
   static absl::StatusOr<std::unique_ptr<EventLog>> Open(Files& files, const EventLogOptions& options);
   virtual ~EventLog() = default;
-  // ResourceExhausted when the disk is full: the line is dropped and counted; a later one may succeed.
+  // ResourceExhausted when the disk is full: the line is lost; a later one may succeed.
   virtual absl::Status Append(const LoggedEvent& event) = 0;
   // Every kept event of a job, oldest first. A torn or foreign line is skipped; returns how many were.
   virtual absl::StatusOr<uint64_t> Read(const JobId& job, const std::function<void(LoggedEvent)>& visit) const = 0;
   virtual absl::Status Sync() = 0;
-  // Lines lost to a full disk.
-  virtual uint64_t dropped() const = 0;
 };
 
 }  // namespace atl
