@@ -190,6 +190,32 @@ TEST_F(Observing, AFloodOfMessagesMeetsTheBound) {
   EXPECT_TRUE(c.engine.ControlSaid(one, Leaving{"room again"}));
 }
 
+// Leases of one sample each: what is kept of them does not grow with what a member asks for.
+TEST_F(Observing, AWorkerHoldsSoManyLeasesAtOnce) {
+  SmallCoordinator c(disk_, clock_);
+  JobSpec spec = TinySpec("tiny");
+  spec.sync.inner_steps = 2 * limits::kLeasesHeld;
+  spec.stop.inner_steps = 4 * spec.sync.inner_steps;
+  ASSERT_EQ(c.Submit(spec, 100 * limits::kLeasesHeld), absl::OkStatus());
+  const auto sink = std::make_shared<KeepingSink>();
+  const ConnectionId worker = c.engine.OpenControl(HelloOf("w", 1), sink);
+  c.Pass(Seconds(2));
+  ASSERT_EQ(c.View("tiny").record.state, JobState::kRunning);
+  for (uint64_t request = 1; request <= limits::kLeasesHeld; ++request) {
+    c.engine.ControlSaid(worker, LeaseRequest{JobId{"tiny"}, request, 1});
+    c.Settle();
+    ASSERT_TRUE(std::holds_alternative<LeaseGranted>(sink->sent.back())) << request;
+  }
+  c.engine.ControlSaid(worker, LeaseRequest{JobId{"tiny"}, limits::kLeasesHeld + 1, 1});
+  c.Settle();
+  const auto* denied = std::get_if<LeaseDenied>(&sink->sent.back());
+  ASSERT_NE(denied, nullptr);
+  EXPECT_EQ(denied->reason, "the worker holds 1024 leases; use some of them up first");
+  c.engine.ControlSaid(worker, LeaseRequest{JobId{"tiny"}, 7, 1});
+  c.Settle();
+  EXPECT_TRUE(std::holds_alternative<LeaseGranted>(sink->sent.back())) << "a repetition gets the lease that it has";
+}
+
 // A ledger that is never idle, since something comes while it flushes, does not keep questions waiting.
 TEST_F(Observing, AQuestionIsAnsweredWhileTheLedgerIsAlwaysBusy) {
   SmallCoordinator c(disk_, clock_);

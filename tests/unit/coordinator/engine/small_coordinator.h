@@ -106,12 +106,12 @@ class SmallCoordinator {
     Settle();
     return answer.value_or(absl::DeadlineExceededError("no answer"));
   }
-  absl::Status Submit(const JobSpec& spec) {
+  absl::Status Submit(const JobSpec& spec, uint64_t dataset_samples = 1000) {
     const ModelLayout layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
     return Ask(JobSubmitted{.spec = spec,
                             .fragments = static_cast<uint32_t>(layout.fragments.size()),
                             .stop_step = PlannedInnerSteps(spec),
-                            .dataset_samples = 1000,
+                            .dataset_samples = dataset_samples,
                             .held_out_samples = 0,
                             .wall_nanos = clock.WallNanos()});
   }
