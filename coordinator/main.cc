@@ -21,6 +21,7 @@
 #include "common/base/advice.h"
 #include "common/base/executor.h"
 #include "common/base/files.h"
+#include "common/base/host_memory.h"
 #include "common/base/host_port.h"
 #include "common/base/last_word.h"
 #include "common/base/log.h"
@@ -52,7 +53,6 @@
 #include "coordinator/service/ports.h"
 #include "coordinator/store/disk_budget.h"
 #include "coordinator/store/held_rounds.h"
-#include "coordinator/store/host_memory.h"
 #include "coordinator/store/sqlite_ledger.h"
 #include "coordinator/web/web_server.h"
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/advice.h"
 #include "common/base/files.h"
+#include "common/base/host_memory.h"
 #include "common/plan/model_layout.h"
 #include "common/preflight/coordinator_check.h"
 #include "worker/daemon/exit_codes.h"

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/host_memory.h"
 #include "worker/train/memory.h"
 
 namespace atl {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/host_memory.h"
 #include "common/plan/model_layout.h"
 #include "worker/daemon/island_shares.h"
 #include "worker/daemon/job_data.h"

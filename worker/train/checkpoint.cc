@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/base/host_memory.h"
 #include "common/format/safetensors.h"
 #include "common/plan/limits.h"
-#include "worker/train/memory.h"
 
 namespace atl {
 namespace {

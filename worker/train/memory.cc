@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <fstream>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -63,35 +61,6 @@ std::string Size(uint64_t bytes) {
   return mib < 1024 ? absl::StrFormat("%.1f MiB", mib) : absl::StrFormat("%.2f GiB", mib / 1024);
 }
 
-// The number after `key` in a file of "key value" lines, or the first number when `key` is empty.
-std::optional<uint64_t> NumberIn(const std::string& path, const std::string& key) {
-  std::ifstream in(path);
-  std::string word;
-  while (in >> word) {
-    if (!key.empty() && word != key) continue;
-    if (!key.empty() && !(in >> word)) break;
-    if (word.empty() || word.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;  // "max"
-    return std::stoull(word);
-  }
-  return std::nullopt;
-}
-
-// What the memory cgroup (version 2) of this process leaves, reclaimable page cache counted as free.
-std::optional<uint64_t> LeftInCgroup(const std::string& root) {
-  std::ifstream in(root + "/proc/self/cgroup");
-  std::string line;
-  while (std::getline(in, line)) {
-    if (line.rfind("0::", 0) != 0) continue;
-    const std::string directory = root + "/sys/fs/cgroup" + (line.size() > 4 ? line.substr(3) : std::string());
-    const auto limit = NumberIn(directory + "/memory.max", ""), used = NumberIn(directory + "/memory.current", "");
-    if (!limit.has_value() || !used.has_value()) return std::nullopt;
-    const uint64_t cache = NumberIn(directory + "/memory.stat", "inactive_file").value_or(0);
-    const uint64_t held = *used - std::min(*used, cache);
-    return *limit - std::min(*limit, held);
-  }
-  return std::nullopt;
-}
-
 absl::Status TooLarge(const TrainingMemory& m, uint32_t micro_batch, uint64_t available) {
   const std::string pass = micro_batch == 1
                                ? "one sample a pass needs "
@@ -143,12 +112,6 @@ FormingMemory EstimateFormingMemory(const JobSpec& spec, const ModelLayout& layo
 
 uint64_t TokenBytes(const JobSpec& spec) {
   return uint64_t{spec.batch.sequences_per_step} * (uint64_t{spec.data.sequence_length} + 1) * sizeof(int32_t);
-}
-
-absl::StatusOr<uint64_t> AvailableHostMemory(const std::string& root) {
-  const std::optional<uint64_t> kib = NumberIn(root + "/proc/meminfo", "MemAvailable:");
-  if (!kib.has_value()) return absl::InternalError(root + "/proc/meminfo does not say how much memory is available");
-  return std::min(*kib * 1024, LeftInCgroup(root).value_or(UINT64_MAX));
 }
 
 absl::StatusOr<uint32_t> ChooseMicroBatch(const JobSpec& spec, const ModelLayout& layout, TensorDevice device,

@@ -53,10 +53,6 @@ FormingMemory EstimateFormingMemory(const JobSpec& spec, const ModelLayout& layo
 // Of the tokens of one step, as a feed takes them (worker/device).
 uint64_t TokenBytes(const JobSpec& spec);
 
-// Bytes this process may still take of the host: MemAvailable, or what its cgroup (version 2) leaves if that is less.
-// For a GPU ask worker/device. `root` is "" outside tests. Internal when /proc/meminfo cannot be read.
-absl::StatusOr<uint64_t> AvailableHostMemory(const std::string& root = "");
-
 // The samples of one pass: `spec.batch.micro_batch` if given, otherwise the largest power of two that is at most
 // sequences_per_step, keeps a pass within 4,096 tokens on a CPU (65,536 on a GPU: beyond that it only takes memory) and
 // fits `available_bytes` with a tenth to spare. ResourceExhausted, with every part of the sum, when one sample (or the

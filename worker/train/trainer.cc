@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/host_memory.h"
 #include "worker/island/gradient_buckets.h"
 #include "worker/train/gradient_print.h"
 #include "worker/train/kernel_optimizer.h"
