@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <fstream>
 #include <optional>
+#include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 
 namespace atl {
 namespace {
@@ -29,43 +31,62 @@ std::optional<uint64_t> MachineBytes(const std::string& root, const std::string&
   return kib ? std::optional<uint64_t>(*kib << 10) : std::nullopt;
 }
 
-// This process's group in the unified hierarchy: "/a/b", or "" when there is none.
-std::string CgroupOf(const std::string& root) {
-  std::ifstream in(root + "/proc/self/cgroup");
-  std::string line;
-  while (std::getline(in, line)) {
-    if (line.rfind("0::", 0) == 0) return line.substr(3);
+// A memory cgroup of this process or one above it. Nothing where the kernel does not say, or there is no limit.
+struct Group {
+  std::optional<uint64_t> limit, used;
+  uint64_t cache = 0;  // of `used`, what the kernel takes back before it refuses anything
+  uint64_t left() const {
+    if (!limit || !used) return UINT64_MAX;
+    return *limit - std::min(*limit, *used - std::min(*used, cache));
   }
-  return "";
+};
+
+// Version 1 writes "none" as the largest multiple of a page.
+constexpr uint64_t kNoLimit = uint64_t{1} << 62;
+
+Group ReadGroup(const std::string& directory, bool first_version) {
+  Group group;
+  group.limit = NumberIn(directory + (first_version ? "/memory.limit_in_bytes" : "/memory.max"), "");
+  if (group.limit >= kNoLimit) group.limit.reset();
+  group.used = NumberIn(directory + (first_version ? "/memory.usage_in_bytes" : "/memory.current"), "");
+  group.cache =
+      NumberIn(directory + "/memory.stat", first_version ? "total_inactive_file" : "inactive_file").value_or(0);
+  return group;
 }
 
-// What the group leaves, reclaimable page cache counted as free.
-std::optional<uint64_t> LeftInCgroup(const std::string& root) {
-  const std::string directory = root + "/sys/fs/cgroup" + CgroupOf(root);
-  const auto limit = NumberIn(directory + "/memory.max", ""), used = NumberIn(directory + "/memory.current", "");
-  if (!limit.has_value() || !used.has_value()) return std::nullopt;
-  const uint64_t cache = NumberIn(directory + "/memory.stat", "inactive_file").value_or(0);
-  const uint64_t held = *used - std::min(*used, cache);
-  return *limit - std::min(*limit, held);
+// All that hold for this process, in both versions. In a container of version 1 the path is the host's, which is not
+// there; what is mounted is the container's own group.
+std::vector<Group> GroupsOf(const std::string& root) {
+  std::vector<Group> groups;
+  std::ifstream in(root + "/proc/self/cgroup");
+  for (std::string line; std::getline(in, line);) {
+    const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (parts.size() != 3 || !parts[2].starts_with('/')) continue;
+    const std::vector<std::string> controllers = absl::StrSplit(parts[1], ',');
+    const bool first_version = std::ranges::find(controllers, "memory") != controllers.end();
+    if (!first_version && parts[0] != "0") continue;
+    const std::string mount = root + (first_version ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup");
+    for (std::string path = parts[2]; !path.empty(); path.resize(path.rfind('/')))
+      groups.push_back(ReadGroup(mount + path, first_version));
+    groups.push_back(ReadGroup(mount, first_version));
+  }
+  return groups;
 }
 
 }  // namespace
 
 uint64_t MemoryLimitBytes(const std::string& root) {
-  uint64_t limit = MachineBytes(root, "MemTotal:").value_or(0);
-  for (std::string group = CgroupOf(root);;) {
-    const uint64_t here = NumberIn(absl::StrCat(root, "/sys/fs/cgroup", group, "/memory.max"), "").value_or(0);
-    if (here > 0) limit = limit == 0 ? here : std::min(limit, here);
-    const size_t slash = group.rfind('/');
-    if (slash == std::string::npos) return limit;
-    group.resize(slash);
-  }
+  uint64_t limit = MachineBytes(root, "MemTotal:").value_or(UINT64_MAX);
+  for (const Group& group : GroupsOf(root)) limit = std::min(limit, group.limit.value_or(UINT64_MAX));
+  return limit == UINT64_MAX ? 0 : limit;
 }
 
 absl::StatusOr<uint64_t> AvailableHostMemory(const std::string& root) {
   const std::optional<uint64_t> machine = MachineBytes(root, "MemAvailable:");
   if (!machine) return absl::InternalError(root + "/proc/meminfo does not say how much memory is available");
-  return std::min(*machine, LeftInCgroup(root).value_or(UINT64_MAX));
+  uint64_t available = *machine;
+  for (const Group& group : GroupsOf(root)) available = std::min(available, group.left());
+  return available;
 }
 
 }  // namespace atl

@@ -10,12 +10,12 @@
 
 namespace atl {
 
-// The machine's memory, or the limit of the memory cgroup (version 2) of this process or one above it where that is
-// less. 0 when the kernel does not say.
+// The machine's memory, or the limit of the memory cgroup (version 1 or 2) of this process or one above it where that
+// is less. 0 when the kernel does not say.
 uint64_t MemoryLimitBytes(const std::string& root = "");
 
-// Bytes this process may still take: MemAvailable, or what its cgroup (version 2) leaves if that is less, reclaimable
-// page cache counted as free. Internal when /proc/meminfo cannot be read.
+// Bytes this process may still take: MemAvailable, or what such a cgroup leaves if that is less, reclaimable page cache
+// counted as free. Internal when /proc/meminfo cannot be read.
 absl::StatusOr<uint64_t> AvailableHostMemory(const std::string& root = "");
 
 }  // namespace atl

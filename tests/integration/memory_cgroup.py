@@ -1,11 +1,13 @@
-"""F23: memory limits that the kernel keeps (a memory control group of version 1 or 2): a worker whose group is too small for its job is
-killed in mid-run like by kill -9, the run goes on, and outside of the group it comes back; a coordinator whose group is of the size that it
-publishes (docs/operations.md, "Memory") is never killed while workers come, go and are joined by others. Needs a memory controller in which
-this user may make groups."""
+"""F23: memory limits that the kernel keeps (a memory control group of version 1 or 2): a worker whose group is too small for its job refuses
+it with the figures, and trains nothing; one whose group runs full in mid-run, by what else is in it, is killed like by kill -9, the run goes on,
+and outside of the group it comes back; a coordinator whose group is of the size that it publishes (docs/operations.md, "Memory") is never
+killed while workers come, go and are joined by others, and refuses a job that its group has no room for. Needs a memory controller in which this
+user may make groups."""
 import os
 import pathlib
 import re
 import signal
+import sys
 
 from atoll_harness import Skip, check, equal, main, number, wait_for
 
@@ -14,6 +16,13 @@ BASE_MB = 64  # set aside for an idle coordinator
 ALLOWANCE = 1.15
 TOO_SMALL = 0.5  # of what a worker holds
 MIB = 1 << 20
+# Takes memory until somebody in the group is killed for it.
+BALLAST = """
+import pathlib, re, sys
+kills, held = pathlib.Path(sys.argv[1]), []
+while not int(re.search(r"oom_kill (\\d+)", kills.read_text()).group(1)):
+    held.append(bytes(range(256)) * (1 << 15))
+"""
 
 
 class MemoryGroup:
@@ -50,12 +59,18 @@ class MemoryGroup:
         text = (self.directory / "memory.stat").read_text()
         return int(re.search(r"^(?:total_rss|anon) (\d+)$", text, re.MULTILINE).group(1))
 
-    def through(self):
+    def through(self, first_to_die=False):
         """Begins a command inside."""
-        return ["/bin/sh", "-c", f'echo $$ > "{self.directory}/cgroup.procs" && exec "$@"', "sh"]
+        score = "echo 1000 > /proc/self/oom_score_adj && " if first_to_die else ""
+        return ["/bin/sh", "-c", f'{score}echo $$ > "{self.directory}/cgroup.procs" && exec "$@"', "sh"]
 
     def kills(self):
         return int(re.search(r"oom_kill (\d+)", (self.directory / self.kills_file).read_text()).group(1))
+
+    def run_full(self, scene):
+        """Fills the rest of it from within, until the kernel kills one of its processes."""
+        filled = scene.start("ballast", [*self.through(), sys.executable, "-c", BALLAST, self.directory / self.kills_file])
+        equal(filled.end(), 0, "the end of what fills the group")
 
     def remove(self):
         wait_for("the end of the group's processes", lambda: not (self.directory / "cgroup.procs").read_text().strip(), 30)
@@ -67,23 +82,29 @@ def a_small_group_kills(scene, coordinator, manifest):
     group = MemoryGroup("worker")
     try:
         first = scene.worker("a", coordinator, *data)
-        second = scene.worker("b", coordinator, *data, through=group.through())
+        second = scene.worker("b", coordinator, *data, through=group.through(first_to_die=True))
         scene.submit("job", manifest, steps=1_000_000, inner_steps=1, model=MODEL)
         scene.wait_job("job", lambda job: number(job, "workers_participating") == 2, "both in a round", alive=[coordinator, first, second])
         enough_mb = group.anonymous_bytes() / MIB
         equal(group.kills(), 0, "kills in a group without a limit")
-        equal(second.terminate(), 0, "the end of a worker in a group without a limit")
-
-        group.limit(int(enough_mb * TOO_SMALL * MIB))
-        killed = scene.worker("b", coordinator, *data, through=group.through())
-        equal(killed.end(), -signal.SIGKILL, "the end of a worker in a group that is too small")
-        check(group.kills() >= 1, "it was killed by somebody else than the group")
+        group.limit(int(enough_mb * 2 * MIB))
+        group.run_full(scene)
+        equal(second.end(), -signal.SIGKILL, "the end of a worker in a group that has run full")
+        equal(group.kills(), 1, "processes that the kernel killed")
         rounds = number(scene.job("job"), "round")
         scene.wait_round("job", rounds + 3, alive=[coordinator, first])
 
+        group.limit(int(enough_mb * TOO_SMALL * MIB))
+        refusing = scene.worker("b", coordinator, *data, through=group.through())
+        wait_for("the refusal of the job by a worker in a group that is too small", lambda: "does not fit" in refusing.log(), alive=[coordinator, first, refusing])
+        scene.wait_round("job", number(scene.job("job"), "round") + 2, alive=[coordinator, first, refusing])
+        equal(group.kills(), 1, "processes that the kernel killed, once the worker looks at its group")
+        equal(refusing.terminate(), 0, "the end of a worker that has no room for its job")
+
         again = scene.worker("b", coordinator, *data)
         scene.wait_job("job", lambda job: number(job, "workers_participating") == 2, "b in a round again", alive=[coordinator, first, again])
-        print(f"a worker of {enough_mb:.0f} MB was killed in a group of {enough_mb * TOO_SMALL:.0f} MB; the run went on, and it came back outside")
+        print(f"a worker of {enough_mb:.0f} MB was killed in a group that ran full, refused the job in a group of {enough_mb * TOO_SMALL:.0f} MB, and came back "
+              "outside; the run went on")
         scene.atoll("job", "cancel", "job")
         for worker in (first, again):
             equal(worker.terminate(), 0, f"the end of {worker.name}")
@@ -104,6 +125,8 @@ def a_published_size_is_enough(scene, manifest):
         scene.submit("bounded", manifest, steps=1_000_000, inner_steps=1, model=MODEL, workers={"min": 1, "max": 4, "planned": 4})
         bound_mb = BASE_MB + number(scene.job("bounded"), "coordinator_memory_bytes") / MIB
         group.limit(int(bound_mb * ALLOWANCE * MIB))
+        refused = scene.atoll("job", "submit", scene.job_file("larger", manifest, steps=10, inner_steps=1, model=MODEL, workers={"min": 1, "max": 64}), code=3)
+        check("memory" in refused.err, f"the refusal of a job that the group has no room for says: {refused.err}")
         workers = [scene.worker(name, coordinator, *data) for name in ("a", "b")]
         scene.wait_job("bounded", lambda job: number(job, "workers_participating") == 2, "two in a round", seconds=180, alive=[coordinator, *workers])
         workers.append(scene.worker("c", coordinator, *data))

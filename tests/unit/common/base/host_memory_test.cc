@@ -35,8 +35,46 @@ TEST_F(HostMemory, IsWhatTheCgroupLeaves) {
   EXPECT_EQ(*AvailableHostMemory(root_), 800u * 1024);
 }
 
+// What holds is the least of all groups above, as of a slice with a limit whose services have none.
+TEST_F(HostMemory, AGroupAboveCountsToo) {
+  Put("/proc/self/cgroup", "0::/a/b\n");
+  Put("/sys/fs/cgroup/a/b/memory.max", "max\n");
+  Put("/sys/fs/cgroup/a/b/memory.current", "1000\n");
+  Put("/sys/fs/cgroup/a/memory.max", "500000\n");
+  Put("/sys/fs/cgroup/a/memory.current", "450000\n");
+  EXPECT_EQ(*AvailableHostMemory(root_), 50'000u);
+  EXPECT_EQ(MemoryLimitBytes(root_), 500'000u);
+  Put("/sys/fs/cgroup/memory.max", "300000\n");  // a container sees its own group as the root
+  EXPECT_EQ(MemoryLimitBytes(root_), 300'000u);
+}
+
+TEST_F(HostMemory, IsWhatACgroupOfVersionOneLeaves) {
+  Put("/proc/self/cgroup", "5:devices:/x\n4:cpu,memory:/a/b\n0::/\n");
+  EXPECT_EQ(MemoryLimitBytes(root_), 1000u * 1024);
+  std::filesystem::create_directories(root_ + "/sys/fs/cgroup/memory/a/b");
+  Put("/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n");
+  Put("/sys/fs/cgroup/memory/a/b/memory.usage_in_bytes", "400000\n");
+  EXPECT_EQ(MemoryLimitBytes(root_), 1000u * 1024) << "that number is none";
+  EXPECT_EQ(*AvailableHostMemory(root_), 800u * 1024);
+  Put("/sys/fs/cgroup/memory/a/b/memory.limit_in_bytes", "600000\n");
+  Put("/sys/fs/cgroup/memory/a/b/memory.stat", "inactive_file 1\ntotal_inactive_file 100000\n");
+  EXPECT_EQ(MemoryLimitBytes(root_), 600'000u);
+  EXPECT_EQ(*AvailableHostMemory(root_), 300'000u);
+}
+
+// Docker names the host's path and mounts the container's own group.
+TEST_F(HostMemory, AContainerOfVersionOneSeesItsOwnGroup) {
+  Put("/proc/self/cgroup", "4:memory:/docker/0123\n");
+  std::filesystem::create_directories(root_ + "/sys/fs/cgroup/memory");
+  Put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "600000\n");
+  Put("/sys/fs/cgroup/memory/memory.usage_in_bytes", "500000\n");
+  EXPECT_EQ(MemoryLimitBytes(root_), 600'000u);
+  EXPECT_EQ(*AvailableHostMemory(root_), 100'000u);
+}
+
 TEST_F(HostMemory, SaysWhenItCannotTell) {
   Put("/proc/meminfo", "nothing\n");
+  EXPECT_EQ(MemoryLimitBytes(root_), 0u);
   EXPECT_TRUE(absl::IsInternal(AvailableHostMemory(root_).status()));
 }
 
