@@ -1,12 +1,15 @@
-// `atoll doctor`: is the coordinator within reach of this machine, and what does the way there carry.
+// `atoll doctor`: is the coordinator within reach of this machine, what does the way there carry, and would a worker
+// fit.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/command_tree.h"
 #include "cli/output.h"
+#include "common/base/host_memory.h"
 #include "common/config/options.h"
 #include "common/preflight/coordinator_check.h"
+#include "common/preflight/job_fit.h"
 
 namespace atl::cli {
 namespace {
@@ -18,14 +21,18 @@ int Doctor(Session& session, const std::string& bulk_endpoint, const std::string
                                .version = version};
   const bool lines = session.format == OutputFormat::kTable;
   nlohmann::ordered_json findings = nlohmann::ordered_json::array();
-  const CoordinatorCheckResult result = CheckCoordinator(check, session.clock, [&](const Finding& finding) {
+  const TellFinding tell = [&](const Finding& finding) {
     if (lines) {
       session.out << FindingLine(finding) << std::endl;  // seen at once: the next step may take seconds
     } else {
       findings.push_back(
           {{"verdict", VerdictName(finding.verdict)}, {"check", finding.check}, {"sentence", finding.sentence}});
     }
-  });
+  };
+  const CoordinatorCheckResult result = CheckCoordinator(check, session.clock, tell);
+  const absl::StatusOr<uint64_t> available = AvailableHostMemory();
+  for (const JobOffer& offer : result.offers)
+    tell(available.ok() ? JudgeMemory(offer, *available) : FailedFinding("memory", available.status()));
   if (!lines) PrintJson(session, nlohmann::ordered_json{{"good", result.good}, {"findings", findings}}.dump());
   return result.good ? kExitOk : kExitRefused;
 }
@@ -34,7 +41,7 @@ int Doctor(Session& session, const std::string& bulk_endpoint, const std::string
 
 void AddDoctorCommand(CLI::App& root, const std::string& version, Command& command) {
   CLI::App& doctor =
-      *root.add_subcommand("doctor", "check the way to the coordinator: reach, TLS, clocks, rates, jobs");
+      *root.add_subcommand("doctor", "check the way to the coordinator: reach, TLS, clocks, rates, jobs, memory");
   const auto bulk = std::make_shared<std::string>();
   doctor.add_option("--bulk-endpoint", *bulk, "bulk port of the coordinator; default: the port after --endpoint's")
       ->type_name("HOST:PORT");

@@ -15,7 +15,7 @@ const char* VerdictName(Verdict verdict);  // "ok", "warning", "failed"
 
 struct Finding {
   Verdict verdict = Verdict::kGood;
-  std::string check;     // one word: "identity", "reach", "tls", "coordinator", "clock", "link", "job"
+  std::string check;     // one word: "identity", "reach", "tls", "coordinator", "clock", "link", "job", "memory"
   std::string sentence;  // what was seen; what to do, unless it is good
 };
 

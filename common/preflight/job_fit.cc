@@ -7,6 +7,7 @@
 #include "common/codec/codec.h"
 #include "common/plan/model_layout.h"
 #include "common/plan/planner.h"
+#include "common/plan/worker_memory.h"
 
 namespace atl {
 namespace {
@@ -60,6 +61,10 @@ Finding WithoutStepTime(const JobOffer& offer, const std::vector<uint64_t>& elem
 
 }  // namespace
 
+std::string GiBText(uint64_t bytes) {
+  return absl::StrFormat("%.3g GiB", static_cast<double>(bytes) / static_cast<double>(uint64_t{1} << 30));
+}
+
 std::string BitRateText(double bytes_per_second) {
   const double bits = 8 * bytes_per_second;
   if (bits >= 1e9) return absl::StrFormat("%.3g Gbit/s", bits * 1e-9);
@@ -83,6 +88,21 @@ Finding JudgeLink(const JobOffer& offer, const Link& link) {
                              : std::string("no rate suffices at this latency"),
                   ", or settings that send less (atoll plan)");
   return {Verdict::kWarning, "job", std::move(text)};
+}
+
+Finding JudgeMemory(const JobOffer& offer, uint64_t available_bytes) {
+  const ModelLayout layout =
+      MakeModelLayout(offer.spec.model, offer.spec.sync.pattern, offer.spec.sync.layers_per_fragment);
+  const WorkerMemoryJob job = WorkerMemoryJobOf(offer.spec, layout);
+  const auto cpu = WorkerMemoryItems(job, {}, &EncodedSize), gpu = WorkerMemoryItems(job, {.gpu = true}, &EncodedSize);
+  const uint64_t on_cpu = HeldBytes(cpu, MemoryPlace::kHost), beside_gpu = HeldBytes(gpu, MemoryPlace::kHost);
+  std::string text = absl::StrCat(offer.job.value, " takes ", GiBText(on_cpu), " of a worker without a GPU, or ",
+                                  GiBText(HeldBytes(gpu, MemoryPlace::kGpu)), " of a GPU and ", GiBText(beside_gpu),
+                                  " of its machine, and activations; ", GiBText(available_bytes), " are free here");
+  if (on_cpu <= available_bytes) return {Verdict::kGood, "memory", std::move(text)};
+  return {
+      Verdict::kWarning, "memory",
+      absl::StrCat(text, beside_gpu <= available_bytes ? ": that takes a GPU" : ": take a machine with more memory")};
 }
 
 }  // namespace atl

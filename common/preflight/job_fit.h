@@ -1,8 +1,11 @@
-// Whether a link carries a job: the planner's verdict on a measured link. Pure.
+// Whether a link carries a job, by the planner's verdict on a measured link, and whether a machine's memory holds it.
+// Pure.
 #ifndef ATOLL_COMMON_PREFLIGHT_JOB_FIT_H_
 #define ATOLL_COMMON_PREFLIGHT_JOB_FIT_H_
 
+#include <cstdint>
 #include <optional>
+#include <string>
 
 #include "common/base/ids.h"
 #include "common/plan/job_spec.h"
@@ -25,6 +28,12 @@ constexpr double kGoodUtilization = 0.95;
 // step time on the link suffices.
 Finding JudgeLink(const JobOffer& offer, const Link& link);
 
+// What a worker of the job holds of `available_bytes`, the free memory of a machine of which nobody has said whether it
+// has a GPU; activations come on top. A warning when a worker would not fit without one, or even with one.
+Finding JudgeMemory(const JobOffer& offer, uint64_t available_bytes);
+
+// "1.5 GiB".
+std::string GiBText(uint64_t bytes);
 // "12.3 Mbit/s".
 std::string BitRateText(double bytes_per_second);
 

@@ -47,7 +47,7 @@ def plaintext(scene):
 
     ports = f"127.0.0.1:{coordinator.ports['bulk']}"
     doctor = scene.atoll("-o", "json", "doctor", "--bulk-endpoint", ports).json()
-    check(doctor["good"] and {"reach", "coordinator", "clock", "link", "job"} <= {f["check"] for f in doctor["findings"]}, doctor)
+    check(doctor["good"] and {"reach", "coordinator", "clock", "link", "job", "memory"} <= {f["check"] for f in doctor["findings"]}, doctor)
     check("ok       reach" in scene.atoll("doctor", "--bulk-endpoint", ports).out, "no table")
     coordinator.kill()
     doctor = scene.atoll("-o", "json", "doctor", "--bulk-endpoint", ports, code=REFUSED).json()

@@ -18,10 +18,6 @@
 namespace atl {
 namespace {
 
-constexpr double kGiB = 1 << 30;
-
-std::string GiBText(uint64_t bytes) { return absl::StrFormat("%.3g GiB", static_cast<double>(bytes) / kGiB); }
-
 // Collects whether all is well while it prints.
 class Report {
  public:

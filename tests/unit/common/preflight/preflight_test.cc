@@ -105,6 +105,20 @@ TEST(JobFit, WithoutAStepTimeTheShortestOneThatFitsIsSaid) {
   EXPECT_NEAR(seconds(slow.sentence) / seconds(JudgeLink(Offer({}), At(40e6)).sentence), 2, 0.1);
 }
 
+// 25 M parameters: 0.9 GiB with every fragment under way, half of it on a GPU where there is one.
+TEST(JobFit, MemoryIsJudgedWithoutAndWithAGpu) {
+  const Finding fits = JudgeMemory(Offer({}), uint64_t{8} << 30);
+  EXPECT_EQ(fits.verdict, Verdict::kGood) << fits.sentence;
+  EXPECT_THAT(fits.sentence, HasSubstr("big takes "));
+  EXPECT_THAT(fits.sentence, HasSubstr("and activations; 8 GiB are free here"));
+  const Finding takes_a_gpu = JudgeMemory(Offer({}), uint64_t{600} << 20);
+  EXPECT_EQ(takes_a_gpu.verdict, Verdict::kWarning);
+  EXPECT_THAT(takes_a_gpu.sentence, HasSubstr("0.586 GiB are free here: that takes a GPU"));
+  const Finding too_small = JudgeMemory(Offer({}), uint64_t{10} << 20);
+  EXPECT_EQ(too_small.verdict, Verdict::kWarning);
+  EXPECT_THAT(too_small.sentence, HasSubstr(": take a machine with more memory"));
+}
+
 TEST(JobFit, RatesInTheirUnits) {
   EXPECT_EQ(BitRateText(1.25e6), "10 Mbit/s");
   EXPECT_EQ(BitRateText(1.25e9), "10 Gbit/s");
