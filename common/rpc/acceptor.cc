@@ -175,7 +175,7 @@ void Acceptor::Run() {
         End(id);
       }
       if (const Instant next = std::min(table_.NextSilent(), table_.NextTurn()); next != kNever)
-        wait_ms = static_cast<int>(std::min<int64_t>((next - now).ns / 1'000'000 + 1, kLongestWaitMs));
+        wait_ms = static_cast<int>(std::clamp<int64_t>((next - now).ns / 1'000'000 + 1, 0, kLongestWaitMs));
     }
     const int count = ::epoll_wait(poll_.get(), ready.data(), static_cast<int>(ready.size()), wait_ms);
     for (int i = 0; i < count; ++i) HandleReady(ready[static_cast<size_t>(i)].data.u64);

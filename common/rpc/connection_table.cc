@@ -41,7 +41,6 @@ ConnectionTable::Arrival ConnectionTable::Arrive(uint64_t id, const std::string&
   entries_[id] = {.address = address, .endpoint = endpoint, .window = now};
   silent_[id] = now;
   waiting_.insert(id);
-  by_endpoint_[endpoint] = id;
   ++by_address_[address];
   arrival.admitted = true;
   return arrival;
@@ -81,7 +80,10 @@ std::vector<ConnectionTable::Turn> ConnectionTable::TakeTurns(Instant now, const
   }
   for (const Turn& turn : turns) {
     waiting_.erase(turn.id);
-    if (turn.way != Way::kServed) Leave(turn.id);
+    if (turn.way == Way::kServed)
+      by_endpoint_[entries_.at(turn.id).endpoint] = turn.id;
+    else
+      Leave(turn.id);
   }
   return turns;
 }

@@ -114,6 +114,7 @@ class ConnectionTable {
   std::map<uint64_t, Instant> silent_;              // that have made no call, by arrival
   std::set<uint64_t> waiting_;                      // for their turn, by arrival
   std::unordered_map<std::string, Slowed> slowed_;  // by address
+  // The newest that is served: calls that come while another waits at the same port are of the one that had it before.
   std::unordered_map<std::string, uint64_t> by_endpoint_;
   std::unordered_map<std::string, size_t> by_address_;
   // A call that was allowed just before may begin just after.

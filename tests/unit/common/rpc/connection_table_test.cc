@@ -18,8 +18,9 @@ class ConnectionTableTest : public testing::Test {
   ConnectionTable::Arrival Arrive(uint64_t id, double seconds, const std::string& address = "a") {
     return table_.Arrive(id, address, Endpoint(id, address), At(seconds), see_);
   }
-  // The connection, when it has to be ended.
+  // Of one that is served. The connection, when it has to be ended.
   std::optional<uint64_t> Call(uint64_t id, double seconds, const std::string& address = "a") {
+    (void)Turns(seconds);
     const auto ended = table_.Called(Endpoint(id, address), "", At(seconds));
     if (!ended) return std::nullopt;
     EXPECT_EQ(ended->fault, ConnectionTable::Fault::kTooFast);
@@ -130,6 +131,20 @@ TEST_F(ConnectionTableTest, AfterCallsThatComeTooFastAnAddressIsServedOneByOne) 
   EXPECT_THAT(Turns(11), ElementsAre(Turn{6, Way::kServed}));
 }
 
+// Calls of a connection that was ended arrive late, when its port has come again and waits for its turn.
+TEST_F(ConnectionTableTest, ALateCallIsNotOfWhoWaitsAtItsPort) {
+  table_.CalledTooFast("a:1", At(1));
+  EXPECT_TRUE(Arrive(9, 1).admitted);
+  EXPECT_EQ(table_.Called("a:9", "token", At(1.001)), std::nullopt);
+  EXPECT_EQ(table_.CalledTooFast("a:9", At(1.002)), std::nullopt);
+  EXPECT_THAT(table_.Revoke("token"), IsEmpty());
+  EXPECT_EQ(table_.NextTurn(), At(1.02));
+  EXPECT_THAT(Turns(1.02), ElementsAre(Turn{9, Way::kServed}));
+  EXPECT_EQ(table_.NextSilent(), At(31)) << "it has made no call yet";
+  EXPECT_EQ(Call(9, 1.5), std::nullopt);
+  EXPECT_EQ(table_.NextSilent(), kNever);
+}
+
 TEST_F(ConnectionTableTest, WhoSpeaksBeforeItsTurnIsEnded) {
   EXPECT_EQ(table_.CalledTooFast("a:1", At(1)), std::nullopt) << "it has left, and its address is slowed all the same";
   for (uint64_t id = 2; id <= 4; ++id) Arrive(id, 1);
@@ -162,6 +177,7 @@ TEST_F(ConnectionTableTest, WhoHasLeftGivesWayBeforeWhoWaits) {
 TEST_F(ConnectionTableTest, APortThatComesAgainIsTheNewerConnection) {
   table_.Arrive(1, "a", "a:9", At(0), see_);
   table_.Arrive(2, "a", "a:9", At(1), see_);  // its predecessor's end has not been seen yet
+  Turns(1);
   table_.Leave(1);
   EXPECT_EQ(table_.Called("a:9", "", At(2)), std::nullopt);
   EXPECT_EQ(table_.NextSilent(), kNever);
@@ -170,6 +186,7 @@ TEST_F(ConnectionTableTest, APortThatComesAgainIsTheNewerConnection) {
 TEST_F(ConnectionTableTest, ARevokedTokenKeepsNoConnection) {
   for (uint64_t id = 1; id <= 3; ++id) Arrive(id, 0);
   Arrive(4, 0, "b");
+  Turns(0);
   table_.Called("a:1", "t", At(1));
   table_.Called("a:2", "u", At(1));
   table_.Called("a:3", "", At(1));
@@ -179,6 +196,7 @@ TEST_F(ConnectionTableTest, ARevokedTokenKeepsNoConnection) {
   EXPECT_EQ(table_.size(), 2u);
   // A call that was allowed just before the revocation begins after it.
   Arrive(5, 2, "c");
+  Turns(2);
   EXPECT_EQ(table_.Called("c:5", "t", At(2)), (ConnectionTable::Ended{5, ConnectionTable::Fault::kRevoked}));
   EXPECT_EQ(table_.size(), 2u);
   // No token is nobody's.
