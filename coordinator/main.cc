@@ -174,6 +174,11 @@ void Coordinator::Die(const absl::Status& status) {
   std::_Exit(kExitStorage);
 }
 
+uint64_t RandomBits() {
+  std::random_device random;
+  return uint64_t{random()} << 32 | random();
+}
+
 absl::Status Coordinator::OpenState() {
   ATOLL_RETURN_IF_ERROR(backup::CheckIsNoBackup(options_.state_dir));
   ATOLL_ASSIGN_OR_RETURN(lock_, LockDirectory(directory_));
@@ -181,9 +186,7 @@ absl::Status Coordinator::OpenState() {
   ATOLL_ASSIGN_OR_RETURN(ledger_, OpenSqliteLedger(directory_.LedgerPath()));
   ATOLL_ASSIGN_OR_RETURN(recovered_, ledger_->Recover());
   ATOLL_ASSIGN_OR_RETURN(tokens_, ledger_->Tokens());
-  std::random_device random;
-  const uint64_t secret = uint64_t{random()} << 32 | random();
-  rounds_ = std::make_unique<RoundLog>(*files_, directory_, recovered_.boot, secret);
+  rounds_ = std::make_unique<RoundLog>(*files_, directory_, recovered_.boot, RandomBits());
   snapshots_ = std::make_unique<SnapshotStore>(*files_, directory_, recovered_.boot);
   blobs_ = std::make_unique<BlobStore>(*files_, directory_);
   ATOLL_ASSIGN_OR_RETURN(events_, EventLog::Open(*files_, {.directory = directory_.EventsDirectory()}));
@@ -338,7 +341,9 @@ absl::Status Coordinator::Start() {
                                                      options_.data_root, threads, fatal});
   const BootNumber boot = recovered_.boot;
   engine_ = std::make_unique<Engine>(
-      EngineOptions{.core = {options_.heartbeat_interval, options_.membership_timeout}},
+      EngineOptions{.core = {.heartbeat_interval = options_.heartbeat_interval,
+                             .membership_timeout = options_.membership_timeout,
+                             .boot_nonce = RandomBits()}},
       EngineParts{clock_, *ledger_executor_, *ledger_, *data_, *events_, metrics_, log_, fatal}, std::move(recovered_));
   api_ = std::make_unique<JobApi>(
       JobApiOptions{kVersion, clock_.WallNanos(), [this] { return Capacity(); }, CorpusCopies()}, *engine_, clock_,

@@ -197,6 +197,7 @@ struct Welcome {
     ContributionFate fate = ContributionFate::kUnknown;
   };
   std::vector<Fate> fates;  // one for each held contribution
+  uint64_t boot_nonce = 0;  // random for each start of a coordinator; 0: not told
 };
 
 // One version of each fragment, in fragment order.

@@ -20,6 +20,7 @@ void Fill(const Welcome& in, v1::CoordinatorMessage& message) {
   out.set_resumed(in.resumed);
   out.set_heartbeat_interval_ns(in.heartbeat_interval.ns);
   out.set_membership_timeout_ns(in.membership_timeout.ns);
+  out.set_boot_nonce(in.boot_nonce);
   for (const Welcome::Fate& fate : in.fates) {
     v1::HeldFate& f = *out.add_fates();
     *f.mutable_target() = ToProto(fate.target);
@@ -148,6 +149,7 @@ absl::StatusOr<CoordinatorMessage> Read(const v1::Welcome& in) {
   ATOLL_RETURN_IF_ERROR(CheckCount(in.incarnation(), "welcome.incarnation"));
   out.incarnation.value = in.incarnation();
   out.resumed = in.resumed();
+  out.boot_nonce = in.boot_nonce();
   constexpr int64_t kHourNs = Seconds(3600).ns;
   for (const int64_t ns : {in.heartbeat_interval_ns(), in.membership_timeout_ns()}) {
     if (ns <= 0 || ns > kHourNs)

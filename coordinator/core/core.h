@@ -20,6 +20,7 @@ struct CoreOptions {
   Duration heartbeat_interval;          // told to workers
   Duration membership_timeout;          // silence after which a worker is lost; >= 2 x heartbeat_interval
   uint32_t workers = limits::kWorkers;  // at once; further ones are refused
+  uint64_t boot_nonce = 0;              // random for each start, told to workers; 0: they do not look at it
 };
 
 // ---- views for the service, cheap copies

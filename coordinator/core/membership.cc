@@ -76,7 +76,7 @@ void Machine::On(const WorkerConnected& e) {
   member->rests_from = {};
   for (auto& [id, job] : runs_) job.failures.erase(e.hello.worker);
   SendTo(*member, Welcome{boot_, member->record.incarnation, resumed, options_.heartbeat_interval,
-                          options_.membership_timeout, FatesOf(e.hello)});
+                          options_.membership_timeout, FatesOf(e.hello), options_.boot_nonce});
   Note({}, "worker joined",
        absl::StrCat("worker ", e.hello.worker.value, resumed ? " is back with" : " joins with", " incarnation ",
                     member->record.incarnation.value));

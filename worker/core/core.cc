@@ -141,18 +141,29 @@ void Core::State::OnMessage(const CoordinatorMessage& message) {
   std::visit(Visitor{*this}, message);
 }
 
+void Core::State::DoNotFollow(const std::string& why) {
+  refusing = true;
+  Tell(NoteLevel::kError, "coordinator not followed", why);
+  effects.push_back(CloseStream{why});
+}
+
 void Core::State::OnWelcome(const Welcome& welcome) {
+  constexpr char kOtherwise[] = ", or, to follow this one, end this worker and start it again, which forgets the other";
   if (welcome.boot < boot) {
-    refusing = true;
-    const std::string why = absl::StrCat(
-        "the coordinator has boot number ", welcome.boot.value, ", but ", boot.value,
-        " was seen before: its state directory is older than one that this worker has followed; start the coordinator "
-        "on the newer state, or, to follow this one, end this worker and start it again, which forgets the other");
-    Tell(NoteLevel::kError, "coordinator not followed", why);
-    effects.push_back(CloseStream{why});
-    return;
+    return DoNotFollow(absl::StrCat("the coordinator has boot number ", welcome.boot.value, ", but ", boot.value,
+                                    " was seen before: its state directory is older than one that this worker has "
+                                    "followed; start the coordinator on the newer state",
+                                    kOtherwise));
+  }
+  const bool told = boot_nonce != 0 && welcome.boot_nonce != 0;
+  if (welcome.boot == boot && told && welcome.boot_nonce != boot_nonce) {
+    return DoNotFollow(absl::StrCat("the coordinator has boot number ", boot.value,
+                                    ", as another one that this worker has followed: both run on copies of one state "
+                                    "directory; stop one of them",
+                                    kOtherwise));
   }
   if (boot.value > 0 && LineOf(welcome.boot) != LineOf(boot)) LeaveLine(welcome.boot);
+  boot_nonce = welcome.boot_nonce;
   boot = welcome.boot;
   incarnation = welcome.incarnation;
   heartbeat = welcome.heartbeat_interval;

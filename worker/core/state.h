@@ -68,6 +68,7 @@ struct Core::State {
   void OnMessage(const CoordinatorMessage& message);
   void OnWelcome(const Welcome& welcome);
   void LeaveLine(BootNumber restored);
+  void DoNotFollow(const std::string& why);
   void OnFate(const Welcome::Fate& fate);
   void OnLeaveWanted(const LeaveWanted& wanted);
   Hello MakeHello() const;
@@ -200,6 +201,7 @@ struct Core::State {
   bool refusing = false;  // this stream's coordinator is not followed
   Instant away_since{};
   BootNumber boot;
+  uint64_t boot_nonce = 0;  // of the coordinator that has it; 0: not told
   Incarnation incarnation;
   Duration heartbeat{limits::kHeartbeatInterval}, membership{limits::kMembershipTimeout};
 

@@ -187,9 +187,13 @@ std::vector<WorkerMessage> WorkerMessages() {
 }
 
 std::vector<CoordinatorMessage> CoordinatorMessages() {
-  Welcome welcome{{3},         {5},
-                  true,        Seconds(2),
-                  Seconds(20), {{{{0}, {3}}, ContributionFate::kCommitted}, {{{1}, {3}}, ContributionFate::kUnknown}}};
+  Welcome welcome{{3},
+                  {5},
+                  true,
+                  Seconds(2),
+                  Seconds(20),
+                  {{{{0}, {3}}, ContributionFate::kCommitted}, {{{1}, {3}}, ContributionFate::kUnknown}},
+                  0x1122334455667788};
   Assignment assignment{{"tiny"}, 2, std::make_shared<const JobSpec>(ValidSpec()), 50, {{1}, {0}}};
   return {welcome,
           assignment,

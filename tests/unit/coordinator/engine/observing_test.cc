@@ -59,6 +59,16 @@ class Observing : public testing::Test {
   ManualClock clock_;
 };
 
+TEST_F(Observing, AWelcomeTellsTheRandomNumberOfTheStart) {
+  SmallCoordinator c(disk_, clock_);
+  const auto sink = std::make_shared<KeepingSink>();
+  c.engine.OpenControl(HelloOf("w", 1), sink);
+  c.Settle();
+  const auto* welcome = std::get_if<Welcome>(&sink->sent.at(0));
+  ASSERT_NE(welcome, nullptr);
+  EXPECT_EQ(welcome->boot_nonce, 42u);
+}
+
 TEST_F(Observing, ARefusedNamesakeDoesNotHideTheWorker) {
   SmallCoordinator c(disk_, clock_);
   const auto first = std::make_shared<KeepingSink>(), second = std::make_shared<KeepingSink>();

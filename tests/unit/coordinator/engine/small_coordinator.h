@@ -63,7 +63,7 @@ class SmallCoordinator {
         data({disk.files, its_clock, work, work, snapshot_work, work, *ledger, rounds, snapshots, blobs,
               DataDirectory("/state"), log, "", 1,
               [](const absl::Status& status) { ATOLL_CHECK(status.ok(), "a fatal status"); }}),
-        engine({.core = {Seconds(2), Seconds(20)}},
+        engine({.core = {.heartbeat_interval = Seconds(2), .membership_timeout = Seconds(20), .boot_nonce = 42}},
                {its_clock, work, *ledger, data, *events, metrics, log,
                 [](const absl::Status& status) { ATOLL_CHECK(status.ok(), "a fatal status"); }},
                recovered) {

@@ -59,10 +59,12 @@ class World {
     for (int i = 0; i < 200 && steps_taken < goal; ++i) Boundary();
   }
 
+  uint64_t boot_nonce = 0;  // of its next Welcome
   void Connect(bool resumed = false, uint64_t boot = 1, uint64_t incarnation = 5,
                std::vector<Welcome::Fate> fates = {}) {
     Give(StreamUp{});
-    Hear(Welcome{BootNumber{boot}, Incarnation{incarnation}, resumed, Seconds(2), Seconds(20), std::move(fates)});
+    Hear(Welcome{BootNumber{boot}, Incarnation{incarnation}, resumed, Seconds(2), Seconds(20), std::move(fates),
+                 boot_nonce});
   }
   void Assign(VersionVector versions, uint64_t clock = 0, uint64_t revision = 1, Duration pace = {}) {
     assigned_ = versions;

@@ -75,6 +75,34 @@ TEST(WorkerLife, ALowerBootNumberIsNotFollowed) {
   EXPECT_FALSE(w.Did("make job")) << "nothing that such a coordinator says counts";
 }
 
+// A directory was copied, and both copies were started equally often.
+TEST(WorkerLife, ASecondCopyOfTheStateIsNotFollowed) {
+  World w;
+  w.boot_nonce = 0x1111;
+  w.Connect(false, 5);
+  w.Give(StreamDown{"gone"});
+  w.Connect(true, 5);
+  EXPECT_FALSE(w.Did("close: ")) << "the same one again";
+  w.Give(StreamDown{"gone"});
+  w.boot_nonce = 0;
+  w.Connect(true, 5);
+  EXPECT_FALSE(w.Did("close: ")) << "it is not told by every coordinator";
+  w.Give(StreamDown{"gone"});
+  w.boot_nonce = 0x1111;
+  w.Connect(true, 5);
+  w.Give(StreamDown{"gone"});
+  w.boot_nonce = 0x2222;
+  w.Connect(true, 5);
+  EXPECT_TRUE(w.Did("close: the coordinator has boot number 5, as another one that this worker has followed"));
+  EXPECT_TRUE(w.Did("stop one of them, or, to follow this one, end this worker and start it again"));
+  w.Assign({Version{0}});
+  EXPECT_FALSE(w.Did("make job")) << "nothing that such a coordinator says counts";
+  w.Give(StreamDown{"gone"});
+  w.Connect(true, 6);
+  w.Assign({Version{0}});
+  EXPECT_TRUE(w.Did("make job")) << "a later start of whichever is left";
+}
+
 TEST(WorkerLife, AheadOfACoordinatorThatWentBackItFetchesAfresh) {
   World w;
   w.Connect();
