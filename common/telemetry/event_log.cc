@@ -16,6 +16,7 @@ constexpr char kFleetFile[] = "_fleet";
 using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kLineBytes = 256 * 1024;  // longer lines are foreign
+constexpr size_t kOpenFiles = 32;            // at one time
 constexpr uint64_t kPieceBytes = 64 * 1024;  // read at once
 
 Json Number(double value) {
@@ -34,6 +35,7 @@ class FileEventLog final : public EventLog {
   FileEventLog(Files& files, EventLogOptions options) : files_(files), options_(std::move(options)) {}
 
   absl::Status Append(const LoggedEvent& event) override {
+    if (open_.size() >= kOpenFiles && !open_.contains(event.job)) open_.clear();  // of jobs that have ended, mostly
     std::unique_ptr<File>& file = open_[event.job];
     if (file == nullptr) {
       auto opened = files_.OpenForAppend(PathOf(event.job));

@@ -2,6 +2,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <chrono>
@@ -123,17 +124,23 @@ struct HttpServer::State {
   Shared shared;
   asio::io_context context{1};
   Tcp::acceptor acceptor{context};
+  asio::steady_timer pause{context};
   int port = 0;
   std::thread thread;
 
   void Accept() {
     acceptor.async_accept([this](beast::error_code error, Tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
-      if (!error && shared.open < shared.options.connections) {
+      if (error) return AcceptLater();  // no descriptor is left, as a rule
+      if (shared.open < shared.options.connections) {
         std::make_shared<Connection>(std::move(socket), shared)->Read(shared.options.request_limit);
       }
       Accept();
     });
+  }
+  void AcceptLater() {
+    pause.expires_after(std::chrono::milliseconds(100));
+    pause.async_wait([this](beast::error_code) { Accept(); });
   }
 };
 

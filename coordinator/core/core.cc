@@ -25,6 +25,7 @@ Effects Core::Step(const Event& event, Instant now, int64_t wall_nanos) {
 Instant Core::NextWake() const { return state_->machine.NextWake(); }
 BootNumber Core::boot() const { return state_->machine.boot(); }
 std::vector<JobId> Core::Jobs() const { return state_->machine.Jobs(); }
+bool Core::HasJob(const JobId& job) const { return state_->machine.HasJob(job); }
 std::optional<JobView> Core::ViewJob(const JobId& job, Instant now) const { return state_->machine.ViewJob(job, now); }
 std::vector<WorkerView> Core::ViewWorkers(Instant now) const { return state_->machine.ViewWorkers(now); }
 void Core::CheckInvariants() const { state_->machine.CheckInvariants(); }

@@ -92,6 +92,7 @@ class Core {
 
   BootNumber boot() const;
   std::vector<JobId> Jobs() const;  // by sequence
+  bool HasJob(const JobId& job) const;
   std::optional<JobView> ViewJob(const JobId& job, Instant now) const;
   std::vector<WorkerView> ViewWorkers(Instant now) const;  // by name; includes lost ones that still hold a record
   // Breaks with ATOLL_CHECK on a violated invariant (I1, I6, I8, I9, I10, I12); cheap enough to call after every step

@@ -29,6 +29,7 @@ class Machine {
 
   BootNumber boot() const { return boot_; }
   std::vector<JobId> Jobs() const;
+  bool HasJob(const JobId& job) const { return Find(job) != nullptr; }
   std::optional<JobView> ViewJob(const JobId& job, Instant now) const;
   std::vector<WorkerView> ViewWorkers(Instant now) const;
   void CheckInvariants() const;

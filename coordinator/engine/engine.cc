@@ -288,7 +288,8 @@ UploadId Engine::OfferUpload(ContributionHeader header, BootNumber boot, std::sh
   state_->Post([this, id, header = std::move(header), boot, sink = std::move(sink)]() mutable {
     const absl::Status known = state_->parts.data.BeginUpload(id, header);
     if (!known.ok()) {
-      state_->observer.Refused(header.job, known);
+      // What is kept by a job's name is kept of jobs that there are: anybody may make names up.
+      state_->observer.Refused(state_->core->HasJob(header.job) ? header.job : JobId{}, known);
       return sink->Refused(known);
     }
     state_->uploads[id] = {std::move(sink), header.job, header.worker, header.encoded_bytes};
@@ -332,7 +333,7 @@ void Engine::Query(std::function<void(const Core&, const History&, Instant)> loo
 
 void Engine::CountDownload(JobId job, WorkerId worker, std::string kind, uint64_t bytes) {
   state_->Post([this, job = std::move(job), worker = std::move(worker), kind = std::move(kind), bytes] {
-    state_->observer.Downloaded(job, worker, kind, bytes);
+    if (state_->core->HasJob(job)) state_->observer.Downloaded(job, worker, kind, bytes);
   });
 }
 

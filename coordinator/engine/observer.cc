@@ -14,7 +14,8 @@ namespace atl {
 namespace {
 
 constexpr Duration kPublishInterval = Seconds(1);
-constexpr Duration kLostShown = Seconds(3600);  // with its age; many a worker is not meant to come back
+constexpr Duration kEndedShown = Seconds(3600);  // series of a job that has ended
+constexpr Duration kLostShown = Seconds(3600);   // with its age; many a worker is not meant to come back
 constexpr double kMicro = 1e-6;
 constexpr char kRolledBack[] = "rolled back";  // JobNote::kind
 constexpr char kEvaluated[] = "evaluation";    // likewise
@@ -367,7 +368,6 @@ void Observer::Uploaded(const JobId& job, const WorkerId& worker, uint64_t bytes
 }
 
 void Observer::Downloaded(const JobId& job, const WorkerId& worker, const std::string& kind, uint64_t bytes) {
-  if (job.value.empty()) return;
   history_.CountDownload(job, worker, bytes);
   if (!worker.value.empty()) moved_[job].workers.insert(worker);
   metrics_.Add(Metric::kTransferBytes, static_cast<double>(bytes), {job.value, worker.value, "download", kind});
@@ -382,6 +382,7 @@ void Observer::Publish(const Core& core, Instant now) {
     ++by_state[view->record.state];
     const bool ended = HasEnded(view->record.state);
     if (ended && shown_.erase(job) == 0) continue;  // the last word about a job is that it has no workers
+    if (ended) ended_[job] = now;
     if (!ended) shown_.insert(job);
     NoteClock(*view, now);
     metrics_.Set(Metric::kJobStopped, view->stopped ? 1 : 0, {job.value});
@@ -393,6 +394,11 @@ void Observer::Publish(const Core& core, Instant now) {
     metrics_.Set(Metric::kWorkers, ended ? 0 : view->not_waited_for, {job.value, "not_waited_for"});
     if (view->pool > 0) metrics_.Set(Metric::kWorkers, ended ? 0 : view->pool, {job.value, "pool"});
   }
+  std::erase_if(ended_, [&](const auto& job) {
+    const bool over = now - job.second >= kEndedShown;
+    if (over) metrics_.ForgetJob(job.first);
+    return over;
+  });
   for (const JobState state : {JobState::kPending, JobState::kWaitingForWorkers, JobState::kRunning, JobState::kPaused,
                                JobState::kClosing, JobState::kSucceeded, JobState::kFailed, JobState::kCancelled}) {
     metrics_.Set(Metric::kJobs, by_state[state], {StateName(state)});

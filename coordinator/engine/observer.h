@@ -45,6 +45,7 @@ class Observer {
   void Note(const JobNote& note);
   void Refused(const JobId& job, const absl::Status& status);
   void Uploaded(const JobId& job, const WorkerId& worker, uint64_t bytes);
+  // Of a job that there is.
   void Downloaded(const JobId& job, const WorkerId& worker, const std::string& kind, uint64_t bytes);
   // Sets the gauges; at most once a second.
   void Publish(const Core& core, Instant now);
@@ -89,8 +90,9 @@ class Observer {
   std::map<JobId, std::deque<std::map<std::string, std::string>>> evaluation_fields_;
   std::map<std::pair<JobId, FragmentIndex>, Instant> last_round_;
   std::map<JobId, ClockRate> clock_rates_;
-  std::set<JobId> shown_;          // jobs with gauges of their workers
-  std::set<WorkerId> lost_shown_;  // workers with a gauge although they are lost
+  std::set<JobId> shown_;           // jobs with gauges of their workers
+  std::map<JobId, Instant> ended_;  // jobs whose series go an hour later
+  std::set<WorkerId> lost_shown_;   // workers with a gauge although they are lost
   Instant next_publish_;
   Diagnostics diagnostics_;
   std::map<JobId, std::deque<JobNote>> warnings_;  // to follow the next "round committed" line of the job

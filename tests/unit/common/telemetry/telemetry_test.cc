@@ -278,6 +278,22 @@ TEST(EventLogTest, AJobNamedFleetDoesNotShareTheFleetsFile) {
   EXPECT_TRUE(files->Exists(options.directory + "/_fleet.jsonl"));
 }
 
+TEST(EventLogTest, HoldsFewFilesOpen) {
+  const auto files = MakePosixFiles();
+  auto log = *EventLog::Open(*files, {.directory = FreshDirectory("many")});
+  const auto open = [] { return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}); };
+  const auto before = open();
+  for (uint64_t i = 1; i <= 400; ++i) {
+    LoggedEvent event = MakeEvent(i);
+    event.job = {"job-" + std::to_string(i % 200)};
+    ASSERT_EQ(log->Append(event), absl::OkStatus());
+  }
+  EXPECT_LE(open(), before + 40);
+  uint64_t lines = 0;
+  ASSERT_TRUE(log->Read({"job-7"}, [&lines](const LoggedEvent&) { ++lines; }).ok());
+  EXPECT_EQ(lines, 2u);
+}
+
 TEST(EventLogTest, RotatesAndKeepsTheNewest) {
   const auto files = MakePosixFiles();
   const EventLogOptions options{.directory = FreshDirectory("rotate"), .rotate_bytes = 1000, .keep_rotated = 2};

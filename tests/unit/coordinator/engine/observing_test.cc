@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -164,6 +165,51 @@ TEST_F(Observing, TheAgeOfALostWorkerIsToldForAnHour) {
   c.Pass(Seconds(600));
   c.Pass(Seconds(2));
   EXPECT_THAT(c.metrics.Expose(), Not(HasSubstr(of_gone)));
+}
+
+// A member may make names up; what is kept by them would never go.
+TEST_F(Observing, NothingIsKeptOfJobsThatAreNot) {
+  SmallCoordinator c(disk_, clock_);
+  ASSERT_TRUE(c.Submit(TinySpec("tiny")).ok());
+  c.Pass(Seconds(2));
+  class Sink final : public UploadSink {
+   public:
+    void Granted(uint64_t) override { ADD_FAILURE() << "granted"; }
+    void Accepted() override { ADD_FAILURE() << "accepted"; }
+    void Refused(const absl::Status& status) override { refused = status; }
+    absl::Status refused;
+  };
+  const auto series = [&c] { return std::ranges::count(c.metrics.Expose(), '\n'); };
+  const auto sink = std::make_shared<Sink>();
+  std::vector<int64_t> seen;
+  for (int i = 0; i < 3; ++i) {
+    ContributionHeader header;
+    header.job = JobId{absl::StrCat("made-up-", i)};
+    header.worker = WorkerId{"w"};
+    c.engine.OfferUpload(header, BootNumber{1}, sink);
+    c.engine.CountDownload(header.job, WorkerId{"w"}, "block", 1000);
+    c.Settle();
+    EXPECT_FALSE(sink->refused.ok());
+    c.engine.Query([&](const Core&, const History& history, Instant) { EXPECT_EQ(history.Find(header.job), nullptr); });
+    c.Settle();
+    seen.push_back(series());
+  }
+  EXPECT_EQ(seen[0], seen[2]) << "all of them share one series";
+  EXPECT_THAT(c.metrics.Expose(), Not(HasSubstr("made-up")));
+  c.engine.CountDownload(JobId{"tiny"}, WorkerId{"w"}, "block", 1000);
+  c.Settle();
+  EXPECT_THAT(c.metrics.Expose(), HasSubstr("kind=\"block\""));
+}
+
+TEST_F(Observing, TheSeriesOfAnEndedJobGoAfterAnHour) {
+  SmallCoordinator c(disk_, clock_);
+  ASSERT_TRUE(c.Submit(TinySpec("tiny")).ok());
+  c.Pass(Seconds(2));
+  ASSERT_TRUE(c.Ask(JobControlled{.job = JobId{"tiny"}, .action = JobAction::kCancel}).ok());
+  c.Pass(Seconds(3590));
+  EXPECT_THAT(c.metrics.Expose(), HasSubstr("job=\"tiny\""));
+  c.Pass(Seconds(15));
+  EXPECT_THAT(c.metrics.Expose(), Not(HasSubstr("job=\"tiny\"")));
 }
 
 TEST_F(Observing, AnEndedJobHasNoWorkers) {
