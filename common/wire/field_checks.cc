@@ -9,7 +9,7 @@ namespace atl {
 namespace {
 
 // Length of the valid UTF-8 sequence at `at`, 0 when there is none (overlong forms, surrogates and cut ends included).
-size_t SequenceLength(const std::string& text, size_t at) {
+size_t SequenceLength(std::string_view text, size_t at) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(at);
   if (lead < 0x80) return 1;
@@ -94,12 +94,12 @@ absl::StatusOr<LeaseCursor> FromProto(const v1::LeaseCursor& proto, const std::s
   return LeaseCursor{{proto.lease()}, proto.cursor()};
 }
 
-std::string Sendable(const std::string& text) {
+std::string Sendable(std::string_view text, size_t most) {
   std::string out;
-  out.reserve(std::min(text.size(), limits::kTextBytes));
+  out.reserve(std::min(text.size(), most));
   for (size_t at = 0; at < text.size();) {
     const size_t length = SequenceLength(text, at);
-    if (out.size() + std::max<size_t>(length, 1) > limits::kTextBytes) break;
+    if (out.size() + std::max<size_t>(length, 1) > most) break;
     if (length == 0) {
       out += '?';
       ++at;

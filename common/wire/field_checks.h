@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "atoll/v1/worker.pb.h"
 #include "common/base/status.h"
+#include "common/plan/limits.h"
 #include "common/plan/messages.h"
 
 namespace atl {
@@ -31,8 +33,8 @@ absl::StatusOr<FragmentVersion> FromProto(const v1::FragmentVersion& proto, cons
 v1::LeaseCursor ToProto(const LeaseCursor& value);
 absl::StatusOr<LeaseCursor> FromProto(const v1::LeaseCursor& proto, const std::string& path);
 
-// Text as it may travel: valid UTF-8 (other bytes become '?'), cut to limits::kTextBytes.
-std::string Sendable(const std::string& text);
+// Text as it may travel: valid UTF-8 (other bytes become '?'), cut to `most` bytes.
+std::string Sendable(std::string_view text, size_t most = limits::kTextBytes);
 
 }  // namespace atl
 

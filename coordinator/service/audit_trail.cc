@@ -4,6 +4,20 @@
 
 namespace atl {
 
+std::optional<uint64_t> LineRate::Take(Instant now) {
+  MutexLock lock(mutex_);
+  if (now - second_ >= Seconds(1)) {
+    second_ = now;
+    lines_ = 0;
+  }
+  if (lines_ >= kLinesPerSecond) {
+    ++untold_;
+    return std::nullopt;
+  }
+  ++lines_;
+  return std::exchange(untold_, 0);
+}
+
 void AuditTrail::KeepIn(std::unique_ptr<AuditLog> kept, Executor& executor) {
   kept_ = std::move(kept);
   executor_ = &executor;

@@ -4,6 +4,7 @@
 
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,21 @@
 #include "coordinator/store/audit_log.h"
 
 namespace atl {
+
+// So many lines of one kind a second: whoever makes them at will does not push out what else is kept. The rest is
+// counted.
+class LineRate {
+ public:
+  static constexpr uint32_t kLinesPerSecond = 100;
+  // How many were not told since the one before; nothing when this one is not to be told either. Thread-safe.
+  std::optional<uint64_t> Take(Instant now) ATOLL_EXCLUDES(mutex_);
+
+ private:
+  Mutex mutex_;
+  Instant second_ ATOLL_GUARDED_BY(mutex_) = {};
+  uint32_t lines_ ATOLL_GUARDED_BY(mutex_) = 0;
+  uint64_t untold_ ATOLL_GUARDED_BY(mutex_) = 0;
+};
 
 // Thread-safe; never waits. Outlives the executor.
 class AuditTrail {

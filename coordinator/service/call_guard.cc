@@ -1,6 +1,9 @@
 #include "coordinator/service/call_guard.h"
 
+#include <optional>
 #include <utility>
+
+#include "common/wire/field_checks.h"
 
 namespace atl {
 namespace {
@@ -19,8 +22,7 @@ absl::Status CallGuard::Check(const std::string& method, const Identity& caller)
   if (!decided.ok()) {
     TellRefusal(method, caller, decided);
   } else if (FindAccessRule(method)->changes_state) {
-    trail_.Tell(LogLevel::kInfo,
-                {{"who", Who(caller)}, {"call", method}, {"result", "allowed"}, {"token", TokenOf(caller)}});
+    TellAllowed(method, caller);
   }
   return decided;
 }
@@ -29,7 +31,7 @@ void CallGuard::TellOutcome(const std::string& method, const Identity& caller, c
                             const absl::Status& outcome) {
   const AccessRule* rule = FindAccessRule(method);
   if (rule == nullptr || !rule->changes_state) return;
-  const std::string what = about.substr(0, kAboutBytes), token = TokenOf(caller);
+  const std::string what = Sendable(about, kAboutBytes), token = TokenOf(caller);
   if (outcome.ok()) {
     trail_.Tell(LogLevel::kInfo,
                 {{"who", Who(caller)}, {"call", method}, {"about", what}, {"result", "done"}, {"token", token}});
@@ -39,7 +41,7 @@ void CallGuard::TellOutcome(const std::string& method, const Identity& caller, c
                                      {"about", what},
                                      {"result", "failed"},
                                      {"token", token},
-                                     {"reason", std::string(outcome.message().substr(0, kReasonBytes))}});
+                                     {"reason", Sendable(std::string(outcome.message()), kReasonBytes)}});
   }
 }
 
@@ -57,28 +59,25 @@ absl::Status CallGuard::Decide(const std::string& method, const Identity& caller
                                                   ", which was revoked: enrol again with another token"));
 }
 
+// A worker calls by itself, and may open control streams without end; what people do is all told.
+void CallGuard::TellAllowed(const std::string& method, const Identity& caller) {
+  const std::optional<uint64_t> untold = caller.role == Role::kWorker ? workers_.Take(clock_.Now()) : 0;
+  if (!untold) return;
+  const LogField who("who", Who(caller)), call("call", method), result("result", "allowed"),
+      token("token", TokenOf(caller));
+  if (*untold == 0) return trail_.Tell(LogLevel::kInfo, {who, call, result, token});
+  trail_.Tell(LogLevel::kInfo, {who, call, result, token, {"not_told_before", *untold}});
+}
+
 void CallGuard::TellRefusal(const std::string& method, const Identity& caller, const absl::Status& why) {
-  uint64_t untold = 0;
-  {
-    MutexLock lock(mutex_);
-    const Instant now = clock_.Now();
-    if (now - second_ >= Seconds(1)) {
-      second_ = now;
-      lines_ = 0;
-    }
-    if (lines_ >= kRefusalLinesPerSecond) {
-      ++untold_;
-      return;
-    }
-    ++lines_;
-    untold = std::exchange(untold_, 0);
-  }
+  const std::optional<uint64_t> untold = refusals_.Take(clock_.Now());
+  if (!untold) return;
   trail_.Tell(LogLevel::kWarning, {{"who", Who(caller)},
-                                   {"call", method.substr(0, 128)},
+                                   {"call", Sendable(method, kAboutBytes)},
                                    {"result", "refused"},
                                    {"token", TokenOf(caller)},
                                    {"reason", std::string(why.message())},
-                                   {"not_told_before", untold}});
+                                   {"not_told_before", *untold}});
 }
 
 }  // namespace atl

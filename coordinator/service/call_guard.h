@@ -17,12 +17,10 @@ namespace atl {
 std::string Who(const Identity& identity);
 
 // Thread-safe; never waits. An audit line for every refused call, for every allowed one that changes state and, where
-// it has one answer, for what came of it; beyond kRefusalLinesPerSecond refusals are counted and the count is told in
-// the next second's first line.
+// it has one answer, for what came of it. Of refusals, and of allowed calls of workers, those beyond
+// LineRate::kLinesPerSecond are counted, and the count is told in the next second's first line.
 class CallGuard {
  public:
-  static constexpr uint32_t kRefusalLinesPerSecond = 100;
-
   CallGuard(AuditTrail& trail, const Clock& clock) : trail_(trail), clock_(clock) {}
   // PermissionDenied with the reason; a CallCheck of common/rpc/tls.h.
   absl::Status Check(const std::string& method, const Identity& caller) ATOLL_EXCLUDES(mutex_);
@@ -35,15 +33,14 @@ class CallGuard {
 
  private:
   absl::Status Decide(const std::string& method, const Identity& caller) ATOLL_EXCLUDES(mutex_);
-  void TellRefusal(const std::string& method, const Identity& caller, const absl::Status& why) ATOLL_EXCLUDES(mutex_);
+  void TellRefusal(const std::string& method, const Identity& caller, const absl::Status& why);
+  void TellAllowed(const std::string& method, const Identity& caller);
 
   AuditTrail& trail_;
   const Clock& clock_;
   Mutex mutex_;
   std::set<std::string> revoked_ ATOLL_GUARDED_BY(mutex_);
-  Instant second_ ATOLL_GUARDED_BY(mutex_) = {};
-  uint32_t lines_ ATOLL_GUARDED_BY(mutex_) = 0;
-  uint64_t untold_ ATOLL_GUARDED_BY(mutex_) = 0;
+  LineRate refusals_, workers_;
 };
 
 }  // namespace atl

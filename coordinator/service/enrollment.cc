@@ -5,6 +5,7 @@
 
 #include "common/base/names.h"
 #include "common/plan/limits.h"
+#include "common/wire/field_checks.h"
 
 namespace atl {
 namespace {
@@ -93,14 +94,16 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::EnrollNow(const v1::EnrollRequest
   ATOLL_RETURN_IF_ERROR(CheckAddress(address));
   absl::StatusOr<v1::EnrollResponse> response =
       request.certificate().empty() ? ByToken(request) : ByCertificate(request);
-  if (!response.ok()) {
-    CountFailure(address);
+  if (response.ok()) return response;
+  CountFailure(address);
+  if (const std::optional<uint64_t> untold = refusals_.Take(parts_.clock.Now())) {
     parts_.trail.Tell(LogLevel::kWarning, {{"who", address},
                                            {"call", "Enroll"},
                                            {"result", "refused"},
-                                           {"name", request.name().substr(0, 64)},
-                                           {"token", request.token_id().substr(0, 16)},
-                                           {"reason", std::string(response.status().message())}});
+                                           {"name", Sendable(request.name(), 64)},
+                                           {"token", Sendable(request.token_id(), 16)},
+                                           {"reason", std::string(response.status().message())},
+                                           {"not_told_before", *untold}});
   }
   return response;
 }
@@ -134,8 +137,11 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::ByCertificate(const v1::EnrollReq
   if (key != facts.public_key) {
     return absl::UnauthenticatedError("a renewal must be signed by the key of the old certificate: enrol with a token");
   }
-  if (facts.identity.role == Role::kCoordinator) {
-    return absl::UnauthenticatedError("a coordinator's certificate is not renewed here");
+  // Of a person's it would go on for ever, also of one that was given without a token, which nothing revokes.
+  if (facts.identity.role != Role::kWorker) {
+    return absl::UnauthenticatedError(absl::StrCat(
+        "the certificate of ", Who(facts.identity),
+        " is not renewed here, only a worker's is: ", "enrol with a new join token, or take one of 'atoll ca issue'"));
   }
   if (NowSeconds() > facts.not_after_s + kRenewalGrace_s) {
     return absl::UnauthenticatedError(absl::StrCat("the certificate of ", Who(facts.identity), " ended at ",

@@ -79,6 +79,7 @@ class Enrollment {
   std::atomic<uint32_t> waiting_ = 0;
   std::map<std::string, TokenRecord> tokens_;
   std::map<std::string, Failures> failures_;
+  LineRate refusals_;
 };
 
 }  // namespace atl

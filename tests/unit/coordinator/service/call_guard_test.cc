@@ -59,13 +59,34 @@ TEST_F(CallGuardTest, ARevokedTokenEndsWhatCameByIt) {
 }
 
 TEST_F(CallGuardTest, AFloodOfRefusalsIsCounted) {
-  for (uint32_t i = 0; i < CallGuard::kRefusalLinesPerSecond + 50; ++i) {
+  for (uint32_t i = 0; i < LineRate::kLinesPerSecond + 50; ++i) {
     EXPECT_FALSE(guard_.Check(kCancel, {Role::kViewer, "eve", ""}).ok());
   }
-  EXPECT_EQ(Lines(), size_t{CallGuard::kRefusalLinesPerSecond});
+  EXPECT_EQ(Lines(), size_t{LineRate::kLinesPerSecond});
   clock_.Advance(Seconds(1));
   EXPECT_FALSE(guard_.Check(kCancel, {Role::kViewer, "eve", ""}).ok());
   EXPECT_NE(Newest().find("not_told_before=50"), std::string::npos) << Newest();
+}
+
+// Streams that are opened and dropped push nothing out of the log; what people do is told all the same.
+TEST_F(CallGuardTest, AFloodOfAWorkersStreamsIsCounted) {
+  const Identity worker = {Role::kWorker, "cpu-1", ""};
+  constexpr char kControl[] = "/atoll.v1.WorkerService/Control";
+  for (uint32_t i = 0; i < LineRate::kLinesPerSecond + 400; ++i) EXPECT_TRUE(guard_.Check(kControl, worker).ok());
+  EXPECT_EQ(Lines(), size_t{LineRate::kLinesPerSecond});
+  EXPECT_FALSE(guard_.Check(kCancel, {Role::kViewer, "eve", ""}).ok());
+  EXPECT_TRUE(guard_.Check(kCancel, {Role::kOperator, "bob", ""}).ok());
+  EXPECT_EQ(Lines(), size_t{LineRate::kLinesPerSecond} + 2);
+  clock_.Advance(Seconds(1));
+  EXPECT_TRUE(guard_.Check(kControl, worker).ok());
+  EXPECT_NE(Newest().find("result=allowed token=none not_told_before=400"), std::string::npos) << Newest();
+  EXPECT_TRUE(guard_.Check(kControl, worker).ok());
+  EXPECT_EQ(Newest().find("not_told_before"), std::string::npos) << Newest();
+}
+
+TEST_F(CallGuardTest, CutsNoCharacter) {
+  guard_.TellOutcome(kCancel, {Role::kAdmin, "eve", ""}, std::string(127, 'x') + "\u00e9", absl::OkStatus());
+  EXPECT_NE(Newest().find("about=" + std::string(127, 'x') + " result"), std::string::npos) << Newest();
 }
 
 }  // namespace

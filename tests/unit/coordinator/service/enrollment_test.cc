@@ -163,6 +163,27 @@ TEST_F(EnrollmentTest, RenewalNeedsTheSameKeyAndWorksForAWhileAfterTheEnd) {
   EXPECT_NE(Why(Enroll(Renewal(back->certificate(), key))).find("too long ago"), std::string::npos);
 }
 
+// What was given to a person ends at its time, also where no token is there that could be revoked.
+TEST_F(EnrollmentTest, APersonsCertificateIsNotRenewed) {
+  const PrivateKey key = *PrivateKey::Generate();
+  for (const Role role : {Role::kViewer, Role::kOperator, Role::kAdmin}) {
+    const std::string own = *authority_.Sign(*MakeSigningRequest(key), {role, "ops", ""}, NowSeconds(), 86'400);
+    EXPECT_NE(Why(Enroll(Renewal(own, key))).find("only a worker's is: enrol with a new join token"),
+              std::string::npos);
+  }
+}
+
+// From more addresses than are remembered, so that none of them is banned.
+TEST_F(EnrollmentTest, AFloodOfRefusalsIsCounted) {
+  const auto lines = [this] { return log_.Recent(2000).size(); };
+  for (uint32_t i = 0; i < LineRate::kLinesPerSecond + 40; ++i)
+    (void)Enroll(With(JoinToken{}, "\u00e9" + std::string(80, 'x')), absl::StrCat("ipv6:", i));
+  EXPECT_EQ(lines(), size_t{LineRate::kLinesPerSecond});
+  clock_.Advance(Seconds(1));
+  (void)Enroll(With(JoinToken{}, "x"), "ipv6:last");
+  EXPECT_NE(log_.Recent(1).at(0).ToText().find("not_told_before=40"), std::string::npos);
+}
+
 TEST_F(EnrollmentTest, ARevokedTokenEndsEnrolmentRenewalAndCalls) {
   const JoinToken token = Token(5);
   const PrivateKey key = *PrivateKey::Generate();
