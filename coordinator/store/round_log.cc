@@ -112,7 +112,10 @@ absl::StatusOr<uint64_t> RoundLog::Begin(const RoundKey& key, const Contribution
   const std::string begin = SerializeContributionBegin(header);
   if (same && SerializeContributionBegin(known->header) == begin) return known->length;
   const std::string head = SlotHead(same ? known->slot : segment->next_slot);
+  const uint64_t record = kRecordHeaderBytes + head.size() + begin.size();
+  ATOLL_RETURN_IF_ERROR(segment->CheckTaken(header.worker, header.encoded_bytes, record));
   ATOLL_RETURN_IF_ERROR(segment->AppendRecord(RecordType::kBegin, std::array{AsBytes(head), AsBytes(begin)}));
+  segment->taken[header.worker] += record;
   if (same) {
     known->header = header;
     return known->length;
@@ -148,9 +151,12 @@ absl::Status RoundLog::Append(const RoundKey& key, const WorkerId& worker, uint6
                                               contribution->length, " of ", contribution->header.encoded_bytes));
   }
   if (size == 0) return absl::OkStatus();
+  const uint64_t record = kRecordHeaderBytes + kChunkHeadBytes + size;
+  ATOLL_RETURN_IF_ERROR(segment->CheckTaken(worker, contribution->header.encoded_bytes, record));
   std::string head = SlotHead(contribution->slot);
   PutU64(head, offset);
   ATOLL_RETURN_IF_ERROR(segment->AppendRecord(RecordType::kChunk, std::array{AsBytes(head)}, pieces));
+  segment->taken[worker] += record;
   contribution->chunks.push_back({segment->file_bytes - size, size});
   for (const Bytes& piece : pieces) contribution->hasher.Update(piece);
   contribution->length += size;

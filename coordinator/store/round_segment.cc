@@ -10,7 +10,6 @@ namespace atl {
 namespace {
 
 constexpr size_t kSlotBytes = 4;
-constexpr size_t kChunkHeadBytes = 12;  // slot, offset
 
 absl::Status Strange(const std::string& path, const char* what) {
   return absl::DataLossError(absl::StrCat("round log segment ", path, " contradicts itself: ", what));
@@ -93,6 +92,7 @@ absl::Status RoundSegment::VisitBegin(Bytes head) {
   const uint32_t slot = GetU32(head);
   ATOLL_ASSIGN_OR_RETURN(ContributionHeader begun, ParseContributionBegin(TextOf(head.subspan(kSlotBytes))));
   next_slot = std::max(next_slot, slot + 1);
+  taken[begun.worker] += kRecordHeaderBytes + head.size();
   // The same slot again: the same bytes under a newer header (another incarnation of the worker).
   if (RoundContribution* known = FindSlot(slot)) {
     known->header = std::move(begun);
@@ -112,6 +112,7 @@ absl::Status RoundSegment::VisitChunk(const ScannedRecord& record, Bytes head) {
   RoundContribution* contribution = FindSlot(GetU32(head));
   if (contribution == nullptr) return absl::OkStatus();  // of a contribution that was replaced or abandoned since
   const Bytes bytes = head.subspan(kChunkHeadBytes);
+  taken[contribution->header.worker] += kRecordHeaderBytes + head.size();
   if (GetU64(head.subspan(kSlotBytes)) != contribution->length || contribution->accepted ||
       bytes.size() > contribution->header.encoded_bytes - contribution->length) {
     return Strange(path, "a chunk does not follow the one before");
@@ -143,6 +144,17 @@ absl::Status RoundSegment::VisitUpdate(const ScannedRecord& record, Bytes head) 
   if (update_bytes.bytes != update.encoded_bytes) return Strange(path, "an update has a wrong size");
   has_update = true;
   return absl::OkStatus();
+}
+
+absl::Status RoundSegment::CheckTaken(const WorkerId& worker, uint64_t encoded_bytes, uint64_t more) const {
+  const auto found = taken.find(worker);
+  const uint64_t so_far = found == taken.end() ? 0 : found->second;
+  const uint64_t most = kTakenFactor * encoded_bytes + kTakenSlack;
+  if (so_far + more <= most) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("worker ", worker.value,
+                   " has begun this round's contribution anew, or sent it in pieces so small, that the log has taken ",
+                   so_far, " bytes of it, ", most, " at most: put this work into the next version"));
 }
 
 RoundContribution* RoundSegment::FindSlot(uint32_t slot) {

@@ -34,6 +34,11 @@ struct RoundContribution {
   AcceptedRecord trailer;  // meaningful when accepted
 };
 
+// What one worker may take of a segment, so many times the size of its contribution and so much: it may begin anew, or
+// send in small pieces, but not for ever.
+constexpr uint64_t kTakenFactor = 8, kTakenSlack = uint64_t{16} << 20;
+constexpr uint64_t kChunkHeadBytes = 12;  // slot, offset
+
 // The slot at the head of a payload.
 std::string SlotHead(uint32_t slot);
 
@@ -56,6 +61,9 @@ struct RoundSegment {
   absl::Status AppendRecord(RecordType type, std::span<const Bytes> head, std::span<const Bytes> body = {})
       ATOLL_REQUIRES(mutex);
   absl::Status Flush() ATOLL_REQUIRES(mutex);
+  // Whether `more` bytes of file may go to a worker whose contribution has `encoded_bytes`: FailedPrecondition beyond
+  // kTakenFactor of them and kTakenSlack, over all that it has begun in this round.
+  absl::Status CheckTaken(const WorkerId& worker, uint64_t encoded_bytes, uint64_t more) const ATOLL_REQUIRES(mutex);
   RoundContribution* FindSlot(uint32_t slot) ATOLL_REQUIRES(mutex);
   RoundContribution* FindWorker(const WorkerId& worker) ATOLL_REQUIRES(mutex);
   absl::Status Abandon(const WorkerId& worker) ATOLL_REQUIRES(mutex);
@@ -68,6 +76,7 @@ struct RoundSegment {
   bool has_header ATOLL_GUARDED_BY(mutex) = false;
   SegmentHeader header ATOLL_GUARDED_BY(mutex);
   std::map<WorkerId, RoundContribution> contributions ATOLL_GUARDED_BY(mutex);
+  std::map<WorkerId, uint64_t> taken ATOLL_GUARDED_BY(mutex);  // bytes of file, replaced and abandoned ones too
   uint32_t next_slot ATOLL_GUARDED_BY(mutex) = 1;
   bool has_update ATOLL_GUARDED_BY(mutex) = false;
   UpdateInfo update ATOLL_GUARDED_BY(mutex);

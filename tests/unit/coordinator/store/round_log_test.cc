@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "common/base/random.h"
 #include "coordinator/audit/segment_scan.h"
+#include "coordinator/store/round_segment.h"
 #include "coordinator/store/segment_format.h"
 #include "tests/unit/coordinator/store/sim_disk.h"
 
@@ -134,6 +135,30 @@ TEST_F(RoundLogTest, OneContributionCountsForAWorker) {
   EXPECT_EQ(log->Accept(kKey, {"a"}, 1), absl::OkStatus());
   EXPECT_EQ(log->Begin(kKey, HeaderOf("a", a_)).status().code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(*Reopen(2)->ReadContribution(kKey, {"a"}), b_);
+}
+
+// A member that begins anew without end, and after a restart again, or sends byte by byte, does not fill the disk.
+TEST_F(RoundLogTest, OneWorkerTakesSoMuchOfARound) {
+  const std::vector<std::byte> large = Payload(4 << 20, 3);
+  const uint64_t most = kTakenFactor * large.size() + kTakenSlack;
+  auto log = Reopen(1);
+  absl::Status refused;
+  int begun = 0;
+  for (; begun < 100 && refused.ok(); ++begun) {
+    if (begun == 5) log = Reopen(2);
+    ContributionHeader header = HeaderOf("a", large);
+    header.digest = Digest{1, static_cast<uint64_t>(begun)};
+    refused = log->Begin(kKey, header).status();
+    for (size_t at = 0; refused.ok() && at < large.size() - (1 << 20); at += 1 << 20)
+      refused = Put(*log, "a", at, Bytes(large).subspan(at, 1 << 20));
+  }
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+  EXPECT_NE(refused.message().find("put this work into the next version"), absl::string_view::npos) << refused;
+  EXPECT_GT(begun, 12);
+  EXPECT_LE(disk_.At(Path()).size(), most + 1000);
+  ASSERT_TRUE(log->Begin(kKey, HeaderOf("b", b_)).ok()) << "others are not held back";
+  ASSERT_EQ(Put(*log, "b", 0, b_), absl::OkStatus());
+  EXPECT_EQ(log->Accept(kKey, {"b"}, 1), absl::OkStatus());
 }
 
 TEST_F(RoundLogTest, BytesOfAnotherDigestAreDiscarded) {
