@@ -48,6 +48,7 @@ void Core::State::ContinueJob(const Assignment& assignment) {
   assigned = assignment.versions;
   assigned_clock = {assignment.clock_step, now, assignment.clock_pace};
   if (phase == Phase::kIdle) {  // a new incarnation: whatever was here counts for nothing
+    for (size_t p = 0; p < reached.size() && p < assigned.size(); ++p) fresh = fresh || assigned[p] < reached[p];
     FetchAll();
     return;
   }
@@ -58,6 +59,7 @@ void Core::State::ContinueJob(const Assignment& assignment) {
   }
   if (behind) {
     VoidIncarnation();
+    fresh = true;
     FetchAll();
     return;
   }
@@ -233,6 +235,7 @@ void Core::State::DropJob(bool return_leases) {
   prepare_at = kNever;
   job = JobId{};
   fragments.clear();
+  reached.clear();
   sizes.clear();
   leases.clear();
   schedule.reset();
@@ -256,7 +259,9 @@ void Core::State::VoidIncarnation() {
   if (phase == Phase::kPreparing) return;  // nothing is held yet
   Tell(NoteLevel::kWarning, "started over",
        absl::StrCat("job ", job.value, ": what this worker held no longer counts; it fetches the fragments again"));
+  reached.resize(fragments.size());
   for (uint32_t p = 0; p < fragments.size(); ++p) {
+    if (fragments[p].installed) reached[p] = fragments[p].outer;
     Withdraw(p);
     effects.push_back(DropFetches{FragmentIndex{p}});
     fragments[p] = Fragment{};

@@ -211,6 +211,7 @@ struct Core::State {
   Instant prepare_at = kNever;  // once more
   bool prepared = false;        // the session holds this job's memory
   bool fresh = true;            // the optimizer begins anew
+  VersionVector reached;        // before this incarnation; a job below them was rolled back, and moments with it
   std::shared_ptr<const JobSpec> spec;
   uint64_t revision = 0;
   VersionVector assigned;  // versions of the newest assignment

@@ -207,6 +207,22 @@ TEST(WorkerLife, ANewIncarnationFetchesEverythingAgainButKeepsItsMoments) {
   EXPECT_EQ(w.steps.back().rate_step, 8u);
 }
 
+// Its moments are of the course that was given up.
+TEST(WorkerLife, ARollbackWhileItWasAwayBeginsTheOptimizerAnew) {
+  for (const bool fenced : {true, false}) {
+    World w;
+    w.Connect();
+    w.Assign({Version{3}}, 12);
+    w.Steps(2);
+    w.Give(StreamDown{"gone"});
+    w.lines.clear();
+    w.Connect(!fenced, 1, fenced ? 6 : 5);
+    w.Assign({Version{1}}, 4);
+    EXPECT_TRUE(w.Did("fetch fragment 0"));
+    EXPECT_TRUE(w.Did("reset optimizer")) << fenced;
+  }
+}
+
 TEST(WorkerLife, TrainsOnWithoutCoordinatorUpToTheLimitThenIdlesAndSaysWhy) {
   World w;
   w.Start();
