@@ -1,5 +1,7 @@
 #include "worker/session/session.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -252,6 +254,8 @@ void Session::State::Do(const worker::ReleaseJob&) {
   replicas.reset();
   parts.reset();
   spec.reset();
+  // The allocator keeps what was freed, and the next job, which looks at what the machine has, would find it taken.
+  malloc_trim(0);
   link.SetCaps(0, 0);
   job = JobId{};
   step_ended = kNever;
