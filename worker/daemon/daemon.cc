@@ -18,6 +18,7 @@
 #include "common/base/executor.h"
 #include "common/base/files.h"
 #include "common/base/wall_time.h"
+#include "common/rpc/backoff.h"
 #include "common/rpc/bulk_client.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/control_stream.h"
@@ -100,6 +101,27 @@ absl::StatusOr<Connections> Connect(const WorkerOptions& options, const Clock& c
   return c;
 }
 
+uint64_t RandomBits() {
+  std::random_device random;
+  return uint64_t{random()} << 32 | random();
+}
+
+// As Connect. A certificate that is still to be got waits for a coordinator that cannot be reached, as a worker with a
+// good one does: a service manager does not start again what ends for its options. Cancelled: a signal came first.
+absl::StatusOr<Connections> ConnectInTime(const WorkerOptions& options, const Clock& clock, Log& log) {
+  const sigset_t signals = LeaveSignals();
+  for (Backoff backoff({.initial = Seconds(1), .maximum = Seconds(30)}, RandomBits());;) {
+    auto connections = Connect(options, clock, log);
+    const absl::Status& why = connections.status();
+    if (!absl::IsUnavailable(why) && !absl::IsDeadlineExceeded(why) && !absl::IsResourceExhausted(why))
+      return connections;
+    const Duration wait = backoff.Next();
+    log.Error("no certificate yet", {{"reason", WithAdvice(why.message())}, {"again_in_s", ToSeconds(wait)}});
+    const timespec time{.tv_sec = wait.ns / 1'000'000'000, .tv_nsec = wait.ns % 1'000'000'000};
+    if (::sigtimedwait(&signals, nullptr, &time) > 0) return absl::CancelledError("a signal");
+  }
+}
+
 std::unique_ptr<JobFactory> MakeFactory(const WorkerOptions& options, std::shared_ptr<Device> device, IslandCrew* crew,
                                         BulkClient& bulk, Files& files, const Clock& clock, Log& log) {
   const WorkerId worker{options.name};
@@ -119,10 +141,9 @@ std::unique_ptr<JobFactory> MakeFactory(const WorkerOptions& options, std::share
 
 SessionOptions MakeSessionOptions(const WorkerOptions& options, const Device& device, const std::string& version) {
   SessionOptions session;
-  std::random_device random;
   session.core.worker = WorkerId{options.name};
   session.core.program_version = version;
-  session.core.start_nonce = (uint64_t{random()} << 32) | random();
+  session.core.start_nonce = RandomBits();
   session.core.device = device.info().name;
   session.core.memory_bytes =
       options.memory_limit_bytes > 0 ? options.memory_limit_bytes : device.info().memory_total_bytes;
@@ -219,7 +240,8 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
   auto opened = OpenChosenDevice(plugin, options);
   if (!opened.ok()) return Fail(kWorkerPrecondition, opened.status());
   const std::shared_ptr<Device> device = *std::move(opened);
-  auto connections = Connect(options, clock, log);
+  auto connections = ConnectInTime(options, clock, log);
+  if (absl::IsCancelled(connections.status())) return {.exit_code = kWorkerLeft};
   if (!connections.ok()) return Fail(kWorkerUsage, connections.status());
 
   auto mustered = MusterIsland(options, *device, version, clock, log);

@@ -11,8 +11,11 @@
 #include <memory>
 #include <thread>
 
+#include "common/base/wall_time.h"
 #include "common/rpc/control_stream.h"
 #include "common/rpc/server.h"
+#include "common/trust/authority.h"
+#include "common/trust/secret_files.h"
 #include "worker/daemon/admin.h"
 #include "worker/daemon/event_gate.h"
 #include "worker/daemon/exit_codes.h"
@@ -218,6 +221,22 @@ TEST_F(RunWorkerTest, SigtermLeavesInOrder) {
   EXPECT_EQ(Run(), kWorkerLeft);
   EXPECT_TRUE(left);
   EXPECT_TRUE(std::filesystem::exists(options_.ports_file));
+}
+
+// As after a day in which the whole site was without power: the machine is up before the coordinator is.
+TEST_F(RunWorkerTest, AnEndedCertificateWaitsForTheCoordinator) {
+  const int64_t long_ago_s = WallSeconds(clock_) - 2 * 86'400;
+  const Authority authority = *Authority::Create(long_ago_s);
+  options_.identity = folder_ + "/w1.pem";
+  options_.coordinator_enroll = "127.0.0.1:1";  // nobody
+  const Identity own{Role::kWorker, "w1", "0123456789abcdef"};
+  ASSERT_EQ(WriteIdentityFile(options_.identity, *IssueIdentity(authority, own, long_ago_s)), absl::OkStatus());
+  std::jthread signal([&](const std::stop_token& stop) {
+    while (!stop.stop_requested() && (log_.Recent(100).empty() || log_.Recent(1)[0].event != "no certificate yet"))
+      std::this_thread::yield();
+    kill(getpid(), SIGTERM);
+  });
+  EXPECT_EQ(Run(), kWorkerLeft) << said_;
 }
 
 TEST_F(RunWorkerTest, ACoordinatorThatIsNotThereIsTriedUntilSigterm) {
