@@ -35,6 +35,18 @@ std::shared_ptr<JobData> DataPlane::Find(const JobId& job) const {
   return it == jobs_.end() ? nullptr : it->second;
 }
 
+absl::Status DataPlane::WhyNotLoaded(const JobId& job, absl::Status otherwise) const {
+  MutexLock lock(mutex_);
+  // Also when it became ready since: the next try finds it.
+  if (!loading_.contains(job) && !jobs_.contains(job)) return otherwise;
+  return absl::UnavailableError(absl::StrCat("job ", job.value, " is being loaded by the coordinator; ask again"));
+}
+
+void DataPlane::Expect(const JobId& job) {
+  MutexLock lock(mutex_);
+  loading_.insert(job);
+}
+
 size_t DataPlane::JobsInMemory() const {
   MutexLock lock(mutex_);
   return jobs_.size();
@@ -51,6 +63,7 @@ void DataPlane::Release(const JobId& job) {
   std::shared_ptr<JobData> data;
   {
     MutexLock lock(mutex_);
+    loading_.erase(job);
     const auto it = jobs_.find(job);
     if (it == jobs_.end()) return;
     data = std::move(it->second);
@@ -77,8 +90,8 @@ absl::StatusOr<std::shared_ptr<const DataPlane::Upload>> DataPlane::FindUpload(U
 absl::Status DataPlane::BeginUpload(UploadId upload, const ContributionHeader& header) {
   const std::shared_ptr<JobData> data = Find(header.job);
   if (data == nullptr) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("job ", header.job.value, " takes no contributions: it is not running"));
+    return WhyNotLoaded(header.job, absl::FailedPreconditionError(absl::StrCat(
+                                        "job ", header.job.value, " takes no contributions: it is not running")));
   }
   const size_t fragment = header.target.fragment.value;
   if (fragment >= data->layout.fragments.size()) {

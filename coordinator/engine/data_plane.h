@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,8 @@ class DataPlane {
 
   // ---- tasks of the core; engine thread ----
 
+  // Its Prepare or RestoreCheckpoint comes: until it has ended, who asks for the job is told to ask again.
+  void Expect(const JobId& job) ATOLL_EXCLUDES(mutex_);
   // Brings a job's parameters into memory: version 0 made and written, or the newest snapshots loaded and the rounds
   // since then recomputed from the log; every hash must agree. -> ParametersReady, PreparationDelayed or TaskFailed.
   void Prepare(const JobRecord& job, std::vector<FragmentHead> heads);
@@ -92,7 +95,8 @@ class DataPlane {
 
   // ---- uploads ----
 
-  // Registers an upload. InvalidArgument when its size is not what the fragment takes; NotFound for an unknown job.
+  // Registers an upload. InvalidArgument when its size is not what the fragment takes; Unavailable while the job is
+  // being loaded, FailedPrecondition where it is neither loaded nor expected.
   absl::Status BeginUpload(UploadId upload, const ContributionHeader& header);
   // Opens the segment and tells the sink from which offset to send: at once, but of a fragment whose snapshot is being
   // written for one round beside that at most. The next one waits for the disk, or the log would outgrow its bound.
@@ -123,6 +127,8 @@ class DataPlane {
   void Emit(Event event) ATOLL_EXCLUDES(mutex_);
   void Fail(const JobId& job, const absl::Status& status);
   std::shared_ptr<JobData> Find(const JobId& job) const ATOLL_EXCLUDES(mutex_);
+  // Of a job that Find does not find: Unavailable while it is being loaded, else `otherwise`.
+  absl::Status WhyNotLoaded(const JobId& job, absl::Status otherwise) const ATOLL_EXCLUDES(mutex_);
   // Bytes on their way to the io executor: in a place of their own, which the next ones use again, since a job of more
   // than two words takes memory each time.
   struct Arrived {
@@ -183,6 +189,7 @@ class DataPlane {
   mutable Mutex mutex_;
   std::function<void(Event)> sink_ ATOLL_GUARDED_BY(mutex_);
   std::map<JobId, std::shared_ptr<JobData>> jobs_ ATOLL_GUARDED_BY(mutex_);
+  std::set<JobId> loading_ ATOLL_GUARDED_BY(mutex_);  // until they are ready or released
   std::map<UploadId, std::shared_ptr<const Upload>> uploads_ ATOLL_GUARDED_BY(mutex_);
   // As many as ever were on their way at once, kUploadCredits an upload at most; and those of them that are free.
   std::vector<std::unique_ptr<Arrived>> places_ ATOLL_GUARDED_BY(mutex_);

@@ -14,6 +14,10 @@
 namespace atl {
 namespace {
 
+absl::Status NotRunning(const JobId& job) {
+  return absl::NotFoundError(absl::StrCat("job ", job.value, " is not running"));
+}
+
 DownloadContent ContentOf(std::shared_ptr<SnapshotReader> reader) {
   DownloadHeader header{.total_bytes = reader->size_bytes(),
                         .version = reader->header().at.version,
@@ -65,7 +69,7 @@ absl::StatusOr<DownloadContent> DataPlane::Open(const DownloadRequest& request) 
 
 absl::StatusOr<DownloadContent> DataPlane::OpenUpdate(const UpdateKey& key) {
   const std::shared_ptr<JobData> data = Find(key.job);
-  if (data == nullptr) return absl::NotFoundError(absl::StrCat("job ", key.job.value, " is not running"));
+  if (data == nullptr) return WhyNotLoaded(key.job, NotRunning(key.job));
   if (key.reached.version.value == 0)
     return absl::InvalidArgumentError("no update leads to version 0; fetch the fragment");
   {
@@ -106,7 +110,7 @@ std::optional<DownloadContent> DataPlane::FindNewest(const DownloadKey& key) con
 
 absl::StatusOr<DownloadContent> DataPlane::OpenFragment(const FragmentKey& key) {
   const std::shared_ptr<JobData> data = Find(key.job);
-  if (data == nullptr) return absl::NotFoundError(absl::StrCat("job ", key.job.value, " is not running"));
+  if (data == nullptr) return WhyNotLoaded(key.job, NotRunning(key.job));
   Version version = key.at.version;
   if (key.newest) {
     Version committed;

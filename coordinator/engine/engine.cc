@@ -95,10 +95,13 @@ struct Engine::State {
   }
   void Step(const Event& event) { Push(TakeStep(event)); }
 
-  // Acceptances are flushed beside the commit; everything else waits for it.
+  // Acceptances are flushed beside the commit, and what is to be loaded is known to be from here on; everything else
+  // waits for it.
   void Push(Effects effects) {
     for (const Task& task : effects.tasks) {
       if (const auto* flush = std::get_if<FlushAcceptance>(&task)) parts.data.FlushAcceptance(flush->upload);
+      if (const auto* load = std::get_if<PrepareParameters>(&task)) parts.data.Expect(load->job);
+      if (const auto* load = std::get_if<RestoreCheckpoint>(&task)) parts.data.Expect(load->job);
     }
     pipeline.Push(std::move(effects));
   }

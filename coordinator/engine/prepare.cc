@@ -84,6 +84,7 @@ void DataPlane::BehindSnapshots(std::function<void()> work) {
 }
 
 void DataPlane::Prepare(const JobRecord& job, std::vector<FragmentHead> heads) {
+  Expect(job.job);
   auto p = std::make_shared<Preparation>();
   p->job = job;
   p->heads = std::move(heads);
@@ -285,6 +286,7 @@ void DataPlane::AnnounceReady(const Preparation& p) {
   {
     MutexLock lock(mutex_);
     jobs_[data.job] = p.data;
+    loading_.erase(data.job);
   }
   Emit(ParametersReady{data.job, std::move(hashes), TrafficOf(data)});
 }
@@ -308,6 +310,7 @@ void DataPlane::CheckCheckpoint(const struct CheckCheckpoint& task, const JobSpe
 
 void DataPlane::RestoreCheckpoint(const struct RestoreCheckpoint& task, const JobRecord& job) {
   Release(task.job);  // it is of another epoch; whoever still reads it holds it
+  Expect(task.job);
   parts_.compute.Post([this, task, job] {
     auto p = std::make_shared<Preparation>();
     p->data = std::make_shared<JobData>(task.job, task.epoch, job.spec);

@@ -3,9 +3,10 @@
 // a harness in its only one. Callbacks of the transport only queue.
 //
 // Waits and their limits: a Welcome, kControlDeadline; a transfer without progress, the BulkClient's stall limit; a
-// conversation as a whole, derived from its size and the measured rate (transfer_limit.h); another try, Backoff. A
-// download is given up after kDownloadAttempts without progress; an upload is tried until it is cancelled, which the
-// core does when its round is over.
+// conversation as a whole, derived from its size and the measured rate (transfer_limit.h); another try, Backoff. An
+// upload is tried until it is cancelled, which the core does when its round is over. A download is tried until it is
+// dropped while the coordinator is away or not ready; what comes damaged or cannot be read there is given up after
+// kDownloadAttempts without progress.
 #ifndef ATOLL_WORKER_LINK_NETWORK_LINK_H_
 #define ATOLL_WORKER_LINK_NETWORK_LINK_H_
 

@@ -25,6 +25,17 @@ bool IsFinal(const absl::Status& status) {
   }
 }
 
+// Nothing is said about the bytes: the coordinator is away, is not ready, or serves others first.
+bool IsOfAnOutage(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kUnavailable: return true;
+    default: return false;
+  }
+}
+
 // Encoded bytes of a contribution, and who wants to know when they have left.
 class ContributionSource final : public BulkSource {
  public:
@@ -190,7 +201,7 @@ void Transfers::OnDownloadDone(const DownloadId& id, uint64_t number, const Bulk
     return;
   }
   if (result.payload_bytes > 0 && status.code() != absl::StatusCode::kDataLoss) download.talk.attempts = 0;
-  if (++download.talk.attempts >= kDownloadAttempts) {
+  if (!IsOfAnOutage(status) && ++download.talk.attempts >= kDownloadAttempts) {
     FinishDownload(id, status);
     return;
   }

@@ -309,6 +309,39 @@ TEST_F(LinkTest, AnUpdateThatIsNotKeptAnyMoreFailsAtOnce) {
   EXPECT_EQ(bulk_.offsets.size(), 1u);
 }
 
+TEST_F(LinkTest, ADownloadOutlastsACoordinatorThatIsAwayOrNotReady) {
+  const std::vector<absl::Status> refusals = {absl::UnavailableError("no connection"),
+                                              absl::DeadlineExceededError("nothing came"),
+                                              absl::ResourceExhaustedError("too many calls in this second")};
+  for (const absl::Status& refusal : refusals) {
+    SCOPED_TRACE(refusal);
+    events_.clear();
+    bulk_.offsets.clear();
+    bulk_.refusal = refusal;
+    link_.FetchUpdate(JobId{"toy"}, {FragmentIndex{1}, Version{9}}, 1234);
+    link_.FetchFragment(JobId{"toy"}, FragmentIndex{2}, 1234, Version{});
+    Settle();
+    for (int i = 0; i < 120; ++i) Pass(Seconds(1));
+    EXPECT_TRUE(Events<worker::UpdateFetchFailed>().empty());
+    EXPECT_TRUE(Events<worker::FragmentFetchFailed>().empty());
+    EXPECT_GT(bulk_.offsets.size(), size_t{2} * kDownloadAttempts);
+    EXPECT_LT(bulk_.offsets.size(), 120u) << "the waits grow";
+    bulk_.refusal = absl::OkStatus();
+    bulk_.Serve(SomeBytes(1234), 9);
+    for (int i = 0; i < 10; ++i) Pass(Seconds(1));
+    EXPECT_EQ(Events<FetchedBytes>().size(), 2u);
+  }
+}
+
+TEST_F(LinkTest, ADownloadThatCannotBeReadThereIsGivenUp) {
+  bulk_.refusal = absl::InternalError("read /state/log: Input/output error");
+  link_.FetchUpdate(JobId{"toy"}, {FragmentIndex{1}, Version{9}}, 1234);
+  Settle();
+  for (int i = 0; i < 60; ++i) Pass(Seconds(1));
+  ASSERT_EQ(Events<worker::UpdateFetchFailed>().size(), 1u);
+  EXPECT_EQ(bulk_.offsets.size(), static_cast<size_t>(kDownloadAttempts));
+}
+
 TEST_F(LinkTest, DroppedFetchesSayNothing) {
   bulk_.refusal = absl::UnavailableError("starting");
   link_.FetchUpdate(JobId{"toy"}, {FragmentIndex{1}, Version{3}}, 1000);

@@ -1,0 +1,93 @@
+// What those are told who ask for a job while its parameters are on their way into memory.
+#include <gtest/gtest.h>
+
+#include "common/codec/codec.h"
+#include "tests/unit/coordinator/engine/small_coordinator.h"
+
+namespace atl {
+namespace {
+
+struct Sink final : UploadSink {
+  void Granted(uint64_t) override {}
+  void Accepted() override {}
+  void Refused(const absl::Status& why) override { refused = why; }
+  absl::Status refused;
+};
+
+// Stops before the snapshots' executor, behind which a job is prepared.
+absl::Status Download(SmallCoordinator& c, DownloadKey key) {
+  absl::Status status = absl::UnknownError("no answer");
+  c.data.OpenDownload({.key = std::move(key)}, [&status](const auto& content) { status = content.status(); });
+  c.work.RunAll();
+  return status;
+}
+absl::Status Update(SmallCoordinator& c, const JobId& job) {
+  return Download(c, UpdateKey{job, {FragmentIndex{0}, Version{1}}});
+}
+absl::Status Fragment(SmallCoordinator& c, const JobId& job) {
+  return Download(c, FragmentKey{job, {FragmentIndex{0}, {}}, true});
+}
+absl::Status Offer(SmallCoordinator& c, const JobId& job) {
+  const auto sink = std::make_shared<Sink>();
+  ContributionHeader header;
+  header.job = job;
+  header.worker = WorkerId{"w1"};
+  header.target = {FragmentIndex{0}, Version{0}};
+  header.encoded_bytes = 1;  // of another size than a fragment's: a job that is there says so
+  c.engine.OfferUpload(header, BootNumber{1}, sink);
+  (void)c.engine.Turn();
+  return sink->refused;
+}
+
+const JobId kJob{"tiny"};
+
+class LoadingJob : public testing::Test {
+ protected:
+  LoadingJob() {
+    SmallCoordinator before(disk_, clock_);
+    (void)before.Submit(TinySpec("tiny"));
+    before.Settle();
+  }
+  SmallDisk disk_;
+  ManualClock clock_;
+};
+
+TEST_F(LoadingJob, IsUnavailableFromTheStartOnUntilItIsThere) {
+  SmallCoordinator c(disk_, clock_);
+  for (const auto& status : {Update(c, kJob), Fragment(c, kJob), Offer(c, kJob)}) {
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_EQ(status.message(), "job tiny is being loaded by the coordinator; ask again");
+  }
+  c.Settle();
+  EXPECT_TRUE(Fragment(c, kJob).ok());
+  EXPECT_NE(Update(c, kJob).message().find("version 1 of fragment 0 is not committed"), std::string::npos);
+  EXPECT_TRUE(absl::IsInvalidArgument(Offer(c, kJob)));
+}
+
+TEST_F(LoadingJob, IsNotRunningOnceItIsCancelled) {
+  SmallCoordinator c(disk_, clock_);
+  ASSERT_TRUE(c.Ask(JobControlled{.job = kJob, .action = JobAction::kCancel}).ok());
+  EXPECT_TRUE(absl::IsNotFound(Update(c, kJob)));
+  EXPECT_TRUE(absl::IsNotFound(Fragment(c, kJob)));
+  EXPECT_TRUE(absl::IsFailedPrecondition(Offer(c, kJob)));
+}
+
+TEST_F(LoadingJob, OneThatNobodyKnowsIsNotRunning) {
+  SmallCoordinator c(disk_, clock_);
+  const JobId other{"other"};
+  EXPECT_TRUE(absl::IsNotFound(Update(c, other)));
+  EXPECT_TRUE(absl::IsNotFound(Fragment(c, other)));
+  EXPECT_TRUE(absl::IsFailedPrecondition(Offer(c, other)));
+}
+
+// As by a rollback, which lets go of the parameters of before first.
+TEST_F(LoadingJob, AJobThatIsLoadedAgainIsUnavailableMeanwhile) {
+  SmallCoordinator c(disk_, clock_);
+  c.Settle();
+  const JobRecord record = c.View("tiny").record;
+  c.data.RestoreCheckpoint({kJob, 10, record.epoch}, record);
+  EXPECT_TRUE(absl::IsUnavailable(Offer(c, kJob)));
+}
+
+}  // namespace
+}  // namespace atl
