@@ -34,9 +34,20 @@ void Core::State::OnEvaluationAssigned(const EvaluationAssigned& wanted) {
   if (evaluation && evaluation->running && evaluation->assigned.evaluation == wanted.evaluation &&
       evaluation->assigned.versions == wanted.versions)
     return;
+  if (HasMade(wanted)) {
+    evaluation.reset();
+    SayIt(made_evaluation->done);
+    return;
+  }
   evaluation = EvaluationWanted{.assigned = wanted,
                                 .deadline = now + options.evaluation_patience,
                                 .done = {.job = job, .evaluation = wanted.evaluation}};
+}
+
+bool Core::State::HasMade(const EvaluationAssigned& wanted) const {
+  if (!made_evaluation || made_evaluation->done.evaluation != wanted.evaluation) return false;
+  const bool scored = made_evaluation->done.tasks.size() == spec->evaluation.tasks.size();
+  return made_evaluation->versions == wanted.versions && (scored || !wanted.score_tasks);
 }
 
 // True while an evaluation holds training up: its versions are on their way, or it runs.
@@ -113,6 +124,7 @@ void Core::State::OnTaskScored(const TaskScored& scored) {
 
 void Core::State::SayEvaluation() {
   EvaluationDone done = std::move(evaluation->done);
+  if (done.failure.empty()) made_evaluation = EvaluationMade{std::move(evaluation->assigned.versions), done};
   evaluation.reset();
   if (welcomed) {
     SayIt(std::move(done));

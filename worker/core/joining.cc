@@ -248,6 +248,7 @@ void Core::State::DropJob(bool return_leases) {
   wish = LeaseWish{.request = wish.request};
   evaluation.reset();
   unsaid_evaluation.reset();
+  made_evaluation.reset();
   closing.reset();
   SetWaiting("");
 }
@@ -272,6 +273,7 @@ void Core::State::VoidIncarnation() {
   step_samples = 0;
   evaluation.reset();
   unsaid_evaluation.reset();
+  made_evaluation.reset();
   closing.reset();
   phase = Phase::kIdle;
 }

@@ -15,6 +15,7 @@
 #include "common/plan/paced_clock.h"
 #include "common/plan/sync_schedule.h"
 #include "worker/core/core.h"
+#include "worker/core/evaluation.h"
 #include "worker/core/fragment.h"
 #include "worker/core/joiner_clock.h"
 
@@ -42,16 +43,6 @@ struct LeaseWish {
 };
 
 enum class Phase { kIdle, kPreparing, kFetching, kActive, kLeft };
-
-struct EvaluationWanted {
-  EvaluationAssigned assigned;
-  Instant deadline;
-  bool running = false;
-  bool asked = false;    // running: a piece of it is
-  uint64_t samples = 0;  // held-out samples evaluated so far
-  bool held_out_done = false;
-  EvaluationDone done;
-};
 
 struct Departure {
   std::string reason;
@@ -171,6 +162,7 @@ struct Core::State {
 
   // evaluating.cc
   void OnEvaluationAssigned(const EvaluationAssigned& assigned);
+  bool HasMade(const EvaluationAssigned& wanted) const;
   bool TryEvaluate();
   void OnHeldOutEvaluated(const HeldOutEvaluated& piece);
   void OnTaskScored(const TaskScored& scored);
@@ -241,6 +233,7 @@ struct Core::State {
 
   std::optional<EvaluationWanted> evaluation;
   std::optional<EvaluationDone> unsaid_evaluation;
+  std::optional<EvaluationMade> made_evaluation;  // the newest: it may be lost on its way, and asked for again
   std::optional<ClosingStarted> closing;
   bool closing_said = false;  // that nothing more comes
   std::optional<Departure> leaving;

@@ -19,7 +19,9 @@ Instant ControlSide::Turn() {
   }
   if (!welcomed_) {
     if (now >= welcome_by_)
-      CloseStream(absl::StrCat("no answer to Hello within ", ToSeconds(limits::kControlDeadline), " s"));
+      CloseStream(hello_said_
+                      ? absl::StrCat("no answer to Hello within ", ToSeconds(limits::kControlDeadline), " s")
+                      : absl::StrCat("this worker was too busy to say Hello within ", ToSeconds(kHelloPatience), " s"));
     return std::max(welcome_by_, now + Milliseconds(1));
   }
   if (now >= beat_at_) Beat();
@@ -28,9 +30,9 @@ Instant ControlSide::Turn() {
 
 void ControlSide::Open() {
   const uint64_t number = ++number_;
-  welcomed_ = false;
+  welcomed_ = hello_said_ = false;
   close_reason_.clear();
-  welcome_by_ = parts_.clock.Now() + limits::kControlDeadline;
+  welcome_by_ = parts_.clock.Now() + kHelloPatience;
   stream_ = parts_.open();
   const std::shared_ptr<Mailbox> mailbox = parts_.mailbox;
   stream_->Start({[this, mailbox, number](CoordinatorMessage message) {
@@ -77,6 +79,14 @@ void ControlSide::OnClosed(uint64_t number, const absl::Status& status) {
 
 void ControlSide::Say(WorkerMessage message) {
   if (!stream_) return;
+  // The core speaks from where it was at its last boundary: what it says before the Hello of this stream it says to an
+  // older one, and of several streams that it hears of at once it greets each.
+  const bool hello = std::holds_alternative<Hello>(message);
+  if (hello == hello_said_) return;
+  if (hello) {
+    hello_said_ = true;
+    if (welcome_by_ != kNever) welcome_by_ = parts_.clock.Now() + limits::kControlDeadline;
+  }
   // A refusal is followed by on_closed, which tells what there is to tell.
   stream_->Send(std::move(message)).IgnoreError();
 }

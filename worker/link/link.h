@@ -36,7 +36,7 @@ using LinkEvent = std::variant<worker::Event, FetchedBytes>;
 class Link {
  public:
   virtual ~Link() = default;
-  // Dropped when the stream is down.
+  // Dropped when the stream is down, before Hello, and where it is a second Hello.
   virtual void Say(WorkerMessage message) = 0;
   // Ends the stream; it is opened again after a backoff.
   virtual void CloseStream(const std::string& reason) = 0;

@@ -70,8 +70,8 @@ class ControlSide {
   Backoff backoff_;
   Backoff backoff_before_;  // as it was at the newest Welcome
   std::unique_ptr<WorkerEnd> stream_;
-  uint64_t number_ = 0;  // of the newest stream: words of older ones are ignored
-  bool welcomed_ = false;
+  uint64_t number_ = 0;                         // of the newest stream: words of older ones are ignored
+  bool hello_said_ = false, welcomed_ = false;  // on this stream
   bool finishing_ = false;
   std::string close_reason_;
   Instant open_at_{};  // next attempt

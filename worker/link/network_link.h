@@ -2,11 +2,13 @@
 // time; bulk transfers that resume where they broke. It has no thread of its own: a daemon turns it on its link thread,
 // a harness in its only one. Callbacks of the transport only queue.
 //
-// Waits and their limits: a Welcome, kControlDeadline; a transfer without progress, the BulkClient's stall limit; a
-// conversation as a whole, derived from its size and the measured rate (transfer_limit.h); another try, Backoff. An
-// upload is tried until it is cancelled, which the core does when its round is over. A download is tried until it is
-// dropped while the coordinator is away or not ready; what comes damaged or cannot be read there is given up after
-// kDownloadAttempts without progress.
+// Each stream is greeted once: Hello is what the core says first on it, and what it says to an older one is dropped.
+//
+// Waits and their limits: the core's Hello, kHelloPatience; a Welcome, kControlDeadline from Hello on; a transfer
+// without progress, the BulkClient's stall limit; a conversation as a whole, derived from its size and the measured
+// rate (transfer_limit.h); another try, Backoff. An upload is tried until it is cancelled, which the core does when its
+// round is over. A download is tried until it is dropped while the coordinator is away or not ready; what comes damaged
+// or cannot be read there is given up after kDownloadAttempts without progress.
 #ifndef ATOLL_WORKER_LINK_NETWORK_LINK_H_
 #define ATOLL_WORKER_LINK_NETWORK_LINK_H_
 
@@ -25,6 +27,9 @@
 namespace atl {
 
 constexpr int kDownloadAttempts = 8;
+// From the opening of a stream on: the core says Hello between two steps. The coordinator ends a stream that is silent
+// for half of it (ControlServiceOptions).
+constexpr Duration kHelloPatience = Seconds(60);
 // Below this the round trip and the coordinator's flush to disk outweigh the bytes on a wide-area link.
 constexpr uint64_t kRateBytes = 256 * 1024;
 

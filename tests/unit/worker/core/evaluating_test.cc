@@ -124,6 +124,42 @@ TEST(WorkerEvaluating, ScoresOfABreakAreSaidAfterIt) {
   EXPECT_EQ(DoneIn(w).tasks.size(), 2u);
 }
 
+TEST(WorkerEvaluating, OneThatIsAskedForAgainAfterABreakIsSaidAgainAndNotMadeAgain) {
+  World w;
+  w.Start();
+  const EvaluationAssigned asked{JobId{"tiny"}, 1, {Version{0}}, 10};
+  w.Hear(asked);
+  w.Boundary();
+  ASSERT_EQ(w.Count("evaluation done"), 1) << "on a stream that is gone already";
+  w.Publish(0, 1, {"w2"}, 4);
+  w.Steps(1);
+  ASSERT_TRUE(w.Did("applied 0 v1"));
+  w.Give(StreamDown{});
+  w.Connect(true);
+  w.Assign({Version{1}}, 4);
+  w.Hear(asked);
+  EXPECT_EQ(w.Count("evaluation done"), 2);
+  EXPECT_EQ(DoneIn(w).nll_micro_nats, 5'000'000);
+  w.Steps(1);
+  EXPECT_EQ(w.Count("evaluate 1"), 1);
+  EXPECT_FALSE(w.Did("evaluation not possible"));
+  w.Hear(EvaluationAssigned{JobId{"tiny"}, 1, {Version{1}}, 10});
+  w.Boundary();
+  EXPECT_EQ(w.Count("evaluate 1"), 2) << "of other versions it is another one";
+}
+
+TEST(WorkerEvaluating, AResultWithoutTheScoresAskedForIsMadeAgain) {
+  World w(WithTasks());
+  w.Start();
+  w.Hear(EvaluationAssigned{JobId{"tiny"}, 1, {Version{0}}, 10, false});
+  w.Boundary();
+  ASSERT_EQ(w.Count("evaluation done"), 1);
+  w.Hear(EvaluationAssigned{JobId{"tiny"}, 1, {Version{0}}, 10, true});
+  for (int i = 0; i < 5; ++i) w.Boundary();
+  EXPECT_EQ(w.Count("evaluate 1"), 2);
+  EXPECT_EQ(w.Count("evaluation done"), 2);
+}
+
 TEST(WorkerEvaluating, GivenAgainAtNewerVersionsItBeginsAnew) {
   World w;
   w.Start();

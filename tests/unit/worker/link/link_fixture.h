@@ -131,7 +131,13 @@ class LinkTest : public testing::Test {
     clock_.Advance(d);
     Settle();
   }
+  // As the core does when it hears of a stream; again on the same one it changes nothing.
+  void SayHello() {
+    link_.Say(Hello{});
+    Settle();
+  }
   void Welcome() {
+    SayHello();
     ASSERT_TRUE(
         pair_.coordinator->Send(atl::Welcome{BootNumber{1}, Incarnation{1}, true, Seconds(2), Seconds(20), {}}).ok());
     Settle();

@@ -51,6 +51,7 @@ TEST_F(LinkTest, AWaitThatBeginsIsToldSoonButNotTooOften) {
 
 TEST_F(LinkTest, NoAnswerToHelloEndsTheAttempt) {
   Settle();
+  SayHello();
   Pass(limits::kControlDeadline);
   const auto downs = Events<worker::StreamDown>();
   ASSERT_EQ(downs.size(), 1u);
@@ -116,16 +117,63 @@ TEST_F(LinkTest, WhatToDoIsPartOfTheSentence) {
 
 TEST_F(LinkTest, SayIsInOrderAndDroppedWhileDown) {
   Settle();
+  SayHello();
   link_.Say(Leaving{"one"});
   link_.Say(Leaving{"two"});
   Settle();
-  ASSERT_EQ(heard_.size(), 2u);
-  EXPECT_EQ(std::get<Leaving>(heard_[1]).reason, "two");
+  ASSERT_EQ(heard_.size(), 3u);
+  EXPECT_EQ(std::get<Leaving>(heard_[2]).reason, "two");
   pair_.break_connection();
   Settle();
   link_.Say(Leaving{"three"});
   Settle();
-  EXPECT_EQ(heard_.size(), 2u);
+  EXPECT_EQ(heard_.size(), 3u);
+}
+
+// The core is in a step of half a minute, while streams open and break.
+TEST_F(LinkTest, AWorkerThatHearsLateOfItsStreamsGreetsTheOneThatStandsOnce) {
+  Settle();
+  for (int i = 0; i < 2; ++i) {
+    pair_.break_connection();
+    Settle();
+    Pass(Seconds(1));
+  }
+  Pass(Seconds(25));
+  EXPECT_EQ(opened_, 3) << "it waits for the Hello of a core that is busy";
+  for (size_t up = 0; up < Events<worker::StreamUp>().size(); ++up) link_.Say(Hello{});
+  Settle();
+  ASSERT_EQ(heard_.size(), 1u);
+  Pass(limits::kControlDeadline - Seconds(1));
+  Welcome();
+  EXPECT_TRUE(link_.connected());
+  EXPECT_EQ(opened_, 3);
+  EXPECT_EQ(Events<worker::StreamDown>().size(), 2u);
+}
+
+TEST_F(LinkTest, WordsForAnOlderStreamDoNotComeBeforeHello) {
+  Settle();
+  Welcome();
+  pair_.break_connection();
+  Settle();
+  Pass(Seconds(1));
+  heard_.clear();
+  link_.Say(EvaluationDone{});
+  Settle();
+  EXPECT_TRUE(heard_.empty());
+  SayHello();
+  link_.Say(EvaluationDone{});
+  Settle();
+  ASSERT_EQ(heard_.size(), 2u);
+  EXPECT_TRUE(std::holds_alternative<Hello>(heard_[0]));
+}
+
+TEST_F(LinkTest, AStreamThatIsNeverGreetedIsOpenedAgain) {
+  Settle();
+  Pass(kHelloPatience - Seconds(1));
+  EXPECT_TRUE(Events<worker::StreamDown>().empty());
+  Pass(Seconds(1));
+  ASSERT_EQ(Events<worker::StreamDown>().size(), 1u);
+  EXPECT_NE(Events<worker::StreamDown>()[0].reason.find("too busy to say Hello within 60 s"), std::string::npos);
 }
 
 TEST_F(LinkTest, FinishSendsWhatWasSaidFirst) {

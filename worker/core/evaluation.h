@@ -1,0 +1,29 @@
+// An evaluation that this worker is to make, and the newest that it has made. Pure.
+#ifndef ATOLL_WORKER_CORE_EVALUATION_H_
+#define ATOLL_WORKER_CORE_EVALUATION_H_
+
+#include <cstdint>
+
+#include "common/base/time.h"
+#include "common/plan/messages.h"
+
+namespace atl::worker {
+
+struct EvaluationWanted {
+  EvaluationAssigned assigned;
+  Instant deadline;
+  bool running = false;
+  bool asked = false;    // running: a piece of it is
+  uint64_t samples = 0;  // held-out samples evaluated so far
+  bool held_out_done = false;
+  EvaluationDone done;
+};
+
+struct EvaluationMade {
+  VersionVector versions;
+  EvaluationDone done;
+};
+
+}  // namespace atl::worker
+
+#endif  // ATOLL_WORKER_CORE_EVALUATION_H_
