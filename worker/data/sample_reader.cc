@@ -109,7 +109,13 @@ absl::StatusOr<std::vector<int32_t>> SampleReader::State::Read(uint64_t position
 
 void SampleReader::State::Deliver(LeaseId lease, uint64_t position, absl::StatusOr<std::vector<int32_t>> tokens) {
   if (!tokens.ok()) {
-    (absl::IsUnavailable(tokens.status()) ? trouble : error) = tokens.status();
+    const absl::Status& why = tokens.status();
+    if (absl::IsUnavailable(why)) {
+      trouble = why;
+    } else {
+      // As of a file that may not be read: from Next it would mean that fewer samples are leased.
+      error = absl::IsFailedPrecondition(why) ? absl::InternalError(why.message()) : why;
+    }
     return;
   }
   trouble = absl::OkStatus();

@@ -72,8 +72,8 @@ class SampleReader {
 
   // The next `samples` samples. FailedPrecondition at once when fewer are leased (nothing is taken);
   // DeadlineExceeded after `limit` (nothing is taken, what was read stays), with the last error of the source as the
-  // reason if it is worth trying again. Any other error of the source is returned once and the sample is tried again at
-  // the next call.
+  // reason if it is worth trying again. Any other error of the source is returned once, one that is
+  // FailedPrecondition there as Internal, and the sample is tried again at the next call.
   absl::StatusOr<SampleBatch> Next(uint32_t samples, Duration limit);
   // Time that Next has waited, in all, by `clock`.
   Duration waited() const;

@@ -26,7 +26,8 @@ class SampleSource {
   // As SampleReader::AddLease and RemoveLease.
   virtual absl::Status AddLease(LeaseId lease, const SampleRange& range, uint64_t cursor) = 0;
   virtual void RemoveLease(LeaseId lease) = 0;
-  // As SampleReader::Next: DeadlineExceeded and Unavailable mean that nothing was taken and another try is worth it.
+  // As SampleReader::Next: DeadlineExceeded and Unavailable mean that nothing was taken and another try is worth it,
+  // FailedPrecondition that fewer samples are leased, and nothing else.
   virtual absl::StatusOr<SampleBatch> Next(uint32_t samples, Duration limit) = 0;
 };
 

@@ -256,6 +256,18 @@ TEST_F(Data, AnErrorIsToldOnceAndTheSampleTriedAgain) {
   EXPECT_EQ(batch->tokens, Expected(*reader, 0));
 }
 
+TEST_F(Data, AFileThatMayNotBeReadIsNotTakenForFewerSamplesLeased) {
+  const auto local = Local();
+  Fetcher source(*local);
+  source.FailNext(1, absl::FailedPreconditionError("open /data/one/train: Permission denied"));
+  const auto reader = Reader(source);
+  ASSERT_TRUE(reader->AddLease(LeaseId{1}, {0, 100}, 0).ok());
+  const absl::Status refused = reader->Next(4, kLong).status();
+  EXPECT_TRUE(absl::IsInternal(refused)) << refused;
+  EXPECT_EQ(refused.message(), "open /data/one/train: Permission denied");
+  EXPECT_TRUE(absl::IsFailedPrecondition(reader->Next(101, kLong).status())) << "fewer are leased";
+}
+
 TEST_F(Data, ATroubledSourceIsTriedAgainUntilTheLimit) {
   const auto local = Local();
   Fetcher source(*local);

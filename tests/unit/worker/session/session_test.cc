@@ -38,6 +38,33 @@ TEST_F(SessionTest, TheMemoryOfAJobIsThereForTheNext) {
   EXPECT_LT(ResidentBytes() + (uint64_t{150} << 20), before) << above->size();
 }
 
+// Samples of one shard that this process may not read.
+class ShardSamples final : public SampleSource, BlockSource {
+ public:
+  absl::Status AddLease(LeaseId lease, const SampleRange& range, uint64_t cursor) override {
+    return reader_->AddLease(lease, range, cursor);
+  }
+  void RemoveLease(LeaseId lease) override { reader_->RemoveLease(lease); }
+  // The reader's thread is waited for, however short the session's patience is.
+  absl::StatusOr<SampleBatch> Next(uint32_t samples, Duration) override { return reader_->Next(samples, Seconds(60)); }
+
+ private:
+  absl::StatusOr<std::string> FetchBlock(const BlockId&) override {
+    return absl::FailedPreconditionError("open /data/text/train-00000.bin: Permission denied");
+  }
+  static std::unique_ptr<SampleReader> Reader(BlockSource& source, const Clock& clock) {
+    CorpusManifest text;
+    text.name = "text";
+    text.files = {CorpusFile{.name = "train-00000.bin", .tokens = 5000, .blocks = {Sha256{}}}};
+    DataSpec data;
+    data.corpora = {CorpusSpec{.name = "text", .weight = 1}};
+    data.sequence_length = 8;
+    return *SampleReader::Create(data, std::make_shared<const std::vector<CorpusManifest>>(1, text), source, clock);
+  }
+  const SystemClock clock_;
+  std::unique_ptr<SampleReader> reader_ = Reader(*this, clock_);
+};
+
 TEST_F(SessionTest, JoinsTrainsContributesAndMerges) {
   Join();
   EXPECT_EQ(Count<Ready>(), 1);
@@ -224,6 +251,19 @@ TEST_F(SessionTest, ALostDeviceIsALeaveWithItsCause) {
   EXPECT_EQ(session_->exit()->reason, worker::ExitReason::kLeft);
   EXPECT_EQ(session_->exit()->text, "rank 1 of the island ended");
   EXPECT_EQ(Count<LeaseReturn>(), 1);
+}
+
+TEST_F(SessionTest, AShardThatMayNotBeReadIsAFailureThatNamesIt) {
+  factory_.samples = [] { return std::make_unique<ShardSamples>(); };
+  Make(ToySpec());
+  Join();
+  Lease();
+  Turn(3);
+  ASSERT_EQ(Count<JobFailure>(), 1);
+  const auto failure = std::find_if(link_.said.begin(), link_.said.end(),
+                                    [](const WorkerMessage& m) { return std::holds_alternative<JobFailure>(m); });
+  EXPECT_EQ(std::get<JobFailure>(*failure).reason, "open /data/text/train-00000.bin: Permission denied");
+  EXPECT_EQ(session_->core().activity(), WorkerActivity::kIdle);
 }
 
 TEST_F(SessionTest, TheModelIsToldOfEveryFragmentThatIsChanged) {

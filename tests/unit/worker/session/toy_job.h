@@ -96,13 +96,14 @@ class ToyFactory final : public JobFactory {
     auto parts = std::make_unique<JobParts>();
     parts->layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
     parts->device = OpenCpuDevice();
-    parts->samples = std::make_unique<CountedSamples>();
+    parts->samples = samples ? samples() : std::make_unique<CountedSamples>();
     parts->model = std::make_unique<ToyModel>(parts->layout.elements, target_, broken, changed, during_step);
     return parts;
   }
   absl::Status failure, broken;
   std::vector<FragmentIndex> changed;  // as the model was told, in order
   std::function<void()> during_step;
+  std::function<std::unique_ptr<SampleSource>()> samples;  // none: counted ones
 
  private:
   const float target_;
