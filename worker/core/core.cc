@@ -32,7 +32,7 @@ void Core::State::Dispatch(const Event& event) {
     void operator()(const StepDone& e) { s.OnStepDone(e); }
     void operator()(const SamplesMissing& e) {
       s.step_samples = 0;
-      s.SetWaiting(e.reason);
+      s.waiting.SetForSamples(e.reason, s.now);
     }
     void operator()(const HeldOutEvaluated& e) { s.OnHeldOutEvaluated(e); }
     void operator()(const TaskScored& e) { s.OnTaskScored(e); }
@@ -234,13 +234,13 @@ WorkerActivity Core::activity() const {
   if (s.phase == Phase::kIdle) return WorkerActivity::kIdle;
   if (s.phase != Phase::kActive) return WorkerActivity::kFetching;
   if (s.evaluation && s.evaluation->running) return WorkerActivity::kEvaluating;
-  return s.waiting.empty() ? WorkerActivity::kTraining : WorkerActivity::kWaiting;
+  return s.waiting.clause().empty() ? WorkerActivity::kTraining : WorkerActivity::kWaiting;
 }
 
 std::string Core::waiting_for(Instant now) const {
   const State& s = *state_;
-  if (s.waiting.empty()) return "";
-  return absl::StrCat(s.waiting, ", for ", (now - s.waiting_since).ns / 1'000'000'000, " s");
+  if (s.waiting.clause().empty()) return "";
+  return absl::StrCat(s.waiting.clause(), ", for ", (now - s.waiting.since()).ns / 1'000'000'000, " s");
 }
 
 Heartbeat Core::MakeHeartbeat(Instant now) const {

@@ -18,6 +18,7 @@
 #include "worker/core/evaluation.h"
 #include "worker/core/fragment.h"
 #include "worker/core/joiner_clock.h"
+#include "worker/core/waiting.h"
 
 namespace atl::worker {
 
@@ -174,12 +175,7 @@ struct Core::State {
   void WakeAt(Instant t) {
     if (t < wake) wake = t;
   }
-  // Empty: not waiting. The same clause goes on waiting since it was first set.
-  void SetWaiting(std::string clause) {
-    if (clause == waiting) return;
-    waiting = std::move(clause);
-    waiting_since = now;
-  }
+  void SetWaiting(std::string clause) { waiting.Set(std::move(clause), now); }
 
   uint64_t Clock() const { return taken + gained + clock_offset - set_back; }
   uint32_t Period() const { return spec->sync.inner_steps; }
@@ -237,8 +233,7 @@ struct Core::State {
   std::optional<ClosingStarted> closing;
   bool closing_said = false;  // that nothing more comes
   std::optional<Departure> leaving;
-  std::string waiting;  // one clause, as of the newest boundary
-  Instant waiting_since{};
+  Waiting waiting;  // as of the newest boundary
 };
 
 }  // namespace atl::worker

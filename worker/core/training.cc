@@ -224,6 +224,7 @@ void Core::State::OnStepDone(const StepDone& done) {
   if (step_samples == 0 || phase != Phase::kActive) return;
   uint64_t left = step_samples;
   step_samples = 0;
+  waiting.OnStepDone();
   for (Lease& lease : leases) {
     const uint64_t used = std::min(left, lease.range.end - lease.cursor);
     lease.cursor += used;
