@@ -40,7 +40,10 @@ class StringSink final : public BulkSink {
 absl::StatusOr<std::string> DownloadSmall(BulkClient& client, const DownloadKey& key, const WorkerId& worker,
                                           uint64_t limit_bytes) {
   auto sink = std::make_shared<StringSink>(limit_bytes);
-  ATOLL_RETURN_IF_ERROR(DownloadAndWait(client, DownloadRequest{key, 0, worker}, sink).status);
+  const absl::Status status = DownloadAndWait(client, DownloadRequest{key, 0, worker}, sink).status;
+  // Too many calls at this moment: of a job the code would say that memory is short.
+  if (absl::IsResourceExhausted(status)) return absl::UnavailableError(status.message());
+  ATOLL_RETURN_IF_ERROR(status);
   return sink->Take();
 }
 

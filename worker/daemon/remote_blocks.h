@@ -14,7 +14,8 @@
 
 namespace atl {
 
-// Collects a download of at most `limit_bytes` in memory, for whole small files and blocks.
+// Collects a download of at most `limit_bytes` in memory, for whole small files and blocks. Unavailable, which is worth
+// another try, also where the coordinator refuses it for the number of calls.
 absl::StatusOr<std::string> DownloadSmall(BulkClient& client, const DownloadKey& key, const WorkerId& worker,
                                           uint64_t limit_bytes);
 

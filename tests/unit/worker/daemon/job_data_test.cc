@@ -21,6 +21,10 @@ class Shop final : public BulkHandler {
   explicit Shop(std::string directory) : directory_(std::move(directory)) {}
   std::shared_ptr<UploadHandler> NewUpload(std::string) override { return nullptr; }
   void OnDownload(DownloadRequest request, DownloadReply reply) override {
+    if (refusals > 0) {
+      --refusals;
+      return reply(absl::ResourceExhaustedError("too many calls in this second"));
+    }
     std::string content;
     if (std::holds_alternative<BlobKey>(request.key)) {
       content = manifest;
@@ -44,6 +48,7 @@ class Shop final : public BulkHandler {
   CorpusManifest parsed;
   int blocks = 0;
   bool damage = false, empty = false;
+  int refusals = 0;  // of the next calls
 
  private:
   const std::string directory_;
@@ -158,6 +163,18 @@ TEST_F(JobDataTest, ABlockThatNobodyHasIsSoughtAtBothPlaces) {
   const std::string said(batch.status().message());
   EXPECT_NE(said.find("not served here; nor is it at this worker: "), std::string::npos) << said;
   EXPECT_NE(said.find(folder_ + "/text/train-00000.bin"), std::string::npos) << said;
+}
+
+TEST_F(JobDataTest, ACallThatTheCoordinatorPutsOffIsTriedAgain) {
+  shop_->refusals = 1;
+  const auto delayed = Make("", "cache");
+  ASSERT_TRUE(absl::IsUnavailable(delayed.status())) << delayed.status();
+  EXPECT_NE(delayed.status().message().find("too many calls in this second"), std::string::npos);
+  auto data = Make("", "cache");
+  ASSERT_TRUE(data.ok()) << data.status();
+  shop_->refusals = 1;
+  EXPECT_FALSE(Read(**data).empty());
+  EXPECT_EQ(shop_->refusals, 0);
 }
 
 TEST_F(JobDataTest, AnotherManifestThanTheJobNamesIsRefused) {
