@@ -190,8 +190,7 @@ struct Welcome {
   BootNumber boot;
   Incarnation incarnation;  // the worker's from now on
   bool resumed = false;     // true: leases, drift and residuals stand; false: a new incarnation, all of them are void
-  Duration heartbeat_interval{};
-  Duration membership_timeout{};
+  Duration heartbeat_interval{}, membership_timeout{};
   struct Fate {
     FragmentVersion target;
     ContributionFate fate = ContributionFate::kUnknown;

@@ -26,7 +26,6 @@ class Machine {
   Effects Start(Instant now, const std::map<JobId, std::string>& damaged_logs);
   Effects Step(const Event& event, Instant now, int64_t wall_nanos);
   Instant NextWake() const;
-
   BootNumber boot() const { return boot_; }
   std::vector<JobId> Jobs() const;
   bool HasJob(const JobId& job) const { return Find(job) != nullptr; }

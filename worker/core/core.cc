@@ -171,6 +171,7 @@ void Core::State::OnWelcome(const Welcome& welcome) {
   welcomed = true;
   if (!welcome.resumed) {
     VoidIncarnation();
+    if (prepared || phase == Phase::kPreparing) release_at = now + membership;
     return;
   }
   for (const Welcome::Fate& fate : welcome.fates) OnFate(fate);

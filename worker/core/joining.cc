@@ -8,6 +8,7 @@
 namespace atl::worker {
 
 void Core::State::OnAssignment(const Assignment& assignment) {
+  release_at = kNever;
   if (failed && *failed == std::pair(assignment.job, assignment.spec_revision)) {
     SayIt(JobFailure{assignment.job, failed_reason, failed_permanent});
     return;
@@ -226,13 +227,19 @@ void Core::State::OnJobBroken(const JobBroken& broken) {
   DropJob(true);
 }
 
+void Core::State::ReleaseInTime() {
+  if (now < release_at) return WakeAt(release_at);
+  Tell(NoteLevel::kInfo, "job let go", absl::StrCat("the coordinator has not assigned job ", job.value, " again"));
+  DropJob(false);
+}
+
 void Core::State::DropJob(bool return_leases) {
   for (uint32_t p = 0; p < fragments.size(); ++p) Withdraw(p);
   if (return_leases) ReturnLeases();
   effects.push_back(ReleaseJob{});
   phase = Phase::kIdle;
   prepared = false;
-  prepare_at = kNever;
+  prepare_at = release_at = kNever;
   job = JobId{};
   fragments.clear();
   reached.clear();

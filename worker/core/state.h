@@ -82,6 +82,7 @@ struct Core::State {
   void RepeatFetches();
   void OnJobBroken(const JobBroken& broken);
   void OnJobDelayed(const JobDelayed& delayed);
+  void ReleaseInTime();
   void DropJob(bool return_leases);
   void VoidIncarnation();
   void SayReady(uint64_t step);
@@ -198,6 +199,7 @@ struct Core::State {
   JobId job;
   Instant prepare_at = kNever;  // once more
   bool prepared = false;        // the session holds this job's memory
+  Instant release_at = kNever;  // that goes, when the job of before a new incarnation is not assigned again
   bool fresh = true;            // the optimizer begins anew
   VersionVector reached;        // before this incarnation; a job below them was rolled back, and moments with it
   std::shared_ptr<const JobSpec> spec;

@@ -41,6 +41,7 @@ void Core::State::OnBoundary() {
     ContinueLeaving();
     return;
   }
+  if (release_at != kNever) ReleaseInTime();
   RepeatFetches();
   if (phase != Phase::kActive) return;
   if (step_samples > 0 || Busy()) return;

@@ -243,7 +243,6 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
   auto connections = ConnectInTime(options, clock, log);
   if (absl::IsCancelled(connections.status())) return {.exit_code = kWorkerLeft};
   if (!connections.ok()) return Fail(kWorkerUsage, connections.status());
-
   auto mustered = MusterIsland(options, *device, version, clock, log);
   if (absl::IsCancelled(mustered.status())) return {.exit_code = kWorkerLeft};
   if (!mustered.ok()) return Fail(kWorkerIsland, mustered.status());

@@ -59,12 +59,10 @@ class World {
     for (int i = 0; i < 200 && steps_taken < goal; ++i) Boundary();
   }
 
-  uint64_t boot_nonce = 0;  // of its next Welcome
   void Connect(bool resumed = false, uint64_t boot = 1, uint64_t incarnation = 5,
                std::vector<Welcome::Fate> fates = {}) {
     Give(StreamUp{});
-    Hear(Welcome{BootNumber{boot}, Incarnation{incarnation}, resumed, Seconds(2), Seconds(20), std::move(fates),
-                 boot_nonce});
+    Hear(Welcome{{boot}, {incarnation}, resumed, Seconds(2), Seconds(20), std::move(fates), boot_nonce});
   }
   void Assign(VersionVector versions, uint64_t clock = 0, uint64_t revision = 1, Duration pace = {}) {
     assigned_ = versions;
@@ -112,7 +110,7 @@ class World {
   std::vector<WorkerMessage> said;
   std::map<uint32_t, Upload> uploads;  // newest of each fragment
   std::vector<TakeStep> steps;
-  uint64_t steps_taken = 0;
+  uint64_t steps_taken = 0, boot_nonce = 0;  // the second: of the next Welcome
 
  private:
   static std::string As(bool mine, bool ahead) { return ahead ? "ahead" : mine ? "contributor" : "missed"; }

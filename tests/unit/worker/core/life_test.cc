@@ -64,80 +64,6 @@ TEST(WorkerLife, AFragmentFromAnOlderSnapshotIsBroughtUpToDateBeforeTheFirstStep
   EXPECT_EQ(w.steps_taken, 1u);
 }
 
-TEST(WorkerLife, ALowerBootNumberIsNotFollowed) {
-  World w;
-  w.Connect(false, 5);
-  w.Give(StreamDown{"gone"});
-  w.Connect(true, 4);
-  EXPECT_TRUE(w.Did("close: the coordinator has boot number 4, but 5 was seen before"));
-  EXPECT_TRUE(w.Did("start the coordinator on the newer state, or, to follow this one, end this worker"));
-  w.Assign({Version{0}});
-  EXPECT_FALSE(w.Did("make job")) << "nothing that such a coordinator says counts";
-}
-
-// A directory was copied, and both copies were started equally often.
-TEST(WorkerLife, ASecondCopyOfTheStateIsNotFollowed) {
-  World w;
-  w.boot_nonce = 0x1111;
-  w.Connect(false, 5);
-  w.Give(StreamDown{"gone"});
-  w.Connect(true, 5);
-  EXPECT_FALSE(w.Did("close: ")) << "the same one again";
-  w.Give(StreamDown{"gone"});
-  w.boot_nonce = 0;
-  w.Connect(true, 5);
-  EXPECT_FALSE(w.Did("close: ")) << "it is not told by every coordinator";
-  w.Give(StreamDown{"gone"});
-  w.boot_nonce = 0x1111;
-  w.Connect(true, 5);
-  w.Give(StreamDown{"gone"});
-  w.boot_nonce = 0x2222;
-  w.Connect(true, 5);
-  EXPECT_TRUE(w.Did("close: the coordinator has boot number 5, as another one that this worker has followed"));
-  EXPECT_TRUE(w.Did("stop one of them, or, to follow this one, end this worker and start it again"));
-  w.Assign({Version{0}});
-  EXPECT_FALSE(w.Did("make job")) << "nothing that such a coordinator says counts";
-  w.Give(StreamDown{"gone"});
-  w.Connect(true, 6);
-  w.Assign({Version{0}});
-  EXPECT_TRUE(w.Did("make job")) << "a later start of whichever is left";
-}
-
-TEST(WorkerLife, AheadOfACoordinatorThatWentBackItFetchesAfresh) {
-  World w;
-  w.Connect();
-  w.Assign({Version{3}});
-  ASSERT_EQ(w.core().fragments()[0].applied.value, 3u);
-  ASSERT_EQ(w.Count("fetch fragment 0"), 1);
-  w.Give(StreamDown{"gone"});
-  w.Connect(true, 2);
-  w.Assign({Version{1}});
-  EXPECT_EQ(w.Count("fetch fragment 0"), 2);
-}
-
-// Even a job of the same name and revision may be another one there.
-TEST(WorkerLife, ARestoredCoordinatorIsFollowedFromTheStart) {
-  World w;
-  w.Start();
-  w.Steps(4);
-  w.Boundary();
-  ASSERT_TRUE(w.Did("upload 0 v0 steps 4 boot 1"));
-  ASSERT_EQ(w.Count("make job"), 1);
-  w.Give(StreamDown{"gone"});
-  w.Connect(false, kBootsPerLine + 1, 5);
-  EXPECT_TRUE(w.Did("release"));
-  w.Give(StreamDown{"gone"});
-  w.Give(StreamUp{});
-  const Hello hello = std::get<Hello>(w.said.back());
-  EXPECT_TRUE(hello.held.empty() && hello.leases.empty() && hello.applied.empty());
-  EXPECT_EQ(hello.last_boot.value, kBootsPerLine + 1);
-  w.Hear(Welcome{BootNumber{kBootsPerLine + 1}, Incarnation{5}, true, Seconds(2), Seconds(20), {}});
-  w.Assign({Version{0}});
-  EXPECT_EQ(w.Count("make job"), 2);
-  w.Steps(1);
-  EXPECT_EQ(w.core().fragments()[0].steps_behind, 1u);
-}
-
 TEST(WorkerLife, ReconnectSaysWhatIsHeldAndRepeatsTheUpload) {
   World w;
   w.Start();
@@ -207,19 +133,21 @@ TEST(WorkerLife, ANewIncarnationFetchesEverythingAgainButKeepsItsMoments) {
   EXPECT_EQ(w.steps.back().rate_step, 8u);
 }
 
-// Its moments are of the course that was given up.
-TEST(WorkerLife, ARollbackWhileItWasAwayBeginsTheOptimizerAnew) {
-  for (const bool fenced : {true, false}) {
+// It ended, or was paused, while the worker was away: nobody tells it to leave a job that it was fenced out of.
+TEST(WorkerLife, AJobThatIsNotAssignedAgainIsLetGo) {
+  for (const bool assigned : {false, true}) {
     World w;
-    w.Connect();
-    w.Assign({Version{3}}, 12);
+    w.Start();
     w.Steps(2);
     w.Give(StreamDown{"gone"});
-    w.lines.clear();
-    w.Connect(!fenced, 1, fenced ? 6 : 5);
-    w.Assign({Version{1}}, 4);
-    EXPECT_TRUE(w.Did("fetch fragment 0"));
-    EXPECT_TRUE(w.Did("reset optimizer")) << fenced;
+    w.Connect(false, 1, 6);
+    w.Wait(Seconds(19));
+    w.Boundary();
+    EXPECT_FALSE(w.Did("release"));
+    if (assigned) w.Assign({Version{2}}, 8);
+    w.Wait(Seconds(2));
+    w.Boundary();
+    EXPECT_EQ(w.Did("release"), !assigned);
   }
 }
 

@@ -1,42 +1,14 @@
 // A whole worker without network and LibTorch: control messages in, parameters changed.
 #include <gtest/gtest.h>
-#include <malloc.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <climits>
 #include <cmath>
-#include <fstream>
 #include <memory>
 
 #include "tests/unit/worker/session/session_fixture.h"
 
 namespace atl {
 namespace {
-
-uint64_t ResidentBytes() {
-  std::ifstream statm("/proc/self/statm");
-  uint64_t all = 0, resident = 0;
-  statm >> all >> resident;
-  return resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-}
-
-// With the allocator's settings of the program, which keep what was freed: the next job looks at what the machine has.
-TEST_F(SessionTest, TheMemoryOfAJobIsThereForTheNext) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "another allocator";
-#endif
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  mallopt(M_TRIM_THRESHOLD, INT_MAX);
-  Join();
-  auto freed = std::make_unique<std::vector<char>>(size_t{200} << 20, 'x');
-  const auto above = std::make_unique<std::vector<char>>(1000, 'x');
-  freed.reset();
-  const uint64_t before = ResidentBytes();
-  Post(Unassign{kJob, "paused"});
-  Turn(2);
-  EXPECT_LT(ResidentBytes() + (uint64_t{150} << 20), before) << above->size();
-}
 
 // Samples of one shard that this process may not read.
 class ShardSamples final : public SampleSource, BlockSource {

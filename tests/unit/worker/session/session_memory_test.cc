@@ -1,0 +1,39 @@
+// What a job took is there for the next one. A program of its own: its allocator has the settings of the worker's.
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include <climits>
+#include <fstream>
+#include <memory>
+#include <vector>
+
+#include "tests/unit/worker/session/session_fixture.h"
+
+namespace atl {
+namespace {
+
+uint64_t ResidentBytes() {
+  std::ifstream statm("/proc/self/statm");
+  uint64_t all = 0, resident = 0;
+  statm >> all >> resident;
+  return resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// They keep what was freed, and the next job looks at what the machine has.
+TEST_F(SessionTest, TheMemoryOfAJobIsThereForTheNext) {
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, INT_MAX);
+  Join();
+  auto freed = std::make_unique<std::vector<char>>(size_t{200} << 20, 'x');
+  const auto above = std::make_unique<std::vector<char>>(1000, 'x');
+  freed.reset();
+  const uint64_t before = ResidentBytes();
+  ASSERT_GT(before, uint64_t{200} << 20) << "kept by the allocator";
+  Post(Unassign{kJob, "paused"});
+  Turn(2);
+  EXPECT_LT(ResidentBytes() + (uint64_t{150} << 20), before) << above->size();
+}
+
+}  // namespace
+}  // namespace atl
