@@ -323,8 +323,7 @@ void CheckJobFiles(const Files& files, const std::string& root, const LedgerMeta
   JobFilesChecker(files, root, meta, standing, report).Run(job_files);
 }
 
-void CheckBlobs(const Files& files, const std::string& root, const LedgerImage& image, const StateFiles& state,
-                Report& report) {
+void CheckBlobs(const Files& files, const StateFiles& state, Report& report) {
   for (const auto& [name, path] : state.blobs) {
     report.Count("stored files");
     const absl::StatusOr<std::string> hash = HashOfFile(files, path);
@@ -334,6 +333,9 @@ void CheckBlobs(const Files& files, const std::string& root, const LedgerImage& 
       report.Damage({path, 0, "", absl::StrCat("its SHA-256 is ", *hash, ", not its name"), kRestoreFile});
     }
   }
+}
+
+void CheckNeededBlobs(const std::string& root, const LedgerImage& image, const StateFiles& state, Report& report) {
   for (const LedgerJob& job : image.jobs) {
     for (const std::string& name : NeededBlobs(job.spec.spec())) {
       if (state.blobs.contains(name)) continue;

@@ -15,9 +15,10 @@ namespace atl::audit {
 void CheckJobFiles(const Files& files, const std::string& root, const LedgerMeta& meta, const JobStanding& standing,
                    const JobFiles& job_files, Report& report);
 
-// Every stored file against its name, and that those which jobs need are there.
-void CheckBlobs(const Files& files, const std::string& root, const LedgerImage& image, const StateFiles& state,
-                Report& report);
+// Every stored file against its name.
+void CheckBlobs(const Files& files, const StateFiles& state, Report& report);
+// That the stored files which jobs need are there.
+void CheckNeededBlobs(const std::string& root, const LedgerImage& image, const StateFiles& state, Report& report);
 
 }  // namespace atl::audit
 

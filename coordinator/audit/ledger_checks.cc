@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@ namespace atl::audit {
 namespace {
 
 constexpr uint64_t kLastState = 8;
+constexpr uint64_t kMostFragments = 1024;  // of a job
 constexpr double kWeightSlack = 1e-9;
 
 class Checker {
@@ -41,7 +43,11 @@ class Checker {
       report_.Count("jobs");
       JobStanding& standing = standings_[job.job];
       standing.job = &job;
-      for (uint32_t fragment = 0; fragment < job.fragments; ++fragment) standing.lines[{0, fragment}];
+      const bool can_be = job.fragments <= kMostFragments;
+      for (uint32_t fragment = 0; can_be && fragment < job.fragments; ++fragment) standing.lines[{0, fragment}];
+      Expect(can_be, job.job,
+             absl::StrCat("job ", job.job, " has ", job.fragments, " fragments, more than the ", kMostFragments,
+                          " that a job can have"));
       Expect(job.state >= 1 && job.state <= kLastState, job.job,
              absl::StrCat("job ", job.job, " has the unknown state ", job.state));
       Expect(job.sequence < image_.meta.next_job_sequence && sequences.insert(job.sequence).second, job.job,
@@ -98,11 +104,17 @@ class Checker {
     const auto line = standing->lines.find({round.epoch, round.fragment});
     if (round.epoch != standing->epoch || line == standing->lines.end())
       return Wrong(round.job, absl::StrCat(NameOf(round), " fits no epoch and fragment of the job"));
-    Expect(round.version == line->second.head + 1, round.job,
-           absl::StrCat(NameOf(round), " follows version ", line->second.head));
-    line->second.head = round.version;
-    line->second.rounds[round.version] = &round;
     CheckRound(round, *standing->job);
+    Append(round, line->second);
+  }
+
+  // A version that does not follow leaves the line as it was, and so do those behind it: that is told once.
+  void Append(const LedgerRound& round, FragmentLine& line) {
+    if (round.version == line.head + 1) {
+      line.rounds[line.head = round.version] = &round;
+    } else if (!std::exchange(line.broken, true)) {
+      Wrong(round.job, absl::StrCat(NameOf(round), " follows version ", line.head));
+    }
   }
 
   void CheckRound(const LedgerRound& round, const LedgerJob& job) {
@@ -158,7 +170,7 @@ class Checker {
                                               rollback.versions.size(), " fragments"));
     standing->epoch = rollback.epoch;
     for (uint32_t f = 0; f < rollback.versions.size(); ++f)
-      standing->lines[{rollback.epoch, f}] = {rollback.versions[f], rollback.versions[f], {}};
+      standing->lines[{rollback.epoch, f}] = {.base = rollback.versions[f], .head = rollback.versions[f], .rounds = {}};
     for (const auto& [step, checkpoint] : standing->checkpoints) {
       if (checkpoint->complete && checkpoint->versions == rollback.versions)
         standing->started_from[rollback.epoch] = checkpoint;

@@ -16,6 +16,7 @@ namespace atl::audit {
 // The committed versions of one fragment in one epoch: base + 1 to head. Pointers are into the image.
 struct FragmentLine {
   uint64_t base = 0, head = 0;
+  bool broken = false;                            // a version did not follow: what is behind it is not in here
   std::map<uint64_t, const LedgerRound*> rounds;  // by the version that was reached
 };
 

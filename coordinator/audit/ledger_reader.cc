@@ -319,8 +319,10 @@ RowSum SumOf(Row& row) {
   return sum;
 }
 
-// Every row against its checksum, from revision 6 on. A revision that was itself changed is told by the column.
-absl::Status CheckRows(const Database& database, const std::string& path, Report& report) {
+// Every row against its checksum, from revision 6 on: false where one differs. A revision that was itself changed is
+// told by the column.
+absl::StatusOr<bool> CheckRows(const Database& database, const std::string& path, Report& report) {
+  bool whole = true;
   ATOLL_ASSIGN_OR_RETURN(const int64_t revision, database.Number("PRAGMA user_version"));
   std::vector<std::string> tables;
   ATOLL_RETURN_IF_ERROR(
@@ -336,6 +338,7 @@ absl::Status CheckRows(const Database& database, const std::string& path, Report
                                                 sum.crc ? "checksums" : "no checksums"));
       }
       if (sum.crc && !sum.whole()) {
+        whole = false;
         report.Damage({path, std::nullopt, "",
                        absl::StrCat("row (", sum.named, ") of table ", table, " is not as it was written"),
                        kRestoreState});
@@ -343,7 +346,7 @@ absl::Status CheckRows(const Database& database, const std::string& path, Report
       return absl::OkStatus();
     }));
   }
-  return absl::OkStatus();
+  return whole;
 }
 
 // Where SQLite's own check says "page N", the offset of that page.
@@ -407,8 +410,9 @@ absl::StatusOr<std::optional<LedgerImage>> ReadLedger(const Files& files, const 
   if (!owner.ok()) return lost(owner);
   const absl::Status pages = CheckPages(*database, path, report);
   if (!pages.ok()) return lost(pages);
-  const absl::Status rows = CheckRows(*database, path, report);
-  if (!rows.ok()) return lost(rows);
+  const absl::StatusOr<bool> rows = CheckRows(*database, path, report);
+  if (!rows.ok()) return lost(rows.status());
+  if (!*rows) return std::optional<LedgerImage>();
   LedgerImage image;
   image.path = path;
   const absl::Status read = Tables(*database, image).Read();

@@ -13,7 +13,8 @@
 
 namespace atl::audit {
 
-// Nothing when too little can be read to go on: `report` then has the damage. An error when the copy cannot be made or
+// Nothing when too little can be read to go on, or a row differs from its checksum, so that nothing that it says is
+// relied on: `report` then has the damage. An error when the copy cannot be made or
 // the file is no ledger of a revision that this program knows.
 absl::StatusOr<std::optional<LedgerImage>> ReadLedger(const Files& files, const std::string& path, Report& report);
 

@@ -12,9 +12,10 @@ namespace atl::audit {
 absl::Status VerifyState(const Place& place, Report& report) {
   ATOLL_ASSIGN_OR_RETURN(const StateFiles state, ListState(place.files, place.root, report));
   ATOLL_ASSIGN_OR_RETURN(const std::optional<LedgerImage> image, ReadLedger(place.ledger_files, place.ledger, report));
-  if (!image) return absl::OkStatus();
-  CheckBlobs(place.files, place.root, *image, state, report);
+  CheckBlobs(place.files, state, report);
   CheckTrail(place.files, place.root, report);
+  if (!image) return absl::OkStatus();
+  CheckNeededBlobs(place.root, *image, state, report);
   const std::map<std::string, JobStanding> standings = CheckLedger(*image, report);
   const JobFiles none;
   for (const auto& [name, standing] : standings) {
