@@ -312,6 +312,7 @@ std::set<std::string> NeededBlobs(const v1::JobSpec& spec) {
   for (const v1::CorpusSpec& corpus : spec.data().corpora()) needed.insert(corpus.manifest_sha256());
   needed.insert(spec.data().tokenizer_sha256().begin(), spec.data().tokenizer_sha256().end());
   needed.insert(spec.model().init().safetensors_sha256().begin(), spec.model().init().safetensors_sha256().end());
+  for (const v1::EvaluationTaskSpec& task : spec.evaluation().tasks()) needed.insert(task.file_sha256());
   needed.erase("");
   return needed;
 }

@@ -90,6 +90,24 @@ TEST(Audit, KilledAtAnyMomentTheStateIsWell) {
   EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded);
 }
 
+TEST(Audit, AFileOfAnEvaluationTaskThatIsGoneIsMissed) {
+  Harness h;
+  JobSpec spec = KeptJob(h);
+  const std::string examples = "pairs";
+  const Bytes bytes = AsBytes(examples);
+  const std::string path = DataDirectory("/state").BlobPath(Sha256Of(bytes));
+  h.files().SetContent(path, {bytes.begin(), bytes.end()});
+  spec.evaluation.tasks = {{"pairs", Sha256Of(bytes), 100}};
+  ASSERT_NO_FATAL_FAILURE(RunToItsEnd(h, spec));
+  const StateOnDisk state(h);
+  ExpectWell(state.Verify());
+  ASSERT_TRUE(h.files().Remove(path).ok());
+  const audit::Report report = state.Verify();
+  ASSERT_EQ(report.damage().size(), 1u) << report.Text();
+  EXPECT_EQ(report.damage()[0].file, path);
+  EXPECT_THAT(report.damage()[0].problem, HasSubstr("a stored file that the job needs is not there"));
+}
+
 // ---- every way of merging
 // -----------------------------------------------------------------------------------------------
 
