@@ -22,7 +22,8 @@ int ExitCodeOfState(v1::JobState state) {
 }
 
 // Follows a job through broken connections until it has ended. `show` sees every message; `tell` gets a sentence when
-// the connection is lost and an empty one when it is there again.
+// the connection is lost and an empty one when it is there again. Messages of events alone come before one with the
+// job.
 class Follower {
  public:
   using Tell = std::function<void(const std::string&)>;
@@ -55,7 +56,7 @@ class Follower {
     if (!lost_.empty()) tell_("");
     lost_.clear();
     seen_ = true;
-    state_ = message.job().state();
+    if (message.has_job()) state_ = message.job().state();
     for (const v1::JobEvent& event : message.events()) {
       if (event.revision() > request_.after_revision()) request_.set_after_revision(event.revision());
     }
@@ -174,8 +175,9 @@ class Waits {
 int WatchEvents(Session& session, const std::string& job, const Seen& seen) {
   Waits waits;
   return Follower(session, job, TellBeside(session)).Run([&](const v1::WatchJobResponse& message) {
-    seen(message);
     ShowEvents(session, message);
+    if (!message.has_job()) return;
+    seen(message);
     const std::string line = waits.Line(message, session.clock.Now());
     if (!line.empty()) session.talk << line << "\n";
   });
@@ -194,6 +196,7 @@ int WatchLive(Session& session, const std::string& job, const Seen& seen) {
     draw();
   };
   return Follower(session, job, tell).Run([&](const v1::WatchJobResponse& message) {
+    if (!message.has_job()) return;
     seen(message);
     last = message;
     draw();
@@ -219,6 +222,7 @@ int WaitForJob(Session& session, const std::string& job) {
   if (!name.ok()) return Fail(session, name.status());
   v1::Job last;
   const int code = Follower(session, *name, TellBeside(session)).Run([&](const v1::WatchJobResponse& message) {
+    if (!message.has_job()) return;
     // Only a person ends this wait.
     if (message.job().state() == v1::JOB_STATE_PAUSED && last.state() != v1::JOB_STATE_PAUSED)
       session.talk << EndLine(message.job()) << "\n";

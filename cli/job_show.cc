@@ -14,7 +14,7 @@ namespace atl::cli {
 namespace {
 
 constexpr uint32_t kPage = 500;
-constexpr int kMaxPages = 100;  // of a listing; a coordinator keeps fewer jobs
+constexpr int kMaxPages = 10'000;  // of a listing, of one job at least; a coordinator keeps no more
 
 // Fills the request's filters. A sentence when one is wrong.
 std::string Filter(const ListOptions& options, v1::ListJobsRequest& request) {

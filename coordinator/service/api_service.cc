@@ -182,7 +182,7 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
     const absl::StatusOr<uint64_t> watcher =
         api_.WatchJob(*request, [feeder = stream->feeder()](const absl::StatusOr<v1::WatchJobResponse>& look) {
           if (!look.ok()) return feeder->End(look.status());
-          feeder->Feed(*look);
+          feeder->Feed(*look);  // one of events alone has no state
           if (HasEndedState(look->job().state())) feeder->End(absl::OkStatus());
         });
     if (watcher.ok()) {

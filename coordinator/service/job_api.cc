@@ -1,6 +1,7 @@
 #include "coordinator/service/job_api.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -10,6 +11,7 @@
 #include "common/plan/model_layout.h"
 #include "common/wire/job_spec_proto.h"
 #include "common/wire/resource_names.h"
+#include "coordinator/service/answer_size.h"
 #include "coordinator/service/spec_update.h"
 #include "coordinator/service/translate.h"
 
@@ -98,6 +100,7 @@ v1::Job JobApi::JobMessage(const JobId& job, Instant now, bool with_spec) {
   const CoordinatorNeeds needs = NeedsOf(glance.view.record.spec, sizes.job);
   message.set_coordinator_memory_bytes(needs.memory_bytes);
   message.set_coordinator_disk_bytes(needs.disk_bytes);
+  BoundContributions(kAnswerBytes / 4, message);
   return message;
 }
 
@@ -151,14 +154,16 @@ void JobApi::GetJob(const v1::GetJobRequest& request, Answer<v1::GetJobResponse>
   engine_.Query([this, job = *job, answer = std::move(answer)](const Core& core, const History& history, Instant now) {
     const std::optional<JobView> view = core.ViewJob(job, now);
     if (!view.has_value()) return answer(NoSuchJob(job), {});
-    const JobGlance glance = engine_.GlanceAt(job, 0, now);
+    const JobGlance glance = engine_.GlanceAt(job, UINT64_MAX, now);
     v1::GetJobResponse response;
     *response.mutable_job() = JobMessage(job, now, true);
-    for (const WorkerView& worker : glance.workers) {
-      *response.add_workers() = WorkerMessage(worker, &glance.totals, &view->record);
-    }
-    for (const EventLine& line : history.EventsAfter(job, 0, kEventsShown)) *response.add_events() = ToProto(line);
-    for (const EvaluationRecord& record : view->evaluations) *response.add_evaluations() = ToProto(record);
+    Room room(kAnswerBytes);
+    room.Spend(response.ByteSizeLong());
+    AddWorkers(glance, room, *response.mutable_workers());
+    AddEvaluations(view->evaluations, room.left() / 2, response);
+    for (const v1::EvaluationResult& evaluation : response.evaluations()) (void)room.Take(evaluation.ByteSizeLong());
+    for (v1::JobEvent& event : NewestThatFit(history.EventsAfter(job, 0, kEventsShown), room.left()))
+      *response.add_events() = std::move(event);
     answer(absl::OkStatus(), std::move(response));
   });
 }
@@ -181,11 +186,14 @@ void JobApi::ListJobs(const v1::ListJobsRequest& request, Answer<v1::ListJobsRes
       at = static_cast<size_t>(last - jobs.begin()) + 1;
     }
     v1::ListJobsResponse response;
+    Room room(kAnswerBytes);
     for (; at < jobs.size() && static_cast<size_t>(response.jobs_size()) < page; ++at) {
       const std::optional<JobView> view = core.ViewJob(jobs[at], now);
       if (!view.has_value() || !HasLabels(view->record.spec, request.labels())) continue;
       if (request.state() != v1::JOB_STATE_UNSPECIFIED && request.state() != ToProto(view->record.state)) continue;
-      *response.add_jobs() = JobMessage(jobs[at], now, false);
+      v1::Job message = JobMessage(jobs[at], now, false);
+      if (!room.Take(message.ByteSizeLong()) && response.jobs_size() > 0) break;
+      *response.add_jobs() = std::move(message);
     }
     if (at < jobs.size()) response.set_next_page_token(jobs[at - 1].value);
     answer(absl::OkStatus(), std::move(response));
@@ -288,19 +296,19 @@ void JobApi::GetJobMetrics(const v1::GetJobMetricsRequest& request, Answer<v1::G
         if (of_job != nullptr) {
           if (const absl::Status known = KnownMetrics(of_job->curves, wanted); !known.ok()) return answer(known, {});
         }
+        std::map<std::string, std::vector<CurvePoint>> curves;
+        std::vector<size_t> points;
+        Room room(kAnswerBytes);
         for (const auto& [metric, curve] : of_job ? of_job->curves : kNone) {
           if (!wanted.empty() && wanted.count(metric) == 0) continue;
-          v1::MetricCurve* out = response.add_curves();
-          out->set_metric(metric);
-          for (const CurvePoint& point : curve.points()) {
-            if (point.step < request.after_step()) continue;
-            v1::MetricPoint* to = out->add_points();
-            to->set_step(point.step);
-            to->set_value(point.value);
-            to->mutable_time()->set_seconds(point.wall_nanos / 1'000'000'000);
-            to->mutable_time()->set_nanos(static_cast<int32_t>(point.wall_nanos % 1'000'000'000));
-          }
+          std::vector<CurvePoint>& of_metric = curves[metric];
+          std::copy_if(curve.points().begin(), curve.points().end(), std::back_inserter(of_metric),
+                       [&request](const CurvePoint& point) { return point.step >= request.after_step(); });
+          points.push_back(of_metric.size());
+          (void)room.Take(metric.size() + kEntryBytes);
         }
+        const size_t most = PointsThatFit(points, room.left());
+        for (const auto& [metric, of_metric] : curves) AddCurve(metric, of_metric, most, response);
         answer(absl::OkStatus(), std::move(response));
       });
 }
@@ -330,53 +338,19 @@ void JobApi::GetJobLogs(const v1::StreamJobLogsRequest& request, Answer<v1::Stre
 
 v1::StreamJobLogsResponse JobApi::LinesAbout(const JobId& job, uint32_t count) const {
   v1::StreamJobLogsResponse response;
-  for (const LogLine& line : log_.Recent(kLargestLogLines)) {
-    const bool about_job = std::any_of(line.fields.begin(), line.fields.end(), [&job](const LogField& field) {
+  Room room(kAnswerBytes);
+  const std::vector<LogLine> recent = log_.Recent(kLargestLogLines);
+  for (auto line = recent.rbegin(); line != recent.rend(); ++line) {
+    const bool about_job = std::any_of(line->fields.begin(), line->fields.end(), [&job](const LogField& field) {
       return field.key == "job" && field.value == job.value;
     });
-    if (about_job) response.add_lines(line.ToText());
+    if (!about_job) continue;
+    std::string text = Beginning(line->ToText(), limits::kTextBytes);
+    if (static_cast<uint32_t>(response.lines_size()) == count || !room.Take(text.size())) break;
+    response.add_lines(std::move(text));
   }
-  const int extra = response.lines_size() - static_cast<int>(count);
-  if (extra > 0) response.mutable_lines()->DeleteSubrange(0, extra);
+  std::reverse(response.mutable_lines()->begin(), response.mutable_lines()->end());
   return response;
-}
-
-namespace {
-
-// Has the engine do it to a worker, and answers with the worker as it is then.
-template <typename Response>
-void SteerWorker(Engine& engine, const std::string& name, WorkerAction action, Answer<Response> answer) {
-  const absl::StatusOr<WorkerId> worker = ParseWorkerName(name);
-  if (!worker.ok()) return answer(worker.status(), {});
-  engine.Ask(WorkerSteered{.worker = *worker, .action = action},
-             [&engine, worker = *worker, answer = std::move(answer)](const RequestAnswered& answered) {
-               if (!answered.status.ok()) return answer(answered.status, {});
-               engine.Query([worker, answer](const Core& core, const History&, Instant now) {
-                 Response response;
-                 for (const WorkerView& view : core.ViewWorkers(now)) {
-                   if (view.worker == worker) *response.mutable_worker() = ToProto(view, nullptr, nullptr);
-                 }
-                 answer(absl::OkStatus(), std::move(response));
-               });
-             });
-}
-
-}  // namespace
-
-void JobApi::DrainWorker(const v1::DrainWorkerRequest& request, Answer<v1::DrainWorkerResponse> answer) {
-  SteerWorker(engine_, request.name(), WorkerAction::kDrain, std::move(answer));
-}
-
-void JobApi::CordonWorker(const v1::CordonWorkerRequest& request, Answer<v1::CordonWorkerResponse> answer) {
-  SteerWorker(engine_, request.name(), WorkerAction::kCordon, std::move(answer));
-}
-
-void JobApi::EvictWorker(const v1::EvictWorkerRequest& request, Answer<v1::EvictWorkerResponse> answer) {
-  SteerWorker(engine_, request.name(), WorkerAction::kEvict, std::move(answer));
-}
-
-void JobApi::ReadmitWorker(const v1::ReadmitWorkerRequest& request, Answer<v1::ReadmitWorkerResponse> answer) {
-  SteerWorker(engine_, request.name(), WorkerAction::kReadmit, std::move(answer));
 }
 
 void JobApi::ListCheckpoints(const v1::ListCheckpointsRequest& request, Answer<v1::ListCheckpointsResponse> answer) {
@@ -386,10 +360,14 @@ void JobApi::ListCheckpoints(const v1::ListCheckpointsRequest& request, Answer<v
     const std::optional<JobView> view = core.ViewJob(job, now);
     if (!view.has_value()) return answer(NoSuchJob(job), {});
     v1::ListCheckpointsResponse response;
-    for (const CheckpointRecord& record : view->checkpoints) {
-      if (record.complete)
-        *response.add_checkpoints() = ToProto(record, *view, SizesOf(view->record).fragment_elements);
+    Room room(kAnswerBytes);
+    for (auto record = view->checkpoints.rbegin(); record != view->checkpoints.rend(); ++record) {
+      if (!record->complete) continue;
+      v1::Checkpoint message = ToProto(*record, *view, SizesOf(view->record).fragment_elements);
+      if (!room.Take(message.ByteSizeLong())) break;
+      *response.add_checkpoints() = std::move(message);
     }
+    std::reverse(response.mutable_checkpoints()->begin(), response.mutable_checkpoints()->end());
     answer(absl::OkStatus(), std::move(response));
   });
 }
@@ -449,15 +427,20 @@ absl::StatusOr<uint64_t> JobApi::WatchJob(const v1::WatchJobRequest& request,
     if (!shown.ok()) return show(shown.status());
     const JobGlance* glance = *shown;
     const Sizes& sizes = SizesOf(glance->view.record);
-    v1::WatchJobResponse response;
-    *response.mutable_job() = ToProto(*glance, sizes.job.parameters, sizes.fragment_elements, false);
-    for (const WorkerView& worker : glance->workers) {
-      *response.add_workers() = WorkerMessage(worker, &glance->totals, &glance->view.record);
+    v1::WatchJobResponse look;
+    *look.mutable_job() = ToProto(*glance, sizes.job.parameters, sizes.fragment_elements, false);
+    look.set_waiting_line(glance->view.waiting_line);
+    for (const double loss : glance->recent_losses) look.add_recent_losses(loss);
+    Room room(kAnswerBytes);
+    room.Spend(look.ByteSizeLong());
+    AddWorkers(*glance, room, *look.mutable_workers());
+    std::vector<std::vector<v1::JobEvent>> messages = InMessages(glance->events, room.left());
+    for (size_t i = 0; i < messages.size(); ++i) {
+      v1::WatchJobResponse events_alone;
+      v1::WatchJobResponse& message = i + 1 < messages.size() ? events_alone : look;
+      for (v1::JobEvent& event : messages[i]) *message.add_events() = std::move(event);
+      show(message);
     }
-    for (const EventLine& line : glance->events) *response.add_events() = ToProto(line);
-    response.set_waiting_line(glance->view.waiting_line);
-    for (const double loss : glance->recent_losses) response.add_recent_losses(loss);
-    show(response);
   });
 }
 

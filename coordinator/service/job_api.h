@@ -16,6 +16,7 @@
 #include "common/plan/coordinator_needs.h"
 #include "coordinator/engine/engine.h"
 #include "coordinator/engine/intake.h"
+#include "coordinator/service/answer_size.h"
 
 namespace atl {
 
@@ -58,7 +59,8 @@ class JobApi {
   void GetCheckpoint(const v1::GetCheckpointRequest& request, Answer<v1::GetCheckpointResponse> answer);
   void GetServerInfo(const v1::GetServerInfoRequest& request, Answer<v1::GetServerInfoResponse> answer);
 
-  // Starts watching; `show(nullptr)` when there is no such job. Returns the watcher for StopWatching.
+  // Starts watching. Where one message would be too large, `show` gets events alone in several before that with the
+  // job. NotFound, in the first one's place, when there is no such job. Returns the watcher for StopWatching.
   absl::StatusOr<uint64_t> WatchJob(const v1::WatchJobRequest& request,
                                     std::function<void(const absl::StatusOr<v1::WatchJobResponse>&)> show);
   void StopWatching(uint64_t watcher);
@@ -79,7 +81,9 @@ class JobApi {
   v1::Job JobMessage(const JobId& job, Instant now, bool with_spec);
   // job_workers.cc; engine thread. With the plan beside what was measured; `job` null: it works for none.
   v1::WorkerStatus WorkerMessage(const WorkerView& worker, const JobHistory* totals, const JobRecord* job);
-  // The coordinator's newest lines about the job.
+  using Workers = google::protobuf::RepeatedPtrField<v1::WorkerStatus>;
+  void AddWorkers(const JobGlance& glance, Room& room, Workers& out);
+  // The coordinator's newest lines about the job, as many as an answer holds.
   v1::StreamJobLogsResponse LinesAbout(const JobId& job, uint32_t count) const;
   template <typename Response>
   void AskAndShow(Event event, Answer<Response> answer);

@@ -25,6 +25,24 @@ std::optional<double> MedianStepSeconds(const std::vector<WorkerView>& workers, 
   return static_cast<double>(*middle) * 1e-9;
 }
 
+// Has the engine do it to a worker, and answers with the worker as it is then.
+template <typename Response>
+void SteerWorker(Engine& engine, const std::string& name, WorkerAction action, Answer<Response> answer) {
+  const absl::StatusOr<WorkerId> worker = ParseWorkerName(name);
+  if (!worker.ok()) return answer(worker.status(), {});
+  engine.Ask(WorkerSteered{.worker = *worker, .action = action},
+             [&engine, worker = *worker, answer = std::move(answer)](const RequestAnswered& answered) {
+               if (!answered.status.ok()) return answer(answered.status, {});
+               engine.Query([worker, answer](const Core& core, const History&, Instant now) {
+                 Response response;
+                 for (const WorkerView& view : core.ViewWorkers(now)) {
+                   if (view.worker == worker) *response.mutable_worker() = ToProto(view, nullptr, nullptr);
+                 }
+                 answer(absl::OkStatus(), std::move(response));
+               });
+             });
+}
+
 }  // namespace
 
 void JobApi::ListOffers(const v1::ListOffersRequest&, Answer<v1::ListOffersResponse> answer) {
@@ -53,6 +71,17 @@ v1::WorkerStatus JobApi::WorkerMessage(const WorkerView& worker, const JobHistor
   return message;
 }
 
+// Half of the room at most: events are wanted too.
+void JobApi::AddWorkers(const JobGlance& glance, Room& room, Workers& out) {
+  Room half(room.left() / 2);
+  for (const WorkerView& worker : glance.workers) {
+    v1::WorkerStatus message = WorkerMessage(worker, &glance.totals, &glance.view.record);
+    if (!half.Take(message.ByteSizeLong())) continue;
+    (void)room.Take(message.ByteSizeLong());
+    *out.Add() = std::move(message);
+  }
+}
+
 void JobApi::ListWorkers(const v1::ListWorkersRequest& request, Answer<v1::ListWorkersResponse> answer) {
   JobId only;
   if (!request.job().empty()) {
@@ -73,6 +102,22 @@ void JobApi::ListWorkers(const v1::ListWorkersRequest& request, Answer<v1::ListW
         }
         answer(absl::OkStatus(), std::move(response));
       });
+}
+
+void JobApi::DrainWorker(const v1::DrainWorkerRequest& request, Answer<v1::DrainWorkerResponse> answer) {
+  SteerWorker(engine_, request.name(), WorkerAction::kDrain, std::move(answer));
+}
+
+void JobApi::CordonWorker(const v1::CordonWorkerRequest& request, Answer<v1::CordonWorkerResponse> answer) {
+  SteerWorker(engine_, request.name(), WorkerAction::kCordon, std::move(answer));
+}
+
+void JobApi::EvictWorker(const v1::EvictWorkerRequest& request, Answer<v1::EvictWorkerResponse> answer) {
+  SteerWorker(engine_, request.name(), WorkerAction::kEvict, std::move(answer));
+}
+
+void JobApi::ReadmitWorker(const v1::ReadmitWorkerRequest& request, Answer<v1::ReadmitWorkerResponse> answer) {
+  SteerWorker(engine_, request.name(), WorkerAction::kReadmit, std::move(answer));
 }
 
 }  // namespace atl

@@ -281,6 +281,17 @@ TEST(Wait, GoesOnAfterTheCoordinatorWasAway) {
   EXPECT_EQ(harness.fake.watch_requests[2].after_revision(), 7u) << "no event is shown twice";
 }
 
+TEST(Watch, EventsThatComeAloneAreShownBeforeTheEnd) {
+  Harness harness;
+  v1::WatchJobResponse alone = Message(v1::JOB_STATE_SUCCEEDED, 1, "one of many");
+  alone.clear_job();
+  harness.fake.watches = {{{alone, Message(v1::JOB_STATE_SUCCEEDED, 2, "the last")}, absl::OkStatus()}};
+  const RunResult result = harness.Run({"watch", "tiny"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out, AllOf(HasSubstr("one of many"), HasSubstr("the last")));
+  EXPECT_THAT(result.talk, EndsWith("jobs/tiny succeeded\n"));
+}
+
 TEST(Wait, SaysThatAJobIsPaused) {
   Harness harness;
   v1::WatchJobResponse paused = Message(v1::JOB_STATE_PAUSED, 2, "b");

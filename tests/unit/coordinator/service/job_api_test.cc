@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "common/wire/job_spec_proto.h"
 #include "tests/unit/coordinator/engine/small_coordinator.h"
@@ -271,6 +272,130 @@ TEST_F(JobApiTest, AnUpdateThatRaisesTheWorkersIsCheckedToo) {
   EXPECT_EQ(Update(update).status().code(), absl::StatusCode::kResourceExhausted);
   update.mutable_spec()->mutable_workers()->set_max(6);
   EXPECT_TRUE(Update(update).ok()) << Update(update).status();
+}
+
+// A round of so many members, as long in its event as they are many.
+EventLine RoundOf(int members) {
+  EventLine line{.kind = "round committed", .text = "version 1 of fragment 0: workers"};
+  for (int i = 0; i < members; ++i) {
+    const std::string name = absl::StrCat("worker-", i);
+    absl::StrAppend(&line.text, " ", name);
+    for (const char* field : {"members", "contributions", "directions", "participation"})
+      absl::StrAppend(&line.fields[field], name, "=0.123456,");
+  }
+  line.fields["loss"] = "3.14";
+  return line;
+}
+
+class LargeAnswers : public JobApiTest {
+ protected:
+  void SetUp() override { ASSERT_TRUE(Submit(Request("one", 2)).ok()); }
+  void ChangeHistory(const std::function<void(History&)>& change) {
+    coordinator_.engine.Query(
+        [&](const Core&, const History& history, Instant) { change(const_cast<History&>(history)); });
+    SettleAll();
+  }
+  void AddRounds(int rounds, int members) {
+    ChangeHistory([&](History& history) {
+      for (int i = 0; i < rounds; ++i) history.AddEvent(JobId{"one"}, RoundOf(members));
+    });
+  }
+  std::vector<v1::WatchJobResponse> Watch(uint64_t after_revision) {
+    std::vector<v1::WatchJobResponse> shown;
+    v1::WatchJobRequest request;
+    request.set_name("jobs/one");
+    request.set_after_revision(after_revision);
+    const auto watcher = api_.WatchJob(request, [&shown](const auto& message) {
+      EXPECT_TRUE(message.ok()) << message.status();
+      shown.push_back(*message);
+    });
+    SettleAll();
+    EXPECT_TRUE(watcher.ok());
+    api_.StopWatching(*watcher);
+    SettleAll();
+    return shown;
+  }
+};
+
+TEST_F(LargeAnswers, AJobOfAThousandWorkersIsShownWithItsNewestEvents) {
+  AddRounds(60, 1000);
+  v1::GetJobRequest request;
+  request.set_name("jobs/one");
+  v1::GetJobResponse shown;
+  api_.GetJob(request, [&shown](const absl::Status& status, const v1::GetJobResponse& response) {
+    EXPECT_TRUE(status.ok()) << status;
+    shown = response;
+  });
+  SettleAll();
+  EXPECT_LT(shown.ByteSizeLong(), limits::kMessageBytes);
+  ASSERT_EQ(shown.events_size(), 50);
+  const v1::JobEvent &newest = shown.events(49), &oldest = shown.events(0);
+  EXPECT_EQ(newest.revision() - oldest.revision(), 49u);
+  EXPECT_EQ(newest.fields().at("members"), RoundOf(1000).fields.at("members")) << "the newest one is whole";
+  EXPECT_FALSE(oldest.fields().contains("members"));
+  EXPECT_EQ(oldest.fields().at("loss"), "3.14");
+  EXPECT_THAT(oldest.text(), testing::AllOf(testing::StartsWith("version 1 of fragment 0"), testing::EndsWith("...")));
+}
+
+TEST_F(LargeAnswers, AWatcherMissesNoEventThatOneMessageDoesNotHold) {
+  const uint64_t before = Watch(1).back().events().rbegin()->revision();
+  AddRounds(900, 1000);
+  const std::vector<v1::WatchJobResponse> shown = Watch(before);
+  ASSERT_GT(shown.size(), 1u);
+  uint64_t revision = before;
+  for (const v1::WatchJobResponse& message : shown) {
+    EXPECT_LT(message.ByteSizeLong(), limits::kMessageBytes);
+    EXPECT_EQ(message.has_job(), &message == &shown.back()) << "the last one has the job";
+    for (const v1::JobEvent& event : message.events()) EXPECT_EQ(event.revision(), ++revision);
+  }
+  EXPECT_EQ(revision, before + 900);
+}
+
+TEST_F(LargeAnswers, CurvesAreThinnedTogetherUntilTheyFit) {
+  ChangeHistory([](History& history) {
+    for (int curve = 0; curve < 20; ++curve) {
+      for (uint64_t step = 1; step < limits::kCurvePoints; ++step)
+        history.AddPoint(JobId{"one"}, absl::StrCat("curve-", curve), {step, 1'700'000'000'987'654'321, 0.5});
+    }
+  });
+  v1::GetJobMetricsRequest request;
+  request.set_name("jobs/one");
+  const auto curves = [&] {
+    v1::GetJobMetricsResponse out;
+    api_.GetJobMetrics(request,
+                       [&out](const absl::Status&, const v1::GetJobMetricsResponse& response) { out = response; });
+    SettleAll();
+    EXPECT_LT(out.ByteSizeLong(), limits::kMessageBytes);
+    return out;
+  };
+  const v1::GetJobMetricsResponse all = curves();
+  ASSERT_EQ(all.curves_size(), 20);
+  for (const v1::MetricCurve& curve : all.curves()) {
+    ASSERT_EQ(curve.points_size(), 1024);
+    EXPECT_EQ(curve.points(1023).step(), limits::kCurvePoints - 1) << "the newest stays";
+    EXPECT_EQ(curve.points(1023).step() - curve.points(1022).step(), 4u);
+  }
+  request.add_metrics("curve-3");
+  EXPECT_EQ(curves().curves(0).points_size(), static_cast<int>(limits::kCurvePoints) - 1);
+}
+
+TEST_F(LargeAnswers, LongLinesOfTheLogAreCutAndTheNewestShown) {
+  Log log({.to_stderr = false});
+  JobApi api(JobApiOptions{}, coordinator_.engine, clock_, log, calls_, {});
+  for (int i = 0; i < 400; ++i)
+    log.Error("round committed", {{"job", "one"}, {"number", absl::StrCat(i)}, {"text", RoundOf(1000).text}});
+  v1::StreamJobLogsRequest request;
+  request.set_name("jobs/one");
+  request.set_tail(2000);
+  v1::StreamJobLogsResponse lines;
+  api.GetJobLogs(request, [&lines](const absl::Status& status, const v1::StreamJobLogsResponse& response) {
+    EXPECT_TRUE(status.ok()) << status;
+    lines = response;
+  });
+  SettleAll();
+  EXPECT_LT(lines.ByteSizeLong(), limits::kMessageBytes);
+  ASSERT_GT(lines.lines_size(), 200);
+  EXPECT_THAT(*lines.lines().rbegin(), HasSubstr("number=399"));
 }
 
 TEST_F(JobApiTest, LabelsChangeWhileAJobRuns) {
