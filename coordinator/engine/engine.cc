@@ -340,14 +340,16 @@ void Engine::CountDownload(JobId job, WorkerId worker, std::string kind, uint64_
   });
 }
 
-void Engine::WantLogs(WorkerId worker, uint32_t lines, std::function<void(std::vector<std::string>)> answer) {
-  const uint64_t id = state_->next_id++;
-  state_->Post([this, id, worker = std::move(worker), lines, answer = std::move(answer)]() mutable {
+void Engine::WantLogs(WorkerId worker, uint32_t lines, int64_t since_wall_nanos,
+                      std::function<void(std::vector<std::string>)> answer) {
+  const LogsWanted wanted{.request = state_->next_id++, .lines = lines, .since_wall_nanos = since_wall_nanos};
+  state_->Post([this, wanted, worker = std::move(worker), answer = std::move(answer)]() mutable {
     const std::optional<ConnectionId> connection = state_->ConnectionOf(worker);
     const auto control = connection ? state_->controls.find(*connection) : state_->controls.end();
     if (control == state_->controls.end()) return answer({});
-    control->second->Send(LogsWanted{.request = id, .lines = lines});
-    state_->logs_wishes[id] = {std::move(worker), state_->parts.clock.Now() + kLogsDeadline, std::move(answer)};
+    control->second->Send(wanted);
+    state_->logs_wishes[wanted.request] = {std::move(worker), state_->parts.clock.Now() + kLogsDeadline,
+                                           std::move(answer)};
   });
 }
 

@@ -121,8 +121,10 @@ class Engine {
   void Query(std::function<void(const Core& core, const History& history, Instant now)> look);
   // Bytes of a download that left; worker empty: not a worker. `kind` is update, fragment, block, checkpoint or blob.
   void CountDownload(JobId job, WorkerId worker, std::string kind, uint64_t bytes);
-  // Asks a worker for log lines; `answer` gets them, or an empty list when it is not connected or silent for 10 s.
-  void WantLogs(WorkerId worker, uint32_t lines, std::function<void(std::vector<std::string>)> answer);
+  // Asks a worker for its newest log lines, none older than `since_wall_nanos`; `answer` gets them, or an empty list
+  // when it is not connected or silent for 10 s.
+  void WantLogs(WorkerId worker, uint32_t lines, int64_t since_wall_nanos,
+                std::function<void(std::vector<std::string>)> answer);
 
   // Calls `show` on the engine thread at once, at every event of the job and at least twice a second, until Unwatch or
   // the job's end (the glance then shows an ended state). In the first call's place, and then no other comes: NotFound

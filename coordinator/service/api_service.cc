@@ -128,31 +128,9 @@ class FedStream : public grpc::ServerWriteReactor<Response> {
   Response current_;
 };
 
-constexpr uint32_t kFollowedLines = 2000;
-
 bool HasEndedState(v1::JobState state) {
   return state == v1::JOB_STATE_SUCCEEDED || state == v1::JOB_STATE_FAILED || state == v1::JOB_STATE_CANCELLED;
 }
-
-// Of each look at a ring of log lines, those that were not in the look before. Thread-safe.
-class NewLines {
- public:
-  v1::StreamJobLogsResponse Of(const v1::StreamJobLogsResponse& all) ATOLL_EXCLUDES(mutex_) {
-    MutexLock lock(mutex_);
-    int begin = 0;
-    for (int i = all.lines_size(); i > 0 && begin == 0; --i) {
-      if (all.lines(i - 1) == newest_) begin = i;
-    }
-    v1::StreamJobLogsResponse fresh;
-    for (int i = begin; i < all.lines_size(); ++i) fresh.add_lines(all.lines(i));
-    if (all.lines_size() > 0) newest_ = all.lines(all.lines_size() - 1);
-    return fresh;
-  }
-
- private:
-  Mutex mutex_;
-  std::string newest_ ATOLL_GUARDED_BY(mutex_);
-};
 
 class JobServiceImpl final : public v1::JobService::CallbackService {
  public:
@@ -200,32 +178,21 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
       FollowLogs(*request, stream);
       return stream;
     }
-    api_.GetJobLogs(*request, [feeder = stream->feeder()](const absl::Status& status, v1::StreamJobLogsResponse lines) {
-      if (status.ok()) feeder->Feed(std::move(lines));
-      feeder->End(status);
-    });
+    api_.GetJobLogs(*request, 0,
+                    [feeder = stream->feeder()](const absl::Status& status, v1::StreamJobLogsResponse lines) {
+                      if (status.ok()) feeder->Feed(std::move(lines));
+                      feeder->End(status);
+                    });
     return stream;
   }
 
  private:
-  // Looks again whenever a watcher of the job is shown something (at least twice a second) and sends the lines that are
-  // new, until the job has ended.
+  // Until the job has ended.
   void FollowLogs(const v1::StreamJobLogsRequest& request, FedStream<v1::StreamJobLogsResponse>* stream) {
-    v1::WatchJobRequest watch;
-    watch.set_name(request.name());
-    const auto lines = std::make_shared<NewLines>();
-    const absl::StatusOr<uint64_t> watcher =
-        api_.WatchJob(watch, [this, wanted = request, lines,
-                              feeder = stream->feeder()](const absl::StatusOr<v1::WatchJobResponse>& look) mutable {
-          if (!look.ok()) return feeder->End(look.status());
-          const bool last = HasEndedState(look->job().state());
-          api_.GetJobLogs(wanted, [lines, feeder, last](const absl::Status& status, v1::StreamJobLogsResponse all) {
-            v1::StreamJobLogsResponse fresh = lines->Of(all);
-            if (status.ok() && fresh.lines_size() > 0) feeder->Feed(std::move(fresh));
-            if (last || !status.ok()) feeder->End(status);
-          });
-          wanted.set_tail(kFollowedLines);  // after the first look nothing may be missed
-        });
+    const absl::StatusOr<uint64_t> watcher = api_.FollowJobLogs(
+        request,
+        {.lines = [feeder = stream->feeder()](v1::StreamJobLogsResponse fresh) { feeder->Feed(std::move(fresh)); },
+         .end = [feeder = stream->feeder()](const absl::Status& status) { feeder->End(status); }});
     if (watcher.ok()) {
       stream->on_done = [this, id = *watcher] { api_.StopWatching(id); };
     } else {

@@ -20,17 +20,6 @@ namespace {
 
 constexpr size_t kEventsShown = 50;
 constexpr uint32_t kDefaultPage = 100, kLargestPage = 1000;
-constexpr uint32_t kDefaultLogLines = 100, kLargestLogLines = 2000;
-
-// A worker's lines are its own: they come over its connection.
-absl::Status Connected(const Core& core, const WorkerId& worker, Instant now) {
-  for (const WorkerView& view : core.ViewWorkers(now)) {
-    if (view.worker == worker && view.connected) return absl::OkStatus();
-  }
-  return absl::NotFoundError(absl::StrCat("worker ", worker.value,
-                                          " is not connected, and its log lines come from itself; 'atoll worker list' "
-                                          "shows who is"));
-}
 
 // Once a job has points, a metric that it has no curve of is a mistake in the request.
 absl::Status KnownMetrics(const std::map<std::string, Curve>& curves, const std::set<std::string>& wanted) {
@@ -311,46 +300,6 @@ void JobApi::GetJobMetrics(const v1::GetJobMetricsRequest& request, Answer<v1::G
         for (const auto& [metric, of_metric] : curves) AddCurve(metric, of_metric, most, response);
         answer(absl::OkStatus(), std::move(response));
       });
-}
-
-void JobApi::GetJobLogs(const v1::StreamJobLogsRequest& request, Answer<v1::StreamJobLogsResponse> answer) {
-  const absl::StatusOr<JobId> job = ParseJobName(request.name());
-  if (!job.ok()) return answer(job.status(), {});
-  std::optional<WorkerId> worker;
-  if (!request.worker().empty()) {
-    const absl::StatusOr<WorkerId> named = ParseWorkerName(request.worker());
-    if (!named.ok()) return answer(named.status(), {});
-    worker = *named;
-  }
-  const uint32_t count = std::min(request.tail() == 0 ? kDefaultLogLines : request.tail(), kLargestLogLines);
-  engine_.Query(
-      [this, job = *job, worker, count, answer = std::move(answer)](const Core& core, const History&, Instant now) {
-        if (!core.ViewJob(job, now).has_value()) return answer(NoSuchJob(job), {});
-        if (!worker) return answer(absl::OkStatus(), LinesAbout(job, count));
-        if (const absl::Status there = Connected(core, *worker, now); !there.ok()) return answer(there, {});
-        engine_.WantLogs(*worker, count, [answer](const std::vector<std::string>& lines) {
-          v1::StreamJobLogsResponse response;
-          for (const std::string& line : lines) response.add_lines(line);
-          answer(absl::OkStatus(), std::move(response));
-        });
-      });
-}
-
-v1::StreamJobLogsResponse JobApi::LinesAbout(const JobId& job, uint32_t count) const {
-  v1::StreamJobLogsResponse response;
-  Room room(kAnswerBytes);
-  const std::vector<LogLine> recent = log_.Recent(kLargestLogLines);
-  for (auto line = recent.rbegin(); line != recent.rend(); ++line) {
-    const bool about_job = std::any_of(line->fields.begin(), line->fields.end(), [&job](const LogField& field) {
-      return field.key == "job" && field.value == job.value;
-    });
-    if (!about_job) continue;
-    std::string text = Beginning(line->ToText(), limits::kTextBytes);
-    if (static_cast<uint32_t>(response.lines_size()) == count || !room.Take(text.size())) break;
-    response.add_lines(std::move(text));
-  }
-  std::reverse(response.mutable_lines()->begin(), response.mutable_lines()->end());
-  return response;
 }
 
 void JobApi::ListCheckpoints(const v1::ListCheckpointsRequest& request, Answer<v1::ListCheckpointsResponse> answer) {

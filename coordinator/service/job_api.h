@@ -47,8 +47,17 @@ class JobApi {
   void RollbackJob(const v1::RollbackJobRequest& request, Answer<v1::RollbackJobResponse> answer);
   void GetJobMetrics(const v1::GetJobMetricsRequest& request, Answer<v1::GetJobMetricsResponse> answer);
   void ListOffers(const v1::ListOffersRequest& request, Answer<v1::ListOffersResponse> answer);
-  // One batch of lines; following is the stream's business.
-  void GetJobLogs(const v1::StreamJobLogsRequest& request, Answer<v1::StreamJobLogsResponse> answer);
+  // The newest lines, none older than `since_wall_nanos`.
+  void GetJobLogs(const v1::StreamJobLogsRequest& request, int64_t since_wall_nanos,
+                  Answer<v1::StreamJobLogsResponse> answer);
+  // Lines as they come until the job has ended; `end` is called once at the end of them. The worker or the log is asked
+  // at most once a second, never before it has answered, and for what is new alone. Returns the watcher for
+  // StopWatching.
+  struct LogsSink {
+    std::function<void(v1::StreamJobLogsResponse)> lines;
+    std::function<void(const absl::Status&)> end;
+  };
+  absl::StatusOr<uint64_t> FollowJobLogs(const v1::StreamJobLogsRequest& request, LogsSink sink);
 
   void ListWorkers(const v1::ListWorkersRequest& request, Answer<v1::ListWorkersResponse> answer);
   void DrainWorker(const v1::DrainWorkerRequest& request, Answer<v1::DrainWorkerResponse> answer);
@@ -83,8 +92,8 @@ class JobApi {
   v1::WorkerStatus WorkerMessage(const WorkerView& worker, const JobHistory* totals, const JobRecord* job);
   using Workers = google::protobuf::RepeatedPtrField<v1::WorkerStatus>;
   void AddWorkers(const JobGlance& glance, Room& room, Workers& out);
-  // The coordinator's newest lines about the job, as many as an answer holds.
-  v1::StreamJobLogsResponse LinesAbout(const JobId& job, uint32_t count) const;
+  // job_logs.cc. The coordinator's newest lines about the job, as many as an answer holds.
+  v1::StreamJobLogsResponse LinesAbout(const JobId& job, uint32_t count, int64_t since_wall_nanos) const;
   template <typename Response>
   void AskAndShow(Event event, Answer<Response> answer);
   void UpdateWithin(const CoordinatorCapacity& capacity, const JobId& job, const v1::UpdateJobRequest& request,

@@ -388,7 +388,7 @@ TEST_F(LargeAnswers, LongLinesOfTheLogAreCutAndTheNewestShown) {
   request.set_name("jobs/one");
   request.set_tail(2000);
   v1::StreamJobLogsResponse lines;
-  api.GetJobLogs(request, [&lines](const absl::Status& status, const v1::StreamJobLogsResponse& response) {
+  api.GetJobLogs(request, 0, [&lines](const absl::Status& status, const v1::StreamJobLogsResponse& response) {
     EXPECT_TRUE(status.ok()) << status;
     lines = response;
   });
