@@ -46,7 +46,7 @@ class CoordinatorApi {
   virtual absl::Status StreamJobLogs(const v1::StreamJobLogsRequest& request,
                                      const std::function<bool(const v1::StreamJobLogsResponse&)>& next) = 0;
 
-  // Bulk bytes, over a connection of their own.
+  // Bulk bytes, over a connection of their own. What a source or a sink stands on is free once the call has returned.
   virtual absl::StatusOr<std::vector<Sha256>> MissingBlobs(const std::vector<Sha256>& blobs) = 0;
   virtual absl::Status UploadBlob(const Sha256& sha256, std::shared_ptr<BulkSource> source) = 0;
   virtual absl::Status Download(const DownloadRequest& request, std::shared_ptr<BulkSink> sink) = 0;

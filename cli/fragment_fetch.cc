@@ -71,12 +71,14 @@ absl::Status DownloadAll(Session& session, DownloadRequest request, const std::s
                          const Received& received) {
   int left = kAttempts;
   for (;;) {
+    ATOLL_RETURN_IF_ERROR(CheckTimeIsLeft(session));
     const uint64_t before = received();
     request.offset_bytes = before;
     absl::Status status = session.api.Download(request, sink);
     if (status.code() != absl::StatusCode::kUnavailable) return status;
     left = received() > before ? kAttempts : left - 1;
-    if (left == 0 || !TimeIsLeft(session)) return status;
+    if (left == 0) return status;
+    ATOLL_RETURN_IF_ERROR(CheckTimeIsLeft(session));
     session.pause_before_retry(kPause);
   }
 }

@@ -4,6 +4,7 @@
 
 #include "atoll/v1/admin.grpc.pb.h"
 #include "atoll/v1/job.grpc.pb.h"
+#include "cli/pending_answer.h"
 #include "common/base/mutex.h"
 #include "common/base/wall_time.h"
 #include "common/config/quantities.h"
@@ -47,26 +48,6 @@ class Running {
   bool begun_ ATOLL_GUARDED_BY(mutex_) = false;
   grpc::ClientContext* context_ ATOLL_GUARDED_BY(mutex_) = nullptr;
   BulkCall* call_ ATOLL_GUARDED_BY(mutex_) = nullptr;
-};
-
-// A bulk result on its way from a transport thread. Shared with the callback, which may outlive the wait.
-struct Pending {
-  Mutex mutex;
-  CondVar done_changed;
-  bool done ATOLL_GUARDED_BY(mutex) = false;
-  absl::Status status ATOLL_GUARDED_BY(mutex);
-
-  void Set(absl::Status result) ATOLL_EXCLUDES(mutex) {
-    const MutexLock lock(mutex);
-    done = true;
-    status = std::move(result);
-    done_changed.NotifyAll();
-  }
-  absl::Status Wait() ATOLL_EXCLUDES(mutex) {
-    const MutexLock lock(mutex);
-    while (!done) done_changed.Wait(mutex);
-    return status;
-  }
 };
 
 class GrpcCoordinatorApi final : public CoordinatorApi {
@@ -123,7 +104,7 @@ class GrpcCoordinatorApi final : public CoordinatorApi {
   absl::StatusOr<BulkClient*> Bulk();
   void Limit(grpc::ClientContext& context, bool stream) const;
   absl::Status Explain(const absl::Status& status);
-  absl::Status Await(Pending& pending, BulkCall* call);
+  absl::Status Await(PendingAnswer<absl::Status>& pending, BulkCall& call);
 
   template <typename Service, typename Request, typename Response, typename Method>
   absl::StatusOr<Response> Call(Method method, const Request& request) {
@@ -232,35 +213,45 @@ absl::Status GrpcCoordinatorApi::Explain(const absl::Status& status) {
   }
 }
 
-absl::Status GrpcCoordinatorApi::Await(Pending& pending, BulkCall* call) {
-  if (!running_.Begin(nullptr, call) && call != nullptr) call->Cancel();
+absl::Status TimeoutHasPassed() { return absl::DeadlineExceededError("--timeout has passed"); }
+
+// A call that is cancelled ends soon; until then it holds what it reads from or writes to.
+absl::Status GrpcCoordinatorApi::Await(PendingAnswer<absl::Status>& pending, BulkCall& call) {
+  if (!running_.Begin(nullptr, &call)) call.Cancel();
+  const bool in_time = pending.WaitUntil(clock_, deadline_);
+  if (!in_time) call.Cancel();
   const absl::Status status = pending.Wait();
   running_.End();
-  return status.ok() ? status : Explain(status);
+  if (status.ok()) return status;
+  return in_time || running_.interrupted() ? Explain(status) : TimeoutHasPassed();
 }
 
 absl::StatusOr<std::vector<Sha256>> GrpcCoordinatorApi::MissingBlobs(const std::vector<Sha256>& blobs) {
   ATOLL_ASSIGN_OR_RETURN(BulkClient * bulk, Bulk());
-  auto result = MissingBlobsAndWait(*bulk, blobs);
+  using Missing = absl::StatusOr<std::vector<Sha256>>;
+  const auto pending = std::make_shared<PendingAnswer<Missing>>();
+  bulk->MissingBlobs(blobs, [pending](Missing missing) { pending->Set(std::move(missing)); });
+  if (!pending->WaitUntil(clock_, deadline_)) return TimeoutHasPassed();
+  Missing result = pending->Wait();
   if (!result.ok()) return Explain(result.status());
   return result;
 }
 
 absl::Status GrpcCoordinatorApi::UploadBlob(const Sha256& sha256, std::shared_ptr<BulkSource> source) {
   ATOLL_ASSIGN_OR_RETURN(BulkClient * bulk, Bulk());
-  const auto pending = std::make_shared<Pending>();
+  const auto pending = std::make_shared<PendingAnswer<absl::Status>>();
   const BlobUpload header{.sha256 = sha256, .bytes = source->size_bytes()};
   const auto call =
       bulk->Upload(header, std::move(source), [pending](const BulkResult& result) { pending->Set(result.status); });
-  return Await(*pending, call.get());
+  return Await(*pending, *call);
 }
 
 absl::Status GrpcCoordinatorApi::Download(const DownloadRequest& request, std::shared_ptr<BulkSink> sink) {
   ATOLL_ASSIGN_OR_RETURN(BulkClient * bulk, Bulk());
-  const auto pending = std::make_shared<Pending>();
+  const auto pending = std::make_shared<PendingAnswer<absl::Status>>();
   const auto call =
       bulk->Download(request, std::move(sink), [pending](const BulkResult& result) { pending->Set(result.status); });
-  return Await(*pending, call.get());
+  return Await(*pending, *call);
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ class Follower {
       });
       if (IsTerminal(state_)) return ExitCodeOfState(state_);
       if (!status.ok() && status.code() != absl::StatusCode::kUnavailable) return Fail(session_, status);
-      if (!TimeIsLeft(session_)) return Fail(session_, absl::DeadlineExceededError("--timeout has passed"));
+      if (const absl::Status left = CheckTimeIsLeft(session_); !left.ok()) return Fail(session_, left);
       if (!MayRetry(status)) {
         return Fail(session_, status.ok()
                                   ? absl::UnavailableError("the coordinator ended the stream before the job ended")

@@ -57,6 +57,8 @@ absl::StatusOr<std::string> CheckpointResource(const std::string& text);
 
 // False when the deadline of --timeout has passed.
 bool TimeIsLeft(const Session& session);
+// DeadlineExceeded when it has.
+absl::Status CheckTimeIsLeft(const Session& session);
 
 }  // namespace atl::cli
 

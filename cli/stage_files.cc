@@ -287,6 +287,7 @@ absl::Status UploadFiles(Session& session, const std::vector<StagedFile>& staged
     absl::Status status = absl::UnavailableError("not tried");
     for (int attempt = 0; attempt < kUploadAttempts && status.code() == absl::StatusCode::kUnavailable; ++attempt) {
       if (attempt > 0) session.pause_before_retry(kUploadPause);
+      ATOLL_RETURN_IF_ERROR(CheckTimeIsLeft(session));
       status = session.api.UploadBlob(s.sha256, source);
     }
     if (!status.ok()) return Annotate(status, "storing " + s.what);

@@ -127,6 +127,29 @@ TEST_F(ExportTest, SubmitStoresTheFilesAndSendsTheirHashes) {
   EXPECT_EQ(harness_.Run({"submit", Path("job.yaml"), "--name", "again"}).code, 0);
 }
 
+TEST_F(ExportTest, TheTimeoutEndsTransfersToo) {
+  const auto expect_given_up = [this](const std::vector<std::string>& arguments) {
+    const RunResult result = harness_.Run(arguments);
+    EXPECT_EQ(result.code, 124) << result.talk;
+    EXPECT_THAT(result.talk, testing::EndsWith("atoll: --timeout has passed\n"));
+  };
+  WriteJob();
+  // Each file takes less than the timeout, all of them together more.
+  harness_.fake.before_transfer = [this] { harness_.clock.Advance(Seconds(2)); };
+  expect_given_up({"submit", Path("job.yaml"), "--timeout", "1s"});
+  EXPECT_EQ(harness_.fake.blobs.size(), 1u);
+  EXPECT_TRUE(harness_.fake.submitted.empty());
+  harness_.fake.broken_uploads = 1000;
+  expect_given_up({"submit", Path("job.yaml"), "--timeout", "5s"});
+  EXPECT_EQ(harness_.pauses, 2);
+
+  harness_.fake.broken_uploads = 0;
+  OfferCheckpoint();
+  expect_given_up({"checkpoint", "download", "tiny", Path("out"), "--timeout", "3s"});
+  harness_.fake.cut_every_bytes = 100;  // something comes each time
+  expect_given_up({"checkpoint", "download", "tiny", Path("out"), "--timeout", "7s"});
+}
+
 TEST_F(ExportTest, AShardThatIsMissingOrHasAnotherLengthIsAFaultOfTheJobFile) {
   WriteJob();
   const std::string shard = Path("corpus/train-00000.bin"), whole = Read("corpus/train-00000.bin");

@@ -41,10 +41,11 @@ class FakeCoordinator : public CoordinatorApi {
   v1::StreamJobLogsRequest logs_request;
   v1::StreamJobLogsResponse logs;
   std::map<Sha256, std::string> blobs;
-  int broken_uploads = 0;                     // so many uploads fail first
-  std::map<uint32_t, std::string> fragments;  // bytes of the checkpoint's fragments
-  int cut_every_bytes = 0;                    // downloads break after so many bytes; 0: never
-  int damaged_downloads = 0;                  // so many downloads of fragments have a bit turned
+  std::function<void()> before_transfer = [] {};  // of a blob or a fragment
+  int broken_uploads = 0;                         // so many uploads fail first
+  std::map<uint32_t, std::string> fragments;      // bytes of the checkpoint's fragments
+  int cut_every_bytes = 0;                        // downloads break after so many bytes; 0: never
+  int damaged_downloads = 0;                      // so many downloads of fragments have a bit turned
   bool wrong_digest = false, no_digest = false;
 
   absl::StatusOr<v1::SubmitJobResponse> SubmitJob(const v1::SubmitJobRequest& request) override {
@@ -156,6 +157,7 @@ class FakeCoordinator : public CoordinatorApi {
     return missing;
   }
   absl::Status UploadBlob(const Sha256& sha256, std::shared_ptr<BulkSource> source) override {
+    before_transfer();
     if (broken_uploads-- > 0) return absl::UnavailableError("cut");
     std::string all;
     for (uint64_t at = 0; at < source->size_bytes(); at += 1000) {
@@ -168,6 +170,7 @@ class FakeCoordinator : public CoordinatorApi {
     return absl::OkStatus();
   }
   absl::Status Download(const DownloadRequest& request, std::shared_ptr<BulkSink> sink) override {
+    before_transfer();
     std::string bytes;
     if (const auto* blob = std::get_if<BlobKey>(&request.key)) {
       if (blobs.count(blob->sha256) == 0) return absl::NotFoundError("no such file");
