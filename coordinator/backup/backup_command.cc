@@ -91,6 +91,7 @@ class Copying {
       return absl::AlreadyExistsError(
           absl::StrCat(target_, " exists already, and nothing is overwritten; name a directory that does not exist"));
     }
+    ATOLL_RETURN_IF_ERROR(CheckIsReplaceable(target_));
     const std::string parent = DirectoryOf(target_);
     if (!std::filesystem::is_directory(parent, error))
       return absl::NotFoundError(

@@ -1,8 +1,10 @@
 #include "coordinator/backup/room.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <vector>
 
@@ -14,6 +16,21 @@ namespace {
 
 // With the two percent more that a coordinator waits for before it goes on.
 bool IsLow(const Files::Space& space) { return JudgeDiskSpace(space, DiskState::kLow) == DiskState::kLow; }
+
+// Of another file system than what it lies in; or, where the kernel says so, a part of the same one that is mounted.
+bool IsMountPoint(const std::string& directory) {
+  struct stat inner {
+  }, outer{};
+  if (::stat(directory.c_str(), &inner) != 0 || ::stat(JoinPath(directory, "..").c_str(), &outer) != 0) return false;
+  if (inner.st_dev != outer.st_dev) return true;
+#ifdef STATX_ATTR_MOUNT_ROOT
+  struct statx more {};
+  if (::statx(AT_FDCWD, directory.c_str(), 0, 0, &more) != 0) return false;
+  return (more.stx_attributes & more.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0;
+#else
+  return false;
+#endif
+}
 
 }  // namespace
 
@@ -53,6 +70,17 @@ absl::Status Room::Allows(uint64_t bytes) const {
       absl::StrCat("less than 12 % of the disk of ", state_dir_,
                    " is free now, and the copy holds files there that the coordinator has dropped; make room there "
                    "and try again"));
+}
+
+absl::Status CheckIsReplaceable(const std::string& directory) {
+  std::error_code error;
+  if (std::filesystem::is_symlink(directory, error)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        directory, " is a symbolic link, whose place a whole copy cannot take; name the directory that it leads to"));
+  }
+  if (!IsMountPoint(directory)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(directory, " is a mount point, whose place a whole copy cannot take; name a directory below it"));
 }
 
 absl::StatusOr<uint64_t> StateBytes(const std::string& root) {

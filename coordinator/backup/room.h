@@ -39,6 +39,10 @@ class Room {
   bool was_low_ = false;
 };
 
+// FailedPrecondition when no other directory can take the place of this one, which may be absent, by a rename: it is a
+// mount point or a symbolic link.
+absl::Status CheckIsReplaceable(const std::string& directory);
+
 // Of the state below `root`, a file of several names once.
 absl::StatusOr<uint64_t> StateBytes(const std::string& root);
 

@@ -12,6 +12,7 @@
 #include "coordinator/backup/backup_command.h"
 #include "coordinator/backup/copy.h"
 #include "coordinator/backup/manifest.h"
+#include "coordinator/backup/room.h"
 #include "coordinator/store/data_directory.h"
 #include "coordinator/store/sqlite_ledger.h"
 #include "tests/unit/another_user.h"
@@ -133,6 +134,22 @@ TEST_F(BackupTest, RefusalsNameTheWayOut) {
   EXPECT_EQ(Restore("state"), kExitNotDone);
   EXPECT_THAT(err_.str(), HasSubstr("is no backup, it has no file BACKUP"));
   EXPECT_FALSE(fs::exists(At("backup")) || fs::exists(At("backup.partial")));
+}
+
+// A rename onto either fails, and would only after everything was copied.
+TEST_F(BackupTest, AMountPointOrALinkIsRefusedBeforeAnythingIsCopied) {
+  EXPECT_EQ(CheckIsReplaceable("/proc").message(),
+            "/proc is a mount point, whose place a whole copy cannot take; name a directory below it");
+  fs::create_directory(At("elsewhere"));
+  EXPECT_TRUE(CheckIsReplaceable(At("elsewhere")).ok());
+  EXPECT_TRUE(CheckIsReplaceable(At("not there")).ok());
+  fs::create_directory_symlink(At("elsewhere"), At("link"));
+  EXPECT_EQ(Backup("state", "link"), kExitNotDone);
+  EXPECT_THAT(err_.str(), HasSubstr("link is a symbolic link, whose place a whole copy cannot take"));
+  EXPECT_FALSE(fs::exists(At("link.partial")));
+  ASSERT_EQ(Backup(), kExitDone) << err_.str();
+  EXPECT_EQ(Restore("backup", "link"), kExitNotDone);
+  EXPECT_FALSE(fs::exists(At("link.partial")));
 }
 
 TEST_F(BackupTest, AStateInUseIsCopiedWithAllThatWasCommitted) {
