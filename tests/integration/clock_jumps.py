@@ -133,7 +133,7 @@ def minutes_off(scene, manifest):
 
     clock.move(-far)
     second = worker()
-    check(second.end() != 0, "a worker whose certificate has not begun by its clock works")
+    wait_for("what a worker whose certificate has not begun by its clock waits for", lambda: "set the clock right" in second.log(), alive=[coordinator, second])
     told = {"the worker": second.log(), "the command line": scene.atoll("job", "list", code=None, **clock.environment).err}
     for who, said in told.items():
         begins, says = told_times(said)
@@ -146,6 +146,8 @@ def minutes_off(scene, manifest):
     check(abs(says - ended - far) < 60 and "renew it, or set the clock right" in said, f"eleven minutes after its end the command line says: {said}")
     clock.move(0)
     scene.atoll("job", "list", **clock.environment)
+    scene.wait_round("off", number(scene.job("off"), "round") + 2, alive=[coordinator, second])
+    equal(second.terminate(), 0, "the end of a worker that went on once its clock was right")
     equal(coordinator.terminate(), 0, "the end of the coordinator")
     scene.identity = None
 
