@@ -70,7 +70,7 @@ class MemoryGroup:
     def run_full(self, scene):
         """Fills the rest of it from within, until the kernel kills one of its processes."""
         filled = scene.start("ballast", [*self.through(), sys.executable, "-c", BALLAST, self.directory / self.kills_file])
-        equal(filled.end(), 0, "the end of what fills the group")
+        check(filled.end() in (0, -signal.SIGKILL), "what fills the group did not end by itself, nor by the kernel")
 
     def remove(self):
         wait_for("the end of the group's processes", lambda: not (self.directory / "cgroup.procs").read_text().strip(), 30)
@@ -90,7 +90,8 @@ def a_small_group_kills(scene, coordinator, manifest):
         group.limit(int(enough_mb * 2 * MIB))
         group.run_full(scene)
         equal(second.end(), -signal.SIGKILL, "the end of a worker in a group that has run full")
-        equal(group.kills(), 1, "processes that the kernel killed")
+        kills = group.kills()
+        check(kills >= 1, "it was killed by somebody else than the group")
         rounds = number(scene.job("job"), "round")
         scene.wait_round("job", rounds + 3, alive=[coordinator, first])
 
@@ -98,7 +99,7 @@ def a_small_group_kills(scene, coordinator, manifest):
         refusing = scene.worker("b", coordinator, *data, through=group.through())
         wait_for("the refusal of the job by a worker in a group that is too small", lambda: "does not fit" in refusing.log(), alive=[coordinator, first, refusing])
         scene.wait_round("job", number(scene.job("job"), "round") + 2, alive=[coordinator, first, refusing])
-        equal(group.kills(), 1, "processes that the kernel killed, once the worker looks at its group")
+        equal(group.kills(), kills, "processes that the kernel has killed, once the worker looks at its group")
         equal(refusing.terminate(), 0, "the end of a worker that has no room for its job")
 
         again = scene.worker("b", coordinator, *data)

@@ -33,7 +33,7 @@ class ShardSamples final : public SampleSource, BlockSource {
     data.sequence_length = 8;
     return *SampleReader::Create(data, std::make_shared<const std::vector<CorpusManifest>>(1, text), source, clock);
   }
-  const SystemClock clock_;
+  const SystemClock clock_{};
   std::unique_ptr<SampleReader> reader_ = Reader(*this, clock_);
 };
 
