@@ -220,7 +220,7 @@ absl::Status GrpcCoordinatorApi::Await(PendingAnswer<absl::Status>& pending, Bul
   if (!running_.Begin(nullptr, &call)) call.Cancel();
   const bool in_time = pending.WaitUntil(clock_, deadline_);
   if (!in_time) call.Cancel();
-  const absl::Status status = pending.Wait();
+  absl::Status status = pending.Wait();
   running_.End();
   if (status.ok()) return status;
   return in_time || running_.interrupted() ? Explain(status) : TimeoutHasPassed();

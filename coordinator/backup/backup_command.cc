@@ -137,7 +137,7 @@ class Copying {
     const auto lock = LockDirectory(DataDirectory(partial_));
     if (!lock.ok()) return InUse(lock.status());
     ATOLL_RETURN_IF_ERROR(CheckPartialIsOurs());
-    const absl::StatusOr<bool> well = MakeBackup(room);
+    absl::StatusOr<bool> well = MakeBackup(room);
     // What takes the coordinator's room is not left there.
     if (absl::IsResourceExhausted(well.status()) && room.shared()) RemovePartial();
     return well;

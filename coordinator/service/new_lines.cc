@@ -28,7 +28,7 @@ std::vector<std::string> NewLines::Of(const std::vector<std::string>& lines) {
     return count <= lines.size() && std::equal(from, end, lines.begin());
   };
   while (!begins_with(first, told_.end())) ++first;
-  const std::vector<std::string> fresh(lines.begin() + (told_.end() - first), lines.end());
+  std::vector<std::string> fresh(lines.begin() + (told_.end() - first), lines.end());
   if (lines.empty()) return fresh;
   told_ = lines;
   if (const int64_t newest = WallNanosOf(lines.back()); newest > 0) since_wall_nanos_ = newest;

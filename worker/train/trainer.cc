@@ -148,7 +148,7 @@ absl::StatusOr<LossSum> Trainer::State::ProvePasses(const TokenBatch& batch, con
   const absl::StatusOr<GradientPrint> played = RecordAndPlay(batch);
   if (!played.ok()) DropRecording();
   ATOLL_RETURN_IF_ERROR(Clear());
-  const absl::StatusOr<LossSum> launched = LaunchPasses(batch, of.scale);
+  absl::StatusOr<LossSum> launched = LaunchPasses(batch, of.scale);
   if (!launched.ok() && played.ok()) {  // perhaps for want of the memory that the recording has
     DropRecording();
     plan.Proved(launched.status());
