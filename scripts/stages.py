@@ -140,7 +140,10 @@ def check_scripts():
     run("shellcheck", "--severity=warning", *shell)
     for f in git_files("*.py"):
         compile((ROOT / f).read_text(), f, "exec")
-    return Counts(passed=2)
+    # Whatever is started in its folder would import it instead of Python's own.
+    if hiding := [f for f in git_files("scripts/*.py") if pathlib.Path(f).stem in sys.stdlib_module_names]:
+        raise StageFailed(f"named as a module of Python: {', '.join(hiding)}; give it another name")
+    return Counts(passed=3)
 
 
 def is_shell(path):
