@@ -12,7 +12,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -26,6 +25,7 @@
 #include "common/base/last_word.h"
 #include "common/base/log.h"
 #include "common/base/private_memory.h"
+#include "common/base/system_random.h"
 #include "common/base/wall_time.h"
 #include "common/config/environment.h"
 #include "common/config/options.h"
@@ -174,11 +174,6 @@ void Coordinator::Die(const absl::Status& status) {
   std::_Exit(kExitStorage);
 }
 
-uint64_t RandomBits() {
-  std::random_device random;
-  return uint64_t{random()} << 32 | random();
-}
-
 absl::Status Coordinator::OpenState() {
   ATOLL_RETURN_IF_ERROR(backup::CheckIsNoBackup(options_.state_dir));
   ATOLL_ASSIGN_OR_RETURN(lock_, LockDirectory(directory_));
@@ -186,7 +181,7 @@ absl::Status Coordinator::OpenState() {
   ATOLL_ASSIGN_OR_RETURN(ledger_, OpenSqliteLedger(directory_.LedgerPath()));
   ATOLL_ASSIGN_OR_RETURN(recovered_, ledger_->Recover());
   ATOLL_ASSIGN_OR_RETURN(tokens_, ledger_->Tokens());
-  rounds_ = std::make_unique<RoundLog>(*files_, directory_, recovered_.boot, RandomBits());
+  rounds_ = std::make_unique<RoundLog>(*files_, directory_, recovered_.boot, SystemRandomBits());
   snapshots_ = std::make_unique<SnapshotStore>(*files_, directory_, recovered_.boot);
   blobs_ = std::make_unique<BlobStore>(*files_, directory_);
   ATOLL_ASSIGN_OR_RETURN(events_, EventLog::Open(*files_, {.directory = directory_.EventsDirectory()}));
@@ -343,7 +338,7 @@ absl::Status Coordinator::Start() {
   engine_ = std::make_unique<Engine>(
       EngineOptions{.core = {.heartbeat_interval = options_.heartbeat_interval,
                              .membership_timeout = options_.membership_timeout,
-                             .boot_nonce = RandomBits()}},
+                             .boot_nonce = SystemRandomBits()}},
       EngineParts{clock_, *ledger_executor_, *ledger_, *data_, *events_, metrics_, log_, fatal}, std::move(recovered_));
   api_ = std::make_unique<JobApi>(
       JobApiOptions{kVersion, clock_.WallNanos(), [this] { return Capacity(); }, CorpusCopies()}, *engine_, clock_,

@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
-#include <random>
 #include <thread>
 #include <utility>
 
@@ -17,6 +16,7 @@
 #include "common/base/advice.h"
 #include "common/base/executor.h"
 #include "common/base/files.h"
+#include "common/base/system_random.h"
 #include "common/base/wall_time.h"
 #include "common/rpc/backoff.h"
 #include "common/rpc/bulk_client.h"
@@ -101,16 +101,11 @@ absl::StatusOr<Connections> Connect(const WorkerOptions& options, const Clock& c
   return c;
 }
 
-uint64_t RandomBits() {
-  std::random_device random;
-  return uint64_t{random()} << 32 | random();
-}
-
 // As Connect. A certificate that is still to be got waits for a coordinator that cannot be reached, as a worker with a
 // good one does: a service manager does not start again what ends for its options. Cancelled: a signal came first.
 absl::StatusOr<Connections> ConnectInTime(const WorkerOptions& options, const Clock& clock, Log& log) {
   const sigset_t signals = LeaveSignals();
-  for (Backoff backoff({.initial = Seconds(1), .maximum = Seconds(30)}, RandomBits());;) {
+  for (Backoff backoff({.initial = Seconds(1), .maximum = Seconds(30)}, SystemRandomBits());;) {
     auto connections = Connect(options, clock, log);
     const absl::Status& why = connections.status();
     if (!absl::IsUnavailable(why) && !absl::IsDeadlineExceeded(why) && !absl::IsResourceExhausted(why))
@@ -143,7 +138,7 @@ SessionOptions MakeSessionOptions(const WorkerOptions& options, const Device& de
   SessionOptions session;
   session.core.worker = WorkerId{options.name};
   session.core.program_version = version;
-  session.core.start_nonce = RandomBits();
+  session.core.start_nonce = SystemRandomBits();
   session.core.device = device.info().name;
   session.core.memory_bytes =
       options.memory_limit_bytes > 0 ? options.memory_limit_bytes : device.info().memory_total_bytes;
