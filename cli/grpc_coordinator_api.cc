@@ -5,6 +5,7 @@
 #include "atoll/v1/admin.grpc.pb.h"
 #include "atoll/v1/job.grpc.pb.h"
 #include "cli/pending_answer.h"
+#include "cli/session.h"
 #include "common/base/mutex.h"
 #include "common/base/wall_time.h"
 #include "common/config/quantities.h"
@@ -212,8 +213,6 @@ absl::Status GrpcCoordinatorApi::Explain(const absl::Status& status) {
     default: return status;
   }
 }
-
-absl::Status TimeoutHasPassed() { return absl::DeadlineExceededError("--timeout has passed"); }
 
 // A call that is cancelled ends soon; until then it holds what it reads from or writes to.
 absl::Status GrpcCoordinatorApi::Await(PendingAnswer<absl::Status>& pending, BulkCall& call) {

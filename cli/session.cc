@@ -8,8 +8,10 @@ namespace atl::cli {
 bool TimeIsLeft(const Session& session) { return !session.deadline || session.clock.Now() < *session.deadline; }
 
 absl::Status CheckTimeIsLeft(const Session& session) {
-  return TimeIsLeft(session) ? absl::OkStatus() : absl::DeadlineExceededError("--timeout has passed");
+  return TimeIsLeft(session) ? absl::OkStatus() : TimeoutHasPassed();
 }
+
+absl::Status TimeoutHasPassed() { return absl::DeadlineExceededError("--timeout has passed"); }
 
 int Fail(Session& session, const absl::Status& status) {
   const bool timed_out = status.code() == absl::StatusCode::kDeadlineExceeded && !TimeIsLeft(session);

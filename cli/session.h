@@ -59,6 +59,7 @@ absl::StatusOr<std::string> CheckpointResource(const std::string& text);
 bool TimeIsLeft(const Session& session);
 // DeadlineExceeded when it has.
 absl::Status CheckTimeIsLeft(const Session& session);
+absl::Status TimeoutHasPassed();
 
 }  // namespace atl::cli
 
