@@ -357,7 +357,7 @@ uint64_t Engine::Watch(JobId job, uint64_t after_revision, ShowGlance show) {
   const uint64_t id = state_->next_id++;
   state_->Post([this, id, job = std::move(job), after_revision, show = std::move(show)]() mutable {
     const Instant now = state_->parts.clock.Now();
-    if (!state_->core->ViewJob(job, now).has_value()) {
+    if (!state_->core->HasJob(job)) {
       return show(NoSuchJob(job));
     }
     if (state_->watchers.size() >= limits::kWatchers) {

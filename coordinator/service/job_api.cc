@@ -275,31 +275,30 @@ void JobApi::RollbackJob(const v1::RollbackJobRequest& request, Answer<v1::Rollb
 void JobApi::GetJobMetrics(const v1::GetJobMetricsRequest& request, Answer<v1::GetJobMetricsResponse> answer) {
   const absl::StatusOr<JobId> job = ParseJobName(request.name());
   if (!job.ok()) return answer(job.status(), {});
-  engine_.Query(
-      [job = *job, request, answer = std::move(answer)](const Core& core, const History& history, Instant now) {
-        if (!core.ViewJob(job, now).has_value()) return answer(NoSuchJob(job), {});
-        const std::set<std::string> wanted(request.metrics().begin(), request.metrics().end());
-        v1::GetJobMetricsResponse response;
-        const JobHistory* of_job = history.Find(job);
-        static const std::map<std::string, Curve> kNone;
-        if (of_job != nullptr) {
-          if (const absl::Status known = KnownMetrics(of_job->curves, wanted); !known.ok()) return answer(known, {});
-        }
-        std::map<std::string, std::vector<CurvePoint>> curves;
-        std::vector<size_t> points;
-        Room room(kAnswerBytes);
-        for (const auto& [metric, curve] : of_job ? of_job->curves : kNone) {
-          if (!wanted.empty() && wanted.count(metric) == 0) continue;
-          std::vector<CurvePoint>& of_metric = curves[metric];
-          std::copy_if(curve.points().begin(), curve.points().end(), std::back_inserter(of_metric),
-                       [&request](const CurvePoint& point) { return point.step >= request.after_step(); });
-          points.push_back(of_metric.size());
-          (void)room.Take(metric.size() + kEntryBytes);
-        }
-        const size_t most = PointsThatFit(points, room.left());
-        for (const auto& [metric, of_metric] : curves) AddCurve(metric, of_metric, most, response);
-        answer(absl::OkStatus(), std::move(response));
-      });
+  engine_.Query([job = *job, request, answer = std::move(answer)](const Core& core, const History& history, Instant) {
+    if (!core.HasJob(job)) return answer(NoSuchJob(job), {});
+    const std::set<std::string> wanted(request.metrics().begin(), request.metrics().end());
+    v1::GetJobMetricsResponse response;
+    const JobHistory* of_job = history.Find(job);
+    static const std::map<std::string, Curve> kNone;
+    if (of_job != nullptr) {
+      if (const absl::Status known = KnownMetrics(of_job->curves, wanted); !known.ok()) return answer(known, {});
+    }
+    std::map<std::string, std::vector<CurvePoint>> curves;
+    std::vector<size_t> points;
+    Room room(kAnswerBytes);
+    for (const auto& [metric, curve] : of_job ? of_job->curves : kNone) {
+      if (!wanted.empty() && wanted.count(metric) == 0) continue;
+      std::vector<CurvePoint>& of_metric = curves[metric];
+      std::copy_if(curve.points().begin(), curve.points().end(), std::back_inserter(of_metric),
+                   [&request](const CurvePoint& point) { return point.step >= request.after_step(); });
+      points.push_back(of_metric.size());
+      (void)room.Take(metric.size() + kEntryBytes);
+    }
+    const size_t most = PointsThatFit(points, room.left());
+    for (const auto& [metric, of_metric] : curves) AddCurve(metric, of_metric, most, response);
+    answer(absl::OkStatus(), std::move(response));
+  });
 }
 
 void JobApi::ListCheckpoints(const v1::ListCheckpointsRequest& request, Answer<v1::ListCheckpointsResponse> answer) {

@@ -90,7 +90,7 @@ void JobApi::GetJobLogs(const v1::StreamJobLogsRequest& request, int64_t since_w
   const uint32_t count = std::min(request.tail() == 0 ? kDefaultLogLines : request.tail(), kLargestLogLines);
   engine_.Query([this, job = *job, worker, count, since_wall_nanos, answer = std::move(answer)](
                     const Core& core, const History&, Instant now) {
-    if (!core.ViewJob(job, now).has_value()) return answer(NoSuchJob(job), {});
+    if (!core.HasJob(job)) return answer(NoSuchJob(job), {});
     if (!worker) return answer(absl::OkStatus(), LinesAbout(job, count, since_wall_nanos));
     if (const absl::Status there = Connected(core, *worker, now); !there.ok()) return answer(there, {});
     engine_.WantLogs(*worker, count, since_wall_nanos, [answer](const std::vector<std::string>& lines) {
