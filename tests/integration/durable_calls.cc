@@ -53,7 +53,7 @@ struct Call {
 class Calls {
  public:
   Calls() {
-    static const auto real = Real(&open, "open");
+    static constinit Real real(&open, "open");
     log_ = real(Needed("DURABLE_CALLS_LOG").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (log_ < 0 || !below_.starts_with('/')) std::abort();
   }
@@ -109,7 +109,7 @@ class Calls {
     const std::string record = std::to_string(next_++) + "\t" + call.kind + "\t" + std::to_string(code) + "\t" +
                                std::to_string(call.offset) + "\t" + std::to_string(written) + "\t" + call.path + "\t" +
                                call.to + "\t" + std::string(fault) + "\n" + call.bytes.substr(0, written);
-    static const auto real = Real(&write, "write");
+    static constinit Real real(&write, "write");
     if (real(log_, record.data(), record.size()) != static_cast<ssize_t>(record.size())) std::abort();
   }
 
@@ -155,7 +155,7 @@ off_t End(int fd) {
 }
 
 int Open(int directory, const char* path, int flags, mode_t mode) {
-  static const auto real = Real(&openat, "openat");
+  static constinit Real real(&openat, "openat");
   const std::lock_guard lock(Calls::Of().mutex());
   const std::string below = Below(directory, path);
   const auto make = [&](size_t) { return real(directory, path, flags, mode); };
@@ -166,8 +166,8 @@ int Open(int directory, const char* path, int flags, mode_t mode) {
 
 // All of `pieces`, at `offset` or where the file stands (-1).
 ssize_t Write(int fd, const iovec* pieces, int count, off_t offset) {
-  static const auto real = Real(&pwritev, "pwritev");
-  static const auto real_here = Real(&writev, "writev");
+  static constinit Real real(&pwritev, "pwritev");
+  static constinit Real real_here(&writev, "writev");
   const auto make_all = [&] { return offset < 0 ? real_here(fd, pieces, count) : real(fd, pieces, count, offset); };
   const std::string below = Below(fd);
   if (below.empty()) return make_all();  // sockets wait, and not for each other
@@ -199,19 +199,19 @@ int OnName(const char* kind, const std::string& below, const std::string& to, bo
 }
 
 int Rename(int from_directory, const char* from, int to_directory, const char* to) {
-  static const auto real = Real(&renameat, "renameat");
+  static constinit Real real(&renameat, "renameat");
   return OnName("rename", Below(from_directory, from), Below(to_directory, to), IsThere(from_directory, from),
                 [&] { return real(from_directory, from, to_directory, to); });
 }
 
 int Link(int from_directory, const char* from, int to_directory, const char* to, int flags) {
-  static const auto real = Real(&linkat, "linkat");
+  static constinit Real real(&linkat, "linkat");
   return OnName("link", Below(from_directory, from), Below(to_directory, to), !IsThere(to_directory, to),
                 [&] { return real(from_directory, from, to_directory, to, flags); });
 }
 
 int Remove(int directory, const char* path, int flags) {
-  static const auto real = Real(&unlinkat, "unlinkat");
+  static constinit Real real(&unlinkat, "unlinkat");
   const bool as_directory = (flags & AT_REMOVEDIR) != 0;
   return OnName(as_directory ? "rmdir" : "unlink", Below(directory, path), "",
                 IsThere(directory, path) && IsDirectory(directory, path) == as_directory,
@@ -219,7 +219,7 @@ int Remove(int directory, const char* path, int flags) {
 }
 
 int MakeDirectory(int directory, const char* path, mode_t mode) {
-  static const auto real = Real(&mkdirat, "mkdirat");
+  static constinit Real real(&mkdirat, "mkdirat");
   return OnName("mkdir", Below(directory, path), "", !IsThere(directory, path),
                 [&] { return real(directory, path, mode); });
 }
@@ -282,17 +282,17 @@ ssize_t pwritev(int fd, const iovec* pieces, int count, off_t offset) { return W
 ssize_t pwritev64(int fd, const iovec* pieces, int count, off64_t offset) { return Write(fd, pieces, count, offset); }
 
 int ftruncate(int fd, off_t size) noexcept {
-  static const auto real = Real(&ftruncate, "ftruncate");
+  static constinit Real real(&ftruncate, "ftruncate");
   return OnFile("truncate", fd, size, [&] { return real(fd, size); });
 }
 int ftruncate64(int fd, off64_t size) noexcept { return ftruncate(fd, size); }
 
 int fsync(int fd) {
-  static const auto real = Real(&fsync, "fsync");
+  static constinit Real real(&fsync, "fsync");
   return OnFile("sync", fd, 0, [&] { return real(fd); });
 }
 int fdatasync(int fd) {
-  static const auto real = Real(&fdatasync, "fdatasync");
+  static constinit Real real(&fdatasync, "fdatasync");
   return OnFile("sync", fd, 0, [&] { return real(fd); });
 }
 

@@ -52,7 +52,7 @@ int64_t StoodAt_ns() { return Numbers()[1]; }
 
 // What the process reads is so far from the system's time.
 int64_t Offset_ns() {
-  static const auto real = Real(&clock_gettime, "clock_gettime");
+  static constinit Real real(&clock_gettime, "clock_gettime");
   timespec now{};
   if (StoodAt_ns() == 0 || real(CLOCK_REALTIME, &now) != 0) return Numbers()[0];
   return StoodAt_ns() - (now.tv_sec * kSecond_ns + now.tv_nsec);
@@ -102,7 +102,7 @@ int Back_ms(int ms) {
 extern "C" {
 
 int clock_gettime(clockid_t clock, timespec* time) noexcept {
-  static const auto real = Real(&clock_gettime, "clock_gettime");
+  static constinit Real real(&clock_gettime, "clock_gettime");
   const int result = real(clock, time);
   if (result != 0) return result;
   if (!IsRight() && (IsWall(clock) || IsMonotonic(clock))) {
@@ -131,54 +131,54 @@ time_t time(time_t* out) noexcept {
 }
 
 int pthread_cond_timedwait(pthread_cond_t* cond, pthread_mutex_t* mutex, const timespec* until) {
-  static const auto real = Real(&pthread_cond_timedwait, "pthread_cond_timedwait");
+  static constinit Real real(&pthread_cond_timedwait, "pthread_cond_timedwait");
   const timespec at = Back(*until);
   return real(cond, mutex, &at);
 }
 
 int pthread_cond_clockwait(pthread_cond_t* cond, pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
-  static const auto real = Real(&pthread_cond_clockwait, "pthread_cond_clockwait");
+  static constinit Real real(&pthread_cond_clockwait, "pthread_cond_clockwait");
   const timespec at = Back(*until, IsWall(clock));
   return real(cond, mutex, clock, &at);
 }
 
 int sem_timedwait(sem_t* semaphore, const timespec* until) {
-  static const auto real = Real(&sem_timedwait, "sem_timedwait");
+  static constinit Real real(&sem_timedwait, "sem_timedwait");
   const timespec at = Back(*until);
   return real(semaphore, &at);
 }
 
 // Waits for a time. What is left of one that a signal ends is of the system's clock: nobody here asks for it.
 int nanosleep(const timespec* time, timespec* left) {
-  static const auto real = Real(&nanosleep, "nanosleep");
+  static constinit Real real(&nanosleep, "nanosleep");
   const timespec wait = IsRight() ? *time : TimeOf(Shrunk(NsOf(*time)));
   return real(&wait, left);
 }
 
 int clock_nanosleep(clockid_t clock, int flags, const timespec* time, timespec* left) {
-  static const auto real = Real(&clock_nanosleep, "clock_nanosleep");
+  static constinit Real real(&clock_nanosleep, "clock_nanosleep");
   const bool absolute = (flags & TIMER_ABSTIME) != 0;
   const timespec wait = absolute ? Back(*time, IsWall(clock)) : IsRight() ? *time : TimeOf(Shrunk(NsOf(*time)));
   return real(clock, flags, &wait, left);
 }
 
 int poll(pollfd* fds, nfds_t count, int ms) {
-  static const auto real = Real(&poll, "poll");
+  static constinit Real real(&poll, "poll");
   return real(fds, count, Back_ms(ms));
 }
 
 int epoll_wait(int fd, epoll_event* events, int most, int ms) {
-  static const auto real = Real(&epoll_wait, "epoll_wait");
+  static constinit Real real(&epoll_wait, "epoll_wait");
   return real(fd, events, most, Back_ms(ms));
 }
 
 int epoll_pwait(int fd, epoll_event* events, int most, int ms, const sigset_t* mask) {
-  static const auto real = Real(&epoll_pwait, "epoll_pwait");
+  static constinit Real real(&epoll_pwait, "epoll_pwait");
   return real(fd, events, most, Back_ms(ms), mask);
 }
 
 long syscall(long number, ...) noexcept {
-  static const auto real = Real(&syscall, "syscall");
+  static constinit Real real(&syscall, "syscall");
   va_list list;
   va_start(list, number);
   long a[6];

@@ -74,42 +74,42 @@ void DelayFlush(int fd) { Delay(fd, Told().flush_most_ns); }
 extern "C" {
 
 ssize_t write(int fd, const void* bytes, size_t size) {
-  static const auto real = Real(&write, "write");
+  static constinit Real real(&write, "write");
   DelayWrite(fd);
   return real(fd, bytes, size);
 }
 ssize_t writev(int fd, const iovec* pieces, int count) {
-  static const auto real = Real(&writev, "writev");
+  static constinit Real real(&writev, "writev");
   DelayWrite(fd);
   return real(fd, pieces, count);
 }
 ssize_t pwrite(int fd, const void* bytes, size_t size, off_t offset) {
-  static const auto real = Real(&pwrite, "pwrite");
+  static constinit Real real(&pwrite, "pwrite");
   DelayWrite(fd);
   return real(fd, bytes, size, offset);
 }
 ssize_t pwrite64(int fd, const void* bytes, size_t size, off64_t offset) {
-  static const auto real = Real(&pwrite64, "pwrite64");
+  static constinit Real real(&pwrite64, "pwrite64");
   DelayWrite(fd);
   return real(fd, bytes, size, offset);
 }
 ssize_t pwritev(int fd, const iovec* pieces, int count, off_t offset) {
-  static const auto real = Real(&pwritev, "pwritev");
+  static constinit Real real(&pwritev, "pwritev");
   DelayWrite(fd);
   return real(fd, pieces, count, offset);
 }
 ssize_t pwritev64(int fd, const iovec* pieces, int count, off64_t offset) {
-  static const auto real = Real(&pwritev64, "pwritev64");
+  static constinit Real real(&pwritev64, "pwritev64");
   DelayWrite(fd);
   return real(fd, pieces, count, offset);
 }
 int fsync(int fd) {
-  static const auto real = Real(&fsync, "fsync");
+  static constinit Real real(&fsync, "fsync");
   DelayFlush(fd);
   return real(fd);
 }
 int fdatasync(int fd) {
-  static const auto real = Real(&fdatasync, "fdatasync");
+  static constinit Real real(&fdatasync, "fdatasync");
   DelayFlush(fd);
   return real(fd);
 }
