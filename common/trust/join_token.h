@@ -38,6 +38,7 @@ struct TokenRecord {
   uint32_t used = 0;
   int64_t create_s = 0, end_s = 0;  // wall clock
   bool revoked = false;
+  int64_t issue_s = 0;  // the last certificate by it was issued at most 6 hours after; 0: none was
   friend bool operator==(const TokenRecord&, const TokenRecord&) = default;
 };
 

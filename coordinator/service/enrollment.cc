@@ -11,7 +11,10 @@ namespace atl {
 namespace {
 
 constexpr int64_t kLongestToken_s = int64_t{30} * 86'400;
-constexpr size_t kTokens = 4096;
+// Of those that nobody can come by any more; each is a flush of the disk.
+constexpr uint32_t kDroppedAtOnce = 64;
+// A later certificate is written down only when the one that is is so old.
+constexpr int64_t kIssueStep_s = int64_t{6} * 3600;
 
 v1::JoinToken MessageOf(const TokenRecord& record) {
   v1::JoinToken message;
@@ -24,6 +27,13 @@ v1::JoinToken MessageOf(const TokenRecord& record) {
   message.mutable_end_time()->set_seconds(record.end_s);
   message.set_revoked(record.revoked);
   return message;
+}
+
+// Nobody can enrol with it, and what came by it has ended and is not renewed.
+bool IsOver(const TokenRecord& token, int64_t now_s) {
+  if (token.used < token.uses && !token.revoked && token.end_s >= now_s) return false;
+  const int64_t renewal_s = token.role == Role::kWorker ? kRenewalGrace_s : 0;
+  return token.used == 0 || token.issue_s + kIssueStep_s + LifetimeOf(token.role) + renewal_s < now_s;
 }
 
 absl::StatusOr<TokenRecord> ReadWanted(const v1::CreateTokenRequest& request, int64_t now_s) {
@@ -126,6 +136,7 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::ByToken(const v1::EnrollRequest& 
   ATOLL_RETURN_IF_ERROR(CheckSigningRequest(request.signing_request()).status());
   TokenRecord used = record;
   ++used.used;
+  used.issue_s = NowSeconds();
   ATOLL_RETURN_IF_ERROR(Keep(used));
   return Issue(request, {record.role, request.name(), record.id});
 }
@@ -153,6 +164,11 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::ByCertificate(const v1::EnrollReq
     return absl::UnauthenticatedError(absl::StrCat("join token ", token->first, ", by which ", Who(facts.identity),
                                                    " enrolled, was revoked: enrol with a new one"));
   }
+  if (token != tokens_.end() && token->second.issue_s + kIssueStep_s < NowSeconds()) {
+    TokenRecord renewed = token->second;
+    renewed.issue_s = NowSeconds();
+    ATOLL_RETURN_IF_ERROR(Keep(renewed));
+  }
   return Issue(request, facts.identity);
 }
 
@@ -173,7 +189,9 @@ absl::StatusOr<v1::CreateTokenResponse> Enrollment::CreateNow(const v1::CreateTo
   if (tokens_.size() >= kTokens) ATOLL_RETURN_IF_ERROR(DropOld());
   if (tokens_.size() >= kTokens) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("there are ", kTokens, " join tokens, the most that are kept; make tokens with more uses"));
+        absl::StrCat("there are ", kTokens,
+                     " join tokens, the most that are kept: a worker's that was used for 31 days after its last "
+                     "certificate, a person's for 90; make tokens with more uses"));
   }
   ATOLL_ASSIGN_OR_RETURN(const NewToken made, MakeToken(parts_.authority.fingerprint(), std::move(wanted)));
   ATOLL_RETURN_IF_ERROR(Keep(made.record));
@@ -231,12 +249,13 @@ absl::Status Enrollment::Keep(const TokenRecord& record) {
 
 absl::Status Enrollment::DropOld() {
   const int64_t now_s = NowSeconds();
-  for (auto at = tokens_.begin(); at != tokens_.end();) {
-    // What was used stays: revoking it must go on working for those who came by it.
-    if (at->second.used > 0 || at->second.end_s >= now_s) {
+  uint32_t left = kDroppedAtOnce;
+  for (auto at = tokens_.begin(); at != tokens_.end() && left > 0;) {
+    if (!IsOver(at->second, now_s)) {
       ++at;
       continue;
     }
+    --left;
     absl::Status dropped = parts_.ledger.DropToken(at->first);
     if (!dropped.ok()) {
       parts_.fatal(dropped);

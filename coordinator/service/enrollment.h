@@ -40,6 +40,8 @@ class Enrollment {
   static constexpr uint32_t kFailures = 10;
   static constexpr Duration kBan = Seconds(600);
   static constexpr size_t kAddresses = 4096;
+  // Join tokens that are kept at most: a list of them is below 3 MiB.
+  static constexpr size_t kTokens = 16'384;
   // Enrolments that may wait for the executor at a time: strangers must not hold up the ledger.
   static constexpr uint32_t kWaiting = 64;
 
@@ -71,7 +73,8 @@ class Enrollment {
   absl::Status CheckAddress(const std::string& address);
   void CountFailure(const std::string& address);
   absl::Status Keep(const TokenRecord& record);
-  // Tokens whose end, and the longest life of what came by them, are over.
+  // Some of the tokens that nobody can come by any more, nor has a certificate of: revoking one goes on working for
+  // those who came by it.
   absl::Status DropOld();
   int64_t NowSeconds() const { return WallSeconds(parts_.clock); }
 

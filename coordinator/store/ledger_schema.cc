@@ -82,13 +82,27 @@ CREATE TABLE screened (job TEXT NOT NULL REFERENCES jobs, epoch INTEGER NOT NULL
   PRIMARY KEY (job, fragment, worker)) STRICT, WITHOUT ROWID;
 )sql";
 
+// To 8: `issue_s`, when a token last brought somebody a certificate. Of the tokens there were it is not known: now is
+// the latest that it can be. The checksum stays the last column.
+constexpr char kRevision8[] = R"sql(
+CREATE TABLE tokens_8 (id TEXT PRIMARY KEY, secret_sha256 BLOB NOT NULL, role TEXT NOT NULL, name TEXT NOT NULL,
+  uses INTEGER NOT NULL, used INTEGER NOT NULL, create_s INTEGER NOT NULL, end_s INTEGER NOT NULL,
+  revoked INTEGER NOT NULL, issue_s INTEGER NOT NULL, crc INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;
+INSERT INTO tokens_8 SELECT id, secret_sha256, role, name, uses, used, create_s, end_s, revoked,
+  iif(used > 0, unixepoch(), 0), 0 FROM tokens;
+DROP TABLE tokens;
+ALTER TABLE tokens_8 RENAME TO tokens;
+)sql";
+constexpr int64_t kWithIssues = 8;
+
 // kSteps[r] leads from revision r to r + 1.
 constexpr std::array<const char*, kLedgerRevision> kSteps = {kRevision1, kRevision2, kRevision3, kRevision4,
-                                                             kRevision5, kRevision6, kRevision7};
+                                                             kRevision5, kRevision6, kRevision7, kRevision8};
 
 absl::Status TakeStep(Database& database, int64_t revision) {
   ATOLL_RETURN_IF_ERROR(database.Run(absl::StrCat("BEGIN IMMEDIATE;", kSteps[static_cast<size_t>(revision)])));
   if (revision + 1 == kSealed) ATOLL_RETURN_IF_ERROR(SealRows(database));
+  if (revision + 1 == kWithIssues) ATOLL_RETURN_IF_ERROR(SealTable(database, "tokens"));
   return database.Run(absl::StrCat("PRAGMA application_id=", kLedgerApplicationId,
                                    "; PRAGMA user_version=", revision + 1, "; COMMIT;"));
 }
@@ -121,6 +135,8 @@ absl::Status PrepareLedgerSchema(Database& database, const std::string& path) {
   ATOLL_ASSIGN_OR_RETURN(int64_t revision, database.Number("PRAGMA user_version"));
   ATOLL_RETURN_IF_ERROR(CheckOwner(database, path, revision));
   ATOLL_RETURN_IF_ERROR(database.Run("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=OFF;"));
+  // No step gives a damaged row a checksum that fits it.
+  if (revision >= kSealed && revision < kLedgerRevision) ATOLL_RETURN_IF_ERROR(CheckRows(database));
   for (; revision < kLedgerRevision; ++revision) ATOLL_RETURN_IF_ERROR(TakeStep(database, revision));
   return absl::OkStatus();
 }

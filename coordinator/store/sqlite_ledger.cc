@@ -340,11 +340,11 @@ class SqliteLedger final : public Ledger {
   }
 
   absl::Status PutToken(const TokenRecord& token) override {
-    ATOLL_ASSIGN_OR_RETURN(Statement s, database_->Prepare(SealedInsert("INSERT OR REPLACE INTO tokens", 9)));
+    ATOLL_ASSIGN_OR_RETURN(Statement s, database_->Prepare(SealedInsert("INSERT OR REPLACE INTO tokens", 10)));
     const auto* hash = reinterpret_cast<const char*>(token.secret_hash.bytes().data());
     s.Bind(token.id).BindBlob({hash, token.secret_hash.bytes().size()}).Bind(RoleName(token.role)).Bind(token.name);
     s.Bind(uint64_t{token.uses}).Bind(uint64_t{token.used}).Bind(token.create_s).Bind(token.end_s);
-    return s.Bind(uint64_t{token.revoked}).Run();
+    return s.Bind(uint64_t{token.revoked}).Bind(token.issue_s).Run();
   }
   absl::Status DropToken(const std::string& id) override {
     ATOLL_ASSIGN_OR_RETURN(Statement s, database_->Prepare("DELETE FROM tokens WHERE id = ?"));
@@ -377,6 +377,7 @@ class SqliteLedger final : public Ledger {
     token.create_s = s.NextSigned();
     token.end_s = s.NextSigned();
     token.revoked = s.NextNumber() != 0;
+    token.issue_s = s.NextSigned();
     return token;
   }
 

@@ -6,7 +6,7 @@ import sqlite3
 from atoll_harness import equal, main, number
 
 LEDGERS = pathlib.Path(__file__).resolve().parent / "ledgers"
-TOKENS, QUARANTINES, CORDONS = 3, 4, 5  # the revisions that brought them
+TOKENS, QUARANTINES, CORDONS, USED_TOKEN = 3, 4, 5, 7  # the revisions that brought them, and whose ledger has a used token too
 DAMAGED = 65
 # Only ledgers are kept of before: the files of the old job are missed, and nothing else.
 NOT_KEPT = ["blobs/ab/" + "ab" * 32, "jobs/tiny/snapshots"]
@@ -68,7 +68,9 @@ def test(scene):
             go_on(scene, state, corpus, coordinator)
         equal(coordinator.terminate(), 0, "the exit status of the coordinator")
         equal(revision_of(scene, state), len(revisions) + 1, "the revision of the ledger afterwards")
-        equal(ask(scene, state, "SELECT count(*) FROM tokens"), 1 if revision >= TOKENS else 0, "the tokens of the old ledger")
+        equal(ask(scene, state, "SELECT count(*) FROM tokens"), (revision >= TOKENS) + (revision >= USED_TOKEN), "the tokens of the old ledger")
+        used = ask(scene, state, "SELECT count(*) FROM tokens WHERE issue_s > end_s")
+        equal(used, int(revision >= USED_TOKEN), "the used tokens, that count as used just now")
         missed = {damage["file"] for damage in scene.verify(state, code=DAMAGED)["damage"]}
         equal(missed, {str(scene.path(state) / file) for file in NOT_KEPT}, "what verify finds wrong")
 

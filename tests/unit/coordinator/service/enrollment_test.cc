@@ -244,6 +244,52 @@ TEST_F(EnrollmentTest, NoCertificateWithoutTheUseOnDisk) {
   EXPECT_EQ(fatal_.code(), absl::StatusCode::kResourceExhausted);
 }
 
+// What nobody has a certificate of, nor can renew, makes room; what somebody came by stays revocable.
+TEST_F(EnrollmentTest, UsedTokensGoWhenNothingByThemIsLeft) {
+  const PrivateKey key = *PrivateKey::Generate();
+  const JoinToken token = Token();
+  const std::string first = Enroll(With(token, "cpu-1", key))->certificate();
+  for (size_t i = disk_.tokens.size(); i < Enrollment::kTokens; ++i) {
+    TokenRecord used = disk_.tokens.at(token.id);
+    used.id = absl::StrCat("gone-", i);
+    disk_.tokens[used.id] = used;
+  }
+  Restart();
+  v1::CreateTokenRequest request;
+  request.set_role("worker");
+  const auto refusal = Ask(&Enrollment::CreateToken, request);
+  EXPECT_EQ(refusal.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(refusal.status().message().find("16384 join tokens"), std::string::npos) << refusal.status();
+  clock_.Advance(Seconds(20 * 86'400));
+  ASSERT_TRUE(Enroll(Renewal(first, key)).ok());
+  clock_.Advance(Seconds(11 * 86'400));
+  EXPECT_FALSE(Ask(&Enrollment::CreateToken, request).ok())
+      << "a certificate may be 6 hours younger than the ledger says";
+  clock_.Advance(Seconds(6 * 3600 + 1));
+  EXPECT_TRUE(Ask(&Enrollment::CreateToken, request).ok());
+  EXPECT_LT(disk_.tokens.size(), Enrollment::kTokens);
+  EXPECT_GT(disk_.tokens.size(), Enrollment::kTokens - 100) << "each is a flush: not all at once";
+  Restart();
+  v1::RevokeTokenRequest revoke;
+  revoke.set_id(token.id);
+  EXPECT_TRUE(Ask(&Enrollment::RevokeToken, revoke).ok());
+}
+
+// A certificate every few seconds does not make the ledger write.
+TEST_F(EnrollmentTest, ARenewalIsWrittenDownNowAndThen) {
+  const PrivateKey key = *PrivateKey::Generate();
+  const JoinToken token = Token();
+  const std::string certificate = Enroll(With(token, "cpu-1", key))->certificate();
+  const int64_t issued = disk_.tokens.at(token.id).issue_s;
+  EXPECT_EQ(issued, NowSeconds());
+  clock_.Advance(Seconds(6 * 3600));
+  ASSERT_TRUE(Enroll(Renewal(certificate, key)).ok());
+  EXPECT_EQ(disk_.tokens.at(token.id).issue_s, issued);
+  clock_.Advance(Seconds(1));
+  ASSERT_TRUE(Enroll(Renewal(certificate, key)).ok());
+  EXPECT_EQ(disk_.tokens.at(token.id).issue_s, NowSeconds());
+}
+
 TEST_F(EnrollmentTest, WantedTokensAreChecked) {
   v1::CreateTokenRequest request;
   const auto refused = [&] {

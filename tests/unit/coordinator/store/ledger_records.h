@@ -180,7 +180,8 @@ inline TokenRecord SomeToken(const std::string& id) {
           .uses = 7,
           .used = 3,
           .create_s = 1'800'000'000,
-          .end_s = 1'800'086'400};
+          .end_s = 1'800'086'400,
+          .issue_s = 1'800'000'050};
 }
 
 inline void RunSql(const std::string& path, const std::string& sql) {

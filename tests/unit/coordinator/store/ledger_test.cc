@@ -4,7 +4,10 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <cstdlib>
+#include <ctime>
 #include <filesystem>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "coordinator/store/memory_ledger.h"
@@ -166,7 +169,7 @@ TEST(SqliteLedgerTest, ANewerRevisionIsRefused) {
 
 // Takes away what revisions after `revision` brought.
 void BackTo(int revision, const std::string& path) {
-  std::string sql = "DROP TABLE screened; ";
+  std::string sql = "DROP TABLE screened; ALTER TABLE tokens DROP COLUMN issue_s; ";
   for (const char* table : {"meta", "jobs", "pools", "pool_ranges", "workers", "leases", "rounds", "evaluations",
                             "checkpoints", "rollbacks", "tokens"})
     absl::StrAppend(&sql, "ALTER TABLE ", table, " DROP COLUMN crc; ");
@@ -175,6 +178,14 @@ void BackTo(int revision, const std::string& path) {
   if (revision < 3) absl::StrAppend(&sql, "DROP TABLE tokens; ");
   if (revision < 2) absl::StrAppend(&sql, "ALTER TABLE evaluations DROP COLUMN tasks; ");
   RunSql(path, absl::StrCat(sql, "PRAGMA user_version=", revision));
+}
+
+// SomeToken("a") of a revision that did not say when it was used: that counts as just now.
+void ExpectTokenOfBefore(const Ledger& ledger) {
+  std::vector<TokenRecord> tokens = *ledger.Tokens();
+  ASSERT_EQ(tokens.size(), 1u);
+  EXPECT_LT(std::abs(std::exchange(tokens[0].issue_s, SomeToken("a").issue_s) - std::time(nullptr)), 600);
+  EXPECT_EQ(tokens[0], SomeToken("a"));
 }
 
 // What a ledger of revision 1 holds is there after the step to the present one.
@@ -246,7 +257,7 @@ TEST(SqliteLedgerTest, ALedgerWithoutQuarantinesIsBroughtUpToDate) {
     WorkerRecord worker = state->workers[0];
     EXPECT_EQ(worker.device, "cpu");
     EXPECT_EQ(worker.quarantine, "");
-    EXPECT_EQ(*(*ledger)->Tokens(), std::vector<TokenRecord>{SomeToken("a")});
+    ExpectTokenOfBefore(**ledger);
     worker.quarantine = "its norm was far off";
     ASSERT_TRUE((*ledger)->Commit({worker}).ok());
   }
@@ -293,7 +304,17 @@ TEST(SqliteLedgerTest, ALedgerWithoutChecksumsIsBroughtUpToDate) {
   const auto state = (*ledger)->Recover();
   ASSERT_TRUE(state.ok()) << state.status();
   EXPECT_EQ(Describe(*state), before);
-  EXPECT_EQ(*(*ledger)->Tokens(), std::vector<TokenRecord>{SomeToken("a")});
+  ExpectTokenOfBefore(**ledger);
+}
+
+// The step to a revision computes checksums anew; what they are of is looked at before.
+TEST(SqliteLedgerTest, AStepMakesNoDamageWhole) {
+  TemporaryDirectory directory;
+  ASSERT_TRUE((*OpenSqliteLedger(directory.File("l")))->PutToken(SomeToken("a")).ok());
+  RunSql(directory.File("l"), "ALTER TABLE tokens DROP COLUMN issue_s; PRAGMA user_version=7");
+  const absl::Status status = OpenSqliteLedger(directory.File("l")).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_NE(status.message().find("row (a) of table tokens"), std::string::npos) << status;
 }
 
 TEST(SqliteLedgerTest, ADamagedTokenIsDataLoss) {
