@@ -42,9 +42,9 @@ absl::Status DataPlane::WhyNotLoaded(const JobId& job, absl::Status otherwise) c
   return absl::UnavailableError(absl::StrCat("job ", job.value, " is being loaded by the coordinator; ask again"));
 }
 
-void DataPlane::Expect(const JobId& job) {
+uint64_t DataPlane::Expect(const JobId& job) {
   MutexLock lock(mutex_);
-  loading_.insert(job);
+  return loading_[job] = ++preparations_;
 }
 
 size_t DataPlane::JobsInMemory() const {

@@ -13,7 +13,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -67,8 +66,9 @@ class DataPlane {
 
   // ---- tasks of the core; engine thread ----
 
-  // Its Prepare or RestoreCheckpoint comes: until it has ended, who asks for the job is told to ask again.
-  void Expect(const JobId& job) ATOLL_EXCLUDES(mutex_);
+  // Its Prepare or RestoreCheckpoint comes: until it has ended, who asks for the job is told to ask again. Returns the
+  // number of this preparation: the one before it ends without a word.
+  uint64_t Expect(const JobId& job) ATOLL_EXCLUDES(mutex_);
   // Brings a job's parameters into memory: version 0 made and written, or the newest snapshots loaded and the rounds
   // since then recomputed from the log; every hash must agree. -> ParametersReady, PreparationDelayed or TaskFailed.
   void Prepare(const JobRecord& job, std::vector<FragmentHead> heads);
@@ -85,6 +85,7 @@ class DataPlane {
   void CheckCheckpoint(const struct CheckCheckpoint& task, const JobSpec& spec);
   // `job` is its record at the task's epoch. -> ParametersReady, PreparationDelayed or TaskFailed.
   void RestoreCheckpoint(const struct RestoreCheckpoint& task, const JobRecord& job);
+  // Also of a preparation that goes on: it ends without a word.
   void Release(const JobId& job);
   // How many have their parameters in memory. Thread-safe.
   size_t JobsInMemory() const ATOLL_EXCLUDES(mutex_);
@@ -158,6 +159,8 @@ class DataPlane {
   void ReplayOne(std::shared_ptr<Preparation> p, const RoundRecord& record, std::vector<std::vector<std::byte>> inputs,
                  bool owed);
   void WriteSnapshotsThenReady(std::shared_ptr<Preparation> p);
+  // False: released or begun anew since it began.
+  bool IsExpected(const Preparation& p) const ATOLL_EXCLUDES(mutex_);
   void AnnounceReady(const Preparation& p);
 
   // rounds.cc
@@ -189,7 +192,8 @@ class DataPlane {
   mutable Mutex mutex_;
   std::function<void(Event)> sink_ ATOLL_GUARDED_BY(mutex_);
   std::map<JobId, std::shared_ptr<JobData>> jobs_ ATOLL_GUARDED_BY(mutex_);
-  std::set<JobId> loading_ ATOLL_GUARDED_BY(mutex_);  // until they are ready or released
+  uint64_t preparations_ ATOLL_GUARDED_BY(mutex_) = 0;          // numbered so far
+  std::map<JobId, uint64_t> loading_ ATOLL_GUARDED_BY(mutex_);  // number of each, until it is ready or released
   std::map<UploadId, std::shared_ptr<const Upload>> uploads_ ATOLL_GUARDED_BY(mutex_);
   // As many as ever were on their way at once, kUploadCredits an upload at most; and those of them that are free.
   std::vector<std::unique_ptr<Arrived>> places_ ATOLL_GUARDED_BY(mutex_);

@@ -14,6 +14,7 @@
 namespace atl {
 
 struct DataPlane::Preparation {
+  uint64_t number = 0;  // given by Expect
   JobRecord job;
   std::vector<FragmentHead> heads;
   std::shared_ptr<JobData> data;
@@ -84,8 +85,8 @@ void DataPlane::BehindSnapshots(std::function<void()> work) {
 }
 
 void DataPlane::Prepare(const JobRecord& job, std::vector<FragmentHead> heads) {
-  Expect(job.job);
   auto p = std::make_shared<Preparation>();
+  p->number = Expect(job.job);
   p->job = job;
   p->heads = std::move(heads);
   // Of the same job and epoch, in memory before: what it still writes would be taken for unfinished, and the rounds
@@ -201,6 +202,7 @@ void DataPlane::ReadRounds(std::shared_ptr<Preparation> p) {
 }
 
 void DataPlane::ReplayNext(std::shared_ptr<Preparation> p) {
+  if (!IsExpected(*p)) return;
   if (p->rounds.empty()) {
     parts_.compute.Post([this, p] {
       for (uint32_t i = 0; i < p->heads.size(); ++i) {
@@ -274,6 +276,12 @@ void DataPlane::ReplayOne(std::shared_ptr<Preparation> p, const RoundRecord& rec
   parts_.io.Post([this, p] { ReplayNext(p); });
 }
 
+bool DataPlane::IsExpected(const Preparation& p) const {
+  MutexLock lock(mutex_);
+  const auto expected = loading_.find(p.data->job);
+  return expected != loading_.end() && expected->second == p.number;
+}
+
 void DataPlane::AnnounceReady(const Preparation& p) {
   std::vector<Digest> hashes;
   JobData& data = *p.data;
@@ -285,8 +293,10 @@ void DataPlane::AnnounceReady(const Preparation& p) {
   for (uint32_t i = 0; i < data.layout.fragments.size(); ++i) hashes.push_back(data.aggregator.Hash(FragmentIndex{i}));
   {
     MutexLock lock(mutex_);
+    const auto expected = loading_.find(data.job);
+    if (expected == loading_.end() || expected->second != p.number) return;
     jobs_[data.job] = p.data;
-    loading_.erase(data.job);
+    loading_.erase(expected);
   }
   Emit(ParametersReady{data.job, std::move(hashes), TrafficOf(data)});
 }
@@ -310,9 +320,10 @@ void DataPlane::CheckCheckpoint(const struct CheckCheckpoint& task, const JobSpe
 
 void DataPlane::RestoreCheckpoint(const struct RestoreCheckpoint& task, const JobRecord& job) {
   Release(task.job);  // it is of another epoch; whoever still reads it holds it
-  Expect(task.job);
-  parts_.compute.Post([this, task, job] {
+  const uint64_t number = Expect(task.job);
+  parts_.compute.Post([this, number, task, job] {
     auto p = std::make_shared<Preparation>();
+    p->number = number;
     p->data = std::make_shared<JobData>(task.job, task.epoch, job.spec);
     JobData& data = *p->data;
     for (uint32_t i = 0; i < data.layout.fragments.size(); ++i) {

@@ -72,6 +72,29 @@ TEST_F(LoadingJob, IsNotRunningOnceItIsCancelled) {
   EXPECT_TRUE(absl::IsFailedPrecondition(Offer(c, kJob)));
 }
 
+TEST_F(LoadingJob, IsNotInMemoryWhenItWasLetGoMeanwhile) {
+  SmallCoordinator c(disk_, clock_);
+  (void)c.engine.Turn();
+  c.work.RunAll();  // up to the snapshots' executor
+  c.data.Release(kJob);
+  c.Settle();
+  EXPECT_EQ(c.data.JobsInMemory(), 0u);
+  EXPECT_EQ(c.View("tiny").fragments.size(), 1u);
+}
+
+// As when a job is paused and goes on while its first preparation still reads.
+TEST_F(LoadingJob, TheLaterOfTwoPreparationsCounts) {
+  SmallCoordinator c(disk_, clock_);
+  (void)c.engine.Turn();
+  c.work.RunAll();
+  c.data.Release(kJob);
+  const uint64_t second = c.data.Expect(kJob);
+  EXPECT_EQ(c.data.Expect(kJob), second + 1);
+  c.Settle();
+  EXPECT_EQ(c.data.JobsInMemory(), 0u) << "the first one";
+  EXPECT_TRUE(absl::IsUnavailable(Offer(c, kJob))) << "the one that is expected";
+}
+
 TEST_F(LoadingJob, OneThatNobodyKnowsIsNotRunning) {
   SmallCoordinator c(disk_, clock_);
   const JobId other{"other"};
