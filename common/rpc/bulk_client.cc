@@ -460,10 +460,12 @@ BulkResult UploadAndWait(BulkClient& client, UploadHeader header, std::shared_pt
   return waiter->Wait();
 }
 
-BulkResult DownloadAndWait(BulkClient& client, DownloadRequest request, std::shared_ptr<BulkSink> sink) {
+BulkResult DownloadAndWait(BulkClient& client, DownloadRequest request, std::shared_ptr<BulkSink> sink,
+                           const std::stop_token& stop) {
   const auto waiter = std::make_shared<Waiter<BulkResult>>();
   const auto call =
       client.Download(std::move(request), std::move(sink), [waiter](BulkResult r) { waiter->Set(std::move(r)); });
+  const std::stop_callback cancel(stop, [&call] { call->Cancel(); });
   return waiter->Wait();
 }
 

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <thread>
 #include <utility>
 
@@ -118,10 +119,11 @@ absl::StatusOr<Connections> ConnectInTime(const WorkerOptions& options, const Cl
 }
 
 std::unique_ptr<JobFactory> MakeFactory(const WorkerOptions& options, std::shared_ptr<Device> device, IslandCrew* crew,
-                                        BulkClient& bulk, Files& files, const Clock& clock, Log& log) {
+                                        std::stop_token leave, BulkClient& bulk, Files& files, const Clock& clock,
+                                        Log& log) {
   const WorkerId worker{options.name};
   if (options.synthetic_step_seconds > 0) {
-    const JobDataOptions data{worker, options.data_root, options.cache_dir, options.cache_bytes};
+    const JobDataOptions data{worker, options.data_root, options.cache_dir, options.cache_bytes, std::move(leave)};
     return std::make_unique<SyntheticJobFactory>(Nanoseconds(std::llround(options.synthetic_step_seconds * 1e9)), data,
                                                  bulk, files, clock, log);
   }
@@ -130,7 +132,7 @@ std::unique_ptr<JobFactory> MakeFactory(const WorkerOptions& options, std::share
                       options.memory_limit_bytes, options.optimizer_snapshot,
                       crew == nullptr ? std::nullopt : std::optional(crew->ways()), options.island.ranks_here,
                       options.form_on == FormChoice::kGpu ? FormedBy::kDevice : FormedBy::kHost,
-                      options.cuda_graph == GraphChoice::kAuto},
+                      options.cuda_graph == GraphChoice::kAuto, std::move(leave)},
       std::move(device), bulk, files, clock, log);
 }
 
@@ -177,10 +179,34 @@ WorkerOutcome EndOf(const WorkerOptions& options, const SessionExit& exit, Islan
   return {.exit_code = kWorkerLeft, .paused = paused && !options.island.launched};
 }
 
+// What makes a worker leave says so to the session, and then ends what the session's thread may wait for.
+// Thread-safe once it has its session.
+class Departure {
+ public:
+  void Of(Session& session) { session_ = &session; }
+  std::stop_token wanted() const { return stop_.get_token(); }
+  void Want(std::string reason) {
+    session_->RequestLeave(std::move(reason));
+    stop_.request_stop();
+  }
+  // Of the link.
+  void Hand(LinkEvent event) {
+    const auto* told = std::get_if<worker::Event>(&event);
+    const auto* received = told == nullptr ? nullptr : std::get_if<worker::Received>(told);
+    const bool drain = received != nullptr && std::holds_alternative<DrainRequested>(received->message);
+    session_->Post(std::move(event));
+    if (drain) stop_.request_stop();
+  }
+
+ private:
+  Session* session_ = nullptr;
+  std::stop_source stop_;
+};
+
 // A rank has ended: so does the worker, in order.
-bool LeavesWithIsland(IslandCrew& crew, Session& session) {
+bool LeavesWithIsland(IslandCrew& crew, Departure& departure) {
   const absl::Status seen = crew.Look();
-  if (!seen.ok()) session.RequestLeave(std::string(seen.message()));
+  if (!seen.ok()) departure.Want(std::string(seen.message()));
   return !seen.ok();
 }
 
@@ -245,8 +271,9 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
 
   Metrics metrics;
   StepMetrics step_metrics(metrics);
+  Departure departure;
   const std::unique_ptr<JobFactory> factory =
-      MakeFactory(options, device, crew.get(), *connections->bulk, *files, clock, log);
+      MakeFactory(options, device, crew.get(), departure.wanted(), *connections->bulk, *files, clock, log);
   SessionOptions session_options = MakeSessionOptions(options, *device, version);
   session_options.on_step = [&step_metrics](const StepTaken& step) { step_metrics.Record(step); };
   session_options.on_contribution = [&metrics](double error_ratio) { metrics.Set(Metric::kUploadError, error_ratio); };
@@ -258,15 +285,13 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
 
   EventGate train_gate, link_gate;
   ThreadExecutor sync_executor(1);  // what synchronisation does beside training
-  Session* session_of_link = nullptr;
   NetworkLink link(
       {WorkerId{options.name}, session_options.core.start_nonce, {}, options.coordinator, StreamAdvice(options, clock)},
       [channel = connections->control] { return OpenControlStream(channel); }, *connections->bulk, clock, log,
-      [&session_of_link](LinkEvent event) { session_of_link->Post(std::move(event)); },
-      [&link_gate] { link_gate.Knock(); });
+      [&departure](LinkEvent event) { departure.Hand(std::move(event)); }, [&link_gate] { link_gate.Knock(); });
   link_of_heartbeat = &link;
   Session session(session_options, link, *factory, sync_executor, clock, log, [&train_gate] { train_gate.Knock(); });
-  session_of_link = &session;
+  departure.Of(session);
 
   auto admin = ServeAdmin(options, metrics, *files, [&link] {
     return link.connected() ? absl::OkStatus() : absl::UnavailableError("the coordinator is not reached");
@@ -276,15 +301,15 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
 
   std::optional<IdentityKeeper> keeper;
   if (!options.identity.empty()) keeper.emplace(options, clock, log);
-  SignalThread signals([&session](const char* name) { session.RequestLeave(name); });
+  SignalThread signals([&departure](const char* name) { departure.Want(name); });
   std::atomic<bool> over{false}, paused{false};
   std::jthread link_thread([&] {
     for (bool broken = false; !over;) {
       if (!paused && PausedUntil(options.cache_dir, WallSeconds(clock))) {
         paused = true;
-        session.RequestLeave("paused by its owner");
+        departure.Want("paused by its owner");
       }
-      if (crew && !broken) broken = LeavesWithIsland(*crew, session);
+      if (crew && !broken) broken = LeavesWithIsland(*crew, departure);
       link_gate.WaitUntil(clock, link.Turn());  // a second at most
     }
   });

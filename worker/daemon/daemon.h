@@ -1,10 +1,11 @@
 // atoll-worker at work: threads around the session and the link.
 //
-//   train thread (the caller's)   Session::Turn: core, replicas, model; sleeps until a knock or the core's next wake
-//   link thread                   NetworkLink::Turn: heartbeats on time whatever the train thread does; backoff,
-//   retries transport threads             gRPC's; they queue and knock reader thread                 of each job's
-//   samples signal thread                 SIGTERM and SIGINT -> Session::RequestLeave; a second one ends the process at
-//   once admin thread                  /metrics, /healthz, /readyz
+// - train thread (the caller's): Session::Turn: core, replicas, model; sleeps until a knock or the core's next wake
+// - link thread: NetworkLink::Turn: heartbeats on time whatever the train thread does; backoff, retries
+// - transport threads, gRPC's: they queue and knock
+// - reader thread of each job's samples
+// - signal thread: SIGTERM and SIGINT -> Session::RequestLeave, and the end of fetches; a second one ends the process
+// - admin thread: /metrics, /healthz, /readyz
 #ifndef ATOLL_WORKER_DAEMON_DAEMON_H_
 #define ATOLL_WORKER_DAEMON_DAEMON_H_
 

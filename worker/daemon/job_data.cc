@@ -8,11 +8,11 @@
 namespace atl {
 namespace {
 
-absl::StatusOr<CorpusManifests> FetchManifests(const DataSpec& data, const WorkerId& worker, BulkClient& bulk) {
+absl::StatusOr<CorpusManifests> FetchManifests(const DataSpec& data, const JobDataOptions& options, BulkClient& bulk) {
   std::vector<CorpusManifest> manifests;
   for (const CorpusSpec& corpus : data.corpora) {
     const std::string what = absl::StrCat("the manifest of corpus ", corpus.name);
-    auto text = DownloadSmall(bulk, BlobKey{corpus.manifest}, worker, limits::kManifestBytes);
+    auto text = DownloadSmall(bulk, BlobKey{corpus.manifest}, options.worker, limits::kManifestBytes, options.leave);
     if (!text.ok()) return Annotate(text.status(), what);
     if (Sha256Of(AsBytes(*text)) != corpus.manifest) {
       return absl::DataLossError(absl::StrCat(what, " came with another SHA-256 than the job names"));
@@ -31,7 +31,7 @@ absl::StatusOr<std::unique_ptr<JobData>> JobData::Create(const JobDataOptions& o
                                                          const DataSpec& data, BulkClient& bulk, Files& files,
                                                          const Clock& clock, Log& log) {
   auto made = std::unique_ptr<JobData>(new JobData);
-  ATOLL_ASSIGN_OR_RETURN(made->manifests_, FetchManifests(data, options.worker, bulk));
+  ATOLL_ASSIGN_OR_RETURN(made->manifests_, FetchManifests(data, options, bulk));
   ATOLL_RETURN_IF_ERROR(made->MakeSources(options, job, data, bulk, files, log));
   ATOLL_ASSIGN_OR_RETURN(made->reader_, SampleReader::Create(data, made->manifests_, *made->blocks_, clock));
   return made;

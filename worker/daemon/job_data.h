@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -25,12 +26,13 @@ struct JobDataOptions {
   std::string data_root;
   std::string cache_dir;
   uint64_t cache_bytes = 0;
+  std::stop_token leave = {};  // ends the fetches of Create
 };
 
 class JobData final : public SampleSource {
  public:
-  // Blocks while manifests are fetched. NotFound, DataLoss or InvalidArgument name the corpus. Everything given
-  // outlives it.
+  // Blocks while manifests are fetched. NotFound, DataLoss or InvalidArgument name the corpus; Cancelled when the
+  // worker is to leave. Everything given outlives it.
   static absl::StatusOr<std::unique_ptr<JobData>> Create(const JobDataOptions& options, const JobId& job,
                                                          const DataSpec& data, BulkClient& bulk, Files& files,
                                                          const Clock& clock, Log& log);

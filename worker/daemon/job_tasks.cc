@@ -9,7 +9,7 @@
 namespace atl {
 
 absl::StatusOr<std::string> JobTasks::Fetch(const Sha256& sha256, uint64_t limit_bytes) {
-  ATOLL_ASSIGN_OR_RETURN(std::string bytes, DownloadSmall(bulk_, BlobKey{sha256}, worker_, limit_bytes));
+  ATOLL_ASSIGN_OR_RETURN(std::string bytes, DownloadSmall(bulk_, BlobKey{sha256}, worker_, limit_bytes, leave_));
   if (Sha256Of(AsBytes(bytes)) == sha256) return bytes;
   return absl::DataLossError("came with another SHA-256 than the job names");
 }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 
 #include "common/format/corpus_manifest.h"
 #include "common/format/eval_task.h"
@@ -23,9 +24,9 @@ namespace atl {
 // Owned by the session's thread; calls block.
 class JobTasks {
  public:
-  // `spec` is resolved and `layout` made from it; `bulk` outlives it.
+  // `spec` is resolved and `layout` made from it; `bulk` outlives it. `leave` ends fetches.
   JobTasks(const JobSpec& spec, ModelLayout layout, CorpusTokenizer tokenizer, TensorDevice device, WorkerId worker,
-           BulkClient& bulk)
+           std::stop_token leave, BulkClient& bulk)
       : model_(spec.model),
         evaluation_(spec.evaluation),
         max_positions_(spec.data.sequence_length),
@@ -33,9 +34,11 @@ class JobTasks {
         corpus_tokenizer_(std::move(tokenizer)),
         device_(device),
         worker_(std::move(worker)),
+        leave_(std::move(leave)),
         bulk_(bulk) {}
 
-  // As TrainingModel::ScoreTask. DataLoss for a file with another hash, InvalidArgument names the task.
+  // As TrainingModel::ScoreTask. DataLoss for a file with another hash, InvalidArgument names the task, Cancelled when
+  // the worker is to leave.
   absl::StatusOr<PieceScore> Score(std::span<float> parameters, const TaskPiece& piece);
   // Gives back what a pass needs: before an inner step. Files and tokenizer stay.
   void Rest() {
@@ -55,6 +58,7 @@ class JobTasks {
   const CorpusTokenizer corpus_tokenizer_;
   const TensorDevice device_;
   const WorkerId worker_;
+  const std::stop_token leave_;
   BulkClient& bulk_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::map<uint32_t, EvalTask> tasks_;  // only the examples that are scored

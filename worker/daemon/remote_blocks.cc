@@ -38,9 +38,9 @@ class StringSink final : public BulkSink {
 }  // namespace
 
 absl::StatusOr<std::string> DownloadSmall(BulkClient& client, const DownloadKey& key, const WorkerId& worker,
-                                          uint64_t limit_bytes) {
+                                          uint64_t limit_bytes, const std::stop_token& stop) {
   auto sink = std::make_shared<StringSink>(limit_bytes);
-  const absl::Status status = DownloadAndWait(client, DownloadRequest{key, 0, worker}, sink).status;
+  const absl::Status status = DownloadAndWait(client, DownloadRequest{key, 0, worker}, sink, stop).status;
   // Too many calls at this moment: of a job the code would say that memory is short.
   if (absl::IsResourceExhausted(status)) return absl::UnavailableError(status.message());
   ATOLL_RETURN_IF_ERROR(status);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -15,9 +16,9 @@
 namespace atl {
 
 // Collects a download of at most `limit_bytes` in memory, for whole small files and blocks. Unavailable, which is worth
-// another try, also where the coordinator refuses it for the number of calls.
+// another try, also where the coordinator refuses it for the number of calls. Cancelled when `stop` is requested.
 absl::StatusOr<std::string> DownloadSmall(BulkClient& client, const DownloadKey& key, const WorkerId& worker,
-                                          uint64_t limit_bytes);
+                                          uint64_t limit_bytes, const std::stop_token& stop = {});
 
 // Asks the coordinator for each block. Thread-safe; a fetch blocks for the client's stall limit at most.
 class RemoteBlockSource final : public BlockSource {

@@ -175,7 +175,8 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
   ATOLL_ASSIGN_OR_RETURN(auto feed, device_->OpenFeed(TokenBytes(share)));
   options.feed = feed.get();
 
-  const JobDataOptions data_options{options_.worker, options_.data_root, options_.cache_dir, options_.cache_bytes};
+  const JobDataOptions data_options{options_.worker, options_.data_root, options_.cache_dir, options_.cache_bytes,
+                                    options_.leave};
   ATOLL_ASSIGN_OR_RETURN(auto data, JobData::Create(data_options, job, spec.data, bulk_, files_, clock_, log_));
   options.end_of_text = data->end_of_text();
   const int32_t end_of_text = options.end_of_text ? static_cast<int32_t>(*options.end_of_text) : -1;
@@ -194,7 +195,7 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
                              {"host_memory_bytes", trainer->memory().host_total() + forming.host_bytes},
                              {"device", device_->info().name}});
   const ModelOptions model_options{spec.data.separate_documents, end_of_text};
-  JobTasks tasks(spec, parts->layout, data->tokenizer(), device, options_.worker, bulk_);
+  JobTasks tasks(spec, parts->layout, data->tokenizer(), device, options_.worker, options_.leave, bulk_);
   // A worker that ends between two heartbeats is ahead of what its coordinator knows.
   OptimizerShelf shelf({options_.cache_dir, options_.optimizer_snapshot, uint64_t{2} * spec.sync.inner_steps}, job,
                        parts->layout.digest, files_, clock_, log_);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "common/base/files.h"
@@ -32,6 +33,7 @@ struct TorchJobOptions {
   uint32_t ranks_here = 1;               // processes that share this machine's memory
   FormedBy formed_by = FormedBy::kHost;  // contributions, on a GPU
   bool records_passes = false;           // where the device can
+  std::stop_token leave = {};            // ends the fetches of Prepare and of tasks
 };
 
 class TorchJobFactory final : public JobFactory {

@@ -81,7 +81,7 @@ class TrainingModel {
   // between them; the tasks' come after them.
   virtual absl::StatusOr<EvaluationOutcome> Evaluate(std::span<float> parameters, const HeldOutPiece& piece) = 0;
   // How `parameters` do on a piece of a task, from the first of task 0 on, in the same way. Unavailable and
-  // DeadlineExceeded when the task's file could not be fetched.
+  // DeadlineExceeded when the task's file could not be fetched, Cancelled as for Prepare.
   virtual absl::StatusOr<PieceScore> ScoreTask(std::span<float> parameters, const TaskPiece& piece) = 0;
 };
 
@@ -99,7 +99,8 @@ class JobFactory {
   virtual ~JobFactory() = default;
   // May take long and block, within limits of its own. Checks memory before taking it. ResourceExhausted: too large for
   // this worker, with the sum. NotFound: data is missing, with its place. InvalidArgument and Unimplemented: no worker
-  // will do better. Unavailable and DeadlineExceeded: asked again. One sentence each.
+  // will do better. Unavailable and DeadlineExceeded: asked again. One sentence each. Cancelled: it
+  // was stopped because the worker is to leave.
   virtual absl::StatusOr<std::unique_ptr<JobParts>> Prepare(const JobId& job, const JobSpec& spec) = 0;
 };
 

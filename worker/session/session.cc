@@ -236,6 +236,7 @@ void Session::State::Do(const worker::PrepareJob& e) {
     made = held.status();
   }
   parts.reset();
+  if (absl::IsCancelled(made.status())) return;  // who stopped it has asked to leave: that comes next
   if (WorthAnotherTry(made.status())) {
     Answer(worker::JobDelayed{job, std::string(made.status().message())});
     return;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <stop_token>
 
 #include "common/base/executor.h"
 #include "common/base/random.h"
@@ -21,6 +23,10 @@ class Shop final : public BulkHandler {
   explicit Shop(std::string directory) : directory_(std::move(directory)) {}
   std::shared_ptr<UploadHandler> NewUpload(std::string) override { return nullptr; }
   void OnDownload(DownloadRequest request, DownloadReply reply) override {
+    if (instead_of_answer) {
+      held_.push_back(std::move(reply));
+      return instead_of_answer();
+    }
     if (refusals > 0) {
       --refusals;
       return reply(absl::ResourceExhaustedError("too many calls in this second"));
@@ -48,10 +54,12 @@ class Shop final : public BulkHandler {
   CorpusManifest parsed;
   int blocks = 0;
   bool damage = false, empty = false;
+  std::function<void()> instead_of_answer;
   int refusals = 0;  // of the next calls
 
  private:
   const std::string directory_;
+  std::vector<DownloadReply> held_;
 };
 
 class JobDataTest : public testing::Test {
@@ -84,8 +92,8 @@ class JobDataTest : public testing::Test {
   ~JobDataTest() override { std::filesystem::remove_all(folder_); }
 
   absl::StatusOr<std::unique_ptr<JobData>> Make(const std::string& root, const std::string& cache) {
-    return JobData::Create({WorkerId{"w1"}, root, folder_ + "/" + cache, uint64_t{1} << 30}, JobId{"toy"}, spec_,
-                           *client_, *files_, clock_, log_);
+    return JobData::Create({WorkerId{"w1"}, root, folder_ + "/" + cache, uint64_t{1} << 30, leave_.get_token()},
+                           JobId{"toy"}, spec_, *client_, *files_, clock_, log_);
   }
   static std::vector<int32_t> Read(JobData& data) {
     EXPECT_TRUE(data.AddLease(LeaseId{1}, {0, 50}, 0).ok());
@@ -95,6 +103,7 @@ class JobDataTest : public testing::Test {
   }
 
   std::string folder_;
+  std::stop_source leave_;
   const std::unique_ptr<Files> files_ = MakePosixFiles();
   const SystemClock clock_;
   Log log_{[] {
@@ -118,6 +127,12 @@ TEST_F(JobDataTest, LocalFilesAndStreamedBlocksAreTheSameSamples) {
   EXPECT_EQ(Read(**remote), here);
   EXPECT_GT(shop_->blocks, 0);
   EXPECT_EQ((*remote)->end_of_text(), std::optional<uint32_t>(256));
+}
+
+TEST_F(JobDataTest, AWorkerThatIsToLeaveWaitsForNoManifest) {
+  shop_->instead_of_answer = [this] { leave_.request_stop(); };
+  EXPECT_EQ(Make("", "cache").status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(Make("", "cache").status().code(), absl::StatusCode::kCancelled) << "asked to leave before";
 }
 
 TEST_F(JobDataTest, ACorpusLiesWhereItsManifestIsNamedWhateverTheJobCallsIt) {

@@ -164,6 +164,20 @@ TEST_F(SessionTest, AJobThatDoesNotFitIsSaidWithItsReason) {
   EXPECT_EQ(session_->core().activity(), WorkerActivity::kIdle);
 }
 
+// What the daemon ends when a signal comes is no failure of the job, and not tried again.
+TEST_F(SessionTest, APreparationThatIsEndedForLeavingLeaves) {
+  factory_.failure = absl::CancelledError("the transfer was cancelled");
+  session_->Post(worker::Event(worker::StreamUp{}));
+  Post(Welcome{BootNumber{1}, Incarnation{3}, false, Seconds(2), Seconds(20), {}});
+  Post(Assignment{kJob, 1, spec_, 0, {Version{0}}});
+  session_->RequestLeave("SIGTERM");
+  Turn(2);
+  ASSERT_TRUE(session_->exit().has_value());
+  EXPECT_EQ(session_->exit()->text, "SIGTERM");
+  EXPECT_EQ(Count<JobFailure>(), 0);
+  EXPECT_TRUE(std::holds_alternative<Leaving>(link_.said.back()));
+}
+
 TEST_F(SessionTest, EvaluatesTheOuterCopy) {
   Join();
   Train(2);
