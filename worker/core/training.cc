@@ -8,22 +8,31 @@
 namespace atl::worker {
 namespace {
 
-// Something that can still be sent is being formed or uploaded, or waits for an update that is on its way.
-bool OwesWork(const Fragment& f) {
+// Steps that no contribution holds.
+uint64_t Unsent(const Fragment& f) {
   const uint64_t sent = f.held ? f.held->header.steps : 0;
-  return f.forming || (f.held && f.held->uploading) || (f.installed && f.Behind() && f.steps > sent);
+  return f.installed && f.steps > sent ? f.steps - sent : 0;
+}
+
+// Something that can still be sent is being formed or uploaded, or waits for an update that is on its way.
+bool OwesWork(const Fragment& f) { return f.forming || (f.held && f.held->uploading) || (f.Behind() && Unsent(f) > 0); }
+
+// Likewise, or could be once the coordinator is back.
+bool OwesWorkAway(const Fragment& f) {
+  return OwesWork(f) || (f.held && !f.held->accepted && !f.held->dropped) || (!f.held && Unsent(f) > 0);
 }
 
 // Empty: nothing.
-std::string Owed(const std::vector<Fragment>& fragments) {
+std::string Owed(const std::vector<Fragment>& fragments, bool welcomed) {
   std::string owed;
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     const Fragment& f = fragments[p];
-    if (!OwesWork(f)) continue;
+    if (!(welcomed ? OwesWork(f) : OwesWorkAway(f))) continue;
     absl::StrAppend(&owed, owed.empty() ? "" : ", ", "fragment ", p,
-                    f.forming                     ? ": its contribution is being formed"
-                    : f.held && f.held->uploading ? ": its contribution is not accepted"
-                                                  : ": an update is on its way");
+                    f.forming  ? std::string(": its contribution is being formed")
+                    : f.held   ? std::string(": its contribution is not accepted")
+                    : welcomed ? std::string(": an update is on its way")
+                               : absl::StrCat(": its last steps, ", Unsent(f), ", are not sent"));
   }
   return owed;
 }
@@ -378,13 +387,19 @@ void Core::State::ContinueClosing() {
   SayReady(std::max(Clock(), closing->stop_step));
 }
 
-// Within the grace: what is applied already is contributed, then the uploads are waited for. What lies behind a
-// contribution whose round is open goes back with the leases, since that round may wait for others.
+// Within the grace: a coordinator that is away is waited for, what is applied already is contributed, then the uploads
+// are waited for. What lies behind a contribution whose round is open goes back with the leases, since that round may
+// wait for others.
 void Core::State::ContinueLeaving() {
   if (step_samples > 0 || (evaluation && evaluation->asked)) return;
   evaluation.reset();
-  const bool may_send = phase == Phase::kActive && welcomed && now < leaving->deadline;
-  if (may_send) {
+  const bool in_time = phase == Phase::kActive && now < leaving->deadline;
+  if (in_time && !welcomed && std::any_of(fragments.begin(), fragments.end(), OwesWorkAway)) {
+    SetWaiting("the coordinator, to send what was trained before leaving");
+    WakeAt(leaving->deadline);
+    return;
+  }
+  if (in_time && welcomed) {
     if (Busy()) return;
     ApplyReady();
     if (Busy()) return;
@@ -395,7 +410,7 @@ void Core::State::ContinueLeaving() {
       return;
     }
   }
-  if (const std::string owed = Owed(fragments); !owed.empty()) {
+  if (const std::string owed = Owed(fragments, welcomed); !owed.empty()) {
     Tell(NoteLevel::kWarning, "left unfinished",
          absl::StrCat("waited ", ToSeconds(now - leaving->began), " of the ", ToSeconds(options.leave_grace),
                       " s for leaving", welcomed ? "; " : ", the coordinator is not reached; ", owed));

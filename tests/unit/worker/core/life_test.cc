@@ -311,15 +311,51 @@ TEST(WorkerLife, ARefusedLastContributionIsNotTriedAgain) {
   EXPECT_TRUE(w.Did("exit 0"));
 }
 
-TEST(WorkerLife, SigtermWithoutCoordinatorLeavesAtOnce) {
+// A coordinator is started again in seconds: what was trained since the last contributions waits for it.
+TEST(WorkerLife, SigtermWaitsForACoordinatorThatIsAway) {
   World w;
   w.Start();
   w.Steps(1);
   w.Give(StreamDown{"gone"});
   w.Give(LeaveWanted{"SIGTERM"});
   w.Boundary();
+  ASSERT_FALSE(w.core().left());
+  EXPECT_EQ(w.core().NextWake(), w.now() + World::Options().leave_grace);
+  EXPECT_EQ(w.steps_taken, 1u);
+  w.Wait(Seconds(5));
+  w.Connect(true);
+  w.Boundary();
+  ASSERT_TRUE(w.Did("upload 0 v0 steps 1"));
+  w.Accept(0);
+  w.Boundary();
+  EXPECT_TRUE(w.Did("exit 0: SIGTERM"));
+  EXPECT_FALSE(w.Did("left unfinished"));
+}
+
+TEST(WorkerLife, SigtermWaitsForACoordinatorNoLongerThanItsGrace) {
+  World w;
+  w.Start();
+  w.Steps(1);
+  w.Give(StreamDown{"gone"});
+  w.Give(LeaveWanted{"SIGTERM"});
+  w.Boundary();
+  w.Wait(World::Options().leave_grace);
+  w.Boundary();
+  EXPECT_TRUE(w.Did("exit 0: SIGTERM"));
+  EXPECT_TRUE(
+      w.Did("note left unfinished: waited 10 of the 10 s for leaving, the coordinator is not reached; fragment 0: its "
+            "last steps, 1, are not sent"));
+}
+
+TEST(WorkerLife, SigtermWithoutCoordinatorAndWithNothingToSendLeavesAtOnce) {
+  World w;
+  w.Start();
+  w.Give(StreamDown{"gone"});
+  w.Give(LeaveWanted{"SIGTERM"});
+  w.Boundary();
   EXPECT_FALSE(w.Did("form 0"));
   EXPECT_TRUE(w.Did("exit 0"));
+  EXPECT_FALSE(w.Did("left unfinished"));
 }
 
 TEST(WorkerLife, AnIdleWorkerLeavesAtOnce) {
