@@ -62,6 +62,18 @@ absl::Status JobApi::CheckFits(const Core& core, const v1::SubmitJobRequest& req
   return CheckJobFits(capacity, spec, sizes, taken_already, others);
 }
 
+absl::Status JobApi::CheckUpdateFits(const Core& core, const JobRecord& record, const JobSpec& spec,
+                                     CoordinatorCapacity capacity, Instant now) {
+  if (HasEnded(record.state)) return absl::OkStatus();  // which the core says
+  const JobSizes& sizes = SizesOf(record).job;
+  const CoordinatorNeeds before = NeedsOf(record.spec, sizes), after = NeedsOf(spec, sizes);
+  const bool more_memory = after.memory_bytes > before.memory_bytes, more_disk = after.disk_bytes > before.disk_bytes;
+  if (!more_memory && !more_disk) return absl::OkStatus();
+  if (!more_memory) capacity.memory_bytes = 0;
+  if (!more_disk) capacity.disk_total_bytes = 0;
+  return CheckFits(core, {}, spec, sizes, capacity, now);
+}
+
 void JobApi::SubmitPlanned(const v1::SubmitJobRequest& request, const JobPlan& plan, const JobSizes& sizes,
                            Answer<v1::SubmitJobResponse> answer) {
   v1::SubmitJobResponse response;

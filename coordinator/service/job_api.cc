@@ -231,10 +231,8 @@ void JobApi::UpdateWithin(const CoordinatorCapacity& capacity, const JobId& job,
         }
         absl::StatusOr<JobSpec> spec = MergeSpecUpdate(view->record.spec, request);
         if (!spec.ok()) return answer(spec.status(), {});
-        if (spec->workers.max > view->record.spec.workers.max) {
-          const absl::Status fits = CheckFits(core, {}, *spec, SizesOf(view->record).job, capacity, now);
-          if (!fits.ok()) return answer(fits, {});
-        }
+        const absl::Status fits = CheckUpdateFits(core, view->record, *spec, capacity, now);
+        if (!fits.ok()) return answer(fits, {});
         const uint64_t stop_step = PlannedInnerSteps(*spec);
         // Whoever gave no etag wants the change on top of whatever is there: another update in between is merged with.
         Answer<v1::UpdateJobResponse> shown = [this, capacity, job, request, answer](const absl::Status& status,

@@ -87,6 +87,9 @@ class JobApi {
   // does not count, and that of the same request is let through. AlreadyExists when the request id is another's.
   absl::Status CheckFits(const Core& core, const v1::SubmitJobRequest& request, const JobSpec& spec,
                          const JobSizes& sizes, const CoordinatorCapacity& capacity, Instant now);
+  // Likewise whether the job of this record fits once it has this spec. Only what it then needs more of is looked at.
+  absl::Status CheckUpdateFits(const Core& core, const JobRecord& record, const JobSpec& spec,
+                               CoordinatorCapacity capacity, Instant now);
   v1::Job JobMessage(const JobId& job, Instant now, bool with_spec);
   // job_workers.cc; engine thread. With the plan beside what was measured; `job` null: it works for none.
   v1::WorkerStatus WorkerMessage(const WorkerView& worker, const JobHistory* totals, const JobRecord* job);

@@ -274,6 +274,64 @@ TEST_F(JobApiTest, AnUpdateThatRaisesTheWorkersIsCheckedToo) {
   EXPECT_TRUE(Update(update).ok()) << Update(update).status();
 }
 
+v1::UpdateJobRequest UpdateOf(const std::string& field) {
+  v1::UpdateJobRequest update;
+  update.set_name("jobs/one");
+  update.add_update_mask(field);
+  return update;
+}
+
+TEST_F(JobApiTest, AnUpdateIsCheckedForWhateverMakesTheJobNeedMore) {
+  v1::SubmitJobRequest request = Request("one", 2);
+  request.mutable_spec()->mutable_checkpoint()->set_every_rounds(1);
+  request.mutable_spec()->mutable_checkpoint()->set_keep_last(1);
+  request.mutable_spec()->mutable_checkpoint()->set_keep_contributions(true);
+  request.mutable_spec()->mutable_stop()->set_inner_steps(10'000);
+  const auto job = Submit(request);
+  ASSERT_TRUE(job.ok()) << job.status();
+  const uint64_t needed = job->job().coordinator_disk_bytes();
+  capacity_.disk_total_bytes = needed;
+  capacity_.disk_free_bytes = needed + needed / 10;  // of which a tenth of the disk is not to be taken
+  v1::UpdateJobRequest last = UpdateOf("checkpoint.keep_last"), forever = UpdateOf("checkpoint.keep_every"),
+                       longer = UpdateOf("stop.inner_steps");
+  last.mutable_spec()->mutable_checkpoint()->set_keep_last(500);
+  forever.mutable_spec()->mutable_checkpoint()->set_keep_every(1);
+  longer.mutable_spec()->mutable_stop()->set_inner_steps(20'000);
+  for (const v1::UpdateJobRequest& update : {last, forever, longer}) {
+    const absl::Status refused = Update(update).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << update.update_mask(0) << ": " << refused;
+    EXPECT_THAT(
+        std::string(refused.message()),
+        testing::AllOf(HasSubstr("of the coordinator's disk with 2 workers"),
+                       HasSubstr(absl::StrCat("of ", BinarySize(capacity_.disk_free_bytes), " free are left"))));
+  }
+  v1::UpdateJobRequest shorter = longer;
+  shorter.mutable_spec()->mutable_stop()->set_inner_steps(5'000);
+  EXPECT_TRUE(Update(shorter).ok()) << Update(shorter).status();
+  EXPECT_TRUE(Update(last).ok()) << "the rounds that it does without make room: " << Update(last).status();
+}
+
+TEST_F(JobApiTest, AnUpdateIsNotRefusedForWhatItDoesNotRaise) {
+  ASSERT_TRUE(Submit(Request("one", 5)).ok());
+  // Less than the job was let in with, as on a machine that it was moved to.
+  capacity_ = {.memory_bytes = kMiB, .disk_free_bytes = 0, .disk_total_bytes = 10 * kMiB};
+  v1::UpdateJobRequest priority = UpdateOf("priority"), fewer = UpdateOf("workers.max");
+  priority.mutable_spec()->set_priority(3);
+  fewer.mutable_spec()->mutable_workers()->set_max(4);
+  EXPECT_TRUE(Update(priority).ok()) << Update(priority).status();
+  EXPECT_TRUE(Update(fewer).ok()) << Update(fewer).status();
+  // Checkpoints take disk alone.
+  capacity_.disk_free_bytes = capacity_.disk_total_bytes;
+  v1::UpdateJobRequest often = UpdateOf("checkpoint.every_rounds");
+  often.mutable_spec()->mutable_checkpoint()->set_every_rounds(1);
+  EXPECT_TRUE(Update(often).ok()) << Update(often).status();
+  // What has ended needs nothing.
+  ASSERT_TRUE(coordinator_.Ask(JobControlled{.job = JobId{"one"}, .action = JobAction::kCancel}).ok());
+  v1::UpdateJobRequest more = UpdateOf("workers.max");
+  more.mutable_spec()->mutable_workers()->set_max(500);
+  EXPECT_EQ(Update(more).status().code(), absl::StatusCode::kFailedPrecondition) << Update(more).status();
+}
+
 // A round of so many members, as long in its event as they are many.
 EventLine RoundOf(int members) {
   EventLine line{.kind = "round committed", .text = "version 1 of fragment 0: workers"};
