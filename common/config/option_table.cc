@@ -8,7 +8,9 @@
 #include <sstream>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "common/config/nearest_word.h"
 #include "common/config/quantities.h"
 
@@ -22,6 +24,21 @@ std::string EnvironmentName(const std::string& prefix, const std::string& name) 
   std::string out = prefix + absl::AsciiStrToUpper(name);
   std::replace(out.begin(), out.end(), '-', '_');
   return out;
+}
+
+// Kubernetes sets these in every pod for each Service of its namespace ("service links", named as Docker named them):
+// ATOLL_COORDINATOR_SERVICE_HOST, _PORT=tcp://..., _PORT_7070_TCP_ADDR and so on for one called atoll-coordinator.
+bool IsServiceLink(absl::string_view name, absl::string_view value) {
+  if (absl::EndsWith(name, "_SERVICE_HOST") || absl::EndsWith(name, "_SERVICE_PORT")) return true;
+  if (absl::StrContains(name, "_SERVICE_PORT_") && !absl::EndsWith(name, "_")) return true;
+  if (absl::EndsWith(name, "_PORT") && (absl::StartsWith(value, "tcp://") || absl::StartsWith(value, "udp://")))
+    return true;
+  for (const char* part : {"_ADDR", "_PORT", "_PROTO"}) {
+    if (absl::ConsumeSuffix(&name, part)) break;
+  }
+  if (!absl::ConsumeSuffix(&name, "_TCP") && !absl::ConsumeSuffix(&name, "_UDP")) return false;
+  const size_t digits = name.size() - (name.find_last_not_of("0123456789") + 1);
+  return digits > 0 && absl::EndsWith(name.substr(0, name.size() - digits), "_PORT_");
 }
 
 // One column of help after another, wrapped at 78 characters.
@@ -245,7 +262,7 @@ void OptionTable::ApplyEnvironment(const Environment& environment, std::vector<s
   }
   for (const auto& [name, value] : environment) {
     if (name.compare(0, prefix_.size(), prefix_) != 0) continue;
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
+    if (std::find(known.begin(), known.end(), name) == known.end() && !IsServiceLink(name, value)) {
       faults.push_back(absl::StrCat("unknown environment variable ", name, DidYouMean(name, known)));
     }
   }

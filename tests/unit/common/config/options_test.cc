@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
 #include "common/config/environment.h"
 
 namespace atl {
@@ -86,6 +87,50 @@ TEST(CoordinatorOptions, UnknownNamesSuggestTheNearest) {
   const TemporaryFile file("lisen: 127.0.0.1\n");
   EXPECT_THAT(Coordinator({"--state-dir=/x", "--config", file.path()}).text,
               HasSubstr(file.path() + ":1: unknown option 'lisen'; did you mean 'listen'?"));
+}
+
+// What Kubernetes puts into every pod of a namespace for a Service with a port of each protocol, one of them with a
+// name.
+Environment ServiceLinks(const std::string& service) {
+  Environment links = {{service + "_SERVICE_HOST", "10.0.0.11"},
+                       {service + "_SERVICE_PORT", "7070"},
+                       {service + "_SERVICE_PORT_BULK", "7071"},
+                       {service + "_PORT", "tcp://10.0.0.11:7070"}};
+  for (const char* protocol : {"TCP", "UDP"}) {
+    const std::string port = service + "_PORT_7070_" + protocol;
+    links[port] = "tcp://10.0.0.11:7070";
+    links[port + "_PROTO"] = "tcp";
+    links[port + "_PORT"] = "7070";
+    links[port + "_ADDR"] = "10.0.0.11";
+  }
+  return links;
+}
+
+TEST(CommonOptions, ServiceLinksOfKubernetesAreNoOptions) {
+  for (const char* service : {"ATOLL", "ATOLL_COORDINATOR", "ATOLL_WORKER", "ATOLL_COORDINATOR_HEAD"}) {
+    const auto coordinator = Coordinator({"--state-dir=/x"}, ServiceLinks(service));
+    EXPECT_TRUE(coordinator.options.has_value()) << coordinator.text;
+    const auto worker = Worker({}, ServiceLinks(service));
+    EXPECT_TRUE(worker.run.has_value()) << worker.text;
+    EXPECT_TRUE(ParseWorkerOptions({"pause"}, ServiceLinks(service), "1", "host").owner.has_value());
+  }
+  EXPECT_EQ(Worker({}, ServiceLinks("ATOLL_WORKER")).resolved, Worker({}).resolved);
+}
+
+TEST(CommonOptions, WhatOnlyLooksLikeAServiceLinkIsRefused) {
+  for (const char* name :
+       {"PORT", "SERVICE_HOSTS", "SERVICE_PORTS", "SERVICE_PORT_", "PORT_TCP", "PORT__TCP", "PORT_X_TCP", "PORT_7070",
+        "PORT_7070_SCTP", "PORT_7070_TCP_NAME", "PORT_7070_TCP_ADDR_PORT", "ADMN_PORT", "7070_TCP"}) {
+    EXPECT_THAT(Coordinator({"--state-dir=/x"}, {{absl::StrCat("ATOLL_COORDINATOR_", name), "7070"}}).text,
+                HasSubstr(absl::StrCat("unknown environment variable ATOLL_COORDINATOR_", name)));
+  }
+  EXPECT_THAT(Worker({}, {{"ATOLL_WORKER_PORT_FILE", "tcp://10.0.0.11:7070"}}).text,
+              HasSubstr("did you mean 'ATOLL_WORKER_PORTS_FILE'?"));
+  // A Service that is called as an option is: its variable is the option's.
+  const auto taken = Coordinator({"--state-dir=/x"}, ServiceLinks("ATOLL_COORDINATOR_BULK"));
+  EXPECT_EQ(taken.exit_code, 2);
+  EXPECT_THAT(taken.text, HasSubstr("--bulk-port (ATOLL_COORDINATOR_BULK_PORT) is 'tcp://10.0.0.11:7070'"));
+  EXPECT_THAT(taken.text, testing::Not(HasSubstr("unknown")));
 }
 
 TEST(CoordinatorOptions, RefuseBadFiles) {
