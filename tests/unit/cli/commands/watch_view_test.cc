@@ -5,6 +5,7 @@
 
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
 #include "cli/output.h"
 
 namespace atl::cli {
@@ -120,7 +121,7 @@ TEST(RenderWatch, NamesASlowLink) {
 // Whatever the state says, no line is as wide as the terminal, and all fit its height.
 TEST(RenderWatch, NeverWrapsAndNeverScrolls) {
   v1::WatchJobResponse state = State();
-  state.set_waiting_line(std::string(500, 'w') + "\n\x1b[2J");
+  state.set_waiting_line(absl::StrCat(std::string(500, 'w'), "\n\x1b[2J"));
   for (int i = 0; i < 60; ++i)
     *state.add_workers() = Worker(std::string(static_cast<size_t>(i) + 1, 'n'), "training", std::string(300, 'x'));
   for (uint32_t columns = 1; columns < 260; ++columns) {
