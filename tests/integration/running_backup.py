@@ -93,22 +93,47 @@ def full_disk(scene, alive):
     scene.wait_round("job", number(scene.job("job"), "round") + 1, alive=alive)
 
 
+def one_night(scene, kept, keep, status=0):
+    """The recipe of docs/operations.md. What it says on standard error, and the names that are there then."""
+    script = pathlib.Path(__file__).parents[2] / "deploy/backup/atoll-backup"
+    path = f"{program('atoll-coordinator').parent}:{os.environ['PATH']}"
+    ran = subprocess.run([script, scene.path("state"), kept, keep], env=scene.environment(PATH=path), capture_output=True, text=True, timeout=120)
+    equal(ran.returncode, status, f"the exit status of atoll-backup, which said {ran.stderr!r},")
+    return ran.stderr, sorted(os.listdir(kept))
+
+
 def nightly(scene):
-    """The recipe of docs/operations.md: the newest backups stay, and one that was broken off just before its end is not lost."""
+    """The newest backups stay, and one that was broken off just before its end is not lost."""
     kept = scene.path("nights")
     for name in ("2024-05-01T030000Z", "2024-05-02T030000Z"):
         (kept / name).mkdir(parents=True)
     scene.path("killed").rename(kept / "new")
     os.utime(kept / "new/BACKUP", (1_714_705_200, 1_714_705_200))  # 2024-05-03 03:00 UTC
-    script = pathlib.Path(__file__).parents[2] / "deploy/backup/atoll-backup"
-    path = f"{program('atoll-coordinator').parent}:{os.environ['PATH']}"
-    for keep, status in (("0", 2), ("3", 0)):
-        ran = subprocess.run([script, scene.path("state"), kept, keep], env=scene.environment(PATH=path), capture_output=True, text=True, timeout=120)
-        equal(ran.returncode, status, f"the exit status of atoll-backup, which said {ran.stderr!r},")
-    names = sorted(os.listdir(kept))
+    one_night(scene, kept, "0", status=2)
+    said, names = one_night(scene, kept, "3")
     check(len(names) == 3 and names[:2] == ["2024-05-02T030000Z", "2024-05-03T030000Z"], f"{names} are kept")
+    check("future" not in said, f"no clock was wrong, and it said {said!r}")
     for name in names[1:]:
         equal(scene.verify(f"nights/{name}")["damage"], [], f"what verify finds in {name}")
+
+
+def wrong_clock(scene):
+    """Backups of a clock that was ahead are the first to go, with a word about each that stays; the one just made never goes."""
+    def nights(folder, *names):
+        for name in names:
+            (scene.path(folder) / name).mkdir(parents=True)
+        return scene.path(folder)
+    ahead = ["2099-01-01T030000Z", "2099-01-02T030000Z", "2099-01-03T030000Z"]
+    said, names = one_night(scene, nights("ahead", *ahead), "3")
+    check(len(names) == 3 and names[1:] == ahead[1:] and names[0].startswith("2"), f"{names} are kept")
+    equal(scene.verify(f"ahead/{names[0]}")["damage"], [], "what verify finds in the backup just made")
+    told = [line for line in said.splitlines() if "lies in the future" in line]
+    check(len(told) == 2 and all(name in line for name, line in zip(ahead[1:], told)), f"it said {said!r}")
+    said, names = one_night(scene, nights("one", ahead[0]), "1")
+    check(len(names) == 1 and names[0] < ahead[0] and "future" not in said, f"{names} are kept; it said {said!r}")
+    # A clock that was behind: what it made is as old as it says, and is counted.
+    _, names = one_night(scene, nights("behind", "1970-01-01T000100Z", "2024-05-01T030000Z", ahead[0]), "2")
+    check(len(names) == 2 and names[0] == "2024-05-01T030000Z" and names[1] < ahead[0], f"{names} are kept")
 
 
 def goes_on(scene, manifest_root, backup_history):
@@ -140,6 +165,7 @@ def test(scene):
     killed(scene, alive)
     full_disk(scene, alive)
     nightly(scene)
+    wrong_clock(scene)
     shutil.rmtree(scene.path("backup-0"))
     before = rounds(scene)
     goes_on(scene, scene.path("data"), histories[1])
