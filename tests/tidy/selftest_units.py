@@ -1,0 +1,51 @@
+#!/usr/bin/python3
+"""check_units.py refuses each planted violation."""
+
+import unittest
+
+import check_units
+from selftest import Tree
+
+PAGE = """
+    runuser -u atoll -- /bin/atoll-worker check --name "$(hostname -s)" \\
+        --identity /var/lib/atoll/identity.pem
+
+or `0 3 * * * nice /bin/atoll-backup /var/lib/atoll/state /mnt 7`
+"""
+
+
+class Units(Tree):
+    check = staticmethod(check_units.check)
+
+    def setUp(self):
+        super().setUp()
+        self.unit(check_units.COORDINATOR, "/bin/atoll-coordinator --state-dir /var/lib/atoll/state --listen 0.0.0.0")
+        self.unit(check_units.WORKER, "/bin/atoll-worker --name %l --identity /var/lib/atoll/identity.pem")
+        self.unit(check_units.BACKUP, "/bin/atoll-backup /var/lib/atoll/state /mnt 7")
+        self.write(check_units.PAGE, PAGE)
+
+    def unit(self, path, command, user="atoll"):
+        self.write(path, f"[Service]\nUser={user}\nExecStart={command}\n")
+
+    def test_agreement_passes(self):
+        self.accepted(self.check)
+
+    def test_a_backup_of_another_directory(self):
+        self.unit(check_units.BACKUP, "/bin/atoll-backup /var/lib/atoll /mnt 7")
+        self.refused(self.check, "atoll-backup.service: backs up /var/lib/atoll,", "--state-dir /var/lib/atoll/state")
+
+    def test_a_crontab_of_another_directory(self):
+        self.write(check_units.PAGE, PAGE.replace("/state /mnt", " /mnt"))
+        self.refused(self.check, "operations.md: backs up /var/lib/atoll,")
+
+    def test_a_page_without_a_crontab(self):
+        self.write(check_units.PAGE, PAGE.replace("atoll-backup", "backup"))
+        self.refused(self.check, "no line of a crontab")
+
+    def test_a_unit_of_another_user(self):
+        self.unit(check_units.BACKUP, "/bin/atoll-backup /var/lib/atoll/state /mnt 7", user="root")
+        self.refused(self.check, "the units have different users")
+
+
+if __name__ == "__main__":
+    unittest.main()
