@@ -63,10 +63,13 @@ def mutual_tls(scene):
     token.write_text(scene.atoll("token", "create").out)
     enrol = ["--coordinator-enroll", f"127.0.0.1:{coordinator.ports['enroll']}", "--join-token", token]
     findings = checked(scene, coordinator, *enrol, name="b")
-    check("worker 'b', good until" in said(findings, "identity")[0], findings)
+    spent, good = said(findings, "identity")
+    check(f"was spent into {scene.path('cache-b/identity.pem')}: start the worker with that --identity" in spent, findings)
+    check("worker 'b', good until" in good, findings)
     check("speaks TLSv1.3 and takes our certificate" in said(findings, "tls")[0], findings)
     said(findings, "link")
-    checked(scene, coordinator, "--identity", scene.path("cache-b/identity.pem"), name="b")  # the token was used once
+    findings = checked(scene, coordinator, "--identity", scene.path("cache-b/identity.pem"), name="b")  # the token was used once
+    equal(len(said(findings, "identity")), 1, "lines about an identity that was there")
     equal(scene.atoll("-o", "json", "token", "list").json()["tokens"][0]["used"], 1, "enrolments")
 
     # Another authority's identity, and no TLS where TLS is spoken.

@@ -35,11 +35,19 @@ def users(root, page):
             yield f"{PAGE}: runuser -u {name}, and {WORKER} has User={names[WORKER]}"
 
 
+def checked_worker(root, page):
+    """The check before a worker joins has the options with which the unit starts it: a token is spent into its identity file."""
+    program, options = setting(root, WORKER, "ExecStart").split(" ", 1)
+    command = f"{program} check {options}".replace("%l", '"$(hostname -s)"')
+    if command not in " ".join(page.replace("\\\n", " ").split()):
+        yield f"{PAGE}: the check before a worker joins is not '{command}', the options of {WORKER}"
+
+
 def check(root):
     """What is wrong, a sentence each."""
     root = pathlib.Path(root)
     page = (root / PAGE).read_text()
-    return [*backups(root, page), *users(root, page)]
+    return [*backups(root, page), *users(root, page), *checked_worker(root, page)]
 
 
 def main():

@@ -46,6 +46,14 @@ class Units(Tree):
         self.unit(check_units.BACKUP, "/bin/atoll-backup /var/lib/atoll/state /mnt 7", user="root")
         self.refused(self.check, "the units have different users")
 
+    def test_a_check_with_other_options_than_the_worker(self):
+        self.write(check_units.PAGE, PAGE.replace("identity.pem", "cache/identity.pem"))
+        self.refused(self.check, "the check before a worker joins is not", "--identity /var/lib/atoll/identity.pem")
+
+    def test_a_check_by_another_user_than_the_worker(self):
+        self.write(check_units.PAGE, PAGE.replace("-u atoll", "-u root"))
+        self.refused(self.check, "runuser -u root", "User=atoll")
+
 
 if __name__ == "__main__":
     unittest.main()

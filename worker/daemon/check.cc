@@ -92,9 +92,15 @@ int RunWorkerCheck(const WorkerOptions& options, const GpuPlugin& plugin, const 
   report.Tell(available.ok() ? DeviceFinding(**device, *available) : FailedFinding("device", available.status()));
 
   if (!options.identity.empty()) {
+    const bool held = files->Exists(options.identity);
     if (const absl::Status status = EnsureIdentity(options, clock, log); !status.ok()) {
       report.Tell(FailedFinding("identity", status));
       return kWorkerPrecondition;
+    }
+    if (!held) {
+      report.Tell({Verdict::kGood, "identity",
+                   absl::StrCat("the join token was spent into ", options.identity,
+                                ": start the worker with that --identity, as a user who may read it")});
     }
   }
   const CoordinatorCheckResult coordinator =

@@ -13,8 +13,9 @@
 namespace atl {
 
 // Prints one finding a line (common/preflight): folders, device, all of CheckCoordinator, and for each job the memory
-// it takes here. Joins nothing; with --join-token it enrols where there is no identity yet, as the worker would.
-// Returns kWorkerLeft, or kWorkerPrecondition when a finding has failed. Blocks as CheckCoordinator.
+// it takes here. Joins nothing; with --join-token it enrols where there is no identity yet, as the worker would, and
+// says into which file. Returns kWorkerLeft, or kWorkerPrecondition when a finding has failed. Blocks as
+// CheckCoordinator.
 int RunWorkerCheck(const WorkerOptions& options, const GpuPlugin& plugin, const std::string& version,
                    const Clock& clock, Log& log, std::ostream& out);
 
