@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/advice.h"
 #include "common/base/files.h"
+#include "common/trust/certificate.h"
 #include "coordinator/audit/shared_lock.h"
 #include "coordinator/audit/state_paths.h"
 #include "coordinator/audit/verify.h"
@@ -61,7 +62,7 @@ class Copying {
   const audit::Report& report() const { return report_; }
   std::string Done() const {
     return absl::StrCat(options_.restore ? "restored " : "backed up ", source_, " to ", target_, ": ", copied_,
-                        " files, ", bytes_, " bytes, verified and flushed\n");
+                        " files, ", bytes_, " bytes, verified and flushed\n", options_.restore ? UndoneSince() : "");
   }
   std::string WayOn() const {
     return files_.Exists(partial_)
@@ -71,6 +72,14 @@ class Copying {
   const std::string& source() const { return source_; }
 
  private:
+  // What whoever restores has to do again. The lost directory may be there to be read, or the coordinator's own log.
+  std::string UndoneSince() const {
+    return absl::StrCat("this is the state of ", DateText(made_s_),
+                        ": whatever was revoked, evicted, quarantined or cordoned since is not so any more, and uses "
+                        "of join tokens since are not counted; look into events/audit of the lost directory, and "
+                        "revoke and evict again\n");
+  }
+
   absl::Status CheckSource() const {
     ATOLL_RETURN_IF_ERROR(audit::CheckIsFinished(files_, source_));
     if (options_.restore && !files_.Exists(JoinPath(source_, kManifestName))) {
@@ -190,6 +199,7 @@ class Copying {
     ATOLL_RETURN_IF_ERROR(files_.Rename(partial_, target_));
     copied_ = manifest.files.size();
     bytes_ = manifest.bytes;
+    made_s_ = manifest.wall_s;
     return files_.SyncDirectory(DirectoryOf(target_));
   }
 
@@ -224,6 +234,7 @@ class Copying {
   const std::string source_, target_, partial_;
   audit::Report report_;
   uint64_t copied_ = 0, bytes_ = 0;
+  int64_t made_s_ = 0;  // Unix time of the backup
 };
 
 }  // namespace

@@ -27,7 +27,8 @@ constexpr int kExitDamage = 65;  // what was to be copied is damaged; likewise
 // exists is never overwritten. A TARGET.partial of an earlier try is gone on with. A backup takes a cut of the state
 // (cut.h), of which a coordinator that runs on it, or is started meanwhile, notices nothing; it raises the process's
 // limit of open files to what it may. A restored ledger begins a new line (common/plan/boot_lines.h). Writes one line
-// to `out` when done, otherwise one sentence, or findings, to `err`.
+// to `out` when done, and after a restore another one, which says as of when the state is and what is to be done again;
+// otherwise one sentence, or findings, to `err`.
 int RunBackup(const BackupOptions& options, std::ostream& out, std::ostream& err);
 
 // FailedPrecondition when `state_dir` is a backup, finished or not: a coordinator that ran on it would go on in the

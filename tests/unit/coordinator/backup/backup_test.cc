@@ -23,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr int64_t kNow = 1'700'000'000;
 
@@ -82,7 +83,7 @@ class BackupTest : public testing::Test {
 
 TEST_F(BackupTest, ABackupAndAStateMadeFromItAreWell) {
   ASSERT_EQ(Backup(), kExitDone) << err_.str();
-  EXPECT_THAT(out_.str(), AllOf(HasSubstr("backed up"), HasSubstr("verified and flushed")));
+  EXPECT_THAT(out_.str(), AllOf(HasSubstr("backed up"), HasSubstr("verified and flushed"), Not(HasSubstr("revoke"))));
   EXPECT_EQ(Verify("backup"), audit::kExitWell);
   EXPECT_EQ(Get("backup/" + blob_), content_);
   EXPECT_FALSE(fs::exists(At("backup/coordinator.pem"))) << "a key is in the backup";
@@ -92,6 +93,8 @@ TEST_F(BackupTest, ABackupAndAStateMadeFromItAreWell) {
   EXPECT_EQ(Get("new/" + blob_), content_);
   EXPECT_EQ(Get("new/events/_fleet.jsonl"), "{}\n");
   EXPECT_EQ(Get("new/RESTORED"), Get("backup/BACKUP"));
+  EXPECT_THAT(out_.str(), AllOf(HasSubstr("2023-11-14 22:13:20 UTC"), HasSubstr("events/audit of the lost directory"),
+                                HasSubstr("revoke and evict again")));
   EXPECT_FALSE(fs::exists(At("new.partial")) || fs::exists(At("backup.partial")));
 }
 
