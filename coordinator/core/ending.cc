@@ -150,7 +150,7 @@ void Machine::End(Run& run, JobState state, const std::string& reason) {
   run.loaded = false;
   run.loading = false;
   SetState(run, state, reason);
-  out_.tasks.push_back(ReleaseJob{run.id()});
+  out_.tasks.push_back(ReleaseJob{run.id(), true});
 }
 
 void Machine::WriteCheckpointNow(Run& run, uint64_t step) {

@@ -187,8 +187,7 @@ struct CloseRound {  // -> RoundAggregated or ContributionsScreened or TaskFaile
   std::vector<ContributionHeader> contributions;  // in worker-name order
   uint64_t clock_step = 0;                        // job clock after the commit
 };
-struct WriteCheckpoint {  // -> CheckpointWritten, CheckpointDelayed or TaskFailed; taken right after the commits before
-                          // it
+struct WriteCheckpoint {  // -> CheckpointWritten, CheckpointDelayed or TaskFailed; right after the commits before it
   JobId job;
   uint64_t step = 0;
   VersionVector versions;
@@ -211,9 +210,10 @@ struct RestoreCheckpoint {
   uint64_t step = 0;
   uint64_t epoch = 0;
 };
-// The job has ended, or stopped for a failure: memory may go, files stay as retention says.
+// The job has ended, or stopped for a failure: memory may go, and what retention does not keep of an ended one.
 struct ReleaseJob {
   JobId job;
+  bool ended = false;
 };
 using Task = std::variant<PrepareParameters, FlushAcceptance, CloseRound, WriteCheckpoint, DropCheckpoint,
                           CheckCheckpoint, RestoreCheckpoint, ReleaseJob>;

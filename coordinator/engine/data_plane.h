@@ -33,6 +33,7 @@
 namespace atl {
 
 class UploadSink;  // engine.h
+struct JobView;    // core.h
 
 // Everything it stands on; all outlive it.
 struct DataPlaneParts {
@@ -87,6 +88,9 @@ class DataPlane {
   void RestoreCheckpoint(const struct RestoreCheckpoint& task, const JobRecord& job);
   // Also of a preparation that goes on: it ends without a word.
   void Release(const JobId& job);
+  // Of a job that has ended, what nothing starts from any more, unless contributions are kept: its round log where
+  // every fragment has a snapshot of its last version, else what is older than the newest one.
+  void DropEnded(const JobView& view);
   // How many have their parameters in memory. Thread-safe.
   size_t JobsInMemory() const ATOLL_EXCLUDES(mutex_);
   // Of the newest closed round of the fragment.
@@ -179,6 +183,11 @@ class DataPlane {
   // io executor. `written` is on disk: the rounds and snapshots that it makes superfluous are dropped.
   void SnapshotWritten(JobData& data, FragmentVersion written);
   void Warn(const char* what, const JobData& data, FragmentIndex fragment, const absl::Status& why);
+
+  // retention.cc; io executor. Of epochs below `epoch`, whose snapshots, or the checkpoint it went back to, are on
+  // disk.
+  void DropGivenUp(const JobId& job, uint64_t epoch);
+  absl::Status DropLogOfEnded(const JobId& job, uint64_t epoch, const VersionVector& heads);
 
   // downloads.cc. The newest committed update of a fragment, which is in memory; nothing for any other. Thread-safe.
   std::optional<DownloadContent> FindNewest(const DownloadKey& key) const ATOLL_EXCLUDES(mutex_);

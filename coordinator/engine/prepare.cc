@@ -299,6 +299,9 @@ void DataPlane::AnnounceReady(const Preparation& p) {
     loading_.erase(expected);
   }
   Emit(ParametersReady{data.job, std::move(hashes), TrafficOf(data)});
+  if (data.epoch == 0 || data.spec.checkpoint.keep_contributions) return;
+  BehindSnapshots(
+      [this, job = data.job, epoch = data.epoch] { parts_.io.Post([this, job, epoch] { DropGivenUp(job, epoch); }); });
 }
 
 void DataPlane::CheckCheckpoint(const struct CheckCheckpoint& task, const JobSpec& spec) {

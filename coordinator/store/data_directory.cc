@@ -40,16 +40,18 @@ std::string DataDirectory::BlobPath(const Sha256& sha256) const {
 }
 std::string DataDirectory::BlobPartPath(const Sha256& sha256) const { return BlobPath(sha256) + ".part"; }
 std::string DataDirectory::JobDirectory(const JobId& job) const { return absl::StrCat(root_, "/jobs/", job.value); }
+std::string DataDirectory::RoundsDirectory(const JobId& job) const { return JobDirectory(job) + "/rounds"; }
+std::string DataDirectory::SnapshotsDirectory(const JobId& job) const { return JobDirectory(job) + "/snapshots"; }
 
 std::string DataDirectory::SegmentDirectory(const JobId& job, uint64_t epoch, FragmentIndex fragment) const {
-  return absl::StrFormat("%s/rounds/e%010d/f%05d", JobDirectory(job), epoch, fragment.value);
+  return absl::StrFormat("%s/e%010d/f%05d", RoundsDirectory(job), epoch, fragment.value);
 }
 std::string DataDirectory::SegmentPath(const RoundKey& key) const {
   return absl::StrFormat("%s/v%010d.seg", SegmentDirectory(key.job, key.epoch, key.target.fragment),
                          key.target.version.value);
 }
 std::string DataDirectory::SnapshotDirectory(const JobId& job, uint64_t epoch, FragmentIndex fragment) const {
-  return absl::StrFormat("%s/snapshots/e%010d/f%05d", JobDirectory(job), epoch, fragment.value);
+  return absl::StrFormat("%s/e%010d/f%05d", SnapshotsDirectory(job), epoch, fragment.value);
 }
 std::string DataDirectory::SnapshotPath(const SnapshotKey& key) const {
   return absl::StrFormat("%s/v%010d.snap", SnapshotDirectory(key.job, key.epoch, key.at.fragment),

@@ -48,8 +48,10 @@ class DataDirectory {
   std::string BlobPath(const Sha256& sha256) const;
   std::string BlobPartPath(const Sha256& sha256) const;
   std::string JobDirectory(const JobId& job) const;
+  std::string RoundsDirectory(const JobId& job) const;  // of all epochs
   std::string SegmentDirectory(const JobId& job, uint64_t epoch, FragmentIndex fragment) const;
   std::string SegmentPath(const RoundKey& key) const;
+  std::string SnapshotsDirectory(const JobId& job) const;  // of all epochs
   std::string SnapshotDirectory(const JobId& job, uint64_t epoch, FragmentIndex fragment) const;
   std::string SnapshotPath(const SnapshotKey& key) const;
   std::string CheckpointDirectory(const JobId& job, uint64_t step) const;

@@ -97,6 +97,8 @@ class RoundLog {
   // Unlinks segments whose version is below `keep_from`; returns the bytes freed.
   absl::StatusOr<uint64_t> DropBefore(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version keep_from);
   absl::Status Drop(const RoundKey& key);
+  // Closes and unlinks all segments of epochs below `epoch`.
+  absl::Status DropEpochsBefore(const JobId& job, uint64_t epoch);
 
  private:
   absl::StatusOr<std::shared_ptr<RoundSegment>> Find(const RoundKey& key) const ATOLL_EXCLUDES(mutex_);

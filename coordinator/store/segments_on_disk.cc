@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "absl/strings/numbers.h"
+#include "coordinator/store/epochs_on_disk.h"
 #include "coordinator/store/round_log.h"
+#include "coordinator/store/round_segment.h"
 
 namespace atl {
 
@@ -39,6 +41,14 @@ absl::StatusOr<uint64_t> RoundLog::DropBefore(const JobId& job, uint64_t epoch, 
     freed += size;
   }
   return freed;
+}
+
+absl::Status RoundLog::DropEpochsBefore(const JobId& job, uint64_t epoch) {
+  {
+    MutexLock lock(mutex_);
+    std::erase_if(open_, [&](const auto& open) { return open.first.job == job && open.first.epoch < epoch; });
+  }
+  return RemoveEpochsBefore(files_, directory_.RoundsDirectory(job), epoch);
 }
 
 namespace {

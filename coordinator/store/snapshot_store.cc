@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/numbers.h"
+#include "coordinator/store/epochs_on_disk.h"
 #include "coordinator/store/snapshots_on_disk.h"
 
 namespace atl {
@@ -219,6 +220,10 @@ absl::Status SnapshotStore::DropBefore(const JobId& job, uint64_t epoch, Fragmen
       ATOLL_RETURN_IF_ERROR(files_.Remove(directory_.SnapshotPath({job, epoch, {fragment, version}})));
   }
   return absl::OkStatus();
+}
+
+absl::Status SnapshotStore::DropEpochsBefore(const JobId& job, uint64_t epoch) {
+  return RemoveEpochsBefore(files_, directory_.SnapshotsDirectory(job), epoch);
 }
 
 absl::Status SnapshotStore::WriteCheckpoint(const CheckpointRecord& record, uint64_t epoch) {

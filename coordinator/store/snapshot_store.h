@@ -67,6 +67,8 @@ class SnapshotStore {
   // from. Links of checkpoints stay.
   absl::Status DropBefore(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version keep_from,
                           bool keep_first = false);
+  // Unlinks all snapshots of epochs below `epoch`, half-written ones too. Links of checkpoints stay.
+  absl::Status DropEpochsBefore(const JobId& job, uint64_t epoch);
 
   // Links the snapshots of `record.versions` in `epoch` (which must be there) and writes the manifest. Idempotent.
   absl::Status WriteCheckpoint(const CheckpointRecord& record, uint64_t epoch);

@@ -37,7 +37,9 @@ TEST(Audit, WithoutKeptContributionsSomeRoundsHaveNoState) {
   Harness h;
   JobSpec spec = KeptJob(h);
   spec.checkpoint.keep_contributions = false;
-  ASSERT_NO_FATAL_FAILURE(RunToItsEnd(h, spec));
+  ASSERT_NO_FATAL_FAILURE(BeginRun(h, spec));
+  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 5; }));
+  h.KillCoordinator();
   const StateOnDisk state(h);
   ExpectWell(state.Verify());
   const audit::Report replay = state.Replay();

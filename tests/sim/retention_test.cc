@@ -1,5 +1,6 @@
-// What of a job's files stays on the disk while it runs, without checkpoint.keep_contributions: what a restart needs,
-// what workers a little behind may ask for, and never more than the published bound.
+// What of a job's files stays on the disk, without checkpoint.keep_contributions: while it runs what a restart needs
+// and what workers a little behind may ask for, never more than the published bound; after a rollback nothing of the
+// epoch that was given up, after the end nothing that is not a checkpoint's.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include "common/plan/coordinator_needs.h"
 #include "coordinator/engine/intake.h"
 #include "tests/sim/harness.h"
+#include "tests/sim/state_on_disk.h"
 
 namespace atl {
 namespace {
@@ -95,6 +97,168 @@ TEST(Retention, SmallRoundsStayUntilTheyOutweighTheState) {
   const JobSizes sizes = SizesOf(spec, layout);
   const uint64_t round = 3 * sizes.contribution_bytes + sizes.update_bytes;
   EXPECT_LE(seen.most_segments * round, 12 * sizes.parameters + 2 * round);
+}
+
+// Names below a directory of the job.
+std::vector<std::string> Below(Harness& h, const std::string& part) {
+  std::vector<std::string> found;
+  for (const std::string& path : h.files().Paths()) {
+    if (path.starts_with(absl::StrCat("/state/jobs/", kJob, "/", part))) found.push_back(path);
+  }
+  return found;
+}
+
+void ExpectWell(Harness& h) {
+  const StateOnDisk state(h);
+  const audit::Report verify = state.Verify(), replay = state.Replay();
+  EXPECT_TRUE(verify.ok()) << verify.Text();
+  EXPECT_TRUE(replay.ok()) << replay.Text();
+}
+
+JobSpec InTwoFragments(Harness& h) {
+  StoreManifest(h);
+  JobSpec spec = SmallJob(kJob);
+  spec.sync.pattern = FragmentPattern::kStrided;
+  spec.sync.layers_per_fragment = 2;
+  spec.checkpoint.every_rounds = 2;
+  return spec;
+}
+
+// Up to the request for a rollback.
+void PlayToTheRollback(Harness& h) {
+  const JobSpec spec = InTwoFragments(h);
+  h.StartCoordinator();
+  ASSERT_TRUE(h.Submit(spec).ok());
+  h.StartWorker("a");
+  h.StartWorker("b");
+  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 5; }));
+  ASSERT_TRUE(h.Control(kJob, JobAction::kPause).ok());
+  h.RunFor(Seconds(30));
+  const auto view = h.View(kJob);
+  ASSERT_GE(view->fragments.size(), 2u);
+  ASSERT_FALSE(view->checkpoints.empty());
+  h.AskWithoutWaiting(
+      JobRolledBack{.job = JobId{kJob}, .checkpoint_step = view->checkpoints.front().step, .wall_nanos = 1});
+}
+
+TEST(Retention, ARollbackLeavesNothingOfTheEpochThatItGivesUp) {
+  Harness h;
+  ASSERT_NO_FATAL_FAILURE(PlayToTheRollback(h));
+  h.RunFor(Seconds(5));
+  ASSERT_EQ(h.View(kJob)->record.epoch, 1u);
+  EXPECT_TRUE(Below(h, "rounds/e0000000000").empty());
+  EXPECT_TRUE(Below(h, "snapshots/e0000000000").empty());
+  EXPECT_EQ(Below(h, "snapshots/e0000000001").size(), h.View(kJob)->fragments.size());
+  ASSERT_TRUE(h.Control(kJob, JobAction::kResume).ok());
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded) << h.View(kJob)->record.reason;
+  h.KillCoordinator();
+  ExpectWell(h);
+}
+
+// At every call that changes the disk, from the request on.
+TEST(Retention, ARollbackThatIsBrokenOffLeavesNothingAfterTheNextStart) {
+  constexpr DiskFault kFaults[] = {DiskFault::kKilledBefore, DiskFault::kPowerCut, DiskFault::kTornPowerCut};
+  bool met = true;
+  for (uint64_t call = 0; met; ++call) {
+    SCOPED_TRACE(call);
+    Harness h;
+    ASSERT_NO_FATAL_FAILURE(PlayToTheRollback(h));
+    h.files().FailAt(call, kFaults[call % std::size(kFaults)]);
+    h.RunFor(Seconds(5));
+    met = h.files().met();
+    if (h.coordinator_runs()) h.KillCoordinator();
+    h.files().FailAt(UINT64_MAX, DiskFault::kNone);
+    ExpectWell(h);
+    h.StartCoordinator();
+    h.RunFor(Seconds(5));
+    const auto view = h.View(kJob);
+    if (view->record.epoch > 0) {
+      EXPECT_TRUE(Below(h, "rounds/e0000000000").empty());
+      EXPECT_TRUE(Below(h, "snapshots/e0000000000").empty());
+    }
+    ASSERT_TRUE(h.Control(kJob, JobAction::kResume).ok());
+    ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); })) << h.View(kJob)->waiting_line;
+    EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded) << h.View(kJob)->record.reason;
+  }
+}
+
+TEST(Retention, OfAnEndedJobTheCheckpointStaysWithoutItsLog) {
+  Harness h;
+  h.StartCoordinator();
+  ASSERT_TRUE(h.Submit(InTwoFragments(h)).ok());
+  h.StartWorker("a");
+  h.StartWorker("b");
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  h.RunFor(Seconds(5));
+  const auto view = h.View(kJob);
+  ASSERT_EQ(view->record.state, JobState::kSucceeded) << view->record.reason;
+  EXPECT_TRUE(Below(h, "rounds").empty());
+  EXPECT_EQ(Below(h, "snapshots").size(), view->fragments.size());  // linked by the checkpoint
+  EXPECT_FALSE(Below(h, "checkpoints").empty());
+  h.KillCoordinator();
+  ExpectWell(h);
+}
+
+TEST(Retention, OfAJobWhoseEndWasBrokenOffTheNextStartDropsTheLog) {
+  Harness h;
+  h.StartCoordinator();
+  ASSERT_TRUE(h.Submit(InTwoFragments(h)).ok());
+  h.StartWorker("a");
+  h.StartWorker("b");
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));  // in that turn nothing of it was dropped yet
+  h.KillCoordinator();
+  ASSERT_FALSE(Below(h, "rounds").empty());
+  ExpectWell(h);
+  h.StartCoordinator();
+  h.RunFor(Seconds(5));
+  EXPECT_TRUE(Below(h, "rounds").empty());
+  h.KillCoordinator();
+  ExpectWell(h);
+}
+
+// Nothing starts from it, but what was committed is kept: its newest snapshots and the rounds since.
+TEST(Retention, OfACancelledJobWhatWasCommittedStays) {
+  Harness h;
+  JobSpec spec = InTwoFragments(h);
+  spec.stop.inner_steps = 400;
+  spec.checkpoint.every_rounds = 1000;
+  spec.sync.upload_codec = spec.sync.download_codec = CodecKind::kMxfp4;  // several rounds between snapshots
+  h.StartCoordinator();
+  ASSERT_TRUE(h.Submit(spec).ok());
+  h.StartWorker("a");
+  h.StartWorker("b");
+  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 20; }));
+  ASSERT_TRUE(h.Control(kJob, JobAction::kCancel).ok());
+  h.RunFor(Seconds(5));
+  const std::set<uint64_t> snapshots = Snapshots(h), segments = Segments(h);
+  ASSERT_EQ(snapshots.size(), 1u);
+  ASSERT_FALSE(segments.empty());
+  EXPECT_EQ(*segments.begin(), *snapshots.begin());
+  h.KillCoordinator();
+  ExpectWell(h);
+}
+
+TEST(Retention, KeptContributionsOutlastARollbackAndTheEnd) {
+  Harness h;
+  JobSpec spec = InTwoFragments(h);
+  spec.checkpoint.keep_contributions = true;
+  h.StartCoordinator();
+  ASSERT_TRUE(h.Submit(spec).ok());
+  h.StartWorker("a");
+  h.StartWorker("b");
+  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 5; }));
+  ASSERT_TRUE(h.Control(kJob, JobAction::kPause).ok());
+  h.RunFor(Seconds(30));
+  ASSERT_TRUE(h.RollBack(kJob, h.View(kJob)->checkpoints.front().step).ok());
+  ASSERT_TRUE(h.Control(kJob, JobAction::kResume).ok());
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  h.RunFor(Seconds(5));
+  EXPECT_GE(Below(h, "rounds/e0000000000").size(), 10u);
+  EXPECT_FALSE(Below(h, "snapshots/e0000000000").empty());
+  EXPECT_FALSE(Below(h, "rounds/e0000000001").empty());
+  h.KillCoordinator();
+  ExpectWell(h);
 }
 
 TEST(Retention, ARestartCountsWhatTheLogHolds) {

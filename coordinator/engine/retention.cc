@@ -1,0 +1,53 @@
+// What goes from the disk as a whole: epochs that a rollback has given up, and what nothing starts from any more once a
+// job has ended. All of it goes behind what was asked for before, so that nothing is written where it was.
+#include <algorithm>
+#include <utility>
+
+#include "coordinator/core/core.h"
+#include "coordinator/engine/data_plane.h"
+#include "coordinator/store/epochs_on_disk.h"
+
+namespace atl {
+
+void DataPlane::DropGivenUp(const JobId& job, uint64_t epoch) {
+  absl::Status dropped = parts_.rounds.DropEpochsBefore(job, epoch);
+  if (dropped.ok()) dropped = parts_.snapshots.DropEpochsBefore(job, epoch);
+  if (!dropped.ok())
+    parts_.log.Warn("files of older epochs not removed",
+                    {{"job", job.value}, {"epoch", epoch}, {"reason", std::string(dropped.message())}});
+}
+
+void DataPlane::DropEnded(const JobView& view) {
+  if (view.record.spec.checkpoint.keep_contributions) return;
+  VersionVector heads;
+  for (const FragmentView& fragment : view.fragments) heads.push_back(fragment.version);
+  BehindSnapshots([this, job = view.record.job, epoch = view.record.epoch, heads = std::move(heads)] {
+    parts_.io.Post([this, job, epoch, heads] {
+      DropGivenUp(job, epoch);
+      const absl::Status dropped = DropLogOfEnded(job, epoch, heads);
+      if (!dropped.ok())
+        parts_.log.Warn("round log of an ended job not removed",
+                        {{"job", job.value}, {"reason", std::string(dropped.message())}});
+    });
+  });
+}
+
+absl::Status DataPlane::DropLogOfEnded(const JobId& job, uint64_t epoch, const VersionVector& heads) {
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<uint64_t> there,
+                         EpochsOnDisk(parts_.files, parts_.directory.RoundsDirectory(job)));
+  if (there.empty()) return absl::OkStatus();  // so it is at each start but one
+  bool superfluous = true;
+  for (uint32_t i = 0; i < heads.size(); ++i) {
+    const FragmentIndex fragment{i};
+    ATOLL_RETURN_IF_ERROR(parts_.snapshots.DropUnfinished(job, epoch, fragment));
+    ATOLL_ASSIGN_OR_RETURN(const std::optional<Version> newest,
+                           parts_.snapshots.NewestUpTo(job, epoch, fragment, heads[i]));
+    superfluous = superfluous && newest == heads[i];
+    if (!newest) continue;
+    ATOLL_RETURN_IF_ERROR(parts_.snapshots.DropBefore(job, epoch, fragment, *newest));
+    ATOLL_RETURN_IF_ERROR(parts_.rounds.DropBefore(job, epoch, fragment, *newest).status());
+  }
+  return superfluous ? parts_.rounds.DropEpochsBefore(job, epoch + 1) : absl::OkStatus();
+}
+
+}  // namespace atl

@@ -1,0 +1,22 @@
+// What lies on disk by epoch: directories e<epoch>/f<fragment> of the round log and of snapshots.
+#ifndef ATOLL_COORDINATOR_STORE_EPOCHS_ON_DISK_H_
+#define ATOLL_COORDINATOR_STORE_EPOCHS_ON_DISK_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/files.h"
+#include "common/base/status.h"
+
+namespace atl {
+
+// Epochs with a directory below `path`, ascending. None where it is not there.
+absl::StatusOr<std::vector<uint64_t>> EpochsOnDisk(const Files& files, const std::string& path);
+
+// Removes those below `epoch` with all that is in them. What is open of it stays readable.
+absl::Status RemoveEpochsBefore(Files& files, const std::string& path, uint64_t epoch);
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_STORE_EPOCHS_ON_DISK_H_
