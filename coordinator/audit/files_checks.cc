@@ -29,6 +29,11 @@ class JobFilesChecker {
       CheckSnapshot(key, path);
     }
     for (const auto& [key, path] : job_files.segments) CheckSegment(key, path);
+    for (const auto& [step, found] : job_files.checkpoints) {
+      if (standing_.checkpoints.contains(step)) continue;
+      report_.Note({found.directory, std::nullopt, job_, "a checkpoint that the ledger does not have",
+                    "the next start removes it, unless it is newer than the ledger"});
+    }
     for (const auto& [step, row] : standing_.checkpoints) {
       const auto found = job_files.checkpoints.find(step);
       if (row->complete) CheckCheckpoint(*row, found == job_files.checkpoints.end() ? nullptr : &found->second);

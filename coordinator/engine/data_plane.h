@@ -91,6 +91,9 @@ class DataPlane {
   // Of a job that has ended, what nothing starts from any more, unless contributions are kept: its round log where
   // every fragment has a snapshot of its last version, else what is older than the newest one.
   void DropEnded(const JobView& view);
+  // At the start, of each job: checkpoints that the ledger has dropped, and of an ended one those that it never had
+  // whole. A process that dies leaves them.
+  void DropForgotten(const JobView& view);
   // How many have their parameters in memory. Thread-safe.
   size_t JobsInMemory() const ATOLL_EXCLUDES(mutex_);
   // Of the newest closed round of the fragment.

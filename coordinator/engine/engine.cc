@@ -167,16 +167,17 @@ struct Engine::State {
       }
       void operator()(const ReleaseJob& t) const {
         state.parts.data.Release(t.job);
-        if (t.ended) state.DropEnded(t.job);
+        if (t.ended) state.parts.data.DropEnded(*state.core->ViewJob(t.job, state.parts.clock.Now()));
       }
     };
     std::visit(Visitor{*this}, task);
   }
 
-  // Once the ledger has its end.
-  void DropEnded(const JobId& job) {
-    const std::optional<JobView> view = core->ViewJob(job, parts.clock.Now());
-    if (view.has_value() && HasEnded(view->record.state)) parts.data.DropEnded(*view);
+  // Of what was decided before this process.
+  void DropLeftOvers(const JobId& job) {
+    const JobView view = *core->ViewJob(job, parts.clock.Now());
+    parts.data.DropForgotten(view);
+    if (HasEnded(view.record.state)) parts.data.DropEnded(view);
   }
 
   JobRecord RecordOf(const JobId& job) const { return core->ViewJob(job, parts.clock.Now())->record; }
@@ -236,7 +237,7 @@ Engine::~Engine() {
 
 void Engine::Start(const std::map<JobId, std::string>& damaged_logs, const std::vector<DamagedRound>& damaged_rounds) {
   for (const DamagedRound& round : damaged_rounds) state_->Note({round.job, "round log damaged", round.what, {}});
-  for (const JobId& job : state_->core->Jobs()) state_->DropEnded(job);  // where a process died before
+  for (const JobId& job : state_->core->Jobs()) state_->DropLeftOvers(job);
   state_->Push(state_->core->Start(state_->parts.clock.Now(), damaged_logs));
 }
 

@@ -1,6 +1,6 @@
 // What goes from the disk as a whole: epochs that a rollback has given up, and what nothing starts from any more once a
 // job has ended. All of it goes behind what was asked for before, so that nothing is written where it was.
-#include <algorithm>
+#include <set>
 #include <utility>
 
 #include "coordinator/core/core.h"
@@ -8,6 +8,15 @@
 #include "coordinator/store/epochs_on_disk.h"
 
 namespace atl {
+namespace {
+
+VersionVector HeadsOf(const JobView& view) {
+  VersionVector heads;
+  for (const FragmentView& fragment : view.fragments) heads.push_back(fragment.version);
+  return heads;
+}
+
+}  // namespace
 
 void DataPlane::DropGivenUp(const JobId& job, uint64_t epoch) {
   absl::Status dropped = parts_.rounds.DropEpochsBefore(job, epoch);
@@ -19,9 +28,7 @@ void DataPlane::DropGivenUp(const JobId& job, uint64_t epoch) {
 
 void DataPlane::DropEnded(const JobView& view) {
   if (view.record.spec.checkpoint.keep_contributions) return;
-  VersionVector heads;
-  for (const FragmentView& fragment : view.fragments) heads.push_back(fragment.version);
-  BehindSnapshots([this, job = view.record.job, epoch = view.record.epoch, heads = std::move(heads)] {
+  BehindSnapshots([this, job = view.record.job, epoch = view.record.epoch, heads = HeadsOf(view)] {
     parts_.io.Post([this, job, epoch, heads] {
       DropGivenUp(job, epoch);
       const absl::Status dropped = DropLogOfEnded(job, epoch, heads);
@@ -47,7 +54,25 @@ absl::Status DataPlane::DropLogOfEnded(const JobId& job, uint64_t epoch, const V
     ATOLL_RETURN_IF_ERROR(parts_.snapshots.DropBefore(job, epoch, fragment, *newest));
     ATOLL_RETURN_IF_ERROR(parts_.rounds.DropBefore(job, epoch, fragment, *newest).status());
   }
+  // Whatever is open of it: the round of the head gathers no more.
   return superfluous ? parts_.rounds.DropEpochsBefore(job, epoch + 1) : absl::OkStatus();
+}
+
+void DataPlane::DropForgotten(const JobView& view) {
+  std::set<uint64_t> known;
+  for (const CheckpointRecord& checkpoint : view.checkpoints) {
+    if (checkpoint.complete || !HasEnded(view.record.state)) known.insert(checkpoint.step);
+  }
+  parts_.snapshot_io.Post([this, known = std::move(known), job = view.record.job, epoch = view.record.epoch,
+                           heads = HeadsOf(view)] {
+    const auto kept = parts_.snapshots.DropCheckpointsBut(known, job, epoch, heads);
+    if (!kept.ok())
+      return parts_.log.Warn("dropped checkpoints not removed",
+                             {{"job", job.value}, {"reason", std::string(kept.status().message())}});
+    for (const uint64_t step : *kept)
+      parts_.log.Warn("checkpoint that the ledger does not have",
+                      {{"job", job.value}, {"step", step}, {"reason", "the ledger is an older copy than this file"}});
+  });
 }
 
 }  // namespace atl

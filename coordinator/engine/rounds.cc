@@ -338,12 +338,14 @@ void DataPlane::WriteCheckpoint(const struct WriteCheckpoint& task) {
 }
 
 void DataPlane::DropCheckpoint(const struct DropCheckpoint& task) {
-  parts_.snapshot_io.Post([this, task] {
+  const auto drop = [this, task] {
     const absl::Status dropped = parts_.snapshots.DropCheckpoint(task.job, task.step);
     if (!dropped.ok())
       parts_.log.Warn("checkpoint not removed",
                       {{"job", task.job.value}, {"step", task.step}, {"reason", std::string(dropped.message())}});
-  });
+  };
+  // The way of one that is written: given up meanwhile, it is there before it is removed.
+  parts_.compute.Post([this, drop] { parts_.io.Post([this, drop] { parts_.snapshot_io.Post(drop); }); });
 }
 
 }  // namespace atl

@@ -57,8 +57,9 @@ std::string DataDirectory::SnapshotPath(const SnapshotKey& key) const {
   return absl::StrFormat("%s/v%010d.snap", SnapshotDirectory(key.job, key.epoch, key.at.fragment),
                          key.at.version.value);
 }
+std::string DataDirectory::CheckpointsDirectory(const JobId& job) const { return JobDirectory(job) + "/checkpoints"; }
 std::string DataDirectory::CheckpointDirectory(const JobId& job, uint64_t step) const {
-  return absl::StrFormat("%s/checkpoints/%010d", JobDirectory(job), step);
+  return absl::StrFormat("%s/%010d", CheckpointsDirectory(job), step);
 }
 std::string DataDirectory::CheckpointFragmentPath(const JobId& job, uint64_t step, FragmentIndex fragment) const {
   return absl::StrFormat("%s/f%05d.snap", CheckpointDirectory(job, step), fragment.value);

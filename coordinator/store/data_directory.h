@@ -54,6 +54,7 @@ class DataDirectory {
   std::string SnapshotsDirectory(const JobId& job) const;  // of all epochs
   std::string SnapshotDirectory(const JobId& job, uint64_t epoch, FragmentIndex fragment) const;
   std::string SnapshotPath(const SnapshotKey& key) const;
+  std::string CheckpointsDirectory(const JobId& job) const;  // of all steps
   std::string CheckpointDirectory(const JobId& job, uint64_t step) const;
   std::string CheckpointFragmentPath(const JobId& job, uint64_t step, FragmentIndex fragment) const;
 

@@ -89,6 +89,17 @@ absl::StatusOr<SnapshotHeader> ReadHeader(const File& file, const std::string& p
   return header;
 }
 
+// Than a ledger whose process has this boot number, and which knows these heads of that epoch.
+bool IsNewer(const CheckpointManifest& manifest, BootNumber boot, uint64_t epoch, const VersionVector& heads) {
+  if (manifest.boot.value >= boot.value || manifest.epoch != epoch)
+    return manifest.boot.value >= boot.value || manifest.epoch > epoch;
+  const VersionVector& versions = manifest.record.versions;
+  for (size_t i = 0; i < versions.size(); ++i) {
+    if (i >= heads.size() || heads[i] < versions[i]) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 SnapshotReader::SnapshotReader(std::unique_ptr<File> file, SnapshotHeader header, uint64_t public_offset)
@@ -241,14 +252,19 @@ absl::Status SnapshotStore::WriteCheckpoint(const CheckpointRecord& record, uint
   return files_.SyncDirectory(DirectoryOf(directory));
 }
 
-absl::StatusOr<CheckpointRecord> SnapshotStore::ReadCheckpoint(const JobId& job, uint64_t step) const {
+absl::StatusOr<CheckpointManifest> SnapshotStore::ReadManifest(const JobId& job, uint64_t step) const {
   const std::string path = JoinPath(directory_.CheckpointDirectory(job, step), kCheckpointManifestName);
   ATOLL_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(files_, path, kManifestLimit));
-  const auto manifest = ParseCheckpointManifest(text);
+  auto manifest = ParseCheckpointManifest(text);
   if (!manifest.ok()) return Annotate(manifest.status(), path);
   if (manifest->record.job != job || manifest->record.step != step)
     return absl::DataLossError(absl::StrCat(path, " is the manifest of another checkpoint"));
-  return manifest->record;
+  return manifest;
+}
+
+absl::StatusOr<CheckpointRecord> SnapshotStore::ReadCheckpoint(const JobId& job, uint64_t step) const {
+  ATOLL_ASSIGN_OR_RETURN(CheckpointManifest manifest, ReadManifest(job, step));
+  return std::move(manifest.record);
 }
 
 absl::StatusOr<LoadedSnapshot> SnapshotStore::LoadCheckpointFragment(const JobId& job, uint64_t step,
@@ -267,6 +283,27 @@ absl::Status SnapshotStore::DropCheckpoint(const JobId& job, uint64_t step) {
   ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(directory));
   for (const std::string& name : names) ATOLL_RETURN_IF_ERROR(files_.Remove(JoinPath(directory, name)));
   return files_.Remove(directory);
+}
+
+absl::StatusOr<std::vector<uint64_t>> SnapshotStore::DropCheckpointsBut(const std::set<uint64_t>& known,
+                                                                        const JobId& job, uint64_t epoch,
+                                                                        const VersionVector& heads) {
+  std::vector<uint64_t> kept;
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(directory_.CheckpointsDirectory(job)));
+  for (const std::string& name : names) {
+    uint64_t step = 0;
+    const bool named = absl::SimpleAtoi(name, &step) && JoinPath(directory_.CheckpointsDirectory(job), name) ==
+                                                            directory_.CheckpointDirectory(job, step);
+    if (!named || known.contains(step)) continue;
+    const absl::StatusOr<CheckpointManifest> manifest = ReadManifest(job, step);
+    if (!manifest.ok() && !absl::IsNotFound(manifest.status())) return manifest.status();
+    if (manifest.ok() && IsNewer(*manifest, boot_, epoch, heads)) {
+      kept.push_back(step);
+    } else {
+      ATOLL_RETURN_IF_ERROR(DropCheckpoint(job, step));
+    }
+  }
+  return kept;
 }
 
 std::vector<uint64_t> CheckpointsToDrop(const std::vector<uint64_t>& steps, uint32_t keep_last, uint32_t keep_every) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -81,10 +82,15 @@ class SnapshotStore {
                                                                        FragmentIndex fragment) const;
   // Manifest first, then the links. OK when absent.
   absl::Status DropCheckpoint(const JobId& job, uint64_t step);
+  // The same of every step that is not in `known`: a process died before it had removed them. What a ledger with these
+  // epoch and heads cannot have dropped stays, since it is an older copy than the files; gives those steps.
+  absl::StatusOr<std::vector<uint64_t>> DropCheckpointsBut(const std::set<uint64_t>& known, const JobId& job,
+                                                           uint64_t epoch, const VersionVector& heads);
 
  private:
   absl::StatusOr<LoadedSnapshot> LoadFile(const std::string& path, Digest layout) const;
   absl::StatusOr<std::shared_ptr<SnapshotReader>> OpenFile(const std::string& path) const;
+  absl::StatusOr<CheckpointManifest> ReadManifest(const JobId& job, uint64_t step) const;
   Files& files_;
   DataDirectory directory_;
   BootNumber boot_;

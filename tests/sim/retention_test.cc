@@ -1,12 +1,14 @@
 // What of a job's files stays on the disk, without checkpoint.keep_contributions: while it runs what a restart needs
 // and what workers a little behind may ask for, never more than the published bound; after a rollback nothing of the
 // epoch that was given up, after the end nothing that is not a checkpoint's.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
 #include "common/plan/coordinator_needs.h"
 #include "coordinator/engine/intake.h"
 #include "tests/sim/harness.h"
@@ -237,6 +239,60 @@ TEST(Retention, OfACancelledJobWhatWasCommittedStays) {
   EXPECT_EQ(*segments.begin(), *snapshots.begin());
   h.KillCoordinator();
   ExpectWell(h);
+}
+
+// Steps of checkpoints on disk that the ledger does not have.
+std::set<std::string> Forgotten(Harness& h) {
+  std::set<std::string> steps;
+  for (const std::string& path : Below(h, "checkpoints/")) {
+    if (path.ends_with("/manifest")) steps.insert(DirectoryOf(path).substr(DirectoryOf(path).size() - 10));
+  }
+  for (const CheckpointRecord& checkpoint : h.View(kJob)->checkpoints)
+    steps.erase(absl::StrFormat("%010d", checkpoint.step));
+  return steps;
+}
+
+TEST(Retention, ACheckpointWhoseRemovalWasBrokenOffGoesWithTheNextStart) {
+  Harness h;
+  JobSpec spec = InTwoFragments(h);
+  spec.checkpoint = {.every_rounds = 1, .keep_last = 1, .keep_every = 0, .keep_contributions = false};
+  h.StartCoordinator();
+  ASSERT_TRUE(h.Submit(spec).ok());
+  h.StartWorker("a");
+  ASSERT_TRUE(h.RunUntil([&] { return !Forgotten(h).empty(); }));  // decided, and not done yet
+  const std::string step = *Forgotten(h).begin();
+  h.KillCoordinator();
+  {
+    const StateOnDisk state(h);
+    const audit::Report verify = state.Verify();
+    EXPECT_TRUE(verify.ok()) << verify.Text();
+    EXPECT_THAT(verify.Text(), testing::HasSubstr("a checkpoint that the ledger does not have"));
+  }
+  h.StartCoordinator();
+  h.RunFor(Seconds(1));
+  EXPECT_TRUE(Below(h, "checkpoints/" + step).empty());
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  h.RunFor(Seconds(5));
+  EXPECT_TRUE(Forgotten(h).empty());
+  EXPECT_FALSE(Below(h, "checkpoints/").empty());
+}
+
+// Of an ended job too, and where half of it is left.
+TEST(Retention, WhatIsLeftOfADroppedCheckpointGoesFromAnEndedJob) {
+  Harness h;
+  h.StartCoordinator();
+  ASSERT_TRUE(h.Submit(InTwoFragments(h)).ok());
+  h.StartWorker("a");
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  h.RunFor(Seconds(5));
+  h.KillCoordinator();
+  const std::vector<std::string> whole = Below(h, "checkpoints/");
+  const DataDirectory directory("/state");
+  const std::string left = directory.CheckpointFragmentPath(JobId{kJob}, 7, FragmentIndex{0});
+  ASSERT_TRUE(h.files().HardLink(Below(h, "snapshots/").front(), left).ok());
+  h.StartCoordinator();
+  h.RunFor(Seconds(1));
+  EXPECT_EQ(Below(h, "checkpoints/"), whole);
 }
 
 TEST(Retention, KeptContributionsOutlastARollbackAndTheEnd) {

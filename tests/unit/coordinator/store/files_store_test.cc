@@ -128,6 +128,32 @@ TEST_F(SnapshotStoreTest, CheckpointsOutliveTheirSnapshots) {
   EXPECT_EQ(store_.DropCheckpoint({"tiny"}, 100), absl::OkStatus());
 }
 
+// What a ledger that is an older copy does not know is no leftover.
+TEST_F(SnapshotStoreTest, ForgottenCheckpointsGoUnlessTheLedgerIsOlder) {
+  ASSERT_EQ(Write(1), absl::OkStatus());
+  ASSERT_EQ(Write(2), absl::OkStatus());
+  const auto checkpoint = [&](uint64_t step, uint64_t version) {
+    CheckpointRecord record;
+    record.job = {"tiny"};
+    record.step = step;
+    record.versions = {{version}};
+    record.hashes = {arrays_.Hash(version)};
+    ASSERT_EQ(store_.WriteCheckpoint(record, 0), absl::OkStatus());
+  };
+  for (const uint64_t step : {10u, 20u}) checkpoint(step, 1);
+  checkpoint(30, 2);
+  const auto drop = [&](uint64_t boot, uint64_t epoch, uint64_t head) {
+    return *SnapshotStore(disk_, directory_, BootNumber{boot}).DropCheckpointsBut({10}, {"tiny"}, epoch, {{head}});
+  };
+  EXPECT_EQ(drop(3, 0, 2), (std::vector<uint64_t>{20, 30})) << "written by the start that the ledger is at";
+  EXPECT_EQ(drop(4, 0, 0), (std::vector<uint64_t>{20, 30}));
+  EXPECT_EQ(drop(4, 0, 1), (std::vector<uint64_t>{30}));
+  EXPECT_FALSE(store_.ReadCheckpoint({"tiny"}, 20).ok());
+  EXPECT_TRUE(drop(4, 1, 1).empty()) << "of an epoch that was given up";
+  EXPECT_FALSE(store_.ReadCheckpoint({"tiny"}, 30).ok());
+  EXPECT_TRUE(store_.ReadCheckpoint({"tiny"}, 10).ok());
+}
+
 TEST_F(SnapshotStoreTest, GoldenBytes) {
   ASSERT_EQ(Write(4), absl::OkStatus());
   const SimDisk::Content& content = disk_.At(directory_.SnapshotPath(KeyAt(4)));
