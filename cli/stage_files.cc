@@ -1,6 +1,7 @@
 #include "cli/stage_files.h"
 
 #include <algorithm>
+#include <atomic>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -19,8 +20,8 @@
 namespace atl::cli {
 namespace {
 
-constexpr int kUploadAttempts = 5;
-constexpr Duration kUploadPause = Seconds(1);
+constexpr int kUploadAttempts = 5;  // running, of which none brings more of the file there
+constexpr Duration kUploadPause = Seconds(1), kLongestUploadPause = Seconds(32);
 constexpr size_t kHashChunkBytes = size_t{1} << 20;
 constexpr uint64_t kConfigBytes = uint64_t{1} << 20;
 
@@ -238,6 +239,24 @@ std::optional<ModelSpec> Stager::TakeShapes(const std::string& config_path) {
   return config->model;
 }
 
+// Again and again while more gets there, be it by another upload of the same file, which has taken this one's place or
+// gives it up to this one. Pauses grow until a try has outlasted one, so that neither is always in the other's way.
+absl::Status UploadFile(Session& session, const StagedFile& file, const std::shared_ptr<BulkSource>& source,
+                        const std::atomic<uint64_t>& furthest) {
+  int left = kUploadAttempts;
+  for (Duration pause = kUploadPause;;) {
+    ATOLL_RETURN_IF_ERROR(CheckTimeIsLeft(session));
+    const Instant began = session.clock.Now();
+    const uint64_t before = furthest;
+    const absl::Status status = session.api.UploadBlob(file.sha256, source);
+    if (status.ok()) return status;
+    left = furthest > before ? kUploadAttempts : left - 1;
+    if (!absl::IsUnavailable(status) || left == 0) return Annotate(status, "storing " + file.what);
+    session.pause_before_retry(pause);
+    pause = session.clock.Now() - began > pause + pause ? kUploadPause : std::min(pause + pause, kLongestUploadPause);
+  }
+}
+
 // Bytes read so far, on the way to the wire.
 class CountingSource final : public BulkSource {
  public:
@@ -282,15 +301,12 @@ absl::Status UploadFiles(Session& session, const std::vector<StagedFile>& staged
   ProgressLine progress(session.talk, "storing files", session.terminal.talk, total < (uint64_t{8} << 20));
   for (const StagedFile& s : staged) {
     if (wanted.erase(s.sha256) == 0) continue;
-    const auto source = std::make_shared<CountingSource>(
-        s.source, [&progress, before, total](uint64_t done) { progress.Update(before + done, total); });
-    absl::Status status = absl::UnavailableError("not tried");
-    for (int attempt = 0; attempt < kUploadAttempts && status.code() == absl::StatusCode::kUnavailable; ++attempt) {
-      if (attempt > 0) session.pause_before_retry(kUploadPause);
-      ATOLL_RETURN_IF_ERROR(CheckTimeIsLeft(session));
-      status = session.api.UploadBlob(s.sha256, source);
-    }
-    if (!status.ok()) return Annotate(status, "storing " + s.what);
+    std::atomic<uint64_t> furthest = 0;
+    const auto source = std::make_shared<CountingSource>(s.source, [&, before, total](uint64_t done) {
+      furthest = std::max<uint64_t>(furthest, done);
+      progress.Update(before + done, total);
+    });
+    ATOLL_RETURN_IF_ERROR(UploadFile(session, s, source, furthest));
     before += s.source->size_bytes();
   }
   return absl::OkStatus();

@@ -103,28 +103,30 @@ class BlobSession final : public UploadHandler, public std::enable_shared_from_t
       if (blobs.Has(self->blob_.sha256))
         return reply(UploadStatus{.resume_offset_bytes = self->blob_.bytes, .accepted = true});
       if (const absl::Status room = self->data_.CheckRoom(self->blob_.bytes); !room.ok()) return reply(room);
-      const absl::StatusOr<uint64_t> offset = blobs.Begin(self->blob_.sha256, self->blob_.bytes);
-      if (!offset.ok()) return reply(offset.status());
-      reply(UploadStatus{.resume_offset_bytes = *offset, .accepted = false});
+      const absl::StatusOr<BlobStore::Begun> begun = blobs.Begin(self->blob_.sha256, self->blob_.bytes);
+      if (!begun.ok()) return reply(begun.status());
+      self->turn_ = begun->turn;
+      reply(UploadStatus{.resume_offset_bytes = begun->length, .accepted = false});
     });
   }
   void OnBytes(uint64_t offset, BulkBytes bytes, StatusReply reply) override {
     data_.io().Post([self = shared_from_this(), offset, bytes = std::move(bytes), reply = std::move(reply)] {
-      reply(self->data_.blobs().Append(self->blob_.sha256, offset, bytes.pieces));
+      reply(self->data_.blobs().Append(self->blob_.sha256, self->turn_, offset, bytes.pieces));
     });
   }
   void OnEnd(StatusReply reply) override {
     data_.io().Post([self = shared_from_this(), reply = std::move(reply)] {
-      reply(self->data_.blobs().Finish(self->blob_.sha256));
+      reply(self->data_.blobs().Finish(self->blob_.sha256, self->turn_));
     });
   }
   void OnBroken(absl::Status) override {
-    data_.io().Post([self = shared_from_this()] { self->data_.blobs().Suspend(self->blob_.sha256); });
+    data_.io().Post([self = shared_from_this()] { self->data_.blobs().Suspend(self->blob_.sha256, self->turn_); });
   }
 
  private:
   DataPlane& data_;
   BlobUpload blob_;
+  uint64_t turn_ = 0;  // io executor
 };
 
 // Bytes that measure a link: nothing is kept of them.

@@ -28,10 +28,15 @@ absl::Status NotStored(const Sha256& sha256) {
   return absl::NotFoundError(absl::StrCat("no file with SHA-256 ", sha256.Hex(), " is stored; upload it first"));
 }
 
+absl::Status TakenOver() {
+  return absl::UnavailableError("another upload of this file goes on, or has stored it; ask again");
+}
+
 }  // namespace
 
 // A blob that is being uploaded.
 struct BlobStore::Part {
+  uint64_t turn = 0;
   std::unique_ptr<File> file;
   uint64_t announced_bytes = 0;
   uint64_t length = 0;
@@ -50,16 +55,23 @@ std::vector<Sha256> BlobStore::Missing(const std::vector<Sha256>& wanted) const 
   return missing;
 }
 
-absl::StatusOr<uint64_t> BlobStore::Begin(const Sha256& sha256, uint64_t bytes) {
+BlobStore::Parts::iterator BlobStore::Find(const Sha256& sha256, uint64_t turn) {
+  const auto it = parts_.find(sha256);
+  return it == parts_.end() || it->second->turn == turn ? it : parts_.end();
+}
+
+absl::StatusOr<BlobStore::Begun> BlobStore::Begin(const Sha256& sha256, uint64_t bytes) {
   if (bytes > limits::kBlobBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("a stored file may have at most ", limits::kBlobBytes, " bytes; this one has ", bytes));
   }
-  if (Has(sha256)) return bytes;
+  const uint64_t turn = ++turns_;
+  if (Has(sha256)) return Begun{bytes, turn};
   const std::string path = directory_.BlobPartPath(sha256);
   ATOLL_RETURN_IF_ERROR(MakeDurableDirectory(files_, directory_.root(), DirectoryOf(path)));
   parts_.erase(sha256);
   auto part = std::make_unique<Part>();
+  part->turn = turn;
   ATOLL_ASSIGN_OR_RETURN(part->file, files_.OpenForAppend(path));
   ATOLL_ASSIGN_OR_RETURN(part->length, part->file->Size());
   if (part->length > bytes) {  // of another announcement: begin anew
@@ -69,12 +81,12 @@ absl::StatusOr<uint64_t> BlobStore::Begin(const Sha256& sha256, uint64_t bytes) 
   part->announced_bytes = bytes;
   const uint64_t length = part->length;
   parts_[sha256] = std::move(part);
-  return length;
+  return Begun{length, turn};
 }
 
-absl::Status BlobStore::Append(const Sha256& sha256, uint64_t offset, std::span<const Bytes> pieces) {
-  const auto it = parts_.find(sha256);
-  if (it == parts_.end()) return absl::FailedPreconditionError("the upload of this file has not begun");
+absl::Status BlobStore::Append(const Sha256& sha256, uint64_t turn, uint64_t offset, std::span<const Bytes> pieces) {
+  const auto it = Find(sha256, turn);
+  if (it == parts_.end()) return TakenOver();
   Part& part = *it->second;
   uint64_t size = 0;
   for (const Bytes& piece : pieces) size += piece.size();
@@ -93,10 +105,10 @@ absl::Status BlobStore::Append(const Sha256& sha256, uint64_t offset, std::span<
   return absl::OkStatus();
 }
 
-absl::Status BlobStore::Finish(const Sha256& sha256) {
+absl::Status BlobStore::Finish(const Sha256& sha256, uint64_t turn) {
   if (Has(sha256)) return absl::OkStatus();
-  const auto it = parts_.find(sha256);
-  if (it == parts_.end()) return absl::FailedPreconditionError("the upload of this file has not begun");
+  const auto it = Find(sha256, turn);
+  if (it == parts_.end()) return TakenOver();
   Part& part = *it->second;
   if (part.length != part.announced_bytes) {
     return absl::FailedPreconditionError(
@@ -119,7 +131,10 @@ absl::Status BlobStore::Finish(const Sha256& sha256) {
   return synced;
 }
 
-void BlobStore::Suspend(const Sha256& sha256) { parts_.erase(sha256); }
+void BlobStore::Suspend(const Sha256& sha256, uint64_t turn) {
+  const auto it = Find(sha256, turn);
+  if (it != parts_.end()) parts_.erase(it);
+}
 
 absl::StatusOr<std::shared_ptr<const File>> BlobStore::Open(const Sha256& sha256) const {
   if (!Has(sha256)) return NotStored(sha256);

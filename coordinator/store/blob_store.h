@@ -27,15 +27,21 @@ class BlobStore {
   // Those not stored, in their order.
   std::vector<Sha256> Missing(const std::vector<Sha256>& wanted) const;
 
-  // Begins or resumes; returns the length that is there (`bytes` when stored already). InvalidArgument: above
-  // limits::kBlobBytes. A second upload of the same blob at the same time takes it over from the first.
-  absl::StatusOr<uint64_t> Begin(const Sha256& sha256, uint64_t bytes);
+  struct Begun {
+    uint64_t length = 0;  // that is there; all of it when the blob is stored already
+    uint64_t turn = 0;    // of this upload, which the calls below name
+  };
+  // Begins or resumes. InvalidArgument: above limits::kBlobBytes. A second upload of the same blob at the same time
+  // takes it over from the first, whose Append and Finish are Unavailable from then on: it asks again, and finds the
+  // blob stored or goes on where the other was. Its Suspend does nothing.
+  absl::StatusOr<Begun> Begin(const Sha256& sha256, uint64_t bytes);
   // OutOfRange unless `offset` is the length so far. ResourceExhausted: disk full, nothing added.
-  absl::Status Append(const Sha256& sha256, uint64_t offset, std::span<const Bytes> pieces);
-  // Verifies size and hash, flushes, renames. DataLoss when the content has another hash: the part is removed.
-  absl::Status Finish(const Sha256& sha256);
+  absl::Status Append(const Sha256& sha256, uint64_t turn, uint64_t offset, std::span<const Bytes> pieces);
+  // Verifies size and hash, flushes, renames. DataLoss when the content has another hash: the part is removed. OK when
+  // the blob is stored, whoever did it.
+  absl::Status Finish(const Sha256& sha256, uint64_t turn);
   // Closes the part file; it stays for a resume.
-  void Suspend(const Sha256& sha256);
+  void Suspend(const Sha256& sha256, uint64_t turn);
 
   // NotFound when it is not stored. The file stays readable while open.
   absl::StatusOr<std::shared_ptr<const File>> Open(const Sha256& sha256) const;
@@ -44,9 +50,13 @@ class BlobStore {
 
  private:
   struct Part;
+  using Parts = std::map<Sha256, std::unique_ptr<Part>>;
+  // End where another upload has taken it over.
+  Parts::iterator Find(const Sha256& sha256, uint64_t turn);
   Files& files_;
   DataDirectory directory_;
-  std::map<Sha256, std::unique_ptr<Part>> parts_;
+  Parts parts_;
+  uint64_t turns_ = 0;
 };
 
 }  // namespace atl

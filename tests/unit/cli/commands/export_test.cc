@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -125,6 +126,28 @@ TEST_F(ExportTest, SubmitStoresTheFilesAndSendsTheirHashes) {
 
   harness_.fake.broken_uploads = 1000;  // a second submit uploads nothing
   EXPECT_EQ(harness_.Run({"submit", Path("job.yaml"), "--name", "again"}).code, 0);
+}
+
+// As where another command stores the same file: each time more of it is there.
+TEST_F(ExportTest, AnUploadIsTriedAgainWhileMoreOfItGetsThere) {
+  WriteJob();
+  harness_.fake.cut_uploads_every_bytes = 1000;
+  EXPECT_EQ(harness_.Run({"submit", Path("job.yaml")}).code, 0);
+  const size_t largest =
+      std::max_element(harness_.fake.blobs.begin(), harness_.fake.blobs.end(), [](const auto& a, const auto& b) {
+        return a.second.size() < b.second.size();
+      })->second.size();
+  EXPECT_GT(largest, 6000u) << "more tries than are made where nothing gets there";
+  harness_.fake.blobs.clear();
+  harness_.fake.cut_uploads_every_bytes = 0;
+  harness_.fake.broken_uploads = 1000;
+  harness_.pauses = 0;
+  const Instant begun = harness_.clock.Now();
+  const RunResult given_up = harness_.Run({"submit", Path("job.yaml"), "--name", "again"});
+  EXPECT_NE(given_up.code, 0);
+  EXPECT_THAT(given_up.talk, testing::HasSubstr("storing "));
+  EXPECT_EQ(harness_.pauses, 4);
+  EXPECT_EQ(harness_.clock.Now() - begun, Seconds(1 + 2 + 4 + 8));
 }
 
 TEST_F(ExportTest, TheTimeoutEndsTransfersToo) {

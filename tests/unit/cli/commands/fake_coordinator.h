@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/app.h"
@@ -40,9 +41,10 @@ class FakeCoordinator : public CoordinatorApi {
   std::function<void()> before_message = [] {};  // of a stream
   v1::StreamJobLogsRequest logs_request;
   v1::StreamJobLogsResponse logs;
-  std::map<Sha256, std::string> blobs;
+  std::map<Sha256, std::string> blobs, parts;
   std::function<void()> before_transfer = [] {};  // of a blob or a fragment
   int broken_uploads = 0;                         // so many uploads fail first
+  size_t cut_uploads_every_bytes = 0;             // uploads break after so many bytes, and go on there; 0: never
   std::map<uint32_t, std::string> fragments;      // bytes of the checkpoint's fragments
   int cut_every_bytes = 0;                        // downloads break after so many bytes; 0: never
   int damaged_downloads = 0;                      // so many downloads of fragments have a bit turned
@@ -159,14 +161,16 @@ class FakeCoordinator : public CoordinatorApi {
   absl::Status UploadBlob(const Sha256& sha256, std::shared_ptr<BulkSource> source) override {
     before_transfer();
     if (broken_uploads-- > 0) return absl::UnavailableError("cut");
-    std::string all;
-    for (uint64_t at = 0; at < source->size_bytes(); at += 1000) {
+    std::string& all = parts[sha256];
+    const size_t cut_at = cut_uploads_every_bytes == 0 ? SIZE_MAX : all.size() + cut_uploads_every_bytes;
+    for (uint64_t at = all.size(); at < source->size_bytes(); at += 1000) {
       const auto part = source->Read(at, static_cast<size_t>(std::min<uint64_t>(1000, source->size_bytes() - at)));
       if (!part.ok()) return part.status();
       for (const Bytes piece : part->pieces) all.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+      if (all.size() >= cut_at) return absl::UnavailableError("cut");
     }
     if (Sha256Of(AsBytes(all)) != sha256) return absl::DataLossError("another hash");
-    blobs[sha256] = all;
+    blobs[sha256] = std::exchange(all, {});
     return absl::OkStatus();
   }
   absl::Status Download(const DownloadRequest& request, std::shared_ptr<BulkSink> sink) override {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <filesystem>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "coordinator/store/blob_store.h"
@@ -173,52 +174,79 @@ TEST(CheckpointsToDropTest, KeepsTheNewestAndEveryNth) {
 class BlobStoreTest : public testing::Test {
  protected:
   absl::Status Put(uint64_t offset, const std::string& bytes) {
-    return store_.Append(sha_, offset, std::array{AsBytes(bytes)});
+    return store_.Append(sha_, turn_, offset, std::array{AsBytes(bytes)});
   }
+  // The length that is there.
+  absl::StatusOr<uint64_t> Begin(uint64_t bytes) {
+    ATOLL_ASSIGN_OR_RETURN(const BlobStore::Begun begun, store_.Begin(sha_, bytes));
+    turn_ = begun.turn;
+    return begun.length;
+  }
+  absl::Status Finish() { return store_.Finish(sha_, turn_); }
   SimDisk disk_;
   DataDirectory directory_{"/data"};
   BlobStore store_{disk_, directory_};
   const std::string content_ = "a tokenizer file";
   const Sha256 sha_ = Sha256Of(AsBytes(content_));
+  uint64_t turn_ = 0;
 };
 
 TEST_F(BlobStoreTest, ResumesVerifiesAndSurvivesACrash) {
   EXPECT_EQ(store_.Missing({sha_}), (std::vector<Sha256>{sha_}));
-  EXPECT_EQ(*store_.Begin(sha_, content_.size()), 0u);
+  EXPECT_EQ(*Begin(content_.size()), 0u);
   ASSERT_EQ(Put(0, content_.substr(0, 5)), absl::OkStatus());
-  EXPECT_EQ(store_.Finish(sha_).code(), absl::StatusCode::kFailedPrecondition);
-  store_.Suspend(sha_);
-  EXPECT_EQ(*store_.Begin(sha_, content_.size()), 5u);
+  EXPECT_EQ(Finish().code(), absl::StatusCode::kFailedPrecondition);
+  store_.Suspend(sha_, turn_);
+  EXPECT_EQ(*Begin(content_.size()), 5u);
   EXPECT_EQ(Put(4, "x").code(), absl::StatusCode::kOutOfRange);
   ASSERT_EQ(Put(5, content_.substr(5)), absl::OkStatus());
-  ASSERT_EQ(store_.Finish(sha_), absl::OkStatus());
+  ASSERT_EQ(Finish(), absl::OkStatus());
   disk_.Crash();
   EXPECT_EQ(*store_.Read(sha_, 100), content_);
   EXPECT_EQ(store_.Read(sha_, 3).status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(store_.Missing({sha_}).empty());
-  EXPECT_EQ(*store_.Begin(sha_, content_.size()), content_.size());
+  EXPECT_EQ(*Begin(content_.size()), content_.size());
 }
 
 TEST_F(BlobStoreTest, RefusesContentWithAnotherHash) {
-  ASSERT_TRUE(store_.Begin(sha_, 3).ok());
+  ASSERT_TRUE(Begin(3).ok());
   ASSERT_EQ(Put(0, "abc"), absl::OkStatus());
-  EXPECT_EQ(store_.Finish(sha_).code(), absl::StatusCode::kDataLoss);
-  EXPECT_EQ(*store_.Begin(sha_, content_.size()), 0u);
-  EXPECT_EQ(store_.Begin(sha_, UINT64_MAX).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Finish().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(*Begin(content_.size()), 0u);
+  EXPECT_EQ(Begin(UINT64_MAX).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// Two commands store the same file: the second goes on where the first is, which asks again and finds it stored.
+TEST_F(BlobStoreTest, ASecondUploadTakesItOverAndTheFirstEndsNothing) {
+  ASSERT_TRUE(Begin(content_.size()).ok());
+  ASSERT_EQ(Put(0, content_.substr(0, 5)), absl::OkStatus());
+  const uint64_t first = std::exchange(turn_, 0);
+  EXPECT_EQ(*Begin(content_.size()), 5u);
+  EXPECT_EQ(store_.Append(sha_, first, 5, std::array{AsBytes(content_.substr(5))}).code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(store_.Finish(sha_, first).code(), absl::StatusCode::kUnavailable);
+  store_.Suspend(sha_, first);
+  ASSERT_EQ(Put(5, content_.substr(5)), absl::OkStatus());
+  ASSERT_EQ(Finish(), absl::OkStatus());
+  EXPECT_EQ(store_.Append(sha_, first, 5, std::array{AsBytes(content_.substr(5))}).code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(store_.Finish(sha_, first), absl::OkStatus());
+  EXPECT_EQ(*Begin(content_.size()), content_.size());
+  EXPECT_EQ(*store_.Read(sha_, 100), content_);
 }
 
 TEST_F(BlobStoreTest, AFullDiskAddsNothing) {
-  ASSERT_TRUE(store_.Begin(sha_, content_.size()).ok());
+  ASSERT_TRUE(Begin(content_.size()).ok());
   disk_.FailAt(0, SimDisk::Fault::kShortWrite);
   EXPECT_EQ(Put(0, content_).code(), absl::StatusCode::kResourceExhausted);
   ASSERT_EQ(Put(0, content_), absl::OkStatus());
-  EXPECT_EQ(store_.Finish(sha_), absl::OkStatus());
+  EXPECT_EQ(Finish(), absl::OkStatus());
 }
 
 TEST_F(BlobStoreTest, DamageIsFound) {
-  ASSERT_TRUE(store_.Begin(sha_, content_.size()).ok());
+  ASSERT_TRUE(Begin(content_.size()).ok());
   ASSERT_EQ(Put(0, content_), absl::OkStatus());
-  ASSERT_EQ(store_.Finish(sha_), absl::OkStatus());
+  ASSERT_EQ(Finish(), absl::OkStatus());
   disk_.At(directory_.BlobPath(sha_))[3] ^= std::byte{1};
   EXPECT_EQ(store_.Read(sha_, 100).status().code(), absl::StatusCode::kDataLoss);
 }

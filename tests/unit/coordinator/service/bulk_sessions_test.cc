@@ -1,0 +1,79 @@
+// Files that people store, over a real engine: two uploads of one at the same time.
+#include "coordinator/service/bulk_sessions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "common/rpc/memory_bulk.h"
+#include "tests/unit/coordinator/engine/small_coordinator.h"
+
+namespace atl {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr size_t kFrameBytes = 100;
+
+class StoringFiles : public testing::Test {
+ protected:
+  struct Running {
+    std::unique_ptr<BulkCall> call;
+    std::optional<BulkResult> result;
+  };
+
+  Running& Begin() {
+    Running& running = uploads_.emplace_back();
+    running.call = client_->Upload(BlobUpload{.sha256 = sha_, .bytes = content_.size()}, MakeMemorySource(content_),
+                                   [&running](const BulkResult& result) { running.result = result; });
+    return running;
+  }
+  // So many steps of the wire, each with what the coordinator does at once.
+  void Go(int steps) {
+    for (int i = 0; i < steps && wire_.pending() > 0; ++i) {
+      wire_.RunOne();
+      coordinator_.Settle();
+    }
+  }
+  // As the command line does: again while it is told to.
+  absl::Status Store() {
+    for (int i = 0; i < 100; ++i) {
+      const Running& upload = Begin();
+      Go(1000);
+      if (!absl::IsUnavailable(upload.result->status)) return upload.result->status;
+    }
+    return absl::DeadlineExceededError("told to ask again for ever");
+  }
+
+  SmallDisk disk_;
+  ManualClock clock_;
+  SmallCoordinator coordinator_{disk_, clock_};
+  BulkSessions sessions_{coordinator_.engine, coordinator_.data};
+  ManualExecutor wire_;
+  std::unique_ptr<BulkClient> client_ = MakeMemoryBulkClient(sessions_, wire_, {.frame_bytes = kFrameBytes, .cut = {}});
+  std::deque<Running> uploads_;
+  const std::string content_ = std::string(5000, 'x');
+  const Sha256 sha_ = Sha256Of(AsBytes(content_));
+};
+
+TEST_F(StoringFiles, TwoUploadsOfOneFileBothEndWell) {
+  for (int head_start = 0; head_start < 40; ++head_start) {
+    SCOPED_TRACE(head_start);
+    const Running& first = Begin();
+    Go(head_start);
+    const Running& second = Begin();
+    Go(1000);
+    ASSERT_TRUE(first.result && second.result);
+    for (const Running* upload : {&first, &second}) {
+      if (!upload->result->status.ok()) EXPECT_TRUE(absl::IsUnavailable(upload->result->status));
+    }
+    EXPECT_TRUE(first.result->status.ok() || second.result->status.ok()) << first.result->status;
+    EXPECT_EQ(Store(), absl::OkStatus()) << "the one that was told to ask again";
+    EXPECT_EQ(*coordinator_.blobs.Read(sha_, content_.size()), content_);
+    ASSERT_TRUE(disk_.files.Remove(DataDirectory("/state").BlobPath(sha_)).ok());
+  }
+}
+
+}  // namespace
+}  // namespace atl
