@@ -183,6 +183,8 @@ absl::Status Coordinator::OpenState() {
   ATOLL_ASSIGN_OR_RETURN(tokens_, ledger_->Tokens());
   rounds_ = std::make_unique<RoundLog>(*files_, directory_, recovered_.boot, SystemRandomBits());
   snapshots_ = std::make_unique<SnapshotStore>(*files_, directory_, recovered_.boot);
+  if (const absl::Status dropped = DropStaleParts(directory_); !dropped.ok())
+    log_.Warn("given-up uploads not removed", {{"reason", std::string(dropped.message())}});
   blobs_ = std::make_unique<BlobStore>(*files_, directory_);
   ATOLL_ASSIGN_OR_RETURN(events_, EventLog::Open(*files_, {.directory = directory_.EventsDirectory()}));
   std::map<JobId, Digest> layouts;

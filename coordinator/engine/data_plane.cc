@@ -191,10 +191,10 @@ absl::Status DataPlane::CheckRoom(uint64_t bytes) const {
   const uint64_t reserve = space.total_bytes / 10;
   const uint64_t left = space.free_bytes - std::min(space.free_bytes, reserve);
   if (bytes <= left) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the file has ", bytes, " bytes, and the coordinator's disk has room for ", left,
-                   " before it is almost full; free space on the disk of the state directory, or raise "
-                   "--disk-budget where it is given"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the file has ", bytes, " bytes that are to be stored, and the coordinator's disk has room for ", left,
+      " before it is almost full; free space on the disk of the state directory, or raise "
+      "--disk-budget where it is given"));
 }
 
 void DataPlane::FlushAcceptance(UploadId upload) {

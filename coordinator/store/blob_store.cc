@@ -1,6 +1,9 @@
 #include "coordinator/store/blob_store.h"
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "common/plan/limits.h"
@@ -9,6 +12,7 @@ namespace atl {
 namespace {
 
 constexpr size_t kReadBytes = size_t{1} << 20;
+constexpr std::chrono::hours kStale{7 * 24};
 
 // SHA-256 of a whole file.
 absl::StatusOr<Sha256> HashFile(const File& file) {
@@ -133,7 +137,9 @@ absl::Status BlobStore::Finish(const Sha256& sha256, uint64_t turn) {
 
 void BlobStore::Suspend(const Sha256& sha256, uint64_t turn) {
   const auto it = Find(sha256, turn);
-  if (it != parts_.end()) parts_.erase(it);
+  if (it == parts_.end()) return;
+  if (it->second->length == 0) (void)files_.Remove(directory_.BlobPartPath(sha256));
+  parts_.erase(it);
 }
 
 absl::StatusOr<std::shared_ptr<const File>> BlobStore::Open(const Sha256& sha256) const {
@@ -150,6 +156,23 @@ absl::StatusOr<std::string> BlobStore::Read(const Sha256& sha256, uint64_t limit
                                             " no longer has its SHA-256; remove it and upload it again"));
   }
   return content;
+}
+
+absl::Status DropStaleParts(const DataDirectory& directory) {
+  std::error_code error;
+  std::filesystem::recursive_directory_iterator at(JoinPath(directory.root(), "blobs"), error);
+  const auto now = std::filesystem::file_time_type::clock::now();
+  std::vector<std::filesystem::path> stale;
+  while (!error && at != std::filesystem::recursive_directory_iterator()) {
+    const auto written = std::filesystem::last_write_time(at->path(), error);
+    if (!error && at->path().extension() == ".part" && now - written >= kStale) stale.push_back(at->path());
+    if (!error) at.increment(error);
+  }
+  for (const std::filesystem::path& path : stale) {
+    if (!error) std::filesystem::remove(path, error);
+  }
+  if (!error || error == std::errc::no_such_file_or_directory) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("removing old part files below ", directory.root(), ": ", error.message()));
 }
 
 }  // namespace atl

@@ -1,6 +1,6 @@
 // Files stored by content (SHA-256): manifests, tokenizers, initial weights. An upload grows a .part file, resumes at
-// its length after a break, and becomes a blob by verification, fsync and rename. Immutable afterwards. Thread rule:
-// calls for one blob must not overlap; the engine uses one serial executor for bulk I/O.
+// its length after a break or a restart, and becomes a blob by verification, fsync and rename. Immutable afterwards.
+// Thread rule: calls for one blob must not overlap; the engine uses one serial executor for bulk I/O.
 #ifndef ATOLL_COORDINATOR_STORE_BLOB_STORE_H_
 #define ATOLL_COORDINATOR_STORE_BLOB_STORE_H_
 
@@ -40,7 +40,7 @@ class BlobStore {
   // Verifies size and hash, flushes, renames. DataLoss when the content has another hash: the part is removed. OK when
   // the blob is stored, whoever did it.
   absl::Status Finish(const Sha256& sha256, uint64_t turn);
-  // Closes the part file; it stays for a resume.
+  // Closes the part file; it stays for a resume, unless it is empty.
   void Suspend(const Sha256& sha256, uint64_t turn);
 
   // NotFound when it is not stored. The file stays readable while open.
@@ -58,6 +58,10 @@ class BlobStore {
   Parts parts_;
   uint64_t turns_ = 0;
 };
+
+// Removes part files to which nothing was added for a week: the upload was given up. By the file system's times; a
+// clock that jumps makes an upload begin anew. While no store is at work.
+absl::Status DropStaleParts(const DataDirectory& directory);
 
 }  // namespace atl
 

@@ -75,5 +75,30 @@ TEST_F(StoringFiles, TwoUploadsOfOneFileBothEndWell) {
   }
 }
 
+// With room for the file and a tenth of the disk free, but not for the file and what is there of it.
+TEST_F(StoringFiles, WhatIsThereOfAFileNeedsNoRoom) {
+  disk_.files.space = {.free_bytes = 7000, .total_bytes = 20'000};
+  const Running& broken = Begin();
+  Go(60);
+  ASSERT_FALSE(broken.result.has_value());
+  broken.call->Cancel();
+  Go(1000);
+  const std::string part = DataDirectory("/state").BlobPartPath(sha_);
+  const uint64_t there = disk_.files.At(part).size();
+  ASSERT_GT(there, 0u);
+  ASSERT_LT(there, content_.size());
+  disk_.files.space.free_bytes -= there;
+  EXPECT_EQ(Store(), absl::OkStatus());
+  EXPECT_EQ(*coordinator_.blobs.Read(sha_, content_.size()), content_);
+}
+
+TEST_F(StoringFiles, AFileWithoutRoomIsRefusedAndLeavesNothing) {
+  disk_.files.space = {.free_bytes = 6999, .total_bytes = 20'000};
+  const absl::Status refused = Store();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("has room for 4999 before it is almost full"));
+  EXPECT_FALSE(disk_.files.Exists(DataDirectory("/state").BlobPartPath(sha_)));
+}
+
 }  // namespace
 }  // namespace atl

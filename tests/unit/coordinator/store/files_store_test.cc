@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <utility>
 
@@ -249,6 +250,26 @@ TEST_F(BlobStoreTest, DamageIsFound) {
   ASSERT_EQ(Finish(), absl::OkStatus());
   disk_.At(directory_.BlobPath(sha_))[3] ^= std::byte{1};
   EXPECT_EQ(store_.Read(sha_, 100).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST(StalePartsTest, GoOnlyWhenNothingWasAddedForAWeek) {
+  const DataDirectory directory(testing::TempDir() + "atoll-parts-" + std::to_string(::getpid()));
+  EXPECT_EQ(DropStaleParts(directory), absl::OkStatus()) << "nothing was stored yet";
+  const auto make = [&](const std::string& content, bool part, int days) {
+    const Sha256 sha256 = Sha256Of(AsBytes(content));
+    const std::string path = part ? directory.BlobPartPath(sha256) : directory.BlobPath(sha256);
+    EXPECT_TRUE(MakePosixFiles()->MakeDirectory(DirectoryOf(path)).ok());
+    EXPECT_TRUE((*MakePosixFiles()->OpenForAppend(path))->Append(AsBytes(content)).ok());
+    std::filesystem::last_write_time(path,
+                                     std::filesystem::file_time_type::clock::now() - std::chrono::hours(24 * days));
+    return path;
+  };
+  const std::string stored = make("stored", false, 30), young = make("young", true, 6), old = make("old", true, 8);
+  EXPECT_EQ(DropStaleParts(directory), absl::OkStatus());
+  EXPECT_TRUE(std::filesystem::exists(stored));
+  EXPECT_TRUE(std::filesystem::exists(young));
+  EXPECT_FALSE(std::filesystem::exists(old));
+  std::filesystem::remove_all(directory.root());
 }
 
 TEST(DiskSpaceTest, DoesNotFlap) {
