@@ -113,6 +113,13 @@ void DataPlane::GrantUpload(UploadId upload, std::shared_ptr<UploadSink> sink) {
   parts_.io.Post([this, upload, sink = std::move(sink)] { Grant(upload, sink); });
 }
 
+absl::Status DataPlane::OpenSegment(const RoundKey& key, Digest layout) {
+  absl::Status opened = parts_.rounds.Open(key, layout);
+  if (IsFailedFlush(opened))
+    parts_.fatal(Annotate(opened, "what a round has accepted before could not be made durable"));
+  return opened;
+}
+
 void DataPlane::Grant(UploadId upload, std::shared_ptr<UploadSink> sink) {
   const auto known = FindUpload(upload);
   if (!known.ok()) return sink->Refused(known.status());
@@ -126,7 +133,7 @@ void DataPlane::Grant(UploadId upload, std::shared_ptr<UploadSink> sink) {
       return;
     }
   }
-  const absl::Status opened = parts_.rounds.Open(key, (*known)->layout);
+  const absl::Status opened = OpenSegment(key, (*known)->layout);
   if (!opened.ok()) return sink->Refused(opened);
   const absl::StatusOr<uint64_t> offset = parts_.rounds.Begin(key, (*known)->header);
   if (!offset.ok()) return sink->Refused(offset.status());

@@ -149,6 +149,8 @@ class DataPlane {
   absl::StatusOr<std::shared_ptr<const Upload>> FindUpload(UploadId upload) const ATOLL_EXCLUDES(mutex_);
   Arrived* TakePlace() ATOLL_EXCLUDES(mutex_);
   void Append(Arrived* place) ATOLL_EXCLUDES(mutex_);
+  // RoundLog::Open; where it cannot flush what is there the process ends.
+  absl::Status OpenSegment(const RoundKey& key, Digest layout);
   // io executor
   void Grant(UploadId upload, std::shared_ptr<UploadSink> sink);
   // What the arrived bytes said by themselves, for the round that will merge them.

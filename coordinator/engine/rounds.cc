@@ -121,7 +121,7 @@ void DataPlane::ReadAndAggregate(const std::shared_ptr<JobData>& data, const str
                                  const JobRecord& job, BootNumber boot) {
   const RoundKey key{task.job, task.epoch, task.target};
   // After a restart the segment may hold contributions that were accepted by an earlier process.
-  const absl::Status opened = parts_.rounds.Open(key, data->layout.digest);
+  const absl::Status opened = OpenSegment(key, data->layout.digest);
   if (!opened.ok()) return Fail(task.job, opened);
   inputs_.resize(task.contributions.size());
   for (size_t i = 0; i < inputs_.size(); ++i) {

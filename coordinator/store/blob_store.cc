@@ -126,10 +126,14 @@ absl::Status BlobStore::Finish(const Sha256& sha256, uint64_t turn) {
     return absl::DataLossError(absl::StrCat("the file that was uploaded as ", sha256.Hex(), " has the SHA-256 ",
                                             actual.Hex(), "; upload it again"));
   }
-  ATOLL_RETURN_IF_ERROR(part.file->Sync());
+  absl::Status synced = part.file->Sync();
   parts_.erase(it);
+  if (!synced.ok()) {
+    (void)files_.Remove(part_path);  // what a failed flush has left is unknown, and the next one would not tell
+    return synced;
+  }
   ATOLL_RETURN_IF_ERROR(files_.Rename(part_path, path));
-  absl::Status synced = files_.SyncDirectory(DirectoryOf(path));
+  synced = files_.SyncDirectory(DirectoryOf(path));
   if (synced.ok()) synced = files_.SyncDirectory(DirectoryOf(DirectoryOf(path)));
   if (!synced.ok()) (void)files_.Remove(path);  // or the next try would take it for durable
   return synced;

@@ -10,6 +10,13 @@
 #include "coordinator/store/round_segment.h"
 
 namespace atl {
+namespace {
+
+constexpr char kFailedFlush[] = "atoll/failed-flush";  // payload of a status
+
+}  // namespace
+
+bool IsFailedFlush(const absl::Status& opened) { return opened.GetPayload(kFailedFlush).has_value(); }
 
 RoundLog::RoundLog(Files& files, DataDirectory directory, BootNumber boot, uint64_t secret)
     : files_(files), directory_(std::move(directory)), boot_(boot), secret_(secret) {}
@@ -69,7 +76,9 @@ absl::Status RoundLog::Open(const RoundKey& key, Digest layout) {
   const auto segment = std::make_shared<RoundSegment>(std::move(file), path, boot_);
   {
     MutexLock lock(segment->mutex);
-    ATOLL_RETURN_IF_ERROR(segment->Scan(key, layout));
+    absl::Status scanned = segment->Scan(key, layout);
+    if (segment->has_header && !segment->broken.ok()) scanned.SetPayload(kFailedFlush, absl::Cord());
+    ATOLL_RETURN_IF_ERROR(scanned);
     if (!segment->has_header) {
       segment->next_sequence = StreamKey(secret_, path);
       segment->header = {kSegmentRevision, key.job, key.epoch, key.target, layout, boot_};

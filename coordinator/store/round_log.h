@@ -48,7 +48,8 @@ class RoundLog {
   RoundLog& operator=(const RoundLog&) = delete;
 
   // Makes the segment durable in its directory, or opens and scans the one that is there. Needed before other calls on
-  // the key. DataLoss: damaged in the middle. FailedPrecondition: newer revision, or another layout.
+  // the key. DataLoss: damaged in the middle. FailedPrecondition: newer revision, or another layout. IsFailedFlush:
+  // what is there may not be durable.
   absl::Status Open(const RoundKey& key, Digest layout);
   // Of a committed round, to read from: nothing is made, cut off or added. DataLoss also when the file is not there.
   absl::Status OpenCommitted(const RoundKey& key, Digest layout);
@@ -112,6 +113,10 @@ class RoundLog {
   mutable Mutex mutex_;
   std::map<RoundKey, std::shared_ptr<RoundSegment>> open_ ATOLL_GUARDED_BY(mutex_);
 };
+
+// Whether RoundLog::Open could not flush the segment that it found. Once a process has begun its work that must end it
+// (I24): the next try would be told nothing, and count as durable what may be lost.
+bool IsFailedFlush(const absl::Status& opened);
 
 // For each job named in `layouts` (the digest of its model layout): opens the segment of every head that is on disk and
 // puts the accepted headers into `state`, by fragment, then worker name. Gives the jobs of which one cannot be used,

@@ -367,5 +367,43 @@ TEST(MissingData, AJobThatNeverBeganHasFailed) {
   EXPECT_THAT(std::string(refused.message()), AllOf(HasSubstr("toy/train.bin"), HasSubstr("submit it again")));
 }
 
+// A round that has accepted something is opened anew once its job is resumed. The disk tells of a failed flush once, so
+// that the process ends there instead of counting on what may be lost.
+TEST(FailedFlush, OfARoundThatIsOpenedAnewEndsTheProcess) {
+  int met = 0, ended = 0;
+  for (uint64_t call = 0; call == 0 || met == static_cast<int>(call); ++call) {
+    SCOPED_TRACE(call);
+    Harness h;
+    JobSpec spec = SmallJob(kJob);
+    spec.workers.min = 2;
+    spec.stop.inner_steps = 120;
+    h.StartCoordinator();
+    ASSERT_TRUE(h.Submit(spec).ok());
+    h.StartWorker("a");
+    h.StartWorkerOfSpeed("b", Milliseconds(400));
+    ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 2 && h.View(kJob)->fragments[0].accepted == 1; }));
+    ASSERT_TRUE(h.Control(kJob, JobAction::kPause).ok());
+    h.RunFor(Seconds(5));
+    ASSERT_EQ(h.View(kJob)->fragments[0].accepted, 1u);
+    const std::string head =
+        DataDirectory("/state").SegmentPath({JobId{kJob}, 0, {FragmentIndex{0}, h.VersionOf(kJob)}});
+    h.files().FailAt(call, DiskFault::kError);
+    h.AskWithoutWaiting(JobControlled{.job = JobId{kJob}, .action = JobAction::kResume, .wall_nanos = 1});
+    h.RunUntil([&] { return h.files().met(); }, Seconds(20));
+    if (!h.files().met()) break;
+    ++met;
+    if (h.files().last_call() != "sync " + head) continue;
+    EXPECT_TRUE(h.files().dead());
+    ++ended;
+    h.KillCoordinator();
+    h.StartCoordinator();
+    h.RunFor(Seconds(5));
+    ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }, Seconds(2000)));
+    EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded) << h.View(kJob)->record.reason;
+    break;
+  }
+  EXPECT_EQ(ended, 1);
+}
+
 }  // namespace
 }  // namespace atl

@@ -244,6 +244,20 @@ TEST_F(BlobStoreTest, AFullDiskAddsNothing) {
   EXPECT_EQ(Finish(), absl::OkStatus());
 }
 
+// The disk tells of a failed flush once: the next one would find all well.
+TEST_F(BlobStoreTest, AFailedFlushIsNotTriedAgain) {
+  ASSERT_TRUE(Begin(content_.size()).ok());
+  ASSERT_EQ(Put(0, content_), absl::OkStatus());
+  disk_.FailAt(0, SimDisk::Fault::kFails);
+  EXPECT_EQ(Finish().code(), absl::StatusCode::kInternal);
+  EXPECT_FALSE(store_.Has(sha_));
+  EXPECT_EQ(*Begin(content_.size()), 0u) << "it is sent anew";
+  ASSERT_EQ(Put(0, content_), absl::OkStatus());
+  ASSERT_EQ(Finish(), absl::OkStatus());
+  disk_.Crash();
+  EXPECT_EQ(*store_.Read(sha_, 100), content_);
+}
+
 TEST_F(BlobStoreTest, DamageIsFound) {
   ASSERT_TRUE(Begin(content_.size()).ok());
   ASSERT_EQ(Put(0, content_), absl::OkStatus());

@@ -252,6 +252,24 @@ TEST_P(RoundLogCrashTest, NothingAcknowledgedIsLostAtAnyFailingCall) {
 INSTANTIATE_TEST_SUITE_P(Faults, RoundLogCrashTest,
                          testing::Values(SimDisk::Fault::kFull, SimDisk::Fault::kFails, SimDisk::Fault::kShortWrite));
 
+// Of one that is made nothing was said to be durable: it goes, and the next try makes it.
+TEST_F(RoundLogTest, AFailedFlushOfWhatIsThereIsTold) {
+  ASSERT_TRUE(Reopen(1)->Begin(kKey, HeaderOf("a", a_)).ok());
+  const RoundKey fresh{kKey.job, kKey.epoch, {kKey.target.fragment, Version{kKey.target.version.value + 1}}};
+  for (const auto& [key, times] : {std::pair(kKey, 1), std::pair(fresh, 0)}) {
+    int told = 0;
+    absl::Status opened = absl::UnknownError("not tried");
+    for (int n = 0; !opened.ok(); ++n) {
+      RoundLog log(disk_, directory_, BootNumber{2}, kSecret);
+      disk_.FailAt(n, SimDisk::Fault::kFails);
+      opened = log.Open(key, kLayout);
+      disk_.FailAt(-1, SimDisk::Fault::kNone);
+      told += IsFailedFlush(opened) ? 1 : 0;
+    }
+    EXPECT_EQ(told, times);
+  }
+}
+
 TEST_F(RoundLogTest, AFullDiskRefusesOneAppendAndLosesNothing) {
   for (const SimDisk::Fault fault : {SimDisk::Fault::kFull, SimDisk::Fault::kShortWrite}) {
     for (int n = 0; n < 3; ++n) {
