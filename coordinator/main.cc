@@ -24,6 +24,7 @@
 #include "common/base/host_port.h"
 #include "common/base/last_word.h"
 #include "common/base/log.h"
+#include "common/base/open_files.h"
 #include "common/base/private_memory.h"
 #include "common/base/system_random.h"
 #include "common/base/wall_time.h"
@@ -371,7 +372,10 @@ std::function<CorpusCopy(const CorpusManifest&)> Coordinator::CorpusCopies() con
 }
 
 CoordinatorCapacity Coordinator::Capacity() const {
-  CoordinatorCapacity capacity{.memory_bytes = MemoryLimitBytes()};
+  CoordinatorCapacity capacity{
+      .memory_bytes = MemoryLimitBytes(),
+      .open_files = DescriptorsBeside({.per_address = options_.connections_per_address}),
+  };
   if (const auto space = files_->SpaceAt(directory_.root()); space.ok()) {
     capacity.disk_free_bytes = space->free_bytes;
     capacity.disk_total_bytes = space->total_bytes;
@@ -466,6 +470,7 @@ int main(int argc, char** argv) {
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
   // An arena of a thread gives what is above 64 MiB back to the system at once, and its pages are cleared anew.
   mallopt(M_ARENA_MAX, 1);
+  atl::RaiseOpenFiles();  // one of each fragment whose round is open, and connections
   const sigset_t signals = atl::BlockStopSignals();
   const atl::Environment environment = atl::ReadEnvironment();
   if (!environment.contains(atl::kDebuggableVariable)) atl::KeepMemoryPrivate();

@@ -35,6 +35,7 @@ uint64_t PlannedCheckpoints(const JobSpec& spec) {
 CoordinatorNeeds& CoordinatorNeeds::operator+=(const CoordinatorNeeds& other) {
   memory_bytes = Add(memory_bytes, other.memory_bytes);
   disk_bytes = Add(disk_bytes, other.disk_bytes);
+  open_files = Add(open_files, other.open_files);
   return *this;
 }
 
@@ -56,6 +57,7 @@ CoordinatorNeeds NeedsOf(const JobSpec& spec, const JobSizes& sizes) {
     needs.disk_bytes = Add(Times(3, state), rounds);  // one more, where the rounds begin
   }
   needs.disk_bytes = Add(needs.disk_bytes, Times(PlannedCheckpoints(spec), state));
+  needs.open_files = sizes.fragments;
   return needs;
 }
 
@@ -100,6 +102,16 @@ absl::Status CheckCapacity(const CoordinatorCapacity& capacity, const Coordinato
         way_out,
         "lower checkpoint.keep_last, free space on the disk of the state directory, or raise --disk-budget where it is "
         "given"));
+  }
+  const uint64_t files_left =
+      capacity.open_files - std::min(capacity.open_files, Add(kCoordinatorOpenFiles, others.open_files));
+  if (capacity.open_files > 0 && wanted.open_files > files_left) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the job has ", wanted.open_files, " fragments, each with an open file at the coordinator, which may open ",
+        files_left,
+        " more beside its connections and the unfinished jobs; choose sync.fragments with fewer of them, wait for "
+        "another job to end, or raise the coordinator's limit of open files (ulimit -Hn, LimitNOFILE= of its "
+        "service)"));
   }
   return absl::OkStatus();
 }

@@ -13,6 +13,8 @@ namespace atl {
 
 // The coordinator itself, its ports and its ledger's cache, whatever runs.
 constexpr uint64_t kCoordinatorBaseBytes = uint64_t{64} << 20;
+// Files that it holds open beside those of rounds: ledger, logs, what is being read and written.
+constexpr uint64_t kCoordinatorOpenFiles = 64;
 // Frames of one worker on their way in or out.
 constexpr uint64_t kTransportBytesPerWorker = uint64_t{4} << 20;
 
@@ -28,6 +30,7 @@ struct JobSizes {
 struct CoordinatorNeeds {
   uint64_t memory_bytes = 0;
   uint64_t disk_bytes = 0;
+  uint64_t open_files = 0;
   CoordinatorNeeds& operator+=(const CoordinatorNeeds& other);  // stops at the largest number
 };
 
@@ -37,6 +40,7 @@ struct CoordinatorNeeds {
 //          + the contributions to one round of the largest fragment + kTransportBytesPerWorker a worker
 //   disk   = 24 P old and new snapshot + two rounds, 12 P where that is more + two rounds more + 12 P a checkpoint;
 //            36 P + all rounds and the open one + 12 P a checkpoint with checkpoint.keep_contributions
+//   files  = the open round of every fragment
 // with P parameters, in bytes. The event log is left out: it gives way on a full disk.
 CoordinatorNeeds NeedsOf(const JobSpec& spec, const JobSizes& sizes);
 
@@ -49,11 +53,13 @@ struct CoordinatorCapacity {
   uint64_t memory_bytes = 0;      // the machine's, or its cgroup's limit; 0: unknown, nothing is refused for it
   uint64_t disk_free_bytes = 0;   // of the state directory
   uint64_t disk_total_bytes = 0;  // 0: unknown
+  uint64_t open_files = 0;        // that it may hold beside its connections; 0: unknown
 };
 
-// OK when a job with `wanted` fits beside unfinished jobs that need `others.memory_bytes` in all and may still take
-// `others.disk_bytes`. ResourceExhausted with the figures otherwise. A tenth of the disk stays free: below it no upload
-// is granted. `way_out` stands before the other advice: what of the job file would help, empty for nothing.
+// OK when a job with `wanted` fits beside unfinished jobs that need `others.memory_bytes` and `others.open_files` in
+// all and may still take `others.disk_bytes`. ResourceExhausted with the figures otherwise. A tenth of the disk stays
+// free: below it no upload is granted. `way_out` stands before the other advice: what of the job file would help, empty
+// for nothing.
 absl::Status CheckCapacity(const CoordinatorCapacity& capacity, const CoordinatorNeeds& wanted,
                            const CoordinatorNeeds& others, uint32_t workers_max, const std::string& way_out = "");
 

@@ -5,11 +5,11 @@
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server_builder.h>
 #include <grpcpp/support/server_interceptor.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 
 #include "common/base/host_port.h"
+#include "common/base/open_files.h"
 #include "common/plan/limits.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/peer.h"
@@ -61,11 +61,12 @@ class CallCounter final : public grpc::experimental::ServerInterceptorFactoryInt
 };
 
 // A connection takes two descriptors, and a coordinator has up to three listeners beside its files.
+constexpr size_t kPerConnection = 2, kListeners = 3;
+
 ConnectionLimits Fitting(ConnectionLimits limits) {
-  constexpr size_t kOwnDescriptors = 128, kPerConnection = 2, kListeners = 3, kLeast = 8;
-  rlimit descriptors{};
-  if (getrlimit(RLIMIT_NOFILE, &descriptors) != 0 || descriptors.rlim_cur == RLIM_INFINITY) return limits;
-  const size_t all = descriptors.rlim_cur;
+  constexpr size_t kOwnDescriptors = 128, kLeast = 8;
+  const size_t all = OpenFilesLimit();
+  if (all == 0) return limits;
   const size_t fitting = all > kOwnDescriptors ? (all - kOwnDescriptors) / (kPerConnection * kListeners) : 0;
   limits.connections = std::min(limits.connections, std::max(fitting, kLeast));
   limits.per_address = std::min(limits.per_address, limits.connections);
@@ -95,6 +96,11 @@ std::shared_ptr<grpc::ServerCredentials> ServerSecurity::CredentialsFor(const st
   // gRPC takes nothing else for local; elsewhere on loopback nothing brakes.
   const bool local = host == "127.0.0.1" || host == "localhost" || host == "[::1]";
   return loopback_only_ && !local ? grpc::InsecureServerCredentials() : credentials_;
+}
+
+uint64_t DescriptorsBeside(const ConnectionLimits& limits) {
+  const uint64_t all = OpenFilesLimit(), taken = kPerConnection * kListeners * Fitting(limits).connections;
+  return all == 0 ? 0 : std::max<uint64_t>(1, all - std::min(all, taken));
 }
 
 Server::Server(std::shared_ptr<Acceptor> acceptor, std::unique_ptr<grpc::CallbackGenericService> others,

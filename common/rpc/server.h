@@ -7,6 +7,7 @@
 #include <grpcpp/server.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,6 +49,10 @@ struct ServerOptions {
   bool reflection = false;
   ConnectionLimits connections;  // fewer where the process may open few descriptors
 };
+
+// How many descriptors of this process are left beside those that the connections of a coordinator's servers may take,
+// with such limits; 0: not known.
+uint64_t DescriptorsBeside(const ConnectionLimits& limits);
 
 // Thread-safe after Start. The destructor shuts down with a limit of 1 s.
 class Server {

@@ -1,7 +1,6 @@
 #include "coordinator/backup/backup_command.h"
 
-#include <sys/resource.h>
-
+#include <algorithm>
 #include <filesystem>
 #include <ostream>
 #include <set>
@@ -10,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/advice.h"
 #include "common/base/files.h"
+#include "common/base/open_files.h"
 #include "common/trust/certificate.h"
 #include "coordinator/audit/shared_lock.h"
 #include "coordinator/audit/state_paths.h"
@@ -31,15 +31,11 @@ std::string WithoutSlash(std::string path) {
   return path;
 }
 
-// The soft limit of open files is that of a careless program; a state may have more. Some stay for everything else.
-size_t RaiseOpenFiles() {
-  constexpr rlim_t kOthers = 64;
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
-  limit.rlim_cur = limit.rlim_max;
-  (void)::setrlimit(RLIMIT_NOFILE, &limit);
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= kOthers) return 0;
-  return limit.rlim_cur - kOthers;
+// A state may have many files. Some stay for everything else.
+size_t FilesToHold() {
+  constexpr uint64_t kOthers = 64;
+  const uint64_t all = RaiseOpenFiles();
+  return all - std::min(all, kOthers);
 }
 
 class Copying {
@@ -167,7 +163,7 @@ class Copying {
 
   // From a cut; from another one where a coordinator was started while the first was copied.
   absl::Status CopyState(const Room& room, Manifest& manifest) {
-    const size_t most_open = RaiseOpenFiles();
+    const size_t most_open = FilesToHold();
     absl::Status copied;
     for (int i = 0; i < kCuts; ++i) {
       ATOLL_ASSIGN_OR_RETURN(Cut cut, TakeCut(files_, source_, partial_, most_open));

@@ -113,11 +113,9 @@ def check_floods(scene):
 def check_crowd(scene):
     """S29: more connections than the coordinator may open descriptors. gRPC's own listener never accepts again after that."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, hard))
-    try:
-        coordinator = scene.coordinator(name="crowded", state="crowded")
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4 * CROWD)), hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4 * CROWD)), hard))
+    limited = ("sh", "-c", f'ulimit -n {DESCRIPTORS} && exec "$@"', "sh")  # the hard limit too
+    coordinator = scene.coordinator(name="crowded", state="crowded", through=limited)
     scene.atoll("job", "list")
     before = coordinator.resident_mb()
     for port in (coordinator.ports["control"], coordinator.ports["bulk"]):

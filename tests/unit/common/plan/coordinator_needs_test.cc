@@ -97,6 +97,20 @@ TEST(CheckCapacity, RefusesWithTheFigures) {
       "checkpoint.keep_last, free space on the disk of the state directory, or raise --disk-budget where it is given");
 }
 
+TEST(CheckCapacity, EveryFragmentTakesAnOpenFile) {
+  EXPECT_EQ(NeedsOf(Spec(), Sizes()).open_files, 2u);
+  const CoordinatorNeeds others{.open_files = 30};
+  const CoordinatorCapacity capacity{.open_files = kCoordinatorOpenFiles + 100};
+  EXPECT_TRUE(CheckCapacity(capacity, {.open_files = 70}, others, 8).ok());
+  const absl::Status refused = CheckCapacity(capacity, {.open_files = 71}, others, 8);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(
+      std::string(refused.message()),
+      "the job has 71 fragments, each with an open file at the coordinator, which may open 70 more beside its "
+      "connections and the unfinished jobs; choose sync.fragments with fewer of them, wait for another job to end, "
+      "or raise the coordinator's limit of open files (ulimit -Hn, LimitNOFILE= of its service)");
+}
+
 TEST(CheckCapacity, WhatIsNotKnownRefusesNothing) {
   EXPECT_TRUE(CheckCapacity({}, {UINT64_MAX, UINT64_MAX}, {UINT64_MAX, UINT64_MAX}, 8).ok());
 }

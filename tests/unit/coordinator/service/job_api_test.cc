@@ -262,6 +262,16 @@ TEST_F(JobApiTest, RefusesWhatDoesNotFitOnTheDisk) {
   EXPECT_TRUE(Submit(Request("one", 2)).ok());
 }
 
+TEST_F(JobApiTest, RefusesWhatHasTooManyFragmentsBesideTheUnfinishedJobs) {
+  capacity_.open_files = kCoordinatorOpenFiles + 1;
+  ASSERT_TRUE(Submit(Request("one", 2)).ok());
+  const auto refused = Submit(Request("two", 2));
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("fragments, each with an open file"));
+  ASSERT_TRUE(coordinator_.Ask(JobControlled{.job = JobId{"one"}, .action = JobAction::kCancel}).ok());
+  EXPECT_TRUE(Submit(Request("two", 2)).ok());
+}
+
 TEST_F(JobApiTest, AnUpdateThatRaisesTheWorkersIsCheckedToo) {
   capacity_.memory_bytes = kCoordinatorBaseBytes + 4 * 10 * kMiB;
   ASSERT_TRUE(Submit(Request("one", 5)).ok());

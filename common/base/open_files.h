@@ -1,0 +1,18 @@
+// How many files, sockets among them, this process may hold open.
+#ifndef ATOLL_COMMON_BASE_OPEN_FILES_H_
+#define ATOLL_COMMON_BASE_OPEN_FILES_H_
+
+#include <cstdint>
+
+namespace atl {
+
+// 0: not known.
+uint64_t OpenFilesLimit();
+
+// Raises the limit (`ulimit -Sn`), which is that of a careless program, to the hard one (`ulimit -Hn`). Gives what it
+// is then.
+uint64_t RaiseOpenFiles();
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_BASE_OPEN_FILES_H_
