@@ -202,17 +202,24 @@ void Machine::Hear(Member& member, const JobFailure& message) {
 
 void Machine::SuspectRanges(Run& run, const WorkerId& worker, const std::vector<SampleRange>& held) {
   for (const SampleRange& range : held) {
-    for (const auto& [other, suspect] : run.suspects) {
+    uint64_t settled = 0;
+    for (auto it = run.suspects.begin(); it != run.suspects.end();) {
+      const auto& [other, suspect] = *it;
       const SampleRange both{std::max(range.begin, suspect.begin), std::min(range.end, suspect.end)};
-      if (other == worker || both.begin >= both.end) continue;
-      const uint64_t count = run.pool.Abandon(both);
-      if (count == 0) continue;
-      Note(run.id(), "samples abandoned",
-           absl::StrCat(count, " samples at [", both.begin, ", ", both.end, ") made workers ", other.value, " and ",
-                        worker.value, " non-finite and are left out; look at the data there"),
-           {{"begin", absl::StrCat(both.begin)}, {"end", absl::StrCat(both.end)}});
+      const uint64_t count = other == worker || both.begin >= both.end ? 0 : run.pool.Abandon(both);
+      if (count > 0) {
+        Note(run.id(), "samples abandoned",
+             absl::StrCat(count, " samples at [", both.begin, ", ", both.end, ") made workers ", other.value, " and ",
+                          worker.value, " non-finite and are left out; look at the data there"),
+             {{"begin", absl::StrCat(both.begin)}, {"end", absl::StrCat(both.end)}});
+      }
+      settled += count;
+      it = count == suspect.size() ? run.suspects.erase(it) : std::next(it);  // nobody meets those again
     }
-    if (run.suspects.size() < Run::kSuspects) run.suspects.emplace_back(worker, range);
+    if (settled == range.size()) continue;
+    std::erase(run.suspects, std::pair(worker, range));  // of an earlier failure: it is among the newest again
+    if (run.suspects.size() == Run::kSuspects) run.suspects.erase(run.suspects.begin());
+    run.suspects.emplace_back(worker, range);
   }
 }
 

@@ -95,7 +95,7 @@ struct Run {
   uint64_t tokens_committed = 0;  // of fragment 0, rolled back ones included
 
   static constexpr size_t kSpreads = 8;
-  static constexpr size_t kSuspects = 64;
+  static constexpr size_t kSuspects = 64;  // the newest, less those that were abandoned
 
   const JobId& id() const { return record.job; }
   VersionVector Versions() const;
