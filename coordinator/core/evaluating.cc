@@ -131,16 +131,24 @@ void Machine::TakeEvaluation(Run& run, bool holder_is_able) {
 Member* Machine::NextEvaluator(const Run& run) {
   Member* first = nullptr;
   Member* after = nullptr;
+  Member* failed = nullptr;
   for (auto& [id, member] : fleet_.Of(run.id())) {
     if (member.lost || member.draining) continue;
-    // An evaluator takes them all, also where it sorts behind the trainers; not while its fetch is overdue.
+    // An evaluator takes them all, also where it sorts behind the trainers; not while its fetch is overdue, and one
+    // that has just failed where there is no trainer.
     const bool waited_for = member.stage != Stage::kFetching || member.fetch_reports == 0;
-    if (member.record.evaluate_only && waited_for) return member.stage == Stage::kTraining ? &member : nullptr;
+    if (member.record.evaluate_only && waited_for) {
+      Member* const ready = member.stage == Stage::kTraining ? &member : nullptr;
+      if (id != run.evaluation->failed) return ready;
+      failed = ready;
+      continue;
+    }
     if (member.stage != Stage::kTraining || !member.connection) continue;
     if (first == nullptr) first = &member;
     if (after == nullptr && run.last_evaluator < id) after = &member;
   }
-  return after != nullptr ? after : first;
+  if (after != nullptr) return after;
+  return first != nullptr ? first : failed;
 }
 
 void Machine::GiveEvaluation(Run& run, Member& member) {
