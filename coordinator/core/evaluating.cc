@@ -110,10 +110,9 @@ bool Machine::ProlongEvaluation(Run& run, const Member& holder) {
 
 void Machine::TakeEvaluation(Run& run, bool holder_is_able) {
   PendingEvaluation& pending = *run.evaluation;
-  const std::string why = !holder_is_able ? "is lost"
-                          : pending.failure.empty()
-                              ? absl::StrCat("has not made it in ", SecondsOf(now_ - pending.given))
-                              : absl::StrCat("could not make it: ", pending.failure);
+  const std::string why = !pending.failure.empty() ? absl::StrCat("could not make it: ", pending.failure)
+                          : holder_is_able ? absl::StrCat("has not made it in ", SecondsOf(now_ - pending.given))
+                                           : "is lost";
   Note(run.id(), "evaluation moves",
        absl::StrCat("evaluation ", pending.number, " is taken from worker ", pending.holder.value, ", which ", why),
        {{"worker", pending.holder.value}});

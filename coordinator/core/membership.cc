@@ -95,6 +95,12 @@ void Machine::On(const WorkerConnected& e) {
 }
 
 void Machine::Join(Member& member, const Hello& hello) {
+  Run* run = RunOf(member);
+  if (run != nullptr && run->evaluation && run->evaluation->holder == hello.worker) {
+    // Perhaps it is the evaluation that ends its process.
+    run->evaluation->failure = "it joins anew, as after the end of its process";
+    TakeEvaluation(*run, false);
+  }
   if (member.record.incarnation.value != 0) DropWork(member, "a new incarnation has joined");
   member.record.incarnation = NewIncarnation();
   member.record.start_nonce = hello.start_nonce;
@@ -208,7 +214,12 @@ void Machine::DropWork(Member& member, const std::string& why) {
       round.expected.erase(id);
       if (!round.closing) round.dropped.erase(id);
     }
-    if (run->evaluation && run->evaluation->holder == id) run->evaluation->holder = {};
+    if (run->evaluation && run->evaluation->holder == id) {
+      if (member.lost)
+        TakeEvaluation(*run, false);
+      else
+        run->evaluation->holder = {};
+    }
     if (leases > 0) {
       Note(run->id(), "leases returned",
            absl::StrCat(leases, " leases of worker ", id.value, " go back to the pool: ", why), {{"worker", id.value}});
