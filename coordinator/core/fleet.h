@@ -1,6 +1,6 @@
 // Who is there. Membership has a clock, a lease has none: a member is lost after a silence, keeps its leases for one
-// more period of absence, and is then fenced: its record gets an incarnation that nobody holds. Pure; owned by the
-// engine thread.
+// more period of absence (ten minutes where it was not heard since the coordinator has started), and is then fenced:
+// its record gets an incarnation that nobody holds. Pure; owned by the engine thread.
 //
 //   connected -> silent for membership_timeout -> lost -> absent for one period -> fenced (leases go back)
 //       ^------------- reconnects, same incarnation ----'          `-- reconnects: new incarnation

@@ -7,6 +7,12 @@
 #include "coordinator/core/machine.h"
 
 namespace atl {
+namespace {
+
+// Of whoever was not heard since the coordinator has started: its period is not known.
+constexpr Duration kAbsenceOverAStart = Seconds(600);
+
+}  // namespace
 
 std::optional<Refused> Machine::RefusalOf(const Hello& hello) const {
   if (hello.protocol_revision != kProtocolRevision) {
@@ -140,6 +146,7 @@ void Machine::On(const ConnectionClosed& e) {
 }
 
 Duration Machine::AbsenceOf(const Member& member) const {
+  if (!member.has_spoken) return kAbsenceOverAStart;
   const Run* run = Find(member.record.job);
   const Duration period = run == nullptr ? Duration{} : PeriodOf(*run, member);
   return period.ns > 0 ? period : options_.membership_timeout;
@@ -159,7 +166,8 @@ void Machine::ExpireMembers() {
       }
     }
     if (member.lost && member.Assigned() && now_ >= member.lost_at + AbsenceOf(member)) {
-      Fence(member, "it was away for a period");
+      Fence(member,
+            member.has_spoken ? "it was away for a period" : "the coordinator has not heard it since its start");
     }
     if (!member.rests_from.value.empty() && now_ >= member.rests_until) {
       if (Run* run = Find(member.rests_from)) run->failures.erase(id);
