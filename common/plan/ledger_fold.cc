@@ -6,6 +6,15 @@
 
 namespace atl {
 
+void DropUndone(std::vector<EvaluationRecord>& evaluations, const VersionVector& versions) {
+  std::erase_if(evaluations, [&](const EvaluationRecord& made) {
+    for (size_t p = 0; p < std::min(made.versions.size(), versions.size()); ++p) {
+      if (made.versions[p] > versions[p]) return true;
+    }
+    return false;
+  });
+}
+
 void LedgerFold::Apply(const std::vector<LedgerRecord>& transaction) {
   for (const LedgerRecord& record : transaction) {
     if (const auto* job = std::get_if<JobRecord>(&record)) Fold(*job);
@@ -48,6 +57,7 @@ void LedgerFold::Fold(const RollbackRecord& r) {
   Job& job = At(r.job);
   job.committed.clear();
   job.screened.clear();
+  DropUndone(job.evaluations, r.versions);
   for (size_t p = 0; p < job.heads.size(); ++p) job.heads[p] = {r.versions.at(p), Digest{}};
   for (const auto& [step, checkpoint] : job.checkpoints) {
     if (!checkpoint.complete || checkpoint.versions != r.versions) continue;

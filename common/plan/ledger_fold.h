@@ -12,6 +12,10 @@
 
 namespace atl {
 
+// What a rollback to `versions` leaves of a job's evaluations: one of which a fragment is beyond them was of parameters
+// that are given up.
+void DropUndone(std::vector<EvaluationRecord>& evaluations, const VersionVector& versions);
+
 class LedgerFold {
  public:
   // Upserts replace, appends add. Breaks with ATOLL_CHECK when a record names a job that has no JobRecord yet, except

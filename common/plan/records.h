@@ -195,7 +195,7 @@ struct RecoveredJob {
       accepted;                          // durable in open segments of the current epoch, by fragment, then worker name
   std::vector<ScreenedRecord> screened;  // what screens refused of them, by fragment, then worker name
   std::vector<ContributionHeader> committed;  // the newest committed of each (fragment, worker), in that order
-  std::vector<EvaluationRecord> evaluations;  // by number
+  std::vector<EvaluationRecord> evaluations;  // that no rollback has undone, by number
   std::vector<CheckpointRecord> checkpoints;  // by step
 };
 struct RecoveredState {

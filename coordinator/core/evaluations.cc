@@ -38,7 +38,7 @@ bool EvaluationIsOwed(const EvaluationSpec& rule, const std::vector<EvaluationRe
   const uint64_t newest = std::max(NewestOf(rule.every_rounds, version),
                                    rule.tasks.empty() ? 0 : NewestOf(rule.tasks_every_rounds, version));
   return newest > 0 && std::none_of(done.begin(), done.end(), [&](const EvaluationRecord& made) {
-           return made.versions.front().value >= newest && made.versions.front() <= version;
+           return made.versions.front().value >= newest;
          });
 }
 

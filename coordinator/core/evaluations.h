@@ -16,12 +16,12 @@ namespace atl {
 // A commit that brings fragment 0 to `version` calls for an evaluation.
 bool EvaluationIsDue(const EvaluationSpec& rule, Version version);
 
-// The newest commit up to `version` that called for an evaluation has none in `done`: those so far, by number, of the
-// same epoch.
+// The newest commit up to `version` that called for an evaluation has none in `done`: those so far, by number, that no
+// rollback has undone.
 bool EvaluationIsOwed(const EvaluationSpec& rule, const std::vector<EvaluationRecord>& done, Version version);
 
 // An evaluation of fragment 0's `version` scores the tasks: the first, the last, and one in each
-// `tasks_every_rounds` versions. `done`: the evaluations so far, by number.
+// `tasks_every_rounds` versions. `done`: as above.
 bool TasksAreDue(const EvaluationSpec& rule, const std::vector<EvaluationRecord>& done, Version version, bool last);
 
 // One score for each task, in order, of as many examples as the job has.

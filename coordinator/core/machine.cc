@@ -65,12 +65,7 @@ void Machine::Recover(RecoveredJob job, Instant now) {
   if (run.record.state == JobState::kClosing) {
     run.ending = Ending::kRounds;
   } else if (!HasEnded(run.record.state) && !run.rounds.empty()) {
-    // The records do not say which evaluations a rollback has undone: one may be made twice, none is forgotten.
-    const bool first = run.record.epoch == 0;
-    const std::vector<EvaluationRecord> none;
-    if (EvaluationIsOwed(run.spec->evaluation, first ? run.evaluations : none, run.rounds[0].version)) {
-      StartEvaluation(run);
-    }
+    if (EvaluationIsOwed(run.spec->evaluation, run.evaluations, run.rounds[0].version)) StartEvaluation(run);
   }
   const JobId id = run.id();
   runs_.emplace(id, std::move(run));

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/plan/ledger_fold.h"
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/machine.h"
 
@@ -81,6 +82,7 @@ void Machine::RollBack(Run& run, const CheckpointRecord& checkpoint) {
   run.participants.clear();
   run.not_evaluated.clear();
   run.evaluation.reset();
+  DropUndone(run.evaluations, checkpoint.versions);
   if (EvaluationIsOwed(run.spec->evaluation, run.evaluations, run.rounds[0].version)) StartEvaluation(run);
   run.no_room.clear();
   run.loaded = false;

@@ -74,8 +74,8 @@ struct Run {
   std::map<WorkerId, GivenUp> failures;                    // workers that could not go on
   StrikeBook strikes;                                      // forgotten at a restart
   std::vector<std::pair<WorkerId, SampleRange>> suspects;  // held by workers that met non-finite losses
-  std::vector<EvaluationRecord> evaluations;
-  std::map<uint64_t, CheckpointRecord> checkpoints;  // by step
+  std::vector<EvaluationRecord> evaluations;               // that no rollback has undone, by number
+  std::map<uint64_t, CheckpointRecord> checkpoints;        // by step
   std::optional<PendingEvaluation> evaluation;
   VersionVector not_evaluated;  // no worker finished an evaluation of these
   std::optional<RequestId> rollback_request;

@@ -34,21 +34,6 @@ std::string HeldAgainst(const Member& member, const Run* run) {
   return run->strikes.LineOf(member.record.worker, screens.norm == ScreenMode::kEnforce ? screens.strikes : 0);
 }
 
-// Those that no rollback has undone: a later one of an earlier step tells of one, and so does a job that is paused
-// there.
-std::vector<EvaluationRecord> Standing(const Run& run, uint64_t clock_step) {
-  std::vector<EvaluationRecord> standing;
-  const auto drop_beyond = [&standing](uint64_t step) {
-    while (!standing.empty() && standing.back().clock_step > step) standing.pop_back();
-  };
-  for (const EvaluationRecord& evaluation : run.evaluations) {
-    drop_beyond(evaluation.clock_step);
-    standing.push_back(evaluation);
-  }
-  if (run.record.epoch > 0 && run.record.state == JobState::kPaused) drop_beyond(clock_step);
-  return standing;
-}
-
 // "; 2 are idle; 1 at work for other; start 2 more workers", where `lacking` is above those who are idle.
 std::string OthersLine(const Fleet& fleet, const Run& run, uint32_t lacking) {
   uint32_t idle = 0, busy = 0;
@@ -126,7 +111,7 @@ std::optional<JobView> Machine::ViewJob(const JobId& job, Instant now) const {
   }
   view.balance = run->pool.Balance();
   view.clock_step = ClockOf(*run);
-  view.evaluations = Standing(*run, view.clock_step);
+  view.evaluations = run->evaluations;
   view.tokens_committed = run->tokens_committed;
   view.rounds_committed = run->rounds_committed;
   for (const auto& [id, member] : fleet_.Of(job)) {

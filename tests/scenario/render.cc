@@ -93,7 +93,8 @@ std::string Line(const ContributionRefused& m) {
   return absl::StrCat("ContributionRefused ", Of(m.target), ": ", m.reason);
 }
 std::string Line(const EvaluationAssigned& m) {
-  return absl::StrCat("EvaluationAssigned ", m.evaluation, " versions=", Of(m.versions), " samples=", m.samples);
+  return absl::StrCat("EvaluationAssigned ", m.evaluation, " versions=", Of(m.versions), " samples=", m.samples,
+                      m.score_tasks ? " with tasks" : "");
 }
 std::string Line(const ClosingStarted& m) {
   return absl::StrCat("ClosingStarted stop=", m.stop_step, " versions=", Of(m.versions));

@@ -137,6 +137,10 @@ void Story::Change(JobSpec& spec, const Words& w) {
   if (w.Has("deadline")) spec.sync.deadline = Seconds(static_cast<int64_t>(w.Number("deadline", 0)));
   spec.stop.tokens = w.Number("tokens", spec.stop.tokens);
   spec.evaluation.every_rounds = static_cast<uint32_t>(w.Number("evaluate", spec.evaluation.every_rounds));
+  if (w.Has("tasks")) {
+    spec.evaluation.tasks = {{"t", {}, 20}};
+    spec.evaluation.tasks_every_rounds = static_cast<uint32_t>(w.Number("tasks", 0));
+  }
   spec.checkpoint.every_rounds = static_cast<uint32_t>(w.Number("save", spec.checkpoint.every_rounds));
   spec.checkpoint.keep_last = static_cast<uint32_t>(w.Number("keep", spec.checkpoint.keep_last));
   spec.workers.planned = static_cast<uint32_t>(w.Number("planned", spec.workers.planned));
@@ -338,7 +342,9 @@ Lines Story::Say(const Words& w) {
   } else if (verb == "lease") {
     message = LeaseRequest{job, w.Number("request", 1), w.Number("samples", 100)};
   } else if (verb == "evaluated") {
-    message = EvaluationDone{job, std::stoull(w.At(2)), 5'000'000, 10, 30};
+    EvaluationDone done{job, std::stoull(w.At(2)), 5'000'000, 10, 30};
+    if (w.Number("scored", 0) != 0) done.tasks = {{"t", 20, 5, {}}};
+    message = done;
   } else if (verb == "evaluation-failed") {
     message = EvaluationDone{.job = job, .evaluation = std::stoull(w.At(2)), .failure = w.Rest(3)};
   } else if (verb == "return") {

@@ -67,6 +67,35 @@ TEST(LedgerFold, ARollbackTakesHeadsAndClockFromTheCheckpoint) {
   EXPECT_EQ(fold.State(BootNumber{1}).jobs[0].rounds_committed, 4u);
 }
 
+TEST(LedgerFold, ARollbackUndoesTheEvaluationsOfWhatIsGivenUp) {
+  LedgerFold fold;
+  fold.Apply({Job(), Reached(0, 0, 1, 50), Reached(0, 1, 1, 60), Reached(0, 0, 2, 150)});
+  const auto evaluated = [&](uint64_t number, uint64_t first, uint64_t second) {
+    EvaluationRecord r;
+    r.job = JobId{"j"};
+    r.evaluation = number;
+    r.versions = {Version{first}, Version{second}};
+    fold.Apply({r});
+  };
+  const auto numbers = [&] {
+    std::string text;
+    for (const EvaluationRecord& r : fold.State(BootNumber{1}).jobs[0].evaluations)
+      text += std::to_string(r.evaluation) + " ";
+    return text;
+  };
+  evaluated(0, 0, 0);
+  evaluated(1, 1, 0);
+  evaluated(2, 1, 1);
+  evaluated(3, 2, 1);
+  fold.Apply({RollbackRecord{JobId{"j"}, 1, {Version{1}, Version{0}}}});
+  EXPECT_EQ(numbers(), "0 1 ") << "the other fragment of number 2 is given up";
+  fold.Apply({Reached(1, 0, 2, 150)});
+  evaluated(4, 2, 0);
+  EXPECT_EQ(numbers(), "0 1 4 ");
+  fold.Apply({RollbackRecord{JobId{"j"}, 2, {Version{2}, Version{0}}}});
+  EXPECT_EQ(numbers(), "0 1 4 ");
+}
+
 TEST(LedgerFold, UpsertsReplaceAndClosingDeletes) {
   LedgerFold fold;
   LeaseRecord lease;
