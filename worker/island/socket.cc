@@ -18,8 +18,10 @@ namespace {
 
 constexpr int kMomentMs = 100;
 constexpr int kBacklog = 128;
-// A machine that is gone without a word is found out by the kernel, also where nothing is being sent.
-constexpr int kIdleSeconds = 10, kProbeSeconds = 5, kProbes = 4, kUnansweredMs = 30'000;
+// A machine that is gone without a word is found out by the kernel where nothing is being sent; where something is, by
+// the deadline of who waits. A limit of the kernel's on that (TCP_USER_TIMEOUT) would also end a connection whose other
+// side lives, and takes nothing while it computes.
+constexpr int kIdleSeconds = 10, kProbeSeconds = 5, kProbes = 4;
 
 absl::Status OfSystem(const std::string& what) {
   return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(errno)));
@@ -34,7 +36,6 @@ void Tune(const Descriptor& socket) {
   set(IPPROTO_TCP, TCP_KEEPIDLE, kIdleSeconds);
   set(IPPROTO_TCP, TCP_KEEPINTVL, kProbeSeconds);
   set(IPPROTO_TCP, TCP_KEEPCNT, kProbes);
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, kUnansweredMs);
 }
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;

@@ -1,6 +1,9 @@
 #include "worker/island/mesh.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <future>
 
@@ -58,6 +61,26 @@ TEST(Mesh, StrangersAreShownOutAndDisturbNobody) {
   const auto mesh = leader.get();
   ASSERT_TRUE(mesh.ok()) << mesh.status();
   EXPECT_TRUE(mesh->next.open());
+}
+
+int OptionOf(const Descriptor& socket, int level, int option) {
+  int value = -1;
+  socklen_t length = sizeof(value);
+  EXPECT_EQ(::getsockopt(socket.get(), level, option, &value, &length), 0);
+  return value;
+}
+
+// A rank that computes takes nothing of what the one before it has ready, for as long as tcp_island.h grants it.
+TEST(Mesh, TheKernelGivesUpNoConnectionWhoseOtherSideTakesNothing) {
+  IslandOfThreads island(2);
+  auto leader = std::async(std::launch::async, [&island] { return island.Meet(island.Place(0)); });
+  const auto follower = island.Meet(island.Place(1));
+  const auto first = leader.get();
+  ASSERT_TRUE(first.ok() && follower.ok()) << first.status() << follower.status();
+  for (const Descriptor* socket : {&first->next, &first->spokes[1], &follower->previous, &follower->spokes[0]}) {
+    EXPECT_EQ(OptionOf(*socket, IPPROTO_TCP, TCP_USER_TIMEOUT), 0);
+    EXPECT_EQ(OptionOf(*socket, SOL_SOCKET, SO_KEEPALIVE), 1) << "a machine that is gone is still found out";
+  }
 }
 
 TEST(Mesh, RefusesASecretAVersionASizeAndARankThatAreNotTheIslands) {
