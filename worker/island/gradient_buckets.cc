@@ -60,6 +60,7 @@ absl::Status GradientBuckets::Finish() {
   mutex_.Unlock();
   const absl::Status settled = island_.Settle();
   mutex_.Lock();
+  if (settled.ok()) sent_ = false;
   return settled;
 }
 

@@ -37,8 +37,8 @@ class GradientBuckets {
   // Every range is ready. Returns when all hold the mean over ranks, or the first error of the island. By the thread
   // that uses the island otherwise.
   absl::Status Finish() ATOLL_EXCLUDES(mutex_);
-  // The pass has failed: no further bucket is given to the island. True when none was since Begin: then the pass can be
-  // taken again.
+  // The pass has failed, before its Begin or after: no further bucket is given to the island. True when none of it was:
+  // then the pass can be taken again.
   bool Halt() ATOLL_EXCLUDES(mutex_);
 
   const std::vector<GradientRange>& buckets() const { return buckets_; }
@@ -57,7 +57,7 @@ class GradientBuckets {
   std::vector<uint32_t> missing_ ATOLL_GUARDED_BY(mutex_);  // ranges of each bucket that are not ready
   size_t next_ ATOLL_GUARDED_BY(mutex_) = 0;                // bucket
   bool running_ ATOLL_GUARDED_BY(mutex_) = false;           // a bucket is being reduced
-  bool sent_ ATOLL_GUARDED_BY(mutex_) = false;              // one was since Begin
+  bool sent_ ATOLL_GUARDED_BY(mutex_) = false;              // one was, of a pass that is not finished
   bool over_ ATOLL_GUARDED_BY(mutex_) = false;
   absl::Status status_ ATOLL_GUARDED_BY(mutex_);
   std::jthread thread_;

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "tests/unit/worker/island/island_of_threads.h"
 
 namespace atl {
@@ -17,6 +20,7 @@ class NotingIsland final : public Island {
     first.push_back(values.empty() ? nullptr : values.data());
     sizes.push_back(values.size());
     for (float& v : values) v = -v;
+    ++reduced;
     return absl::OkStatus();
   }
   absl::Status AllReduceSum(std::span<double>) override { return absl::OkStatus(); }
@@ -24,6 +28,7 @@ class NotingIsland final : public Island {
 
   std::vector<const float*> first;
   std::vector<size_t> sizes;
+  std::atomic<int> reduced{0};
   absl::Status failure;
 };
 
@@ -73,9 +78,23 @@ TEST(GradientBuckets, HaltSaysWhetherAnythingWasSent) {
   buckets.Ready(70);  // the last bucket: it waits for the others
   EXPECT_TRUE(buckets.Halt());
   buckets.Begin();
-  ASSERT_TRUE(buckets.Finish().ok());
+  buckets.Ready(90);
+  while (island.reduced == 0) std::this_thread::yield();
   EXPECT_FALSE(buckets.Halt());
-  EXPECT_EQ(island.sizes.size(), 4u);
+  EXPECT_EQ(island.sizes, std::vector<size_t>{10});
+}
+
+// A step that fails before its last backward pass: what the one before it sent is no matter.
+TEST(GradientBuckets, HaltSaysNothingOfAPassThatIsFinished) {
+  NotingIsland island;
+  std::vector<float> arena(100, 1);
+  GradientBuckets buckets(island, arena, kRanges, 25);
+  buckets.Begin();
+  ASSERT_TRUE(buckets.Finish().ok());
+  EXPECT_TRUE(buckets.Halt());
+  buckets.Begin();
+  ASSERT_TRUE(buckets.Finish().ok());
+  EXPECT_EQ(island.sizes.size(), 8u);
 }
 
 TEST(GradientBuckets, TheFirstErrorIsTheAnswer) {

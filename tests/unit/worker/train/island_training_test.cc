@@ -34,12 +34,13 @@ struct Trained {
 std::vector<float> Copy(Arena& arena) { return {arena.host().begin(), arena.host().end()}; }
 
 std::unique_ptr<Trainer> MakeTrainer(const JobSpec& job, const Clock& clock, Island* island,
-                                     StepKernels* kernels = nullptr) {
+                                     StepKernels* kernels = nullptr, HostFeed* feed = nullptr) {
   const ModelLayout layout = MakeModelLayout(job.model, FragmentPattern::kStrided, 1);
   TrainerOptions options;
   options.available_bytes = uint64_t{8} << 30;
   options.island = island;
   options.kernels = kernels;
+  options.feed = feed;
   auto made = Trainer::Create(job, layout, options, clock);
   EXPECT_TRUE(made.ok()) << made.status();
   InitialParameters(layout, 7, 0, (*made)->parameters().host());
@@ -231,6 +232,44 @@ TEST(IslandTraining, AStepThatIsNotFiniteAtOneRankIsAppliedAtNone) {
     EXPECT_TRUE(SameBits(before, Copy(trainer->parameters())));
     EXPECT_EQ(trainer->optimizer_steps(), 0u);
   });
+}
+
+// Of a device that has no memory left at pass `fails_at`.
+class FullDevice final : public HostFeed {
+ public:
+  absl::Status Put(Bytes bytes, void* to, void* /*compute_stream*/) override {
+    if (++passes == fails_at) return absl::ResourceExhaustedError("out of memory");
+    std::memcpy(to, bytes.data(), bytes.size());
+    return absl::OkStatus();
+  }
+  int passes = 0, fails_at = 0;
+};
+
+// Steps of 8 sequences a rank, which takes 4 at once: the first of two passes fails, in the first step or a later one.
+TEST(IslandTraining, AStepThatRunsOutOfMemoryIsBegunAgainWithHalfTheMicroBatch) {
+  const std::vector<Trained> wanted = TrainIsland(JobOf(16, 4), {8, 8});
+  for (const int fails_at : {1, 3, 5}) {
+    IslandOfThreads island(2);
+    std::vector<Trained> ranks(2);
+    island.Run([&](TcpIsland& mine) {
+      const SystemClock clock;
+      FullDevice device;
+      if (mine.rank() == 0) device.fails_at = fails_at;
+      const auto trainer = MakeTrainer(JobOf(4, 0), clock, &mine, nullptr, &device);
+      EXPECT_EQ(trainer->micro_batch(), 4u);
+      ranks[mine.rank()] = Take(*trainer, [&](uint64_t key) {
+        const std::vector<int32_t> tokens = Tokens(16, key);
+        const auto share = std::span(tokens).subspan(size_t{mine.rank()} * 8 * kLength, size_t{8} * kLength);
+        auto report = trainer->StepShare({share, 8}, uint64_t{16} * (kLength - 1), 1e-3);
+        if (!report.ok()) mine.Break(std::string(report.status().message()));
+        return report;
+      });
+      EXPECT_EQ(trainer->micro_batch(), mine.rank() == 0 ? 2u : 4u);
+    });
+    ExpectSameBits(ranks[0], ranks[1]);
+    ASSERT_EQ(ranks[0].losses.size(), wanted[0].losses.size()) << "pass " << fails_at;
+    for (size_t i = 0; i < wanted[0].losses.size(); ++i) EXPECT_NEAR(ranks[0].losses[i], wanted[0].losses[i], 1e-5);
+  }
 }
 
 TEST(IslandTraining, ALostRankLeavesParametersAndMomentsAsTheyWere) {
