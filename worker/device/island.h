@@ -26,6 +26,9 @@ class Island {
   virtual absl::Status AllReduceSum(std::span<double> values) = 0;
   // Rank 0's values to all. Blocks.
   virtual absl::Status Broadcast(std::span<float> values, void* compute_stream) = 0;
+  // Until it is told otherwise this rank has no share in what is exchanged, so no work of its own to measure that of
+  // the others by: it waits as long as rank 0 lives, which has a share in every step and keeps the time.
+  virtual void OnlyWait(bool /*only*/) {}
 };
 
 // A world of one: nothing to exchange, so values are left as they are.

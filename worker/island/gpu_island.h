@@ -40,6 +40,7 @@ class GpuIsland final : public Island {
   absl::Status Settle() override;
   absl::Status AllReduceSum(std::span<double> values) override { return ranks_.AllReduceSum(values); }
   absl::Status Broadcast(std::span<float> values, void* compute_stream) override;
+  void OnlyWait(bool only) override { ranks_.OnlyWait(only); }
 
  private:
   using Exchange = absl::Status (DeviceGroup::*)(std::span<float> values, void* compute_stream);

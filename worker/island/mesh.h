@@ -28,8 +28,8 @@ struct IslandPlace {
 
 struct IslandLimits {
   Duration join = Seconds(300);  // for all ranks to have come
-  // A rank that keeps the others waiting has so long, four times what the waiting one has worked since the last
-  // exchange, and the time of the bytes at the slowest rate that an island may have.
+  // A rank that keeps the others waiting has so long, four times the longest that the waiting one has worked between
+  // two exchanges since the last order, and the time of the bytes at the slowest rate that an island may have.
   Duration patience = Seconds(60);
   uint64_t slowest_bytes_per_second = 10'000'000;
 };

@@ -43,6 +43,7 @@ absl::Status TcpIsland::Broadcast(std::span<float> values, void*) {
 
 absl::Status TcpIsland::Run(PassKind kind, uint32_t element_bytes, uint64_t elements, std::span<std::byte> values) {
   ATOLL_RETURN_IF_ERROR(broken_);
+  worked_ = OwnWork();
   const PassHeader header{++passes_, elements, kind, element_bytes};
   Pass pass(mesh_, header, values, scratch_);
   absl::Status status = Drive(pass, header);
@@ -70,7 +71,14 @@ absl::Status TcpIsland::Drive(Pass& pass, const PassHeader& header) {
   }
 }
 
-Instant TcpIsland::PatienceFor(uint64_t bytes) const { return clock_.Now() + Limit(bytes) + OwnWork() * kTimesOwnWork; }
+Instant TcpIsland::PatienceFor(uint64_t bytes) const {
+  return only_waits_ ? kNever : clock_.Now() + Limit(bytes) + OwnWork() * kTimesOwnWork;
+}
+
+void TcpIsland::BeginWork() {
+  worked_since_ = clock_.Now();
+  worked_ = {};
+}
 
 void TcpIsland::WatchSpokes() {
   waiting_.clear();
@@ -133,7 +141,7 @@ absl::Status TcpIsland::OrderOne(uint32_t rank, const std::string& order) {
   ATOLL_RETURN_IF_ERROR(broken_);
   const Deadline end{clock_, clock_.Now() + Limit(order.size())};
   absl::Status sent = SendFrame(mesh_.spokes[rank], FrameKind::kOrder, order, end);
-  worked_since_ = clock_.Now();
+  BeginWork();
   if (sent.ok()) return sent;
   return Fail(absl::StrCat("rank ", rank, " takes no order: ", sent.message()));
 }
@@ -159,7 +167,7 @@ absl::StatusOr<std::vector<std::string>> TcpIsland::Answers(Duration limit) {
     }
     return Fail(absl::StrCat("rank 0 waited ", Spoken(clock_.Now() - began), " for an answer of rank ", rank));
   }
-  worked_since_ = clock_.Now();
+  BeginWork();
   return answers;
 }
 
@@ -167,7 +175,7 @@ absl::StatusOr<std::string> TcpIsland::AwaitOrder() {
   ATOLL_RETURN_IF_ERROR(broken_);
   for (;;) {
     auto frame = ReceiveFrame(mesh_.spokes[0], {clock_, kNever});
-    worked_since_ = clock_.Now();
+    BeginWork();
     if (!frame.ok()) {
       return Keep(absl::StrCat("rank 0, which leads the island, ended: ", frame.status().message()));
     }

@@ -1,10 +1,12 @@
 // An island of processes over TCP: exchanges of values along the chain (pass.h), orders of rank 0 to its followers
-// along the spokes. Every wait has a deadline made of sizes and rates; when a rank dies, fails or keeps the others
-// waiting, every call on every rank returns Unavailable with one cause, found by rank 0, and so does every later call.
-// Owned by one thread at a time, but for Look.
+// along the spokes. Every wait has a deadline made of sizes and rates, but those of a follower for an order and for a
+// step that it has no share in, which end with rank 0; when a rank dies, fails or keeps the others waiting, every call
+// on every rank returns Unavailable with one cause, found by rank 0, and so does every later call. Owned by one thread
+// at a time, but for Look.
 #ifndef ATOLL_WORKER_ISLAND_TCP_ISLAND_H_
 #define ATOLL_WORKER_ISLAND_TCP_ISLAND_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -29,6 +31,7 @@ class TcpIsland final : public Island {
   absl::Status AllReduceMean(std::span<float> values, void* compute_stream) override;
   absl::Status AllReduceSum(std::span<double> values) override;
   absl::Status Broadcast(std::span<float> values, void* compute_stream) override;
+  void OnlyWait(bool only) override { only_waits_ = only; }
 
   // Rank 0. To all followers; they are taken in order.
   absl::Status Order(const std::string& order);
@@ -71,7 +74,10 @@ class TcpIsland final : public Island {
   // The island is over: everybody is told, and the cause is kept.
   absl::Status Fail(const std::string& seen);
   absl::Status Keep(std::string cause);
-  Duration OwnWork() const { return clock_.Now() - worked_since_; }
+  // The longest since the last order: of buckets that are ready together, all but the first have had none of their own.
+  Duration OwnWork() const { return std::max(worked_, clock_.Now() - worked_since_); }
+  // What has been done so far is behind an order, or the answers to one.
+  void BeginWork();
   Duration Limit(uint64_t bytes) const;
   Duration Grace() const;
 
@@ -82,6 +88,8 @@ class TcpIsland final : public Island {
   std::vector<pollfd> waiting_;
   uint64_t passes_ = 0;
   Instant worked_since_;
+  Duration worked_{};  // the longest before an exchange
+  bool only_waits_ = false;
   absl::Status broken_;
 };
 

@@ -291,8 +291,10 @@ absl::StatusOr<StepReport> Trainer::State::Step(const TokenBatch& batch, uint64_
   if (!optimizer->rounds()) model->ParametersChanged();  // the caller may have merged since the last step
   StepReport report;
   const Instant begin = clock.Now();
+  if (island != nullptr) island->OnlyWait(batch.sequences == 0);
   ATOLL_ASSIGN_OR_RETURN(LossSum sum, AccumulateWithinMemory(batch, targets));
   ATOLL_RETURN_IF_ERROR(JoinIsland(targets, sum));
+  if (island != nullptr) island->OnlyWait(false);
   const Instant passed = clock.Now();
   report.loss = sum.nll / static_cast<double>(sum.targets);
   report.tokens = sum.targets;

@@ -180,6 +180,27 @@ TEST(BrokenGpuIsland, ARankThatKeepsAnotherWaitingIsToldWhenTheTimeIsOver) {
   }
 }
 
+TEST(GpuIsland, ARankWithoutAShareWaitsHoweverLongItTakes) {
+  IslandOfThreads island(2);
+  Interconnect interconnect(2);
+  std::atomic<int> looks{0};  // before rank 1 waits
+  RunWithDevices(island, 2, interconnect, [&](GpuIsland& mine, TcpIsland&) {
+    if (mine.rank() == 1) {
+      mine.OnlyWait(true);
+      looks = island.clock.looks();
+    } else {
+      while (looks == 0) std::this_thread::yield();
+      island.clock.AwaitLooks(looks, kEntering);
+      island.clock.Advance(Seconds(1'000'000));
+      island.clock.AwaitLooks(island.clock.looks(), kLooking);
+    }
+    std::vector<float> values(100, 1.0F);
+    EXPECT_TRUE(mine.AllReduceMean(values, nullptr).ok());
+    const absl::Status settled = mine.Settle();
+    EXPECT_TRUE(settled.ok()) << "rank " << mine.rank() << ": " << settled;
+  });
+}
+
 // As a library that waits for a device that waits for the lost rank.
 TEST(BrokenGpuIsland, AGroupThatDoesNotEndIsLeftBehind) {
   IslandOfThreads island(2);

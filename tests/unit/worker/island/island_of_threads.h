@@ -16,15 +16,27 @@
 
 namespace atl {
 
-// Stands still until it is told; thread-safe.
+// Looks of a rank at the clock, as it waits in an exchange: it does for certain; it has seen the time.
+constexpr int kEntering = 8, kLooking = 3;
+
+// Stands still until it is told, and counts who looks at it; thread-safe.
 class SharedClock final : public Clock {
  public:
-  Instant Now() const override { return {now_.load()}; }
+  Instant Now() const override {
+    ++looks_;
+    return {now_.load()};
+  }
   int64_t WallNanos() const override { return now_.load(); }
   void Advance(Duration d) { now_ += d.ns; }
+  int looks() const { return looks_; }
+  // Returns when others have looked so often since there were `before`.
+  void AwaitLooks(int before, int looks) const {
+    while (looks_ < before + looks) std::this_thread::yield();
+  }
 
  private:
   std::atomic<int64_t> now_{1'000'000'000};
+  mutable std::atomic<int> looks_{0};
 };
 
 class IslandOfThreads {

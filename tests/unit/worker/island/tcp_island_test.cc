@@ -188,6 +188,60 @@ TEST_P(Stall, IsToldWhenTheDeadlineHasPassed) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Stall, testing::Values(0, 1));
 
+// Rank 0 comes to the last of `exchanges` so much later than rank 1, which has done `before` the first.
+void ExpectPatience(int exchanges, Duration late, const std::function<void(TcpIsland& waiting, SharedClock&)>& before) {
+  IslandOfThreads island(2);
+  std::atomic<bool> begun{false};
+  std::atomic<int> looks{0};  // before rank 1 comes to the last; 0: it does not yet
+  island.Run([&](TcpIsland& mine) {
+    if (mine.rank() == 1) before(mine, island.clock);
+    if (mine.rank() == 1) begun = true;
+    while (!begun) std::this_thread::yield();
+    for (int left = exchanges; left > 0; --left) {
+      if (left == 1 && mine.rank() == 1) looks = island.clock.looks();
+      if (left == 1 && mine.rank() == 0) {
+        while (looks == 0) std::this_thread::yield();
+        island.clock.AwaitLooks(looks, kEntering);
+        island.clock.Advance(late);
+        island.clock.AwaitLooks(island.clock.looks(), kLooking);
+      }
+      std::vector<float> values(1000, 1.0F);
+      const absl::Status status = mine.AllReduceMean(values, nullptr);
+      ASSERT_TRUE(status.ok()) << "rank " << mine.rank() << ": " << status;
+    }
+  });
+}
+
+TEST(Patience, OfARankWithoutAShareHasNoEnd) {
+  ExpectPatience(1, Seconds(1'000'000), [](TcpIsland& waiting, SharedClock&) { waiting.OnlyWait(true); });
+  ExpectPatience(3, Seconds(1'000'000), [](TcpIsland& waiting, SharedClock&) { waiting.OnlyWait(true); });
+}
+
+// The buckets of a step: what was ready long ago is followed by what was ready with it.
+TEST(Patience, CountsTheWorkOfTheWholeStepAtEveryExchange) {
+  ExpectPatience(2, Seconds(300), [](TcpIsland&, SharedClock& clock) { clock.Advance(Seconds(100)); });
+}
+
+TEST(Patience, ARankWithoutAShareSaysThatItWaitsWhenItIsAsked) {
+  IslandOfThreads island(2);
+  auto follower = std::async(std::launch::async, [&island] {
+    TcpIsland mine(*island.Meet(island.Place(1)), island.limits, island.clock);
+    mine.OnlyWait(true);
+    std::vector<float> values(1000);
+    return mine.AllReduceMean(values, nullptr);
+  });
+  const auto leader = island.Meet(island.Place(0));
+  ASSERT_TRUE(leader.ok()) << leader.status();
+  const Deadline never{island.clock, kNever};
+  ASSERT_TRUE(SendFrame(leader->spokes[1], FrameKind::kQuestion, "", never).ok());
+  const auto answer = ReceiveFrame(leader->spokes[1], never);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->kind, FrameKind::kWaiting);
+  EXPECT_NE(answer->payload.find("for rank 0 in all-reduce 1"), std::string::npos) << answer->payload;
+  ASSERT_TRUE(SendFrame(leader->spokes[1], FrameKind::kVerdict, "somebody else", never).ok());
+  EXPECT_EQ(follower.get(), absl::UnavailableError("somebody else"));
+}
+
 TEST(Cause, IsWhoDoesNotSayWhatKeepsIt) {
   IslandOfThreads island(3);
   std::vector<std::future<absl::StatusOr<Mesh>>> met;

@@ -167,6 +167,30 @@ TEST_P(IslandShares, OfDifferentSizesAreWeightedByTheirTargets) {
 
 INSTANTIATE_TEST_SUITE_P(MicroBatches, IslandShares, testing::Values(6, 2, 1));
 
+// The step of rank 0, which has all sequences, takes longer than a rank waits that has worked; the first one passes, as
+// the ranks agree on kernels there.
+TEST(IslandTraining, ARankWithoutAShareWaitsForAStepHoweverLongItTakes) {
+  IslandOfThreads island(2);
+  std::atomic<int> looks{0};  // before rank 1 waits in its second step
+  island.Run([&](TcpIsland& mine) {
+    const SystemClock clock;
+    const auto trainer = MakeTrainer(JobOf(4, 4), clock, &mine);
+    const uint32_t share = mine.rank() == 0 ? 4 : 0;
+    for (uint64_t key = 0; key < 3; ++key) {
+      if (key == 1 && mine.rank() == 1) looks = island.clock.looks();
+      if (key == 1 && mine.rank() == 0) {
+        while (looks == 0) std::this_thread::yield();
+        island.clock.AwaitLooks(looks, kEntering);
+        island.clock.Advance(Seconds(1'000'000));
+        island.clock.AwaitLooks(island.clock.looks(), kLooking);
+      }
+      const auto tokens = share > 0 ? Tokens(share, key) : std::vector<int32_t>();
+      const auto report = trainer->StepShare({tokens, share}, uint64_t{4} * (kLength - 1), 1e-3);
+      ASSERT_TRUE(report.ok() && report->applied) << "rank " << mine.rank() << ": " << report.status();
+    }
+  });
+}
+
 // Two ranks with these kernels, and why each does without in the end.
 std::vector<Trained> TrainWithKernels(std::array<StepKernels*, 2> kernels, std::array<absl::Status, 2>& refused) {
   IslandOfThreads island(2);
