@@ -185,20 +185,22 @@ std::vector<WorkerId> TooLarge(std::span<const RoundInput> inputs, std::span<con
   return {inputs[largest].worker};
 }
 
-absl::Status TakePart(const char* name, std::span<const float> from, size_t elements, std::vector<float>& to) {
-  if (from.empty()) {
-    to.assign(elements, 0.0f);
-    return absl::OkStatus();
-  }
-  if (from.size() != elements) {
+// An empty part is one of zeros.
+absl::Status CheckPart(const char* name, std::span<const float> part, size_t elements) {
+  if (part.empty()) return absl::OkStatus();
+  if (part.size() != elements) {
     return absl::InvalidArgumentError(
-        absl::StrCat(name, " has ", from.size(), " elements, but the fragment has ", elements, "; check the snapshot"));
+        absl::StrCat(name, " has ", part.size(), " elements, but the fragment has ", elements, "; check the snapshot"));
   }
-  if (!vecmath::AllFinite(from)) {
-    return absl::InvalidArgumentError(absl::StrCat(name, " holds a value that is not finite; use an older snapshot"));
-  }
-  to.assign(from.begin(), from.end());
-  return absl::OkStatus();
+  if (vecmath::AllFinite(part)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, " holds a value that is not finite; use an older snapshot"));
+}
+
+void TakePart(std::span<const float> from, std::span<float> to) {
+  if (from.empty())
+    std::fill(to.begin(), to.end(), 0.0f);
+  else
+    std::copy(from.begin(), from.end(), to.begin());
 }
 
 }  // namespace
@@ -258,13 +260,15 @@ absl::Status Aggregator::Restore(FragmentIndex fragment, const FragmentStateView
   Fragment& held = At(fragment);
   const size_t elements = held.public_copy.size();
   if (state.public_copy.empty()) return absl::InvalidArgumentError("the state of a fragment has no public copy");
-  Fragment next;
-  next.version = state.version;
-  ATOLL_RETURN_IF_ERROR(TakePart("public copy", state.public_copy, elements, next.public_copy));
-  ATOLL_RETURN_IF_ERROR(TakePart("momentum", state.momentum, elements, next.momentum));
-  ATOLL_RETURN_IF_ERROR(TakePart("residual", state.residual, elements, next.residual));
-  next.maxima = {vecmath::MaxAbs(next.public_copy), vecmath::MaxAbs(next.momentum), vecmath::MaxAbs(next.residual)};
-  held = std::move(next);
+  ATOLL_RETURN_IF_ERROR(CheckPart("public copy", state.public_copy, elements));
+  ATOLL_RETURN_IF_ERROR(CheckPart("momentum", state.momentum, elements));
+  ATOLL_RETURN_IF_ERROR(CheckPart("residual", state.residual, elements));
+  TakePart(state.public_copy, held.public_copy);
+  TakePart(state.momentum, held.momentum);
+  TakePart(state.residual, held.residual);
+  held.version = state.version;
+  held.compared_step.clear();
+  held.maxima = {vecmath::MaxAbs(held.public_copy), vecmath::MaxAbs(held.momentum), vecmath::MaxAbs(held.residual)};
   return absl::OkStatus();
 }
 

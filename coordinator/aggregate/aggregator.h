@@ -131,7 +131,8 @@ class Aggregator {
   Aggregator(Aggregator&&) noexcept;
   Aggregator& operator=(Aggregator&&) noexcept;
 
-  // Replaces a fragment's state. Empty momentum or residual means zeros (version 0, or weights without outer state).
+  // Replaces a fragment's state, in the memory that holds it; `state` is not a view of this fragment. Empty momentum or
+  // residual means zeros (version 0, or weights without outer state).
   // InvalidArgument on a wrong length or a non-finite value; then nothing is changed.
   absl::Status Restore(FragmentIndex fragment, const FragmentStateView& state);
 

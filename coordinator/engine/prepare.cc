@@ -309,11 +309,11 @@ void DataPlane::CheckCheckpoint(const struct CheckCheckpoint& task, const JobSpe
     const Digest layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment).digest;
     absl::Status whole;
     for (uint32_t i = 0; i < task.versions.size() && whole.ok(); ++i) {
-      const auto loaded = parts_.snapshots.LoadCheckpointFragment(task.job, task.step, FragmentIndex{i}, layout);
-      whole = loaded.status();
+      const auto header = parts_.snapshots.CheckCheckpointFragment(task.job, task.step, FragmentIndex{i}, layout);
+      whole = header.status();
       if (!whole.ok()) break;
-      const bool same = loaded->header.at == FragmentVersion{FragmentIndex{i}, task.versions[i]} &&
-                        (i >= task.hashes.size() || loaded->header.hash == task.hashes[i]);
+      const bool same = header->at == FragmentVersion{FragmentIndex{i}, task.versions[i]} &&
+                        (i >= task.hashes.size() || header->hash == task.hashes[i]);
       if (!same)
         whole = absl::DataLossError(absl::StrCat("fragment ", i, " of it is not the one that the ledger names"));
     }
@@ -322,9 +322,9 @@ void DataPlane::CheckCheckpoint(const struct CheckCheckpoint& task, const JobSpe
 }
 
 void DataPlane::RestoreCheckpoint(const struct RestoreCheckpoint& task, const JobRecord& job) {
-  Release(task.job);  // it is of another epoch; whoever still reads it holds it
+  Release(task.job);  // it is of another epoch; whoever still writes it holds it
   const uint64_t number = Expect(task.job);
-  parts_.compute.Post([this, number, task, job] {
+  BehindSnapshots([this, number, task, job] {  // so that both are not in memory
     auto p = std::make_shared<Preparation>();
     p->number = number;
     p->data = std::make_shared<JobData>(task.job, task.epoch, job.spec);

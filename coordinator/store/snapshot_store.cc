@@ -51,6 +51,27 @@ Digest DigestOfArray(const StateShot& state, uint64_t array) {
   return hasher.Finish();
 }
 
+// One of the three arrays, piece by piece.
+template <typename Take>
+absl::Status ReadArray(const File& file, uint64_t elements, uint64_t array, const Take& take) {
+  const uint64_t bytes = elements * sizeof(float), begin = kDataOffset + array * bytes;
+  std::vector<std::byte> piece(std::min(bytes, kPieceBytes));
+  for (uint64_t at = 0; at < bytes; at += piece.size()) {
+    const auto part = std::span(piece).first(std::min<uint64_t>(piece.size(), bytes - at));
+    ATOLL_RETURN_IF_ERROR(file.ReadAt(begin + at, part));
+    take(Bytes(part));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckArrays(const SnapshotHeader& header, const std::string& path, Digest parameters, Digest momentum,
+                         Digest residual) {
+  if (parameters != header.hash) return Damaged(path, "the parameters do not have their hash");
+  if (momentum != header.momentum_digest) return Damaged(path, "the momentum does not have its digest");
+  if (residual != header.residual_digest) return Damaged(path, "the residual does not have its digest");
+  return absl::OkStatus();
+}
+
 absl::Status WriteTemporary(Files& files, const std::string& path, const std::string& header, StateShot& state) {
   ATOLL_RETURN_IF_ERROR(files.Remove(path));
   const std::string prologue = Prologue(header);
@@ -98,6 +119,13 @@ bool IsNewer(const CheckpointManifest& manifest, BootNumber boot, uint64_t epoch
     if (i >= heads.size() || heads[i] < versions[i]) return true;
   }
   return false;
+}
+
+absl::StatusOr<SnapshotHeader> ReadHeaderOf(Digest layout, const File& file, const std::string& path) {
+  ATOLL_ASSIGN_OR_RETURN(SnapshotHeader header, ReadHeader(file, path));
+  if (header.layout == layout) return header;
+  return absl::FailedPreconditionError(
+      absl::StrCat("snapshot ", path, " is of a model or fragment plan with another layout"));
 }
 
 }  // namespace
@@ -151,23 +179,16 @@ absl::Status SnapshotStore::Write(const SnapshotKey& key, const FragmentArrays& 
 absl::StatusOr<LoadedSnapshot> SnapshotStore::LoadFile(const std::string& path, Digest layout) const {
   ATOLL_ASSIGN_OR_RETURN(const auto file, files_.OpenForRead(path));
   LoadedSnapshot loaded;
-  ATOLL_ASSIGN_OR_RETURN(loaded.header, ReadHeader(*file, path));
-  if (loaded.header.layout != layout) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("snapshot ", path, " is of a model or fragment plan with another layout"));
-  }
+  ATOLL_ASSIGN_OR_RETURN(loaded.header, ReadHeaderOf(layout, *file, path));
   uint64_t at = kDataOffset;
   for (std::vector<float>* values : {&loaded.public_copy, &loaded.momentum, &loaded.residual}) {
     values->resize(loaded.header.elements);
     ATOLL_RETURN_IF_ERROR(file->ReadAt(at, std::as_writable_bytes(std::span(*values))));
     at += values->size() * sizeof(float);
   }
-  if (ContentHash(loaded.public_copy, loaded.header.at.version.value, layout) != loaded.header.hash)
-    return Damaged(path, "the parameters do not have their hash");
-  if (DigestOf(BytesOf(loaded.momentum)) != loaded.header.momentum_digest)
-    return Damaged(path, "the momentum does not have its digest");
-  if (DigestOf(BytesOf(loaded.residual)) != loaded.header.residual_digest)
-    return Damaged(path, "the residual does not have its digest");
+  ATOLL_RETURN_IF_ERROR(CheckArrays(loaded.header, path,
+                                    ContentHash(loaded.public_copy, loaded.header.at.version.value, layout),
+                                    DigestOf(BytesOf(loaded.momentum)), DigestOf(BytesOf(loaded.residual))));
   return loaded;
 }
 
@@ -270,6 +291,21 @@ absl::StatusOr<CheckpointRecord> SnapshotStore::ReadCheckpoint(const JobId& job,
 absl::StatusOr<LoadedSnapshot> SnapshotStore::LoadCheckpointFragment(const JobId& job, uint64_t step,
                                                                      FragmentIndex fragment, Digest layout) const {
   return LoadFile(directory_.CheckpointFragmentPath(job, step, fragment), layout);
+}
+
+absl::StatusOr<SnapshotHeader> SnapshotStore::CheckCheckpointFragment(const JobId& job, uint64_t step,
+                                                                      FragmentIndex fragment, Digest layout) const {
+  const std::string path = directory_.CheckpointFragmentPath(job, step, fragment);
+  ATOLL_ASSIGN_OR_RETURN(const auto file, files_.OpenForRead(path));
+  ATOLL_ASSIGN_OR_RETURN(SnapshotHeader header, ReadHeaderOf(layout, *file, path));
+  ContentHasher parameters;
+  std::array<DigestHasher, 2> others;
+  ATOLL_RETURN_IF_ERROR(ReadArray(*file, header.elements, 0, [&](Bytes piece) { parameters.Update(piece); }));
+  for (uint64_t i = 0; i < others.size(); ++i)
+    ATOLL_RETURN_IF_ERROR(ReadArray(*file, header.elements, 1 + i, [&](Bytes piece) { others[i].Update(piece); }));
+  ATOLL_RETURN_IF_ERROR(CheckArrays(header, path, parameters.Finish(header.at.version.value, layout),
+                                    others[0].Finish(), others[1].Finish()));
+  return header;
 }
 
 absl::StatusOr<std::shared_ptr<SnapshotReader>> SnapshotStore::OpenCheckpointReader(const JobId& job, uint64_t step,

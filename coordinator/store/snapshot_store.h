@@ -78,6 +78,9 @@ class SnapshotStore {
   // One fragment with its outer state, verified.
   absl::StatusOr<LoadedSnapshot> LoadCheckpointFragment(const JobId& job, uint64_t step, FragmentIndex fragment,
                                                         Digest layout) const;
+  // The same checks, piece by piece: memory for 256 KiB of it.
+  absl::StatusOr<SnapshotHeader> CheckCheckpointFragment(const JobId& job, uint64_t step, FragmentIndex fragment,
+                                                         Digest layout) const;
   absl::StatusOr<std::shared_ptr<SnapshotReader>> OpenCheckpointReader(const JobId& job, uint64_t step,
                                                                        FragmentIndex fragment) const;
   // Manifest first, then the links. OK when absent.

@@ -471,19 +471,19 @@ TEST(Restore, RefusesWrongLengthsAndValues) {
   }
 }
 
-TEST(ScreenContribution, MeasuresWithoutState) {
-  std::vector<float> delta = {3, 0, -4};
-  std::vector<std::byte> bytes(12);
-  Encode(CodecKind::kFp32, delta, bytes);
-  const auto screen = ScreenContribution(CodecKind::kFp32, bytes, 3);
-  ASSERT_TRUE(screen.ok());
-  EXPECT_TRUE(screen->finite);
-  EXPECT_EQ(screen->norm, 5);
-  EXPECT_EQ(screen->max_abs, 4);
-  EXPECT_EQ(ScreenContribution(CodecKind::kFp32, bytes, 4).status().code(), absl::StatusCode::kInvalidArgument);
-  delta[1] = std::numeric_limits<float>::quiet_NaN();
-  Encode(CodecKind::kFp32, delta, bytes);
-  EXPECT_FALSE(ScreenContribution(CodecKind::kFp32, bytes, 3)->finite);
+// A second copy beside the one that is held and the one that is read would not fit what a job was admitted by.
+TEST(Restore, FillsTheMemoryThatIsHeld) {
+  const std::vector<float> start = {1, 2, 3}, momentum = {4, 5, 6}, residual = {7, 8, 9};
+  Aggregator aggregator = Restored(LayoutOf({3}), start);
+  const FragmentStateView held = aggregator.State(kFirst);
+  ASSERT_TRUE(aggregator.Restore(kFirst, {Version{4}, residual, momentum, start}).ok());
+  EXPECT_EQ(CopyOf(aggregator), (Copies{residual, momentum, start, Version{4}}));
+  ASSERT_TRUE(aggregator.Restore(kFirst, {Version{5}, momentum, {}, {}}).ok());
+  EXPECT_EQ(CopyOf(aggregator), (Copies{momentum, {0, 0, 0}, {0, 0, 0}, Version{5}}));
+  const FragmentStateView now = aggregator.State(kFirst);
+  EXPECT_EQ(now.public_copy.data(), held.public_copy.data());
+  EXPECT_EQ(now.momentum.data(), held.momentum.data());
+  EXPECT_EQ(now.residual.data(), held.residual.data());
 }
 
 TEST(FirstDifferingLeaf, NamesTheBlock) {

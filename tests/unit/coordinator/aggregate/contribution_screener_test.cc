@@ -156,5 +156,20 @@ TEST(CloseRound, BelievesAScreenThatIsKnown) {
   EXPECT_EQ(result.non_finite, std::vector<WorkerId>{WorkerId{"w1"}});
 }
 
+TEST(ScreenContribution, MeasuresWithoutState) {
+  std::vector<float> delta = {3, 0, -4};
+  std::vector<std::byte> bytes(12);
+  Encode(CodecKind::kFp32, delta, bytes);
+  const auto screen = ScreenContribution(CodecKind::kFp32, bytes, 3);
+  ASSERT_TRUE(screen.ok());
+  EXPECT_TRUE(screen->finite);
+  EXPECT_EQ(screen->norm, 5);
+  EXPECT_EQ(screen->max_abs, 4);
+  EXPECT_EQ(ScreenContribution(CodecKind::kFp32, bytes, 4).status().code(), absl::StatusCode::kInvalidArgument);
+  delta[1] = std::numeric_limits<float>::quiet_NaN();
+  Encode(CodecKind::kFp32, delta, bytes);
+  EXPECT_FALSE(ScreenContribution(CodecKind::kFp32, bytes, 3)->finite);
+}
+
 }  // namespace
 }  // namespace atl

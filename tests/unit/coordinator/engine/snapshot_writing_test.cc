@@ -34,8 +34,8 @@ class SnapshotWriting : public testing::Test {
     c_.work.RunAll();
   }
   // A snapshot of what there is, by way of a checkpoint.
-  void TakeSnapshot(uint64_t version) {
-    c_.data.WriteCheckpoint({job_, 10, {Version{version}}});
+  void TakeSnapshot(uint64_t version, uint64_t step = 10) {
+    c_.data.WriteCheckpoint({job_, step, {Version{version}}});
     c_.work.RunAll();
     ASSERT_GE(c_.snapshot_work.pending(), 1u);
   }
@@ -123,6 +123,27 @@ TEST_F(SnapshotWriting, AJobIsPreparedBehindWhatIsBeingWrittenOfIt) {
   EXPECT_EQ(OnDisk(), std::vector<Version>{Version{1}});
   ASSERT_NE(Find<ParametersReady>(events_), nullptr);
   EXPECT_EQ(Find<ParametersReady>(events_)->hashes, std::vector<Digest>{head_.hash});
+}
+
+// The parameters of before are in memory for as long as they are written.
+TEST_F(SnapshotWriting, ARollbackIsLoadedBehindWhatIsBeingWritten) {
+  Round(0);
+  TakeSnapshot(1);
+  c_.RunWork();
+  ASSERT_NE(Find<CheckpointWritten>(events_), nullptr);
+  const Digest of_checkpoint = head_.hash;
+  Round(1);
+  TakeSnapshot(2, 20);
+  events_.clear();
+  JobRecord back = job_record_;
+  back.epoch += 1;
+  c_.data.RestoreCheckpoint({job_, 10, back.epoch}, back);
+  c_.work.RunAll();
+  c_.snapshot_work.RunAll();
+  EXPECT_EQ(Find<ParametersReady>(events_), nullptr) << "it was read while the snapshot was being written";
+  c_.RunWork();
+  ASSERT_NE(Find<ParametersReady>(events_), nullptr);
+  EXPECT_EQ(Find<ParametersReady>(events_)->hashes, std::vector<Digest>{of_checkpoint});
 }
 
 }  // namespace

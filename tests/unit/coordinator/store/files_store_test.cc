@@ -156,6 +156,29 @@ TEST_F(SnapshotStoreTest, ForgottenCheckpointsGoUnlessTheLedgerIsOlder) {
   EXPECT_TRUE(store_.ReadCheckpoint({"tiny"}, 10).ok());
 }
 
+// A checkpoint is looked at beside a job that is in memory, and so without room for another copy of it.
+TEST_F(SnapshotStoreTest, ACheckpointIsCheckedPieceByPiece) {
+  arrays_ = {std::vector<float>(100'000, 1.5f), std::vector<float>(100'000, 2.0f), std::vector<float>(100'000, 3.0f)};
+  ASSERT_EQ(Write(1), absl::OkStatus());
+  CheckpointRecord record;
+  record.job = {"tiny"};
+  record.step = 100;
+  record.versions = {{1}};
+  ASSERT_EQ(store_.WriteCheckpoint(record, 0), absl::OkStatus());
+  const auto check = [this](Digest layout) { return store_.CheckCheckpointFragment({"tiny"}, 100, {0}, layout); };
+  ASSERT_TRUE(check(kLayout).ok());
+  EXPECT_EQ(check(kLayout)->at.version.value, 1u);
+  EXPECT_EQ(check(kLayout)->hash, arrays_.Hash(1));
+  EXPECT_EQ(check(Digest{8, 8}).status().code(), absl::StatusCode::kFailedPrecondition);
+  SimDisk::Content& content = disk_.At(directory_.SnapshotPath(KeyAt(1)));
+  for (const size_t at : {20u, 4096u, 4096u + 399'999, 4096u + 400'000, 4096u + 1'199'999}) {
+    content[at] ^= std::byte{0x10};
+    EXPECT_EQ(check(kLayout).status().code(), absl::StatusCode::kDataLoss) << at;
+    content[at] ^= std::byte{0x10};
+  }
+  EXPECT_TRUE(check(kLayout).ok());
+}
+
 TEST_F(SnapshotStoreTest, GoldenBytes) {
   ASSERT_EQ(Write(4), absl::OkStatus());
   const SimDisk::Content& content = disk_.At(directory_.SnapshotPath(KeyAt(4)));
