@@ -37,6 +37,19 @@ DownloadContent ContentOf(const UpdateInfo& update, std::shared_ptr<BulkSource> 
           {}};
 }
 
+// A block of a shard, where it lies.
+class BlockReader {
+ public:
+  BlockReader(std::unique_ptr<TokenShard> shard, uint64_t begin) : shard_(std::move(shard)), begin_(begin) {}
+  absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const {
+    return shard_->ReadArea(begin_ + offset, out);
+  }
+
+ private:
+  const std::unique_ptr<TokenShard> shard_;
+  const uint64_t begin_;
+};
+
 }  // namespace
 
 void DataPlane::OpenDownload(const DownloadRequest& request, DownloadReply reply) {
@@ -82,20 +95,14 @@ absl::StatusOr<DownloadContent> DataPlane::OpenUpdate(const UpdateKey& key) {
   }
   if (std::optional<DownloadContent> newest = FindNewest(key)) return *std::move(newest);
   const RoundKey round{key.job, data->epoch, {key.reached.fragment, Version{key.reached.version.value - 1}}};
-  ATOLL_ASSIGN_OR_RETURN(const std::vector<Version> kept,
-                         parts_.rounds.List(key.job, data->epoch, key.reached.fragment));
-  const absl::Status not_kept =
-      absl::NotFoundError(absl::StrCat("the update to version ", key.reached.version.value, " of fragment ",
-                                       key.reached.fragment.value, " is no longer kept; fetch the fragment"));
-  if (!std::binary_search(kept.begin(), kept.end(), round.target.version)) return not_kept;
-  ATOLL_RETURN_IF_ERROR(parts_.rounds.OpenCommitted(round, data->layout.digest));
-  const absl::StatusOr<UpdateInfo> info = parts_.rounds.FindUpdate(round);
-  absl::StatusOr<std::vector<std::byte>> bytes = parts_.rounds.ReadUpdate(round);
-  parts_.rounds.Close(round);
-  if (absl::IsNotFound(info.status())) return not_kept;
-  ATOLL_RETURN_IF_ERROR(info.status());
-  ATOLL_RETURN_IF_ERROR(bytes.status());
-  return ContentOf(*info, MakeMemorySource(std::make_shared<const std::vector<std::byte>>(*std::move(bytes))));
+  auto update = parts_.rounds.OpenUpdate(round, data->layout.digest);
+  if (absl::IsNotFound(update.status())) {
+    return absl::NotFoundError(absl::StrCat("the update to version ", key.reached.version.value, " of fragment ",
+                                            key.reached.fragment.value, " is no longer kept; fetch the fragment"));
+  }
+  ATOLL_RETURN_IF_ERROR(update.status());
+  const UpdateInfo& info = (*update)->info();
+  return ContentOf(info, std::make_shared<ReadAtSource<UpdateReader>>(*update, info.encoded_bytes));
 }
 
 std::optional<DownloadContent> DataPlane::FindNewest(const DownloadKey& key) const {
@@ -153,23 +160,23 @@ absl::StatusOr<DownloadContent> DataPlane::OpenBlock(const BlockKey& key) {
                                             " nor ", beside, " is there"));
   }
   const std::string path = parts_.files.Exists(of_corpus) ? of_corpus : beside;
-  const auto shard = TokenShard::Open(parts_.files, path);
+  auto shard = TokenShard::Open(parts_.files, path);
   if (!shard.ok()) {
     return Annotate(shard.status(), absl::StrCat("shard ", key.shard, " of corpus ", manifest.name,
                                                  " cannot be served from the coordinator's data root"));
   }
   const uint64_t begin = key.block * kBlockBytes;
-  auto bytes = std::make_shared<std::vector<std::byte>>(
-      std::min(kBlockBytes, (*shard)->area_bytes() - std::min((*shard)->area_bytes(), begin)));
-  ATOLL_RETURN_IF_ERROR((*shard)->ReadArea(begin, *bytes));
-  if (Sha256Of(*bytes) != file->blocks[key.block]) {
+  std::vector<std::byte> bytes(std::min(kBlockBytes, (*shard)->area_bytes() - std::min((*shard)->area_bytes(), begin)));
+  ATOLL_RETURN_IF_ERROR((*shard)->ReadArea(begin, bytes));
+  if (Sha256Of(bytes) != file->blocks[key.block]) {
     return absl::DataLossError(
         absl::StrCat("block ", key.block, " of ", path,
                      " does not have the hash that the manifest names; 'atoll data verify' checks the whole corpus"));
   }
-  const uint64_t size = bytes->size();
+  // Read again as it is sent: whoever takes it slowly leaves nothing in memory.
+  auto reader = std::make_shared<const BlockReader>(*std::move(shard), begin);
   return DownloadContent{
-      {.total_bytes = size}, MakeMemorySource(std::shared_ptr<const std::vector<std::byte>>(std::move(bytes))), {}};
+      {.total_bytes = bytes.size()}, std::make_shared<ReadAtSource<BlockReader>>(std::move(reader), bytes.size()), {}};
 }
 
 }  // namespace atl

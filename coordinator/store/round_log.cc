@@ -237,6 +237,7 @@ absl::Status RoundLog::WriteUpdate(const RoundKey& key, const UpdateInfo& info, 
   segment->update = info;
   segment->update_bytes = {segment->file_bytes - encoded.size(), encoded.size()};
   segment->has_update = true;
+  ForgetUpdate(key);  // where another one lay
   return absl::OkStatus();
 }
 
@@ -245,19 +246,6 @@ absl::StatusOr<UpdateInfo> RoundLog::FindUpdate(const RoundKey& key) const {
   MutexLock lock(segment->mutex);
   if (!segment->has_update) return absl::NotFoundError(absl::StrCat("no update in ", segment->path));
   return segment->update;
-}
-
-absl::StatusOr<std::vector<std::byte>> RoundLog::ReadUpdate(const RoundKey& key) const {
-  ATOLL_ASSIGN_OR_RETURN(const auto segment, Find(key));
-  MutexLock lock(segment->mutex);
-  if (!segment->has_update) return absl::NotFoundError(absl::StrCat("no update in ", segment->path));
-  std::vector<std::byte> out(segment->update_bytes.bytes);
-  ATOLL_RETURN_IF_ERROR(segment->file->ReadAt(segment->update_bytes.file_offset, out));
-  if (DigestOf(out) != segment->update.digest) {
-    return absl::DataLossError(
-        absl::StrCat("the update in ", segment->path, " no longer has its digest: the disk has damaged it"));
-  }
-  return out;
 }
 
 absl::StatusOr<SegmentInfo> RoundLog::Info(const RoundKey& key) const {
@@ -277,6 +265,7 @@ void RoundLog::Close(const RoundKey& key) {
 
 absl::Status RoundLog::Drop(const RoundKey& key) {
   Take(key);
+  ForgetUpdate(key);
   return files_.Remove(directory_.SegmentPath(key));
 }
 

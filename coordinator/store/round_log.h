@@ -23,6 +23,7 @@
 #include "common/plan/records.h"
 #include "common/wire/record_messages.h"
 #include "coordinator/store/data_directory.h"
+#include "coordinator/store/update_reader.h"
 
 namespace atl {
 
@@ -84,9 +85,12 @@ class RoundLog {
   // do not have the size of `info`. Its digest is stored as it was given: taken when the bytes were made, so that what
   // damages them on the way here is found by whoever reads them.
   absl::Status WriteUpdate(const RoundKey& key, const UpdateInfo& info, Bytes encoded);
-  // NotFound when there is none.
-  absl::StatusOr<std::vector<std::byte>> ReadUpdate(const RoundKey& key) const;
+  // Of an open segment. NotFound when there is none.
   absl::StatusOr<UpdateInfo> FindUpdate(const RoundKey& key) const;
+  // The encoded update, to be served; the segment need not be open. Found and checked the first time; whoever reads it
+  // at a time shares one open file. NotFound when there is no such segment or no update in it; DataLoss; as Open.
+  absl::StatusOr<std::shared_ptr<const UpdateReader>> OpenUpdate(const RoundKey& key, Digest layout)
+      ATOLL_EXCLUDES(mutex_);
 
   // Of an open segment. NotFound when it is not open.
   absl::StatusOr<SegmentInfo> Info(const RoundKey& key) const;
@@ -106,12 +110,24 @@ class RoundLog {
   // Checks an open segment; whether there is one.
   absl::StatusOr<bool> FindSame(const RoundKey& key, Digest layout) const ATOLL_EXCLUDES(mutex_);
   std::shared_ptr<RoundSegment> Take(const RoundKey& key) ATOLL_EXCLUDES(mutex_);
+  // Where the update of a segment lies, once it was looked for.
+  struct KnownUpdate {
+    UpdateInfo info;
+    uint64_t file_offset = 0;
+    std::weak_ptr<const UpdateReader> reader;
+  };
+  // update_reader.cc
+  absl::StatusOr<std::shared_ptr<const UpdateReader>> FindUpdateIn(std::unique_ptr<File> file, const RoundKey& key,
+                                                                   Digest layout) const;
+  void ForgetUpdate(const RoundKey& key) ATOLL_EXCLUDES(mutex_);
+
   Files& files_;
   DataDirectory directory_;
   BootNumber boot_;
   const uint64_t secret_;
   mutable Mutex mutex_;
   std::map<RoundKey, std::shared_ptr<RoundSegment>> open_ ATOLL_GUARDED_BY(mutex_);
+  std::map<RoundKey, KnownUpdate> updates_ ATOLL_GUARDED_BY(mutex_);  // as many as update_reader.cc says
 };
 
 // Whether RoundLog::Open could not flush the segment that it found. Once a process has begun its work that must end it

@@ -27,11 +27,13 @@ std::string SlotHead(uint32_t slot) {
 
 // ---- reading --------------------------------------------------------------------------------------------------------
 
-absl::Status RoundSegment::Scan(const RoundKey& key, Digest layout) {
+absl::Status RoundSegment::Scan(const RoundKey& key, Digest layout, ScanOf of) {
   ATOLL_ASSIGN_OR_RETURN(const ScanResult result,
-                         ScanSegment(*file, path,
-                                     [this](const ScannedRecord& record, Bytes head)
-                                         ATOLL_NO_THREAD_SAFETY_ANALYSIS { return Visit(record, head); }));
+                         ScanSegment(
+                             *file, path,
+                             [this](const ScannedRecord& record, Bytes head)
+                                 ATOLL_NO_THREAD_SAFETY_ANALYSIS { return Visit(record, head); },
+                             of));
   if (result.last_boot > boot.value) {
     return absl::FailedPreconditionError(
         absl::StrCat("round log segment ", path, " was written at boot ", result.last_boot, ", the ledger is at boot ",

@@ -47,7 +47,7 @@ struct RoundSegment {
   RoundSegment(std::unique_ptr<File> f, std::string p, BootNumber b)
       : file(std::move(f)), path(std::move(p)), boot(b) {}
 
-  absl::Status Scan(const RoundKey& key, Digest layout) ATOLL_REQUIRES(mutex);
+  absl::Status Scan(const RoundKey& key, Digest layout, ScanOf of = ScanOf::kAll) ATOLL_REQUIRES(mutex);
   absl::Status Visit(const ScannedRecord& record, Bytes head) ATOLL_REQUIRES(mutex);
   absl::Status VisitHeader(Bytes head) ATOLL_REQUIRES(mutex);
   absl::Status VisitBegin(Bytes head) ATOLL_REQUIRES(mutex);

@@ -15,18 +15,23 @@ uint64_t Get(Bytes bytes, int count) {
   return value;
 }
 
-// Reads one record at `offset` and checks its payload. Nothing when it is broken, the file ends before it does, or its
-// header is not one that the caller wants; an error when the disk cannot be read.
+bool IsVisited(RecordType type, ScanOf of) {
+  return of == ScanOf::kAll || type == RecordType::kSegmentHeader || type == RecordType::kUpdate;
+}
+
+// Reads one record at `offset` and checks its payload, of one that is visited. Nothing when it is broken, the file ends
+// before it does, or its header is not one that the caller wants; an error when the disk cannot be read.
 template <typename Wanted>
 absl::StatusOr<std::optional<ScannedRecord>> ReadRecord(const File& file, uint64_t offset, uint64_t file_bytes,
                                                         const Wanted& wanted, RecordHeaderBytes& raw,
-                                                        std::vector<std::byte>& head) {
+                                                        std::vector<std::byte>& head, ScanOf of = ScanOf::kAll) {
   if (offset > file_bytes || file_bytes - offset < kRecordHeaderBytes) return std::nullopt;
   ATOLL_RETURN_IF_ERROR(file.ReadAt(offset, raw));
   ScannedRecord record;
   if (!DecodeRecordHeader(raw, record.header) || !wanted(record.header)) return std::nullopt;
   record.payload_offset = offset + kRecordHeaderBytes;
   if (record.header.payload_bytes > file_bytes - record.payload_offset) return std::nullopt;
+  if (!IsVisited(record.header.type, of)) return record;
   uint32_t crc = 0;
   std::vector<std::byte> piece;
   for (uint64_t at = 0; at < record.header.payload_bytes || at == 0;) {
@@ -115,7 +120,8 @@ bool DecodeRecordHeader(std::span<const std::byte, kRecordHeaderBytes> bytes, Re
 
 uint64_t ChainOf(const RecordHeaderBytes& bytes) { return DigestOf(bytes).low; }
 
-absl::StatusOr<ScanResult> ScanSegment(const File& file, const std::string& path, const ScanVisitor& visitor) {
+absl::StatusOr<ScanResult> ScanSegment(const File& file, const std::string& path, const ScanVisitor& visitor,
+                                       ScanOf of) {
   ATOLL_ASSIGN_OR_RETURN(const uint64_t file_bytes, file.Size());
   ScanResult result;
   RecordHeaderBytes raw;
@@ -123,13 +129,13 @@ absl::StatusOr<ScanResult> ScanSegment(const File& file, const std::string& path
   std::optional<uint64_t> first;
   const auto follows = [&result](const RecordHeader& header) { return Follows(header, result); };
   while (result.valid_bytes < file_bytes) {
-    ATOLL_ASSIGN_OR_RETURN(const auto record, ReadRecord(file, result.valid_bytes, file_bytes, follows, raw, head));
+    ATOLL_ASSIGN_OR_RETURN(const auto record, ReadRecord(file, result.valid_bytes, file_bytes, follows, raw, head, of));
     if (!record) {
       result.torn = true;
       break;
     }
     if (!first) first = record->header.sequence;
-    ATOLL_RETURN_IF_ERROR(visitor(*record, head));
+    if (IsVisited(record->header.type, of)) ATOLL_RETURN_IF_ERROR(visitor(*record, head));
     result.valid_bytes = record->payload_offset + record->header.payload_bytes;
     result.next_sequence = record->header.sequence + 1;
     result.chain = ChainOf(raw);

@@ -72,8 +72,12 @@ struct ScanResult {
 // intact record further on knows to be flushed: damage in the middle. Otherwise what is broken is a torn tail. What
 // counts as a record there has a sequence of this segment, which nobody who sends payloads can guess (round-log.md).
 constexpr uint64_t kScanHeadBytes = uint64_t{2} << 20;
+// kUpdate: the segment's header and updates alone are visited. Of all other records the headers are read, and no
+// payload, which may be broken without a word.
+enum class ScanOf { kAll, kUpdate };
 using ScanVisitor = std::function<absl::Status(const ScannedRecord& record, Bytes head)>;
-absl::StatusOr<ScanResult> ScanSegment(const File& file, const std::string& path, const ScanVisitor& visitor);
+absl::StatusOr<ScanResult> ScanSegment(const File& file, const std::string& path, const ScanVisitor& visitor,
+                                       ScanOf of = ScanOf::kAll);
 
 }  // namespace atl
 

@@ -83,7 +83,7 @@ void RoundLogFile(const std::string& input) {
   const auto info = log.Info(kRound);
   ATOLL_CHECK(info.ok(), "an open segment has facts");
   for (const AcceptedRecord& record : info->accepted) (void)log.ReadContribution(kRound, record.header.worker);
-  (void)log.ReadUpdate(kRound);
+  (void)log.OpenUpdate(kRound, kLayout);
 }
 
 void Snapshot(const std::string& input) {

@@ -419,12 +419,14 @@ class WrongPublication : public AuditOfDamage {
     const JobSpec spec = h_.ledger_disk().transactions.empty() ? JobSpec{} : SpecOf();
     const Digest layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment).digest;
     ASSERT_TRUE(log.Open(key, layout).ok());
-    auto update = log.ReadUpdate(key);
-    auto info = log.FindUpdate(key);
-    ASSERT_TRUE(update.ok() && info.ok());
-    (*update)[byte] ^= std::byte{1};
-    round.update_digest = info->digest = DigestOf(*update);
-    ASSERT_TRUE(log.WriteUpdate(key, *info, *update).ok());
+    const auto held = log.OpenUpdate(key, layout);
+    ASSERT_TRUE(held.ok()) << held.status();
+    UpdateInfo info = (*held)->info();
+    std::vector<std::byte> update(info.encoded_bytes);
+    ASSERT_TRUE((*held)->ReadAt(0, update).ok());
+    update[byte] ^= std::byte{1};
+    round.update_digest = info.digest = DigestOf(update);
+    ASSERT_TRUE(log.WriteUpdate(key, info, update).ok());
   }
 
   JobSpec SpecOf() {

@@ -1,0 +1,103 @@
+// Updates as they are served from the round log.
+#include "coordinator/store/update_reader.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "coordinator/store/round_log.h"
+#include "tests/unit/coordinator/store/sim_disk.h"
+
+namespace atl {
+namespace {
+
+constexpr Digest kLayout{1, 2};
+const RoundKey kKey{{"tiny"}, 3, {{1}, {7}}};
+
+// A round with one contribution and its update.
+class UpdateReaderTest : public testing::Test {
+ protected:
+  UpdateReaderTest() {
+    ContributionHeader header;
+    header.job = kKey.job;
+    header.worker = {"a"};
+    header.target = kKey.target;
+    header.digest = DigestOf(contribution_);
+    header.encoded_bytes = contribution_.size();
+    EXPECT_EQ(log_.Open(kKey, kLayout), absl::OkStatus());
+    EXPECT_TRUE(log_.Begin(kKey, header).ok());
+    EXPECT_EQ(log_.Append(kKey, {"a"}, 0, std::array{Bytes(contribution_)}), absl::OkStatus());
+    EXPECT_EQ(log_.Accept(kKey, {"a"}, 1), absl::OkStatus());
+    for (size_t i = 0; i < update_.size(); ++i) update_[i] = static_cast<std::byte>(i * 31 & 0xff);
+    EXPECT_EQ(log_.WriteUpdate(kKey, Info(), update_), absl::OkStatus());
+  }
+  UpdateInfo Info() const { return {{{1}, {8}}, {5, 6}, DigestOf(update_), update_.size(), CodecKind::kFp16, 1}; }
+  SimDisk::Content& File() { return disk_.At(directory_.SegmentPath(kKey)); }
+  absl::Status Status(RoundLog& log, Digest layout = kLayout) { return log.OpenUpdate(kKey, layout).status(); }
+  static std::vector<std::byte> All(const UpdateReader& reader) {
+    std::vector<std::byte> bytes(reader.info().encoded_bytes);
+    EXPECT_EQ(reader.ReadAt(0, bytes), absl::OkStatus());
+    return bytes;
+  }
+
+  const std::vector<std::byte> contribution_ = std::vector<std::byte>(1000, std::byte{7});
+  std::vector<std::byte> update_ = std::vector<std::byte>(300'000);
+  SimDisk disk_;
+  DataDirectory directory_{"/data"};
+  RoundLog log_{disk_, directory_, BootNumber{1}, /*secret=*/1};
+  RoundLog other_{disk_, directory_, BootNumber{2}, /*secret=*/1};  // which has not looked yet
+};
+
+TEST_F(UpdateReaderTest, AllShareOneFile) {
+  const auto first = *log_.OpenUpdate(kKey, kLayout);
+  EXPECT_EQ(log_.OpenUpdate(kKey, kLayout)->get(), first.get());
+  EXPECT_EQ(first->info().digest, DigestOf(update_));
+  EXPECT_EQ(All(*first), update_);
+  std::array<std::byte, 10> piece{};
+  ASSERT_EQ(first->ReadAt(update_.size() - piece.size(), piece), absl::OkStatus());
+  EXPECT_TRUE(std::equal(piece.begin(), piece.end(), update_.end() - piece.size()));
+  EXPECT_EQ(first->ReadAt(update_.size() - 9, piece).code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(first->ReadAt(update_.size() + 1, {}).code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(Status(other_, Digest{8, 8}).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+// Nothing is read for it but what it is, and that once.
+TEST_F(UpdateReaderTest, WhatElseIsInTheFileDoesNotMatter) {
+  File()[500] ^= std::byte{1};  // of the contribution
+  EXPECT_EQ(Status(log_), absl::OkStatus());
+  File().back() ^= std::byte{1};
+  EXPECT_NE(All(**log_.OpenUpdate(kKey, kLayout)), update_) << "its place is known: the receiver compares the digest";
+  EXPECT_EQ(Status(other_).code(), absl::StatusCode::kNotFound) << "as of a tail that was never flushed";
+}
+
+TEST_F(UpdateReaderTest, AReaderIsAPin) {
+  const auto reader = *log_.OpenUpdate(kKey, kLayout);
+  ASSERT_EQ(log_.Drop(kKey), absl::OkStatus());
+  EXPECT_EQ(All(*reader), update_);
+  EXPECT_EQ(Status(log_).code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(UpdateReaderTest, ALaterOneTakesItsPlace) {
+  ASSERT_EQ(Status(log_), absl::OkStatus());
+  update_[0] ^= std::byte{1};
+  ASSERT_EQ(log_.WriteUpdate(kKey, Info(), update_), absl::OkStatus());
+  EXPECT_EQ(All(**log_.OpenUpdate(kKey, kLayout)), update_);
+  UpdateInfo wrong = Info();
+  wrong.digest = {1, 1};
+  ASSERT_EQ(log_.WriteUpdate(kKey, wrong, update_), absl::OkStatus());
+  const absl::Status damaged = Status(log_);
+  EXPECT_EQ(damaged.code(), absl::StatusCode::kDataLoss);
+  EXPECT_NE(damaged.message().find(directory_.SegmentPath(kKey)), absl::string_view::npos) << damaged;
+}
+
+TEST_F(UpdateReaderTest, WithoutOneThereIsNone) {
+  const RoundKey open{kKey.job, kKey.epoch, {{1}, {8}}};
+  ASSERT_EQ(log_.Open(open, kLayout), absl::OkStatus());
+  EXPECT_EQ(log_.OpenUpdate(open, kLayout).status().code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace atl
