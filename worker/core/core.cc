@@ -277,7 +277,12 @@ std::vector<FragmentStatus> Core::fragments() const {
 
 void Core::CheckInvariants() const {
   const State& s = *state_;
-  for (const Fragment& f : s.fragments) {
+  for (uint32_t p = 0; p < s.fragments.size(); ++p) {
+    const Fragment& f = s.fragments[p];
+    if (s.evaluation && s.evaluation->running) {
+      const bool rests = !f.applying && !f.leaping && !f.installing;
+      ATOLL_CHECK(rests && s.EvaluationNeeds(p), "the parameters that are evaluated stay until that is over");
+    }
     if (!f.installed) {
       ATOLL_CHECK(!f.held && !f.unsettled, "a fragment that is not there has nothing in flight");
       continue;

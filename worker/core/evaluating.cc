@@ -16,11 +16,14 @@ uint64_t NextSamples(const EvaluationWanted& wanted) {
   return std::min(kSamplesAtOnce, wanted.assigned.samples - wanted.samples);
 }
 
-// The first.
+// The first that is not there to be evaluated; empty: all are.
 std::string Missing(const VersionVector& versions, const std::vector<Fragment>& fragments) {
   for (uint32_t p = 0; p < fragments.size(); ++p) {
-    if (fragments[p].installed && fragments[p].outer == versions[p]) continue;
-    return absl::StrCat("; fragment ", p, " is at ", fragments[p].outer.value, ", of ", versions[p].value);
+    const Fragment& f = fragments[p];
+    const bool whole = !f.installed || f.leaping || f.installing;
+    if (whole && f.outer == versions[p]) return absl::StrCat("fragment ", p, " is being fetched whole");
+    if (whole || f.outer != versions[p])
+      return absl::StrCat("fragment ", p, " is at ", f.outer.value, ", of ", versions[p].value);
   }
   return "";
 }
@@ -35,13 +38,26 @@ void Core::State::OnEvaluationAssigned(const EvaluationAssigned& wanted) {
       evaluation->assigned.versions == wanted.versions)
     return;
   if (HasMade(wanted)) {
-    evaluation.reset();
     SayIt(made_evaluation->done);
+    EndEvaluation();
     return;
   }
+  const bool another = evaluation.has_value();
   evaluation = EvaluationWanted{.assigned = wanted,
                                 .deadline = now + options.evaluation_patience,
                                 .done = {.job = job, .evaluation = wanted.evaluation}};
+  if (another) CatchUpFragments();
+}
+
+// The parameters of fragment p are those of the version that is evaluated, and stay so until that is over.
+bool Core::State::EvaluationNeeds(uint32_t p) const {
+  return evaluation && fragments[p].installed && fragments[p].outer == evaluation->assigned.versions[p];
+}
+
+void Core::State::EndEvaluation() {
+  if (!evaluation) return;
+  evaluation.reset();
+  CatchUpFragments();
 }
 
 bool Core::State::HasMade(const EvaluationAssigned& wanted) const {
@@ -54,21 +70,19 @@ bool Core::State::HasMade(const EvaluationAssigned& wanted) const {
 bool Core::State::TryEvaluate() {
   if (!evaluation) return false;
   const VersionVector& versions = evaluation->assigned.versions;
-  bool beyond = false, there = true;
-  for (uint32_t p = 0; p < fragments.size(); ++p) {
-    beyond = beyond || fragments[p].outer > versions[p];
-    there = there && fragments[p].installed && fragments[p].outer == versions[p];
-  }
-  if (there) {
+  const std::string missing = Missing(versions, fragments);
+  if (missing.empty()) {
     evaluation->running = true;
     SetWaiting("");
     ContinueEvaluation();
     return true;
   }
+  bool beyond = false;
+  for (uint32_t p = 0; p < fragments.size(); ++p) beyond = beyond || fragments[p].outer > versions[p];
   if (beyond || now >= evaluation->deadline) {
-    const std::string why = beyond ? "this worker's outer copies are newer already"
-                                   : absl::StrCat("waited ", ToSeconds(options.evaluation_patience),
-                                                  " s for its versions", Missing(versions, fragments));
+    const std::string why =
+        beyond ? "this worker's outer copies are newer already"
+               : absl::StrCat("waited ", ToSeconds(options.evaluation_patience), " s for its versions; ", missing);
     Tell(NoteLevel::kWarning, "evaluation not possible",
          absl::StrCat("evaluation ", evaluation->assigned.evaluation, " of job ", job.value, ": ", why));
     SayEvaluationFailed(why);
@@ -94,6 +108,12 @@ void Core::State::OnHeldOutEvaluated(const HeldOutEvaluated& piece) {
 
 void Core::State::ContinueEvaluation() {
   if (evaluation->asked) return;
+  // Nothing may have moved them: a sum over two sets of parameters would pass for the loss of one.
+  if (const std::string missing = Missing(evaluation->assigned.versions, fragments); !missing.empty()) {
+    SayEvaluationFailed(absl::StrCat("between two of its pieces: ", missing));
+    WakeAt(now);
+    return;
+  }
   evaluation->asked = true;
   if (!evaluation->held_out_done) {
     effects.push_back(Evaluate{evaluation->assigned.evaluation, evaluation->samples, NextSamples(*evaluation)});
@@ -125,12 +145,12 @@ void Core::State::OnTaskScored(const TaskScored& scored) {
 void Core::State::SayEvaluation() {
   EvaluationDone done = std::move(evaluation->done);
   if (done.failure.empty()) made_evaluation = EvaluationMade{std::move(evaluation->assigned.versions), done};
-  evaluation.reset();
   if (welcomed) {
     SayIt(std::move(done));
   } else {
     unsaid_evaluation = std::move(done);
   }
+  EndEvaluation();
 }
 
 void Core::State::OnEvaluationFailed(const EvaluationFailed& failed_one) {

@@ -65,7 +65,7 @@ struct Fragment {
   bool overtaken = false;     // the outer copy is to be taken once it is applied
   bool fetching = false;      // whole
   bool leaping = false;       // being fetched whole to come forward with its drift; installed, and nothing is in flight
-  bool lacks_update = false;  // leaping because an update is not kept any more
+  bool lacks_update = false;  // leaping, or fetched whole after an evaluation, as one is not kept any more
   Version no_leap_before;     // a snapshot that would be worth its bytes was not there
   Instant refetch_at = kNever;
   bool due = false, send_now = false;

@@ -15,7 +15,7 @@ bool Core::State::MayLeap(const Fragment& f) const {
 // that are fetched already cost nothing. Which snapshot is the newest, the header of the download says.
 bool Core::State::LeapForBytes(uint32_t p) {
   Fragment& f = fragments[p];
-  if (!MayLeap(f) || f.outer < f.no_leap_before) return false;
+  if (!MayLeap(f) || EvaluationNeeds(p) || f.outer < f.no_leap_before) return false;
   const auto asked =
       std::count_if(f.pending.begin(), f.pending.end(), [](const Pending& k) { return k.fetching || k.fetched; });
   const uint64_t for_bytes = static_cast<uint64_t>(asked) + sizes[p].whole_bytes / sizes[p].update_bytes + 1;
@@ -25,6 +25,26 @@ bool Core::State::LeapForBytes(uint32_t p) {
                     " versions behind: their updates would be more bytes; its drift stays"));
   Leap(p, Version{f.outer.value + for_bytes});
   return true;
+}
+
+// In the place of an update that cannot be had. Meanwhile no other is fetched, which would come to nothing.
+void Core::State::FetchWhole(uint32_t p) {
+  Fragment& f = fragments[p];
+  f.lacks_update = true;
+  if (EvaluationNeeds(p)) return;
+  if (!MayLeap(f)) return Heal(p);
+  Leap(p, Version{f.outer.value + 1});
+}
+
+// What was put off for an evaluation.
+void Core::State::CatchUpFragments() {
+  for (uint32_t p = 0; p < fragments.size(); ++p) {
+    if (fragments[p].lacks_update && !fragments[p].leaping) {
+      FetchWhole(p);
+    } else {
+      LeapForBytes(p);
+    }
+  }
 }
 
 void Core::State::Leap(uint32_t p, Version at_least) {
@@ -38,8 +58,8 @@ void Core::State::Leap(uint32_t p, Version at_least) {
 void Core::State::OnLeapFailed(uint32_t p) {
   Fragment& f = fragments[p];
   f.leaping = false;
-  if (f.lacks_update) return Heal(p);
-  f.no_leap_before = std::max(f.outer, f.newest);
+  if (f.lacks_update && !EvaluationNeeds(p)) return Heal(p);
+  if (!f.lacks_update) f.no_leap_before = std::max(f.outer, f.newest);
   FillGaps(p);
 }
 

@@ -129,6 +129,8 @@ struct Core::State {
   // leaping.cc
   bool MayLeap(const Fragment& f) const;
   bool LeapForBytes(uint32_t p);
+  void FetchWhole(uint32_t p);
+  void CatchUpFragments();
   void Leap(uint32_t p, Version at_least);
   void OnLeapFailed(uint32_t p);
   void OnLeapt(uint32_t p, Version version);
@@ -165,6 +167,8 @@ struct Core::State {
   // evaluating.cc
   void OnEvaluationAssigned(const EvaluationAssigned& assigned);
   bool HasMade(const EvaluationAssigned& wanted) const;
+  bool EvaluationNeeds(uint32_t p) const;
+  void EndEvaluation();
   bool TryEvaluate();
   void OnHeldOutEvaluated(const HeldOutEvaluated& piece);
   void OnTaskScored(const TaskScored& scored);

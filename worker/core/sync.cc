@@ -59,6 +59,7 @@ void Core::State::FillGaps(uint32_t p) {
 
 void Core::State::StartFetches(uint32_t p) {
   Fragment& f = fragments[p];
+  if (f.lacks_update) return;
   for (size_t i = 0; i < f.pending.size() && i < kFetchesAhead; ++i) {
     Pending& next = f.pending[i];
     if (next.fetching || next.fetched) continue;
@@ -88,11 +89,9 @@ void Core::State::OnUpdateFetchFailed(const UpdateFetchFailed& failed_fetch) {
   if (!wanted) return;
   Tell(NoteLevel::kWarning, "update not fetched",
        absl::StrCat("fragment ", p, " version ", failed_fetch.reached.version.value, ": ", failed_fetch.reason,
-                    "; fetching the whole fragment"));
-  Fragment& f = fragments[p];
-  if (!MayLeap(f)) return Heal(p);
-  f.lacks_update = true;
-  Leap(p, Version{f.outer.value + 1});
+                    EvaluationNeeds(p) ? "; when the evaluation is over, the whole fragment is fetched"
+                                       : "; fetching the whole fragment"));
+  FetchWhole(p);
 }
 
 // Fetches fragment p whole. Its drift is given up (outer copy, no residual): the caller says why.

@@ -392,7 +392,7 @@ void Core::State::ContinueClosing() {
 // wait for others.
 void Core::State::ContinueLeaving() {
   if (step_samples > 0 || (evaluation && evaluation->asked)) return;
-  evaluation.reset();
+  EndEvaluation();
   const bool in_time = phase == Phase::kActive && now < leaving->deadline;
   if (in_time && !welcomed && std::any_of(fragments.begin(), fragments.end(), OwesWorkAway)) {
     SetWaiting("the coordinator, to send what was trained before leaving");

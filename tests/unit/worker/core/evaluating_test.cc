@@ -190,6 +190,167 @@ TEST(WorkerEvaluating, VersionsThatDoNotComeAreNamed) {
             "at 0, of 2"));
 }
 
+// Of 16, 16 and 8 samples.
+EvaluationAssigned ThreePieces(uint64_t version) { return {JobId{"tiny"}, 1, {Version{version}}, 40, false}; }
+
+size_t PlaceOf(const World& w, const std::string& line) {
+  for (size_t i = 0; i < w.lines.size(); ++i) {
+    if (w.lines[i].find(line) != std::string::npos) return i;
+  }
+  ADD_FAILURE() << line << " was not done";
+  return w.lines.size();
+}
+
+TEST(WorkerEvaluating, NoVersionIsLeaptToWhileOneIsEvaluated) {
+  World w;
+  w.update_bytes = 64;  // two updates that are fetched already, and two more: the whole fragment is fewer bytes
+  w.Start();
+  w.Steps(3);
+  w.Hear(ThreePieces(0));
+  w.Boundary();
+  ASSERT_TRUE(w.Did("evaluate 1: 0+16"));
+  w.snapshot = Version{4};
+  for (uint64_t v = 1; v <= 4; ++v) w.Publish(0, v, {"w2"}, 4 * v);
+  w.Boundary();
+  w.Boundary();
+  EXPECT_TRUE(w.Did("evaluate 1: 32+8"));
+  EXPECT_LT(PlaceOf(w, "evaluation done"), PlaceOf(w, "fetch fragment 0 from v4"));
+  EXPECT_LT(PlaceOf(w, "evaluation done"), PlaceOf(w, "leap 0 v4")) << "it would be of two versions";
+  EXPECT_GE(w.core().fragments()[0].steps_behind, 3u);
+}
+
+TEST(WorkerEvaluating, NoVersionIsLeaptToAfterABreakWhileOneIsEvaluated) {
+  World w;
+  w.Start();
+  w.Hear(ThreePieces(0));
+  w.Boundary();
+  w.Give(StreamDown{});
+  w.Connect(true);
+  w.lines.clear();
+  w.Assign({Version{6}}, 24);
+  w.Hear(ThreePieces(0));
+  w.Boundary();
+  w.Boundary();
+  EXPECT_EQ(w.Count("evaluate 1"), 2);
+  EXPECT_LT(PlaceOf(w, "evaluation done"), PlaceOf(w, "leap 0 v6"));
+}
+
+// An update that is not kept any more brings the fragment whole, with or without its drift; but not into an evaluation.
+TEST(WorkerEvaluating, TheFragmentIsFetchedWholeWhenTheEvaluationIsOver) {
+  enum class End { kDone, kFailed, kGivenAnew, kSaidAgain };
+  for (const bool held : {false, true}) {
+    for (const End end : {End::kDone, End::kFailed, End::kGivenAnew, End::kSaidAgain}) {
+      World w;
+      w.Start();
+      if (end == End::kSaidAgain) {
+        w.Hear(ThreePieces(0));
+        for (int i = 0; i < 3; ++i) w.Boundary();
+      }
+      w.Steps(held ? 4 : 3);
+      w.Boundary();
+      ASSERT_EQ(w.core().fragments()[0].contribution_held, held);
+      w.evaluate = end == End::kDone;
+      w.Hear(end == End::kSaidAgain ? EvaluationAssigned{JobId{"tiny"}, 2, {Version{0}}, 40} : ThreePieces(0));
+      w.Boundary();
+      w.fetch_updates = false;
+      w.snapshot = Version{2};
+      w.Publish(0, 1, {"w2"}, 4);
+      w.Give(UpdateFetchFailed{{FragmentIndex{0}, Version{1}}, "not kept"});
+      w.Publish(0, 2, {"w2"}, 8);
+      w.Boundary();
+      EXPECT_FALSE(w.Did("fetch fragment 0 from v1") || w.Did("drop fetches")) << "the evaluation is at it";
+      EXPECT_FALSE(w.Did("fetch update 0 v2")) << "it would come to nothing";
+      if (end == End::kDone) w.Boundary();
+      if (end == End::kFailed) w.Give(EvaluationFailed{1, "no"});
+      if (end == End::kGivenAnew) w.Hear(ThreePieces(2));
+      if (end == End::kSaidAgain) w.Hear(ThreePieces(0));
+      EXPECT_EQ(w.Did("leap 0 v2"), !held);
+      EXPECT_EQ(w.Count("install 0 v2"), held ? 1 : 0);
+      EXPECT_EQ(w.core().fragments()[0].applied.value, 2u);
+    }
+  }
+}
+
+TEST(WorkerEvaluating, AWorkerThatLeavesAnEvaluationCatchesUpAndSendsWhatItHas) {
+  World w;
+  w.update_bytes = 64;
+  w.Start();
+  w.Steps(3);
+  w.Hear(ThreePieces(0));
+  w.Boundary();
+  w.snapshot = Version{4};
+  for (uint64_t v = 1; v <= 4; ++v) w.Publish(0, v, {"w2"}, 4 * v);
+  EXPECT_FALSE(w.Did("leap 0 v4"));
+  w.Give(LeaveWanted{"SIGTERM"});
+  w.Boundary();
+  w.Boundary();
+  EXPECT_TRUE(w.Did("leap 0 v4"));
+  EXPECT_TRUE(w.Did("upload 0 v4 steps 3"));
+  EXPECT_FALSE(w.Did("evaluation done"));
+}
+
+TEST(WorkerEvaluating, AFragmentThatIsBeingFetchedWholeIsWaitedFor) {
+  for (const bool comes : {true, false}) {
+    World w;
+    w.Start();
+    w.Steps(3);
+    w.Give(StreamDown{});
+    w.Connect(true);
+    w.finish_fetches = w.fetch_updates = false;
+    w.Assign({Version{6}}, 24);
+    ASSERT_TRUE(w.Did("fetch fragment 0 from v4"));
+    w.Hear(ThreePieces(0));
+    w.Boundary();
+    EXPECT_FALSE(w.Did("evaluate 1")) << "its parameters may change at any time";
+    if (comes) {
+      w.Give(FragmentFetched{FragmentIndex{0}, Version{6}});
+    } else {
+      w.Give(FragmentFetchFailed{FragmentIndex{0}, "an older snapshot"});
+    }
+    for (int i = 0; i < 3; ++i) w.Boundary();
+    EXPECT_EQ(w.Did("leap 0 v6"), comes);
+    EXPECT_EQ(w.Did("evaluation done: this worker's outer copies are newer already"), comes);
+    EXPECT_EQ(w.Count("evaluate 1"), comes ? 0 : 3);
+  }
+}
+
+TEST(WorkerEvaluating, AFragmentThatDoesNotComeIsNamed) {
+  World w;
+  w.Start();
+  w.Give(StreamDown{});
+  w.Connect(true);
+  w.finish_fetches = false;
+  w.Assign({Version{6}}, 24);
+  w.Hear(ThreePieces(0));
+  w.Boundary();
+  w.Wait(World::Options().evaluation_patience);
+  w.Boundary();
+  EXPECT_TRUE(w.Did("waited 30 s for its versions; fragment 0 is being fetched whole"));
+  EXPECT_TRUE(w.Did("evaluation done: waited 30 s"));
+}
+
+// Neither the update nor a newer snapshot is there. Before the drift is given up the evaluation is made, and then a
+// newer one may be.
+TEST(WorkerEvaluating, AFragmentThatDidNotComeWholeIsAskedForAgainAfterIt) {
+  World w;
+  w.Start();
+  w.Steps(3);
+  w.finish_fetches = w.fetch_updates = false;
+  w.Publish(0, 1, {"w2"}, 4);
+  w.Give(UpdateFetchFailed{{FragmentIndex{0}, Version{1}}, "not kept"});
+  ASSERT_TRUE(w.Did("fetch fragment 0 from v1"));
+  w.Hear(ThreePieces(0));
+  w.Publish(0, 3, {"w2"}, 12);
+  w.Give(FragmentFetchFailed{FragmentIndex{0}, "an older snapshot"});
+  for (int i = 0; i < 2; ++i) w.Boundary();
+  EXPECT_EQ(w.Count("evaluate 1"), 2);
+  EXPECT_EQ(w.Count("fetch fragment 0"), 2) << "at the start, and the leap";
+  w.finish_fetches = true;
+  w.snapshot = Version{3};
+  w.Boundary();
+  EXPECT_LT(PlaceOf(w, "evaluation done"), PlaceOf(w, "leap 0 v3"));
+}
+
 TEST(WorkerEvaluating, AFailureEndsIt) {
   World w(WithTasks());
   w.Start();
