@@ -27,6 +27,7 @@ struct JobDataOptions {
   std::string cache_dir;
   uint64_t cache_bytes = 0;
   std::stop_token leave = {};  // ends the fetches of Create
+  BackoffOptions pauses = {};  // of those that are broken
 };
 
 class JobData final : public SampleSource {

@@ -3,8 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/system_random.h"
 #include "common/plan/data_order.h"
 #include "common/rpc/bulk_client.h"
+#include "common/rpc/transfer_failure.h"
 
 namespace atl {
 namespace {
@@ -35,16 +37,40 @@ class StringSink final : public BulkSink {
   std::string text_;
 };
 
+absl::StatusOr<std::string> DownloadOnce(BulkClient& client, const DownloadKey& key, const WorkerId& worker,
+                                         uint64_t limit_bytes, const std::stop_token& stop) {
+  auto sink = std::make_shared<StringSink>(limit_bytes);
+  const absl::Status status = DownloadAndWait(client, DownloadRequest{key, 0, worker}, sink, stop).status;
+  if (status.ok()) return sink->Take();
+  if (stop.stop_requested()) return absl::CancelledError("the worker is to leave");
+  // Of a job the codes of an outage would say other things: that memory is short, or that it was stopped.
+  if (FailureOf(status) == TransferFailure::kOutage) return absl::UnavailableError(status.message());
+  return status;
+}
+
+// So long, or until `stop` is requested.
+void Pause(Duration time, const std::stop_token& stop) {
+  Mutex mutex;
+  CondVar wake;
+  const std::stop_callback on_stop(stop, [&] {
+    const MutexLock lock(mutex);
+    wake.NotifyAll();
+  });
+  const MutexLock lock(mutex);
+  if (!stop.stop_requested()) wake.WaitFor(mutex, time);
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> DownloadSmall(BulkClient& client, const DownloadKey& key, const WorkerId& worker,
-                                          uint64_t limit_bytes, const std::stop_token& stop) {
-  auto sink = std::make_shared<StringSink>(limit_bytes);
-  const absl::Status status = DownloadAndWait(client, DownloadRequest{key, 0, worker}, sink, stop).status;
-  // Too many calls at this moment: of a job the code would say that memory is short.
-  if (absl::IsResourceExhausted(status)) return absl::UnavailableError(status.message());
-  ATOLL_RETURN_IF_ERROR(status);
-  return sink->Take();
+                                          uint64_t limit_bytes, const std::stop_token& stop,
+                                          const BackoffOptions& pauses) {
+  Backoff backoff(pauses, SystemRandomBits());
+  for (int tries = 1;; ++tries) {
+    auto text = DownloadOnce(client, key, worker, limit_bytes, stop);
+    if (text.ok() || FailureOf(text.status()) != TransferFailure::kBroken || tries == kDownloadAttempts) return text;
+    Pause(backoff.Next(), stop);
+  }
 }
 
 RemoteBlockSource::RemoteBlockSource(BulkClient& client, JobId job, WorkerId worker, CorpusManifests manifests,
@@ -57,9 +83,18 @@ RemoteBlockSource::RemoteBlockSource(BulkClient& client, JobId job, WorkerId wor
 
 absl::StatusOr<std::string> RemoteBlockSource::FetchBlock(const BlockId& id) {
   ATOLL_RETURN_IF_ERROR(CheckBlockId(*manifests_, id));
+  auto bytes = FetchOnce(id);
+  const bool broken = !bytes.ok() && FailureOf(bytes.status()) == TransferFailure::kBroken;
+  const MutexLock lock(mutex_);
+  if (broken && ++broken_[id] < kDownloadAttempts) return absl::UnavailableError(bytes.status().message());
+  if (bytes.ok() || broken) broken_.erase(id);
+  return bytes;
+}
+
+absl::StatusOr<std::string> RemoteBlockSource::FetchOnce(const BlockId& id) {
   const CorpusManifest& manifest = (*manifests_)[id.corpus];
   const std::string& shard = manifest.files[id.file].name;
-  auto bytes = DownloadSmall(client_, BlockKey{job_, hashes_[id.corpus], shard, id.block}, worker_, kBlockBytes);
+  auto bytes = DownloadOnce(client_, BlockKey{job_, hashes_[id.corpus], shard, id.block}, worker_, kBlockBytes, {});
   if (!bytes.ok()) {
     return Annotate(bytes.status(), absl::StrCat("block ", id.block, " of shard ", shard, " from the coordinator"));
   }

@@ -3,6 +3,7 @@
 #define ATOLL_WORKER_DAEMON_REMOTE_BLOCKS_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -10,17 +11,23 @@
 
 #include "common/base/hash.h"
 #include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "common/rpc/backoff.h"
 #include "common/rpc/bulk.h"
 #include "worker/data/block_source.h"
 
 namespace atl {
 
-// Collects a download of at most `limit_bytes` in memory, for whole small files and blocks. Unavailable, which is worth
-// another try, also where the coordinator refuses it for the number of calls. Cancelled when `stop` is requested.
+// Collects a download of at most `limit_bytes` in memory, for whole small files. Unavailable, which is worth another
+// try for as long as the file is wanted, whenever nothing was said about it (TransferFailure::kOutage). What is broken
+// is tried kDownloadAttempts times, with `pauses` between. Cancelled when `stop` is requested.
 absl::StatusOr<std::string> DownloadSmall(BulkClient& client, const DownloadKey& key, const WorkerId& worker,
-                                          uint64_t limit_bytes, const std::stop_token& stop = {});
+                                          uint64_t limit_bytes, const std::stop_token& stop = {},
+                                          const BackoffOptions& pauses = {});
 
-// Asks the coordinator for each block. Thread-safe; a fetch blocks for the client's stall limit at most.
+// Asks the coordinator for each block. Thread-safe; a fetch blocks for the client's stall limit at most. Unavailable as
+// for DownloadSmall, and where a block is broken, until kDownloadAttempts fetches of it have failed so: the reader
+// pauses between them.
 class RemoteBlockSource final : public BlockSource {
  public:
   // `client` outlives it; `hashes` names the manifest of each corpus.
@@ -29,11 +36,15 @@ class RemoteBlockSource final : public BlockSource {
   absl::StatusOr<std::string> FetchBlock(const BlockId& id) override;
 
  private:
+  absl::StatusOr<std::string> FetchOnce(const BlockId& id);
+
   BulkClient& client_;
   const JobId job_;
   const WorkerId worker_;
   const CorpusManifests manifests_;
   const std::vector<Sha256> hashes_;
+  Mutex mutex_;
+  std::map<BlockId, int> broken_ ATOLL_GUARDED_BY(mutex_);  // fetches that have failed so, one after another
 };
 
 // One source for each corpus; they outlive it. `not_local` says of each why it is not read from this machine's own

@@ -22,11 +22,11 @@
 #include "common/rpc/backoff.h"
 #include "common/rpc/bulk.h"
 #include "common/rpc/message_stream.h"
+#include "common/rpc/transfer_failure.h"
 #include "worker/link/link.h"
 
 namespace atl {
 
-constexpr int kDownloadAttempts = 8;
 // From the opening of a stream on: the core says Hello between two steps. The coordinator ends a stream that is silent
 // for half of it (ControlServiceOptions).
 constexpr Duration kHelloPatience = Seconds(60);

@@ -2,7 +2,7 @@
 #include <functional>
 
 #include "absl/strings/str_cat.h"
-#include "common/rpc/rpc_status.h"
+#include "common/rpc/transfer_failure.h"
 #include "worker/link/link_state.h"
 
 namespace atl {
@@ -11,30 +11,7 @@ namespace {
 constexpr uint64_t kWorthMeasuring = 1 << 20;
 constexpr size_t kBuffersKept = 1;
 
-bool IsFinal(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kAlreadyExists:
-    case absl::StatusCode::kFailedPrecondition:
-    case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kNotFound:
-    case absl::StatusCode::kOutOfRange:
-    case absl::StatusCode::kPermissionDenied:
-    case absl::StatusCode::kUnauthenticated:
-    case absl::StatusCode::kUnimplemented: return true;
-    default: return false;
-  }
-}
-
-// Nothing is said about the bytes: the coordinator is away, is not ready, or serves others first.
-bool IsOfAnOutage(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kCancelled:
-    case absl::StatusCode::kDeadlineExceeded:
-    case absl::StatusCode::kResourceExhausted:
-    case absl::StatusCode::kUnavailable: return true;
-    default: return false;
-  }
-}
+bool IsFinal(const absl::Status& status) { return !status.ok() && FailureOf(status) == TransferFailure::kFinal; }
 
 // Encoded bytes of a contribution, and who wants to know when they have left.
 class ContributionSource final : public BulkSource {
@@ -201,7 +178,7 @@ void Transfers::OnDownloadDone(const DownloadId& id, uint64_t number, const Bulk
     return;
   }
   if (result.payload_bytes > 0 && status.code() != absl::StatusCode::kDataLoss) download.talk.attempts = 0;
-  if (!IsOfAnOutage(status) && ++download.talk.attempts >= kDownloadAttempts) {
+  if (FailureOf(status) == TransferFailure::kBroken && ++download.talk.attempts >= kDownloadAttempts) {
     FinishDownload(id, status);
     return;
   }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -13,6 +14,7 @@
 #include "common/base/random.h"
 #include "common/format/corpus_writer.h"
 #include "common/rpc/memory_bulk.h"
+#include "common/rpc/transfer_failure.h"
 
 namespace atl {
 namespace {
@@ -27,9 +29,12 @@ class Shop final : public BulkHandler {
       held_.push_back(std::move(reply));
       return instead_of_answer();
     }
-    if (refusals > 0) {
-      --refusals;
-      return reply(absl::ResourceExhaustedError("too many calls in this second"));
+    if (!refusals.empty()) {
+      const absl::Status refusal = refusals.front();
+      refusals.pop_front();
+      reply(refusal);
+      if (after_refusal) after_refusal();
+      return;
     }
     std::string content;
     if (std::holds_alternative<BlobKey>(request.key)) {
@@ -54,8 +59,8 @@ class Shop final : public BulkHandler {
   CorpusManifest parsed;
   int blocks = 0;
   bool damage = false, empty = false;
-  std::function<void()> instead_of_answer;
-  int refusals = 0;  // of the next calls
+  std::function<void()> instead_of_answer, after_refusal;
+  std::deque<absl::Status> refusals;  // of the next calls
 
  private:
   const std::string directory_;
@@ -92,8 +97,9 @@ class JobDataTest : public testing::Test {
   ~JobDataTest() override { std::filesystem::remove_all(folder_); }
 
   absl::StatusOr<std::unique_ptr<JobData>> Make(const std::string& root, const std::string& cache) {
-    return JobData::Create({WorkerId{"w1"}, root, folder_ + "/" + cache, uint64_t{1} << 30, leave_.get_token()},
-                           JobId{"toy"}, spec_, *client_, *files_, clock_, log_);
+    return JobData::Create(
+        {WorkerId{"w1"}, root, folder_ + "/" + cache, uint64_t{1} << 30, leave_.get_token(), pauses_}, JobId{"toy"},
+        spec_, *client_, *files_, clock_, log_);
   }
   static std::vector<int32_t> Read(JobData& data) {
     EXPECT_TRUE(data.AddLease(LeaseId{1}, {0, 50}, 0).ok());
@@ -104,6 +110,7 @@ class JobDataTest : public testing::Test {
 
   std::string folder_;
   std::stop_source leave_;
+  BackoffOptions pauses_{Nanoseconds(1), Nanoseconds(1)};
   const std::unique_ptr<Files> files_ = MakePosixFiles();
   const SystemClock clock_;
   Log log_{[] {
@@ -156,15 +163,78 @@ TEST_F(JobDataTest, ASecondRunFetchesNothingTwice) {
   EXPECT_EQ(shop_->blocks, before);
 }
 
+// The first of the training split.
+constexpr BlockId kBlock{0, 0, 0};
+
 TEST_F(JobDataTest, ADamagedBlockIsNeverTrainedOn) {
   shop_->damage = true;
   auto data = Make("", "cache");
   ASSERT_TRUE(data.ok()) << data.status();
-  ASSERT_TRUE((*data)->AddLease(LeaseId{1}, {0, 50}, 0).ok());
-  const auto batch = (*data)->Next(50, Seconds(30));
-  ASSERT_FALSE(batch.ok());
-  EXPECT_EQ(batch.status().code(), absl::StatusCode::kDataLoss);
-  EXPECT_NE(std::string(batch.status().message()).find("the coordinator"), std::string::npos) << batch.status();
+  for (int i = 0; i < kDownloadAttempts; ++i) {
+    const absl::Status why = (*data)->blocks().FetchBlock(kBlock).status();
+    const bool last = i + 1 == kDownloadAttempts;
+    EXPECT_EQ(why.code(), last ? absl::StatusCode::kDataLoss : absl::StatusCode::kUnavailable) << i;
+    EXPECT_NE(std::string(why.message()).find("the coordinator"), std::string::npos) << why;
+  }
+  shop_->damage = false;
+  EXPECT_TRUE((*data)->blocks().FetchBlock(kBlock).ok());
+}
+
+// Whatever comes of a connection that dies, or of a disk that fails once, is no reason to leave the job.
+TEST_F(JobDataTest, ABlockIsAskedForAgain) {
+  auto data = Make("", "cache");
+  ASSERT_TRUE(data.ok()) << data.status();
+  BlockSource& blocks = (*data)->blocks();
+  for (const absl::Status& outage :
+       {absl::CancelledError("CANCELLED"), absl::UnavailableError("Socket closed"),
+        absl::DeadlineExceededError("nothing came"), absl::ResourceExhaustedError("too many calls in this second")}) {
+    for (int i = 0; i < 2 * kDownloadAttempts; ++i) {
+      shop_->refusals = {outage};
+      const absl::Status why = blocks.FetchBlock(kBlock).status();
+      EXPECT_TRUE(absl::IsUnavailable(why)) << why;
+      EXPECT_NE(why.message().find(outage.message()), std::string::npos) << why;
+    }
+  }
+  for (const absl::Status& broken :
+       {absl::InternalError("read train-00000.bin: Input/output error"), absl::UnknownError("Stream removed"),
+        absl::AbortedError("aborted"), absl::DataLossError("a frame has another CRC-32C")}) {
+    for (int i = 0; i + 1 < kDownloadAttempts; ++i) {
+      shop_->refusals = {broken};
+      EXPECT_TRUE(absl::IsUnavailable(blocks.FetchBlock(kBlock).status())) << i;
+    }
+    EXPECT_TRUE(blocks.FetchBlock(kBlock).ok()) << "and its failures are forgotten";
+    std::filesystem::remove_all(folder_ + "/cache");
+    std::filesystem::create_directory(folder_ + "/cache");
+  }
+  shop_->refusals = {absl::NotFoundError("not served here")};
+  EXPECT_TRUE(absl::IsNotFound(blocks.FetchBlock(kBlock).status()));
+}
+
+TEST_F(JobDataTest, ABlockThatCannotBeReadOnceIsTrainedOn) {
+  auto data = Make("", "cache");
+  ASSERT_TRUE(data.ok()) << data.status();
+  shop_->refusals = {absl::InternalError("read train-00000.bin: Stale file handle")};
+  EXPECT_FALSE(Read(**data).empty());
+  EXPECT_TRUE(shop_->refusals.empty());
+}
+
+TEST_F(JobDataTest, AManifestThatCannotBeReadIsTriedSoManyTimes) {
+  const absl::Status broken = absl::InternalError("read blob: Input/output error");
+  shop_->refusals.assign(kDownloadAttempts - 1, broken);
+  EXPECT_TRUE(Make("", "cache").ok());
+  EXPECT_TRUE(shop_->refusals.empty());
+  shop_->refusals.assign(kDownloadAttempts + 1, broken);
+  EXPECT_EQ(Make("", "cache").status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(shop_->refusals.size(), 1u);
+  shop_->refusals = {absl::CancelledError("CANCELLED")};
+  EXPECT_TRUE(absl::IsUnavailable(Make("", "cache").status())) << "nobody has asked to leave: it is prepared again";
+}
+
+TEST_F(JobDataTest, AWorkerThatIsToLeaveWaitsForNoTry) {
+  pauses_ = {Seconds(3600), Seconds(3600)};
+  shop_->refusals.assign(kDownloadAttempts, absl::InternalError("read blob: Input/output error"));
+  shop_->after_refusal = [this] { leave_.request_stop(); };
+  EXPECT_TRUE(absl::IsCancelled(Make("", "cache").status()));
 }
 
 TEST_F(JobDataTest, ABlockThatNobodyHasIsSoughtAtBothPlaces) {
@@ -181,15 +251,15 @@ TEST_F(JobDataTest, ABlockThatNobodyHasIsSoughtAtBothPlaces) {
 }
 
 TEST_F(JobDataTest, ACallThatTheCoordinatorPutsOffIsTriedAgain) {
-  shop_->refusals = 1;
+  shop_->refusals = {absl::ResourceExhaustedError("too many calls in this second")};
   const auto delayed = Make("", "cache");
   ASSERT_TRUE(absl::IsUnavailable(delayed.status())) << delayed.status();
   EXPECT_NE(delayed.status().message().find("too many calls in this second"), std::string::npos);
   auto data = Make("", "cache");
   ASSERT_TRUE(data.ok()) << data.status();
-  shop_->refusals = 1;
+  shop_->refusals = {absl::ResourceExhaustedError("too many calls in this second")};
   EXPECT_FALSE(Read(**data).empty());
-  EXPECT_EQ(shop_->refusals, 0);
+  EXPECT_TRUE(shop_->refusals.empty());
 }
 
 TEST_F(JobDataTest, AnotherManifestThanTheJobNamesIsRefused) {
