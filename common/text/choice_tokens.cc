@@ -18,6 +18,10 @@ absl::StatusOr<ChoiceTokens> TokensOfChoice(const Tokenizer& tokenizer, const st
     out.ids.insert(out.ids.begin(), *tokenizer.eot_id());
     before.assign(1, *tokenizer.eot_id());
   }
+  if (out.ids.size() < 2 || out.ids == before) {
+    return absl::InvalidArgumentError(
+        "a choice has no token of its own: the tokenizer drops its text, or makes one token of it and its context");
+  }
   out.from = std::min(before.size(), out.ids.size() - 1);
   return out;
 }

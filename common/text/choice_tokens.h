@@ -18,8 +18,9 @@ struct ChoiceTokens {
   size_t scored() const { return ids.size() - from; }
 };
 
-// A context's tokens are those that it has alone; what follows them in the whole text is the choice. InvalidArgument
-// without a context and without an end-of-text token, or for text that the tokenizer refuses. `choice` is not empty.
+// A context's tokens are those that it has alone; what follows them in the whole text is the choice, or the last token
+// where the two run into one another. InvalidArgument without a context and without an end-of-text token, for a choice
+// that leaves no token of its own, or for text that the tokenizer refuses.
 absl::StatusOr<ChoiceTokens> TokensOfChoice(const Tokenizer& tokenizer, const std::string& context,
                                             const std::string& choice);
 

@@ -23,8 +23,8 @@ class ChoiceScorer {
       : model_(model), tokenizer_(tokenizer), vocab_size_(vocab_size), max_positions_(max_positions) {}
 
   // The log-probability of each choice in nats, summed over its tokens. One pass for each choice, so that a score does
-  // not depend on what else is scored. InvalidArgument for a choice longer than max_positions, a token that the model
-  // does not know, or no context and no end-of-text token.
+  // not depend on what else is scored. InvalidArgument for a choice longer than max_positions or without a token of its
+  // own, a token that the model does not know, or no context and no end-of-text token.
   absl::StatusOr<std::vector<double>> Scores(const EvalExample& example);
 
  private:
