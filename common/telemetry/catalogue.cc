@@ -74,8 +74,8 @@ constexpr Row kCoordinatorRows[] = {
      "Cosine of a worker's newest merged pseudo-gradient to the merge it was part of, itself included."},
     {Metric::kOthersCosine, "atoll_contribution_others_cosine_ratio", kGauge, "", "job worker fragment",
      "Mean cosine of a worker's contributions to what the others merge to without it, over its newest 8 rounds of "
-     "three "
-     "workers or more. Below -0.1 the worker is reported in the event log as \"worker against the others\"."},
+     "three workers or more; absent before so many, and while none of the fragment's newest 8 rounds is one of them. "
+     "Below -0.1 the worker is reported in the event log as \"worker against the others\"."},
     {Metric::kParticipation, "atoll_participation_ratio", kGauge, "", "job worker",
      "Share of the newest rounds that a connected worker was part of, since its first one: a moving mean "
      "in which the newest round has a weight of 1/32."},

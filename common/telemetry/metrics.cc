@@ -144,6 +144,15 @@ void Metrics::Observe(Metric metric, double value, const Labels& labels) {
   if (series != nullptr && series->histogram != nullptr) series->histogram->Observe(value);
 }
 
+void Metrics::Forget(Metric metric, const Labels& labels) {
+  const MetricInfo& info = InfoOf(metric);
+  MutexLock lock(state_->mutex);
+  const auto it = state_->series.find(std::pair(metric, LabelsOf(info, labels)));
+  if (it == state_->series.end()) return;
+  state_->Remove(info, it->second);
+  state_->series.erase(it);
+}
+
 void Metrics::SetFromHeartbeat(const WorkerId& worker, const Heartbeat& heartbeat) {
   const PromLabels labels = {{"job", heartbeat.job.value}, {"worker", worker.value}};
   MutexLock lock(state_->mutex);

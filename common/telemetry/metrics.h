@@ -25,6 +25,8 @@ class Metrics {
   void Add(Metric counter, double amount, const Labels& labels = {});  // amount >= 0; NaN and less than 0 are ignored
   void Set(Metric gauge, double value, const Labels& labels = {});
   void Observe(Metric histogram, double value, const Labels& labels = {});
+  // Drops one series, where there is one.
+  void Forget(Metric metric, const Labels& labels);
 
   // Metrics of a worker as they come with its heartbeat, shown with the labels job and worker, those of one job at a
   // time and none between jobs. Unknown names are ignored. Counters are shown as the worker counts them.

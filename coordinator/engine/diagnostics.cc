@@ -52,12 +52,14 @@ void Diagnostics::Heard(const WorkerId& worker, const Heartbeat& heartbeat) {
   if (job != heartbeat.job) {
     const auto left = participation_.find(job);
     if (left != participation_.end()) left->second.erase(worker);
+    HideDirections(worker);
     job = heartbeat.job;
   }
 }
 
 void Diagnostics::Gone(const WorkerId& worker) {
   job_of_.erase(worker);
+  HideDirections(worker);
   for (auto& [job, shares] : participation_) shares.erase(worker);
 }
 
@@ -74,6 +76,7 @@ Diagnostics::Outcome Diagnostics::OnRound(const RoundRecord& record, RoundMeasur
   outcome.warnings = directions_.OnRound(record, measures);
   if (auto warning = FollowMomentum(record, measures)) outcome.warnings.push_back(*std::move(warning));
   SetMetrics(record, measures);
+  ShowDirections(record);
   outcome.fields = FieldsOf(record.job, measures);
   return outcome;
 }
@@ -119,7 +122,33 @@ void Diagnostics::SetMetrics(const RoundRecord& record, const RoundMeasures& mea
     if (!job_of_.contains(c.worker)) continue;  // its series would stay for good
     metrics_.Set(Metric::kContributionNorm, c.norm, {job, c.worker.value, fragment});
     metrics_.Set(Metric::kContributionCosine, c.cosine_to_merged, {job, c.worker.value, fragment});
-    if (c.others_mean) metrics_.Set(Metric::kOthersCosine, *c.others_mean, {job, c.worker.value, fragment});
+  }
+}
+
+void Diagnostics::ShowDirections(const RoundRecord& record) {
+  const FragmentIndex fragment = record.reached.fragment;
+  const std::map<WorkerId, double> means = directions_.Means(record.job, fragment);
+  const auto labels = [&record](const WorkerId& worker) {
+    return Metrics::Labels{record.job.value, worker.value, absl::StrCat(record.reached.fragment.value)};
+  };
+  std::set<WorkerId>& shown = directions_shown_[{record.job, fragment}];
+  std::erase_if(shown, [&](const WorkerId& worker) {
+    const bool hide = !means.contains(worker);
+    if (hide) metrics_.Forget(Metric::kOthersCosine, labels(worker));
+    return hide;
+  });
+  for (const auto& [worker, mean] : means) {
+    const auto at = job_of_.find(worker);
+    if (at == job_of_.end() || at->second != record.job) continue;  // its series would stay for good
+    metrics_.Set(Metric::kOthersCosine, mean, labels(worker));
+    shown.insert(worker);
+  }
+}
+
+void Diagnostics::HideDirections(const WorkerId& worker) {
+  for (auto& [of, shown] : directions_shown_) {
+    if (shown.erase(worker) == 0) continue;
+    metrics_.Forget(Metric::kOthersCosine, {of.first.value, worker.value, absl::StrCat(of.second.value)});
   }
 }
 

@@ -13,6 +13,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -63,6 +64,9 @@ class Diagnostics {
   void FollowParticipation(const RoundRecord& record);
   std::optional<JobNote> FollowMomentum(const RoundRecord& record, RoundMeasures& measures);
   void SetMetrics(const RoundRecord& record, const RoundMeasures& measures);
+  // The gauges of what the direction screen says.
+  void ShowDirections(const RoundRecord& record);
+  void HideDirections(const WorkerId& worker);
   std::map<std::string, std::string> FieldsOf(const JobId& job, const RoundMeasures& measures) const;
 
   Metrics& metrics_;
@@ -70,6 +74,7 @@ class Diagnostics {
   std::map<WorkerId, JobId> job_of_;
   std::map<JobId, std::map<WorkerId, double>> participation_;
   std::map<std::pair<JobId, FragmentIndex>, Window> windows_;
+  std::map<std::pair<JobId, FragmentIndex>, std::set<WorkerId>> directions_shown_;
 };
 
 }  // namespace atl

@@ -29,9 +29,26 @@ std::string AgainstClause(FragmentIndex fragment, double mean) {
       kDirectionRounds, fragment.value, mean);
 }
 
+std::optional<double> DirectionWatch::MeanOf(const OfFragment& fragment, const Window& window) {
+  const bool stale = window.judged.value + kDirectionRounds <= fragment.newest.value;
+  if (stale || window.cosines.size() < kDirectionRounds) return std::nullopt;
+  return std::accumulate(window.cosines.begin(), window.cosines.end(), 0.0) / kDirectionRounds;
+}
+
+std::map<WorkerId, double> DirectionWatch::Means(const JobId& job, FragmentIndex fragment) const {
+  std::map<WorkerId, double> means;
+  const auto known = fragments_.find({job, fragment});
+  if (known == fragments_.end()) return means;
+  for (const auto& [worker, window] : known->second.windows) {
+    if (const std::optional<double> mean = MeanOf(known->second, window)) means[worker] = *mean;
+  }
+  return means;
+}
+
 std::vector<JobNote> DirectionWatch::OnRound(const RoundRecord& record, RoundMeasures& measures) {
   OfFragment& fragment = fragments_[{record.job, record.reached.fragment}];
-  if (fragment.epoch != record.epoch) fragment = {.epoch = record.epoch, .windows = {}};
+  if (fragment.epoch != record.epoch) fragment = {.epoch = record.epoch, .newest = {}, .windows = {}};
+  fragment.newest = record.reached.version;
   std::erase_if(fragment.windows, [&](const auto& known) {
     return known.second.last.value + kDirectionMemory < record.reached.version.value;
   });
@@ -40,17 +57,19 @@ std::vector<JobNote> DirectionWatch::OnRound(const RoundRecord& record, RoundMea
   for (ContributionMeasures& contribution : measures.contributions) {
     Window& window = fragment.windows[contribution.worker];
     window.last = record.reached.version;
-    std::deque<double>& cosines = window.cosines;
-    if (judged && contribution.cosine_to_others) cosines.push_back(*contribution.cosine_to_others);
-    if (cosines.size() > kDirectionRounds) cosines.pop_front();
-    if (cosines.empty()) continue;
-    const double mean = std::accumulate(cosines.begin(), cosines.end(), 0.0) / static_cast<double>(cosines.size());
+    if (judged && contribution.cosine_to_others) {
+      window.judged = record.reached.version;
+      window.cosines.push_back(*contribution.cosine_to_others);
+    }
+    if (window.cosines.size() > kDirectionRounds) window.cosines.pop_front();
+    const std::optional<double> mean = MeanOf(fragment, window);
+    if (!mean) continue;
     contribution.others_mean = mean;
-    contribution.against_others = cosines.size() == kDirectionRounds && mean < kAgainstCosine;
-    if (mean >= kAlongCosine) window.reported = false;
+    contribution.against_others = *mean < kAgainstCosine;
+    if (*mean >= kAlongCosine) window.reported = false;
     if (!contribution.against_others || window.reported) continue;
     window.reported = true;
-    notes.push_back(Report(record, contribution.worker, mean));
+    notes.push_back(Report(record, contribution.worker, *mean));
   }
   return notes;
 }

@@ -3,13 +3,15 @@
 //
 // Judged is the mean of a worker's newest kDirectionRounds cosines to what the others of the same round merge to
 // without it. Two workers alone cannot be told apart, so rounds of fewer than kDirectionWorkers contributions do not
-// count. The mean of eight cosines of unrelated directions with 160 effective dimensions has a standard error of 0.03.
+// count; where the fragment's newest kDirectionRounds rounds are of that kind, or without the worker, nothing is said
+// of it. The mean of eight cosines of unrelated directions with 160 effective dimensions has a standard error of 0.03.
 #ifndef ATOLL_COORDINATOR_ENGINE_DIRECTION_WATCH_H_
 #define ATOLL_COORDINATOR_ENGINE_DIRECTION_WATCH_H_
 
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,17 +41,22 @@ class DirectionWatch {
   // A round is durable. Fills others_mean and against_others of `measures`; a note for each worker that is to be
   // reported, once until it has pointed along with the others again.
   std::vector<JobNote> OnRound(const RoundRecord& record, RoundMeasures& measures);
+  // By its newest round, of those of whom something is said.
+  std::map<WorkerId, double> Means(const JobId& job, FragmentIndex fragment) const;
 
  private:
   struct Window {
     std::deque<double> cosines;  // newest kDirectionRounds
     bool reported = false;
-    Version last;  // that it was part of
+    Version last, judged;  // that it was part of; the newest of those with a cosine
   };
   struct OfFragment {
     uint64_t epoch = 0;
+    Version newest;
     std::map<WorkerId, Window> windows;
   };
+  static std::optional<double> MeanOf(const OfFragment& fragment, const Window& window);
+
   std::map<std::pair<JobId, FragmentIndex>, OfFragment> fragments_;
 };
 

@@ -18,8 +18,8 @@ struct ContributionMeasures {
   double clip_factor = 1;
   double cosine_to_merged = 0;
   std::optional<double> cosine_to_others;  // to what the others merge to without it
-  std::optional<double> others_mean;       // of cosine_to_others over its newest rounds of the fragment
-  bool against_others = false;             // by coordinator/engine/direction_watch.h
+  std::optional<double> others_mean;       // of cosine_to_others over its newest rounds of the fragment, by
+  bool against_others = false;             // coordinator/engine/direction_watch.h, as is this
   uint64_t staleness_steps = 0;            // job clock at the commit less that at its send
   std::optional<double> upload_error;      // as its worker said with it
 };

@@ -145,6 +145,16 @@ TEST(MetricsTest, ShowsAWorkerUnderTheJobItIsAt) {
                                                                          << text;
 }
 
+TEST(MetricsTest, OneSeriesCanBeForgotten) {
+  Metrics metrics;
+  metrics.Set(Metric::kParticipation, 0.5, {"tiny", "a"});
+  metrics.Set(Metric::kParticipation, 0.75, {"tiny", "b"});
+  metrics.Forget(Metric::kParticipation, {"tiny", "a"});
+  metrics.Forget(Metric::kParticipation, {"tiny", "nobody"});
+  EXPECT_EQ(metrics.Expose().find("worker=\"a\""), std::string::npos);
+  EXPECT_NE(metrics.Expose().find("worker=\"b\"} 0.75"), std::string::npos);
+}
+
 TEST(MetricsTest, SeriesAreBounded) {
   Metrics metrics(10);
   for (int i = 0; i < 30; ++i) metrics.Set(Metric::kHeartbeatAge, 1, {"w" + std::to_string(i)});

@@ -9,6 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 const JobId kJob{"tiny"};
 
@@ -50,6 +51,21 @@ class DiagnosticsTest : public testing::Test {
     last_ = Measures(workers);
     last_.momentum_alignment = alignment;
     return diagnostics_.OnRound(Record(workers), last_);
+  }
+
+  // Each but the last points along with the others.
+  void CloseJudged(const std::vector<std::string>& workers, int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+      last_ = Measures(workers);
+      for (ContributionMeasures& c : last_.contributions) c.cosine_to_others = 0.5;
+      last_.contributions.back().cosine_to_others = -0.5;
+      (void)diagnostics_.OnRound(Record(workers), last_);
+    }
+  }
+  // Of the mean cosine to the others.
+  bool Shows(const std::string& worker) const {
+    return metrics_.Expose().find("atoll_contribution_others_cosine_ratio{fragment=\"2\",job=\"tiny\",worker=\"" +
+                                  worker + "\"}") != std::string::npos;
   }
 
   Metrics metrics_;
@@ -129,6 +145,45 @@ TEST_F(DiagnosticsTest, ARollbackBeginsANewWindow) {
   for (size_t i = 1; i < kMisfitRounds; ++i) (void)Close({"a"}, -0.2);
   ++epoch_;
   EXPECT_THAT(Close({"a"}, -0.2).warnings, IsEmpty());
+}
+
+// An alert stands on it: one round says nothing, and what was judged long ago is no reason to go on telling.
+TEST_F(DiagnosticsTest, TheCosineToTheOthersIsShownWhileItIsJudged) {
+  for (const char* worker : {"a", "b", "e"}) Hear(worker);
+  CloseJudged({"a", "b", "e"}, kDirectionRounds - 1);
+  EXPECT_FALSE(Shows("e")) << "too few rounds";
+  CloseJudged({"a", "b", "e"}, 1);
+  EXPECT_TRUE(Shows("a"));
+  EXPECT_THAT(metrics_.Expose(),
+              HasSubstr("atoll_contribution_others_cosine_ratio{fragment=\"2\",job=\"tiny\",worker=\"e\"} -0.5\n"));
+  CloseJudged({"a", "e"}, kDirectionRounds - 1);
+  EXPECT_TRUE(Shows("e")) << "a round of two now and then";
+  EXPECT_TRUE(last_.contributions[1].against_others);
+  CloseJudged({"a", "e"}, 1);
+  EXPECT_FALSE(Shows("e"));
+  EXPECT_FALSE(Shows("b")) << "it is in no round any more";
+  EXPECT_FALSE(last_.contributions[1].against_others);
+  CloseJudged({"a", "b", "e"}, 1);
+  EXPECT_TRUE(Shows("e")) << "judged again";
+}
+
+TEST_F(DiagnosticsTest, TheCosineToTheOthersGoesWithItsWorkerAndARollback) {
+  for (const char* worker : {"a", "b", "e"}) Hear(worker);
+  CloseJudged({"a", "b", "e"}, kDirectionRounds);
+  Hear("e", JobId{"other"});
+  EXPECT_FALSE(Shows("e")) << "it works for another job";
+  EXPECT_TRUE(Shows("a"));
+  CloseJudged({"a", "b", "e"}, 1);
+  EXPECT_FALSE(Shows("e")) << "a round that it was part of before";
+  Hear("e");
+  CloseJudged({"a", "b", "e"}, 1);
+  EXPECT_TRUE(Shows("e"));
+  diagnostics_.Gone({"e"});
+  EXPECT_FALSE(Shows("e"));
+  EXPECT_TRUE(Shows("b"));
+  ++epoch_;
+  CloseJudged({"a", "b"}, 1);
+  EXPECT_THAT(metrics_.Expose(), Not(HasSubstr("atoll_contribution_others_cosine_ratio{")));
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ TEST_F(DirectionWatchTest, NamesWhoPointsAgainstTheOthersOnce) {
   for (size_t i = 1; i < kDirectionRounds; ++i) {
     EXPECT_THAT(Close({{"a", 0.4}, {"b", 0.3}, {"e", -0.9}}), IsEmpty()) << "too few rounds";
     EXPECT_FALSE(Of(2).against_others);
+    EXPECT_EQ(Of(2).others_mean, std::nullopt) << i;
   }
   const auto notes = Close({{"a", 0.4}, {"b", 0.3}, {"e", -0.9}});
   ASSERT_EQ(notes.size(), 1u);
