@@ -32,8 +32,9 @@ constexpr Row kCoordinatorRows[] = {
     {Metric::kJobs, "atoll_jobs", kGauge, "", "state", "Jobs by state."},
     {Metric::kWorkers, "atoll_workers", kGauge, "", "job state",
      "Workers of a job: alive (heard within the membership timeout), training (inner steps are taken), participating "
-     "(in the newest round), not_waited_for (training behind a link that is too slow for the job), pool (that "
-     "experiment.pool lets take part, where a job has it)."},
+     "(in the newest round), not_waited_for (training behind a link that is too slow for the job), missing (that it "
+     "lacks to go on; 0 while it is paused or its parameters are loaded), pool (that experiment.pool lets take part, "
+     "where a job has it)."},
     {Metric::kRound, "atoll_round", kGauge, "", "job fragment", "Committed version of a fragment."},
     {Metric::kRoundsCompleted, "atoll_rounds_completed_total", kCounter, "", "job outcome",
      "Rounds ended, by outcome."},

@@ -16,7 +16,7 @@ enum class Metric : uint32_t {
   kSeriesDropped,
   kBoot,
   kJobs,                   // state
-  kWorkers,                // job, state: alive, training, participating, pool
+  kWorkers,                // job, state: alive, training, participating, not_waited_for, missing, pool
   kRound,                  // job, fragment
   kRoundsCompleted,        // job, outcome: committed, extended
   kSyncsDropped,           // job

@@ -63,7 +63,8 @@ struct JobView {
   uint64_t rounds_committed = 0;
   uint32_t alive = 0, training = 0, participating = 0;  // the first two: of those heard since the start
   uint32_t not_waited_for = 0;                          // of the training ones, because of their links
-  uint32_t pool = 0;  // workers that experiment.pool lets take part now; 0 without such a schedule
+  uint32_t missing = 0;  // that it lacks to go on; 0 while it is not meant to, or its parameters are being loaded
+  uint32_t pool = 0;     // workers that experiment.pool lets take part now; 0 without such a schedule
   std::vector<EvaluationRecord> evaluations;
   std::vector<CheckpointRecord> checkpoints;
   bool stopped = false;      // paused because it could not go on; record.reason says what has to be mended

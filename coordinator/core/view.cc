@@ -121,6 +121,8 @@ std::optional<JobView> Machine::ViewJob(const JobId& job, Instant now) const {
     view.training += member.stage == Stage::kTraining ? 1 : 0;
     view.not_waited_for += member.not_waited_for ? 1 : 0;
   }
+  const auto have = static_cast<uint32_t>(Workers(*run).size());
+  if (run->Open() && run->loaded) view.missing = Needed(*run) - std::min(have, Needed(*run));
   view.pool = run->spec->experiment.pool == PoolSchedule::kConstant ? 0 : PoolOf(*run);
   if (!HasEnded(view.record.state)) view.participating = static_cast<uint32_t>(run->participants.size());
   for (const auto& [step, checkpoint] : run->checkpoints) view.checkpoints.push_back(checkpoint);

@@ -392,6 +392,7 @@ void Observer::Publish(const Core& core, Instant now) {
     metrics_.Set(Metric::kWorkers, ended ? 0 : view->training, {job.value, "training"});
     metrics_.Set(Metric::kWorkers, ended ? 0 : view->participating, {job.value, "participating"});
     metrics_.Set(Metric::kWorkers, ended ? 0 : view->not_waited_for, {job.value, "not_waited_for"});
+    metrics_.Set(Metric::kWorkers, view->missing, {job.value, "missing"});
     if (view->pool > 0) metrics_.Set(Metric::kWorkers, ended ? 0 : view->pool, {job.value, "pool"});
   }
   std::erase_if(ended_, [&](const auto& job) {

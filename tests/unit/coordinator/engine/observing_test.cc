@@ -225,6 +225,39 @@ TEST_F(Observing, AnEndedJobHasNoWorkers) {
   }
 }
 
+// Also one that has begun: its state stays RUNNING. Whoever pauses a job wants nobody for it.
+TEST_F(Observing, AJobTellsHowManyWorkersItLacks) {
+  SmallCoordinator c(disk_, clock_);
+  const auto missing = [&c](int workers) {
+    return HasSubstr(absl::StrCat("atoll_workers{job=\"tiny\",state=\"missing\"} ", workers, "\n"));
+  };
+  JobSpec spec = TinySpec("tiny");
+  spec.workers.min = 2;
+  ASSERT_TRUE(c.Submit(spec).ok());
+  c.Pass(Seconds(2));
+  EXPECT_THAT(c.metrics.Expose(), missing(2));
+  const ConnectionId one = c.engine.OpenControl(HelloOf("w", 1), std::make_shared<KeepingSink>());
+  const ConnectionId other = c.engine.OpenControl(HelloOf("v", 1), std::make_shared<KeepingSink>());
+  c.Pass(Seconds(2));
+  ASSERT_EQ(c.View("tiny").record.state, JobState::kRunning);
+  EXPECT_THAT(c.metrics.Expose(), missing(0));
+  for (const auto& [gone, lacks] : {std::pair(one, 1), std::pair(other, 2)}) {
+    c.engine.ControlSaid(gone, Leaving{"a pause"});
+    c.Pass(Seconds(2));
+    EXPECT_EQ(c.View("tiny").record.state, JobState::kRunning);
+    EXPECT_THAT(c.metrics.Expose(), missing(lacks));
+  }
+  ASSERT_TRUE(c.Ask(JobControlled{.job = JobId{"tiny"}, .action = JobAction::kPause}).ok());
+  c.Pass(Seconds(2));
+  EXPECT_THAT(c.metrics.Expose(), missing(0));
+  ASSERT_TRUE(c.Ask(JobControlled{.job = JobId{"tiny"}, .action = JobAction::kResume}).ok());
+  c.Pass(Seconds(2));
+  EXPECT_THAT(c.metrics.Expose(), missing(2));
+  ASSERT_TRUE(c.Ask(JobControlled{.job = JobId{"tiny"}, .action = JobAction::kCancel}).ok());
+  c.Pass(Seconds(2));
+  EXPECT_THAT(c.metrics.Expose(), missing(0));
+}
+
 // The stream of whoever floods the engine is to be closed; calls and completions still come through.
 TEST_F(Observing, AFloodOfMessagesMeetsTheBound) {
   SmallCoordinator c(disk_, clock_);
