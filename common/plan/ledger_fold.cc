@@ -46,6 +46,7 @@ void LedgerFold::Fold(const RoundRecord& r) {
   head.hash = r.hash;
   job.clock_step = std::max(job.clock_step, r.clock_step);
   ++job.rounds_committed;
+  job.round_wall_nanos = r.wall_nanos;
   if (r.reached.fragment.value == 0) job.tokens_committed += r.tokens;
   for (const CommittedContribution& c : r.contributions) {
     job.committed.insert_or_assign(std::pair(r.reached.fragment, c.header.worker), c.header);
@@ -80,6 +81,7 @@ RecoveredState LedgerFold::State(BootNumber boot) const {
     out.clock_step = job.clock_step;
     out.rounds_committed = job.rounds_committed;
     out.tokens_committed = job.tokens_committed;
+    out.round_wall_nanos = job.round_wall_nanos;
     for (const auto& [key, header] : job.committed) out.committed.push_back(header);
     for (const auto& [key, screened] : job.screened) out.screened.push_back(screened);
     out.evaluations = job.evaluations;

@@ -33,6 +33,7 @@ class LedgerFold {
     uint64_t clock_step = 0;        // of the newest round, or of the checkpoint that was gone back to
     uint64_t rounds_committed = 0;  // of all fragments and epochs
     uint64_t tokens_committed = 0;  // of fragment 0, of all epochs
+    int64_t round_wall_nanos = 0;
     std::map<std::pair<FragmentIndex, WorkerId>, ContributionHeader> committed;  // of the current epoch
     std::map<std::pair<FragmentIndex, WorkerId>, ScreenedRecord> screened;       // of the open rounds
     std::vector<EvaluationRecord> evaluations;

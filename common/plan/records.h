@@ -191,6 +191,7 @@ struct RecoveredJob {
   uint64_t clock_step = 0;
   uint64_t rounds_committed = 0;  // of all fragments and epochs
   uint64_t tokens_committed = 0;  // of fragment 0, all epochs
+  int64_t round_wall_nanos = 0;   // of the newest of them; 0: there is none
   std::vector<ContributionHeader>
       accepted;                          // durable in open segments of the current epoch, by fragment, then worker name
   std::vector<ScreenedRecord> screened;  // what screens refused of them, by fragment, then worker name

@@ -51,7 +51,8 @@ constexpr Row kCoordinatorRows[] = {
     {Metric::kRoundParticipants, "atoll_round_participants", kGauge, "", "job",
      "Contributions in the newest committed round."},
     {Metric::kRoundLastSuccess, "atoll_round_last_success_timestamp_seconds", kGauge, "seconds", "job",
-     "Unix time of the newest commit."},
+     "Unix time of the newest commit, also of one before this start of the coordinator; while there is none, when the "
+     "job began."},
     {Metric::kJobStopped, "atoll_job_stopped", kGauge, "", "job",
      "1 while the job is paused because it cannot go on until something is mended, 0 otherwise."},
     {Metric::kJobClockStep, "atoll_job_clock_steps", kGauge, "", "job", "Job clock in inner steps."},
@@ -106,7 +107,8 @@ constexpr Row kCoordinatorRows[] = {
     {Metric::kLedgerCommitDuration, "atoll_ledger_commit_duration_seconds", kHistogram, "seconds", "",
      "Time of one ledger transaction, flush included."},
     {Metric::kCheckpointLastSuccess, "atoll_checkpoint_last_success_timestamp_seconds", kGauge, "seconds", "job",
-     "Unix time of the newest complete checkpoint."},
+     "Unix time of the newest complete checkpoint, also of one before this start of the coordinator; while there is "
+     "none and checkpoint.every_rounds asks for some, when the job began or was updated so."},
     {Metric::kDiskFreeRatio, "atoll_disk_free_ratio", kGauge, "", "",
      "Free part of the state directory's file system."},
 };

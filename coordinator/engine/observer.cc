@@ -92,10 +92,29 @@ const char* StateName(JobState state) {
 void Observer::Recover(const RecoveredState& recovered, const Ledger& ledger) {
   (void)ReadLog(JobId{});  // of the fleet: its revisions go on
   for (const RecoveredJob& job : recovered.jobs) {
+    RecoverTimes(job);
     WriteMissing(job, ReadLog(job.job.job), ledger);
     // The line of a rollback may be what a crash took.
     if (job.job.epoch > 0 && job.job.state == JobState::kPaused) DropPointsAfter(job.job.job, job.clock_step);
   }
+}
+
+void Observer::RecoverTimes(const RecoveredJob& job) {
+  const JobRecord& record = job.job;
+  if (HasEnded(record.state) || record.start_wall_nanos == 0) return;
+  const int64_t round = job.round_wall_nanos != 0 ? job.round_wall_nanos : record.start_wall_nanos;
+  int64_t checkpoint = record.spec.checkpoint.every_rounds > 0 ? record.start_wall_nanos : 0;
+  for (const CheckpointRecord& done : job.checkpoints) {
+    if (done.complete) checkpoint = std::max(checkpoint, done.wall_nanos);
+  }
+  BeginTimes(record.job, round, checkpoint);
+}
+
+void Observer::BeginTimes(const JobId& job, int64_t round, int64_t checkpoint) {
+  if (rounds_timed_.insert(job).second)
+    metrics_.Set(Metric::kRoundLastSuccess, static_cast<double>(round) * 1e-9, {job.value});
+  if (checkpoint > 0 && checkpoints_timed_.insert(job).second)
+    metrics_.Set(Metric::kCheckpointLastSuccess, static_cast<double>(checkpoint) * 1e-9, {job.value});
 }
 
 Observer::LoggedVersions Observer::ReadLog(const JobId& job) {
@@ -211,12 +230,18 @@ void Observer::Heard(ConnectionId connection, const Heartbeat& heartbeat) {
 void Observer::Committed(const std::vector<LedgerRecord>& records) {
   for (const LedgerRecord& record : records) {
     if (const auto* evaluation = std::get_if<EvaluationRecord>(&record)) OnEvaluation(*evaluation);
+    if (const auto* job = std::get_if<JobRecord>(&record);
+        job != nullptr && job->start_wall_nanos != 0 && !HasEnded(job->state)) {
+      const int64_t now = clock_.WallNanos();  // of its start, or of the update that asks for checkpoints
+      BeginTimes(job->job, now, job->spec.checkpoint.every_rounds > 0 ? now : 0);
+    }
     if (const auto* gone = std::get_if<WorkerForgotten>(&record)) {
       history_.Forget(gone->worker);
       metrics_.ForgetWorker(gone->worker);  // a transfer that ended after its connection has begun its series anew
     }
     if (const auto* checkpoint = std::get_if<CheckpointRecord>(&record);
         checkpoint != nullptr && checkpoint->complete) {
+      checkpoints_timed_.insert(checkpoint->job);
       metrics_.Set(Metric::kCheckpointLastSuccess, static_cast<double>(clock_.WallNanos()) * 1e-9,
                    {checkpoint->job.value});
     }

@@ -31,7 +31,8 @@ class Observer {
       : history_(history), events_(events), metrics_(metrics), log_(log), clock_(clock), diagnostics_(metrics) {}
 
   // Reads curves and accounts of the jobs back from the event log, and writes the lines of merges that the ledger has
-  // and the log lacks: a crash may come between the commit and its line. Blocking; before any other call.
+  // and the log lacks: a crash may come between the commit and its line. Sets the gauges of newest commits and
+  // checkpoints. Blocking; before any other call.
   void Recover(const RecoveredState& recovered, const Ledger& ledger);
   // The core has taken the worker in on this connection.
   void Connected(ConnectionId connection, const WorkerId& worker);
@@ -59,6 +60,10 @@ class Observer {
   // Versions whose merge the log holds, by epoch and fragment.
   using LoggedVersions = std::map<std::pair<uint64_t, FragmentIndex>, std::set<uint64_t>>;
   LoggedVersions ReadLog(const JobId& job);
+  void RecoverTimes(const RecoveredJob& job);
+  // Unix nanoseconds for the gauges of the newest commit and checkpoint of a job that has none there; 0: of no
+  // checkpoint.
+  void BeginTimes(const JobId& job, int64_t round, int64_t checkpoint);
   void WriteMissing(const RecoveredJob& job, const LoggedVersions& logged, const Ledger& ledger);
   void WriteFromLedger(const RoundRecord& record, bool newest);
   void OnEvaluation(const EvaluationRecord& record);
@@ -90,9 +95,10 @@ class Observer {
   std::map<JobId, std::deque<std::map<std::string, std::string>>> evaluation_fields_;
   std::map<std::pair<JobId, FragmentIndex>, Instant> last_round_;
   std::map<JobId, ClockRate> clock_rates_;
-  std::set<JobId> shown_;           // jobs with gauges of their workers
-  std::map<JobId, Instant> ended_;  // jobs whose series go an hour later
-  std::set<WorkerId> lost_shown_;   // workers with a gauge although they are lost
+  std::set<JobId> rounds_timed_, checkpoints_timed_;  // jobs with a gauge of the newest one, or that had it
+  std::set<JobId> shown_;                             // jobs with gauges of their workers
+  std::map<JobId, Instant> ended_;                    // jobs whose series go an hour later
+  std::set<WorkerId> lost_shown_;                     // workers with a gauge although they are lost
   Instant next_publish_;
   Diagnostics diagnostics_;
   std::map<JobId, std::deque<JobNote>> warnings_;  // to follow the next "round committed" line of the job

@@ -64,6 +64,7 @@ def test(scene):
         'atoll_transfer_bytes_total{job="job",worker="a",direction="download",kind="update"} > 0',
         'atoll_workers{job="job",state="training"} == 1',
         'atoll_workers{job="job",state="missing"} == 0',
+        'time() - atoll_round_last_success_timestamp_seconds{job="job"} < 300',
         'atoll_ledger_commit_duration_seconds_count > 0',
         'atoll_train_loss_nats{job="job",worker="a"} > 0',   # from heartbeats
         'atoll_train_loss_nats{job="worker"} > 0',           # from the worker itself

@@ -96,6 +96,25 @@ TEST(LedgerFold, ARollbackUndoesTheEvaluationsOfWhatIsGivenUp) {
   EXPECT_EQ(numbers(), "0 1 4 ");
 }
 
+// For people: a rollback makes no round of before newer.
+TEST(LedgerFold, TheTimeOfTheNewestRoundIsThatOfTheLastCommit) {
+  LedgerFold fold;
+  const auto round = [](uint64_t epoch, uint32_t fragment, uint64_t version, int64_t wall_nanos) {
+    RoundRecord r = Reached(epoch, fragment, version, 50);
+    r.wall_nanos = wall_nanos;
+    return r;
+  };
+  const auto newest = [&fold] { return fold.State(BootNumber{1}).jobs[0].round_wall_nanos; };
+  fold.Apply({Job()});
+  EXPECT_EQ(newest(), 0);
+  fold.Apply({round(0, 0, 1, 500), round(0, 1, 1, 700)});
+  EXPECT_EQ(newest(), 700);
+  fold.Apply({RollbackRecord{JobId{"j"}, 1, {Version{0}, Version{0}}}});
+  EXPECT_EQ(newest(), 700);
+  fold.Apply({round(1, 0, 1, 600)});
+  EXPECT_EQ(newest(), 600) << "the clock was set back";
+}
+
 TEST(LedgerFold, UpsertsReplaceAndClosingDeletes) {
   LedgerFold fold;
   LeaseRecord lease;

@@ -1,4 +1,5 @@
-// A crash between a commit and its line: the ledger has the merge, the event log gets the line at the next start.
+// What a start finds for people. After a crash between a commit and its line the ledger has the merge, and the event
+// log gets the line; what alerts reckon with is there at once.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -195,6 +196,96 @@ TEST_F(EventLogRecovery, RoundsOfBothSidesOfARollbackAreThere) {
   Log(2, 0, 2);
   SmallCoordinator c(disk_, clock_);
   EXPECT_EQ(Merges(c), (Counts{{{"0", "1"}, 1}, {{"0", "2"}, 1}, {{"0", "3"}, 1}, {{"1", "3"}, 1}}));
+}
+
+// ---- what alerts stand on ------------------------------------------------------------------------------------------
+
+class TimesAfterAStart : public EventLogRecovery {
+ protected:
+  static std::string Value(const SmallCoordinator& c, const std::string& of) {
+    const std::string text = c.metrics.Expose(),
+                      name = "\natoll_" + of + "_last_success_timestamp_seconds{job=\"tiny\"} ";
+    const size_t at = text.find(name);
+    if (at == std::string::npos) return "absent";
+    const size_t value = at + name.size();
+    return text.substr(value, text.find('\n', value) - value);
+  }
+  void Checkpoint(uint64_t step, bool complete, int64_t seconds) {
+    CheckpointRecord checkpoint;
+    checkpoint.job = kJob;
+    checkpoint.step = step;
+    checkpoint.versions = {Version{1}};
+    checkpoint.hashes = {Digest{0, 1}};
+    checkpoint.complete = complete;
+    checkpoint.wall_nanos = Seconds(seconds).ns;
+    Commit(checkpoint);
+  }
+  void Start(JobState state, uint32_t checkpoint_every) {
+    job_.state = state;
+    job_.start_wall_nanos = Seconds(1000).ns;
+    job_.spec.checkpoint.every_rounds = checkpoint_every;
+    Commit(job_);
+  }
+};
+
+TEST_F(TimesAfterAStart, AreThoseOfTheLedger) {
+  Start(JobState::kPaused, 5);
+  for (uint64_t version = 1; version <= 2; ++version) {
+    RoundRecord round = Round(0, version);
+    round.wall_nanos = Seconds(2000 + static_cast<int64_t>(version)).ns;
+    Commit(round);
+  }
+  Checkpoint(10, true, 1500);
+  Checkpoint(20, true, 1800);
+  Checkpoint(30, false, 0);
+  SmallCoordinator c(disk_, clock_);
+  EXPECT_EQ(Value(c, "round"), "2002");
+  EXPECT_EQ(Value(c, "checkpoint"), "1800");
+}
+
+TEST_F(TimesAfterAStart, BeginWithTheJob) {
+  Start(JobState::kPaused, 5);
+  SmallCoordinator c(disk_, clock_);
+  EXPECT_EQ(Value(c, "round"), "1000");
+  EXPECT_EQ(Value(c, "checkpoint"), "1000");
+}
+
+TEST_F(TimesAfterAStart, NobodyWaitsForACheckpointThatIsNotWanted) {
+  Start(JobState::kPaused, 0);
+  SmallCoordinator c(disk_, clock_);
+  EXPECT_EQ(Value(c, "round"), "1000");
+  EXPECT_EQ(Value(c, "checkpoint"), "absent");
+}
+
+TEST_F(TimesAfterAStart, NothingIsToldOfAJobThatHasEnded) {
+  Start(JobState::kSucceeded, 5);
+  Commit(Round(0, 1));
+  Checkpoint(10, true, 1500);
+  SmallCoordinator c(disk_, clock_);
+  EXPECT_EQ(Value(c, "round"), "absent");
+  EXPECT_EQ(Value(c, "checkpoint"), "absent");
+}
+
+// Nothing was committed yet: that it stays so is what an alert is to tell.
+TEST_F(TimesAfterAStart, AreThereFromTheFirstStartOfAJobOn) {
+  SmallDisk disk;
+  SmallCoordinator c(disk, clock_);
+  JobSpec spec = TinySpec("tiny");
+  spec.checkpoint.every_rounds = 5;
+  ASSERT_TRUE(c.Submit(spec).ok());
+  c.Pass(Seconds(100));
+  EXPECT_EQ(Value(c, "round"), "absent") << "it waits for workers";
+  c.engine.OpenControl({.protocol_revision = kProtocolRevision,
+                        .arithmetic_revision = kArithmeticRevision,
+                        .worker = WorkerId{"a"},
+                        .start_nonce = 1},
+                       std::make_shared<DeafSink>());
+  c.Settle();
+  ASSERT_EQ(c.View("tiny").record.state, JobState::kRunning);
+  const std::string start = std::to_string(clock_.WallNanos() / 1'000'000'000);
+  c.Pass(Seconds(100));
+  EXPECT_EQ(Value(c, "round"), start);
+  EXPECT_EQ(Value(c, "checkpoint"), start);
 }
 
 }  // namespace

@@ -141,7 +141,8 @@ inline std::string Describe(const RecoveredState& state) {
                     "\n");
     absl::StrAppend(&out, " pool ", j.pool.frontier, " ", j.pool.consumed, " ", j.pool.abandoned);
     for (const SampleRange& range : j.pool.returned) absl::StrAppend(&out, " [", range.begin, ",", range.end, ")");
-    absl::StrAppend(&out, "\n clock ", j.clock_step, " ", j.rounds_committed, " ", j.tokens_committed, "\n");
+    absl::StrAppend(&out, "\n clock ", j.clock_step, " ", j.rounds_committed, " ", j.tokens_committed, " ",
+                    j.round_wall_nanos, "\n");
     for (const FragmentHead& head : j.heads)
       absl::StrAppend(&out, " head ", head.version.value, " ", head.hash.Hex(), "\n");
     for (const ContributionHeader& c : j.committed)
