@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <numeric>
 
 #include "absl/strings/escaping.h"
 #include "common/base/random.h"
@@ -265,11 +264,10 @@ TEST_F(RoundLogTest, AFailedFlushOfWhatIsThereIsTold) {
   for (const auto& [key, times] : {std::pair(kKey, 1), std::pair(fresh, 0)}) {
     int told = 0;
     absl::Status opened = absl::UnknownError("not tried");
-    for (int n = 0; !opened.ok(); ++n) {
+    for (int n = 0; !opened.ok(); ++n, disk_.FailAt(-1, SimDisk::Fault::kNone)) {
       RoundLog log(disk_, directory_, BootNumber{2}, kSecret);
       disk_.FailAt(n, SimDisk::Fault::kFails);
       opened = log.Open(key, kLayout);
-      disk_.FailAt(-1, SimDisk::Fault::kNone);
       told += IsFailedFlush(opened) ? 1 : 0;
     }
     EXPECT_EQ(told, times);
