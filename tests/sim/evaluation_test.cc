@@ -84,6 +84,23 @@ TEST(EvaluationFailures, MoveAtOnce) {
   EXPECT_LT(h.clock().Now() - begin, Seconds(30)) << "a job of 60 steps of 50 ms, and nobody waited for a deadline";
 }
 
+// As those of a run that diverges, whose losses are not finite: they are left out, and the job has its end.
+TEST(EvaluationFailures, KeepNoJobFromItsEnd) {
+  Harness h;
+  h.StartCoordinator();
+  ASSERT_TRUE(h.Submit(SmallJob(kJob)).ok());
+  h.factory().FailEvaluations(1000);
+  h.StartWorker("a");
+  h.StartWorker("b");
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  const std::optional<JobView> view = h.View(kJob);
+  EXPECT_EQ(view->record.state, JobState::kSucceeded) << view->record.reason;
+  EXPECT_TRUE(view->evaluations.empty());
+  ASSERT_FALSE(view->checkpoints.empty());
+  EXPECT_TRUE(view->checkpoints.back().complete);
+  EXPECT_EQ(view->checkpoints.back().versions[0], h.VersionOf(kJob));
+}
+
 // An evaluator that dies between two pieces: another worker makes the whole evaluation.
 TEST(EvaluationTasks, MoveToAnotherWorker) {
   Harness h;

@@ -44,7 +44,7 @@ struct HeldOutPiece {
 };
 struct EvaluationOutcome {
   uint64_t samples = 0;     // read; fewer than asked: the split ends there
-  double nll = 0;           // nats, summed over targets
+  double nll = 0;           // nats, summed over targets; not finite: the evaluation fails
   uint64_t tokens = 0;      // targets
   uint64_t text_bytes = 0;  // 0: unknown
 };

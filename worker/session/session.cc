@@ -20,6 +20,7 @@ using worker::Event;
 
 // A mean beyond a million nats, of a run that diverges, is told as a million: the core adds means up in 64 bits.
 constexpr double kMostMeanNats = 1e6, kMostSumNats = 1e12;
+constexpr char kNoLoss[] = "the loss on the held-out samples is not finite";
 
 int64_t Micro(double nats, double most) {
   return std::isfinite(nats) ? std::llround(std::clamp(nats, -most, most) * 1e6) : 0;
@@ -435,7 +436,8 @@ void Session::State::Do(const worker::Evaluate& e) {
   worked = true;
   PublishHeartbeat();
   replicas->ReleaseParameters();
-  const auto outcome = parts->model->Evaluate(replicas->outer(), {e.first, e.samples});
+  auto outcome = parts->model->Evaluate(replicas->outer(), {e.first, e.samples});
+  if (outcome.ok() && !std::isfinite(outcome->nll)) outcome = absl::OutOfRangeError(kNoLoss);
   if (!outcome.ok()) {
     Answer(worker::EvaluationFailed{e.evaluation, std::string(outcome.status().message())});
     return;

@@ -190,6 +190,20 @@ TEST_F(SessionTest, EvaluatesTheOuterCopy) {
       << "at zero, not at the trained values";
 }
 
+// Not even as the sum over pieces of which one has a loss.
+TEST_F(SessionTest, ALossThatIsNotFiniteIsNoEvaluation) {
+  factory_.held_out_nll = [](const HeldOutPiece& piece) { return piece.first == 0 ? 5.0 : std::nan(""); };
+  Make(ToySpec());
+  Join();
+  Post(EvaluationAssigned{kJob, 7, {Version{0}}, 40});
+  Turn(3);
+  ASSERT_EQ(Count<EvaluationDone>(), 1);
+  const auto done = std::find_if(link_.said.begin(), link_.said.end(),
+                                 [](const WorkerMessage& m) { return std::holds_alternative<EvaluationDone>(m); });
+  EXPECT_EQ(std::get<EvaluationDone>(*done).failure, "the loss on the held-out samples is not finite");
+  EXPECT_NE(session_->core().activity(), WorkerActivity::kEvaluating);
+}
+
 TEST_F(SessionTest, TheLinkKeepsTheCapsOfTheJobAndOfItsUpdates) {
   JobSpec spec = ToySpec();
   spec.sync.upload_bytes_per_second = 5000;

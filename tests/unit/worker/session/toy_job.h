@@ -46,12 +46,13 @@ class CountedSamples final : public SampleSource {
 class ToyModel final : public TrainingModel {
  public:
   ToyModel(uint64_t elements, float target, const absl::Status& broken, std::vector<FragmentIndex>& changed,
-           std::function<void()> during_step)
+           std::function<void()> during_step, std::function<double(const HeldOutPiece&)> held_out_nll)
       : parameters_(elements),
         target_(target),
         broken_(broken),
         changed_(changed),
-        during_step_(std::move(during_step)) {}
+        during_step_(std::move(during_step)),
+        held_out_nll_(std::move(held_out_nll)) {}
   std::span<float> parameters() override { return parameters_; }
   void* compute_stream() override { return nullptr; }
   void ParametersChanged(FragmentIndex fragment) override { changed_.push_back(fragment); }
@@ -71,6 +72,7 @@ class ToyModel final : public TrainingModel {
   absl::StatusOr<EvaluationOutcome> Evaluate(std::span<float> parameters, const HeldOutPiece& piece) override {
     double nll = 0;
     for (const float x : parameters) nll += 0.5 * (x - target_) * (x - target_);
+    if (held_out_nll_) nll = held_out_nll_(piece);
     return EvaluationOutcome{piece.samples, nll, piece.samples * 8, 0};
   }
   // The first half of a piece is right.
@@ -84,6 +86,7 @@ class ToyModel final : public TrainingModel {
   const absl::Status& broken_;
   std::vector<FragmentIndex>& changed_;
   const std::function<void()> during_step_;
+  const std::function<double(const HeldOutPiece&)> held_out_nll_;
 };
 
 // Fails with `failure` if that is not OK, and steps with `broken`. Models call `during_step`, if there is one, in each
@@ -97,13 +100,15 @@ class ToyFactory final : public JobFactory {
     parts->layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
     parts->device = OpenCpuDevice();
     parts->samples = samples ? samples() : std::make_unique<CountedSamples>();
-    parts->model = std::make_unique<ToyModel>(parts->layout.elements, target_, broken, changed, during_step);
+    parts->model =
+        std::make_unique<ToyModel>(parts->layout.elements, target_, broken, changed, during_step, held_out_nll);
     return parts;
   }
   absl::Status failure, broken;
   std::vector<FragmentIndex> changed;  // as the model was told, in order
   std::function<void()> during_step;
-  std::function<std::unique_ptr<SampleSource>()> samples;  // none: counted ones
+  std::function<double(const HeldOutPiece&)> held_out_nll;  // none: the loss
+  std::function<std::unique_ptr<SampleSource>()> samples;   // none: counted ones
 
  private:
   const float target_;
