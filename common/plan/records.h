@@ -133,6 +133,13 @@ struct EvaluationRecord {
   std::vector<TaskScore> tasks = {};  // empty: not scored
 };
 
+// How long retention keeps a checkpoint. Values are part of the ledger format; never renumber.
+enum class Kept : uint32_t {
+  kWhileNew = 0,   // while it is among the newest checkpoint.keep_last
+  kForGood = 1,    // by checkpoint.keep_every as it was when the checkpoint was begun, whatever the rule is since
+  kUndecided = 2,  // begun by a program that did not write it down: the next start decides, and writes it
+};
+
 // Key: (job, step). Upsert; `complete` once the files are on disk. Deleted by CheckpointDropped.
 struct CheckpointRecord {
   JobId job;
@@ -143,6 +150,7 @@ struct CheckpointRecord {
   uint64_t pool_consumed = 0;  // PoolRecord::consumed at that point, for rollback
   uint64_t pool_frontier = 0;
   int64_t wall_nanos = 0;
+  Kept kept = Kept::kWhileNew;
 };
 struct CheckpointDropped {
   JobId job;

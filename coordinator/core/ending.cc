@@ -160,6 +160,7 @@ void Machine::WriteCheckpointNow(Run& run, uint64_t step) {
   record.versions = run.Versions();
   record.pool_consumed = run.pool.record().consumed;
   record.pool_frontier = run.pool.record().frontier;
+  record.kept = run.KeepsForGood(record.versions) ? Kept::kForGood : Kept::kWhileNew;
   if (!run.checkpoints.emplace(step, record).second) return;
   out_.records.push_back(record);
   out_.tasks.push_back(WriteCheckpoint{run.id(), step, record.versions});
@@ -185,16 +186,13 @@ void Machine::On(const CheckpointWritten& e) {
 }
 
 void Machine::Retain(Run& run) {
-  const CheckpointSpec& rule = run.spec->checkpoint;
-  const uint64_t every = uint64_t{rule.every_rounds} * rule.keep_every;
   std::vector<uint64_t> complete;
   for (const auto& [step, checkpoint] : run.checkpoints) {
     if (checkpoint.complete) complete.push_back(step);
   }
-  const size_t keep = std::max(1u, rule.keep_last);
+  const size_t keep = std::max(1u, run.spec->checkpoint.keep_last);
   for (size_t i = 0; i + keep < complete.size(); ++i) {
-    const uint64_t version = run.checkpoints.at(complete[i]).versions[0].value;
-    if (every != 0 && version % every == 0) continue;
+    if (run.checkpoints.at(complete[i]).kept == Kept::kForGood) continue;
     run.checkpoints.erase(complete[i]);
     out_.records.push_back(CheckpointDropped{run.id(), complete[i]});
     out_.tasks.push_back(DropCheckpoint{run.id(), complete[i]});

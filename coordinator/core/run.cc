@@ -91,6 +91,25 @@ uint64_t Run::DroppedRunning(const WorkerId& worker) const {
   return most;
 }
 
+bool Run::KeepsForGood(const VersionVector& versions) const {
+  const uint64_t every = uint64_t{spec->checkpoint.every_rounds} * spec->checkpoint.keep_every;
+  return every != 0 && versions[0].value % every == 0;
+}
+
+std::vector<CheckpointRecord> Run::DecideKept() {
+  auto newer = std::count_if(checkpoints.begin(), checkpoints.end(), [](const auto& c) { return c.second.complete; });
+  std::vector<CheckpointRecord> decided;
+  for (auto& [step, checkpoint] : checkpoints) {
+    newer -= checkpoint.complete ? 1 : 0;
+    if (checkpoint.kept != Kept::kUndecided) continue;
+    // What is not among the newest and still there was kept by the rule of its time.
+    const bool old = checkpoint.complete && newer >= std::max<int64_t>(1, spec->checkpoint.keep_last);
+    checkpoint.kept = old || KeepsForGood(checkpoint.versions) ? Kept::kForGood : Kept::kWhileNew;
+    decided.push_back(checkpoint);
+  }
+  return decided;
+}
+
 bool Run::HoldsWork() const {
   const bool rounds_hold = std::any_of(rounds.begin(), rounds.end(),
                                        [](const Round& r) { return r.version.value > 0 || !r.accepted.empty(); });

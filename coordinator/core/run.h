@@ -127,6 +127,10 @@ struct Run {
   uint64_t AcceptedCursor(LeaseId lease) const;
   // Periods that the newest syncs of the worker were dropped on purpose, of the fragment with the most.
   uint64_t DroppedRunning(const WorkerId& worker) const;
+  // checkpoint.keep_every, as it is now, keeps a checkpoint of these versions.
+  bool KeepsForGood(const VersionVector& versions) const;
+  // Decides it for the checkpoints whose records do not say; returns those.
+  std::vector<CheckpointRecord> DecideKept();
   // Something was committed or accepted: ending the job would lose it.
   bool HoldsWork() const;
 };

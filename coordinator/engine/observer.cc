@@ -242,7 +242,7 @@ void Observer::Committed(const std::vector<LedgerRecord>& records) {
     if (const auto* checkpoint = std::get_if<CheckpointRecord>(&record);
         checkpoint != nullptr && checkpoint->complete) {
       checkpoints_timed_.insert(checkpoint->job);
-      metrics_.Set(Metric::kCheckpointLastSuccess, static_cast<double>(clock_.WallNanos()) * 1e-9,
+      metrics_.Set(Metric::kCheckpointLastSuccess, static_cast<double>(checkpoint->wall_nanos) * 1e-9,
                    {checkpoint->job.value});
     }
   }

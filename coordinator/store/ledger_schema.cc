@@ -83,7 +83,8 @@ CREATE TABLE screened (job TEXT NOT NULL REFERENCES jobs, epoch INTEGER NOT NULL
 )sql";
 
 // To 8: `issue_s`, when a token last brought somebody a certificate. Of the tokens there were it is not known: now is
-// the latest that it can be. The checksum stays the last column.
+// the latest that it can be. And `kept` of a checkpoint (records.h), which needs the job's spec: the next start decides
+// it. The checksum stays the last column.
 constexpr char kRevision8[] = R"sql(
 CREATE TABLE tokens_8 (id TEXT PRIMARY KEY, secret_sha256 BLOB NOT NULL, role TEXT NOT NULL, name TEXT NOT NULL,
   uses INTEGER NOT NULL, used INTEGER NOT NULL, create_s INTEGER NOT NULL, end_s INTEGER NOT NULL,
@@ -92,8 +93,16 @@ INSERT INTO tokens_8 SELECT id, secret_sha256, role, name, uses, used, create_s,
   iif(used > 0, unixepoch(), 0), 0 FROM tokens;
 DROP TABLE tokens;
 ALTER TABLE tokens_8 RENAME TO tokens;
+CREATE TABLE checkpoints_8 (seq INTEGER PRIMARY KEY, job TEXT NOT NULL REFERENCES jobs, step INTEGER NOT NULL,
+  dropped INTEGER NOT NULL, versions BLOB NOT NULL, hashes BLOB NOT NULL, complete INTEGER NOT NULL,
+  pool_consumed INTEGER NOT NULL, pool_frontier INTEGER NOT NULL, wall_nanos INTEGER NOT NULL,
+  kept INTEGER NOT NULL, crc INTEGER NOT NULL DEFAULT 0) STRICT;
+INSERT INTO checkpoints_8 SELECT seq, job, step, dropped, versions, hashes, complete, pool_consumed, pool_frontier,
+  wall_nanos, iif(dropped, 0, 2), 0 FROM checkpoints;
+DROP TABLE checkpoints;
+ALTER TABLE checkpoints_8 RENAME TO checkpoints;
 )sql";
-constexpr int64_t kWithIssues = 8;
+constexpr int64_t kMadeAnew = 8;
 
 // kSteps[r] leads from revision r to r + 1.
 constexpr std::array<const char*, kLedgerRevision> kSteps = {kRevision1, kRevision2, kRevision3, kRevision4,
@@ -102,7 +111,10 @@ constexpr std::array<const char*, kLedgerRevision> kSteps = {kRevision1, kRevisi
 absl::Status TakeStep(Database& database, int64_t revision) {
   ATOLL_RETURN_IF_ERROR(database.Run(absl::StrCat("BEGIN IMMEDIATE;", kSteps[static_cast<size_t>(revision)])));
   if (revision + 1 == kSealed) ATOLL_RETURN_IF_ERROR(SealRows(database));
-  if (revision + 1 == kWithIssues) ATOLL_RETURN_IF_ERROR(SealTable(database, "tokens"));
+  if (revision + 1 == kMadeAnew) {
+    ATOLL_RETURN_IF_ERROR(SealTable(database, "tokens"));
+    ATOLL_RETURN_IF_ERROR(SealTable(database, "checkpoints"));
+  }
   return database.Run(absl::StrCat("PRAGMA application_id=", kLedgerApplicationId,
                                    "; PRAGMA user_version=", revision + 1, "; COMMIT;"));
 }

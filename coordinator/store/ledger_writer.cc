@@ -123,14 +123,15 @@ class RecordWriter {
  private:
   // Checkpoints are kept as a history, dropped ones too: a rollback is understood by what was there when it was made.
   absl::Status WriteCheckpoint(const CheckpointRecord& r, bool dropped) {
-    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare(SealedInsert("INSERT INTO checkpoints", 10)));
+    ATOLL_ASSIGN_OR_RETURN(Statement s, database_.Prepare(SealedInsert("INSERT INTO checkpoints", 11)));
     s.Bind(next_seq_++)
         .Bind(r.job.value)
         .Bind(r.step)
         .Bind(Flag(dropped))
         .BindBlob(Pack(r.versions))
         .BindBlob(Pack(r.hashes));
-    return s.Bind(Flag(r.complete)).Bind(r.pool_consumed).Bind(r.pool_frontier).Bind(r.wall_nanos).Run();
+    s.Bind(Flag(r.complete)).Bind(r.pool_consumed).Bind(r.pool_frontier).Bind(r.wall_nanos);
+    return s.Bind(uint64_t{static_cast<uint32_t>(r.kept)}).Run();
   }
 
   Database& database_;

@@ -186,6 +186,7 @@ absl::Status ReadCheckpoints(const Database& database, History& out) {
     r.pool_consumed = s.NextNumber();
     r.pool_frontier = s.NextNumber();
     r.wall_nanos = s.NextSigned();
+    r.kept = static_cast<Kept>(s.NextNumber());
     if (dropped)
       out.emplace(seq, CheckpointDropped{r.job, r.step});
     else

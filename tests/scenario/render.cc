@@ -56,7 +56,8 @@ std::string Line(const EvaluationRecord& r) {
   return absl::StrCat("evaluation ", r.evaluation, " at ", r.clock_step, " versions=", Of(r.versions));
 }
 std::string Line(const CheckpointRecord& r) {
-  return absl::StrCat("checkpoint ", r.step, " versions=", Of(r.versions), r.complete ? " complete" : " begun");
+  return absl::StrCat("checkpoint ", r.step, " versions=", Of(r.versions), r.complete ? " complete" : " begun",
+                      r.kept == Kept::kForGood ? " for good" : "");
 }
 std::string Line(const CheckpointDropped& r) { return absl::StrCat("checkpoint ", r.step, " dropped"); }
 std::string Line(const CountersRecord&) { return ""; }

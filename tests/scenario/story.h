@@ -3,9 +3,9 @@
 // "restart" goes on from the records alone. Invariants are checked after every step.
 //
 //   submit JOB [min= max= fragments= inner= overlap= deadline= stop= dataset= priority= quorum= held_out= evaluate=
-//   tasks= save= keep= tokens= planned= drop_percent= pool= shards= strikes= screen=clip|report] parameters JOB [up=
-//   down= largest_up= largest_down= other=FRAGMENT] | aggregated JOB FRAGMENT [clipped=WORKER remarked=WORKER] |
-//   screened JOB FRAGMENT WORKER WHY... [far=1] | checkpointed JOB STEP | broken JOB WHY... | delayed JOB WHY... |
+//   tasks= save= keep= keep_every= tokens= planned= drop_percent= pool= shards= strikes= screen=clip|report] parameters
+//   JOB [up= down= largest_up= largest_down= other=FRAGMENT] | aggregated JOB FRAGMENT [clipped=WORKER remarked=WORKER]
+//   | screened JOB FRAGMENT WORKER WHY... [far=1] | checkpointed JOB STEP | broken JOB WHY... | delayed JOB WHY... |
 //   checkpoint-delayed JOB STEP WHY... | checked JOB STEP [WHY...] connect WORKER [nonce= incarnation= job=
 //   leases=ID:CURSOR,... held=FRAGMENT/VERSION:DIGEST boot= evaluate_only=1 protocol= arithmetic=] disconnect WORKER |
 //   ready WORKER step= | heartbeat WORKER step= step_ms= up= down= waiting=1 evaluating=1 | lease WORKER request=

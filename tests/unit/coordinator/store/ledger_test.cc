@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "coordinator/store/ledger_rows.h"
 #include "coordinator/store/memory_ledger.h"
 #include "coordinator/store/sqlite.h"
 #include "coordinator/store/sqlite_ledger.h"
@@ -169,7 +170,8 @@ TEST(SqliteLedgerTest, ANewerRevisionIsRefused) {
 
 // Takes away what revisions after `revision` brought.
 void BackTo(int revision, const std::string& path) {
-  std::string sql = "DROP TABLE screened; ALTER TABLE tokens DROP COLUMN issue_s; ";
+  std::string sql =
+      "DROP TABLE screened; ALTER TABLE tokens DROP COLUMN issue_s; ALTER TABLE checkpoints DROP COLUMN kept; ";
   for (const char* table : {"meta", "jobs", "pools", "pool_ranges", "workers", "leases", "rounds", "evaluations",
                             "checkpoints", "rollbacks", "tokens"})
     absl::StrAppend(&sql, "ALTER TABLE ", table, " DROP COLUMN crc; ");
@@ -295,7 +297,10 @@ TEST(SqliteLedgerTest, ALedgerWithoutChecksumsIsBroughtUpToDate) {
     for (const auto& records : EveryRecord()) ASSERT_EQ(ledger->Commit(records), absl::OkStatus());
     ASSERT_TRUE(ledger->PutToken(SomeToken("a")).ok());
     RecoveredState state = *ledger->Recover();
-    for (RecoveredJob& job : state.jobs) job.screened.clear();  // of revision 7
+    for (RecoveredJob& job : state.jobs) {
+      job.screened.clear();                                                   // of revision 7
+      for (CheckpointRecord& c : job.checkpoints) c.kept = Kept::kUndecided;  // of revision 8
+    }
     before = Describe(state);
   }
   BackTo(5, directory.File("l"));
@@ -311,10 +316,42 @@ TEST(SqliteLedgerTest, ALedgerWithoutChecksumsIsBroughtUpToDate) {
 TEST(SqliteLedgerTest, AStepMakesNoDamageWhole) {
   TemporaryDirectory directory;
   ASSERT_TRUE((*OpenSqliteLedger(directory.File("l")))->PutToken(SomeToken("a")).ok());
-  RunSql(directory.File("l"), "ALTER TABLE tokens DROP COLUMN issue_s; PRAGMA user_version=7");
+  RunSql(directory.File("l"),
+         "ALTER TABLE tokens DROP COLUMN issue_s; ALTER TABLE checkpoints DROP COLUMN kept; PRAGMA user_version=7");
   const absl::Status status = OpenSqliteLedger(directory.File("l")).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_NE(status.message().find("row (a) of table tokens"), std::string::npos) << status;
+}
+
+// The table is made anew: its key stays, and its checksums are those of the new columns.
+TEST(SqliteLedgerTest, ALedgerThatDoesNotSayWhatIsKeptIsBroughtUpToDate) {
+  TemporaryDirectory directory;
+  const std::string path = directory.File("l");
+  std::string before;
+  {
+    auto ledger = *OpenSqliteLedger(path);
+    for (const auto& records : EveryRecord()) ASSERT_EQ(ledger->Commit(records), absl::OkStatus());
+    RecoveredState state = *ledger->Recover();
+    for (CheckpointRecord& c : state.jobs[0].checkpoints) c.kept = Kept::kUndecided;
+    before = Describe(state);
+  }
+  RunSql(path,
+         "ALTER TABLE tokens DROP COLUMN issue_s; ALTER TABLE checkpoints DROP COLUMN kept; PRAGMA user_version=7");
+  ASSERT_TRUE(SealTable(**Database::Open(path), "checkpoints").ok());  // as that revision wrote them
+  CheckpointRecord decided;
+  {
+    auto ledger = OpenSqliteLedger(path);
+    ASSERT_TRUE(ledger.ok()) << ledger.status();
+    const auto state = (*ledger)->Recover();
+    ASSERT_TRUE(state.ok()) << state.status();
+    EXPECT_EQ(Describe(*state), before);
+    decided = state->jobs[0].checkpoints.at(0);
+    decided.kept = Kept::kForGood;
+    ASSERT_TRUE((*ledger)->Commit({decided}).ok());
+  }
+  const auto again = (*OpenSqliteLedger(path))->Recover();
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->jobs[0].checkpoints.at(0).kept, Kept::kForGood);
 }
 
 TEST(SqliteLedgerTest, ADamagedTokenIsDataLoss) {
