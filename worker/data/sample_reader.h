@@ -1,5 +1,7 @@
 // Samples in the order of the job's leases: position -> DataOrder -> block -> tokens, read ahead by one thread into a
-// bounded queue. What has been handed out is the cursor; what was read ahead is not, so a crash repeats nothing.
+// bounded queue. What has been handed out is the cursor; what was read ahead is not, so a crash repeats nothing. A
+// block is fetched when a sample of it is read, never because it is leased: fetches ahead would share the download cap
+// and the link, whose rate the coordinator judges, with updates.
 #ifndef ATOLL_WORKER_DATA_SAMPLE_READER_H_
 #define ATOLL_WORKER_DATA_SAMPLE_READER_H_
 

@@ -287,6 +287,32 @@ TEST_F(Data, ATroubledSourceIsTriedAgainUntilTheLimit) {
   EXPECT_EQ(waiting->Remaining(), 100u);
 }
 
+// Blocks are not fetched ahead of the samples: leases alone carry nobody over an outage.
+TEST_F(Data, WithoutItsSourceTheReaderGoesAsFarAsTheBlocksThatItHas) {
+  data_.corpora.pop_back();
+  manifests_->pop_back();
+  data_.window_blocks = 1;
+  const auto local = LocalBlockSource::Create(*files_, root_, manifests_, {"one"});
+  ASSERT_TRUE(local.ok()) << local.status();
+  Fetcher source(**local);
+  const auto reader = Reader(source, 1);
+  const auto blocks_of = [&reader](uint64_t position) {
+    const uint64_t token = reader->order().At(position).token, per_block = kBlockBytes / sizeof(uint16_t);
+    return std::set<uint64_t>{token / per_block, (token + kLength) / per_block};
+  };
+  ASSERT_TRUE(reader->AddLease(LeaseId{1}, {0, 20'000}, 0).ok());
+  ASSERT_TRUE(reader->Next(8, kLong).ok());
+  source.FailNext(1'000'000, absl::UnavailableError("coordinator away"));
+  uint64_t end = 8;
+  while (blocks_of(end) == blocks_of(0)) ++end;
+  ASSERT_GT(end, 10u) << "what is read ahead";
+  for (uint64_t read = 8; read < end; ++read) ASSERT_TRUE(reader->Next(1, kLong).ok()) << read;
+  EXPECT_TRUE(absl::IsDeadlineExceeded(reader->Next(1, Milliseconds(100)).status()));
+  EXPECT_EQ(reader->Cursors(), (std::vector<LeaseCursor>{{LeaseId{1}, end}}));
+  source.FailNext(0, absl::OkStatus());
+  EXPECT_EQ(reader->Next(1, kLong)->tokens, Expected(*reader, end));
+}
+
 TEST_F(Data, EveryTrainingSampleOfAnEpochComesOnce) {
   data_.corpora.pop_back();
   manifests_->pop_back();
