@@ -119,9 +119,13 @@ bool Run::HoldsWork() const {
 Task LoadTaskOf(const Run& run) {
   const VersionVector heads = run.Versions();
   Task load = PrepareParameters{run.id()};
+  // Until something is committed behind a rollback the checkpoint stands for the epoch. Then it has snapshots of its
+  // own, and rounds, by which the norm screen knows what is usual.
+  const bool begun =
+      std::any_of(run.committed.begin(), run.committed.end(), [](const auto& of) { return !of.empty(); });
+  if (run.record.epoch == 0 || begun) return load;
   for (const auto& [step, checkpoint] : run.checkpoints) {
-    if (checkpoint.complete && checkpoint.versions == heads && run.record.epoch > 0)
-      load = RestoreCheckpoint{run.id(), step, run.record.epoch};
+    if (checkpoint.complete && checkpoint.versions == heads) load = RestoreCheckpoint{run.id(), step, run.record.epoch};
   }
   return load;
 }

@@ -113,6 +113,35 @@ TEST(Screens, ARestartForgetsNeitherTheMedianNorTheQuarantine) {
   }
 }
 
+// At a start whose head is a checkpoint, of a job that was rolled back once: what it knows is of the epoch, not of the
+// checkpoint.
+TEST(Screens, ARestartAtACheckpointBehindARollbackForgetsNoMedian) {
+  Harness h;
+  JobSpec spec = FiveCorpora(h);
+  spec.checkpoint.every_rounds = 1;
+  ASSERT_NO_FATAL_FAILURE(StartHonest(h, spec));
+  ASSERT_TRUE(h.RunUntil([&] { return Reached(h, 2); }));
+  ASSERT_TRUE(h.Control(kJob, JobAction::kPause).ok());
+  h.RunFor(Seconds(30));
+  const CheckpointRecord checkpoint = h.View(kJob)->checkpoints.front();
+  ASSERT_TRUE(h.Ask(JobRolledBack{.job = JobId{kJob}, .checkpoint_step = checkpoint.step, .wall_nanos = 1}).ok());
+  ASSERT_TRUE(h.Control(kJob, JobAction::kResume).ok());
+  const auto at_a_checkpoint = [&] {
+    const std::optional<JobView> view = h.View(kJob);
+    return Reached(h, checkpoint.versions[0].value + kNormRoundsNeeded) && !view->checkpoints.empty() &&
+           view->checkpoints.back().complete && view->checkpoints.back().versions[0] == view->fragments[0].version;
+  };
+  ASSERT_TRUE(h.RunUntil(at_a_checkpoint)) << h.View(kJob)->waiting_line;
+  h.KillCoordinator();
+  h.StartCoordinator();
+  h.StartHostileWorker("e", 1000);
+  ASSERT_TRUE(h.RunUntil([&] { return IsQuarantined(h, "e") || h.Ended(kJob); })) << h.View(kJob)->waiting_line;
+  EXPECT_TRUE(IsQuarantined(h, "e"));
+  for (const auto& [version, round] : h.CommittedRounds(kJob)) {
+    for (const CommittedContribution& c : round.contributions) EXPECT_NE(c.header.worker.value, "e") << version;
+  }
+}
+
 TEST(Screens, AReadmittedWorkerMayTryAgain) {
   Harness h;
   ASSERT_NO_FATAL_FAILURE(StartHonest(h, FiveCorpora(h)));
