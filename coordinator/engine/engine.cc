@@ -15,7 +15,7 @@ namespace {
 
 constexpr Duration kWatchInterval = Milliseconds(500);
 constexpr Duration kLookPatience = Milliseconds(250);
-constexpr Duration kLongestHold = Milliseconds(500);
+constexpr Duration kFirstHold = Milliseconds(500);
 constexpr int64_t kStallsPerMembership = 4;  // a turn that is late by such a part of the membership timeout is told
 constexpr Duration kLogsDeadline = Seconds(10);
 constexpr size_t kRecentLosses = 120;
@@ -49,7 +49,7 @@ struct Engine::State {
       : options(o),
         parts(p),
         mailbox(limits::kMailboxEvents, limits::kMailboxOfStream),
-        flushed(limits::kMailboxEvents, limits::kMailboxOfStream),
+        beside(limits::kMailboxEvents, limits::kMailboxOfStream),
         observer(history, p.event_log, p.metrics, p.log, p.clock),
         core(std::make_unique<Core>(o.core, recovered, p.clock.Now())),
         pipeline({.executor = p.ledger_executor,
@@ -60,11 +60,7 @@ struct Engine::State {
                         parts.metrics.Observe(Metric::kLedgerCommitDuration, ToSeconds(parts.clock.Now() - began));
                         return status;
                       },
-                  .completed =
-                      [this](std::function<void()> work) {
-                        flushed.PutAlways(std::move(work));
-                        Post([] {});  // wakes the engine
-                      },
+                  .completed = [this](std::function<void()> work) { PostBeside(std::move(work)); },
                   .release = [this](Effects effects) { Release(effects); },
                   .fatal = p.fatal}) {
     observer.Recover(recovered, p.ledger);
@@ -72,7 +68,7 @@ struct Engine::State {
 
   EngineOptions options;
   EngineParts parts;
-  EngineMailbox mailbox, flushed;  // what comes from outside, and what the ledger has done
+  EngineMailbox mailbox, beside;  // what comes from outside, and what does not wait while it is held
   History history;
   Observer observer;
   std::unique_ptr<Core> core;
@@ -84,10 +80,16 @@ struct Engine::State {
   std::map<uint64_t, Watcher> watchers;
   std::deque<std::function<void()>> looks;  // wait until what the core holds is durable
   Instant looks_since{};                    // the oldest
+  Instant held_until{};                     // the newest hold, which served nobody, ended there
+  Duration longest_hold = kFirstHold;       // of the next
   std::map<uint64_t, LogsWish> logs_wishes;
   Instant looked{}, awaited = kNever;  // when the clock was looked at last, and when it was to be again at the latest
 
   void Post(std::function<void()> work) { mailbox.PutAlways(std::move(work)); }
+  void PostBeside(std::function<void()> work) {
+    beside.PutAlways(std::move(work));
+    Post([] {});  // wakes the engine
+  }
 
   Effects TakeStep(const Event& event) {
     const Instant now = NoticeStall();
@@ -221,7 +223,8 @@ struct Engine::State {
   void ServeWatchers(Instant now);
   void ExpireLogsWishes(Instant now);
   Instant NextDue() const;
-  bool Holds(Instant now) const;
+  Instant HoldsFrom() const;
+  bool Holds(Instant now);
   Instant NoticeStall();
 };
 
@@ -243,7 +246,7 @@ void Engine::Start(const std::map<JobId, std::string>& damaged_logs, const std::
 
 Instant Engine::Turn() {
   state_->NoticeStall();
-  for (const auto& work : state_->flushed.TakeAll()) work();
+  for (const auto& work : state_->beside.TakeAll()) work();
   state_->Show();
   if (!state_->Holds(state_->NoticeStall())) {
     for (const auto& work : state_->mailbox.TakeAll()) work();
@@ -254,7 +257,7 @@ Instant Engine::Turn() {
   state_->ExpireLogsWishes(now);
   state_->observer.Publish(*state_->core, now);
   state_->NoticeStall();
-  if (state_->Holds(now)) return now + kLongestHold;  // or as soon as the ledger has flushed
+  if (state_->Holds(now)) return now + kFirstHold;  // or as soon as the ledger has flushed
   if (state_->mailbox.empty()) state_->awaited = state_->NextDue();
   return state_->awaited;
 }
@@ -264,7 +267,7 @@ void Engine::Run(std::stop_token stop) {
   while (!stop.stop_requested()) {
     const Instant next = Turn();
     const Instant now = state_->parts.clock.Now();
-    (state_->Holds(now) ? state_->flushed : state_->mailbox).WaitFor(std::min(Seconds(1), next - now));
+    (state_->Holds(now) ? state_->beside : state_->mailbox).WaitFor(std::min(Seconds(1), next - now));
   }
   Turn();
 }
@@ -345,6 +348,8 @@ void Engine::Query(std::function<void(const Core&, const History&, Instant)> loo
   });
 }
 
+void Engine::Probe(std::function<void()> answer) { state_->PostBeside(std::move(answer)); }
+
 void Engine::CountDownload(JobId job, WorkerId worker, std::string kind, uint64_t bytes) {
   state_->Post([this, job = std::move(job), worker = std::move(worker), kind = std::move(kind), bytes] {
     if (state_->core->HasJob(job)) state_->observer.Downloaded(job, worker, kind, bytes);
@@ -424,6 +429,8 @@ JobGlance Engine::State::Glance(const JobId& job, uint64_t after_revision, Insta
 // What people see is committed: the core's state is shown only when the ledger has caught up with it.
 void Engine::State::Show() {
   if (!pipeline.idle()) return;
+  held_until = Instant{};
+  longest_hold = kFirstHold;
   for (const auto& look : std::exchange(looks, {})) look();
   ServeWatchers(parts.clock.Now());
 }
@@ -455,13 +462,25 @@ void Engine::State::ExpireLogsWishes(Instant now) {
   }
 }
 
-// Whether new steps wait until the ledger has caught up, so that what was asked for long ago is shown: while something
-// is always being flushed that would never be. Not for long, since heartbeats wait as well.
-bool Engine::State::Holds(Instant now) const {
-  if (pipeline.idle()) return false;
+// When what was asked for is waited for long enough that new steps wait; kNever when nobody waits.
+Instant Engine::State::HoldsFrom() const {
   Instant oldest = looks.empty() ? kNever : looks_since;
   for (const auto& [id, watcher] : watchers) oldest = std::min(oldest, watcher.due);
-  return oldest != kNever && now >= oldest + kLookPatience && now < oldest + kLookPatience + kLongestHold;
+  return oldest == kNever ? kNever : std::max(oldest, held_until) + kLookPatience;
+}
+
+// Whether new steps wait until the ledger has caught up, so that what was asked for long ago is shown: while something
+// is always being flushed that would never be. That takes two flushes at most, the one under way and one of what has
+// gathered behind it; where they take longer than the hold, a longer one follows. Heartbeats wait as well: none is so
+// long that a worker would look silent for it.
+bool Engine::State::Holds(Instant now) {
+  if (pipeline.idle()) return false;
+  const Instant from = HoldsFrom();
+  if (now < from) return false;
+  if (now < from + longest_hold) return true;
+  held_until = now;
+  longest_hold = std::min(longest_hold + longest_hold, std::max(kFirstHold, options.core.heartbeat_interval));
+  return false;
 }
 
 // The clock is looked at so late, between turns or inside one, that a worker of which nothing was heard might be called

@@ -119,6 +119,8 @@ class Engine {
   void Ask(Event event, std::function<void(const RequestAnswered&)> answer);
   // Runs `look` on the engine thread, at a moment when everything that the core holds is durable. It must not block.
   void Query(std::function<void(const Core& core, const History& history, Instant now)> look);
+  // Runs `answer` on the engine thread at its next turn, whatever the ledger does: nothing is told but that it turns.
+  void Probe(std::function<void()> answer);
   // Bytes of a download that left; worker empty: not a worker. `kind` is update, fragment, block, checkpoint or blob.
   void CountDownload(JobId job, WorkerId worker, std::string kind, uint64_t bytes);
   // Asks a worker for its newest log lines, none older than `since_wall_nanos`; `answer` gets them, or an empty list

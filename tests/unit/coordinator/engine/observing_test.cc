@@ -330,6 +330,41 @@ TEST_F(Observing, AQuestionIsAnsweredWhileTheLedgerIsAlwaysBusy) {
   c.Settle();
 }
 
+// A disk on which each flush takes 0.9 s, while something comes all the time: twice that does not fit into the first
+// hold. What was asked for and who watches are served all the same, again and again.
+TEST_F(Observing, QuestionsAreAnsweredOnASlowDisk) {
+  SmallCoordinator c(disk_, clock_);
+  ASSERT_TRUE(c.Submit(TinySpec("tiny")).ok());
+  int answered = 0, shown = 0, turns = 0;
+  const auto ask = [&] { c.engine.Query([&answered](const Core&, const History&, Instant) { ++answered; }); };
+  c.engine.Watch(JobId{"tiny"}, 0, [&shown](const absl::StatusOr<const JobGlance*>&) { ++shown; });
+  ask();
+  for (int asked = 1; turns < 300; ++turns) {
+    c.engine.OpenControl(HelloOf(absl::StrCat("w", turns), 1), std::make_shared<KeepingSink>());
+    (void)c.engine.Turn();
+    if (turns % 9 == 8) c.RunWork();
+    clock_.Set(clock_.Now() + Milliseconds(100));
+    if (answered == asked) ask(), ++asked;
+  }
+  EXPECT_GE(answered, 5) << "in 30 s";
+  EXPECT_GE(shown, 5) << "in 30 s";
+}
+
+// That the ledger flushes says nothing about whether the engine is well.
+TEST_F(Observing, AProbeWaitsForNoLedger) {
+  SmallCoordinator c(disk_, clock_);
+  c.engine.Query([](const Core&, const History&, Instant) {});
+  for (int turns = 0; turns < 20; ++turns) {  // of one flush
+    c.engine.OpenControl(HelloOf(absl::StrCat("w", turns), 1), std::make_shared<KeepingSink>());
+    bool answered = false;
+    c.engine.Probe([&answered] { answered = true; });
+    (void)c.engine.Turn();
+    EXPECT_TRUE(answered) << turns;
+    clock_.Set(clock_.Now() + Milliseconds(100));
+  }
+  c.Settle();
+}
+
 // Who may be asked answers for itself alone.
 TEST_F(Observing, NobodyAnswersForTheLogsOfAnother) {
   SmallCoordinator c(disk_, clock_);
