@@ -275,11 +275,12 @@ TEST_F(TimesAfterAStart, AreThereFromTheFirstStartOfAJobOn) {
   ASSERT_TRUE(c.Submit(spec).ok());
   c.Pass(Seconds(100));
   EXPECT_EQ(Value(c, "round"), "absent") << "it waits for workers";
-  c.engine.OpenControl({.protocol_revision = kProtocolRevision,
-                        .arithmetic_revision = kArithmeticRevision,
-                        .worker = WorkerId{"a"},
-                        .start_nonce = 1},
-                       std::make_shared<DeafSink>());
+  Hello hello;
+  hello.protocol_revision = kProtocolRevision;
+  hello.arithmetic_revision = kArithmeticRevision;
+  hello.worker = WorkerId{"a"};
+  hello.start_nonce = 1;
+  c.engine.OpenControl(hello, std::make_shared<DeafSink>());
   c.Settle();
   ASSERT_EQ(c.View("tiny").record.state, JobState::kRunning);
   const std::string start = std::to_string(clock_.WallNanos() / 1'000'000'000);
