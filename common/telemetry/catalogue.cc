@@ -97,7 +97,9 @@ constexpr Row kCoordinatorRows[] = {
      "the momentum still pushes; a mean of the newest 10 rounds below -0.05 is written to the event log as \"momentum "
      "does not fit\"."},
     {Metric::kUpdatesRejected, "atoll_contributions_rejected_total", kCounter, "", "job reason",
-     "Contributions refused, by status code."},
+     "Contributions refused: late (its round has closed, or its job gathers nothing), else the status code. "
+     "UNAVAILABLE: "
+     "the worker is to ask again."},
     {Metric::kTransferBytes, "atoll_transfer_bytes_total", kCounter, "bytes", "job worker direction kind",
      "Payload bytes over the bulk connection."},
     {Metric::kHeartbeatAge, "atoll_heartbeat_age_seconds", kGauge, "seconds", "worker",

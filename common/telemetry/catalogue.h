@@ -44,7 +44,7 @@ enum class Metric : uint32_t {
   kOuterStepGain,         // job, fragment
   kOuterStepAlignment,    // job, fragment
   kMomentumAlignment,     // job, fragment
-  kUpdatesRejected,       // job, reason
+  kUpdatesRejected,       // job, reason: late, status codes
   kTransferBytes,         // job, worker, direction: upload, download; kind: contribution, update, fragment, block, blob
   kHeartbeatAge,          // worker
   kHeartbeatGap,          // worker

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "coordinator/core/evaluations.h"
+#include "coordinator/core/lateness.h"
 #include "coordinator/core/machine.h"
 #include "coordinator/core/round_note.h"
 
@@ -186,7 +187,7 @@ void Machine::IssueClose(Run& run, FragmentIndex fragment, const std::string& wh
     const bool late = it->second.header.target.fragment == fragment;
     if (late) {
       Verdict(it->first, UploadDecision::kRefused,
-              absl::FailedPreconditionError(absl::StrCat("late: version ", round.version.value + 1, " is being made")));
+              LateError(absl::StrCat("version ", round.version.value + 1, " is being made")));
     }
     it = late ? run.uploads.erase(it) : std::next(it);
   }

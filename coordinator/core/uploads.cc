@@ -5,14 +5,15 @@
 #include "common/plan/boot_lines.h"
 #include "common/plan/experiment.h"
 #include "common/plan/limits.h"
+#include "coordinator/core/lateness.h"
 #include "coordinator/core/machine.h"
 
 namespace atl {
 namespace {
 
 absl::Status Late(Version version) {
-  return absl::FailedPreconditionError(absl::StrCat(
-      "late: version ", version.value + 1, " is committed or being made; contribute against the newest version"));
+  return LateError(absl::StrCat("version ", version.value + 1,
+                                " is committed or being made; contribute against the newest version"));
 }
 
 // By what is known of the contribution with that key; none: nothing is.
@@ -117,8 +118,7 @@ absl::Status Machine::CheckSender(const Run& run, const ContributionHeader& head
     return absl::UnavailableError("the worker has not said that it is ready since its assignment; ask again");
   }
   if (!run.Gathers()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("late: job ", run.id().value, " gathers nothing now (", NameOf(run.record.state), ")"));
+    return LateError(absl::StrCat("job ", run.id().value, " gathers nothing now (", NameOf(run.record.state), ")"));
   }
   return absl::OkStatus();
 }

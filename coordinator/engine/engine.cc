@@ -198,7 +198,7 @@ struct Engine::State {
       observer.Uploaded(upload.job, upload.worker, upload.bytes);
       upload.sink->Accepted();
     } else {
-      observer.Refused(upload.job, verdict.status);
+      observer.Refused(upload.job, upload.worker, verdict.status);
       upload.sink->Refused(verdict.status);
     }
   }
@@ -306,7 +306,7 @@ UploadId Engine::OfferUpload(ContributionHeader header, BootNumber boot, std::sh
     const absl::Status known = state_->parts.data.BeginUpload(id, header);
     if (!known.ok()) {
       // What is kept by a job's name is kept of jobs that there are: anybody may make names up.
-      state_->observer.Refused(state_->core->HasJob(header.job) ? header.job : JobId{}, known);
+      state_->observer.Refused(state_->core->HasJob(header.job) ? header.job : JobId{}, header.worker, known);
       return sink->Refused(known);
     }
     state_->uploads[id] = {std::move(sink), header.job, header.worker, header.encoded_bytes};

@@ -382,8 +382,9 @@ void Observer::Write(const JobId& job, const EventLine& line) {
   if (!written.ok()) log_.Warn("event log line lost", {{"job", job.value}, {"reason", std::string(written.message())}});
 }
 
-void Observer::Refused(const JobId& job, const absl::Status& status) {
-  metrics_.Add(Metric::kUpdatesRejected, 1, {job.value, absl::StatusCodeToString(status.code())});
+void Observer::Refused(const JobId& job, const WorkerId& worker, const absl::Status& status) {
+  metrics_.Add(Metric::kUpdatesRejected, 1, {job.value, RefusalReason(status)});
+  if (const auto note = refusals_.OnRefused(job, worker, status, clock_.Now())) Note(*note);
 }
 
 void Observer::Uploaded(const JobId& job, const WorkerId& worker, uint64_t bytes) {

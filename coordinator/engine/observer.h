@@ -19,6 +19,7 @@
 #include "coordinator/engine/diagnostics.h"
 #include "coordinator/engine/history.h"
 #include "coordinator/engine/job_data.h"
+#include "coordinator/engine/refusal_notes.h"
 #include "coordinator/store/ledger.h"
 
 namespace atl {
@@ -44,7 +45,8 @@ class Observer {
   // These records are durable now; rounds among them come through OnRound.
   void Committed(const std::vector<LedgerRecord>& records);
   void Note(const JobNote& note);
-  void Refused(const JobId& job, const absl::Status& status);
+  // A contribution.
+  void Refused(const JobId& job, const WorkerId& worker, const absl::Status& status);
   void Uploaded(const JobId& job, const WorkerId& worker, uint64_t bytes);
   // Of a job that there is.
   void Downloaded(const JobId& job, const WorkerId& worker, const std::string& kind, uint64_t bytes);
@@ -101,6 +103,7 @@ class Observer {
   std::set<WorkerId> lost_shown_;                     // workers with a gauge although they are lost
   Instant next_publish_;
   Diagnostics diagnostics_;
+  RefusalNotes refusals_;
   std::map<JobId, std::deque<JobNote>> warnings_;  // to follow the next "round committed" line of the job
 };
 

@@ -167,20 +167,50 @@ TEST_F(Observing, TheAgeOfALostWorkerIsToldForAnHour) {
   EXPECT_THAT(c.metrics.Expose(), Not(HasSubstr(of_gone)));
 }
 
+class RefusedSink final : public UploadSink {
+ public:
+  void Granted(uint64_t) override { ADD_FAILURE() << "granted"; }
+  void Accepted() override { ADD_FAILURE() << "accepted"; }
+  void Refused(const absl::Status& status) override { refused = status; }
+  absl::Status refused;
+};
+
+// The runbook sends people there.
+TEST_F(Observing, TheReasonOfARefusalIsInTheEventLogOnce) {
+  SmallCoordinator c(disk_, clock_);
+  const JobSpec spec = TinySpec("tiny");
+  ASSERT_TRUE(c.Submit(spec).ok());
+  c.Settle();
+  const auto sink = std::make_shared<RefusedSink>();
+  ContributionHeader header;
+  header.job = JobId{"tiny"};
+  header.worker = WorkerId{"w"};
+  header.codec = spec.sync.upload_codec;
+  header.encoded_bytes = 1;
+  for (int i = 0; i < 100; ++i) c.engine.OfferUpload(header, BootNumber{1}, sink);
+  c.Settle();
+  ASSERT_TRUE(absl::IsInvalidArgument(sink->refused)) << sink->refused;
+  std::vector<EventLine> lines;
+  c.engine.Query([&](const Core&, const History& history, Instant) {
+    for (const EventLine& line : history.EventsAfter(JobId{"tiny"}, 0, 1000)) {
+      if (line.kind == "upload refused") lines.push_back(line);
+    }
+  });
+  c.Settle();
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_THAT(lines[0].text, HasSubstr(std::string(sink->refused.message())));
+  EXPECT_EQ(lines[0].fields.at("worker"), "w");
+  EXPECT_EQ(lines[0].fields.at("reason"), "INVALID_ARGUMENT");
+  EXPECT_THAT(c.metrics.Expose(), HasSubstr("rejected_total{job=\"tiny\",reason=\"INVALID_ARGUMENT\"} 100\n"));
+}
+
 // A member may make names up; what is kept by them would never go.
 TEST_F(Observing, NothingIsKeptOfJobsThatAreNot) {
   SmallCoordinator c(disk_, clock_);
   ASSERT_TRUE(c.Submit(TinySpec("tiny")).ok());
   c.Pass(Seconds(2));
-  class Sink final : public UploadSink {
-   public:
-    void Granted(uint64_t) override { ADD_FAILURE() << "granted"; }
-    void Accepted() override { ADD_FAILURE() << "accepted"; }
-    void Refused(const absl::Status& status) override { refused = status; }
-    absl::Status refused;
-  };
   const auto series = [&c] { return std::ranges::count(c.metrics.Expose(), '\n'); };
-  const auto sink = std::make_shared<Sink>();
+  const auto sink = std::make_shared<RefusedSink>();
   std::vector<int64_t> seen;
   for (int i = 0; i < 3; ++i) {
     ContributionHeader header;

@@ -1,0 +1,18 @@
+// The refusal of a contribution that came after its round had closed, or while its job gathers nothing: what happens to
+// a worker behind the others in the ordinary course. Its work goes into the next contribution. Pure.
+#ifndef ATOLL_COORDINATOR_CORE_LATENESS_H_
+#define ATOLL_COORDINATOR_CORE_LATENESS_H_
+
+#include <string>
+
+#include "common/base/status.h"
+
+namespace atl {
+
+// FailedPrecondition "late: `why`".
+absl::Status LateError(const std::string& why);
+bool IsLate(const absl::Status& refusal);
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_CORE_LATENESS_H_
