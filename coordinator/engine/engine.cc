@@ -8,14 +8,13 @@
 
 #include "common/plan/limits.h"
 #include "coordinator/core/run.h"
+#include "coordinator/engine/hold.h"
 #include "coordinator/engine/observer.h"
 
 namespace atl {
 namespace {
 
 constexpr Duration kWatchInterval = Milliseconds(500);
-constexpr Duration kLookPatience = Milliseconds(250);
-constexpr Duration kFirstHold = Milliseconds(500);
 constexpr int64_t kStallsPerMembership = 4;  // a turn that is late by such a part of the membership timeout is told
 constexpr Duration kLogsDeadline = Seconds(10);
 constexpr size_t kRecentLosses = 120;
@@ -80,8 +79,7 @@ struct Engine::State {
   std::map<uint64_t, Watcher> watchers;
   std::deque<std::function<void()>> looks;  // wait until what the core holds is durable
   Instant looks_since{};                    // the oldest
-  Instant held_until{};                     // the newest hold, which served nobody, ended there
-  Duration longest_hold = kFirstHold;       // of the next
+  Hold hold;
   std::map<uint64_t, LogsWish> logs_wishes;
   Instant looked{}, awaited = kNever;  // when the clock was looked at last, and when it was to be again at the latest
 
@@ -223,7 +221,6 @@ struct Engine::State {
   void ServeWatchers(Instant now);
   void ExpireLogsWishes(Instant now);
   Instant NextDue() const;
-  Instant HoldsFrom() const;
   bool Holds(Instant now);
   Instant NoticeStall();
 };
@@ -257,7 +254,7 @@ Instant Engine::Turn() {
   state_->ExpireLogsWishes(now);
   state_->observer.Publish(*state_->core, now);
   state_->NoticeStall();
-  if (state_->Holds(now)) return now + kFirstHold;  // or as soon as the ledger has flushed
+  if (state_->Holds(now)) return now + Hold::kFirst;  // or as soon as the ledger has flushed
   if (state_->mailbox.empty()) state_->awaited = state_->NextDue();
   return state_->awaited;
 }
@@ -429,8 +426,7 @@ JobGlance Engine::State::Glance(const JobId& job, uint64_t after_revision, Insta
 // What people see is committed: the core's state is shown only when the ledger has caught up with it.
 void Engine::State::Show() {
   if (!pipeline.idle()) return;
-  held_until = Instant{};
-  longest_hold = kFirstHold;
+  hold.Served();
   for (const auto& look : std::exchange(looks, {})) look();
   ServeWatchers(parts.clock.Now());
 }
@@ -462,25 +458,12 @@ void Engine::State::ExpireLogsWishes(Instant now) {
   }
 }
 
-// When what was asked for is waited for long enough that new steps wait; kNever when nobody waits.
-Instant Engine::State::HoldsFrom() const {
-  Instant oldest = looks.empty() ? kNever : looks_since;
-  for (const auto& [id, watcher] : watchers) oldest = std::min(oldest, watcher.due);
-  return oldest == kNever ? kNever : std::max(oldest, held_until) + kLookPatience;
-}
-
-// Whether new steps wait until the ledger has caught up, so that what was asked for long ago is shown: while something
-// is always being flushed that would never be. That takes two flushes at most, the one under way and one of what has
-// gathered behind it; where they take longer than the hold, a longer one follows. Heartbeats wait as well: none is so
-// long that a worker would look silent for it.
+// Of new steps. No hold is so long that a worker would look silent for it.
 bool Engine::State::Holds(Instant now) {
   if (pipeline.idle()) return false;
-  const Instant from = HoldsFrom();
-  if (now < from) return false;
-  if (now < from + longest_hold) return true;
-  held_until = now;
-  longest_hold = std::min(longest_hold + longest_hold, std::max(kFirstHold, options.core.heartbeat_interval));
-  return false;
+  Instant oldest = looks.empty() ? kNever : looks_since;
+  for (const auto& [id, watcher] : watchers) oldest = std::min(oldest, watcher.due);
+  return hold.Holds(now, oldest, options.core.heartbeat_interval);
 }
 
 // The clock is looked at so late, between turns or inside one, that a worker of which nothing was heard might be called
