@@ -66,6 +66,26 @@ class FileEventLog final : public EventLog {
     return skipped;
   }
 
+  absl::StatusOr<bool> ReadEnd(const JobId& job, uint64_t most_bytes,
+                               const std::function<void(LoggedEvent)>& visit) const override {
+    std::vector<std::pair<std::string, uint64_t>> parts;  // where each begins, newest first
+    uint64_t left = most_bytes;
+    bool all = true;
+    for (uint32_t i = 0; i <= options_.keep_rotated && all; ++i) {
+      const std::string path = i == 0 ? PathOf(job) : absl::StrCat(PathOf(job), ".", i);
+      if (!files_.Exists(path)) continue;
+      ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, files_.OpenForRead(path));
+      ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+      all = size <= left;
+      parts.emplace_back(path, size - std::min(size, left));
+      left -= std::min(size, left);
+    }
+    uint64_t skipped = 0;
+    for (auto part = parts.rbegin(); part != parts.rend(); ++part)
+      ATOLL_RETURN_IF_ERROR(ReadFile(part->first, visit, skipped, part->second));
+    return all;
+  }
+
   absl::Status Sync() override {
     for (const auto& [job, file] : open_) ATOLL_RETURN_IF_ERROR(file->Sync());
     return absl::OkStatus();
@@ -96,27 +116,28 @@ class FileEventLog final : public EventLog {
     return files_.Rename(path, absl::StrCat(path, ".1"));
   }
 
-  // In pieces: a start reads all that is kept of all jobs.
-  absl::Status ReadFile(const std::string& path, const std::function<void(LoggedEvent)>& visit,
-                        uint64_t& skipped) const {
+  // In pieces: a start reads all that is kept of unfinished jobs. A line that begins before `begin` is left out.
+  absl::Status ReadFile(const std::string& path, const std::function<void(LoggedEvent)>& visit, uint64_t& skipped,
+                        uint64_t begin = 0) const {
     if (!files_.Exists(path)) return absl::OkStatus();
     ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, files_.OpenForRead(path));
     ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
     std::string line, piece;
-    for (uint64_t at = 0; at < size; at += piece.size()) {
+    bool cut = begin > 0;
+    for (uint64_t at = begin - (cut ? 1 : 0); at < size; at += piece.size()) {
       piece.resize(std::min(kPieceBytes, size - at));
       ATOLL_RETURN_IF_ERROR(file->ReadAt(at, std::as_writable_bytes(std::span(piece.data(), piece.size()))));
       size_t from = 0;
       for (size_t end; (end = piece.find('\n', from)) != std::string::npos; from = end + 1) {
         line.append(piece, from, end - from);
-        Tell(line, visit, skipped);
+        if (!std::exchange(cut, false)) Tell(line, visit, skipped);
         line.clear();
       }
       // Of a foreign line, as much as shows that it is one.
       line.append(piece, from,
                   std::min<size_t>(piece.size() - from, kLineBytes + 1 - std::min<size_t>(line.size(), kLineBytes)));
     }
-    if (!line.empty()) Tell(line, visit, skipped);
+    if (!line.empty() && !cut) Tell(line, visit, skipped);
     return absl::OkStatus();
   }
 

@@ -59,6 +59,14 @@ class EventLog {
   virtual absl::Status Append(const LoggedEvent& event) = 0;
   // Every kept event of a job, oldest first. A torn or foreign line is skipped; returns how many were.
   virtual absl::StatusOr<uint64_t> Read(const JobId& job, const std::function<void(LoggedEvent)>& visit) const = 0;
+  // The same of the newest `most_bytes` alone, without a line that they cut; whether that was all there is.
+  virtual absl::StatusOr<bool> ReadEnd(const JobId& job, uint64_t most_bytes,
+                                       const std::function<void(LoggedEvent)>& visit) const = 0;
+  // Read, behind what was appended before; `done` gets what it gives. Here both are called at once.
+  virtual void ReadLater(const JobId& job, std::function<void(LoggedEvent)> visit,
+                         std::function<void(absl::StatusOr<uint64_t>)> done) const {
+    done(Read(job, visit));
+  }
   virtual absl::Status Sync() = 0;
 };
 

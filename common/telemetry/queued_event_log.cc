@@ -36,6 +36,17 @@ absl::StatusOr<uint64_t> QueuedEventLog::Read(const JobId& job, const std::funct
   return kept_->Read(job, visit);
 }
 
+absl::StatusOr<bool> QueuedEventLog::ReadEnd(const JobId& job, uint64_t most_bytes,
+                                             const std::function<void(LoggedEvent)>& visit) const {
+  MutexLock lock(kept_mutex_);
+  return kept_->ReadEnd(job, most_bytes, visit);
+}
+
+void QueuedEventLog::ReadLater(const JobId& job, std::function<void(LoggedEvent)> visit,
+                               std::function<void(absl::StatusOr<uint64_t>)> done) const {
+  executor_.Post([this, job, visit = std::move(visit), done = std::move(done)] { done(Read(job, visit)); });
+}
+
 absl::Status QueuedEventLog::Sync() {
   MutexLock lock(kept_mutex_);
   return kept_->Sync();

@@ -27,6 +27,12 @@ class QueuedEventLog final : public EventLog {
   absl::Status Append(const LoggedEvent& event) override ATOLL_EXCLUDES(mutex_);
   absl::StatusOr<uint64_t> Read(const JobId& job, const std::function<void(LoggedEvent)>& visit) const override
       ATOLL_EXCLUDES(kept_mutex_);
+  absl::StatusOr<bool> ReadEnd(const JobId& job, uint64_t most_bytes,
+                               const std::function<void(LoggedEvent)>& visit) const override
+      ATOLL_EXCLUDES(kept_mutex_);
+  // On the executor.
+  void ReadLater(const JobId& job, std::function<void(LoggedEvent)> visit,
+                 std::function<void(absl::StatusOr<uint64_t>)> done) const override;
   absl::Status Sync() override ATOLL_EXCLUDES(kept_mutex_);
 
  private:

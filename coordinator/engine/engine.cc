@@ -62,7 +62,7 @@ struct Engine::State {
                   .completed = [this](std::function<void()> work) { PostBeside(std::move(work)); },
                   .release = [this](Effects effects) { Release(effects); },
                   .fatal = p.fatal}) {
-    observer.Recover(recovered, p.ledger);
+    observer.Recover(recovered, p.ledger, [this](std::function<void()> work) { Post(std::move(work)); });
   }
 
   EngineOptions options;
@@ -346,6 +346,11 @@ void Engine::Query(std::function<void(const Core&, const History&, Instant)> loo
 }
 
 void Engine::Probe(std::function<void()> answer) { state_->PostBeside(std::move(answer)); }
+void Engine::QueryPast(JobId job, std::function<void(const Core&, const History&, Instant)> look) {
+  state_->Post([this, job = std::move(job), look = std::move(look)] {
+    state_->observer.WithPast(job, [this, look] { Query(look); });
+  });
+}
 
 void Engine::CountDownload(JobId job, WorkerId worker, std::string kind, uint64_t bytes) {
   state_->Post([this, job = std::move(job), worker = std::move(worker), kind = std::move(kind), bytes] {
@@ -369,10 +374,7 @@ void Engine::WantLogs(WorkerId worker, uint32_t lines, int64_t since_wall_nanos,
 uint64_t Engine::Watch(JobId job, uint64_t after_revision, ShowGlance show) {
   const uint64_t id = state_->next_id++;
   state_->Post([this, id, job = std::move(job), after_revision, show = std::move(show)]() mutable {
-    const Instant now = state_->parts.clock.Now();
-    if (!state_->core->HasJob(job)) {
-      return show(NoSuchJob(job));
-    }
+    if (!state_->core->HasJob(job)) return show(NoSuchJob(job));
     if (state_->watchers.size() >= limits::kWatchers) {
       return show(absl::ResourceExhaustedError(
           absl::StrCat(limits::kWatchers,
@@ -383,7 +385,11 @@ uint64_t Engine::Watch(JobId job, uint64_t after_revision, ShowGlance show) {
       const JobHistory* known = state_->history.Find(job);
       after_revision = known == nullptr ? 0 : known->next_revision - 1;
     }
-    state_->watchers[id] = {std::move(job), after_revision, now, std::move(show)};
+    state_->watchers[id] = {job, after_revision, kNever, std::move(show)};
+    state_->observer.WithPast(job, [this, id] {
+      const auto it = state_->watchers.find(id);
+      if (it != state_->watchers.end()) it->second.due = state_->parts.clock.Now();
+    });
   });
   return id;
 }

@@ -121,6 +121,9 @@ class Engine {
   void Query(std::function<void(const Core& core, const History& history, Instant now)> look);
   // Runs `answer` on the engine thread at its next turn, whatever the ledger does: nothing is told but that it turns.
   void Probe(std::function<void()> answer);
+  // The same, with all that is kept of the job's past in `history`. Of a job that had ended before the start that is
+  // read when it is first asked for; only the newest of it is there before.
+  void QueryPast(JobId job, std::function<void(const Core& core, const History& history, Instant now)> look);
   // Bytes of a download that left; worker empty: not a worker. `kind` is update, fragment, block, checkpoint or blob.
   void CountDownload(JobId job, WorkerId worker, std::string kind, uint64_t bytes);
   // Asks a worker for its newest log lines, none older than `since_wall_nanos`; `answer` gets them, or an empty list

@@ -57,6 +57,32 @@ void History::BoundEvents() {
   events_ -= older;
 }
 
+void History::DropPointsAfter(const JobId& job, uint64_t step) {
+  JobHistory& history = jobs_[job];
+  for (auto& [name, curve] : history.curves) curve.DropAfter(step);
+  const auto loss = history.curves.find("loss");
+  history.last_loss =
+      loss == history.curves.end() || loss->second.points().empty() ? 0 : loss->second.points().back().value;
+}
+
+void History::Adopt(const JobId& job, History read) {
+  JobHistory& live = jobs_[job];
+  JobHistory& past = read.jobs_[job];
+  const uint64_t newest = past.events.empty() ? 0 : past.events.back().revision;
+  for (EventLine& line : live.events) {
+    if (line.revision > newest) past.events.push_back(std::move(line));
+  }
+  while (past.events.size() > kEventsKept) past.events.pop_front();
+  events_ += past.events.size();
+  events_ -= live.events.size();
+  past.next_revision = std::max(past.next_revision, live.next_revision);
+  past.uploaded_total = std::max(past.uploaded_total, live.uploaded_total);
+  past.downloaded_total = std::max(past.downloaded_total, live.downloaded_total);
+  live = std::move(past);
+  while (events_ > kEventsKeptInAll) BoundEvents();
+  BoundPoints();
+}
+
 void History::AddPoint(const JobId& job, const std::string& curve, CurvePoint point) {
   jobs_[job].curves[curve].Add(point);
   if (++points_added_ < limits::kCurvePoints) return;  // counting looks at every curve

@@ -69,6 +69,11 @@ class History {
   // Adds a line, giving it the job's next revision, which is returned.
   uint64_t AddEvent(const JobId& job, EventLine line);
   void AddPoint(const JobId& job, const std::string& curve, CurvePoint point);
+  // Points beyond the step were of versions that a rollback gave up.
+  void DropPointsAfter(const JobId& job, uint64_t step);
+  // In the place of what is known of the job, all that was read of its past, with `read` the history of it alone; its
+  // newer events and its totals stay.
+  void Adopt(const JobId& job, History read);
   // Events after `revision`, oldest first, at most `count` of the newest.
   std::vector<EventLine> EventsAfter(const JobId& job, uint64_t revision, size_t count) const;
   // A transfer of payload bytes of a worker; an empty worker counts for the job alone.

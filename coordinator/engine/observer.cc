@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/format/eval_task.h"
 #include "coordinator/core/round_note.h"
 #include "coordinator/engine/engine.h"
+#include "coordinator/engine/event_lines.h"
 
 namespace atl {
 namespace {
@@ -17,14 +17,10 @@ constexpr Duration kPublishInterval = Seconds(1);
 constexpr Duration kEndedShown = Seconds(3600);  // series of a job that has ended
 constexpr Duration kLostShown = Seconds(3600);   // with its age; many a worker is not meant to come back
 constexpr double kMicro = 1e-6;
-constexpr char kRolledBack[] = "rolled back";  // JobNote::kind
-constexpr char kEvaluated[] = "evaluation";    // likewise
-constexpr const char* kLossCurve = "loss";
+constexpr char kEvaluated[] = "evaluation";              // JobNote::kind
 constexpr const char* kFromLedgerField = "from_ledger";  // the line was written at a restart
 constexpr size_t kMergesRewritten = 100'000;             // of a fragment and epoch, at one start
 constexpr size_t kTransfersInLine = 256;                 // a line stays readable in one piece
-constexpr const char* kUploadedField = "uploaded_bytes_total";
-constexpr const char* kDownloadedField = "downloaded_bytes_total";
 
 // What a line of the screens counts as; nothing for other lines.
 const char* ScreenOutcome(const std::string& kind) {
@@ -41,13 +37,6 @@ double MeanLoss(const RoundRecord& record) {
     tokens += static_cast<double>(contribution.header.tokens);
   }
   return tokens > 0 ? sum / tokens : 0;
-}
-
-uint64_t NumberOf(const std::map<std::string, std::string>& fields, const char* key) {
-  uint64_t value = 0;
-  const auto it = fields.find(key);
-  if (it != fields.end() && !absl::SimpleAtoi(it->second, &value)) value = 0;
-  return value;
 }
 
 // Everything that was merged, so that with MeasuredFields each figure on a dashboard can be rebuilt from the event log.
@@ -89,16 +78,6 @@ const char* StateName(JobState state) {
 
 }  // namespace
 
-void Observer::Recover(const RecoveredState& recovered, const Ledger& ledger) {
-  (void)ReadLog(JobId{});  // of the fleet: its revisions go on
-  for (const RecoveredJob& job : recovered.jobs) {
-    RecoverTimes(job);
-    WriteMissing(job, ReadLog(job.job.job), ledger);
-    // The line of a rollback may be what a crash took.
-    if (job.job.epoch > 0 && job.job.state == JobState::kPaused) DropPointsAfter(job.job.job, job.clock_step);
-  }
-}
-
 void Observer::RecoverTimes(const RecoveredJob& job) {
   const JobRecord& record = job.job;
   if (HasEnded(record.state) || record.start_wall_nanos == 0) return;
@@ -115,32 +94,6 @@ void Observer::BeginTimes(const JobId& job, int64_t round, int64_t checkpoint) {
     metrics_.Set(Metric::kRoundLastSuccess, static_cast<double>(round) * 1e-9, {job.value});
   if (checkpoint > 0 && checkpoints_timed_.insert(job).second)
     metrics_.Set(Metric::kCheckpointLastSuccess, static_cast<double>(checkpoint) * 1e-9, {job.value});
-}
-
-Observer::LoggedVersions Observer::ReadLog(const JobId& job) {
-  JobHistory& history = history_.Of(job);
-  LoggedVersions logged;
-  const auto read = events_.Read(job, [&](const LoggedEvent& event) {
-    history.next_revision = std::max(history.next_revision, event.revision);
-    history_.AddEvent(job, {event.revision, event.wall_nanos, event.kind, event.text, event.fields});
-    for (const LoggedPoint& point : event.points) {
-      history_.AddPoint(job, point.curve, {point.step, event.wall_nanos, point.value});
-      if (point.curve == kLossCurve) history.last_loss = point.value;
-    }
-    if (event.kind == kRolledBack) DropPointsAfter(job, NumberOf(event.fields, "step"));
-    history.uploaded_total = std::max(history.uploaded_total, NumberOf(event.fields, kUploadedField));
-    history.downloaded_total = std::max(history.downloaded_total, NumberOf(event.fields, kDownloadedField));
-    for (const LoggedTransfer& of : event.transfers) {
-      history.uploaded_bytes[of.worker] = of.uploaded_bytes;
-      history.downloaded_bytes[of.worker] = of.downloaded_bytes;
-    }
-    if (event.kind != kRoundCommitted) return;
-    const FragmentIndex fragment{static_cast<uint32_t>(NumberOf(event.fields, "fragment"))};
-    logged[{NumberOf(event.fields, "epoch"), fragment}].insert(NumberOf(event.fields, "version"));
-  });
-  if (!read.ok())
-    log_.Warn("event log not read", {{"job", job.value}, {"reason", std::string(read.status().message())}});
-  return logged;
 }
 
 void Observer::WriteMissing(const RecoveredJob& job, const LoggedVersions& logged, const Ledger& ledger) {
@@ -313,11 +266,7 @@ void Observer::OnEvaluation(const EvaluationRecord& record) {
 }
 
 void Observer::DropPointsAfter(const JobId& job, uint64_t step) {
-  JobHistory& history = history_.Of(job);
-  for (auto& [name, curve] : history.curves) curve.DropAfter(step);
-  const auto loss = history.curves.find(kLossCurve);
-  history.last_loss =
-      loss == history.curves.end() || loss->second.points().empty() ? 0 : loss->second.points().back().value;
+  history_.DropPointsAfter(job, step);
   std::erase_if(pending_points_[job], [step](const LoggedPoint& point) { return point.step > step; });
 }
 

@@ -4,6 +4,7 @@
 #define ATOLL_COORDINATOR_ENGINE_OBSERVER_H_
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -32,9 +33,13 @@ class Observer {
       : history_(history), events_(events), metrics_(metrics), log_(log), clock_(clock), diagnostics_(metrics) {}
 
   // Reads curves and accounts of the jobs back from the event log, and writes the lines of merges that the ledger has
-  // and the log lacks: a crash may come between the commit and its line. Sets the gauges of newest commits and
-  // checkpoints. Blocking; before any other call.
-  void Recover(const RecoveredState& recovered, const Ledger& ledger);
+  // and the log lacks: a crash may come between the commit and its line. Of a long log that tells of the job's end,
+  // only that end. Sets the gauges of newest commits and checkpoints. Blocking; before any other call.
+  // `post` brings work to the engine thread, from any other.
+  void Recover(const RecoveredState& recovered, const Ledger& ledger, std::function<void(std::function<void()>)> post);
+  // Calls `then` once all that is kept of the job's past is in the history: at once, unless the job has ended before
+  // the start and nobody has asked yet.
+  void WithPast(const JobId& job, std::function<void()> then);
   // The core has taken the worker in on this connection.
   void Connected(ConnectionId connection, const WorkerId& worker);
   void Disconnected(ConnectionId connection);
@@ -61,15 +66,18 @@ class Observer {
  private:
   // Versions whose merge the log holds, by epoch and fragment.
   using LoggedVersions = std::map<std::pair<uint64_t, FragmentIndex>, std::set<uint64_t>>;
-  LoggedVersions ReadLog(const JobId& job);
   void RecoverTimes(const RecoveredJob& job);
   // Unix nanoseconds for the gauges of the newest commit and checkpoint of a job that has none there; 0: of no
   // checkpoint.
   void BeginTimes(const JobId& job, int64_t round, int64_t checkpoint);
+  struct Past;                               // reading_back.cc
+  LoggedVersions ReadLog(const JobId& job);  // all of it
+  // The end of it, with a line that says so: the job has reached `state`. False where it does not, and nothing is
+  // taken.
+  bool ReadEnd(const JobId& job, const std::string& state);
   void WriteMissing(const RecoveredJob& job, const LoggedVersions& logged, const Ledger& ledger);
   void WriteFromLedger(const RoundRecord& record, bool newest);
   void OnEvaluation(const EvaluationRecord& record);
-  // Points beyond the step were of versions that a rollback gave up.
   void DropPointsAfter(const JobId& job, uint64_t step);
   void AddPoint(const JobId& job, const std::string& curve, uint64_t step, double value);
   // The accounts that have grown since the job's line before.
@@ -104,6 +112,9 @@ class Observer {
   Instant next_publish_;
   Diagnostics diagnostics_;
   RefusalNotes refusals_;
+  // Jobs of whose logs the end alone was read, and who waits for the rest.
+  std::map<JobId, std::vector<std::function<void()>>> unread_;
+  std::function<void(std::function<void()>)> post_;
   std::map<JobId, std::deque<JobNote>> warnings_;  // to follow the next "round committed" line of the job
 };
 

@@ -140,7 +140,8 @@ void JobApi::PlanAndSubmit(const v1::SubmitJobRequest& request, JobSpec spec, An
 void JobApi::GetJob(const v1::GetJobRequest& request, Answer<v1::GetJobResponse> answer) {
   const absl::StatusOr<JobId> job = ParseJobName(request.name());
   if (!job.ok()) return answer(job.status(), {});
-  engine_.Query([this, job = *job, answer = std::move(answer)](const Core& core, const History& history, Instant now) {
+  const auto look = [this, job = *job, answer = std::move(answer)](const Core& core, const History& history,
+                                                                   Instant now) {
     const std::optional<JobView> view = core.ViewJob(job, now);
     if (!view.has_value()) return answer(NoSuchJob(job), {});
     const JobGlance glance = engine_.GlanceAt(job, UINT64_MAX, now);
@@ -154,7 +155,8 @@ void JobApi::GetJob(const v1::GetJobRequest& request, Answer<v1::GetJobResponse>
     for (v1::JobEvent& event : NewestThatFit(history.EventsAfter(job, 0, kEventsShown), room.left()))
       *response.add_events() = std::move(event);
     answer(absl::OkStatus(), std::move(response));
-  });
+  };
+  engine_.QueryPast(*job, look);
 }
 
 void JobApi::ListJobs(const v1::ListJobsRequest& request, Answer<v1::ListJobsResponse> answer) {
@@ -273,7 +275,8 @@ void JobApi::RollbackJob(const v1::RollbackJobRequest& request, Answer<v1::Rollb
 void JobApi::GetJobMetrics(const v1::GetJobMetricsRequest& request, Answer<v1::GetJobMetricsResponse> answer) {
   const absl::StatusOr<JobId> job = ParseJobName(request.name());
   if (!job.ok()) return answer(job.status(), {});
-  engine_.Query([job = *job, request, answer = std::move(answer)](const Core& core, const History& history, Instant) {
+  const auto look = [job = *job, request, answer = std::move(answer)](const Core& core, const History& history,
+                                                                      Instant) {
     if (!core.HasJob(job)) return answer(NoSuchJob(job), {});
     const std::set<std::string> wanted(request.metrics().begin(), request.metrics().end());
     v1::GetJobMetricsResponse response;
@@ -296,7 +299,8 @@ void JobApi::GetJobMetrics(const v1::GetJobMetricsRequest& request, Answer<v1::G
     const size_t most = PointsThatFit(points, room.left());
     for (const auto& [metric, of_metric] : curves) AddCurve(metric, of_metric, most, response);
     answer(absl::OkStatus(), std::move(response));
-  });
+  };
+  engine_.QueryPast(*job, look);
 }
 
 void JobApi::ListCheckpoints(const v1::ListCheckpointsRequest& request, Answer<v1::ListCheckpointsResponse> answer) {

@@ -26,6 +26,11 @@ class KeptLog final : public EventLog {
     for (const uint64_t revision : state_.revisions) visit({.job = {"tiny"}, .revision = revision});
     return 0;
   }
+  absl::StatusOr<bool> ReadEnd(const JobId& job, uint64_t,
+                               const std::function<void(LoggedEvent)>& visit) const override {
+    ATOLL_RETURN_IF_ERROR(Read(job, visit).status());
+    return true;
+  }
   absl::Status Sync() override {
     ++state_.syncs;
     return absl::OkStatus();
@@ -49,6 +54,21 @@ class QueuedEventLogTest : public testing::Test {
   Log lines_{{.to_stderr = false}};
   QueuedEventLog log_{std::make_unique<KeptLog>(kept_), executor_, lines_};
 };
+
+TEST_F(QueuedEventLogTest, ReadsBehindWhatWasAppendedBefore) {
+  std::vector<uint64_t> read;
+  bool done = false;
+  EXPECT_EQ(Append(1), absl::OkStatus());
+  log_.ReadLater(
+      JobId{"tiny"}, [&](const LoggedEvent& event) { read.push_back(event.revision); },
+      [&](const absl::StatusOr<uint64_t>& skipped) { done = skipped.ok(); });
+  EXPECT_EQ(Append(2), absl::OkStatus());
+  EXPECT_FALSE(done) << "nobody who asks waits for the disk";
+  executor_.RunAll();
+  EXPECT_TRUE(done);
+  ASSERT_FALSE(read.empty());
+  EXPECT_EQ(read.front(), 1u);
+}
 
 TEST_F(QueuedEventLogTest, WritesInOrderWhenTheExecutorComesToIt) {
   for (uint64_t i = 1; i <= 3; ++i) EXPECT_EQ(Append(i), absl::OkStatus());

@@ -319,6 +319,28 @@ TEST(EventLogTest, RotatesAndKeepsTheNewest) {
   EXPECT_LE(std::distance(std::filesystem::directory_iterator(options.directory), {}), 3);
 }
 
+TEST(EventLogTest, TheEndIsReadInWholeLinesWhateverFilesItLiesIn) {
+  const auto files = MakePosixFiles();
+  const EventLogOptions options{.directory = FreshDirectory("ends"), .rotate_bytes = 1000, .keep_rotated = 2};
+  auto log = *EventLog::Open(*files, options);
+  uint64_t skipped = 0;
+  for (uint64_t i = 1; i <= 12; ++i) {
+    ASSERT_EQ(log->Append(MakeEvent(i)), absl::OkStatus());
+    const std::vector<uint64_t> kept = Revisions(*log, skipped);
+    const uint64_t line = EventToJson(MakeEvent(i)).size() + 1;
+    for (uint64_t bytes = 0; bytes < 4000; bytes += 37) {
+      std::vector<uint64_t> read;
+      const auto all = log->ReadEnd({"tiny"}, bytes, [&](const LoggedEvent& event) { read.push_back(event.revision); });
+      ASSERT_TRUE(all.ok()) << all.status();
+      EXPECT_EQ(*all, read.size() == kept.size());
+      ASSERT_LE(read.size(), kept.size());
+      EXPECT_TRUE(std::equal(read.rbegin(), read.rend(), kept.rbegin()));
+      EXPECT_GE((read.size() + 2) * line, std::min<uint64_t>(bytes, kept.size() * line));
+    }
+  }
+  EXPECT_TRUE(*log->ReadEnd({"nobody"}, 100, [](const LoggedEvent&) {}));
+}
+
 // ---- HTTP -----------------------------------------------------------------------------------------------------------
 
 class HttpServerTest : public testing::Test {

@@ -65,6 +65,31 @@ class EventLogRecovery : public testing::Test {
                       {}})
             .ok());
   }
+  // A log of more than is read of an ended job: so many merges, with a curve, and then that the job has ended.
+  void LogToItsEnd(uint64_t merges, bool with_end) {
+    const auto log = *EventLog::Open(disk_.files, {.directory = "/state/events"});
+    LoggedEvent line{kJob, 0, 5, "round committed", std::string(600, 'x'), {}, {}, {}};
+    for (uint64_t version = 1; version <= merges; ++version) {
+      line.revision = version;
+      line.fields = {{"fragment", "0"}, {"version", std::to_string(version)}, {"epoch", "0"}};
+      line.fields["uploaded_bytes_total"] = std::to_string(10 * version);
+      line.points = {{"loss", 10 * version, 5.0}};
+      ASSERT_TRUE(log->Append(line).ok());
+    }
+    if (with_end)
+      ASSERT_TRUE(log->Append({kJob, merges + 1, 5, "state", "ended", {{"state", "SUCCEEDED"}}, {}, {}}).ok());
+  }
+  struct Shown {
+    size_t events = 0, points = 0;
+    double loss = 0;
+    uint64_t uploaded = 0, newest = 0;
+  };
+  static Shown ShownOf(const History& history) {
+    const JobHistory& of_job = *history.Find(kJob);
+    const auto loss = of_job.curves.find("loss");
+    return {of_job.events.size(), loss == of_job.curves.end() ? 0 : loss->second.points().size(), of_job.last_loss,
+            of_job.uploaded_total, of_job.events.empty() ? 0 : of_job.events.back().revision};
+  }
   // (epoch, version) -> how many lines; checks that revisions grow.
   std::map<std::pair<std::string, std::string>, int> Merges(const SmallCoordinator& c) {
     std::map<std::pair<std::string, std::string>, int> merges;
@@ -104,6 +129,55 @@ TEST_F(EventLogRecovery, TheLostTailIsWrittenFromTheLedgerOnce) {
   SmallCoordinator again(disk_, clock_);
   EXPECT_EQ(Merges(again).size(), 3u);
   for (const auto& [merge, lines] : Merges(again)) EXPECT_EQ(lines, 1);
+}
+
+// There may be thousands of them: a start reads as much as lists show.
+TEST_F(EventLogRecovery, ThePastOfAnEndedJobIsReadWhenItIsAskedFor) {
+  LogToItsEnd(2500, true);
+  SmallCoordinator c(disk_, clock_);
+  Shown before, asked;
+  c.engine.Query([&](const Core&, const History& history, Instant) { before = ShownOf(history); });
+  c.Settle();
+  EXPECT_LT(before.events, 200u);
+  EXPECT_LT(before.points, 200u);
+  EXPECT_EQ(before.loss, 5.0);
+  EXPECT_EQ(before.uploaded, 25'000u);
+  EXPECT_EQ(before.newest, 2501u);
+  c.engine.QueryPast(kJob, [&](const Core&, const History& history, Instant) { asked = ShownOf(history); });
+  c.Settle();
+  EXPECT_EQ(asked.events, History::kEventsKept);
+  EXPECT_EQ(asked.points, 2500u);
+  EXPECT_EQ(asked.loss, 5.0);
+  EXPECT_EQ(asked.uploaded, 25'000u);
+  EXPECT_EQ(asked.newest, 2501u);
+}
+
+TEST_F(EventLogRecovery, WhoWatchesAnEndedJobSeesItsPast) {
+  LogToItsEnd(2500, true);
+  SmallCoordinator c(disk_, clock_);
+  size_t events = 0, losses = 0, shown = 0;
+  c.engine.Watch(kJob, 1, [&](const absl::StatusOr<const JobGlance*>& glance) {
+    ASSERT_TRUE(glance.ok());
+    events = (*glance)->events.size();
+    losses = (*glance)->recent_losses.size();
+    ++shown;
+  });
+  c.Settle();
+  EXPECT_EQ(shown, 1u) << "it has ended";
+  EXPECT_EQ(events, History::kEventsKept);
+  EXPECT_EQ(losses, 120u);
+}
+
+// The log of a job whose last lines a crash took is read and completed at the start, however long it is.
+TEST_F(EventLogRecovery, ALongLogWithoutItsEndIsCompleted) {
+  for (uint64_t version = 1; version <= 2502; ++version) Commit(Round(0, version));
+  LogToItsEnd(2500, false);
+  SmallCoordinator c(disk_, clock_);
+  EXPECT_EQ(Merges(c).size(), 2502u);
+  Shown shown;
+  c.engine.Query([&](const Core&, const History& history, Instant) { shown = ShownOf(history); });
+  c.Settle();
+  EXPECT_EQ(shown.points, 2502u);
 }
 
 // How long a round takes is known only once one has closed.

@@ -1,0 +1,29 @@
+// What is read back of a job's event log: names in its lines.
+#ifndef ATOLL_COORDINATOR_ENGINE_EVENT_LINES_H_
+#define ATOLL_COORDINATOR_ENGINE_EVENT_LINES_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/strings/numbers.h"
+
+namespace atl {
+
+constexpr char kRolledBack[] = "rolled back";  // JobNote::kind
+constexpr char kStateReached[] = "state";      // likewise, with a field of that name
+constexpr const char* kLossCurve = "loss";
+constexpr const char* kUploadedField = "uploaded_bytes_total";
+constexpr const char* kDownloadedField = "downloaded_bytes_total";
+
+// 0 where there is none.
+inline uint64_t NumberOf(const std::map<std::string, std::string>& fields, const char* key) {
+  uint64_t value = 0;
+  const auto it = fields.find(key);
+  if (it != fields.end() && !absl::SimpleAtoi(it->second, &value)) value = 0;
+  return value;
+}
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_ENGINE_EVENT_LINES_H_

@@ -1,0 +1,109 @@
+// The past of jobs from their event logs: of unfinished ones at the start, of ended ones the end alone, by which lists
+// tell of them, and the rest when somebody asks for it. There may be thousands of those, of 80 MiB each.
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "coordinator/core/round_note.h"
+#include "coordinator/core/run.h"
+#include "coordinator/engine/event_lines.h"
+#include "coordinator/engine/observer.h"
+
+namespace atl {
+
+// What lines of one job's log say.
+struct Observer::Past {
+  explicit Past(JobId j) : job(std::move(j)) {}
+  void Take(const LoggedEvent& event);
+
+  const JobId job;
+  History history;
+  LoggedVersions logged;
+  std::string state;  // the newest
+};
+
+namespace {
+
+constexpr uint64_t kEndsBytes[] = {uint64_t{64} << 10,
+                                   uint64_t{1} << 20};  // the second where the first tells too little
+
+}  // namespace
+
+void Observer::Past::Take(const LoggedEvent& event) {
+  JobHistory& of_job = history.Of(job);
+  of_job.next_revision = std::max(of_job.next_revision, event.revision);
+  history.AddEvent(job, {event.revision, event.wall_nanos, event.kind, event.text, event.fields});
+  for (const LoggedPoint& point : event.points) {
+    history.AddPoint(job, point.curve, {point.step, event.wall_nanos, point.value});
+    if (point.curve == kLossCurve) of_job.last_loss = point.value;
+  }
+  if (event.kind == kRolledBack) history.DropPointsAfter(job, NumberOf(event.fields, "step"));
+  of_job.uploaded_total = std::max(of_job.uploaded_total, NumberOf(event.fields, kUploadedField));
+  of_job.downloaded_total = std::max(of_job.downloaded_total, NumberOf(event.fields, kDownloadedField));
+  for (const LoggedTransfer& of : event.transfers) {
+    of_job.uploaded_bytes[of.worker] = of.uploaded_bytes;
+    of_job.downloaded_bytes[of.worker] = of.downloaded_bytes;
+  }
+  if (event.kind == kStateReached && event.fields.contains(kStateReached)) state = event.fields.at(kStateReached);
+  if (event.kind != kRoundCommitted) return;
+  const FragmentIndex fragment{static_cast<uint32_t>(NumberOf(event.fields, "fragment"))};
+  logged[{NumberOf(event.fields, "epoch"), fragment}].insert(NumberOf(event.fields, "version"));
+}
+
+void Observer::Recover(const RecoveredState& recovered, const Ledger& ledger,
+                       std::function<void(std::function<void()>)> post) {
+  post_ = std::move(post);
+  (void)ReadEnd(JobId{}, "");  // of the fleet: its revisions go on
+  for (const RecoveredJob& job : recovered.jobs) {
+    RecoverTimes(job);
+    if (HasEnded(job.job.state) && ReadEnd(job.job.job, NameOf(job.job.state))) continue;
+    WriteMissing(job, ReadLog(job.job.job), ledger);
+    // The line of a rollback may be what a crash took.
+    if (job.job.epoch > 0 && job.job.state == JobState::kPaused) DropPointsAfter(job.job.job, job.clock_step);
+  }
+}
+
+// A log that tells of the end lacks nothing that came before: lines are written in their order.
+bool Observer::ReadEnd(const JobId& job, const std::string& state) {
+  for (const uint64_t bytes : kEndsBytes) {
+    Past past(job);
+    const auto all = events_.ReadEnd(job, bytes, [&past](const LoggedEvent& event) { past.Take(event); });
+    if (!all.ok() || (*all && !state.empty())) return false;  // read as that of an unfinished one, and completed
+    if (past.state != state || (!state.empty() && past.history.Of(job).last_loss == 0)) continue;
+    history_.Adopt(job, std::move(past.history));
+    if (!*all) unread_[job];
+    return true;
+  }
+  return false;
+}
+
+Observer::LoggedVersions Observer::ReadLog(const JobId& job) {
+  Past past(job);
+  const auto read = events_.Read(job, [&past](const LoggedEvent& event) { past.Take(event); });
+  if (!read.ok())
+    log_.Warn("event log not read", {{"job", job.value}, {"reason", std::string(read.status().message())}});
+  history_.Adopt(job, std::move(past.history));
+  return std::move(past.logged);
+}
+
+void Observer::WithPast(const JobId& job, std::function<void()> then) {
+  const auto unread = unread_.find(job);
+  if (unread == unread_.end()) return then();
+  unread->second.push_back(std::move(then));
+  if (unread->second.size() > 1) return;
+  const auto past = std::make_shared<Past>(job);
+  events_.ReadLater(
+      job, [past](const LoggedEvent& event) { past->Take(event); },
+      [this, past](const absl::StatusOr<uint64_t>& read) {
+        post_([this, past, why = read.status()] {
+          if (why.ok()) {
+            history_.Adopt(past->job, std::move(past->history));
+          } else {
+            log_.Warn("event log not read", {{"job", past->job.value}, {"reason", std::string(why.message())}});
+          }
+          for (const std::function<void()>& waiting : unread_.extract(past->job).mapped()) waiting();
+        });
+      });
+}
+
+}  // namespace atl
