@@ -346,6 +346,7 @@ void Engine::Query(std::function<void(const Core&, const History&, Instant)> loo
 }
 
 void Engine::Probe(std::function<void()> answer) { state_->PostBeside(std::move(answer)); }
+
 void Engine::QueryPast(JobId job, std::function<void(const Core&, const History&, Instant)> look) {
   state_->Post([this, job = std::move(job), look = std::move(look)] {
     state_->observer.WithPast(job, [this, look] { Query(look); });

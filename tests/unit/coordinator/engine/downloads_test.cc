@@ -133,9 +133,9 @@ class DownloadsOfBlocks : public Downloads {
     const std::string text = SerializeManifest(manifest);
     hashes_ = shard->blocks;
     manifest_ = Sha256Of(AsBytes(text));
-    EXPECT_TRUE(c_.blobs.Begin(manifest_, text.size()).ok());
-    EXPECT_TRUE(c_.blobs.Append(manifest_, 0, std::array{AsBytes(text)}).ok());
-    EXPECT_TRUE(c_.blobs.Finish(manifest_).ok());
+    const uint64_t turn = c_.blobs.Begin(manifest_, text.size())->turn;
+    EXPECT_TRUE(c_.blobs.Append(manifest_, turn, 0, std::array{AsBytes(text)}).ok());
+    EXPECT_TRUE(c_.blobs.Finish(manifest_, turn).ok());
   }
   absl::StatusOr<DownloadContent> Block(uint64_t block) {
     return Open(BlockKey{JobId{"tiny"}, manifest_, "train-00000.bin", block});
