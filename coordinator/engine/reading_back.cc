@@ -101,7 +101,8 @@ void Observer::WithPast(const JobId& job, std::function<void()> then) {
           } else {
             log_.Warn("event log not read", {{"job", past->job.value}, {"reason", std::string(why.message())}});
           }
-          for (const std::function<void()>& waiting : unread_.extract(past->job).mapped()) waiting();
+          const auto waiting = unread_.extract(past->job);
+          for (const std::function<void()>& each : waiting.mapped()) each();
         });
       });
 }

@@ -76,8 +76,9 @@ class EventLogRecovery : public testing::Test {
       line.points = {{"loss", 10 * version, 5.0}};
       ASSERT_TRUE(log->Append(line).ok());
     }
-    if (with_end)
+    if (with_end) {
       ASSERT_TRUE(log->Append({kJob, merges + 1, 5, "state", "ended", {{"state", "SUCCEEDED"}}, {}, {}}).ok());
+    }
   }
   struct Shown {
     size_t events = 0, points = 0;
