@@ -247,8 +247,8 @@ std::set<std::string> Forgotten(Harness& h) {
   for (const std::string& path : Below(h, "checkpoints/")) {
     if (path.ends_with("/manifest")) steps.insert(DirectoryOf(path).substr(DirectoryOf(path).size() - 10));
   }
-  for (const CheckpointRecord& checkpoint : h.View(kJob)->checkpoints)
-    steps.erase(absl::StrFormat("%010d", checkpoint.step));
+  const JobView view = *h.View(kJob);
+  for (const CheckpointRecord& checkpoint : view.checkpoints) steps.erase(absl::StrFormat("%010d", checkpoint.step));
   return steps;
 }
 
