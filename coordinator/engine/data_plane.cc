@@ -127,8 +127,8 @@ void DataPlane::Grant(UploadId upload, std::shared_ptr<UploadSink> sink) {
   if (const std::shared_ptr<JobData> data = Find(key.job); data != nullptr) {
     MutexLock lock(data->mutex);
     const auto written = data->being_written.lower_bound({key.target.fragment, Version{0}});
-    if (written != data->being_written.end() && written->fragment == key.target.fragment &&
-        written->version < key.target.version) {
+    if (written != data->being_written.end() && written->first.fragment == key.target.fragment &&
+        written->first.version < key.target.version) {
       data->behind_a_write.push_back([this, upload, sink = std::move(sink)] { Grant(upload, sink); });
       return;
     }

@@ -182,6 +182,7 @@ class DataPlane {
   // io executor. Unlinks the rounds that neither a restart nor a worker a little behind needs.
   void DropLog(JobData& data, FragmentVersion head);
   // `outcome`, where one is given, gets the first failure; it is looked at by a later job of the snapshot executor.
+  // What is being written of the same version already is not taken a second time.
   void TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragment, std::shared_ptr<absl::Status> outcome);
   // Snapshot executor.
   absl::Status WriteSnapshot(JobData& data, const SnapshotKey& key, StateShot& shot, Digest hash);

@@ -7,11 +7,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <utility>
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "common/base/status.h"
 #include "common/plan/job_spec.h"
 #include "common/plan/model_layout.h"
 #include "common/plan/records.h"
@@ -62,8 +62,9 @@ struct JobData {
   // since a worker may send another one.
   std::map<std::pair<FragmentVersion, WorkerId>, std::pair<Digest, ContributionScreen>> screens ATOLL_GUARDED_BY(mutex);
   std::map<FragmentIndex, Version> snapshots ATOLL_GUARDED_BY(mutex);  // newest durable one
-  // Taken and not yet on disk, and what is to run on the io executor when one of them is.
-  std::set<FragmentVersion> being_written ATOLL_GUARDED_BY(mutex);
+  // Taken and not yet on disk, with those who are told how that ended; and what is to run on the io executor when one
+  // of them is.
+  std::map<FragmentVersion, std::vector<std::shared_ptr<absl::Status>>> being_written ATOLL_GUARDED_BY(mutex);
   std::vector<std::function<void()>> behind_a_write ATOLL_GUARDED_BY(mutex);
   // Engine thread, once the job is prepared: committed rounds in the log since the newest snapshot, by fragment.
   struct Logged {

@@ -258,20 +258,21 @@ void DataPlane::TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragme
                              std::shared_ptr<absl::Status> outcome) {
   parts_.compute.Post([this, data, fragment, outcome] {
     const FragmentStateView state = data->aggregator.State(fragment);
-    const Digest hash = data->aggregator.Hash(fragment);
-    const auto shot = std::make_shared<StateShot>(FragmentArrays{state.public_copy, state.momentum, state.residual});
-    data->shots.emplace(fragment, shot);
     const SnapshotKey key{data->job, data->epoch, {fragment, state.version}};
     {
       MutexLock lock(data->mutex);
-      data->being_written.insert(key.at);
+      const auto [writing, first] = data->being_written.try_emplace(key.at);
+      if (outcome != nullptr) writing->second.push_back(outcome);
+      if (!first) return;  // its outcome is that of both, and comes before `outcome` is looked at
     }
-    parts_.io.Post([this, data, key, hash, shot, outcome] {
+    const Digest hash = data->aggregator.Hash(fragment);
+    const auto shot = std::make_shared<StateShot>(FragmentArrays{state.public_copy, state.momentum, state.residual});
+    data->shots.emplace(fragment, shot);
+    parts_.io.Post([this, data, key, hash, shot] {
       if (absl::Status logged = LogUpdates(*data, key.at); !logged.ok()) return parts_.fatal(logged);
-      parts_.snapshot_io.Post([this, data, key, hash, shot, outcome] {
-        const absl::Status done = WriteSnapshot(*data, key, *shot, hash);
-        if (outcome != nullptr && outcome->ok()) *outcome = done;
-        if (done.ok()) parts_.io.Post([this, data, at = key.at] { SnapshotWritten(*data, at); });
+      parts_.snapshot_io.Post([this, data, key, hash, shot] {
+        if (!WriteSnapshot(*data, key, *shot, hash).ok()) return;
+        parts_.io.Post([this, data, at = key.at] { SnapshotWritten(*data, at); });
       });
     });
   });
@@ -279,11 +280,15 @@ void DataPlane::TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragme
 
 absl::Status DataPlane::WriteSnapshot(JobData& data, const SnapshotKey& key, StateShot& shot, Digest hash) {
   absl::Status done = parts_.snapshots.Write(key, shot, hash, data.layout.digest);
+  std::vector<std::shared_ptr<absl::Status>> outcomes;
   std::vector<std::function<void()>> waiting;
   {
     MutexLock lock(data.mutex);
-    data.being_written.erase(key.at);
+    outcomes = std::move(data.being_written.extract(key.at).mapped());
     waiting.swap(data.behind_a_write);
+  }
+  for (const std::shared_ptr<absl::Status>& outcome : outcomes) {
+    if (outcome->ok()) *outcome = done;
   }
   for (std::function<void()>& work : waiting) parts_.io.Post(std::move(work));
   // The log still holds everything: a later snapshot makes up for this one.

@@ -63,6 +63,10 @@ class SnapshotWriting : public testing::Test {
     const RoundKey key{job_, job_record_.epoch, {FragmentIndex{0}, Version{version}}};
     return c_.rounds.OpenCommitted(key, layout_.digest).ok() && c_.rounds.FindUpdate(key).ok();
   }
+  template <typename T>
+  int64_t Count() const {
+    return std::count_if(events_.begin(), events_.end(), [](const Event& e) { return std::holds_alternative<T>(e); });
+  }
   std::vector<Version> OnDisk() { return *c_.snapshots.List(job_, job_record_.epoch, FragmentIndex{0}); }
 
   const JobId job_{"tiny"};
@@ -107,6 +111,30 @@ TEST_F(SnapshotWriting, AFailureOfTheDiskLetsTheRoundGoOn) {
   EXPECT_TRUE(behind->granted) << behind->refused;
   EXPECT_EQ(OnDisk(), std::vector<Version>{Version{0}});
   EXPECT_NE(Find<CheckpointDelayed>(events_), nullptr);
+}
+
+// As a snapshot that the log has become due for, and a checkpoint at the same commit: one copy of the state is enough.
+TEST_F(SnapshotWriting, OneVersionIsWrittenOnceForAllWhoWantIt) {
+  Round(0);
+  TakeSnapshot(1, 10);
+  TakeSnapshot(1, 20);
+  EXPECT_EQ(c_.snapshot_work.pending(), 3u) << "a snapshot and two checkpoints of it";
+  c_.RunWork();
+  EXPECT_EQ(OnDisk(), std::vector<Version>{Version{1}});
+  EXPECT_EQ(Count<CheckpointWritten>(), 2);
+}
+
+TEST_F(SnapshotWriting, ItsFailureIsThatOfAllWhoWantIt) {
+  Round(0);
+  TakeSnapshot(1, 10);
+  TakeSnapshot(1, 20);
+  disk_.files.FailAt(0, SimDisk::Fault::kFull);
+  c_.RunWork();
+  EXPECT_EQ(Count<CheckpointDelayed>(), 2);
+  EXPECT_EQ(Count<CheckpointWritten>(), 0);
+  TakeSnapshot(1, 30);
+  c_.RunWork();
+  EXPECT_EQ(Count<CheckpointWritten>(), 1) << "the next one tries again";
 }
 
 // What a job still writes that was let go belongs to the same job when it comes back.
