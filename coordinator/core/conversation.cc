@@ -52,6 +52,9 @@ void Machine::Hear(Member& member, const LeaseRequest& message) {
     SendTo(member, LeaseGranted{run->id(), message.request, lease->lease, lease->range});
     return;
   }
+  // Said before it was given the job anew: it holds nothing of that time, and nobody would train what is granted. One
+  // that trains and is not known to asks again once it has said Ready.
+  if (member.stage != Stage::kTraining) return;
   std::string why_not;
   if (GrantLease(*run, member, message, &why_not)) return;
   member.wish = message;

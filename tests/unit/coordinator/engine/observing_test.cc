@@ -320,6 +320,7 @@ TEST_F(Observing, AWorkerHoldsSoManyLeasesAtOnce) {
   const ConnectionId worker = c.engine.OpenControl(HelloOf("w", 1), sink);
   c.Pass(Seconds(2));
   ASSERT_EQ(c.View("tiny").record.state, JobState::kRunning);
+  c.engine.ControlSaid(worker, Ready{JobId{"tiny"}, 0, {}});
   for (uint64_t request = 1; request <= limits::kLeasesHeld; ++request) {
     c.engine.ControlSaid(worker, LeaseRequest{JobId{"tiny"}, request, 1});
     c.Settle();
