@@ -6,6 +6,7 @@
 #include "coordinator/core/machine.h"
 #include "coordinator/core/pace.h"
 #include "coordinator/core/queue.h"
+#include "coordinator/core/used_up.h"
 
 namespace atl {
 namespace {
@@ -43,6 +44,7 @@ void Machine::AdvanceRun(Run& run) {
   AdmitWorkers(run);
   RetryOnceDue(run);
   if (run.pool.Unleased() == 0) RecoverAbsentLeases(run);
+  MarkUsedUp(run, fleet_);
   CheckStop(run);
   AdvanceEvaluation(run);
   if (run.record.state == JobState::kClosing) AdvanceClosing(run);

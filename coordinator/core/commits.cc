@@ -29,8 +29,11 @@ RoundRule Machine::RuleOf(const Run& run, FragmentIndex fragment) const {
   rule.quorum = std::min(run.spec->sync.quorum, MostWorkers(run));
   rule.grace = GraceOf(run);
   rule.flushing = run.Flushing(fragment);
-  if (run.record.state != JobState::kClosing) return rule;
   const Round& round = run.rounds[fragment.value];
+  for (const WorkerId& id : run.used_up) {
+    rule.finished += !round.accepted.contains(id) && !round.dropped.contains(id) ? 1 : 0;
+  }
+  if (run.record.state != JobState::kClosing) return rule;
   for (const auto& [id, member] : fleet_.Of(run.id())) {
     const bool counts = member.Trains(run.id()) && !member.lost && member.stage == Stage::kTraining;
     const bool done = member.finished || run.HasClosed(fragment, id, member.step);
@@ -50,7 +53,8 @@ void Machine::OpenRound(Run& run, FragmentIndex fragment) {
     const bool trains = member.Trains(run.id()) && !member.lost && member.stage == Stage::kTraining;
     // Scoring tasks takes long: whoever does it is waited for in no round.
     const bool scores = run.evaluation && run.evaluation->score_tasks && run.evaluation->holder == id;
-    if (trains && !member.draining && !scores && !member.not_waited_for) round.expected.insert(id);
+    const bool waited_for = !member.draining && !scores && !member.not_waited_for && !run.used_up.contains(id);
+    if (trains && waited_for) round.expected.insert(id);
   }
   round.deadline = now_ + DeadlineOf(run);
 }

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/machine.h"
+#include "coordinator/core/used_up.h"
 
 namespace atl {
 
@@ -15,23 +16,13 @@ void Machine::CheckStop(Run& run) {
     return;
   }
   const uint64_t length = run.spec->data.sequence_length;
-  if (stop.tokens > 0 && run.pool.record().consumed >= (stop.tokens - 1) / std::max<uint64_t>(length, 1) + 1) {
-    // One step ahead, so that what is committed already does not pass for the last contribution of anybody.
-    const uint64_t ahead = std::max(ClockOf(run), StepOfHalf(run)) + 1;
-    BeginClosing(run, stop.inner_steps > 0 ? std::min(ahead, stop.inner_steps) : ahead,
-                 absl::StrCat(stop.tokens, " tokens are consumed"));
-    return;
-  }
-  if (run.pool.Unleased() > 0) return;
-  bool starving = false;
-  uint64_t least = UINT64_MAX;
-  for (const auto& [id, member] : fleet_.Of(run.id())) {
-    if (!member.Trains(run.id()) || member.lost) continue;
-    if (member.stage != Stage::kTraining || member.heartbeat.activity != WorkerActivity::kWaiting) return;
-    starving = starving || member.wish.has_value();
-    least = std::min(least, member.step);
-  }
-  if (starving) BeginClosing(run, least, "the dataset is used up");
+  const bool tokens =
+      stop.tokens > 0 && run.pool.record().consumed >= (stop.tokens - 1) / std::max<uint64_t>(length, 1) + 1;
+  if (!tokens && !DataIsTrained(run, fleet_)) return;
+  // One step ahead, so that what is committed already does not pass for the last contribution of anybody.
+  const uint64_t ahead = std::max(ClockOf(run), StepOfHalf(run)) + 1;
+  BeginClosing(run, stop.inner_steps > 0 ? std::min(ahead, stop.inner_steps) : ahead,
+               tokens ? absl::StrCat(stop.tokens, " tokens are consumed") : "the dataset is used up");
 }
 
 bool Machine::NobodyGoesOn(const Run& run, uint64_t step) const {
@@ -63,6 +54,7 @@ bool Machine::WaitsInVain(const Run& run, const Member& member) const {
 void Machine::BeginClosing(Run& run, uint64_t stop_step, const std::string& why) {
   run.record.stop_step = stop_step;
   run.ending = Ending::kRounds;
+  run.used_up.clear();
   SetState(run, JobState::kClosing, why);
   for (auto& [id, member] : fleet_.Of(run.id())) member.finished = false;
   SendToJob(run, ClosingStarted{run.id(), stop_step, run.Versions()});

@@ -180,6 +180,15 @@ bool LeasePool::HasLeaseOf(const WorkerId& worker) const {
   return std::any_of(leases_.begin(), leases_.end(), [&](const auto& entry) { return entry.second.worker == worker; });
 }
 
+std::set<WorkerId> LeasePool::Holders(const std::map<LeaseId, uint64_t>& cursors) const {
+  std::set<WorkerId> holders;
+  for (const auto& [id, lease] : leases_) {
+    const auto cursor = cursors.find(id);
+    if (!lease.revoked && (cursor == cursors.end() || cursor->second < lease.range.end)) holders.insert(lease.worker);
+  }
+  return holders;
+}
+
 uint64_t LeasePool::Outstanding(const WorkerId& worker) const {
   uint64_t total = 0;
   for (const auto& [id, lease] : leases_) {

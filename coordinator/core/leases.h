@@ -44,6 +44,8 @@ class LeasePool {
   std::vector<LeaseId> HeldBy(const WorkerId& worker) const;
   std::vector<LeaseId> Revoked() const;
   bool HasLeaseOf(const WorkerId& worker) const;  // revoked ones as well
+  // Workers with a lease that is not revoked and reaches beyond what is consumed and beyond its cursor in `cursors`.
+  std::set<WorkerId> Holders(const std::map<LeaseId, uint64_t>& cursors) const;
   // Samples leased to the worker and not yet in a committed contribution.
   uint64_t Outstanding(const WorkerId& worker) const;
   uint64_t Unleased() const;

@@ -43,7 +43,9 @@ struct RoundRule {
   uint32_t minimum = 1;  // workers.min
   uint32_t quorum = 0;   // 0: majority of those expected and those who have contributed
   Duration grace{};
-  uint32_t finished = 0;  // workers that ended the job and have nothing for this fragment: they count for the minimum
+  // Workers that ended the job, or have nothing left to train, and nothing for this fragment: they count for the
+  // minimum.
+  uint32_t finished = 0;
   uint32_t flushing = 0;  // uploads whose acceptance is being flushed: waited for
 };
 

@@ -11,6 +11,20 @@ namespace {
 
 constexpr uint64_t kDropsFollowed = 1000;  // running, of one worker; nobody is dropped more often at a sensible share
 
+// Every cursor of contributions that are accepted or being flushed.
+template <typename F>
+void LookAtAccepted(const Run& run, const F& look) {
+  for (const Round& round : run.rounds) {
+    for (const auto& [worker, arrival] : round.accepted) {
+      for (const LeaseCursor& cursor : arrival.header.cursors) look(cursor);
+    }
+  }
+  for (const auto& [id, upload] : run.uploads) {
+    if (!upload.flushing) continue;
+    for (const LeaseCursor& cursor : upload.header.cursors) look(cursor);
+  }
+}
+
 }  // namespace
 
 Run::Run(JobRecord job, PoolRecord pool_record)
@@ -62,17 +76,15 @@ uint32_t Run::Flushing(FragmentIndex fragment) const {
 uint64_t Run::AcceptedCursor(LeaseId lease) const {
   if (!log_damage.empty()) return UINT64_MAX;
   uint64_t newest = 0;
-  const auto look = [&](const ContributionHeader& header) {
-    for (const LeaseCursor& c : header.cursors) {
-      if (c.lease == lease) newest = std::max(newest, c.cursor);
-    }
-  };
-  for (const Round& round : rounds) {
-    for (const auto& [worker, arrival] : round.accepted) look(arrival.header);
-  }
-  for (const auto& [id, upload] : uploads) {
-    if (upload.flushing) look(upload.header);
-  }
+  LookAtAccepted(*this, [&](const LeaseCursor& c) {
+    if (c.lease == lease) newest = std::max(newest, c.cursor);
+  });
+  return newest;
+}
+
+std::map<LeaseId, uint64_t> Run::AcceptedCursors() const {
+  std::map<LeaseId, uint64_t> newest;
+  LookAtAccepted(*this, [&](const LeaseCursor& c) { newest[c.lease] = std::max(newest[c.lease], c.cursor); });
   return newest;
 }
 

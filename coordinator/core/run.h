@@ -70,6 +70,7 @@ struct Run {
   std::vector<std::map<WorkerId, ContributionHeader>> committed;  // by fragment: the newest of each worker
   std::map<UploadId, Upload> uploads;
   std::set<WorkerId> participants;                         // of the newest committed round of fragment 0
+  std::set<WorkerId> used_up;                              // have nothing left to train, nor will have (used_up.h)
   std::vector<Duration> spreads;                           // of the last rounds, at most kSpreads
   std::map<WorkerId, GivenUp> failures;                    // workers that could not go on
   StrikeBook strikes;                                      // forgotten at a restart
@@ -125,6 +126,8 @@ struct Run {
   // Largest cursor of the lease in an accepted or flushing contribution; 0 when there is none, UINT64_MAX when what was
   // accepted cannot be read now: it may still be merged.
   uint64_t AcceptedCursor(LeaseId lease) const;
+  // Likewise of every lease that is in one, where what was accepted can be read.
+  std::map<LeaseId, uint64_t> AcceptedCursors() const;
   // Periods that the newest syncs of the worker were dropped on purpose, of the fragment with the most.
   uint64_t DroppedRunning(const WorkerId& worker) const;
   // checkpoint.keep_every, as it is now, keeps a checkpoint of these versions.

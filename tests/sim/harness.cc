@@ -222,12 +222,12 @@ void Harness::AskWithoutWaiting(Event event) {
   coordinator_->engine.Ask(std::move(event), [](const RequestAnswered&) {});
 }
 
-absl::Status Harness::Submit(const JobSpec& spec) {
+absl::Status Harness::Submit(const JobSpec& spec, uint64_t dataset_samples) {
   const ModelLayout layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
   return Ask(JobSubmitted{.spec = spec,
                           .fragments = static_cast<uint32_t>(layout.fragments.size()),
                           .stop_step = PlannedInnerSteps(spec),
-                          .dataset_samples = UINT64_MAX,
+                          .dataset_samples = dataset_samples,
                           .held_out_samples = 8,
                           .wall_nanos = clock_.WallNanos()});
 }

@@ -62,8 +62,8 @@ class Harness {
   // Contributions that workers were told to be accepted (I2).
   const std::vector<ContributionHeader>& acknowledged() const { return acknowledged_; }
 
-  // Submits and waits for the answer.
-  absl::Status Submit(const JobSpec& spec);
+  // Submits and waits for the answer. The dataset has so many samples: without end where nothing is said.
+  absl::Status Submit(const JobSpec& spec, uint64_t dataset_samples = UINT64_MAX);
   absl::Status Control(const std::string& job, JobAction action);
   absl::Status RollBack(const std::string& job, uint64_t checkpoint_step);
   absl::Status Ask(Event event);

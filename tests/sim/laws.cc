@@ -66,7 +66,7 @@ void Laws::Record(const RoundRecord& round) {
   clock = std::max(clock, round.clock_step);
   const JobRecord& ruled = job->second;
   if (ruled.state == JobState::kRunning && ruled.spec_revision == round.spec_revision &&
-      ruled.spec.experiment.pool == PoolSchedule::kConstant &&
+      ruled.spec.experiment.pool == PoolSchedule::kConstant && ruled.dataset_samples == UINT64_MAX &&
       round.contributions.size() + round.dropped.size() < ruled.spec.workers.min)
     Break(absl::StrCat("I8: ", Name(round), " has fewer workers than workers.min"));
   double weights = 0;

@@ -24,10 +24,10 @@ class Laws {
   void Break(const std::string& law);
 
   // A transaction is durable. I1 a contribution is merged once; I6 versions grow by one and never change; I8 a round
-  // has workers.min, unless its job ends; I9 a request for samples has one lease, unless that was given back whole, and
-  // no two leases bring the same sample into an epoch's parameters, and a contribution to a job of one fragment counts
-  // no more tokens and steps than it has samples that are new; I10 boot numbers grow. A job's clock goes back in
-  // rollbacks alone.
+  // has workers.min, unless its job ends or its data does; I9 a request for samples has one lease, unless that was
+  // given back whole, and no two leases bring the same sample into an epoch's parameters, and a contribution to a job
+  // of one fragment counts no more tokens and steps than it has samples that are new; I10 boot numbers grow. A job's
+  // clock goes back in rollbacks alone.
   void Committed(const std::vector<LedgerRecord>& records);
   // A transaction of which nobody knows whether it is durable: the process died over it.
   void Undecided(const std::vector<LedgerRecord>& records) { undecided_ = records; }

@@ -62,8 +62,11 @@ bool Read(int argc, char** argv, atl::SwarmOptions& all) {
       all.strangers = false;
     } else if (word == "--drop-syncs" && i + 1 < argc) {
       all.drop_syncs = std::strtod(argv[++i], nullptr);
+    } else if (word == "--samples" && i + 1 < argc) {
+      all.samples = Number(argv[++i]);
     } else {
-      std::fprintf(stderr, "atoll-simulate: %s is not known; it takes --tell, --no-strangers and --drop-syncs P\n",
+      std::fprintf(stderr,
+                   "atoll-simulate: %s is not known; it takes --tell, --no-strangers, --drop-syncs P and --samples N\n",
                    argv[i]);
       return false;
     }
@@ -73,8 +76,8 @@ bool Read(int argc, char** argv, atl::SwarmOptions& all) {
 
 }  // namespace
 
-// atoll-simulate FIRST COUNT HOURS SECONDS [--tell] [--no-strangers] [--drop-syncs P]: COUNT seeds from FIRST on, or as
-// many as SECONDS of wall time allow.
+// atoll-simulate FIRST COUNT HOURS SECONDS [--tell] [--no-strangers] [--drop-syncs P] [--samples N]: COUNT seeds from
+// FIRST on, or as many as SECONDS of wall time allow.
 int main(int argc, char** argv) {
   if (argc < 5) {
     std::fprintf(
@@ -94,6 +97,7 @@ int main(int argc, char** argv) {
     options.tell = all.tell;
     options.strangers = all.strangers;
     options.drop_syncs = all.drop_syncs;
+    options.samples = all.samples;
     const double before = CpuSeconds();
     atl::SwarmResult played = atl::PlaySwarm(seed, options);
     const double spent = CpuSeconds() - before;

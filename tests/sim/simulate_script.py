@@ -12,7 +12,8 @@ import tempfile
 import unittest
 
 SCRIPT, PROGRAM = sys.argv[1:3]
-WAYS = ([], ["--no-strangers"], ["--drop-syncs", "0.2"], ["--no-strangers", "--drop-syncs", "0.05"])
+WAYS = ([], ["--no-strangers"], ["--drop-syncs", "0.2"], ["--no-strangers", "--drop-syncs", "0.05"],
+        ["--drop-syncs", "0.2", "--samples", "900"])
 LINE = {"seed": 7, "sqlite": False, "audit": False, "broken": "I1: for the test", "simulated_seconds": 1, "cpu_seconds": 1,
         "messages": 0, "lost_messages": 0, "faults": {}, "reached": {}}
 
@@ -75,6 +76,9 @@ class Switches(unittest.TestCase):
 
     def test_syncs_are_dropped_where_asked(self):
         self.assertNotEqual(self.plays("--no-strangers", "--drop-syncs", "0.5")["trace"], self.plays("--no-strangers")["trace"])
+
+    def test_data_ends_where_asked(self):
+        self.assertNotEqual(self.plays("--samples", "500")["trace"], self.plays()["trace"])
 
     def test_what_is_not_known_is_refused(self):
         ended = subprocess.run([PROGRAM, "7", "1", "0.02", "60", "--no-stranger"], stderr=subprocess.PIPE, text=True, timeout=60)

@@ -25,6 +25,7 @@ class Swarm {
       : options_(options),
         rng_(StreamKey(seed, "swarm")),
         strangers_(StreamKey(seed, "strangers")),
+        data_(StreamKey(seed, "data")),
         world_(seed, options.sqlite, options.tell) {
     const std::string manifest = "toy";
     const Bytes bytes = AsBytes(manifest);
@@ -72,6 +73,7 @@ class Swarm {
       Drain();
       world_.RunFor(Seconds(20));
     }
+    CheckData();
   }
 
   SwarmResult Result() {
@@ -153,7 +155,7 @@ class Swarm {
     for (const JobId& job : jobs_) {
       const auto view = world_.View(job);
       if (!view || HasEnded(view->record.state) || view->record.draining) continue;
-      if (view->record.stop_step < kWithoutEnd) continue;
+      if (view->record.stop_step < kWithoutEnd || samples_.at(job) < UINT64_MAX) continue;
       if (!drain_at_.contains(job)) {
         drain_at_[job] = world_.laws().RoundsOf(job) + kRoundsAfterwards * view->fragments.size();
       } else if (world_.laws().RoundsOf(job) >= drain_at_[job]) {
@@ -167,6 +169,17 @@ class Swarm {
       const auto view = world_.View(job);
       return view && HasEnded(view->record.state);
     });
+  }
+  // A job that nothing but its data ends has trained all of it.
+  void CheckData() {
+    for (const JobId& job : jobs_) {
+      const auto view = world_.View(job);
+      const bool by_data = samples_.at(job) < UINT64_MAX && specs_.at(job).stop.inner_steps == kWithoutEnd;
+      if (!view || !by_data || view->record.state != JobState::kSucceeded) continue;
+      if (view->balance.consumed + view->balance.abandoned != view->balance.dataset)
+        world_.laws().Break(absl::StrCat("job ", job.value, " has succeeded with samples that were never trained: ",
+                                         view->balance.consumed, " of ", view->balance.dataset));
+    }
   }
   // For people: what each worker has, and the last lines of the event logs.
   void TellEnd() {
@@ -215,7 +228,7 @@ class Swarm {
             .spec = spec,
             .fragments = static_cast<uint32_t>(layout.fragments.size()),
             .stop_step = PlannedInnerSteps(spec),
-            .dataset_samples = UINT64_MAX,
+            .dataset_samples = samples_.at(job),
             .held_out_samples = 8,
             .wall_nanos = world_.WallNanos()};
   }
@@ -229,6 +242,7 @@ class Swarm {
     if (options_.strangers && strangers_.Below(4) == 0)
       specs_[job].experiment.drop_sync_probability = OneOf(strangers_, {0.05, 0.2});
     if (options_.drop_syncs) specs_[job].experiment.drop_sync_probability = *options_.drop_syncs;
+    samples_[job] = options_.samples == 0 ? UINT64_MAX : 1 + data_.Below(options_.samples);
     jobs_.push_back(job);
     world_.AskSoon(Submission(job));
     Happened();
@@ -393,11 +407,12 @@ class Swarm {
   }
 
   const SwarmOptions options_;
-  Rng rng_, strangers_;  // the latter shift no draw of the former
+  Rng rng_, strangers_, data_;  // the latter shift no draw of the former
   World world_;
   std::vector<uint64_t> weights_;
   std::vector<JobId> jobs_;
   std::map<JobId, JobSpec> specs_;
+  std::map<JobId, uint64_t> samples_;
   std::map<JobId, uint64_t> drain_at_;
   std::set<std::string> hostile_;
   uint64_t hostiles_ = 0;
@@ -447,6 +462,7 @@ std::string ReplayCommand(uint64_t seed, const SwarmOptions& options) {
   std::string command = absl::StrCat("scripts/simulate --only --seed ", seed, " --simulated ", options.hours);
   if (!options.strangers) absl::StrAppend(&command, " --no-strangers");
   if (options.drop_syncs) absl::StrAppend(&command, " --drop-syncs ", *options.drop_syncs);
+  if (options.samples > 0) absl::StrAppend(&command, " --samples ", options.samples);
   return command;
 }
 

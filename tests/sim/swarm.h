@@ -20,6 +20,7 @@ struct SwarmOptions {
   bool tell = false;                   // print what happens, for people
   bool strangers = true;               // of strangers.h, and jobs that lose syncs; in a stream of draws of their own
   std::optional<double> drop_syncs{};  // experiment.drop_sync_probability of every job, whatever is drawn
+  uint64_t samples = 0;                // of a job at most: its data ends then, and so does the job; 0: they have no end
 };
 
 struct SwarmResult {
@@ -33,8 +34,8 @@ struct SwarmResult {
 
 // Which seeds have SQLite (one of eight) and are audited (likewise, others).
 SwarmOptions OptionsOf(uint64_t seed, double hours);
-// The one command that plays it again and tells what happens. `options` are OptionsOf's, but for strangers and
-// drop_syncs.
+// The one command that plays it again and tells what happens. `options` are OptionsOf's, but for strangers, drop_syncs
+// and samples.
 std::string ReplayCommand(uint64_t seed, const SwarmOptions& options);
 SwarmResult PlaySwarm(uint64_t seed, const SwarmOptions& options);
 

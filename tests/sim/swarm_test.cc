@@ -50,6 +50,18 @@ TEST(Swarm, NamesTheOneCommandThatPlaysASeedAgain) {
   options.drop_syncs = 0.2;
   EXPECT_EQ(ReplayCommand(7, options),
             "scripts/simulate --only --seed 7 --simulated 0.15 --no-strangers --drop-syncs 0.2");
+  options.samples = 900;
+  EXPECT_EQ(ReplayCommand(7, options),
+            "scripts/simulate --only --seed 7 --simulated 0.15 --no-strangers --drop-syncs 0.2 --samples 900");
+}
+
+// Jobs whose data ends, often amid faults: they go on until all of it is trained.
+TEST(Swarm, JobsEndWithTheirData) {
+  for (uint64_t seed = 1; seed <= kSeeds / 8 && !HasFailure(); ++seed) {
+    SwarmOptions options = OptionsOf(seed, kHours);
+    options.samples = 5000;
+    ExpectLawful(seed, options);
+  }
 }
 
 // As it was when it was found: without what came later.

@@ -119,6 +119,20 @@ TEST_F(Pool, RollsBackToAFrontier) {
   pool.CheckInvariants();
 }
 
+TEST_F(Pool, KnowsWhoHoldsSamplesBeyondWhatIsConsumedOrAccepted) {
+  LeasePool pool = Make(1000);
+  pool.Grant(LeaseId{1}, a_, 1, 100);
+  pool.Grant(LeaseId{2}, a_, 2, 100);
+  pool.Grant(LeaseId{3}, b_, 1, 100);
+  const WorkerId a = a_.worker, b = b_.worker;
+  EXPECT_EQ(pool.Holders({}), (std::set<WorkerId>{a, b}));
+  EXPECT_EQ(pool.Holders({{LeaseId{1}, 100}, {LeaseId{2}, 199}, {LeaseId{3}, 300}}), (std::set<WorkerId>{a}));
+  pool.Consume(LeaseId{1}, 100);
+  EXPECT_EQ(pool.Holders({{LeaseId{2}, 200}}), (std::set<WorkerId>{b}));
+  pool.Return(LeaseId{3}, 250);  // what lies before is accepted
+  EXPECT_TRUE(pool.Holders({{LeaseId{2}, 200}}).empty());
+}
+
 TEST_F(Pool, AnEndlessDatasetBalances) {
   LeasePool pool = Make(UINT64_MAX);
   pool.Grant(LeaseId{1}, a_, 1, UINT64_MAX / 2);
