@@ -85,6 +85,8 @@ void Machine::AssignWorkers() {
     const auto have = static_cast<uint32_t>(job.workers.size());
     // An ending job takes new workers only for what cannot be done without them.
     if (run.record.state == JobState::kClosing) job.max = std::max(have, job.min);
+    // Nor does it give any away that may have something to contribute, or count as done for its minimum.
+    if (run.record.state == JobState::kClosing && run.ending == Ending::kRounds) job.keep = have;
     jobs.push_back(std::move(job));
   }
   std::vector<FreeWorker> free;

@@ -47,19 +47,21 @@ class Planner {
     job.started = job.started || job.workers.size() >= job.min;
   }
 
-  // Workers the job at `index` could get: free ones and those that jobs of lower priority have beyond their minimum.
+  // Workers the job at `index` could get: free ones and those that jobs of lower priority have beyond what they keep.
   size_t Available(size_t index) const {
     const JobId& job = jobs_[index].job;
     size_t count = 0;
     for (const FreeWorker& w : free_) count += w.barred.contains(job) ? 0 : 1;
     for (const QueuedJob& other : jobs_) {
-      if (other.priority >= jobs_[index].priority || other.workers.size() <= other.min) continue;
+      if (other.priority >= jobs_[index].priority || other.workers.size() <= KeptBy(other)) continue;
       size_t able = 0;
       for (const WorkerId& w : other.workers) able += MayHave(w, job) ? 1 : 0;
-      count += std::min(able, other.workers.size() - other.min);
+      count += std::min(able, other.workers.size() - KeptBy(other));
     }
     return count;
   }
+
+  static size_t KeptBy(const QueuedJob& job) { return std::max(job.min, job.keep); }
 
   bool MayHave(const WorkerId& worker, const JobId& job) const {
     const auto it = barred_.find(worker);
@@ -77,7 +79,7 @@ class Planner {
     }
     for (size_t j = jobs_.size(); j-- > 0;) {
       QueuedJob& other = jobs_[j];
-      if (other.priority >= job.priority || other.workers.size() <= other.min) continue;
+      if (other.priority >= job.priority || other.workers.size() <= KeptBy(other)) continue;
       for (size_t k = other.workers.size(); k-- > 0;) {
         if (!MayHave(other.workers[k], job.job)) continue;
         moves_.push_back({other.workers[k], other.job, job.job});

@@ -19,6 +19,7 @@ struct QueuedJob {
   uint32_t min = 1, max = 1;
   bool started = false;           // takes whatever there is
   std::vector<WorkerId> workers;  // alive and training it or on the way there, by name
+  uint32_t keep = 0;              // others get none of so many, even where `min` is less
 };
 struct FreeWorker {
   WorkerId worker;

@@ -41,6 +41,19 @@ TEST(Queue, OnlyLowerPriorityGivesAndNeverBelowItsMinimum) {
   EXPECT_EQ(moves, (std::vector<Move>{{W("b"), J("low"), J("high")}}));
 }
 
+TEST(Queue, AJobGivesNobodyAwayOfThoseThatItKeeps) {
+  const QueuedJob closing{J("closing"), 0, 1, 1, 4, true, {W("a"), W("b"), W("c"), W("d")}, 4};
+  EXPECT_TRUE(PlanMoves({closing, {J("high"), 5, 2, 2, 9, true, {W("e"), W("f")}}}, {}, {}).empty());
+  // Below its own minimum neither.
+  EXPECT_TRUE(PlanMoves({closing, {J("high"), 5, 2, 2, 9, true, {W("e")}}}, {}, {}).empty());
+  // It keeps what it has of them, and gives what it has beyond.
+  QueuedJob some = closing;
+  some.keep = 3;
+  EXPECT_EQ(PlanMoves({some, {J("high"), 5, 2, 2, 9, false, {}}}, {}, {}), std::vector<Move>{});
+  EXPECT_EQ(PlanMoves({some, {J("high"), 5, 2, 1, 9, false, {}}}, {}, {}),
+            (std::vector<Move>{{W("d"), J("closing"), J("high")}}));
+}
+
 TEST(Queue, ExcessIsLetGoAndBarredJobsAreAvoided) {
   const std::map<WorkerId, std::set<JobId>> barred = {{W("b"), {J("other")}}};
   const auto moves =
