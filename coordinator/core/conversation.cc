@@ -117,12 +117,15 @@ void Machine::Hear(Member& member, const Ready& message) {
   // At the end of a job the step of a Ready is a word ("nothing more comes"), not a position.
   if (run->record.state != JobState::kClosing) member.Reached(message.step, now_);
   const bool joins = member.stage != Stage::kTraining;
+  // It may not have heard of the end when it said so: the step is where it stood, and it holds what it held.
+  const bool answers = member.unanswered > 0;
+  if (answers) --member.unanswered;
   member.stage = Stage::kTraining;
   member.heartbeat.activity = WorkerActivity::kTraining;
   if (run->record.state == JobState::kClosing) {
     // A worker without leases that joins an ending job has no drift.
     const bool empty = joins && run->pool.HeldBy(id).empty();
-    member.finished = member.finished || empty || message.step >= run->record.stop_step;
+    member.finished = member.finished || (!answers && (empty || message.step >= run->record.stop_step));
     // What was said while it was fetching did not reach it.
     if (joins) SendTo(member, ClosingStarted{run->id(), run->record.stop_step, run->Versions()});
   }

@@ -36,9 +36,10 @@ struct Member {
   uint32_t fetch_reports = 0;  // deadlines of that fetch that have passed
   JobId rests_from;            // it was taken off this job for its fetch, and gets it again from rests_until on
   Instant rests_until{};
-  bool finished = false;  // in an ending job: has nothing more to contribute
-  uint64_t step = 0;      // newest job clock it reported in this job
-  Instant step_at{};      // when
+  bool finished = false;    // in an ending job: has nothing more to contribute
+  uint32_t unanswered = 0;  // assignments on this stream whose Ready, which says where it stands, is still to come
+  uint64_t step = 0;        // newest job clock it reported in this job
+  Instant step_at{};        // when
   void Reached(uint64_t reported, Instant now) {
     if (reported >= step) step = reported, step_at = now;
   }

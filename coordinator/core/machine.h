@@ -204,7 +204,7 @@ class Machine {
   void AssignWorkers();
   void AssignEvaluators();
   void Assign(Member& member, Run& run);
-  uint64_t SendAssignment(const Member& member, const Run& run);  // the clock that it tells
+  uint64_t SendAssignment(Member& member, const Run& run);  // the clock that it tells
   uint32_t Needed(const Run& run) const;
   std::vector<WorkerId> Workers(const Run& run) const;  // alive and assigned to train, by name
   uint32_t Training(const Run& run) const;

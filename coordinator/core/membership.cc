@@ -96,6 +96,7 @@ void Machine::On(const WorkerConnected& e) {
     if (!named) run->pool.Return(lease, run->AcceptedCursor(lease));
   }
   SendAssignment(*member, *run);
+  member->unanswered = 1;          // whatever it is at
   member->not_waited_for = false;  // what it was told may be lost: it is told again
   if (run->evaluation && run->evaluation->holder == e.hello.worker) SendEvaluation(*member, *run);
 }
@@ -237,6 +238,7 @@ void Machine::DropWork(Member& member, const std::string& why) {
   member.record.leases_from = LeaseId{counters_.next_lease};
   member.stage = Stage::kNone;
   member.finished = false;
+  member.unanswered = 0;
   member.step = 0;
   member.wish.reset();
   member.link_too_slow.clear();

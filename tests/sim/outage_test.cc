@@ -75,6 +75,34 @@ TEST_P(Outage, WorkersFindOneRhythmAgain) {
   }
 }
 
+// The end begins while the worker's stream is down, or at a coordinator that dies before it has told of it. The worker
+// trains on beyond the last step, of which it hears when it is back: what it has trained by then is merged too.
+TEST(TheEnd, ThatAWorkerHearsOfAtItsReconnectLosesNothing) {
+  for (const bool dies : {false, true}) {
+    for (int64_t moment = 0; moment < 25; ++moment) {
+      SCOPED_TRACE(testing::Message() << "moment " << moment << (dies ? ", the coordinator dies" : ""));
+      Harness h(static_cast<uint64_t>(moment) + 1);
+      h.StartCoordinator();
+      JobSpec spec = SmallJob(kJob);
+      spec.sync.inner_steps = 40;
+      spec.stop.inner_steps = 100'000;
+      ASSERT_TRUE(h.Submit(spec).ok());
+      h.StartWorkerOfSpeed("a", Milliseconds(30));
+      h.RunFor(Milliseconds(4000 + 67 * moment));
+      h.BreakStream("a");
+      ASSERT_TRUE(h.Control(kJob, JobAction::kCancelWithDrain).ok());
+      if (dies) {
+        h.KillCoordinator();
+        h.RunFor(Milliseconds(300));
+        h.StartCoordinator();
+      }
+      ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+      EXPECT_EQ(h.View(kJob)->record.state, JobState::kCancelled);
+      EXPECT_EQ(h.View(kJob)->balance.consumed, h.factory().trained().size()) << "no sample was trained for nothing";
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Settings, Outage,
                          testing::Values(Setting{0, 1, {Milliseconds(30), Milliseconds(30)}},
                                          Setting{0, 2, {Milliseconds(30), Milliseconds(40)}},
