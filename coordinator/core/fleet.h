@@ -19,6 +19,9 @@
 
 namespace atl {
 
+// Why an operator's drain asks a worker to leave.
+inline constexpr char kDrainAsked[] = "asked to leave by an operator";
+
 // Within the assigned job.
 enum class Stage { kNone, kFetching, kTraining };
 
@@ -30,7 +33,7 @@ struct Member {
   bool lost = false;        // not waited for any more
   bool left = false;        // lost, of its own accord
   Instant lost_at{};
-  bool draining = false;  // gets no new work
+  bool draining = false;  // gets no new work, and is asked to leave on each stream of its process
   Stage stage = Stage::kNone;
   Instant fetch_since{};       // of its present stage, where that is kFetching
   uint32_t fetch_reports = 0;  // deadlines of that fetch that have passed

@@ -72,17 +72,19 @@ void Machine::On(const WorkerConnected& e) {
   if (!known) member = &fleet_.Add({.worker = e.hello.worker, .leases_from = LeaseId{counters_.next_lease}});
   Disconnect(*member);
   const bool resumed = known && MayResume(*member, e.hello);
+  // The process that was asked to leave: the word may be lost with the stream of before.
+  member->draining = member->draining && !member->left && e.hello.start_nonce == member->record.start_nonce;
   if (!resumed) Join(*member, e.hello);
   fleet_.Connect(*member, e.connection);
   member->heard = now_;
   member->has_spoken = true;
   member->lost = member->left = false;
-  member->draining = false;
   member->barred.clear();
   member->rests_from = {};
   for (auto& [id, job] : runs_) job.failures.erase(e.hello.worker);
   SendTo(*member, Welcome{boot_, member->record.incarnation, resumed, options_.heartbeat_interval,
                           options_.membership_timeout, FatesOf(e.hello), options_.boot_nonce});
+  if (member->draining) SendTo(*member, DrainRequested{kDrainAsked});
   Note({}, "worker joined",
        absl::StrCat("worker ", e.hello.worker.value, resumed ? " is back with" : " joins with", " incarnation ",
                     member->record.incarnation.value));

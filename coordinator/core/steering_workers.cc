@@ -29,7 +29,7 @@ absl::Status Machine::Drain(Member& member) {
   const std::string& id = member.record.worker.value;
   if (!member.connection) return absl::FailedPreconditionError(absl::StrCat("worker ", id, " is not connected"));
   member.draining = true;
-  SendTo(member, DrainRequested{"asked to leave by an operator"});
+  SendTo(member, DrainRequested{kDrainAsked});
   Note(member.record.job, "worker drains", absl::StrCat("worker ", id, " was asked to leave"), {{"worker", id}});
   return absl::OkStatus();
 }
