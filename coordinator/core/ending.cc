@@ -19,10 +19,7 @@ void Machine::CheckStop(Run& run) {
   const bool tokens =
       stop.tokens > 0 && run.pool.record().consumed >= (stop.tokens - 1) / std::max<uint64_t>(length, 1) + 1;
   if (!tokens && !DataIsTrained(run, fleet_)) return;
-  // One step ahead, so that what is committed already does not pass for the last contribution of anybody.
-  const uint64_t ahead = std::max(ClockOf(run), StepOfHalf(run)) + 1;
-  BeginClosing(run, stop.inner_steps > 0 ? std::min(ahead, stop.inner_steps) : ahead,
-               tokens ? absl::StrCat(stop.tokens, " tokens are consumed") : "the dataset is used up");
+  BeginClosing(run, 0, tokens ? absl::StrCat(stop.tokens, " tokens are consumed") : "the dataset is used up");
 }
 
 bool Machine::NobodyGoesOn(const Run& run, uint64_t step) const {
@@ -52,6 +49,21 @@ bool Machine::WaitsInVain(const Run& run, const Member& member) const {
 }
 
 void Machine::BeginClosing(Run& run, uint64_t stop_step, const std::string& why) {
+  if (stop_step == 0) {
+    // So that nothing that was sent before passes for the last contribution of anybody. Send steps are what workers
+    // claim; an honest one is not beyond `most`.
+    const uint64_t most = run.ClockStep(UINT64_MAX) + run.inner_steps();
+    const auto pass = [&](const ContributionHeader& h) {
+      stop_step = std::max(stop_step, std::min(h.send_step, most));
+    };
+    stop_step = std::max(ClockOf(run), StepOfHalf(run));
+    for (const Round& round : run.rounds) {
+      for (const auto& [worker, arrival] : round.accepted) pass(arrival.header);
+    }
+    for (const auto& [id, upload] : run.uploads) pass(upload.header);
+    ++stop_step;
+    if (run.spec->stop.inner_steps > 0) stop_step = std::min(stop_step, run.spec->stop.inner_steps);
+  }
   run.record.stop_step = stop_step;
   run.ending = Ending::kRounds;
   run.used_up.clear();

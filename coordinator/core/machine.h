@@ -153,7 +153,7 @@ class Machine {
   bool NobodyGoesOn(const Run& run, uint64_t step) const;
   // At an apply step, for a round without a quorum to which nothing is being sent.
   bool WaitsInVain(const Run& run, const Member& member) const;
-  void BeginClosing(Run& run, uint64_t stop_step, const std::string& why);
+  void BeginClosing(Run& run, uint64_t stop_step, const std::string& why);  // 0: a step ahead of all that was sent
   void AdvanceClosing(Run& run);
   bool ClosingRoundsDone(Run& run);
   void End(Run& run, JobState state, const std::string& reason);

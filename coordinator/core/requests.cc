@@ -110,7 +110,7 @@ absl::Status Machine::Cancel(Run& run, bool drain) {
     return absl::OkStatus();
   }
   run.record.draining = true;
-  BeginClosing(run, std::max(ClockOf(run), StepOfHalf(run)) + 1, "cancelled with drain");
+  BeginClosing(run, 0, "cancelled with drain");
   return absl::OkStatus();
 }
 

@@ -103,6 +103,27 @@ TEST(TheEnd, ThatAWorkerHearsOfAtItsReconnectLosesNothing) {
   }
 }
 
+// One that runs ahead has sent what waits for the others, beyond where the job's clock stands, and trains on.
+TEST(TheEnd, ThatComesWhileContributionsWaitLosesNothing) {
+  for (int64_t moment = 0; moment < 60; ++moment) {
+    SCOPED_TRACE(moment);
+    Harness h(static_cast<uint64_t>(moment) + 1);
+    h.StartCoordinator();
+    JobSpec spec = SmallJob(kJob);
+    spec.sync.inner_steps = 40;
+    spec.sync.overlap_steps = 15;
+    spec.stop.inner_steps = 100'000;
+    ASSERT_TRUE(h.Submit(spec).ok());
+    h.StartWorkerOfSpeed("a", Milliseconds(30));
+    h.StartWorkerOfSpeed("b", Milliseconds(45));
+    h.RunFor(Milliseconds(8000 + 67 * moment));
+    ASSERT_TRUE(h.Control(kJob, JobAction::kCancelWithDrain).ok());
+    ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+    EXPECT_EQ(h.View(kJob)->record.state, JobState::kCancelled);
+    EXPECT_EQ(h.View(kJob)->balance.consumed, h.factory().trained().size()) << "no sample was trained for nothing";
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Settings, Outage,
                          testing::Values(Setting{0, 1, {Milliseconds(30), Milliseconds(30)}},
                                          Setting{0, 2, {Milliseconds(30), Milliseconds(40)}},
