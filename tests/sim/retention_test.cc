@@ -285,8 +285,8 @@ TEST(Retention, WhatIsLeftOfADroppedCheckpointGoesFromAnEndedJob) {
   h.StartWorker("a");
   ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
   h.RunFor(Seconds(5));
-  h.KillCoordinator();
   const std::vector<std::string> whole = Below(h, "checkpoints/");
+  h.KillCoordinator();  // which may take back a removal that was not flushed
   const DataDirectory directory("/state");
   const std::string left = directory.CheckpointFragmentPath(JobId{kJob}, 7, FragmentIndex{0});
   ASSERT_TRUE(h.files().HardLink(Below(h, "snapshots/").front(), left).ok());
