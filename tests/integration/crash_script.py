@@ -1,8 +1,9 @@
 """The scripted run of crash_points.py, and what must hold of a state that a fault has left."""
 import json
+import os
 
 from atoll_harness import BIN, check, check_balance, equal, number, small_job, wait_for
-from disk_images import events_written, read_calls
+from disk_images import events_written, read_calls, whole_calls
 
 RESTART_AT = 330  # the first coordinator is killed after this call, in the third round or so
 STEPS = 6  # each a round
@@ -86,6 +87,9 @@ class Run:
         return "--data-root", self.data
 
     def start(self):
+        log = self.scene.path("calls")
+        if log.exists():
+            os.truncate(log, whole_calls(log)[1])  # what is written from here on follows a whole record
         made = len(self.calls())
         environment = {"LD_PRELOAD": str(BIN / "libdurable_calls.so"), "DURABLE_CALLS_BELOW": str(self.scene.path("disk")),
                        "DURABLE_CALLS_LOG": str(self.scene.path("calls")), "DURABLE_CALLS_FROM": str(made)}

@@ -28,15 +28,22 @@ class Call:
         return f"{self.kind} {self.path}"
 
 
-def read_calls(log):
-    """All records of a log of durable_calls.cc."""
+def whole_calls(log):
+    """All records of a log of durable_calls.cc, and where they end: a process may have ended while it wrote one, of which then only a part is
+    there."""
     content, at, calls = pathlib.Path(log).read_bytes(), 0, []
-    while at < len(content):
-        end = content.index(b"\n", at)
+    while (end := content.find(b"\n", at)) >= 0:
         number, kind, error, offset, size, path, to, fault = content[at:end].decode().split("\t")
-        at = end + 1 + int(size)
-        calls.append(Call(int(number), kind, int(error), int(offset), path, to, fault, content[end + 1:at]))
-    return calls
+        after = end + 1 + int(size)
+        if after > len(content):
+            break
+        calls.append(Call(int(number), kind, int(error), int(offset), path, to, fault, content[end + 1:after]))
+        at = after
+    return calls, at
+
+
+def read_calls(log):
+    return whole_calls(log)[0]
 
 
 class File:
