@@ -63,7 +63,7 @@ std::string DecidedBy(LedgerFold& ledger) {
 TEST(Retention, AStartDecidesByTheRuleOfThatMoment) {
   LedgerFold ledger;
   ledger.Apply({Job(2, 2, 3)});
-  for (const uint64_t at : {4, 8, 10, 12}) ledger.Apply({Undecided(at, true)});
+  for (const uint64_t at : {4u, 8u, 10u, 12u}) ledger.Apply({Undecided(at, true)});
   ledger.Apply({Undecided(kBegun, false)});
   EXPECT_EQ(DecidedBy(ledger), "4 for good, 8 for good, 10, 12 for good, 14, ");
 }
@@ -71,7 +71,7 @@ TEST(Retention, AStartDecidesByTheRuleOfThatMoment) {
 TEST(Retention, WhatAnEarlierRuleHasLeftStays) {
   LedgerFold ledger;
   ledger.Apply({Job(0, 0, 2)});
-  for (const uint64_t at : {4, 8, 10, 12}) ledger.Apply({Undecided(at, true)});
+  for (const uint64_t at : {4u, 8u, 10u, 12u}) ledger.Apply({Undecided(at, true)});
   ledger.Apply({Undecided(kBegun, false)});
   EXPECT_EQ(DecidedBy(ledger), "4 for good, 8 for good, 10, 12, 14, ") << "all but the newest two that are complete";
 }

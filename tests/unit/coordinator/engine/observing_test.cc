@@ -258,7 +258,7 @@ TEST_F(Observing, AnEndedJobHasNoWorkers) {
 // Also one that has begun: its state stays RUNNING. Whoever pauses a job wants nobody for it.
 TEST_F(Observing, AJobTellsHowManyWorkersItLacks) {
   SmallCoordinator c(disk_, clock_);
-  const auto missing = [&c](int workers) {
+  const auto missing = [](int workers) {
     return HasSubstr(absl::StrCat("atoll_workers{job=\"tiny\",state=\"missing\"} ", workers, "\n"));
   };
   JobSpec spec = TinySpec("tiny");
