@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -131,13 +130,9 @@ TEST_F(ExportTest, SubmitStoresTheFilesAndSendsTheirHashes) {
 // As where another command stores the same file: each time more of it is there.
 TEST_F(ExportTest, AnUploadIsTriedAgainWhileMoreOfItGetsThere) {
   WriteJob();
-  harness_.fake.cut_uploads_every_bytes = 500;
+  harness_.fake.cut_uploads_every_bytes = 100;
   EXPECT_EQ(harness_.Run({"submit", Path("job.yaml")}).code, 0);
-  const size_t largest =
-      std::max_element(harness_.fake.blobs.begin(), harness_.fake.blobs.end(), [](const auto& a, const auto& b) {
-        return a.second.size() < b.second.size();
-      })->second.size();
-  EXPECT_GT(largest, 3000u) << "more tries than are made where nothing gets there";
+  EXPECT_GT(harness_.pauses, 40) << "more than are made where nothing gets there";
   harness_.fake.blobs.clear();
   harness_.fake.cut_uploads_every_bytes = 0;
   harness_.fake.broken_uploads = 1000;

@@ -163,8 +163,9 @@ class FakeCoordinator : public CoordinatorApi {
     if (broken_uploads-- > 0) return absl::UnavailableError("cut");
     std::string& all = parts[sha256];
     const size_t cut_at = cut_uploads_every_bytes == 0 ? SIZE_MAX : all.size() + cut_uploads_every_bytes;
-    for (uint64_t at = all.size(); at < source->size_bytes(); at += 1000) {
-      const auto part = source->Read(at, static_cast<size_t>(std::min<uint64_t>(1000, source->size_bytes() - at)));
+    const uint64_t frame = std::min<uint64_t>(1000, cut_uploads_every_bytes == 0 ? 1000 : cut_uploads_every_bytes);
+    for (uint64_t at = all.size(); at < source->size_bytes(); at += frame) {
+      const auto part = source->Read(at, static_cast<size_t>(std::min(frame, source->size_bytes() - at)));
       if (!part.ok()) return part.status();
       for (const Bytes piece : part->pieces) all.append(reinterpret_cast<const char*>(piece.data()), piece.size());
       if (all.size() >= cut_at) return absl::UnavailableError("cut");
