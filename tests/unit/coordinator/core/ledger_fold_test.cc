@@ -79,8 +79,8 @@ TEST(LedgerFold, ARollbackUndoesTheEvaluationsOfWhatIsGivenUp) {
   };
   const auto numbers = [&] {
     std::string text;
-    for (const EvaluationRecord& r : fold.State(BootNumber{1}).jobs[0].evaluations)
-      text += std::to_string(r.evaluation) + " ";
+    const RecoveredState state = fold.State(BootNumber{1});
+    for (const EvaluationRecord& r : state.jobs[0].evaluations) text += std::to_string(r.evaluation) + " ";
     return text;
   };
   evaluated(0, 0, 0);
