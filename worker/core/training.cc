@@ -14,12 +14,19 @@ uint64_t Unsent(const Fragment& f) {
   return f.installed && f.steps > sent ? f.steps - sent : 0;
 }
 
-// Something that can still be sent is being formed or uploaded, or waits for an update that is on its way.
-bool OwesWork(const Fragment& f) { return f.forming || (f.held && f.held->uploading) || (f.Behind() && Unsent(f) > 0); }
+// Something that can still be sent is being formed or uploaded, or waits for an update that is on its way or, where it
+// is not `welcomed`, for the coordinator.
+bool OwesWork(const Fragment& f, bool welcomed) {
+  if (f.forming || (f.held && f.held->uploading) || (f.Behind() && Unsent(f) > 0)) return true;
+  return !welcomed && (f.held ? !f.held->accepted && !f.held->dropped : Unsent(f) > 0);
+}
 
-// Likewise, or could be once the coordinator is back.
-bool OwesWorkAway(const Fragment& f) {
-  return OwesWork(f) || (f.held && !f.held->accepted && !f.held->dropped) || (!f.held && Unsent(f) > 0);
+// What OwesWork finds.
+std::string WorkOf(const Fragment& f) {
+  if (f.forming) return "its contribution is being formed";
+  if (f.held && !f.held->accepted && !f.held->dropped) return "its contribution is not accepted";
+  if (f.Behind()) return "an update is on its way";
+  return absl::StrCat("its last steps, ", Unsent(f), ", are not sent");
 }
 
 // Empty: nothing.
@@ -27,12 +34,8 @@ std::string Owed(const std::vector<Fragment>& fragments, bool welcomed) {
   std::string owed;
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     const Fragment& f = fragments[p];
-    if (!(welcomed ? OwesWork(f) : OwesWorkAway(f))) continue;
-    absl::StrAppend(&owed, owed.empty() ? "" : ", ", "fragment ", p,
-                    f.forming  ? std::string(": its contribution is being formed")
-                    : f.held   ? std::string(": its contribution is not accepted")
-                    : welcomed ? std::string(": an update is on its way")
-                               : absl::StrCat(": its last steps, ", Unsent(f), ", are not sent"));
+    if (!OwesWork(f, welcomed)) continue;
+    absl::StrAppend(&owed, owed.empty() ? "" : ", ", "fragment ", p, ": ", WorkOf(f));
   }
   return owed;
 }
@@ -394,21 +397,19 @@ void Core::State::ContinueLeaving() {
   if (step_samples > 0 || (evaluation && evaluation->asked)) return;
   EndEvaluation();
   const bool in_time = phase == Phase::kActive && now < leaving->deadline;
-  if (in_time && !welcomed && std::any_of(fragments.begin(), fragments.end(), OwesWorkAway)) {
-    SetWaiting("the coordinator, to send what was trained before leaving");
-    WakeAt(leaving->deadline);
-    return;
-  }
   if (in_time && welcomed) {
     if (Busy()) return;
     ApplyReady();
     if (Busy()) return;
     FormLastContributions();
-    if (std::any_of(fragments.begin(), fragments.end(), OwesWork)) {
-      SetWaiting("what this worker has to be sent, before leaving");
-      WakeAt(leaving->deadline);
-      return;
-    }
+  }
+  const bool owes =
+      std::any_of(fragments.begin(), fragments.end(), [&](const auto& f) { return OwesWork(f, welcomed); });
+  if (in_time && owes) {
+    SetWaiting(welcomed ? "what this worker has to be sent, before leaving"
+                        : "the coordinator, to send what was trained before leaving");
+    WakeAt(leaving->deadline);
+    return;
   }
   if (const std::string owed = Owed(fragments, welcomed); !owed.empty()) {
     Tell(NoteLevel::kWarning, "left unfinished",
