@@ -26,6 +26,7 @@
 #include "common/base/log.h"
 #include "common/base/open_files.h"
 #include "common/base/private_memory.h"
+#include "common/base/stop_wait.h"
 #include "common/base/system_random.h"
 #include "common/base/wall_time.h"
 #include "common/config/environment.h"
@@ -393,12 +394,6 @@ void Coordinator::Opened(const std::string& port, Server& server) {
 }
 
 void Coordinator::WatchDiskAndCertificate(std::stop_token stop) {
-  Mutex mutex;
-  CondVar wake;
-  std::stop_callback on_stop(stop, [&mutex, &wake] {
-    MutexLock lock(mutex);  // or it could fall between the last look at `stop` and the wait
-    wake.NotifyAll();
-  });
   DiskState state = DiskState::kOk;
   size_t jobs = 0;
   int looks = 2;  // still to trim at
@@ -429,8 +424,7 @@ void Coordinator::WatchDiskAndCertificate(std::stop_token stop) {
     if (ports_.TellTurnedAway() || jobs_now < std::exchange(jobs, jobs_now)) looks = 3;
     if (jobs_now == 0 || (looks > 0 && looks-- > 0)) malloc_trim(0);
     ports_.Dial();
-    MutexLock lock(mutex);
-    if (!stop.stop_requested()) wake.WaitFor(mutex, kDiskCheckInterval);
+    WaitForStop(stop, kDiskCheckInterval);
   }
 }
 

@@ -1,6 +1,6 @@
 #include "worker/daemon/identity_keeper.h"
 
-#include "common/base/mutex.h"
+#include "common/base/stop_wait.h"
 #include "common/base/wall_time.h"
 #include "common/rpc/enroll_client.h"
 #include "worker/daemon/stream_advice.h"
@@ -69,17 +69,8 @@ IdentityKeeper::IdentityKeeper(const WorkerOptions& options, const Clock& clock,
     : options_(options), clock_(clock), log_(log), thread_([this](std::stop_token stop) { Keep(std::move(stop)); }) {}
 
 void IdentityKeeper::Keep(std::stop_token stop) {
-  Mutex mutex;
-  CondVar wake;
-  const std::stop_callback on_stop(stop, [&] {
-    MutexLock lock(mutex);
-    wake.NotifyAll();
-  });
   while (true) {
-    {
-      MutexLock lock(mutex);
-      if (!stop.stop_requested()) wake.WaitFor(mutex, kLookInterval);
-    }
+    WaitForStop(stop, kLookInterval);
     if (stop.stop_requested()) return;
     const absl::Status kept = EnsureIdentity(options_, clock_, log_);
     if (!kept.ok()) log_.Error("no certificate", {{"reason", std::string(kept.message())}});

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/stop_wait.h"
 #include "common/base/system_random.h"
 #include "common/plan/data_order.h"
 #include "common/rpc/bulk_client.h"
@@ -48,18 +49,6 @@ absl::StatusOr<std::string> DownloadOnce(BulkClient& client, const DownloadKey& 
   return status;
 }
 
-// So long, or until `stop` is requested.
-void Pause(Duration time, const std::stop_token& stop) {
-  Mutex mutex;
-  CondVar wake;
-  const std::stop_callback on_stop(stop, [&] {
-    const MutexLock lock(mutex);
-    wake.NotifyAll();
-  });
-  const MutexLock lock(mutex);
-  if (!stop.stop_requested()) wake.WaitFor(mutex, time);
-}
-
 }  // namespace
 
 absl::StatusOr<std::string> DownloadSmall(BulkClient& client, const DownloadKey& key, const WorkerId& worker,
@@ -69,7 +58,7 @@ absl::StatusOr<std::string> DownloadSmall(BulkClient& client, const DownloadKey&
   for (int tries = 1;; ++tries) {
     auto text = DownloadOnce(client, key, worker, limit_bytes, stop);
     if (text.ok() || FailureOf(text.status()) != TransferFailure::kBroken || tries == kDownloadAttempts) return text;
-    Pause(backoff.Next(), stop);
+    WaitForStop(stop, backoff.Next());
   }
 }
 

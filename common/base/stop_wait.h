@@ -1,0 +1,26 @@
+// A pause of a thread that is to end at once when it is asked to.
+#ifndef ATOLL_COMMON_BASE_STOP_WAIT_H_
+#define ATOLL_COMMON_BASE_STOP_WAIT_H_
+
+#include <stop_token>
+
+#include "common/base/mutex.h"
+#include "common/base/time.h"
+
+namespace atl {
+
+// Returns after `limit` at the latest, perhaps before; at once when `stop` is requested or was.
+inline void WaitForStop(const std::stop_token& stop, Duration limit) {
+  Mutex mutex;
+  CondVar wake;
+  const std::stop_callback on_stop(stop, [&] {
+    const MutexLock lock(mutex);  // or it could fall between the look at `stop` and the wait
+    wake.NotifyAll();
+  });
+  const MutexLock lock(mutex);
+  if (!stop.stop_requested()) wake.WaitFor(mutex, limit);
+}
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_BASE_STOP_WAIT_H_
