@@ -107,7 +107,7 @@ class HostileMember(threading.Thread):
         super().__init__(name=name, daemon=True)
         self.ports, self.context, self.stranger = ports, context_of(identity), context_of(None)
         self.random, self.over, self.shut = random.Random(seed), threading.Event(), False
-        self.tried, self.refused, self.wrong, self.accepted, self.told = collections.Counter(), collections.Counter(), [], 0, 0
+        self.tried, self.refused, self.wrong, self.accepted, self.told, self.resumed_from = collections.Counter(), collections.Counter(), [], 0, 0, 0
         self.nonce = self.random.getrandbits(60)
 
     def run(self):
@@ -311,13 +311,16 @@ class HostileMember(threading.Thread):
                 (12, [(1, given["lease"]), (2, given["cursor"])]), (13, given["boot"])]
 
     def offer(self, connection, header):
-        """The call of an upload with that header, its status where it is refused at once, else None; and whether all is there already."""
+        """The call of an upload with that header, its status where it is refused at once, else None; and whether all is there already.
+        What is there of it from a call before is resumed_from."""
         call = connection.call(UPLOAD)
         call.send(message((1, message((1, header)))))
         answer = call.answer()
         if answer is None:
             return call, call.end(0.1), False
-        return call, None, one(fields(one(fields(answer), 1, b"")), 2) == 1
+        state = fields(one(fields(answer), 1, b""))
+        self.resumed_from = one(state, 1)
+        return call, None, one(state, 2) == 1
 
     def content(self, member):
         fragment = self.random.choice(sorted(member.elements)) if member.elements else 0
@@ -393,7 +396,8 @@ class HostileMember(threading.Thread):
             elif kind == "wrong checksum":
                 call.send(payload_frame(content, crc=1))
             elif kind == "a gap":
-                call.send(payload_frame(content[half:], offset=half))
+                begin = self.resumed_from + 1  # half of it may be there, of one that stopped in the middle
+                call.send(payload_frame(content[begin:], offset=begin))
             elif kind == "more than promised":
                 call.send(payload_frame(content + bytes(100)))
             elif kind == "no frame":
