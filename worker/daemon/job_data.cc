@@ -34,8 +34,15 @@ absl::StatusOr<std::unique_ptr<JobData>> JobData::Create(const JobDataOptions& o
   auto made = std::unique_ptr<JobData>(new JobData);
   ATOLL_ASSIGN_OR_RETURN(made->manifests_, FetchManifests(data, options, bulk));
   ATOLL_RETURN_IF_ERROR(made->MakeSources(options, job, data, bulk, files, log));
-  ATOLL_ASSIGN_OR_RETURN(made->reader_, SampleReader::Create(data, made->manifests_, *made->blocks_, clock));
+  // Half of the cache, or what is kept for later would drive out what is read next.
+  SampleReaderOptions reading;
+  reading.ahead_blocks = options.cache_bytes / kBlockBytes / 2;
+  ATOLL_ASSIGN_OR_RETURN(made->reader_, SampleReader::Create(data, made->manifests_, *made->blocks_, clock, reading));
   return made;
+}
+
+JobData::~JobData() {
+  if (remote_ != nullptr) remote_->Stop();  // the reader waits for what it fetches
 }
 
 absl::Status JobData::MakeSources(const JobDataOptions& options, const JobId& job, const DataSpec& data,

@@ -37,6 +37,7 @@ class JobData final : public SampleSource {
   static absl::StatusOr<std::unique_ptr<JobData>> Create(const JobDataOptions& options, const JobId& job,
                                                          const DataSpec& data, BulkClient& bulk, Files& files,
                                                          const Clock& clock, Log& log);
+  ~JobData() override;
   absl::Status AddLease(LeaseId lease, const SampleRange& range, uint64_t cursor) override {
     return reader_->AddLease(lease, range, cursor);
   }

@@ -83,12 +83,18 @@ absl::StatusOr<std::string> RemoteBlockSource::FetchBlock(const BlockId& id) {
 absl::StatusOr<std::string> RemoteBlockSource::FetchOnce(const BlockId& id) {
   const CorpusManifest& manifest = (*manifests_)[id.corpus];
   const std::string& shard = manifest.files[id.file].name;
-  auto bytes = DownloadOnce(client_, BlockKey{job_, hashes_[id.corpus], shard, id.block}, worker_, kBlockBytes, {});
+  auto bytes = DownloadOnce(client_, BlockKey{job_, hashes_[id.corpus], shard, id.block}, worker_, kBlockBytes,
+                            stop_.get_token());
   if (!bytes.ok()) {
     return Annotate(bytes.status(), absl::StrCat("block ", id.block, " of shard ", shard, " from the coordinator"));
   }
   ATOLL_RETURN_IF_ERROR(CheckBlock(manifest, id, *bytes, "the coordinator"));
   return bytes;
+}
+
+absl::Status BlockSourceByCorpus::KeepBlock(const BlockId& id) {
+  if (id.corpus >= sources_.size()) return absl::InvalidArgumentError("no such corpus in this job");
+  return sources_[id.corpus]->KeepBlock(id);
 }
 
 absl::StatusOr<std::string> BlockSourceByCorpus::FetchBlock(const BlockId& id) {

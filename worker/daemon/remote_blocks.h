@@ -25,7 +25,8 @@ absl::StatusOr<std::string> DownloadSmall(BulkClient& client, const DownloadKey&
                                           uint64_t limit_bytes, const std::stop_token& stop = {},
                                           const BackoffOptions& pauses = {});
 
-// Asks the coordinator for each block. Thread-safe; a fetch blocks for the client's stall limit at most. Unavailable as
+// Asks the coordinator for each block. Thread-safe; a fetch blocks for the client's stall limit at most, and not
+// beyond Stop, after which all are Cancelled. Unavailable as
 // for DownloadSmall, and where a block is broken, until kDownloadAttempts fetches of it have failed so: the reader
 // pauses between them.
 class RemoteBlockSource final : public BlockSource {
@@ -34,6 +35,7 @@ class RemoteBlockSource final : public BlockSource {
   RemoteBlockSource(BulkClient& client, JobId job, WorkerId worker, CorpusManifests manifests,
                     std::vector<Sha256> hashes);
   absl::StatusOr<std::string> FetchBlock(const BlockId& id) override;
+  void Stop() { stop_.request_stop(); }
 
  private:
   absl::StatusOr<std::string> FetchOnce(const BlockId& id);
@@ -43,6 +45,7 @@ class RemoteBlockSource final : public BlockSource {
   const WorkerId worker_;
   const CorpusManifests manifests_;
   const std::vector<Sha256> hashes_;
+  std::stop_source stop_;
   Mutex mutex_;
   std::map<BlockId, int> broken_ ATOLL_GUARDED_BY(mutex_);  // fetches that have failed so, one after another
 };
@@ -54,6 +57,7 @@ class BlockSourceByCorpus final : public BlockSource {
   BlockSourceByCorpus(std::vector<BlockSource*> sources, std::vector<std::string> not_local)
       : sources_(std::move(sources)), not_local_(std::move(not_local)) {}
   absl::StatusOr<std::string> FetchBlock(const BlockId& id) override;
+  absl::Status KeepBlock(const BlockId& id) override;
 
  private:
   const std::vector<BlockSource*> sources_;

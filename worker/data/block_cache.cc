@@ -55,28 +55,57 @@ absl::StatusOr<std::string> CachedBlockSource::FetchBlock(const BlockId& id) {
   const Sha256& hash = BlockHash(manifest, id);
   {
     const MutexLock lock(mutex_);
-    absl::StatusOr<std::string> cached = ReadCached(hash, BlockSizeBytes(manifest, id));
-    if (cached.ok()) return cached;
+    while (true) {
+      absl::StatusOr<std::string> cached = ReadCached(hash, BlockSizeBytes(manifest, id));
+      if (cached.ok()) return cached;
+      if (!fetching_.contains(hash)) break;
+      fetched_.Wait(mutex_);
+    }
+    fetching_.insert(hash);
   }
-  ATOLL_ASSIGN_OR_RETURN(std::string bytes, inner_.FetchBlock(id));
-  ATOLL_RETURN_IF_ERROR(CheckBlock(manifest, id, bytes, "the coordinator's answer"));
-  const MutexLock lock(mutex_);
-  Keep(hash, bytes);
+  absl::StatusOr<std::string> bytes = inner_.FetchBlock(id);
+  if (bytes.ok()) {
+    if (absl::Status wrong = CheckBlock(manifest, id, *bytes, "the coordinator's answer"); !wrong.ok()) bytes = wrong;
+  }
+  {
+    const MutexLock lock(mutex_);
+    if (bytes.ok()) Keep(hash, *bytes);
+    fetching_.erase(hash);
+  }
+  fetched_.NotifyAll();
   return bytes;
 }
 
+absl::Status CachedBlockSource::KeepBlock(const BlockId& id) {
+  ATOLL_RETURN_IF_ERROR(CheckBlockId(*manifests_, id));
+  const CorpusManifest& manifest = (*manifests_)[id.corpus];
+  {
+    const MutexLock lock(mutex_);
+    if (MarkUsed(BlockHash(manifest, id)) || !writable_ || BlockSizeBytes(manifest, id) > limit_bytes_) {
+      return absl::OkStatus();
+    }
+  }
+  return FetchBlock(id).status();
+}
+
 absl::StatusOr<std::string> CachedBlockSource::ReadCached(const Sha256& hash, uint64_t size) {
-  const auto found = entries_.find(hash);
-  if (found == entries_.end()) return absl::NotFoundError("not cached");
+  if (!entries_.contains(hash)) return absl::NotFoundError("not cached");
   absl::StatusOr<std::string> bytes = ReadWholeFile(files_, JoinPath(directory_, hash.Hex()), size);
   if (!bytes.ok() || Sha256Of(AsBytes(*bytes)) != hash) {
     Forget(hash);
     return absl::DataLossError("damaged in the cache");
   }
+  MarkUsed(hash);
+  return bytes;
+}
+
+bool CachedBlockSource::MarkUsed(const Sha256& hash) {
+  const auto found = entries_.find(hash);
+  if (found == entries_.end()) return false;
   by_use_.erase(found->second.used);
   found->second.used = ++stamp_;
   by_use_[stamp_] = hash;
-  return bytes;
+  return true;
 }
 
 // The cache only saves work: a full disk or a failed write is no error of the training.
@@ -85,9 +114,11 @@ void CachedBlockSource::Keep(const Sha256& hash, const std::string& bytes) {
   MakeRoom(bytes.size());
   const std::string path = JoinPath(directory_, hash.Hex()), part = path + kPartSuffix;
   auto file = files_.OpenForAppend(part);
-  if (!file.ok()) return;
+  writable_ = file.ok();
+  if (!writable_) return;
   // Not flushed: a file that a crash left damaged is found by its hash.
-  if (!(*file)->Truncate(0).ok() || !(*file)->Append(AsBytes(bytes)).ok() || !files_.Rename(part, path).ok()) {
+  writable_ = (*file)->Truncate(0).ok() && (*file)->Append(AsBytes(bytes)).ok() && files_.Rename(part, path).ok();
+  if (!writable_) {
     files_.Remove(part).IgnoreError();
     return;
   }

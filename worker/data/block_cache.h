@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "common/base/files.h"
@@ -15,7 +16,7 @@ namespace atl {
 
 // Keeps what `inner` fetches in a directory, one file a block, named by its SHA-256, at most `limit_bytes`; the least
 // recently used go first. A damaged file is fetched again. Finds what an earlier process left there. Only one process
-// may use the directory.
+// may use the directory. What two threads want at a time is fetched once.
 class CachedBlockSource final : public BlockSource {
  public:
   // `files` and `inner` outlive the cache. The directory is created.
@@ -23,12 +24,16 @@ class CachedBlockSource final : public BlockSource {
                                                                    uint64_t limit_bytes, CorpusManifests manifests,
                                                                    BlockSource& inner);
   absl::StatusOr<std::string> FetchBlock(const BlockId& id) override ATOLL_EXCLUDES(mutex_);
+  // Fetches nothing where the last block could not be written.
+  absl::Status KeepBlock(const BlockId& id) override ATOLL_EXCLUDES(mutex_);
   uint64_t used_bytes() const ATOLL_EXCLUDES(mutex_);
 
  private:
   CachedBlockSource(Files& files, std::string directory, uint64_t limit_bytes, CorpusManifests manifests,
                     BlockSource& inner);
   absl::StatusOr<std::string> ReadCached(const Sha256& hash, uint64_t size) ATOLL_REQUIRES(mutex_);
+  // False when it is not there.
+  bool MarkUsed(const Sha256& hash) ATOLL_REQUIRES(mutex_);
   void Keep(const Sha256& hash, const std::string& bytes) ATOLL_REQUIRES(mutex_);
   void MakeRoom(uint64_t bytes) ATOLL_REQUIRES(mutex_);
   void Forget(const Sha256& hash) ATOLL_REQUIRES(mutex_);
@@ -43,6 +48,9 @@ class CachedBlockSource final : public BlockSource {
   const CorpusManifests manifests_;
   BlockSource& inner_;
   mutable Mutex mutex_;
+  CondVar fetched_;
+  std::set<Sha256> fetching_ ATOLL_GUARDED_BY(mutex_);  // by some thread, just now
+  bool writable_ ATOLL_GUARDED_BY(mutex_) = true;       // whether the last block could be written
   std::map<Sha256, Entry> entries_ ATOLL_GUARDED_BY(mutex_);
   std::map<uint64_t, Sha256> by_use_ ATOLL_GUARDED_BY(mutex_);
   uint64_t stamp_ ATOLL_GUARDED_BY(mutex_) = 0;

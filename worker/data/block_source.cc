@@ -7,6 +7,16 @@
 
 namespace atl {
 
+std::vector<std::vector<uint32_t>> TrainingFiles(const std::vector<CorpusManifest>& manifests) {
+  std::vector<std::vector<uint32_t>> out(manifests.size());
+  for (size_t c = 0; c < manifests.size(); ++c) {
+    for (uint32_t f = 0; f < manifests[c].files.size(); ++f) {
+      if (manifests[c].files[f].split == CorpusSplit::kTrain) out[c].push_back(f);
+    }
+  }
+  return out;
+}
+
 uint64_t BlockSizeBytes(const CorpusManifest& manifest, const BlockId& id) {
   const CorpusFile& file = manifest.files.at(id.file);
   const uint64_t area = file.tokens * TokenBytes(manifest.token_type), begin = uint64_t{id.block} * kBlockBytes;

@@ -27,6 +27,8 @@ struct BlockId {
 // The corpora of a job, in the job's order. Immutable while shared.
 using CorpusManifests = std::shared_ptr<const std::vector<CorpusManifest>>;
 
+// Index in the manifest of each training shard, by corpus.
+std::vector<std::vector<uint32_t>> TrainingFiles(const std::vector<CorpusManifest>& manifests);
 // Size of a block, and its hash, by the manifest. Requires an id that is in the manifests.
 uint64_t BlockSizeBytes(const CorpusManifest& manifest, const BlockId& id);
 const Sha256& BlockHash(const CorpusManifest& manifest, const BlockId& id);
@@ -43,6 +45,9 @@ class BlockSource {
  public:
   virtual ~BlockSource() = default;
   virtual absl::StatusOr<std::string> FetchBlock(const BlockId& id) = 0;
+  // Has the block lie where FetchBlock needs no other machine for it, if the source has such a place, with room; errors
+  // as of FetchBlock.
+  virtual absl::Status KeepBlock(const BlockId&) { return absl::OkStatus(); }
 };
 
 }  // namespace atl

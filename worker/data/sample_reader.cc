@@ -8,6 +8,7 @@
 #include "common/base/check.h"
 #include "common/base/mutex.h"
 #include "common/format/corpus_shapes.h"
+#include "worker/data/blocks_ahead.h"
 
 namespace atl {
 namespace {
@@ -18,17 +19,6 @@ constexpr Duration kRetryPause = Milliseconds(500);  // after an Unavailable sou
 size_t MemoryBlocks(const DataSpec& data, const SampleReaderOptions& options) {
   if (options.memory_blocks != 0) return options.memory_blocks;
   return std::min(kMemoryBlocks, data.corpora.size() * (size_t{data.window_blocks} + 2));
-}
-
-// Index in the manifest of each training shard.
-std::vector<std::vector<uint32_t>> TrainingFiles(const std::vector<CorpusManifest>& manifests) {
-  std::vector<std::vector<uint32_t>> out(manifests.size());
-  for (size_t c = 0; c < manifests.size(); ++c) {
-    for (uint32_t f = 0; f < manifests[c].files.size(); ++f) {
-      if (manifests[c].files[f].split == CorpusSplit::kTrain) out[c].push_back(f);
-    }
-  }
-  return out;
 }
 
 }  // namespace
@@ -66,12 +56,15 @@ struct SampleReader::State {
   // Waits until `samples` are read, an error has come or `limit` has passed.
   absl::Status WaitFor(uint32_t samples, Duration limit) ATOLL_REQUIRES(mutex);
   SampleBatch Take(uint32_t samples) ATOLL_REQUIRES(mutex);
+  // Has the source keep the blocks of what is leased now.
+  void KeepAhead() ATOLL_REQUIRES(mutex);
 
   const DataOrder order;
   const std::vector<std::vector<uint32_t>> training_files;
   BlockMemory memory;  // of the reading thread
   const Clock& clock;
   const size_t prefetch;
+  std::unique_ptr<BlocksAhead> blocks_ahead;  // none: nothing is kept ahead
 
   Mutex mutex;
   CondVar changed;
@@ -199,6 +192,13 @@ SampleBatch SampleReader::State::Take(uint32_t samples) {
   return out;
 }
 
+void SampleReader::State::KeepAhead() {
+  if (blocks_ahead == nullptr) return;
+  std::vector<SampleRange> unread;
+  for (const Lease& l : leases) unread.push_back({l.ahead, l.range.end});
+  blocks_ahead->Want(std::move(unread));
+}
+
 SampleReader::SampleReader(std::unique_ptr<State> state) : state_(std::move(state)) {
   state_->thread = std::jthread([s = state_.get()] { s->Run(); });
 }
@@ -217,8 +217,13 @@ absl::StatusOr<std::unique_ptr<SampleReader>> SampleReader::Create(const DataSpe
                                                                    const SampleReaderOptions& options) {
   ATOLL_ASSIGN_OR_RETURN(std::vector<CorpusShape> shapes, ShapesOf(data, *manifests, CorpusSplit::kTrain));
   ATOLL_ASSIGN_OR_RETURN(DataOrder order, DataOrder::Create(data, std::move(shapes)));
-  return std::unique_ptr<SampleReader>(new SampleReader(std::make_unique<State>(
-      std::move(order), std::move(manifests), source, clock, MemoryBlocks(data, options), options.prefetch_samples)));
+  auto state =
+      std::make_unique<State>(order, manifests, source, clock, MemoryBlocks(data, options), options.prefetch_samples);
+  if (options.ahead_blocks > 0) {
+    state->blocks_ahead =
+        std::make_unique<BlocksAhead>(source, std::move(order), std::move(manifests), clock, options.ahead_blocks);
+  }
+  return std::unique_ptr<SampleReader>(new SampleReader(std::move(state)));
 }
 
 absl::Status SampleReader::AddLease(LeaseId lease, const SampleRange& range, uint64_t cursor) {
@@ -229,6 +234,7 @@ absl::Status SampleReader::AddLease(LeaseId lease, const SampleRange& range, uin
   const MutexLock lock(state_->mutex);
   if (state_->Find(lease) != nullptr) return absl::OkStatus();
   state_->leases.push_back({.id = lease, .range = range, .cursor = cursor, .ahead = cursor});
+  state_->KeepAhead();
   state_->changed.NotifyAll();
   return absl::OkStatus();
 }
@@ -237,6 +243,7 @@ void SampleReader::RemoveLease(LeaseId lease) {
   const MutexLock lock(state_->mutex);
   std::erase_if(state_->leases, [lease](const State::Lease& l) { return l.id == lease; });
   std::erase_if(state_->queue, [lease](const State::Sample& s) { return s.lease == lease; });
+  state_->KeepAhead();
   state_->changed.NotifyAll();
 }
 

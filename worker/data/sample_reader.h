@@ -1,7 +1,6 @@
 // Samples in the order of the job's leases: position -> DataOrder -> block -> tokens, read ahead by one thread into a
-// bounded queue. What has been handed out is the cursor; what was read ahead is not, so a crash repeats nothing. A
-// block is fetched when a sample of it is read, never because it is leased: fetches ahead would share the download cap
-// and the link, whose rate the coordinator judges, with updates.
+// bounded queue. What has been handed out is the cursor; what was read ahead is not, so a crash repeats nothing. The
+// blocks of what is leased are kept ahead of it (BlocksAhead), where the source has a place for them.
 #ifndef ATOLL_WORKER_DATA_SAMPLE_READER_H_
 #define ATOLL_WORKER_DATA_SAMPLE_READER_H_
 
@@ -42,6 +41,7 @@ class BlockMemory {
 struct SampleReaderOptions {
   size_t prefetch_samples = 64;  // read ahead at most; at least one
   size_t memory_blocks = 0;      // 1 MiB each; 0: corpora x (window_blocks + 2), at most 256
+  size_t ahead_blocks = 0;       // of leased samples, kept by the source at most; 0: none
 };
 
 // Samples handed out together, in order.
@@ -54,7 +54,8 @@ struct SampleBatch {
 // Thread-safe; one thread takes samples.
 class SampleReader {
  public:
-  // InvalidArgument as ShapesOf and DataOrder::Create. `source` and `clock` outlive the reader, which owns one thread.
+  // InvalidArgument as ShapesOf and DataOrder::Create. `source` and `clock` outlive the reader, which owns two threads
+  // at most.
   static absl::StatusOr<std::unique_ptr<SampleReader>> Create(const DataSpec& data, CorpusManifests manifests,
                                                               BlockSource& source, const Clock& clock,
                                                               const SampleReaderOptions& options = {});

@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/data/block_cache.h"
+#include "worker/data/blocks_ahead.h"
 #include "worker/data/local_blocks.h"
 #include "worker/data/sample_reader.h"
 
@@ -59,9 +60,9 @@ class Data : public testing::Test {
     EXPECT_TRUE(source.ok()) << source.status();
     return *std::move(source);
   }
-  std::unique_ptr<SampleReader> Reader(BlockSource& source, size_t prefetch = 8) {
-    auto reader =
-        SampleReader::Create(data_, manifests_, source, clock_, {.prefetch_samples = prefetch, .memory_blocks = 0});
+  std::unique_ptr<SampleReader> Reader(BlockSource& source, size_t prefetch = 8, size_t ahead = 0) {
+    auto reader = SampleReader::Create(data_, manifests_, source, clock_,
+                                       {.prefetch_samples = prefetch, .memory_blocks = 0, .ahead_blocks = ahead});
     EXPECT_TRUE(reader.ok()) << reader.status();
     return *std::move(reader);
   }
@@ -100,6 +101,7 @@ class Fetcher final : public BlockSource {
   absl::StatusOr<std::string> FetchBlock(const BlockId& id) override {
     const MutexLock lock(mutex_);
     ++fetched_;
+    changed_.NotifyAll();
     if (failures_ > 0) {
       --failures_;
       return failure_;
@@ -115,10 +117,16 @@ class Fetcher final : public BlockSource {
     const MutexLock lock(mutex_);
     return fetched_;
   }
+  // Until so many were asked for.
+  void WaitFor(int fetches) {
+    const MutexLock lock(mutex_);
+    while (fetched_ < fetches) changed_.Wait(mutex_);
+  }
 
  private:
   BlockSource& inner_;
   Mutex mutex_;
+  CondVar changed_;
   int fetched_ ATOLL_GUARDED_BY(mutex_) = 0, failures_ ATOLL_GUARDED_BY(mutex_) = 0;
   absl::Status failure_ ATOLL_GUARDED_BY(mutex_);
 };
@@ -287,7 +295,6 @@ TEST_F(Data, ATroubledSourceIsTriedAgainUntilTheLimit) {
   EXPECT_EQ(waiting->Remaining(), 100u);
 }
 
-// Blocks are not fetched ahead of the samples: leases alone carry nobody over an outage.
 TEST_F(Data, WithoutItsSourceTheReaderGoesAsFarAsTheBlocksThatItHas) {
   data_.corpora.pop_back();
   manifests_->pop_back();
@@ -311,6 +318,70 @@ TEST_F(Data, WithoutItsSourceTheReaderGoesAsFarAsTheBlocksThatItHas) {
   EXPECT_EQ(reader->Cursors(), (std::vector<LeaseCursor>{{LeaseId{1}, end}}));
   source.FailNext(0, absl::OkStatus());
   EXPECT_EQ(reader->Next(1, kLong)->tokens, Expected(*reader, end));
+}
+
+// Each block of the leases once, in the order in which their samples are read.
+TEST_F(Data, BlocksOfLeasesComeInTheOrderOfReading) {
+  const auto source = Local();
+  const auto reader = Reader(*source);
+  const DataOrder& order = reader->order();
+  const std::vector<SampleRange> ranges = {{500, 900}, {0, 300}};
+  std::vector<BlockId> expected;
+  for (const SampleRange& range : ranges) {
+    for (uint64_t position = range.begin; position < range.end; ++position) {
+      const SampleLocation at = order.At(position);
+      for (const uint64_t token : {at.token, at.token + kLength}) {
+        const BlockId id{at.corpus, at.corpus == 0 ? TrainingFiles(*manifests_)[0][at.shard] : 0,
+                         static_cast<uint32_t>(token / (kBlockBytes / sizeof(uint16_t)))};
+        if (std::find(expected.begin(), expected.end(), id) == expected.end()) expected.push_back(id);
+      }
+    }
+  }
+  ASSERT_GT(expected.size(), 2u);
+  EXPECT_EQ(BlocksOf(ranges, 100, order, *manifests_), expected);
+  EXPECT_EQ(BlocksOf(ranges, 2, order, *manifests_), std::vector<BlockId>(expected.begin(), expected.begin() + 2));
+  EXPECT_TRUE(BlocksOf(ranges, 0, order, *manifests_).empty());
+}
+
+// I28: a worker that streams its corpus goes on for as long as its leases last.
+TEST_F(Data, LeasesCarryAReaderOverAnOutage) {
+  data_.window_blocks = 1;
+  const auto local = Local();
+  Fetcher source(*local);
+  const auto cache = CachedBlockSource::Create(*files_, root_ + "/cache", 64 << 20, manifests_, source);
+  ASSERT_TRUE(cache.ok()) << cache.status();
+  const auto reader = Reader(**cache, 1, 32);
+  const uint64_t all = reader->order().SamplesPerEpoch(0);
+  const auto blocks = static_cast<int>(BlocksOf({{0, all}}, 100, reader->order(), *manifests_).size());
+  ASSERT_TRUE(reader->AddLease(LeaseId{1}, {0, all / 2}, 0).ok());
+  ASSERT_TRUE(reader->AddLease(LeaseId{2}, {all / 2, all}, all / 2).ok());
+  ASSERT_TRUE(reader->Next(8, kLong).ok());
+  source.WaitFor(blocks);  // each once, whichever of the two threads wanted it first
+  source.FailNext(1'000'000, absl::UnavailableError("coordinator away"));
+  for (uint64_t read = 8; read + 64 <= all; read += 64) ASSERT_TRUE(reader->Next(64, kLong).ok()) << read;
+  EXPECT_EQ(source.fetched(), blocks);
+}
+
+TEST_F(Data, NothingIsKeptAheadWhereNothingCanBeWritten) {
+  const auto local = Local();
+  Fetcher source(*local);
+  const std::string directory = root_ + "/cache";
+  const auto cache = CachedBlockSource::Create(*files_, directory, 64 << 20, manifests_, source);
+  ASSERT_TRUE(cache.ok()) << cache.status();
+  EXPECT_TRUE((*cache)->KeepBlock({0, 0, 0}).ok());
+  EXPECT_TRUE((*cache)->KeepBlock({0, 0, 0}).ok());
+  EXPECT_EQ(source.fetched(), 1);
+  EXPECT_TRUE(absl::IsInvalidArgument((*cache)->KeepBlock({0, 0, 77})));
+
+  fs::remove_all(directory);
+  std::ofstream(directory) << "no directory";
+  EXPECT_TRUE((*cache)->KeepBlock({0, 0, 1}).ok()) << "fetched, and not written";
+  EXPECT_TRUE((*cache)->KeepBlock({0, 0, 2}).ok());
+  EXPECT_EQ(source.fetched(), 2);
+  const auto small = CachedBlockSource::Create(*files_, root_ + "/small", kBlockBytes - 1, manifests_, source);
+  ASSERT_TRUE(small.ok()) << small.status();
+  EXPECT_TRUE((*small)->KeepBlock({0, 0, 1}).ok());
+  EXPECT_EQ(source.fetched(), 2);
 }
 
 TEST_F(Data, EveryTrainingSampleOfAnEpochComesOnce) {
