@@ -50,7 +50,8 @@ struct DataPlaneParts {
   DataDirectory directory;
   Log& log;
   std::string data_root;  // of corpora served to workers; empty: none
-  unsigned threads = 1;   // of one aggregate pass, and of the making of initial parameters
+  // Of the reading of a round's contributions, of one aggregate pass, and of the making of initial parameters.
+  unsigned threads = 1;
   // What is on disk can no longer be trusted or written: must end the process with the sentence (I24).
   std::function<void(const absl::Status&)> fatal;
 };
@@ -175,6 +176,8 @@ class DataPlane {
   // rounds.cc
   void ReadAndAggregate(const std::shared_ptr<JobData>& data, const struct CloseRound& task, const JobRecord& job,
                         BootNumber boot);
+  // Into inputs_, on up to `threads` threads.
+  absl::Status ReadInputs(const RoundKey& key, const std::vector<ContributionHeader>& contributions);
   void Aggregate(std::shared_ptr<JobData> data, const struct CloseRound& task, const JobRecord& job, BootNumber boot);
   // io executor. Appends the committed updates of the fragment up to that version that the log does not have yet, and
   // flushes. An error must end the process: what the next one recomputes is the way back.

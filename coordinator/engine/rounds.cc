@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/spread.h"
 #include "common/plan/learning_rate.h"
 #include "common/plan/shards.h"
 #include "coordinator/engine/data_plane.h"
@@ -123,13 +124,23 @@ void DataPlane::ReadAndAggregate(const std::shared_ptr<JobData>& data, const str
   // After a restart the segment may hold contributions that were accepted by an earlier process.
   const absl::Status opened = OpenSegment(key, data->layout.digest);
   if (!opened.ok()) return Fail(task.job, opened);
-  inputs_.resize(task.contributions.size());
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    auto bytes = parts_.rounds.ReadContribution(key, task.contributions[i].worker, std::move(inputs_[i]));
-    if (!bytes.ok()) return Fail(task.job, Annotate(bytes.status(), "an accepted contribution cannot be read back"));
-    inputs_[i] = *std::move(bytes);
-  }
+  if (absl::Status read = ReadInputs(key, task.contributions); !read.ok())
+    return Fail(task.job, Annotate(read, "an accepted contribution cannot be read back"));
   Aggregate(data, task, job, boot);
+}
+
+absl::Status DataPlane::ReadInputs(const RoundKey& key, const std::vector<ContributionHeader>& contributions) {
+  inputs_.resize(contributions.size());
+  std::vector<absl::Status> read(contributions.size());
+  Spread(contributions.size(), parts_.threads, [&](size_t first, size_t last) {
+    for (size_t i = first; i < last; ++i) {
+      auto bytes = parts_.rounds.ReadContribution(key, contributions[i].worker, std::move(inputs_[i]));
+      if (bytes.ok()) inputs_[i] = *std::move(bytes);
+      read[i] = bytes.status();
+    }
+  });
+  const auto failed = std::find_if(read.begin(), read.end(), [](const absl::Status& status) { return !status.ok(); });
+  return failed == read.end() ? absl::OkStatus() : *failed;
 }
 
 void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound& task, const JobRecord& job,

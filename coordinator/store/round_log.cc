@@ -205,19 +205,29 @@ void RoundLog::Abandon(const RoundKey& key, const WorkerId& worker) {
 absl::StatusOr<std::vector<std::byte>> RoundLog::ReadContribution(const RoundKey& key, const WorkerId& worker,
                                                                   std::vector<std::byte> out) const {
   ATOLL_ASSIGN_OR_RETURN(const auto segment, Find(key));
-  MutexLock lock(segment->mutex);
-  const RoundContribution* contribution = segment->FindWorker(worker);
-  if (contribution == nullptr || !contribution->accepted) {
-    return absl::NotFoundError(
-        absl::StrCat("no accepted contribution of worker ", worker.value, " in ", segment->path));
+  Digest digest;
+  std::vector<RoundChunk>
+      chunks;  // what is accepted stays as it is: read outside the lock, so that several are at once
+  {
+    MutexLock lock(segment->mutex);
+    const RoundContribution* contribution = segment->FindWorker(worker);
+    if (contribution == nullptr || !contribution->accepted) {
+      return absl::NotFoundError(
+          absl::StrCat("no accepted contribution of worker ", worker.value, " in ", segment->path));
+    }
+    digest = contribution->header.digest;
+    chunks = contribution->chunks;
+    out.resize(contribution->length);
   }
-  out.resize(contribution->length);
+  DigestHasher hasher;
   std::span<std::byte> rest(out);
-  for (const RoundChunk& chunk : contribution->chunks) {
-    ATOLL_RETURN_IF_ERROR(segment->file->ReadAt(chunk.file_offset, rest.first(chunk.bytes)));
+  for (const RoundChunk& chunk : chunks) {
+    const std::span<std::byte> piece = rest.first(chunk.bytes);
+    ATOLL_RETURN_IF_ERROR(segment->file->ReadAt(chunk.file_offset, piece));
+    hasher.Update(piece);  // while the cache has it
     rest = rest.subspan(chunk.bytes);
   }
-  if (DigestOf(out) != contribution->header.digest) {
+  if (hasher.Finish() != digest) {
     return absl::DataLossError(absl::StrCat("the contribution of worker ", worker.value, " in ", segment->path,
                                             " no longer has its digest: the disk has damaged it"));
   }
