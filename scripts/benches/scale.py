@@ -15,7 +15,7 @@ import atoll_harness  # noqa: E402
 WHAT = "1,000 real control streams to one coordinator, and up to 10,000 simulated workers on its core"
 ROUNDS = 5
 STREAMS = 1000
-SIMULATED = [(1000, 1), (10_000, 0)]  # workers and the jobs they share
+SIMULATED = [(1000, 1), (10_000, 10), (10_000, 0)]  # workers and the jobs they share
 ROUND_SECONDS = 10
 DESCRIPTORS = 16_384  # of each process; two of a connection, three ports, and files
 
@@ -47,7 +47,10 @@ def streams(client, rounds):
     with tempfile.TemporaryDirectory(prefix="atoll-bench-scale-") as directory:
         scene = atoll_harness.Scene(pathlib.Path(directory))
         try:
+            manifest = scene.corpus()
             coordinator = scene.coordinator("--connections-per-address", "1024")
+            # Their round stays open, as nobody contributes.
+            scene.submit("job", manifest, steps=1_000_000, inner_steps=10_000, workers={"min": 1, "max": STREAMS, "planned": STREAMS})
             sample = ran(client, "streams", coordinator.ports["control"], coordinator.pid, STREAMS, rounds, ROUND_SECONDS)
             atoll_harness.equal(coordinator.terminate(), 0, "the coordinator's exit status")
             return sample

@@ -3,10 +3,11 @@
 //   bench_scale streams PORT PID WORKERS ROUNDS SECONDS   real control streams to a coordinator that runs already
 //   bench_scale core WORKERS JOBS ROUNDS                  the coordinator's core alone, in this process; 0 jobs: none
 //
-// streams: each worker has a channel of its own, hence a socket, and beats at the interval that it is asked for, all of
-// them spread evenly over it. Nobody answers a heartbeat: one in kProbes is followed on the same stream by the wish for
-// a lease of a job that is none, which the core denies at once and in order, so that the denial tells when the
-// heartbeat has been through. PID is the coordinator's: its processor time and memory are read from /proc.
+// streams: each worker has a channel of its own, hence a socket, becomes a member of the job that it is assigned, and
+// beats at the interval that it is asked for, all of them spread evenly over it, with every metric that a worker's
+// heartbeat may carry; it trains nothing. Nobody answers a heartbeat: one in kProbes is followed on the same stream by
+// the wish for a lease of a job that is none, which the core denies at once and in order, so that the denial tells when
+// the heartbeat has been through. PID is the coordinator's: its processor time and memory are read from /proc.
 // core: as many simulated workers, shared out over the jobs, which they train, if any; each heartbeat is one step of
 // the machine. There are no sockets, threads, contributions.
 #include <malloc.h>
@@ -33,6 +34,8 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/control_stream.h"
 #include "common/rpc/transport_log.h"
+#include "common/telemetry/catalogue.h"
+#include "common/telemetry/metrics.h"
 #include "coordinator/core/core.h"
 
 namespace atl::bench {
@@ -41,7 +44,7 @@ namespace {
 constexpr uint64_t kProbes = 10;
 constexpr char kNoJob[] = "no-such-job";
 constexpr Duration kLongestJoin = Seconds(120);
-constexpr int64_t kStepsAHeartbeat = 10;
+constexpr int64_t kStepsAHeartbeat = 10, kTokensAStep = 8192;
 
 Hello HelloOf(uint64_t index) {
   Hello hello;
@@ -85,13 +88,29 @@ Usage UsageOf(uint64_t pid) {
   return usage;
 }
 
+// One of each metric that a worker tells with its heartbeats.
+std::vector<MetricSample> WorkerMetrics() {
+  Metrics metrics;
+  for (const MetricInfo& info : MetricCatalogue()) {
+    if (info.home != MetricHome::kWorker) continue;
+    if (info.type == MetricType::kCounter) metrics.Add(info.metric, 1);
+    if (info.type == MetricType::kGauge) metrics.Set(info.metric, 1);
+  }
+  std::vector<MetricSample> samples = metrics.HeartbeatSamples();
+  ATOLL_CHECK(!samples.empty(), "a worker's heartbeats carry metrics");
+  return samples;
+}
+
 // What all streams tell. Thread-safe.
 class Tally {
  public:
   void Welcomed(Duration interval) {
     MutexLock lock(mutex_);
-    ++welcomed_;
     interval_ = interval;
+  }
+  void Joined() {
+    MutexLock lock(mutex_);
+    ++joined_;
     changed_.NotifyAll();
   }
   void Answered(Duration after) {
@@ -103,14 +122,14 @@ class Tally {
     if (!ending_) broken_.push_back(why);
     changed_.NotifyAll();
   }
-  // All are welcomed; the interval they are to beat at. Ends the program with the reason where one is refused.
+  // All are members; the interval they are to beat at. Ends the program with the reason where one is refused.
   Duration WaitForAll(uint64_t workers) {
     MutexLock lock(mutex_);
     const SystemClock clock;
     const Instant limit = clock.Now() + kLongestJoin;
-    while (welcomed_ < workers && broken_.empty() && clock.Now() < limit) changed_.WaitFor(mutex_, Seconds(1));
-    if (welcomed_ < workers) {
-      std::cerr << "bench_scale: " << welcomed_ << " of " << workers << " workers were welcomed"
+    while (joined_ < workers && broken_.empty() && clock.Now() < limit) changed_.WaitFor(mutex_, Seconds(1));
+    if (joined_ < workers) {
+      std::cerr << "bench_scale: " << joined_ << " of " << workers << " workers have joined the job"
                 << (broken_.empty() ? "" : ": " + broken_.front()) << "\n";
       std::exit(1);
     }
@@ -137,7 +156,7 @@ class Tally {
  private:
   Mutex mutex_;
   CondVar changed_;
-  uint64_t welcomed_ ATOLL_GUARDED_BY(mutex_) = 0;
+  uint64_t joined_ ATOLL_GUARDED_BY(mutex_) = 0;
   Duration interval_ ATOLL_GUARDED_BY(mutex_){};
   std::vector<double> milliseconds_ ATOLL_GUARDED_BY(mutex_);
   std::vector<std::string> broken_ ATOLL_GUARDED_BY(mutex_);
@@ -155,10 +174,9 @@ class Worker {
                     [this](const absl::Status& status) { tally_.Broken(std::string(status.message())); }});
     (void)stream_->Send(HelloOf(index));
   }
+  // Once it has joined.
   void Beat() {
-    Heartbeat heartbeat;
-    heartbeat.sequence = ++sequence_;
-    (void)stream_->Send(std::move(heartbeat));
+    (void)stream_->Send(NextHeartbeat());
     if ((sequence_ + index_) % kProbes != 0) return;
     asked_ns_ = clock_.Now().ns;
     LeaseRequest wish;
@@ -170,15 +188,35 @@ class Worker {
   void Close() { stream_->Close(absl::OkStatus()); }
 
  private:
+  Heartbeat NextHeartbeat() {
+    Heartbeat heartbeat;
+    heartbeat.sequence = ++sequence_;
+    heartbeat.job = job_;
+    heartbeat.activity = WorkerActivity::kTraining;
+    heartbeat.step = sequence_ * kStepsAHeartbeat;
+    heartbeat.tokens_total = heartbeat.step * kTokensAStep;
+    heartbeat.step_ns = limits::kHeartbeatInterval.ns / kStepsAHeartbeat;
+    heartbeat.loss_micro = 3'000'000;
+    heartbeat.metrics = metrics_;
+    for (MetricSample& sample : heartbeat.metrics) sample.value += static_cast<double>(sequence_);
+    return heartbeat;
+  }
   void Hear(const CoordinatorMessage& message) {
     if (const auto* welcome = std::get_if<Welcome>(&message)) tally_.Welcomed(welcome->heartbeat_interval);
+    if (const auto* given = std::get_if<Assignment>(&message); given != nullptr && job_.value.empty()) {
+      job_ = given->job;
+      (void)stream_->Send(Ready{.job = job_, .step = 0, .applied = {}});
+      tally_.Joined();
+    }
     if (std::holds_alternative<LeaseDenied>(message)) tally_.Answered(Duration{clock_.Now().ns - asked_ns_});
   }
 
   const SystemClock clock_;
   const uint64_t index_;
   Tally& tally_;
+  const std::vector<MetricSample> metrics_ = WorkerMetrics();
   std::shared_ptr<grpc::Channel> channel_;
+  JobId job_;  // set before the tally hears of it, and not again
   uint64_t sequence_ = 0;
   std::atomic<int64_t> asked_ns_ = 0;
   std::unique_ptr<WorkerEnd> stream_;  // first to go: then nothing is heard any more
