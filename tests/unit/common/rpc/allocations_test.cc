@@ -11,10 +11,15 @@
 #include <vector>
 
 #include "common/base/executor.h"
+#include "common/base/wall_time.h"
 #include "common/plan/limits.h"
 #include "common/rpc/bulk_client.h"
 #include "common/rpc/bulk_service.h"
 #include "common/rpc/read_at_source.h"
+#include "common/rpc/tls.h"
+#include "common/trust/access.h"
+#include "common/trust/secret_files.h"
+#include "tests/unit/common/format/temp_dir.h"
 #include "tests/unit/common/rpc/rpc_fixtures.h"
 
 namespace atl {
@@ -71,12 +76,39 @@ class CountingHandler final : public BulkHandler {
   Executor& io_;
 };
 
-class AllocationsTest : public testing::Test {
+struct Securities {
+  ServerSecurity server;
+  ChannelSecurity client;
+};
+
+// Mutual TLS between a coordinator and a worker of one authority.
+Securities Sealed(const std::string& directory) {
+  const int64_t now_s = WallSeconds(SystemClock());
+  const auto authority = Authority::Create(now_s);
+  EXPECT_TRUE(authority.ok()) << authority.status();
+  const auto file = [&](const Identity& identity) {
+    const std::string path = directory + "/" + identity.name + ".pem";
+    EXPECT_TRUE(WriteIdentityFile(path, *IssueIdentity(*authority, identity, now_s)).ok());
+    return path;
+  };
+  return {*MutualTls(file({Role::kCoordinator, "coordinator", ""}), now_s, CheckAccess),
+          *MutualTlsChannel(file({Role::kWorker, "a", ""}), now_s)};
+}
+
+// The parameter: whether the connection is encrypted.
+class AllocationsTest : public testing::TestWithParam<bool> {
  protected:
-  AllocationsTest()
-      : service_(MakeBulkService(handler_, io_, clock_, {})),
-        server_(StartServer({service_.get()})),
-        client_(MakeGrpcBulkClient(BulkChannelTo(server_->port()), clock_, {})) {}
+  AllocationsTest() {
+    const Securities securities =
+        GetParam() ? Sealed(directory_.path())
+                   : Securities{ServerSecurity::PlaintextLoopback(), ChannelSecurity::PlaintextLoopback()};
+    auto server = Server::Start({.address = "127.0.0.1:0"}, securities.server, {service_.get()});
+    EXPECT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    auto channel = MakeBulkChannel({.address = "127.0.0.1:" + std::to_string(server_->port())}, securities.client);
+    EXPECT_TRUE(channel.ok()) << channel.status();
+    client_ = MakeGrpcBulkClient(*std::move(channel), clock_, {});
+  }
   ~AllocationsTest() override {
     client_.reset();
     server_.reset();
@@ -92,8 +124,9 @@ class AllocationsTest : public testing::Test {
   };
   void Download(const Content& content) {
     handler_.served = content;
-    EXPECT_EQ(DownloadAndWait(*client_, {.key = BlobKey{Sha256Of({})}}, std::make_shared<Sink>()).status,
-              absl::OkStatus());
+    EXPECT_EQ(
+        DownloadAndWait(*client_, {.key = BlobKey{Sha256Of({})}, .worker = {"a"}}, std::make_shared<Sink>()).status,
+        absl::OkStatus());
   }
   // What 320 MiB more cost, by the difference of a long and a short transfer: beginning and end count for nothing.
   template <typename Move>
@@ -113,21 +146,25 @@ class AllocationsTest : public testing::Test {
     EXPECT_LT(by_more.library_calls, by_less.library_calls + kMore * 40);
   }
 
+  const TempDir directory_;
   SystemClock clock_;
   ThreadExecutor io_{1};
   CountingHandler handler_{io_};
-  std::unique_ptr<grpc::Service> service_;
+  std::unique_ptr<grpc::Service> service_ = MakeBulkService(handler_, io_, clock_, {});
   std::unique_ptr<Server> server_;
   std::unique_ptr<BulkClient> client_;
 };
 
-TEST_F(AllocationsTest, AnUploadTakesNoMemoryForItsFrames) {
+TEST_P(AllocationsTest, AnUploadTakesNoMemoryForItsFrames) {
   ExpectNothingForAFrame([&](const Content& content) { Upload(content); });
 }
 
-TEST_F(AllocationsTest, ADownloadTakesNoMemoryForItsFrames) {
+TEST_P(AllocationsTest, ADownloadTakesNoMemoryForItsFrames) {
   ExpectNothingForAFrame([&](const Content& content) { Download(content); });
 }
+
+INSTANTIATE_TEST_SUITE_P(Connections, AllocationsTest, testing::Bool(),
+                         [](const auto& sealed) { return sealed.param ? "MutualTls" : "Plaintext"; });
 
 TEST(ReadAtSource, ReadsIntoTheBuffersThatCameBack) {
   struct Zeros {
