@@ -72,6 +72,7 @@ atoll_program_test(flood 900 long)
 atoll_program_test(coordinator_moves 900 long)
 atoll_program_test(out_of_memory 900 long)
 atoll_program_test(memory_cgroup 900 long)
+atoll_program_test(ten_minute_pause 1200 long)
 
 # Every point of crash_points; most of the time goes to those that are runs of their own.
 add_test(NAME long.crash_points COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/crash_points.py)
