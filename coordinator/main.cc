@@ -229,7 +229,7 @@ absl::Status Coordinator::RenewOwnIdentity() {
 }
 
 absl::StatusOr<ServerSecurity> Coordinator::OpenTrust() {
-  if (options_.trust_dir.empty()) return ServerSecurity::PlaintextLoopback();
+  if (options_.insecure) return ServerSecurity::PlaintextLoopback();
   ATOLL_ASSIGN_OR_RETURN(authority_, LoadAuthority(options_.trust_dir));
   ATOLL_RETURN_IF_ERROR(RenewOwnIdentity());
   enrollment_ = std::make_unique<Enrollment>(EnrollmentParts{

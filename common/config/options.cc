@@ -60,16 +60,26 @@ void CheckLoopback(const std::string& option, const std::string& host, std::vect
       absl::StrCat("--", option, " is '", host, "'; without encryption only loopback is allowed: use 127.0.0.1"));
 }
 
+// Plaintext is asked for by name, and never leaves this machine.
+void CheckTrust(const CoordinatorOptions& o, std::vector<std::string>& faults) {
+  if (!o.trust_dir.empty()) {
+    if (o.insecure) faults.emplace_back("--insecure and --trust exclude each other; give one");
+  } else if (!o.insecure) {
+    faults.emplace_back(
+        "--trust is missing; name the directory that 'atoll ca init DIR' makes, or give --insecure, with which nothing "
+        "is encrypted, nobody is asked who he is and only loopback is allowed");
+  } else if (!IsLoopbackHost(o.listen_address)) {
+    faults.push_back(absl::StrCat("--listen is '", o.listen_address,
+                                  "'; with --insecure nothing is encrypted and only loopback is allowed: name the "
+                                  "directory of 'atoll ca init' with --trust, or use 127.0.0.1"));
+  }
+}
+
 std::vector<std::string> FaultsOf(const CoordinatorOptions& o) {
   std::vector<std::string> faults;
   if (o.state_dir.empty())
     faults.emplace_back("--state-dir is missing; name the directory that keeps jobs and checkpoints");
-  if (o.trust_dir.empty() && !IsLoopbackHost(o.listen_address)) {
-    faults.push_back(absl::StrCat("--listen is '", o.listen_address,
-                                  "'; without --trust nothing is encrypted and only loopback is allowed: name the "
-                                  "directory of 'atoll ca init' with --trust, or use 127.0.0.1"));
-  }
-  if (!o.trust_dir.empty() && o.insecure) faults.emplace_back("--insecure and --trust exclude each other; give one");
+  CheckTrust(o, faults);
   if (o.membership_timeout < Seconds(1) || o.membership_timeout > Seconds(3600)) {
     faults.emplace_back("--membership-timeout must be 1s to 1h");
   }
@@ -373,9 +383,10 @@ CoordinatorCommandLine ParseCoordinatorOptions(const std::vector<std::string>& a
                     "copy it.",
                     "ATOLL_COORDINATOR_");
   table.Text("state-dir", o.state_dir, "DIR", "ledger, round logs, snapshots and stored files (required)");
-  table.Text("trust", o.trust_dir, "DIR", "authority made by 'atoll ca init': all connections use mutual TLS");
-  table.Switch("insecure", o.insecure, true, "nothing is encrypted; loopback only");
-  table.Text("listen", o.listen_address, "HOST", "address of all ports; without --trust loopback only");
+  table.Text("trust", o.trust_dir, "DIR",
+             "authority made by 'atoll ca init': all connections use mutual TLS (this or --insecure)");
+  table.Switch("insecure", o.insecure, true, "nothing is encrypted, nobody is asked who he is; loopback only");
+  table.Text("listen", o.listen_address, "HOST", "address of all ports; with --insecure loopback only");
   table.Number("control-port", o.control_port, kHighestPort, "for users and workers; 0: any free port");
   table.Number("bulk-port", o.bulk_port, kHighestPort, "for bulk connections; 0: any free port");
   table.Number("admin-port", o.admin_port, kHighestPort, "of /metrics, /healthz and /readyz; 0: any free port");

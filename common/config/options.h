@@ -26,13 +26,13 @@ std::string PortAfter(const std::string& address, uint32_t by);
 
 struct CoordinatorOptions {
   std::string state_dir;                     // --state-dir: ledger, round log, snapshots, blobs; required
-  std::string listen_address = "127.0.0.1";  // --listen: without --trust loopback only
+  std::string listen_address = "127.0.0.1";  // --listen: with --insecure loopback only
   uint32_t control_port = 7070;              // --control-port: users and workers; 0: any free port
   uint32_t bulk_port = 7071;                 // --bulk-port: the same services for bulk connections; 0: any free port
   uint32_t admin_port = 7072;                // --admin-port: /metrics, /healthz, /readyz; 0: any free port
   uint32_t enroll_port = 7073;               // --enroll-port: of join tokens, with --trust; 0: any free port
-  std::string trust_dir;                     // --trust: the authority made by `atoll ca init`; empty: plaintext
-  bool insecure = false;                     // --insecure: plaintext on loopback, said aloud; not with --trust
+  std::string trust_dir;                     // --trust: the authority made by `atoll ca init`; empty: `insecure`
+  bool insecure = false;                     // --insecure: plaintext on loopback; exactly one of this and --trust
   std::string ports_file;                    // --ports-file: written once all ports are open, as JSON; empty: none
   std::string data_root;                     // --data-root: corpora that workers stream from here; empty: none
   uint32_t threads = 0;                      // --threads: of aggregation; 0: one a core

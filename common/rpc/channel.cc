@@ -38,9 +38,11 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const ChannelOptions&
                                                            const ChannelSecurity& security,
                                                            grpc::ChannelArguments args) {
   if (security.loopback_only() && !IsLoopback(options.address)) {
-    return absl::InvalidArgumentError(absl::StrCat("'", options.address,
-                                                   "' is not a loopback address, and without certificates "
-                                                   "only loopback is allowed: use 127.0.0.1:PORT"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", options.address,
+                     "' is not a loopback address, and without certificates "
+                     "only loopback is allowed: give your identity file with --identity (a worker "
+                     "gets one with --join-token), or use 127.0.0.1:PORT"));
   }
   if (!security.server_name().empty()) args.SetSslTargetNameOverride(security.server_name());
   return grpc::CreateCustomChannel(options.address, security.credentials(), args);

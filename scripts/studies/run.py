@@ -111,7 +111,7 @@ class Run:
     def play(self, corpora, start=None, tasks=False, keep=None):
         """Plays it to the end. `start`: Hugging Face directory of version 0. `keep`: where the outer parameters at the end go."""
         ports_file = self.folder / "ports.json"
-        coordinator = self.start("coordinator", BIN / "atoll-coordinator", "--state-dir", self.folder / "state", "--control-port", 0,
+        coordinator = self.start("coordinator", BIN / "atoll-coordinator", "--insecure", "--state-dir", self.folder / "state", "--control-port", 0,
                                  "--bulk-port", 0, "--admin-port", 0, "--ports-file", ports_file, "--threads", 1)
         while not ports_file.exists():
             if coordinator.poll() is not None:

@@ -196,12 +196,14 @@ class Scene:
         return process
 
     def launch_coordinator(self, *options, name="coordinator", state="state", ports=None, threads=1, through=(), **environment):
-        """Starts one without waiting. `ports`: those of an earlier one, to come back at the same place. `through`: as for a worker."""
+        """Starts one without waiting, in plaintext unless --trust is among the options. `ports`: those of an earlier one, to come back at the
+        same place. `through`: as for a worker."""
         ports = ports or {"control": 0, "bulk": 0, "admin": 0}
         ports_file = self.directory / f"{name}.ports"
         ports_file.unlink(missing_ok=True)
         command = [*through, program("atoll-coordinator"), "--state-dir", self.path(state), "--ports-file", ports_file, "--threads", threads,
-                   *(x for kind, port in ports.items() for x in (f"--{kind}-port", port)), *options]
+                   *(x for kind, port in ports.items() for x in (f"--{kind}-port", port)), *options,
+                   *(() if "--trust" in options else ("--insecure",))]
         coordinator = Coordinator(self, name, command, self.environment(**environment), ports_file)
         self.processes.append(coordinator)
         return coordinator

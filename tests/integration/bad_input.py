@@ -53,12 +53,12 @@ def daemon(scene, name, *options):
 
 def coordinator(scene, *options, state="other"):
     ports = ("--control-port", 0, "--bulk-port", 0, "--admin-port", 0)
-    return daemon(scene, "atoll-coordinator", "--state-dir", scene.path(state), *ports, *options)
+    return daemon(scene, "atoll-coordinator", "--insecure", "--state-dir", scene.path(state), *ports, *options)
 
 
 def with_port_taken(scene):
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        return daemon(scene, "atoll-coordinator", "--state-dir", scene.path("other"), "--control-port",
+        return daemon(scene, "atoll-coordinator", "--insecure", "--state-dir", scene.path("other"), "--control-port",
                       taken.getsockname()[1], "--bulk-port", 0, "--admin-port", 0)
 
 
@@ -69,7 +69,7 @@ def unreachable(scene, *command):
 def in_a_file(scene):
     """A state directory that cannot be made: its parent is a file. (Permissions stop nobody who is root.)"""
     scene.path("file").write_text("")
-    return daemon(scene, "atoll-coordinator", "--state-dir", scene.path("file") / "state")
+    return daemon(scene, "atoll-coordinator", "--insecure", "--state-dir", scene.path("file") / "state")
 
 
 def foreign_ledger(scene):
@@ -217,6 +217,8 @@ def requests(scene):
     yield Case("rollback of a job that is not paused", lambda: scene.atoll("job", "rollback", "kept", "--to", "5", code=None), 3, r"pause it")
     yield Case("name taken", lambda: scene.atoll("job", "submit", edited(scene, "plain", job_text(scene)), "--name", "kept", code=None), 3,
                r"kept exists")
+    yield Case("another machine without an identity", lambda: scene.atoll("--endpoint", "192.0.2.1:7070", "job", "list", code=None), 2,
+               r"192\.0\.2\.1:7070' is not a loopback address.*--identity")
     yield Case("unreachable coordinator", lambda: unreachable(scene, "job", "list"), 5, r"127\.0\.0\.1:\d+")
     yield Case("unreachable coordinator, watching", lambda: unreachable(scene, "job", "watch", "kept"), 5, r"127\.0\.0\.1:\d+")
     yield Case("timeout", lambda: scene.atoll("--timeout", "300ms", "job", "wait", "kept", code=None), 124, r"--timeout")
@@ -225,17 +227,24 @@ def requests(scene):
 def programs(scene):
     yield Case("unknown option of the coordinator", lambda: daemon(scene, "atoll-coordinator", "--state-dri", "x"), 2, r"--state-dri; did you mean --state-dir")
     yield Case("no state directory", lambda: daemon(scene, "atoll-coordinator"), 2, r"--state-dir is missing")
+    yield Case("neither certificates nor --insecure", lambda: daemon(scene, "atoll-coordinator", "--state-dir", scene.path("other")), 2,
+               r"--trust is missing; .*'atoll ca init DIR'.* --insecure, .*loopback")
     yield Case("address that is not loopback", lambda: coordinator(scene, "--listen", "0.0.0.0"), 2, r"only loopback is allowed: name .* --trust")
     yield Case("port in use", lambda: with_port_taken(scene), 1, r"--control-port.*127\.0\.0\.1:\d+.*(in use|another)")
     yield Case("state directory in use", lambda: coordinator(scene, state="state"), 1, r"is in use by process \d+")
     yield Case("unwritable state directory", lambda: in_a_file(scene), 1, r"/file: Not a directory; .*name another path")
-    yield Case("file as the state directory", lambda: daemon(scene, "atoll-coordinator", "--state-dir", edited(scene, "state", "x")), 1,
+    yield Case("file as the state directory", lambda: daemon(scene, "atoll-coordinator", "--insecure", "--state-dir", edited(scene, "state", "x")), 1,
                r"state\.yaml: Not a directory; .*name another path")
     yield Case("ledger of another program", lambda: foreign_ledger(scene), 1, r"ledger\.sqlite")
     yield Case("missing data root of the coordinator", lambda: coordinator(scene, "--data-root", scene.path("nowhere")), 1, r"--data-root .*nowhere is not there")
     yield Case("file as the coordinator's data root", lambda: coordinator(scene, "--data-root", edited(scene, "root", "x")), 1,
                r"--data-root .*root\.yaml is no directory")
     yield Case("unknown option of the worker", lambda: daemon(scene, "atoll-worker", "--cordinator", "x"), 2, r"--cordinator; did you mean --coordinator")
+    yield Case("worker without an identity, to another machine", lambda: daemon(scene, "atoll-worker", "--coordinator", "192.0.2.1:7070", "--cache-dir",
+                                                                                scene.path("cache")), 2, r"192\.0\.2\.1:7070' is not a loopback address.*--identity")
+    yield Case("bulk of a worker without an identity, to another machine",
+               lambda: daemon(scene, "atoll-worker", "--coordinator-bulk", "192.0.2.1:7071", "--cache-dir", scene.path("cache")), 2,
+               r"192\.0\.2\.1:7071' is not a loopback address.*--join-token")
     yield Case("missing data root of the worker", lambda: daemon(scene, "atoll-worker", "--data-root", scene.path("nowhere")), 3, r"--data-root .*nowhere")
     yield Case("file as the worker's data root", lambda: daemon(scene, "atoll-worker", "--data-root", edited(scene, "root", "x")), 3,
                r"--data-root .*root\.yaml is no directory")

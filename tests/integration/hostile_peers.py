@@ -216,9 +216,12 @@ class Stalled(threading.Thread):
 
 
 def check_plaintext_stays_at_home(scene):
-    """S26."""
+    """S26: only where it is asked for by name, and only on loopback. That --insecure brings up plaintext on loopback, all below shows."""
+    said = scene.run("atoll-coordinator", "--state-dir", scene.path("unasked"), code=2).err
+    check("--trust is missing" in said and "--insecure" in said, f"it said {said!r}")
+    check(not scene.path("unasked").exists(), "a coordinator that may not start has made its state directory")
     coordinator = scene.launch_coordinator("--listen", "0.0.0.0", name="open", state="open")
-    check(coordinator.end() != 0, "a coordinator without --trust listens everywhere")
+    check(coordinator.end() != 0, "a coordinator with --insecure listens everywhere")
     check("--trust" in coordinator.log() and "0.0.0.0" in coordinator.log(), f"it said {coordinator.log()!r}")
 
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -43,7 +44,7 @@ TEST(CoordinatorOptions, NeedAStateDirectory) {
   EXPECT_FALSE(line.options.has_value());
   EXPECT_EQ(line.exit_code, 2);
   EXPECT_THAT(line.text, HasSubstr("--state-dir is missing"));
-  const auto good = Coordinator({"--state-dir", "/srv/atoll"});
+  const auto good = Coordinator({"--state-dir", "/srv/atoll", "--insecure"});
   ASSERT_TRUE(good.options.has_value()) << good.text;
   EXPECT_EQ(good.options->state_dir, "/srv/atoll");
   EXPECT_EQ(good.options->control_port, 7070u);
@@ -51,7 +52,7 @@ TEST(CoordinatorOptions, NeedAStateDirectory) {
 }
 
 TEST(CoordinatorOptions, AFlagWinsOverTheEnvironmentAndThatOverTheFile) {
-  const TemporaryFile file("state_dir: /file\ncontrol-port: 1001\nbulk-port: 1002\nadmin-port: 1003\n");
+  const TemporaryFile file("state_dir: /file\ninsecure: true\ncontrol-port: 1001\nbulk-port: 1002\nadmin-port: 1003\n");
   const Environment environment = {{"ATOLL_COORDINATOR_CONFIG", file.path()},
                                    {"ATOLL_COORDINATOR_BULK_PORT", "2002"},
                                    {"ATOLL_COORDINATOR_ADMIN_PORT", "2003"},
@@ -108,7 +109,7 @@ Environment ServiceLinks(const std::string& service) {
 
 TEST(CommonOptions, ServiceLinksOfKubernetesAreNoOptions) {
   for (const char* service : {"ATOLL", "ATOLL_COORDINATOR", "ATOLL_WORKER", "ATOLL_COORDINATOR_HEAD"}) {
-    const auto coordinator = Coordinator({"--state-dir=/x"}, ServiceLinks(service));
+    const auto coordinator = Coordinator({"--state-dir=/x", "--insecure"}, ServiceLinks(service));
     EXPECT_TRUE(coordinator.options.has_value()) << coordinator.text;
     const auto worker = Worker({}, ServiceLinks(service));
     EXPECT_TRUE(worker.run.has_value()) << worker.text;
@@ -140,18 +141,57 @@ TEST(CoordinatorOptions, RefuseBadFiles) {
               HasSubstr("cannot read the configuration file '/nowhere'"));
 }
 
+// S26
+TEST(CoordinatorOptions, PlaintextIsAskedForByName) {
+  const std::vector<std::string> state = {"--state-dir=/x"};
+  const auto with = [&state](const std::string& option) {
+    std::vector<std::string> arguments = state;
+    arguments.push_back(option);
+    return arguments;
+  };
+  const auto refuses = [](const CoordinatorCommandLine& line, const std::string& why) {
+    EXPECT_FALSE(line.options.has_value());
+    EXPECT_EQ(line.exit_code, 2);
+    EXPECT_THAT(line.text, HasSubstr(why));
+    EXPECT_EQ(std::count(line.text.begin(), line.text.end(), '\n'), 2) << line.text;  // one fault, and where help is
+  };
+  const std::string missing =
+      "--trust is missing; name the directory that 'atoll ca init DIR' makes, or give --insecure, with which nothing "
+      "is "
+      "encrypted, nobody is asked who he is and only loopback is allowed";
+  refuses(Coordinator(state), missing);
+  refuses(Coordinator(with("--listen=0.0.0.0")), missing);
+  refuses(Coordinator(with("--insecure=false")), missing);
+  refuses(Coordinator(with("--trust=")), missing);
+  refuses(Coordinator(state, {{"ATOLL_COORDINATOR_INSECURE", "false"}}), missing);
+  refuses(Coordinator(with("--insecure"), {{"ATOLL_COORDINATOR_TRUST", "/ca"}}), "exclude each other");
+
+  const std::vector<CoordinatorCommandLine> plaintext = {Coordinator(with("--insecure")),
+                                                         Coordinator(state, {{"ATOLL_COORDINATOR_INSECURE", "true"}})};
+  for (const CoordinatorCommandLine& line : plaintext) {
+    ASSERT_TRUE(line.options.has_value()) << line.text;
+    EXPECT_TRUE(line.options->insecure);
+  }
+  const std::vector<CoordinatorCommandLine> trusted = {Coordinator(with("--trust=/ca")),
+                                                       Coordinator(state, {{"ATOLL_COORDINATOR_TRUST", "/ca"}})};
+  for (const CoordinatorCommandLine& line : trusted) {
+    ASSERT_TRUE(line.options.has_value()) << line.text;
+    EXPECT_FALSE(line.options->insecure);
+    EXPECT_EQ(line.options->trust_dir, "/ca");
+  }
+}
+
 TEST(CoordinatorOptions, ListenOnLoopbackOnly) {
-  EXPECT_THAT(Coordinator({"--state-dir=/x", "--listen=0.0.0.0"}).text,
+  EXPECT_THAT(Coordinator({"--state-dir=/x", "--insecure", "--listen=0.0.0.0"}).text,
               HasSubstr("only loopback is allowed: name the directory of 'atoll ca init'"));
-  EXPECT_THAT(Coordinator({"--state-dir=/x", "--listen=127.0.0.1.example.com"}).text,
+  EXPECT_THAT(Coordinator({"--state-dir=/x", "--insecure", "--listen=127.0.0.1.example.com"}).text,
               HasSubstr("only loopback is allowed"));
-  EXPECT_TRUE(Coordinator({"--state-dir=/x", "--listen=127.0.0.2"}).options.has_value());
+  EXPECT_TRUE(Coordinator({"--state-dir=/x", "--insecure", "--listen=127.0.0.2"}).options.has_value());
   EXPECT_TRUE(Coordinator({"--state-dir=/x", "--listen=0.0.0.0", "--trust=/ca"}).options.has_value());
   EXPECT_EQ(Worker({"--join-token=/t", "--cache-dir=/c"}).run->identity, "/c/identity.pem");
   EXPECT_EQ(Worker({"--coordinator=h:8000"}).run->coordinator_enroll, "h:8003");
   EXPECT_THAT(Worker({"--coordinator-enroll=h"}).text, HasSubstr("--coordinator-enroll is 'h'; it must be HOST:PORT"));
-  EXPECT_THAT(Coordinator({"--state-dir=/x", "--insecure", "--trust=/ca"}).text, HasSubstr("exclude each other"));
-  EXPECT_TRUE(Coordinator({"--state-dir=/x", "--listen=::1"}).options.has_value());
+  EXPECT_TRUE(Coordinator({"--state-dir=/x", "--insecure", "--listen=::1"}).options.has_value());
 }
 
 TEST(WorkerOptions, TheIdentityOfAnEarlierStartIsTaken) {
@@ -170,9 +210,10 @@ TEST(CoordinatorOptions, HoldRelationsBetweenOptions) {
   EXPECT_THAT(Coordinator({"--state-dir=/x", "--bulk-port=7070"}).text, HasSubstr("7070 is used twice"));
   EXPECT_THAT(Coordinator({"--state-dir=/x", "--connections-per-address=0"}).text, HasSubstr("must be 1 to 1024"));
   EXPECT_THAT(Coordinator({"--state-dir=/x", "--disk-budget=1MiB"}).text, HasSubstr("must be at least 64MiB"));
-  EXPECT_EQ(Coordinator({"--state-dir=/x", "--disk-budget=64MiB"}).options->disk_budget_bytes, uint64_t{64} << 20);
-  EXPECT_TRUE(
-      Coordinator({"--state-dir=/x", "--control-port=0", "--bulk-port=0", "--admin-port=0"}).options.has_value());
+  EXPECT_EQ(Coordinator({"--state-dir=/x", "--insecure", "--disk-budget=64MiB"}).options->disk_budget_bytes,
+            uint64_t{64} << 20);
+  EXPECT_TRUE(Coordinator({"--state-dir=/x", "--insecure", "--control-port=0", "--bulk-port=0", "--admin-port=0"})
+                  .options.has_value());
 }
 
 TEST(CoordinatorOptions, HelpAndVersionGoToStandardOutput) {
@@ -302,7 +343,7 @@ TEST(CoordinatorOptions, VerifyAndReplayAreCommandsOfTheirOwn) {
   EXPECT_EQ(verify.audit->state_dir, "/s");
   EXPECT_TRUE(verify.audit->json);
   EXPECT_TRUE(Coordinator({"replay", "--state=/s"}).audit->replay);
-  EXPECT_FALSE(Coordinator({"--state-dir=/s"}).audit.has_value());
+  EXPECT_FALSE(Coordinator({"--state-dir=/s", "--insecure"}).audit.has_value());
   EXPECT_THAT(Coordinator({"replay"}).text, HasSubstr("--state is missing"));
   EXPECT_EQ(Coordinator({"replay"}).exit_code, 2);
   EXPECT_THAT(Coordinator({"verfy"}).text, HasSubstr("did you mean 'verify'?"));

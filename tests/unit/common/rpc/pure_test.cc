@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -183,8 +184,12 @@ TEST(ChannelTest, OnlyLoopbackWithoutCertificates) {
   for (const char* address : {"10.0.0.1:7700", "127.example.org:1", "example.org:1", "127.0.0.1", "0.0.0.0:1", ""}) {
     EXPECT_FALSE(IsLoopback(address)) << address;
   }
-  EXPECT_EQ(MakeControlChannel({.address = "10.0.0.1:1"}, ChannelSecurity::PlaintextLoopback()).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  for (const auto make : {MakeControlChannel, MakeBulkChannel}) {
+    const absl::Status refused = make({.address = "10.0.0.1:1"}, ChannelSecurity::PlaintextLoopback()).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(refused.message(), testing::HasSubstr("'10.0.0.1:1' is not a loopback address"));
+    EXPECT_THAT(refused.message(), testing::HasSubstr("--identity (a worker gets one with --join-token)"));
+  }
 }
 
 }  // namespace
