@@ -24,6 +24,7 @@
 #include "common/rpc/bulk.h"
 #include "coordinator/aggregate/contribution_screener.h"
 #include "coordinator/core/events.h"
+#include "coordinator/engine/download_rights.h"
 #include "coordinator/engine/job_data.h"
 #include "coordinator/store/blob_store.h"
 #include "coordinator/store/ledger.h"
@@ -93,7 +94,7 @@ class DataPlane {
   // every fragment has a snapshot of its last version, else what is older than the newest one.
   void DropEnded(const JobView& view);
   // At the start, of each job: checkpoints that the ledger has dropped, and of an ended one those that it never had
-  // whole. A process that dies leaves them.
+  // whole and what DropEnded drops. A process that dies leaves them.
   void DropForgotten(const JobView& view);
   // How many have their parameters in memory. Thread-safe.
   size_t JobsInMemory() const ATOLL_EXCLUDES(mutex_);
@@ -118,7 +119,9 @@ class DataPlane {
 
   // ---- downloads and blobs; thread-safe ----
 
+  // Also the refusals of rights().
   void OpenDownload(const DownloadRequest& request, DownloadReply reply);
+  DownloadRights& rights() { return rights_; }
   BlobStore& blobs() { return parts_.blobs; }
   // ResourceExhausted when this many bytes more would leave less than a tenth of the disk free. May block.
   absl::Status CheckRoom(uint64_t bytes) const;
@@ -207,6 +210,7 @@ class DataPlane {
   absl::StatusOr<DownloadContent> OpenBlock(const BlockKey& key);
 
   DataPlaneParts parts_;
+  DownloadRights rights_;
   mutable Mutex mutex_;
   std::function<void(Event)> sink_ ATOLL_GUARDED_BY(mutex_);
   std::map<JobId, std::shared_ptr<JobData>> jobs_ ATOLL_GUARDED_BY(mutex_);

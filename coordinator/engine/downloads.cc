@@ -53,6 +53,7 @@ class BlockReader {
 }  // namespace
 
 void DataPlane::OpenDownload(const DownloadRequest& request, DownloadReply reply) {
+  if (absl::Status may = rights_.Check(request); !may.ok()) return reply(std::move(may));
   // What every worker asks for as soon as it is published does not wait for the log that it is being written to.
   if (std::optional<DownloadContent> newest = FindNewest(request.key)) return reply(*std::move(newest));
   parts_.io.Post([this, request, reply = std::move(reply)] { reply(Open(request)); });

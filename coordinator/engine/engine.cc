@@ -62,6 +62,7 @@ struct Engine::State {
                   .completed = [this](std::function<void()> work) { PostBeside(std::move(work)); },
                   .release = [this](Effects effects) { Release(effects); },
                   .fatal = p.fatal}) {
+    p.data.rights().Recover(recovered);
     observer.Recover(recovered, p.ledger, [this](std::function<void()> work) { Post(std::move(work)); });
   }
 
@@ -95,9 +96,10 @@ struct Engine::State {
   }
   void Step(const Event& event) { Push(TakeStep(event)); }
 
-  // Acceptances are flushed beside the commit, and what is to be loaded is known to be from here on; everything else
-  // waits for it.
+  // Acceptances are flushed beside the commit, and what is to be loaded and who may fetch is known from here on;
+  // everything else waits for it.
   void Push(Effects effects) {
+    parts.data.rights().Apply(effects.records);
     for (const Task& task : effects.tasks) {
       if (const auto* flush = std::get_if<FlushAcceptance>(&task)) parts.data.FlushAcceptance(flush->upload);
       if (const auto* load = std::get_if<PrepareParameters>(&task)) parts.data.Expect(load->job);
@@ -173,13 +175,6 @@ struct Engine::State {
     std::visit(Visitor{*this}, task);
   }
 
-  // Of what was decided before this process.
-  void DropLeftOvers(const JobId& job) {
-    const JobView view = *core->ViewJob(job, parts.clock.Now());
-    parts.data.DropForgotten(view);
-    if (HasEnded(view.record.state)) parts.data.DropEnded(view);
-  }
-
   JobRecord RecordOf(const JobId& job) const { return core->ViewJob(job, parts.clock.Now())->record; }
 
   void Deliver(const UploadVerdict& verdict) {
@@ -237,7 +232,8 @@ Engine::~Engine() {
 
 void Engine::Start(const std::map<JobId, std::string>& damaged_logs, const std::vector<DamagedRound>& damaged_rounds) {
   for (const DamagedRound& round : damaged_rounds) state_->Note({round.job, "round log damaged", round.what, {}});
-  for (const JobId& job : state_->core->Jobs()) state_->DropLeftOvers(job);
+  for (const JobId& job : state_->core->Jobs())
+    state_->parts.data.DropForgotten(*state_->core->ViewJob(job, state_->parts.clock.Now()));
   state_->Push(state_->core->Start(state_->parts.clock.Now(), damaged_logs));
 }
 

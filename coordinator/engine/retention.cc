@@ -73,6 +73,7 @@ void DataPlane::DropForgotten(const JobView& view) {
       parts_.log.Warn("checkpoint that the ledger does not have",
                       {{"job", job.value}, {"step", step}, {"reason", "the ledger is an older copy than this file"}});
   });
+  if (HasEnded(view.record.state)) DropEnded(view);
 }
 
 }  // namespace atl

@@ -208,6 +208,7 @@ class HostileMember(threading.Thread):
         """Of what there is none of, or what is no name."""
         kind, wanted, codes = self.random.choice([
             ("download of no version", (1, [(1, JOB), (2, [(1, 0), (2, 1 << 40)])]), (NOT_FOUND, INVALID_ARGUMENT)),
+            ("download of a job that is not its own", (2, [(1, "other"), (2, [(1, 0)]), (3, 1)]), (UNAVAILABLE,)),
             ("download of no fragment", (2, [(1, JOB), (2, [(1, 999)]), (3, 1)]), (NOT_FOUND, INVALID_ARGUMENT)),
             ("download of a path", (3, [(1, JOB), (2, "0" * 64), (3, "../../state/ledger.db"), (4, 0)]), (INVALID_ARGUMENT,)),
             ("download of no hash", (4, "%2e%2e%2fledger"), (INVALID_ARGUMENT,)),
