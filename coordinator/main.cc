@@ -3,11 +3,9 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
-#include <future>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -26,6 +24,7 @@
 #include "common/base/log.h"
 #include "common/base/open_files.h"
 #include "common/base/private_memory.h"
+#include "common/base/service_manager.h"
 #include "common/base/stop_wait.h"
 #include "common/base/system_random.h"
 #include "common/base/wall_time.h"
@@ -53,6 +52,7 @@
 #include "coordinator/service/enroll_service.h"
 #include "coordinator/service/job_api.h"
 #include "coordinator/service/ports.h"
+#include "coordinator/service/vitals.h"
 #include "coordinator/store/disk_budget.h"
 #include "coordinator/store/held_rounds.h"
 #include "coordinator/store/sqlite_ledger.h"
@@ -70,7 +70,6 @@ constexpr int kExitStorage = 74;  // the disk could no longer be written; nothin
 
 constexpr Duration kDiskCheckInterval = Seconds(5);
 constexpr Duration kShutdownLimit = Seconds(2);
-constexpr Duration kProbeLimit = Seconds(2);
 
 // Blocks the signals in every thread made from here on; the returned set is for sigwait.
 sigset_t BlockStopSignals() {
@@ -104,8 +103,8 @@ int Fail(const absl::Status& status) {
 // Everything of one running coordinator, in the order of construction.
 class Coordinator {
  public:
-  explicit Coordinator(const CoordinatorOptions& options)
-      : options_(options), log_(options.log), directory_(options.state_dir) {}
+  Coordinator(const CoordinatorOptions& options, ServiceManager manager)
+      : options_(options), manager_(std::move(manager)), log_(options.log), directory_(options.state_dir) {}
 
   absl::Status Start();
   void WaitForSignal(const sigset_t& signals);
@@ -125,15 +124,19 @@ class Coordinator {
   }
   absl::StatusOr<std::unique_ptr<Server>> Listen(const char* option, uint32_t port, const ServerSecurity& security,
                                                  const std::vector<grpc::Service*>& services) const;
-  absl::Status EngineAnswers();
   absl::Status WritePortsFile();
   void WatchDiskAndCertificate(std::stop_token stop);
   void Opened(const std::string& port, Server& server);
+  // The service manager, where there is one, takes note or is said not to.
+  void Tell(const absl::Status& told) {
+    if (!told.ok()) log_.Warn("service manager", {{"reason", std::string(told.message())}});
+  }
   CoordinatorCapacity Capacity() const;
   std::function<CorpusCopy(const CorpusManifest&)> CorpusCopies() const;
   [[noreturn]] void Die(const absl::Status& status);
 
   const CoordinatorOptions options_;
+  const ServiceManager manager_;
   SystemClock clock_;
   Log log_;
   DataDirectory directory_;
@@ -160,13 +163,14 @@ class Coordinator {
   AuditTrail trail_{log_, clock_};
   CallGuard guard_{trail_, clock_};
   Ports ports_{log_};
+  Vitals vitals_{{[this](std::function<void()> answer) { engine_->Probe(std::move(answer)); }, ports_, manager_, log_}};
   std::unique_ptr<Enrollment> enrollment_;  // with --trust
   std::vector<std::unique_ptr<grpc::Service>> services_;
   // Executors end before what their jobs use, so they are declared after it.
   std::unique_ptr<ThreadExecutor> ledger_executor_, io_, snapshot_io_, compute_, calls_, logs_executor_;
   std::unique_ptr<Server> control_server_, bulk_server_, enroll_server_;
   std::unique_ptr<HttpServer> web_;
-  std::jthread engine_thread_, disk_thread_;
+  std::jthread engine_thread_, disk_thread_, vitals_thread_;
 };
 
 void Coordinator::Die(const absl::Status& status) {
@@ -275,11 +279,8 @@ absl::Status Coordinator::OpenPorts() {
   Opened("bulk", *bulk_server_);
   ATOLL_RETURN_IF_ERROR(OpenEnrollPort());
   WebHandlers handlers;
-  handlers.probes.healthy = [this] {
-    const absl::Status engine = EngineAnswers();
-    return engine.ok() ? ports_.Answering() : engine;
-  };
-  handlers.probes.ready = [this] { return EngineAnswers(); };
+  handlers.probes.healthy = [this] { return vitals_.Healthy(); };
+  handlers.probes.ready = [this] { return vitals_.EngineAnswers(); };
   ATOLL_ASSIGN_OR_RETURN(
       web_, StartWebServer({.address = AdminAddress(), .port = static_cast<int>(options_.admin_port)}, metrics_,
                            std::move(handlers)));
@@ -295,16 +296,6 @@ absl::StatusOr<std::unique_ptr<Server>> Coordinator::Listen(const char* option, 
   auto server = Server::Start(server_options, security, services);
   if (!server.ok()) return Annotate(server.status(), option);
   return server;
-}
-
-// That the engine turns. Its ledger may take long to flush: a coordinator on a slow disk is well, and to start it again
-// would help nobody. The answer may come after the probe has given up.
-absl::Status Coordinator::EngineAnswers() {
-  auto answered = std::make_shared<std::promise<void>>();
-  std::future<void> answer = answered->get_future();
-  engine_->Probe([answered] { answered->set_value(); });
-  if (answer.wait_for(std::chrono::nanoseconds(kProbeLimit.ns)) == std::future_status::ready) return absl::OkStatus();
-  return absl::DeadlineExceededError("the engine has not answered for 2 s");
 }
 
 absl::Status Coordinator::WritePortsFile() {
@@ -357,6 +348,8 @@ absl::Status Coordinator::Start() {
   ATOLL_RETURN_IF_ERROR(OpenPorts());
   ATOLL_RETURN_IF_ERROR(WritePortsFile());
   disk_thread_ = std::jthread([this](std::stop_token stop) { WatchDiskAndCertificate(std::move(stop)); });
+  Tell(manager_.Ready());
+  vitals_thread_ = std::jthread([this](const std::stop_token& stop) { vitals_.Run(stop); });
   log_.Info("coordinator ready", {{"version", kVersion},
                                   {"boot", boot.value},
                                   {"state_dir", options_.state_dir},
@@ -423,7 +416,6 @@ void Coordinator::WatchDiskAndCertificate(std::stop_token stop) {
     const size_t jobs_now = data_->JobsInMemory();
     if (ports_.TellTurnedAway() || jobs_now < std::exchange(jobs, jobs_now)) looks = 3;
     if (jobs_now == 0 || (looks > 0 && looks-- > 0)) malloc_trim(0);
-    ports_.Dial();
     WaitForStop(stop, kDiskCheckInterval);
   }
 }
@@ -432,10 +424,13 @@ void Coordinator::WaitForSignal(const sigset_t& signals) {
   int signal = 0;
   sigwait(&signals, &signal);
   log_.Info("stopping", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
+  Tell(manager_.Stopping());
 }
 
 void Coordinator::Stop() {
+  vitals_thread_.request_stop();
   disk_thread_ = {};
+  vitals_thread_ = {};
   if (control_server_) control_server_->AnnounceShutdown();
   web_.reset();
   if (enroll_server_) enroll_server_->Shutdown(kShutdownLimit);
@@ -476,7 +471,7 @@ int main(int argc, char** argv) {
     (line.exit_code == 0 ? std::cout : std::cerr) << line.text;
     return line.exit_code;
   }
-  atl::Coordinator coordinator(*line.options);
+  atl::Coordinator coordinator(*line.options, atl::ServiceManager(environment, ::getpid()));
   for (const std::string& resolved : line.resolved) coordinator.log().Debug("option", {{"value", resolved}});
   const absl::Status started = coordinator.Start();
   if (!started.ok()) {

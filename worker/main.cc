@@ -13,6 +13,7 @@
 #include "common/base/last_word.h"
 #include "common/base/log.h"
 #include "common/base/private_memory.h"
+#include "common/base/service_manager.h"
 #include "common/base/time.h"
 #include "common/config/environment.h"
 #include "common/config/options.h"
@@ -126,7 +127,8 @@ int main(int argc, char** argv) {
   if (line.run->island.rank > 0) return atl::RunIslandFollower(*line.run, plugin, ATOLL_VERSION, clock, log);
   const atl::RunningMark mark(line.run->cache_dir, line.run->name);
   if (!atl::WaitWhilePaused(*line.run, clock, log)) return atl::kWorkerLeft;
-  const atl::WorkerOutcome end = atl::RunWorker(*line.run, plugin, ATOLL_VERSION, clock, log);
+  const atl::ServiceManager manager(environment, getpid());
+  const atl::WorkerOutcome end = atl::RunWorker(*line.run, plugin, ATOLL_VERSION, manager, clock, log);
   if (!end.paused) return end.exit_code;
   // As a new process: whatever the device still holds for this one goes back to the owner.
   std::vector<std::string> lines = atl::LinesOf(environment);

@@ -1,7 +1,10 @@
 #!/usr/bin/python3
-"""The units of deploy/ and the commands of docs/operations.md speak of the same directories and the same user."""
+"""The units of deploy/ can be read, may write what their programs write, and speak of the same directories and the same user as
+the commands of docs/operations.md."""
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
 
 COORDINATOR = "deploy/systemd/atoll-coordinator.service"
@@ -43,16 +46,40 @@ def checked_worker(root, page):
         yield f"{PAGE}: the check before a worker joins is not '{command}', the options of {WORKER}"
 
 
+def writable(root):
+    """What a program writes lies where its unit lets it write."""
+    for unit, options in ((COORDINATOR, ("--state-dir",)), (WORKER, ("--identity", "--cache-dir"))):
+        if "ProtectSystem=strict" not in (root / unit).read_text():
+            continue
+        places = [pathlib.PurePath(place) for place in setting(root, unit, "ReadWritePaths").split()]
+        command = setting(root, unit, "ExecStart")
+        for option in options:
+            for path in re.findall(rf"{option} (\S+)", command):
+                if not any(pathlib.PurePath(path).is_relative_to(place) for place in places):
+                    yield f"{unit}: {option} {path} is not below ReadWritePaths, {', '.join(map(str, places))}"
+
+
+def parsed(root):
+    """systemd has nothing to say about them, where it is there, but that the programs are not installed here."""
+    if shutil.which("systemd-analyze") is None:
+        return
+    for unit in (COORDINATOR, WORKER, BACKUP):
+        said = subprocess.run(["systemd-analyze", "verify", str(root / unit)], capture_output=True, text=True).stderr
+        for line in said.splitlines():
+            if pathlib.PurePath(unit).name in line and not line.endswith("is not executable: No such file or directory"):
+                yield f"{unit}: systemd-analyze verify says: {line}"
+
+
 def check(root):
     """What is wrong, a sentence each."""
     root = pathlib.Path(root)
     page = (root / PAGE).read_text()
-    return [*backups(root, page), *users(root, page), *checked_worker(root, page)]
+    return [*backups(root, page), *users(root, page), *checked_worker(root, page), *writable(root), *parsed(root)]
 
 
 def main():
     faults = check(pathlib.Path(__file__).resolve().parent.parent.parent)
-    print("\n".join(faults) or "units and their page agree")
+    print("\n".join(faults) or "units can be read and agree with their page")
     return 1 if faults else 0
 
 

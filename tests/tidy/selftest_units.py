@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """check_units.py refuses each planted violation."""
 
+import shutil
 import unittest
 
 import check_units
@@ -24,8 +25,8 @@ class Units(Tree):
         self.unit(check_units.BACKUP, "/bin/atoll-backup /var/lib/atoll/state /mnt 7")
         self.write(check_units.PAGE, PAGE)
 
-    def unit(self, path, command, user="atoll"):
-        self.write(path, f"[Service]\nUser={user}\nExecStart={command}\n")
+    def unit(self, path, command, user="atoll", more=""):
+        self.write(path, f"[Service]\nUser={user}\nExecStart={command}\n{more}")
 
     def test_agreement_passes(self):
         self.accepted(self.check)
@@ -53,6 +54,18 @@ class Units(Tree):
     def test_a_check_by_another_user_than_the_worker(self):
         self.write(check_units.PAGE, PAGE.replace("-u atoll", "-u root"))
         self.refused(self.check, "runuser -u root", "User=atoll")
+
+    def test_a_state_that_the_unit_may_not_write(self):
+        command = "/bin/atoll-coordinator --state-dir /var/lib/atoll/state --listen 0.0.0.0"
+        self.unit(check_units.COORDINATOR, command, more="ProtectSystem=strict\nReadWritePaths=/srv /var/lib/atoll\n")
+        self.accepted(self.check)
+        self.unit(check_units.COORDINATOR, command, more="ProtectSystem=strict\nReadWritePaths=/var/lib/atoll/data\n")
+        self.refused(self.check, "--state-dir /var/lib/atoll/state is not below ReadWritePaths, /var/lib/atoll/data")
+
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "no systemd-analyze")
+    def test_a_unit_that_systemd_does_not_understand(self):
+        self.unit(check_units.BACKUP, "/bin/atoll-backup /var/lib/atoll/state /mnt 7", more="Restrat=on-failure\n")
+        self.refused(self.check, "systemd-analyze verify says", "Restrat")
 
 
 if __name__ == "__main__":

@@ -236,6 +236,18 @@ void WarnOfCache(const WorkerOptions& options, Files& files, Log& log) {
   if (!tried.ok()) log.Warn("cache not writable", {{"why", WithAdvice(tried.message())}});
 }
 
+void WarnOfManager(const absl::Status& told, Log& log) {
+  if (!told.ok()) log.Warn("service manager", {{"why", std::string(told.message())}});
+}
+
+// A pause and the loss of a rank do not stop a service: their process starts anew or is started again.
+std::function<void(const char*)> ByASignal(Departure& departure, const ServiceManager& manager, Log& log) {
+  return [&](const char* name) {
+    WarnOfManager(manager.Stopping(), log);
+    departure.Want(name);
+  };
+}
+
 }  // namespace
 
 sigset_t LeaveSignals() {
@@ -254,7 +266,7 @@ void BlockSignals() {
 }
 
 WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, const std::string& version,
-                        const Clock& clock, Log& log) {
+                        const ServiceManager& manager, const Clock& clock, Log& log) {
   const std::unique_ptr<Files> files = MakePosixFiles();
   if (const auto status = CheckFolders(options, *files); !status.ok()) return Fail(kWorkerPrecondition, status);
   WarnOfCache(options, *files, log);
@@ -301,7 +313,8 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
 
   std::optional<IdentityKeeper> keeper;
   if (!options.identity.empty()) keeper.emplace(options, clock, log);
-  SignalThread signals([&departure](const char* name) { departure.Want(name); });
+  WarnOfManager(manager.Ready(), log);
+  SignalThread signals(ByASignal(departure, manager, log));
   std::atomic<bool> over{false}, paused{false};
   std::jthread link_thread([&] {
     for (bool broken = false; !over;) {

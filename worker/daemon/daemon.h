@@ -14,6 +14,7 @@
 #include <string>
 
 #include "common/base/log.h"
+#include "common/base/service_manager.h"
 #include "common/base/time.h"
 #include "common/config/options.h"
 #include "worker/device/gpu_plugin.h"
@@ -30,9 +31,10 @@ struct WorkerOutcome {
   bool paused = false;  // it left because its owner wants a pause (owner_pause.h): start the program anew
 };
 
-// Runs until the worker has left; a sentence on stderr unless the exit code is 0.
+// Runs until the worker has left; a sentence on stderr unless the exit code is 0. `manager` is told when it begins to
+// look for work and when a signal makes it leave, and never that it is alive: a step may take as long as it does.
 WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, const std::string& version,
-                        const Clock& clock, Log& log);
+                        const ServiceManager& manager, const Clock& clock, Log& log);
 
 }  // namespace atl
 

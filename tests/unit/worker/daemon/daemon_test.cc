@@ -170,7 +170,7 @@ class RunWorkerTest : public testing::Test {
   int Run() {
     options_.coordinator_bulk = PortAfter(options_.coordinator, 1);
     testing::internal::CaptureStderr();
-    const int code = RunWorker(options_, GpuPlugin{nullptr, "none in tests", 0}, "test", clock_, log_).exit_code;
+    const int code = RunWorker(options_, GpuPlugin{nullptr, "none in tests", 0}, "test", {}, clock_, log_).exit_code;
     said_ = testing::internal::GetCapturedStderr();
     return code;
   }
