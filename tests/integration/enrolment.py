@@ -1,12 +1,18 @@
 """Join tokens with the real programs: a worker and a person enrol, a used token is worth nothing, a revoked one locks out,
 and a worker whose machine was off comes back by itself: its certificate had ended meanwhile, for less than the thirty days of grace.
 
-S7, S9, S10, S11.
+S5, S7, S9, S10, S11, S24.
 """
-from atoll_harness import check, equal, main, number, wait_for
+import hashlib
+import re
+import socket
+import ssl
+
+from atoll_harness import check, equal, main, number, tcp_table, wait_for
 from moved_clock import DAY, MovedClock, refuse_without_moved_clock
 
 REFUSED, FORBIDDEN = 3, 4
+LISTEN, LOOPBACK = "0A", "0100007F"
 
 
 def token(scene, *options):
@@ -20,6 +26,33 @@ def used_token(scene, role):
     tokens = scene.atoll("-o", "json", "token", "list").json()["tokens"]
     [used] = [t["id"] for t in tokens if t["role"] == role and number(t, "used") > 0]
     return used
+
+
+def fingerprints(identity):
+    """Of its certificate, as programs print them."""
+    der = ssl.PEM_cert_to_DER_cert(re.search(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n", identity.read_text(), re.DOTALL).group(0))
+    return [digest(der).hexdigest() for digest in (hashlib.sha1, hashlib.sha256)]
+
+
+def check_pages(scene, coordinator, worker, tokens, identities):
+    """S24: the pages of both programs are there on loopback only, and tell of nobody: no certificate, no token, nobody who has called, no
+    host. A worker is named in the label `worker` of the coordinator's metrics, as docs/metrics.md says, and nowhere else."""
+    ids = [t["id"] for t in scene.atoll("-o", "json", "token", "list").json()["tokens"]]
+    hidden = ["BEGIN", "bob", "admin/", "operator/", "worker/", socket.gethostname(), *ids, *(token.read_text().strip() for token in tokens),
+              *(found for identity in identities for found in fingerprints(identity))]
+    check(len(ids) == len(tokens) and all(hidden), f"there is something to hide: {hidden}")
+    for process, port in ((coordinator, coordinator.ports["admin"]), (worker, worker.admin_port())):
+        where = [address for address, at, _, state, _ in tcp_table(process.pid) if state == LISTEN and at == port]
+        equal(where, [LOOPBACK], f"where the metrics port of {process.name} listens")
+        for page in ("/", "/metrics", "/healthz", "/readyz"):
+            if page == "/" and process is worker:
+                continue  # it has none
+            shown = process.page(page)
+            for text in hidden:
+                check(text.lower() not in shown.lower(), f"{page} of {process.name} shows {text!r}")
+            named = [line for line in shown.splitlines() if '"a"' in line]
+            check(all('worker="a"' in line for line in named), f"{page} of {process.name} names the worker: {named}")
+    check('worker="a"' in coordinator.page("/metrics"), "no series of the worker: what is hidden was never there")
 
 
 def a_machine_was_off(scene, manifest):
@@ -83,6 +116,7 @@ def test(scene):
     scene.atoll("job", "list")
     scene.atoll("token", "list", code=FORBIDDEN)
     scene.identity = admin
+    check_pages(scene, coordinator, worker, [once, operator], [scene.path("trust/admin.pem"), identity, scene.path("bob.pem"), scene.path("state/coordinator.pem")])
     scene.atoll("token", "revoke", used_token(scene, "operator"))
     scene.identity = scene.path("bob.pem")
     check("was revoked" in scene.atoll("job", "list", code=FORBIDDEN).err, "bob is not told that his token was revoked")

@@ -145,12 +145,15 @@ TEST_F(TlsTest, ARevokedTokenEndsItsConnections) {
 TEST_F(TlsTest, NobodyElseComesIn) {
   Start();
   EXPECT_EQ(Health(As({Role::kViewer, "right", ""}, authority_)), grpc::OK);
-  // S3, S4, S5: no certificate, another authority's, one that has ended; and plaintext.
+  // S3, S4, S5: no certificate, another authority's, one that has ended, one not yet valid; and plaintext.
   EXPECT_EQ(Health(To(PinnedTlsChannel(authority_.certificate_pem()))), grpc::UNAVAILABLE);
   EXPECT_EQ(Health(As({Role::kAdmin, "stranger", ""}, stranger_)), grpc::UNAVAILABLE);
   const int64_t past_s = NowSeconds() - 10 * 86'400;
   Write("old", Issue(authority_, {Role::kWorker, "old", ""}, past_s));
   EXPECT_EQ(Health(To(*MutualTlsChannel(Path("old"), past_s))), grpc::UNAVAILABLE);
+  const int64_t future_s = NowSeconds() + 86'400;
+  Write("early", Issue(authority_, {Role::kAdmin, "early", ""}, future_s));
+  EXPECT_EQ(Health(To(*MutualTlsChannel(Path("early"), future_s))), grpc::UNAVAILABLE);
   EXPECT_EQ(Health(To(ChannelSecurity::PlaintextLoopback())), grpc::UNAVAILABLE);
   // A key that signs for strangers beside our authority's certificate.
   IdentityFile mixed = Issue(stranger_, {Role::kAdmin, "mixed", ""});
