@@ -28,6 +28,8 @@ import urllib.request
 SKIPPED = 77
 LOG_TAIL_LINES = 60
 LOOK_INTERVAL_SECONDS = 0.1
+COORDINATOR_BASE_MB = 64  # set aside for a coordinator beside its jobs (docs/operations.md, "Memory")
+ALLOWANCE = 1.15          # over a published bound: what an allocator and gRPC keep
 BIN = pathlib.Path(os.environ.get("ATOLL_BIN", "build/dev/bin")).resolve()
 
 
@@ -50,6 +52,13 @@ def equal(have, want, what):
 
 def close(have, want, relative, what):
     check(abs(have - want) <= relative * abs(want), f"{what} is {have}, not within {relative} of {want}")
+
+
+def check_peak(coordinator, what, jobs_mb=0):
+    """The most memory that the coordinator ever had is within its published bound; `jobs_mb`: what its jobs may take."""
+    peak, bound = coordinator.peak_mb(), COORDINATOR_BASE_MB + jobs_mb
+    print(f"{what}: {peak:.0f} MiB in memory at most, bound {bound:.0f} MiB")
+    check(peak <= ALLOWANCE * bound, f"{what}: {peak:.0f} MiB in memory, more than {ALLOWANCE} of the bound of {bound:.0f} MiB")
 
 
 def wait_for(what, look, seconds=60, alive=()):

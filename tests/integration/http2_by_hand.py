@@ -6,8 +6,10 @@ import struct
 from atoll_harness import check
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-DATA, HEADERS, RST_STREAM, SETTINGS = 0, 1, 3, 4
-END_STREAM, END_HEADERS, CANCEL = 1, 4, 8
+DATA, HEADERS, RST_STREAM, SETTINGS, PING, WINDOW_UPDATE = 0, 1, 3, 4, 6, 8
+END_STREAM, END_HEADERS, CANCEL, ACK, INITIAL_WINDOW_SIZE = 1, 4, 8, 1, 4
+FIRST_ROOM = 65535  # of a connection, and of a stream until the server says otherwise
+ASKED_AT = ("/atoll.v1.JobService/ListJobs", "/atoll.v1.TransferService/Upload")  # one of them is there, whatever the port
 GENTLE_SECONDS = 20
 STALLED_SECONDS = 2  # a send that waits for so long is held back
 
@@ -37,30 +39,95 @@ def greet(port, context=None):
     return connection
 
 
-def giant_message(port, megabytes=256, context=None):
-    """S31: a message of 4 GB is announced, and as much of it sent as the coordinator takes."""
-    with greet(port, context) as connection:
+class Sender:
+    """Sends the bytes of streams as the peer makes room for them. A server reads nothing of who sends more, and hangs up. An OSError when it
+    has hung up, or no word comes for STALLED_SECONDS."""
+
+    def __init__(self, connection):
         connection.settimeout(STALLED_SECONDS)
-        try:
-            connection.sendall(headers(1, "/atoll.v1.JobService/ListJobs") + frame(DATA, b"\0\xff\xff\xff\xff", 0, 1))
-            for _ in range(megabytes * 64):
-                connection.sendall(frame(DATA, bytes(16384), 0, 1))
-        except OSError:
-            pass  # cut, or it takes no more
+        self.connection, self.first, self.room, self.over = connection, FIRST_ROOM, {0: FIRST_ROOM}, set()
+
+    def exactly(self, count):
+        content = b""
+        while len(content) < count:
+            piece = self.connection.recv(count - len(content))
+            if not piece:
+                raise ConnectionResetError("the server has closed the connection")
+            content += piece
+        return content
+
+    def hear(self):
+        head = self.exactly(9)
+        kind, flags, stream = head[3], head[4], int.from_bytes(head[5:], "big")
+        payload = self.exactly(int.from_bytes(head[:3], "big"))
+        if kind == SETTINGS and not flags & ACK:
+            for at in range(0, len(payload), 6):
+                number, value = struct.unpack(">HI", payload[at:at + 6])
+                if number == INITIAL_WINDOW_SIZE:
+                    self.room = {s: room + (value - self.first if s else 0) for s, room in self.room.items()}
+                    self.first = value
+            self.connection.sendall(frame(SETTINGS, b"", ACK))
+        elif kind == PING and not flags & ACK:
+            self.connection.sendall(frame(PING, payload, ACK))
+        elif kind == WINDOW_UPDATE and stream in self.room:
+            self.room[stream] += int.from_bytes(payload, "big")
+        elif kind == RST_STREAM or (kind in (DATA, HEADERS) and flags & END_STREAM):
+            self.over.add(stream)
+
+    def begin(self, stream, path, *more):
+        self.room[stream] = self.first
+        self.connection.sendall(headers(stream, path, *more))
+
+    def pour(self, stream, content):
+        """False: the call had ended before all of it was taken."""
+        at = 0
+        while at < len(content) and stream not in self.over:
+            size = min(16384, len(content) - at, self.room[0], self.room[stream])
+            if size <= 0:
+                self.hear()
+                continue
+            self.connection.sendall(frame(DATA, content[at:at + size], 0, stream))
+            self.room = {s: room - size if s in (0, stream) else room for s, room in self.room.items()}
+            at += size
+        return at == len(content)
+
+    def end(self, stream):
+        """Waits for the answer."""
+        self.connection.sendall(frame(DATA, b"", END_STREAM, stream))
+        while stream not in self.over:
+            self.hear()
+
+
+def giant_message(port, megabytes=256, context=None):
+    """S31: a message of 4 GB is announced, in a call of one message and in a stream, and as much of it sent as the coordinator takes: how many
+    MiB, the more of the two."""
+    most = 0
+    for path in ASKED_AT:
+        with greet(port, context) as connection:
+            sender, sent = Sender(connection), 0
+            try:
+                sender.begin(1, path)
+                sender.pour(1, b"\0\xff\xff\xff\xff")
+                while sent < megabytes << 20 and sender.pour(1, bytes(65536)):
+                    sent += 65536
+            except OSError:
+                pass  # cut, or it takes no more
+        most = max(most, sent >> 20)
+    return most
 
 
 def bomb(port, context=None):
-    """S27: 256 MB of zeros in a quarter of a megabyte. Nobody unpacks it."""
-    packed = gzip.compress(bytes(256 << 20), 1)
-    with greet(port, context) as connection:
-        connection.settimeout(STALLED_SECONDS)
-        try:
-            connection.sendall(headers(1, "/atoll.v1.JobService/ListJobs", ("grpc-encoding", "gzip")))
-            message = b"\1" + struct.pack(">I", len(packed)) + packed
-            for at in range(0, len(message), 16384):
-                connection.sendall(frame(DATA, message[at:at + 16384], int(at + 16384 >= len(message)), 1))
-        except OSError:
-            pass
+    """S27: 256 MB of zeros in a quarter of a megabyte, as small as any message may be. Nobody unpacks it."""
+    packed = gzip.compress(bytes(256 << 20))
+    for path in ASKED_AT:
+        with greet(port, context) as connection:
+            sender = Sender(connection)
+            try:
+                sender.begin(1, path, ("grpc-encoding", "gzip"))
+                if sender.pour(1, b"\1" + struct.pack(">I", len(packed)) + packed):
+                    sender.end(1)
+            except OSError:
+                pass
 
 
 def broken_text(port):

@@ -9,11 +9,9 @@ import re
 import signal
 import sys
 
-from atoll_harness import Skip, check, equal, main, number, wait_for
+from atoll_harness import ALLOWANCE, COORDINATOR_BASE_MB, Skip, check, equal, main, number, wait_for
 
 MODEL = {"hidden_size": 512, "intermediate_size": 1024, "layers": 6, "heads": 8}  # 11 million parameters: about 40 MB an arena
-BASE_MB = 64  # set aside for an idle coordinator
-ALLOWANCE = 1.15
 TOO_SMALL = 0.5  # of what a worker holds
 MIB = 1 << 20
 # Takes memory until somebody in the group is killed for it.
@@ -124,7 +122,7 @@ def a_published_size_is_enough(scene, manifest):
         coordinator = scene.coordinator(*data, "--membership-timeout", "5s", "--heartbeat-interval", "300ms", name="bounded", state="bounded",
                                         through=group.through())
         scene.submit("bounded", manifest, steps=1_000_000, inner_steps=1, model=MODEL, workers={"min": 1, "max": 4, "planned": 4})
-        bound_mb = BASE_MB + number(scene.job("bounded"), "coordinator_memory_bytes") / MIB
+        bound_mb = COORDINATOR_BASE_MB + number(scene.job("bounded"), "coordinator_memory_bytes") / MIB
         group.limit(int(bound_mb * ALLOWANCE * MIB))
         refused = scene.atoll("job", "submit", scene.job_file("larger", manifest, steps=10, inner_steps=1, model=MODEL, workers={"min": 1, "max": 64}), code=3)
         check("memory" in refused.err, f"the refusal of a job that the group has no room for says: {refused.err}")
