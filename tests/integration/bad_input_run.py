@@ -1,4 +1,4 @@
-"""Bad input that shows only while a job runs: data that is missing or damaged, a model that is too large."""
+"""Bad input that shows only while a job runs: data that is missing, or not what its manifest says (S15), a model that is too large."""
 import shutil
 
 from atoll_harness import check, equal, main, number, wait_for

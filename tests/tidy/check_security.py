@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Every row of docs/results/security.md names tests that exist, and its number stands with a test: `grep -rw S21 tests/` finds them."""
+"""Every row of docs/results/security.md names tests that exist, and its number stands at each of them: `grep -rw S21 tests/` finds them."""
 
 import pathlib
 import re
@@ -13,6 +13,7 @@ GTEST = re.compile(r"`([A-Z]\w*)\.(\w+|\*)`")
 INTEGRATION = re.compile(r"`integration\.(\w+)`")
 PROGRAM = re.compile(r"`(\w+_test)`")
 NUMBERS = 32
+TEST = re.compile(r"^TEST(?:_[FP])?\(\s*(\w+),\s*(\w+)\s*\)", re.MULTILINE)
 
 
 def texts(root):
@@ -28,27 +29,48 @@ def named_tests(row):
     return GTEST.findall(row), INTEGRATION.findall(row), PROGRAM.findall(row)
 
 
-def missing(row, sources, lists):
-    """Names of tests in a row that are nowhere."""
+def gtests(every):
+    """What stands at each test: the comment above it and its body; and at each suite, its files."""
+    tests, suites = {}, {}
+    for path, text in every.items():
+        if path.suffix not in (".cc", ".h"):
+            continue
+        for found in TEST.finditer(text):
+            above = text[: found.start()].splitlines()
+            start = len(above)
+            while start > 0 and above[start - 1].startswith("//"):
+                start -= 1
+            body = text[found.start() : text.find("\n}", found.start()) + 1] or text[found.start() :].splitlines()[0]
+            tests.setdefault((found[1], found[2]), []).append("\n".join(above[start:]) + "\n" + body)
+            suites.setdefault(found[1], {})[path] = text
+    return {**tests, **{(suite, "*"): list(files.values()) for suite, files in suites.items()}}
+
+
+def folder_of(program, every):
+    """The sources and stories beside the list that names a program; none when there is no such program."""
+    for path, text in every.items():
+        if path.name == "CMakeLists.txt" and re.search(rf"\b{program}\b", text):
+            return [other for at, other in every.items() if path.parent in at.parents]
+    return []
+
+
+def texts_of_tests(row, every, at):
+    """(name, what stands at that test) of each test that a row names; nothing stands at one that is nowhere."""
     suites, scripts, programs = named_tests(row)
+    lists = "\n".join(text for path, text in every.items() if path.suffix == ".txt" or path.suffix == ".cmake")
     for suite, name in suites:
-        wanted = r"\w+" if name == "*" else re.escape(name)
-        if not re.search(rf"\bTEST(?:_[FP])?\(\s*{suite},\s*{wanted}\s*\)", sources):
-            yield f"{suite}.{name}"
+        yield f"{suite}.{name}", at.get((suite, name), [])
     for script in scripts:
-        if not re.search(rf"\b{script}\b", lists):
-            yield f"integration.{script}"
+        files = [text for path, text in every.items() if path.name == f"{script}.py"]
+        yield f"integration.{script}", files if re.search(rf"\b{script}\b", lists) else []
     for program in programs:
-        if not re.search(rf"\b{program}\b", lists):
-            yield program
+        yield program, folder_of(program, every)
 
 
 def check(root=ROOT):
     root = pathlib.Path(root)
     every = texts(root)
-    sources = "\n".join(text for path, text in every.items() if path.suffix in (".cc", ".h"))
-    lists = "\n".join(text for path, text in every.items() if path.suffix in (".txt", ".cmake"))
-    anywhere = "\n".join(every.values())
+    at = gtests(every)
     problems, seen = [], set()
     for line in (root / PAGE).read_text().splitlines():
         row = ROW.match(line)
@@ -58,11 +80,13 @@ def check(root=ROOT):
         seen.update(numbers)
         if not any(named_tests(line)):
             problems.append(f"{PAGE}: [security] {row.group(1)} names no test")
-        for name in missing(line, sources, lists):
-            problems.append(f"{PAGE}: [security] {row.group(1)} names {name}, which is no test; name the one that shows it")
-        for number in numbers:
-            if not re.search(rf"\b{number}\b", anywhere):
-                problems.append(f"{PAGE}: [security] {number} stands with no test; write it into the comment of one that shows it")
+        for name, found in texts_of_tests(line, every, at):
+            if not found:
+                problems.append(f"{PAGE}: [security] {row.group(1)} names {name}, which is no test; name the one that shows it")
+                continue
+            for number in numbers:
+                if not any(re.search(rf"\b{number}\b", text) for text in found):
+                    problems.append(f"{PAGE}: [security] {number} does not stand at {name}; write it into its comment, or name the test that shows it")
     for number in range(1, NUMBERS + 1):
         if f"S{number}" not in seen:
             problems.append(f"{PAGE}: [security] there is no row S{number}")

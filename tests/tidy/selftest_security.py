@@ -38,9 +38,35 @@ class Security(Tree):
         self.write(check_security.PAGE, self.page.replace("| S32 |", "| 32 |"))
         self.refused(self.check, "there is no row S32")
 
-    def test_a_number_that_stands_with_no_test(self):
+    def test_a_number_that_stands_at_no_test(self):
         self.write("tests/unit/some_test.cc", self.test.replace("S2, ", ""))
-        self.refused(self.check, "S2 stands with no test")
+        self.refused(self.check, "S2 does not stand at SomeTest.Refuses")
+
+    def test_a_number_that_stands_at_another_test(self):
+        self.write("tests/unit/some_test.cc", "// S2.\nTEST(SomeTest, Takes) {\n  // S2\n}\n\n" + self.test.replace("S2, ", ""))
+        self.refused(self.check, "S2 does not stand at SomeTest.Refuses")
+
+    def test_a_number_within_a_test(self):
+        self.write("tests/unit/some_test.cc", self.test.replace("S2, ", "").replace("{}", "{\n  Refuse();  // S2\n}"))
+        self.accepted(self.check)
+
+    def test_a_script_without_the_number(self):
+        self.write(check_security.PAGE, self.page.replace("`SomeTest.Refuses`", "`integration.script`", 1))
+        self.write("tests/integration/programs.cmake", "atoll_program_test(script 60)\n")
+        self.write("tests/integration/script.py", '"""S2."""\n')
+        self.refused(self.check, "S1 does not stand at integration.script")
+        self.write("tests/integration/script.py", '"""S1."""\n')
+        self.accepted(self.check)
+
+    def test_a_suite_and_a_program(self):
+        self.write(check_security.PAGE, self.page.replace("`SomeTest.Refuses`", "`Other.*`", 1))
+        self.write("tests/other/other_test.cc", "TEST(Other, Refuses) {}\n")
+        self.refused(self.check, "S1 does not stand at Other.*")
+        self.write("tests/other/other_test.cc", "// All of it is S1.\n\nTEST(Other, Refuses) {}\n")
+        self.accepted(self.check)
+        self.write("tests/other/CMakeLists.txt", "atoll_test(other_test SOURCES other_test.cc)\n")
+        self.write(check_security.PAGE, self.page.replace("| `SomeTest.Refuses`", "| `other_test`"))
+        self.refused(lambda root: self.check(root)[:1], "S2 does not stand at other_test")
 
 
 if __name__ == "__main__":

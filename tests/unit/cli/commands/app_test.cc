@@ -471,6 +471,7 @@ TEST(Metrics, PrintCsv) {
   EXPECT_EQ(harness.Run({"metrics", "tiny", "--csv"}).out, "metric,step,unix_seconds,value\nloss,20,0,3.5\n");
 }
 
+// S23.
 TEST(Logs, NothingInThemSteersTheTerminal) {
   Harness harness;
   harness.fake.logs.add_lines("round committed \x1b[2J");

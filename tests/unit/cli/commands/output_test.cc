@@ -40,6 +40,7 @@ TEST(Clip, CutsByCodePoints) {
   EXPECT_EQ(Clip("abc", 0), "");
 }
 
+// S23.
 TEST(Printable, NothingSteersTheTerminal) {
   EXPECT_EQ(Printable("a\x1b[2Jb\x7f\n"), "a?[2Jb??");
   EXPECT_EQ(Printable("\xc2\x9b"

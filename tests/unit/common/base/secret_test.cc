@@ -18,6 +18,7 @@ static_assert(!std::totally_ordered<Secret<8>>);
 static_assert(!std::equality_comparable_with<Secret<8>, Bytes8>);
 static_assert(!std::equality_comparable<decltype(std::declval<const Secret<8>&>().bytes())>);
 
+// S25.
 TEST(SecretTest, IsEqualInEveryBitOrNotAtAll) {
   const Secret<8> one(Bytes8{1, 2, 3, 4, 5, 6, 7, 8});
   EXPECT_TRUE(one == Secret<8>(Bytes8{1, 2, 3, 4, 5, 6, 7, 8}));

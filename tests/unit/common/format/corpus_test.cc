@@ -276,6 +276,7 @@ TEST_F(CorpusDamage, HeaderWordsAreCoveredByTheFileHash) {
   EXPECT_THAT(std::string(DamagedAt(500).message()), HasSubstr("its header or the manifest was changed"));
 }
 
+// S15.
 TEST_F(CorpusDamage, MissingShardAndForeignTokenizer) {
   ASSERT_TRUE(Make(Options()).ok());
   ASSERT_TRUE(files_->Remove(dir_ / "c/held_out-00000.bin").ok());

@@ -57,6 +57,7 @@ class AcceptorTest : public testing::Test {
   std::unique_ptr<Server> server_;
 };
 
+// S29.
 TEST_F(AcceptorTest, AFloodOfConnectionsKeepsNobodyOut) {
   Start({.connections = 8, .per_address = 8});
   const std::shared_ptr<grpc::Channel> before = Channel();
@@ -88,6 +89,7 @@ TEST_F(AcceptorTest, WhoNeverCallsIsEnded) {
   EXPECT_EQ(server_->Connections().silent, 1u);
 }
 
+// S28.
 TEST_F(AcceptorTest, CallsThatComeTooFastEndTheirConnection) {
   Start({.calls_per_second = 20});
   const std::shared_ptr<grpc::Channel> fast = Channel(), other = Channel();
@@ -98,6 +100,7 @@ TEST_F(AcceptorTest, CallsThatComeTooFastEndTheirConnection) {
   EXPECT_EQ(Health(Channel()), grpc::StatusCode::OK) << "who comes from there has its turn";
 }
 
+// S20.
 TEST_F(AcceptorTest, AfterCallsThatComeTooFastNobodySpeaksBeforeItsTurn) {
   Start({.calls_per_second = 20, .slowed = Seconds(600)});
   const std::shared_ptr<grpc::Channel> fast = Channel();
@@ -114,6 +117,7 @@ TEST_F(AcceptorTest, AfterCallsThatComeTooFastNobodySpeaksBeforeItsTurn) {
   EXPECT_GT(server_->Connections().cut, 1u);
 }
 
+// S20.
 TEST_F(AcceptorTest, CallsOfNoMethodAreCountedToo) {
   Start({.calls_per_second = 20});
   grpc::GenericStub fast(Channel());

@@ -275,6 +275,7 @@ TEST_F(WireTest, APlainProtobufPeerUnderstandsTheFrames) {
   EXPECT_EQ(DigestOf(AsBytes(received)), DigestOf(*content));
 }
 
+// S20.
 TEST_F(WireTest, DownloadsThatNobodyReadsKeepNobodyElseOut) {
   Start({});
   handler_.Serve(Sha256{}, Pattern(4'000'000));

@@ -1,4 +1,5 @@
-// Calls that are refused where they are read: how many a second, and who is not crowded out; then over real sockets.
+// Calls that are refused where they are read (S20): how many a second, and who is not crowded out; then over real
+// sockets.
 #include "common/rpc/call_brake.h"
 
 #include <gtest/gtest.h>

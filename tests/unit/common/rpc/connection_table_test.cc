@@ -1,3 +1,4 @@
+// Who may hold a connection (S20, S29), and who may not any more.
 #include "common/rpc/connection_table.h"
 
 #include <gmock/gmock.h>
@@ -183,6 +184,7 @@ TEST_F(ConnectionTableTest, APortThatComesAgainIsTheNewerConnection) {
   EXPECT_EQ(table_.NextSilent(), kNever);
 }
 
+// S7.
 TEST_F(ConnectionTableTest, ARevokedTokenKeepsNoConnection) {
   for (uint64_t id = 1; id <= 3; ++id) Arrive(id, 0);
   Arrive(4, 0, "b");

@@ -1,4 +1,5 @@
-// Whose download is read for next: at most so many at once, connections in turn, work that ends at once does not nest.
+// Whose download is read for next (S20): at most so many at once, connections in turn, work that ends at once does not
+// nest.
 #include "common/rpc/download_turns.h"
 
 #include <gmock/gmock.h>

@@ -177,6 +177,7 @@ TEST(RpcStatusTest, ForeignDetailsDoNoHarm) {
   EXPECT_EQ(FromGrpc(grpc::Status(grpc::StatusCode::ABORTED, std::string(100'000, 'x'))).message().size(), 4096u);
 }
 
+// S26.
 TEST(ChannelTest, OnlyLoopbackWithoutCertificates) {
   for (const char* address : {"127.0.0.1:7700", "127.8.9.10:1", "[::1]:7700", "localhost:1", "unix:/tmp/x"}) {
     EXPECT_TRUE(IsLoopback(address)) << address;

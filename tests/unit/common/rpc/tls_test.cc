@@ -175,6 +175,7 @@ TEST_F(TlsTest, OnlyACoordinatorIsACoordinator) {
   EXPECT_EQ(Health(As({Role::kViewer, "v", ""}, authority_)), grpc::UNAVAILABLE);
 }
 
+// S8.
 TEST_F(TlsTest, FilesAreReadAgainWithoutARestart) {
   Start();
   Write("new", Issue(stranger_, {Role::kViewer, "new", ""}));
@@ -257,6 +258,7 @@ TEST_F(TlsTest, EnrolmentMakesAKeyHereAndRenewsWithIt) {
   EXPECT_EQ(RenewIdentity(address_, *enrolled).status().code(), absl::StatusCode::kInternal);
 }
 
+// S6.
 TEST_F(TlsTest, NothingIsSentToAnotherAuthority) {
   SigningService service(authority_);
   Listen(*ServerOnlyTls(Path("server"), NowSeconds()), {&service});

@@ -45,6 +45,7 @@ TEST(BackupManifest, RefusesEveryCutAndForeignText) {
   EXPECT_FALSE(ParseManifest(whole + whole.substr(whole.find("ca97"))).ok()) << "a file named twice";
 }
 
+// S21.
 TEST(BackupManifest, NamesOnlyFilesOfAState) {
   for (const char* path : {"ledger.sqlite", "ledger.sqlite-wal", "jobs/j/snapshots/e0/f0/v0.snap", "blobs/aa/aabb",
                            "events/_fleet.jsonl"}) {

@@ -27,6 +27,7 @@ class AuditTrailTest : public testing::Test {
   ManualExecutor executor_;
 };
 
+// S32.
 TEST_F(AuditTrailTest, LinesAreKeptWhateverTheLogLeavesOut) {
   trail_.Tell(LogLevel::kInfo, {{"who", "admin/a"}, {"call", "Submit"}});
   trail_.Tell(LogLevel::kWarning, {{"who", "viewer/b"}, {"call", "Cancel"}});

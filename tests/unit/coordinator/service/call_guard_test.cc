@@ -20,6 +20,7 @@ class CallGuardTest : public testing::Test {
   CallGuard guard_{trail_, clock_};
 };
 
+// S32.
 TEST_F(CallGuardTest, TellsRefusalsAndChangesOnly) {
   EXPECT_TRUE(guard_.Check(kList, {Role::kViewer, "eve", ""}).ok());
   EXPECT_EQ(Lines(), size_t{0});

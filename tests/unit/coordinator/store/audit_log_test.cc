@@ -48,6 +48,7 @@ class AuditLogTest : public testing::Test {
   std::unique_ptr<AuditLog> log_;
 };
 
+// S32.
 TEST_F(AuditLogTest, EveryLineFollowsTheOneBeforeAcrossStartsAndPowerCuts) {
   EXPECT_TRUE(Check().ok());
   ASSERT_EQ(Tell("one"), absl::OkStatus());

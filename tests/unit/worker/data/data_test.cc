@@ -230,6 +230,7 @@ TEST_F(Data, NamesAShardOfAnotherLength) {
   EXPECT_TRUE(absl::IsInvalidArgument(source->FetchBlock({0, 0, 0}).status()));
 }
 
+// S21.
 TEST_F(Data, NeverLeavesTheDataRoot) {
   for (const char* bad : {"/etc", "../elsewhere", "one/../../x"}) {
     const auto source = LocalBlockSource::Create(*files_, root_, manifests_, {bad, "two"});
