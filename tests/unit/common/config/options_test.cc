@@ -181,6 +181,7 @@ TEST(CoordinatorOptions, PlaintextIsAskedForByName) {
   }
 }
 
+// S26.
 TEST(CoordinatorOptions, ListenOnLoopbackOnly) {
   EXPECT_THAT(Coordinator({"--state-dir=/x", "--insecure", "--listen=0.0.0.0"}).text,
               HasSubstr("only loopback is allowed: name the directory of 'atoll ca init'"));
