@@ -37,6 +37,7 @@ void Core::State::Dispatch(const Event& event) {
     void operator()(const HeldOutEvaluated& e) { s.OnHeldOutEvaluated(e); }
     void operator()(const TaskScored& e) { s.OnTaskScored(e); }
     void operator()(const EvaluationFailed& e) { s.OnEvaluationFailed(e); }
+    void operator()(const EvaluationDelayed& e) { s.OnEvaluationDelayed(e); }
     void operator()(const LeaveWanted& e) { s.OnLeaveWanted(e); }
     void operator()(const Boundary&) { s.OnBoundary(); }
   };

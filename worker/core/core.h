@@ -16,6 +16,7 @@
 //   a fetch                          the link repeats it; a refused one is asked again after kFetchRepeat
 //   the last contributions           leave_grace
 //   an evaluation's versions         evaluation_patience
+//   what a piece of it reads         asked again after kFetchRepeat, for evaluation_patience
 //   more steps than max_unsynced     until an update is applied; said in every heartbeat
 #ifndef ATOLL_WORKER_CORE_CORE_H_
 #define ATOLL_WORKER_CORE_CORE_H_
@@ -41,7 +42,7 @@ struct CoreOptions {
   // step at most, whatever was asked for.
   uint32_t overlap_steps = 0;
   Duration leave_grace = Seconds(10);          // SIGTERM: to send what it has
-  Duration evaluation_patience = Seconds(30);  // for the assigned versions to arrive
+  Duration evaluation_patience = Seconds(30);  // for the assigned versions to arrive, and for what a piece reads
 };
 
 constexpr Duration kLeaseRepeat = Seconds(2);

@@ -120,15 +120,16 @@ struct TakeStep {
   uint32_t ramp_steps = 0;
   uint32_t samples = 0;
 };
-// The outer copies on held-out samples [first, first + samples), or as many as there are -> HeldOutEvaluated or
-// EvaluationFailed. Pieces of one evaluation come in order, each at a boundary of its own.
+// The outer copies on held-out samples [first, first + samples), or as many as there are -> HeldOutEvaluated,
+// EvaluationFailed or EvaluationDelayed. Pieces of one evaluation come in order, each at a boundary of its own, and a
+// delayed one again.
 struct Evaluate {
   uint64_t evaluation = 0;
   uint64_t first = 0, samples = 0;
 };
 
-// The outer copies on `examples` examples of the job's evaluation.tasks[task], from `first` on -> TaskScored or
-// EvaluationFailed. Pieces of one evaluation come in order, each at a boundary of its own.
+// The outer copies on `examples` examples of the job's evaluation.tasks[task], from `first` on -> TaskScored,
+// EvaluationFailed or EvaluationDelayed. Pieces come as those of Evaluate.
 struct ScoreTask {
   uint64_t evaluation = 0;
   uint32_t task = 0;

@@ -95,7 +95,7 @@ bool Core::State::TryEvaluate() {
 
 void Core::State::OnHeldOutEvaluated(const HeldOutEvaluated& piece) {
   if (!evaluation || !evaluation->asked || evaluation->assigned.evaluation != piece.evaluation) return;
-  evaluation->asked = false;
+  OnPiece();
   const bool short_piece = piece.samples < NextSamples(*evaluation);
   evaluation->samples += piece.samples;
   evaluation->done.nll_micro_nats += piece.nll_micro_nats;
@@ -106,6 +106,29 @@ void Core::State::OnHeldOutEvaluated(const HeldOutEvaluated& piece) {
   if (evaluation->held_out_done && !tasks) SayEvaluation();
 }
 
+void Core::State::OnPiece() {
+  evaluation->asked = false;
+  evaluation->delayed_since = kNever;
+  SetWaiting("");
+}
+
+// An outage of seconds does not cost the pieces made so far. The parameters rest meanwhile, so it has its limit.
+void Core::State::OnEvaluationDelayed(const EvaluationDelayed& delayed) {
+  if (!evaluation || !evaluation->asked || evaluation->assigned.evaluation != delayed.evaluation) return;
+  evaluation->asked = false;
+  const bool first = evaluation->delayed_since == kNever;
+  if (first) evaluation->delayed_since = now;
+  const Duration waited = now - evaluation->delayed_since;
+  if (waited >= options.evaluation_patience) {
+    return OnEvaluationFailed({delayed.evaluation, absl::StrCat("waited ", ToSeconds(waited), " s; ", delayed.reason)});
+  }
+  evaluation->again_at = now + kFetchRepeat;
+  SetWaiting(absl::StrCat("what evaluation ", delayed.evaluation, " reads: ", delayed.reason));
+  if (!first) return;
+  Tell(NoteLevel::kWarning, "evaluation delayed",
+       absl::StrCat("evaluation ", delayed.evaluation, " of job ", job.value, ": ", delayed.reason, "; trying again"));
+}
+
 void Core::State::ContinueEvaluation() {
   if (evaluation->asked) return;
   // Nothing may have moved them: a sum over two sets of parameters would pass for the loss of one.
@@ -114,6 +137,7 @@ void Core::State::ContinueEvaluation() {
     WakeAt(now);
     return;
   }
+  if (now < evaluation->again_at) return WakeAt(evaluation->again_at);
   evaluation->asked = true;
   if (!evaluation->held_out_done) {
     effects.push_back(Evaluate{evaluation->assigned.evaluation, evaluation->samples, NextSamples(*evaluation)});
@@ -132,7 +156,7 @@ void Core::State::ContinueEvaluation() {
 
 void Core::State::OnTaskScored(const TaskScored& scored) {
   if (!evaluation || !evaluation->asked || evaluation->assigned.evaluation != scored.evaluation) return;
-  evaluation->asked = false;
+  OnPiece();
   const std::vector<EvaluationTaskSpec>& tasks = spec->evaluation.tasks;
   TaskScore& score = evaluation->done.tasks.back();
   const uint64_t all = tasks[evaluation->done.tasks.size() - 1].examples;

@@ -13,7 +13,9 @@ struct EvaluationWanted {
   EvaluationAssigned assigned;
   Instant deadline;
   bool running = false;
-  bool asked = false;    // running: a piece of it is
+  bool asked = false;  // running: a piece of it is
+  // Of the piece that is next: since when what it reads is missing (kNever: it is not), and when it is asked for again.
+  Instant delayed_since = kNever, again_at{};
   uint64_t samples = 0;  // held-out samples evaluated so far
   bool held_out_done = false;
   EvaluationDone done;

@@ -129,6 +129,12 @@ struct EvaluationFailed {
   uint64_t evaluation = 0;
   std::string reason;
 };
+// Answer to Evaluate or ScoreTask when something that the piece reads was not reached in time: the core asks for the
+// same piece again.
+struct EvaluationDelayed {
+  uint64_t evaluation = 0;
+  std::string reason;
+};
 
 // SIGTERM, SIGINT or a pause from the worker's own side.
 struct LeaveWanted {
@@ -141,7 +147,7 @@ struct Boundary {};
 using Event = std::variant<StreamUp, StreamDown, Received, JobPrepared, JobBroken, JobDelayed, FragmentFetched,
                            FragmentFetchFailed, FragmentInstalled, UpdateFetched, UpdateFetchFailed, UpdateApplied,
                            ContributionFormed, ContributionFailed, UploadEnded, StepDone, SamplesMissing,
-                           HeldOutEvaluated, TaskScored, EvaluationFailed, LeaveWanted, Boundary>;
+                           HeldOutEvaluated, TaskScored, EvaluationFailed, EvaluationDelayed, LeaveWanted, Boundary>;
 
 }  // namespace atl::worker
 

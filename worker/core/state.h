@@ -170,12 +170,14 @@ struct Core::State {
   bool EvaluationNeeds(uint32_t p) const;
   void EndEvaluation();
   bool TryEvaluate();
+  void OnPiece();  // of the evaluation: it was made
   void OnHeldOutEvaluated(const HeldOutEvaluated& piece);
   void OnTaskScored(const TaskScored& scored);
   void ContinueEvaluation();
   void SayEvaluation();
   void SayEvaluationFailed(const std::string& why);
   void OnEvaluationFailed(const EvaluationFailed& failed);
+  void OnEvaluationDelayed(const EvaluationDelayed& delayed);
 
   void WakeAt(Instant t) {
     if (t < wake) wake = t;

@@ -78,10 +78,11 @@ class TrainingModel {
   virtual void KeepOptimizer(uint64_t clock_step, bool leaving) = 0;
   // The loss of `parameters` (host memory, job's layout) on a piece of the held-out samples, or as many as there are.
   // The pieces of one evaluation come in order, beginning with sample 0, with no step and no change of `parameters`
-  // between them; the tasks' come after them.
+  // between them; the tasks' come after them. Unavailable and DeadlineExceeded when data could not be fetched: the same
+  // piece is asked for again. Cancelled as for Prepare.
   virtual absl::StatusOr<EvaluationOutcome> Evaluate(std::span<float> parameters, const HeldOutPiece& piece) = 0;
-  // How `parameters` do on a piece of a task, from the first of task 0 on, in the same way. Unavailable and
-  // DeadlineExceeded when the task's file could not be fetched, Cancelled as for Prepare.
+  // How `parameters` do on a piece of a task, from the first of task 0 on, in the same way, with the same
+  // errors.
   virtual absl::StatusOr<PieceScore> ScoreTask(std::span<float> parameters, const TaskPiece& piece) = 0;
 };
 

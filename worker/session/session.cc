@@ -8,8 +8,8 @@
 #include <utility>
 #include <variant>
 
-#include "common/base/mutex.h"
 #include "common/plan/learning_rate.h"
+#include "worker/session/inbox.h"
 #include "worker/session/replicas.h"
 
 namespace atl {
@@ -34,26 +34,6 @@ bool IsPermanent(const absl::Status& status) {
 bool WorthAnotherTry(const absl::Status& status) {
   return status.code() == absl::StatusCode::kDeadlineExceeded || status.code() == absl::StatusCode::kUnavailable;
 }
-
-using Letter = std::variant<LinkEvent, FormingEnded>;
-
-class Inbox {
- public:
-  void Post(Letter letter) ATOLL_EXCLUDES(mutex_) {
-    MutexLock lock(mutex_);
-    letters_.push_back(std::move(letter));
-  }
-  std::deque<Letter> TakeAll() ATOLL_EXCLUDES(mutex_) {
-    std::deque<Letter> taken;
-    MutexLock lock(mutex_);
-    taken.swap(letters_);
-    return taken;
-  }
-
- private:
-  Mutex mutex_;
-  std::deque<Letter> letters_ ATOLL_GUARDED_BY(mutex_);
-};
 
 }  // namespace
 
@@ -106,6 +86,7 @@ struct Session::State {
   void Break(const absl::Status& status);
   double RateOf(const worker::TakeStep& e) const;
   void TellRefusal();
+  void TellNotMade(uint64_t evaluation, const absl::Status& why);
 
   const SessionOptions options;
   Link& link;
@@ -438,12 +419,19 @@ void Session::State::Do(const worker::Evaluate& e) {
   replicas->ReleaseParameters();
   auto outcome = parts->model->Evaluate(replicas->outer(), {e.first, e.samples});
   if (outcome.ok() && !std::isfinite(outcome->nll)) outcome = absl::OutOfRangeError(kNoLoss);
-  if (!outcome.ok()) {
-    Answer(worker::EvaluationFailed{e.evaluation, std::string(outcome.status().message())});
-    return;
-  }
+  if (!outcome.ok()) return TellNotMade(e.evaluation, outcome.status());
   Answer(worker::HeldOutEvaluated{e.evaluation, outcome->samples, Micro(outcome->nll, kMostSumNats), outcome->tokens,
                                   outcome->text_bytes});
+}
+
+void Session::State::TellNotMade(uint64_t evaluation, const absl::Status& why) {
+  const std::string reason(why.message());
+  // Cancelled: who stopped it has asked to leave, and that comes next.
+  if (WorthAnotherTry(why) || absl::IsCancelled(why)) {
+    Answer(worker::EvaluationDelayed{evaluation, reason});
+  } else {
+    Answer(worker::EvaluationFailed{evaluation, reason});
+  }
 }
 
 void Session::State::Do(const worker::ScoreTask& e) {
@@ -451,10 +439,7 @@ void Session::State::Do(const worker::ScoreTask& e) {
   PublishHeartbeat();
   replicas->ReleaseParameters();
   const auto score = parts->model->ScoreTask(replicas->outer(), {e.task, e.first, e.examples});
-  if (!score.ok()) {
-    Answer(worker::EvaluationFailed{e.evaluation, std::string(score.status().message())});
-    return;
-  }
+  if (!score.ok()) return TellNotMade(e.evaluation, score.status());
   Answer(worker::TaskScored{e.evaluation, score->correct, score->correct_per_byte});
 }
 

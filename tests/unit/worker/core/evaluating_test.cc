@@ -351,6 +351,66 @@ TEST(WorkerEvaluating, AFragmentThatDidNotComeWholeIsAskedForAgainAfterIt) {
   EXPECT_LT(PlaceOf(w, "evaluation done"), PlaceOf(w, "leap 0 v3"));
 }
 
+// A coordinator that is away for some seconds does not cost the pieces made so far.
+TEST(WorkerEvaluating, APieceWhoseDataIsNotReachedIsAskedForAgain) {
+  World w(WithTasks());
+  w.Start();
+  w.Hear(EvaluationAssigned{JobId{"tiny"}, 1, {Version{0}}, 40, true});
+  w.Boundary();
+  w.evaluate = false;
+  for (int i = 0; i < 5; ++i) {
+    w.Boundary();
+    ASSERT_EQ(w.Count("evaluate 1: 16+16"), i + 1);
+    w.Give(EvaluationDelayed{1, "block 3: Socket closed"});
+    w.Boundary();
+    ASSERT_EQ(w.Count("evaluate 1: 16+16"), i + 1) << "after a pause";
+    EXPECT_EQ(w.core().NextWake(), w.now() + kFetchRepeat);
+    EXPECT_NE(w.core().waiting_for(w.now()).find("block 3: Socket closed"), std::string::npos);
+    EXPECT_EQ(w.core().activity(), WorkerActivity::kEvaluating);
+    w.Wait(kFetchRepeat);
+  }
+  w.evaluate = true;
+  for (int i = 0; i < 2; ++i) w.Boundary();
+  EXPECT_EQ(w.core().waiting_for(w.now()), "");
+  w.evaluate = false;
+  w.Boundary();
+  ASSERT_EQ(w.Count("score 0 0+16"), 1);
+  w.Give(EvaluationDelayed{1, "late, and of no piece that is asked for"});
+  for (int i = 0; i < 10; ++i) w.Boundary();
+  EXPECT_EQ(w.Count("note evaluation delayed"), 1);
+  EXPECT_EQ(DoneIn(w).nll_micro_nats, 15'000'000);
+  EXPECT_EQ(DoneIn(w).tasks.size(), 2u);
+}
+
+TEST(WorkerEvaluating, APieceWaitsForItsDataNoLongerThanForItsVersions) {
+  World w;
+  w.evaluate = false;
+  w.Start();
+  w.Hear(ThreePieces(0));
+  for (int i = 0; i < 20 && !w.Did("evaluation done"); ++i) {
+    w.Boundary();
+    w.Give(EvaluationDelayed{1, "block 3: Socket closed"});
+    w.Wait(kFetchRepeat);
+  }
+  EXPECT_EQ(w.Count("evaluate 1: 0+16"), 16);
+  EXPECT_TRUE(w.Did("evaluation done: waited 30 s; block 3: Socket closed"));
+  w.Steps(1);
+  EXPECT_EQ(w.steps_taken, 1u);
+}
+
+TEST(WorkerEvaluating, LeavesWhileAPieceWaitsForItsData) {
+  World w;
+  w.evaluate = false;
+  w.Start();
+  w.Hear(ThreePieces(0));
+  w.Boundary();
+  w.Give(EvaluationDelayed{1, "the worker is to leave"});
+  w.Give(LeaveWanted{"SIGTERM"});
+  w.Boundary();
+  EXPECT_TRUE(w.Did("leaving"));
+  EXPECT_FALSE(w.Did("evaluation done"));
+}
+
 TEST(WorkerEvaluating, AFailureEndsIt) {
   World w(WithTasks());
   w.Start();

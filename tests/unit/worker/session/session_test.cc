@@ -190,6 +190,35 @@ TEST_F(SessionTest, EvaluatesTheOuterCopy) {
       << "at zero, not at the trained values";
 }
 
+TEST_F(SessionTest, APieceOfAnEvaluationThatIsNotReachedIsTriedAgain) {
+  JobSpec spec = ToySpec();
+  spec.evaluation.tasks = {{"a", {}, 4}};
+  Make(spec);
+  Join();
+  factory_.unread = absl::UnavailableError("block 0: Socket closed");
+  Post(EvaluationAssigned{kJob, 7, {Version{0}}, 10, true});
+  Turn(3);
+  factory_.unread = absl::OkStatus();
+  clock_.Advance(worker::kFetchRepeat);
+  session_->Turn();  // the held-out samples
+  factory_.unread = absl::DeadlineExceededError("blob: nothing came");
+  Turn(3);
+  EXPECT_EQ(Count<EvaluationDone>(), 0);
+  factory_.unread = absl::OkStatus();
+  clock_.Advance(worker::kFetchRepeat);
+  Turn();
+  ASSERT_EQ(Count<EvaluationDone>(), 1);
+  EXPECT_EQ(std::get<EvaluationDone>(link_.said.back()).failure, "");
+}
+
+TEST_F(SessionTest, APieceOfAnEvaluationThatNobodyHasIsAFailure) {
+  Join();
+  factory_.unread = absl::NotFoundError("shard held-out-00000.bin is not there");
+  Post(EvaluationAssigned{kJob, 7, {Version{0}}, 10});
+  Turn();
+  ASSERT_EQ(Count<EvaluationDone>(), 1);
+}
+
 // Not even as the sum over pieces of which one has a loss.
 TEST_F(SessionTest, ALossThatIsNotFiniteIsNoEvaluation) {
   factory_.held_out_nll = [](const HeldOutPiece& piece) { return piece.first == 0 ? 5.0 : std::nan(""); };

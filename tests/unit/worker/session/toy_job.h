@@ -46,13 +46,15 @@ class CountedSamples final : public SampleSource {
 class ToyModel final : public TrainingModel {
  public:
   ToyModel(uint64_t elements, float target, const absl::Status& broken, std::vector<FragmentIndex>& changed,
-           std::function<void()> during_step, std::function<double(const HeldOutPiece&)> held_out_nll)
+           std::function<void()> during_step, std::function<double(const HeldOutPiece&)> held_out_nll,
+           const absl::Status& unread)
       : parameters_(elements),
         target_(target),
         broken_(broken),
         changed_(changed),
         during_step_(std::move(during_step)),
-        held_out_nll_(std::move(held_out_nll)) {}
+        held_out_nll_(std::move(held_out_nll)),
+        unread_(unread) {}
   std::span<float> parameters() override { return parameters_; }
   void* compute_stream() override { return nullptr; }
   void ParametersChanged(FragmentIndex fragment) override { changed_.push_back(fragment); }
@@ -70,6 +72,7 @@ class ToyModel final : public TrainingModel {
     return StepOutcome{true, loss / static_cast<double>(parameters_.size()), 1, batch.samples * uint64_t{8}};
   }
   absl::StatusOr<EvaluationOutcome> Evaluate(std::span<float> parameters, const HeldOutPiece& piece) override {
+    if (!unread_.ok()) return unread_;
     double nll = 0;
     for (const float x : parameters) nll += 0.5 * (x - target_) * (x - target_);
     if (held_out_nll_) nll = held_out_nll_(piece);
@@ -77,6 +80,7 @@ class ToyModel final : public TrainingModel {
   }
   // The first half of a piece is right.
   absl::StatusOr<PieceScore> ScoreTask(std::span<float>, const TaskPiece& piece) override {
+    if (!unread_.ok()) return unread_;
     return PieceScore{piece.examples / 2, std::nullopt};
   }
 
@@ -87,10 +91,11 @@ class ToyModel final : public TrainingModel {
   std::vector<FragmentIndex>& changed_;
   const std::function<void()> during_step_;
   const std::function<double(const HeldOutPiece&)> held_out_nll_;
+  const absl::Status& unread_;
 };
 
-// Fails with `failure` if that is not OK, and steps with `broken`. Models call `during_step`, if there is one, in each
-// step.
+// Fails with `failure` if that is not OK, steps with `broken` and pieces of evaluations with `unread`. Models call
+// `during_step`, if there is one, in each step.
 class ToyFactory final : public JobFactory {
  public:
   explicit ToyFactory(float target) : target_(target) {}
@@ -101,10 +106,10 @@ class ToyFactory final : public JobFactory {
     parts->device = OpenCpuDevice();
     parts->samples = samples ? samples() : std::make_unique<CountedSamples>();
     parts->model =
-        std::make_unique<ToyModel>(parts->layout.elements, target_, broken, changed, during_step, held_out_nll);
+        std::make_unique<ToyModel>(parts->layout.elements, target_, broken, changed, during_step, held_out_nll, unread);
     return parts;
   }
-  absl::Status failure, broken;
+  absl::Status failure, broken, unread;
   std::vector<FragmentIndex> changed;  // as the model was told, in order
   std::function<void()> during_step;
   std::function<double(const HeldOutPiece&)> held_out_nll;  // none: the loss

@@ -1,0 +1,38 @@
+// What waits for the session's next turn: words of the link, and the ends of what it has formed beside training.
+#ifndef ATOLL_WORKER_SESSION_INBOX_H_
+#define ATOLL_WORKER_SESSION_INBOX_H_
+
+#include <deque>
+#include <utility>
+#include <variant>
+
+#include "common/base/mutex.h"
+#include "worker/link/link.h"
+#include "worker/session/replicas.h"
+
+namespace atl {
+
+using Letter = std::variant<LinkEvent, FormingEnded>;
+
+// Thread-safe; in the order of Post.
+class Inbox {
+ public:
+  void Post(Letter letter) ATOLL_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    letters_.push_back(std::move(letter));
+  }
+  std::deque<Letter> TakeAll() ATOLL_EXCLUDES(mutex_) {
+    std::deque<Letter> taken;
+    MutexLock lock(mutex_);
+    taken.swap(letters_);
+    return taken;
+  }
+
+ private:
+  Mutex mutex_;
+  std::deque<Letter> letters_ ATOLL_GUARDED_BY(mutex_);
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_SESSION_INBOX_H_
