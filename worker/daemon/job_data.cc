@@ -12,12 +12,9 @@ absl::StatusOr<CorpusManifests> FetchManifests(const DataSpec& data, const JobDa
   std::vector<CorpusManifest> manifests;
   for (const CorpusSpec& corpus : data.corpora) {
     const std::string what = absl::StrCat("the manifest of corpus ", corpus.name);
-    auto text = DownloadSmall(bulk, BlobKey{corpus.manifest}, options.worker, limits::kManifestBytes, options.leave,
-                              options.pauses);
+    auto text =
+        DownloadBlob(bulk, corpus.manifest, options.worker, limits::kManifestBytes, options.leave, options.pauses);
     if (!text.ok()) return Annotate(text.status(), what);
-    if (Sha256Of(AsBytes(*text)) != corpus.manifest) {
-      return absl::DataLossError(absl::StrCat(what, " came with another SHA-256 than the job names"));
-    }
     auto manifest = ParseManifest(*text);
     if (!manifest.ok()) return Annotate(manifest.status(), what);
     manifests.push_back(*std::move(manifest));

@@ -8,18 +8,13 @@
 
 namespace atl {
 
-absl::StatusOr<std::string> JobTasks::Fetch(const Sha256& sha256, uint64_t limit_bytes) {
-  ATOLL_ASSIGN_OR_RETURN(std::string bytes, DownloadSmall(bulk_, BlobKey{sha256}, worker_, limit_bytes, leave_));
-  if (Sha256Of(AsBytes(bytes)) == sha256) return bytes;
-  return absl::DataLossError("came with another SHA-256 than the job names");
-}
-
 absl::StatusOr<const EvalTask*> JobTasks::Task(uint32_t number) {
   if (number >= evaluation_.tasks.size()) return absl::InvalidArgumentError("the job has no such task");
   const auto known = tasks_.find(number);
   if (known != tasks_.end()) return &known->second;
   const EvaluationTaskSpec& spec = evaluation_.tasks[number];
-  ATOLL_ASSIGN_OR_RETURN(const std::string text, Fetch(spec.file, limits::kEvalTasksBytes));
+  ATOLL_ASSIGN_OR_RETURN(const std::string text,
+                         DownloadBlob(bulk_, spec.file, worker_, limits::kEvalTasksBytes, leave_));
   ATOLL_ASSIGN_OR_RETURN(EvalTask task, ParseEvalTask(text));
   if (task.examples.size() < spec.examples) {
     return absl::DataLossError(
@@ -34,7 +29,7 @@ absl::Status JobTasks::Begin(std::span<float> parameters) {
   if (tokenizer_ == nullptr) {
     std::string file;
     if (!corpus_tokenizer_.file.empty()) {
-      auto fetched = Fetch(corpus_tokenizer_.sha256, limits::kTokenizerFileBytes);
+      auto fetched = DownloadBlob(bulk_, corpus_tokenizer_.sha256, worker_, limits::kTokenizerFileBytes, leave_);
       if (!fetched.ok()) return Annotate(fetched.status(), corpus_tokenizer_.file);
       file = *std::move(fetched);
     }

@@ -48,7 +48,6 @@ class JobTasks {
 
  private:
   absl::Status Begin(std::span<float> parameters);
-  absl::StatusOr<std::string> Fetch(const Sha256& sha256, uint64_t limit_bytes);
   absl::StatusOr<const EvalTask*> Task(uint32_t number);
 
   const ModelSpec model_;

@@ -51,12 +51,15 @@ absl::StatusOr<std::string> DownloadOnce(BulkClient& client, const DownloadKey& 
 
 }  // namespace
 
-absl::StatusOr<std::string> DownloadSmall(BulkClient& client, const DownloadKey& key, const WorkerId& worker,
-                                          uint64_t limit_bytes, const std::stop_token& stop,
-                                          const BackoffOptions& pauses) {
+absl::StatusOr<std::string> DownloadBlob(BulkClient& client, const Sha256& sha256, const WorkerId& worker,
+                                         uint64_t limit_bytes, const std::stop_token& stop,
+                                         const BackoffOptions& pauses) {
   Backoff backoff(pauses, SystemRandomBits());
   for (int tries = 1;; ++tries) {
-    auto text = DownloadOnce(client, key, worker, limit_bytes, stop);
+    auto text = DownloadOnce(client, BlobKey{sha256}, worker, limit_bytes, stop);
+    if (text.ok() && Sha256Of(AsBytes(*text)) != sha256) {
+      text = absl::DataLossError("came with another SHA-256 than the job names");
+    }
     if (text.ok() || FailureOf(text.status()) != TransferFailure::kBroken || tries == kDownloadAttempts) return text;
     WaitForStop(stop, backoff.Next());
   }

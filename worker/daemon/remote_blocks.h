@@ -18,16 +18,17 @@
 
 namespace atl {
 
-// Collects a download of at most `limit_bytes` in memory, for whole small files. Unavailable, which is worth another
-// try for as long as the file is wanted, whenever nothing was said about it (TransferFailure::kOutage). What is broken
-// is tried kDownloadAttempts times, with `pauses` between. Cancelled when `stop` is requested.
-absl::StatusOr<std::string> DownloadSmall(BulkClient& client, const DownloadKey& key, const WorkerId& worker,
-                                          uint64_t limit_bytes, const std::stop_token& stop = {},
-                                          const BackoffOptions& pauses = {});
+// A whole file of at most `limit_bytes` that the coordinator keeps by its hash, checked against it. Unavailable, which
+// is worth another try for as long as the file is wanted, whenever nothing was said about it
+// (TransferFailure::kOutage). What is broken or has another hash (DataLoss) is tried kDownloadAttempts times, with
+// `pauses` between. Cancelled when `stop` is requested.
+absl::StatusOr<std::string> DownloadBlob(BulkClient& client, const Sha256& sha256, const WorkerId& worker,
+                                         uint64_t limit_bytes, const std::stop_token& stop = {},
+                                         const BackoffOptions& pauses = {});
 
 // Asks the coordinator for each block. Thread-safe; a fetch blocks for the client's stall limit at most, and not
 // beyond Stop, after which all are Cancelled. Unavailable as
-// for DownloadSmall, and where a block is broken, until kDownloadAttempts fetches of it have failed so: the reader
+// for DownloadBlob, and where a block is broken, until kDownloadAttempts fetches of it have failed so: the reader
 // pauses between them.
 class RemoteBlockSource final : public BlockSource {
  public:

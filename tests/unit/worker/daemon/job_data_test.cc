@@ -39,6 +39,8 @@ class Shop final : public BulkHandler {
     std::string content;
     if (std::holds_alternative<BlobKey>(request.key)) {
       content = manifest;
+      if (damaged_blobs > 0) content[0] = static_cast<char>(content[0] ^ 1);
+      damaged_blobs -= damaged_blobs > 0 ? 1 : 0;
     } else if (const auto* block = std::get_if<BlockKey>(&request.key)) {
       ++blocks;
       if (empty) return reply(absl::NotFoundError("not served here"));
@@ -58,6 +60,7 @@ class Shop final : public BulkHandler {
   std::string manifest;
   CorpusManifest parsed;
   int blocks = 0;
+  int damaged_blobs = 0;  // of the next ones
   bool damage = false, empty = false;
   std::function<void()> instead_of_answer, after_refusal;
   std::deque<absl::Status> refusals;  // of the next calls
@@ -228,6 +231,17 @@ TEST_F(JobDataTest, AManifestThatCannotBeReadIsTriedSoManyTimes) {
   EXPECT_EQ(shop_->refusals.size(), 1u);
   shop_->refusals = {absl::CancelledError("CANCELLED")};
   EXPECT_TRUE(absl::IsUnavailable(Make("", "cache").status())) << "nobody has asked to leave: it is prepared again";
+}
+
+// One wrong read of a disk is no reason to leave the job.
+TEST_F(JobDataTest, AManifestThatCameDamagedIsTriedAsOften) {
+  shop_->damaged_blobs = kDownloadAttempts - 1;
+  EXPECT_TRUE(Make("", "cache").ok());
+  shop_->damaged_blobs = kDownloadAttempts + 1;
+  const absl::Status why = Make("", "cache").status();
+  EXPECT_TRUE(absl::IsDataLoss(why)) << why;
+  EXPECT_NE(why.message().find("the manifest of corpus text: came with another SHA-256"), std::string::npos) << why;
+  EXPECT_EQ(shop_->damaged_blobs, 1);
 }
 
 TEST_F(JobDataTest, AWorkerThatIsToLeaveWaitsForNoTry) {
