@@ -86,7 +86,10 @@ void Core::State::OnStreamDown(const StreamDown& down) {
 }
 
 void Core::State::OnMessage(const CoordinatorMessage& message) {
-  if (refusing || phase == Phase::kLeft) return;
+  if (phase == Phase::kLeft) return;
+  // An operator's word, of whichever coordinator: what fetches for a job was stopped when it came, for good.
+  if (const auto* drain = std::get_if<DrainRequested>(&message)) return OnLeaveWanted({drain->reason});
+  if (refusing) return;
   struct Visitor {
     State& s;
     // Words about another job come from before a change of assignment.
@@ -127,7 +130,7 @@ void Core::State::OnMessage(const CoordinatorMessage& message) {
     void operator()(const ClosingStarted& m) {
       if (Mine(m.job)) s.OnClosingStarted(m);
     }
-    void operator()(const DrainRequested& m) { s.OnLeaveWanted({m.reason}); }
+    void operator()(const DrainRequested&) {}  // see above
     void operator()(const LogsWanted& m) { s.effects.push_back(AnswerLogs{m}); }
     void operator()(const Refused& m) {
       if (m.retry) {

@@ -189,7 +189,7 @@ class Departure {
     session_->RequestLeave(std::move(reason));
     stop_.request_stop();
   }
-  // Of the link.
+  // Of the link. The core leaves for a DrainRequested whatever else it thinks of its coordinator.
   void Hand(LinkEvent event) {
     const auto* told = std::get_if<worker::Event>(&event);
     const auto* received = told == nullptr ? nullptr : std::get_if<worker::Received>(told);

@@ -46,6 +46,22 @@ TEST(WorkerLife, ASecondCopyOfTheStateIsNotFollowed) {
   EXPECT_TRUE(w.Did("make job")) << "a later start of whichever is left";
 }
 
+// The word may overtake the Welcome that is not followed: the fetches of the job are stopped by then, for good.
+TEST(WorkerLife, ADrainCountsWhoeverAsksForIt) {
+  World w;
+  w.Connect(false, 5);
+  w.prepare = false;
+  w.Assign({Version{0}});
+  ASSERT_TRUE(w.Did("make job"));
+  w.Give(StreamDown{"gone"});
+  w.Connect(true, 4);
+  ASSERT_TRUE(w.Did("close: the coordinator has boot number 4"));
+  w.Hear(DrainRequested{"asked to leave by an operator"});
+  w.Boundary();
+  EXPECT_TRUE(w.Did("leaving"));
+  EXPECT_TRUE(w.Did("exit 0: asked to leave by an operator"));
+}
+
 TEST(WorkerLife, AheadOfACoordinatorThatWentBackItFetchesAfresh) {
   World w;
   w.Connect();
