@@ -109,8 +109,9 @@ constexpr Row kCoordinatorRows[] = {
     {Metric::kLedgerCommitDuration, "atoll_ledger_commit_duration_seconds", kHistogram, "seconds", "",
      "Time of one ledger transaction, flush included."},
     {Metric::kCheckpointLastSuccess, "atoll_checkpoint_last_success_timestamp_seconds", kGauge, "seconds", "job",
-     "Unix time of the newest complete checkpoint, also of one before this start of the coordinator; while there is "
-     "none and checkpoint.every_rounds asks for some, when the job began or was updated so."},
+     "Unix time of the newest complete checkpoint of a job whose checkpoint.every_rounds asks for some, also of one "
+     "before this start of the coordinator; while there is none, when the job began or was updated so, and of an "
+     "updated job no longer ago than the start of the coordinator."},
     {Metric::kDiskFreeRatio, "atoll_disk_free_ratio", kGauge, "", "",
      "Free part of the state directory's file system."},
 };

@@ -82,18 +82,23 @@ void Observer::RecoverTimes(const RecoveredJob& job) {
   const JobRecord& record = job.job;
   if (HasEnded(record.state) || record.start_wall_nanos == 0) return;
   const int64_t round = job.round_wall_nanos != 0 ? job.round_wall_nanos : record.start_wall_nanos;
-  int64_t checkpoint = record.spec.checkpoint.every_rounds > 0 ? record.start_wall_nanos : 0;
+  int64_t checkpoint = 0;
   for (const CheckpointRecord& done : job.checkpoints) {
     if (done.complete) checkpoint = std::max(checkpoint, done.wall_nanos);
   }
-  BeginTimes(record.job, round, checkpoint);
+  // The ledger does not say when an update has first asked for some.
+  if (checkpoint == 0) checkpoint = record.spec_revision > 1 ? clock_.WallNanos() : record.start_wall_nanos;
+  BeginTimes(record.job, round, record.spec.checkpoint.every_rounds > 0 ? checkpoint : 0);
 }
 
 void Observer::BeginTimes(const JobId& job, int64_t round, int64_t checkpoint) {
   if (rounds_timed_.insert(job).second)
     metrics_.Set(Metric::kRoundLastSuccess, static_cast<double>(round) * 1e-9, {job.value});
-  if (checkpoint > 0 && checkpoints_timed_.insert(job).second)
+  if (checkpoint == 0) {
+    if (checkpoints_timed_.erase(job) > 0) metrics_.Forget(Metric::kCheckpointLastSuccess, {job.value});
+  } else if (checkpoints_timed_.insert(job).second) {
     metrics_.Set(Metric::kCheckpointLastSuccess, static_cast<double>(checkpoint) * 1e-9, {job.value});
+  }
 }
 
 void Observer::WriteMissing(const RecoveredJob& job, const LoggedVersions& logged, const Ledger& ledger) {
@@ -193,8 +198,7 @@ void Observer::Committed(const std::vector<LedgerRecord>& records) {
       metrics_.ForgetWorker(gone->worker);  // a transfer that ended after its connection has begun its series anew
     }
     if (const auto* checkpoint = std::get_if<CheckpointRecord>(&record);
-        checkpoint != nullptr && checkpoint->complete) {
-      checkpoints_timed_.insert(checkpoint->job);
+        checkpoint != nullptr && checkpoint->complete && checkpoints_timed_.contains(checkpoint->job)) {
       metrics_.Set(Metric::kCheckpointLastSuccess, static_cast<double>(checkpoint->wall_nanos) * 1e-9,
                    {checkpoint->job.value});
     }

@@ -67,8 +67,8 @@ class Observer {
   // Versions whose merge the log holds, by epoch and fragment.
   using LoggedVersions = std::map<std::pair<uint64_t, FragmentIndex>, std::set<uint64_t>>;
   void RecoverTimes(const RecoveredJob& job);
-  // Unix nanoseconds for the gauges of the newest commit and checkpoint of a job that has none there; 0: of no
-  // checkpoint.
+  // Unix nanoseconds for the gauges of the newest commit and checkpoint of a job that has none there; checkpoint 0: the
+  // job wants none, and has no gauge of them.
   void BeginTimes(const JobId& job, int64_t round, int64_t checkpoint);
   struct Past;                               // reading_back.cc
   LoggedVersions ReadLog(const JobId& job);  // all of it
@@ -105,7 +105,7 @@ class Observer {
   std::map<JobId, std::deque<std::map<std::string, std::string>>> evaluation_fields_;
   std::map<std::pair<JobId, FragmentIndex>, Instant> last_round_;
   std::map<JobId, ClockRate> clock_rates_;
-  std::set<JobId> rounds_timed_, checkpoints_timed_;  // jobs with a gauge of the newest one, or that had it
+  std::set<JobId> rounds_timed_, checkpoints_timed_;  // jobs with a gauge of the newest one, or that ended with it
   std::set<JobId> shown_;                             // jobs with gauges of their workers
   std::map<JobId, Instant> ended_;                    // jobs whose series go an hour later
   std::set<WorkerId> lost_shown_;                     // workers with a gauge although they are lost

@@ -332,6 +332,23 @@ TEST_F(TimesAfterAStart, NobodyWaitsForACheckpointThatIsNotWanted) {
   EXPECT_EQ(Value(c, "checkpoint"), "absent");
 }
 
+TEST_F(TimesAfterAStart, OneThatIsThereIsNotStaleWhereNoMoreAreWanted) {
+  Start(JobState::kPaused, 0);
+  Checkpoint(10, true, 1500);
+  SmallCoordinator c(disk_, clock_);
+  EXPECT_EQ(Value(c, "checkpoint"), "absent");
+}
+
+// Since when an updated job wants some is not known.
+TEST_F(TimesAfterAStart, BeginWithTheCoordinatorWhereTheJobWasUpdated) {
+  job_.spec_revision = 2;
+  Start(JobState::kPaused, 5);
+  const std::string start = std::to_string(clock_.WallNanos() / 1'000'000'000);
+  SmallCoordinator c(disk_, clock_);
+  EXPECT_EQ(Value(c, "checkpoint"), start);
+  EXPECT_EQ(Value(c, "round"), "1000");
+}
+
 TEST_F(TimesAfterAStart, NothingIsToldOfAJobThatHasEnded) {
   Start(JobState::kSucceeded, 5);
   Commit(Round(0, 1));
@@ -362,6 +379,13 @@ TEST_F(TimesAfterAStart, AreThereFromTheFirstStartOfAJobOn) {
   c.Pass(Seconds(100));
   EXPECT_EQ(Value(c, "round"), start);
   EXPECT_EQ(Value(c, "checkpoint"), start);
+  for (const uint32_t every : {0u, 3u}) {
+    spec.checkpoint.every_rounds = every;
+    ASSERT_TRUE(c.Ask(JobUpdated{.job = JobId{"tiny"}, .spec = spec, .stop_step = PlannedInnerSteps(spec)}).ok());
+    const std::string update = std::to_string(clock_.WallNanos() / 1'000'000'000);
+    c.Pass(Seconds(100));
+    EXPECT_EQ(Value(c, "checkpoint"), every == 0 ? "absent" : update);
+  }
 }
 
 }  // namespace
