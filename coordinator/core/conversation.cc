@@ -126,8 +126,9 @@ void Machine::Hear(Member& member, const Ready& message) {
     // A worker without leases that joins an ending job has no drift.
     const bool empty = joins && run->pool.HeldBy(id).empty();
     member.finished = member.finished || (!answers && (empty || message.step >= run->record.stop_step));
-    // What was said while it was fetching did not reach it.
-    if (joins) SendTo(member, ClosingStarted{run->id(), run->record.stop_step, run->Versions()});
+    // What was said while it was fetching did not reach it, and after a restart of the coordinator it may have fetched
+    // though its stage is kTraining. One that knows says its last word again, should this have been it.
+    if (joins || answers) SendTo(member, ClosingStarted{run->id(), run->record.stop_step, run->Versions()});
   }
   if (!joins || member.record.evaluate_only || member.draining || !run->Gathers()) return;
   AllowAfresh(*run, id);

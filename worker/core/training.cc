@@ -357,9 +357,10 @@ void Core::State::OnLeaseRevoked(const LeaseRevoked& revoked) {
 // ---- the end ------------------------------------------------------------------------------------------------------
 
 void Core::State::OnClosingStarted(const ClosingStarted& started) {
-  if (phase != Phase::kActive || closing) return;
+  if (phase != Phase::kActive) return;
+  closing_said = false;  // told again, it says its last word again: it was taken for the answer to an assignment
+  if (closing) return;
   closing = started;
-  closing_said = false;
   for (Fragment& f : fragments) f.due = f.send_now = false;
   for (uint32_t p = 0; p < fragments.size() && p < started.versions.size(); ++p) {
     if (started.versions[p] > fragments[p].outer) AddPending(p, {started.versions[p], Digest{}, false, false, false});

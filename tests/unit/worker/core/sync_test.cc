@@ -410,6 +410,17 @@ TEST(WorkerSync, ClosingWithoutDriftIsSaidAtOnce) {
   EXPECT_FALSE(w.Did("form"));
 }
 
+TEST(WorkerSync, ToldOfTheEndAgainItSaysItsLastWordAgain) {
+  World w;
+  w.Start();
+  for (int i = 1; i <= 2; ++i) {
+    w.Hear(ClosingStarted{JobId{"tiny"}, 10, {Version{0}}});
+    for (int boundary = 0; boundary < 3; ++boundary) w.Boundary();
+    EXPECT_EQ(w.Count("ready 10"), i);
+  }
+  EXPECT_EQ(w.Count("note closing"), 1);
+}
+
 TEST(WorkerSync, ClosingWaitsForWhatIsInFlightAndSendsTheRest) {
   JobSpec spec = SmallSpec();
   spec.sync.overlap_steps = 2;
