@@ -15,10 +15,10 @@ absl::Status DownloadBuffer::OnHeader(const DownloadHeader& header) {
     return absl::NotFoundError(absl::StrCat("the newest snapshot is of version ", header.version.value,
                                             ", and one below ", at_least_.value, " is not worth its bytes"));
   }
-  const bool same = header_ && header_->version == header.version && header_->digest == header.digest &&
-                    header_->total_bytes == header.total_bytes;
+  const bool same = header_ && header_->version == header.version && header_->hash == header.hash &&
+                    header_->digest == header.digest && header_->total_bytes == header.total_bytes;
   if (header_ && !same) {
-    // A newer version took its place between two conversations: what was received is of no use.
+    // Another version, or that of a history that was given up: what was received is of no use.
     restart_ = true;
     return absl::AbortedError("another version is served by now");
   }
@@ -38,17 +38,16 @@ absl::Status DownloadBuffer::OnBytes(uint64_t offset, Bytes bytes) {
   return absl::OkStatus();
 }
 
-void DownloadBuffer::PrepareResume() {
-  if (!restart_) return;
+void DownloadBuffer::PrepareResume(Version at_least) {
+  at_least_ = at_least;
+  if (restart_ || (header_ && header_->version < at_least)) Clear();
+}
+
+void DownloadBuffer::Clear() {
   restart_ = false;
   header_.reset();
   bytes_.clear();
   hasher_ = DigestHasher();
-}
-
-void DownloadBuffer::Clear() {
-  restart_ = true;
-  PrepareResume();
 }
 
 bool DownloadBuffer::intact() const { return header_->digest.IsZero() || hasher_.Finish() == header_->digest; }

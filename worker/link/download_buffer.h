@@ -17,18 +17,18 @@ namespace atl {
 // Called from the transport, one call at a time; everything else only between conversations.
 class DownloadBuffer final : public BulkSink {
  public:
-  // More than `limit_bytes` are refused, and a version below `at_least`. The memory is taken from `buffers`, and goes
-  // back there.
-  DownloadBuffer(uint64_t limit_bytes, Version at_least, std::shared_ptr<BufferShelf> buffers)
-      : limit_bytes_(limit_bytes), at_least_(at_least), buffers_(std::move(buffers)) {}
+  // More than `limit_bytes` are refused. The memory is taken from `buffers`, and goes back there.
+  DownloadBuffer(uint64_t limit_bytes, std::shared_ptr<BufferShelf> buffers)
+      : limit_bytes_(limit_bytes), buffers_(std::move(buffers)) {}
 
   // InvalidArgument: too many bytes are announced. NotFound: an older version than wanted is. Aborted: it is not what
   // the last conversation announced.
   absl::Status OnHeader(const DownloadHeader& header) override;
   absl::Status OnBytes(uint64_t offset, Bytes bytes) override;
 
-  // The next conversation goes on at size(), which is 0 when the last one was aborted.
-  void PrepareResume();
+  // The next conversation goes on at size(), which is 0 when the last one was aborted. A version below `at_least` is
+  // refused, and what has come of one is dropped.
+  void PrepareResume(Version at_least);
   // The next conversation begins anew.
   void Clear();
   uint64_t size() const { return bytes_.size(); }
@@ -41,7 +41,7 @@ class DownloadBuffer final : public BulkSink {
 
  private:
   const uint64_t limit_bytes_;
-  const Version at_least_;
+  Version at_least_;
   const std::shared_ptr<BufferShelf> buffers_;
   std::optional<DownloadHeader> header_;
   std::vector<std::byte> bytes_;

@@ -52,8 +52,8 @@ class Link {
   // No UploadEnded comes after it.
   virtual void CancelUpload(FragmentIndex fragment) = 0;
 
-  // The newest snapshot, `bytes` long. Ends in FetchedBytes or FragmentFetchFailed, at once where it is below
-  // `at_least`.
+  // The newest snapshot, `bytes` long; after a break the one that was begun with, while it is kept. Ends in
+  // FetchedBytes or FragmentFetchFailed, at once where it is below `at_least`.
   virtual void FetchFragment(const JobId& job, FragmentIndex fragment, uint64_t bytes, Version at_least) = 0;
   // At most `limit_bytes`. Ends in FetchedBytes or UpdateFetchFailed.
   virtual void FetchUpdate(const JobId& job, FragmentVersion reached, uint64_t limit_bytes) = 0;

@@ -106,8 +106,11 @@ class Transfers {
   void StartUpload(ContributionHeader header, BootNumber boot, SharedBytes bytes);
   void CancelUpload(FragmentIndex fragment) { uploads_.erase(fragment); }
   void SetCaps(const BulkCaps& caps) { parts_.bulk.SetJobCaps(caps); }  // thread-safe
-  // With `whole`: the newest snapshot, unless it is below `version`.
+  // With `whole`: the newest snapshot, unless it is below `version`; after a break the one that was begun with, or the
+  // newest anew where that is gone.
   void StartDownload(const JobId& job, FragmentVersion at, bool whole, uint64_t bytes);
+  // What has come of the fragment whole stays until DropAll: the next download of it, as of a worker that has a new
+  // incarnation after a long break, goes on with that.
   void DropFetches(FragmentIndex fragment);
   void DropAll();
   uint64_t uploaded_bytes() const { return uploaded_bytes_; }
@@ -142,7 +145,9 @@ class Transfers {
     JobId job;
     FragmentVersion asked;
     bool whole = false;
+    bool dropped = false;  // nobody waits for it, but it may be asked for again
     uint64_t bytes = 0;
+    bool goes_on = false;  // with a snapshot whose beginning is here: that version alone is of use
     std::shared_ptr<DownloadBuffer> sink;
     Conversation talk;
   };

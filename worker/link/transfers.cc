@@ -46,6 +46,7 @@ Instant Transfers::Turn() {
     wake = std::min(wake, Look(upload.talk, now, up, [&u = upload, this] { Begin(u); }));
   }
   for (auto& [id, download] : downloads_) {
+    if (download.dropped && !download.talk.call) continue;
     Line& line = download.whole ? whole : updates;
     wake = std::min(wake, Look(download.talk, now, line, [&d = download, &i = id, this] { Begin(i, d); }));
   }
@@ -130,21 +131,28 @@ void Transfers::OnUploadDone(FragmentIndex fragment, uint64_t number, const Bulk
 
 void Transfers::StartDownload(const JobId& job, FragmentVersion at, bool whole, uint64_t bytes) {
   const DownloadId id{at.fragment, {whole, whole ? Version{} : at.version}};
-  downloads_.erase(id);
+  const auto begun = downloads_.find(id);
+  if (begun != downloads_.end() && !(whole && begun->second.job == job && begun->second.bytes == bytes))
+    downloads_.erase(begun);
   DownloadJob& download = downloads_[id];
   download.talk.asked = next_number_++;
+  download.talk.attempts = 0;
   download.job = job;
   download.asked = at;
   download.whole = whole;
+  download.dropped = false;
   download.bytes = bytes;
-  download.sink = std::make_shared<DownloadBuffer>(bytes, whole ? at.version : Version{}, buffers_);
+  if (download.sink == nullptr) download.sink = std::make_shared<DownloadBuffer>(bytes, buffers_);
 }
 
 void Transfers::Begin(DownloadId id, DownloadJob& download) {
-  download.sink->PrepareResume();
+  download.sink->PrepareResume(download.whole ? download.asked.version : Version{});
   Prepare(download.talk, download.bytes - download.sink->size(), download_window_);
   DownloadRequest request;
-  if (download.whole) {
+  download.goes_on = download.whole && download.sink->size() > 0;
+  if (download.goes_on) {
+    request.key = FragmentKey{download.job, {download.asked.fragment, download.sink->header()->version}, false};
+  } else if (download.whole) {
     request.key = FragmentKey{download.job, download.asked, true};
   } else {
     request.key = UpdateKey{download.job, download.asked};
@@ -163,6 +171,10 @@ void Transfers::OnDownloadDone(const DownloadId& id, uint64_t number, const Bulk
   const auto it = downloads_.find(id);
   if (it == downloads_.end() || it->second.talk.number != number) return;
   DownloadJob& download = it->second;
+  if (download.dropped) {
+    download.talk = Conversation();
+    return;
+  }
   Measure(download.talk, result, download_mean_);
   Close(download.talk, result, download_window_);
   const std::optional<DownloadHeader>& header = download.sink->header();
@@ -173,7 +185,9 @@ void Transfers::OnDownloadDone(const DownloadId& id, uint64_t number, const Bulk
     download.sink->Clear();
     status = absl::DataLossError("the bytes do not have the digest they were announced with");
   }
-  if (status.ok() || IsFinal(status)) {
+  const bool gone = download.goes_on && absl::IsNotFound(status);
+  if (gone) download.sink->Clear();
+  if (status.ok() || (IsFinal(status) && !gone)) {
     FinishDownload(id, status);
     return;
   }
@@ -204,7 +218,11 @@ void Transfers::FinishDownload(const DownloadId& id, const absl::Status& status)
 }
 
 void Transfers::DropFetches(FragmentIndex fragment) {
-  std::erase_if(downloads_, [&](const auto& entry) { return entry.first.first == fragment; });
+  std::erase_if(downloads_, [&](const auto& entry) { return entry.first.first == fragment && !entry.second.whole; });
+  const auto whole = downloads_.find({fragment, {true, Version{}}});
+  if (whole == downloads_.end()) return;
+  whole->second.dropped = true;
+  if (whole->second.talk.call) whole->second.talk.call->Cancel();
 }
 
 void Transfers::DropAll() {

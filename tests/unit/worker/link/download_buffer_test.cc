@@ -17,10 +17,10 @@ DownloadHeader HeaderOf(const std::string& content, uint64_t version) {
 
 TEST(DownloadBuffer, KnowsTheDigestOverSeveralConversations) {
   const std::string content = "what one conversation begins another ends";
-  DownloadBuffer buffer(100, Version{}, std::make_shared<BufferShelf>(1));
+  DownloadBuffer buffer(100, std::make_shared<BufferShelf>(1));
   ASSERT_EQ(buffer.OnHeader(HeaderOf(content, 3)), absl::OkStatus());
   ASSERT_EQ(buffer.OnBytes(0, AsBytes(content).first(10)), absl::OkStatus());
-  buffer.PrepareResume();
+  buffer.PrepareResume(Version{});
   EXPECT_EQ(buffer.size(), 10u);
   ASSERT_EQ(buffer.OnHeader(HeaderOf(content, 3)), absl::OkStatus());
   EXPECT_FALSE(buffer.complete());
@@ -31,7 +31,7 @@ TEST(DownloadBuffer, KnowsTheDigestOverSeveralConversations) {
 }
 
 TEST(DownloadBuffer, BytesOfAnotherDigestAreNotIntact) {
-  DownloadBuffer buffer(100, Version{}, std::make_shared<BufferShelf>(1));
+  DownloadBuffer buffer(100, std::make_shared<BufferShelf>(1));
   ASSERT_EQ(buffer.OnHeader(HeaderOf("abcd", 3)), absl::OkStatus());
   ASSERT_EQ(buffer.OnBytes(0, AsBytes(std::string("abXd"))), absl::OkStatus());
   EXPECT_TRUE(buffer.complete());
@@ -44,19 +44,42 @@ TEST(DownloadBuffer, BytesOfAnotherDigestAreNotIntact) {
 }
 
 TEST(DownloadBuffer, BeginsAnewWhenAnotherVersionIsServed) {
-  DownloadBuffer buffer(100, Version{}, std::make_shared<BufferShelf>(1));
+  DownloadBuffer buffer(100, std::make_shared<BufferShelf>(1));
   ASSERT_EQ(buffer.OnHeader(HeaderOf("abcd", 3)), absl::OkStatus());
   ASSERT_EQ(buffer.OnBytes(0, AsBytes(std::string("ab"))), absl::OkStatus());
   EXPECT_EQ(buffer.OnHeader(HeaderOf("efghi", 4)).code(), absl::StatusCode::kAborted);
-  buffer.PrepareResume();
+  buffer.PrepareResume(Version{});
   EXPECT_EQ(buffer.size(), 0u);
   ASSERT_EQ(buffer.OnHeader(HeaderOf("efghi", 4)), absl::OkStatus());
   ASSERT_EQ(buffer.OnBytes(0, AsBytes(std::string("efghi"))), absl::OkStatus());
   EXPECT_TRUE(buffer.intact());
 }
 
+// As after a rollback: a fragment has no digest but the hash of its content.
+TEST(DownloadBuffer, BeginsAnewWhenTheSameVersionHasAnotherHash) {
+  DownloadBuffer buffer(100, std::make_shared<BufferShelf>(1));
+  DownloadHeader header{.total_bytes = 4, .version = {3}, .hash = {1, 2}, .codec = CodecKind::kFp32, .digest = {}};
+  ASSERT_EQ(buffer.OnHeader(header), absl::OkStatus());
+  ASSERT_EQ(buffer.OnBytes(0, AsBytes(std::string("ab"))), absl::OkStatus());
+  header.hash = {1, 3};
+  EXPECT_EQ(buffer.OnHeader(header).code(), absl::StatusCode::kAborted);
+  buffer.PrepareResume(Version{});
+  EXPECT_EQ(buffer.size(), 0u);
+}
+
+TEST(DownloadBuffer, BeginsAnewWhereANewerVersionIsWanted) {
+  DownloadBuffer buffer(100, std::make_shared<BufferShelf>(1));
+  ASSERT_EQ(buffer.OnHeader(HeaderOf("abcd", 3)), absl::OkStatus());
+  ASSERT_EQ(buffer.OnBytes(0, AsBytes(std::string("ab"))), absl::OkStatus());
+  buffer.PrepareResume(Version{3});
+  EXPECT_EQ(buffer.size(), 2u);
+  buffer.PrepareResume(Version{4});
+  EXPECT_EQ(buffer.size(), 0u);
+  EXPECT_EQ(buffer.OnHeader(HeaderOf("abcd", 3)).code(), absl::StatusCode::kNotFound);
+}
+
 TEST(DownloadBuffer, RefusesWhatDoesNotFit) {
-  DownloadBuffer buffer(4, Version{}, std::make_shared<BufferShelf>(1));
+  DownloadBuffer buffer(4, std::make_shared<BufferShelf>(1));
   EXPECT_EQ(buffer.OnHeader(HeaderOf("efghi", 4)).code(), absl::StatusCode::kInvalidArgument);
   ASSERT_EQ(buffer.OnHeader(HeaderOf("abcd", 3)), absl::OkStatus());
   EXPECT_EQ(buffer.OnBytes(1, AsBytes(std::string("a"))).code(), absl::StatusCode::kDataLoss);

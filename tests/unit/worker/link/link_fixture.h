@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -64,15 +65,27 @@ class Bulk final : public BulkHandler {
       reply(refusal);
       return;
     }
-    const bool whole = std::holds_alternative<FragmentKey>(request.key);
-    int& now = whole ? running_whole : running_updates;
+    const auto* whole = std::get_if<FragmentKey>(&request.key);
+    auto asked = std::pair(header, content);
+    if (whole != nullptr && !whole->newest) {
+      const auto kept = older.find(whole->at.version);
+      if (kept != older.end()) {
+        asked = kept->second;
+      } else if (whole->at.version != header.version) {
+        return reply(absl::NotFoundError("no longer kept"));
+      }
+    }
+    versions.push_back(whole != nullptr && whole->newest ? 0 : asked.first.version.value);
+    int& now = whole != nullptr ? running_whole : running_updates;
     most_running = std::max(most_running, ++now);
-    reply(DownloadContent{header, MakeMemorySource(content), [&now](const BulkResult&) { --now; }});
+    reply(DownloadContent{asked.first, MakeMemorySource(asked.second), [&now](const BulkResult&) { --now; }});
   }
   void OnMissingBlobs(std::vector<Sha256>, std::function<void(absl::StatusOr<std::vector<Sha256>>)> reply) override {
     reply(std::vector<Sha256>{});
   }
-  void Serve(std::shared_ptr<const std::vector<std::byte>> bytes, uint64_t version) {
+  // From now on the newest; with `keep` what was it before is still there, by its version.
+  void Serve(std::shared_ptr<const std::vector<std::byte>> bytes, uint64_t version, bool keep = false) {
+    if (keep) older[header.version] = {header, content};
     content = std::move(bytes);
     header =
         DownloadHeader{content->size(), Version{version}, Digest{5, 6}, CodecKind::kFp32, DigestOf(Bytes(*content))};
@@ -91,8 +104,10 @@ class Bulk final : public BulkHandler {
   std::vector<DownloadReply> downloads;
   int running_whole = 0, running_updates = 0, most_running = 0;
   std::vector<uint64_t> offsets;
+  std::vector<uint64_t> versions;  // that were asked for and served, 0: the newest fragment
   DownloadHeader header;
   std::shared_ptr<const std::vector<std::byte>> content;
+  std::map<Version, std::pair<DownloadHeader, std::shared_ptr<const std::vector<std::byte>>>> older;
 };
 
 inline SharedBytes SomeBytes(size_t size) {

@@ -88,6 +88,108 @@ TEST_F(LinkTest, ADownloadBeginsAnewWhenANewerVersionIsServed) {
   ASSERT_EQ(fetched.size(), 1u);
   EXPECT_EQ(*fetched[0].bytes, *other);
   EXPECT_EQ(fetched[0].at.version.value, 10u);
+  EXPECT_EQ(bulk_.offsets, (std::vector<uint64_t>{0, 300, 0}));
+  EXPECT_TRUE(Events<worker::FragmentFetchFailed>().empty());
+}
+
+// At every break there is a newer snapshot.
+TEST_F(LinkTest, ADownloadGoesOnWithTheVersionThatItBeganWith) {
+  const SharedBytes begun = SomeBytes(1234);
+  bulk_.Serve(begun, 9);
+  cut_in_ = 4;
+  link_.FetchFragment(JobId{"toy"}, FragmentIndex{1}, 1234, Version{});
+  Settle();
+  for (uint64_t version = 10; version < 30 && Events<FetchedBytes>().empty(); ++version) {
+    auto other = std::make_shared<std::vector<std::byte>>(*begun);
+    std::reverse(other->begin(), other->end());
+    bulk_.Serve(other, version, /*keep=*/true);
+    cut_in_ = 4;
+    Pass(Seconds(6));
+  }
+  const auto fetched = Events<FetchedBytes>();
+  ASSERT_EQ(fetched.size(), 1u);
+  EXPECT_EQ(*fetched[0].bytes, *begun);
+  EXPECT_EQ(fetched[0].at.version.value, 9u);
+  EXPECT_EQ(bulk_.offsets, (std::vector<uint64_t>{0, 300, 600, 900, 1200}));
+  EXPECT_EQ(bulk_.versions, (std::vector<uint64_t>{0, 9, 9, 9, 9}));
+  EXPECT_EQ(link_.totals().downloaded_bytes, begun->size()) << "nothing is sent again";
+}
+
+// As a worker does whose link was away for so long that it has a new incarnation.
+TEST_F(LinkTest, AFragmentThatIsAskedForAgainGoesOn) {
+  const SharedBytes begun = SomeBytes(1234);
+  bulk_.Serve(begun, 9);
+  cut_in_ = 4;
+  link_.FetchFragment(JobId{"toy"}, FragmentIndex{1}, 1234, Version{});
+  Settle();
+  link_.DropFetches(FragmentIndex{1});
+  for (int i = 0; i < 5; ++i) Pass(Seconds(60));
+  EXPECT_EQ(bulk_.offsets.size(), 1u) << "nobody waits for it";
+  bulk_.Serve(SomeBytes(1234), 12, /*keep=*/true);
+  link_.FetchFragment(JobId{"toy"}, FragmentIndex{1}, 1234, Version{});
+  Pass(Seconds(1));
+  const auto fetched = Events<FetchedBytes>();
+  ASSERT_EQ(fetched.size(), 1u);
+  EXPECT_EQ(fetched[0].at.version.value, 9u);
+  EXPECT_EQ(*fetched[0].bytes, *begun);
+  EXPECT_EQ(bulk_.offsets, (std::vector<uint64_t>{0, 300}));
+}
+
+// In mid-flight, and at once.
+TEST_F(LinkTest, AFragmentThatIsDroppedAndAskedForAgainComesOnce) {
+  bulk_.Serve(SomeBytes(1234), 9);
+  link_.FetchFragment(JobId{"toy"}, FragmentIndex{1}, 1234, Version{});
+  (void)link_.Turn();
+  for (int i = 0; i < 6; ++i) executor_.RunOne();
+  link_.DropFetches(FragmentIndex{1});
+  link_.FetchFragment(JobId{"toy"}, FragmentIndex{1}, 1234, Version{});
+  Settle();
+  for (int i = 0; i < 5; ++i) Pass(Seconds(1));
+  ASSERT_EQ(Events<FetchedBytes>().size(), 1u);
+  EXPECT_EQ(*Events<FetchedBytes>()[0].bytes, *SomeBytes(1234));
+  EXPECT_TRUE(Events<worker::FragmentFetchFailed>().empty());
+}
+
+TEST_F(LinkTest, AFragmentThatIsAskedForAgainBeginsAnewWhereThatIsOfNoUse) {
+  const auto begin = [this] {
+    bulk_.Serve(SomeBytes(1234), 9);
+    cut_in_ = 4;
+    link_.FetchFragment(JobId{"toy"}, FragmentIndex{1}, 1234, Version{});
+    Settle();
+    events_.clear();
+    bulk_.offsets.clear();
+    bulk_.Serve(SomeBytes(1234), 12, /*keep=*/true);
+  };
+  const auto again = [this](const std::string& job, uint64_t at_least) {
+    link_.FetchFragment(JobId{job}, FragmentIndex{1}, 1234, Version{at_least});
+    Pass(Seconds(6));
+    const auto fetched = Events<FetchedBytes>();
+    ASSERT_EQ(fetched.size(), 1u);
+    EXPECT_EQ(fetched[0].at.version.value, 12u);
+    EXPECT_EQ(bulk_.offsets, std::vector<uint64_t>{0});
+  };
+  begin();
+  link_.DropFetches(FragmentIndex{1});
+  again("toy", 10);
+  begin();
+  link_.DropFetches(FragmentIndex{1});
+  again("another", 0);
+  begin();
+  link_.DropAll();
+  again("toy", 0);
+}
+
+// What breaks before its first byte has nothing to go on with.
+TEST_F(LinkTest, ADownloadWithoutAByteAsksForTheNewestAgain) {
+  bulk_.Serve(SomeBytes(1234), 9);
+  cut_in_ = 1;
+  link_.FetchFragment(JobId{"toy"}, FragmentIndex{1}, 1234, Version{});
+  Settle();
+  bulk_.Serve(SomeBytes(1234), 12, /*keep=*/true);
+  for (int i = 0; i < 5; ++i) Pass(Seconds(1));
+  const auto fetched = Events<FetchedBytes>();
+  ASSERT_EQ(fetched.size(), 1u);
+  EXPECT_EQ(fetched[0].at.version.value, 12u);
 }
 
 }  // namespace
