@@ -54,6 +54,7 @@
 #include "coordinator/service/ports.h"
 #include "coordinator/service/vitals.h"
 #include "coordinator/store/disk_budget.h"
+#include "coordinator/store/flush_watch.h"
 #include "coordinator/store/held_rounds.h"
 #include "coordinator/store/sqlite_ledger.h"
 #include "coordinator/web/web_server.h"
@@ -112,6 +113,7 @@ class Coordinator {
   Log& log() { return log_; }
 
  private:
+  std::unique_ptr<Files> OpenFiles();
   absl::Status OpenState();
   std::string OwnIdentityPath() const;
   absl::Status RenewOwnIdentity();
@@ -140,9 +142,8 @@ class Coordinator {
   SystemClock clock_;
   Log log_;
   DataDirectory directory_;
-  std::unique_ptr<Files> files_ = options_.disk_budget_bytes == 0
-                                      ? MakePosixFiles()
-                                      : WithDiskBudget(MakePosixFiles(), directory_.root(), options_.disk_budget_bytes);
+  FlushWatch flushes_{clock_, log_};
+  std::unique_ptr<Files> files_ = OpenFiles();
   Metrics metrics_;
   std::unique_ptr<DirectoryLock> lock_;
   std::unique_ptr<Ledger> ledger_;
@@ -170,7 +171,7 @@ class Coordinator {
   std::unique_ptr<ThreadExecutor> ledger_executor_, io_, snapshot_io_, compute_, calls_, logs_executor_;
   std::unique_ptr<Server> control_server_, bulk_server_, enroll_server_;
   std::unique_ptr<HttpServer> web_;
-  std::jthread engine_thread_, disk_thread_, vitals_thread_;
+  std::jthread flushes_thread_, engine_thread_, disk_thread_, vitals_thread_;
 };
 
 void Coordinator::Die(const absl::Status& status) {
@@ -180,11 +181,19 @@ void Coordinator::Die(const absl::Status& status) {
   std::_Exit(kExitStorage);
 }
 
+std::unique_ptr<Files> Coordinator::OpenFiles() {
+  std::unique_ptr<Files> files = WithFlushWatch(MakePosixFiles(), flushes_);
+  if (options_.disk_budget_bytes == 0) return files;
+  return WithDiskBudget(std::move(files), directory_.root(), options_.disk_budget_bytes);
+}
+
 absl::Status Coordinator::OpenState() {
+  flushes_thread_ = std::jthread([this](const std::stop_token& stop) { flushes_.Run(stop); });
   ATOLL_RETURN_IF_ERROR(backup::CheckIsNoBackup(options_.state_dir));
   ATOLL_ASSIGN_OR_RETURN(lock_, LockDirectory(directory_));
   ATOLL_RETURN_IF_ERROR(SyncNames(*files_, directory_));
   ATOLL_ASSIGN_OR_RETURN(ledger_, OpenSqliteLedger(directory_.LedgerPath()));
+  ledger_ = WithFlushWatch(std::move(ledger_), directory_.LedgerPath(), flushes_);
   ATOLL_ASSIGN_OR_RETURN(recovered_, ledger_->Recover());
   ATOLL_ASSIGN_OR_RETURN(tokens_, ledger_->Tokens());
   rounds_ = std::make_unique<RoundLog>(*files_, directory_, recovered_.boot, SystemRandomBits());
@@ -281,6 +290,7 @@ absl::Status Coordinator::OpenPorts() {
   WebHandlers handlers;
   handlers.probes.healthy = [this] { return vitals_.Healthy(); };
   handlers.probes.ready = [this] { return vitals_.EngineAnswers(); };
+  handlers.refresh = [this] { metrics_.Set(Metric::kFlushUnderWay, ToSeconds(flushes_.Oldest())); };
   ATOLL_ASSIGN_OR_RETURN(
       web_, StartWebServer({.address = AdminAddress(), .port = static_cast<int>(options_.admin_port)}, metrics_,
                            std::move(handlers)));

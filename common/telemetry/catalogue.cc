@@ -114,6 +114,9 @@ constexpr Row kCoordinatorRows[] = {
      "updated job no longer ago than the start of the coordinator."},
     {Metric::kDiskFreeRatio, "atoll_disk_free_ratio", kGauge, "", "",
      "Free part of the state directory's file system."},
+    {Metric::kFlushUnderWay, "atoll_flush_under_way_seconds", kGauge, "seconds", "",
+     "For how long the oldest flush of the coordinator's disk that has not ended has been under way; 0: there is "
+     "none."},
 };
 
 constexpr Row kWorkerRows[] = {

@@ -51,6 +51,7 @@ enum class Metric : uint32_t {
   kLedgerCommitDuration,
   kCheckpointLastSuccess,  // job
   kDiskFreeRatio,
+  kFlushUnderWay,
   // Worker; shown by the coordinator too, with the labels job and worker, from heartbeats
   kTrainLoss,
   kLearningRate,

@@ -1,12 +1,13 @@
 """A real coordinator on a disk that is slow: each of its flushes takes up to 0.15 s more, each write up to 2 ms (slow_disk.cc). Two
 workers go on: acknowledgements and commits come late, heartbeats in time, nobody is lost. It is killed meanwhile; what was told is there
-when it is back, and all rounds can be computed again to the bit."""
+when it is back, and all rounds can be computed again to the bit. A flush that hangs is told of while it does, and when it has ended."""
 import struct
 
 from atoll_harness import BIN, Skip, check, equal, main, number, wait_for
 
 SEED = 1
 FLUSH_SECONDS, WRITE_SECONDS = 0.15, 0.002  # at most; half of it on average
+HUNG_SECONDS = 25  # at most, of a flush that hangs
 MEMBERSHIP_SECONDS, HEARTBEAT_SECONDS = 10, 0.5
 LATEST_SECONDS = MEMBERSHIP_SECONDS / 4  # of a heartbeat after the one before
 ROUNDS = 4
@@ -83,6 +84,12 @@ def test(scene):
     for (version, digest), (version_now, digest_now) in zip(before, after, strict=True):
         check(version_now > version or (version_now, digest_now) == (version, digest), f"{before} was told, {after} is there after the kill")
     scene.wait_round("job", slowed + ROUNDS, alive=[coordinator, *workers])
+    disk.slow(HUNG_SECONDS, 0)
+    wait_for("the word of a flush that hangs", lambda: "flush takes long" in coordinator.log(), 120, [coordinator, *workers])
+    check(sum(values(coordinator, "atoll_flush_under_way_seconds").values()) > 0, "no flush is under way, says the metric")
+    equal(coordinator.page("/healthz"), "ok\n", "/healthz while a flush hangs")
+    disk.slow(0, 0)
+    wait_for("the word that it ended", lambda: "flush ended" in coordinator.log(), HUNG_SECONDS + 30, [coordinator, *workers])
     scene.atoll("job", "cancel", "job", "--drain")
     job = scene.wait_job("job", lambda job: "end_time" in job, "the end in order", alive=[coordinator])
     equal(job["state"], "JOB_STATE_CANCELLED", "how the job ended")
