@@ -334,6 +334,55 @@ TEST(CutSegment, IsLookedForAmongTheNewestRounds) {
   EXPECT_GT(DamageToldAt(h, newer), 0);
 }
 
+// The path of the segment whose flush was met, where that was the one of an update: its round is committed.
+std::string UpdateInFlush(Harness& h, const DataDirectory& directory, uint64_t& reached) {
+  for (const auto& [version, round] : h.CommittedRounds(kJob)) {
+    const std::string path = directory.SegmentPath({JobId{kJob}, 0, {{0}, {version - 1}}});
+    reached = version;
+    if (h.files().last_call() == "sync " + path) return path;
+  }
+  return "";
+}
+
+// A process was killed between the write of an update and its flush. The next one finds the update in the file, and
+// must not take it for durable: it writes a snapshot behind it, and then the power goes.
+TEST(UnflushedUpdate, IsFlushedByTheStartThatFindsIt) {
+  const DataDirectory directory("/state");
+  bool met = false;
+  for (uint64_t call = 0; !met; ++call) {
+    SCOPED_TRACE(call);
+    Harness h;
+    JobSpec spec = SmallJob(kJob);
+    spec.stop.inner_steps = 160;
+    spec.checkpoint.every_rounds = 2;
+    spec.checkpoint.keep_contributions = true;
+    h.StartCoordinator();
+    ASSERT_TRUE(h.Submit(spec).ok());
+    h.StartWorker("a");
+    h.StartWorker("b");
+    ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 3; }));
+    h.files().FailAt(call, DiskFault::kKilledBefore);
+    ASSERT_TRUE(h.RunUntil([&] { return h.files().met(); }, Seconds(100))) << "no flush of an update was met";
+    uint64_t reached = 0;
+    const std::string path = UpdateInFlush(h, directory, reached);
+    met = !path.empty();
+    if (!met) continue;
+    h.KillCoordinator();
+    h.StartCoordinator();
+    ASSERT_TRUE(h.RunUntil([&] {
+      for (uint64_t behind = reached; behind < reached + 4; ++behind)
+        if (h.files().Exists(directory.SnapshotPath({JobId{kJob}, 0, {{0}, {behind}}}))) return true;
+      return false;
+    }));
+    h.KillCoordinator();
+    h.StartCoordinator();
+    h.RunFor(Seconds(5));
+    EXPECT_EQ(DamageToldAt(h, path), 0);
+    ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); })) << h.View(kJob)->waiting_line;
+    EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded) << h.View(kJob)->record.reason;
+  }
+}
+
 TEST(MissingData, TheJobStopsAndGoesOnWhenItIsThereAgain) {
   Harness h;
   h.StartCoordinator();

@@ -108,5 +108,18 @@ TEST(SwarmRegressions, AJobWhoseLogCannotBeFlushedAtAStartGoesOnWithTheNext) { E
 // A coordinator died between the screens and the commit, and took the refused contribution from the round log again.
 TEST(SwarmRegressions, WhatAScreenRefusedIsNotTakenAgainByTheNextStart) { ExpectFound(40086, 1); }
 
+// A worker's third sync was missed while an update of another fragment was on its way into the outer copy; with a
+// contribution being formed in its place.
+TEST(SwarmRegressions, AWorkerThatGivesUpInMidUpdateStaysInItsJob) {
+  ExpectFound(20143, 1);
+  ExpectFound(20165, 1);
+}
+
+// A contribution that builds on one whose lease went back, offered behind that. Found with strangers.
+TEST(SwarmRegressions, WhatIsOlderThanAReturnedLeaseIsVoid) { ExpectLawful(60340, OptionsOf(60340, 1)); }
+
+// A worker came back while its contribution of before was accepted in an open round. Found with strangers.
+TEST(SwarmRegressions, AWorkerDoesNotTakeAnothersForItsOwn) { ExpectLawful(150974, OptionsOf(150974, 1)); }
+
 }  // namespace
 }  // namespace atl
