@@ -1,4 +1,4 @@
-"""A real coordinator on a disk that is slow: each of its flushes takes up to 0.15 s more, each write up to 2 ms (slow_disk.cc). Two
+"""A real coordinator on a disk that is slow: each of its flushes takes up to 0.3 s more, each write up to 2 ms (slow_disk.cc). Two
 workers go on: acknowledgements and commits come late, heartbeats in time, nobody is lost. It is killed meanwhile; what was told is there
 when it is back, and all rounds can be computed again to the bit. A flush that hangs is told of while it does, and when it has ended."""
 import struct
@@ -6,7 +6,7 @@ import struct
 from atoll_harness import BIN, Skip, check, equal, main, number, wait_for
 
 SEED = 1
-FLUSH_SECONDS, WRITE_SECONDS = 0.15, 0.002  # at most; half of it on average
+FLUSH_SECONDS, WRITE_SECONDS = 0.3, 0.002  # at most; half of it on average
 HUNG_SECONDS = 25  # at most, of a flush that hangs
 MEMBERSHIP_SECONDS, HEARTBEAT_SECONDS = 10, 0.5
 LATEST_SECONDS = MEMBERSHIP_SECONDS / 4  # of a heartbeat after the one before
