@@ -1,4 +1,5 @@
-"""The coordinator's disk fills up in mid-run: it holds uploads back in time and says so, or stops; nothing committed is lost."""
+"""The coordinator's disk fills up in mid-run: it holds uploads back in time and says so, or stops; nothing committed is lost. While uploads are held
+back downloads go on (I20): a checkpoint is exported, and a worker that joins fetches the parameters and its corpus."""
 import os
 import subprocess
 
@@ -42,6 +43,12 @@ def almost_full(scene, coordinator, worker, filler, manifest):
     refused = scene.atoll("job", "submit", scene.job_file("second", manifest), code=3)
     check("of the coordinator's disk" in refused.err and "are left" in refused.err, f"submit said {refused.err!r}")
     equal(scene.atoll("job", "get", "second", code=3).out, "", "a job that was refused")
+    scene.atoll("checkpoint", "export", "job", scene.path("export-of-an-almost-full-disk"))
+    joiner = scene.worker("joiner", coordinator)
+    wait_for("a worker that joins", lambda: "INFO training " in joiner.log(), 60, [coordinator, worker, joiner])
+    check("INFO corpus name=text from=coordinator" in joiner.log(), "it did not fetch its corpus from the coordinator")
+    check(held_back(scene), "the disk is not almost full any more: downloads from an almost full one are not shown")
+    equal(joiner.terminate(), 0, "the end of the worker that has joined")
     filler.unlink()
     wait_for("the end of that word", lambda: not held_back(scene), 60, [coordinator, worker])
     scene.wait_round("job", number(scene.job("job"), "round") + 2, alive=[worker])
@@ -72,7 +79,7 @@ def test(scene):
         data = ("--data-root", scene.path("data"))
         coordinator = scene.coordinator(*data, state="disk/state")
         worker = scene.worker("a", coordinator, *data)
-        scene.submit("job", manifest, steps=ENDLESS)
+        scene.submit("job", manifest, steps=ENDLESS, checkpoint={"every_rounds": 2, "keep_last": 2})
         scene.wait_round("job", 5, alive=[worker])
         almost_full(scene, coordinator, worker, disk / "filler", manifest)
         before = scene.job("job")

@@ -1,29 +1,73 @@
 """SIGTERM: a worker leaves in order and the job goes on; a coordinator stops in order, also right after its start, and workers wait for the next one. A
-worker whose last messages do not leave says so."""
+worker whose last messages do not leave says so; one that does not end in time is killed, as clouds do it (F27). Who has left in order leaves no temporary
+file and no socket behind (I30)."""
 import signal
+import time
 
 from atoll_harness import check, equal, main, number, wait_for
 
 STEPS = 1500
 STARTS_CUT_SHORT = 5
+DRAIN_SECONDS, STEP_SECONDS, MEMBERSHIP_SECONDS = 1, 60, 5  # of who does not end in time: it is in the middle of a step
+
+
+def left_behind(scene, name):
+    """Temporary files and sockets below its cache, and whatever lies where temporary files are made."""
+    cached = list(scene.path(f"cache-{name}").rglob("*"))
+    check(any(file.is_file() for file in cached), f"{name} has kept nothing: this shows nothing")
+    return [str(p) for p in cached if p.suffix in (".tmp", ".part") or not (p.is_file() or p.is_dir())] + list(map(str, scene.path("tmp").rglob("*")))
+
+
+def killed_behind_its_limit(scene, manifest):
+    """A worker is told to end, does not within its limit, and is killed: it is lost as after any kill -9, what was leased to it is trained by the
+    other, and it comes back."""
+    data = ("--data-root", scene.path("data"))
+    coordinator = scene.coordinator(*data, "--membership-timeout", f"{MEMBERSHIP_SECONDS}s", "--heartbeat-interval", "1s", name="preempting", state="preempting")
+    stays = scene.worker("stays", coordinator, *data)
+    limit = ("--drain-timeout", f"{DRAIN_SECONDS}s")
+    slow = scene.worker("preempted", coordinator, *data, *limit, "--synthetic-step-seconds", str(STEP_SECONDS))
+    scene.submit("preempted", manifest, steps=STEPS // 4)
+    wait_for("its first step", lambda: "INFO training " in slow.log(), alive=[stays, slow])
+    slow.send(signal.SIGTERM)
+    limit_passed = time.monotonic() + 2 * DRAIN_SECONDS
+    wait_for("its limit", lambda: "INFO leaving " in slow.log() and time.monotonic() > limit_passed)
+    check(slow.popen.poll() is None, "it ended in the middle of a step: this shows nothing")
+    slow.kill()
+    wait_for("the loss of the worker", lambda: any(e["kind"] == "worker lost" and "preempted" in e["text"]
+                                                    for e in scene.logged_events("preempted", "preempting")), alive=[stays])
+    rounds = number(scene.job("preempted"), "round")
+    scene.wait_round("preempted", rounds + 3, alive=[stays])
+    again = scene.worker("preempted", coordinator, *data, *limit)
+    scene.wait_job("preempted", lambda job: number(job, "workers_training") == 2, "two training workers", alive=[stays, again])
+    ledger = scene.wait_end("preempted")["ledger"]
+    equal((number(ledger, "leased"), number(ledger, "abandoned")), (0, 0), "samples leased and abandoned at the end")
+    for worker in (stays, again):
+        equal(worker.terminate(), 0, f"the exit status of {worker.name}")
+    equal(coordinator.terminate(), 0, "the exit status of the coordinator")
+    equal(scene.verify("preempting")["damage"], [], "what verify finds")
 
 
 def test(scene):
     manifest = scene.corpus()
     data = ("--data-root", scene.path("data"))
     coordinator = scene.coordinator(*data)
-    stays, leaves = (scene.worker(name, coordinator, *data) for name in ("stays", "leaves"))
+    stays = scene.worker("stays", coordinator, *data)
+    scene.path("tmp").mkdir()
+    streams = {"TMPDIR": str(scene.path("tmp"))}  # its corpus, from the coordinator
+    leaves = scene.worker("leaves", coordinator, **streams)
     scene.submit("job", manifest, steps=STEPS)
     scene.wait_job("job", lambda job: number(job, "workers_training") == 2 and number(job, "round") >= 2, "two training workers")
     equal(leaves.terminate(), 0, "the exit status of a worker after SIGTERM")
     check("worker left" in leaves.log(), "the worker does not say that it left")
+    equal(left_behind(scene, "leaves"), [], "what the worker has left behind")
     scene.wait_job("job", lambda job: number(job, "workers_alive") == 1, "one worker", alive=[stays])
     kinds = [event["kind"] for event in scene.logged_events("job")]
     check("worker left" in kinds and "worker lost" not in kinds, f"the events are {kinds}")
 
-    again = scene.worker("leaves", coordinator, *data)
+    again = scene.worker("leaves", coordinator, **streams)
     wait_for("the moments that it left with", lambda: "optimizer taken up" in again.log())
     equal(again.terminate(), 0, "the exit status of the worker that came back")
+    equal(left_behind(scene, "leaves"), [], "what it has left behind the second time")
     scene.wait_job("job", lambda job: number(job, "workers_alive") == 1, "one worker again", alive=[stays])
     rounds = number(scene.job("job"), "round")
     scene.wait_round("job", rounds + 3, alive=[stays])
@@ -53,6 +97,7 @@ def test(scene):
     goodbye = [line for line in unheard.log().splitlines() if "left without a goodbye" in line]
     equal(len(goodbye), 1, "how often a worker that nobody hears says so")
     check("waited 3 s for the control stream" in goodbye[0] and "not reached" not in goodbye[0], f"it says: {goodbye[0]}")
+    killed_behind_its_limit(scene, manifest)
 
 
 main(test)
