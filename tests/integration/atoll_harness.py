@@ -1,8 +1,9 @@
 """Runs the real programs for a test: real sockets, real files, real signals.
 
 A test is a file with a function that takes a Scene, and `main(function)` as its last line. A Scene owns a directory and
-every process that it starts; at the end all of them are killed, and when the test fails their logs are printed. Ports are
-chosen by the system and read from the ports files. Nothing waits without a deadline, and every wait looks for an event:
+every process that it starts; at the end all of them are killed, and when the test fails their logs are printed. A
+coordinator's ports are free ones that the system gives to nobody, so that it may come back at them; all others are chosen by the
+system. They are read from the ports files. Nothing waits without a deadline, and every wait looks for an event:
 a file, a line, a state, the end of a process.
 
 Environment: ATOLL_BIN, the folder of the programs; ATOLL_SCRATCH, a folder for the scenes; ATOLL_TEST_DATA, real text
@@ -207,7 +208,7 @@ class Scene:
     def launch_coordinator(self, *options, name="coordinator", state="state", ports=None, threads=1, through=(), **environment):
         """Starts one without waiting, in plaintext unless --trust is among the options. `ports`: those of an earlier one, to come back at the
         same place. `through`: as for a worker."""
-        ports = ports or {"control": 0, "bulk": 0, "admin": 0}
+        ports = ports or {kind: lasting_port() for kind in ("control", "bulk", "admin")}
         ports_file = self.directory / f"{name}.ports"
         ports_file.unlink(missing_ok=True)
         command = [*through, program("atoll-coordinator"), "--state-dir", self.path(state), "--ports-file", ports_file, "--threads", threads,
@@ -392,6 +393,28 @@ def generated_text(size, seed=7):
         paragraphs.append(" ".join(sentence) + ".")
         length += len(paragraphs[-1]) + 2
     return "\n\n".join(paragraphs) + "\n"
+
+
+asked_ports = 0
+
+
+def lasting_port():
+    """A free port below those that the system gives to who asks for any, and to every connection: nobody takes it while its owner is away.
+    0, any, where there are few below."""
+    global asked_ports
+    first, least = 10_000, int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    if least - first < 10_000:
+        return 0
+    while True:
+        asked_ports += 1  # from a place of this process's own on, and none twice
+        port = first + (os.getpid() * 97 + asked_ports) % (least - first)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
 
 
 def free_port():
