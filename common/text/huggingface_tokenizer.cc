@@ -192,4 +192,12 @@ absl::StatusOr<std::map<std::string, std::string>> HuggingFaceTokenizerFiles(con
   return SentencePieceFiles(tokenizer.file_bytes());
 }
 
+bool IsHuggingFaceByteTokenizer(const std::string& json) {
+  const Json root = Json::parse(json, nullptr, false);
+  if (!root.is_object() || !root.contains("model") || !root["model"].is_object()) return false;
+  const Json& model = root["model"];
+  return model.contains("type") && model["type"] == "BPE" && model.contains("merges") && model["merges"].empty() &&
+         model.contains("vocab") && model["vocab"].is_object() && model["vocab"].size() == 256;
+}
+
 }  // namespace atl

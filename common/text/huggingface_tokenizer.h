@@ -13,6 +13,9 @@ namespace atl {
 // File name -> content: tokenizer.json or tokenizer.model, tokenizer_config.json, special_tokens_map.json.
 absl::StatusOr<std::map<std::string, std::string>> HuggingFaceTokenizerFiles(const Tokenizer& tokenizer);
 
+// Whether a tokenizer.json, whatever is in it, is the byte tokenizer's.
+bool IsHuggingFaceByteTokenizer(const std::string& json);
+
 }  // namespace atl
 
 #endif  // ATOLL_COMMON_TEXT_HUGGINGFACE_TOKENIZER_H_

@@ -21,6 +21,7 @@ std::vector<Target> WireTargets();
 std::vector<Target> FormatTargets();
 std::vector<Target> StateTargets();
 std::vector<Target> TextTargets();
+std::vector<Target> RequestTargets();
 
 // All of them, made once.
 const std::vector<Target>& AllTargets();

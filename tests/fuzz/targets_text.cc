@@ -17,6 +17,7 @@
 #include "common/rpc/acceptor.h"
 #include "common/telemetry/http_server.h"
 #include "common/text/document_reader.h"
+#include "common/text/huggingface_tokenizer.h"
 #include "common/text/sentencepiece_model.h"
 #include "common/text/tokenizer.h"
 #include "common/text/utf8.h"
@@ -154,6 +155,9 @@ void Http(const std::string& input) {
               "the next one is answered");
 }
 
+// The project writes one for its byte tokenizer, and reads no other.
+void TokenizerJson(const std::string& input) { (void)IsHuggingFaceByteTokenizer(input); }
+
 void SentencePiece(const std::string& input) {
   const auto tokenizer = LoadSentencePiece(input);
   if (!tokenizer.ok()) return;
@@ -210,6 +214,9 @@ std::vector<Target> TextTargets() {
        {"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n", "HEAD /jobs/a?b=c HTTP/1.0\r\n\r\n",
         "POST /x HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc"}},
       {"sentencepiece", SentencePiece, {ModelSeed()}},
+      {"tokenizer_json",
+       TokenizerJson,
+       {HuggingFaceTokenizerFiles(*MakeByteTokenizer())->at("tokenizer.json"), R"({"model": {"type": "BPE"}})"}},
   };
 }
 

@@ -1,11 +1,11 @@
 #include "worker/train/checkpoint.h"
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "common/base/host_memory.h"
 #include "common/format/safetensors.h"
 #include "common/plan/limits.h"
+#include "common/text/huggingface_tokenizer.h"
 
 namespace atl {
 namespace {
@@ -34,14 +34,6 @@ absl::Status ReadParameters(const SafetensorsReader& reader, const ModelLayout& 
 }
 
 // The byte tokenizer as exported: one entry a byte and no merges.
-bool IsByteTokenizer(const std::string& json) {
-  const auto root = nlohmann::json::parse(json, nullptr, false);
-  if (!root.is_object() || !root.contains("model") || !root["model"].is_object()) return false;
-  const auto& model = root["model"];
-  return model.value("type", "") == "BPE" && model.contains("merges") && model["merges"].empty() &&
-         model.contains("vocab") && model["vocab"].is_object() && model["vocab"].size() == 256;
-}
-
 }  // namespace
 
 absl::StatusOr<Checkpoint> LoadCheckpoint(const Files& files, const std::string& directory) {
@@ -72,7 +64,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadCheckpointTokenizer(const Files& 
                                             " nor tokenizer.json: export the checkpoint with its tokenizer"));
   }
   ATOLL_ASSIGN_OR_RETURN(const std::string json, ReadWholeFile(files, path, limits::kTokenizerFileBytes));
-  if (IsByteTokenizer(json)) return MakeByteTokenizer();
+  if (IsHuggingFaceByteTokenizer(json)) return MakeByteTokenizer();
   return absl::InvalidArgumentError(absl::StrCat(path, " is not the byte tokenizer's, and there is no ",
                                                  kSentencePieceFileName, " beside it: no other kind is read"));
 }

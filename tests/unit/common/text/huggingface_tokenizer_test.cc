@@ -38,6 +38,19 @@ TEST(HuggingFaceTokenizer, BytesHave256EntriesAndNoMerges) {
   EXPECT_EQ(nlohmann::json::parse(files->at("special_tokens_map.json"))["eos_token"], "<|endoftext|>");
 }
 
+// A type that is no text ended the program.
+TEST(HuggingFaceTokenizer, TheByteTokenizerIsKnownByItsFile) {
+  const std::string bytes = HuggingFaceTokenizerFiles(*MakeByteTokenizer())->at("tokenizer.json");
+  EXPECT_TRUE(IsHuggingFaceByteTokenizer(bytes));
+  auto other = nlohmann::json::parse(bytes);
+  for (const nlohmann::json& type : {nlohmann::json(3), nlohmann::json(nullptr), nlohmann::json("Unigram")}) {
+    other["model"]["type"] = type;
+    EXPECT_FALSE(IsHuggingFaceByteTokenizer(other.dump())) << type;
+  }
+  for (const char* no : {"", "{", "[]", "{}", "{\"model\": []}", "{\"model\": {\"type\": [\"BPE\"]}}"})
+    EXPECT_FALSE(IsHuggingFaceByteTokenizer(no)) << no;
+}
+
 TEST(HuggingFaceTokenizer, SentencePieceKeepsItsFileAndItsIds) {
   const auto tokenizer = TrainedTokenizer();
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
