@@ -26,7 +26,7 @@ def killed_behind_its_limit(scene, manifest):
     stays = scene.worker("stays", coordinator, *data)
     limit = ("--drain-timeout", f"{DRAIN_SECONDS}s")
     slow = scene.worker("preempted", coordinator, *data, *limit, "--synthetic-step-seconds", str(STEP_SECONDS))
-    scene.submit("preempted", manifest, steps=STEPS // 4)
+    scene.submit("preempted", manifest, steps=STEPS)
     wait_for("its first step", lambda: "INFO training " in slow.log(), alive=[stays, slow])
     slow.send(signal.SIGTERM)
     limit_passed = time.monotonic() + 2 * DRAIN_SECONDS
