@@ -1,6 +1,7 @@
 """SIGTERM: a worker leaves in order and the job goes on; a coordinator stops in order, also right after its start, and workers wait for the next one. A
 worker whose last messages do not leave says so; one that does not end in time is killed, as clouds do it (F27). Who has left in order leaves no temporary
 file and no socket behind (I30)."""
+import pathlib
 import signal
 import time
 
@@ -91,6 +92,8 @@ def test(scene):
     workers = lambda: scene.atoll("-o", "json", "worker", "list").json().get("workers", [])
     wait_for("the last worker", lambda: any(w["name"].endswith("unheard") for w in workers()), alive=[unheard])
     coordinator.send(signal.SIGSTOP)
+    states = lambda: {(task / "stat").read_text().rsplit(")", 1)[1].split()[0] for task in pathlib.Path(f"/proc/{coordinator.pid}/task").iterdir()}
+    wait_for("every thread of the coordinator to stand still", lambda: states() == {"T"})
     try:
         equal(unheard.terminate(), 0, "the exit status of a worker that nobody hears")
     finally:
