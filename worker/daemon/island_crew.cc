@@ -124,6 +124,7 @@ bool IslandCrew::AllEnded() {
 }
 
 absl::Status IslandCrew::Look() {
+  island_->SayHere();
   ATOLL_RETURN_IF_ERROR(Reap());
   return island_->Look();
 }

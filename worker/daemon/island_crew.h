@@ -32,7 +32,8 @@ class IslandCrew {
 
   // Of the train thread.
   IslandWays ways() { return {*island_, gpus_ != nullptr ? static_cast<Island&>(*gpus_) : *island_}; }
-  // Not OK once a rank has ended: which, and by what where this process started it. Any thread.
+  // Not OK once a rank has ended: which, and by what where this process started it. Tells the followers every ten
+  // seconds that this rank is there, or they take it for hung: to be called every second or so, by one thread.
   absl::Status Look() ATOLL_EXCLUDES(mutex_);
   // The same with what the exchanges know, when the train thread has no more of them.
   absl::Status Cause() ATOLL_EXCLUDES(mutex_);

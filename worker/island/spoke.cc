@@ -1,5 +1,7 @@
 #include "worker/island/spoke.h"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -81,13 +83,21 @@ absl::Status SendFrame(const Descriptor& spoke, FrameKind kind, const std::strin
 absl::StatusOr<Frame> ReceiveFrame(const Descriptor& spoke, const Deadline& deadline) {
   FrameHeader header{};
   ATOLL_RETURN_IF_ERROR(ReceiveAll(spoke, std::as_writable_bytes(std::span(&header, 1)), deadline));
-  if (header.kind > static_cast<uint32_t>(FrameKind::kVerdict) || header.bytes > limits::kIslandOrderBytes) {
+  if (header.kind > static_cast<uint32_t>(FrameKind::kHere) || header.bytes > limits::kIslandOrderBytes) {
     return absl::InvalidArgumentError("what came is no message of an island");
   }
   Frame frame{static_cast<FrameKind>(header.kind), std::string(header.bytes, '\0')};
   ATOLL_RETURN_IF_ERROR(
       ReceiveAll(spoke, std::as_writable_bytes(std::span(frame.payload.data(), frame.payload.size())), deadline));
   return frame;
+}
+
+void SayHere(const Descriptor& spoke) {
+  int unsent = 0;
+  // Behind what was sent already the few bytes go whole or not at all; what waits here says as much.
+  if (::ioctl(spoke.get(), SIOCOUTQNSD, &unsent) != 0 || unsent != 0) return;
+  const FrameHeader here{static_cast<uint32_t>(FrameKind::kHere), 0, 0};
+  (void)::send(spoke.get(), &here, sizeof(here), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 std::optional<FrameKind> NextKind(const Descriptor& spoke) {

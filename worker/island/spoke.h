@@ -20,6 +20,7 @@ enum class FrameKind : uint32_t {
   kFailed,    // follower: this went wrong here
   kHurt,      // follower: so did this, which may be another rank's doing
   kVerdict,   // rank 0: the island is over, because of this
+  kHere,      // rank 0: it lives; between whatever else it has to say
 };
 
 struct Frame {
@@ -30,6 +31,8 @@ struct Frame {
 absl::Status SendFrame(const Descriptor& spoke, FrameKind kind, const std::string& payload, const Deadline& deadline);
 // Unavailable when the other side has closed its end, InvalidArgument for what is no frame.
 absl::StatusOr<Frame> ReceiveFrame(const Descriptor& spoke, const Deadline& deadline);
+// Rank 0: tells a follower that it lives; nothing where what was said before could not leave yet. At once.
+void SayHere(const Descriptor& spoke);
 // Of the frame that comes next, without taking it; absent when there is none yet.
 std::optional<FrameKind> NextKind(const Descriptor& spoke);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,7 +19,14 @@ constexpr int kDirections = 2;
 }  // namespace
 
 TcpIsland::TcpIsland(Mesh mesh, const IslandLimits& limits, const Clock& clock)
-    : mesh_(std::move(mesh)), limits_(limits), clock_(clock), scratch_(kScratchBytes), worked_since_(clock.Now()) {}
+    : mesh_(std::move(mesh)),
+      limits_(limits),
+      clock_(clock),
+      scratch_(kScratchBytes),
+      worked_since_(clock.Now()),
+      heard_(worked_since_),
+      taken_(std::make_unique<std::atomic<bool>[]>(mesh_.world)),
+      here_next_(worked_since_) {}
 
 Duration TcpIsland::Limit(uint64_t bytes) const {
   const Duration moving = Nanoseconds(static_cast<int64_t>(
@@ -68,11 +76,50 @@ absl::Status TcpIsland::Drive(Pass& pass, const PassHeader& header) {
     };
     ATOLL_RETURN_IF_ERROR(Hear(pass, doing));
     if (end.Passed()) return Fail(doing());
+    if (const std::string silent = WhyOnlyWaited(); !silent.empty()) return Fail(absl::StrCat(doing(), "; ", silent));
   }
 }
 
-Instant TcpIsland::PatienceFor(uint64_t bytes) const {
-  return only_waits_ ? kNever : clock_.Now() + Limit(bytes) + OwnWork() * kTimesOwnWork;
+std::string TcpIsland::WhyOnlyWaited() const { return only_waits_ && mesh_.rank > 0 ? WhySilent() : ""; }
+
+std::string TcpIsland::WhySilent() const {
+  const Duration silent = clock_.Now() - heard_;
+  if (silent < Silence()) return "";
+  return absl::StrCat("rank 0, which leads the island, has not said for ", Spoken(silent),
+                      " that it is there, as it does every ", ToSeconds(kHereEvery), " s; ", ToSeconds(Silence()),
+                      " s are granted, twice the patience of an exchange");
+}
+
+void TcpIsland::HearHere() {
+  if (mesh_.rank == 0) return;
+  while (NextKind(mesh_.spokes[0]) == FrameKind::kHere) {
+    ReceiveFrame(mesh_.spokes[0], {clock_, kNever}).IgnoreError();  // it is there already
+    heard_ = clock_.Now();
+  }
+}
+
+void TcpIsland::Take(uint32_t rank) {
+  while (taken_[rank].exchange(true, std::memory_order_acquire)) std::this_thread::yield();  // a few bytes are written
+}
+
+void TcpIsland::TakeAll() {
+  for (uint32_t rank = 1; mesh_.rank == 0 && !all_taken_ && rank < mesh_.world; ++rank) Take(rank);
+  all_taken_ = true;
+}
+
+void TcpIsland::SayHere() {
+  if (mesh_.rank != 0 || clock_.Now() < here_next_) return;
+  here_next_ = clock_.Now() + kHereEvery;
+  for (uint32_t rank = 1; rank < mesh_.world; ++rank) {
+    if (taken_[rank].exchange(true, std::memory_order_acquire)) continue;  // something is being said
+    atl::SayHere(mesh_.spokes[rank]);
+    GiveBack(rank);
+  }
+}
+
+Instant TcpIsland::PatienceFor(uint64_t bytes) {
+  heard_ = clock_.Now();
+  return only_waits_ ? kNever : heard_ + Limit(bytes) + OwnWork() * kTimesOwnWork;
 }
 
 void TcpIsland::BeginWork() {
@@ -81,6 +128,7 @@ void TcpIsland::BeginWork() {
 }
 
 void TcpIsland::WatchSpokes() {
+  HearHere();
   waiting_.clear();
   for (const Descriptor& spoke : mesh_.spokes) {
     // Orders of what comes next may be there already: then only an end is of interest.
@@ -94,7 +142,7 @@ void TcpIsland::WatchSpokes() {
 bool TcpIsland::Speaks(const pollfd& spoke) const {
   if (spoke.revents == 0 || mesh_.rank == 0 || (spoke.revents & ~POLLIN) != 0) return spoke.revents != 0;
   const std::optional<FrameKind> kind = NextKind(mesh_.spokes[0]);
-  return kind.has_value() && *kind != FrameKind::kOrder;
+  return kind.has_value() && *kind != FrameKind::kOrder && *kind != FrameKind::kHere;
 }
 
 absl::Status TcpIsland::Heed(Instant until, const std::function<std::string()>& doing) {
@@ -103,6 +151,7 @@ absl::Status TcpIsland::Heed(Instant until, const std::function<std::string()>& 
   LookAtAll(waiting_);
   const auto speaks = [this](const pollfd& spoke) { return Speaks(spoke); };
   if (std::any_of(waiting_.begin(), waiting_.end(), speaks) || clock_.Now() >= until) return Fail(doing());
+  if (const std::string silent = WhyOnlyWaited(); !silent.empty()) return Fail(absl::StrCat(doing(), "; ", silent));
   return absl::OkStatus();
 }
 
@@ -128,7 +177,10 @@ absl::Status TcpIsland::Hear(const Pass& pass, const std::function<std::string()
 }
 
 absl::Status TcpIsland::Fail(const std::string& seen) {
-  if (mesh_.rank == 0) return Keep(FindCause(mesh_, seen, Grace(), clock_));
+  if (mesh_.rank == 0) {
+    TakeAll();
+    return Keep(FindCause(mesh_, seen, Grace(), clock_));
+  }
   return Keep(AwaitCause(mesh_, FrameKind::kWaiting, seen, limits_.patience + Grace() * 2, clock_));
 }
 
@@ -140,7 +192,9 @@ absl::Status TcpIsland::Keep(std::string cause) {
 absl::Status TcpIsland::OrderOne(uint32_t rank, const std::string& order) {
   ATOLL_RETURN_IF_ERROR(broken_);
   const Deadline end{clock_, clock_.Now() + Limit(order.size())};
+  Take(rank);
   absl::Status sent = SendFrame(mesh_.spokes[rank], FrameKind::kOrder, order, end);
+  GiveBack(rank);
   BeginWork();
   if (sent.ok()) return sent;
   return Fail(absl::StrCat("rank ", rank, " takes no order: ", sent.message()));
@@ -173,13 +227,25 @@ absl::StatusOr<std::vector<std::string>> TcpIsland::Answers(Duration limit) {
 
 absl::StatusOr<std::string> TcpIsland::AwaitOrder() {
   ATOLL_RETURN_IF_ERROR(broken_);
+  const Instant began = heard_ = clock_.Now();
   for (;;) {
-    auto frame = ReceiveFrame(mesh_.spokes[0], {clock_, kNever});
+    if (!NextKind(mesh_.spokes[0]) && !HasEnded(mesh_.spokes[0])) {
+      if (const std::string silent = WhySilent(); !silent.empty()) {
+        return Keep(
+            absl::StrCat("rank ", mesh_.rank, " waited ", Spoken(clock_.Now() - began), " for an order; ", silent));
+      }
+      pollfd one{mesh_.spokes[0].get(), POLLIN | POLLRDHUP, 0};
+      AwaitAny({&one, 1});
+      continue;
+    }
+    auto frame = ReceiveFrame(mesh_.spokes[0], {clock_, clock_.Now() + Limit(limits::kIslandOrderBytes)});
+    heard_ = clock_.Now();
     BeginWork();
     if (!frame.ok()) {
       return Keep(absl::StrCat("rank 0, which leads the island, ended: ", frame.status().message()));
     }
     switch (frame->kind) {
+      case FrameKind::kHere: continue;
       case FrameKind::kOrder: return std::move(frame->payload);
       case FrameKind::kVerdict: return Keep(std::move(frame->payload));
       default: return Fail(absl::StrCat("rank ", mesh_.rank, " was waiting for an order"));
@@ -197,6 +263,7 @@ absl::Status TcpIsland::Answer(const std::string& answer) {
 
 void TcpIsland::Break(const std::string& cause) {
   if (!broken_.ok()) return;
+  TakeAll();
   const Deadline end{clock_, clock_.Now() + Grace()};
   for (const Descriptor& spoke : mesh_.spokes) {
     if (!spoke.open()) continue;

@@ -1,12 +1,13 @@
 // An island of processes over TCP: exchanges of values along the chain (pass.h), orders of rank 0 to its followers
 // along the spokes. Every wait has a deadline made of sizes and rates, but those of a follower for an order and for a
-// step that it has no share in, which end with rank 0; when a rank dies, fails or keeps the others waiting, every call
-// on every rank returns Unavailable with one cause, found by rank 0, and so does every later call. Owned by one thread
-// at a time, but for Look.
+// step that it has no share in: they last as long as rank 0 says that it is there, and end when it has been silent for
+// Silence(). When a rank dies, fails or keeps the others waiting, every call on every rank returns Unavailable with one
+// cause, found by rank 0, and so does every later call. Owned by one thread at a time, but for Look and SayHere.
 #ifndef ATOLL_WORKER_ISLAND_TCP_ISLAND_H_
 #define ATOLL_WORKER_ISLAND_TCP_ISLAND_H_
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -40,13 +41,14 @@ class TcpIsland final : public Island {
   // Rank 0. One answer of each follower, in rank order; `limit` for all of them. What rank 0 did since the last call is
   // added to it.
   absl::StatusOr<std::vector<std::string>> Answers(Duration limit);
-  // A follower. The next order, however long it takes. Unavailable when rank 0 ends or says why the island does.
+  // A follower. The next order, however long it takes. Unavailable when rank 0 ends, says why the island does, or has
+  // been silent for Silence().
   absl::StatusOr<std::string> AwaitOrder();
   absl::Status Answer(const std::string& answer);
 
   // Of exchanges that go another way and are only watched here (gpu_island.h). Until when this rank waits for one of so
   // many bytes that begins now:
-  Instant PatienceFor(uint64_t bytes) const;
+  Instant PatienceFor(uint64_t bytes);
   // While it waits: Unavailable with the cause, and broken, once a rank has ended, failed or asks, or the time is over.
   // `doing` says what for. Waits for nothing where that is not so.
   absl::Status Heed(Instant until, const std::function<std::string()>& doing);
@@ -61,12 +63,29 @@ class TcpIsland final : public Island {
   const absl::Status& state() const { return broken_; }
   // Not OK once another rank has ended: then which. From any thread; waits for nothing.
   absl::Status Look() const;
+  // Rank 0. Every kHereEvery, however often it is called, the followers are told that it lives, whatever the owner of
+  // this does meanwhile. From one other thread; waits for nothing.
+  void SayHere();
+  static constexpr Duration kHereEvery = Seconds(10);
+  // A follower takes a rank 0 that has said nothing for so long for hung: the patience of an exchange, twice.
+  Duration Silence() const { return limits_.patience * 2; }
 
  private:
   absl::Status Run(PassKind kind, uint32_t element_bytes, uint64_t elements, std::span<std::byte> values);
   absl::Status Drive(Pass& pass, const PassHeader& header);
   // What a spoke has to say during an exchange; OK: nothing that matters now.
   absl::Status Hear(const Pass& pass, const std::function<std::string()>& doing);
+  // A follower: takes what says that rank 0 is there.
+  void HearHere();
+  // Of a wait that lasts as long as rank 0 is there, how long it has been silent; empty where it is there.
+  std::string WhySilent() const;
+  // The same in an exchange; empty where this rank has a share in it, which has a deadline.
+  std::string WhyOnlyWaited() const;
+  // Rank 0: the spoke to this rank is nobody else's to write to, until it is given back; of all of them for good, for
+  // what is said last.
+  void Take(uint32_t rank);
+  void GiveBack(uint32_t rank) { taken_[rank].store(false, std::memory_order_release); }
+  void TakeAll();
   // What each spoke may have to say goes into waiting_.
   void WatchSpokes();
   // Whether one of them says, or is, what ends a pass.
@@ -90,6 +109,11 @@ class TcpIsland final : public Island {
   Instant worked_since_;
   Duration worked_{};  // the longest before an exchange
   bool only_waits_ = false;
+  Instant heard_;  // of rank 0, since this rank waits for it
+  // Rank 0: whether a thread writes to the spoke.
+  const std::unique_ptr<std::atomic<bool>[]> taken_;
+  bool all_taken_ = false;
+  Instant here_next_;  // of the thread that calls SayHere
   absl::Status broken_;
 };
 

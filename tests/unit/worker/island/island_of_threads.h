@@ -39,6 +39,16 @@ class SharedClock final : public Clock {
   mutable std::atomic<int> looks_{0};
 };
 
+// Rank 0 does nothing for so long but to say, from another thread of its process, that it is there; rank 1 waits.
+inline void StayAway(TcpIsland& leader, SharedClock& clock, Duration away) {
+  const Duration step = leader.Silence() / 2;
+  for (const Instant end = clock.Now() + away; clock.Now() < end;) {
+    clock.Advance(step);
+    leader.SayHere();
+    clock.AwaitLooks(clock.looks(), kLooking);  // it was heard
+  }
+}
+
 class IslandOfThreads {
  public:
   explicit IslandOfThreads(uint32_t world) : world_(world), listener_(*ListenAt("127.0.0.1", 0)) {}

@@ -212,9 +212,109 @@ void ExpectPatience(int exchanges, Duration late, const std::function<void(TcpIs
   });
 }
 
-TEST(Patience, OfARankWithoutAShareHasNoEnd) {
-  ExpectPatience(1, Seconds(1'000'000), [](TcpIsland& waiting, SharedClock&) { waiting.OnlyWait(true); });
-  ExpectPatience(3, Seconds(1'000'000), [](TcpIsland& waiting, SharedClock&) { waiting.OnlyWait(true); });
+TEST(Silence, ARankWithoutAShareWaitsAsLongAsRankZeroSaysThatItIsThere) {
+  IslandOfThreads island(2);
+  std::atomic<bool> waits{false};
+  island.Run([&](TcpIsland& mine) {
+    std::vector<float> values(1000, 1.0F);
+    if (mine.rank() == 1) {
+      mine.OnlyWait(true);
+      waits = true;
+    } else {
+      while (!waits) std::this_thread::yield();
+      island.clock.AwaitLooks(island.clock.looks(), kEntering);
+      StayAway(mine, island.clock, mine.Silence() * 2);
+    }
+    const absl::Status status = mine.AllReduceMean(values, nullptr);
+    EXPECT_TRUE(status.ok()) << "rank " << mine.rank() << ": " << status;
+  });
+}
+
+TEST(Silence, AnOrderIsWaitedForAsLongAsRankZeroSaysThatItIsThere) {
+  IslandOfThreads island(2);
+  island.Run([&](TcpIsland& mine) {
+    if (mine.rank() == 1) {
+      const auto order = mine.AwaitOrder();
+      EXPECT_TRUE(order.ok()) << order.status();
+      return;
+    }
+    island.clock.AwaitLooks(island.clock.looks(), kEntering);
+    StayAway(mine, island.clock, mine.Silence() * 2);
+    EXPECT_TRUE(mine.Order("at last").ok());
+  });
+}
+
+// Rank 0 is there, as its connections are, and says nothing: as one that was stopped.
+absl::Status WhatAFollowerSaysOfASilentLeader(const std::function<absl::Status(TcpIsland&)>& wait) {
+  IslandOfThreads island(2);
+  absl::Status said;
+  std::atomic<bool> over{false};
+  island.Run([&](TcpIsland& mine) {
+    if (mine.rank() == 1) {
+      said = wait(mine);
+      over = true;
+      return;
+    }
+    island.clock.AwaitLooks(island.clock.looks(), kEntering);
+    for (; !over; std::this_thread::yield()) island.clock.Advance(Seconds(1));
+  });
+  return said;
+}
+
+TEST(Silence, OfRankZeroEndsTheWaitForAnOrder) {
+  const absl::Status said =
+      WhatAFollowerSaysOfASilentLeader([](TcpIsland& mine) { return mine.AwaitOrder().status(); });
+  EXPECT_TRUE(absl::IsUnavailable(said)) << said;
+  EXPECT_NE(said.message().find(" s for an order; rank 0, which leads the island, has not said for "),
+            std::string::npos)
+      << said;
+  EXPECT_NE(said.message().find("as it does every 10 s; 120 s are granted"), std::string::npos) << said;
+}
+
+TEST(Silence, OfRankZeroEndsTheWaitOfARankWithoutAShare) {
+  const absl::Status said = WhatAFollowerSaysOfASilentLeader([](TcpIsland& mine) {
+    mine.OnlyWait(true);
+    std::vector<float> values(1000);
+    return mine.AllReduceMean(values, nullptr);
+  });
+  EXPECT_TRUE(absl::IsUnavailable(said)) << said;
+  EXPECT_NE(said.message().find(
+                "for rank 0 in all-reduce 1 of 1000 values; rank 0, which leads the island, has not said for "),
+            std::string::npos)
+      << said;
+}
+
+// While rank 0 gives orders and ends the island, another of its threads says that it is there.
+TEST(Silence, WhatSaysThatRankZeroIsThereIsNeverInTheWay) {
+  IslandOfThreads island(3);
+  island.limits.patience = Seconds(1'000'000'000);  // the clock runs
+  Causes causes;
+  island.Run([&](TcpIsland& mine) {
+    std::vector<float> values(1000);
+    if (mine.rank() > 0) {
+      for (int i = 0; i < 200; ++i) {
+        const auto order = mine.AwaitOrder();
+        ASSERT_TRUE(order.ok()) << order.status();
+        EXPECT_EQ(*order, std::string(10'000, 'o'));
+        ASSERT_TRUE(mine.AllReduceMean(values, nullptr).ok());
+      }
+      return causes.Add(mine.rank(), mine.AwaitOrder().status());
+    }
+    const std::jthread says([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        island.clock.Advance(TcpIsland::kHereEvery);
+        mine.SayHere();
+        std::this_thread::yield();
+      }
+    });
+    for (int i = 0; i < 200; ++i) {
+      ASSERT_TRUE(mine.Order(std::string(10'000, 'o')).ok());
+      const absl::Status status = mine.AllReduceMean(values, nullptr);
+      ASSERT_TRUE(status.ok()) << status;
+    }
+    mine.Break("enough");
+  });
+  causes.ExpectAll(2, "rank 0 of the island: enough");
 }
 
 // The buckets of a step: what was ready long ago is followed by what was ready with it.
