@@ -17,7 +17,13 @@
 namespace atl {
 
 struct BulkClientOptions {
-  Duration stall_limit = Seconds(30);  // without a frame either way, or an answer
+  // Without a frame either way, or an answer. A frame is 1 MiB at most, so this is the rate below which a link is given
+  // up, 35 kB/s, whatever the size of the transfer. It bounds small ones as a whole: a data block is one frame, a
+  // manifest 64 at most, and both are asked for again. A long one that moves is not ended, since it goes on by offset
+  // and nothing is gained by beginning anew: what the command line moves may take days, and a person watches it. Where
+  // somebody waits for the whole of it, contributions, updates and fragments of a worker, the link sets a limit by size
+  // and measured rate beside this (worker/link/transfer_limit.h).
+  Duration stall_limit = Seconds(30);
   BulkCaps caps;
 };
 

@@ -11,7 +11,9 @@
 // an offset that grows, by whole periods, when the job is two periods ahead.
 //
 // Every wait has a deadline or a repetition, and waiting_for() says what it waits for:
-//   an update at its apply step      apply_patience, or one heartbeat interval while the coordinator is away
+//   an update at its apply step      apply_patience, or one heartbeat interval while the coordinator is away; never
+//                                    less than a period of measured steps, into which its transfer has to fit, and then
+//                                    training goes on and the update comes behind it
 //   leases                           asked again after kLeaseRepeat, denied ones as soon as an update is applied
 //   a fetch                          the link repeats it; a refused one is asked again after kFetchRepeat
 //   the last contributions           leave_grace
@@ -41,8 +43,10 @@ struct CoreOptions {
   // Inner steps between a send and where its update is applied, in place of the job's; 0: the job's. One period less a
   // step at most, whatever was asked for.
   uint32_t overlap_steps = 0;
-  Duration leave_grace = Seconds(10);          // SIGTERM: to send what it has
-  Duration evaluation_patience = Seconds(30);  // for the assigned versions to arrive, and for what a piece reads
+  Duration leave_grace = Seconds(10);  // SIGTERM: to send what it has
+  // For the assigned versions to arrive, and for what a piece reads, since training stands still meanwhile; with
+  // evaluate_only the versions have also twice what their bytes take at 10 Mbit/s.
+  Duration evaluation_patience = Seconds(30);
 };
 
 constexpr Duration kLeaseRepeat = Seconds(2);

@@ -11,6 +11,9 @@ namespace {
 constexpr uint64_t kSamplesAtOnce = 16;   // held-out
 constexpr uint64_t kExamplesAtOnce = 16;  // of a task
 
+constexpr uint64_t kSlowLinkBytesPerSecond = 1'250'000;  // 10 Mbit/s
+constexpr uint64_t kMostSeconds = 2 * 86'400;
+
 // Of the held-out samples, in the next piece; 0: all are done.
 uint64_t NextSamples(const EvaluationWanted& wanted) {
   return std::min(kSamplesAtOnce, wanted.assigned.samples - wanted.samples);
@@ -28,7 +31,38 @@ std::string Missing(const VersionVector& versions, const std::vector<Fragment>& 
   return "";
 }
 
+// Of the versions that are not there, as they are downloaded.
+uint64_t MissingBytes(const VersionVector& versions, const std::vector<Fragment>& fragments,
+                      const std::vector<JobPrepared::FragmentSize>& sizes) {
+  uint64_t bytes = 0;
+  for (uint32_t p = 0; p < fragments.size(); ++p) {
+    const Fragment& f = fragments[p];
+    if (!f.installed || f.leaping || f.installing) {
+      bytes += sizes[p].whole_bytes;
+    } else if (f.outer < versions[p]) {
+      bytes += std::min(sizes[p].whole_bytes, (versions[p].value - f.outer.value) * sizes[p].update_bytes);
+    }
+  }
+  return bytes;
+}
+
 }  // namespace
+
+// Training stands still while the versions are waited for, so a worker that trains waits a fixed time, whatever they
+// take: they go on coming behind its steps, and the evaluation is asked for again. One that only evaluates has nothing
+// else to do, and waits as long as they may take.
+void Core::State::BeginPatience(EvaluationWanted& wanted) const {
+  wanted.patience = options.evaluation_patience;
+  wanted.why = "training does not stand still longer";
+  if (options.evaluate_only) {
+    const uint64_t bytes = MissingBytes(wanted.assigned.versions, fragments, sizes);
+    const uint64_t seconds = std::min(bytes / kSlowLinkBytesPerSecond * 2, kMostSeconds);
+    wanted.patience = wanted.patience + Seconds(static_cast<int64_t>(seconds));
+    wanted.why = absl::StrCat("the limit is ", ToSeconds(options.evaluation_patience), " s and twice what ", bytes,
+                              " bytes take at 10 Mbit/s");
+  }
+  wanted.deadline = now + wanted.patience;
+}
 
 void Core::State::OnEvaluationAssigned(const EvaluationAssigned& wanted) {
   if (phase != Phase::kActive || wanted.versions.size() != fragments.size()) return;
@@ -43,9 +77,8 @@ void Core::State::OnEvaluationAssigned(const EvaluationAssigned& wanted) {
     return;
   }
   const bool another = evaluation.has_value();
-  evaluation = EvaluationWanted{.assigned = wanted,
-                                .deadline = now + options.evaluation_patience,
-                                .done = {.job = job, .evaluation = wanted.evaluation}};
+  evaluation = EvaluationWanted{.assigned = wanted, .done = {.job = job, .evaluation = wanted.evaluation}};
+  BeginPatience(*evaluation);
   if (another) CatchUpFragments();
 }
 
@@ -80,9 +113,9 @@ bool Core::State::TryEvaluate() {
   bool beyond = false;
   for (uint32_t p = 0; p < fragments.size(); ++p) beyond = beyond || fragments[p].outer > versions[p];
   if (beyond || now >= evaluation->deadline) {
-    const std::string why =
-        beyond ? "this worker's outer copies are newer already"
-               : absl::StrCat("waited ", ToSeconds(options.evaluation_patience), " s for its versions; ", missing);
+    const std::string why = beyond ? "this worker's outer copies are newer already"
+                                   : absl::StrCat("waited ", ToSeconds(evaluation->patience), " s for its versions; ",
+                                                  missing, "; ", evaluation->why);
     Tell(NoteLevel::kWarning, "evaluation not possible",
          absl::StrCat("evaluation ", evaluation->assigned.evaluation, " of job ", job.value, ": ", why));
     SayEvaluationFailed(why);

@@ -3,6 +3,7 @@
 #define ATOLL_WORKER_CORE_EVALUATION_H_
 
 #include <cstdint>
+#include <string>
 
 #include "common/base/time.h"
 #include "common/plan/messages.h"
@@ -11,7 +12,9 @@ namespace atl::worker {
 
 struct EvaluationWanted {
   EvaluationAssigned assigned;
-  Instant deadline;
+  Duration patience{};  // for its versions to arrive
+  std::string why;      // no longer
+  Instant deadline;     // the end of it
   bool running = false;
   bool asked = false;  // running: a piece of it is
   // Of the piece that is next: since when what it reads is missing (kNever: it is not), and when it is asked for again.

@@ -169,6 +169,7 @@ struct Core::State {
   bool HasMade(const EvaluationAssigned& wanted) const;
   bool EvaluationNeeds(uint32_t p) const;
   void EndEvaluation();
+  void BeginPatience(EvaluationWanted& wanted) const;
   bool TryEvaluate();
   void OnPiece();  // of the evaluation: it was made
   void OnHeldOutEvaluated(const HeldOutEvaluated& piece);

@@ -433,7 +433,10 @@ void Core::State::Withdraw(uint32_t p) {
 }
 
 // How long an apply step waits for its update: the round's deadline as the job gives it, otherwise the shortest that a
-// round may have, and never less than one period of this worker. While the coordinator is away, one heartbeat interval.
+// round may have, and never less than one period of this worker, by its measured steps. No limit by the update's bytes
+// and the link's rate: training stands still meanwhile, and a link whose transfers do not fit into a period is too slow
+// for the job, which the coordinator tells; the update is fetched on and applied when it comes, at no loss. While the
+// coordinator is away, one heartbeat interval.
 Duration Core::State::ApplyPatience() const {
   if (!welcomed) return heartbeat;
   if (spec->sync.deadline.ns > 0) return spec->sync.deadline;

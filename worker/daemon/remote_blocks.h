@@ -26,10 +26,10 @@ absl::StatusOr<std::string> DownloadBlob(BulkClient& client, const Sha256& sha25
                                          uint64_t limit_bytes, const std::stop_token& stop = {},
                                          const BackoffOptions& pauses = {});
 
-// Asks the coordinator for each block. Thread-safe; a fetch blocks for the client's stall limit at most, and not
-// beyond Stop, after which all are Cancelled. Unavailable as
-// for DownloadBlob, and where a block is broken, until kDownloadAttempts fetches of it have failed so: the reader
-// pauses between them.
+// Asks the coordinator for each block. Thread-safe; a fetch, one frame, blocks no longer than its frames and its answer
+// may be silent (BulkClientOptions::stall_limit each), and not beyond Stop, after which all are Cancelled. A limit
+// by size and rate, of a minute at least, would be no shorter. Unavailable as for DownloadBlob, and where a block is
+// broken, until kDownloadAttempts fetches of it have failed so: the reader pauses between them.
 class RemoteBlockSource final : public BlockSource {
  public:
   // `client` outlives it; `hashes` names the manifest of each corpus.

@@ -187,7 +187,27 @@ TEST(WorkerEvaluating, VersionsThatDoNotComeAreNamed) {
   w.Boundary();
   EXPECT_TRUE(
       w.Did("note evaluation not possible: evaluation 3 of job tiny: waited 30 s for its versions; fragment 0 is "
-            "at 0, of 2"));
+            "at 0, of 2; training does not stand still longer"));
+}
+
+TEST(WorkerEvaluating, AnEvaluatorWaitsForVersionsAsLongAsTheirBytesMayTake) {
+  CoreOptions options = World::Options();
+  options.evaluate_only = true;
+  World w(SmallSpec(), 1, options);
+  w.whole_bytes = 10'000'000;
+  w.update_bytes = 5'000'000;
+  w.Start();
+  w.Boundary();
+  w.Hear(EvaluationAssigned{JobId{"tiny"}, 3, {Version{1}}, 10});
+  w.Boundary();
+  w.Wait(Seconds(37));
+  w.Boundary();
+  EXPECT_FALSE(w.Did("evaluation not possible"));
+  w.Wait(Seconds(1));
+  w.Boundary();
+  EXPECT_TRUE(
+      w.Did("waited 38 s for its versions; fragment 0 is at 0, of 1; the limit is 30 s and twice what 5000000 "
+            "bytes take at 10 Mbit/s"));
 }
 
 // Of 16, 16 and 8 samples.

@@ -101,10 +101,9 @@ class World {
   // How the world answers.
   bool grant_leases = true, finite = true, fetch_updates = true, finish_fetches = true, hash_matches = true;
   bool samples_there = true, prepare = true, evaluate = true, form_and_apply = true;
-  uint64_t held_out_samples = 1000;
-  uint64_t lease_samples = 1000;
-  uint64_t update_bytes = 20;       // of 64, which a fragment has whole
-  std::optional<Version> snapshot;  // the newest; empty: of the version assigned
+  uint64_t held_out_samples = 1000, lease_samples = 1000;
+  uint64_t whole_bytes = 64, update_bytes = 20;  // of a fragment
+  std::optional<Version> snapshot;               // the newest; empty: of the version assigned
 
   std::vector<std::string> lines;  // effects, one each
   std::vector<WorkerMessage> said;
@@ -128,7 +127,8 @@ class World {
         q.push_back(JobDelayed{e.job, "the manifest of corpus text: not reached"});
         return;
       }
-      q.push_back(JobPrepared{e.job, std::vector<JobPrepared::FragmentSize>(w.fragments_, {64, w.update_bytes})});
+      q.push_back(
+          JobPrepared{e.job, std::vector<JobPrepared::FragmentSize>(w.fragments_, {w.whole_bytes, w.update_bytes})});
     }
     void operator()(const ChangeSpec&) { w.Log("change spec"); }
     void operator()(const ReleaseJob&) { w.Log("release"); }
