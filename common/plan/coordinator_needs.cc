@@ -10,6 +10,7 @@ namespace atl {
 namespace {
 
 constexpr uint64_t kStateBytes = 12;                        // a parameter: public copy, momentum, residual
+constexpr uint64_t kFragmentBytes = 4;                      // a parameter, of a fragment whole as it is sent
 constexpr uint64_t kComparedStepBytes = uint64_t{1} << 20;  // a fragment's, at most: of the outer step before
 constexpr uint64_t kRoundsForStragglers = 2;                // kept whatever snapshot there is
 constexpr uint64_t kReservePercent = 10;                    // of the disk: below it no upload is granted
@@ -52,10 +53,13 @@ CoordinatorNeeds NeedsOf(const JobSpec& spec, const JobSizes& sizes) {
   const uint64_t two_rounds = Times(kRoundsForStragglers, round);
   // The log outgrows the state by a round at most before there is a snapshot, and has the open round on top.
   needs.disk_bytes = Add(Times(2, state), Add(std::max(state, two_rounds), two_rounds));
+  uint64_t for_joiners = Add(state, Times(kFragmentBytes, sizes.parameters));
   if (spec.checkpoint.keep_contributions) {
     const uint64_t rounds = Times(1 + std::max(PlannedRounds(spec), kRoundsForStragglers), round);
     needs.disk_bytes = Add(Times(3, state), rounds);  // one more, where the rounds begin
+    for_joiners = state;                              // the log has all updates
   }
+  needs.disk_bytes = Add(needs.disk_bytes, for_joiners);
   needs.disk_bytes = Add(needs.disk_bytes, Times(PlannedCheckpoints(spec), state));
   needs.open_files = sizes.fragments;
   return needs;

@@ -38,8 +38,9 @@ struct CoordinatorNeeds {
 //   memory = 12 P state + 12 P copies that are being written + 4 P (1 MiB a fragment at most) of the outer step before
 //   + 2 updates of every fragment (published, being committed)
 //          + the contributions to one round of the largest fragment + kTransportBytesPerWorker a worker
-//   disk   = 24 P old and new snapshot + two rounds, 12 P where that is more + two rounds more + 12 P a checkpoint;
-//            36 P + all rounds and the open one + 12 P a checkpoint with checkpoint.keep_contributions
+//   disk   = 24 P old and new snapshot + 16 P snapshot and updates for who joins over a link that breaks
+//            + two rounds, 12 P where that is more + two rounds more + 12 P a checkpoint;
+//            48 P + all rounds and the open one + 12 P a checkpoint with checkpoint.keep_contributions
 //   files  = the open round of every fragment
 // with P parameters, in bytes. The event log is left out: it gives way on a full disk.
 CoordinatorNeeds NeedsOf(const JobSpec& spec, const JobSizes& sizes);

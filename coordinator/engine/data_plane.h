@@ -206,7 +206,9 @@ class DataPlane {
   // io executor
   absl::StatusOr<DownloadContent> Open(const DownloadRequest& request);
   absl::StatusOr<DownloadContent> OpenUpdate(const UpdateKey& key);
-  absl::StatusOr<DownloadContent> OpenFragment(const FragmentKey& key);
+  absl::StatusOr<DownloadContent> OpenFragment(const FragmentKey& key, const WorkerId& worker);
+  // Thread-safe. A worker that asks for an update has what it fetched whole, and catches up.
+  void NoteCatchUp(const DownloadRequest& request);
   absl::StatusOr<DownloadContent> OpenBlock(const BlockKey& key);
 
   DataPlaneParts parts_;

@@ -37,6 +37,34 @@ DownloadContent ContentOf(const UpdateInfo& update, std::shared_ptr<BulkSource> 
           {}};
 }
 
+// A snapshot that is on its way to a worker: what that needs stays within the bounds of VersionPins.
+class PinnedReader {
+ public:
+  PinnedReader(std::shared_ptr<SnapshotReader> reader, const std::shared_ptr<JobData>& data, FragmentVersion at,
+               WorkerId worker, Clock& clock)
+      : reader_(std::move(reader)), data_(data), fragment_(at.fragment), worker_(std::move(worker)), clock_(clock) {
+    MutexLock lock(data->mutex);
+    download_ = data->pins[at.fragment.value].Begin(worker_, at.version);
+  }
+  ~PinnedReader() {
+    const std::shared_ptr<JobData> data = data_.lock();
+    if (data == nullptr) return;
+    MutexLock lock(data->mutex);
+    data->pins[fragment_.value].End(worker_, download_, clock_.Now());
+  }
+  PinnedReader(const PinnedReader&) = delete;
+  PinnedReader& operator=(const PinnedReader&) = delete;
+  SnapshotReader* reader() const { return reader_.get(); }
+
+ private:
+  const std::shared_ptr<SnapshotReader> reader_;
+  const std::weak_ptr<JobData> data_;  // a job that is released does not stay in memory for it
+  const FragmentIndex fragment_;
+  const WorkerId worker_;
+  Clock& clock_;
+  uint64_t download_ = 0;
+};
+
 // A block of a shard, where it lies.
 class BlockReader {
  public:
@@ -54,6 +82,7 @@ class BlockReader {
 
 void DataPlane::OpenDownload(const DownloadRequest& request, DownloadReply reply) {
   if (absl::Status may = rights_.Check(request); !may.ok()) return reply(std::move(may));
+  NoteCatchUp(request);
   // What every worker asks for as soon as it is published does not wait for the log that it is being written to.
   if (std::optional<DownloadContent> newest = FindNewest(request.key)) return reply(*std::move(newest));
   parts_.io.Post([this, request, reply = std::move(reply)] { reply(Open(request)); });
@@ -62,8 +91,9 @@ void DataPlane::OpenDownload(const DownloadRequest& request, DownloadReply reply
 absl::StatusOr<DownloadContent> DataPlane::Open(const DownloadRequest& request) {
   struct Visitor {
     DataPlane& data;
+    const WorkerId& worker;
     absl::StatusOr<DownloadContent> operator()(const UpdateKey& key) const { return data.OpenUpdate(key); }
-    absl::StatusOr<DownloadContent> operator()(const FragmentKey& key) const { return data.OpenFragment(key); }
+    absl::StatusOr<DownloadContent> operator()(const FragmentKey& key) const { return data.OpenFragment(key, worker); }
     absl::StatusOr<DownloadContent> operator()(const BlockKey& key) const { return data.OpenBlock(key); }
     absl::StatusOr<DownloadContent> operator()(const BlobKey& key) const {
       ATOLL_ASSIGN_OR_RETURN(std::shared_ptr<const File> file, data.parts_.blobs.Open(key.sha256));
@@ -78,7 +108,7 @@ absl::StatusOr<DownloadContent> DataPlane::Open(const DownloadRequest& request) 
       return DownloadContent{{.total_bytes = probe.bytes}, MakeProbeSource(probe.bytes), {}};
     }
   };
-  return std::visit(Visitor{*this}, request.key);
+  return std::visit(Visitor{*this, request.worker}, request.key);
 }
 
 absl::StatusOr<DownloadContent> DataPlane::OpenUpdate(const UpdateKey& key) {
@@ -116,27 +146,50 @@ std::optional<DownloadContent> DataPlane::FindNewest(const DownloadKey& key) con
   return ContentOf(newest->second.info, newest->second.source);
 }
 
-absl::StatusOr<DownloadContent> DataPlane::OpenFragment(const FragmentKey& key) {
+absl::StatusOr<DownloadContent> DataPlane::OpenFragment(const FragmentKey& key, const WorkerId& worker) {
   const std::shared_ptr<JobData> data = Find(key.job);
   if (data == nullptr) return WhyNotLoaded(key.job, NotRunning(key.job));
-  Version version = key.at.version;
-  if (key.newest) {
-    Version committed;
-    {
-      MutexLock lock(data->mutex);
-      const auto it = data->committed.find(key.at.fragment);
-      if (it == data->committed.end())
-        return absl::NotFoundError(absl::StrCat("job ", key.job.value, " has no fragment ", key.at.fragment.value));
-      committed = it->second;
-    }
-    ATOLL_ASSIGN_OR_RETURN(const std::optional<Version> newest,
-                           parts_.snapshots.NewestUpTo(key.job, data->epoch, key.at.fragment, committed));
-    if (!newest.has_value())
-      return absl::NotFoundError(absl::StrCat("fragment ", key.at.fragment.value, " has no snapshot yet"));
-    version = *newest;
+  const FragmentIndex fragment = key.at.fragment;
+  Version committed;
+  bool may_go_on = false;
+  {
+    MutexLock lock(data->mutex);
+    const auto it = data->committed.find(fragment);
+    if (it == data->committed.end())
+      return absl::NotFoundError(absl::StrCat("job ", key.job.value, " has no fragment ", fragment.value));
+    committed = it->second;
+    may_go_on = data->pins[fragment.value].MayGoOn(key.at.version, committed);
   }
-  ATOLL_ASSIGN_OR_RETURN(auto reader, parts_.snapshots.OpenReader({key.job, data->epoch, {key.at.fragment, version}}));
-  return ContentOf(std::move(reader));
+  ATOLL_ASSIGN_OR_RETURN(const std::optional<Version> newest,
+                         parts_.snapshots.NewestUpTo(key.job, data->epoch, fragment, committed));
+  if (!newest.has_value())
+    return absl::NotFoundError(absl::StrCat("fragment ", fragment.value, " has no snapshot yet"));
+  const FragmentVersion at{fragment, key.newest ? *newest : key.at.version};
+  // Of no use without the updates since.
+  const bool caught_up_from =
+      at.version == *newest || (may_go_on && parts_.rounds.HasUpdate({key.job, data->epoch, at}));
+  absl::StatusOr<std::shared_ptr<SnapshotReader>> reader =
+      caught_up_from ? parts_.snapshots.OpenReader({key.job, data->epoch, at}) : absl::NotFoundError("");
+  if (absl::IsNotFound(reader.status())) {
+    return absl::NotFoundError(absl::StrCat("version ", at.version.value, " of fragment ", fragment.value,
+                                            " is no longer kept; fetch the newest"));
+  }
+  ATOLL_RETURN_IF_ERROR(reader.status());
+  if (worker.value.empty()) return ContentOf(*std::move(reader));
+  auto pinned = std::make_shared<PinnedReader>(*std::move(reader), data, at, worker, parts_.clock);
+  SnapshotReader* const its_reader = pinned->reader();
+  return ContentOf(std::shared_ptr<SnapshotReader>(std::move(pinned), its_reader));
+}
+
+void DataPlane::NoteCatchUp(const DownloadRequest& request) {
+  const auto* update = std::get_if<UpdateKey>(&request.key);
+  const std::shared_ptr<JobData> data = update == nullptr ? nullptr : Find(update->job);
+  if (data == nullptr) return;
+  MutexLock lock(data->mutex);
+  const auto committed = data->committed.find(update->reached.fragment);
+  if (committed == data->committed.end()) return;
+  data->pins[update->reached.fragment.value].AskedForUpdate(request.worker, update->reached.version, committed->second,
+                                                            parts_.clock.Now());
 }
 
 absl::StatusOr<DownloadContent> DataPlane::OpenBlock(const BlockKey& key) {

@@ -12,6 +12,7 @@
 
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "common/codec/codec.h"
 #include "common/plan/job_spec.h"
 #include "common/plan/model_layout.h"
 #include "common/plan/records.h"
@@ -20,8 +21,12 @@
 #include "coordinator/aggregate/aggregator.h"
 #include "coordinator/engine/round_measures.h"
 #include "coordinator/store/state_shot.h"
+#include "coordinator/store/version_pins.h"
 
 namespace atl {
+
+// Segments of this many versions stay for workers that are a little behind, whatever snapshot there is.
+constexpr uint64_t kVersionsForStragglers = 2;
 
 // An encoded update in memory, shared by all receivers and by the round log.
 struct PublishedUpdate {
@@ -38,7 +43,9 @@ struct JobData {
         layout(MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment)),
         aggregator(layout),
         norms(layout.fragments.size()),
-        since_snapshot(layout.fragments.size()) {}
+        since_snapshot(layout.fragments.size()) {
+    for (const FragmentInfo& fragment : layout.fragments) pins.emplace_back(MostVersionsBehind(fragment));
+  }
 
   const JobId job;
   const uint64_t epoch;  // a rollback makes another JobData
@@ -62,6 +69,7 @@ struct JobData {
   // since a worker may send another one.
   std::map<std::pair<FragmentVersion, WorkerId>, std::pair<Digest, ContributionScreen>> screens ATOLL_GUARDED_BY(mutex);
   std::map<FragmentIndex, Version> snapshots ATOLL_GUARDED_BY(mutex);  // newest durable one
+  std::vector<VersionPins> pins ATOLL_GUARDED_BY(mutex);               // by fragment
   // Taken and not yet on disk, with those who are told how that ended; and what is to run on the io executor when one
   // of them is.
   std::map<FragmentVersion, std::vector<std::shared_ptr<absl::Status>>> being_written ATOLL_GUARDED_BY(mutex);
@@ -73,6 +81,13 @@ struct JobData {
     void Add(const RoundRecord& round);
   };
   std::vector<Logged> since_snapshot;
+
+ private:
+  // For a worker that is behind farther the fragment whole is fewer bytes than the updates that only it needs.
+  uint64_t MostVersionsBehind(const FragmentInfo& fragment) const {
+    const uint64_t update = EncodedSize(spec.sync.download_codec, fragment.elements);
+    return kVersionsForStragglers + fragment.elements * sizeof(float) / update;
+  }
 };
 
 inline void JobData::Logged::Add(const RoundRecord& round) {

@@ -11,8 +11,6 @@
 namespace atl {
 namespace {
 
-// Segments of this many versions stay for workers that are a little behind, whatever snapshot there is.
-constexpr uint64_t kVersionsForStragglers = 2;
 // A snapshot that comes sooner than so many rounds after the one before frees nothing that stragglers do not keep.
 constexpr uint64_t kRoundsPerSnapshot = kVersionsForStragglers + 1;
 
@@ -257,11 +255,13 @@ void DataPlane::Committed(const RoundRecord& record) {
 void DataPlane::DropLog(JobData& data, FragmentVersion head) {
   if (data.spec.checkpoint.keep_contributions) return;
   Version keep_from{Before(head.version, kVersionsForStragglers)};
+  VersionPins::Kept kept;
   {
     MutexLock lock(data.mutex);
     keep_from = std::min(keep_from, data.snapshots[head.fragment]);
+    kept = data.pins[head.fragment.value].KeptFor(data.committed[head.fragment], parts_.clock.Now());
   }
-  const auto dropped = parts_.rounds.DropBefore(data.job, data.epoch, head.fragment, keep_from);
+  const auto dropped = parts_.rounds.DropBefore(data.job, data.epoch, head.fragment, keep_from, kept.updates_from);
   if (!dropped.ok()) Warn("round log not shortened", data, head.fragment, dropped.status());
 }
 
@@ -308,13 +308,15 @@ absl::Status DataPlane::WriteSnapshot(JobData& data, const SnapshotKey& key, Sta
 }
 
 void DataPlane::SnapshotWritten(JobData& data, FragmentVersion written) {
+  VersionPins::Kept kept;
   {
     MutexLock lock(data.mutex);
     data.snapshots[written.fragment] = written.version;
+    kept = data.pins[written.fragment.value].KeptFor(data.committed[written.fragment], parts_.clock.Now());
   }
   DropLog(data, written);
   const absl::Status dropped = parts_.snapshots.DropBefore(data.job, data.epoch, written.fragment, written.version,
-                                                           data.spec.checkpoint.keep_contributions);
+                                                           data.spec.checkpoint.keep_contributions, kept.snapshot);
   if (!dropped.ok()) Warn("older snapshots not removed", data, written.fragment, dropped);
 }
 

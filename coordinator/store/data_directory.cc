@@ -50,6 +50,11 @@ std::string DataDirectory::SegmentPath(const RoundKey& key) const {
   return absl::StrFormat("%s/v%010d.seg", SegmentDirectory(key.job, key.epoch, key.target.fragment),
                          key.target.version.value);
 }
+std::string DataDirectory::KeptUpdatesDirectory(const JobId& job) const { return JobDirectory(job) + "/updates"; }
+std::string DataDirectory::KeptUpdatePath(const RoundKey& key) const {
+  return absl::StrFormat("%s/e%010d/f%05d/v%010d.upd", KeptUpdatesDirectory(key.job), key.epoch,
+                         key.target.fragment.value, key.target.version.value);
+}
 std::string DataDirectory::SnapshotDirectory(const JobId& job, uint64_t epoch, FragmentIndex fragment) const {
   return absl::StrFormat("%s/e%010d/f%05d", SnapshotsDirectory(job), epoch, fragment.value);
 }

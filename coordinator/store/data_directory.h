@@ -5,6 +5,7 @@
 //   blobs/aa/<sha256>                         files stored by content; <sha256>.part while incomplete
 //   events/<job>.jsonl, events/_fleet.jsonl   event logs
 //   jobs/<job>/rounds/e<epoch>/f<fragment>/v<version>.seg       round log segments (version the round starts from)
+//   jobs/<job>/updates/e<epoch>/f<fragment>/v<version>.upd      updates of segments that were dropped
 //   jobs/<job>/snapshots/e<epoch>/f<fragment>/v<version>.snap   snapshots
 //   jobs/<job>/checkpoints/<step>/f<fragment>.snap, manifest    checkpoints (hard links)
 //
@@ -51,6 +52,8 @@ class DataDirectory {
   std::string RoundsDirectory(const JobId& job) const;  // of all epochs
   std::string SegmentDirectory(const JobId& job, uint64_t epoch, FragmentIndex fragment) const;
   std::string SegmentPath(const RoundKey& key) const;
+  std::string KeptUpdatesDirectory(const JobId& job) const;  // of all epochs
+  std::string KeptUpdatePath(const RoundKey& key) const;
   std::string SnapshotsDirectory(const JobId& job) const;  // of all epochs
   std::string SnapshotDirectory(const JobId& job, uint64_t epoch, FragmentIndex fragment) const;
   std::string SnapshotPath(const SnapshotKey& key) const;

@@ -14,7 +14,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "common/base/files.h"
@@ -88,7 +90,8 @@ class RoundLog {
   // Of an open segment. NotFound when there is none.
   absl::StatusOr<UpdateInfo> FindUpdate(const RoundKey& key) const;
   // The encoded update, to be served; the segment need not be open. Found and checked the first time; whoever reads it
-  // at a time shares one open file. NotFound when there is no such segment or no update in it; DataLoss; as Open.
+  // at a time shares one open file. Also one that was kept of a segment that is dropped. NotFound when there is no such
+  // segment or no update in it; DataLoss; as Open.
   absl::StatusOr<std::shared_ptr<const UpdateReader>> OpenUpdate(const RoundKey& key, Digest layout)
       ATOLL_EXCLUDES(mutex_);
 
@@ -99,8 +102,12 @@ class RoundLog {
   void Close(const RoundKey& key);
   // Versions with a segment on disk, ascending.
   absl::StatusOr<std::vector<Version>> List(const JobId& job, uint64_t epoch, FragmentIndex fragment) const;
-  // Unlinks segments whose version is below `keep_from`; returns the bytes freed.
-  absl::StatusOr<uint64_t> DropBefore(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version keep_from);
+  // Unlinks segments whose version is below `keep_from`; returns the bytes freed. The encoded updates of those from
+  // `updates_from` on stay, where the disk lets them, and no others.
+  absl::StatusOr<uint64_t> DropBefore(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version keep_from,
+                                      std::optional<Version> updates_from = {});
+  // Whether OpenUpdate has something to look at.
+  bool HasUpdate(const RoundKey& key) const;
   absl::Status Drop(const RoundKey& key);
   // Closes and unlinks all segments of epochs below `epoch`.
   absl::Status DropEpochsBefore(const JobId& job, uint64_t epoch);
@@ -116,9 +123,13 @@ class RoundLog {
     uint64_t file_offset = 0;
     std::weak_ptr<const UpdateReader> reader;
   };
+  // kept_updates.cc
+  absl::Status KeepUpdate(const RoundKey& key);
+  absl::Status DropKeptUpdates(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version keep_from)
+      ATOLL_EXCLUDES(mutex_);
   // update_reader.cc
-  absl::StatusOr<std::shared_ptr<const UpdateReader>> FindUpdateIn(std::unique_ptr<File> file, const RoundKey& key,
-                                                                   Digest layout) const;
+  absl::StatusOr<std::shared_ptr<const UpdateReader>> FindUpdateIn(std::unique_ptr<File> file, const std::string& path,
+                                                                   const RoundKey& key, Digest layout) const;
   void ForgetUpdate(const RoundKey& key) ATOLL_EXCLUDES(mutex_);
 
   Files& files_;

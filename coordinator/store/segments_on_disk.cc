@@ -29,7 +29,7 @@ absl::StatusOr<std::vector<Version>> RoundLog::List(const JobId& job, uint64_t e
 }
 
 absl::StatusOr<uint64_t> RoundLog::DropBefore(const JobId& job, uint64_t epoch, FragmentIndex fragment,
-                                              Version keep_from) {
+                                              Version keep_from, std::optional<Version> updates_from) {
   ATOLL_ASSIGN_OR_RETURN(const std::vector<Version> versions, List(job, epoch, fragment));
   uint64_t freed = 0;
   for (const Version version : versions) {
@@ -37,9 +37,12 @@ absl::StatusOr<uint64_t> RoundLog::DropBefore(const JobId& job, uint64_t epoch, 
     const RoundKey key{job, epoch, {fragment, version}};
     ATOLL_ASSIGN_OR_RETURN(const auto file, files_.OpenForRead(directory_.SegmentPath(key)));
     ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+    // Who needs it and does not find it takes the newest snapshot: a full disk keeps nothing for that.
+    if (updates_from && version >= *updates_from) static_cast<void>(KeepUpdate(key));
     ATOLL_RETURN_IF_ERROR(Drop(key));
     freed += size;
   }
+  ATOLL_RETURN_IF_ERROR(DropKeptUpdates(job, epoch, fragment, updates_from.value_or(keep_from)));
   return freed;
 }
 
@@ -48,6 +51,8 @@ absl::Status RoundLog::DropEpochsBefore(const JobId& job, uint64_t epoch) {
     MutexLock lock(mutex_);
     std::erase_if(open_, [&](const auto& open) { return open.first.job == job && open.first.epoch < epoch; });
   }
+  // First: whoever finds no rounds any more looks for nothing else.
+  ATOLL_RETURN_IF_ERROR(RemoveEpochsBefore(files_, directory_.KeptUpdatesDirectory(job), epoch));
   return RemoveEpochsBefore(files_, directory_.RoundsDirectory(job), epoch);
 }
 

@@ -245,10 +245,10 @@ absl::Status SnapshotStore::DropUnfinished(const JobId& job, uint64_t epoch, Fra
 }
 
 absl::Status SnapshotStore::DropBefore(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version keep_from,
-                                       bool keep_first) {
+                                       bool keep_first, std::optional<Version> pinned) {
   ATOLL_ASSIGN_OR_RETURN(const std::vector<Version> versions, List(job, epoch, fragment));
   for (const Version version : versions) {
-    if (version < keep_from && !(keep_first && version == versions.front()))
+    if (version < keep_from && !(keep_first && version == versions.front()) && version != pinned)
       ATOLL_RETURN_IF_ERROR(files_.Remove(directory_.SnapshotPath({job, epoch, {fragment, version}})));
   }
   return absl::OkStatus();

@@ -65,9 +65,9 @@ class SnapshotStore {
   // Files that a crash left half written. No write may be under way.
   absl::Status DropUnfinished(const JobId& job, uint64_t epoch, FragmentIndex fragment);
   // Unlinks snapshots below `keep_from`, with `keep_first` all but the lowest: the one that kept rounds are recomputed
-  // from. Links of checkpoints stay.
+  // from; and not that of `pinned`. Links of checkpoints stay.
   absl::Status DropBefore(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version keep_from,
-                          bool keep_first = false);
+                          bool keep_first = false, std::optional<Version> pinned = {});
   // Unlinks all snapshots of epochs below `epoch`, half-written ones too. Links of checkpoints stay.
   absl::Status DropEpochsBefore(const JobId& job, uint64_t epoch);
 

@@ -51,13 +51,14 @@ absl::StatusOr<std::shared_ptr<const UpdateReader>> RoundLog::OpenUpdate(const R
   if (known) {
     if (auto shared = known->reader.lock()) return shared;
   }
-  const std::string path = directory_.SegmentPath(key);
+  std::string path = directory_.SegmentPath(key);
+  if (!files_.Exists(path)) path = directory_.KeptUpdatePath(key);
   ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<File> file, files_.OpenForRead(path));
   std::shared_ptr<const UpdateReader> reader;
   if (known) {
     reader = std::make_shared<UpdateReader>(std::move(file), known->info, known->file_offset);
   } else {
-    ATOLL_ASSIGN_OR_RETURN(reader, FindUpdateIn(std::move(file), key, layout));
+    ATOLL_ASSIGN_OR_RETURN(reader, FindUpdateIn(std::move(file), path, key, layout));
   }
   MutexLock lock(mutex_);
   if (updates_.size() >= kUpdatesKnown && !updates_.contains(key)) updates_.erase(updates_.begin());
@@ -66,8 +67,8 @@ absl::StatusOr<std::shared_ptr<const UpdateReader>> RoundLog::OpenUpdate(const R
 }
 
 absl::StatusOr<std::shared_ptr<const UpdateReader>> RoundLog::FindUpdateIn(std::unique_ptr<File> file,
-                                                                           const RoundKey& key, Digest layout) const {
-  const std::string path = directory_.SegmentPath(key);
+                                                                           const std::string& path, const RoundKey& key,
+                                                                           Digest layout) const {
   const auto segment = std::make_shared<RoundSegment>(std::move(file), path, boot_);
   MutexLock lock(segment->mutex);
   segment->broken = absl::FailedPreconditionError("it is read for its update alone");

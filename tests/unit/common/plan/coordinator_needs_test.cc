@@ -31,13 +31,14 @@ TEST(NeedsOf, AddsUpWhatIsHeldInMemory) {
 }
 
 TEST(NeedsOf, AddsUpWhatLiesOnDisk) {
-  // Two snapshots, four rounds, the open one among them, and the checkpoint of the end.
+  // Two snapshots, a third and updates for joiners, four rounds, the open one among them, and the checkpoint of the
+  // end.
   const uint64_t round = 4 * 4'000 + 2'000;
-  EXPECT_EQ(NeedsOf(Spec(), Sizes()).disk_bytes, 24'000u + 4 * round + 12'000u);
+  EXPECT_EQ(NeedsOf(Spec(), Sizes()).disk_bytes, 24'000u + 16'000u + 4 * round + 12'000u);
   // Small rounds: the log between two snapshots, one round that outweighs it, and the open one.
   JobSizes small = Sizes();
   small.contribution_bytes = small.largest_contribution_bytes = 500;
-  EXPECT_EQ(NeedsOf(Spec(), small).disk_bytes, 24'000u + 12'000u + 2 * (4 * 500 + 2'000) + 12'000u);
+  EXPECT_EQ(NeedsOf(Spec(), small).disk_bytes, 24'000u + 16'000u + 12'000u + 2 * (4 * 500 + 2'000) + 12'000u);
 }
 
 TEST(NeedsOf, CountsTheCheckpointsThatRetentionKeeps) {
@@ -55,8 +56,8 @@ TEST(NeedsOf, KeptContributionsAreEveryRound) {
   JobSpec spec = Spec();
   const uint64_t dropped = NeedsOf(spec, Sizes()).disk_bytes;
   spec.checkpoint.keep_contributions = true;
-  // And the snapshot that they begin from.
-  EXPECT_EQ(NeedsOf(spec, Sizes()).disk_bytes - dropped, (11 - 4) * (4 * 4'000u + 2'000u) + 12'000u);
+  // And the snapshot that they begin from; no updates are kept beside them.
+  EXPECT_EQ(NeedsOf(spec, Sizes()).disk_bytes - dropped, (11 - 4) * (4 * 4'000u + 2'000u) + 12'000u - 4'000u);
 }
 
 TEST(NeedsOf, NeverWraps) {

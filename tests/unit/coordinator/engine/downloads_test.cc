@@ -8,7 +8,10 @@
 
 #include "common/format/corpus_manifest.h"
 #include "common/plan/data_order.h"
+#include "common/rpc/memory_bulk.h"
+#include "common/rpc/memory_stream.h"
 #include "tests/unit/coordinator/engine/small_coordinator.h"
+#include "worker/link/network_link.h"
 
 namespace atl {
 namespace {
@@ -27,9 +30,9 @@ std::vector<std::byte> ReadAll(BulkSource& source) {
 
 class Downloads : public testing::Test {
  protected:
-  absl::StatusOr<DownloadContent> Open(DownloadKey key) {
+  absl::StatusOr<DownloadContent> Open(DownloadKey key, const std::string& worker = "") {
     absl::StatusOr<DownloadContent> answer = absl::UnknownError("no answer");
-    c_.data.OpenDownload({.key = std::move(key)},
+    c_.data.OpenDownload({.key = std::move(key), .worker = WorkerId{worker}},
                          [&answer](absl::StatusOr<DownloadContent> content) { answer = std::move(content); });
     c_.work.RunAll();
     return answer;
@@ -105,6 +108,216 @@ TEST_F(DownloadsOfUpdates, OneThatWasLookedAtIsNotReadWholeAgain) {
   ASSERT_TRUE(Update(1).ok());
   Segment(0).back() ^= std::byte{1};  // which the receiver will find
   EXPECT_TRUE(Update(1).ok());
+}
+
+// A worker that fetches the fragment whole while rounds and snapshots go on.
+class DownloadsOfFragments : public Downloads {
+ protected:
+  DownloadsOfFragments() {
+    JobSpec spec = TinySpec("tiny");
+    spec.sync.download_codec = CodecKind::kMxfp4;  // seven updates and a half are as many bytes as the fragment
+    (void)c_.Submit(spec);
+    record_ = c_.View("tiny").record;
+    c_.data.SetEventSink([this](Event event) { events_.push_back(std::move(event)); });
+  }
+  void Rounds(uint64_t count) {
+    for (; count > 0; --count) {
+      events_.clear();
+      c_.CloseEmptyRound(record_, {FragmentIndex{0}, Version{head_++}});
+      c_.RunWork();
+      const RoundRecord round = Find<RoundAggregated>(events_)->record;
+      hash_ = round.hash;
+      c_.data.Committed(round);
+      c_.RunWork();
+    }
+  }
+  // Of what is committed, by way of a checkpoint.
+  void Snapshot() {
+    c_.data.WriteCheckpoint({JobId{"tiny"}, head_ * 10, {Version{head_}}});
+    c_.RunWork();
+  }
+  absl::StatusOr<DownloadContent> Newest(const std::string& worker = "w") {
+    return Open(FragmentKey{JobId{"tiny"}, {FragmentIndex{0}, {}}, true}, worker);
+  }
+  absl::StatusOr<DownloadContent> Exactly(uint64_t version) {
+    return Open(FragmentKey{JobId{"tiny"}, {FragmentIndex{0}, Version{version}}, false}, "w");
+  }
+  absl::Status Update(uint64_t reached, const std::string& worker = "w") {
+    return Open(UpdateKey{JobId{"tiny"}, {FragmentIndex{0}, Version{reached}}}, worker).status();
+  }
+  std::vector<Version> OnDisk() { return *c_.snapshots.List(JobId{"tiny"}, record_.epoch, FragmentIndex{0}); }
+  size_t KeptUpdates() {
+    size_t kept = 0;
+    for (const std::string& path : disk_.files.Paths()) kept += path.ends_with(".upd") ? 1 : 0;
+    return kept;
+  }
+  std::vector<Event> events_;
+  JobRecord record_;
+  uint64_t head_ = 0;
+  Digest hash_;  // of it
+};
+
+TEST_F(DownloadsOfFragments, OneThatBrokeGoesOnWhileThereAreNewerSnapshots) {
+  Rounds(1);
+  Snapshot();
+  auto content = Newest();
+  ASSERT_TRUE(content.ok()) << content.status();
+  const Digest hash = content->header.hash;
+  for (int i = 0; i < 2; ++i) {
+    content = absl::UnknownError("it broke");
+    Rounds(4);
+    Snapshot();
+    EXPECT_EQ(OnDisk(), (std::vector<Version>{{1}, {head_}})) << "one beside the newest";
+    content = Exactly(1);
+    ASSERT_TRUE(content.ok()) << content.status();
+    EXPECT_EQ(content->header.version.value, 1u);
+    EXPECT_EQ(content->header.hash, hash);
+  }
+  EXPECT_EQ(Newest("another")->header.version.value, head_);
+  // It catches up, version by version.
+  content = absl::UnknownError("all has arrived");
+  EXPECT_EQ(KeptUpdates(), 6u) << "the log has the two newest";
+  for (uint64_t reached = 2; reached <= head_; ++reached) EXPECT_EQ(Update(reached), absl::OkStatus()) << reached;
+  Rounds(1);
+  EXPECT_EQ(KeptUpdates(), 0u);
+  Snapshot();
+  EXPECT_EQ(OnDisk(), (std::vector<Version>{{head_ - 1}, {head_}})) << "the other one still fetches";
+}
+
+TEST_F(DownloadsOfFragments, NothingWaitsForLongerThanTheLimit) {
+  Rounds(1);
+  Snapshot();
+  ASSERT_TRUE(Newest().ok());  // and is broken off
+  Rounds(3);
+  Snapshot();
+  clock_.Advance(kPinAfterBreak);
+  Rounds(1);
+  Snapshot();
+  EXPECT_EQ(OnDisk(), (std::vector<Version>{{head_}}));
+  EXPECT_EQ(KeptUpdates(), 0u);
+  const absl::Status gone = Exactly(1).status();
+  EXPECT_TRUE(absl::IsNotFound(gone)) << gone;
+  EXPECT_NE(gone.message().find("no longer kept; fetch the newest"), absl::string_view::npos) << gone;
+}
+
+TEST_F(DownloadsOfFragments, WhatItsUpdatesOutweighIsGivenUp) {
+  Rounds(1);
+  Snapshot();
+  const auto content = Newest();
+  ASSERT_TRUE(content.ok()) << content.status();
+  size_t most = 0;
+  for (; head_ < 12; most = std::max(most, KeptUpdates())) {
+    Rounds(1);
+    if (head_ % 3 == 0) Snapshot();
+    EXPECT_LE(OnDisk().size(), 2u);
+    EXPECT_EQ(Exactly(1).ok(), head_ <= 10) << head_;
+  }
+  const uint64_t update = Open(UpdateKey{JobId{"tiny"}, {FragmentIndex{0}, Version{head_}}})->header.total_bytes;
+  EXPECT_LE(most * update, content->header.total_bytes);
+  EXPECT_EQ(most, 7u);
+  EXPECT_EQ(KeptUpdates(), 0u);
+  EXPECT_EQ(OnDisk(), (std::vector<Version>{{head_}}));
+  EXPECT_EQ(ReadAll(*content->source).size(), content->header.total_bytes) << "what is open is read to its end";
+}
+
+TEST_F(DownloadsOfFragments, AfterARestartWhatIsThereGoesOn) {
+  Rounds(1);
+  Snapshot();
+  ASSERT_TRUE(Newest().ok());
+  Rounds(4);
+  Snapshot();
+  c_.data.Release(JobId{"tiny"});  // pins are in memory
+  c_.RunWork();
+  c_.data.Prepare(record_, {{Version{head_}, hash_}});
+  c_.RunWork();
+  const auto content = Exactly(1);
+  ASSERT_TRUE(content.ok()) << content.status();
+  EXPECT_EQ(content->header.version.value, 1u);
+  EXPECT_EQ(Update(2, "other"), absl::OkStatus());
+}
+
+TEST_F(DownloadsOfFragments, ThoseOfPeopleAreNotWaitedFor) {
+  Rounds(1);
+  Snapshot();
+  const auto content = Newest("");
+  ASSERT_TRUE(content.ok()) << content.status();
+  Rounds(4);
+  Snapshot();
+  EXPECT_EQ(OnDisk(), (std::vector<Version>{{head_}}));
+  EXPECT_EQ(KeptUpdates(), 0u);
+}
+
+// A worker's link to it, which breaks.
+class JoiningOverABadLink : public DownloadsOfFragments, public BulkHandler {
+ protected:
+  JoiningOverABadLink()
+      : client_(MakeMemoryBulkClient(*this, wire_, {.frame_bytes = 4096, .cut = [this] { return Cut(); }})),
+        link_(
+            {WorkerId{"w"}, 1, {}, "test", [](const absl::Status&) { return std::string(); }},
+            [this] { return Stream(); }, *client_, clock_, c_.log,
+            [this](LinkEvent event) {
+              if (auto* bytes = std::get_if<FetchedBytes>(&event)) fetched_.push_back(std::move(*bytes));
+            },
+            nullptr) {}
+  std::shared_ptr<UploadHandler> NewUpload(std::string) override { return nullptr; }
+  void OnDownload(DownloadRequest request, DownloadReply reply) override {
+    c_.data.OpenDownload(request, std::move(reply));
+  }
+  void OnMissingBlobs(std::vector<Sha256>, std::function<void(absl::StatusOr<std::vector<Sha256>>)>) override {}
+  std::unique_ptr<WorkerEnd> Stream() {
+    stream_ = MakeControlStreamPair(wire_);
+    stream_.coordinator->Start({[](const WorkerMessage&) {}, [](absl::Status) {}});
+    return std::move(stream_.worker);
+  }
+  bool Cut() { return frames_ == 0 || --frames_ == 0; }
+  // What can happen before the link has carried so many frames more, and breaks.
+  void Pass(int frames) {
+    frames_ = frames + 1;
+    clock_.Advance(Seconds(10));
+    for (size_t ran = 1; ran > 0;) {
+      (void)link_.Turn();
+      ran = wire_.RunAll() + c_.RunWork();
+    }
+  }
+
+  ManualExecutor wire_;
+  int frames_ = 0;  // until the link breaks
+  ControlStreamPair stream_;
+  std::vector<FetchedBytes> fetched_;
+  std::unique_ptr<BulkClient> client_;
+  NetworkLink link_;
+};
+
+// At each break there is a newer snapshot.
+TEST_F(JoiningOverABadLink, AFragmentIsSentOnceAndCaughtUpWith) {
+  Rounds(1);
+  Snapshot();
+  const uint64_t whole = Newest("")->header.total_bytes;
+  const int frames = static_cast<int>((whole + 4095) / 4096);
+  link_.FetchFragment(JobId{"tiny"}, FragmentIndex{0}, whole, Version{});
+  Pass(frames / 2);
+  int breaks = 0;
+  for (; fetched_.empty() && breaks < 20; ++breaks) {
+    Rounds(3);
+    Snapshot();
+    Pass(frames / 2);
+  }
+  EXPECT_GE(breaks, 2);
+  ASSERT_EQ(fetched_.size(), 1u);
+  EXPECT_TRUE(fetched_[0].whole);
+  EXPECT_EQ(fetched_[0].at.version.value, 1u) << "what it had begun with";
+  EXPECT_LE(link_.totals().downloaded_bytes, whole + 4096 * static_cast<uint64_t>(breaks)) << "a frame a break";
+  fetched_.clear();
+  for (uint64_t reached = 2; reached <= head_; ++reached) {
+    link_.FetchUpdate(JobId{"tiny"}, {FragmentIndex{0}, Version{reached}}, whole);
+    Pass(1000);
+    if (reached % 3 == 0) Rounds(1);  // which nobody waits with
+  }
+  ASSERT_EQ(fetched_.size(), head_ - 1);
+  for (uint64_t i = 0; i < fetched_.size(); ++i) EXPECT_EQ(fetched_[i].at.version.value, i + 2);
+  EXPECT_EQ(fetched_.back().hash, hash_);
+  Rounds(1);
+  EXPECT_EQ(KeptUpdates(), 0u);
 }
 
 class DownloadsOfBlocks : public Downloads {

@@ -117,7 +117,7 @@ TEST_F(JobApiTest, ShowsWhatAJobMayTake) {
   // fp32 both ways, one fragment.
   EXPECT_EQ(job->job().coordinator_memory_bytes(),
             parameters * (24 + 4 + 2 * 4 + 2 * 4) + 2 * kTransportBytesPerWorker);
-  EXPECT_EQ(job->job().coordinator_disk_bytes(), parameters * (36 + 3 * (2 * 4 + 4) + 12));
+  EXPECT_EQ(job->job().coordinator_disk_bytes(), parameters * (36 + 16 + 3 * (2 * 4 + 4) + 12));
 }
 
 TEST_F(JobApiTest, RefusesWhatDoesNotFitBesideTheUnfinishedJobs) {

@@ -108,6 +108,14 @@ TEST_F(SnapshotStoreTest, TheFirstMayBeKept) {
   EXPECT_EQ(*store_.List({"tiny"}, 0, {0}), (std::vector<Version>{{2}, {6}}));
 }
 
+TEST_F(SnapshotStoreTest, OneThatIsPinnedStays) {
+  for (const uint64_t version : {2u, 4u, 5u, 6u}) ASSERT_EQ(Write(version), absl::OkStatus());
+  ASSERT_EQ(store_.DropBefore({"tiny"}, 0, {0}, {6}, /*keep_first=*/false, Version{4}), absl::OkStatus());
+  EXPECT_EQ(*store_.List({"tiny"}, 0, {0}), (std::vector<Version>{{4}, {6}}));
+  ASSERT_EQ(store_.DropBefore({"tiny"}, 0, {0}, {6}, /*keep_first=*/false, Version{5}), absl::OkStatus());
+  EXPECT_EQ(*store_.List({"tiny"}, 0, {0}), (std::vector<Version>{{6}}));
+}
+
 TEST_F(SnapshotStoreTest, CheckpointsOutliveTheirSnapshots) {
   ASSERT_EQ(Write(1, 0), absl::OkStatus());
   ASSERT_EQ(Write(2, 1), absl::OkStatus());

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -97,6 +98,87 @@ TEST_F(UpdateReaderTest, WithoutOneThereIsNone) {
   const RoundKey open{kKey.job, kKey.epoch, {{1}, {8}}};
   ASSERT_EQ(log_.Open(open, kLayout), absl::OkStatus());
   EXPECT_EQ(log_.OpenUpdate(open, kLayout).status().code(), absl::StatusCode::kNotFound);
+}
+
+class KeptUpdate : public UpdateReaderTest {
+ protected:
+  KeptUpdate() { log_.Close(kKey); }
+  bool Exists(const std::string& path) { return disk_.Exists(path); }
+  absl::Status Drop(uint64_t keep_from, std::optional<Version> updates_from) {
+    return log_.DropBefore(kKey.job, kKey.epoch, kKey.target.fragment, {keep_from}, updates_from).status();
+  }
+  const std::string segment_ = directory_.SegmentPath(kKey), kept_ = directory_.KeptUpdatePath(kKey);
+};
+
+TEST_F(KeptUpdate, IsServedWithoutItsSegment) {
+  const auto before = *log_.OpenUpdate(kKey, kLayout);
+  ASSERT_EQ(Drop(8, Version{7}), absl::OkStatus());
+  EXPECT_FALSE(Exists(segment_));
+  EXPECT_TRUE(log_.HasUpdate(kKey));
+  EXPECT_EQ(All(*before), update_) << "what was open goes on";
+  for (RoundLog* log : {&log_, &other_}) {
+    const auto reader = log->OpenUpdate(kKey, kLayout);
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    EXPECT_EQ((*reader)->info().digest, Info().digest);
+    EXPECT_EQ(All(**reader), update_);
+  }
+  EXPECT_LT(disk_.At(kept_).size(), update_.size() + contribution_.size()) << "of the contributions nothing";
+}
+
+TEST_F(KeptUpdate, GoesWhenNobodyNeedsIt) {
+  ASSERT_EQ(Drop(8, Version{7}), absl::OkStatus());
+  ASSERT_EQ(Drop(8, Version{7}), absl::OkStatus());
+  EXPECT_TRUE(log_.HasUpdate(kKey));
+  ASSERT_EQ(Drop(9, Version{8}), absl::OkStatus());
+  EXPECT_FALSE(log_.HasUpdate(kKey));
+  EXPECT_FALSE(Exists(kept_));
+  EXPECT_EQ(Status(log_).code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(KeptUpdate, IsNotKeptWhereNobodyAsks) {
+  ASSERT_EQ(Drop(8, std::nullopt), absl::OkStatus());
+  EXPECT_FALSE(Exists(segment_));
+  EXPECT_FALSE(Exists(kept_));
+}
+
+TEST_F(KeptUpdate, GoesWithItsEpoch) {
+  ASSERT_EQ(Drop(8, Version{7}), absl::OkStatus());
+  ASSERT_EQ(log_.DropEpochsBefore(kKey.job, kKey.epoch + 1), absl::OkStatus());
+  EXPECT_FALSE(Exists(kept_));
+}
+
+// At every call that changes the disk: the segment goes all the same, and what is left is whole or nothing.
+TEST_F(KeptUpdate, AFullDiskKeepsNothing) {
+  const SimDisk::Content whole = File();
+  for (int call = 0;; ++call) {
+    SCOPED_TRACE(call);
+    disk_.FailAt(call, SimDisk::Fault::kShortWrite);
+    const int before = disk_.calls();
+    static_cast<void>(Drop(8, Version{7}));
+    const bool met = disk_.calls() - before > call;
+    disk_.FailAt(-1, SimDisk::Fault::kNone);
+    ASSERT_EQ(Drop(8, Version{7}), absl::OkStatus());
+    EXPECT_FALSE(Exists(segment_));
+    if (log_.HasUpdate(kKey)) {
+      const auto reader = log_.OpenUpdate(kKey, kLayout);
+      ASSERT_TRUE(reader.ok()) << reader.status();
+      EXPECT_EQ(All(**reader), update_);
+    }
+    if (!met) break;
+    ASSERT_EQ(Drop(9, Version{8}), absl::OkStatus());
+    EXPECT_FALSE(log_.HasUpdate(kKey));
+    ASSERT_EQ(log_.Open(kKey, kLayout), absl::OkStatus());
+    log_.Close(kKey);
+    File() = whole;
+  }
+}
+
+TEST_F(KeptUpdate, ADamagedOneIsFound) {
+  ASSERT_EQ(Drop(8, Version{7}), absl::OkStatus());
+  disk_.At(kept_).back() ^= std::byte{1};
+  EXPECT_EQ(Status(other_).code(), absl::StatusCode::kNotFound) << "the fragment is";
+  disk_.At(kept_).resize(1000);
+  EXPECT_FALSE(other_.OpenUpdate(kKey, kLayout).ok());
 }
 
 }  // namespace
