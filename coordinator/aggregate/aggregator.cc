@@ -142,7 +142,7 @@ std::vector<double> ClipFactors(std::span<const RoundInput> inputs, const NormGa
     round.push_back(SampleOf(inputs[i].worker, result.contributions[i].norm, inputs[i].steps, inner_steps));
   }
   if (gate == nullptr) return clips;
-  result.norms = JudgeNorms(gate->rule, gate->history, gate->rate, round);
+  result.norms = JudgeNorms(gate->rule, gate->history, gate->rate, round, gate->past_finished);
   for (size_t i = 0; i < inputs.size(); ++i) clips[i] = result.norms[i].clip_factor;
   return clips;
 }

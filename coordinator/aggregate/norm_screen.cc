@@ -77,13 +77,14 @@ double NormHistory::Median(double rate) const {
 }
 
 std::vector<NormVerdict> JudgeNorms(const ScreensSpec& rule, const NormHistory& history, double rate,
-                                    std::span<const NormSample> round) {
+                                    std::span<const NormSample> round, bool past_finished) {
   std::vector<double> shown;
   shown.reserve(round.size());
   for (const NormSample& sample : round) shown.push_back(sample.shown);
-  const double reference = std::max(history.Median(rate), LowerMedian(shown));
-  const bool knows_enough =
-      history.rounds() >= kNormRoundsNeeded && history.workers() >= kNormsNeeded && round.size() >= kNormsNeeded;
+  const bool history_knows = history.rounds() >= kNormRoundsNeeded && history.workers() >= kNormsNeeded;
+  const bool alone = past_finished && history_knows && round.size() < kNormsNeeded;
+  const double reference = alone ? history.Median(rate) : std::max(history.Median(rate), LowerMedian(shown));
+  const bool knows_enough = alone || (history_knows && round.size() >= kNormsNeeded);
   std::vector<NormVerdict> verdicts;
   verdicts.reserve(round.size());
   for (const NormSample& sample : round) verdicts.push_back(Judge(rule, knows_enough, reference, sample.judged));

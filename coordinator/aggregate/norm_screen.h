@@ -20,7 +20,9 @@ namespace atl {
 
 constexpr size_t kNormRounds = 16;       // of which the running median knows
 constexpr size_t kNormRoundsNeeded = 8;  // below it the screen only reports
-constexpr size_t kNormsNeeded = 4;    // contributions of the round, and workers that the running median knows; likewise
+// Contributions of the round, where not most have nothing more to send, and workers that the running median knows;
+// likewise.
+constexpr size_t kNormsNeeded = 4;
 constexpr uint64_t kNormPeriods = 4;  // at most: steps behind a contribution that its norm may grow with
 
 // What one contribution says, for each inner step of a whole period of inner_steps. The norm of k steps grows with
@@ -67,9 +69,10 @@ struct NormVerdict {
 };
 
 // The reference is the larger of the running median and the round's own median, so that what changes for everybody is
-// nobody's fault. In the order of `round`.
+// nobody's fault. `past_finished`: most have nothing more to send, so a round of few says little of what is usual, and
+// those few are held against the running median alone. In the order of `round`.
 std::vector<NormVerdict> JudgeNorms(const ScreensSpec& rule, const NormHistory& history, double rate,
-                                    std::span<const NormSample> round);
+                                    std::span<const NormSample> round, bool past_finished = false);
 
 // "its norm per inner step is 12.3 times the median of the fragment".
 std::string NormClause(const NormVerdict& verdict);
@@ -78,7 +81,8 @@ std::string NormClause(const NormVerdict& verdict);
 struct NormGate {
   const NormHistory& history;
   const ScreensSpec& rule;
-  double rate = 0;  // inner learning rate of the job's present step
+  double rate = 0;             // inner learning rate of the job's present step
+  bool past_finished = false;  // as in JudgeNorms
 };
 
 }  // namespace atl

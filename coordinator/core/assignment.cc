@@ -130,7 +130,7 @@ void Machine::Assign(Member& member, Run& run) {
   member.fetch_since = now_;
   member.fetch_reports = 0;
   member.step = 0;
-  member.finished = false;
+  member.finished = member.left_out = false;
   const uint64_t clock = SendAssignment(member, run);
   Note(run.id(), "worker assigned",
        absl::StrCat("worker ", member.record.worker.value, " fetches job ", run.id().value, " at step ", clock),

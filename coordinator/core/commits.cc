@@ -9,8 +9,17 @@
 #include "coordinator/core/lateness.h"
 #include "coordinator/core/machine.h"
 #include "coordinator/core/round_note.h"
+#include "coordinator/core/used_up.h"
 
 namespace atl {
+namespace {
+
+// In which nothing is merged, while some have nothing left to train: the end no longer waits for what others hold.
+constexpr int64_t kDeadlinesOfHolders = 2;
+// In which an upload excuses who is missing in one of the last rounds: one that never ends does so no longer.
+constexpr int64_t kDeadlinesOfUploads = 4;
+
+}  // namespace
 
 Duration Machine::GraceOf(const Run& run) const {
   std::vector<int64_t> step_ns;
@@ -47,6 +56,7 @@ void Machine::OpenRound(Run& run, FragmentIndex fragment) {
   round.opened = now_;
   round.closing = false;
   round.wait_told = false;
+  round.past_finished = false;
   round.expected.clear();
   round.dropped.clear();
   for (const auto& [id, member] : fleet_.Of(run.id())) {
@@ -55,6 +65,7 @@ void Machine::OpenRound(Run& run, FragmentIndex fragment) {
     const bool scores = run.evaluation && run.evaluation->score_tasks && run.evaluation->holder == id;
     const bool waited_for = !member.draining && !scores && !member.not_waited_for && !run.used_up.contains(id);
     if (trains && waited_for) round.expected.insert(id);
+    round.past_finished = round.past_finished || (trains && run.used_up.contains(id));
   }
   round.deadline = now_ + DeadlineOf(run);
 }
@@ -131,14 +142,23 @@ void Machine::ReportOverdue(Run& run, FragmentIndex fragment, const RoundVerdict
     BeginClosing(run, stop, absl::StrCat("step ", stop, " is reached and a round is overdue"));
     return;
   }
+  if (run.record.state == JobState::kRunning && !as_it_should &&
+      HeldInVain(run, extension * kDeadlinesOfHolders, now_)) {
+    BeginClosing(run, 0,
+                 absl::StrCat("the dataset is used up, but for what is held and not trained",
+                              HoldersLine(run, fleet_, options_.heartbeat_interval, now_)));
+    return;
+  }
   if (run.record.state != JobState::kClosing) return;
   for (const WorkerId& id : MissingOf(round)) {
-    const bool sending = std::any_of(run.uploads.begin(), run.uploads.end(),
+    const bool sending = round.opened + extension * kDeadlinesOfUploads > now_ &&
+                         std::any_of(run.uploads.begin(), run.uploads.end(),
                                      [&](const auto& entry) { return entry.second.header.worker == id; });
     const bool evaluates = run.evaluation && run.evaluation->holder == id;  // which has a deadline of its own
     if (sending || evaluates) continue;
     // The end of a job waits one deadline for each worker, not for ever.
-    fleet_.Find(id)->finished = true;
+    Member& member = *fleet_.Find(id);
+    member.finished = member.left_out = true;
     Note(run.id(), "left out", absl::StrCat("the end of the job no longer waits for worker ", id.value),
          {{"worker", id.value}});
   }
@@ -187,6 +207,7 @@ void Machine::IssueClose(Run& run, FragmentIndex fragment, const std::string& wh
   for (const auto& [worker, drop] : round.dropped) newest = std::max(newest, drop.send_step);
   task.clock_step = run.ClockStep(newest);
   if (fragment.value == 0) task.clock_step = std::max(task.clock_step, run.StepOf(Version{round.version.value + 1}));
+  task.past_finished = round.past_finished;
   for (auto it = run.uploads.begin(); it != run.uploads.end();) {
     const bool late = it->second.header.target.fragment == fragment;
     if (late) {
@@ -221,6 +242,8 @@ void Machine::On(const RoundAggregated& e) {
   record.clock_step = std::max(record.clock_step, run->clock_floor);
   const bool first = e.reached.fragment.value == 0;
   if (first) run->participants.clear();
+  std::map<WorkerId, uint32_t>& tails = run->tails[e.reached.fragment.value];
+  if (!round.past_finished) tails.clear();
   for (CommittedContribution& c : record.contributions) {
     const auto it = round.accepted.find(c.header.worker);
     ATOLL_CHECK(it != round.accepted.end() && it->second.header.digest == c.header.digest,
@@ -229,6 +252,7 @@ void Machine::On(const RoundAggregated& e) {
     record.tokens += c.header.tokens;
     for (const LeaseCursor& cursor : c.header.cursors) run->pool.Consume(cursor.lease, cursor.cursor);
     if (first) run->participants.insert(c.header.worker);
+    if (round.past_finished) ++tails[c.header.worker];
     run->committed[e.reached.fragment.value].insert_or_assign(c.header.worker, c.header);
   }
   run->spreads.push_back(SpreadOf(round));

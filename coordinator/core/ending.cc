@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/core/lateness.h"
 #include "coordinator/core/machine.h"
 #include "coordinator/core/used_up.h"
 
@@ -67,8 +68,9 @@ void Machine::BeginClosing(Run& run, uint64_t stop_step, const std::string& why)
   run.record.stop_step = stop_step;
   run.ending = Ending::kRounds;
   run.used_up.clear();
+  for (auto& tails : run.tails) tails.clear();
   SetState(run, JobState::kClosing, why);
-  for (auto& [id, member] : fleet_.Of(run.id())) member.finished = false;
+  for (auto& [id, member] : fleet_.Of(run.id())) member.finished = member.left_out = false;
   SendToJob(run, ClosingStarted{run.id(), stop_step, run.Versions()});
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     if (!run.rounds[p].closing) OpenRound(run, FragmentIndex{p});
@@ -83,11 +85,17 @@ bool Machine::ClosingRoundsDone(Run& run) {
       round.expected.clear();
       for (const auto& [id, member] : fleet_.Of(run.id())) {
         const bool there = member.Trains(run.id()) && !member.lost && member.stage == Stage::kTraining;
-        if (there && !member.finished && !run.HasClosed(FragmentIndex{p}, id, member.step)) round.expected.insert(id);
+        if (!there) continue;
+        const bool closed = member.finished || run.HasClosed(FragmentIndex{p}, id, member.step);
+        if (!closed) round.expected.insert(id);
+        round.past_finished = round.past_finished || (closed && !round.accepted.contains(id));
       }
     }
-    const bool sending = std::any_of(run.uploads.begin(), run.uploads.end(),
-                                     [&](const auto& u) { return u.second.header.target.fragment.value == p; });
+    const bool sending = std::any_of(run.uploads.begin(), run.uploads.end(), [&](const auto& u) {
+      const Member* sender = fleet_.Find(u.second.header.worker);
+      const bool waited_for = u.second.flushing || sender == nullptr || !sender->left_out;
+      return u.second.header.target.fragment.value == p && waited_for;
+    });
     done = done && !round.closing && round.accepted.empty() && round.expected.empty() && !sending;
   }
   return done;
@@ -102,6 +110,7 @@ void Machine::AdvanceClosing(Run& run) {
       return !entry.member.lost && entry.member.stage == Stage::kTraining;
     });
     if (!anyone && !run.record.draining) return;
+    DropUploads(run, nullptr, LateError("every fragment is synchronised for the last time"));
     run.ending = anyone ? Ending::kEvaluation : Ending::kCheckpoint;
     Note(run.id(), "closing rounds done", "every fragment is synchronised for the last time");
   }

@@ -16,11 +16,11 @@
 #include "common/plan/records.h"
 #include "coordinator/core/admission.h"
 #include "coordinator/core/screen_events.h"
+#include "coordinator/core/tasks.h"
 
 namespace atl {
 
 using ConnectionId = uint64_t;  // of a control stream; never reused in one process
-using UploadId = uint64_t;      // of an upload conversation; never reused in one process
 using RequestId = uint64_t;     // of a call that waits for an answer; never reused in one process
 
 // ---- events -------------------------------------------------------------------------------------------------------
@@ -171,52 +171,6 @@ struct UploadVerdict {
   UploadDecision decision = UploadDecision::kRefused;
   absl::Status status;  // for kRefused: code and sentence for the sender
 };
-
-// Tasks: blocking work for the engine's executors; each ends in an event above.
-struct PrepareParameters {  // -> ParametersReady, PreparationDelayed or TaskFailed
-  JobId job;
-};
-struct FlushAcceptance {  // -> ContributionDurable
-  UploadId upload = 0;
-};
-struct CloseRound {  // -> RoundAggregated or ContributionsScreened or TaskFailed
-  JobId job;
-  uint64_t epoch = 0;
-  FragmentVersion target;  // the version it starts from
-  uint64_t spec_revision = 0;
-  std::vector<ContributionHeader> contributions;  // in worker-name order
-  uint64_t clock_step = 0;                        // job clock after the commit
-};
-struct WriteCheckpoint {  // -> CheckpointWritten, CheckpointDelayed or TaskFailed; right after the commits before it
-  JobId job;
-  uint64_t step = 0;
-  VersionVector versions;
-};
-struct DropCheckpoint {
-  JobId job;
-  uint64_t step = 0;
-};
-// Reads all of a checkpoint and changes nothing -> CheckpointChecked.
-struct CheckCheckpoint {
-  JobId job;
-  uint64_t step = 0;
-  VersionVector versions;      // that it must hold
-  std::vector<Digest> hashes;  // of them
-};
-// Parameters and outer state back to a checkpoint, durable as snapshots -> ParametersReady,
-// PreparationDelayed or TaskFailed.
-struct RestoreCheckpoint {
-  JobId job;
-  uint64_t step = 0;
-  uint64_t epoch = 0;
-};
-// The job has ended, or stopped for a failure: memory may go, and what retention does not keep of an ended one.
-struct ReleaseJob {
-  JobId job;
-  bool ended = false;
-};
-using Task = std::variant<PrepareParameters, FlushAcceptance, CloseRound, WriteCheckpoint, DropCheckpoint,
-                          CheckCheckpoint, RestoreCheckpoint, ReleaseJob>;
 
 struct RequestAnswered {
   RequestId request = 0;

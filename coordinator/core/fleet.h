@@ -40,6 +40,7 @@ struct Member {
   JobId rests_from;            // it was taken off this job for its fetch, and gets it again from rests_until on
   Instant rests_until{};
   bool finished = false;    // in an ending job: has nothing more to contribute
+  bool left_out = false;    // finished, since it took too long: what it sends is not waited for either
   uint32_t unanswered = 0;  // assignments on this stream whose Ready, which says where it stands, is still to come
   uint64_t step = 0;        // newest job clock it reported in this job
   Instant step_at{};        // when

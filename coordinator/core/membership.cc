@@ -239,7 +239,7 @@ void Machine::DropWork(Member& member, const std::string& why) {
   fleet_.Assign(member, {});
   member.record.leases_from = LeaseId{counters_.next_lease};
   member.stage = Stage::kNone;
-  member.finished = false;
+  member.finished = member.left_out = false;
   member.unanswered = 0;
   member.step = 0;
   member.wish.reset();

@@ -73,6 +73,7 @@ void Machine::RollBack(Run& run, const CheckpointRecord& checkpoint) {
     run.rounds[p].version = checkpoint.versions[p];
     run.rounds[p].hash = checkpoint.hashes.size() > p ? checkpoint.hashes[p] : Digest{};
     run.committed[p].clear();
+    run.tails[p].clear();
     OpenRound(run, FragmentIndex{static_cast<uint32_t>(p)});
   }
   run.log_damage.clear();  // of rounds that are given up

@@ -37,6 +37,7 @@ struct Round {
   std::map<WorkerId, Drop> dropped;      // as good as arrived, but with nothing; disjoint from `accepted`
   bool closing = false;                  // the aggregate works on it: nothing is accepted any more
   bool wait_told = false;                // it was noted that it waits, and that this is no fault
+  bool past_finished = false;            // somebody who trains the job has nothing more for it and is not waited for
 };
 
 struct RoundRule {

@@ -33,7 +33,8 @@ Run::Run(JobRecord job, PoolRecord pool_record)
       pool(std::move(pool_record), record.dataset_samples),
       shards(spec->data.pin_shards ? spec->data.corpora.size() : 0),
       rounds(record.fragments),
-      committed(record.fragments) {}
+      committed(record.fragments),
+      tails(record.fragments) {}
 
 VersionVector Run::Versions() const {
   VersionVector versions;

@@ -69,7 +69,10 @@ struct Run {
   std::vector<Round> rounds;                                      // by fragment
   std::vector<std::map<WorkerId, ContributionHeader>> committed;  // by fragment: the newest of each worker
   std::map<UploadId, Upload> uploads;
-  std::set<WorkerId> participants;                         // of the newest committed round of fragment 0
+  std::set<WorkerId> participants;  // of the newest committed round of fragment 0
+  // By fragment: rounds past_finished that each has been merged in since one was not, or since the end began. A worker
+  // that goes on behind all others decides them alone: no more than an honest one needs. Forgotten at a restart.
+  std::vector<std::map<WorkerId, uint32_t>> tails;
   std::set<WorkerId> used_up;                              // have nothing left to train, nor will have (used_up.h)
   std::vector<Duration> spreads;                           // of the last rounds, at most kSpreads
   std::map<WorkerId, GivenUp> failures;                    // workers that could not go on
@@ -128,6 +131,10 @@ struct Run {
   uint64_t AcceptedCursor(LeaseId lease) const;
   // Likewise of every lease that is in one, where what was accepted can be read.
   std::map<LeaseId, uint64_t> AcceptedCursors() const;
+  // So many of its contributions to a fragment are merged in rounds past_finished: what it may hold, twice over.
+  uint64_t TailLimit(const WorkerId& worker) const {
+    return 2 * (uint64_t{spec->sync.max_unsynced_periods} + 1 + DroppedRunning(worker)) + 2;
+  }
   // Periods that the newest syncs of the worker were dropped on purpose, of the fragment with the most.
   uint64_t DroppedRunning(const WorkerId& worker) const;
   // checkpoint.keep_every, as it is now, keeps a checkpoint of these versions.

@@ -130,6 +130,14 @@ absl::Status Machine::CheckContent(const Run& run, const ContributionHeader& hea
   if (run.record.state == JobState::kRunning && DropsSync(*run.spec, header.worker, header.target)) {
     return absl::FailedPreconditionError("the job loses this sync on purpose (experiment.drop_sync_probability)");
   }
+  const auto& tails = run.tails[header.target.fragment.value];
+  const auto tail = tails.find(header.worker);
+  if (run.rounds[header.target.fragment.value].past_finished && tail != tails.end() &&
+      tail->second >= run.TailLimit(header.worker)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("others have nothing left to train, and this worker had ", tail->second,
+                     " contributions to the fragment merged since: no worker holds samples for more"));
+  }
   if (header.steps == 0 || header.tokens == 0) {
     return absl::InvalidArgumentError("a contribution needs at least one inner step and one token behind it");
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+
 namespace atl {
 namespace {
 
@@ -29,7 +31,9 @@ void MarkUsedUp(Run& run, const Fleet& fleet) {
   for (const WorkerId& id : run.pool.Holders({})) run.used_up.erase(id);
   for (const WorkerId& id : run.used_up) {
     for (uint32_t p = 0; p < run.rounds.size(); ++p) {
-      if (!run.rounds[p].closing && !Sends(run, id, p)) run.rounds[p].expected.erase(id);
+      Round& round = run.rounds[p];
+      if (round.closing || Sends(run, id, p) || round.expected.erase(id) == 0) continue;
+      round.past_finished = round.past_finished || (!round.accepted.contains(id) && !round.dropped.contains(id));
     }
   }
 }
@@ -49,6 +53,35 @@ bool DataIsTrained(const Run& run, const Fleet& fleet) {
     const Member* member = fleet.Find(id);
     return stop > 0 && member != nullptr && Waits(run, *member) && member->step >= stop;
   });
+}
+
+bool HeldInVain(const Run& run, Duration limit, Instant now) {
+  if (run.used_up.empty()) return false;
+  const Duration most = run.uploads.empty() ? limit : limit * 2;
+  return std::all_of(run.rounds.begin(), run.rounds.end(),
+                     [&](const Round& round) { return !round.closing && round.opened + most <= now; });
+}
+
+std::string HoldersLine(const Run& run, const Fleet& fleet, Duration heartbeat_interval, Instant now) {
+  constexpr size_t kShown = 3;
+  const std::set<WorkerId> holders = run.pool.Holders(run.AcceptedCursors());
+  std::string line;
+  size_t shown = 0;
+  for (const WorkerId& id : holders) {
+    if (shown++ == kShown) break;
+    absl::StrAppend(&line, line.empty() ? "; " : ", ", id.value, " holds ", run.pool.Outstanding(id));
+    const Member* member = fleet.Find(id);
+    if (member == nullptr) continue;
+    const std::string silence = SilenceOf(*member, heartbeat_interval, now);
+    const std::string& waits_for = member->heartbeat.waiting_for;
+    if (!silence.empty()) {
+      absl::StrAppend(&line, " (", silence, ")");
+    } else if (!waits_for.empty()) {
+      absl::StrAppend(&line, " (waits for ", waits_for, ")");
+    }
+  }
+  if (holders.size() > kShown) absl::StrAppend(&line, " and ", holders.size() - kShown, " more hold some");
+  return line;
 }
 
 }  // namespace atl

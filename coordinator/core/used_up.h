@@ -3,6 +3,8 @@
 #ifndef ATOLL_COORDINATOR_CORE_USED_UP_H_
 #define ATOLL_COORDINATOR_CORE_USED_UP_H_
 
+#include <string>
+
 #include "coordinator/core/fleet.h"
 #include "coordinator/core/run.h"
 
@@ -16,6 +18,14 @@ void MarkUsedUp(Run& run, const Fleet& fleet);
 // workers hold is in contributions that are accepted or committed. Not asked of whoever is at the job's stop step,
 // which trains no more.
 bool DataIsTrained(const Run& run, const Fleet& fleet);
+
+// Whether those who hold the last samples have sent nothing for so long: somebody has nothing left to train, and no
+// round has been made within `limit`, or twice that where something is on its way.
+bool HeldInVain(const Run& run, Duration limit, Instant now);
+
+// "; b holds 100 (waits for block 7)": who has samples that are in no contribution, so many of them in none that is
+// committed. Empty: nobody.
+std::string HoldersLine(const Run& run, const Fleet& fleet, Duration heartbeat_interval, Instant now);
 
 }  // namespace atl
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/check.h"
 #include "coordinator/core/machine.h"
+#include "coordinator/core/used_up.h"
 
 namespace atl {
 namespace {
@@ -257,9 +258,11 @@ std::string Machine::WaitingLine(const Run& run, Instant now) const {
     return absl::StrCat("the final evaluation is made by ",
                         run.evaluation->holder.value.empty() ? "nobody yet" : run.evaluation->holder.value);
   }
-  if (run.pool.Unleased() == 0 && run.record.state == JobState::kRunning)
-    return "all samples of the dataset are leased or used";
   std::string round = WaitingForRound(run, now);
+  if (run.pool.Unleased() == 0 && run.record.state == JobState::kRunning) {
+    round = absl::StrCat("all samples of the dataset are leased or used",
+                         HoldersLine(run, fleet_, options_.heartbeat_interval, now), round.empty() ? "" : "; ", round);
+  }
   const std::string link = LinkLine(run);
   if (!link.empty()) round = absl::StrCat(link, round.empty() ? "" : "; ", round);
   if (run.failures.empty()) return round;

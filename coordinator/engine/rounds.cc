@@ -159,7 +159,7 @@ void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound
   if (IsLast(task, job)) outer.momentum = ClosingMomentum(outer.momentum, spec.sync.inner_steps, inputs);
   const Instant begin = parts_.clock.Now();
   NormHistory& history = data->norms[task.target.fragment.value];
-  const NormGate gate{history, spec.screens, LearningRateAt(spec.inner, task.clock_step)};
+  const NormGate gate{history, spec.screens, LearningRateAt(spec.inner, task.clock_step), task.past_finished};
   DetachShots(*data, task.target.fragment);
   auto result =
       data->aggregator.CloseRound(task.target.fragment, task.target.version, inputs, outer, parts_.threads, &gate);

@@ -337,6 +337,7 @@ Lines Story::Say(const Words& w) {
     h.activity = w.Number("waiting", 0) != 0      ? WorkerActivity::kWaiting
                  : w.Number("evaluating", 0) != 0 ? WorkerActivity::kEvaluating
                                                   : WorkerActivity::kTraining;
+    if (w.Has("for")) h.waiting_for = w.values.at("for");
     message = h;
   } else if (verb == "drop") {
     message = SyncDropped{job, Target(w.At(2)), w.Number("step", 0)};

@@ -154,6 +154,22 @@ TEST(JudgeNorms, WhatChangesForEverybodyIsNobodysFault) {
             NormAction::kRefuse);
 }
 
+// At the end of the data, where those who are done send nothing more.
+TEST(JudgeNorms, FewWhoAreLeftAreHeldAgainstTheHistoryAlone) {
+  const NormHistory history = HistoryOf(8);
+  const auto alone = [&](const NormHistory& known, const std::vector<double>& norms) {
+    return JudgeNorms(kEnforced, known, kRate, Whole(norms), true).back();
+  };
+  EXPECT_EQ(alone(history, {3}).action, NormAction::kPass);
+  EXPECT_EQ(alone(history, {6}).action, NormAction::kClip);
+  EXPECT_EQ(alone(history, {6}).clip_factor, 0.5);
+  EXPECT_EQ(alone(history, {1000}).action, NormAction::kRefuse);
+  EXPECT_EQ(alone(history, {1000, 1000, 1000}).action, NormAction::kRefuse);
+  EXPECT_EQ(alone(history, {50, 55, 45, 60}).action, NormAction::kPass);
+  EXPECT_EQ(alone(HistoryOf(kNormRoundsNeeded - 1), {1, 1000}).action, NormAction::kReport);
+  EXPECT_EQ(alone({}, {1000}).action, NormAction::kPass);
+}
+
 // One hostile worker among four, in rounds where the others are short: whatever it says of its steps, it gets through
 // at most clip_above times, and the median is not its own.
 TEST(JudgeNorms, AHostileWorkerHidesBehindNoNumberOfSteps) {

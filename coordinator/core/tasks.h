@@ -1,0 +1,66 @@
+// What the core has the engine's executors do: blocking work, each piece of which ends in an event (events.h). Pure
+// values.
+#ifndef ATOLL_COORDINATOR_CORE_TASKS_H_
+#define ATOLL_COORDINATOR_CORE_TASKS_H_
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/plan/messages.h"
+#include "common/plan/records.h"
+
+namespace atl {
+
+using UploadId = uint64_t;  // of an upload conversation; never reused in one process
+
+struct PrepareParameters {  // -> ParametersReady, PreparationDelayed or TaskFailed
+  JobId job;
+};
+struct FlushAcceptance {  // -> ContributionDurable
+  UploadId upload = 0;
+};
+struct CloseRound {  // -> RoundAggregated or ContributionsScreened or TaskFailed
+  JobId job;
+  uint64_t epoch = 0;
+  FragmentVersion target;  // the version it starts from
+  uint64_t spec_revision = 0;
+  std::vector<ContributionHeader> contributions;  // in worker-name order
+  uint64_t clock_step = 0;                        // job clock after the commit
+  bool past_finished = false;  // as in Round (rounds.h): the norms of few are judged by history alone
+};
+struct WriteCheckpoint {  // -> CheckpointWritten, CheckpointDelayed or TaskFailed; right after the commits before it
+  JobId job;
+  uint64_t step = 0;
+  VersionVector versions;
+};
+struct DropCheckpoint {
+  JobId job;
+  uint64_t step = 0;
+};
+// Reads all of a checkpoint and changes nothing -> CheckpointChecked.
+struct CheckCheckpoint {
+  JobId job;
+  uint64_t step = 0;
+  VersionVector versions;      // that it must hold
+  std::vector<Digest> hashes;  // of them
+};
+// Parameters and outer state back to a checkpoint, durable as snapshots -> ParametersReady,
+// PreparationDelayed or TaskFailed.
+struct RestoreCheckpoint {
+  JobId job;
+  uint64_t step = 0;
+  uint64_t epoch = 0;
+};
+// The job has ended, or stopped for a failure: memory may go, and what retention does not keep of an ended one.
+struct ReleaseJob {
+  JobId job;
+  bool ended = false;
+};
+using Task = std::variant<PrepareParameters, FlushAcceptance, CloseRound, WriteCheckpoint, DropCheckpoint,
+                          CheckCheckpoint, RestoreCheckpoint, ReleaseJob>;
+
+}  // namespace atl
+
+#endif  // ATOLL_COORDINATOR_CORE_TASKS_H_
