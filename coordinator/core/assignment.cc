@@ -114,8 +114,9 @@ void Machine::AssignEvaluators() {
     for (auto& [job, run] : runs_) {
       const bool wants = run.Open() && run.loaded && run.record.held_out_samples > 0 && !member.barred.contains(job);
       const auto there = fleet_.Of(job);
-      const bool served =
-          std::any_of(there.begin(), there.end(), [](const auto& other) { return other.member.record.evaluate_only; });
+      const bool served = std::any_of(there.begin(), there.end(), [](const auto& other) {
+        return other.member.record.evaluate_only && !other.member.lost;
+      });
       if (!wants || served) continue;
       const auto rank = [](const Run& r) { return std::pair(-int64_t{r.record.spec.priority}, r.record.sequence); };
       if (best == nullptr || rank(run) < rank(*best)) best = &run;
