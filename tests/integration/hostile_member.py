@@ -329,6 +329,8 @@ class HostileMember(threading.Thread):
 
     def lie(self, member):
         """One thing of a contribution's header is not so."""
+        if not member.elements:  # of no assignment yet: its size would be wrong too, and told first
+            return
         fragment, content = self.content(member)
         _, begin, end = member.lease or (0, 0, 0)
         kind, changed, codes = self.random.choice([
