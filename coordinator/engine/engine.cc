@@ -461,12 +461,12 @@ void Engine::State::ExpireLogsWishes(Instant now) {
   }
 }
 
-// Of new steps. No hold is so long that a worker would look silent for it.
+// Of new steps.
 bool Engine::State::Holds(Instant now) {
   if (pipeline.idle()) return false;
   Instant oldest = looks.empty() ? kNever : looks_since;
   for (const auto& [id, watcher] : watchers) oldest = std::min(oldest, watcher.due);
-  return hold.Holds(now, oldest, options.core.heartbeat_interval);
+  return hold.Holds(now, oldest, Hold::Longest(options.core.heartbeat_interval, options.core.membership_timeout));
 }
 
 // The clock is looked at so late, between turns or inside one, that a worker of which nothing was heard might be called

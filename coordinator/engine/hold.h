@@ -15,15 +15,21 @@ class Hold {
   static constexpr Duration kPatience = Milliseconds(250);  // of who asks, before steps wait for it
   static constexpr Duration kFirst = Milliseconds(500);
 
+  // What a hold may take: heartbeats wait as well, and for no hold may a worker look silent, or count as lost, which
+  // is heard no more than a heartbeat interval before it begins.
+  static Duration Longest(Duration heartbeat_interval, Duration membership_timeout) {
+    return std::min(std::max(kFirst, heartbeat_interval), membership_timeout / 8);
+  }
+
   // While the ledger is behind: whether steps wait. `oldest`: since when somebody waits to be shown something, kNever
-  // where nobody does. No hold is longer than `most`, or kFirst where that is longer: heartbeats wait as well.
+  // where nobody does. No hold is longer than `most`.
   bool Holds(Instant now, Instant oldest, Duration most) {
     if (oldest == kNever) return false;
     const Instant from = std::max(oldest, until_) + kPatience;
     if (now < from) return false;
-    if (now < from + longest_) return true;
+    if (now < from + std::min(longest_, most)) return true;
     until_ = now;
-    longest_ = std::min(longest_ + longest_, std::max(kFirst, most));
+    longest_ = std::min(longest_ + longest_, most);
     return false;
   }
   // The ledger has caught up.

@@ -1,0 +1,43 @@
+#include "coordinator/engine/hold.h"
+
+#include <gtest/gtest.h>
+
+namespace atl {
+namespace {
+
+const Instant kAsked = Instant{} + Seconds(100);
+
+// The longest of the holds within so long, in which nothing catches up.
+Duration LongestWithin(Duration time, Duration most) {
+  Hold hold;
+  Duration longest{};
+  Instant since = kNever;
+  for (Instant now = kAsked; now < kAsked + time; now = now + Milliseconds(5)) {
+    if (!hold.Holds(now, kAsked, most)) {
+      since = kNever;
+    } else {
+      since = std::min(since, now);
+      longest = std::max(longest, now + Milliseconds(5) - since);
+    }
+  }
+  return longest;
+}
+
+TEST(Hold, GrowsToTheMost) {
+  EXPECT_EQ(LongestWithin(Seconds(1), Seconds(2)), Hold::kFirst);
+  EXPECT_EQ(LongestWithin(Seconds(60), Seconds(2)), Seconds(2));
+  EXPECT_EQ(LongestWithin(Seconds(60), Milliseconds(125)), Milliseconds(125));
+}
+
+TEST(Hold, NobodyWhoWaitsHoldsNothing) { EXPECT_FALSE(Hold().Holds(kAsked, kNever, Seconds(2))); }
+
+// A worker was heard one interval before the hold begins, at the earliest: it is not lost behind it.
+TEST(Hold, TakesNoWorkerForLost) {
+  EXPECT_EQ(Hold::Longest(Seconds(2), Seconds(20)), Seconds(2));
+  EXPECT_EQ(Hold::Longest(Milliseconds(10), Seconds(20)), Hold::kFirst);
+  EXPECT_EQ(Hold::Longest(Milliseconds(9999), Seconds(20)), Milliseconds(2500));
+  EXPECT_EQ(Hold::Longest(Milliseconds(499), Seconds(1)), Milliseconds(125));
+}
+
+}  // namespace
+}  // namespace atl
