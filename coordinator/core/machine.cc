@@ -6,6 +6,7 @@
 #include "common/base/check.h"
 #include "common/plan/limits.h"
 #include "coordinator/core/evaluations.h"
+#include "coordinator/core/round_note.h"
 
 namespace atl {
 namespace {
@@ -189,9 +190,7 @@ void Machine::SetState(Run& run, JobState state, const std::string& reason) {
   run.record.state = state;
   run.record.reason = reason;
   run.touched = true;
-  Note(run.id(), "state",
-       absl::StrCat("job ", run.id().value, " is ", NameOf(state), reason.empty() ? "" : ": ", reason),
-       {{"state", NameOf(state)}});
+  out_.notes.push_back(StateNote(run.id(), state, reason));
 }
 
 void Machine::Verdict(UploadId upload, UploadDecision decision, absl::Status status) {

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/rounds.h"
+#include "coordinator/core/run.h"
 
 namespace atl {
 
@@ -28,6 +29,13 @@ JobNote RoundCommittedNote(const RoundRecord& record) {
            {"update_bytes", absl::StrCat(record.update_bytes)},
            {"clock_step", absl::StrCat(record.clock_step)},
            {"hash", record.hash.Hex()}}};
+}
+
+JobNote StateNote(const JobId& job, JobState state, const std::string& reason) {
+  return {job,
+          "state",
+          absl::StrCat("job ", job.value, " is ", NameOf(state), reason.empty() ? "" : ": ", reason),
+          {{"state", NameOf(state)}}};
 }
 
 }  // namespace atl

@@ -1,5 +1,5 @@
-// The event log's line about a committed round: made at the commit, and again from the ledger where a crash came
-// between the two. Pure.
+// The event log's lines about a committed round and about a job's state: made at the commit, and again from the ledger
+// where a crash came between the two. Pure.
 #ifndef ATOLL_COORDINATOR_CORE_ROUND_NOTE_H_
 #define ATOLL_COORDINATOR_CORE_ROUND_NOTE_H_
 
@@ -11,6 +11,7 @@ namespace atl {
 constexpr char kRoundCommitted[] = "round committed";  // JobNote::kind
 
 JobNote RoundCommittedNote(const RoundRecord& record);
+JobNote StateNote(const JobId& job, JobState state, const std::string& reason);
 
 }  // namespace atl
 

@@ -93,9 +93,9 @@ class DataPlane {
   // Of a job that has ended, what nothing starts from any more, unless contributions are kept: its round log where
   // every fragment has a snapshot of its last version, else what is older than the newest one.
   void DropEnded(const JobView& view);
-  // At the start, of each job: checkpoints that the ledger has dropped, and of an ended one those that it never had
-  // whole and what DropEnded drops. A process that dies leaves them.
-  void DropForgotten(const JobView& view);
+  // At the start, of each job, what a process that died has left: checkpoints that the ledger has dropped, and of an
+  // ended one those that it never had whole, and what DropEnded drops.
+  void DropLeftOvers(const JobView& view);
   // How many have their parameters in memory. Thread-safe.
   size_t JobsInMemory() const ATOLL_EXCLUDES(mutex_);
   // Of the newest closed round of the fragment.
@@ -196,7 +196,9 @@ class DataPlane {
   void SnapshotWritten(JobData& data, FragmentVersion written);
   void Warn(const char* what, const JobData& data, FragmentIndex fragment, const absl::Status& why);
 
-  // retention.cc; io executor. Of epochs below `epoch`, whose snapshots, or the checkpoint it went back to, are on
+  // retention.cc
+  void DropForgotten(const JobView& view);  // of DropLeftOvers, the checkpoints
+  // Io executor. Of epochs below `epoch`, whose snapshots, or the checkpoint it went back to, are on
   // disk.
   void DropGivenUp(const JobId& job, uint64_t epoch);
   absl::Status DropLogOfEnded(const JobId& job, uint64_t epoch, const VersionVector& heads);

@@ -232,9 +232,11 @@ Engine::~Engine() {
 
 void Engine::Start(const std::map<JobId, std::string>& damaged_logs, const std::vector<DamagedRound>& damaged_rounds) {
   for (const DamagedRound& round : damaged_rounds) state_->Note({round.job, "round log damaged", round.what, {}});
-  for (const JobId& job : state_->core->Jobs())
-    state_->parts.data.DropForgotten(*state_->core->ViewJob(job, state_->parts.clock.Now()));
   state_->Push(state_->core->Start(state_->parts.clock.Now(), damaged_logs));
+  // Behind the loads that the start asks for, which wait for its commit.
+  Query([this](const Core& core, const History&, Instant now) {
+    for (const JobId& job : core.Jobs()) state_->parts.data.DropLeftOvers(*core.ViewJob(job, now));
+  });
 }
 
 Instant Engine::Turn() {

@@ -15,6 +15,7 @@ constexpr char kStateReached[] = "state";      // likewise, with a field of that
 constexpr const char* kLossCurve = "loss";
 constexpr const char* kUploadedField = "uploaded_bytes_total";
 constexpr const char* kDownloadedField = "downloaded_bytes_total";
+constexpr const char* kFromLedgerField = "from_ledger";  // the line was written at a restart
 
 // 0 where there is none.
 inline uint64_t NumberOf(const std::map<std::string, std::string>& fields, const char* key) {

@@ -42,19 +42,31 @@ uint64_t History::AddEvent(const JobId& job, EventLine line) {
     --events_;
   }
   const uint64_t revision = history.events.back().revision;
-  if (events_ > kEventsKeptInAll) BoundEvents();
+  BoundEvents();
   return revision;
 }
 
+void History::Bound() {
+  BoundEvents();
+  BoundPoints();
+}
+
 void History::BoundEvents() {
-  const auto most = std::max_element(jobs_.begin(), jobs_.end(), [](const auto& a, const auto& b) {
-    return a.second.events.size() < b.second.events.size();
-  });
-  std::deque<EventLine>& events = most->second.events;
-  const size_t older = (events.size() + 1) / 2;
-  events.erase(events.begin(), events.begin() + static_cast<std::ptrdiff_t>(older));
-  events.shrink_to_fit();
-  events_ -= older;
+  if (events_ <= kEventsKeptInAll) return;
+  std::vector<std::pair<size_t, JobHistory*>> most;  // by events, a heap
+  most.reserve(jobs_.size());
+  for (auto& [id, history] : jobs_) most.emplace_back(history.events.size(), &history);
+  std::make_heap(most.begin(), most.end());
+  while (events_ > kEventsKeptInAll) {
+    std::pop_heap(most.begin(), most.end());
+    std::deque<EventLine>& events = most.back().second->events;
+    const size_t older = (events.size() + 1) / 2;
+    events.erase(events.begin(), events.begin() + static_cast<std::ptrdiff_t>(older));
+    events.shrink_to_fit();
+    events_ -= older;
+    most.back().first = events.size();
+    std::push_heap(most.begin(), most.end());
+  }
 }
 
 void History::DropPointsAfter(const JobId& job, uint64_t step) {
@@ -79,8 +91,6 @@ void History::Adopt(const JobId& job, History read) {
   past.uploaded_total = std::max(past.uploaded_total, live.uploaded_total);
   past.downloaded_total = std::max(past.downloaded_total, live.downloaded_total);
   live = std::move(past);
-  while (events_ > kEventsKeptInAll) BoundEvents();
-  BoundPoints();
 }
 
 void History::AddPoint(const JobId& job, const std::string& curve, CurvePoint point) {

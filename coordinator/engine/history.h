@@ -72,8 +72,10 @@ class History {
   // Points beyond the step were of versions that a rollback gave up.
   void DropPointsAfter(const JobId& job, uint64_t step);
   // In the place of what is known of the job, all that was read of its past, with `read` the history of it alone; its
-  // newer events and its totals stay.
+  // newer events and its totals stay. Whoever has adopted enough calls Bound.
   void Adopt(const JobId& job, History read);
+  // Holds all jobs together to what is kept; it looks at each of them.
+  void Bound();
   // Events after `revision`, oldest first, at most `count` of the newest.
   std::vector<EventLine> EventsAfter(const JobId& job, uint64_t revision, size_t count) const;
   // A transfer of payload bytes of a worker; an empty worker counts for the job alone.

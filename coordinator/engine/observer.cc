@@ -17,10 +17,9 @@ constexpr Duration kPublishInterval = Seconds(1);
 constexpr Duration kEndedShown = Seconds(3600);  // series of a job that has ended
 constexpr Duration kLostShown = Seconds(3600);   // with its age; many a worker is not meant to come back
 constexpr double kMicro = 1e-6;
-constexpr char kEvaluated[] = "evaluation";              // JobNote::kind
-constexpr const char* kFromLedgerField = "from_ledger";  // the line was written at a restart
-constexpr size_t kMergesRewritten = 100'000;             // of a fragment and epoch, at one start
-constexpr size_t kTransfersInLine = 256;                 // a line stays readable in one piece
+constexpr char kEvaluated[] = "evaluation";   // JobNote::kind
+constexpr size_t kMergesRewritten = 100'000;  // of a fragment and epoch, at one start
+constexpr size_t kTransfersInLine = 256;      // a line stays readable in one piece
 
 // What a line of the screens counts as; nothing for other lines.
 const char* ScreenOutcome(const std::string& kind) {

@@ -70,13 +70,14 @@ class Observer {
   // Unix nanoseconds for the gauges of the newest commit and checkpoint of a job that has none there; checkpoint 0: the
   // job wants none, and has no gauge of them.
   void BeginTimes(const JobId& job, int64_t round, int64_t checkpoint);
-  struct Past;                               // reading_back.cc
-  LoggedVersions ReadLog(const JobId& job);  // all of it
+  struct Past;                     // reading_back.cc
+  Past ReadLog(const JobId& job);  // all of it; its history is adopted
   // The end of it, with a line that says so: the job has reached `state`. False where it does not, and nothing is
   // taken.
   bool ReadEnd(const JobId& job, const std::string& state);
   void WriteMissing(const RecoveredJob& job, const LoggedVersions& logged, const Ledger& ledger);
   void WriteFromLedger(const RoundRecord& record, bool newest);
+  void WriteMissingEnd(const JobRecord& job);  // the line that says it
   void OnEvaluation(const EvaluationRecord& record);
   void DropPointsAfter(const JobId& job, uint64_t step);
   void AddPoint(const JobId& job, const std::string& curve, uint64_t step, double value);

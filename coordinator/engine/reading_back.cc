@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/core/round_note.h"
 #include "coordinator/core/run.h"
 #include "coordinator/engine/event_lines.h"
@@ -20,12 +21,15 @@ struct Observer::Past {
   History history;
   LoggedVersions logged;
   std::string state;  // the newest
+  bool whole = true;  // nothing of it was unreadable
 };
 
 namespace {
 
-constexpr uint64_t kEndsBytes[] = {uint64_t{64} << 10,
-                                   uint64_t{1} << 20};  // the second where the first tells too little
+constexpr uint64_t kMostEndBytes = uint64_t{1} << 20;
+constexpr uint64_t kEndsBytes[] = {uint64_t{64} << 10, kMostEndBytes};  // the second where the first tells too little
+// So many pasts are held beyond what is kept; each bound looks at all jobs.
+constexpr size_t kJobsBetweenBounds = 256;
 
 }  // namespace
 
@@ -54,13 +58,34 @@ void Observer::Recover(const RecoveredState& recovered, const Ledger& ledger,
                        std::function<void(std::function<void()>)> post) {
   post_ = std::move(post);
   (void)ReadEnd(JobId{}, "");  // of the fleet: its revisions go on
+  size_t read = 0;
   for (const RecoveredJob& job : recovered.jobs) {
+    if (++read % kJobsBetweenBounds == 0) history_.Bound();
     RecoverTimes(job);
     if (HasEnded(job.job.state) && ReadEnd(job.job.job, NameOf(job.job.state))) continue;
-    WriteMissing(job, ReadLog(job.job.job), ledger);
+    const Past past = ReadLog(job.job.job);
+    WriteMissing(job, past.logged, ledger);
+    if (HasEnded(job.job.state) && past.whole && past.state != NameOf(job.job.state)) WriteMissingEnd(job.job);
     // The line of a rollback may be what a crash took.
     if (job.job.epoch > 0 && job.job.state == JobState::kPaused) DropPointsAfter(job.job.job, job.clock_step);
   }
+  history_.Bound();
+}
+
+// By which the next start knows that nothing more is lacking.
+void Observer::WriteMissingEnd(const JobRecord& job) {
+  JobNote note = StateNote(job.job, job.state, job.reason);
+  note.fields[kFromLedgerField] = "true";
+  EventLine line{.revision = 0,
+                 .wall_nanos = job.end_wall_nanos,
+                 .kind = std::move(note.kind),
+                 .text = std::move(note.text),
+                 .fields = std::move(note.fields)};
+  const JobHistory& history = history_.Of(job.job);
+  line.fields[kUploadedField] = absl::StrCat(history.uploaded_total);
+  line.fields[kDownloadedField] = absl::StrCat(history.downloaded_total);
+  line.revision = history_.AddEvent(job.job, line);
+  Write(job.job, line);
 }
 
 // A log that tells of the end lacks nothing that came before: lines are written in their order.
@@ -69,7 +94,9 @@ bool Observer::ReadEnd(const JobId& job, const std::string& state) {
     Past past(job);
     const auto all = events_.ReadEnd(job, bytes, [&past](const LoggedEvent& event) { past.Take(event); });
     if (!all.ok() || (*all && !state.empty())) return false;  // read as that of an unfinished one, and completed
-    if (past.state != state || (!state.empty() && past.history.Of(job).last_loss == 0)) continue;
+    if (past.state != state) continue;
+    // One that has none there may have none at all.
+    if (!state.empty() && past.history.Of(job).last_loss == 0 && bytes < kMostEndBytes) continue;
     history_.Adopt(job, std::move(past.history));
     if (!*all) unread_[job];
     return true;
@@ -77,13 +104,14 @@ bool Observer::ReadEnd(const JobId& job, const std::string& state) {
   return false;
 }
 
-Observer::LoggedVersions Observer::ReadLog(const JobId& job) {
+Observer::Past Observer::ReadLog(const JobId& job) {
   Past past(job);
   const auto read = events_.Read(job, [&past](const LoggedEvent& event) { past.Take(event); });
   if (!read.ok())
     log_.Warn("event log not read", {{"job", job.value}, {"reason", std::string(read.status().message())}});
+  past.whole = read.ok();
   history_.Adopt(job, std::move(past.history));
-  return std::move(past.logged);
+  return past;
 }
 
 void Observer::WithPast(const JobId& job, std::function<void()> then) {
@@ -98,6 +126,7 @@ void Observer::WithPast(const JobId& job, std::function<void()> then) {
         post_([this, past, why = read.status()] {
           if (why.ok()) {
             history_.Adopt(past->job, std::move(past->history));
+            history_.Bound();
           } else {
             log_.Warn("event log not read", {{"job", past->job.value}, {"reason", std::string(why.message())}});
           }

@@ -73,6 +73,10 @@ void DataPlane::DropForgotten(const JobView& view) {
       parts_.log.Warn("checkpoint that the ledger does not have",
                       {{"job", job.value}, {"step", step}, {"reason", "the ledger is an older copy than this file"}});
   });
+}
+
+void DataPlane::DropLeftOvers(const JobView& view) {
+  DropForgotten(view);
   if (HasEnded(view.record.state)) DropEnded(view);
 }
 

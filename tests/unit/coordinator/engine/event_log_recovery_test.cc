@@ -99,7 +99,9 @@ class EventLogRecovery : public testing::Test {
       EXPECT_GT(event.revision, last);
       last = event.revision;
       newest_ = event;
-      if (event.kind == "round committed") ++merges[{event.fields.at("epoch"), event.fields.at("version")}];
+      if (event.kind != "round committed") return;
+      merge_ = event;
+      ++merges[{event.fields.at("epoch"), event.fields.at("version")}];
     });
     EXPECT_TRUE(read.ok());
     return merges;
@@ -108,7 +110,7 @@ class EventLogRecovery : public testing::Test {
   SmallDisk disk_;
   ManualClock clock_;
   JobRecord job_;
-  LoggedEvent newest_;
+  LoggedEvent newest_, merge_;
 };
 
 using Counts = std::map<std::pair<std::string, std::string>, int>;
@@ -119,13 +121,13 @@ TEST_F(EventLogRecovery, TheLostTailIsWrittenFromTheLedgerOnce) {
   {
     SmallCoordinator c(disk_, clock_);
     EXPECT_EQ(Merges(c), (Counts{{{"0", "1"}, 1}, {{"0", "2"}, 1}, {{"0", "3"}, 1}}));
-    EXPECT_EQ(newest_.fields.at("members"), "a");
-    EXPECT_EQ(newest_.fields.at("tokens"), "100");
-    EXPECT_EQ(newest_.fields.at("loss"), "4.999997");
-    EXPECT_EQ(newest_.fields.at("from_ledger"), "true");
-    EXPECT_EQ(newest_.wall_nanos, 1003);
-    ASSERT_EQ(newest_.points.size(), 1u);
-    EXPECT_EQ(newest_.points[0].step, 30u);
+    EXPECT_EQ(merge_.fields.at("members"), "a");
+    EXPECT_EQ(merge_.fields.at("tokens"), "100");
+    EXPECT_EQ(merge_.fields.at("loss"), "4.999997");
+    EXPECT_EQ(merge_.fields.at("from_ledger"), "true");
+    EXPECT_EQ(merge_.wall_nanos, 1003);
+    ASSERT_EQ(merge_.points.size(), 1u);
+    EXPECT_EQ(merge_.points[0].step, 30u);
   }
   SmallCoordinator again(disk_, clock_);
   EXPECT_EQ(Merges(again).size(), 3u);
@@ -179,6 +181,45 @@ TEST_F(EventLogRecovery, ALongLogWithoutItsEndIsCompleted) {
   c.engine.Query([&](const Core&, const History& history, Instant) { shown = ShownOf(history); });
   c.Settle();
   EXPECT_EQ(shown.points, 2502u);
+}
+
+// So that the next start reads no more than the end of it.
+TEST_F(EventLogRecovery, TheLostLineOfTheEndIsWrittenOnce) {
+  for (uint64_t version = 1; version <= 2500; ++version) Commit(Round(0, version));
+  LogToItsEnd(2500, false);
+  {
+    SmallCoordinator c(disk_, clock_);
+    EXPECT_EQ(Merges(c).size(), 2500u);
+    EXPECT_EQ(newest_.kind, "state");
+    EXPECT_EQ(newest_.text, "job tiny is SUCCEEDED");
+    EXPECT_EQ(newest_.fields.at("from_ledger"), "true");
+    EXPECT_EQ(newest_.fields.at("uploaded_bytes_total"), "25000");
+    EXPECT_EQ(newest_.revision, 2501u);
+  }
+  SmallCoordinator again(disk_, clock_);
+  Shown shown;
+  again.engine.Query([&](const Core&, const History& history, Instant) { shown = ShownOf(history); });
+  again.Settle();
+  EXPECT_LT(shown.events, 200u);
+  EXPECT_EQ(shown.newest, 2501u);
+}
+
+TEST_F(EventLogRecovery, OfALongLogWithoutALossTheEndIsRead) {
+  {
+    const auto log = *EventLog::Open(disk_.files, {.directory = "/state/events"});
+    for (uint64_t revision = 1; revision <= 2500; ++revision)
+      ASSERT_TRUE(log->Append({kJob, revision, 5, "worker joined", std::string(600, 'x'), {}, {}, {}}).ok());
+    ASSERT_TRUE(log->Append({kJob, 2501, 5, "state", "ended", {{"state", "SUCCEEDED"}}, {}, {}}).ok());
+  }
+  SmallCoordinator c(disk_, clock_);
+  bool all = false;
+  c.engine.Query([&](const Core&, const History& history, Instant) {
+    all = history.Find(kJob)->events.front().revision == 2501 - History::kEventsKept + 1;
+  });
+  c.Settle();
+  EXPECT_TRUE(all);
+  EXPECT_EQ(Merges(c).size(), 0u);
+  EXPECT_EQ(newest_.revision, 2501u);
 }
 
 // How long a round takes is known only once one has closed.
@@ -251,8 +292,8 @@ TEST_F(EventLogRecovery, AGapIsFilledWithoutTurningTheCurveBack) {
   Log(2, 0, 3);
   SmallCoordinator c(disk_, clock_);
   EXPECT_EQ(Merges(c), (Counts{{{"0", "1"}, 1}, {{"0", "2"}, 1}, {{"0", "3"}, 1}}));
-  EXPECT_EQ(newest_.fields.at("version"), "2");
-  EXPECT_TRUE(newest_.points.empty());
+  EXPECT_EQ(merge_.fields.at("version"), "2");
+  EXPECT_TRUE(merge_.points.empty());
 }
 
 TEST_F(EventLogRecovery, RoundsOfBothSidesOfARollbackAreThere) {

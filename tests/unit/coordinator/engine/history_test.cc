@@ -63,6 +63,26 @@ TEST(History, ManyJobsShareABound) {
   EXPECT_LE(all, History::kEventsKeptInAll);
 }
 
+TEST(History, PastsThatWereReadAreBoundOnce) {
+  History history;
+  const auto name = [](int i) { return JobId{"job-" + std::to_string(i)}; };
+  const int jobs = 2 * static_cast<int>(History::kEventsKeptInAll / History::kEventsKept);
+  const auto all = [&] {
+    size_t events = 0;
+    for (int i = 0; i < jobs; ++i) events += history.Find(name(i))->events.size();
+    return events;
+  };
+  for (int i = 0; i < jobs; ++i) {
+    History past;
+    for (size_t n = 0; n < History::kEventsKept; ++n) past.AddEvent(name(i), {.kind = "k"});
+    history.Adopt(name(i), std::move(past));
+  }
+  EXPECT_EQ(all(), 2 * History::kEventsKeptInAll);
+  history.Bound();
+  EXPECT_LE(all(), History::kEventsKeptInAll);
+  for (int i = 0; i < jobs; ++i) EXPECT_GE(history.Find(name(i))->events.size(), History::kEventsKept / 5);
+}
+
 TEST(History, CurvesOfManyJobsShareABound) {
   History history;
   size_t all = 0;
