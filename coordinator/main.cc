@@ -337,9 +337,9 @@ absl::Status Coordinator::Start() {
   events_ = std::make_unique<QueuedEventLog>(std::move(events_), *logs_executor_, log_);
   const unsigned threads = options_.threads > 0 ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
   const auto fatal = [this](const absl::Status& status) { Die(status); };
-  data_ = std::make_unique<DataPlane>(DataPlaneParts{*files_, clock_, *ledger_executor_, *io_, *snapshot_io_, *compute_,
-                                                     *ledger_, *rounds_, *snapshots_, *blobs_, directory_, log_,
-                                                     options_.data_root, threads, fatal});
+  data_ = std::make_unique<DataPlane>(DataPlaneParts{
+      *files_, clock_, *ledger_executor_, *io_, *snapshot_io_, *compute_, *ledger_, *rounds_, *snapshots_, *blobs_,
+      directory_, log_, options_.data_root, threads, fatal, FilesOfDownloads(OpenFilesLimit())});
   const BootNumber boot = recovered_.boot;
   engine_ = std::make_unique<Engine>(
       EngineOptions{.core = {.heartbeat_interval = options_.heartbeat_interval,

@@ -13,6 +13,9 @@ uint64_t OpenFilesLimit();
 // is then.
 uint64_t RaiseOpenFiles();
 
+// How many of so many files the downloads of a coordinator may hold open at a time; 0: not known.
+uint64_t FilesOfDownloads(uint64_t limit);
+
 }  // namespace atl
 
 #endif  // ATOLL_COMMON_BASE_OPEN_FILES_H_

@@ -67,7 +67,8 @@ ConnectionLimits Fitting(ConnectionLimits limits) {
   constexpr size_t kOwnDescriptors = 128, kLeast = 8;
   const size_t all = OpenFilesLimit();
   if (all == 0) return limits;
-  const size_t fitting = all > kOwnDescriptors ? (all - kOwnDescriptors) / (kPerConnection * kListeners) : 0;
+  const size_t own = kOwnDescriptors + FilesOfDownloads(all);
+  const size_t fitting = all > own ? (all - own) / (kPerConnection * kListeners) : 0;
   limits.connections = std::min(limits.connections, std::max(fitting, kLeast));
   limits.per_address = std::min(limits.per_address, limits.connections);
   return limits;
@@ -99,7 +100,8 @@ std::shared_ptr<grpc::ServerCredentials> ServerSecurity::CredentialsFor(const st
 }
 
 uint64_t DescriptorsBeside(const ConnectionLimits& limits) {
-  const uint64_t all = OpenFilesLimit(), taken = kPerConnection * kListeners * Fitting(limits).connections;
+  const uint64_t all = OpenFilesLimit();
+  const uint64_t taken = kPerConnection * kListeners * Fitting(limits).connections + FilesOfDownloads(all);
   return all == 0 ? 0 : std::max<uint64_t>(1, all - std::min(all, taken));
 }
 

@@ -51,7 +51,7 @@ struct ServerOptions {
 };
 
 // How many descriptors of this process are left beside those that the connections of a coordinator's servers may take,
-// with such limits; 0: not known.
+// with such limits, and its downloads; 0: not known.
 uint64_t DescriptorsBeside(const ConnectionLimits& limits);
 
 // Thread-safe after Start. The destructor shuts down with a limit of 1 s.

@@ -9,6 +9,7 @@
 #ifndef ATOLL_COORDINATOR_ENGINE_DATA_PLANE_H_
 #define ATOLL_COORDINATOR_ENGINE_DATA_PLANE_H_
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -55,6 +56,7 @@ struct DataPlaneParts {
   unsigned threads = 1;
   // What is on disk can no longer be trusted or written: must end the process with the sentence (I24).
   std::function<void(const absl::Status&)> fatal;
+  uint64_t download_files = 4096;  // that downloads may hold open at a time
 };
 
 class DataPlane {
@@ -119,7 +121,7 @@ class DataPlane {
 
   // ---- downloads and blobs; thread-safe ----
 
-  // Also the refusals of rights().
+  // Also the refusals of rights(). Unavailable while downloads hold as many files open as they may.
   void OpenDownload(const DownloadRequest& request, DownloadReply reply);
   DownloadRights& rights() { return rights_; }
   BlobStore& blobs() { return parts_.blobs; }
@@ -227,6 +229,8 @@ class DataPlane {
   // Compute executor: the contributions of the round that closes, in worker-name order; their memory is used again by
   // the rounds after it, until a job is released.
   std::vector<std::vector<std::byte>> inputs_;
+  // Of those that are under way; a download may outlive this.
+  const std::shared_ptr<std::atomic<uint64_t>> files_of_downloads_ = std::make_shared<std::atomic<uint64_t>>(0);
 };
 
 }  // namespace atl

@@ -1,6 +1,8 @@
 // What can be downloaded, each from something that never changes: encoded updates, snapshots, checkpoints, blobs,
 // shards.
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <utility>
 
 #include "common/format/corpus_copy.h"
@@ -35,6 +37,22 @@ DownloadContent ContentOf(const UpdateInfo& update, std::shared_ptr<BulkSource> 
            .digest = update.digest},
           std::move(source),
           {}};
+}
+
+// The same, which counts as one more until nobody holds it.
+std::shared_ptr<BulkSource> CountedWhileHeld(std::shared_ptr<BulkSource> source,
+                                             std::shared_ptr<std::atomic<uint64_t>> count) {
+  struct Held {
+    ~Held() {
+      source.reset();
+      --*count;
+    }
+    std::shared_ptr<BulkSource> source;
+    std::shared_ptr<std::atomic<uint64_t>> count;
+  };
+  ++*count;
+  const auto held = std::make_shared<Held>(std::move(source), std::move(count));
+  return {held, held->source.get()};
 }
 
 // A snapshot that is on its way to a worker: what that needs stays within the bounds of VersionPins.
@@ -85,7 +103,15 @@ void DataPlane::OpenDownload(const DownloadRequest& request, DownloadReply reply
   NoteCatchUp(request);
   // What every worker asks for as soon as it is published does not wait for the log that it is being written to.
   if (std::optional<DownloadContent> newest = FindNewest(request.key)) return reply(*std::move(newest));
-  parts_.io.Post([this, request, reply = std::move(reply)] { reply(Open(request)); });
+  parts_.io.Post([this, request, reply = std::move(reply)] {
+    if (*files_of_downloads_ >= parts_.download_files) {
+      return reply(absl::UnavailableError(absl::StrCat("the coordinator's downloads hold ", parts_.download_files,
+                                                       " files open, as many as they may; ask again")));
+    }
+    absl::StatusOr<DownloadContent> content = Open(request);
+    if (content.ok()) content->source = CountedWhileHeld(std::move(content->source), files_of_downloads_);
+    reply(std::move(content));
+  });
 }
 
 absl::StatusOr<DownloadContent> DataPlane::Open(const DownloadRequest& request) {

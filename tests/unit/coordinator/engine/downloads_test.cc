@@ -39,7 +39,8 @@ class Downloads : public testing::Test {
   }
   SmallDisk disk_;
   ManualClock clock_;
-  SmallCoordinator c_{disk_, clock_, "/corpora"};
+  SmallCoordinator c_{disk_, clock_, "/corpora", kFiles};
+  static constexpr uint64_t kFiles = 8;  // of downloads
 };
 
 class DownloadsOfUpdates : public Downloads {
@@ -95,6 +96,15 @@ TEST_F(DownloadsOfUpdates, OneThatIsOpenOutlivesItsSegment) {
   const absl::Status gone = Update(1).status();
   EXPECT_TRUE(absl::IsNotFound(gone)) << gone;
   EXPECT_NE(gone.message().find("is no longer kept; fetch the fragment"), absl::string_view::npos) << gone;
+}
+
+TEST_F(DownloadsOfUpdates, SoManyHoldFilesOpenAtATime) {
+  std::vector<DownloadContent> held;
+  for (uint64_t i = 0; i < kFiles; ++i) held.push_back(*Update(1));
+  EXPECT_TRUE(absl::IsUnavailable(Update(1).status()));
+  EXPECT_TRUE(Update(2).ok()) << "the newest is in memory";
+  held.pop_back();
+  EXPECT_TRUE(Update(1).ok());
 }
 
 TEST_F(DownloadsOfUpdates, ADamagedOneIsNotServed) {
