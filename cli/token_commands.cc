@@ -13,6 +13,8 @@
 namespace atl::cli {
 namespace {
 
+constexpr int kMaxPages = 1000;  // of a coordinator that never ends its list
+
 struct CreateOptions {
   std::string role = "worker", name, lifetime = "24h";
   uint64_t uses = 1;
@@ -56,16 +58,23 @@ std::string StateOf(const v1::JoinToken& token, int64_t now_s) {
 }
 
 int ListTokens(Session& session) {
-  const auto response = session.api.ListTokens({});
-  if (!response.ok()) return Fail(session, response.status());
+  v1::ListTokensRequest request;
+  v1::ListTokensResponse all;
+  for (int page = 0; page < kMaxPages; ++page) {
+    const auto response = session.api.ListTokens(request);
+    if (!response.ok()) return Fail(session, response.status());
+    all.mutable_tokens()->MergeFrom(response->tokens());
+    request.set_page_token(response->next_page_token());
+    if (request.page_token().empty()) break;
+  }
   if (session.format == OutputFormat::kJsonl) {
-    for (const v1::JoinToken& token : response->tokens()) session.out << ToJson(token, true);
+    for (const v1::JoinToken& token : all.tokens()) session.out << ToJson(token, true);
     return kExitOk;
   }
-  if (PrintMessage(session, *response)) return kExitOk;
+  if (PrintMessage(session, all)) return kExitOk;
   const int64_t now_s = WallSeconds(session.clock);
   session.out << absl::StrFormat("%-16s  %-8s  %-20s  %-9s  %-23s  %s\n", "ID", "ROLE", "NAME", "USED", "END", "STATE");
-  for (const v1::JoinToken& token : response->tokens()) {
+  for (const v1::JoinToken& token : all.tokens()) {
     session.out << absl::StrFormat("%-16s  %-8s  %-20s  %-9s  %-23s  %s\n", Printable(token.id()),
                                    Printable(token.role()), token.name().empty() ? "any" : Printable(token.name()),
                                    absl::StrCat(token.used(), " of ", token.uses()),

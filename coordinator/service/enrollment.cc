@@ -6,6 +6,7 @@
 #include "common/base/names.h"
 #include "common/plan/limits.h"
 #include "common/wire/field_checks.h"
+#include "coordinator/service/answer_size.h"
 
 namespace atl {
 namespace {
@@ -92,12 +93,22 @@ void Enrollment::RevokeToken(const v1::RevokeTokenRequest& request, Answer<v1::R
   AnswerOn(parts_.executor, std::move(answer), [this, request] { return RevokeNow(request); });
 }
 
-void Enrollment::ListTokens(const v1::ListTokensRequest&, Answer<v1::ListTokensResponse> answer) {
-  AnswerOn(parts_.executor, std::move(answer), [this]() -> absl::StatusOr<v1::ListTokensResponse> {
-    v1::ListTokensResponse response;
-    for (const auto& [id, record] : tokens_) *response.add_tokens() = MessageOf(record);
-    return response;
-  });
+void Enrollment::ListTokens(const v1::ListTokensRequest& request, Answer<v1::ListTokensResponse> answer) {
+  // The token of a page is the last id of the page before, which may be gone by now.
+  AnswerOn(parts_.executor, std::move(answer),
+           [this, after = request.page_token()]() -> absl::StatusOr<v1::ListTokensResponse> {
+             v1::ListTokensResponse response;
+             Room room(kAnswerBytes);
+             for (auto it = tokens_.upper_bound(after); it != tokens_.end(); ++it) {
+               v1::JoinToken token = MessageOf(it->second);
+               if (!room.Take(token.ByteSizeLong())) {
+                 response.set_next_page_token(std::prev(it)->first);
+                 break;
+               }
+               *response.add_tokens() = std::move(token);
+             }
+             return response;
+           });
 }
 
 absl::StatusOr<v1::EnrollResponse> Enrollment::EnrollNow(const v1::EnrollRequest& request, const std::string& address) {

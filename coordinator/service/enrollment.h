@@ -40,7 +40,7 @@ class Enrollment {
   static constexpr uint32_t kFailures = 10;
   static constexpr Duration kBan = Seconds(600);
   static constexpr size_t kAddresses = 4096;
-  // Join tokens that are kept at most: a list of them is below 3 MiB.
+  // Join tokens that are kept at most.
   static constexpr size_t kTokens = 16'384;
   // Enrolments that may wait for the executor at a time: strangers must not hold up the ledger.
   static constexpr uint32_t kWaiting = 64;
@@ -55,6 +55,7 @@ class Enrollment {
   void Enroll(const v1::EnrollRequest& request, const std::string& address, Answer<v1::EnrollResponse> answer);
 
   void CreateToken(const v1::CreateTokenRequest& request, Answer<v1::CreateTokenResponse> answer);
+  // As many as one message holds, and where the next page begins.
   void ListTokens(const v1::ListTokensRequest& request, Answer<v1::ListTokensResponse> answer);
   void RevokeToken(const v1::RevokeTokenRequest& request, Answer<v1::RevokeTokenResponse> answer);
 

@@ -32,7 +32,7 @@ class FakeCoordinator : public CoordinatorApi {
   v1::EvictWorkerRequest evicted;
   v1::CreateTokenRequest token_wanted;
   v1::CreateTokenResponse token_made;
-  v1::ListTokensResponse tokens;
+  v1::ListTokensResponse tokens, more_tokens;
   v1::ListCheckpointsResponse checkpoints;
   v1::GetCheckpointResponse checkpoint;
   // One stream after another: its messages, then its status.
@@ -125,7 +125,9 @@ class FakeCoordinator : public CoordinatorApi {
     token_wanted = request;
     return Answer(token_made);
   }
-  absl::StatusOr<v1::ListTokensResponse> ListTokens(const v1::ListTokensRequest&) override { return Answer(tokens); }
+  absl::StatusOr<v1::ListTokensResponse> ListTokens(const v1::ListTokensRequest& request) override {
+    return Answer(request.page_token().empty() ? tokens : more_tokens);
+  }
   absl::StatusOr<v1::RevokeTokenResponse> RevokeToken(const v1::RevokeTokenRequest& request) override {
     v1::RevokeTokenResponse response;
     response.mutable_token()->set_id(request.id());

@@ -60,6 +60,9 @@ TEST(Forms, JsonlIsOneLineAnItem) {
   EXPECT_EQ(harness.Run({"checkpoints", "tiny", "-o", "jsonl"}).out, "{\"name\":\"a\"}\n{\"name\":\"b\"}\n");
   EXPECT_EQ(harness.Run({"worker", "list", "-o", "jsonl"}).out, "{\"name\":\"a\"}\n{\"name\":\"b\"}\n");
   EXPECT_THAT(harness.Run({"token", "list", "-o", "json"}).out, StartsWith("{\n \"tokens\": ["));
+  harness.fake.tokens.set_next_page_token("b");
+  harness.fake.more_tokens.add_tokens()->set_id("c");
+  EXPECT_EQ(harness.Run({"token", "list", "-o", "jsonl"}).out, "{\"id\":\"a\"}\n{\"id\":\"b\"}\n{\"id\":\"c\"}\n");
 }
 
 }  // namespace

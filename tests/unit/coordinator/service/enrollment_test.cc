@@ -5,7 +5,9 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_format.h"
 #include "common/base/wall_time.h"
+#include "common/plan/limits.h"
 #include "coordinator/store/memory_ledger.h"
 
 namespace atl {
@@ -235,6 +237,29 @@ TEST_F(EnrollmentTest, TheSecretIsNowhere) {
   for (const LogLine& line : log_.Recent(100)) EXPECT_EQ(line.ToText().find(secret), std::string::npos);
   EXPECT_EQ(Ask(&Enrollment::ListTokens, v1::ListTokensRequest())->SerializeAsString().find(secret), std::string::npos);
   EXPECT_EQ(disk_.tokens.at(token.id).used, 1u);
+}
+
+TEST_F(EnrollmentTest, ManyTokensAreListedInPages) {
+  std::vector<TokenRecord> many(Enrollment::kTokens);
+  for (size_t i = 0; i < many.size(); ++i) {
+    many[i].id = absl::StrFormat("%016x", i);
+    many[i].name = std::string(60, 'n');
+  }
+  enrollment_->Load(many);
+  size_t listed = 0, pages = 0;
+  v1::ListTokensRequest request;
+  do {
+    const auto page = Ask(&Enrollment::ListTokens, request);
+    ASSERT_TRUE(page.ok()) << page.status();
+    EXPECT_LE(page->ByteSizeLong(), limits::kMessageBytes);
+    for (const v1::JoinToken& token : page->tokens()) EXPECT_EQ(token.id(), many[listed++].id);
+    request.set_page_token(page->next_page_token());
+  } while (!request.page_token().empty() && ++pages < 10);
+  EXPECT_EQ(listed, many.size());
+  request.set_page_token("0000000000003ffe5");  // of one that is not there
+  const auto rest = Ask(&Enrollment::ListTokens, request);
+  ASSERT_EQ(rest->tokens_size(), 1);
+  EXPECT_EQ(rest->next_page_token(), "");
 }
 
 TEST_F(EnrollmentTest, NoCertificateWithoutTheUseOnDisk) {
