@@ -206,7 +206,7 @@ class Island {
   void Download(size_t connections, uint64_t bytes) {
     std::vector<std::shared_ptr<DownloadBuffer>> buffers(connections);
     Move(connections, [&](size_t i, BulkDone done) {
-      buffers[i] = std::make_shared<DownloadBuffer>(bytes, Version{}, shelf_);
+      buffers[i] = std::make_shared<DownloadBuffer>(bytes, shelf_);
       DownloadRequest request{.key = UpdateKey{{"bench"}, {{0}, {1}}}, .worker = {WorkerName(i)}};
       return clients_[i]->Download(std::move(request), buffers[i], [&, i, done = std::move(done)](BulkResult result) {
         if (result.status.ok() && !(buffers[i]->complete() && buffers[i]->intact()))
