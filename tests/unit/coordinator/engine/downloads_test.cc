@@ -128,6 +128,12 @@ class DownloadsOfFragments : public Downloads {
     spec.sync.download_codec = CodecKind::kMxfp4;  // seven updates and a half are as many bytes as the fragment
     (void)c_.Submit(spec);
     record_ = c_.View("tiny").record;
+    for (const char* name : {"w", "another", "other"}) {
+      WorkerRecord member;
+      member.worker = WorkerId{name};
+      member.job = record_.job;
+      c_.data.rights().Apply({member});
+    }
     c_.data.SetEventSink([this](Event event) { events_.push_back(std::move(event)); });
   }
   void Rounds(uint64_t count) {
