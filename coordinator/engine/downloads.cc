@@ -43,14 +43,19 @@ DownloadContent ContentOf(const UpdateInfo& update, std::shared_ptr<BulkSource> 
 std::shared_ptr<BulkSource> CountedWhileHeld(std::shared_ptr<BulkSource> source,
                                              std::shared_ptr<std::atomic<uint64_t>> count) {
   struct Held {
+    Held(std::shared_ptr<BulkSource> s, std::shared_ptr<std::atomic<uint64_t>> c)
+        : source(std::move(s)), count(std::move(c)) {
+      ++*count;
+    }
     ~Held() {
       source.reset();
       --*count;
     }
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
     std::shared_ptr<BulkSource> source;
-    std::shared_ptr<std::atomic<uint64_t>> count;
+    const std::shared_ptr<std::atomic<uint64_t>> count;
   };
-  ++*count;
   const auto held = std::make_shared<Held>(std::move(source), std::move(count));
   return {held, held->source.get()};
 }
