@@ -1,15 +1,17 @@
 // How many workers one coordinator carries, as JSON for scripts/bench.
 //
-//   bench_scale streams PORT PID WORKERS ROUNDS SECONDS   real control streams to a coordinator that runs already
+//   bench_scale streams PORT PID WORKERS ROUNDS SECONDS   real control streams to a coordinator that runs already, of
+//                                                         members of its job
+//   bench_scale idle PORT PID WORKERS ROUNDS SECONDS      the same of workers that it has no job for
 //   bench_scale core WORKERS JOBS ROUNDS                  the coordinator's core alone, in this process; 0 jobs: none
 //
-// streams: each worker has a channel of its own, hence a socket, becomes a member of the job that it is assigned, and
-// beats at the interval that it is asked for, all of them spread evenly over it, with every metric that a worker's
-// heartbeat may carry; it trains nothing. Nobody answers a heartbeat: one in kProbes is followed on the same stream by
-// the wish for a lease of a job that is none, which the core denies at once and in order, so that the denial tells when
-// the heartbeat has been through. PID is the coordinator's: its processor time and memory are read from /proc.
-// core: as many simulated workers, shared out over the jobs, which they train, if any; each heartbeat is one step of
-// the machine. There are no sockets, threads, contributions.
+// streams: each worker has a channel of its own, hence a socket, becomes a member of the job that it is assigned (idle:
+// none), and beats at the interval that it is asked for, all of them spread evenly over it, with every metric that a
+// worker's heartbeat may carry; it trains nothing. Nobody answers a heartbeat: one in kProbes is followed on the same
+// stream by the wish for a lease of a job that is none, which the core denies at once and in order, so that the denial
+// tells when the heartbeat has been through. PID is the coordinator's: its processor time and memory are read from
+// /proc. core: as many simulated workers, shared out over the jobs, which they train, if any; each heartbeat is one
+// step of the machine. There are no sockets, threads, contributions.
 #include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -129,7 +131,7 @@ class Tally {
     const Instant limit = clock.Now() + kLongestJoin;
     while (joined_ < workers && broken_.empty() && clock.Now() < limit) changed_.WaitFor(mutex_, Seconds(1));
     if (joined_ < workers) {
-      std::cerr << "bench_scale: " << joined_ << " of " << workers << " workers have joined the job"
+      std::cerr << "bench_scale: " << joined_ << " of " << workers << " workers have joined"
                 << (broken_.empty() ? "" : ": " + broken_.front()) << "\n";
       std::exit(1);
     }
@@ -165,7 +167,8 @@ class Tally {
 
 class Worker {
  public:
-  Worker(uint64_t index, uint64_t port, Tally& tally) : index_(index), tally_(tally) {
+  // `idle`: it has joined once it is welcomed.
+  Worker(uint64_t index, uint64_t port, bool idle, Tally& tally) : index_(index), idle_(idle), tally_(tally) {
     auto channel =
         MakeControlChannel({.address = absl::StrCat("127.0.0.1:", port)}, ChannelSecurity::PlaintextLoopback());
     ATOLL_CHECK(channel.ok(), std::string(channel.status().message()).c_str());
@@ -191,6 +194,7 @@ class Worker {
   Heartbeat NextHeartbeat() {
     Heartbeat heartbeat;
     heartbeat.sequence = ++sequence_;
+    if (job_.value.empty()) return heartbeat;
     heartbeat.job = job_;
     heartbeat.activity = WorkerActivity::kTraining;
     heartbeat.step = sequence_ * kStepsAHeartbeat;
@@ -202,8 +206,11 @@ class Worker {
     return heartbeat;
   }
   void Hear(const CoordinatorMessage& message) {
-    if (const auto* welcome = std::get_if<Welcome>(&message)) tally_.Welcomed(welcome->heartbeat_interval);
-    if (const auto* given = std::get_if<Assignment>(&message); given != nullptr && job_.value.empty()) {
+    if (const auto* welcome = std::get_if<Welcome>(&message)) {
+      tally_.Welcomed(welcome->heartbeat_interval);
+      if (idle_) tally_.Joined();
+    }
+    if (const auto* given = std::get_if<Assignment>(&message); given != nullptr && !idle_ && job_.value.empty()) {
       job_ = given->job;
       (void)stream_->Send(Ready{.job = job_, .step = 0, .applied = {}});
       tally_.Joined();
@@ -213,6 +220,7 @@ class Worker {
 
   const SystemClock clock_;
   const uint64_t index_;
+  const bool idle_;
   Tally& tally_;
   const std::vector<MetricSample> metrics_ = WorkerMetrics();
   std::shared_ptr<grpc::Channel> channel_;
@@ -234,13 +242,13 @@ void BeatFor(std::vector<std::unique_ptr<Worker>>& workers, Tally& tally, Durati
   }
 }
 
-nlohmann::json Streams(uint64_t port, uint64_t pid, uint64_t count, uint64_t rounds, Duration length) {
+nlohmann::json Streams(bool idle, uint64_t port, uint64_t pid, uint64_t count, uint64_t rounds, Duration length) {
   const SystemClock clock;
   Tally tally;
   const Usage before = UsageOf(pid);
   const Instant begin = clock.Now();
   std::vector<std::unique_ptr<Worker>> workers;
-  for (uint64_t i = 0; i < count; ++i) workers.push_back(std::make_unique<Worker>(i, port, tally));
+  for (uint64_t i = 0; i < count; ++i) workers.push_back(std::make_unique<Worker>(i, port, idle, tally));
   const Duration interval = tally.WaitForAll(count);
   const double joined = ToSeconds(clock.Now() - begin), join_cpu = UsageOf(pid).cpu_seconds - before.cpu_seconds;
   uint64_t next = 0;
@@ -371,9 +379,10 @@ int Run(const std::vector<std::string>& words) {
   for (size_t i = 1; i < words.size(); ++i) {
     if (!absl::SimpleAtoi(words[i], &numbers.emplace_back()) || (numbers.back() == 0 && i != 2)) return 2;
   }
-  if (words.size() == 6 && words[0] == "streams") {
+  if (words.size() == 6 && (words[0] == "streams" || words[0] == "idle")) {
     SilenceTransportLog();
-    std::cout << Streams(numbers[0], numbers[1], numbers[2], numbers[3], Seconds(static_cast<int64_t>(numbers[4])))
+    std::cout << Streams(words[0] == "idle", numbers[0], numbers[1], numbers[2], numbers[3],
+                         Seconds(static_cast<int64_t>(numbers[4])))
               << std::endl;
     return 0;
   }

@@ -21,7 +21,7 @@ def test(scene):
     before, memory = names(scene), coordinator.resident_mb()
     equal(set(before), {"a", "b"}, "who is there at first")
 
-    crowd = scene.start("crowd", [storm, "streams", coordinator.ports["control"], coordinator.pid, CROWD, 1, SECONDS])
+    crowd = scene.start("crowd", [storm, "idle", coordinator.ports["control"], coordinator.pid, CROWD, 1, SECONDS])
 
     def all_there():
         check_balance(scene.job("job"))
