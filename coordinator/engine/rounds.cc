@@ -133,8 +133,8 @@ absl::Status DataPlane::ReadInputs(const RoundKey& key, const std::vector<Contri
   Spread(contributions.size(), parts_.threads, [&](size_t first, size_t last) {
     for (size_t i = first; i < last; ++i) {
       auto bytes = parts_.rounds.ReadContribution(key, contributions[i].worker, std::move(inputs_[i]));
-      if (bytes.ok()) inputs_[i] = *std::move(bytes);
       read[i] = bytes.status();
+      if (bytes.ok()) inputs_[i] = *std::move(bytes);
     }
   });
   const auto failed = std::find_if(read.begin(), read.end(), [](const absl::Status& status) { return !status.ok(); });
