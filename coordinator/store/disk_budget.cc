@@ -10,42 +10,30 @@
 #include <system_error>
 #include <utility>
 
+#include "common/base/forwarded_files.h"
+
 namespace atl {
 namespace {
 
 constexpr uint64_t kBlockBytes = 512;  // in which stat counts what is set aside
 
-class BudgetedFiles : public Files {
+class BudgetedFiles : public ForwardedFiles {
  public:
   BudgetedFiles(std::unique_ptr<Files> files, std::string root, uint64_t budget_bytes)
-      : files_(std::move(files)), root_(std::move(root)), budget_bytes_(budget_bytes) {}
+      : ForwardedFiles(std::move(files)), root_(std::move(root)), budget_bytes_(budget_bytes) {}
 
-  absl::StatusOr<std::unique_ptr<File>> OpenForAppend(const std::string& path) override {
-    return files_->OpenForAppend(path);
-  }
   absl::Status WriteNewFile(const std::string& path, uint64_t bytes, const FillPiece& fill) override {
-    return files_->WriteNewFile(path, bytes, fill);
+    return inner().WriteNewFile(path, bytes, fill);
   }
-  absl::StatusOr<std::unique_ptr<File>> OpenForRead(const std::string& path) const override {
-    return files_->OpenForRead(path);
-  }
-  absl::Status Rename(const std::string& from, const std::string& to) override { return files_->Rename(from, to); }
-  absl::Status Remove(const std::string& path) override { return files_->Remove(path); }
-  absl::Status HardLink(const std::string& from, const std::string& to) override { return files_->HardLink(from, to); }
-  absl::Status MakeDirectory(const std::string& path) override { return files_->MakeDirectory(path); }
-  absl::Status SyncDirectory(const std::string& path) override { return files_->SyncDirectory(path); }
-  absl::StatusOr<std::vector<std::string>> List(const std::string& path) const override { return files_->List(path); }
-  bool Exists(const std::string& path) const override { return files_->Exists(path); }
 
   absl::StatusOr<Space> SpaceAt(const std::string& path) const override {
-    ATOLL_ASSIGN_OR_RETURN(const Space disk, files_->SpaceAt(path));
+    ATOLL_ASSIGN_OR_RETURN(const Space disk, inner().SpaceAt(path));
     ATOLL_ASSIGN_OR_RETURN(const uint64_t used, DiskUseBelow(root_));
     const uint64_t left = budget_bytes_ - std::min(budget_bytes_, used);
     return Space{std::min(disk.free_bytes, left), std::min(disk.total_bytes, budget_bytes_)};
   }
 
  private:
-  const std::unique_ptr<Files> files_;
   const std::string root_;
   const uint64_t budget_bytes_;
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "common/base/forwarded_files.h"
 #include "common/base/stop_wait.h"
 
 namespace atl {
@@ -52,35 +53,24 @@ class WatchedFile final : public File {
   uint64_t appended_ = 0;  // since the last flush
 };
 
-class WatchedFiles final : public Files {
+class WatchedFiles final : public ForwardedFiles {
  public:
-  WatchedFiles(std::unique_ptr<Files> files, FlushWatch& watch) : files_(std::move(files)), watch_(watch) {}
+  WatchedFiles(std::unique_ptr<Files> files, FlushWatch& watch) : ForwardedFiles(std::move(files)), watch_(watch) {}
 
   absl::StatusOr<std::unique_ptr<File>> OpenForAppend(const std::string& path) override {
-    ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<File> file, files_->OpenForAppend(path));
+    ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<File> file, inner().OpenForAppend(path));
     return std::make_unique<WatchedFile>(std::move(file), path, watch_);
   }
   absl::Status WriteNewFile(const std::string& path, uint64_t bytes, const FillPiece& fill) override {
     const FlushWatch::Flush flush(watch_, FlushKind::kWholeFile, path, bytes);
-    return files_->WriteNewFile(path, bytes, fill);
+    return inner().WriteNewFile(path, bytes, fill);
   }
-  absl::StatusOr<std::unique_ptr<File>> OpenForRead(const std::string& path) const override {
-    return files_->OpenForRead(path);
-  }
-  absl::Status Rename(const std::string& from, const std::string& to) override { return files_->Rename(from, to); }
-  absl::Status Remove(const std::string& path) override { return files_->Remove(path); }
-  absl::Status HardLink(const std::string& from, const std::string& to) override { return files_->HardLink(from, to); }
-  absl::Status MakeDirectory(const std::string& path) override { return files_->MakeDirectory(path); }
   absl::Status SyncDirectory(const std::string& path) override {
     const FlushWatch::Flush flush(watch_, FlushKind::kSync, path, 0);
-    return files_->SyncDirectory(path);
+    return inner().SyncDirectory(path);
   }
-  absl::StatusOr<std::vector<std::string>> List(const std::string& path) const override { return files_->List(path); }
-  bool Exists(const std::string& path) const override { return files_->Exists(path); }
-  absl::StatusOr<Space> SpaceAt(const std::string& path) const override { return files_->SpaceAt(path); }
 
  private:
-  const std::unique_ptr<Files> files_;
   FlushWatch& watch_;
 };
 

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "cli/progress_line.h"
+#include "common/base/forwarded_files.h"
 #include "common/base/random.h"
 #include "common/format/corpus_verify.h"
 #include "tests/unit/common/format/temp_dir.h"
@@ -20,24 +21,13 @@ using ::testing::Not;
 using ::testing::StartsWith;
 
 // Passes everything on, but the disk holds only so many more bytes.
-class SmallDisk final : public Files {
+class SmallDisk final : public ForwardedFiles {
  public:
-  explicit SmallDisk(uint64_t free_bytes) : free_bytes_(free_bytes) {}
+  explicit SmallDisk(uint64_t free_bytes) : ForwardedFiles(MakePosixFiles()), free_bytes_(free_bytes) {}
   absl::StatusOr<std::unique_ptr<File>> OpenForAppend(const std::string& path) override {
-    ATOLL_ASSIGN_OR_RETURN(auto file, real_->OpenForAppend(path));
+    ATOLL_ASSIGN_OR_RETURN(auto file, inner().OpenForAppend(path));
     return std::make_unique<Limited>(std::move(file), path, free_bytes_);
   }
-  absl::StatusOr<std::unique_ptr<File>> OpenForRead(const std::string& path) const override {
-    return real_->OpenForRead(path);
-  }
-  absl::Status Rename(const std::string& from, const std::string& to) override { return real_->Rename(from, to); }
-  absl::Status Remove(const std::string& path) override { return real_->Remove(path); }
-  absl::Status HardLink(const std::string& from, const std::string& to) override { return real_->HardLink(from, to); }
-  absl::Status MakeDirectory(const std::string& path) override { return real_->MakeDirectory(path); }
-  absl::Status SyncDirectory(const std::string& path) override { return real_->SyncDirectory(path); }
-  absl::StatusOr<std::vector<std::string>> List(const std::string& path) const override { return real_->List(path); }
-  bool Exists(const std::string& path) const override { return real_->Exists(path); }
-  absl::StatusOr<Space> SpaceAt(const std::string& path) const override { return real_->SpaceAt(path); }
 
  private:
   class Limited final : public File {
@@ -61,7 +51,6 @@ class SmallDisk final : public Files {
     std::string path_;
     uint64_t& free_bytes_;
   };
-  std::unique_ptr<Files> real_ = MakePosixFiles();
   uint64_t free_bytes_;
 };
 

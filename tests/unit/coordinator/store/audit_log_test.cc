@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/forwarded_files.h"
 #include "coordinator/audit/trail_checks.h"
 #include "tests/unit/coordinator/store/sim_disk.h"
 
@@ -135,27 +136,16 @@ TEST_F(AuditLogTest, OfAFileWithoutAWholeLineNothingStays) {
 }
 
 // Files that count what is read of them.
-class CountingFiles : public Files {
+class CountingFiles : public ForwardedFiles {
  public:
-  explicit CountingFiles(Files& files) : files_(files) {}
+  explicit CountingFiles(Files& files) : ForwardedFiles({std::shared_ptr<Files>(), &files}) {}
   uint64_t read_bytes() const { return read_bytes_; }
 
-  absl::StatusOr<std::unique_ptr<File>> OpenForAppend(const std::string& path) override {
-    return files_.OpenForAppend(path);
-  }
   absl::StatusOr<std::unique_ptr<File>> OpenForRead(const std::string& path) const override {
-    auto file = files_.OpenForRead(path);
+    auto file = inner().OpenForRead(path);
     if (!file.ok()) return file.status();
     return std::make_unique<Counted>(*std::move(file), read_bytes_);
   }
-  absl::Status Rename(const std::string& from, const std::string& to) override { return files_.Rename(from, to); }
-  absl::Status Remove(const std::string& path) override { return files_.Remove(path); }
-  absl::Status HardLink(const std::string& from, const std::string& to) override { return files_.HardLink(from, to); }
-  absl::Status MakeDirectory(const std::string& path) override { return files_.MakeDirectory(path); }
-  absl::Status SyncDirectory(const std::string& path) override { return files_.SyncDirectory(path); }
-  absl::StatusOr<std::vector<std::string>> List(const std::string& path) const override { return files_.List(path); }
-  bool Exists(const std::string& path) const override { return files_.Exists(path); }
-  absl::StatusOr<Space> SpaceAt(const std::string& path) const override { return files_.SpaceAt(path); }
 
  private:
   class Counted : public File {
@@ -175,7 +165,6 @@ class CountingFiles : public Files {
     uint64_t& bytes_;
   };
 
-  Files& files_;
   mutable uint64_t read_bytes_ = 0;
 };
 

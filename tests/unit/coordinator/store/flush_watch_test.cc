@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/forwarded_files.h"
 #include "coordinator/store/memory_ledger.h"
 #include "tests/unit/coordinator/store/sim_disk.h"
 
@@ -16,28 +17,21 @@ namespace {
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 // A disk whose flushes do what a test wants of them.
-class DiskThatHangs final : public Files {
+class DiskThatHangs final : public ForwardedFiles {
  public:
-  explicit DiskThatHangs(std::function<void()> hang) : hang_(std::move(hang)) { (void)disk_.MakeDirectory("state"); }
+  explicit DiskThatHangs(std::function<void()> hang)
+      : ForwardedFiles(std::make_shared<SimDisk>()), hang_(std::move(hang)) {
+    (void)MakeDirectory("state");
+  }
 
   absl::StatusOr<std::unique_ptr<File>> OpenForAppend(const std::string& path) override {
-    ATOLL_ASSIGN_OR_RETURN(auto file, disk_.OpenForAppend(path));
+    ATOLL_ASSIGN_OR_RETURN(auto file, inner().OpenForAppend(path));
     return std::make_unique<Hanging>(std::move(file), hang_);
   }
-  absl::StatusOr<std::unique_ptr<File>> OpenForRead(const std::string& path) const override {
-    return disk_.OpenForRead(path);
-  }
-  absl::Status Rename(const std::string& from, const std::string& to) override { return disk_.Rename(from, to); }
-  absl::Status Remove(const std::string& path) override { return disk_.Remove(path); }
-  absl::Status HardLink(const std::string& from, const std::string& to) override { return disk_.HardLink(from, to); }
-  absl::Status MakeDirectory(const std::string& path) override { return disk_.MakeDirectory(path); }
   absl::Status SyncDirectory(const std::string& path) override {
     hang_();
-    return disk_.SyncDirectory(path);
+    return inner().SyncDirectory(path);
   }
-  absl::StatusOr<std::vector<std::string>> List(const std::string& path) const override { return disk_.List(path); }
-  bool Exists(const std::string& path) const override { return disk_.Exists(path); }
-  absl::StatusOr<Space> SpaceAt(const std::string& path) const override { return disk_.SpaceAt(path); }
 
  private:
   class Hanging final : public File {
@@ -57,7 +51,6 @@ class DiskThatHangs final : public Files {
     const std::function<void()>& hang_;
   };
 
-  SimDisk disk_;
   const std::function<void()> hang_;
 };
 
