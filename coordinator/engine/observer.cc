@@ -130,22 +130,29 @@ void Observer::WriteFromLedger(const RoundRecord& record, bool newest) {
   const double loss = MeanLoss(record);
   JobNote note = RoundCommittedNote(record);
   note.fields.merge(MergeFields(record, loss));
-  note.fields[kFromLedgerField] = "true";
-  EventLine line{.revision = 0,
-                 .wall_nanos = record.wall_nanos,
-                 .kind = std::move(note.kind),
-                 .text = std::move(note.text),
-                 .fields = std::move(note.fields)};
-  JobHistory& history = history_.Of(record.job);
   if (newest && !record.contributions.empty()) {  // a curve goes forward only
-    history.last_loss = loss;
+    history_.Of(record.job).last_loss = loss;
     history_.AddPoint(record.job, kLossCurve, {record.clock_step, record.wall_nanos, loss});
     pending_points_[record.job].push_back({kLossCurve, record.clock_step, loss});
   }
+  AddFromLedger(std::move(note), record.wall_nanos);
+}
+
+void Observer::AddFromLedger(JobNote note, int64_t wall_nanos) {
+  note.fields[kFromLedgerField] = "true";
+  Add(note.job, {.revision = 0,
+                 .wall_nanos = wall_nanos,
+                 .kind = std::move(note.kind),
+                 .text = std::move(note.text),
+                 .fields = std::move(note.fields)});
+}
+
+void Observer::Add(const JobId& job, EventLine line) {
+  const JobHistory& history = history_.Of(job);
   line.fields[kUploadedField] = absl::StrCat(history.uploaded_total);
   line.fields[kDownloadedField] = absl::StrCat(history.downloaded_total);
-  line.revision = history_.AddEvent(record.job, line);
-  Write(record.job, line);
+  line.revision = history_.AddEvent(job, line);
+  Write(job, line);
 }
 
 void Observer::Connected(ConnectionId connection, const WorkerId& worker) {
@@ -290,14 +297,10 @@ void Observer::Note(const JobNote& note) {
     line.fields.merge(evaluation_fields_[note.job].front());
     evaluation_fields_[note.job].pop_front();
   }
-  const JobHistory& history = history_.Of(note.job);
-  line.fields[kUploadedField] = absl::StrCat(history.uploaded_total);
-  line.fields[kDownloadedField] = absl::StrCat(history.downloaded_total);
   if (const char* outcome = ScreenOutcome(note.kind))
     metrics_.Add(Metric::kContributionsScreened, 1, {note.job.value, outcome});
   log_.Info(note.kind, {{"job", note.job.value}, {"text", note.text}});
-  line.revision = history_.AddEvent(note.job, line);
-  Write(note.job, line);
+  Add(note.job, std::move(line));
   if (note.kind != kRoundCommitted) return;
   for (const JobNote& warning : std::exchange(warnings_[note.job], {})) Note(warning);
 }

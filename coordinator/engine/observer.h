@@ -84,6 +84,10 @@ class Observer {
   // The accounts that have grown since the job's line before.
   std::vector<LoggedTransfer> TransfersToLog(const JobId& job);
   void Write(const JobId& job, const EventLine& line);
+  // Into the history and the log, with what the job has moved so far.
+  void Add(const JobId& job, EventLine line);
+  // The same of what the ledger knows and the log lacks.
+  void AddFromLedger(JobNote note, int64_t wall_nanos);
   void PublishAge(const WorkerView& worker);
 
   struct Moved {

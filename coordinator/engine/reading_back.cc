@@ -74,18 +74,7 @@ void Observer::Recover(const RecoveredState& recovered, const Ledger& ledger,
 
 // By which the next start knows that nothing more is lacking.
 void Observer::WriteMissingEnd(const JobRecord& job) {
-  JobNote note = StateNote(job.job, job.state, job.reason);
-  note.fields[kFromLedgerField] = "true";
-  EventLine line{.revision = 0,
-                 .wall_nanos = job.end_wall_nanos,
-                 .kind = std::move(note.kind),
-                 .text = std::move(note.text),
-                 .fields = std::move(note.fields)};
-  const JobHistory& history = history_.Of(job.job);
-  line.fields[kUploadedField] = absl::StrCat(history.uploaded_total);
-  line.fields[kDownloadedField] = absl::StrCat(history.downloaded_total);
-  line.revision = history_.AddEvent(job.job, line);
-  Write(job.job, line);
+  AddFromLedger(StateNote(job.job, job.state, job.reason), job.end_wall_nanos);
 }
 
 // A log that tells of the end lacks nothing that came before: lines are written in their order.
