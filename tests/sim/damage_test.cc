@@ -288,18 +288,23 @@ TEST(CutSegment, StopsTheJobThatNeedsItUntilItIsMended) {
   ExpectRunsToItsEnd(h);
 }
 
-// Behind a snapshot nothing is recomputed from it: the job goes on, and its log says what is lost.
-TEST(CutSegment, IsToldWhereNothingNeedsIt) {
-  Harness h;
+// Two workers train a job of so many steps, which keeps its contributions, up to that version.
+void KeepRounds(Harness& h, uint64_t steps, uint64_t version) {
   JobSpec spec = SmallJob(kJob);
-  spec.stop.inner_steps = 120;
+  spec.stop.inner_steps = steps;
   spec.checkpoint.every_rounds = 2;
   spec.checkpoint.keep_contributions = true;
   h.StartCoordinator();
   ASSERT_TRUE(h.Submit(spec).ok());
   h.StartWorker("a");
   h.StartWorker("b");
-  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 4; }));
+  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= version; }));
+}
+
+// Behind a snapshot nothing is recomputed from it: the job goes on, and its log says what is lost.
+TEST(CutSegment, IsToldWhereNothingNeedsIt) {
+  Harness h;
+  ASSERT_NO_FATAL_FAILURE(KeepRounds(h, 120, 4));
   h.KillCoordinator();
   const std::string path = CutCommitted(h, 1, 1);
   const std::vector<std::byte> cut = h.files().Content(path);
@@ -317,15 +322,7 @@ TEST(CutSegment, IsToldWhereNothingNeedsIt) {
 // A start does not last longer the more rounds are kept.
 TEST(CutSegment, IsLookedForAmongTheNewestRounds) {
   Harness h;
-  JobSpec spec = SmallJob(kJob);
-  spec.stop.inner_steps = 100'000;
-  spec.checkpoint.every_rounds = 2;
-  spec.checkpoint.keep_contributions = true;
-  h.StartCoordinator();
-  ASSERT_TRUE(h.Submit(spec).ok());
-  h.StartWorker("a");
-  h.StartWorker("b");
-  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= kRoundsCheckedAtStart + 10; }));
+  ASSERT_NO_FATAL_FAILURE(KeepRounds(h, 100'000, kRoundsCheckedAtStart + 10));
   const uint64_t head = h.VersionOf(kJob).value;
   h.KillCoordinator();
   const std::string old = CutCommitted(h, 1, 1), newer = CutCommitted(h, head - 8, 1);
@@ -352,15 +349,7 @@ TEST(UnflushedUpdate, IsFlushedByTheStartThatFindsIt) {
   for (uint64_t call = 0; !met; ++call) {
     SCOPED_TRACE(call);
     Harness h;
-    JobSpec spec = SmallJob(kJob);
-    spec.stop.inner_steps = 160;
-    spec.checkpoint.every_rounds = 2;
-    spec.checkpoint.keep_contributions = true;
-    h.StartCoordinator();
-    ASSERT_TRUE(h.Submit(spec).ok());
-    h.StartWorker("a");
-    h.StartWorker("b");
-    ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 3; }));
+    ASSERT_NO_FATAL_FAILURE(KeepRounds(h, 160, 3));
     h.files().FailAt(call, DiskFault::kKilledBefore);
     ASSERT_TRUE(h.RunUntil([&] { return h.files().met(); }, Seconds(100))) << "no flush of an update was met";
     uint64_t reached = 0;
