@@ -33,7 +33,7 @@ absl::Status CheckDigest(const UpdateReader& update, const std::string& path) {
 }  // namespace
 
 UpdateReader::UpdateReader(std::shared_ptr<File> file, UpdateInfo info, uint64_t file_offset)
-    : file_(std::move(file)), info_(std::move(info)), file_offset_(file_offset) {}
+    : file_(std::move(file)), info_(info), file_offset_(file_offset) {}
 UpdateReader::~UpdateReader() { file_->LetGo(); }
 
 absl::Status UpdateReader::ReadAt(uint64_t offset, std::span<std::byte> out) const {
