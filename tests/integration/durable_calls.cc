@@ -22,7 +22,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <climits>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdlib>
@@ -35,7 +34,9 @@
 
 namespace {
 
+using atl::preload::LinkTarget;
 using atl::preload::Needed;
+using atl::preload::PathOf;
 using atl::preload::Real;
 
 uint64_t Number(const char* name, uint64_t otherwise) {
@@ -122,14 +123,8 @@ class Calls {
   std::string full_path_;  // the next write to it finds no room
 };
 
-std::string LinkTarget(const std::string& link) {
-  char target[PATH_MAX];
-  const ssize_t n = readlink(link.c_str(), target, sizeof target);
-  return n > 0 ? std::string(target, static_cast<size_t>(n)) : "";
-}
-
-// Empty when it is no file below the directory. One without a name ends in " (deleted)".
-std::string Below(int fd) { return Calls::Of().Below(LinkTarget("/proc/self/fd/" + std::to_string(fd))); }
+// Empty when it is no file below the directory.
+std::string Below(int fd) { return Calls::Of().Below(PathOf(fd)); }
 
 std::string Below(int directory, const char* path) {
   if (path[0] == '/') return Calls::Of().Below(path);

@@ -3,8 +3,12 @@
 #define ATOLL_TESTS_INTEGRATION_PRELOAD_H_
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <climits>
 #include <cstdlib>
 #include <string>
 
@@ -39,6 +43,25 @@ inline std::string Needed(const char* name) {
   if (value == nullptr) std::abort();
   return value;
 }
+
+// What a test and the library tell each other: the file that the environment names, mapped for both.
+template <typename Page>
+Page& SharedPage(const char* name) {
+  const int fd = open(Needed(name).c_str(), O_RDWR | O_CLOEXEC);
+  void* there = fd < 0 ? MAP_FAILED : mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (there == MAP_FAILED) std::abort();
+  return *static_cast<Page*>(there);
+}
+
+// Where a symbolic link points; empty when it is none.
+inline std::string LinkTarget(const std::string& link) {
+  char target[PATH_MAX];
+  const ssize_t n = readlink(link.c_str(), target, sizeof target);
+  return n > 0 ? std::string(target, static_cast<size_t>(n)) : "";
+}
+
+// Absolute, its links resolved; empty where there is none. One without a name ends in " (deleted)".
+inline std::string PathOf(int fd) { return LinkTarget("/proc/self/fd/" + std::to_string(fd)); }
 
 }  // namespace atl::preload
 

@@ -4,14 +4,11 @@
 // any time, then how many calls were delayed and for how long in all, in nanoseconds, which it may read. How long a
 // call is delayed comes from SLOW_DISK_SEED and the number of the call. Calls wait side by side, as in a drive with a
 // queue. Sockets and other files are left alone.
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
-#include <climits>
 #include <cstdint>
 #include <cstdlib>
 #include <ctime>
@@ -22,7 +19,9 @@
 namespace {
 
 using atl::preload::Needed;
+using atl::preload::PathOf;
 using atl::preload::Real;
+using atl::preload::SharedPage;
 
 constexpr uint64_t kSecond_ns = 1'000'000'000;
 
@@ -31,20 +30,13 @@ struct Page {
 };
 
 Page& Told() {
-  static Page* const page = [] {
-    const int fd = open(Needed("SLOW_DISK_FILE").c_str(), O_RDWR | O_CLOEXEC);
-    void* there = fd < 0 ? MAP_FAILED : mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (there == MAP_FAILED) std::abort();
-    return static_cast<Page*>(there);
-  }();
-  return *page;
+  static Page& page = SharedPage<Page>("SLOW_DISK_FILE");
+  return page;
 }
 
 bool IsBelow(int fd) {
   static const std::string below = Needed("SLOW_DISK_BELOW") + "/";
-  char target[PATH_MAX];
-  const ssize_t n = readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), target, sizeof target);
-  return n > 0 && std::string(target, static_cast<size_t>(n)).starts_with(below);
+  return PathOf(fd).starts_with(below);
 }
 
 // A number of 64 bits for each call (splitmix64).
