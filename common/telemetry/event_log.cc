@@ -39,12 +39,12 @@ class FileEventLog final : public EventLog {
     std::unique_ptr<File>& file = open_[event.job];
     if (file == nullptr) {
       auto opened = files_.OpenForAppend(PathOf(event.job));
-      if (!opened.ok()) {
+      const absl::Status ended = opened.ok() ? EndTornLine(**opened) : opened.status();
+      if (!ended.ok()) {
         open_.erase(event.job);
-        return opened.status();
+        return ended;
       }
       file = *std::move(opened);
-      ATOLL_RETURN_IF_ERROR(EndTornLine(*file));
     }
     ATOLL_ASSIGN_OR_RETURN(const uint64_t before, file->Size());
     const std::string line = EventToJson(event) + "\n";

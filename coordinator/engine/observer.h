@@ -75,6 +75,7 @@ class Observer {
   // The end of it, with a line that says so: the job has reached `state`. False where it does not, and nothing is
   // taken.
   bool ReadEnd(const JobId& job, const std::string& state);
+  void WarnUnread(const JobId& job, const absl::Status& why) const;
   void WriteMissing(const RecoveredJob& job, const LoggedVersions& logged, const Ledger& ledger);
   void WriteFromLedger(const RoundRecord& record, bool newest);
   void WriteMissingEnd(const JobRecord& job);  // the line that says it

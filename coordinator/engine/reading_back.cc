@@ -64,7 +64,7 @@ void Observer::Recover(const RecoveredState& recovered, const Ledger& ledger,
     RecoverTimes(job);
     if (HasEnded(job.job.state) && ReadEnd(job.job.job, NameOf(job.job.state))) continue;
     const Past past = ReadLog(job.job.job);
-    WriteMissing(job, past.logged, ledger);
+    if (past.whole) WriteMissing(job, past.logged, ledger);
     if (HasEnded(job.job.state) && past.whole && past.state != NameOf(job.job.state)) WriteMissingEnd(job.job);
     // The line of a rollback may be what a crash took.
     if (job.job.epoch > 0 && job.job.state == JobState::kPaused) DropPointsAfter(job.job.job, job.clock_step);
@@ -82,6 +82,7 @@ bool Observer::ReadEnd(const JobId& job, const std::string& state) {
   for (const uint64_t bytes : kEndsBytes) {
     Past past(job);
     const auto all = events_.ReadEnd(job, bytes, [&past](const LoggedEvent& event) { past.Take(event); });
+    if (!all.ok() && state.empty()) WarnUnread(job, all.status());
     if (!all.ok() || (*all && !state.empty())) return false;  // read as that of an unfinished one, and completed
     if (past.state != state) continue;
     // One that has none there may have none at all.
@@ -93,11 +94,14 @@ bool Observer::ReadEnd(const JobId& job, const std::string& state) {
   return false;
 }
 
+void Observer::WarnUnread(const JobId& job, const absl::Status& why) const {
+  log_.Warn("event log not read", {{"job", job.value}, {"reason", std::string(why.message())}});
+}
+
 Observer::Past Observer::ReadLog(const JobId& job) {
   Past past(job);
   const auto read = events_.Read(job, [&past](const LoggedEvent& event) { past.Take(event); });
-  if (!read.ok())
-    log_.Warn("event log not read", {{"job", job.value}, {"reason", std::string(read.status().message())}});
+  if (!read.ok()) WarnUnread(job, read.status());
   past.whole = read.ok();
   history_.Adopt(job, std::move(past.history));
   return past;
@@ -117,7 +121,7 @@ void Observer::WithPast(const JobId& job, std::function<void()> then) {
             history_.Adopt(past->job, std::move(past->history));
             history_.Bound();
           } else {
-            log_.Warn("event log not read", {{"job", past->job.value}, {"reason", std::string(why.message())}});
+            WarnUnread(past->job, why);
           }
           const auto waiting = unread_.extract(past->job);
           for (const std::function<void()>& each : waiting.mapped()) each();

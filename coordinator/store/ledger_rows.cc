@@ -1,9 +1,15 @@
 #include "coordinator/store/ledger_rows.h"
 
+#include <sqlite3.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
 #include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 
 namespace atl {
 namespace {
@@ -28,6 +34,16 @@ absl::StatusOr<std::string> Sum(const Database& database, const std::string& tab
                          Texts(database, absl::StrCat("SELECT name FROM pragma_table_info('", table,
                                                       "') WHERE name <> 'crc' ORDER BY cid")));
   return absl::StrCat("row_crc(", absl::StrJoin(columns, ","), ")");
+}
+
+// What SQLite's check says of a page ends in the code of what befell it, which may be the disk and not the page.
+bool IsOfAReadThatFailed(std::string_view told) {
+  constexpr std::string_view kCode = "error code=";
+  const size_t at = told.find(kCode);
+  int code = 0;
+  if (at == told.npos) return false;
+  std::from_chars(told.data() + at + kCode.size(), told.data() + told.size(), code);
+  return (code & 0xff) == SQLITE_IOERR;
 }
 
 absl::Status CheckTable(const Database& database, const std::string& table) {
@@ -72,8 +88,13 @@ absl::Status SealRows(Database& database) {
 absl::Status CheckRows(Database& database) {
   ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> pages, Texts(database, "PRAGMA quick_check(1)"));
   if (pages.size() != 1 || pages[0] != "ok") {
-    return absl::DataLossError(absl::StrCat("the ledger ", database.path(), " is damaged (", absl::StrJoin(pages, "; "),
-                                            "): restore the directory from a copy"));
+    const std::string told = absl::StrReplaceAll(absl::StrJoin(pages, "; "), {{"\n", " "}});
+    if (IsOfAReadThatFailed(told)) {
+      return absl::InternalError(
+          absl::StrCat("the ledger ", database.path(), " cannot be read (", told, "): ", std::strerror(EIO)));
+    }
+    return absl::DataLossError(
+        absl::StrCat("the ledger ", database.path(), " is damaged (", told, "): restore the directory from a copy"));
   }
   ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> tables, TableNames(database));
   for (const std::string& table : tables) ATOLL_RETURN_IF_ERROR(CheckTable(database, table));

@@ -88,7 +88,8 @@ absl::Status WriteTemporary(Files& files, const std::string& path, const std::st
 
 absl::StatusOr<SnapshotHeader> ReadHeader(const File& file, const std::string& path) {
   std::string page(kDataOffset, '\0');
-  if (!file.ReadAt(0, std::as_writable_bytes(std::span(page))).ok()) return Damaged(path, "it ends inside its header");
+  if (absl::Status read = file.ReadAt(0, std::as_writable_bytes(std::span(page))); !read.ok())
+    return absl::IsOutOfRange(read) ? Damaged(path, "it ends inside its header") : read;
   if (std::memcmp(page.data(), kMagic.data(), kMagic.size()) != 0)
     return Damaged(path, "it does not begin as a snapshot does");
   std::array<uint32_t, 2> numbers{};

@@ -55,7 +55,8 @@ Database::~Database() { sqlite3_close(db_); }
 
 int Database::CauseOf(int code) const {
   if ((code & 0xff) == SQLITE_FULL) return ENOSPC;
-  if ((code & 0xff) != SQLITE_IOERR || db_ == nullptr) return 0;
+  // A page that cannot be read may be told as one that is malformed.
+  if (((code & 0xff) != SQLITE_IOERR && (code & 0xff) != SQLITE_CORRUPT) || db_ == nullptr) return 0;
   // "disk I/O error" is all that SQLite says of a flush that finds no room, or of a file that may not grow. Of a commit
   // that fails the connection does not know the cause (SQLite 3.40), but the file: log or journal, else the database.
   int cause = sqlite3_system_errno(db_);
@@ -85,7 +86,9 @@ absl::Status Database::Error(int code) const {
                                                         " is in use by another coordinator: stop that one, or choose "
                                                         "another directory"));
     case SQLITE_CORRUPT:
-    case SQLITE_NOTADB: return absl::DataLossError(absl::StrCat(text, ": restore the directory from a copy"));
+    case SQLITE_NOTADB:
+      if (cause != 0) return absl::InternalError(text);
+      return absl::DataLossError(absl::StrCat(text, ": restore the directory from a copy"));
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
     case SQLITE_READONLY: return absl::PermissionDeniedError(text);

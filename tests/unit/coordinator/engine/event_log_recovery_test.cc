@@ -247,6 +247,39 @@ TEST_F(EventLogRecovery, TheTimeThatIsLeftIsToldFromTheFirstRoundOn) {
   EXPECT_DOUBLE_EQ(left_at(200, 1020, 2), 20);
 }
 
+// What is in it is not known, so nothing is known to be missing.
+TEST_F(EventLogRecovery, NothingIsWrittenAgainIntoALogThatCannotBeRead) {
+  for (uint64_t version = 1; version <= 3; ++version) Commit(Round(0, version));
+  Log(1, 0, 1);
+  Log(2, 0, 2);
+  disk_.files.FailReads("/events/");
+  { SmallCoordinator c(disk_, clock_); }
+  disk_.files.FailReads("");
+  const auto log = *EventLog::Open(disk_.files, {.directory = "/state/events"});
+  size_t lines = 0;
+  ASSERT_TRUE(log->Read(kJob, [&lines](const LoggedEvent&) { ++lines; }).ok());
+  EXPECT_EQ(lines, 2u);
+  SmallCoordinator again(disk_, clock_);
+  EXPECT_EQ(Merges(again), (Counts{{{"0", "1"}, 1}, {{"0", "2"}, 1}, {{"0", "3"}, 1}}));
+}
+
+// Whether its last line is whole is asked again before the next one.
+TEST_F(EventLogRecovery, ALogThatCouldNotBeReadAtFirstLosesNoMoreThanItsTornLine) {
+  Log(1, 0, 1);
+  const std::string path = "/state/events/tiny.jsonl";
+  disk_.files.At(path).resize(disk_.files.At(path).size() - 10);
+  const auto log = *EventLog::Open(disk_.files, {.directory = "/state/events"});
+  const LoggedEvent line{kJob, 2, 5, "worker joined", "", {}, {}, {}};
+  disk_.files.FailReads("/events/");
+  EXPECT_FALSE(log->Append(line).ok());
+  disk_.files.FailReads("");
+  ASSERT_TRUE(log->Append(line).ok());
+  size_t lines = 0;
+  const auto skipped = log->Read(kJob, [&lines](const LoggedEvent&) { ++lines; });
+  EXPECT_EQ(lines, 1u);
+  EXPECT_EQ(skipped.value_or(0), 1u);
+}
+
 TEST_F(EventLogRecovery, ALogThatIsGoneComesBackWhole) {
   for (uint64_t version = 1; version <= 4; ++version) Commit(Round(0, version));
   SmallCoordinator c(disk_, clock_);

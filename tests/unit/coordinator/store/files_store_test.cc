@@ -70,6 +70,17 @@ TEST_F(SnapshotStoreTest, EveryFlippedByteIsFound) {
   EXPECT_EQ(store_.Load(KeyAt(4), kLayout).status().code(), absl::StatusCode::kDataLoss);
 }
 
+// Nobody is sent to a backup for it.
+TEST_F(SnapshotStoreTest, AReadThatFailsIsNotToldAsDamage) {
+  ASSERT_EQ(Write(4), absl::OkStatus());
+  disk_.FailReads("/snapshots/");
+  const absl::Status read = store_.Load(KeyAt(4), kLayout).status();
+  EXPECT_EQ(read.code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(read.message(), "read " + directory_.SnapshotPath(KeyAt(4)) + ": Input/output error");
+  disk_.FailReads("");
+  EXPECT_TRUE(store_.Load(KeyAt(4), kLayout).ok());
+}
+
 TEST_F(SnapshotStoreTest, AFailureAtAnyCallLeavesTheOldOne) {
   ASSERT_EQ(Write(1), absl::OkStatus());
   const int before = disk_.calls();

@@ -30,6 +30,8 @@ class SimDisk final : public Files {
     fault_ = fault;
     forever_ = forever;
   }
+  // Reads of files with this text in their path fail until it is empty.
+  void FailReads(std::string text) { unread_ = std::move(text); }
   int calls() const { return calls_; }
   // The power fails: what was not flushed is gone.
   void Crash() {
@@ -127,6 +129,8 @@ class SimDisk final : public Files {
       return absl::OkStatus();
     }
     absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
+      if (!disk_.unread_.empty() && path_.find(disk_.unread_) != std::string::npos)
+        return absl::InternalError("read " + path_ + ": Input/output error");
       if (offset > inode_->now.size() || out.size() > inode_->now.size() - offset) return absl::OutOfRangeError(path_);
       std::copy_n(inode_->now.begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
       return absl::OkStatus();
@@ -165,6 +169,7 @@ class SimDisk final : public Files {
   int calls_ = 0, countdown_ = -1;
   Fault fault_ = Fault::kNone, last_ = Fault::kNone;
   bool forever_ = false;
+  std::string unread_;
 };
 
 }  // namespace atl
