@@ -22,6 +22,12 @@ target_link_libraries(slow_disk PRIVATE ${CMAKE_DL_LIBS})
 target_include_directories(slow_disk PRIVATE ${PROJECT_SOURCE_DIR})
 set_target_properties(slow_disk PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
 
+# A disk whose reads failing_reads.py lets fail.
+add_library(failing_reads MODULE failing_reads.cc)
+target_link_libraries(failing_reads PRIVATE ${CMAKE_DL_LIBS})
+target_include_directories(failing_reads PRIVATE ${PROJECT_SOURCE_DIR})
+set_target_properties(failing_reads PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+
 # What crash_points.py hears of the coordinator's disk, and how it breaks it.
 add_library(durable_calls MODULE durable_calls.cc)
 target_link_libraries(durable_calls PRIVATE ${CMAKE_DL_LIBS})
@@ -50,6 +56,8 @@ atoll_program_test(bad_input_run 240)
 atoll_program_test(damaged_state 240)
 atoll_program_test(full_disk 240)
 atoll_program_test(slow_disk 240)
+atoll_program_test(failing_reads 300)
+atoll_program_test(faulty_wires 420)
 atoll_program_test(disk_budget 240)
 atoll_program_test(streamed_data 240)
 atoll_program_test(job_control 300)

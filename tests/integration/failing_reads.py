@@ -1,0 +1,132 @@
+"""F18: reads of a real coordinator's disk that fail with EIO (failing_reads.cc). When a contribution cannot be read back, its job pauses with the
+reason and another job goes on. When what a joining worker fetches cannot be read, it asks again until it can, and nobody else notices. Each
+read of a start fails in turn: it ends with a sentence that names the file, or starts and says what it could not read; nothing is changed by it,
+and the next start finds all that was there."""
+import struct
+
+from atoll_harness import BIN, Skip, check, equal, main, number, wait_for
+
+ENDLESS = 1_000_000
+TEXT_BYTES = 224
+MANY = 1 << 62
+STARTS = 60  # at most, spread over all reads of a start
+REASON = "Input/output error"
+
+
+class Disk:
+    """The disk of whoever is started with `environment`."""
+
+    def __init__(self, scene):
+        self.path = scene.path("failing-reads")
+        self.environment = {"LD_PRELOAD": str(BIN / "libfailing_reads.so"), "FAILING_READS_FILE": str(self.path)}
+        self.path.write_bytes(bytes(32 + TEXT_BYTES))
+
+    def fail(self, text, after=0, times=MANY):
+        """Of files with `text` in their path: `after` reads pass, then `times` fail."""
+        self._write(0, 0, 0, 0, text)
+        self._write(after, times, 0, 0, text)
+
+    def mend(self):
+        self._write(0, 0, 0, 0, "")
+
+    def _write(self, *numbers_and_text):
+        *numbers, text = numbers_and_text
+        with open(self.path, "r+b") as file:  # in place: the process has it mapped
+            file.write(struct.pack(f"<QQQQ{TEXT_BYTES}s", *numbers, text.encode()))
+
+    def passed(self):
+        return struct.unpack_from("<Q", self.path.read_bytes(), 16)[0]
+
+    def failed(self):
+        return struct.unpack_from("<Q", self.path.read_bytes(), 24)[0]
+
+
+def submit(scene, name, most):
+    scene.submit(name, scene.path("data") / "text" / "manifest.json", steps=100_000, inner_steps=20, workers={"min": 1, "max": most, "planned": 1},
+                 checkpoint={"every_rounds": 10, "keep_contributions": True})
+
+
+def pause_for_what_is_not_read(scene, disk, coordinator, workers):
+    """The job whose contribution cannot be read waits for an operator; with the disk whole again it goes on where it was."""
+    disk.fail("/jobs/hurt/rounds/")
+    job = scene.wait_job("hurt", lambda job: job["state"] == "JOB_STATE_PAUSED", "the pause", alive=[coordinator, *workers])
+    check(REASON in job["reason"] and "/jobs/hurt/rounds/" in job["reason"], f"the reason is {job['reason']!r}")
+    print("paused:", job["reason"])
+    other = number(scene.job("other"), "round")
+    scene.wait_round("other", other + 3, alive=[coordinator, *workers])
+    disk.mend()
+    scene.atoll("job", "resume", "hurt")
+    scene.wait_round("hurt", number(job, "round") + 3, alive=[coordinator, *workers])
+
+
+def join_over_a_disk_that_fails(scene, disk, coordinator, workers):
+    disk.fail("/jobs/hurt/snapshots/")
+    joiner = scene.worker("joiner", coordinator, "--data-root", scene.path("data"))
+    wait_for("downloads of the joiner to fail", lambda: disk.failed() >= 3, 60, [coordinator, *workers, joiner])
+    check(number(scene.job("hurt"), "round") > 0, "it is gone")
+    disk.mend()
+    scene.wait_job("hurt", lambda job: number(job, "workers_participating") == 2, "the joiner in a round", alive=[coordinator, *workers, joiner])
+    return joiner
+
+
+def told(scene):
+    return {name: (job["state"], job["round"], job["ledger"], [(f["version"], f["content_hash"]) for f in job["fragments"]])
+            for name in ("hurt", "other") for job in [scene.job(name)]}
+
+
+def start_with(scene, disk, coordinator, after):
+    """A start of which the read behind the first `after` fails. Whether that read came before it was ready."""
+    disk.fail(f"{scene.path('state').resolve()}/", after=after, times=1)
+    started = scene.launch_coordinator("--data-root", scene.path("data"), ports=coordinator.ports, **disk.environment)
+    wait_for("a start or its end", lambda: started.ports_file.exists() or started.popen.poll() is not None, 60)
+    reached = disk.failed() == 1
+    if started.popen.poll() is None:
+        said = started.log() + " ".join(scene.job(name).get("reason", "") for name in ("hurt", "other"))
+        equal(started.terminate(), 0, "the end of a coordinator that started")
+    else:
+        said = started.log().splitlines()[-1]
+        equal(started.popen.returncode, 1, f"the exit status after {said!r}")
+        check("the disk fails" in said, f"without read {after} of the start it says {said!r}")
+    check(not reached or (REASON in said and "/state/" in said), f"without read {after} of the start it says {said!r}")
+    check("from a copy" not in said and "from a backup" not in said, f"a read that failed is told as damage: {said!r}")
+    return reached
+
+
+def starts_with_a_failed_read(scene, disk, coordinator):
+    """On a state in which nothing goes on."""
+    for name in ("hurt", "other"):
+        scene.atoll("job", "pause", name)
+        scene.wait_job(name, lambda job: job["state"] == "JOB_STATE_PAUSED", "the pause", alive=[coordinator])
+    before = told(scene)
+    equal(coordinator.terminate(), 0, "the end of the coordinator")
+    disk.fail(f"{scene.path('state').resolve()}/", after=MANY)
+    whole = scene.coordinator("--data-root", scene.path("data"), ports=coordinator.ports, **disk.environment)
+    reads = disk.passed()
+    equal(whole.terminate(), 0, "a start with all reads")
+    tried = range(0, reads, max(1, reads // STARTS))
+    reached = sum(start_with(scene, disk, coordinator, n) for n in tried)
+    check(reached >= 0.9 * len(tried), f"{reached} of {len(tried)} starts came to the read that was to fail")
+    disk.mend()
+    scene.coordinator("--data-root", scene.path("data"), ports=coordinator.ports, **disk.environment)
+    equal(told(scene), before, "the jobs after starts with reads that failed")
+    print(f"{reached} of the {reads} reads of a start failed, one at a time: said each time, nothing changed")
+
+
+def test(scene):
+    if not (BIN / "libfailing_reads.so").exists():
+        raise Skip("libfailing_reads.so is not built")
+    scene.corpus()
+    disk = Disk(scene)
+    coordinator = scene.coordinator("--data-root", scene.path("data"), **disk.environment)
+    workers = [scene.worker(name, coordinator, "--data-root", scene.path("data")) for name in ("a", "b")]
+    submit(scene, "hurt", 2)
+    submit(scene, "other", 1)
+    for name in ("hurt", "other"):
+        scene.wait_round(name, 3, alive=[coordinator, *workers])
+    pause_for_what_is_not_read(scene, disk, coordinator, workers)
+    for worker in [*workers, join_over_a_disk_that_fails(scene, disk, coordinator, workers)]:
+        equal(worker.terminate(), 0, f"the end of {worker.name}")
+    starts_with_a_failed_read(scene, disk, coordinator)
+
+
+main(test)
