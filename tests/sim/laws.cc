@@ -37,6 +37,7 @@ void Laws::Committed(const std::vector<LedgerRecord>& records) {
     if (const auto* gone = std::get_if<WorkerForgotten>(&record)) workers_.erase(gone->worker);
     if (const auto* closed = std::get_if<LeaseClosed>(&record)) leases_[closed->lease].open = false;
   }
+  for (const LeaseRecord& granted : std::exchange(granted_, {})) CheckHeld(granted);
 }
 
 void Laws::Count(const LedgerRecord& record) {
@@ -133,7 +134,10 @@ void Laws::CheckSamples(const RoundRecord& round, const LeaseCursor& cursor) {
 }
 
 void Laws::Record(const LeaseRecord& lease) {
-  Granted& granted = leases_.try_emplace(lease.lease, Granted{.begin = lease.range.begin}).first->second;
+  const auto [at, is_new] = leases_.try_emplace(lease.lease, Granted{.begin = lease.range.begin});
+  if (is_new) granted_.push_back(lease);
+  Granted& granted = at->second;
+  granted.left = lease.range.end - std::max(lease.range.begin, lease.consumed_to);
   granted.open = !lease.revoked;
   granted.revoked = granted.revoked || lease.revoked;
   LeaseId& answer =
@@ -143,6 +147,23 @@ void Laws::Record(const LeaseRecord& lease) {
     Break(
         absl::StrCat("I9: request ", lease.request, " of worker ", lease.worker.value, " was answered by two leases"));
   answer = std::max(answer, lease.lease);
+}
+
+// At the end of its transaction, which may also commit what the worker held before.
+void Laws::CheckHeld(const LeaseRecord& granted) {
+  std::set<LeaseId>& held = held_[{granted.job, granted.worker}];
+  held.insert(granted.lease);
+  std::erase_if(held, [this](LeaseId id) { return !leases_.at(id).open; });
+  const auto job = jobs_.find(granted.job);
+  if (job == jobs_.end() || job->second.spec.experiment.drop_sync_probability > 0) return;
+  const JobSpec& spec = job->second.spec;
+  const uint64_t periods = uint64_t{spec.sync.max_unsynced_periods} + 1;
+  const uint64_t most = periods * spec.sync.inner_steps * spec.batch.sequences_per_step;
+  uint64_t samples = 0;
+  for (const LeaseId id : held) samples += leases_.at(id).left;
+  if (samples > most)
+    Break(absl::StrCat("worker ", granted.worker.value, " is given lease ", granted.lease.value, " of job ",
+                       granted.job.value, " and holds ", samples, " samples then, more than ", most));
 }
 
 void Laws::Record(const CheckpointRecord& checkpoint) { checkpoints_[{checkpoint.job, checkpoint.step}] = checkpoint; }
@@ -191,6 +212,7 @@ void Laws::Record(const WorkerRecord& worker) {
 
 void Laws::Recovered(const Ledger& ledger, const RecoveredState& state) {
   ++counts_.recoveries;
+  lost_.clear();  // a start takes everybody for alive
   life_ = state.boot;
   if (state.boot.value <= boot_ && counts_.recoveries > 1) Break("I11: a boot number was given twice");
   const auto undecided = std::exchange(undecided_, {});
@@ -245,6 +267,15 @@ void Laws::Looked(const Core& core, Instant now) {
 void Laws::CheckWorkers(const Core& core, Instant now) {
   std::map<JobId, uint32_t> present;
   for (const WorkerView& worker : core.ViewWorkers(now)) {
+    if (worker.state != WorkerState::kLost || worker.job.value.empty()) {
+      const auto lost = lost_.find(worker.worker);
+      if (worker.state == WorkerState::kLost && lost != lost_.end() && worker.incarnation == lost->second)
+        Break(absl::StrCat("I10: worker ", worker.worker.value, " was lost and has its job no more, but incarnation ",
+                           worker.incarnation.value, " of then"));
+      lost_.erase(worker.worker);
+    } else {
+      lost_[worker.worker] = worker.incarnation;
+    }
     if (worker.state != WorkerState::kLost && worker.state != WorkerState::kLeft) ++present[worker.job];
     if (!worker.cordoned) {
       cordoned_.erase(worker.worker);

@@ -27,7 +27,8 @@ class Laws {
   // has workers.min, unless its job ends or its data does; I9 a request for samples has one lease, unless that was
   // given back whole, and no two leases bring the same sample into an epoch's parameters, and a contribution to a job
   // of one fragment counts no more tokens and steps than it has samples that are new; I10 boot numbers grow. A job's
-  // clock goes back in rollbacks alone.
+  // clock goes back in rollbacks alone. Whoever is given a lease holds no more samples than it may train
+  // unsynchronised, and one period on its way.
   void Committed(const std::vector<LedgerRecord>& records);
   // A transaction of which nobody knows whether it is durable: the process died over it.
   void Undecided(const std::vector<LedgerRecord>& records) { undecided_ = records; }
@@ -35,7 +36,7 @@ class Laws {
   void Recovered(const Ledger& ledger, const RecoveredState& state);
   // After a step of the core, when all is durable that it holds: its own invariants (I1, I6, I8, I9, I10, I12), and now
   // and then, as people see them, the balance of every job, that no round waits for a worker that is lost or has left,
-  // and that a cordoned worker gets no other job.
+  // that a cordoned worker gets no other job, and that a lost worker loses its job with its incarnation (I10).
   void Looked(const Core& core, Instant now);
   // A worker was told that its contribution is accepted. I2: the round that it is for is not made without it, but where
   // the screens have refused it. Not looked at once a job was rolled back.
@@ -84,6 +85,7 @@ class Laws {
   void Record(const JobRecord& job);
   void Record(const WorkerRecord& worker);
   void Record(const LeaseRecord& lease);
+  void CheckHeld(const LeaseRecord& granted);
   void Record(const CheckpointRecord& checkpoint);
   // A rollback sets the samples back with the parameters, in one transaction.
   void CheckRollback(const RollbackRecord& rollback, const std::vector<LedgerRecord>& records);
@@ -117,15 +119,19 @@ class Laws {
   std::set<JobId> damaged_;  // jobs whose log could not be used at a start: what was accepted may be gone
   BootNumber life_;
   std::vector<std::shared_ptr<void>> kept_;
-  std::map<WorkerId, JobId> cordoned_;  // and the job that was seen last
+  std::map<WorkerId, JobId> cordoned_;    // and the job that was seen last
+  std::map<WorkerId, Incarnation> lost_;  // with a job, when they were seen last, and their incarnations then
   std::map<std::tuple<JobId, WorkerId, Incarnation, uint64_t>, LeaseId> requests_;
   struct Granted {
     uint64_t begin = 0;
     bool open = true;
     bool used = false;  // samples of it were merged
     bool revoked = false;
+    uint64_t left = 0;  // samples that no committed contribution has
   };
   std::map<LeaseId, Granted> leases_;
+  std::vector<LeaseRecord> granted_;                              // by the transaction that is looked at
+  std::map<std::pair<JobId, WorkerId>, std::set<LeaseId>> held_;  // open and not revoked, as the newest look found them
   struct Merged {
     uint64_t end = 0;
     LeaseId lease;

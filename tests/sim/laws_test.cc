@@ -95,6 +95,32 @@ TEST_F(LawsTest, TokensWithoutNewSamplesBreakOne) {
   EXPECT_NE(laws_.broken().find("I9: worker a counts 16 tokens and 1 steps"), std::string::npos) << laws_.broken();
 }
 
+// Of 4 samples a period and 2 periods: 12 at most, and what is committed in the same transaction no longer counts.
+TEST_F(LawsTest, ALeaseBeyondWhatAWorkerMayHoldBreaksOne) {
+  JobRecord job;
+  job.job = JobId{"k"};
+  job.spec.sync.inner_steps = 2;
+  job.spec.sync.max_unsynced_periods = 2;
+  job.spec.batch.sequences_per_step = 2;
+  LeaseRecord first, second, third;
+  first.job = second.job = third.job = job.job;
+  first.worker = second.worker = third.worker = WorkerId{"a"};
+  first.lease = LeaseId{3}, second.lease = LeaseId{4}, third.lease = LeaseId{5};
+  first.range = {0, 8}, second.range = {8, 12}, third.range = {12, 16};
+  first.request = 1, second.request = 2, third.request = 3;
+  laws_.Committed({job, first});
+  laws_.Committed({second});
+  first.consumed_to = 4;
+  laws_.Committed({third, first});
+  EXPECT_EQ(laws_.broken(), "");
+  LeaseRecord fourth = third;
+  fourth.lease = LeaseId{6};
+  fourth.range = {16, 17};
+  fourth.request = 4;
+  laws_.Committed({fourth});
+  EXPECT_EQ(laws_.broken(), "worker a is given lease 6 of job k and holds 13 samples then, more than 12");
+}
+
 TEST_F(LawsTest, AWorkerThatLeavesItsJobWithAnErrorBreaksOne) {
   laws_.Failed(WorkerId{"a"}, JobFailure{kJob, "a replica that is ready", false});
   EXPECT_EQ(laws_.broken(), "worker a leaves job j with an error: a replica that is ready");
