@@ -26,5 +26,17 @@ TEST(LastWordDeathTest, AnAbortIsToldAndStaysOne) {
       << "sent from outside";
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which take the signal themselves
+TEST(LastWordDeathTest, ASegmentationFaultIsToldAndStaysOne) {
+  EXPECT_EXIT(
+      {
+        TellOfAborts();
+        ::kill(::getpid(), SIGSEGV);
+        std::exit(0);
+      },
+      testing::KilledBySignal(SIGSEGV), "^base_test: stopped by a segmentation fault");
+}
+#endif
+
 }  // namespace
 }  // namespace atl
