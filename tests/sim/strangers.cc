@@ -22,6 +22,13 @@ ContributionUpload ComesAgain(const ContributionHeader& once, const Laws& laws, 
   return again;
 }
 
+ContributionUpload FromAVoidIncarnation(const ContributionHeader& once, const Laws& laws) {
+  ContributionUpload again{once, laws.life()};
+  again.header.target.version = laws.VersionOf(once.job, once.target.fragment);
+  again.header.cursors.clear();
+  return again;
+}
+
 void Offer(BulkHandler& handler, const ContributionUpload& upload, Laws& laws) {
   const std::shared_ptr<UploadHandler> far_end = handler.NewUpload("memory");
   laws.Keep(far_end);  // not by its own reply, which may never come

@@ -16,6 +16,9 @@ namespace atl {
 // One that was accepted once, changed in a way that is drawn.
 ContributionUpload ComesAgain(const ContributionHeader& once, const Laws& laws, Rng& rng);
 
+// To the round that is open, as of the coordinator of now, with no samples behind it: only its incarnation is void.
+ContributionUpload FromAVoidIncarnation(const ContributionHeader& once, const Laws& laws);
+
 // Offers it to `handler`, and takes the offer back once there is an answer. An answer that is forbidden breaks the law
 // in `laws`, which outlives the answer.
 void Offer(BulkHandler& handler, const ContributionUpload& upload, Laws& laws);

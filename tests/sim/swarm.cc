@@ -43,6 +43,8 @@ class Swarm {
       Mend();
       if (Holds()) Fault();
       if (Holds() && options_.strangers) ++faults_[world_.MeetStranger(strangers_)];
+      if (Holds() && options_.strangers && options_.voids && world_.MeetVoid())
+        ++faults_["stranger: a contribution of a void incarnation"];
     }
   }
 
@@ -455,7 +457,7 @@ const std::vector<Swarm::Kind> Swarm::kKinds = {
 }  // namespace
 
 SwarmOptions OptionsOf(uint64_t seed, double hours) {
-  return {.sqlite = seed % 8 == 0, .audit = seed % 4 == 0, .hours = hours};
+  return {.sqlite = seed % 8 == 0, .audit = seed % 4 == 0, .hours = hours, .voids = seed % 4 == 3};
 }
 
 std::string ReplayCommand(uint64_t seed, const SwarmOptions& options) {

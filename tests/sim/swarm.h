@@ -19,6 +19,7 @@ struct SwarmOptions {
   double hours = 1;                    // of faults
   bool tell = false;                   // print what happens, for people
   bool strangers = true;               // of strangers.h, and jobs that lose syncs; in a stream of draws of their own
+  bool voids = false;                  // World::MeetVoid; with strangers alone
   std::optional<double> drop_syncs{};  // experiment.drop_sync_probability of every job, whatever is drawn
   uint64_t samples = 0;                // of a job at most: its data ends then, and so does the job; 0: they have no end
 };
@@ -32,7 +33,8 @@ struct SwarmResult {
   Laws::Counts counts;
 };
 
-// Which seeds have SQLite (one of eight) and are audited (likewise, others).
+// Which seeds have SQLite (one of eight), are audited (one of four) and meet what is of void incarnations (likewise,
+// others).
 SwarmOptions OptionsOf(uint64_t seed, double hours);
 // The one command that plays it again and tells what happens. `options` are OptionsOf's, but for strangers, drop_syncs
 // and samples.

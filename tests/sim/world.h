@@ -74,6 +74,9 @@ class World {
   // One of strangers.h, drawn: a contribution of before comes again, an older coordinator answers where a worker
   // connects next, or a bit of what a worker fetches next flips behind the check of its transfer. What it is called.
   const char* MeetStranger(Rng& rng);
+  // Of what was accepted last, one from an incarnation that is void by now is offered to the round that is open, with
+  // nothing else wrong with it. False where there is none.
+  bool MeetVoid();
   bool HasLeft(const std::string& name) const;
   const Session* session(const std::string& name) const;
   std::vector<std::string> workers() const;
