@@ -33,6 +33,7 @@
 #include "worker/daemon/last_exit.h"
 #include "worker/daemon/owner_pause.h"
 #include "worker/daemon/preparation.h"
+#include "worker/daemon/step_watch.h"
 #include "worker/daemon/stream_advice.h"
 #include "worker/daemon/synthetic_job.h"
 #include "worker/daemon/torch_job.h"
@@ -210,6 +211,13 @@ bool LeavesWithIsland(IslandCrew& crew, Departure& departure) {
   return !seen.ok();
 }
 
+// The train thread cannot be asked for anything any more.
+[[noreturn]] void EndHung(const absl::Status& why, Log& log) {
+  log.Error("step given up", {{"reason", std::string(why.message())}});
+  (void)Fail(kWorkerHung, why);
+  _exit(kWorkerHung);
+}
+
 // The train loop. Returns once the session wants to end.
 SessionExit Train(Session& session, EventGate& gate, const Clock& clock) {
   for (;;) {
@@ -288,6 +296,9 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
       MakeFactory(options, device, crew.get(), departure.wanted(), *connections->bulk, *files, clock, log);
   SessionOptions session_options = MakeSessionOptions(options, *device, version);
   session_options.on_step = [&step_metrics](const StepTaken& step) { step_metrics.Record(step); };
+  StepWatch step_watch(clock, log);
+  session_options.step_begins = [&step_watch](const JobId& job) { step_watch.Begins(job); };
+  session_options.step_ended = [&step_watch] { step_watch.Ended(); };
   session_options.on_contribution = [&metrics](double error_ratio) { metrics.Set(Metric::kUploadError, error_ratio); };
   NetworkLink* link_of_heartbeat = nullptr;
   session_options.heartbeat_metrics = [&metrics, &link_of_heartbeat] {
@@ -323,6 +334,7 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
         departure.Want("paused by its owner");
       }
       if (crew && !broken) broken = LeavesWithIsland(*crew, departure);
+      if (const absl::Status step = step_watch.Look(); !step.ok()) EndHung(step, log);
       link_gate.WaitUntil(clock, link.Turn());  // a second at most
     }
   });

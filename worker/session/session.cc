@@ -385,7 +385,9 @@ void Session::State::Do(const worker::TakeStep& e) {
   PublishHeartbeat();
   const double rate = RateOf(e);
   replicas->ReleaseParameters();
+  if (options.step_begins) options.step_begins(job);
   const auto outcome = parts->model->Step(*batch, rate);
+  if (options.step_ended) options.step_ended();
   if (absl::IsUnavailable(outcome.status())) {
     // A device is lost. What was trained is sent, the samples of this step go back with the leases.
     leaving = true;

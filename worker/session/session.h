@@ -41,6 +41,9 @@ struct SessionOptions {
   worker::CoreOptions core;
   // How long one Turn may wait for samples; zero in harnesses.
   Duration sample_wait = Milliseconds(200);
+  // Around each step of the model, in the session's thread; may be empty.
+  std::function<void(const JobId& job)> step_begins;
+  std::function<void()> step_ended;
   // Told after each step, in the session's thread; may be empty.
   std::function<void(const StepTaken&)> on_step;
   // Told of each contribution formed, in the session's thread: norm of what the codec lost over norm of what was

@@ -73,6 +73,8 @@ class SessionTest : public testing::Test {
     SessionOptions options;
     options.core.worker = WorkerId{"w1"};
     options.sample_wait = Duration{};
+    options.step_begins = [this](const JobId& job) { stepping_ = job.value; };
+    options.step_ended = [this] { stepping_.clear(); };
     options.on_step = [this](const StepTaken& step) { steps_.push_back(step); };
     session_ = std::make_unique<Session>(options, link_, factory_, executor_, clock_, log_, nullptr);
   }
@@ -157,6 +159,7 @@ class SessionTest : public testing::Test {
   }()};
   std::unique_ptr<Session> session_;
   std::vector<StepTaken> steps_;
+  std::string stepping_;  // the job of which a step is under way
   uint64_t leases_ = 0;
   uint64_t lease_samples_ = 1000;  // at most, of one lease
 };

@@ -117,6 +117,15 @@ TEST_F(SessionTest, EveryStepTellsWhatPassedSinceTheOneBefore) {
   EXPECT_EQ(steps_[5].sync_wait, Duration{});
 }
 
+TEST_F(SessionTest, WhoWatchesAStepIsToldOfItsBeginningAndItsEnd) {
+  std::vector<std::string> during;
+  factory_.during_step = [&] { during.push_back(stepping_); };
+  Join();
+  Train(2);
+  EXPECT_EQ(during, (std::vector<std::string>(steps_.size(), kJob.value)));
+  EXPECT_EQ(stepping_, "");
+}
+
 TEST_F(SessionTest, ADeviantIsHealed) {
   Join();
   Train(4);

@@ -1,0 +1,91 @@
+#include "worker/daemon/step_watch.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace atl {
+namespace {
+
+const JobId kJob{"tiny"};
+
+class StepWatchTest : public testing::Test {
+ protected:
+  size_t Told(const std::string& event) const {
+    size_t told = 0;
+    for (const LogLine& line : log_.Recent(1000)) told += line.event == event ? 1 : 0;
+    return told;
+  }
+  // As the thread that looks sees it, every second. What the last look said.
+  absl::Status Pass(Duration time) {
+    absl::Status said;
+    for (const Instant end = clock_.Now() + time; clock_.Now() < end; said = watch_.Look()) clock_.Advance(Seconds(1));
+    return said;
+  }
+  void Steps(int count, Duration each, const JobId& job = kJob) {
+    for (int i = 0; i < count; ++i) {
+      watch_.Begins(job);
+      EXPECT_EQ(Pass(each), absl::OkStatus());
+      watch_.Ended();
+    }
+  }
+
+  ManualClock clock_;
+  Log log_{{.to_stderr = false}};
+  StepWatch watch_{clock_, log_};
+};
+
+TEST_F(StepWatchTest, AStepThatHangsIsToldEveryMinuteAndGivenUp) {
+  Steps(3, Seconds(2));
+  watch_.Begins(kJob);
+  EXPECT_EQ(Pass(Seconds(59)), absl::OkStatus());
+  EXPECT_EQ(Told("step takes long"), 0u);
+  EXPECT_EQ(Pass(Seconds(540)), absl::OkStatus());
+  EXPECT_EQ(Told("step takes long"), 9u);
+  const absl::Status given_up = Pass(Seconds(1));
+  EXPECT_EQ(given_up.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(given_up.message(),
+            "a step of job tiny has been under way for 600 s, where one takes 2 s: the device or its driver hangs; see "
+            "what the system's log says of it, then start the worker again");
+}
+
+TEST_F(StepWatchTest, OneThatEndsIsToldToo) {
+  Steps(1, Seconds(1));
+  watch_.Begins(kJob);
+  EXPECT_EQ(Pass(Seconds(100)), absl::OkStatus());
+  watch_.Ended();
+  EXPECT_EQ(Told("step ended"), 1u);
+  EXPECT_EQ(Pass(Seconds(1000)), absl::OkStatus()) << "nothing is under way";
+}
+
+TEST_F(StepWatchTest, SlowStepsHaveTheirTime) {
+  Steps(5, Seconds(50));
+  watch_.Begins(kJob);
+  EXPECT_EQ(Pass(Seconds(499)), absl::OkStatus());
+  EXPECT_EQ(Told("step takes long"), 0u);
+  EXPECT_EQ(Pass(Seconds(500)), absl::OkStatus());
+  EXPECT_EQ(Told("step takes long"), 9u);
+  EXPECT_FALSE(Pass(Seconds(1)).ok());
+}
+
+// Kernels are chosen and graphs recorded in it, and nothing says how long that takes.
+TEST_F(StepWatchTest, TheFirstStepOfAJobIsNeverGivenUp) {
+  Steps(5, Seconds(1));
+  watch_.Begins(JobId{"other"});
+  EXPECT_EQ(Pass(Seconds(599)), absl::OkStatus());
+  EXPECT_EQ(Told("step takes long"), 0u);
+  EXPECT_EQ(Pass(Seconds(7200)), absl::OkStatus());
+  EXPECT_GT(Told("step takes long"), 100u);
+}
+
+// SIGSTOP, a machine that slept: nobody looked meanwhile.
+TEST_F(StepWatchTest, AProcessThatWasStoppedIsNotHung) {
+  Steps(5, Seconds(1));
+  watch_.Begins(kJob);
+  clock_.Advance(Seconds(3600));
+  EXPECT_EQ(Pass(Seconds(50)), absl::OkStatus());
+  EXPECT_EQ(Told("step takes long"), 0u);
+}
+
+}  // namespace
+}  // namespace atl

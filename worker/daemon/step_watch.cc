@@ -1,0 +1,63 @@
+#include "worker/daemon/step_watch.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace atl {
+
+void StepWatch::Begins(const JobId& job) {
+  MutexLock lock(mutex_);
+  if (job != job_) newest_.clear();
+  job_ = job;
+  under_way_ = true;
+  counted_to_ = clock_.Now();
+  taken_ = told_next_ = {};
+  told_ = false;
+}
+
+void StepWatch::Ended() {
+  MutexLock lock(mutex_);
+  if (!under_way_) return;
+  Count(clock_.Now());
+  under_way_ = false;
+  if (told_) log_.Info("step ended", {{"job", job_.value}, {"took_s", ToSeconds(taken_)}});
+  if (newest_.size() == kRemembered) newest_.erase(newest_.begin());
+  newest_.push_back(taken_);
+}
+
+absl::Status StepWatch::Look() {
+  MutexLock lock(mutex_);
+  if (!under_way_) return absl::OkStatus();
+  Count(clock_.Now());
+  const Duration usual = Usual();
+  const bool known = !newest_.empty();
+  const Duration long_after = known ? std::max(kFloor, usual * kTimesUsual) : kFirst;
+  if (taken_ < long_after) return absl::OkStatus();
+  if (taken_ >= told_next_) {
+    log_.Warn("step takes long",
+              {{"job", job_.value}, {"under_way_s", ToSeconds(taken_)}, {"usually_s", known ? ToSeconds(usual) : 0.0}});
+    told_next_ = taken_ + kAgainEvery;
+    told_ = true;
+  }
+  if (!known || taken_ < std::max(kGivenUp, usual * kTimesGivenUp)) return absl::OkStatus();
+  return absl::DeadlineExceededError(absl::StrCat(
+      "a step of job ", job_.value, " has been under way for ", ToSeconds(taken_), " s, where one takes ",
+      ToSeconds(usual),
+      " s: the device or its driver hangs; see what the system's log says of it, then start the worker again"));
+}
+
+Duration StepWatch::Usual() const {
+  if (newest_.empty()) return {};
+  std::vector<Duration> sorted = newest_;
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return *middle;
+}
+
+void StepWatch::Count(Instant now) {
+  taken_ = taken_ + std::min(now - counted_to_, kLongestLook);
+  counted_to_ = now;
+}
+
+}  // namespace atl

@@ -1,0 +1,55 @@
+// A step of training that does not end: a device or its driver that hangs holds the train thread, while heartbeats go
+// on, so that nobody else notices. Time in which nobody looked does not count: a process that was stopped is not hung.
+#ifndef ATOLL_WORKER_DAEMON_STEP_WATCH_H_
+#define ATOLL_WORKER_DAEMON_STEP_WATCH_H_
+
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/base/log.h"
+#include "common/base/mutex.h"
+#include "common/base/status.h"
+#include "common/base/time.h"
+
+namespace atl {
+
+// Thread-safe.
+class StepWatch {
+ public:
+  // A step takes long after kFloor and kTimesUsual times what one usually takes, the middle of the newest kRemembered,
+  // and is given up after kGivenUp and kTimesGivenUp times that. The first one of a job, in which kernels are chosen
+  // and graphs recorded, takes long after kFirst and is never given up.
+  static constexpr Duration kFloor = Seconds(60), kFirst = Seconds(600), kGivenUp = Seconds(600);
+  static constexpr int64_t kTimesUsual = 10, kTimesGivenUp = 20;
+  static constexpr Duration kAgainEvery = Seconds(60);
+  static constexpr Duration kLongestLook = Seconds(3);  // between two looks; more of it does not count
+  static constexpr size_t kRemembered = 15;
+
+  StepWatch(const Clock& clock, Log& log) : clock_(clock), log_(log) {}
+
+  // Of the train thread: one step at a time. What steps of another job took says nothing.
+  void Begins(const JobId& job) ATOLL_EXCLUDES(mutex_);
+  void Ended() ATOLL_EXCLUDES(mutex_);
+
+  // To be called every second or so, by one thread. A warning `step takes long` of a step that does, once and every
+  // minute from then on. DeadlineExceeded once it is given up: what was waited for, how long, and what to do.
+  absl::Status Look() ATOLL_EXCLUDES(mutex_);
+
+ private:
+  Duration Usual() const ATOLL_REQUIRES(mutex_);  // zero: nothing is known
+  void Count(Instant now) ATOLL_REQUIRES(mutex_);
+
+  const Clock& clock_;
+  Log& log_;
+  Mutex mutex_;
+  bool under_way_ ATOLL_GUARDED_BY(mutex_) = false, told_ ATOLL_GUARDED_BY(mutex_) = false;
+  Instant counted_to_ ATOLL_GUARDED_BY(mutex_){};
+  Duration taken_ ATOLL_GUARDED_BY(mutex_){};  // by the step that is under way, as far as it was watched
+  Duration told_next_ ATOLL_GUARDED_BY(mutex_){};
+  JobId job_ ATOLL_GUARDED_BY(mutex_);
+  std::vector<Duration> newest_ ATOLL_GUARDED_BY(mutex_);  // of that job, oldest first
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_DAEMON_STEP_WATCH_H_
