@@ -1,5 +1,7 @@
 #include "tests/sim/strangers.h"
 
+#include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,13 +24,6 @@ ContributionUpload ComesAgain(const ContributionHeader& once, const Laws& laws, 
   return again;
 }
 
-ContributionUpload FromAVoidIncarnation(const ContributionHeader& once, const Laws& laws) {
-  ContributionUpload again{once, laws.life()};
-  again.header.target.version = laws.VersionOf(once.job, once.target.fragment);
-  again.header.cursors.clear();
-  return again;
-}
-
 void Offer(BulkHandler& handler, const ContributionUpload& upload, Laws& laws) {
   const std::shared_ptr<UploadHandler> far_end = handler.NewUpload("memory");
   laws.Keep(far_end);  // not by its own reply, which may never come
@@ -40,6 +35,20 @@ void Offer(BulkHandler& handler, const ContributionUpload& upload, Laws& laws) {
     const std::shared_ptr<UploadHandler> end = weak.lock();
     if (!reply->accepted && end != nullptr) end->OnBroken(absl::CancelledError("nobody goes on with it"));
   });
+}
+
+bool OfferFromAVoidIncarnation(BulkHandler& handler, std::span<const ContributionHeader> accepted, Laws& laws) {
+  constexpr size_t kLookedAt = 256;
+  for (const ContributionHeader& once :
+       std::ranges::reverse_view(accepted.last(std::min(accepted.size(), kLookedAt)))) {
+    if (once.incarnation >= laws.IncarnationOf(once.worker)) continue;
+    ContributionUpload again{once, laws.life()};
+    again.header.target.version = laws.VersionOf(once.job, once.target.fragment);
+    again.header.cursors.clear();
+    Offer(handler, again, laws);
+    return true;
+  }
+  return false;
 }
 
 OlderCoordinator::OlderCoordinator(std::unique_ptr<CoordinatorEnd> stream, Laws& laws)

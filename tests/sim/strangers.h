@@ -5,6 +5,7 @@
 #define ATOLL_TESTS_SIM_STRANGERS_H_
 
 #include <memory>
+#include <span>
 
 #include "common/base/random.h"
 #include "common/rpc/bulk.h"
@@ -16,12 +17,13 @@ namespace atl {
 // One that was accepted once, changed in a way that is drawn.
 ContributionUpload ComesAgain(const ContributionHeader& once, const Laws& laws, Rng& rng);
 
-// To the round that is open, as of the coordinator of now, with no samples behind it: only its incarnation is void.
-ContributionUpload FromAVoidIncarnation(const ContributionHeader& once, const Laws& laws);
-
 // Offers it to `handler`, and takes the offer back once there is an answer. An answer that is forbidden breaks the law
 // in `laws`, which outlives the answer.
 void Offer(BulkHandler& handler, const ContributionUpload& upload, Laws& laws);
+
+// The newest of `accepted` whose incarnation is void by now, to the round that is open, as of the coordinator of now
+// and with no samples behind it: nothing else is wrong with it. False where there is none.
+bool OfferFromAVoidIncarnation(BulkHandler& handler, std::span<const ContributionHeader> accepted, Laws& laws);
 
 // Welcomes a worker as the coordinator of one boot before the newest that the worker knows; a worker that knows of none
 // is turned away. A worker that stays breaks a law in `laws`, which outlives the stream.

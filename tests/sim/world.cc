@@ -335,19 +335,6 @@ const char* World::MeetStranger(Rng& rng) {
   return "stranger: a contribution comes again";
 }
 
-bool World::MeetVoid() {
-  if (coordinator_ == nullptr || files_.dead()) return false;
-  const size_t looked_at = std::min<size_t>(acknowledged_seen_, 256);
-  for (size_t back = 1; back <= looked_at; ++back) {
-    const ContributionHeader& once = acknowledged_[acknowledged_seen_ - back];
-    if (once.incarnation >= laws_.IncarnationOf(once.worker)) continue;
-    Offer(nowhere_, FromAVoidIncarnation(once, laws_), laws_);
-    poked_ = true;
-    return true;
-  }
-  return false;
-}
-
 const Session* World::session(const std::string& name) const {
   const auto it = workers_.find(name);
   return it == workers_.end() ? nullptr : &it->second->session;

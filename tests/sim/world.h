@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -76,7 +77,12 @@ class World {
   const char* MeetStranger(Rng& rng);
   // Of what was accepted last, one from an incarnation that is void by now is offered to the round that is open, with
   // nothing else wrong with it. False where there is none.
-  bool MeetVoid();
+  bool MeetVoid() {
+    const bool met = coordinator_runs() && !files_.dead() &&
+                     OfferFromAVoidIncarnation(nowhere_, std::span(acknowledged_).first(acknowledged_seen_), laws_);
+    poked_ = poked_ || met;
+    return met;
+  }
   bool HasLeft(const std::string& name) const;
   const Session* session(const std::string& name) const;
   std::vector<std::string> workers() const;

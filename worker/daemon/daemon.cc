@@ -151,6 +151,18 @@ SessionOptions MakeSessionOptions(const WorkerOptions& options, const Device& de
   return session;
 }
 
+// All outlive the session; `link` is set before the first heartbeat.
+void ListenIn(SessionOptions& session, StepWatch& watch, StepMetrics& steps, Metrics& metrics, NetworkLink*& link) {
+  session.step_begins = [&watch](const JobId& job) { watch.Begins(job); };
+  session.step_ended = [&watch] { watch.Ended(); };
+  session.on_step = [&steps](const StepTaken& step) { steps.Record(step); };
+  session.on_contribution = [&metrics](double error_ratio) { metrics.Set(Metric::kUploadError, error_ratio); };
+  session.heartbeat_metrics = [&metrics, &link] {
+    RecordLinkRates(link->totals(), metrics);
+    return metrics.HeartbeatSamples();
+  };
+}
+
 // Null for a worker of one process.
 absl::StatusOr<std::unique_ptr<IslandCrew>> MusterIsland(const WorkerOptions& options, Device& device,
                                                          const std::string& version, const Clock& clock, Log& log) {
@@ -295,16 +307,9 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
   const std::unique_ptr<JobFactory> factory =
       MakeFactory(options, device, crew.get(), departure.wanted(), *connections->bulk, *files, clock, log);
   SessionOptions session_options = MakeSessionOptions(options, *device, version);
-  session_options.on_step = [&step_metrics](const StepTaken& step) { step_metrics.Record(step); };
   StepWatch step_watch(clock, log);
-  session_options.step_begins = [&step_watch](const JobId& job) { step_watch.Begins(job); };
-  session_options.step_ended = [&step_watch] { step_watch.Ended(); };
-  session_options.on_contribution = [&metrics](double error_ratio) { metrics.Set(Metric::kUploadError, error_ratio); };
   NetworkLink* link_of_heartbeat = nullptr;
-  session_options.heartbeat_metrics = [&metrics, &link_of_heartbeat] {
-    RecordLinkRates(link_of_heartbeat->totals(), metrics);
-    return metrics.HeartbeatSamples();
-  };
+  ListenIn(session_options, step_watch, step_metrics, metrics, link_of_heartbeat);
 
   EventGate train_gate, link_gate;
   ThreadExecutor sync_executor(1);  // what synchronisation does beside training
