@@ -26,7 +26,7 @@ TEST(LastWordDeathTest, AnAbortIsToldAndStaysOne) {
       << "sent from outside";
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which take the signal themselves
+#ifndef ATOLL_SANITIZED  // a sanitizer takes the signal itself
 TEST(LastWordDeathTest, ASegmentationFaultIsToldAndStaysOne) {
   EXPECT_EXIT(
       {
