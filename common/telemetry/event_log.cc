@@ -39,7 +39,7 @@ class FileEventLog final : public EventLog {
     std::unique_ptr<File>& file = open_[event.job];
     if (file == nullptr) {
       auto opened = files_.OpenForAppend(PathOf(event.job));
-      const absl::Status ended = opened.ok() ? EndTornLine(**opened) : opened.status();
+      absl::Status ended = opened.ok() ? EndTornLine(**opened) : opened.status();
       if (!ended.ok()) {
         open_.erase(event.job);
         return ended;

@@ -1,7 +1,6 @@
 #include "tests/sim/strangers.h"
 
 #include <algorithm>
-#include <ranges>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -39,8 +38,8 @@ void Offer(BulkHandler& handler, const ContributionUpload& upload, Laws& laws) {
 
 bool OfferFromAVoidIncarnation(BulkHandler& handler, std::span<const ContributionHeader> accepted, Laws& laws) {
   constexpr size_t kLookedAt = 256;
-  for (const ContributionHeader& once :
-       std::ranges::reverse_view(accepted.last(std::min(accepted.size(), kLookedAt)))) {
+  for (size_t back = 1; back <= std::min(accepted.size(), kLookedAt); ++back) {
+    const ContributionHeader& once = accepted[accepted.size() - back];
     if (once.incarnation >= laws.IncarnationOf(once.worker)) continue;
     ContributionUpload again{once, laws.life()};
     again.header.target.version = laws.VersionOf(once.job, once.target.fragment);

@@ -151,14 +151,14 @@ SessionOptions MakeSessionOptions(const WorkerOptions& options, const Device& de
   return session;
 }
 
-// All outlive the session; `link` is set before the first heartbeat.
-void ListenIn(SessionOptions& session, StepWatch& watch, StepMetrics& steps, Metrics& metrics, NetworkLink*& link) {
+// All outlive the session.
+void ListenIn(SessionOptions& session, StepWatch& watch, StepMetrics& steps, Metrics& metrics, NetworkLink& link) {
   session.step_begins = [&watch](const JobId& job) { watch.Begins(job); };
   session.step_ended = [&watch] { watch.Ended(); };
   session.on_step = [&steps](const StepTaken& step) { steps.Record(step); };
   session.on_contribution = [&metrics](double error_ratio) { metrics.Set(Metric::kUploadError, error_ratio); };
   session.heartbeat_metrics = [&metrics, &link] {
-    RecordLinkRates(link->totals(), metrics);
+    RecordLinkRates(link.totals(), metrics);
     return metrics.HeartbeatSamples();
   };
 }
@@ -307,9 +307,6 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
   const std::unique_ptr<JobFactory> factory =
       MakeFactory(options, device, crew.get(), departure.wanted(), *connections->bulk, *files, clock, log);
   SessionOptions session_options = MakeSessionOptions(options, *device, version);
-  StepWatch step_watch(clock, log);
-  NetworkLink* link_of_heartbeat = nullptr;
-  ListenIn(session_options, step_watch, step_metrics, metrics, link_of_heartbeat);
 
   EventGate train_gate, link_gate;
   ThreadExecutor sync_executor(1);  // what synchronisation does beside training
@@ -317,7 +314,8 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
       {WorkerId{options.name}, session_options.core.start_nonce, {}, options.coordinator, StreamAdvice(options, clock)},
       [channel = connections->control] { return OpenControlStream(channel); }, *connections->bulk, clock, log,
       [&departure](LinkEvent event) { departure.Hand(std::move(event)); }, [&link_gate] { link_gate.Knock(); });
-  link_of_heartbeat = &link;
+  StepWatch step_watch(clock, log);
+  ListenIn(session_options, step_watch, step_metrics, metrics, link);
   Session session(session_options, link, *factory, sync_executor, clock, log, [&train_gate] { train_gate.Knock(); });
   departure.Of(session);
 
