@@ -355,10 +355,6 @@ void Replicas::ReleaseParameters() {
   }
 }
 
-void Replicas::FinishForm(FragmentIndex fragment) {
-  if (One& one = At(fragment); one.forming != nullptr) one.forming->Finish();
-}
-
 bool Replicas::EndForm(const FormingEnded& ended) {
   if (ended.target.fragment.value >= fragments_.size()) return false;  // of a job that had more
   One& one = At(ended.target.fragment);

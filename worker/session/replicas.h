@@ -81,8 +81,6 @@ class Replicas {
   void ReleaseParameters();
   // False: it was taken back. Otherwise unresolved() is there, unless the status says why not.
   bool EndForm(const FormingEnded& ended);
-  // What is being formed of the fragment is formed on return, in this thread where it was not begun; it was told of.
-  void FinishForm(FragmentIndex fragment);
   // Why the host forms contributions and merges although the device was to: one sentence; OK else. It may come with any
   // of the first.
   const absl::Status& forming_refused() const { return forming_refused_; }

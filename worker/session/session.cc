@@ -53,7 +53,6 @@ struct Session::State {
   void Take(FormingEnded ended);
   void Feed(const Event& event);
   void DrainAnswers();
-  void TakeFormed();  // before a step
   void PublishHeartbeat();
 
   void Do(const worker::Say& e) { link.Say(e.message); }
@@ -108,11 +107,10 @@ struct Session::State {
   std::optional<SessionExit> exit;
   Duration data_wait{}, sync_wait{};
   Instant waiting_since = kNever, step_ended = kNever;
-  uint64_t clock_step = 0;               // after the last step
-  bool leaving = false;                  // as whoever runs this process wants
-  bool told_refusal = false;             // of a device that was to form contributions
-  std::vector<FormingEnded> ended_here;  // in this thread, and not taken in yet
-  bool worked = false;                   // a step, evaluation or preparation ran in this turn
+  uint64_t clock_step = 0;    // after the last step
+  bool leaving = false;       // as whoever runs this process wants
+  bool told_refusal = false;  // of a device that was to form contributions
+  bool worked = false;        // a step, evaluation or preparation ran in this turn
 };
 
 // ---- turning ------------------------------------------------------------------------------------------------------
@@ -176,7 +174,6 @@ TurnResult Session::Turn() {
   constexpr int kBoundaries = 8;
   for (int i = 0; i < kBoundaries && !s.worked && !s.exit; ++i) {
     s.Feed(worker::Boundary{});
-    s.TakeFormed();
     if (s.answers.empty()) break;
     s.DrainAnswers();
   }
@@ -309,17 +306,7 @@ void Session::State::Do(const worker::BeginOptimizer& e) {
 }
 
 void Session::State::Do(const worker::FormContribution& e) {
-  if ((options.core.overlap_steps != 0 ? options.core.overlap_steps : spec->sync.overlap_steps) != 1)
-    return replicas->BeginForm(e.target, ++errands, e.at_rest, [this](FormingEnded ended) { Post(std::move(ended)); });
-  // Heard of behind the next step, its end would cost the one step that the transfer has.
-  const auto ended = std::make_shared<std::optional<FormingEnded>>();
-  replicas->BeginForm(e.target, ++errands, e.at_rest, [ended](FormingEnded told) { *ended = std::move(told); });
-  replicas->FinishForm(e.target.fragment);
-  if (*ended) ended_here.push_back(**std::move(ended));
-}
-
-void Session::State::TakeFormed() {
-  for (FormingEnded& ended : std::exchange(ended_here, {})) Take(std::move(ended));
+  replicas->BeginForm(e.target, ++errands, e.at_rest, [this](FormingEnded ended) { Post(std::move(ended)); });
 }
 
 // Once for a job.
@@ -378,7 +365,6 @@ double Session::State::RateOf(const worker::TakeStep& e) const {
 }
 
 void Session::State::Do(const worker::TakeStep& e) {
-  TakeFormed();
   const Instant asked = clock.Now();
   auto batch = parts->samples->Next(e.samples, options.sample_wait);
   const Instant began = clock.Now();

@@ -340,35 +340,6 @@ TEST_F(SessionTest, AWaitIsToldAnewAtEachHeartbeat) {
   EXPECT_NE(link_.heartbeat.waiting_for.find("for 10 s"), std::string::npos) << link_.heartbeat.waiting_for;
 }
 
-// With one step between a send and its update there is none to lose: the upload begins before it, however busy the
-// executor is.
-TEST_F(SessionTest, WithAnOverlapOfOneStepAContributionIsOnItsWayBeforeThatStep) {
-  JobSpec spec = ToySpec();
-  spec.sync.overlap_steps = 1;
-  Make(std::move(spec));
-  std::vector<size_t> begun;
-  factory_.during_step = [&] { begun.push_back(link_.uploads.size()); };
-  Join();
-  busy_ = true;
-  Train(4);  // sent behind the third step, to be applied behind the fourth
-  EXPECT_EQ(begun, (std::vector<size_t>{0, 0, 0, 1}));
-}
-
-TEST_F(SessionTest, WithALongerOneItIsFormedBesideTraining) {
-  JobSpec spec = ToySpec();
-  spec.sync.overlap_steps = 2;
-  Make(std::move(spec));
-  std::vector<size_t> begun;
-  factory_.during_step = [&] { begun.push_back(link_.uploads.size()); };
-  Join();
-  busy_ = true;
-  Train(4);  // sent behind the second
-  EXPECT_EQ(begun, (std::vector<size_t>{0, 0, 0, 0}));
-  executor_.RunAll();
-  Turn();
-  EXPECT_EQ(link_.uploads.size(), 1u);
-}
-
 TEST_F(SessionTest, SeveralFragmentsWithOverlapAndMix) {
   JobSpec spec = ToySpec();
   spec.sync.pattern = FragmentPattern::kStrided;
