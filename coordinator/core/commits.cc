@@ -1,10 +1,12 @@
 // Rounds: opening, closing, committing.
 #include <algorithm>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/upper_median.h"
 #include "coordinator/core/evaluations.h"
 #include "coordinator/core/lateness.h"
 #include "coordinator/core/machine.h"
@@ -26,9 +28,7 @@ Duration Machine::GraceOf(const Run& run) const {
   for (const auto& [id, member] : fleet_.Of(run.id())) {
     if (member.Trains(run.id()) && member.heartbeat.step_ns > 0) step_ns.push_back(member.heartbeat.step_ns);
   }
-  const auto middle = step_ns.begin() + static_cast<int64_t>(step_ns.size() / 2);
-  if (!step_ns.empty()) std::nth_element(step_ns.begin(), middle, step_ns.end());
-  const Duration median{step_ns.empty() ? 0 : *middle};
+  const Duration median{step_ns.empty() ? 0 : UpperMedian(std::move(step_ns))};
   return GraceWindow(run.spreads, TimesAtMostADay(median, run.spec->sync.overlap_steps), run.spec->sync.grace_max);
 }
 

@@ -1,9 +1,9 @@
 // Workers as people see them: what they measure, and the plan beside it.
-#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "common/base/upper_median.h"
 #include "common/wire/job_spec_proto.h"
 #include "common/wire/resource_names.h"
 #include "coordinator/service/job_api.h"
@@ -20,9 +20,7 @@ std::optional<double> MedianStepSeconds(const std::vector<WorkerView>& workers, 
     if (worker.job == job && worker.connected && worker.last.step_ns > 0) steps_ns.push_back(worker.last.step_ns);
   }
   if (steps_ns.empty()) return std::nullopt;
-  const auto middle = steps_ns.begin() + static_cast<ptrdiff_t>(steps_ns.size() / 2);
-  std::nth_element(steps_ns.begin(), middle, steps_ns.end());
-  return static_cast<double>(*middle) * 1e-9;
+  return static_cast<double>(UpperMedian(std::move(steps_ns))) * 1e-9;
 }
 
 // Has the engine do it to a worker, and answers with the worker as it is then.

@@ -1,21 +1,15 @@
 #include "coordinator/store/flush_watch.h"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "common/base/forwarded_files.h"
 #include "common/base/stop_wait.h"
+#include "common/base/upper_median.h"
 
 namespace atl {
 namespace {
-
-double Middle(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 void Remember(std::vector<double>& values, double value) {
   if (values.size() == FlushWatch::kRemembered) values.erase(values.begin());
@@ -119,8 +113,8 @@ FlushWatch::Flush::~Flush() { watch_.End(*this); }
 
 Duration FlushWatch::Usually(FlushKind kind, uint64_t bytes) const {
   const Shown& shown = shown_[static_cast<size_t>(kind)];
-  const double rate = shown.bytes_per_second.empty() ? kUnmeasuredBytesPerSecond : Middle(shown.bytes_per_second);
-  const double small = shown.small_seconds.empty() ? 0 : Middle(shown.small_seconds);
+  const double rate = shown.bytes_per_second.empty() ? kUnmeasuredBytesPerSecond : UpperMedian(shown.bytes_per_second);
+  const double small = shown.small_seconds.empty() ? 0 : UpperMedian(shown.small_seconds);
   return Nanoseconds(std::llround((small + static_cast<double>(bytes) / rate) * 1e9));
 }
 

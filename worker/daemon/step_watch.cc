@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/upper_median.h"
 
 namespace atl {
 
@@ -13,7 +14,6 @@ void StepWatch::Begins(const JobId& job) {
   under_way_ = true;
   counted_to_ = clock_.Now();
   taken_ = told_next_ = {};
-  told_ = false;
 }
 
 void StepWatch::Ended() {
@@ -21,7 +21,7 @@ void StepWatch::Ended() {
   if (!under_way_) return;
   Count(clock_.Now());
   under_way_ = false;
-  if (told_) log_.Info("step ended", {{"job", job_.value}, {"took_s", ToSeconds(taken_)}});
+  if (told_next_ > Duration{}) log_.Info("step ended", {{"job", job_.value}, {"took_s", ToSeconds(taken_)}});
   if (newest_.size() == kRemembered) newest_.erase(newest_.begin());
   newest_.push_back(taken_);
 }
@@ -36,9 +36,8 @@ absl::Status StepWatch::Look() {
   if (taken_ < long_after) return absl::OkStatus();
   if (taken_ >= told_next_) {
     log_.Warn("step takes long",
-              {{"job", job_.value}, {"under_way_s", ToSeconds(taken_)}, {"usually_s", known ? ToSeconds(usual) : 0.0}});
+              {{"job", job_.value}, {"under_way_s", ToSeconds(taken_)}, {"usually_s", ToSeconds(usual)}});
     told_next_ = taken_ + kAgainEvery;
-    told_ = true;
   }
   if (!known || taken_ < std::max(kGivenUp, usual * kTimesGivenUp)) return absl::OkStatus();
   return absl::DeadlineExceededError(absl::StrCat(
@@ -47,13 +46,7 @@ absl::Status StepWatch::Look() {
       " s: the device or its driver hangs; see what the system's log says of it, then start the worker again"));
 }
 
-Duration StepWatch::Usual() const {
-  if (newest_.empty()) return {};
-  std::vector<Duration> sorted = newest_;
-  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  return *middle;
-}
+Duration StepWatch::Usual() const { return newest_.empty() ? Duration{} : UpperMedian(newest_); }
 
 void StepWatch::Count(Instant now) {
   taken_ = taken_ + std::min(now - counted_to_, kLongestLook);

@@ -42,10 +42,10 @@ class StepWatch {
   const Clock& clock_;
   Log& log_;
   Mutex mutex_;
-  bool under_way_ ATOLL_GUARDED_BY(mutex_) = false, told_ ATOLL_GUARDED_BY(mutex_) = false;
+  bool under_way_ ATOLL_GUARDED_BY(mutex_) = false;
   Instant counted_to_ ATOLL_GUARDED_BY(mutex_){};
-  Duration taken_ ATOLL_GUARDED_BY(mutex_){};  // by the step that is under way, as far as it was watched
-  Duration told_next_ ATOLL_GUARDED_BY(mutex_){};
+  Duration taken_ ATOLL_GUARDED_BY(mutex_){};      // by the step that is under way, as far as it was watched
+  Duration told_next_ ATOLL_GUARDED_BY(mutex_){};  // zero: not told of
   JobId job_ ATOLL_GUARDED_BY(mutex_);
   std::vector<Duration> newest_ ATOLL_GUARDED_BY(mutex_);  // of that job, oldest first
 };
