@@ -424,6 +424,9 @@ def free_port():
         return probe.getsockname()[1]
 
 
+ESTABLISHED, LISTEN = "01", "0A"  # states of TCP sockets, as /proc writes them
+
+
 def tcp_table(pid):
     """The TCP sockets that a process could see: (local address, local port, remote port, state, inode), as /proc writes them."""
     for table in ("tcp", "tcp6"):

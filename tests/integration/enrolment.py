@@ -8,11 +8,11 @@ import re
 import socket
 import ssl
 
-from atoll_harness import check, equal, main, number, tcp_table, wait_for
+from atoll_harness import LISTEN, check, equal, main, number, tcp_table, wait_for
 from moved_clock import DAY, MovedClock, refuse_without_moved_clock
 
 REFUSED, FORBIDDEN = 3, 4
-LISTEN, LOOPBACK = "0A", "0100007F"
+LOOPBACK = "0100007F"
 
 
 def token(scene, *options):

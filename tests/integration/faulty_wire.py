@@ -17,7 +17,7 @@ class Wire:
         self.dice = random.Random(seed)
         self.change = threading.Condition()
         self.fault, self.befallen = WHOLE, 0
-        self.onward = set()  # the ports from which connections to the target come that are open here
+        self.onward = set()  # the ports from which connections to the target have come
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()

@@ -6,13 +6,12 @@ import time
 import types
 
 import faulty_wire
-from atoll_harness import check, equal, main, number, sockets_of, wait_for
+from atoll_harness import ESTABLISHED, check, equal, main, number, sockets_of, wait_for
 
 SEED = 1
 MEAN_BYTES = {"control": 5_000, "bulk": 300_000}  # between faults of a direction of a connection
 TIMES = 3             # that each fault comes, at each of the two wires
 MEMBERSHIP_SECONDS = 10
-ESTABLISHED = "01"
 FREE_SECONDS = 120    # at most, until connections of a silent peer are given back; by keepalive after 40 s
 
 

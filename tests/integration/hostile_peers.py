@@ -13,11 +13,10 @@ import threading
 import time
 import warnings
 
-from atoll_harness import check, check_peak, equal, main, tcp_table, wait_for
+from atoll_harness import LISTEN, check, check_peak, equal, main, tcp_table, wait_for
 from grpc_by_hand import CANCELLED, DEADLINE_EXCEEDED, Connection, message
 from http2_by_hand import GENTLE_SECONDS, PREFACE, SETTINGS, bomb, broken_text, frame, giant_message, greet, rapid_resets
 
-LISTEN = "0A"
 GROWTH_LIMIT_MB = 64
 DESCRIPTORS = 256  # that a crowded coordinator may have
 CROWD = 1000

@@ -4,9 +4,8 @@ import shutil
 import subprocess
 import urllib.parse
 
-from atoll_harness import Skip, check, equal, http_get, main, sockets_of, wait_for
+from atoll_harness import LISTEN, Skip, check, equal, http_get, main, sockets_of, wait_for
 
-LISTENS = "0A"
 CONFIG = """
 global: {{scrape_interval: 500ms, scrape_timeout: 500ms}}
 scrape_configs:
@@ -26,7 +25,7 @@ def start_prometheus(scene, coordinator_port, worker_port):
     equal(checked.returncode, 0, f"promtool check config: {checked.stdout}{checked.stderr}")
     prometheus = scene.start("prometheus", ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={scene.path('tsdb')}",
                                             "--web.listen-address=127.0.0.1:0"])
-    port = wait_for("the port of prometheus", lambda: [s[0] for s in sockets_of(prometheus.pid) if s[2] == LISTENS], 60, [prometheus])[0]
+    port = wait_for("the port of prometheus", lambda: [s[0] for s in sockets_of(prometheus.pid) if s[2] == LISTEN], 60, [prometheus])[0]
     return f"http://127.0.0.1:{port}"
 
 

@@ -1,9 +1,7 @@
 """A worker has exactly two TCP connections to its coordinator, one for control and one for bulk."""
 from collections import Counter
 
-from atoll_harness import equal, main, sockets_of
-
-ESTABLISHED = "01"
+from atoll_harness import ESTABLISHED, equal, main, sockets_of
 
 
 def test(scene):
