@@ -25,9 +25,9 @@ void Tell(int signal) {
 
 // A sanitizer that has taken the signal keeps it: it says more.
 void TellOf(int signal) {
-  struct sigaction before {
-  }, action{};
+  struct sigaction before {};
   if (sigaction(signal, nullptr, &before) != 0 || before.sa_handler != SIG_DFL) return;
+  struct sigaction action {};
   action.sa_handler = &Tell;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(signal, &action, nullptr);

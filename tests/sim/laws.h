@@ -131,7 +131,7 @@ class Laws {
   };
   std::map<LeaseId, Granted> leases_;
   std::vector<LeaseRecord> granted_;                              // by the transaction that is looked at
-  std::map<std::pair<JobId, WorkerId>, std::set<LeaseId>> held_;  // open and not revoked, as the newest look found them
+  std::map<std::pair<JobId, WorkerId>, std::set<LeaseId>> held_;  // open and not revoked, at the newest grant
   struct Merged {
     uint64_t end = 0;
     LeaseId lease;
