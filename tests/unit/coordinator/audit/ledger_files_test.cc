@@ -174,7 +174,8 @@ TEST_F(LogPrefix, ALogThatWasBegunAnewIsReadFromItsStart) {
   Write(later + earlier.substr(later.size()));
   Extend(prefix);
   EXPECT_EQ(prefix.bytes(), later);
-  Write(earlier.substr(0, 31) + '\7' + earlier.substr(32));  // a header that is being written
+  Write(earlier);
+  Flip(path_ + "-wal", 31);  // a header that is being written; SQLite draws its salt, so only a flip is sure to differ
   Extend(prefix);
   EXPECT_EQ(prefix.bytes() + prefix.generation(), "");
 }
