@@ -8,110 +8,17 @@
 #include <utility>
 #include <variant>
 
-#include "common/plan/learning_rate.h"
-#include "worker/session/inbox.h"
-#include "worker/session/replicas.h"
+#include "worker/session/session_state.h"
 
 namespace atl {
 namespace {
-
-using worker::Effect;
-using worker::Event;
-
-// A mean beyond a million nats, of a run that diverges, is told as a million: the core adds means up in 64 bits.
-constexpr double kMostMeanNats = 1e6, kMostSumNats = 1e12;
-constexpr char kNoLoss[] = "the loss on the held-out samples is not finite";
-
-int64_t Micro(double nats, double most) {
-  return std::isfinite(nats) ? std::llround(std::clamp(nats, -most, most) * 1e6) : 0;
-}
 
 // No worker will do better with a job that asks for what does not exist.
 bool IsPermanent(const absl::Status& status) {
   return status.code() == absl::StatusCode::kInvalidArgument || status.code() == absl::StatusCode::kUnimplemented;
 }
 
-bool WorthAnotherTry(const absl::Status& status) {
-  return status.code() == absl::StatusCode::kDeadlineExceeded || status.code() == absl::StatusCode::kUnavailable;
-}
-
 }  // namespace
-
-struct Session::State {
-  State(SessionOptions o, Link& l, JobFactory& f, Executor& x, const Clock& c, Log& lg, std::function<void()> w)
-      : options(std::move(o)),
-        link(l),
-        factory(f),
-        executor(x),
-        clock(c),
-        log(lg),
-        wake(std::move(w)),
-        core(options.core) {}
-
-  void Post(Letter letter);
-  void Take(LinkEvent event);
-  void Take(FormingEnded ended);
-  void Feed(const Event& event);
-  void DrainAnswers();
-  void PublishHeartbeat();
-
-  void Do(const worker::Say& e) { link.Say(e.message); }
-  void Do(const worker::CloseStream& e) { link.CloseStream(e.reason); }
-  void SetSpec(std::shared_ptr<const JobSpec> to);
-  void Do(const worker::PrepareJob& e);
-  void Do(const worker::ChangeSpec& e);
-  void Do(const worker::ReleaseJob& e);
-  void Do(const worker::FetchFragment& e);
-  void Do(const worker::InstallFragment& e);
-  void Do(const worker::FetchUpdate& e);
-  void Do(const worker::DropFetches& e);
-  void Do(const worker::ApplyUpdate& e);
-  void Do(const worker::ResolveUpdate& e);
-  void Do(const worker::AdoptOuter& e);
-  void Do(const worker::BeginOptimizer& e);
-  void Do(const worker::FormContribution& e);
-  void Do(const worker::Upload& e);
-  void Do(const worker::CancelUpload& e) { link.CancelUpload(e.fragment); }
-  void Do(const worker::DropContribution& e);
-  void Do(const worker::AddLease& e);
-  void Do(const worker::RemoveLease& e);
-  void Do(const worker::TakeStep& e);
-  void Do(const worker::Evaluate& e);
-  void Do(const worker::ScoreTask& e);
-  void Do(const worker::AnswerLogs& e);
-  void Do(const worker::Note& e);
-  void Do(const worker::Exit& e) { exit = SessionExit{e.reason, e.text}; }
-  void Answer(Event event) { answers.push_back(std::move(event)); }
-  // A device or model that fails has no repair here: the job is given up with its sentence.
-  void Break(const absl::Status& status);
-  double RateOf(const worker::TakeStep& e) const;
-  void TellRefusal();
-  void TellNotMade(uint64_t evaluation, const absl::Status& why);
-
-  const SessionOptions options;
-  Link& link;
-  JobFactory& factory;
-  Executor& executor;
-  const Clock& clock;
-  Log& log;
-  const std::function<void()> wake;
-  Inbox inbox;
-  worker::Core core;
-  std::deque<Event> answers;  // of effects, given to the core in order
-  uint64_t errands = 0;       // sent so far
-
-  JobId job;
-  std::shared_ptr<const JobSpec> spec;
-  std::unique_ptr<JobParts> parts;
-  std::unique_ptr<Replicas> replicas;
-  std::optional<SessionExit> exit;
-  Duration data_wait{}, sync_wait{};
-  Instant waiting_since = kNever, step_ended = kNever;
-  uint64_t clock_step = 0;    // after the last step
-  bool leaving = false;       // as whoever runs this process wants
-  bool told_refusal = false;  // of a device that was to form contributions
-  bool worked = false;        // a step, evaluation or preparation ran in this turn
-};
 
 // ---- turning ------------------------------------------------------------------------------------------------------
 
@@ -347,102 +254,6 @@ void Session::State::Do(const worker::Upload& e) {
 
 void Session::State::Do(const worker::DropContribution& e) {
   if (replicas) replicas->DropContribution(e.fragment);
-}
-
-// ---- samples, steps, evaluation -----------------------------------------------------------------------------------
-
-void Session::State::Do(const worker::AddLease& e) {
-  if (const auto status = parts->samples->AddLease(e.lease, e.range, e.cursor); !status.ok()) Break(status);
-}
-
-void Session::State::Do(const worker::RemoveLease& e) {
-  if (parts) parts->samples->RemoveLease(e.lease);
-}
-
-double Session::State::RateOf(const worker::TakeStep& e) const {
-  const double rate = LearningRateAt(spec->inner, e.rate_step);
-  return e.ramp_steps == 0 ? rate : rate * JoinRamp(e.steps_since_fetch, e.ramp_steps);
-}
-
-void Session::State::Do(const worker::TakeStep& e) {
-  const Instant asked = clock.Now();
-  auto batch = parts->samples->Next(e.samples, options.sample_wait);
-  const Instant began = clock.Now();
-  data_wait = data_wait + (began - asked);
-  if (!batch.ok()) {
-    // Fewer samples than the core counts: a lease that has just been taken back, or a broken invariant that it says.
-    const bool fewer = batch.status().code() == absl::StatusCode::kFailedPrecondition;
-    if (!fewer && !WorthAnotherTry(batch.status())) {
-      Break(batch.status());
-      return;
-    }
-    worked = true;
-    Answer(worker::SamplesMissing{absl::StrCat("samples: ", batch.status().message())});
-    DrainAnswers();
-    return;
-  }
-  worked = true;
-  PublishHeartbeat();
-  const double rate = RateOf(e);
-  replicas->ReleaseParameters();
-  if (options.step_begins) options.step_begins(job);
-  const auto outcome = parts->model->Step(*batch, rate);
-  if (options.step_ended) options.step_ended();
-  if (absl::IsUnavailable(outcome.status())) {
-    // A device is lost. What was trained is sent, the samples of this step go back with the leases.
-    leaving = true;
-    Answer(worker::LeaveWanted{std::string(outcome.status().message())});
-    Answer(worker::SamplesMissing{std::string(outcome.status().message())});
-    return;
-  }
-  if (!outcome.ok()) {
-    Break(outcome.status());
-    return;
-  }
-  const Instant ended = clock.Now();
-  const Duration took = ended - began;
-  Answer(worker::StepDone{outcome->applied, outcome->tokens, Micro(outcome->loss, kMostMeanNats), took});
-  if (step_ended == kNever) {
-    step_ended = asked;
-    data_wait = began - asked;
-    sync_wait = Duration{};
-  }
-  const Duration work = ended - step_ended - took - data_wait - sync_wait;
-  if (options.on_step) options.on_step({e.rate_step + 1, rate, *outcome, took, data_wait, sync_wait, work});
-  data_wait = sync_wait = Duration{};
-  step_ended = ended;
-  clock_step = e.rate_step + 1;
-  parts->model->KeepOptimizer(clock_step, false);
-}
-
-void Session::State::Do(const worker::Evaluate& e) {
-  worked = true;
-  PublishHeartbeat();
-  replicas->ReleaseParameters();
-  auto outcome = parts->model->Evaluate(replicas->outer(), {e.first, e.samples});
-  if (outcome.ok() && !std::isfinite(outcome->nll)) outcome = absl::OutOfRangeError(kNoLoss);
-  if (!outcome.ok()) return TellNotMade(e.evaluation, outcome.status());
-  Answer(worker::HeldOutEvaluated{e.evaluation, outcome->samples, Micro(outcome->nll, kMostSumNats), outcome->tokens,
-                                  outcome->text_bytes});
-}
-
-void Session::State::TellNotMade(uint64_t evaluation, const absl::Status& why) {
-  const std::string reason(why.message());
-  // Cancelled: who stopped it has asked to leave, and that comes next.
-  if (WorthAnotherTry(why) || absl::IsCancelled(why)) {
-    Answer(worker::EvaluationDelayed{evaluation, reason});
-  } else {
-    Answer(worker::EvaluationFailed{evaluation, reason});
-  }
-}
-
-void Session::State::Do(const worker::ScoreTask& e) {
-  worked = true;
-  PublishHeartbeat();
-  replicas->ReleaseParameters();
-  const auto score = parts->model->ScoreTask(replicas->outer(), {e.task, e.first, e.examples});
-  if (!score.ok()) return TellNotMade(e.evaluation, score.status());
-  Answer(worker::TaskScored{e.evaluation, score->correct, score->correct_per_byte});
 }
 
 // ---- words --------------------------------------------------------------------------------------------------------

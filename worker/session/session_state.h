@@ -1,0 +1,104 @@
+// Private to worker/session: what a Session holds, and how it carries out each effect of the core. session.cc turns it,
+// prepares the job and synchronises; session_steps.cc takes steps and evaluates.
+#ifndef ATOLL_WORKER_SESSION_SESSION_STATE_H_
+#define ATOLL_WORKER_SESSION_SESSION_STATE_H_
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "worker/session/inbox.h"
+#include "worker/session/replicas.h"
+#include "worker/session/session.h"
+
+namespace atl {
+
+using worker::Effect;
+using worker::Event;
+
+// Of a preparation, a step or an evaluation.
+inline bool WorthAnotherTry(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kDeadlineExceeded || status.code() == absl::StatusCode::kUnavailable;
+}
+
+struct Session::State {
+  State(SessionOptions o, Link& l, JobFactory& f, Executor& x, const Clock& c, Log& lg, std::function<void()> w)
+      : options(std::move(o)),
+        link(l),
+        factory(f),
+        executor(x),
+        clock(c),
+        log(lg),
+        wake(std::move(w)),
+        core(options.core) {}
+
+  void Post(Letter letter);
+  void Take(LinkEvent event);
+  void Take(FormingEnded ended);
+  void Feed(const Event& event);
+  void DrainAnswers();
+  void PublishHeartbeat();
+
+  void Do(const worker::Say& e) { link.Say(e.message); }
+  void Do(const worker::CloseStream& e) { link.CloseStream(e.reason); }
+  void SetSpec(std::shared_ptr<const JobSpec> to);
+  void Do(const worker::PrepareJob& e);
+  void Do(const worker::ChangeSpec& e);
+  void Do(const worker::ReleaseJob& e);
+  void Do(const worker::FetchFragment& e);
+  void Do(const worker::InstallFragment& e);
+  void Do(const worker::FetchUpdate& e);
+  void Do(const worker::DropFetches& e);
+  void Do(const worker::ApplyUpdate& e);
+  void Do(const worker::ResolveUpdate& e);
+  void Do(const worker::AdoptOuter& e);
+  void Do(const worker::BeginOptimizer& e);
+  void Do(const worker::FormContribution& e);
+  void Do(const worker::Upload& e);
+  void Do(const worker::CancelUpload& e) { link.CancelUpload(e.fragment); }
+  void Do(const worker::DropContribution& e);
+  void Do(const worker::AddLease& e);
+  void Do(const worker::RemoveLease& e);
+  void Do(const worker::TakeStep& e);
+  void Do(const worker::Evaluate& e);
+  void Do(const worker::ScoreTask& e);
+  void Do(const worker::AnswerLogs& e);
+  void Do(const worker::Note& e);
+  void Do(const worker::Exit& e) { exit = SessionExit{e.reason, e.text}; }
+  void Answer(Event event) { answers.push_back(std::move(event)); }
+  // A device or model that fails has no repair here: the job is given up with its sentence.
+  void Break(const absl::Status& status);
+  double RateOf(const worker::TakeStep& e) const;
+  void TellRefusal();
+  void TellNotMade(uint64_t evaluation, const absl::Status& why);
+
+  const SessionOptions options;
+  Link& link;
+  JobFactory& factory;
+  Executor& executor;
+  const Clock& clock;
+  Log& log;
+  const std::function<void()> wake;
+  Inbox inbox;
+  worker::Core core;
+  std::deque<Event> answers;  // of effects, given to the core in order
+  uint64_t errands = 0;       // sent so far
+
+  JobId job;
+  std::shared_ptr<const JobSpec> spec;
+  std::unique_ptr<JobParts> parts;
+  std::unique_ptr<Replicas> replicas;
+  std::optional<SessionExit> exit;
+  Duration data_wait{}, sync_wait{};
+  Instant waiting_since = kNever, step_ended = kNever;
+  uint64_t clock_step = 0;    // after the last step
+  bool leaving = false;       // as whoever runs this process wants
+  bool told_refusal = false;  // of a device that was to form contributions
+  bool worked = false;        // a step, evaluation or preparation ran in this turn
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_WORKER_SESSION_SESSION_STATE_H_

@@ -1,0 +1,117 @@
+// What a session does on samples: it takes steps, and evaluates.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/plan/learning_rate.h"
+#include "worker/session/session_state.h"
+
+namespace atl {
+namespace {
+
+// A mean beyond a million nats, of a run that diverges, is told as a million: the core adds means up in 64 bits.
+constexpr double kMostMeanNats = 1e6, kMostSumNats = 1e12;
+constexpr char kNoLoss[] = "the loss on the held-out samples is not finite";
+
+int64_t Micro(double nats, double most) {
+  return std::isfinite(nats) ? std::llround(std::clamp(nats, -most, most) * 1e6) : 0;
+}
+
+}  // namespace
+
+void Session::State::Do(const worker::AddLease& e) {
+  if (const auto status = parts->samples->AddLease(e.lease, e.range, e.cursor); !status.ok()) Break(status);
+}
+
+void Session::State::Do(const worker::RemoveLease& e) {
+  if (parts) parts->samples->RemoveLease(e.lease);
+}
+
+double Session::State::RateOf(const worker::TakeStep& e) const {
+  const double rate = LearningRateAt(spec->inner, e.rate_step);
+  return e.ramp_steps == 0 ? rate : rate * JoinRamp(e.steps_since_fetch, e.ramp_steps);
+}
+
+void Session::State::Do(const worker::TakeStep& e) {
+  const Instant asked = clock.Now();
+  auto batch = parts->samples->Next(e.samples, options.sample_wait);
+  const Instant began = clock.Now();
+  data_wait = data_wait + (began - asked);
+  if (!batch.ok()) {
+    // Fewer samples than the core counts: a lease that has just been taken back, or a broken invariant that it says.
+    const bool fewer = batch.status().code() == absl::StatusCode::kFailedPrecondition;
+    if (!fewer && !WorthAnotherTry(batch.status())) {
+      Break(batch.status());
+      return;
+    }
+    worked = true;
+    Answer(worker::SamplesMissing{absl::StrCat("samples: ", batch.status().message())});
+    DrainAnswers();
+    return;
+  }
+  worked = true;
+  PublishHeartbeat();
+  const double rate = RateOf(e);
+  replicas->ReleaseParameters();
+  if (options.step_begins) options.step_begins(job);
+  const auto outcome = parts->model->Step(*batch, rate);
+  if (options.step_ended) options.step_ended();
+  if (absl::IsUnavailable(outcome.status())) {
+    // A device is lost. What was trained is sent, the samples of this step go back with the leases.
+    leaving = true;
+    Answer(worker::LeaveWanted{std::string(outcome.status().message())});
+    Answer(worker::SamplesMissing{std::string(outcome.status().message())});
+    return;
+  }
+  if (!outcome.ok()) {
+    Break(outcome.status());
+    return;
+  }
+  const Instant ended = clock.Now();
+  const Duration took = ended - began;
+  Answer(worker::StepDone{outcome->applied, outcome->tokens, Micro(outcome->loss, kMostMeanNats), took});
+  if (step_ended == kNever) {
+    step_ended = asked;
+    data_wait = began - asked;
+    sync_wait = Duration{};
+  }
+  const Duration work = ended - step_ended - took - data_wait - sync_wait;
+  if (options.on_step) options.on_step({e.rate_step + 1, rate, *outcome, took, data_wait, sync_wait, work});
+  data_wait = sync_wait = Duration{};
+  step_ended = ended;
+  clock_step = e.rate_step + 1;
+  parts->model->KeepOptimizer(clock_step, false);
+}
+
+void Session::State::Do(const worker::Evaluate& e) {
+  worked = true;
+  PublishHeartbeat();
+  replicas->ReleaseParameters();
+  auto outcome = parts->model->Evaluate(replicas->outer(), {e.first, e.samples});
+  if (outcome.ok() && !std::isfinite(outcome->nll)) outcome = absl::OutOfRangeError(kNoLoss);
+  if (!outcome.ok()) return TellNotMade(e.evaluation, outcome.status());
+  Answer(worker::HeldOutEvaluated{e.evaluation, outcome->samples, Micro(outcome->nll, kMostSumNats), outcome->tokens,
+                                  outcome->text_bytes});
+}
+
+void Session::State::TellNotMade(uint64_t evaluation, const absl::Status& why) {
+  const std::string reason(why.message());
+  // Cancelled: who stopped it has asked to leave, and that comes next.
+  if (WorthAnotherTry(why) || absl::IsCancelled(why)) {
+    Answer(worker::EvaluationDelayed{evaluation, reason});
+  } else {
+    Answer(worker::EvaluationFailed{evaluation, reason});
+  }
+}
+
+void Session::State::Do(const worker::ScoreTask& e) {
+  worked = true;
+  PublishHeartbeat();
+  replicas->ReleaseParameters();
+  const auto score = parts->model->ScoreTask(replicas->outer(), {e.task, e.first, e.examples});
+  if (!score.ok()) return TellNotMade(e.evaluation, score.status());
+  Answer(worker::TaskScored{e.evaluation, score->correct, score->correct_per_byte});
+}
+
+}  // namespace atl
