@@ -1,0 +1,146 @@
+// Private to world.cc: one life of the coordinator and one of a worker, as World joins them of production parts.
+#ifndef ATOLL_TESTS_SIM_WORLD_PARTS_H_
+#define ATOLL_TESTS_SIM_WORLD_PARTS_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/rpc/memory_bulk.h"
+#include "common/telemetry/metrics.h"
+#include "coordinator/service/bulk_sessions.h"
+#include "coordinator/service/control_sessions.h"
+#include "coordinator/store/data_directory.h"
+#include "tests/sim/machine_clock.h"
+#include "tests/sim/world.h"
+#include "worker/link/network_link.h"
+
+namespace atl {
+
+inline constexpr char kRoot[] = "/state";
+inline constexpr uint64_t kSecret = 1;  // of the round log
+
+// The ledger, and the laws told of what it takes.
+class World::WatchedLedger final : public Ledger {
+ public:
+  WatchedLedger(World& world, std::unique_ptr<Ledger> ledger) : world_(world), ledger_(std::move(ledger)) {}
+  absl::Status Commit(const std::vector<LedgerRecord>& records) override {
+    const bool was_dead = world_.files_.dead();
+    absl::Status done = ledger_->Commit(records);
+    if (was_dead) return done;
+    world_.Trace(records.size());
+    if (done.ok()) {
+      world_.laws_.Committed(records);
+    } else {
+      world_.laws_.Undecided(records);
+    }
+    return done;
+  }
+  absl::StatusOr<RecoveredState> Recover() override { return ledger_->Recover(); }
+  absl::StatusOr<std::vector<RoundRecord>> Rounds(const JobId& job, uint64_t epoch, FragmentIndex fragment,
+                                                  Version after, size_t limit) const override {
+    return ledger_->Rounds(job, epoch, fragment, after, limit);
+  }
+  absl::Status PutToken(const TokenRecord& token) override { return ledger_->PutToken(token); }
+  absl::Status DropToken(const std::string& id) override { return ledger_->DropToken(id); }
+  absl::StatusOr<std::vector<TokenRecord>> Tokens() const override { return ledger_->Tokens(); }
+
+ private:
+  World& world_;
+  const std::unique_ptr<Ledger> ledger_;
+};
+
+// One life of the coordinator; members are destroyed in reverse order.
+struct World::Coordinator {
+  Coordinator(World& w, RecoveredState recovered, std::unique_ptr<Ledger> l, std::unique_ptr<EventLog> e)
+      : ledger(std::move(l)),
+        rounds(w.files_, DataDirectory(kRoot), recovered.boot, kSecret),
+        snapshots(w.files_, DataDirectory(kRoot), recovered.boot),
+        blobs(w.files_, DataDirectory(kRoot)),
+        events(std::move(e)),
+        data({w.files_, w.clock_, w.work_.jobs, w.work_.jobs, w.snapshot_work_.jobs, w.work_.jobs, *ledger, rounds,
+              snapshots, blobs, DataDirectory(kRoot), w.log_, "", 1,
+              [&w](const absl::Status& status) { w.EndByDisk(status); }}),
+        engine({.core = {Seconds(2), Seconds(20)}},
+               {w.clock_, w.work_.jobs, *ledger, data, *events, metrics, w.log_,
+                [&w](const absl::Status& status) { w.EndByDisk(status); }},
+               std::move(recovered)),
+        controls(engine, w.log_),
+        bulk(engine, data) {}
+
+  std::unique_ptr<Ledger> ledger;
+  RoundLog rounds;
+  SnapshotStore snapshots;
+  BlobStore blobs;
+  std::unique_ptr<EventLog> events;
+  Metrics metrics;
+  DataPlane data;
+  Engine engine;
+  ControlSessions controls;
+  BulkSessions bulk;
+};
+
+// One life of a worker. Its lines and its way to the coordinator outlive it.
+struct World::Worker {
+  Worker(World& w, const std::string& called, uint64_t nonce, const Machine& machine)
+      : name(called),
+        up(w.network_.NewLine()),
+        down(w.network_.NewLine()),
+        bulk_line(w.network_.NewLine()),
+        beside(w.network_.NewLine()),
+        clock(w.clock_.shared),
+        factory(
+            w.factory_, [this](Duration d) { clock.Spend(d); }, machine.step),
+        rerouting(std::make_shared<ReroutingBulk>(w.acknowledged_)),
+        bulk(MakeMemoryBulkClient(*rerouting, bulk_line,
+                                  {.frame_bytes = 4096, .cut = [r = rerouting] { return r->cut(); }})),
+        link(
+            {.worker = WorkerId{name}, .seed = w.seed_ * 1000 + nonce}, [this, &w] { return Open(w); }, *bulk, w.clock_,
+            w.log_, [this](LinkEvent event) { session.Post(std::move(event)); }, [this] { link_poked = true; }),
+        session({.core = {.worker = WorkerId{name}, .program_version = "sim", .start_nonce = nonce, .device = "cpu"},
+                 .sample_wait = {}},
+                link, factory, beside, clock, w.log_, [this] { session_poked = true; }) {
+    // From at once to longer than a step, and no drawn number, so that all else stays as it is.
+    constexpr uint64_t kKinds = 4;
+    beside.quality.delay = machine.step * static_cast<int64_t>(nonce % kKinds) / 2;
+    factory.SetHostile(machine.hostile);
+    SetQuality(machine.link);
+  }
+
+  void SetQuality(const LineQuality& wished) { quality = up.quality = down.quality = bulk_line.quality = wished; }
+
+  std::unique_ptr<WorkerEnd> Open(World& w) {
+    ControlStreamPair pair = MakeSimStreamPair(
+        w.near_, up, down, [this, &w](const WorkerMessage& message) { w.Heard(name, message); },
+        [&w](const CoordinatorMessage& message) { w.Trace(message.index()); });
+    break_connection = pair.break_connection;
+    if (std::exchange(meets_older, false)) {
+      w.older_.push_back(std::make_unique<OlderCoordinator>(std::move(pair.coordinator), w.laws_));
+      return std::move(pair.worker);
+    }
+    if (w.coordinator_ != nullptr) w.coordinator_->controls.Accept(std::move(pair.coordinator), "memory");
+    return std::move(pair.worker);  // otherwise the coordinator's end is dropped: the stream ends
+  }
+
+  const std::string name;
+  SimNetwork::Line& up;
+  SimNetwork::Line& down;
+  SimNetwork::Line& bulk_line;
+  SimNetwork::Line& beside;  // the thread for what is done beside training: each job takes the line's delay
+  LineQuality quality;
+  MachineClock clock;
+  ToyJobFactory factory;
+  std::shared_ptr<ReroutingBulk> rerouting;
+  std::function<void()> break_connection = [] {};
+  std::unique_ptr<BulkClient> bulk;
+  bool link_poked = true, session_poked = true, meets_older = false;
+  Instant due{}, stopped_until{};
+  NetworkLink link;
+  Session session;
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_TESTS_SIM_WORLD_PARTS_H_
