@@ -42,6 +42,16 @@ TEST_F(FullDisk, Version0WaitsForRoom) {
   EXPECT_FALSE(view.fragments[0].hash.IsZero());
 }
 
+TEST_F(FullDisk, WhatWaitsForRoomDoesNotHideThatUploadsAreHeldBack) {
+  SmallCoordinator c(disk_, clock_);
+  Fill();
+  ASSERT_TRUE(c.Submit(TinySpec("tiny")).ok());
+  c.engine.Tell(DiskSpace{.low = true});
+  c.Settle();
+  EXPECT_THAT(c.View("tiny").waiting_line, AllOf(HasSubstr("disk is almost full: no uploads until space is freed"),
+                                                 HasSubstr("the parameters wait for room")));
+}
+
 // Each call of writing version 0 in turn is the one that finds the disk full.
 TEST_F(FullDisk, Version0WaitsAtEveryCall) {
   int calls = 0;
