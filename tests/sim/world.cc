@@ -276,6 +276,7 @@ bool World::TurnWorker(Worker& worker) {
   if (free) {
     worker.session_poked = false;
     const TurnResult turned = worker.session.Turn();
+    worker.ear->Hear();
     worker.session.core().CheckInvariants();
     progressed = turned.progressed && !worker.clock.busy();
     session_due = worker.clock.busy() ? worker.clock.busy_until() : turned.next;

@@ -14,6 +14,7 @@
 #include "coordinator/service/control_sessions.h"
 #include "coordinator/store/data_directory.h"
 #include "tests/sim/machine_clock.h"
+#include "tests/sim/step_ear.h"
 #include "tests/sim/world.h"
 #include "worker/link/network_link.h"
 
@@ -91,23 +92,35 @@ struct World::Worker {
         bulk_line(w.network_.NewLine()),
         beside(w.network_.NewLine()),
         clock(w.clock_.shared),
+        ear(std::make_shared<StepEar>(beside, nonce % 3 == 0, [this] { session_poked = true; })),
         factory(
-            w.factory_, [this](Duration d) { clock.Spend(d); }, machine.step),
+            w.factory_,
+            [this](Duration d) {
+              ear->Hear();
+              session.ListenInStep();
+              clock.Spend(d);
+            },
+            machine.step),
         rerouting(std::make_shared<ReroutingBulk>(w.acknowledged_)),
         bulk(MakeMemoryBulkClient(*rerouting, bulk_line,
                                   {.frame_bytes = 4096, .cut = [r = rerouting] { return r->cut(); }})),
         link(
             {.worker = WorkerId{name}, .seed = w.seed_ * 1000 + nonce}, [this, &w] { return Open(w); }, *bulk, w.clock_,
-            w.log_, [this](LinkEvent event) { session.Post(std::move(event)); }, [this] { link_poked = true; }),
+            w.log_,
+            [this](LinkEvent event) {
+              ear->Keep([this, e = std::move(event)]() mutable { session.Post(std::move(e)); });
+            },
+            [this] { link_poked = true; }),
         session({.core = {.worker = WorkerId{name}, .program_version = "sim", .start_nonce = nonce, .device = "cpu"},
                  .sample_wait = {}},
-                link, factory, beside, clock, w.log_, [this] { session_poked = true; }) {
+                link, factory, *ear, clock, w.log_, [this] { session_poked = true; }) {
     // From at once to longer than a step, and no drawn number, so that all else stays as it is.
     constexpr uint64_t kKinds = 4;
     beside.quality.delay = machine.step * static_cast<int64_t>(nonce % kKinds) / 2;
     factory.SetHostile(machine.hostile);
     SetQuality(machine.link);
   }
+  ~Worker() { ear->Close(); }
 
   void SetQuality(const LineQuality& wished) { quality = up.quality = down.quality = bulk_line.quality = wished; }
 
@@ -131,6 +144,7 @@ struct World::Worker {
   SimNetwork::Line& beside;  // the thread for what is done beside training: each job takes the line's delay
   LineQuality quality;
   MachineClock clock;
+  const std::shared_ptr<StepEar> ear;
   ToyJobFactory factory;
   std::shared_ptr<ReroutingBulk> rerouting;
   std::function<void()> break_connection = [] {};

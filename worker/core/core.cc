@@ -231,6 +231,17 @@ Effects Core::Step(const Event& event, Instant now) {
   return std::move(state_->effects);
 }
 
+// Neither a refusal nor a lease taken back: with them drift is given up, and the step's samples may go with it.
+bool Core::HeardInStep(const Event& event) {
+  if (const auto* received = std::get_if<Received>(&event)) {
+    const CoordinatorMessage& message = received->message;
+    return std::holds_alternative<UpdatePublished>(message) || std::holds_alternative<LeaseGranted>(message) ||
+           std::holds_alternative<LeaseDenied>(message);
+  }
+  if (const auto* ended = std::get_if<UploadEnded>(&event)) return ended->result == UploadResult::kAccepted;
+  return std::holds_alternative<ContributionFormed>(event) || std::holds_alternative<UpdateFetched>(event);
+}
+
 Instant Core::NextWake() const { return state_->wake; }
 
 WorkerActivity Core::activity() const {

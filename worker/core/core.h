@@ -71,6 +71,9 @@ class Core {
   // Requires now >= every earlier now. Effects that answer with an event must be answered exactly once, unless
   // ReleaseJob, DropFetches, CancelUpload or DropContribution came in between; answers that no longer fit are ignored.
   Effects Step(const Event& event, Instant now);
+  // Whether this may also come between a TakeStep and its answer: what it asks for then leaves parameters, optimizer
+  // and the samples of the step alone. It need not: every event may wait for the step's end.
+  static bool HeardInStep(const Event& event);
   // When a Boundary must be given at the latest; kNever when only an event can change anything.
   Instant NextWake() const;
 

@@ -316,7 +316,10 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
       [&departure](LinkEvent event) { departure.Hand(std::move(event)); }, [&link_gate] { link_gate.Knock(); });
   StepWatch step_watch(clock, log);
   ListenIn(session_options, step_watch, step_metrics, metrics, link);
-  Session session(session_options, link, *factory, sync_executor, clock, log, [&train_gate] { train_gate.Knock(); });
+  Session session(session_options, link, *factory, sync_executor, clock, log, [&] {
+    train_gate.Knock();
+    link_gate.Knock();
+  });
   departure.Of(session);
 
   auto admin = ServeAdmin(options, metrics, *files, [&link] {
@@ -338,7 +341,9 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
       }
       if (crew && !broken) broken = LeavesWithIsland(*crew, departure);
       if (const absl::Status step = step_watch.Look(); !step.ok()) EndHung(step, log);
-      link_gate.WaitUntil(clock, link.Turn());  // a second at most
+      const Instant next = link.Turn();
+      session.ListenInStep();
+      link_gate.WaitUntil(clock, next);  // a second at most
     }
   });
   const SessionExit exit = Train(session, train_gate, clock);

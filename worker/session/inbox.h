@@ -1,8 +1,9 @@
-// What waits for the session's next turn: words of the link, and the ends of what it has formed beside training.
+// What waits for the session: words of the link, and the ends of what it has formed beside training.
 #ifndef ATOLL_WORKER_SESSION_INBOX_H_
 #define ATOLL_WORKER_SESSION_INBOX_H_
 
 #include <deque>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -25,6 +26,15 @@ class Inbox {
     std::deque<Letter> taken;
     MutexLock lock(mutex_);
     taken.swap(letters_);
+    return taken;
+  }
+  // The first one where `wanted`, a cheap predicate, says yes to it; otherwise it stays, and what is behind it.
+  template <typename Predicate>
+  std::optional<Letter> TakeFirstIf(Predicate wanted) ATOLL_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    if (letters_.empty() || !wanted(letters_.front())) return std::nullopt;
+    std::optional<Letter> taken(std::move(letters_.front()));
+    letters_.pop_front();
     return taken;
   }
 

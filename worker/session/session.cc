@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "common/base/check.h"
 #include "worker/session/session_state.h"
 
 namespace atl {
@@ -22,8 +23,19 @@ bool IsPermanent(const absl::Status& status) {
 
 // ---- turning ------------------------------------------------------------------------------------------------------
 
+namespace {
+// Of what Core::HeardInStep lets through nothing else comes: parameters, optimizer and the step's samples stay as they
+// are.
+bool LeavesStepAlone(const Effect& effect) {
+  return std::holds_alternative<worker::FetchUpdate>(effect) || std::holds_alternative<worker::FetchFragment>(effect) ||
+         std::holds_alternative<worker::DropFetches>(effect) || std::holds_alternative<worker::Upload>(effect) ||
+         std::holds_alternative<worker::AddLease>(effect) || std::holds_alternative<worker::Note>(effect);
+}
+}  // namespace
+
 void Session::State::Feed(const Event& event) {
   for (const Effect& effect : core.Step(event, clock.Now())) {
+    ATOLL_CHECK(!listening || LeavesStepAlone(effect), "what is heard in a step leaves the step alone");
     std::visit([this](const auto& e) { Do(e); }, effect);
   }
 }
@@ -58,7 +70,27 @@ void Session::State::Take(LinkEvent event) {
     leaving = leaving || std::holds_alternative<worker::LeaveWanted>(told);
     Feed(told);
   }
-  DrainAnswers();
+}
+
+namespace {
+bool HeardInStep(const Letter& letter) {
+  if (const auto* ended = std::get_if<FormingEnded>(&letter)) return ended->status.ok();
+  const LinkEvent& event = std::get<LinkEvent>(letter);
+  if (const auto* fetched = std::get_if<FetchedBytes>(&event)) return !fetched->whole;
+  return worker::Core::HeardInStep(std::get<Event>(event));
+}
+}  // namespace
+
+// An effect that has answered already has something to say that is older than the next letter.
+void Session::State::ListenInStep() {
+  MutexLock lock(step_mutex);
+  while (stepping && answers.empty()) {
+    std::optional<Letter> letter = inbox.TakeFirstIf(HeardInStep);
+    if (!letter) return;
+    listening = true;
+    std::visit([this](auto& one) { Take(std::move(one)); }, *letter);
+    listening = false;
+  }
 }
 
 void Session::State::PublishHeartbeat() {
@@ -75,6 +107,7 @@ TurnResult Session::Turn() {
   std::deque<Letter> letters = s.inbox.TakeAll();
   for (Letter& letter : letters) {
     std::visit([&s](auto& one) { s.Take(std::move(one)); }, letter);
+    s.DrainAnswers();
     if (s.exit) return {};
   }
   // A boundary that applies or sends is followed by another, until a step was taken or nothing more is to be done.
@@ -229,7 +262,6 @@ void Session::State::Take(FormingEnded ended) {
   TellRefusal();
   if (!ended.status.ok()) {
     Feed(worker::ContributionFailed{ended.target, std::string(ended.status.message())});
-    DrainAnswers();
     return;
   }
   const StoredContribution& formed = *replicas->unresolved(ended.target.fragment);
@@ -240,7 +272,6 @@ void Session::State::Take(FormingEnded ended) {
     if (std::isfinite(lost)) lost_nano = static_cast<uint64_t>(std::llround(std::min(lost, 1e6) * 1e9));
   }
   Feed(worker::ContributionFormed{ended.target, formed.digest, formed.encoded->size(), lost_nano});
-  DrainAnswers();
 }
 
 void Session::State::Do(const worker::Upload& e) {
@@ -282,6 +313,7 @@ Session::Session(SessionOptions options, Link& link, JobFactory& factory, Execut
 Session::~Session() = default;
 
 void Session::Post(LinkEvent event) { state_->Post(std::move(event)); }
+void Session::ListenInStep() { state_->ListenInStep(); }
 
 void Session::RequestLeave(std::string reason) { Post(Event(worker::LeaveWanted{std::move(reason)})); }
 const std::optional<SessionExit>& Session::exit() const { return state_->exit; }

@@ -1,7 +1,8 @@
 // Carries out what worker/core decides: one worker in one thread, without a thread, clock or socket of its own. It owns
 // the core, the outer copies and replicas, and the job's parts; the network is a Link, training a TrainingModel. A
 // daemon turns it on its train thread, a harness in its only one. Contributions are formed on an executor while
-// training goes on.
+// training goes on, and what the link and the executor tell meanwhile is heard while the model takes a step, as far as
+// it concerns transfers and leases: a step takes seconds, and a transfer that began behind it would be that much later.
 //
 //   link -> Post(event) -> inbox -> Turn: core.Step -> effects -> replicas, model, link -> events -> core ...
 //                            ^--------------------- executor <-------'
@@ -46,8 +47,8 @@ struct SessionOptions {
   std::function<void()> step_ended;
   // Told after each step, in the session's thread; may be empty.
   std::function<void(const StepTaken&)> on_step;
-  // Told of each contribution formed, in the session's thread: norm of what the codec lost over norm of what was
-  // encoded; may be empty.
+  // Told of each contribution formed, in the session's thread or in ListenInStep: norm of what the codec lost over norm
+  // of what was encoded; may be empty.
   std::function<void(double error_ratio)> on_contribution;
   // Metrics for the next heartbeats; may be empty.
   std::function<std::vector<MetricSample>()> heartbeat_metrics;
@@ -66,7 +67,8 @@ struct SessionExit {
 class Session {
  public:
   // Everything given outlives the session. `executor` runs what goes on beside training. `wake` (may be empty) is
-  // called by Post and by the executor, from their threads.
+  // called by Post and by the executor, from their threads: Turn is to be called, and ListenInStep by a thread that
+  // is not in Turn.
   Session(SessionOptions options, Link& link, JobFactory& factory, Executor& executor, const Clock& clock, Log& log,
           std::function<void()> wake);
   ~Session();
@@ -80,6 +82,10 @@ class Session {
 
   // Takes in what was posted and does what is due; at most one inner step, evaluation or job preparation a call.
   TurnResult Turn();
+  // While Turn has the model take a step: takes in what was posted, in order, up to what only a step's end allows
+  // (worker::Core::HeardInStep), and starts the transfers that come of it. Otherwise nothing. Thread-safe, and never
+  // waits for the step.
+  void ListenInStep();
   // Set once: everything that was to be said was given to the link.
   const std::optional<SessionExit>& exit() const;
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/base/mutex.h"
 #include "worker/session/inbox.h"
 #include "worker/session/replicas.h"
 #include "worker/session/session.h"
@@ -38,6 +39,8 @@ struct Session::State {
   void Take(LinkEvent event);
   void Take(FormingEnded ended);
   void Feed(const Event& event);
+  void ListenInStep() ATOLL_EXCLUDES(step_mutex);
+  absl::StatusOr<StepOutcome> StepModel(const SampleBatch& batch, double rate);
   void DrainAnswers();
   void PublishHeartbeat();
 
@@ -97,6 +100,12 @@ struct Session::State {
   bool leaving = false;       // as whoever runs this process wants
   bool told_refusal = false;  // of a device that was to form contributions
   bool worked = false;        // a step, evaluation or preparation ran in this turn
+  bool listening = false;     // in ListenInStep
+
+  // All of the above is the session's thread's; while `stepping` it waits for the model and touches none of it, and
+  // whoever holds the mutex does.
+  Mutex step_mutex;
+  bool stepping ATOLL_GUARDED_BY(step_mutex) = false;
 };
 
 }  // namespace atl

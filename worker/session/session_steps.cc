@@ -33,6 +33,21 @@ double Session::State::RateOf(const worker::TakeStep& e) const {
   return e.ramp_steps == 0 ? rate : rate * JoinRamp(e.steps_since_fetch, e.ramp_steps);
 }
 
+absl::StatusOr<StepOutcome> Session::State::StepModel(const SampleBatch& batch, double rate) {
+  const auto set_stepping = [this](bool to) {
+    MutexLock lock(step_mutex);
+    stepping = to;
+  };
+  replicas->ReleaseParameters();
+  if (options.step_begins) options.step_begins(job);
+  set_stepping(true);
+  ListenInStep();  // to what came since the turn began
+  auto outcome = parts->model->Step(batch, rate);
+  set_stepping(false);
+  if (options.step_ended) options.step_ended();
+  return outcome;
+}
+
 void Session::State::Do(const worker::TakeStep& e) {
   const Instant asked = clock.Now();
   auto batch = parts->samples->Next(e.samples, options.sample_wait);
@@ -53,10 +68,7 @@ void Session::State::Do(const worker::TakeStep& e) {
   worked = true;
   PublishHeartbeat();
   const double rate = RateOf(e);
-  replicas->ReleaseParameters();
-  if (options.step_begins) options.step_begins(job);
-  const auto outcome = parts->model->Step(*batch, rate);
-  if (options.step_ended) options.step_ended();
+  const auto outcome = StepModel(*batch, rate);
   if (absl::IsUnavailable(outcome.status())) {
     // A device is lost. What was trained is sent, the samples of this step go back with the leases.
     leaving = true;

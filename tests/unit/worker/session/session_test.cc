@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <memory>
 
 #include "tests/unit/worker/session/session_fixture.h"
@@ -338,6 +339,101 @@ TEST_F(SessionTest, AWaitIsToldAnewAtEachHeartbeat) {
     clock_.Set(turn.next);
   }
   EXPECT_NE(link_.heartbeat.waiting_for.find("for 10 s"), std::string::npos) << link_.heartbeat.waiting_for;
+}
+
+// Seconds of a step pass that a transfer need not wait for.
+TEST_F(SessionTest, AContributionThatIsFormedInAStepIsOnItsWayInThatStep) {
+  JobSpec spec = ToySpec();
+  spec.sync.overlap_steps = 1;
+  Make(std::move(spec));
+  std::vector<size_t> begun;
+  factory_.during_step = [&] {
+    executor_.RunAll();
+    session_->ListenInStep();
+    begun.push_back(link_.uploads.size());
+  };
+  Join();
+  busy_ = true;
+  Train(4);  // formed behind the third step
+  EXPECT_EQ(begun, (std::vector<size_t>{0, 0, 0, 1}));
+  EXPECT_EQ(DigestOf(Bytes(*link_.uploads.at(0).bytes)), link_.uploads.at(0).header.digest);
+  EXPECT_EQ(link_.uploads.at(0).header.steps, 3u);
+}
+
+TEST_F(SessionTest, AnUpdateThatIsPublishedInAStepIsFetchedInThatStepAndMergedBehindIt) {
+  JobSpec spec = ToySpec();
+  spec.sync.overlap_steps = 2;
+  Make(std::move(spec));
+  std::function<void()> in_step;
+  factory_.during_step = [&] {
+    if (in_step) in_step();
+  };
+  Join();
+  busy_ = true;
+  Train(2);  // and a third step, while the contribution is formed
+  executor_.RunAll();
+  ASSERT_EQ(session_->core().clock_step(), 3u);
+  const FragmentVersion reached{FragmentIndex{0}, Version{1}};
+  size_t asked = 0;
+  const float before = session_->local_parameters()[0];
+  float during = 0;
+  in_step = [&] {
+    const TestLink::Sent& sent = link_.uploads.at(0);
+    session_->Post(worker::Event(worker::UploadEnded{sent.header.target, sent.header.digest, {}, ""}));
+    Post(UpdatePublished{kJob, reached, Digest{1, 2}, sent.bytes->size(), {WorkerId{"w1"}}, 2});
+    session_->ListenInStep();
+    asked = link_.updates.size();
+    session_->Post(FetchedBytes{kJob, reached, false, Digest{1, 2}, sent.bytes});
+    session_->ListenInStep();
+    during = session_->local_parameters()[0];
+  };
+  Lease();
+  session_->Turn();
+  EXPECT_EQ(session_->core().clock_step(), 4u);
+  EXPECT_EQ(asked, 1u);
+  EXPECT_EQ(during, before) << "no parameter moves under a step";
+  EXPECT_EQ(Count<Applied>(), 0);
+  session_->Turn();
+  EXPECT_EQ(Count<Applied>(), 1) << "the update was there already";
+}
+
+// What gives up drift or samples waits for the step's end, and so does what came behind it.
+TEST_F(SessionTest, ALeaseThatIsTakenBackInAStepIsHeardOfBehindIt) {
+  std::function<void()> in_step;
+  factory_.during_step = [&] {
+    if (in_step) in_step();
+  };
+  Join();
+  Train(1);
+  const uint64_t steps = session_->core().clock_step();
+  const size_t asked = link_.updates.size();
+  int listened = 0;
+  in_step = [&] {
+    if (listened++ > 0) return;
+    Post(LeaseRevoked{kJob, {LeaseId{1}}, "a test"});
+    Post(UpdatePublished{kJob, {FragmentIndex{0}, Version{1}}, Digest{1, 2}, 8, {}, 1});
+    session_->ListenInStep();
+    EXPECT_EQ(session_->core().fragments()[0].steps_behind, steps);
+    EXPECT_EQ(link_.updates.size(), asked);
+  };
+  Lease();
+  session_->Turn();
+  ASSERT_EQ(listened, 1);
+  EXPECT_EQ(session_->core().fragments()[0].steps_behind, steps + 1);
+  session_->Turn();
+  EXPECT_LE(session_->core().fragments()[0].steps_behind, 1u) << "the drift was given up once the step was taken";
+  EXPECT_EQ(link_.updates.size(), asked + 1);
+}
+
+TEST_F(SessionTest, OutsideOfAStepNothingIsListenedTo) {
+  Join();
+  Train(1);
+  const size_t asked = link_.updates.size();
+  Post(UpdatePublished{kJob, {FragmentIndex{0}, Version{1}}, Digest{1, 2}, 8, {}, 1});
+  session_->ListenInStep();
+  EXPECT_EQ(link_.updates.size(), asked);
+  Turn();
+  EXPECT_EQ(link_.updates.size(), asked + 1);
 }
 
 TEST_F(SessionTest, SeveralFragmentsWithOverlapAndMix) {
