@@ -1,7 +1,7 @@
 """Scenes of real processes for benchmarks: the harness of the integration tests, with links in between."""
 import collections
 import contextlib
-import importlib
+import functools
 import json
 import os
 import re
@@ -11,16 +11,18 @@ import types
 
 from benches import machine
 
+sys.path.insert(0, str(machine.ROOT / "tests/integration"))
+import atoll_harness  # noqa: E402
+
 SCRATCH = machine.ROOT / "build/bench-scenes"
 
 
+@functools.cache
 def harness():
-    """The module tests/integration/atoll_harness, over programs of the release."""
-    if "atoll_harness" not in sys.modules:
-        os.environ["ATOLL_BIN"] = str(machine.built("release", "atoll", "atoll-coordinator", "atoll-worker"))
-        machine.built("bench", "bench_link")
-        sys.path.insert(0, str(machine.ROOT / "tests/integration"))
-    return importlib.import_module("atoll_harness")
+    """The module tests/integration/atoll_harness, over programs of the release, whoever has imported it before."""
+    atoll_harness.BIN = machine.built("release", "atoll", "atoll-coordinator", "atoll-worker")
+    machine.built("bench", "bench_link")
+    return atoll_harness
 
 
 @contextlib.contextmanager
