@@ -5,6 +5,8 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <semaphore>
+#include <thread>
 
 #include "tests/unit/worker/session/session_fixture.h"
 
@@ -395,6 +397,31 @@ TEST_F(SessionTest, AnUpdateThatIsPublishedInAStepIsFetchedInThatStepAndMergedBe
   EXPECT_EQ(Count<Applied>(), 0);
   session_->Turn();
   EXPECT_EQ(Count<Applied>(), 1) << "the update was there already";
+}
+
+TEST_F(SessionTest, AnotherThreadListensWhileThisOneStandsInAStep) {
+  std::binary_semaphore begun(0), heard(0);
+  factory_.during_step = [&] {
+    begun.release();
+    heard.acquire();
+  };
+  Join();
+  constexpr uint64_t kSteps = 3;
+  std::jthread listener([&] {
+    for (uint64_t v = 1; v <= kSteps; ++v) {
+      begun.acquire();
+      Post(UpdatePublished{kJob, {FragmentIndex{0}, Version{v}}, Digest{1, 2}, 8, {}, v});
+      session_->ListenInStep();
+      heard.release();
+    }
+  });
+  while (session_->core().clock_step() < kSteps) {
+    Lease();
+    session_->Turn();
+  }
+  listener.join();
+  ASSERT_EQ(link_.updates.size(), 2u) << "so many are fetched at a time";
+  EXPECT_EQ(link_.updates[1].version.value, 2u);
 }
 
 // What gives up drift or samples waits for the step's end, and so does what came behind it.
