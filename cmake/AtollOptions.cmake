@@ -48,6 +48,9 @@ if(ATOLL_SANITIZE STREQUAL "address")
   add_link_options(-fsanitize=address,undefined)
   if(ATOLL_FUZZ)
     add_compile_options(-fsanitize=fuzzer-no-link)
+  else()
+    # A quarter of the time to compile, for what the address sanitizer sees as well and for what the fuzzed readers are tried for.
+    add_compile_options(-fno-sanitize=null,object-size,alignment)
   endif()
 elseif(ATOLL_SANITIZE STREQUAL "thread")
   # Boost.Asio's fences are not seen by the thread sanitizer; GCC says so at each.

@@ -44,7 +44,7 @@ def almost_full(scene, coordinator, worker, filler, manifest):
     check("of the coordinator's disk" in refused.err and "are left" in refused.err, f"submit said {refused.err!r}")
     equal(scene.atoll("job", "get", "second", code=3).out, "", "a job that was refused")
     scene.atoll("checkpoint", "export", "job", scene.path("export-of-an-almost-full-disk"))
-    joiner = scene.worker("joiner", coordinator)
+    joiner = scene.worker("joiner", coordinator, "--drain-timeout", "2s")  # what it sends is held back
     wait_for("a worker that joins", lambda: "INFO training " in joiner.log(), 60, [coordinator, worker, joiner])
     check("INFO corpus name=text from=coordinator" in joiner.log(), "it did not fetch its corpus from the coordinator")
     check(held_back(scene), "the disk is not almost full any more: downloads from an almost full one are not shown")

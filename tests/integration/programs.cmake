@@ -1,12 +1,13 @@
 # The real programs, driven by Python's standard library (atoll_harness.py). One ctest a file; each scene has a folder of its
 # own below build/<preset>/tests/integration/scenes, which stays until the next run for a look.
 set(_scenes ${CMAKE_CURRENT_BINARY_DIR}/scenes)
-# A label after the timeout takes the place of "integration".
+# They wait for each other's processes more than they compute: as many as there are cores at a time, those that may take
+# long first. A label after the timeout takes the place of "integration".
 function(atoll_program_test name timeout)
   set(label integration ${ARGN})
   list(GET label -1 label)
   add_test(NAME integration.${name} COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/${name}.py)
-  set_tests_properties(integration.${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout} SKIP_RETURN_CODE 77 PROCESSORS 2
+  set_tests_properties(integration.${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout} COST ${timeout} SKIP_RETURN_CODE 77
     ENVIRONMENT "ATOLL_BIN=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};ATOLL_SCRATCH=${_scenes};ATOLL_TEST_DATA=${PROJECT_SOURCE_DIR}/../shared/data;PYTHONDONTWRITEBYTECODE=1")
 endfunction()
 
@@ -93,7 +94,7 @@ set_tests_properties(long.crash_points PROPERTIES LABELS long TIMEOUT 10800 SKIP
 function(atoll_soak_test name label minutes timeout)
   add_test(NAME ${name} COMMAND /usr/bin/python3 ${PROJECT_SOURCE_DIR}/scripts/soak --minutes ${minutes}
     --bin ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} --scratch ${_scenes}/${name})
-  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout} PROCESSORS 2
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${timeout} COST ${timeout}
     ENVIRONMENT "ATOLL_SCRATCH=${_scenes};PYTHONDONTWRITEBYTECODE=1")
 endfunction()
 atoll_soak_test(integration.soak integration 1 600)
