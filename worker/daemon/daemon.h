@@ -1,7 +1,8 @@
 // atoll-worker at work: threads around the session and the link.
 //
 // - train thread (the caller's): Session::Turn: core, replicas, model; sleeps until a knock or the core's next wake
-// - link thread: NetworkLink::Turn: heartbeats on time whatever the train thread does; backoff, retries
+// - link thread: NetworkLink::Turn: heartbeats on time whatever the train thread does; backoff, retries. While that one
+//   takes a step: Session::ListenInStep, so that transfers begin at once
 // - transport threads, gRPC's: they queue and knock
 // - reader thread of each job's samples
 // - signal thread: SIGTERM and SIGINT -> Session::RequestLeave, and the end of fetches; a second one ends the process
