@@ -310,9 +310,11 @@ UploadId Engine::OfferUpload(ContributionHeader header, BootNumber boot, std::sh
   return id;
 }
 
-void Engine::BreakUpload(UploadId upload) {
-  state_->Post([this, upload] {
-    if (state_->uploads.erase(upload) == 0) return;
+void Engine::BreakUpload(UploadId upload, absl::Status why) {
+  state_->Post([this, upload, why = std::move(why)] {
+    const auto broken = state_->uploads.extract(upload);
+    if (broken.empty()) return;
+    if (IsRefusal(why)) state_->observer.Refused(broken.mapped().job, broken.mapped().worker, why);
     state_->parts.data.EndUpload(upload);
     state_->Step(UploadBroken{upload});
   });

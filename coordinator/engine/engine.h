@@ -110,8 +110,9 @@ class Engine {
 
   // An upload conversation. The verdict comes through the sink.
   UploadId OfferUpload(ContributionHeader header, BootNumber boot, std::shared_ptr<UploadSink> sink);
-  // The conversation ended before its acceptance. Payload goes to the DataPlane directly.
-  void BreakUpload(UploadId upload);
+  // The conversation ended before its acceptance, for this reason. Payload goes to the DataPlane directly; what that
+  // refuses is told by this.
+  void BreakUpload(UploadId upload, absl::Status why);
 
   // Something that nobody waits for: disk space.
   void Tell(Event event);

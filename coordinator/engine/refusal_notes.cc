@@ -9,6 +9,11 @@ std::string RefusalReason(const absl::Status& status) {
   return IsLate(status) ? "late" : absl::StatusCodeToString(status.code());
 }
 
+bool IsRefusal(const absl::Status& status) {
+  return !status.ok() && !absl::IsCancelled(status) && !absl::IsUnavailable(status) &&
+         !absl::IsDeadlineExceeded(status);
+}
+
 std::optional<JobNote> RefusalNotes::OnRefused(const JobId& job, const WorkerId& worker, const absl::Status& status,
                                                Instant now) {
   if (IsLate(status) || absl::IsUnavailable(status)) return std::nullopt;

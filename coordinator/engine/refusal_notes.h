@@ -27,6 +27,9 @@ constexpr char kUploadRefused[] = "upload refused";  // JobNote::kind
 // What atoll_contributions_rejected_total counts it as: "late", else the status code.
 std::string RefusalReason(const absl::Status& status);
 
+// Of a conversation that broke: what was sent is to blame, or what was to keep it, and not the way between the two.
+bool IsRefusal(const absl::Status& status);
+
 class RefusalNotes {
  public:
   // The line that is due, if any.

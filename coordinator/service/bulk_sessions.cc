@@ -49,7 +49,7 @@ class ContributionSession final : public UploadHandler,
     }
     data_.FinishUpload(upload_, [self = shared_from_this()](const absl::Status& status) { self->Finish(status); });
   }
-  void OnBroken(absl::Status) override { engine_.BreakUpload(upload_); }
+  void OnBroken(absl::Status why) override { engine_.BreakUpload(upload_, std::move(why)); }
 
   void Granted(uint64_t offset_bytes) override {
     AnswerBegin(UploadStatus{.resume_offset_bytes = offset_bytes, .accepted = false});

@@ -204,6 +204,7 @@ void Harness::KillWorker(const std::string& name) {
 }
 
 void Harness::RefuseUploads(const std::string& name, int count) { workers_.at(name)->rerouting.refusals = count; }
+void Harness::CorruptUploads(const std::string& name, int count) { workers_.at(name)->rerouting.corruptions = count; }
 void Harness::LimitUploads(const std::string& name, uint64_t bytes_per_second) {
   workers_.at(name)->slow.upload_bytes_per_second = bytes_per_second;
 }

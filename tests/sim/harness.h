@@ -53,6 +53,8 @@ class Harness {
   void BreakStream(const std::string& name);
   // The next `count` uploads of the worker are refused for good, as a broken frame would be.
   void RefuseUploads(const std::string& name, int count);
+  // The next `count` uploads of the worker arrive with other bytes.
+  void CorruptUploads(const std::string& name, int count);
   // The worker's uploads to come go up at this rate; 0: at once, as all do otherwise.
   void LimitUploads(const std::string& name, uint64_t bytes_per_second);
   // Each of the worker's downloads to come takes so long, one after the other.

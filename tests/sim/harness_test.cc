@@ -405,6 +405,25 @@ TEST(Harness, RefusedContributionsDoNotStopTheRun) {
   }
 }
 
+// The digest is looked at beside the engine, where the bytes are.
+TEST(Harness, AContributionThatArrivesWithOtherBytesIsCountedAndTold) {
+  Harness h;
+  StartTwo(h, SmallJob(kJob));
+  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 1; }));
+  h.CorruptUploads("a", 1);
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded);
+  std::vector<std::string> told;
+  for (const EventLine& line : h.EventLines(kJob)) {
+    if (line.kind == "upload refused") told.push_back(line.text);
+  }
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_NE(told[0].find("a contribution of worker a is refused: "), std::string::npos) << told[0];
+  EXPECT_NE(h.MetricsPage().find("rejected_total{job=\"small\",reason=\"DATA_LOSS\"} 1\n"), std::string::npos)
+      << h.MetricsPage();
+  ExpectBalanced(h);
+}
+
 TEST(Harness, PauseAndResume) {
   Harness h;
   StartTwo(h, SmallJob(kJob));

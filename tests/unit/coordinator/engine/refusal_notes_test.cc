@@ -64,5 +64,14 @@ TEST_F(RefusalNotesTest, ManyNamesFillNoLog) {
   EXPECT_TRUE(Refuse("late-comer", kVoid));
 }
 
+TEST(Refusals, AConnectionThatBreaksIsNone) {
+  for (const absl::Status& status : {absl::OkStatus(), absl::CancelledError("the peer is gone"),
+                                     absl::UnavailableError("reset"), absl::DeadlineExceededError("nothing came")})
+    EXPECT_FALSE(IsRefusal(status)) << status;
+  for (const absl::Status& status : {absl::DataLossError("another digest"), absl::InvalidArgumentError("too long"),
+                                     absl::ResourceExhaustedError("no space left")})
+    EXPECT_TRUE(IsRefusal(status)) << status;
+}
+
 }  // namespace
 }  // namespace atl
