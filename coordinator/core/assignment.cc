@@ -21,6 +21,11 @@ void KeepFromOthers(const std::vector<QueuedJob>& jobs, const Member& member, st
   }
 }
 
+std::string WhyMoved(const Run& from, const Run& to) {
+  if (to.record.spec.priority > from.record.spec.priority) return "a job of higher priority needs this worker";
+  return absl::StrCat("job ", to.id().value, " can go on with this worker, and this job lacks others");
+}
+
 }  // namespace
 
 void Machine::Advance() {
@@ -100,8 +105,7 @@ void Machine::AssignWorkers() {
   for (const Move& move : PlanMoves(std::move(jobs), std::move(free), barred)) {
     Member& member = *fleet_.Find(move.worker);
     if (!move.from.value.empty())
-      Detach(member,
-             move.to.value.empty() ? WhyTooMany(*Find(move.from)) : "a job of higher priority needs this worker");
+      Detach(member, move.to.value.empty() ? WhyTooMany(*Find(move.from)) : WhyMoved(*Find(move.from), *Find(move.to)));
     if (!move.to.value.empty() && member.connection) Assign(member, *Find(move.to));
   }
 }

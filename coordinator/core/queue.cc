@@ -1,6 +1,7 @@
 #include "coordinator/core/queue.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace atl {
 namespace {
@@ -17,6 +18,11 @@ class Planner {
   std::vector<Move> Plan() {
     for (QueuedJob& job : jobs_) DropExcess(job);
     for (size_t i = 0; i < jobs_.size(); ++i) FillMinimum(i);
+    for (const bool keeps : {true, false}) {
+      for (size_t i = 0; i < jobs_.size(); ++i) {
+        if ((jobs_[i].keep > 0) == keeps) FillFromStuck(i);
+      }
+    }
     for (size_t i = 0; i < jobs_.size(); ++i) {
       while (jobs_[i].started && jobs_[i].workers.size() < jobs_[i].max && TakeOne(i)) {
       }
@@ -59,6 +65,34 @@ class Planner {
       count += std::min(able, other.workers.size() - KeptBy(other));
     }
     return count;
+  }
+
+  // Does the job at `donor`, which cannot go on either, give its workers to the one at `taker`? An order of jobs.
+  bool Yields(size_t donor, size_t taker) const {
+    const QueuedJob &gives = jobs_[donor], &takes = jobs_[taker];
+    if (gives.workers.size() >= gives.min) return false;
+    if ((gives.keep > 0) != (takes.keep > 0)) return takes.keep > 0;
+    return donor > taker;
+  }
+
+  void FillFromStuck(size_t index) {
+    QueuedJob& job = jobs_[index];
+    if (job.workers.size() >= job.min) return;
+    std::vector<std::pair<size_t, WorkerId>> able;  // the last ones first
+    for (size_t j = jobs_.size(); j-- > 0;) {
+      if (!Yields(j, index)) continue;
+      for (const WorkerId& w : jobs_[j].workers) {
+        if (MayHave(w, job.job)) able.emplace_back(j, w);
+      }
+    }
+    if (job.workers.size() + able.size() < job.min) return;
+    for (size_t n = 0; job.workers.size() < job.min; ++n) {
+      QueuedJob& other = jobs_[able[n].first];
+      moves_.push_back({able[n].second, other.job, job.job});
+      job.workers.push_back(able[n].second);
+      std::erase(other.workers, able[n].second);
+    }
+    job.started = true;
   }
 
   static size_t KeptBy(const QueuedJob& job) { return std::max(job.min, job.keep); }

@@ -54,6 +54,37 @@ TEST(Queue, AJobGivesNobodyAwayOfThoseThatItKeeps) {
             (std::vector<Move>{{W("d"), J("closing"), J("high")}}));
 }
 
+// Found by seed 300088 of the simulation: both had one of the two workers that there were, and needed two.
+TEST(Queue, OfJobsThatLackEachOthersWorkersTheFirstGetsThem) {
+  const QueuedJob old{J("old"), 0, 1, 2, 9, true, {W("a")}}, young{J("young"), 0, 2, 2, 9, true, {W("b")}};
+  EXPECT_EQ(PlanMoves({young, old}, {}, {}), (std::vector<Move>{{W("b"), J("young"), J("old")}}));
+  // Not where the other can go on, or where it would not be enough.
+  QueuedJob runs = young;
+  runs.min = 1;
+  EXPECT_TRUE(PlanMoves({runs, old}, {}, {}).empty());
+  QueuedJob large = old;
+  large.min = 3;
+  EXPECT_TRUE(PlanMoves({young, large}, {}, {}).empty());
+  EXPECT_TRUE(PlanMoves({young, old}, {}, {{W("b"), {J("old")}}}).empty());
+  // What is free is taken first.
+  const auto moves = PlanMoves({young, old}, {{W("c"), {}}}, {});
+  EXPECT_EQ(moves, (std::vector<Move>{{W("c"), {}, J("old")}}));
+}
+
+TEST(Queue, AJobThatEndsComesFirstAmongThoseThatCannotGoOn) {
+  const QueuedJob ending{J("ending"), 0, 2, 2, 2, true, {W("b")}, 1};
+  const QueuedJob runs{J("runs"), 0, 1, 2, 9, true, {W("a")}}, later{J("later"), 0, 3, 2, 2, true, {W("c")}, 1};
+  EXPECT_EQ(PlanMoves({runs, ending}, {}, {}), (std::vector<Move>{{W("a"), J("runs"), J("ending")}}));
+  EXPECT_EQ(PlanMoves({later, ending}, {}, {}), (std::vector<Move>{{W("c"), J("later"), J("ending")}}));
+}
+
+TEST(Queue, AJobThatWaitsStartsWithTheWorkersOfThoseBehindItThatCannotGoOn) {
+  const QueuedJob waits{J("waits"), 0, 1, 2, 9, false, {}};
+  const QueuedJob a{J("a"), 0, 2, 2, 9, true, {W("a")}}, b{J("b"), 0, 3, 2, 9, true, {W("b")}};
+  EXPECT_EQ(PlanMoves({waits, a, b}, {}, {}),
+            (std::vector<Move>{{W("b"), J("b"), J("waits")}, {W("a"), J("a"), J("waits")}}));
+}
+
 TEST(Queue, ExcessIsLetGoAndBarredJobsAreAvoided) {
   const std::map<WorkerId, std::set<JobId>> barred = {{W("b"), {J("other")}}};
   const auto moves =
@@ -77,19 +108,28 @@ TEST(Queue, APlanCarriedOutNeedsNoOther) {
                       {}});
     }
     for (uint64_t w = 0; w < rng.Below(9); ++w) free.push_back({W(std::string(1, static_cast<char>('a' + w))), {}});
-    for (const Move& move : PlanMoves(jobs, free, {})) {
-      std::erase_if(free, [&](const FreeWorker& f) { return f.worker == move.worker; });
-      for (QueuedJob& job : jobs) {
-        if (job.job == move.from) std::erase(job.workers, move.worker);
-        if (job.job == move.to) job.workers.push_back(move.worker);
+    const auto carry_out = [&] {
+      for (const Move& move : PlanMoves(jobs, free, {})) {
+        std::erase_if(free, [&](const FreeWorker& f) { return f.worker == move.worker; });
+        for (QueuedJob& job : jobs) {
+          if (job.job == move.from) std::erase(job.workers, move.worker);
+          if (job.job == move.to) job.workers.push_back(move.worker);
+        }
       }
-    }
+    };
+    carry_out();
     for (QueuedJob& job : jobs) {
       EXPECT_TRUE(job.workers.empty() || job.workers.size() >= job.min) << seed;
       EXPECT_LE(job.workers.size(), job.max) << seed;
       job.started = !job.workers.empty();
     }
     EXPECT_TRUE(PlanMoves(jobs, free, {}).empty()) << seed;
+    for (QueuedJob& job : jobs) {  // some go; and some jobs are about to end
+      if (!job.workers.empty() && rng.Below(2) == 0) job.workers.pop_back();
+      if (rng.Below(3) == 0) job.keep = static_cast<uint32_t>(job.workers.size());
+    }
+    carry_out();
+    EXPECT_TRUE(PlanMoves(jobs, free, {}).empty()) << seed << ", of those that are left";
   }
 }
 
