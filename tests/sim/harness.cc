@@ -7,20 +7,13 @@
 #include "common/plan/job_validation.h"
 #include "common/rpc/memory_bulk.h"
 #include "common/rpc/memory_stream.h"
-#include "coordinator/store/data_directory.h"
 #include "coordinator/store/held_rounds.h"
 #include "tests/sim/machine_clock.h"
 #include "tests/sim/rerouting_bulk.h"
+#include "tests/sim/sim_coordinator.h"
 #include "tests/sim/slow_bulk.h"
 
 namespace atl {
-namespace {
-
-constexpr char kRoot[] = "/state";
-constexpr uint64_t kSecret = 1;  // of the round log
-
-}  // namespace
-
 JobSpec SmallJob(const std::string& name) {
   JobSpec spec;
   spec.name = name;
@@ -36,35 +29,6 @@ JobSpec SmallJob(const std::string& name) {
   (void)ResolveDefaults(spec, 64);
   return spec;
 }
-
-// One life of the coordinator; members are destroyed in reverse order.
-struct Harness::Coordinator {
-  Coordinator(Harness& h, RecoveredState recovered, std::unique_ptr<Ledger> l, std::unique_ptr<EventLog> e)
-      : ledger(std::move(l)),
-        rounds(h.files_, DataDirectory(kRoot), recovered.boot, kSecret),
-        snapshots(h.files_, DataDirectory(kRoot), recovered.boot),
-        blobs(h.files_, DataDirectory(kRoot)),
-        events(std::move(e)),
-        data({h.files_, h.clock_, h.work_, h.work_, h.work_, h.work_, *ledger, rounds, snapshots, blobs,
-              DataDirectory(kRoot), h.log_, "", 1, [&h](const absl::Status& status) { h.EndByDisk(status); }}),
-        engine({.core = {Seconds(2), Seconds(20)}},
-               {h.clock_, h.work_, *ledger, data, *events, metrics, h.log_,
-                [&h](const absl::Status& status) { h.EndByDisk(status); }},
-               std::move(recovered)),
-        controls(engine, h.log_),
-        bulk(engine, data) {}
-
-  std::unique_ptr<Ledger> ledger;
-  RoundLog rounds;
-  SnapshotStore snapshots;
-  BlobStore blobs;
-  std::unique_ptr<EventLog> events;
-  Metrics metrics;
-  DataPlane data;
-  Engine engine;
-  ControlSessions controls;
-  BulkSessions bulk;
-};
 
 // One life of a worker.
 struct Harness::Worker {
@@ -159,7 +123,10 @@ void Harness::StartCoordinator() {
   auto events = EventLog::Open(files_, {.directory = absl::StrCat(kRoot, "/events")});
   if (files_.dead()) return ledger.reset(), died();
   if (!events.ok() && files_.met()) return;
-  coordinator_ = std::make_unique<Coordinator>(*this, std::move(recovered), std::move(ledger), *std::move(events));
+  coordinator_ =
+      std::make_unique<SimCoordinator>(SimCoordinatorParts{files_, clock_, work_, work_, log_,
+                                                           [this](const absl::Status& status) { EndByDisk(status); }},
+                                       std::move(recovered), std::move(ledger), *std::move(events));
   for (auto& [name, worker] : workers_) worker->rerouting.Lead(&coordinator_->bulk);
   coordinator_->engine.Start(damaged_logs, *damaged_rounds);
 }

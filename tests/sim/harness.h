@@ -31,6 +31,8 @@ namespace atl {
 // A small resolved job: a few thousand parameters, real layout.
 JobSpec SmallJob(const std::string& name);
 
+struct SimCoordinator;
+
 class Harness {
  public:
   // `sqlite`: the ledger is a SQLite file on files(), whose writes and flushes meet faults too; otherwise it is in
@@ -100,7 +102,6 @@ class Harness {
   std::map<uint64_t, RoundRecord> CommittedRounds(const std::string& job, uint32_t fragment = 0) const;
 
  private:
-  struct Coordinator;
   struct Worker;
   // Answered once the ledger has what was decided; nothing else moves meanwhile.
   void Look(const std::function<void(const Core&, Instant)>& look) const;
@@ -120,7 +121,7 @@ class Harness {
   MemoryLedgerDisk ledger_disk_;
   SqliteFiles sqlite_files_{files_};
   ToyJobFactory factory_{clock_, Milliseconds(50)};
-  std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<SimCoordinator> coordinator_;
   std::map<std::string, std::unique_ptr<Worker>> workers_;
   uint64_t nonce_ = 0;
   std::vector<ContributionHeader> acknowledged_;

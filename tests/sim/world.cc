@@ -78,8 +78,10 @@ void World::StartCoordinator() {
   if (!damaged_logs.empty() && !by_fault())
     laws_.Break(absl::StrCat("I25: a log is damaged: ", damaged_logs.begin()->second));
   if (!damaged_rounds->empty() && !by_fault()) laws_.Break(absl::StrCat("I25: ", damaged_rounds->front().what));
-  coordinator_ = std::make_unique<Coordinator>(
-      *this, *std::move(recovered), std::make_unique<WatchedLedger>(*this, std::move(ledger)), *std::move(events));
+  coordinator_ = std::make_unique<SimCoordinator>(
+      SimCoordinatorParts{files_, clock_, work_.jobs, snapshot_work_.jobs, log_,
+                          [this](const absl::Status& status) { EndByDisk(status); }},
+      *std::move(recovered), std::make_unique<WatchedLedger>(*this, std::move(ledger)), *std::move(events));
   for (auto& [name, worker] : workers_) worker->rerouting->Lead(&coordinator_->bulk);
   nowhere_.Lead(&coordinator_->bulk);
   coordinator_->engine.Start(damaged_logs, *damaged_rounds);

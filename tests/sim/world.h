@@ -36,6 +36,8 @@ namespace atl {
 
 enum class Death { kKilled, kPowerCut, kTornPowerCut };
 
+struct SimCoordinator;
+
 class World {
  public:
   // `tell`: the programs' logs are written to standard error.
@@ -105,7 +107,6 @@ class World {
   bool disk_has_failed() const { return disk_failed_; }
 
  private:
-  struct Coordinator;
   struct Worker;
   class WatchedLedger;
   struct JumpingClock final : public Clock {
@@ -139,7 +140,7 @@ class World {
   MemoryLedgerDisk ledger_disk_;
   ToyJobFactory factory_{clock_.shared, Seconds(1)};
   Laws laws_;
-  std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<SimCoordinator> coordinator_;
   std::map<std::string, std::unique_ptr<Worker>> workers_;
   std::vector<std::shared_ptr<ReroutingBulk>> remains_;  // of dead workers: what is under way may still touch it
   std::vector<ContributionHeader> acknowledged_, acknowledged_again_;

@@ -1,4 +1,4 @@
-// Private to world.cc: one life of the coordinator and one of a worker, as World joins them of production parts.
+// Private to world.cc: the ledger as the laws watch it, and one life of a worker.
 #ifndef ATOLL_TESTS_SIM_WORLD_PARTS_H_
 #define ATOLL_TESTS_SIM_WORLD_PARTS_H_
 
@@ -9,19 +9,13 @@
 #include <vector>
 
 #include "common/rpc/memory_bulk.h"
-#include "common/telemetry/metrics.h"
-#include "coordinator/service/bulk_sessions.h"
-#include "coordinator/service/control_sessions.h"
-#include "coordinator/store/data_directory.h"
 #include "tests/sim/machine_clock.h"
+#include "tests/sim/sim_coordinator.h"
 #include "tests/sim/step_ear.h"
 #include "tests/sim/world.h"
 #include "worker/link/network_link.h"
 
 namespace atl {
-
-inline constexpr char kRoot[] = "/state";
-inline constexpr uint64_t kSecret = 1;  // of the round log
 
 // The ledger, and the laws told of what it takes.
 class World::WatchedLedger final : public Ledger {
@@ -51,36 +45,6 @@ class World::WatchedLedger final : public Ledger {
  private:
   World& world_;
   const std::unique_ptr<Ledger> ledger_;
-};
-
-// One life of the coordinator; members are destroyed in reverse order.
-struct World::Coordinator {
-  Coordinator(World& w, RecoveredState recovered, std::unique_ptr<Ledger> l, std::unique_ptr<EventLog> e)
-      : ledger(std::move(l)),
-        rounds(w.files_, DataDirectory(kRoot), recovered.boot, kSecret),
-        snapshots(w.files_, DataDirectory(kRoot), recovered.boot),
-        blobs(w.files_, DataDirectory(kRoot)),
-        events(std::move(e)),
-        data({w.files_, w.clock_, w.work_.jobs, w.work_.jobs, w.snapshot_work_.jobs, w.work_.jobs, *ledger, rounds,
-              snapshots, blobs, DataDirectory(kRoot), w.log_, "", 1,
-              [&w](const absl::Status& status) { w.EndByDisk(status); }}),
-        engine({.core = {Seconds(2), Seconds(20)}},
-               {w.clock_, w.work_.jobs, *ledger, data, *events, metrics, w.log_,
-                [&w](const absl::Status& status) { w.EndByDisk(status); }},
-               std::move(recovered)),
-        controls(engine, w.log_),
-        bulk(engine, data) {}
-
-  std::unique_ptr<Ledger> ledger;
-  RoundLog rounds;
-  SnapshotStore snapshots;
-  BlobStore blobs;
-  std::unique_ptr<EventLog> events;
-  Metrics metrics;
-  DataPlane data;
-  Engine engine;
-  ControlSessions controls;
-  BulkSessions bulk;
 };
 
 // One life of a worker. Its lines and its way to the coordinator outlive it.
