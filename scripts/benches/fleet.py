@@ -7,14 +7,12 @@ import pathlib
 import re
 import shutil
 import statistics
-import sys
 import tempfile
 import time
 
 from benches import machine, scenes
 
-sys.path.insert(0, str(machine.ROOT / "tests/integration"))
-import atoll_harness  # noqa: E402
+atoll_harness = scenes.atoll_harness
 
 WORKERS = 4
 SCRATCH = machine.ROOT / "build/bench-rounds"  # on the disk of the checkout
@@ -59,7 +57,7 @@ class Place:
 
 def programs():
     """Builds them as they are released."""
-    atoll_harness.BIN = machine.built("release", "atoll", "atoll-coordinator", "atoll-worker")
+    scenes.harness()
 
 
 def identity(scene, role, name):

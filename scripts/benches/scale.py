@@ -7,10 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-from benches import machine
-
-sys.path.insert(0, str(machine.ROOT / "tests/integration"))
-import atoll_harness  # noqa: E402
+from benches import machine, scenes
 
 WHAT = "1,000 real control streams to one coordinator, and up to 10,000 simulated workers on its core"
 ROUNDS = 5
@@ -21,9 +18,9 @@ DESCRIPTORS = 16_384  # of each process; two of a connection, three ports, and f
 
 
 def measure(rounds):
-    programs, client = machine.built("release", "atoll-coordinator"), machine.built("bench", "bench_scale") / "bench_scale"
+    scenes.harness()  # builds what it starts
+    client = machine.built("bench", "bench_scale") / "bench_scale"
     raise_descriptors()
-    atoll_harness.BIN = programs
     with machine.ForeignLoad() as load:
         samples = [streams(client, rounds), *[ran(client, "core", workers, jobs, rounds) for workers, jobs in SIMULATED]]
     group = {"name": "control plane", "threads": 1, "foreign_cores": load.cores, "samples": samples}
@@ -45,14 +42,14 @@ def ran(client, *words):
 def streams(client, rounds):
     """With a coordinator of its own, which has ended when this returns."""
     with tempfile.TemporaryDirectory(prefix="atoll-bench-scale-") as directory:
-        scene = atoll_harness.Scene(pathlib.Path(directory))
+        scene = scenes.harness().Scene(pathlib.Path(directory))
         try:
             manifest = scene.corpus()
             coordinator = scene.coordinator("--connections-per-address", "1024")
             # Their round stays open, as nobody contributes.
             scene.submit("job", manifest, steps=1_000_000, inner_steps=10_000, workers={"min": 1, "max": STREAMS, "planned": STREAMS})
             sample = ran(client, "streams", coordinator.ports["control"], coordinator.pid, STREAMS, rounds, ROUND_SECONDS)
-            atoll_harness.equal(coordinator.terminate(), 0, "the coordinator's exit status")
+            scenes.harness().equal(coordinator.terminate(), 0, "the coordinator's exit status")
             return sample
         finally:
             scene.close(False)
