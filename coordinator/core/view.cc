@@ -228,7 +228,7 @@ std::string Machine::WaitingForRound(const Run& run, Instant now) const {
 std::string Machine::WaitingLine(const Run& run, Instant now) const {
   const size_t have = Workers(run).size();
   const uint32_t need = Needed(run);
-  if (!run.no_room.empty()) return absl::StrCat(disk_low_ ? kDiskLow : "", disk_low_ ? "; " : "", RoomLine(run));
+  if (!run.no_room.empty()) return disk_low_ ? absl::StrCat(kDiskLow, "; ", RoomLine(run)) : RoomLine(run);
   switch (run.record.state) {
     case JobState::kPending: return "the parameters of version 0 are being made";
     case JobState::kPaused: return run.record.reason;
