@@ -29,6 +29,7 @@ class JobFilesChecker {
       CheckSnapshot(key, path);
     }
     for (const auto& [key, path] : job_files.segments) CheckSegment(key, path);
+    for (const auto& [key, path] : job_files.updates) CheckKeptUpdate(key, path);
     for (const auto& [step, found] : job_files.checkpoints) {
       if (standing_.checkpoints.contains(step)) continue;
       report_.Note({found.directory, std::nullopt, job_, "a checkpoint that the ledger does not have",
@@ -150,6 +151,37 @@ class JobFilesChecker {
     const absl::StatusOr<Digest> digest = DigestOfExtents(*segment.file, {segment.update->bytes});
     if (digest.ok() && *digest == FromProto(segment.update->record.digest())) return;
     Wrong(segment.path, segment.update->bytes.offset, "the update does not have its digest");
+  }
+
+  // What cannot be used of these is no damage: they are not flushed, nothing starts from them, and their digest is
+  // looked at before they are served.
+  void CheckKeptUpdate(const FileKey& key, const std::string& path) {
+    report_.Count("kept updates");
+    Report found("", "");
+    const std::optional<Segment> segment = ReadSegment(files_, path, job_, found, /*note_torn_tail=*/false);
+    std::string problem = found.ok() ? "" : found.damage().front().problem;
+    if (segment) problem = WrongWithKept(key, *segment);
+    if (!problem.empty())
+      report_.Note(
+          {path, std::nullopt, job_, problem, "it is not served: a worker that lacks it fetches the fragment"});
+  }
+
+  std::string WrongWithKept(const FileKey& key, const Segment& segment) const {
+    const v1::SegmentHeader& header = segment.header;
+    if (!segment.update) return "a kept update that is not whole";
+    if (header.job() != job_ || header.epoch() != key.epoch || header.target().fragment() != key.fragment ||
+        header.target().version() != key.version)
+      return "the kept update of another round than its name says";
+    const FragmentLine* const line = Line(key.epoch, key.fragment);
+    const std::map<uint64_t, const LedgerRound*> none;
+    const auto& rounds = line == nullptr ? none : line->rounds;
+    const auto round = rounds.find(key.version + 1);
+    if (round != rounds.end() &&
+        FromProto(segment.update->record.digest()) != FromProto(round->second->record.update_digest()))
+      return "a kept update that is another one than the ledger has committed";
+    const absl::StatusOr<Digest> digest = DigestOfExtents(*segment.file, {segment.update->bytes});
+    const bool whole = digest.ok() && *digest == FromProto(segment.update->record.digest());
+    return whole ? "" : "a kept update that does not have its digest";
   }
 
   // The update of a round is written behind its commit, and flushed before any snapshot of the version that it led to

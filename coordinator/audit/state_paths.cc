@@ -19,7 +19,7 @@ std::optional<uint64_t> NumberIn(const std::string& name, const std::string& pre
   return std::stoull(digits);
 }
 
-bool HalfWritten(const std::string& name) { return name.ends_with(".tmp"); }
+bool HalfWritten(const std::string& name) { return name.ends_with(".tmp") || name.ends_with(".upd.new"); }
 
 class Lister {
  public:
@@ -47,6 +47,7 @@ class Lister {
     const std::string home = absl::StrCat(root, "/jobs/", job);
     ATOLL_RETURN_IF_ERROR(Versions(JoinPath(home, "rounds"), job, ".seg", out.segments));
     ATOLL_RETURN_IF_ERROR(Versions(JoinPath(home, "snapshots"), job, ".snap", out.snapshots));
+    ATOLL_RETURN_IF_ERROR(Versions(JoinPath(home, "updates"), job, ".upd", out.updates));
     return Checkpoints(JoinPath(home, "checkpoints"), job, out);
   }
 

@@ -30,8 +30,8 @@ struct CheckpointFiles {
 };
 
 struct JobFiles {
-  std::map<FileKey, std::string> segments, snapshots;  // path by key
-  std::map<uint64_t, CheckpointFiles> checkpoints;     // by step
+  std::map<FileKey, std::string> segments, snapshots, updates;  // path by key; updates of segments that were dropped
+  std::map<uint64_t, CheckpointFiles> checkpoints;              // by step
 };
 
 struct StateFiles {

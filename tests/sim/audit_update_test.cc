@@ -1,4 +1,6 @@
-// verify, replay and a start on a state whose newest committed round lacks its update.
+// verify, replay and a start on a state whose newest committed round lacks its update, and updates of rounds that are
+// gone.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,6 +8,7 @@
 #include <optional>
 
 #include "coordinator/store/data_directory.h"
+#include "coordinator/store/round_log.h"
 #include "coordinator/store/segment_format.h"
 #include "tests/sim/audited_runs.h"
 
@@ -69,6 +72,47 @@ TEST(Audit, AnUpdateThatWasNotWrittenYetIsRecomputed) {
     ExpectWell(verify);
     EXPECT_EQ(verify.count("updates to be recomputed"), 0u);
   }
+}
+
+// What a worker far behind would fetch. It decides nothing: whatever is wrong with it is told and is no damage.
+TEST(Audit, AKeptUpdateThatCannotBeServedIsNoted) {
+  Harness h;
+  ASSERT_NO_FATAL_FAILURE(RunToItsEnd(h, KeptJob(h)));
+  const DataDirectory directory("/state");
+  const auto key = [](uint64_t version) { return RoundKey{JobId{kJob}, 0, {{0}, {version}}}; };
+  const std::array segments = {directory.SegmentPath(key(0)), directory.SegmentPath(key(1))};
+  const std::array contents = {h.files().Content(segments[0]), h.files().Content(segments[1])};
+  ASSERT_TRUE(RoundLog(h.files(), directory, BootNumber{1}, 7)
+                  .DropBefore(JobId{kJob}, 0, FragmentIndex{0}, Version{2}, Version{1})
+                  .ok());
+  for (size_t i = 0; i < segments.size(); ++i) h.files().SetContent(segments[i], contents[i]);
+  const std::string kept = directory.KeptUpdatePath(key(1));
+  const std::vector<std::byte> whole = h.files().Content(kept);
+  const StateOnDisk state(h);
+  const audit::Report well = state.Verify();
+  ExpectWell(well);
+  EXPECT_EQ(well.count("kept updates"), 1u);
+  EXPECT_TRUE(well.notes().empty()) << well.Text();
+  const auto expect_noted = [&](const std::string& path, const std::string& how) {
+    const audit::Report report = state.Verify();
+    ExpectWell(report);
+    EXPECT_THAT(report.notes(), testing::Contains(testing::Field(&audit::Finding::file, path))) << how << "\n"
+                                                                                                << report.Text();
+  };
+  for (size_t at = 0; at < whole.size(); at += 37) {
+    std::vector<std::byte> flipped = whole;
+    flipped[at] ^= std::byte{1};
+    h.files().SetContent(kept, flipped);
+    expect_noted(kept, "with a flipped bit at " + std::to_string(at));
+    flipped.resize(at);
+    h.files().SetContent(kept, flipped);
+    expect_noted(kept, "cut at " + std::to_string(at));
+  }
+  h.files().SetContent(kept, whole);
+  h.files().SetContent(directory.KeptUpdatePath(key(0)), whole);
+  expect_noted(directory.KeptUpdatePath(key(0)), "under another name");
+  h.files().SetContent(kept + ".new", {});
+  expect_noted(kept + ".new", "half written");
 }
 
 }  // namespace
