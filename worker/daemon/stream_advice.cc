@@ -19,9 +19,10 @@ std::string StreamAdvice::operator()(const absl::Status& why) {
   }
   if (!absl::IsUnavailable(why)) return AdviceOnRevoked(options_, why.message());
   const Instant now = clock_->Now();
-  if (looked_ && now - *looked_ < kLookInterval) return {};
-  looked_ = now;
-  return std::string(FindTlsFault(options_.coordinator, options_.identity).message());
+  if (now < look_at_) return {};
+  std::string advice(FindTlsFault(options_.coordinator, options_.identity).message());
+  look_at_ = now + (advice.empty() ? kIdleLookInterval : kLookInterval);
+  return advice;
 }
 
 }  // namespace atl

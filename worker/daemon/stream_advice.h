@@ -2,7 +2,6 @@
 #ifndef ATOLL_WORKER_DAEMON_STREAM_ADVICE_H_
 #define ATOLL_WORKER_DAEMON_STREAM_ADVICE_H_
 
-#include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -19,16 +18,17 @@ std::string AdviceOnRevoked(const WorkerOptions& options, absl::string_view sent
 // Of control streams that fail one after the other. Copies are advisers of their own.
 class StreamAdvice {
  public:
-  static constexpr Duration kLookInterval = Seconds(60);
+  static constexpr Duration kLookInterval = Seconds(60), kIdleLookInterval = Seconds(10);
   StreamAdvice(const WorkerOptions& options, const Clock& clock) : options_(options), clock_(&clock) {}
-  // Where the channel tells only that it did not come up, looks at the coordinator itself (FindTlsFault), once in
-  // kLookInterval, and blocks as long as that does.
+  // Where the channel tells only that it did not come up, looks at the coordinator itself (FindTlsFault) and blocks as
+  // long as that does: once in kLookInterval, and in kIdleLookInterval where there was nothing to find, as while a
+  // coordinator is started again.
   std::string operator()(const absl::Status& why);
 
  private:
   WorkerOptions options_;
   const Clock* clock_;
-  std::optional<Instant> looked_;
+  Instant look_at_ = {};
 };
 
 }  // namespace atl

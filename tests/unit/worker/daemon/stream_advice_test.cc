@@ -31,10 +31,11 @@ class StreamAdviceTest : public testing::Test {
     EXPECT_TRUE(WriteIdentityFile(path, *IssueIdentity(authority, identity, RealNow())).ok());
     return path;
   }
-  void StartTls() {
+  void StartTls(const std::string& address = "127.0.0.1:0") {
     const std::string own = NewIdentity(authority_, {Role::kCoordinator, "c", ""});
     server_ = *Server::Start(
-        {}, *MutualTls(own, RealNow(), [](const std::string&, const Identity&) { return absl::OkStatus(); }), {});
+        {.address = address},
+        *MutualTls(own, RealNow(), [](const std::string&, const Identity&) { return absl::OkStatus(); }), {});
     options_.coordinator = "127.0.0.1:" + std::to_string(server_->port());
   }
 
@@ -66,6 +67,18 @@ TEST_F(StreamAdviceTest, TellsOfAnIdentityOfAnotherAuthority) {
 TEST_F(StreamAdviceTest, IsSilentWhereNobodyListens) {
   options_.coordinator = "127.0.0.1:1";
   EXPECT_EQ(StreamAdvice(options_, clock_)(closed_), "");
+}
+
+// A coordinator that is started again is not there for a moment.
+TEST_F(StreamAdviceTest, LooksAgainSoonWhereNobodyListened) {
+  StartTls();
+  StreamAdvice advice(options_, clock_);
+  server_.reset();
+  EXPECT_EQ(advice(closed_), "");
+  StartTls(options_.coordinator);
+  EXPECT_EQ(advice(closed_), "") << "not at each attempt";
+  clock_.Advance(StreamAdvice::kIdleLookInterval);
+  EXPECT_THAT(advice(closed_), HasSubstr("speaks TLS"));
 }
 
 TEST_F(StreamAdviceTest, NamesTheFileThatIsInTheWayOfANewToken) {
