@@ -1,6 +1,8 @@
-// `atoll ca init|issue|show`: the authority of a coordinator, and identities made with its key. Needs no coordinator.
+// `atoll ca init|issue|rotate|retire|show`: the authority of a coordinator, and identities made with its key. Needs no
+// coordinator.
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <vector>
 
 #include "cli/command_tree.h"
 #include "cli/output.h"
@@ -59,6 +61,51 @@ absl::Status IssueFrom(Session& session, const IssueOptions& options) {
   return Issue(session, authority, options);
 }
 
+struct RotateOptions {
+  std::string directory;
+  bool retire = false;
+};
+
+absl::Status Rotate(Session& session, const RotateOptions& options) {
+  const std::string& directory = options.directory;
+  ATOLL_ASSIGN_OR_RETURN(const Authority made, RotateAuthority(directory, WallSeconds(session.clock), options.retire));
+  session.talk << "made a new authority in " << directory << " (SHA-256 " << made.fingerprint().Hex()
+               << "), which a coordinator with --trust takes up within seconds\n";
+  if (options.retire) {
+    session.talk
+        << "the one before is retired: its certificates and join tokens are refused, and everybody enrols anew\n";
+  } else {
+    session.talk << "workers have certificates of it within half a day, people with their next identity ('atoll ca "
+                    "issue', 'atoll enroll')\nthe one before stays trusted until 'atoll ca retire "
+                 << directory << "'; its last certificates end at " << DateText(RetireAfter(made)) << "\n";
+  }
+  session.out << AuthorityCertificatePath(directory) << "\n";
+  return absl::OkStatus();
+}
+
+struct RetireOptions {
+  std::string directory;
+  bool early = false;
+};
+
+absl::Status Retire(Session& session, const RetireOptions& options) {
+  ATOLL_ASSIGN_OR_RETURN(const Authority held, LoadAuthority(options.directory));
+  const int64_t after_s = RetireAfter(held);
+  if (held.is_rotated() && !options.early && WallSeconds(session.clock) < after_s) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the authority in ", options.directory, " was rotated at ", DateText(held.create_s()),
+                     ", and identities of the one before may be in use until ", DateText(after_s),
+                     ": wait, or give --early, and whoever has got no new one since then has to enrol anew"));
+  }
+  ATOLL_ASSIGN_OR_RETURN(const Authority alone, RetireAuthority(options.directory));
+  session.talk
+      << "the authority before " << alone.fingerprint().Hex()
+      << " is no longer trusted: a coordinator with --trust refuses its certificates and join tokens within seconds; "
+         "connections that stand go on until they end\n";
+  session.out << AuthorityCertificatePath(options.directory) << "\n";
+  return absl::OkStatus();
+}
+
 absl::Status Show(Session& session, const std::string& path) {
   ATOLL_ASSIGN_OR_RETURN(const IdentityFile identity, ReadIdentityFile(path));
   ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(identity.certificate_pem));
@@ -66,6 +113,11 @@ absl::Status Show(Session& session, const std::string& path) {
               << "\njoin token   " << (facts.identity.token.empty() ? "none" : facts.identity.token)
               << "\nbegins       " << DateText(facts.not_before_s) << "\nends         " << DateText(facts.not_after_s)
               << "\nfingerprint  " << facts.fingerprint.Hex() << "\n";
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<AuthorityFacts> authorities, ReadAuthorities(identity.authority_pem));
+  for (const AuthorityFacts& authority : authorities) {
+    session.out << "trusts       " << authority.fingerprint.Hex() << " until " << DateText(authority.not_after_s)
+                << "\n";
+  }
   return CheckTimes(facts, WallSeconds(session.clock));
 }
 
@@ -99,7 +151,19 @@ void AddCaCommands(CLI::App& root, Command& command) {
   issue.add_option("--out", o->out, "file to write, mode 0600")->required()->type_name("FILE");
   issue.callback([=, &command] { command = Running([o](Session& s) { return IssueFrom(s, *o); }); });
 
-  CLI::App& show = *ca.add_subcommand("show", "say whose an identity file is and how long it is good");
+  CLI::App& rotate = *ca.add_subcommand("rotate", "make a new authority, beside which the one before stays trusted");
+  const auto n = std::make_shared<RotateOptions>();
+  rotate.add_option("directory", n->directory, "of the authority")->required()->type_name("DIR");
+  rotate.add_flag("--retire", n->retire, "end the trust in the one before at once, as where its key was stolen");
+  rotate.callback([=, &command] { command = Running([n](Session& s) { return Rotate(s, *n); }); });
+
+  CLI::App& retire = *ca.add_subcommand("retire", "end the trust in the authority before the last rotation");
+  const auto r = std::make_shared<RetireOptions>();
+  retire.add_option("directory", r->directory, "of the authority")->required()->type_name("DIR");
+  retire.add_flag("--early", r->early, "while identities of it may be in use");
+  retire.callback([=, &command] { command = Running([r](Session& s) { return Retire(s, *r); }); });
+
+  CLI::App& show = *ca.add_subcommand("show", "say whose an identity file is, how long it is good and whom it trusts");
   const auto path = std::make_shared<std::string>();
   show.add_option("file", *path, "identity file")->required()->type_name("FILE");
   show.callback([=, &command] { command = Running([path](Session& s) { return Show(s, *path); }); });

@@ -40,7 +40,6 @@
 #include "common/telemetry/metrics.h"
 #include "common/telemetry/queued_event_log.h"
 #include "common/trust/handshake.h"
-#include "common/trust/secret_files.h"
 #include "coordinator/audit/audit_command.h"
 #include "coordinator/backup/backup_command.h"
 #include "coordinator/engine/data_plane.h"
@@ -51,6 +50,7 @@
 #include "coordinator/service/control_sessions.h"
 #include "coordinator/service/enroll_service.h"
 #include "coordinator/service/job_api.h"
+#include "coordinator/service/own_trust.h"
 #include "coordinator/service/ports.h"
 #include "coordinator/service/vitals.h"
 #include "coordinator/store/disk_budget.h"
@@ -116,7 +116,6 @@ class Coordinator {
   std::unique_ptr<Files> OpenFiles();
   absl::Status OpenState();
   std::string OwnIdentityPath() const;
-  absl::Status RenewOwnIdentity();
   absl::StatusOr<ServerSecurity> OpenTrust();
   absl::Status OpenEnrollPort();
   absl::Status OpenPorts();
@@ -160,11 +159,11 @@ class Coordinator {
   std::unique_ptr<JobApi> api_;
   std::unique_ptr<ControlSessions> controls_;
   std::unique_ptr<BulkSessions> bulk_;
-  std::optional<Authority> authority_;  // with --trust
   AuditTrail trail_{log_, clock_};
   CallGuard guard_{trail_, clock_};
   Ports ports_{log_};
   Vitals vitals_{{[this](std::function<void()> answer) { engine_->Probe(std::move(answer)); }, ports_, manager_, log_}};
+  std::unique_ptr<OwnTrust> own_trust_;     // with --trust
   std::unique_ptr<Enrollment> enrollment_;  // with --trust
   std::vector<std::unique_ptr<grpc::Service>> services_;
   // Executors end before what their jobs use, so they are declared after it.
@@ -218,35 +217,11 @@ absl::Status Coordinator::OpenState() {
 
 std::string Coordinator::OwnIdentityPath() const { return JoinPath(options_.state_dir, "coordinator.pem"); }
 
-// A new certificate when there is none yet or half of its life is over. Never of another authority: whoever has
-// enrolled would refuse this coordinator from then on. The listeners read the file again by themselves.
-absl::Status Coordinator::RenewOwnIdentity() {
-  const int64_t now_s = WallSeconds(clock_);
-  const absl::StatusOr<IdentityFile> held = ReadIdentityFile(OwnIdentityPath());
-  if (held.ok()) {
-    if (held->authority_pem != authority_->certificate_pem()) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "--trust ", options_.trust_dir, " is another authority than that of ", OwnIdentityPath(),
-          ", with which workers and people have enrolled: give its directory, or, to have all of them enrol anew, "
-          "remove ",
-          OwnIdentityPath()));
-    }
-    const absl::StatusOr<CertificateFacts> facts = ReadCertificate(held->certificate_pem);
-    if (facts.ok() && now_s >= facts->not_before_s && now_s < RenewAt(*facts)) return absl::OkStatus();
-  }
-  ATOLL_ASSIGN_OR_RETURN(const IdentityFile identity,
-                         IssueIdentity(*authority_, {Role::kCoordinator, "coordinator", ""}, now_s));
-  ATOLL_RETURN_IF_ERROR(WriteIdentityFile(OwnIdentityPath(), identity));
-  log_.Info("own certificate issued", {{"file", OwnIdentityPath()}});
-  return absl::OkStatus();
-}
-
 absl::StatusOr<ServerSecurity> Coordinator::OpenTrust() {
   if (options_.insecure) return ServerSecurity::PlaintextLoopback();
-  ATOLL_ASSIGN_OR_RETURN(authority_, LoadAuthority(options_.trust_dir));
-  ATOLL_RETURN_IF_ERROR(RenewOwnIdentity());
+  ATOLL_ASSIGN_OR_RETURN(own_trust_, OwnTrust::Open({options_.trust_dir, OwnIdentityPath()}, clock_, log_));
   enrollment_ = std::make_unique<Enrollment>(EnrollmentParts{
-      *authority_, *ledger_, *ledger_executor_, clock_, trail_, guard_,
+      [this] { return own_trust_->authority(); }, *ledger_, *ledger_executor_, clock_, trail_, guard_,
       [this](const std::string& token) { ports_.Revoke(token); }, [this](const absl::Status& status) { Die(status); }});
   enrollment_->Load(tokens_);
   return MutualTls(OwnIdentityPath(), WallSeconds(clock_),
@@ -367,7 +342,7 @@ absl::Status Coordinator::Start() {
                                   {"bulk", absl::StrCat(options_.listen_address, ":", bulk_server_->port())},
                                   {"admin", absl::StrCat(AdminAddress(), ":", web_->port())},
                                   {"enroll", enroll_server_ ? absl::StrCat(enroll_server_->port()) : "none"},
-                                  {"encryption", authority_ ? "mutual TLS" : "none"}});
+                                  {"encryption", own_trust_ ? "mutual TLS" : "none"}});
   return absl::OkStatus();
 }
 
@@ -392,7 +367,7 @@ CoordinatorCapacity Coordinator::Capacity() const {
 void Coordinator::Opened(const std::string& port, Server& server) {
   const std::string address = AddressToDial(options_.listen_address, server.port());
   ports_.Opened(port, server, [this, address] {
-    return authority_ ? FetchAuthority(address, authority_->fingerprint()).status() : TryGreeting(address);
+    return own_trust_ ? FetchAuthority(address, own_trust_->authority().fingerprint()).status() : TryGreeting(address);
   });
 }
 
@@ -416,10 +391,7 @@ void Coordinator::WatchDiskAndCertificate(std::stop_token stop) {
       }
       engine_->Tell(DiskSpace{.low = state == DiskState::kLow});
     }
-    if (authority_) {
-      const absl::Status renewed = RenewOwnIdentity();
-      if (!renewed.ok()) log_.Error("own certificate not renewed", {{"reason", std::string(renewed.message())}});
-    }
+    if (own_trust_) own_trust_->Look();
     // What a flood or a job has taken is given back to the system: the allocator alone would keep it. Without a job
     // nothing needs it again; beside jobs it stays for their next rounds, but for two looks after the start, which has
     // read what is recorded, and after a job's end or a flood, whose last buffers may be freed behind it.

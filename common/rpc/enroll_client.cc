@@ -13,8 +13,10 @@
 namespace atl {
 namespace {
 
+// `authority_pem`: whose certificates the listener may show. `issuer_pem`: of those the one that the answer's
+// certificate must be of, or of its successor.
 absl::StatusOr<IdentityFile> Ask(const std::string& address, const std::string& authority_pem,
-                                 const std::string& key_pem, v1::EnrollRequest request) {
+                                 const std::string& issuer_pem, const std::string& key_pem, v1::EnrollRequest request) {
   ATOLL_ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::FromPem(key_pem));
   ATOLL_ASSIGN_OR_RETURN(*request.mutable_signing_request(), MakeSigningRequest(key));
   ATOLL_ASSIGN_OR_RETURN(const auto channel, MakeControlChannel({.address = address}, PinnedTlsChannel(authority_pem)));
@@ -37,6 +39,13 @@ absl::StatusOr<IdentityFile> Ask(const std::string& address, const std::string& 
     return absl::InternalError(
         absl::StrCat("the coordinator at ", address, " answered with another key's certificate"));
   }
+  if (!response.authorities().empty()) {
+    const absl::StatusOr<std::string> authorities = SucceedingAuthorities(issuer_pem, response.authorities());
+    if (!authorities.ok()) return Annotate(authorities.status(), absl::StrCat("enrolment at ", address));
+    identity.authority_pem = *authorities;
+  }
+  const absl::Status issued = IssuerOf(identity.certificate_pem, identity.authority_pem).status();
+  if (!issued.ok()) return Annotate(issued, absl::StrCat("what came back from the enrolment at ", address));
   return identity;
 }
 
@@ -59,13 +68,14 @@ absl::StatusOr<IdentityFile> EnrollWithToken(const std::string& address, const J
   request.set_token_secret(std::string(token.secret.bytes().begin(), token.secret.bytes().end()));
   request.set_name(name);
   if (role) request.set_role(RoleName(*role));
-  return Ask(address, *authority, key_pem, std::move(request));
+  return Ask(address, *authority, *authority, key_pem, std::move(request));
 }
 
 absl::StatusOr<IdentityFile> RenewIdentity(const std::string& address, const IdentityFile& identity) {
   v1::EnrollRequest request;
   request.set_certificate(identity.certificate_pem);
-  return Ask(address, identity.authority_pem, identity.key_pem, std::move(request));
+  ATOLL_ASSIGN_OR_RETURN(const std::string issuer, IssuerOf(identity.certificate_pem, identity.authority_pem));
+  return Ask(address, identity.authority_pem, issuer, identity.key_pem, std::move(request));
 }
 
 absl::StatusOr<JoinToken> ReadJoinTokenFile(const std::string& path) {

@@ -5,7 +5,9 @@
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
 
+#include <algorithm>
 #include <array>
+#include <memory>
 #include <utility>
 
 #include "common/trust/openssl_handles.h"
@@ -14,6 +16,7 @@ namespace atl {
 namespace {
 
 using openssl::Failed;
+using Name = std::unique_ptr<X509_NAME, openssl::Freer<X509_NAME, X509_NAME_free>>;
 
 struct Extension {
   int id;
@@ -56,12 +59,39 @@ bool AddExtensions(X509* certificate, X509* issuer, std::initializer_list<Extens
   return good;
 }
 
-absl::StatusOr<std::string> SignAndWrite(X509* certificate, const PrivateKey& key) {
-  const openssl::Bio out(BIO_new(BIO_s_mem()));
-  if (X509_sign(certificate, key.get(), EVP_sha256()) == 0 || PEM_write_bio_X509(out.get(), certificate) != 1) {
-    return Failed("cannot sign a certificate");
+bool Signed(X509* certificate, const PrivateKey& key) { return X509_sign(certificate, key.get(), EVP_sha256()) != 0; }
+
+// Whether `key` signed the certificate.
+bool IsSignedBy(X509* certificate, EVP_PKEY* key) {
+  const bool is = X509_verify(certificate, key) == 1;
+  ERR_clear_error();
+  return is;
+}
+
+bool IsKeyOf(X509* certificate, EVP_PKEY* key) {
+  return openssl::PublicKeyHash(X509_get0_pubkey(certificate)) == openssl::PublicKeyHash(key);
+}
+
+// Of an authority that is called `name`, for `key`, signed by `signer`; `issuer` is the signer's certificate, or none
+// where the key signs for itself.
+absl::StatusOr<openssl::Certificate> AuthorityCertificate(const X509_NAME* name, const PrivateKey& key, X509* issuer,
+                                                          const PrivateKey& signer, int64_t now_s) {
+  openssl::Certificate made(X509_new());
+  X509* certificate = made.get();
+  const bool own = issuer == nullptr;
+  if (certificate == nullptr || X509_set_version(certificate, X509_VERSION_3) != 1 || !SetSerial(certificate) ||
+      !SetDates(certificate, now_s, kAuthorityLifetime_s) || X509_set_pubkey(certificate, key.get()) != 1 ||
+      X509_set_subject_name(certificate, name) != 1 || X509_set_issuer_name(certificate, name) != 1 ||
+      (!own && X509_set1_notAfter(certificate, X509_get0_notAfter(issuer)) != 1) ||
+      !AddExtensions(certificate, own ? certificate : issuer,
+                     {{NID_basic_constraints, "critical,CA:TRUE,pathlen:0"},
+                      {NID_key_usage, "critical,keyCertSign,cRLSign"},
+                      {NID_subject_key_identifier, "hash"},
+                      {NID_authority_key_identifier, "keyid:always"}}) ||
+      !Signed(certificate, signer)) {
+    return Failed("cannot make the authority's certificate");
   }
-  return openssl::Written(out.get());
+  return made;
 }
 
 std::string AlternativeNames(const Identity& identity) {
@@ -77,37 +107,80 @@ int64_t LifetimeOf(Role role) {
                                       : kUserLifetime_s;
 }
 
-Authority::Authority(std::string certificate_pem, PrivateKey key, const Sha256& fingerprint)
-    : certificate_pem_(std::move(certificate_pem)), key_(std::move(key)), fingerprint_(fingerprint) {}
-
 absl::StatusOr<Authority> Authority::Create(int64_t now_s) {
-  ATOLL_ASSIGN_OR_RETURN(PrivateKey key, PrivateKey::Generate());
-  const openssl::Certificate made(X509_new());
-  X509* certificate = made.get();
+  ATOLL_ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::Generate());
   // The name tells one authority from another in messages of other tools; nothing of ours reads it.
-  const std::string name = absl::StrCat("atoll authority ", openssl::PublicKeyHash(key.get()).Hex().substr(0, 16));
-  if (certificate == nullptr || X509_set_version(certificate, X509_VERSION_3) != 1 || !SetSerial(certificate) ||
-      !SetDates(certificate, now_s, kAuthorityLifetime_s) || X509_set_pubkey(certificate, key.get()) != 1 ||
-      !SetName(X509_get_subject_name(certificate), name) || !SetName(X509_get_issuer_name(certificate), name) ||
-      !AddExtensions(certificate, certificate,
-                     {{NID_basic_constraints, "critical,CA:TRUE,pathlen:0"},
-                      {NID_key_usage, "critical,keyCertSign,cRLSign"},
-                      {NID_subject_key_identifier, "hash"}})) {
-    return Failed("cannot make the authority's certificate");
+  const Name name(X509_NAME_new());
+  if (!SetName(name.get(), absl::StrCat("atoll authority ", openssl::PublicKeyHash(key.get()).Hex().substr(0, 16)))) {
+    return Failed("cannot make the authority's name");
   }
-  ATOLL_ASSIGN_OR_RETURN(std::string pem, SignAndWrite(certificate, key));
-  return Authority(std::move(pem), std::move(key), openssl::Fingerprint(certificate));
+  ATOLL_ASSIGN_OR_RETURN(const auto certificate, AuthorityCertificate(name.get(), key, nullptr, key, now_s));
+  ATOLL_ASSIGN_OR_RETURN(const std::string pem, openssl::WriteCertificate(certificate.get()));
+  ATOLL_ASSIGN_OR_RETURN(const std::string key_pem, key.ToPem());
+  return FromPem(pem, key_pem);
 }
 
-absl::StatusOr<Authority> Authority::FromPem(std::string certificate_pem, const std::string& key_pem) {
-  ATOLL_ASSIGN_OR_RETURN(const openssl::Certificate certificate, openssl::ParseCertificate(certificate_pem));
+absl::StatusOr<Authority> Authority::FromPem(const std::string& certificates_pem, const std::string& key_pem) {
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<openssl::Certificate> all, openssl::ParseCertificates(certificates_pem));
   ATOLL_ASSIGN_OR_RETURN(PrivateKey key, PrivateKey::FromPem(key_pem));
-  const bool own = X509_check_private_key(certificate.get(), key.get()) == 1 && X509_check_ca(certificate.get()) == 1 &&
-                   X509_verify(certificate.get(), key.get()) == 1;
-  ERR_clear_error();
-  if (!own) return absl::InvalidArgumentError("the key is not the key of this authority's certificate");
-  const Sha256 fingerprint = openssl::Fingerprint(certificate.get());
-  return Authority(std::move(certificate_pem), std::move(key), fingerprint);
+  Authority authority(std::move(key));
+  X509* cross = nullptr;
+  for (const openssl::Certificate& certificate : all) {
+    ATOLL_ASSIGN_OR_RETURN(const std::string pem, openssl::WriteCertificate(certificate.get()));
+    authority.certificates_pem_ += pem;
+    if (!IsKeyOf(certificate.get(), authority.key_.get())) continue;
+    if (!openssl::IsRoot(certificate.get())) {
+      cross = certificate.get();
+      continue;
+    }
+    authority.certificate_pem_ = pem;
+    authority.fingerprint_ = openssl::Fingerprint(certificate.get());
+    ATOLL_ASSIGN_OR_RETURN(authority.create_s_, openssl::SecondsOf(X509_get0_notBefore(certificate.get())));
+    authority.create_s_ += kClockMargin_s;
+  }
+  if (authority.certificate_pem_.empty()) {
+    return absl::InvalidArgumentError("the key is not the key of this authority's certificate");
+  }
+  authority.succeeds_ = cross != nullptr;
+  authority.rotated_ =
+      cross != nullptr && std::any_of(all.begin(), all.end(), [cross](const openssl::Certificate& root) {
+        return openssl::IsRoot(root.get()) && IsSignedBy(cross, X509_get0_pubkey(root.get()));
+      });
+  return authority;
+}
+
+absl::StatusOr<Authority> Authority::Rotated(int64_t now_s) const {
+  if (rotated_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("it was rotated at ", DateText(create_s_), ", and the authority before it is still trusted"));
+  }
+  ATOLL_ASSIGN_OR_RETURN(const openssl::Certificate own, openssl::ParseCertificate(certificate_pem_));
+  ATOLL_ASSIGN_OR_RETURN(const int64_t end_s, openssl::SecondsOf(X509_get0_notAfter(own.get())));
+  if (now_s < create_s_ - kClockMargin_s || now_s > end_s) {
+    return absl::FailedPreconditionError(absl::StrCat("it is good from ", DateText(create_s_), " to ", DateText(end_s),
+                                                      " and this machine's clock says ", DateText(now_s)));
+  }
+  ATOLL_ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::Generate());
+  // The same name: a root of path length 0 lets another key sign only under its own name (RFC 5280, section 6.1.4 (l)).
+  const X509_NAME* name = X509_get_subject_name(own.get());
+  ATOLL_ASSIGN_OR_RETURN(const auto successor, AuthorityCertificate(name, key, nullptr, key, now_s));
+  ATOLL_ASSIGN_OR_RETURN(const auto cross, AuthorityCertificate(name, key, own.get(), key_, now_s));
+  ATOLL_ASSIGN_OR_RETURN(const std::string successor_pem, openssl::WriteCertificate(successor.get()));
+  ATOLL_ASSIGN_OR_RETURN(const std::string cross_pem, openssl::WriteCertificate(cross.get()));
+  ATOLL_ASSIGN_OR_RETURN(const std::string key_pem, key.ToPem());
+  return FromPem(absl::StrCat(cross_pem, successor_pem, certificate_pem_), key_pem);
+}
+
+Authority Authority::Alone() const {
+  Authority alone = *this;
+  const auto all = openssl::ParseCertificates(certificates_pem_);
+  alone.certificates_pem_.clear();
+  for (size_t i = 0; all.ok() && i < all->size(); ++i) {
+    if (!IsKeyOf((*all)[i].get(), key_.get())) continue;
+    alone.certificates_pem_ += openssl::WriteCertificate((*all)[i].get()).value_or("");
+  }
+  alone.rotated_ = false;
+  return alone;
 }
 
 absl::StatusOr<std::string> Authority::Sign(const std::string& request_pem, const Identity& identity, int64_t now_s,
@@ -132,15 +205,60 @@ absl::StatusOr<std::string> Authority::Sign(const std::string& request_pem, cons
                       {NID_authority_key_identifier, "keyid:always"}})) {
     return Failed("cannot make a certificate");
   }
-  return SignAndWrite(certificate, key_);
+  if (!Signed(certificate, key_)) return Failed("cannot sign a certificate");
+  return openssl::WriteCertificate(certificate);
 }
 
 absl::Status Authority::CheckIssued(const std::string& certificate_pem) const {
+  return IssuerOf(certificate_pem, certificates_pem_).status();
+}
+
+absl::StatusOr<std::string> IssuerOf(const std::string& certificate_pem, const std::string& authorities_pem) {
   ATOLL_ASSIGN_OR_RETURN(const openssl::Certificate certificate, openssl::ParseCertificate(certificate_pem));
-  const bool issued = X509_verify(certificate.get(), key_.get()) == 1;
-  ERR_clear_error();
-  if (issued) return absl::OkStatus();
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<openssl::Certificate> all, openssl::ParseCertificates(authorities_pem));
+  for (const openssl::Certificate& authority : all) {
+    if (openssl::IsRoot(authority.get()) && IsSignedBy(certificate.get(), X509_get0_pubkey(authority.get())))
+      return openssl::WriteCertificate(authority.get());
+  }
   return absl::PermissionDeniedError("the certificate was issued by another authority: enrol with a join token");
+}
+
+absl::StatusOr<std::vector<AuthorityFacts>> ReadAuthorities(const std::string& certificates_pem) {
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<openssl::Certificate> all, openssl::ParseCertificates(certificates_pem));
+  std::vector<AuthorityFacts> facts;
+  for (const openssl::Certificate& certificate : all) {
+    if (!openssl::IsRoot(certificate.get())) continue;
+    facts.push_back({.fingerprint = openssl::Fingerprint(certificate.get())});
+    ATOLL_ASSIGN_OR_RETURN(facts.back().not_after_s, openssl::SecondsOf(X509_get0_notAfter(certificate.get())));
+  }
+  if (facts.empty()) return absl::InvalidArgumentError("there is no authority's certificate in the PEM text");
+  return facts;
+}
+
+absl::StatusOr<std::string> SucceedingAuthorities(const std::string& held, const std::string& offered) {
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<openssl::Certificate> old, openssl::ParseCertificates(held));
+  ATOLL_ASSIGN_OR_RETURN(const std::vector<openssl::Certificate> all, openssl::ParseCertificates(offered));
+  // An authority that is held: the same certificate, or what its key signed.
+  const auto is_held = [&old](X509* certificate) {
+    return std::any_of(old.begin(), old.end(), [certificate](const openssl::Certificate& root) {
+      return openssl::IsRoot(root.get()) && IsSignedBy(certificate, X509_get0_pubkey(root.get()));
+    });
+  };
+  const auto is_vouched_for = [&all, &is_held](X509* certificate) {
+    return std::any_of(all.begin(), all.end(), [&](const openssl::Certificate& other) {
+      return X509_check_ca(other.get()) == 1 && is_held(other.get()) &&
+             IsKeyOf(other.get(), X509_get0_pubkey(certificate));
+    });
+  };
+  std::string out;
+  for (const openssl::Certificate& certificate : all) {
+    if (!openssl::IsRoot(certificate.get()) || !is_vouched_for(certificate.get())) continue;
+    ATOLL_ASSIGN_OR_RETURN(const std::string pem, openssl::WriteCertificate(certificate.get()));
+    out += pem;
+  }
+  if (!out.empty()) return out;
+  return absl::PermissionDeniedError(
+      "only authorities were offered for which none has signed that is trusted so far: enrol with a join token");
 }
 
 }  // namespace atl

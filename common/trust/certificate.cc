@@ -8,6 +8,7 @@
 
 #include <array>
 #include <ctime>
+#include <vector>
 
 #include "common/trust/openssl_handles.h"
 
@@ -44,6 +45,31 @@ absl::StatusOr<Certificate> ParseCertificate(const std::string& pem) {
   ERR_clear_error();
   if (!certificate) return absl::InvalidArgumentError("there is no certificate in the PEM text");
   return certificate;
+}
+
+absl::StatusOr<std::vector<Certificate>> ParseCertificates(const std::string& pem) {
+  ATOLL_RETURN_IF_ERROR(CheckSize(pem));
+  const Bio reader = Reader(pem);
+  std::vector<Certificate> all;
+  while (X509* next = PEM_read_bio_X509(reader.get(), nullptr, nullptr, nullptr)) all.emplace_back(next);
+  const bool whole = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+  ERR_clear_error();
+  if (!whole) return absl::InvalidArgumentError("a certificate in the PEM text cannot be read");
+  if (!all.empty() && all.size() <= kMostCertificates) return all;
+  return absl::InvalidArgumentError(absl::StrCat("there are ", all.size(), " certificates in the PEM text, and 1 to ",
+                                                 kMostCertificates, " are wanted"));
+}
+
+absl::StatusOr<std::string> WriteCertificate(const X509* certificate) {
+  const Bio out(BIO_new(BIO_s_mem()));
+  if (PEM_write_bio_X509(out.get(), certificate) != 1) return Failed("cannot write a certificate");
+  return Written(out.get());
+}
+
+bool IsRoot(X509* certificate) {
+  const bool root = X509_check_ca(certificate) == 1 && X509_self_signed(certificate, 1) == 1;
+  ERR_clear_error();
+  return root;
 }
 
 absl::StatusOr<Request> ParseRequest(const std::string& pem) {
@@ -86,17 +112,18 @@ Sha256 PublicKeyHash(EVP_PKEY* key) {
   return out;
 }
 
-}  // namespace openssl
-
-namespace {
-
-using openssl::Failed;
-
 absl::StatusOr<int64_t> SecondsOf(const ASN1_TIME* time) {
   std::tm parts{};
   if (ASN1_TIME_to_tm(time, &parts) != 1) return absl::InvalidArgumentError("the certificate holds a broken date");
   return static_cast<int64_t>(timegm(&parts));
 }
+
+}  // namespace openssl
+
+namespace {
+
+using openssl::Failed;
+using openssl::SecondsOf;
 
 // The one URI among the alternative names.
 absl::StatusOr<Identity> IdentityOf(const X509* certificate) {

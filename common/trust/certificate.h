@@ -21,6 +21,8 @@ inline constexpr char kCoordinatorDnsName[] = "server.atoll";
 
 // Larger PEM texts are refused before they are parsed.
 inline constexpr size_t kPemLimitBytes = 16384;
+// Of one PEM text: own, and those of an authority and its predecessor.
+inline constexpr size_t kMostCertificates = 8;
 
 class PrivateKey {
  public:

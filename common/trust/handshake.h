@@ -15,8 +15,9 @@ namespace atl {
 inline constexpr int kHandshakeLimit_s = 5;
 
 // The authority's certificate (PEM) that the listener at HOST:PORT shows in its chain, provided that it has this
-// fingerprint, signed the listener's own certificate, and that one is a coordinator's. Unavailable: nobody listens, no
-// answer in time, or no TLS. PermissionDenied: another authority's coordinator, with both fingerprints.
+// fingerprint, issued the listener's own certificate (or vouches for who did), and that one is a coordinator's.
+// Unavailable: nobody listens, no answer in time, or no TLS. PermissionDenied: another authority's coordinator, with
+// both fingerprints.
 absl::StatusOr<std::string> FetchAuthority(const std::string& address, const Sha256& fingerprint);
 
 // Connects to HOST:PORT and hangs up; the numeric address that answered, "203.0.113.7:7070". Unavailable with the

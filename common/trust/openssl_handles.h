@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/base/hash.h"
 #include "common/base/status.h"
@@ -33,9 +34,17 @@ Bio Reader(const std::string& text);
 std::string Written(BIO* bio);
 // The first certificate of a PEM text; InvalidArgument.
 absl::StatusOr<Certificate> ParseCertificate(const std::string& pem);
+// All of them in order, one at least and kMostCertificates at most; InvalidArgument.
+absl::StatusOr<std::vector<Certificate>> ParseCertificates(const std::string& pem);
+// PEM.
+absl::StatusOr<std::string> WriteCertificate(const X509* certificate);
+// Whether it is an authority's own certificate: for signing others, and signed by its own key.
+bool IsRoot(X509* certificate);
 // A request that its own P-256 key has signed; InvalidArgument.
 absl::StatusOr<Request> ParseRequest(const std::string& pem);
 absl::Status CheckP256(const EVP_PKEY* key);
+// Since 1970; InvalidArgument.
+absl::StatusOr<int64_t> SecondsOf(const ASN1_TIME* time);
 Sha256 Fingerprint(const X509* certificate);
 Sha256 PublicKeyHash(EVP_PKEY* key);
 

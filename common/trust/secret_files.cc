@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/x509.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +19,8 @@ namespace atl {
 namespace {
 
 constexpr uint64_t kSecretLimitBytes = 65536;
+// A coordinator takes a rotation up some seconds later, and signs with the key before meanwhile.
+constexpr int64_t kRotationMargin_s = 86'400;
 constexpr char kBegin[] = "-----BEGIN CERTIFICATE-----";
 
 absl::Status Error(const char* call, const std::string& path, int number) {
@@ -37,18 +40,6 @@ absl::Status WriteAll(int fd, const std::string& path, const std::string& text) 
     done += static_cast<size_t>(n);
   }
   return ::fsync(fd) == 0 ? absl::OkStatus() : Error("fsync", path, errno);
-}
-
-// The certificates of a PEM text, one text each, at most four.
-std::vector<std::string> Certificates(const std::string& pem) {
-  std::vector<std::string> out;
-  out.reserve(4);
-  for (size_t at = pem.find(kBegin); at != std::string::npos && out.size() < 4;) {
-    const size_t next = pem.find(kBegin, at + 1);
-    out.push_back(pem.substr(at, next == std::string::npos ? next : next - at));
-    at = next;
-  }
-  return out;
 }
 
 bool KeyFits(const IdentityFile& identity) {
@@ -73,6 +64,41 @@ absl::StatusOr<bool> HasAuthority(const std::string& directory) {
   const int number = errno;
   if (number == ENOENT || number == ENOTDIR) return false;
   return Error("read", AuthorityKeyPath(directory), number);
+}
+
+// Who changes the files of an authority: its owner, one at a time.
+class Turn {
+ public:
+  static absl::StatusOr<Turn> Take(const std::string& directory) {
+    ATOLL_ASSIGN_OR_RETURN(const bool there, HasAuthority(directory));
+    struct stat facts {};
+    // What another user makes anew is that user's: the coordinator would no longer read its own.
+    if (there && ::stat(AuthorityKeyPath(directory).c_str(), &facts) == 0 && facts.st_uid != ::geteuid()) {
+      return absl::PermissionDeniedError(absl::StrCat(AuthorityKeyPath(directory), " belongs to user ", facts.st_uid,
+                                                      " and this is user ", ::geteuid(),
+                                                      ": run it as that user, 'sudo -u #", facts.st_uid, " ...'"));
+    }
+    Turn turn(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (there && ::flock(turn.fd_, LOCK_EX | LOCK_NB) != 0)
+      return absl::UnavailableError(absl::StrCat("another 'atoll ca' is at work in ", directory, ": try again"));
+    return turn;
+  }
+  Turn(Turn&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  ~Turn() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+
+ private:
+  explicit Turn(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+// The one before is trusted no longer.
+absl::StatusOr<Authority> WriteAlone(const std::string& directory, const Authority& authority) {
+  Authority alone = authority.Alone();
+  ATOLL_RETURN_IF_ERROR(
+      WriteFileAtomically(*MakePosixFiles(), AuthorityCertificatePath(directory), AsBytes(alone.certificates_pem())));
+  return alone;
 }
 
 }  // namespace
@@ -143,12 +169,40 @@ absl::StatusOr<Authority> LoadAuthority(const std::string& directory) {
         absl::StrCat("there is no authority in ", directory, ": make one with 'atoll ca init ", directory, "'"));
   }
   ATOLL_ASSIGN_OR_RETURN(const std::string key, ReadSecretFile(AuthorityKeyPath(directory)));
-  ATOLL_ASSIGN_OR_RETURN(std::string certificate,
+  ATOLL_ASSIGN_OR_RETURN(const std::string certificates,
                          ReadWholeFile(*files, AuthorityCertificatePath(directory), kSecretLimitBytes));
-  absl::StatusOr<Authority> authority = Authority::FromPem(std::move(certificate), key);
+  absl::StatusOr<Authority> authority = Authority::FromPem(certificates, key);
   if (!authority.ok()) return Annotate(authority.status(), directory);
   return authority;
 }
+
+absl::StatusOr<Authority> RotateAuthority(const std::string& directory, int64_t now_s, bool retire) {
+  ATOLL_ASSIGN_OR_RETURN(const Turn turn, Turn::Take(directory));
+  ATOLL_ASSIGN_OR_RETURN(const Authority held, LoadAuthority(directory));
+  if (held.is_rotated()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the authority in ", directory, " was rotated at ", DateText(held.create_s()),
+                     ", and the one before it is still trusted: 'atoll ca retire ", directory, "' ends that"));
+  }
+  absl::StatusOr<Authority> successor = held.Rotated(now_s);
+  if (!successor.ok()) return Annotate(successor.status(), absl::StrCat("the authority in ", directory));
+  ATOLL_ASSIGN_OR_RETURN(const std::string key, successor->key_pem());
+  // The key last: with the key that was, the certificates still are those of the authority that was.
+  ATOLL_RETURN_IF_ERROR(WriteFileAtomically(*MakePosixFiles(), AuthorityCertificatePath(directory),
+                                            AsBytes(successor->certificates_pem())));
+  ATOLL_RETURN_IF_ERROR(WriteSecretFile(AuthorityKeyPath(directory), key));
+  return retire ? WriteAlone(directory, *successor) : successor;
+}
+
+absl::StatusOr<Authority> RetireAuthority(const std::string& directory) {
+  ATOLL_ASSIGN_OR_RETURN(const Turn turn, Turn::Take(directory));
+  ATOLL_ASSIGN_OR_RETURN(const Authority held, LoadAuthority(directory));
+  if (held.is_rotated()) return WriteAlone(directory, held);
+  return absl::FailedPreconditionError(
+      absl::StrCat("the authority in ", directory, " has none before it that could be retired"));
+}
+
+int64_t RetireAfter(const Authority& rotated) { return rotated.create_s() + kUserLifetime_s + kRotationMargin_s; }
 
 absl::Status WriteIdentityFile(const std::string& path, const IdentityFile& identity) {
   return WriteSecretFile(path, absl::StrCat(identity.key_pem, identity.certificate_pem, identity.authority_pem));
@@ -158,14 +212,14 @@ absl::StatusOr<IdentityFile> ReadIdentityFile(const std::string& path) {
   auto read = ReadSecretFile(path);
   if (absl::IsPermissionDenied(read.status()) && HoldsNoKey(path)) read = std::string();  // it only has the wrong name
   ATOLL_ASSIGN_OR_RETURN(const std::string text, std::move(read));
-  const std::vector<std::string> certificates = Certificates(text);
+  const absl::StatusOr<std::vector<openssl::Certificate>> certificates = openssl::ParseCertificates(text);
   IdentityFile identity;
   identity.key_pem = text.substr(0, text.find(kBegin));
-  if (certificates.size() == 2) {
-    identity.certificate_pem = certificates[0];
-    identity.authority_pem = certificates[1];
+  for (size_t i = 0; certificates.ok() && i < certificates->size(); ++i) {
+    ATOLL_ASSIGN_OR_RETURN(const std::string pem, openssl::WriteCertificate((*certificates)[i].get()));
+    (i == 0 ? identity.certificate_pem : identity.authority_pem) += pem;
   }
-  if (certificates.size() != 2 || !KeyFits(identity)) {
+  if (identity.authority_pem.empty() || !KeyFits(identity)) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " is not an identity file: it must hold a private key, the certificate of that key and the ",
                      "authority's certificate; enrol again, or issue it with 'atoll ca issue'"));
@@ -176,7 +230,7 @@ absl::StatusOr<IdentityFile> ReadIdentityFile(const std::string& path) {
 absl::StatusOr<IdentityFile> IssueIdentity(const Authority& authority, const Identity& identity, int64_t now_s) {
   ATOLL_ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::Generate());
   ATOLL_ASSIGN_OR_RETURN(const std::string request, MakeSigningRequest(key));
-  IdentityFile out{.authority_pem = authority.certificate_pem()};
+  IdentityFile out{.authority_pem = authority.certificates_pem()};
   ATOLL_ASSIGN_OR_RETURN(out.key_pem, key.ToPem());
   ATOLL_ASSIGN_OR_RETURN(out.certificate_pem, authority.Sign(request, identity, now_s, LifetimeOf(identity.role)));
   return out;

@@ -27,12 +27,25 @@ absl::StatusOr<Authority> CreateAuthority(const std::string& directory, int64_t 
 // NotFound, naming `atoll ca init`, when there is none.
 absl::StatusOr<Authority> LoadAuthority(const std::string& directory);
 
-// An identity as one file: key, certificate, authority's certificate. One file, so that a renewal replaces all at once.
+// Puts a successor with a new key in the place of the authority, beside which the one before stays trusted (Rotated of
+// authority.h) unless `retire`. The key that was is gone then. FailedPrecondition while one before is still trusted, or
+// where the clock is wrong; PermissionDenied unless the caller owns the files; Unavailable while another call is at
+// work there. A crash on the way leaves the authority that was, and the next call begins anew.
+absl::StatusOr<Authority> RotateAuthority(const std::string& directory, int64_t now_s, bool retire = false);
+// Whatever the authority before a rotation has issued is good for nothing from then on. FailedPrecondition when there
+// is none; otherwise as RotateAuthority. For whom that is too early before when: RetireAfter.
+absl::StatusOr<Authority> RetireAuthority(const std::string& directory);
+// When the last certificate that the authority before has issued has ended.
+int64_t RetireAfter(const Authority& rotated);
+
+// An identity as one file: key, certificate, and those of the authority (certificates_pem() of authority.h). One file,
+// so that a renewal replaces all at once.
 struct IdentityFile {
   std::string key_pem, certificate_pem, authority_pem;
 };
 absl::Status WriteIdentityFile(const std::string& path, const IdentityFile& identity);
-// InvalidArgument when one of the three is missing or the key is not the certificate's.
+// InvalidArgument when one of the three is missing, the key is not the certificate's, or there are more than
+// kMostCertificates.
 absl::StatusOr<IdentityFile> ReadIdentityFile(const std::string& path);
 
 // A new key with a certificate of `authority` for it.

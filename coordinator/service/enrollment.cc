@@ -141,6 +141,10 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::ByToken(const v1::EnrollRequest& 
     ATOLL_ASSIGN_OR_RETURN(role, ParseRole(request.role()));
   }
   ATOLL_RETURN_IF_ERROR(CheckToken(record, SecretHash(offered), role, request.name(), NowSeconds()));
+  if (record.create_s < parts_.authority().retired_until_s()) {
+    return absl::UnauthenticatedError(
+        absl::StrCat("join token ", record.id, " was made under an authority that is ", "retired: ask for a new one"));
+  }
   if (!IsName(request.name())) {
     return absl::InvalidArgumentError(absl::StrCat("the name to enrol must be ", kNameRule));
   }
@@ -153,7 +157,7 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::ByToken(const v1::EnrollRequest& 
 }
 
 absl::StatusOr<v1::EnrollResponse> Enrollment::ByCertificate(const v1::EnrollRequest& request) {
-  ATOLL_RETURN_IF_ERROR(parts_.authority.CheckIssued(request.certificate()));
+  ATOLL_RETURN_IF_ERROR(parts_.authority().CheckIssued(request.certificate()));
   ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(request.certificate()));
   ATOLL_ASSIGN_OR_RETURN(const Sha256 key, CheckSigningRequest(request.signing_request()));
   if (key != facts.public_key) {
@@ -185,9 +189,10 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::ByCertificate(const v1::EnrollReq
 
 absl::StatusOr<v1::EnrollResponse> Enrollment::Issue(const v1::EnrollRequest& request, const Identity& identity) {
   v1::EnrollResponse response;
-  ATOLL_ASSIGN_OR_RETURN(
-      *response.mutable_certificate(),
-      parts_.authority.Sign(request.signing_request(), identity, NowSeconds(), LifetimeOf(identity.role)));
+  const Authority authority = parts_.authority();
+  ATOLL_ASSIGN_OR_RETURN(*response.mutable_certificate(),
+                         authority.Sign(request.signing_request(), identity, NowSeconds(), LifetimeOf(identity.role)));
+  response.set_authorities(authority.certificates_pem());
   parts_.trail.Tell(LogLevel::kInfo, {{"who", Who(identity)},
                                       {"call", request.certificate().empty() ? "Enroll" : "Enroll (renewal)"},
                                       {"result", "allowed"},
@@ -204,7 +209,7 @@ absl::StatusOr<v1::CreateTokenResponse> Enrollment::CreateNow(const v1::CreateTo
                      " join tokens, the most that are kept: a worker's that was used for 31 days after its last "
                      "certificate, a person's for 90; make tokens with more uses"));
   }
-  ATOLL_ASSIGN_OR_RETURN(const NewToken made, MakeToken(parts_.authority.fingerprint(), std::move(wanted)));
+  ATOLL_ASSIGN_OR_RETURN(const NewToken made, MakeToken(parts_.authority().fingerprint(), std::move(wanted)));
   ATOLL_RETURN_IF_ERROR(Keep(made.record));
   v1::CreateTokenResponse response;
   *response.mutable_token() = MessageOf(made.record);

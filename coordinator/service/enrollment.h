@@ -23,7 +23,7 @@
 namespace atl {
 
 struct EnrollmentParts {
-  const Authority& authority;
+  std::function<Authority()> authority;  // the one that signs now
   Ledger& ledger;
   Executor& executor;  // the ledger's: everything below runs there, one after the other
   const Clock& clock;

@@ -58,6 +58,44 @@ TEST_F(Ca, InitRefusesAWrongNameBeforeThereIsAnAuthority) {
   EXPECT_EQ(Harness().Run({"ca", "init", trust, "--name", "good"}).code, 0);
 }
 
+TEST_F(Ca, RotateAndRetireSayWhatTheyMeanForOthers) {
+  const std::string trust = directory_ + "/trust";
+  ASSERT_EQ(Harness().Run({"ca", "init", trust}).code, 0);
+  const std::string first = LoadAuthority(trust)->fingerprint().Hex();
+  EXPECT_THAT(Harness().Run({"ca", "retire", trust}).talk, HasSubstr("has none before it"));
+  const RunResult rotated = Harness().Run({"ca", "rotate", trust});
+  EXPECT_EQ(rotated.code, 0) << rotated.talk;
+  EXPECT_EQ(rotated.out, trust + "/ca.pem\n");
+  const std::string second = LoadAuthority(trust)->fingerprint().Hex();
+  EXPECT_NE(second, first);
+  EXPECT_THAT(rotated.talk, HasSubstr("(SHA-256 " + second + ")"));
+  EXPECT_THAT(rotated.talk, HasSubstr("stays trusted until 'atoll ca retire " + trust + "'"));
+  EXPECT_THAT(rotated.talk, Not(HasSubstr("PRIVATE")));
+  EXPECT_THAT(Harness().Run({"ca", "show", trust + "/admin.pem"}).out, HasSubstr("trusts       " + first + " until "));
+  ASSERT_EQ(Harness().Run({"ca", "issue", trust, "--role", "viewer", "--name", "v", "--out", trust + "/v.pem"}).code,
+            0);
+  const std::string shown = Harness().Run({"ca", "show", trust + "/v.pem"}).out;
+  EXPECT_THAT(shown, testing::ContainsRegex("trusts +" + second + " until [^\n]*\ntrusts +" + first + " until "));
+
+  const RunResult again = Harness().Run({"ca", "rotate", trust});
+  EXPECT_EQ(again.code, kExitRefused);
+  EXPECT_THAT(again.talk, HasSubstr("the one before it is still trusted: 'atoll ca retire " + trust));
+  const RunResult early = Harness().Run({"ca", "retire", trust});
+  EXPECT_EQ(early.code, kExitRefused);
+  EXPECT_THAT(early.talk, HasSubstr("identities of the one before may be in use until "));
+  EXPECT_TRUE(LoadAuthority(trust)->is_rotated());
+  const RunResult retired = Harness().Run({"ca", "retire", trust, "--early"});
+  EXPECT_EQ(retired.code, 0) << retired.talk;
+  EXPECT_FALSE(LoadAuthority(trust)->is_rotated());
+  EXPECT_EQ(LoadAuthority(trust)->fingerprint().Hex(), second);
+  const RunResult at_once = Harness().Run({"ca", "rotate", trust, "--retire"});
+  EXPECT_EQ(at_once.code, 0) << at_once.talk;
+  EXPECT_THAT(at_once.talk, HasSubstr("the one before is retired"));
+  EXPECT_NE(LoadAuthority(trust)->fingerprint().Hex(), second);
+  EXPECT_FALSE(LoadAuthority(trust)->is_rotated());
+  EXPECT_EQ(Harness().Run({"ca", "rotate", directory_ + "/none"}).code, kExitRefused);
+}
+
 TEST_F(Ca, InitRefusesADirectoryOfSomebodyElse) {
   const std::string other = directory_ + "/other";
   std::filesystem::create_directory(other);

@@ -208,6 +208,39 @@ TEST_F(TlsTest, NoCallFailsWhileCertificatesAreRenewed) {
   }
 }
 
+// S8: the authority is rotated while calls come, each tenth on a connection of its own, half of those of who knows the
+// authority before only and half of who knows both. Then it is retired.
+TEST_F(TlsTest, NoCallFailsWhileTheAuthorityIsRotated) {
+  Start();
+  const Authority rotated = *authority_.Rotated(NowSeconds());
+  const Identity worker{Role::kWorker, "w", ""};
+  const auto held = As(worker, authority_);
+  const SystemClock clock;
+  Instant known = kNever, end = kNever;
+  int calls = 0, of_both = 0;
+  for (; calls < 1'000 || clock.Now() < end; ++calls) {
+    if (calls == 300) {
+      Write("server", Issue(rotated, {Role::kCoordinator, "coordinator", ""}));
+      known = clock.Now() + Seconds(3);  // files are looked at every second
+      end = known + Seconds(1);
+    }
+    const bool both = calls % 20 == 0 && clock.Now() > known;
+    of_both += both ? 1 : 0;
+    ASSERT_EQ(Health(calls % 10 == 0 ? As(worker, both ? rotated : authority_) : held), grpc::OK) << "call " << calls;
+  }
+  EXPECT_GT(of_both, 0);
+  const auto moved = As({Role::kWorker, "moved", ""}, rotated);
+  EXPECT_EQ(Health(moved), grpc::OK);
+  Write("server", Issue(rotated.Alone(), {Role::kCoordinator, "coordinator", ""}));
+  const Instant give_up = clock.Now() + kPatience;
+  while (Health(As(worker, authority_)) == grpc::OK && clock.Now() < give_up) {
+  }
+  EXPECT_EQ(Health(As(worker, authority_)), grpc::UNAVAILABLE);
+  for (const auto& channel : {held, moved, As(worker, rotated), As(worker, rotated.Alone())}) {
+    EXPECT_EQ(Health(channel), grpc::OK);
+  }
+}
+
 TEST_F(TlsTest, EnrolmentAsksForNoCertificateAndPinsTheAuthority) {
   absl::StatusOr<ServerSecurity> security = ServerOnlyTls(Path("server"), NowSeconds());
   ASSERT_TRUE(security.ok()) << security.status();
@@ -227,12 +260,14 @@ class SigningService final : public v1::WorkerService::CallbackService {
     const std::string theirs = wrong_key ? *MakeSigningRequest(*PrivateKey::Generate()) : request->signing_request();
     response->set_certificate(
         *authority_.Sign(theirs, {Role::kWorker, "cpu-1", "0123456789abcdef"}, NowSeconds(), lifetime_s));
+    response->set_authorities(authorities);
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     reactor->Finish(grpc::Status::OK);
     return reactor;
   }
   v1::EnrollRequest seen;  // read when the call is over
   bool wrong_key = false;
+  std::string authorities;
 
  private:
   const Authority& authority_;
@@ -256,6 +291,48 @@ TEST_F(TlsTest, EnrolmentMakesAKeyHereAndRenewsWithIt) {
   EXPECT_EQ(service.seen.token_secret(), "");
   service.wrong_key = true;
   EXPECT_EQ(RenewIdentity(address_, *enrolled).status().code(), absl::StatusCode::kInternal);
+}
+
+// A token and an identity of the authority before a rotation are good for ones of both, unless somebody else is
+// offered.
+TEST_F(TlsTest, EnrolmentBringsTheSuccessor) {
+  const Authority rotated = *authority_.Rotated(NowSeconds());
+  SigningService service(rotated);
+  Write("server", Issue(rotated, {Role::kCoordinator, "coordinator", ""}));
+  Listen(*ServerOnlyTls(Path("server"), NowSeconds()), {&service});
+  service.authorities = rotated.certificates_pem();
+  const std::string both = rotated.certificate_pem() + authority_.certificate_pem();
+  for (const Authority* pinned : {&authority_, &rotated}) {
+    const JoinToken token = MakeToken(pinned->fingerprint(), {})->token;
+    EXPECT_EQ(*FetchAuthority(address_, pinned->fingerprint()), pinned->certificate_pem());
+    const auto enrolled = EnrollWithToken(address_, token, Role::kWorker, "cpu-1");
+    ASSERT_TRUE(enrolled.ok()) << enrolled.status();
+    EXPECT_EQ(enrolled->authority_pem, pinned == &rotated ? rotated.certificate_pem() : both);
+  }
+  const IdentityFile before = Issue(authority_, {Role::kWorker, "cpu-1", ""});
+  const auto renewed = RenewIdentity(address_, before);
+  ASSERT_TRUE(renewed.ok()) << renewed.status();
+  EXPECT_EQ(renewed->authority_pem, both);
+  EXPECT_TRUE(rotated.Alone().CheckIssued(renewed->certificate_pem).ok());
+  // Who has a certificate of the new one has no more use for the one before.
+  const auto again = RenewIdentity(address_, *renewed);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->authority_pem, rotated.certificate_pem());
+  service.authorities = authority_.certificate_pem();
+  EXPECT_EQ(RenewIdentity(address_, *again).status().code(), absl::StatusCode::kPermissionDenied);
+  // A stranger is left out, and so is a certificate of nobody who is known.
+  service.authorities = rotated.certificates_pem() + stranger_.certificates_pem();
+  EXPECT_EQ(RenewIdentity(address_, before)->authority_pem, both);
+  for (const std::string& strange : {stranger_.certificates_pem(), std::string(), authority_.certificates_pem()}) {
+    service.authorities = strange;
+    EXPECT_EQ(RenewIdentity(address_, before).status().code(), absl::StatusCode::kPermissionDenied);
+  }
+  // Once retired, an older token is for another coordinator.
+  Write("server", Issue(rotated.Alone(), {Role::kCoordinator, "coordinator", ""}));
+  server_.reset();
+  Listen(*ServerOnlyTls(Path("server"), NowSeconds()), {&service});
+  EXPECT_EQ(FetchAuthority(address_, authority_.fingerprint()).status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_TRUE(FetchAuthority(address_, rotated.fingerprint()).ok());
 }
 
 // S6.

@@ -1,7 +1,10 @@
 #include "common/trust/secret_files.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -94,6 +97,69 @@ TEST_F(SecretFilesTest, ADirectoryThatMayNotBeReadIsNotAbsent) {
   EXPECT_EQ(told, 0);
 }
 
+TEST_F(SecretFilesTest, AnAuthorityIsRotatedAndRetired) {
+  const std::string home = directory_ + "/trust";
+  EXPECT_EQ(RotateAuthority(home, kNow_s).status().code(), absl::StatusCode::kNotFound);
+  const Authority first = *CreateAuthority(home, kNow_s);
+  const absl::Status none = RetireAuthority(home).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(std::string(none.message()).find("has none before it that could be retired"), std::string::npos) << none;
+  const auto rotated = RotateAuthority(home, kNow_s + 5);
+  ASSERT_TRUE(rotated.ok()) << rotated.status();
+  EXPECT_EQ(Mode(AuthorityKeyPath(home)), mode_t{0600});
+  EXPECT_EQ(LoadAuthority(home)->fingerprint(), rotated->fingerprint());
+  EXPECT_NE(rotated->fingerprint(), first.fingerprint());
+  EXPECT_GT(RetireAfter(*rotated), kNow_s + 5 + kUserLifetime_s);
+  const absl::Status again = RotateAuthority(home, kNow_s).status();
+  EXPECT_EQ(again.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(std::string(again.message()).find("'atoll ca retire " + home + "' ends that"), std::string::npos) << again;
+  EXPECT_EQ(LoadAuthority(home)->fingerprint(), rotated->fingerprint());
+  ASSERT_TRUE(RetireAuthority(home).ok());
+  EXPECT_FALSE(LoadAuthority(home)->is_rotated());
+  EXPECT_EQ(LoadAuthority(home)->fingerprint(), rotated->fingerprint());
+  const auto at_once = RotateAuthority(home, kNow_s + 6, /*retire=*/true);
+  ASSERT_TRUE(at_once.ok()) << at_once.status();
+  EXPECT_FALSE(LoadAuthority(home)->is_rotated());
+  EXPECT_EQ(LoadAuthority(home)->fingerprint(), at_once->fingerprint());
+  EXPECT_EQ(LoadAuthority(home)->retired_until_s(), kNow_s + 6);
+}
+
+TEST_F(SecretFilesTest, OneChangesAnAuthorityAtATime) {
+  const Authority authority = *CreateAuthority(directory_, kNow_s);
+  const int fd = open(directory_.c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(flock(fd, LOCK_EX), 0);
+  for (const absl::Status& refused :
+       {RotateAuthority(directory_, kNow_s).status(), RetireAuthority(directory_).status()}) {
+    EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+    EXPECT_NE(std::string(refused.message()).find("another 'atoll ca' is at work in"), std::string::npos) << refused;
+  }
+  close(fd);
+  EXPECT_EQ(LoadAuthority(directory_)->fingerprint(), authority.fingerprint());
+  EXPECT_TRUE(RotateAuthority(directory_, kNow_s).ok());
+}
+
+// A crash between the two files: the authority that was is the authority, and the next call begins anew.
+TEST_F(SecretFilesTest, AHalfRotationIsNone) {
+  const Authority first = *CreateAuthority(directory_, kNow_s);
+  ASSERT_TRUE(RotateAuthority(directory_, kNow_s).ok());
+  ASSERT_TRUE(WriteSecretFile(AuthorityKeyPath(directory_), *first.key_pem()).ok());
+  EXPECT_EQ(LoadAuthority(directory_)->fingerprint(), first.fingerprint());
+  const auto rotated = RotateAuthority(directory_, kNow_s);
+  ASSERT_TRUE(rotated.ok()) << rotated.status();
+  EXPECT_EQ(ReadAuthorities(LoadAuthority(directory_)->certificates_pem())->size(), 2u) << "nothing of the first try";
+}
+
+TEST_F(SecretFilesTest, ARotationIsItsOwnersBusiness) {
+  ASSERT_TRUE(CreateAuthority(directory_, kNow_s).ok());
+  if (geteuid() != 0) GTEST_SKIP() << "a file of another user takes root to make";
+  ASSERT_EQ(chown(AuthorityKeyPath(directory_).c_str(), 4711, static_cast<gid_t>(-1)), 0);
+  for (const absl::Status& refused :
+       {RotateAuthority(directory_, kNow_s).status(), RetireAuthority(directory_).status()}) {
+    EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied);
+    EXPECT_NE(std::string(refused.message()).find("belongs to user 4711"), std::string::npos) << refused;
+  }
+}
+
 TEST_F(SecretFilesTest, AnIdentityIsOneFile) {
   const Authority authority = *Authority::Create(kNow_s);
   const auto issued = IssueIdentity(authority, {Role::kAdmin, "eve", ""}, kNow_s);
@@ -105,6 +171,11 @@ TEST_F(SecretFilesTest, AnIdentityIsOneFile) {
   EXPECT_EQ(read->key_pem, issued->key_pem);
   EXPECT_EQ(read->certificate_pem, issued->certificate_pem);
   EXPECT_EQ(read->authority_pem, authority.certificate_pem());
+  const Authority rotated = *authority.Rotated(kNow_s);
+  const auto later = IssueIdentity(rotated, {Role::kAdmin, "eve", ""}, kNow_s);
+  ASSERT_TRUE(later.ok() && WriteIdentityFile(path, *later).ok());
+  EXPECT_EQ(ReadIdentityFile(path)->certificate_pem, later->certificate_pem);
+  EXPECT_EQ(ReadIdentityFile(path)->authority_pem, rotated.certificates_pem());
   IdentityFile mixed = *issued;
   mixed.key_pem = IssueIdentity(authority, {Role::kAdmin, "eve", ""}, kNow_s)->key_pem;
   for (const IdentityFile& wrong : {mixed, IdentityFile{issued->key_pem, issued->certificate_pem, ""},

@@ -19,9 +19,9 @@ class EnrollmentTest : public testing::Test {
  protected:
   EnrollmentTest() { Restart(); }
   void Restart() {
-    enrollment_ = std::make_unique<Enrollment>(EnrollmentParts{authority_, *ledger_, executor_, clock_, trail_, guard_,
-                                                               [this](const std::string& t) { ended_.push_back(t); },
-                                                               [this](const absl::Status& why) { fatal_ = why; }});
+    enrollment_ = std::make_unique<Enrollment>(EnrollmentParts{
+        [this] { return authority_; }, *ledger_, executor_, clock_, trail_, guard_,
+        [this](const std::string& t) { ended_.push_back(t); }, [this](const absl::Status& why) { fatal_ = why; }});
     enrollment_->Load(*ledger_->Tokens());
   }
   int64_t NowSeconds() const { return WallSeconds(clock_); }
@@ -85,7 +85,7 @@ class EnrollmentTest : public testing::Test {
   }
 
   ManualClock clock_;
-  const Authority authority_ = *Authority::Create(WallSeconds(clock_));
+  Authority authority_ = *Authority::Create(WallSeconds(clock_));
   MemoryLedgerDisk disk_;
   std::unique_ptr<Ledger> ledger_ = MakeMemoryLedger(disk_, [this] { return disk_error_; });
   absl::Status disk_error_, fatal_;
@@ -165,6 +165,29 @@ TEST_F(EnrollmentTest, RenewalNeedsTheSameKeyAndWorksForAWhileAfterTheEnd) {
   EXPECT_NE(Why(Enroll(Renewal(back->certificate(), key))).find("too long ago"), std::string::npos);
 }
 
+// Certificates and tokens of before are good for new ones, until the authority before is retired.
+TEST_F(EnrollmentTest, ARotatedAuthorityRenewsWhatTheOneBeforeHasIssued) {
+  const PrivateKey key = *PrivateKey::Generate();
+  const JoinToken token = Token(2);
+  const auto first = Enroll(With(token, "cpu-1", key));
+  EXPECT_EQ(first->authorities(), authority_.certificates_pem());
+  const JoinToken late = Token();
+  clock_.Advance(Seconds(1));
+  authority_ = *authority_.Rotated(NowSeconds());
+  const JoinToken after = Token();
+  const auto second = Enroll(Renewal(first->certificate(), key));
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_TRUE(authority_.Alone().CheckIssued(second->certificate()).ok());
+  EXPECT_EQ(second->authorities(), authority_.certificates_pem());
+  EXPECT_TRUE(Enroll(With(token, "cpu-2")).ok());
+  EXPECT_EQ(Token().authority, authority_.fingerprint());
+  authority_ = authority_.Alone();
+  EXPECT_NE(Why(Enroll(With(late, "cpu-4"))).find("was made under an authority that is retired"), std::string::npos);
+  Why(Enroll(Renewal(first->certificate(), key)), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(Enroll(Renewal(second->certificate(), key))->authorities(), authority_.certificates_pem());
+  EXPECT_TRUE(Enroll(With(after, "cpu-3")).ok());
+}
+
 // What was given to a person ends at its time, also where no token is there that could be revoked.
 TEST_F(EnrollmentTest, APersonsCertificateIsNotRenewed) {
   const PrivateKey key = *PrivateKey::Generate();
@@ -202,8 +225,8 @@ TEST_F(EnrollmentTest, ARevokedTokenEndsEnrolmentRenewalAndCalls) {
   EXPECT_NE(Why(Enroll(Renewal(certificate, key))).find("was revoked"), std::string::npos);
   EXPECT_FALSE(guard_.Check("/atoll.v1.WorkerService/Control", worker).ok());
   CallGuard fresh(trail_, clock_);
-  Enrollment again(
-      {authority_, *ledger_, executor_, clock_, trail_, fresh, [](const std::string&) {}, [](const absl::Status&) {}});
+  Enrollment again({[this] { return authority_; }, *ledger_, executor_, clock_, trail_, fresh,
+                    [](const std::string&) {}, [](const absl::Status&) {}});
   again.Load(*ledger_->Tokens());
   EXPECT_FALSE(fresh.Check("/atoll.v1.WorkerService/Control", worker).ok()) << "a restart forgot the revocation";
 }

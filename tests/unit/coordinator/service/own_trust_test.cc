@@ -1,0 +1,166 @@
+// The coordinator's authority and certificate while it runs: renewed, rotated, retired, and what it refuses to take up.
+#include "coordinator/service/own_trust.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "common/base/log.h"
+#include "common/base/wall_time.h"
+#include "common/trust/secret_files.h"
+
+namespace atl {
+namespace {
+
+using testing::HasSubstr;
+
+class OwnTrustTest : public testing::Test {
+ protected:
+  OwnTrustTest() {
+    std::string name = testing::TempDir() + "/ownXXXXXX";
+    directory_ = mkdtemp(name.data());
+    files_ = {.authority_directory = directory_ + "/trust", .identity = directory_ + "/coordinator.pem"};
+    EXPECT_TRUE(CreateAuthority(files_.authority_directory, NowSeconds()).ok());
+  }
+  ~OwnTrustTest() override { std::filesystem::remove_all(directory_); }
+
+  int64_t NowSeconds() const { return WallSeconds(clock_); }
+  std::unique_ptr<OwnTrust> Open() {
+    auto trust = OwnTrust::Open(files_, clock_, log_);
+    EXPECT_TRUE(trust.ok()) << trust.status();
+    return *std::move(trust);
+  }
+  IdentityFile Own() const { return *ReadIdentityFile(files_.identity); }
+  // What a second coordinator would be started with.
+  Authority OnDisk() const { return *LoadAuthority(files_.authority_directory); }
+  Authority Rotate() { return *RotateAuthority(files_.authority_directory, NowSeconds()); }
+
+  ManualClock clock_;
+  Log log_{{.to_stderr = false}};
+  std::string directory_;
+  OwnTrustFiles files_;
+};
+
+TEST_F(OwnTrustTest, TheCertificateIsRenewedAtHalf) {
+  const auto trust = Open();
+  const std::string first = Own().certificate_pem;
+  trust->Look();
+  EXPECT_EQ(Own().certificate_pem, first);
+  clock_.Advance(Seconds(kCoordinatorLifetime_s / 2));
+  trust->Look();
+  const std::string second = Own().certificate_pem;
+  EXPECT_NE(second, first);
+  EXPECT_TRUE(OnDisk().CheckIssued(second).ok());
+  EXPECT_EQ(Own().authority_pem, OnDisk().certificates_pem());
+}
+
+TEST_F(OwnTrustTest, ARotatedAuthorityIsShownAtOnceAndSignsFromTheNextLookOn) {
+  const auto trust = Open();
+  const Authority before = trust->authority(), rotated = Rotate();
+  trust->Look();
+  EXPECT_TRUE(rotated.Alone().CheckIssued(Own().certificate_pem).ok()) << "its own is of the new one";
+  EXPECT_EQ(Own().authority_pem, rotated.certificates_pem());
+  EXPECT_EQ(trust->authority().fingerprint(), before.fingerprint())
+      << "nobody has a certificate that the listeners may not know yet";
+  trust->Look();
+  EXPECT_EQ(trust->authority().fingerprint(), rotated.fingerprint());
+  EXPECT_EQ(trust->authority().certificates_pem(), rotated.certificates_pem());
+  const std::string issued = Own().certificate_pem;
+  trust->Look();
+  EXPECT_EQ(Own().certificate_pem, issued) << "once";
+
+  const Authority retired = *RetireAuthority(files_.authority_directory);
+  trust->Look();
+  EXPECT_EQ(Own().authority_pem, retired.certificates_pem());
+  EXPECT_FALSE(trust->authority().is_rotated()) << "at once";
+}
+
+// A key that was stolen: nothing of it is good, whether the coordinator was there or not.
+TEST_F(OwnTrustTest, WhatWasRotatedAndRetiredBetweenTwoLooksIsTakenUp) {
+  auto trust = Open();
+  const Authority before = trust->authority();
+  for (const bool running : {true, false}) {
+    ASSERT_TRUE(RotateAuthority(files_.authority_directory, NowSeconds(), /*retire=*/true).ok());
+    if (!running) trust = Open();
+    trust->Look();
+    trust->Look();
+    EXPECT_EQ(trust->authority().certificates_pem(), OnDisk().certificates_pem());
+    EXPECT_TRUE(OnDisk().CheckIssued(Own().certificate_pem).ok());
+    EXPECT_FALSE(trust->authority()
+                     .CheckIssued(*before.Sign(*MakeSigningRequest(*PrivateKey::Generate()), {Role::kWorker, "w", ""},
+                                               NowSeconds(), 60))
+                     .ok());
+  }
+}
+
+// The directory as it was before the rotation, from somebody's copy: workers trust its successor only.
+TEST_F(OwnTrustTest, AnOlderAuthorityIsAnother) {
+  const auto trust = Open();
+  const Authority before = trust->authority(), rotated = Rotate();
+  trust->Look();
+  trust->Look();
+  ASSERT_TRUE(WriteSecretFile(AuthorityCertificatePath(files_.authority_directory), before.certificates_pem()).ok());
+  ASSERT_TRUE(WriteSecretFile(AuthorityKeyPath(files_.authority_directory), *before.key_pem()).ok());
+  trust->Look();
+  trust->Look();
+  EXPECT_EQ(trust->authority().fingerprint(), rotated.fingerprint());
+  EXPECT_TRUE(rotated.Alone().CheckIssued(Own().certificate_pem).ok());
+  EXPECT_EQ(OwnTrust::Open(files_, clock_, log_).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(OwnTrustTest, WhatWasRotatedWhileItWasDownIsTakenUpAtItsStart) {
+  Open();
+  const Authority rotated = Rotate();
+  EXPECT_EQ(Open()->authority().fingerprint(), rotated.fingerprint());
+  EXPECT_TRUE(rotated.Alone().CheckIssued(Own().certificate_pem).ok());
+}
+
+// As after a crash on the way: the certificates of the successor, and the key that was.
+TEST_F(OwnTrustTest, AHalfRotationChangesNothing) {
+  const auto trust = Open();
+  const Authority before = trust->authority(), after = Rotate();
+  ASSERT_TRUE(WriteSecretFile(AuthorityKeyPath(files_.authority_directory), *before.key_pem()).ok());
+  trust->Look();
+  trust->Look();
+  EXPECT_EQ(trust->authority().fingerprint(), before.fingerprint());
+  EXPECT_TRUE(before.CheckIssued(Own().certificate_pem).ok());
+  EXPECT_EQ(Open()->authority().fingerprint(), before.fingerprint());
+  // A look between the two writes of a rotation: it is taken up once the key is there.
+  ASSERT_TRUE(WriteSecretFile(AuthorityKeyPath(files_.authority_directory), *after.key_pem()).ok());
+  trust->Look();
+  trust->Look();
+  EXPECT_EQ(trust->authority().fingerprint(), after.fingerprint());
+  EXPECT_TRUE(after.Alone().CheckIssued(Own().certificate_pem).ok());
+}
+
+TEST_F(OwnTrustTest, AnotherAuthorityIsRefusedAndTheOneThatWasGoesOn) {
+  const auto trust = Open();
+  const Authority before = trust->authority();
+  std::filesystem::remove_all(files_.authority_directory);
+  ASSERT_TRUE(CreateAuthority(files_.authority_directory, NowSeconds()).ok());
+  clock_.Advance(Seconds(kCoordinatorLifetime_s / 2));
+  trust->Look();
+  trust->Look();
+  EXPECT_EQ(trust->authority().fingerprint(), before.fingerprint());
+  EXPECT_TRUE(before.CheckIssued(Own().certificate_pem).ok());
+  EXPECT_EQ(Own().authority_pem, before.certificates_pem());
+  EXPECT_LT(NowSeconds(), RenewAt(*ReadCertificate(Own().certificate_pem))) << "it is renewed all the same";
+  const absl::Status refused = OwnTrust::Open(files_, clock_, log_).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("is another authority than that of " + files_.identity));
+}
+
+TEST_F(OwnTrustTest, AnAuthorityThatIsGoneLeavesTheOneThatWas) {
+  const auto trust = Open();
+  const Authority before = trust->authority();
+  std::filesystem::remove_all(files_.authority_directory);
+  clock_.Advance(Seconds(kCoordinatorLifetime_s / 2));
+  trust->Look();
+  EXPECT_EQ(trust->authority().fingerprint(), before.fingerprint());
+  EXPECT_LT(NowSeconds(), RenewAt(*ReadCertificate(Own().certificate_pem)));
+}
+
+}  // namespace
+}  // namespace atl
