@@ -92,6 +92,9 @@ def test(scene):
     equal(coordinator.page("/healthz"), "ok\n", "/healthz while a flush hangs")
     disk.slow(0, 0)
     wait_for("the word that it ended", lambda: "flush ended" in coordinator.log(), HUNG_SECONDS + 30, [coordinator, *workers])
+    # Others that had begun by then hang as long; an answer that has to be on the disk waits for them.
+    wait_for("no flush to be under way", lambda: sum(values(coordinator, "atoll_flush_under_way_seconds").values()) == 0, HUNG_SECONDS + 30,
+             [coordinator, *workers])
     scene.atoll("job", "cancel", "job", "--drain")
     job = scene.wait_job("job", lambda job: "end_time" in job, "the end in order", alive=[coordinator])
     equal(job["state"], "JOB_STATE_CANCELLED", "how the job ended")
