@@ -27,7 +27,7 @@ class StreamAdviceTest : public testing::Test {
   ~StreamAdviceTest() override { std::filesystem::remove_all(directory_); }
   static int64_t RealNow() { return WallSeconds(SystemClock()); }
   std::string NewIdentity(const Authority& authority, const Identity& identity) {
-    const std::string path = directory_ + "/" + identity.name + ".pem";
+    std::string path = directory_ + "/" + identity.name + ".pem";
     EXPECT_TRUE(WriteIdentityFile(path, *IssueIdentity(authority, identity, RealNow())).ok());
     return path;
   }
