@@ -2,10 +2,10 @@
 reason and another job goes on. When what a joining worker fetches cannot be read, it asks again until it can, and nobody else notices. Each
 read of a start fails in turn: it ends with a sentence that names the file, or starts and says what it could not read; nothing is changed by it,
 and the next start finds all that was there."""
-import struct
+from atoll_harness import check, equal, main, number, wait_for
+from preload import SharedPage, refuse_without
 
-from atoll_harness import BIN, Skip, check, equal, main, number, wait_for
-
+LIBRARY = "libfailing_reads.so"
 ENDLESS = 1_000_000
 TEXT_BYTES = 224
 MANY = 1 << 62
@@ -13,13 +13,11 @@ STARTS = 60  # at most, spread over all reads of a start
 REASON = "Input/output error"
 
 
-class Disk:
+class Disk(SharedPage):
     """The disk of whoever is started with `environment`."""
 
     def __init__(self, scene):
-        self.path = scene.path("failing-reads")
-        self.environment = {"LD_PRELOAD": str(BIN / "libfailing_reads.so"), "FAILING_READS_FILE": str(self.path)}
-        self.path.write_bytes(bytes(32 + TEXT_BYTES))
+        super().__init__(scene.path("failing-reads"), LIBRARY, "FAILING_READS_FILE", bytes(32 + TEXT_BYTES))
 
     def fail(self, text, after=0, times=MANY):
         """Of files with `text` in their path: `after` reads pass, then `times` fail."""
@@ -31,14 +29,13 @@ class Disk:
 
     def _write(self, *numbers_and_text):
         *numbers, text = numbers_and_text
-        with open(self.path, "r+b") as file:  # in place: the process has it mapped
-            file.write(struct.pack(f"<QQQQ{TEXT_BYTES}s", *numbers, text.encode()))
+        self.write(f"<QQQQ{TEXT_BYTES}s", *numbers, text.encode())
 
     def passed(self):
-        return struct.unpack_from("<Q", self.path.read_bytes(), 16)[0]
+        return self.read("<Q", 16)[0]
 
     def failed(self):
-        return struct.unpack_from("<Q", self.path.read_bytes(), 24)[0]
+        return self.read("<Q", 24)[0]
 
 
 def submit(scene, name, most):
@@ -113,8 +110,7 @@ def starts_with_a_failed_read(scene, disk, coordinator):
 
 
 def test(scene):
-    if not (BIN / "libfailing_reads.so").exists():
-        raise Skip("libfailing_reads.so is not built")
+    refuse_without(LIBRARY)
     scene.corpus()
     disk = Disk(scene)
     coordinator = scene.coordinator("--data-root", scene.path("data"), **disk.environment)

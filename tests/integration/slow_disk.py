@@ -1,10 +1,10 @@
 """A real coordinator on a disk that is slow: each of its flushes takes up to 0.3 s more, each write up to 2 ms (slow_disk.cc). Two
 workers go on: acknowledgements and commits come late, heartbeats in time, nobody is lost. It is killed meanwhile; what was told is there
 when it is back, and all rounds can be computed again to the bit. A flush that hangs is told of while it does, and when it has ended."""
-import struct
+from atoll_harness import check, equal, main, number, wait_for
+from preload import SharedPage, refuse_without
 
-from atoll_harness import BIN, Skip, check, equal, main, number, wait_for
-
+LIBRARY = "libslow_disk.so"
 SEED = 1
 FLUSH_SECONDS, WRITE_SECONDS = 0.3, 0.002  # at most; half of it on average
 HUNG_SECONDS = 25  # at most, of a flush that hangs
@@ -14,23 +14,20 @@ ROUNDS = 4
 WORKERS = ("a", "b")
 
 
-class SlowDisk:
+class SlowDisk(SharedPage):
     """The disk of whoever is started with `environment`, below `directory`. As fast as it is until it is slowed."""
 
     def __init__(self, scene, directory):
         directory.mkdir(parents=True)
-        self.path = scene.path("slow-disk")
-        self.path.write_bytes(bytes(32))
-        self.environment = {"LD_PRELOAD": str(BIN / "libslow_disk.so"), "SLOW_DISK_FILE": str(self.path), "SLOW_DISK_BELOW": str(directory.resolve()),
-                            "SLOW_DISK_SEED": str(SEED)}
+        super().__init__(scene.path("slow-disk"), LIBRARY, "SLOW_DISK_FILE", bytes(32))
+        self.environment |= {"SLOW_DISK_BELOW": str(directory.resolve()), "SLOW_DISK_SEED": str(SEED)}
 
     def slow(self, flush_seconds, write_seconds):
-        with open(self.path, "r+b") as file:  # in place: the process has it mapped
-            file.write(struct.pack("<QQ", int(flush_seconds * 1e9), int(write_seconds * 1e9)))
+        self.write("<QQ", int(flush_seconds * 1e9), int(write_seconds * 1e9))
 
     def delayed(self):
         """How many calls, and for how many seconds in all."""
-        _, _, calls, ns = struct.unpack("<QQQQ", self.path.read_bytes())
+        _, _, calls, ns = self.read("<QQQQ")
         return calls, ns / 1e9
 
 
@@ -57,8 +54,7 @@ def told(job):
 
 
 def test(scene):
-    if not (BIN / "libslow_disk.so").exists():
-        raise Skip("libslow_disk.so is not built")
+    refuse_without(LIBRARY)
     manifest = scene.corpus()
     disk = SlowDisk(scene, scene.path("state"))
     options = ("--data-root", scene.path("data"), "--membership-timeout", f"{MEMBERSHIP_SECONDS}s", "--heartbeat-interval", f"{HEARTBEAT_SECONDS * 1000:.0f}ms")
