@@ -72,8 +72,8 @@ absl::Status Rotate(Session& session, const RotateOptions& options) {
   session.talk << "made a new authority in " << directory << " (SHA-256 " << made.fingerprint().Hex()
                << "), which a coordinator with --trust takes up within seconds\n";
   if (options.retire) {
-    session.talk
-        << "the one before is retired: its certificates and join tokens are refused, and everybody enrols anew\n";
+    session.talk << "the one before is retired: its certificates and join tokens are refused, and everybody enrols "
+                    "anew; start the coordinator again, since connections that stand go on otherwise\n";
   } else {
     session.talk << "workers have certificates of it within half a day, people with their next identity ('atoll ca "
                     "issue', 'atoll enroll')\nthe one before stays trusted until 'atoll ca retire "

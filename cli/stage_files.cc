@@ -248,7 +248,7 @@ absl::Status UploadFile(Session& session, const StagedFile& file, const std::sha
     ATOLL_RETURN_IF_ERROR(CheckTimeIsLeft(session));
     const Instant began = session.clock.Now();
     const uint64_t before = furthest;
-    const absl::Status status = session.api.UploadBlob(file.sha256, source);
+    absl::Status status = session.api.UploadBlob(file.sha256, source);
     if (status.ok()) return status;
     left = furthest > before ? kUploadAttempts : left - 1;
     if (!absl::IsUnavailable(status) || left == 0) return Annotate(status, "storing " + file.what);

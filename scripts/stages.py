@@ -15,7 +15,7 @@ import time
 import xml.etree.ElementTree as ET
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-REPORT = ROOT / "docs" / "results" / "long.md"
+REPORT, REPORT_DATA = ROOT / "docs" / "results" / "long.md", ROOT / "docs" / "results" / "data" / "long.json"
 
 
 class StageFailed(Exception):
@@ -285,22 +285,26 @@ def seconds(s):
 def table(rows):
     width = max(len(r[0]) for r in rows)
     lines = [f"{'stage'.ljust(width)}  min:s  result"]
-    lines += [f"{name.ljust(width)}  {seconds(took):>5}  {result}" for name, took, result in rows]
+    lines += [f"{name.ljust(width)}  {seconds(took):>5}  {result}" for name, took, result, _ in rows]
     total = sum(r[1] for r in rows)
     return "\n".join(lines + [f"{'total'.ljust(width)}  {seconds(total):>5}"])
 
 
-def write_report(rows, counts):
-    commit = git("rev-parse", "--short", "HEAD").strip()
+def write_report(rows):
+    """Each stage with its last run: a whole one, or one of that stage alone."""
     model = re.search(r"model name\s*:\s*(.*)", pathlib.Path("/proc/cpuinfo").read_text())
-    skipped = "\n".join(f"- {name}" for name in counts.skipped) or "none"
-    REPORT.parent.mkdir(parents=True, exist_ok=True)
+    run_now = {"date": datetime.date.today().isoformat(), "commit": git("rev-parse", "--short", "HEAD").strip(),
+               "machine": f"{os.cpu_count()} cores, {model.group(1) if model else platform.processor()}"}
+    known = json.loads(REPORT_DATA.read_text()) if REPORT_DATA.exists() else {}
+    known |= {name: run_now | {"seconds": round(took), "result": result, "skipped": sorted(set(skipped))} for name, took, result, skipped in rows}
+    REPORT_DATA.write_text(json.dumps(known, indent=1) + "\n")
+    stages = [(name, known[name]) for name in ("setup", *(name for name, _ in LONG)) if name in known]
+    lines = "".join(f"| {name} | {seconds(s['seconds'])} | {s['result']} | {s['date']} | {s['commit']} | {s['machine']} |\n" for name, s in stages)
+    skipped = "".join(f"- {name}\n" for _, s in stages for name in s["skipped"]) or "none\n"
     REPORT.write_text(
         "# The long tests\n\n"
-        "Written by `scripts/test --long`; the numbers are of its last run.\n\n"
-        f"Date {datetime.date.today().isoformat()}, commit {commit}, {os.cpu_count()} cores, "
-        f"{model.group(1) if model else platform.processor()}.\n\n"
-        f"```\n{table(rows)}\n```\n\n{counts.line()}\n\n## Skipped\n\n{skipped}\n")
+        "Written by `scripts/test --long`, or `scripts/test --long --stage NAME` for one of them: of each stage its last run.\n\n"
+        f"| stage | min:s | result | date | commit | machine |\n|---|---|---|---|---|---|\n{lines}\n## Skipped\n\n{skipped}")
     print(f"test: report written to {REPORT.relative_to(ROOT)}")
 
 
@@ -317,7 +321,7 @@ def main():
         print("\n".join(name for name, _ in stages))
         return 0
     if options.stage:
-        stages = [s for s in {**dict(TIER1), **dict(LONG)}.items() if s[0] == options.stage]
+        stages = [s for s in (dict(LONG) if options.long else dict(TIER1) | dict(LONG)).items() if s[0] == options.stage]
         if not stages:
             parser.error(f"no stage '{options.stage}'; scripts/test --list names them")
     if options.check:
@@ -328,7 +332,7 @@ def main():
 def run_stages(stages, options):
     rows, counts, failure = [], Counts(), None
     if options.setup_started:
-        rows.append(("setup", time.time() - options.setup_started, "ok"))
+        rows.append(("setup", time.time() - options.setup_started, "ok", []))
     for name, stage in stages:
         print(f"\n=== {name}", flush=True)
         start = time.monotonic()
@@ -340,7 +344,7 @@ def run_stages(stages, options):
             part = error.args[1] if len(error.args) > 1 else Counts(failed=1)
             counts.add(part)
             failure, result = (name, error.args[0]), "FAILED"
-        rows.append((name, time.monotonic() - start, result))
+        rows.append((name, time.monotonic() - start, result, part.skipped))
         if failure:
             break
     return finish(rows, counts, failure, options)
@@ -350,8 +354,8 @@ def finish(rows, counts, failure, options):
     print(f"\n{table(rows)}")
     if counts.skipped:
         print("skipped:\n" + "\n".join(f"  {name}" for name in sorted(set(counts.skipped))))
-    if options.long and not options.stage:
-        write_report(rows, counts)
+    if options.long:
+        write_report(rows)
     if failure:
         print(f"test: stage '{failure[0]}' failed: {failure[1]}\ntest: to see it again: scripts/test --stage {failure[0]}")
     print(counts.line(), flush=True)

@@ -241,7 +241,7 @@ absl::Status FindTlsFault(const std::string& address, const std::string& identit
   if (!TryConnect(address).ok()) return absl::OkStatus();
   if (identity.empty()) return WantsPlaintext(address);
   ATOLL_ASSIGN_OR_RETURN(const IdentityFile file, ReadIdentityFile(identity));
-  const absl::Status status = TryHandshake(address, file).status();
+  absl::Status status = TryHandshake(address, file).status();
   if (!absl::IsUnavailable(status)) return status;
   return absl::UnavailableError(
       absl::StrCat(status.message(), "; if the coordinator runs without --trust, leave --identity out"));

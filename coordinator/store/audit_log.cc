@@ -95,14 +95,14 @@ absl::Status AuditLog::Append(std::span<const std::string> records) {
     previous = Sha256Of(AsBytes(line));
     text += line + "\n";
   }
-  const absl::Status written = Write(text);
+  absl::Status written = Write(text);
   if (!written.ok()) {
     lost_ += records.size();
     return written;
   }
   previous_ = previous;
   lost_ = 0;
-  const absl::Status flushed = file_->Sync();
+  absl::Status flushed = file_->Sync();
   if (!flushed.ok()) {
     file_.reset();
     ++number_;

@@ -97,7 +97,7 @@ absl::StatusOr<StepReport> IslandShares::Step(const SampleBatch& batch, double l
     ATOLL_RETURN_IF_ERROR(orders_.OrderOne(rank, EncodeOrder(order)));
   }
   const auto own = std::span(batch.tokens).first(first(1) * length);
-  const auto report = TakeOwnShare({own, first(1)}, targets, learning_rate, trainer);
+  auto report = TakeOwnShare({own, first(1)}, targets, learning_rate, trainer);
   if (report.ok() || absl::IsUnavailable(report.status())) return report;
   // The others wait for this rank's gradients, which do not come.
   orders_.Break(std::string(report.status().message()));

@@ -223,7 +223,7 @@ class GpuPassGraph final : public PassGraph {
  private:
   absl::Status RecordOnce(const std::function<absl::Status()>& pass) {
     if (table_.graph_begin(graph_) != 0) return Failed(table_, "the recording of a pass");
-    const absl::Status passed = pass();
+    absl::Status passed = pass();
     const int32_t ended = table_.graph_end(graph_);
     if (!passed.ok()) return passed;
     return ended == 0 ? absl::OkStatus() : Failed(table_, "the recording of a pass");

@@ -58,7 +58,7 @@ absl::Status GradientBuckets::Finish() {
   while (running_ || next_ < buckets_.size()) changed_.Wait(mutex_);
   if (!status_.ok()) return status_;
   mutex_.Unlock();
-  const absl::Status settled = island_.Settle();
+  absl::Status settled = island_.Settle();
   mutex_.Lock();
   if (settled.ok()) sent_ = false;
   return settled;

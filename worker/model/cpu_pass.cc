@@ -127,7 +127,7 @@ class Pass {
   at::Tensor NormSum(at::Tensor& x, const at::Tensor& added, const at::Tensor& weight, const at::Tensor& roots) const {
     const int64_t width = x.size(1);
     const at::Tensor sum = added.defined() ? added : at::Tensor();  // its memory is not needed any more
-    const at::Tensor normed = at::empty_like(x);
+    at::Tensor normed = at::empty_like(x);
     ForRowBlocks(x.size(0), [&](int64_t first, int64_t count, int64_t) {
       const int64_t at = first * width;
       rows::NormArguments<T> a;
@@ -258,7 +258,7 @@ class Pass {
 
   // The gradient of r.qkv, as attention reads it.
   at::Tensor AttendBack(const BlockRecord& r, const at::Tensor& dmixed) const {
-    const at::Tensor dqkv = at::empty_like(r.qkv);
+    at::Tensor dqkv = at::empty_like(r.qkv);
     ForKeyHeads([&](int64_t sequence, int64_t kv) {
       const attention::HeadGroup<T> group = GroupAt(r, sequence, kv);
       const attention::Mixed<T> mixed = MixedAt(r, sequence, kv);

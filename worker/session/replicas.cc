@@ -324,7 +324,7 @@ absl::Status Replicas::FormOnDevice(One& one, bool prove) {
 // The host's is the one that stands. What the device says is lost lies where the host writes the same.
 absl::Status Replicas::ProveAgainstHost(One& one, const FormedParts& parts) {
   const Digest lost = DigestOf(std::as_bytes(one.replica->PendingLoss()));
-  const absl::Status formed = FormFromSnapshot(one);
+  absl::Status formed = FormFromSnapshot(one);
   one.differs = Compared(parts, lost, formed, *one.replica, upload_error_memory_);
   if (one.differs.ok() && formed.ok()) ++one.proofs;
   return formed;
