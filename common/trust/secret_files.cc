@@ -93,11 +93,23 @@ class Turn {
   int fd_;
 };
 
+absl::Status WriteCertificates(const std::string& directory, const Authority& authority) {
+  return WriteFileAtomically(*MakePosixFiles(), AuthorityCertificatePath(directory),
+                             AsBytes(authority.certificates_pem()));
+}
+
+// The key last: certificates alone, as a full disk leaves them, are replaced by the next try, and beside the key of an
+// authority before they still hold its own.
+absl::Status WriteAuthority(const std::string& directory, const Authority& authority) {
+  ATOLL_ASSIGN_OR_RETURN(const std::string key, authority.key_pem());
+  ATOLL_RETURN_IF_ERROR(WriteCertificates(directory, authority));
+  return WriteSecretFile(AuthorityKeyPath(directory), key);
+}
+
 // The one before is trusted no longer.
 absl::StatusOr<Authority> WriteAlone(const std::string& directory, const Authority& authority) {
   Authority alone = authority.Alone();
-  ATOLL_RETURN_IF_ERROR(
-      WriteFileAtomically(*MakePosixFiles(), AuthorityCertificatePath(directory), AsBytes(alone.certificates_pem())));
+  ATOLL_RETURN_IF_ERROR(WriteCertificates(directory, alone));
   return alone;
 }
 
@@ -153,11 +165,7 @@ absl::StatusOr<Authority> CreateAuthority(const std::string& directory, int64_t 
   }
   if (::chmod(directory.c_str(), 0700) != 0) return Error("chmod", directory, errno);
   ATOLL_ASSIGN_OR_RETURN(Authority authority, Authority::Create(now_s));
-  ATOLL_ASSIGN_OR_RETURN(const std::string key, authority.key_pem());
-  // The key last: a certificate alone, as a full disk leaves it, is replaced by the next try.
-  ATOLL_RETURN_IF_ERROR(
-      WriteFileAtomically(*files, AuthorityCertificatePath(directory), AsBytes(authority.certificate_pem())));
-  ATOLL_RETURN_IF_ERROR(WriteSecretFile(AuthorityKeyPath(directory), key));
+  ATOLL_RETURN_IF_ERROR(WriteAuthority(directory, authority));
   return authority;
 }
 
@@ -186,11 +194,7 @@ absl::StatusOr<Authority> RotateAuthority(const std::string& directory, int64_t 
   }
   absl::StatusOr<Authority> successor = held.Rotated(now_s);
   if (!successor.ok()) return Annotate(successor.status(), absl::StrCat("the authority in ", directory));
-  ATOLL_ASSIGN_OR_RETURN(const std::string key, successor->key_pem());
-  // The key last: with the key that was, the certificates still are those of the authority that was.
-  ATOLL_RETURN_IF_ERROR(WriteFileAtomically(*MakePosixFiles(), AuthorityCertificatePath(directory),
-                                            AsBytes(successor->certificates_pem())));
-  ATOLL_RETURN_IF_ERROR(WriteSecretFile(AuthorityKeyPath(directory), key));
+  ATOLL_RETURN_IF_ERROR(WriteAuthority(directory, *successor));
   return retire ? WriteAlone(directory, *successor) : successor;
 }
 

@@ -115,9 +115,7 @@ class JobFilesChecker {
       return;
     }
     const v1::SegmentHeader& header = segment->header;
-    const bool named = header.job() == job_ && header.epoch() == key.epoch &&
-                       header.target().fragment() == key.fragment && header.target().version() == key.version;
-    if (!named) return Wrong(path, 0, "it belongs to another round than its name says");
+    if (!IsNamed(header, key)) return Wrong(path, 0, "it belongs to another round than its name says");
     CheckLayout(path, header.layout());
     if (segment->last_boot > meta_.boot)
       Wrong(path, 24, absl::StrCat("it was written by start ", segment->last_boot, ", the ledger knows ", meta_.boot),
@@ -148,9 +146,19 @@ class JobFilesChecker {
 
   void CheckUpdate(const Segment& segment) {
     report_.Count("updates");
-    const absl::StatusOr<Digest> digest = DigestOfExtents(*segment.file, {segment.update->bytes});
-    if (digest.ok() && *digest == FromProto(segment.update->record.digest())) return;
+    if (HasItsDigest(segment)) return;
     Wrong(segment.path, segment.update->bytes.offset, "the update does not have its digest");
+  }
+
+  // Of the update that is in it.
+  static bool HasItsDigest(const Segment& segment) {
+    const absl::StatusOr<Digest> digest = DigestOfExtents(*segment.file, {segment.update->bytes});
+    return digest.ok() && *digest == FromProto(segment.update->record.digest());
+  }
+
+  bool IsNamed(const v1::SegmentHeader& header, const FileKey& key) const {
+    return header.job() == job_ && header.epoch() == key.epoch && header.target().fragment() == key.fragment &&
+           header.target().version() == key.version;
   }
 
   // What cannot be used of these is no damage: they are not flushed, nothing starts from them, and their digest is
@@ -167,11 +175,8 @@ class JobFilesChecker {
   }
 
   std::string WrongWithKept(const FileKey& key, const Segment& segment) const {
-    const v1::SegmentHeader& header = segment.header;
     if (!segment.update) return "a kept update that is not whole";
-    if (header.job() != job_ || header.epoch() != key.epoch || header.target().fragment() != key.fragment ||
-        header.target().version() != key.version)
-      return "the kept update of another round than its name says";
+    if (!IsNamed(segment.header, key)) return "the kept update of another round than its name says";
     const FragmentLine* const line = Line(key.epoch, key.fragment);
     const std::map<uint64_t, const LedgerRound*> none;
     const auto& rounds = line == nullptr ? none : line->rounds;
@@ -179,9 +184,7 @@ class JobFilesChecker {
     if (round != rounds.end() &&
         FromProto(segment.update->record.digest()) != FromProto(round->second->record.update_digest()))
       return "a kept update that is another one than the ledger has committed";
-    const absl::StatusOr<Digest> digest = DigestOfExtents(*segment.file, {segment.update->bytes});
-    const bool whole = digest.ok() && *digest == FromProto(segment.update->record.digest());
-    return whole ? "" : "a kept update that does not have its digest";
+    return HasItsDigest(segment) ? "" : "a kept update that does not have its digest";
   }
 
   // The update of a round is written behind its commit, and flushed before any snapshot of the version that it led to

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -12,6 +11,7 @@
 #include "common/trust/secret_files.h"
 #include "tests/unit/another_user.h"
 #include "tests/unit/cli/commands/harness.h"
+#include "tests/unit/common/format/temp_dir.h"
 
 namespace atl::cli {
 namespace {
@@ -21,12 +21,8 @@ using testing::Not;
 
 class Ca : public testing::Test {
  protected:
-  Ca() {
-    std::string name = testing::TempDir() + "/caXXXXXX";
-    directory_ = mkdtemp(name.data());
-  }
-  ~Ca() override { std::filesystem::remove_all(directory_); }
-  std::string directory_;
+  const TempDir own_;
+  const std::string directory_ = own_.path();
 };
 
 TEST_F(Ca, InitMakesAnAuthorityOnceAndTheFirstAdmin) {

@@ -4,12 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "common/base/log.h"
 #include "common/base/wall_time.h"
 #include "common/trust/secret_files.h"
+#include "tests/unit/common/format/temp_dir.h"
 
 namespace atl {
 namespace {
@@ -18,13 +18,7 @@ using testing::HasSubstr;
 
 class OwnTrustTest : public testing::Test {
  protected:
-  OwnTrustTest() {
-    std::string name = testing::TempDir() + "/ownXXXXXX";
-    directory_ = mkdtemp(name.data());
-    files_ = {.authority_directory = directory_ + "/trust", .identity = directory_ + "/coordinator.pem"};
-    EXPECT_TRUE(CreateAuthority(files_.authority_directory, NowSeconds()).ok());
-  }
-  ~OwnTrustTest() override { std::filesystem::remove_all(directory_); }
+  OwnTrustTest() { EXPECT_TRUE(CreateAuthority(files_.authority_directory, NowSeconds()).ok()); }
 
   int64_t NowSeconds() const { return WallSeconds(clock_); }
   std::unique_ptr<OwnTrust> Open() {
@@ -39,8 +33,9 @@ class OwnTrustTest : public testing::Test {
 
   ManualClock clock_;
   Log log_{{.to_stderr = false}};
-  std::string directory_;
-  OwnTrustFiles files_;
+  const TempDir directory_;
+  const OwnTrustFiles files_ = {.authority_directory = directory_ / "trust",
+                                .identity = directory_ / "coordinator.pem"};
 };
 
 TEST_F(OwnTrustTest, TheCertificateIsRenewedAtHalf) {

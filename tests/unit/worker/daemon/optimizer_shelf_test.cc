@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "common/plan/model_layout.h"
+#include "tests/unit/common/format/temp_dir.h"
 #include "tests/unit/worker/train/tiny_job.h"
 
 namespace atl {
@@ -17,12 +17,6 @@ using testing::IsEmpty;
 
 class OptimizerShelfTest : public testing::Test {
  protected:
-  OptimizerShelfTest() {
-    std::string name = testing::TempDir() + "/shelfXXXXXX";
-    cache_ = mkdtemp(name.data());
-  }
-  ~OptimizerShelfTest() override { std::filesystem::remove_all(cache_); }
-
   OptimizerShelf Shelf(const std::string& job, Duration interval = Seconds(600)) {
     return OptimizerShelf({cache_, interval, 10}, JobId{job}, layout_.digest, *files_, clock_, log_);
   }
@@ -38,7 +32,8 @@ class OptimizerShelfTest : public testing::Test {
   ManualClock clock_;
   Log log_{{.to_stderr = false}};
   const std::unique_ptr<Files> files_ = MakePosixFiles();
-  std::string cache_;
+  const TempDir own_;
+  const std::string cache_ = own_.path();
 };
 
 TEST_F(OptimizerShelfTest, KeepsWhenItIsTimeAndAtTheEnd) {

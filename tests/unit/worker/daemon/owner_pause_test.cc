@@ -4,9 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <sstream>
+
+#include "tests/unit/common/format/temp_dir.h"
 
 namespace atl {
 namespace {
@@ -15,20 +16,17 @@ using testing::HasSubstr;
 
 class OwnerPause : public testing::Test {
  protected:
-  OwnerPause() {
-    std::string pattern = testing::TempDir() + "/pauseXXXXXX";
-    cache_ = mkdtemp(pattern.data());
-  }
-  ~OwnerPause() override { std::filesystem::remove_all(cache_); }
   absl::Status Run(bool resume, const std::string& cache_dir) {
     std::ostringstream out;
-    const absl::Status done = RunOwnerCommand({.resume = resume, .name = "w2", .cache_dir = cache_dir}, clock_, out);
+    absl::Status done = RunOwnerCommand({.resume = resume, .name = "w2", .cache_dir = cache_dir}, clock_, out);
     said_ = out.str();
     return done;
   }
 
   const ManualClock clock_;
-  std::string cache_, said_;
+  const TempDir own_;
+  const std::string cache_ = own_.path();
+  std::string said_;
 };
 
 TEST_F(OwnerPause, NamesTheCommandThatEndsIt) {

@@ -3,12 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 
 #include "common/base/random.h"
 #include "common/plan/model_layout.h"
+#include "tests/unit/common/format/temp_dir.h"
 #include "tests/unit/worker/train/tiny_job.h"
 
 namespace atl {
@@ -19,13 +18,7 @@ using testing::HasSubstr;
 
 class OptimizerSnapshotTest : public testing::Test {
  protected:
-  OptimizerSnapshotTest() {
-    std::string name = testing::TempDir() + "/momentsXXXXXX";
-    folder_ = mkdtemp(name.data());
-    path_ = folder_ + "/job.safetensors";
-    facts_ = {JobId{"job"}, layout_.digest, 40};
-  }
-  ~OptimizerSnapshotTest() override { std::filesystem::remove_all(folder_); }
+  OptimizerSnapshotTest() { facts_ = {JobId{"job"}, layout_.digest, 40}; }
 
   std::unique_ptr<Trainer> Make() {
     auto made = Trainer::Create(spec_, layout_, {.available_bytes = uint64_t{8} << 30}, clock_);
@@ -57,7 +50,8 @@ class OptimizerSnapshotTest : public testing::Test {
   const std::unique_ptr<Files> files_ = MakePosixFiles();
   const JobSpec spec_ = TinyJob();
   const ModelLayout layout_ = MakeModelLayout(spec_.model, FragmentPattern::kStrided, 1);
-  std::string folder_, path_;
+  const TempDir folder_;
+  const std::string path_ = folder_ / "job.safetensors";
   OptimizerSnapshotFacts facts_;
 };
 
