@@ -205,8 +205,9 @@ class DataPlane {
   void DropGivenUp(const JobId& job, uint64_t epoch);
   absl::Status DropLogOfEnded(const JobId& job, uint64_t epoch, const VersionVector& heads);
 
-  // downloads.cc. The newest committed update of a fragment, which is in memory; nothing for any other. Thread-safe.
-  std::optional<DownloadContent> FindNewest(const DownloadKey& key) const ATOLL_EXCLUDES(mutex_);
+  // downloads.cc. An update that is in memory: the newest committed one of a fragment, and those that are not in the
+  // log yet; nothing for any other. Thread-safe.
+  std::optional<DownloadContent> FindInMemory(const DownloadKey& key) const ATOLL_EXCLUDES(mutex_);
   // io executor
   absl::StatusOr<DownloadContent> Open(const DownloadRequest& request);
   absl::StatusOr<DownloadContent> OpenUpdate(const UpdateKey& key);

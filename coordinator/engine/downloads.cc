@@ -107,7 +107,7 @@ void DataPlane::OpenDownload(const DownloadRequest& request, DownloadReply reply
   if (absl::Status may = rights_.Check(request); !may.ok()) return reply(std::move(may));
   NoteCatchUp(request);
   // What every worker asks for as soon as it is published does not wait for the log that it is being written to.
-  if (std::optional<DownloadContent> newest = FindNewest(request.key)) return reply(*std::move(newest));
+  if (std::optional<DownloadContent> held = FindInMemory(request.key)) return reply(*std::move(held));
   parts_.io.Post([this, request, reply = std::move(reply)] {
     if (*files_of_downloads_ >= parts_.download_files) {
       return reply(absl::UnavailableError(absl::StrCat("the coordinator's downloads hold ", parts_.download_files,
@@ -155,7 +155,7 @@ absl::StatusOr<DownloadContent> DataPlane::OpenUpdate(const UpdateKey& key) {
                                               key.reached.fragment.value, " is not committed"));
     }
   }
-  if (std::optional<DownloadContent> newest = FindNewest(key)) return *std::move(newest);
+  if (std::optional<DownloadContent> held = FindInMemory(key)) return *std::move(held);
   const RoundKey round{key.job, data->epoch, {key.reached.fragment, Version{key.reached.version.value - 1}}};
   auto update = parts_.rounds.OpenUpdate(round, data->layout.digest);
   if (absl::IsNotFound(update.status())) {
@@ -167,14 +167,18 @@ absl::StatusOr<DownloadContent> DataPlane::OpenUpdate(const UpdateKey& key) {
   return ContentOf(info, std::make_shared<ReadAtSource<UpdateReader>>(*update, info.encoded_bytes));
 }
 
-std::optional<DownloadContent> DataPlane::FindNewest(const DownloadKey& key) const {
+std::optional<DownloadContent> DataPlane::FindInMemory(const DownloadKey& key) const {
   const auto* wanted = std::get_if<UpdateKey>(&key);
   const std::shared_ptr<JobData> data = wanted == nullptr ? nullptr : Find(wanted->job);
   if (data == nullptr) return std::nullopt;
   MutexLock lock(data->mutex);
+  const auto is_it = [wanted](const PublishedUpdate& update) { return update.info.reached == wanted->reached; };
   const auto newest = data->published.find(wanted->reached.fragment);
-  if (newest == data->published.end() || newest->second.info.reached != wanted->reached) return std::nullopt;
-  return ContentOf(newest->second.info, newest->second.source);
+  if (newest != data->published.end() && is_it(newest->second))
+    return ContentOf(newest->second.info, newest->second.source);
+  const auto unlogged = std::find_if(data->unlogged.begin(), data->unlogged.end(), is_it);
+  if (unlogged == data->unlogged.end()) return std::nullopt;
+  return ContentOf(unlogged->info, unlogged->source);
 }
 
 absl::StatusOr<DownloadContent> DataPlane::OpenFragment(const FragmentKey& key, const WorkerId& worker) {

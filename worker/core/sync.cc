@@ -94,16 +94,20 @@ void Core::State::OnUpdateFetchFailed(const UpdateFetchFailed& failed_fetch) {
   FetchWhole(p);
 }
 
-// Fetches fragment p whole. Its drift is given up (outer copy, no residual): the caller says why.
+// Fetches fragment p whole, where that has just been in vain after a pause. Its drift is given up (outer copy, no
+// residual): the caller says why.
 void Core::State::Heal(uint32_t p) {
   Withdraw(p);
+  const bool in_vain = fragments[p].fetched_whole;
   Fragment fresh_one;
   fresh_one.outer = fragments[p].outer;
   fresh_one.newest = fragments[p].newest;
-  fresh_one.fetching = true;
+  fresh_one.fetching = !in_vain;
+  fresh_one.fetched_whole = true;
+  if (in_vain) fresh_one.refetch_at = now + kFetchRepeat;
   fragments[p] = std::move(fresh_one);
   effects.push_back(DropFetches{FragmentIndex{p}});
-  effects.push_back(FetchFragment{job, FragmentIndex{p}});
+  if (!in_vain) effects.push_back(FetchFragment{job, FragmentIndex{p}});
 }
 
 // ---- updates are applied ------------------------------------------------------------------------------------------
@@ -161,6 +165,7 @@ void Core::State::OnUpdateApplied(const UpdateApplied& applied) {
     Heal(p);
     return;
   }
+  f.fetched_whole = false;
   f.outer = applied.reached.version;
   f.outer_clock = f.pending.front().clock_step;
   f.pending.pop_front();
