@@ -2,11 +2,15 @@
 // scripts/simulate.
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "common/base/time.h"
 #include "nlohmann/json.hpp"
 #include "tests/sim/swarm.h"
@@ -64,9 +68,19 @@ bool Read(int argc, char** argv, atl::SwarmOptions& all) {
       all.drop_syncs = std::strtod(argv[++i], nullptr);
     } else if (word == "--samples" && i + 1 < argc) {
       all.samples = Number(argv[++i]);
+    } else if (word == "--faults" && i + 1 < argc) {
+      all.rows = absl::StrSplit(argv[++i], ',');
+      const std::vector<std::string> known = atl::SimulatedRows();
+      for (const std::string& row : all.rows) {
+        if (std::find(known.begin(), known.end(), row) != known.end()) continue;
+        std::fprintf(stderr, "atoll-simulate: no fault '%s' is simulated by itself; --faults takes some of %s\n",
+                     row.c_str(), absl::StrJoin(known, ",").c_str());
+        return false;
+      }
     } else {
       std::fprintf(stderr,
-                   "atoll-simulate: %s is not known; it takes --tell, --no-strangers, --drop-syncs P and --samples N\n",
+                   "atoll-simulate: %s is not known; it takes --tell, --no-strangers, --drop-syncs P, --samples N and "
+                   "--faults ROWS\n",
                    argv[i]);
       return false;
     }
@@ -76,8 +90,8 @@ bool Read(int argc, char** argv, atl::SwarmOptions& all) {
 
 }  // namespace
 
-// atoll-simulate FIRST COUNT HOURS SECONDS [--tell] [--no-strangers] [--drop-syncs P] [--samples N]: COUNT seeds from
-// FIRST on, or as many as SECONDS of wall time allow.
+// atoll-simulate FIRST COUNT HOURS SECONDS [--tell] [--no-strangers] [--drop-syncs P] [--samples N] [--faults ROWS]:
+// COUNT seeds from FIRST on, or as many as SECONDS of wall time allow.
 int main(int argc, char** argv) {
   if (argc < 5) {
     std::fprintf(
@@ -98,6 +112,7 @@ int main(int argc, char** argv) {
     options.strangers = all.strangers;
     options.drop_syncs = all.drop_syncs;
     options.samples = all.samples;
+    options.rows = all.rows;
     const double before = CpuSeconds();
     atl::SwarmResult played = atl::PlaySwarm(seed, options);
     const double spent = CpuSeconds() - before;

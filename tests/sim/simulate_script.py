@@ -13,7 +13,7 @@ import unittest
 
 SCRIPT, PROGRAM = sys.argv[1:3]
 WAYS = ([], ["--no-strangers"], ["--drop-syncs", "0.2"], ["--no-strangers", "--drop-syncs", "0.05"],
-        ["--drop-syncs", "0.2", "--samples", "900"])
+        ["--drop-syncs", "0.2", "--samples", "900"], ["--no-strangers", "--faults", "F1,F7"])
 LINE = {"seed": 7, "sqlite": False, "audit": False, "broken": "I1: for the test", "simulated_seconds": 1, "cpu_seconds": 1,
         "messages": 0, "lost_messages": 0, "faults": {}, "reached": {}}
 
@@ -84,6 +84,15 @@ class Switches(unittest.TestCase):
         ended = subprocess.run([PROGRAM, "7", "1", "0.02", "60", "--no-stranger"], stderr=subprocess.PIPE, text=True, timeout=60)
         self.assertEqual(ended.returncode, 2)
         self.assertIn("--no-stranger is not known", ended.stderr)
+
+    def test_asked_faults_come_alone(self):
+        self.assertEqual(set(self.plays("--no-strangers", "--faults", "F1,F4")["faults"]),
+                         {"submit a job", "worker: killed", "worker: stopped"})
+
+    def test_a_fault_that_is_not_simulated_is_refused(self):
+        ended = subprocess.run([PROGRAM, "7", "1", "0.02", "60", "--faults", "F1,F3"], stderr=subprocess.PIPE, text=True, timeout=60)
+        self.assertEqual(ended.returncode, 2)
+        self.assertIn("no fault 'F3' is simulated by itself; --faults takes some of F1,F11,", ended.stderr)
 
 
 if __name__ == "__main__":

@@ -6,17 +6,20 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/plan/job_validation.h"
 #include "tests/sim/draws.h"
-#include "tests/sim/state_on_disk.h"
+#include "tests/sim/swarm_end.h"
 #include "tests/sim/world.h"
 
 namespace atl {
 namespace {
 
 constexpr Duration kMeanPause = Seconds(45);  // between two faults
+constexpr Duration kTogether = Seconds(5);    // between two that meet, at most
 constexpr Duration kToHeal = Seconds(4 * 3600);
 constexpr uint64_t kRoundsAfterwards = 2;  // of each fragment at least, before a job that has no end is drained
+constexpr const char* kStalled = "network: transfers stall";
 constexpr size_t kMostWorkers = 8, kMostJobs = 3;
 
 class Swarm {
@@ -26,11 +29,14 @@ class Swarm {
         rng_(StreamKey(seed, "swarm")),
         strangers_(StreamKey(seed, "strangers")),
         data_(StreamKey(seed, "data")),
+        stalls_(StreamKey(seed, "stalls")),
         world_(seed, options.sqlite, options.tell) {
     const std::string manifest = "toy";
     const Bytes bytes = AsBytes(manifest);
     world_.files().SetContent(DataDirectory("/state").BlobPath(Sha256Of(bytes)), {bytes.begin(), bytes.end()});
-    for (const Kind& kind : kKinds) weights_.push_back(rng_.Below(4) == 0 ? 0 : 1 + rng_.Below(kind.most));
+    for (const Kind& kind : kKinds) {
+      if (kind.most > 0) weights_.push_back(rng_.Below(4) == 0 ? 0 : 1 + rng_.Below(kind.most));
+    }
     world_.StartCoordinator();
     Submit();
     for (uint64_t workers = 2 + rng_.Below(4); workers > 0; --workers) StartWorker(0);
@@ -40,11 +46,15 @@ class Swarm {
     const Instant end = world_.clock().Now() + Seconds(static_cast<int64_t>(options_.hours * 3600));
     while (world_.clock().Now() < end && Holds()) {
       world_.RunFor(Below(rng_, kMeanPause * 2));
+      Reopen();
       Mend();
-      if (Holds()) Fault();
+      if (Holds() && options_.rows.empty()) Fault();
+      if (Holds() && !options_.rows.empty()) Together();
       if (Holds() && options_.strangers) ++faults_[world_.MeetStranger(strangers_)];
       if (Holds() && options_.strangers && options_.voids && world_.MeetVoid())
         ++faults_["stranger: a contribution of a void incarnation"];
+      if (Holds() && options_.strangers && options_.stalls && stalls_.Below(4) == 0 && Stall(stalls_))
+        ++faults_[kStalled];
     }
   }
 
@@ -56,6 +66,7 @@ class Swarm {
     world_.SetDiskDelay({});
     low_space_ = false;
     world_.AskSoon(DiskSpace{.low = false});
+    closed_until_.clear();
     for (const std::string& name : world_.workers()) {
       if (hostile_.contains(name) || world_.HasLeft(name)) {
         world_.KillWorker(name);
@@ -70,7 +81,7 @@ class Swarm {
     const Instant end = world_.clock().Now() + kToHeal;
     while (Holds() && !AllEnded()) {
       if (world_.clock().Now() > end)
-        return world_.laws().Break(absl::StrCat("no progress after all was mended: ", Lines()));
+        return world_.laws().Break(absl::StrCat("no progress after all was mended: ", UnendedJobs(world_, jobs_)));
       Mend();
       Drain();
       world_.RunFor(Seconds(20));
@@ -79,8 +90,8 @@ class Swarm {
   }
 
   SwarmResult Result() {
-    if (!Holds()) TellEnd();
-    if (Holds() && options_.audit) Audit();
+    if (!Holds() && options_.tell) Say(StandingOf(world_, jobs_));
+    if (Holds() && options_.audit) AuditLeft(world_);
     SwarmResult result;
     result.broken = world_.laws().broken();
     result.trace = world_.trace();
@@ -89,18 +100,20 @@ class Swarm {
     result.lost_messages = world_.network().lost();
     result.steps = world_.passes();
     result.faults = faults_;
+    result.of_rows = of_rows_;
     result.counts = world_.laws().counts();
     return result;
   }
 
- private:
   struct Kind {
     const char* name;
     uint64_t most;  // of its weight
     void (Swarm::*play)();
+    const char* row = "";  // of docs/results/faults.md
   };
   static const std::vector<Kind> kKinds;
 
+ private:
   bool Holds() { return world_.laws().broken().empty(); }
   void Say(const std::string& what) {
     if (options_.tell) std::printf("%10.1f s  %s\n", ToSeconds(world_.clock().Now() - Instant{}), what.c_str());
@@ -110,17 +123,44 @@ class Swarm {
     uint64_t sum = 0;
     for (const uint64_t weight : weights_) sum += weight;
     uint64_t at = rng_.Below(std::max<uint64_t>(1, sum));
-    for (size_t i = 0; i < kKinds.size(); ++i) {
-      if (at >= weights_[i]) {
-        at -= weights_[i];
-        continue;
-      }
-      played_ = kKinds[i].name;
-      Say(played_);
-      return (this->*kKinds[i].play)();
+    for (size_t i = 0; i < weights_.size(); ++i) {
+      if (at < weights_[i]) return Play(kKinds[i]);
+      at -= weights_[i];
     }
   }
-  void Happened() { ++faults_[played_]; }
+  void Play(const Kind& kind) {
+    played_ = kind.name;
+    row_ = kind.row;
+    Say(played_);
+    (this->*kind.play)();
+  }
+  // Each row of options_.rows once, in a drawn order, one within seconds of the other.
+  void Together() {
+    std::vector<std::string> rows = options_.rows;
+    if (rng_.Below(2) == 0) std::reverse(rows.begin(), rows.end());
+    for (const std::string& row : rows) {
+      std::vector<const Kind*> kinds;
+      for (const Kind& kind : kKinds) {
+        if (kind.row == row) kinds.push_back(&kind);
+      }
+      ATOLL_CHECK(!kinds.empty(), "no fault of that row is simulated");
+      if (!Holds()) return;
+      Play(*kinds[rng_.Below(kinds.size())]);
+      world_.RunFor(Below(rng_, kTogether));
+    }
+  }
+  // Links whose time is over carry again.
+  void Reopen() {
+    for (auto it = closed_until_.begin(); it != closed_until_.end();) {
+      const bool over = it->second <= world_.clock().Now();
+      if (over && world_.session(it->first) != nullptr) world_.Join(it->first);
+      it = over ? closed_until_.erase(it) : std::next(it);
+    }
+  }
+  void Happened() {
+    ++faults_[played_];
+    if (*row_ != 0) ++of_rows_[row_];
+  }
 
   // What operators and supervisors do: what has died comes back, what a failing disk has paused is resumed.
   void Mend() {
@@ -183,45 +223,6 @@ class Swarm {
                                          view->balance.consumed, " of ", view->balance.dataset));
     }
   }
-  // For people: what each worker has, and the last lines of the event logs.
-  void TellEnd() {
-    for (const std::string& name : world_.workers()) {
-      const worker::Core& core = world_.session(name)->core();
-      std::string line =
-          absl::StrCat(name, ": ", core.waiting_for(world_.clock().Now()), "; clock ", core.clock_step());
-      for (const worker::FragmentStatus& f : core.fragments())
-        absl::StrAppend(&line, "; version ", f.applied.value, f.contribution_held ? " held" : "",
-                        f.contribution_accepted ? " accepted" : "", " missed ", f.missed, " behind ", f.steps_behind);
-      Say(line);
-    }
-    for (const JobId& job : jobs_) {
-      const std::string path = absl::StrCat("/state/events/", job.value, ".jsonl");
-      if (!world_.files().Exists(path)) continue;
-      const auto text = ReadWholeFile(world_.files(), path, 1 << 30);
-      if (text.ok()) Say(*text);
-    }
-  }
-  std::string Lines() {
-    std::string lines;
-    for (const JobId& job : jobs_) {
-      const auto view = world_.View(job);
-      if (!view) absl::StrAppend(&lines, job.value, ": unknown. ");
-      if (view && !HasEnded(view->record.state))
-        absl::StrAppend(&lines, job.value, " (state ", static_cast<int>(view->record.state), ", alive ", view->alive,
-                        ", training ", view->training, "): ", view->waiting_line, " ", view->record.reason, ". ");
-    }
-    return lines;
-  }
-
-  void Audit() {
-    if (world_.coordinator_runs()) world_.KillCoordinator(Death::kPowerCut);
-    const StateOnDisk state(world_.files(), world_.sqlite() ? nullptr : &world_.ledger_disk());
-    const audit::Report verify = state.Verify();
-    if (!verify.ok()) return world_.laws().Break(absl::StrCat("verify: ", verify.Text()));
-    const audit::Report replay = state.Replay();
-    if (!replay.ok()) world_.laws().Break(absl::StrCat("replay: ", replay.Text()));
-  }
-
   // ---- events
   JobSubmitted Submission(const JobId& job) const {
     const JobSpec& spec = specs_.at(job);
@@ -309,6 +310,11 @@ class Swarm {
     world_.AskSoon(DiskSpace{.low = low_space_});
     Happened();
   }
+  // Told beforehand, and met by one of the next calls as well; or there is room again.
+  void FillDisk() {
+    LowSpace();
+    if (low_space_) world_.files().FailAt(rng_.Below(100), DiskFault::kFull);
+  }
   void JumpClock() {
     const Duration jumps[] = {Seconds(3600), Seconds(-3600), Seconds(10LL * 365 * 86400), Seconds(-10LL * 365 * 86400)};
     world_.JumpWallClock(OneOf(rng_, jumps));
@@ -380,10 +386,27 @@ class Swarm {
               : ways == 1 ? "partition: nothing goes up"
                           : "partition: both ways";
     Happened();
-    world_.RunFor(Seconds(1) + Below(rng_, Seconds(60)));
+    const Duration time = Seconds(1) + Below(rng_, Seconds(60));
+    if (!options_.rows.empty()) {  // what comes with it finds it parted
+      closed_until_[name] = world_.clock().Now() + time;
+      return;
+    }
+    world_.RunFor(time);
     if (world_.session(name) == nullptr) return;
     if (rng_.Below(2) == 0) world_.BreakStream(name);
     world_.Join(name);
+  }
+  // In the middle of a transfer, or before one: none of its bytes moves for a while, and the control stream goes on.
+  bool Stall(Rng& rng) {
+    const std::vector<std::string> names = world_.workers();
+    const std::string& name = names[rng.Below(names.size())];
+    if (closed_until_.contains(name)) return false;
+    world_.StallTransfers(name);
+    closed_until_[name] = world_.clock().Now() + Seconds(1) + Below(rng, Seconds(120));
+    return true;
+  }
+  void StallTransfers() {
+    if (Stall(rng_)) Happened();
   }
   void WorseLink() {
     const LineQuality links[] = {{Milliseconds(150), Milliseconds(50), 0.01},
@@ -409,7 +432,7 @@ class Swarm {
   }
 
   const SwarmOptions options_;
-  Rng rng_, strangers_, data_;  // the latter shift no draw of the former
+  Rng rng_, strangers_, data_, stalls_;  // the latter shift no draw of the former
   World world_;
   std::vector<uint64_t> weights_;
   std::vector<JobId> jobs_;
@@ -417,33 +440,34 @@ class Swarm {
   std::map<JobId, uint64_t> samples_;
   std::map<JobId, uint64_t> drain_at_;
   std::set<std::string> hostile_;
+  std::map<std::string, Instant> closed_until_;  // of links, by worker
   uint64_t hostiles_ = 0;
   bool healing_ = false, low_space_ = false;
-  const char* played_ = "submit a job";
-  std::map<std::string, uint64_t> faults_;
+  const char *played_ = "submit a job", *row_ = "";
+  std::map<std::string, uint64_t> faults_, of_rows_;
 };
 
 const std::vector<Swarm::Kind> Swarm::kKinds = {
-    {"coordinator: killed", 4, &Swarm::KillCoordinator},
+    {"coordinator: killed", 4, &Swarm::KillCoordinator, "F2"},
     {"coordinator: power cut", 3, &Swarm::CutPower},
     {"coordinator: power cut, torn", 3, &Swarm::TearPower},
-    {"coordinator: killed between two steps", 6, &Swarm::KillInAStep},
+    {"coordinator: killed between two steps", 6, &Swarm::KillInAStep, "F2"},
     {"coordinator: stopped", 3, &Swarm::StopCoordinator},
     {"disk", 6, &Swarm::FailDisk},
-    {"disk: slow, or no longer", 2, &Swarm::SlowDisk},
+    {"disk: slow, or no longer", 2, &Swarm::SlowDisk, "F19"},
     {"disk: low on space, or no longer", 2, &Swarm::LowSpace},
     {"clock: wall time jumps", 2, &Swarm::JumpClock},
     {"worker: joins", 6, &Swarm::JoinWorker},
-    {"worker: killed", 6, &Swarm::KillWorker},
-    {"worker: stopped", 6, &Swarm::StopWorker},
+    {"worker: killed", 6, &Swarm::KillWorker, "F1"},
+    {"worker: stopped", 6, &Swarm::StopWorker, "F4"},
     {"worker: leaves", 3, &Swarm::LeaveWorker},
     {"worker: drained", 3, &Swarm::DrainWorker},
     {"worker: evicted", 1, &Swarm::EvictWorker},
     {"worker: cordoned", 1, &Swarm::CordonWorker},
     {"network: stream reset", 4, &Swarm::BreakStream},
     {"network: half-open stream", 4, &Swarm::LoseStream},
-    {"network: partition", 6, &Swarm::Part},
-    {"network: another link", 4, &Swarm::WorseLink},
+    {"network: partition", 6, &Swarm::Part, "F8"},
+    {"network: another link", 4, &Swarm::WorseLink, "F7"},
     {"upload: refused for good", 2, &Swarm::RefuseUploads},
     {"upload: other bytes arrive", 3, &Swarm::CorruptUploads},
     {"hostile worker", 2, &Swarm::Hostile},
@@ -452,20 +476,18 @@ const std::vector<Swarm::Kind> Swarm::kKinds = {
     {"job: resumed", 4, &Swarm::Resume},
     {"job: cancelled", 1, &Swarm::Cancel},
     {"job: rolled back", 3, &Swarm::RollBack},
+    // With rows alone.
+    {kStalled, 0, &Swarm::StallTransfers, "F11"},
+    {"disk: full, or no longer", 0, &Swarm::FillDisk, "F16"},
 };
 
 }  // namespace
 
-SwarmOptions OptionsOf(uint64_t seed, double hours) {
-  return {.sqlite = seed % 8 == 0, .audit = seed % 4 == 0, .hours = hours, .voids = seed % 4 == 3};
-}
-
-std::string ReplayCommand(uint64_t seed, const SwarmOptions& options) {
-  std::string command = absl::StrCat("scripts/simulate --only --seed ", seed, " --simulated ", options.hours);
-  if (!options.strangers) absl::StrAppend(&command, " --no-strangers");
-  if (options.drop_syncs) absl::StrAppend(&command, " --drop-syncs ", *options.drop_syncs);
-  if (options.samples > 0) absl::StrAppend(&command, " --samples ", options.samples);
-  return command;
+std::vector<std::string> SimulatedRows() {
+  std::set<std::string> rows;
+  for (const Swarm::Kind& kind : Swarm::kKinds) rows.insert(kind.row);
+  rows.erase("");
+  return {rows.begin(), rows.end()};
 }
 
 SwarmResult PlaySwarm(uint64_t seed, const SwarmOptions& options) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tests/sim/laws.h"
 
@@ -20,8 +21,11 @@ struct SwarmOptions {
   bool tell = false;                   // print what happens, for people
   bool strangers = true;               // of strangers.h, and jobs that lose syncs; in a stream of draws of their own
   bool voids = false;                  // World::MeetVoid; with strangers alone
+  bool stalls = false;                 // of transfers, likewise
   std::optional<double> drop_syncs{};  // experiment.drop_sync_probability of every job, whatever is drawn
   uint64_t samples = 0;                // of a job at most: its data ends then, and so does the job; 0: they have no end
+  // Of docs/results/faults.md, such as F1: each time these faults together and no other; empty: all kinds, as drawn.
+  std::vector<std::string> rows{};
 };
 
 struct SwarmResult {
@@ -29,16 +33,19 @@ struct SwarmResult {
   uint64_t trace = 0;  // equal for equal seeds and options
   double simulated_seconds = 0;
   uint64_t messages = 0, lost_messages = 0, steps = 0;
-  std::map<std::string, uint64_t> faults;  // that happened, by kind
+  std::map<std::string, uint64_t> faults;   // that happened, by kind
+  std::map<std::string, uint64_t> of_rows;  // of those, by row of docs/results/faults.md
   Laws::Counts counts;
 };
 
-// Which seeds have SQLite (one of eight), are audited (one of four) and meet what is of void incarnations (likewise,
-// others).
+// Which seeds have SQLite (one of eight), are audited (one of four), and meet what is of void incarnations and
+// transfers that stall (one of four, others).
 SwarmOptions OptionsOf(uint64_t seed, double hours);
-// The one command that plays it again and tells what happens. `options` are OptionsOf's, but for strangers, drop_syncs
-// and samples.
+// The one command that plays it again and tells what happens. `options` are OptionsOf's, but for strangers, drop_syncs,
+// samples and rows.
 std::string ReplayCommand(uint64_t seed, const SwarmOptions& options);
+// Those that `rows` may name.
+std::vector<std::string> SimulatedRows();
 SwarmResult PlaySwarm(uint64_t seed, const SwarmOptions& options);
 
 }  // namespace atl

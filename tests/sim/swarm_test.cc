@@ -53,6 +53,10 @@ TEST(Swarm, NamesTheOneCommandThatPlaysASeedAgain) {
   options.samples = 900;
   EXPECT_EQ(ReplayCommand(7, options),
             "scripts/simulate --only --seed 7 --simulated 0.15 --no-strangers --drop-syncs 0.2 --samples 900");
+  options.rows = {"F1", "F7"};
+  EXPECT_EQ(ReplayCommand(7, options),
+            "scripts/simulate --only --seed 7 --simulated 0.15 --no-strangers --drop-syncs 0.2 --samples 900 "
+            "--faults F1,F7");
 }
 
 // Jobs whose data ends, often amid faults: they go on until all of it is trained.
@@ -117,6 +121,15 @@ TEST(SwarmRegressions, AWorkerThatGivesUpInMidUpdateStaysInItsJob) {
 
 // A contribution that builds on one whose lease went back, offered behind that. Found with strangers.
 TEST(SwarmRegressions, WhatIsOlderThanAReturnedLeaseIsVoid) { ExpectLawful(60340, OptionsOf(60340, 1)); }
+
+// Two committed rounds were recomputed by a start, and the update of the older one was served by nobody before it was
+// written, which a commit would have done. Workers fetched their fragment whole, again and again, for its sake.
+TEST(SwarmRegressions, UpdatesThatAStartRecomputedAreServedBeforeTheyAreWritten) {
+  SwarmOptions options = OptionsOf(1005, 1);
+  options.strangers = false;
+  options.rows = {"F1", "F16"};
+  ExpectLawful(1005, options);
+}
 
 // A worker came back while its contribution of before was accepted in an open round. Found with strangers.
 TEST(SwarmRegressions, AWorkerDoesNotTakeAnothersForItsOwn) { ExpectLawful(150974, OptionsOf(150974, 1)); }

@@ -178,6 +178,8 @@ void World::Join(const std::string& name) {
   worker.bulk_line.Open();
 }
 
+void World::StallTransfers(const std::string& name) { workers_.at(name)->bulk_line.Block(); }
+
 void World::BreakStream(const std::string& name) { workers_.at(name)->break_connection(); }
 
 void World::LoseStream(const std::string& name) {

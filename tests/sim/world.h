@@ -69,6 +69,7 @@ class World {
   // Nothing arrives in the ways given.
   void Part(const std::string& name, bool up, bool down);
   void Join(const std::string& name);
+  void StallTransfers(const std::string& name);  // until it joins: nothing that is up- or downloaded moves
   // Both ends are told; only the worker's is, as when the other never hears of it.
   void BreakStream(const std::string& name);
   void LoseStream(const std::string& name);
