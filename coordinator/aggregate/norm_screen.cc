@@ -26,6 +26,11 @@ NormVerdict Judge(const ScreensSpec& rule, bool knows_enough, double reference, 
   return verdict;
 }
 
+std::vector<double> Without(std::vector<double> values, size_t index) {
+  values.erase(values.begin() + static_cast<ptrdiff_t>(index));
+  return values;
+}
+
 }  // namespace
 
 NormSample SampleOf(const WorkerId& worker, double norm, uint64_t steps, uint32_t inner_steps) {
@@ -87,7 +92,11 @@ std::vector<NormVerdict> JudgeNorms(const ScreensSpec& rule, const NormHistory& 
   const bool knows_enough = alone || (history_knows && round.size() >= kNormsNeeded);
   std::vector<NormVerdict> verdicts;
   verdicts.reserve(round.size());
-  for (const NormSample& sample : round) verdicts.push_back(Judge(rule, knows_enough, reference, sample.judged));
+  for (size_t i = 0; i < round.size(); ++i) {
+    const double others = std::max(history.Median(rate), LowerMedian(Without(shown, i)));
+    const bool beyond_doubt = others > 0 && round[i].judged > kBeyondDoubt * others;
+    verdicts.push_back(Judge(rule, knows_enough || beyond_doubt, beyond_doubt ? others : reference, round[i].judged));
+  }
   return verdicts;
 }
 

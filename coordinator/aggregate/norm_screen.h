@@ -24,6 +24,10 @@ constexpr size_t kNormRoundsNeeded = 8;  // below it the screen only reports
 // likewise.
 constexpr size_t kNormsNeeded = 4;
 constexpr uint64_t kNormPeriods = 4;  // at most: steps behind a contribution that its norm may grow with
+// Beyond it a contribution does not come of training, but of a fault (a bit of the exponent that flips) or of malice:
+// how few there are to compare with does not matter. The most that honest ones can differ by is far below: a first step
+// of a warm-up beside a whole period of it (ADR 22).
+constexpr double kBeyondDoubt = 1e6;
 
 // What one contribution says, for each inner step of a whole period of inner_steps. The norm of k steps grows with
 // something between sqrt(k) and k; each figure takes the end that an honest worker passes by.
@@ -70,7 +74,8 @@ struct NormVerdict {
 
 // The reference is the larger of the running median and the round's own median, so that what changes for everybody is
 // nobody's fault. `past_finished`: most have nothing more to send, so a round of few says little of what is usual, and
-// those few are held against the running median alone. In the order of `round`.
+// those few are held against the running median alone. Where too little is known, what is kBeyondDoubt times both the
+// running median and the lower median of the others of the round is judged all the same. In the order of `round`.
 std::vector<NormVerdict> JudgeNorms(const ScreensSpec& rule, const NormHistory& history, double rate,
                                     std::span<const NormSample> round, bool past_finished = false);
 

@@ -135,6 +135,30 @@ TEST(JudgeNorms, OnlyReportsWhileItKnowsTooLittle) {
   EXPECT_EQ(Last(kEnforced, {}, {0, 0}).ratio, 0);
 }
 
+// One bit of one worker's memory makes it 1e38: with three workers that was merged.
+TEST(JudgeNorms, WhatNoTrainingExplainsIsRefusedHoweverLittleItKnows) {
+  constexpr double kFault = 1e30;
+  EXPECT_EQ(Last(kEnforced, {}, {1, 1, kFault}).action, NormAction::kRefuse);
+  EXPECT_EQ(Last(kEnforced, {}, {1, kFault}).action, NormAction::kRefuse);
+  EXPECT_EQ(Last(kEnforced, {}, {1, kFault, kFault}).action, NormAction::kRefuse);
+  for (const NormVerdict& verdict : JudgeNorms(kEnforced, {}, kRate, Whole({kFault, 1})))
+    EXPECT_EQ(verdict.action, verdict.ratio > 1 ? NormAction::kRefuse : NormAction::kPass);
+  NormHistory of_one;
+  of_one.Add(Whole({1}), kRate);
+  EXPECT_EQ(Last(kEnforced, of_one, {kFault}).action, NormAction::kRefuse);
+  EXPECT_EQ(Last(kEnforced, of_one, {kFault}).ratio, kFault);
+  EXPECT_EQ(Last(kEnforced, of_one, {0.9 * kBeyondDoubt}).action, NormAction::kPass);
+  EXPECT_EQ(Last(kEnforced, of_one, {1, 0.9 * kBeyondDoubt}).action, NormAction::kReport);
+  EXPECT_EQ(Last({.norm = ScreenMode::kReport}, of_one, {kFault}).action, NormAction::kReport);
+  const NormVerdict clipped = Last({.norm = ScreenMode::kClip}, of_one, {kFault});
+  EXPECT_EQ(clipped.action, NormAction::kClip);
+  EXPECT_EQ(clipped.clip_factor, 3 / kFault);
+  // Nothing to compare with, or everybody's.
+  EXPECT_EQ(Last(kEnforced, {}, {kFault}).action, NormAction::kPass);
+  EXPECT_EQ(Last(kEnforced, {}, {0, kFault}).action, NormAction::kPass);
+  EXPECT_EQ(Last(kEnforced, of_one, {kFault, kFault}).action, NormAction::kPass);
+}
+
 TEST(JudgeNorms, DoesWhatTheModeSays) {
   const NormHistory history = HistoryOf(8);
   EXPECT_EQ(Last({.norm = ScreenMode::kReport}, history, {1, 1, 1, 1000}).action, NormAction::kReport);

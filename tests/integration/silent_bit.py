@@ -1,0 +1,160 @@
+"""F26: bits that flip unseen in a real worker's memory, set from outside through /proc/PID/mem. In its outer copy: the next update's content hash
+finds it, and the worker fetches the fragment whole. In the parameters that it trains, which makes one of them as large as floats get: either its
+loss shows it and it ends with the cause, or its contribution is refused though there are only three workers, and it stays out until it is
+readmitted. The others go on with parameters as they were, and so does it afterwards."""
+import math
+import os
+import pathlib
+import re
+import struct
+
+from atoll_harness import Skip, check, equal, main, number, wait_for
+
+TOLD = 64   # parameters
+STEP = 4    # no allocator puts them anywhere but at every fourth float
+UP_PROJ = range(15424, 17472 - TOLD, STEP)  # of small_job, in the order in which the model uses them
+HEADER = 4096      # of a snapshot
+EXPONENT_BIT = 30  # of a float below 2: it becomes as large as floats get
+SMALL_BIT = 3
+NON_FINITE = 7     # the exit status
+SANE = 1e6
+
+
+class Memory:
+    """Of a process that this one may look into."""
+
+    def __init__(self, pid):
+        self.pid = pid
+        try:
+            self.file = open(f"/proc/{pid}/mem", "r+b", buffering=0)
+        except PermissionError:
+            raise Skip("this system lets nobody look into the memory of another process") from None
+
+    def writable(self):
+        for line in pathlib.Path(f"/proc/{self.pid}/maps").read_text().splitlines():
+            begin, end, rights = re.match(r"([0-9a-f]+)-([0-9a-f]+) (\S+)", line).groups()
+            if rights.startswith("rw"):
+                yield int(begin, 16), int(end, 16)
+
+    def find(self, wanted):
+        """Addresses of floats close to these, whose first is far from 0."""
+        for begin, end in self.writable():
+            try:
+                floats = memoryview(os.pread(self.file.fileno(), end - begin, begin)).cast("f")
+            except OSError:  # not backed by memory
+                continue
+            first = floats[::STEP].tolist()
+            for at in (i * STEP for i, value in enumerate(first) if abs(value - wanted[0]) < 0.2 * abs(wanted[0])):
+                if alike(floats[at:at + len(wanted)].tolist(), wanted):
+                    yield begin + 4 * at
+
+    def read(self, address, size):
+        return os.pread(self.file.fileno(), size, address)
+
+    def flip(self, address, bit):
+        """Of the float there. What it was and what it is."""
+        bits, = struct.unpack("<I", self.read(address, 4))
+        os.pwrite(self.file.fileno(), struct.pack("<I", bits ^ 1 << bit), address)
+        return tuple(struct.unpack("<f", struct.pack("<I", b))[0] for b in (bits, bits ^ 1 << bit))
+
+    def enlarge(self, address):
+        """The float there, where it is not large already."""
+        was, = struct.unpack("<f", self.read(address, 4))
+        if abs(was) < 2:
+            print("in what it trains: %r became %r" % self.flip(address, EXPONENT_BIT))
+
+
+def alike(have, wanted):
+    norms = sum(x * x for x in have) * sum(x * x for x in wanted)
+    return len(have) == len(wanted) and 0 < norms < math.inf and sum(x * y for x, y in zip(have, wanted)) > 0.95 * norms ** 0.5
+
+
+def published(scene):
+    """The parameters of the newest snapshot."""
+    snapshot = max(scene.path("state").glob("jobs/job/snapshots/*/*/v*.snap"))
+    whole = snapshot.read_bytes()[HEADER:]
+    return memoryview(whole)[:len(whole) // 3 // 4 * 4].cast("f").tolist()
+
+
+def told_of(parameters):
+    at = max(UP_PROJ, key=lambda i: abs(parameters[i]))
+    return parameters[at:at + TOLD]
+
+
+def two_or_more(places):
+    found = list(places)
+    return found if len(found) >= 2 else None
+
+
+def tell_apart(memory, places, alive):
+    """Of copies of the same parameters: the one that changes with each step is trained, the next is the outer copy."""
+    changes, before = {place: 0 for place in places}, {}
+    def look():
+        for _ in range(5000):
+            for place in places:
+                now = memory.read(place, 4 * TOLD)
+                changes[place] += before.get(place, now) != now
+                before[place] = now
+        order = sorted(changes.values(), reverse=True)
+        return order[1] >= 3 and order[0] >= 3 * order[1]
+    wait_for("a copy that is trained, and one that is updated", look, 60, alive)
+    print("changes:", {hex(place): n for place, n in changes.items()})
+    return sorted(places, key=lambda place: -changes[place])[:2]
+
+
+def worker_of(scene, name):
+    return next(w for w in scene.atoll("-o", "json", "worker", "list", "--all").json()["workers"] if w["name"] == f"workers/{name}")
+
+
+def in_rounds(scene, workers, alive):
+    """More rounds, with so many workers."""
+    rounds = number(scene.job("job"), "round")
+    scene.wait_job("job", lambda job: number(job, "round") >= rounds + 10 and number(job, "workers_participating") == workers,
+                   f"ten rounds more with {workers} workers", alive=alive)
+    largest = max(abs(value) for value in published(scene))
+    check(largest < SANE, f"a parameter of {largest} is published")
+
+
+def test(scene):
+    manifest = scene.corpus()
+    coordinator = scene.coordinator("--data-root", scene.path("data"))
+    workers = [scene.worker(name, coordinator, "--data-root", scene.path("data")) for name in ("hurt", "a", "b")]
+    alive = [coordinator, *workers]
+    hurt = workers[0]
+    scene.submit("job", manifest, steps=1_000_000, inner_steps=100, workers={"min": 2, "max": 3, "planned": 3}, sync={"fragments": "whole"},
+                 inner_optimizer={"learning_rate": 1e-6, "schedule": {"kind": "constant"}}, checkpoint={"every_rounds": 5, "keep_contributions": True})
+    scene.wait_job("job", lambda job: number(job, "workers_participating") == 3 and number(job, "round") >= 6, "all in a round", alive=alive)
+    memory = Memory(hurt.pid)
+    places = wait_for("its copies of the parameters", lambda: two_or_more(memory.find(told_of(published(scene)))), 60, alive)
+    trained, outer = tell_apart(memory, places, alive)
+
+    print("in the outer copy: %r became %r" % memory.flip(outer, SMALL_BIT))
+    wait_for("the deviation", lambda: "replica deviates" in hurt.log(), 30, alive)
+    in_rounds(scene, 3, alive)
+
+    def stopped():
+        if hurt.popen.poll() is not None:
+            equal(hurt.popen.returncode, NON_FINITE, "the exit status")
+            return hurt.log().splitlines()[-1]
+        if (seen := worker_of(scene, "hurt"))["state"] == "quarantined":
+            return seen["waiting_for"]
+        memory.enlarge(trained)  # once more, where an update has just taken its place
+        return None
+
+    why = wait_for("its end or quarantine", stopped, 60, [coordinator, *workers[1:]])
+    print("told:", why)
+    in_rounds(scene, 2, [coordinator, *workers[1:]])
+    if hurt.popen.poll() is None:
+        check("times the median of the fragment; look at its machine, then 'atoll worker readmit hurt'" in why, f"it waits for {why!r}")
+        scene.atoll("worker", "readmit", "hurt")
+    else:
+        check("finite" in why, f"it ended with {why!r}")
+        scene.worker("hurt", coordinator, "--data-root", scene.path("data"))
+    in_rounds(scene, 3, [coordinator, *workers[1:]])
+    scene.atoll("job", "cancel", "job")
+    equal(coordinator.terminate(), 0, "the end of the coordinator")
+    scene.verify()
+    scene.replay()
+
+
+main(test)
