@@ -327,32 +327,6 @@ TEST(WorkerSync, AnUpdateThatIsNotKeptAnyMoreBringsTheWholeFragment) {
   EXPECT_EQ(w.core().fragments()[0].applied.value, 2u);
 }
 
-// The coordinator has a fault, or its disk: a fragment is not fetched over and over as fast as the link allows.
-TEST(WorkerSync, AFragmentThatWasFetchedWholeInVainIsFetchedAgainAfterAPause) {
-  World w;
-  w.Start();
-  w.fetch_updates = false;
-  w.snapshot = Version{0};  // what comes is not newer
-  w.Assign({Version{1}}, 4);
-  const UpdateFetchFailed failed{{FragmentIndex{0}, Version{1}}, "not kept"};
-  w.Give(failed);
-  EXPECT_TRUE(w.Did("install 0 v0"));
-  w.lines.clear();
-  w.Give(failed);
-  EXPECT_FALSE(w.Did("install 0 v0"));
-  w.fetch_updates = true;
-  w.Wait(kFetchRepeat);
-  w.Boundary();
-  EXPECT_TRUE(w.Did("install 0 v0"));
-  w.Boundary();
-  EXPECT_EQ(w.core().fragments()[0].applied.value, 1u);
-  w.fetch_updates = false;
-  w.Publish(0, 2, {"w2"}, 8);
-  w.lines.clear();
-  w.Give(UpdateFetchFailed{{FragmentIndex{0}, Version{2}}, "not kept"});  // an update came through meanwhile
-  EXPECT_TRUE(w.Did("install 0 v0"));
-}
-
 TEST(WorkerSync, FragmentsAreSentAtTheirOwnOffsets) {
   World w(SmallSpec(), 2);
   w.Start();
