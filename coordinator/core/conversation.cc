@@ -20,6 +20,15 @@ bool SpeaksOfNonFinite(const std::string& reason) {
   return reason.find("not finite") != std::string::npos || reason.find("non-finite") != std::string::npos;
 }
 
+// Nobody knows since when: a checkpoint of before is what can be trusted.
+std::string DoubtOf(const JobId& job, const FragmentVersion& at) {
+  return absl::StrCat(
+      "most of its workers come to other bits for fragment ", at.fragment.value, " version ", at.version.value,
+      " than the coordinator has published, so that the memory of its machine may be faulty: look at it, "
+      "and go back to a checkpoint of before that with 'atoll job rollback ",
+      job.value, " --to CHECKPOINT'");
+}
+
 }  // namespace
 
 void Machine::On(const WorkerSaid& e) {
@@ -142,16 +151,21 @@ void Machine::Hear(Member& member, const Ready& message) {
 }
 
 void Machine::Hear(Member& member, const Applied& message) {
-  if (message.hash_matches || message.job != member.record.job) return;
+  if (message.job != member.record.job) return;
   const WorkerId& id = member.record.worker;
-  if (Run* run = RunOf(member)) {
+  Run* const run = RunOf(member);
+  const FragmentVersion& at = message.applied;
+  const bool published =
+      run != nullptr && at.fragment.value < run->rounds.size() && at.version <= run->rounds[at.fragment.value].version;
+  const size_t deviants = published ? run->replicas.Hear(at, id, message.hash_matches) : 0;
+  if (message.hash_matches) return;
+  if (run != nullptr)
     DropUploads(*run, &id, absl::AbortedError("withdrawn: the replica deviates from the published version"));
-  }
   Note(message.job, "deviant",
-       absl::StrCat("worker ", id.value, " holds other bits than published for fragment ",
-                    message.applied.fragment.value, " version ", message.applied.version.value,
-                    "; it fetches the whole fragment"),
+       absl::StrCat("worker ", id.value, " holds other bits than published for fragment ", at.fragment.value,
+                    " version ", at.version.value, "; it fetches the whole fragment"),
        {{"worker", id.value}});
+  if (deviants >= 2 && 2 * deviants > Training(*run)) On(TaskFailed{run->id(), DoubtOf(run->id(), message.applied)});
 }
 
 void Machine::Hear(Member& member, const LeaseReturn& message) {

@@ -19,6 +19,7 @@
 #include "coordinator/core/admission.h"
 #include "coordinator/core/events.h"
 #include "coordinator/core/leases.h"
+#include "coordinator/core/replica_reports.h"
 #include "coordinator/core/rounds.h"
 #include "coordinator/core/screens.h"
 #include "coordinator/core/shards.h"
@@ -77,6 +78,7 @@ struct Run {
   std::vector<Duration> spreads;                           // of the last rounds, at most kSpreads
   std::map<WorkerId, GivenUp> failures;                    // workers that could not go on
   StrikeBook strikes;                                      // forgotten at a restart
+  ReplicaReports replicas;                                 // likewise
   std::vector<std::pair<WorkerId, SampleRange>> suspects;  // held by workers that met non-finite losses
   std::vector<EvaluationRecord> evaluations;               // that no rollback has undone, by number
   std::map<uint64_t, CheckpointRecord> checkpoints;        // by step

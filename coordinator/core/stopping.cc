@@ -18,6 +18,7 @@ void Machine::Load(Run& run) {
     out_.tasks.push_back(DropCheckpoint{run.id(), step});
   }
   run.loading = true;
+  run.replicas = {};
   out_.tasks.push_back(LoadTaskOf(run));
 }
 

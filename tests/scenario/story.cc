@@ -355,8 +355,8 @@ Lines Story::Say(const Words& w) {
     message = Leaving{w.Rest(2)};
   } else if (verb == "fail" || verb == "fail-for-all") {
     message = JobFailure{job, w.Rest(2), verb == "fail-for-all"};
-  } else if (verb == "deviant") {
-    message = Applied{job, Target(w.At(2)), false};
+  } else if (verb == "deviant" || verb == "applied") {
+    message = Applied{job, Target(w.At(2)), verb == "applied"};
   } else {
     return {"?"};
   }

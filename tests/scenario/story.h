@@ -8,13 +8,13 @@
 //   | screened JOB FRAGMENT WORKER WHY... [far=1] | checkpointed JOB STEP | broken JOB WHY... | delayed JOB WHY... |
 //   checkpoint-delayed JOB STEP WHY... | checked JOB STEP [WHY...] connect WORKER [nonce= incarnation= job=
 //   leases=ID:CURSOR,... held=FRAGMENT/VERSION:DIGEST boot= evaluate_only=1 protocol= arithmetic=] disconnect WORKER |
-//   ready WORKER step= | heartbeat WORKER step= step_ms= up= down= waiting=1 evaluating=1 | lease WORKER request=
-//   samples= | drop WORKER FRAGMENT/VERSION step= | offer|contribute WORKER FRAGMENT/VERSION step= [digest=
-//   cursors=ID:CURSOR,... incarnation= codec= boot=] | finish U | durable U | broken-upload U evaluated WORKER NUMBER
-//   [scored=1] | evaluation-failed WORKER NUMBER WHY... | return WORKER ID:CURSOR,... | leave WORKER WHY... | fail
-//   WORKER WHY... | fail-for-all WORKER WHY... cancel|cancel-drain|pause|resume JOB | update JOB key=... | rollback JOB
-//   STEP | drain|cordon|evict|readmit WORKER | disk low|free advance 1500ms [alive=a,b] | stalled 91s | restart [boot=]
-//   | view JOB | workers
+//   ready WORKER step= | applied|deviant WORKER FRAGMENT/VERSION | heartbeat WORKER step= step_ms= up= down= waiting=1
+//   evaluating=1 | lease WORKER request= samples= | drop WORKER FRAGMENT/VERSION step= | offer|contribute WORKER
+//   FRAGMENT/VERSION step= [digest= cursors=ID:CURSOR,... incarnation= codec= boot=] | finish U | durable U |
+//   broken-upload U evaluated WORKER NUMBER [scored=1] | evaluation-failed WORKER NUMBER WHY... | return WORKER
+//   ID:CURSOR,... | leave WORKER WHY... | fail WORKER WHY... | fail-for-all WORKER WHY...
+//   cancel|cancel-drain|pause|resume JOB | update JOB key=... | rollback JOB STEP | drain|cordon|evict|readmit WORKER |
+//   disk low|free advance 1500ms [alive=a,b] | stalled 91s | restart [boot=] | view JOB | workers
 #ifndef ATOLL_TESTS_SCENARIO_STORY_H_
 #define ATOLL_TESTS_SCENARIO_STORY_H_
 

@@ -98,12 +98,13 @@ void Core::State::OnUpdateFetchFailed(const UpdateFetchFailed& failed_fetch) {
 // residual): the caller says why.
 void Core::State::Heal(uint32_t p) {
   Withdraw(p);
-  const bool in_vain = fragments[p].fetched_whole;
+  const Version needed{fragments[p].outer.value + 1};
+  const bool in_vain = fragments[p].fetched_for && needed <= *fragments[p].fetched_for;
   Fragment fresh_one;
   fresh_one.outer = fragments[p].outer;
   fresh_one.newest = fragments[p].newest;
   fresh_one.fetching = !in_vain;
-  fresh_one.fetched_whole = true;
+  fresh_one.fetched_for = in_vain ? fragments[p].fetched_for : needed;
   if (in_vain) fresh_one.refetch_at = now + kFetchRepeat;
   fragments[p] = std::move(fresh_one);
   effects.push_back(DropFetches{FragmentIndex{p}});
@@ -165,7 +166,6 @@ void Core::State::OnUpdateApplied(const UpdateApplied& applied) {
     Heal(p);
     return;
   }
-  f.fetched_whole = false;
   f.outer = applied.reached.version;
   f.outer_clock = f.pending.front().clock_step;
   f.pending.pop_front();

@@ -1,0 +1,41 @@
+"""F26: a bit that flips unseen in the coordinator's own parameters, set from outside through /proc/PID/mem. All workers come to other bits than it has
+published: the job stops with that sentence, and goes on from a checkpoint of before with parameters as they were."""
+from atoll_harness import check, main, wait_for
+from silent_bit import EXPONENT_BIT, TOLD, Memory, begin, in_rounds, published, told_of
+
+
+def public_copy(memory, places, alive):
+    """Of copies of the published parameters: the one that changes with each round. Others are of snapshots."""
+    changes, before = {place: 0 for place in places}, {}
+    def look():
+        for place in places:
+            now = memory.read(place, 4 * TOLD)
+            changes[place] += before.get(place, now) != now
+            before[place] = now
+        return max(changes.values()) >= 5
+    wait_for("a copy that changes", look, 60, alive)
+    print("changes:", {hex(place): n for place, n in changes.items()})
+    return max(places, key=lambda place: changes[place])
+
+
+def test(scene):
+    coordinator, workers = begin(scene)
+    alive = [coordinator, *workers]
+    memory = Memory(coordinator.pid)
+    places = wait_for("its copies of the parameters", lambda: list(memory.find(told_of(published(scene)))), 60, alive)
+    place = public_copy(memory, places, alive)
+    before = scene.atoll("-o", "json", "checkpoint", "list", "job").json()["checkpoints"][-1]
+
+    print("in the public copy: %r became %r" % memory.flip(place, EXPONENT_BIT))
+    job = scene.wait_job("job", lambda job: job["state"] == "JOB_STATE_PAUSED", "the stop", alive=alive)
+    print("told:", job["reason"])
+    check("most of its workers come to other bits" in job["reason"] and "atoll job rollback job --to CHECKPOINT" in job["reason"],
+          f"the reason is {job['reason']!r}")
+
+    scene.atoll("job", "rollback", "job", "--to", before["name"])
+    scene.atoll("job", "resume", "job")
+    in_rounds(scene, 3, alive)
+    scene.atoll("job", "cancel", "job")
+
+
+main(test)
