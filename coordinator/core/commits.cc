@@ -36,18 +36,20 @@ RoundRule Machine::RuleOf(const Run& run, FragmentIndex fragment) const {
   RoundRule rule;
   rule.minimum = LeastWorkers(run);
   rule.quorum = std::min(run.spec->sync.quorum, MostWorkers(run));
-  rule.grace = GraceOf(run);
   rule.flushing = run.Flushing(fragment);
   const Round& round = run.rounds[fragment.value];
   for (const WorkerId& id : run.used_up) {
     rule.finished += !round.accepted.contains(id) && !round.dropped.contains(id) ? 1 : 0;
   }
-  if (run.record.state != JobState::kClosing) return rule;
-  for (const auto& [id, member] : fleet_.Of(run.id())) {
-    const bool counts = member.Trains(run.id()) && !member.lost && member.stage == Stage::kTraining;
-    const bool done = member.finished || run.HasClosed(fragment, id, member.step);
-    rule.finished += counts && done && !round.accepted.contains(id) ? 1 : 0;
+  if (run.record.state == JobState::kClosing) {
+    for (const auto& [id, member] : fleet_.Of(run.id())) {
+      const bool counts = member.Trains(run.id()) && !member.lost && member.stage == Stage::kTraining;
+      const bool done = member.finished || run.HasClosed(fragment, id, member.step);
+      rule.finished += counts && done && !round.accepted.contains(id) ? 1 : 0;
+    }
   }
+  // A walk over all members, which an event that brings no quorum is spared.
+  if (ArrivedOf(round) >= QuorumOf(round, rule)) rule.grace = GraceOf(run);
   return rule;
 }
 

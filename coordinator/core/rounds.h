@@ -43,7 +43,7 @@ struct Round {
 struct RoundRule {
   uint32_t minimum = 1;  // workers.min
   uint32_t quorum = 0;   // 0: majority of those expected and those who have contributed
-  Duration grace{};
+  Duration grace{};      // means something once a quorum is there
   // Workers that ended the job, or have nothing left to train, and nothing for this fragment: they count for the
   // minimum.
   uint32_t finished = 0;

@@ -70,7 +70,7 @@ Story::Story() : options_{Seconds(2), Seconds(20)}, now_(Instant{} + Seconds(100
 }
 
 Lines Story::Step(const Event& event) {
-  const Lines lines = Take(core_->Step(event, now_));
+  Lines lines = Take(core_->Step(event, now_));
   if (core_->NextWake() > now_) {
     ATOLL_CHECK(core_->Step(Tick{}, now_).count() == 0, "the core is not at rest after a step");
   }
