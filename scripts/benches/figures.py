@@ -39,6 +39,11 @@ def verdict(met):
     return "met" if met else "**missed**"
 
 
+def by_clock(answer, met):
+    """Of a goal for seconds that nothing else stands in for: beside other work the yardsticks suffer more or less than what they are held against."""
+    return verdict(met) if quiet(answer) else "not judged: not quiet"
+
+
 def rounded(value):
     """Five digits are kept: more is noise, and the files stay small."""
     if isinstance(value, float):

@@ -104,10 +104,10 @@ def table(answer):
             goal = verdict = ""
             ratio = over(sample, ours)
             if kind in GOALS:
-                goal, verdict = f"at least {GOALS[kind]}", figures.verdict(ratio >= GOALS[kind])
+                goal, verdict = f"at least {GOALS[kind]}", figures.by_clock(answer, ratio >= GOALS[kind])
             if name == OURS["mxfp4"] and TOLD["gloo"] in samples:
                 faster = over(samples[TOLD["gloo"]], small)
-                goal, verdict = f"faster than Gloo ({faster:.2f} ×)", figures.verdict(faster > 1)
+                goal, verdict = f"faster than Gloo ({faster:.2f} ×)", figures.by_clock(answer, faster > 1)
             lines.append(f"| {group['name']} | {name} | {statistics.median(sample['seconds']):.3f} | {statistics.median(sample['cpu_seconds']):.2f} | "
                          f"{ratio:.2f} | {goal} | {verdict} |")
         for kind, why in group["failed"].items():

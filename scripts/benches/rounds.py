@@ -1,4 +1,5 @@
 """Whole rounds of a real coordinator and four real workers on this machine, beside raw sockets and a raw file in the same run."""
+import os
 import statistics
 import subprocess
 
@@ -68,6 +69,7 @@ def take_floors(model, samples):
         taken = {name: [] for name in kinds}
         for _ in range(FLOORS_EACH):
             for name, (_, take) in kinds.items():
+                os.sync()  # what others have left to be written is not part of it
                 taken[name].append(take())
     for name, (legs, _) in kinds.items():
         seconds, cpu = zip(*taken[name])
@@ -122,7 +124,7 @@ def table(answer):
             if told.get(name):
                 value, most, what = told[name]
                 met.append(value >= most if what.startswith("fp32") else value <= most)
-                ratio, goal, verdict = f"{value:.2f}", f"{most} {what}", figures.verdict(met[-1])
+                ratio, goal, verdict = f"{value:.2f}", f"{most} {what}", figures.by_clock(answer, met[-1])
             seconds = statistics.median(sample["seconds"])
             lines.append(f"| {group['name']} | {name} | {seconds:.3f} | {statistics.mean(flat(sample)):.3f} | {figures.spread(flat(sample), 3)} | {statistics.median(sample['cpu_seconds']):.2f} | "
                          f"{sample['bytes'] / seconds / 1e9:.2f} | {ratio} | {goal} | {verdict} |")
@@ -135,7 +137,8 @@ def flat(sample):
 
 def remarks(answer, met):
     cores = answer["machine"]["cores"]
-    return [f"{sum(met)} of {len(met)} rows with a goal meet it. A round cannot last less than its CPU seconds ÷ {cores} on these {cores} cores.", "",
+    judged = f"{sum(met)} of {len(met)} rows with a goal meet it." if figures.quiet(answer) else "No row is judged, since the machine was not quiet."
+    return [f"{judged} A round cannot last less than its CPU seconds ÷ {cores} on these {cores} cores.", "",
             *memory_table(answer)]
 
 

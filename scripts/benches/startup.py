@@ -131,7 +131,7 @@ def table(answer):
             joins = s["name"].startswith("join")
             rate = statistics.median(s["bytes"] / t for t in s["fragments"]) if joins else 0
             share = rate * 8 / LINK_BITS if s["name"].endswith("1 Gbit/s") else None
-            told = f"{share:.0%} | {LINK_GOAL:.0%} | {figures.verdict(share >= LINK_GOAL)}" if share is not None else " | | "
+            told = f"{share:.0%} | {LINK_GOAL:.0%} | {figures.by_clock(answer, share >= LINK_GOAL)}" if share is not None else " | | "
             lines.append(f"| {s['name']} | {statistics.median(s['seconds']):.2f} | {figures.spread(s['seconds'], 2)} | {statistics.median(s['cpu_seconds']):.2f} | {phases_text(s)} | "
                          f"{f'{rate / 1e6:.0f} MB/s' if joins else ''} | {told} |")
     return lines

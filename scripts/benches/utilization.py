@@ -167,7 +167,7 @@ def table(answer):
             planned_wait = INNER_STEPS * STEP_SECONDS * (1 / s["planned"] - 1)
             middle = {part: statistics.median(s[part]) for part in ("shown", "with_rounds", "waited", "worked", "cpu_seconds")}
             lines.append(f"| {group['name']} | {s['name']} | {s['planned']:.1%} | {middle['with_rounds']:.1%} | {measured:.1%} | {middle['shown']:.1%} | {planned_wait:.2f} s | {middle['waited']:.2f} s | "
-                         f"{middle['worked'] * 1e3:.0f} ms | {middle['cpu_seconds']:.2f} | {f'{GOAL:.0%}' if has_goal else ''} | {figures.verdict(judged[-1]) if has_goal else ''} |")
+                         f"{middle['worked'] * 1e3:.0f} ms | {middle['cpu_seconds']:.2f} | {f'{GOAL:.0%}' if has_goal else ''} | {figures.by_clock(answer, judged[-1]) if has_goal else ''} |")
     reached = "; ".join(f"{g['name'].removeprefix('link of ')}: " + ", ".join(
         f"{s['name']} {statistics.median(s['bytes'] * 8 / t for t in s['seconds']) / 1e6:.0f}" for s in g["samples"]) for g in answer["links"])
     return [*lines, "", f"{sum(judged)} of {len(judged)} rows with a goal meet it. Plain TCP through the emulator, Mbit/s in this run: {reached}."]

@@ -343,15 +343,16 @@ nlohmann::json Simulated(uint64_t count, uint64_t jobs, uint64_t rounds) {
     const double from = OwnCpuSeconds();
     for (uint64_t i = 0; i < count; ++i) {
       now = now + Duration{interval.ns / static_cast<int64_t>(count)};
-      if (now >= core.NextWake()) (void)core.Step(Tick{}, now);
       Heartbeat heartbeat;
       heartbeat.sequence = round + 1;
       heartbeat.job = jobs_of[i];
       heartbeat.step = (round + 1) * kStepsAHeartbeat;
       heartbeat.step_ns = interval.ns / kStepsAHeartbeat;
       heartbeat.activity = WorkerActivity::kTraining;
+      // As the engine does: it asks after every event when to come again.
       const Instant step = clock.Now();
       (void)core.Step(WorkerSaid{i + 1, std::move(heartbeat)}, now);
+      if (now >= core.NextWake()) (void)core.Step(Tick{}, now);
       steps.push_back(ToSeconds(clock.Now() - step) * 1e3);
     }
     if (round == 0) continue;
