@@ -26,9 +26,11 @@ NormVerdict Judge(const ScreensSpec& rule, bool knows_enough, double reference, 
   return verdict;
 }
 
-std::vector<double> Without(std::vector<double> values, size_t index) {
-  values.erase(values.begin() + static_cast<ptrdiff_t>(index));
-  return values;
+// Of `ascending` without one of those that equal `value`, which is in it; 0 where nothing else is.
+double LowerMedianWithout(std::span<const double> ascending, double value) {
+  if (ascending.size() < 2) return 0;
+  const size_t middle = (ascending.size() - 2) / 2;
+  return value > ascending[middle] ? ascending[middle] : ascending[middle + 1];
 }
 
 }  // namespace
@@ -86,16 +88,18 @@ std::vector<NormVerdict> JudgeNorms(const ScreensSpec& rule, const NormHistory& 
   std::vector<double> shown;
   shown.reserve(round.size());
   for (const NormSample& sample : round) shown.push_back(sample.shown);
+  std::sort(shown.begin(), shown.end());
   const bool history_knows = history.rounds() >= kNormRoundsNeeded && history.workers() >= kNormsNeeded;
   const bool alone = past_finished && history_knows && round.size() < kNormsNeeded;
-  const double reference = alone ? history.Median(rate) : std::max(history.Median(rate), LowerMedian(shown));
+  const double running = history.Median(rate);
+  const double reference = alone ? running : std::max(running, LowerMedian(shown));
   const bool knows_enough = alone || (history_knows && round.size() >= kNormsNeeded);
   std::vector<NormVerdict> verdicts;
   verdicts.reserve(round.size());
-  for (size_t i = 0; i < round.size(); ++i) {
-    const double others = std::max(history.Median(rate), LowerMedian(Without(shown, i)));
-    const bool beyond_doubt = others > 0 && round[i].judged > kBeyondDoubt * others;
-    verdicts.push_back(Judge(rule, knows_enough || beyond_doubt, beyond_doubt ? others : reference, round[i].judged));
+  for (const NormSample& sample : round) {
+    const double others = std::max(running, LowerMedianWithout(shown, sample.shown));
+    const bool beyond_doubt = others > 0 && sample.judged > kBeyondDoubt * others;
+    verdicts.push_back(Judge(rule, knows_enough || beyond_doubt, beyond_doubt ? others : reference, sample.judged));
   }
   return verdicts;
 }
