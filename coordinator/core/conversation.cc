@@ -165,7 +165,7 @@ void Machine::Hear(Member& member, const Applied& message) {
        absl::StrCat("worker ", id.value, " holds other bits than published for fragment ", at.fragment.value,
                     " version ", at.version.value, "; it fetches the whole fragment"),
        {{"worker", id.value}});
-  if (deviants >= 2 && 2 * deviants > Training(*run)) On(TaskFailed{run->id(), DoubtOf(run->id(), message.applied)});
+  if (deviants >= 2 && 2 * deviants > Training(*run)) On(TaskFailed{run->id(), DoubtOf(run->id(), at)});
 }
 
 void Machine::Hear(Member& member, const LeaseReturn& message) {

@@ -68,7 +68,7 @@ struct Fragment {
   bool lacks_update = false;  // leaping, or fetched whole after an evaluation, as one is not kept any more
   Version no_leap_before;     // a snapshot that would be worth its bytes was not there
   Instant refetch_at = kNever;
-  std::optional<Version> fetched_for;  // the newest version for whose sake it was fetched whole
+  Version fetched_for;  // the newest for whose sake it was fetched whole; 0: none
   bool due = false, send_now = false;
   bool skipped = false;          // the last send step, for the others had sent at it for the version of the outer copy
   uint64_t sent_step = 0;        // of the newest contribution that was formed

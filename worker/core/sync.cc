@@ -99,16 +99,19 @@ void Core::State::OnUpdateFetchFailed(const UpdateFetchFailed& failed_fetch) {
 void Core::State::Heal(uint32_t p) {
   Withdraw(p);
   const Version needed{fragments[p].outer.value + 1};
-  const bool in_vain = fragments[p].fetched_for && needed <= *fragments[p].fetched_for;
+  const bool in_vain = needed <= fragments[p].fetched_for;
   Fragment fresh_one;
   fresh_one.outer = fragments[p].outer;
   fresh_one.newest = fragments[p].newest;
-  fresh_one.fetching = !in_vain;
-  fresh_one.fetched_for = in_vain ? fragments[p].fetched_for : needed;
-  if (in_vain) fresh_one.refetch_at = now + kFetchRepeat;
+  fresh_one.fetched_for = std::max(needed, fragments[p].fetched_for);
   fragments[p] = std::move(fresh_one);
   effects.push_back(DropFetches{FragmentIndex{p}});
-  if (!in_vain) effects.push_back(FetchFragment{job, FragmentIndex{p}});
+  if (in_vain) {
+    fragments[p].refetch_at = now + kFetchRepeat;
+    return;
+  }
+  fragments[p].fetching = true;
+  effects.push_back(FetchFragment{job, FragmentIndex{p}});
 }
 
 // ---- updates are applied ------------------------------------------------------------------------------------------
