@@ -336,10 +336,11 @@ class Swarm {
     world_.StartWorker(name, {Milliseconds(500) + Below(rng_, Milliseconds(1500)), link, hostile});
     if (hostile > 0) hostile_.insert(name);
   }
-  std::string AnyWorker() {
+  std::string AnyWorker(Rng& rng) {
     const std::vector<std::string> names = world_.workers();
-    return names[rng_.Below(names.size())];
+    return names[rng.Below(names.size())];
   }
+  std::string AnyWorker() { return AnyWorker(rng_); }
   void JoinWorker() {
     StartWorker(0);
     Happened();
@@ -398,8 +399,7 @@ class Swarm {
   }
   // In the middle of a transfer, or before one: none of its bytes moves for a while, and the control stream goes on.
   bool Stall(Rng& rng) {
-    const std::vector<std::string> names = world_.workers();
-    const std::string& name = names[rng.Below(names.size())];
+    const std::string name = AnyWorker(rng);
     if (closed_until_.contains(name)) return false;
     world_.StallTransfers(name);
     closed_until_[name] = world_.clock().Now() + Seconds(1) + Below(rng, Seconds(120));

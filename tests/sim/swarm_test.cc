@@ -69,10 +69,12 @@ TEST(Swarm, JobsEndWithTheirData) {
 }
 
 // As it was when it was found: without what came later.
-void ExpectFound(uint64_t seed, double hours, std::optional<double> drop_syncs = {}) {
+void ExpectFound(uint64_t seed, double hours, std::optional<double> drop_syncs = {},
+                 const std::vector<std::string>& rows = {}) {
   SwarmOptions options = OptionsOf(seed, hours);
   options.strangers = false;
   options.drop_syncs = drop_syncs;
+  options.rows = rows;
   ExpectLawful(seed, options);
 }
 
@@ -125,10 +127,7 @@ TEST(SwarmRegressions, WhatIsOlderThanAReturnedLeaseIsVoid) { ExpectLawful(60340
 // Two committed rounds were recomputed by a start, and the update of the older one was served by nobody before it was
 // written, which a commit would have done. Workers fetched their fragment whole, again and again, for its sake.
 TEST(SwarmRegressions, UpdatesThatAStartRecomputedAreServedBeforeTheyAreWritten) {
-  SwarmOptions options = OptionsOf(1005, 1);
-  options.strangers = false;
-  options.rows = {"F1", "F16"};
-  ExpectLawful(1005, options);
+  ExpectFound(1005, 1, {}, {"F1", "F16"});
 }
 
 // A worker came back while its contribution of before was accepted in an open round. Found with strangers.
