@@ -44,6 +44,12 @@ def by_clock(answer, met):
     return verdict(met) if quiet(answer) else "not judged: not quiet"
 
 
+def tally(answer, judged):
+    if not quiet(answer):
+        return "No row is judged, since the machine was not quiet."
+    return f"{sum(judged)} of {len(judged)} rows with a goal meet it."
+
+
 def rounded(value):
     """Five digits are kept: more is noise, and the files stay small."""
     if isinstance(value, float):

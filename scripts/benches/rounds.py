@@ -137,8 +137,7 @@ def flat(sample):
 
 def remarks(answer, met):
     cores = answer["machine"]["cores"]
-    judged = f"{sum(met)} of {len(met)} rows with a goal meet it." if figures.quiet(answer) else "No row is judged, since the machine was not quiet."
-    return [f"{judged} A round cannot last less than its CPU seconds ÷ {cores} on these {cores} cores.", "",
+    return [f"{figures.tally(answer, met)} A round cannot last less than its CPU seconds ÷ {cores} on these {cores} cores.", "",
             *memory_table(answer)]
 
 

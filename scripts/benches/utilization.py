@@ -170,4 +170,4 @@ def table(answer):
                          f"{middle['worked'] * 1e3:.0f} ms | {middle['cpu_seconds']:.2f} | {f'{GOAL:.0%}' if has_goal else ''} | {figures.by_clock(answer, judged[-1]) if has_goal else ''} |")
     reached = "; ".join(f"{g['name'].removeprefix('link of ')}: " + ", ".join(
         f"{s['name']} {statistics.median(s['bytes'] * 8 / t for t in s['seconds']) / 1e6:.0f}" for s in g["samples"]) for g in answer["links"])
-    return [*lines, "", f"{sum(judged)} of {len(judged)} rows with a goal meet it. Plain TCP through the emulator, Mbit/s in this run: {reached}."]
+    return [*lines, "", f"{figures.tally(answer, judged)} Plain TCP through the emulator, Mbit/s in this run: {reached}."]
