@@ -260,6 +260,11 @@ class Scene:
         """The job as the coordinator sees it. Absent fields are zero: they are left out of JSON."""
         return self.atoll("-o", "json", "job", "get", name).json()
 
+    def listed_worker(self, name):
+        """The worker as the coordinator sees it, one that has left too."""
+        workers = self.atoll("-o", "json", "worker", "list", "--all").json()["workers"]
+        return next(w for w in workers if w["name"] == f"workers/{name}")
+
     def logged_events(self, name, state="state"):
         """Every line of the job's event log; `describe` shows the newest only. Half a line is skipped, as any reader must:
         one is being written, or was when a coordinator was killed."""

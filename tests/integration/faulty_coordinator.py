@@ -1,22 +1,12 @@
 """F26: a bit that flips unseen in the coordinator's own parameters, set from outside through /proc/PID/mem. All workers come to other bits than it has
 published: the job stops with that sentence, and goes on from a checkpoint of before with parameters as they were."""
 from atoll_harness import check, main, wait_for
-from silent_bit import EXPONENT_BIT, TOLD, Memory, begin, in_rounds, published, told_of
+from silent_bit import EXPONENT_BIT, TOLD, Memory, begin, by_changes, in_rounds, published, told_of
 
 
-def public_copy(memory, places, alive):
-    """Of copies of the published parameters: the one that changes with each round. Others are of snapshots."""
-    changes, before = {place: 0 for place in places}, {}
-    def look():
-        for place in places:
-            now = memory.read(place, 4 * TOLD)
-            changes[place] += before.get(place, now) != now
-            before[place] = now
-        first, *others = sorted(changes.values(), reverse=True)
-        return first >= 10 and all(first >= 1.4 * other for other in others)
-    wait_for("a copy that changes", look, 60, alive)
-    print("changes:", {hex(place): n for place, n in changes.items()})
-    return max(places, key=lambda place: changes[place])
+def stands_out(order):
+    first, *others = order
+    return first >= 10 and all(first >= 1.4 * other for other in others)
 
 
 def test(scene):
@@ -24,7 +14,7 @@ def test(scene):
     alive = [coordinator, *workers]
     memory = Memory(coordinator.pid)
     places = wait_for("its copies of the parameters", lambda: list(memory.find(told_of(published(scene)))), 60, alive)
-    place = public_copy(memory, places, alive)
+    place, *_ = by_changes(memory, places, 1, stands_out, alive)  # with each round; others are of snapshots
     before = scene.atoll("-o", "json", "checkpoint", "list", "job").json()["checkpoints"][-1]
 
     print("in the public copy: %r became %r" % memory.flip(place, EXPONENT_BIT))

@@ -27,9 +27,8 @@ def trains(scene, name, workers, alive):
     scene.wait_job("job", lambda job: number(job, "workers_participating") == workers, f"{name} in a round", alive=alive)
 
 
-def state_of(scene, name):
-    workers = scene.atoll("-o", "json", "worker", "list", "--all").json()["workers"]
-    return next(w for w in workers if w["name"] == f"workers/{name}")
+def all_end(followers, seconds=60):
+    wait_for("the end of the other ranks", lambda: not any(runs(pid) for pid in followers), seconds)
 
 
 def launched(scene, coordinator, rank, port):
@@ -57,14 +56,14 @@ def test(scene):
     trains(scene, "a", 2, [plain, a])
 
     # A rank dies: the worker leaves in order, says why, and comes back when it is started again.
-    first = state_of(scene, "a")
+    first = scene.listed_worker("a")
     os.kill(follower_of(a), signal.SIGKILL)
     equal(a.end(), BROKEN, "the exit status of an island that lost a rank")
     check("rank 1 of the island" in a.log() and "was killed by signal 9" in a.log(), f"the cause is not told: {a.log()[-2000:]}")
-    equal(state_of(scene, "a")["state"], "left", "the state of a")
+    equal(scene.listed_worker("a")["state"], "left", "the state of a")
     a = island()
     trains(scene, "a again", 2, [plain, a])
-    check(number(state_of(scene, "a"), "incarnation") > number(first, "incarnation"), "a came back with its old incarnation")
+    check(number(scene.listed_worker("a"), "incarnation") > number(first, "incarnation"), "a came back with its old incarnation")
 
     # Rank 0 dies: no process stays behind.
     follower = follower_of(a)

@@ -4,8 +4,8 @@ import os
 import signal
 import struct
 
-from atoll_harness import check, equal, main, number, wait_for
-from island import BROKEN, STEPS, follower_of, runs, state_of, trains
+from atoll_harness import check, equal, main, number
+from island import BROKEN, STEPS, all_end, follower_of, runs, trains
 
 RANKS = 4
 STEPS_TAKEN = 40
@@ -65,16 +65,16 @@ def a_rank_dies(scene, coordinator, manifest):
     w = island()
     scene.submit("job", manifest, "--set", "sync.max_unsynced_periods=4", steps=STEPS, **JOB)
     trains(scene, "w", 1, [w])
-    first = state_of(scene, "w")
+    first = scene.listed_worker("w")
     followers = [follower_of(w, rank) for rank in range(1, RANKS)]
     os.kill(followers[1], signal.SIGKILL)
     equal(w.end(), BROKEN, "the exit status of an island that lost a rank")
     check("rank 2 of the island" in w.log() and "was killed by signal 9" in w.log(), f"the cause is not told: {w.log()[-2000:]}")
-    wait_for("the end of the other ranks", lambda: not any(runs(pid) for pid in followers), 60)
-    equal(state_of(scene, "w")["state"], "left", "the state of w")
+    all_end(followers)
+    equal(scene.listed_worker("w")["state"], "left", "the state of w")
     w = island()
     trains(scene, "w again", 1, [w])
-    check(number(state_of(scene, "w"), "incarnation") > number(first, "incarnation"), "w came back with its old incarnation")
+    check(number(scene.listed_worker("w"), "incarnation") > number(first, "incarnation"), "w came back with its old incarnation")
     rounds = number(scene.job("job"), "round")
     scene.wait_round("job", rounds + 2, alive=[w])
     equal(w.terminate(), 0, "the exit status of an island that leaves")

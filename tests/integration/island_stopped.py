@@ -3,15 +3,11 @@ the island comes back when it is started again."""
 import os
 import signal
 
-from atoll_harness import check, equal, main, number, wait_for
-from island import BROKEN, STEPS, follower_of, runs, state_of, trains
+from atoll_harness import check, equal, main, number
+from island import BROKEN, STEPS, all_end, follower_of, trains
 
 PATIENCE = 60  # seconds, worker/island/mesh.h
 RANKS = 3
-
-
-def ended(followers, seconds):
-    wait_for("the end of the other ranks", lambda: not any(runs(pid) for pid in followers), seconds)
 
 
 def test(scene):
@@ -32,8 +28,8 @@ def test(scene):
     equal(a.end(2 * PATIENCE), BROKEN, "the exit status of an island of which a rank hangs")
     cause = next(line for line in a.log().splitlines() if "rank 1" in line and "island" in line and "started" not in line)
     print("told:", cause)
-    ended(followers, 30)  # the stopped one too
-    equal(state_of(scene, "a")["state"], "left", "the state of a")
+    all_end(followers, 30)  # the stopped one too
+    equal(scene.listed_worker("a")["state"], "left", "the state of a")
     rounds = number(scene.job("job"), "round")
     scene.wait_round("job", rounds + 3, alive=[plain])
 
@@ -41,7 +37,7 @@ def test(scene):
     trains(scene, "a again", 2, [plain, a])
     followers = [follower_of(a, rank) for rank in range(1, RANKS)]
     a.send(signal.SIGSTOP)
-    ended(followers, 3 * PATIENCE)
+    all_end(followers, 3 * PATIENCE)
     print("told:", [line for line in a.log().splitlines() if "rank 0" in line][-1])
     check(plain.popen.poll() is None, "the other worker is gone")
     a.kill()

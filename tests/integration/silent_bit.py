@@ -86,24 +86,20 @@ def two_or_more(places):
     return found if len(found) >= 2 else None
 
 
-def tell_apart(memory, places, alive):
-    """Of copies of the same parameters: the one that changes with each step is trained, the next is the outer copy."""
+def by_changes(memory, places, reads, enough, alive):
+    """The copies, those first that change most often. `reads`: of each copy between two looks at `enough`, which is told how often they changed, the
+    most first."""
     changes, before = {place: 0 for place in places}, {}
     def look():
-        for _ in range(5000):
+        for _ in range(reads):
             for place in places:
                 now = memory.read(place, 4 * TOLD)
                 changes[place] += before.get(place, now) != now
                 before[place] = now
-        order = sorted(changes.values(), reverse=True)
-        return order[1] >= 3 and order[0] >= 3 * order[1]
-    wait_for("a copy that is trained, and one that is updated", look, 60, alive)
+        return enough(sorted(changes.values(), reverse=True))
+    wait_for("the changes that tell copies apart", look, 60, alive)
     print("changes:", {hex(place): n for place, n in changes.items()})
-    return sorted(places, key=lambda place: -changes[place])[:2]
-
-
-def worker_of(scene, name):
-    return next(w for w in scene.atoll("-o", "json", "worker", "list", "--all").json()["workers"] if w["name"] == f"workers/{name}")
+    return sorted(places, key=lambda place: -changes[place])
 
 
 def in_rounds(scene, workers, alive):
@@ -133,7 +129,8 @@ def test(scene):
     hurt = workers[0]
     memory = Memory(hurt.pid)
     places = wait_for("its copies of the parameters", lambda: two_or_more(memory.find(told_of(published(scene)))), 60, alive)
-    trained, outer = tell_apart(memory, places, alive)
+    # One changes with each step, the outer copy with each round.
+    trained, outer, *_ = by_changes(memory, places, 5000, lambda order: order[1] >= 3 and order[0] >= 3 * order[1], alive)
 
     print("in the outer copy: %r became %r" % memory.flip(outer, SMALL_BIT))
     wait_for("the deviation", lambda: "replica deviates" in hurt.log(), 30, alive)
@@ -143,7 +140,7 @@ def test(scene):
         if hurt.popen.poll() is not None:
             equal(hurt.popen.returncode, NON_FINITE, "the exit status")
             return hurt.log().splitlines()[-1]
-        if (seen := worker_of(scene, "hurt"))["state"] == "quarantined":
+        if (seen := scene.listed_worker("hurt"))["state"] == "quarantined":
             return seen["waiting_for"]
         memory.enlarge(trained)  # once more, where an update has just taken its place
         return None

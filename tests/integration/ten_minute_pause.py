@@ -12,10 +12,6 @@ STEP_SECONDS = 0.2  # a round in two seconds
 NAMES = ("a", "b", "c")
 
 
-def look(scene, name):
-    return next(w for w in scene.atoll("-o", "json", "worker", "list", "--all").json()["workers"] if w["name"] == f"workers/{name}")
-
-
 def version(scene):
     (fragment,) = scene.job("job")["fragments"]
     return number(fragment, "version")
@@ -27,7 +23,7 @@ def pause(scene, worker, others):
     worker.send(signal.SIGSTOP)
     threading.Event().wait(PAUSE_SECONDS)  # it is the time that is tested
     check_balance(scene.job("job"))
-    equal(look(scene, worker.name)["state"], "lost", "the state of a worker that stands still")
+    equal(scene.listed_worker(worker.name)["state"], "lost", "the state of a worker that stands still")
     equal(number(scene.job("job"), "workers_alive"), len(others), "the workers that are heard")
     passed = version(scene) - begin
     worker.send(signal.SIGCONT)
@@ -47,12 +43,12 @@ def test(scene):
     scene.submit("job", manifest, steps=20_000, workers={"min": 2, "max": 3, "planned": 3}, checkpoint={"keep_contributions": True})
     processes = [coordinator, *workers]
     scene.wait_job("job", lambda job: number(job, "workers_participating") == 3 and number(job, "round") >= 2, "three workers in a round", alive=processes)
-    before = look(scene, "c")
+    before = scene.listed_worker("c")
     passed = pause(scene, workers[2], workers[:2])
     # Two seconds each; one waited for the lost worker, twenty seconds at most.
     check(passed >= (PAUSE_SECONDS - 30) / 2 / 4, f"{passed} rounds were committed in {PAUSE_SECONDS} s without c")
     scene.wait_job("job", lambda job: number(job, "workers_participating") == 3, "c in a round again", alive=processes)
-    back = look(scene, "c")
+    back = scene.listed_worker("c")
     check(number(back, "incarnation") > number(before, "incarnation"), f"c is back with incarnation {back['incarnation']}")
     here = version(scene)
     scene.wait_job("job", lambda job: number(job["fragments"][0], "version") >= here + 3, "three more rounds", alive=processes)

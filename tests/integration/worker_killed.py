@@ -17,7 +17,7 @@ def test(scene):
     scene.wait_job("job", lambda job: number(job, "workers_alive") == 1, "the loss of b", alive=[first])
     rounds = number(scene.job("job"), "round")
     scene.wait_round("job", rounds + 3, alive=[first])
-    lost = next(w for w in scene.atoll("-o", "json", "worker", "list", "--all").json()["workers"] if w["name"] == "workers/b")
+    lost = scene.listed_worker("b")
     equal(lost["state"], "lost", "the state of b")
     # The same name again: another process, another incarnation.
     again = scene.worker("b", coordinator, "--data-root", scene.path("data"))
