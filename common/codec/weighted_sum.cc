@@ -43,7 +43,7 @@ void SumFp4(const SumInput* inputs, size_t count, bool first, size_t blocks, flo
     for (size_t i = 0; i < count; ++i) {
       const std::byte* in = inputs[i].bytes + b * Fp4Bytes(kFp4Block);
       hwy::Prefetch(in + Fp4Bytes(kFp4Block) * (kCodecBlock / kFp4Block));
-      const auto scale = hn::Set(df, E8m0Scale(static_cast<uint8_t>(in[0])));
+      const auto scale = hn::Set(df, FactorOf(in));
       const auto products = hn::Mul(hn::Mul(table, scale), hn::Set(df, inputs[i].weight));
       const auto pairs = hn::PromoteTo(d, hn::LoadU(SmallCodes(), reinterpret_cast<const uint8_t*>(in) + 1));
       const auto low = hn::TableLookupLanes(products, hn::IndicesFromVec(df, hn::And(pairs, nibble)));

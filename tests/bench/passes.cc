@@ -93,13 +93,12 @@ class Sender {
   std::unique_ptr<FragmentReplica> replica_;
 };
 
-// A coordinator's fragment and the contributions of a round.
+// A coordinator's fragment and the contributions of a round, all of this delta.
 class Rounds {
  public:
-  Rounds(CodecKind codec, std::span<const float> parameters)
-      : codec_(codec), elements_(parameters.size()), aggregator_(LayoutOf(parameters.size())) {
+  Rounds(CodecKind codec, std::span<const float> parameters, std::span<const float> delta, std::string of = "")
+      : codec_(codec), of_(std::move(of)), elements_(parameters.size()), aggregator_(LayoutOf(parameters.size())) {
     Require(aggregator_.Restore(FragmentIndex{0}, {Version{0}, parameters, {}, {}}));
-    const std::vector<float> delta = Normals(2, elements_, 1e-3f);
     encoded_.resize(*std::max_element(std::begin(kContributions), std::end(kContributions)));
     encoded_[0].resize(EncodedSize(codec, elements_));
     atl::Encode(codec, delta, encoded_[0]);
@@ -111,7 +110,7 @@ class Rounds {
 
   Variant Close(size_t contributions, unsigned threads) {
     const size_t bytes = 24 * elements_ + (contributions + 1) * encoded_[0].size();
-    return {"aggregate, N = " + std::to_string(contributions),
+    return {"aggregate, N = " + std::to_string(contributions) + of_,
             Size(bytes),
             [this, contributions, threads] {
               const auto result =
@@ -147,7 +146,7 @@ class Rounds {
     return {"hash of the result", Size(4 * elements_), [this] { aggregator_.Hash(FragmentIndex{0}); }, {}};
   }
   Variant Apply(std::vector<float>& target) {
-    return {"apply",
+    return {"apply" + of_,
             Size(8 * elements_ + encoded_[0].size()),
             [this, &target] { DecodeAdd(codec_, encoded_[0], target); },
             {}};
@@ -168,6 +167,7 @@ class Rounds {
   }
 
   CodecKind codec_;
+  std::string of_;
   size_t elements_;
   Aggregator aggregator_;
   std::optional<ContributionScreen> screen_;
@@ -235,7 +235,7 @@ std::vector<Group> Run(size_t rounds, size_t elements, const std::string& only) 
   MemoryYard yard(2 * elements);
   std::vector<float> outer = Normals(1, elements, 0.02f);
   std::vector<float> local = outer;
-  const std::vector<float> step = Normals(3, elements, 1e-3f);
+  const std::vector<float> step = Normals(3, elements, 1e-3f), delta = Normals(2, elements, 1e-3f), zeros(elements);
   vecmath::Add(step, local);
   for (const unsigned threads : {1u, 2u}) groups.push_back(OuterStep(yard, elements, threads, rounds));
   for (const unsigned threads : {1u, 2u}) groups.push_back(InnerStep(yard, elements, threads, rounds));
@@ -243,13 +243,14 @@ std::vector<Group> Run(size_t rounds, size_t elements, const std::string& only) 
   for (const CodecKind codec : kCodecs) {
     if (!only.empty() && only != CodecName(codec)) continue;
     Sender sender(codec, outer, local);
-    Rounds round(codec, outer);
+    Rounds round(codec, outer, delta), still(codec, outer, zeros, ", of zeros");
     std::vector<float> target = outer;
     for (const unsigned threads : {1u, 2u}) {
       std::vector<Variant> variants = {yard.TriadOn(threads)};
       if (threads == 1)
         variants.insert(variants.end(), {sender.Encode(), round.Screen(), round.Apply(target), round.Hash()});
       for (const size_t n : kContributions) variants.push_back(round.Close(n, threads));
+      if (threads == 1) variants.insert(variants.end(), {still.Apply(target), still.Close(8, threads)});
       groups.push_back(Interleave(CodecName(codec), threads, std::move(variants), rounds));
     }
   }
