@@ -41,6 +41,7 @@ std::unique_ptr<Trainer> MakeTrainer(const JobSpec& job, const Clock& clock, Isl
   options.island = island;
   options.kernels = kernels;
   options.feed = feed;
+  options.bf16_products = true;  // whatever the machine, where the job is in bf16
   auto made = Trainer::Create(job, layout, options, clock);
   EXPECT_TRUE(made.ok()) << made.status();
   InitialParameters(layout, 7, 0, (*made)->parameters().host());
@@ -128,6 +129,36 @@ TEST_P(IslandTraining, EqualsOneProcessWithTheWholeBatch) {
       ASSERT_NEAR(ranks[0].gradients[i], alone.gradients[i], 1e-7 + 2e-5 * std::abs(alone.gradients[i])) << i;
     }
     for (size_t i = 0; i < alone.losses.size(); ++i) EXPECT_NEAR(ranks[0].losses[i], alone.losses[i], 1e-5);
+  }
+}
+
+// How far a tensor's gradient is from another, as a share of it: |a - b| / |b|, the largest of all tensors.
+double LargestDifference(const JobSpec& job, const std::vector<float>& a, const std::vector<float>& b) {
+  double largest = 0;
+  for (const TensorInfo& tensor : MakeModelLayout(job.model, FragmentPattern::kStrided, 1).tensors) {
+    double apart = 0, all = 0;
+    for (uint64_t i = tensor.offset; i < tensor.offset + tensor.elements; ++i) {
+      apart += std::pow(double{a[i]} - b[i], 2);
+      all += std::pow(double{b[i]}, 2);
+    }
+    largest = std::max(largest, std::sqrt(apart / all));
+  }
+  return largest;
+}
+
+// In passes of the same size only sums in fp32 differ. In one pass a gradient of a weight is rounded to bf16 once
+// instead of once a pass.
+TEST_P(IslandTraining, EqualsOneProcessInBf16WithinItsRounding) {
+  const uint32_t world = GetParam();
+  const JobSpec job = JobOf(8, 8 / world, Precision::kBf16);
+  const Trained rank = TrainIsland(job, std::vector<uint32_t>(world, 8 / world))[0];
+  const Trained alike = TrainAlone(job), whole = TrainAlone(JobOf(8, 8, Precision::kBf16));
+  EXPECT_LE(LargestDifference(job, rank.gradients, alike.gradients), 1e-6);
+  EXPECT_LE(LargestDifference(job, rank.gradients, whole.gradients), 0x1p-8);
+  ASSERT_EQ(rank.losses.size(), size_t{kSteps});
+  for (size_t i = 0; i < rank.losses.size(); ++i) {
+    EXPECT_NEAR(rank.losses[i], alike.losses[i], 1e-5);
+    EXPECT_NEAR(rank.losses[i], whole.losses[i], 1e-3);
   }
 }
 
