@@ -72,8 +72,9 @@ class Side:
 
 def sides(program, folder, precision, threads, peers=tuple(PEERS)):
     """Atoll and then the peers, each a process that has loaded what it trains."""
+    # Kernels are compiled for a number of threads, of which the cache does not know.
     environment = {"OMP_NUM_THREADS": str(threads), "TORCHINDUCTOR_COMPILE_THREADS": "1",
-                   "TORCHINDUCTOR_CACHE_DIR": str(machine.ROOT / "build/bench-training/inductor")}
+                   "TORCHINDUCTOR_CACHE_DIR": str(machine.ROOT / f"build/bench-training/inductor-{threads}")}
     yield Side("Atoll", [program, "train", precision, str(threads)], environment)
     for name, (kind, more) in ((name, PEERS[name]) for name in peers):
         yield Side(name, [python(), "-W", "ignore", PEER, folder, kind, precision, str(threads)], environment | more)
