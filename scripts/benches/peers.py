@@ -23,7 +23,8 @@ SECONDS = 900  # of one start of a peer
 
 
 def environment():
-    """The Python of the peers, installed when it is not there: pinned and checked by hash, in a folder of its own."""
+    """The Python of the peers, installed when it is not there: pinned and checked by hash, in a folder of its own. Where a package cannot be
+    had, what can is installed all the same: the peers that miss it stand in the table with their own last words."""
     folder = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "atoll/peers-1"
     python, wanted = folder / "bin/python", REQUIREMENTS.read_text()
     complete = folder / ".complete"
@@ -31,19 +32,40 @@ def environment():
         return python
     print(f"bench: installing the peers from PyPI into {folder} (1.7 GB)", file=sys.stderr)
     shutil.rmtree(folder, ignore_errors=True)
-    builder = folder / "setuptools.txt"
+    needed(["/usr/bin/python3", "-m", "venv", str(folder)])
     pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-cache-dir", "--no-deps", "--no-compile", "--require-hashes"]
-    steps = [["/usr/bin/python3", "-m", "venv", str(folder)], pip + ["-r", str(builder)],
-             pip + ["--no-build-isolation", "--only-binary=:all:", f"--no-binary={SOURCES_ONLY}", "-r", str(REQUIREMENTS)],
-             ["/usr/bin/python3", str(machine.ROOT / "scripts/oracle_stubs.py"), str(folder / "lib/python3.11/site-packages")]]
-    for i, step in enumerate(steps):
-        if i == 1:
-            builder.write_text("".join(line for line in wanted.splitlines(keepends=True) if line.startswith("setuptools==")))
-        done = subprocess.run(step, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        if done.returncode:
-            sys.exit(f"{done.stdout[-3000:]}\nbench: '{' '.join(step[:6])} ...' failed; its last words are above")
-    complete.write_text(wanted)
+    packages = [line for line in wanted.splitlines() if line and not line.startswith("#")]
+    needed(pip + ["-r", listed(folder, [line for line in packages if line.startswith("setuptools==")])])
+    pip += ["--no-build-isolation", "--only-binary=:all:", f"--no-binary={SOURCES_ONLY}", "-r"]
+    missing = []
+    if not run(pip + [str(REQUIREMENTS)])[0]:
+        for package in packages:
+            done, words = run(pip + [listed(folder, [package])])
+            if not done:
+                missing.append(package.split()[0])
+                print(f"bench: warning: {missing[-1]} could not be installed: {(words.strip().splitlines() or [''])[-1][:300]}", file=sys.stderr)
+    (run if missing else needed)(["/usr/bin/python3", str(machine.ROOT / "scripts/oracle_stubs.py"), str(folder / "lib/python3.11/site-packages")])
+    if not missing:
+        complete.write_text(wanted)
     return python
+
+
+def listed(folder, packages):
+    """A file of requirements."""
+    file = folder / "some.txt"
+    file.write_text("\n".join(packages) + "\n")
+    return str(file)
+
+
+def run(command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return done.returncode == 0, done.stdout
+
+
+def needed(command):
+    done, words = run(command)
+    if not done:
+        sys.exit(f"{words[-3000:]}\nbench: '{' '.join(command[:6])} ...' failed; its last words are above")
 
 
 def measure(rounds):
