@@ -16,13 +16,24 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MEASURED = ("common", "coordinator", "worker", "cli", "tests/bench")  # what a figure may depend on
 
 
+def run(command):
+    """Whether a command ended well, and what it printed."""
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return done.returncode == 0, done.stdout
+
+
+def needed(command):
+    """Runs it; ends with its words where it fails."""
+    done, words = run(command)
+    if not done:
+        sys.exit(f"{words}\nbench: '{' '.join(command)}' failed")
+
+
 def built(preset, *targets):
     """The folder of the programs, freshly built with a preset; ends with the compiler's words where that fails."""
     folder = ROOT / "build" / preset
     for command in (["cmake", "--preset", preset], ["ninja", "-C", str(folder), *targets]):
-        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        if done.returncode:
-            sys.exit(f"{done.stdout}\nbench: '{' '.join(command)}' failed")
+        needed(command)
     return folder / "bin"
 
 

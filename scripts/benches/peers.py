@@ -32,19 +32,19 @@ def environment():
         return python
     print(f"bench: installing the peers from PyPI into {folder} (1.7 GB)", file=sys.stderr)
     shutil.rmtree(folder, ignore_errors=True)
-    needed(["/usr/bin/python3", "-m", "venv", str(folder)])
+    machine.needed(["/usr/bin/python3", "-m", "venv", str(folder)])
     pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-cache-dir", "--no-deps", "--no-compile", "--require-hashes"]
     packages = [line for line in wanted.splitlines() if line and not line.startswith("#")]
-    needed(pip + ["-r", listed(folder, [line for line in packages if line.startswith("setuptools==")])])
+    machine.needed(pip + ["-r", listed(folder, [line for line in packages if line.startswith("setuptools==")])])
     pip += ["--no-build-isolation", "--only-binary=:all:", f"--no-binary={SOURCES_ONLY}", "-r"]
     missing = []
-    if not run(pip + [str(REQUIREMENTS)])[0]:
+    if not machine.run(pip + [str(REQUIREMENTS)])[0]:
         for package in packages:
-            done, words = run(pip + [listed(folder, [package])])
+            done, words = machine.run(pip + [listed(folder, [package])])
             if not done:
                 missing.append(package.split()[0])
                 print(f"bench: warning: {missing[-1]} could not be installed: {(words.strip().splitlines() or [''])[-1][:300]}", file=sys.stderr)
-    (run if missing else needed)(["/usr/bin/python3", str(machine.ROOT / "scripts/oracle_stubs.py"), str(folder / "lib/python3.11/site-packages")])
+    (machine.run if missing else machine.needed)(["/usr/bin/python3", str(machine.ROOT / "scripts/oracle_stubs.py"), str(folder / "lib/python3.11/site-packages")])
     if not missing:
         complete.write_text(wanted)
     return python
@@ -55,17 +55,6 @@ def listed(folder, packages):
     file = folder / "some.txt"
     file.write_text("\n".join(packages) + "\n")
     return str(file)
-
-
-def run(command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    return done.returncode == 0, done.stdout
-
-
-def needed(command):
-    done, words = run(command)
-    if not done:
-        sys.exit(f"{words[-3000:]}\nbench: '{' '.join(command[:6])} ...' failed; its last words are above")
 
 
 def measure(rounds):

@@ -39,6 +39,7 @@ namespace {
 constexpr CodecKind kCodecs[] = {CodecKind::kFp32, CodecKind::kBf16,  CodecKind::kFp16,
                                  CodecKind::kInt8, CodecKind::kMxfp4, CodecKind::kE3m0};
 constexpr size_t kContributions[] = {2, 8, 32};
+constexpr size_t kStill = 8;  // contributions of zeros
 
 // Normal values of that scale; they repeat after a while.
 std::vector<float> Normals(uint64_t seed, size_t n, float scale) {
@@ -93,16 +94,16 @@ class Sender {
   std::unique_ptr<FragmentReplica> replica_;
 };
 
-// A coordinator's fragment and the contributions of a round, all of this delta.
+// A coordinator's fragment and so many contributions of a round, all of this delta.
 class Rounds {
  public:
-  Rounds(CodecKind codec, std::span<const float> parameters, std::span<const float> delta, std::string of = "")
+  Rounds(CodecKind codec, std::span<const float> parameters, std::span<const float> delta, size_t contributions,
+         std::string of = "")
       : codec_(codec), of_(std::move(of)), elements_(parameters.size()), aggregator_(LayoutOf(parameters.size())) {
     Require(aggregator_.Restore(FragmentIndex{0}, {Version{0}, parameters, {}, {}}));
-    encoded_.resize(*std::max_element(std::begin(kContributions), std::end(kContributions)));
-    encoded_[0].resize(EncodedSize(codec, elements_));
-    atl::Encode(codec, delta, encoded_[0]);
-    for (size_t i = 1; i < encoded_.size(); ++i) encoded_[i] = encoded_[0];
+    std::vector<std::byte> encoded(EncodedSize(codec, elements_));
+    atl::Encode(codec, delta, encoded);
+    encoded_.assign(contributions, encoded);
     const auto screen = ScreenContribution(codec, encoded_[0], elements_);
     Require(screen.status());
     screen_ = *screen;
@@ -243,14 +244,15 @@ std::vector<Group> Run(size_t rounds, size_t elements, const std::string& only) 
   for (const CodecKind codec : kCodecs) {
     if (!only.empty() && only != CodecName(codec)) continue;
     Sender sender(codec, outer, local);
-    Rounds round(codec, outer, delta), still(codec, outer, zeros, ", of zeros");
+    Rounds round(codec, outer, delta, *std::max_element(std::begin(kContributions), std::end(kContributions)));
+    Rounds still(codec, outer, zeros, kStill, ", of zeros");
     std::vector<float> target = outer;
     for (const unsigned threads : {1u, 2u}) {
       std::vector<Variant> variants = {yard.TriadOn(threads)};
       if (threads == 1)
         variants.insert(variants.end(), {sender.Encode(), round.Screen(), round.Apply(target), round.Hash()});
       for (const size_t n : kContributions) variants.push_back(round.Close(n, threads));
-      if (threads == 1) variants.insert(variants.end(), {still.Apply(target), still.Close(8, threads)});
+      if (threads == 1) variants.insert(variants.end(), {still.Apply(target), still.Close(kStill, threads)});
       groups.push_back(Interleave(CodecName(codec), threads, std::move(variants), rounds));
     }
   }
