@@ -13,11 +13,14 @@ import tempfile
 from benches import fleet, machine, training
 
 WHAT = "where the processor time of rounds, transport and the training step goes, by perf"
-ROUNDS = 12  # rounds of a job; twenty times as many fragments each way, and twice as many training steps
+ROUNDS = 12  # rounds of a job; as many GB each way, and twice as many training steps
 HERTZ = 499  # samples a second of each core: no multiple of anything periodic
 WARM_UP = 3  # training steps
-JOBS = (("25 M", "mxfp4", False, "disk"), ("25 M", "fp32", False, "disk"), ("100 M", "mxfp4", False, "disk"), ("100 M", "fp32", False, "disk"),
-        ("100 M", "fp32", False, "tmpfs"), ("100 M", "fp32", True, "tmpfs"))
+MODELS = ("25 M", "100 M")
+JOBS = (("mxfp4", False, "disk"), ("fp32", False, "disk"), ("fp32", True, "disk"), ("fp32", False, "tmpfs"), ("fp32", True, "tmpfs"))
+KINDS = {"tcp": "raw TCP", "plaintext": "gRPC, plaintext", "tls": "raw TLS", "mtls": "gRPC, mutual TLS"}  # as bench_transport and as the page call them
+FRAGMENTS = (32, 100)  # MiB
+CONNECTIONS = (1, 2, 4)
 IDLE = "idle"
 
 # Of a sample: process, name of the process that it was told to be ("coordinator", "worker", "kernel", "other"); library, the file of the innermost
@@ -135,13 +138,14 @@ def rounds_group(name, count, **job):
     return {"name": name, "seconds": counted(recording.samples(names), len(played.seconds))}
 
 
-def transport_group(kind, direction, count):
+def transport_group(up, mebibytes, connections, kind, gigabytes):
     """The program with this kind alone, its start included."""
     program = str(machine.built("bench", "bench_transport") / "bench_transport")
+    rounds = max(1, round(gigabytes * 1e9 / (mebibytes * connections * 2**20)))
     with Recording() as recording:
-        done = subprocess.run([program, str(count), "--only", kind, direction], check=True, stdout=subprocess.PIPE, text=True)
-    moved = json.loads(done.stdout)["groups"][0]["samples"][0]["bytes"] * (count + 1)  # one round is not timed
-    return {"name": f"{kind}, {direction}", "seconds": counted(recording.samples({}), moved / 1e9)}
+        subprocess.run([program, str(rounds), "--only", kind, "up" if up else "down", str(mebibytes * 1024), str(connections)], check=True, stdout=subprocess.DEVNULL)
+    moved = (rounds + 1) * connections * mebibytes * 2**20  # one round is not timed
+    return {"name": f"{'upload' if up else 'download'}, {mebibytes} MiB, by {connections}: {KINDS[kind]}", "seconds": counted(recording.samples({}), moved / 1e9)}
 
 
 def training_group(precision, count):
@@ -159,12 +163,14 @@ def training_group(precision, count):
 def measure(count):
     fleet.programs()
     with machine.ForeignLoad() as load:
-        rounds = [rounds_group(f"{model}, {codec}, {'mTLS' if sealed else 'plaintext'}, {state}", count, model=model, codec=codec, state=state, mutual_tls=sealed)
-                  for model, codec, sealed, state in JOBS]
-        transport = [transport_group(kind, direction, 20 * count) for direction in ("up", "down") for kind in ("tcp", "plaintext", "tls", "mtls")]
+        rounds = [[rounds_group(f"{codec}, {'mTLS' if sealed else 'plaintext'}, {state}", count, model=model, codec=codec, state=state, mutual_tls=sealed)
+                   for codec, sealed, state in JOBS] for model in MODELS]
+        transport = [transport_group(up, mebibytes, connections, kind, count)
+                     for mebibytes in FRAGMENTS for up in (True, False) for connections in CONNECTIONS for kind in KINDS]
         steps = [training_group(precision, 2 * count) for precision in ("fp32", "bf16")]
     groups = [{"what": what, "unit": unit, "columns": columns, "foreign_cores": load.cores}
-              for what, unit, columns in (("Whole rounds", "a round", rounds), ("Transport", "a GB", transport), ("Training", "a step", steps))]
+              for what, unit, columns in ((f"Whole rounds, {MODELS[0]}", "a round", rounds[0]), (f"Whole rounds, {MODELS[1]}", "a round", rounds[1]),
+                                          ("Transport", "a GB", transport), ("Training", "a step", steps))]
     return {"machine": machine.described(), "groups": groups}
 
 
@@ -174,13 +180,19 @@ def table(answer):
         columns = group["columns"]
         parts = sorted({part for c in columns for part in c["seconds"] if part != IDLE}, key=lambda part: -max(c["seconds"].get(part, 0) / busy(c) for c in columns))
         told = [part for part in parts if max(c["seconds"].get(part, 0) / busy(c) for c in columns) >= 0.01]
-        lines += [f"**{group['what']}**, CPU seconds {group['unit']} and share of them:", "",
-                  f"| part | {' | '.join(c['name'] for c in columns)} |", "|---" * (len(columns) + 1) + "|"]
-        lines += [f"| {part} | {' | '.join(cell(c, c['seconds'].get(part, 0)) for c in columns)} |" for part in told]
-        lines.append(f"| parts below 1 % | {' | '.join(cell(c, sum(c['seconds'].get(p, 0) for p in parts if p not in told)) for c in columns)} |")
-        lines.append(f"| **all** | {' | '.join(f'{busy(c):.3g}' for c in columns)} |")
-        lines += [f"| of both cores idle | {' | '.join(f'{idle(c):.0%}' for c in columns)} |", ""]
+        rows = [["part", *(c["name"] for c in columns)]]
+        rows += [[part, *(cell(c, c["seconds"].get(part, 0)) for c in columns)] for part in told]
+        rows.append(["parts below 1 %", *(cell(c, sum(c["seconds"].get(p, 0) for p in parts if p not in told)) for c in columns)])
+        rows.append(["**all**", *(f"{busy(c):.3g}" for c in columns)])
+        rows.append(["of both cores idle", *(f"{idle(c):.0%}" for c in columns)])
+        if len(columns) > len(told):
+            rows = [list(row) for row in zip(*rows)]
+        lines += [f"**{group['what']}**, CPU seconds {group['unit']} and share of them:", "", line(rows[0]), "|---" * len(rows[0]) + "|", *map(line, rows[1:]), ""]
     return lines[:-1]
+
+
+def line(cells):
+    return f"| {' | '.join(cells)} |"
 
 
 def busy(column):

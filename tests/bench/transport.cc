@@ -281,19 +281,19 @@ class Comparison {
     }
   }
 
-  // One kind of transport in one direction alone, as a profile wants it: a fragment by two connections, so many times.
-  Group Repeat(absl::string_view kind, bool up, size_t bytes, size_t rounds) {
-    constexpr unsigned kPairs = 2;
+  // One kind of transport in one direction alone, as a profile wants it, so many times.
+  Group Repeat(absl::string_view kind, bool up, size_t bytes, size_t connections, size_t rounds) {
+    ATOLL_CHECK(connections <= kMostConnections, "there are not so many connections");
     const Digest digest = Lay(bytes);
-    const std::map<absl::string_view, std::function<void()>> kinds{{"tcp", [this, up] { MoveSockets(up, kPairs); }},
-                                                                   {"tls", [this, up] { MoveTls(up, kPairs); }},
-                                                                   {"plaintext", Over(plain_, digest, up, kPairs)},
-                                                                   {"mtls", Over(sealed_, digest, up, kPairs)}};
+    const std::map<absl::string_view, std::function<void()>> kinds{{"tcp", [=, this] { MoveSockets(up, connections); }},
+                                                                   {"tls", [=, this] { MoveTls(up, connections); }},
+                                                                   {"plaintext", Over(plain_, digest, up, connections)},
+                                                                   {"mtls", Over(sealed_, digest, up, connections)}};
     const auto found = kinds.find(kind);
     ATOLL_CHECK(found != kinds.end(), "the kinds of transport are tcp, tls, plaintext and mtls");
-    const double all = static_cast<double>(kPairs * bytes);
-    return Interleave(std::string(kind), kPairs, {{std::string(kind), all, found->second, [this] { yard_.Renew(); }}},
-                      rounds);
+    const double all = static_cast<double>(connections * bytes);
+    return Interleave(std::string(kind), static_cast<unsigned>(connections),
+                      {{std::string(kind), all, found->second, [this] { yard_.Renew(); }}}, rounds);
   }
 
  private:
@@ -350,16 +350,20 @@ class Comparison {
 }  // namespace
 }  // namespace atl::bench
 
-// ROUNDS [KIBIBYTES...]: all kinds of transport in turns; ROUNDS --only KIND up|down: one of them, with fragments of 32
-// MiB.
+// ROUNDS [KIBIBYTES...]: all kinds of transport in turns; ROUNDS --only KIND up|down KIBIBYTES CONNECTIONS: one of
+// them.
 int main(int argc, char** argv) {
   uint64_t rounds = 11;
   if (argc > 1 && !absl::SimpleAtoi(argv[1], &rounds)) return 2;
   atl::SilenceTransportLog();
   atl::bench::TuneMalloc();
-  if (argc == 5 && absl::string_view(argv[2]) == "--only") {
+  if (argc == 7 && absl::string_view(argv[2]) == "--only") {
     const bool up = absl::string_view(argv[4]) == "up";
-    atl::bench::PrintJson({atl::bench::Comparison().Repeat(argv[3], up, 32 << 20, std::max<uint64_t>(1, rounds))});
+    uint64_t size = 0, connections = 0;
+    if (!absl::SimpleAtoi(argv[5], &size) || !absl::SimpleAtoi(argv[6], &connections)) return 2;
+    atl::bench::PrintJson(
+        {atl::bench::Comparison().Repeat(argv[3], up, std::max<uint64_t>(1, size) << 10,
+                                         std::max<uint64_t>(1, connections), std::max<uint64_t>(1, rounds))});
     return 0;
   }
   std::vector<uint64_t> kibibytes;
