@@ -30,16 +30,18 @@ namespace HWY_NAMESPACE {
 #if HWY_TARGET <= HWY_AVX3
 // The weighted sum of formats of four bits, block after block with the sums in registers: of the even elements and of
 // the odd ones, as the codes lie. The products with a weight are looked up, since there are sixteen of them a block.
-// What is in `out` is the beginning of the sum, unless the first input is.
+// What is in `out` is the beginning of the sum, unless the first input is. Until the last input is in, the sixteen even
+// elements of a block lie before its odd ones.
 template <class Format>
-void SumFp4(const SumInput* inputs, size_t count, bool first, size_t blocks, float* out) {
+void SumFp4(const SumInput* inputs, size_t count, bool first, bool last, size_t blocks, float* out) {
   const Floats df;
   const Ints d;
   const auto table = hn::LoadU(df, Format::Table());
   const auto nibble = hn::Set(d, 0x0f);
   for (size_t b = 0; b < blocks; ++b) {
-    auto even = hn::Zero(df), odd = hn::Zero(df);
-    if (!first) hn::LoadInterleaved2(df, out + b * kFp4Block, even, odd);
+    float* const sums = out + b * kFp4Block;
+    auto even = first ? hn::Zero(df) : hn::LoadU(df, sums);
+    auto odd = first ? hn::Zero(df) : hn::LoadU(df, sums + hn::Lanes(df));
     for (size_t i = 0; i < count; ++i) {
       const std::byte* in = inputs[i].bytes + b * Fp4Bytes(kFp4Block);
       hwy::Prefetch(in + Fp4Bytes(kFp4Block) * (kCodecBlock / kFp4Block));
@@ -51,7 +53,12 @@ void SumFp4(const SumInput* inputs, size_t count, bool first, size_t blocks, flo
       even = first && i == 0 ? low : hn::Add(even, low);
       odd = first && i == 0 ? high : hn::Add(odd, high);
     }
-    hn::StoreInterleaved2(even, odd, df, out + b * kFp4Block);
+    if (last) {
+      hn::StoreInterleaved2(even, odd, df, sums);
+    } else {
+      hn::StoreU(even, df, sums);
+      hn::StoreU(odd, df, sums + hn::Lanes(df));
+    }
   }
 }
 
@@ -113,13 +120,14 @@ bool SumOf(CodecKind kind, const SumInput* inputs, size_t count, size_t n, float
   for (size_t i = 0; i < count; i += kStreams) {
     const SumInput* const some = inputs + i;
     const size_t streams = std::min(kStreams, count - i);
+    const bool first = i == 0, last = i + streams == count;
     switch (kind) {
-      case CodecKind::kFp32: SumStretches<WholeFloats>(some, streams, i == 0, n, out); break;
-      case CodecKind::kFp16: SumStretches<WordFloatsOf<Half>>(some, streams, i == 0, n, out); break;
-      case CodecKind::kBf16: SumStretches<WordFloatsOf<Bfloat16>>(some, streams, i == 0, n, out); break;
-      case CodecKind::kInt8: SumStretches<ScaledInt8>(some, streams, i == 0, n, out); break;
-      case CodecKind::kMxfp4: SumFp4<E2m1>(some, streams, i == 0, n / kFp4Block, out); break;
-      case CodecKind::kE3m0: SumFp4<E3m0>(some, streams, i == 0, n / kFp4Block, out); break;
+      case CodecKind::kFp32: SumStretches<WholeFloats>(some, streams, first, n, out); break;
+      case CodecKind::kFp16: SumStretches<WordFloatsOf<Half>>(some, streams, first, n, out); break;
+      case CodecKind::kBf16: SumStretches<WordFloatsOf<Bfloat16>>(some, streams, first, n, out); break;
+      case CodecKind::kInt8: SumStretches<ScaledInt8>(some, streams, first, n, out); break;
+      case CodecKind::kMxfp4: SumFp4<E2m1>(some, streams, first, last, n / kFp4Block, out); break;
+      case CodecKind::kE3m0: SumFp4<E3m0>(some, streams, first, last, n / kFp4Block, out); break;
     }
   }
   return true;
