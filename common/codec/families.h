@@ -60,12 +60,12 @@ constexpr uint16_t kNanScale16 = 0x7fc0;
 constexpr uint8_t kNanScale8 = 0xff;  // OCP Microscaling 1.0, table 7: E8M0's only NaN
 
 // 2^exponent for -127 <= exponent <= 127.
-inline float PowerOfTwo(int exponent) {
+constexpr float PowerOfTwo(int exponent) {
   if (exponent == -127) return 0x1p-127f;
   return std::bit_cast<float>(static_cast<uint32_t>(exponent + 127) << 23);
 }
 
-inline float E8m0Scale(uint8_t byte) {
+constexpr float E8m0Scale(uint8_t byte) {
   return byte == kNanScale8 ? std::numeric_limits<float>::quiet_NaN() : PowerOfTwo(static_cast<int>(byte) - 127);
 }
 

@@ -9,6 +9,7 @@
 #include "hwy/foreach_target.h"  // includes this file once more for each target
 #include "hwy/cache_control.h"
 #include "common/codec/block_kernels-inl.h"
+#include "common/codec/fp4_kernels-inl.h"
 #include "common/codec/word_kernels-inl.h"
 #include "common/vecmath/square_sum-inl.h"
 // clang-format on

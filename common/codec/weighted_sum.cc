@@ -9,17 +9,32 @@
 #include "hwy/foreach_target.h"  // includes this file once more for each target
 #include "hwy/cache_control.h"
 #include "common/codec/block_kernels-inl.h"
+#include "common/codec/fp4_kernels-inl.h"
 #include "common/codec/word_kernels-inl.h"
 // clang-format on
 
 #ifndef ATOLL_COMMON_CODEC_WEIGHTED_SUM_ONCE_
 #define ATOLL_COMMON_CODEC_WEIGHTED_SUM_ONCE_
+#include <array>
+#include <cmath>
+
 namespace atl::codec {
 // One input: where its elements begin.
 struct SumInput {
   const std::byte* bytes = nullptr;
   float weight = 0;
 };
+
+// Read side by side inputs keep the memory busy; equal sizes put the same place of more into the same few lines of a
+// cache.
+constexpr size_t kStreams = 8;
+
+// Scales of blocks of four bits.
+constexpr auto kE8m0Scales = [] {
+  std::array<float, 256> scales{};
+  for (size_t i = 0; i < scales.size(); ++i) scales[i] = E8m0Scale(static_cast<uint8_t>(i));
+  return scales;
+}();
 }  // namespace atl::codec
 #endif
 
@@ -28,6 +43,28 @@ namespace atl::codec {
 namespace HWY_NAMESPACE {
 
 #if HWY_TARGET <= HWY_AVX3
+// All codes of a format times a weight, to be scaled afterwards. A code times a power of two is exact, so that the
+// products have the bits of (code * scale) * weight, unless one of them is too large or too small for that.
+struct WeightedCodes {
+  static constexpr int kFar = 60;  // powers of two beyond which no scale and no weight may lie
+  alignas(64) float products[16];
+  bool weight_is_near;
+  template <class Format>
+  HWY_INLINE void Set(float weight) {
+    hn::Store(hn::Mul(hn::LoadU(Floats(), Format::Table()), hn::Set(Floats(), weight)), Floats(), products);
+    weight_is_near = std::abs(weight) > PowerOfTwo(-kFar) && std::abs(weight) < PowerOfTwo(kFar);
+  }
+  template <class Format>
+  HWY_INLINE hn::Vec<Floats> Of(const std::byte* block, float weight) const {
+    const Floats d;
+    const auto scale = static_cast<unsigned>(block[0]);
+    if (HWY_LIKELY(weight_is_near && scale - (127 - kFar) <= 2 * kFar)) {
+      return hn::Mul(hn::Load(d, products), hn::Set(d, kE8m0Scales[scale]));
+    }
+    return hn::Mul(hn::Mul(hn::LoadU(d, Format::Table()), hn::Set(d, FactorOf(block))), hn::Set(d, weight));
+  }
+};
+
 // The weighted sum of formats of four bits, block after block with the sums in registers: of the even elements and of
 // the odd ones, as the codes lie. The products with a weight are looked up, since there are sixteen of them a block.
 // What is in `out` is the beginning of the sum, unless the first input is. Until the last input is in, the sixteen even
@@ -36,8 +73,9 @@ template <class Format>
 void SumFp4(const SumInput* inputs, size_t count, bool first, bool last, size_t blocks, float* out) {
   const Floats df;
   const Ints d;
-  const auto table = hn::LoadU(df, Format::Table());
   const auto nibble = hn::Set(d, 0x0f);
+  WeightedCodes weighted[kStreams];
+  for (size_t i = 0; i < count; ++i) weighted[i].template Set<Format>(inputs[i].weight);
   for (size_t b = 0; b < blocks; ++b) {
     float* const sums = out + b * kFp4Block;
     auto even = first ? hn::Zero(df) : hn::LoadU(df, sums);
@@ -45,8 +83,7 @@ void SumFp4(const SumInput* inputs, size_t count, bool first, bool last, size_t 
     for (size_t i = 0; i < count; ++i) {
       const std::byte* in = inputs[i].bytes + b * Fp4Bytes(kFp4Block);
       hwy::Prefetch(in + Fp4Bytes(kFp4Block) * (kCodecBlock / kFp4Block));
-      const auto scale = hn::Set(df, FactorOf(in));
-      const auto products = hn::Mul(hn::Mul(table, scale), hn::Set(df, inputs[i].weight));
+      const auto products = weighted[i].template Of<Format>(in, inputs[i].weight);
       const auto pairs = hn::PromoteTo(d, hn::LoadU(SmallCodes(), reinterpret_cast<const uint8_t*>(in) + 1));
       const auto low = hn::TableLookupLanes(products, hn::IndicesFromVec(df, hn::And(pairs, nibble)));
       const auto high = hn::TableLookupLanes(products, hn::IndicesFromVec(df, hn::ShiftRight<4>(pairs)));
@@ -114,9 +151,6 @@ void SumStretches(const SumInput* inputs, size_t count, bool first, size_t n, fl
 }
 
 bool SumOf(CodecKind kind, const SumInput* inputs, size_t count, size_t n, float* out) {
-  // Read side by side they keep the memory busy; equal sizes put the same place of more into the same few lines of a
-  // cache.
-  constexpr size_t kStreams = 8;
   for (size_t i = 0; i < count; i += kStreams) {
     const SumInput* const some = inputs + i;
     const size_t streams = std::min(kStreams, count - i);

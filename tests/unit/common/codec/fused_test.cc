@@ -2,6 +2,7 @@
 // every instruction set.
 #include "common/codec/fused.h"
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -113,6 +114,36 @@ TEST(Fused, AWeightedSumIsThatOfOneInputAfterTheOther) {
           }
           EXPECT_TRUE(SameBits(sum, wanted));
         }
+      }
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
+}
+
+// Every scale that a block of four bits can have, under weights of every size.
+TEST(Fused, AWeightedSumHoldsForEveryScaleAndWeight) {
+  constexpr size_t kBlock = 32, kScales = 256, kBlockBytes = 17;
+  Rng rng(11);
+  std::vector<std::byte> q(kScales * kBlockBytes);
+  for (std::byte& b : q) b = static_cast<std::byte>(rng());
+  for (size_t scale = 0; scale < kScales; ++scale) q[scale * kBlockBytes] = static_cast<std::byte>(scale);
+  const float weights[] = {0.1f,           -0.3f,   0.0f, 0x1p-60f,  0x1.000002p-60f, 0x1p60f,
+                           0x1.fffffep59f, 0x1p90f, 1.0f, 0x1p-100f, 0x1p-149f};
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    for (const CodecKind codec : {CodecKind::kMxfp4, CodecKind::kE3m0}) {
+      std::vector<float> x(kScales * kBlock), wanted(x.size()), sum(x.size());
+      Decode(codec, q, x);
+      for (const float weight : weights) {
+        SCOPED_TRACE(std::string(hwy::TargetName(target)) + " " + CodecName(codec) + " " + std::to_string(weight));
+        vecmath::Scale(weight, x, wanted);
+        vecmath::ScaledAccumulate(0.7f, x, wanted);
+        DecodeWeightedSum(std::vector<WeightedEncoding>{{codec, q, weight}, {codec, q, 0.7f}}, 0, sum);
+        for (size_t i = 0; i < x.size(); ++i) {
+          if (std::isnan(wanted[i])) continue;  // of which the sign may be any
+          ASSERT_EQ(std::bit_cast<uint32_t>(sum[i]), std::bit_cast<uint32_t>(wanted[i])) << "element " << i;
+        }
+        for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(std::isnan(sum[i]), std::isnan(wanted[i])) << "element " << i;
       }
     }
   }
