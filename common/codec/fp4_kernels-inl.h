@@ -175,10 +175,11 @@ void EncodeFp4Block(const float* block, std::byte* out) {
 // long: with 0 they have the same bits, since nothing but zeros is looked up among them.
 HWY_INLINE float FactorOf(const std::byte* block) {
   static_assert(kFp4Block == 32, "two words of codes");
-  if (block[0] != std::byte{0}) return E8m0Scale(static_cast<uint8_t>(block[0]));
-  uint64_t codes[2];
-  std::memcpy(codes, block + 1, sizeof(codes));
-  return ((codes[0] | codes[1]) & 0x7777777777777777u) == 0 ? 0.0f : E8m0Scale(0);
+  if (HWY_LIKELY(block[0] != std::byte{0})) return E8m0Scale(static_cast<uint8_t>(block[0]));
+  uint64_t low, high;  // not an array, which GCC would lay on the stack for every block
+  std::memcpy(&low, block + 1, sizeof(low));
+  std::memcpy(&high, block + 1 + sizeof(low), sizeof(high));
+  return ((low | high) & 0x7777777777777777u) == 0 ? 0.0f : E8m0Scale(0);
 }
 
 // Gives the decoded vectors of a block to emit(index, vector), in order.

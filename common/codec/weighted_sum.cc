@@ -74,21 +74,20 @@ void SumFp4(const SumInput* inputs, size_t count, bool first, bool last, size_t 
   const Floats df;
   const Ints d;
   const auto nibble = hn::Set(d, 0x0f);
+  const auto none = hn::Set(df, -0.0f);  // which leaves the bits of whatever is added to it
   WeightedCodes weighted[kStreams];
   for (size_t i = 0; i < count; ++i) weighted[i].template Set<Format>(inputs[i].weight);
   for (size_t b = 0; b < blocks; ++b) {
     float* const sums = out + b * kFp4Block;
-    auto even = first ? hn::Zero(df) : hn::LoadU(df, sums);
-    auto odd = first ? hn::Zero(df) : hn::LoadU(df, sums + hn::Lanes(df));
+    auto even = first ? none : hn::LoadU(df, sums);
+    auto odd = first ? none : hn::LoadU(df, sums + hn::Lanes(df));
     for (size_t i = 0; i < count; ++i) {
       const std::byte* in = inputs[i].bytes + b * Fp4Bytes(kFp4Block);
       hwy::Prefetch(in + Fp4Bytes(kFp4Block) * (kCodecBlock / kFp4Block));
       const auto products = weighted[i].template Of<Format>(in, inputs[i].weight);
       const auto pairs = hn::PromoteTo(d, hn::LoadU(SmallCodes(), reinterpret_cast<const uint8_t*>(in) + 1));
-      const auto low = hn::TableLookupLanes(products, hn::IndicesFromVec(df, hn::And(pairs, nibble)));
-      const auto high = hn::TableLookupLanes(products, hn::IndicesFromVec(df, hn::ShiftRight<4>(pairs)));
-      even = first && i == 0 ? low : hn::Add(even, low);
-      odd = first && i == 0 ? high : hn::Add(odd, high);
+      even = hn::Add(even, hn::TableLookupLanes(products, hn::IndicesFromVec(df, hn::And(pairs, nibble))));
+      odd = hn::Add(odd, hn::TableLookupLanes(products, hn::IndicesFromVec(df, hn::ShiftRight<4>(pairs))));
     }
     if (last) {
       hn::StoreInterleaved2(even, odd, df, sums);
@@ -137,13 +136,12 @@ void SumStretches(const SumInput* inputs, size_t count, bool first, size_t n, fl
   constexpr size_t kLanes = 16, kVectors = kInt8Block / kLanes;
   for (size_t begin = 0; begin < n; begin += kInt8Block) {
     hn::Vec<Floats> sums[kVectors];
-    for (size_t v = 0; v < kVectors; ++v) sums[v] = hn::LoadU(d, out + begin + v * kLanes);
+    for (size_t v = 0; v < kVectors; ++v) sums[v] = first ? hn::Set(d, -0.0f) : hn::LoadU(d, out + begin + v * kLanes);
     for (size_t i = 0; i < count; ++i) {
       const Read read(inputs[i].bytes, begin);
       const auto weight = hn::Set(d, inputs[i].weight);
       for (size_t v = 0; v < kVectors; ++v) {
-        const auto product = hn::Mul(weight, read.At(v * kLanes));
-        sums[v] = first && i == 0 ? product : hn::Add(sums[v], product);
+        sums[v] = hn::Add(sums[v], hn::Mul(weight, read.At(v * kLanes)));
       }
     }
     for (size_t v = 0; v < kVectors; ++v) hn::StoreU(sums[v], d, out + begin + v * kLanes);
