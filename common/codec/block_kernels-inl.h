@@ -7,7 +7,7 @@
 #define ATOLL_COMMON_CODEC_BLOCK_KERNELS_INL_H_
 #endif
 
-#include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "common/codec/families.h"

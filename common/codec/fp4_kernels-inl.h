@@ -8,7 +8,6 @@
 #endif
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "common/codec/block_kernels-inl.h"

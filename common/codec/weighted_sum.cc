@@ -15,6 +15,7 @@
 
 #ifndef ATOLL_COMMON_CODEC_WEIGHTED_SUM_ONCE_
 #define ATOLL_COMMON_CODEC_WEIGHTED_SUM_ONCE_
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -177,7 +178,6 @@ bool SumOf(CodecKind /*kind*/, const SumInput* /*inputs*/, size_t /*count*/, siz
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include <algorithm>
 #include <vector>
 
 namespace atl {

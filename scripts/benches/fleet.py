@@ -8,7 +8,6 @@ import re
 import shutil
 import statistics
 import tempfile
-import time
 
 from benches import machine, scenes
 

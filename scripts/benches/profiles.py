@@ -1,7 +1,6 @@
 """Where processor time goes: samples of perf over the whole machine, each counted to the first part that it belongs to."""
 import collections
 import contextlib
-import json
 import os
 import re
 import shutil

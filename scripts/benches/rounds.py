@@ -137,7 +137,7 @@ def flat(sample):
 
 def remarks(answer, met):
     cores = answer["machine"]["cores"]
-    return [f"{figures.tally(answer, met)} A round cannot last less than its CPU seconds ÷ {cores} on these {cores} cores.", "",
+    return [f"{figures.tally(answer, met)} On average a round cannot last less than its CPU seconds ÷ {cores} on these {cores} cores.", "",
             *memory_table(answer)]
 
 

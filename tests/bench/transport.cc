@@ -1,7 +1,8 @@
-// bench_transport [ROUNDS [KIBIBYTES...]]: fragments of so many KiB go up and come down over loopback by 1, 2 and 4
-// workers, each on a connection of its own, as JSON for scripts/bench. The production client, service, acceptor and
-// credentials of common/rpc move them in plaintext and over mutual TLS; beside them, in turn, plain sockets and OpenSSL
-// over plain sockets with as many connections.
+// bench_transport [ROUNDS [KIBIBYTES...]], or ROUNDS --only KIND up|down KIBIBYTES CONNECTIONS for one kind of
+// transport (tcp, tls, plaintext, mtls) in one direction alone: fragments of so many KiB go up and come down over
+// loopback by 1, 2 and 4 workers, each on a connection of its own, as JSON for scripts/bench. The production client,
+// service, acceptor and credentials of common/rpc move them in plaintext and over mutual TLS; beside them, in turn,
+// plain sockets and OpenSSL over plain sockets with as many connections.
 //
 // A fragment has arrived when all its bytes are in the receiver's memory and have the digest that was announced: what
 // the worker's DownloadBuffer does, and what the coordinator's round log does apart from its file. The yardsticks put
@@ -350,17 +351,20 @@ class Comparison {
 }  // namespace
 }  // namespace atl::bench
 
-// ROUNDS [KIBIBYTES...]: all kinds of transport in turns; ROUNDS --only KIND up|down KIBIBYTES CONNECTIONS: one of
-// them.
 int main(int argc, char** argv) {
   uint64_t rounds = 11;
   if (argc > 1 && !absl::SimpleAtoi(argv[1], &rounds)) return 2;
   atl::SilenceTransportLog();
   atl::bench::TuneMalloc();
-  if (argc == 7 && absl::string_view(argv[2]) == "--only") {
-    const bool up = absl::string_view(argv[4]) == "up";
+  if (argc > 2 && absl::string_view(argv[2]) == "--only") {
     uint64_t size = 0, connections = 0;
-    if (!absl::SimpleAtoi(argv[5], &size) || !absl::SimpleAtoi(argv[6], &connections)) return 2;
+    const absl::string_view way = argc == 7 ? argv[4] : "";
+    if ((way != "up" && way != "down") || !absl::SimpleAtoi(argv[5], &size) ||
+        !absl::SimpleAtoi(argv[6], &connections)) {
+      std::fputs("usage: bench_transport ROUNDS --only KIND up|down KIBIBYTES CONNECTIONS\n", stderr);
+      return 2;
+    }
+    const bool up = way == "up";
     atl::bench::PrintJson(
         {atl::bench::Comparison().Repeat(argv[3], up, std::max<uint64_t>(1, size) << 10,
                                          std::max<uint64_t>(1, connections), std::max<uint64_t>(1, rounds))});
