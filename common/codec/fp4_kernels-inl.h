@@ -126,26 +126,30 @@ HWY_INLINE bool ScaleOf(uint32_t largest, std::byte* out, float& inverse) {
   return true;
 }
 
+// Codes of x, sign included, one a lane.
+template <class Format, class V>
+HWY_INLINE hn::Vec<Unsigned> SignedCode(V x, V inverse) {
+  const Unsigned d;
+  const auto sign = hn::And(hn::ShiftRight<28>(hn::BitCast(d, x)), hn::Set(d, 8));
+  return hn::Or(hn::BitCast(d, Format::Code(hn::Mul(hn::Abs(x), inverse))), sign);
+}
+
 #if HWY_TARGET <= HWY_AVX3
 // The whole block in two vectors.
 template <class Format>
 HWY_INLINE void EncodeFp4Block(const float* block, std::byte* out) {
   const Floats df;
-  const Ints d;
   const Unsigned du;
   const auto first = hn::LoadU(df, block), second = hn::LoadU(df, block + 16);
   const auto largest = hn::Max(hn::BitCast(du, hn::Abs(first)), hn::BitCast(du, hn::Abs(second)));
   float inverse;
   if (!ScaleOf<Format>(hn::GetLane(hn::MaxOfLanes(du, largest)), out, inverse)) return;
   const auto scaled_by = hn::Set(df, inverse);
-  const auto code = [&](auto x) HWY_ATTR {
-    const auto sign = hn::And(hn::ShiftRight<28>(hn::BitCast(du, x)), hn::Set(du, 8));
-    return hn::Or(hn::BitCast(du, Format::Code(hn::Mul(hn::Abs(x), scaled_by))), sign);
-  };
   // Of a lane of 64 bits: two codes of the first vector and, a byte higher, two of the second; then the same as pairs.
   const hn::Repartition<uint64_t, Unsigned> d64;
   const hn::CappedTag<uint8_t, 16> d8;
-  const auto codes = hn::BitCast(d64, hn::Or(code(first), hn::ShiftLeft<8>(code(second))));
+  const auto high = hn::ShiftLeft<8>(SignedCode<Format>(second, scaled_by));
+  const auto codes = hn::BitCast(d64, hn::Or(SignedCode<Format>(first, scaled_by), high));
   const auto pairs = hn::TruncateTo(hn::Rebind<uint16_t, decltype(d64)>(), hn::Or(codes, hn::ShiftRight<28>(codes)));
   alignas(16) static constexpr uint8_t kInOrder[16] = {0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15};
   hn::StoreU(hn::TableLookupBytes(hn::BitCast(d8, pairs), hn::Load(d8, kInOrder)), d8,
@@ -157,14 +161,10 @@ void EncodeFp4Block(const float* block, std::byte* out) {
   float inverse;
   if (!ScaleOf<Format>(LargestBits<kFp4Block>(block), out, inverse)) return;
   const Floats df;
-  const Unsigned du;
-  const auto scaled_by = hn::Set(df, inverse);
   alignas(16) uint8_t codes[kFp4Block];
   for (size_t i = 0; i < kFp4Block; i += hn::Lanes(df)) {
-    const auto x = hn::LoadU(df, block + i);
-    const auto sign = hn::ShiftLeft<3>(hn::ShiftRight<31>(hn::BitCast(du, x)));
-    const auto code = hn::BitCast(du, Format::Code(hn::Mul(hn::Abs(x), scaled_by)));
-    hn::StoreU(hn::U8FromU32(hn::Or(code, sign)), SmallCodes(), codes + i);
+    const auto code = SignedCode<Format>(hn::LoadU(df, block + i), hn::Set(df, inverse));
+    hn::StoreU(hn::U8FromU32(code), SmallCodes(), codes + i);
   }
   PackPairs(codes, out + 1);
 }

@@ -46,17 +46,18 @@ namespace HWY_NAMESPACE {
 #if HWY_TARGET <= HWY_AVX3
 // All codes of a format times a weight, to be scaled afterwards. A code times a power of two is exact, so that the
 // products have the bits of (code * scale) * weight, unless one of them is too large or too small for that.
+template <class Format>
 struct WeightedCodes {
   static constexpr int kFar = 60;  // powers of two beyond which no scale and no weight may lie
   alignas(64) float products[16];
+  float weight;
   bool weight_is_near;
-  template <class Format>
-  HWY_INLINE void Set(float weight) {
+  HWY_INLINE void Set(float by) {
+    weight = by;
     hn::Store(hn::Mul(hn::LoadU(Floats(), Format::Table()), hn::Set(Floats(), weight)), Floats(), products);
     weight_is_near = std::abs(weight) > PowerOfTwo(-kFar) && std::abs(weight) < PowerOfTwo(kFar);
   }
-  template <class Format>
-  HWY_INLINE hn::Vec<Floats> Of(const std::byte* block, float weight) const {
+  HWY_INLINE hn::Vec<Floats> Of(const std::byte* block) const {
     const Floats d;
     const auto scale = static_cast<unsigned>(block[0]);
     if (HWY_LIKELY(weight_is_near && scale - (127 - kFar) <= 2 * kFar)) {
@@ -76,8 +77,8 @@ void SumFp4(const SumInput* inputs, size_t count, bool first, bool last, size_t 
   const Ints d;
   const auto nibble = hn::Set(d, 0x0f);
   const auto none = hn::Set(df, -0.0f);  // which leaves the bits of whatever is added to it
-  WeightedCodes weighted[kStreams];
-  for (size_t i = 0; i < count; ++i) weighted[i].template Set<Format>(inputs[i].weight);
+  WeightedCodes<Format> weighted[kStreams];
+  for (size_t i = 0; i < count; ++i) weighted[i].Set(inputs[i].weight);
   for (size_t b = 0; b < blocks; ++b) {
     float* const sums = out + b * kFp4Block;
     auto even = first ? none : hn::LoadU(df, sums);
@@ -85,7 +86,7 @@ void SumFp4(const SumInput* inputs, size_t count, bool first, bool last, size_t 
     for (size_t i = 0; i < count; ++i) {
       const std::byte* in = inputs[i].bytes + b * Fp4Bytes(kFp4Block);
       hwy::Prefetch(in + Fp4Bytes(kFp4Block) * (kCodecBlock / kFp4Block));
-      const auto products = weighted[i].template Of<Format>(in, inputs[i].weight);
+      const auto products = weighted[i].Of(in);
       const auto pairs = hn::PromoteTo(d, hn::LoadU(SmallCodes(), reinterpret_cast<const uint8_t*>(in) + 1));
       even = hn::Add(even, hn::TableLookupLanes(products, hn::IndicesFromVec(df, hn::And(pairs, nibble))));
       odd = hn::Add(odd, hn::TableLookupLanes(products, hn::IndicesFromVec(df, hn::ShiftRight<4>(pairs))));

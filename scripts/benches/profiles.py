@@ -15,7 +15,6 @@ WHAT = "where the processor time of rounds, transport and the training step goes
 ROUNDS = 12  # rounds of a job; as many GB each way, and twice as many training steps
 HERTZ = 499  # samples a second of each core: no multiple of anything periodic
 WARM_UP = 3  # training steps
-MODELS = ("25 M", "100 M")
 JOBS = (("mxfp4", False, "disk"), ("fp32", False, "disk"), ("fp32", True, "disk"), ("fp32", False, "tmpfs"), ("fp32", True, "tmpfs"))
 KINDS = {"tcp": "raw TCP", "plaintext": "gRPC, plaintext", "tls": "raw TLS", "mtls": "gRPC, mutual TLS"}  # as bench_transport and as the page call them
 FRAGMENTS = (32, 100)  # MiB
@@ -137,9 +136,8 @@ def rounds_group(name, count, **job):
     return {"name": name, "seconds": counted(recording.samples(names), len(played.seconds))}
 
 
-def transport_group(up, mebibytes, connections, kind, gigabytes):
+def transport_group(program, up, mebibytes, connections, kind, gigabytes):
     """The program with this kind alone, its start included."""
-    program = str(machine.built("bench", "bench_transport") / "bench_transport")
     rounds = max(1, round(gigabytes * 1e9 / (mebibytes * connections * 2**20)))
     with Recording() as recording:
         subprocess.run([program, str(rounds), "--only", kind, "up" if up else "down", str(mebibytes * 1024), str(connections)], check=True, stdout=subprocess.DEVNULL)
@@ -161,14 +159,15 @@ def training_group(precision, count):
 
 def measure(count):
     fleet.programs()
+    program = str(machine.built("bench", "bench_transport") / "bench_transport")
     with machine.ForeignLoad() as load:
         rounds = [[rounds_group(f"{codec}, {'mTLS' if sealed else 'plaintext'}, {state}", count, model=model, codec=codec, state=state, mutual_tls=sealed)
-                   for codec, sealed, state in JOBS] for model in MODELS]
-        transport = [transport_group(up, mebibytes, connections, kind, count)
+                   for codec, sealed, state in JOBS] for model in fleet.MODELS]
+        transport = [transport_group(program, up, mebibytes, connections, kind, count)
                      for mebibytes in FRAGMENTS for up in (True, False) for connections in CONNECTIONS for kind in KINDS]
         steps = [training_group(precision, 2 * count) for precision in ("fp32", "bf16")]
     groups = [{"what": what, "unit": unit, "columns": columns, "foreign_cores": load.cores}
-              for what, unit, columns in ((f"Whole rounds, {MODELS[0]}", "a round", rounds[0]), (f"Whole rounds, {MODELS[1]}", "a round", rounds[1]),
+              for what, unit, columns in (*((f"Whole rounds, {model}", "a round", played) for model, played in zip(fleet.MODELS, rounds)),
                                           ("Transport", "a GB", transport), ("Training", "a step", steps))]
     return {"machine": machine.described(), "groups": groups}
 
