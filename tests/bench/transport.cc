@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
@@ -49,6 +50,7 @@ namespace {
 
 using Content = std::vector<std::byte>;
 
+constexpr absl::string_view kKinds[] = {"tcp", "tls", "plaintext", "mtls"};
 constexpr size_t kConnections[] = {1, 2, 4};
 constexpr size_t kMostConnections = 4;
 
@@ -284,17 +286,14 @@ class Comparison {
 
   // One kind of transport in one direction alone, as a profile wants it, so many times.
   Group Repeat(absl::string_view kind, bool up, size_t bytes, size_t connections, size_t rounds) {
-    ATOLL_CHECK(connections <= kMostConnections, "there are not so many connections");
     const Digest digest = Lay(bytes);
     const std::map<absl::string_view, std::function<void()>> kinds{{"tcp", [=, this] { MoveSockets(up, connections); }},
                                                                    {"tls", [=, this] { MoveTls(up, connections); }},
                                                                    {"plaintext", Over(plain_, digest, up, connections)},
                                                                    {"mtls", Over(sealed_, digest, up, connections)}};
-    const auto found = kinds.find(kind);
-    ATOLL_CHECK(found != kinds.end(), "the kinds of transport are tcp, tls, plaintext and mtls");
     const double all = static_cast<double>(connections * bytes);
     return Interleave(std::string(kind), static_cast<unsigned>(connections),
-                      {{std::string(kind), all, found->second, [this] { yard_.Renew(); }}}, rounds);
+                      {{std::string(kind), all, kinds.at(kind), [this] { yard_.Renew(); }}}, rounds);
   }
 
  private:
@@ -359,9 +358,12 @@ int main(int argc, char** argv) {
   if (argc > 2 && absl::string_view(argv[2]) == "--only") {
     uint64_t size = 0, connections = 0;
     const absl::string_view way = argc == 7 ? argv[4] : "";
-    if ((way != "up" && way != "down") || !absl::SimpleAtoi(argv[5], &size) ||
-        !absl::SimpleAtoi(argv[6], &connections)) {
-      std::fputs("usage: bench_transport ROUNDS --only KIND up|down KIBIBYTES CONNECTIONS\n", stderr);
+    if ((way != "up" && way != "down") || !absl::c_linear_search(atl::bench::kKinds, argv[3]) ||
+        !absl::SimpleAtoi(argv[5], &size) || !absl::SimpleAtoi(argv[6], &connections) ||
+        connections > atl::bench::kMostConnections) {
+      std::fputs(
+          "usage: bench_transport ROUNDS --only tcp|tls|plaintext|mtls up|down KIBIBYTES CONNECTIONS (up to 4)\n",
+          stderr);
       return 2;
     }
     const bool up = way == "up";
