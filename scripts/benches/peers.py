@@ -24,30 +24,37 @@ SECONDS = 900  # of one start of a peer
 
 def environment():
     """The Python of the peers, installed when it is not there: pinned and checked by hash, in a folder of its own. Where a package cannot be
-    had, what can is installed all the same: the peers that miss it stand in the table with their own last words."""
+    had, what can is installed all the same: the peers that miss it stand in the table with their own last words, and the next run asks for it again."""
     folder = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "atoll/peers-1"
     python, wanted = folder / "bin/python", REQUIREMENTS.read_text()
-    complete = folder / ".complete"
-    if complete.is_file() and complete.read_text() == wanted:
-        return python
-    print(f"bench: installing the peers from PyPI into {folder} (1.7 GB)", file=sys.stderr)
-    shutil.rmtree(folder, ignore_errors=True)
-    machine.needed(["/usr/bin/python3", "-m", "venv", str(folder)])
+    tried, lacking = folder / ".tried", folder / ".lacking"
     pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-cache-dir", "--no-deps", "--no-compile", "--require-hashes"]
     packages = [line for line in wanted.splitlines() if line and not line.startswith("#")]
-    machine.needed(pip + ["-r", listed(folder, [line for line in packages if line.startswith("setuptools==")])])
+    installed = tried.is_file() and tried.read_text() == wanted
+    if not installed:
+        print(f"bench: installing the peers from PyPI into {folder} (1.7 GB)", file=sys.stderr)
+        shutil.rmtree(folder, ignore_errors=True)
+        machine.needed(["/usr/bin/python3", "-m", "venv", str(folder)])
+        machine.needed(pip + ["-r", listed(folder, [line for line in packages if line.startswith("setuptools==")])])
     pip += ["--no-build-isolation", "--only-binary=:all:", f"--no-binary={SOURCES_ONLY}", "-r"]
-    missing = []
-    if not machine.run(pip + [str(REQUIREMENTS)])[0]:
-        for package in packages:
-            done, words = machine.run(pip + [listed(folder, [package])])
-            if not done:
-                missing.append(package.split()[0])
-                print(f"bench: warning: {missing[-1]} could not be installed: {(words.strip().splitlines() or [''])[-1][:300]}", file=sys.stderr)
-    (machine.run if missing else machine.needed)(["/usr/bin/python3", str(machine.ROOT / "scripts/oracle_stubs.py"), str(folder / "lib/python3.11/site-packages")])
-    if not missing:
-        complete.write_text(wanted)
+    if installed:
+        missing = lacking.read_text().splitlines()
+    else:
+        missing = [] if machine.run(pip + [str(REQUIREMENTS)])[0] else packages
+    still = [package for package in missing if not had(pip, folder, package)]
+    if missing or not installed:
+        (machine.run if still else machine.needed)(["/usr/bin/python3", str(machine.ROOT / "scripts/oracle_stubs.py"), str(folder / "lib/python3.11/site-packages")])
+    lacking.write_text("".join(package + "\n" for package in still))
+    tried.write_text(wanted)
     return python
+
+
+def had(pip, folder, package):
+    """Installs one package, or warns that it cannot be."""
+    done, words = machine.run(pip + [listed(folder, [package])])
+    if not done:
+        print(f"bench: warning: {package.split()[0]} could not be installed: {(words.strip().splitlines() or [''])[-1][:300]}", file=sys.stderr)
+    return done
 
 
 def listed(folder, packages):
