@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/plan/slow_step.h"
 #include "coordinator/core/rounds.h"
 
 namespace atl {
@@ -15,16 +16,6 @@ constexpr uint64_t kTextsOfAnExample = 4;  // HellaSwag's; the texts of other ta
 
 // The newest version up to this one that `rounds` divides; 0 when there is none.
 uint64_t NewestOf(uint32_t rounds, Version version) { return rounds == 0 ? 0 : version.value - version.value % rounds; }
-
-// What an inner step takes a very slow machine, at 4 x 10^10 operations a second and six for each parameter and token;
-// at most an hour, since nobody trains a model on a machine that is too slow for it.
-Duration SlowStep(const JobSpec& spec) {
-  const uint64_t tokens = uint64_t{spec.batch.sequences_per_step} * spec.data.sequence_length;
-  uint64_t product = 0;
-  const bool huge =
-      __builtin_mul_overflow(RoughParameters(spec.model), tokens, &product) || product > static_cast<uint64_t>(kDay.ns);
-  return huge ? kHour : std::min(kHour, Duration{static_cast<int64_t>(product * 6 / 40)});
-}
 
 bool Every(uint32_t rounds, Version version) { return rounds != 0 && version.value % rounds == 0; }
 
@@ -56,11 +47,6 @@ bool FitTheTasks(const EvaluationSpec& rule, const std::vector<TaskScore>& score
                     [](const TaskScore& score, const EvaluationTaskSpec& task) {
                       return score.name == task.name && score.examples == task.examples;
                     });
-}
-
-uint64_t RoughParameters(const ModelSpec& model) {
-  const uint64_t hidden = model.hidden_size, layer = 4 * hidden * hidden + 3 * hidden * model.intermediate_size;
-  return model.layers * layer + hidden * model.vocab_size;
 }
 
 uint64_t EvaluationSamples(const JobSpec& spec) {

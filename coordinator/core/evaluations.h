@@ -27,9 +27,6 @@ bool TasksAreDue(const EvaluationSpec& rule, const std::vector<EvaluationRecord>
 // One score for each task, in order, of as many examples as the job has.
 bool FitTheTasks(const EvaluationSpec& rule, const std::vector<TaskScore>& scores);
 
-// Within some percent: embeddings and projections, no norms.
-uint64_t RoughParameters(const ModelSpec& model);
-
 // Held-out samples of one evaluation, at least 1.
 uint64_t EvaluationSamples(const JobSpec& spec);
 
