@@ -1,5 +1,6 @@
 // What workers say on the control stream.
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "common/plan/limits.h"
@@ -18,6 +19,18 @@ uint64_t Times(uint64_t a, uint64_t b) {
 // JobFailure carries words only; these two are what the worker writes when a range may be poisoned.
 bool SpeaksOfNonFinite(const std::string& reason) {
   return reason.find("not finite") != std::string::npos || reason.find("non-finite") != std::string::npos;
+}
+
+// Of all that are there to train, those included that have not fetched the parameters yet or are not back since a
+// restart, whose word does not count: a few that come first, or never begin, stop nothing.
+bool IsMajority(const Fleet& fleet, const JobId& job, const std::set<WorkerId>& deviants) {
+  size_t there = 0, deviating = 0;
+  for (const auto& [id, member] : fleet.Of(job)) {
+    if (!member.Trains(job) || member.lost) continue;
+    ++there;
+    deviating += member.stage == Stage::kTraining && deviants.contains(id) ? 1 : 0;
+  }
+  return deviating >= 2 && 2 * deviating > there;
 }
 
 // Nobody knows since when: a checkpoint of before is what can be trusted.
@@ -157,7 +170,9 @@ void Machine::Hear(Member& member, const Applied& message) {
   const FragmentVersion& at = message.applied;
   const bool published =
       run != nullptr && at.fragment.value < run->rounds.size() && at.version <= run->rounds[at.fragment.value].version;
-  const size_t deviants = published ? run->replicas.Hear(at, id, message.hash_matches) : 0;
+  const std::set<WorkerId> deviants = published && member.Trains(run->id()) && member.stage == Stage::kTraining
+                                          ? run->replicas.Hear(at, id, message.hash_matches)
+                                          : std::set<WorkerId>();
   if (message.hash_matches) return;
   if (run != nullptr)
     DropUploads(*run, &id, absl::AbortedError("withdrawn: the replica deviates from the published version"));
@@ -165,7 +180,7 @@ void Machine::Hear(Member& member, const Applied& message) {
        absl::StrCat("worker ", id.value, " holds other bits than published for fragment ", at.fragment.value,
                     " version ", at.version.value, "; it fetches the whole fragment"),
        {{"worker", id.value}});
-  if (deviants >= 2 && 2 * deviants > Training(*run)) On(TaskFailed{run->id(), DoubtOf(run->id(), at)});
+  if (IsMajority(fleet_, message.job, deviants)) On(TaskFailed{run->id(), DoubtOf(run->id(), at)});
 }
 
 void Machine::Hear(Member& member, const LeaseReturn& message) {

@@ -4,7 +4,6 @@
 #ifndef ATOLL_COORDINATOR_CORE_REPLICA_REPORTS_H_
 #define ATOLL_COORDINATOR_CORE_REPLICA_REPORTS_H_
 
-#include <cstddef>
 #include <map>
 #include <set>
 
@@ -14,18 +13,18 @@ namespace atl {
 
 class ReplicaReports {
  public:
-  // What a worker that deviates says of the same version afterwards, when it has fetched it whole, does not count. How
-  // many deviate at this version; 0 where some worker has its bits, or it is not the newest heard of.
-  size_t Hear(FragmentVersion applied, const WorkerId& worker, bool matches) {
+  // What a worker that deviates says of the same version afterwards, when it has fetched it whole, does not count. Who
+  // deviates at this version; nobody where some worker has its bits, or it is not the newest heard of.
+  std::set<WorkerId> Hear(FragmentVersion applied, const WorkerId& worker, bool matches) {
     Reports& of = newest_[applied.fragment];
-    if (applied.version < of.version) return 0;
+    if (applied.version < of.version) return {};
     if (of.version < applied.version) of = {.version = applied.version};
     if (!matches) {
       of.deviants.insert(worker);
     } else if (!of.deviants.contains(worker)) {
       of.matched = true;
     }
-    return of.matched ? 0 : of.deviants.size();
+    return of.matched ? std::set<WorkerId>() : of.deviants;
   }
 
  private:

@@ -416,12 +416,14 @@ class HostileMember(threading.Thread):
     def repeat(self, member):
         """Messages that were said before, or that belong to somebody else."""
         lease, begin, _ = member.lease or (1, 0, 0)
+        newest = self.random.choice(list(member.versions.items()))
         kind, content = self.random.choice([
             ("the same wish again", message((3, [(1, JOB), (2, member.wishes), (3, HUGE)]))),
             ("ready again", message((4, [(1, JOB), (2, member.clock), (3, [(1, 0), (2, 1)])]))),
             ("ready for another job", message((4, [(1, "another"), (2, 1)]))),
             ("applied what is not there", message((5, [(1, JOB), (2, [(1, 0), (2, 1 << 40)]), (3, 1)]))),
             ("a deviant replica", message((5, [(1, JOB), (2, [(1, 0), (2, 1)])]))),
+            ("a deviant replica of the newest version", message((5, [(1, JOB), (2, [(1, newest[0]), (2, newest[1])])]))),
             ("an evaluation that nobody asked for", message((6, [(1, JOB), (2, 0), (3, 1), (4, 1 << 40)]))),
             ("leases of others given back", message((7, [(1, JOB), *[(2, [(1, i), (2, 0)]) for i in range(1, 2000) if i != lease]]))),
             ("its lease given back twice", message((7, [(1, JOB), (2, [(1, lease), (2, begin)])]))),
