@@ -99,11 +99,8 @@ int Enroll(Session& session, const EnrollOptions& options) {
       return absl::AlreadyExistsError(absl::StrCat(options.out, " is there already; choose another file"));
     }
     ATOLL_ASSIGN_OR_RETURN(const JoinToken token, ReadJoinTokenFile(options.token_file));
-    ATOLL_RETURN_IF_ERROR(
-        Annotate(TrySecretFile(options.out), "the join token was not sent, since --out cannot be written"));
     ATOLL_ASSIGN_OR_RETURN(const IdentityFile identity,
-                           EnrollWithToken(options.address, token, std::nullopt, options.name));
-    ATOLL_RETURN_IF_ERROR(WriteIdentityFile(options.out, identity));
+                           EnrollWithToken(options.address, token, std::nullopt, options.name, options.out));
     return ReadCertificate(identity.certificate_pem);
   };
   const absl::StatusOr<CertificateFacts> facts = enrol();

@@ -49,10 +49,23 @@ absl::StatusOr<IdentityFile> Ask(const std::string& address, const std::string& 
   return identity;
 }
 
+// The key of a call before that had no answer, or a new one, which is on disk then.
+absl::StatusOr<std::string> KeyToAskWith(const std::string& path) {
+  if (const absl::StatusOr<std::string> before = ReadSecretFile(path); before.ok() && PrivateKey::FromPem(*before).ok())
+    return *before;
+  ATOLL_ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::Generate());
+  ATOLL_ASSIGN_OR_RETURN(std::string key_pem, key.ToPem());
+  ATOLL_RETURN_IF_ERROR(WriteSecretFile(path, key_pem));
+  return key_pem;
+}
+
 }  // namespace
 
 absl::StatusOr<IdentityFile> EnrollWithToken(const std::string& address, const JoinToken& token,
-                                             std::optional<Role> role, const std::string& name) {
+                                             std::optional<Role> role, const std::string& name,
+                                             const std::string& path) {
+  ATOLL_RETURN_IF_ERROR(
+      Annotate(TrySecretFile(path), "the join token was not sent, since the identity's file cannot be written"));
   const absl::StatusOr<std::string> authority = FetchAuthority(address, token.authority);
   if (absl::IsUnavailable(authority.status())) {
     return absl::UnavailableError(absl::StrCat(
@@ -61,14 +74,18 @@ absl::StatusOr<IdentityFile> EnrollWithToken(const std::string& address, const J
         "given), and that no firewall is between"));
   }
   ATOLL_RETURN_IF_ERROR(authority.status());
-  ATOLL_ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::Generate());
-  ATOLL_ASSIGN_OR_RETURN(const std::string key_pem, key.ToPem());
+  const std::string unanswered = path + ".enrolling";
+  ATOLL_ASSIGN_OR_RETURN(const std::string key_pem, KeyToAskWith(unanswered));
   v1::EnrollRequest request;
   request.set_token_id(token.id);
   request.set_token_secret(std::string(token.secret.bytes().begin(), token.secret.bytes().end()));
   request.set_name(name);
   if (role) request.set_role(RoleName(*role));
-  return Ask(address, *authority, *authority, key_pem, std::move(request));
+  ATOLL_ASSIGN_OR_RETURN(IdentityFile identity, Ask(address, *authority, *authority, key_pem, std::move(request)));
+  ATOLL_RETURN_IF_ERROR(WriteIdentityFile(path, identity));
+  // Left behind, it is the key of the identity once more, and read by nobody else.
+  (void)MakePosixFiles()->Remove(unanswered);
+  return identity;
 }
 
 absl::StatusOr<IdentityFile> RenewIdentity(const std::string& address, const IdentityFile& identity) {

@@ -75,6 +75,11 @@ Secret<32> SecretHash(const JoinToken& token) {
   return Secret<32>(Sha256Of(AsBytes(text)).bytes);
 }
 
+Sha256 HolderHash(const Sha256& public_key, const std::string& name) {
+  return Sha256Of(
+      AsBytes(std::string(reinterpret_cast<const char*>(public_key.bytes.data()), public_key.bytes.size()) + name));
+}
+
 absl::Status CheckToken(const TokenRecord& record, const Secret<32>& secret_hash, Role role, const std::string& name,
                         int64_t now_s) {
   if (record.secret_hash != secret_hash) return Refused("is not known to this coordinator");

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "common/base/hash.h"
 #include "common/base/secret.h"
@@ -15,6 +16,7 @@
 namespace atl {
 
 constexpr uint32_t kMostTokenUses = 10'000;
+constexpr size_t kHoldersKept = 64;
 
 struct JoinToken {
   Sha256 authority;   // fingerprint of the authority's certificate
@@ -39,6 +41,8 @@ struct TokenRecord {
   int64_t create_s = 0, end_s = 0;  // wall clock
   bool revoked = false;
   int64_t issue_s = 0;  // the last certificate by it was issued at most 6 hours after; 0: none was
+  // Of its last uses, the newest last, at most kHoldersKept: HolderHash. Who has lost the answer is answered again.
+  std::vector<Sha256> holders;
   friend bool operator==(const TokenRecord&, const TokenRecord&) = default;
 };
 
@@ -51,6 +55,8 @@ struct NewToken {
 absl::StatusOr<NewToken> MakeToken(const Sha256& authority, TokenRecord wanted);
 
 Secret<32> SecretHash(const JoinToken& token);
+// Who a use of a token let in: of the hash of its public key and its name.
+Sha256 HolderHash(const Sha256& public_key, const std::string& name);
 // Unauthenticated with one sentence when the secret is wrong (compared in constant time), the token is revoked, used
 // up, past its end or made for another role or name. The secret is looked at first: a stranger learns nothing else.
 absl::Status CheckToken(const TokenRecord& record, const Secret<32>& secret_hash, Role role, const std::string& name,

@@ -37,6 +37,12 @@ bool IsOver(const TokenRecord& token, int64_t now_s) {
   return token.used == 0 || token.issue_s + kIssueStep_s + LifetimeOf(token.role) + renewal_s < now_s;
 }
 
+// Of a use whose answer was lost: the same key asks again under the same name, and is not a second one.
+void TakeBackUse(TokenRecord& record, const v1::EnrollRequest& request) {
+  const absl::StatusOr<Sha256> key = CheckSigningRequest(request.signing_request());
+  if (key.ok() && std::erase(record.holders, HolderHash(*key, request.name())) > 0) --record.used;
+}
+
 absl::StatusOr<TokenRecord> ReadWanted(const v1::CreateTokenRequest& request, int64_t now_s) {
   TokenRecord wanted{.name = request.name(), .uses = std::max(request.uses(), 1u), .create_s = now_s};
   ATOLL_ASSIGN_OR_RETURN(wanted.role, ParseRole(request.role()));
@@ -135,12 +141,14 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::ByToken(const v1::EnrollRequest& 
   if (whole) std::copy(request.token_secret().begin(), request.token_secret().end(), offered.secret.bytes().begin());
   const auto found = tokens_.find(request.token_id());
   // An unknown id is compared too: the time it takes says nothing about which ids there are.
-  const TokenRecord record = found != tokens_.end() && whole ? found->second : TokenRecord{};
+  TokenRecord record = found != tokens_.end() && whole ? found->second : TokenRecord{};
+  const Secret<32> secret_hash = SecretHash(offered);
   Role role = record.role;
   if (!request.role().empty()) {
     ATOLL_ASSIGN_OR_RETURN(role, ParseRole(request.role()));
   }
-  ATOLL_RETURN_IF_ERROR(CheckToken(record, SecretHash(offered), role, request.name(), NowSeconds()));
+  if (record.secret_hash == secret_hash) TakeBackUse(record, request);
+  ATOLL_RETURN_IF_ERROR(CheckToken(record, secret_hash, role, request.name(), NowSeconds()));
   if (record.create_s < parts_.authority().retired_until_s()) {
     return absl::UnauthenticatedError(
         absl::StrCat("join token ", record.id, " was made under an authority that is ", "retired: ask for a new one"));
@@ -148,11 +156,12 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::ByToken(const v1::EnrollRequest& 
   if (!IsName(request.name())) {
     return absl::InvalidArgumentError(absl::StrCat("the name to enrol must be ", kNameRule));
   }
-  ATOLL_RETURN_IF_ERROR(CheckSigningRequest(request.signing_request()).status());
-  TokenRecord used = record;
-  ++used.used;
-  used.issue_s = NowSeconds();
-  ATOLL_RETURN_IF_ERROR(Keep(used));
+  ATOLL_ASSIGN_OR_RETURN(const Sha256 key, CheckSigningRequest(request.signing_request()));
+  ++record.used;
+  record.issue_s = NowSeconds();
+  record.holders.push_back(HolderHash(key, request.name()));
+  if (record.holders.size() > kHoldersKept) record.holders.erase(record.holders.begin());
+  ATOLL_RETURN_IF_ERROR(Keep(record));
   return Issue(request, {record.role, request.name(), record.id});
 }
 

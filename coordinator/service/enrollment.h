@@ -51,7 +51,8 @@ class Enrollment {
   void Load(const std::vector<TokenRecord>& tokens);
 
   // `address`: of the caller, without its port. Unauthenticated with the reason; ResourceExhausted after too many
-  // failures of that address. A token's use is durable before the answer, so that two at once cannot both have it.
+  // failures of that address. A token's use is durable before the answer, so that two at once cannot both have it;
+  // whoever had it asks again with the same key and name where the answer was lost, and has the same use.
   void Enroll(const v1::EnrollRequest& request, const std::string& address, Answer<v1::EnrollResponse> answer);
 
   void CreateToken(const v1::CreateTokenRequest& request, Answer<v1::CreateTokenResponse> answer);

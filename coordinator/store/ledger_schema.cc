@@ -1,6 +1,8 @@
 #include "coordinator/store/ledger_schema.h"
 
 #include <array>
+#include <string>
+#include <vector>
 
 #include "coordinator/store/ledger_rows.h"
 #include "coordinator/store/sqlite_ledger.h"
@@ -102,19 +104,34 @@ INSERT INTO checkpoints_8 SELECT seq, job, step, dropped, versions, hashes, comp
 DROP TABLE checkpoints;
 ALTER TABLE checkpoints_8 RENAME TO checkpoints;
 )sql";
-constexpr int64_t kMadeAnew = 8;
+
+// To 9: `holders` of a token (join_token.h), 32 bytes each. The checksum stays the last column.
+constexpr char kRevision9[] = R"sql(
+CREATE TABLE tokens_9 (id TEXT PRIMARY KEY, secret_sha256 BLOB NOT NULL, role TEXT NOT NULL, name TEXT NOT NULL,
+  uses INTEGER NOT NULL, used INTEGER NOT NULL, create_s INTEGER NOT NULL, end_s INTEGER NOT NULL,
+  revoked INTEGER NOT NULL, issue_s INTEGER NOT NULL, holders BLOB NOT NULL, crc INTEGER NOT NULL DEFAULT 0)
+  STRICT, WITHOUT ROWID;
+INSERT INTO tokens_9 SELECT id, secret_sha256, role, name, uses, used, create_s, end_s, revoked, issue_s, x'', 0
+  FROM tokens;
+DROP TABLE tokens;
+ALTER TABLE tokens_9 RENAME TO tokens;
+)sql";
+
+// The tables that a step makes anew, whose rows get their checksums afterwards.
+std::vector<std::string> MadeAnew(int64_t revision) {
+  if (revision == 8) return {"tokens", "checkpoints"};
+  if (revision == 9) return {"tokens"};
+  return {};
+}
 
 // kSteps[r] leads from revision r to r + 1.
-constexpr std::array<const char*, kLedgerRevision> kSteps = {kRevision1, kRevision2, kRevision3, kRevision4,
-                                                             kRevision5, kRevision6, kRevision7, kRevision8};
+constexpr std::array<const char*, kLedgerRevision> kSteps = {kRevision1, kRevision2, kRevision3, kRevision4, kRevision5,
+                                                             kRevision6, kRevision7, kRevision8, kRevision9};
 
 absl::Status TakeStep(Database& database, int64_t revision) {
   ATOLL_RETURN_IF_ERROR(database.Run(absl::StrCat("BEGIN IMMEDIATE;", kSteps[static_cast<size_t>(revision)])));
   if (revision + 1 == kSealed) ATOLL_RETURN_IF_ERROR(SealRows(database));
-  if (revision + 1 == kMadeAnew) {
-    ATOLL_RETURN_IF_ERROR(SealTable(database, "tokens"));
-    ATOLL_RETURN_IF_ERROR(SealTable(database, "checkpoints"));
-  }
+  for (const std::string& table : MadeAnew(revision + 1)) ATOLL_RETURN_IF_ERROR(SealTable(database, table));
   return database.Run(absl::StrCat("PRAGMA application_id=", kLedgerApplicationId,
                                    "; PRAGMA user_version=", revision + 1, "; COMMIT;"));
 }

@@ -341,11 +341,14 @@ class SqliteLedger final : public Ledger {
   }
 
   absl::Status PutToken(const TokenRecord& token) override {
-    ATOLL_ASSIGN_OR_RETURN(Statement s, database_->Prepare(SealedInsert("INSERT OR REPLACE INTO tokens", 10)));
+    ATOLL_ASSIGN_OR_RETURN(Statement s, database_->Prepare(SealedInsert("INSERT OR REPLACE INTO tokens", 11)));
     const auto* hash = reinterpret_cast<const char*>(token.secret_hash.bytes().data());
     s.Bind(token.id).BindBlob({hash, token.secret_hash.bytes().size()}).Bind(RoleName(token.role)).Bind(token.name);
     s.Bind(uint64_t{token.uses}).Bind(uint64_t{token.used}).Bind(token.create_s).Bind(token.end_s);
-    return s.Bind(uint64_t{token.revoked}).Bind(token.issue_s).Run();
+    std::string holders;
+    for (const Sha256& holder : token.holders)
+      holders.append(reinterpret_cast<const char*>(holder.bytes.data()), holder.bytes.size());
+    return s.Bind(uint64_t{token.revoked}).Bind(token.issue_s).BindBlob(holders).Run();
   }
   absl::Status DropToken(const std::string& id) override {
     ATOLL_ASSIGN_OR_RETURN(Statement s, database_->Prepare("DELETE FROM tokens WHERE id = ?"));
@@ -366,10 +369,9 @@ class SqliteLedger final : public Ledger {
     TokenRecord token{.id = s.NextText()};
     const std::string hash = s.NextBlob();
     const absl::StatusOr<Role> role = ParseRole(s.NextText());
-    if (hash.size() != token.secret_hash.bytes().size() || !role.ok()) {
-      return absl::DataLossError(
-          absl::StrCat("join token ", token.id, " in the ledger is damaged: restore the ledger from a copy"));
-    }
+    const absl::Status damaged = absl::DataLossError(
+        absl::StrCat("join token ", token.id, " in the ledger is damaged: restore the ledger from a copy"));
+    if (hash.size() != token.secret_hash.bytes().size() || !role.ok()) return damaged;
     std::copy(hash.begin(), hash.end(), token.secret_hash.bytes().begin());
     token.role = *role;
     token.name = s.NextText();
@@ -379,6 +381,13 @@ class SqliteLedger final : public Ledger {
     token.end_s = s.NextSigned();
     token.revoked = s.NextNumber() != 0;
     token.issue_s = s.NextSigned();
+    const std::string holders = s.NextBlob();
+    if (holders.size() % sizeof(Sha256::bytes) != 0) return damaged;
+    token.holders.resize(holders.size() / sizeof(Sha256::bytes));
+    for (size_t i = 0; i < token.holders.size(); ++i) {
+      std::array<uint8_t, 32>& bytes = token.holders[i].bytes;
+      std::copy_n(reinterpret_cast<const uint8_t*>(holders.data()) + i * bytes.size(), bytes.size(), bytes.begin());
+    }
     return token;
   }
 

@@ -18,10 +18,7 @@ absl::Status CheckOwner(const WorkerOptions& options, const Identity& identity) 
 absl::Status EnrollAnew(const WorkerOptions& options, Log& log) {
   ATOLL_ASSIGN_OR_RETURN(const JoinToken token, ReadJoinTokenFile(options.join_token));
   ATOLL_RETURN_IF_ERROR(
-      Annotate(TrySecretFile(options.identity), "the join token was not sent, since --identity cannot be written"));
-  ATOLL_ASSIGN_OR_RETURN(const IdentityFile identity,
-                         EnrollWithToken(options.coordinator_enroll, token, Role::kWorker, options.name));
-  ATOLL_RETURN_IF_ERROR(WriteIdentityFile(options.identity, identity));
+      EnrollWithToken(options.coordinator_enroll, token, Role::kWorker, options.name, options.identity).status());
   log.Info("enrolled", {{"name", options.name}, {"token", token.id}, {"identity", options.identity}});
   return absl::OkStatus();
 }

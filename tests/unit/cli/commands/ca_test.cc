@@ -157,8 +157,9 @@ TEST_F(Ca, EnrolKeepsTheTokenWhereTheFileCannotBeWritten) {
   std::ofstream(directory_ + "/token") << PrintJoinToken(MakeToken(Sha256{}, {})->token) << "\n";
   const RunResult tried = Harness().Run({"enroll", "--at", "127.0.0.1:1", "--join-token", directory_ + "/token",
                                          "--name", "bob", "--out", directory_ + "/nowhere/bob.pem"});
-  EXPECT_THAT(tried.talk, HasSubstr("the join token was not sent, since --out cannot be written: create " + directory_ +
-                                    "/nowhere/bob.pem"));
+  EXPECT_THAT(tried.talk,
+              HasSubstr("the join token was not sent, since the identity's file cannot be written: create " +
+                        directory_ + "/nowhere/bob.pem"));
   EXPECT_THAT(tried.talk, testing::EndsWith("No such file or directory; check the path\n"));
 }
 

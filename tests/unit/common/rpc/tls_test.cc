@@ -256,17 +256,21 @@ class SigningService final : public v1::WorkerService::CallbackService {
   grpc::ServerUnaryReactor* Enroll(grpc::CallbackServerContext* context, const v1::EnrollRequest* request,
                                    v1::EnrollResponse* response) override {
     seen = *request;
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    if (loses_answer) {
+      reactor->Finish({grpc::StatusCode::DEADLINE_EXCEEDED, "nothing came back"});
+      return reactor;
+    }
     const int64_t lifetime_s = wrong_key ? 60 : kWorkerLifetime_s;
     const std::string theirs = wrong_key ? *MakeSigningRequest(*PrivateKey::Generate()) : request->signing_request();
     response->set_certificate(
         *authority_.Sign(theirs, {Role::kWorker, "cpu-1", "0123456789abcdef"}, NowSeconds(), lifetime_s));
     response->set_authorities(authorities);
-    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     reactor->Finish(grpc::Status::OK);
     return reactor;
   }
   v1::EnrollRequest seen;  // read when the call is over
-  bool wrong_key = false;
+  bool wrong_key = false, loses_answer = false;
   std::string authorities;
 
  private:
@@ -277,7 +281,7 @@ TEST_F(TlsTest, EnrolmentMakesAKeyHereAndRenewsWithIt) {
   SigningService service(authority_);
   Listen(*ServerOnlyTls(Path("server"), NowSeconds()), {&service});
   const JoinToken token = MakeToken(authority_.fingerprint(), {})->token;
-  const auto enrolled = EnrollWithToken(address_, token, Role::kWorker, "cpu-1");
+  const auto enrolled = EnrollWithToken(address_, token, Role::kWorker, "cpu-1", Path("own"));
   ASSERT_TRUE(enrolled.ok()) << enrolled.status();
   EXPECT_EQ(service.seen.token_id(), token.id);
   EXPECT_EQ(service.seen.name(), "cpu-1");
@@ -293,6 +297,27 @@ TEST_F(TlsTest, EnrolmentMakesAKeyHereAndRenewsWithIt) {
   EXPECT_EQ(RenewIdentity(address_, *enrolled).status().code(), absl::StatusCode::kInternal);
 }
 
+// The coordinator knows the key by which a token's use was taken, so the next try is made with that one.
+TEST_F(TlsTest, EnrolmentAsksAgainWithTheSameKey) {
+  SigningService service(authority_);
+  Listen(*ServerOnlyTls(Path("server"), NowSeconds()), {&service});
+  const JoinToken token = MakeToken(authority_.fingerprint(), {})->token;
+  const auto enrol = [&] { return EnrollWithToken(address_, token, Role::kWorker, "cpu-1", Path("own")); };
+  service.loses_answer = true;
+  EXPECT_EQ(enrol().status().code(), absl::StatusCode::kDeadlineExceeded);
+  const Sha256 first = *CheckSigningRequest(service.seen.signing_request());
+  EXPECT_TRUE(ReadSecretFile(Path("own") + ".enrolling").ok()) << "the key outlives the process";
+  EXPECT_FALSE(ReadIdentityFile(Path("own")).ok());
+  service.loses_answer = false;
+  const auto enrolled = enrol();
+  ASSERT_TRUE(enrolled.ok()) << enrolled.status();
+  EXPECT_EQ(ReadCertificate(enrolled->certificate_pem)->public_key, first);
+  EXPECT_EQ(ReadIdentityFile(Path("own"))->certificate_pem, enrolled->certificate_pem);
+  EXPECT_FALSE(ReadSecretFile(Path("own") + ".enrolling").ok());
+  ASSERT_TRUE(enrol().ok());
+  EXPECT_NE(*CheckSigningRequest(service.seen.signing_request()), first) << "an answered key is not used again";
+}
+
 // A token and an identity of the authority before a rotation are good for ones of both, unless somebody else is
 // offered.
 TEST_F(TlsTest, EnrolmentBringsTheSuccessor) {
@@ -305,7 +330,7 @@ TEST_F(TlsTest, EnrolmentBringsTheSuccessor) {
   for (const Authority* pinned : {&authority_, &rotated}) {
     const JoinToken token = MakeToken(pinned->fingerprint(), {})->token;
     EXPECT_EQ(*FetchAuthority(address_, pinned->fingerprint()), pinned->certificate_pem());
-    const auto enrolled = EnrollWithToken(address_, token, Role::kWorker, "cpu-1");
+    const auto enrolled = EnrollWithToken(address_, token, Role::kWorker, "cpu-1", Path("own"));
     ASSERT_TRUE(enrolled.ok()) << enrolled.status();
     EXPECT_EQ(enrolled->authority_pem, pinned == &rotated ? rotated.certificate_pem() : both);
   }
@@ -340,7 +365,8 @@ TEST_F(TlsTest, NothingIsSentToAnotherAuthority) {
   SigningService service(authority_);
   Listen(*ServerOnlyTls(Path("server"), NowSeconds()), {&service});
   EXPECT_EQ(*FetchAuthority(address_, authority_.fingerprint()), authority_.certificate_pem());
-  const absl::Status other = EnrollWithToken(address_, MakeToken(stranger_.fingerprint(), {})->token, {}, "a").status();
+  const absl::Status other =
+      EnrollWithToken(address_, MakeToken(stranger_.fingerprint(), {})->token, {}, "a", Path("own")).status();
   EXPECT_EQ(other.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_NE(std::string(other.message()).find("for another coordinator"), std::string::npos) << other;
   EXPECT_EQ(service.seen.token_secret(), "");

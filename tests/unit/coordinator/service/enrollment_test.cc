@@ -106,10 +106,47 @@ TEST_F(EnrollmentTest, ATokenBecomesACertificateOnce) {
   const CertificateFacts facts = *ReadCertificate(response->certificate());
   EXPECT_EQ(facts.identity, (Identity{Role::kWorker, "cpu-1", token.id}));
   EXPECT_EQ(facts.not_after_s, NowSeconds() + kWorkerLifetime_s);
-  // S10: again, by the same and by another key, and after a restart.
+  // S10: again, and after a restart, by another key under the same name and another.
   EXPECT_NE(Why(Enroll(With(token, "cpu-1"))).find("has had them"), std::string::npos);
   Restart();
   EXPECT_NE(Why(Enroll(With(token, "cpu-2"))).find("has had them"), std::string::npos);
+}
+
+// The answer was lost, or the coordinator died on the way to it: whoever has the key has had the use, and nobody else.
+TEST_F(EnrollmentTest, ALostAnswerIsGivenAgainToTheSameKey) {
+  const JoinToken token = Token();
+  const PrivateKey key = *PrivateKey::Generate();
+  const v1::EnrollRequest request = With(token, "cpu-1", key);
+  ASSERT_TRUE(Enroll(request).ok());
+  for (int i = 0; i < 2; ++i) {
+    const auto again = Enroll(request);
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(ReadCertificate(again->certificate())->identity, (Identity{Role::kWorker, "cpu-1", token.id}));
+    EXPECT_EQ(ledger_->Tokens()->front().used, 1u);
+    Restart();
+  }
+  EXPECT_NE(Why(Enroll(With(token, "cpu-2", key))).find("has had them"), std::string::npos) << "one use, one name";
+  EXPECT_NE(Why(Enroll(With(token, "cpu-1"))).find("has had them"), std::string::npos);
+  v1::EnrollRequest forged = request;
+  (*forged.mutable_signing_request())[forged.signing_request().size() / 2] ^= 1;
+  EXPECT_NE(Why(Enroll(forged)).find("has had them"), std::string::npos) << "who has not the key";
+  v1::RevokeTokenRequest revoke;
+  revoke.set_id(token.id);
+  ASSERT_TRUE(Ask(&Enrollment::RevokeToken, revoke).ok());
+  EXPECT_NE(Why(Enroll(request)).find("was revoked"), std::string::npos);
+}
+
+TEST_F(EnrollmentTest, OfATokenOfManyUsesTheLastHoldersAreKnown) {
+  const JoinToken token = Token(kHoldersKept + 1);
+  const v1::EnrollRequest first = With(token, "first", *PrivateKey::Generate());
+  const v1::EnrollRequest second = With(token, "second", *PrivateKey::Generate());
+  ASSERT_TRUE(Enroll(first).ok());
+  ASSERT_TRUE(Enroll(second).ok());
+  for (size_t i = 0; i + 1 < kHoldersKept; ++i) ASSERT_TRUE(Enroll(With(token, "later")).ok()) << i;
+  EXPECT_EQ(ledger_->Tokens()->front().holders.size(), kHoldersKept);
+  EXPECT_TRUE(Enroll(second).ok());
+  EXPECT_EQ(ledger_->Tokens()->front().used, kHoldersKept + 1);
+  EXPECT_NE(Why(Enroll(first)).find("has had them"), std::string::npos);
 }
 
 TEST_F(EnrollmentTest, TwoAtTheSameTimeAreNotBothLetIn) {

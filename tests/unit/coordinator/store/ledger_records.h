@@ -184,7 +184,8 @@ inline TokenRecord SomeToken(const std::string& id) {
           .used = 3,
           .create_s = 1'800'000'000,
           .end_s = 1'800'086'400,
-          .issue_s = 1'800'000'050};
+          .issue_s = 1'800'000'050,
+          .holders = {Sha256Of(AsBytes(std::string("one"))), Sha256Of(AsBytes(id))}};
 }
 
 inline void RunSql(const std::string& path, const std::string& sql) {

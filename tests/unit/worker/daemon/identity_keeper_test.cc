@@ -93,8 +93,9 @@ TEST_F(IdentityKeeperTest, EnrolsOnceAndRenewsAtHalf) {
 TEST_F(IdentityKeeperTest, ATokenIsKeptWhereTheIdentityCannotBeWritten) {
   options_.identity = directory_ + "/nowhere/identity.pem";
   const absl::Status refused = Ensure();
-  EXPECT_NE(std::string(refused.message()).find("the join token was not sent, since --identity cannot be written"),
-            std::string::npos)
+  EXPECT_NE(
+      std::string(refused.message()).find("the join token was not sent, since the identity's file cannot be written"),
+      std::string::npos)
       << refused;
   EXPECT_EQ(signer_.calls, 0);
   std::filesystem::create_directory(directory_ + "/nowhere");
