@@ -19,7 +19,7 @@ OptimizerShelf::OptimizerShelf(OptimizerShelfOptions options, JobId job, Digest 
     : options_(std::move(options)),
       job_(std::move(job)),
       layout_(layout),
-      directory_(JoinPath(options_.cache_dir, "optimizer")),
+      directory_(JoinPath(JoinPath(options_.cache_dir, "optimizer"), options_.worker)),
       path_(JoinPath(directory_, job_.value + ".safetensors")),
       files_(files),
       clock_(clock),

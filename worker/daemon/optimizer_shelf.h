@@ -15,7 +15,8 @@
 namespace atl {
 
 struct OptimizerShelfOptions {
-  std::string cache_dir;     // below it: optimizer/JOB.safetensors, the job trained last alone
+  std::string cache_dir;     // below it: optimizer/WORKER/JOB.safetensors, the job trained last alone
+  std::string worker;        // others may keep theirs in the same directory
   Duration interval;         // between two snapshots; zero: none are kept
   uint64_t slack_steps = 0;  // by how much a snapshot may be ahead of where the job stands: what was on its way
 };

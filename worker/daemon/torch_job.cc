@@ -197,8 +197,9 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
   const ModelOptions model_options{spec.data.separate_documents, end_of_text};
   JobTasks tasks(spec, parts->layout, data->tokenizer(), device, options_.worker, options_.leave, bulk_);
   // A worker that ends between two heartbeats is ahead of what its coordinator knows.
-  OptimizerShelf shelf({options_.cache_dir, options_.optimizer_snapshot, uint64_t{2} * spec.sync.inner_steps}, job,
-                       parts->layout.digest, files_, clock_, log_);
+  OptimizerShelf shelf(
+      {options_.cache_dir, options_.worker.value, options_.optimizer_snapshot, uint64_t{2} * spec.sync.inner_steps},
+      job, parts->layout.digest, files_, clock_, log_);
   parts->model =
       std::make_unique<TorchModel>(spec, parts->layout, model_options, device, std::move(feed), std::move(trainer),
                                    std::move(shares), std::move(shelf), *data, std::move(tasks), log_);

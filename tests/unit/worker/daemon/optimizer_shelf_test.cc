@@ -17,15 +17,15 @@ using testing::IsEmpty;
 
 class OptimizerShelfTest : public testing::Test {
  protected:
-  OptimizerShelf Shelf(const std::string& job, Duration interval = Seconds(600)) {
-    return OptimizerShelf({cache_, interval, 10}, JobId{job}, layout_.digest, *files_, clock_, log_);
+  OptimizerShelf Shelf(const std::string& job, Duration interval = Seconds(600), const std::string& worker = "w1") {
+    return OptimizerShelf({cache_, worker, interval, 10}, JobId{job}, layout_.digest, *files_, clock_, log_);
   }
   std::unique_ptr<Trainer> Trained() {
     auto trainer = *Trainer::Create(spec_, layout_, {.available_bytes = uint64_t{1} << 30}, clock_);
     EXPECT_TRUE(trainer->Step({std::vector<int32_t>(33, 1), 1}, 1e-3)->applied);
     return trainer;
   }
-  std::vector<std::string> Kept() const { return *files_->List(cache_ + "/optimizer"); }
+  std::vector<std::string> Kept() const { return *files_->List(cache_ + "/optimizer/w1"); }
 
   const JobSpec spec_ = TinyJob();
   const ModelLayout layout_ = MakeModelLayout(spec_.model, FragmentPattern::kStrided, 1);
@@ -49,6 +49,17 @@ TEST_F(OptimizerShelfTest, KeepsWhenItIsTimeAndAtTheEnd) {
   EXPECT_THAT(Kept(), IsEmpty()) << "the interval begins anew";
   shelf.Keep(7, true, *trainer);
   EXPECT_THAT(Kept(), ElementsAre("job.safetensors"));
+}
+
+TEST_F(OptimizerShelfTest, WorkersOfOneCacheKeepTheirOwn) {
+  Shelf("job", Seconds(600), "w2").Keep(30, true, *Trained());
+  const auto mine = Trained();
+  ASSERT_TRUE(Shelf("job").Begin(30, *mine).ok());
+  EXPECT_EQ(mine->optimizer_steps(), 0u) << "moments of another worker";
+  Shelf("another").Keep(30, true, *Trained());
+  const auto theirs = Trained();
+  ASSERT_TRUE(Shelf("job", Seconds(600), "w2").Begin(30, *theirs).ok());
+  EXPECT_EQ(theirs->optimizer_steps(), 1u);
 }
 
 TEST_F(OptimizerShelfTest, TakesUpWhatWasKept) {
