@@ -19,6 +19,7 @@
 #include "common/base/files.h"
 #include "common/base/system_random.h"
 #include "common/base/wall_time.h"
+#include "common/plan/slow_step.h"
 #include "common/rpc/backoff.h"
 #include "common/rpc/bulk_client.h"
 #include "common/rpc/channel.h"
@@ -153,7 +154,7 @@ SessionOptions MakeSessionOptions(const WorkerOptions& options, const Device& de
 
 // All outlive the session.
 void ListenIn(SessionOptions& session, StepWatch& watch, StepMetrics& steps, Metrics& metrics, NetworkLink& link) {
-  session.step_begins = [&watch](const JobId& job) { watch.Begins(job); };
+  session.step_begins = [&watch](const JobId& job, const JobSpec& spec) { watch.Begins(job, SlowStep(spec)); };
   session.step_ended = [&watch] { watch.Ended(); };
   session.on_step = [&steps](const StepTaken& step) { steps.Record(step); };
   session.on_contribution = [&metrics](double error_ratio) { metrics.Set(Metric::kUploadError, error_ratio); };

@@ -7,10 +7,11 @@
 
 namespace atl {
 
-void StepWatch::Begins(const JobId& job) {
+void StepWatch::Begins(const JobId& job, Duration slow_step) {
   MutexLock lock(mutex_);
   if (job != job_) newest_.clear();
   job_ = job;
+  slow_step_ = slow_step;
   under_way_ = true;
   counted_to_ = clock_.Now();
   taken_ = told_next_ = {};
@@ -39,11 +40,12 @@ absl::Status StepWatch::Look() {
               {{"job", job_.value}, {"under_way_s", ToSeconds(taken_)}, {"usually_s", ToSeconds(usual)}});
     told_next_ = taken_ + kAgainEvery;
   }
-  if (!known || taken_ < std::max(kGivenUp, usual * kTimesGivenUp)) return absl::OkStatus();
+  const Duration limit = known ? std::max(kGivenUp, usual * kTimesGivenUp) : kFirstGivenUp + slow_step_ * kTimesSlow;
+  if (taken_ < limit) return absl::OkStatus();
   return absl::DeadlineExceededError(absl::StrCat(
-      "a step of job ", job_.value, " has been under way for ", ToSeconds(taken_), " s, where one takes ",
-      ToSeconds(usual),
-      " s: the device or its driver hangs; see what the system's log says of it, then start the worker again"));
+      known ? "a step" : "the first step", " of job ", job_.value, " has been under way for ", ToSeconds(taken_),
+      " s, where one takes ", ToSeconds(known ? usual : slow_step_), known ? " s" : " s on a very slow machine",
+      ": the device or its driver hangs; see what the system's log says of it, then start the worker again"));
 }
 
 Duration StepWatch::Usual() const { return newest_.empty() ? Duration{} : UpperMedian(newest_); }

@@ -18,17 +18,20 @@ class StepWatch {
  public:
   // A step takes long after kFloor and kTimesUsual times what one usually takes, the middle of the newest kRemembered,
   // and is given up after kGivenUp and kTimesGivenUp times that. The first one of a job, in which kernels are chosen
-  // and graphs recorded, takes long after kFirst and is never given up.
+  // and graphs recorded, takes long after kFirst, and is given up after kFirstGivenUp and kTimesSlow times what it
+  // takes a very slow machine.
   static constexpr Duration kFloor = Seconds(60), kFirst = Seconds(600), kGivenUp = Seconds(600);
-  static constexpr int64_t kTimesUsual = 10, kTimesGivenUp = 20;
+  static constexpr Duration kFirstGivenUp = Seconds(3600);
+  static constexpr int64_t kTimesUsual = 10, kTimesGivenUp = 20, kTimesSlow = 3;
   static constexpr Duration kAgainEvery = Seconds(60);
   static constexpr Duration kLongestLook = Seconds(3);  // between two looks; more of it does not count
   static constexpr size_t kRemembered = 15;
 
   StepWatch(const Clock& clock, Log& log) : clock_(clock), log_(log) {}
 
-  // Of the train thread: one step at a time. What steps of another job took says nothing.
-  void Begins(const JobId& job) ATOLL_EXCLUDES(mutex_);
+  // Of the train thread: one step at a time. What steps of another job took says nothing. `slow_step`: what one takes a
+  // very slow machine (common/plan/slow_step.h).
+  void Begins(const JobId& job, Duration slow_step) ATOLL_EXCLUDES(mutex_);
   void Ended() ATOLL_EXCLUDES(mutex_);
 
   // To be called every second or so, by one thread. A warning `step takes long` of a step that does, once and every
@@ -47,6 +50,7 @@ class StepWatch {
   Duration taken_ ATOLL_GUARDED_BY(mutex_){};      // by the step that is under way, as far as it was watched
   Duration told_next_ ATOLL_GUARDED_BY(mutex_){};  // zero: not told of
   JobId job_ ATOLL_GUARDED_BY(mutex_);
+  Duration slow_step_ ATOLL_GUARDED_BY(mutex_){};
   std::vector<Duration> newest_ ATOLL_GUARDED_BY(mutex_);  // of that job, oldest first
 };
 

@@ -43,7 +43,7 @@ struct SessionOptions {
   // How long one Turn may wait for samples; zero in harnesses.
   Duration sample_wait = Milliseconds(200);
   // Around each step of the model, in the session's thread; may be empty.
-  std::function<void(const JobId& job)> step_begins;
+  std::function<void(const JobId& job, const JobSpec& spec)> step_begins;
   std::function<void()> step_ended;
   // Told after each step, in the session's thread; may be empty.
   std::function<void(const StepTaken&)> on_step;

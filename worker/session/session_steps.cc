@@ -39,7 +39,7 @@ absl::StatusOr<StepOutcome> Session::State::StepModel(const SampleBatch& batch, 
     stepping = to;
   };
   replicas->ReleaseParameters();
-  if (options.step_begins) options.step_begins(job);
+  if (options.step_begins) options.step_begins(job, *spec);
   set_stepping(true);
   ListenInStep();  // to what came since the turn began
   auto outcome = parts->model->Step(batch, rate);

@@ -73,7 +73,7 @@ class SessionTest : public testing::Test {
     SessionOptions options;
     options.core.worker = WorkerId{"w1"};
     options.sample_wait = Duration{};
-    options.step_begins = [this](const JobId& job) { stepping_ = job.value; };
+    options.step_begins = [this](const JobId& job, const JobSpec&) { stepping_ = job.value; };
     options.step_ended = [this] { stepping_.clear(); };
     options.on_step = [this](const StepTaken& step) { steps_.push_back(step); };
     session_ = std::make_unique<Session>(options, link_, factory_, executor_, clock_, log_, nullptr);
