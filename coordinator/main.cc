@@ -137,6 +137,7 @@ class Coordinator {
   [[noreturn]] void Die(const absl::Status& status);
 
   const CoordinatorOptions options_;
+  const uint64_t port_quota_bytes_ = PortQuotaBytes(MemoryLimitBytes());
   const ServiceManager manager_;
   SystemClock clock_;
   Log log_;
@@ -234,7 +235,7 @@ absl::Status Coordinator::OpenEnrollPort() {
   ATOLL_ASSIGN_OR_RETURN(const ServerSecurity security, ServerOnlyTls(OwnIdentityPath(), WallSeconds(clock_)));
   services_.push_back(MakeEnrollService(*enrollment_));
   ServerOptions options{.address = absl::StrCat(options_.listen_address, ":", options_.enroll_port),
-                        .quota_bytes = size_t{8} << 20,
+                        .quota_bytes = kEnrollQuotaBytes,
                         .streams_per_connection = 1,
                         .message_bytes = 64 << 10};
   auto server = Server::Start(options, security, {services_.back().get()});
@@ -277,6 +278,7 @@ absl::StatusOr<std::unique_ptr<Server>> Coordinator::Listen(const char* option, 
                                                             const std::vector<grpc::Service*>& services) const {
   const std::string address = absl::StrCat(options_.listen_address, ":", port);
   const ServerOptions server_options{.address = address,
+                                     .quota_bytes = port_quota_bytes_,
                                      .connections = {.per_address = options_.connections_per_address}};
   auto server = Server::Start(server_options, security, services);
   if (!server.ok()) return Annotate(server.status(), option);
@@ -354,6 +356,7 @@ std::function<CorpusCopy(const CorpusManifest&)> Coordinator::CorpusCopies() con
 CoordinatorCapacity Coordinator::Capacity() const {
   CoordinatorCapacity capacity{
       .memory_bytes = MemoryLimitBytes(),
+      .transport_bytes = 2 * port_quota_bytes_ + (enrollment_ ? kEnrollQuotaBytes : 0),
       .open_files = DescriptorsBeside({.per_address = options_.connections_per_address}),
   };
   if (const auto space = files_->SpaceAt(directory_.root()); space.ok()) {

@@ -82,17 +82,26 @@ std::string BinarySize(uint64_t bytes) {
   return mib < 1024 ? absl::StrFormat("%.1f MiB", mib) : absl::StrFormat("%.1f GiB", mib / 1024);
 }
 
+uint64_t PortQuotaBytes(uint64_t memory_bytes) {
+  constexpr uint64_t kLeast = uint64_t{64} << 20, kMost = uint64_t{256} << 20;
+  return memory_bytes == 0 ? kMost : std::clamp(memory_bytes / 8, kLeast, kMost);
+}
+
 absl::Status CheckCapacity(const CoordinatorCapacity& capacity, const CoordinatorNeeds& wanted,
                            const CoordinatorNeeds& others, uint32_t workers_max, const std::string& way_out) {
-  const uint64_t memory_taken = Add(kCoordinatorBaseBytes, others.memory_bytes);
+  const uint64_t memory_taken = Add(Add(kCoordinatorBaseBytes, capacity.transport_bytes), others.memory_bytes);
   const uint64_t memory_left = capacity.memory_bytes - std::min(capacity.memory_bytes, memory_taken);
   if (capacity.memory_bytes > 0 && wanted.memory_bytes > memory_left) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the job may need ", BinarySize(wanted.memory_bytes), " of the coordinator's memory with ",
-                     workers_max, " workers (workers.max), and ", BinarySize(memory_left), " of ",
-                     BinarySize(capacity.memory_bytes), " are left beside the unfinished jobs; ", way_out,
-                     "choose a smaller sync.upload_codec or model, wait for another job to end, or give the "
-                     "coordinator more memory"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the job may need ", BinarySize(wanted.memory_bytes), " of the coordinator's memory with ", workers_max,
+        " workers (workers.max), and ", BinarySize(memory_left), " of ", BinarySize(capacity.memory_bytes),
+        " are left beside the unfinished jobs",
+        capacity.transport_bytes == 0
+            ? ""
+            : absl::StrCat(" and the ", BinarySize(capacity.transport_bytes), " that connections may take"),
+        "; ", way_out,
+        "choose a smaller sync.upload_codec or model, wait for another job to end, or give the "
+        "coordinator more memory"));
   }
   const uint64_t reserve = capacity.disk_total_bytes / 100 * kReservePercent;
   const uint64_t disk_left =

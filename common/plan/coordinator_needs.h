@@ -18,6 +18,11 @@ constexpr uint64_t kCoordinatorOpenFiles = 64;
 // Frames of one worker on their way in or out.
 constexpr uint64_t kTransportBytesPerWorker = uint64_t{4} << 20;
 
+// What peers may make the transport of the control port, and of the bulk port, hold, on a machine or in a cgroup of so
+// much memory: an eighth of it, 64 to 256 MiB; 0, where it is unknown, is much. And of the enrolment port.
+uint64_t PortQuotaBytes(uint64_t memory_bytes);
+constexpr uint64_t kEnrollQuotaBytes = uint64_t{8} << 20;
+
 // Sizes that follow from model, fragments and codecs.
 struct JobSizes {
   uint64_t parameters = 0;
@@ -52,6 +57,7 @@ uint64_t TakenOnDisk(const JobSpec& spec, const JobSizes& sizes, uint64_t checkp
 // What there is.
 struct CoordinatorCapacity {
   uint64_t memory_bytes = 0;      // the machine's, or its cgroup's limit; 0: unknown, nothing is refused for it
+  uint64_t transport_bytes = 0;   // of that, what peers may make all ports hold: the quotas
   uint64_t disk_free_bytes = 0;   // of the state directory
   uint64_t disk_total_bytes = 0;  // 0: unknown
   uint64_t open_files = 0;        // that it may hold beside its connections; 0: unknown

@@ -43,7 +43,7 @@ class ServerSecurity {
 
 struct ServerOptions {
   std::string address = "127.0.0.1:0";     // port 0: any free one
-  size_t quota_bytes = size_t{256} << 20;  // memory of the transport
+  size_t quota_bytes = size_t{256} << 20;  // that all connections together may make the transport hold
   int streams_per_connection = 64;
   size_t message_bytes = limits::kMessageBytes;
   bool reflection = false;

@@ -1,7 +1,7 @@
 """F23: memory limits that the kernel keeps (a memory control group of version 1 or 2): a worker whose group is too small for its job refuses
 it with the figures, and trains nothing; one whose group runs full in mid-run, by what else is in it, is killed like by kill -9, the run goes on,
 and outside of the group it comes back; a coordinator whose group is of the size that it publishes (docs/operations.md, "Memory") is never
-killed while workers come, go and are joined by others, and refuses a job that its group has no room for. Needs a memory controller in which this
+killed while workers come, go and are joined by others and messages without an end are sent to its ports, and refuses a job that its group has no room for. Needs a memory controller in which this
 user may make groups."""
 import os
 import pathlib
@@ -10,6 +10,7 @@ import signal
 import sys
 
 from atoll_harness import ALLOWANCE, COORDINATOR_BASE_MB, Skip, check, equal, main, number, wait_for
+from http2_by_hand import giant_message
 
 MODEL = {"hidden_size": 512, "intermediate_size": 1024, "layers": 6, "heads": 8}  # 11 million parameters: about 40 MB an arena
 TOO_SMALL = 0.5  # of what a worker holds
@@ -114,16 +115,27 @@ def a_small_group_kills(scene, coordinator, manifest):
         group.remove()
 
 
+def bound_of_all(jobs_mb):
+    """Of a coordinator in a group of this size and ALLOWANCE: the transport of both ports may hold an eighth of the group each, 64 to 256 MiB."""
+    bound_mb = COORDINATOR_BASE_MB + jobs_mb
+    for _ in range(50):
+        bound_mb = COORDINATOR_BASE_MB + jobs_mb + 2 * min(256, max(64, bound_mb * ALLOWANCE / 8))
+    return bound_mb
+
+
 def a_published_size_is_enough(scene, manifest):
     """The coordinator in a group of its bound and 15 %: all that it takes counts, pages of files that cannot be given back too."""
     data = ("--data-root", scene.path("data"))
     group = MemoryGroup("coordinator")
     try:
-        coordinator = scene.coordinator(*data, "--membership-timeout", "5s", "--heartbeat-interval", "300ms", name="bounded", state="bounded",
-                                        through=group.through())
+        def start(name):
+            return scene.coordinator(*data, "--membership-timeout", "5s", "--heartbeat-interval", "300ms", name=name, state="bounded", through=group.through())
+        asked = start("asked")
         scene.submit("bounded", manifest, steps=1_000_000, inner_steps=1, model=MODEL, workers={"min": 1, "max": 4, "planned": 4})
-        bound_mb = COORDINATOR_BASE_MB + number(scene.job("bounded"), "coordinator_memory_bytes") / MIB
+        bound_mb = bound_of_all(number(scene.job("bounded"), "coordinator_memory_bytes") / MIB)
+        equal(asked.terminate(), 0, "the end of the coordinator that was asked")
         group.limit(int(bound_mb * ALLOWANCE * MIB))
+        coordinator = start("bounded")
         refused = scene.atoll("job", "submit", scene.job_file("larger", manifest, steps=10, inner_steps=1, model=MODEL, workers={"min": 1, "max": 64}), code=3)
         check("memory" in refused.err, f"the refusal of a job that the group has no room for says: {refused.err}")
         workers = [scene.worker(name, coordinator, *data) for name in ("a", "b")]
@@ -131,10 +143,14 @@ def a_published_size_is_enough(scene, manifest):
         workers.append(scene.worker("c", coordinator, *data))
         scene.wait_job("bounded", lambda job: number(job, "workers_participating") == 3, "a joiner in a round", seconds=180, alive=[coordinator, *workers])
         workers[0].kill()
+        sent = {port: giant_message(coordinator.ports[port], int(2 * bound_mb)) for port in ("control", "bulk")}
+        for port, taken in sent.items():
+            check(taken < bound_mb, f"{taken} MiB of a message without an end were taken at the {port} port, more than the whole bound")
         rounds = number(scene.job("bounded"), "round")
         scene.wait_round("bounded", rounds + 5, seconds=180, alive=[coordinator, *workers[1:]])
         equal(group.kills(), 0, "kills in the coordinator's group")
-        print(f"a coordinator in a group of {bound_mb * ALLOWANCE:.0f} MB (bound {bound_mb:.0f} MB): {coordinator.peak_mb():.0f} MB resident at most, never killed")
+        print(f"a coordinator in a group of {bound_mb * ALLOWANCE:.0f} MB (bound {bound_mb:.0f} MB): {coordinator.peak_mb():.0f} MB resident at most, never killed, "
+              f"with {sent} MiB of messages without an end")
         scene.atoll("job", "cancel", "bounded")
         for worker in workers[1:]:
             equal(worker.terminate(), 0, f"the end of {worker.name}")

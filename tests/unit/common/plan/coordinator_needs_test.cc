@@ -98,6 +98,23 @@ TEST(CheckCapacity, RefusesWithTheFigures) {
       "checkpoint.keep_last, free space on the disk of the state directory, or raise --disk-budget where it is given");
 }
 
+// A job that fills what is left must not be killed for what a hostile peer makes gRPC hold.
+TEST(CheckCapacity, LeavesWhatConnectionsMayTake) {
+  EXPECT_EQ(PortQuotaBytes(0), 256 * kMiB);
+  EXPECT_EQ(PortQuotaBytes(256 * kMiB), 64 * kMiB);
+  EXPECT_EQ(PortQuotaBytes(1024 * kMiB), 128 * kMiB);
+  EXPECT_EQ(PortQuotaBytes(65536 * kMiB), 256 * kMiB);
+  const CoordinatorCapacity capacity{.memory_bytes = 400 * kMiB, .transport_bytes = 136 * kMiB};
+  EXPECT_TRUE(CheckCapacity(capacity, {.memory_bytes = 200 * kMiB}, {}, 8).ok());
+  const absl::Status refused = CheckCapacity(capacity, {.memory_bytes = 201 * kMiB}, {}, 8);
+  EXPECT_NE(
+      std::string(refused.message())
+          .find("200.0 MiB of 400.0 MiB are left beside the unfinished jobs and the 136.0 MiB that connections may "
+                "take; choose"),
+      std::string::npos)
+      << refused;
+}
+
 TEST(CheckCapacity, EveryFragmentTakesAnOpenFile) {
   EXPECT_EQ(NeedsOf(Spec(), Sizes()).open_files, 2u);
   const CoordinatorNeeds others{.open_files = 30};
