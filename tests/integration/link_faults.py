@@ -1,4 +1,4 @@
-"""Real links that are narrow, long, lossy or cut: two workers, one of them behind an emulated link (tun_link.py), with mutual TLS as
+"""Real links that are narrow, long, lossy, out of order or cut: two workers, one of them behind an emulated link (tun_link.py), with mutual TLS as
 over the open internet. On a bad link the job ends as planned with both in every round and nobody is lost; on the narrow one heartbeats come in time while it is full; a worker that is cut off, both
 ways or one way, is lost, the run goes on, and it comes back by itself. The ledger balances all the while, and the audits find nothing."""
 import time
@@ -9,11 +9,13 @@ from tun_link import TunLink, available
 NEAR, FAR = "near", "far"
 MEGABYTES = 2.3  # of a contribution, and half of it on the way down
 ROUNDS, INNER_STEPS = 5, 10
-LINKS = {  # bits per second each way, delay one way in seconds, share of packets that are lost
-    "narrow": (10e6, 0.01, 0.0),
-    "long": (100e6, 0.1, 0.01),
-    "lossy": (100e6, 0.02, 0.05),
+LINKS = {
+    "narrow": {"rate_bits": 10e6, "delay_seconds": 0.01},
+    "long": {"rate_bits": 100e6, "delay_seconds": 0.1, "loss": 0.01},
+    "lossy": {"rate_bits": 100e6, "delay_seconds": 0.02, "loss": 0.05},
+    "shuffled": {"rate_bits": 100e6, "delay_seconds": 0.02, "jitter_seconds": 0.02, "twice": 0.05, "loss": 0.005},
 }
+WHOLE = {"rate_bits": 100e6, "delay_seconds": 0.01}
 MEMBERSHIP_SECONDS, HEARTBEAT_SECONDS = 10, 0.5
 LATEST_SECONDS = MEMBERSHIP_SECONDS / 4  # of 99 % of the heartbeats, which is a bound of the histogram's
 LEAST_HEARTBEATS = 100  # that 99 % of them mean something
@@ -44,7 +46,7 @@ def most_of(gaps, share):
 
 def heartbeats_under_load(scene, link, coordinator, far, manifest):
     """Contributions fill the narrow link, one soon after the other; heartbeats share it."""
-    link.rate_bits, link.delay_seconds, link.loss = LINKS["narrow"]
+    link.set(**LINKS["narrow"])
     job_on(scene, "full", manifest, 100_000, least=2, hidden_size=512, inner_steps=2, download_codec="mxfp4")
     scene.wait_round("full", 1)
     before, carried, began, said = heartbeat_gaps(coordinator, FAR), link.carried["up"], time.monotonic(), len(far.log())
@@ -62,7 +64,7 @@ def heartbeats_under_load(scene, link, coordinator, far, manifest):
 
 
 def on_a_bad_link(scene, link, name, manifest):
-    link.rate_bits, link.delay_seconds, link.loss = LINKS[name]
+    link.set(**LINKS[name])
     before = dict(link.carried)
     job_on(scene, name, manifest, ROUNDS * INNER_STEPS, least=2)
     scene.wait_end(name, seconds=300)
@@ -76,7 +78,7 @@ def on_a_bad_link(scene, link, name, manifest):
 
 
 def cut_off(scene, link, name, manifest):
-    link.rate_bits, link.delay_seconds, link.loss = 100e6, 0.01, 0.0
+    link.set(**WHOLE)
     job_on(scene, name, manifest, 1_000_000, least=1, inner_steps=100)  # a period for which the link is fast enough
     both = lambda: [t for t in texts(scene, name, "round committed") if NEAR in t and FAR in t]
     scene.wait_round(name, 1)

@@ -1,4 +1,4 @@
-"""A link with a rate, a delay and a loss, for real processes on one machine: a TUN device whose packets come back with the two
+"""A link with a rate, a delay, a loss, jitter and packets that come twice or out of order, for real processes on one machine: a TUN device whose packets come back with the two
 addresses exchanged. Who dials `link.there` reaches what listens on this machine, and every packet of the conversation passes through
 the emulator (exchanging addresses leaves all checksums as they are). Needs root and /dev/net/tun."""
 import fcntl
@@ -31,9 +31,7 @@ class TunLink:
     """`up` is from who dials to `ports`, `down` the way back. All settings may change while packets flow."""
 
     def __init__(self, seed=1):
-        self.rate_bits = None     # bits per second in each direction; None: as fast as it goes
-        self.delay_seconds = 0.0  # one way
-        self.loss = 0.0           # share of packets
+        self.set()
         self.blocked = set()      # of "up", "down"
         self.carried = {"up": 0, "down": 0}  # bytes
         self.random = random.Random(seed)
@@ -50,6 +48,11 @@ class TunLink:
         self.stop_read, self.stop_write = os.pipe()
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
+
+    def set(self, rate_bits=None, delay_seconds=0.0, jitter_seconds=0.0, loss=0.0, twice=0.0):
+        """Bits per second in each direction (None: as fast as it goes), delay one way and what comes on top of it at most, so that packets
+        overtake one another, and the shares of packets that are lost and that come twice."""
+        self.rate_bits, self.delay_seconds, self.jitter_seconds, self.loss, self.twice = rate_bits, delay_seconds, jitter_seconds, loss, twice
 
     def close(self):
         os.write(self.stop_write, b".")
@@ -82,5 +85,7 @@ class TunLink:
                 continue
             free[way] = begin + (len(packet) * 8 / self.rate_bits if self.rate_bits else 0.0)
             self.carried[way] += len(packet)
-            count += 1  # equal times keep their order
-            heapq.heappush(due, (free[way] + self.delay_seconds, count, packet[:12] + packet[16:20] + packet[12:16] + packet[20:]))
+            for _ in range(2 if self.random.random() < self.twice else 1):
+                count += 1  # equal times keep their order
+                at = free[way] + self.delay_seconds + self.random.random() * self.jitter_seconds
+                heapq.heappush(due, (at, count, packet[:12] + packet[16:20] + packet[12:16] + packet[20:]))
