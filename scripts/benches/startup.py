@@ -12,6 +12,7 @@ ROUNDS = 5
 LINK_BITS = 1e9
 LINK_GOAL = 0.8  # of the link, while fragments come down
 LOOK_SECONDS = 0.002
+ALONE_SECONDS = 2  # in which the steps of a worker are counted before another one joins
 TINY = {"layers": 2, "hidden_size": 64, "intermediate_size": 128, "heads": 4, "kv_heads": 4}
 LARGE = {"layers": 12, "hidden_size": 768, "intermediate_size": 2048, "heads": 12, "kv_heads": 12, "vocab_size": 20480}
 # The worker's own words for the ends of its phases, as its log has them; the first that is there.
@@ -31,11 +32,29 @@ def logged_at(worker, words):
     return calendar.timegm(time.strptime(stamp[:19], "%Y-%m-%dT%H:%M:%S")) + float(stamp[19:].rstrip("Z"))
 
 
+def steps(worker):
+    return scenes.metrics(worker)["atoll_step_duration_seconds_count"]
+
+
+def step_seconds(worker, meanwhile):
+    """From one step of the worker to the next while something is done, and what that gave."""
+    began, before = time.monotonic(), steps(worker)
+    given = meanwhile()
+    return (time.monotonic() - began) / max(1, steps(worker) - before), given
+
+
+def join(first, start):
+    """first_step() of a worker that joins beside another one, and the steps of that one: before, and meanwhile."""
+    alone, _ = step_seconds(first, lambda: time.sleep(ALONE_SECONDS))
+    meanwhile, taken = step_seconds(first, lambda: first_step(start))
+    return taken | {"alone": alone, "meanwhile": meanwhile}
+
+
 def first_step(start):
     """Seconds from the start of a worker to the end of its first step, and its processor time; seconds of each phase of it."""
     began, wall = time.monotonic(), time.time()
     worker = start()
-    scenes.harness().wait_for(f"the first step of {worker.name}", lambda: worker.ports_file.exists() and scenes.metrics(worker)["atoll_step_duration_seconds_count"], 120, [worker])
+    scenes.harness().wait_for(f"the first step of {worker.name}", lambda: worker.ports_file.exists() and steps(worker), 120, [worker])
     seconds = time.monotonic() - began
     ends = [wall] + [logged_at(worker, words) for _, words in PHASES] + [wall + seconds]
     phases = {name: max(0.0, after - before) for name, before, after in zip([n for n, _ in PHASES] + ["step"], ends, ends[1:])}
@@ -91,9 +110,9 @@ def large(rounds):
         for round_number in range(rounds + 1):
             coordinator, started = started_coordinator(scene, f"coordinator-{round_number}", "state")
             first = scene.worker("first", coordinator, *options)
-            scenes.harness().wait_for("a worker that trains", lambda: scenes.metrics(first)["atoll_step_duration_seconds_count"], 120, [first])
+            scenes.harness().wait_for("a worker that trains", lambda: steps(first), 120, [first])
             link = scenes.linked(scene, f"{round_number}", coordinator, LINK_BITS)
-            taken = [started] + [first_step(lambda: scene.worker(name, to, *options)) for name, to in (("near", coordinator), ("far", link))]
+            taken = [started] + [join(first, lambda: scene.worker(name, to, *options)) for name, to in (("near", coordinator), ("far", link))]
             first.kill()
             coordinator.kill()
             for sample, values in zip(samples.values(), taken):
@@ -124,8 +143,13 @@ def phases_text(sample):
     return ", ".join(f"{name} {statistics.median(sample[name]):.3f}" for name in [n for n, _ in PHASES] + ["step"])
 
 
+def beside_text(sample):
+    """Empty for figures of before this was measured, too."""
+    return f"{statistics.median(sample['alone']):.3f}, {statistics.median(sample['meanwhile']):.3f}" if "alone" in sample else ""
+
+
 def table(answer):
-    lines = ["| what | seconds, median | middle half | CPU s | phases, s | fragments | of the link | goal | |", "|---|---|---|---|---|---|---|---|---|"]
+    lines = ["| what | seconds, median | middle half | CPU s | phases, s | fragments | of the link | goal | | step of the worker that is there, s: before, meanwhile |", "|---|---|---|---|---|---|---|---|---|---|"]
     for group in answer["groups"]:
         for s in group["samples"]:
             joins = s["name"].startswith("join")
@@ -133,5 +157,5 @@ def table(answer):
             share = rate * 8 / LINK_BITS if s["name"].endswith("1 Gbit/s") else None
             told = f"{share:.0%} | {LINK_GOAL:.0%} | {figures.by_clock(answer, share >= LINK_GOAL)}" if share is not None else " | | "
             lines.append(f"| {s['name']} | {statistics.median(s['seconds']):.2f} | {figures.spread(s['seconds'], 2)} | {statistics.median(s['cpu_seconds']):.2f} | {phases_text(s)} | "
-                         f"{f'{rate / 1e6:.0f} MB/s' if joins else ''} | {told} |")
+                         f"{f'{rate / 1e6:.0f} MB/s' if joins else ''} | {told} | {beside_text(s)} |")
     return lines
