@@ -87,7 +87,8 @@ void Machine::On(const WorkerConnected& e) {
   if (member->draining) SendTo(*member, DrainRequested{kDrainAsked});
   Note({}, "worker joined",
        absl::StrCat("worker ", e.hello.worker.value, resumed ? " is back with" : " joins with", " incarnation ",
-                    member->record.incarnation.value));
+                    member->record.incarnation.value),
+       {{"worker", e.hello.worker.value}});
   Run* run = RunOf(*member);
   if (!resumed || run == nullptr) return;
   DropUploads(*run, &e.hello.worker, absl::AbortedError("a newer stream of this worker has begun; offer it again"));
