@@ -51,7 +51,8 @@ absl::StatusOr<IdentityFile> Ask(const std::string& address, const std::string& 
 
 // The key of a call before that had no answer, or a new one, which is on disk then.
 absl::StatusOr<std::string> KeyToAskWith(const std::string& path) {
-  if (const absl::StatusOr<std::string> before = ReadSecretFile(path); before.ok() && PrivateKey::FromPem(*before).ok())
+  if (const absl::StatusOr<std::string> before = ReadOwnSecretFile(path);
+      before.ok() && PrivateKey::FromPem(*before).ok())
     return *before;
   ATOLL_ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::Generate());
   ATOLL_ASSIGN_OR_RETURN(std::string key_pem, key.ToPem());

@@ -151,6 +151,14 @@ absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
   return ReadWholeFile(*MakePosixFiles(), path, kSecretLimitBytes);
 }
 
+absl::StatusOr<std::string> ReadOwnSecretFile(const std::string& path) {
+  struct stat facts {};
+  if (::lstat(path.c_str(), &facts) != 0) return Error("read", path, errno);
+  if (!S_ISREG(facts.st_mode) || facts.st_uid != ::geteuid())
+    return absl::PermissionDeniedError(absl::StrCat(path, " is not a file that this user has written"));
+  return ReadSecretFile(path);
+}
+
 std::string AuthorityCertificatePath(const std::string& directory) { return JoinPath(directory, "ca.pem"); }
 std::string AuthorityKeyPath(const std::string& directory) { return JoinPath(directory, "ca-key.pem"); }
 

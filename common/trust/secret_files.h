@@ -18,6 +18,9 @@ absl::Status TrySecretFile(const std::string& path);
 // PermissionDenied, with the command that mends it, when group or others may read the file; NotFound; ResourceExhausted
 // above 64 KiB.
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path);
+// The same of a file that this user has written: PermissionDenied where it is another user's, or a link. For a key that
+// is taken up without being asked for, in a folder where others may make files.
+absl::StatusOr<std::string> ReadOwnSecretFile(const std::string& path);
 
 // The two files of an authority in its directory.
 std::string AuthorityCertificatePath(const std::string& directory);

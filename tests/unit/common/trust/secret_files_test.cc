@@ -48,6 +48,23 @@ TEST_F(SecretFilesTest, OnlyTheOwnerReads) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_), {}), 1) << "no temporary file is left";
 }
 
+// In a folder that others may write, a key that lies there may be theirs.
+TEST_F(SecretFilesTest, WhatSomebodyElseHasPutThereIsNotOurs) {
+  const std::string path = directory_ + "/secret";
+  ASSERT_TRUE(WriteSecretFile(path, "hello").ok());
+  EXPECT_EQ(*ReadOwnSecretFile(path), "hello");
+  ASSERT_EQ(symlink(path.c_str(), (directory_ + "/link").c_str()), 0);
+  EXPECT_EQ(ReadOwnSecretFile(directory_ + "/link").status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(ReadOwnSecretFile(directory_).status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(ReadOwnSecretFile(directory_ + "/none").status().code(), absl::StatusCode::kNotFound);
+  ASSERT_EQ(chmod(path.c_str(), 0640), 0);
+  EXPECT_EQ(ReadOwnSecretFile(path).status().code(), absl::StatusCode::kPermissionDenied);
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  if (::chown(path.c_str(), 1, 1) != 0) return;  // only root may give a file away
+  EXPECT_EQ(ReadOwnSecretFile(path).status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(*ReadSecretFile(path), "hello");
+}
+
 TEST_F(SecretFilesTest, APathIsTriedAndNothingIsLeft) {
   const std::string path = directory_ + "/secret";
   EXPECT_TRUE(TrySecretFile(path).ok()) << TrySecretFile(path);
