@@ -170,9 +170,9 @@ void Machine::Hear(Member& member, const Applied& message) {
   const FragmentVersion& at = message.applied;
   const bool published =
       run != nullptr && at.fragment.value < run->rounds.size() && at.version <= run->rounds[at.fragment.value].version;
-  const std::set<WorkerId> deviants = published && member.Trains(run->id()) && member.stage == Stage::kTraining
-                                          ? run->replicas.Hear(at, id, message.hash_matches)
-                                          : std::set<WorkerId>();
+  std::set<WorkerId> deviants;
+  if (published && member.Trains(message.job) && member.stage == Stage::kTraining)
+    deviants = run->replicas.Hear(at, id, message.hash_matches);
   if (message.hash_matches) return;
   if (run != nullptr)
     DropUploads(*run, &id, absl::AbortedError("withdrawn: the replica deviates from the published version"));

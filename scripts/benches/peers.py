@@ -37,15 +37,13 @@ def environment():
         machine.needed(["/usr/bin/python3", "-m", "venv", str(folder)])
         machine.needed(pip + ["-r", listed(folder, [line for line in packages if line.startswith("setuptools==")])])
     pip += ["--no-build-isolation", "--only-binary=:all:", f"--no-binary={SOURCES_ONLY}", "-r"]
-    if installed:
-        missing = lacking.read_text().splitlines()
-    else:
-        missing = [] if machine.run(pip + [str(REQUIREMENTS)])[0] else packages
-    still = [package for package in missing if not had(pip, folder, package)]
-    if missing or not installed:
+    missing = lacking.read_text().splitlines() if installed else packages
+    if missing:
+        at_once = machine.run(pip + [listed(folder, missing)])[0]
+        still = [] if at_once else [package for package in missing if not had(pip, folder, package)]
         (machine.run if still else machine.needed)(["/usr/bin/python3", str(machine.ROOT / "scripts/oracle_stubs.py"), str(folder / "lib/python3.11/site-packages")])
-    lacking.write_text("".join(package + "\n" for package in still))
-    tried.write_text(wanted)
+        lacking.write_text("".join(package + "\n" for package in still))
+        tried.write_text(wanted)
     return python
 
 

@@ -168,11 +168,13 @@ TEST(SqliteLedgerTest, ANewerRevisionIsRefused) {
   EXPECT_NE(status.message().find("use the newer program"), absl::string_view::npos) << status;
 }
 
+constexpr char kWithoutRevisions8And9[] =
+    "ALTER TABLE tokens DROP COLUMN holders; ALTER TABLE tokens DROP COLUMN issue_s; "
+    "ALTER TABLE checkpoints DROP COLUMN kept; ";
+
 // Takes away what revisions after `revision` brought.
 void BackTo(int revision, const std::string& path) {
-  std::string sql =
-      "DROP TABLE screened; ALTER TABLE tokens DROP COLUMN holders; ALTER TABLE tokens DROP COLUMN issue_s; "
-      "ALTER TABLE checkpoints DROP COLUMN kept; ";
+  std::string sql = absl::StrCat("DROP TABLE screened; ", kWithoutRevisions8And9);
   for (const char* table : {"meta", "jobs", "pools", "pool_ranges", "workers", "leases", "rounds", "evaluations",
                             "checkpoints", "rollbacks", "tokens"})
     absl::StrAppend(&sql, "ALTER TABLE ", table, " DROP COLUMN crc; ");
@@ -319,9 +321,7 @@ TEST(SqliteLedgerTest, ALedgerWithoutChecksumsIsBroughtUpToDate) {
 TEST(SqliteLedgerTest, AStepMakesNoDamageWhole) {
   TemporaryDirectory directory;
   ASSERT_TRUE((*OpenSqliteLedger(directory.File("l")))->PutToken(SomeToken("a")).ok());
-  RunSql(directory.File("l"),
-         "ALTER TABLE tokens DROP COLUMN holders; ALTER TABLE tokens DROP COLUMN issue_s; "
-         "ALTER TABLE checkpoints DROP COLUMN kept; PRAGMA user_version=7");
+  RunSql(directory.File("l"), absl::StrCat(kWithoutRevisions8And9, "PRAGMA user_version=7"));
   const absl::Status status = OpenSqliteLedger(directory.File("l")).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_NE(status.message().find("row (a) of table tokens"), std::string::npos) << status;
@@ -339,9 +339,7 @@ TEST(SqliteLedgerTest, ALedgerThatDoesNotSayWhatIsKeptIsBroughtUpToDate) {
     for (CheckpointRecord& c : state.jobs[0].checkpoints) c.kept = Kept::kUndecided;
     before = Describe(state);
   }
-  RunSql(path,
-         "ALTER TABLE tokens DROP COLUMN holders; ALTER TABLE tokens DROP COLUMN issue_s; "
-         "ALTER TABLE checkpoints DROP COLUMN kept; PRAGMA user_version=7");
+  RunSql(path, absl::StrCat(kWithoutRevisions8And9, "PRAGMA user_version=7"));
   ASSERT_TRUE(SealTable(**Database::Open(path), "checkpoints").ok());  // as that revision wrote them
   CheckpointRecord decided;
   {

@@ -69,7 +69,7 @@ TEST_F(StepWatchTest, SlowStepsHaveTheirTime) {
   EXPECT_FALSE(Pass(Seconds(1)).ok());
 }
 
-// Kernels are chosen and graphs recorded in it, and nothing says how long that takes.
+// Kernels are chosen and graphs recorded in it: nothing but the size of the job says how long that may take.
 TEST_F(StepWatchTest, TheFirstStepOfAJobHasLongerByItsSize) {
   Steps(5, Seconds(1));
   watch_.Begins(JobId{"other"}, kSlow);
