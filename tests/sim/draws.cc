@@ -2,6 +2,7 @@
 
 #include "common/base/hash.h"
 #include "common/plan/job_validation.h"
+#include "common/plan/model_layout.h"
 
 namespace atl {
 
@@ -45,6 +46,17 @@ JobSpec DrawJob(Rng& rng, const std::string& name) {
   spec.inner.schedule.total_steps = spec.stop.inner_steps;
   (void)ResolveDefaults(spec, 16);
   return spec;
+}
+
+JobSubmitted SubmissionOf(const JobId& job, const JobSpec& spec, uint64_t samples, int64_t wall_nanos) {
+  const ModelLayout layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
+  return {.request_id = job.value,
+          .spec = spec,
+          .fragments = static_cast<uint32_t>(layout.fragments.size()),
+          .stop_step = PlannedInnerSteps(spec),
+          .dataset_samples = samples,
+          .held_out_samples = 8,
+          .wall_nanos = wall_nanos};
 }
 
 }  // namespace atl

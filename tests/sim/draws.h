@@ -10,6 +10,7 @@
 #include "common/base/random.h"
 #include "common/base/time.h"
 #include "common/plan/job_spec.h"
+#include "coordinator/core/events.h"
 
 namespace atl {
 
@@ -27,6 +28,8 @@ inline Duration Below(Rng& rng, Duration most) {
 // Fragments, overlap and mix, codecs and error memories.
 void DrawSync(Rng& rng, SyncSpec& sync);
 JobSpec DrawJob(Rng& rng, const std::string& name);
+// Of a job whose data has so many samples.
+JobSubmitted SubmissionOf(const JobId& job, const JobSpec& spec, uint64_t samples, int64_t wall_nanos);
 
 }  // namespace atl
 

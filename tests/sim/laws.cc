@@ -1,11 +1,13 @@
 #include "tests/sim/laws.h"
 
 #include <optional>
+#include <utility>
 
 namespace atl {
 namespace {
 
-constexpr uint64_t kBalanceEvery = 64;  // looks
+constexpr uint64_t kBalanceEvery = 64, kMovesEvery = 8;  // looks
+constexpr Duration kSurelyThere = Seconds(15);           // of silence at most: less than a membership
 constexpr size_t kPage = 1 << 20;
 
 std::string Name(const RoundRecord& round) {
@@ -198,6 +200,7 @@ void Laws::Record(const JobRecord& job) {
   if (before != jobs_.end() && HasEnded(before->second.state) && !HasEnded(job.state))
     Break(absl::StrCat("job ", job.job.value, " had ended and goes on"));
   if (HasEnded(job.state) && (before == jobs_.end() || !HasEnded(before->second.state))) ++counts_.ended_jobs;
+  if (before == jobs_.end() || before->second.state != job.state) disturbed_.insert(job.job);
   jobs_[job.job] = job;
 }
 
@@ -213,6 +216,7 @@ void Laws::Record(const WorkerRecord& worker) {
 void Laws::Recovered(const Ledger& ledger, const RecoveredState& state) {
   ++counts_.recoveries;
   lost_.clear();  // a start takes everybody for alive
+  standing_.clear();
   life_ = state.boot;
   if (state.boot.value <= boot_ && counts_.recoveries > 1) Break("I11: a boot number was given twice");
   const auto undecided = std::exchange(undecided_, {});
@@ -247,6 +251,7 @@ void Laws::CheckRounds(const Ledger& ledger, const JobId& job, uint32_t fragment
 
 void Laws::Looked(const Core& core, Instant now) {
   core.CheckInvariants();
+  if (counts_.looks % kMovesEvery == 0) CheckMoves(core, now);
   if (counts_.looks++ % kBalanceEvery != 0) return;
   CheckWorkers(core, now);
   for (const JobId& id : core.Jobs()) {
@@ -294,6 +299,34 @@ void Laws::CheckWorkers(const Core& core, Instant now) {
         Break(absl::StrCat("a round of job ", id.value, " waits for ", fragment.expected, " workers, of whom ",
                            fragment.accepted, " have contributed and ", present[id], " are there"));
     }
+  }
+}
+
+// Of those that cannot have been lost and come back since the last look.
+void Laws::CheckMoves(const Core& core, Instant now) {
+  std::map<WorkerId, Standing> there;
+  std::map<JobId, uint32_t> before, stayed, moved, has;
+  for (const WorkerView& worker : core.ViewWorkers(now)) {
+    const bool gone = worker.state == WorkerState::kLost || worker.state == WorkerState::kLeft;
+    if (gone || worker.state == WorkerState::kDraining || worker.evaluate_only) continue;
+    there[worker.worker] = {worker.job, worker.incarnation, now - worker.heartbeat_age};
+    ++has[worker.job];
+  }
+  for (const auto& [worker, was] : std::exchange(standing_, there)) {
+    if (now - was.heard > kSurelyThere) continue;
+    ++before[was.job];
+    const auto is = there.find(worker);
+    if (is == there.end() || is->second.incarnation != was.incarnation) continue;
+    ++(is->second.job == was.job ? stayed : moved)[was.job];
+  }
+  for (const JobId& disturbed : std::exchange(disturbed_, {})) before.erase(disturbed);
+  for (const auto& [id, count] : before) {
+    const auto job = jobs_.find(id);
+    if (job == jobs_.end() || job->second.state != JobState::kRunning) continue;
+    const uint32_t least = job->second.spec.workers.min;
+    if (count >= least && moved[id] > 0 && stayed[id] + moved[id] == count && has[id] < least)
+      Break(absl::StrCat("job ", id.value, " had ", count, " workers, of which others take ", moved[id], ": it has ",
+                         has[id], " now, fewer than its workers.min of ", least));
   }
 }
 
@@ -383,6 +416,27 @@ Laws::Void Laws::VoidBy(const ContributionHeader& header, BootNumber boot) const
 bool Laws::StillHolds(const Void& reasons) const {
   return reasons.boot == life_.value && reasons.epoch == EpochOf(reasons.job, FragmentIndex{0}) &&
          reasons.screened == screened_.size();
+}
+
+const JobRecord* Laws::JobOf(const JobId& job) const {
+  const auto at = jobs_.find(job);
+  return at == jobs_.end() ? nullptr : &at->second;
+}
+
+std::optional<Digest> Laws::HashOf(const JobId& job, const FragmentVersion& version) const {
+  const auto fragment = fragments_.find({job, version.fragment.value});
+  if (fragment == fragments_.end()) return std::nullopt;
+  const auto hash = fragment->second.hashes.find(version.version.value);
+  if (hash == fragment->second.hashes.end()) return std::nullopt;
+  return hash->second;
+}
+
+void Laws::GoBackTo(const Laws& then) {
+  Laws back = then;
+  back.broken_ = std::move(broken_);
+  back.counts_ = counts_;
+  back.kept_ = std::move(kept_);
+  *this = std::move(back);
 }
 
 uint64_t Laws::RoundsOf(const JobId& job) const {

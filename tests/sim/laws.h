@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -36,13 +37,16 @@ class Laws {
   void Recovered(const Ledger& ledger, const RecoveredState& state);
   // After a step of the core, when all is durable that it holds: its own invariants (I1, I6, I8, I9, I10, I12), and now
   // and then, as people see them, the balance of every job, that no round waits for a worker that is lost or has left,
-  // that a cordoned worker gets no other job, and that a lost worker loses its job with its incarnation (I10).
+  // that a cordoned worker gets no other job, that a lost worker loses its job with its incarnation (I10), and that a
+  // running job keeps workers.min of those that it has where another job takes some.
   void Looked(const Core& core, Instant now);
   // A worker was told that its contribution is accepted. I2: the round that it is for is not made without it, but where
   // the screens have refused it. Not looked at once a job was rolled back.
   void Acknowledged(const ContributionHeader& header);
   // An operator was answered: it may get another job, and be cordoned with it, before the next look.
   void Readmitted(const WorkerId& worker) { cordoned_.erase(worker); }
+  // The state is a copy of before, of which `then` is what was known.
+  void GoBackTo(const Laws& then);
   // Until the end of the run.
   void Keep(std::shared_ptr<void> something) { kept_.push_back(std::move(something)); }
   // A worker says that it leaves a job with an error: nothing in a simulation is a reason for that.
@@ -65,6 +69,9 @@ class Laws {
   // As far as the ledger tells: the newest incarnation, 0 for none; the version of a fragment.
   Incarnation IncarnationOf(const WorkerId& worker) const;
   Version VersionOf(const JobId& job, FragmentIndex fragment) const;
+  const JobRecord* JobOf(const JobId& job) const;  // null: it has none
+  // None: it is not of this epoch, or no round has made it.
+  std::optional<Digest> HashOf(const JobId& job, const FragmentVersion& version) const;
   BootNumber life() const { return life_; }  // of the newest coordinator
 
   struct Counts {
@@ -102,6 +109,7 @@ class Laws {
   std::string OtherAccepted(const ContributionHeader& header) const;
   std::string SenderVoid(const ContributionHeader& header) const;
   void CheckWorkers(const Core& core, Instant now);
+  void CheckMoves(const Core& core, Instant now);
   void CheckRounds(const Ledger& ledger, const JobId& job, uint32_t fragment, const Fragment& known);
 
   std::string broken_;
@@ -119,8 +127,15 @@ class Laws {
   std::set<JobId> damaged_;  // jobs whose log could not be used at a start: what was accepted may be gone
   BootNumber life_;
   std::vector<std::shared_ptr<void>> kept_;
-  std::map<WorkerId, JobId> cordoned_;    // and the job that was seen last
-  std::map<WorkerId, Incarnation> lost_;  // with a job, when they were seen last, and their incarnations then
+  std::map<WorkerId, JobId> cordoned_;  // and the job that was seen last
+  struct Standing {
+    JobId job;
+    Incarnation incarnation;
+    Instant heard;
+  };
+  std::map<WorkerId, Standing> standing_;  // of those that a job may count, at the last look
+  std::set<JobId> disturbed_;              // jobs whose records have changed since
+  std::map<WorkerId, Incarnation> lost_;   // with a job, when they were seen last, and their incarnations then
   std::map<std::tuple<JobId, WorkerId, Incarnation, uint64_t>, LeaseId> requests_;
   struct Granted {
     uint64_t begin = 0;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "common/plan/job_validation.h"
+#include "tests/sim/backups.h"
 #include "tests/sim/draws.h"
 #include "tests/sim/swarm_end.h"
 #include "tests/sim/world.h"
@@ -30,6 +30,7 @@ class Swarm {
         strangers_(StreamKey(seed, "strangers")),
         data_(StreamKey(seed, "data")),
         stalls_(StreamKey(seed, "stalls")),
+        backups_(seed),
         world_(seed, options.sqlite, options.tell) {
     const std::string manifest = "toy";
     const Bytes bytes = AsBytes(manifest);
@@ -55,6 +56,9 @@ class Swarm {
         ++faults_["stranger: a contribution of a void incarnation"];
       if (Holds() && options_.strangers && options_.stalls && stalls_.Below(4) == 0 && Stall(stalls_))
         ++faults_[kStalled];
+      if (Holds() && options_.strangers && options_.restores) {
+        if (const char* did = backups_.Play(world_); did != nullptr) ++faults_[did], Say(did);
+      }
     }
   }
 
@@ -225,15 +229,7 @@ class Swarm {
   }
   // ---- events
   JobSubmitted Submission(const JobId& job) const {
-    const JobSpec& spec = specs_.at(job);
-    const ModelLayout layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
-    return {.request_id = job.value,
-            .spec = spec,
-            .fragments = static_cast<uint32_t>(layout.fragments.size()),
-            .stop_step = PlannedInnerSteps(spec),
-            .dataset_samples = samples_.at(job),
-            .held_out_samples = 8,
-            .wall_nanos = world_.WallNanos()};
+    return SubmissionOf(job, specs_.at(job), samples_.at(job), world_.WallNanos());
   }
   JobControlled Controlled(const JobId& job, JobAction action) const {
     return {.job = job, .action = action, .wall_nanos = world_.WallNanos()};
@@ -433,6 +429,7 @@ class Swarm {
 
   const SwarmOptions options_;
   Rng rng_, strangers_, data_, stalls_;  // the latter shift no draw of the former
+  Backups backups_;
   World world_;
   std::vector<uint64_t> weights_;
   std::vector<JobId> jobs_;

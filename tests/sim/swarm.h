@@ -22,6 +22,7 @@ struct SwarmOptions {
   bool strangers = true;               // of strangers.h, and jobs that lose syncs; in a stream of draws of their own
   bool voids = false;                  // World::MeetVoid; with strangers alone
   bool stalls = false;                 // of transfers, likewise
+  bool restores = false;               // of backups (backups.h), likewise
   std::optional<double> drop_syncs{};  // experiment.drop_sync_probability of every job, whatever is drawn
   uint64_t samples = 0;                // of a job at most: its data ends then, and so does the job; 0: they have no end
   // Of docs/results/faults.md, such as F1: each time these faults together and no other; empty: all kinds, as drawn.
@@ -38,8 +39,8 @@ struct SwarmResult {
   Laws::Counts counts;
 };
 
-// Which seeds have SQLite (one of eight), are audited (one of four), and meet what is of void incarnations and
-// transfers that stall (one of four, others).
+// Which seeds have SQLite (one of eight), are audited (one of four), meet what is of void incarnations and transfers
+// that stall (one of four, others), and go back to backups (one of eight, half of them audited).
 SwarmOptions OptionsOf(uint64_t seed, double hours);
 // The one command that plays it again and tells what happens. `options` are OptionsOf's, but for strangers, drop_syncs,
 // samples and rows.

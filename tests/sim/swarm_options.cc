@@ -5,8 +5,12 @@
 namespace atl {
 
 SwarmOptions OptionsOf(uint64_t seed, double hours) {
-  return {
-      .sqlite = seed % 8 == 0, .audit = seed % 4 == 0, .hours = hours, .voids = seed % 4 == 3, .stalls = seed % 4 == 3};
+  return {.sqlite = seed % 8 == 0,
+          .audit = seed % 4 == 0,
+          .hours = hours,
+          .voids = seed % 4 == 3,
+          .stalls = seed % 4 == 3,
+          .restores = seed % 16 == 6 || seed % 16 == 12};
 }
 
 std::string ReplayCommand(uint64_t seed, const SwarmOptions& options) {

@@ -4,6 +4,9 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/hash.h"
+#include "common/plan/boot_lines.h"
+#include "common/plan/model_layout.h"
 #include "coordinator/store/held_rounds.h"
 #include "tests/sim/world_parts.h"
 
@@ -109,6 +112,25 @@ void World::KillCoordinator(Death death, bool silent) {
   if (files_.dead()) return files_.Survive(seed_ + ++nonce_);
   if (death == Death::kPowerCut) files_.Crash();
   if (death == Death::kTornPowerCut) files_.TearCrash(seed_ + ++nonce_);
+}
+
+World::Copy World::BackUp() const {
+  Copy copy{.files = {}, .ledger = ledger_disk_, .laws = laws_};
+  for (const std::string& path : files_.Paths()) copy.files[path] = files_.Content(path);
+  return copy;
+}
+
+void World::Restore(const Copy& copy) {
+  ATOLL_CHECK(!sqlite_, "a ledger in SQLite is not restored here");
+  if (coordinator_ != nullptr) KillCoordinator(Death::kKilled);
+  files_.CopyDiskOf(MemoryFiles());
+  for (const auto& [path, content] : copy.files) files_.SetContent(path, content);
+  ledger_disk_ = copy.ledger;
+  // By an operator whose clock does not jump.
+  ledger_disk_.boot = NextLine(BootNumber{copy.ledger.boot}, clock_.shared.WallNanos() / 1'000'000'000).value;
+  laws_.GoBackTo(copy.laws);
+  acknowledged_.clear();
+  acknowledged_seen_ = 0;
 }
 
 // What the production program does is to end at once.
@@ -222,6 +244,25 @@ void World::Heard(const std::string& worker, const WorkerMessage& message) {
   if (const auto* failure = std::get_if<JobFailure>(&message)) laws_.Failed(WorkerId{worker}, *failure);
 }
 
+void World::CheckBase(const ContributionHeader& header) {
+  const Session* const from = session(header.worker.value);
+  const JobRecord* const job = laws_.JobOf(header.job);
+  const std::optional<Digest> published = laws_.HashOf(header.job, header.target);
+  if (from == nullptr || job == nullptr || !published) return;
+  const worker::Core& core = from->core();
+  const uint32_t p = header.target.fragment.value;
+  const bool same = core.incarnation() == header.incarnation && core.job() == header.job;
+  if (!same || core.fragments().at(p).applied != header.target.version) return;
+  const JobSpec& spec = job->spec;
+  const ModelLayout layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
+  const FragmentInfo& fragment = layout.fragments[p];
+  const auto base = from->outer_parameters().subspan(fragment.offset, fragment.elements);
+  if (ContentHash(base, header.target.version.value, layout.digest) != *published)
+    laws_.Break(absl::StrCat("I4: worker ", header.worker.value, " measures its contribution to version ",
+                             header.target.version.value, " of fragment ", p, " of job ", header.job.value,
+                             " against other parameters than were published"));
+}
+
 bool World::HasLeft(const std::string& name) const {
   const Session* const of = session(name);
   return of == nullptr || of->exit().has_value();
@@ -308,6 +349,7 @@ bool World::Pass() {
   for (; acknowledged_seen_ < acknowledged_.size(); ++acknowledged_seen_) {
     Trace(acknowledged_[acknowledged_seen_].digest.low);
     laws_.Acknowledged(acknowledged_[acknowledged_seen_]);
+    CheckBase(acknowledged_[acknowledged_seen_]);
   }
   bool again = TurnCoordinator(moved > 0);
   for (auto& [name, worker] : workers_) again = TurnWorker(*worker) || again;

@@ -54,6 +54,16 @@ class World {
   void StopCoordinator(Duration time);  // SIGSTOP, then SIGCONT
   void SetDiskDelay(Duration most) { disk_delay_ = most; }
   void AskSoon(Event event);  // dropped when there is no coordinator
+  // What is durable of the state, as a backup of the running coordinator holds it, and what the laws know of it.
+  struct Copy {
+    std::map<std::string, std::vector<std::byte>> files;
+    MemoryLedgerDisk ledger;
+    Laws laws;
+  };
+  Copy BackUp() const;
+  // Ends the coordinator, and leaves the copy as its state, in a line of its own (common/plan/boot_lines.h). Not with
+  // SQLite.
+  void Restore(const Copy& copy);
 
   // ---- workers
   struct Machine {
@@ -117,6 +127,8 @@ class World {
     int64_t WallNanos() const override { return shared.WallNanos() + wall_offset.ns; }
   };
   void Heard(const std::string& worker, const WorkerMessage& message);
+  // A contribution that was accepted is measured against the parameters that were published (I4).
+  void CheckBase(const ContributionHeader& header);
   void Trace(uint64_t value) { trace_ = (trace_ ^ value) * 0x100000001b3 + (trace_ >> 29); }
   bool Pass();
   bool TurnCoordinator(bool moved);

@@ -290,8 +290,23 @@ std::vector<FragmentStatus> Core::fragments() const {
   return out;
 }
 
+// A lease goes once a fragment has contributed all of it, so that fragment's drift is behind those that are left;
+// others may still hold more.
+void Core::State::CheckDrift() const {
+  if (phase != Phase::kActive) return;
+  uint64_t trained = 0, least = UINT64_MAX;
+  for (const Lease& lease : leases) trained += lease.cursor - lease.range.begin;
+  for (const Fragment& f : fragments) least = std::min(least, f.installed ? f.tokens : 0);
+  ATOLL_CHECK(fragments.empty() || least <= trained * spec->data.sequence_length,
+              "the drift is trained on leased samples alone");
+  const bool constant = spec->sync.pace == Pace::kUniform && revision <= 1;
+  ATOLL_CHECK(!constant || taken - applied_at <= uint64_t{spec->sync.max_unsynced_periods} * Period(),
+              "no step is taken beyond sync.max_unsynced_periods");
+}
+
 void Core::CheckInvariants() const {
   const State& s = *state_;
+  s.CheckDrift();
   for (uint32_t p = 0; p < s.fragments.size(); ++p) {
     const Fragment& f = s.fragments[p];
     if (s.evaluation && s.evaluation->running) {
@@ -305,7 +320,11 @@ void Core::CheckInvariants() const {
     if (f.forming) ATOLL_CHECK(f.held && !f.unsettled && !f.applying, "what is being formed is held and nothing moves");
     const bool awaits_merge =
         (f.unsettled && f.unsettled->contributor) || (f.applying && f.applying->contributor && !f.overtaken);
-    if (awaits_merge) ATOLL_CHECK(f.held.has_value(), "what an update counts is held until it is merged");
+    if (awaits_merge) {
+      const Standing& told = f.unsettled ? *f.unsettled : *f.applying;
+      ATOLL_CHECK(f.held.has_value(), "what an update counts is held until it is merged");
+      ATOLL_CHECK(f.held->ahead == told.ahead, "what the replica was told to apply is merged as that");
+    }
     if (f.leaping) {
       ATOLL_CHECK(!f.held && !f.unsettled && !f.forming, "a fragment that leaps has nothing in flight");
       continue;
@@ -317,6 +336,8 @@ void Core::CheckInvariants() const {
       const uint64_t base = f.outer.value - (f.unsettled ? 1 : 0);
       ATOLL_CHECK(f.held->version.value == base, "a contribution is measured against the newest version applied");
       ATOLL_CHECK(f.held->header.steps <= f.steps, "a contribution carries no more than the drift");
+      const bool own = f.held->dropped || f.held->header.incarnation == s.incarnation;
+      ATOLL_CHECK(own, "what is held was trained by the incarnation that the worker has");
     }
   }
   for (const Lease& lease : s.leases) {

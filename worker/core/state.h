@@ -63,6 +63,7 @@ struct Core::State {
   void DoNotFollow(const std::string& why);
   void OnFate(const Welcome::Fate& fate);
   void OnLeaveWanted(const LeaveWanted& wanted);
+  void CheckDrift() const;  // breaks where it is more than was trained, or lasts longer than it may
   Hello MakeHello() const;
   void SayIt(WorkerMessage message) { effects.push_back(Say{std::move(message)}); }
   void Tell(NoteLevel level, std::string event, std::string text) {
@@ -192,7 +193,6 @@ struct Core::State {
   Instant now{}, wake = kNever;
   Effects effects;
 
-  // Connection.
   bool welcomed = false;  // the stream is up and its coordinator has answered
   bool refusing = false;  // this stream's coordinator is not followed
   Instant away_since{};
