@@ -202,11 +202,9 @@ void Core::State::OnTaskScored(const TaskScored& scored) {
 void Core::State::SayEvaluation() {
   EvaluationDone done = std::move(evaluation->done);
   if (done.failure.empty()) made_evaluation = EvaluationMade{std::move(evaluation->assigned.versions), done};
-  if (welcomed) {
-    SayIt(std::move(done));
-  } else {
-    unsaid_evaluation = std::move(done);
-  }
+  // Otherwise when it is asked for again, of the same versions: a coordinator that has started meanwhile may want
+  // others.
+  if (welcomed) SayIt(std::move(done));
   EndEvaluation();
 }
 

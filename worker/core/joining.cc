@@ -18,6 +18,7 @@ void Core::State::OnAssignment(const Assignment& assignment) {
     return;
   }
   if (phase == Phase::kPreparing && job == assignment.job) {
+    TakeRevision(assignment);
     assigned = assignment.versions;
     assigned_clock = {assignment.clock_step, now, assignment.clock_pace};
     return;
@@ -38,14 +39,17 @@ void Core::State::BeginJob(const Assignment& assignment) {
   effects.push_back(PrepareJob{job, spec});
 }
 
+void Core::State::TakeRevision(const Assignment& assignment) {
+  if (assignment.spec_revision <= revision) return;
+  spec = assignment.spec;
+  revision = assignment.spec_revision;
+  effects.push_back(ChangeSpec{spec});
+  Tell(NoteLevel::kInfo, "job updated", absl::StrCat("job ", job.value, " has revision ", revision));
+}
+
 // The job whose memory is there already: after a reconnect, as a new incarnation, or with a new revision of the spec.
 void Core::State::ContinueJob(const Assignment& assignment) {
-  if (assignment.spec_revision > revision) {
-    spec = assignment.spec;
-    revision = assignment.spec_revision;
-    effects.push_back(ChangeSpec{spec});
-    Tell(NoteLevel::kInfo, "job updated", absl::StrCat("job ", job.value, " has revision ", revision));
-  }
+  TakeRevision(assignment);
   assigned = assignment.versions;
   assigned_clock = {assignment.clock_step, now, assignment.clock_pace};
   if (phase == Phase::kIdle) {  // a new incarnation: whatever was here counts for nothing
@@ -76,10 +80,6 @@ void Core::State::ContinueJob(const Assignment& assignment) {
   closing_said = false;
   SayReady(stop > 0 ? std::min(Clock(), stop - 1) : Clock());
   if (wish.open) SayIt(LeaseRequest{job, wish.request, wish.samples});
-  if (unsaid_evaluation) {
-    SayIt(*unsaid_evaluation);
-    unsaid_evaluation.reset();
-  }
 }
 
 void Core::State::OnJobPrepared(const JobPrepared& done) {
@@ -254,7 +254,6 @@ void Core::State::DropJob(bool return_leases) {
   step_samples = 0;
   wish = LeaseWish{.request = wish.request};
   evaluation.reset();
-  unsaid_evaluation.reset();
   made_evaluation.reset();
   closing.reset();
   SetWaiting("");
@@ -279,7 +278,6 @@ void Core::State::VoidIncarnation() {
   wish = LeaseWish{.request = wish.request};
   step_samples = 0;
   evaluation.reset();
-  unsaid_evaluation.reset();
   made_evaluation.reset();
   closing.reset();
   phase = Phase::kIdle;

@@ -74,6 +74,7 @@ struct Core::State {
   void OnAssignment(const Assignment& assignment);
   void BeginJob(const Assignment& assignment);
   void ContinueJob(const Assignment& assignment);
+  void TakeRevision(const Assignment& assignment);  // a newer one
   void OnJobPrepared(const JobPrepared& prepared);
   void FetchAll();
   void OnFragmentFetched(const FragmentFetched& fetched);
@@ -201,7 +202,6 @@ struct Core::State {
   Incarnation incarnation;
   Duration heartbeat{limits::kHeartbeatInterval}, membership{limits::kMembershipTimeout};
 
-  // Job.
   Phase phase = Phase::kIdle;
   JobId job;
   Instant prepare_at = kNever;  // once more
@@ -237,7 +237,6 @@ struct Core::State {
   LeaseWish wish;
 
   std::optional<EvaluationWanted> evaluation;
-  std::optional<EvaluationDone> unsaid_evaluation;
   std::optional<EvaluationMade> made_evaluation;  // the newest: it may be lost on its way, and asked for again
   std::optional<ClosingStarted> closing;
   bool closing_said = false;  // that nothing more comes

@@ -13,6 +13,8 @@ namespace atl::worker {
 
 void Core::State::OnUpdatePublished(const UpdatePublished& published) {
   const uint32_t p = published.reached.fragment.value;
+  if (phase == Phase::kPreparing && p < assigned.size())
+    assigned[p] = std::max(assigned[p], published.reached.version);  // what the fetch will be for
   if (p >= fragments.size()) return;
   const auto& names = published.contributors;
   const auto mine = std::find(names.begin(), names.end(), options.worker);

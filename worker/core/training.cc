@@ -261,6 +261,7 @@ void Core::State::OnStepDone(const StepDone& done) {
   tokens_total += done.tokens;
   loss_micro = done.loss_micro;
   for (Fragment& f : fragments) {
+    if (!f.installed) continue;  // what comes takes the place of what was trained meanwhile
     ++f.steps;
     f.tokens += done.tokens;
     f.loss_sum_micro += done.loss_micro;
@@ -306,7 +307,8 @@ void Core::State::WishForLeases() {
     WakeAt(wish.asked_at + kLeaseRepeat);
     return;
   }
-  if (unused * 2 > wanted || unused >= wanted) return;
+  // For the last step all of it, where what there is makes no batch.
+  if (unused >= wanted || (unused * 2 > wanted && unused >= spec->batch.sequences_per_step)) return;
   if (wish.denied && !repeat_due && !wish.again) {
     WakeAt(wish.asked_at + kLeaseRepeat);
     return;
@@ -429,8 +431,11 @@ void Core::State::FormLastContributions() {
 }
 
 void Core::State::Leave(ExitReason reason, const std::string& text) {
-  if (phase != Phase::kIdle) DropJob(true);
+  // To let a job go may take long: the moments are kept. Nobody need wait for this worker meanwhile.
+  for (uint32_t p = 0; p < fragments.size(); ++p) Withdraw(p);
+  ReturnLeases();
   SayIt(Leaving{text});
+  if (phase != Phase::kIdle) DropJob(false);
   phase = Phase::kLeft;
   effects.push_back(Exit{reason, text});
 }

@@ -181,6 +181,7 @@ void Session::State::Do(const worker::ReleaseJob&) {
   malloc_trim(0);
   link.SetCaps(0, 0);
   job = JobId{};
+  clock_step = 0;
   step_ended = kNever;
 }
 
@@ -242,6 +243,7 @@ void Session::State::Do(const worker::AdoptOuter& e) {
 }
 
 void Session::State::Do(const worker::BeginOptimizer& e) {
+  clock_step = e.clock_step;
   if (const auto status = parts->model->BeginOptimizer(e.clock_step); !status.ok()) Break(status);
 }
 

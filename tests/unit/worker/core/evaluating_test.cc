@@ -121,7 +121,9 @@ TEST(WorkerEvaluating, ScoresOfABreakAreSaidAfterIt) {
   EXPECT_FALSE(w.Did("evaluation done"));
   w.Connect(true);
   w.Assign({Version{0}});
+  w.Hear(EvaluationAssigned{JobId{"tiny"}, 1, {Version{0}}, 10, true});
   EXPECT_EQ(DoneIn(w).tasks.size(), 2u);
+  EXPECT_EQ(w.Count("score "), 4);
 }
 
 TEST(WorkerEvaluating, OneThatIsAskedForAgainAfterABreakIsSaidAgainAndNotMadeAgain) {

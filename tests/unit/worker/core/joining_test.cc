@@ -59,5 +59,24 @@ TEST(WorkerJoining, ItsOwnDigestSaysThatItContributed) {
   EXPECT_TRUE(w.Did("apply 0 v1 contributor"));
 }
 
+// Whatever is said of a job while what it needs is not there yet counts when it is.
+TEST(WorkerJoining, HearsOfRevisionsAndVersionsWhileItsPreparationIsTriedAgain) {
+  JobSpec spec = SmallSpec();
+  spec.stop.inner_steps = 2;
+  World w(spec);
+  w.prepare = false;
+  w.Start();
+  spec.stop.inner_steps = 1000;
+  w.Hear(Assignment{JobId{"tiny"}, 2, std::make_shared<const JobSpec>(spec), 0, {Version{0}}, {}});
+  w.Publish(0, 1, {"w2"}, 4);
+  w.prepare = true;
+  w.snapshot = Version{0};
+  w.Wait(Seconds(3));
+  w.Boundary();
+  EXPECT_TRUE(w.Did("fetch update 0 v1"));
+  w.Steps(3);
+  EXPECT_EQ(w.steps_taken, 3u);
+}
+
 }  // namespace
 }  // namespace atl::worker

@@ -136,5 +136,25 @@ TEST(WorkerLeaping, AFragmentThatWasFetchedWholeInVainIsFetchedAgainAfterAPause)
   EXPECT_TRUE(w.Did("install 0 v0"));
 }
 
+// What it trains while the fragment comes is overwritten by it: no contribution counts it.
+TEST(WorkerSync, StepsOfADeviantWhileItFetchesAreInNoDrift) {
+  World w;
+  w.Start();
+  w.Steps(4);
+  w.Boundary();
+  w.Accept(0);
+  w.Publish(0, 1, {"w1"}, 4);
+  w.hash_matches = w.finish_fetches = false;
+  w.Assign({Version{1}}, 4);
+  w.Boundary();
+  ASSERT_TRUE(w.Did("applied 0 v1 deviant"));
+  w.Steps(3);
+  w.Give(FragmentFetched{FragmentIndex{0}, Version{1}});
+  EXPECT_TRUE(w.Did("adopt 0"));
+  EXPECT_EQ(w.core().fragments()[0].steps_behind, 0u);
+  w.Steps(1);
+  EXPECT_EQ(w.core().fragments()[0].steps_behind, 1u);
+}
+
 }  // namespace
 }  // namespace atl::worker

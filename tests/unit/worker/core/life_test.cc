@@ -223,6 +223,8 @@ TEST(WorkerLife, SigtermWaitsForTheUploadThenReturnsLeasesAndLeaves) {
   EXPECT_TRUE(w.Did("leaving"));
   EXPECT_TRUE(w.Did("exit 0: SIGTERM"));
   EXPECT_TRUE(w.core().left());
+  const auto line = [&](const char* what) { return std::find(w.lines.begin(), w.lines.end(), what); };
+  EXPECT_TRUE(line("return leases") < line("leaving") && line("leaving") < line("release")) << "that may take long";
 }
 
 TEST(WorkerLife, SigtermDoesNotWaitForEver) {

@@ -21,6 +21,19 @@ void TrainToTheLimit(World& w) {
 }
 
 // Nobody else is at work: its own next contribution must make the update.
+// What is left of a lease makes no batch, and is more than half of what the last step takes.
+TEST(WorkerAtTheLimit, AsksForTheSamplesOfItsLastStep) {
+  JobSpec spec = SmallSpec();
+  spec.batch.sequences_per_step = 4;
+  spec.stop.inner_steps = 2;
+  World w(spec);
+  w.lease_samples = 7;
+  w.Start();
+  w.Steps(2);
+  EXPECT_TRUE(w.Did("wish 2 for 4"));
+  EXPECT_EQ(w.steps_taken, 2u);
+}
+
 TEST(WorkerAtTheLimit, GoesOnFromAFragmentThatWasFetchedAtTheLimit) {
   World w;
   ASSERT_NO_FATAL_FAILURE(TrainToTheLimit(w));

@@ -380,7 +380,10 @@ TEST(WorkerSync, ResultsOfAnEvaluationSurviveABreak) {
   EXPECT_FALSE(w.Did("evaluation done"));
   w.Connect(true);
   w.Assign({Version{0}});
+  EXPECT_FALSE(w.Did("evaluation done")) << "a coordinator that has started meanwhile may want other versions";
+  w.Hear(EvaluationAssigned{JobId{"tiny"}, 1, {Version{0}}, 10});
   EXPECT_TRUE(w.Did("evaluation done"));
+  EXPECT_EQ(w.Count("evaluate 1"), 1);
 }
 
 TEST(WorkerSync, ClosingContributesWhatIsLeftThenSaysSo) {

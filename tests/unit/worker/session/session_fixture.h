@@ -87,10 +87,10 @@ class SessionTest : public testing::Test {
       clock_.Advance(Milliseconds(10));
     }
   }
-  void Join() {
+  void Join(uint64_t clock_step = 0) {
     session_->Post(worker::Event(worker::StreamUp{}));
     Post(Welcome{BootNumber{1}, Incarnation{3}, false, Seconds(2), Seconds(20), {}});
-    Post(Assignment{kJob, 1, spec_, 0, VersionVector(layout_.fragments.size(), Version{0})});
+    Post(Assignment{kJob, 1, spec_, clock_step, VersionVector(layout_.fragments.size(), Version{0})});
     Turn(2);
     for (uint32_t p = 0; p < layout_.fragments.size(); ++p) ServeFragment(p, 0);
     Turn();

@@ -47,19 +47,22 @@ class ToyModel final : public TrainingModel {
  public:
   ToyModel(uint64_t elements, float target, const absl::Status& broken, std::vector<FragmentIndex>& changed,
            std::function<void()> during_step, std::function<double(const HeldOutPiece&)> held_out_nll,
-           const absl::Status& unread)
+           const absl::Status& unread, std::vector<uint64_t>& kept)
       : parameters_(elements),
         target_(target),
         broken_(broken),
         changed_(changed),
         during_step_(std::move(during_step)),
         held_out_nll_(std::move(held_out_nll)),
-        unread_(unread) {}
+        unread_(unread),
+        kept_(kept) {}
   std::span<float> parameters() override { return parameters_; }
   void* compute_stream() override { return nullptr; }
   void ParametersChanged(FragmentIndex fragment) override { changed_.push_back(fragment); }
   absl::Status BeginOptimizer(uint64_t) override { return absl::OkStatus(); }
-  void KeepOptimizer(uint64_t, bool) override {}
+  void KeepOptimizer(uint64_t clock_step, bool leaving) override {
+    if (leaving) kept_.push_back(clock_step);
+  }
   absl::StatusOr<StepOutcome> Step(const SampleBatch& batch, double learning_rate) override {
     if (!broken_.ok()) return broken_;
     if (during_step_) during_step_();
@@ -92,6 +95,7 @@ class ToyModel final : public TrainingModel {
   const std::function<void()> during_step_;
   const std::function<double(const HeldOutPiece&)> held_out_nll_;
   const absl::Status& unread_;
+  std::vector<uint64_t>& kept_;
 };
 
 // Fails with `failure` if that is not OK, steps with `broken` and pieces of evaluations with `unread`. Models call
@@ -105,12 +109,13 @@ class ToyFactory final : public JobFactory {
     parts->layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
     parts->device = OpenCpuDevice();
     parts->samples = samples ? samples() : std::make_unique<CountedSamples>();
-    parts->model =
-        std::make_unique<ToyModel>(parts->layout.elements, target_, broken, changed, during_step, held_out_nll, unread);
+    parts->model = std::make_unique<ToyModel>(parts->layout.elements, target_, broken, changed, during_step,
+                                              held_out_nll, unread, kept);
     return parts;
   }
   absl::Status failure, broken, unread;
   std::vector<FragmentIndex> changed;  // as the model was told, in order
+  std::vector<uint64_t> kept;          // clock steps of moments that were kept for leaving
   std::function<void()> during_step;
   std::function<double(const HeldOutPiece&)> held_out_nll;  // none: the loss
   std::function<std::unique_ptr<SampleSource>()> samples;   // none: counted ones
