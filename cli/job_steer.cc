@@ -28,12 +28,14 @@ absl::Status CheckGoesOn(Session& session, const std::string& name, const v1::St
   ATOLL_ASSIGN_OR_RETURN(const v1::GetJobResponse response, session.api.GetJob(request));
   const v1::Job& job = response.job();
   const std::string id = name.substr(5);
+  // Of the parameters as they stand: what a rollback has given up is in job.tokens.
+  const uint64_t tokens = job.ledger().consumed() * job.spec().data().sequence_length();
   std::string why;
   if (IsTerminal(job.state())) return absl::OkStatus();  // refused for that
   if (stop.inner_steps() != 0 && stop.inner_steps() <= job.step()) {
     why = absl::StrCat("is at step ", job.step(), ", so that stop.inner_steps ", stop.inner_steps());
-  } else if (stop.tokens() != 0 && stop.tokens() <= job.tokens()) {
-    why = absl::StrCat("has trained ", job.tokens(), " tokens, so that stop.tokens ", stop.tokens());
+  } else if (stop.tokens() != 0 && stop.tokens() <= tokens) {
+    why = absl::StrCat("has trained ", tokens, " tokens, so that stop.tokens ", stop.tokens());
   }
   if (why.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(

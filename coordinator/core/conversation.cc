@@ -265,7 +265,11 @@ void Machine::JudgeFailures(Run& run, const std::string& reason) {
     const bool may_come = !member.barred.contains(run.id()) || member.rests_from == run.id();
     return !member.lost && !member.record.evaluate_only && may_come;
   });
-  const auto hopeless = std::ranges::count_if(run.failures, [](const auto& entry) { return entry.second.for_all; });
+  // Of those that are there: machines that come for an hour with a fault of their own are not against the others.
+  const auto hopeless = std::ranges::count_if(run.failures, [&](const auto& entry) {
+    const Member* member = fleet_.Find(entry.first);
+    return entry.second.for_all && member != nullptr && !member->lost;
+  });
   if (able > 0 && hopeless <= able) return;
   const size_t failed = run.failures.size();
   if (able > 0) {

@@ -170,6 +170,7 @@ struct UploadVerdict {
   UploadId upload = 0;
   UploadDecision decision = UploadDecision::kRefused;
   absl::Status status;  // for kRefused: code and sentence for the sender
+  Digest replaces;      // for kGranted: of this worker's contribution that the screens have refused; zero: none
 };
 
 struct RequestAnswered {

@@ -1,6 +1,6 @@
 // What members say of their outer copies: by fragment, who has other bits than published at its newest version, where
 // nobody has the published ones. One worker that deviates has a fault; if most do, at one version, the coordinator's
-// own copy has one (ADR 23). Forgotten at a restart and whenever parameters are loaded. Not thread-safe.
+// own copy has one (ADR 23). Forgotten at a restart, in a rollback and whenever parameters are loaded. Not thread-safe.
 #ifndef ATOLL_COORDINATOR_CORE_REPLICA_REPORTS_H_
 #define ATOLL_COORDINATOR_CORE_REPLICA_REPORTS_H_
 

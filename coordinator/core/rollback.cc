@@ -81,6 +81,7 @@ void Machine::RollBack(Run& run, const CheckpointRecord& checkpoint) {
   run.pool.RollBack(checkpoint.pool_frontier);
   run.clock_floor = checkpoint.step;
   run.participants.clear();
+  run.replicas = {};  // of versions that are given up
   run.not_evaluated.clear();
   run.evaluation.reset();
   DropUndone(run.evaluations, checkpoint.versions);

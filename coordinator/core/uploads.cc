@@ -67,6 +67,9 @@ void Machine::On(const UploadOffered& e) {
     run.uploads.emplace(e.upload, Upload{e.header});
   }
   Verdict(e.upload, judgement.decision, judgement.status);
+  if (judgement.decision != UploadDecision::kGranted) return;
+  const auto& screened = Find(e.header.job)->rounds[e.header.target.fragment.value].screened;
+  if (const auto it = screened.find(e.header.worker); it != screened.end()) out_.verdicts.back().replaces = it->second;
 }
 
 Judgement Machine::JudgeOffer(const UploadOffered& e) {

@@ -109,8 +109,8 @@ absl::Status DataPlane::BeginUpload(UploadId upload, const ContributionHeader& h
   return absl::OkStatus();
 }
 
-void DataPlane::GrantUpload(UploadId upload, std::shared_ptr<UploadSink> sink) {
-  parts_.io.Post([this, upload, sink = std::move(sink)] { Grant(upload, sink); });
+void DataPlane::GrantUpload(UploadId upload, std::shared_ptr<UploadSink> sink, Digest replaces) {
+  parts_.io.Post([this, upload, sink = std::move(sink), replaces] { Grant(upload, sink, replaces); });
 }
 
 absl::Status DataPlane::OpenSegment(const RoundKey& key, Digest layout) {
@@ -120,7 +120,7 @@ absl::Status DataPlane::OpenSegment(const RoundKey& key, Digest layout) {
   return opened;
 }
 
-void DataPlane::Grant(UploadId upload, std::shared_ptr<UploadSink> sink) {
+void DataPlane::Grant(UploadId upload, std::shared_ptr<UploadSink> sink, Digest replaces) {
   const auto known = FindUpload(upload);
   if (!known.ok()) return sink->Refused(known.status());
   const RoundKey& key = (*known)->key;
@@ -129,13 +129,14 @@ void DataPlane::Grant(UploadId upload, std::shared_ptr<UploadSink> sink) {
     const auto written = data->being_written.lower_bound({key.target.fragment, Version{0}});
     if (written != data->being_written.end() && written->first.fragment == key.target.fragment &&
         written->first.version < key.target.version) {
-      data->behind_a_write.push_back([this, upload, sink = std::move(sink)] { Grant(upload, sink); });
+      data->behind_a_write.push_back(
+          [this, upload, sink = std::move(sink), replaces] { Grant(upload, sink, replaces); });
       return;
     }
   }
   const absl::Status opened = OpenSegment(key, (*known)->layout);
   if (!opened.ok()) return sink->Refused(opened);
-  const absl::StatusOr<uint64_t> offset = parts_.rounds.Begin(key, (*known)->header);
+  const absl::StatusOr<uint64_t> offset = parts_.rounds.Begin(key, (*known)->header, replaces);
   if (!offset.ok()) return sink->Refused(offset.status());
   sink->Granted(*offset);
 }

@@ -56,7 +56,7 @@ struct DataPlaneParts {
   unsigned threads = 1;
   // What is on disk can no longer be trusted or written: must end the process with the sentence (I24).
   std::function<void(const absl::Status&)> fatal;
-  uint64_t download_files = 4096;  // that downloads may hold open at a time
+  uint64_t download_files = 4096;  // that downloads may hold open at a time, a quarter of them for one worker
 };
 
 class DataPlane {
@@ -112,7 +112,8 @@ class DataPlane {
   absl::Status BeginUpload(UploadId upload, const ContributionHeader& header);
   // Opens the segment and tells the sink from which offset to send: at once, but of a fragment whose snapshot is being
   // written for one round beside that at most. The next one waits for the disk, or the log would outgrow its bound.
-  void GrantUpload(UploadId upload, std::shared_ptr<UploadSink> sink);
+  // `replaces`: UploadVerdict's.
+  void GrantUpload(UploadId upload, std::shared_ptr<UploadSink> sink, Digest replaces);
   // Thread-safe, as are the next two. `reply` runs on the io executor.
   void AppendUpload(UploadId upload, uint64_t offset_bytes, BulkBytes bytes, StatusReply reply) ATOLL_EXCLUDES(mutex_);
   // All bytes are there: checks the digest -> UploadFinished; an error goes to `failed`.
@@ -158,7 +159,7 @@ class DataPlane {
   // RoundLog::Open; where it cannot flush what is there the process ends.
   absl::Status OpenSegment(const RoundKey& key, Digest layout);
   // io executor
-  void Grant(UploadId upload, std::shared_ptr<UploadSink> sink);
+  void Grant(UploadId upload, std::shared_ptr<UploadSink> sink, Digest replaces);
   // What the arrived bytes said by themselves, for the round that will merge them.
   void KeepScreen(const Upload& upload);
 
@@ -232,6 +233,7 @@ class DataPlane {
   std::vector<std::vector<std::byte>> inputs_;
   // Of those that are under way; a download may outlive this.
   const std::shared_ptr<std::atomic<uint64_t>> files_of_downloads_ = std::make_shared<std::atomic<uint64_t>>(0);
+  std::map<WorkerId, std::shared_ptr<std::atomic<uint64_t>>> files_of_worker_;  // I/O executor
 };
 
 }  // namespace atl

@@ -181,7 +181,7 @@ struct Engine::State {
     const auto it = uploads.find(verdict.upload);
     if (it == uploads.end()) return;
     if (verdict.decision == UploadDecision::kGranted) {
-      parts.data.GrantUpload(verdict.upload, it->second.sink);
+      parts.data.GrantUpload(verdict.upload, it->second.sink, verdict.replaces);
       return;
     }
     const OpenUpload upload = std::move(it->second);

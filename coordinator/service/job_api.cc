@@ -265,9 +265,11 @@ void JobApi::RollbackJob(const v1::RollbackJobRequest& request, Answer<v1::Rollb
                                                                                    Instant now) {
     const std::optional<JobView> view = core.ViewJob(job, now);
     if (!view.has_value()) return answer(NoSuchJob(job), {});
-    if (name.latest && view->checkpoints.empty())
-      return answer(absl::NotFoundError(absl::StrCat("jobs/", job.value, " has no checkpoint yet")), {});
-    const uint64_t step = name.latest ? view->checkpoints.back().step : name.step;
+    const auto newest = std::ranges::find_if(view->checkpoints.rbegin(), view->checkpoints.rend(),
+                                             [](const CheckpointRecord& record) { return record.complete; });
+    if (name.latest && newest == view->checkpoints.rend())
+      return answer(absl::NotFoundError(absl::StrCat("jobs/", job.value, " has no finished checkpoint yet")), {});
+    const uint64_t step = name.latest ? newest->step : name.step;
     AskAndShow(JobRolledBack{.job = job, .checkpoint_step = step, .wall_nanos = clock_.WallNanos()}, answer);
   });
 }

@@ -103,7 +103,7 @@ absl::Status RoundLog::MakeDurable(const RoundKey& key) const {
   return segment->file->Sync();
 }
 
-absl::StatusOr<uint64_t> RoundLog::Begin(const RoundKey& key, const ContributionHeader& header) {
+absl::StatusOr<uint64_t> RoundLog::Begin(const RoundKey& key, const ContributionHeader& header, Digest refused) {
   ATOLL_ASSIGN_OR_RETURN(const auto segment, Find(key));
   MutexLock lock(segment->mutex);
   if (header.job != key.job || header.target != key.target) {
@@ -112,8 +112,8 @@ absl::StatusOr<uint64_t> RoundLog::Begin(const RoundKey& key, const Contribution
   RoundContribution* known = segment->FindWorker(header.worker);
   const bool same =
       known != nullptr && known->header.digest == header.digest && known->header.encoded_bytes == header.encoded_bytes;
-  if (known != nullptr && known->accepted) {
-    if (same) return known->length;
+  if (known != nullptr && known->accepted && same) return known->length;
+  if (known != nullptr && known->accepted && (refused.IsZero() || known->header.digest != refused)) {
     return absl::AlreadyExistsError(absl::StrCat(
         "worker ", header.worker.value, " already has another contribution to version ", key.target.version.value,
         " of fragment ", key.target.fragment.value, ": put this work into the next version"));

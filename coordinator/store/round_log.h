@@ -62,10 +62,11 @@ class RoundLog {
   absl::Status MakeDurable(const RoundKey& key) const;
 
   // Begins or resumes a contribution; returns the length of the verified prefix, which is encoded_bytes when only the
-  // trailer is missing or it is accepted already. An unaccepted one of the same worker with another digest is replaced.
-  // AlreadyExists: the worker has an accepted one with another digest. FailedPrecondition: it has begun anew so often
-  // that the log has taken more of it than a round may (round_segment.h); the same for Append.
-  absl::StatusOr<uint64_t> Begin(const RoundKey& key, const ContributionHeader& header);
+  // trailer is missing or it is accepted already. An unaccepted one of the same worker with another digest is replaced,
+  // and so is an accepted one with the digest `refused`, which the screens have left out of the round. AlreadyExists:
+  // the worker has another accepted one. FailedPrecondition: it has begun anew so often that the log has taken more of
+  // it than a round may (round_segment.h); the same for Append.
+  absl::StatusOr<uint64_t> Begin(const RoundKey& key, const ContributionHeader& header, Digest refused = {});
   // 0 when nothing of that digest is there. OK for a key that is not open.
   uint64_t VerifiedPrefix(const RoundKey& key, const WorkerId& worker, Digest digest) const;
   // Appends the next bytes (the pieces in order, at most limits::kMessageBytes in all). OutOfRange unless `offset` is

@@ -162,6 +162,28 @@ TEST(Screens, AReadmittedWorkerMayTryAgain) {
   ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); })) << h.View(kJob)->waiting_line;
 }
 
+// Without it the round would wait for ever: it is one of the least that the job needs.
+TEST(Screens, AReadmittedWorkerMayTryAgainAtTheVersionThatItWasRefusedAt) {
+  for (const bool restarts : {false, true}) {
+    Harness h;
+    ASSERT_NO_FATAL_FAILURE(StartHonest(h, FiveCorpora(h)));
+    ASSERT_TRUE(h.RunUntil([&] { return Reached(h, 9); }));
+    h.KillWorker("a");
+    h.StartHostileWorker("a", 1000);
+    ASSERT_TRUE(h.RunUntil([&] { return IsQuarantined(h, "a"); }));
+    const uint64_t refused_at = h.VersionOf(kJob).value;
+    h.KillWorker("a");  // its owner mends it
+    ASSERT_TRUE(h.Ask(WorkerSteered{.worker = WorkerId{"a"}, .action = WorkerAction::kReadmit}).ok());
+    if (restarts) h.KillCoordinator();
+    if (restarts) h.StartCoordinator();
+    h.StartWorkerOfSpeed("a", Milliseconds(50));
+    ASSERT_TRUE(h.RunUntil([&] { return Reached(h, refused_at + 1); })) << h.View(kJob)->waiting_line;
+    EXPECT_EQ(h.CommittedRounds(kJob).at(refused_at + 1).contributions.size(), 4u);
+    ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); })) << h.View(kJob)->waiting_line;
+    ExpectEveryRoundEqual(h, h.CommittedRounds(kJob).size());
+  }
+}
+
 TEST(Screens, WhatIsClippedIsRecomputedToTheBit) {
   Harness h;
   JobSpec spec = FiveCorpora(h);

@@ -163,7 +163,9 @@ TEST(UpdateJob, AStopRuleThatIsMetAlreadyIsRefusedUnlessForced) {
   job.set_name("jobs/tiny");
   job.set_state(v1::JOB_STATE_RUNNING);
   job.set_step(100);
-  job.set_tokens(5000);
+  job.set_tokens(9000);  // with what a rollback has given up
+  job.mutable_ledger()->set_consumed(50);
+  job.mutable_spec()->mutable_data()->set_sequence_length(100);
   const auto update = [&harness](const std::string& set, const std::string& more = "--set=priority=1") {
     return harness.Run({"job", "update", "tiny", "--set", set, more});
   };
@@ -176,6 +178,7 @@ TEST(UpdateJob, AStopRuleThatIsMetAlreadyIsRefusedUnlessForced) {
               HasSubstr("has trained 5000 tokens, so that stop.tokens 4000 would end it"));
   EXPECT_EQ(harness.fake.updated.name(), "");
   EXPECT_EQ(update("stop.inner_steps=101").code, 0);
+  EXPECT_EQ(update("stop.tokens=5001").code, 0);
   EXPECT_EQ(update("stop.tokens=0").code, 0);
   EXPECT_EQ(update("stop.inner_steps=100", "--force").code, 0);
   EXPECT_EQ(harness.fake.updated.spec().stop().inner_steps(), 100u);

@@ -48,7 +48,7 @@ class SnapshotWriting : public testing::Test {
     header.encoded_bytes = EncodedSize(header.codec, layout_.fragments[0].elements);
     EXPECT_TRUE(c_.data.BeginUpload(version, header).ok());
     const auto sink = std::make_shared<Sink>();
-    c_.data.GrantUpload(version, sink);
+    c_.data.GrantUpload(version, sink, {});
     c_.work.RunAll();
     return sink;
   }

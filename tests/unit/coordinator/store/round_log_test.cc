@@ -9,59 +9,10 @@
 #include "coordinator/audit/segment_scan.h"
 #include "coordinator/store/round_segment.h"
 #include "coordinator/store/segment_format.h"
-#include "tests/unit/coordinator/store/sim_disk.h"
+#include "tests/unit/coordinator/store/round_log_fixture.h"
 
 namespace atl {
 namespace {
-
-constexpr Digest kLayout{1, 2};
-constexpr uint64_t kSecret = 0x5EC2E7;
-const RoundKey kKey{{"tiny"}, 3, {{1}, {7}}};
-
-std::vector<std::byte> Payload(size_t bytes, int seed) {
-  std::vector<std::byte> out(bytes);
-  for (size_t i = 0; i < bytes; ++i) out[i] = static_cast<std::byte>((i * 31 + static_cast<size_t>(seed) * 17) & 0xff);
-  return out;
-}
-
-ContributionHeader HeaderOf(const std::string& worker, const std::vector<std::byte>& payload) {
-  ContributionHeader header;
-  header.job = kKey.job;
-  header.worker = {worker};
-  header.incarnation = {4};
-  header.target = kKey.target;
-  header.digest = DigestOf(payload);
-  header.encoded_bytes = payload.size();
-  header.codec = CodecKind::kBf16;
-  header.tokens = 100;
-  header.steps = 5;
-  header.send_step = 40;
-  header.cursors = {{{9}, 77}};
-  return header;
-}
-
-class RoundLogTest : public testing::Test {
- protected:
-  std::unique_ptr<RoundLog> Reopen(uint64_t boot) {
-    auto log = std::make_unique<RoundLog>(disk_, directory_, BootNumber{boot}, kSecret);
-    EXPECT_EQ(log->Open(kKey, kLayout), absl::OkStatus());
-    return log;
-  }
-  static absl::StatusOr<std::vector<std::byte>> Update(RoundLog& log) {
-    ATOLL_ASSIGN_OR_RETURN(const auto reader, log.OpenUpdate(kKey, kLayout));
-    std::vector<std::byte> bytes(reader->info().encoded_bytes);
-    ATOLL_RETURN_IF_ERROR(reader->ReadAt(0, bytes));
-    return bytes;
-  }
-  static absl::Status Put(RoundLog& log, const std::string& worker, uint64_t offset, Bytes bytes) {
-    return log.Append(kKey, {worker}, offset, std::array{bytes});
-  }
-  std::string Path() const { return directory_.SegmentPath(kKey); }
-
-  SimDisk disk_;
-  DataDirectory directory_{"/data"};
-  const std::vector<std::byte> a_ = Payload(1000, 1), b_ = Payload(700, 2);
-};
 
 // A kill while a segment is made, a restart on what others see of it, then a power cut.
 TEST_F(RoundLogTest, WhatAKilledProcessBeganIsDurableOnceAcceptedByTheNext) {
