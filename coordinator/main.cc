@@ -237,7 +237,10 @@ absl::Status Coordinator::OpenEnrollPort() {
   ServerOptions options{.address = absl::StrCat(options_.listen_address, ":", options_.enroll_port),
                         .quota_bytes = kEnrollQuotaBytes,
                         .streams_per_connection = 1,
-                        .message_bytes = 64 << 10};
+                        .message_bytes = 64 << 10,
+                        // Who has no certificate keeps no place: one call is all that anybody needs.
+                        .idle = Seconds(10),
+                        .age = Seconds(30)};
   auto server = Server::Start(options, security, {services_.back().get()});
   if (!server.ok()) return Annotate(server.status(), "--enroll-port");
   enroll_server_ = *std::move(server);

@@ -23,8 +23,9 @@ constexpr size_t kMissingBlobs = 4096;  // of one question
 class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                             public std::enable_shared_from_this<UploadReactor> {
  public:
-  UploadReactor(std::shared_ptr<BulkShared> shared, std::string peer)
+  UploadReactor(std::shared_ptr<BulkShared> shared, grpc::CallbackServerContext* context, std::string peer)
       : shared_(std::move(shared)),
+        context_(context),
         handler_(shared_->handler.NewUpload(std::move(peer))),
         watchdog_(shared_->clock, shared_->options.stall_limit) {}
 
@@ -68,6 +69,7 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void OnDone() override {
     OnStrand([this] {
       watchdog_.Stop();
+      context_ = nullptr;
       const std::shared_ptr<UploadReactor> self = std::move(self_);
       handler_.reset();
     });
@@ -178,10 +180,13 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
     Finish(ToGrpc(*finish_));
   }
   void CheckProgress() {
-    if (!ended_ && watchdog_.Check()) {
+    if (!watchdog_.Check()) return;
+    if (!ended_) {
       Fail(absl::DeadlineExceededError(
           absl::StrCat("an upload made no progress for ", ToSeconds(shared_->options.stall_limit), " s: ", Awaited())));
     }
+    // What it was told does not leave: a peer that takes no bytes would keep its place for ever.
+    if (writing_ && context_ != nullptr) context_->TryCancel();
   }
   // What did not come.
   const char* Awaited() const {
@@ -193,6 +198,7 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   }
 
   const std::shared_ptr<BulkShared> shared_;
+  grpc::CallbackServerContext* context_;  // null: the call is over
   std::shared_ptr<UploadHandler> handler_;
   Strand strand_;
   Watchdog watchdog_;
@@ -234,7 +240,7 @@ class BulkService final : public RawService {
       : shared_(std::make_shared<BulkShared>(handler, io, clock, options)) {}
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Upload(grpc::CallbackServerContext* context) override {
-    const auto reactor = std::make_shared<UploadReactor>(shared_, PeerOf(*context));
+    const auto reactor = std::make_shared<UploadReactor>(shared_, context, PeerOf(*context));
     reactor->Begin();
     return reactor.get();
   }

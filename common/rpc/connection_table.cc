@@ -11,7 +11,11 @@ std::string EndpointOfPeer(const std::string& peer) {
   const size_t scheme = peer.find(':');
   if (scheme == std::string::npos) return peer;
   const std::string rest = peer.substr(scheme + 1);
-  return absl::StrReplaceAll(rest, {{"%5B", ""}, {"%5D", ""}, {"[", ""}, {"]", ""}});
+  std::string endpoint = absl::StrReplaceAll(rest, {{"%5B", ""}, {"%5D", ""}, {"[", ""}, {"]", ""}});
+  // The scope of a link-local address, which the socket's own name leaves out.
+  const size_t scope = endpoint.find('%'), port = endpoint.rfind(':');
+  if (scope != std::string::npos && port != std::string::npos && scope < port) endpoint.erase(scope, port - scope);
+  return endpoint;
 }
 
 std::optional<uint64_t> ConnectionTable::WhoGivesWay(const std::string* address, const See& see) const {

@@ -230,8 +230,8 @@ grpc::ByteBuffer Serialised(const v1::CoordinatorMessage& message) {
 class CoordinatorCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                               public std::enable_shared_from_this<CoordinatorCall> {
  public:
-  CoordinatorCall(grpc::CallbackServerContext* context, Duration first_message)
-      : context_(context), first_message_(first_message) {}
+  CoordinatorCall(grpc::CallbackServerContext* context, const ControlServiceOptions& options)
+      : context_(context), first_message_(options.first_message), ending_limit_(options.ending) {}
 
   void Adopt() {
     MutexLock lock(mutex_);
@@ -272,7 +272,7 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
   void Close(absl::Status status) {
     MutexLock lock(mutex_);
     if (finish_ || finished_) return;
-    finish_ = std::move(status);
+    Decide(std::move(status));
     own_end_ = absl::OkStatus();
     WriteIfDue();
   }
@@ -302,7 +302,7 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
     if (context_->IsCancelled()) {
       FinishLocked(absl::CancelledError("the worker is gone"), absl::CancelledError("the worker is gone"));
     } else if (!finish_) {
-      finish_ = absl::OkStatus();
+      Decide(absl::OkStatus());
       own_end_ = absl::OkStatus();
       WriteIfDue();
     }
@@ -320,8 +320,9 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
     absl::Status end;
     {
       MutexLock lock(mutex_);
-      finished_ = true;
+      finished_ = done_ = true;
       silence_.Cancel();
+      ending_.Cancel();
       self.swap(self_);
       end = own_end_.value_or(absl::CancelledError("the worker is gone"));
     }
@@ -363,9 +364,20 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
     if (finished_ || abrupt_) return;
     abrupt_ = true;
     own_end_ = own;
-    finish_ = to_peer;
+    Decide(to_peer);
     outbox_.resize(writing_ ? 1 : 0);
     WriteIfDue();
+  }
+  // What is queued is written before, in limited time.
+  void Decide(absl::Status to_peer) ATOLL_REQUIRES(mutex_) {
+    finish_ = std::move(to_peer);
+    ending_.Set(ending_limit_, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->BreakOff();
+    });
+  }
+  void BreakOff() {
+    MutexLock lock(mutex_);
+    if (!done_) context_->TryCancel();
   }
   void WriteIfDue() ATOLL_REQUIRES(mutex_) {
     if (writing_ || finished_) return;
@@ -380,7 +392,7 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
   }
 
   grpc::CallbackServerContext* const context_;
-  const Duration first_message_;
+  const Duration first_message_, ending_limit_;
   HandlerGate<WorkerMessage> gate_;
   grpc::ByteBuffer in_;
   Mutex mutex_;
@@ -391,10 +403,11 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
   bool writing_ ATOLL_GUARDED_BY(mutex_) = false;
   bool paused_ ATOLL_GUARDED_BY(mutex_) = false;
   bool finished_ ATOLL_GUARDED_BY(mutex_) = false;  // Finish was called
+  bool done_ ATOLL_GUARDED_BY(mutex_) = false;      // OnDone was called: the context is gone
   bool abrupt_ ATOLL_GUARDED_BY(mutex_) = false;
   bool dropped_ ATOLL_GUARDED_BY(mutex_) = false;
   bool heard_ ATOLL_GUARDED_BY(mutex_) = false;  // a message, or that there will be none
-  Timer silence_ ATOLL_GUARDED_BY(mutex_);
+  Timer silence_ ATOLL_GUARDED_BY(mutex_), ending_ ATOLL_GUARDED_BY(mutex_);
   std::optional<absl::Status> finish_ ATOLL_GUARDED_BY(mutex_);   // what the worker is told at the end
   std::optional<absl::Status> own_end_ ATOLL_GUARDED_BY(mutex_);  // what this end's handler is told
   std::shared_ptr<CoordinatorCall> self_ ATOLL_GUARDED_BY(mutex_);
@@ -428,7 +441,7 @@ class ControlService final : public v1::WorkerService::WithRawCallbackMethod_Con
   ControlService(ControlAcceptor acceptor, ControlServiceOptions options)
       : acceptor_(std::move(acceptor)), options_(options) {}
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Control(grpc::CallbackServerContext* context) override {
-    const auto call = std::make_shared<CoordinatorCall>(context, options_.first_message);
+    const auto call = std::make_shared<CoordinatorCall>(context, options_);
     call->Adopt();
     acceptor_(std::make_unique<GrpcCoordinatorEnd>(call), PeerOf(*context));
     return call.get();

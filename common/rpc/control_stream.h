@@ -28,6 +28,9 @@ struct ControlServiceOptions {
   // From Start of a coordinator's end to the worker's first message. A stream that stays silent for longer ends with
   // DeadlineExceeded at both ends: until then it takes a place that a worker could have.
   Duration first_message = Seconds(30);
+  // From the decision to end a stream until it is over, which a peer that takes no bytes would never let it be: then it
+  // is broken off.
+  Duration ending = Seconds(10);
 };
 
 // atoll.v1.WorkerService. Must outlive the server it is registered with.

@@ -34,6 +34,12 @@ void ApplyLimits(const ServerOptions& options, grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 30'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
+  const auto whole_ms = [](Duration time) { return static_cast<int>(time.ns / 1'000'000); };
+  if (options.idle.ns > 0) builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, whole_ms(options.idle));
+  if (options.age.ns > 0) {
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, whole_ms(options.age));
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, 10'000);
+  }
   // A megabyte on the wire may be a gigabyte in memory.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);

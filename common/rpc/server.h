@@ -48,6 +48,9 @@ struct ServerOptions {
   size_t message_bytes = limits::kMessageBytes;
   bool reflection = false;
   ConnectionLimits connections;  // fewer where the process may open few descriptors
+  // A connection without a call for so long is ended, and any connection after the other, its calls within ten seconds
+  // more. Zero: never.
+  Duration idle{}, age{};
 };
 
 // How many descriptors of this process are left beside those that the connections of a coordinator's servers may take,

@@ -1,7 +1,9 @@
 #include "coordinator/service/control_sessions.h"
 
+#include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/plan/limits.h"
 #include "common/trust/identity.h"
 
@@ -11,8 +13,9 @@ namespace atl {
 class ControlSessions::Session final : public ControlSink,
                                        public std::enable_shared_from_this<ControlSessions::Session> {
  public:
-  Session(ControlSessions& owner, std::unique_ptr<CoordinatorEnd> stream, std::string peer)
-      : owner_(owner), stream_(std::move(stream)), peer_(std::move(peer)) {}
+  Session(ControlSessions& owner, std::unique_ptr<CoordinatorEnd> stream, std::string peer, std::string identity)
+      : owner_(owner), stream_(std::move(stream)), peer_(std::move(peer)), identity_(std::move(identity)) {}
+  const std::string& identity() const { return identity_; }  // empty: it has shown none
 
   void Begin() {
     stream_->Start({.on_message = [this](WorkerMessage message) { OnMessage(std::move(message)); },
@@ -54,9 +57,16 @@ class ControlSessions::Session final : public ControlSink,
 
   ControlSessions& owner_;
   std::unique_ptr<CoordinatorEnd> stream_;
-  const std::string peer_;
+  const std::string peer_, identity_;
   ConnectionId connection_ = 0;
 };
+
+namespace {
+
+// An older stream of a worker is ended as soon as it is known to be older, or in half a minute at the latest.
+constexpr size_t kOfOneIdentity = 16;
+
+}  // namespace
 
 ControlSessions::~ControlSessions() {
   std::set<std::shared_ptr<Session>> sessions;
@@ -68,21 +78,34 @@ ControlSessions::~ControlSessions() {
 
 void ControlSessions::Accept(std::unique_ptr<CoordinatorEnd> stream, std::string peer) {
   std::shared_ptr<Session> session;
+  std::string refused;
   {
     MutexLock lock(mutex_);
-    if (sessions_.size() >= limits::kWorkers + 64) {
-      log_.Warn("control stream refused", {{"peer", peer}, {"reason", "too many workers are connected"}});
-      return;  // dropping the end refuses the stream
+    const std::optional<Identity> caller = IdentityOfPeer(peer);
+    const std::string name = caller ? caller->name : "";
+    if (caller && of_identity_[name] >= kOfOneIdentity) {
+      refused = absl::StrCat("identity '", name, "' holds ", kOfOneIdentity,
+                             " control streams, as many as one may; a worker needs one: end what else runs with its "
+                             "identity file, or come back in a minute");
+    } else if (sessions_.size() >= limits::kWorkers + 64) {
+      refused =
+          absl::StrCat("the coordinator holds ", sessions_.size(), " control streams, as many as it may; come back");
+    } else {
+      session = std::make_shared<Session>(*this, std::move(stream), peer, name);
+      sessions_.insert(session);
+      if (caller) ++of_identity_[name];
     }
-    session = std::make_shared<Session>(*this, std::move(stream), std::move(peer));
-    sessions_.insert(session);
   }
-  session->Begin();
+  if (session) return session->Begin();
+  log_.Warn("control stream refused", {{"peer", peer}, {"reason", refused}});
+  stream->Close(absl::ResourceExhaustedError(refused));
 }
 
 void ControlSessions::Forget(const std::shared_ptr<Session>& session) {
   MutexLock lock(mutex_);
-  sessions_.erase(session);
+  if (sessions_.erase(session) == 0) return;
+  const auto of = of_identity_.find(session->identity());
+  if (of != of_identity_.end() && --of->second == 0) of_identity_.erase(of);
 }
 
 }  // namespace atl

@@ -3,6 +3,7 @@
 #ifndef ATOLL_COORDINATOR_SERVICE_CONTROL_SESSIONS_H_
 #define ATOLL_COORDINATOR_SERVICE_CONTROL_SESSIONS_H_
 
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -19,7 +20,8 @@ class ControlSessions {
  public:
   ControlSessions(Engine& engine, Log& log) : engine_(engine), log_(log) {}
   ~ControlSessions();
-  // Takes a new stream over. At most limits::kWorkers + 64 at a time; further ones are refused.
+  // Takes a new stream over. At most limits::kWorkers + 64 at a time, and 16 of one identity; further ones are told
+  // ResourceExhausted.
   void Accept(std::unique_ptr<CoordinatorEnd> stream, std::string peer) ATOLL_EXCLUDES(mutex_);
 
  private:
@@ -30,6 +32,7 @@ class ControlSessions {
   Log& log_;
   Mutex mutex_;
   std::set<std::shared_ptr<Session>> sessions_ ATOLL_GUARDED_BY(mutex_);
+  std::map<std::string, size_t> of_identity_ ATOLL_GUARDED_BY(mutex_);  // by name; none of those that show none
 };
 
 }  // namespace atl

@@ -53,6 +53,11 @@ void OwnTrust::Look() {
 absl::Status OwnTrust::Renew(const Authority& authority) {
   const int64_t now_s = WallSeconds(clock_);
   const absl::StatusOr<IdentityFile> held = ReadIdentityFile(files_.identity);
+  // It is the proof of whose coordinator this is: only where there is none is another issued.
+  if (!held.ok() && !absl::IsNotFound(held.status()))
+    return Annotate(held.status(),
+                    absl::StrCat("the coordinator's own certificate cannot be read, mend that or remove ",
+                                 files_.identity, " and start again"));
   if (held.ok()) {
     ATOLL_ASSIGN_OR_RETURN(const std::string issuer, IssuerOf(held->certificate_pem, held->authority_pem));
     const absl::StatusOr<std::string> successors = SucceedingAuthorities(issuer, authority.certificates_pem());

@@ -82,6 +82,16 @@ TEST_F(AcceptorTest, ConnectionsThatHaveCalledKeepTheirPlace) {
   EXPECT_EQ(Health(Channel()), grpc::StatusCode::OK);
 }
 
+// Where anybody may call, who has called once would keep everybody else out.
+TEST_F(AcceptorTest, WhoHasCalledAndIsIdleLosesItsPlaceWhereThatIsAsked) {
+  server_ =
+      *Server::Start({.connections = {.connections = 2, .per_address = 2}, .idle = Seconds(1), .age = Seconds(30)},
+                     ServerSecurity::PlaintextLoopback(), {});
+  const std::vector<std::shared_ptr<grpc::Channel>> channels = {Channel(), Channel()};
+  for (const auto& channel : channels) ASSERT_EQ(Health(channel), grpc::StatusCode::OK);
+  EXPECT_EQ(Health(Channel()), grpc::StatusCode::OK) << "it waits until one of them is ended";
+}
+
 TEST_F(AcceptorTest, WhoNeverCallsIsEnded) {
   Start({.without_call = Milliseconds(50)});
   const Descriptor silent = Connect();

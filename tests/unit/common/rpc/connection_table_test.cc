@@ -44,6 +44,8 @@ TEST(EndpointOfPeer, IsTheSameForSocketsAndPeers) {
   EXPECT_EQ(EndpointOfPeer("ipv4:1.2.3.4:5"), "1.2.3.4:5");
   EXPECT_EQ(EndpointOfPeer("ipv6:%5B2001:db8::1%5D:5"), "2001:db8::1:5");
   EXPECT_EQ(EndpointOfPeer("ipv6:[::1]:5"), "::1:5");
+  EXPECT_EQ(EndpointOfPeer("ipv6:%5Bfe80::1%252%5D:5"), "fe80::1:5");  // of the second interface
+  EXPECT_EQ(EndpointOfPeer("ipv6:[fe80::1%25eth0]:5"), "fe80::1:5");
   EXPECT_EQ(EndpointOfPeer("nothing"), "nothing");
 }
 

@@ -232,6 +232,22 @@ TEST(GrpcStreamTest, ASilentStreamIsEndedAndOneThatHasSpokenStays) {
   EXPECT_EQ(std::get<LeaseRequest>(*at_coordinator.messages.Take()).request, 2u);
 }
 
+// Its place would be taken for ever: what is to be written before the end finds no room at the peer.
+TEST(GrpcStreamTest, AStreamThatTakesNoBytesIsBrokenOffOnceItsEndIsDecided) {
+  GrpcLink link({.ending = Seconds(1)});
+  Ear<CoordinatorMessage> at_worker;
+  Ear<WorkerMessage> at_coordinator;
+  link.worker->PauseReading();
+  link.worker->Start(at_worker.Handlers());
+  const auto coordinator = link.Accept();
+  coordinator->Start(at_coordinator.Handlers());
+  const std::string large(size_t{1} << 19, 'x');
+  for (uint64_t i = 0; i < 40; ++i) ASSERT_EQ(coordinator->Send(LeaseDenied{{"tiny"}, i, large}), absl::OkStatus());
+  coordinator->Close(absl::OkStatus());
+  EXPECT_TRUE(at_coordinator.closed.Take().has_value());
+  link.worker->ResumeReading();
+}
+
 TEST(GrpcStreamTest, NobodyThereIsUnavailable) {
   auto end = OpenControlStream(*MakeControlChannel({.address = "127.0.0.1:1"}, ChannelSecurity::PlaintextLoopback()));
   Ear<CoordinatorMessage> ear;

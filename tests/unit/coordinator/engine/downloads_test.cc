@@ -173,6 +173,20 @@ class DownloadsOfFragments : public Downloads {
   Digest hash_;  // of it
 };
 
+TEST_F(DownloadsOfFragments, OneWorkerHoldsAQuarterOfTheFilesAtATime) {
+  Rounds(1);
+  Snapshot();
+  std::vector<DownloadContent> held;
+  for (uint64_t i = 0; i < kFiles / 4; ++i) held.push_back(*Newest());
+  const absl::Status further = Newest().status();
+  EXPECT_TRUE(absl::IsUnavailable(further));
+  EXPECT_NE(further.message().find("the downloads of worker 'w' hold 2 files open"), absl::string_view::npos)
+      << further;
+  EXPECT_TRUE(Newest("another").ok());
+  held.pop_back();
+  EXPECT_TRUE(Newest().ok());
+}
+
 TEST_F(DownloadsOfFragments, OneThatBrokeGoesOnWhileThereAreNewerSnapshots) {
   Rounds(1);
   Snapshot();

@@ -51,6 +51,18 @@ TEST_F(OwnTrustTest, TheCertificateIsRenewedAtHalf) {
   EXPECT_EQ(Own().authority_pem, OnDisk().certificates_pem());
 }
 
+// A copy of the state directory whose modes were lost must not end the trust of all who have enrolled.
+TEST_F(OwnTrustTest, ACertificateThatCannotBeReadIsNotReplaced) {
+  Open();
+  const std::string before = Own().certificate_pem;
+  std::filesystem::permissions(files_.identity, std::filesystem::perms(0644));
+  const auto opened = OwnTrust::Open(files_, clock_, log_);
+  EXPECT_EQ(opened.status().code(), absl::StatusCode::kPermissionDenied) << opened.status();
+  EXPECT_THAT(std::string(opened.status().message()), HasSubstr(files_.identity));
+  std::filesystem::permissions(files_.identity, std::filesystem::perms(0600));
+  EXPECT_EQ(Own().certificate_pem, before);
+}
+
 TEST_F(OwnTrustTest, ARotatedAuthorityIsShownAtOnceAndSignsFromTheNextLookOn) {
   const auto trust = Open();
   const Authority before = trust->authority(), rotated = Rotate();

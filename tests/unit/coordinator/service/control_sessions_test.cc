@@ -1,0 +1,76 @@
+// Who may hold how many control streams at a time.
+#include "coordinator/service/control_sessions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/rpc/memory_stream.h"
+#include "tests/unit/coordinator/engine/small_coordinator.h"
+
+namespace atl {
+namespace {
+
+using testing::HasSubstr;
+
+std::string PeerOfWorker(const std::string& name) {
+  return "atoll://worker/" + name + "/0123456789abcdef@ipv4:10.0.0.7:5";
+}
+
+class ControlSessionsTest : public testing::Test {
+ protected:
+  // The worker's end of a new stream, and how it ended, if it has.
+  struct Stream {
+    std::unique_ptr<WorkerEnd> end;
+    std::optional<absl::Status> closed;
+  };
+  Stream& Open(const std::string& peer) {
+    ControlStreamPair pair = MakeControlStreamPair(wires_);
+    streams_.push_back(std::make_unique<Stream>());
+    Stream& stream = *streams_.back();
+    stream.end = std::move(pair.worker);
+    stream.end->Start({[](const CoordinatorMessage&) {}, [&stream](const absl::Status& why) { stream.closed = why; }});
+    sessions_.Accept(std::move(pair.coordinator), peer);
+    Settle();
+    return stream;
+  }
+  void Settle() {
+    for (int i = 0; i < 5; ++i) {
+      wires_.RunAll();
+      coordinator_.Settle();
+    }
+  }
+
+  ManualClock clock_;
+  SmallDisk disk_;
+  ManualExecutor wires_;
+  SmallCoordinator coordinator_{disk_, clock_};
+  std::vector<std::unique_ptr<Stream>> streams_;
+  ControlSessions sessions_{coordinator_.engine, coordinator_.log};
+};
+
+// One member that opens stream after stream would keep every other worker out.
+TEST_F(ControlSessionsTest, OneIdentityHoldsSoManyStreams) {
+  for (int i = 0; i < 16; ++i) EXPECT_FALSE(Open(PeerOfWorker("a")).closed.has_value()) << i;
+  const Stream& further = Open(PeerOfWorker("a"));
+  ASSERT_TRUE(further.closed.has_value());
+  EXPECT_EQ(further.closed->code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(further.closed->message()), HasSubstr("identity 'a' holds 16 control streams"));
+  EXPECT_FALSE(Open(PeerOfWorker("b")).closed.has_value());
+  streams_[3]->end->Close(absl::OkStatus());
+  Settle();
+  EXPECT_FALSE(Open(PeerOfWorker("a")).closed.has_value()) << "a place that is given up is free";
+  EXPECT_TRUE(Open(PeerOfWorker("a")).closed.has_value());
+}
+
+// On a machine by itself, without certificates, all are one owner's.
+TEST_F(ControlSessionsTest, WhoShowsNoIdentityIsNotCounted) {
+  for (int i = 0; i < 40; ++i) EXPECT_FALSE(Open("ipv4:127.0.0.1:5").closed.has_value()) << i;
+}
+
+}  // namespace
+}  // namespace atl
