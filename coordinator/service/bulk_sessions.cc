@@ -119,8 +119,10 @@ class BlobSession final : public UploadHandler, public std::enable_shared_from_t
     });
   }
   void OnEnd(StatusReply reply) override {
-    data_.io().Post([self = shared_from_this(), reply = std::move(reply)] {
-      reply(self->data_.blobs().Finish(self->blob_.sha256, self->turn_));
+    data_.io().Post([self = shared_from_this(), reply = std::move(reply)]() mutable {
+      const absl::StatusOr<bool> stored = self->data_.blobs().FinishSome(self->blob_.sha256, self->turn_);
+      if (stored.ok() && !*stored) return self->OnEnd(std::move(reply));  // behind what waits by now
+      reply(stored.status());
     });
   }
   void OnBroken(absl::Status) override {

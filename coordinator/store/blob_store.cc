@@ -12,21 +12,9 @@ namespace atl {
 namespace {
 
 constexpr size_t kReadBytes = size_t{1} << 20;
+constexpr uint64_t kFlushedEvery = uint64_t{64} << 20;  // bytes: so that no flush takes long
+constexpr uint64_t kHashedAtOnce = uint64_t{64} << 20;
 constexpr std::chrono::hours kStale{7 * 24};
-
-// SHA-256 of a whole file.
-absl::StatusOr<Sha256> HashFile(const File& file) {
-  ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
-  Sha256Hasher hasher;
-  std::vector<std::byte> buffer(kReadBytes);
-  for (uint64_t at = 0; at < size;) {
-    const std::span<std::byte> piece(buffer.data(), std::min<uint64_t>(kReadBytes, size - at));
-    ATOLL_RETURN_IF_ERROR(file.ReadAt(at, piece));
-    hasher.Update(piece);
-    at += piece.size();
-  }
-  return hasher.Finish();
-}
 
 absl::Status NotStored(const Sha256& sha256) {
   return absl::NotFoundError(absl::StrCat("no file with SHA-256 ", sha256.Hex(), " is stored; upload it first"));
@@ -44,6 +32,21 @@ struct BlobStore::Part {
   std::unique_ptr<File> file;
   uint64_t announced_bytes = 0;
   uint64_t length = 0;
+  uint64_t flushed = 0;
+  // Of the first bytes: of what comes at once, of what was there from before a piece at a time.
+  Sha256Hasher hasher;
+  uint64_t hashed = 0;
+
+  absl::Status HashSome(uint64_t most) {
+    std::vector<std::byte> buffer(kReadBytes);
+    for (const uint64_t end = std::min(length, hashed + most); hashed < end;) {
+      const std::span<std::byte> piece(buffer.data(), std::min<uint64_t>(kReadBytes, end - hashed));
+      ATOLL_RETURN_IF_ERROR(file->ReadAt(hashed, piece));
+      hasher.Update(piece);
+      hashed += piece.size();
+    }
+    return absl::OkStatus();
+  }
 };
 
 BlobStore::BlobStore(Files& files, DataDirectory directory) : files_(files), directory_(std::move(directory)) {}
@@ -105,12 +108,25 @@ absl::Status BlobStore::Append(const Sha256& sha256, uint64_t turn, uint64_t off
       return appended;
     }
   }
+  if (part.hashed == part.length) {
+    for (const Bytes& piece : pieces) part.hasher.Update(piece);
+    part.hashed += size;
+  }
   part.length += size;
-  return absl::OkStatus();
+  if (part.length - part.flushed < kFlushedEvery) return absl::OkStatus();
+  part.flushed = part.length;
+  const absl::Status flushed = part.file->Sync();
+  if (!flushed.ok()) Discard(it);
+  return flushed;
 }
 
-absl::Status BlobStore::Finish(const Sha256& sha256, uint64_t turn) {
-  if (Has(sha256)) return absl::OkStatus();
+void BlobStore::Discard(Parts::iterator part) {
+  (void)files_.Remove(directory_.BlobPartPath(part->first));
+  parts_.erase(part);
+}
+
+absl::StatusOr<bool> BlobStore::FinishSome(const Sha256& sha256, uint64_t turn) {
+  if (Has(sha256)) return true;
   const auto it = Find(sha256, turn);
   if (it == parts_.end()) return TakenOver();
   Part& part = *it->second;
@@ -119,7 +135,9 @@ absl::Status BlobStore::Finish(const Sha256& sha256, uint64_t turn) {
         absl::StrCat("the file has ", part.length, " of ", part.announced_bytes, " bytes"));
   }
   const std::string path = directory_.BlobPath(sha256), part_path = directory_.BlobPartPath(sha256);
-  ATOLL_ASSIGN_OR_RETURN(const Sha256 actual, HashFile(*part.file));
+  ATOLL_RETURN_IF_ERROR(part.HashSome(kHashedAtOnce));
+  if (part.hashed < part.length) return false;
+  const Sha256 actual = part.hasher.Finish();
   if (actual != sha256) {
     parts_.erase(it);
     ATOLL_RETURN_IF_ERROR(files_.Remove(part_path));
@@ -127,16 +145,19 @@ absl::Status BlobStore::Finish(const Sha256& sha256, uint64_t turn) {
                                             actual.Hex(), "; upload it again"));
   }
   absl::Status synced = part.file->Sync();
-  parts_.erase(it);
   if (!synced.ok()) {
-    (void)files_.Remove(part_path);  // what a failed flush has left is unknown, and the next one would not tell
+    Discard(it);  // what a failed flush has left is unknown, and the next one would not tell
     return synced;
   }
+  parts_.erase(it);
   ATOLL_RETURN_IF_ERROR(files_.Rename(part_path, path));
   synced = files_.SyncDirectory(DirectoryOf(path));
   if (synced.ok()) synced = files_.SyncDirectory(DirectoryOf(DirectoryOf(path)));
-  if (!synced.ok()) (void)files_.Remove(path);  // or the next try would take it for durable
-  return synced;
+  if (!synced.ok()) {
+    (void)files_.Remove(path);  // or the next try would take it for durable
+    return synced;
+  }
+  return true;
 }
 
 void BlobStore::Suspend(const Sha256& sha256, uint64_t turn) {

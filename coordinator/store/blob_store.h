@@ -35,11 +35,14 @@ class BlobStore {
   // takes it over from the first, whose Append and Finish are Unavailable from then on: it asks again, and finds the
   // blob stored or goes on where the other was. Its Suspend does nothing.
   absl::StatusOr<Begun> Begin(const Sha256& sha256, uint64_t bytes);
-  // OutOfRange unless `offset` is the length so far. ResourceExhausted: disk full, nothing added.
+  // OutOfRange unless `offset` is the length so far. ResourceExhausted: disk full, nothing added. Where a flush fails
+  // the part is removed.
   absl::Status Append(const Sha256& sha256, uint64_t turn, uint64_t offset, std::span<const Bytes> pieces);
-  // Verifies size and hash, flushes, renames. DataLoss when the content has another hash: the part is removed. OK when
-  // the blob is stored, whoever did it.
-  absl::Status Finish(const Sha256& sha256, uint64_t turn);
+  // Verifies size and hash, flushes, renames. DataLoss when the content has another hash: the part is removed. True
+  // when the blob is stored, whoever did it; false where it has to be called again, since an upload that was resumed
+  // is hashed 64 MiB at a time. What came in one go was hashed as it came, and flushed every 64 MiB: others who need
+  // the executor do not wait for a large file.
+  absl::StatusOr<bool> FinishSome(const Sha256& sha256, uint64_t turn);
   // Closes the part file; it stays for a resume, unless it is empty.
   void Suspend(const Sha256& sha256, uint64_t turn);
 
@@ -53,6 +56,7 @@ class BlobStore {
   using Parts = std::map<Sha256, std::unique_ptr<Part>>;
   // End where another upload has taken it over.
   Parts::iterator Find(const Sha256& sha256, uint64_t turn);
+  void Discard(Parts::iterator part);
   Files& files_;
   DataDirectory directory_;
   Parts parts_;

@@ -378,7 +378,7 @@ class DownloadsOfBlocks : public Downloads {
     manifest_ = Sha256Of(AsBytes(text));
     const uint64_t turn = c_.blobs.Begin(manifest_, text.size())->turn;
     EXPECT_TRUE(c_.blobs.Append(manifest_, turn, 0, std::array{AsBytes(text)}).ok());
-    EXPECT_TRUE(c_.blobs.Finish(manifest_, turn).ok());
+    EXPECT_TRUE(*c_.blobs.FinishSome(manifest_, turn));
   }
   absl::StatusOr<DownloadContent> Block(uint64_t block) {
     return Open(BlockKey{JobId{"tiny"}, manifest_, "train-00000.bin", block});

@@ -225,7 +225,7 @@ class BlobStoreTest : public testing::Test {
     turn_ = begun.turn;
     return begun.length;
   }
-  absl::Status Finish() { return store_.Finish(sha_, turn_); }
+  absl::Status Finish() { return store_.FinishSome(sha_, turn_).status(); }
   SimDisk disk_;
   DataDirectory directory_{"/data"};
   BlobStore store_{disk_, directory_};
@@ -267,13 +267,13 @@ TEST_F(BlobStoreTest, ASecondUploadTakesItOverAndTheFirstEndsNothing) {
   EXPECT_EQ(*Begin(content_.size()), 5u);
   EXPECT_EQ(store_.Append(sha_, first, 5, std::array{AsBytes(content_.substr(5))}).code(),
             absl::StatusCode::kUnavailable);
-  EXPECT_EQ(store_.Finish(sha_, first).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(store_.FinishSome(sha_, first).status().code(), absl::StatusCode::kUnavailable);
   store_.Suspend(sha_, first);
   ASSERT_EQ(Put(5, content_.substr(5)), absl::OkStatus());
   ASSERT_EQ(Finish(), absl::OkStatus());
   EXPECT_EQ(store_.Append(sha_, first, 5, std::array{AsBytes(content_.substr(5))}).code(),
             absl::StatusCode::kUnavailable);
-  EXPECT_EQ(store_.Finish(sha_, first), absl::OkStatus());
+  EXPECT_TRUE(*store_.FinishSome(sha_, first));
   EXPECT_EQ(*Begin(content_.size()), content_.size());
   EXPECT_EQ(*store_.Read(sha_, 100), content_);
 }
@@ -284,6 +284,34 @@ TEST_F(BlobStoreTest, AFullDiskAddsNothing) {
   EXPECT_EQ(Put(0, content_).code(), absl::StatusCode::kResourceExhausted);
   ASSERT_EQ(Put(0, content_), absl::OkStatus());
   EXPECT_EQ(Finish(), absl::OkStatus());
+}
+
+// A coordinator has one executor for files: the end of a large one must not hold it.
+TEST_F(BlobStoreTest, ALargeFileIsHashedAndFlushedAPieceAtATime) {
+  const std::string piece(size_t{1} << 20, 'p');
+  constexpr uint64_t kPieces = 70;
+  Sha256Hasher hasher;
+  for (uint64_t i = 0; i < kPieces; ++i) hasher.Update(AsBytes(piece));
+  const Sha256 name = hasher.Finish();
+  const uint64_t bytes = kPieces * piece.size();
+  uint64_t turn = store_.Begin(name, bytes)->turn;
+  const auto put = [&](uint64_t i) { return store_.Append(name, turn, i * piece.size(), std::array{AsBytes(piece)}); };
+  for (uint64_t i = 0; i + 1 < kPieces; ++i) ASSERT_EQ(put(i), absl::OkStatus());
+  store_.Suspend(name, turn);
+  turn = store_.Begin(name, bytes)->turn;
+  ASSERT_EQ(put(kPieces - 1), absl::OkStatus());
+  EXPECT_FALSE(*store_.FinishSome(name, turn)) << "what was there from before is hashed in two goes";
+  EXPECT_TRUE(*store_.FinishSome(name, turn));
+  EXPECT_TRUE(store_.Has(name));
+}
+
+TEST_F(BlobStoreTest, AFailedFlushOnTheWayBeginsAnew) {
+  const std::string piece(size_t{1} << 20, 'p');
+  ASSERT_TRUE(Begin(uint64_t{1} << 30).ok());
+  for (uint64_t i = 0; i < 63; ++i) ASSERT_EQ(Put(i << 20, piece), absl::OkStatus());
+  disk_.FailAt(1, SimDisk::Fault::kFails);  // behind the append
+  EXPECT_EQ(Put(uint64_t{63} << 20, piece).code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(*Begin(uint64_t{1} << 30), 0u);
 }
 
 // The disk tells of a failed flush once: the next one would find all well.
