@@ -76,34 +76,40 @@ ControlSessions::~ControlSessions() {
   }
 }
 
+std::string ControlSessions::Admit(const std::string& identity) {
+  MutexLock lock(mutex_);
+  if (!identity.empty() && of_identity_[identity] >= kOfOneIdentity) {
+    return absl::StrCat("identity '", identity, "' holds ", kOfOneIdentity,
+                        " control streams, as many as one may; a worker needs one: end what else runs with its ",
+                        "identity file, or come back in a minute");
+  }
+  if (admitted_ >= limits::kWorkers + 64) {
+    return absl::StrCat("the coordinator holds ", admitted_, " control streams, as many as it may; come back");
+  }
+  ++admitted_;
+  if (!identity.empty()) ++of_identity_[identity];
+  return "";
+}
+
 void ControlSessions::Accept(std::unique_ptr<CoordinatorEnd> stream, std::string peer) {
-  std::shared_ptr<Session> session;
-  std::string refused;
+  const std::optional<Identity> caller = IdentityOfPeer(peer);
+  const std::string identity = caller ? caller->name : "";
+  if (const std::string refused = Admit(identity); !refused.empty()) {
+    log_.Warn("control stream refused", {{"peer", peer}, {"reason", refused}});
+    return stream->Close(absl::ResourceExhaustedError(refused));
+  }
+  const auto session = std::make_shared<Session>(*this, std::move(stream), std::move(peer), identity);
   {
     MutexLock lock(mutex_);
-    const std::optional<Identity> caller = IdentityOfPeer(peer);
-    const std::string name = caller ? caller->name : "";
-    if (caller && of_identity_[name] >= kOfOneIdentity) {
-      refused = absl::StrCat("identity '", name, "' holds ", kOfOneIdentity,
-                             " control streams, as many as one may; a worker needs one: end what else runs with its "
-                             "identity file, or come back in a minute");
-    } else if (sessions_.size() >= limits::kWorkers + 64) {
-      refused =
-          absl::StrCat("the coordinator holds ", sessions_.size(), " control streams, as many as it may; come back");
-    } else {
-      session = std::make_shared<Session>(*this, std::move(stream), peer, name);
-      sessions_.insert(session);
-      if (caller) ++of_identity_[name];
-    }
+    sessions_.insert(session);
   }
-  if (session) return session->Begin();
-  log_.Warn("control stream refused", {{"peer", peer}, {"reason", refused}});
-  stream->Close(absl::ResourceExhaustedError(refused));
+  session->Begin();
 }
 
 void ControlSessions::Forget(const std::shared_ptr<Session>& session) {
   MutexLock lock(mutex_);
   if (sessions_.erase(session) == 0) return;
+  --admitted_;
   const auto of = of_identity_.find(session->identity());
   if (of != of_identity_.end() && --of->second == 0) of_identity_.erase(of);
 }

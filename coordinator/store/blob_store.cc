@@ -115,7 +115,7 @@ absl::Status BlobStore::Append(const Sha256& sha256, uint64_t turn, uint64_t off
   part.length += size;
   if (part.length - part.flushed < kFlushedEvery) return absl::OkStatus();
   part.flushed = part.length;
-  const absl::Status flushed = part.file->Sync();
+  absl::Status flushed = part.file->Sync();
   if (!flushed.ok()) Discard(it);
   return flushed;
 }
