@@ -69,7 +69,6 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void OnDone() override {
     OnStrand([this] {
       watchdog_.Stop();
-      context_ = nullptr;
       const std::shared_ptr<UploadReactor> self = std::move(self_);
       handler_.reset();
     });
@@ -186,7 +185,7 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
           absl::StrCat("an upload made no progress for ", ToSeconds(shared_->options.stall_limit), " s: ", Awaited())));
     }
     // What it was told does not leave: a peer that takes no bytes would keep its place for ever.
-    if (writing_ && context_ != nullptr) context_->TryCancel();
+    if (writing_ && self_) context_->TryCancel();  // until OnDone there is a context
   }
   // What did not come.
   const char* Awaited() const {
@@ -198,7 +197,7 @@ class UploadReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   }
 
   const std::shared_ptr<BulkShared> shared_;
-  grpc::CallbackServerContext* context_;  // null: the call is over
+  grpc::CallbackServerContext* const context_;
   std::shared_ptr<UploadHandler> handler_;
   Strand strand_;
   Watchdog watchdog_;

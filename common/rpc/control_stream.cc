@@ -320,7 +320,7 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
     absl::Status end;
     {
       MutexLock lock(mutex_);
-      finished_ = done_ = true;
+      finished_ = true;
       silence_.Cancel();
       ending_.Cancel();
       self.swap(self_);
@@ -377,7 +377,7 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
   }
   void BreakOff() {
     MutexLock lock(mutex_);
-    if (!done_) context_->TryCancel();
+    if (self_) context_->TryCancel();  // until OnDone there is a context
   }
   void WriteIfDue() ATOLL_REQUIRES(mutex_) {
     if (writing_ || finished_) return;
@@ -403,7 +403,6 @@ class CoordinatorCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, g
   bool writing_ ATOLL_GUARDED_BY(mutex_) = false;
   bool paused_ ATOLL_GUARDED_BY(mutex_) = false;
   bool finished_ ATOLL_GUARDED_BY(mutex_) = false;  // Finish was called
-  bool done_ ATOLL_GUARDED_BY(mutex_) = false;      // OnDone was called: the context is gone
   bool abrupt_ ATOLL_GUARDED_BY(mutex_) = false;
   bool dropped_ ATOLL_GUARDED_BY(mutex_) = false;
   bool heard_ ATOLL_GUARDED_BY(mutex_) = false;  // a message, or that there will be none

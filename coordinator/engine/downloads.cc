@@ -113,10 +113,10 @@ void DataPlane::OpenDownload(const DownloadRequest& request, DownloadReply reply
       return reply(absl::UnavailableError(absl::StrCat("the coordinator's downloads hold ", parts_.download_files,
                                                        " files open, as many as they may; ask again")));
     }
-    // People are not counted one by one.
     std::erase_if(files_of_worker_, [](const auto& of) { return *of.second == 0; });
     std::shared_ptr<std::atomic<uint64_t>>& of_worker = files_of_worker_[request.worker];
     if (of_worker == nullptr) of_worker = std::make_shared<std::atomic<uint64_t>>(0);
+    // Of workers alone: people have no name here.
     if (const uint64_t most = std::max<uint64_t>(1, parts_.download_files / 4);
         !request.worker.value.empty() && *of_worker >= most) {
       return reply(absl::UnavailableError(absl::StrCat("the downloads of worker '", request.worker.value, "' hold ",

@@ -1,5 +1,6 @@
 #include "coordinator/service/control_sessions.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -8,18 +9,35 @@
 #include "common/trust/identity.h"
 
 namespace atl {
+namespace {
+
+// An older stream of a worker is ended as soon as it is known to be older, or in half a minute at the latest.
+constexpr int64_t kOfOneIdentity = 16;
+
+std::string NameOf(const std::string& peer) {
+  const std::optional<Identity> caller = IdentityOfPeer(peer);
+  return caller ? caller->name : "";
+}
+
+}  // namespace
 
 // One stream. Handlers of a stream run one at a time, so that `connection_` needs no lock.
 class ControlSessions::Session final : public ControlSink,
                                        public std::enable_shared_from_this<ControlSessions::Session> {
  public:
-  Session(ControlSessions& owner, std::unique_ptr<CoordinatorEnd> stream, std::string peer, std::string identity)
-      : owner_(owner), stream_(std::move(stream)), peer_(std::move(peer)), identity_(std::move(identity)) {}
+  Session(ControlSessions& owner, std::unique_ptr<CoordinatorEnd> stream, std::string peer)
+      : owner_(owner), stream_(std::move(stream)), peer_(std::move(peer)), identity_(NameOf(peer_)) {}
   const std::string& identity() const { return identity_; }  // empty: it has shown none
 
   void Begin() {
     stream_->Start({.on_message = [this](WorkerMessage message) { OnMessage(std::move(message)); },
                     .on_closed = [this](const absl::Status& status) { OnClosed(status); }});
+  }
+
+  // Instead of Begin.
+  void Refuse(const std::string& why) {
+    owner_.log_.Warn("control stream refused", {{"peer", peer_}, {"reason", why}});
+    stream_->Close(absl::ResourceExhaustedError(why));
   }
 
   // Engine thread. A stream that cannot take the message is cut by the transport and reports its end.
@@ -61,13 +79,6 @@ class ControlSessions::Session final : public ControlSink,
   ConnectionId connection_ = 0;
 };
 
-namespace {
-
-// An older stream of a worker is ended as soon as it is known to be older, or in half a minute at the latest.
-constexpr size_t kOfOneIdentity = 16;
-
-}  // namespace
-
 ControlSessions::~ControlSessions() {
   std::set<std::shared_ptr<Session>> sessions;
   {
@@ -76,42 +87,31 @@ ControlSessions::~ControlSessions() {
   }
 }
 
-std::string ControlSessions::Admit(const std::string& identity) {
+std::string ControlSessions::Admit(const std::shared_ptr<Session>& session) {
   MutexLock lock(mutex_);
-  if (!identity.empty() && of_identity_[identity] >= kOfOneIdentity) {
+  const std::string& identity = session->identity();
+  const auto of_it = std::ranges::count_if(sessions_, [&](const auto& other) { return other->identity() == identity; });
+  if (!identity.empty() && of_it >= kOfOneIdentity) {
     return absl::StrCat("identity '", identity, "' holds ", kOfOneIdentity,
                         " control streams, as many as one may; a worker needs one: end what else runs with its ",
                         "identity file, or come back in a minute");
   }
-  if (admitted_ >= limits::kWorkers + 64) {
-    return absl::StrCat("the coordinator holds ", admitted_, " control streams, as many as it may; come back");
+  if (sessions_.size() >= limits::kWorkers + 64) {
+    return absl::StrCat("the coordinator holds ", sessions_.size(), " control streams, as many as it may; come back");
   }
-  ++admitted_;
-  if (!identity.empty()) ++of_identity_[identity];
+  sessions_.insert(session);
   return "";
 }
 
 void ControlSessions::Accept(std::unique_ptr<CoordinatorEnd> stream, std::string peer) {
-  const std::optional<Identity> caller = IdentityOfPeer(peer);
-  const std::string identity = caller ? caller->name : "";
-  if (const std::string refused = Admit(identity); !refused.empty()) {
-    log_.Warn("control stream refused", {{"peer", peer}, {"reason", refused}});
-    return stream->Close(absl::ResourceExhaustedError(refused));
-  }
-  const auto session = std::make_shared<Session>(*this, std::move(stream), std::move(peer), identity);
-  {
-    MutexLock lock(mutex_);
-    sessions_.insert(session);
-  }
+  const auto session = std::make_shared<Session>(*this, std::move(stream), std::move(peer));
+  if (const std::string refused = Admit(session); !refused.empty()) return session->Refuse(refused);
   session->Begin();
 }
 
 void ControlSessions::Forget(const std::shared_ptr<Session>& session) {
   MutexLock lock(mutex_);
-  if (sessions_.erase(session) == 0) return;
-  --admitted_;
-  const auto of = of_identity_.find(session->identity());
-  if (of != of_identity_.end() && --of->second == 0) of_identity_.erase(of);
+  sessions_.erase(session);
 }
 
 }  // namespace atl

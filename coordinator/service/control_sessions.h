@@ -3,7 +3,6 @@
 #ifndef ATOLL_COORDINATOR_SERVICE_CONTROL_SESSIONS_H_
 #define ATOLL_COORDINATOR_SERVICE_CONTROL_SESSIONS_H_
 
-#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -26,16 +25,14 @@ class ControlSessions {
 
  private:
   class Session;
-  // Counts one more stream of `identity` (empty: none is shown), or says why not.
-  std::string Admit(const std::string& identity) ATOLL_EXCLUDES(mutex_);
+  // Holds it from now on, or says why not.
+  std::string Admit(const std::shared_ptr<Session>& session) ATOLL_EXCLUDES(mutex_);
   void Forget(const std::shared_ptr<Session>& session) ATOLL_EXCLUDES(mutex_);
 
   Engine& engine_;
   Log& log_;
   Mutex mutex_;
   std::set<std::shared_ptr<Session>> sessions_ ATOLL_GUARDED_BY(mutex_);
-  size_t admitted_ ATOLL_GUARDED_BY(mutex_) = 0;                        // and not ended
-  std::map<std::string, size_t> of_identity_ ATOLL_GUARDED_BY(mutex_);  // by name; none of those that show none
 };
 
 }  // namespace atl

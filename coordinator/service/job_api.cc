@@ -47,6 +47,15 @@ bool HasLabels(const JobSpec& spec, const google::protobuf::Map<std::string, std
   });
 }
 
+// The newest, or the one of that step; null: there is none, or it is not finished.
+const CheckpointRecord* FinishedCheckpoint(const JobView& view, const CheckpointName& name) {
+  const CheckpointRecord* found = nullptr;
+  for (const CheckpointRecord& record : view.checkpoints) {
+    if (record.complete && (name.latest || record.step == name.step)) found = &record;
+  }
+  return found;
+}
+
 // A checkpoint that version 0 is to come from must be there, and be of the same model.
 std::vector<Violation> SourceViolations(const Core& core, const JobPlan& plan, Instant now) {
   const std::string& wanted = plan.spec.init.checkpoint;
@@ -58,10 +67,7 @@ std::vector<Violation> SourceViolations(const Core& core, const JobPlan& plan, I
   if (!name.ok() || name->latest)
     return refuse(absl::StrCat("is '", wanted, "'; it must be jobs/JOB/checkpoints/STEP"));
   const std::optional<JobView> source = core.ViewJob(name->job, now);
-  const bool there = source.has_value() &&
-                     std::any_of(source->checkpoints.begin(), source->checkpoints.end(),
-                                 [&name](const CheckpointRecord& c) { return c.complete && c.step == name->step; });
-  if (!there)
+  if (!source.has_value() || FinishedCheckpoint(*source, *name) == nullptr)
     return refuse(absl::StrCat("is ", wanted, ", which is not there; 'atoll checkpoint list ", name->job.value,
                                "' shows those there are"));
   const JobSpec& spec = source->record.spec;
@@ -265,9 +271,8 @@ void JobApi::RollbackJob(const v1::RollbackJobRequest& request, Answer<v1::Rollb
                                                                                    Instant now) {
     const std::optional<JobView> view = core.ViewJob(job, now);
     if (!view.has_value()) return answer(NoSuchJob(job), {});
-    const auto newest = std::ranges::find_if(view->checkpoints.rbegin(), view->checkpoints.rend(),
-                                             [](const CheckpointRecord& record) { return record.complete; });
-    if (name.latest && newest == view->checkpoints.rend())
+    const CheckpointRecord* const newest = name.latest ? FinishedCheckpoint(*view, name) : nullptr;
+    if (name.latest && newest == nullptr)
       return answer(absl::NotFoundError(absl::StrCat("jobs/", job.value, " has no finished checkpoint yet")), {});
     const uint64_t step = name.latest ? newest->step : name.step;
     AskAndShow(JobRolledBack{.job = job, .checkpoint_step = step, .wall_nanos = clock_.WallNanos()}, answer);
@@ -330,10 +335,7 @@ void JobApi::GetCheckpoint(const v1::GetCheckpointRequest& request, Answer<v1::G
   engine_.Query([this, name = *name, answer = std::move(answer)](const Core& core, const History&, Instant now) {
     const std::optional<JobView> view = core.ViewJob(name.job, now);
     if (!view.has_value()) return answer(NoSuchJob(name.job), {});
-    const CheckpointRecord* found = nullptr;
-    for (const CheckpointRecord& record : view->checkpoints) {
-      if (record.complete && (name.latest || record.step == name.step)) found = &record;
-    }
+    const CheckpointRecord* const found = FinishedCheckpoint(*view, name);
     if (found == nullptr) {
       return answer(
           absl::NotFoundError(absl::StrCat("jobs/", name.job.value, " has no checkpoint ",

@@ -32,8 +32,8 @@ class BlobStore {
     uint64_t turn = 0;    // of this upload, which the calls below name
   };
   // Begins or resumes. InvalidArgument: above limits::kBlobBytes. A second upload of the same blob at the same time
-  // takes it over from the first, whose Append and Finish are Unavailable from then on: it asks again, and finds the
-  // blob stored or goes on where the other was. Its Suspend does nothing.
+  // takes it over from the first, whose Append and FinishSome are Unavailable from then on: it asks again, and finds
+  // the blob stored or goes on where the other was. Its Suspend does nothing.
   absl::StatusOr<Begun> Begin(const Sha256& sha256, uint64_t bytes);
   // OutOfRange unless `offset` is the length so far. ResourceExhausted: disk full, nothing added. Where a flush fails
   // the part is removed.

@@ -18,6 +18,7 @@
 #include "coordinator/store/snapshot_store.h"
 #include "tests/fuzz/memory_content.h"
 #include "tests/fuzz/targets.h"
+#include "tests/unit/coordinator/store/sample_contribution.h"
 
 namespace atl::fuzz {
 namespace {
@@ -138,18 +139,7 @@ std::string SegmentSeed() {
   const DataDirectory directory("state");
   RoundLog log(files, directory, {2}, /*secret=*/2);
   const std::vector<std::byte> payload(100, std::byte{7});
-  ContributionHeader header;
-  header.job = kRound.job;
-  header.worker = {"a"};
-  header.incarnation = {4};
-  header.target = kRound.target;
-  header.digest = DigestOf(payload);
-  header.encoded_bytes = payload.size();
-  header.codec = CodecKind::kBf16;
-  header.tokens = 100;
-  header.steps = 5;
-  header.send_step = 40;
-  header.cursors = {{{9}, 77}};
+  const ContributionHeader header = SampleContribution(kRound, "a", payload);
   const std::vector<Bytes> pieces = {payload};
   const UpdateInfo update{{kRound.target.fragment, {8}}, {3, 4}, DigestOf(payload), payload.size(), CodecKind::kFp32};
   ATOLL_CHECK(log.Open(kRound, kLayout).ok() && log.Begin(kRound, header).ok() &&

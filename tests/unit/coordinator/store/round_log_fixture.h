@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "coordinator/store/round_log.h"
+#include "tests/unit/coordinator/store/sample_contribution.h"
 #include "tests/unit/coordinator/store/sim_disk.h"
 
 namespace atl {
@@ -25,19 +26,7 @@ inline std::vector<std::byte> Payload(size_t bytes, int seed) {
 }
 
 inline ContributionHeader HeaderOf(const std::string& worker, const std::vector<std::byte>& payload) {
-  ContributionHeader header;
-  header.job = kKey.job;
-  header.worker = {worker};
-  header.incarnation = {4};
-  header.target = kKey.target;
-  header.digest = DigestOf(payload);
-  header.encoded_bytes = payload.size();
-  header.codec = CodecKind::kBf16;
-  header.tokens = 100;
-  header.steps = 5;
-  header.send_step = 40;
-  header.cursors = {{{9}, 77}};
-  return header;
+  return SampleContribution(kKey, worker, payload);
 }
 
 class RoundLogTest : public testing::Test {
