@@ -154,8 +154,10 @@ SessionOptions MakeSessionOptions(const WorkerOptions& options, const Device& de
 
 // All outlive the session.
 void ListenIn(SessionOptions& session, StepWatch& watch, StepMetrics& steps, Metrics& metrics, NetworkLink& link) {
-  session.step_begins = [&watch](const JobId& job, const JobSpec& spec) { watch.Begins(job, SlowStep(spec)); };
-  session.step_ended = [&watch] { watch.Ended(); };
+  session.work_begins = [&watch](const JobId& job, const JobSpec& spec, TrainWork work) {
+    watch.Begins(job, work, SlowStep(spec));
+  };
+  session.work_ended = [&watch] { watch.Ended(); };
   session.on_step = [&steps](const StepTaken& step) { steps.Record(step); };
   session.on_contribution = [&metrics](double error_ratio) { metrics.Set(Metric::kUploadError, error_ratio); };
   session.heartbeat_metrics = [&metrics, &link] {

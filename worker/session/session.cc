@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -31,12 +32,33 @@ bool LeavesStepAlone(const Effect& effect) {
          std::holds_alternative<worker::DropFetches>(effect) || std::holds_alternative<worker::Upload>(effect) ||
          std::holds_alternative<worker::AddLease>(effect) || std::holds_alternative<worker::Note>(effect);
 }
+// Its effect waits for the device.
+template <typename E>
+constexpr bool kWaitsForDevice =
+    std::is_same_v<E, worker::InstallFragment> || std::is_same_v<E, worker::ApplyUpdate> ||
+    std::is_same_v<E, worker::ResolveUpdate> || std::is_same_v<E, worker::AdoptOuter> ||
+    std::is_same_v<E, worker::BeginOptimizer> || std::is_same_v<E, worker::FormContribution> ||
+    std::is_same_v<E, worker::Evaluate> || std::is_same_v<E, worker::ScoreTask>;
 }  // namespace
+
+void Session::State::BetweenSteps(const std::function<void()>& work) {
+  if (options.work_begins) options.work_begins(job, *spec, TrainWork::kBetweenSteps);
+  work();
+  if (options.work_ended) options.work_ended();
+}
 
 void Session::State::Feed(const Event& event) {
   for (const Effect& effect : core.Step(event, clock.Now())) {
     ATOLL_CHECK(!listening || LeavesStepAlone(effect), "what is heard in a step leaves the step alone");
-    std::visit([this](const auto& e) { Do(e); }, effect);
+    std::visit(
+        [this]<typename E>(const E& e) {
+          if constexpr (kWaitsForDevice<E>) {
+            BetweenSteps([this, &e] { Do(e); });
+          } else {
+            Do(e);
+          }
+        },
+        effect);
   }
 }
 
@@ -173,7 +195,7 @@ void Session::State::Do(const worker::ChangeSpec& e) {
 
 void Session::State::Do(const worker::ReleaseJob&) {
   link.DropAll();
-  if (leaving && parts) parts->model->KeepOptimizer(clock_step, true);
+  if (leaving && parts) BetweenSteps([this] { parts->model->KeepOptimizer(clock_step, true); });
   replicas.reset();
   parts.reset();
   spec.reset();

@@ -38,13 +38,17 @@ struct StepTaken {
   Duration sync_work{};
 };
 
+// What holds the session's thread until the device has done it. Between steps: taking up and merging what came, sending
+// snapshots on, evaluating.
+enum class TrainWork { kStep, kBetweenSteps };
+
 struct SessionOptions {
   worker::CoreOptions core;
   // How long one Turn may wait for samples; zero in harnesses.
   Duration sample_wait = Milliseconds(200);
-  // Around each step of the model, in the session's thread; may be empty.
-  std::function<void(const JobId& job, const JobSpec& spec)> step_begins;
-  std::function<void()> step_ended;
+  // Around each piece of work on the device, in the session's thread; may be empty.
+  std::function<void(const JobId& job, const JobSpec& spec, TrainWork work)> work_begins;
+  std::function<void()> work_ended;
   // Told after each step, in the session's thread; may be empty.
   std::function<void(const StepTaken&)> on_step;
   // Told of each contribution formed, in the session's thread or in ListenInStep: norm of what the codec lost over norm

@@ -40,6 +40,8 @@ struct Session::State {
   void Take(FormingEnded ended);
   void Feed(const Event& event);
   void ListenInStep() ATOLL_EXCLUDES(step_mutex);
+  // Tells that the device works, around `work`, which is no step. Requires a job.
+  void BetweenSteps(const std::function<void()>& work);
   absl::StatusOr<StepOutcome> StepModel(const SampleBatch& batch, double rate);
   void DrainAnswers();
   void PublishHeartbeat();

@@ -39,12 +39,12 @@ absl::StatusOr<StepOutcome> Session::State::StepModel(const SampleBatch& batch, 
     stepping = to;
   };
   replicas->ReleaseParameters();
-  if (options.step_begins) options.step_begins(job, *spec);
+  if (options.work_begins) options.work_begins(job, *spec, TrainWork::kStep);
   set_stepping(true);
   ListenInStep();  // to what came since the turn began
   auto outcome = parts->model->Step(batch, rate);
   set_stepping(false);
-  if (options.step_ended) options.step_ended();
+  if (options.work_ended) options.work_ended();
   return outcome;
 }
 
@@ -93,7 +93,7 @@ void Session::State::Do(const worker::TakeStep& e) {
   data_wait = sync_wait = Duration{};
   step_ended = ended;
   clock_step = e.rate_step + 1;
-  parts->model->KeepOptimizer(clock_step, false);
+  BetweenSteps([this] { parts->model->KeepOptimizer(clock_step, false); });
 }
 
 void Session::State::Do(const worker::Evaluate& e) {

@@ -25,7 +25,7 @@ class StepWatchTest : public testing::Test {
   }
   void Steps(int count, Duration each, const JobId& job = kJob) {
     for (int i = 0; i < count; ++i) {
-      watch_.Begins(job, kSlow);
+      watch_.Begins(job, TrainWork::kStep, kSlow);
       EXPECT_EQ(Pass(each), absl::OkStatus());
       watch_.Ended();
     }
@@ -38,7 +38,7 @@ class StepWatchTest : public testing::Test {
 
 TEST_F(StepWatchTest, AStepThatHangsIsToldEveryMinuteAndGivenUp) {
   Steps(3, Seconds(2));
-  watch_.Begins(kJob, kSlow);
+  watch_.Begins(kJob, TrainWork::kStep, kSlow);
   EXPECT_EQ(Pass(Seconds(59)), absl::OkStatus());
   EXPECT_EQ(Told("step takes long"), 0u);
   EXPECT_EQ(Pass(Seconds(540)), absl::OkStatus());
@@ -52,7 +52,7 @@ TEST_F(StepWatchTest, AStepThatHangsIsToldEveryMinuteAndGivenUp) {
 
 TEST_F(StepWatchTest, OneThatEndsIsToldToo) {
   Steps(1, Seconds(1));
-  watch_.Begins(kJob, kSlow);
+  watch_.Begins(kJob, TrainWork::kStep, kSlow);
   EXPECT_EQ(Pass(Seconds(100)), absl::OkStatus());
   watch_.Ended();
   EXPECT_EQ(Told("step ended"), 1u);
@@ -61,7 +61,7 @@ TEST_F(StepWatchTest, OneThatEndsIsToldToo) {
 
 TEST_F(StepWatchTest, SlowStepsHaveTheirTime) {
   Steps(5, Seconds(50));
-  watch_.Begins(kJob, kSlow);
+  watch_.Begins(kJob, TrainWork::kStep, kSlow);
   EXPECT_EQ(Pass(Seconds(499)), absl::OkStatus());
   EXPECT_EQ(Told("step takes long"), 0u);
   EXPECT_EQ(Pass(Seconds(500)), absl::OkStatus());
@@ -72,7 +72,7 @@ TEST_F(StepWatchTest, SlowStepsHaveTheirTime) {
 // Kernels are chosen and graphs recorded in it: nothing but the size of the job says how long that may take.
 TEST_F(StepWatchTest, TheFirstStepOfAJobHasLongerByItsSize) {
   Steps(5, Seconds(1));
-  watch_.Begins(JobId{"other"}, kSlow);
+  watch_.Begins(JobId{"other"}, TrainWork::kStep, kSlow);
   EXPECT_EQ(Pass(Seconds(599)), absl::OkStatus());
   EXPECT_EQ(Told("step takes long"), 0u);
   EXPECT_EQ(Pass(Seconds(3000)), absl::OkStatus());
@@ -85,10 +85,30 @@ TEST_F(StepWatchTest, TheFirstStepOfAJobHasLongerByItsSize) {
             "the device or its driver hangs; see what the system's log says of it, then start the worker again");
 }
 
+// An evaluation's piece or a merge may take what it takes; steps are not judged by it.
+TEST_F(StepWatchTest, WhatHangsBetweenStepsIsGivenUpToo) {
+  Steps(5, Seconds(1));
+  watch_.Begins(kJob, TrainWork::kBetweenSteps, kSlow);
+  EXPECT_EQ(Pass(Seconds(599)), absl::OkStatus());
+  EXPECT_EQ(Told("work takes long"), 0u);
+  EXPECT_EQ(Pass(Seconds(3300)), absl::OkStatus());
+  EXPECT_EQ(Told("work takes long"), 55u);
+  const absl::Status given_up = Pass(Seconds(1));
+  EXPECT_EQ(given_up.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(given_up.message(),
+            "a merge or evaluation between two steps of job tiny has been under way for 3900 s, where a step takes 100 "
+            "s on a very slow machine: the device or its driver hangs; see what the system's log says of it, then "
+            "start the worker again");
+  watch_.Ended();
+  watch_.Begins(kJob, TrainWork::kStep, kSlow);
+  EXPECT_EQ(Pass(Seconds(599)), absl::OkStatus());
+  EXPECT_FALSE(Pass(Seconds(1)).ok()) << "where a step takes a second";
+}
+
 // SIGSTOP, a machine that slept: nobody looked meanwhile.
 TEST_F(StepWatchTest, AProcessThatWasStoppedIsNotHung) {
   Steps(5, Seconds(1));
-  watch_.Begins(kJob, kSlow);
+  watch_.Begins(kJob, TrainWork::kStep, kSlow);
   clock_.Advance(Seconds(3600));
   EXPECT_EQ(Pass(Seconds(50)), absl::OkStatus());
   EXPECT_EQ(Told("step takes long"), 0u);

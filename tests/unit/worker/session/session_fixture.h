@@ -73,8 +73,18 @@ class SessionTest : public testing::Test {
     SessionOptions options;
     options.core.worker = WorkerId{"w1"};
     options.sample_wait = Duration{};
-    options.step_begins = [this](const JobId& job, const JobSpec&) { stepping_ = job.value; };
-    options.step_ended = [this] { stepping_.clear(); };
+    options.work_begins = [this](const JobId& job, const JobSpec&, TrainWork work) {
+      EXPECT_TRUE(stepping_.empty() && !between_steps_) << "one piece at a time";
+      if (work == TrainWork::kStep) {
+        stepping_ = job.value;
+      } else {
+        between_steps_ = true;
+      }
+    };
+    options.work_ended = [this] {
+      stepping_.clear();
+      between_steps_ = false;
+    };
     options.on_step = [this](const StepTaken& step) { steps_.push_back(step); };
     session_ = std::make_unique<Session>(options, link_, factory_, executor_, clock_, log_, nullptr);
   }
@@ -160,6 +170,7 @@ class SessionTest : public testing::Test {
   std::unique_ptr<Session> session_;
   std::vector<StepTaken> steps_;
   std::string stepping_;  // the job of which a step is under way
+  bool between_steps_ = false;
   uint64_t leases_ = 0;
   uint64_t lease_samples_ = 1000;  // at most, of one lease
 };
