@@ -261,6 +261,7 @@ void Machine::On(const RoundAggregated& e) {
   if (run->spreads.size() > Run::kSpreads) run->spreads.erase(run->spreads.begin());
   round.version = e.reached.version;
   round.hash = record.hash;
+  run->ForgetOlder(e.reached.fragment, [this](const WorkerId& worker) { return fleet_.Find(worker) != nullptr; });
   round.accepted.clear();
   round.screened.clear();
   run->clock_floor = record.clock_step;

@@ -28,6 +28,9 @@ std::vector<JobId> Core::Jobs() const { return state_->machine.Jobs(); }
 bool Core::HasJob(const JobId& job) const { return state_->machine.HasJob(job); }
 std::optional<JobView> Core::ViewJob(const JobId& job, Instant now) const { return state_->machine.ViewJob(job, now); }
 std::vector<WorkerView> Core::ViewWorkers(Instant now) const { return state_->machine.ViewWorkers(now); }
+std::vector<WorkerView> Core::ViewWorkersOf(const JobId& job, Instant now) const {
+  return state_->machine.ViewWorkers(now, &job);
+}
 void Core::CheckInvariants() const { state_->machine.CheckInvariants(); }
 
 }  // namespace atl

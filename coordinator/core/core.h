@@ -96,6 +96,7 @@ class Core {
   bool HasJob(const JobId& job) const;
   std::optional<JobView> ViewJob(const JobId& job, Instant now) const;
   std::vector<WorkerView> ViewWorkers(Instant now) const;  // by name; includes lost ones that still hold a record
+  std::vector<WorkerView> ViewWorkersOf(const JobId& job, Instant now) const;  // likewise, of the job alone
   // Breaks with ATOLL_CHECK on a violated invariant (I1, I6, I8, I9, I10, I12); cheap enough to call after every step
   // in tests and the simulator.
   void CheckInvariants() const;

@@ -155,7 +155,8 @@ void Machine::End(Run& run, JobState state, const std::string& reason) {
     round.dropped.clear();
     round.closing = false;
   }
-  run.log_damage.clear();  // nothing of it is merged any more
+  for (auto& newest : run.committed) newest.clear();  // nobody is told any more what became of it
+  run.log_damage.clear();                             // nothing of it is merged any more
   SettleRevoked(run);
   if (run.rollback_request) Answer(*run.rollback_request, absl::InternalError(reason), run.id());
   run.rollback_request.reset();

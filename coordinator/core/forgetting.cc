@@ -53,10 +53,7 @@ bool Machine::IsNeeded(const WorkerId& worker) const {
 }
 
 void Machine::Forget(const WorkerId& worker, const std::string& why) {
-  for (auto& [id, run] : runs_) {
-    run.failures.erase(worker);
-    run.strikes.Forget(worker);
-  }
+  for (auto& [id, run] : runs_) run.Forget(worker);
   fleet_.Forget(worker);
   Note({}, "worker forgotten",
        absl::StrCat("worker ", worker.value, " is forgotten: ", why, "; should it come back, it joins as a new one"),

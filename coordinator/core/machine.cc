@@ -22,7 +22,9 @@ Machine::Machine(CoreOptions options, RecoveredState recovered, Instant now)
     if (Run* run = Find(lease.job)) run->pool.Restore(lease);
   }
   for (WorkerRecord& worker : recovered.workers) Recover(std::move(worker), now);
+  const auto known = [this](const WorkerId& worker) { return fleet_.Find(worker) != nullptr; };
   for (auto& [id, run] : runs_) {
+    for (uint32_t p = 0; p < run.rounds.size(); ++p) run.ForgetOlder(FragmentIndex{p}, known);
     RecoverShards(run);
     for (uint32_t p = 0; p < run.rounds.size() && !HasEnded(run.record.state); ++p) OpenRound(run, FragmentIndex{p});
   }
@@ -53,7 +55,9 @@ void Machine::Recover(RecoveredJob job, Instant now) {
     if (header.target.fragment.value == 0 && header.target.version.value + 1 == run.rounds[0].version.value) {
       run.participants.insert(worker);
     }
-    run.committed.at(header.target.fragment.value).insert_or_assign(worker, std::move(header));
+    if (!HasEnded(run.record.state)) {
+      run.committed.at(header.target.fragment.value).insert_or_assign(worker, std::move(header));
+    }
   }
   run.clock_floor = job.clock_step;
   run.rounds_committed = job.rounds_committed;

@@ -30,7 +30,7 @@ class Machine {
   std::vector<JobId> Jobs() const;
   bool HasJob(const JobId& job) const { return Find(job) != nullptr; }
   std::optional<JobView> ViewJob(const JobId& job, Instant now) const;
-  std::vector<WorkerView> ViewWorkers(Instant now) const;
+  std::vector<WorkerView> ViewWorkers(Instant now, const JobId* of = nullptr) const;  // null: all
   void CheckInvariants() const;
 
  private:

@@ -29,7 +29,8 @@ void Machine::RecoverShards(Run& run) {
   if (!run.spec->data.pin_shards) return;
   std::vector<std::tuple<uint64_t, WorkerId, uint32_t>> seen;  // by version: the newest word counts
   const auto look = [&](const ContributionHeader& header) {
-    if (const auto corpus = ShardOf(header.cursors)) {
+    const auto corpus = ShardOf(header.cursors);
+    if (corpus && fleet_.Find(header.worker) != nullptr) {
       seen.emplace_back(header.target.version.value, header.worker, *corpus);
     }
   };

@@ -67,6 +67,19 @@ bool Run::HasClosed(FragmentIndex fragment, const WorkerId& worker, uint64_t rep
   return it != newest.end() && it->second.send_step >= std::max(record.stop_step, reported_step);
 }
 
+void Run::Forget(const WorkerId& worker) {
+  failures.erase(worker);
+  strikes.Forget(worker);
+  shards.Forget(worker);
+}
+
+void Run::ForgetOlder(FragmentIndex fragment, const std::function<bool(const WorkerId&)>& known) {
+  const Version version = rounds[fragment.value].version;
+  std::erase_if(committed[fragment.value], [&](const auto& entry) {
+    return entry.second.target.version.value + 1 < version.value && !known(entry.first);
+  });
+}
+
 uint32_t Run::Flushing(FragmentIndex fragment) const {
   uint32_t count = 0;
   for (const auto& [id, upload] : uploads)

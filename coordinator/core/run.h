@@ -9,6 +9,7 @@
 #define ATOLL_COORDINATOR_CORE_RUN_H_
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -68,7 +69,7 @@ struct Run {
   LeasePool pool;
   ShardBook shards;
   std::vector<Round> rounds;                                      // by fragment
-  std::vector<std::map<WorkerId, ContributionHeader>> committed;  // by fragment: the newest of each worker
+  std::vector<std::map<WorkerId, ContributionHeader>> committed;  // by fragment: each worker's newest
   std::map<UploadId, Upload> uploads;
   std::set<WorkerId> participants;  // of the newest committed round of fragment 0
   // By fragment: rounds past_finished that each has been merged in since one was not, or since the end began. A worker
@@ -143,6 +144,10 @@ struct Run {
   bool KeepsForGood(const VersionVector& versions) const;
   // Decides it for the checkpoints whose records do not say; returns those.
   std::vector<CheckpointRecord> DecideKept();
+  // What the worker failed and was accused of, and the corpus that it had, are forgotten with it.
+  void Forget(const WorkerId& worker);
+  // So are its committed contributions to the fragment, once newer rounds than theirs are: call it then.
+  void ForgetOlder(FragmentIndex fragment, const std::function<bool(const WorkerId&)>& known);
   // Something was committed or accepted: ending the job would lose it.
   bool HoldsWork() const;
 };

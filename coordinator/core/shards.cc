@@ -6,9 +6,11 @@ namespace atl {
 
 void ShardBook::Saw(const WorkerId& worker, uint32_t corpus) {
   if (corpus >= holders_.size()) return;
-  std::replace(holders_.begin(), holders_.end(), worker, WorkerId{});
+  Forget(worker);
   holders_[corpus] = worker;
 }
+
+void ShardBook::Forget(const WorkerId& worker) { std::replace(holders_.begin(), holders_.end(), worker, WorkerId{}); }
 
 std::optional<uint32_t> ShardBook::Take(const WorkerId& worker, const std::set<WorkerId>& present) {
   if (const auto own = Of(worker)) return own;

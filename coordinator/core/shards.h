@@ -23,6 +23,8 @@ class ShardBook {
   void Saw(const WorkerId& worker, uint32_t corpus);
   // The worker's corpus, which it holds from now on; none when each is held by another worker of `present`.
   std::optional<uint32_t> Take(const WorkerId& worker, const std::set<WorkerId>& present);
+  // Its corpus is one that nobody has had.
+  void Forget(const WorkerId& worker);
   std::optional<uint32_t> Of(const WorkerId& worker) const;
 
  private:

@@ -133,9 +133,9 @@ std::optional<JobView> Machine::ViewJob(const JobId& job, Instant now) const {
   return view;
 }
 
-std::vector<WorkerView> Machine::ViewWorkers(Instant now) const {
+std::vector<WorkerView> Machine::ViewWorkers(Instant now, const JobId* of) const {
   std::vector<WorkerView> views;
-  for (const auto& [id, member] : fleet_.members()) {
+  const auto add = [this, &views, now](const WorkerId& id, const Member& member) {
     WorkerView view;
     view.worker = id;
     const bool quarantined = !member.record.quarantine.empty();
@@ -169,6 +169,11 @@ std::vector<WorkerView> Machine::ViewWorkers(Instant now) const {
     view.not_waited_for = member.not_waited_for;
     view.screened = HeldAgainst(member, run);
     views.push_back(std::move(view));
+  };
+  if (of != nullptr) {
+    for (const auto& [id, member] : fleet_.Of(*of)) add(id, member);
+  } else {
+    for (const auto& [id, member] : fleet_.members()) add(id, member);
   }
   return views;
 }

@@ -39,6 +39,14 @@ TEST(ShardBook, RemembersTheNewestWord) {
   EXPECT_EQ(book.Of(kC), std::nullopt);
 }
 
+TEST(ShardBook, WhatTheForgottenHadNobodyHas) {
+  ShardBook book(2);
+  book.Take(kA, {kA});
+  book.Take(kB, {kA, kB});
+  book.Forget(kA);
+  EXPECT_EQ(book.Take(kC, {kA, kB, kC}), 0u);
+}
+
 TEST(ShardBook, WithoutShardsThereIsNothingToTake) {
   ShardBook book(0);
   EXPECT_EQ(book.Take(kA, {kA}), std::nullopt);
