@@ -207,6 +207,11 @@ absl::Status GrpcCoordinatorApi::Explain(const absl::Status& status) {
       return absl::DeadlineExceededError(absl::StrCat("the coordinator at ", endpoint_, " did not answer within ",
                                                       FormatDuration(limits::kControlDeadline),
                                                       "; it may be overloaded or not be a coordinator"));
+    case absl::StatusCode::kCancelled:  // not by this side
+      return absl::UnavailableError(absl::StrCat("the coordinator at ", endpoint_,
+                                                 " broke the call off, as it does where nothing of its answer is read "
+                                                 "for ",
+                                                 FormatDuration(limits::kStreamStall), ": ask again"));
     case absl::StatusCode::kUnimplemented:
       return absl::UnimplementedError(absl::StrCat(
           "the server at ", endpoint_, " does not know this call; it is no coordinator, or one of another version"));

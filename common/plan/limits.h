@@ -48,6 +48,7 @@ constexpr size_t kLeasesHeld = 1024;        // by one worker at once; further on
 constexpr uint64_t kMostSteps = uint64_t{1} << 24;  // inner steps behind one contribution
 constexpr size_t kOutboxMessages = 4096;            // unsent messages to one worker; beyond that its stream is cut
 constexpr size_t kWatchers = 256;                   // job watch streams at once
+constexpr Duration kStreamStall = Seconds(60);      // a watch stream whose reader takes nothing is cut then
 constexpr size_t kCurvePoints = 4096;               // points kept of one curve; then every second one is dropped
 
 // Membership (design section 6). The relations are asserted by a test: 2 x kHeartbeatInterval < kMembershipTimeout.

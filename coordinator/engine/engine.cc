@@ -14,17 +14,9 @@
 namespace atl {
 namespace {
 
-constexpr Duration kWatchInterval = Milliseconds(500);
 constexpr int64_t kStallsPerMembership = 4;  // a turn that is late by such a part of the membership timeout is told
 constexpr Duration kLogsDeadline = Seconds(10);
 constexpr size_t kRecentLosses = 120;
-
-struct Watcher {
-  JobId job;
-  uint64_t after_revision = 0;
-  Instant due;  // shown at the latest
-  Engine::ShowGlance show;
-};
 
 struct OpenUpload {
   std::shared_ptr<UploadSink> sink;
@@ -77,7 +69,7 @@ struct Engine::State {
   std::map<ConnectionId, std::shared_ptr<ControlSink>> controls;
   std::map<UploadId, OpenUpload> uploads;
   std::map<RequestId, std::function<void(const RequestAnswered&)>> requests;
-  std::map<uint64_t, Watcher> watchers;
+  Watchers watchers;
   std::deque<std::function<void()>> looks;  // wait until what the core holds is durable
   Instant looks_since{};                    // the oldest
   Hold hold;
@@ -139,9 +131,7 @@ struct Engine::State {
 
   void Note(const JobNote& note) {
     observer.Note(note);
-    for (auto& [id, watcher] : watchers) {
-      if (watcher.job == note.job) watcher.due = parts.clock.Now();
-    }
+    watchers.MakeDue(note.job, parts.clock.Now());
   }
 
   void Run(const Task& task) {
@@ -213,7 +203,6 @@ struct Engine::State {
 
   JobGlance Glance(const JobId& job, uint64_t after_revision, Instant now);
   void Show();
-  void ServeWatchers(Instant now);
   void ExpireLogsWishes(Instant now);
   Instant NextDue() const;
   bool Holds(Instant now);
@@ -372,12 +361,12 @@ void Engine::WantLogs(WorkerId worker, uint32_t lines, int64_t since_wall_nanos,
   });
 }
 
-uint64_t Engine::Watch(JobId job, uint64_t after_revision, ShowGlance show) {
+uint64_t Engine::Watch(JobId job, uint64_t after_revision, GlanceSink sink) {
   const uint64_t id = state_->next_id++;
-  state_->Post([this, id, job = std::move(job), after_revision, show = std::move(show)]() mutable {
-    if (!state_->core->HasJob(job)) return show(NoSuchJob(job));
+  state_->Post([this, id, job = std::move(job), after_revision, sink = std::move(sink)]() mutable {
+    if (!state_->core->HasJob(job)) return sink.show(NoSuchJob(job));
     if (state_->watchers.size() >= limits::kWatchers) {
-      return show(absl::ResourceExhaustedError(
+      return sink.show(absl::ResourceExhaustedError(
           absl::StrCat(limits::kWatchers,
                        " watch jobs of this coordinator already, the most it serves; end one, or ask with "
                        "'atoll job get'")));
@@ -386,17 +375,14 @@ uint64_t Engine::Watch(JobId job, uint64_t after_revision, ShowGlance show) {
       const JobHistory* known = state_->history.Find(job);
       after_revision = known == nullptr ? 0 : known->next_revision - 1;
     }
-    state_->watchers[id] = {job, after_revision, kNever, std::move(show)};
-    state_->observer.WithPast(job, [this, id] {
-      const auto it = state_->watchers.find(id);
-      if (it != state_->watchers.end()) it->second.due = state_->parts.clock.Now();
-    });
+    state_->watchers.Add(id, job, after_revision, std::move(sink));
+    state_->observer.WithPast(job, [this, id] { state_->watchers.MakeDue(id, state_->parts.clock.Now()); });
   });
   return id;
 }
 
 void Engine::Unwatch(uint64_t watcher) {
-  state_->Post([this, watcher] { state_->watchers.erase(watcher); });
+  state_->Post([this, watcher] { state_->watchers.Remove(watcher); });
 }
 
 JobGlance Engine::GlanceAt(const JobId& job, uint64_t after_revision, Instant now) const {
@@ -406,9 +392,7 @@ JobGlance Engine::GlanceAt(const JobId& job, uint64_t after_revision, Instant no
 JobGlance Engine::State::Glance(const JobId& job, uint64_t after_revision, Instant now) {
   JobGlance glance;
   glance.view = *core->ViewJob(job, now);
-  for (WorkerView& worker : core->ViewWorkers(now)) {
-    if (worker.job == job) glance.workers.push_back(std::move(worker));
-  }
+  glance.workers = core->ViewWorkersOf(job, now);
   glance.events = history.EventsAfter(job, after_revision, History::kEventsKept);
   if (const JobHistory* of_job = history.Find(job)) {
     glance.totals.uploaded_bytes = of_job->uploaded_bytes;
@@ -435,22 +419,9 @@ void Engine::State::Show() {
   if (!pipeline.idle()) return;
   hold.Served();
   for (const auto& look : std::exchange(looks, {})) look();
-  ServeWatchers(parts.clock.Now());
-}
-
-void Engine::State::ServeWatchers(Instant now) {
-  for (auto it = watchers.begin(); it != watchers.end();) {
-    Watcher& watcher = it->second;
-    if (watcher.due > now) {
-      ++it;
-      continue;
-    }
-    const JobGlance glance = Glance(watcher.job, watcher.after_revision, now);
-    if (!glance.events.empty()) watcher.after_revision = glance.events.back().revision;
-    watcher.due = now + kWatchInterval;
-    watcher.show(&glance);
-    it = HasEnded(glance.view.record.state) ? watchers.erase(it) : std::next(it);
-  }
+  const Instant now = parts.clock.Now();
+  watchers.Serve(now,
+                 [this, now](const JobId& job, uint64_t after_revision) { return Glance(job, after_revision, now); });
 }
 
 void Engine::State::ExpireLogsWishes(Instant now) {
@@ -468,8 +439,7 @@ void Engine::State::ExpireLogsWishes(Instant now) {
 // Of new steps.
 bool Engine::State::Holds(Instant now) {
   if (pipeline.idle()) return false;
-  Instant oldest = looks.empty() ? kNever : looks_since;
-  for (const auto& [id, watcher] : watchers) oldest = std::min(oldest, watcher.due);
+  const Instant oldest = std::min(looks.empty() ? kNever : looks_since, watchers.NextDue());
   return hold.Holds(now, oldest, Hold::Longest(options.core.heartbeat_interval, options.core.membership_timeout));
 }
 
@@ -490,9 +460,7 @@ Instant Engine::State::NoticeStall() {
 
 Instant Engine::State::NextDue() const {
   Instant next = std::min(core->NextWake(), observer.NextPublish());
-  if (pipeline.idle()) {
-    for (const auto& [id, watcher] : watchers) next = std::min(next, watcher.due);
-  }
+  if (pipeline.idle()) next = std::min(next, watchers.NextDue());
   for (const auto& [id, wish] : logs_wishes) next = std::min(next, wish.deadline);
   return next;
 }

@@ -25,6 +25,7 @@
 #include "coordinator/engine/data_plane.h"
 #include "coordinator/engine/history.h"
 #include "coordinator/engine/mailbox.h"
+#include "coordinator/engine/watchers.h"
 #include "coordinator/store/held_rounds.h"
 #include "coordinator/store/ledger.h"
 
@@ -132,11 +133,10 @@ class Engine {
   void WantLogs(WorkerId worker, uint32_t lines, int64_t since_wall_nanos,
                 std::function<void(std::vector<std::string>)> answer);
 
-  // Calls `show` on the engine thread at once, at every event of the job and at least twice a second, until Unwatch or
+  // Shows the job on the engine thread at once, at every event of the job and at least twice a second, until Unwatch or
   // the job's end (the glance then shows an ended state). In the first call's place, and then no other comes: NotFound
   // for a job that is not there, ResourceExhausted while too many watch.
-  using ShowGlance = std::function<void(const absl::StatusOr<const JobGlance*>&)>;
-  uint64_t Watch(JobId job, uint64_t after_revision, ShowGlance show);
+  uint64_t Watch(JobId job, uint64_t after_revision, GlanceSink sink);
   void Unwatch(uint64_t watcher);
   // Engine thread only: what Watch shows.
   JobGlance GlanceAt(const JobId& job, uint64_t after_revision, Instant now) const;

@@ -1,14 +1,12 @@
 #include "coordinator/service/api_service.h"
 
-#include <deque>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "atoll/v1/admin.grpc.pb.h"
 #include "atoll/v1/job.grpc.pb.h"
-#include "common/base/mutex.h"
+#include "common/rpc/fed_stream.h"
 #include "common/rpc/peer.h"
 #include "common/rpc/rpc_status.h"
 
@@ -44,90 +42,6 @@ Answer<Response> AnswerTo(grpc::ServerUnaryReactor* reactor, const char* method,
   };
 }
 
-// A server stream fed from outside: keeps the newest kWaiting messages when the reader is slow. Deletes itself when the
-// call is over; feeders hold a Feeder, which then does nothing.
-template <typename Response>
-class FedStream : public grpc::ServerWriteReactor<Response> {
- public:
-  static constexpr size_t kWaiting = 64;
-
-  // A feeder's hold on a stream that may end at any time. Thread-safe.
-  class Feeder {
-   public:
-    explicit Feeder(FedStream* stream) : stream_(stream) {}
-    void Feed(Response response) ATOLL_EXCLUDES(mutex_) {
-      MutexLock lock(mutex_);
-      if (stream_ != nullptr) stream_->Feed(std::move(response));
-    }
-    void End(const absl::Status& status) ATOLL_EXCLUDES(mutex_) {
-      MutexLock lock(mutex_);
-      if (stream_ != nullptr) stream_->End(status);
-    }
-    void Forget() ATOLL_EXCLUDES(mutex_) {
-      MutexLock lock(mutex_);
-      stream_ = nullptr;
-    }
-
-   private:
-    Mutex mutex_;
-    FedStream* stream_ ATOLL_GUARDED_BY(mutex_);
-  };
-  const std::shared_ptr<Feeder>& feeder() const { return feeder_; }
-
-  // Thread-safe. Older messages that the reader never asked for are dropped beyond kWaiting.
-  void Feed(Response response) ATOLL_EXCLUDES(mutex_) {
-    MutexLock lock(mutex_);
-    if (finishing_) return;
-    waiting_.push_back(std::move(response));
-    if (waiting_.size() > kWaiting) waiting_.pop_front();
-    WriteNext();
-  }
-  // Ends the stream once everything fed is written.
-  void End(const absl::Status& status) ATOLL_EXCLUDES(mutex_) {
-    MutexLock lock(mutex_);
-    if (finishing_) return;
-    finishing_ = true;
-    status_ = status;
-    if (!writing_ && waiting_.empty()) this->Finish(ToGrpc(status_));
-  }
-
-  void OnWriteDone(bool ok) override ATOLL_EXCLUDES(mutex_) {
-    MutexLock lock(mutex_);
-    writing_ = false;
-    if (!ok) waiting_.clear();
-    if (!waiting_.empty()) return WriteNext();
-    if (finishing_ || !ok) {
-      finishing_ = true;
-      this->Finish(ToGrpc(status_));
-    }
-  }
-  void OnCancel() override { End(absl::CancelledError("the caller went away")); }
-  void OnDone() override {
-    feeder_->Forget();
-    on_done();
-    delete this;
-  }
-
-  std::function<void()> on_done = [] {};  // set before the first Feed
-
- private:
-  void WriteNext() ATOLL_REQUIRES(mutex_) {
-    if (writing_ || waiting_.empty()) return;
-    writing_ = true;
-    current_ = std::move(waiting_.front());
-    waiting_.pop_front();
-    this->StartWrite(&current_);
-  }
-
-  const std::shared_ptr<Feeder> feeder_ = std::make_shared<Feeder>(this);
-  Mutex mutex_;
-  std::deque<Response> waiting_ ATOLL_GUARDED_BY(mutex_);
-  bool writing_ ATOLL_GUARDED_BY(mutex_) = false;
-  bool finishing_ ATOLL_GUARDED_BY(mutex_) = false;
-  absl::Status status_ ATOLL_GUARDED_BY(mutex_);
-  Response current_;
-};
-
 bool HasEndedState(v1::JobState state) {
   return state == v1::JOB_STATE_SUCCEEDED || state == v1::JOB_STATE_FAILED || state == v1::JOB_STATE_CANCELLED;
 }
@@ -154,26 +68,28 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
   ATOLL_UNARY(JobService, GetJobMetrics)
   ATOLL_UNARY(JobService, ListOffers)
 
-  grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchJob(grpc::CallbackServerContext*,
+  grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchJob(grpc::CallbackServerContext* context,
                                                            const v1::WatchJobRequest* request) override {
-    auto* stream = new FedStream<v1::WatchJobResponse>;
+    auto* stream = FedStream<v1::WatchJobResponse>::Open(context);
     const absl::StatusOr<uint64_t> watcher =
-        api_.WatchJob(*request, [feeder = stream->feeder()](const absl::StatusOr<v1::WatchJobResponse>& look) {
-          if (!look.ok()) return feeder->End(look.status());
-          feeder->Feed(*look);  // one of events alone has no state
-          if (HasEndedState(look->job().state())) feeder->End(absl::OkStatus());
-        });
+        api_.WatchJob(*request, {.show =
+                                     [feeder = stream->feeder()](const absl::StatusOr<v1::WatchJobResponse>& look) {
+                                       if (!look.ok()) return feeder->End(look.status());
+                                       feeder->Feed(*look);  // one of events alone has no state
+                                       if (HasEndedState(look->job().state())) feeder->End(absl::OkStatus());
+                                     },
+                                 .takes = [feeder = stream->feeder()] { return feeder->Takes(); }});
     if (watcher.ok()) {
       stream->on_done = [this, id = *watcher] { api_.StopWatching(id); };
     } else {
-      stream->End(watcher.status());
+      stream->feeder()->End(watcher.status());
     }
     return stream;
   }
 
-  grpc::ServerWriteReactor<v1::StreamJobLogsResponse>* StreamJobLogs(grpc::CallbackServerContext*,
+  grpc::ServerWriteReactor<v1::StreamJobLogsResponse>* StreamJobLogs(grpc::CallbackServerContext* context,
                                                                      const v1::StreamJobLogsRequest* request) override {
-    auto* stream = new FedStream<v1::StreamJobLogsResponse>;
+    auto* stream = FedStream<v1::StreamJobLogsResponse>::Open(context);
     if (request->follow()) {
       FollowLogs(*request, stream);
       return stream;
@@ -192,11 +108,12 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
     const absl::StatusOr<uint64_t> watcher = api_.FollowJobLogs(
         request,
         {.lines = [feeder = stream->feeder()](v1::StreamJobLogsResponse fresh) { feeder->Feed(std::move(fresh)); },
-         .end = [feeder = stream->feeder()](const absl::Status& status) { feeder->End(status); }});
+         .end = [feeder = stream->feeder()](const absl::Status& status) { feeder->End(status); },
+         .takes = [feeder = stream->feeder()] { return feeder->Takes(); }});
     if (watcher.ok()) {
       stream->on_done = [this, id = *watcher] { api_.StopWatching(id); };
     } else {
-      stream->End(watcher.status());
+      stream->feeder()->End(watcher.status());
     }
   }
 

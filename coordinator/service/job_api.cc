@@ -374,10 +374,9 @@ void JobApi::GetServerInfo(const v1::GetServerInfoRequest&, Answer<v1::GetServer
   });
 }
 
-absl::StatusOr<uint64_t> JobApi::WatchJob(const v1::WatchJobRequest& request,
-                                          std::function<void(const absl::StatusOr<v1::WatchJobResponse>&)> show) {
+absl::StatusOr<uint64_t> JobApi::WatchJob(const v1::WatchJobRequest& request, WatchSink sink) {
   ATOLL_ASSIGN_OR_RETURN(const JobId job, ParseJobName(request.name()));
-  return engine_.Watch(job, request.after_revision(), [this, show = std::move(show)](const auto& shown) {
+  const auto look_at = [this, show = std::move(sink.show)](const absl::StatusOr<const JobGlance*>& shown) {
     if (!shown.ok()) return show(shown.status());
     const JobGlance* glance = *shown;
     const Sizes& sizes = SizesOf(glance->view.record);
@@ -395,7 +394,8 @@ absl::StatusOr<uint64_t> JobApi::WatchJob(const v1::WatchJobRequest& request,
       for (v1::JobEvent& event : messages[i]) *message.add_events() = std::move(event);
       show(message);
     }
-  });
+  };
+  return engine_.Watch(job, request.after_revision(), {look_at, std::move(sink.takes)});
 }
 
 void JobApi::StopWatching(uint64_t watcher) { engine_.Unwatch(watcher); }

@@ -56,6 +56,7 @@ class JobApi {
   struct LogsSink {
     std::function<void(v1::StreamJobLogsResponse)> lines;
     std::function<void(const absl::Status&)> end;
+    std::function<bool()> takes = [] { return true; };  // as of GlanceSink
   };
   absl::StatusOr<uint64_t> FollowJobLogs(const v1::StreamJobLogsRequest& request, LogsSink sink);
 
@@ -68,10 +69,13 @@ class JobApi {
   void GetCheckpoint(const v1::GetCheckpointRequest& request, Answer<v1::GetCheckpointResponse> answer);
   void GetServerInfo(const v1::GetServerInfoRequest& request, Answer<v1::GetServerInfoResponse> answer);
 
-  // Starts watching. Where one message would be too large, `show` gets events alone in several before that with the
+  // Starts watching. Where one message would be too large, the sink gets events alone in several before that with the
   // job. NotFound, in the first one's place, when there is no such job. Returns the watcher for StopWatching.
-  absl::StatusOr<uint64_t> WatchJob(const v1::WatchJobRequest& request,
-                                    std::function<void(const absl::StatusOr<v1::WatchJobResponse>&)> show);
+  struct WatchSink {
+    std::function<void(const absl::StatusOr<v1::WatchJobResponse>&)> show;
+    std::function<bool()> takes = [] { return true; };  // as of GlanceSink
+  };
+  absl::StatusOr<uint64_t> WatchJob(const v1::WatchJobRequest& request, WatchSink sink);
   void StopWatching(uint64_t watcher);
 
  private:

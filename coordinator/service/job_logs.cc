@@ -120,11 +120,13 @@ v1::StreamJobLogsResponse JobApi::LinesAbout(const JobId& job, uint32_t count, i
 
 absl::StatusOr<uint64_t> JobApi::FollowJobLogs(const v1::StreamJobLogsRequest& request, LogsSink sink) {
   ATOLL_ASSIGN_OR_RETURN(const JobId job, ParseJobName(request.name()));
+  const std::function<bool()> takes = sink.takes;
   const auto follower = std::make_shared<Follower>(*this, clock_, request, std::move(sink));
-  return engine_.Watch(job, UINT64_MAX, [follower](const absl::StatusOr<const JobGlance*>& shown) {
+  const auto look = [follower](const absl::StatusOr<const JobGlance*>& shown) {
     if (!shown.ok()) return follower->End(shown.status());
     follower->Look(HasEnded((*shown)->view.record.state));
-  });
+  };
+  return engine_.Watch(job, UINT64_MAX, {look, takes});
 }
 
 }  // namespace atl

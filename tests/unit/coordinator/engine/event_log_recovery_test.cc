@@ -159,12 +159,12 @@ TEST_F(EventLogRecovery, WhoWatchesAnEndedJobSeesItsPast) {
   LogToItsEnd(2500, true);
   SmallCoordinator c(disk_, clock_);
   size_t events = 0, losses = 0, shown = 0;
-  c.engine.Watch(kJob, 1, [&](const absl::StatusOr<const JobGlance*>& glance) {
-    ASSERT_TRUE(glance.ok());
-    events = (*glance)->events.size();
-    losses = (*glance)->recent_losses.size();
-    ++shown;
-  });
+  c.engine.Watch(kJob, 1, {[&](const absl::StatusOr<const JobGlance*>& glance) {
+                   ASSERT_TRUE(glance.ok());
+                   events = (*glance)->events.size();
+                   losses = (*glance)->recent_losses.size();
+                   ++shown;
+                 }});
   c.Settle();
   EXPECT_EQ(shown, 1u) << "it has ended";
   EXPECT_EQ(events, History::kEventsKept);

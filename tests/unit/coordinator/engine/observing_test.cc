@@ -368,7 +368,7 @@ TEST_F(Observing, QuestionsAreAnsweredOnASlowDisk) {
   ASSERT_TRUE(c.Submit(TinySpec("tiny")).ok());
   int answered = 0, shown = 0, turns = 0;
   const auto ask = [&] { c.engine.Query([&answered](const Core&, const History&, Instant) { ++answered; }); };
-  c.engine.Watch(JobId{"tiny"}, 0, [&shown](const absl::StatusOr<const JobGlance*>&) { ++shown; });
+  c.engine.Watch(JobId{"tiny"}, 0, {[&shown](const absl::StatusOr<const JobGlance*>&) { ++shown; }});
   ask();
   for (int asked = 1; turns < 300; ++turns) {
     c.engine.OpenControl(HelloOf(absl::StrCat("w", turns), 1), std::make_shared<KeepingSink>());

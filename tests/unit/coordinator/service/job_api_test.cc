@@ -373,10 +373,10 @@ class LargeAnswers : public JobApiTest {
     v1::WatchJobRequest request;
     request.set_name("jobs/one");
     request.set_after_revision(after_revision);
-    const auto watcher = api_.WatchJob(request, [&shown](const auto& message) {
-      EXPECT_TRUE(message.ok()) << message.status();
-      shown.push_back(*message);
-    });
+    const auto watcher = api_.WatchJob(request, {[&shown](const auto& message) {
+                                         EXPECT_TRUE(message.ok()) << message.status();
+                                         shown.push_back(*message);
+                                       }});
     SettleAll();
     EXPECT_TRUE(watcher.ok());
     api_.StopWatching(*watcher);

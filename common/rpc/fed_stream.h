@@ -1,0 +1,136 @@
+// A server stream of gRPC that is fed from outside, by feeders that may outlive it.
+#ifndef ATOLL_COMMON_RPC_FED_STREAM_H_
+#define ATOLL_COMMON_RPC_FED_STREAM_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "common/base/mutex.h"
+#include "common/base/time.h"
+#include "common/plan/limits.h"
+#include "common/rpc/rpc_status.h"
+#include "common/rpc/timer.h"
+
+namespace atl {
+
+// Keeps what it was fed until the reader has taken it: feeders ask Takes() before, so that it holds what they feed at
+// once. A reader that takes nothing for `stall_limit` is cut off; it sees CANCELLED.
+template <typename Response>
+class FedStream : public grpc::ServerWriteReactor<Response> {
+ public:
+  // For a method of a service to return.
+  static FedStream* Open(grpc::CallbackServerContext* context, Duration stall_limit = limits::kStreamStall) {
+    auto stream = std::make_shared<FedStream>(context, stall_limit);
+    stream->self_ = stream;
+    return stream.get();
+  }
+  FedStream(grpc::CallbackServerContext* context, Duration stall_limit)
+      : context_(context), stall_limit_(stall_limit) {}
+
+  // A feeder's hold on a stream that may end at any time; without effect from then on. Thread-safe.
+  class Feeder {
+   public:
+    explicit Feeder(FedStream* stream) : stream_(stream) {}
+    // Whether the reader has taken all that was fed, and nothing has ended it.
+    bool Takes() ATOLL_EXCLUDES(mutex_) {
+      MutexLock lock(mutex_);
+      return stream_ != nullptr && stream_->Takes();
+    }
+    void Feed(Response response) ATOLL_EXCLUDES(mutex_) {
+      MutexLock lock(mutex_);
+      if (stream_ != nullptr) stream_->Feed(std::move(response));
+    }
+    // Ends the stream once everything fed is written.
+    void End(const absl::Status& status) ATOLL_EXCLUDES(mutex_) {
+      MutexLock lock(mutex_);
+      if (stream_ != nullptr) stream_->End(status);
+    }
+
+   private:
+    friend class FedStream;
+    void Forget() ATOLL_EXCLUDES(mutex_) {
+      MutexLock lock(mutex_);
+      stream_ = nullptr;
+    }
+    void CutOff() ATOLL_EXCLUDES(mutex_) {
+      MutexLock lock(mutex_);
+      if (stream_ != nullptr) stream_->context_->TryCancel();  // until OnDone there is a context
+    }
+
+    Mutex mutex_;
+    FedStream* stream_ ATOLL_GUARDED_BY(mutex_);
+  };
+  const std::shared_ptr<Feeder>& feeder() const { return feeder_; }
+
+  std::function<void()> on_done = [] {};  // set before the method of the service returns
+
+  void OnWriteDone(bool ok) override ATOLL_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    writing_ = false;
+    stall_.Cancel();
+    if (!ok) waiting_.clear();
+    if (!waiting_.empty()) return WriteNext();
+    if (!ok) finishing_ = true;
+    if (finishing_) FinishNow();
+  }
+  void OnCancel() override { End(absl::CancelledError("the caller went away")); }
+  void OnDone() override {
+    feeder_->Forget();
+    on_done();
+    const std::shared_ptr<FedStream> self = std::move(self_);  // ends with this call
+  }
+
+ private:
+  bool Takes() ATOLL_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return !finishing_ && !writing_;  // nothing waits then
+  }
+  void Feed(Response response) ATOLL_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    if (finishing_) return;
+    waiting_.push_back(std::move(response));
+    if (!writing_) WriteNext();
+  }
+  void End(const absl::Status& status) ATOLL_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    if (finishing_) return;
+    finishing_ = true;
+    status_ = status;
+    if (!writing_) FinishNow();
+  }
+  void WriteNext() ATOLL_REQUIRES(mutex_) {
+    writing_ = true;
+    current_ = std::move(waiting_.front());
+    waiting_.pop_front();
+    LimitStall();
+    this->StartWrite(&current_);
+  }
+  void FinishNow() ATOLL_REQUIRES(mutex_) {
+    LimitStall();
+    this->Finish(ToGrpc(status_));
+  }
+  void LimitStall() ATOLL_REQUIRES(mutex_) {
+    stall_.Set(stall_limit_, [feeder = feeder_] { feeder->CutOff(); });
+  }
+
+  grpc::CallbackServerContext* const context_;
+  const Duration stall_limit_;
+  const std::shared_ptr<Feeder> feeder_ = std::make_shared<Feeder>(this);
+  Mutex mutex_;
+  std::deque<Response> waiting_ ATOLL_GUARDED_BY(mutex_);
+  bool writing_ ATOLL_GUARDED_BY(mutex_) = false;
+  bool finishing_ ATOLL_GUARDED_BY(mutex_) = false;
+  absl::Status status_ ATOLL_GUARDED_BY(mutex_);
+  Response current_;
+  Timer stall_ ATOLL_GUARDED_BY(mutex_);  // while something is on its way
+  std::shared_ptr<FedStream> self_;       // until the call is over
+};
+
+}  // namespace atl
+
+#endif  // ATOLL_COMMON_RPC_FED_STREAM_H_
