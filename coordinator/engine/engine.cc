@@ -14,6 +14,21 @@
 namespace atl {
 namespace {
 
+// What a message holds of what its sender may make long; the rest of any is a few kilobytes.
+size_t BytesIn(const WorkerMessage& message) {
+  size_t bytes = sizeof(message);
+  if (const auto* lines = std::get_if<LogLines>(&message)) {
+    for (const std::string& line : lines->lines) bytes += sizeof(line) + line.size();
+  } else if (const auto* returned = std::get_if<LeaseReturn>(&message)) {
+    bytes += returned->leases.size() * sizeof(LeaseCursor);
+  } else if (const auto* ready = std::get_if<Ready>(&message)) {
+    bytes += ready->applied.size() * sizeof(FragmentVersion);
+  } else if (const auto* heartbeat = std::get_if<Heartbeat>(&message)) {
+    for (const MetricSample& sample : heartbeat->metrics) bytes += sizeof(sample) + sample.name.size();
+  }
+  return bytes;
+}
+
 constexpr int64_t kStallsPerMembership = 4;  // a turn that is late by such a part of the membership timeout is told
 constexpr Duration kLogsDeadline = Seconds(10);
 constexpr size_t kRecentLosses = 120;
@@ -271,7 +286,8 @@ ConnectionId Engine::OpenControl(Hello hello, std::shared_ptr<ControlSink> sink)
 }
 
 bool Engine::ControlSaid(ConnectionId connection, WorkerMessage message) {
-  return state_->mailbox.Put(connection, [this, connection, message = std::move(message)]() mutable {
+  const size_t bytes = BytesIn(message);
+  return state_->mailbox.Put(connection, bytes, [this, connection, message = std::move(message)]() mutable {
     state_->OnWorkerMessage(connection, std::move(message));
   });
 }

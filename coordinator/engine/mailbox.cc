@@ -4,13 +4,14 @@
 
 namespace atl {
 
-bool EngineMailbox::Put(uint64_t source, std::function<void()> work) {
+bool EngineMailbox::Put(uint64_t source, size_t bytes, std::function<void()> work) {
   {
     MutexLock lock(mutex_);
     if (queue_.size() >= limit_) return false;
-    size_t& waiting = waiting_[source];
-    if (waiting >= limit_of_source_) return false;
-    ++waiting;
+    Waiting& waiting = waiting_[source];
+    if (waiting.entries >= limit_of_source_ || bytes > kBytesOfSource - waiting.bytes) return false;
+    ++waiting.entries;
+    waiting.bytes += bytes;
     queue_.push_back(std::move(work));
   }
   wake_.NotifyOne();

@@ -19,9 +19,11 @@ class EngineMailbox {
  public:
   EngineMailbox(size_t limit, size_t limit_of_source) : limit_(limit), limit_of_source_(limit_of_source) {}
 
-  // False when `limit` entries wait already, or `limit_of_source` of this source: the caller must cut it off. For
-  // everything that cannot come in any number there is PutAlways.
-  bool Put(uint64_t source, std::function<void()> work) ATOLL_EXCLUDES(mutex_);
+  static constexpr size_t kBytesOfSource = size_t{4} << 20;
+
+  // False when `limit` entries wait already, or of this source `limit_of_source` or kBytesOfSource, of which the work
+  // holds `bytes`: the caller must cut it off. For everything that cannot come in any number there is PutAlways.
+  bool Put(uint64_t source, size_t bytes, std::function<void()> work) ATOLL_EXCLUDES(mutex_);
   void PutAlways(std::function<void()> work) ATOLL_EXCLUDES(mutex_);
   // Everything that waits, oldest first; empties the box.
   std::deque<std::function<void()>> TakeAll() ATOLL_EXCLUDES(mutex_);
@@ -34,7 +36,10 @@ class EngineMailbox {
   mutable Mutex mutex_;
   CondVar wake_;
   std::deque<std::function<void()>> queue_ ATOLL_GUARDED_BY(mutex_);
-  std::unordered_map<uint64_t, size_t> waiting_ ATOLL_GUARDED_BY(mutex_);  // in the queue, of each source
+  struct Waiting {
+    size_t entries = 0, bytes = 0;
+  };
+  std::unordered_map<uint64_t, Waiting> waiting_ ATOLL_GUARDED_BY(mutex_);  // in the queue, of each source
 };
 
 }  // namespace atl

@@ -307,6 +307,11 @@ TEST_F(Observing, AFloodOfMessagesMeetsTheBound) {
   EXPECT_EQ(all, limits::kMailboxEvents);
   EXPECT_TRUE(c.Submit(TinySpec("tiny")).ok());
   EXPECT_TRUE(c.engine.ControlSaid(one, Leaving{"room again"}));
+  // Long ones are bounded by their bytes.
+  const LogLines large{.request = 7, .lines = std::vector<std::string>(256, std::string(limits::kTextBytes, 'x'))};
+  size_t messages = 0;
+  while (messages < limits::kMailboxOfStream && c.engine.ControlSaid(other, large)) ++messages;
+  EXPECT_EQ(messages, 3u) << "of a MiB each";
 }
 
 // Leases of one sample each: what is kept of them does not grow with what a member asks for.
