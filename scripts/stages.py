@@ -3,16 +3,16 @@
 
 import argparse
 import dataclasses
-import datetime
 import json
 import os
 import pathlib
-import platform
 import re
 import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
+
+from provenance import provenance
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 REPORT, REPORT_DATA = ROOT / "docs" / "results" / "long.md", ROOT / "docs" / "results" / "data" / "long.json"
@@ -292,9 +292,7 @@ def table(rows):
 
 def write_report(rows):
     """Each stage with its last run: a whole one, or one of that stage alone."""
-    model = re.search(r"model name\s*:\s*(.*)", pathlib.Path("/proc/cpuinfo").read_text())
-    run_now = {"date": datetime.date.today().isoformat(), "commit": git("rev-parse", "--short", "HEAD").strip(),
-               "machine": f"{os.cpu_count()} cores, {model.group(1) if model else platform.processor()}"}
+    run_now = provenance()
     known = json.loads(REPORT_DATA.read_text()) if REPORT_DATA.exists() else {}
     known |= {name: run_now | {"seconds": round(took), "result": result, "skipped": sorted(set(skipped))} for name, took, result, skipped in rows}
     REPORT_DATA.write_text(json.dumps(known, indent=1) + "\n")

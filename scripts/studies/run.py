@@ -1,12 +1,10 @@
 """Plays runs with the real programs: a coordinator and its workers in a folder of their own, on loopback."""
 import asyncio
 import collections
-import datetime
 import hashlib
 import json
 import os
 import pathlib
-import platform
 import re
 import shutil
 import subprocess
@@ -14,6 +12,7 @@ import threading
 import time
 import urllib.request
 
+from provenance import provenance
 from studies.definition import FOLDER, ROOT, fail
 
 BIN = pathlib.Path(os.environ.get("ATOLL_BIN", ROOT / "build/release/bin"))
@@ -191,14 +190,6 @@ def look(what, *options):
 
 def task_line(line):
     return pathlib.Path(line["task"]).stem, round(line["accuracy"], 4)
-
-
-def provenance():
-    """ATOLL_COMMIT says what the programs were built from where that is not the tree's commit."""
-    head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    model = re.search(r"model name\s*:\s*(.*)", pathlib.Path("/proc/cpuinfo").read_text())
-    return {"commit": os.environ.get("ATOLL_COMMIT", head), "date": str(datetime.date.today()),
-            "machine": f"{os.cpu_count()} cores, {model.group(1) if model else platform.processor()}"}
 
 
 def prepare(study):
