@@ -1,21 +1,17 @@
 // The listener of a real server over real sockets: floods of connections and calls, and who still gets through.
 #include "common/rpc/acceptor.h"
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
 
-#include <array>
 #include <future>
 #include <vector>
 
 #include "common/rpc/server.h"
 #include "tests/unit/common/rpc/one_call.h"
+#include "tests/unit/common/rpc/raw_socket.h"
 
 namespace atl {
 namespace {
@@ -25,24 +21,7 @@ class AcceptorTest : public testing::Test {
   void Start(ConnectionLimits limits) {
     server_ = *Server::Start({.connections = limits}, ServerSecurity::PlaintextLoopback(), {});
   }
-  Descriptor Connect() const {
-    Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(static_cast<uint16_t>(server_->port()));
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
-    return socket;
-  }
-  // Whether the other end closes the connection; waits for it.
-  static bool Ends(const Descriptor& connection) {
-    std::array<char, 4096> taken{};
-    for (;;) {
-      pollfd one{.fd = connection.get(), .events = POLLIN, .revents = 0};
-      if (::poll(&one, 1, 10'000) != 1) return false;
-      if (::recv(connection.get(), taken.data(), taken.size(), 0) <= 0) return true;
-    }
-  }
+  Descriptor Connect() const { return ConnectTo(server_->port()); }
   // On a connection of its own.
   std::shared_ptr<grpc::Channel> Channel() {
     grpc::ChannelArguments own;

@@ -15,6 +15,7 @@
 #include "common/trust/handshake.h"
 #include "common/trust/secret_files.h"
 #include "tests/unit/common/rpc/one_call.h"
+#include "tests/unit/common/rpc/raw_socket.h"
 #include "tests/unit/common/rpc/rpc_fixtures.h"
 
 namespace atl {
@@ -418,6 +419,12 @@ TEST_F(TlsTest, WhereNobodyListensIsSaid) {
   const absl::Status plain = TryHandshake(address_, Issue(authority_, {Role::kWorker, "a", ""})).status();
   EXPECT_EQ(plain.code(), absl::StatusCode::kUnavailable) << plain;
   EXPECT_NE(std::string(plain.message()).find("no TLS handshake with 127.0.0.1:"), std::string::npos) << plain;
+}
+
+// Long before connections without a call are.
+TEST_F(TlsTest, WhoSaysNothingInTheHandshakeIsEnded) {
+  Start();
+  EXPECT_TRUE(Ends(ConnectTo(server_->port()))) << "within ten seconds";
 }
 
 TEST_F(TlsTest, WhatIsWrongWithAFileIsSaidAtOnce) {
