@@ -73,25 +73,29 @@ void ErrorStore::Commit(double share) {
   if (!Remembers()) return;
   if (kind_ == ErrorMemory::kFeedback) {
     ATOLL_CHECK(pending_.size() == elements_, "an error memory is committed after Begin");
-    vecmath::Scale(static_cast<float>(share), pending_, memory_);
+    vecmath::Merge(1 - share, pending_, memory_);
   } else if (++syncs_ >= loco_.reset_syncs) {
     Clear();
   } else {
     ATOLL_CHECK(small_pending_.size() == small_.size(), "an error memory is committed after Begin");
+    if (share < 1) BlendSmall(share);
     std::swap(small_, small_pending_);
-    if (share < 1) ScaleSmall(static_cast<float>(share));
   }
   Discard();
 }
 
-void ErrorStore::ScaleSmall(float share) {
-  std::array<float, kCodecBlock> memory;
+// Into the pending one.
+void ErrorStore::BlendSmall(double share) {
+  std::array<float, kCodecBlock> old, pending;
   for (size_t at = 0; at < elements_; at += kCodecBlock) {
-    const std::span<float> values = std::span(memory).first(std::min(kCodecBlock, elements_ - at));
+    const size_t count = std::min(kCodecBlock, elements_ - at);
+    const std::span<float> values = std::span(old).first(count), fresh = std::span(pending).first(count);
+    const ByteRange range = EncodedRange(kStore, at, count);
+    const std::span<std::byte> bytes = std::span(small_pending_).subspan(range.offset, range.bytes);
     Read(at, values);
-    vecmath::Scale(share, values, values);
-    const ByteRange range = EncodedRange(kStore, at, values.size());
-    Encode(kStore, values, std::span(small_).subspan(range.offset, range.bytes));
+    Decode(kStore, bytes, fresh);
+    vecmath::Merge(1 - share, fresh, values);
+    Encode(kStore, values, bytes);
   }
 }
 

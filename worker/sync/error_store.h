@@ -49,8 +49,8 @@ class ErrorStore {
   void Keep(size_t at, std::span<const float> lost);
   // Where Keep would copy what was lost to, for a caller that computes it in place. Empty unless `feedback`.
   std::span<float> PendingAt(size_t at, size_t elements);
-  // The contribution counted: memory := share * pending, with `share` in [0, 1] (1 - mix). Requires Keep for every
-  // block. Counts a sync.
+  // The contribution counted: memory := (1 - share) * memory + share * pending, with `share` in [0, 1] (1 - mix;
+  // docs/adr/0024). Requires Keep for every block. Counts a sync.
   void Commit(double share);
   // The contribution does not count: the old memory stands.
   void Discard();
@@ -61,7 +61,7 @@ class ErrorStore {
   std::vector<float> Values() const;
 
  private:
-  void ScaleSmall(float share);
+  void BlendSmall(double share);
   void Read(size_t at, std::span<float> out) const;
 
   ErrorMemory kind_;

@@ -145,8 +145,9 @@ class FragmentReplica {
   // InvalidArgument: wrong size. DataLoss: another hash. On an error nothing is changed.
   absl::Status Leap(Bytes fragment, Version version, Digest hash);
 
-  // After ApplyUpdate as kContributor: local := mix * local + (1 - mix) * outer; residual := (1 - mix) * pending. `mix`
-  // is the job's alpha, or 1 when the update came after its deadline (local stays as it is, residual := 0).
+  // After ApplyUpdate as kContributor: local := mix * local + (1 - mix) * outer; residual := (1 - mix) * pending
+  // + mix * residual, so that delta + residual is what the codec lost, whatever share was kept (docs/adr/0024). `mix`
+  // is the job's alpha, or 1 when the update came after its deadline (local and residual stay as they are).
   absl::Status ResolveAsContributor(std::span<float> local, double mix);
   // The same where `local` is merged elsewhere, once CheckMayMerge has said nothing against it: all but the merge.
   absl::Status CheckMayMerge(double mix) const;

@@ -89,7 +89,7 @@ TEST(ErrorStore, CommitKeepsTheShareAndADropKeepsTheOld) {
 
     Keep(store, Normals(3));
     store.Commit(0);
-    EXPECT_EQ(store.Values(), std::vector<float>(kElements));
+    for (size_t i = 0; i < 300; ++i) ASSERT_NEAR(store.Values()[i], old[i], 1e-6f) << "nothing of it survived";
 
     ErrorStore whole(kind, {.beta = 0.5, .reset_syncs = 100}, kElements);
     ErrorStore half(kind, {.beta = 0.5, .reset_syncs = 100}, kElements);
@@ -101,6 +101,12 @@ TEST(ErrorStore, CommitKeepsTheShareAndADropKeepsTheOld) {
       ASSERT_NEAR(half.Values()[i], 0.5f * whole.Values()[i], 2e-5f);
       if (i == 300) break;
     }
+    const std::vector<float> before = half.Values();
+    Keep(whole, Normals(5));
+    Keep(half, Normals(5));
+    const std::vector<float> lost = kind == ErrorMemory::kFeedback ? Normals(5) : std::vector<float>();
+    half.Commit(0.25);
+    for (size_t i = 0; i < lost.size(); ++i) ASSERT_FLOAT_EQ(half.Values()[i], 0.75f * before[i] + 0.25f * lost[i]);
     whole.Clear();
     EXPECT_EQ(whole.Values(), std::vector<float>(kElements));
   }

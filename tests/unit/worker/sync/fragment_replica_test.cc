@@ -218,6 +218,30 @@ TEST(Residual, AContributorKeepsTheShareThatDidNotSurvive) {
   }
 }
 
+// One worker, whose contribution is the whole update: outer - local and the residual are together what the codec has
+// lost, whatever share of its own parameters was kept at each merge (docs/adr/0024).
+TEST(Residual, WhatIsOwedIsWhatTheCodecLostWhateverShareIsKept) {
+  for (const CodecKind codec : {CodecKind::kInt8, CodecKind::kMxfp4, CodecKind::kE3m0}) {
+    Bench bench({.upload_codec = codec, .upload_error_memory = ErrorMemory::kFeedback});
+    std::vector<float> trained(kElements), merged(kElements);
+    for (uint64_t sync = 0; sync < 30; ++sync) {
+      const std::vector<float> step = Normals(100 + sync, kElements, 0.1f);
+      for (size_t i = 0; i < kElements; ++i) bench.local[i] -= step[i], trained[i] += step[i];
+      const auto formed = bench.replica.FormContribution(bench.local);
+      ASSERT_TRUE(formed.ok());
+      std::vector<float> change = Decoded(codec, *(*formed)->encoded, kElements);
+      for (size_t i = 0; i < kElements; ++i) merged[i] += change[i], change[i] = -change[i];
+      ASSERT_TRUE(bench.replica.ApplyUpdate(bench.Update(change), Standing::kContributor).ok());
+      const double mix = sync % 3 == 0 ? 0 : sync % 3 == 1 ? 0.5 : 1;
+      ASSERT_TRUE(bench.replica.ResolveAsContributor(bench.local, mix).ok());
+      const std::vector<float> residual = bench.replica.Residual();
+      for (size_t i = 0; i < kElements; ++i) {
+        ASSERT_NEAR(bench.outer[i] - bench.local[i] + residual[i], trained[i] - merged[i], 1e-4f) << sync << " " << i;
+      }
+    }
+  }
+}
+
 // One merged round, so that the residual is not zero.
 Bench WithResidual() {
   Bench bench({.upload_codec = CodecKind::kBf16, .upload_error_memory = ErrorMemory::kFeedback});
