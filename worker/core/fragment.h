@@ -56,6 +56,7 @@ struct Fragment {
   Version outer;                      // of the outer copy; meaningful once installed
   uint64_t outer_clock = 0;           // of the job when it was published; 0: not told
   Version newest;                     // heard of: assigned or published
+  uint64_t newest_clock = 0;          // as outer_clock, of that version
   std::optional<Standing> unsettled;  // outer copy moved, local not
   std::optional<Held> held;           // held->version == outer, or outer - 1 while unsettled
   std::deque<Pending> pending;        // contiguous from outer + 1 once installed

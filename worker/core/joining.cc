@@ -147,6 +147,7 @@ void Core::State::OnFragmentInstalled(const FragmentInstalled& installed) {
   }
   f.installed = true;
   f.outer = installed.version;
+  f.outer_clock = f.outer == f.newest ? f.newest_clock : 0;
   if (p < assigned.size()) f.newest = std::max(f.newest, assigned[p]);
   FillGaps(p);
   if (phase == Phase::kFetching) {

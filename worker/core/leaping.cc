@@ -69,7 +69,7 @@ void Core::State::OnLeapt(uint32_t p, Version version) {
   if (f.tried && *f.tried == f.outer) f.tried = Version{version.value - 1};
   f.leaping = f.lacks_update = false;
   f.outer = version;
-  f.outer_clock = 0;
+  f.outer_clock = version >= f.newest ? f.newest_clock : 0;
   f.unsettled = Standing{};  // not as a contributor
   wish.again = wish.denied;
   SayIt(Applied{job, {FragmentIndex{p}, version}, true});

@@ -27,7 +27,9 @@ void Core::State::OnUpdatePublished(const UpdatePublished& published) {
 // Adds one version; versions that were skipped are filled in without hash, and known ones are completed.
 void Core::State::AddPending(uint32_t p, const Pending& wanted) {
   Fragment& f = fragments[p];
+  if (wanted.reached > f.newest) f.newest_clock = 0;
   f.newest = std::max(f.newest, wanted.reached);
+  if (wanted.reached == f.newest) f.newest_clock = std::max(f.newest_clock, wanted.clock_step);
   for (Pending& known : f.pending) {
     if (known.reached != wanted.reached) continue;
     if (!wanted.hash.IsZero())
@@ -55,6 +57,8 @@ void Core::State::FillGaps(uint32_t p) {
   for (uint64_t v = f.outer.value + 1; v <= newest; ++v) {
     const auto known = std::find_if(old.begin(), old.end(), [&](const Pending& k) { return k.reached.value == v; });
     f.pending.push_back(known != old.end() ? *known : Pending{Version{v}, Digest{}, false, false, false});
+    Pending& added = f.pending.back();
+    if (added.reached == f.newest) added.clock_step = std::max(added.clock_step, f.newest_clock);
   }
   StartFetches(p);
 }
@@ -105,6 +109,7 @@ void Core::State::Heal(uint32_t p) {
   Fragment fresh_one;
   fresh_one.outer = fragments[p].outer;
   fresh_one.newest = fragments[p].newest;
+  fresh_one.newest_clock = fragments[p].newest_clock;
   fresh_one.fetched_for = std::max(needed, fragments[p].fetched_for);
   fragments[p] = std::move(fresh_one);
   effects.push_back(DropFetches{FragmentIndex{p}});
