@@ -77,7 +77,7 @@ class ZstdSource final : public ByteSource {
     if (!more && from.pos == used_ && to.pos == 0) return Bad("ends in the middle of a zstd frame: it was cut");
     used_ = from.pos;
     inside_frame_ = hint != 0;
-    pending_output_ = to.pos == to.size;
+    pending_output_ = to.pos == to.size && inside_frame_;
     return absl::OkStatus();
   }
 
@@ -87,7 +87,7 @@ class ZstdSource final : public ByteSource {
   std::string in_;
   size_t used_ = 0;
   bool inside_frame_ = false;    // a frame has begun and not ended
-  bool pending_output_ = false;  // the output was full: more may come without input
+  bool pending_output_ = false;  // the output was full within a frame: more may come without input
 };
 
 }  // namespace

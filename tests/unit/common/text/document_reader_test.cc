@@ -83,6 +83,16 @@ TEST_F(Documents, Zstd) {
   EXPECT_FALSE(All("f.jsonl.zst", damaged).ok());
   EXPECT_THAT(*All("g.txt.zst", Zstd("short")), ElementsAre("short"));
   EXPECT_THAT(*All("h.txt.zst", ""), ElementsAre());
+  // As long as what is read at once, once and twice: the frame ends where the buffer does.
+  for (const size_t bytes : {size_t{1} << 18, size_t{1} << 19}) {
+    const std::string text(bytes, 'a');
+    const auto pieces = All("i.txt.zst", Zstd(text));
+    ASSERT_TRUE(pieces.ok()) << pieces.status();
+    std::string joined;
+    for (const std::string& piece : *pieces) joined += piece;
+    EXPECT_EQ(joined, text);
+    EXPECT_THAT(Error("j.txt.zst", Zstd(text) + Zstd(text).substr(0, 6)), HasSubstr("it was cut"));
+  }
 }
 
 TEST_F(Documents, TextAsPieces) {
