@@ -193,6 +193,11 @@ void CheckBatch(const BatchSpec& batch, Report& report) {
 // Bound on step counts: far above any run, far below overflow in sums and products.
 constexpr uint64_t kMaxSteps = 1'000'000'000'000;
 
+// As it is, or as it is chosen where none is set.
+uint64_t DecayStepsOf(const ScheduleSpec& schedule, uint64_t total_steps) {
+  return schedule.decay_steps != 0 ? schedule.decay_steps : std::max<uint64_t>(1, total_steps / 5);
+}
+
 void CheckSchedule(const JobSpec& spec, Report& report) {
   const ScheduleSpec& s = spec.inner.schedule;
   const std::string at = "inner_optimizer.schedule";
@@ -203,8 +208,10 @@ void CheckSchedule(const JobSpec& spec, Report& report) {
   report.Require(s.warmup_steps <= total, at + ".warmup_steps",
                  absl::StrCat("is ", s.warmup_steps, "; it must be at most the ", total, " steps of the schedule"));
   if (s.kind == ScheduleKind::kWsd && s.warmup_steps <= total) {
-    report.Require(s.decay_steps <= total - s.warmup_steps, at + ".decay_steps",
-                   absl::StrCat("is ", s.decay_steps, "; warm-up and decay must fit into ", total, " steps"));
+    const uint64_t decay = DecayStepsOf(s, total);
+    report.Require(decay <= total - s.warmup_steps, at + ".decay_steps",
+                   absl::StrCat("is ", decay, s.decay_steps == 0 ? " where none is set, a fifth of all" : "",
+                                "; warm-up and decay must fit into ", total, " steps"));
   }
 }
 
@@ -399,7 +406,7 @@ void ResolveSchedule(JobSpec& spec, std::vector<std::string>& notes) {
                                    spec.workers.planned, " planned workers"));
     }
   }
-  if (s.kind == ScheduleKind::kWsd && s.decay_steps == 0) s.decay_steps = std::max<uint64_t>(1, s.total_steps / 5);
+  if (s.kind == ScheduleKind::kWsd) s.decay_steps = DecayStepsOf(s, s.total_steps);
 }
 
 }  // namespace
