@@ -1,6 +1,7 @@
 #include "cli/fragment_fetch.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/rpc/transfer_failure.h"
 #include "common/wire/resource_names.h"
 
 namespace atl::cli {
@@ -65,6 +66,24 @@ class StringSink final : public BulkSink {
   std::string text_;
 };
 
+// Hands on, and keeps what the receiver objects to: that no other try mends.
+class ObjectingSink final : public BulkSink {
+ public:
+  explicit ObjectingSink(std::shared_ptr<BulkSink> inner) : inner_(std::move(inner)) {}
+  absl::Status OnHeader(const DownloadHeader& header) override { return Kept(inner_->OnHeader(header)); }
+  absl::Status OnBytes(uint64_t offset, Bytes bytes) override { return Kept(inner_->OnBytes(offset, bytes)); }
+  const absl::Status& objection() const { return objection_; }
+
+ private:
+  absl::Status Kept(absl::Status status) {
+    objection_.Update(status);
+    return status;
+  }
+
+  const std::shared_ptr<BulkSink> inner_;
+  absl::Status objection_;
+};
+
 // Downloads with `request.offset_bytes` at what `received` says, again and again while something still comes.
 template <typename Received>
 absl::Status DownloadAll(Session& session, DownloadRequest request, const std::shared_ptr<BulkSink>& sink,
@@ -74,8 +93,11 @@ absl::Status DownloadAll(Session& session, DownloadRequest request, const std::s
     ATOLL_RETURN_IF_ERROR(CheckTimeIsLeft(session));
     const uint64_t before = received();
     request.offset_bytes = before;
-    absl::Status status = session.api.Download(request, sink);
-    if (status.code() != absl::StatusCode::kUnavailable) return status;
+    const auto objecting = std::make_shared<ObjectingSink>(sink);
+    absl::Status status = session.api.Download(request, objecting);
+    ATOLL_RETURN_IF_ERROR(objecting->objection());
+    // Cancelled: by who runs the command.
+    if (FailureOf(status) != TransferFailure::kOutage || absl::IsCancelled(status)) return status;
     left = received() > before ? kAttempts : left - 1;
     if (left == 0) return status;
     ATOLL_RETURN_IF_ERROR(CheckTimeIsLeft(session));

@@ -227,7 +227,9 @@ absl::Status GrpcCoordinatorApi::Await(PendingAnswer<absl::Status>& pending, Bul
   absl::Status status = pending.Wait();
   running_.End();
   if (status.ok()) return status;
-  return in_time || running_.interrupted() ? Explain(status) : TimeoutHasPassed();
+  if (!in_time && !running_.interrupted()) return TimeoutHasPassed();
+  // It is told what did not come, here or there.
+  return absl::IsDeadlineExceeded(status) && !running_.interrupted() ? status : Explain(status);
 }
 
 absl::StatusOr<std::vector<Sha256>> GrpcCoordinatorApi::MissingBlobs(const std::vector<Sha256>& blobs) {

@@ -95,13 +95,13 @@ int FailSubmit(Session& session, const JobFile& file, const absl::Status& status
 
 // A lost answer is no lost job: the same request id gets the same job.
 absl::StatusOr<v1::SubmitJobResponse> Send(Session& session, const v1::SubmitJobRequest& request) {
-  absl::StatusOr<v1::SubmitJobResponse> response = session.api.SubmitJob(request);
-  for (int attempt = 1; attempt < kSubmitAttempts && response.status().code() == absl::StatusCode::kUnavailable;
-       ++attempt) {
+  for (int attempt = 1;; ++attempt) {
+    absl::StatusOr<v1::SubmitJobResponse> response = session.api.SubmitJob(request);
+    const bool lost = absl::IsUnavailable(response.status()) || absl::IsDeadlineExceeded(response.status());
+    if (!lost || attempt == kSubmitAttempts) return response;
+    ATOLL_RETURN_IF_ERROR(CheckTimeIsLeft(session));
     session.pause_before_retry(kSubmitPause);
-    response = session.api.SubmitJob(request);
   }
-  return response;
 }
 
 // What -o may be depends on what is printed besides the job's name, or in its place.

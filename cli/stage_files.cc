@@ -251,7 +251,8 @@ absl::Status UploadFile(Session& session, const StagedFile& file, const std::sha
     absl::Status status = session.api.UploadBlob(file.sha256, source);
     if (status.ok()) return status;
     left = furthest > before ? kUploadAttempts : left - 1;
-    if (!absl::IsUnavailable(status) || left == 0) return Annotate(status, "storing " + file.what);
+    const bool again = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+    if (!again || left == 0) return Annotate(status, "storing " + file.what);
     session.pause_before_retry(pause);
     pause = session.clock.Now() - began > pause + pause ? kUploadPause : std::min(pause + pause, kLongestUploadPause);
   }

@@ -136,7 +136,7 @@ TEST(Submit, PrintsTheNameAndTalksBeside) {
 TEST(Submit, ALostAnswerIsAskedForAgainWithTheSameId) {
   Harness harness;
   harness.input = Stored();
-  harness.fake.submit_errors = {absl::UnavailableError("cut"), absl::UnavailableError("cut")};
+  harness.fake.submit_errors = {absl::UnavailableError("cut"), absl::DeadlineExceededError("no answer within 10 s")};
   EXPECT_EQ(harness.Run({"submit", "-"}).code, 0);
   ASSERT_EQ(harness.fake.submitted.size(), 3u);
   EXPECT_EQ(harness.fake.submitted[0].request_id(), harness.fake.submitted[2].request_id());

@@ -230,6 +230,13 @@ TEST_F(ExportTest, BrokenConnectionsGoOnWhereTheyWere) {
   EXPECT_EQ(harness_.Run({"checkpoint", "export", "tiny/400", Path("out")}).code, 0);
   ExpectExported("out");
   EXPECT_GT(harness_.pauses, 0);
+  // Nothing came for a while, or others were served first: that is no end either.
+  harness_.fake.cut = absl::DeadlineExceededError("a download made no progress for 30 s");
+  EXPECT_EQ(harness_.Run({"checkpoint", "export", "tiny/400", Path("stalled")}).code, 0);
+  ExpectExported("stalled");
+  harness_.fake.cut = absl::ResourceExhaustedError("this connection has 16 downloads already");
+  EXPECT_EQ(harness_.Run({"checkpoint", "export", "tiny/400", Path("waited")}).code, 0);
+  ExpectExported("waited");
 }
 
 TEST_F(ExportTest, DamagedBytesAreNotExported) {

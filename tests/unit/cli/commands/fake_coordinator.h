@@ -42,12 +42,13 @@ class FakeCoordinator : public CoordinatorApi {
   v1::StreamJobLogsRequest logs_request;
   v1::StreamJobLogsResponse logs;
   std::map<Sha256, std::string> blobs, parts;
-  std::function<void()> before_transfer = [] {};  // of a blob or a fragment
-  int broken_uploads = 0;                         // so many uploads fail first
-  size_t cut_uploads_every_bytes = 0;             // uploads break after so many bytes, and go on there; 0: never
-  std::map<uint32_t, std::string> fragments;      // bytes of the checkpoint's fragments
-  int cut_every_bytes = 0;                        // downloads break after so many bytes; 0: never
-  int damaged_downloads = 0;                      // so many downloads of fragments have a bit turned
+  std::function<void()> before_transfer = [] {};     // of a blob or a fragment
+  int broken_uploads = 0;                            // so many uploads fail first
+  size_t cut_uploads_every_bytes = 0;                // uploads break after so many bytes, and go on there; 0: never
+  std::map<uint32_t, std::string> fragments;         // bytes of the checkpoint's fragments
+  int cut_every_bytes = 0;                           // downloads break after so many bytes; 0: never
+  absl::Status cut = absl::UnavailableError("cut");  // what they and uploads break with
+  int damaged_downloads = 0;                         // so many downloads of fragments have a bit turned
   bool wrong_digest = false, no_digest = false;
 
   absl::StatusOr<v1::SubmitJobResponse> SubmitJob(const v1::SubmitJobRequest& request) override {
@@ -162,7 +163,7 @@ class FakeCoordinator : public CoordinatorApi {
   }
   absl::Status UploadBlob(const Sha256& sha256, std::shared_ptr<BulkSource> source) override {
     before_transfer();
-    if (broken_uploads-- > 0) return absl::UnavailableError("cut");
+    if (broken_uploads-- > 0) return cut;
     std::string& all = parts[sha256];
     const size_t cut_at = cut_uploads_every_bytes == 0 ? SIZE_MAX : all.size() + cut_uploads_every_bytes;
     const uint64_t frame = std::min<uint64_t>(1000, cut_uploads_every_bytes == 0 ? 1000 : cut_uploads_every_bytes);
@@ -170,7 +171,7 @@ class FakeCoordinator : public CoordinatorApi {
       const auto part = source->Read(at, static_cast<size_t>(std::min(frame, source->size_bytes() - at)));
       if (!part.ok()) return part.status();
       for (const Bytes piece : part->pieces) all.append(reinterpret_cast<const char*>(piece.data()), piece.size());
-      if (all.size() >= cut_at) return absl::UnavailableError("cut");
+      if (all.size() >= cut_at) return cut;
     }
     if (Sha256Of(AsBytes(all)) != sha256) return absl::DataLossError("another hash");
     blobs[sha256] = std::exchange(all, {});
@@ -197,7 +198,7 @@ class FakeCoordinator : public CoordinatorApi {
     if (!part.empty()) {
       if (absl::Status status = sink->OnBytes(request.offset_bytes, AsBytes(part)); !status.ok()) return status;
     }
-    return end == bytes.size() ? absl::OkStatus() : absl::UnavailableError("cut");
+    return end == bytes.size() ? absl::OkStatus() : cut;
   }
   bool Interrupt() override { return true; }
 
