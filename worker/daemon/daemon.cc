@@ -46,25 +46,39 @@ namespace {
 
 constexpr Duration kGoodbyeLimit = Seconds(3);  // for the last messages to leave
 
-// Waits for SIGTERM and SIGINT in a thread of its own; SIGUSR1 ends that thread.
+// Who starts the ranks of an island and its service manager may both pass one signal on.
+constexpr Duration kSameSignal = Seconds(5);
+
+// Waits for SIGTERM and SIGINT in a thread of its own, which SIGUSR1 ends once this is to end: anybody may send one.
+// The first calls `leave`, another ends the process at once; where `launched`, not one that comes with the first.
 class SignalThread {
  public:
-  explicit SignalThread(std::function<void(const char*)> leave)
-      : thread_([this, leave = std::move(leave)] {
-          const sigset_t set = LeaveSignals();
-          for (int seen = 0;; ++seen) {
-            int number = 0;
-            if (sigwait(&set, &number) != 0 || number == SIGUSR1) return;
-            if (seen > 0) _exit(128 + number);
-            seen_ = true;
-            leave(number == SIGTERM ? "SIGTERM" : "SIGINT");
-          }
-        }) {}
-  ~SignalThread() { pthread_kill(thread_.native_handle(), SIGUSR1); }
+  SignalThread(bool launched, const Clock& clock, std::function<void(const char*)> leave)
+      : thread_([this, launched, &clock, leave = std::move(leave)] { Wait(launched, clock, leave); }) {}
+  ~SignalThread() {
+    over_ = true;
+    pthread_kill(thread_.native_handle(), SIGUSR1);
+  }
   bool seen() const { return seen_; }
 
  private:
-  std::atomic<bool> seen_{false};
+  void Wait(bool launched, const Clock& clock, const std::function<void(const char*)>& leave) {
+    sigset_t set = LeaveSignals();
+    sigaddset(&set, SIGUSR1);
+    for (std::optional<Instant> first;;) {
+      int number = 0;
+      if (sigwait(&set, &number) != 0 || over_) return;
+      if (number == SIGUSR1) continue;
+      const bool same = launched && first && clock.Now() < *first + kSameSignal;
+      if (same) continue;
+      if (first) _exit(128 + number);
+      first = clock.Now();
+      seen_ = true;
+      leave(number == SIGTERM ? "SIGTERM" : "SIGINT");
+    }
+  }
+
+  std::atomic<bool> seen_{false}, over_{false};
   std::jthread thread_;
 };
 
@@ -278,12 +292,12 @@ sigset_t LeaveSignals() {
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGUSR1);
   return set;
 }
 
 void BlockSignals() {
-  const sigset_t set = LeaveSignals();
+  sigset_t set = LeaveSignals();
+  sigaddset(&set, SIGUSR1);  // ends the thread that waits for them
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signal(SIGPIPE, SIG_IGN);
 }
@@ -334,7 +348,7 @@ WorkerOutcome RunWorker(const WorkerOptions& options, const GpuPlugin& plugin, c
   std::optional<IdentityKeeper> keeper;
   if (!options.identity.empty()) keeper.emplace(options, clock, log);
   WarnOfManager(manager.Ready(), log);
-  SignalThread signals(ByASignal(departure, manager, log));
+  SignalThread signals(options.island.launched, clock, ByASignal(departure, manager, log));
   std::atomic<bool> over{false}, paused{false};
   std::jthread link_thread([&] {
     for (bool broken = false; !over;) {

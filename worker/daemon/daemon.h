@@ -22,9 +22,9 @@
 
 namespace atl {
 
-// SIGTERM, SIGINT and SIGUSR1.
+// SIGTERM and SIGINT.
 sigset_t LeaveSignals();
-// Blocks them in this and every later thread; call it before any thread is made.
+// Blocks them and SIGUSR1 in this and every later thread; call it before any thread is made.
 void BlockSignals();
 
 struct WorkerOutcome {

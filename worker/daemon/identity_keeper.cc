@@ -35,12 +35,25 @@ absl::Status Renew(const WorkerOptions& options, const IdentityFile& held, Log& 
   return absl::OkStatus();
 }
 
+// Of what was just got. By a clock that is wrong it is not good yet, or not any more: that mends itself once the clock
+// does, as an outage.
+absl::Status CheckNew(const WorkerOptions& options, const Clock& clock) {
+  ATOLL_ASSIGN_OR_RETURN(const IdentityFile held, ReadIdentityFile(options.identity));
+  ATOLL_ASSIGN_OR_RETURN(const CertificateFacts facts, ReadCertificate(held.certificate_pem));
+  const absl::Status good = CheckTimes(facts, WallSeconds(clock));
+  if (good.ok()) return good;
+  return absl::UnavailableError(absl::StrCat(good.message(), ", though it was issued just now"));
+}
+
 }  // namespace
 
 absl::Status EnsureIdentity(const WorkerOptions& options, const Clock& clock, Log& log) {
   const absl::StatusOr<IdentityFile> held = ReadIdentityFile(options.identity);
   if (absl::IsNotFound(held.status())) {
-    if (!options.join_token.empty()) return EnrollAnew(options, log);
+    if (!options.join_token.empty()) {
+      ATOLL_RETURN_IF_ERROR(EnrollAnew(options, log));
+      return CheckNew(options, clock);
+    }
     return absl::NotFoundError(absl::StrCat("there is no identity in ", options.identity,
                                             ": give a join token with --join-token FILE to get one"));
   }
@@ -51,14 +64,14 @@ absl::Status EnsureIdentity(const WorkerOptions& options, const Clock& clock, Lo
   const absl::Status good = CheckTimes(facts, now_s);
   if (good.ok() && now_s < RenewAt(facts)) return absl::OkStatus();
   const absl::Status renewed = Renew(options, *held, log);
-  if (renewed.ok()) return absl::OkStatus();
+  if (renewed.ok()) return CheckNew(options, clock);
   if (good.ok()) {
     log.Warn("certificate not renewed yet",
              {{"until", DateText(facts.not_after_s)}, {"reason", std::string(renewed.message())}});
     return absl::OkStatus();
   }
   // Ended and not renewed: a token is the last way back.
-  if (!options.join_token.empty() && EnrollAnew(options, log).ok()) return absl::OkStatus();
+  if (!options.join_token.empty() && EnrollAnew(options, log).ok()) return CheckNew(options, clock);
   return Annotate(renewed, good.message());
 }
 

@@ -30,6 +30,7 @@ class StringSink final : public BulkSink {
     text_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     return absl::OkStatus();
   }
+  uint64_t bytes() const { return text_.size(); }
   std::string Take() { return std::move(text_); }
 
  private:
@@ -38,15 +39,22 @@ class StringSink final : public BulkSink {
   std::string text_;
 };
 
-absl::StatusOr<std::string> DownloadOnce(BulkClient& client, const DownloadKey& key, const WorkerId& worker,
-                                         uint64_t limit_bytes, const std::stop_token& stop) {
-  auto sink = std::make_shared<StringSink>(limit_bytes);
-  const absl::Status status = DownloadAndWait(client, DownloadRequest{key, 0, worker}, sink, stop).status;
-  if (status.ok()) return sink->Take();
+// From where `sink` stands. Cancelled once `stop` is asked for, Unavailable for an outage.
+absl::Status DownloadOnto(BulkClient& client, const DownloadKey& key, const WorkerId& worker,
+                          const std::shared_ptr<StringSink>& sink, const std::stop_token& stop) {
+  const absl::Status status = DownloadAndWait(client, DownloadRequest{key, sink->bytes(), worker}, sink, stop).status;
+  if (status.ok()) return status;
   if (stop.stop_requested()) return absl::CancelledError("the worker is to leave");
   // Of a job the codes of an outage would say other things: that memory is short, or that it was stopped.
   if (FailureOf(status) == TransferFailure::kOutage) return absl::UnavailableError(status.message());
   return status;
+}
+
+absl::StatusOr<std::string> DownloadOnce(BulkClient& client, const DownloadKey& key, const WorkerId& worker,
+                                         uint64_t limit_bytes, const std::stop_token& stop) {
+  const auto sink = std::make_shared<StringSink>(limit_bytes);
+  ATOLL_RETURN_IF_ERROR(DownloadOnto(client, key, worker, sink, stop));
+  return sink->Take();
 }
 
 }  // namespace
@@ -55,13 +63,24 @@ absl::StatusOr<std::string> DownloadBlob(BulkClient& client, const Sha256& sha25
                                          uint64_t limit_bytes, const std::stop_token& stop,
                                          const BackoffOptions& pauses) {
   Backoff backoff(pauses, SystemRandomBits());
-  for (int tries = 1;; ++tries) {
-    auto text = DownloadOnce(client, BlobKey{sha256}, worker, limit_bytes, stop);
-    if (text.ok() && Sha256Of(AsBytes(*text)) != sha256) {
-      text = absl::DataLossError("came with another SHA-256 than the job names");
+  auto sink = std::make_shared<StringSink>(limit_bytes);
+  for (int tries = 1;;) {
+    const uint64_t before = sink->bytes();
+    absl::Status status = DownloadOnto(client, BlobKey{sha256}, worker, sink, stop);
+    if (status.ok()) {
+      std::string text = sink->Take();
+      if (Sha256Of(AsBytes(text)) == sha256) return text;
+      status = absl::DataLossError("came with another SHA-256 than the job names");
     }
-    if (text.ok() || FailureOf(text.status()) != TransferFailure::kBroken || tries == kDownloadAttempts) return text;
+    const bool broken = FailureOf(status) == TransferFailure::kBroken;
+    const bool moved = absl::IsUnavailable(status) && sink->bytes() > before;
+    if (!moved && (!broken || tries == kDownloadAttempts)) return status;
+    if (broken) {
+      sink = std::make_shared<StringSink>(limit_bytes);
+      ++tries;
+    }
     WaitForStop(stop, backoff.Next());
+    if (moved) backoff.Reset();
   }
 }
 

@@ -18,10 +18,10 @@
 
 namespace atl {
 
-// A whole file of at most `limit_bytes` that the coordinator keeps by its hash, checked against it. Unavailable, which
-// is worth another try for as long as the file is wanted, whenever nothing was said about it
-// (TransferFailure::kOutage). What is broken or has another hash (DataLoss) is tried kDownloadAttempts times, with
-// `pauses` between. Cancelled when `stop` is requested.
+// A whole file of at most `limit_bytes` that the coordinator keeps by its hash, checked against it. A break is followed
+// by what is missing, for as long as each try brings something; else Unavailable, which is worth another try for as
+// long as the file is wanted, whenever nothing was said about it (TransferFailure::kOutage). What is broken or has
+// another hash (DataLoss) is tried kDownloadAttempts times, with `pauses` between. Cancelled when `stop` is requested.
 absl::StatusOr<std::string> DownloadBlob(BulkClient& client, const Sha256& sha256, const WorkerId& worker,
                                          uint64_t limit_bytes, const std::stop_token& stop = {},
                                          const BackoffOptions& pauses = {});

@@ -32,6 +32,13 @@ bool LeavesStepAlone(const Effect& effect) {
          std::holds_alternative<worker::DropFetches>(effect) || std::holds_alternative<worker::Upload>(effect) ||
          std::holds_alternative<worker::AddLease>(effect) || std::holds_alternative<worker::Note>(effect);
 }
+// The core leaves for it.
+bool IsLeave(const Event& event) {
+  const auto* received = std::get_if<worker::Received>(&event);
+  return std::holds_alternative<worker::LeaveWanted>(event) ||
+         (received != nullptr && std::holds_alternative<DrainRequested>(received->message));
+}
+
 // Its effect waits for the device.
 template <typename E>
 constexpr bool kWaitsForDevice =
@@ -89,7 +96,7 @@ void Session::State::Take(LinkEvent event) {
     }
   } else {
     const Event& told = std::get<Event>(event);
-    leaving = leaving || std::holds_alternative<worker::LeaveWanted>(told);
+    leaving = leaving || IsLeave(told);
     Feed(told);
   }
 }

@@ -213,7 +213,10 @@ TEST_F(RunWorkerTest, SigtermLeavesInOrder) {
     if (std::holds_alternative<Hello>(m)) {
       (void)end.Send(Welcome{BootNumber{1}, Incarnation{1}, false, Seconds(2), Seconds(20), {}});
     }
-    if (std::holds_alternative<Heartbeat>(m)) kill(getpid(), SIGTERM);
+    if (std::holds_alternative<Heartbeat>(m)) {
+      kill(getpid(), SIGUSR1);  // as a scheduler's notice: nothing comes of it
+      kill(getpid(), SIGTERM);
+    }
     if (std::holds_alternative<Leaving>(m)) left = true;
   });
   options_.coordinator = coordinator.address();

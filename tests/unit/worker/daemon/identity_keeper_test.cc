@@ -119,6 +119,21 @@ TEST_F(IdentityKeeperTest, ComesBackAfterTheEnd) {
   EXPECT_NE(std::string(lost.message()).find("too long ago"), std::string::npos) << lost;
 }
 
+// As of a machine whose clock is set a moment after its start: what it gets is good, only not by this clock.
+TEST_F(IdentityKeeperTest, AWrongClockIsWaitedFor) {
+  ManualClock behind;
+  clock_.Advance(Seconds(8 * 3600));
+  const auto ensure = [&] { return EnsureIdentity(options_, behind, log_); };
+  const absl::Status early = ensure();
+  EXPECT_EQ(early.code(), absl::StatusCode::kUnavailable) << early;
+  EXPECT_NE(std::string(early.message()).find("though it was issued just now"), std::string::npos) << early;
+  EXPECT_EQ(ensure().code(), absl::StatusCode::kUnavailable) << "nor is one that was renewed";
+  behind.Advance(Seconds(8 * 3600));
+  EXPECT_TRUE(ensure().ok()) << ensure();
+  behind.Advance(Seconds(10 * kWorkerLifetime_s));
+  EXPECT_EQ(ensure().code(), absl::StatusCode::kUnavailable) << "far ahead";
+}
+
 TEST_F(IdentityKeeperTest, ARenewalThatFailsInTimeIsTriedAgain) {
   ASSERT_TRUE(Ensure().ok());
   const int64_t end = End();

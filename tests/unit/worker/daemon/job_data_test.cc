@@ -15,6 +15,7 @@
 #include "common/format/corpus_writer.h"
 #include "common/rpc/memory_bulk.h"
 #include "common/rpc/transfer_failure.h"
+#include "worker/daemon/remote_blocks.h"
 
 namespace atl {
 namespace {
@@ -126,6 +127,20 @@ class JobDataTest : public testing::Test {
   std::unique_ptr<BulkClient> client_;
   DataSpec spec_;
 };
+
+// On a link that breaks again and again what has come is kept.
+TEST_F(JobDataTest, AManifestGoesOnWhereItsLinkBroke) {
+  int frames = 0, breaks = 0;
+  const auto cut = [&] { return ++frames % 4 == 0 && ++breaks > 0; };
+  client_ = MakeMemoryBulkClient(*shop_, executor_, {.frame_bytes = 32, .cut = cut});
+  const std::string text = shop_->manifest;
+  const auto fetched =
+      DownloadBlob(*client_, Sha256Of(AsBytes(text)), WorkerId{"w1"}, text.size(), leave_.get_token(), pauses_);
+  ASSERT_TRUE(fetched.ok()) << fetched.status();
+  EXPECT_EQ(*fetched, text);
+  EXPECT_GT(breaks, 3);
+  EXPECT_LE(static_cast<size_t>(frames), text.size() / 32 + 3 * static_cast<size_t>(breaks)) << "nothing comes again";
+}
 
 TEST_F(JobDataTest, LocalFilesAndStreamedBlocksAreTheSameSamples) {
   auto local = Make(folder_, "cache-a");

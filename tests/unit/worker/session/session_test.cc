@@ -270,6 +270,14 @@ TEST_F(SessionTest, OneThatLeavesBeforeItsFirstStepKeepsWhereItsMomentsStand) {
   EXPECT_EQ(factory_.kept, std::vector<uint64_t>{40});
 }
 
+TEST_F(SessionTest, OneThatIsDrainedKeepsItsMoments) {
+  Join(/*clock_step=*/40);
+  Post(DrainRequested{"its machine is to be mended"});
+  Turn(3);
+  ASSERT_TRUE(session_->exit().has_value());
+  EXPECT_EQ(factory_.kept, std::vector<uint64_t>{40});
+}
+
 TEST_F(SessionTest, LeavesAndSaysSo) {
   Join();
   Train(2);
