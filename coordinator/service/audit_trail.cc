@@ -1,20 +1,20 @@
 #include "coordinator/service/audit_trail.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace atl {
 
 std::optional<uint64_t> LineRate::Take(Instant now) {
   MutexLock lock(mutex_);
-  if (now - second_ >= Seconds(1)) {
-    second_ = now;
-    lines_ = 0;
-  }
-  if (lines_ >= kLinesPerSecond) {
+  const int64_t came = (now - reckoned_to_).ns / kEvery.ns;
+  left_ = std::min<int64_t>(kLines, left_ + came);
+  reckoned_to_ = reckoned_to_ + kEvery * came;
+  if (left_ == 0) {
     ++untold_;
     return std::nullopt;
   }
-  ++lines_;
+  --left_;
   return std::exchange(untold_, 0);
 }
 

@@ -16,18 +16,19 @@
 
 namespace atl {
 
-// So many lines of one kind a second: whoever makes them at will does not push out what else is kept. The rest is
-// counted.
+// So many lines of one kind at once, and one more for each kEvery since: whoever makes them at will, for weeks, does
+// not push out what else is kept. The rest is counted.
 class LineRate {
  public:
-  static constexpr uint32_t kLinesPerSecond = 100;
+  static constexpr uint32_t kLines = 200;
+  static constexpr Duration kEvery = Seconds(20);
   // How many were not told since the one before; nothing when this one is not to be told either. Thread-safe.
   std::optional<uint64_t> Take(Instant now) ATOLL_EXCLUDES(mutex_);
 
  private:
   Mutex mutex_;
-  Instant second_ ATOLL_GUARDED_BY(mutex_) = {};
-  uint32_t lines_ ATOLL_GUARDED_BY(mutex_) = 0;
+  Instant reckoned_to_ ATOLL_GUARDED_BY(mutex_) = {};
+  int64_t left_ ATOLL_GUARDED_BY(mutex_) = kLines;
   uint64_t untold_ ATOLL_GUARDED_BY(mutex_) = 0;
 };
 

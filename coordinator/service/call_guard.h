@@ -18,7 +18,7 @@ std::string Who(const Identity& identity);
 
 // Thread-safe; never waits. An audit line for every refused call, for every allowed one that changes state and, where
 // it has one answer, for what came of it. Of refusals, and of allowed calls of workers, those beyond
-// LineRate::kLinesPerSecond are counted, and the count is told in the next second's first line.
+// LineRate are counted, and the next line tells the count.
 class CallGuard {
  public:
   CallGuard(AuditTrail& trail, const Clock& clock) : trail_(trail), clock_(clock) {}

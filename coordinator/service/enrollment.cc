@@ -38,9 +38,12 @@ bool IsOver(const TokenRecord& token, int64_t now_s) {
 }
 
 // Of a use whose answer was lost: the same key asks again under the same name, and is not a second one.
-void TakeBackUse(TokenRecord& record, const v1::EnrollRequest& request) {
+// True: this key and name had one.
+bool TakeBackUse(TokenRecord& record, const v1::EnrollRequest& request) {
   const absl::StatusOr<Sha256> key = CheckSigningRequest(request.signing_request());
-  if (key.ok() && std::erase(record.holders, HolderHash(*key, request.name())) > 0) --record.used;
+  if (!key.ok() || std::erase(record.holders, HolderHash(*key, request.name())) == 0) return false;
+  --record.used;
+  return true;
 }
 
 absl::StatusOr<TokenRecord> ReadWanted(const v1::CreateTokenRequest& request, int64_t now_s) {
@@ -147,7 +150,7 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::ByToken(const v1::EnrollRequest& 
   if (!request.role().empty()) {
     ATOLL_ASSIGN_OR_RETURN(role, ParseRole(request.role()));
   }
-  if (record.secret_hash == secret_hash) TakeBackUse(record, request);
+  const bool again = record.secret_hash == secret_hash && TakeBackUse(record, request);
   ATOLL_RETURN_IF_ERROR(CheckToken(record, secret_hash, role, request.name(), NowSeconds()));
   if (record.create_s < parts_.authority().retired_until_s()) {
     return absl::UnauthenticatedError(
@@ -162,7 +165,7 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::ByToken(const v1::EnrollRequest& 
   record.holders.push_back(HolderHash(key, request.name()));
   if (record.holders.size() > kHoldersKept) record.holders.erase(record.holders.begin());
   ATOLL_RETURN_IF_ERROR(Keep(record));
-  return Issue(request, {record.role, request.name(), record.id});
+  return Issue(request, {record.role, request.name(), record.id}, again);
 }
 
 absl::StatusOr<v1::EnrollResponse> Enrollment::ByCertificate(const v1::EnrollRequest& request) {
@@ -193,19 +196,26 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::ByCertificate(const v1::EnrollReq
     renewed.issue_s = NowSeconds();
     ATOLL_RETURN_IF_ERROR(Keep(renewed));
   }
-  return Issue(request, facts.identity);
+  return Issue(request, facts.identity, true);
 }
 
-absl::StatusOr<v1::EnrollResponse> Enrollment::Issue(const v1::EnrollRequest& request, const Identity& identity) {
+absl::StatusOr<v1::EnrollResponse> Enrollment::Issue(const v1::EnrollRequest& request, const Identity& identity,
+                                                     bool again) {
   v1::EnrollResponse response;
   const Authority authority = parts_.authority();
   ATOLL_ASSIGN_OR_RETURN(*response.mutable_certificate(),
                          authority.Sign(request.signing_request(), identity, NowSeconds(), LifetimeOf(identity.role)));
   response.set_authorities(authority.certificates_pem());
-  parts_.trail.Tell(LogLevel::kInfo, {{"who", Who(identity)},
-                                      {"call", request.certificate().empty() ? "Enroll" : "Enroll (renewal)"},
-                                      {"result", "allowed"},
-                                      {"token", identity.token}});
+  // First enrolments are as many as tokens have uses.
+  const std::optional<uint64_t> untold = again ? repeats_.Take(parts_.clock.Now()) : 0;
+  if (!untold) return response;
+  const LogField who("who", Who(identity)), call("call", request.certificate().empty() ? "Enroll" : "Enroll (renewal)"),
+      result("result", "allowed"), token("token", identity.token);
+  if (*untold == 0) {
+    parts_.trail.Tell(LogLevel::kInfo, {who, call, result, token});
+  } else {
+    parts_.trail.Tell(LogLevel::kInfo, {who, call, result, token, {"not_told_before", *untold}});
+  }
   return response;
 }
 

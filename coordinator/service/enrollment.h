@@ -69,7 +69,7 @@ class Enrollment {
   absl::StatusOr<v1::EnrollResponse> EnrollNow(const v1::EnrollRequest& request, const std::string& address);
   absl::StatusOr<v1::EnrollResponse> ByToken(const v1::EnrollRequest& request);
   absl::StatusOr<v1::EnrollResponse> ByCertificate(const v1::EnrollRequest& request);
-  absl::StatusOr<v1::EnrollResponse> Issue(const v1::EnrollRequest& request, const Identity& identity);
+  absl::StatusOr<v1::EnrollResponse> Issue(const v1::EnrollRequest& request, const Identity& identity, bool again);
   absl::StatusOr<v1::CreateTokenResponse> CreateNow(const v1::CreateTokenRequest& request);
   absl::StatusOr<v1::RevokeTokenResponse> RevokeNow(const v1::RevokeTokenRequest& request);
   absl::Status CheckAddress(const std::string& address);
@@ -84,7 +84,7 @@ class Enrollment {
   std::atomic<uint32_t> waiting_ = 0;
   std::map<std::string, TokenRecord> tokens_;
   std::map<std::string, Failures> failures_;
-  LineRate refusals_;
+  LineRate refusals_, repeats_;
 };
 
 }  // namespace atl

@@ -60,11 +60,11 @@ TEST_F(CallGuardTest, ARevokedTokenEndsWhatCameByIt) {
 }
 
 TEST_F(CallGuardTest, AFloodOfRefusalsIsCounted) {
-  for (uint32_t i = 0; i < LineRate::kLinesPerSecond + 50; ++i) {
+  for (uint32_t i = 0; i < LineRate::kLines + 50; ++i) {
     EXPECT_FALSE(guard_.Check(kCancel, {Role::kViewer, "eve", ""}).ok());
   }
-  EXPECT_EQ(Lines(), size_t{LineRate::kLinesPerSecond});
-  clock_.Advance(Seconds(1));
+  EXPECT_EQ(Lines(), size_t{LineRate::kLines});
+  clock_.Advance(LineRate::kEvery);
   EXPECT_FALSE(guard_.Check(kCancel, {Role::kViewer, "eve", ""}).ok());
   EXPECT_NE(Newest().find("not_told_before=50"), std::string::npos) << Newest();
 }
@@ -73,14 +73,18 @@ TEST_F(CallGuardTest, AFloodOfRefusalsIsCounted) {
 TEST_F(CallGuardTest, AFloodOfAWorkersStreamsIsCounted) {
   const Identity worker = {Role::kWorker, "cpu-1", ""};
   constexpr char kControl[] = "/atoll.v1.WorkerService/Control";
-  for (uint32_t i = 0; i < LineRate::kLinesPerSecond + 400; ++i) EXPECT_TRUE(guard_.Check(kControl, worker).ok());
-  EXPECT_EQ(Lines(), size_t{LineRate::kLinesPerSecond});
+  for (uint32_t i = 0; i < LineRate::kLines + 400; ++i) EXPECT_TRUE(guard_.Check(kControl, worker).ok());
+  EXPECT_EQ(Lines(), size_t{LineRate::kLines});
   EXPECT_FALSE(guard_.Check(kCancel, {Role::kViewer, "eve", ""}).ok());
   EXPECT_TRUE(guard_.Check(kCancel, {Role::kOperator, "bob", ""}).ok());
-  EXPECT_EQ(Lines(), size_t{LineRate::kLinesPerSecond} + 2);
-  clock_.Advance(Seconds(1));
+  EXPECT_EQ(Lines(), size_t{LineRate::kLines} + 2);
+  clock_.Advance(LineRate::kEvery);
   EXPECT_TRUE(guard_.Check(kControl, worker).ok());
   EXPECT_NE(Newest().find("result=allowed token=none not_told_before=400"), std::string::npos) << Newest();
+  EXPECT_TRUE(guard_.Check(kControl, worker).ok());
+  clock_.Advance(Seconds(7 * 86'400));
+  EXPECT_TRUE(guard_.Check(kControl, worker).ok());
+  EXPECT_NE(Newest().find("not_told_before=1"), std::string::npos) << Newest();
   EXPECT_TRUE(guard_.Check(kControl, worker).ok());
   EXPECT_EQ(Newest().find("not_told_before"), std::string::npos) << Newest();
 }

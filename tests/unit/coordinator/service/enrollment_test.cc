@@ -238,12 +238,32 @@ TEST_F(EnrollmentTest, APersonsCertificateIsNotRenewed) {
 // From more addresses than are remembered, so that none of them is banned.
 TEST_F(EnrollmentTest, AFloodOfRefusalsIsCounted) {
   const auto lines = [this] { return log_.Recent(2000).size(); };
-  for (uint32_t i = 0; i < LineRate::kLinesPerSecond + 40; ++i)
+  for (uint32_t i = 0; i < LineRate::kLines + 40; ++i)
     (void)Enroll(With(JoinToken{}, "\u00e9" + std::string(80, 'x')), absl::StrCat("ipv6:", i));
-  EXPECT_EQ(lines(), size_t{LineRate::kLinesPerSecond});
-  clock_.Advance(Seconds(1));
+  EXPECT_EQ(lines(), size_t{LineRate::kLines});
+  clock_.Advance(LineRate::kEvery);
   (void)Enroll(With(JoinToken{}, "x"), "ipv6:last");
   EXPECT_NE(log_.Recent(1).at(0).ToText().find("not_told_before=40"), std::string::npos);
+}
+
+// So are renewals, and enrolments that are answered again; first ones are all told.
+TEST_F(EnrollmentTest, AFloodOfRenewalsIsCounted) {
+  const JoinToken token = Token(5);
+  const PrivateKey key = *PrivateKey::Generate();
+  const std::string certificate = Enroll(With(token, "cpu-1", key))->certificate();
+  const auto lines = [this] { return log_.Recent(2000).size(); };
+  const size_t before = lines();
+  for (uint32_t i = 0; i < LineRate::kLines; ++i) {
+    EXPECT_TRUE(Enroll(Renewal(certificate, key)).ok());
+    EXPECT_TRUE(Enroll(With(token, "cpu-1", key)).ok());
+  }
+  EXPECT_EQ(lines(), before + LineRate::kLines);
+  EXPECT_TRUE(Enroll(With(token, "cpu-2")).ok());
+  EXPECT_EQ(lines(), before + LineRate::kLines + 1);
+  EXPECT_NE(log_.Recent(1).at(0).ToText().find("worker/cpu-2"), std::string::npos);
+  clock_.Advance(LineRate::kEvery);
+  EXPECT_TRUE(Enroll(Renewal(certificate, key)).ok());
+  EXPECT_NE(log_.Recent(1).at(0).ToText().find(absl::StrCat("not_told_before=", LineRate::kLines)), std::string::npos);
 }
 
 TEST_F(EnrollmentTest, ARevokedTokenEndsEnrolmentRenewalAndCalls) {
