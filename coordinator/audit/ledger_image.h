@@ -64,6 +64,7 @@ struct LedgerCheckpoint {
   std::vector<uint64_t> versions;
   std::vector<Digest> hashes;
   int64_t wall_nanos = 0;
+  uint64_t pool_consumed = 0, pool_frontier = 0;
 };
 struct LedgerEvaluation {
   uint64_t seq = 0, evaluation = 0;

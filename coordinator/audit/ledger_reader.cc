@@ -1,14 +1,18 @@
 #include "coordinator/audit/ledger_reader.h"
 
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <stdlib.h>
+#include <sys/file.h>
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "common/base/descriptor.h"
 #include "coordinator/audit/wal_reader.h"
 
 namespace atl::audit {
@@ -18,18 +22,43 @@ constexpr int64_t kApplicationId = 0x41544C31;         // "ATL1"
 constexpr int64_t kOldestRevision = 1, kRevision = 9;  // what 2 to 5 and 7 to 9 added is not read here
 constexpr int64_t kWithChecksums = 6;
 
-// A directory that is gone again with this object.
+constexpr char kTemporaryName[] = "atoll-audit-";
+constexpr std::chrono::minutes kSurelyHeld{1};  // by who has just made it
+
+// Nothing when somebody holds it.
+Descriptor HoldDirectory(const std::string& path) {
+  Descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (directory.open() && ::flock(directory.get(), LOCK_EX | LOCK_NB) != 0) directory = Descriptor();
+  return directory;
+}
+
+// What processes that were killed have left there: whole ledgers.
+void RemoveLeftOver(const std::filesystem::path& in) {
+  std::error_code error;
+  const auto made_before = std::filesystem::file_time_type::clock::now() - kSurelyHeld;
+  for (std::filesystem::directory_iterator at(in, error), end; !error && at != end; at.increment(error)) {
+    if (!at->path().filename().string().starts_with(kTemporaryName)) continue;
+    std::error_code ignored;
+    if (at->last_write_time(ignored) > made_before || ignored) continue;
+    if (HoldDirectory(at->path().string()).open()) std::filesystem::remove_all(at->path(), ignored);
+  }
+}
+
+// A directory that is gone again with this object, or with the next one where its process was killed.
 class TemporaryDirectory {
  public:
   static absl::StatusOr<TemporaryDirectory> Make() {
     std::error_code error;
-    std::string name = (std::filesystem::temp_directory_path(error) / "atoll-audit-XXXXXX").string();
+    const std::filesystem::path in = std::filesystem::temp_directory_path(error);
+    if (!error) RemoveLeftOver(in);
+    std::string name = (in / absl::StrCat(kTemporaryName, "XXXXXX")).string();
     if (error || ::mkdtemp(name.data()) == nullptr)
       return absl::UnavailableError("no temporary directory for a copy of the ledger can be made; set TMPDIR to one");
     return TemporaryDirectory(std::move(name));
   }
-  explicit TemporaryDirectory(std::string path) : path_(std::move(path)) {}
-  TemporaryDirectory(TemporaryDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  explicit TemporaryDirectory(std::string path) : path_(std::move(path)), held_(HoldDirectory(path_)) {}
+  TemporaryDirectory(TemporaryDirectory&& other) noexcept
+      : path_(std::exchange(other.path_, {})), held_(std::move(other.held_)) {}
   TemporaryDirectory& operator=(TemporaryDirectory&&) = delete;
   ~TemporaryDirectory() {
     std::error_code ignored;
@@ -39,6 +68,7 @@ class TemporaryDirectory {
 
  private:
   std::string path_;
+  Descriptor held_;
 };
 
 // The copy can be written to whatever the mode of the file is: SQLite opens the log for that.
@@ -259,7 +289,8 @@ class Tables {
       return absl::OkStatus();
     }));
     ATOLL_RETURN_IF_ERROR(database_.Each(
-        "SELECT seq, job, step, dropped, complete, versions, hashes, wall_nanos FROM checkpoints ORDER BY seq",
+        "SELECT seq, job, step, dropped, complete, versions, hashes, wall_nanos, pool_consumed, pool_frontier "
+        "FROM checkpoints ORDER BY seq",
         [&](Row& row) {
           LedgerCheckpoint checkpoint;
           checkpoint.seq = row.Number();
@@ -270,6 +301,8 @@ class Tables {
           checkpoint.versions = Versions(row.Bytes());
           checkpoint.hashes = Digests(row.Bytes());
           checkpoint.wall_nanos = row.Signed();
+          checkpoint.pool_consumed = row.Number();
+          checkpoint.pool_frontier = row.Number();
           image_.checkpoints.push_back(std::move(checkpoint));
           return absl::OkStatus();
         }));

@@ -223,11 +223,12 @@ absl::Status ReplayState(const Place& place, Report& report) {
   for (const char* count :
        {"rounds held", "rounds equal", "rounds that differ", "rounds without a state to start from"})
     report.Count(count, 0);
+  const JobFiles none;
   for (const auto& [name, standing] : CheckLedger(*image, report)) {
     const auto found = state.jobs.find(name);
-    if (found == state.jobs.end()) continue;
+    const JobFiles& files = found == state.jobs.end() ? none : found->second;
     for (const auto& [key, line] : standing.lines)
-      FragmentReplay(place, standing, found->second, {key.first, key.second, 0}, report).Run(line);
+      FragmentReplay(place, standing, files, {key.first, key.second, 0}, report).Run(line);
   }
   return absl::OkStatus();
 }

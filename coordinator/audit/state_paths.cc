@@ -128,7 +128,11 @@ absl::StatusOr<StateFiles> ListState(const Files& files, const std::string& root
   Lister lister(files, report);
   ATOLL_RETURN_IF_ERROR(lister.Blobs(JoinPath(root, "blobs"), out));
   ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> jobs, files.List(JoinPath(root, "jobs")));
-  for (const std::string& job : jobs) ATOLL_RETURN_IF_ERROR(lister.Job(root, job, out.jobs[job]));
+  for (const std::string& job : jobs) {
+    JobFiles found;
+    ATOLL_RETURN_IF_ERROR(lister.Job(root, job, found));
+    if (!found.empty()) out.jobs.emplace(job, std::move(found));
+  }
   return out;
 }
 

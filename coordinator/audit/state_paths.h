@@ -32,6 +32,7 @@ struct CheckpointFiles {
 struct JobFiles {
   std::map<FileKey, std::string> segments, snapshots, updates;  // path by key; updates of segments that were dropped
   std::map<uint64_t, CheckpointFiles> checkpoints;              // by step
+  bool empty() const { return segments.empty() && snapshots.empty() && updates.empty() && checkpoints.empty(); }
 };
 
 struct StateFiles {
@@ -39,7 +40,8 @@ struct StateFiles {
   std::map<std::string, std::string> blobs;  // path by SHA-256
 };
 
-// Lists everything below `root`. Files half written are noted, names that the format does not have too.
+// Lists everything below `root`; a job of which there are only directories is none. Files half written are noted, names
+// that the format does not have too.
 absl::StatusOr<StateFiles> ListState(const Files& files, const std::string& root, Report& report);
 
 // What stands in a backup until it is whole (docs/formats/backup.md).

@@ -22,6 +22,14 @@ absl::Status CopyOne(Files& files, const std::string& from, const Sha256& hash, 
                                           " names: it was changed or is damaged; take another backup"));
 }
 
+// False: not on this file system, and nothing is there.
+absl::StatusOr<bool> LinkWherePossible(Files& files, const std::string& from, const std::string& to) {
+  ATOLL_RETURN_IF_ERROR(files.Remove(to));
+  absl::Status linked = files.HardLink(from, to);
+  if (absl::IsResourceExhausted(linked)) return linked;
+  return linked.ok();
+}
+
 // True when `path` is there with this content; then it is durable. A break may have come before its flush.
 absl::StatusOr<bool> IsThere(Files& files, const std::string& path, const Sha256& hash) {
   if (!files.Exists(path)) return false;
@@ -73,7 +81,7 @@ class CutCopier {
     const auto copied = MayBeLinked(cut.path) ? by_inode_.find(cut.inode) : by_inode_.end();
     if (copied != by_inode_.end()) {
       manifest_.files[cut.path] = manifest_.files.at(copied->second);
-      return Link(copied->second, target);
+      return Link(copied->second, target, cut.bytes);
     }
     ATOLL_RETURN_IF_ERROR(room_.Allows(cut.bytes));
     ATOLL_ASSIGN_OR_RETURN(const Sha256 hash, CopyContent(cut, target));
@@ -81,7 +89,7 @@ class CutCopier {
     if (MayBeLinked(cut.path)) {
       by_inode_.emplace(cut.inode, cut.path);
       const auto [same, first] = by_content_.emplace(hash, cut.path);
-      if (!first) return Link(same->second, target);
+      if (!first) return Link(same->second, target, cut.bytes);
     }
     manifest_.bytes += cut.bytes;
     return absl::OkStatus();
@@ -105,9 +113,12 @@ class CutCopier {
     return CopyBytes(files_, *source, cut.bytes, target);
   }
 
-  absl::Status Link(const std::string& copied, const std::string& target) {
-    ATOLL_RETURN_IF_ERROR(files_.Remove(target));
-    return files_.HardLink(JoinPath(to_, copied), target);
+  absl::Status Link(const std::string& copied, const std::string& target, uint64_t bytes) {
+    ATOLL_ASSIGN_OR_RETURN(const bool linked, LinkWherePossible(files_, JoinPath(to_, copied), target));
+    if (linked) return absl::OkStatus();
+    ATOLL_RETURN_IF_ERROR(room_.Allows(bytes));
+    manifest_.bytes += bytes;
+    return CopyOne(files_, JoinPath(to_, copied), manifest_.files.at(copied), target);
   }
 
   Files& files_;
@@ -145,8 +156,8 @@ absl::Status CopyFiles(Files& files, const Manifest& manifest, const std::string
     if (there) {
       // It stays as it is.
     } else if (MayBeLinked(path) && same != snapshots.end()) {
-      ATOLL_RETURN_IF_ERROR(files.Remove(target));
-      ATOLL_RETURN_IF_ERROR(files.HardLink(same->second, target));
+      ATOLL_ASSIGN_OR_RETURN(const bool linked, LinkWherePossible(files, same->second, target));
+      if (!linked) ATOLL_RETURN_IF_ERROR(CopyOne(files, JoinPath(from, path), hash, target));
     } else {
       ATOLL_RETURN_IF_ERROR(CopyOne(files, JoinPath(from, path), hash, target));
     }

@@ -80,7 +80,9 @@ void Machine::On(const ParametersReady& e) {
     SetState(*run, JobState::kWaitingForWorkers, "");
   }
   for (const auto& [step, checkpoint] : run->checkpoints) {
-    if (!checkpoint.complete) out_.tasks.push_back(WriteCheckpoint{run->id(), step, checkpoint.versions});
+    if (!checkpoint.complete)
+      out_.tasks.push_back(
+          WriteCheckpoint{run->id(), step, checkpoint.versions, checkpoint.pool_consumed, checkpoint.pool_frontier});
   }
   if (!run->rollback_request || run->rollback_check) return;
   Answer(*run->rollback_request, absl::OkStatus(), run->id());

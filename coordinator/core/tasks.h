@@ -34,6 +34,7 @@ struct WriteCheckpoint {  // -> CheckpointWritten, CheckpointDelayed or TaskFail
   JobId job;
   uint64_t step = 0;
   VersionVector versions;
+  uint64_t pool_consumed = 0, pool_frontier = 0;  // as its record has them
 };
 struct DropCheckpoint {
   JobId job;

@@ -338,6 +338,8 @@ void DataPlane::WriteCheckpoint(const struct WriteCheckpoint& task) {
                             .versions = task.versions,
                             .hashes = {},
                             .complete = true,
+                            .pool_consumed = task.pool_consumed,
+                            .pool_frontier = task.pool_frontier,
                             .wall_nanos = parts_.clock.WallNanos()};
     for (uint32_t i = 0; i < data->layout.fragments.size(); ++i)
       record.hashes.push_back(data->aggregator.Hash(FragmentIndex{i}));

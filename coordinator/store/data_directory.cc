@@ -79,6 +79,11 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> LockDirectory(const DataDirectory
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK)
       return absl::InternalError(absl::StrCat("lock ", directory.LockPath(), ": ", std::strerror(errno)));
+    // Only readers hold it: what LOCK names is the coordinator before.
+    if (::flock(fd, LOCK_SH | LOCK_NB) == 0)
+      return absl::UnavailableError(
+          absl::StrCat("the state directory ", directory.root(),
+                       " is being read by 'atoll-coordinator verify', 'replay' or 'restore'; wait for its end"));
     return absl::UnavailableError(absl::StrCat("the state directory ", directory.root(), " is in use by process ",
                                                ReadHolder(fd),
                                                "; stop that coordinator first, or give this one another --state-dir"));

@@ -7,6 +7,7 @@
 #include <array>
 #include <optional>
 
+#include "coordinator/audit/snapshot_reader.h"
 #include "coordinator/store/data_directory.h"
 #include "coordinator/store/round_log.h"
 #include "coordinator/store/segment_format.h"
@@ -113,6 +114,37 @@ TEST(Audit, AKeptUpdateThatCannotBeServedIsNoted) {
   expect_noted(directory.KeptUpdatePath(key(0)), "under another name");
   h.files().SetContent(kept + ".new", {});
   expect_noted(kept + ".new", "half written");
+}
+
+TEST(Audit, WithoutTheDirectoryOfAJobItsRoundsAreMissed) {
+  Harness h;
+  ASSERT_NO_FATAL_FAILURE(RunToItsEnd(h, KeptJob(h)));
+  const StateOnDisk state(h);
+  for (const std::string& path : h.files().Paths()) {
+    if (path.find("/jobs/") == std::string::npos) continue;
+    ASSERT_TRUE(h.files().Remove(path).ok());
+  }
+  const audit::Report replay = state.Replay();
+  EXPECT_FALSE(replay.ok());
+  EXPECT_EQ(replay.count("rounds missing"), 6u) << replay.Text();
+  EXPECT_FALSE(state.Verify().ok());
+}
+
+// What rollback goes by is in the manifest as well.
+TEST(Audit, AManifestTellsWhatWasConsumed) {
+  Harness h;
+  ASSERT_NO_FATAL_FAILURE(RunToItsEnd(h, KeptJob(h)));
+  int manifests = 0;
+  for (const std::string& path : h.files().Paths()) {
+    if (path.find("/checkpoints/") == std::string::npos || !path.ends_with("/manifest")) continue;
+    ++manifests;
+    audit::Report report("verify", "/state");
+    const auto manifest = audit::ReadManifest(h.files(), path, kAuditedJob, report);
+    ASSERT_TRUE(manifest.has_value()) << report.Text();
+    EXPECT_GT(manifest->pool_consumed(), 0u);
+    EXPECT_GE(manifest->pool_frontier(), manifest->pool_consumed());
+  }
+  EXPECT_EQ(manifests, 1);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@
 
 #include "coordinator/audit/audit_command.h"
 #include "coordinator/audit/findings.h"
+#include "coordinator/audit/shared_lock.h"
 #include "coordinator/store/data_directory.h"
 #include "coordinator/store/sqlite_ledger.h"
 #include "tests/unit/another_user.h"
@@ -63,6 +65,34 @@ TEST_F(AuditCommandTest, AStateInUseIsRefusedWithTheProcess) {
   ASSERT_TRUE(lock.ok());
   EXPECT_EQ(Run(), kExitNoAudit);
   EXPECT_THAT(err_.str(), HasSubstr("is in use by process " + std::to_string(::getpid())));
+}
+
+// Nobody is to stop the process that LOCK still names: it has ended, and another may have its number.
+TEST_F(AuditCommandTest, ACoordinatorIsToldToWaitForReaders) {
+  ASSERT_NO_FATAL_FAILURE(MakeLedger());
+  std::ofstream(directory_ + "/LOCK") << "1";
+  const auto reader = SharedLock::Take(directory_);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  const absl::Status refused = LockDirectory(DataDirectory(directory_)).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("is being read by 'atoll-coordinator verify', 'replay'"));
+}
+
+// A whole ledger, of which the next one would make another.
+TEST_F(AuditCommandTest, WhatAKilledOneLeftIsRemoved) {
+  namespace fs = std::filesystem;
+  ASSERT_NO_FATAL_FAILURE(MakeLedger());
+  const fs::path left = fs::temp_directory_path() / ("atoll-audit-left" + std::to_string(::getpid()));
+  const fs::path fresh = fs::temp_directory_path() / ("atoll-audit-new" + std::to_string(::getpid()));
+  for (const fs::path& path : {left, fresh}) {
+    fs::create_directory(path);
+    std::ofstream(path / "ledger.sqlite") << "a copy";
+  }
+  fs::last_write_time(left, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  EXPECT_EQ(Run(), kExitWell);
+  EXPECT_FALSE(fs::exists(left));
+  EXPECT_TRUE(fs::exists(fresh)) << "somebody may be making it";
+  fs::remove_all(fresh);
 }
 
 TEST_F(AuditCommandTest, AWriteProtectedCopyIsReadByAnybody) {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "common/base/forwarded_files.h"
 #include "common/plan/boot_lines.h"
 #include "coordinator/audit/audit_command.h"
 #include "coordinator/backup/backup_command.h"
@@ -278,6 +279,37 @@ TEST_F(BackupTest, ACoordinatorDoesNotRunOnABackup) {
   EXPECT_TRUE(CheckIsNoBackup(At("state")).ok());
   EXPECT_TRUE(CheckIsNoBackup(At("new")).ok());
   EXPECT_THAT(std::string(CheckIsNoBackup(At("backup")).message()), HasSubstr("restore --from"));
+}
+
+// A break left the directories of a job that the backup does not have.
+TEST_F(BackupTest, DirectoriesWithoutFilesAreNoDamage) {
+  ASSERT_EQ(Backup(), kExitDone) << err_.str();
+  Put("new.partial/BACKUP", Get("backup/BACKUP"));
+  Put("new.partial/LOCK", "");
+  fs::create_directories(At("new.partial/jobs/x/rounds/e0000000000/f00000"));
+  ASSERT_EQ(Restore(), kExitDone) << err_.str();
+  EXPECT_EQ(Verify("new"), audit::kExitWell);
+}
+
+// exFAT, vfat, CIFS.
+class WithoutLinks final : public ForwardedFiles {
+ public:
+  using ForwardedFiles::ForwardedFiles;
+  absl::Status HardLink(const std::string&, const std::string&) override {
+    return absl::PermissionDeniedError("link: Operation not permitted");
+  }
+};
+
+TEST_F(BackupTest, WhereNothingCanBeLinkedItIsCopied) {
+  const std::string snapshot = "jobs/j/snapshots/e0/f0/v1.snap", checkpoint = "jobs/j/checkpoints/0/f0.snap";
+  Put("state/" + snapshot, "parameters");
+  Put("state/" + checkpoint, "parameters");
+  const Sha256 hash = Sha256Of(AsBytes(std::string("parameters")));
+  WithoutLinks files(MakePosixFiles());
+  const Manifest manifest{.state_dir = "", .wall_s = 0, .bytes = 0, .files = {{snapshot, hash}, {checkpoint, hash}}};
+  ASSERT_TRUE(CopyFiles(files, manifest, At("state"), At("copy")).ok());
+  EXPECT_EQ(Get("copy/" + checkpoint), "parameters");
+  EXPECT_FALSE(fs::equivalent(At("copy/" + snapshot), At("copy/" + checkpoint)));
 }
 
 TEST_F(BackupTest, ACheckpointStaysALinkToItsSnapshot) {
