@@ -63,8 +63,7 @@ class JobFilesChecker {
   std::optional<Digest> HashOf(uint64_t epoch, uint32_t fragment, uint64_t version) const {
     const FragmentLine* const line = Line(epoch, fragment);
     if (line == nullptr) return std::nullopt;
-    if (const auto round = line->rounds.find(version); round != line->rounds.end())
-      return FromProto(round->second->record.hash());
+    if (const LedgerRound* const round = line->Find(version)) return round->hash;
     const auto start = standing_.started_from.find(epoch);
     if (version != line->base || start == standing_.started_from.end() || start->second->hashes.size() <= fragment)
       return std::nullopt;
@@ -104,14 +103,13 @@ class JobFilesChecker {
     const FragmentLine* const line = Line(key.epoch, key.fragment);
     if (line == nullptr || key.version < line->base || key.version > line->head)
       return Wrong(path, 0, "the ledger knows no such round", kOlderLedger);
-    const auto round = line->rounds.find(key.version + 1);
-    const bool committed = round != line->rounds.end();
+    const LedgerRound* const round = line->Find(key.version + 1);
+    const bool committed = round != nullptr;
     // What a committed round needs was flushed: a tail that holds some of it is damage, told below.
-    if (!committed || HoldsAll(*segment, key, round->second->record)) NoteTornTail(*segment, job_, report_);
+    if (!committed || HoldsAll(*segment, key, *round->record)) NoteTornTail(*segment, job_, report_);
     if (segment->scan.records.empty()) {
       if (committed)
-        Wrong(path, 0,
-              absl::StrCat(Whole(*segment), ": the contributions of ", Round(round->second->record), " are missing"));
+        Wrong(path, 0, absl::StrCat(Whole(*segment), ": the contributions of ", Round(*round->record), " are missing"));
       return;
     }
     const v1::SegmentHeader& header = segment->header;
@@ -122,7 +120,7 @@ class JobFilesChecker {
             kOlderLedger);
     for (const auto& [worker, contribution] : segment->accepted) CheckContribution(*segment, key, worker, contribution);
     if (segment->update) CheckUpdate(*segment);
-    if (committed) CheckCommitted(*segment, key, round->second->record);
+    if (committed) CheckCommitted(*segment, key, *round->record);
   }
 
   void CheckContribution(const Segment& segment, const FileKey& key, const std::string& worker,
@@ -178,11 +176,8 @@ class JobFilesChecker {
     if (!segment.update) return "a kept update that is not whole";
     if (!IsNamed(segment.header, key)) return "the kept update of another round than its name says";
     const FragmentLine* const line = Line(key.epoch, key.fragment);
-    const std::map<uint64_t, const LedgerRound*> none;
-    const auto& rounds = line == nullptr ? none : line->rounds;
-    const auto round = rounds.find(key.version + 1);
-    if (round != rounds.end() &&
-        FromProto(segment.update->record.digest()) != FromProto(round->second->record.update_digest()))
+    const LedgerRound* const round = line == nullptr ? nullptr : line->Find(key.version + 1);
+    if (round != nullptr && FromProto(segment.update->record.digest()) != round->update_digest)
       return "a kept update that is another one than the ledger has committed";
     return HasItsDigest(segment) ? "" : "a kept update that does not have its digest";
   }

@@ -15,6 +15,56 @@ constexpr uint64_t kLastState = 8;
 constexpr uint64_t kMostFragments = 1024;  // of a job
 constexpr double kWeightSlack = 1e-9;
 
+std::string NameOf(const LedgerRound& round) {
+  return absl::StrCat("version ", round.version, " of fragment ", round.fragment, " of job ", round.job, " in epoch ",
+                      round.epoch);
+}
+
+// What a round says of itself.
+class RoundChecker {
+ public:
+  RoundChecker(const LedgerImage& image, Report& report) : path_(image.path), meta_(image.meta), report_(report) {}
+
+  void Check(const LedgerRound& round, const LedgerJob& job) {
+    const v1::RoundRecord& record = *round.record;
+    Expect(record.reached().fragment() == round.fragment && record.reached().version() == round.version, round.job,
+           absl::StrCat(NameOf(round), " holds the record of another version"));
+    Expect(record.spec_revision() <= job.spec_revision, round.job,
+           absl::StrCat(NameOf(round), " was made by spec revision ", record.spec_revision(),
+                        ", which was never committed"));
+    const bool empty = record.contributions_size() == 0;
+    Expect(!empty || record.dropped_size() > 0, round.job, absl::StrCat(NameOf(round), " has no contribution"));
+    uint64_t tokens = 0;
+    double weights = 0;
+    std::string worker;
+    for (const v1::CommittedContribution& c : record.contributions()) {
+      Expect(worker < c.worker(), round.job,
+             absl::StrCat(NameOf(round), " does not name its workers in order, each once"));
+      worker = c.worker();
+      tokens += c.tokens();
+      weights += c.weight();
+      const bool weighed = c.weight() >= 0 && c.clip_factor() > 0 && c.clip_factor() <= 1;
+      const bool known = c.incarnation() > 0 && c.incarnation() < meta_.next_incarnation;
+      Expect(weighed && known, round.job,
+             absl::StrCat(NameOf(round), " has an impossible weight, clip factor or incarnation for worker ", worker));
+    }
+    Expect(empty || std::fabs(weights - 1) < kWeightSlack, round.job,
+           absl::StrCat("the weights of ", NameOf(round), " add up to ", weights, ", not 1"));
+    Expect(tokens == record.tokens(), round.job,
+           absl::StrCat(NameOf(round), " says ", record.tokens(), " tokens, its contributions have ", tokens));
+  }
+
+ private:
+  // Says what is wrong unless it holds.
+  void Expect(bool holds, const std::string& job, const std::string& problem) {
+    if (!holds) report_.Damage({path_, std::nullopt, job, problem, kRestoreState});
+  }
+
+  const std::string& path_;
+  const LedgerMeta& meta_;
+  Report& report_;
+};
+
 class Checker {
  public:
   Checker(const LedgerImage& image, Report& report) : image_(image), report_(report) {}
@@ -80,9 +130,9 @@ class Checker {
     for (const LedgerRound& round : image_.rounds) {
       before(round.seq);
       Fold(round);
-      Expect(round.record.boot() >= boot && round.record.boot() <= image_.meta.boot, round.job,
-             absl::StrCat(NameOf(round), " has the boot number ", round.record.boot(), ", out of order"));
-      boot = std::max(boot, round.record.boot());
+      Expect(round.boot >= boot && round.boot <= image_.meta.boot, round.job,
+             absl::StrCat(NameOf(round), " has the boot number ", round.boot, ", out of order"));
+      boot = std::max(boot, round.boot);
     }
     before(UINT64_MAX);
     for (const auto& [name, standing] : standings_) {
@@ -92,11 +142,6 @@ class Checker {
     }
   }
 
-  static std::string NameOf(const LedgerRound& round) {
-    return absl::StrCat("version ", round.version, " of fragment ", round.fragment, " of job ", round.job, " in epoch ",
-                        round.epoch);
-  }
-
   void Fold(const LedgerRound& round) {
     report_.Count("rounds in the ledger");
     JobStanding* const standing = Find(round.job, "a round");
@@ -104,46 +149,17 @@ class Checker {
     const auto line = standing->lines.find({round.epoch, round.fragment});
     if (round.epoch != standing->epoch || line == standing->lines.end())
       return Wrong(round.job, absl::StrCat(NameOf(round), " fits no epoch and fragment of the job"));
-    CheckRound(round, *standing->job);
     Append(round, line->second);
   }
 
   // A version that does not follow leaves the line as it was, and so do those behind it: that is told once.
   void Append(const LedgerRound& round, FragmentLine& line) {
     if (round.version == line.head + 1) {
-      line.rounds[line.head = round.version] = &round;
+      line.head = round.version;
+      line.rounds.push_back(&round);
     } else if (!std::exchange(line.broken, true)) {
       Wrong(round.job, absl::StrCat(NameOf(round), " follows version ", line.head));
     }
-  }
-
-  void CheckRound(const LedgerRound& round, const LedgerJob& job) {
-    const v1::RoundRecord& record = round.record;
-    Expect(record.reached().fragment() == round.fragment && record.reached().version() == round.version, round.job,
-           absl::StrCat(NameOf(round), " holds the record of another version"));
-    Expect(record.spec_revision() <= job.spec_revision, round.job,
-           absl::StrCat(NameOf(round), " was made by spec revision ", record.spec_revision(),
-                        ", which was never committed"));
-    const bool empty = record.contributions_size() == 0;
-    Expect(!empty || record.dropped_size() > 0, round.job, absl::StrCat(NameOf(round), " has no contribution"));
-    uint64_t tokens = 0;
-    double weights = 0;
-    std::string worker;
-    for (const v1::CommittedContribution& c : record.contributions()) {
-      Expect(worker < c.worker(), round.job,
-             absl::StrCat(NameOf(round), " does not name its workers in order, each once"));
-      worker = c.worker();
-      tokens += c.tokens();
-      weights += c.weight();
-      const bool weighed = c.weight() >= 0 && c.clip_factor() > 0 && c.clip_factor() <= 1;
-      const bool known = c.incarnation() > 0 && c.incarnation() < image_.meta.next_incarnation;
-      Expect(weighed && known, round.job,
-             absl::StrCat(NameOf(round), " has an impossible weight, clip factor or incarnation for worker ", worker));
-    }
-    Expect(empty || std::fabs(weights - 1) < kWeightSlack, round.job,
-           absl::StrCat("the weights of ", NameOf(round), " add up to ", weights, ", not 1"));
-    Expect(tokens == record.tokens(), round.job,
-           absl::StrCat(NameOf(round), " says ", record.tokens(), " tokens, its contributions have ", tokens));
   }
 
   void Fold(const LedgerCheckpoint& checkpoint) {
@@ -181,12 +197,8 @@ class Checker {
 
   // One number for all history tables.
   void CheckSequence() {
-    std::set<uint64_t> seen;
-    const auto check = [&](uint64_t seq, const std::string& job) {
-      Expect(
-          seq < image_.meta.next_seq && seen.insert(seq).second, job,
-          absl::StrCat("a row of job ", job, " has the number ", seq, ", which another one has or which comes later"));
-    };
+    std::vector<std::pair<uint64_t, const std::string*>> numbers;  // and the job of each
+    const auto check = [&](uint64_t seq, const std::string& job) { numbers.emplace_back(seq, &job); };
     for (const LedgerRound& row : image_.rounds) check(row.seq, row.job);
     for (const LedgerRollback& row : image_.rollbacks) check(row.seq, row.job);
     for (const LedgerCheckpoint& row : image_.checkpoints) check(row.seq, row.job);
@@ -196,6 +208,13 @@ class Checker {
       if (standing == nullptr) continue;
       Expect(row.evaluation < standing->job->next_evaluation && row.versions.size() == standing->job->fragments,
              row.job, absl::StrCat("evaluation ", row.evaluation, " of job ", row.job, " was never asked for"));
+    }
+    std::sort(numbers.begin(), numbers.end());
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      const auto& [seq, job] = numbers[i];
+      Expect(
+          seq < image_.meta.next_seq && (i == 0 || numbers[i - 1].first != seq), *job,
+          absl::StrCat("a row of job ", *job, " has the number ", seq, ", which another one has or which comes later"));
     }
   }
 
@@ -255,6 +274,18 @@ class Checker {
 };
 
 }  // namespace
+
+RoundVisitor CheckingRounds(const StateFiles& state, Report& report) {
+  return [&state, &report](const LedgerImage& image, const LedgerRound& round) {
+    const auto job = std::lower_bound(image.jobs.begin(), image.jobs.end(), round.job,
+                                      [](const LedgerJob& j, const std::string& name) { return j.job < name; });
+    if (job == image.jobs.end() || job->job != round.job) return false;  // CheckLedger says so
+    RoundChecker(image, report).Check(round, *job);
+    const auto files = state.jobs.find(round.job);
+    return files != state.jobs.end() &&
+           files->second.segments.contains({round.epoch, round.fragment, round.version - 1});
+  };
+}
 
 std::map<std::string, JobStanding> CheckLedger(const LedgerImage& image, Report& report) {
   return Checker(image, report).Run();

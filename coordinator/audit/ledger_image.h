@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -50,7 +51,9 @@ struct LedgerRound {
   uint64_t seq = 0, epoch = 0, version = 0;
   uint32_t fragment = 0;
   std::string job;
-  v1::RoundRecord record;
+  uint64_t boot = 0;
+  Digest hash, update_digest;
+  std::shared_ptr<const v1::RoundRecord> record;  // null where it was not kept: there may be millions
 };
 struct LedgerRollback {
   uint64_t seq = 0, epoch = 0;

@@ -13,6 +13,7 @@
 
 #include "absl/strings/escaping.h"
 #include "common/base/descriptor.h"
+#include "coordinator/audit/segment_reader.h"
 #include "coordinator/audit/wal_reader.h"
 
 namespace atl::audit {
@@ -164,7 +165,8 @@ std::vector<Digest> Digests(const std::string& bytes) {
 
 class Tables {
  public:
-  Tables(const Database& database, LedgerImage& image) : database_(database), image_(image) {}
+  Tables(const Database& database, const RoundVisitor& visit, LedgerImage& image)
+      : database_(database), visit_(visit), image_(image) {}
 
   absl::Status Read() {
     ATOLL_RETURN_IF_ERROR(ReadMeta());
@@ -270,9 +272,15 @@ class Tables {
           round.epoch = row.Number();
           round.fragment = static_cast<uint32_t>(row.Number());
           round.version = row.Number();
-          if (!round.record.ParseFromString(row.Bytes()))
+          const auto record = std::make_shared<v1::RoundRecord>();
+          if (!record->ParseFromString(row.Bytes()))
             return absl::DataLossError(absl::StrCat("the record of version ", round.version, " of fragment ",
                                                     round.fragment, " of job ", round.job, " cannot be read"));
+          round.boot = record->boot();
+          round.hash = FromProto(record->hash());
+          round.update_digest = FromProto(record->update_digest());
+          round.record = record;
+          if (!visit_(image_, round)) round.record.reset();
           image_.rounds.push_back(std::move(round));
           return absl::OkStatus();
         });
@@ -318,6 +326,7 @@ class Tables {
   }
 
   const Database& database_;
+  const RoundVisitor& visit_;
   LedgerImage& image_;
 };
 
@@ -426,7 +435,8 @@ absl::Status ReadLog(const Files& files, const std::string& path, Report& report
 
 }  // namespace
 
-absl::StatusOr<std::optional<LedgerImage>> ReadLedger(const Files& files, const std::string& path, Report& report) {
+absl::StatusOr<std::optional<LedgerImage>> ReadLedger(const Files& files, const std::string& path, Report& report,
+                                                      const RoundVisitor& visit) {
   ATOLL_ASSIGN_OR_RETURN(const TemporaryDirectory directory, TemporaryDirectory::Make());
   const std::string copy = JoinPath(directory.path(), "ledger.sqlite");
   ATOLL_RETURN_IF_ERROR(Copy(path, copy));
@@ -448,7 +458,7 @@ absl::StatusOr<std::optional<LedgerImage>> ReadLedger(const Files& files, const 
   if (!*rows) return std::optional<LedgerImage>();
   LedgerImage image;
   image.path = path;
-  const absl::Status read = Tables(*database, image).Read();
+  const absl::Status read = Tables(*database, visit, image).Read();
   if (!read.ok()) return lost(read);
   return std::optional<LedgerImage>(std::move(image));
 }

@@ -3,6 +3,7 @@
 #ifndef ATOLL_COORDINATOR_AUDIT_LEDGER_READER_H_
 #define ATOLL_COORDINATOR_AUDIT_LEDGER_READER_H_
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -13,10 +14,15 @@
 
 namespace atl::audit {
 
+// Told of each round, with its record, once jobs and numbers are in the image. True: the image keeps the record.
+using RoundVisitor = std::function<bool(const LedgerImage& image, const LedgerRound& round)>;
+
 // Nothing when too little can be read to go on, or a row differs from its checksum, so that nothing that it says is
 // relied on: `report` then has the damage. An error when the copy cannot be made or
 // the file is no ledger of a revision that this program knows.
-absl::StatusOr<std::optional<LedgerImage>> ReadLedger(const Files& files, const std::string& path, Report& report);
+absl::StatusOr<std::optional<LedgerImage>> ReadLedger(
+    const Files& files, const std::string& path, Report& report,
+    const RoundVisitor& visit = [](const LedgerImage&, const LedgerRound&) { return true; });
 
 }  // namespace atl::audit
 

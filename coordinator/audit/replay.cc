@@ -44,15 +44,15 @@ class FragmentReplay {
     for (uint64_t version = line.base; version < line.head; ++version) {
       key_.version = version;
       const auto segment = job_files_.segments.find(key_);
-      const auto round = line.rounds.find(version + 1);
-      if (segment == job_files_.segments.end() || round == line.rounds.end()) {
-        if (round != line.rounds.end() && MustBeHeld(version)) Miss(version);
+      const LedgerRound* const round = line.Find(version + 1);
+      if (segment == job_files_.segments.end() || round == nullptr) {
+        if (round != nullptr && MustBeHeld(version)) Miss(version);
         state_.reset();
         continue;
       }
       report_.Count("rounds held");
       Meet(version);
-      if (!Replay(segment->second, round->second->record)) state_.reset();
+      if (!Replay(segment->second, *round->record)) state_.reset();
     }
     Meet(line.head);
   }
@@ -218,7 +218,8 @@ class FragmentReplay {
 
 absl::Status ReplayState(const Place& place, Report& report) {
   ATOLL_ASSIGN_OR_RETURN(const StateFiles state, ListState(place.files, place.root, report));
-  ATOLL_ASSIGN_OR_RETURN(const std::optional<LedgerImage> image, ReadLedger(place.ledger_files, place.ledger, report));
+  ATOLL_ASSIGN_OR_RETURN(const std::optional<LedgerImage> image,
+                         ReadLedger(place.ledger_files, place.ledger, report, CheckingRounds(state, report)));
   if (!image) return absl::OkStatus();
   for (const char* count :
        {"rounds held", "rounds equal", "rounds that differ", "rounds without a state to start from"})

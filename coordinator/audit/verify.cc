@@ -11,7 +11,8 @@ namespace atl::audit {
 
 absl::Status VerifyState(const Place& place, Report& report) {
   ATOLL_ASSIGN_OR_RETURN(const StateFiles state, ListState(place.files, place.root, report));
-  ATOLL_ASSIGN_OR_RETURN(const std::optional<LedgerImage> image, ReadLedger(place.ledger_files, place.ledger, report));
+  ATOLL_ASSIGN_OR_RETURN(const std::optional<LedgerImage> image,
+                         ReadLedger(place.ledger_files, place.ledger, report, CheckingRounds(state, report)));
   CheckBlobs(place.files, state, report);
   CheckTrail(place.files, place.root, report);
   if (!image) return absl::OkStatus();

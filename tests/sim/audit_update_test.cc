@@ -116,6 +116,24 @@ TEST(Audit, AKeptUpdateThatCannotBeServedIsNoted) {
   expect_noted(kept + ".new", "half written");
 }
 
+// There may be millions of rounds: what is held of each grows with the rounds on disk alone.
+TEST(Audit, RecordsOfRoundsThatAreNotOnDiskAreNotHeld) {
+  Harness h;
+  JobSpec spec = KeptJob(h);
+  spec.checkpoint.keep_contributions = false;
+  spec.stop.inner_steps *= 4;
+  ASSERT_NO_FATAL_FAILURE(RunToItsEnd(h, spec));
+  const StateOnDisk state(h);
+  uint64_t whole = 0;
+  const audit::LedgerImage ledger = state.Ledger();
+  for (const audit::LedgerRound& round : ledger.rounds) {
+    whole += round.record != nullptr ? 1 : 0;
+    EXPECT_FALSE(round.hash.IsZero());
+  }
+  EXPECT_EQ(whole, state.Verify().count("committed rounds held"));
+  EXPECT_LT(whole, ledger.rounds.size());
+}
+
 TEST(Audit, WithoutTheDirectoryOfAJobItsRoundsAreMissed) {
   Harness h;
   ASSERT_NO_FATAL_FAILURE(RunToItsEnd(h, KeptJob(h)));

@@ -168,7 +168,7 @@ class Script {
   void CheckHistory(const audit::LedgerImage& ledger) {
     std::map<std::tuple<uint64_t, uint32_t, uint64_t>, Digest> now;
     for (const audit::LedgerRound& round : ledger.rounds)
-      now[{round.epoch, round.fragment, round.version}] = audit::FromProto(round.record.hash());
+      now[{round.epoch, round.fragment, round.version}] = round.hash;
     for (const auto& [key, hash] : history_) {
       const auto there = now.find(key);
       ASSERT_TRUE(there != now.end() && there->second == hash)

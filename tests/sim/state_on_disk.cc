@@ -7,8 +7,10 @@
 #include <fstream>
 
 #include "common/base/check.h"
+#include "coordinator/audit/ledger_checks.h"
 #include "coordinator/audit/ledger_reader.h"
 #include "coordinator/audit/replay.h"
+#include "coordinator/audit/state_paths.h"
 #include "coordinator/store/data_directory.h"
 #include "coordinator/store/ledger_rows.h"
 #include "coordinator/store/sqlite_ledger.h"
@@ -77,7 +79,9 @@ void StateOnDisk::Edit(const std::string& sql) const {
 
 audit::LedgerImage StateOnDisk::Ledger() const {
   audit::Report report("verify", "/state");
-  const auto image = audit::ReadLedger(*real_, ledger_, report);
+  const auto files = audit::ListState(files_, "/state", report);
+  ATOLL_CHECK(files.ok(), "the files of a test cannot be listed");
+  const auto image = audit::ReadLedger(*real_, ledger_, report, audit::CheckingRounds(*files, report));
   ATOLL_CHECK(image.ok() && image->has_value(), "the ledger of a test cannot be read");
   return **image;
 }

@@ -27,7 +27,7 @@ class StateOnDisk {
   // Reports of `atoll-coordinator verify` and `replay`.
   audit::Report Verify() const;
   audit::Report Replay() const;
-  // The ledger's tables.
+  // The ledger's tables, as verify reads them.
   audit::LedgerImage Ledger() const;
   // Runs a statement on the ledger, and gives its rows their checksums.
   void Edit(const std::string& sql) const;
