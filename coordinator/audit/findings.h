@@ -34,6 +34,7 @@ class Report {
   void Count(const std::string& what, uint64_t more = 1) { counts_[what] += more; }
 
   bool ok() const { return damages_ == 0; }
+  uint64_t damages() const { return damages_; }  // those that are not kept too
   const std::vector<Finding>& damage() const { return damage_; }
   const std::vector<Finding>& notes() const { return notes_; }
   uint64_t count(const std::string& what) const;

@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/advice.h"
 #include "common/base/files.h"
@@ -58,7 +59,8 @@ class Copying {
   const audit::Report& report() const { return report_; }
   std::string Done() const {
     return absl::StrCat(options_.restore ? "restored " : "backed up ", source_, " to ", target_, ": ", copied_,
-                        " files, ", bytes_, " bytes, verified and flushed\n", options_.restore ? UndoneSince() : "");
+                        " files, ", bytes_, " bytes, ", report_.ok() ? "verified" : "damaged as told", " and flushed\n",
+                        options_.restore ? UndoneSince() : "");
   }
   std::string WayOn() const {
     return files_.Exists(partial_)
@@ -186,8 +188,22 @@ class Copying {
 
   absl::StatusOr<bool> VerifyPartial() {
     ATOLL_RETURN_IF_ERROR(audit::VerifyState({files_, partial_, audit::LedgerPath(partial_), files_}, report_));
-    if (!report_.ok()) RemovePartial();
-    return report_.ok();
+    if (report_.ok() || IsBesideTheRun()) return true;
+    RemovePartial();
+    return false;
+  }
+
+  // All that is damaged is what no start and no round needs: logs for people, and checkpoints. A copy with that is
+  // better than none, since what is lost there is not found again.
+  bool IsBesideTheRun() const {
+    const auto is_beside = [this](const audit::Finding& finding) {
+      const std::string path = finding.file.substr(std::min(finding.file.size(), partial_.size() + 1));
+      const bool here = absl::StartsWith(finding.file, partial_ + "/");
+      return here && (absl::StartsWith(path, "events/") ||
+                      (absl::StartsWith(path, "jobs/") && absl::StrContains(path, "/checkpoints/")));
+    };
+    return report_.damages() == report_.damage().size() &&
+           std::all_of(report_.damage().begin(), report_.damage().end(), is_beside);
   }
 
   absl::Status Publish(const Manifest& manifest) {
@@ -249,8 +265,14 @@ int RunBackup(const BackupOptions& options, std::ostream& out, std::ostream& err
         << " is damaged, and no copy was kept\n";
     return kExitDamage;
   }
+  if (copying.report().ok()) {
+    out << copying.Done();
+    return kExitDone;
+  }
+  err << copying.report().Text() << "atoll-coordinator " << name << ": " << copying.source()
+      << " is damaged where nothing starts from it, and the copy was kept with that: older ones may be whole there\n";
   out << copying.Done();
-  return kExitDone;
+  return kExitDamage;
 }
 
 absl::Status CheckIsNoBackup(const std::string& state_dir) {

@@ -21,7 +21,7 @@ struct BackupOptions {
 // Exit codes (docs/operations.md).
 constexpr int kExitDone = 0;
 constexpr int kExitNotDone = 1;  // refused or broken off; nothing stands at the target's name
-constexpr int kExitDamage = 65;  // what was to be copied is damaged; likewise
+constexpr int kExitDamage = 65;  // what was to be copied is damaged; likewise, but for what nothing starts from
 
 // Copies into TARGET.partial, flushes, verifies (coordinator/audit) and renames; so TARGET is whole or not there. What
 // exists is never overwritten. A TARGET.partial of an earlier try is gone on with. A backup takes a cut of the state

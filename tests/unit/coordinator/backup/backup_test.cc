@@ -273,6 +273,21 @@ TEST_F(BackupTest, DamageIsToldAndNotCopied) {
   EXPECT_FALSE(fs::exists(At("second")) || fs::exists(At("second.partial")));
 }
 
+// A log for people, or an old checkpoint: each later backup would fail for it, and what can still go on would have
+// none.
+TEST_F(BackupTest, DamageThatNothingStartsFromIsToldAndCopied) {
+  Put("state/events/audit/0000000000.jsonl", "not a line of the log\n");
+  ASSERT_EQ(Verify("state"), audit::kExitDamage);
+  EXPECT_EQ(Backup(), kExitDamage);
+  EXPECT_THAT(err_.str(), AllOf(HasSubstr("events/audit/0000000000.jsonl"), HasSubstr("the copy was kept with that")));
+  EXPECT_EQ(Get("backup/" + blob_), content_);
+  EXPECT_EQ(Restore(), kExitDamage);
+  EXPECT_EQ(BootOf("new"), kNow * kBootsPerLine + 1) << "a whole state, but for that";
+  Put("state/" + blob_, "other!");
+  EXPECT_EQ(Backup("state", "second"), kExitDamage);
+  EXPECT_FALSE(fs::exists(At("second")));
+}
+
 TEST_F(BackupTest, ACoordinatorDoesNotRunOnABackup) {
   ASSERT_EQ(Backup(), kExitDone) << err_.str();
   ASSERT_EQ(Restore(), kExitDone) << err_.str();
