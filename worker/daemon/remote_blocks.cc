@@ -67,13 +67,13 @@ absl::StatusOr<std::string> DownloadBlob(BulkClient& client, const Sha256& sha25
   for (int tries = 1;;) {
     const uint64_t before = sink->bytes();
     absl::Status status = DownloadOnto(client, BlobKey{sha256}, worker, sink, stop);
+    const bool moved = absl::IsUnavailable(status) && sink->bytes() > before;
     if (status.ok()) {
       std::string text = sink->Take();
       if (Sha256Of(AsBytes(text)) == sha256) return text;
       status = absl::DataLossError("came with another SHA-256 than the job names");
     }
     const bool broken = FailureOf(status) == TransferFailure::kBroken;
-    const bool moved = absl::IsUnavailable(status) && sink->bytes() > before;
     if (!moved && (!broken || tries == kDownloadAttempts)) return status;
     if (broken) {
       sink = std::make_shared<StringSink>(limit_bytes);
