@@ -6,8 +6,8 @@ coordinator's ports are free ones that the system gives to nobody, so that it ma
 system. They are read from the ports files. Nothing waits without a deadline, and every wait looks for an event:
 a file, a line, a state, the end of a process.
 
-Environment: ATOLL_BIN, the folder of the programs; ATOLL_SCRATCH, a folder for the scenes; ATOLL_TEST_DATA, real text
-(optional). A test ends with status 0, 1 or, when it cannot run here, 77 with a sentence.
+Environment: ATOLL_BIN, the folder of the programs; ATOLL_SCRATCH, a folder for the scenes; ATOLL_TEST_DATA, a folder with
+real text [shared/data beside the repository], without which there is none. A test ends with status 0, 1 or, when it cannot run here, 77 with a sentence.
 """
 import ctypes
 import json
@@ -32,6 +32,7 @@ LOOK_INTERVAL_SECONDS = 0.1
 COORDINATOR_BASE_MB = 64  # set aside for a coordinator beside its jobs (docs/operations.md, "Memory")
 ALLOWANCE = 1.15          # over a published bound: what an allocator and gRPC keep
 BIN = pathlib.Path(os.environ.get("ATOLL_BIN", "build/dev/bin")).resolve()
+TEST_DATA = pathlib.Path(os.environ.get("ATOLL_TEST_DATA") or pathlib.Path(__file__).resolve().parents[3] / "shared/data")
 
 
 class Failure(Exception):
@@ -379,7 +380,7 @@ def small_job(name, corpus, steps=60, inner_steps=10, sync=(), model=(), **spec)
 
 def real_text(size):
     """The beginning of a text that people wrote, None where there is none."""
-    file = pathlib.Path(os.environ.get("ATOLL_TEST_DATA", "")) / "corpus" / "tinyshakespeare.txt"
+    file = TEST_DATA / "corpus" / "tinyshakespeare.txt"
     return file.read_text(encoding="utf-8")[:size] if file.is_file() else None
 
 

@@ -1,8 +1,7 @@
 """Evaluation tasks of a job: scored by the worker that evaluates, kept by the coordinator, equal to `atoll-worker eval` on the export."""
 import json
-import os
-import pathlib
 
+import atoll_harness
 from atoll_harness import check, close, equal, generated_text, main, number
 
 EXAMPLES = 20
@@ -10,7 +9,7 @@ EXAMPLES = 20
 
 def tasks(scene):
     """Files of both forms: BLiMP's pairs where they are there, made-up ones otherwise, and made-up multiple choice."""
-    blimp = pathlib.Path(os.environ.get("ATOLL_TEST_DATA", "")) / "blimp" / "passive_1.jsonl"
+    blimp = atoll_harness.TEST_DATA / "blimp" / "passive_1.jsonl"
     text = generated_text(20_000, seed=9)
     words = text.split()
     pairs = scene.path("passive_1.jsonl")
