@@ -88,12 +88,11 @@ class ObjectingSink final : public BulkSink {
 template <typename Received>
 absl::Status DownloadAll(Session& session, DownloadRequest request, const std::shared_ptr<BulkSink>& sink,
                          const Received& received) {
-  int left = kAttempts;
-  for (;;) {
+  const auto objecting = std::make_shared<ObjectingSink>(sink);
+  for (int left = kAttempts;;) {
     ATOLL_RETURN_IF_ERROR(CheckTimeIsLeft(session));
     const uint64_t before = received();
     request.offset_bytes = before;
-    const auto objecting = std::make_shared<ObjectingSink>(sink);
     absl::Status status = session.api.Download(request, objecting);
     ATOLL_RETURN_IF_ERROR(objecting->objection());
     // Cancelled: by who runs the command.

@@ -177,7 +177,7 @@ void Machine::WriteCheckpointNow(Run& run, uint64_t step) {
   record.kept = run.KeepsForGood(record.versions) ? Kept::kForGood : Kept::kWhileNew;
   if (!run.checkpoints.emplace(step, record).second) return;
   out_.records.push_back(record);
-  out_.tasks.push_back(WriteCheckpoint{run.id(), step, record.versions, record.pool_consumed, record.pool_frontier});
+  out_.tasks.push_back(WriteTaskOf(record));
 }
 
 void Machine::On(const CheckpointWritten& e) {

@@ -70,7 +70,7 @@ void Machine::RetryCheckpoints(Run& run) {
   for (const auto& [step, checkpoint] : run.checkpoints) {
     if (checkpoint.complete) continue;
     if (!merging && checkpoint.versions == heads) {
-      out_.tasks.push_back(WriteCheckpoint{run.id(), step, heads, checkpoint.pool_consumed, checkpoint.pool_frontier});
+      out_.tasks.push_back(WriteTaskOf(checkpoint));
     } else {
       overtaken.push_back(step);
     }

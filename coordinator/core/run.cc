@@ -142,6 +142,10 @@ bool Run::HoldsWork() const {
   return rounds_hold || std::any_of(uploads.begin(), uploads.end(), [](const auto& u) { return u.second.flushing; });
 }
 
+WriteCheckpoint WriteTaskOf(const CheckpointRecord& record) {
+  return {record.job, record.step, record.versions, record.pool_consumed, record.pool_frontier};
+}
+
 Task LoadTaskOf(const Run& run) {
   const VersionVector heads = run.Versions();
   Task load = PrepareParameters{run.id()};

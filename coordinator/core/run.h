@@ -153,6 +153,8 @@ struct Run {
 };
 
 const char* NameOf(JobState state);
+// What writes the checkpoint.
+WriteCheckpoint WriteTaskOf(const CheckpointRecord& record);
 // What brings its parameters into memory, as they stand.
 Task LoadTaskOf(const Run& run);
 std::string NoSuchJobLine(const JobId& job);

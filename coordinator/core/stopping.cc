@@ -80,9 +80,7 @@ void Machine::On(const ParametersReady& e) {
     SetState(*run, JobState::kWaitingForWorkers, "");
   }
   for (const auto& [step, checkpoint] : run->checkpoints) {
-    if (!checkpoint.complete)
-      out_.tasks.push_back(
-          WriteCheckpoint{run->id(), step, checkpoint.versions, checkpoint.pool_consumed, checkpoint.pool_frontier});
+    if (!checkpoint.complete) out_.tasks.push_back(WriteTaskOf(checkpoint));
   }
   if (!run->rollback_request || run->rollback_check) return;
   Answer(*run->rollback_request, absl::OkStatus(), run->id());

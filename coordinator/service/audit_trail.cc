@@ -36,6 +36,13 @@ void AuditTrail::Tell(LogLevel level, std::initializer_list<LogField> fields) {
   if (waiting_.size() == 1) executor_->Post([this] { Keep(); });
 }
 
+void AuditTrail::TellAllowed(const std::string& who, const std::string& call, const std::string& token,
+                             uint64_t untold) {
+  const LogField by("who", who), what("call", call), result("result", "allowed"), with("token", token);
+  if (untold == 0) return Tell(LogLevel::kInfo, {by, what, result, with});
+  Tell(LogLevel::kInfo, {by, what, result, with, {"not_told_before", untold}});
+}
+
 void AuditTrail::Keep() {
   std::vector<std::string> lines;
   uint64_t lost = 0;

@@ -43,6 +43,8 @@ class AuditTrail {
   void KeepIn(std::unique_ptr<AuditLog> kept, Executor& executor);
   // At least one field.
   void Tell(LogLevel level, std::initializer_list<LogField> fields) ATOLL_EXCLUDES(mutex_);
+  // That a call was allowed. `untold`: lines of its kind since the one before (LineRate).
+  void TellAllowed(const std::string& who, const std::string& call, const std::string& token, uint64_t untold);
 
  private:
   void Keep() ATOLL_EXCLUDES(mutex_);

@@ -62,11 +62,7 @@ absl::Status CallGuard::Decide(const std::string& method, const Identity& caller
 // A worker calls by itself, and may open control streams without end; what people do is all told.
 void CallGuard::TellAllowed(const std::string& method, const Identity& caller) {
   const std::optional<uint64_t> untold = caller.role == Role::kWorker ? workers_.Take(clock_.Now()) : 0;
-  if (!untold) return;
-  const LogField who("who", Who(caller)), call("call", method), result("result", "allowed"),
-      token("token", TokenOf(caller));
-  if (*untold == 0) return trail_.Tell(LogLevel::kInfo, {who, call, result, token});
-  trail_.Tell(LogLevel::kInfo, {who, call, result, token, {"not_told_before", *untold}});
+  if (untold) trail_.TellAllowed(Who(caller), method, TokenOf(caller), *untold);
 }
 
 void CallGuard::TellRefusal(const std::string& method, const Identity& caller, const absl::Status& why) {

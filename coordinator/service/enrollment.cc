@@ -208,14 +208,8 @@ absl::StatusOr<v1::EnrollResponse> Enrollment::Issue(const v1::EnrollRequest& re
   response.set_authorities(authority.certificates_pem());
   // First enrolments are as many as tokens have uses.
   const std::optional<uint64_t> untold = again ? repeats_.Take(parts_.clock.Now()) : 0;
-  if (!untold) return response;
-  const LogField who("who", Who(identity)), call("call", request.certificate().empty() ? "Enroll" : "Enroll (renewal)"),
-      result("result", "allowed"), token("token", identity.token);
-  if (*untold == 0) {
-    parts_.trail.Tell(LogLevel::kInfo, {who, call, result, token});
-  } else {
-    parts_.trail.Tell(LogLevel::kInfo, {who, call, result, token, {"not_told_before", *untold}});
-  }
+  const char* call = request.certificate().empty() ? "Enroll" : "Enroll (renewal)";
+  if (untold) parts_.trail.TellAllowed(Who(identity), call, identity.token, *untold);
   return response;
 }
 

@@ -90,8 +90,7 @@ void JobApi::ListWorkers(const v1::ListWorkersRequest& request, Answer<v1::ListW
   engine_.Query(
       [this, request, only, answer = std::move(answer)](const Core& core, const History& history, Instant now) {
         v1::ListWorkersResponse response;
-        for (const WorkerView& worker : core.ViewWorkers(now)) {
-          if (!only.value.empty() && worker.job != only) continue;
+        for (const WorkerView& worker : only.value.empty() ? core.ViewWorkers(now) : core.ViewWorkersOf(only, now)) {
           const bool gone = worker.state == WorkerState::kLost || worker.state == WorkerState::kLeft;
           if (gone && !request.include_lost()) continue;
           const std::optional<JobView> view = core.ViewJob(worker.job, now);
