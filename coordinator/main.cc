@@ -412,6 +412,7 @@ void Coordinator::WaitForSignal(const sigset_t& signals) {
   int signal = 0;
   sigwait(&signals, &signal);
   log_.Info("stopping", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
+  vitals_thread_ = {};  // or it might say that all is well after the last word
   Tell(manager_.Stopping());
 }
 

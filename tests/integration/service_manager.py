@@ -1,5 +1,6 @@
 """What both programs tell a service manager (sd_notify) from their start to their end, over a real socket, and nothing without one."""
 import os
+import signal
 import socket
 
 from atoll_harness import check, equal, main
@@ -51,6 +52,16 @@ def test(scene):
     said = manager.rest()
     equal(said[-1], "STOPPING=1", "the last word of a coordinator")
     equal(set(said[:-1]) - {"WATCHDOG=1"}, set(), "what it says beside")
+
+    hasty = Manager("hasty")
+    watched = scene.launch_coordinator(name="watched", state="watched-state", NOTIFY_SOCKET=hasty.name, WATCHDOG_USEC="2")  # a microsecond
+    equal(hasty.next(), "READY=1", "the first word of one that is watched closely")
+    equal({hasty.next() for _ in range(TURNS)}, {"WATCHDOG=1"}, "what follows")
+    watched.send(signal.SIGTERM)
+    while hasty.next() != "STOPPING=1":
+        pass
+    equal(watched.end(60), 0, "its end")
+    equal(hasty.rest(), [], "what it says after its last word")
 
     alone = scene.coordinator(name="alone", state="other-state", WATCHDOG_USEC="1")
     equal(alone.terminate(), 0, "the end of one without a service manager")
