@@ -1,8 +1,13 @@
 #include "common/base/host_port.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
+#include <array>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 
 namespace atl {
 
@@ -21,6 +26,19 @@ absl::StatusOr<HostPort> ParseHostPort(const std::string& text) {
 }
 
 std::string WithoutPort(const std::string& text) { return text.substr(0, text.rfind(':')); }
+
+std::string NetworkOf(const std::string& address) {
+  constexpr size_t kNetworkBytes = 8;
+  std::string bare =
+      absl::StrReplaceAll(absl::StripPrefix(address, "ipv6:"), {{"%5B", ""}, {"%5D", ""}, {"[", ""}, {"]", ""}});
+  bare = bare.substr(0, bare.find('%'));  // without the scope of a link-local address
+  in6_addr parsed{};
+  if (::inet_pton(AF_INET6, bare.c_str(), &parsed) != 1 || IN6_IS_ADDR_V4MAPPED(&parsed)) return address;
+  std::fill(std::begin(parsed.s6_addr) + kNetworkBytes, std::end(parsed.s6_addr), uint8_t{0});
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  ::inet_ntop(AF_INET6, &parsed, text.data(), text.size());
+  return absl::StrCat(text.data(), "/64");
+}
 
 bool IsLoopbackHost(const std::string& host) {
   if (host == "localhost" || host == "::1" || host == "[::1]") return true;

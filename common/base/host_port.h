@@ -22,6 +22,11 @@ absl::StatusOr<HostPort> ParseHostPort(const std::string& text);
 // What stands before the last colon, as it stands there; all of it where there is none.
 std::string WithoutPort(const std::string& text);
 
+// Whose callers are counted as one: of an IPv6 address, as a socket or gRPC writes it ("2001:db8::1",
+// "ipv6:%5B2001:db8::1%5D"), the network of its first 64 bits ("2001:db8::/64"), which is the least that a household or
+// a rented machine is given; any other text as it is, IPv4 within IPv6 among it.
+std::string NetworkOf(const std::string& address);
+
 // True for 127.0.0.0/8, ::1, [::1] and localhost. Looks nothing up: "127.example.org" is not one.
 bool IsLoopbackHost(const std::string& host);
 

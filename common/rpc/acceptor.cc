@@ -70,7 +70,7 @@ absl::StatusOr<Descriptor> OpenListener(const addrinfo& at, int port) {
   return absl::UnavailableError(std::strerror(code));
 }
 
-// The address of a peer, and with its port; IPv4 within IPv6 is IPv4.
+// The network of a peer (NetworkOf), and its address with its port; IPv4 within IPv6 is IPv4.
 std::pair<std::string, std::string> NamesOf(const sockaddr_storage& peer) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   uint16_t port = 0;
@@ -87,7 +87,7 @@ std::pair<std::string, std::string> NamesOf(const sockaddr_storage& peer) {
     port = ntohs(v4.sin_port);
     inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size());
   }
-  return {text.data(), absl::StrCat(text.data(), ":", port)};
+  return {NetworkOf(text.data()), absl::StrCat(text.data(), ":", port)};
 }
 
 bool Watch(int poll, int fd, uint32_t events, uint64_t what) {

@@ -25,7 +25,7 @@ namespace atl {
 
 struct ConnectionLimits {
   size_t connections = 1024;            // at one time
-  size_t per_address = 512;             // of them from one address: whole households and islands share one
+  size_t per_address = 512;             // of them from one address (NetworkOf): households and islands share one
   Duration without_call = Seconds(30);  // a connection that has made no call for so long since it came is ended
   uint32_t calls_per_second = 500;      // of one connection
   // For so long since calls of a connection from an address came too fast, new ones from there are served one by one,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/host_port.h"
 #include "common/base/names.h"
 #include "common/plan/limits.h"
 #include "common/wire/field_checks.h"
@@ -247,12 +248,14 @@ absl::StatusOr<v1::RevokeTokenResponse> Enrollment::RevokeNow(const v1::RevokeTo
 }
 
 absl::Status Enrollment::CheckAddress(const std::string& address) {
-  const auto found = failures_.find(address);
+  const std::string network = NetworkOf(address);
+  const auto found = failures_.find(network);
   if (found == failures_.end() || found->second.count < kFailures || parts_.clock.Now() >= found->second.until) {
     return absl::OkStatus();
   }
-  return absl::ResourceExhaustedError(absl::StrCat(
-      kFailures, " enrolments from this address have failed; it is not listened to for ten minutes after the last"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat(kFailures, " enrolments from this address (", network,
+                   ") have failed; it is not listened to for ten minutes after the last"));
 }
 
 void Enrollment::CountFailure(const std::string& address) {
@@ -260,8 +263,9 @@ void Enrollment::CountFailure(const std::string& address) {
   std::erase_if(failures_, [now](const auto& entry) { return now >= entry.second.until; });
   // Full of addresses that failed in the last ten minutes: a flood from many places, whose members are then not told
   // apart. Tokens have 128 random bits; the ban is about noise.
-  if (failures_.size() >= kAddresses && !failures_.contains(address)) return;
-  Failures& failures = failures_[address];
+  const std::string network = NetworkOf(address);
+  if (failures_.size() >= kAddresses && !failures_.contains(network)) return;
+  Failures& failures = failures_[network];
   ++failures.count;
   failures.until = now + kBan;
 }

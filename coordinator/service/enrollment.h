@@ -36,7 +36,7 @@ struct EnrollmentParts {
 // Thread-safe: public methods hand over to the executor. Outlived by its parts.
 class Enrollment {
  public:
-  // Failed attempts of one address before it is not listened to for kBan; so many addresses are remembered.
+  // Failed attempts of one address (NetworkOf) before it is not listened to for kBan; so many addresses are remembered.
   static constexpr uint32_t kFailures = 10;
   static constexpr Duration kBan = Seconds(600);
   static constexpr size_t kAddresses = 4096;

@@ -28,6 +28,20 @@ TEST(HostPort, WithoutPortStaysAsItIs) {
   EXPECT_EQ(WithoutPort("example.org"), "example.org");
 }
 
+TEST(NetworkOf, CallersOfOneIpv6NetworkAreOne) {
+  for (const char* address :
+       {"2001:db8:1:2::7", "2001:db8:1:2:3:4:5:6", "ipv6:%5B2001:db8:1:2::9%5D", "[2001:db8:1:2::]"})
+    EXPECT_EQ(NetworkOf(address), "2001:db8:1:2::/64");
+  EXPECT_EQ(NetworkOf("2001:db8:1:3::7"), "2001:db8:1:3::/64");
+  EXPECT_EQ(NetworkOf("ipv6:%5Bfe80::1%252%5D"), "fe80::/64");
+  EXPECT_EQ(NetworkOf("::1"), "::/64");
+}
+
+TEST(NetworkOf, EverythingElseIsItself) {
+  for (const char* address : {"10.0.0.7", "ipv4:10.0.0.7", "::ffff:10.0.0.7", "unix:/run/atoll", "a", ""})
+    EXPECT_EQ(NetworkOf(address), address);
+}
+
 TEST(HostPort, LoopbackIsThisMachineAlone) {
   for (const char* host : {"127.0.0.1", "127.8.9.10", "::1", "[::1]", "localhost"}) EXPECT_TRUE(IsLoopbackHost(host));
   for (const char* host : {"10.0.0.1", "127.example.org", "127.0.0.example.org", "0.0.0.0", "127.0.1", ""})

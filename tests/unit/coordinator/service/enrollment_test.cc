@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/wall_time.h"
 #include "common/plan/limits.h"
@@ -297,6 +298,18 @@ TEST_F(EnrollmentTest, AnAddressThatFailsTooOftenIsNotListenedTo) {
   EXPECT_TRUE(Enroll(With(token, "b"), "ipv4:10.0.0.8").ok()) << "others are not disturbed";
   clock_.Advance(Enrollment::kBan);
   EXPECT_TRUE(Enroll(With(token, "a")).ok());
+}
+
+TEST_F(EnrollmentTest, AnotherAddressOfTheSameIpv6NetworkHelpsNobody) {
+  const JoinToken token = Token(100);
+  JoinToken wrong = token;
+  wrong.secret.bytes()[0] ^= 1;
+  for (uint32_t i = 0; i < Enrollment::kFailures; ++i)
+    Why(Enroll(With(wrong, "a"), absl::StrCat("ipv6:%5B2001:db8::", i + 1, "%5D")));
+  EXPECT_NE(Why(Enroll(With(token, "a"), "ipv6:%5B2001:db8::ffff%5D"), absl::StatusCode::kResourceExhausted)
+                .find("this address (2001:db8::/64)"),
+            std::string::npos);
+  EXPECT_TRUE(Enroll(With(token, "b"), "ipv6:%5B2001:db8:0:1::1%5D").ok()) << "another network";
 }
 
 TEST_F(EnrollmentTest, SoManyMayWaitAtATime) {
