@@ -273,12 +273,17 @@ class UploadTransfer final : public Transfer {
   void SendNext() {
     if (!granted_ || writing() || released() || half_closed_) return;
     if (last_sent_) return HalfClose();
-    const uint64_t most = std::min(shared().bucket.frame_bytes(), frame_size_.BytesAt(offset_));
-    const auto bytes = static_cast<size_t>(std::min<uint64_t>(most, source_->size_bytes() - offset_));
-    if (const Duration wait = shared().bucket.Take(bytes); wait.ns > 0) {
+    if (!due_) {
+      const uint64_t most = std::min(shared().bucket.frame_bytes(), frame_size_.BytesAt(offset_));
+      due_bytes_ = static_cast<size_t>(std::min<uint64_t>(most, source_->size_bytes() - offset_));
+      due_ = shared().bucket.Reserve(due_bytes_);
+    }
+    if (const Duration wait = *due_ - shared().clock.Now(); wait.ns > 0) {
       pace_.Set(wait, [this, self = shared_from_this()] { OnStrand([this] { SendNext(); }); });
       return;
     }
+    due_.reset();
+    const size_t bytes = due_bytes_;
     absl::StatusOr<grpc::ByteBuffer> frame = frames_.Next(*source_, offset_, bytes);
     if (!frame.ok()) return Fail(frame.status());
     last_sent_ = offset_ + bytes == source_->size_bytes();
@@ -293,6 +298,8 @@ class UploadTransfer final : public Transfer {
   FrameSender frames_;
   FrameSize frame_size_;
   uint64_t offset_ = 0;
+  std::optional<Instant> due_;  // when the next frame may go
+  size_t due_bytes_ = 0;        // and what it holds
   bool granted_ = false, last_sent_ = false, accepted_ = false, half_closed_ = false;
 };
 

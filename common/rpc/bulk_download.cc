@@ -154,12 +154,13 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   }
   void WriteIfDue() {
     if (writing_ || ended_ || !prepared_) return;
-    if (const Duration wait = TakeFromBuckets(prepared_->payload_bytes); wait.ns > 0) {
-      // Waiting for the rate cap is our doing, not the peer's stall.
-      watchdog_.Progress();
+    if (!due_) due_ = ReserveTurn(prepared_->payload_bytes);
+    if (const Duration wait = *due_ - shared_->clock.Now(); wait.ns > 0) {
       pace_.Set(wait, [this, self = shared_from_this()] { OnStrand([this] { WriteIfDue(); }); });
       return;
     }
+    due_.reset();
+    watchdog_.Progress();  // waiting for the rate cap was our doing, not the peer's stall
     out_.Swap(&prepared_->frame);
     in_flight_bytes_ = prepared_->payload_bytes;
     frame_size_.Begin(shared_->clock.Now());
@@ -176,24 +177,20 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     // The downloads of a connection share what one may have ready: whoever stops reading leaves little behind.
     return std::min<uint64_t>(most, limits::kFramePayloadBytes / std::max<size_t>(1, shared_->turns.Of(connection_)));
   }
-  // The receiver's cap first; what was taken of it stays taken while the cap of all is waited for.
-  Duration TakeFromBuckets(uint64_t bytes) {
-    if (receiver_bucket_ && !receiver_paid_) {
-      if (const Duration wait = receiver_bucket_->Take(bytes); wait.ns > 0) return wait;
-      receiver_paid_ = true;
-    }
-    const Duration wait = shared_->bucket.Take(bytes);
-    if (wait.ns == 0) receiver_paid_ = false;
-    return wait;
+  // Under the receiver's cap and that of all.
+  Instant ReserveTurn(uint64_t bytes) {
+    const Instant of_all = shared_->bucket.Reserve(bytes);
+    return receiver_bucket_ ? std::max(of_all, receiver_bucket_->Reserve(bytes)) : of_all;
   }
   void CheckProgress() {
-    if (!ended_ && watchdog_.Check()) {
-      End(absl::DeadlineExceededError(absl::StrCat("a download made no progress for ",
-                                                   ToSeconds(shared_->options.stall_limit),
-                                                   " s: the receiver took nothing, or the source gave nothing")));
-      // The write in progress would keep the call open for as long as the peer does not read.
-      context_->TryCancel();
-    }
+    if (due_) watchdog_.Progress();
+    if (!watchdog_.Check()) return;
+    End(absl::DeadlineExceededError(absl::StrCat("a download made no progress for ",
+                                                 ToSeconds(shared_->options.stall_limit),
+                                                 " s: the receiver took nothing, or the source gave nothing")));
+    // The write in progress would keep the call open for as long as the peer does not read, also one that has ended for
+    // another reason. While there is one the call is not finished; without one it may be gone, and its context.
+    if (writing_) context_->TryCancel();
   }
   void End(const absl::Status& status) {
     if (ended_) return;
@@ -223,7 +220,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   size_t in_flight_bytes_ = 0;
   BulkResult result_;
   bool preparing_ = false, last_prepared_ = false, writing_ = false, last_written_ = false;
-  bool receiver_paid_ = false;  // for the prepared frame
+  std::optional<Instant> due_;  // when the prepared frame may go
   bool entered_ = false;        // among the downloads of its connection
   bool ended_ = false, finished_ = false;
   std::shared_ptr<DownloadReactor> self_;

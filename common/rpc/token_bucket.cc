@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "common/base/check.h"
 #include "common/plan/limits.h"
 
 namespace atl {
@@ -20,23 +19,19 @@ void TokenBucket::Refill(Instant now) {
   const unsigned __int128 credit = elapsed * rate_ + remainder_;
   const unsigned __int128 bytes = credit / kNanosPerSecond;
   remainder_ = static_cast<uint64_t>(credit % kNanosPerSecond);
-  if (bytes >= burst_ - available_) {
+  available_ += static_cast<__int128>(bytes);
+  if (available_ >= static_cast<__int128>(burst_)) {
     available_ = burst_;
     remainder_ = 0;
-  } else {
-    available_ += static_cast<uint64_t>(bytes);
   }
 }
 
-Duration TokenBucket::Take(uint64_t bytes, Instant now) {
+Duration TokenBucket::Reserve(uint64_t bytes, Instant now) {
   if (rate_ == 0) return {};
-  ATOLL_CHECK(bytes <= burst_, "a take larger than the burst would wait for ever");
   Refill(now);
-  if (bytes <= available_) {
-    available_ -= bytes;
-    return {};
-  }
-  const auto missing = static_cast<unsigned __int128>(bytes - available_) * kNanosPerSecond - remainder_;
+  available_ -= bytes;
+  if (available_ >= 0) return {};
+  const unsigned __int128 missing = static_cast<unsigned __int128>(-available_) * kNanosPerSecond - remainder_;
   const unsigned __int128 wait = (missing + rate_ - 1) / rate_;
   return {static_cast<int64_t>(std::min<unsigned __int128>(wait, INT64_MAX))};
 }
@@ -52,9 +47,10 @@ SharedBucket::SharedBucket(uint64_t rate_bytes_per_second, const Clock& clock)
       clock_(clock),
       bucket_(rate_bytes_per_second, 2 * PacedFrameBytes(rate_bytes_per_second), clock.Now()) {}
 
-Duration SharedBucket::Take(uint64_t bytes) {
+Instant SharedBucket::Reserve(uint64_t bytes) {
   MutexLock lock(mutex_);
-  return bucket_.Take(std::min(bytes, bucket_.burst_bytes()), clock_.Now());
+  const Instant now = clock_.Now();
+  return now + bucket_.Reserve(std::min(bytes, bucket_.burst_bytes()), now);
 }
 
 void SharedBucket::SetRate(uint64_t rate_bytes_per_second) {

@@ -10,23 +10,24 @@
 
 namespace atl {
 
-// Not thread-safe. In any window of t seconds at most burst + rate * t bytes pass.
+// Not thread-safe. Where nobody sends before his turn, at most burst + rate * t bytes pass in any window of t seconds.
 class TokenBucket {
  public:
-  // rate_bytes_per_second 0: no cap. burst_bytes >= the largest single take.
+  // rate_bytes_per_second 0: no cap.
   TokenBucket(uint64_t rate_bytes_per_second, uint64_t burst_bytes, Instant now);
   uint64_t burst_bytes() const { return burst_; }
   // Gives away what may go at once.
   void Empty() { available_ = 0; }
-  // Zero: `bytes` may go now and were taken. Otherwise nothing was taken; ask again after that long.
-  Duration Take(uint64_t bytes, Instant now);
+  // How long until these bytes may go. They are taken at once, so that turns come in the order of asking, whatever the
+  // sizes: who asked again and again for little would keep the bucket from ever holding much.
+  Duration Reserve(uint64_t bytes, Instant now);
   uint64_t rate_bytes_per_second() const { return rate_; }
 
  private:
   void Refill(Instant now);
   uint64_t rate_;
   uint64_t burst_;
-  uint64_t available_;
+  __int128 available_;  // below 0: so much is promised
   Instant last_;
   uint64_t remainder_ = 0;  // byte-nanoseconds not yet worth a byte
 };
@@ -39,9 +40,9 @@ uint64_t PacedFrameBytes(uint64_t rate_bytes_per_second);
 class SharedBucket {
  public:
   SharedBucket(uint64_t rate_bytes_per_second, const Clock& clock);
-  // Zero: may go now. Otherwise nothing was taken; ask again after that long. bytes <= frame_bytes(); a frame that was
-  // cut before SetRate made them fewer goes for a full bucket.
-  Duration Take(uint64_t bytes) ATOLL_EXCLUDES(mutex_);
+  // When these bytes may go; theirs from now on, also where they never go. bytes <= frame_bytes(); a frame that was cut
+  // before SetRate made them fewer goes for a full bucket.
+  Instant Reserve(uint64_t bytes) ATOLL_EXCLUDES(mutex_);
   // From now on, with a bucket that is empty. Nothing happens where it is the rate already.
   void SetRate(uint64_t rate_bytes_per_second) ATOLL_EXCLUDES(mutex_);
   uint64_t rate_bytes_per_second() const { return rate_; }

@@ -421,6 +421,27 @@ TEST_F(WireTest, ASilentReceiverOfAnUploadIsGivenUp) {
   EXPECT_EQ(status.message(), "a bulk transfer made no progress for 0.1 s: the coordinator did not begin with it");
 }
 
+// Its first piece is too much for a receiver that reads nothing; there is no second.
+class BreakingSource final : public BulkSource {
+ public:
+  uint64_t size_bytes() const override { return uint64_t{64} << 20; }
+  absl::StatusOr<BulkBytes> Read(uint64_t offset, size_t bytes) override {
+    if (offset > 0) return absl::DataLossError("the disk is broken");
+    return MakeMemorySource(Pattern(bytes))->Read(0, bytes);
+  }
+};
+
+TEST_F(WireTest, AFailedDownloadIsNotHeldByAReceiverThatReadsNothing) {
+  Start({.stall_limit = Milliseconds(300)});
+  handler_.ServeFrom(Sha256Of({}), std::make_shared<BreakingSource>());
+  const auto stub = v1::TransferService::NewStub(BulkChannelTo(server_->port()));
+  grpc::ClientContext context;
+  const auto stream = stub->Download(&context, DownloadRequestToProto({.key = BlobKey{Sha256Of({})}}));
+  EXPECT_EQ(handler_.finished.Take()->status.code(), absl::StatusCode::kDataLoss);
+  context.TryCancel();
+  EXPECT_FALSE(stream->Finish().ok());
+}
+
 TEST_F(WireTest, NobodyThereIsUnavailable) {
   const auto client = MakeGrpcBulkClient(BulkChannelTo(1), clock_, {});
   const auto content = Pattern(10);

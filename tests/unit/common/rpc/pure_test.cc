@@ -37,10 +37,9 @@ TEST(TokenBucketTest, HoldsItsRateInEveryWindow) {
   TokenBucket bucket(1000, 500, now);
   uint64_t sent = 0;
   while (now < Instant{Seconds(10).ns}) {
-    const Duration wait = bucket.Take(300, now);
-    if (wait.ns == 0) sent += 300;
+    now = now + bucket.Reserve(300, now);
+    sent += 300;
     EXPECT_LE(sent, 500 + static_cast<uint64_t>(ToSeconds(now - Instant{0}) * 1000 + 1));
-    now = now + wait;
   }
   EXPECT_GE(sent, 9'900u);
   EXPECT_LE(sent, 10'500u);
@@ -49,18 +48,15 @@ TEST(TokenBucketTest, HoldsItsRateInEveryWindow) {
 TEST(TokenBucketTest, OddRatesLoseNothingToRounding) {
   Instant now{0};
   TokenBucket bucket(7, 7, now);
-  EXPECT_EQ(bucket.Take(7, now).ns, 0);
-  uint64_t sent = 0;
-  for (int i = 0; i < 1'000'000; ++i) {
-    now = now + Microseconds(33);
-    if (bucket.Take(1, now).ns == 0) ++sent;
-  }
-  EXPECT_EQ(sent, 231u);  // 33 s x 7
+  EXPECT_EQ(bucket.Reserve(7, now).ns, 0);
+  for (int i = 0; i < 231; ++i) now = now + bucket.Reserve(1, now);
+  EXPECT_GE(now - Instant{0}, Seconds(33));  // 231 of 7 a second
+  EXPECT_LE(now - Instant{0}, Seconds(33) + Nanoseconds(231));
 }
 
 TEST(TokenBucketTest, NoCapNeverWaits) {
   TokenBucket bucket(0, 0, {0});
-  EXPECT_EQ(bucket.Take(UINT64_MAX, {0}).ns, 0);
+  EXPECT_EQ(bucket.Reserve(UINT64_MAX, {0}).ns, 0);
 }
 
 TEST(PacedFrameTest, ASlowCapMeansSmallFrames) {
@@ -102,20 +98,44 @@ TEST(FrameSizeTest, FramesMeetAtEveryMultipleOfTheLargest) {
 TEST(SharedBucketTest, ANewRateBeginsWithAnEmptyBucket) {
   ManualClock clock;
   SharedBucket bucket(0, clock);
+  const auto wait = [&](uint64_t bytes) { return bucket.Reserve(bytes) - clock.Now(); };
   const uint64_t before = bucket.frame_bytes();
-  EXPECT_EQ(bucket.Take(before).ns, 0);
+  EXPECT_EQ(wait(before).ns, 0);
   bucket.SetRate(100'000);
   EXPECT_EQ(bucket.rate_bytes_per_second(), 100'000u);
   EXPECT_EQ(bucket.frame_bytes(), PacedFrameBytes(100'000));
-  EXPECT_EQ(bucket.Take(before), Milliseconds(200)) << "cut before the rate was lowered: a full bucket";
-  EXPECT_EQ(bucket.Take(10'000), Milliseconds(100));
-  clock.Advance(Milliseconds(100));
-  EXPECT_EQ(bucket.Take(10'000).ns, 0);
+  EXPECT_EQ(wait(10'000), Milliseconds(100));
+  EXPECT_EQ(wait(before), Milliseconds(300)) << "cut before the rate was lowered: a full bucket";
+  clock.Advance(Milliseconds(400));
+  EXPECT_EQ(wait(10'000).ns, 0);
   bucket.SetRate(100'000);
   clock.Advance(Milliseconds(100));
-  EXPECT_EQ(bucket.Take(10'000).ns, 0) << "the same rate takes nothing away";
+  EXPECT_EQ(wait(10'000).ns, 0) << "the same rate takes nothing away";
   bucket.SetRate(0);
-  EXPECT_EQ(bucket.Take(before).ns, 0);
+  EXPECT_EQ(wait(before).ns, 0);
+}
+
+// Each asks for its next frame when the one before has gone, as transfers do.
+TEST(SharedBucketTest, SmallFramesKeepNobodyWaiting) {
+  ManualClock clock;
+  SharedBucket bucket(12'500'000, clock);
+  struct Taker {
+    uint64_t frame, sent = 0;
+    Instant due{};
+  };
+  std::vector<Taker> takers = {{uint64_t{512} << 10}, {uint64_t{512} << 10}, {bucket.frame_bytes()}};
+  for (Taker& taker : takers) taker.due = bucket.Reserve(taker.frame);
+  while (clock.Now() < Instant{Seconds(60).ns}) {
+    for (Taker& taker : takers) {
+      if (clock.Now() < taker.due) continue;
+      taker.sent += taker.frame;
+      taker.due = bucket.Reserve(taker.frame);
+      EXPECT_LE(taker.due - clock.Now(), Milliseconds(300)) << "longer than a frame of each takes";
+    }
+    clock.Advance(Milliseconds(1));
+  }
+  EXPECT_GE(takers[2].sent, 2 * takers[0].sent * 9 / 10) << "a frame of each in turn";
+  EXPECT_GE(takers[0].sent + takers[1].sent + takers[2].sent, uint64_t{12'500'000} * 60 * 95 / 100);
 }
 
 TEST(ReceiverBucketsTest, AllThatOneReceiverGetsSharesItsCap) {
@@ -124,12 +144,13 @@ TEST(ReceiverBucketsTest, AllThatOneReceiverGetsSharesItsCap) {
   EXPECT_EQ(buckets.Of({"a"}, 0), nullptr);
   EXPECT_EQ(buckets.Of({}, 1000), nullptr);
   const uint64_t frame = PacedFrameBytes(100'000);
-  EXPECT_EQ(buckets.Of({"a"}, 100'000)->Take(frame).ns, 0);
-  EXPECT_EQ(buckets.Of({"a"}, 100'000)->Take(frame).ns, 0);
-  EXPECT_EQ(buckets.Of({"a"}, 100'000)->Take(frame), Milliseconds(100)) << "a new call brings no new burst";
-  EXPECT_EQ(buckets.Of({"b"}, 100'000)->Take(frame).ns, 0) << "each has its own";
-  clock.Advance(Milliseconds(100));
-  EXPECT_EQ(buckets.Of({"a"}, 100'000)->Take(frame).ns, 0);
+  const auto wait = [&](const char* of) { return buckets.Of({of}, 100'000)->Reserve(frame) - clock.Now(); };
+  EXPECT_EQ(wait("a").ns, 0);
+  EXPECT_EQ(wait("a").ns, 0);
+  EXPECT_EQ(wait("a"), Milliseconds(100)) << "a new call brings no new burst";
+  EXPECT_EQ(wait("b").ns, 0) << "each has its own";
+  clock.Advance(Milliseconds(200));
+  EXPECT_EQ(wait("a").ns, 0);
   EXPECT_EQ(buckets.Of({"a"}, 200'000)->rate_bytes_per_second(), 200'000u) << "the newest wish counts";
   EXPECT_EQ(buckets.remembered(), 2u);
 }

@@ -71,10 +71,14 @@ class KeepingHandler final : public BulkHandler {
     newest_limit = request.limit_bytes_per_second;
     MutexLock lock(mutex_);
     const auto* blob = std::get_if<BlobKey>(&request.key);
-    const auto it = blob == nullptr ? files_.end() : files_.find(blob->sha256);
-    if (it == files_.end()) return reply(absl::NotFoundError("no such file"));
     DownloadContent content;
-    content.source = MakeMemorySource(it->second);
+    if (blob != nullptr && files_.contains(blob->sha256)) {
+      content.source = MakeMemorySource(files_.at(blob->sha256));
+    } else if (blob != nullptr && sources_.contains(blob->sha256)) {
+      content.source = sources_.at(blob->sha256);
+    } else {
+      return reply(absl::NotFoundError("no such file"));
+    }
     content.header.total_bytes = content.source->size_bytes();
     content.header.version = {7};
     content.finished = [this](BulkResult result) { finished.Put(std::move(result)); };
@@ -92,6 +96,10 @@ class KeepingHandler final : public BulkHandler {
   void Serve(const Sha256& sha, std::shared_ptr<const std::vector<std::byte>> bytes) {
     MutexLock lock(mutex_);
     files_[sha] = std::move(bytes);
+  }
+  void ServeFrom(const Sha256& sha, std::shared_ptr<BulkSource> source) {
+    MutexLock lock(mutex_);
+    sources_[sha] = std::move(source);
   }
   Stored StoredOf(Digest digest) {
     MutexLock lock(mutex_);
@@ -163,6 +171,7 @@ class KeepingHandler final : public BulkHandler {
   Mutex mutex_;
   std::map<Digest, Stored> stored_;
   std::map<Sha256, std::shared_ptr<const std::vector<std::byte>>> files_;
+  std::map<Sha256, std::shared_ptr<BulkSource>> sources_;
   std::map<Digest, Stage> held_;
   absl::Status begin_status_, end_status_;
 };
