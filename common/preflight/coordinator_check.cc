@@ -43,6 +43,7 @@ class Run {
 
   CoordinatorCheckResult Go() && {
     const bool reached = CheckIdentity() && CheckReach() && CheckTls() && Connect() && CheckServer();
+    if (reached) CheckRenewal();
     if (reached && MeasureLink()) JudgeJobs();
     return std::move(result_);
   }
@@ -54,6 +55,7 @@ class Run {
   bool CheckPlaintext();
   bool Connect();
   bool CheckServer();
+  void CheckRenewal();
   void CheckClock(const v1::GetServerInfoResponse& info, double middle_s);
   bool MeasureLink();
   void JudgeJobs();
@@ -76,6 +78,7 @@ class Run {
   const Clock& clock_;
   const TellFinding& tell_;
   std::optional<IdentityFile> identity_;
+  int64_t good_until_s_ = 0;  // of its certificate
   std::shared_ptr<grpc::Channel> control_, bulk_channel_;
   std::unique_ptr<BulkClient> bulk_;
   CoordinatorCheckResult result_;
@@ -93,6 +96,7 @@ bool Run::CheckIdentity() {
   const absl::Status times = CheckTimes(*facts, WallSeconds(clock_));
   if (!times.ok()) return Failed("identity", Annotate(times, check_.identity));
   identity_ = *std::move(file);
+  good_until_s_ = facts->not_after_s;
   Good("identity", absl::StrCat(RoleName(facts->identity.role), " '", facts->identity.name, "', good until ",
                                 DateText(facts->not_after_s)));
   return true;
@@ -113,6 +117,17 @@ bool Run::CheckReach() {
                                   1e3 * ToSeconds(clock_.Now() - begin)));
   }
   return true;
+}
+
+// Nothing else dials that port: a certificate that cannot be renewed would be found out at its end.
+void Run::CheckRenewal() {
+  if (!identity_ || check_.enroll_address.empty()) return;
+  const absl::StatusOr<std::string> peer = TryConnect(check_.enroll_address);
+  if (peer.ok())
+    return Good("renewal", absl::StrCat(check_.enroll_address, " answers, where the certificate is renewed"));
+  Warn("renewal",
+       absl::StrCat(peer.status().message(), "; the certificate is renewed there and ends ", DateText(good_until_s_),
+                    ": let TCP through to it, or name where it is with --coordinator-enroll"));
 }
 
 bool Run::CheckTls() {

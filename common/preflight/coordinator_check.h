@@ -19,6 +19,7 @@ namespace atl {
 struct CoordinatorCheck {
   std::string control_address;  // HOST:PORT
   std::string bulk_address;     // may be the same
+  std::string enroll_address;   // where the certificate is renewed; empty: it is not, as a person's
   std::string identity;         // identity file; empty: plaintext, loopback only
   std::string version;          // of this program
   uint64_t upload_bytes_per_second = 0, download_bytes_per_second = 0;  // own caps; 0: none

@@ -180,9 +180,14 @@ absl::StatusOr<Authority> CreateAuthority(const std::string& directory, int64_t 
 absl::StatusOr<Authority> LoadAuthority(const std::string& directory) {
   const std::unique_ptr<Files> files = MakePosixFiles();
   ATOLL_ASSIGN_OR_RETURN(const bool there, HasAuthority(directory));
+  if (!there && files->Exists(AuthorityCertificatePath(directory))) {
+    return absl::NotFoundError(absl::StrCat("the authority in ", directory, " has lost its key: put ca-key.pem back ",
+                                            "from its copy; without one see docs/trust.md, \"The key is lost\""));
+  }
   if (!there) {
-    return absl::NotFoundError(
-        absl::StrCat("there is no authority in ", directory, ": make one with 'atoll ca init ", directory, "'"));
+    return absl::NotFoundError(absl::StrCat("there is no authority in ", directory,
+                                            ": mount or name the directory that has it, or, where there never was ",
+                                            "one, make one with 'atoll ca init ", directory, "'"));
   }
   ATOLL_ASSIGN_OR_RETURN(const std::string key, ReadSecretFile(AuthorityKeyPath(directory)));
   ATOLL_ASSIGN_OR_RETURN(const std::string certificates,

@@ -48,10 +48,13 @@ Finding FoldersFinding(const WorkerOptions& options, Files& files) {
                        "; free some, lower the limit, or name another --cache-dir")};
 }
 
-Finding DeviceFinding(const Device& device, uint64_t available_bytes) {
-  return {Verdict::kGood, "device",
-          absl::StrCat(device.info().name, ", ", GiBText(device.info().memory_total_bytes), " of memory, ",
-                       GiBText(available_bytes), " for training")};
+Finding DeviceFinding(const Device& device, uint64_t available_bytes, const std::string& why_on_cpu) {
+  const std::string text = absl::StrCat(device.info().name, ", ", GiBText(device.info().memory_total_bytes),
+                                        " of memory, ", GiBText(available_bytes), " for training");
+  if (why_on_cpu.empty()) return {Verdict::kGood, "device", text};
+  return {
+      Verdict::kWarning, "device",
+      absl::StrCat(text, "; ", why_on_cpu, "; say --device gpu where it is to train on one, --device cpu where not")};
 }
 
 Finding MemoryFinding(const JobOffer& offer, Device& device, const WorkerOptions& options, uint64_t available_bytes) {
@@ -89,7 +92,8 @@ int RunWorkerCheck(const WorkerOptions& options, const GpuPlugin& plugin, const 
   const absl::StatusOr<std::shared_ptr<Device>> device = OpenChosenDevice(plugin, options);
   const absl::StatusOr<uint64_t> available =
       device.ok() ? MemoryForTraining(**device, options.memory_limit_bytes) : absl::StatusOr<uint64_t>(device.status());
-  report.Tell(available.ok() ? DeviceFinding(**device, *available) : FailedFinding("device", available.status()));
+  report.Tell(available.ok() ? DeviceFinding(**device, *available, WhyOnCpu(plugin, options))
+                             : FailedFinding("device", available.status()));
 
   if (!options.identity.empty()) {
     const bool held = files->Exists(options.identity);
@@ -106,6 +110,7 @@ int RunWorkerCheck(const WorkerOptions& options, const GpuPlugin& plugin, const 
   const CoordinatorCheckResult coordinator =
       CheckCoordinator({.control_address = options.coordinator,
                         .bulk_address = options.coordinator_bulk,
+                        .enroll_address = options.coordinator_enroll,
                         .identity = options.identity,
                         .version = version,
                         .upload_bytes_per_second = options.upload_bytes_per_second,

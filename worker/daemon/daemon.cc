@@ -25,6 +25,7 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/control_stream.h"
 #include "common/rpc/tls.h"
+#include "common/rpc/transfer_failure.h"
 #include "worker/daemon/admin.h"
 #include "worker/daemon/event_gate.h"
 #include "worker/daemon/exit_codes.h"
@@ -125,8 +126,7 @@ absl::StatusOr<Connections> ConnectInTime(const WorkerOptions& options, const Cl
   for (Backoff backoff({.initial = Seconds(1), .maximum = Seconds(30)}, SystemRandomBits());;) {
     auto connections = Connect(options, clock, log);
     const absl::Status& why = connections.status();
-    if (!absl::IsUnavailable(why) && !absl::IsDeadlineExceeded(why) && !absl::IsResourceExhausted(why))
-      return connections;
+    if (connections.ok() || FailureOf(why) == TransferFailure::kFinal) return connections;
     const Duration wait = backoff.Next();
     log.Error("no certificate yet", {{"reason", WithAdvice(why.message())}, {"again_in_s", ToSeconds(wait)}});
     const timespec time{.tv_sec = wait.ns / 1'000'000'000, .tv_nsec = wait.ns % 1'000'000'000};
@@ -195,6 +195,10 @@ void LogStart(const WorkerOptions& options, const GpuPlugin& plugin, const Devic
                               {"gpu", plugin.reason.empty() ? "yes" : plugin.reason},
                               {"admin_port", admin_port},
                               {"version", version}});
+  const std::string why = WhyOnCpu(plugin, options);
+  if (why.empty()) return;
+  log.Warn("training on the CPU",
+           {{"reason", why}, {"what", "say --device gpu where it is to train on one, --device cpu where not"}});
 }
 
 // `paused`: it left because its owner wants a pause.
@@ -204,6 +208,10 @@ WorkerOutcome EndOf(const WorkerOptions& options, const SessionExit& exit, Islan
   if (!cause.ok()) {
     EndProcessWithin(kLastExit, kWorkerIsland);
     return Fail(kWorkerIsland, cause);
+  }
+  if (exit.device_lost && crew == nullptr) {
+    EndProcessWithin(kLastExit, kWorkerHung);
+    return Fail(kWorkerHung, exit.text);
   }
   // A launcher would have to start the other ranks again: it ends instead.
   return {.exit_code = kWorkerLeft, .paused = paused && !options.island.launched};

@@ -11,7 +11,7 @@ enum WorkerExitCode : int {
   kWorkerRefused = 4,       // the coordinator refuses this worker: another version, a name in use
   kWorkerNonFinite = 7,     // loss or gradient was not finite three times running
   kWorkerIsland = 8,        // a rank of its island died, failed or did not answer: start it again
-  kWorkerHung = 9,          // a step, or work between two, did not end: its device hangs; start it again
+  kWorkerHung = 9,          // a step, or work between two, did not end: its device hangs, or is lost; start it again
 };
 
 }  // namespace atl

@@ -1,5 +1,6 @@
 #include "worker/daemon/island_follower.h"
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -74,6 +75,7 @@ class Follower {
     if (std::holds_alternative<ReleaseOrder>(order)) {
       trainer_.reset();
       feed_.reset();
+      malloc_trim(0);  // what the allocator keeps of it would be missing from the memory that the next job may take
       return false;
     }
     if (const auto* prepare = std::get_if<PrepareOrder>(&order)) {

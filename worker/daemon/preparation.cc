@@ -69,6 +69,19 @@ absl::StatusOr<std::shared_ptr<Device>> OpenChosenDevice(const GpuPlugin& plugin
   return device;
 }
 
+std::string WhyOnCpu(const GpuPlugin& plugin, const WorkerOptions& options) {
+  const bool looked_for = options.device == DeviceChoice::kAuto && plugin.table != nullptr;
+  return looked_for && plugin.device_count == 0 ? plugin.reason : "";
+}
+
+absl::Status WhyStepFailed(Device& device, const absl::Status& why) {
+  if (device.info().kind != DeviceKind::kCuda || absl::IsResourceExhausted(why)) return why;
+  const absl::Status answers = device.FreeMemoryBytes().status();
+  if (answers.ok()) return why;
+  return absl::UnavailableError(absl::StrCat("the GPU is lost: ", answers.message(), "; it was found in a step: ",
+                                             why.message(), ". See 'dmesg' for what its driver says"));
+}
+
 TensorDevice ToTensorDevice(const DeviceInfo& info) { return {info.kind == DeviceKind::kCuda, info.index}; }
 
 absl::StatusOr<uint64_t> MemoryForTraining(Device& device, uint64_t limit_bytes) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "common/base/files.h"
 #include "common/base/status.h"
@@ -22,6 +23,14 @@ absl::Status TryCache(const WorkerOptions& options, Files& files);
 // The device of --device; of an island's rank the GPU that has its number among the ranks of this machine.
 // FailedPrecondition when there are fewer GPUs than that, otherwise the errors of OpenDevice (gpu_plugin.h).
 absl::StatusOr<std::shared_ptr<Device>> OpenChosenDevice(const GpuPlugin& plugin, const WorkerOptions& options);
+
+// Why the CPU was taken where nobody asked for it (--device auto) and the GPU plugin lies beside the worker: its
+// reason, as of a driver that is gone. Empty otherwise.
+std::string WhyOnCpu(const GpuPlugin& plugin, const WorkerOptions& options);
+
+// What a step's error means where the device is a GPU that answers nothing any more, as after an error of its memory or
+// driver: Unavailable, with both reasons. Any other error as it is.
+absl::Status WhyStepFailed(Device& device, const absl::Status& why);
 
 // The trainer's name for a device.
 TensorDevice ToTensorDevice(const DeviceInfo& info);

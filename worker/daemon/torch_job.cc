@@ -23,12 +23,13 @@ namespace {
 class TorchModel final : public TrainingModel {
  public:
   TorchModel(const JobSpec& spec, const ModelLayout& layout, ModelOptions model_options, TensorDevice device,
-             std::unique_ptr<HostFeed> feed, std::unique_ptr<Trainer> trainer, std::unique_ptr<IslandShares> shares,
-             OptimizerShelf shelf, JobData& data, JobTasks tasks, Log& log)
+             Device& hardware, std::unique_ptr<HostFeed> feed, std::unique_ptr<Trainer> trainer,
+             std::unique_ptr<IslandShares> shares, OptimizerShelf shelf, JobData& data, JobTasks tasks, Log& log)
       : spec_(spec),
         layout_(layout),
         model_options_(model_options),
         device_(device),
+        hardware_(hardware),
         feed_(std::move(feed)),
         trainer_(std::move(trainer)),
         shares_(std::move(shares)),
@@ -55,11 +56,12 @@ class TorchModel final : public TrainingModel {
   absl::StatusOr<StepOutcome> Step(const SampleBatch& batch, double learning_rate) override {
     pass_.reset();
     tasks_.Rest();
-    ATOLL_ASSIGN_OR_RETURN(const StepReport report, shares_ != nullptr
-                                                        ? shares_->Step(batch, learning_rate, *trainer_)
-                                                        : trainer_->Step({batch.tokens, batch.samples}, learning_rate));
+    const absl::StatusOr<StepReport> report = shares_ != nullptr
+                                                  ? shares_->Step(batch, learning_rate, *trainer_)
+                                                  : trainer_->Step({batch.tokens, batch.samples}, learning_rate);
+    if (!report.ok()) return shares_ != nullptr ? report.status() : WhyStepFailed(hardware_, report.status());
     TellChoices();
-    return StepOutcome{report.applied, report.loss, report.grad_norm, report.tokens};
+    return StepOutcome{report->applied, report->loss, report->grad_norm, report->tokens};
   }
 
   absl::StatusOr<EvaluationOutcome> Evaluate(std::span<float> parameters, const HeldOutPiece& piece) override {
@@ -117,6 +119,7 @@ class TorchModel final : public TrainingModel {
   const ModelLayout layout_;
   const ModelOptions model_options_;
   const TensorDevice device_;
+  Device& hardware_;
   std::unique_ptr<HostFeed> feed_;  // of the trainer
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<IslandShares> shares_;  // null: a worker of one process
@@ -200,9 +203,9 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
   OptimizerShelf shelf(
       {options_.cache_dir, options_.worker.value, options_.optimizer_snapshot, uint64_t{2} * spec.sync.inner_steps},
       job, parts->layout.digest, files_, clock_, log_);
-  parts->model =
-      std::make_unique<TorchModel>(spec, parts->layout, model_options, device, std::move(feed), std::move(trainer),
-                                   std::move(shares), std::move(shelf), *data, std::move(tasks), log_);
+  parts->model = std::make_unique<TorchModel>(spec, parts->layout, model_options, device, *parts->device,
+                                              std::move(feed), std::move(trainer), std::move(shares), std::move(shelf),
+                                              *data, std::move(tasks), log_);
   parts->samples = std::move(data);
   return parts;
 }

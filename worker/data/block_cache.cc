@@ -31,14 +31,16 @@ absl::StatusOr<std::unique_ptr<CachedBlockSource>> CachedBlockSource::Create(Fil
     Sha256 hash;
     if (!Sha256::FromHex(name, hash)) {
       // What a crash left half written; files of other names are not ours.
-      if (name.ends_with(kPartSuffix)) ATOLL_RETURN_IF_ERROR(files.Remove(JoinPath(directory, name)));
+      if (name.ends_with(kPartSuffix)) files.Remove(JoinPath(directory, name)).IgnoreError();
       continue;
     }
-    ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, files.OpenForRead(JoinPath(directory, name)));
-    ATOLL_ASSIGN_OR_RETURN(const uint64_t bytes, file->Size());
-    out->entries_[hash] = {.bytes = bytes, .used = ++out->stamp_};
+    // One that cannot be looked at is fetched again: the cache only saves work.
+    const absl::StatusOr<std::unique_ptr<File>> file = files.OpenForRead(JoinPath(directory, name));
+    const absl::StatusOr<uint64_t> bytes = file.ok() ? (*file)->Size() : file.status();
+    if (!bytes.ok()) continue;
+    out->entries_[hash] = {.bytes = *bytes, .used = ++out->stamp_};
     out->by_use_[out->stamp_] = hash;
-    out->used_bytes_ += bytes;
+    out->used_bytes_ += *bytes;
   }
   out->MakeRoom(0);
   return out;

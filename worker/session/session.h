@@ -66,6 +66,7 @@ struct TurnResult {
 struct SessionExit {
   worker::ExitReason reason = worker::ExitReason::kLeft;
   std::string text;
+  bool device_lost = false;  // it left because a step was Unavailable (job.h)
 };
 
 class Session {

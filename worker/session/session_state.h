@@ -71,7 +71,7 @@ struct Session::State {
   void Do(const worker::ScoreTask& e);
   void Do(const worker::AnswerLogs& e);
   void Do(const worker::Note& e);
-  void Do(const worker::Exit& e) { exit = SessionExit{e.reason, e.text}; }
+  void Do(const worker::Exit& e) { exit = SessionExit{e.reason, e.text, device_lost}; }
   void Answer(Event event) { answers.push_back(std::move(event)); }
   // A device or model that fails has no repair here: the job is given up with its sentence.
   void Break(const absl::Status& status);
@@ -98,8 +98,9 @@ struct Session::State {
   std::optional<SessionExit> exit;
   Duration data_wait{}, sync_wait{};
   Instant waiting_since = kNever, step_ended = kNever;
-  uint64_t clock_step = 0;    // that the optimizer stands at
-  bool leaving = false;       // as whoever runs this process wants
+  uint64_t clock_step = 0;  // that the optimizer stands at
+  bool leaving = false;     // as whoever runs this process wants
+  bool device_lost = false;
   bool told_refusal = false;  // of a device that was to form contributions
   bool worked = false;        // a step, evaluation or preparation ran in this turn
   bool listening = false;     // in ListenInStep

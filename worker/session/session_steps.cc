@@ -71,7 +71,7 @@ void Session::State::Do(const worker::TakeStep& e) {
   const auto outcome = StepModel(*batch, rate);
   if (absl::IsUnavailable(outcome.status())) {
     // A device is lost. What was trained is sent, the samples of this step go back with the leases.
-    leaving = true;
+    leaving = device_lost = true;
     Answer(worker::LeaveWanted{std::string(outcome.status().message())});
     Answer(worker::SamplesMissing{std::string(outcome.status().message())});
     return;

@@ -5,15 +5,18 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <thread>
 
+#include "atoll/v1/worker.grpc.pb.h"
 #include "common/base/wall_time.h"
 #include "common/rpc/control_stream.h"
 #include "common/rpc/server.h"
+#include "common/rpc/tls.h"
 #include "common/trust/authority.h"
 #include "common/trust/secret_files.h"
 #include "worker/daemon/admin.h"
@@ -240,6 +243,42 @@ TEST_F(RunWorkerTest, AnEndedCertificateWaitsForTheCoordinator) {
     kill(getpid(), SIGTERM);
   });
   EXPECT_EQ(Run(), kWorkerLeft) << said_;
+}
+
+// Its disk is full, or something between breaks the call off: neither is for this worker's operator to mend.
+TEST_F(RunWorkerTest, ACoordinatorThatCannotSignIsAskedAgain) {
+  class Failing final : public v1::WorkerService::CallbackService {
+   public:
+    grpc::ServerUnaryReactor* Enroll(grpc::CallbackServerContext* context, const v1::EnrollRequest*,
+                                     v1::EnrollResponse*) override {
+      grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+      reactor->Finish(calls++ == 0 ? grpc::Status(grpc::INTERNAL, "the ledger cannot be written")
+                                   : grpc::Status(grpc::CANCELLED, "broken off"));
+      return reactor;
+    }
+    std::atomic<int> calls{0};
+  };
+  const int64_t now_s = WallSeconds(clock_), long_ago_s = now_s - 2 * 86'400;
+  const Authority authority = *Authority::Create(long_ago_s);
+  const std::string theirs = folder_ + "/coordinator.pem";
+  ASSERT_EQ(WriteIdentityFile(theirs, *IssueIdentity(authority, {Role::kCoordinator, "coordinator", ""}, now_s)),
+            absl::OkStatus());
+  Failing failing;
+  const std::unique_ptr<Server> server = *Server::Start({}, *ServerOnlyTls(theirs, now_s), {&failing});
+  options_.identity = folder_ + "/w1.pem";
+  options_.coordinator_enroll = "127.0.0.1:" + std::to_string(server->port());
+  const Identity own{Role::kWorker, "w1", "0123456789abcdef"};
+  ASSERT_EQ(WriteIdentityFile(options_.identity, *IssueIdentity(authority, own, long_ago_s)), absl::OkStatus());
+  const auto tries = [this] {
+    const std::vector<LogLine> lines = log_.Recent(100);
+    return std::count_if(lines.begin(), lines.end(), [](const auto& l) { return l.event == "no certificate yet"; });
+  };
+  std::jthread signal([&](const std::stop_token& stop) {
+    while (!stop.stop_requested() && tries() < 2) std::this_thread::yield();
+    kill(getpid(), SIGTERM);
+  });
+  EXPECT_EQ(Run(), kWorkerLeft) << said_;
+  EXPECT_EQ(tries(), 2);
 }
 
 TEST_F(RunWorkerTest, ACoordinatorThatIsNotThereIsTriedUntilSigterm) {

@@ -9,6 +9,7 @@
 namespace atl {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 WorkerOptions Rank(uint32_t rank, uint32_t here, bool launched) {
@@ -75,6 +76,37 @@ TEST(Cache, IsTriedAndLeftAsItWas) {
   const absl::Status refused = TryCache(options, *files);
   EXPECT_THAT(std::string(refused.message()),
               testing::StartsWith("--cache-dir /proc/self cannot be written, so neither streamed data nor"));
+}
+
+// A step's error is its job's, unless the GPU has nothing more to say.
+TEST(WhyStepFailed, ALostGpuIsNoFaultOfTheJob) {
+  static const GpuPlugin opened = OpenGpuPlugin(ATOLL_FAKE_GPU_PATH);
+  const absl::Status failed =
+      absl::InternalError("LibTorch failed while stepping: CUDA error: an illegal memory access");
+  const std::unique_ptr<Device> alive = *OpenGpuDevice(opened.table, 0);
+  EXPECT_EQ(WhyStepFailed(*alive, failed), failed);
+  static atoll_gpu_table dead = *opened.table;
+  const std::unique_ptr<Device> lost = *OpenGpuDevice(&dead, 0);
+  dead.device_memory = [](atoll_gpu_context*, uint64_t*, uint64_t*) -> int32_t { return -1; };
+  const absl::Status why = WhyStepFailed(*lost, failed);
+  EXPECT_EQ(why.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(why.message()), AllOf(HasSubstr("the GPU is lost: "), HasSubstr("illegal memory access")));
+  const absl::Status memory = absl::ResourceExhaustedError("out of memory");
+  EXPECT_EQ(WhyStepFailed(*lost, memory), memory) << "which another micro-batch may mend";
+  EXPECT_EQ(WhyStepFailed(**OpenDevice(opened, "cpu"), failed), failed);
+}
+
+TEST(WhyOnCpu, IsToldWhereAGpuWasLookedFor) {
+  GpuPlugin plugin;
+  WorkerOptions options;
+  EXPECT_EQ(WhyOnCpu(plugin, options), "") << "a machine without the plugin";
+  plugin = OpenGpuPlugin(ATOLL_FAKE_GPU_PATH);
+  EXPECT_EQ(WhyOnCpu(plugin, options), "");
+  plugin.device_count = 0;
+  plugin.reason = "the GPU plugin sees no device: the driver is gone";
+  EXPECT_EQ(WhyOnCpu(plugin, options), plugin.reason);
+  options.device = DeviceChoice::kCpu;
+  EXPECT_EQ(WhyOnCpu(plugin, options), "") << "as was wished";
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <fstream>
 #include <set>
 
+#include "common/base/forwarded_files.h"
 #include "common/base/random.h"
 #include "common/format/corpus_writer.h"
 #include "gmock/gmock.h"
@@ -420,6 +421,31 @@ TEST_F(Data, CacheFetchesOnceAndSurvivesARestart) {
   // A damaged file is found by its hash and fetched again.
   const std::string path = directory + "/" + (*manifests_)[0].files[0].blocks[0].Hex();
   std::ofstream(path, std::ios::binary | std::ios::trunc) << std::string(kBlockBytes, 'x');
+  EXPECT_EQ(*(*cache)->FetchBlock({0, 0, 0}), *local->FetchBlock({0, 0, 0}));
+  EXPECT_EQ(source.fetched(), 2);
+}
+
+// As one of another user's, or of another worker's that shares the directory.
+TEST_F(Data, ACachedFileThatCannotBeOpenedIsFetchedAgain) {
+  class Guarded final : public ForwardedFiles {
+   public:
+    using ForwardedFiles::ForwardedFiles;
+    absl::StatusOr<std::unique_ptr<File>> OpenForRead(const std::string& path) const override {
+      if (path.find("/cache/") != std::string::npos) return absl::FailedPreconditionError("Permission denied");
+      return ForwardedFiles::OpenForRead(path);
+    }
+    absl::Status Remove(const std::string&) override { return absl::FailedPreconditionError("Permission denied"); }
+  };
+  const auto local = Local();
+  Fetcher source(*local);
+  const std::string directory = root_ + "/cache";
+  ASSERT_TRUE(
+      (*CachedBlockSource::Create(*files_, directory, 64 << 20, manifests_, source))->FetchBlock({0, 0, 0}).ok());
+  std::ofstream(directory + "/half.part") << "left by a crash";
+  Guarded guarded(MakePosixFiles());
+  auto cache = CachedBlockSource::Create(guarded, directory, 64 << 20, manifests_, source);
+  ASSERT_TRUE(cache.ok()) << cache.status();
+  EXPECT_EQ((*cache)->used_bytes(), 0U);
   EXPECT_EQ(*(*cache)->FetchBlock({0, 0, 0}), *local->FetchBlock({0, 0, 0}));
   EXPECT_EQ(source.fetched(), 2);
 }

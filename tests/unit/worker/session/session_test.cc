@@ -291,6 +291,7 @@ TEST_F(SessionTest, ALostDeviceIsALeaveWithItsCause) {
   ASSERT_TRUE(session_->exit().has_value());
   EXPECT_EQ(session_->exit()->reason, worker::ExitReason::kLeft);
   EXPECT_EQ(session_->exit()->text, "rank 1 of the island ended");
+  EXPECT_TRUE(session_->exit()->device_lost);
   EXPECT_EQ(Count<LeaseReturn>(), 1);
 }
 
