@@ -281,6 +281,18 @@ int DownloadCheckpoint(Session& session, const std::string& checkpoint, const st
   return kExitOk;
 }
 
+int DeleteCheckpoint(Session& session, const std::string& checkpoint) {
+  const absl::StatusOr<std::string> name = CheckpointResource(checkpoint);
+  if (!name.ok()) return Fail(session, name.status());
+  v1::DeleteCheckpointRequest request;
+  request.set_name(*name);
+  const absl::StatusOr<v1::DeleteCheckpointResponse> response = session.api.DeleteCheckpoint(request);
+  if (!response.ok()) return Fail(session, response.status());
+  if (!PrintFields(session, {{"checkpoint", *name}})) session.out << *name << "\n";
+  session.talk << "deleted; its room is free once its files are gone\n";
+  return kExitOk;
+}
+
 int ListWorkers(Session& session, const std::string& job, bool all) {
   v1::ListWorkersRequest request;
   if (!job.empty()) {

@@ -21,6 +21,9 @@ int ExportCheckpoint(Session& session, const ExportOptions& options);
 // (docs/formats/checkpoint-download.md).
 int DownloadCheckpoint(Session& session, const std::string& checkpoint, const std::string& directory);
 
+// A finished one that is not the job's newest: JOB/STEP or the full name.
+int DeleteCheckpoint(Session& session, const std::string& checkpoint);
+
 int ListWorkers(Session& session, const std::string& job, bool all);
 int DrainWorker(Session& session, const std::string& worker);
 int CordonWorker(Session& session, const std::string& worker);

@@ -348,7 +348,7 @@ void AddWorkerCommands(CLI::App& root, Command& command) {
 }
 
 void AddCheckpointCommands(CLI::App& root, Command& command) {
-  CLI::App& checkpoint = Group(root, "checkpoint", "list, download and export checkpoints");
+  CLI::App& checkpoint = Group(root, "checkpoint", "list, download, export and delete checkpoints");
   AddOfJob(checkpoint, "list", "list the checkpoints of a job, oldest first", kNamedForms, &ListCheckpoints, command);
   CLI::App& download = *checkpoint.add_subcommand("download", "write a checkpoint's fragments as raw fp32");
   const auto which = MakeOptions<std::string>(), directory = MakeOptions<std::string>();
@@ -360,6 +360,11 @@ void AddCheckpointCommands(CLI::App& root, Command& command) {
     command = Takes(kDocumentForms, [=](Session& s) { return DownloadCheckpoint(s, *which, *directory); });
   });
   AddExport(checkpoint, command);
+  CLI::App& removal = *checkpoint.add_subcommand("delete", "give up a checkpoint that is not its job's newest");
+  const auto unwanted = MakeOptions<std::string>();
+  removal.add_option("checkpoint", *unwanted, "JOB/STEP or the full name")->required()->type_name("CHECKPOINT");
+  removal.callback(
+      [=, &command] { command = Takes(kDocumentForms, [=](Session& s) { return DeleteCheckpoint(s, *unwanted); }); });
   AddOfJob(root, "checkpoints", "list the checkpoints of a job", kNamedForms, &ListCheckpoints, command);
 }
 

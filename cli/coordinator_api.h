@@ -34,6 +34,7 @@ class CoordinatorApi {
   virtual absl::StatusOr<v1::ReadmitWorkerResponse> ReadmitWorker(const v1::ReadmitWorkerRequest& request) = 0;
   virtual absl::StatusOr<v1::ListCheckpointsResponse> ListCheckpoints(const v1::ListCheckpointsRequest& request) = 0;
   virtual absl::StatusOr<v1::GetCheckpointResponse> GetCheckpoint(const v1::GetCheckpointRequest& request) = 0;
+  virtual absl::StatusOr<v1::DeleteCheckpointResponse> DeleteCheckpoint(const v1::DeleteCheckpointRequest& request) = 0;
   virtual absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const v1::GetServerInfoRequest& request) = 0;
   virtual absl::StatusOr<v1::CreateTokenResponse> CreateToken(const v1::CreateTokenRequest& request) = 0;
   virtual absl::StatusOr<v1::ListTokensResponse> ListTokens(const v1::ListTokensRequest& request) = 0;

@@ -76,6 +76,7 @@ class GrpcCoordinatorApi final : public CoordinatorApi {
   ATOLL_UNARY(AdminService, ReadmitWorker)
   ATOLL_UNARY(AdminService, ListCheckpoints)
   ATOLL_UNARY(AdminService, GetCheckpoint)
+  ATOLL_UNARY(AdminService, DeleteCheckpoint)
   ATOLL_UNARY(AdminService, GetServerInfo)
   ATOLL_UNARY(AdminService, CreateToken)
   ATOLL_UNARY(AdminService, ListTokens)

@@ -43,7 +43,9 @@ constexpr Row kCoordinatorRows[] = {
     {Metric::kContributionsScreened, "atoll_contributions_screened_total", kCounter, "", "job outcome",
      "Contributions that the screens found fault with: reported, clipped or refused."},
     {Metric::kWorkersQuarantined, "atoll_workers_quarantined", kGauge, "", "",
-     "Workers from which nothing is taken until an operator readmits them."},
+     "Workers from which nothing is taken, for what they contributed, until an operator readmits them. Who was evicted "
+     "is "
+     "not among them."},
     {Metric::kRoundDuration, "atoll_round_duration_seconds", kHistogram, "seconds", "job",
      "Time between two commits of one fragment."},
     {Metric::kRoundPhaseDuration, "atoll_round_phase_duration_seconds", kHistogram, "seconds", "phase",

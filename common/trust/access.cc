@@ -14,6 +14,7 @@ std::vector<AccessRule> MakeTable() {
   std::vector<AccessRule> rules = {
       {"/atoll.v1.AdminService/CordonWorker", steer, true},
       {"/atoll.v1.AdminService/CreateToken", {Role::kAdmin}, true},
+      {"/atoll.v1.AdminService/DeleteCheckpoint", steer, true},
       {"/atoll.v1.AdminService/DrainWorker", steer, true},
       {"/atoll.v1.AdminService/EvictWorker", steer, true},
       {"/atoll.v1.AdminService/GetCheckpoint", look},

@@ -98,7 +98,8 @@ void Machine::AssignWorkers() {
   std::map<WorkerId, std::set<JobId>> barred;
   for (const auto& [id, member] : fleet_.members()) {
     if (!member.barred.empty()) barred.emplace(id, member.barred);
-    if (member.record.cordoned) KeepFromOthers(jobs, member, barred[id]);
+    // One that is away could not take a job up, and comes back to its own with all that it has.
+    if (member.record.cordoned || !member.connection) KeepFromOthers(jobs, member, barred[id]);
     const bool able = member.connection && !member.draining && !member.lost && !member.record.evaluate_only;
     if (able && !member.record.cordoned && !member.Assigned()) free.push_back({id, member.barred});
   }
@@ -106,7 +107,7 @@ void Machine::AssignWorkers() {
     Member& member = *fleet_.Find(move.worker);
     if (!move.from.value.empty())
       Detach(member, move.to.value.empty() ? WhyTooMany(*Find(move.from)) : WhyMoved(*Find(move.from), *Find(move.to)));
-    if (!move.to.value.empty() && member.connection) Assign(member, *Find(move.to));
+    if (!move.to.value.empty()) Assign(member, *Find(move.to));
   }
 }
 

@@ -48,6 +48,14 @@ RoundRule Machine::RuleOf(const Run& run, FragmentIndex fragment) const {
       rule.finished += counts && done && !round.accepted.contains(id) ? 1 : 0;
     }
   }
+  if (round.held_over && run.record.state == JobState::kRunning) {
+    for (const auto& [id, member] : fleet_.Of(run.id())) {
+      const bool comes = member.Trains(run.id()) && !member.lost && !member.draining && !member.not_waited_for &&
+                         !run.used_up.contains(id);
+      const bool known = round.expected.contains(id) || round.accepted.contains(id) || round.dropped.contains(id);
+      rule.on_their_way += comes && !known ? 1 : 0;
+    }
+  }
   // A walk over all members, which an event that brings no quorum is spared.
   if (ArrivedOf(round) >= QuorumOf(round, rule)) rule.grace = GraceOf(run);
   return rule;
@@ -58,6 +66,7 @@ void Machine::OpenRound(Run& run, FragmentIndex fragment) {
   round.opened = now_;
   round.closing = false;
   round.wait_told = false;
+  round.held_over = round.held_over && !round.accepted.empty();
   round.past_finished = false;
   round.expected.clear();
   round.dropped.clear();
@@ -108,12 +117,24 @@ void Machine::AdvanceRounds(Run& run) {
     run.checkpoint_due = false;
     WriteCheckpointNow(run, run.clock_floor);
   }
+  if (pausing) return;  // a round that lacks some waits for them
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     const FragmentIndex fragment{p};
     const RoundRule rule = RuleOf(run, fragment);
     const RoundVerdict verdict = DecideRound(run.rounds[p], rule, now_);
     if (verdict.close) IssueClose(run, fragment, ReasonOf(run.rounds[p], rule, now_));
-    if (verdict.overdue && !pausing) ReportOverdue(run, fragment, verdict);
+    if (verdict.overdue) ReportOverdue(run, fragment, verdict);
+  }
+}
+
+void Machine::CloseWhatHasItsQuorum(Run& run) {
+  if (!run.loaded || !run.Gathers() || run.SavesAfterMerge()) return;
+  for (uint32_t p = 0; p < run.rounds.size(); ++p) {
+    const Round& round = run.rounds[p];
+    const RoundRule rule = RuleOf(run, FragmentIndex{p});
+    const bool enough = !round.accepted.empty() && ArrivedOf(round) >= QuorumOf(round, rule);
+    if (enough && !round.closing && rule.flushing == 0)
+      IssueClose(run, FragmentIndex{p}, "has its quorum, and is not held");
   }
 }
 

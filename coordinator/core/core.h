@@ -35,7 +35,9 @@ struct WorkerView {
   Heartbeat last;  // newest heartbeat
   std::string device;
   bool connected = false;
+  bool unheard = false;  // since the coordinator's start
   bool evaluate_only = false;
+  bool evicted = false;        // an operator has quarantined it, not what it contributed
   bool cordoned = false;       // it gets no other job
   bool participating = false;  // in the newest committed round of its job
   std::string corpus;          // that it reads, with data.assignment: shards

@@ -109,9 +109,14 @@ void Machine::AdvanceClosing(Run& run) {
     const bool anyone = std::any_of(there.begin(), there.end(), [](const auto& entry) {
       return !entry.member.lost && entry.member.stage == Stage::kTraining;
     });
-    if (!anyone && !run.record.draining) return;
+    // After a restart nobody may be left at a job of which all is done but the word.
+    const VersionVector heads = run.Versions();
+    const bool saved = std::any_of(run.checkpoints.begin(), run.checkpoints.end(),
+                                   [&heads](const auto& c) { return c.second.versions == heads; });
+    if (!anyone && !run.record.draining && (!saved || WantsEvaluation(run))) return;
     DropUploads(run, nullptr, LateError("every fragment is synchronised for the last time"));
     run.ending = anyone ? Ending::kEvaluation : Ending::kCheckpoint;
+    if (run.evaluation) run.evaluation->tries = 0;  // those were of older versions
     Note(run.id(), "closing rounds done", "every fragment is synchronised for the last time");
   }
   if (run.ending == Ending::kEvaluation) {
@@ -158,7 +163,9 @@ void Machine::End(Run& run, JobState state, const std::string& reason) {
   for (auto& newest : run.committed) newest.clear();  // nobody is told any more what became of it
   run.log_damage.clear();                             // nothing of it is merged any more
   SettleRevoked(run);
-  if (run.rollback_request) Answer(*run.rollback_request, absl::InternalError(reason), run.id());
+  if (run.rollback_request) {
+    Answer(*run.rollback_request, absl::AbortedError(absl::StrCat("the job has ended meanwhile: ", reason)), run.id());
+  }
   run.rollback_request.reset();
   run.rollback_check.reset();
   run.loaded = false;
@@ -206,11 +213,44 @@ void Machine::Retain(Run& run) {
   }
   const size_t keep = std::max(1u, run.spec->checkpoint.keep_last);
   for (size_t i = 0; i + keep < complete.size(); ++i) {
-    if (run.checkpoints.at(complete[i]).kept == Kept::kForGood) continue;
-    run.checkpoints.erase(complete[i]);
-    out_.records.push_back(CheckpointDropped{run.id(), complete[i]});
-    out_.tasks.push_back(DropCheckpoint{run.id(), complete[i]});
+    if (run.checkpoints.at(complete[i]).kept != Kept::kForGood) GiveUp(run, complete[i]);
   }
+}
+
+void Machine::GiveUp(Run& run, uint64_t checkpoint) {
+  run.checkpoints.erase(checkpoint);
+  out_.records.push_back(CheckpointDropped{run.id(), checkpoint});
+  out_.tasks.push_back(DropCheckpoint{run.id(), checkpoint});
+}
+
+void Machine::On(const CheckpointUnwanted& e) {
+  Run* run = Find(e.job);
+  if (run == nullptr) return Answer(e.request, absl::NotFoundError(NoSuchJobLine(e.job)), e.job);
+  const absl::Status may = CheckUnwanted(*run, e.step);
+  if (may.ok()) {
+    GiveUp(*run, e.step);
+    Note(e.job, "checkpoint deleted", absl::StrCat("checkpoint at step ", e.step, " is given up by request"),
+         {{"step", absl::StrCat(e.step)}});
+  }
+  Answer(e.request, may, e.job);
+}
+
+absl::Status Machine::CheckUnwanted(const Run& run, uint64_t step) const {
+  const std::string& id = run.id().value;
+  const auto it = run.checkpoints.find(step);
+  if (it == run.checkpoints.end() || !it->second.complete) {
+    return absl::NotFoundError(absl::StrCat("job ", id, " has no finished checkpoint at step ", step));
+  }
+  if (run.rollback_check == step) {
+    return absl::UnavailableError(absl::StrCat("job ", id, " is being set back to step ", step, "; try again"));
+  }
+  const bool newest =
+      std::none_of(std::next(it), run.checkpoints.end(), [](const auto& c) { return c.second.complete; });
+  if (newest) {
+    return absl::FailedPreconditionError(absl::StrCat("the checkpoint at step ", step, " is the newest of job ", id,
+                                                      ", which stays: all that it has trained is in it"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace atl

@@ -88,6 +88,11 @@ struct JobRolledBack {
   uint64_t checkpoint_step = 0;
   int64_t wall_nanos = 0;
 };
+struct CheckpointUnwanted {
+  RequestId request = 0;
+  JobId job;
+  uint64_t step = 0;
+};
 // kCordon: it gets no other job. kEvict: into quarantine. kReadmit: out of both.
 enum class WorkerAction { kDrain, kCordon, kEvict, kReadmit };
 struct WorkerSteered {
@@ -147,9 +152,9 @@ struct Tick {};
 
 using Event =
     std::variant<WorkerConnected, WorkerSaid, ConnectionClosed, UploadOffered, UploadFinished, ContributionDurable,
-                 UploadBroken, JobSubmitted, JobControlled, JobUpdated, JobRolledBack, WorkerSteered, ParametersReady,
-                 PreparationDelayed, TaskFailed, CheckpointChecked, RoundAggregated, ContributionsScreened,
-                 CheckpointWritten, CheckpointDelayed, DiskSpace, CoordinatorStalled, Tick>;
+                 UploadBroken, JobSubmitted, JobControlled, JobUpdated, JobRolledBack, CheckpointUnwanted,
+                 WorkerSteered, ParametersReady, PreparationDelayed, TaskFailed, CheckpointChecked, RoundAggregated,
+                 ContributionsScreened, CheckpointWritten, CheckpointDelayed, DiskSpace, CoordinatorStalled, Tick>;
 
 // ---- effects ------------------------------------------------------------------------------------------------------
 

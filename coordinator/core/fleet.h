@@ -55,6 +55,7 @@ struct Member {
   bool not_waited_for = false;       // it is told that no round waits for it, for that reason
 
   bool Assigned() const { return !record.job.value.empty(); }
+  static constexpr char kEvicted[] = "an operator evicted it";  // as reason of its quarantine
   // It holds nothing and no operator's word is on it: there is nothing but its name.
   bool Gone() const { return lost && !Assigned() && record.quarantine.empty() && !record.cordoned; }
   bool Trains(const JobId& job) const { return record.job == job && !record.evaluate_only; }

@@ -1,9 +1,6 @@
-// The state behind Core and the verbs that change it, spread over bodies by theme: membership.cc (hello, silence,
-// fencing), conversation.cc (what workers say), uploads.cc, commits.cc (rounds), pace.cc, admission.cc (links),
-// screening.cc (quarantine), ending.cc (closing, checkpoints), evaluating.cc, requests.cc and steering_workers.cc
-// (people's wishes), rollback.cc, experiments.cc, pinning.cc (shards), stopping.cc (what cannot go on), assignment.cc
-// (queue), view.cc. Handlers change state; Advance then does everything that has become possible. Records of changed
-// rows are collected once, at the end of the step. Pure; owned by the engine thread.
+// The state behind Core and the verbs that change it, spread over bodies by theme: each section below names its own.
+// Handlers change state; Advance then does everything that has become possible. Records of changed rows are collected
+// once, at the end of the step. Pure; owned by the engine thread.
 #ifndef ATOLL_COORDINATOR_CORE_MACHINE_H_
 #define ATOLL_COORDINATOR_CORE_MACHINE_H_
 
@@ -46,6 +43,7 @@ class Machine {
   void On(const JobControlled& e);
   void On(const JobUpdated& e);
   void On(const JobRolledBack& e);
+  void On(const CheckpointUnwanted& e);
   void On(const WorkerSteered& e);
   absl::Status Drain(Member& member);
   void Cordon(Member& member);
@@ -75,10 +73,8 @@ class Machine {
   void ForgetMembers();  // forgetting.cc, as the next two
   bool IsNeeded(const WorkerId& worker) const;
   void Forget(const WorkerId& worker, const std::string& why);
-  // The incarnation ends: leases back, uploads refused, the record gets a number that nobody holds.
-  void Fence(Member& member, const std::string& why);
-  // The worker leaves its job; it is told when it is connected, else fenced.
-  void Detach(Member& member, const std::string& why);
+  void Fence(Member& member, const std::string& why);   // leases back, uploads refused, a number that nobody holds
+  void Detach(Member& member, const std::string& why);  // it leaves its job: told when connected, else fenced
   void DropWork(Member& member, const std::string& why);
   void ReturnLeases(Run& run, const WorkerId& worker);
 
@@ -114,6 +110,7 @@ class Machine {
   void BalancePace(const Run& run, Member& member);
   void OpenRound(Run& run, FragmentIndex fragment);
   void AdvanceRounds(Run& run);
+  void CloseWhatHasItsQuorum(Run& run);  // before a pause
   void IssueClose(Run& run, FragmentIndex fragment, const std::string& why);
   void ReportOverdue(Run& run, FragmentIndex fragment, const RoundVerdict& verdict);
   // The deadlines of the open rounds begin now; with a worker, only of those that wait for nobody but it.
@@ -143,22 +140,22 @@ class Machine {
   std::string WhyIdle(const Member& member) const;
 
   // ---- pinning.cc
-  // Where the worker's next lease may lie; none when it cannot have a corpus of its own now.
-  std::optional<SampleRange> PositionsFor(Run& run, const WorkerId& worker);
+  std::optional<SampleRange> PositionsFor(Run& run, const WorkerId& worker);  // for its next lease; none: no corpus
   void RecoverShards(Run& run);  // who read which corpus, from what is durable
 
   // ---- ending.cc
   void CheckStop(Run& run);
   // A training worker has reported `step`, and every other one too or waits in vain: none of them sends anything more.
   bool NobodyGoesOn(const Run& run, uint64_t step) const;
-  // At an apply step, for a round without a quorum to which nothing is being sent.
-  bool WaitsInVain(const Run& run, const Member& member) const;
+  bool WaitsInVain(const Run& run, const Member& member) const;  // at an apply step: no quorum, nothing under way
   void BeginClosing(Run& run, uint64_t stop_step, const std::string& why);  // 0: a step ahead of all that was sent
   void AdvanceClosing(Run& run);
   bool ClosingRoundsDone(Run& run);
   void End(Run& run, JobState state, const std::string& reason);
   void WriteCheckpointNow(Run& run, uint64_t step);
   void Retain(Run& run);
+  absl::Status CheckUnwanted(const Run& run, uint64_t step) const;
+  void GiveUp(Run& run, uint64_t checkpoint);  // a complete one, by its step
 
   // ---- evaluating.cc
   bool WantsEvaluation(const Run& run) const;
@@ -227,6 +224,7 @@ class Machine {
   Effects TakeEffects();
   std::string WaitingLine(const Run& run, Instant now) const;
   std::string WaitingForRound(const Run& run, Instant now) const;
+  std::string WaitingFor(const Run& run, FragmentIndex fragment, Instant now) const;
   std::string WhoMayCome(const Run& run, const Round& round) const;  // not expected in it, and may contribute
   bool WaitsAsItShould(const Run& run, const Round& round) const;    // told: who is missing evaluates or fetches
   std::string FailureOf(const WorkerId& worker) const;

@@ -120,6 +120,7 @@ absl::Status Machine::Pause(Run& run) {
     return absl::FailedPreconditionError(absl::StrCat("job ", run.id().value, " is ", NameOf(run.record.state),
                                                       "; only a running or waiting job can be paused"));
   }
+  CloseWhatHasItsQuorum(run);
   Hold(run, "paused by request; it waits for job resume");
   return absl::OkStatus();
 }
@@ -138,9 +139,10 @@ absl::Status Machine::Resume(Run& run) {
     return absl::FailedPreconditionError(absl::StrCat("job ", id, " is ", NameOf(run.record.state), ", not paused"));
   if (!run.log_damage.empty()) {
     return absl::FailedPreconditionError(absl::StrCat(run.log_damage, "; mend it and start the coordinator again, or ",
-                                                      "set the job back with 'atoll job rollback ", id, "'"));
+                                                      "set the job back with 'atoll job rollback ", id, " --to STEP'"));
   }
   LiftBars(run);
+  for (Round& round : run.rounds) round.held_over = !round.accepted.empty();
   if (!run.loaded && !run.loading) Load(run);
   SetState(run, JobState::kWaitingForWorkers, "");
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
@@ -170,6 +172,7 @@ void Machine::On(const JobUpdated& e) {
   ++run->record.spec_revision;
   run->spec = std::make_shared<const JobSpec>(run->record.spec);
   run->touched = true;
+  Retain(*run);  // fewer may be wanted, and a full disk writes no next one
   for (const auto& [id, member] : fleet_.Of(e.job)) SendAssignment(member, *run);
   Note(e.job, "updated", absl::StrCat("spec revision ", run->record.spec_revision, " takes effect at the next round"),
        {{"revision", absl::StrCat(run->record.spec_revision)}});

@@ -52,7 +52,7 @@ uint32_t QuorumOf(const Round& round, const RoundRule& rule) {
   const auto unexpected = [&](const auto& entry) { return !round.expected.contains(entry.first); };
   const auto others = std::count_if(round.accepted.begin(), round.accepted.end(), unexpected) +
                       std::count_if(round.dropped.begin(), round.dropped.end(), unexpected);
-  const auto voters = static_cast<uint32_t>(round.expected.size()) + static_cast<uint32_t>(others);
+  const auto voters = static_cast<uint32_t>(round.expected.size()) + static_cast<uint32_t>(others) + rule.on_their_way;
   const uint32_t wanted = rule.quorum != 0 ? rule.quorum : voters / 2 + 1;
   return std::max(wanted, MinimumOf(rule));
 }
@@ -71,7 +71,7 @@ RoundVerdict DecideRound(const Round& round, const RoundRule& rule, Instant now)
   const uint32_t have = ArrivedOf(round);
   const uint32_t quorum = QuorumOf(round, rule);
   const bool all_there = NobodyMissing(round);
-  if (all_there && have >= MinimumOf(rule)) {
+  if (all_there && rule.on_their_way == 0 && have >= MinimumOf(rule)) {
     verdict.close = true;
   } else if (have >= quorum && !round.accepted.empty()) {
     verdict.wake = ArrivalNumber(round, quorum - 1) + rule.grace;
@@ -98,7 +98,7 @@ std::string ReasonOf(const Round& round, const RoundRule& rule, Instant now) {
   const uint32_t have = ArrivedOf(round);
   const uint32_t quorum = QuorumOf(round, rule);
   const std::vector<WorkerId> missing = MissingOf(round);
-  if (missing.empty() && have >= MinimumOf(rule)) return AllThere(round);
+  if (missing.empty() && rule.on_their_way == 0 && have >= MinimumOf(rule)) return AllThere(round);
   if (have < quorum || round.accepted.empty()) {
     return absl::StrCat("it has ", have, " of the ", quorum, " contributions that it needs",
                         missing.empty() ? "" : absl::StrCat("; missing ", ListOf(missing)));

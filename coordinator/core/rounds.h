@@ -37,6 +37,7 @@ struct Round {
   std::map<WorkerId, Drop> dropped;      // as good as arrived, but with nothing; disjoint from `accepted`
   bool closing = false;                  // the aggregate works on it: nothing is accepted any more
   bool wait_told = false;                // it was noted that it waits, and that this is no fault
+  bool held_over = false;                // its job was paused, and nobody has contributed to it since
   bool past_finished = false;            // somebody who trains the job has nothing more for it and is not waited for
 };
 
@@ -47,6 +48,9 @@ struct RoundRule {
   // Workers that ended the job, or have nothing left to train, and nothing for this fragment: they count for the
   // minimum.
   uint32_t finished = 0;
+  // Of a round that its job's pause has held over: who was given the job again since and is not expected. They count
+  // for the majority.
+  uint32_t on_their_way = 0;
   uint32_t flushing = 0;  // uploads whose acceptance is being flushed: waited for
 };
 

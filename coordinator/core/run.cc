@@ -119,7 +119,21 @@ uint64_t Run::DroppedRunning(const WorkerId& worker) const {
 
 bool Run::KeepsForGood(const VersionVector& versions) const {
   const uint64_t every = uint64_t{spec->checkpoint.every_rounds} * spec->checkpoint.keep_every;
-  return every != 0 && versions[0].value % every == 0;
+  if (every == 0) return false;
+  const uint64_t called_for = versions[0].value - versions[0].value % every;
+  return called_for == versions[0].value || (called_for > 0 && !Saves(called_for));
+}
+
+bool Run::CheckpointIsOwed() const {
+  const uint64_t every = spec->checkpoint.every_rounds;
+  if (every == 0 || rounds.empty()) return false;
+  const uint64_t called_for = rounds[0].version.value - rounds[0].version.value % every;
+  return called_for > 0 && !Saves(called_for);
+}
+
+bool Run::Saves(uint64_t version) const {
+  return std::any_of(checkpoints.begin(), checkpoints.end(),
+                     [version](const auto& c) { return c.second.versions[0].value >= version; });
 }
 
 std::vector<CheckpointRecord> Run::DecideKept() {

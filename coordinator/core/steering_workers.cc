@@ -21,7 +21,7 @@ void Machine::On(const WorkerSteered& e) {
     return Answer(e.request,
                   absl::FailedPreconditionError(absl::StrCat(QuarantineLine(member->record), " to let it back in")));
   }
-  Quarantine(*member, "an operator evicted it");
+  Quarantine(*member, Member::kEvicted);
   Answer(e.request, absl::OkStatus());
 }
 

@@ -17,6 +17,7 @@ void Machine::Load(Run& run) {
     out_.records.push_back(CheckpointDropped{run.id(), step});
     out_.tasks.push_back(DropCheckpoint{run.id(), step});
   }
+  run.checkpoint_due = run.CheckpointIsOwed();
   run.loading = true;
   run.replicas = {};
   out_.tasks.push_back(LoadTaskOf(run));

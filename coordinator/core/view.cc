@@ -139,6 +139,7 @@ std::vector<WorkerView> Machine::ViewWorkers(Instant now, const JobId* of) const
     WorkerView view;
     view.worker = id;
     const bool quarantined = !member.record.quarantine.empty();
+    view.evicted = member.record.quarantine == Member::kEvicted;
     view.silence = quarantined ? "" : SilenceOf(member, options_.heartbeat_interval, now);
     view.state = quarantined                        ? WorkerState::kQuarantined
                  : member.lost && member.left       ? WorkerState::kLeft
@@ -153,6 +154,7 @@ std::vector<WorkerView> Machine::ViewWorkers(Instant now, const JobId* of) const
     view.last = NewestOf(member, !view.silence.empty());
     view.device = member.record.device;
     view.connected = member.connection.has_value();
+    view.unheard = !member.has_spoken;
     view.evaluate_only = member.record.evaluate_only;
     if (!member.Assigned() && view.silence.empty()) view.last.waiting_for = WhyIdle(member);
     view.cordoned = member.record.cordoned;
@@ -207,27 +209,37 @@ std::string Machine::WhoMayCome(const Run& run, const Round& round) const {
 
 std::string Machine::WaitingForRound(const Run& run, Instant now) const {
   for (uint32_t p = 0; p < run.rounds.size(); ++p) {
+    if (!run.rounds[p].closing && ArrivedOf(run.rounds[p]) > 0) return WaitingFor(run, FragmentIndex{p}, now);
+  }
+  // That nothing has come yet is as it should be, unless nobody is at it, or the end waits, or it is late.
+  for (uint32_t p = 0; p < run.rounds.size(); ++p) {
     const Round& round = run.rounds[p];
-    const std::vector<WorkerId> missing = MissingOf(round);
-    if (round.closing || ArrivedOf(round) == 0) continue;
-    const RoundRule rule = RuleOf(run, FragmentIndex{p});
-    const RoundVerdict verdict = DecideRound(round, rule, now_);
-    std::string who;
-    for (const WorkerId& id : missing) {
-      const Member& member = *fleet_.Find(id);
-      const std::string silence = SilenceOf(member, options_.heartbeat_interval, now);
-      const bool waits = silence.empty() && !member.heartbeat.waiting_for.empty();
-      absl::StrAppend(&who, who.empty() ? " (" : ", ", id.value, " at step ", member.step, silence.empty() ? "" : ", ",
-                      silence, waits ? ", waits for " : "", waits ? member.heartbeat.waiting_for : "");
-    }
-    if (!who.empty()) who += ")";
-    return absl::StrCat("round ", round.version.value, " of fragment ", p, ": ", ReasonOf(round, rule, now_),
-                        verdict.nobody ? WhoMayCome(run, round) : who,
-                        verdict.wake != round.deadline || verdict.wake <= now_
-                            ? ""
-                            : absl::StrCat("; next report in ", SecondsOf(verdict.wake - now_)));
+    if (round.closing || (round.expected.empty() && run.record.state == JobState::kClosing)) continue;
+    const bool late = round.opened + DeadlineOf(run) <= now_;
+    if (late || run.record.state == JobState::kClosing || Training(run) == 0)
+      return WaitingFor(run, FragmentIndex{p}, now);
   }
   return "";
+}
+
+std::string Machine::WaitingFor(const Run& run, FragmentIndex fragment, Instant now) const {
+  const Round& round = run.rounds[fragment.value];
+  const RoundRule rule = RuleOf(run, fragment);
+  const RoundVerdict verdict = DecideRound(round, rule, now_);
+  std::string who;
+  for (const WorkerId& id : MissingOf(round)) {
+    const Member& member = *fleet_.Find(id);
+    const std::string silence = SilenceOf(member, options_.heartbeat_interval, now);
+    const bool waits = silence.empty() && !member.heartbeat.waiting_for.empty();
+    absl::StrAppend(&who, who.empty() ? " (" : ", ", id.value, " at step ", member.step, silence.empty() ? "" : ", ",
+                    silence, waits ? ", waits for " : "", waits ? member.heartbeat.waiting_for : "");
+  }
+  if (!who.empty()) who += ")";
+  return absl::StrCat("round ", round.version.value, " of fragment ", fragment.value, ": ", ReasonOf(round, rule, now_),
+                      verdict.nobody ? WhoMayCome(run, round) : who,
+                      verdict.wake != round.deadline || verdict.wake <= now_
+                          ? ""
+                          : absl::StrCat("; next report in ", SecondsOf(verdict.wake - now_)));
 }
 
 std::string Machine::WaitingLine(const Run& run, Instant now) const {

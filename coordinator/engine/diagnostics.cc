@@ -179,4 +179,12 @@ std::map<WorkerId, double> Diagnostics::Participation(const JobId& job) const {
   return of_job == participation_.end() ? std::map<WorkerId, double>{} : of_job->second;
 }
 
+void Diagnostics::ForgetJob(const JobId& job) {
+  const auto of_job = [&job](const auto& entry) { return entry.first.first == job; };
+  directions_.ForgetJob(job);
+  participation_.erase(job);
+  std::erase_if(windows_, of_job);
+  std::erase_if(directions_shown_, of_job);
+}
+
 }  // namespace atl

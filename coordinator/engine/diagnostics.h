@@ -52,6 +52,9 @@ class Diagnostics {
   // the direction screen sees.
   Outcome OnRound(const RoundRecord& record, RoundMeasures& measures);
 
+  // It has ended, some time ago.
+  void ForgetJob(const JobId& job);
+
   // Share of the newest rounds with each worker, from its first one on, while it is connected.
   std::map<WorkerId, double> Participation(const JobId& job) const;
 

@@ -74,4 +74,8 @@ std::vector<JobNote> DirectionWatch::OnRound(const RoundRecord& record, RoundMea
   return notes;
 }
 
+void DirectionWatch::ForgetJob(const JobId& job) {
+  std::erase_if(fragments_, [&job](const auto& of) { return of.first.first == job; });
+}
+
 }  // namespace atl

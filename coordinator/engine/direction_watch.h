@@ -41,6 +41,7 @@ class DirectionWatch {
   // A round is durable. Fills others_mean and against_others of `measures`; a note for each worker that is to be
   // reported, once until it has pointed along with the others again.
   std::vector<JobNote> OnRound(const RoundRecord& record, RoundMeasures& measures);
+  void ForgetJob(const JobId& job);
   // By its newest round, of those of whom something is said.
   std::map<WorkerId, double> Means(const JobId& job, FragmentIndex fragment) const;
 

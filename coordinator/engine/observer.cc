@@ -378,7 +378,7 @@ void Observer::Publish(const Core& core, Instant now) {
   }
   std::erase_if(ended_, [&](const auto& job) {
     const bool over = now - job.second >= kEndedShown;
-    if (over) metrics_.ForgetJob(job.first);
+    if (over) ForgetJob(job.first);
     return over;
   });
   for (const JobState state : {JobState::kPending, JobState::kWaitingForWorkers, JobState::kRunning, JobState::kPaused,
@@ -387,14 +387,22 @@ void Observer::Publish(const Core& core, Instant now) {
   }
   double quarantined = 0;
   for (const WorkerView& worker : core.ViewWorkers(now)) {
-    quarantined += worker.state == WorkerState::kQuarantined ? 1 : 0;
+    quarantined += worker.state == WorkerState::kQuarantined && !worker.evicted ? 1 : 0;
     PublishAge(worker);
   }
   metrics_.Set(Metric::kWorkersQuarantined, quarantined, {});
 }
 
+void Observer::ForgetJob(const JobId& job) {
+  metrics_.ForgetJob(job);
+  diagnostics_.ForgetJob(job);
+  clock_rates_.erase(job);
+  moved_.erase(job);
+  std::erase_if(last_round_, [&job](const auto& entry) { return entry.first.first == job; });
+}
+
 void Observer::PublishAge(const WorkerView& worker) {
-  const bool lost = worker.state == WorkerState::kLost;
+  const bool lost = worker.state == WorkerState::kLost && !(worker.unheard && worker.job.value.empty());
   if (worker.connected || (lost && worker.heartbeat_age < kLostShown)) {
     metrics_.Set(Metric::kHeartbeatAge, ToSeconds(worker.heartbeat_age), {worker.worker.value});
     if (lost) lost_shown_.insert(worker.worker);

@@ -90,6 +90,8 @@ class Observer {
   // The same of what the ledger knows and the log lacks.
   void AddFromLedger(JobNote note, int64_t wall_nanos);
   void PublishAge(const WorkerView& worker);
+  // What is kept for the rounds of a job that has no more.
+  void ForgetJob(const JobId& job);
 
   struct Moved {
     std::set<WorkerId> workers;  // with transfers that no line has told

@@ -278,6 +278,8 @@ void DataPlane::TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragme
     }
     const Digest hash = data->aggregator.Hash(fragment);
     const auto shot = std::make_shared<StateShot>(FragmentArrays{state.public_copy, state.momentum, state.residual});
+    // A job at rest is written again and again, for as long as its disk has no room.
+    std::erase_if(data->shots, [](const auto& held) { return held.second.expired(); });
     data->shots.emplace(fragment, shot);
     parts_.io.Post([this, data, key, hash, shot] {
       if (absl::Status logged = LogUpdates(*data, key.at); !logged.ok()) return parts_.fatal(logged);

@@ -132,6 +132,7 @@ class AdminServiceImpl final : public v1::AdminService::CallbackService {
   ATOLL_UNARY(AdminService, ReadmitWorker)
   ATOLL_UNARY(AdminService, ListCheckpoints)
   ATOLL_UNARY(AdminService, GetCheckpoint)
+  ATOLL_UNARY(AdminService, DeleteCheckpoint)
   ATOLL_UNARY(AdminService, GetServerInfo)
 #undef ATOLL_UNARY
 

@@ -56,6 +56,17 @@ const CheckpointRecord* FinishedCheckpoint(const JobView& view, const Checkpoint
   return found;
 }
 
+// A job whose parameters are still to be made from that checkpoint.
+std::optional<JobId> WhoBeginsFrom(const Core& core, const CheckpointName& checkpoint, Instant now) {
+  for (const JobId& job : core.Jobs()) {
+    const JobRecord record = core.ViewJob(job, now)->record;
+    if (record.state != JobState::kPending || record.spec.init.checkpoint.empty()) continue;
+    const absl::StatusOr<CheckpointName> source = ParseCheckpointName(record.spec.init.checkpoint);
+    if (source.ok() && *source == checkpoint) return job;
+  }
+  return std::nullopt;
+}
+
 // A checkpoint that version 0 is to come from must be there, and be of the same model.
 std::vector<Violation> SourceViolations(const Core& core, const JobPlan& plan, Instant now) {
   const std::string& wanted = plan.spec.init.checkpoint;
@@ -357,6 +368,26 @@ void JobApi::GetCheckpoint(const v1::GetCheckpointRequest& request, Answer<v1::G
     }
     for (const FragmentInfo& fragment : layout.fragments) response.add_fragment_elements(fragment.elements);
     answer(absl::OkStatus(), std::move(response));
+  });
+}
+
+void JobApi::DeleteCheckpoint(const v1::DeleteCheckpointRequest& request, Answer<v1::DeleteCheckpointResponse> answer) {
+  const absl::StatusOr<CheckpointName> name = ParseCheckpointName(request.name());
+  if (!name.ok()) return answer(name.status(), {});
+  if (name->latest) {
+    return answer(absl::InvalidArgumentError(absl::StrCat(request.name(), ": name the step; the newest one stays")),
+                  {});
+  }
+  engine_.Query([this, name = *name, answer = std::move(answer)](const Core& core, const History&, Instant now) {
+    const std::optional<JobId> user = WhoBeginsFrom(core, name, now);
+    if (user.has_value()) {
+      return answer(absl::FailedPreconditionError(
+                        absl::StrCat("job ", user->value, " begins from the checkpoint at step ", name.step, " of job ",
+                                     name.job.value, "; delete it once that job has its parameters")),
+                    {});
+    }
+    engine_.Ask(CheckpointUnwanted{.job = name.job, .step = name.step},
+                [answer](const RequestAnswered& answered) { answer(answered.status, {}); });
   });
 }
 

@@ -67,6 +67,7 @@ class JobApi {
   void ReadmitWorker(const v1::ReadmitWorkerRequest& request, Answer<v1::ReadmitWorkerResponse> answer);
   void ListCheckpoints(const v1::ListCheckpointsRequest& request, Answer<v1::ListCheckpointsResponse> answer);
   void GetCheckpoint(const v1::GetCheckpointRequest& request, Answer<v1::GetCheckpointResponse> answer);
+  void DeleteCheckpoint(const v1::DeleteCheckpointRequest& request, Answer<v1::DeleteCheckpointResponse> answer);
   void GetServerInfo(const v1::GetServerInfoRequest& request, Answer<v1::GetServerInfoResponse> answer);
 
   // Starts watching. Where one message would be too large, the sink gets events alone in several before that with the

@@ -267,7 +267,11 @@ v1::Job ToProto(const JobGlance& glance, uint64_t parameters, const std::vector<
   out.set_spec_revision(record.spec_revision);
   out.set_state(ToProto(record.state));
   const bool waiting = !HasEnded(record.state) && (record.reason.empty() || view.no_room);
-  out.set_reason(waiting ? view.waiting_line : record.reason);
+  // A job that closes has a reason for that, and may wait for something on the way.
+  const bool closing = record.state == JobState::kClosing && !view.waiting_line.empty();
+  out.set_reason(waiting   ? view.waiting_line
+                 : closing ? absl::StrCat(record.reason, "; ", view.waiting_line)
+                           : record.reason);
   for (const auto& [key, value] : record.spec.labels) (*out.mutable_labels())[key] = value;
   out.set_step(view.clock_step);
   // Workers are some steps further when they hear of a drain.

@@ -35,6 +35,24 @@ def held_back(scene):
     return answer.code == 0 and "disk is almost full" in answer.json().get("reason", "")
 
 
+def checkpoint_names(scene):
+    return [c["name"] for c in scene.atoll("-o", "json", "checkpoint", "list", "job").json().get("checkpoints", [])]
+
+
+def make_room(scene):
+    """What the runbook of a full disk says: older checkpoints are given up, one by name and the others by a smaller keep_last. The newest stays."""
+    names = checkpoint_names(scene)
+    equal(len(names), 3, "checkpoints before")
+    scene.atoll("checkpoint", "delete", names[0])
+    equal(checkpoint_names(scene), names[1:], "checkpoints after one was deleted")
+    refused = scene.atoll("checkpoint", "delete", names[-1], code=3)
+    check("is the newest of job job, which stays" in refused.err, f"to delete the newest one was answered by {refused.err!r}")
+    scene.atoll("job", "update", "job", "--set", "checkpoint.keep_last=1")
+    equal(checkpoint_names(scene), names[-1:], "checkpoints after keep_last=1")
+    on_disk = scene.path("disk/state/jobs/job/checkpoints")
+    wait_for("the end of their files", lambda: len(list(on_disk.iterdir())) == 1, 30)
+
+
 def almost_full(scene, coordinator, worker, filler, manifest):
     """Below 10 % of free space: no new uploads, no new jobs, and the reason is shown. With room again it goes on by itself."""
     space = os.statvfs(filler.parent)
@@ -49,6 +67,7 @@ def almost_full(scene, coordinator, worker, filler, manifest):
     check("INFO corpus name=text from=coordinator" in joiner.log(), "it did not fetch its corpus from the coordinator")
     check(held_back(scene), "the disk is not almost full any more: downloads from an almost full one are not shown")
     equal(joiner.terminate(), 0, "the end of the worker that has joined")
+    make_room(scene)
     filler.unlink()
     wait_for("the end of that word", lambda: not held_back(scene), 60, [coordinator, worker])
     scene.wait_round("job", number(scene.job("job"), "round") + 2, alive=[worker])
@@ -79,8 +98,8 @@ def test(scene):
         data = ("--data-root", scene.path("data"))
         coordinator = scene.coordinator(*data, state="disk/state")
         worker = scene.worker("a", coordinator, *data)
-        scene.submit("job", manifest, steps=ENDLESS, checkpoint={"every_rounds": 2, "keep_last": 2})
-        scene.wait_round("job", 5, alive=[worker])
+        scene.submit("job", manifest, steps=ENDLESS, checkpoint={"every_rounds": 2, "keep_last": 3})
+        scene.wait_round("job", 7, alive=[worker])
         almost_full(scene, coordinator, worker, disk / "filler", manifest)
         before = scene.job("job")
         outcome = full(scene, coordinator, worker, disk / "filler")

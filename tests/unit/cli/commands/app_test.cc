@@ -462,6 +462,19 @@ TEST(Steer, RequestsSayWhatWasAsked) {
   EXPECT_THAT(harness.Run({"job", "pause", "tiny"}).talk, HasSubstr("the job is now paused"));
 }
 
+TEST(Checkpoints, AreDeletedByTheirStep) {
+  Harness harness;
+  const RunResult deleted = harness.Run({"checkpoint", "delete", "tiny/400"});
+  EXPECT_EQ(deleted.code, 0) << deleted.talk;
+  EXPECT_EQ(deleted.out, "jobs/tiny/checkpoints/400\n");
+  EXPECT_EQ(harness.fake.deleted.name(), "jobs/tiny/checkpoints/400");
+  EXPECT_EQ(harness.Run({"checkpoint", "delete", "tiny/no"}).code, 2);
+  harness.fake.error = absl::FailedPreconditionError("the newest stays");
+  const RunResult refused = harness.Run({"checkpoint", "delete", "jobs/tiny/checkpoints/500"});
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_THAT(refused.talk, HasSubstr("the newest stays"));
+}
+
 TEST(Metrics, PrintCsv) {
   Harness harness;
   v1::MetricCurve& curve = *harness.fake.metrics.add_curves();

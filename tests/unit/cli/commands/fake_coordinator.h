@@ -35,6 +35,7 @@ class FakeCoordinator : public CoordinatorApi {
   v1::ListTokensResponse tokens, more_tokens;
   v1::ListCheckpointsResponse checkpoints;
   v1::GetCheckpointResponse checkpoint;
+  v1::DeleteCheckpointRequest deleted;
   // One stream after another: its messages, then its status.
   std::deque<std::pair<std::vector<v1::WatchJobResponse>, absl::Status>> watches;
   std::vector<v1::WatchJobRequest> watch_requests;
@@ -118,6 +119,10 @@ class FakeCoordinator : public CoordinatorApi {
   }
   absl::StatusOr<v1::GetCheckpointResponse> GetCheckpoint(const v1::GetCheckpointRequest&) override {
     return Answer(checkpoint);
+  }
+  absl::StatusOr<v1::DeleteCheckpointResponse> DeleteCheckpoint(const v1::DeleteCheckpointRequest& request) override {
+    deleted = request;
+    return Answer(v1::DeleteCheckpointResponse());
   }
   absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const v1::GetServerInfoRequest&) override {
     return Answer(v1::GetServerInfoResponse());

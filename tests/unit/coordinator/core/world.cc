@@ -389,7 +389,9 @@ void World::AskSomething() {
     case 4: {
       const auto view = core_->ViewJob(job, now_);
       if (view->checkpoints.empty()) return;
-      return Give(JobRolledBack{next_++, job, view->checkpoints[rng_.Below(view->checkpoints.size())].step, 0});
+      const uint64_t step = view->checkpoints[rng_.Below(view->checkpoints.size())].step;
+      if (Chance(3)) return Give(CheckpointUnwanted{next_++, job, step});
+      return Give(JobRolledBack{next_++, job, step, 0});
     }
     case 5: {
       JobUpdated e{next_++, job, core_->ViewJob(job, now_)->record.spec, 0, 0};

@@ -186,5 +186,16 @@ TEST_F(DiagnosticsTest, TheCosineToTheOthersGoesWithItsWorkerAndARollback) {
   EXPECT_THAT(metrics_.Expose(), Not(HasSubstr("atoll_contribution_others_cosine_ratio{")));
 }
 
+TEST_F(DiagnosticsTest, AJobThatHasEndedLeavesNothing) {
+  Hear("a");
+  Close({"a", "b"});
+  EXPECT_THAT(diagnostics_.Participation(kJob), Not(IsEmpty()));
+  CloseJudged({"a", "b", "c"}, static_cast<int>(kDirectionRounds));
+  diagnostics_.ForgetJob(kJob);
+  EXPECT_THAT(diagnostics_.Participation(kJob), IsEmpty());
+  CloseJudged({"a", "b", "c"}, 1);
+  for (const ContributionMeasures& c : last_.contributions) EXPECT_FALSE(c.others_mean.has_value()) << c.worker.value;
+}
+
 }  // namespace
 }  // namespace atl
