@@ -25,7 +25,7 @@ def said(findings, what, verdict="ok"):
 def plaintext(scene):
     manifest = scene.corpus()
     coordinator = scene.coordinator("--data-root", scene.path("data"))
-    findings = checked(scene, coordinator, "--device", "cpu")
+    findings = checked(scene, coordinator)
     for what in ("folders", "device", "identity", "reach", "coordinator", "clock", "link"):
         said(findings, what)
     equal(len(said(findings, "reach")), 2, "ports looked at")
