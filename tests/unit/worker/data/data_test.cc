@@ -2,11 +2,9 @@
 #include <fstream>
 #include <set>
 
-#include "common/base/forwarded_files.h"
-#include "common/base/random.h"
-#include "common/format/corpus_writer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/unit/worker/data/data_fixture.h"
 #include "worker/data/block_cache.h"
 #include "worker/data/blocks_ahead.h"
 #include "worker/data/local_blocks.h"
@@ -18,119 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-constexpr uint32_t kLength = 64;
-constexpr Duration kLong = Seconds(60);
-
-// A corpus of random bytes as tokens: 1.3 million in one shard (three blocks) and held-out ones.
-class Data : public testing::Test {
- protected:
-  void SetUp() override {
-    root_ = testing::TempDir() + "/atoll_data_" + std::to_string(getpid()) + "_" +
-            testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(root_);
-    fs::create_directories(root_);
-    manifests_ = std::make_shared<std::vector<CorpusManifest>>(
-        std::vector<CorpusManifest>{WriteCorpus("one", 1, 26, 50'000), WriteCorpus("two", 2, 3, 4'000)});
-    data_.sequence_length = kLength;
-    data_.corpora = {CorpusSpec{.name = "one", .manifest = {}, .weight = 3},
-                     CorpusSpec{.name = "two", .manifest = {}, .weight = 1}};
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
-  CorpusManifest WriteCorpus(const std::string& name, uint64_t key, int documents, size_t tokens) {
-    CorpusWriterOptions options;
-    options.name = name;
-    options.tokenizer = {.kind = "bytes", .file = "", .sha256 = {}, .vocab_size = 257, .eot_id = 256};
-    auto writer = CorpusWriter::Create(*files_, root_ + "/" + name, options);
-    EXPECT_TRUE(writer.ok()) << writer.status();
-    Rng rng(key);
-    for (int d = 0; d < documents; ++d) {
-      std::vector<uint32_t> ids(tokens);
-      for (uint32_t& id : ids) id = static_cast<uint32_t>(rng.Below(256));
-      EXPECT_TRUE((*writer)->Add(CorpusSplit::kTrain, ids, 2 * tokens).ok());
-      ids.resize(300);
-      EXPECT_TRUE((*writer)->Add(CorpusSplit::kHeldOut, ids, 600).ok());
-    }
-    auto manifest = (*writer)->Finish();
-    EXPECT_TRUE(manifest.ok()) << manifest.status();
-    return *manifest;
-  }
-
-  std::unique_ptr<LocalBlockSource> Local() {
-    auto source = LocalBlockSource::Create(*files_, root_, manifests_, {"one", "two"});
-    EXPECT_TRUE(source.ok()) << source.status();
-    return *std::move(source);
-  }
-  std::unique_ptr<SampleReader> Reader(BlockSource& source, size_t prefetch = 8, size_t ahead = 0) {
-    auto reader = SampleReader::Create(data_, manifests_, source, clock_,
-                                       {.prefetch_samples = prefetch, .memory_blocks = 0, .ahead_blocks = ahead});
-    EXPECT_TRUE(reader.ok()) << reader.status();
-    return *std::move(reader);
-  }
-  // What the reader must hand out, read without blocks.
-  std::vector<int32_t> Expected(const SampleReader& reader, uint64_t position) {
-    const SampleLocation at = reader.order().At(position);
-    const CorpusFile* file = (*manifests_)[at.corpus].FilesOf(CorpusSplit::kTrain)[at.shard];
-    auto shard = TokenShard::Open(*files_, root_ + "/" + (at.corpus == 0 ? "one/" : "two/") + file->name);
-    EXPECT_TRUE(shard.ok()) << shard.status();
-    std::vector<uint32_t> ids(kLength + 1);
-    EXPECT_TRUE((*shard)->Read(at.token, ids).ok());
-    return {ids.begin(), ids.end()};
-  }
-  std::string TrainShard() { return root_ + "/one/" + (*manifests_)[0].FilesOf(CorpusSplit::kTrain)[0]->name; }
-  // Changes a byte of the training shard's block `block`.
-  void Damage(uint64_t block) {
-    std::fstream f(TrainShard(), std::ios::in | std::ios::out | std::ios::binary);
-    const auto at = static_cast<std::streamoff>(kShardHeaderBytes + block * kBlockBytes + 77);
-    f.seekg(at);
-    const char byte = static_cast<char>(f.get());
-    f.seekp(at);
-    f.put(static_cast<char>(byte ^ 1));
-  }
-
-  const std::unique_ptr<Files> files_ = MakePosixFiles();
-  const SystemClock clock_{};
-  std::string root_;
-  std::shared_ptr<std::vector<CorpusManifest>> manifests_;
-  DataSpec data_;
-};
-
-// Counts, and fails on demand.
-class Fetcher final : public BlockSource {
- public:
-  explicit Fetcher(BlockSource& inner) : inner_(inner) {}
-  absl::StatusOr<std::string> FetchBlock(const BlockId& id) override {
-    const MutexLock lock(mutex_);
-    ++fetched_;
-    changed_.NotifyAll();
-    if (failures_ > 0) {
-      --failures_;
-      return failure_;
-    }
-    return inner_.FetchBlock(id);
-  }
-  void FailNext(int times, absl::Status status) {
-    const MutexLock lock(mutex_);
-    failures_ = times;
-    failure_ = std::move(status);
-  }
-  int fetched() {
-    const MutexLock lock(mutex_);
-    return fetched_;
-  }
-  // Until so many were asked for.
-  void WaitFor(int fetches) {
-    const MutexLock lock(mutex_);
-    while (fetched_ < fetches) changed_.Wait(mutex_);
-  }
-
- private:
-  BlockSource& inner_;
-  Mutex mutex_;
-  CondVar changed_;
-  int fetched_ ATOLL_GUARDED_BY(mutex_) = 0, failures_ ATOLL_GUARDED_BY(mutex_) = 0;
-  absl::Status failure_ ATOLL_GUARDED_BY(mutex_);
-};
+using Data = DataTest;
 
 TEST_F(Data, SamplesComeInTheOrderOfTheLeases) {
   const auto source = Local();
@@ -397,84 +283,6 @@ TEST_F(Data, EveryTrainingSampleOfAnEpochComesOnce) {
   std::set<std::vector<int32_t>> seen;
   for (uint64_t i = 0; i < all; ++i) seen.insert(reader->Next(1, kLong)->tokens);
   EXPECT_EQ(seen.size(), all);
-}
-
-TEST_F(Data, CacheFetchesOnceAndSurvivesARestart) {
-  const auto local = Local();
-  Fetcher source(*local);
-  const std::string directory = root_ + "/cache";
-  {
-    auto cache = CachedBlockSource::Create(*files_, directory, 64 << 20, manifests_, source);
-    ASSERT_TRUE(cache.ok()) << cache.status();
-    EXPECT_EQ(*(*cache)->FetchBlock({0, 0, 0}), *local->FetchBlock({0, 0, 0}));
-    EXPECT_TRUE((*cache)->FetchBlock({0, 0, 0}).ok());
-    EXPECT_EQ(source.fetched(), 1);
-  }
-  std::ofstream(directory + "/half.part") << "left by a crash";
-  auto cache = CachedBlockSource::Create(*files_, directory, 64 << 20, manifests_, source);
-  ASSERT_TRUE(cache.ok()) << cache.status();
-  EXPECT_FALSE(fs::exists(directory + "/half.part"));
-  EXPECT_EQ((*cache)->used_bytes(), kBlockBytes);
-  EXPECT_TRUE((*cache)->FetchBlock({0, 0, 0}).ok());
-  EXPECT_EQ(source.fetched(), 1);
-
-  // A damaged file is found by its hash and fetched again.
-  const std::string path = directory + "/" + (*manifests_)[0].files[0].blocks[0].Hex();
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << std::string(kBlockBytes, 'x');
-  EXPECT_EQ(*(*cache)->FetchBlock({0, 0, 0}), *local->FetchBlock({0, 0, 0}));
-  EXPECT_EQ(source.fetched(), 2);
-}
-
-// As one of another user's, or of another worker's that shares the directory.
-TEST_F(Data, ACachedFileThatCannotBeOpenedIsFetchedAgain) {
-  class Guarded final : public ForwardedFiles {
-   public:
-    using ForwardedFiles::ForwardedFiles;
-    absl::StatusOr<std::unique_ptr<File>> OpenForRead(const std::string& path) const override {
-      if (path.find("/cache/") != std::string::npos) return absl::FailedPreconditionError("Permission denied");
-      return ForwardedFiles::OpenForRead(path);
-    }
-    absl::Status Remove(const std::string&) override { return absl::FailedPreconditionError("Permission denied"); }
-  };
-  const auto local = Local();
-  Fetcher source(*local);
-  const std::string directory = root_ + "/cache";
-  ASSERT_TRUE(
-      (*CachedBlockSource::Create(*files_, directory, 64 << 20, manifests_, source))->FetchBlock({0, 0, 0}).ok());
-  std::ofstream(directory + "/half.part") << "left by a crash";
-  Guarded guarded(MakePosixFiles());
-  auto cache = CachedBlockSource::Create(guarded, directory, 64 << 20, manifests_, source);
-  ASSERT_TRUE(cache.ok()) << cache.status();
-  EXPECT_EQ((*cache)->used_bytes(), 0U);
-  EXPECT_EQ(*(*cache)->FetchBlock({0, 0, 0}), *local->FetchBlock({0, 0, 0}));
-  EXPECT_EQ(source.fetched(), 2);
-}
-
-TEST_F(Data, CacheStaysWithinItsLimitAndKeepsTheNewest) {
-  const auto local = Local();
-  Fetcher source(*local);
-  const auto cache = CachedBlockSource::Create(*files_, root_ + "/cache", 2 * kBlockBytes, manifests_, source);
-  ASSERT_TRUE(cache.ok());
-  ASSERT_TRUE((*cache)->FetchBlock({0, 0, 0}).ok());
-  ASSERT_TRUE((*cache)->FetchBlock({0, 0, 1}).ok());
-  ASSERT_TRUE((*cache)->FetchBlock({0, 0, 0}).ok());  // now block 1 is the oldest
-  ASSERT_TRUE((*cache)->FetchBlock({1, 0, 0}).ok());
-  EXPECT_LE((*cache)->used_bytes(), 2 * kBlockBytes);
-  EXPECT_EQ(source.fetched(), 3);
-  ASSERT_TRUE((*cache)->FetchBlock({0, 0, 0}).ok());
-  EXPECT_EQ(source.fetched(), 3);
-  ASSERT_TRUE((*cache)->FetchBlock({0, 0, 1}).ok());
-  EXPECT_EQ(source.fetched(), 4);
-}
-
-TEST_F(Data, CacheRefusesWrongBytes) {
-  class Wrong final : public BlockSource {
-    absl::StatusOr<std::string> FetchBlock(const BlockId&) override { return std::string(kBlockBytes, 'x'); }
-  } wrong;
-  const auto cache = CachedBlockSource::Create(*files_, root_ + "/cache", 64 << 20, manifests_, wrong);
-  ASSERT_TRUE(cache.ok());
-  EXPECT_TRUE(absl::IsDataLoss((*cache)->FetchBlock({0, 0, 0}).status()));
-  EXPECT_EQ((*cache)->used_bytes(), 0u);
 }
 
 TEST_F(Data, HeldOutSamplesTakeTurnsAndEndTogether) {
