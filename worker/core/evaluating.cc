@@ -11,6 +11,8 @@ namespace {
 constexpr uint64_t kSamplesAtOnce = 16;   // held-out
 constexpr uint64_t kExamplesAtOnce = 16;  // of a task
 
+constexpr int64_t kMostMicroNats = 9'000'000'000'000'000'000;  // of all pieces; each has a ninth of it at most
+
 constexpr uint64_t kSlowLinkBytesPerSecond = 1'250'000;  // 10 Mbit/s
 constexpr uint64_t kMostSeconds = 2 * 86'400;
 
@@ -131,7 +133,9 @@ void Core::State::OnHeldOutEvaluated(const HeldOutEvaluated& piece) {
   OnPiece();
   const bool short_piece = piece.samples < NextSamples(*evaluation);
   evaluation->samples += piece.samples;
-  evaluation->done.nll_micro_nats += piece.nll_micro_nats;
+  // Of a model that has diverged the sum may be more than there are numbers for: then it is the largest.
+  int64_t& sum = evaluation->done.nll_micro_nats;
+  sum = piece.nll_micro_nats > kMostMicroNats - sum ? kMostMicroNats : sum + piece.nll_micro_nats;
   evaluation->done.tokens += piece.tokens;
   evaluation->done.text_bytes += piece.text_bytes;
   evaluation->held_out_done = short_piece || NextSamples(*evaluation) == 0;

@@ -19,11 +19,11 @@ struct JoinerClock {
   // `stop` (0: none), where a worker says that nothing more comes of it. Rounded up: who sends a moment after all the
   // others is too late, and a moment before them is not.
   uint64_t ByNow(Instant now, uint64_t heard, uint32_t period, uint64_t stop) const {
-    if (pace.ns <= 0 || now <= at) return step;
-    const auto passed = static_cast<uint64_t>(((now - at).ns + pace.ns - 1) / pace.ns);
     const uint64_t least = std::max(step, heard);
+    if (pace.ns <= 0 || now <= at) return least;
+    const auto passed = static_cast<uint64_t>(((now - at).ns + pace.ns - 1) / pace.ns);
     const uint64_t clock = std::clamp(step + passed, least, least + period - 1);
-    return stop > 0 ? std::min(clock, std::max(step, stop - 1)) : clock;
+    return stop > 0 ? std::min(clock, std::max(least, stop - 1)) : clock;
   }
 };
 

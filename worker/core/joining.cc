@@ -57,7 +57,7 @@ void Core::State::ContinueJob(const Assignment& assignment) {
     FetchAll();
     return;
   }
-  if (phase != Phase::kActive) return;
+  if (phase != Phase::kActive && phase != Phase::kFetching) return;
   bool behind = false;
   for (uint32_t p = 0; p < fragments.size() && p < assigned.size(); ++p) {
     if (fragments[p].installed && assigned[p] < fragments[p].outer) behind = true;
@@ -73,6 +73,7 @@ void Core::State::ContinueJob(const Assignment& assignment) {
     if (assigned[p].value > 0) AddPending(p, {assigned[p], Digest{}, false, false, false, assigned_clock.step});
   }
   if (assigned_clock.step > job_clock) job_clock = assigned_clock.step;
+  if (phase == Phase::kFetching) return;  // what is installed already goes on from there, too
   if (ran_on && !closing) SetClockBack(assigned_clock.step);
   ran_on = false;
   // A step at or after the stop step would say that nothing more comes: ContinueClosing says that.
@@ -166,13 +167,14 @@ void Core::State::FinishJoining() {
     if (!f.installed) return;
   }
   for (uint32_t p = 0; p < fragments.size(); ++p) effects.push_back(AdoptOuter{FragmentIndex{p}});
-  const uint64_t clock = assigned_clock.ByNow(now, job_clock, Period(), PlannedInnerSteps(*spec));
+  const uint64_t clock = assigned_clock.ByNow(now, job_clock, Period(), spec->stop.inner_steps);
   if (fresh) effects.push_back(BeginOptimizer{clock});
   fresh = false;
   taken = gained = applied_at = tokens_total = 0;
   pace = PacedClock(Period());
   non_finite = 0;
-  clock_offset = job_clock = clock;
+  clock_offset = clock;
+  job_clock = std::max(job_clock, clock);
   set_back = 0;
   ran_on = false;
   phase = Phase::kActive;
@@ -249,7 +251,7 @@ void Core::State::DropJob(bool return_leases) {
   schedule.reset();
   spec.reset();
   revision = 0;
-  taken = gained = clock_offset = set_back = job_clock = applied_at = 0;
+  taken = gained = clock_offset = set_back = job_clock = applied_at = tokens_total = 0;
   ran_on = false;
   step_ns = loss_micro = 0;
   step_samples = 0;

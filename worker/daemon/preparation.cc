@@ -70,7 +70,7 @@ absl::StatusOr<std::shared_ptr<Device>> OpenChosenDevice(const GpuPlugin& plugin
 }
 
 std::string WhyOnCpu(const GpuPlugin& plugin, const WorkerOptions& options) {
-  const bool looked_for = options.device == DeviceChoice::kAuto && plugin.table != nullptr;
+  const bool looked_for = options.device == DeviceChoice::kAuto && plugin.found;
   return looked_for && plugin.device_count == 0 ? plugin.reason : "";
 }
 

@@ -25,7 +25,7 @@ absl::Status TryCache(const WorkerOptions& options, Files& files);
 absl::StatusOr<std::shared_ptr<Device>> OpenChosenDevice(const GpuPlugin& plugin, const WorkerOptions& options);
 
 // Why the CPU was taken where nobody asked for it (--device auto) and the GPU plugin lies beside the worker: its
-// reason, as of a driver that is gone. Empty otherwise.
+// reason, as of a driver that is gone, or a plugin of another version. Empty otherwise.
 std::string WhyOnCpu(const GpuPlugin& plugin, const WorkerOptions& options);
 
 // What a step's error means where the device is a GPU that answers nothing any more, as after an error of its memory or

@@ -16,8 +16,9 @@ std::string LoaderError(const char* otherwise) {
   return text != nullptr ? text : otherwise;
 }
 
-GpuPlugin Without(std::string reason) {
+GpuPlugin Without(std::string reason, bool found = false) {
   GpuPlugin plugin;
+  plugin.found = found;
   plugin.reason = std::move(reason);
   return plugin;
 }
@@ -26,6 +27,7 @@ GpuPlugin Without(std::string reason) {
 GpuPlugin Count(const atoll_gpu_table* table) {
   GpuPlugin plugin;
   plugin.table = table;
+  plugin.found = true;
   int32_t count = 0;
   const int32_t result = table->device_count(&count);
   if (result == 0 && count > 0) {
@@ -47,16 +49,17 @@ GpuPlugin OpenGpuPlugin(const std::string& path) {
     return Without(absl::StrCat("no GPU plugin lies beside this worker (", path, ")"));
   }
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (library == nullptr) return Without(absl::StrCat("no GPU plugin: ", LoaderError("dlopen failed")));
+  if (library == nullptr) return Without(absl::StrCat("no GPU plugin: ", LoaderError("dlopen failed")), true);
   void* const symbol = dlsym(library, ATOLL_GPU_OPEN_SYMBOL);
   if (symbol == nullptr) {
     return Without(
-        absl::StrCat(path, " is not a GPU plugin: ", LoaderError("it does not export " ATOLL_GPU_OPEN_SYMBOL)));
+        absl::StrCat(path, " is not a GPU plugin: ", LoaderError("it does not export " ATOLL_GPU_OPEN_SYMBOL)), true);
   }
   const atoll_gpu_table* const table = reinterpret_cast<atoll_gpu_open_function>(symbol)(ATOLL_GPU_ABI_REVISION);
   if (table == nullptr || table->revision != ATOLL_GPU_ABI_REVISION || !ATOLL_GPU_HAS(table, last_error)) {
     return Without(absl::StrCat("the GPU plugin ", path, " does not speak revision ", ATOLL_GPU_ABI_REVISION,
-                                " of the interface; install the one of this worker's version"));
+                                " of the interface; install the one of this worker's version"),
+                   true);
   }
   return Count(table);
 }

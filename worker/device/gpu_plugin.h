@@ -17,6 +17,7 @@ struct GpuPlugin {
   const atoll_gpu_table* table = nullptr;  // null: no plugin; lives until the process ends
   std::string reason;                      // why there is none, or "" when there is one
   int device_count = 0;                    // 0 also with a plugin that sees no device; then `reason` says why
+  bool found = false;                      // its library is there, whether it can be used or not
 };
 
 // dlopen(path, RTLD_NOW | RTLD_GLOBAL) and atoll_gpu_open. Never fails: the CPU form is used where device_count is 0.

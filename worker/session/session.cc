@@ -215,6 +215,7 @@ void Session::State::Do(const worker::ReleaseJob&) {
 }
 
 void Session::State::Break(const absl::Status& status) {
+  if (device_lost) return;  // no fault of the job's: another try of the same worker may mend it
   Answer(worker::JobBroken{job, std::string(status.message()), false});
 }
 

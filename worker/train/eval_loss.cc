@@ -84,7 +84,8 @@ absl::Status RunEvalLoss(const EvalLossOptions& options, std::ostream& out, std:
   ATOLL_ASSIGN_OR_RETURN(const ModelOptions model_options, OptionsFor(options, manifests->front(), model.vocab_size));
   ATOLL_ASSIGN_OR_RETURN(const auto evaluator,
                          Evaluator::Create(model, checkpoint.layout, model_options, {}, checkpoint.parameters->host()));
-  const uint64_t wanted = (options.max_tokens + options.sequence_length - 1) / options.sequence_length;
+  const uint64_t length = options.sequence_length;
+  const uint64_t wanted = options.max_tokens / length + (options.max_tokens % length != 0 ? 1 : 0);
   const uint64_t samples = options.max_tokens == 0 ? reader->samples() : std::min(reader->samples(), wanted);
   talk << checkpoint.layout.elements << " parameters, " << samples << " of " << reader->samples()
        << " samples of split " << SplitName(split) << "\n";

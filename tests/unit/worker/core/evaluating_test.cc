@@ -61,6 +61,18 @@ TEST(WorkerEvaluating, ReadsHeldOutSamplesPieceByPiece) {
   EXPECT_EQ(w.steps_taken, 0u);
 }
 
+// A negative sum would be refused by the coordinator, each time that it is said again.
+TEST(WorkerEvaluating, TheLossOfAModelThatHasDivergedIsLargeAndNotNegative) {
+  for (const uint64_t pieces : {uint64_t{12}, uint64_t{20}}) {
+    World w(SmallSpec());
+    w.piece_micro_nats = 1'000'000'000'000'000'000;
+    w.Start();
+    w.Hear(EvaluationAssigned{JobId{"tiny"}, 1, {Version{0}}, 16 * pieces, false});
+    for (uint64_t i = 0; i < pieces; ++i) w.Boundary();
+    EXPECT_EQ(DoneIn(w).nll_micro_nats, 9'000'000'000'000'000'000) << pieces;
+  }
+}
+
 TEST(WorkerEvaluating, EndsWhereTheHeldOutSplitEnds) {
   for (const uint64_t there : {0u, 16u, 20u}) {
     World w(SmallSpec());

@@ -101,6 +101,7 @@ class World {
   // How the world answers.
   bool grant_leases = true, finite = true, fetch_updates = true, finish_fetches = true, hash_matches = true;
   bool samples_there = true, prepare = true, evaluate = true, form_and_apply = true;
+  int64_t piece_micro_nats = 5'000'000;  // of a piece of held-out samples
   uint64_t held_out_samples = 1000, lease_samples = 1000;
   uint64_t whole_bytes = 64, update_bytes = 20;  // of a fragment
   std::optional<Version> snapshot;               // the newest; empty: of the version assigned
@@ -196,7 +197,7 @@ class World {
       w.Log(absl::StrCat("evaluate ", e.evaluation, ": ", e.first, "+", e.samples));
       if (!w.evaluate) return;
       const uint64_t end = std::min(e.first + e.samples, w.held_out_samples);
-      q.push_back(HeldOutEvaluated{e.evaluation, end - e.first, 5'000'000, 10, 20});
+      q.push_back(HeldOutEvaluated{e.evaluation, end - e.first, w.piece_micro_nats, 10, 20});
     }
     void operator()(const ScoreTask& e) {
       w.Log(absl::StrCat("score ", e.task, " ", e.first, "+", e.examples));

@@ -18,7 +18,8 @@ TEST(WorkerJoining, AJoinerThatFetchesLongStartsWhereTheJobIsByThen) {
       {Seconds(1), Seconds(60), 0, 16},   // no news of the job: less than a period beyond what is known
       {Seconds(1), Seconds(60), 70, 73},  // likewise, beyond the newest commit
       {Seconds(1), Seconds(1), 70, 70},   // not behind it either
-      {Duration{}, Seconds(60), 70, 13},  // the job waits for a joiner
+      {Duration{}, Seconds(60), 0, 13},   // the job waits for a joiner
+      {Duration{}, Seconds(60), 70, 70},  // and goes on with another one
   };
   for (const Case& c : cases) {
     World w;
@@ -32,6 +33,39 @@ TEST(WorkerJoining, AJoinerThatFetchesLongStartsWhereTheJobIsByThen) {
     EXPECT_TRUE(w.Did(absl::StrCat("ready ", c.starts)))
         << c.fetch.ns << " ns, heard of " << c.heard << ": " << w.core().clock_step();
   }
+}
+
+// Of so many tokens nobody knows the last step before it is there: the planned one is no bound.
+TEST(WorkerJoining, AJobOfTokensMayBeBeyondItsPlannedSteps) {
+  JobSpec spec = SmallSpec();
+  spec.stop = {};
+  spec.stop.tokens = 10 * uint64_t{spec.workers.planned} * spec.batch.sequences_per_step * spec.data.sequence_length;
+  World w(spec);
+  w.finish_fetches = false;
+  w.Connect();
+  w.Assign({Version{3}}, 13, 1, Seconds(1));
+  w.Wait(Seconds(2));
+  w.finish_fetches = true;
+  w.Give(FragmentFetched{FragmentIndex{0}, Version{3}});
+  EXPECT_TRUE(w.Did("ready 15")) << w.core().clock_step();
+}
+
+// What was published while its stream was down is in its next assignment alone, and one fragment is there already.
+TEST(WorkerJoining, AnAssignmentBringsForwardWhatIsInstalledAlready) {
+  World w(SmallSpec(), 2);
+  w.finish_fetches = false;
+  w.Connect();
+  w.Assign({Version{0}, Version{0}});
+  w.Give(FragmentFetched{FragmentIndex{0}, Version{0}});
+  w.Give(StreamDown{});
+  w.Connect(true);
+  w.Assign({Version{1}, Version{0}}, 4);
+  EXPECT_TRUE(w.Did("fetch update 0 v1"));
+  EXPECT_FALSE(w.Did("fetch update 1 v1"));
+  w.Give(FragmentFetched{FragmentIndex{1}, Version{0}});
+  w.Boundary();
+  EXPECT_TRUE(w.Did("apply 0 v1"));
+  EXPECT_EQ(w.steps_taken, 0u) << "the first step is on the newest versions";
 }
 
 // A worker that came back with a new incarnation may have another contribution on its way to the same round.

@@ -107,6 +107,10 @@ TEST(WhyOnCpu, IsToldWhereAGpuWasLookedFor) {
   EXPECT_EQ(WhyOnCpu(plugin, options), plugin.reason);
   options.device = DeviceChoice::kCpu;
   EXPECT_EQ(WhyOnCpu(plugin, options), "") << "as was wished";
+  options.device = DeviceChoice::kAuto;
+  const GpuPlugin other = OpenGpuPlugin("libz.so.1");
+  EXPECT_THAT(WhyOnCpu(other, options), HasSubstr("is not a GPU plugin")) << "as one of another version";
+  EXPECT_EQ(WhyOnCpu(OpenGpuPlugin("/nonexistent/libatoll_gpu.so"), options), "");
 }
 
 }  // namespace

@@ -1,6 +1,10 @@
 // What a session keeps when it leaves.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <variant>
 #include <vector>
 
 #include "tests/unit/worker/session/session_fixture.h"
@@ -21,6 +25,67 @@ TEST_F(SessionTest, SoDoesOneThatIsDrained) {
   Post(DrainRequested{"its machine is to be mended"});
   Turn(3);
   EXPECT_EQ(factory_.kept, std::vector<uint64_t>{40});
+}
+
+// A device with memory of its own, which can be lost: nothing is copied from or to it any more.
+class LosableDevice final : public Device {
+ public:
+  explicit LosableDevice(const bool& lost) : lost_(lost) {}
+  const DeviceInfo& info() const override { return cpu_->info(); }
+  absl::StatusOr<uint64_t> FreeMemoryBytes() override { return cpu_->FreeMemoryBytes(); }
+  absl::StatusOr<std::unique_ptr<HostWindow>> OpenWindow(std::span<float> range) override {
+    return std::unique_ptr<HostWindow>(std::make_unique<Window>(lost_, range));
+  }
+  absl::StatusOr<std::unique_ptr<HostFeed>> OpenFeed(uint64_t most_bytes) override {
+    return cpu_->OpenFeed(most_bytes);
+  }
+  absl::StatusOr<GroupKey> NewGroupKey() override { return cpu_->NewGroupKey(); }
+  absl::StatusOr<std::unique_ptr<DeviceGroup>> JoinGroup(const GroupKey& key, uint32_t rank, uint32_t world) override {
+    return cpu_->JoinGroup(key, rank, world);
+  }
+  StepKernels* step_kernels() override { return nullptr; }
+
+ private:
+  class Window final : public HostWindow {
+   public:
+    Window(const bool& lost, std::span<float> range) : lost_(lost), range_(range), host_(range.size()) {}
+    absl::Status Snapshot(void*) override { return Copy(range_, host_); }
+    absl::Status WriteBack(void*) override { return Copy(host_, range_); }
+    absl::Status Wait() override { return Copy({}, {}); }
+    absl::StatusOr<bool> Done() override { return true; }
+    std::span<float> host() override { return host_; }
+    bool is_direct() const override { return false; }
+
+   private:
+    absl::Status Copy(std::span<const float> from, std::span<float> to) const {
+      if (lost_) return absl::InternalError("CUDA error: an illegal memory access was encountered");
+      std::copy(from.begin(), from.end(), to.begin());
+      return absl::OkStatus();
+    }
+    const bool& lost_;
+    const std::span<float> range_;
+    std::vector<float> host_;
+  };
+  const bool& lost_;
+  const std::unique_ptr<Device> cpu_ = OpenCpuDevice();
+};
+
+// Its job would be stopped where it is the only worker, for what another start of the process mends.
+TEST_F(SessionTest, OneWhoseDeviceIsLostAccusesNoJob) {
+  bool lost = false;
+  factory_.device = [&lost] { return std::make_unique<LosableDevice>(lost); };
+  Make(ToySpec());
+  Join();
+  Train(2);
+  lost = true;
+  factory_.broken = absl::UnavailableError("the GPU is lost");
+  for (int turn = 0; turn < 20 && !session_->exit().has_value(); ++turn) Turn();
+  ASSERT_TRUE(session_->exit().has_value());
+  EXPECT_TRUE(session_->exit()->device_lost);
+  EXPECT_EQ(session_->exit()->text, "the GPU is lost");
+  EXPECT_EQ(Count<JobFailure>(), 0);
+  EXPECT_EQ(Count<LeaseReturn>(), 1);
+  EXPECT_TRUE(std::holds_alternative<Leaving>(link_.said.back()));
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ class ToyFactory final : public JobFactory {
     if (!failure.ok()) return failure;
     auto parts = std::make_unique<JobParts>();
     parts->layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
-    parts->device = OpenCpuDevice();
+    parts->device = device ? device() : OpenCpuDevice();
     parts->samples = samples ? samples() : std::make_unique<CountedSamples>();
     parts->model = std::make_unique<ToyModel>(parts->layout.elements, target_, broken, changed, during_step,
                                               held_out_nll, unread, kept);
@@ -119,6 +119,7 @@ class ToyFactory final : public JobFactory {
   std::function<void()> during_step;
   std::function<double(const HeldOutPiece&)> held_out_nll;  // none: the loss
   std::function<std::unique_ptr<SampleSource>()> samples;   // none: counted ones
+  std::function<std::unique_ptr<Device>()> device;          // none: a CPU
 
  private:
   const float target_;
