@@ -109,7 +109,7 @@ void ConnectionTable::Slow(const std::string& address, Instant now) {
 }
 
 std::optional<uint64_t> ConnectionTable::CalledTooFast(const std::string& endpoint, Instant now) {
-  Slow(WithoutPort(endpoint), now);
+  Slow(NetworkOf(WithoutPort(endpoint)), now);
   const auto named = by_endpoint_.find(endpoint);
   if (named == by_endpoint_.end()) return std::nullopt;
   const uint64_t id = named->second;

@@ -54,10 +54,10 @@ class ConnectionTable {
     bool admitted = false;
     std::optional<uint64_t> gives_way;  // is out of the table already: its socket must be ended
   };
-  // A connection `id` (never used before) from `endpoint`, which is `address` and a port. When there is no room, one
-  // that has made no call gives way, of the same address where it is that which is full: the oldest that waits for its
-  // turn and has left, else the oldest that is served, else the oldest; when all have called, the new one is not
-  // admitted. Who is admitted waits for its turn. Never earlier than an earlier `now`.
+  // A connection `id` (never used before) from `endpoint`, an address and a port; `address` is its NetworkOf. When
+  // there is no room, one that has made no call gives way, of the same address where it is that which is full: the
+  // oldest that waits for its turn and has left, else the oldest that is served, else the oldest; when all have called,
+  // the new one is not admitted. Who is admitted waits for its turn. Never earlier than an earlier `now`.
   Arrival Arrive(uint64_t id, const std::string& address, const std::string& endpoint, Instant now, const See& see);
   // One that has made no call, chosen in the same way; out of the table. For a process that has no descriptor left.
   std::optional<uint64_t> GiveWay(const See& see);

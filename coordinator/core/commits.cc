@@ -52,7 +52,9 @@ RoundRule Machine::RuleOf(const Run& run, FragmentIndex fragment) const {
     for (const auto& [id, member] : fleet_.Of(run.id())) {
       const bool comes = member.Trains(run.id()) && !member.lost && !member.draining && !member.not_waited_for &&
                          !run.used_up.contains(id);
-      const bool known = round.expected.contains(id) || round.accepted.contains(id) || round.dropped.contains(id);
+      const bool evaluates = run.evaluation && run.evaluation->holder == id;  // for as long as that takes
+      const bool known =
+          evaluates || round.expected.contains(id) || round.accepted.contains(id) || round.dropped.contains(id);
       rule.on_their_way += comes && !known ? 1 : 0;
     }
   }
@@ -134,7 +136,7 @@ void Machine::CloseWhatHasItsQuorum(Run& run) {
     const RoundRule rule = RuleOf(run, FragmentIndex{p});
     const bool enough = !round.accepted.empty() && ArrivedOf(round) >= QuorumOf(round, rule);
     if (enough && !round.closing && rule.flushing == 0)
-      IssueClose(run, FragmentIndex{p}, "has its quorum, and is not held");
+      IssueClose(run, FragmentIndex{p}, "the job is paused, and it has its quorum");
   }
 }
 

@@ -109,11 +109,13 @@ void Machine::AdvanceClosing(Run& run) {
     const bool anyone = std::any_of(there.begin(), there.end(), [](const auto& entry) {
       return !entry.member.lost && entry.member.stage == Stage::kTraining;
     });
-    // After a restart nobody may be left at a job of which all is done but the word.
+    // After a restart nobody may be left at a job of which all is done but the word. One that is lost may come back,
+    // with what it has trained.
     const VersionVector heads = run.Versions();
     const bool saved = std::any_of(run.checkpoints.begin(), run.checkpoints.end(),
                                    [&heads](const auto& c) { return c.second.versions == heads; });
-    if (!anyone && !run.record.draining && (!saved || WantsEvaluation(run))) return;
+    const bool nobody = there.begin() == there.end();
+    if (!anyone && !run.record.draining && !(nobody && saved && !WantsEvaluation(run))) return;
     DropUploads(run, nullptr, LateError("every fragment is synchronised for the last time"));
     run.ending = anyone ? Ending::kEvaluation : Ending::kCheckpoint;
     if (run.evaluation) run.evaluation->tries = 0;  // those were of older versions
@@ -213,12 +215,21 @@ void Machine::Retain(Run& run) {
   }
   const size_t keep = std::max(1u, run.spec->checkpoint.keep_last);
   for (size_t i = 0; i + keep < complete.size(); ++i) {
-    if (run.checkpoints.at(complete[i]).kept != Kept::kForGood) GiveUp(run, complete[i]);
+    const bool stays = run.checkpoints.at(complete[i]).kept == Kept::kForGood || run.rollback_check == complete[i];
+    if (!stays) GiveUp(run, complete[i]);
   }
 }
 
 void Machine::GiveUp(Run& run, uint64_t checkpoint) {
-  run.checkpoints.erase(checkpoint);
+  const auto it = run.checkpoints.find(checkpoint);
+  const auto next = std::next(it);
+  // One that was never written hands on what it was for.
+  if (!it->second.complete && it->second.kept == Kept::kForGood && next != run.checkpoints.end() &&
+      next->second.kept != Kept::kForGood) {
+    next->second.kept = Kept::kForGood;
+    out_.records.push_back(next->second);
+  }
+  run.checkpoints.erase(it);
   out_.records.push_back(CheckpointDropped{run.id(), checkpoint});
   out_.tasks.push_back(DropCheckpoint{run.id(), checkpoint});
 }

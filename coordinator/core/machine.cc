@@ -79,8 +79,7 @@ void Machine::Recover(RecoveredJob job, Instant now) {
 void Machine::Recover(WorkerRecord worker, Instant now) {
   Member& member = fleet_.Add(std::move(worker));
   member.heard = now;
-  // Who had no job left, or was lost, before this start: nobody waits for it, and it is not lost now.
-  member.lost = !member.record.quarantine.empty() || !member.Assigned();
+  member.lost = !member.record.quarantine.empty();
   member.lost_at = member.fetch_since = now;
   const Run* run = RunOf(member);
   if (run == nullptr) return;

@@ -155,7 +155,7 @@ class Machine {
   void WriteCheckpointNow(Run& run, uint64_t step);
   void Retain(Run& run);
   absl::Status CheckUnwanted(const Run& run, uint64_t step) const;
-  void GiveUp(Run& run, uint64_t checkpoint);  // a complete one, by its step
+  void GiveUp(Run& run, uint64_t checkpoint);  // by its step
 
   // ---- evaluating.cc
   bool WantsEvaluation(const Run& run) const;

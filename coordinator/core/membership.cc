@@ -162,9 +162,12 @@ void Machine::ExpireMembers() {
       member.lost = true;
       member.lost_at = now_;
       Disconnect(member);
-      Note(member.record.job, "worker lost",
-           absl::StrCat("worker ", id.value, " is lost: nothing heard for ", SecondsOf(options_.membership_timeout)),
-           {{"worker", id.value}});
+      // Who had no job before this start, and is not back: it may have left long ago.
+      if (member.has_spoken || member.Assigned()) {
+        Note(member.record.job, "worker lost",
+             absl::StrCat("worker ", id.value, " is lost: nothing heard for ", SecondsOf(options_.membership_timeout)),
+             {{"worker", id.value}});
+      }
       if (Run* run = RunOf(member)) {
         for (Round& round : run->rounds) round.expected.erase(id);
       }

@@ -77,9 +77,7 @@ void Machine::RetryCheckpoints(Run& run) {
   }
   // The versions that it was to hold are overwritten in memory: the next ones take its place.
   for (const uint64_t step : overtaken) {
-    run.checkpoints.erase(step);
-    out_.records.push_back(CheckpointDropped{run.id(), step});
-    out_.tasks.push_back(DropCheckpoint{run.id(), step});
+    GiveUp(run, step);
     run.checkpoint_due = true;
   }
 }

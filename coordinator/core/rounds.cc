@@ -103,11 +103,15 @@ std::string ReasonOf(const Round& round, const RoundRule& rule, Instant now) {
     return absl::StrCat("it has ", have, " of the ", quorum, " contributions that it needs",
                         missing.empty() ? "" : absl::StrCat("; missing ", ListOf(missing)));
   }
+  const std::string others = missing.empty()
+                                 ? absl::StrCat(rule.on_their_way, rule.on_their_way == 1 ? " that has" : " that have",
+                                                " been given the job again")
+                                 : ListOf(missing);
   if (verdict.close) {
-    return absl::StrCat("quorum ", have, " of ", quorum, " and the grace window has passed; without ", ListOf(missing));
+    return absl::StrCat("quorum ", have, " of ", quorum, " and the grace window has passed; without ", others);
   }
   return absl::StrCat("quorum ", have, " of ", quorum, " reached; waits ", SecondsOf(verdict.wake - now), " for ",
-                      ListOf(missing));
+                      others);
 }
 
 Duration SpreadOf(const Round& round) {

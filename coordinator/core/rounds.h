@@ -37,7 +37,7 @@ struct Round {
   std::map<WorkerId, Drop> dropped;      // as good as arrived, but with nothing; disjoint from `accepted`
   bool closing = false;                  // the aggregate works on it: nothing is accepted any more
   bool wait_told = false;                // it was noted that it waits, and that this is no fault
-  bool held_over = false;                // its job was paused, and nobody has contributed to it since
+  bool held_over = false;                // its job was paused when something was accepted already, and has gone on
   bool past_finished = false;            // somebody who trains the job has nothing more for it and is not waited for
 };
 

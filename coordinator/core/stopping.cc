@@ -12,12 +12,8 @@ void Machine::Load(Run& run) {
   for (const auto& [step, checkpoint] : run.checkpoints) {
     if (!checkpoint.complete && checkpoint.versions != heads) overtaken.push_back(step);
   }
-  for (const uint64_t step : overtaken) {
-    run.checkpoints.erase(step);
-    out_.records.push_back(CheckpointDropped{run.id(), step});
-    out_.tasks.push_back(DropCheckpoint{run.id(), step});
-  }
-  run.checkpoint_due = run.CheckpointIsOwed();
+  for (const uint64_t step : overtaken) GiveUp(run, step);
+  run.checkpoint_due = run.record.state != JobState::kClosing && run.CheckpointIsOwed();  // whose end is saved
   run.loading = true;
   run.replicas = {};
   out_.tasks.push_back(LoadTaskOf(run));

@@ -200,9 +200,7 @@ void Machine::On(const ContributionDurable& e) {
     if (it == run.uploads.end() || !it->second.flushing) continue;
     const ContributionHeader header = std::move(it->second.header);
     run.uploads.erase(it);
-    Round& round = run.rounds[header.target.fragment.value];
-    round.accepted.insert_or_assign(header.worker, Arrival{header, now_});
-    round.held_over = false;
+    run.rounds[header.target.fragment.value].accepted.insert_or_assign(header.worker, Arrival{header, now_});
     Verdict(e.upload, UploadDecision::kAccepted, absl::OkStatus());
     return;
   }

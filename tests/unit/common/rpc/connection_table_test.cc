@@ -134,6 +134,14 @@ TEST_F(ConnectionTableTest, AfterCallsThatComeTooFastAnAddressIsServedOneByOne) 
   EXPECT_THAT(Turns(11), ElementsAre(Turn{6, Way::kServed}));
 }
 
+TEST_F(ConnectionTableTest, ANetworkOfIpv6IsSlowedAsAnAddressIs) {
+  table_.CalledTooFast("2001:db8::1:7", At(1));  // port 7
+  EXPECT_TRUE(Arrive(9, 1, "2001:db8::/64").admitted);
+  EXPECT_TRUE(Arrive(10, 1, "2001:db8:0:1::/64").admitted);
+  EXPECT_THAT(Turns(1), ElementsAre(Turn{10, Way::kServed})) << "another network's";
+  EXPECT_EQ(table_.NextTurn(), At(1.02));
+}
+
 // Calls of a connection that was ended arrive late, when its port has come again and waits for its turn.
 TEST_F(ConnectionTableTest, ALateCallIsNotOfWhoWaitsAtItsPort) {
   table_.CalledTooFast("a:1", At(1));
