@@ -97,13 +97,12 @@ class World {
   }
   Core& core() { return core_; }
   Instant now() const { return now_; }
-
   // How the world answers.
   bool grant_leases = true, finite = true, fetch_updates = true, finish_fetches = true, hash_matches = true;
   bool samples_there = true, prepare = true, evaluate = true, form_and_apply = true;
-  int64_t piece_micro_nats = 5'000'000;  // of a piece of held-out samples
   uint64_t held_out_samples = 1000, lease_samples = 1000;
   uint64_t whole_bytes = 64, update_bytes = 20;  // of a fragment
+  int64_t piece_micro_nats = 5'000'000;          // of held-out samples
   std::optional<Version> snapshot;               // the newest; empty: of the version assigned
 
   std::vector<std::string> lines;  // effects, one each
