@@ -86,8 +86,8 @@ class ToyModel final : public TrainingModel {
                        .grad_norm = 1,
                        .tokens = batch.tokens.size() - batch.samples};
   }
-  absl::Status BeginOptimizer(uint64_t) override { return absl::OkStatus(); }
-  void KeepOptimizer(uint64_t, bool) override {}
+  absl::Status BeginOptimizer(const JobStanding&) override { return absl::OkStatus(); }
+  void KeepOptimizer(const JobStanding&, bool) override {}
   absl::StatusOr<EvaluationOutcome> Evaluate(std::span<float> parameters, const HeldOutPiece& piece) override {
     if (*failing_evaluations_ > 0) {
       --*failing_evaluations_;

@@ -79,9 +79,11 @@ struct ResolveUpdate {
 struct AdoptOuter {
   FragmentIndex fragment;
 };
-// Moments and step count from zero, or those that this machine kept of the job at or before about `clock_step` of it.
+// Moments and step count from zero, or those that this machine kept of the job at or before about `clock_step` of it
+// and at no later versions of any fragment.
 struct BeginOptimizer {
   uint64_t clock_step = 0;
+  VersionVector versions;  // the job's newest, as assigned
 };
 
 // delta + residual, encoded and kept -> ContributionFormed or ContributionFailed, while training goes on: the delta is

@@ -168,7 +168,7 @@ void Core::State::FinishJoining() {
   }
   for (uint32_t p = 0; p < fragments.size(); ++p) effects.push_back(AdoptOuter{FragmentIndex{p}});
   const uint64_t clock = assigned_clock.ByNow(now, job_clock, Period(), spec->stop.inner_steps);
-  if (fresh) effects.push_back(BeginOptimizer{clock});
+  if (fresh) effects.push_back(BeginOptimizer{clock, assigned});
   fresh = false;
   taken = gained = applied_at = tokens_total = 0;
   pace = PacedClock(Period());

@@ -26,10 +26,10 @@ OptimizerShelf::OptimizerShelf(OptimizerShelfOptions options, JobId job, Digest 
       log_(log),
       due_(clock.Now() + options_.interval) {}
 
-absl::Status OptimizerShelf::Begin(uint64_t clock_step, Trainer& trainer) {
+absl::Status OptimizerShelf::Begin(const JobStanding& at, Trainer& trainer) {
   if (options_.interval.ns == 0) return trainer.ResetOptimizer();
   const absl::StatusOr<uint64_t> taken =
-      ReadOptimizerSnapshot(files_, path_, {job_, layout_, clock_step + options_.slack_steps}, trainer);
+      ReadOptimizerSnapshot(files_, path_, {job_, layout_, at.clock_step + options_.slack_steps, at.versions}, trainer);
   if (taken.ok()) {
     log_.Info("optimizer taken up",
               {{"job", job_.value}, {"kept_at_step", *taken}, {"steps", trainer.optimizer_steps()}});
@@ -41,24 +41,24 @@ absl::Status OptimizerShelf::Begin(uint64_t clock_step, Trainer& trainer) {
   return trainer.ResetOptimizer();
 }
 
-void OptimizerShelf::Keep(uint64_t clock_step, bool leaving, Trainer& trainer) {
+void OptimizerShelf::Keep(const JobStanding& at, bool leaving, Trainer& trainer) {
   if (options_.interval.ns == 0 || trainer.optimizer_steps() == 0 || trainer.first_moments() == nullptr) return;
   const Instant began = clock_.Now();
   if (!leaving && began < due_) return;
-  const absl::Status kept = Write(clock_step, trainer);
+  const absl::Status kept = Write(at, trainer);
   const Instant now = clock_.Now();
   const Duration rest{(now - began).ns * kShareOfTime};
   due_ = now + std::max(options_.interval, rest);
   if (kept.ok()) {
     told_ = false;
-    log_.Debug("optimizer kept", {{"job", job_.value}, {"step", clock_step}, {"path", path_}});
+    log_.Debug("optimizer kept", {{"job", job_.value}, {"step", at.clock_step}, {"path", path_}});
     return;
   }
   if (!told_) log_.Warn("optimizer not kept", {{"job", job_.value}, {"why", std::string(kept.message())}});
   told_ = true;
 }
 
-absl::Status OptimizerShelf::Write(uint64_t clock_step, Trainer& trainer) {
+absl::Status OptimizerShelf::Write(const JobStanding& at, Trainer& trainer) {
   ATOLL_RETURN_IF_ERROR(files_.MakeDirectory(directory_));
   ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.List(directory_));
   for (const std::string& name : names) {
@@ -74,7 +74,7 @@ absl::Status OptimizerShelf::Write(uint64_t clock_step, Trainer& trainer) {
                                                      " MiB are to be kept with a twentieth of the disk "
                                                      "left; free space, or start with --optimizer-snapshot 0s"));
   }
-  return WriteOptimizerSnapshot(files_, path_, {job_, layout_, clock_step}, trainer);
+  return WriteOptimizerSnapshot(files_, path_, {job_, layout_, at.clock_step, at.versions}, trainer);
 }
 
 }  // namespace atl

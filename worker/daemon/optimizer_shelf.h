@@ -10,6 +10,7 @@
 #include "common/base/ids.h"
 #include "common/base/log.h"
 #include "common/base/time.h"
+#include "worker/session/job.h"
 #include "worker/train/trainer.h"
 
 namespace atl {
@@ -27,13 +28,13 @@ class OptimizerShelf {
   // Everything given outlives the shelf.
   OptimizerShelf(OptimizerShelfOptions options, JobId job, Digest layout, Files& files, const Clock& clock, Log& log);
   // The trainer begins with what was kept of the job, or at zero. An error of the device only.
-  absl::Status Begin(uint64_t clock_step, Trainer& trainer);
+  absl::Status Begin(const JobStanding& at, Trainer& trainer);
   // Keeps it, if it is time: the interval has passed, and a hundred times what the last snapshot took, so that at most
   // a hundredth of the time goes into it; or the worker leaves.
-  void Keep(uint64_t clock_step, bool leaving, Trainer& trainer);
+  void Keep(const JobStanding& at, bool leaving, Trainer& trainer);
 
  private:
-  absl::Status Write(uint64_t clock_step, Trainer& trainer);
+  absl::Status Write(const JobStanding& at, Trainer& trainer);
 
   const OptimizerShelfOptions options_;
   const JobId job_;

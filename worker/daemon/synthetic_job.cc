@@ -21,8 +21,8 @@ class SyntheticModel final : public TrainingModel {
 
   std::span<float> parameters() override { return arena_->host(); }
   void* compute_stream() override { return nullptr; }
-  absl::Status BeginOptimizer(uint64_t) override { return absl::OkStatus(); }
-  void KeepOptimizer(uint64_t, bool) override {}
+  absl::Status BeginOptimizer(const JobStanding&) override { return absl::OkStatus(); }
+  void KeepOptimizer(const JobStanding&, bool) override {}
 
   absl::StatusOr<StepOutcome> Step(const SampleBatch& batch, double learning_rate) override {
     const Instant end = clock_.Now() + step_;

@@ -47,11 +47,11 @@ class TorchModel final : public TrainingModel {
     trainer_->ParametersChanged({changed.offset, changed.elements});
     if (shares_ != nullptr) shares_->ParametersChanged(fragment);
   }
-  absl::Status BeginOptimizer(uint64_t clock_step) override {
+  absl::Status BeginOptimizer(const JobStanding& at) override {
     if (shares_ != nullptr) shares_->OptimizerChanged();
-    return shelf_.Begin(clock_step, *trainer_);
+    return shelf_.Begin(at, *trainer_);
   }
-  void KeepOptimizer(uint64_t clock_step, bool leaving) override { shelf_.Keep(clock_step, leaving, *trainer_); }
+  void KeepOptimizer(const JobStanding& at, bool leaving) override { shelf_.Keep(at, leaving, *trainer_); }
 
   absl::StatusOr<StepOutcome> Step(const SampleBatch& batch, double learning_rate) override {
     pass_.reset();

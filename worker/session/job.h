@@ -59,6 +59,12 @@ struct PieceScore {
   std::optional<uint64_t> correct_per_byte;  // absent for minimal pairs
 };
 
+// Where a job stands, for a worker of it.
+struct JobStanding {
+  uint64_t clock_step = 0;
+  VersionVector versions;  // of each fragment
+};
+
 // Owned by the session's thread; calls block.
 class TrainingModel {
  public:
@@ -71,11 +77,11 @@ class TrainingModel {
   // One inner step. ResourceExhausted when memory ran out, Unavailable when a device of this worker is lost: it leaves,
   // with that reason. On any error nothing is changed.
   virtual absl::StatusOr<StepOutcome> Step(const SampleBatch& batch, double learning_rate) = 0;
-  // Zero moments and steps, or those that this machine kept of the job when it was at or before about step
-  // `clock_step`.
-  virtual absl::Status BeginOptimizer(uint64_t clock_step) = 0;
+  // Zero moments and steps, or those that this machine kept of the job when it was at or before about the step of `at`,
+  // and at no later version of any fragment: those a rollback has given up, and moments with them.
+  virtual absl::Status BeginOptimizer(const JobStanding& at) = 0;
   // Keeps them for a later BeginOptimizer, if it is time for it or the worker is `leaving`. Nothing fails by it.
-  virtual void KeepOptimizer(uint64_t clock_step, bool leaving) = 0;
+  virtual void KeepOptimizer(const JobStanding& at, bool leaving) = 0;
   // The loss of `parameters` (host memory, job's layout) on a piece of the held-out samples, or as many as there are.
   // The pieces of one evaluation come in order, beginning with sample 0, with no step and no change of `parameters`
   // between them; the tasks' come after them. Unavailable and DeadlineExceeded when data could not be fetched: the same

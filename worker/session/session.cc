@@ -202,7 +202,7 @@ void Session::State::Do(const worker::ChangeSpec& e) {
 
 void Session::State::Do(const worker::ReleaseJob&) {
   link.DropAll();
-  if (leaving && parts) BetweenSteps([this] { parts->model->KeepOptimizer(clock_step, true); });
+  if (leaving && parts) BetweenSteps([this] { parts->model->KeepOptimizer({clock_step, versions}, true); });
   replicas.reset();
   parts.reset();
   spec.reset();
@@ -274,7 +274,8 @@ void Session::State::Do(const worker::AdoptOuter& e) {
 
 void Session::State::Do(const worker::BeginOptimizer& e) {
   clock_step = e.clock_step;
-  if (const auto status = parts->model->BeginOptimizer(e.clock_step); !status.ok()) Break(status);
+  versions = e.versions;
+  if (const auto status = parts->model->BeginOptimizer({clock_step, versions}); !status.ok()) Break(status);
 }
 
 void Session::State::Do(const worker::FormContribution& e) {

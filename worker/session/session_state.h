@@ -99,6 +99,7 @@ struct Session::State {
   Duration data_wait{}, sync_wait{};
   Instant waiting_since = kNever, step_ended = kNever;
   uint64_t clock_step = 0;  // that the optimizer stands at
+  VersionVector versions;   // likewise, of each fragment
   bool leaving = false;     // as whoever runs this process wants
   bool device_lost = false;
   bool told_refusal = false;  // of a device that was to form contributions

@@ -93,7 +93,9 @@ void Session::State::Do(const worker::TakeStep& e) {
   data_wait = sync_wait = Duration{};
   step_ended = ended;
   clock_step = e.rate_step + 1;
-  BetweenSteps([this] { parts->model->KeepOptimizer(clock_step, false); });
+  versions.clear();
+  for (const worker::FragmentStatus& fragment : core.fragments()) versions.push_back(fragment.applied);
+  BetweenSteps([this] { parts->model->KeepOptimizer({clock_step, versions}, false); });
 }
 
 void Session::State::Do(const worker::Evaluate& e) {

@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "common/format/safetensors.h"
 
 namespace atl {
@@ -65,6 +68,20 @@ std::string ValueOf(const Metadata& metadata, const char* name) {
   return found == metadata.end() ? "" : found->second;
 }
 
+// "3 3 2"; files of before they were kept have none.
+absl::StatusOr<VersionVector> VersionsOf(const std::string& text) {
+  VersionVector versions;
+  for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+    if (!absl::SimpleAtoi(word, &versions.emplace_back().value))
+      return absl::DataLossError("one of its versions is no number");
+  }
+  return versions;
+}
+
+std::string TextOf(const VersionVector& versions) {
+  return absl::StrJoin(versions, " ", [](std::string* out, const Version& v) { absl::StrAppend(out, v.value); });
+}
+
 // The step of the job at which it was kept.
 absl::StatusOr<uint64_t> CheckBelongs(const Metadata& metadata, const OptimizerSnapshotFacts& facts) {
   if (ValueOf(metadata, "kind") != kKind) return absl::FailedPreconditionError("it is no snapshot of an optimizer");
@@ -76,6 +93,12 @@ absl::StatusOr<uint64_t> CheckBelongs(const Metadata& metadata, const OptimizerS
   if (clock_step > facts.clock_step) {
     return absl::FailedPreconditionError(
         absl::StrCat("it was kept at step ", clock_step, ", beyond where the job stands"));
+  }
+  ATOLL_ASSIGN_OR_RETURN(const VersionVector versions, VersionsOf(ValueOf(metadata, "versions")));
+  for (size_t p = 0; p < versions.size() && p < facts.versions.size(); ++p) {
+    if (versions[p] <= facts.versions[p]) continue;
+    return absl::FailedPreconditionError(absl::StrCat("it was kept at version ", versions[p].value, " of fragment ", p,
+                                                      ", and the job was set back to ", facts.versions[p].value));
   }
   return clock_step;
 }
@@ -106,6 +129,7 @@ absl::Status WriteOptimizerSnapshot(Files& files, const std::string& path, const
                              {"job", facts.job.value},
                              {"layout", facts.layout.Hex()},
                              {"clock_step", absl::StrCat(facts.clock_step)},
+                             {"versions", TextOf(facts.versions)},
                              {"steps", absl::StrCat(trainer.optimizer_steps())},
                              {"digest", digest}};
   const uint64_t elements = trainer.first_moments()->elements();

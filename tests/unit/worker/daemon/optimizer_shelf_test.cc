@@ -39,66 +39,75 @@ class OptimizerShelfTest : public testing::Test {
 TEST_F(OptimizerShelfTest, KeepsWhenItIsTimeAndAtTheEnd) {
   OptimizerShelf shelf = Shelf("job");
   const auto trainer = Trained();
-  shelf.Keep(5, false, *trainer);
+  shelf.Keep({5, {}}, false, *trainer);
   EXPECT_THAT(Kept(), IsEmpty());
   clock_.Advance(Seconds(600));
-  shelf.Keep(6, false, *trainer);
+  shelf.Keep({6, {}}, false, *trainer);
   EXPECT_THAT(Kept(), ElementsAre("job.safetensors"));
   std::filesystem::remove_all(cache_ + "/optimizer");
-  shelf.Keep(7, false, *trainer);
+  shelf.Keep({7, {}}, false, *trainer);
   EXPECT_THAT(Kept(), IsEmpty()) << "the interval begins anew";
-  shelf.Keep(7, true, *trainer);
+  shelf.Keep({7, {}}, true, *trainer);
   EXPECT_THAT(Kept(), ElementsAre("job.safetensors"));
 }
 
 TEST_F(OptimizerShelfTest, WorkersOfOneCacheKeepTheirOwn) {
-  Shelf("job", Seconds(600), "w2").Keep(30, true, *Trained());
+  Shelf("job", Seconds(600), "w2").Keep({30, {}}, true, *Trained());
   const auto mine = Trained();
-  ASSERT_TRUE(Shelf("job").Begin(30, *mine).ok());
+  ASSERT_TRUE(Shelf("job").Begin({30, {}}, *mine).ok());
   EXPECT_EQ(mine->optimizer_steps(), 0u) << "moments of another worker";
-  Shelf("another").Keep(30, true, *Trained());
+  Shelf("another").Keep({30, {}}, true, *Trained());
   const auto theirs = Trained();
-  ASSERT_TRUE(Shelf("job", Seconds(600), "w2").Begin(30, *theirs).ok());
+  ASSERT_TRUE(Shelf("job", Seconds(600), "w2").Begin({30, {}}, *theirs).ok());
   EXPECT_EQ(theirs->optimizer_steps(), 1u);
 }
 
 TEST_F(OptimizerShelfTest, TakesUpWhatWasKept) {
-  Shelf("job").Keep(30, true, *Trained());
+  Shelf("job").Keep({30, {}}, true, *Trained());
   const auto again = Trained();
-  ASSERT_TRUE(Shelf("job").Begin(25, *again).ok());
+  ASSERT_TRUE(Shelf("job").Begin({25, {}}, *again).ok());
   EXPECT_EQ(again->optimizer_steps(), 1u) << "the coordinator may be a little behind";
-  ASSERT_TRUE(Shelf("job").Begin(19, *again).ok());
+  ASSERT_TRUE(Shelf("job").Begin({19, {}}, *again).ok());
   EXPECT_EQ(again->optimizer_steps(), 0u) << "a rollback, or another run";
 }
 
+TEST_F(OptimizerShelfTest, MomentsGoWithTheVersionsThatARollbackGivesUp) {
+  Shelf("job").Keep({30, {{3}, {3}}}, true, *Trained());
+  const auto again = Trained();
+  ASSERT_TRUE(Shelf("job").Begin({25, {{3}, {2}}}, *again).ok());
+  EXPECT_EQ(again->optimizer_steps(), 0u) << "by no more than what it may be ahead";
+  ASSERT_TRUE(Shelf("job").Begin({35, {{4}, {3}}}, *again).ok());
+  EXPECT_EQ(again->optimizer_steps(), 1u);
+}
+
 TEST_F(OptimizerShelfTest, KeepsOneJobOnly) {
-  Shelf("first").Keep(30, true, *Trained());
-  Shelf("second").Keep(3, true, *Trained());
+  Shelf("first").Keep({30, {}}, true, *Trained());
+  Shelf("second").Keep({3, {}}, true, *Trained());
   EXPECT_THAT(Kept(), ElementsAre("second.safetensors"));
 }
 
 TEST_F(OptimizerShelfTest, AnOptimizerThatHasTakenNoStepIsNotKept) {
-  Shelf("job").Keep(30, true, *Trained());
+  Shelf("job").Keep({30, {}}, true, *Trained());
   const auto fresh = *Trainer::Create(spec_, layout_, {.available_bytes = uint64_t{1} << 30}, clock_);
   std::filesystem::remove_all(cache_ + "/optimizer");
-  Shelf("job").Keep(31, true, *fresh);
+  Shelf("job").Keep({31, {}}, true, *fresh);
   EXPECT_THAT(Kept(), IsEmpty());
 }
 
 TEST_F(OptimizerShelfTest, WithoutAnIntervalNothingIsKeptNorTaken) {
-  Shelf("job").Keep(30, true, *Trained());
+  Shelf("job").Keep({30, {}}, true, *Trained());
   const auto trainer = Trained();
   OptimizerShelf off = Shelf("job", Duration{});
-  ASSERT_TRUE(off.Begin(30, *trainer).ok());
+  ASSERT_TRUE(off.Begin({30, {}}, *trainer).ok());
   EXPECT_EQ(trainer->optimizer_steps(), 0u);
   std::filesystem::remove_all(cache_ + "/optimizer");
-  off.Keep(31, true, *Trained());
+  off.Keep({31, {}}, true, *Trained());
   EXPECT_THAT(Kept(), IsEmpty());
 }
 
 TEST_F(OptimizerShelfTest, WhatCannotBeKeptStopsNothing) {
   std::filesystem::create_symlink(cache_ + "/nowhere/at/all", cache_ + "/optimizer");
-  Shelf("job").Keep(30, true, *Trained());
+  Shelf("job").Keep({30, {}}, true, *Trained());
   EXPECT_FALSE(log_.Recent(10).empty());
 }
 

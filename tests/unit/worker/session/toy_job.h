@@ -59,9 +59,9 @@ class ToyModel final : public TrainingModel {
   std::span<float> parameters() override { return parameters_; }
   void* compute_stream() override { return nullptr; }
   void ParametersChanged(FragmentIndex fragment) override { changed_.push_back(fragment); }
-  absl::Status BeginOptimizer(uint64_t) override { return absl::OkStatus(); }
-  void KeepOptimizer(uint64_t clock_step, bool leaving) override {
-    if (leaving) kept_.push_back(clock_step);
+  absl::Status BeginOptimizer(const JobStanding&) override { return absl::OkStatus(); }
+  void KeepOptimizer(const JobStanding& at, bool leaving) override {
+    if (leaving) kept_.push_back(at.clock_step);
   }
   absl::StatusOr<StepOutcome> Step(const SampleBatch& batch, double learning_rate) override {
     if (!broken_.ok()) return broken_;

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 class OptimizerSnapshotTest : public testing::Test {
  protected:
-  OptimizerSnapshotTest() { facts_ = {JobId{"job"}, layout_.digest, 40}; }
+  OptimizerSnapshotTest() { facts_ = {JobId{"job"}, layout_.digest, 40, {{7}, {2}}}; }
 
   std::unique_ptr<Trainer> Make() {
     auto made = Trainer::Create(spec_, layout_, {.available_bytes = uint64_t{8} << 30}, clock_);
@@ -85,9 +85,10 @@ TEST_F(OptimizerSnapshotTest, WhatBelongsElsewhereIsNotTaken) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(why));
     ExpectAtZero(*trainer);
   };
-  refused({JobId{"other"}, own.layout, 40}, "another job");
-  refused({own.job, Digest{1, 2}, 40}, "another job or model");
-  refused({own.job, own.layout, 39}, "kept at step 40, beyond");
+  refused({JobId{"other"}, own.layout, 40, {}}, "another job");
+  refused({own.job, Digest{1, 2}, 40, {}}, "another job or model");
+  refused({own.job, own.layout, 39, {}}, "kept at step 40, beyond");
+  refused({own.job, own.layout, 40, {{7}, {1}}}, "kept at version 2 of fragment 1, and the job was set back to 1");
 }
 
 TEST_F(OptimizerSnapshotTest, ADamagedFileIsNotTaken) {
