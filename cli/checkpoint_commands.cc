@@ -344,7 +344,7 @@ int EvictWorker(Session& session, const std::string& worker) {
 
 int ReadmitWorker(Session& session, const std::string& worker) {
   return AskOfWorker(session, worker, &CoordinatorApi::ReadmitWorker,
-                     "readmitted: it joins again by itself as soon as it asks");
+                     "readmitted: it may be given any job again, and joins by itself where it was kept out");
 }
 
 }  // namespace atl::cli

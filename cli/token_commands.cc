@@ -42,7 +42,7 @@ int CreateToken(Session& session, const CreateOptions& options) {
   request.mutable_lifetime()->set_seconds(lifetime->ns / 1'000'000'000);
   const auto response = session.api.CreateToken(request);
   if (!response.ok()) return Fail(session, response.status());
-  session.talk << "token " << response->token().id() << " for a " << response->token().role() << ", "
+  session.talk << "token " << response->token().id() << " for role " << response->token().role() << ", "
                << response->token().uses() << (response->token().uses() == 1 ? " use" : " uses") << ", until "
                << DateText(response->token().end_time().seconds())
                << "; it is shown this once, and whoever has it can enrol\n";

@@ -59,7 +59,7 @@ TEST(Workers, ReadmitNamesTheWorker) {
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(harness.fake.readmitted.name(), "workers/c");
   EXPECT_EQ(result.out, "workers/c\n");
-  EXPECT_THAT(result.talk, HasSubstr("it joins again by itself"));
+  EXPECT_THAT(result.talk, HasSubstr("joins by itself where it was kept out"));
   EXPECT_EQ(harness.Run({"worker", "readmit", "no/name"}).code, 2);
   harness.fake.error = absl::FailedPreconditionError("worker c is not quarantined");
   const RunResult refused = harness.Run({"worker", "readmit", "c"});
