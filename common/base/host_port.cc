@@ -27,10 +27,13 @@ absl::StatusOr<HostPort> ParseHostPort(const std::string& text) {
 
 std::string WithoutPort(const std::string& text) { return text.substr(0, text.rfind(':')); }
 
+std::string WithoutBrackets(const std::string& text) {
+  return absl::StrReplaceAll(text, {{"%5B", ""}, {"%5D", ""}, {"[", ""}, {"]", ""}});
+}
+
 std::string NetworkOf(const std::string& address) {
   constexpr size_t kNetworkBytes = 8;
-  std::string bare =
-      absl::StrReplaceAll(absl::StripPrefix(address, "ipv6:"), {{"%5B", ""}, {"%5D", ""}, {"[", ""}, {"]", ""}});
+  std::string bare = WithoutBrackets(std::string(absl::StripPrefix(address, "ipv6:")));
   bare = bare.substr(0, bare.find('%'));  // without the scope of a link-local address
   in6_addr parsed{};
   if (::inet_pton(AF_INET6, bare.c_str(), &parsed) != 1 || IN6_IS_ADDR_V4MAPPED(&parsed)) return address;

@@ -22,6 +22,9 @@ absl::StatusOr<HostPort> ParseHostPort(const std::string& text);
 // What stands before the last colon, as it stands there; all of it where there is none.
 std::string WithoutPort(const std::string& text);
 
+// Without the brackets of IPv6, also as gRPC writes them in a peer ("%5B", "%5D").
+std::string WithoutBrackets(const std::string& text);
+
 // Whose callers are counted as one: of an IPv6 address, as a socket or gRPC writes it ("2001:db8::1",
 // "ipv6:%5B2001:db8::1%5D"), the network of its first 64 bits ("2001:db8::/64"), which is the least that a household or
 // a rented machine is given; any other text as it is, IPv4 within IPv6 among it.

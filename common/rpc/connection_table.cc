@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_replace.h"
 #include "common/base/host_port.h"
 
 namespace atl {
@@ -10,8 +9,7 @@ namespace atl {
 std::string EndpointOfPeer(const std::string& peer) {
   const size_t scheme = peer.find(':');
   if (scheme == std::string::npos) return peer;
-  const std::string rest = peer.substr(scheme + 1);
-  std::string endpoint = absl::StrReplaceAll(rest, {{"%5B", ""}, {"%5D", ""}, {"[", ""}, {"]", ""}});
+  std::string endpoint = WithoutBrackets(peer.substr(scheme + 1));
   // The scope of a link-local address, which the socket's own name leaves out.
   const size_t scope = endpoint.find('%'), port = endpoint.rfind(':');
   if (scope != std::string::npos && port != std::string::npos && scope < port) endpoint.erase(scope, port - scope);

@@ -111,10 +111,8 @@ void Machine::AdvanceClosing(Run& run) {
     });
     // After a restart nobody may be left at a job of which all is done but the word. One that is lost may come back,
     // with what it has trained.
-    const VersionVector heads = run.Versions();
-    const bool saved = std::any_of(run.checkpoints.begin(), run.checkpoints.end(),
-                                   [&heads](const auto& c) { return c.second.versions == heads; });
     const bool nobody = there.begin() == there.end();
+    const bool saved = run.CheckpointOf(run.Versions()) != nullptr;
     if (!anyone && !run.record.draining && !(nobody && saved && !WantsEvaluation(run))) return;
     DropUploads(run, nullptr, LateError("every fragment is synchronised for the last time"));
     run.ending = anyone ? Ending::kEvaluation : Ending::kCheckpoint;
@@ -130,19 +128,15 @@ void Machine::AdvanceClosing(Run& run) {
     run.evaluation.reset();
     run.ending = Ending::kCheckpoint;
   }
-  const VersionVector heads = run.Versions();
-  uint64_t step = ClockOf(run);
-  for (const auto& [at, checkpoint] : run.checkpoints) {
-    if (checkpoint.versions == heads) {
-      if (checkpoint.complete) {
-        End(run, run.record.draining ? JobState::kCancelled : JobState::kSucceeded,
-            run.record.draining ? "drained; what its workers had trained is merged" : "");
-      }
-      return;
+  if (const CheckpointRecord* const last = run.CheckpointOf(run.Versions())) {
+    if (last->complete) {
+      End(run, run.record.draining ? JobState::kCancelled : JobState::kSucceeded,
+          run.record.draining ? "drained; what its workers had trained is merged" : "");
     }
-    step = std::max(step, at + 1);
+    return;
   }
-  WriteCheckpointNow(run, step);
+  const uint64_t after = run.checkpoints.empty() ? 0 : run.checkpoints.rbegin()->first + 1;
+  WriteCheckpointNow(run, std::max(ClockOf(run), after));
 }
 
 void Machine::End(Run& run, JobState state, const std::string& reason) {
@@ -248,15 +242,12 @@ void Machine::On(const CheckpointUnwanted& e) {
 
 absl::Status Machine::CheckUnwanted(const Run& run, uint64_t step) const {
   const std::string& id = run.id().value;
-  const auto it = run.checkpoints.find(step);
-  if (it == run.checkpoints.end() || !it->second.complete) {
-    return absl::NotFoundError(absl::StrCat("job ", id, " has no finished checkpoint at step ", step));
-  }
+  ATOLL_RETURN_IF_ERROR(run.FinishedCheckpoint(step).status());
   if (run.rollback_check == step) {
     return absl::UnavailableError(absl::StrCat("job ", id, " is being set back to step ", step, "; try again"));
   }
-  const bool newest =
-      std::none_of(std::next(it), run.checkpoints.end(), [](const auto& c) { return c.second.complete; });
+  const bool newest = std::none_of(run.checkpoints.upper_bound(step), run.checkpoints.end(),
+                                   [](const auto& c) { return c.second.complete; });
   if (newest) {
     return absl::FailedPreconditionError(absl::StrCat("the checkpoint at step ", step, " is the newest of job ", id,
                                                       ", which stays: all that it has trained is in it"));

@@ -14,9 +14,6 @@ constexpr Duration kHour = Seconds(3600);
 constexpr Duration kDay = Seconds(86'400);
 constexpr uint64_t kTextsOfAnExample = 4;  // HellaSwag's; the texts of other tasks are fewer or shorter
 
-// The newest version up to this one that `rounds` divides; 0 when there is none.
-uint64_t NewestOf(uint32_t rounds, Version version) { return rounds == 0 ? 0 : version.value - version.value % rounds; }
-
 bool Every(uint32_t rounds, Version version) { return rounds != 0 && version.value % rounds == 0; }
 
 }  // namespace
@@ -26,8 +23,8 @@ bool EvaluationIsDue(const EvaluationSpec& rule, Version version) {
 }
 
 bool EvaluationIsOwed(const EvaluationSpec& rule, const std::vector<EvaluationRecord>& done, Version version) {
-  const uint64_t newest = std::max(NewestOf(rule.every_rounds, version),
-                                   rule.tasks.empty() ? 0 : NewestOf(rule.tasks_every_rounds, version));
+  const uint64_t newest = std::max(NewestMultiple(rule.every_rounds, version),
+                                   rule.tasks.empty() ? 0 : NewestMultiple(rule.tasks_every_rounds, version));
   return newest > 0 && std::none_of(done.begin(), done.end(), [&](const EvaluationRecord& made) {
            return made.versions.front().value >= newest;
          });

@@ -31,13 +31,11 @@ absl::StatusOr<const CheckpointRecord*> Machine::CheckRollback(const Run& run, u
     return absl::FailedPreconditionError(
         absl::StrCat("job ", id, " is ", NameOf(run.record.state), "; pause it before a rollback"));
   }
-  const auto it = run.checkpoints.find(step);
-  if (it == run.checkpoints.end() || !it->second.complete)
-    return absl::NotFoundError(absl::StrCat("job ", id, " has no finished checkpoint at step ", step));
+  ATOLL_ASSIGN_OR_RETURN(const CheckpointRecord* const checkpoint, run.FinishedCheckpoint(step));
   const bool busy = !run.uploads.empty() || run.loading ||
                     std::any_of(run.rounds.begin(), run.rounds.end(), [](const Round& r) { return r.closing; });
   if (busy) return absl::UnavailableError("a round is being closed or parameters are being loaded; try again");
-  return &it->second;
+  return checkpoint;
 }
 
 void Machine::On(const CheckpointChecked& e) {

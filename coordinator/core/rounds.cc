@@ -114,6 +114,10 @@ std::string ReasonOf(const Round& round, const RoundRule& rule, Instant now) {
                       others);
 }
 
+uint64_t NewestMultiple(uint64_t every, Version version) {
+  return every == 0 ? 0 : version.value - version.value % every;
+}
+
 Duration SpreadOf(const Round& round) {
   const uint32_t arrived = ArrivedOf(round);
   return arrived < 2 ? Duration{} : ArrivalNumber(round, arrived - 1) - ArrivalNumber(round, 0);

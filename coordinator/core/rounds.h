@@ -81,6 +81,9 @@ Duration GraceWindow(std::vector<Duration> spreads, Duration overlap_slack, Dura
 // At least membership_timeout + grace; derived: that plus one and a half periods of the slowest worker.
 Duration RoundDeadline(Duration wanted, Duration membership_timeout, Duration grace, Duration slowest_period);
 
+// The newest version up to this one that `every` divides; 0 when there is none.
+uint64_t NewestMultiple(uint64_t every, Version version);
+
 // value x factor, at most one day.
 Duration TimesAtMostADay(Duration value, uint64_t factor);
 // "a, b and c"; "nobody" when empty.

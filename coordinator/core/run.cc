@@ -120,20 +120,30 @@ uint64_t Run::DroppedRunning(const WorkerId& worker) const {
 bool Run::KeepsForGood(const VersionVector& versions) const {
   const uint64_t every = uint64_t{spec->checkpoint.every_rounds} * spec->checkpoint.keep_every;
   if (every == 0) return false;
-  const uint64_t called_for = versions[0].value - versions[0].value % every;
+  const uint64_t called_for = NewestMultiple(every, versions[0]);
   return called_for == versions[0].value || (called_for > 0 && !Saves(called_for));
 }
 
 bool Run::CheckpointIsOwed() const {
-  const uint64_t every = spec->checkpoint.every_rounds;
-  if (every == 0 || rounds.empty()) return false;
-  const uint64_t called_for = rounds[0].version.value - rounds[0].version.value % every;
+  const uint64_t called_for = rounds.empty() ? 0 : NewestMultiple(spec->checkpoint.every_rounds, rounds[0].version);
   return called_for > 0 && !Saves(called_for);
 }
 
 bool Run::Saves(uint64_t version) const {
   return std::any_of(checkpoints.begin(), checkpoints.end(),
                      [version](const auto& c) { return c.second.versions[0].value >= version; });
+}
+
+const CheckpointRecord* Run::CheckpointOf(const VersionVector& versions) const {
+  const auto it = std::find_if(checkpoints.begin(), checkpoints.end(),
+                               [&versions](const auto& c) { return c.second.versions == versions; });
+  return it == checkpoints.end() ? nullptr : &it->second;
+}
+
+absl::StatusOr<const CheckpointRecord*> Run::FinishedCheckpoint(uint64_t step) const {
+  const auto it = checkpoints.find(step);
+  if (it != checkpoints.end() && it->second.complete) return &it->second;
+  return absl::NotFoundError(absl::StrCat("job ", id().value, " has no finished checkpoint at step ", step));
 }
 
 std::vector<CheckpointRecord> Run::DecideKept() {

@@ -140,12 +140,14 @@ struct Run {
   }
   // Periods that the newest syncs of the worker were dropped on purpose, of the fragment with the most.
   uint64_t DroppedRunning(const WorkerId& worker) const;
-  // checkpoint.keep_every, as it is now, keeps a checkpoint of these versions.
-  // One that is late, since the versions of its time could not be written, stands for it.
+  // checkpoint.keep_every, as it is now, keeps a checkpoint of these versions. One that is late, since the versions of
+  // its time could not be written, stands for it.
   bool KeepsForGood(const VersionVector& versions) const;
   // The newest round that called for a checkpoint has none, nor has a later one: whoever was to make it has died.
   bool CheckpointIsOwed() const;
   bool Saves(uint64_t version) const;  // a checkpoint of fragment 0's version or a later one
+  const CheckpointRecord* CheckpointOf(const VersionVector& versions) const;  // finished or not; null: there is none
+  absl::StatusOr<const CheckpointRecord*> FinishedCheckpoint(uint64_t step) const;  // NotFound
   // Decides it for the checkpoints whose records do not say; returns those.
   std::vector<CheckpointRecord> DecideKept();
   // What the worker failed and was accused of, and the corpus that it had, are forgotten with it.

@@ -122,11 +122,12 @@ void Enrollment::ListTokens(const v1::ListTokensRequest& request, Answer<v1::Lis
 }
 
 absl::StatusOr<v1::EnrollResponse> Enrollment::EnrollNow(const v1::EnrollRequest& request, const std::string& address) {
-  ATOLL_RETURN_IF_ERROR(CheckAddress(address));
+  const std::string network = NetworkOf(address);
+  ATOLL_RETURN_IF_ERROR(CheckNetwork(network));
   absl::StatusOr<v1::EnrollResponse> response =
       request.certificate().empty() ? ByToken(request) : ByCertificate(request);
   if (response.ok()) return response;
-  CountFailure(address);
+  CountFailure(network);
   if (const std::optional<uint64_t> untold = refusals_.Take(parts_.clock.Now())) {
     parts_.trail.Tell(LogLevel::kWarning, {{"who", address},
                                            {"call", "Enroll"},
@@ -247,8 +248,7 @@ absl::StatusOr<v1::RevokeTokenResponse> Enrollment::RevokeNow(const v1::RevokeTo
   return response;
 }
 
-absl::Status Enrollment::CheckAddress(const std::string& address) {
-  const std::string network = NetworkOf(address);
+absl::Status Enrollment::CheckNetwork(const std::string& network) {
   const auto found = failures_.find(network);
   if (found == failures_.end() || found->second.count < kFailures || parts_.clock.Now() >= found->second.until) {
     return absl::OkStatus();
@@ -258,12 +258,11 @@ absl::Status Enrollment::CheckAddress(const std::string& address) {
                    ") have failed; it is not listened to for ten minutes after the last"));
 }
 
-void Enrollment::CountFailure(const std::string& address) {
+void Enrollment::CountFailure(const std::string& network) {
   const Instant now = parts_.clock.Now();
   std::erase_if(failures_, [now](const auto& entry) { return now >= entry.second.until; });
   // Full of addresses that failed in the last ten minutes: a flood from many places, whose members are then not told
   // apart. Tokens have 128 random bits; the ban is about noise.
-  const std::string network = NetworkOf(address);
   if (failures_.size() >= kAddresses && !failures_.contains(network)) return;
   Failures& failures = failures_[network];
   ++failures.count;

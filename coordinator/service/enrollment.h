@@ -72,8 +72,8 @@ class Enrollment {
   absl::StatusOr<v1::EnrollResponse> Issue(const v1::EnrollRequest& request, const Identity& identity, bool again);
   absl::StatusOr<v1::CreateTokenResponse> CreateNow(const v1::CreateTokenRequest& request);
   absl::StatusOr<v1::RevokeTokenResponse> RevokeNow(const v1::RevokeTokenRequest& request);
-  absl::Status CheckAddress(const std::string& address);
-  void CountFailure(const std::string& address);
+  absl::Status CheckNetwork(const std::string& network);
+  void CountFailure(const std::string& network);
   absl::Status Keep(const TokenRecord& record);
   // Some of the tokens that nobody can come by any more, nor has a certificate of: revoking one goes on working for
   // those who came by it.

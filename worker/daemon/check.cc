@@ -52,9 +52,7 @@ Finding DeviceFinding(const Device& device, uint64_t available_bytes, const std:
   const std::string text = absl::StrCat(device.info().name, ", ", GiBText(device.info().memory_total_bytes),
                                         " of memory, ", GiBText(available_bytes), " for training");
   if (why_on_cpu.empty()) return {Verdict::kGood, "device", text};
-  return {
-      Verdict::kWarning, "device",
-      absl::StrCat(text, "; ", why_on_cpu, "; say --device gpu where it is to train on one, --device cpu where not")};
+  return {Verdict::kWarning, "device", absl::StrCat(text, "; ", why_on_cpu, "; ", kSayTheDevice)};
 }
 
 Finding MemoryFinding(const JobOffer& offer, Device& device, const WorkerOptions& options, uint64_t available_bytes) {

@@ -197,8 +197,7 @@ void LogStart(const WorkerOptions& options, const GpuPlugin& plugin, const Devic
                               {"version", version}});
   const std::string why = WhyOnCpu(plugin, options);
   if (why.empty()) return;
-  log.Warn("training on the CPU",
-           {{"reason", why}, {"what", "say --device gpu where it is to train on one, --device cpu where not"}});
+  log.Warn("training on the CPU", {{"reason", why}, {"what", kSayTheDevice}});
 }
 
 // `paused`: it left because its owner wants a pause.

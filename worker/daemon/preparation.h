@@ -28,6 +28,9 @@ absl::StatusOr<std::shared_ptr<Device>> OpenChosenDevice(const GpuPlugin& plugin
 // reason, as of a driver that is gone, or a plugin of another version. Empty otherwise.
 std::string WhyOnCpu(const GpuPlugin& plugin, const WorkerOptions& options);
 
+// What to do about that.
+inline constexpr char kSayTheDevice[] = "say --device gpu where it is to train on one, --device cpu where not";
+
 // What a step's error means where the device is a GPU that answers nothing any more, as after an error of its memory or
 // driver: Unavailable, with both reasons. Any other error as it is.
 absl::Status WhyStepFailed(Device& device, const absl::Status& why);

@@ -202,7 +202,7 @@ void Session::State::Do(const worker::ChangeSpec& e) {
 
 void Session::State::Do(const worker::ReleaseJob&) {
   link.DropAll();
-  if (leaving && parts) BetweenSteps([this] { parts->model->KeepOptimizer({clock_step, versions}, true); });
+  if (leaving && parts) BetweenSteps([this] { parts->model->KeepOptimizer(optimizer_at, true); });
   replicas.reset();
   parts.reset();
   spec.reset();
@@ -210,7 +210,7 @@ void Session::State::Do(const worker::ReleaseJob&) {
   malloc_trim(0);
   link.SetCaps(0, 0);
   job = JobId{};
-  clock_step = 0;
+  optimizer_at = {};
   step_ended = kNever;
 }
 
@@ -273,9 +273,8 @@ void Session::State::Do(const worker::AdoptOuter& e) {
 }
 
 void Session::State::Do(const worker::BeginOptimizer& e) {
-  clock_step = e.clock_step;
-  versions = e.versions;
-  if (const auto status = parts->model->BeginOptimizer({clock_step, versions}); !status.ok()) Break(status);
+  optimizer_at = {e.clock_step, e.versions};
+  if (const auto status = parts->model->BeginOptimizer(optimizer_at); !status.ok()) Break(status);
 }
 
 void Session::State::Do(const worker::FormContribution& e) {

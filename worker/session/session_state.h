@@ -98,9 +98,8 @@ struct Session::State {
   std::optional<SessionExit> exit;
   Duration data_wait{}, sync_wait{};
   Instant waiting_since = kNever, step_ended = kNever;
-  uint64_t clock_step = 0;  // that the optimizer stands at
-  VersionVector versions;   // likewise, of each fragment
-  bool leaving = false;     // as whoever runs this process wants
+  JobStanding optimizer_at;  // where the optimizer stands
+  bool leaving = false;      // as whoever runs this process wants
   bool device_lost = false;
   bool told_refusal = false;  // of a device that was to form contributions
   bool worked = false;        // a step, evaluation or preparation ran in this turn

@@ -92,10 +92,10 @@ void Session::State::Do(const worker::TakeStep& e) {
   if (options.on_step) options.on_step({e.rate_step + 1, rate, *outcome, took, data_wait, sync_wait, work});
   data_wait = sync_wait = Duration{};
   step_ended = ended;
-  clock_step = e.rate_step + 1;
-  versions.clear();
-  for (const worker::FragmentStatus& fragment : core.fragments()) versions.push_back(fragment.applied);
-  BetweenSteps([this] { parts->model->KeepOptimizer({clock_step, versions}, false); });
+  optimizer_at.clock_step = e.rate_step + 1;
+  optimizer_at.versions.clear();
+  for (const worker::FragmentStatus& fragment : core.fragments()) optimizer_at.versions.push_back(fragment.applied);
+  BetweenSteps([this] { parts->model->KeepOptimizer(optimizer_at, false); });
 }
 
 void Session::State::Do(const worker::Evaluate& e) {
