@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -137,9 +138,14 @@ absl::StatusOr<StateFiles> ListState(const Files& files, const std::string& root
 }
 
 absl::Status CheckIsFinished(const Files& files, const std::string& root) {
-  if (!files.Exists(JoinPath(root, kUnfinishedName))) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      root, " is a backup that was not finished; let 'atoll-coordinator backup' go on with it, or remove it"));
+  const std::string mark = JoinPath(root, kUnfinishedName);
+  if (!files.Exists(mark)) return absl::OkStatus();
+  constexpr uint64_t kLongest = 1 << 16;  // names two paths
+  const absl::StatusOr<std::string> text = ReadWholeFile(files, mark, kLongest);
+  const bool restore = text.ok() && absl::StartsWith(*text, kUnfinishedRestore);
+  return absl::FailedPreconditionError(absl::StrCat(root, " is a ", restore ? "restored state" : "backup",
+                                                    " that was not finished; let 'atoll-coordinator ",
+                                                    restore ? "restore" : "backup", "' go on with it, or remove it"));
 }
 
 std::string LedgerPath(const std::string& root) { return JoinPath(root, "ledger.sqlite"); }

@@ -44,9 +44,11 @@ struct StateFiles {
 // that the format does not have too.
 absl::StatusOr<StateFiles> ListState(const Files& files, const std::string& root, Report& report);
 
-// What stands in a backup until it is whole (docs/formats/backup.md).
+// What stands in a backup, and in a restored state, until it is whole (docs/formats/backup.md), and how its text begins
+// in the second.
 inline constexpr char kUnfinishedName[] = "UNFINISHED";
-// FailedPrecondition for a backup that was not finished: there is nothing to audit, to run on or to restore.
+inline constexpr char kUnfinishedRestore[] = "A restore of ";
+// FailedPrecondition for a copy that was not finished: there is nothing to audit, to run on or to restore.
 absl::Status CheckIsFinished(const Files& files, const std::string& root);
 
 std::string LedgerPath(const std::string& root);

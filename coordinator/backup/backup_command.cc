@@ -124,15 +124,11 @@ class Copying {
     const auto lock = LockDirectory(DataDirectory(partial_));
     if (!lock.ok()) return InUse(lock.status());
     ATOLL_RETURN_IF_ERROR(CheckPartialIsOurs());
+    ATOLL_RETURN_IF_ERROR(MarkUnfinished());
     ATOLL_RETURN_IF_ERROR(RemoveStrays(files_, *manifest, partial_));
-    ATOLL_RETURN_IF_ERROR(WriteFileAtomically(files_, JoinPath(partial_, kManifestName), AsBytes(ToText(*manifest))));
-    ATOLL_RETURN_IF_ERROR(files_.Remove(JoinPath(partial_, audit::kUnfinishedName)));
     ATOLL_RETURN_IF_ERROR(CopyFiles(files_, *manifest, source_, partial_));
     ATOLL_RETURN_IF_ERROR(BeginLedgerLine(audit::LedgerPath(partial_), options_.wall_s));
-    ATOLL_RETURN_IF_ERROR(files_.Rename(JoinPath(partial_, kManifestName), JoinPath(partial_, kRestoredName)));
-    ATOLL_ASSIGN_OR_RETURN(const bool well, VerifyPartial());
-    if (well) ATOLL_RETURN_IF_ERROR(Publish(*manifest));
-    return well;
+    return Finish(*manifest, kRestoredName);
   }
 
   absl::StatusOr<bool> BackUp() {
@@ -155,9 +151,14 @@ class Copying {
     Manifest manifest{.state_dir = source_, .wall_s = options_.wall_s, .bytes = 0, .files = {}};
     ATOLL_RETURN_IF_ERROR(CopyState(room, manifest));
     ATOLL_RETURN_IF_ERROR(RemoveStrays(files_, manifest, partial_));
+    return Finish(manifest, kManifestName);
+  }
+
+  // Everything is copied. False: it is damaged, and nothing is left of it.
+  absl::StatusOr<bool> Finish(const Manifest& manifest, const char* list_name) {
     ATOLL_ASSIGN_OR_RETURN(const bool well, VerifyPartial());
     if (!well) return false;
-    ATOLL_RETURN_IF_ERROR(WriteFileAtomically(files_, JoinPath(partial_, kManifestName), AsBytes(ToText(manifest))));
+    ATOLL_RETURN_IF_ERROR(WriteFileAtomically(files_, JoinPath(partial_, list_name), AsBytes(ToText(manifest))));
     ATOLL_RETURN_IF_ERROR(files_.Remove(JoinPath(partial_, audit::kUnfinishedName)));
     ATOLL_RETURN_IF_ERROR(Publish(manifest));
     return true;
@@ -175,9 +176,9 @@ class Copying {
     return copied;
   }
 
-  // What stands there from now on is no backup, whatever becomes of this process.
+  // What stands there from now on is no backup and no state, whatever becomes of this process.
   absl::Status MarkUnfinished() {
-    const std::string text = absl::StrCat("A backup of ", source_,
+    const std::string text = absl::StrCat(options_.restore ? audit::kUnfinishedRestore : "A backup of ", source_,
                                           " that was not finished. The same command goes on with it; or remove this "
                                           "directory.\n");
     ATOLL_RETURN_IF_ERROR(WriteFileAtomically(files_, JoinPath(partial_, audit::kUnfinishedName), AsBytes(text)));
@@ -257,7 +258,8 @@ int RunBackup(const BackupOptions& options, std::ostream& out, std::ostream& err
   Copying copying(options, *files);
   const absl::StatusOr<bool> done = copying.Run();
   if (!done.ok()) {
-    err << "atoll-coordinator " << name << ": " << WithAdvice(done.status().message()) << copying.WayOn() << "\n";
+    err << "atoll-coordinator " << name << ": " << WithAdvice(done.status().message())
+        << (absl::IsAlreadyExists(done.status()) ? "" : copying.WayOn()) << "\n";
     return absl::IsDataLoss(done.status()) ? kExitDamage : kExitNotDone;
   }
   if (!*done) {

@@ -192,6 +192,21 @@ TEST_F(BackupTest, WhatIsNotFinishedIsNoBackupAndNoState) {
   EXPECT_TRUE(fs::exists(At("backup/BACKUP")));
 }
 
+TEST_F(BackupTest, ARestoreThatIsNotFinishedIsNoState) {
+  ASSERT_EQ(Backup(), kExitDone) << err_.str();
+  Put("new.partial/UNFINISHED", "A restore of there that was not finished.\n");
+  const std::string why(CheckIsNoBackup(At("new.partial")).message());
+  EXPECT_THAT(why,
+              HasSubstr("is a restored state that was not finished; let 'atoll-coordinator restore' go on with it"));
+  std::ostringstream out, err;
+  EXPECT_EQ(audit::RunAudit({false, At("new.partial"), false}, out, err), audit::kExitNoAudit);
+  EXPECT_THAT(err.str(), HasSubstr(why));
+  ASSERT_EQ(Restore(), kExitDone) << err_.str();
+  EXPECT_FALSE(fs::exists(At("new/UNFINISHED")) || fs::exists(At("new/BACKUP")));
+  EXPECT_TRUE(fs::exists(At("new/RESTORED")));
+  EXPECT_EQ(CheckIsNoBackup(At("new")), absl::OkStatus());
+}
+
 TEST_F(BackupTest, ALogWithABrokenDurableFrameIsToldAndNotCopied) {
   const auto ledger = OpenSqliteLedger(At("state/ledger.sqlite"));
   ASSERT_TRUE(ledger.ok());
@@ -236,7 +251,7 @@ TEST_F(BackupTest, WhatWentFromTheStateSinceIsNotInTheCopy) {
 TEST_F(BackupTest, AForeignDirectoryInTheWayIsLeftAlone) {
   Put("backup.partial/mine", "mine");
   EXPECT_EQ(Backup(), kExitNotDone);
-  EXPECT_THAT(err_.str(), HasSubstr("holds mine, which no backup or restore has left; move it away"));
+  EXPECT_THAT(err_.str(), HasSubstr("holds mine, which no backup or restore has left; move it away\n"));
   EXPECT_EQ(Get("backup.partial/mine"), "mine");
   fs::remove_all(At("backup.partial"));
   const auto lock = LockDirectory(DataDirectory(At("backup.partial")));
