@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/ids.h"
 
 namespace atl {
@@ -22,6 +24,16 @@ constexpr BootNumber NextLine(BootNumber restored, int64_t wall_s) {
   const uint64_t clock = wall_s > 0 ? static_cast<uint64_t>(wall_s) : 0;
   return BootNumber{std::max(LineOf(restored) + 1, clock) * kBootsPerLine};
 }
+
+// Why a worker that has seen boot number `seen` does not follow a coordinator with a lower one, `its`.
+inline std::string OlderStateLine(BootNumber its, BootNumber seen) {
+  return absl::StrCat("the coordinator has boot number ", its.value, ", but ", seen.value,
+                      " was seen before: its state directory is older than one that this worker has followed; ",
+                      "start the coordinator on the newer state");
+}
+// Behind such a line: the other way out.
+constexpr char kFollowOtherwise[] =
+    ", or, to follow this one, end this worker and start it again, which forgets the other";
 
 }  // namespace atl
 

@@ -61,6 +61,7 @@ void Fleet::Connect(Member& member, ConnectionId connection) {
   Disconnect(member);
   member.connection = connection;
   by_connection_.insert_or_assign(connection, &member);
+  if (ahead_.worker == member.record.worker) ahead_ = {};
 }
 
 void Fleet::Disconnect(Member& member) {

@@ -101,6 +101,14 @@ class Fleet {
   // Its member and record go; it must be there. One that is added under that name is another.
   void Forget(const WorkerId& worker);
   void TakeChanges(std::vector<LedgerRecord>& out);
+  // The newest worker that was turned away because it has followed a newer state than this coordinator has, until it
+  // connects without that.
+  struct Ahead {
+    WorkerId worker;
+    BootNumber boot;  // 0: there is none
+  };
+  const Ahead& ahead() const { return ahead_; }
+  void TurnedAway(Ahead ahead) { ahead_ = std::move(ahead); }
   // Breaks with ATOLL_CHECK when members are not found where they are.
   void CheckInvariants() const;
 
@@ -112,6 +120,7 @@ class Fleet {
   std::map<JobId, std::vector<Member*>> by_job_;  // by name; none is empty
   std::set<WorkerId> touched_, forgotten_;
   uint64_t touches_ = 0;
+  Ahead ahead_;
 };
 
 }  // namespace atl

@@ -28,6 +28,7 @@ std::optional<Refused> Machine::RefusalOf(const Hello& hello) const {
   if (!IsName(hello.worker.value)) {
     return Refused{absl::StrCat("a worker's name must be ", kNameRule), false};
   }
+  if (hello.last_boot > boot_) return Refused{OlderStateLine(boot_, hello.last_boot) + kFollowOtherwise, true};
   const Member* member = fleet_.Find(hello.worker);
   if (member == nullptr) {
     if (fleet_.Alive() < options_.workers) return std::nullopt;
@@ -61,6 +62,7 @@ bool Machine::MayResume(const Member& member, const Hello& hello) const {
 
 void Machine::On(const WorkerConnected& e) {
   if (auto refused = RefusalOf(e.hello)) {
+    if (e.hello.last_boot > boot_) fleet_.TurnedAway({e.hello.worker, e.hello.last_boot});
     Note({}, "worker refused", absl::StrCat("worker ", e.hello.worker.value, " refused: ", refused->reason));
     out_.sends.push_back({e.connection, *refused});
     out_.closes.push_back({e.connection});

@@ -71,6 +71,14 @@ std::string FailuresLine(const Run& run) {
   return absl::StrCat(line, "; mend that, then 'atoll job resume ", run.id().value, "'");
 }
 
+// Empty: nobody was turned away for that.
+std::string OlderStateThan(const Fleet::Ahead& ahead, BootNumber boot) {
+  if (ahead.boot.value == 0) return "";
+  return absl::StrCat("worker ", ahead.worker.value, " has followed boot ", ahead.boot.value,
+                      " of a newer state than this one, at ", boot.value,
+                      ": start the coordinator on that, or the workers again, which then follow this one");
+}
+
 // Of all.
 std::string KeptOutLine(const Fleet& fleet) {
   std::vector<WorkerId> quarantined, cordoned;
@@ -267,7 +275,9 @@ std::string Machine::WaitingLine(const Run& run, Instant now) const {
     }
     std::string why = lost.empty() ? "" : absl::StrCat(ListOf(lost), " lost");
     if (!run.failures.empty()) absl::StrAppend(&why, why.empty() ? "" : "; ", FailuresLine(run));
-    if (const std::string out = KeptOutLine(fleet_); !out.empty()) absl::StrAppend(&why, why.empty() ? "" : "; ", out);
+    for (const std::string& out : {KeptOutLine(fleet_), OlderStateThan(fleet_.ahead(), boot_)}) {
+      if (!out.empty()) absl::StrAppend(&why, why.empty() ? "" : "; ", out);
+    }
     return absl::StrCat(have, " of ", need, " workers needed", why.empty() ? "" : ": ", why,
                         OthersLine(fleet_, run, why.empty() ? static_cast<uint32_t>(need - have) : 0));
   }

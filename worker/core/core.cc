@@ -152,19 +152,13 @@ void Core::State::DoNotFollow(const std::string& why) {
 }
 
 void Core::State::OnWelcome(const Welcome& welcome) {
-  constexpr char kOtherwise[] = ", or, to follow this one, end this worker and start it again, which forgets the other";
-  if (welcome.boot < boot) {
-    return DoNotFollow(absl::StrCat("the coordinator has boot number ", welcome.boot.value, ", but ", boot.value,
-                                    " was seen before: its state directory is older than one that this worker has "
-                                    "followed; start the coordinator on the newer state",
-                                    kOtherwise));
-  }
+  if (welcome.boot < boot) return DoNotFollow(OlderStateLine(welcome.boot, boot) + kFollowOtherwise);
   const bool told = boot_nonce != 0 && welcome.boot_nonce != 0;
   if (welcome.boot == boot && told && welcome.boot_nonce != boot_nonce) {
     return DoNotFollow(absl::StrCat("the coordinator has boot number ", boot.value,
                                     ", as another one that this worker has followed: both run on copies of one state "
                                     "directory; stop one of them",
-                                    kOtherwise));
+                                    kFollowOtherwise));
   }
   if (boot.value > 0 && LineOf(welcome.boot) != LineOf(boot)) LeaveLine(welcome.boot);
   boot_nonce = welcome.boot_nonce;
