@@ -4,7 +4,7 @@ by each fault.
 One run (crash_script.py) is recorded by durable_calls.cc and, where ptrace is permitted, watched by strace, which must have seen
 nothing else. From the record the disk after each call is made without running anything (disk_images.py): of a coordinator that
 was killed, of a power cut that left what was flushed, of one that left any part of the rest. There verify and replay must be well, a coordinator
-must start, and all that had been told by then must be there; some of these runs are finished. The other faults meet a run
+must start, and all that had been told by then must be there; where all points are played each of these runs is finished, else some. The other faults meet a run
 of their own: the process is killed before or after the call, the call fails with EIO or ENOSPC, a write is short. The
 coordinator must stop and say which file, what, and what to do, or go on; the run is finished, with the same demands.
 
@@ -27,7 +27,7 @@ IMAGES = {"killed": Disk.write_killed, "power cut": Disk.write_cut, "torn power 
 LIVE = {"killed-before": None, "killed-after": None, "EIO": None, "ENOSPC": ("create", "write", "mkdir", "rename", "link", "sync"),
         "short": ("write",)}  # fault: the calls that it can meet, None for all
 LIVE_SHARE = 5  # one point in so many is a run of its own, where not all are played
-FINISHED_SHARE = 10  # and one image in so many is run to its end
+FINISHED_SHARE = 10  # and one image in so many is run to its end, of all points each
 JOBS_OF_ALL = 5  # points at a time where all are played: most of a run of its own is waiting
 PORT_TAKEN = "Address already in use"
 SEED = int(os.environ.get("ATOLL_CRASH_SEED", "1"))
@@ -176,7 +176,8 @@ def test(scene):
     what = record(scene, scene.path("data"))
     points = chosen_points(what.calls)
     every = sum(map(len, all_points(what.calls).values()))
-    images = [(n, fault, i % FINISHED_SHARE == FINISHED_SHARE // 2) for fault in IMAGES for i, n in enumerate(points.get(fault, []))]
+    share = FINISHED_SHARE if points_asked() else 1
+    images = [(n, fault, i % share == share // 2) for fault in IMAGES for i, n in enumerate(points.get(fault, []))]
     runs = [(n, fault, True) for fault in LIVE for n in points.get(fault, [])]
     outcomes, wrong = collections.Counter(), []
     with multiprocessing.Pool(2 if points_asked() else JOBS_OF_ALL, begin, (what,)) as pool:
