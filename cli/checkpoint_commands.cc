@@ -333,7 +333,7 @@ int DrainWorker(Session& session, const std::string& worker) {
 
 int CordonWorker(Session& session, const std::string& worker) {
   return AskOfWorker(session, worker, &CoordinatorApi::CordonWorker,
-                     "cordoned: it stays at the job that it has and gets no other, until 'atoll worker readmit'");
+                     "cordoned: it gets no other job than the one that it may have, until 'atoll worker readmit'");
 }
 
 int EvictWorker(Session& session, const std::string& worker) {

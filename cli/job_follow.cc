@@ -249,7 +249,9 @@ int JobLogs(Session& session, const LogsOptions& options) {
   }
   request.set_tail(options.tail);
   request.set_follow(options.follow);
+  bool any = false;
   const absl::Status status = session.api.StreamJobLogs(request, [&](const v1::StreamJobLogsResponse& message) {
+    any = any || message.lines_size() > 0;
     if (IsProgramFormat(session.format)) {
       session.out << ToJson(message, true);
     } else {
@@ -258,6 +260,10 @@ int JobLogs(Session& session, const LogsOptions& options) {
     session.out.flush();
     return true;
   });
+  if (status.ok() && !any && options.worker.empty()) {
+    session.talk << "the coordinator has no log line about it since its start; 'atoll job describe " << options.job
+                 << "' shows its newest events\n";
+  }
   return status.ok() ? kExitOk : Fail(session, status);
 }
 

@@ -55,6 +55,9 @@ uint64_t Run::ClockStep(uint64_t newest_step) const {
   // The workers were there, even where a merge covers more than one period.
   if (record.state == JobState::kSucceeded && record.stop_step > 0) return record.stop_step;
   if (rounds.empty()) return clock_floor;
+  if (HasEnded(record.state)) {  // nobody is there any more who would say how far they were
+    if (const CheckpointRecord* const last = CheckpointOf(Versions())) return std::max(clock_floor, last->step);
+  }
   const uint64_t sent = StepOf(rounds[0].version);
   const uint64_t base = std::max(sent, clock_floor);
   const uint64_t most = std::max(base, sent + inner_steps() - 1);  // less than one period beyond the last commit
@@ -143,7 +146,8 @@ const CheckpointRecord* Run::CheckpointOf(const VersionVector& versions) const {
 absl::StatusOr<const CheckpointRecord*> Run::FinishedCheckpoint(uint64_t step) const {
   const auto it = checkpoints.find(step);
   if (it != checkpoints.end() && it->second.complete) return &it->second;
-  return absl::NotFoundError(absl::StrCat("job ", id().value, " has no finished checkpoint at step ", step));
+  return absl::NotFoundError(absl::StrCat("job ", id().value, " has no finished checkpoint at step ", step,
+                                          "; 'atoll checkpoint list ", id().value, "' shows those that it has"));
 }
 
 std::vector<CheckpointRecord> Run::DecideKept() {

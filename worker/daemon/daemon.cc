@@ -269,10 +269,9 @@ void AwaitGoodbye(NetworkLink& link, EventGate& gate, const Clock& clock, Log& l
     gate.WaitUntil(clock, clock.Now() + Milliseconds(20));
   }
   if (link.finished()) return;
-  log.Warn(
-      "left without a goodbye",
-      {{"why", absl::StrCat("waited ", ToSeconds(kGoodbyeLimit), " s for the control stream to take the last messages",
-                            link.connected() ? "" : "; the coordinator is not reached")}});
+  log.Warn("left without a goodbye", {{"why", absl::StrCat("waited ", ToSeconds(kGoodbyeLimit),
+                                                           " s for the control stream to take the last messages",
+                                                           link.connected() ? "" : "; there is no stream")}});
 }
 
 void WarnOfCache(const WorkerOptions& options, Files& files, Log& log) {

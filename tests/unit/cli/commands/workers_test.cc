@@ -41,7 +41,7 @@ TEST(Workers, CordonAndEvictNameTheWorkerAndTheWayBack) {
   const RunResult cordon = harness.Run({"worker", "cordon", "c"});
   EXPECT_EQ(cordon.code, 0);
   EXPECT_EQ(harness.fake.cordoned.name(), "workers/c");
-  EXPECT_THAT(cordon.talk, HasSubstr("gets no other, until 'atoll worker readmit'"));
+  EXPECT_THAT(cordon.talk, HasSubstr("gets no other job than the one that it may have, until 'atoll worker readmit'"));
   const RunResult evict = harness.Run({"worker", "evict", "d"});
   EXPECT_EQ(evict.code, 0);
   EXPECT_EQ(harness.fake.evicted.name(), "workers/d");
