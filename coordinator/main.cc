@@ -44,6 +44,7 @@
 #include "coordinator/backup/backup_command.h"
 #include "coordinator/engine/data_plane.h"
 #include "coordinator/engine/engine.h"
+#include "coordinator/engine/last_snapshots.h"
 #include "coordinator/service/api_service.h"
 #include "coordinator/service/bulk_sessions.h"
 #include "coordinator/service/call_guard.h"
@@ -71,6 +72,8 @@ constexpr int kExitStorage = 74;  // the disk could no longer be written; nothin
 
 constexpr Duration kDiskCheckInterval = Seconds(5);
 constexpr Duration kShutdownLimit = Seconds(2);
+constexpr Duration kStoppingAtMost =
+    Seconds(60);  // from each word to the service manager on, while snapshots are written
 
 // Blocks the signals in every thread made from here on; the returned set is for sigwait.
 sigset_t BlockStopSignals() {
@@ -109,7 +112,12 @@ class Coordinator {
 
   absl::Status Start();
   void WaitForSignal(const sigset_t& signals);
-  void Stop();
+  // Ends what serves and decides; nothing more is accepted.
+  void Close();
+  // Behind Close, of one that has started. Writes what the next start would have to recompute, until one of these
+  // signals comes.
+  void SaveAll(const sigset_t& signals);
+  void Stop();  // the rest, behind Close
   Log& log() { return log_; }
 
  private:
@@ -416,7 +424,7 @@ void Coordinator::WaitForSignal(const sigset_t& signals) {
   Tell(manager_.Stopping());
 }
 
-void Coordinator::Stop() {
+void Coordinator::Close() {
   vitals_thread_.request_stop();
   disk_thread_ = {};
   vitals_thread_ = {};
@@ -426,6 +434,21 @@ void Coordinator::Stop() {
   if (bulk_server_) bulk_server_->Shutdown(kShutdownLimit);
   if (control_server_) control_server_->Shutdown(kShutdownLimit);
   engine_thread_ = {};
+}
+
+void Coordinator::SaveAll(const sigset_t& signals) {
+  Instant told = clock_.Now();
+  WriteLastSnapshots(*data_, log_, [&] {
+    if (clock_.Now() - told >= kStoppingAtMost / 3) {
+      told = clock_.Now();
+      Tell(manager_.StillStopping(kStoppingAtMost));
+    }
+    const timespec at_once{};
+    return sigtimedwait(&signals, nullptr, &at_once) < 0;
+  });
+}
+
+void Coordinator::Stop() {
   // What the executors still hold is finished before anything that it uses goes away, themselves among it: a replay
   // goes from one to another and back.
   for (const auto* executor : {&calls_, &compute_, &io_, &snapshot_io_, &ledger_executor_, &logs_executor_}) {
@@ -464,10 +487,13 @@ int main(int argc, char** argv) {
   for (const std::string& resolved : line.resolved) coordinator.log().Debug("option", {{"value", resolved}});
   const absl::Status started = coordinator.Start();
   if (!started.ok()) {
+    coordinator.Close();
     coordinator.Stop();
     return atl::Fail(started);
   }
   coordinator.WaitForSignal(signals);
+  coordinator.Close();
+  coordinator.SaveAll(signals);
   coordinator.Stop();
   coordinator.log().Info("stopped");
   return atl::kExitOk;

@@ -41,6 +41,10 @@ ServiceManager::ServiceManager(const std::map<std::string, std::string>& environ
   alive_every_ = Microseconds(silence_us) / 2;
 }
 
+absl::Status ServiceManager::StillStopping(Duration at_most) const {
+  return Tell(absl::StrCat("EXTEND_TIMEOUT_USEC=", at_most.ns / 1000));
+}
+
 absl::Status ServiceManager::Tell(const std::string& words) const {
   if (socket_.empty()) return absl::OkStatus();
   sockaddr_un address{};

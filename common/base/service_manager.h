@@ -26,6 +26,8 @@ class ServiceManager {
   absl::Status Ready() const { return Tell("READY=1"); }
   // It is about to end, in order.
   absl::Status Stopping() const { return Tell("STOPPING=1"); }
+  // Its end takes this much longer from now on, at most; to be said again before that is over.
+  absl::Status StillStopping(Duration at_most) const;
   // It lives; to be said by whoever knows that, not by a clock. Says nothing where no watchdog is wanted.
   absl::Status Alive() const { return alive_every_.has_value() ? Tell("WATCHDOG=1") : absl::OkStatus(); }
   // How often Alive is wanted at least: half of the time after which who is silent is ended. Empty: never.

@@ -34,8 +34,9 @@
 
 namespace atl {
 
-class UploadSink;  // engine.h
-struct JobView;    // core.h
+class UploadSink;      // engine.h
+struct JobView;        // core.h
+struct LastSnapshots;  // last_snapshots.h
 
 // Everything it stands on; all outlive it.
 struct DataPlaneParts {
@@ -98,6 +99,11 @@ class DataPlane {
   // At the start, of each job, what a process that died has left: checkpoints that the ledger has dropped, and of an
   // ended one those that it never had whole, and what DropEnded drops.
   void DropLeftOvers(const JobView& view);
+  // Runs `work` on the compute executor, behind every round whose closing was asked for before.
+  void BehindPasses(std::function<void()> work);
+  // When the engine has turned for the last time: writes what the next start would recompute, one fragment after the
+  // other. `done` runs on the compute executor.
+  void SnapshotAll(std::shared_ptr<LastSnapshots> last, std::function<void()> done) ATOLL_EXCLUDES(mutex_);
   // How many have their parameters in memory. Thread-safe.
   size_t JobsInMemory() const ATOLL_EXCLUDES(mutex_);
   // Of the newest closed round of the fragment.
@@ -197,6 +203,7 @@ class DataPlane {
   absl::Status WriteSnapshot(JobData& data, const SnapshotKey& key, StateShot& shot, Digest hash);
   // io executor. `written` is on disk: the rounds and snapshots that it makes superfluous are dropped.
   void SnapshotWritten(JobData& data, FragmentVersion written);
+  void SnapshotNext(std::shared_ptr<LastSnapshots> last);  // compute executor
   void Warn(const char* what, const JobData& data, FragmentIndex fragment, const absl::Status& why);
 
   // retention.cc

@@ -32,6 +32,9 @@ size_t BytesIn(const WorkerMessage& message) {
 constexpr int64_t kStallsPerMembership = 4;  // a turn that is late by such a part of the membership timeout is told
 constexpr Duration kLogsDeadline = Seconds(10);
 constexpr size_t kRecentLosses = 120;
+// For rounds that are being merged when the engine is asked to stop. What is not done by then is merged anew from the
+// log by the next start.
+constexpr Duration kLastCommits = Seconds(5);
 
 struct OpenUpload {
   std::shared_ptr<UploadSink> sink;
@@ -89,6 +92,7 @@ struct Engine::State {
   Instant looks_since{};                    // the oldest
   Hold hold;
   std::map<uint64_t, LogsWish> logs_wishes;
+  bool passes_are_in = false;          // of the rounds that were closing when the engine was asked to stop
   Instant looked{}, awaited = kNever;  // when the clock was looked at last, and when it was to be again at the latest
 
   void Post(std::function<void()> work) { mailbox.PutAlways(std::move(work)); }
@@ -268,7 +272,13 @@ void Engine::Run(std::stop_token stop) {
     const Instant now = state_->parts.clock.Now();
     (state_->Holds(now) ? state_->beside : state_->mailbox).WaitFor(std::min(Seconds(1), next - now));
   }
+  state_->parts.data.BehindPasses([this] { state_->Post([this] { state_->passes_are_in = true; }); });
+  const Instant limit = state_->parts.clock.Now() + kLastCommits;
   Turn();
+  while (!(state_->passes_are_in && state_->pipeline.idle()) && state_->parts.clock.Now() < limit) {
+    state_->mailbox.WaitFor(Milliseconds(100));
+    Turn();
+  }
 }
 
 ConnectionId Engine::OpenControl(Hello hello, std::shared_ptr<ControlSink> sink) {

@@ -97,8 +97,8 @@ class Engine {
              const std::vector<DamagedRound>& damaged_rounds = {});
   // Handles everything that waits and everything that is due. Returns when it must be called again at the latest.
   Instant Turn();
-  // Turns until asked to stop; then returns after what waits has been handled. The caller's thread is the engine
-  // thread.
+  // Turns until asked to stop; then returns after what waits has been handled and the rounds that are being merged are
+  // committed, or some seconds have passed. The caller's thread is the engine thread.
   void Run(std::stop_token stop);
 
   // ---- entries; all thread-safe, none blocks -----------------------------------------------------------------------

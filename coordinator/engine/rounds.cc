@@ -7,6 +7,7 @@
 #include "common/plan/learning_rate.h"
 #include "common/plan/shards.h"
 #include "coordinator/engine/data_plane.h"
+#include "coordinator/engine/last_snapshots.h"
 
 namespace atl {
 namespace {
@@ -102,6 +103,8 @@ PublishedUpdate PublishedOf(const RoundRecord& record, CodecKind codec, std::vec
                         .codec = codec};
   return {info, bytes, MakeMemorySource(bytes)};
 }
+
+void DataPlane::BehindPasses(std::function<void()> work) { parts_.compute.Post(std::move(work)); }
 
 void DataPlane::CloseRound(const struct CloseRound& task, const JobRecord& job, BootNumber boot) {
   const std::shared_ptr<JobData> data = Find(task.job);
@@ -320,6 +323,42 @@ void DataPlane::SnapshotWritten(JobData& data, FragmentVersion written) {
   const absl::Status dropped = parts_.snapshots.DropBefore(data.job, data.epoch, written.fragment, written.version,
                                                            data.spec.checkpoint.keep_contributions, kept.snapshot);
   if (!dropped.ok()) Warn("older snapshots not removed", data, written.fragment, dropped);
+}
+
+void DataPlane::SnapshotAll(std::shared_ptr<LastSnapshots> last, std::function<void()> done) {
+  last->done = std::move(done);
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [job, data] : jobs_) {
+      for (uint32_t i = 0; i < data->since_snapshot.size(); ++i) {
+        if (data->since_snapshot[i].rounds > 0) last->fragments.emplace_back(data, FragmentIndex{i});
+      }
+    }
+  }
+  BehindSnapshots([this, last = std::move(last)] { SnapshotNext(last); });
+}
+
+void DataPlane::SnapshotNext(std::shared_ptr<LastSnapshots> last) {
+  while (last->next < last->fragments.size() && last->go_on && last->why.ok()) {
+    const auto& [data, fragment] = last->fragments[last->next++];
+    const Version version = data->aggregator.version(fragment);
+    {
+      MutexLock lock(data->mutex);
+      if (data->committed[fragment] != version) continue;
+      if (data->snapshots[fragment] == version) {  // by way of a checkpoint
+        ++last->written;
+        continue;
+      }
+    }
+    const auto outcome = std::make_shared<absl::Status>();
+    TakeSnapshot(data, fragment, outcome);
+    return BehindSnapshots([this, last, outcome] {
+      last->why = *outcome;
+      if (outcome->ok()) ++last->written;
+      SnapshotNext(last);
+    });
+  }
+  last->done();
 }
 
 void DataPlane::Warn(const char* what, const JobData& data, FragmentIndex fragment, const absl::Status& why) {

@@ -20,7 +20,9 @@ void ExpectAllIsHeard(const std::string& socket) {
   EXPECT_EQ(told.Ready(), absl::OkStatus());
   EXPECT_EQ(told.Alive(), absl::OkStatus());
   EXPECT_EQ(told.Stopping(), absl::OkStatus());
-  EXPECT_EQ(manager.Heard(), (std::vector<std::string>{"READY=1", "WATCHDOG=1", "STOPPING=1"}));
+  EXPECT_EQ(told.StillStopping(Seconds(60)), absl::OkStatus());
+  EXPECT_EQ(manager.Heard(),
+            (std::vector<std::string>{"READY=1", "WATCHDOG=1", "STOPPING=1", "EXTEND_TIMEOUT_USEC=60000000"}));
 }
 
 TEST(ServiceManagerTest, IsToldAtAPath) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "common/codec/codec.h"
+#include "coordinator/engine/last_snapshots.h"
 #include "tests/unit/coordinator/engine/small_coordinator.h"
 
 namespace atl {
@@ -135,6 +136,62 @@ TEST_F(SnapshotWriting, ItsFailureIsThatOfAllWhoWantIt) {
   TakeSnapshot(1, 30);
   c_.RunWork();
   EXPECT_EQ(Count<CheckpointWritten>(), 1) << "the next one tries again";
+}
+
+// A coordinator that ends in order: the next start has nothing to recompute.
+TEST_F(SnapshotWriting, TheLastSnapshotsHoldWhatIsCommitted) {
+  Round(0);
+  Round(1);
+  EXPECT_EQ(OnDisk(), std::vector<Version>{Version{0}}) << "the log does not outweigh it yet";
+  const auto last = std::make_shared<LastSnapshots>();
+  bool done = false;
+  c_.data.SnapshotAll(last, [&done] { done = true; });
+  c_.RunWork();
+  EXPECT_TRUE(done);
+  EXPECT_EQ(last->written, 1u);
+  EXPECT_EQ(OnDisk(), std::vector<Version>{Version{2}});
+}
+
+TEST_F(SnapshotWriting, NoneIsWrittenLastOfWhatIsNotCommitted) {
+  Round(0);
+  c_.CloseEmptyRound(job_record_, {FragmentIndex{0}, Version{1}});
+  c_.work.RunAll();  // merged
+  const auto last = std::make_shared<LastSnapshots>();
+  bool done = false;
+  c_.data.SnapshotAll(last, [&done] { done = true; });
+  c_.RunWork();
+  EXPECT_TRUE(done);
+  EXPECT_EQ(last->fragments.size(), 1u);
+  EXPECT_EQ(last->written, 0u);
+  EXPECT_EQ(OnDisk(), std::vector<Version>{Version{0}});
+}
+
+TEST_F(SnapshotWriting, TheLastSnapshotsEndAtAFullDiskAndWhenTheyAreGivenUp) {
+  Round(0);
+  disk_.files.FailAt(0, SimDisk::Fault::kFull);
+  const auto full = std::make_shared<LastSnapshots>();
+  int done = 0;
+  c_.data.SnapshotAll(full, [&done] { ++done; });
+  c_.RunWork();
+  EXPECT_TRUE(absl::IsResourceExhausted(full->why)) << full->why;
+  const auto hasty = std::make_shared<LastSnapshots>();
+  hasty->go_on = false;
+  c_.data.SnapshotAll(hasty, [&done] { ++done; });
+  c_.RunWork();
+  EXPECT_EQ(hasty->written, 0u);
+  EXPECT_EQ(done, 2);
+  EXPECT_EQ(OnDisk(), std::vector<Version>{Version{0}});
+}
+
+TEST_F(SnapshotWriting, WhatACheckpointHasWrittenIsNotWrittenLastOnceMore) {
+  Round(0);
+  TakeSnapshot(1);
+  c_.RunWork();
+  const auto last = std::make_shared<LastSnapshots>();
+  c_.data.SnapshotAll(last, [] {});
+  c_.RunWork();
+  EXPECT_EQ(last->written, 1u);
+  EXPECT_EQ(OnDisk(), std::vector<Version>{Version{1}});
 }
 
 // What a job still writes that was let go belongs to the same job when it comes back.
