@@ -11,6 +11,7 @@
 #include "common/rpc/peer.h"
 #include "common/rpc/rpc_status.h"
 #include "common/rpc/strand.h"
+#include "common/rpc/unary_answer.h"
 
 namespace atl {
 namespace {
@@ -249,10 +250,10 @@ class BulkService final : public RawService {
   }
   grpc::ServerUnaryReactor* MissingBlobs(grpc::CallbackServerContext* context, const v1::MissingBlobsRequest* request,
                                          v1::MissingBlobsResponse* response) override {
-    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    UnaryAnswer* reactor = UnaryAnswer::Open(context);
     absl::StatusOr<std::vector<Sha256>> wanted = ReadQuestion(*request);
     if (!wanted.ok()) {
-      reactor->Finish(ToGrpc(wanted.status()));
+      reactor->Give(ToGrpc(wanted.status()));
       return reactor;
     }
     shared_->handler.OnMissingBlobs(*std::move(wanted),
@@ -260,7 +261,7 @@ class BulkService final : public RawService {
                                       if (missing.ok()) {
                                         for (const Sha256& blob : *missing) response->add_sha256(blob.Hex());
                                       }
-                                      reactor->Finish(ToGrpc(missing.status()));
+                                      reactor->Give(ToGrpc(missing.status()));
                                     });
     return reactor;
   }

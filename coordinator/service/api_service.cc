@@ -9,6 +9,7 @@
 #include "common/rpc/fed_stream.h"
 #include "common/rpc/peer.h"
 #include "common/rpc/rpc_status.h"
+#include "common/rpc/unary_answer.h"
 
 namespace atl {
 namespace {
@@ -31,14 +32,14 @@ std::string AboutOf(const Request& request) {
 
 // Answers a unary call once, from any thread, and tells the guard what came of it.
 template <typename Request, typename Response>
-Answer<Response> AnswerTo(grpc::ServerUnaryReactor* reactor, const char* method, CallGuard& guard,
+Answer<Response> AnswerTo(UnaryAnswer* reactor, const char* method, CallGuard& guard,
                           const grpc::CallbackServerContext& context, const Request& request, Response* out) {
   const auto auth = context.auth_context();
   return [reactor, method, &guard, caller = auth ? IdentityOf(*auth) : std::nullopt, about = AboutOf(request), out](
              const absl::Status& status, Response response) {
     if (status.ok()) *out = std::move(response);
     if (caller) guard.TellOutcome(method, *caller, about, status);
-    reactor->Finish(ToGrpc(status));
+    reactor->Give(ToGrpc(status));
   };
 }
 
@@ -53,7 +54,7 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
 #define ATOLL_UNARY(Service, Method)                                                                                   \
   grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const v1::Method##Request* request,           \
                                    v1::Method##Response* response) override {                                          \
-    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();                                                     \
+    UnaryAnswer* reactor = UnaryAnswer::Open(context);                                                                 \
     api_.Method(*request, AnswerTo(reactor, "/atoll.v1." #Service "/" #Method, guard_, *context, *request, response)); \
     return reactor;                                                                                                    \
   }
@@ -139,9 +140,9 @@ class AdminServiceImpl final : public v1::AdminService::CallbackService {
 #define ATOLL_OF_TOKENS(Method)                                                                                        \
   grpc::ServerUnaryReactor* Method(grpc::CallbackServerContext* context, const v1::Method##Request* request,           \
                                    v1::Method##Response* response) override {                                          \
-    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();                                                     \
+    UnaryAnswer* reactor = UnaryAnswer::Open(context);                                                                 \
     if (enrollment_ == nullptr) {                                                                                      \
-      reactor->Finish(ToGrpc(NoTokens()));                                                                             \
+      reactor->Give(ToGrpc(NoTokens()));                                                                               \
     } else {                                                                                                           \
       enrollment_->Method(*request,                                                                                    \
                           AnswerTo(reactor, "/atoll.v1.AdminService/" #Method, guard_, *context, *request, response)); \

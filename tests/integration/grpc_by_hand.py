@@ -9,7 +9,8 @@ import ssl
 import struct
 import time
 
-from http2_by_hand import ACK, CANCEL, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame, headers
+from http2_by_hand import (ACK, CANCEL, DATA, END_HEADERS, END_STREAM, FIRST_ROOM, HEADERS, INITIAL_WINDOW_SIZE, PING, PREFACE, RST_STREAM, SETTINGS,
+                           WINDOW_UPDATE, frame, headers)
 
 GOAWAY, PADDED = 7, 8
 OK, CANCELLED, UNKNOWN, INVALID_ARGUMENT, DEADLINE_EXCEEDED, NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED = range(8)
@@ -141,15 +142,15 @@ def read_headers(block, table):
 
 class Connection:
     """To one port, over TLS where a context is given. An OSError tells that it is cut, or that nobody answers. One that makes no room takes
-    what comes first (64 KiB), and nothing more ever."""
+    what comes first (64 KiB, or what is given for each call), and nothing more ever."""
 
-    def __init__(self, port, context=None, makes_room=True):
+    def __init__(self, port, context=None, makes_room=True, first_room=FIRST_ROOM):
         self.makes_room = makes_room
         self.wire = socket.create_connection(("127.0.0.1", port), timeout=SECONDS)
         try:
             if context is not None:
                 self.wire = context.wrap_socket(self.wire)
-            self.wire.sendall(PREFACE + frame(SETTINGS))
+            self.wire.sendall(PREFACE + frame(SETTINGS, struct.pack(">HI", INITIAL_WINDOW_SIZE, first_room)))
         except OSError:
             self.wire.close()
             raise

@@ -23,7 +23,8 @@ CROWD = 1000
 GIANT_MB, TRANSPORT_MB = 1024, 256  # of one message; that the connections of a port may take (docs/operations.md, "Memory")
 MIB = 1 << 20
 STALL_SECONDS = 30  # without progress: cut
-CONTROL, UPLOAD, DOWNLOAD = (f"/atoll.v1.{name}" for name in ("WorkerService/Control", "TransferService/Upload", "TransferService/Download"))
+CONTROL, UPLOAD, DOWNLOAD, SERVER_INFO = (f"/atoll.v1.{name}" for name in (
+    "WorkerService/Control", "TransferService/Upload", "TransferService/Download", "AdminService/GetServerInfo"))
 
 
 # ---- TLS
@@ -166,14 +167,14 @@ def check_resets(scene):
 
 class Stalled(threading.Thread):
     """S30: peers that begin and do not go on: uploads of 64 MiB that stop within their first frame, downloads that nobody makes room for,
-    control streams without a word. They answer pings, so that their connections live, and stall while the rest of this test is played."""
+    control streams without a word, calls whose answer nobody makes room for. They answer pings, so that their connections live, and stall while the rest of this test is played."""
 
     def __init__(self, scene):
         super().__init__(daemon=True)
         self.scene, self.coordinator = scene, scene.coordinator(name="stalled", state="stalled")
         scene.atoll("job", "list")
         self.before = self.coordinator.resident_mb()
-        self.connections, self.calls, self.cut = [], {"upload": [], "download": [], "control stream": []}, ""
+        self.connections, self.calls, self.cut = [], {"upload": [], "download": [], "control stream": [], "call": []}, ""
         for _ in range(8):
             bulk, control = self.connect("bulk"), self.connect("control")
             for _ in range(8):
@@ -189,6 +190,12 @@ class Stalled(threading.Thread):
                 download = bulk.call(DOWNLOAD)
                 download.send(message((9, [(1, 64 * MIB)])), end=True)
                 self.calls["download"].append(download)
+        for _ in range(4):
+            control = self.connect("control", makes_room=False, first_room=0)
+            for _ in range(16):
+                call = control.call(SERVER_INFO)
+                call.send(b"", end=True)
+                self.calls["call"].append(call)
         self.held = len(os.listdir(f"/proc/{self.coordinator.pid}/fd"))
         self.start()
 
@@ -217,8 +224,8 @@ class Stalled(threading.Thread):
         self.join()
         equal(self.cut, "", "S30: what ended a whole connection")
         for what, calls in self.calls.items():
-            # The data of a download that has not left are in the way of its end: gRPC resets it then, without a word.
-            ends, said = (CANCELLED, "") if what == "download" else (DEADLINE_EXCEEDED, f"for {STALL_SECONDS} s")
+            # Data that has not left is in the way of the end: gRPC resets the call then, without a word.
+            ends, said = (CANCELLED, "") if what in ("download", "call") else (DEADLINE_EXCEEDED, f"for {STALL_SECONDS} s")
             equal([call.status for call in calls], [ends] * len(calls), f"S30: how each stalled {what} ends")
             check(all(said in call.said for call in calls), f"S30: a stalled {what} is told {calls[0].said!r}")
         peak = self.coordinator.peak_mb() - self.before
