@@ -106,6 +106,7 @@ class Fleet {
   struct Ahead {
     WorkerId worker;
     BootNumber boot;  // 0: there is none
+    Instant at{};     // it tries again within seconds
   };
   const Ahead& ahead() const { return ahead_; }
   void TurnedAway(Ahead ahead) { ahead_ = std::move(ahead); }

@@ -62,7 +62,8 @@ bool Machine::MayResume(const Member& member, const Hello& hello) const {
 
 void Machine::On(const WorkerConnected& e) {
   if (auto refused = RefusalOf(e.hello)) {
-    if (e.hello.last_boot > boot_) fleet_.TurnedAway({e.hello.worker, e.hello.last_boot});
+    // For good it is refused for something else.
+    if (refused->retry && e.hello.last_boot > boot_) fleet_.TurnedAway({e.hello.worker, e.hello.last_boot, now_});
     Note({}, "worker refused", absl::StrCat("worker ", e.hello.worker.value, " refused: ", refused->reason));
     out_.sends.push_back({e.connection, *refused});
     out_.closes.push_back({e.connection});

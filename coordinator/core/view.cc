@@ -275,7 +275,8 @@ std::string Machine::WaitingLine(const Run& run, Instant now) const {
     }
     std::string why = lost.empty() ? "" : absl::StrCat(ListOf(lost), " lost");
     if (!run.failures.empty()) absl::StrAppend(&why, why.empty() ? "" : "; ", FailuresLine(run));
-    for (const std::string& out : {KeptOutLine(fleet_), OlderStateThan(fleet_.ahead(), boot_)}) {
+    const bool ahead = now - fleet_.ahead().at <= options_.membership_timeout;
+    for (const std::string& out : {KeptOutLine(fleet_), ahead ? OlderStateThan(fleet_.ahead(), boot_) : ""}) {
       if (!out.empty()) absl::StrAppend(&why, why.empty() ? "" : "; ", out);
     }
     return absl::StrCat(have, " of ", need, " workers needed", why.empty() ? "" : ": ", why,
