@@ -72,8 +72,8 @@ constexpr int kExitStorage = 74;  // the disk could no longer be written; nothin
 
 constexpr Duration kDiskCheckInterval = Seconds(5);
 constexpr Duration kShutdownLimit = Seconds(2);
-constexpr Duration kStoppingAtMost =
-    Seconds(60);  // from each word to the service manager on, while snapshots are written
+constexpr Duration kStoppingAtMost = Seconds(60);  // from each word to the service manager on
+constexpr Duration kSameSignal = Seconds(5);       // what comes this soon behind the first may be the same request
 
 // Blocks the signals in every thread made from here on; the returned set is for sigwait.
 sigset_t BlockStopSignals() {
@@ -112,10 +112,8 @@ class Coordinator {
 
   absl::Status Start();
   void WaitForSignal(const sigset_t& signals);
-  // Ends what serves and decides; nothing more is accepted.
-  void Close();
-  // Behind Close, of one that has started. Writes what the next start would have to recompute, until one of these
-  // signals comes.
+  void Close();  // what serves and decides
+  // Of one that has started: writes what the next start would recompute, until another of these signals comes.
   void SaveAll(const sigset_t& signals);
   void Stop();  // the rest, behind Close
   Log& log() { return log_; }
@@ -148,6 +146,7 @@ class Coordinator {
   const uint64_t port_quota_bytes_ = PortQuotaBytes(MemoryLimitBytes());
   const ServiceManager manager_;
   SystemClock clock_;
+  Instant signalled_{};
   Log log_;
   DataDirectory directory_;
   FlushWatch flushes_{clock_, log_};
@@ -419,6 +418,7 @@ void Coordinator::WatchDiskAndCertificate(std::stop_token stop) {
 void Coordinator::WaitForSignal(const sigset_t& signals) {
   int signal = 0;
   sigwait(&signals, &signal);
+  signalled_ = clock_.Now();
   log_.Info("stopping", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
   vitals_thread_ = {};  // or it might say that all is well after the last word
   Tell(manager_.Stopping());
@@ -437,14 +437,13 @@ void Coordinator::Close() {
 }
 
 void Coordinator::SaveAll(const sigset_t& signals) {
-  Instant told = clock_.Now();
+  Instant tell = clock_.Now();
   WriteLastSnapshots(*data_, log_, [&] {
-    if (clock_.Now() - told >= kStoppingAtMost / 3) {
-      told = clock_.Now();
-      Tell(manager_.StillStopping(kStoppingAtMost));
-    }
+    const Instant now = clock_.Now();
+    if (now >= tell) Tell(manager_.StillStopping(kStoppingAtMost));
+    if (now >= tell) tell = now + kStoppingAtMost / 3;
     const timespec at_once{};
-    return sigtimedwait(&signals, nullptr, &at_once) < 0;
+    return sigtimedwait(&signals, nullptr, &at_once) < 0 || now < signalled_ + kSameSignal;
   });
 }
 

@@ -99,10 +99,10 @@ class DataPlane {
   // At the start, of each job, what a process that died has left: checkpoints that the ledger has dropped, and of an
   // ended one those that it never had whole, and what DropEnded drops.
   void DropLeftOvers(const JobView& view);
-  // Runs `work` on the compute executor, behind every round whose closing was asked for before.
-  void BehindPasses(std::function<void()> work);
-  // When the engine has turned for the last time: writes what the next start would recompute, one fragment after the
-  // other. `done` runs on the compute executor.
+  // Whether a round is still to be merged whose closing was asked for, and none is from now on. Thread-safe.
+  bool Merges() const { return passes_ > 0; }
+  void MergeNoMore() { merge_no_more_ = true; }
+  // Behind the engine's last turn: writes what the next start would recompute. `done` runs on the compute executor.
   void SnapshotAll(std::shared_ptr<LastSnapshots> last, std::function<void()> done) ATOLL_EXCLUDES(mutex_);
   // How many have their parameters in memory. Thread-safe.
   size_t JobsInMemory() const ATOLL_EXCLUDES(mutex_);
@@ -238,6 +238,8 @@ class DataPlane {
   // Compute executor: the contributions of the round that closes, in worker-name order; their memory is used again by
   // the rounds after it, until a job is released.
   std::vector<std::vector<std::byte>> inputs_;
+  std::atomic<uint64_t> passes_ = 0;  // asked for and not over
+  std::atomic<bool> merge_no_more_ = false;
   // Of those that are under way; a download may outlive this.
   const std::shared_ptr<std::atomic<uint64_t>> files_of_downloads_ = std::make_shared<std::atomic<uint64_t>>(0);
   std::map<WorkerId, std::shared_ptr<std::atomic<uint64_t>>> files_of_worker_;  // I/O executor

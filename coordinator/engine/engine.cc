@@ -92,7 +92,6 @@ struct Engine::State {
   Instant looks_since{};                    // the oldest
   Hold hold;
   std::map<uint64_t, LogsWish> logs_wishes;
-  bool passes_are_in = false;          // of the rounds that were closing when the engine was asked to stop
   Instant looked{}, awaited = kNever;  // when the clock was looked at last, and when it was to be again at the latest
 
   void Post(std::function<void()> work) { mailbox.PutAlways(std::move(work)); }
@@ -147,6 +146,9 @@ struct Engine::State {
       answer(answered);
     }
   }
+
+  // Whether a round is on its way into the ledger. What a pass says is in the mailbox before it is over.
+  bool Merges() { return parts.data.Merges() || !mailbox.empty() || !beside.empty() || !pipeline.idle(); }
 
   void Note(const JobNote& note) {
     observer.Note(note);
@@ -272,13 +274,13 @@ void Engine::Run(std::stop_token stop) {
     const Instant now = state_->parts.clock.Now();
     (state_->Holds(now) ? state_->beside : state_->mailbox).WaitFor(std::min(Seconds(1), next - now));
   }
-  state_->parts.data.BehindPasses([this] { state_->Post([this] { state_->passes_are_in = true; }); });
   const Instant limit = state_->parts.clock.Now() + kLastCommits;
   Turn();
-  while (!(state_->passes_are_in && state_->pipeline.idle()) && state_->parts.clock.Now() < limit) {
-    state_->mailbox.WaitFor(Milliseconds(100));
+  while (state_->Merges() && state_->parts.clock.Now() < limit) {
+    (state_->Holds(state_->parts.clock.Now()) ? state_->beside : state_->mailbox).WaitFor(Milliseconds(100));
     Turn();
   }
+  state_->parts.data.MergeNoMore();
 }
 
 ConnectionId Engine::OpenControl(Hello hello, std::shared_ptr<ControlSink> sink) {

@@ -104,18 +104,19 @@ PublishedUpdate PublishedOf(const RoundRecord& record, CodecKind codec, std::vec
   return {info, bytes, MakeMemorySource(bytes)};
 }
 
-void DataPlane::BehindPasses(std::function<void()> work) { parts_.compute.Post(std::move(work)); }
-
 void DataPlane::CloseRound(const struct CloseRound& task, const JobRecord& job, BootNumber boot) {
   const std::shared_ptr<JobData> data = Find(task.job);
   if (data == nullptr) return Fail(task.job, absl::FailedPreconditionError("the job's parameters are not in memory"));
   // Read where they are merged, so that the contributions of one round alone are in memory at a time.
+  ++passes_;
   parts_.compute.Post([this, task, job, boot, data] {
-    if (Find(task.job) != data) return;
-    ReadAndAggregate(data, task, job, boot);
-    parts_.io.Post([this, data, key = RoundKey{task.job, task.epoch, task.target}] {
-      if (Find(data->job) != data) parts_.rounds.Close(key);  // released meanwhile, which did not find it open
-    });
+    if (Find(task.job) == data && !merge_no_more_) {
+      ReadAndAggregate(data, task, job, boot);
+      parts_.io.Post([this, data, key = RoundKey{task.job, task.epoch, task.target}] {
+        if (Find(data->job) != data) parts_.rounds.Close(key);  // released meanwhile, which did not find it open
+      });
+    }
+    --passes_;
   });
 }
 
@@ -327,12 +328,16 @@ void DataPlane::SnapshotWritten(JobData& data, FragmentVersion written) {
 
 void DataPlane::SnapshotAll(std::shared_ptr<LastSnapshots> last, std::function<void()> done) {
   last->done = std::move(done);
+  std::vector<std::shared_ptr<JobData>> loaded;
   {
     MutexLock lock(mutex_);
-    for (const auto& [job, data] : jobs_) {
-      for (uint32_t i = 0; i < data->since_snapshot.size(); ++i) {
-        if (data->since_snapshot[i].rounds > 0) last->fragments.emplace_back(data, FragmentIndex{i});
-      }
+    for (const auto& [job, number] : loading_) last->loading.push_back(job);
+    for (const auto& [job, data] : jobs_) loaded.push_back(data);
+  }
+  for (const auto& data : loaded) {
+    MutexLock lock(data->mutex);
+    for (const auto& [fragment, version] : data->committed) {
+      if (data->snapshots[fragment] != version) last->fragments.emplace_back(data, fragment);
     }
   }
   BehindSnapshots([this, last = std::move(last)] { SnapshotNext(last); });
@@ -344,8 +349,8 @@ void DataPlane::SnapshotNext(std::shared_ptr<LastSnapshots> last) {
     const Version version = data->aggregator.version(fragment);
     {
       MutexLock lock(data->mutex);
-      if (data->committed[fragment] != version) continue;
-      if (data->snapshots[fragment] == version) {  // by way of a checkpoint
+      if (data->committed[fragment] != version) continue;  // merged when it was too late to commit that
+      if (data->snapshots[fragment] == version) {          // one that was on its way
         ++last->written;
         continue;
       }

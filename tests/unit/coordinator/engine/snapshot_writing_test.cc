@@ -183,6 +183,41 @@ TEST_F(SnapshotWriting, TheLastSnapshotsEndAtAFullDiskAndWhenTheyAreGivenUp) {
   EXPECT_EQ(OnDisk(), std::vector<Version>{Version{0}});
 }
 
+// The snapshot that the log had become due for.
+TEST_F(SnapshotWriting, TheLastSnapshotsMakeUpForOneThatFailed) {
+  uint64_t version = 0;
+  while (c_.snapshot_work.pending() == 0) Round(version++);
+  disk_.files.FailAt(0, SimDisk::Fault::kFull);
+  c_.RunWork();
+  EXPECT_EQ(OnDisk(), std::vector<Version>{Version{0}});
+  const auto last = std::make_shared<LastSnapshots>();
+  c_.data.SnapshotAll(last, [] {});
+  c_.RunWork();
+  EXPECT_EQ(last->written, 1u);
+  EXPECT_EQ(OnDisk(), std::vector<Version>{Version{version}});
+}
+
+TEST_F(SnapshotWriting, NothingIsMergedBehindTheLastTurn) {
+  Round(0);
+  c_.CloseEmptyRound(job_record_, {FragmentIndex{0}, Version{1}});
+  EXPECT_TRUE(c_.data.Merges());
+  c_.data.MergeNoMore();
+  const auto last = std::make_shared<LastSnapshots>();
+  c_.data.SnapshotAll(last, [] {});
+  c_.RunWork();
+  EXPECT_FALSE(c_.data.Merges());
+  EXPECT_EQ(last->written, 1u);
+  EXPECT_EQ(OnDisk(), std::vector<Version>{Version{1}});
+}
+
+TEST_F(SnapshotWriting, AJobThatIsBeingLoadedAtTheEndIsNamed) {
+  (void)c_.data.Expect(JobId{"later"});
+  const auto last = std::make_shared<LastSnapshots>();
+  c_.data.SnapshotAll(last, [] {});
+  c_.RunWork();
+  EXPECT_EQ(last->loading, std::vector<JobId>{JobId{"later"}});
+}
+
 TEST_F(SnapshotWriting, WhatACheckpointHasWrittenIsNotWrittenLastOnceMore) {
   Round(0);
   TakeSnapshot(1);
@@ -190,7 +225,7 @@ TEST_F(SnapshotWriting, WhatACheckpointHasWrittenIsNotWrittenLastOnceMore) {
   const auto last = std::make_shared<LastSnapshots>();
   c_.data.SnapshotAll(last, [] {});
   c_.RunWork();
-  EXPECT_EQ(last->written, 1u);
+  EXPECT_TRUE(last->fragments.empty());
   EXPECT_EQ(OnDisk(), std::vector<Version>{Version{1}});
 }
 
