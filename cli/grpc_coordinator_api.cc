@@ -191,6 +191,8 @@ std::string CauseOf(const std::string& message) {
 
 absl::Status GrpcCoordinatorApi::Explain(const absl::Status& status) {
   if (running_.interrupted()) return absl::CancelledError("interrupted");
+  // What the coordinator itself says carries an ErrorInfo: it is reached, and its sentence is the one to tell.
+  if (!absl::IsCancelled(status) && ErrorInfoOf(status)) return status;
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
       // Where somebody answers, another start of the coordinator mends nothing.
