@@ -51,6 +51,9 @@ class Running {
   BulkCall* call_ ATOLL_GUARDED_BY(mutex_) = nullptr;
 };
 
+// A checkpoint is read whole before a rollback is answered.
+constexpr Duration kRollbackDeadline = Seconds(600);
+
 class GrpcCoordinatorApi final : public CoordinatorApi {
  public:
   GrpcCoordinatorApi(std::string endpoint, std::string identity, std::optional<Instant> deadline, const Clock& clock)
@@ -67,7 +70,6 @@ class GrpcCoordinatorApi final : public CoordinatorApi {
   ATOLL_UNARY(JobService, PauseJob)
   ATOLL_UNARY(JobService, ResumeJob)
   ATOLL_UNARY(JobService, UpdateJob)
-  ATOLL_UNARY(JobService, RollbackJob)
   ATOLL_UNARY(JobService, GetJobMetrics)
   ATOLL_UNARY(AdminService, ListWorkers)
   ATOLL_UNARY(AdminService, DrainWorker)
@@ -82,6 +84,10 @@ class GrpcCoordinatorApi final : public CoordinatorApi {
   ATOLL_UNARY(AdminService, ListTokens)
   ATOLL_UNARY(AdminService, RevokeToken)
 #undef ATOLL_UNARY
+  absl::StatusOr<v1::RollbackJobResponse> RollbackJob(const v1::RollbackJobRequest& request) override {
+    return Call<v1::JobService, v1::RollbackJobRequest, v1::RollbackJobResponse>(&v1::JobService::Stub::RollbackJob,
+                                                                                 request, kRollbackDeadline);
+  }
 
   absl::Status WatchJob(const v1::WatchJobRequest& request,
                         const std::function<bool(const v1::WatchJobResponse&)>& next) override {
@@ -104,21 +110,24 @@ class GrpcCoordinatorApi final : public CoordinatorApi {
  private:
   absl::Status Connect();
   absl::StatusOr<BulkClient*> Bulk();
-  void Limit(grpc::ClientContext& context, bool stream) const;
-  absl::Status Explain(const absl::Status& status);
+  // What is left of the deadline; without one `otherwise`, or no limit at all.
+  void Limit(grpc::ClientContext& context, std::optional<Duration> otherwise) const;
+  // `limit`: what the call was given where there is no deadline.
+  absl::Status Explain(const absl::Status& status, Duration limit = limits::kControlDeadline);
   absl::Status Await(PendingAnswer<absl::Status>& pending, BulkCall& call);
 
   template <typename Service, typename Request, typename Response, typename Method>
-  absl::StatusOr<Response> Call(Method method, const Request& request) {
+  absl::StatusOr<Response> Call(Method method, const Request& request, Duration limit = limits::kControlDeadline) {
     ATOLL_RETURN_IF_ERROR(Connect());
     grpc::ClientContext context;
-    Limit(context, false);
+    Limit(context, limit);
     Response response;
     if (!running_.Begin(&context, nullptr)) return absl::CancelledError("interrupted");
     const auto stub = Service::NewStub(channel_);
     const grpc::Status status = (stub.get()->*method)(&context, request, &response);
     running_.End();
-    if (!status.ok()) return Explain(FromGrpc(status));
+    if (deadline_ && status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) return TimeoutHasPassed();
+    if (!status.ok()) return Explain(FromGrpc(status), limit);
     return response;
   }
 
@@ -126,7 +135,7 @@ class GrpcCoordinatorApi final : public CoordinatorApi {
   absl::Status Stream(const Open& open, const std::function<bool(const Message&)>& next) {
     ATOLL_RETURN_IF_ERROR(Connect());
     grpc::ClientContext context;
-    Limit(context, true);
+    Limit(context, std::nullopt);
     if (!running_.Begin(&context, nullptr)) return absl::CancelledError("interrupted");
     const auto stub = Service::NewStub(channel_);
     const auto reader = open(*stub, context);
@@ -173,12 +182,11 @@ absl::StatusOr<BulkClient*> GrpcCoordinatorApi::Bulk() {
   return bulk_.get();
 }
 
-void GrpcCoordinatorApi::Limit(grpc::ClientContext& context, bool stream) const {
+void GrpcCoordinatorApi::Limit(grpc::ClientContext& context, std::optional<Duration> otherwise) const {
   if (deadline_) {
-    const Duration left = std::max(*deadline_ - clock_.Now(), Milliseconds(1));
-    SetDeadline(context, stream ? left : std::min(left, limits::kControlDeadline));
-  } else if (!stream) {
-    SetDeadline(context);
+    SetDeadline(context, std::max(*deadline_ - clock_.Now(), Milliseconds(1)));
+  } else if (otherwise) {
+    SetDeadline(context, *otherwise);
   }
 }
 
@@ -189,7 +197,7 @@ std::string CauseOf(const std::string& message) {
   return at == std::string::npos ? message : message.substr(at + marker.size());
 }
 
-absl::Status GrpcCoordinatorApi::Explain(const absl::Status& status) {
+absl::Status GrpcCoordinatorApi::Explain(const absl::Status& status, Duration limit) {
   if (running_.interrupted()) return absl::CancelledError("interrupted");
   // What the coordinator itself says carries an ErrorInfo: it is reached, and its sentence is the one to tell.
   if (!absl::IsCancelled(status) && ErrorInfoOf(status)) return status;
@@ -208,7 +216,7 @@ absl::Status GrpcCoordinatorApi::Explain(const absl::Status& status) {
                                          : "; if it runs without --trust, leave --identity out"));
     case absl::StatusCode::kDeadlineExceeded:
       return absl::DeadlineExceededError(absl::StrCat("the coordinator at ", endpoint_, " did not answer within ",
-                                                      FormatDuration(limits::kControlDeadline),
+                                                      FormatDuration(limit),
                                                       "; it may be overloaded or not be a coordinator"));
     case absl::StatusCode::kCancelled:  // not by this side
       return absl::UnavailableError(absl::StrCat("the coordinator at ", endpoint_,

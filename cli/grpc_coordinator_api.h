@@ -11,8 +11,9 @@
 
 namespace atl::cli {
 
-// `endpoint` is HOST:PORT; `identity` an identity file, or empty for plaintext on loopback. Calls end at `deadline`,
-// and unary ones after limits::kControlDeadline at the latest. `clock` must outlive the object.
+// `endpoint` is HOST:PORT; `identity` an identity file, or empty for plaintext on loopback. Calls end at `deadline`;
+// without one, unary calls after limits::kControlDeadline, a rollback after ten minutes. `clock` must outlive the
+// object.
 std::unique_ptr<CoordinatorApi> MakeGrpcCoordinatorApi(const std::string& endpoint, const std::string& identity,
                                                        std::optional<Instant> deadline, const Clock& clock);
 

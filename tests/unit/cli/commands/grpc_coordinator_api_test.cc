@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "atoll/v1/job.grpc.pb.h"
+#include "cli/session.h"
+#include "common/base/mutex.h"
 #include "common/rpc/rpc_status.h"
 
 namespace atl::cli {
@@ -13,12 +15,40 @@ namespace {
 
 using testing::HasSubstr;
 
+double SecondsLeft(const grpc::ServerContext& context) {
+  const gpr_timespec end = gpr_convert_clock_type(context.raw_deadline(), GPR_CLOCK_MONOTONIC);
+  return gpr_timespec_to_micros(gpr_time_sub(end, gpr_now(GPR_CLOCK_MONOTONIC))) * 1e-6;
+}
+
 class JobServer final : public v1::JobService::Service {
  public:
   grpc::Status answer;
-  grpc::Status RollbackJob(grpc::ServerContext*, const v1::RollbackJobRequest*, v1::RollbackJobResponse*) override {
+  double left_s = 0;  // of the last call's time
+  grpc::Status RollbackJob(grpc::ServerContext* context, const v1::RollbackJobRequest*,
+                           v1::RollbackJobResponse*) override {
+    left_s = SecondsLeft(*context);
     return answer;
   }
+  grpc::Status PauseJob(grpc::ServerContext* context, const v1::PauseJobRequest*, v1::PauseJobResponse*) override {
+    left_s = SecondsLeft(*context);
+    return answer;
+  }
+  grpc::Status ResumeJob(grpc::ServerContext*, const v1::ResumeJobRequest*, v1::ResumeJobResponse*) override {
+    const MutexLock lock(mutex_);
+    while (!let_go_) changed_.Wait(mutex_);
+    return answer;
+  }
+  // A resume is answered from now on.
+  void LetGo() {
+    const MutexLock lock(mutex_);
+    let_go_ = true;
+    changed_.NotifyAll();
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool let_go_ ATOLL_GUARDED_BY(mutex_) = false;
 };
 
 class GrpcCoordinatorApiTest : public testing::Test {
@@ -50,6 +80,19 @@ TEST_F(GrpcCoordinatorApiTest, TheCoordinatorsOwnWordIsNoLostConnection) {
 
   service_.answer = grpc::Status(grpc::StatusCode::UNAVAILABLE, "Socket closed");  // by the transport
   EXPECT_THAT(std::string(Api()->RollbackJob({}).status().message()), HasSubstr("cannot reach the coordinator at"));
+}
+
+TEST_F(GrpcCoordinatorApiTest, ACallHasTheTimeThatIsLeft) {
+  ASSERT_TRUE(Api()->PauseJob({}).ok());
+  EXPECT_LE(service_.left_s, 10.1);
+  ASSERT_TRUE(Api()->RollbackJob({}).ok());
+  EXPECT_GT(service_.left_s, 500);
+  ASSERT_TRUE(Api(clock_.Now() + Seconds(100))->PauseJob({}).ok());
+  EXPECT_GT(service_.left_s, 60);
+  ASSERT_TRUE(Api(clock_.Now() + Seconds(100))->RollbackJob({}).ok());
+  EXPECT_LE(service_.left_s, 100.1);
+  EXPECT_EQ(Api(clock_.Now() + Milliseconds(50))->ResumeJob({}).status(), TimeoutHasPassed());
+  service_.LetGo();
 }
 
 }  // namespace
