@@ -59,6 +59,13 @@ struct Loaded {
   std::vector<StagedFile> staged;  // what the file names
 };
 
+// The sizes of a model that begins with a directory are those of its config.json; others would be refused beside it.
+void TakeSizes(const v1::JobSpec& staged, v1::JobSpec& written) {
+  v1::ModelSpec model = staged.model();
+  *model.mutable_init() = written.model().init();
+  *written.mutable_model() = std::move(model);
+}
+
 // Read and checked with the files that it names; all faults are printed at once. False after printing.
 bool Load(Session& session, const Input& input, const std::vector<std::string>& sets, const std::string& name,
           Loaded& out) {
@@ -69,12 +76,14 @@ bool Load(Session& session, const Input& input, const std::vector<std::string>& 
     out.file.positions["metadata.name"] = "--name " + name;
   }
   CheckBeside(out.file, faults);
-  if (faults.empty()) out.defaulted = DefaultedYaml(out.file);
+  JobFile written = out.file;
   std::vector<std::string> notes;
   out.staged = StageFiles(session.files, input.directory, out.file, faults, notes);
   if (faults.empty()) faults = CheckJobFile(out.file);  // with what the files have told
   if (!faults.empty()) PrintFaults(session, faults);
   if (faults.empty()) {
+    if (!written.spec.model().init().directory().empty()) TakeSizes(out.file.spec, written.spec);
+    out.defaulted = DefaultedYaml(written);
     for (const std::string& note : notes) session.talk << Printable(note) << "\n";
   }
   return faults.empty();

@@ -453,6 +453,9 @@ std::string DefaultedYaml(const JobFile& file) {
   for (int i = 0; i < file.spec.data().corpora_size(); ++i) {
     full.mutable_data()->mutable_corpora(i)->set_manifest(file.spec.data().corpora(i).manifest());
   }
+  for (int i = 0; i < file.spec.evaluation().tasks_size(); ++i) {
+    full.mutable_evaluation()->mutable_tasks(i)->set_file(file.spec.evaluation().tasks(i).file());
+  }
   return JobFileYaml(file.name, file.labels, full);
 }
 

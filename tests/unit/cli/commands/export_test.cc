@@ -320,6 +320,22 @@ TEST_F(ExportTest, AnExportIsAStartForANewJob) {
   EXPECT_THAT(result.talk, HasSubstr("job.yaml:10:11: model.layers does not fit "));
 }
 
+TEST_F(ExportTest, TheDefaultedFileCanBeSubmitted) {
+  OfferCheckpoint();
+  ASSERT_EQ(harness_.Run({"checkpoint", "export", "tiny", Path("out")}).code, 0);
+  Write("pairs.jsonl", "{\"sentence_good\": \"a cat\", \"sentence_bad\": \"a cats\"}\n");
+  WriteJob("  model: {init: {directory: out}}\n  evaluation: {tasks: [{file: pairs.jsonl}]}\n");
+  const RunResult validated = harness_.Run({"job", "validate", Path("job.yaml"), "-o", "yaml"});
+  ASSERT_EQ(validated.code, 0) << validated.talk;
+  EXPECT_THAT(validated.out, HasSubstr("hidden_size: 16\n")) << "sizes come from config.json";
+  EXPECT_THAT(validated.out, HasSubstr("directory: out\n"));
+  EXPECT_THAT(validated.out, HasSubstr("file: pairs.jsonl\n"));
+  Write("again.yaml", validated.out);
+  const RunResult submitted = harness_.Run({"submit", Path("again.yaml")});
+  EXPECT_EQ(submitted.code, 0) << submitted.talk;
+  EXPECT_EQ(harness_.fake.submitted.back().spec().evaluation().tasks(0).name(), "pairs");
+}
+
 TEST_F(ExportTest, DownloadKeepsTheRawFragments) {
   OfferCheckpoint();
   EXPECT_EQ(harness_.Run({"checkpoint", "download", "tiny", Path("raw")}).code, 0);
