@@ -232,7 +232,8 @@ int WaitForJob(Session& session, const std::string& job) {
   if (IsProgramFormat(session.format) || session.format == OutputFormat::kYaml) {
     PrintMessage(session, last);
   } else {
-    session.out << EndLine(last) << "\n";
+    // Beside its name, which is printed already, how it ended is talk.
+    (session.format == OutputFormat::kName ? session.talk : session.out) << EndLine(last) << "\n";
   }
   return code;
 }

@@ -122,16 +122,23 @@ std::string WrongSubmitForm(const Session& session, const SubmitOptions& options
   return WrongForm(session, kNamedForms);
 }
 
-void PrintSubmitted(Session& session, const v1::SubmitJobResponse& response, bool dry_run) {
+// With --wait the job is printed once, as it ended, and with --watch on a line, as the events that follow.
+void PrintSubmitted(Session& session, const v1::SubmitJobResponse& response, const SubmitOptions& options) {
   for (const std::string& note : response.notes()) session.talk << Printable(note) << "\n";
+  const v1::Job& job = response.job();
+  const bool dry_run = options.dry_run == DryRun::kServer;
   const bool text = session.format == OutputFormat::kTable || session.format == OutputFormat::kWide ||
                     session.format == OutputFormat::kName;
-  if (!text) {
-    PrintMessage(session, response.job());
-  } else if (!dry_run) {
-    session.out << response.job().name() << "\n" << std::flush;
-  } else {
+  if (text && dry_run) {
     session.talk << "the coordinator would take this job\n";
+  } else if (text) {
+    session.out << job.name() << "\n" << std::flush;
+  } else if (dry_run || options.after == AfterSubmit::kDetach) {
+    PrintMessage(session, job);
+  } else if (options.after == AfterSubmit::kWatch) {
+    session.out << ToJson(job, true) << std::flush;
+  } else {
+    session.talk << "waiting for " << job.name() << "\n";
   }
 }
 
@@ -163,7 +170,7 @@ int SubmitJob(Session& session, const SubmitOptions& options) {
   request.set_validate_only(options.dry_run == DryRun::kServer);
   const absl::StatusOr<v1::SubmitJobResponse> response = Send(session, request);
   if (!response.ok()) return FailSubmit(session, file, response.status());
-  PrintSubmitted(session, *response, request.validate_only());
+  PrintSubmitted(session, *response, options);
   if (request.validate_only()) return kExitOk;
   switch (options.after) {
     case AfterSubmit::kWait: return WaitForJob(session, response->job().name());

@@ -65,5 +65,31 @@ TEST(Forms, JsonlIsOneLineAnItem) {
   EXPECT_EQ(harness.Run({"token", "list", "-o", "jsonl"}).out, "{\"id\":\"a\"}\n{\"id\":\"b\"}\n{\"id\":\"c\"}\n");
 }
 
+TEST(Forms, AJobThatIsWaitedForIsOneDocument) {
+  const auto submit = [](const std::string& after, const std::string& form) {
+    Harness harness;
+    harness.input =
+        "apiVersion: atoll/v1\nkind: TrainingJob\nmetadata: {name: tiny}\nspec:\n  data:\n    corpora: [{name: text, "
+        "manifest_sha256: " +
+        std::string(64, 'a') + "}]\n  stop: {inner_steps: 400}\n";
+    v1::WatchJobResponse end;
+    end.mutable_job()->set_name("jobs/tiny");
+    end.mutable_job()->set_state(v1::JOB_STATE_SUCCEEDED);
+    end.add_events()->set_text("done");
+    harness.fake.watches = {{{end}, absl::OkStatus()}};
+    const RunResult result = harness.Run({"submit", "-", after, "-o", form});
+    EXPECT_EQ(result.code, 0) << result.talk;
+    return result;
+  };
+  EXPECT_EQ(submit("--wait", "jsonl").out, "{\"name\":\"jobs/tiny\",\"state\":\"JOB_STATE_SUCCEEDED\"}\n");
+  EXPECT_EQ(submit("--wait", "json").out, "{\n \"name\": \"jobs/tiny\",\n \"state\": \"JOB_STATE_SUCCEEDED\"\n}\n");
+  EXPECT_EQ(submit("--wait", "yaml").out.find("name:"), submit("--wait", "yaml").out.rfind("name:"));
+  EXPECT_EQ(submit("--wait", "name").out, "jobs/tiny\n");
+  EXPECT_EQ(submit("--wait", "name").talk, "jobs/tiny succeeded\n");
+  EXPECT_EQ(submit("--wait", "table").out, "jobs/tiny\njobs/tiny succeeded\n");
+  for (const char* form : {"json", "jsonl"})
+    EXPECT_EQ(submit("--watch", form).out, "{\"name\":\"jobs/tiny\"}\n{\"text\":\"done\"}\n") << form;
+}
+
 }  // namespace
 }  // namespace atl::cli
