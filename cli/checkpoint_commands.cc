@@ -12,6 +12,7 @@
 #include "common/plan/job_validation.h"
 #include "common/plan/limits.h"
 #include "common/plan/model_layout.h"
+#include "common/plan/tokenizer_file_name.h"
 #include "common/wire/job_spec_proto.h"
 #include "common/wire/resource_names.h"
 
@@ -177,8 +178,7 @@ absl::StatusOr<std::map<std::string, std::string>> TokenizerFiles(Session& sessi
   std::map<std::string, std::string> out;
   for (size_t i = 0; i < data.tokenizer_files.size() && i < data.tokenizer_file_names.size(); ++i) {
     const std::string& name = data.tokenizer_file_names[i];
-    if (name.empty() || name[0] == '.' || name.find('/') != std::string::npos)
-      return Damaged("a tokenizer file has the name " + name);
+    if (!IsTokenizerFileName(name)) return Damaged("a tokenizer file has the name " + name);
     ATOLL_ASSIGN_OR_RETURN(out[name], FetchBlob(session, data.tokenizer_files[i], limits::kTokenizerFileBytes));
   }
   return out;

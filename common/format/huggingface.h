@@ -53,7 +53,8 @@ struct HuggingFaceWriteOptions {
 
 // Writes the directory (created if absent): weights first, then index, configs and `tokenizer_files` (name -> content),
 // config.json last; each file atomically. model.safetensors when all fits in one file, otherwise
-// model-0000i-of-0000n.safetensors with model.safetensors.index.json. AlreadyExists when the directory holds anything.
+// model-0000i-of-0000n.safetensors with model.safetensors.index.json. AlreadyExists when the directory holds anything;
+// InvalidArgument when a tokenizer file's name is not one of IsTokenizerFileName; then nothing is written.
 absl::Status WriteHuggingFaceDirectory(Files& files, const std::string& directory, const HuggingFaceConfig& config,
                                        const std::vector<TensorInfo>& tensors,
                                        const std::map<std::string, std::string>& tokenizer_files,

@@ -4,6 +4,7 @@
 #include "common/format/huggingface.h"
 #include "common/format/json_object.h"
 #include "common/format/safetensors.h"
+#include "common/plan/tokenizer_file_name.h"
 
 namespace atl {
 namespace {
@@ -84,6 +85,11 @@ absl::Status WriteHuggingFaceDirectory(Files& files, const std::string& director
   if (!present.empty()) {
     return absl::AlreadyExistsError(absl::StrCat(directory, " is not empty; choose another directory"));
   }
+  for (const auto& [name, content] : tokenizer_files) {
+    if (IsTokenizerFileName(name)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("a tokenizer file is called \"", name, "\"; names must be ", kTokenizerFileNameRule));
+  }
   ATOLL_RETURN_IF_ERROR(files.MakeDirectory(directory));
   const std::vector<FilePlan> plan = PlanFiles(tensors, config.weights, options.shard_bytes);
   Progress progress;
@@ -99,9 +105,6 @@ absl::Status WriteHuggingFaceDirectory(Files& files, const std::string& director
   texts.emplace_back("generation_config.json", GenerationConfigJson(config));
   texts.emplace_back("config.json", HuggingFaceConfigJson(config));  // last: a directory without it loads nowhere
   for (const auto& [name, content] : texts) {
-    if (name.find('/') != std::string::npos || name.empty() || name[0] == '.') {
-      return absl::InvalidArgumentError(absl::StrCat("\"", name, "\" is no plain file name"));
-    }
     ATOLL_RETURN_IF_ERROR(WriteFileAtomically(files, JoinPath(directory, name), AsBytes(content)));
   }
   return absl::OkStatus();

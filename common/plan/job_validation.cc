@@ -10,6 +10,7 @@
 #include "common/base/names.h"
 #include "common/plan/limits.h"
 #include "common/plan/paced_clock.h"
+#include "common/plan/tokenizer_file_name.h"
 
 namespace atl {
 namespace {
@@ -49,12 +50,6 @@ class Report {
  private:
   std::vector<Violation>& out_;
 };
-
-// A file name that stays in its directory.
-bool IsPlainFileName(const std::string& s) {
-  return !s.empty() && s.size() <= 255 && s != "." && s != ".." && s.find('/') == std::string::npos &&
-         s.find('\0') == std::string::npos;
-}
 
 // "jobs/{job}/checkpoints/{step}".
 bool IsCheckpointName(const std::string& s) {
@@ -155,9 +150,12 @@ void CheckData(const DataSpec& data, bool before_submit, Report& report) {
                  "must have one name for each file in data.tokenizer_sha256");
   report.Require(data.tokenizer_files.size() <= limits::kTokenizerFiles, "data.tokenizer_sha256",
                  absl::StrCat("has too many files; at most ", limits::kTokenizerFiles, " are allowed"));
+  std::set<std::string> names;
   for (const std::string& name : data.tokenizer_file_names) {
-    report.Require(IsPlainFileName(name), "data.tokenizer_file_names",
-                   absl::StrCat("has '", name.substr(0, 64), "'; names must be plain, without a directory"));
+    report.Require(IsTokenizerFileName(name), "data.tokenizer_file_names",
+                   absl::StrCat("has '", name.substr(0, 64), "'; names must be ", kTokenizerFileNameRule));
+    report.Require(names.insert(name).second, "data.tokenizer_file_names",
+                   absl::StrCat("has '", name.substr(0, 64), "' a second time; give each file a name of its own"));
   }
 }
 

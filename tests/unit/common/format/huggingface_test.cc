@@ -194,5 +194,15 @@ TEST_F(HuggingFaceDirectory, AFailingSourceStopsBeforeConfig) {
   EXPECT_TRUE(files_->List(dir_ / "f")->empty());
 }
 
+TEST_F(HuggingFaceDirectory, ATokenizerFileIsNotWrittenOverAnother) {
+  const TensorSource zeros = [](size_t, uint64_t, std::span<float>) { return absl::OkStatus(); };
+  for (const char* name : {"model.safetensors", "config.json", ".hidden", "a/b"}) {
+    const absl::Status status =
+        WriteHuggingFaceDirectory(*files_, dir_ / "n", Config(), layout_.tensors, {{name, "{}"}}, zeros);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << name;
+    EXPECT_FALSE(files_->Exists(dir_ / "n"));
+  }
+}
+
 }  // namespace
 }  // namespace atl

@@ -75,6 +75,22 @@ struct Case {
 
 class OneViolation : public testing::TestWithParam<Case> {};
 
+TEST(TokenizerFileName, IsNoneThatAnExportCannotTake) {
+  JobSpec spec = Valid();
+  spec.data.tokenizer_files.resize(1);
+  for (const char* name : {"tokenizer.json", "special_tokens_map.json", "merges.txt"}) {
+    spec.data.tokenizer_file_names = {name};
+    EXPECT_TRUE(ValidateJobSpec(spec, false).empty()) << name;
+  }
+  for (const char* name : {"", ".", "..", ".fragment", "a/b", "config.json", "generation_config.json",
+                           "model.safetensors", "model-00001-of-00002.safetensors", "model.safetensors.index.json"}) {
+    spec.data.tokenizer_file_names = {name};
+    const std::vector<Violation> found = ValidateJobSpec(spec, false);
+    ASSERT_EQ(found.size(), 1u) << name;
+    EXPECT_EQ(found[0].field, "data.tokenizer_file_names");
+  }
+}
+
 TEST_P(OneViolation, IsFoundAndExplained) {
   JobSpec spec = Valid();
   GetParam().change(spec);
@@ -134,6 +150,12 @@ const Case kCases[] = {
      },
      "plain"},
     {"data.tokenizer_file_names", [](JobSpec& s) { s.data.tokenizer_files.resize(1); }, "one name for each"},
+    {"data.tokenizer_file_names",
+     [](JobSpec& s) {
+       s.data.tokenizer_file_names = {"vocab.json", "vocab.json"};
+       s.data.tokenizer_files.resize(2);
+     },
+     "has 'vocab.json' a second time"},
     {"workers.max", [](JobSpec& s) { s.data.pin_shards = true; }, "must be the number of data.corpora (1)"},
     {"workers.max",
      [](JobSpec& s) {
