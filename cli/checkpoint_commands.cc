@@ -100,8 +100,10 @@ absl::Status RequireEmptyDirectory(const Files& files, const std::string& direct
       absl::StrCat("the directory ", directory, " is not empty; name another or empty it first"));
 }
 
+// A directory that is there may be a file system of its own.
 absl::Status RequireSpace(const Files& files, const std::string& directory, uint64_t bytes) {
-  const absl::StatusOr<Files::Space> space = files.SpaceAt(DirectoryOf(directory));
+  const std::string there = files.Exists(directory) ? directory : DirectoryOf(directory);
+  const absl::StatusOr<Files::Space> space = files.SpaceAt(there);
   if (!space.ok() || space->free_bytes > bytes) return absl::OkStatus();  // a wrong guess is found out when writing
   return absl::ResourceExhaustedError(absl::StrCat("the export needs ", HumanSize(static_cast<double>(bytes)),
                                                    " below ", directory, "; ",
@@ -133,12 +135,15 @@ class ResultDirectory {
   bool kept_ = false;
 };
 
-// Tensors from fragments that are fetched one after the other into a file beside the export.
+// Where a fragment lies while it is read. No file of an export has such a name.
+constexpr char kScratchName[] = ".fragment";
+
+// Tensors from fragments that are fetched one after the other into a file in the directory of the export.
 class FragmentReader {
  public:
   FragmentReader(Session& session, const Shape& shape, std::string scratch, std::function<void(uint64_t)> on_bytes)
       : session_(session), shape_(shape), scratch_(std::move(scratch)), on_bytes_(std::move(on_bytes)) {}
-  ~FragmentReader() { Drop(); }
+  ~FragmentReader() { Drop().IgnoreError(); }  // best effort: an export that went well has called it
   FragmentReader(const FragmentReader&) = delete;
   FragmentReader& operator=(const FragmentReader&) = delete;
 
@@ -148,10 +153,15 @@ class FragmentReader {
     const uint64_t in_fragment = t.offset - shape_.layout.fragments[t.fragment].offset;
     return file_->ReadAt((in_fragment + begin) * sizeof(float), std::as_writable_bytes(out));
   }
+  // Takes the scratch file away.
+  absl::Status Drop() {
+    file_.reset();
+    return session_.files.Remove(scratch_);
+  }
 
  private:
   absl::Status Open(uint32_t fragment) {
-    Drop();
+    ATOLL_RETURN_IF_ERROR(Drop());
     const uint64_t before = fetched_;
     ATOLL_RETURN_IF_ERROR(FetchFragment(session_, shape_.fragments[fragment], scratch_,
                                         [&](uint64_t bytes) { on_bytes_(before + bytes); }));
@@ -159,10 +169,6 @@ class FragmentReader {
     ATOLL_ASSIGN_OR_RETURN(file_, session_.files.OpenForRead(scratch_));
     fragment_ = fragment;
     return absl::OkStatus();
-  }
-  void Drop() {
-    file_.reset();
-    session_.files.Remove(scratch_).IgnoreError();  // a leftover is overwritten by the next export
   }
 
   Session& session_;
@@ -205,7 +211,7 @@ absl::Status Export(Session& session, const ExportOptions& options, std::string&
   ATOLL_ASSIGN_OR_RETURN(const Shape shape, ShapeOf(response));
   name = response.checkpoint().name();
   ATOLL_RETURN_IF_ERROR(RequireEmptyDirectory(session.files, options.directory));
-  uint64_t largest = 0;  // fragment, which lies beside the export while it is read
+  uint64_t largest = 0;  // fragment, which lies in the directory while it is read
   for (const FragmentOfCheckpoint& f : shape.fragments) largest = std::max(largest, f.elements * sizeof(float));
   ATOLL_RETURN_IF_ERROR(
       RequireSpace(session.files, options.directory, shape.layout.elements * NumberBytes(type) + largest));
@@ -217,11 +223,12 @@ absl::Status Export(Session& session, const ExportOptions& options, std::string&
   ATOLL_ASSIGN_OR_RETURN(config.eos_id, EndOfText(session, shape.spec.data));
   ResultDirectory result(session.files, options.directory);
   ProgressLine progress(session.talk, "exporting", session.terminal.talk, shape.Bytes() < kQuietBytes);
-  FragmentReader reader(session, shape, options.directory + ".fragment",
+  FragmentReader reader(session, shape, JoinPath(options.directory, kScratchName),
                         [&](uint64_t bytes) { progress.Update(bytes, shape.Bytes()); });
   ATOLL_RETURN_IF_ERROR(WriteHuggingFaceDirectory(
       session.files, options.directory, config, shape.layout.tensors, tokenizer,
       [&](size_t tensor, uint64_t begin, std::span<float> out) { return reader.Read(tensor, begin, out); }));
+  ATOLL_RETURN_IF_ERROR(reader.Drop());
   result.Keep();
   return absl::OkStatus();
 }

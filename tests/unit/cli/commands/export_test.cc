@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/base/forwarded_files.h"
 #include "common/format/corpus_manifest.h"
 #include "common/format/huggingface.h"
 #include "common/format/safetensors.h"
@@ -17,6 +18,22 @@ namespace atl::cli {
 namespace {
 
 using testing::HasSubstr;
+
+// Notes where space is asked for and what is opened for writing.
+class NotingFiles final : public ForwardedFiles {
+ public:
+  NotingFiles() : ForwardedFiles(MakePosixFiles()) {}
+  absl::StatusOr<std::unique_ptr<File>> OpenForAppend(const std::string& path) override {
+    written.push_back(path);
+    return inner().OpenForAppend(path);
+  }
+  absl::StatusOr<Space> SpaceAt(const std::string& path) const override {
+    space_at.push_back(path);
+    return inner().SpaceAt(path);
+  }
+  std::vector<std::string> written;
+  mutable std::vector<std::string> space_at;
+};
 
 class ExportTest : public testing::Test {
  protected:
@@ -220,8 +237,23 @@ TEST_F(ExportTest, WritesWhatTheCoordinatorHolds) {
   EXPECT_EQ(result.code, 0) << result.talk;
   EXPECT_EQ(result.out, Path("out") + "\n");
   ExpectExported("out");
-  EXPECT_FALSE(std::filesystem::exists(Path("out.fragment")));
+  EXPECT_FALSE(std::filesystem::exists(Path("out/.fragment")));
   EXPECT_EQ(harness_.Run({"checkpoint", "export", "tiny", Path("out")}).code, 3) << "never over something";
+}
+
+TEST_F(ExportTest, StaysInADirectoryThatIsThere) {
+  OfferCheckpoint();
+  Write("out.fragment", "the user's");
+  std::filesystem::create_directory(Path("out"));
+  auto noting = std::make_unique<NotingFiles>();
+  const NotingFiles& files = *noting;
+  harness_.files = std::move(noting);
+  ASSERT_EQ(harness_.Run({"checkpoint", "export", "tiny", Path("out")}).code, 0);
+  ExpectExported("out");
+  EXPECT_EQ(files.space_at, std::vector<std::string>{Path("out")}) << "it may be a mount point";
+  for (const std::string& path : files.written) EXPECT_THAT(path, testing::StartsWith(Path("out") + "/"));
+  EXPECT_FALSE(std::filesystem::exists(Path("out/.fragment")));
+  EXPECT_EQ(Read("out.fragment"), "the user's");
 }
 
 TEST_F(ExportTest, BrokenConnectionsGoOnWhereTheyWere) {
@@ -250,6 +282,8 @@ TEST_F(ExportTest, DamagedBytesAreNotExported) {
   EXPECT_FALSE(std::filesystem::exists(Path("out"))) << "nothing is left";
   std::filesystem::create_directory(Path("there"));
   EXPECT_EQ(harness_.Run({"checkpoint", "download", "tiny", Path("there")}).code, 3);
+  EXPECT_TRUE(std::filesystem::is_empty(Path("there")));
+  EXPECT_EQ(harness_.Run({"checkpoint", "export", "tiny", Path("there")}).code, 3);
   EXPECT_TRUE(std::filesystem::is_empty(Path("there"))) << "a directory of the user stays, empty as it was";
 }
 
