@@ -163,7 +163,7 @@ class FragmentReader {
   absl::Status Open(uint32_t fragment) {
     ATOLL_RETURN_IF_ERROR(Drop());
     const uint64_t before = fetched_;
-    ATOLL_RETURN_IF_ERROR(FetchFragment(session_, shape_.fragments[fragment], scratch_,
+    ATOLL_RETURN_IF_ERROR(FetchFragment(session_, shape_.fragments[fragment], scratch_, FragmentUse::kScratch,
                                         [&](uint64_t bytes) { on_bytes_(before + bytes); }));
     fetched_ += shape_.fragments[fragment].elements * sizeof(float);
     ATOLL_ASSIGN_OR_RETURN(file_, session_.files.OpenForRead(scratch_));
@@ -246,7 +246,7 @@ absl::Status Download(Session& session, const std::string& checkpoint, const std
   uint64_t before = 0;
   for (const FragmentOfCheckpoint& fragment : shape.fragments) {
     const std::string path = JoinPath(directory, absl::StrFormat("fragment-%05d.f32", fragment.key.fragment.value));
-    ATOLL_RETURN_IF_ERROR(FetchFragment(session, fragment, path,
+    ATOLL_RETURN_IF_ERROR(FetchFragment(session, fragment, path, FragmentUse::kKept,
                                         [&](uint64_t bytes) { progress.Update(before + bytes, shape.Bytes()); }));
     before += fragment.elements * sizeof(float);
   }

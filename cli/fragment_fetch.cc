@@ -105,23 +105,24 @@ absl::Status DownloadAll(Session& session, DownloadRequest request, const std::s
 }
 
 absl::Status FetchFragmentOnce(Session& session, const FragmentOfCheckpoint& fragment, const std::string& path,
-                               const std::function<void(uint64_t bytes)>& on_bytes) {
+                               FragmentUse use, const std::function<void(uint64_t bytes)>& on_bytes) {
   ATOLL_RETURN_IF_ERROR(session.files.Remove(path));
   ATOLL_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, session.files.OpenForAppend(path));
   const auto sink = std::make_shared<FragmentSink>(*file, fragment, on_bytes);
   DownloadRequest request;
   request.key = fragment.key;
   ATOLL_RETURN_IF_ERROR(DownloadAll(session, request, sink, [&] { return sink->received(); }));
-  return sink->Check();
+  ATOLL_RETURN_IF_ERROR(sink->Check());
+  return use == FragmentUse::kKept ? file->Sync() : absl::OkStatus();
 }
 
 }  // namespace
 
 absl::Status FetchFragment(Session& session, const FragmentOfCheckpoint& fragment, const std::string& path,
-                           const std::function<void(uint64_t bytes)>& on_bytes) {
-  absl::Status status = FetchFragmentOnce(session, fragment, path, on_bytes);
+                           FragmentUse use, const std::function<void(uint64_t bytes)>& on_bytes) {
+  absl::Status status = FetchFragmentOnce(session, fragment, path, use, on_bytes);
   // Bytes that were damaged on the way come right the second time.
-  if (absl::IsDataLoss(status)) status = FetchFragmentOnce(session, fragment, path, on_bytes);
+  if (absl::IsDataLoss(status)) status = FetchFragmentOnce(session, fragment, path, use, on_bytes);
   const uint32_t index = fragment.key.fragment.value;
   if (!absl::IsDataLoss(status)) return Annotate(status, absl::StrCat("fragment ", index));
   return absl::DataLossError(absl::StrCat(

@@ -19,10 +19,12 @@ struct FragmentOfCheckpoint {
   Digest content_hash;  // as committed
 };
 
+enum class FragmentUse { kScratch, kKept };
+
 // Fetches a fragment into `path` as little-endian fp32 and checks it against its content hash: DataLoss when it has
-// another. `on_bytes` hears how many bytes have come.
+// another. One that is kept is flushed then. `on_bytes` hears how many bytes have come.
 absl::Status FetchFragment(Session& session, const FragmentOfCheckpoint& fragment, const std::string& path,
-                           const std::function<void(uint64_t bytes)>& on_bytes);
+                           FragmentUse use, const std::function<void(uint64_t bytes)>& on_bytes);
 
 // Fetches a stored file of at most `limit_bytes` and checks its SHA-256.
 absl::StatusOr<std::string> FetchBlob(Session& session, const Sha256& sha256, uint64_t limit_bytes);

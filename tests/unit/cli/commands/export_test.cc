@@ -19,20 +19,41 @@ namespace {
 
 using testing::HasSubstr;
 
-// Notes where space is asked for and what is opened for writing.
+// Notes where space is asked for, what is opened for writing and what is flushed.
 class NotingFiles final : public ForwardedFiles {
  public:
   NotingFiles() : ForwardedFiles(MakePosixFiles()) {}
   absl::StatusOr<std::unique_ptr<File>> OpenForAppend(const std::string& path) override {
     written.push_back(path);
-    return inner().OpenForAppend(path);
+    ATOLL_ASSIGN_OR_RETURN(auto file, inner().OpenForAppend(path));
+    return std::make_unique<NotingFile>(std::move(file), path, flushed);
   }
   absl::StatusOr<Space> SpaceAt(const std::string& path) const override {
     space_at.push_back(path);
     return inner().SpaceAt(path);
   }
-  std::vector<std::string> written;
+  std::vector<std::string> written, flushed;
   mutable std::vector<std::string> space_at;
+
+ private:
+  class NotingFile final : public File {
+   public:
+    NotingFile(std::unique_ptr<File> file, std::string path, std::vector<std::string>& flushed)
+        : file_(std::move(file)), path_(std::move(path)), flushed_(flushed) {}
+    absl::Status Append(Bytes data) override { return file_->Append(data); }
+    absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const override { return file_->ReadAt(offset, out); }
+    absl::Status Sync() override {
+      flushed_.push_back(path_);
+      return file_->Sync();
+    }
+    absl::Status Truncate(uint64_t size) override { return file_->Truncate(size); }
+    absl::StatusOr<uint64_t> Size() const override { return file_->Size(); }
+
+   private:
+    const std::unique_ptr<File> file_;
+    const std::string path_;
+    std::vector<std::string>& flushed_;
+  };
 };
 
 class ExportTest : public testing::Test {
@@ -372,9 +393,14 @@ TEST_F(ExportTest, TheDefaultedFileCanBeSubmitted) {
 
 TEST_F(ExportTest, DownloadKeepsTheRawFragments) {
   OfferCheckpoint();
+  auto noting = std::make_unique<NotingFiles>();
+  const NotingFiles& files = *noting;
+  harness_.files = std::move(noting);
   EXPECT_EQ(harness_.Run({"checkpoint", "download", "tiny", Path("raw")}).code, 0);
   EXPECT_EQ(Read("raw/fragment-00001.f32"), harness_.fake.fragments[1]);
   EXPECT_THAT(Read("raw/checkpoint.json"), HasSubstr("jobs/tiny/checkpoints/400"));
+  EXPECT_EQ(files.flushed, files.written) << "checkpoint.json marks what is on the disk";
+  EXPECT_THAT(files.written, testing::SizeIs(harness_.fake.fragments.size() + 1));
 }
 
 }  // namespace
