@@ -321,7 +321,7 @@ OptionTable::Outcome OptionTable::Parse(const std::vector<std::string>& argument
     }
     if (const auto found = flags.find("config"); found != flags.end()) file = found->second;
     flags.erase("config");
-    if (!file.empty()) ApplyFile(file, faults);
+    if (!file.empty()) (file_table_ != nullptr ? *file_table_ : *this).ApplyFile(file, faults);
     ApplyEnvironment(environment, faults);
   }
   for (const auto& [name, value] : flags) Apply(*Find(name), value, "flag", faults);

@@ -35,6 +35,9 @@ class OptionTable {
   void Choice(const std::string& name, const std::vector<std::string>& choices, size_t chosen,
               std::function<void(size_t)> set, const std::string& help);
 
+  // The file is another table's: its options are known there, and set what is bound there. `table` must outlive Parse.
+  void TakeFileOf(OptionTable& table) { file_table_ = &table; }
+
   struct Outcome {
     bool proceed = false;  // false: print `text` and exit with `exit_code`
     std::string text;
@@ -63,6 +66,7 @@ class OptionTable {
 
   std::string program_, description_, prefix_;
   std::vector<Entry> entries_;
+  OptionTable* file_table_ = nullptr;
 };
 
 // Of `verify` and `replay`, the first of `arguments`.

@@ -235,29 +235,36 @@ WorkerCommandLine ParseWorkerRun(const std::string& program, const char* about,
   return out;
 }
 
-// Reads the same --name and --cache-dir as the worker, from the same variables of the environment.
+// Reads the same --name and --cache-dir as the worker, from the same variables of the environment and the same file.
 WorkerCommandLine ParseOwnerCommand(bool resume, const std::vector<std::string>& arguments,
                                     const Environment& environment, const std::string& version,
                                     const std::string& host_name) {
   WorkerCommandLine out;
-  OwnerCommand o{.resume = resume, .name = NameFromHost(host_name)};
+  OwnerCommand o;
+  o.resume = resume;
+  WorkerOptions worker;
+  worker.name = NameFromHost(host_name);
   const std::string program = resume ? "atoll-worker resume" : "atoll-worker pause";
   OptionTable table(program,
                     resume ? "Ends the pause of this machine's worker: it joins again by itself."
                            : "Takes this machine back from its worker, which finishes its step, sends what it has, "
                              "leaves and waits.",
                     "ATOLL_WORKER_");
-  table.Text("name", o.name, "NAME", "of the worker");
-  table.Text("cache-dir", o.cache_dir, "DIR", "of the worker (default: ~/.cache/atoll/NAME)");
+  table.Text("name", worker.name, "NAME", "of the worker");
+  table.Text("cache-dir", worker.cache_dir, "DIR", "of the worker (default: ~/.cache/atoll/NAME)");
+  OptionTable whole = WorkerTable(program, "", worker);
+  table.TakeFileOf(whole);
   if (!resume) table.Time("for", o.length, "as 30m or 2h; 0s: until 'atoll-worker resume'");
   Environment own;  // the worker's other variables are not for this command
-  for (const char* name : {"ATOLL_WORKER_NAME", "ATOLL_WORKER_CACHE_DIR"}) {
+  for (const char* name : {"ATOLL_WORKER_NAME", "ATOLL_WORKER_CACHE_DIR", "ATOLL_WORKER_CONFIG"}) {
     if (const auto found = environment.find(name); found != environment.end()) own.insert(*found);
   }
   const OptionTable::Outcome outcome = table.Parse(arguments, own, version);
   out.text = outcome.text;
   out.exit_code = outcome.exit_code;
   if (!outcome.proceed) return out;
+  o.name = worker.name;
+  o.cache_dir = worker.cache_dir;
   if (!IsName(o.name)) {
     Refuse(program, {absl::StrCat("--name is '", o.name.substr(0, 64), "'; it must be ", kNameRule)}, out.text,
            out.exit_code);

@@ -417,5 +417,24 @@ TEST(WorkerOptionsTest, AnOwnerNamesTheWorkerAsTheWorkerDoes) {
   EXPECT_EQ(ParseWorkerOptions({"pause", "--name", "A B"}, {}, "1", "host").exit_code, 2);
 }
 
+TEST(WorkerOptionsTest, AnOwnerMayNameTheWorkersFile) {
+  const TemporaryFile file("coordinator: 10.0.0.1:9000\nname: paris-1\ncache_dir: /d\ndevice: cpu\n");
+  for (const WorkerCommandLine& pause :
+       {ParseWorkerOptions({"pause", "--config", file.path()}, {}, "1", "host"),
+        ParseWorkerOptions({"pause"}, {{"ATOLL_WORKER_CONFIG", file.path()}}, "1", "host")}) {
+    ASSERT_TRUE(pause.owner.has_value()) << pause.text;
+    EXPECT_EQ(pause.owner->name, "paris-1");
+    EXPECT_TRUE(pause.owner->named);
+    EXPECT_EQ(pause.owner->cache_dir, "/d");
+  }
+  const WorkerCommandLine flag =
+      ParseWorkerOptions({"resume", "--config", file.path(), "--cache-dir", "/e"}, {}, "1", "host");
+  ASSERT_TRUE(flag.owner.has_value()) << flag.text;
+  EXPECT_EQ(flag.owner->cache_dir, "/e");
+  const TemporaryFile wrong("cache-dri: /d\n");
+  EXPECT_THAT(ParseWorkerOptions({"pause", "--config", wrong.path()}, {}, "1", "host").text,
+              HasSubstr("unknown option 'cache-dri'; did you mean 'cache-dir'?"));
+}
+
 }  // namespace
 }  // namespace atl
