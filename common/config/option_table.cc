@@ -64,10 +64,13 @@ void AppendHelpLine(const std::string& left, const std::string& help, std::strin
 }
 
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path) {
+  const absl::Status unread = absl::NotFoundError(absl::StrCat(
+      "cannot read the configuration file '", path, "'; name a file that is there and that this user may read"));
   std::ifstream in(path, std::ios::binary);
-  if (!in) return absl::NotFoundError(absl::StrCat("cannot read the configuration file '", path, "'"));
+  if (!in) return unread;
   std::string text(kMaxConfigFileBytes + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad()) return unread;  // as of a directory
   text.resize(static_cast<size_t>(in.gcount()));
   if (text.size() > kMaxConfigFileBytes) {
     return absl::InvalidArgumentError(absl::StrCat("the configuration file '", path, "' is larger than 1 MiB"));

@@ -139,6 +139,8 @@ TEST(CoordinatorOptions, RefuseBadFiles) {
   EXPECT_THAT(Coordinator({"--state-dir=/x", "--config", twice.path()}).text, HasSubstr(":2: 'listen' is given twice"));
   EXPECT_THAT(Coordinator({"--state-dir=/x", "--config", "/nowhere"}).text,
               HasSubstr("cannot read the configuration file '/nowhere'"));
+  EXPECT_THAT(Coordinator({"--state-dir=/x", "--config", testing::TempDir()}).text,
+              HasSubstr("cannot read the configuration file '" + testing::TempDir() + "'; name a file"));
 }
 
 // S26
