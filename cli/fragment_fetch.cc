@@ -99,8 +99,7 @@ absl::Status DownloadAll(Session& session, DownloadRequest request, const std::s
     if (FailureOf(status) != TransferFailure::kOutage || absl::IsCancelled(status)) return status;
     left = received() > before ? kAttempts : left - 1;
     if (left == 0) return status;
-    ATOLL_RETURN_IF_ERROR(CheckTimeIsLeft(session));
-    session.pause_before_retry(kPause);
+    ATOLL_RETURN_IF_ERROR(PauseBeforeRetry(session, kPause));
   }
 }
 

@@ -108,8 +108,7 @@ absl::StatusOr<v1::SubmitJobResponse> Send(Session& session, const v1::SubmitJob
     absl::StatusOr<v1::SubmitJobResponse> response = session.api.SubmitJob(request);
     const bool lost = absl::IsUnavailable(response.status()) || absl::IsDeadlineExceeded(response.status());
     if (!lost || attempt == kSubmitAttempts) return response;
-    ATOLL_RETURN_IF_ERROR(CheckTimeIsLeft(session));
-    session.pause_before_retry(kSubmitPause);
+    ATOLL_RETURN_IF_ERROR(PauseBeforeRetry(session, kSubmitPause));
   }
 }
 

@@ -1,5 +1,7 @@
 #include "cli/session.h"
 
+#include <algorithm>
+
 #include "common/base/advice.h"
 #include "common/wire/resource_names.h"
 
@@ -12,6 +14,13 @@ absl::Status CheckTimeIsLeft(const Session& session) {
 }
 
 absl::Status TimeoutHasPassed() { return absl::DeadlineExceededError("--timeout has passed"); }
+
+absl::Status PauseBeforeRetry(const Session& session, Duration length) {
+  ATOLL_RETURN_IF_ERROR(CheckTimeIsLeft(session));
+  if (session.deadline) length = std::min(length, *session.deadline - session.clock.Now());
+  session.pause_before_retry(length);
+  return absl::OkStatus();
+}
 
 int Fail(Session& session, const absl::Status& status) {
   const bool timed_out = status.code() == absl::StatusCode::kDeadlineExceeded && !TimeIsLeft(session);

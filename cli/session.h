@@ -60,6 +60,8 @@ bool TimeIsLeft(const Session& session);
 // DeadlineExceeded when it has.
 absl::Status CheckTimeIsLeft(const Session& session);
 absl::Status TimeoutHasPassed();
+// Waits before another try, as long as time is left at most; DeadlineExceeded, at once, when none is.
+absl::Status PauseBeforeRetry(const Session& session, Duration length);
 
 }  // namespace atl::cli
 

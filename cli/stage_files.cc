@@ -253,7 +253,7 @@ absl::Status UploadFile(Session& session, const StagedFile& file, const std::sha
     left = furthest > before ? kUploadAttempts : left - 1;
     const bool again = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
     if (!again || left == 0) return Annotate(status, "storing " + file.what);
-    session.pause_before_retry(pause);
+    ATOLL_RETURN_IF_ERROR(PauseBeforeRetry(session, pause));
     pause = session.clock.Now() - began > pause + pause ? kUploadPause : std::min(pause + pause, kLongestUploadPause);
   }
 }

@@ -196,8 +196,10 @@ TEST_F(ExportTest, TheTimeoutEndsTransfersToo) {
   EXPECT_EQ(harness_.fake.blobs.size(), 1u);
   EXPECT_TRUE(harness_.fake.submitted.empty());
   harness_.fake.broken_uploads = 1000;
-  expect_given_up({"submit", Path("job.yaml"), "--timeout", "5s"});
-  EXPECT_EQ(harness_.pauses, 2);
+  const Instant begin = harness_.clock.Now();
+  expect_given_up({"submit", Path("job.yaml"), "--timeout", "6s"});
+  EXPECT_EQ(harness_.pauses, 2);  // after 2 s and 5 s; the second, of 2 s, is cut
+  EXPECT_EQ((harness_.clock.Now() - begin).ns, Seconds(6).ns);
 
   harness_.fake.broken_uploads = 0;
   OfferCheckpoint();
