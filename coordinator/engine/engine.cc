@@ -30,7 +30,6 @@ size_t BytesIn(const WorkerMessage& message) {
 }
 
 constexpr int64_t kStallsPerMembership = 4;  // a turn that is late by such a part of the membership timeout is told
-constexpr Duration kLogsDeadline = Seconds(10);
 constexpr size_t kRecentLosses = 120;
 // For rounds that are being merged when the engine is asked to stop. What is not done by then is merged anew from the
 // log by the next start.
@@ -41,12 +40,6 @@ struct OpenUpload {
   JobId job;
   WorkerId worker;
   uint64_t bytes = 0;
-};
-
-struct LogsWish {
-  WorkerId worker;
-  Instant deadline;
-  std::function<void(std::vector<std::string>)> answer;
 };
 
 }  // namespace
@@ -91,7 +84,7 @@ struct Engine::State {
   std::deque<std::function<void()>> looks;  // wait until what the core holds is durable
   Instant looks_since{};                    // the oldest
   Hold hold;
-  std::map<uint64_t, LogsWish> logs_wishes;
+  LogsWishes logs_wishes{[this](const WorkerId& worker, const LogsWanted& wanted) { return SendTo(worker, wanted); }};
   Instant looked{}, awaited = kNever;  // when the clock was looked at last, and when it was to be again at the latest
 
   void Post(std::function<void()> work) { mailbox.PutAlways(std::move(work)); }
@@ -209,11 +202,8 @@ struct Engine::State {
 
   void OnWorkerMessage(ConnectionId connection, WorkerMessage message) {
     if (const auto* lines = std::get_if<LogLines>(&message)) {
-      const auto it = logs_wishes.find(lines->request);
-      if (it == logs_wishes.end() || ConnectionOf(it->second.worker) != connection) return;
-      const auto answer = std::move(it->second.answer);
-      logs_wishes.erase(it);
-      answer(lines->lines);
+      const WorkerId* const asked = logs_wishes.Asked(lines->request);
+      if (asked != nullptr && ConnectionOf(*asked) == connection) logs_wishes.Answered(*lines);
       return;
     }
     if (const auto* heartbeat = std::get_if<Heartbeat>(&message)) observer.Heard(connection, *heartbeat);
@@ -221,10 +211,17 @@ struct Engine::State {
   }
 
   std::optional<ConnectionId> ConnectionOf(const WorkerId& worker) const { return observer.ConnectionOf(worker); }
+  // False: it is not connected.
+  bool SendTo(const WorkerId& worker, const CoordinatorMessage& message) const {
+    const std::optional<ConnectionId> connection = ConnectionOf(worker);
+    const auto control = connection ? controls.find(*connection) : controls.end();
+    if (control == controls.end()) return false;
+    control->second->Send(message);
+    return true;
+  }
 
   JobGlance Glance(const JobId& job, uint64_t after_revision, Instant now);
   void Show();
-  void ExpireLogsWishes(Instant now);
   Instant NextDue() const;
   bool Holds(Instant now);
   Instant NoticeStall();
@@ -259,7 +256,7 @@ Instant Engine::Turn() {
   }
   state_->Show();
   const Instant now = state_->NoticeStall();
-  state_->ExpireLogsWishes(now);
+  state_->logs_wishes.Serve(now);
   state_->observer.Publish(*state_->core, now);
   state_->NoticeStall();
   if (state_->Holds(now)) return now + Hold::kFirst;  // or as soon as the ledger has flushed
@@ -376,16 +373,9 @@ void Engine::CountDownload(JobId job, WorkerId worker, std::string kind, uint64_
   });
 }
 
-void Engine::WantLogs(WorkerId worker, uint32_t lines, int64_t since_wall_nanos,
-                      std::function<void(std::vector<std::string>)> answer) {
-  const LogsWanted wanted{.request = state_->next_id++, .lines = lines, .since_wall_nanos = since_wall_nanos};
-  state_->Post([this, wanted, worker = std::move(worker), answer = std::move(answer)]() mutable {
-    const std::optional<ConnectionId> connection = state_->ConnectionOf(worker);
-    const auto control = connection ? state_->controls.find(*connection) : state_->controls.end();
-    if (control == state_->controls.end()) return answer({});
-    control->second->Send(wanted);
-    state_->logs_wishes[wanted.request] = {std::move(worker), state_->parts.clock.Now() + kLogsDeadline,
-                                           std::move(answer)};
+void Engine::WantLogs(WorkerId worker, uint32_t lines, int64_t since_wall_nanos, LogsWishes::Answer answer) {
+  state_->Post([this, worker = std::move(worker), lines, since_wall_nanos, answer = std::move(answer)]() mutable {
+    state_->logs_wishes.Want(worker, lines, since_wall_nanos, state_->parts.clock.Now(), std::move(answer));
   });
 }
 
@@ -452,18 +442,6 @@ void Engine::State::Show() {
                  [this, now](const JobId& job, uint64_t after_revision) { return Glance(job, after_revision, now); });
 }
 
-void Engine::State::ExpireLogsWishes(Instant now) {
-  for (auto it = logs_wishes.begin(); it != logs_wishes.end();) {
-    if (it->second.deadline > now) {
-      ++it;
-      continue;
-    }
-    const auto answer = std::move(it->second.answer);
-    it = logs_wishes.erase(it);
-    answer({});
-  }
-}
-
 // Of new steps.
 bool Engine::State::Holds(Instant now) {
   if (pipeline.idle()) return false;
@@ -489,8 +467,7 @@ Instant Engine::State::NoticeStall() {
 Instant Engine::State::NextDue() const {
   Instant next = std::min(core->NextWake(), observer.NextPublish());
   if (pipeline.idle()) next = std::min(next, watchers.NextDue());
-  for (const auto& [id, wish] : logs_wishes) next = std::min(next, wish.deadline);
-  return next;
+  return std::min(next, logs_wishes.NextDue());
 }
 
 }  // namespace atl

@@ -24,6 +24,7 @@
 #include "coordinator/engine/commit_pipeline.h"
 #include "coordinator/engine/data_plane.h"
 #include "coordinator/engine/history.h"
+#include "coordinator/engine/logs_wishes.h"
 #include "coordinator/engine/mailbox.h"
 #include "coordinator/engine/watchers.h"
 #include "coordinator/store/held_rounds.h"
@@ -128,10 +129,9 @@ class Engine {
   void QueryPast(JobId job, std::function<void(const Core& core, const History& history, Instant now)> look);
   // Bytes of a download that left; worker empty: not a worker. `kind` is update, fragment, block, checkpoint or blob.
   void CountDownload(JobId job, WorkerId worker, std::string kind, uint64_t bytes);
-  // Asks a worker for its newest log lines, none older than `since_wall_nanos`; `answer` gets them, or an empty list
-  // when it is not connected or silent for 10 s.
-  void WantLogs(WorkerId worker, uint32_t lines, int64_t since_wall_nanos,
-                std::function<void(std::vector<std::string>)> answer);
+  // Asks a worker for its newest log lines, none older than `since_wall_nanos`, as LogsWishes has it; `answer` gets
+  // them, or an empty list when it is not connected or silent for 10 s.
+  void WantLogs(WorkerId worker, uint32_t lines, int64_t since_wall_nanos, LogsWishes::Answer answer);
 
   // Shows the job on the engine thread at once, at every event of the job and at least twice a second, until Unwatch or
   // the job's end (the glance then shows an ended state). In the first call's place, and then no other comes: NotFound

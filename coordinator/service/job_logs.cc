@@ -57,6 +57,7 @@ class Follower : public std::enable_shared_from_this<Follower> {
 
   void Answered(const absl::Status& status, const v1::StreamJobLogsResponse& lines) {
     asked_ = false;
+    if (absl::IsResourceExhausted(status) && !job_ended_) return;  // asks again in a second
     if (!status.ok()) return End(status);
     v1::StreamJobLogsResponse fresh;
     for (std::string& line : new_lines_.Of({lines.lines().begin(), lines.lines().end()}))
@@ -93,9 +94,10 @@ void JobApi::GetJobLogs(const v1::StreamJobLogsRequest& request, int64_t since_w
     if (!core.HasJob(job)) return answer(NoSuchJob(job), {});
     if (!worker) return answer(absl::OkStatus(), LinesAbout(job, count, since_wall_nanos));
     if (const absl::Status there = Connected(core, *worker, now); !there.ok()) return answer(there, {});
-    engine_.WantLogs(*worker, count, since_wall_nanos, [answer](const std::vector<std::string>& lines) {
+    engine_.WantLogs(*worker, count, since_wall_nanos, [answer](const absl::StatusOr<std::vector<std::string>>& lines) {
       v1::StreamJobLogsResponse response;
-      for (const std::string& line : lines) response.add_lines(line);
+      if (!lines.ok()) return answer(lines.status(), {});
+      for (const std::string& line : *lines) response.add_lines(line);
       answer(absl::OkStatus(), std::move(response));
     });
   });

@@ -83,7 +83,7 @@ TEST_F(Observing, ARefusedNamesakeDoesNotHideTheWorker) {
   c.engine.ControlClosed(two);
   c.Settle();
   EXPECT_FALSE(first->closed);
-  c.engine.WantLogs(WorkerId{"w"}, 10, 0, [](const std::vector<std::string>&) {});
+  c.engine.WantLogs(WorkerId{"w"}, 10, 0, [](const auto&) {});
   c.Settle();
   EXPECT_TRUE(first->Got<LogsWanted>());
 }
@@ -136,7 +136,7 @@ TEST_F(Observing, NobodyIsLostForAStallInsideATurn) {
   const ConnectionId connection = c.engine.OpenControl(HelloOf("w", 1), std::make_shared<KeepingSink>());
   c.Settle();
   const auto stall = [this] { clock_.Set(clock_.Now() + Seconds(91)); };
-  c.engine.WantLogs(WorkerId{"nobody"}, 1, 0, [&](const std::vector<std::string>&) { stall(); });
+  c.engine.WantLogs(WorkerId{"nobody"}, 1, 0, [&](const auto&) { stall(); });
   c.engine.ControlSaid(connection, Heartbeat{});
   c.Settle();
   EXPECT_NE(StateOfTheWorker(c), WorkerState::kLost);
@@ -409,7 +409,7 @@ TEST_F(Observing, NobodyAnswersForTheLogsOfAnother) {
   const ConnectionId other = c.engine.OpenControl(HelloOf("v", 1), std::make_shared<KeepingSink>());
   c.Settle();
   std::vector<std::string> told;
-  c.engine.WantLogs(WorkerId{"w"}, 10, 0, [&told](const std::vector<std::string>& lines) { told = lines; });
+  c.engine.WantLogs(WorkerId{"w"}, 10, 0, [&told](const auto& lines) { told = *lines; });
   c.Settle();
   const auto wanted = std::get<LogsWanted>(sink->sent.back());
   c.engine.ControlSaid(other, LogLines{wanted.request, {"forged"}});

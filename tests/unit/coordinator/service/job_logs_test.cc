@@ -122,6 +122,7 @@ TEST_F(FollowingLogs, AfterTheJobsEndTheLastLinesAreFetched) {
   ASSERT_TRUE(c_.Ask(JobControlled{.job = JobId{"tiny"}, .action = JobAction::kCancel}).ok());
   EXPECT_EQ(sink_->questions.size(), 2u);
   AnswerWith({Line("001", "a")});
+  Pass(Seconds(1));
   ASSERT_EQ(sink_->questions.size(), 3u) << "lines may have come since";
   EXPECT_FALSE(ended_.has_value());
   AnswerWith({Line("001", "a"), Line("005", "the job has ended")});
