@@ -232,7 +232,7 @@ absl::StatusOr<ServerSecurity> Coordinator::OpenTrust() {
       [this] { return own_trust_->authority(); }, *ledger_, *ledger_executor_, clock_, trail_, guard_,
       [this](const std::string& token) { ports_.Revoke(token); }, [this](const absl::Status& status) { Die(status); }});
   enrollment_->Load(tokens_);
-  return MutualTls(OwnIdentityPath(), WallSeconds(clock_),
+  return MutualTls(OwnIdentityPath(), clock_,
                    [this](const std::string& method, const Identity& caller) { return guard_.Check(method, caller); });
 }
 

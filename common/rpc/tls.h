@@ -8,6 +8,7 @@
 #include <string>
 
 #include "common/base/status.h"
+#include "common/base/time.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/server.h"
 #include "common/trust/identity.h"
@@ -22,8 +23,10 @@ using CallCheck = std::function<absl::Status(const std::string& method, const Id
 inline constexpr unsigned kReloadSeconds = 1;
 
 // Demands a certificate of the same authority from every caller. `identity_file` as IdentityFile of
-// common/trust/secret_files.h; a renewed file serves the next handshake. Errors of ReadIdentityFile and CheckTimes.
-absl::StatusOr<ServerSecurity> MutualTls(const std::string& identity_file, int64_t now_s, CallCheck check,
+// common/trust/secret_files.h; a renewed file serves the next handshake. Refuses calls of a person whose certificate
+// has ended, also on a connection that was made before; a worker renews its own, and its connection knows nothing of
+// that. `clock` outlives the servers. Errors of ReadIdentityFile and CheckTimes.
+absl::StatusOr<ServerSecurity> MutualTls(const std::string& identity_file, const Clock& clock, CallCheck check,
                                          CallBrakeLimits limits = {});
 // Shows its own certificate and asks callers for none: for enrolment only.
 absl::StatusOr<ServerSecurity> ServerOnlyTls(const std::string& identity_file, int64_t now_s);

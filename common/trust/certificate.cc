@@ -189,9 +189,11 @@ absl::Status CheckTimes(const CertificateFacts& facts, int64_t now_s) {
                                                       ": set the clock right"));
   }
   if (now_s > facts.not_after_s) {
+    const bool renewed = facts.identity.role == Role::kWorker || facts.identity.role == Role::kCoordinator;
+    const char* const way_out = renewed ? "renew it" : kNewForPerson;
     return absl::FailedPreconditionError(absl::StrCat(who, "' ended at ", DateText(facts.not_after_s),
-                                                      " and this machine's clock says ", DateText(now_s),
-                                                      ": renew it, or set the clock right"));
+                                                      " and this machine's clock says ", DateText(now_s), ": ", way_out,
+                                                      ", or set the clock right"));
   }
   return absl::OkStatus();
 }

@@ -48,6 +48,8 @@ struct CertificateFacts {
 
 // Facts of the first certificate in a PEM text; InvalidArgument when there is none or it names no identity.
 absl::StatusOr<CertificateFacts> ReadCertificate(const std::string& pem);
+// What a person does whose certificate has ended: nobody renews it.
+inline constexpr char kNewForPerson[] = "ask an admin for a new one ('atoll ca issue', or a join token)";
 // FailedPrecondition with both dates and the way out, unless now lies inside.
 absl::Status CheckTimes(const CertificateFacts& facts, int64_t now_s);
 // When to renew: half of the life is over.

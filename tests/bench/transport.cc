@@ -319,7 +319,8 @@ class Comparison {
     sample.library_allocations = static_cast<double>(counted.library_calls) / mebibytes;
   }
   ServerSecurity ServerSide() {
-    auto security = MutualTls(identities_.Of("coordinator"), WallSeconds(SystemClock()), CheckAccess);
+    static const SystemClock clock;
+    auto security = MutualTls(identities_.Of("coordinator"), clock, CheckAccess);
     Require(security.status());
     return *std::move(security);
   }

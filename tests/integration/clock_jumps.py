@@ -143,7 +143,7 @@ def minutes_off(scene, manifest):
     clock.move(int(until - time.time()) + far)
     said = scene.atoll("job", "list", code=None, **clock.environment).err
     ended, says = told_times(said)
-    check(abs(says - ended - far) < 60 and "renew it, or set the clock right" in said, f"eleven minutes after its end the command line says: {said}")
+    check(abs(says - ended - far) < 60 and "join token), or set the clock right" in said, f"eleven minutes after its end the command line says: {said}")
     clock.move(0)
     scene.atoll("job", "list", **clock.environment)
     scene.wait_round("off", number(scene.job("off"), "round") + 2, alive=[coordinator, second])

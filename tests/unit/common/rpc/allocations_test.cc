@@ -83,7 +83,8 @@ struct Securities {
 
 // Mutual TLS between a coordinator and a worker of one authority.
 Securities Sealed(const std::string& directory) {
-  const int64_t now_s = WallSeconds(SystemClock());
+  static const SystemClock clock;
+  const int64_t now_s = WallSeconds(clock);
   const auto authority = Authority::Create(now_s);
   EXPECT_TRUE(authority.ok()) << authority.status();
   const auto file = [&](const Identity& identity) {
@@ -91,7 +92,7 @@ Securities Sealed(const std::string& directory) {
     EXPECT_TRUE(WriteIdentityFile(path, *IssueIdentity(*authority, identity, now_s)).ok());
     return path;
   };
-  return {*MutualTls(file({Role::kCoordinator, "coordinator", ""}), now_s, CheckAccess),
+  return {*MutualTls(file({Role::kCoordinator, "coordinator", ""}), clock, CheckAccess),
           *MutualTlsChannel(file({Role::kWorker, "a", ""}), now_s)};
 }
 

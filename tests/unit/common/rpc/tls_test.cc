@@ -45,7 +45,7 @@ class TlsTest : public testing::Test {
   }
   void Start(const std::vector<grpc::Service*>& services = {}) {
     absl::StatusOr<ServerSecurity> security =
-        MutualTls(Path("server"), NowSeconds(), CheckAccess, {.per_connection = 1'000'000, .all = 1'000'000});
+        MutualTls(Path("server"), clock_, CheckAccess, {.per_connection = 1'000'000, .all = 1'000'000});
     ASSERT_TRUE(security.ok()) << security.status();
     Listen(*security, services);
   }
@@ -70,6 +70,8 @@ class TlsTest : public testing::Test {
     return OneCall(channel, kHealthMethod).error_code();
   }
 
+  // The server's. Far from what it begins with, which no certificate here knows.
+  ManualClock clock_{{(NowSeconds() - WallSeconds(ManualClock({0}))) * Seconds(1).ns}};
   std::string directory_, address_;
   const Authority authority_ = *Authority::Create(NowSeconds());
   const Authority stranger_ = *Authority::Create(NowSeconds());
@@ -94,6 +96,25 @@ TEST_F(TlsTest, EveryCallForEveryRoleOverASocket) {
     }
     EXPECT_EQ(OneCall(channel, "/atoll.v1.JobService/Nothing").error_code(), grpc::PERMISSION_DENIED);
   }
+}
+
+// A person's identity ends at its time, also on a connection that stands. A worker has a new one by then, of which its
+// connection knows nothing.
+TEST_F(TlsTest, AnEndedCertificateMakesNoMoreCalls) {
+  Start();
+  const auto person = As({Role::kViewer, "eve", ""}, authority_), worker = As({Role::kWorker, "w", ""}, authority_);
+  EXPECT_EQ(Health(person), grpc::OK);
+  EXPECT_EQ(Health(worker), grpc::OK);
+  clock_.Advance(Seconds(kUserLifetime_s - 3600));
+  EXPECT_EQ(Health(person), grpc::OK);
+  clock_.Advance(Seconds(7200));
+  for (int i = 0; i < 2; ++i) {
+    const grpc::Status refused = OneCall(person, kHealthMethod);
+    EXPECT_EQ(refused.error_code(), grpc::UNAUTHENTICATED);
+    EXPECT_NE(refused.error_message().find("the certificate of viewer 'eve' ended at "), std::string::npos)
+        << refused.error_message();
+  }
+  EXPECT_EQ(Health(worker), grpc::OK);
 }
 
 TEST_F(TlsTest, HandlersLearnWhoCalls) {
@@ -168,7 +189,7 @@ TEST_F(TlsTest, NobodyElseComesIn) {
 TEST_F(TlsTest, OnlyACoordinatorIsACoordinator) {
   EXPECT_EQ(MutualTlsChannel(Path("server"), NowSeconds()).status().code(), absl::StatusCode::kInvalidArgument);
   Write("worker", Issue(authority_, {Role::kWorker, "w", ""}));
-  EXPECT_EQ(MutualTls(Path("worker"), NowSeconds(), CheckAccess).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(MutualTls(Path("worker"), clock_, CheckAccess).status().code(), absl::StatusCode::kInvalidArgument);
   const IdentityFile worker = *ReadIdentityFile(Path("worker"));
   grpc::SslServerCredentialsOptions options;
   options.pem_key_cert_pairs.push_back({worker.key_pem, worker.certificate_pem});

@@ -35,12 +35,13 @@ class StreamAdviceTest : public testing::Test {
     const std::string own = NewIdentity(authority_, {Role::kCoordinator, "c", ""});
     server_ = *Server::Start(
         {.address = address},
-        *MutualTls(own, RealNow(), [](const std::string&, const Identity&) { return absl::OkStatus(); }), {});
+        *MutualTls(own, real_clock_, [](const std::string&, const Identity&) { return absl::OkStatus(); }), {});
     options_.coordinator = "127.0.0.1:" + std::to_string(server_->port());
   }
 
   const Authority authority_ = *Authority::Create(RealNow());
   const absl::Status closed_ = absl::UnavailableError("Socket closed");
+  const SystemClock real_clock_;
   ManualClock clock_;
   WorkerOptions options_;
   std::string directory_;
