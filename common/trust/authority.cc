@@ -94,6 +94,12 @@ absl::StatusOr<openssl::Certificate> AuthorityCertificate(const X509_NAME* name,
   return made;
 }
 
+// When an authority was made.
+absl::StatusOr<int64_t> CreateSecondsOf(const X509* root) {
+  ATOLL_ASSIGN_OR_RETURN(const int64_t begin_s, openssl::SecondsOf(X509_get0_notBefore(root)));
+  return begin_s + kClockMargin_s;
+}
+
 std::string AlternativeNames(const Identity& identity) {
   const std::string uri = absl::StrCat("URI:", IdentityUri(identity));
   return identity.role == Role::kCoordinator ? absl::StrCat("DNS:", kCoordinatorDnsName, ",", uri) : uri;
@@ -135,17 +141,17 @@ absl::StatusOr<Authority> Authority::FromPem(const std::string& certificates_pem
     }
     authority.certificate_pem_ = pem;
     authority.fingerprint_ = openssl::Fingerprint(certificate.get());
-    ATOLL_ASSIGN_OR_RETURN(authority.create_s_, openssl::SecondsOf(X509_get0_notBefore(certificate.get())));
-    authority.create_s_ += kClockMargin_s;
+    ATOLL_ASSIGN_OR_RETURN(authority.create_s_, CreateSecondsOf(certificate.get()));
   }
   if (authority.certificate_pem_.empty()) {
     return absl::InvalidArgumentError("the key is not the key of this authority's certificate");
   }
   authority.succeeds_ = cross != nullptr;
-  authority.rotated_ =
-      cross != nullptr && std::any_of(all.begin(), all.end(), [cross](const openssl::Certificate& root) {
-        return openssl::IsRoot(root.get()) && IsSignedBy(cross, X509_get0_pubkey(root.get()));
-      });
+  for (const openssl::Certificate& root : all) {
+    if (cross == nullptr || !openssl::IsRoot(root.get()) || !IsSignedBy(cross, X509_get0_pubkey(root.get()))) continue;
+    authority.rotated_ = true;
+    ATOLL_ASSIGN_OR_RETURN(authority.before_create_s_, CreateSecondsOf(root.get()));
+  }
   return authority;
 }
 

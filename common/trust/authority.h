@@ -50,8 +50,9 @@ class Authority {
   bool is_rotated() const { return rotated_; }
   // When it was made.
   int64_t create_s() const { return create_s_; }
-  // What was made before this moment is of a retired authority; 0: none was.
-  int64_t retired_until_s() const { return succeeds_ && !rotated_ ? create_s_ : 0; }
+  // What was made before this moment is of a retired authority; 0: none was. While the one before it is trusted that is
+  // whatever is older than that one: only one whose own predecessor is retired is rotated.
+  int64_t retired_until_s() const { return rotated_ ? before_create_s_ : succeeds_ ? create_s_ : 0; }
 
   // The certificate (PEM) for the key of `request_pem`. InvalidArgument for a broken request or a name that is none.
   absl::StatusOr<std::string> Sign(const std::string& request_pem, const Identity& identity, int64_t now_s,
@@ -67,6 +68,7 @@ class Authority {
   bool succeeds_ = false;  // the certificate that the key before signed for it is there
   bool rotated_ = false;   // and that of the authority before
   int64_t create_s_ = 0;
+  int64_t before_create_s_ = 0;  // of the authority before, while it is there
 };
 
 // What is read from an authority's own certificate.

@@ -33,7 +33,7 @@ TEST(AuthorityTest, ARotatedOneSignsAndTheOneBeforeIsTrustedUntilItIsRetired) {
   const Authority rotated = *before.Rotated(kNow_s + 60);
   EXPECT_TRUE(rotated.is_rotated());
   EXPECT_EQ(rotated.create_s(), kNow_s + 60);
-  EXPECT_EQ(rotated.retired_until_s(), 0);
+  EXPECT_EQ(rotated.retired_until_s(), kNow_s) << "nothing was made before the first one";
   EXPECT_EQ(Trusted(rotated), (std::vector{rotated.fingerprint(), before.fingerprint()}));
   const std::string old = Issued(before), fresh = Issued(rotated);
   EXPECT_FALSE(before.CheckIssued(fresh).ok()) << "the new key signs";
@@ -57,6 +57,8 @@ TEST(AuthorityTest, OneThatIsNotRetiredYetIsNotRotatedAgain) {
       << refused;
   const Authority third = *second.Alone().Rotated(kNow_s + 1);
   EXPECT_EQ(Trusted(third), (std::vector{third.fingerprint(), second.fingerprint()}));
+  EXPECT_EQ(third.retired_until_s(), second.create_s()) << "what the first one made does not come back";
+  EXPECT_EQ(third.Alone().retired_until_s(), kNow_s + 1);
 }
 
 TEST(AuthorityTest, IsNotRotatedByAClockThatIsWrong) {

@@ -226,6 +226,17 @@ TEST_F(EnrollmentTest, ARotatedAuthorityRenewsWhatTheOneBeforeHasIssued) {
   EXPECT_TRUE(Enroll(With(after, "cpu-3")).ok());
 }
 
+TEST_F(EnrollmentTest, ALaterRotationBringsNoRetiredTokenBack) {
+  const JoinToken stolen = Token(10);
+  clock_.Advance(Seconds(1));
+  authority_ = authority_.Rotated(NowSeconds())->Alone();
+  const JoinToken after = Token();
+  clock_.Advance(Seconds(1));
+  authority_ = *authority_.Rotated(NowSeconds());
+  EXPECT_NE(Why(Enroll(With(stolen, "cpu-1"))).find("was made under an authority that is retired"), std::string::npos);
+  EXPECT_TRUE(Enroll(With(after, "cpu-2")).ok());
+}
+
 // What was given to a person ends at its time, also where no token is there that could be revoked.
 TEST_F(EnrollmentTest, APersonsCertificateIsNotRenewed) {
   const PrivateKey key = *PrivateKey::Generate();
