@@ -1,6 +1,7 @@
 #include "coordinator/service/api_service.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "common/rpc/peer.h"
 #include "common/rpc/rpc_status.h"
 #include "common/rpc/unary_answer.h"
+#include "coordinator/service/watch_places.h"
 
 namespace atl {
 namespace {
@@ -43,6 +45,11 @@ Answer<Response> AnswerTo(UnaryAnswer* reactor, const char* method, CallGuard& g
   };
 }
 
+std::optional<Identity> CallerOf(const grpc::CallbackServerContext& context) {
+  const auto auth = context.auth_context();
+  return auth ? IdentityOf(*auth) : std::nullopt;
+}
+
 bool HasEndedState(v1::JobState state) {
   return state == v1::JOB_STATE_SUCCEEDED || state == v1::JOB_STATE_FAILED || state == v1::JOB_STATE_CANCELLED;
 }
@@ -72,6 +79,11 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
   grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchJob(grpc::CallbackServerContext* context,
                                                            const v1::WatchJobRequest* request) override {
     auto* stream = FedStream<v1::WatchJobResponse>::Open(context);
+    const absl::StatusOr<WatchPlaces::Place> place = places_.Take(CallerOf(*context));
+    if (!place.ok()) {
+      stream->feeder()->End(place.status());
+      return stream;
+    }
     const absl::StatusOr<uint64_t> watcher =
         api_.WatchJob(*request, {.show =
                                      [feeder = stream->feeder()](const absl::StatusOr<v1::WatchJobResponse>& look) {
@@ -81,7 +93,7 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
                                      },
                                  .takes = [feeder = stream->feeder()] { return feeder->Takes(); }});
     if (watcher.ok()) {
-      stream->on_done = [this, id = *watcher] { api_.StopWatching(id); };
+      stream->on_done = [this, id = *watcher, place = *place] { api_.StopWatching(id); };
     } else {
       stream->feeder()->End(watcher.status());
     }
@@ -92,7 +104,7 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
                                                                      const v1::StreamJobLogsRequest* request) override {
     auto* stream = FedStream<v1::StreamJobLogsResponse>::Open(context);
     if (request->follow()) {
-      FollowLogs(*request, stream);
+      FollowLogs(*request, CallerOf(*context), stream);
       return stream;
     }
     api_.GetJobLogs(*request, 0,
@@ -105,14 +117,17 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
 
  private:
   // Until the job has ended.
-  void FollowLogs(const v1::StreamJobLogsRequest& request, FedStream<v1::StreamJobLogsResponse>* stream) {
+  void FollowLogs(const v1::StreamJobLogsRequest& request, const std::optional<Identity>& caller,
+                  FedStream<v1::StreamJobLogsResponse>* stream) {
+    const absl::StatusOr<WatchPlaces::Place> place = places_.Take(caller);
+    if (!place.ok()) return stream->feeder()->End(place.status());
     const absl::StatusOr<uint64_t> watcher = api_.FollowJobLogs(
         request,
         {.lines = [feeder = stream->feeder()](v1::StreamJobLogsResponse fresh) { feeder->Feed(std::move(fresh)); },
          .end = [feeder = stream->feeder()](const absl::Status& status) { feeder->End(status); },
          .takes = [feeder = stream->feeder()] { return feeder->Takes(); }});
     if (watcher.ok()) {
-      stream->on_done = [this, id = *watcher] { api_.StopWatching(id); };
+      stream->on_done = [this, id = *watcher, place = *place] { api_.StopWatching(id); };
     } else {
       stream->feeder()->End(watcher.status());
     }
@@ -120,6 +135,7 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
 
   JobApi& api_;
   CallGuard& guard_;
+  WatchPlaces places_;
 };
 
 class AdminServiceImpl final : public v1::AdminService::CallbackService {
