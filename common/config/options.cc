@@ -116,6 +116,8 @@ std::vector<std::string> FaultsOf(const WorkerOptions& o) {
   if (!IsName(o.name)) {
     faults.push_back(absl::StrCat("--name is '", o.name.substr(0, 64), "'; it must be ", kNameRule));
   }
+  if (o.download_bytes_per_second != 0 && o.download_bytes_per_second < 1000)
+    faults.emplace_back("--download-limit must be at least 1kB, or 0 for none: coordinators refuse slower downloads");
   if (o.admin) CheckLoopback("admin-address", o.admin_address, faults);
   if (o.island.size == 0) faults.emplace_back("--island-size is 0; 1 is a worker of one process");
   if (o.island.size > 1 && o.synthetic_step_seconds > 0) {

@@ -8,6 +8,9 @@
 namespace atl {
 namespace {
 
+// The least that a job file may say (common/plan/job_validation.cc), and a worker's option.
+constexpr uint64_t kLeastDownloadCap = 1000;
+
 absl::StatusOr<Sha256> Sha256Field(const std::string& hex, const std::string& path) {
   Sha256 out;
   if (!Sha256::FromHex(hex, out)) return FieldError(path, "is not a SHA-256 of 64 hexadecimal digits");
@@ -268,6 +271,11 @@ absl::StatusOr<DownloadRequest> DownloadRequestFromProto(const v1::DownloadReque
   ATOLL_ASSIGN_OR_RETURN(out.worker, WorkerField(proto.worker(), Emptiness::kAllowed, "worker"));
   ATOLL_RETURN_IF_ERROR(CheckCount(proto.limit_bytes_per_second(), "limit_bytes_per_second"));
   out.limit_bytes_per_second = proto.limit_bytes_per_second();
+  if (out.limit_bytes_per_second != 0 && out.limit_bytes_per_second < kLeastDownloadCap) {
+    return FieldError("limit_bytes_per_second",
+                      absl::StrCat("must be at least ", kLeastDownloadCap, ", or 0 for no cap: a slower download ",
+                                   "would hold its place for ever"));
+  }
   return out;
 }
 

@@ -108,6 +108,7 @@ void DataPlane::OpenDownload(const DownloadRequest& request, DownloadReply reply
   NoteCatchUp(request);
   // What every worker asks for as soon as it is published does not wait for the log that it is being written to.
   if (std::optional<DownloadContent> held = FindInMemory(request.key)) return reply(*std::move(held));
+  if (std::holds_alternative<Probe>(request.key)) return reply(Open(request));  // holds no file
   parts_.io.Post([this, request, reply = std::move(reply)] {
     if (*files_of_downloads_ >= parts_.download_files) {
       return reply(absl::UnavailableError(absl::StrCat("the coordinator's downloads hold ", parts_.download_files,

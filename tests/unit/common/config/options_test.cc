@@ -259,6 +259,12 @@ TEST(WorkerOptions, TakeUnitsAndSwitches) {
   EXPECT_EQ(line.run->drain_timeout, Seconds(5));
 }
 
+TEST(WorkerOptions, RefuseADownloadLimitThatCoordinatorsRefuse) {
+  EXPECT_THAT(Worker({"--download-limit=999B"}).text, HasSubstr("--download-limit must be at least 1kB, or 0"));
+  EXPECT_TRUE(Worker({"--download-limit=1kB"}).run.has_value());
+  EXPECT_TRUE(Worker({"--download-limit=0"}).run.has_value());
+}
+
 TEST(WorkerOptions, RefuseBadNamesAndEndpoints) {
   EXPECT_THAT(Worker({"--name=Big"}).text, HasSubstr("--name is 'Big'"));
   EXPECT_THAT(Worker({"--name=-a"}).text, HasSubstr("1 to 63 of a-z, 0-9 and -, not beginning with -"));

@@ -385,6 +385,16 @@ TEST(TransferMessagesTest, RequestsComeBackTheSame) {
   }
 }
 
+// It would hold its place for years.
+TEST(TransferMessagesTest, RefusesADownloadThatCrawls) {
+  v1::DownloadRequest proto = DownloadRequestToProto({BlobKey{Sha256Of({})}, 0, {"paris-1"}, 999});
+  const absl::Status refused = DownloadRequestFromProto(proto).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(refused.message().find("must be at least 1000, or 0 for no cap"), absl::string_view::npos) << refused;
+  proto.set_limit_bytes_per_second(0);
+  EXPECT_TRUE(DownloadRequestFromProto(proto).ok());
+}
+
 // S21.
 TEST(TransferMessagesTest, RefusesTraversalAndImpossibleSizes) {
   v1::DownloadRequest proto = DownloadRequestToProto({BlockKey{{"tiny"}, Sha256Of({}), "a.bin", 0}, 0, {}});

@@ -103,7 +103,9 @@ TEST_F(DownloadsOfUpdates, SoManyHoldFilesOpenAtATime) {
   for (uint64_t i = 0; i < kFiles; ++i) held.push_back(*Update(1));
   EXPECT_TRUE(absl::IsUnavailable(Update(1).status()));
   EXPECT_TRUE(Update(2).ok()) << "the newest is in memory";
-  held.pop_back();
+  held.push_back(*Open(Probe{1000}));
+  EXPECT_TRUE(absl::IsUnavailable(Update(1).status())) << "a probe holds no file";
+  held.erase(held.begin());
   EXPECT_TRUE(Update(1).ok());
 }
 
