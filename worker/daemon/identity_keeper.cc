@@ -47,7 +47,8 @@ absl::Status CheckNew(const WorkerOptions& options, const Clock& clock) {
 
 }  // namespace
 
-absl::Status EnsureIdentity(const WorkerOptions& options, const Clock& clock, Log& log) {
+absl::Status EnsureIdentity(const WorkerOptions& options, const Clock& clock, Log& log, absl::Status* asked) {
+  if (asked != nullptr) *asked = absl::OkStatus();
   const absl::StatusOr<IdentityFile> held = ReadIdentityFile(options.identity);
   if (absl::IsNotFound(held.status())) {
     if (!options.join_token.empty()) {
@@ -64,6 +65,7 @@ absl::Status EnsureIdentity(const WorkerOptions& options, const Clock& clock, Lo
   const absl::Status good = CheckTimes(facts, now_s);
   if (good.ok() && now_s < RenewAt(facts)) return absl::OkStatus();
   const absl::Status renewed = Renew(options, *held, log);
+  if (asked != nullptr) *asked = renewed;
   if (renewed.ok()) return CheckNew(options, clock);
   if (good.ok()) {
     log.Warn("certificate not renewed yet",
@@ -71,18 +73,26 @@ absl::Status EnsureIdentity(const WorkerOptions& options, const Clock& clock, Lo
     return absl::OkStatus();
   }
   // Ended and not renewed: a token is the last way back.
-  if (!options.join_token.empty() && EnrollAnew(options, log).ok()) return CheckNew(options, clock);
-  return Annotate(renewed, good.message());
+  if (options.join_token.empty()) return Annotate(renewed, good.message());
+  const absl::Status enrolled = EnrollAnew(options, log);
+  if (enrolled.ok()) return CheckNew(options, clock);
+  return absl::Status(renewed.code(), absl::StrCat(good.message(), ": ", renewed.message(), "; with --join-token ",
+                                                   options.join_token, " it is refused too: ", enrolled.message()));
 }
 
 IdentityKeeper::IdentityKeeper(const WorkerOptions& options, const Clock& clock, Log& log)
     : options_(options), clock_(clock), log_(log), thread_([this](std::stop_token stop) { Keep(std::move(stop)); }) {}
 
+Duration IdentityKeeper::PauseAfter(const absl::Status& asked) {
+  return absl::IsUnauthenticated(asked) || absl::IsPermissionDenied(asked) ? kRefusedInterval : kLookInterval;
+}
+
 void IdentityKeeper::Keep(std::stop_token stop) {
+  absl::Status asked;
   while (true) {
-    WaitForStop(stop, kLookInterval);
+    WaitForStop(stop, PauseAfter(asked));
     if (stop.stop_requested()) return;
-    const absl::Status kept = EnsureIdentity(options_, clock_, log_);
+    const absl::Status kept = EnsureIdentity(options_, clock_, log_, &asked);
     if (!kept.ok()) log_.Error("no certificate", {{"reason", std::string(kept.message())}});
   }
 }

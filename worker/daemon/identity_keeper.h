@@ -15,13 +15,19 @@ namespace atl {
 
 // Makes sure that options.identity holds a certificate of this worker that is good now: enrols with options.join_token
 // when there is no file, renews one that is past half or has ended. Blocks for at most about half a minute. One
-// sentence when there is no way; a renewal that fails while the certificate is good is only logged.
-absl::Status EnsureIdentity(const WorkerOptions& options, const Clock& clock, Log& log);
+// sentence when there is no way; a renewal that fails while the certificate is good is only logged. `asked`: what came
+// of the renewal, OK where none was due.
+absl::Status EnsureIdentity(const WorkerOptions& options, const Clock& clock, Log& log, absl::Status* asked = nullptr);
 
 // Calls EnsureIdentity every kLookInterval on a thread of its own until it is destroyed.
 class IdentityKeeper {
  public:
   static constexpr Duration kLookInterval = Seconds(60);
+  // After a refusal that time does not mend, as of a revoked token: ten failures within ten minutes of each other, and
+  // the coordinator listens to nobody at this address.
+  static constexpr Duration kRefusedInterval = Seconds(900);
+  // Until the next look after that came of a renewal.
+  static Duration PauseAfter(const absl::Status& asked);
   IdentityKeeper(const WorkerOptions& options, const Clock& clock, Log& log);
   IdentityKeeper(const IdentityKeeper&) = delete;
   IdentityKeeper& operator=(const IdentityKeeper&) = delete;

@@ -31,13 +31,17 @@ class Signer final : public v1::WorkerService::CallbackService {
       reactor->Finish({grpc::UNAUTHENTICATED, why_not});
       return reactor;
     }
+    if (refuse_tokens && request->certificate().empty()) {
+      reactor->Finish({grpc::UNAUTHENTICATED, "the token has ended"});
+      return reactor;
+    }
     response->set_certificate(*authority_.Sign(request->signing_request(), {Role::kWorker, "cpu-1", kTokenId},
                                                WallSeconds(clock_), kWorkerLifetime_s));
     reactor->Finish(grpc::Status::OK);
     return reactor;
   }
   int calls = 0;  // read between calls
-  bool refuse_renewals = false;
+  bool refuse_renewals = false, refuse_tokens = false;
   std::string why_not = "too long ago";
 
  private:
@@ -155,6 +159,28 @@ TEST_F(IdentityKeeperTest, ARenewalAfterARevocationNamesTheFileThatIsInTheWay) {
                 .find(": enrol with a new one: move " + options_.identity + " away and start this worker again"),
             std::string::npos)
       << lost;
+}
+
+TEST_F(IdentityKeeperTest, SaysWhyTheTokenWasRefusedAndAsksSeldom) {
+  absl::Status asked;
+  const auto ensure = [&] { return EnsureIdentity(options_, clock_, log_, &asked); };
+  ASSERT_TRUE(ensure().ok());
+  EXPECT_TRUE(asked.ok()) << "there was nothing to renew";
+  signer_.refuse_renewals = true;
+  clock_.Advance(Seconds(kWorkerLifetime_s / 2 + 1));
+  EXPECT_TRUE(ensure().ok()) << "good for a while yet";
+  EXPECT_EQ(IdentityKeeper::PauseAfter(asked), IdentityKeeper::kRefusedInterval) << asked;
+  signer_.refuse_tokens = true;
+  clock_.Advance(Seconds(2 * kWorkerLifetime_s));
+  const absl::Status lost = ensure();
+  EXPECT_EQ(lost.code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_NE(std::string(lost.message())
+                .find("too long ago; with --join-token " + options_.join_token + " it is refused too: "),
+            std::string::npos)
+      << lost;
+  EXPECT_NE(std::string(lost.message()).find("the token has ended"), std::string::npos) << lost;
+  EXPECT_EQ(IdentityKeeper::PauseAfter(absl::UnavailableError("away")), IdentityKeeper::kLookInterval);
+  EXPECT_EQ(IdentityKeeper::PauseAfter(absl::OkStatus()), IdentityKeeper::kLookInterval);
 }
 
 TEST_F(IdentityKeeperTest, SaysWhatIsMissingOrNotItsOwn) {
