@@ -146,6 +146,8 @@ TEST_F(IdentityKeeperTest, ARenewalThatFailsInTimeIsTriedAgain) {
   EXPECT_TRUE(Ensure().ok());
   EXPECT_EQ(End(), end);
   EXPECT_EQ(log_.Recent(1).at(0).event, "certificate not renewed yet");
+  const std::string told = log_.Recent(1).at(0).ToText();
+  EXPECT_EQ(told.find("may be the control or bulk port"), std::string::npos) << "it has enrolled there: " << told;
 }
 
 TEST_F(IdentityKeeperTest, ARenewalAfterARevocationNamesTheFileThatIsInTheWay) {
