@@ -1,5 +1,6 @@
 #include "coordinator/service/call_guard.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -16,6 +17,15 @@ std::string TokenOf(const Identity& caller) { return caller.token.empty() ? "non
 }  // namespace
 
 std::string Who(const Identity& identity) { return absl::StrCat(RoleName(identity.role), "/", identity.name); }
+
+bool ChangeBudget::Take(const std::string& who, Instant now) {
+  constexpr size_t kMost = 1024;  // beyond, those that are whole are dropped
+  if (whole_at_.size() >= kMost) std::erase_if(whole_at_, [now](const auto& of) { return of.second <= now; });
+  const Instant whole_at = std::max(whole_at_[who], now) + kEvery;
+  if (whole_at > now + kEvery * kAtOnce) return false;
+  whole_at_[who] = whole_at;
+  return true;
+}
 
 absl::Status CallGuard::Check(const std::string& method, const Identity& caller) {
   absl::Status decided = Decide(method, caller);
@@ -53,10 +63,17 @@ void CallGuard::Revoke(const std::string& token) {
 absl::Status CallGuard::Decide(const std::string& method, const Identity& caller) {
   ATOLL_RETURN_IF_ERROR(CheckAccess(method, caller));
   MutexLock lock(mutex_);
-  if (caller.token.empty() || !revoked_.contains(caller.token)) return absl::OkStatus();
-  return absl::PermissionDeniedError(absl::StrCat(RoleName(caller.role), " '", caller.name,
-                                                  "' enrolled with join token ", caller.token,
-                                                  ", which was revoked: enrol again with another token"));
+  if (!caller.token.empty() && revoked_.contains(caller.token)) {
+    return absl::PermissionDeniedError(absl::StrCat(RoleName(caller.role), " '", caller.name,
+                                                    "' enrolled with join token ", caller.token,
+                                                    ", which was revoked: enrol again with another token"));
+  }
+  // A worker changes nothing but by its control stream, which it may open as often as it likes.
+  if (caller.role == Role::kWorker || !FindAccessRule(method)->changes_state) return absl::OkStatus();
+  if (changes_.Take(Who(caller), clock_.Now())) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      RoleName(caller.role), " '", caller.name, "' changes more than the audit log can keep: ", ChangeBudget::kAtOnce,
+      " calls at once and then one a second are taken; try again in a second"));
 }
 
 // A worker calls by itself, and may open control streams without end; what people do is all told.

@@ -3,6 +3,7 @@
 #define ATOLL_COORDINATOR_SERVICE_CALL_GUARD_H_
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 
@@ -16,13 +17,27 @@ namespace atl {
 // "worker/cpu-1": how audit lines name somebody.
 std::string Who(const Identity& identity);
 
+// How often each of many may change something: kAtOnce at once, and one more for each kEvery since. Each change is two
+// lines of the audit log, and whoever makes them without end pushes out what else it did.
+class ChangeBudget {
+ public:
+  static constexpr int64_t kAtOnce = 200;
+  static constexpr Duration kEvery = Seconds(1);
+  // False: not now.
+  bool Take(const std::string& who, Instant now);
+
+ private:
+  std::map<std::string, Instant> whole_at_;  // when all of it is there again
+};
+
 // Thread-safe; never waits. An audit line for every refused call, for every allowed one that changes state and, where
 // it has one answer, for what came of it. Of refusals, and of allowed calls of workers, those beyond
 // LineRate are counted, and the next line tells the count.
 class CallGuard {
  public:
   CallGuard(AuditTrail& trail, const Clock& clock) : trail_(trail), clock_(clock) {}
-  // PermissionDenied with the reason; a CallCheck of common/rpc/tls.h.
+  // PermissionDenied with the reason, or ResourceExhausted for a person who changes too much; a CallCheck of
+  // common/rpc/tls.h.
   absl::Status Check(const std::string& method, const Identity& caller) ATOLL_EXCLUDES(mutex_);
   // Tells what came of a call that Check has allowed, where it changes state: done, or failed and why. `about` is what
   // it was to change, as its caller named it: "jobs/tiny".
@@ -40,6 +55,7 @@ class CallGuard {
   const Clock& clock_;
   Mutex mutex_;
   std::set<std::string> revoked_ ATOLL_GUARDED_BY(mutex_);
+  ChangeBudget changes_ ATOLL_GUARDED_BY(mutex_);
   LineRate refusals_, workers_;
 };
 

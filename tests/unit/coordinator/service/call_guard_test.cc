@@ -69,6 +69,23 @@ TEST_F(CallGuardTest, AFloodOfRefusalsIsCounted) {
   EXPECT_NE(Newest().find("not_told_before=50"), std::string::npos) << Newest();
 }
 
+// Nobody pushes what it did out of the audit log.
+TEST_F(CallGuardTest, OnePersonChangesSoMuchAtATime) {
+  const Identity bob = {Role::kOperator, "bob", ""};
+  for (int64_t i = 0; i < ChangeBudget::kAtOnce; ++i) ASSERT_TRUE(guard_.Check(kCancel, bob).ok()) << i;
+  const absl::Status refused = guard_.Check(kCancel, bob);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(std::string(refused.message()).find("operator 'bob' changes more than"), std::string::npos) << refused;
+  EXPECT_TRUE(guard_.Check(kList, bob).ok()) << "a look is no change";
+  EXPECT_TRUE(guard_.Check(kCancel, {Role::kOperator, "eve", ""}).ok());
+  clock_.Advance(ChangeBudget::kEvery);
+  EXPECT_TRUE(guard_.Check(kCancel, bob).ok());
+  EXPECT_FALSE(guard_.Check(kCancel, bob).ok());
+  clock_.Advance(Seconds(86'400));
+  for (int64_t i = 0; i < ChangeBudget::kAtOnce; ++i) ASSERT_TRUE(guard_.Check(kCancel, bob).ok()) << i;
+  EXPECT_FALSE(guard_.Check(kCancel, bob).ok()) << "what is not used is not saved up";
+}
+
 // Streams that are opened and dropped push nothing out of the log; what people do is told all the same.
 TEST_F(CallGuardTest, AFloodOfAWorkersStreamsIsCounted) {
   const Identity worker = {Role::kWorker, "cpu-1", ""};
