@@ -1,10 +1,10 @@
-// Crash enumeration: a scripted run (workers join and leave, snapshots, checkpoints, retention, a restart, a rollback)
-// is played once to count the calls that change the disk, commits of the ledger among them. Then for each of them and
-// each fault: the process is killed before or after it, the power goes with all or a part of what was not synced, the
-// call fails, the disk is full, a write is short. The coordinator is started again, the run is finished, and must hold:
-// the state was well at the moment of the crash and is at the end (verify), every round is equal to the bit (replay),
-// nothing committed has changed, and every contribution that a worker was told to be accepted is on the disk (I2, I4,
-// I26).
+// Crash enumeration: a scripted run (workers join and leave, snapshots, checkpoints, retention, a restart, a stop in
+// order, a rollback) is played once to count the calls that change the disk, commits of the ledger among them. Then for
+// each of them and each fault: the process is killed before or after it, the power goes with all or a part of what was
+// not synced, the call fails, the disk is full, a write is short. The coordinator is started again, the run is
+// finished, and must hold: the state was well at the moment of the crash and is at the end (verify), every round is
+// equal to the bit (replay), nothing committed has changed, and every contribution that a worker was told to be
+// accepted is on the disk (I2, I4, I26).
 //
 // ATOLL_CRASH_POINTS: how many pairs of call and fault are played, evenly spread; 0 plays all. ATOLL_CRASH_ONLY=N:M
 // plays call N with fault M alone.
@@ -44,12 +44,12 @@ class Script {
 
   void Play() {
     JobSpec spec = SmallJob(kJob);
-    spec.checkpoint = {.every_rounds = 1, .keep_last = 2, .keep_every = 0, .keep_contributions = true};
+    spec.checkpoint = {.every_rounds = 2, .keep_last = 1, .keep_every = 0, .keep_contributions = true};
     spec.sync.pattern = FragmentPattern::kStrided;
     spec.sync.layers_per_fragment = 4;
     spec.sync.upload_codec = CodecKind::kMxfp4;
     spec.sync.download_codec = CodecKind::kInt8;
-    spec.stop.inner_steps = 40;
+    spec.stop.inner_steps = 50;
     ASSERT_TRUE(Do([&] { return h_.Submit(spec).ok() || h_.View(kJob).has_value(); }));
     h_.StartWorker("a");
     h_.StartWorker("b");
@@ -61,7 +61,12 @@ class Script {
     h_.KillWorker("b");
     ASSERT_TRUE(Until([&] { return h_.VersionOf(kJob).value >= 2; })) << Line();
     if (h_.coordinator_runs()) h_.KillCoordinator();
-    ASSERT_TRUE(Until([&] { return h_.coordinator_runs() && Checkpoints() >= 1; })) << Line();
+    ASSERT_TRUE(Until([&] { return h_.coordinator_runs() && Checkpoints() >= 1 && LogsAreAhead(); })) << Line();
+    StopInOrder();
+    ASSERT_TRUE(Until([&] {
+      const auto view = h_.View(kJob);
+      return view && view->alive > 0;
+    })) << Line();
     GoBack();
     ASSERT_TRUE(Until([&] { return h_.Ended(kJob); })) << Line();
     ASSERT_EQ(h_.View(kJob)->record.state, JobState::kSucceeded) << h_.View(kJob)->record.reason;
@@ -69,6 +74,7 @@ class Script {
   }
 
   uint64_t calls() const { return calls_; }
+  size_t last_snapshots() const { return last_snapshots_; }
   bool met() { return h_.files().met(); }
 
  private:
@@ -128,6 +134,38 @@ class Script {
       if (!h_.coordinator_runs()) Operate();
       if (h_.coordinator_runs() && ask()) return true;
       h_.RunFor(Seconds(1));
+    }
+    return false;
+  }
+
+  // In the middle of the job; unless a fault comes in between, nothing is left for the next start to recompute.
+  void StopInOrder() {
+    if (!h_.coordinator_runs()) return;
+    const bool met_before = h_.files().met();
+    last_snapshots_ = h_.StopCoordinator();
+    if (h_.files().met() && !met_before) return;
+    std::map<uint32_t, uint64_t> committed;
+    for (const audit::LedgerRound& round : StateOnDisk(h_).Ledger().rounds)
+      committed[round.fragment] = std::max(committed[round.fragment], round.version);
+    ASSERT_EQ(NewestSnapshots(), committed) << "the newest snapshots are not of the newest versions";
+  }
+  // By fragment.
+  std::map<uint32_t, uint64_t> NewestSnapshots() {
+    audit::Report report("verify", "/state");
+    const auto state = audit::ListState(h_.files(), "/state", report);
+    std::map<uint32_t, uint64_t> newest;
+    if (!state.ok() || !state->jobs.contains(kJob)) return newest;
+    for (const auto& [key, path] : state->jobs.at(kJob).snapshots)
+      newest[key.fragment] = std::max(newest[key.fragment], key.version);
+    return newest;
+  }
+  // A round is committed that the newest checkpoint, and so perhaps no snapshot, holds.
+  bool LogsAreAhead() {
+    const auto view = h_.View(kJob);
+    if (!view || view->checkpoints.empty()) return false;
+    const CheckpointRecord& newest = view->checkpoints.back();
+    for (size_t i = 0; newest.complete && i < view->fragments.size(); ++i) {
+      if (view->fragments[i].version > newest.versions[i]) return true;
     }
     return false;
   }
@@ -201,6 +239,7 @@ class Script {
   Harness h_;
   bool paused_ = false;
   uint64_t calls_ = 0;
+  size_t last_snapshots_ = 0;
   std::map<std::tuple<uint64_t, uint32_t, uint64_t>, Digest> history_;  // by epoch, fragment and version
 };
 
@@ -234,6 +273,7 @@ TEST_P(CrashEnumeration, TheRunGoesOnAfterEveryFaultAtEveryCall) {
   Script undisturbed(sqlite, UINT64_MAX, DiskFault::kNone);
   undisturbed.Play();
   ASSERT_FALSE(HasFailure());
+  EXPECT_GE(undisturbed.last_snapshots(), 1u) << "a stop in order had nothing to write";
   const uint64_t calls = undisturbed.calls(), all = calls * std::size(kFaults);
   const uint64_t wanted = FromEnvironment("ATOLL_CRASH_POINTS", kSampled),
                  stride = wanted == 0 ? 1 : std::max<uint64_t>(1, all / wanted);

@@ -7,6 +7,7 @@
 #include "common/plan/job_validation.h"
 #include "common/rpc/memory_bulk.h"
 #include "common/rpc/memory_stream.h"
+#include "coordinator/engine/last_snapshots.h"
 #include "coordinator/store/held_rounds.h"
 #include "tests/sim/machine_clock.h"
 #include "tests/sim/rerouting_bulk.h"
@@ -143,6 +144,22 @@ void Harness::KillCoordinator() {
   executor_.RunAll();
   if (files_.dead()) return files_.Survive(seed_ + ++nonce_);
   files_.Crash();
+}
+
+size_t Harness::StopCoordinator() {
+  ATOLL_CHECK(coordinator_ != nullptr, "there is no coordinator to stop");
+  for (auto& [name, worker] : workers_) worker->break_connection();
+  executor_.RunAll();
+  // The end of Engine::Run.
+  do {
+    (void)coordinator_->engine.Turn();
+  } while (work_.RunAll() > 0 && !DeadByDisk());
+  coordinator_->data.MergeNoMore();
+  const auto last = std::make_shared<LastSnapshots>();
+  if (!DeadByDisk()) coordinator_->data.SnapshotAll(last, [] {});
+  work_.RunAll();
+  KillCoordinator();
+  return last->written;
 }
 
 // What the production program does is to end at once.

@@ -44,6 +44,9 @@ class Harness {
   void StartCoordinator();
   // The process dies: memory and unsynced bytes are gone, streams break.
   void KillCoordinator();
+  // The process ends in order, as on SIGTERM, and the power goes behind its last word. Returns how many snapshots it
+  // has written for that.
+  size_t StopCoordinator();
   bool coordinator_runs() const { return coordinator_ != nullptr; }
   void StartWorker(const std::string& name);
   // A worker on a machine of its own: its steps take `step`, and meanwhile the others go on.
