@@ -18,7 +18,7 @@ namespace {
 size_t BytesIn(const WorkerMessage& message) {
   size_t bytes = sizeof(message);
   if (const auto* lines = std::get_if<LogLines>(&message)) {
-    for (const std::string& line : lines->lines) bytes += sizeof(line) + line.size();
+    for (const std::string& line : lines->lines) bytes += sizeof(std::string) + line.size();
   } else if (const auto* returned = std::get_if<LeaseReturn>(&message)) {
     bytes += returned->leases.size() * sizeof(LeaseCursor);
   } else if (const auto* ready = std::get_if<Ready>(&message)) {

@@ -1,5 +1,6 @@
-"""kill -9 of a worker: its samples are leased again, the ledger balances at every look, the run ends; it can come back."""
-from atoll_harness import check, equal, main, number
+"""kill -9 of a worker: its samples are leased again, the ledger balances at every look, the run ends; it can come back, with the moments of its inner
+optimizer that it kept last."""
+from atoll_harness import check, equal, main, number, wait_for
 
 STEPS = 1500
 
@@ -9,10 +10,13 @@ def test(scene):
     # Fleet notes and a job's notes are looked for by kind: what they say is for people.
     coordinator = scene.coordinator("--data-root", scene.path("data"), "--membership-timeout", "2s", "--heartbeat-interval", "300ms")
     first = scene.worker("a", coordinator, "--data-root", scene.path("data"))
-    second = scene.worker("b", coordinator, "--data-root", scene.path("data"))
+    keeping = ("--data-root", scene.path("data"), "--optimizer-snapshot", "1s")
+    second = scene.worker("b", coordinator, *keeping)
     # So many periods ahead that b holds leased samples whenever it is killed.
     scene.submit("job", manifest, "--set", "sync.max_unsynced_periods=4", steps=STEPS)
     scene.wait_job("job", lambda job: number(job, "workers_training") == 2 and number(job, "round") >= 3, "two training workers")
+    kept = scene.path("cache-b/optimizer/b/job.safetensors")
+    wait_for("moments that b keeps", kept.exists, alive=[first, second])
     second.kill()
     scene.wait_job("job", lambda job: number(job, "workers_alive") == 1, "the loss of b", alive=[first])
     rounds = number(scene.job("job"), "round")
@@ -20,8 +24,10 @@ def test(scene):
     lost = scene.listed_worker("b")
     equal(lost["state"], "lost", "the state of b")
     # The same name again: another process, another incarnation.
-    again = scene.worker("b", coordinator, "--data-root", scene.path("data"))
+    again = scene.worker("b", coordinator, *keeping)
     scene.wait_job("job", lambda job: number(job, "workers_participating") == 2, "b in a round again", alive=[first, again])
+    taken = [line for line in again.log().splitlines() if "optimizer taken up" in line]
+    check(len(taken) == 1 and "optimizer begins at zero" not in again.log(), f"b came back without its moments: {taken}")
     back = next(w for w in scene.atoll("-o", "json", "worker", "list").json()["workers"] if w["name"] == "workers/b")
     check(number(back, "incarnation") > number(lost, "incarnation"), f"b came back with incarnation {back['incarnation']}")
     job = scene.wait_end("job")
