@@ -133,5 +133,12 @@ TEST(SwarmRegressions, UpdatesThatAStartRecomputedAreServedBeforeTheyAreWritten)
 // A worker came back while its contribution of before was accepted in an open round. Found with strangers.
 TEST(SwarmRegressions, AWorkerDoesNotTakeAnothersForItsOwn) { ExpectLawful(150974, OptionsOf(150974, 1)); }
 
+// A coordinator was killed between writing an update and flushing it, and a power cut took it from behind a snapshot.
+// Found with strangers; it draws other things by now, and UnflushedUpdate.* meets that.
+TEST(SwarmRegressions, AnUpdateThatAStartFindsIsFlushed) { ExpectLawful(80309, OptionsOf(80309, 1)); }
+
+// Two running jobs had one each of the two workers that each of them needed. Found with strangers.
+TEST(SwarmRegressions, OfJobsThatLackEachOthersWorkersOneGoesOn) { ExpectLawful(300088, OptionsOf(300088, 1)); }
+
 }  // namespace
 }  // namespace atl
