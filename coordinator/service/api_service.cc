@@ -32,22 +32,21 @@ std::string AboutOf(const Request& request) {
   }
 }
 
+std::optional<Identity> CallerOf(const grpc::CallbackServerContext& context) {
+  const auto auth = context.auth_context();
+  return auth ? IdentityOf(*auth) : std::nullopt;
+}
+
 // Answers a unary call once, from any thread, and tells the guard what came of it.
 template <typename Request, typename Response>
 Answer<Response> AnswerTo(UnaryAnswer* reactor, const char* method, CallGuard& guard,
                           const grpc::CallbackServerContext& context, const Request& request, Response* out) {
-  const auto auth = context.auth_context();
-  return [reactor, method, &guard, caller = auth ? IdentityOf(*auth) : std::nullopt, about = AboutOf(request), out](
+  return [reactor, method, &guard, caller = CallerOf(context), about = AboutOf(request), out](
              const absl::Status& status, Response response) {
     if (status.ok()) *out = std::move(response);
     if (caller) guard.TellOutcome(method, *caller, about, status);
     reactor->Give(ToGrpc(status));
   };
-}
-
-std::optional<Identity> CallerOf(const grpc::CallbackServerContext& context) {
-  const auto auth = context.auth_context();
-  return auth ? IdentityOf(*auth) : std::nullopt;
 }
 
 bool HasEndedState(v1::JobState state) {
