@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/buffer_shelf.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/codec/codec.h"
@@ -55,6 +56,9 @@ struct JobData {
   std::vector<NormHistory> norms;  // of the newest committed rounds, by fragment; compute executor only
   // Of `aggregator`, while they are written, by fragment: detached before their state changes; compute executor only.
   std::multimap<FragmentIndex, std::weak_ptr<StateShot>> shots;
+  // What they are copied into, by fragment: kept from one to the next for as long as rounds close while they are
+  // written; compute executor only.
+  std::map<FragmentIndex, std::shared_ptr<BufferShelf>> shot_copies;
 
   Mutex mutex;
   // By fragment: the newest committed update and the one whose commit is still to come.

@@ -70,10 +70,22 @@ std::optional<ContributionScreen> ScreenOf(JobData& data, const ContributionHead
 // Whoever still writes the state of this fragment goes on with a copy.
 void DetachShots(JobData& data, FragmentIndex fragment) {
   const auto [first, last] = data.shots.equal_range(fragment);
+  if (first == last) return;
+  bool copied = false;
   for (auto it = first; it != last; ++it) {
-    if (const std::shared_ptr<StateShot> shot = it->second.lock()) shot->Detach();
+    const std::shared_ptr<StateShot> shot = it->second.lock();
+    if (shot == nullptr) continue;
+    shot->Detach();
+    copied = true;
   }
   data.shots.erase(first, last);
+  if (!copied) data.shot_copies.erase(fragment);
+}
+
+std::shared_ptr<BufferShelf> CopiesOf(JobData& data, FragmentIndex fragment) {
+  std::shared_ptr<BufferShelf>& copies = data.shot_copies[fragment];
+  if (copies == nullptr) copies = std::make_shared<BufferShelf>(StateShot::kCopies);
+  return copies;
 }
 
 // Of its fragment: whoever has sent something before the end sends once more. The state alone does not tell, since a
@@ -281,7 +293,8 @@ void DataPlane::TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragme
       if (!first) return;  // its outcome is that of both, and comes before `outcome` is looked at
     }
     const Digest hash = data->aggregator.Hash(fragment);
-    const auto shot = std::make_shared<StateShot>(FragmentArrays{state.public_copy, state.momentum, state.residual});
+    const auto shot = std::make_shared<StateShot>(FragmentArrays{state.public_copy, state.momentum, state.residual},
+                                                  CopiesOf(*data, fragment));
     // A job at rest is written again and again, for as long as its disk has no room.
     std::erase_if(data->shots, [](const auto& held) { return held.second.expired(); });
     data->shots.emplace(fragment, shot);

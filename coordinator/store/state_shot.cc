@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "common/base/check.h"
 
 namespace atl {
 
-StateShot::StateShot(const FragmentArrays& arrays)
+StateShot::StateShot(const FragmentArrays& arrays, std::shared_ptr<BufferShelf> copies)
     : elements_(arrays.public_copy.size()),
-      arrays_{Array{arrays.public_copy, 0, {}}, Array{arrays.momentum, 0, {}}, Array{arrays.residual, 0, {}}} {}
+      copies_(std::move(copies)),
+      arrays_{Array{std::as_bytes(arrays.public_copy), 0, {}}, Array{std::as_bytes(arrays.momentum), 0, {}},
+              Array{std::as_bytes(arrays.residual), 0, {}}} {}
 
 void StateShot::Read(uint64_t offset, std::span<std::byte> out) const {
   ATOLL_CHECK(offset <= 3 * array_bytes() && out.size() <= 3 * array_bytes() - offset, "reads stay inside the state");
@@ -24,8 +27,7 @@ void StateShot::Read(uint64_t offset, std::span<std::byte> out) const {
       if (array.held.empty()) {
         std::memset(part.data(), 0, part.size());
       } else {
-        const uint64_t at = from - begin - array.first * sizeof(float);
-        std::memcpy(part.data(), std::as_bytes(array.held).data() + at, part.size());
+        std::memcpy(part.data(), array.held.data() + (from - begin - array.first), part.size());
       }
     }
     begin += array_bytes();
@@ -45,10 +47,13 @@ void StateShot::Detach() {
     const uint64_t passed = std::clamp(passed_, begin, begin + array_bytes()) - begin;
     begin += array_bytes();
     if (array.held.empty()) continue;
-    array.first = passed / sizeof(float);
-    const std::span<const float> left = array.held.subspan(array.first);
-    array.copy.assign(left.begin(), left.end());
-    array.held = array.copy;
+    array.first = passed;
+    const std::span<const std::byte> left = array.held.subspan(passed);
+    // With room for the whole array, whatever is left of it: so the buffer fits the next one.
+    std::vector<std::byte> copy = copies_ == nullptr ? std::vector<std::byte>() : copies_->Take(array_bytes());
+    copy.assign(left.begin(), left.end());
+    array.copy = ShareFrom(copies_, std::move(copy));
+    array.held = *array.copy;
   }
   detached_ = true;
 }

@@ -6,9 +6,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "common/base/buffer_shelf.h"
 #include "common/base/mutex.h"
 
 namespace atl {
@@ -20,8 +22,11 @@ struct FragmentArrays {
 
 class StateShot {
  public:
-  // The arrays must stay as they are until Detach, or for the life of this.
-  explicit StateShot(const FragmentArrays& arrays);
+  static constexpr size_t kCopies = 3;  // of one shot, each of an array's bytes
+
+  // The arrays must stay as they are until Detach, or for the life of this. What Detach copies comes from `copies` and
+  // goes back there in the end; without one it comes from the system.
+  explicit StateShot(const FragmentArrays& arrays, std::shared_ptr<BufferShelf> copies = nullptr);
 
   uint64_t elements() const { return elements_; }
   // Bytes of public copy, momentum and residual, one behind the other (12 bytes an element), from `offset`, which is
@@ -35,14 +40,15 @@ class StateShot {
 
  private:
   struct Array {
-    std::span<const float> held;  // of the array, or of the copy from element `first`
+    std::span<const std::byte> held;  // of the array, or of the copy from byte `first`
     uint64_t first = 0;
-    std::vector<float> copy;
+    std::shared_ptr<const std::vector<std::byte>> copy;
   };
 
   uint64_t array_bytes() const { return elements_ * sizeof(float); }
 
   const uint64_t elements_;
+  const std::shared_ptr<BufferShelf> copies_;
   mutable Mutex mutex_;
   std::array<Array, 3> arrays_ ATOLL_GUARDED_BY(mutex_);  // public copy, momentum, residual; nothing held: zeros
   uint64_t passed_ ATOLL_GUARDED_BY(mutex_) = 0;

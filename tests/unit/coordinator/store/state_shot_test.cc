@@ -5,10 +5,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <numeric>
 #include <span>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include "common/base/buffer_shelf.h"
 
 namespace atl {
 namespace {
@@ -93,6 +97,40 @@ TEST(StateShotTest, WhatWasPassedIsNotThereAnyMore) {
   shot.Passed(20);
   std::vector<std::byte> some(1);
   EXPECT_DEATH(shot.Read(39, some), "what was passed is not read");
+}
+
+// The copies of one are the room for those of the next, however far its writer has come.
+TEST(StateShotTest, CopiesGoBackToTheirShelf) {
+  const auto shelf = std::make_shared<BufferShelf>(StateShot::kCopies);
+  Live live(7);
+  const size_t array = 7 * sizeof(float);
+  std::vector<const std::byte*> before;
+  for (const size_t passed : {30u, 5u}) {
+    const std::vector<float> was = live.Joined();
+    {
+      StateShot shot(live.view(), shelf);
+      shot.Passed(passed);
+      shot.Detach();
+      live.Set(5000);
+      std::vector<std::byte> rest(3 * array - passed);
+      shot.Read(passed, rest);
+      EXPECT_TRUE(std::ranges::equal(rest, std::as_bytes(std::span(was)).subspan(passed))) << passed;
+      EXPECT_EQ(shelf->Take(0).capacity(), 0) << "all three are in use";
+    }
+    std::vector<std::vector<std::byte>> back;
+    std::vector<const std::byte*> places;
+    for (size_t copy = 0; copy < StateShot::kCopies; ++copy) {
+      back.push_back(shelf->Take(0));
+      EXPECT_EQ(back.back().capacity(), array) << "room for the whole array";
+      places.push_back(back.back().data());
+    }
+    std::ranges::sort(places);
+    if (!before.empty()) {
+      EXPECT_EQ(places, before);
+    }
+    before = places;
+    for (std::vector<std::byte>& buffer : back) shelf->GiveBack(std::move(buffer));
+  }
 }
 
 // A writer is in the middle when the state is about to change.
