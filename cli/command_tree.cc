@@ -309,6 +309,8 @@ void AddJobCommands(CLI::App& root, Command& command) {
   AddWatch(job, command);
   AddOfJob(job, "wait", "wait until a job has ended; the exit code says how", kDocumentForms, &WaitForJob, command);
   AddCancel(job, command);
+  AddOfJob(job, "purge", "free the disk of a job that has ended: checkpoints, parameters and round log go for good",
+           kNamedForms, &PurgeJob, command);
   AddOfJob(job, "pause", "hold a job; its state is kept and its workers are free", kNamedForms, &PauseJob, command);
   AddOfJob(job, "resume", "let a paused job go on", kNamedForms, &ResumeJob, command);
   AddUpdateAndRollback(job, command);

@@ -22,6 +22,7 @@ class CoordinatorApi {
   virtual absl::StatusOr<v1::GetJobResponse> GetJob(const v1::GetJobRequest& request) = 0;
   virtual absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request) = 0;
   virtual absl::StatusOr<v1::CancelJobResponse> CancelJob(const v1::CancelJobRequest& request) = 0;
+  virtual absl::StatusOr<v1::PurgeJobResponse> PurgeJob(const v1::PurgeJobRequest& request) = 0;
   virtual absl::StatusOr<v1::PauseJobResponse> PauseJob(const v1::PauseJobRequest& request) = 0;
   virtual absl::StatusOr<v1::ResumeJobResponse> ResumeJob(const v1::ResumeJobRequest& request) = 0;
   virtual absl::StatusOr<v1::UpdateJobResponse> UpdateJob(const v1::UpdateJobRequest& request) = 0;

@@ -67,6 +67,7 @@ class GrpcCoordinatorApi final : public CoordinatorApi {
   ATOLL_UNARY(JobService, GetJob)
   ATOLL_UNARY(JobService, ListJobs)
   ATOLL_UNARY(JobService, CancelJob)
+  ATOLL_UNARY(JobService, PurgeJob)
   ATOLL_UNARY(JobService, PauseJob)
   ATOLL_UNARY(JobService, ResumeJob)
   ATOLL_UNARY(JobService, UpdateJob)

@@ -61,6 +61,7 @@ int JobLogs(Session& session, const LogsOptions& options);
 
 // job_steer.cc
 int CancelJob(Session& session, const std::string& job, bool drain);
+int PurgeJob(Session& session, const std::string& job);
 int PauseJob(Session& session, const std::string& job);
 int ResumeJob(Session& session, const std::string& job);
 struct UpdateOptions {

@@ -54,6 +54,14 @@ int CancelJob(Session& session, const std::string& job, bool drain) {
   return Finish(session, session.api.CancelJob(request), drain ? "end asked for" : "cancelled");
 }
 
+int PurgeJob(Session& session, const std::string& job) {
+  const absl::StatusOr<std::string> name = JobResource(job);
+  if (!name.ok()) return Fail(session, name.status());
+  v1::PurgeJobRequest request;
+  request.set_name(*name);
+  return Finish(session, session.api.PurgeJob(request), "purged; its room is free once its files are gone");
+}
+
 int PauseJob(Session& session, const std::string& job) {
   const absl::StatusOr<std::string> name = JobResource(job);
   if (!name.ok()) return Fail(session, name.status());

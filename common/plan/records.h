@@ -47,7 +47,7 @@ struct JobRecord {
   uint64_t held_out_samples = 0;
   uint32_t fragments = 0;
   uint64_t epoch = 0;             // raised by each rollback: versions of an older epoch are fenced
-  bool parameters_ready = false;  // version 0 is a snapshot on disk
+  bool parameters_ready = false;  // version 0 is a snapshot on disk; of an ended job: it has not been purged since
   bool draining = false;          // cancelled with drain: closes as if the stop rule were met, ends CANCELLED
   uint64_t next_evaluation = 0;
   int64_t create_wall_nanos = 0, start_wall_nanos = 0, end_wall_nanos = 0;

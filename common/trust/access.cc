@@ -30,6 +30,7 @@ std::vector<AccessRule> MakeTable() {
       {"/atoll.v1.JobService/ListJobs", look},
       {"/atoll.v1.JobService/ListOffers", any},
       {"/atoll.v1.JobService/PauseJob", steer, true},
+      {"/atoll.v1.JobService/PurgeJob", steer, true},
       {"/atoll.v1.JobService/ResumeJob", steer, true},
       {"/atoll.v1.JobService/RollbackJob", steer, true},
       {"/atoll.v1.JobService/StreamJobLogs", look},

@@ -380,6 +380,7 @@ void CheckBlobs(const Files& files, const StateFiles& state, Report& report) {
 
 void CheckNeededBlobs(const std::string& root, const LedgerImage& image, const StateFiles& state, Report& report) {
   for (const LedgerJob& job : image.jobs) {
+    if (job.Purged()) continue;
     for (const std::string& name : NeededBlobs(job.spec.spec())) {
       if (state.blobs.contains(name)) continue;
       report.Damage({absl::StrCat(root, "/blobs/", name.substr(0, 2), "/", name), std::nullopt, job.job,

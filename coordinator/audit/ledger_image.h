@@ -13,6 +13,8 @@
 
 namespace atl::audit {
 
+inline constexpr uint64_t kLastOpenState = 5;  // CLOSING; above it a job has ended
+
 struct LedgerMeta {
   uint64_t boot = 0, next_seq = 0, next_lease = 0, next_incarnation = 0, next_job_sequence = 0;
 };
@@ -23,6 +25,9 @@ struct LedgerJob {
   uint64_t fragments = 0, epoch = 0, next_evaluation = 0;
   bool parameters_ready = false;
   v1::StoredJobSpec spec;
+
+  // It has ended and nothing of it is kept: what may still lie on the disk is on its way out.
+  bool Purged() const { return state > kLastOpenState && !parameters_ready; }
 };
 
 struct LedgerRange {

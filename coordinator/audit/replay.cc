@@ -226,6 +226,7 @@ absl::Status ReplayState(const Place& place, Report& report) {
     report.Count(count, 0);
   const JobFiles none;
   for (const auto& [name, standing] : CheckLedger(*image, report)) {
+    if (standing.job->Purged()) continue;
     const auto found = state.jobs.find(name);
     const JobFiles& files = found == state.jobs.end() ? none : found->second;
     for (const auto& [key, line] : standing.lines)

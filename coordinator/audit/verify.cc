@@ -20,6 +20,7 @@ absl::Status VerifyState(const Place& place, Report& report) {
   const std::map<std::string, JobStanding> standings = CheckLedger(*image, report);
   const JobFiles none;
   for (const auto& [name, standing] : standings) {
+    if (standing.job->Purged()) continue;
     const auto found = state.jobs.find(name);
     CheckJobFiles(place.files, place.root, image->meta, standing, found == state.jobs.end() ? none : found->second,
                   report);

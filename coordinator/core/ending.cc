@@ -1,5 +1,6 @@
 // The stop rule, the closing rounds and checkpoints: everything around the end of a job.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/lateness.h"
@@ -7,6 +8,11 @@
 #include "coordinator/core/used_up.h"
 
 namespace atl {
+namespace {
+
+constexpr char kPurged[] = "purged: its checkpoints, parameters and round log are gone";
+
+}  // namespace
 
 void Machine::CheckStop(Run& run) {
   if (run.record.state != JobState::kRunning || !run.loaded) return;
@@ -238,6 +244,29 @@ void Machine::On(const CheckpointUnwanted& e) {
          {{"step", absl::StrCat(e.step)}});
   }
   Answer(e.request, may, e.job);
+}
+
+void Machine::On(const JobUnwanted& e) {
+  Run* run = Find(e.job);
+  if (run == nullptr) return Answer(e.request, absl::NotFoundError(NoSuchJobLine(e.job)), e.job);
+  if (!HasEnded(run->record.state)) {
+    return Answer(e.request,
+                  absl::FailedPreconditionError(absl::StrCat("job ", e.job.value, " is ", NameOf(run->record.state),
+                                                             "; only what has ended can be purged: end it with 'atoll "
+                                                             "job cancel ",
+                                                             e.job.value, "' first")),
+                  e.job);
+  }
+  if (run->record.parameters_ready) {
+    while (!run->checkpoints.empty()) GiveUp(*run, run->checkpoints.rbegin()->first);
+    run->record.parameters_ready = false;
+    const std::string before = std::move(run->record.reason);
+    run->record.reason = absl::StrCat(kPurged, before.empty() ? "" : "; it had ended so: ", before);
+    run->touched = true;
+    out_.tasks.push_back(ReleaseJob{e.job, true});
+    Note(e.job, "job purged", absl::StrCat("job ", e.job.value, " is ", kPurged));
+  }
+  Answer(e.request, absl::OkStatus(), e.job);
 }
 
 absl::Status Machine::CheckUnwanted(const Run& run, uint64_t step) const {

@@ -93,6 +93,11 @@ struct CheckpointUnwanted {
   JobId job;
   uint64_t step = 0;
 };
+// All that a job which has ended keeps beside its line in the ledger.
+struct JobUnwanted {
+  RequestId request = 0;
+  JobId job;
+};
 // kCordon: it gets no other job. kEvict: into quarantine. kReadmit: out of both.
 enum class WorkerAction { kDrain, kCordon, kEvict, kReadmit };
 struct WorkerSteered {
@@ -152,7 +157,7 @@ struct Tick {};
 
 using Event =
     std::variant<WorkerConnected, WorkerSaid, ConnectionClosed, UploadOffered, UploadFinished, ContributionDurable,
-                 UploadBroken, JobSubmitted, JobControlled, JobUpdated, JobRolledBack, CheckpointUnwanted,
+                 UploadBroken, JobSubmitted, JobControlled, JobUpdated, JobRolledBack, CheckpointUnwanted, JobUnwanted,
                  WorkerSteered, ParametersReady, PreparationDelayed, TaskFailed, CheckpointChecked, RoundAggregated,
                  ContributionsScreened, CheckpointWritten, CheckpointDelayed, DiskSpace, CoordinatorStalled, Tick>;
 

@@ -44,6 +44,7 @@ class Machine {
   void On(const JobUpdated& e);
   void On(const JobRolledBack& e);
   void On(const CheckpointUnwanted& e);
+  void On(const JobUnwanted& e);
   void On(const WorkerSteered& e);
   absl::Status Drain(Member& member);
   void Cordon(Member& member);

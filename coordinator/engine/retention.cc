@@ -27,9 +27,11 @@ void DataPlane::DropGivenUp(const JobId& job, uint64_t epoch) {
 }
 
 void DataPlane::DropEnded(const JobView& view) {
-  if (view.record.spec.checkpoint.keep_contributions) return;
-  BehindSnapshots([this, job = view.record.job, epoch = view.record.epoch, heads = HeadsOf(view)] {
-    parts_.io.Post([this, job, epoch, heads] {
+  const bool purged = !view.record.parameters_ready;
+  if (view.record.spec.checkpoint.keep_contributions && !purged) return;
+  BehindSnapshots([this, purged, job = view.record.job, epoch = view.record.epoch, heads = HeadsOf(view)] {
+    parts_.io.Post([this, purged, job, epoch, heads] {
+      if (purged) return DropGivenUp(job, epoch + 1);
       DropGivenUp(job, epoch);
       const absl::Status dropped = DropLogOfEnded(job, epoch, heads);
       if (!dropped.ok())

@@ -68,6 +68,7 @@ class JobServiceImpl final : public v1::JobService::CallbackService {
   ATOLL_UNARY(JobService, GetJob)
   ATOLL_UNARY(JobService, ListJobs)
   ATOLL_UNARY(JobService, CancelJob)
+  ATOLL_UNARY(JobService, PurgeJob)
   ATOLL_UNARY(JobService, PauseJob)
   ATOLL_UNARY(JobService, ResumeJob)
   ATOLL_UNARY(JobService, UpdateJob)

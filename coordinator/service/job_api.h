@@ -41,6 +41,7 @@ class JobApi {
   void GetJob(const v1::GetJobRequest& request, Answer<v1::GetJobResponse> answer);
   void ListJobs(const v1::ListJobsRequest& request, Answer<v1::ListJobsResponse> answer);
   void CancelJob(const v1::CancelJobRequest& request, Answer<v1::CancelJobResponse> answer);
+  void PurgeJob(const v1::PurgeJobRequest& request, Answer<v1::PurgeJobResponse> answer);
   void PauseJob(const v1::PauseJobRequest& request, Answer<v1::PauseJobResponse> answer);
   void ResumeJob(const v1::ResumeJobRequest& request, Answer<v1::ResumeJobResponse> answer);
   void UpdateJob(const v1::UpdateJobRequest& request, Answer<v1::UpdateJobResponse> answer);

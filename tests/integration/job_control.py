@@ -3,7 +3,7 @@ import json
 import shutil
 import subprocess
 
-from atoll_harness import check, close, equal, main, number
+from atoll_harness import check, close, equal, main, number, wait_for
 
 ENDLESS = 1_000_000
 
@@ -118,6 +118,27 @@ def what_is_shown(scene):
     equal(len(csv), 1 + len(curves["loss"]), "the lines of a curve as CSV")
 
 
+def purge(scene, coordinator, manifest):
+    """What ended gives its disk back; its line and its curves stay, its name stays taken, and other jobs and the next start are as before."""
+    kept = scene.path("state/jobs/long")
+    check(any(kept.rglob("*.snap")), "nothing is kept of a cancelled job")
+    scene.submit("running", manifest, steps=ENDLESS)
+    refused = scene.atoll("job", "purge", "running", code=3)
+    check("only what has ended can be purged" in refused.err, f"the purge of a running job was refused with {refused.err!r}")
+    scene.atoll("job", "cancel", "running")
+    for _ in range(2):  # as one whose answer was lost
+        equal(scene.atoll("-o", "name", "job", "purge", "long").out.split(), ["jobs/long"], "what was purged")
+    wait_for("the end of its files", lambda: not [path for path in kept.rglob("*") if path.is_file()], 30, [coordinator])
+    equal(checkpoints(scene), [], "the checkpoints of a purged job")
+    job = scene.job("long")
+    equal(job["state"], "JOB_STATE_CANCELLED", "the state of a purged job")
+    check(job["reason"].startswith("purged: its checkpoints, parameters and round log are gone; it had ended so: "), f"its reason is {job['reason']!r}")
+    check("job purged" in scene.atoll("job", "logs", "long").out, "its log does not tell of the purge")
+    refused = scene.atoll("checkpoint", "export", "long", scene.path("gone"), code=3)
+    check("jobs/long has no checkpoint" in refused.err, f"the export of a purged job was refused with {refused.err!r}")
+    equal(len(scene.atoll("-o", "json", "checkpoint", "list", "next").json()["checkpoints"]), 1, "the checkpoints of another job")
+
+
 def completion(scene):
     for shell in ("bash", "zsh", "fish"):
         script = scene.atoll("completion", shell).out
@@ -146,7 +167,10 @@ def test(scene):
     cancel(scene, worker)
     from_checkpoint(scene, manifest)
     what_is_shown(scene)
+    purge(scene, coordinator, manifest)
     check(worker.popen.poll() is None, "the worker has ended")
+    coordinator.terminate()
+    equal((scene.verify()["damage"], scene.replay()["damage"]), ([], []), "what verify and replay find once a job was purged")
 
 
 main(test)

@@ -255,6 +255,7 @@ Lines Story::Control(const Words& w) {
   if (action != kActions.end()) return Step(JobControlled{next_request_++, JobId{w.At(1)}, action->second, 0});
   if (w.At(0) == "rollback") return Step(JobRolledBack{next_request_++, JobId{w.At(1)}, std::stoull(w.At(2)), 0});
   if (w.At(0) == "delete") return Step(CheckpointUnwanted{next_request_++, JobId{w.At(1)}, std::stoull(w.At(2))});
+  if (w.At(0) == "purge") return Step(JobUnwanted{next_request_++, JobId{w.At(1)}});
   if (w.At(0) == "readmit") return Step(WorkerSteered{next_request_++, WorkerId{w.At(1)}, WorkerAction::kReadmit});
   if (w.At(0) == "cordon") return Step(WorkerSteered{next_request_++, WorkerId{w.At(1)}, WorkerAction::kCordon});
   if (w.At(0) == "evict") return Step(WorkerSteered{next_request_++, WorkerId{w.At(1)}, WorkerAction::kEvict});

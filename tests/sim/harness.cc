@@ -221,6 +221,8 @@ absl::Status Harness::Control(const std::string& job, JobAction action) {
   return Ask(JobControlled{.job = JobId{job}, .action = action, .wall_nanos = clock_.WallNanos()});
 }
 
+absl::Status Harness::Purge(const std::string& job) { return Ask(JobUnwanted{.job = JobId{job}}); }
+
 absl::Status Harness::RollBack(const std::string& job, uint64_t checkpoint_step) {
   return Ask(JobRolledBack{.job = JobId{job}, .checkpoint_step = checkpoint_step, .wall_nanos = clock_.WallNanos()});
 }

@@ -72,6 +72,7 @@ class Harness {
   // Submits and waits for the answer. The dataset has so many samples: without end where nothing is said.
   absl::Status Submit(const JobSpec& spec, uint64_t dataset_samples = UINT64_MAX);
   absl::Status Control(const std::string& job, JobAction action);
+  absl::Status Purge(const std::string& job);
   absl::Status RollBack(const std::string& job, uint64_t checkpoint_step);
   absl::Status Ask(Event event);
   void AskWithoutWaiting(Event event);

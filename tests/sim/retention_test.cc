@@ -317,6 +317,93 @@ TEST(Retention, KeptContributionsOutlastARollbackAndTheEnd) {
   ExpectWell(h);
 }
 
+// With kept contributions, checkpoints and an epoch that was given up; ended.
+void PlayToAnEndThatKeepsMuch(Harness& h) {
+  JobSpec spec = InTwoFragments(h);
+  spec.checkpoint.keep_contributions = true;
+  spec.checkpoint.keep_every = 1;
+  h.StartCoordinator();
+  ASSERT_TRUE(h.Submit(spec).ok());
+  h.StartWorker("a");
+  h.StartWorker("b");
+  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 5; }));
+  ASSERT_TRUE(absl::IsFailedPrecondition(h.Purge(kJob))) << "it runs";
+  ASSERT_TRUE(h.Control(kJob, JobAction::kPause).ok());
+  h.RunFor(Seconds(30));
+  ASSERT_TRUE(h.RollBack(kJob, h.View(kJob)->checkpoints.front().step).ok());
+  ASSERT_TRUE(h.Control(kJob, JobAction::kResume).ok());
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  h.RunFor(Seconds(5));
+  ASSERT_GE(h.View(kJob)->checkpoints.size(), 2u);
+}
+
+void ExpectPurged(Harness& h) {
+  EXPECT_THAT(Below(h, ""), testing::IsEmpty());
+  const auto view = h.View(kJob);
+  EXPECT_EQ(view->record.state, JobState::kSucceeded);
+  EXPECT_TRUE(view->checkpoints.empty());
+  EXPECT_THAT(view->record.reason, testing::StartsWith("purged: its checkpoints, parameters and round log are gone"));
+  EXPECT_FALSE(view->evaluations.empty());
+}
+
+TEST(Retention, APurgedJobKeepsItsLineAndNothingElse) {
+  Harness h;
+  ASSERT_NO_FATAL_FAILURE(PlayToAnEndThatKeepsMuch(h));
+  const uint64_t rounds = h.View(kJob)->rounds_committed;
+  ASSERT_TRUE(h.Purge(kJob).ok());
+  h.RunFor(Seconds(5));
+  ExpectPurged(h);
+  const std::string reason = h.View(kJob)->record.reason;
+  ASSERT_TRUE(h.Purge(kJob).ok());  // whoever has lost the answer asks again
+  EXPECT_TRUE(absl::IsNotFound(h.Purge("another")));
+  h.KillCoordinator();
+  ExpectWell(h);
+  h.StartCoordinator();
+  h.RunFor(Seconds(1));
+  ExpectPurged(h);
+  EXPECT_EQ(h.View(kJob)->record.reason, reason);
+  EXPECT_EQ(h.View(kJob)->rounds_committed, rounds);
+  JobSpec next = InTwoFragments(h);
+  EXPECT_TRUE(absl::IsAlreadyExists(h.Submit(next)));
+  next.name = "next";
+  ASSERT_TRUE(h.Submit(next).ok());
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended("next"); }));
+  EXPECT_EQ(h.View("next")->record.state, JobState::kSucceeded) << h.View("next")->record.reason;
+  h.KillCoordinator();
+  ExpectWell(h);
+}
+
+// At every call that changes the disk, from the request on.
+TEST(Retention, APurgeThatIsBrokenOffIsEndedByTheNextStart) {
+  constexpr DiskFault kFaults[] = {DiskFault::kKilledBefore, DiskFault::kPowerCut, DiskFault::kTornPowerCut};
+  bool met = true;
+  bool before = false, after = false;  // the decision was durable
+  for (uint64_t call = 0; met; ++call) {
+    SCOPED_TRACE(call);
+    Harness h;
+    ASSERT_NO_FATAL_FAILURE(PlayToAnEndThatKeepsMuch(h));
+    h.AskWithoutWaiting(JobUnwanted{.job = JobId{kJob}});
+    h.files().FailAt(call, kFaults[call % std::size(kFaults)]);
+    h.RunFor(Seconds(5));
+    met = h.files().met();
+    if (h.coordinator_runs()) h.KillCoordinator();
+    h.files().FailAt(UINT64_MAX, DiskFault::kNone);
+    ExpectWell(h);
+    h.StartCoordinator();
+    h.RunFor(Seconds(5));
+    if (h.View(kJob)->record.parameters_ready) {
+      before = true;
+      EXPECT_GE(h.View(kJob)->checkpoints.size(), 2u);
+    } else {
+      after = true;
+      ExpectPurged(h);
+    }
+    h.KillCoordinator();
+    ExpectWell(h);
+  }
+  EXPECT_TRUE(before && after);
+}
+
 TEST(Retention, ARestartCountsWhatTheLogHolds) {
   Harness h;
   h.StartCoordinator();

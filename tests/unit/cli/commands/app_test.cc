@@ -437,6 +437,8 @@ TEST(Steer, RequestsSayWhatWasAsked) {
   *harness.fake.job.mutable_job() = Job("tiny", v1::JOB_STATE_PAUSED);
   EXPECT_EQ(harness.Run({"job", "cancel", "tiny", "--drain"}).code, 0);
   EXPECT_TRUE(harness.fake.cancelled.drain());
+  EXPECT_THAT(harness.Run({"job", "purge", "tiny"}).talk, HasSubstr("purged"));
+  EXPECT_EQ(harness.fake.purged.name(), "jobs/tiny");
   const RunResult update =
       harness.Run({"job", "update", "tiny", "--set", "inner_optimizer.learning_rate=1e-4", "--set", "workers.max=3"});
   EXPECT_EQ(update.code, 0) << update.talk;

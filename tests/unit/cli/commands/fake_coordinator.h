@@ -25,6 +25,7 @@ class FakeCoordinator : public CoordinatorApi {
   v1::UpdateJobRequest updated;
   v1::RollbackJobRequest rolled_back;
   v1::CancelJobRequest cancelled;
+  v1::PurgeJobRequest purged;
   v1::GetJobMetricsResponse metrics;
   v1::ListWorkersResponse workers;
   v1::ReadmitWorkerRequest readmitted;
@@ -78,6 +79,10 @@ class FakeCoordinator : public CoordinatorApi {
   absl::StatusOr<v1::CancelJobResponse> CancelJob(const v1::CancelJobRequest& request) override {
     cancelled = request;
     return WithJob<v1::CancelJobResponse>();
+  }
+  absl::StatusOr<v1::PurgeJobResponse> PurgeJob(const v1::PurgeJobRequest& request) override {
+    purged = request;
+    return WithJob<v1::PurgeJobResponse>();
   }
   absl::StatusOr<v1::PauseJobResponse> PauseJob(const v1::PauseJobRequest&) override {
     return WithJob<v1::PauseJobResponse>();

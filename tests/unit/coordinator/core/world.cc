@@ -402,6 +402,7 @@ void World::AskSomething() {
     case 6:
       return Give(WorkerSteered{next_++, WorkerId{kNames[rng_.Below(4)]}, static_cast<WorkerAction>(rng_.Below(4))});
     default:
+      if (Chance(6)) return Give(JobUnwanted{next_++, job});
       if (Chance(6))
         return Give(JobControlled{next_++, job, Chance(2) ? JobAction::kCancel : JobAction::kCancelWithDrain, 0});
       return Give(DiskSpace{Chance(4)});
