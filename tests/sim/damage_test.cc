@@ -372,6 +372,37 @@ TEST(UnflushedUpdate, IsFlushedByTheStartThatFindsIt) {
   }
 }
 
+// What was acknowledged in the open round and is damaged, or gone with its file: its worker sends it again.
+TEST(OpenSegment, WhatIsLostOfItIsSentAgain) {
+  for (const bool gone : {false, true}) {
+    SCOPED_TRACE(gone);
+    Harness h;
+    JobSpec spec = SmallJob(kJob);
+    spec.workers.min = 2;
+    h.StartCoordinator();
+    ASSERT_TRUE(h.Submit(spec).ok());
+    h.StartWorker("a");
+    h.StartWorker("b");
+    ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 2; }));
+    h.KillWorker("b");
+    ASSERT_TRUE(h.RunUntil([&] { return h.View(kJob)->fragments[0].accepted == 1; }));
+    const Version open = h.VersionOf(kJob);
+    const std::string path = DataDirectory("/state").SegmentPath({JobId{kJob}, 0, {{0}, open}});
+    h.KillCoordinator();
+    if (gone) {
+      ASSERT_TRUE(h.files().Remove(path).ok());
+    } else {
+      Damage(h, path);
+    }
+    h.StartCoordinator();
+    h.StartWorker("b");
+    ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob) > open; })) << h.View(kJob)->waiting_line;
+    EXPECT_EQ(h.CommittedRounds(kJob).at(open.value + 1).contributions.size(), 2u);
+    ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); })) << h.View(kJob)->waiting_line;
+    EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded) << h.View(kJob)->record.reason;
+  }
+}
+
 TEST(MissingData, TheJobStopsAndGoesOnWhenItIsThereAgain) {
   Harness h;
   h.StartCoordinator();

@@ -195,7 +195,15 @@ void Core::State::OnFate(const Welcome::Fate& fate) {
   Fragment& f = fragments[p];
   if (!f.held || f.forming || f.held->version != fate.target.version) return;
   switch (fate.fate) {
-    case ContributionFate::kUnknown: break;  // sent again with everything that was never sent
+    case ContributionFate::kUnknown: {  // sent again with everything that was never sent
+      if (!f.held->accepted) break;
+      // What was acknowledged is durable, but no disk keeps what is damaged on it.
+      f.held->accepted = false;
+      Tell(NoteLevel::kWarning, "contribution sent again",
+           absl::StrCat("fragment ", p, ": the coordinator had accepted the contribution to version ",
+                        f.held->version.value, " and does not have it any more: its round log was cut or is gone"));
+      break;
+    }
     case ContributionFate::kAccepted: f.held->Accept(now); break;
     case ContributionFate::kCommitted:
       f.held->Accept(now);

@@ -7,6 +7,26 @@
 namespace atl::worker {
 namespace {
 
+// A byte of the round log that went bad takes with it what was acknowledged, where nothing was written behind it.
+TEST(WorkerLife, WhatTheCoordinatorHasLostIsSentAgain) {
+  World w;
+  w.Start();
+  w.Steps(4);
+  w.Boundary();
+  const Upload first = w.uploads.at(0);
+  w.Accept(0);
+  w.Give(StreamDown{"gone"});
+  w.Connect(true, 2, 5, {{first.header.target, ContributionFate::kUnknown}});
+  EXPECT_TRUE(w.Did("upload 0 v0 steps 4 boot 2"));
+  EXPECT_EQ(w.uploads.at(0).header.digest, first.header.digest);
+  EXPECT_TRUE(
+      w.Did("note contribution sent again: fragment 0: the coordinator had accepted the contribution to version 0"));
+  w.Accept(0);
+  w.Publish(0, 1, {"w1", "w2"}, 4);
+  w.Boundary();
+  EXPECT_TRUE(w.Did("resolve 0 contributor"));
+}
+
 TEST(WorkerLife, ALowerBootNumberIsNotFollowed) {
   World w;
   w.Connect(false, 5);
