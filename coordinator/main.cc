@@ -56,7 +56,7 @@
 #include "coordinator/service/vitals.h"
 #include "coordinator/store/disk_budget.h"
 #include "coordinator/store/flush_watch.h"
-#include "coordinator/store/held_rounds.h"
+#include "coordinator/store/rounds_at_start.h"
 #include "coordinator/store/sqlite_ledger.h"
 #include "coordinator/web/web_server.h"
 
@@ -160,8 +160,7 @@ class Coordinator {
   std::unique_ptr<EventLog> events_;
   RecoveredState recovered_;
   std::vector<TokenRecord> tokens_;  // as the ledger had them at start
-  std::map<JobId, std::string> damaged_logs_;
-  std::vector<DamagedRound> damaged_rounds_;
+  RoundsAtStart rounds_found_;
   std::unique_ptr<DataPlane> data_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<JobApi> api_;
@@ -209,16 +208,12 @@ absl::Status Coordinator::OpenState() {
     log_.Warn("given-up uploads not removed", {{"reason", std::string(dropped.message())}});
   blobs_ = std::make_unique<BlobStore>(*files_, directory_);
   ATOLL_ASSIGN_OR_RETURN(events_, EventLog::Open(*files_, {.directory = directory_.EventsDirectory()}));
-  std::map<JobId, Digest> layouts;
-  for (const RecoveredJob& job : recovered_.jobs) {
-    if (HasEnded(job.job.state)) continue;
-    const JobSpec& spec = job.job.spec;
-    layouts[job.job.job] = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment).digest;
-  }
-  damaged_logs_ = AddAccepted(*rounds_, layouts, recovered_);
-  for (const auto& [job, why] : damaged_logs_) log_.Error("job stopped", {{"job", job.value}, {"reason", why}});
-  ATOLL_ASSIGN_OR_RETURN(damaged_rounds_, CheckHeldRounds(*files_, directory_, *ledger_, recovered_));
-  for (const DamagedRound& round : damaged_rounds_)
+  ATOLL_ASSIGN_OR_RETURN(rounds_found_, LookAtRounds(*rounds_, *files_, directory_, *ledger_, recovered_));
+  for (const auto& [job, why] : rounds_found_.unusable)
+    log_.Error("job stopped", {{"job", job.value}, {"reason", why}});
+  for (const DamagedRound& round : rounds_found_.cut)
+    log_.Warn("round log cut", {{"job", round.job.value}, {"reason", round.what}});
+  for (const DamagedRound& round : rounds_found_.damaged)
     log_.Error("a committed round is damaged", {{"job", round.job.value}, {"reason", round.what}});
   return absl::OkStatus();
 }
@@ -340,7 +335,7 @@ absl::Status Coordinator::Start() {
   bulk_ = std::make_unique<BulkSessions>(*engine_, *data_);
   metrics_.Set(Metric::kBuildInfo, 1, {kVersion});
   metrics_.Set(Metric::kBoot, static_cast<double>(boot.value));
-  engine_->Start(damaged_logs_, damaged_rounds_);
+  engine_->Start(rounds_found_);
   engine_thread_ = std::jthread([this](std::stop_token stop) { engine_->Run(std::move(stop)); });
   ATOLL_RETURN_IF_ERROR(OpenPorts());
   ATOLL_RETURN_IF_ERROR(WritePortsFile());

@@ -98,7 +98,7 @@ class JobFilesChecker {
 
   void CheckSegment(const FileKey& key, const std::string& path) {
     report_.Count("segments");
-    const std::optional<Segment> segment = ReadSegment(files_, path, job_, report_, /*note_torn_tail=*/false);
+    const std::optional<Segment> segment = ReadSegment(files_, path, job_, report_);
     if (!segment) return;
     const FragmentLine* const line = Line(key.epoch, key.fragment);
     if (line == nullptr || key.version < line->base || key.version > line->head)
@@ -106,7 +106,7 @@ class JobFilesChecker {
     const LedgerRound* const round = line->Find(key.version + 1);
     const bool committed = round != nullptr;
     // What a committed round needs was flushed: a tail that holds some of it is damage, told below.
-    if (!committed || HoldsAll(*segment, key, *round->record)) NoteTornTail(*segment, job_, report_);
+    if (!committed || HoldsAll(*segment, key, *round->record)) NoteTornTail(*segment, job_, !committed, report_);
     if (segment->scan.records.empty()) {
       if (committed)
         Wrong(path, 0, absl::StrCat(Whole(*segment), ": the contributions of ", Round(*round->record), " are missing"));
@@ -164,7 +164,7 @@ class JobFilesChecker {
   void CheckKeptUpdate(const FileKey& key, const std::string& path) {
     report_.Count("kept updates");
     Report found("", "");
-    const std::optional<Segment> segment = ReadSegment(files_, path, job_, found, /*note_torn_tail=*/false);
+    const std::optional<Segment> segment = ReadSegment(files_, path, job_, found);
     std::string problem = found.ok() ? "" : found.damage().front().problem;
     if (segment) problem = WrongWithKept(key, *segment);
     if (!problem.empty())

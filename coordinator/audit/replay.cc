@@ -129,12 +129,12 @@ class FragmentReplay {
       report_.Count("rounds without a state to start from");
       return false;
     }
-    const std::optional<Segment> segment = ReadSegment(files_, path, job_, report_, /*note_torn_tail=*/false);
+    const std::optional<Segment> segment = ReadSegment(files_, path, job_, report_);
     if (!segment) return false;
     const absl::Status done = Recompute(*segment, record);
     report_.Count(done.ok() ? "rounds equal" : "rounds that differ");
     if (done.ok()) {
-      NoteTornTail(*segment, job_, report_);
+      NoteTornTail(*segment, job_, /*open=*/false, report_);
       return true;
     }
     const bool ours = absl::IsInternal(done);  // computed, and something else

@@ -158,18 +158,19 @@ bool ReportScan(const Segment& segment, const std::string& job, Report& report) 
 
 }  // namespace
 
-void NoteTornTail(const Segment& segment, const std::string& job, Report& report) {
+void NoteTornTail(const Segment& segment, const std::string& job, bool open, Report& report) {
   const Scan& scan = segment.scan;
   if (!scan.torn()) return;
   report.Count("torn tails");
   report.Note({segment.path, scan.valid_bytes, job,
-               absl::StrCat("a torn tail of ", scan.file_bytes - scan.valid_bytes, " bytes that never were flushed (",
-                            scan.broken, ")"),
-               "the next start cuts it off"});
+               absl::StrCat("a torn tail of ", scan.file_bytes - scan.valid_bytes, " bytes (", scan.broken,
+                            "): never flushed, or damaged since, which nothing behind it would show"),
+               open ? "the next start cuts it off; workers that are still there send again what was in it"
+                    : "nothing of the committed round is in it, and it stays"});
 }
 
-std::optional<Segment> ReadSegment(const Files& files, const std::string& path, const std::string& job, Report& report,
-                                   bool note_torn_tail) {
+std::optional<Segment> ReadSegment(const Files& files, const std::string& path, const std::string& job,
+                                   Report& report) {
   Segment segment;
   const absl::Status opened = Open(files, path, segment);
   if (!opened.ok()) {
@@ -177,7 +178,6 @@ std::optional<Segment> ReadSegment(const Files& files, const std::string& path, 
     return std::nullopt;
   }
   if (!ReportScan(segment, job, report)) return std::nullopt;
-  if (note_torn_tail) NoteTornTail(segment, job, report);
   Folder folder(segment);
   for (const Record& record : segment.scan.records) {
     const absl::Status folded = folder.Fold(record);

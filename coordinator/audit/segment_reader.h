@@ -50,12 +50,11 @@ struct Segment {
 };
 
 // Reads everything but the payloads of contributions and updates. Nothing when the file cannot be used: `report` then
-// has the damage. A torn tail is noted, unless the caller does that: it may be damage of a committed round. A file
-// whose header was never flushed has no records.
-std::optional<Segment> ReadSegment(const Files& files, const std::string& path, const std::string& job, Report& report,
-                                   bool note_torn_tail = true);
-// Notes the torn tail of a segment, where there is one.
-void NoteTornTail(const Segment& segment, const std::string& job, Report& report);
+// has the damage. A torn tail is left to the caller: it may be damage of a committed round. A file whose header was
+// never flushed has no records.
+std::optional<Segment> ReadSegment(const Files& files, const std::string& path, const std::string& job, Report& report);
+// Notes the torn tail of a segment, where there is one that nothing of a committed round is in; `open`: the round is.
+void NoteTornTail(const Segment& segment, const std::string& job, bool open, Report& report);
 
 // The bytes of an accepted contribution or the update, at most as long as its header says.
 absl::StatusOr<std::vector<std::byte>> ReadExtents(const File& file, const std::vector<Extent>& extents);

@@ -237,9 +237,10 @@ Engine::~Engine() {
   state_->parts.data.SetEventSink([](const Event&) {});
 }
 
-void Engine::Start(const std::map<JobId, std::string>& damaged_logs, const std::vector<DamagedRound>& damaged_rounds) {
-  for (const DamagedRound& round : damaged_rounds) state_->Note({round.job, "round log damaged", round.what, {}});
-  state_->Push(state_->core->Start(state_->parts.clock.Now(), damaged_logs));
+void Engine::Start(const RoundsAtStart& rounds) {
+  for (const DamagedRound& round : rounds.cut) state_->Note({round.job, "round log cut", round.what, {}});
+  for (const DamagedRound& round : rounds.damaged) state_->Note({round.job, "round log damaged", round.what, {}});
+  state_->Push(state_->core->Start(state_->parts.clock.Now(), rounds.unusable));
   // Behind the loads that the start asks for, which wait for its commit.
   Query([this](const Core& core, const History&, Instant now) {
     for (const JobId& job : core.Jobs()) state_->parts.data.DropLeftOvers(*core.ViewJob(job, now));

@@ -27,8 +27,8 @@
 #include "coordinator/engine/logs_wishes.h"
 #include "coordinator/engine/mailbox.h"
 #include "coordinator/engine/watchers.h"
-#include "coordinator/store/held_rounds.h"
 #include "coordinator/store/ledger.h"
+#include "coordinator/store/rounds_at_start.h"
 
 namespace atl {
 
@@ -92,10 +92,9 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Takes up the work that recovery left. Call once, before Run or the first Turn.
-  // `damaged_logs`: jobs whose accepted contributions cannot be read, and why. `damaged_rounds` get a line in their
-  // jobs' event logs; a job whose parameters need one of them stops when they are loaded.
-  void Start(const std::map<JobId, std::string>& damaged_logs = {},
-             const std::vector<DamagedRound>& damaged_rounds = {});
+  // Rounds that are not whole get a line in their jobs' event logs; a job whose parameters need a damaged one stops
+  // when they are loaded.
+  void Start(const RoundsAtStart& rounds = {});
   // Handles everything that waits and everything that is due. Returns when it must be called again at the latest.
   Instant Turn();
   // Turns until asked to stop; then returns after what waits has been handled and the rounds that are being merged are

@@ -7,21 +7,16 @@
 #ifndef ATOLL_COORDINATOR_STORE_HELD_ROUNDS_H_
 #define ATOLL_COORDINATOR_STORE_HELD_ROUNDS_H_
 
-#include <string>
 #include <vector>
 
 #include "common/base/files.h"
 #include "common/base/status.h"
 #include "common/plan/records.h"
+#include "coordinator/store/damaged_round.h"
 #include "coordinator/store/data_directory.h"
 #include "coordinator/store/ledger.h"
 
 namespace atl {
-
-struct DamagedRound {
-  JobId job;
-  std::string what;  // one sentence: file, offset, what is missing, what to do
-};
 
 // DataLoss, as that sentence, when a contribution that `record` counts is not in the segment, or its update where it
 // cannot be recomputed, or the segment is not there. Another error when it cannot be read.

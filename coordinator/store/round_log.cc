@@ -261,7 +261,8 @@ absl::StatusOr<UpdateInfo> RoundLog::FindUpdate(const RoundKey& key) const {
 absl::StatusOr<SegmentInfo> RoundLog::Info(const RoundKey& key) const {
   ATOLL_ASSIGN_OR_RETURN(const auto segment, Find(key));
   MutexLock lock(segment->mutex);
-  SegmentInfo info{key, {}, segment->has_update, segment->update, segment->file_bytes};
+  SegmentInfo info{
+      key, {}, segment->has_update, segment->update, segment->file_bytes, segment->path, segment->cut_bytes};
   for (const auto& [worker, contribution] : segment->contributions) {
     if (contribution.accepted) info.accepted.push_back(contribution.trailer);
   }

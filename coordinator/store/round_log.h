@@ -24,6 +24,7 @@
 #include "common/base/status.h"
 #include "common/plan/records.h"
 #include "common/wire/record_messages.h"
+#include "coordinator/store/damaged_round.h"
 #include "coordinator/store/data_directory.h"
 #include "coordinator/store/update_reader.h"
 
@@ -39,6 +40,8 @@ struct SegmentInfo {
   bool has_update = false;
   UpdateInfo update;
   uint64_t file_bytes = 0;
+  std::string path;
+  uint64_t cut_bytes = 0;  // that were behind what was whole when it was opened
 };
 
 class RoundLog {
@@ -148,8 +151,9 @@ bool IsFailedFlush(const absl::Status& opened);
 
 // For each job named in `layouts` (the digest of its model layout): opens the segment of every head that is on disk and
 // puts the accepted headers into `state`, by fragment, then worker name. Gives the jobs of which one cannot be used,
-// and why: nothing is added to those.
-std::map<JobId, std::string> AddAccepted(RoundLog& log, const std::map<JobId, Digest>& layouts, RecoveredState& state);
+// and why: nothing is added to those. `cut` hears of each segment that was cut to what is whole.
+std::map<JobId, std::string> AddAccepted(RoundLog& log, const std::map<JobId, Digest>& layouts, RecoveredState& state,
+                                         std::vector<DamagedRound>* cut = nullptr);
 
 }  // namespace atl
 

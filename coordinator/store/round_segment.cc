@@ -44,7 +44,11 @@ absl::Status RoundSegment::Scan(const RoundKey& key, Digest layout, ScanOf of) {
   chain = result.chain;
   if (has_header) ATOLL_RETURN_IF_ERROR(CheckIdentity(key, layout));
   if (!broken.ok()) return absl::OkStatus();  // to read from only
-  if (result.torn) ATOLL_RETURN_IF_ERROR(file->Truncate(file_bytes));
+  if (result.torn) {
+    ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+    cut_bytes = size - file_bytes;
+    ATOLL_RETURN_IF_ERROR(file->Truncate(file_bytes));
+  }
   return Flush();
 }
 

@@ -83,6 +83,7 @@ struct RoundSegment {
   RoundChunk update_bytes ATOLL_GUARDED_BY(mutex);
   uint64_t file_bytes ATOLL_GUARDED_BY(mutex) = 0;
   uint64_t flushed_bytes ATOLL_GUARDED_BY(mutex) = 0;
+  uint64_t cut_bytes ATOLL_GUARDED_BY(mutex) = 0;  // torn tail that was there when it was opened
   uint64_t next_sequence ATOLL_GUARDED_BY(mutex) = 0;
   uint64_t chain ATOLL_GUARDED_BY(mutex) = 0;
   absl::Status broken ATOLL_GUARDED_BY(mutex);

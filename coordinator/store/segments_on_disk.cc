@@ -58,7 +58,15 @@ absl::Status RoundLog::DropEpochsBefore(const JobId& job, uint64_t epoch) {
 
 namespace {
 
-absl::Status AddAcceptedOf(RoundLog& log, Digest layout, RecoveredJob& job) {
+DamagedRound CutTail(const RoundKey& key, const SegmentInfo& info) {
+  return {key.job, absl::StrCat("round log segment ", info.path, " of the open round ", key.target.version.value,
+                                " of fragment ", key.target.fragment.value, " held no whole record from offset ",
+                                info.file_bytes, " on, and was cut there by ", info.cut_bytes,
+                                " bytes: they were being written when the coordinator ended, or were damaged since; "
+                                "workers that are still there send again what was in them")};
+}
+
+absl::Status AddAcceptedOf(RoundLog& log, Digest layout, RecoveredJob& job, std::vector<DamagedRound>* cut) {
   for (size_t i = 0; i < job.heads.size(); ++i) {
     const RoundKey key{job.job.job, job.job.epoch, {{static_cast<uint32_t>(i)}, job.heads[i].version}};
     ATOLL_ASSIGN_OR_RETURN(const std::vector<Version> versions, log.List(key.job, key.epoch, key.target.fragment));
@@ -66,19 +74,21 @@ absl::Status AddAcceptedOf(RoundLog& log, Digest layout, RecoveredJob& job) {
     ATOLL_RETURN_IF_ERROR(log.Open(key, layout));
     ATOLL_ASSIGN_OR_RETURN(const SegmentInfo info, log.Info(key));
     for (const AcceptedRecord& accepted : info.accepted) job.accepted.push_back(accepted.header);
+    if (cut != nullptr && info.cut_bytes > 0) cut->push_back(CutTail(key, info));
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-std::map<JobId, std::string> AddAccepted(RoundLog& log, const std::map<JobId, Digest>& layouts, RecoveredState& state) {
+std::map<JobId, std::string> AddAccepted(RoundLog& log, const std::map<JobId, Digest>& layouts, RecoveredState& state,
+                                         std::vector<DamagedRound>* cut) {
   std::map<JobId, std::string> damaged;
   for (RecoveredJob& job : state.jobs) {
     const auto layout = layouts.find(job.job.job);
     if (layout == layouts.end()) continue;
     job.accepted.clear();
-    const absl::Status added = AddAcceptedOf(log, layout->second, job);
+    const absl::Status added = AddAcceptedOf(log, layout->second, job, cut);
     if (added.ok()) continue;
     job.accepted.clear();
     damaged[job.job.job] =

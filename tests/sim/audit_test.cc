@@ -473,7 +473,7 @@ TEST_F(WrongPublication, AWrongWeightOrRateIsFoundByReplay) {
   EXPECT_EQ(StateOnDisk(h_).Replay().count("rounds of another arithmetic"), 1u);
 }
 
-// A torn tail of the open round is no damage: nobody was told of it.
+// A torn tail of the open round is no damage that could be told from a write that was never flushed.
 TEST(Audit, ATornTailOfAnOpenRoundIsNoted) {
   Harness h;
   JobSpec spec = KeptJob(h);

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "coordinator/store/data_directory.h"
 #include "coordinator/store/held_rounds.h"
 #include "tests/sim/harness.h"
@@ -397,6 +399,8 @@ TEST(OpenSegment, WhatIsLostOfItIsSentAgain) {
     h.StartCoordinator();
     h.StartWorker("b");
     ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob) > open; })) << h.View(kJob)->waiting_line;
+    const std::vector<EventLine> lines = h.EventLines(kJob);
+    EXPECT_EQ(std::ranges::count(lines, "round log cut", &EventLine::kind), gone ? 0 : 1);
     EXPECT_EQ(h.CommittedRounds(kJob).at(open.value + 1).contributions.size(), 2u);
     ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); })) << h.View(kJob)->waiting_line;
     EXPECT_EQ(h.View(kJob)->record.state, JobState::kSucceeded) << h.View(kJob)->record.reason;

@@ -8,7 +8,7 @@
 #include "common/rpc/memory_bulk.h"
 #include "common/rpc/memory_stream.h"
 #include "coordinator/engine/last_snapshots.h"
-#include "coordinator/store/held_rounds.h"
+#include "coordinator/store/rounds_at_start.h"
 #include "tests/sim/machine_clock.h"
 #include "tests/sim/rerouting_bulk.h"
 #include "tests/sim/sim_coordinator.h"
@@ -107,19 +107,11 @@ void Harness::StartCoordinator() {
               "a ledger that was left by a fault cannot be read");
   if (!read.ok()) return ledger.reset(), died();
   RecoveredState recovered = *std::move(read);
-  std::map<JobId, std::string> damaged_logs;
-  absl::StatusOr<std::vector<DamagedRound>> damaged_rounds;
+  absl::StatusOr<RoundsAtStart> found;
   {
     RoundLog rounds(files_, DataDirectory(kRoot), recovered.boot, kSecret);
-    std::map<JobId, Digest> layouts;
-    for (const RecoveredJob& job : recovered.jobs) {
-      const JobSpec& spec = job.job.spec;
-      if (!HasEnded(job.job.state))
-        layouts[job.job.job] = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment).digest;
-    }
-    damaged_logs = AddAccepted(rounds, layouts, recovered);
-    damaged_rounds = CheckHeldRounds(files_, DataDirectory(kRoot), *ledger, recovered);
-    ATOLL_CHECK(damaged_rounds.ok(), "the rounds of a ledger cannot be read");
+    found = LookAtRounds(rounds, files_, DataDirectory(kRoot), *ledger, recovered);
+    ATOLL_CHECK(found.ok(), "the rounds of a ledger cannot be read");
   }
   auto events = EventLog::Open(files_, {.directory = absl::StrCat(kRoot, "/events")});
   if (files_.dead()) return ledger.reset(), died();
@@ -129,7 +121,7 @@ void Harness::StartCoordinator() {
                                                            [this](const absl::Status& status) { EndByDisk(status); }},
                                        std::move(recovered), std::move(ledger), *std::move(events));
   for (auto& [name, worker] : workers_) worker->rerouting.Lead(&coordinator_->bulk);
-  coordinator_->engine.Start(damaged_logs, *damaged_rounds);
+  coordinator_->engine.Start(*found);
 }
 
 void Harness::KillCoordinator() {

@@ -7,7 +7,7 @@
 #include "common/base/hash.h"
 #include "common/plan/boot_lines.h"
 #include "common/plan/model_layout.h"
-#include "coordinator/store/held_rounds.h"
+#include "coordinator/store/rounds_at_start.h"
 #include "tests/sim/world_parts.h"
 
 namespace atl {
@@ -61,33 +61,25 @@ void World::StartCoordinator() {
     return ledger.reset(), died();
   }
   laws_.Recovered(*ledger, *recovered);
-  std::map<JobId, std::string> damaged_logs;
-  absl::StatusOr<std::vector<DamagedRound>> damaged_rounds;
+  absl::StatusOr<RoundsAtStart> found;
   {
     RoundLog rounds(files_, DataDirectory(kRoot), recovered->boot, kSecret);
-    std::map<JobId, Digest> layouts;
-    for (const RecoveredJob& job : recovered->jobs) {
-      const JobSpec& spec = job.job.spec;
-      if (!HasEnded(job.job.state))
-        layouts[job.job.job] = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment).digest;
-    }
-    damaged_logs = AddAccepted(rounds, layouts, *recovered);
-    damaged_rounds = CheckHeldRounds(files_, DataDirectory(kRoot), *ledger, *recovered);
-    ATOLL_CHECK(damaged_rounds.ok(), "the rounds of a ledger cannot be read");
+    found = LookAtRounds(rounds, files_, DataDirectory(kRoot), *ledger, *recovered);
+    ATOLL_CHECK(found.ok(), "the rounds of a ledger cannot be read");
   }
   auto events = EventLog::Open(files_, {.directory = absl::StrCat(kRoot, "/events")});
   if (files_.dead() || !events.ok()) return ledger.reset(), died();
-  laws_.CheckAcknowledged(*recovered, damaged_logs);
-  if (!damaged_logs.empty() && !by_fault())
-    laws_.Break(absl::StrCat("I25: a log is damaged: ", damaged_logs.begin()->second));
-  if (!damaged_rounds->empty() && !by_fault()) laws_.Break(absl::StrCat("I25: ", damaged_rounds->front().what));
+  laws_.CheckAcknowledged(*recovered, found->unusable);
+  if (!found->unusable.empty() && !by_fault())
+    laws_.Break(absl::StrCat("I25: a log is damaged: ", found->unusable.begin()->second));
+  if (!found->damaged.empty() && !by_fault()) laws_.Break(absl::StrCat("I25: ", found->damaged.front().what));
   coordinator_ = std::make_unique<SimCoordinator>(
       SimCoordinatorParts{files_, clock_, work_.jobs, snapshot_work_.jobs, log_,
                           [this](const absl::Status& status) { EndByDisk(status); }},
       *std::move(recovered), std::make_unique<WatchedLedger>(*this, std::move(ledger)), *std::move(events));
   for (auto& [name, worker] : workers_) worker->rerouting->Lead(&coordinator_->bulk);
   nowhere_.Lead(&coordinator_->bulk);
-  coordinator_->engine.Start(damaged_logs, *damaged_rounds);
+  coordinator_->engine.Start(*found);
   poked_ = true;
 }
 
