@@ -24,6 +24,10 @@ absl::StatusOr<IdentityFile> Ask(const std::string& address, const std::string& 
   SetDeadline(context);
   v1::EnrollResponse response;
   const grpc::Status status = v1::WorkerService::NewStub(channel)->Enroll(&context, request, &response);
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+    const absl::Status shown = CheckShownTimes(address);
+    if (!shown.ok()) return absl::UnavailableError(absl::StrCat("enrolment at ", address, ": ", shown.message()));
+  }
   const bool by_token = request.certificate().empty();  // whoever renews has been here before
   if (by_token && status.error_code() == grpc::StatusCode::UNAVAILABLE) {
     // The authority was shown, so somebody listens: a port that asks for a certificate ends such a connection.

@@ -15,6 +15,7 @@
 #include <memory>
 
 #include "common/base/host_port.h"
+#include "common/base/wall_time.h"
 #include "common/trust/certificate.h"
 #include "common/trust/openssl_handles.h"
 
@@ -120,6 +121,8 @@ absl::Status WhyFailed(SSL* session, const std::string& address) {
   const long verdict = SSL_get_verify_result(session);
   if (verdict != X509_V_OK) {
     ERR_clear_error();
+    if (verdict == X509_V_ERR_CERT_NOT_YET_VALID || verdict == X509_V_ERR_CERT_HAS_EXPIRED)
+      ATOLL_RETURN_IF_ERROR(CheckShownTimes(address));  // once more: a handshake that failed has no certificate left
     return absl::PermissionDeniedError(
         absl::StrCat("the certificate shown by ", address, " is not a coordinator's of our authority: ",
                      X509_verify_cert_error_string(verdict), "; check the address, or get an identity there"));
@@ -171,6 +174,25 @@ absl::StatusOr<std::string> FetchAuthority(const std::string& address, const Sha
   }
   if (SSL_connect(session.get()) != 1) return Unreachable(address, NewestReason());
   return Pinned(session.get(), address, fingerprint);
+}
+
+absl::Status CheckShownTimes(const std::string& address) {
+  const absl::StatusOr<std::unique_ptr<Socket>> socket = Dial(address);
+  const SslContext context(SSL_CTX_new(TLS_client_method()));
+  const SslSession session(context ? SSL_new(context.get()) : nullptr);
+  if (!socket.ok() || !session || !Prepare(context.get(), session.get(), **socket)) return absl::OkStatus();
+  (void)SSL_connect(session.get());  // the certificate may be there also where what comes behind it fails
+  ERR_clear_error();
+  X509* const leaf = SSL_get0_peer_certificate(session.get());
+  if (leaf == nullptr) return absl::OkStatus();
+  ATOLL_ASSIGN_OR_RETURN(const std::string pem, openssl::WriteCertificate(leaf));
+  const absl::StatusOr<CertificateFacts> facts = ReadCertificate(pem);
+  if (!facts.ok() || facts->identity.role != Role::kCoordinator) return absl::OkStatus();
+  const absl::Status good = CheckTimes(*facts, WallSeconds(SystemClock()));
+  if (good.ok()) return good;
+  return absl::PermissionDeniedError(
+      absl::StrCat(address, " shows a certificate that is not good by this machine's clock: ", good.message(),
+                   ", here or where the coordinator runs"));
 }
 
 absl::StatusOr<std::string> TryConnect(const std::string& address) {

@@ -152,11 +152,36 @@ def minutes_off(scene, manifest):
     scene.identity = None
 
 
+def a_coordinator_ahead(scene):
+    """Its certificate has not begun yet by the clock of whoever calls: that is what they are told, and not that authority or port is another's."""
+    ahead = 1200
+    scene.identity = scene.atoll("ca", "init", scene.path("ahead-trust")).out.strip()
+    clock = MovedClock(scene, "ahead")
+    clock.move(ahead)
+    coordinator = scene.coordinator("--trust", scene.path("ahead-trust"), "--enroll-port", 0, name="ahead", state="ahead-state", **clock.environment)
+    made = time.time() + ahead
+    token = scene.path("ahead.token")
+    token.write_text(scene.atoll("token", "create", "--role", "viewer", **clock.environment).out)
+    at = f"127.0.0.1:{coordinator.ports['enroll']}"
+    told = {"the command line": scene.atoll("job", "list", code=None).err,
+            "enroll": scene.atoll("enroll", "--at", at, "--name", "eve", "--join-token", token, "--out", scene.path("eve.pem"), code=None).err,
+            "doctor": scene.atoll("doctor", "--bulk-endpoint", f"127.0.0.1:{coordinator.ports['bulk']}", code=None).out}
+    for who, said in told.items():
+        begins, says = told_times(said)
+        check(abs(begins - (made - 600)) < 60 and abs(says - time.time()) < 60 and "set the clock right, here or where the coordinator runs" in said,
+              f"{who}, twenty minutes behind the coordinator, says: {said}")
+        check("of our authority" not in said and "control or bulk port" not in said, f"{who} blames authority or port: {said}")
+    scene.atoll("job", "list", **clock.environment)
+    equal(coordinator.terminate(), 0, "the end of the coordinator that is ahead")
+    scene.identity = None
+
+
 def test(scene):
     refuse_without_moved_clock()
     manifest = scene.corpus()
     a_run_does_not_notice(scene, manifest)
     minutes_off(scene, manifest)
+    a_coordinator_ahead(scene)
     tokens_and_certificates_react(scene, manifest)
 
 

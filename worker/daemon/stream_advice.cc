@@ -19,10 +19,11 @@ std::string StreamAdvice::operator()(const absl::Status& why) {
   }
   if (!absl::IsUnavailable(why)) return AdviceOnRevoked(options_, why.message());
   const Instant now = clock_->Now();
-  if (now < look_at_) return {};
-  std::string advice(FindTlsFault(options_.coordinator, options_.identity).message());
-  look_at_ = now + (advice.empty() ? kIdleLookInterval : kLookInterval);
-  return advice;
+  if (now < look_at_) return why.message() == looked_for_ ? found_ : std::string();
+  looked_for_ = std::string(why.message());
+  found_ = std::string(FindTlsFault(options_.coordinator, options_.identity).message());
+  look_at_ = now + (found_.empty() ? kIdleLookInterval : kLookInterval);
+  return found_;
 }
 
 }  // namespace atl

@@ -22,13 +22,14 @@ class StreamAdvice {
   StreamAdvice(const WorkerOptions& options, const Clock& clock) : options_(options), clock_(&clock) {}
   // Where the channel tells only that it did not come up, looks at the coordinator itself (FindTlsFault) and blocks as
   // long as that does: once in kLookInterval, and in kIdleLookInterval where there was nothing to find, as while a
-  // coordinator is started again.
+  // coordinator is started again. Until then what fails with the same words has the same advice.
   std::string operator()(const absl::Status& why);
 
  private:
   WorkerOptions options_;
   const Clock* clock_;
   Instant look_at_ = {};
+  std::string looked_for_, found_;  // the words of a failure, and the advice
 };
 
 }  // namespace atl

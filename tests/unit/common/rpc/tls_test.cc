@@ -431,6 +431,31 @@ TEST_F(TlsTest, AHandshakeTellsWhoRefusesWhom) {
   EXPECT_NE(std::string(ended.message()).find("refuses our certificate"), std::string::npos) << ended;
 }
 
+// S12, S5: not the authority is to blame, nor the port.
+TEST_F(TlsTest, ACoordinatorsCertificateThatIsNotGoodByOurClockIsToldWithBothTimes) {
+  for (const int64_t offset_s : {int64_t{3600}, int64_t{-100 * 86'400}}) {
+    const int64_t issued = NowSeconds() + offset_s;
+    SigningService service(authority_);
+    const IdentityFile server = Issue(authority_, {Role::kCoordinator, "coordinator", ""}, issued);
+    Write("server", server);
+    server_.reset();
+    Listen(*ServerOnlyTls(Path("server"), issued), {&service});
+    const CertificateFacts facts = *ReadCertificate(server.certificate_pem);
+    const std::string date = DateText(offset_s > 0 ? facts.not_before_s : facts.not_after_s);
+    const JoinToken token = MakeToken(authority_.fingerprint(), {})->token;
+    const IdentityFile own = Issue(authority_, {Role::kWorker, "a", ""});
+    for (const absl::Status& told :
+         {TryHandshake(address_, own).status(), EnrollWithToken(address_, token, {}, "a", Path("own")).status(),
+          RenewIdentity(address_, own).status()}) {
+      const std::string text(told.message());
+      EXPECT_NE(text.find(date), std::string::npos) << text;
+      EXPECT_NE(text.find("this machine's clock says " + DateText(NowSeconds()).substr(0, 13)), std::string::npos)
+          << text;
+      EXPECT_NE(text.find("set the clock right, here or where the coordinator runs"), std::string::npos) << text;
+    }
+  }
+}
+
 TEST_F(TlsTest, WhereNobodyListensIsSaid) {
   EXPECT_NE(std::string(TryConnect("127.0.0.1:1").status().message()).find("no connection to 127.0.0.1:1: Connection "),
             std::string::npos);
