@@ -113,8 +113,9 @@ absl::Status CheckCapacity(const CoordinatorCapacity& capacity, const Coordinato
         " free are left beside what the unfinished jobs may still "
         "take and a tenth of the disk; ",
         way_out,
-        "lower checkpoint.keep_last, free space on the disk of the state directory, or raise --disk-budget where it is "
-        "given"));
+        "leave checkpoint.keep_contributions out where the job has it, lower checkpoint.keep_last, free space on the "
+        "disk "
+        "of the state directory, or raise --disk-budget where it is given"));
   }
   const uint64_t files_left =
       capacity.open_files - std::min(capacity.open_files, Add(kCoordinatorOpenFiles, others.open_files));

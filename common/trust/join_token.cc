@@ -85,7 +85,10 @@ absl::Status CheckToken(const TokenRecord& record, const Secret<32>& secret_hash
   if (record.secret_hash != secret_hash) return Refused("is not known to this coordinator");
   if (record.revoked) return Refused("was revoked");
   if (now_s > record.end_s) return Refused(absl::StrCat("ended at ", DateText(record.end_s)));
-  if (record.used >= record.uses) return Refused(absl::StrCat("was made for ", record.uses, " uses and has had them"));
+  if (record.used >= record.uses) {
+    return Refused(record.uses == 1 ? "was made for one use and has had it"
+                                    : absl::StrCat("was made for ", record.uses, " uses and has had them"));
+  }
   if (record.role != role) {
     return Refused(absl::StrCat("is for a ", RoleName(record.role), ", not for a ", RoleName(role)));
   }

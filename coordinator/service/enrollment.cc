@@ -58,7 +58,8 @@ absl::StatusOr<TokenRecord> ReadWanted(const v1::CreateTokenRequest& request, in
     return absl::InvalidArgumentError(absl::StrCat("a token may have at most ", kMostTokenUses, " uses"));
   }
   if (lifetime_s < 1 || lifetime_s > kLongestToken_s) {
-    return absl::InvalidArgumentError("a token may live from one second to 30 days");
+    return absl::InvalidArgumentError(absl::StrCat("the token's lifetime (--lifetime) is ", lifetime_s,
+                                                   " seconds; it may be from one second to 30 days"));
   }
   wanted.end_s = now_s + lifetime_s;
   return wanted;
