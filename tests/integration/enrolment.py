@@ -103,7 +103,7 @@ def test(scene):
     check("role         worker\nname         a\n" in scene.atoll("ca", "show", identity).out, "not the worker's identity")
     second = scene.worker("b", coordinator, *options, once)
     check(second.end() != 0, "a second worker came in by a used token")
-    check("has had them" in second.log(), second.log())
+    check("has had it" in second.log(), second.log())
 
     # A person, who is locked out again.
     operator = token(scene, "--role", "operator", "--name", "bob")

@@ -102,7 +102,7 @@ def test(scene):
     workers = [worker(scene, name, new, NEW[0]) for name in tokens]
     both_train(scene, [new, *workers], least=held + 1)
     refused = scene.atoll(*enrol_again, f"{NEW[1]}:{new.ports['enroll']}", code=None)
-    check(refused.code != 0 and "has had them" in refused.err, f"a token that was used up at the old place: {refused.err}")
+    check(refused.code != 0 and "has had it" in refused.err, f"a token that was used up at the old place: {refused.err}")
     job = scene.wait_end("job")
     equal(number(job, "step"), STEPS, "the job clock at the end")
     for one in workers:

@@ -91,11 +91,12 @@ TEST(CheckCapacity, RefusesWithTheFigures) {
 
   const absl::Status disk = CheckCapacity(capacity, {100 * kMiB, 251 * kMiB}, others, 8);
   EXPECT_EQ(disk.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(
-      std::string(disk.message()),
-      "the job may need 251.0 MiB of the coordinator's disk with 8 workers (workers.max), and 250.0 MiB of "
-      "400.0 MiB free are left beside what the unfinished jobs may still take and a tenth of the disk; lower "
-      "checkpoint.keep_last, free space on the disk of the state directory, or raise --disk-budget where it is given");
+  EXPECT_EQ(std::string(disk.message()),
+            "the job may need 251.0 MiB of the coordinator's disk with 8 workers (workers.max), and 250.0 MiB of "
+            "400.0 MiB free are left beside what the unfinished jobs may still take and a tenth of the disk; leave "
+            "checkpoint.keep_contributions out where the job has it, lower checkpoint.keep_last, free space on the "
+            "disk of the "
+            "state directory, or raise --disk-budget where it is given");
 }
 
 // A job that fills what is left must not be killed for what a hostile peer makes gRPC hold.

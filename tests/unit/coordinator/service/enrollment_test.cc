@@ -108,9 +108,9 @@ TEST_F(EnrollmentTest, ATokenBecomesACertificateOnce) {
   EXPECT_EQ(facts.identity, (Identity{Role::kWorker, "cpu-1", token.id}));
   EXPECT_EQ(facts.not_after_s, NowSeconds() + kWorkerLifetime_s);
   // S10: again, and after a restart, by another key under the same name and another.
-  EXPECT_NE(Why(Enroll(With(token, "cpu-1"))).find("has had them"), std::string::npos);
+  EXPECT_NE(Why(Enroll(With(token, "cpu-1"))).find("has had it"), std::string::npos);
   Restart();
-  EXPECT_NE(Why(Enroll(With(token, "cpu-2"))).find("has had them"), std::string::npos);
+  EXPECT_NE(Why(Enroll(With(token, "cpu-2"))).find("has had it"), std::string::npos);
 }
 
 // The answer was lost, or the coordinator died on the way to it: whoever has the key has had the use, and nobody else.
@@ -126,11 +126,11 @@ TEST_F(EnrollmentTest, ALostAnswerIsGivenAgainToTheSameKey) {
     EXPECT_EQ(ledger_->Tokens()->front().used, 1u);
     Restart();
   }
-  EXPECT_NE(Why(Enroll(With(token, "cpu-2", key))).find("has had them"), std::string::npos) << "one use, one name";
-  EXPECT_NE(Why(Enroll(With(token, "cpu-1"))).find("has had them"), std::string::npos);
+  EXPECT_NE(Why(Enroll(With(token, "cpu-2", key))).find("has had it"), std::string::npos) << "one use, one name";
+  EXPECT_NE(Why(Enroll(With(token, "cpu-1"))).find("has had it"), std::string::npos);
   v1::EnrollRequest forged = request;
   (*forged.mutable_signing_request())[forged.signing_request().size() / 2] ^= 1;
-  EXPECT_NE(Why(Enroll(forged)).find("has had them"), std::string::npos) << "who has not the key";
+  EXPECT_NE(Why(Enroll(forged)).find("has had it"), std::string::npos) << "who has not the key";
   v1::RevokeTokenRequest revoke;
   revoke.set_id(token.id);
   ASSERT_TRUE(Ask(&Enrollment::RevokeToken, revoke).ok());
