@@ -25,7 +25,7 @@ absl::StatusOr<IdentityFile> Ask(const std::string& address, const std::string& 
   v1::EnrollResponse response;
   const grpc::Status status = v1::WorkerService::NewStub(channel)->Enroll(&context, request, &response);
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
-    const absl::Status shown = CheckShownTimes(address);
+    const absl::Status shown = CheckShownTimes(address, authority_pem);
     if (!shown.ok()) return absl::UnavailableError(absl::StrCat("enrolment at ", address, ": ", shown.message()));
   }
   const bool by_token = request.certificate().empty();  // whoever renews has been here before

@@ -9,6 +9,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -117,12 +118,13 @@ absl::Status UseIdentity(SSL_CTX* context, const IdentityFile& identity) {
 }
 
 // Why a handshake failed on our side of it. Empties the error queue.
-absl::Status WhyFailed(SSL* session, const std::string& address) {
+absl::Status WhyFailed(SSL* session, const std::string& address, const std::string& authorities_pem) {
   const long verdict = SSL_get_verify_result(session);
   if (verdict != X509_V_OK) {
     ERR_clear_error();
     if (verdict == X509_V_ERR_CERT_NOT_YET_VALID || verdict == X509_V_ERR_CERT_HAS_EXPIRED)
-      ATOLL_RETURN_IF_ERROR(CheckShownTimes(address));  // once more: a handshake that failed has no certificate left
+      ATOLL_RETURN_IF_ERROR(
+          CheckShownTimes(address, authorities_pem));  // once more: a handshake that failed has no certificate left
     return absl::PermissionDeniedError(
         absl::StrCat("the certificate shown by ", address, " is not a coordinator's of our authority: ",
                      X509_verify_cert_error_string(verdict), "; check the address, or get an identity there"));
@@ -176,19 +178,22 @@ absl::StatusOr<std::string> FetchAuthority(const std::string& address, const Sha
   return Pinned(session.get(), address, fingerprint);
 }
 
-absl::Status CheckShownTimes(const std::string& address) {
+absl::Status CheckShownTimes(const std::string& address, const std::string& authorities_pem) {
   const absl::StatusOr<std::unique_ptr<Socket>> socket = Dial(address);
+  const auto authorities = openssl::ParseCertificates(authorities_pem);
   const SslContext context(SSL_CTX_new(TLS_client_method()));
   const SslSession session(context ? SSL_new(context.get()) : nullptr);
-  if (!socket.ok() || !session || !Prepare(context.get(), session.get(), **socket)) return absl::OkStatus();
+  if (!socket.ok() || !authorities.ok() || !session || !Prepare(context.get(), session.get(), **socket))
+    return absl::OkStatus();
   (void)SSL_connect(session.get());  // the certificate may be there also where what comes behind it fails
   ERR_clear_error();
   X509* const leaf = SSL_get0_peer_certificate(session.get());
-  if (leaf == nullptr) return absl::OkStatus();
-  ATOLL_ASSIGN_OR_RETURN(const std::string pem, openssl::WriteCertificate(leaf));
-  const absl::StatusOr<CertificateFacts> facts = ReadCertificate(pem);
-  if (!facts.ok() || facts->identity.role != Role::kCoordinator) return absl::OkStatus();
-  const absl::Status good = CheckTimes(*facts, WallSeconds(SystemClock()));
+  const bool ours = leaf != nullptr && std::ranges::any_of(*authorities, [&](const openssl::Certificate& authority) {
+                      return IsIssued(SSL_get_peer_cert_chain(session.get()), leaf, authority.get());
+                    });
+  const absl::StatusOr<std::string> pem = ours ? openssl::WriteCertificate(leaf) : absl::StatusOr<std::string>("");
+  const absl::StatusOr<CertificateFacts> facts = pem.ok() ? ReadCertificate(*pem) : pem.status();
+  const absl::Status good = facts.ok() ? CheckTimes(*facts, WallSeconds(SystemClock())) : absl::OkStatus();
   if (good.ok()) return good;
   return absl::PermissionDeniedError(
       absl::StrCat(address, " shows a certificate that is not good by this machine's clock: ", good.message(),
@@ -221,7 +226,7 @@ absl::StatusOr<std::string> TryHandshake(const std::string& address, const Ident
       SSL_set1_host(session.get(), kCoordinatorDnsName) != 1) {
     return openssl::Failed("cannot prepare a TLS handshake");
   }
-  if (SSL_connect(session.get()) != 1) return WhyFailed(session.get(), address);
+  if (SSL_connect(session.get()) != 1) return WhyFailed(session.get(), address, identity.authority_pem);
   // A coordinator that takes our certificate speaks first (HTTP/2 SETTINGS); one that does not hangs up, without a word
   // where it is gRPC's.
   char first = 0;

@@ -20,9 +20,9 @@ inline constexpr int kHandshakeLimit_s = 5;
 // both fingerprints.
 absl::StatusOr<std::string> FetchAuthority(const std::string& address, const Sha256& fingerprint);
 
-// PermissionDenied, with both dates, where HOST:PORT shows a coordinator's certificate that has ended, or has not
-// begun, by this machine's clock; OK in all other cases, also where nobody answers.
-absl::Status CheckShownTimes(const std::string& address);
+// PermissionDenied, with both dates, where HOST:PORT shows a coordinator's certificate of one of these authorities
+// (PEM) that has ended, or has not begun, by this machine's clock; OK in all other cases, also where nobody answers.
+absl::Status CheckShownTimes(const std::string& address, const std::string& authorities_pem);
 
 // Connects to HOST:PORT and hangs up; the numeric address that answered, "203.0.113.7:7070". Unavailable with the
 // system's reason: the name is not known, nobody listens, no answer in time.

@@ -166,7 +166,7 @@ void NoteTornTail(const Segment& segment, const std::string& job, bool open, Rep
                absl::StrCat("a torn tail of ", scan.file_bytes - scan.valid_bytes, " bytes (", scan.broken,
                             "): never flushed, or damaged since, which nothing behind it would show"),
                open ? "the next start cuts it off; workers that are still there send again what was in it"
-                    : "nothing of the committed round is in it, and it stays"});
+                    : "no contribution that the committed round counts is in it"});
 }
 
 std::optional<Segment> ReadSegment(const Files& files, const std::string& path, const std::string& job,

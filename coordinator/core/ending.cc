@@ -1,7 +1,10 @@
 // The stop rule, the closing rounds and checkpoints: everything around the end of a job.
 #include <algorithm>
+#include <map>
+#include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/lateness.h"
 #include "coordinator/core/machine.h"
@@ -10,7 +13,21 @@
 namespace atl {
 namespace {
 
-constexpr char kPurged[] = "purged: its checkpoints, parameters and round log are gone";
+constexpr char kPurged[] = "purged: its checkpoints, parameters and round log are given up";
+
+std::string CheckpointOf(const JobId& job, const std::string& step) {
+  return absl::StrCat("jobs/", job.value, "/checkpoints/", step);
+}
+
+// From which the parameters of a job are still to be made, by name, and that job.
+std::map<std::string, std::string> CheckpointsInUse(const std::map<JobId, Run>& runs) {
+  std::map<std::string, std::string> in_use;
+  for (const auto& [id, run] : runs) {
+    const std::string& source = run.record.spec.init.checkpoint;
+    if (run.record.state == JobState::kPending && !source.empty()) in_use.emplace(source, id.value);
+  }
+  return in_use;
+}
 
 }  // namespace
 
@@ -246,27 +263,36 @@ void Machine::On(const CheckpointUnwanted& e) {
   Answer(e.request, may, e.job);
 }
 
+// The files are told to go each time: whoever asks again may do so since they did not.
 void Machine::On(const JobUnwanted& e) {
   Run* run = Find(e.job);
   if (run == nullptr) return Answer(e.request, absl::NotFoundError(NoSuchJobLine(e.job)), e.job);
-  if (!HasEnded(run->record.state)) {
-    return Answer(e.request,
-                  absl::FailedPreconditionError(absl::StrCat("job ", e.job.value, " is ", NameOf(run->record.state),
-                                                             "; only what has ended can be purged: end it with 'atoll "
-                                                             "job cancel ",
-                                                             e.job.value, "' first")),
-                  e.job);
-  }
+  if (const absl::Status may = CheckPurge(*run); !may.ok()) return Answer(e.request, may, e.job);
+  while (!run->checkpoints.empty()) GiveUp(*run, run->checkpoints.rbegin()->first);
   if (run->record.parameters_ready) {
-    while (!run->checkpoints.empty()) GiveUp(*run, run->checkpoints.rbegin()->first);
-    run->record.parameters_ready = false;
     const std::string before = std::move(run->record.reason);
+    run->record.parameters_ready = false;
     run->record.reason = absl::StrCat(kPurged, before.empty() ? "" : "; it had ended so: ", before);
     run->touched = true;
-    out_.tasks.push_back(ReleaseJob{e.job, true});
     Note(e.job, "job purged", absl::StrCat("job ", e.job.value, " is ", kPurged));
   }
+  out_.tasks.push_back(ReleaseJob{.job = e.job, .ended = true, .purged = true});
   Answer(e.request, absl::OkStatus(), e.job);
+}
+
+absl::Status Machine::CheckPurge(const Run& run) const {
+  const std::string& id = run.id().value;
+  if (!HasEnded(run.record.state)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", id, " is ", NameOf(run.record.state),
+                     "; only what has ended can be purged: end it with 'atoll job cancel ", id, "' first"));
+  }
+  for (const auto& [checkpoint, user] : CheckpointsInUse(runs_)) {
+    if (!absl::StartsWith(checkpoint, CheckpointOf(run.id(), ""))) continue;
+    return absl::FailedPreconditionError(absl::StrCat("job ", user, " begins from a checkpoint of job ", id,
+                                                      "; purge it once that job has its parameters"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Machine::CheckUnwanted(const Run& run, uint64_t step) const {
@@ -274,6 +300,12 @@ absl::Status Machine::CheckUnwanted(const Run& run, uint64_t step) const {
   ATOLL_RETURN_IF_ERROR(run.FinishedCheckpoint(step).status());
   if (run.rollback_check == step) {
     return absl::UnavailableError(absl::StrCat("job ", id, " is being set back to step ", step, "; try again"));
+  }
+  const std::map<std::string, std::string> in_use = CheckpointsInUse(runs_);
+  if (const auto user = in_use.find(CheckpointOf(run.id(), absl::StrCat(step))); user != in_use.end()) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", user->second, " begins from the checkpoint at step ",
+                                                      step, " of job ", id,
+                                                      "; delete it once that job has its parameters"));
   }
   const bool newest = std::none_of(run.checkpoints.upper_bound(step), run.checkpoints.end(),
                                    [](const auto& c) { return c.second.complete; });

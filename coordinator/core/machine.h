@@ -156,6 +156,7 @@ class Machine {
   void WriteCheckpointNow(Run& run, uint64_t step);
   void Retain(Run& run);
   absl::Status CheckUnwanted(const Run& run, uint64_t step) const;
+  absl::Status CheckPurge(const Run& run) const;
   void GiveUp(Run& run, uint64_t checkpoint);  // by its step
 
   // ---- evaluating.cc

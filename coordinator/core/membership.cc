@@ -136,7 +136,9 @@ std::vector<Welcome::Fate> Machine::FatesOf(const Hello& hello) const {
       const auto committed = run->committed[p].find(hello.worker);
       if (held.target.version == round.version) {
         const bool here = accepted != round.accepted.end() && accepted->second.header.digest == held.digest;
-        const bool taken = accepted != round.accepted.end() || round.closing;
+        const auto screened = round.screened.find(hello.worker);
+        const bool refused = screened != round.screened.end() && screened->second == held.digest;
+        const bool taken = accepted != round.accepted.end() || round.closing || refused;
         fate = here ? ContributionFate::kAccepted : taken ? ContributionFate::kRefused : ContributionFate::kUnknown;
       } else if (committed != run->committed[p].end() && committed->second.target == held.target &&
                  committed->second.digest == held.digest) {

@@ -54,10 +54,12 @@ struct RestoreCheckpoint {
   uint64_t step = 0;
   uint64_t epoch = 0;
 };
-// The job has ended, or stopped for a failure: memory may go, and what retention does not keep of an ended one.
+// The job has ended, or stopped for a failure: memory may go, and what retention does not keep of an ended one; of a
+// purged one nothing is kept.
 struct ReleaseJob {
   JobId job;
   bool ended = false;
+  bool purged = false;
 };
 using Task = std::variant<PrepareParameters, FlushAcceptance, CloseRound, WriteCheckpoint, DropCheckpoint,
                           CheckCheckpoint, RestoreCheckpoint, ReleaseJob>;

@@ -95,7 +95,7 @@ class DataPlane {
   void Release(const JobId& job);
   // Of a job that has ended, what nothing starts from any more, unless contributions are kept: its round log where
   // every fragment has a snapshot of its last version, else what is older than the newest one. Of a purged one all.
-  void DropEnded(const JobView& view);
+  void DropEnded(const JobView& view, bool purged);
   // At the start, of each job, what a process that died has left: checkpoints that the ledger has dropped, and of an
   // ended one those that it never had whole, and what DropEnded drops.
   void DropLeftOvers(const JobView& view);

@@ -173,7 +173,7 @@ struct Engine::State {
       }
       void operator()(const ReleaseJob& t) const {
         state.parts.data.Release(t.job);
-        if (t.ended) state.parts.data.DropEnded(*state.core->ViewJob(t.job, state.parts.clock.Now()));
+        if (t.ended) state.parts.data.DropEnded(*state.core->ViewJob(t.job, state.parts.clock.Now()), t.purged);
       }
     };
     std::visit(Visitor{*this}, task);

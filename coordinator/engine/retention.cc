@@ -10,6 +10,9 @@
 namespace atl {
 namespace {
 
+// Of a job that kept all its rounds there may be many and large ones: what others upload goes on in between.
+constexpr size_t kFilesAtATime = 16;
+
 VersionVector HeadsOf(const JobView& view) {
   VersionVector heads;
   for (const FragmentView& fragment : view.fragments) heads.push_back(fragment.version);
@@ -19,15 +22,19 @@ VersionVector HeadsOf(const JobView& view) {
 }  // namespace
 
 void DataPlane::DropGivenUp(const JobId& job, uint64_t epoch) {
-  absl::Status dropped = parts_.rounds.DropEpochsBefore(job, epoch);
-  if (dropped.ok()) dropped = parts_.snapshots.DropEpochsBefore(job, epoch);
-  if (!dropped.ok())
-    parts_.log.Warn("files of older epochs not removed",
-                    {{"job", job.value}, {"epoch", epoch}, {"reason", std::string(dropped.message())}});
+  bool more = false;
+  for (const absl::StatusOr<bool>& dropped : {parts_.rounds.DropEpochsBefore(job, epoch, kFilesAtATime),
+                                              parts_.snapshots.DropEpochsBefore(job, epoch, kFilesAtATime)}) {
+    more = more || (dropped.ok() && !*dropped);
+    if (!dropped.ok())
+      parts_.log.Warn(
+          "files that are given up not removed",
+          {{"job", job.value}, {"epochs_below", epoch}, {"reason", std::string(dropped.status().message())}});
+  }
+  if (more) parts_.io.Post([this, job, epoch] { DropGivenUp(job, epoch); });
 }
 
-void DataPlane::DropEnded(const JobView& view) {
-  const bool purged = !view.record.parameters_ready;
+void DataPlane::DropEnded(const JobView& view, bool purged) {
   if (view.record.spec.checkpoint.keep_contributions && !purged) return;
   BehindSnapshots([this, purged, job = view.record.job, epoch = view.record.epoch, heads = HeadsOf(view)] {
     parts_.io.Post([this, purged, job, epoch, heads] {
@@ -57,7 +64,7 @@ absl::Status DataPlane::DropLogOfEnded(const JobId& job, uint64_t epoch, const V
     ATOLL_RETURN_IF_ERROR(parts_.rounds.DropBefore(job, epoch, fragment, *newest).status());
   }
   // Whatever is open of it: the round of the head gathers no more.
-  return superfluous ? parts_.rounds.DropEpochsBefore(job, epoch + 1) : absl::OkStatus();
+  return superfluous ? parts_.rounds.DropEpochsBefore(job, epoch + 1).status() : absl::OkStatus();
 }
 
 void DataPlane::DropForgotten(const JobView& view) {
@@ -79,7 +86,7 @@ void DataPlane::DropForgotten(const JobView& view) {
 
 void DataPlane::DropLeftOvers(const JobView& view) {
   DropForgotten(view);
-  if (HasEnded(view.record.state)) DropEnded(view);
+  if (HasEnded(view.record.state)) DropEnded(view, !view.record.parameters_ready);
 }
 
 }  // namespace atl

@@ -296,7 +296,7 @@ void DataPlane::TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragme
     const auto shot = std::make_shared<StateShot>(FragmentArrays{state.public_copy, state.momentum, state.residual},
                                                   CopiesOf(*data, fragment));
     // A job at rest is written again and again, for as long as its disk has no room.
-    std::erase_if(data->shots, [](const auto& held) { return held.second.expired(); });
+    std::erase_if(data->shots, [&](const auto& held) { return held.first == fragment && held.second.expired(); });
     data->shots.emplace(fragment, shot);
     parts_.io.Post([this, data, key, hash, shot] {
       if (absl::Status logged = LogUpdates(*data, key.at); !logged.ok()) return parts_.fatal(logged);

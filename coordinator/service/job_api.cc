@@ -56,17 +56,6 @@ const CheckpointRecord* FinishedCheckpoint(const JobView& view, const Checkpoint
   return found;
 }
 
-// A job whose parameters are still to be made from that checkpoint; no step: from any of that job.
-std::optional<JobId> WhoBeginsFrom(const Core& core, const JobId& from, std::optional<uint64_t> step, Instant now) {
-  for (const JobId& job : core.Jobs()) {
-    const JobRecord record = core.ViewJob(job, now)->record;
-    if (record.state != JobState::kPending || record.spec.init.checkpoint.empty()) continue;
-    const absl::StatusOr<CheckpointName> source = ParseCheckpointName(record.spec.init.checkpoint);
-    if (source.ok() && source->job == from && (!step || source->step == *step)) return job;
-  }
-  return std::nullopt;
-}
-
 // A checkpoint that version 0 is to come from must be there, and be of the same model.
 std::vector<Violation> SourceViolations(const Core& core, const JobPlan& plan, Instant now) {
   const std::string& wanted = plan.spec.init.checkpoint;
@@ -218,15 +207,7 @@ void JobApi::CancelJob(const v1::CancelJobRequest& request, Answer<v1::CancelJob
 void JobApi::PurgeJob(const v1::PurgeJobRequest& request, Answer<v1::PurgeJobResponse> answer) {
   const absl::StatusOr<JobId> job = ParseJobName(request.name());
   if (!job.ok()) return answer(job.status(), {});
-  engine_.Query([this, job = *job, answer = std::move(answer)](const Core& core, const History&, Instant now) mutable {
-    if (const std::optional<JobId> user = WhoBeginsFrom(core, job, std::nullopt, now)) {
-      return answer(
-          absl::FailedPreconditionError(absl::StrCat("job ", user->value, " begins from a checkpoint of job ",
-                                                     job.value, "; purge it once that job has its parameters")),
-          {});
-    }
-    AskAndShow(JobUnwanted{.job = job}, std::move(answer));
-  });
+  AskAndShow(JobUnwanted{.job = *job}, std::move(answer));
 }
 
 void JobApi::PauseJob(const v1::PauseJobRequest& request, Answer<v1::PauseJobResponse> answer) {
@@ -392,17 +373,8 @@ void JobApi::DeleteCheckpoint(const v1::DeleteCheckpointRequest& request, Answer
     return answer(absl::InvalidArgumentError(absl::StrCat(request.name(), ": name the step; the newest one stays")),
                   {});
   }
-  engine_.Query([this, name = *name, answer = std::move(answer)](const Core& core, const History&, Instant now) {
-    const std::optional<JobId> user = WhoBeginsFrom(core, name.job, name.step, now);
-    if (user.has_value()) {
-      return answer(absl::FailedPreconditionError(
-                        absl::StrCat("job ", user->value, " begins from the checkpoint at step ", name.step, " of job ",
-                                     name.job.value, "; delete it once that job has its parameters")),
-                    {});
-    }
-    engine_.Ask(CheckpointUnwanted{.job = name.job, .step = name.step},
-                [answer](const RequestAnswered& answered) { answer(answered.status, {}); });
-  });
+  engine_.Ask(CheckpointUnwanted{.job = name->job, .step = name->step},
+              [answer = std::move(answer)](const RequestAnswered& answered) { answer(answered.status, {}); });
 }
 
 void JobApi::GetServerInfo(const v1::GetServerInfoRequest&, Answer<v1::GetServerInfoResponse> answer) {

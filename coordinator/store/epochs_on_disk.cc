@@ -10,16 +10,21 @@ namespace {
 
 std::string NameOf(uint64_t epoch) { return absl::StrFormat("e%010d", epoch); }
 
-// e<epoch>, then f<fragment>, then files.
-absl::Status RemoveEpoch(Files& files, const std::string& path) {
+// e<epoch>, then f<fragment>, then files; `most` becomes what may still be removed.
+absl::StatusOr<bool> RemoveEpoch(Files& files, const std::string& path, size_t& most) {
   ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> fragments, files.List(path));
   for (const std::string& fragment : fragments) {
     const std::string directory = JoinPath(path, fragment);
     ATOLL_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(directory));
-    for (const std::string& name : names) ATOLL_RETURN_IF_ERROR(files.Remove(JoinPath(directory, name)));
+    for (const std::string& name : names) {
+      if (most == 0) return false;
+      ATOLL_RETURN_IF_ERROR(files.Remove(JoinPath(directory, name)));
+      --most;
+    }
     ATOLL_RETURN_IF_ERROR(files.Remove(directory));
   }
-  return files.Remove(path);
+  ATOLL_RETURN_IF_ERROR(files.Remove(path));
+  return true;
 }
 
 }  // namespace
@@ -35,12 +40,14 @@ absl::StatusOr<std::vector<uint64_t>> EpochsOnDisk(const Files& files, const std
   return epochs;
 }
 
-absl::Status RemoveEpochsBefore(Files& files, const std::string& path, uint64_t epoch) {
+absl::StatusOr<bool> RemoveEpochsBefore(Files& files, const std::string& path, uint64_t epoch, size_t most) {
   ATOLL_ASSIGN_OR_RETURN(const std::vector<uint64_t> epochs, EpochsOnDisk(files, path));
   for (const uint64_t older : epochs) {
-    if (older < epoch) ATOLL_RETURN_IF_ERROR(RemoveEpoch(files, JoinPath(path, NameOf(older))));
+    if (older >= epoch) break;
+    ATOLL_ASSIGN_OR_RETURN(const bool gone, RemoveEpoch(files, JoinPath(path, NameOf(older)), most));
+    if (!gone) return false;
   }
-  return absl::OkStatus();
+  return true;
 }
 
 }  // namespace atl

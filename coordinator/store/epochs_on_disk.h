@@ -2,6 +2,7 @@
 #ifndef ATOLL_COORDINATOR_STORE_EPOCHS_ON_DISK_H_
 #define ATOLL_COORDINATOR_STORE_EPOCHS_ON_DISK_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,8 +15,9 @@ namespace atl {
 // Epochs with a directory below `path`, ascending. None where it is not there.
 absl::StatusOr<std::vector<uint64_t>> EpochsOnDisk(const Files& files, const std::string& path);
 
-// Removes those below `epoch` with all that is in them. What is open of it stays readable.
-absl::Status RemoveEpochsBefore(Files& files, const std::string& path, uint64_t epoch);
+// Removes those below `epoch` with all that is in them, at most `most` files; whether all of them are gone. What is
+// open of it stays readable.
+absl::StatusOr<bool> RemoveEpochsBefore(Files& files, const std::string& path, uint64_t epoch, size_t most);
 
 }  // namespace atl
 

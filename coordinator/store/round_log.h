@@ -113,8 +113,8 @@ class RoundLog {
   // Whether OpenUpdate has something to look at.
   bool HasUpdate(const RoundKey& key) const;
   absl::Status Drop(const RoundKey& key);
-  // Closes and unlinks all segments of epochs below `epoch`.
-  absl::Status DropEpochsBefore(const JobId& job, uint64_t epoch);
+  // Closes and unlinks the segments of epochs below `epoch`, at most `most` files; whether all of them are gone.
+  absl::StatusOr<bool> DropEpochsBefore(const JobId& job, uint64_t epoch, size_t most = SIZE_MAX);
 
  private:
   absl::StatusOr<std::shared_ptr<RoundSegment>> Find(const RoundKey& key) const ATOLL_EXCLUDES(mutex_);

@@ -46,14 +46,15 @@ absl::StatusOr<uint64_t> RoundLog::DropBefore(const JobId& job, uint64_t epoch, 
   return freed;
 }
 
-absl::Status RoundLog::DropEpochsBefore(const JobId& job, uint64_t epoch) {
+absl::StatusOr<bool> RoundLog::DropEpochsBefore(const JobId& job, uint64_t epoch, size_t most) {
   {
     MutexLock lock(mutex_);
     std::erase_if(open_, [&](const auto& open) { return open.first.job == job && open.first.epoch < epoch; });
   }
   // First: whoever finds no rounds any more looks for nothing else.
-  ATOLL_RETURN_IF_ERROR(RemoveEpochsBefore(files_, directory_.KeptUpdatesDirectory(job), epoch));
-  return RemoveEpochsBefore(files_, directory_.RoundsDirectory(job), epoch);
+  ATOLL_ASSIGN_OR_RETURN(const bool gone,
+                         RemoveEpochsBefore(files_, directory_.KeptUpdatesDirectory(job), epoch, most));
+  return gone ? RemoveEpochsBefore(files_, directory_.RoundsDirectory(job), epoch, most) : absl::StatusOr<bool>(false);
 }
 
 namespace {

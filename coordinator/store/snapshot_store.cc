@@ -255,8 +255,8 @@ absl::Status SnapshotStore::DropBefore(const JobId& job, uint64_t epoch, Fragmen
   return absl::OkStatus();
 }
 
-absl::Status SnapshotStore::DropEpochsBefore(const JobId& job, uint64_t epoch) {
-  return RemoveEpochsBefore(files_, directory_.SnapshotsDirectory(job), epoch);
+absl::StatusOr<bool> SnapshotStore::DropEpochsBefore(const JobId& job, uint64_t epoch, size_t most) {
+  return RemoveEpochsBefore(files_, directory_.SnapshotsDirectory(job), epoch, most);
 }
 
 absl::Status SnapshotStore::WriteCheckpoint(const CheckpointRecord& record, uint64_t epoch) {

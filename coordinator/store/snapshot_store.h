@@ -68,8 +68,9 @@ class SnapshotStore {
   // from; and not that of `pinned`. Links of checkpoints stay.
   absl::Status DropBefore(const JobId& job, uint64_t epoch, FragmentIndex fragment, Version keep_from,
                           bool keep_first = false, std::optional<Version> pinned = {});
-  // Unlinks all snapshots of epochs below `epoch`, half-written ones too. Links of checkpoints stay.
-  absl::Status DropEpochsBefore(const JobId& job, uint64_t epoch);
+  // Unlinks snapshots of epochs below `epoch`, half-written ones too, at most `most`; whether all of them are gone.
+  // Links of checkpoints stay.
+  absl::StatusOr<bool> DropEpochsBefore(const JobId& job, uint64_t epoch, size_t most);
 
   // Links the snapshots of `record.versions` in `epoch` (which must be there) and writes the manifest. Idempotent.
   absl::Status WriteCheckpoint(const CheckpointRecord& record, uint64_t epoch);

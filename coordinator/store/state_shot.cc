@@ -49,6 +49,7 @@ void StateShot::Detach() {
     if (array.held.empty()) continue;
     array.first = passed;
     const std::span<const std::byte> left = array.held.subspan(passed);
+    if (left.empty()) continue;  // nobody reads it any more
     // With room for the whole array, whatever is left of it: so the buffer fits the next one.
     std::vector<std::byte> copy = copies_ == nullptr ? std::vector<std::byte>() : copies_->Take(array_bytes());
     copy.assign(left.begin(), left.end());

@@ -132,7 +132,7 @@ def purge(scene, coordinator, manifest):
     equal(checkpoints(scene), [], "the checkpoints of a purged job")
     job = scene.job("long")
     equal(job["state"], "JOB_STATE_CANCELLED", "the state of a purged job")
-    check(job["reason"].startswith("purged: its checkpoints, parameters and round log are gone; it had ended so: "), f"its reason is {job['reason']!r}")
+    check(job["reason"].startswith("purged: its checkpoints, parameters and round log are given up; it had ended so: "), f"its reason is {job['reason']!r}")
     check("job purged" in scene.atoll("job", "logs", "long").out, "its log does not tell of the purge")
     refused = scene.atoll("checkpoint", "export", "long", scene.path("gone"), code=3)
     check("jobs/long has no checkpoint" in refused.err, f"the export of a purged job was refused with {refused.err!r}")

@@ -124,7 +124,7 @@ std::string Line(const CheckCheckpoint& t) { return absl::StrCat("CheckCheckpoin
 std::string Line(const RestoreCheckpoint& t) {
   return absl::StrCat("RestoreCheckpoint ", t.job.value, " ", t.step, " epoch=", t.epoch);
 }
-std::string Line(const ReleaseJob& t) { return absl::StrCat("ReleaseJob ", t.job.value); }
+std::string Line(const ReleaseJob& t) { return absl::StrCat("ReleaseJob ", t.job.value, t.purged ? " purged" : ""); }
 
 std::string StatusLine(const absl::Status& s) {
   if (s.ok()) return "ok";

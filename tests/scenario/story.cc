@@ -145,6 +145,7 @@ void Story::Change(JobSpec& spec, const Words& w) {
   spec.checkpoint.keep_last = static_cast<uint32_t>(w.Number("keep", spec.checkpoint.keep_last));
   spec.checkpoint.keep_every = static_cast<uint32_t>(w.Number("keep_every", spec.checkpoint.keep_every));
   spec.workers.planned = static_cast<uint32_t>(w.Number("planned", spec.workers.planned));
+  if (w.Has("init")) spec.init.checkpoint = w.values.at("init");
   if (w.Has("drop_percent")) {
     spec.experiment.drop_sync_probability = static_cast<double>(w.Number("drop_percent", 0)) / 100;
   }

@@ -342,7 +342,8 @@ void ExpectPurged(Harness& h) {
   const auto view = h.View(kJob);
   EXPECT_EQ(view->record.state, JobState::kSucceeded);
   EXPECT_TRUE(view->checkpoints.empty());
-  EXPECT_THAT(view->record.reason, testing::StartsWith("purged: its checkpoints, parameters and round log are gone"));
+  EXPECT_THAT(view->record.reason,
+              testing::StartsWith("purged: its checkpoints, parameters and round log are given up"));
   EXPECT_FALSE(view->evaluations.empty());
 }
 
@@ -369,6 +370,44 @@ TEST(Retention, APurgedJobKeepsItsLineAndNothingElse) {
   ASSERT_TRUE(h.Submit(next).ok());
   ASSERT_TRUE(h.RunUntil([&] { return h.Ended("next"); }));
   EXPECT_EQ(h.View("next")->record.state, JobState::kSucceeded) << h.View("next")->record.reason;
+  h.KillCoordinator();
+  ExpectWell(h);
+}
+
+// The files go behind the commit that says so, also where the end of the job is committed in the same turn.
+TEST(Retention, APurgeBesideTheEndOfItsJobIsDurableBeforeTheFilesGo) {
+  for (uint64_t call = 0; call < 60; ++call) {
+    SCOPED_TRACE(call);
+    Harness h;
+    h.StartCoordinator();
+    ASSERT_TRUE(h.Submit(InTwoFragments(h)).ok());
+    h.StartWorker("a");
+    ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 3; }));
+    h.files().FailAt(call, DiskFault::kKilledBefore);
+    h.AskWithoutWaiting(JobControlled{.job = JobId{kJob}, .action = JobAction::kCancel});
+    h.AskWithoutWaiting(JobUnwanted{.job = JobId{kJob}});
+    h.RunFor(Seconds(5));
+    if (h.coordinator_runs()) h.KillCoordinator();
+    h.files().FailAt(UINT64_MAX, DiskFault::kNone);
+    ExpectWell(h);
+  }
+}
+
+// What a preparation was about to write is not there after it was given up, and a purge finds nothing to answer for.
+TEST(Retention, AJobCancelledBeforeItHadParametersLeavesNothing) {
+  Harness h;
+  h.StartCoordinator();
+  const JobSpec spec = InTwoFragments(h);
+  const ModelLayout layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
+  h.AskWithoutWaiting(JobSubmitted{.spec = spec,
+                                   .fragments = static_cast<uint32_t>(layout.fragments.size()),
+                                   .stop_step = PlannedInnerSteps(spec),
+                                   .dataset_samples = 1000});
+  h.AskWithoutWaiting(JobControlled{.job = JobId{kJob}, .action = JobAction::kCancel});
+  h.RunFor(Seconds(5));
+  ASSERT_EQ(h.View(kJob)->record.state, JobState::kCancelled);
+  EXPECT_THAT(Below(h, ""), testing::IsEmpty());
+  ASSERT_TRUE(h.Purge(kJob).ok());
   h.KillCoordinator();
   ExpectWell(h);
 }

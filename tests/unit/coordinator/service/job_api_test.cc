@@ -161,21 +161,6 @@ TEST_F(JobApiTest, OffersAreTheJobsThatHaveNotEnded) {
   EXPECT_EQ(left.offers(0).job(), "jobs/two");
 }
 
-TEST_F(JobApiTest, AJobThatAnotherBeginsFromIsNotPurged) {
-  ASSERT_TRUE(Submit(Request("one", 2)).ok());
-  ASSERT_TRUE(coordinator_.Ask(JobControlled{.job = JobId{"one"}, .action = JobAction::kCancel}).ok());
-  JobSpec heir = TinySpec("two");
-  heir.init.checkpoint = "jobs/one/checkpoints/7";
-  coordinator_.engine.Ask(JobSubmitted{.spec = heir, .fragments = 1, .dataset_samples = 1}, [](const auto&) {});
-  v1::PurgeJobRequest request;
-  request.set_name("jobs/one");
-  absl::Status answer;
-  api_.PurgeJob(request, [&answer](const absl::Status& status, const auto&) { answer = status; });
-  // Until the commit of "two", and no further: nobody has made its parameters yet.
-  for (; answer.ok(); coordinator_.work.RunOne()) (void)coordinator_.engine.Turn();
-  EXPECT_THAT(std::string(answer.message()), HasSubstr("job two begins from a checkpoint of job one; purge it once"));
-}
-
 TEST_F(JobApiTest, TellsItsTime) {
   v1::GetServerInfoResponse info;
   api_.GetServerInfo({}, [&info](const absl::Status&, const v1::GetServerInfoResponse& response) { info = response; });

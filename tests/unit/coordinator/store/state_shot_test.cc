@@ -105,7 +105,7 @@ TEST(StateShotTest, CopiesGoBackToTheirShelf) {
   Live live(7);
   const size_t array = 7 * sizeof(float);
   std::vector<const std::byte*> before;
-  for (const size_t passed : {30u, 5u}) {
+  for (const size_t passed : {20u, 5u}) {
     const std::vector<float> was = live.Joined();
     {
       StateShot shot(live.view(), shelf);
