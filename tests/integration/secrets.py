@@ -125,7 +125,7 @@ def tell(planted, ran, *words):
 def wrong_uses(scene, planted, at, used):
     """Everything that a hurried person does with a token or a key."""
     enrol = ["enroll", "--at", at, "--name", "eve", "--out", scene.path("eve.pem"), "--join-token"]
-    tell(planted, scene.atoll(*enrol, used, code=FORBIDDEN), "had them")
+    tell(planted, scene.atoll(*enrol, used, code=FORBIDDEN), "has had it")
     short = token(scene, planted, "short-lived", "--lifetime", "1s", "--uses", "1000", "--role", "viewer")
 
     def late():
