@@ -114,8 +114,7 @@ absl::Status CheckCapacity(const CoordinatorCapacity& capacity, const Coordinato
         "take and a tenth of the disk; ",
         way_out,
         "leave checkpoint.keep_contributions out where the job has it, lower checkpoint.keep_last, free space on the "
-        "disk "
-        "of the state directory, or raise --disk-budget where it is given"));
+        "disk of the state directory, or raise --disk-budget where it is given"));
   }
   const uint64_t files_left =
       capacity.open_files - std::min(capacity.open_files, Add(kCoordinatorOpenFiles, others.open_files));

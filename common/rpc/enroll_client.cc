@@ -27,13 +27,13 @@ absl::StatusOr<IdentityFile> Ask(const std::string& address, const std::string& 
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
     const absl::Status shown = CheckShownTimes(address, authority_pem);
     if (!shown.ok()) return absl::UnavailableError(absl::StrCat("enrolment at ", address, ": ", shown.message()));
-  }
-  const bool by_token = request.certificate().empty();  // whoever renews has been here before
-  if (by_token && status.error_code() == grpc::StatusCode::UNAVAILABLE) {
-    // The authority was shown, so somebody listens: a port that asks for a certificate ends such a connection.
-    return Annotate(FromGrpc(status),
-                    absl::StrCat("enrolment at ", address, ", which may be the control or bulk port and not ",
-                                 "the enrolment port (--enroll-port of the coordinator, 7073 unless given)"));
+    // The authority was shown, so somebody listens: a port that asks for a certificate ends such a connection. Whoever
+    // renews has been here before.
+    if (request.certificate().empty()) {
+      return Annotate(FromGrpc(status),
+                      absl::StrCat("enrolment at ", address, ", which may be the control or bulk port and not ",
+                                   "the enrolment port (--enroll-port of the coordinator, 7073 unless given)"));
+    }
   }
   if (!status.ok()) return Annotate(FromGrpc(status), absl::StrCat("enrolment at ", address));
   IdentityFile identity{.key_pem = key_pem, .certificate_pem = response.certificate(), .authority_pem = authority_pem};

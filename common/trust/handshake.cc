@@ -191,10 +191,12 @@ absl::Status CheckShownTimes(const std::string& address, const std::string& auth
   const bool ours = leaf != nullptr && std::ranges::any_of(*authorities, [&](const openssl::Certificate& authority) {
                       return IsIssued(SSL_get_peer_cert_chain(session.get()), leaf, authority.get());
                     });
-  const absl::StatusOr<std::string> pem = ours ? openssl::WriteCertificate(leaf) : absl::StatusOr<std::string>("");
-  const absl::StatusOr<CertificateFacts> facts = pem.ok() ? ReadCertificate(*pem) : pem.status();
-  const absl::Status good = facts.ok() ? CheckTimes(*facts, WallSeconds(SystemClock())) : absl::OkStatus();
-  if (good.ok()) return good;
+  if (!ours) return absl::OkStatus();
+  const absl::StatusOr<std::string> pem = openssl::WriteCertificate(leaf);
+  const absl::StatusOr<CertificateFacts> facts = ReadCertificate(pem.value_or(""));
+  if (!facts.ok()) return absl::OkStatus();
+  const absl::Status good = CheckTimes(*facts, WallSeconds(SystemClock()));
+  if (good.ok()) return absl::OkStatus();
   return absl::PermissionDeniedError(
       absl::StrCat(address, " shows a certificate that is not good by this machine's clock: ", good.message(),
                    ", here or where the coordinator runs"));

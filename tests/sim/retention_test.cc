@@ -18,6 +18,8 @@ namespace atl {
 namespace {
 
 constexpr char kJob[] = "small";
+// Taken in turn, one a call.
+constexpr DiskFault kFaults[] = {DiskFault::kKilledBefore, DiskFault::kPowerCut, DiskFault::kTornPowerCut};
 
 // Versions in the names of the fragment's files.
 std::set<uint64_t> VersionsIn(Harness& h, const std::string& directory, const std::string& ending) {
@@ -126,9 +128,8 @@ JobSpec InTwoFragments(Harness& h) {
   return spec;
 }
 
-// Up to the request for a rollback.
-void PlayToTheRollback(Harness& h) {
-  const JobSpec spec = InTwoFragments(h);
+// Two workers, five versions, and a pause.
+void PlayToAPause(Harness& h, const JobSpec& spec) {
   h.StartCoordinator();
   ASSERT_TRUE(h.Submit(spec).ok());
   h.StartWorker("a");
@@ -136,6 +137,30 @@ void PlayToTheRollback(Harness& h) {
   ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 5; }));
   ASSERT_TRUE(h.Control(kJob, JobAction::kPause).ok());
   h.RunFor(Seconds(30));
+}
+
+// Back to the oldest checkpoint, and on to the end.
+void RollBackAndEnd(Harness& h) {
+  ASSERT_TRUE(h.RollBack(kJob, h.View(kJob)->checkpoints.front().step).ok());
+  ASSERT_TRUE(h.Control(kJob, JobAction::kResume).ok());
+  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
+  h.RunFor(Seconds(5));
+}
+
+// The fault at that call from now on, and the end of the process; whether it was met. What is left is well.
+bool EndsAtCall(Harness& h, uint64_t call, DiskFault fault) {
+  h.files().FailAt(call, fault);
+  h.RunFor(Seconds(5));
+  const bool met = h.files().met();
+  if (h.coordinator_runs()) h.KillCoordinator();
+  h.files().FailAt(UINT64_MAX, DiskFault::kNone);
+  ExpectWell(h);
+  return met;
+}
+
+// Up to the request for a rollback.
+void PlayToTheRollback(Harness& h) {
+  ASSERT_NO_FATAL_FAILURE(PlayToAPause(h, InTwoFragments(h)));
   const auto view = h.View(kJob);
   ASSERT_GE(view->fragments.size(), 2u);
   ASSERT_FALSE(view->checkpoints.empty());
@@ -160,18 +185,12 @@ TEST(Retention, ARollbackLeavesNothingOfTheEpochThatItGivesUp) {
 
 // At every call that changes the disk, from the request on.
 TEST(Retention, ARollbackThatIsBrokenOffLeavesNothingAfterTheNextStart) {
-  constexpr DiskFault kFaults[] = {DiskFault::kKilledBefore, DiskFault::kPowerCut, DiskFault::kTornPowerCut};
   bool met = true;
   for (uint64_t call = 0; met; ++call) {
     SCOPED_TRACE(call);
     Harness h;
     ASSERT_NO_FATAL_FAILURE(PlayToTheRollback(h));
-    h.files().FailAt(call, kFaults[call % std::size(kFaults)]);
-    h.RunFor(Seconds(5));
-    met = h.files().met();
-    if (h.coordinator_runs()) h.KillCoordinator();
-    h.files().FailAt(UINT64_MAX, DiskFault::kNone);
-    ExpectWell(h);
+    met = EndsAtCall(h, call, kFaults[call % std::size(kFaults)]);
     h.StartCoordinator();
     h.RunFor(Seconds(5));
     const auto view = h.View(kJob);
@@ -299,17 +318,8 @@ TEST(Retention, KeptContributionsOutlastARollbackAndTheEnd) {
   Harness h;
   JobSpec spec = InTwoFragments(h);
   spec.checkpoint.keep_contributions = true;
-  h.StartCoordinator();
-  ASSERT_TRUE(h.Submit(spec).ok());
-  h.StartWorker("a");
-  h.StartWorker("b");
-  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 5; }));
-  ASSERT_TRUE(h.Control(kJob, JobAction::kPause).ok());
-  h.RunFor(Seconds(30));
-  ASSERT_TRUE(h.RollBack(kJob, h.View(kJob)->checkpoints.front().step).ok());
-  ASSERT_TRUE(h.Control(kJob, JobAction::kResume).ok());
-  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
-  h.RunFor(Seconds(5));
+  ASSERT_NO_FATAL_FAILURE(PlayToAPause(h, spec));
+  ASSERT_NO_FATAL_FAILURE(RollBackAndEnd(h));
   EXPECT_GE(Below(h, "rounds/e0000000000").size(), 10u);
   EXPECT_FALSE(Below(h, "snapshots/e0000000000").empty());
   EXPECT_FALSE(Below(h, "rounds/e0000000001").empty());
@@ -322,18 +332,8 @@ void PlayToAnEndThatKeepsMuch(Harness& h) {
   JobSpec spec = InTwoFragments(h);
   spec.checkpoint.keep_contributions = true;
   spec.checkpoint.keep_every = 1;
-  h.StartCoordinator();
-  ASSERT_TRUE(h.Submit(spec).ok());
-  h.StartWorker("a");
-  h.StartWorker("b");
-  ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 5; }));
-  ASSERT_TRUE(absl::IsFailedPrecondition(h.Purge(kJob))) << "it runs";
-  ASSERT_TRUE(h.Control(kJob, JobAction::kPause).ok());
-  h.RunFor(Seconds(30));
-  ASSERT_TRUE(h.RollBack(kJob, h.View(kJob)->checkpoints.front().step).ok());
-  ASSERT_TRUE(h.Control(kJob, JobAction::kResume).ok());
-  ASSERT_TRUE(h.RunUntil([&] { return h.Ended(kJob); }));
-  h.RunFor(Seconds(5));
+  ASSERT_NO_FATAL_FAILURE(PlayToAPause(h, spec));
+  ASSERT_NO_FATAL_FAILURE(RollBackAndEnd(h));
   ASSERT_GE(h.View(kJob)->checkpoints.size(), 2u);
 }
 
@@ -383,13 +383,10 @@ TEST(Retention, APurgeBesideTheEndOfItsJobIsDurableBeforeTheFilesGo) {
     ASSERT_TRUE(h.Submit(InTwoFragments(h)).ok());
     h.StartWorker("a");
     ASSERT_TRUE(h.RunUntil([&] { return h.VersionOf(kJob).value >= 3; }));
-    h.files().FailAt(call, DiskFault::kKilledBefore);
+    ASSERT_TRUE(absl::IsFailedPrecondition(h.Purge(kJob))) << "it runs";
     h.AskWithoutWaiting(JobControlled{.job = JobId{kJob}, .action = JobAction::kCancel});
     h.AskWithoutWaiting(JobUnwanted{.job = JobId{kJob}});
-    h.RunFor(Seconds(5));
-    if (h.coordinator_runs()) h.KillCoordinator();
-    h.files().FailAt(UINT64_MAX, DiskFault::kNone);
-    ExpectWell(h);
+    (void)EndsAtCall(h, call, DiskFault::kKilledBefore);
   }
 }
 
@@ -414,7 +411,6 @@ TEST(Retention, AJobCancelledBeforeItHadParametersLeavesNothing) {
 
 // At every call that changes the disk, from the request on.
 TEST(Retention, APurgeThatIsBrokenOffIsEndedByTheNextStart) {
-  constexpr DiskFault kFaults[] = {DiskFault::kKilledBefore, DiskFault::kPowerCut, DiskFault::kTornPowerCut};
   bool met = true;
   bool before = false, after = false;  // the decision was durable
   for (uint64_t call = 0; met; ++call) {
@@ -422,12 +418,7 @@ TEST(Retention, APurgeThatIsBrokenOffIsEndedByTheNextStart) {
     Harness h;
     ASSERT_NO_FATAL_FAILURE(PlayToAnEndThatKeepsMuch(h));
     h.AskWithoutWaiting(JobUnwanted{.job = JobId{kJob}});
-    h.files().FailAt(call, kFaults[call % std::size(kFaults)]);
-    h.RunFor(Seconds(5));
-    met = h.files().met();
-    if (h.coordinator_runs()) h.KillCoordinator();
-    h.files().FailAt(UINT64_MAX, DiskFault::kNone);
-    ExpectWell(h);
+    met = EndsAtCall(h, call, kFaults[call % std::size(kFaults)]);
     h.StartCoordinator();
     h.RunFor(Seconds(5));
     if (h.View(kJob)->record.parameters_ready) {
