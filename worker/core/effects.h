@@ -63,7 +63,8 @@ struct ApplyUpdate {
   FragmentVersion reached;
   bool contributor = false;
   bool ahead = false;  // a contributor that sent ahead of the others
-  Digest expected_hash;
+  Digest expected_hash{};
+  bool beside = false;  // before its apply step: steps may be taken meanwhile, and the answer comes behind one
 };
 // Local parameters after ApplyUpdate. Contributor: local := mix local + (1 - mix) outer, mix being the job's, or 1 when
 // `late`; or, where it was sent `ahead`, local += outer(v + 1) - outer(v) + what was contributed. Otherwise local +=

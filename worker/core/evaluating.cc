@@ -29,6 +29,7 @@ std::string Missing(const VersionVector& versions, const std::vector<Fragment>& 
     if (whole && f.outer == versions[p]) return absl::StrCat("fragment ", p, " is being fetched whole");
     if (whole || f.outer != versions[p])
       return absl::StrCat("fragment ", p, " is at ", f.outer.value, ", of ", versions[p].value);
+    if (f.applying) return absl::StrCat("fragment ", p, " leaves ", f.outer.value);
   }
   return "";
 }

@@ -62,6 +62,7 @@ struct Fragment {
   std::deque<Pending> pending;        // contiguous from outer + 1 once installed
   bool forming = false;               // held is, beside training: neither outer copy nor version moves meanwhile
   std::optional<Standing> applying;   // the outer copy is moving
+  bool applying_beside = false;       // while steps are taken: it comes before its apply step
   bool installing = false;
   bool overtaken = false;     // the outer copy is to be taken once it is applied
   bool fetching = false;      // whole

@@ -146,6 +146,11 @@ bool Core::State::MayApply(uint32_t p, bool contributor) const {
   return MaySettle(f, contributor);
 }
 
+// What comes before its apply step moves the outer copy at once, beside the steps that are left, so that at its apply
+// step only the local parameters are to be merged (docs/adr/0026). Not where an evaluation says which version is
+// needed.
+bool Core::State::MayApplyBeside() const { return !evaluation; }
+
 void Core::State::ApplyReady() {
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     Fragment& f = fragments[p];
@@ -157,9 +162,12 @@ void Core::State::ApplyReady() {
     if (f.leaping || f.pending.empty() || !f.pending.front().fetched) continue;
     const Pending& next = f.pending.front();
     const bool contributor = IsContributor(f, next);
-    if (!MayApply(p, contributor)) continue;
+    const bool due = MayApply(p, contributor);
+    if (!due && !MayApplyBeside()) continue;
     f.applying = Standing{contributor, contributor && f.held->ahead};
-    effects.push_back(ApplyUpdate{{FragmentIndex{p}, next.reached}, contributor, f.applying->ahead, next.hash});
+    f.applying_beside = !due;
+    effects.push_back(
+        ApplyUpdate{{FragmentIndex{p}, next.reached}, contributor, f.applying->ahead, next.hash, f.applying_beside});
   }
 }
 

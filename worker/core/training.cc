@@ -92,8 +92,12 @@ void Core::State::OnBoundary() {
   TryStep();
 }
 
+// Nothing else is decided meanwhile. Who leaves has no step to take beside it.
 bool Core::State::Busy() const {
-  return std::any_of(fragments.begin(), fragments.end(), [](const Fragment& f) { return f.applying || f.installing; });
+  return std::any_of(fragments.begin(), fragments.end(), [this](const Fragment& f) {
+    const bool beside = f.applying_beside && !f.overtaken && !leaving;
+    return f.installing || (f.applying && !beside);
+  });
 }
 
 // A joiner takes its first step on the newest versions, not on those of the snapshots.

@@ -1,4 +1,4 @@
-// What waits for the session: words of the link, and the ends of what it has formed beside training.
+// What waits for the session: words of the link, and the ends of what it has formed and applied beside training.
 #ifndef ATOLL_WORKER_SESSION_INBOX_H_
 #define ATOLL_WORKER_SESSION_INBOX_H_
 
@@ -13,7 +13,7 @@
 
 namespace atl {
 
-using Letter = std::variant<LinkEvent, FormingEnded>;
+using Letter = std::variant<LinkEvent, FormingEnded, ApplyEnded>;
 
 // Thread-safe; in the order of Post.
 class Inbox {

@@ -104,7 +104,7 @@ Replicas::~Replicas() {
 
 Replicas::One& Replicas::Idle(FragmentIndex fragment) {
   One& one = At(fragment);
-  ATOLL_CHECK(one.errand == 0, "a fragment stays as it is while its contribution is being formed");
+  ATOLL_CHECK(one.errand == 0, "a fragment stays as it is while its contribution is formed or its update applied");
   return one;
 }
 
@@ -112,10 +112,12 @@ Replicas::One& Replicas::Idle(FragmentIndex fragment) {
 Replicas::One& Replicas::TakenBack(FragmentIndex fragment) {
   One& one = At(fragment);
   if (one.forming != nullptr) one.forming->TakeBack();
+  if (one.applying != nullptr) one.applying->TakeBack();
   static_cast<void>(one.window->Wait());
   if (former_user_ == &one) former_->Settle();
   TakeVerdict(one);
   one.forming.reset();
+  one.applying.reset();
   one.errand = 0;
   return one;
 }
@@ -175,17 +177,57 @@ absl::Status Replicas::Leap(FragmentIndex fragment, Version version) {
   return one.replica->Leap(*fetched.bytes, version, fetched.hash);
 }
 
+// With the hash that was announced in the place of its own, where there is one.
+absl::StatusOr<FetchedBytes> Replicas::TakeUpdate(One& one, Version version, Digest expected_hash) {
+  const auto kept = one.updates.find(version);
+  if (kept == one.updates.end()) {
+    return absl::NotFoundError(absl::StrCat("the update to version ", version.value, " was not fetched"));
+  }
+  FetchedBytes fetched = std::move(kept->second);
+  one.updates.erase(one.updates.begin(), std::next(kept));
+  if (!expected_hash.IsZero()) fetched.hash = expected_hash;
+  return fetched;
+}
+
 absl::StatusOr<ApplyVerdict> Replicas::Apply(FragmentVersion reached, Standing standing, Digest expected_hash) {
   One& one = Idle(reached.fragment);
-  const auto kept = one.updates.find(reached.version);
-  if (kept == one.updates.end()) {
-    return absl::NotFoundError(absl::StrCat("the update to version ", reached.version.value, " was not fetched"));
-  }
-  const FetchedBytes fetched = std::move(kept->second);
-  one.updates.erase(one.updates.begin(), std::next(kept));
-  const Digest hash = expected_hash.IsZero() ? fetched.hash : expected_hash;
+  ATOLL_ASSIGN_OR_RETURN(const FetchedBytes fetched, TakeUpdate(one, reached.version, expected_hash));
   one.merging.reset();
-  return one.replica->ApplyUpdate({reached.version, Bytes(*fetched.bytes), hash}, standing);
+  return one.replica->ApplyUpdate({reached.version, Bytes(*fetched.bytes), fetched.hash}, standing);
+}
+
+void Replicas::BeginApply(FragmentVersion reached, Standing standing, Digest expected_hash, uint64_t errand,
+                          std::function<void(ApplyEnded)> tell) {
+  One& one = Idle(reached.fragment);
+  one.errand = errand;
+  absl::StatusOr<FetchedBytes> fetched = TakeUpdate(one, reached.version, expected_hash);
+  if (!fetched.ok()) return tell({reached, errand, fetched.status()});
+  one.merging.reset();
+  one.applying = Errand::Send(executor_, [&one, reached, standing, errand, fetched = *std::move(fetched),
+                                          tell = std::move(tell)] {
+    tell({reached, errand, one.replica->ApplyUpdate({reached.version, Bytes(*fetched.bytes), fetched.hash}, standing)});
+  });
+}
+
+bool Replicas::EndApply(const ApplyEnded& ended) {
+  if (ended.reached.fragment.value >= fragments_.size()) return false;  // of a job that had more
+  One& one = At(ended.reached.fragment);
+  if (one.errand != ended.errand) return false;
+  one.applying.reset();
+  one.errand = 0;
+  return true;
+}
+
+void Replicas::FinishApplies() {
+  for (One& one : fragments_) {
+    if (one.applying != nullptr) one.applying->Finish();
+  }
+}
+
+const StoredContribution* Replicas::unresolved(FragmentIndex fragment) const {
+  const One& one = At(fragment);
+  if (one.applying != nullptr) one.applying->Finish();
+  return one.replica->unresolved();
 }
 
 absl::StatusOr<std::span<float>> Replicas::Read(One& one) {
@@ -260,7 +302,13 @@ absl::Status Replicas::AdoptOuter(FragmentIndex fragment) {
   return Write(one);
 }
 
-void Replicas::DropContribution(FragmentIndex fragment) { TakenBack(fragment).replica->DropContribution(); }
+// An update that is being applied is the core's to hear of all the same.
+void Replicas::DropContribution(FragmentIndex fragment) {
+  One& one = At(fragment);
+  if (one.applying == nullptr) return TakenBack(fragment).replica->DropContribution();
+  one.applying->Finish();
+  one.replica->DropContribution();
+}
 
 // On a GPU the window is a copy: work of the compute stream that comes later waits until it is made.
 absl::Status Replicas::BeginSnapshot(One& one) {

@@ -35,6 +35,13 @@ struct FormingEnded {
   absl::Status status;  // of FragmentReplica::FormContribution, or of the device
 };
 
+// What BeginApply began is over.
+struct ApplyEnded {
+  FragmentVersion reached;
+  uint64_t errand = 0;
+  absl::StatusOr<ApplyVerdict> verdict;  // of FragmentReplica::ApplyUpdate
+};
+
 // A device that forms contributions, and merges, is not taken at its word: each fragment's first ones, so many, are the
 // host's as well, whose result stands, and compared to the bit. Where they differ the host does all that follow.
 constexpr uint32_t kFormingProofs = 2;
@@ -61,6 +68,15 @@ class Replicas {
   // The same for a fragment that has an outer copy: FragmentReplica::Leap.
   absl::Status Leap(FragmentIndex fragment, Version version);
   absl::StatusOr<ApplyVerdict> Apply(FragmentVersion reached, Standing standing, Digest expected_hash);
+  // The same on the executor, while local parameters change. `tell` is called once, in any thread, and what it told is
+  // given to EndApply in the session's; until then the fragment is the executor's as between BeginForm and EndForm, and
+  // may be asked for its unresolved contribution, or be told to drop it, besides: both wait.
+  void BeginApply(FragmentVersion reached, Standing standing, Digest expected_hash, uint64_t errand,
+                  std::function<void(ApplyEnded)> tell);
+  // False: the fragment was installed since.
+  bool EndApply(const ApplyEnded& ended);
+  // For who has nothing else to do: what was begun and waits for the executor is done here.
+  void FinishApplies();
 
   // Verbs that read or change local parameters; done on return, or enqueued on the compute stream where the device
   // merges.
@@ -85,7 +101,7 @@ class Replicas {
   // of the first.
   const absl::Status& forming_refused() const { return forming_refused_; }
 
-  const StoredContribution* unresolved(FragmentIndex fragment) const { return At(fragment).replica->unresolved(); }
+  const StoredContribution* unresolved(FragmentIndex fragment) const;
   void DropContribution(FragmentIndex fragment);
   // Nothing of what a revision may change is kept here so far; codecs and patterns are fixed at submit.
   void ChangeSpec(const JobSpec&) {}
@@ -102,7 +118,8 @@ class Replicas {
     std::unique_ptr<DeviceWork> merging;  // which reads the outer copy; null: nothing does
     absl::Status differs;                 // of a contribution of the device that was not the host's
     std::shared_ptr<Errand> forming;      // null: nothing is under way
-    uint64_t errand = 0;                  // its number; 0: none
+    std::shared_ptr<Errand> applying;     // likewise
+    uint64_t errand = 0;                  // the number of either; 0: none
     bool in_place = false;                // what is under way reads the parameters themselves
     std::optional<FetchedBytes> whole;
     std::map<Version, FetchedBytes> updates;
@@ -111,6 +128,7 @@ class Replicas {
   One& At(FragmentIndex fragment) { return fragments_[fragment.value]; }
   const One& At(FragmentIndex fragment) const { return fragments_[fragment.value]; }
   absl::StatusOr<FetchedBytes> TakeWhole(FragmentIndex fragment, Version version);
+  absl::StatusOr<FetchedBytes> TakeUpdate(One& one, Version version, Digest expected_hash);
   One& Idle(FragmentIndex fragment);       // nothing of it is under way
   One& TakenBack(FragmentIndex fragment);  // nor any more
   absl::StatusOr<std::span<float>> Read(One& one);

@@ -104,6 +104,7 @@ void Session::State::Take(LinkEvent event) {
 namespace {
 bool HeardInStep(const Letter& letter) {
   if (const auto* ended = std::get_if<FormingEnded>(&letter)) return ended->status.ok();
+  if (std::holds_alternative<ApplyEnded>(letter)) return true;  // and set aside, for what is behind it
   const LinkEvent& event = std::get<LinkEvent>(letter);
   if (const auto* fetched = std::get_if<FetchedBytes>(&event)) return !fetched->whole;
   return worker::Core::HeardInStep(std::get<Event>(event));
@@ -134,6 +135,8 @@ TurnResult Session::Turn() {
   if (s.waiting_since != kNever) s.sync_wait = s.sync_wait + (s.clock.Now() - s.waiting_since);
   s.waiting_since = kNever;
   std::deque<Letter> letters = s.inbox.TakeAll();
+  letters.insert(letters.begin(), s.applied.begin(), s.applied.end());
+  s.applied.clear();
   for (Letter& letter : letters) {
     std::visit([&s](auto& one) { s.Take(std::move(one)); }, letter);
     s.DrainAnswers();
@@ -150,6 +153,7 @@ TurnResult Session::Turn() {
   const Instant now = s.clock.Now();
   const bool waits = s.core.activity() == WorkerActivity::kWaiting;
   if (waits) s.waiting_since = now;
+  if (waits && s.replicas) s.replicas->FinishApplies();
   // A wait is told with its age: in time for each heartbeat.
   const Instant next = waits ? std::min(s.core.NextWake(), now + s.core.heartbeat_interval()) : s.core.NextWake();
   return {s.worked || !letters.empty() || next <= now, next};
@@ -248,11 +252,26 @@ Standing StandingOf(bool contributor, bool ahead) {
 
 // An update that cannot be applied at all is treated as one that gives another hash: the fragment is fetched whole.
 void Session::State::Do(const worker::ApplyUpdate& e) {
-  const auto verdict = replicas->Apply(e.reached, StandingOf(e.contributor, e.ahead), e.expected_hash);
-  if (!verdict.ok()) {
-    log.Warn("update not applied", {{"fragment", e.reached.fragment.value}, {"why", verdict.status().message()}});
+  const Standing standing = StandingOf(e.contributor, e.ahead);
+  if (e.beside) {
+    replicas->BeginApply(e.reached, standing, e.expected_hash, ++errands,
+                         [this](ApplyEnded ended) { Post(std::move(ended)); });
+    return;
   }
-  Answer(worker::UpdateApplied{e.reached, verdict.ok() && *verdict == ApplyVerdict::kApplied});
+  Answer(Applied(e.reached, replicas->Apply(e.reached, standing, e.expected_hash)));
+}
+
+worker::UpdateApplied Session::State::Applied(FragmentVersion reached, const absl::StatusOr<ApplyVerdict>& verdict) {
+  if (!verdict.ok()) {
+    log.Warn("update not applied", {{"fragment", reached.fragment.value}, {"why", verdict.status().message()}});
+  }
+  return {reached, verdict.ok() && *verdict == ApplyVerdict::kApplied};
+}
+
+// Its answer may move local parameters, so that it waits for the end of a step.
+void Session::State::Take(ApplyEnded ended) {
+  if (listening) return applied.push_back(std::move(ended));
+  if (replicas && replicas->EndApply(ended)) Feed(Applied(ended.reached, ended.verdict));
 }
 
 void Session::State::Do(const worker::ResolveUpdate& e) {

@@ -1,8 +1,9 @@
 // Carries out what worker/core decides: one worker in one thread, without a thread, clock or socket of its own. It owns
 // the core, the outer copies and replicas, and the job's parts; the network is a Link, training a TrainingModel. A
-// daemon turns it on its train thread, a harness in its only one. Contributions are formed on an executor while
-// training goes on, and what the link and the executor tell meanwhile is heard while the model takes a step, as far as
-// it concerns transfers and leases: a step takes seconds, and a transfer that began behind it would be that much later.
+// daemon turns it on its train thread, a harness in its only one. Contributions are formed, and updates that come early
+// applied, on an executor while training goes on, and what the link and the executor tell meanwhile is heard while the
+// model takes a step, as far as it concerns transfers and leases: a step takes seconds, and a transfer that began
+// behind it would be that much later.
 //
 //   link -> Post(event) -> inbox -> Turn: core.Step -> effects -> replicas, model, link -> events -> core ...
 //                            ^--------------------- executor <-------'

@@ -38,6 +38,7 @@ struct Session::State {
   void Post(Letter letter);
   void Take(LinkEvent event);
   void Take(FormingEnded ended);
+  void Take(ApplyEnded ended);
   void Feed(const Event& event);
   void ListenInStep() ATOLL_EXCLUDES(step_mutex);
   // Tells that the device works, around `work`, which is no step. Requires a job.
@@ -77,6 +78,7 @@ struct Session::State {
   void Break(const absl::Status& status);
   double RateOf(const worker::TakeStep& e) const;
   void TellRefusal();
+  worker::UpdateApplied Applied(FragmentVersion reached, const absl::StatusOr<ApplyVerdict>& verdict);
   void TellNotMade(uint64_t evaluation, const absl::Status& why);
 
   const SessionOptions options;
@@ -88,8 +90,9 @@ struct Session::State {
   const std::function<void()> wake;
   Inbox inbox;
   worker::Core core;
-  std::deque<Event> answers;  // of effects, given to the core in order
-  uint64_t errands = 0;       // sent so far
+  std::deque<Event> answers;       // of effects, given to the core in order
+  std::deque<ApplyEnded> applied;  // heard of in a step, for the turn behind it
+  uint64_t errands = 0;            // sent so far
 
   JobId job;
   std::shared_ptr<const JobSpec> spec;

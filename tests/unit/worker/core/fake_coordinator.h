@@ -154,9 +154,9 @@ class World {
     }
     void operator()(const DropFetches& e) { w.Log(absl::StrCat("drop fetches ", e.fragment.value)); }
     void operator()(const ApplyUpdate& e) {
-      const std::string standing = As(e.contributor, e.ahead);
-      w.replicas_[e.reached.fragment.value] = {standing, true};
-      w.Log(absl::StrCat("apply ", e.reached.fragment.value, " v", e.reached.version.value, " ", standing));
+      const auto& [as, applying] = w.replicas_[e.reached.fragment.value] = {As(e.contributor, e.ahead), true};
+      const char* beside = e.beside ? " beside" : "";
+      w.Log(absl::StrCat("apply ", e.reached.fragment.value, " v", e.reached.version.value, " ", as, beside));
       if (w.form_and_apply) q.push_back(UpdateApplied{e.reached, w.hash_matches});
     }
     void operator()(const ResolveUpdate& e) {

@@ -16,10 +16,11 @@ TEST(WorkerOverlap, AnEarlyUpdateWaitsForItsStep) {
   EXPECT_FALSE(w.Did("at rest")) << "steps are taken until the update comes";
   w.Accept(0);
   w.Publish(0, 1, {"w1"}, 2);
-  EXPECT_FALSE(w.Did("apply"));
+  EXPECT_FALSE(w.Did("resolve"));
   w.Steps(4 - w.steps_taken);
+  EXPECT_FALSE(w.Did("resolve"));
   w.Boundary();
-  EXPECT_TRUE(w.Did("apply 0 v1 contributor"));
+  EXPECT_TRUE(w.Did("resolve 0 contributor"));
   EXPECT_EQ(w.core().fragments()[0].steps_behind, w.steps_taken - 2) << "the overlap's steps are still behind";
 }
 

@@ -1,0 +1,173 @@
+// An update that comes before its apply step moves the outer copy beside the steps that are left; local parameters are
+// merged at the apply step all the same, and what cannot wait for it, waits (docs/adr/0026).
+#include <gtest/gtest.h>
+
+#include "tests/unit/worker/core/fake_coordinator.h"
+
+namespace atl::worker {
+namespace {
+
+const FragmentVersion kFirst{FragmentIndex{0}, Version{1}};
+
+// Sent at step 2, merged at step 5 of a period of six.
+JobSpec Overlapped() {
+  JobSpec spec = SmallSpec();
+  spec.sync.inner_steps = 6;
+  spec.sync.overlap_steps = 3;
+  return spec;
+}
+
+// Behind step 4, the update of what was sent at step 3 being applied.
+void TrainToTheUpdate(World& w) {
+  w.Start();
+  w.Steps(3);
+  w.Boundary();
+  ASSERT_TRUE(w.Did("upload 0 v0 steps 3"));
+  ASSERT_EQ(w.steps_taken, 4u);
+  w.Accept(0);
+  w.form_and_apply = false;
+  w.Publish(0, 1, {"w1"}, 3);
+  w.Boundary();
+  ASSERT_TRUE(w.Did("apply 0 v1 contributor beside"));
+}
+
+void Moved(World& w, bool hash_matches = true) { w.Give(UpdateApplied{kFirst, hash_matches}); }
+
+TEST(WorkerApplying, StepsAreTakenMeanwhileAndTheMergeComesAtItsStep) {
+  World w(Overlapped());
+  ASSERT_NO_FATAL_FAILURE(TrainToTheUpdate(w));
+  EXPECT_EQ(w.steps_taken, 5u);
+  Moved(w);
+  EXPECT_TRUE(w.Did("applied 0 v1"));
+  EXPECT_FALSE(w.Did("resolve")) << "its apply step is behind step 6";
+  w.Boundary();
+  EXPECT_EQ(w.steps_taken, 6u);
+  EXPECT_FALSE(w.Did("resolve"));
+  w.Boundary();
+  EXPECT_TRUE(w.Did("resolve 0 contributor"));
+  EXPECT_FALSE(w.Did("late"));
+  EXPECT_EQ(w.core().fragments()[0].steps_behind, w.steps_taken - 3) << "the overlap's steps are still behind";
+}
+
+TEST(WorkerApplying, TheApplyStepWaitsForIt) {
+  World w(Overlapped());
+  ASSERT_NO_FATAL_FAILURE(TrainToTheUpdate(w));
+  for (int i = 0; i < 5; ++i) w.Boundary();
+  EXPECT_EQ(w.steps_taken, 6u);
+  EXPECT_EQ(w.core().activity(), WorkerActivity::kWaiting);
+  Moved(w);
+  EXPECT_TRUE(w.Did("resolve 0 contributor"));
+  w.Boundary();
+  EXPECT_EQ(w.steps_taken, 7u);
+}
+
+TEST(WorkerApplying, AnUpdateThatComesAtItsApplyStepIsWaitedForInPlace) {
+  World w(Overlapped());
+  w.Start();
+  w.Steps(6);
+  w.Boundary();
+  w.Accept(0);
+  w.Publish(0, 1, {"w1"}, 3);
+  w.Boundary();
+  EXPECT_TRUE(w.Did("apply 0 v1 contributor"));
+  EXPECT_FALSE(w.Did("beside")) << "training stands still for it in any case";
+}
+
+TEST(WorkerApplying, ADriftThatIsGivenUpTakesTheOuterCopyWhenItHasMoved) {
+  World w(Overlapped());
+  ASSERT_NO_FATAL_FAILURE(TrainToTheUpdate(w));
+  w.Hear(LeaseRevoked{JobId{"tiny"}, {LeaseId{1}}, "it was away"});
+  EXPECT_TRUE(w.Did("drop contribution 0"));
+  w.Boundary();
+  w.Boundary();
+  EXPECT_EQ(w.steps_taken, 5u) << "what is trained from parameters that are given up would be lost";
+  EXPECT_FALSE(w.Did("adopt 0") && w.Count("adopt 0") > 1);
+  Moved(w);
+  EXPECT_EQ(w.Count("adopt 0"), 2) << "once when it joined";
+  EXPECT_FALSE(w.Did("resolve"));
+  w.Steps(1);
+  EXPECT_EQ(w.steps_taken, 6u);
+}
+
+TEST(WorkerApplying, ADeviatingReplicaIsHealedBeforeItsApplyStep) {
+  World w(Overlapped());
+  ASSERT_NO_FATAL_FAILURE(TrainToTheUpdate(w));
+  w.form_and_apply = true;
+  w.snapshot = Version{1};
+  Moved(w, false);
+  EXPECT_TRUE(w.Did("applied 0 v1 deviant"));
+  EXPECT_EQ(w.Count("fetch fragment 0"), 2);
+  EXPECT_TRUE(w.Did("install 0 v1"));
+  w.Steps(2);
+  EXPECT_FALSE(w.Did("resolve"));
+}
+
+TEST(WorkerApplying, AnEvaluationWaitsForWhatMoves) {
+  World w(Overlapped());
+  ASSERT_NO_FATAL_FAILURE(TrainToTheUpdate(w));
+  w.Hear(EvaluationAssigned{JobId{"tiny"}, 9, {Version{1}}, 16});
+  w.Boundary();
+  EXPECT_FALSE(w.Did("evaluate 9"));
+  Moved(w);
+  w.Boundary();
+  EXPECT_TRUE(w.Did("evaluate 9: 0+16"));
+}
+
+TEST(WorkerApplying, AnEvaluationOfTheVersionThatItLeavesIsNotMade) {
+  World w(Overlapped());
+  ASSERT_NO_FATAL_FAILURE(TrainToTheUpdate(w));
+  w.Hear(EvaluationAssigned{JobId{"tiny"}, 9, {Version{0}}, 16});
+  w.Boundary();
+  EXPECT_FALSE(w.Did("evaluate 9")) << "half of one version and half of another";
+  Moved(w);
+  w.Boundary();
+  EXPECT_FALSE(w.Did("evaluate 9"));
+  EXPECT_TRUE(w.Did("evaluation done: this worker's outer copies are newer already"));
+}
+
+TEST(WorkerApplying, AnEvaluationHoldsWhatComesBehindIt) {
+  World w(Overlapped());
+  w.Start();
+  w.Steps(3);
+  w.Boundary();
+  w.Accept(0);
+  w.evaluate = false;
+  w.Hear(EvaluationAssigned{JobId{"tiny"}, 9, {Version{0}}, 16});
+  w.Publish(0, 1, {"w1"}, 3);
+  w.Boundary();
+  EXPECT_TRUE(w.Did("evaluate 9"));
+  EXPECT_FALSE(w.Did("apply"));
+}
+
+TEST(WorkerApplying, WhoLeavesWaitsForItAndSendsWhatIsBehindIt) {
+  World w(Overlapped());
+  ASSERT_NO_FATAL_FAILURE(TrainToTheUpdate(w));
+  w.Give(LeaveWanted{"SIGTERM"});
+  w.Boundary();
+  EXPECT_FALSE(w.Did("exit")) << "its last two steps can be sent against version 1";
+  w.form_and_apply = true;
+  Moved(w);
+  w.Boundary();
+  EXPECT_TRUE(w.Did("resolve 0 contributor"));
+  EXPECT_TRUE(w.Did("upload 0 v1 steps 2"));
+}
+
+TEST(WorkerApplying, AStreamThatBreaksMeanwhileSendsNothingAgain) {
+  for (const bool moved : {false, true}) {
+    World w(Overlapped());
+    ASSERT_NO_FATAL_FAILURE(TrainToTheUpdate(w));
+    if (moved) Moved(w);
+    w.Give(StreamDown{"gone"});
+    w.Connect(true, 1, 5, {{{FragmentIndex{0}, Version{0}}, ContributionFate::kUnknown}});
+    EXPECT_EQ(w.Count("upload 0 v0"), 1) << "the update that it is in is here";
+    EXPECT_FALSE(w.Did("contribution sent again"));
+    if (!moved) Moved(w);
+    w.Assign({Version{1}}, 4);
+    w.Steps(1);
+    w.Boundary();
+    EXPECT_TRUE(w.Did("resolve 0 contributor")) << moved;
+  }
+}
+
+}  // namespace
+}  // namespace atl::worker
