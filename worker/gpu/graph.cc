@@ -1,5 +1,6 @@
 #include "worker/gpu/graph.h"
 
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
@@ -7,6 +8,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "worker/gpu/runtime.h"
 
@@ -18,6 +20,7 @@ struct atoll_gpu_graph {
   c10::cuda::CUDAStream recording;
   std::optional<c10::cuda::CUDAStream> before;  // the thread's current stream, while it is open
   at::cuda::CUDAGraph graph;
+  const c10::MempoolId_t pool = at::cuda::graph_pool_handle();  // of what is allocated while it is recorded
   bool begun = false;
 };
 
@@ -47,6 +50,37 @@ int32_t OrderStreams(cudaStream_t earlier, cudaStream_t later) {
   return code == cudaSuccess ? 0 : Fail("ordering a recording", code);
 }
 
+template <typename Work>
+void Tried(const Work& work) {
+  static_cast<void>(Guarded("", [&work]() -> int32_t {
+    work();
+    return 0;
+  }));
+}
+
+// Where a recording fails before its end, LibTorch leaves its allocators in it: nothing that is freed comes back then,
+// and its cache cannot be given back. Of what has ended it takes care itself.
+void LeaveRecording(atoll_gpu_graph& graph) {
+  bool ended = false;
+  Tried([&] { ended = graph.graph.pool() == graph.pool; });
+  if (ended) return;
+  const auto device = static_cast<c10::DeviceIndex>(graph.device);
+  Tried([&] { c10::cuda::CUDACachingAllocator::endAllocateToPool(device, graph.pool); });
+  Tried([&] { c10::cuda::CUDACachingAllocator::releasePool(device, graph.pool); });
+  Tried([&] { at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(graph.pool); });
+  Tried([&] { at::getHostAllocator(at::kCUDA)->release_pool(graph.pool); });
+}
+
+// `work`, and out of the recording where it fails; the sentence is that of `work`.
+template <typename Work>
+int32_t OrLeave(const char* what, atoll_gpu_graph& graph, const Work& work) {
+  const int32_t result = Guarded(what, work);
+  if (result == 0) return 0;
+  const std::string why = NewestError();
+  LeaveRecording(graph);
+  return FailWith(why.c_str());
+}
+
 }  // namespace
 
 int32_t GiveBackCache(const atoll_gpu_context* context) {
@@ -74,9 +108,13 @@ int32_t GraphOpen(atoll_gpu_context* context, atoll_gpu_graph** out) {
 // Backward passes enqueue from threads of LibTorch's, and other threads go on with copies: neither is this thread's
 // fault.
 int32_t GraphBegin(atoll_gpu_graph* graph) {
-  return Guarded("beginning a recording", [&]() -> int32_t {
+  return OrLeave("beginning a recording", *graph, [&]() -> int32_t {
     const WithDevice device(graph->device);
-    graph->graph.capture_begin({0, 0}, cudaStreamCaptureModeRelaxed);
+    // What the passes before it have used is given back first: the recording takes as much once more.
+    const cudaError_t code = cudaStreamSynchronize(graph->recording.stream());
+    if (code != cudaSuccess) return Fail("a pass before the recording", code);
+    c10::cuda::CUDACachingAllocator::emptyCache();
+    graph->graph.capture_begin(graph->pool, cudaStreamCaptureModeRelaxed);
     graph->begun = true;
     return 0;
   });
@@ -85,7 +123,7 @@ int32_t GraphBegin(atoll_gpu_graph* graph) {
 int32_t GraphEnd(atoll_gpu_graph* graph) {
   if (!graph->begun) return FailWith("nothing is being recorded");
   graph->begun = false;
-  return Guarded("ending a recording", [&]() -> int32_t {
+  return OrLeave("ending a recording", *graph, [&]() -> int32_t {
     const WithDevice device(graph->device);
     graph->graph.capture_end();
     return 0;

@@ -177,11 +177,13 @@ int32_t FetchToHost(atoll_gpu_context* context, void* host, const void* device, 
 }
 
 int32_t EventWait(atoll_gpu_event* event) {
+  const WithDevice device(event->device);
   const cudaError_t code = cudaEventSynchronize(event->event);
   return code == cudaSuccess ? 0 : Fail("cudaEventSynchronize", code);
 }
 
 int32_t EventQuery(atoll_gpu_event* event, int32_t* done) {
+  const WithDevice device(event->device);
   const cudaError_t code = cudaEventQuery(event->event);
   *done = code == cudaSuccess ? 1 : 0;
   if (code == cudaSuccess) return 0;

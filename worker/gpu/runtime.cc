@@ -1,15 +1,41 @@
 #include "worker/gpu/runtime.h"
 
+#include <c10/cuda/CUDAFunctions.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <exception>
+#include <type_traits>
 
 namespace atl::gpu {
 namespace {
 
 thread_local char newest_error[512] = "";
 
+static_assert(std::is_same_v<c10::DeviceIndex, int8_t>, "WithDevice keeps one");
+
+// LibTorch's functions of devices, of which some throw where CUDA itself cannot be asked.
+template <typename Call>
+cudaError_t Told(const Call& call) {
+  try {
+    return call();
+  } catch (const std::exception&) {
+    return cudaErrorUnknown;
+  }
+}
+
 }  // namespace
+
+WithDevice::WithDevice(int device)
+    : result_(Told([&] {
+        const cudaError_t code = c10::cuda::GetDevice(&before_);
+        return code == cudaSuccess ? c10::cuda::SetDevice(static_cast<c10::DeviceIndex>(device)) : code;
+      })) {}
+
+WithDevice::~WithDevice() {
+  if (result_ == cudaSuccess) static_cast<void>(Told([&] { return c10::cuda::MaybeSetDevice(before_); }));
+}
 
 int32_t Fail(const char* what, cudaError_t code) {
   static_cast<void>(cudaGetLastError());  // a later call must not find this failure

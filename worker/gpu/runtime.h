@@ -33,20 +33,19 @@ const char* NewestError();                            // of this thread; empty w
 // Cut to fit, NUL-terminated.
 void CopyText(const char* text, char* out, uint64_t out_bytes);
 
-// Makes a device current and puts the thread's own back: LibTorch keeps its own idea of the current device.
+// Makes a device current and puts the thread's own back as LibTorch does, which keeps its own idea of it: a device that
+// this process does not use, 0 in a thread that has chosen none, is put back in LibTorch's idea alone. To make it
+// current would open a context on it, some hundred megabytes of a card that is another rank's.
 class WithDevice {
  public:
-  explicit WithDevice(int device) {
-    result_ = cudaGetDevice(&before_);
-    if (result_ == cudaSuccess) result_ = cudaSetDevice(device);
-  }
-  ~WithDevice() { static_cast<void>(cudaSetDevice(before_)); }
+  explicit WithDevice(int device);
+  ~WithDevice();
   WithDevice(const WithDevice&) = delete;
   WithDevice& operator=(const WithDevice&) = delete;
   cudaError_t result() const { return result_; }
 
  private:
-  int before_ = 0;
+  int8_t before_ = 0;
   cudaError_t result_ = cudaSuccess;
 };
 
