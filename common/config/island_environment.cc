@@ -58,6 +58,13 @@ std::vector<std::string> ReadIslandEnvironment(const Environment& environment, I
   }
   island.rank_here = island.rank % island.ranks_here;
   if (!reader.Text("LOCAL_RANK").empty()) island.rank_here = reader.Number("LOCAL_RANK", 0, island.ranks_here - 1);
+  // Memory and cores of the machine are shared out among its ranks.
+  if (reader.Text("LOCAL_WORLD_SIZE").empty() && island.rank_here != island.rank) {
+    reader.faults.push_back(absl::StrCat("LOCAL_WORLD_SIZE is missing where RANK is ", island.rank, " and LOCAL_RANK ",
+                                         island.rank_here,
+                                         ", so that the ranks run on several machines; set it on each machine to how "
+                                         "many of them run there"));
+  }
   island.port = reader.Number("MASTER_PORT", 1, kHighestPort - 1);
   // torchrun's agent listens at MASTER_PORT itself, for a store that it lends to its ranks.
   if (reader.Text("TORCHELASTIC_USE_AGENT_STORE") == "True") ++island.port;

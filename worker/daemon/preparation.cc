@@ -61,7 +61,8 @@ absl::StatusOr<std::shared_ptr<Device>> OpenChosenDevice(const GpuPlugin& plugin
     if (!own && gpus < island.ranks_here) {
       return absl::FailedPreconditionError(absl::StrCat("there are ", gpus, " GPUs for the ", island.ranks_here,
                                                         " ranks of the island on this machine; give fewer ranks "
-                                                        "(--island-size), or --device cpu"));
+                                                        "(--island-size), or --device cpu, or, where a launcher starts "
+                                                        "ranks on several machines, LOCAL_WORLD_SIZE"));
     }
     wanted = absl::StrCat("cuda:", own ? 0 : island.rank_here);
   }

@@ -318,6 +318,11 @@ TEST(WorkerOptions, AnIslandIsToldByAnOptionOrByALauncher) {
   environment["LOCAL_RANK"] = "2";
   EXPECT_THAT(Worker({}, environment).text, HasSubstr("LOCAL_RANK is '2' where WORLD_SIZE is 4; it must be 0 to 1"));
   EXPECT_THAT(Worker({"--island-size=2"}, environment).text, HasSubstr("--island-size is 2 and WORLD_SIZE 4"));
+  environment["LOCAL_RANK"] = "1";
+  environment.erase("LOCAL_WORLD_SIZE");
+  EXPECT_THAT(Worker({}, environment).text, HasSubstr("LOCAL_WORLD_SIZE is missing where RANK is 3 and LOCAL_RANK 1"));
+  environment["LOCAL_RANK"] = "3";  // all on one machine
+  EXPECT_EQ(Worker({}, environment).run->island.ranks_here, 4u);
   const auto bare = Worker({}, {{"WORLD_SIZE", "2"}});
   EXPECT_EQ(bare.exit_code, 2);
   for (const char* part : {"RANK is ''", "MASTER_ADDR is missing", "MASTER_PORT is ''", "has 0 characters"}) {
