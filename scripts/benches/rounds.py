@@ -95,18 +95,23 @@ def take_case(model, case, samples):
     sample["bound_mb"] = told.bound_mb
 
 
+def means(sample):
+    """Of each job: rounds that write a snapshot count as the others do."""
+    return [statistics.mean(job) for job in sample["each"]]
+
+
 def ratios(sample, *floor):
-    """Of each round to the largest of the floors in it."""
-    return [s / max(times) for s, *times in zip(sample["seconds"], *(f["seconds"] for f in floor))]
+    """Of each job's mean round to the largest of the floors in its turn."""
+    return [s / max(times) for s, *times in zip(means(sample), *(f["seconds"] for f in floor))]
 
 
 def judged(samples, case):
-    """(ratio of the medians within a round, goal, against what) of a case that has a goal, or None."""
+    """(median of the ratios within a turn, goal, against what) of a case that has a goal, or None."""
     codec, state, mutual_tls, link = case
     own = samples[name_of(*case)]
     if link and codec == "mxfp4":
         slower = samples[name_of("fp32", state, mutual_tls, link)]
-        return statistics.median(a / b for a, b in zip(slower["seconds"], own["seconds"])), LINK_GOAL, "fp32 ÷ it, at least"
+        return statistics.median(a / b for a, b in zip(means(slower), means(own))), LINK_GOAL, "fp32 ÷ it, at least"
     if link or codec != "fp32":
         return None
     wire, flush = ("raw TLS" if mutual_tls else "raw TCP"), f"write and flush, {state}"

@@ -1,5 +1,4 @@
 """Compute utilization of real workers on shaped links beside the planner's figure."""
-import contextlib
 import math
 import re
 import statistics
@@ -18,30 +17,37 @@ WORKERS = ("a", "b")
 STEP_SECONDS, INNER_STEPS = 0.1, 40
 WARMUP_PERIODS, LEAST_PERIODS, LEAST_SECONDS = 1.5, 2, 12
 GOAL, PLANNED_GOAL = 0.95, 0.99  # at least so much is measured wherever so much is planned
-MODEL = {"layers": 6, "hidden_size": 256, "intermediate_size": 704, "heads": 4, "kv_heads": 4, "vocab_size": 320}
+SMALL = {"layers": 6, "hidden_size": 256, "intermediate_size": 704, "heads": 4, "kv_heads": 4, "vocab_size": 320}
+LARGE = {"layers": 14, "hidden_size": 768, "intermediate_size": 2048, "heads": 12, "kv_heads": 12, "vocab_size": 320}
 # Name, what `atoll plan` and the job are told.
 METHODS = (("classic", "diloco", 0, "bf16"), ("streaming", "streaming", 0, "bf16"), ("overlapped by 1 step", "streaming", 1, "bf16"),
            ("overlapped by 10 steps", "streaming", 10, "bf16"), ("overlapped by 10 steps, 4 bits", "streaming", 10, "mxfp4"))
+# Model, links and methods. What the training thread does between steps grows with the model: the large one shows it.
+RUNS = ((SMALL, LINKS, METHODS), (LARGE, LINKS[-1:], METHODS[:1] + METHODS[-1:]))
 
 
-def parameters():
+def parameters(model):
     """Of the whole model, and of embeddings and final norm, which are a fragment of their own."""
-    hidden, inner = MODEL["hidden_size"], MODEL["intermediate_size"]
-    apart = MODEL["vocab_size"] * hidden + hidden
-    return apart + MODEL["layers"] * (4 * hidden * hidden + 3 * hidden * inner + 2 * hidden), apart
+    hidden, inner = model["hidden_size"], model["intermediate_size"]
+    apart = model["vocab_size"] * hidden + hidden
+    return apart + model["layers"] * (4 * hidden * hidden + 3 * hidden * inner + 2 * hidden), apart
 
 
-def plan(scene, method, overlap, codec, megabits, round_seconds=0):
+def millions(model):
+    return f"{parameters(model)[0] / 1e6:.3g} M"
+
+
+def plan(scene, model, method, overlap, codec, megabits, round_seconds=0):
     """What `atoll plan` says, of a coordinator whose rounds take so long from the last contribution to the update."""
-    whole, apart = parameters()
-    return scene.atoll("-o", "json", "plan", "--params", whole, "--embedding-params", apart, "--layers", MODEL["layers"], "--layers-per-fragment", 1,
+    whole, apart = parameters(model)
+    return scene.atoll("-o", "json", "plan", "--params", whole, "--embedding-params", apart, "--layers", model["layers"], "--layers-per-fragment", 1,
                        "--workers", len(WORKERS), "--step-seconds", STEP_SECONDS, "--inner-steps", INNER_STEPS, "--method", method,
                        "--overlap-steps", overlap, "--codec", codec, "--bandwidth", f"{megabits}Mbit/s",
                        "--round-time", f"{round(round_seconds * 1e6)}us").json()
 
 
-def submit(scene, corpus, method, overlap, codec):
-    scene.submit("job", corpus, steps=10_000_000, inner_steps=INNER_STEPS, model=MODEL, batch={"sequences_per_step": 1},
+def submit(scene, corpus, model, method, overlap, codec):
+    scene.submit("job", corpus, steps=10_000_000, inner_steps=INNER_STEPS, model=model, batch={"sequences_per_step": 1},
                  workers={"min": len(WORKERS), "max": len(WORKERS), "planned": len(WORKERS)},
                  sync={"fragments": "whole" if method == "diloco" else "strided", "layers_per_fragment": 1, "overlap_steps": overlap,
                        "upload_codec": codec, "download_codec": codec})
@@ -91,15 +97,15 @@ def window(worker, first, steps, limit_seconds):
             "worked": (end.worked - begin.worked) / periods, "cpu": (end.cpu - begin.cpu) / periods}
 
 
-def run(name, method, overlap, codec, megabits):
+def run(model, name, method, overlap, codec, megabits):
     """One job of two workers; what each of them did in some periods after the first."""
-    with scenes.scene(f"utilization-{megabits}-{METHODS.index((name, method, overlap, codec))}") as scene:
+    with scenes.scene(f"utilization-{model['layers']}-{megabits}-{METHODS.index((name, method, overlap, codec))}") as scene:
         corpus = scene.corpus(text_bytes=300_000)
         coordinator = scene.coordinator("--data-root", scene.path("data"))
-        planned = plan(scene, method, overlap, codec, megabits)
+        planned = plan(scene, model, method, overlap, codec, megabits)
         workers = [scene.worker(w, scenes.linked(scene, w, coordinator, megabits * 1e6), "--data-root", scene.path("data"),
                                 "--synthetic-step-seconds", STEP_SECONDS) for w in WORKERS]
-        submit(scene, corpus, method, overlap, codec)
+        submit(scene, corpus, model, method, overlap, codec)
         ratio = planned["coordinator_utilization_ratio"]
         period = INNER_STEPS * STEP_SECONDS / ratio
         periods = max(LEAST_PERIODS, math.ceil(LEAST_SECONDS / period))
@@ -107,7 +113,7 @@ def run(name, method, overlap, codec, megabits):
         windows = in_parallel([lambda w=w: window(w, first, periods * INNER_STEPS, limit) for w in workers])
         shown = [w["compute_utilization_ratio"] for w in scene.atoll("-o", "json", "worker", "list").json()["workers"]]
         rounds = round_seconds(coordinator)
-        with_rounds = plan(scene, method, overlap, codec, megabits, rounds)["coordinator_utilization_ratio"]
+        with_rounds = plan(scene, model, method, overlap, codec, megabits, rounds)["coordinator_utilization_ratio"]
         return {"planned": ratio, "round_seconds": rounds, "with_rounds": with_rounds, "period_bytes": planned["bytes_per_period"] + planned["download_bytes_per_period"], "shown": min(shown), "windows": windows}
 
 
@@ -132,19 +138,21 @@ def in_parallel(works):
 
 def measure(rounds):
     scenes.harness()
-    groups = []
-    for megabits in LINKS:
-        with contextlib.ExitStack() as after:
-            load = after.enter_context(machine.ForeignLoad())
-            runs = []
-            for _ in range(rounds):
-                works = [lambda m=m: run(*m, megabits) for m in METHODS]
-                runs.append(in_parallel(works) if megabits <= AT_ONCE_UP_TO else [work() for work in works])
-        samples = [sample(METHODS[i][0], [r[i] for r in runs]) for i in range(len(METHODS))]
-        print(f"bench: {megabits} Mbit/s:", *(f"{s['name']} {statistics.median(s['measured']):.3f} of {s['planned']:.3f};" for s in samples), file=sys.stderr)
-        groups.append({"name": f"{megabits} Mbit/s", "threads": 1, "foreign_cores": load.cores, "samples": samples})
+    groups = [group(model, megabits, methods, rounds) for model, links, methods in RUNS for megabits in links]
     links = machine.program("bench_link", 2, 16 << 20)["groups"]
     return {"machine": machine.described(), "groups": groups, "links": links}
+
+
+def group(model, megabits, methods, rounds):
+    with machine.ForeignLoad() as load:
+        runs = []
+        for _ in range(rounds):
+            works = [lambda m=m: run(model, *m, megabits) for m in methods]
+            runs.append(in_parallel(works) if megabits <= AT_ONCE_UP_TO else [work() for work in works])
+    samples = [sample(methods[i][0], [r[i] for r in runs]) for i in range(len(methods))]
+    name = f"{megabits} Mbit/s" if model is SMALL else f"{megabits} Mbit/s, {millions(model)}"
+    print(f"bench: {name}:", *(f"{s['name']} {statistics.median(s['measured']):.3f} of {s['planned']:.3f};" for s in samples), file=sys.stderr)
+    return {"name": name, "threads": 1, "foreign_cores": load.cores, "samples": samples}
 
 
 def sample(name, runs):
