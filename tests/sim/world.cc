@@ -244,7 +244,8 @@ void World::CheckBase(const ContributionHeader& header) {
   const worker::Core& core = from->core();
   const uint32_t p = header.target.fragment.value;
   const bool same = core.incarnation() == header.incarnation && core.job() == header.job;
-  if (!same || core.fragments().at(p).applied != header.target.version) return;
+  const worker::FragmentStatus standing = core.fragments().at(p);
+  if (!same || standing.moving || standing.applied != header.target.version) return;
   const JobSpec& spec = job->spec;
   const ModelLayout layout = MakeModelLayout(spec.model, spec.sync.pattern, spec.sync.layers_per_fragment);
   const FragmentInfo& fragment = layout.fragments[p];

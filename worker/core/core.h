@@ -55,6 +55,7 @@ constexpr Duration kFetchRepeat = Seconds(2);
 // A fragment, for tests, metrics and the local health page.
 struct FragmentStatus {
   Version applied;
+  bool moving = false;  // the outer copy leaves it, or is being fetched whole
   bool contribution_held = false;
   bool contribution_accepted = false;
   uint32_t missed = 0;        // syncs running

@@ -18,8 +18,11 @@ ErrorStore::ErrorStore(ErrorMemory kind, const LocoSpec& loco, size_t elements, 
     : kind_(kind), loco_(loco), elements_(elements), places_(places) {
   ATOLL_CHECK(places.memory.empty() || (places.memory.size() == elements && places.pending.size() == elements),
               "places of an error memory are as long as its fragment");
-  if (kind == ErrorMemory::kFeedback && places.memory.empty()) own_memory_.assign(elements, 0.0f);
-  memory_ = places.memory.empty() ? std::span(own_memory_) : places.memory;
+  if (kind == ErrorMemory::kFeedback && places.memory.empty()) {
+    own_memory_ = NewFloats();
+    std::ranges::fill(own_memory_.values, 0.0f);
+  }
+  memory_ = places.memory.empty() ? own_memory_.values : places.memory;
   if (kind == ErrorMemory::kLoco) small_.assign(EncodedSize(kStore, elements), std::byte{0});
 }
 
@@ -27,14 +30,19 @@ void ErrorStore::Begin() {
   if (kind_ == ErrorMemory::kFeedback && !places_.pending.empty()) {
     pending_ = places_.pending;
   } else if (kind_ == ErrorMemory::kFeedback) {
-    // What is lost can then go past the caches (common/codec/fused.h). operator new with an alignment takes fresh pages
-    // each time.
-    constexpr size_t kLine = 64;
-    pending_memory_ = std::make_unique_for_overwrite<float[]>(elements_ + kLine / sizeof(float));
-    const size_t beyond = reinterpret_cast<uintptr_t>(pending_memory_.get()) % kLine;
-    pending_ = {pending_memory_.get() + (kLine - beyond) / sizeof(float), elements_};
+    own_pending_ = NewFloats();
+    pending_ = own_pending_.values;
   }
   small_pending_.assign(small_.size(), std::byte{0});
+}
+
+// operator new with an alignment takes fresh pages each time.
+ErrorStore::Floats ErrorStore::NewFloats() const {
+  constexpr size_t kLine = 64;
+  Floats made{std::make_unique_for_overwrite<float[]>(elements_ + kLine / sizeof(float)), {}};
+  const size_t beyond = reinterpret_cast<uintptr_t>(made.block.get()) % kLine;
+  made.values = {made.block.get() + (kLine - beyond) / sizeof(float), elements_};
+  return made;
 }
 
 void ErrorStore::Read(size_t at, std::span<float> out) const {
@@ -73,7 +81,13 @@ void ErrorStore::Commit(double share) {
   if (!Remembers()) return;
   if (kind_ == ErrorMemory::kFeedback) {
     ATOLL_CHECK(pending_.size() == elements_, "an error memory is committed after Begin");
-    vecmath::Merge(1 - share, pending_, memory_);
+    if (share == 1) {
+      std::swap(own_memory_, own_pending_);
+      std::swap(places_.memory, places_.pending);
+      memory_ = pending_;
+    } else {
+      vecmath::Merge(1 - share, pending_, memory_);
+    }
   } else if (++syncs_ >= loco_.reset_syncs) {
     Clear();
   } else {
@@ -100,7 +114,7 @@ void ErrorStore::BlendSmall(double share) {
 }
 
 void ErrorStore::Discard() {
-  pending_memory_.reset();
+  own_pending_ = {};
   pending_ = {};
   std::vector<std::byte>().swap(small_pending_);
 }

@@ -31,7 +31,7 @@ struct ErrorPlaces {
 class ErrorStore {
  public:
   // Nothing remembered yet. Where `places` are given they are used in the place of memory of its own; the owner writes
-  // to `pending` between Begin and Commit alone, and never to `memory`.
+  // between Begin and Commit alone, and to what Pending says alone: the two change places with each other.
   ErrorStore(ErrorMemory kind, const LocoSpec& loco, size_t elements, const ErrorPlaces& places = {});
 
   bool Remembers() const { return kind_ != ErrorMemory::kOff; }
@@ -50,7 +50,7 @@ class ErrorStore {
   // Where Keep would copy what was lost to, for a caller that computes it in place. Empty unless `feedback`.
   std::span<float> PendingAt(size_t at, size_t elements);
   // The contribution counted: memory := (1 - share) * memory + share * pending, with `share` in [0, 1] (1 - mix;
-  // docs/adr/0024). Requires Keep for every block. Counts a sync.
+  // docs/adr/0024). Requires Keep for every block. Counts a sync. With a share of 1 nothing is copied.
   void Commit(double share);
   // The contribution does not count: the old memory stands.
   void Discard();
@@ -61,6 +61,13 @@ class ErrorStore {
   std::vector<float> Values() const;
 
  private:
+  // `elements_` values of its own, from a whole cache line on: what is lost can then go past the caches
+  // (common/codec/fused.h).
+  struct Floats {
+    std::unique_ptr<float[]> block;
+    std::span<float> values;
+  };
+  Floats NewFloats() const;
   void BlendSmall(double share);
   void Read(size_t at, std::span<float> out) const;
 
@@ -69,10 +76,8 @@ class ErrorStore {
   size_t elements_;
   uint32_t syncs_ = 0;                            // since the last reset
   ErrorPlaces places_;                            // of the owner's, or empty
-  std::vector<float> own_memory_;                 // feedback
-  std::span<float> memory_;                       // it, or the owner's
-  std::unique_ptr<float[]> pending_memory_;       // feedback: written before it is read
-  std::span<float> pending_;                      // `elements_` of it, from a whole cache line on, or the owner's
+  Floats own_memory_, own_pending_;               // feedback, without places; the second is written before it is read
+  std::span<float> memory_, pending_;             // feedback: either's; the second is empty but after Begin
   std::vector<std::byte> small_, small_pending_;  // loco: encoded as int8
 };
 

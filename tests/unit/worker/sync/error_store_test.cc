@@ -112,6 +112,29 @@ TEST(ErrorStore, CommitKeepsTheShareAndADropKeepsTheOld) {
   }
 }
 
+TEST(ErrorStore, AWholeCommitCopiesNothing) {
+  std::vector<float> first(kElements), second(kElements);
+  for (const ErrorPlaces& places : {ErrorPlaces{}, ErrorPlaces{first, second}}) {
+    ErrorStore store(ErrorMemory::kFeedback, {}, kElements, places);
+    for (uint64_t sync = 1; sync <= 3; ++sync) {
+      const std::vector<float> lost = Normals(sync);
+      Keep(store, lost);
+      const float* const pending = store.Pending().data();
+      store.Commit(1);
+      EXPECT_EQ(store.Memory().data(), pending);
+      EXPECT_EQ(store.Values(), lost);
+      EXPECT_TRUE(store.Pending().empty());
+      // What is lost and dropped, and what is kept in part, is written elsewhere.
+      Keep(store, Normals(100 + sync));
+      EXPECT_NE(store.Pending().data(), pending);
+      store.Discard();
+      EXPECT_EQ(store.Values(), lost);
+    }
+    store.Clear();
+    EXPECT_EQ(store.Values(), std::vector<float>(kElements));
+  }
+}
+
 TEST(ErrorStore, OffRemembersNothing) {
   ErrorStore store(ErrorMemory::kOff, {}, kElements);
   EXPECT_FALSE(store.Remembers());
