@@ -24,15 +24,17 @@ def rows(answer):
             yield group, sample, by_clock, by_cpu, goal
 
 
-def snapshot_line(answer):
-    """What a send costs the training thread."""
-    what = "What the training thread pays for a contribution"
-    group = next((g for g in answer["groups"] if g["name"] == "snapshot"), None)
-    if group is None:  # a run of older programs, in which that thread formed it
-        return f"{what} now, a snapshot: not yet measured."
-    copy, snapshot = group["samples"][1:]
-    share = statistics.median(figures.shares(snapshot, copy, "seconds"))
-    return f"{what}: {statistics.median(snapshot['seconds']) * 1e3:.1f} ms for the snapshot, {share:.0%} of what a copy moves in the same run."
+def between_steps_line(answer):
+    """What a send and a merge cost the training thread."""
+    group = next(g for g in answer["groups"] if g["name"] == "snapshot")
+    samples = {s["name"]: s for s in group["samples"]}
+    told = []
+    for name in ("snapshot", "merge", "merge, half kept"):
+        if name not in samples:  # a run of older programs
+            continue
+        share = statistics.median(figures.shares(samples[name], samples["copy"], "seconds"))
+        told.append(f"{name} {statistics.median(samples[name]['seconds']) * 1e3:.1f} ms ({share:.0%} of what a copy moves in the same run)")
+    return f"What the training thread pays for a contribution whose update comes before its apply step: {', '.join(told)}."
 
 
 def table(answer):
@@ -53,6 +55,6 @@ def table(answer):
         for t in (1, 2):
             yards = [g["samples"][0] for g in answer["groups"] if g["threads"] == t]
             triads[clock, t] = statistics.median(y["bytes"] / s / 1e9 for y in yards for s in y[clock])
-    return [*lines, "", snapshot_line(answer), "", f"Triad in this run: {triads['seconds', 1]:.1f} GB/s at 1 thread, {triads['seconds', 2]:.1f} GB/s at 2; "
+    return [*lines, "", between_steps_line(answer), "", f"Triad in this run: {triads['seconds', 1]:.1f} GB/s at 1 thread, {triads['seconds', 2]:.1f} GB/s at 2; "
             f"{triads['cpu_seconds', 1]:.1f} and {triads['cpu_seconds', 2]:.1f} GB a second of processor time. "
             f"{sum(judged)} of {len(judged)} rows with a goal meet it, judged by {by}.", *gpu.pass_lines(answer)]

@@ -6,6 +6,8 @@
 // Bytes of a pass are those that have to move: each array once for each time that it has to be read or written. e is
 // the bytes of an encoded fragment, n its elements:
 //   snapshot   8n local read and its copy written: what the training thread pays when a contribution is due
+//   merge      8n outer copy read and local written, 12n where a share of the own parameters is kept: what it pays when
+//              the update is merged
 //   encode     8n outer copy and local, e encoded, and where the codec loses anything 8n residual read and written
 //   aggregate  24n public copy, momentum and residual read and written, N e contributions, e update
 //   apply      8n outer copy read and written, e update
@@ -24,6 +26,7 @@
 #include "common/base/check.h"
 #include "common/base/random.h"
 #include "common/codec/codec.h"
+#include "common/codec/fused.h"
 #include "common/vecmath/vecmath.h"
 #include "coordinator/aggregate/aggregator.h"
 #include "coordinator/aggregate/contribution_screener.h"
@@ -149,7 +152,15 @@ class Rounds {
   Variant Apply(std::vector<float>& target) {
     return {"apply" + of_,
             Size(8 * elements_ + encoded_[0].size()),
-            [this, &target] { DecodeAdd(codec_, encoded_[0], target); },
+            [this, &target] {
+              ContentHasher found;  // of each block while it is in the cache
+              for (size_t at = 0; at < elements_; at += kCodecBlock) {
+                const std::span<float> block = std::span(target).subspan(at, std::min(kCodecBlock, elements_ - at));
+                DecodeScaledAccumulate(codec_, encoded_[0], at, 1, block);
+                found.Update(std::as_bytes(block));
+              }
+              found.Finish(1, {1, 2});
+            },
             {}};
   }
 
@@ -224,11 +235,17 @@ Group InnerStep(MemoryYard& yard, size_t elements, unsigned threads, size_t roun
                     rounds);
 }
 
-// Into memory that is kept, as worker/session does it.
-Group Snapshot(MemoryYard& yard, std::span<const float> local, size_t rounds) {
+// What the thread that trains does between two steps. A snapshot goes into memory that is kept, as worker/session does
+// it.
+Group BetweenSteps(MemoryYard& yard, std::span<const float> outer, std::span<const float> local, size_t rounds) {
   std::vector<float> kept(local.size());
+  const auto merge = [&](const char* name, size_t times, double mix) {
+    return Variant{name, Size(times * local.size_bytes()), [&, mix] { vecmath::Merge(mix, outer, kept); }, {}};
+  };
   Variant snapshot{"snapshot", Size(2 * local.size_bytes()), [&] { vecmath::Copy(local, kept); }, {}};
-  return Interleave("snapshot", 1, {yard.TriadOn(1), yard.CopyOn(1), snapshot}, rounds);
+  return Interleave(
+      "snapshot", 1,
+      {yard.TriadOn(1), yard.CopyOn(1), snapshot, merge("merge", 2, 0), merge("merge, half kept", 3, 0.5)}, rounds);
 }
 
 std::vector<Group> Run(size_t rounds, size_t elements, const std::string& only) {
@@ -240,7 +257,7 @@ std::vector<Group> Run(size_t rounds, size_t elements, const std::string& only) 
   vecmath::Add(step, local);
   for (const unsigned threads : {1u, 2u}) groups.push_back(OuterStep(yard, elements, threads, rounds));
   for (const unsigned threads : {1u, 2u}) groups.push_back(InnerStep(yard, elements, threads, rounds));
-  groups.push_back(Snapshot(yard, local, rounds));
+  groups.push_back(BetweenSteps(yard, outer, local, rounds));
   for (const CodecKind codec : kCodecs) {
     if (!only.empty() && only != CodecName(codec)) continue;
     Sender sender(codec, outer, local);

@@ -288,7 +288,8 @@ bool Core::left() const { return state_->phase == Phase::kLeft; }
 std::vector<FragmentStatus> Core::fragments() const {
   std::vector<FragmentStatus> out;
   for (const Fragment& f : state_->fragments) {
-    out.push_back({f.outer, f.applying || !f.installed, f.held.has_value(), f.held && f.held->accepted, f.missed, f.steps});
+    out.push_back(
+        {f.outer, f.applying || !f.installed, f.held.has_value(), f.held && f.held->accepted, f.missed, f.steps});
   }
   return out;
 }
