@@ -18,13 +18,13 @@ JobSpec Overlapped() {
 }
 
 // Behind step 4, the update of what was sent at step 3 being applied.
-void TrainToTheUpdate(World& w) {
+void TrainToTheUpdate(World& w, bool accepted = true) {
   w.Start();
   w.Steps(3);
   w.Boundary();
   ASSERT_TRUE(w.Did("upload 0 v0 steps 3"));
   ASSERT_EQ(w.steps_taken, 4u);
-  w.Accept(0);
+  if (accepted) w.Accept(0);
   w.form_and_apply = false;
   w.Publish(0, 1, {"w1"}, 3);
   w.Boundary();
@@ -154,18 +154,21 @@ TEST(WorkerApplying, WhoLeavesWaitsForItAndSendsWhatIsBehindIt) {
 
 TEST(WorkerApplying, AStreamThatBreaksMeanwhileSendsNothingAgain) {
   for (const bool moved : {false, true}) {
-    World w(Overlapped());
-    ASSERT_NO_FATAL_FAILURE(TrainToTheUpdate(w));
-    if (moved) Moved(w);
-    w.Give(StreamDown{"gone"});
-    w.Connect(true, 1, 5, {{{FragmentIndex{0}, Version{0}}, ContributionFate::kUnknown}});
-    EXPECT_EQ(w.Count("upload 0 v0"), 1) << "the update that it is in is here";
-    EXPECT_FALSE(w.Did("contribution sent again"));
-    if (!moved) Moved(w);
-    w.Assign({Version{1}}, 4);
-    w.Steps(1);
-    w.Boundary();
-    EXPECT_TRUE(w.Did("resolve 0 contributor")) << moved;
+    for (const bool accepted : {false, true}) {
+      SCOPED_TRACE(testing::Message() << "moved " << moved << ", accepted " << accepted);
+      World w(Overlapped());
+      ASSERT_NO_FATAL_FAILURE(TrainToTheUpdate(w, accepted));
+      if (moved) Moved(w);
+      w.Give(StreamDown{"gone"});
+      w.Connect(true, 1, 5, {{{FragmentIndex{0}, Version{0}}, ContributionFate::kUnknown}});
+      EXPECT_EQ(w.Count("upload 0 v0 steps"), 1) << "the update that it is in is here";
+      EXPECT_FALSE(w.Did("contribution sent again"));
+      if (!moved) Moved(w);
+      w.Assign({Version{1}}, 4);
+      w.Steps(1);
+      w.Boundary();
+      EXPECT_TRUE(w.Did("resolve 0 contributor"));
+    }
   }
 }
 
