@@ -243,13 +243,21 @@ absl::Status Replicas::Write(One& one) {
 
 absl::Status Replicas::Resolve(FragmentIndex fragment, Standing standing, double mix) {
   One& one = Idle(fragment);
-  if (standing == Standing::kContributor && former_ != nullptr && forming_refused_.ok()) return Merge(one, mix);
-  ATOLL_ASSIGN_OR_RETURN(const std::span<float> local, Read(one));
-  switch (standing) {
-    case Standing::kContributor: ATOLL_RETURN_IF_ERROR(one.replica->ResolveAsContributor(local, mix)); break;
-    case Standing::kAhead: ATOLL_RETURN_IF_ERROR(one.replica->ResolveAhead(local)); break;
-    case Standing::kNotContributor: ATOLL_RETURN_IF_ERROR(one.replica->ResolveAsNonContributor(local)); break;
+  if (standing == Standing::kContributor) {
+    const bool on_device = former_ != nullptr && forming_refused_.ok();
+    return on_device ? Merge(one, mix) : MergeOnHost(one, mix);
   }
+  ATOLL_ASSIGN_OR_RETURN(const std::span<float> local, Read(one));
+  ATOLL_RETURN_IF_ERROR(standing == Standing::kAhead ? one.replica->ResolveAhead(local)
+                                                     : one.replica->ResolveAsNonContributor(local));
+  return Write(one);
+}
+
+// What is overwritten is not read before, and what stays is not written.
+absl::Status Replicas::MergeOnHost(One& one, double mix) {
+  if (mix == 1) return one.replica->ResolveMerged(mix);
+  if (mix > 0) ATOLL_RETURN_IF_ERROR(Read(one).status());
+  ATOLL_RETURN_IF_ERROR(one.replica->ResolveAsContributor(one.window->host(), mix));
   return Write(one);
 }
 

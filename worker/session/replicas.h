@@ -139,6 +139,7 @@ class Replicas {
   void TakeVerdict(One& one);
   void Refuse(absl::Status why);  // the device from now on
   absl::Status Merge(One& one, double mix);
+  absl::Status MergeOnHost(One& one, double mix);
   absl::Status MergeByBoth(One& one, double mix);
   // Whether the device's merge is `wanted`; what it left in local is not undone.
   absl::Status ProveMerge(One& one, double mix, std::span<const float> wanted);

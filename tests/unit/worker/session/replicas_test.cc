@@ -18,13 +18,18 @@ namespace {
 // A window as on a GPU: a copy. It is made when it is begun, and seen once it is waited for.
 class CopyWindow final : public HostWindow {
  public:
-  CopyWindow(std::span<float> range, const absl::Status& failure)
-      : range_(range), seen_(range.size()), failure_(failure) {}
+  struct Copies {
+    int read = 0, written = 0;
+    absl::Status failure;
+  };
+  CopyWindow(std::span<float> range, Copies& copies) : range_(range), seen_(range.size()), copies_(copies) {}
   absl::Status Snapshot(void*) override {
+    ++copies_.read;
     made_.assign(range_.begin(), range_.end());
-    return failure_;
+    return copies_.failure;
   }
   absl::Status WriteBack(void*) override {
+    ++copies_.written;
     std::ranges::copy(seen_, range_.begin());
     return absl::OkStatus();
   }
@@ -39,7 +44,7 @@ class CopyWindow final : public HostWindow {
  private:
   std::span<float> range_;
   std::vector<float> made_, seen_;
-  const absl::Status& failure_;
+  Copies& copies_;
 };
 
 class CopyDevice final : public Device {
@@ -47,7 +52,7 @@ class CopyDevice final : public Device {
   const DeviceInfo& info() const override { return info_; }
   absl::StatusOr<uint64_t> FreeMemoryBytes() override { return 0; }
   absl::StatusOr<std::unique_ptr<HostWindow>> OpenWindow(std::span<float> range) override {
-    return std::unique_ptr<HostWindow>(std::make_unique<CopyWindow>(range, failure));
+    return std::unique_ptr<HostWindow>(std::make_unique<CopyWindow>(range, copies));
   }
   absl::StatusOr<std::unique_ptr<HostFeed>> OpenFeed(uint64_t) override { return absl::UnimplementedError("no feeds"); }
   absl::StatusOr<GroupKey> NewGroupKey() override { return absl::UnimplementedError("alone"); }
@@ -55,7 +60,7 @@ class CopyDevice final : public Device {
     return absl::UnimplementedError("alone");
   }
   StepKernels* step_kernels() override { return nullptr; }
-  absl::Status failure;
+  CopyWindow::Copies copies;
 
  private:
   DeviceInfo info_;
@@ -224,12 +229,40 @@ TEST_P(ReplicasTest, AnEndThatFailedIsTold) {
   ASSERT_TRUE(replicas_->AdoptOuter(FragmentIndex{0}).ok());
 }
 
+// One fragment for each share: the worker sends at 1, the outer copy becomes 2 and the parameters are 3 by then.
+TEST_P(ReplicasTest, AMergeReadsWhatItKeepsAndWritesWhatChanges) {
+  const std::vector<double> mixes{0, 0.5, 1};
+  ASSERT_GE(layout_.fragments.size(), mixes.size());
+  for (uint32_t p = 0; p < mixes.size(); ++p) {
+    SetLocal(1);
+    Begin(p);
+    executor_.RunAll();
+    ASSERT_TRUE(replicas_->EndForm(told_.back()));
+    SetLocal(3);
+    const FragmentVersion reached{FragmentIndex{p}, Version{1}};
+    const std::vector<float> twos(layout_.fragments[p].elements, 2.0f);
+    const Digest hash = ContentHash(twos, 1, layout_.digest);
+    const Bytes bytes = std::as_bytes(std::span(twos));
+    replicas_->Keep(
+        {JobId{"toy"}, reached, false, hash, std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end())});
+    const auto applied = replicas_->Apply(reached, Standing::kContributor, hash);
+    ASSERT_TRUE(applied.ok()) << applied.status();
+    ASSERT_EQ(*applied, ApplyVerdict::kApplied);
+    copies_.copies = {};
+    ASSERT_TRUE(replicas_->Resolve(FragmentIndex{p}, Standing::kContributor, mixes[p]).ok());
+    EXPECT_EQ(local_[layout_.fragments[p].offset], 3 * mixes[p] + 2 * (1 - mixes[p]));
+    if (GetParam() != Memory::kCopied) continue;
+    EXPECT_EQ(copies_.copies.read, mixes[p] == 0.5 ? 1 : 0) << mixes[p];
+    EXPECT_EQ(copies_.copies.written, mixes[p] < 1 ? 1 : 0) << mixes[p];
+  }
+}
+
 TEST_P(ReplicasTest, ADeviceThatFailsIsTold) {
   if (GetParam() != Memory::kCopied) GTEST_SKIP() << "no copy can be made to fail";
-  copies_.failure = absl::InternalError("the copy failed");
+  copies_.copies.failure = absl::InternalError("the copy failed");
   Begin(0);
   ASSERT_EQ(told_.size(), 1u);
-  EXPECT_EQ(told_[0].status, copies_.failure);
+  EXPECT_EQ(told_[0].status, copies_.copies.failure);
   EXPECT_TRUE(replicas_->EndForm(told_[0]));
   EXPECT_EQ(executor_.pending(), 0u);
 }
