@@ -57,9 +57,11 @@ std::vector<std::string> ReadIslandEnvironment(const Environment& environment, I
     island.ranks_here = reader.Number("LOCAL_WORLD_SIZE", 1, island.size);
   }
   island.rank_here = island.rank % island.ranks_here;
+  const size_t faults = reader.faults.size();
   if (!reader.Text("LOCAL_RANK").empty()) island.rank_here = reader.Number("LOCAL_RANK", 0, island.ranks_here - 1);
   // Memory and cores of the machine are shared out among its ranks.
-  if (reader.Text("LOCAL_WORLD_SIZE").empty() && island.rank_here != island.rank) {
+  const bool is_told = !reader.Text("LOCAL_WORLD_SIZE").empty() || reader.faults.size() > faults;
+  if (!is_told && island.rank_here != island.rank) {
     reader.faults.push_back(absl::StrCat("LOCAL_WORLD_SIZE is missing where RANK is ", island.rank, " and LOCAL_RANK ",
                                          island.rank_here,
                                          ", so that the ranks run on several machines; set it on each machine to how "

@@ -299,7 +299,7 @@ void Core::State::SendDue() {
     if (f.due && Clock() <= f.sent_until) f.due = false;
     if (!f.due && !f.send_now) continue;
     // Catching up first: a contribution against a version left behind would be refused.
-    if (f.Behind()) continue;
+    if (f.Behind() || f.unsettled) continue;
     const bool may = MayForm(f);
     if (f.due && !may && f.held) {
       ran_on = ran_on || !welcomed;

@@ -17,7 +17,8 @@ uint64_t Unsent(const Fragment& f) {
 // Something that can still be sent is being formed or uploaded, or waits for an update that is on its way or, where it
 // is not `welcomed`, for the coordinator.
 bool OwesWork(const Fragment& f, bool welcomed) {
-  if (f.forming || (f.held && f.held->uploading) || (f.Behind() && Unsent(f) > 0)) return true;
+  const bool merges = f.Behind() || f.unsettled;  // first
+  if (f.forming || (f.held && f.held->uploading) || (merges && Unsent(f) > 0)) return true;
   return !welcomed && (f.held ? !f.held->accepted && !f.held->dropped : Unsent(f) > 0);
 }
 
@@ -172,11 +173,16 @@ void Core::State::SendWhatIsLeft() {
     f.send_now = f.send_now || (!f.held && f.steps > 0 && !(f.tried && *f.tried == f.outer));
 }
 
-// At an apply step training waits for the update, up to a deadline; then it goes on and the update comes late.
+// At an apply step training waits for the update, up to a deadline; then it goes on and the update comes late. One that
+// is here and being applied ends by itself.
 bool Core::State::WaitForUpdates() {
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     Fragment& f = fragments[p];
     if (!f.held || taken != f.held->apply_at) continue;
+    if (f.applying) {
+      SetWaiting(absl::StrCat("version ", f.held->version.value + 1, " of fragment ", p, ", which is being applied"));
+      return true;
+    }
     if (f.held->wait_until == kNever) {
       f.held->waits_since = now;
       f.held->wait_until = now + ApplyPatience();

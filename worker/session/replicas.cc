@@ -200,12 +200,14 @@ void Replicas::BeginApply(FragmentVersion reached, Standing standing, Digest exp
                           std::function<void(ApplyEnded)> tell) {
   One& one = Idle(reached.fragment);
   one.errand = errand;
-  absl::StatusOr<FetchedBytes> fetched = TakeUpdate(one, reached.version, expected_hash);
-  if (!fetched.ok()) return tell({reached, errand, fetched.status()});
   one.merging.reset();
-  one.applying = Errand::Send(executor_, [&one, reached, standing, errand, fetched = *std::move(fetched),
-                                          tell = std::move(tell)] {
-    tell({reached, errand, one.replica->ApplyUpdate({reached.version, Bytes(*fetched.bytes), fetched.hash}, standing)});
+  const auto apply = [&one, reached, standing](const FetchedBytes& fetched) {
+    return one.replica->ApplyUpdate({reached.version, Bytes(*fetched.bytes), fetched.hash}, standing);
+  };
+  // An update that is not here is told of in the same way.
+  one.applying = Errand::Send(executor_, [apply, reached, errand, tell = std::move(tell),
+                                          fetched = TakeUpdate(one, reached.version, expected_hash)] {
+    tell({reached, errand, fetched.ok() ? apply(*fetched) : fetched.status()});
   });
 }
 

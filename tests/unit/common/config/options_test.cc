@@ -321,6 +321,8 @@ TEST(WorkerOptions, AnIslandIsToldByAnOptionOrByALauncher) {
   environment["LOCAL_RANK"] = "1";
   environment.erase("LOCAL_WORLD_SIZE");
   EXPECT_THAT(Worker({}, environment).text, HasSubstr("LOCAL_WORLD_SIZE is missing where RANK is 3 and LOCAL_RANK 1"));
+  environment["LOCAL_RANK"] = "one";
+  EXPECT_EQ(Worker({}, environment).text.find("LOCAL_WORLD_SIZE"), std::string::npos);
   environment["LOCAL_RANK"] = "3";  // all on one machine
   EXPECT_EQ(Worker({}, environment).run->island.ranks_here, 4u);
   const auto bare = Worker({}, {{"WORLD_SIZE", "2"}});

@@ -61,6 +61,42 @@ TEST(WorkerApplying, TheApplyStepWaitsForIt) {
   EXPECT_EQ(w.steps_taken, 7u);
 }
 
+TEST(WorkerApplying, TheApplyStepWaitsForItAlsoWhereTheCoordinatorIsLongAway) {
+  World w(Overlapped());
+  ASSERT_NO_FATAL_FAILURE(TrainToTheUpdate(w));
+  w.Give(StreamDown{"gone"});
+  w.Wait(Seconds(60));
+  for (int i = 0; i < 5; ++i) w.Boundary();
+  EXPECT_EQ(w.steps_taken, 6u);
+  EXPECT_FALSE(w.Did("update did not come in time"));
+  Moved(w);
+  EXPECT_TRUE(w.Did("resolve 0 contributor"));
+  EXPECT_FALSE(w.Did("late"));
+}
+
+TEST(WorkerApplying, ASendStepBeforeTheMergeIsTakenUpBehindIt) {
+  JobSpec spec = Overlapped();
+  spec.sync.overlap_steps = 5;  // sent at step 1, merged five own steps later
+  spec.sync.pace = Pace::kBalanced;
+  World w(spec);
+  w.Start();
+  w.Steps(1);
+  w.Boundary();
+  ASSERT_TRUE(w.Did("upload 0 v0 steps 1"));
+  w.Accept(0);
+  w.Publish(0, 1, {"w1"}, 1);
+  w.Boundary();
+  ASSERT_TRUE(w.Did("apply 0 v1 contributor beside"));
+  w.Hear(PaceAssigned{JobId{"tiny"}, 3});  // each step carries the clock two on: to step 7
+  w.Steps(5 - w.steps_taken);
+  ASSERT_GE(w.core().clock_step(), 7u);
+  w.Boundary();
+  EXPECT_FALSE(w.Did("send skipped"));
+  for (int i = 0; i < 3; ++i) w.Boundary();
+  EXPECT_TRUE(w.Did("resolve 0 contributor"));
+  EXPECT_TRUE(w.Did("form 0 v1"));
+}
+
 TEST(WorkerApplying, AnUpdateThatComesAtItsApplyStepIsWaitedForInPlace) {
   World w(Overlapped());
   w.Start();
@@ -147,6 +183,22 @@ TEST(WorkerApplying, WhoLeavesWaitsForItAndSendsWhatIsBehindIt) {
   EXPECT_FALSE(w.Did("exit")) << "its last two steps can be sent against version 1";
   w.form_and_apply = true;
   Moved(w);
+  w.Boundary();
+  EXPECT_TRUE(w.Did("resolve 0 contributor"));
+  EXPECT_TRUE(w.Did("upload 0 v1 steps 2"));
+}
+
+TEST(WorkerApplying, WhoLeavesWaitsForTheCoordinatorToSendWhatIsBehindIt) {
+  World w(Overlapped());
+  ASSERT_NO_FATAL_FAILURE(TrainToTheUpdate(w));
+  w.form_and_apply = true;
+  Moved(w);
+  w.Give(StreamDown{"gone"});
+  w.Give(LeaveWanted{"SIGTERM"});
+  w.Boundary();
+  EXPECT_FALSE(w.Did("exit"));
+  w.Connect(true);
+  w.Assign({Version{1}}, 5);
   w.Boundary();
   EXPECT_TRUE(w.Did("resolve 0 contributor"));
   EXPECT_TRUE(w.Did("upload 0 v1 steps 2"));
