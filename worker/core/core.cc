@@ -177,8 +177,7 @@ void Core::State::OnWelcome(const Welcome& welcome) {
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     Fragment& f = fragments[p];
     if (f.held && f.held->dropped) SayDropped(p);
-    const bool is_merged = f.applying || f.unsettled;  // its update is here and says so
-    if (f.held && !f.forming && !is_merged && !f.held->uploading && !f.held->accepted) StartUpload(f);
+    if (f.held && !f.forming && !f.HasUpdate() && !f.held->uploading && !f.held->accepted) StartUpload(f);
   }
 }
 
@@ -197,7 +196,7 @@ void Core::State::OnFate(const Welcome::Fate& fate) {
   if (!f.held || f.forming || f.held->version != fate.target.version) return;
   switch (fate.fate) {
     case ContributionFate::kUnknown: {  // sent again with everything that was never sent
-      if (!f.held->accepted || f.applying || f.unsettled) break;
+      if (!f.held->accepted || f.HasUpdate()) break;
       // What was acknowledged is durable, but no disk keeps what is damaged on it.
       f.held->accepted = false;
       Tell(NoteLevel::kWarning, "contribution sent again",

@@ -84,6 +84,8 @@ struct Fragment {
 
   // Committed versions are known that the outer copy has not reached.
   bool Behind() const { return leaping || !pending.empty(); }
+  // The update that says whether `held` counts is in the outer copy, or on its way into it.
+  bool HasUpdate() const { return applying || unsettled; }
 };
 
 }  // namespace atl::worker

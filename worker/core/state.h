@@ -108,7 +108,6 @@ struct Core::State {
   bool IsContributor(const Fragment& f, const Pending& pending) const;
   bool MayApply(uint32_t p, bool contributor) const;
   bool MaySettle(const Fragment& f, bool contributor) const;
-  bool MayApplyBeside() const;
   void Settle(uint32_t p);
   void SettleContributor(Fragment& f);
   void SettleMissed(Fragment& f);

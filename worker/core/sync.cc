@@ -147,10 +147,7 @@ bool Core::State::MayApply(uint32_t p, bool contributor) const {
 }
 
 // What comes before its apply step moves the outer copy at once, beside the steps that are left, so that at its apply
-// step only the local parameters are to be merged (docs/adr/0026). Not where an evaluation says which version is
-// needed.
-bool Core::State::MayApplyBeside() const { return !evaluation; }
-
+// step only the local parameters are to be merged (docs/adr/0026). An evaluation says itself which versions it needs.
 void Core::State::ApplyReady() {
   for (uint32_t p = 0; p < fragments.size(); ++p) {
     Fragment& f = fragments[p];
@@ -163,7 +160,7 @@ void Core::State::ApplyReady() {
     const Pending& next = f.pending.front();
     const bool contributor = IsContributor(f, next);
     const bool due = MayApply(p, contributor);
-    if (!due && !MayApplyBeside()) continue;
+    if (!due && evaluation) continue;
     f.applying = Standing{contributor, contributor && f.held->ahead};
     f.applying_beside = !due;
     effects.push_back(
@@ -434,7 +431,7 @@ void Core::State::OnContributionRefused(const ContributionRefused& refused) {
 
 void Core::State::MarkRefused(uint32_t p, const std::string& reason) {
   Fragment& f = fragments[p];
-  if (f.unsettled || f.applying) return;  // its update is here already and says who contributed
+  if (f.HasUpdate()) return;
   Tell(NoteLevel::kWarning, "contribution refused",
        absl::StrCat("fragment ", p, " version ", f.held->version.value, ": ", reason, "; its ", f.held->header.steps,
                     " steps stay in this worker and go into the next one"));

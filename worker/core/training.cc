@@ -131,7 +131,7 @@ void Core::State::SetClockBack(uint64_t to) {
   for (Fragment& f : fragments) {
     f.due = f.skipped = false;
     f.sent_until = f.sent_step;
-    if (!f.held || f.applying || f.unsettled) continue;
+    if (!f.held || f.HasUpdate()) continue;
     f.held->ahead = true;
     f.held->apply_at += pace.StepsFor(steps);
     f.held->wait_until = kNever;
