@@ -16,7 +16,7 @@ JobSpec Overlapped() {
   return spec;
 }
 constexpr uint64_t kApplyStep = 12;
-const float kSent = 1 - std::pow(0.75f, 4);
+constexpr float kSent = 1 - 0.75f * 0.75f * 0.75f * 0.75f;
 
 class ApplyingTest : public SessionTest {
  protected:
