@@ -211,14 +211,17 @@ void Replicas::BeginApply(FragmentVersion reached, Standing standing, Digest exp
   });
 }
 
-bool Replicas::EndApply(const ApplyEnded& ended) {
-  if (ended.reached.fragment.value >= fragments_.size()) return false;  // of a job that had more
-  One& one = At(ended.reached.fragment);
-  if (one.errand != ended.errand) return false;
+Replicas::One* Replicas::EndErrand(FragmentIndex fragment, uint64_t errand) {
+  if (fragment.value >= fragments_.size()) return nullptr;  // of a job that had more
+  One& one = At(fragment);
+  if (one.errand != errand) return nullptr;
+  one.forming.reset();
   one.applying.reset();
   one.errand = 0;
-  return true;
+  return &one;
 }
+
+bool Replicas::EndApply(const ApplyEnded& ended) { return EndErrand(ended.reached.fragment, ended.errand) != nullptr; }
 
 void Replicas::FinishApplies() {
   for (One& one : fragments_) {
@@ -414,13 +417,9 @@ void Replicas::ReleaseParameters() {
 }
 
 bool Replicas::EndForm(const FormingEnded& ended) {
-  if (ended.target.fragment.value >= fragments_.size()) return false;  // of a job that had more
-  One& one = At(ended.target.fragment);
-  if (one.errand != ended.errand) return false;
-  TakeVerdict(one);
-  one.forming.reset();
-  one.errand = 0;
-  return true;
+  One* const one = EndErrand(ended.target.fragment, ended.errand);
+  if (one != nullptr) TakeVerdict(*one);
+  return one != nullptr;
 }
 
 }  // namespace atl

@@ -131,6 +131,8 @@ class Replicas {
   absl::StatusOr<FetchedBytes> TakeUpdate(One& one, Version version, Digest expected_hash);
   One& Idle(FragmentIndex fragment);       // nothing of it is under way
   One& TakenBack(FragmentIndex fragment);  // nor any more
+  // Null where it was taken back; otherwise the fragment is the session's again.
+  One* EndErrand(FragmentIndex fragment, uint64_t errand);
   absl::StatusOr<std::span<float>> Read(One& one);
   absl::Status Write(One& one);
   absl::Status OpenFormer(Device& device, const JobSpec& spec);

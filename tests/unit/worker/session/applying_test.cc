@@ -101,11 +101,7 @@ TEST_F(ApplyingTest, ASessionThatEndsTakesItBack) {
 }
 
 TEST_F(ApplyingTest, AnUpdateThatDeviatesIsHeardOf) {
-  Make(Overlapped());
-  Join();
-  Train(4);
-  busy_ = true;
-  Commit(0, 1, {WorkerId{"w1"}});
+  ASSERT_NO_FATAL_FAILURE(TrainToTheUpdate());
   link_.fragments.clear();
   executor_.RunAll();
   Turn();
