@@ -58,27 +58,36 @@ class PosixFile final : public File {
       if (pieces.empty()) return absl::OkStatus();
       const ssize_t n = WriteSome(pieces, written);
       if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return Error("write", path_, errno);
+      if (n == 0) return Error("write", path_, ENOSPC);
+      written += static_cast<size_t>(n);
+      WriteBehind(static_cast<size_t>(n));
+    }
+  }
+
+  // From here on WriteAt goes past the page cache, where the file system allows it, up to the first that is not of
+  // whole blocks.
+  void PastCache() { past_cache_ = ::fcntl(fd_, F_SETFL, O_DIRECT) == 0; }
+  // Of a file that was not opened to append.
+  absl::Status WriteAt(uint64_t offset, Bytes data) {
+    while (!data.empty()) {
+      const ssize_t n = ::pwrite(fd_, data.data(), data.size(), static_cast<off_t>(offset));
+      if (n < 0 && errno == EINTR) continue;
       if (n < 0 && errno == EINVAL && past_cache_) {  // the file's end, or not possible though it was granted
         ATOLL_RETURN_IF_ERROR(ThroughCache());
         continue;
       }
       if (n < 0) return Error("write", path_, errno);
       if (n == 0) return Error("write", path_, ENOSPC);
-      written += static_cast<size_t>(n);
+      data = data.subspan(static_cast<size_t>(n));
+      offset += static_cast<uint64_t>(n);
       if (!past_cache_) {
         WriteBehind(static_cast<size_t>(n));
       } else if (static_cast<size_t>(n) % kBlock != 0) {
         ATOLL_RETURN_IF_ERROR(ThroughCache());
       }
     }
-  }
-
-  // From here on appends of whole blocks go past the page cache, where the file system allows it, up to the first that
-  // is none.
-  void PastCache() { past_cache_ = ::fcntl(fd_, F_SETFL, O_APPEND | O_DIRECT) == 0; }
-  absl::Status ThroughCache() {
-    past_cache_ = false;
-    return ::fcntl(fd_, F_SETFL, O_APPEND) == 0 ? absl::OkStatus() : Error("fcntl", path_, errno);
+    return absl::OkStatus();
   }
 
   absl::Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
@@ -135,23 +144,38 @@ class PosixFile final : public File {
     (void)::sync_file_range(fd_, 0, 0, SYNC_FILE_RANGE_WRITE);
   }
 
+  absl::Status ThroughCache() {
+    past_cache_ = false;
+    return ::fcntl(fd_, F_SETFL, 0) == 0 ? absl::OkStatus() : Error("fcntl", path_, errno);
+  }
+
   int fd_;
   std::string path_;
   size_t unwritten_ = 0;  // appended since the disk was last told to begin
   bool past_cache_ = false;
 };
 
+// The pieces of a new file in the order in which they are asked for: take(offset, size).
+template <typename Take>
+absl::Status EachPiece(const NewFile& file, const Take& take) {
+  for (uint64_t at = kNewFileHead; at < file.filled; at += kNewFilePiece)
+    ATOLL_RETURN_IF_ERROR(take(at, static_cast<size_t>(std::min<uint64_t>(file.filled - at, kNewFilePiece))));
+  const auto head = static_cast<size_t>(std::min(file.filled, kNewFileHead));
+  return head > 0 ? take(uint64_t{0}, head) : absl::OkStatus();
+}
+
 // Writes and flushes a file that is empty. Pieces lie at whole blocks of memory, as what goes past the page cache must.
-absl::Status FillNew(File& file, uint64_t bytes, const FillPiece& fill) {
+absl::Status FillNew(PosixFile& to, const NewFile& file, const FillPiece& fill) {
   const std::unique_ptr<std::byte[], decltype(&std::free)> buffer(
       static_cast<std::byte*>(std::aligned_alloc(kBlock, kNewFilePiece)), &std::free);
   if (buffer == nullptr) return absl::ResourceExhaustedError(absl::StrCat("no memory for ", kNewFilePiece, " bytes"));
-  for (uint64_t at = 0; at < bytes; at += kNewFilePiece) {
-    const std::span<std::byte> piece(buffer.get(), static_cast<size_t>(std::min<uint64_t>(bytes - at, kNewFilePiece)));
+  ATOLL_RETURN_IF_ERROR(EachPiece(file, [&](uint64_t at, size_t bytes) {
+    const std::span<std::byte> piece(buffer.get(), bytes);
     fill(at, piece);
-    ATOLL_RETURN_IF_ERROR(file.Append(piece));
-  }
-  return file.Sync();
+    return to.WriteAt(at, piece);
+  }));
+  if (file.bytes > file.filled) ATOLL_RETURN_IF_ERROR(to.Truncate(file.bytes));
+  return to.Sync();
 }
 
 absl::StatusOr<std::unique_ptr<PosixFile>> Open(const std::string& path, int flags) {
@@ -165,10 +189,10 @@ class PosixFiles final : public Files {
   absl::StatusOr<std::unique_ptr<File>> OpenForAppend(const std::string& path) override {
     return Open(path, O_RDWR | O_CREAT | O_APPEND);
   }
-  absl::Status WriteNewFile(const std::string& path, uint64_t bytes, const FillPiece& fill) override {
-    ATOLL_ASSIGN_OR_RETURN(const auto file, Open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND));
-    if (bytes >= kPastCacheBytes) file->PastCache();
-    return FillNew(*file, bytes, fill);
+  absl::Status WriteNewFile(const std::string& path, const NewFile& file, const FillPiece& fill) override {
+    ATOLL_ASSIGN_OR_RETURN(const auto to, Open(path, O_WRONLY | O_CREAT | O_EXCL));
+    if (file.filled >= kPastCacheBytes) to->PastCache();
+    return FillNew(*to, file, fill);
   }
   absl::StatusOr<std::unique_ptr<File>> OpenForRead(const std::string& path) const override {
     return Open(path, O_RDONLY);
@@ -235,10 +259,18 @@ absl::Status File::AppendPieces(std::span<const Bytes> pieces) {
   return absl::OkStatus();
 }
 
-absl::Status Files::WriteNewFile(const std::string& path, uint64_t bytes, const FillPiece& fill) {
+absl::Status Files::WriteNewFile(const std::string& path, const NewFile& file, const FillPiece& fill) {
   if (Exists(path)) return absl::AlreadyExistsError(absl::StrCat("open ", path, ": it is there already"));
-  ATOLL_ASSIGN_OR_RETURN(const auto file, OpenForAppend(path));
-  return FillNew(*file, bytes, fill);
+  // What can only be appended to takes the head first, which is known last.
+  std::vector<std::byte> content(file.bytes);
+  ATOLL_RETURN_IF_ERROR(EachPiece(file, [&](uint64_t at, size_t bytes) {
+    fill(at, std::span(content).subspan(at, bytes));
+    return absl::OkStatus();
+  }));
+  ATOLL_ASSIGN_OR_RETURN(const auto to, OpenForAppend(path));
+  for (size_t at = 0; at < content.size(); at += kNewFilePiece)
+    ATOLL_RETURN_IF_ERROR(to->Append(std::span(content).subspan(at, std::min(content.size() - at, kNewFilePiece))));
+  return to->Sync();
 }
 
 std::unique_ptr<Files> MakePosixFiles() { return std::make_unique<PosixFiles>(); }

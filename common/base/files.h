@@ -34,7 +34,14 @@ class File {
   virtual void LetGo() {}
 };
 
-// Gives the bytes of a file that is made: all of `out`, which begin at `offset` of it.
+// A file that is made at once: `filled` bytes that are asked for, then zeros up to `bytes`, which take no room where
+// the file system can leave them out.
+struct NewFile {
+  uint64_t bytes = 0;
+  uint64_t filled = bytes;
+};
+constexpr uint64_t kNewFileHead = 4096;
+// Gives bytes of it: all of `out`, which begin at `offset`.
 using FillPiece = std::function<void(uint64_t offset, std::span<std::byte> out)>;
 
 class Files {
@@ -42,10 +49,12 @@ class Files {
   virtual ~Files() = default;
   // Appends go to the end; creates the file if it is not there.
   virtual absl::StatusOr<std::unique_ptr<File>> OpenForAppend(const std::string& path) = 0;
-  // A file of `bytes` bytes that is not there yet, written and flushed; `fill` is asked for its pieces in order. For
-  // what nobody reads soon: a large file goes past the page cache where the file system allows it, which costs a copy
-  // less and pushes nothing else out. AlreadyExists; after another error a part of it may be there.
-  virtual absl::Status WriteNewFile(const std::string& path, uint64_t bytes, const FillPiece& fill);
+  // A file that is not there yet, written and flushed. `fill` is asked for its pieces in order, and for the first
+  // kNewFileHead bytes last, which can so tell of what is behind them. For what nobody reads soon: a large file goes
+  // past the page cache where the file system allows it, which costs a copy less and pushes nothing else out.
+  // AlreadyExists; after another error a part of it may be there. Here, for files in memory, it is put together there
+  // first.
+  virtual absl::Status WriteNewFile(const std::string& path, const NewFile& file, const FillPiece& fill);
   // NotFound when absent.
   virtual absl::StatusOr<std::unique_ptr<File>> OpenForRead(const std::string& path) const = 0;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/buffer_shelf.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/codec/codec.h"
@@ -58,7 +57,7 @@ struct JobData {
   std::multimap<FragmentIndex, std::weak_ptr<StateShot>> shots;
   // What they are copied into, by fragment: kept from one to the next for as long as rounds close while they are
   // written; compute executor only.
-  std::map<FragmentIndex, std::shared_ptr<BufferShelf>> shot_copies;
+  std::map<FragmentIndex, std::shared_ptr<ShotCopies>> shot_copies;
 
   Mutex mutex;
   // By fragment: the newest committed update and the one whose commit is still to come.

@@ -76,15 +76,15 @@ void DetachShots(JobData& data, FragmentIndex fragment) {
     const std::shared_ptr<StateShot> shot = it->second.lock();
     if (shot == nullptr) continue;
     shot->Detach();
-    copied = true;
+    copied = copied || shot->copied_bytes() > 0;
   }
   data.shots.erase(first, last);
   if (!copied) data.shot_copies.erase(fragment);
 }
 
-std::shared_ptr<BufferShelf> CopiesOf(JobData& data, FragmentIndex fragment) {
-  std::shared_ptr<BufferShelf>& copies = data.shot_copies[fragment];
-  if (copies == nullptr) copies = std::make_shared<BufferShelf>(StateShot::kCopies);
+std::shared_ptr<ShotCopies> CopiesOf(JobData& data, FragmentIndex fragment) {
+  std::shared_ptr<ShotCopies>& copies = data.shot_copies[fragment];
+  if (copies == nullptr) copies = ShotCopies::Make(1);
   return copies;
 }
 

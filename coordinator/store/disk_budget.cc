@@ -22,8 +22,8 @@ class BudgetedFiles : public ForwardedFiles {
   BudgetedFiles(std::unique_ptr<Files> files, std::string root, uint64_t budget_bytes)
       : ForwardedFiles(std::move(files)), root_(std::move(root)), budget_bytes_(budget_bytes) {}
 
-  absl::Status WriteNewFile(const std::string& path, uint64_t bytes, const FillPiece& fill) override {
-    return inner().WriteNewFile(path, bytes, fill);
+  absl::Status WriteNewFile(const std::string& path, const NewFile& file, const FillPiece& fill) override {
+    return inner().WriteNewFile(path, file, fill);
   }
 
   absl::StatusOr<Space> SpaceAt(const std::string& path) const override {

@@ -55,9 +55,9 @@ class WatchedFiles final : public ForwardedFiles {
     ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<File> file, inner().OpenForAppend(path));
     return std::make_unique<WatchedFile>(std::move(file), path, watch_);
   }
-  absl::Status WriteNewFile(const std::string& path, uint64_t bytes, const FillPiece& fill) override {
-    const FlushWatch::Flush flush(watch_, FlushKind::kWholeFile, path, bytes);
-    return inner().WriteNewFile(path, bytes, fill);
+  absl::Status WriteNewFile(const std::string& path, const NewFile& file, const FillPiece& fill) override {
+    const FlushWatch::Flush flush(watch_, FlushKind::kWholeFile, path, file.filled);
+    return inner().WriteNewFile(path, file, fill);
   }
   absl::Status SyncDirectory(const std::string& path) override {
     const FlushWatch::Flush flush(watch_, FlushKind::kSync, path, 0);

@@ -39,17 +39,31 @@ std::string Prologue(const std::string& header) {
   return out;
 }
 
-Digest DigestOfArray(const StateShot& state, uint64_t array) {
-  const uint64_t bytes = state.elements() * sizeof(float);
-  std::vector<std::byte> piece(std::min(bytes, kPieceBytes));
+Digest DigestOfZeros(uint64_t bytes) {
+  const std::vector<std::byte> zeros(std::min(bytes, kPieceBytes));
   DigestHasher hasher;
-  for (uint64_t at = 0; at < bytes; at += piece.size()) {
-    const auto part = std::span(piece).first(std::min<uint64_t>(piece.size(), bytes - at));
-    state.Read(array * bytes + at, part);
-    hasher.Update(part);
-  }
+  for (uint64_t left = bytes; left > 0; left -= std::min<uint64_t>(left, zeros.size()))
+    hasher.Update(std::span(zeros).first(std::min<uint64_t>(left, zeros.size())));
   return hasher.Finish();
 }
+
+// The digest of one of the three arrays, of the bytes of the state as they are written, in order.
+class ArrayDigest {
+ public:
+  ArrayDigest(const StateShot& state, uint64_t array)
+      : bytes_(state.elements() * sizeof(float)), begin_(array * bytes_), written_(begin_ < state.filled_bytes()) {}
+
+  void Take(uint64_t at, Bytes bytes) {
+    const uint64_t from = std::max(at, begin_), to = std::min(at + bytes.size(), begin_ + bytes_);
+    if (from < to) hasher_.Update(bytes.subspan(from - at, to - from));
+  }
+  Digest Finish() const { return written_ ? hasher_.Finish() : DigestOfZeros(bytes_); }
+
+ private:
+  const uint64_t bytes_, begin_;
+  const bool written_;
+  DigestHasher hasher_;
+};
 
 // One of the three arrays, piece by piece.
 template <typename Take>
@@ -72,17 +86,25 @@ absl::Status CheckArrays(const SnapshotHeader& header, const std::string& path, 
   return absl::OkStatus();
 }
 
-absl::Status WriteTemporary(Files& files, const std::string& path, const std::string& header, StateShot& state) {
+// The header's digests of momentum and residual are those of what is written.
+absl::Status WriteTemporary(Files& files, const std::string& path, SnapshotHeader header, StateShot& state) {
+  static_assert(kDataOffset == kNewFileHead, "the header is written when its digests are known");
   ATOLL_RETURN_IF_ERROR(files.Remove(path));
-  const std::string prologue = Prologue(header);
-  const uint64_t bytes = kDataOffset + 3 * state.elements() * sizeof(float);
-  return files.WriteNewFile(path, bytes, [&](uint64_t offset, std::span<std::byte> out) {
-    const size_t of_prologue = std::min<uint64_t>(out.size(), kDataOffset - std::min(offset, kDataOffset));
-    if (of_prologue > 0) std::memcpy(out.data(), prologue.data() + offset, of_prologue);
-    if (of_prologue == out.size()) return;
-    const uint64_t at = offset + of_prologue - kDataOffset;
-    state.Read(at, out.subspan(of_prologue));
-    state.Passed(at + out.size() - of_prologue);
+  ArrayDigest momentum(state, 1), residual(state, 2);
+  const NewFile file{.bytes = kDataOffset + 3 * state.elements() * sizeof(float),
+                     .filled = kDataOffset + state.filled_bytes()};
+  return files.WriteNewFile(path, file, [&](uint64_t offset, std::span<std::byte> out) {
+    if (offset < kDataOffset) {
+      header.momentum_digest = momentum.Finish();
+      header.residual_digest = residual.Finish();
+      std::memcpy(out.data(), Prologue(SerializeSnapshotHeader(header)).data(), out.size());
+      return;
+    }
+    const uint64_t at = offset - kDataOffset;
+    state.Read(at, out);
+    state.Passed(at + out.size());
+    momentum.Take(at, out);
+    residual.Take(at, out);
   });
 }
 
@@ -156,12 +178,10 @@ absl::Status SnapshotStore::Write(const SnapshotKey& key, StateShot& state, Dige
                               .at = key.at,
                               .elements = state.elements(),
                               .hash = hash,
-                              .momentum_digest = DigestOfArray(state, 1),
-                              .residual_digest = DigestOfArray(state, 2),
                               .layout = layout,
                               .boot = boot_};
   const std::string temporary = path + kUnfinished;
-  absl::Status written = WriteTemporary(files_, temporary, SerializeSnapshotHeader(header), state);
+  absl::Status written = WriteTemporary(files_, temporary, header, state);
   if (written.ok()) written = files_.Rename(temporary, path);
   if (!written.ok()) {
     (void)files_.Remove(temporary);  // on a full disk half a file is in the way of everything else

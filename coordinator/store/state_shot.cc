@@ -2,35 +2,73 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "common/base/check.h"
 
 namespace atl {
+namespace {
 
-StateShot::StateShot(const FragmentArrays& arrays, std::shared_ptr<BufferShelf> copies)
+// Up to the last array that there is, in floats of one.
+uint64_t Filled(const FragmentArrays& arrays) {
+  if (!arrays.residual.empty()) return 3;
+  return arrays.momentum.empty() ? 1 : 2;
+}
+
+// Of bytes that begin at `offset`, those between two others.
+std::span<std::byte> PartOf(uint64_t offset, std::span<std::byte> out, uint64_t from, uint64_t to) {
+  const uint64_t begin = std::max(offset, from), end = std::min(offset + out.size(), to);
+  return begin < end ? out.subspan(begin - offset, end - begin) : std::span<std::byte>();
+}
+
+}  // namespace
+
+StateShot::StateShot(const FragmentArrays& arrays, const std::shared_ptr<ShotCopies>& copies, size_t copy_bytes)
     : elements_(arrays.public_copy.size()),
-      copies_(std::move(copies)),
-      arrays_{Array{std::as_bytes(arrays.public_copy), 0, {}}, Array{std::as_bytes(arrays.momentum), 0, {}},
-              Array{std::as_bytes(arrays.residual), 0, {}}} {}
+      filled_bytes_(Filled(arrays) * arrays.public_copy.size_bytes()),
+      arrays_{std::as_bytes(arrays.public_copy), std::as_bytes(arrays.momentum), std::as_bytes(arrays.residual)},
+      copy_bytes_(copy_bytes),
+      copy_(copies == nullptr ? std::make_shared<Pages>() : copies->Take()),
+      copied_from_(filled_bytes_) {}
 
-void StateShot::Read(uint64_t offset, std::span<std::byte> out) const {
-  ATOLL_CHECK(offset <= 3 * array_bytes() && out.size() <= 3 * array_bytes() - offset, "reads stay inside the state");
-  MutexLock lock(mutex_);
-  ATOLL_CHECK(offset >= passed_, "what was passed is not read");
+void StateShot::ReadArrays(uint64_t offset, std::span<std::byte> out) const {
+  const uint64_t array_bytes = arrays_.front().size();
   uint64_t begin = 0;  // of the array, in all of them
-  for (const Array& array : arrays_) {
-    const uint64_t from = std::max(offset, begin);
-    const uint64_t to = std::min(offset + out.size(), begin + array_bytes());
+  for (const std::span<const std::byte> array : arrays_) {
+    const uint64_t from = std::max(offset, begin), to = std::min(offset + out.size(), begin + array_bytes);
     if (from < to) {
       const std::span<std::byte> part = out.subspan(from - offset, to - from);
-      if (array.held.empty()) {
+      if (array.empty()) {
         std::memset(part.data(), 0, part.size());
       } else {
-        std::memcpy(part.data(), array.held.data() + (from - begin - array.first), part.size());
+        std::memcpy(part.data(), array.data() + (from - begin), part.size());
       }
     }
-    begin += array_bytes();
+    begin += array_bytes;
+  }
+}
+
+void StateShot::Read(uint64_t offset, std::span<std::byte> out) const {
+  const uint64_t all = 3 * arrays_.front().size();
+  ATOLL_CHECK(offset <= all && out.size() <= all - offset, "reads stay inside the state");
+  MutexLock lock(mutex_);
+  ATOLL_CHECK(offset >= passed_, "what was passed is not read");
+  ReadArrays(offset, PartOf(offset, out, 0, copied_from_));
+  ReadCopy(std::max(offset, copied_from_), PartOf(offset, out, copied_from_, filled_bytes_));
+  ReadArrays(std::max(offset, filled_bytes_), PartOf(offset, out, filled_bytes_, all));  // zeros
+}
+
+std::span<std::byte> StateShot::PlaceOf(uint64_t offset, size_t bytes) const {
+  const uint64_t from_end = filled_bytes_ - offset, copy = (from_end - 1) / copy_bytes_;
+  const uint64_t in_copy = (copy + 1) * copy_bytes_ - from_end;  // the last byte of a part is that of its place
+  return room_.subspan(copy * copy_bytes_ + in_copy, std::min<uint64_t>(bytes, copy_bytes_ - in_copy));
+}
+
+void StateShot::ReadCopy(uint64_t offset, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const std::span<const std::byte> copied = PlaceOf(offset, out.size());
+    std::memcpy(out.data(), copied.data(), copied.size());
+    out = out.subspan(copied.size());
+    offset += copied.size();
   }
 }
 
@@ -40,23 +78,31 @@ void StateShot::Passed(uint64_t offset) {
 }
 
 void StateShot::Detach() {
-  MutexLock lock(mutex_);
-  if (detached_) return;
-  uint64_t begin = 0;
-  for (Array& array : arrays_) {
-    const uint64_t passed = std::clamp(passed_, begin, begin + array_bytes()) - begin;
-    begin += array_bytes();
-    if (array.held.empty()) continue;
-    array.first = passed;
-    const std::span<const std::byte> left = array.held.subspan(passed);
-    if (left.empty()) continue;  // nobody reads it any more
-    // With room for the whole array, whatever is left of it: so the buffer fits the next one.
-    std::vector<std::byte> copy = copies_ == nullptr ? std::vector<std::byte>() : copies_->Take(array_bytes());
-    copy.assign(left.begin(), left.end());
-    array.copy = ShareFrom(copies_, std::move(copy));
-    array.held = *array.copy;
+  TakeRoom();
+  uint64_t from = 0;
+  for (std::span<std::byte> place = NextToCopy(from); !place.empty(); place = NextToCopy(from)) {
+    // Without the lock: nobody reads this place before it is told of, and the arrays do not change yet.
+    ReadArrays(from, place);
+    MutexLock lock(mutex_);
+    copied_from_ = from;
   }
-  detached_ = true;
+}
+
+void StateShot::TakeRoom() {
+  MutexLock lock(mutex_);
+  if (copied_from_ > passed_) room_ = copy_->Room((filled_bytes_ + copy_bytes_ - 1) / copy_bytes_ * copy_bytes_);
+}
+
+std::span<std::byte> StateShot::NextToCopy(uint64_t& from) const {
+  MutexLock lock(mutex_);
+  if (copied_from_ <= passed_) return {};
+  from = copied_from_ - std::min<uint64_t>(copied_from_ - passed_, copy_bytes_);
+  return PlaceOf(from, copied_from_ - from);
+}
+
+uint64_t StateShot::copied_bytes() const {
+  MutexLock lock(mutex_);
+  return filled_bytes_ - copied_from_;
 }
 
 }  // namespace atl

@@ -2,12 +2,16 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "common/base/forwarded_files.h"
 
 namespace atl {
 namespace {
@@ -111,33 +115,56 @@ TEST_F(FilesTest, PiecesBeyondTheRoomAreResourceExhausted) {
   EXPECT_TRUE(Content(Path("bounded")) == first + second.substr(0, 2000));
 }
 
-// Of every length beside a block, a piece and what goes past the page cache, on the disk and in memory alone.
+// Of every length beside a block, a piece and what goes past the page cache, on the disk, in memory alone, and where
+// files can only be appended to.
 TEST_F(FilesTest, NewFilesAreWhole) {
   const auto byte = [](uint64_t at) { return static_cast<std::byte>(at * 31 + at / 4096); };
-  std::vector<std::string> folders{folder_};
+  ForwardedFiles appending(MakePosixFiles());
+  std::vector<std::pair<Files*, std::string>> places{{files_.get(), folder_}, {&appending, Path("appending")}};
+  ASSERT_EQ(files_->MakeDirectory(Path("appending")), absl::OkStatus());
   const std::string memory = absl::StrCat("/dev/shm/atoll-files-", ::getpid());
-  if (files_->MakeDirectory(memory).ok()) folders.push_back(memory);
-  for (const std::string& folder : folders) {
-    for (const uint64_t size :
+  if (files_->MakeDirectory(memory).ok()) places.emplace_back(files_.get(), memory);
+  for (const auto& [files, folder] : places) {
+    for (const uint64_t filled :
          {0u, 1u, 4095u, 4096u, 1u << 20, (1u << 20) + 1, 4u << 20, (5u << 20) + 4096, (6u << 20) + 123}) {
-      const std::string path = JoinPath(folder, absl::StrCat("new-", size));
-      uint64_t asked = 0;
-      const auto fill = [&](uint64_t offset, std::span<std::byte> out) {
-        EXPECT_EQ(offset, asked);
-        asked += out.size();
-        for (size_t i = 0; i < out.size(); ++i) out[i] = byte(offset + i);
-      };
-      ASSERT_EQ(files_->WriteNewFile(path, size, fill), absl::OkStatus()) << path;
-      const auto content = ReadWholeFile(*files_, path, size);
-      ASSERT_TRUE(content.ok()) << content.status();
-      ASSERT_EQ(content->size(), size);
-      size_t wrong = 0;
-      for (size_t i = 0; i < size; ++i) wrong += static_cast<std::byte>((*content)[i]) != byte(i);
-      EXPECT_EQ(wrong, 0u) << path;
-      EXPECT_EQ(files_->WriteNewFile(path, size, fill).code(), absl::StatusCode::kAlreadyExists);
+      for (const uint64_t zeros : {0u, 1u, 3u << 20}) {
+        const std::string path = JoinPath(folder, absl::StrCat("new-", filled, "-", zeros));
+        uint64_t asked = std::min(filled, kNewFileHead);  // the head comes last
+        bool head = filled == 0;
+        const auto fill = [&](uint64_t offset, std::span<std::byte> out) {
+          EXPECT_FALSE(head);
+          head = offset == 0;
+          EXPECT_EQ(offset, head ? 0 : asked);
+          if (!head) asked += out.size();
+          for (size_t i = 0; i < out.size(); ++i) out[i] = byte(offset + i);
+        };
+        const NewFile file{.bytes = filled + zeros, .filled = filled};
+        ASSERT_EQ(files->WriteNewFile(path, file, fill), absl::OkStatus()) << path;
+        EXPECT_TRUE(head);
+        EXPECT_EQ(asked, filled);
+        const auto content = ReadWholeFile(*files, path, file.bytes);
+        ASSERT_TRUE(content.ok()) << content.status();
+        ASSERT_EQ(content->size(), file.bytes);
+        size_t wrong = 0;
+        for (size_t i = 0; i < file.bytes; ++i)
+          wrong += static_cast<std::byte>((*content)[i]) != (i < filled ? byte(i) : std::byte{0});
+        EXPECT_EQ(wrong, 0u) << path;
+        EXPECT_EQ(files->WriteNewFile(path, file, fill).code(), absl::StatusCode::kAlreadyExists);
+      }
     }
   }
   std::filesystem::remove_all(memory);
+}
+
+TEST_F(FilesTest, ZerosBehindANewFileTakeNoRoom) {
+  ASSERT_EQ(
+      files_->WriteNewFile(Path("new"), {.bytes = 64 << 20, .filled = 4096},
+                           [](uint64_t, std::span<std::byte> out) { std::fill(out.begin(), out.end(), std::byte{1}); }),
+      absl::OkStatus());
+  struct stat s {};
+  ASSERT_EQ(::stat(Path("new").c_str(), &s), 0);
+  EXPECT_EQ(s.st_size, 64 << 20);
+  EXPECT_LE(s.st_blocks * 512, 1 << 20);
 }
 
 TEST_F(FilesTest, ANewFileBeyondTheRoomIsResourceExhausted) {
@@ -146,9 +173,9 @@ TEST_F(FilesTest, ANewFileBeyondTheRoomIsResourceExhausted) {
   const rlimit small{(2 << 20) + 5000, was.rlim_max};
   const auto handler = ::signal(SIGXFSZ, SIG_IGN);
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  const absl::Status status = files_->WriteNewFile(Path("bounded"), 6 << 20, [](uint64_t, std::span<std::byte> out) {
-    std::fill(out.begin(), out.end(), std::byte{1});
-  });
+  const absl::Status status =
+      files_->WriteNewFile(Path("bounded"), {.bytes = 6 << 20},
+                           [](uint64_t, std::span<std::byte> out) { std::fill(out.begin(), out.end(), std::byte{1}); });
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &was), 0);
   ::signal(SIGXFSZ, handler);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;

@@ -5,14 +5,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
-#include <memory>
 #include <numeric>
 #include <span>
 #include <thread>
-#include <utility>
 #include <vector>
-
-#include "common/base/buffer_shelf.h"
 
 namespace atl {
 namespace {
@@ -80,7 +76,7 @@ TEST(StateShotTest, OnlyWhatWasNotPassedIsCopied) {
   for (size_t passed = 0; passed <= 84; ++passed) {
     Live live(7);
     const std::vector<float> was = live.Joined();
-    StateShot shot(live.view());
+    StateShot shot(live.view(), nullptr, 10);
     shot.Passed(passed);
     shot.Detach();
     live.Set(5000);
@@ -99,45 +95,42 @@ TEST(StateShotTest, WhatWasPassedIsNotThereAnyMore) {
   EXPECT_DEATH(shot.Read(39, some), "what was passed is not read");
 }
 
-// The copies of one are the room for those of the next, however far its writer has come.
-TEST(StateShotTest, CopiesGoBackToTheirShelf) {
-  const auto shelf = std::make_shared<BufferShelf>(StateShot::kCopies);
-  Live live(7);
-  const size_t array = 7 * sizeof(float);
-  std::vector<const std::byte*> before;
+// The copies of one lie where those of the one before did, however far its writer has come.
+TEST(StateShotTest, CopiesUseTheirRoomAgain) {
+  const auto copies = ShotCopies::Make(1);
+  const std::byte* const room = copies->Take()->Room(88).data();
   for (const size_t passed : {20u, 5u}) {
+    Live live(7, static_cast<float>(passed));
     const std::vector<float> was = live.Joined();
-    {
-      StateShot shot(live.view(), shelf);
-      shot.Passed(passed);
-      shot.Detach();
-      live.Set(5000);
-      std::vector<std::byte> rest(3 * array - passed);
-      shot.Read(passed, rest);
-      EXPECT_TRUE(std::ranges::equal(rest, std::as_bytes(std::span(was)).subspan(passed))) << passed;
-      EXPECT_EQ(shelf->Take(0).capacity(), 0) << "all three are in use";
+    StateShot shot(live.view(), copies, 8);
+    shot.Passed(passed);
+    shot.Detach();
+    live.Set(5000);
+    EXPECT_EQ(shot.copied_bytes(), 84 - passed);
+    // Backwards, in parts of eight bytes.
+    for (size_t part = 0; 84 - part * 8 > passed + 8; ++part) {
+      const auto wanted = std::as_bytes(std::span(was)).subspan(84 - (part + 1) * 8, 8);
+      EXPECT_TRUE(std::ranges::equal(std::span(room + part * 8, 8), wanted)) << part;
     }
-    std::vector<std::vector<std::byte>> back;
-    std::vector<const std::byte*> places;
-    for (size_t copy = 0; copy < StateShot::kCopies; ++copy) {
-      back.push_back(shelf->Take(0));
-      EXPECT_EQ(back.back().capacity(), array) << "room for the whole array";
-      places.push_back(back.back().data());
-    }
-    std::ranges::sort(places);
-    if (!before.empty()) {
-      EXPECT_EQ(places, before);
-    }
-    before = places;
-    for (std::vector<std::byte>& buffer : back) shelf->GiveBack(std::move(buffer));
   }
+}
+
+TEST(StateShotTest, WhoeverHasPassedAllOfItHasNothingCopied) {
+  const Live live(7);
+  StateShot shot({live.public_copy, live.momentum, {}});
+  shot.Passed(56);
+  shot.Detach();
+  EXPECT_EQ(shot.copied_bytes(), 0u);
+  std::vector<std::byte> zeros(28, std::byte{1});
+  shot.Read(56, zeros);
+  EXPECT_TRUE(std::ranges::all_of(zeros, [](std::byte b) { return b == std::byte{0}; }));
 }
 
 // A writer is in the middle when the state is about to change.
 TEST(StateShotTest, MayBeDetachedWhileItIsRead) {
   Live live(50'000);
   const std::vector<float> was = live.Joined();
-  StateShot shot(live.view());
+  StateShot shot(live.view(), nullptr, 1009);
   std::vector<float> read;
   std::thread writer([&] { read = ReadAll(shot, 997, [&](size_t end) { shot.Passed(end); }); });
   shot.Detach();
