@@ -56,6 +56,7 @@
 #include "coordinator/service/vitals.h"
 #include "coordinator/store/disk_budget.h"
 #include "coordinator/store/flush_watch.h"
+#include "coordinator/store/freed_beside.h"
 #include "coordinator/store/rounds_at_start.h"
 #include "coordinator/store/sqlite_ledger.h"
 #include "coordinator/web/web_server.h"
@@ -150,6 +151,7 @@ class Coordinator {
   Log log_;
   DataDirectory directory_;
   FlushWatch flushes_{clock_, log_};
+  ThreadExecutor freeing_{1};
   std::unique_ptr<Files> files_ = OpenFiles();
   Metrics metrics_;
   std::unique_ptr<DirectoryLock> lock_;
@@ -188,7 +190,7 @@ void Coordinator::Die(const absl::Status& status) {
 }
 
 std::unique_ptr<Files> Coordinator::OpenFiles() {
-  std::unique_ptr<Files> files = WithFlushWatch(MakePosixFiles(), flushes_);
+  std::unique_ptr<Files> files = WithFlushWatch(FreedBeside(MakePosixFiles(), freeing_), flushes_);
   if (options_.disk_budget_bytes == 0) return files;
   return WithDiskBudget(std::move(files), directory_.root(), options_.disk_budget_bytes);
 }

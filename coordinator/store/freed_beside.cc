@@ -1,0 +1,46 @@
+#include "coordinator/store/freed_beside.h"
+
+#include <string>
+#include <utility>
+
+#include "common/base/forwarded_files.h"
+
+namespace atl {
+namespace {
+
+class FilesFreedBeside final : public ForwardedFiles {
+ public:
+  FilesFreedBeside(std::unique_ptr<Files> files, Executor& executor)
+      : ForwardedFiles(std::move(files)), executor_(executor) {}
+
+  absl::Status WriteNewFile(const std::string& path, const NewFile& file, const FillPiece& fill) override {
+    return inner().WriteNewFile(path, file, fill);
+  }
+  absl::Status Remove(const std::string& path) override {
+    // Whoever has it open last frees it.
+    std::shared_ptr<File> last = OpenLarge(path);
+    const absl::Status removed = inner().Remove(path);
+    if (last != nullptr) executor_.Post([last = std::move(last)]() mutable { last.reset(); });
+    return removed;
+  }
+
+ private:
+  // None where there is nothing large or it cannot be opened: then Remove says what there is to say.
+  std::shared_ptr<File> OpenLarge(const std::string& path) const {
+    absl::StatusOr<std::unique_ptr<File>> file = inner().OpenForRead(path);
+    if (!file.ok()) return nullptr;
+    const absl::StatusOr<uint64_t> size = (*file)->Size();
+    if (!size.ok() || *size < kFreedBesideBytes) return nullptr;
+    return *std::move(file);
+  }
+
+  Executor& executor_;
+};
+
+}  // namespace
+
+std::unique_ptr<Files> FreedBeside(std::unique_ptr<Files> files, Executor& executor) {
+  return std::make_unique<FilesFreedBeside>(std::move(files), executor);
+}
+
+}  // namespace atl
