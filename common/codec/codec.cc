@@ -14,7 +14,8 @@ namespace atl {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "codecs write little-endian words");
-static_assert(kCodecBlock % codec::kInt8Block == 0 && kCodecBlock % codec::kFp4Block == 0);
+static_assert(kCodecBlock % kCodecPiece == 0 && kCodecPiece % codec::kInt8Block == 0 &&
+              kCodecPiece % codec::kFp4Block == 0);
 
 uint64_t BlockedSize(uint64_t elements, uint64_t block, uint64_t full_bytes, uint64_t tail_bytes) {
   return elements / block * full_bytes + (elements % block == 0 ? 0 : tail_bytes);
@@ -65,11 +66,12 @@ void Decode(CodecKind kind, Bytes encoded, std::span<float> out) {
 }
 
 ByteRange EncodedRange(CodecKind kind, uint64_t begin, uint64_t elements) {
-  ATOLL_CHECK(begin % kCodecBlock == 0, "a range of an encoding begins inside a block");
+  ATOLL_CHECK(begin % kCodecPiece == 0, "a range of an encoding begins inside a piece");
   return {EncodedSize(kind, begin), EncodedSize(kind, elements)};
 }
 
 void DecodeRange(CodecKind kind, Bytes encoded, uint64_t begin, std::span<float> out) {
+  ATOLL_CHECK(begin % kCodecBlock == 0, "a range of an encoding begins inside a block");
   const ByteRange range = EncodedRange(kind, begin, out.size());
   ATOLL_CHECK(range.offset <= encoded.size() && range.bytes <= encoded.size() - range.offset,
               "a range ends beyond the encoding");

@@ -10,9 +10,8 @@
 //  value of
 //    its sign (error memory keeps the rest). NaN decodes to NaN. Infinity stays infinity in fp32, fp16 and bf16; in the
 //    block formats one non-finite element makes its whole block NaN. So a decoded check finds what was not finite.
-//  - Encoding is a function of the values of a block alone: encoding in pieces that begin at multiples of kCodecBlock
-//  gives
-//    the same bytes as encoding at once.
+//  - Encoding is a function of the values of a block alone: encoding in pieces that begin at multiples of kCodecPiece
+//    gives the same bytes as encoding at once.
 // Thread rule: pure functions, safe everywhere.
 #ifndef ATOLL_COMMON_CODEC_CODEC_H_
 #define ATOLL_COMMON_CODEC_CODEC_H_
@@ -27,8 +26,10 @@
 
 namespace atl {
 
-// Elements. A multiple of every codec's own block (128, 32); ranges are addressed in multiples of it.
+// Elements. Multiples of every codec's own block (128, 32). Ranges that are decoded are addressed in blocks, what is
+// encoded in pieces.
 constexpr size_t kCodecBlock = 4096;
+constexpr size_t kCodecPiece = 256;
 
 // Exact bytes of `elements` encoded elements. 0 for 0. Valid for elements <= limits::kParameters.
 uint64_t EncodedSize(CodecKind codec, uint64_t elements);
@@ -43,7 +44,7 @@ void Decode(CodecKind codec, Bytes encoded, std::span<float> out);
 // a multiple of kCodecBlock unless the range reaches the end of the encoding.
 void DecodeRange(CodecKind codec, Bytes encoded, uint64_t begin, std::span<float> out);
 
-// The bytes of elements [begin, begin + elements) of an encoding (begin % kCodecBlock == 0); first byte and count.
+// The bytes of elements [begin, begin + elements) of an encoding (begin % kCodecPiece == 0); first byte and count.
 struct ByteRange {
   uint64_t offset = 0, bytes = 0;
 };

@@ -7,6 +7,7 @@
 #define ATOLL_COMMON_VECMATH_BLOCK_KERNELS_INL_H_
 #endif
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <span>
@@ -36,6 +37,15 @@ inline BlockStats DifferenceByStep(std::span<const float> outer, std::span<const
   Subtract(outer, local, h);
   if (!residual.empty()) Add(residual, h);
   return BlockStatistics(h);
+}
+
+inline BlockStats PiecesByStep(std::span<const float> outer, std::span<const float> local,
+                               std::span<const float> residual, ThenPiece then) {
+  std::array<float, kSumBlock> block;
+  const std::span<float> h = std::span(block).first(outer.size());
+  const BlockStats stats = DifferenceByStep(outer, local, residual, h);
+  for (size_t at = 0; at < h.size(); at += kPiece) then(at, h.subspan(at, std::min(kPiece, h.size() - at)));
+  return stats;
 }
 
 #if HWY_TARGET <= HWY_AVX3
@@ -80,34 +90,63 @@ OuterSums OuterStep(const OuterCoefficients& c, std::span<float> momentum, std::
   return whole(c, momentum.data(), residual.data(), g_to_h.data(), g_to_h.size());
 }
 
-template <bool kResidual>
-BlockStats DifferenceWhole(const float* outer, const float* local, const float* residual, float* h, size_t n) {
+// What a walk over differences adds up.
+struct DifferenceSums {
+  SquareSum squares;
+  hn::Vec<hn::Rebind<uint32_t, Floats>> largest;
+  HWY_INLINE DifferenceSums() : largest(hn::Zero(hn::Rebind<uint32_t, Floats>())) {}
+
+  BlockStats Total() const {
+    const uint32_t bits = hn::GetLane(hn::MaxOfLanes(hn::Rebind<uint32_t, Floats>(), largest));
+    if (bits >= 0x7f800000u) return {.sum_squares = 0, .max_abs = 0, .finite = false};
+    return {.sum_squares = squares.Total(), .max_abs = std::bit_cast<float>(bits), .finite = true};
+  }
+};
+
+template <bool kResidual, bool kAsksAhead>
+void DifferenceWhole(const float* outer, const float* local, const float* residual, float* h, size_t n,
+                     DifferenceSums& all) {
   const Floats d;
   const hn::Rebind<uint32_t, Floats> du;
-  SquareSum squares;
-  auto largest = hn::Zero(du);
+  DifferenceSums sums = all;  // in registers
   for (size_t i = 0; i < n; i += hn::Lanes(d)) {
-    AskAhead(outer + i);
-    AskAhead(local + i);
-    auto x = hn::Sub(hn::LoadU(d, outer + i), hn::LoadU(d, local + i));
-    if constexpr (kResidual) {
-      AskAhead(residual + i);
-      x = hn::Add(x, hn::LoadU(d, residual + i));
+    if constexpr (kAsksAhead) {
+      AskAhead(outer + i);
+      AskAhead(local + i);
+      if constexpr (kResidual) AskAhead(residual + i);
     }
-    squares.Add(x);
-    largest = hn::Max(largest, hn::And(hn::BitCast(du, x), hn::Set(du, 0x7fffffffu)));
+    auto x = hn::Sub(hn::LoadU(d, outer + i), hn::LoadU(d, local + i));
+    if constexpr (kResidual) x = hn::Add(x, hn::LoadU(d, residual + i));
+    sums.squares.Add(x);
+    sums.largest = hn::Max(sums.largest, hn::And(hn::BitCast(du, x), hn::Set(du, 0x7fffffffu)));
     hn::StoreU(x, d, h + i);
   }
-  const uint32_t bits = hn::GetLane(hn::MaxOfLanes(du, largest));
-  if (bits >= 0x7f800000u) return {.sum_squares = 0, .max_abs = 0, .finite = false};
-  return {.sum_squares = squares.Total(), .max_abs = std::bit_cast<float>(bits), .finite = true};
+  all = sums;
 }
 
 BlockStats PseudoGradient(std::span<const float> outer, std::span<const float> local, std::span<const float> residual,
                           std::span<float> h) {
   if (h.size() % kLanes != 0) return DifferenceByStep(outer, local, residual, h);
-  const auto whole = residual.empty() ? DifferenceWhole<false> : DifferenceWhole<true>;
-  return whole(outer.data(), local.data(), residual.data(), h.data(), h.size());
+  const auto whole = residual.empty() ? DifferenceWhole<false, true> : DifferenceWhole<true, true>;
+  DifferenceSums sums;
+  whole(outer.data(), local.data(), residual.data(), h.data(), h.size(), sums);
+  return sums.Total();
+}
+
+// Asks for nothing ahead: the processor sees how the arrays are walked through, and runs on while a piece is worked on.
+BlockStats PseudoGradientPieces(std::span<const float> outer, std::span<const float> local,
+                                std::span<const float> residual, ThenPiece then) {
+  if (outer.size() % kLanes != 0) return PiecesByStep(outer, local, residual, then);
+  alignas(64) std::array<float, kPiece> piece;
+  const auto whole = residual.empty() ? DifferenceWhole<false, false> : DifferenceWhole<true, false>;
+  DifferenceSums sums;
+  for (size_t at = 0; at < outer.size(); at += kPiece) {
+    const size_t count = std::min(kPiece, outer.size() - at);
+    const float* const remembered = residual.empty() ? nullptr : residual.data() + at;
+    whole(outer.data() + at, local.data() + at, remembered, piece.data(), count, sums);
+    then(at, std::span(piece).first(count));
+  }
+  return sums.Total();
 }
 #else
 // Narrower vectors have no room for both sums.
@@ -118,6 +157,10 @@ OuterSums OuterStep(const OuterCoefficients& c, std::span<float> momentum, std::
 BlockStats PseudoGradient(std::span<const float> outer, std::span<const float> local, std::span<const float> residual,
                           std::span<float> h) {
   return DifferenceByStep(outer, local, residual, h);
+}
+BlockStats PseudoGradientPieces(std::span<const float> outer, std::span<const float> local,
+                                std::span<const float> residual, ThenPiece then) {
+  return PiecesByStep(outer, local, residual, then);
 }
 #endif
 

@@ -27,6 +27,7 @@ HWY_EXPORT(OuterDirection);
 HWY_EXPORT(OuterStep);
 HWY_EXPORT(BlockStatistics);
 HWY_EXPORT(PseudoGradient);
+HWY_EXPORT(PseudoGradientPieces);
 HWY_EXPORT(BlockSquares);
 HWY_EXPORT(BlockDot);
 HWY_EXPORT(LargestMagnitudeBits);
@@ -97,6 +98,14 @@ BlockStats PseudoGradient(std::span<const float> outer, std::span<const float> l
   ATOLL_CHECK(outer.size() == h.size() && local.size() == h.size() && (residual.empty() || residual.size() == h.size()),
               "spans of one kernel differ in length");
   return HWY_DYNAMIC_DISPATCH(PseudoGradient)(outer, local, residual, h);
+}
+
+BlockStats PseudoGradient(std::span<const float> outer, std::span<const float> local, std::span<const float> residual,
+                          ThenPiece then) {
+  ATOLL_CHECK(outer.size() <= kSumBlock, "a block of a sum is longer than kSumBlock");
+  ATOLL_CHECK(local.size() == outer.size() && (residual.empty() || residual.size() == outer.size()),
+              "spans of one kernel differ in length");
+  return HWY_DYNAMIC_DISPATCH(PseudoGradientPieces)(outer, local, residual, then);
 }
 
 double BlockSquares(std::span<const float> x) {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <span>
 
+#include "absl/functional/function_ref.h"
 #include "common/plan/job_spec.h"
 
 namespace atl::vecmath {
@@ -72,6 +73,13 @@ BlockStats BlockStatistics(std::span<const float> x);
 // BlockStatistics(h).
 BlockStats PseudoGradient(std::span<const float> outer, std::span<const float> local, std::span<const float> residual,
                           std::span<float> h);
+// The same where h is needed piece by piece alone: then(begin, h) for elements [begin, begin + h.size()) of it, kPiece
+// or what is left. So little of it lies in the nearest cache whatever comes by, and what the next pieces are made of
+// comes from memory while one is worked on; with a whole block of h memory stands still meanwhile.
+constexpr size_t kPiece = 256;  // elements
+using ThenPiece = absl::FunctionRef<void(size_t begin, std::span<const float> h)>;
+BlockStats PseudoGradient(std::span<const float> outer, std::span<const float> local, std::span<const float> residual,
+                          ThenPiece then);
 // Of finite elements: the sum_squares of BlockStatistics alone.
 double BlockSquares(std::span<const float> x);
 double BlockDot(std::span<const float> a, std::span<const float> b);

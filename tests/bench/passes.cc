@@ -68,14 +68,14 @@ ModelLayout LayoutOf(size_t elements) {
 // A worker that forms one contribution after the other.
 class Sender {
  public:
-  Sender(CodecKind codec, std::span<float> outer, std::span<const float> local)
-      : codec_(codec), outer_(outer), local_(local), hash_(ContentHash(outer, 1, {1, 2})) {
-    auto replica =
-        FragmentReplica::Create(outer, {.upload_codec = codec,
-                                        .download_codec = codec,
-                                        .upload_error_memory = Loses() ? ErrorMemory::kFeedback : ErrorMemory::kOff,
-                                        .loco = {},
-                                        .layout_digest = {1, 2}});
+  Sender(CodecKind codec, ErrorMemory memory, std::span<float> outer, std::span<const float> local)
+      : codec_(codec), memory_(memory), outer_(outer), local_(local), hash_(ContentHash(outer, 1, {1, 2})) {
+    auto replica = FragmentReplica::Create(outer, {.upload_codec = codec,
+                                                   .download_codec = codec,
+                                                   .upload_error_memory = memory,
+                                                   .loco = {},
+                                                   .layout_digest = {1, 2},
+                                                   .buffers = std::make_shared<BufferShelf>(1)});
     Require(replica.status());
     replica_ = std::make_unique<FragmentReplica>(*std::move(replica));
     Require(replica_->Install(outer, Version{1}, hash_));
@@ -83,14 +83,15 @@ class Sender {
 
   Variant Encode() {
     const size_t n = outer_.size();
-    return {"encode", Size((Loses() ? 16 : 8) * n + EncodedSize(codec_, n)),
+    const bool keeps = memory_ != ErrorMemory::kOff;
+    const char* name = keeps || codec_ == CodecKind::kFp32 ? "encode" : "encode, without error memory";
+    return {name, Size((keeps ? 16 : 8) * n + EncodedSize(codec_, n)),
             [this] { Require(replica_->FormContribution(local_).status()); }, [this] { replica_->DropContribution(); }};
   }
 
  private:
-  bool Loses() const { return codec_ != CodecKind::kFp32; }
-
   CodecKind codec_;
+  ErrorMemory memory_;
   std::span<float> outer_;
   std::span<const float> local_;
   Digest hash_;
@@ -260,7 +261,9 @@ std::vector<Group> Run(size_t rounds, size_t elements, const std::string& only) 
   groups.push_back(BetweenSteps(yard, outer, local, rounds));
   for (const CodecKind codec : kCodecs) {
     if (!only.empty() && only != CodecName(codec)) continue;
-    Sender sender(codec, outer, local);
+    const bool loses = codec != CodecKind::kFp32;
+    Sender sender(codec, loses ? ErrorMemory::kFeedback : ErrorMemory::kOff, outer, local);
+    Sender forgetful(codec, ErrorMemory::kOff, outer, local);
     Rounds round(codec, outer, delta, *std::max_element(std::begin(kContributions), std::end(kContributions)));
     Rounds still(codec, outer, zeros, kStill, ", of zeros");
     std::vector<float> target = outer;
@@ -268,6 +271,7 @@ std::vector<Group> Run(size_t rounds, size_t elements, const std::string& only) 
       std::vector<Variant> variants = {yard.TriadOn(threads)};
       if (threads == 1)
         variants.insert(variants.end(), {sender.Encode(), round.Screen(), round.Apply(target), round.Hash()});
+      if (threads == 1 && loses) variants.push_back(forgetful.Encode());
       for (const size_t n : kContributions) variants.push_back(round.Close(n, threads));
       if (threads == 1) variants.insert(variants.end(), {still.Apply(target), still.Close(kStill, threads)});
       groups.push_back(Interleave(CodecName(codec), threads, std::move(variants), rounds));

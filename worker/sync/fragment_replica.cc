@@ -14,6 +14,7 @@ namespace atl {
 namespace {
 
 constexpr size_t kBlock = kCodecBlock;
+static_assert(vecmath::kPiece % kCodecPiece == 0, "a piece of a block is encoded by itself");
 
 const char* StateName(ReplicaState state) {
   switch (state) {
@@ -166,22 +167,32 @@ absl::StatusOr<const StoredContribution*> FragmentReplica::TakeFormed(Bytes enco
 }
 
 // h = (outer - local) + residual; q = Q(h); the loss h - D(q) is pending, and is not looked at where nobody keeps it or
-// asks for it. Stops before encoding where h is not finite.
+// asks for it, nor where h is not finite.
 FormedBlock FragmentReplica::EncodeBlock(std::span<const float> local, size_t at, std::span<std::byte> q,
                                          bool asks_for_loss) {
-  std::array<float, kBlock> sum, memory;
+  const CodecKind codec = options_.upload_codec;
   const size_t count = std::min(kBlock, outer_.size() - at);
-  const bool as_it_is = options_.upload_codec == CodecKind::kFp32 && !errors_.Remembers();
-  float* const place = as_it_is ? reinterpret_cast<float*>(q.data()) : sum.data();
-  const std::span<float> h(place, count);
-  const vecmath::BlockStats sent = vecmath::PseudoGradient(outer_.subspan(at, count), local.subspan(at, count),
-                                                           errors_.MemoryAt(at, std::span(memory).first(count)), h);
-  if (!sent.finite || as_it_is) return {sent, 0};
-  Encode(options_.upload_codec, h, q);
-  if (!asks_for_loss && !errors_.Remembers()) return {sent, 0};
+  const std::span<const float> outer = outer_.subspan(at, count), trained = local.subspan(at, count);
+  const bool remembers = errors_.Remembers();
+  if (!remembers && codec == CodecKind::kFp32)
+    return {vecmath::PseudoGradient(outer, trained, {}, {reinterpret_cast<float*>(q.data()), count}), 0};
+  if (!remembers && !asks_for_loss) {
+    return {vecmath::PseudoGradient(outer, trained, {},
+                                    [&](size_t begin, std::span<const float> h) {
+                                      const ByteRange range = EncodedRange(codec, begin, h.size());
+                                      Encode(codec, h, q.subspan(range.offset, range.bytes));
+                                    }),
+            0};
+  }
+  std::array<float, kBlock> sum, memory;
+  const std::span<float> h = std::span(sum).first(count);
+  const vecmath::BlockStats sent =
+      vecmath::PseudoGradient(outer, trained, errors_.MemoryAt(at, std::span(memory).first(count)), h);
+  if (!sent.finite) return {sent, 0};
+  Encode(codec, h, q);
   const std::span<float> pending = errors_.PendingAt(at, count);
-  if (!pending.empty()) return {sent, DecodeLost(options_.upload_codec, q, h, pending)};
-  const double lost_squares = DecodeLost(options_.upload_codec, q, h, h);
+  if (!pending.empty()) return {sent, DecodeLost(codec, q, h, pending)};
+  const double lost_squares = DecodeLost(codec, q, h, h);
   errors_.Keep(at, h);
   return {sent, lost_squares};
 }

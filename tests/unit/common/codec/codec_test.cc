@@ -66,13 +66,15 @@ TEST(CheckEncodedSize, NamesBothSizes) {
 TEST_P(EveryCodec, PiecesGiveTheSameBytesAsTheWhole) {
   const std::vector<float> in = Normals(1, 2 * kCodecBlock + 77);
   const std::vector<std::byte> whole = Encoded(GetParam(), in);
-  std::vector<std::byte> pieces(whole.size());
-  for (size_t at = 0; at < in.size(); at += kCodecBlock) {
-    const size_t n = std::min(kCodecBlock, in.size() - at);
-    const ByteRange range = EncodedRange(GetParam(), at, n);
-    Encode(GetParam(), std::span(in).subspan(at, n), std::span(pieces).subspan(range.offset, range.bytes));
+  for (const size_t piece : {kCodecPiece, kCodecBlock}) {
+    std::vector<std::byte> pieces(whole.size());
+    for (size_t at = 0; at < in.size(); at += piece) {
+      const size_t n = std::min(piece, in.size() - at);
+      const ByteRange range = EncodedRange(GetParam(), at, n);
+      Encode(GetParam(), std::span(in).subspan(at, n), std::span(pieces).subspan(range.offset, range.bytes));
+    }
+    EXPECT_EQ(whole, pieces) << piece;
   }
-  EXPECT_EQ(whole, pieces);
 }
 
 TEST_P(EveryCodec, RangesDecodeLikeTheWhole) {

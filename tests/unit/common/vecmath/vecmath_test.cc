@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,7 @@ std::vector<float> Values(uint64_t seed, size_t n) {
   return out;
 }
 
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+bool SameBits(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * 4) == 0);
 }
 
@@ -153,6 +154,18 @@ TEST(PseudoGradient, EveryTargetGivesTheBitsOfTheReferenceAndFindsWhatIsNotFinit
           EXPECT_EQ(got.sum_squares, known.sum_squares) << n;
           EXPECT_EQ(got.max_abs, known.max_abs) << n;
           EXPECT_EQ(got.finite, known.finite) << n;
+          size_t next = 0;
+          const auto take = [&](size_t begin, std::span<const float> piece) {
+            EXPECT_EQ(begin, next);
+            EXPECT_EQ(piece.size(), std::min(kPiece, n - begin));
+            next += piece.size();
+            EXPECT_TRUE(SameBits(piece, std::span(wanted).subspan(begin, piece.size()))) << n << " at " << begin;
+          };
+          const BlockStats pieces = PseudoGradient(outer, Values(2, n), residual, take);
+          EXPECT_EQ(next, n);
+          EXPECT_EQ(pieces.sum_squares, known.sum_squares) << n;
+          EXPECT_EQ(pieces.max_abs, known.max_abs) << n;
+          EXPECT_EQ(pieces.finite, known.finite) << n;
         }
       }
     }
