@@ -452,6 +452,7 @@ void Coordinator::Stop() {
   }
   for (auto* executor : {&calls_, &compute_, &io_, &snapshot_io_, &ledger_executor_, &logs_executor_})
     executor->reset();
+  freeing_.Stop();
   if (events_) (void)events_->Sync();
 }
 

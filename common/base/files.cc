@@ -14,6 +14,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "common/base/check.h"
+
 namespace atl {
 namespace {
 
@@ -41,6 +43,7 @@ constexpr size_t kWriteBehindBytes = size_t{8} << 20;
 constexpr size_t kNewFilePiece = size_t{1} << 20;
 constexpr uint64_t kPastCacheBytes = uint64_t{4} << 20;  // smaller files are not worth it
 constexpr size_t kBlock = 4096;
+static_assert(kNewFileHead % kBlock == 0, "what is behind the head goes past the page cache");
 constexpr size_t kPiecesAtOnce = 64;  // a megabyte in slices of 64 KiB, and its headers
 
 class PosixFile final : public File {
@@ -158,6 +161,7 @@ class PosixFile final : public File {
 // The pieces of a new file in the order in which they are asked for: take(offset, size).
 template <typename Take>
 absl::Status EachPiece(const NewFile& file, const Take& take) {
+  ATOLL_CHECK(file.filled <= file.bytes, "what is filled of a new file lies in it");
   for (uint64_t at = kNewFileHead; at < file.filled; at += kNewFilePiece)
     ATOLL_RETURN_IF_ERROR(take(at, static_cast<size_t>(std::min<uint64_t>(file.filled - at, kNewFilePiece))));
   const auto head = static_cast<size_t>(std::min(file.filled, kNewFileHead));

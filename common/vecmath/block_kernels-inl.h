@@ -137,6 +137,7 @@ BlockStats PseudoGradient(std::span<const float> outer, std::span<const float> l
 BlockStats PseudoGradientPieces(std::span<const float> outer, std::span<const float> local,
                                 std::span<const float> residual, ThenPiece then) {
   if (outer.size() % kLanes != 0) return PiecesByStep(outer, local, residual, then);
+  static_assert(kPiece % kLanes == 0, "the sums of a block go on from one piece to the next");
   alignas(64) std::array<float, kPiece> piece;
   const auto whole = residual.empty() ? DifferenceWhole<false, false> : DifferenceWhole<true, false>;
   DifferenceSums sums;

@@ -203,6 +203,10 @@ void TakePart(std::span<const float> from, std::span<float> to) {
     std::copy(from.begin(), from.end(), to.begin());
 }
 
+bool AreZeros(std::span<const float> x, float max_abs) {
+  return max_abs == 0 && std::none_of(x.begin(), x.end(), [](float value) { return std::signbit(value); });
+}
+
 }  // namespace
 
 OuterParameters OuterParametersOf(const JobSpec& spec) {
@@ -230,7 +234,18 @@ struct Aggregator::Fragment {
   std::vector<float> public_copy, momentum, residual;
   std::vector<float> compared_step;  // empty until the first step
   StateMaxima maxima;
+  bool momentum_is_zeros = true, residual_is_zeros = true;  // all of them, and none below zero; false: not known
 };
+
+// Whether the next step leaves momentum and residual all zeros: of a format that loses nothing h - D(q) is +0.
+void FollowZeros(const OuterParameters& parameters, bool clears_residual, bool& momentum, bool& residual) {
+  momentum = momentum && parameters.kind == OuterKind::kSgd;
+  switch (parameters.download_error_memory) {
+    case ErrorMemory::kOff: return;
+    case ErrorMemory::kFeedback: residual = parameters.download_codec == CodecKind::kFp32; return;
+    case ErrorMemory::kLoco: residual = clears_residual; return;
+  }
+}
 
 Aggregator::Aggregator(const ModelLayout& layout) : layout_digest_(layout.digest) {
   for (const FragmentInfo& info : layout.fragments) {
@@ -269,6 +284,8 @@ absl::Status Aggregator::Restore(FragmentIndex fragment, const FragmentStateView
   held.version = state.version;
   held.compared_step.clear();
   held.maxima = {vecmath::MaxAbs(held.public_copy), vecmath::MaxAbs(held.momentum), vecmath::MaxAbs(held.residual)};
+  held.momentum_is_zeros = AreZeros(held.momentum, held.maxima.momentum);
+  held.residual_is_zeros = AreZeros(held.residual, held.maxima.residual);
   return absl::OkStatus();
 }
 
@@ -305,26 +322,27 @@ absl::StatusOr<RoundResult> Aggregator::CloseRound(FragmentIndex fragment, Versi
     return result;
   }
 
+  const bool clears_residual = (version.value + 1) % parameters.loco.reset_syncs == 0;
   result.update.resize(EncodedSize(parameters.download_codec, elements));
   held.compared_step.resize(aggregate::ComparedElements(elements));
-  const aggregate::MergeSums sums =
-      aggregate::MergeAll({.inputs = sorted,
-                           .weights = scales,
-                           .merge = parameters.merge,
-                           .members = members,
-                           .outer = outer,
-                           .download_codec = parameters.download_codec,
-                           .memory = parameters.download_error_memory,
-                           .loco_beta = parameters.loco.beta,
-                           .clear_residual = (version.value + 1) % parameters.loco.reset_syncs == 0,
-                           .public_copy = held.public_copy,
-                           .momentum = held.momentum,
-                           .residual = held.residual,
-                           .compared_step = held.compared_step,
-                           .update = result.update,
-                           .threads = threads});
+  const aggregate::MergeSums sums = aggregate::MergeAll({.inputs = sorted,
+                                                         .weights = scales,
+                                                         .merge = parameters.merge,
+                                                         .members = members,
+                                                         .outer = outer,
+                                                         .download_codec = parameters.download_codec,
+                                                         .memory = parameters.download_error_memory,
+                                                         .loco_beta = parameters.loco.beta,
+                                                         .clear_residual = clears_residual,
+                                                         .public_copy = held.public_copy,
+                                                         .momentum = held.momentum,
+                                                         .residual = held.residual,
+                                                         .compared_step = held.compared_step,
+                                                         .update = result.update,
+                                                         .threads = threads});
   held.version.value += 1;
   held.maxima = {sums.public_max, sums.momentum_max, sums.residual_max};
+  FollowZeros(parameters, clears_residual, held.momentum_is_zeros, held.residual_is_zeros);
 
   result.committed = true;
   result.reached = held.version;
@@ -346,6 +364,14 @@ absl::StatusOr<RoundResult> Aggregator::CloseRound(FragmentIndex fragment, Versi
 FragmentStateView Aggregator::State(FragmentIndex fragment) const {
   const Fragment& held = At(fragment);
   return {held.version, held.public_copy, held.momentum, held.residual};
+}
+
+FragmentStateView Aggregator::StateWithoutZeros(FragmentIndex fragment) const {
+  const Fragment& held = At(fragment);
+  FragmentStateView state = State(fragment);
+  if (held.momentum_is_zeros) state.momentum = {};
+  if (held.residual_is_zeros) state.residual = {};
+  return state;
 }
 
 Version Aggregator::version(FragmentIndex fragment) const { return At(fragment).version; }

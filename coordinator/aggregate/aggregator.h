@@ -119,7 +119,7 @@ double ClosingMomentum(double momentum, uint32_t inner_steps, std::span<const Ro
 // A view of a fragment's state, valid until the next CloseRound or Restore of that fragment.
 struct FragmentStateView {
   Version version{};
-  std::span<const float> public_copy{}, momentum{}, residual{};  // equal lengths
+  std::span<const float> public_copy{}, momentum{}, residual{};  // equal lengths, or empty: zeros
 };
 
 class Aggregator {
@@ -153,6 +153,9 @@ class Aggregator {
                                          const NormGate* gate = nullptr);
 
   FragmentStateView State(FragmentIndex fragment) const;
+  // The same to be kept: momentum and residual are empty where they are known to be all zeros, to the bit. So they are
+  // at version 0, and a residual that no codec leaves anything in or that is forgotten.
+  FragmentStateView StateWithoutZeros(FragmentIndex fragment) const;
   Version version(FragmentIndex fragment) const;
   // ContentHash of the public copy as it stands.
   Digest Hash(FragmentIndex fragment) const;

@@ -168,7 +168,7 @@ void DataPlane::WriteSnapshotsThenReady(std::shared_ptr<Preparation> p) {
   JobData& data = *p->data;
   for (uint32_t i = 0; i < data.layout.fragments.size(); ++i) {
     if (!IsExpected(*p)) return;  // given up meanwhile, and what was there of it is removed
-    const FragmentStateView state = data.aggregator.State(FragmentIndex{i});
+    const FragmentStateView state = data.aggregator.StateWithoutZeros(FragmentIndex{i});
     const absl::Status written =
         parts_.snapshots.Write({data.job, data.epoch, {FragmentIndex{i}, state.version}},
                                FragmentArrays{state.public_copy, state.momentum, state.residual},

@@ -284,7 +284,7 @@ void DataPlane::DropLog(JobData& data, FragmentVersion head) {
 void DataPlane::TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragment,
                              std::shared_ptr<absl::Status> outcome) {
   parts_.compute.Post([this, data, fragment, outcome] {
-    const FragmentStateView state = data->aggregator.State(fragment);
+    const FragmentStateView state = data->aggregator.StateWithoutZeros(fragment);
     const SnapshotKey key{data->job, data->epoch, {fragment, state.version}};
     {
       MutexLock lock(data->mutex);

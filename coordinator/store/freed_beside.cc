@@ -1,5 +1,6 @@
 #include "coordinator/store/freed_beside.h"
 
+#include <atomic>
 #include <string>
 #include <utility>
 
@@ -18,9 +19,14 @@ class FilesFreedBeside final : public ForwardedFiles {
   }
   absl::Status Remove(const std::string& path) override {
     // Whoever has it open last frees it.
-    std::shared_ptr<File> last = OpenLarge(path);
+    std::shared_ptr<File> last = waiting_->load() < kFreedBesideFiles ? OpenLarge(path) : nullptr;
     const absl::Status removed = inner().Remove(path);
-    if (last != nullptr) executor_.Post([last = std::move(last)]() mutable { last.reset(); });
+    if (last == nullptr) return removed;
+    waiting_->fetch_add(1);
+    executor_.Post([last = std::move(last), waiting = waiting_]() mutable {
+      last.reset();
+      waiting->fetch_sub(1);
+    });
     return removed;
   }
 
@@ -35,6 +41,7 @@ class FilesFreedBeside final : public ForwardedFiles {
   }
 
   Executor& executor_;
+  const std::shared_ptr<std::atomic<int>> waiting_ = std::make_shared<std::atomic<int>>(0);
 };
 
 }  // namespace

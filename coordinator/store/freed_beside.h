@@ -13,9 +13,11 @@
 namespace atl {
 
 constexpr uint64_t kFreedBesideBytes = uint64_t{1} << 20;  // smaller files go at once
+// So many files wait at most, each with a descriptor; while they do, further ones go at once.
+constexpr int kFreedBesideFiles = 16;
 
 // `files`, whose Remove takes the name and leaves the room of a large file to a job of `executor`, which must outlive
-// them: until it has run, SpaceAt still counts that room as taken. Thread-safe as `files` is.
+// them: until it has run the disk still counts that room as taken. Thread-safe as `files` is.
 std::unique_ptr<Files> FreedBeside(std::unique_ptr<Files> files, Executor& executor);
 
 }  // namespace atl

@@ -35,8 +35,9 @@ absl::StatusOr<uint64_t> RoundLog::DropBefore(const JobId& job, uint64_t epoch, 
   for (const Version version : versions) {
     if (version >= keep_from) break;
     const RoundKey key{job, epoch, {fragment, version}};
-    ATOLL_ASSIGN_OR_RETURN(const auto file, files_.OpenForRead(directory_.SegmentPath(key)));
+    ATOLL_ASSIGN_OR_RETURN(auto file, files_.OpenForRead(directory_.SegmentPath(key)));
     ATOLL_ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+    file.reset();  // or its room might be given back here, by whoever has it open last
     // Who needs it and does not find it takes the newest snapshot: a full disk keeps nothing for that.
     if (updates_from && version >= *updates_from) static_cast<void>(KeepUpdate(key));
     ATOLL_RETURN_IF_ERROR(Drop(key));

@@ -49,7 +49,8 @@ class SnapshotStore {
   SnapshotStore(Files& files, DataDirectory directory, BootNumber boot);
 
   // `hash` is the ContentHash of the public copy. Idempotent: an existing valid file with the same hash stands. Passes
-  // what is written of `state`, so that it cannot be written twice.
+  // what is written of `state`, so that it cannot be written twice. The digests of momentum and residual are of what
+  // was written; arrays at the end that are empty are a hole of the file.
   absl::Status Write(const SnapshotKey& key, StateShot& state, Digest hash, Digest layout);
   // Of arrays that lie still.
   absl::Status Write(const SnapshotKey& key, const FragmentArrays& arrays, Digest hash, Digest layout);

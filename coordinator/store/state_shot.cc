@@ -78,24 +78,25 @@ void StateShot::Passed(uint64_t offset) {
 }
 
 void StateShot::Detach() {
-  TakeRoom();
-  uint64_t from = 0;
-  for (std::span<std::byte> place = NextToCopy(from); !place.empty(); place = NextToCopy(from)) {
-    // Without the lock: nobody reads this place before it is told of, and the arrays do not change yet.
-    ReadArrays(from, place);
-    MutexLock lock(mutex_);
-    copied_from_ = from;
+  while (DetachSome()) {
   }
 }
 
-void StateShot::TakeRoom() {
+bool StateShot::DetachSome() {
+  uint64_t from = 0;
+  const std::span<std::byte> place = NextToCopy(from);
+  if (place.empty()) return false;
+  // Without the lock: nobody reads this place before it is told of, and the arrays do not change yet.
+  ReadArrays(from, place);
   MutexLock lock(mutex_);
-  if (copied_from_ > passed_) room_ = copy_->Room((filled_bytes_ + copy_bytes_ - 1) / copy_bytes_ * copy_bytes_);
+  copied_from_ = from;
+  return true;
 }
 
-std::span<std::byte> StateShot::NextToCopy(uint64_t& from) const {
+std::span<std::byte> StateShot::NextToCopy(uint64_t& from) {
   MutexLock lock(mutex_);
   if (copied_from_ <= passed_) return {};
+  if (room_.empty()) room_ = copy_->Room((filled_bytes_ + copy_bytes_ - 1) / copy_bytes_ * copy_bytes_);
   from = copied_from_ - std::min<uint64_t>(copied_from_ - passed_, copy_bytes_);
   return PlaceOf(from, copied_from_ - from);
 }

@@ -45,6 +45,8 @@ class StateShot {
   // was passed meanwhile; later reads are of the copy. So it takes no longer than a copy of all of it, nor than whoever
   // reads, and memory for what it has copied. The second time it does nothing. One thread at a time.
   void Detach() ATOLL_EXCLUDES(mutex_);
+  // A part of Detach; false: nothing is left of it.
+  bool DetachSome() ATOLL_EXCLUDES(mutex_);
   // What Detach has copied.
   uint64_t copied_bytes() const ATOLL_EXCLUDES(mutex_);
 
@@ -56,9 +58,8 @@ class StateShot {
   // Parts of copy_bytes_ lie there in the order in which they are copied, so that each shot uses the memory of the one
   // before.
   std::span<std::byte> PlaceOf(uint64_t offset, size_t bytes) const ATOLL_REQUIRES(mutex_);
-  void TakeRoom() ATOLL_EXCLUDES(mutex_);
   // The place of the part from `from` to what is copied already; empty: nothing is left to copy.
-  std::span<std::byte> NextToCopy(uint64_t& from) const ATOLL_EXCLUDES(mutex_);
+  std::span<std::byte> NextToCopy(uint64_t& from) ATOLL_EXCLUDES(mutex_);
 
   const uint64_t elements_, filled_bytes_;
   const std::array<std::span<const std::byte>, 3> arrays_;  // public copy, momentum, residual; empty: zeros

@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <filesystem>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -52,6 +53,29 @@ TEST_F(SnapshotStoreTest, EmptyOuterStateIsZeros) {
   ASSERT_EQ(store_.Write(KeyAt(0), FragmentArrays{arrays_.public_copy, {}, {}}, arrays_.Hash(0), kLayout),
             absl::OkStatus());
   EXPECT_EQ(store_.Load(KeyAt(0), kLayout)->momentum, std::vector<float>(3));
+}
+
+// Of more than one piece as it is written, whose ends are not those of the arrays.
+TEST_F(SnapshotStoreTest, WhatIsEmptyIsZerosWhateverIsWrittenBeforeIt) {
+  std::vector<float> public_copy(300'001), momentum(300'001), residual(300'001);
+  std::iota(public_copy.begin(), public_copy.end(), 1.0f);
+  std::iota(momentum.begin(), momentum.end(), 2.0f);
+  std::iota(residual.begin(), residual.end(), 3.0f);
+  std::vector<float> none;
+  const std::vector<float> zeros(300'001);
+  uint64_t version = 0;
+  for (const auto* held : {&none, &momentum}) {
+    for (const auto* lost : {&none, &residual}) {
+      const SnapshotKey key = KeyAt(++version);
+      const Digest hash = ContentHash(public_copy, version, kLayout);
+      ASSERT_EQ(store_.Write(key, FragmentArrays{public_copy, *held, *lost}, hash, kLayout), absl::OkStatus());
+      const absl::StatusOr<LoadedSnapshot> loaded = store_.Load(key, kLayout);
+      ASSERT_TRUE(loaded.ok()) << loaded.status();
+      EXPECT_TRUE(loaded->public_copy == public_copy) << version;
+      EXPECT_TRUE(loaded->momentum == (held->empty() ? zeros : momentum)) << version;
+      EXPECT_TRUE(loaded->residual == (lost->empty() ? zeros : residual)) << version;
+    }
+  }
 }
 
 TEST_F(SnapshotStoreTest, EveryFlippedByteIsFound) {

@@ -51,6 +51,18 @@ TEST_F(FreedBesideTest, ALargeFileLosesItsNameAtOnceAndItsRoomLater) {
   EXPECT_EQ(OpenWithoutAName(path), 0u);
 }
 
+TEST_F(FreedBesideTest, FewDescriptorsWait) {
+  std::vector<std::string> paths;
+  for (int i = 0; i <= kFreedBesideFiles; ++i) paths.push_back(Make(absl::StrCat("large-", i), kFreedBesideBytes));
+  for (const std::string& path : paths) ASSERT_EQ(files_->Remove(path), absl::OkStatus());
+  EXPECT_EQ(OpenWithoutAName(paths[kFreedBesideFiles - 1]), 1u);
+  EXPECT_EQ(OpenWithoutAName(paths[kFreedBesideFiles]), 0u);
+  EXPECT_EQ(freeing_.RunAll(), static_cast<size_t>(kFreedBesideFiles));
+  const std::string next = Make("next", kFreedBesideBytes);
+  ASSERT_EQ(files_->Remove(next), absl::OkStatus());
+  EXPECT_EQ(freeing_.RunAll(), 1u);
+}
+
 TEST_F(FreedBesideTest, OtherThingsGoAtOnce) {
   const std::string small = Make("small", kFreedBesideBytes - 1), directory = JoinPath(folder_, "directory");
   ASSERT_EQ(files_->MakeDirectory(directory), absl::OkStatus());

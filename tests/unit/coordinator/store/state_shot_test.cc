@@ -115,6 +115,21 @@ TEST(StateShotTest, CopiesUseTheirRoomAgain) {
   }
 }
 
+// After each part of a copy: what is read begins in the arrays and ends in the copy.
+TEST(StateShotTest, IsTheSameAtEachPartOfACopy) {
+  const Live live(7);
+  StateShot shot({live.public_copy, live.momentum, {}}, nullptr, 10);
+  std::vector<float> wanted = live.Joined();
+  std::fill(wanted.begin() + 14, wanted.end(), 0.0f);
+  size_t parts = 0;
+  do {
+    EXPECT_EQ(shot.copied_bytes(), std::min<size_t>(56, parts * 10));
+    for (const size_t piece : {84u, 30u, 7u}) EXPECT_EQ(ReadAll(shot, piece), wanted) << parts;
+    ++parts;
+  } while (shot.DetachSome());
+  EXPECT_EQ(parts, 7u);
+}
+
 TEST(StateShotTest, WhoeverHasPassedAllOfItHasNothingCopied) {
   const Live live(7);
   StateShot shot({live.public_copy, live.momentum, {}});
