@@ -44,7 +44,8 @@ def commit_seconds(coordinator):
 
 def heartbeats(coordinator, late=False):
     """How many gaps between heartbeats there were; `late`: of those above LATEST_SECONDS."""
-    count = lambda bound: sum(n for labels, n in values(coordinator, "atoll_heartbeat_gap_seconds_bucket").items() if f'le="{bound}"' in labels)
+    buckets = values(coordinator, "atoll_heartbeat_gap_seconds_bucket").items()
+    count = lambda bound: sum(n for labels, n in buckets if f'le="{bound}"' in labels)
     return count("+Inf") - (count(f"{LATEST_SECONDS:g}") if late else 0)
 
 
