@@ -237,13 +237,18 @@ struct Aggregator::Fragment {
   bool momentum_is_zeros = true, residual_is_zeros = true;  // all of them, and none below zero; false: not known
 };
 
-// Whether the next step leaves momentum and residual all zeros: of a format that loses nothing h - D(q) is +0.
-void FollowZeros(const OuterParameters& parameters, bool clears_residual, bool& momentum, bool& residual) {
+// Under kLoco, of the step from `version`.
+bool ClearsResidual(const OuterParameters& parameters, Version version) {
+  return (version.value + 1) % parameters.loco.reset_syncs == 0;
+}
+
+// Whether that step leaves momentum and residual all zeros: of a format that loses nothing h - D(q) is +0.
+void FollowZeros(const OuterParameters& parameters, Version version, bool& momentum, bool& residual) {
   momentum = momentum && parameters.kind == OuterKind::kSgd;
   switch (parameters.download_error_memory) {
     case ErrorMemory::kOff: return;
     case ErrorMemory::kFeedback: residual = parameters.download_codec == CodecKind::kFp32; return;
-    case ErrorMemory::kLoco: residual = clears_residual; return;
+    case ErrorMemory::kLoco: residual = ClearsResidual(parameters, version); return;
   }
 }
 
@@ -322,7 +327,6 @@ absl::StatusOr<RoundResult> Aggregator::CloseRound(FragmentIndex fragment, Versi
     return result;
   }
 
-  const bool clears_residual = (version.value + 1) % parameters.loco.reset_syncs == 0;
   result.update.resize(EncodedSize(parameters.download_codec, elements));
   held.compared_step.resize(aggregate::ComparedElements(elements));
   const aggregate::MergeSums sums = aggregate::MergeAll({.inputs = sorted,
@@ -333,7 +337,7 @@ absl::StatusOr<RoundResult> Aggregator::CloseRound(FragmentIndex fragment, Versi
                                                          .download_codec = parameters.download_codec,
                                                          .memory = parameters.download_error_memory,
                                                          .loco_beta = parameters.loco.beta,
-                                                         .clear_residual = clears_residual,
+                                                         .clear_residual = ClearsResidual(parameters, version),
                                                          .public_copy = held.public_copy,
                                                          .momentum = held.momentum,
                                                          .residual = held.residual,
@@ -342,7 +346,7 @@ absl::StatusOr<RoundResult> Aggregator::CloseRound(FragmentIndex fragment, Versi
                                                          .threads = threads});
   held.version.value += 1;
   held.maxima = {sums.public_max, sums.momentum_max, sums.residual_max};
-  FollowZeros(parameters, clears_residual, held.momentum_is_zeros, held.residual_is_zeros);
+  FollowZeros(parameters, version, held.momentum_is_zeros, held.residual_is_zeros);
 
   result.committed = true;
   result.reached = held.version;

@@ -302,6 +302,14 @@ class Scene:
         check_balance(job)
         return job
 
+    def end_after(self, name, steps):
+        """Has a job without an end of its own (ENDLESS steps) end so many inner steps from now, and waits for it; the job."""
+        last = number(self.job(name), "step") + steps
+        self.atoll("job", "update", name, "--set", f"stop.inner_steps={last}")
+        job = self.wait_end(name)
+        equal(number(job, "step"), last, "the job clock at the end")
+        return job
+
     def submit(self, name, corpus, *options, **spec):
         """Submits a small job; see small_job for the keys."""
         ran = self.atoll("-o", "name", "job", "submit", self.job_file(name, corpus, **spec), *options)

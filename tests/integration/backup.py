@@ -6,7 +6,7 @@ import shutil
 from atoll_harness import BIN, check, equal, main, number
 from disk_images import read_calls
 
-STEPS = 1200
+ENDLESS, MORE_STEPS = 10_000, 600  # ENDLESS: more than are taken here, and few enough for all contributions to be kept
 FILLED_AT = 5  # places of a backup, from its second durable call to its last but one
 
 
@@ -75,7 +75,7 @@ def test(scene):
     manifest = scene.corpus()
     coordinator = start(scene)
     workers = [scene.worker(name, coordinator, "--data-root", scene.path("data")) for name in ("a", "b")]
-    scene.submit("job", manifest, steps=STEPS, workers={"min": 2}, checkpoint={"every_rounds": 10, "keep_contributions": True})
+    scene.submit("job", manifest, steps=ENDLESS, workers={"min": 2}, checkpoint={"every_rounds": 10, "keep_contributions": True})
     scene.wait_round("job", 8, alive=workers)
     back_up(scene, coordinator)
     back_up_to_a_disk_that_fills_up(scene)
@@ -88,8 +88,7 @@ def test(scene):
     coordinator = start(scene, ports=coordinator.ports, state="other-host", name="restored")
     check(boot_number(coordinator) > 1_000_000, "the boot number is none of a new line")
     check(number(scene.job("job"), "round") < known, "nothing was lost, so nothing is shown")
-    job = scene.wait_end("job")
-    equal(number(job, "step"), STEPS, "the job clock at the end")
+    job = scene.end_after("job", MORE_STEPS)
     check_workers(workers)
     equal(coordinator.terminate(), 0, "the exit status of the restored coordinator")
     equal(scene.verify("other-host")["damage"], [], "what verify finds at the end")

@@ -6,7 +6,7 @@ import sqlite3
 
 from atoll_harness import check, equal, main, number
 
-STEPS = 1500
+ENDLESS, MORE_STEPS = 10_000, 600  # ENDLESS: more than are taken here, and few enough for all contributions to be kept
 PATIENCE = ["--membership-timeout", "5m"]  # nobody is lost while it stands still
 
 
@@ -39,8 +39,7 @@ def kill_and_restart(scene, coordinator, workers, seen, copy):
         worker.send(signal.SIGSTOP)  # so that the versions can be compared before anything goes on
     records, boot = committed_in_ledger(scene, copy)
     version = max(records)
-    print(f"killed at version {version} of {STEPS // 10}, start {boot}")
-    check(version < STEPS // 10, "the run was over before the coordinator was killed")
+    print(f"killed at version {version}, start {boot}")
     coordinator = scene.coordinator("--data-root", scene.path("data"), *PATIENCE, ports=ports)
     job = scene.wait_job("job", lambda job: "fragments" in job, "the recovered versions", alive=[coordinator])
     states = [w["state"] for w in scene.atoll("-o", "json", "worker", "list").json()["workers"]]
@@ -102,15 +101,14 @@ def test(scene):
     manifest = scene.corpus()
     coordinator = scene.coordinator("--data-root", scene.path("data"), *PATIENCE)
     workers = [scene.worker(name, coordinator, "--data-root", scene.path("data")) for name in ("a", "b")]
-    scene.submit("job", manifest, steps=STEPS, workers={"min": 2}, checkpoint={"every_rounds": 20, "keep_contributions": True})
+    scene.submit("job", manifest, steps=ENDLESS, workers={"min": 2}, checkpoint={"every_rounds": 20, "keep_contributions": True})
     seen = {}
     watch_rounds(scene, 3, seen)
     check_second_opener(scene)
     coordinator, committed = kill_and_restart(scene, coordinator, workers, seen, "ledger-1")
     watch_rounds(scene, max(seen) + 3, seen)
     coordinator, later = kill_and_restart(scene, coordinator, workers, seen, "ledger-2")
-    job = scene.wait_end("job")
-    equal(number(job, "step"), STEPS, "the job clock at the end")
+    job = scene.end_after("job", MORE_STEPS)
     equal(number(job["ledger"], "abandoned"), 0, "abandoned samples")
     for worker in workers:
         check(worker.popen.poll() is None, f"worker {worker.name} has ended")
