@@ -207,6 +207,21 @@ bool AreZeros(std::span<const float> x, float max_abs) {
   return max_abs == 0 && std::none_of(x.begin(), x.end(), [](float value) { return std::signbit(value); });
 }
 
+// Under kLoco, of the step from `version`.
+bool ClearsResidual(const OuterParameters& parameters, Version version) {
+  return (version.value + 1) % parameters.loco.reset_syncs == 0;
+}
+
+// Whether that step leaves momentum and residual all zeros: of a format that loses nothing h - D(q) is +0.
+void FollowZeros(const OuterParameters& parameters, Version version, bool& momentum, bool& residual) {
+  momentum = momentum && parameters.kind == OuterKind::kSgd;
+  switch (parameters.download_error_memory) {
+    case ErrorMemory::kOff: return;
+    case ErrorMemory::kFeedback: residual = parameters.download_codec == CodecKind::kFp32; return;
+    case ErrorMemory::kLoco: residual = ClearsResidual(parameters, version); return;
+  }
+}
+
 }  // namespace
 
 OuterParameters OuterParametersOf(const JobSpec& spec) {
@@ -236,21 +251,6 @@ struct Aggregator::Fragment {
   StateMaxima maxima;
   bool momentum_is_zeros = true, residual_is_zeros = true;  // all of them, and none below zero; false: not known
 };
-
-// Under kLoco, of the step from `version`.
-bool ClearsResidual(const OuterParameters& parameters, Version version) {
-  return (version.value + 1) % parameters.loco.reset_syncs == 0;
-}
-
-// Whether that step leaves momentum and residual all zeros: of a format that loses nothing h - D(q) is +0.
-void FollowZeros(const OuterParameters& parameters, Version version, bool& momentum, bool& residual) {
-  momentum = momentum && parameters.kind == OuterKind::kSgd;
-  switch (parameters.download_error_memory) {
-    case ErrorMemory::kOff: return;
-    case ErrorMemory::kFeedback: residual = parameters.download_codec == CodecKind::kFp32; return;
-    case ErrorMemory::kLoco: residual = ClearsResidual(parameters, version); return;
-  }
-}
 
 Aggregator::Aggregator(const ModelLayout& layout) : layout_digest_(layout.digest) {
   for (const FragmentInfo& info : layout.fragments) {

@@ -34,15 +34,10 @@ void StateShot::ReadArrays(uint64_t offset, std::span<std::byte> out) const {
   const uint64_t array_bytes = arrays_.front().size();
   uint64_t begin = 0;  // of the array, in all of them
   for (const std::span<const std::byte> array : arrays_) {
-    const uint64_t from = std::max(offset, begin), to = std::min(offset + out.size(), begin + array_bytes);
-    if (from < to) {
-      const std::span<std::byte> part = out.subspan(from - offset, to - from);
-      if (array.empty()) {
-        std::memset(part.data(), 0, part.size());
-      } else {
-        std::memcpy(part.data(), array.data() + (from - begin), part.size());
-      }
-    }
+    const std::span<std::byte> part = PartOf(offset, out, begin, begin + array_bytes);
+    if (!part.empty() && array.empty()) std::memset(part.data(), 0, part.size());
+    if (!part.empty() && !array.empty())
+      std::memcpy(part.data(), array.data() + (std::max(offset, begin) - begin), part.size());
     begin += array_bytes;
   }
 }

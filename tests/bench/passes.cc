@@ -263,7 +263,8 @@ std::vector<Group> Run(size_t rounds, size_t elements, const std::string& only) 
     if (!only.empty() && only != CodecName(codec)) continue;
     const bool loses = codec != CodecKind::kFp32;
     Sender sender(codec, loses ? ErrorMemory::kFeedback : ErrorMemory::kOff, outer, local);
-    Sender forgetful(codec, ErrorMemory::kOff, outer, local);
+    std::optional<Sender> forgetful;
+    if (loses) forgetful.emplace(codec, ErrorMemory::kOff, outer, local);
     Rounds round(codec, outer, delta, *std::max_element(std::begin(kContributions), std::end(kContributions)));
     Rounds still(codec, outer, zeros, kStill, ", of zeros");
     std::vector<float> target = outer;
@@ -271,7 +272,7 @@ std::vector<Group> Run(size_t rounds, size_t elements, const std::string& only) 
       std::vector<Variant> variants = {yard.TriadOn(threads)};
       if (threads == 1)
         variants.insert(variants.end(), {sender.Encode(), round.Screen(), round.Apply(target), round.Hash()});
-      if (threads == 1 && loses) variants.push_back(forgetful.Encode());
+      if (threads == 1 && forgetful) variants.push_back(forgetful->Encode());
       for (const size_t n : kContributions) variants.push_back(round.Close(n, threads));
       if (threads == 1) variants.insert(variants.end(), {still.Apply(target), still.Close(kStill, threads)});
       groups.push_back(Interleave(CodecName(codec), threads, std::move(variants), rounds));

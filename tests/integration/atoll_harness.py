@@ -302,7 +302,7 @@ class Scene:
         check_balance(job)
         return job
 
-    def end_after(self, name, steps):
+    def end_after(self, name, steps=600):
         """Has a job without an end of its own (ENDLESS steps) end so many inner steps from now, and waits for it; the job."""
         last = number(self.job(name), "step") + steps
         self.atoll("job", "update", name, "--set", f"stop.inner_steps={last}")

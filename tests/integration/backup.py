@@ -6,7 +6,7 @@ import shutil
 from atoll_harness import BIN, check, equal, main, number
 from disk_images import read_calls
 
-ENDLESS, MORE_STEPS = 10_000, 600  # ENDLESS: more than are taken here, and few enough for all contributions to be kept
+ENDLESS = 10_000  # more than are taken here, and few enough for all contributions to be kept
 FILLED_AT = 5  # places of a backup, from its second durable call to its last but one
 
 
@@ -88,7 +88,7 @@ def test(scene):
     coordinator = start(scene, ports=coordinator.ports, state="other-host", name="restored")
     check(boot_number(coordinator) > 1_000_000, "the boot number is none of a new line")
     check(number(scene.job("job"), "round") < known, "nothing was lost, so nothing is shown")
-    job = scene.end_after("job", MORE_STEPS)
+    job = scene.end_after("job")
     check_workers(workers)
     equal(coordinator.terminate(), 0, "the exit status of the restored coordinator")
     equal(scene.verify("other-host")["damage"], [], "what verify finds at the end")

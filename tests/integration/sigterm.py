@@ -10,7 +10,7 @@ import time
 
 from atoll_harness import check, equal, main, number, wait_for
 
-ENDLESS, MORE_STEPS = 1_000_000, 600
+ENDLESS = 1_000_000
 STARTS_CUT_SHORT = 5
 DRAIN_SECONDS, STEP_SECONDS, MEMBERSHIP_SECONDS = 1, 60, 5  # of who does not end in time: it is in the middle of a step
 
@@ -55,7 +55,7 @@ def killed_behind_its_limit(scene, manifest):
     scene.wait_round("preempted", rounds + 3, alive=[stays])
     again = scene.worker("preempted", coordinator, *data, *limit)
     scene.wait_job("preempted", lambda job: number(job, "workers_training") == 2, "two training workers", alive=[stays, again])
-    ledger = scene.end_after("preempted", MORE_STEPS)["ledger"]
+    ledger = scene.end_after("preempted")["ledger"]
     equal((number(ledger, "leased"), number(ledger, "abandoned")), (0, 0), "samples leased and abandoned at the end")
     for worker in (stays, again):
         equal(worker.terminate(), 0, f"the exit status of {worker.name}")
@@ -100,7 +100,7 @@ def test(scene):
         equal(scene.coordinator(*data, ports=ports, name="cut-short").terminate(), 0, "the exit status of a coordinator that has just started")
     check(stays.popen.poll() is None, "the worker ended with its coordinator")
     coordinator = scene.coordinator(*data, ports=ports)
-    scene.end_after("job", MORE_STEPS)
+    scene.end_after("job")
     check(stays.popen.poll() is None, "the worker ended")
     equal(stays.terminate(), 0, "the exit status of the idle worker")
     check("left without a goodbye" not in stays.log(), "the idle worker says that its last messages did not leave")
