@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,15 @@ std::string PluginPath() {
   return program.substr(0, program.rfind('/') + 1) + "libatoll_gpu.so";
 }
 
+// Only a worker that may train on a GPU loads what that takes.
+atl::GpuPlugin PluginFor(const atl::WorkerCommandLine& line) {
+  atl::GpuPlugin plugin;
+  const std::optional<atl::WorkerOptions>& options = line.check ? line.check : line.run;
+  if (options && options->device != atl::DeviceChoice::kCpu) return atl::OpenGpuPlugin(PluginPath(), atl::kGpuDriver);
+  plugin.reason = "not looked for";
+  return plugin;
+}
+
 int Report(const absl::Status& status) {
   if (status.ok()) return atl::kWorkerLeft;
   std::fprintf(stderr, "atoll-worker: %s\n", atl::WithAdvice(status.message()).c_str());
@@ -98,11 +108,11 @@ int main(int argc, char** argv) {
   atl::SilenceTransportLog();
   std::signal(SIGPIPE, SIG_IGN);  // a broken connection is an error of its call
   TuneMalloc();
-  const atl::GpuPlugin plugin = atl::OpenGpuPlugin(PluginPath());
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const atl::Environment environment = atl::ReadEnvironment();
   atl::HideInEnvironment(atl::kIslandSecretVariable);
   const atl::WorkerCommandLine line = atl::ParseWorkerOptions(arguments, environment, ATOLL_VERSION, HostName());
+  const atl::GpuPlugin plugin = PluginFor(line);
   if (line.generate) return Generate(*line.generate);
   if (line.eval_loss) return EvalLoss(*line.eval_loss);
   if (line.eval_task) return EvalTasks(*line.eval_task);

@@ -43,10 +43,15 @@ GpuPlugin Count(const atoll_gpu_table* table) {
 
 }  // namespace
 
-GpuPlugin OpenGpuPlugin(const std::string& path) {
+GpuPlugin OpenGpuPlugin(const std::string& path, const std::string& driver) {
   if (path.empty()) return Without("no GPU plugin was named");
   if (path.find('/') != std::string::npos && access(path.c_str(), F_OK) != 0) {
     return Without(absl::StrCat("no GPU plugin lies beside this worker (", path, ")"));
+  }
+  if (!driver.empty() && dlopen(driver.c_str(), RTLD_LAZY | RTLD_LOCAL) == nullptr) {
+    return Without(absl::StrCat("there is no GPU driver: ", LoaderError("dlopen failed"),
+                                "; a container needs the driver of its host (docker run --gpus all)"),
+                   true);
   }
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) return Without(absl::StrCat("no GPU plugin: ", LoaderError("dlopen failed")), true);

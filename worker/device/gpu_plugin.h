@@ -1,5 +1,6 @@
-// Loads the CUDA plugin, once, before anything looks for CUDA: OpenGpuPlugin is the first thing in main (a later call
-// finds LibTorch's hooks already cached). The program runs without it: the reason is a sentence for the start-up line.
+// Loads the CUDA plugin, once, before anything looks for CUDA: main calls OpenGpuPlugin as soon as it has read its
+// options (a later call finds LibTorch's hooks already cached). The program runs without it: the reason is a sentence
+// for the start-up line.
 #ifndef ATOLL_WORKER_DEVICE_GPU_PLUGIN_H_
 #define ATOLL_WORKER_DEVICE_GPU_PLUGIN_H_
 
@@ -20,9 +21,14 @@ struct GpuPlugin {
   bool found = false;                      // its library is there, whether it can be used or not
 };
 
+// The library of NVIDIA's driver, which no program brings itself.
+inline constexpr char kGpuDriver[] = "libcuda.so.1";
+
 // dlopen(path, RTLD_NOW | RTLD_GLOBAL) and atoll_gpu_open. Never fails: the CPU form is used where device_count is 0.
-// The library is never closed. Call once, before any other thread or LibTorch call.
-GpuPlugin OpenGpuPlugin(const std::string& path);
+// `driver` is loaded before: where it is not there, the plugin is not loaded either, since it brings LibTorch's CUDA
+// libraries with it (235 MB of a process's memory) only to find no device. "": the plugin needs none.
+// No library is closed. Call once, before any other thread or LibTorch call.
+GpuPlugin OpenGpuPlugin(const std::string& path, const std::string& driver = "");
 
 // The device "cpu", "cuda", "cuda:N" or "auto" (the first GPU, else the CPU). Unavailable, with the reason, when a GPU
 // was asked for by name and there is none.

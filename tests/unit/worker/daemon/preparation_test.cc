@@ -96,6 +96,19 @@ TEST(WhyStepFailed, ALostGpuIsNoFaultOfTheJob) {
   EXPECT_EQ(WhyStepFailed(**OpenDevice(opened, "cpu"), failed), failed);
 }
 
+TEST(OpenGpuPlugin, LoadsNothingWhereTheDriverIsNotThere) {
+  const GpuPlugin without = OpenGpuPlugin(ATOLL_FAKE_GPU_PATH, "libnone.so.1");
+  EXPECT_EQ(without.table, nullptr);
+  EXPECT_EQ(without.device_count, 0);
+  EXPECT_THAT(without.reason, AllOf(HasSubstr("there is no GPU driver: libnone.so.1"), HasSubstr("--gpus all")));
+  EXPECT_EQ(WhyOnCpu(without, {}), without.reason) << "the plugin was put there to be used";
+  const absl::Status refused = OpenDevice(without, "cuda").status();
+  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("libnone.so.1"));
+  EXPECT_EQ(OpenGpuPlugin(ATOLL_FAKE_GPU_PATH, "libc.so.6").device_count, 2);
+  EXPECT_THAT(OpenGpuPlugin("/nonexistent/libatoll_gpu.so", "libnone.so.1").reason, HasSubstr("no GPU plugin lies"));
+}
+
 TEST(WhyOnCpu, IsToldWhereAGpuWasLookedFor) {
   GpuPlugin plugin;
   WorkerOptions options;
