@@ -13,6 +13,8 @@ namespace atl {
 // ContentHash of a fragment whose leaves, in order, have these digests: DigestOf kLeafBytes each, the last of what is
 // left.
 Digest ContentRoot(std::span<const Digest> leaves, uint64_t version, Digest layout);
+// Of bytes that begin with a leaf, into the first of `leaves`, of which there are enough.
+void HashLeaves(Bytes bytes, std::span<Digest> leaves);
 
 }  // namespace atl
 

@@ -129,11 +129,14 @@ Digest DigestHasher::Finish() const { return FromXxh(XXH3_128bits_digest(state_-
 Digest ContentHash(std::span<const float> fragment, uint64_t version, Digest layout) {
   static_assert(std::endian::native == std::endian::little, "fragments are hashed as little-endian fp32");
   const Bytes bytes = std::as_bytes(fragment);
-  std::vector<Digest> leaves;
-  leaves.reserve(bytes.size() / kLeafBytes + 1);
-  for (size_t at = 0; at < bytes.size(); at += kLeafBytes)
-    leaves.push_back(DigestOf(bytes.subspan(at, std::min(kLeafBytes, bytes.size() - at))));
+  std::vector<Digest> leaves((bytes.size() + kLeafBytes - 1) / kLeafBytes);
+  HashLeaves(bytes, leaves);
   return ContentRoot(leaves, version, layout);
+}
+
+void HashLeaves(Bytes bytes, std::span<Digest> leaves) {
+  for (size_t at = 0; at < bytes.size(); at += kLeafBytes)
+    leaves[at / kLeafBytes] = DigestOf(bytes.subspan(at, std::min(kLeafBytes, bytes.size() - at)));
 }
 
 Digest ContentRoot(std::span<const Digest> leaves, uint64_t version, Digest layout) {

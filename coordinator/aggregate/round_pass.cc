@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cmath>
-#include <optional>
 
-#include "common/base/mutex.h"
+#include "common/base/content_root.h"
+#include "common/base/ordered_loop.h"
 #include "common/base/spread.h"
 #include "common/codec/codec.h"
 #include "common/codec/fused.h"
@@ -65,61 +64,23 @@ void AddBlock(const BlockSums& block, MergeSums& total) {
   total.residual_max = std::max(total.residual_max, block.residual_max);
 }
 
-// Gives out blocks in chunks to threads, and hashes the update behind them, in order, while it lies in a cache: by the
-// thread that ends a chunk up to which nothing is missing. Thread-safe.
-class Chunks {
+// Blocks that a thread takes at a time.
+constexpr size_t kChunk = 16;
+
+// Of the update, by chunks that come in order.
+class UpdateHasher {
  public:
-  explicit Chunks(const MergeJob& job)
-      : job_(job),
-        blocks_(BlockCount(job.public_copy.size())),
-        count_((blocks_ + kBlocks - 1) / kBlocks),
-        done_(count_) {}
-  size_t count() const { return count_; }
-
-  // Runs close(block) for every block that no other thread runs it for.
-  template <typename Close>
-  void Work(const Close& close) {
-    for (size_t chunk = next_.fetch_add(1); chunk < count_; chunk = next_.fetch_add(1)) {
-      for (size_t block = chunk * kBlocks; block < LastOf(chunk); ++block) close(block);
-      for (auto due = AfterDone(chunk); due; due = AfterHashed()) Hash(*due);
-    }
-  }
-  // After all work.
-  Digest update() const { return hasher_.Finish(); }
-
- private:
-  static constexpr size_t kBlocks = 16;
-  size_t LastOf(size_t chunk) const { return std::min(blocks_, (chunk + 1) * kBlocks); }
-
-  // The chunk that this thread is to hash now, if any.
-  std::optional<size_t> AfterDone(size_t chunk) ATOLL_EXCLUDES(mutex_) {
-    MutexLock lock(mutex_);
-    done_[chunk] = true;
-    return hashing_ ? std::nullopt : Due();
-  }
-  std::optional<size_t> AfterHashed() ATOLL_EXCLUDES(mutex_) {
-    MutexLock lock(mutex_);
-    ++hashed_;
-    return Due();
-  }
-  std::optional<size_t> Due() ATOLL_REQUIRES(mutex_) {
-    hashing_ = hashed_ < count_ && done_[hashed_];
-    return hashing_ ? std::optional(hashed_) : std::nullopt;
-  }
-
-  void Hash(size_t chunk) {
-    const size_t begin = chunk * kBlocks * kBlock, end = std::min(job_.public_copy.size(), LastOf(chunk) * kBlock);
-    const ByteRange range = EncodedRange(job_.download_codec, begin, end - begin);
+  explicit UpdateHasher(const MergeJob& job) : job_(job) {}
+  void Add(size_t chunk) {
+    constexpr size_t kElements = kChunk * kBlock;
+    const size_t begin = chunk * kElements, count = std::min(kElements, job_.public_copy.size() - begin);
+    const ByteRange range = EncodedRange(job_.download_codec, begin, count);
     hasher_.Update(job_.update.subspan(range.offset, range.bytes));
   }
+  Digest Finish() const { return hasher_.Finish(); }
 
+ private:
   const MergeJob& job_;
-  const size_t blocks_, count_;
-  std::atomic<size_t> next_ = 0;
-  Mutex mutex_;
-  std::vector<bool> done_ ATOLL_GUARDED_BY(mutex_);
-  size_t hashed_ ATOLL_GUARDED_BY(mutex_) = 0;
-  bool hashing_ ATOLL_GUARDED_BY(mutex_) = false;  // a thread is at it, which alone uses hasher_
   DigestHasher hasher_;
 };
 
@@ -250,10 +211,7 @@ class Walker {
   // The leaves of the content hash that this block holds, while it is in the cache.
   void Hash(size_t block) {
     const Bytes bytes = std::as_bytes(std::span<const float>(BlockOf(job_.public_copy, block)));
-    for (size_t at = 0; at < bytes.size(); at += kLeafBytes) {
-      leaves_[(block * kBlock * sizeof(float) + at) / kLeafBytes] =
-          DigestOf(bytes.subspan(at, std::min(kLeafBytes, bytes.size() - at)));
-    }
+    HashLeaves(bytes, leaves_.subspan(block * kBlock * sizeof(float) / kLeafBytes));
   }
 
   const MergeJob& job_;
@@ -319,13 +277,19 @@ MergeSums MergeAll(const MergeJob& job) {
   if (job.merge.rule == MergeRule::kCenteredClip && !job.inputs.empty()) pulls = Pulls(job.merge, DistancesOf(job));
   MergeSums total;
   total.leaves.resize((job.public_copy.size_bytes() + kLeafBytes - 1) / kLeafBytes);
-  Chunks chunks(job);
-  const size_t parts = std::min<size_t>(job.threads, chunks.count());
-  Spread(parts, job.threads, [&](size_t, size_t) {
+  const size_t chunks = (blocks + kChunk - 1) / kChunk;
+  OrderedLoop loop(chunks);
+  UpdateHasher update(job);
+  Spread(std::min<size_t>(job.threads, chunks), job.threads, [&](size_t, size_t) {
     Walker walker(job, pulls, total.leaves);
-    chunks.Work([&](size_t block) { sums[block] = walker.Close(block); });
+    loop.Run(
+        [&](size_t chunk) {
+          for (size_t block = chunk * kChunk; block < std::min(blocks, (chunk + 1) * kChunk); ++block)
+            sums[block] = walker.Close(block);
+        },
+        [&](size_t chunk) { update.Add(chunk); });
   });
-  total.update = chunks.update();
+  total.update = update.Finish();
   total.input_squares.resize(job.inputs.size());
   total.dots.resize(job.inputs.size());
   for (const BlockSums& block : sums) AddBlock(block, total);
