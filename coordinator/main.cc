@@ -72,6 +72,8 @@ constexpr int kExitStart = 1;     // could not start: port in use, state directo
 constexpr int kExitStorage = 74;  // the disk could no longer be written; nothing acknowledged is lost
 
 constexpr Duration kDiskCheckInterval = Seconds(5);
+// They wait for the disk most of the time.
+constexpr size_t kReadThreads = 4;
 constexpr Duration kShutdownLimit = Seconds(2);
 constexpr Duration kStoppingAtMost = Seconds(60);  // from each word to the service manager on
 constexpr Duration kSameSignal = Seconds(5);       // what comes this soon behind the first may be the same request
@@ -176,7 +178,7 @@ class Coordinator {
   std::unique_ptr<Enrollment> enrollment_;  // with --trust
   std::vector<std::unique_ptr<grpc::Service>> services_;
   // Executors end before what their jobs use, so they are declared after it.
-  std::unique_ptr<ThreadExecutor> ledger_executor_, io_, snapshot_io_, compute_, calls_, logs_executor_;
+  std::unique_ptr<ThreadExecutor> ledger_executor_, io_, reads_, snapshot_io_, compute_, calls_, logs_executor_;
   std::unique_ptr<Server> control_server_, bulk_server_, enroll_server_;
   std::unique_ptr<HttpServer> web_;
   std::jthread flushes_thread_, engine_thread_, disk_thread_, vitals_thread_;
@@ -260,10 +262,10 @@ absl::Status Coordinator::OpenPorts() {
     controls_->Accept(std::move(stream), std::move(peer));
   }));
   // The command line moves files over the port it knows; workers keep bulk on a connection of its own.
-  services_.push_back(MakeBulkService(*bulk_, *io_, clock_, {}));
+  services_.push_back(MakeBulkService(*bulk_, *reads_, clock_, {.reads_at_once = kReadThreads}));
   std::vector<grpc::Service*> control_services;
   for (const auto& service : services_) control_services.push_back(service.get());
-  services_.push_back(MakeBulkService(*bulk_, *io_, clock_, {}));
+  services_.push_back(MakeBulkService(*bulk_, *reads_, clock_, {.reads_at_once = kReadThreads}));
   const std::vector<grpc::Service*> bulk_services = {services_.back().get()};
   ATOLL_ASSIGN_OR_RETURN(control_server_, Listen("--control-port", options_.control_port, security, control_services));
   Opened("control", *control_server_);
@@ -312,6 +314,7 @@ absl::Status Coordinator::Start() {
   ATOLL_RETURN_IF_ERROR(OpenState());
   ledger_executor_ = std::make_unique<ThreadExecutor>(1);
   io_ = std::make_unique<ThreadExecutor>(1);
+  reads_ = std::make_unique<ThreadExecutor>(kReadThreads);
   snapshot_io_ = std::make_unique<ThreadExecutor>(1);
   compute_ = std::make_unique<ThreadExecutor>(1);
   calls_ = std::make_unique<ThreadExecutor>(1);
@@ -447,10 +450,10 @@ void Coordinator::SaveAll(const sigset_t& signals) {
 void Coordinator::Stop() {
   // What the executors still hold is finished before anything that it uses goes away, themselves among it: a replay
   // goes from one to another and back.
-  for (const auto* executor : {&calls_, &compute_, &io_, &snapshot_io_, &ledger_executor_, &logs_executor_}) {
+  for (const auto* executor : {&calls_, &compute_, &reads_, &io_, &snapshot_io_, &ledger_executor_, &logs_executor_}) {
     if (*executor != nullptr) (*executor)->Stop();
   }
-  for (auto* executor : {&calls_, &compute_, &io_, &snapshot_io_, &ledger_executor_, &logs_executor_})
+  for (auto* executor : {&calls_, &compute_, &reads_, &io_, &snapshot_io_, &ledger_executor_, &logs_executor_})
     executor->reset();
   freeing_.Stop();
   if (events_) (void)events_->Sync();

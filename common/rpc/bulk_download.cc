@@ -118,7 +118,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     PrepareNext();
   }
 
-  // Reads one frame ahead while the one before is being sent: on the I/O executor where that may wait.
+  // Reads one frame ahead while the one before is being sent: on the executor of reads where that may wait.
   void PrepareNext() {
     if (preparing_ || prepared_ || last_prepared_ || ended_) return;
     preparing_ = true;
@@ -131,7 +131,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   }
   void Read(uint64_t offset, size_t bytes, const DownloadTurns::Done& done) {
     if (ended_) return done();
-    shared_->io.Post([self = shared_from_this(), source = content_->source, offset, bytes, done] {
+    shared_->reads.Post([self = shared_from_this(), source = content_->source, offset, bytes, done] {
       self->OnStrand([self, prepared = self->Prepare(*source, offset, bytes)]() mutable {
         self->OnPrepared(std::move(prepared));
       });

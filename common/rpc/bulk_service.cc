@@ -236,8 +236,8 @@ absl::StatusOr<std::vector<Sha256>> ReadQuestion(const v1::MissingBlobsRequest& 
 
 class BulkService final : public RawService {
  public:
-  BulkService(BulkHandler& handler, Executor& io, const Clock& clock, const BulkServiceOptions& options)
-      : shared_(std::make_shared<BulkShared>(handler, io, clock, options)) {}
+  BulkService(BulkHandler& handler, Executor& reads, const Clock& clock, const BulkServiceOptions& options)
+      : shared_(std::make_shared<BulkShared>(handler, reads, clock, options)) {}
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Upload(grpc::CallbackServerContext* context) override {
     const auto reactor = std::make_shared<UploadReactor>(shared_, context, PeerOf(*context));
@@ -272,9 +272,9 @@ class BulkService final : public RawService {
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> MakeBulkService(BulkHandler& handler, Executor& io, const Clock& clock,
+std::unique_ptr<grpc::Service> MakeBulkService(BulkHandler& handler, Executor& reads, const Clock& clock,
                                                const BulkServiceOptions& options) {
-  return std::make_unique<BulkService>(handler, io, clock, options);
+  return std::make_unique<BulkService>(handler, reads, clock, options);
 }
 
 }  // namespace atl

@@ -20,17 +20,16 @@ namespace atl {
 
 // Of one service.
 struct BulkShared {
-  static constexpr size_t kReadsAtOnce = 2;  // of downloads, on the I/O executor
-  BulkShared(BulkHandler& h, Executor& i, const Clock& k, const BulkServiceOptions& o)
+  BulkShared(BulkHandler& h, Executor& r, const Clock& k, const BulkServiceOptions& o)
       : handler(h),
-        io(i),
+        reads(r),
         clock(k),
         options(o),
         bucket(o.download_bytes_per_second, k),
         receivers(k, limits::kWorkers),
-        turns(kDownloadsPerConnection, kReadsAtOnce) {}
+        turns(kDownloadsPerConnection, o.reads_at_once) {}
   BulkHandler& handler;
-  Executor& io;
+  Executor& reads;
   const Clock& clock;
   const BulkServiceOptions options;
   SharedBucket bucket;  // of all downloads

@@ -8,7 +8,7 @@
 
 namespace atl {
 
-DataPlane::DataPlane(DataPlaneParts parts) : parts_(std::move(parts)) {}
+DataPlane::DataPlane(DataPlaneParts parts) : parts_(std::move(parts)), manifests_(parts_.blobs) {}
 DataPlane::~DataPlane() = default;
 
 void DataPlane::SetEventSink(std::function<void(Event)> sink) {
@@ -141,7 +141,9 @@ void DataPlane::Grant(UploadId upload, std::shared_ptr<UploadSink> sink, Digest 
   sink->Granted(*offset);
 }
 
+// What cannot be appended has been screened for nothing: its upload ends, and one that goes on has another screener.
 void DataPlane::AppendUpload(UploadId upload, uint64_t offset_bytes, BulkBytes bytes, StatusReply reply) {
+  if (const auto known = FindUpload(upload); known.ok()) (*known)->screener->Update(offset_bytes, bytes.pieces);
   Arrived* const place = TakePlace();
   *place = {upload, offset_bytes, std::move(bytes), std::move(reply)};
   parts_.io.Post([this, place] { Append(place); });
@@ -165,9 +167,7 @@ void DataPlane::Append(Arrived* place) {
   if (!known.ok()) return arrived.reply(known.status());
   const Upload& upload = **known;
   const BulkPieces& pieces = arrived.bytes.pieces;
-  const absl::Status appended = parts_.rounds.Append(upload.key, upload.header.worker, arrived.offset_bytes, pieces);
-  if (appended.ok()) upload.screener->Update(arrived.offset_bytes, pieces);
-  arrived.reply(appended);
+  arrived.reply(parts_.rounds.Append(upload.key, upload.header.worker, arrived.offset_bytes, pieces));
 }
 
 void DataPlane::FinishUpload(UploadId upload, StatusReply failed) {

@@ -27,6 +27,7 @@
 #include "coordinator/core/events.h"
 #include "coordinator/engine/download_rights.h"
 #include "coordinator/engine/job_data.h"
+#include "coordinator/engine/served_manifests.h"
 #include "coordinator/store/blob_store.h"
 #include "coordinator/store/ledger.h"
 #include "coordinator/store/round_log.h"
@@ -72,8 +73,8 @@ class DataPlane {
 
   // ---- tasks of the core; engine thread ----
 
-  // Its Prepare or RestoreCheckpoint comes: until it has ended, who asks for the job is told to ask again. Returns the
-  // number of this preparation: the one before it ends without a word.
+  // Its Prepare or RestoreCheckpoint comes: until it has ended, who asks for the job is told to ask again. Returns its
+  // number: the preparation before it ends without a word.
   uint64_t Expect(const JobId& job) ATOLL_EXCLUDES(mutex_);
   // Brings a job's parameters into memory: version 0 made and written, or the newest snapshots loaded and the rounds
   // since then recomputed from the log; every hash must agree. -> ParametersReady, PreparationDelayed or TaskFailed.
@@ -117,10 +118,11 @@ class DataPlane {
   // being loaded, FailedPrecondition where it is neither loaded nor expected.
   absl::Status BeginUpload(UploadId upload, const ContributionHeader& header);
   // Opens the segment and tells the sink from which offset to send: at once, but of a fragment whose snapshot is being
-  // written for one round beside that at most. The next one waits for the disk, or the log would outgrow its bound.
+  // written for one round beside that at most, or the log would outgrow its bound.
   // `replaces`: UploadVerdict's.
   void GrantUpload(UploadId upload, std::shared_ptr<UploadSink> sink, Digest replaces);
-  // Thread-safe, as are the next two. `reply` runs on the io executor.
+  // Thread-safe, as are the next two, but for calls of one upload. Screened in the caller's thread, side by side with
+  // other uploads; `reply` runs on the io executor.
   void AppendUpload(UploadId upload, uint64_t offset_bytes, BulkBytes bytes, StatusReply reply) ATOLL_EXCLUDES(mutex_);
   // All bytes are there: checks the digest -> UploadFinished; an error goes to `failed`.
   void FinishUpload(UploadId upload, StatusReply failed) ATOLL_EXCLUDES(mutex_);
@@ -141,7 +143,7 @@ class DataPlane {
     RoundKey key;
     ContributionHeader header;
     Digest layout;
-    std::shared_ptr<ContributionScreener> screener;  // io executor
+    std::shared_ptr<ContributionScreener> screener;  // the caller's of AppendUpload, then the io executor's
   };
   struct Preparation;  // prepare.cc
 
@@ -150,8 +152,8 @@ class DataPlane {
   std::shared_ptr<JobData> Find(const JobId& job) const ATOLL_EXCLUDES(mutex_);
   // Of a job that Find does not find: Unavailable while it is being loaded, else `otherwise`.
   absl::Status WhyNotLoaded(const JobId& job, absl::Status otherwise) const ATOLL_EXCLUDES(mutex_);
-  // Bytes on their way to the io executor: in a place of their own, which the next ones use again, since a job of more
-  // than two words takes memory each time.
+  // Bytes on their way to the io executor, in a place that the next ones use again: a job of more than two words takes
+  // memory each time.
   struct Arrived {
     UploadId upload = 0;
     uint64_t offset_bytes = 0;
@@ -188,13 +190,11 @@ class DataPlane {
   // rounds.cc
   void ReadAndAggregate(const std::shared_ptr<JobData>& data, const struct CloseRound& task, const JobRecord& job,
                         BootNumber boot);
-  // Into inputs_, on up to `threads` threads.
-  absl::Status ReadInputs(const RoundKey& key, const std::vector<ContributionHeader>& contributions);
+  absl::Status ReadInputs(const RoundKey& key, const std::vector<ContributionHeader>& contributions);  // into inputs_
   void Aggregate(std::shared_ptr<JobData> data, const struct CloseRound& task, const JobRecord& job, BootNumber boot);
-  // io executor. Appends the committed updates of the fragment up to that version that the log does not have yet, and
-  // flushes. An error must end the process: what the next one recomputes is the way back.
+  // io executor. Appends, and flushes, the committed updates up to there that the log lacks. An error ends the process.
   absl::Status LogUpdates(JobData& data, FragmentVersion up_to);
-  // io executor. Unlinks the rounds that neither a restart nor a worker a little behind needs.
+  // io executor. Unlinks rounds that neither a restart nor a worker a little behind needs.
   void DropLog(JobData& data, FragmentVersion head);
   // `outcome`, where one is given, gets the first failure; it is looked at by a later job of the snapshot executor.
   // What is being written of the same version already is not taken a second time.
@@ -208,8 +208,7 @@ class DataPlane {
 
   // retention.cc
   void DropForgotten(const JobView& view);  // of DropLeftOvers, the checkpoints
-  // Io executor. Of epochs below `epoch`, whose snapshots, or the checkpoint it went back to, are on
-  // disk.
+  // Io executor. Of epochs below `epoch`, whose snapshots, or the checkpoint it went back to, are on disk.
   void DropGivenUp(const JobId& job, uint64_t epoch);
   absl::Status DropLogOfEnded(const JobId& job, uint64_t epoch, const VersionVector& heads);
 
@@ -225,6 +224,7 @@ class DataPlane {
   absl::StatusOr<DownloadContent> OpenBlock(const BlockKey& key);
 
   DataPlaneParts parts_;
+  ServedManifests manifests_;  // I/O executor
   DownloadRights rights_;
   mutable Mutex mutex_;
   std::function<void(Event)> sink_ ATOLL_GUARDED_BY(mutex_);

@@ -9,7 +9,6 @@
 #include "common/format/corpus_manifest.h"
 #include "common/format/token_shard.h"
 #include "common/plan/data_order.h"
-#include "common/plan/limits.h"
 #include "common/rpc/read_at_source.h"
 #include "coordinator/engine/data_plane.h"
 
@@ -244,8 +243,8 @@ absl::StatusOr<DownloadContent> DataPlane::OpenBlock(const BlockKey& key) {
                                             " is not served here: the coordinator was started without --data-root; "
                                             "give it one, or start the worker with the corpus below its own"));
   }
-  ATOLL_ASSIGN_OR_RETURN(const std::string text, parts_.blobs.Read(key.manifest, limits::kManifestBytes));
-  ATOLL_ASSIGN_OR_RETURN(const CorpusManifest manifest, ParseManifest(text));
+  ATOLL_ASSIGN_OR_RETURN(const auto known, manifests_.Get(key.manifest));
+  const CorpusManifest& manifest = *known;
   const auto file = std::find_if(manifest.files.begin(), manifest.files.end(),
                                  [&key](const CorpusFile& f) { return f.name == key.shard; });
   if (file == manifest.files.end() || key.block >= file->blocks.size()) {

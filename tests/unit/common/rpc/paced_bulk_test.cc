@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <latch>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -140,6 +141,44 @@ TEST(PacedDownloadTest, TheSenderKeepsTheCapThatTheReceiverAskedFor) {
     allowed += kFrame;
   }
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(done.Take()->status.ok());
+}
+
+// Gives nothing before as many sources as the latch counts are being read.
+class SourceOfMany final : public BulkSource {
+ public:
+  SourceOfMany(std::shared_ptr<std::latch> all, std::shared_ptr<const std::vector<std::byte>> bytes)
+      : all_(std::move(all)), bytes_(MakeMemorySource(std::move(bytes))) {}
+  uint64_t size_bytes() const override { return bytes_->size_bytes(); }
+  absl::StatusOr<BulkBytes> Read(uint64_t offset, size_t bytes) override {
+    all_->arrive_and_wait();
+    return bytes_->Read(offset, bytes);
+  }
+
+ private:
+  const std::shared_ptr<std::latch> all_;
+  const std::shared_ptr<BulkSource> bytes_;
+};
+
+TEST(BulkReads, FilesAreReadSideBySide) {
+  constexpr size_t kReads = 3;
+  const SystemClock clock;
+  KeepingHandler handler;
+  ThreadExecutor reads(kReads);
+  const auto service = MakeBulkService(handler, reads, clock, {.reads_at_once = kReads});
+  const auto server = StartServer({service.get()});
+  const auto all = std::make_shared<std::latch>(kReads);
+  const auto client = MakeGrpcBulkClient(BulkChannelTo(server->port()), clock, {});
+  Inbox<BulkResult> ended;
+  std::vector<std::shared_ptr<CollectingSink>> sinks;
+  std::vector<std::unique_ptr<BulkCall>> calls;
+  for (size_t i = 0; i < kReads; ++i) {
+    const Sha256 sha256 = Sha256Of(*Pattern(i + 1));
+    handler.ServeFrom(sha256, std::make_shared<SourceOfMany>(all, Pattern(1000)));
+    calls.push_back(client->Download({.key = BlobKey{sha256}}, sinks.emplace_back(std::make_shared<CollectingSink>()),
+                                     [&ended](BulkResult result) { ended.Put(std::move(result)); }));
+  }
+  for (size_t i = 0; i < kReads; ++i) EXPECT_EQ(ended.Take()->status, absl::OkStatus());
+  for (const auto& sink : sinks) EXPECT_TRUE(sink->received == *Pattern(1000));
 }
 
 }  // namespace

@@ -364,28 +364,36 @@ class DownloadsOfBlocks : public Downloads {
     EXPECT_TRUE((*writer)->Append(tokens).ok());
     const auto shard = (*writer)->Finish();
     EXPECT_TRUE(shard.ok()) << shard.status();
+    shard_ = *shard;
+    hashes_ = shard->blocks;
+    manifest_ = Keep("toy", *shard);
+  }
+  // The manifest of a corpus of this shard alone, among the blobs.
+  Sha256 Keep(const std::string& name, const TokenShardWriter::Result& shard) {
     CorpusManifest manifest;
-    manifest.name = "toy";
+    manifest.name = name;
     manifest.tokenizer = {.kind = "bytes", .file = "", .sha256 = {}, .vocab_size = 257, .eot_id = 256};
     manifest.files = {{.name = "train-00000.bin",
                        .split = CorpusSplit::kTrain,
-                       .bytes = shard->file_bytes,
-                       .sha256 = shard->sha256,
-                       .tokens = shard->tokens,
+                       .bytes = shard.file_bytes,
+                       .sha256 = shard.sha256,
+                       .tokens = shard.tokens,
                        .documents = 1,
-                       .blocks = shard->blocks}};
-    manifest.train = {.documents = 1, .tokens = shard->tokens, .text_bytes = shard->tokens};
+                       .blocks = shard.blocks}};
+    manifest.train = {.documents = 1, .tokens = shard.tokens, .text_bytes = shard.tokens};
     const std::string text = SerializeManifest(manifest);
-    hashes_ = shard->blocks;
-    manifest_ = Sha256Of(AsBytes(text));
-    const uint64_t turn = c_.blobs.Begin(manifest_, text.size())->turn;
-    EXPECT_TRUE(c_.blobs.Append(manifest_, turn, 0, std::array{AsBytes(text)}).ok());
-    EXPECT_TRUE(*c_.blobs.FinishSome(manifest_, turn));
+    const Sha256 sha256 = Sha256Of(AsBytes(text));
+    const uint64_t turn = c_.blobs.Begin(sha256, text.size())->turn;
+    EXPECT_TRUE(c_.blobs.Append(sha256, turn, 0, std::array{AsBytes(text)}).ok());
+    EXPECT_TRUE(*c_.blobs.FinishSome(sha256, turn));
+    return sha256;
   }
+  void Damage(const Sha256& blob) { disk_.files.At(DataDirectory("/state").BlobPath(blob))[0] ^= std::byte{1}; }
   absl::StatusOr<DownloadContent> Block(uint64_t block) {
     return Open(BlockKey{JobId{"tiny"}, manifest_, "train-00000.bin", block});
   }
   static constexpr char kShard[] = "/corpora/toy/train-00000.bin";
+  TokenShardWriter::Result shard_;
   Sha256 manifest_;
   std::vector<Sha256> hashes_;
 };
@@ -410,6 +418,32 @@ TEST_F(DownloadsOfBlocks, ADamagedOneIsRefused) {
   EXPECT_NE(damaged.message().find("block 1 of /corpora/toy/train-00000.bin does not have the hash"),
             absl::string_view::npos)
       << damaged;
+}
+
+// However many blocks there are.
+TEST_F(DownloadsOfBlocks, ReadTheirManifestOnce) {
+  ASSERT_TRUE(Block(0).ok());
+  Damage(manifest_);
+  EXPECT_TRUE(Block(1).ok());
+}
+
+TEST_F(DownloadsOfBlocks, KeepTheManifestsThatWereAskedForLast) {
+  const Sha256 others[] = {Keep("second", shard_), Keep("third", shard_)};
+  ServedManifests manifests(c_.blobs, 2 * hashes_.size());
+  for (const Sha256& sha256 : {manifest_, others[0], manifest_, others[1]}) {
+    const auto manifest = manifests.Get(sha256);
+    ASSERT_TRUE(manifest.ok()) << manifest.status();
+  }
+  for (const Sha256& sha256 : {manifest_, others[0], others[1]}) Damage(sha256);
+  EXPECT_EQ((*manifests.Get(manifest_))->name, "toy");
+  EXPECT_EQ((*manifests.Get(others[1]))->name, "third");
+  EXPECT_TRUE(absl::IsDataLoss(manifests.Get(others[0]).status())) << "it went for the third";
+  ServedManifests alone(c_.blobs, 0);
+  Damage(manifest_);
+  Damage(others[1]);  // as they were
+  for (const Sha256& sha256 : {manifest_, manifest_, others[1], others[1]}) EXPECT_TRUE(alone.Get(sha256).ok());
+  Damage(manifest_);
+  EXPECT_TRUE(absl::IsDataLoss(alone.Get(manifest_).status())) << "the newest alone is kept";
 }
 
 }  // namespace
