@@ -249,6 +249,7 @@ struct Aggregator::Fragment {
   std::vector<float> public_copy, momentum, residual;
   std::vector<float> compared_step;  // empty until the first step
   StateMaxima maxima;
+  std::optional<Digest> hash;                               // as the pass that made the public copy found it
   bool momentum_is_zeros = true, residual_is_zeros = true;  // all of them, and none below zero; false: not known
 };
 
@@ -287,6 +288,7 @@ absl::Status Aggregator::Restore(FragmentIndex fragment, const FragmentStateView
   TakePart(state.momentum, held.momentum);
   TakePart(state.residual, held.residual);
   held.version = state.version;
+  held.hash.reset();
   held.compared_step.clear();
   held.maxima = {vecmath::MaxAbs(held.public_copy), vecmath::MaxAbs(held.momentum), vecmath::MaxAbs(held.residual)};
   held.momentum_is_zeros = AreZeros(held.momentum, held.maxima.momentum);
@@ -327,7 +329,7 @@ absl::StatusOr<RoundResult> Aggregator::CloseRound(FragmentIndex fragment, Versi
     return result;
   }
 
-  result.update.resize(EncodedSize(parameters.download_codec, elements));
+  result.update = RoomForUpdate(EncodedSize(parameters.download_codec, elements));
   held.compared_step.resize(aggregate::ComparedElements(elements));
   const aggregate::MergeSums sums = aggregate::MergeAll({.inputs = sorted,
                                                          .weights = scales,
@@ -350,7 +352,7 @@ absl::StatusOr<RoundResult> Aggregator::CloseRound(FragmentIndex fragment, Versi
 
   result.committed = true;
   result.reached = held.version;
-  result.hash = ContentRoot(sums.leaves, held.version.value, layout_digest_);
+  held.hash = result.hash = ContentRoot(sums.leaves, held.version.value, layout_digest_);
   result.update_digest = sums.update;
   ReportSums(sums, result);
   for (size_t i = 0; i < sorted.size(); ++i) {
@@ -363,6 +365,12 @@ absl::StatusOr<RoundResult> Aggregator::CloseRound(FragmentIndex fragment, Versi
                                                    : result.contributions[i].cosine_to_merged;
   }
   return result;
+}
+
+std::vector<std::byte> Aggregator::RoomForUpdate(uint64_t bytes) {
+  std::vector<std::byte> room = updates_->Take(bytes);
+  room.resize(bytes);
+  return room;
 }
 
 FragmentStateView Aggregator::State(FragmentIndex fragment) const {
@@ -382,7 +390,7 @@ Version Aggregator::version(FragmentIndex fragment) const { return At(fragment).
 
 Digest Aggregator::Hash(FragmentIndex fragment) const {
   const Fragment& held = At(fragment);
-  return ContentHash(held.public_copy, held.version.value, layout_digest_);
+  return held.hash ? *held.hash : ContentHash(held.public_copy, held.version.value, layout_digest_);
 }
 
 size_t Aggregator::fragments() const { return fragments_.size(); }

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/buffer_shelf.h"
 #include "common/base/hash.h"
 #include "common/base/ids.h"
 #include "common/base/status.h"
@@ -157,15 +158,19 @@ class Aggregator {
   // at version 0, and a residual that no codec leaves anything in or that is forgotten.
   FragmentStateView StateWithoutZeros(FragmentIndex fragment) const;
   Version version(FragmentIndex fragment) const;
-  // ContentHash of the public copy as it stands.
+  // ContentHash of the public copy; of a state that was restored it reads all of it.
   Digest Hash(FragmentIndex fragment) const;
+  // Where a round's update goes when nobody needs it any more (ShareFrom): a later round is encoded into its memory.
+  const std::shared_ptr<BufferShelf>& updates() const { return updates_; }
   size_t fragments() const;
 
  private:
   struct Fragment;
   Fragment& At(FragmentIndex fragment);
   const Fragment& At(FragmentIndex fragment) const;
+  std::vector<std::byte> RoomForUpdate(uint64_t bytes);
   Digest layout_digest_;
+  std::shared_ptr<BufferShelf> updates_ = std::make_shared<BufferShelf>(1);
   std::vector<std::unique_ptr<Fragment>> fragments_;
 };
 

@@ -40,6 +40,24 @@ PeriodTraffic TrafficOf(const JobData& data) {
   return traffic;
 }
 
+// Fragments that are read at once: each is in memory a second time meanwhile.
+constexpr unsigned kLoadsAtOnce = 4;
+
+// Calls load(fragment) for every fragment, some side by side. The first failure, in the order of fragments; behind one
+// others may be left out.
+template <typename Load>
+absl::Status LoadEach(const JobData& data, unsigned threads, const Load& load) {
+  std::vector<absl::Status> outcomes(data.layout.fragments.size());
+  Spread(outcomes.size(), std::min(threads, kLoadsAtOnce), [&](size_t first, size_t last) {
+    for (size_t i = first; i < last; ++i) {
+      outcomes[i] = load(FragmentIndex{static_cast<uint32_t>(i)});
+      if (!outcomes[i].ok()) return;
+    }
+  });
+  const auto failed = std::ranges::find_if(outcomes, [](const absl::Status& outcome) { return !outcome.ok(); });
+  return failed == outcomes.end() ? absl::OkStatus() : *failed;
+}
+
 // Parameters from the safetensors blobs of a Hugging Face directory.
 absl::Status ReadSafetensors(const Files& files, const DataDirectory& directory, const JobSpec& spec,
                              const ModelLayout& layout, std::span<float> arena) {
@@ -120,14 +138,18 @@ void DataPlane::LoadSnapshots(std::shared_ptr<Preparation> p) {
       p->from_nothing = true;
       return MakeVersionZero(p);
     }
-    const auto loaded = parts_.snapshots.Load({data.job, data.epoch, {fragment, **newest}}, data.layout.digest);
-    if (!loaded.ok()) return Fail(data.job, loaded.status());
-    const absl::Status restored = RestoreFrom(*loaded, fragment, **newest, data.aggregator);
-    if (!restored.ok()) return Fail(data.job, restored);
     p->snapshot_at.push_back(**newest);
-    MutexLock lock(data.mutex);
-    data.snapshots[fragment] = **newest;
   }
+  const absl::Status loaded = LoadEach(data, parts_.threads, [&](FragmentIndex fragment) -> absl::Status {
+    const Version newest = p->snapshot_at[fragment.value];
+    ATOLL_ASSIGN_OR_RETURN(const LoadedSnapshot snapshot,
+                           parts_.snapshots.Load({data.job, data.epoch, {fragment, newest}}, data.layout.digest));
+    ATOLL_RETURN_IF_ERROR(RestoreFrom(snapshot, fragment, newest, data.aggregator));
+    MutexLock lock(data.mutex);
+    data.snapshots[fragment] = newest;
+    return absl::OkStatus();
+  });
+  if (!loaded.ok()) return Fail(data.job, loaded);
   parts_.ledger_executor.Post([this, p] { ReadRounds(p); });
 }
 
@@ -269,7 +291,8 @@ void DataPlane::ReplayOne(std::shared_ptr<Preparation> p, const RoundRecord& rec
   }
   p->data->since_snapshot[record.reached.fragment.value].Add(record);
   if (owed) {
-    PublishedUpdate update = PublishedOf(record, p->data->spec.sync.download_codec, std::move(result->update));
+    PublishedUpdate update = PublishedOf(record, p->data->spec.sync.download_codec, std::move(result->update),
+                                         p->data->aggregator.updates());
     MutexLock lock(p->data->mutex);
     p->data->published[record.reached.fragment] = update;  // rounds come in their order: the last is the newest
     p->data->unlogged.push_back(std::move(update));
@@ -330,13 +353,12 @@ void DataPlane::RestoreCheckpoint(const struct RestoreCheckpoint& task, const Jo
     p->number = number;
     p->data = std::make_shared<JobData>(task.job, task.epoch, job.spec);
     JobData& data = *p->data;
-    for (uint32_t i = 0; i < data.layout.fragments.size(); ++i) {
-      const auto loaded =
-          parts_.snapshots.LoadCheckpointFragment(task.job, task.step, FragmentIndex{i}, data.layout.digest);
-      if (!loaded.ok()) return Fail(task.job, loaded.status());
-      const absl::Status restored = RestoreFrom(*loaded, FragmentIndex{i}, loaded->header.at.version, data.aggregator);
-      if (!restored.ok()) return Fail(task.job, restored);
-    }
+    const absl::Status loaded = LoadEach(data, parts_.threads, [&](FragmentIndex fragment) -> absl::Status {
+      ATOLL_ASSIGN_OR_RETURN(const LoadedSnapshot snapshot, parts_.snapshots.LoadCheckpointFragment(
+                                                                task.job, task.step, fragment, data.layout.digest));
+      return RestoreFrom(snapshot, fragment, snapshot.header.at.version, data.aggregator);
+    });
+    if (!loaded.ok()) return Fail(task.job, loaded);
     parts_.snapshot_io.Post([this, p] { WriteSnapshotsThenReady(p); });
   });
 }
