@@ -61,6 +61,11 @@ find_library(ATOLL_NCCL_LIBRARY NAMES libnccl.so.2 HINTS ${CUDAToolkit_LIBRARY_D
 if(CUDAToolkit_FOUND AND NOT (ATOLL_NCCL_INCLUDE AND ATOLL_NCCL_LIBRARY))
   message(STATUS "The CUDA plugin is not built: nccl.h and libnccl.so.2 are not beside the CUDA toolkit in ${CUDAToolkit_LIBRARY_DIR}")
 endif()
+# LibTorch's as well; no part of a CUDA toolkit.
+find_library(ATOLL_CUDNN_LIBRARY NAMES libcudnn.so.9 HINTS ${CUDAToolkit_LIBRARY_DIR} ${LIBTORCH_ROOT}/nvidia/cudnn/lib)
+if(CUDAToolkit_FOUND AND NOT ATOLL_CUDNN_LIBRARY)
+  message(WARNING "libcudnn.so.9 is not beside the CUDA toolkit in ${CUDAToolkit_LIBRARY_DIR}: LibTorch needs cuDNN 9 for CUDA 13, and without it the CUDA plugin cannot be loaded")
+endif()
 if(CUDAToolkit_FOUND AND ATOLL_NCCL_INCLUDE AND ATOLL_NCCL_LIBRARY AND ATOLL_LIBTORCH AND ATOLL_SANITIZE STREQUAL "")
   option(ATOLL_CUDA "Build the CUDA plugin of the worker" ON)
 else()

@@ -208,7 +208,7 @@ WorkerOutcome EndOf(const WorkerOptions& options, const SessionExit& exit, Islan
     EndProcessWithin(kLastExit, kWorkerIsland);
     return Fail(kWorkerIsland, cause);
   }
-  if (exit.device_lost && crew == nullptr) {
+  if (exit.device_lost) {
     EndProcessWithin(kLastExit, kWorkerHung);
     return Fail(kWorkerHung, exit.text);
   }

@@ -75,12 +75,24 @@ std::string WhyOnCpu(const GpuPlugin& plugin, const WorkerOptions& options) {
   return looked_for && plugin.device_count == 0 ? plugin.reason : "";
 }
 
-absl::Status WhyStepFailed(Device& device, const absl::Status& why) {
-  if (device.info().kind != DeviceKind::kCuda || absl::IsResourceExhausted(why)) return why;
+absl::Status WhyDeviceLost(Device& device, const absl::Status& why) {
+  if (device.info().kind != DeviceKind::kCuda || absl::IsResourceExhausted(why)) return absl::OkStatus();
   const absl::Status answers = device.FreeMemoryBytes().status();
-  if (answers.ok()) return why;
-  return absl::UnavailableError(absl::StrCat("the GPU is lost: ", answers.message(), "; it was found in a step: ",
+  if (answers.ok()) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("the GPU is lost: ", answers.message(), "; it was found by: ",
                                              why.message(), ". See 'dmesg' for what its driver says"));
+}
+
+absl::Status WhyStepFailed(Device& device, const absl::Status& why) {
+  const absl::Status lost = WhyDeviceLost(device, why);
+  return lost.ok() ? why : lost;
+}
+
+SyncThreads SyncThreadsOf(const WorkerOptions& options, DeviceKind kind, unsigned cores) {
+  constexpr unsigned kAtRest = 16, kBeside = 8;  // more find no more memory bandwidth
+  const unsigned own = options.threads > 0 ? options.threads : std::max(1U, cores / options.island.ranks_here);
+  return {.at_rest = std::min(own, kAtRest),
+          .beside = kind == DeviceKind::kCpu ? 1 : std::min(std::max(1U, own / 2), kBeside)};
 }
 
 TensorDevice ToTensorDevice(const DeviceInfo& info) { return {info.kind == DeviceKind::kCuda, info.index}; }

@@ -11,6 +11,7 @@
 #include "common/config/options.h"
 #include "worker/device/gpu_plugin.h"
 #include "worker/model/arena.h"
+#include "worker/session/job.h"
 
 namespace atl {
 
@@ -31,9 +32,14 @@ std::string WhyOnCpu(const GpuPlugin& plugin, const WorkerOptions& options);
 // What to do about that.
 inline constexpr char kSayTheDevice[] = "say --device gpu where it is to train on one, --device cpu where not";
 
-// What a step's error means where the device is a GPU that answers nothing any more, as after an error of its memory or
-// driver: Unavailable, with both reasons. Any other error as it is.
+// OK where the device is no GPU, or one that answers. Unavailable, with both reasons, where it answers nothing any
+// more, as after an error of its memory or driver, which `why` told first.
+absl::Status WhyDeviceLost(Device& device, const absl::Status& why);
+// What a step's error means: that the device is lost, or else the error as it is.
 absl::Status WhyStepFailed(Device& device, const absl::Status& why);
+
+// On a machine of so many cores (0: unknown). Beside training on a CPU there is none to spare: training has them all.
+SyncThreads SyncThreadsOf(const WorkerOptions& options, DeviceKind kind, unsigned cores);
 
 // The trainer's name for a device.
 TensorDevice ToTensorDevice(const DeviceInfo& info);

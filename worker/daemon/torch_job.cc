@@ -106,6 +106,7 @@ class TorchModel final : public TrainingModel {
 
   absl::Status BeginPass(std::span<float> parameters) {
     pass_.reset();
+    tasks_.Rest();
     Pass pass;
     ATOLL_ASSIGN_OR_RETURN(pass.reader,
                            HeldOutReader::Create(spec_.data.sequence_length, data_.manifests(), data_.blocks()));
@@ -209,5 +210,7 @@ absl::StatusOr<std::unique_ptr<JobParts>> TorchJobFactory::Prepare(const JobId& 
   parts->samples = std::move(data);
   return parts;
 }
+
+absl::Status TorchJobFactory::WhyLost(const absl::Status& why) { return WhyDeviceLost(*device_, why); }
 
 }  // namespace atl

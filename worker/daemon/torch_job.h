@@ -42,6 +42,7 @@ class TorchJobFactory final : public JobFactory {
   TorchJobFactory(TorchJobOptions options, std::shared_ptr<Device> device, BulkClient& bulk, Files& files,
                   const Clock& clock, Log& log);
   absl::StatusOr<std::unique_ptr<JobParts>> Prepare(const JobId& job, const JobSpec& spec) override;
+  absl::Status WhyLost(const absl::Status& why) override;
 
  private:
   // What one rank may take.

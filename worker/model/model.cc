@@ -32,8 +32,8 @@ class AddToArena final : public torch::autograd::PostAccumulateGradHook {
       : place_(std::move(place)), offset_(offset), told_(told) {}
   void operator()(const at::Tensor& leaf) override {
     const at::NoGradGuard no_grad;
-    place_.add_(leaf.grad());
-    leaf.mutable_grad().reset();
+    const at::Tensor gradient = std::exchange(leaf.mutable_grad(), at::Tensor());  // also where the sum fails
+    place_.add_(gradient);
     if (told_) told_(offset_);
   }
 
@@ -205,7 +205,7 @@ std::span<uint16_t> Model::Rounded() {
 void Model::RoundedWritten() { state_->stale.clear(); }
 
 absl::StatusOr<LossSum> Model::ForwardBackward(const TokenBatch& batch, double scale) {
-  ForgetLoss();
+  ATOLL_RETURN_IF_ERROR(ForgetLoss());
   ATOLL_RETURN_IF_ERROR(AddForwardBackward(batch, scale));
   return TakeLoss();
 }
@@ -241,10 +241,13 @@ absl::StatusOr<LossSum> Model::TakeLoss() {
   });
 }
 
-void Model::ForgetLoss() {
-  state_->loss = {};
-  state_->device_loss = at::Tensor();
-  if (state_->fixed) state_->fixed->loss.zero_();
+absl::Status Model::ForgetLoss() {
+  return Guarded("training", [&]() -> absl::Status {
+    state_->loss = {};
+    state_->device_loss = at::Tensor();
+    if (state_->fixed) state_->fixed->loss.zero_();
+    return absl::OkStatus();
+  });
 }
 
 absl::Status Model::OpenFixedPass(uint32_t sequences, uint32_t length, double scale) {

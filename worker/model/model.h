@@ -83,7 +83,7 @@ class Model {
   // that stays on the device until it is taken, or forgotten with passes that have failed.
   absl::Status AddForwardBackward(const TokenBatch& batch, double scale);
   absl::StatusOr<LossSum> TakeLoss();
-  void ForgetLoss();
+  absl::Status ForgetLoss();
   // A pass whose tokens come from one place and whose loss goes to another, so that what it enqueues can be recorded
   // once and played for other tokens (worker/device/pass_graph.h): of batches of this shape, with this scale. It takes
   // the place of the one before. Unimplemented where passes are not autograd's.

@@ -92,6 +92,12 @@ class TrainingModel {
   virtual absl::StatusOr<PieceScore> ScoreTask(std::span<float> parameters, const TaskPiece& piece) = 0;
 };
 
+// How many threads share the work of what goes over a fragment's parameters on the host.
+struct SyncThreads {
+  unsigned at_rest = 1;  // where nothing is trained meanwhile: applying, merging, and a contribution formed at rest
+  unsigned beside = 1;   // beside training
+};
+
 // One job's memory and data; members are destroyed in reverse order.
 struct JobParts {
   ModelLayout layout;
@@ -109,6 +115,9 @@ class JobFactory {
   // will do better. Unavailable and DeadlineExceeded: asked again. One sentence each. Cancelled: it
   // was stopped because the worker is to leave.
   virtual absl::StatusOr<std::unique_ptr<JobParts>> Prepare(const JobId& job, const JobSpec& spec) = 0;
+  // Asked where a job, or its preparation, has failed with `why`: Unavailable, with both reasons, when it is because a
+  // device of this worker is lost. It leaves then, and no job is at fault. OK otherwise.
+  virtual absl::Status WhyLost(const absl::Status& /*why*/) { return absl::OkStatus(); }
 };
 
 }  // namespace atl

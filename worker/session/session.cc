@@ -196,6 +196,7 @@ void Session::State::Do(const worker::PrepareJob& e) {
     Answer(worker::JobDelayed{job, std::string(made.status().message())});
     return;
   }
+  if (LosesDevice(made.status())) return;
   Answer(worker::JobBroken{job, std::string(made.status().message()), IsPermanent(made.status())});
 }
 
@@ -218,8 +219,20 @@ void Session::State::Do(const worker::ReleaseJob&) {
   step_ended = kNever;
 }
 
+void Session::State::LoseDevice(const absl::Status& why) {
+  leaving = device_lost = true;
+  Answer(worker::LeaveWanted{std::string(why.message())});
+}
+
+bool Session::State::LosesDevice(const absl::Status& status) {
+  if (device_lost) return true;
+  const absl::Status lost = factory.WhyLost(status);
+  if (!lost.ok()) LoseDevice(lost);
+  return device_lost;
+}
+
 void Session::State::Break(const absl::Status& status) {
-  if (device_lost) return;  // no fault of the job's: another try of the same worker may mend it
+  if (LosesDevice(status)) return;  // no fault of the job's: another start of this worker may mend it
   Answer(worker::JobBroken{job, std::string(status.message()), false});
 }
 

@@ -74,8 +74,13 @@ struct Session::State {
   void Do(const worker::Note& e);
   void Do(const worker::Exit& e) { exit = SessionExit{e.reason, e.text, device_lost}; }
   void Answer(Event event) { answers.push_back(std::move(event)); }
-  // A device or model that fails has no repair here: the job is given up with its sentence.
+  // A model that fails has no repair here: the job is given up with its sentence. So is a device for which another
+  // start of the process does nothing.
   void Break(const absl::Status& status);
+  // The worker leaves. What was trained is sent where it can be; the samples go back with the leases.
+  void LoseDevice(const absl::Status& why);
+  // Whether a failure means that a device is lost, which this then begins with.
+  bool LosesDevice(const absl::Status& status);
   double RateOf(const worker::TakeStep& e) const;
   void TellRefusal();
   worker::UpdateApplied Applied(FragmentVersion reached, const absl::StatusOr<ApplyVerdict>& verdict);

@@ -70,9 +70,7 @@ void Session::State::Do(const worker::TakeStep& e) {
   const double rate = RateOf(e);
   const auto outcome = StepModel(*batch, rate);
   if (absl::IsUnavailable(outcome.status())) {
-    // A device is lost. What was trained is sent, the samples of this step go back with the leases.
-    leaving = device_lost = true;
-    Answer(worker::LeaveWanted{std::string(outcome.status().message())});
+    LoseDevice(outcome.status());
     Answer(worker::SamplesMissing{std::string(outcome.status().message())});
     return;
   }
@@ -112,7 +110,7 @@ void Session::State::Do(const worker::Evaluate& e) {
 void Session::State::TellNotMade(uint64_t evaluation, const absl::Status& why) {
   const std::string reason(why.message());
   // Cancelled: who stopped it has asked to leave, and that comes next.
-  if (WorthAnotherTry(why) || absl::IsCancelled(why)) {
+  if (WorthAnotherTry(why) || absl::IsCancelled(why) || LosesDevice(why)) {
     Answer(worker::EvaluationDelayed{evaluation, reason});
   } else {
     Answer(worker::EvaluationFailed{evaluation, reason});

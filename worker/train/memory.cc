@@ -99,8 +99,10 @@ TrainingMemory EstimateTrainingMemory(const JobSpec& spec, const ModelLayout& la
   out.sync_bytes = HeldBytes(items, MemoryPlace::kHost) - (device.gpu ? 0 : trained);
   if (device.gpu) out.sync_bytes += BetweenBytes(items, MemoryPlace::kHost);
   out.between_bytes = BetweenBytes(items, device.gpu ? MemoryPlace::kGpu : MemoryPlace::kHost);
-  // With separate documents a mask of one byte a pair, and as what is added to scores.
-  const uint64_t mask = spec.data.separate_documents ? tokens * spec.data.sequence_length * (1 + value) : 0;
+  // With separate documents a mask of one byte a pair, and as what is added to scores, which autograd keeps of each
+  // layer until its backward pass.
+  const uint64_t added = device.gpu ? m.layers * value : value;
+  const uint64_t mask = spec.data.separate_documents ? tokens * spec.data.sequence_length * (1 + added) : 0;
   out.activation_bytes = mask + (device.gpu ? AutogradBytes(m, tokens, value) : CpuPassBytes(m, tokens, value));
   return out;
 }

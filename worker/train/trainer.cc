@@ -98,8 +98,7 @@ struct Trainer::State {
 absl::Status Trainer::State::Clear() {
   if (!std::exchange(cleared, false)) ATOLL_RETURN_IF_ERROR(gradients->Zero());
   model->OnGradient({});
-  model->ForgetLoss();
-  return absl::OkStatus();
+  return model->ForgetLoss();
 }
 
 absl::StatusOr<LossSum> Trainer::State::LaunchPasses(const TokenBatch& batch, double scale) {

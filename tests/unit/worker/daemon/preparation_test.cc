@@ -64,6 +64,22 @@ TEST(ChosenDevice, OfAnIslandIsTheCpuWhereThereIsNoGpuOrNoneIsWanted) {
   EXPECT_EQ(Chosen(2, options)->kind, DeviceKind::kCpu);
 }
 
+TEST(ThreadsOfSync, AreThoseThatTrainingLeaves) {
+  const auto of = [](DeviceKind kind, unsigned cores, uint32_t ranks = 1, uint32_t threads = 0) {
+    WorkerOptions options;
+    options.threads = threads;
+    options.island.ranks_here = ranks;
+    const SyncThreads found = SyncThreadsOf(options, kind, cores);
+    return std::pair(found.at_rest, found.beside);
+  };
+  EXPECT_EQ(of(DeviceKind::kCpu, 4), std::pair(4u, 1u));
+  EXPECT_EQ(of(DeviceKind::kCpu, 4, 2), std::pair(2u, 1u));
+  EXPECT_EQ(of(DeviceKind::kCpu, 4, 1, 3), std::pair(3u, 1u)) << "as told";
+  EXPECT_EQ(of(DeviceKind::kCuda, 8), std::pair(8u, 4u));
+  EXPECT_EQ(of(DeviceKind::kCuda, 128, 2), std::pair(16u, 8u)) << "as many as memory has use for";
+  for (const unsigned cores : {0u, 1u, 2u}) EXPECT_EQ(of(DeviceKind::kCuda, cores, 8), std::pair(1u, 1u));
+}
+
 TEST(Cache, IsTriedAndLeftAsItWas) {
   const std::unique_ptr<Files> files = MakePosixFiles();
   std::string pattern = testing::TempDir() + "/cacheXXXXXX";
@@ -94,6 +110,9 @@ TEST(WhyStepFailed, ALostGpuIsNoFaultOfTheJob) {
   const absl::Status memory = absl::ResourceExhaustedError("out of memory");
   EXPECT_EQ(WhyStepFailed(*lost, memory), memory) << "which another micro-batch may mend";
   EXPECT_EQ(WhyStepFailed(**OpenDevice(opened, "cpu"), failed), failed);
+  EXPECT_EQ(WhyDeviceLost(*lost, failed), why);
+  EXPECT_EQ(WhyDeviceLost(*alive, failed), absl::OkStatus());
+  EXPECT_EQ(WhyDeviceLost(*lost, memory), absl::OkStatus());
 }
 
 TEST(OpenGpuPlugin, LoadsNothingWhereTheDriverIsNotThere) {

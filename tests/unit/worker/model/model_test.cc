@@ -252,7 +252,7 @@ TEST(Model, LossesAddUpUntilTheyAreTaken) {
     const auto one = f.model->ForwardBackward({first, 1}, 1.0), two = f.model->ForwardBackward({second, 2}, 1.0);
     ASSERT_TRUE(one.ok() && two.ok());
     ASSERT_TRUE(f.model->AddForwardBackward({second, 2}, 1.0).ok());
-    f.model->ForgetLoss();
+    ASSERT_TRUE(f.model->ForgetLoss().ok());
     ASSERT_TRUE(f.model->AddForwardBackward({first, 1}, 1.0).ok());
     ASSERT_TRUE(f.model->AddForwardBackward({second, 2}, 1.0).ok());
     const auto sum = f.model->TakeLoss(), nothing = f.model->TakeLoss();

@@ -88,5 +88,54 @@ TEST_F(SessionTest, OneWhoseDeviceIsLostAccusesNoJob) {
   EXPECT_TRUE(std::holds_alternative<Leaving>(link_.said.back()));
 }
 
+// A step is not all that needs the device, and a process that holds a dead one is of no use to any job.
+class SessionWithLosableDevice : public SessionTest {
+ protected:
+  SessionWithLosableDevice() {
+    factory_.device = [this] { return std::make_unique<LosableDevice>(lost_); };
+    Make(ToySpec());
+  }
+  void Lose() {
+    lost_ = true;
+    factory_.lost = absl::UnavailableError("the GPU is lost");
+  }
+  void ExpectLeftFor(const char* why) {
+    for (int turn = 0; turn < 20 && !session_->exit().has_value(); ++turn) Turn();
+    ASSERT_TRUE(session_->exit().has_value());
+    EXPECT_TRUE(session_->exit()->device_lost);
+    EXPECT_EQ(session_->exit()->text, why);
+    EXPECT_EQ(Count<JobFailure>(), 0);
+    EXPECT_EQ(Count<EvaluationDone>(), 0);
+    EXPECT_TRUE(std::holds_alternative<Leaving>(link_.said.back()));
+  }
+  bool lost_ = false;
+};
+
+TEST_F(SessionWithLosableDevice, LeavesWhenItIsLostAtASync) {
+  Join();
+  Lease();
+  while (session_->core().clock_step() < ToySpec().sync.inner_steps) {
+    ASSERT_FALSE(session_->exit().has_value());
+    if (session_->core().clock_step() + 1 == ToySpec().sync.inner_steps) Lose();
+    session_->Turn();
+  }
+  ExpectLeftFor("the GPU is lost");
+}
+
+TEST_F(SessionWithLosableDevice, LeavesWhenItIsLostInAnEvaluation) {
+  Join();
+  Lose();
+  factory_.unread = absl::InternalError("CUDA error: an illegal memory access was encountered");
+  Post(EvaluationAssigned{kJob, 7, {Version{0}}, 10});
+  ExpectLeftFor("the GPU is lost");
+}
+
+TEST_F(SessionWithLosableDevice, LeavesWhenItIsLostBeforeAJob) {
+  factory_.failure = absl::InternalError("CUDA error: an illegal memory access was encountered");
+  Lose();
+  Join();
+  ExpectLeftFor("the GPU is lost");
+}
+
 }  // namespace
 }  // namespace atl

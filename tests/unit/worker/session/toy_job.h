@@ -98,8 +98,8 @@ class ToyModel final : public TrainingModel {
   std::vector<uint64_t>& kept_;
 };
 
-// Fails with `failure` if that is not OK, steps with `broken` and pieces of evaluations with `unread`. Models call
-// `during_step`, if there is one, in each step.
+// Fails with `failure` if that is not OK, steps with `broken` and pieces of evaluations with `unread`; `lost` is its
+// answer to why they did. Models call `during_step`, if there is one, in each step.
 class ToyFactory final : public JobFactory {
  public:
   explicit ToyFactory(float target) : target_(target) {}
@@ -113,7 +113,8 @@ class ToyFactory final : public JobFactory {
                                               held_out_nll, unread, kept);
     return parts;
   }
-  absl::Status failure, broken, unread;
+  absl::Status WhyLost(const absl::Status&) override { return lost; }
+  absl::Status failure, broken, unread, lost;
   std::vector<FragmentIndex> changed;  // as the model was told, in order
   std::vector<uint64_t> kept;          // clock steps of moments that were kept for leaving
   std::function<void()> during_step;
