@@ -163,6 +163,7 @@ SessionOptions MakeSessionOptions(const WorkerOptions& options, const Device& de
   session.core.evaluate_only = options.evaluate_only;
   session.core.overlap_steps = options.overlap_steps;
   session.core.leave_grace = options.drain_timeout;
+  session.sync_threads = SyncThreadsOf(options, device.info().kind, std::thread::hardware_concurrency());
   return session;
 }
 

@@ -44,9 +44,9 @@ absl::Status Compared(const FormedParts& parts, Digest lost, const absl::Status&
 
 absl::StatusOr<std::unique_ptr<Replicas>> Replicas::Create(const ModelLayout& layout, const JobSpec& spec,
                                                            Device& device, std::span<float> parameters,
-                                                           void* compute_stream, Executor& executor,
-                                                           FormedBy formed_by) {
-  auto made = std::unique_ptr<Replicas>(new Replicas(executor));
+                                                           void* compute_stream, Executor& executor, FormedBy formed_by,
+                                                           SyncThreads threads) {
+  auto made = std::unique_ptr<Replicas>(new Replicas(executor, threads));
   made->layout_ = layout;
   made->download_codec_ = spec.sync.download_codec;
   made->upload_error_memory_ = spec.sync.upload_error_memory;
@@ -193,7 +193,7 @@ absl::StatusOr<ApplyVerdict> Replicas::Apply(FragmentVersion reached, Standing s
   One& one = Idle(reached.fragment);
   ATOLL_ASSIGN_OR_RETURN(const FetchedBytes fetched, TakeUpdate(one, reached.version, expected_hash));
   one.merging.reset();
-  return one.replica->ApplyUpdate({reached.version, Bytes(*fetched.bytes), fetched.hash}, standing);
+  return one.replica->ApplyUpdate({reached.version, Bytes(*fetched.bytes), fetched.hash}, standing, threads_.at_rest);
 }
 
 void Replicas::BeginApply(FragmentVersion reached, Standing standing, Digest expected_hash, uint64_t errand,
@@ -201,8 +201,8 @@ void Replicas::BeginApply(FragmentVersion reached, Standing standing, Digest exp
   One& one = Idle(reached.fragment);
   one.errand = errand;
   one.merging.reset();
-  const auto apply = [&one, reached, standing](const FetchedBytes& fetched) {
-    return one.replica->ApplyUpdate({reached.version, Bytes(*fetched.bytes), fetched.hash}, standing);
+  const auto apply = [this, &one, reached, standing](const FetchedBytes& fetched) {
+    return one.replica->ApplyUpdate({reached.version, Bytes(*fetched.bytes), fetched.hash}, standing, threads_.beside);
   };
   // An update that is not here is told of in the same way.
   one.applying = Errand::Send(executor_, [apply, reached, errand, tell = std::move(tell),
@@ -262,7 +262,7 @@ absl::Status Replicas::Resolve(FragmentIndex fragment, Standing standing, double
 absl::Status Replicas::MergeOnHost(One& one, double mix) {
   if (mix == 1) return one.replica->ResolveMerged(mix);
   if (mix > 0) ATOLL_RETURN_IF_ERROR(Read(one).status());
-  ATOLL_RETURN_IF_ERROR(one.replica->ResolveAsContributor(one.window->host(), mix));
+  ATOLL_RETURN_IF_ERROR(one.replica->ResolveAsContributor(one.window->host(), mix, threads_.at_rest));
   return Write(one);
 }
 
@@ -337,7 +337,9 @@ absl::Status Replicas::FormFromSnapshot(One& one) {
   ATOLL_RETURN_IF_ERROR(one.window->Wait());
   const std::span<const float> local = one.window->host();
   const bool copied = one.window->is_direct() && !one.in_place;
-  return one.replica->FormContribution(copied ? std::span<const float>(copy_).first(local.size()) : local).status();
+  const unsigned threads = one.in_place ? threads_.at_rest : threads_.beside;
+  return one.replica->FormContribution(copied ? std::span<const float>(copy_).first(local.size()) : local, threads)
+      .status();
 }
 
 // The former is one fragment's at a time: that of another is formed first. A fragment that may not form a contribution

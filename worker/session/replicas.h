@@ -24,6 +24,7 @@
 #include "worker/device/former.h"
 #include "worker/link/link.h"
 #include "worker/session/errand.h"
+#include "worker/session/job.h"
 #include "worker/sync/fragment_replica.h"
 
 namespace atl {
@@ -53,7 +54,8 @@ class Replicas {
   static absl::StatusOr<std::unique_ptr<Replicas>> Create(const ModelLayout& layout, const JobSpec& spec,
                                                           Device& device, std::span<float> parameters,
                                                           void* compute_stream, Executor& executor,
-                                                          FormedBy formed_by = FormedBy::kHost);
+                                                          FormedBy formed_by = FormedBy::kHost,
+                                                          SyncThreads threads = {});
   ~Replicas();  // what is under way is taken back
 
   // Size of a fragment whole, and of an encoded update of it.
@@ -124,7 +126,7 @@ class Replicas {
     std::optional<FetchedBytes> whole;
     std::map<Version, FetchedBytes> updates;
   };
-  explicit Replicas(Executor& executor) : executor_(executor) {}
+  Replicas(Executor& executor, SyncThreads threads) : executor_(executor), threads_(threads) {}
   One& At(FragmentIndex fragment) { return fragments_[fragment.value]; }
   const One& At(FragmentIndex fragment) const { return fragments_[fragment.value]; }
   absl::StatusOr<FetchedBytes> TakeWhole(FragmentIndex fragment, Version version);
@@ -152,6 +154,7 @@ class Replicas {
   absl::Status ProveAgainstHost(One& one, const FormedParts& parts);
 
   Executor& executor_;
+  const SyncThreads threads_;
   // Of a device that forms contributions; null, and its memory the host's own, else.
   std::unique_ptr<PinnedFloats> pinned_outer_, pinned_residual_, pinned_pending_;
   std::unique_ptr<Former> former_;

@@ -175,7 +175,7 @@ void Session::State::Do(const worker::PrepareJob& e) {
   if (made.ok()) {
     parts = *std::move(made);
     auto held = Replicas::Create(parts->layout, *e.spec, *parts->device, parts->model->parameters(),
-                                 parts->model->compute_stream(), executor, parts->formed_by);
+                                 parts->model->compute_stream(), executor, parts->formed_by, options.sync_threads);
     if (held.ok()) {
       replicas = *std::move(held);
       told_refusal = false;

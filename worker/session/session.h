@@ -47,6 +47,7 @@ struct SessionOptions {
   worker::CoreOptions core;
   // How long one Turn may wait for samples; zero in harnesses.
   Duration sample_wait = Milliseconds(200);
+  SyncThreads sync_threads{};
   // Around each piece of work on the device, in the session's thread; may be empty.
   std::function<void(const JobId& job, const JobSpec& spec, TrainWork work)> work_begins;
   std::function<void()> work_ended;

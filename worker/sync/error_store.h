@@ -9,7 +9,8 @@
 // known. Begin -> { AddTo, Keep } for each block -> Commit | Discard.
 //
 // Memory, N elements: feedback 4N, and 4N more while pending, its own or its owner's; loco about N, and about N more
-// while pending. Thread rule: calls on one object must not overlap.
+// while pending. Thread rule: calls on one object must not overlap, but that MemoryAt,
+// Keep and PendingAt may for different blocks.
 #ifndef ATOLL_WORKER_SYNC_ERROR_STORE_H_
 #define ATOLL_WORKER_SYNC_ERROR_STORE_H_
 

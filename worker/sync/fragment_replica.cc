@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/content_root.h"
+#include "common/base/ordered_loop.h"
+#include "common/base/spread.h"
 #include "common/codec/codec.h"
 #include "common/codec/fused.h"
 
@@ -15,6 +19,24 @@ namespace {
 
 constexpr size_t kBlock = kCodecBlock;
 static_assert(vecmath::kPiece % kCodecPiece == 0, "a piece of a block is encoded by itself");
+
+// Blocks that a thread takes at a time.
+constexpr size_t kChunk = 16;
+
+size_t BlockCount(size_t elements) { return (elements + kBlock - 1) / kBlock; }
+
+// What a chunk of blocks is of `elements`.
+struct Chunk {
+  Chunk(size_t chunk, size_t elements)
+      : first_block(chunk * kChunk),
+        last_block(std::min(first_block + kChunk, BlockCount(elements))),
+        begin(first_block * kBlock),
+        count(std::min(last_block * kBlock, elements) - begin) {}
+  const size_t first_block, last_block;  // and behind
+  const size_t begin, count;             // elements
+};
+
+size_t ChunkCount(size_t elements) { return (BlockCount(elements) + kChunk - 1) / kChunk; }
 
 const char* StateName(ReplicaState state) {
   switch (state) {
@@ -34,12 +56,12 @@ absl::Status AnotherHash(Digest found, Version version, Digest announced) {
 }  // namespace
 
 ContributionSums::ContributionSums(uint64_t elements, ErrorMemory memory)
-    : stride_(memory != ErrorMemory::kOff ? 1 : ((elements + kBlock - 1) / kBlock + kLossBlocks - 1) / kLossBlocks) {}
+    : stride_(memory != ErrorMemory::kOff ? 1 : (BlockCount(elements) + kLossBlocks - 1) / kLossBlocks) {}
 
 void ContributionSums::Add(const FormedBlock& block) {
   finite_ = finite_ && block.sent.finite;
   squares_ += block.sent.sum_squares;
-  if (AsksForLoss()) {
+  if (AsksForLoss(block_)) {
     asked_squares_ += block.sent.sum_squares;
     lost_squares_ += block.lost_squares;
   }
@@ -111,24 +133,43 @@ absl::Status FragmentReplica::NotFinite(size_t at) {
                                                  " of the fragment; take the outer copy"));
 }
 
-absl::StatusOr<const StoredContribution*> FragmentReplica::FormContribution(std::span<const float> local) {
+absl::StatusOr<const StoredContribution*> FragmentReplica::FormContribution(std::span<const float> local,
+                                                                            unsigned threads) {
   ATOLL_RETURN_IF_ERROR(CheckMayForm());
   ATOLL_RETURN_IF_ERROR(CheckLocal(local));
   StoredContribution formed{version_, nullptr, {}, 0, 0};
   const uint64_t size = EncodedSize(options_.upload_codec, outer_.size());
   std::vector<std::byte> encoded = options_.buffers->Take(size);
   encoded.resize(size);
+  const auto encoding_of = [&](size_t at, size_t count) {
+    const ByteRange range = EncodedRange(options_.upload_codec, at, count);
+    return std::span(encoded).subspan(range.offset, range.bytes);
+  };
   DigestHasher digest;
   errors_.Begin();
   ContributionSums sums(outer_.size(), options_.upload_error_memory);
-  for (size_t at = 0; at < outer_.size(); at += kBlock) {
-    const size_t count = std::min(kBlock, outer_.size() - at);
-    const ByteRange range = EncodedRange(options_.upload_codec, at, count);
-    const std::span<std::byte> q = std::span(encoded).subspan(range.offset, range.bytes);
-    sums.Add(EncodeBlock(local, at, q, sums.AsksForLoss()));
-    if (!sums.finite()) return NotFinite(at);
-    digest.Update(q);
-  }
+  std::vector<FormedBlock> blocks(BlockCount(outer_.size()));
+  std::atomic<bool> broken = false;  // a block was not finite
+  std::optional<size_t> first_broken;
+  const auto encode = [&](size_t chunk) {
+    const Chunk part(chunk, outer_.size());
+    for (size_t block = part.first_block; block < part.last_block && !broken; ++block) {
+      const size_t at = block * kBlock, count = std::min(kBlock, outer_.size() - at);
+      blocks[block] = EncodeBlock(local, at, encoding_of(at, count), sums.AsksForLoss(block));
+    }
+  };
+  const auto add = [&](size_t chunk) {
+    const Chunk part(chunk, outer_.size());
+    for (size_t block = part.first_block; block < part.last_block && !broken; ++block) {
+      sums.Add(blocks[block]);
+      if (sums.finite()) continue;
+      first_broken = block;
+      broken = true;
+    }
+    if (!broken) digest.Update(encoding_of(part.begin, part.count));
+  };
+  SpreadInOrder(ChunkCount(outer_.size()), threads, encode, add);
+  if (first_broken) return NotFinite(*first_broken * kBlock);
   formed.digest = digest.Finish();
   formed.encoded = ShareFrom(options_.buffers, std::move(encoded));
   formed.norm = sums.norm();
@@ -150,7 +191,7 @@ absl::StatusOr<const StoredContribution*> FragmentReplica::TakeFormed(Bytes enco
                                                                       std::span<const FormedBlock> blocks) {
   ATOLL_RETURN_IF_ERROR(CheckMayForm());
   ATOLL_RETURN_IF_ERROR(CheckEncodedSize(options_.upload_codec, outer_.size(), encoded.size()));
-  if (blocks.size() != (outer_.size() + kBlock - 1) / kBlock) {
+  if (blocks.size() != BlockCount(outer_.size())) {
     return absl::InvalidArgumentError(
         absl::StrCat(blocks.size(), " blocks given of a fragment of ", outer_.size(), " elements"));
   }
@@ -197,7 +238,8 @@ FormedBlock FragmentReplica::EncodeBlock(std::span<const float> local, size_t at
   return {sent, lost_squares};
 }
 
-absl::StatusOr<ApplyVerdict> FragmentReplica::ApplyUpdate(const OuterUpdate& update, Standing standing) {
+absl::StatusOr<ApplyVerdict> FragmentReplica::ApplyUpdate(const OuterUpdate& update, Standing standing,
+                                                          unsigned threads) {
   ATOLL_RETURN_IF_ERROR(RequireState(ReplicaState::kReady, "applying an update"));
   if (update.reached.value != version_.value + 1) {
     return absl::FailedPreconditionError(absl::StrCat("the update reaches version ", update.reached.value,
@@ -211,15 +253,17 @@ absl::StatusOr<ApplyVerdict> FragmentReplica::ApplyUpdate(const OuterUpdate& upd
                                                       "fetch the fragment and take the outer copy"));
   }
   if (standing != Standing::kContributor) difference_.assign(outer_.begin(), outer_.end());
-  ContentHasher found;
-  for (size_t at = 0; at < outer_.size(); at += kBlock) {
-    const std::span<float> block = outer_.subspan(at, std::min(kBlock, outer_.size() - at));
-    DecodeScaledAccumulate(options_.download_codec, update.encoded, at, 1, block);
-    found.Update(std::as_bytes(block));  // while it is in the cache
-  }
+  std::vector<Digest> leaves((outer_.size_bytes() + kLeafBytes - 1) / kLeafBytes);
+  Spread(BlockCount(outer_.size()), threads, [&](size_t first, size_t last) {
+    for (size_t at = first * kBlock; at < std::min(last * kBlock, outer_.size()); at += kBlock) {
+      const std::span<float> block = outer_.subspan(at, std::min(kBlock, outer_.size() - at));
+      DecodeScaledAccumulate(options_.download_codec, update.encoded, at, 1, block);
+      HashLeaves(std::as_bytes(block), std::span(leaves).subspan(at * sizeof(float) / kLeafBytes));  // from the cache
+    }
+  });
   version_ = update.reached;
   standing_ = standing;
-  if (found.Finish(version_.value, options_.layout_digest) != update.hash) {
+  if (ContentRoot(leaves, version_.value, options_.layout_digest) != update.hash) {
     DropContribution();
     std::vector<float>().swap(difference_);
     state_ = ReplicaState::kDeviant;
@@ -267,10 +311,13 @@ absl::Status FragmentReplica::CheckMayMerge(double mix) const {
   return absl::OkStatus();
 }
 
-absl::Status FragmentReplica::ResolveAsContributor(std::span<float> local, double mix) {
+absl::Status FragmentReplica::ResolveAsContributor(std::span<float> local, double mix, unsigned threads) {
   ATOLL_RETURN_IF_ERROR(CheckMayMerge(mix));
   ATOLL_RETURN_IF_ERROR(CheckLocal(local));
-  vecmath::Merge(mix, outer_, local);
+  Spread(ChunkCount(outer_.size()), threads, [&](size_t first, size_t last) {
+    const size_t begin = first * kChunk * kBlock, end = std::min(last * kChunk * kBlock, outer_.size());
+    vecmath::Merge(mix, outer_.subspan(begin, end - begin), local.subspan(begin, end - begin));
+  });
   return ResolveMerged(mix);
 }
 

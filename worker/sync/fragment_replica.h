@@ -1,6 +1,6 @@
 // One fragment's side of the method at a worker: the rules Send, Apply, Merge, Not a contributor, Residual, deviant and
 // joiner of design section 3 as separate verbs over spans. worker/core decides when each verb runs; this room does the
-// arithmetic. No LibTorch, thread, clock, file or log.
+// arithmetic. No LibTorch, clock, file or log.
 //
 //   Install -> [AdoptOuter] -> { FormContribution -> ApplyUpdate -> Resolve... | KeepLocal }*
 //
@@ -13,7 +13,8 @@
 //
 // `local` is the worker's own parameters of the fragment: the arena's range on a CPU, a host window of it on a GPU
 // (worker/device). Verbs that take it are called at a step boundary; ApplyUpdate does not touch it and may run beside
-// training. Thread rule: calls on one object must not overlap.
+// training. Thread rule: calls on one object must not overlap. Verbs that take a number of threads share their loop out
+// to so many (common/base/spread.h); what they do does not depend on it.
 //
 // Memory, N elements: the outer copy (caller's, 4N); the error memory (worker/sync/error_store.h); the encoded
 // contribution until resolved; 4N between ApplyUpdate and resolving as a non-contributor or ahead.
@@ -67,8 +68,8 @@ constexpr size_t kLossBlocks = 64;
 class ContributionSums {
  public:
   ContributionSums(uint64_t elements, ErrorMemory memory);
-  // Whether the next block's lost_squares count.
-  bool AsksForLoss() const { return block_ % stride_ == 0; }
+  // Whether that block's lost_squares count.
+  bool AsksForLoss(size_t block) const { return block % stride_ == 0; }
   void Add(const FormedBlock& block);
   bool finite() const { return finite_; }  // of all blocks
   double norm() const;
@@ -117,7 +118,7 @@ class FragmentReplica {
   // Send: delta = outer - local, plus the residual; encoded, kept, labelled with version(). The reference is valid
   // until resolved. FailedPrecondition: one is unresolved (skip this send), or the state is not kReady.
   // InvalidArgument: local holds a non-finite value, or the delta overflows; nothing is stored.
-  absl::StatusOr<const StoredContribution*> FormContribution(std::span<const float> local);
+  absl::StatusOr<const StoredContribution*> FormContribution(std::span<const float> local, unsigned threads = 1);
   // The same in two steps, around who forms it elsewhere: its parts, and then what became of them, `blocks` being one
   // for each block begun. Until then no other verb may be called but those that withdraw a contribution, after which
   // TakeFormed is not called. BeginForming: FailedPrecondition as above; Unimplemented with loco, whose memory is not
@@ -137,7 +138,7 @@ class FragmentReplica {
   // contributors. kDeviant: the contribution is withdrawn, fetch the fragment and Install it. FailedPrecondition: wrong
   // state, an update that does not reach version() + 1, or a contributor without an unresolved contribution for
   // version(). InvalidArgument: wrong size. On an error nothing is changed.
-  absl::StatusOr<ApplyVerdict> ApplyUpdate(const OuterUpdate& update, Standing standing);
+  absl::StatusOr<ApplyVerdict> ApplyUpdate(const OuterUpdate& update, Standing standing, unsigned threads = 1);
 
   // The same for a worker that is several versions behind: outer becomes `fragment` (little-endian fp32), the whole
   // fragment at `version`, as if each update up to it had been applied as kNotContributor. FailedPrecondition: wrong
@@ -148,7 +149,7 @@ class FragmentReplica {
   // After ApplyUpdate as kContributor: local := mix * local + (1 - mix) * outer; residual := (1 - mix) * pending
   // + mix * residual, so that delta + residual is what the codec lost, whatever share was kept (docs/adr/0024). `mix`
   // is the job's alpha, or 1 when the update came after its deadline (local and residual stay as they are).
-  absl::Status ResolveAsContributor(std::span<float> local, double mix);
+  absl::Status ResolveAsContributor(std::span<float> local, double mix, unsigned threads = 1);
   // The same where `local` is merged elsewhere, once CheckMayMerge has said nothing against it: all but the merge.
   absl::Status CheckMayMerge(double mix) const;
   absl::Status ResolveMerged(double mix);

@@ -58,9 +58,9 @@ TEST(ContributionSums, LossesCountOfABlockInSoMany) {
   ContributionSums sums(kBlocks * kCodecBlock - 5, ErrorMemory::kOff), kept(kBlocks * kCodecBlock, ErrorMemory::kLoco);
   size_t asked = 0;
   for (uint64_t b = 0; b < kBlocks; ++b) {
-    EXPECT_EQ(sums.AsksForLoss(), b % 3 == 0) << b;
-    EXPECT_TRUE(kept.AsksForLoss());
-    asked += sums.AsksForLoss() ? 1 : 0;
+    EXPECT_EQ(sums.AsksForLoss(b), b % 3 == 0) << b;
+    EXPECT_TRUE(kept.AsksForLoss(b));
+    asked += sums.AsksForLoss(b) ? 1 : 0;
     sums.Add({{.sum_squares = 4, .max_abs = 1}, b % 3 == 0 ? 0.25 : 100});
     kept.Add({{.sum_squares = 4, .max_abs = 1}, 0.25});
   }
