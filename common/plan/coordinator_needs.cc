@@ -83,8 +83,9 @@ std::string BinarySize(uint64_t bytes) {
 }
 
 uint64_t PortQuotaBytes(uint64_t memory_bytes) {
-  constexpr uint64_t kLeast = uint64_t{64} << 20, kMost = uint64_t{256} << 20;
-  return memory_bytes == 0 ? kMost : std::clamp(memory_bytes / 8, kLeast, kMost);
+  constexpr uint64_t kLeast = uint64_t{64} << 20, kUsual = uint64_t{256} << 20, kMost = uint64_t{1} << 30;
+  if (memory_bytes == 0) return kUsual;
+  return std::max(std::clamp(memory_bytes / 8, kLeast, kUsual), std::min(memory_bytes / 128, kMost));
 }
 
 absl::Status CheckCapacity(const CoordinatorCapacity& capacity, const CoordinatorNeeds& wanted,

@@ -19,7 +19,9 @@ constexpr uint64_t kCoordinatorOpenFiles = 64;
 constexpr uint64_t kTransportBytesPerWorker = uint64_t{4} << 20;
 
 // What peers may make the transport of the control port, and of the bulk port, hold, on a machine or in a cgroup of so
-// much memory: an eighth of it, 64 to 256 MiB; 0, where it is unknown, is much. And of the enrolment port.
+// much memory: an eighth of it, 64 to 256 MiB, or a 128th where that is more, up to 1 GiB; 0, where it is unknown, is
+// 256 MiB. Near it gRPC makes its windows smaller: with 1 MiB an upload it breaks uploads, with 4 they go on at full
+// rate. And of the enrolment port.
 uint64_t PortQuotaBytes(uint64_t memory_bytes);
 constexpr uint64_t kEnrollQuotaBytes = uint64_t{8} << 20;
 

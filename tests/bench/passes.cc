@@ -24,7 +24,9 @@
 
 #include "absl/strings/numbers.h"
 #include "common/base/check.h"
+#include "common/base/content_root.h"
 #include "common/base/random.h"
+#include "common/base/spread.h"
 #include "common/codec/codec.h"
 #include "common/codec/fused.h"
 #include "common/vecmath/vecmath.h"
@@ -81,12 +83,13 @@ class Sender {
     Require(replica_->Install(outer, Version{1}, hash_));
   }
 
-  Variant Encode() {
+  Variant Encode(unsigned threads) {
     const size_t n = outer_.size();
     const bool keeps = memory_ != ErrorMemory::kOff;
     const char* name = keeps || codec_ == CodecKind::kFp32 ? "encode" : "encode, without error memory";
     return {name, Size((keeps ? 16 : 8) * n + EncodedSize(codec_, n)),
-            [this] { Require(replica_->FormContribution(local_).status()); }, [this] { replica_->DropContribution(); }};
+            [this, threads] { Require(replica_->FormContribution(local_, threads).status()); },
+            [this] { replica_->DropContribution(); }};
   }
 
  private:
@@ -148,19 +151,23 @@ class Rounds {
             {}};
   }
   Variant Hash() {
-    return {"hash of the result", Size(4 * elements_), [this] { aggregator_.Hash(FragmentIndex{0}); }, {}};
+    const std::span<const float> result = aggregator_.State(FragmentIndex{0}).public_copy;
+    return {"hash of the result", Size(4 * elements_), [result] { ContentHash(result, 1, {1, 2}); }, {}};
   }
-  Variant Apply(std::vector<float>& target) {
+  // As FragmentReplica::ApplyUpdate, which would have to know each hash before.
+  Variant Apply(std::vector<float>& target, unsigned threads) {
     return {"apply" + of_,
             Size(8 * elements_ + encoded_[0].size()),
-            [this, &target] {
-              ContentHasher found;  // of each block while it is in the cache
-              for (size_t at = 0; at < elements_; at += kCodecBlock) {
-                const std::span<float> block = std::span(target).subspan(at, std::min(kCodecBlock, elements_ - at));
-                DecodeScaledAccumulate(codec_, encoded_[0], at, 1, block);
-                found.Update(std::as_bytes(block));
-              }
-              found.Finish(1, {1, 2});
+            [this, &target, threads] {
+              std::vector<Digest> leaves((elements_ * sizeof(float) + kLeafBytes - 1) / kLeafBytes);
+              Spread((elements_ + kCodecBlock - 1) / kCodecBlock, threads, [&](size_t first, size_t last) {
+                for (size_t at = first * kCodecBlock; at < std::min(last * kCodecBlock, elements_); at += kCodecBlock) {
+                  const std::span<float> block = std::span(target).subspan(at, std::min(kCodecBlock, elements_ - at));
+                  DecodeScaledAccumulate(codec_, encoded_[0], at, 1, block);
+                  HashLeaves(std::as_bytes(block), std::span(leaves).subspan(at * sizeof(float) / kLeafBytes));
+                }
+              });
+              ContentRoot(leaves, 1, {1, 2});
             },
             {}};
   }
@@ -269,12 +276,11 @@ std::vector<Group> Run(size_t rounds, size_t elements, const std::string& only) 
     Rounds still(codec, outer, zeros, kStill, ", of zeros");
     std::vector<float> target = outer;
     for (const unsigned threads : {1u, 2u}) {
-      std::vector<Variant> variants = {yard.TriadOn(threads)};
-      if (threads == 1)
-        variants.insert(variants.end(), {sender.Encode(), round.Screen(), round.Apply(target), round.Hash()});
-      if (threads == 1 && forgetful) variants.push_back(forgetful->Encode());
+      std::vector<Variant> variants = {yard.TriadOn(threads), sender.Encode(threads), round.Apply(target, threads)};
+      if (forgetful) variants.push_back(forgetful->Encode(threads));
+      if (threads == 1) variants.insert(variants.end(), {round.Screen(), round.Hash()});
       for (const size_t n : kContributions) variants.push_back(round.Close(n, threads));
-      if (threads == 1) variants.insert(variants.end(), {still.Apply(target), still.Close(kStill, threads)});
+      if (threads == 1) variants.insert(variants.end(), {still.Apply(target, threads), still.Close(kStill, threads)});
       groups.push_back(Interleave(CodecName(codec), threads, std::move(variants), rounds));
     }
   }

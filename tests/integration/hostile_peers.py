@@ -20,8 +20,10 @@ from http2_by_hand import GENTLE_SECONDS, PREFACE, SETTINGS, bomb, broken_text, 
 GROWTH_LIMIT_MB = 64
 DESCRIPTORS = 256  # that a crowded coordinator may have
 CROWD = 1000
-GIANT_MB, TRANSPORT_MB = 1024, 256  # of one message; that the connections of a port may take (docs/operations.md, "Memory")
 MIB = 1 << 20
+# What the connections of a port may take (docs/operations.md, "Memory"), and what one message has.
+TRANSPORT_MB = max(256, min(1024, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 128 // MIB))
+GIANT_MB = 4 * TRANSPORT_MB
 STALL_SECONDS = 30  # without progress: cut
 CONTROL, UPLOAD, DOWNLOAD, SERVER_INFO = (f"/atoll.v1.{name}" for name in (
     "WorkerService/Control", "TransferService/Upload", "TransferService/Download", "AdminService/GetServerInfo"))

@@ -104,7 +104,9 @@ TEST(CheckCapacity, LeavesWhatConnectionsMayTake) {
   EXPECT_EQ(PortQuotaBytes(0), 256 * kMiB);
   EXPECT_EQ(PortQuotaBytes(256 * kMiB), 64 * kMiB);
   EXPECT_EQ(PortQuotaBytes(1024 * kMiB), 128 * kMiB);
-  EXPECT_EQ(PortQuotaBytes(65536 * kMiB), 256 * kMiB);
+  EXPECT_EQ(PortQuotaBytes(32768 * kMiB), 256 * kMiB);
+  EXPECT_EQ(PortQuotaBytes(65536 * kMiB), 512 * kMiB);
+  EXPECT_EQ(PortQuotaBytes(1048576 * kMiB), 1024 * kMiB);
   const CoordinatorCapacity capacity{.memory_bytes = 400 * kMiB, .transport_bytes = 136 * kMiB};
   EXPECT_TRUE(CheckCapacity(capacity, {.memory_bytes = 200 * kMiB}, {}, 8).ok());
   const absl::Status refused = CheckCapacity(capacity, {.memory_bytes = 201 * kMiB}, {}, 8);
