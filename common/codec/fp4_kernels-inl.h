@@ -18,22 +18,28 @@ HWY_BEFORE_NAMESPACE();
 namespace atl::codec {
 namespace HWY_NAMESPACE {
 
-// Code of a non-negative a (|x| / scale), and the magnitude of a code.
+// Scales of blocks by the bits of their largest magnitude; of a non-negative a (|x| / scale) its code, in the low three
+// bits of what comes back, of which the next 21 are zero; and the magnitude of a code.
 struct E2m1 {
   // Mxfp4Exponent + 127, of the bits of the largest magnitude: a mantissa beyond 7 / 4 carries into the exponent.
   static uint32_t ScaleByte(uint32_t largest) { return std::clamp((largest + 0x1fffff) >> 23, 2u, 254u) - 2; }
-
-  // From 1 on one bit of mantissa is kept, to nearest even; below, adding 2^22 rounds to halves.
   template <class V>
-  static hn::Vec<Ints> Code(V a) {
-    const Ints d;
+  static V ScaleBytes(V largest) {
+    const Unsigned d;
+    const auto exponent = hn::ShiftRight<23>(hn::Add(largest, hn::Set(d, 0x1fffff)));
+    return hn::Sub(hn::Min(hn::Max(exponent, hn::Set(d, 2)), hn::Set(d, 254)), hn::Set(d, 2));
+  }
+
+  // Codes are steps of 0.5 up to 2, of 1 up to 4 and of 2 up to 6: the least of a counted in each, to nearest even,
+  // from where that step begins. Beside 2^23 a float has no fraction, so that adding rounds; no product is inexact.
+  template <class V>
+  static hn::Vec<Unsigned> Code(V a) {
     const Floats df;
-    const auto bits = hn::BitCast(d, a);
-    const auto odd = hn::And(hn::ShiftRight<22>(bits), hn::Set(d, 1));
-    const auto rounded = hn::Add(hn::Add(bits, hn::Set(d, 0x1fffff - (252 << 22))), odd);
-    const auto halves = hn::Sub(hn::BitCast(d, hn::Add(a, hn::Set(df, 0x1p22f))), hn::Set(d, 0x4a800000));
-    const auto code = hn::IfThenElse(hn::Lt(bits, hn::Set(d, 0x3f800000)), halves, hn::ShiftRight<22>(rounded));
-    return hn::Min(code, hn::Set(d, 7));
+    const auto halves = hn::MulAdd(a, hn::Set(df, 2.0f), hn::Set(df, 0x1p23f));
+    const auto ones = hn::Add(a, hn::Set(df, 0x1p23f + 2));
+    const auto twos = hn::MulAdd(a, hn::Set(df, 0.5f), hn::Set(df, 0x1p23f + 4));
+    const auto least = hn::Min(hn::Min(halves, ones), hn::Min(twos, hn::Set(df, 0x1p23f + 7)));
+    return hn::BitCast(Unsigned(), least);
   }
 
   template <class V>
@@ -55,16 +61,24 @@ struct E3m0 {
     return std::min((largest + 0x3fffff) >> 23, 254u);
   }
 
+  template <class V>
+  static V ScaleBytes(V largest) {
+    const Unsigned d;
+    const auto normal = hn::Min(hn::ShiftRight<23>(hn::Add(largest, hn::Set(d, 0x3fffff))), hn::Set(d, 254));
+    const auto small = hn::IfThenElseZero(hn::Gt(largest, hn::Set(d, 0x00600000)), hn::Set(d, 1));
+    return hn::IfThenElse(hn::Lt(largest, hn::Set(d, 0x00800000)), small, normal);
+  }
+
   // From 2^-6 on no bit of mantissa is kept, to the nearest and then the even code; below, above 2^-7 is 2^-6.
   template <class V>
-  static hn::Vec<Ints> Code(V a) {
+  static hn::Vec<Unsigned> Code(V a) {
     const Ints d;
     const auto bits = hn::BitCast(d, a);
     const auto odd = hn::And(hn::ShiftRight<23>(bits), hn::Set(d, 1));
     const auto rounded = hn::Add(hn::Add(bits, hn::Set(d, 0x3fffff - (120 << 23))), odd);
     const auto small = hn::IfThenElseZero(hn::Gt(bits, hn::Set(d, 120 << 23)), hn::Set(d, 1));
     const auto code = hn::IfThenElse(hn::Lt(bits, hn::Set(d, 121 << 23)), small, hn::ShiftRight<23>(rounded));
-    return hn::Min(code, hn::Set(d, 7));
+    return hn::BitCast(Unsigned(), hn::Min(code, hn::Set(d, 7)));
   }
 
   template <class V>
@@ -126,34 +140,94 @@ HWY_INLINE bool ScaleOf(uint32_t largest, std::byte* out, float& inverse) {
   return true;
 }
 
-// Codes of x, sign included, one a lane.
+// Codes of x, sign included, one a lane, as Format::Code gives them.
 template <class Format, class V>
 HWY_INLINE hn::Vec<Unsigned> SignedCode(V x, V inverse) {
   const Unsigned d;
-  const auto sign = hn::And(hn::ShiftRight<28>(hn::BitCast(d, x)), hn::Set(d, 8));
-  return hn::Or(hn::BitCast(d, Format::Code(hn::Mul(hn::Abs(x), inverse))), sign);
+  const auto sign = hn::ShiftRight<28>(hn::BitCast(d, x));
+  const auto code = Format::Code(hn::Mul(hn::Abs(x), inverse));
+  const auto of_sign = hn::Set(d, 8);
+#if HWY_TARGET == HWY_SCALAR  // where a vector of bits chooses by all of them
+  return hn::Or(hn::And(of_sign, sign), hn::AndNot(of_sign, code));
+#else
+  return hn::IfVecThenElse(of_sign, sign, code);
+#endif
 }
 
 #if HWY_TARGET <= HWY_AVX3
-// The whole block in two vectors.
+// The codes of a block, which is in two vectors.
+template <class Format, class V>
+HWY_INLINE void StoreCodes(V first, V second, V inverse, std::byte* out) {
+  // Of a lane of 64 bits: two codes of the first vector and, a byte higher, two of the second; then the same as pairs.
+  const Unsigned du;
+  const hn::Repartition<uint64_t, Unsigned> d64;
+  const hn::CappedTag<uint8_t, 16> d8;
+  const auto high = hn::ShiftLeft<8>(SignedCode<Format>(second, inverse));
+  const auto codes = hn::BitCast(d64, hn::IfVecThenElse(hn::Set(du, 0xff), SignedCode<Format>(first, inverse), high));
+  const auto pairs = hn::TruncateTo(hn::Rebind<uint16_t, decltype(d64)>(), hn::Or(codes, hn::ShiftRight<28>(codes)));
+  alignas(16) static constexpr uint8_t kInOrder[16] = {0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15};
+  hn::StoreU(hn::TableLookupBytes(hn::BitCast(d8, pairs), hn::Load(d8, kInOrder)), d8, reinterpret_cast<uint8_t*>(out));
+}
+
+// The bits of the larger magnitude of each lane of a block's two vectors.
+HWY_INLINE hn::Vec<Unsigned> LargerBits(const float* block) {
+  const Floats df;
+  const Unsigned du;
+  return hn::Max(hn::BitCast(du, hn::Abs(hn::LoadU(df, block))), hn::BitCast(du, hn::Abs(hn::LoadU(df, block + 16))));
+}
+
 template <class Format>
 HWY_INLINE void EncodeFp4Block(const float* block, std::byte* out) {
   const Floats df;
-  const Unsigned du;
-  const auto first = hn::LoadU(df, block), second = hn::LoadU(df, block + 16);
-  const auto largest = hn::Max(hn::BitCast(du, hn::Abs(first)), hn::BitCast(du, hn::Abs(second)));
   float inverse;
-  if (!ScaleOf<Format>(hn::GetLane(hn::MaxOfLanes(du, largest)), out, inverse)) return;
-  const auto scaled_by = hn::Set(df, inverse);
-  // Of a lane of 64 bits: two codes of the first vector and, a byte higher, two of the second; then the same as pairs.
+  if (!ScaleOf<Format>(hn::GetLane(hn::MaxOfLanes(Unsigned(), LargerBits(block))), out, inverse)) return;
+  StoreCodes<Format>(hn::LoadU(df, block), hn::LoadU(df, block + 16), hn::Set(df, inverse), out + 1);
+}
+
+// Blocks whose scales are found together, since the lanes of a vector hold what there is to find of many.
+constexpr size_t kTogether = 8;
+
+// The bits of the largest magnitudes of so many blocks: of block i in lane i + (i & 4), and again four lanes on.
+HWY_INLINE hn::Vec<Unsigned> LargestOfBlocks(const float* blocks) {
+  const Unsigned d;
   const hn::Repartition<uint64_t, Unsigned> d64;
-  const hn::CappedTag<uint8_t, 16> d8;
-  const auto high = hn::ShiftLeft<8>(SignedCode<Format>(second, scaled_by));
-  const auto codes = hn::BitCast(d64, hn::Or(SignedCode<Format>(first, scaled_by), high));
-  const auto pairs = hn::TruncateTo(hn::Rebind<uint16_t, decltype(d64)>(), hn::Or(codes, hn::ShiftRight<28>(codes)));
-  alignas(16) static constexpr uint8_t kInOrder[16] = {0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15};
-  hn::StoreU(hn::TableLookupBytes(hn::BitCast(d8, pairs), hn::Load(d8, kInOrder)), d8,
-             reinterpret_cast<uint8_t*>(out) + 1);
+  const auto of_two = [d](const float* at) {  // in lanes 0 and 2, and 1 and 3, of each 128 bits
+    const auto first = LargerBits(at), second = LargerBits(at + kFp4Block);
+    return hn::Max(hn::InterleaveLower(d, first, second), hn::InterleaveUpper(d, first, second));
+  };
+  const auto of_four = [&](const float* at) {  // each 128 bits hold a part of all four
+    const auto low = hn::BitCast(d64, of_two(at)), high = hn::BitCast(d64, of_two(at + 2 * kFp4Block));
+    return hn::Max(hn::BitCast(d, hn::InterleaveLower(d64, low, high)),
+                   hn::BitCast(d, hn::InterleaveUpper(d64, low, high)));
+  };
+  const auto first = of_four(blocks), second = of_four(blocks + 4 * kFp4Block);
+  const auto halves = hn::Max(hn::ConcatLowerLower(d, second, first), hn::ConcatUpperUpper(d, second, first));
+  return hn::Max(halves, hn::SwapAdjacentBlocks(halves));
+}
+
+// False, and nothing is written, where a block holds what is not finite.
+template <class Format>
+HWY_INLINE bool EncodeTogether(const float* blocks, std::byte* out) {
+  const Floats df;
+  const Unsigned d;
+  const auto largest = LargestOfBlocks(blocks);
+  if (HWY_UNLIKELY(!hn::AllTrue(d, hn::Lt(largest, hn::Set(d, 0x7f800000u))))) return false;
+  const auto scales = Format::ScaleBytes(largest);
+  // 2^(127 - scale), of which the least is no normal number.
+  const auto normal = hn::ShiftLeft<23>(hn::Sub(hn::Set(d, 254), scales));
+  alignas(64) uint32_t scale[16];
+  alignas(64) float inverse[16];
+  hn::Store(scales, d, scale);
+  hn::Store(hn::BitCast(df, hn::IfThenElse(hn::Eq(scales, hn::Set(d, 254)), hn::Set(d, 0x00400000u), normal)), df,
+            inverse);
+  for (size_t i = 0; i < kTogether; ++i) {
+    const size_t lane = i + (i & 4);
+    const float* const block = blocks + i * kFp4Block;
+    std::byte* const to = out + i * Fp4Bytes(kFp4Block);
+    to[0] = static_cast<std::byte>(scale[lane]);
+    StoreCodes<Format>(hn::LoadU(df, block), hn::LoadU(df, block + 16), hn::Set(df, inverse[lane]), to + 1);
+  }
+  return true;
 }
 #else
 template <class Format>
@@ -164,7 +238,7 @@ void EncodeFp4Block(const float* block, std::byte* out) {
   alignas(16) uint8_t codes[kFp4Block];
   for (size_t i = 0; i < kFp4Block; i += hn::Lanes(df)) {
     const auto code = SignedCode<Format>(hn::LoadU(df, block + i), hn::Set(df, inverse));
-    hn::StoreU(hn::U8FromU32(code), SmallCodes(), codes + i);
+    hn::StoreU(hn::U8FromU32(hn::And(code, hn::Set(Unsigned(), 15))), SmallCodes(), codes + i);
   }
   PackPairs(codes, out + 1);
 }
@@ -212,7 +286,16 @@ HWY_INLINE void DecodeFp4Block(const std::byte* in, size_t at, Emit& emit) {
 
 template <class Format>
 void EncodeFp4Blocks(const float* in, size_t blocks, std::byte* out) {
-  for (size_t b = 0; b < blocks; ++b) EncodeFp4Block<Format>(in + b * kFp4Block, out + b * Fp4Bytes(kFp4Block));
+  size_t b = 0;
+#if HWY_TARGET <= HWY_AVX3
+  for (; b + kTogether <= blocks; b += kTogether) {
+    const float* const from = in + b * kFp4Block;
+    std::byte* const to = out + b * Fp4Bytes(kFp4Block);
+    if (HWY_LIKELY(EncodeTogether<Format>(from, to))) continue;
+    for (size_t i = 0; i < kTogether; ++i) EncodeFp4Block<Format>(from + i * kFp4Block, to + i * Fp4Bytes(kFp4Block));
+  }
+#endif
+  for (; b < blocks; ++b) EncodeFp4Block<Format>(in + b * kFp4Block, out + b * Fp4Bytes(kFp4Block));
 }
 
 template <class Format, class Emit>
