@@ -1,18 +1,21 @@
 #include "worker/daemon/synthetic_job.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <thread>
 #include <utility>
 
 #include "common/base/random.h"
 #include "common/plan/model_layout.h"
+#include "common/vecmath/vecmath.h"
 #include "worker/model/arena.h"
 
 namespace atl {
 namespace {
 
 constexpr uint64_t kStepsForAll = 64;  // after so many every parameter has moved
+constexpr size_t kMoves = 4096;        // parameters that are moved at a time
 
 class SyntheticModel final : public TrainingModel {
  public:
@@ -41,16 +44,21 @@ class SyntheticModel final : public TrainingModel {
     return absl::UnimplementedError("this worker takes synthetic steps and evaluates nothing; evaluate with another");
   }
 
+  // By as much as memory takes: what is measured beside a step must not wait for it.
   void Move(float by) {
+    if (by != moved_by_) DrawMoves(by);
     const std::span<float> all = arena_->host();
-    const size_t count = (all.size() + kStepsForAll - 1) / kStepsForAll;
-    uint64_t bits = 0;
-    for (size_t i = 0; i < count; ++i) {
-      if (i % 64 == 0) bits = random_();
-      all[next_] += (bits & 1) != 0 ? by : -by;
-      bits >>= 1;
-      if (++next_ == all.size()) next_ = 0;
+    size_t left = (all.size() + kStepsForAll - 1) / kStepsForAll;
+    while (left > 0) {
+      const size_t count = std::min({left, kMoves, all.size() - next_});
+      vecmath::Add(std::span(moves_).subspan(random_.Below(kMoves), count), all.subspan(next_, count));
+      left -= count;
+      next_ = next_ + count == all.size() ? 0 : next_ + count;
     }
+  }
+  void DrawMoves(float by) {
+    moved_by_ = by;
+    for (float& move : moves_) move = random_.Below(2) == 0 ? by : -by;
   }
 
   const Duration step_;
@@ -58,6 +66,8 @@ class SyntheticModel final : public TrainingModel {
   const std::unique_ptr<Arena> arena_;
   const Clock& clock_;
   size_t next_ = 0;
+  float moved_by_ = 0;
+  std::array<float, 2 * kMoves> moves_{};  // each up or down by as much; a part of them is taken at a time
 };
 
 }  // namespace
