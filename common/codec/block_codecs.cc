@@ -1,5 +1,5 @@
 // int8, mxfp4 and e3m0: blocks of codes under one scale. These are the reference; block_kernels-inl.h and
-// fp4_kernels-inl.h do the same in lanes.
+// the two files of fp4 beside it do the same in lanes.
 #include <algorithm>
 #include <bit>
 #include <cmath>

@@ -1,5 +1,5 @@
 // SIMD forms of int8, compiled once for each instruction set: the arithmetic of block_codecs.cc in lanes, whole blocks
-// only. What it shares with those of four bits (fp4_kernels-inl.h) stands before it.
+// only. What it shares with those of four bits (fp4_kernels-inl.h, fp4_encoding-inl.h) stands before it.
 #if defined(ATOLL_COMMON_CODEC_BLOCK_KERNELS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATOLL_COMMON_CODEC_BLOCK_KERNELS_INL_H_
 #undef ATOLL_COMMON_CODEC_BLOCK_KERNELS_INL_H_

@@ -7,7 +7,7 @@
 // clang-format off
 #include "hwy/foreach_target.h"  // includes this file once more for each target
 #include "common/codec/block_kernels-inl.h"
-#include "common/codec/fp4_kernels-inl.h"
+#include "common/codec/fp4_encoding-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
