@@ -18,6 +18,7 @@
 #include "common/base/advice.h"
 #include "common/base/executor.h"
 #include "common/base/files.h"
+#include "common/base/host_cores.h"
 #include "common/base/host_memory.h"
 #include "common/base/host_port.h"
 #include "common/base/last_word.h"
@@ -322,7 +323,7 @@ absl::Status Coordinator::Start() {
   ATOLL_ASSIGN_OR_RETURN(std::unique_ptr<AuditLog> kept, AuditLog::Open(*files_, directory_));
   trail_.KeepIn(std::move(kept), *logs_executor_);
   events_ = std::make_unique<QueuedEventLog>(std::move(events_), *logs_executor_, log_);
-  const unsigned threads = options_.threads > 0 ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
+  const unsigned threads = options_.threads > 0 ? options_.threads : UsableCores();
   const auto fatal = [this](const absl::Status& status) { Die(status); };
   data_ = std::make_unique<DataPlane>(DataPlaneParts{
       *files_, clock_, *ledger_executor_, *io_, *snapshot_io_, *compute_, *ledger_, *rounds_, *snapshots_, *blobs_,

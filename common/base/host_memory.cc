@@ -1,30 +1,13 @@
 #include "common/base/host_memory.h"
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
 #include <vector>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_split.h"
+#include "common/base/cgroups.h"
 
 namespace atl {
 namespace {
-
-// The number after `key` in a file of "key value" lines, or the first number when `key` is empty. Nothing for a word,
-// as "max", and where there is no file.
-std::optional<uint64_t> NumberIn(const std::string& path, const std::string& key) {
-  std::ifstream in(path);
-  std::string word;
-  while (in >> word) {
-    if (!key.empty() && word != key) continue;
-    if (!key.empty() && !(in >> word)) break;
-    uint64_t number = 0;
-    if (!absl::SimpleAtoi(word, &number)) return std::nullopt;
-    return number;
-  }
-  return std::nullopt;
-}
 
 std::optional<uint64_t> MachineBytes(const std::string& root, const std::string& key) {
   const std::optional<uint64_t> kib = NumberIn(root + "/proc/meminfo", key);
@@ -54,22 +37,10 @@ Group ReadGroup(const std::string& directory, bool first_version) {
   return group;
 }
 
-// All that hold for this process, in both versions. In a container of version 1 the path is the host's, which is not
-// there; what is mounted is the container's own group.
 std::vector<Group> GroupsOf(const std::string& root) {
   std::vector<Group> groups;
-  std::ifstream in(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(in, line);) {
-    const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
-    if (parts.size() != 3 || !parts[2].starts_with('/')) continue;
-    const std::vector<std::string> controllers = absl::StrSplit(parts[1], ',');
-    const bool first_version = std::ranges::find(controllers, "memory") != controllers.end();
-    if (!first_version && parts[0] != "0") continue;
-    const std::string mount = root + (first_version ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup");
-    for (std::string path = parts[2]; !path.empty(); path.resize(path.rfind('/')))
-      groups.push_back(ReadGroup(mount + path, first_version));
-    groups.push_back(ReadGroup(mount, first_version));
-  }
+  for (const Cgroup& cgroup : CgroupsOf("memory", root))
+    groups.push_back(ReadGroup(cgroup.directory, cgroup.first_version));
   return groups;
 }
 

@@ -175,7 +175,9 @@ OptionTable WorkerTable(const std::string& program, const char* about, WorkerOpt
   table.Text("data-root", o.data_root, "DIR", "corpora on this machine; others are streamed from the coordinator");
   table.Text("cache-dir", o.cache_dir, "DIR", "where streamed blocks are kept (default: ~/.cache/atoll/NAME)");
   table.Size("cache-limit", o.cache_bytes, "of that cache; the oldest blocks go first");
-  table.Number("threads", o.threads, 4096, "of training; 0: one a core");
+  table.Number(
+      "threads", o.threads, 4096,
+      "of training, and of synchronisation where nothing is trained; 0: one a core, or as many as a CPU quota gives");
   table.Choice(
       "device", {"auto", "cpu", "gpu"}, 0, [&o](size_t i) { o.device = static_cast<DeviceChoice>(i); },
       "auto takes a GPU where there is one");
@@ -403,7 +405,7 @@ CoordinatorCommandLine ParseCoordinatorOptions(const std::vector<std::string>& a
                "where join tokens are taken, with --trust; 0: any free port");
   table.Text("ports-file", o.ports_file, "FILE", "written as JSON once all ports are open");
   table.Text("data-root", o.data_root, "DIR", "corpora that workers without a copy stream from here");
-  table.Number("threads", o.threads, 4096, "of aggregation; 0: one a core");
+  table.Number("threads", o.threads, 4096, "of aggregation; 0: one a core, or as many as a CPU quota gives");
   table.Time("membership-timeout", o.membership_timeout, "a worker without a heartbeat for so long is lost");
   table.Time("heartbeat-interval", o.heartbeat_interval, "asked of workers");
   table.Number("connections-per-address", o.connections_per_address, 1024, "that each port takes from one address");

@@ -17,6 +17,7 @@
 #include "common/base/advice.h"
 #include "common/base/executor.h"
 #include "common/base/files.h"
+#include "common/base/host_cores.h"
 #include "common/base/system_random.h"
 #include "common/base/wall_time.h"
 #include "common/plan/slow_step.h"
@@ -163,7 +164,7 @@ SessionOptions MakeSessionOptions(const WorkerOptions& options, const Device& de
   session.core.evaluate_only = options.evaluate_only;
   session.core.overlap_steps = options.overlap_steps;
   session.core.leave_grace = options.drain_timeout;
-  session.sync_threads = SyncThreadsOf(options, device.info().kind, std::thread::hardware_concurrency());
+  session.sync_threads = SyncThreadsOf(options, device.info().kind, UsableCores());
   return session;
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/host_cores.h"
 #include "common/base/mutex.h"
 #include "common/wire/job_spec_proto.h"
 #include "worker/daemon/exit_codes.h"
@@ -176,8 +177,10 @@ IslandPlace PlaceOf(const IslandOptions& options, const std::string& version) {
 }
 
 int32_t ThreadsOf(const WorkerOptions& options) {
-  if (options.threads > 0 || options.island.size == 1) return static_cast<int32_t>(options.threads);
-  const uint32_t cores = std::max(1U, std::thread::hardware_concurrency());
+  if (options.threads > 0) return static_cast<int32_t>(options.threads);
+  const uint32_t cores = UsableCores();
+  // LibTorch's own number is that of the cores it sees, which a quota is not among.
+  if (options.island.size == 1) return cores < std::thread::hardware_concurrency() ? static_cast<int32_t>(cores) : 0;
   return static_cast<int32_t>(std::max(1U, cores / options.island.ranks_here));
 }
 

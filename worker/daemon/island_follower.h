@@ -14,7 +14,8 @@ namespace atl {
 
 // This process's place in the island that its options tell of.
 IslandPlace PlaceOf(const IslandOptions& options, const std::string& version);
-// Threads of training on each rank: as told, or the machine's cores shared among the ranks on it.
+// Threads of training on each rank: as told, or the cores that may be used (host_cores.h) shared among the ranks here;
+// 0 where LibTorch's own number is that.
 int32_t ThreadsOf(const WorkerOptions& options);
 
 // Runs until rank 0 orders to leave, ends, or the island breaks: then a sentence on standard error. SIGTERM and SIGINT
