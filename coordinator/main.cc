@@ -73,8 +73,7 @@ constexpr int kExitStart = 1;     // could not start: port in use, state directo
 constexpr int kExitStorage = 74;  // the disk could no longer be written; nothing acknowledged is lost
 
 constexpr Duration kDiskCheckInterval = Seconds(5);
-// They wait for the disk most of the time.
-constexpr size_t kReadThreads = 4;
+constexpr size_t kReadThreads = 4;  // they wait for the disk most of the time
 constexpr Duration kShutdownLimit = Seconds(2);
 constexpr Duration kStoppingAtMost = Seconds(60);  // from each word to the service manager on
 constexpr Duration kSameSignal = Seconds(5);       // what comes this soon behind the first may be the same request

@@ -206,14 +206,27 @@ absl::Status DataPlane::CheckRoom(uint64_t bytes) const {
 }
 
 void DataPlane::FlushAcceptance(UploadId upload) {
-  const auto known = FindUpload(upload);
-  if (!known.ok()) return;
-  parts_.io.Post([this, upload, known = *known] {
-    const absl::Status accepted = parts_.rounds.Accept(known->key, known->header.worker, parts_.clock.WallNanos());
-    if (!accepted.ok())
-      return parts_.fatal(Annotate(accepted, "the acceptance of a contribution could not be made durable"));
-    Emit(ContributionDurable{upload});
-  });
+  MutexLock lock(mutex_);
+  const auto known = uploads_.find(upload);
+  if (known == uploads_.end()) return;
+  const RoundKey& key = known->second->key;
+  auto& due = to_accept_[key];
+  due.emplace_back(upload, known->second->header.worker);  // its upload may end before
+  if (due.size() == 1) parts_.io.Post([this, key] { FlushAcceptances(key); });
+}
+
+void DataPlane::FlushAcceptances(const RoundKey& key) {
+  std::vector<std::pair<UploadId, WorkerId>> due;
+  {
+    MutexLock lock(mutex_);
+    due = std::move(to_accept_.extract(key).mapped());
+  }
+  std::vector<WorkerId> workers;
+  for (const auto& [upload, worker] : due) workers.push_back(worker);
+  const absl::Status accepted = parts_.rounds.Accept(key, workers, parts_.clock.WallNanos());
+  if (!accepted.ok())
+    return parts_.fatal(Annotate(accepted, "the acceptance of a contribution could not be made durable"));
+  for (const auto& [upload, worker] : due) Emit(ContributionDurable{upload});
 }
 
 }  // namespace atl

@@ -109,8 +109,8 @@ class DataPlane {
   size_t JobsInMemory() const ATOLL_EXCLUDES(mutex_);
   // Of the newest closed round of the fragment.
   RoundMeasures MeasuresOf(const JobId& job, FragmentIndex fragment) const;
-  // -> ContributionDurable.
-  void FlushAcceptance(UploadId upload);
+  // -> ContributionDurable. Those of a round that come while the disk is busy are flushed together.
+  void FlushAcceptance(UploadId upload) ATOLL_EXCLUDES(mutex_);
 
   // ---- uploads ----
 
@@ -167,14 +167,14 @@ class DataPlane {
   // RoundLog::Open; where it cannot flush what is there the process ends.
   absl::Status OpenSegment(const RoundKey& key, Digest layout);
   // io executor
+  void FlushAcceptances(const RoundKey& key) ATOLL_EXCLUDES(mutex_);
   void Grant(UploadId upload, std::shared_ptr<UploadSink> sink, Digest replaces);
   // What the arrived bytes said by themselves, for the round that will merge them.
   void KeepScreen(const Upload& upload);
 
-  // prepare.cc. Runs `work` on the compute executor behind every snapshot that was asked for before: it is written, and
-  // what it makes superfluous is gone.
+  // prepare.cc. Each step ends by posting the next. Runs `work` on the compute executor behind every snapshot that was
+  // asked for before: it is written, and what it makes superfluous is gone.
   void BehindSnapshots(std::function<void()> work);
-  // Each step ends by posting the next.
   void LoadSnapshots(std::shared_ptr<Preparation> p);
   void MakeVersionZero(std::shared_ptr<Preparation> p);
   void ReadRounds(std::shared_ptr<Preparation> p);
@@ -199,8 +199,7 @@ class DataPlane {
   // `outcome`, where one is given, gets the first failure; it is looked at by a later job of the snapshot executor.
   // What is being written of the same version already is not taken a second time.
   void TakeSnapshot(std::shared_ptr<JobData> data, FragmentIndex fragment, std::shared_ptr<absl::Status> outcome);
-  // Snapshot executor.
-  absl::Status WriteSnapshot(JobData& data, const SnapshotKey& key, StateShot& shot, Digest hash);
+  absl::Status WriteSnapshot(JobData& data, const SnapshotKey& key, StateShot& shot, Digest hash);  // snapshot executor
   // io executor. `written` is on disk: the rounds and snapshots that it makes superfluous are dropped.
   void SnapshotWritten(JobData& data, FragmentVersion written);
   void SnapshotNext(std::shared_ptr<LastSnapshots> last);  // compute executor
@@ -232,6 +231,7 @@ class DataPlane {
   uint64_t preparations_ ATOLL_GUARDED_BY(mutex_) = 0;          // numbered so far
   std::map<JobId, uint64_t> loading_ ATOLL_GUARDED_BY(mutex_);  // number of each, until it is ready or released
   std::map<UploadId, std::shared_ptr<const Upload>> uploads_ ATOLL_GUARDED_BY(mutex_);
+  std::map<RoundKey, std::vector<std::pair<UploadId, WorkerId>>> to_accept_ ATOLL_GUARDED_BY(mutex_);
   // As many as ever were on their way at once, kUploadCredits an upload at most; and those of them that are free.
   std::vector<std::unique_ptr<Arrived>> places_ ATOLL_GUARDED_BY(mutex_);
   std::vector<Arrived*> free_places_ ATOLL_GUARDED_BY(mutex_);

@@ -178,18 +178,22 @@ absl::Status RoundLog::CheckComplete(const RoundKey& key, const WorkerId& worker
   return segment->CheckComplete(worker);
 }
 
-absl::Status RoundLog::Accept(const RoundKey& key, const WorkerId& worker, int64_t wall_nanos) {
+absl::Status RoundLog::Accept(const RoundKey& key, std::span<const WorkerId> workers, int64_t wall_nanos) {
   ATOLL_ASSIGN_OR_RETURN(const auto segment, Find(key));
   MutexLock lock(segment->mutex);
-  ATOLL_RETURN_IF_ERROR(segment->CheckComplete(worker));
-  RoundContribution& contribution = *segment->FindWorker(worker);
-  if (contribution.accepted) return absl::OkStatus();
-  const AcceptedRecord trailer{contribution.header, wall_nanos, boot_};
-  const std::string head = SlotHead(contribution.slot), bytes = SerializeAccepted(trailer);
-  ATOLL_RETURN_IF_ERROR(segment->AppendRecord(RecordType::kAccepted, std::array{AsBytes(head), AsBytes(bytes)}));
+  std::vector<RoundContribution*> appended;
+  for (const WorkerId& worker : workers) {
+    ATOLL_RETURN_IF_ERROR(segment->CheckComplete(worker));
+    RoundContribution& contribution = *segment->FindWorker(worker);
+    if (contribution.accepted) continue;
+    contribution.trailer = {contribution.header, wall_nanos, boot_};
+    const std::string head = SlotHead(contribution.slot), bytes = SerializeAccepted(contribution.trailer);
+    ATOLL_RETURN_IF_ERROR(segment->AppendRecord(RecordType::kAccepted, std::array{AsBytes(head), AsBytes(bytes)}));
+    appended.push_back(&contribution);
+  }
+  if (appended.empty()) return absl::OkStatus();
   ATOLL_RETURN_IF_ERROR(segment->Flush());
-  contribution.trailer = trailer;
-  contribution.accepted = true;
+  for (RoundContribution* const contribution : appended) contribution->accepted = true;
   return absl::OkStatus();
 }
 

@@ -78,8 +78,11 @@ class RoundLog {
   // OK when all bytes are there and have the digest announced. DataLoss otherwise: the bytes are then discarded, so
   // that the sender begins anew.
   absl::Status CheckComplete(const RoundKey& key, const WorkerId& worker);
-  // Appends the trailer and flushes. Implies CheckComplete. Idempotent.
-  absl::Status Accept(const RoundKey& key, const WorkerId& worker, int64_t wall_nanos);
+  // Appends the trailers and flushes once. Implies CheckComplete. Idempotent. Where it fails, none counts yet.
+  absl::Status Accept(const RoundKey& key, std::span<const WorkerId> workers, int64_t wall_nanos);
+  absl::Status Accept(const RoundKey& key, const WorkerId& worker, int64_t wall_nanos) {
+    return Accept(key, std::span(&worker, 1), wall_nanos);
+  }
   // Forgets an unaccepted contribution.
   void Abandon(const RoundKey& key, const WorkerId& worker);
 

@@ -35,6 +35,27 @@ TEST_F(RoundLogTest, WhatAKilledProcessBeganIsDurableOnceAcceptedByTheNext) {
   }
 }
 
+TEST_F(RoundLogTest, ContributionsAreAcceptedTogetherOrNotAtAll) {
+  const std::vector<WorkerId> both = {{"a"}, {"b"}};
+  for (const bool fails : {true, false}) {
+    disk_ = SimDisk();
+    auto log = Reopen(1);
+    ASSERT_EQ(*log->Begin(kKey, HeaderOf("a", a_)), 0u);
+    ASSERT_EQ(Put(*log, "a", 0, a_), absl::OkStatus());
+    ASSERT_EQ(*log->Begin(kKey, HeaderOf("b", b_)), 0u);
+    ASSERT_EQ(Put(*log, "b", 0, b_), absl::OkStatus());
+    if (fails) disk_.FailAt(2, SimDisk::Fault::kFails);  // the flush behind two trailers
+    EXPECT_EQ(log->Accept(kKey, both, 10).ok(), !fails);
+    EXPECT_EQ(log->ReadContribution(kKey, {"a"}).ok(), !fails);
+    EXPECT_EQ(log->ReadContribution(kKey, {"b"}).ok(), !fails);
+    if (fails) continue;
+    disk_.Crash();
+    log = Reopen(2);
+    EXPECT_EQ(*log->ReadContribution(kKey, {"a"}), a_);
+    EXPECT_EQ(*log->ReadContribution(kKey, {"b"}), b_);
+  }
+}
+
 TEST_F(RoundLogTest, InterleavedContributionsAreReadBackWholeAfterARestart) {
   auto log = Reopen(1);
   ASSERT_EQ(*log->Begin(kKey, HeaderOf("a", a_)), 0u);

@@ -1,0 +1,92 @@
+// What makes contributions durable.
+#include <gtest/gtest.h>
+
+#include "common/codec/codec.h"
+#include "tests/unit/coordinator/engine/small_coordinator.h"
+
+namespace atl {
+namespace {
+
+struct Sink final : UploadSink {
+  void Granted(uint64_t) override {}
+  void Accepted() override {}
+  void Refused(const absl::Status& why) override { ADD_FAILURE() << why; }
+};
+
+class Acceptances : public testing::Test {
+ protected:
+  Acceptances() {
+    (void)c_.Submit(spec_);
+    c_.data.SetEventSink([this](Event event) { events_.push_back(std::move(event)); });
+    encoded_->resize(EncodedSize(spec_.sync.upload_codec, layout_.fragments[0].elements));
+  }
+  ContributionHeader HeaderOf(UploadId upload) const {
+    ContributionHeader header;
+    header.job = key_.job;
+    header.worker = WorkerId{"w" + std::to_string(upload)};
+    header.target = key_.target;
+    header.codec = spec_.sync.upload_codec;
+    header.encoded_bytes = encoded_->size();
+    header.digest = DigestOf(*encoded_);
+    return header;
+  }
+  // All bytes of a contribution are in the log.
+  void Upload(UploadId upload) {
+    EXPECT_TRUE(c_.data.BeginUpload(upload, HeaderOf(upload)).ok());
+    c_.data.GrantUpload(upload, std::make_shared<Sink>(), {});
+    const auto source = MakeMemorySource(encoded_);
+    for (uint64_t at = 0; at < encoded_->size(); at += kPiece) {
+      const auto bytes = source->Read(at, std::min<size_t>(kPiece, encoded_->size() - at));
+      c_.data.AppendUpload(upload, at, *bytes, [](const absl::Status& stored) { EXPECT_TRUE(stored.ok()) << stored; });
+    }
+    c_.work.RunAll();
+  }
+  std::vector<UploadId> Durable() const {
+    std::vector<UploadId> uploads;
+    for (const Event& event : events_) {
+      if (const auto* durable = std::get_if<ContributionDurable>(&event)) uploads.push_back(durable->upload);
+    }
+    return uploads;
+  }
+  bool IsKept(UploadId upload) { return c_.rounds.ReadContribution(key_, WorkerId{"w" + std::to_string(upload)}).ok(); }
+
+  static constexpr size_t kPiece = 4096;
+  const JobSpec spec_ = TinySpec("tiny");
+  const ModelLayout layout_ = MakeModelLayout(spec_.model, spec_.sync.pattern, spec_.sync.layers_per_fragment);
+  const RoundKey key_{JobId{"tiny"}, 0, {FragmentIndex{0}, Version{0}}};
+  const std::shared_ptr<std::vector<std::byte>> encoded_ = std::make_shared<std::vector<std::byte>>();
+  SmallDisk disk_;
+  ManualClock clock_;
+  SmallCoordinator c_{disk_, clock_};
+  std::vector<Event> events_;
+};
+
+TEST_F(Acceptances, ThatComeWhileTheDiskIsBusyAreFlushedTogether) {
+  for (const UploadId upload : {1, 2, 3}) Upload(upload);
+  c_.data.FlushAcceptance(1);
+  c_.data.FlushAcceptance(2);
+  EXPECT_EQ(c_.work.pending(), 1u);
+  EXPECT_TRUE(Durable().empty() && !IsKept(1) && !IsKept(2));
+  c_.work.RunAll();
+  EXPECT_EQ(Durable(), (std::vector<UploadId>{1, 2}));
+  EXPECT_TRUE(IsKept(1) && IsKept(2) && !IsKept(3));
+  c_.data.FlushAcceptance(3);
+  c_.work.RunAll();
+  EXPECT_EQ(Durable(), (std::vector<UploadId>{1, 2, 3}));
+  EXPECT_TRUE(IsKept(3));
+}
+
+// Whoever sent it has gone; what was said to be durable is.
+TEST_F(Acceptances, HoldThoughTheUploadEnds) {
+  for (const UploadId upload : {1, 2}) Upload(upload);
+  for (const UploadId upload : {1, 2}) c_.data.FlushAcceptance(upload);
+  c_.data.EndUpload(1);
+  c_.work.RunAll();
+  EXPECT_EQ(Durable(), (std::vector<UploadId>{1, 2}));
+  EXPECT_TRUE(IsKept(1) && IsKept(2));
+  c_.data.FlushAcceptance(1);  // of none that is known
+  EXPECT_EQ(c_.work.pending(), 0u);
+}
+
+}  // namespace
+}  // namespace atl
