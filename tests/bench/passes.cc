@@ -44,6 +44,7 @@ namespace {
 constexpr CodecKind kCodecs[] = {CodecKind::kFp32, CodecKind::kBf16,  CodecKind::kFp16,
                                  CodecKind::kInt8, CodecKind::kMxfp4, CodecKind::kE3m0};
 constexpr size_t kContributions[] = {2, 8, 32};
+constexpr size_t kTrimmed[] = {8, 32};
 constexpr size_t kStill = 8;  // contributions of zeros
 
 // Normal values of that scale; they repeat after a while.
@@ -116,16 +117,18 @@ class Rounds {
     screen_ = *screen;
   }
 
-  Variant Close(size_t contributions, unsigned threads) {
+  Variant Close(size_t contributions, unsigned threads, MergeRule rule = MergeRule::kMean) {
     const size_t bytes = 24 * elements_ + (contributions + 1) * encoded_[0].size();
-    return {"aggregate, N = " + std::to_string(contributions) + of_,
+    const std::string pass = rule == MergeRule::kMean ? "aggregate" : "trimmed mean";
+    return {pass + ", N = " + std::to_string(contributions) + of_,
             Size(bytes),
-            [this, contributions, threads] {
+            [this, contributions, threads, rule] {
               const auto result =
                   aggregator_.CloseRound(FragmentIndex{0}, aggregator_.version(FragmentIndex{0}), Inputs(contributions),
                                          {.kind = OuterKind::kNesterov,
                                           .learning_rate = 1e-3,
                                           .momentum = 0.9,
+                                          .merge = {.rule = rule, .trim_share = 0.25},
                                           .inner_steps = 10,
                                           .download_codec = codec_},
                                          threads);
@@ -280,6 +283,9 @@ std::vector<Group> Run(size_t rounds, size_t elements, const std::string& only) 
       if (forgetful) variants.push_back(forgetful->Encode(threads));
       if (threads == 1) variants.insert(variants.end(), {round.Screen(), round.Hash()});
       for (const size_t n : kContributions) variants.push_back(round.Close(n, threads));
+      for (const size_t n : kTrimmed) {
+        if (codec == CodecKind::kMxfp4) variants.push_back(round.Close(n, threads, MergeRule::kTrimmedMean));
+      }
       if (threads == 1) variants.insert(variants.end(), {still.Apply(target, threads), still.Close(kStill, threads)});
       groups.push_back(Interleave(CodecName(codec), threads, std::move(variants), rounds));
     }
