@@ -329,7 +329,7 @@ absl::StatusOr<RoundResult> Aggregator::CloseRound(FragmentIndex fragment, Versi
     return result;
   }
 
-  result.update = RoomForUpdate(EncodedSize(parameters.download_codec, elements));
+  result.update.resize(EncodedSize(parameters.download_codec, elements));
   held.compared_step.resize(aggregate::ComparedElements(elements));
   const aggregate::MergeSums sums = aggregate::MergeAll({.inputs = sorted,
                                                          .weights = scales,
@@ -365,12 +365,6 @@ absl::StatusOr<RoundResult> Aggregator::CloseRound(FragmentIndex fragment, Versi
                                                    : result.contributions[i].cosine_to_merged;
   }
   return result;
-}
-
-std::vector<std::byte> Aggregator::RoomForUpdate(uint64_t bytes) {
-  std::vector<std::byte> room = updates_->Take(bytes);
-  room.resize(bytes);
-  return room;
 }
 
 FragmentStateView Aggregator::State(FragmentIndex fragment) const {

@@ -17,7 +17,6 @@
 #include <string>
 #include <vector>
 
-#include "common/base/buffer_shelf.h"
 #include "common/base/hash.h"
 #include "common/base/ids.h"
 #include "common/base/status.h"
@@ -160,17 +159,13 @@ class Aggregator {
   Version version(FragmentIndex fragment) const;
   // ContentHash of the public copy; of a state that was restored it reads all of it.
   Digest Hash(FragmentIndex fragment) const;
-  // Where a round's update goes when nobody needs it any more (ShareFrom): a later round is encoded into its memory.
-  const std::shared_ptr<BufferShelf>& updates() const { return updates_; }
   size_t fragments() const;
 
  private:
   struct Fragment;
   Fragment& At(FragmentIndex fragment);
   const Fragment& At(FragmentIndex fragment) const;
-  std::vector<std::byte> RoomForUpdate(uint64_t bytes);
   Digest layout_digest_;
-  std::shared_ptr<BufferShelf> updates_ = std::make_shared<BufferShelf>(1);
   std::vector<std::unique_ptr<Fragment>> fragments_;
 };
 

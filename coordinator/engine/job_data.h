@@ -100,8 +100,7 @@ inline void JobData::Logged::Add(const RoundRecord& round) {
 }
 
 // The update of a round as it is sent and logged. rounds.cc
-PublishedUpdate PublishedOf(const RoundRecord& record, CodecKind codec, std::vector<std::byte> update,
-                            const std::shared_ptr<BufferShelf>& shelf);
+PublishedUpdate PublishedOf(const RoundRecord& record, CodecKind codec, std::vector<std::byte> update);
 
 // Puts the norms of a committed round into the history of its fragment. rounds.cc
 void Remember(const RoundRecord& record, const JobSpec& spec, NormHistory& history);

@@ -291,8 +291,7 @@ void DataPlane::ReplayOne(std::shared_ptr<Preparation> p, const RoundRecord& rec
   }
   p->data->since_snapshot[record.reached.fragment.value].Add(record);
   if (owed) {
-    PublishedUpdate update = PublishedOf(record, p->data->spec.sync.download_codec, std::move(result->update),
-                                         p->data->aggregator.updates());
+    PublishedUpdate update = PublishedOf(record, p->data->spec.sync.download_codec, std::move(result->update));
     MutexLock lock(p->data->mutex);
     p->data->published[record.reached.fragment] = update;  // rounds come in their order: the last is the newest
     p->data->unlogged.push_back(std::move(update));

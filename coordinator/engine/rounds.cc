@@ -106,9 +106,8 @@ void Remember(const RoundRecord& record, const JobSpec& spec, NormHistory& histo
   history.Add(merged, LearningRateAt(spec.inner, record.clock_step));
 }
 
-PublishedUpdate PublishedOf(const RoundRecord& record, CodecKind codec, std::vector<std::byte> update,
-                            const std::shared_ptr<BufferShelf>& shelf) {
-  const auto bytes = ShareFrom(shelf, std::move(update));
+PublishedUpdate PublishedOf(const RoundRecord& record, CodecKind codec, std::vector<std::byte> update) {
+  const auto bytes = std::make_shared<const std::vector<std::byte>>(std::move(update));
   const UpdateInfo info{.reached = record.reached,
                         .hash = record.hash,
                         .digest = record.update_digest,
@@ -209,7 +208,7 @@ void DataPlane::Aggregate(std::shared_ptr<JobData> data, const struct CloseRound
   {
     MutexLock lock(data->mutex);
     data->uncommitted[task.target.fragment] =
-        PublishedOf(record, data->spec.sync.download_codec, std::move(result->update), data->aggregator.updates());
+        PublishedOf(record, data->spec.sync.download_codec, std::move(result->update));
     data->measures[task.target.fragment] = measures;
   }
   // The contributions are durable and the pass gives the same bits again: the commit waits for nothing else.

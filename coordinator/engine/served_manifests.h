@@ -19,7 +19,7 @@ namespace atl {
 class ServedManifests {
  public:
   // Of those that are kept together, 32 bytes each; a corpus with more of them is kept alone.
-  static constexpr size_t kBlocks = size_t{1} << 20;
+  static constexpr size_t kBlocks = size_t{1} << 18;  // of 256 GiB
 
   // `blobs` outlives it.
   explicit ServedManifests(const BlobStore& blobs, size_t blocks = kBlocks) : blobs_(blobs), most_blocks_(blocks) {}
