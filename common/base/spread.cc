@@ -1,6 +1,7 @@
 #include "common/base/spread.h"
 
 #include <algorithm>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -11,10 +12,14 @@ void Spread(size_t count, unsigned threads, const std::function<void(size_t, siz
   const size_t each = count / parts, more = count % parts;  // the first `more` parts have one more
   const auto begin = [each, more](size_t part) { return part * each + std::min(part, more); };
   std::vector<std::jthread> helpers;
-  for (size_t part = 1; part < parts; ++part) {
-    helpers.emplace_back([&walk, first = begin(part), last = begin(part + 1)] { walk(first, last); });
+  size_t part = 1;
+  try {
+    for (; part < parts; ++part)
+      helpers.emplace_back([&walk, first = begin(part), last = begin(part + 1)] { walk(first, last); });
+  } catch (const std::system_error&) {  // no more threads now
   }
   walk(0, begin(1));
+  for (; part < parts; ++part) walk(begin(part), begin(part + 1));
 }
 
 }  // namespace atl

@@ -1,9 +1,15 @@
 #include "common/base/spread.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
 #include <vector>
 
 namespace atl {
@@ -24,6 +30,29 @@ TEST(SpreadTest, EveryPlaceIsWalkedOnceInAsManyPartsAsThereAreThreads) {
     }
   }
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which take the address space for themselves
+// Ends with 0 when all was walked once, in a process that has no room for another thread's stack.
+[[noreturn]] void WalkWithoutThreads() {
+  uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const uint64_t room = pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) + (uint64_t{1} << 20);
+  const rlimit limit{room, room};
+  if (pages == 0 || setrlimit(RLIMIT_AS, &limit) != 0) std::exit(2);
+  std::array<int, 10> walked{};
+  std::array<std::thread::id, 10> by{};
+  Spread(walked.size(), 3, [&](size_t first, size_t last) {
+    for (size_t i = first; i < last; ++i) ++walked[i], by[i] = std::this_thread::get_id();
+  });
+  const bool once = std::ranges::all_of(walked, [](int times) { return times == 1; });
+  const bool here = std::ranges::all_of(by, [](std::thread::id id) { return id == std::this_thread::get_id(); });
+  std::exit(!once ? 1 : !here ? 3 : 0);
+}
+
+TEST(SpreadTest, WhereThereAreNoMoreThreadsTheCallerWalksAll) {
+  EXPECT_EXIT(WalkWithoutThreads(), testing::ExitedWithCode(0), "");
+}
+#endif
 
 }  // namespace
 }  // namespace atl
