@@ -26,7 +26,7 @@ inline constexpr char kGpuDriver[] = "libcuda.so.1";
 
 // dlopen(path, RTLD_NOW | RTLD_GLOBAL) and atoll_gpu_open. Never fails: the CPU form is used where device_count is 0.
 // `driver` is loaded before: where it is not there, the plugin is not loaded either, since it brings LibTorch's CUDA
-// libraries with it (235 MB of a process's memory) only to find no device. "": the plugin needs none.
+// libraries with it (some hundred megabytes of a process's memory) only to find no device. "": the plugin needs none.
 // No library is closed. Call once, before any other thread or LibTorch call.
 GpuPlugin OpenGpuPlugin(const std::string& path, const std::string& driver = "");
 

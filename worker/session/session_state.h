@@ -77,6 +77,7 @@ struct Session::State {
   // A model that fails has no repair here: the job is given up with its sentence. So is a device for which another
   // start of the process does nothing.
   void Break(const absl::Status& status);
+  void BreakStep(const absl::Status& why);  // of a step that is not taken
   // The worker leaves. What was trained is sent where it can be; the samples go back with the leases.
   void LoseDevice(const absl::Status& why);
   // Whether a failure means that a device is lost, which this then begins with.

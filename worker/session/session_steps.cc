@@ -48,6 +48,12 @@ absl::StatusOr<StepOutcome> Session::State::StepModel(const SampleBatch& batch, 
   return outcome;
 }
 
+// Whoever leaves is waited for until the step has an answer.
+void Session::State::BreakStep(const absl::Status& why) {
+  Break(why);
+  if (device_lost) Answer(worker::SamplesMissing{std::string(why.message())});
+}
+
 void Session::State::Do(const worker::TakeStep& e) {
   const Instant asked = clock.Now();
   auto batch = parts->samples->Next(e.samples, options.sample_wait);
@@ -56,10 +62,7 @@ void Session::State::Do(const worker::TakeStep& e) {
   if (!batch.ok()) {
     // Fewer samples than the core counts: a lease that has just been taken back, or a broken invariant that it says.
     const bool fewer = batch.status().code() == absl::StatusCode::kFailedPrecondition;
-    if (!fewer && !WorthAnotherTry(batch.status())) {
-      Break(batch.status());
-      return;
-    }
+    if (!fewer && !WorthAnotherTry(batch.status())) return BreakStep(batch.status());
     worked = true;
     Answer(worker::SamplesMissing{absl::StrCat("samples: ", batch.status().message())});
     DrainAnswers();
@@ -74,10 +77,7 @@ void Session::State::Do(const worker::TakeStep& e) {
     Answer(worker::SamplesMissing{std::string(outcome.status().message())});
     return;
   }
-  if (!outcome.ok()) {
-    Break(outcome.status());
-    return;
-  }
+  if (!outcome.ok()) return BreakStep(outcome.status());
   const Instant ended = clock.Now();
   const Duration took = ended - began;
   Answer(worker::StepDone{outcome->applied, outcome->tokens, Micro(outcome->loss, kMostMeanNats), took});

@@ -122,6 +122,15 @@ TEST_F(SessionWithLosableDevice, LeavesWhenItIsLostAtASync) {
   ExpectLeftFor("the GPU is lost");
 }
 
+// The core waits for what became of the step.
+TEST_F(SessionWithLosableDevice, LeavesWhenItIsLostInAStepThatFailsOtherwise) {
+  Join();
+  Train(2);
+  Lose();
+  factory_.broken = absl::ResourceExhaustedError("out of memory");
+  ExpectLeftFor("the GPU is lost");
+}
+
 TEST_F(SessionWithLosableDevice, LeavesWhenItIsLostInAnEvaluation) {
   Join();
   Lose();
