@@ -38,7 +38,7 @@ class DownloadReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
       }
       offset_ = result_.resumed_at = request->offset_bytes;
       receiver_bucket_ = shared_->receivers.Of(request->worker, request->limit_bytes_per_second);
-      shared_->turns.Take(connection_, [self = self_, request = *std::move(request)](DownloadTurns::Done done) {
+      shared_->opens.Take(connection_, [self = self_, request = *std::move(request)](DownloadTurns::Done done) {
         self->OnStrand([self, request, done = std::move(done)] { self->Open(request, done); });
       });
     });

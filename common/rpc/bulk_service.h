@@ -20,7 +20,7 @@ constexpr size_t kDownloadsPerConnection = 16;  // at once; further ones are ref
 struct BulkServiceOptions {
   Duration stall_limit = Seconds(30);      // a peer without progress for this long is cut
   uint64_t download_bytes_per_second = 0;  // cap over all downloads; 0: none
-  size_t reads_at_once = 2;                // of download sources, and sources that are being opened, each
+  size_t reads_at_once = 2;                // of download sources
 };
 
 // `handler`, `reads` (on which download sources are read, by as many threads as it has) and `clock` must outlive the

@@ -20,6 +20,7 @@ namespace atl {
 
 // Of one service.
 struct BulkShared {
+  static constexpr size_t kOpensAtOnce = 2;  // the handler may have others wait for the executor that it opens them on
   BulkShared(BulkHandler& h, Executor& r, const Clock& k, const BulkServiceOptions& o)
       : handler(h),
         reads(r),
@@ -27,14 +28,16 @@ struct BulkShared {
         options(o),
         bucket(o.download_bytes_per_second, k),
         receivers(k, limits::kWorkers),
-        turns(kDownloadsPerConnection, o.reads_at_once) {}
+        turns(kDownloadsPerConnection, o.reads_at_once),
+        opens(kDownloadsPerConnection, kOpensAtOnce) {}
   BulkHandler& handler;
   Executor& reads;
   const Clock& clock;
   const BulkServiceOptions options;
   SharedBucket bucket;  // of all downloads
   ReceiverBuckets receivers;
-  DownloadTurns turns;
+  DownloadTurns turns;  // of reads
+  DownloadTurns opens;  // of sources, by the handler
 };
 
 // Calls `stalled` when Progress was not called for the limit. Touched on the owner's strand only.

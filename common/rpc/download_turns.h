@@ -1,6 +1,6 @@
-// Whose download is opened or read for next, and how many downloads a connection may have. Sources are opened and read
-// on an executor that others need as well, uploads first of all: however many downloads are asked for, a few of them
-// stand in its queue, and the connections take turns.
+// Whose download is opened or read for next, and how many downloads a connection may have. Sources are opened on an
+// executor that others need as well, uploads first of all, and read by a few threads: however many downloads are asked
+// for, a few of them stand in a queue, and the connections take turns.
 #ifndef ATOLL_COMMON_RPC_DOWNLOAD_TURNS_H_
 #define ATOLL_COMMON_RPC_DOWNLOAD_TURNS_H_
 

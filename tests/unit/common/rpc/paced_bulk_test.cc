@@ -2,12 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <latch>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "common/base/executor.h"
+#include "common/base/mutex.h"
 #include "common/plan/limits.h"
 #include "common/rpc/bulk_client.h"
 #include "common/rpc/bulk_service.h"
@@ -143,19 +143,38 @@ TEST(PacedDownloadTest, TheSenderKeepsTheCapThatTheReceiverAskedFor) {
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(done.Take()->status.ok());
 }
 
-// Gives nothing before as many sources as the latch counts are being read.
-class SourceOfMany final : public BulkSource {
+// Sources of which none gives anything before so many are being read.
+class Gathering {
  public:
-  SourceOfMany(std::shared_ptr<std::latch> all, std::shared_ptr<const std::vector<std::byte>> bytes)
+  explicit Gathering(size_t wanted) : wanted_(wanted) {}
+  // False when the others did not come in time.
+  bool Join() {
+    MutexLock lock(mutex_);
+    ++here_;
+    came_.NotifyAll();
+    for (int i = 0; i < 20 && here_ < wanted_; ++i) came_.WaitFor(mutex_, Seconds(1));
+    return here_ >= wanted_;
+  }
+
+ private:
+  const size_t wanted_;
+  Mutex mutex_;
+  CondVar came_;
+  size_t here_ ATOLL_GUARDED_BY(mutex_) = 0;
+};
+
+class GatheredSource final : public BulkSource {
+ public:
+  GatheredSource(std::shared_ptr<Gathering> all, std::shared_ptr<const std::vector<std::byte>> bytes)
       : all_(std::move(all)), bytes_(MakeMemorySource(std::move(bytes))) {}
   uint64_t size_bytes() const override { return bytes_->size_bytes(); }
   absl::StatusOr<BulkBytes> Read(uint64_t offset, size_t bytes) override {
-    all_->arrive_and_wait();
+    if (!all_->Join()) return absl::InternalError("the others are not read meanwhile");
     return bytes_->Read(offset, bytes);
   }
 
  private:
-  const std::shared_ptr<std::latch> all_;
+  const std::shared_ptr<Gathering> all_;
   const std::shared_ptr<BulkSource> bytes_;
 };
 
@@ -166,14 +185,14 @@ TEST(BulkReads, FilesAreReadSideBySide) {
   ThreadExecutor reads(kReads);
   const auto service = MakeBulkService(handler, reads, clock, {.reads_at_once = kReads});
   const auto server = StartServer({service.get()});
-  const auto all = std::make_shared<std::latch>(kReads);
+  const auto all = std::make_shared<Gathering>(kReads);
   const auto client = MakeGrpcBulkClient(BulkChannelTo(server->port()), clock, {});
   Inbox<BulkResult> ended;
   std::vector<std::shared_ptr<CollectingSink>> sinks;
   std::vector<std::unique_ptr<BulkCall>> calls;
   for (size_t i = 0; i < kReads; ++i) {
     const Sha256 sha256 = Sha256Of(*Pattern(i + 1));
-    handler.ServeFrom(sha256, std::make_shared<SourceOfMany>(all, Pattern(1000)));
+    handler.ServeFrom(sha256, std::make_shared<GatheredSource>(all, Pattern(1000)));
     calls.push_back(client->Download({.key = BlobKey{sha256}}, sinks.emplace_back(std::make_shared<CollectingSink>()),
                                      [&ended](BulkResult result) { ended.Put(std::move(result)); }));
   }
