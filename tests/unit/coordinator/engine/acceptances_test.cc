@@ -62,7 +62,7 @@ class Acceptances : public testing::Test {
 };
 
 TEST_F(Acceptances, ThatComeWhileTheDiskIsBusyAreFlushedTogether) {
-  for (const UploadId upload : {1, 2, 3}) Upload(upload);
+  for (const UploadId upload : {UploadId{1}, UploadId{2}, UploadId{3}}) Upload(upload);
   c_.data.FlushAcceptance(1);
   c_.data.FlushAcceptance(2);
   EXPECT_EQ(c_.work.pending(), 1u);
@@ -78,8 +78,8 @@ TEST_F(Acceptances, ThatComeWhileTheDiskIsBusyAreFlushedTogether) {
 
 // Whoever sent it has gone; what was said to be durable is.
 TEST_F(Acceptances, HoldThoughTheUploadEnds) {
-  for (const UploadId upload : {1, 2}) Upload(upload);
-  for (const UploadId upload : {1, 2}) c_.data.FlushAcceptance(upload);
+  for (const UploadId upload : {UploadId{1}, UploadId{2}}) Upload(upload);
+  for (const UploadId upload : {UploadId{1}, UploadId{2}}) c_.data.FlushAcceptance(upload);
   c_.data.EndUpload(1);
   c_.work.RunAll();
   EXPECT_EQ(Durable(), (std::vector<UploadId>{1, 2}));
