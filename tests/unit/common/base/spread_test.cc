@@ -12,6 +12,13 @@
 #include <thread>
 #include <vector>
 
+// Sanitizers take the address space for themselves.
+#ifdef __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define ATOLL_TEST_SANITIZED
+#endif
+#endif
+
 namespace atl {
 namespace {
 
@@ -31,7 +38,7 @@ TEST(SpreadTest, EveryPlaceIsWalkedOnceInAsManyPartsAsThereAreThreads) {
   }
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which take the address space for themselves
+#ifndef ATOLL_TEST_SANITIZED
 // Ends with 0 when all was walked once, in a process that has no room for another thread's stack.
 [[noreturn]] void WalkWithoutThreads() {
   uint64_t pages = 0;
